@@ -183,6 +183,7 @@ void cache_begin(struct cache *c, const struct step *st)
 		recurrent_keep(&c->recurrent);
 	if (c->model)
 		recurrent_begin(&c->recurrent, st->kind == STEP_VERIFY && st->n > 1);
+	kv_ahead_step(&c->kv, step_generates(st) ? st->n : 0);
 	windows_begin(c, &c->step);
 	c->policy.def->retention->begin(c, &c->step);
 }
@@ -238,8 +239,9 @@ static void attend(struct cache *c, const struct step *st, int32_t layer, const 
 	if (s && s->note && st->pos < reads.n_slots)
 		s->note(&c->sel, layer, st->pos, reads.n_slots - st->pos);
 	(windowed ? windows_parts : r->parts)(c, st, layer, x, &reads);
-	if (c->kv.clock)
+	if (c->kv.clock || (step_generates(st) && kv_ahead_wants(&c->kv, layer)))
 		kv_select(&c->kv, reads.part, reads.n_part);   /* selecting is the policy's time, not attention's */
+	kv_ahead_ask(&c->kv, layer, reads.part, reads.n_part);
 	if (s && s->probe)
 		probe = s->probe(&c->sel, st, layer, reads.n_slots);
 	if (r->probe && !windowed)
@@ -251,6 +253,8 @@ static void attend(struct cache *c, const struct step *st, int32_t layer, const 
 		kv_attend(&c->kv, layer, x->out, reads.part, reads.n_part, st->n, probe);
 	for (int i = 0; i < reads.n_part; i++)
 		reads.part[i].selection = NULL;
+	if (step_generates(st))
+		kv_ahead_note(&c->kv, layer, reads.part, reads.n_part);
 	for (struct observer *o = c->observers; o; o = o->next)
 		o->ops->attended(o, &(struct attention){ .c = c, .st = st, .layer = layer, .r = &reads, .x = x });
 	if (s && s->seen)

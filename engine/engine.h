@@ -510,6 +510,9 @@ struct timeline_stats {
 	uint64_t kv_used_bytes;            /* the entries that are there now, in memory and on disk */
 	uint64_t kv_disk_bytes;            /* of disk that kv_memory has the cache take; 0: all is in memory, kv_bytes of it */
 	uint64_t kv_resident_bytes;        /* of memory that the cache takes now, at most */
+	/* Where it takes disk, of the tokens generated since the last prefill: bytes that one had read from the disk, on average (what the
+	 * system's page cache had cost nothing); the share of its selected entries that the token before it had selected, too.  -1: not known. */
+	double kv_fetched, kv_overlap;
 	char kv[128], kv_type[8];
 	/* of the last sync and of the steps since */
 	int32_t prefill_tokens, reused_tokens, decode_tokens;

@@ -3,8 +3,7 @@
  * A plane in a file is a shared mapping: reading or writing a slot brings its page into memory, and nothing but the memory behind the
  * tensors differs from planes in memory.  Attention goes through the layers in turns, so the pages least worth keeping are those used last:
  * the first layers stay in memory as far as `resident` has room, and every other layer leaves it as soon as it has been used.  What leaves
- * stays in the system's page cache for as long as nobody else needs that memory.  Slots that a layer will read one after the other are
- * asked for while the layer before it computes. */
+ * stays in the system's page cache for as long as nobody else needs that memory; what has left that too is asked for ahead (kv_ahead.c). */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -88,7 +87,7 @@ static int32_t layers_staying(const struct kv_store *kv, int32_t slots, uint64_t
 }
 
 /* A step may still write its tokens. */
-static int stays(const struct kv_store *kv, int32_t layer)
+int kv_stays(const struct kv_store *kv, int32_t layer)
 {
 	uint64_t bytes;
 
@@ -114,7 +113,7 @@ static void leave(const struct kv_store *kv, int32_t layer)
 
 void kv_used(const struct kv_store *kv, int32_t layer)
 {
-	if (kv->disk && kv->place[layer] >= 0 && !stays(kv, layer))
+	if (kv->disk && kv->place[layer] >= 0 && !kv_stays(kv, layer))
 		leave(kv, layer);
 }
 
@@ -125,29 +124,27 @@ void kv_disk_clear(struct kv_store *kv)
 	kv->written = 0;
 }
 
-/* ---- reading ahead, writing early ---- */
+/* ---- places in the file ---- */
 
-/* Begin to write what changed in these bytes, so that it does not pile up in memory; to read them into the system's page cache.  Neither waits
- * for the disk. */
+void kv_file_rows(const struct kv_store *kv, int32_t layer, int32_t slot0, int32_t n, kv_range_fn *fn)
+{
+	for (int32_t plane = 0; plane < 2; plane++)
+		for (int32_t h = 0; h < model_layer_spec(kv->hp, layer)->attn.n_kv_head; h++)
+			fn(kv->fd, kv_file_row(kv, layer, plane, h, slot0), head_rows(kv->hp, kv->type, layer, n));
+}
+
+uint64_t kv_file_row(const struct kv_store *kv, int32_t layer, int plane, int32_t head, int32_t slot)
+{
+	return kv->at[layer] + (uint64_t)plane * plane_file(kv->hp, kv->type, layer, kv->cap) +
+	       head_rows(kv->hp, kv->type, layer, head * kv->cap + slot);
+}
+
+/* Begin to write what changed in these bytes, so that it does not pile up in memory.  Does not wait for the disk. */
 static void write_early(int fd, uint64_t off, uint64_t n)
 {
 #ifdef SYNC_FILE_RANGE_WRITE
 	sync_file_range(fd, (off_t)off, (off_t)n, SYNC_FILE_RANGE_WRITE);
 #endif
-}
-
-static void read_early(int fd, uint64_t off, uint64_t n)
-{
-	posix_fadvise(fd, (off_t)off, (off_t)n, POSIX_FADV_WILLNEED);
-}
-
-/* Rows slot0 .. slot0 + n of each head of both planes. */
-static void for_rows(const struct kv_store *kv, int32_t layer, int32_t slot0, int32_t n, void (*fn)(int fd, uint64_t off, uint64_t n))
-{
-	for (int32_t plane = 0; plane < 2; plane++)
-		for (int32_t h = 0; h < model_layer_spec(kv->hp, layer)->attn.n_kv_head; h++)
-			fn(kv->fd, kv->at[layer] + (uint64_t)plane * plane_file(kv->hp, kv->type, layer, kv->cap) +
-			   head_rows(kv->hp, kv->type, layer, h * kv->cap + slot0), head_rows(kv->hp, kv->type, layer, n));
 }
 
 void kv_written(struct kv_store *kv, int32_t layer, int32_t slot0, int32_t n)
@@ -156,21 +153,7 @@ void kv_written(struct kv_store *kv, int32_t layer, int32_t slot0, int32_t n)
 		return;
 	kv->written = slot0 + n > kv->written ? slot0 + n : kv->written;
 	if (n >= WRITE_EARLY)
-		for_rows(kv, layer, slot0, n, write_early);
-}
-
-void kv_ahead(const struct kv_store *kv, int32_t layer, const struct attn_part *part, int32_t n_part)
-{
-	int32_t next;
-
-	if (!kv->disk || kv->place[layer] < 0)
-		return;
-	next = kv->full[(kv->place[layer] + 1) % kv->n_full];
-	if (stays(kv, next))
-		return;
-	for (int32_t i = 0; i < n_part; i++)
-		if (!part[i].slots)
-			for_rows(kv, next, part[i].slot0, part[i].n_slots, read_early);
+		kv_file_rows(kv, layer, slot0, n, write_early);
 }
 
 /* ---- life ---- */
@@ -185,14 +168,18 @@ int kv_disk_open(struct kv_store *kv, struct err *err)
 		off += in_file(kv->hp, i) ? 2 * plane_file(kv->hp, kv->type, i, kv->cap) : 0;
 	}
 	kv->fd = scratch_file("the KV cache", off, err);
-	kv->disk = kv->fd < 0 ? 0 : off;
-	return kv->fd < 0 ? -1 : 0;
+	if (kv->fd < 0)
+		return -1;
+	kv->disk = off;
+	kv->ahead = kv_ahead_open(kv);
+	return 0;
 }
 
 void kv_disk_close(struct kv_store *kv)
 {
 	if (kv->disk)
 		close(kv->fd);
+	kv_ahead_close(kv->ahead);
 	free(kv->at);
 }
 

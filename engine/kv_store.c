@@ -389,7 +389,6 @@ void kv_attend(struct kv_store *kv, int32_t layer, struct tensor *out, const str
 	double start = kv->clock ? now_seconds() : 0;
 	struct attn_part moved;
 
-	kv_ahead(kv, layer, part, n_part);
 	if (base_of(kv, layer)) {   /* one part: retain_window.c */
 		moved = part[0];
 		moved.slot0 -= base_of(kv, layer);

@@ -36,6 +36,7 @@ struct kv_store {
 	int fd;
 	uint64_t *at;              /* [n_layer] the file's byte where the keys of a layer begin; its values follow */
 	uint64_t resident;         /* most bytes of these planes that are in memory at a time */
+	struct kv_ahead *ahead;    /* reads them before they are needed; NULL without a file */
 	int32_t written;           /* slots that have been written since kv_clear(), from the first on */
 	const struct tensor *sinks;   /* attention sinks of the layer that attends now; set by cache_attend() */
 	double *clock;             /* seconds spent in kv_put() and kv_attend() are added here; NULL: not measured */
@@ -110,8 +111,6 @@ int  kv_parts_met(const struct kv_store *, struct attn_part *, int32_t n_part);
 
 /* The planes of a layer were read or written: what may not stay in memory leaves it.  Whoever touches planes calls it. */
 void kv_used(const struct kv_store *, int32_t layer);
-/* A layer is about to attend to these parts: the next one's slots that stand one after the other are read ahead. */
-void kv_ahead(const struct kv_store *, int32_t layer, const struct attn_part *, int32_t n_part);
 /* Bytes of them in memory, at most. */
 uint64_t kv_disk_resident(const struct kv_store *);
 /* ---- for kv_store.c ---- */
@@ -120,6 +119,45 @@ int  kv_disk_alloc(struct kv_store *, int32_t layer);
 void kv_disk_close(struct kv_store *);
 void kv_disk_clear(struct kv_store *);
 void kv_written(struct kv_store *, int32_t layer, int32_t slot0, int32_t n);
+/* ---- for kv_ahead.c ---- */
+/* Does the layer stay in memory? */
+int  kv_stays(const struct kv_store *, int32_t layer);
+/* The file's byte where a slot of a head begins; plane: 0 keys, 1 values. */
+uint64_t kv_file_row(const struct kv_store *, int32_t layer, int plane, int32_t head, int32_t slot);
+typedef void kv_range_fn(int fd, uint64_t off, uint64_t n);
+/* Slots slot0 .. slot0 + n of each head, keys and values. */
+void kv_file_rows(const struct kv_store *, int32_t layer, int32_t slot0, int32_t n, kv_range_fn *);
+
+/* ---- reading planes in a file ahead (kv_ahead.c) ---- */
+
+/* What is asked for: slots of the next layer that stand one after the other, always; while the last step had to wait for the disk, also */
+enum {
+	AHEAD_LAST = 1,            /* the next layer's last selection, while this one computes */
+	AHEAD_CHOICE = 2           /* a layer's own selection, all of it at once, before attention starts */
+};
+struct kv_ahead {
+	int kinds;
+	int io;                    /* /proc/self/io, where the system counts what is read from disks; -1 */
+	uint64_t had;              /* bytes read before this step */
+	int cold;                  /* the last step read from the disk */
+	int32_t generates;         /* tokens that this step generates, or tries to */
+	struct kv_list { int32_t *slot, n, room; } *list;   /* [n_full][n_kv_head] selected last, ascending */
+	int32_t n_list, heads;
+	/* Of the generated tokens since the last prefill: how many there were, bytes that they read from disks, slots that they selected, and
+	 * those of them that the token before had selected in the same layer and head. */
+	uint64_t tokens, fetched, selected, again;
+};
+struct kv_ahead *kv_ahead_open(const struct kv_store *);
+void kv_ahead_close(struct kv_ahead *);
+/* A step begins, which generates so many tokens; 0: it prefills. */
+void kv_ahead_step(struct kv_store *, int32_t generates);
+/* See struct timeline_stats. */
+void kv_ahead_stats(const struct kv_store *, double *fetched, double *overlap);
+/* Should selections be made before a layer attends, because its entries are to be asked for? */
+int  kv_ahead_wants(const struct kv_store *, int32_t layer);
+/* A layer is about to attend to these parts; it has attended to them. */
+void kv_ahead_ask(const struct kv_store *, int32_t layer, const struct attn_part *, int32_t n_part);
+void kv_ahead_note(struct kv_store *, int32_t layer, const struct attn_part *, int32_t n_part);
 
 /* ---- entries as bytes ---- */
 

@@ -893,6 +893,7 @@ void timeline_stats(const struct timeline *t, struct timeline_stats *out)
 	out->n_tokens = (int32_t)t->tokens.n;
 	out->kv_used_bytes = cache_used_bytes(&t->cache);
 	out->kv_resident_bytes = cache_resident_bytes(&t->cache);
+	kv_ahead_stats(&t->cache.kv, &out->kv_fetched, &out->kv_overlap);
 	out->rings = (struct ring_stats){ .seen = t->n_past, .oldest = -1 };
 	if (r->ring_stats)
 		r->ring_stats(&t->cache, &out->rings);

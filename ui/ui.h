@@ -262,6 +262,7 @@ struct ui_cache {
 	const char *kv;
 	int32_t seen, kept, evicted, thinned, ctx;
 	uint64_t bytes, bytes_most;       /* of the cache: in use; at capacity */
+	double fetched; float overlap;    /* bytes that a token reads from disk; share of its selection that the token before had; < 0 = not known */
 	uint64_t resident;                /* of those in use, in memory now where the others lie on disk; 0 = all are in memory */
 	struct ui_region region[UI_REGIONS]; int n_region;
 	int cols; int32_t per_col;        /* columns of the strips below, and tokens in each */

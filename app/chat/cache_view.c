@@ -467,6 +467,8 @@ void cache_report_take(struct cache_report *p, struct conversation *t, struct li
 	c->thinned = st.rings.evicted_in_part;
 	c->ctx = st.ctx;
 	c->bytes_most = st.kv_disk_bytes > st.kv_bytes ? st.kv_disk_bytes : st.kv_bytes;
+	c->fetched = st.kv_fetched;
+	c->overlap = (float)st.kv_overlap;
 	c->resident = st.kv_disk_bytes ? st.kv_resident_bytes : 0;
 	regions(p, &st);
 	c->cols = p->view.cols;
@@ -543,6 +545,8 @@ void cache_report_json(const struct cache_report *p, struct str *out)
 	json_uint(out, "bytes", c->bytes);
 	json_uint(out, "bytes_most", c->bytes_most);
 	json_uint(out, "resident", c->resident ? c->resident : c->bytes_most);
+	json_real(out, "fetched", c->fetched, "%.0f");
+	json_share(out, "overlap", c->overlap);
 	json_open(out, "regions", '[');
 	for (int i = 0; i < c->n_region; i++) {
 		const struct ui_region *r = &c->region[i];

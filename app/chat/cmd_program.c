@@ -28,6 +28,13 @@ static void stats_cache(const struct timeline_stats *st, int32_t undone, struct 
 		human_bytes(s, st->kv_resident_bytes);
 		str_adds(s, " of ");
 		human_bytes(s, st->kv_bytes);
+		if (st->kv_fetched >= 0) {
+			str_adds(s, ", from disk ");
+			human_bytes(s, (uint64_t)st->kv_fetched);
+			str_adds(s, " a token");
+		}
+		if (st->kv_overlap >= 0)
+			str_addf(s, ", %.0f %% selected again", 100 * st->kv_overlap);
 		str_adds(s, "\n");
 	}
 	if (undone)

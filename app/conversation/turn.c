@@ -215,6 +215,8 @@ static void disk_json(const struct conversation *t, struct str *out)
 		return;
 	json_uint(out, "kv_disk_bytes", st.kv_disk_bytes);
 	json_uint(out, "kv_resident_bytes", st.kv_resident_bytes);
+	json_real(out, "kv_fetched", st.kv_fetched, "%.0f");
+	json_real(out, "kv_overlap", st.kv_overlap, "%.4f");
 }
 
 void conversation_json(const struct conversation *t, const struct turn *turn, const char *session, struct str *out)
