@@ -216,7 +216,7 @@ results() {
 printf 'by hand\n# What the cache policies lose and cost\nof the last run\n' >"$dir/page.md"
 results
 [ "$rc" = 0 ] && ok "results.sh runs" || bad "results.sh runs" "status $rc: $(tail -n 2 "$dir/out")"
-[ "$(grep -c '^## ' "$dir/page.md")" = 8 ] && ! grep -q 'nan\|inf ' "$dir/page.md" && ok "its page has all parts" ||
+[ "$(grep -c '^## ' "$dir/page.md")" = 9 ] && ! grep -q 'nan\|inf ' "$dir/page.md" && ok "its page has all parts" ||
 	bad "its page has all parts" "$(grep -n 'nan\|inf \|^## ' "$dir/page.md" | head)"
 [ "$(head -n 1 "$dir/page.md")" = 'by hand' ] && ! grep -q 'of the last run' "$dir/page.md" && ok "what stands before them stays" ||
 	bad "what stands before them stays" "$(head -n 3 "$dir/page.md")"

@@ -37,7 +37,28 @@ function error_of(name,   n, m, v) {
 	return v > 0 ? sqrt(v / n) : 0
 }
 
-part == "stream" {
+# How far back the policies reach, published as W sum f^i: W slots in each of the n rings.
+part == "cascade" && text("draw") == "span" {
+	kv = text("kv")
+	remember(kv, "spans"); reaches[kv] = number("span"); read_of[kv] = number("tokens")
+	next
+}
+function setting_of(kv, key, preset) { return match(kv, "[:,]" key "=[0-9]+") ? substr(kv, RSTART + length(key) + 2, RLENGTH) + 0 : preset }
+function span_table(   i, r, kv, n, f, reach) {
+	if (!number_of["spans"])
+		return
+	printf "How far back the oldest token behind the sinks lies that any layer and head keeps, read in strides of 64:\n\n"
+	printf "| policy | tokens read | reaches back | as published, size / n (1 + f + f² ...) |\n|---|---|---|---|\n"
+	for (i = 1; i <= number_of["spans"]; i++) {
+		kv = ordered("spans", i)
+		n = setting_of(kv, "n", kv ~ /^sink/ ? 1 : 2); f = setting_of(kv, "f", 2); reach = 0
+		for (r = 0; r < n; r++)
+			reach += f ^ r
+		printf "| `%s` | %d | %d | %d |\n", kv, read_of[kv], reaches[kv], setting_of(kv, "size", 1024) / n * reach
+	}
+	printf "\n"
+}
+part == "stream" || part == "cascade" {
 	n = split(text("unit"), u, "/")
 	book = u[1]; setting = u[2] "/" u[3] "/" u[4]; kv = u[5]
 	remember(setting, "setting"); remember(book, "book:" setting); remember(kv, "kv:" setting)
@@ -46,7 +67,7 @@ part == "stream" {
 	kind = kv; sub(/:.*/, "", kind)
 	if (kind == "sink")
 		sink[setting] = kv
-	if (kv ~ /^cascade:size=[0-9]+,n=4,stride=[0-9]+$/)
+	if (kv ~ (part == "cascade" ? "^cascade:size=[0-9]+,n=4,stride=1,heads=layer,reduce=mean$" : "^cascade:size=[0-9]+,n=4,stride=[0-9]+$"))
 		plain[setting] = kv
 	n = numbers("curve", c)
 	for (i = 1; i <= n; i++)
@@ -272,7 +293,8 @@ function speed_table(   k, d, kv, depth) {
 }
 
 END {
-	if (part == "stream") stream_table()
+	if (part == "stream" || part == "cascade") stream_table()
+	if (part == "cascade") span_table()
 	if (part == "last") last_table()
 	if (part == "recovery") recovery_table()
 	if (part == "ruler" || part == "pools") ruler_table()
