@@ -409,6 +409,7 @@ struct predictor_settings {
 	int32_t dense;             /* the first layers, which `predict` reads whole, are no examples */
 	int32_t crops, epochs;     /* examples to train on, and how often each */
 	uint64_t seed;
+	int mlp;                   /* train the perceptron of by=mlp instead, for 64 rows */
 };
 struct predictor_trainer;
 int  predictor_trainer_open(struct predictor_trainer **, struct engine *, const struct predictor_settings *, struct err *);

@@ -1,9 +1,10 @@
 /* engine/predictor_file.c - where networks of `predict` come from: files of the user, one for each model, block and number of rows, and
  * those that are built in.
  *
- * A file is 64 bytes and the weights, little-endian: "WEIRPRED", u32 version, u32 block, u32 rows, u32 number of weights, u64 fingerprint of
- * the model, u64 hash of the weights, zeros; then the weights as f32.  It is taken only where all of this agrees and every weight is a
- * number. */
+ * A file is 64 bytes and the weights as f32, little-endian: "WEIRPRED", u32 version, u32 block, u32 rows, u32 number of weights, u64
+ * fingerprint of the model, u64 hash of the weights, u32 1 for a perceptron and 0 for the network, zeros.  It is taken only where all of this
+ * agrees and every weight is a number.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -23,7 +24,7 @@ static int file_path(struct str *out, const struct predictor_key *k, struct err 
 {
 	char name[80];
 
-	snprintf(name, sizeof name, "predict/%016" PRIx64 "-block%d-rows%d", k->fingerprint, k->block, k->rows);
+	snprintf(name, sizeof name, "predict/%016" PRIx64 "-block%d-rows%d%s", k->fingerprint, k->block, k->rows, k->mlp ? "-mlp" : "");
 	return user_path(out, DIR_DATA, name, err);
 }
 
@@ -31,12 +32,14 @@ static void head_of(uint8_t head[HEAD_BYTES], const struct predictor_key *k, con
 {
 	const uint32_t number[4] = { VERSION, (uint32_t)k->block, (uint32_t)k->rows, PREDICTOR_WEIGHTS };
 	uint64_t sum = hash64(0, p, sizeof *p);
+	uint32_t mlp = k->mlp != 0;
 
 	memset(head, 0, HEAD_BYTES);
 	memcpy(head, magic, 8);
 	memcpy(head + 8, number, 16);
 	memcpy(head + 24, &k->fingerprint, 8);
 	memcpy(head + 32, &sum, 8);
+	memcpy(head + 40, &mlp, 4);
 }
 
 static int all_finite(const struct predictor *p)
@@ -96,12 +99,12 @@ int predictor_find(struct predictor *out, const struct predictor_key *k, struct 
 	if (got)
 		return got < 0 ? -1 : 0;
 	for (const struct predictor_built_in *b = predictors_built_in; b->weights; b++)
-		if (b->key.fingerprint == k->fingerprint && b->key.block == k->block && b->key.rows == k->rows) {
+		if (b->key.fingerprint == k->fingerprint && b->key.block == k->block && b->key.rows == k->rows && b->key.mlp == k->mlp) {
 			memcpy(out, b->weights, sizeof *out);
 			return 0;
 		}
 	return err_set(err, ERR_USAGE, "cache policy 'predict' has no predictor for this model with block=%d,rows=%d; 'weir eval predictor train TEXT "
-	               "--block %d --rows %d' trains one", k->block, k->rows, k->block, k->rows);
+	               "--block %d --rows %d%s' trains one", k->block, k->rows, k->block, k->rows, k->mlp ? " --net mlp" : "");
 }
 
 /* The folders above a path. */

@@ -135,7 +135,7 @@ struct options {
 	const char *tasks;            /* eval ruler: names, commas between */
 	struct int_list len;          /* eval tasks: tokens of a prompt and its answer */
 	int32_t samples, depths;      /* samples: of a task, a text, or the questions; of eval needle at every length and depth */
-	int32_t block, rows, crops, epochs;   /* eval predictor */
+	int32_t block, rows, crops, epochs; const char *net;   /* eval predictor */
 	const char *questions;        /* eval ask: the file of questions */
 	const char *resume;           /* evaluations: the file of finished pieces */
 	struct int_list prefill, depth;              /* bench */

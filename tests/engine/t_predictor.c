@@ -171,6 +171,63 @@ TEST(what_is_kept_equals_the_whole_image)
 
 /* ---- training ---- */
 
+/* The perceptron to compare with, in double. */
+static double naive_mlp(const float *w, const float *image, int32_t cols, int32_t c)
+{
+	double out = (double)w[64 * 72 + 2 * 72];
+
+	for (int i = 0; i < 72; i++) {
+		double sum = (double)w[64 * 72 + i];
+
+		for (int32_t t = 0; t < 64; t++)
+			sum += (double)image[t * cols + c] * (double)w[t * 72 + i];
+		out += (double)w[64 * 72 + 72 + i] * fmax(sum, 0);
+	}
+	return out;
+}
+
+TEST(the_perceptron_agrees_with_double)
+{
+	enum { COLS = 9 };
+	struct held h = image_new(64, COLS);
+	struct predictor p, grad = { 0 };
+	float *w = (float *)&p, *g = (float *)&grad, got[COLS], target[COLS], weight[COLS];
+	double loss = 0;
+	int bad = 0, checked = 0;
+
+	random_net(&p);
+	for (int k = 0; k < PREDICTOR_WEIGHTS; k++)
+		w[k] = ldexpf(roundf(ldexpf(w[k], 20)), -20);
+	for (int32_t t = 0; t < 64; t++)
+		push_random(&h.m, COLS);
+	predictor_mlp_run(&p, &h.m, 2, COLS, got);
+	for (int32_t c = 2; c < COLS; c++)
+		CHECK_MSG(fabs(naive_mlp(w, h.a, COLS, c) - (double)got[c - 2]) < 1e-4, "column %d: %g", c, (double)got[c - 2]);
+	for (int32_t c = 0; c < COLS; c++) {
+		target[c] = test_randf(0, 1);
+		weight[c] = c % 3 == 2 ? 0 : 1;
+		loss += (double)weight[c] * pow(naive_mlp(w, h.a, COLS, c) - (double)target[c], 2);
+	}
+	CHECK(fabs(predictor_mlp_gradient(&p, h.a, COLS, target, weight, &grad) - loss) < 1e-4 * (1 + loss));
+	for (int k = 0; k < 64 * 72 + 2 * 72 + 1; k += k > 64 * 72 ? 1 : 37) {
+		const float step = 0x1p-12f;
+		float was = w[k];
+		double side[2];
+
+		for (int s = 0; s < 2; s++) {
+			w[k] = s ? was + step : was - step;
+			side[s] = 0;
+			for (int32_t c = 0; c < COLS; c++)
+				side[s] += (double)weight[c] * pow(naive_mlp(w, h.a, COLS, c) - (double)target[c], 2);
+		}
+		w[k] = was;
+		bad += fabs((side[1] - side[0]) / (2 * (double)step) - (double)g[k]) > 2e-3 * (1 + fabs((double)g[k]));
+		checked++;
+	}
+	CHECK_MSG(bad <= checked / 50, "%d of %d gradients differ", bad, checked);
+	image_free(&h);
+}
+
 /* The loss of one image in double. */
 static double naive_loss(const struct predictor *p, const struct attn_image *m, const float *target, const float *weight)
 {

@@ -301,7 +301,7 @@ static int found(int32_t block, int32_t rows, struct err *err)
 {
 	struct predictor p;
 
-	return predictor_find(&p, &(struct predictor_key){ 1234, block, rows }, err);
+	return predictor_find(&p, &(struct predictor_key){ 1234, block, rows, 0 }, err);
 }
 
 /* Overwrite the file of (1234, 4, 64) with n bytes of `bytes`. */
@@ -315,7 +315,7 @@ static void spoil(const char *path, const char *bytes, size_t n)
 
 TEST(a_file_is_taken_only_where_all_of_it_agrees)
 {
-	const struct predictor_key key = { 1234, 4, 64 };
+	const struct predictor_key key = { 1234, 4, 64, 0 };
 	struct predictor p, q;
 	struct str path = { 0 };
 	struct err err = { 0 };
@@ -344,9 +344,10 @@ TEST(a_file_is_taken_only_where_all_of_it_agrees)
 		copy[at] ^= 1;
 		CHECK_MSG(predictor_parse(&q, &key, copy, n, "x", &err) == -1 && strstr(err.msg, "damaged"), "byte %zu", at);
 	}
-	CHECK(predictor_parse(&q, &(struct predictor_key){ 1235, 4, 64 }, bytes, n, "x", &err) == -1);
-	CHECK(predictor_parse(&q, &(struct predictor_key){ 1234, 8, 64 }, bytes, n, "x", &err) == -1);
-	CHECK(predictor_parse(&q, &(struct predictor_key){ 1234, 4, 32 }, bytes, n, "x", &err) == -1);
+	CHECK(predictor_parse(&q, &(struct predictor_key){ 1235, 4, 64, 0 }, bytes, n, "x", &err) == -1);
+	CHECK(predictor_parse(&q, &(struct predictor_key){ 1234, 4, 64, 1 }, bytes, n, "x", &err) == -1);
+	CHECK(predictor_parse(&q, &(struct predictor_key){ 1234, 8, 64, 0 }, bytes, n, "x", &err) == -1);
+	CHECK(predictor_parse(&q, &(struct predictor_key){ 1234, 4, 32, 0 }, bytes, n, "x", &err) == -1);
 	CHECK(!predictor_parse(&q, &key, bytes, n, "x", &err));
 	/* Numbers that are none are not stored, and not taken where somebody sealed them. */
 	q = p;
@@ -377,4 +378,32 @@ TEST(those_that_are_built_in_are_numbers)
 		CHECK_INT(bad, 0);
 		CHECK_MSG(!predictor_find(&p, &b->key, &err), "%s", err.msg);
 	}
+}
+
+TEST(the_default_model_needs_no_file)
+{
+	static const char *const kv[] = { "predict:k=160,first=32,last=32,dense=20", "predict:k=64,block=4,first=16,last=16,dense=28",
+	                                  "predict:k=64,block=1,first=16,last=16,dense=28" };
+	struct engine *e = NULL;
+	struct err err = { 0 };
+	int32_t id[300];
+
+	predictor_home();
+	if (engine_open(&e, &(struct engine_options){ .model_path = test_model(), .device = "cpu", .threads = 2 }, &err))
+		test_skip("%s", err.msg);
+	for (int i = 0; i < 300; i++)
+		id[i] = 1000 + i * 37 % 20000;
+	for (size_t i = 0; i < sizeof kv / sizeof *kv; i++) {
+		struct timeline *t = NULL;
+
+		CHECK_MSG(!timeline_open(&t, e, &(struct timeline_options){ .ctx = 320, .kv = kv[i] }, &err), "%s: %s", kv[i], err.msg);
+		CHECK_MSG(timeline_sync(t, id, 280, NULL, NULL, &err) == 0, "%s", err.msg);
+		CHECK_MSG(!timeline_extend(t, id + 280, 8, 1, NULL, NULL, &err), "%s", err.msg);
+		CHECK(timeline_logits(t) && isfinite(timeline_logits(t)[0]));
+		timeline_close(t);
+	}
+	/* Of another block or number of rows there is none. */
+	CHECK(timeline_open(&(struct timeline *){ NULL }, e, &(struct timeline_options){ .ctx = 320, .kv = "predict:block=8" }, &err) &&
+	      strstr(err.msg, "--block 8"));
+	engine_close(e);
 }

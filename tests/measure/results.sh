@@ -144,7 +144,7 @@ policies() {
 	kvs "h2o:k=$k" full "h2o+:k=$k" "streaming++:size=$((k - 4)),stride=1000000" "snapkv:k=$k,window=32" "snapkv:k=$k,window=1" \
 		"quest:k=$k,bound=raw" "quest:k=$k" "recycled:k=$k,stride=5,scan=kv" "recycled:k=$k,stride=10,scan=kv" \
 		"recycled:k=$k,stride=50,scan=kv" "recycled:k=$k,stride=5,scan=k" "recycled:k=$k,stride=10,scan=k" "refresh:k=$k,qc=5,scan=kv" \
-		"refresh:k=$k,qc=10,scan=kv" "refresh:k=$k,qc=5" "sift:k=$k,split=even" "sift:k=$k" "sift:k=$k,bits=4" "sift:k=$k,bits=8" \
+		"refresh:k=$k,qc=10,scan=kv" "refresh:k=$k,qc=5" "predict:k=$k" "sift:k=$k,split=even" "sift:k=$k" "sift:k=$k,bits=4" "sift:k=$k,bits=8" \
 		"sift:k=$k,bits=16" "sift:k=$((k / 2))" "sift:k=$((k / 4))"
 }
 
@@ -174,7 +174,9 @@ recovery() {
 			# shellcheck disable=SC2046 # options
 			measure recovery "$k/$b" eval recovery "$(book "$b")" --offset 20000 --tokens $((l * windows)) --window "$l" --last "$score" \
 				--samples "$windows" --entries "$k" $(policies "$k" | sed "s/ --kv full//; s/ --kv sift:k=$((k / 2)).*//") \
-				$([ "$smoke" = 1 ] || kvs "sift:k=$k,sample=$((k / 4))" "quest:k=$k,page=8" "quest:k=$k,page=32" "recycled:k=$k,stride=10,pool=15")
+				$([ "$smoke" = 1 ] || kvs "sift:k=$k,sample=$((k / 4))" "quest:k=$k,page=8" "quest:k=$k,page=32" "recycled:k=$k,stride=10,pool=15" \
+					"predict:k=$k,by=last" "predict:k=$k,by=mixed" "predict:k=$k,block=4" "predict:k=$k,block=4,by=mixed" "predict:k=$k,block=1" \
+					"predict:k=$k,block=1,by=mixed")
 		done
 	done
 }
