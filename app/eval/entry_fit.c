@@ -51,8 +51,7 @@ int entry_fit_next(struct entry_fit *f, struct policy_list *l, int i, double rea
 	next = round(value + (want - read) / slope);
 	if (next < 1) {
 		one->whole = read - slope * value;
-		l->v[i] = f->asked.v[i];
-		return 1;
+		return set_value(f, l, i, want, e) < 0 ? -1 : 1;
 	}
 	if (next == value)
 		return 0;

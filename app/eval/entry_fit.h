@@ -12,7 +12,9 @@
 enum { FIT_ROUNDS = 4 };       /* windows that fitting takes at most */
 
 struct entry_fit {
-	int32_t want;              /* entries that each policy shall read for a token; 0 = the policies stay as they were asked for */
+	/* Entries that each policy shall read for a token; 0 = the policies stay as they were asked for.  One that cannot read so few has
+	 * k = want. */
+	int32_t want;
 	struct policy_list asked;
 	struct fitted {
 		const char *key;       /* the setting that is fitted: k, or size */

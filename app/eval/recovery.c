@@ -11,8 +11,8 @@
  * Beside that: the share recovered by the tokens since a set was selected, the tokens between two selections in each layer, and how alike
  * the queries of consecutive tokens are.
  *
- * A window under a policy is a result that --resume stores, and its queries are one.  One prefill serves all policies: it is done again while any lacks.
- * Every window has a timeline of its own, so that its sums do not depend on those before. */
+ * A window under a policy is a result that --resume stores, and its queries are one.  One prefill serves all policies: it is done again
+ * while any lacks.  Every window has a timeline of its own, so that its sums do not depend on those before. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -976,7 +976,7 @@ TEST(entries_are_fitted)
 	for (int i = 0; i < 6; i++)
 		CHECK_MSG(i == 3 ? fit.one[i].whole == 400 : fabs(got[i] - 300) <= (i == 5 ? 4 : 3), "%s reads %.1f entries", l.v[i], got[i]);
 	CHECK_STR(l.v[1], "recycled:k=222");
-	CHECK_STR(l.v[3], "recycled:stride=5");
+	CHECK_STR(l.v[3], "recycled:k=300,stride=5");
 	entry_fit_free(&fit);
 	l = (struct policy_list){ .v = { "sift", "cascade" }, .n = 2 };
 	CHECK(entry_fit_begin(&fit, &l, 300, &e) == 0);
