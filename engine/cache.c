@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/kv_rows.h"
 #include "engine/serialize.h"
 
 /* ---- life ---- */
@@ -80,13 +81,33 @@ struct cache_size cache_size(const struct cache *c)
 	return size;
 }
 
+enum { ROWS_LEAST = 16 };   /* one in so many slots; fewer rows are hardly more than what one token selects */
+
+/* Rows of each KV head that so many bytes hold, where generated tokens select; else 0. */
+static int32_t rows_of(const struct cache *c, uint64_t bytes, int32_t cap)
+{
+	uint64_t none = kv_rows_bytes(c->hp, c->type, cap, 0), one = kv_rows_bytes(c->hp, c->type, cap, 1) - none, rows;
+	struct policy selects;
+
+	selects_of(c, &selects);
+	if (!selects.def || bytes <= none)
+		return 0;
+	rows = (bytes - none) / one;
+	rows = rows < (uint64_t)cap ? rows : (uint64_t)cap;
+	return rows < (uint64_t)cap / ROWS_LEAST ? 0 : (int32_t)rows;
+}
+
 static struct kv_shape shape_of(const struct cache *c)
 {
 	struct kv_shape shape = shape_in_memory(c);
 	struct cache_size size = cache_size(c);
 
-	if (size.disk)
-		shape.resident = c->memory - size.least + kv_disk_least(c->hp, c->type, shape.cap);
+	if (!size.disk)
+		return shape;
+	shape.resident = c->memory - size.least + kv_disk_least(c->hp, c->type, shape.cap);
+	shape.rows = rows_of(c, c->memory - size.least, shape.cap);
+	if (shape.rows)
+		shape.resident -= kv_rows_bytes(c->hp, c->type, shape.cap, shape.rows);
 	return shape;
 }
 
@@ -94,7 +115,8 @@ uint64_t cache_resident_bytes(const struct cache *c)
 {
 	uint64_t planes = kv_full_token_bytes(c->hp, c->type) * (uint64_t)c->kv.cap;
 
-	return all_bytes(c) - (c->kv.disk ? planes - kv_disk_resident(&c->kv) : 0);
+	return all_bytes(c) - (c->kv.disk ? planes - kv_disk_resident(&c->kv) : 0) +
+	       (c->kv.rows ? kv_rows_bytes(c->hp, c->type, c->kv.cap, c->kv.rows->rows) : 0);
 }
 
 int cache_alloc(struct cache *c, struct tensor *t, enum dtype type, int64_t rows, int64_t cols, struct err *err)
@@ -227,6 +249,20 @@ int cache_region(struct cache *c, const struct step *st, int32_t layer, const st
 	return select_whole(q, n_slots, part);
 }
 
+/* The parts of a generated token, one list of the region among them with rows in memory instead of slots on disk, where there are such.
+ * Entries outside of the region move. */
+static struct attn_part *rows_in_memory(struct cache *c, int32_t layer, struct reading *r, struct attn_part near[READ_PARTS])
+{
+	int taken = 0;
+
+	if (!c->kv.rows)
+		return r->part;
+	memcpy(near, r->part, (size_t)r->n_part * sizeof *near);
+	for (int i = 0; i < r->n_region && !taken; i++)
+		taken = kv_rows_take(&c->kv, layer, &near[i]);
+	return taken ? near : r->part;
+}
+
 /* One attention for tokens that read the same parts: those of a step, or one token of a VERIFY step. */
 static void attend(struct cache *c, const struct step *st, int32_t layer, const struct qkv *x)
 {
@@ -235,6 +271,7 @@ static void attend(struct cache *c, const struct step *st, int32_t layer, const 
 	const struct selector_ops *s = c->selecting && !windowed ? c->sel.ops : NULL;
 	const struct attn_probe *own = NULL, *probe = NULL;
 	struct reading reads = { .n_slots = r->region(c, st) };
+	struct attn_part near[READ_PARTS], *part = reads.part;
 
 	if (s && s->note && st->pos < reads.n_slots)
 		s->note(&c->sel, layer, st->pos, reads.n_slots - st->pos);
@@ -246,11 +283,13 @@ static void attend(struct cache *c, const struct step *st, int32_t layer, const 
 		probe = s->probe(&c->sel, st, layer, reads.n_slots);
 	if (r->probe && !windowed)
 		own = r->probe(c, st, layer, reads.skip);
+	if (step_generates(st))
+		part = rows_in_memory(c, layer, &reads, near);
 	/* A probe has room for one purpose: where retention and selector both observe, the tokens attend twice. */
 	if (own)
-		kv_attend(&c->kv, layer, x->out, reads.part, reads.n_part, st->n, own);
+		kv_attend(&c->kv, layer, x->out, part, reads.n_part, st->n, own);
 	if (probe || !own)
-		kv_attend(&c->kv, layer, x->out, reads.part, reads.n_part, st->n, probe);
+		kv_attend(&c->kv, layer, x->out, part, reads.n_part, st->n, probe);
 	for (int i = 0; i < reads.n_part; i++)
 		reads.part[i].selection = NULL;
 	if (step_generates(st))
@@ -418,7 +457,10 @@ void cache_keep_states(struct cache *c)
 int32_t cache_pin(struct cache *c, int32_t n, struct err *err)
 {
 	struct returns r = returns_of(c);
-	int32_t kept = c->policy.def->retention->pin ? c->policy.def->retention->pin(c, n, err) : c->total;
+	int32_t kept;
+
+	kv_rows_clear(&c->kv);   /* slots may change between the region and the stream, where entries move */
+	kept = c->policy.def->retention->pin ? c->policy.def->retention->pin(c, n, err) : c->total;
 
 	if (c->model && kept >= 0 && kept < c->total)
 		return cache_rewind(c, kept, NULL);
@@ -456,14 +498,12 @@ void cache_note(struct cache *c, int32_t n)
 int cache_take_store(struct cache *c, struct cache *other, int32_t n)
 {
 	struct recurrent states = c->recurrent;
-	uint64_t resident = c->kv.resident;
 
 	if (!c->kv.disk != !other->kv.disk) {
 		if (kv_copy(&c->kv, &other->kv, n))
 			return -1;
 	} else {
 		kv_swap(&c->kv, &other->kv);
-		c->kv.resident = resident;
 		for (int32_t layer = 0; layer < c->kv.n_layer; layer++)
 			kv_used(&c->kv, layer);
 	}

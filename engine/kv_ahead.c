@@ -1,8 +1,9 @@
 /* engine/kv_ahead.c - entries on disk are asked for before attention needs them.
  *
  * Attention that touches a page on disk waits for it, one page after the other.  A disk answers many requests in hardly more time than one,
- * so all that is known to be needed is asked for at once: slots that stand one after the other while the layer before computes, a selection as
- * soon as it is made, and the last selection of the next layer, most of which is selected again, while this layer computes.  Only pages that
+ * so all that is known to be needed is asked for at once: slots that stand one after the other while the layer before computes, and of a
+ * selection, as soon as it is made, what memory does not hold (kv_rows.h).  Where memory holds no selected rows, the next layer's last selection,
+ * most of which is selected again, is asked for while this layer computes.  Only pages that
  * the system's page cache lacks travel.  While it lacks none, as the system's own count says, selections are not asked for: that would cost a
  * system call a page for nothing. */
 #include <fcntl.h>
@@ -11,9 +12,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "engine/kv_store.h"
+#include "engine/kv_rows.h"
 
-enum { PAGE = 4096 };   /* what a disk is asked for at least */
+enum {
+	PAGE = 4096,            /* what a disk is asked for at least */
+	GAP = 32 << 10          /* so much is read with what lies before and behind it sooner than two requests are answered */
+};
 
 /* Bytes that this process has had read from disks; 0 where the system does not say. */
 static uint64_t bytes_read(const struct kv_ahead *a)
@@ -79,12 +83,17 @@ static void read_early(int fd, uint64_t off, uint64_t n)
 	posix_fadvise(fd, (off_t)off, (off_t)n, POSIX_FADV_WILLNEED);
 }
 
-int kv_ahead_wants(const struct kv_store *kv, int32_t layer)
+static int asks_choice(const struct kv_store *kv, int32_t layer)
 {
-	return kv->ahead && kv->place[layer] >= 0 && kv->ahead->cold && kv->ahead->kinds & AHEAD_CHOICE && !kv_stays(kv, layer);
+	return kv->ahead->cold && kv->ahead->kinds & AHEAD_CHOICE && !kv_stays(kv, layer);
 }
 
-/* Pages of one plane of a head that hold these slots, ascending; neighbours go together. */
+int kv_ahead_wants(const struct kv_store *kv, int32_t layer)
+{
+	return kv->ahead && kv->place[layer] >= 0 && (kv->rows || asks_choice(kv, layer));
+}
+
+/* Pages of both planes of a head that hold these slots, ascending; those near each other go together. */
 static void ask_for(const struct kv_store *kv, int32_t layer, int32_t head, const int32_t *slot, int32_t n)
 {
 	uint64_t row = kv_file_row(kv, layer, 0, 0, 1) - kv_file_row(kv, layer, 0, 0, 0);
@@ -96,7 +105,7 @@ static void ask_for(const struct kv_store *kv, int32_t layer, int32_t head, cons
 			uint64_t first = kv_file_row(kv, layer, plane, head, slot[i]), end = (first + row + PAGE - 1) / PAGE * PAGE;
 
 			first = first / PAGE * PAGE;
-			if (to && first > to) {
+			if (to && first > to + GAP) {
 				read_early(kv->fd, from, to - from);
 				to = 0;
 			}
@@ -106,6 +115,12 @@ static void ask_for(const struct kv_store *kv, int32_t layer, int32_t head, cons
 		if (to)
 			read_early(kv->fd, from, to - from);
 	}
+}
+
+void kv_ahead_rows(const struct kv_store *kv, int32_t layer, int32_t head, const int32_t *slot, int32_t n)
+{
+	if (kv->ahead->cold && kv->ahead->kinds & AHEAD_CHOICE)
+		ask_for(kv, layer, head, slot, n);
 }
 
 static int ascending(const void *a, const void *b)
@@ -143,13 +158,13 @@ void kv_ahead_ask(const struct kv_store *kv, int32_t layer, const struct attn_pa
 	for (int32_t i = 0; i < n_part; i++) {
 		if (!part[i].slots && !kv_stays(kv, next))
 			kv_file_rows(kv, next, part[i].slot0, part[i].n_slots, read_early);
-		for (int32_t h = 0; part[i].slots && !part[i].selection && kv_ahead_wants(kv, layer) && h < model_layer_spec(kv->hp, layer)->attn.n_kv_head; h++) {
+		for (int32_t h = 0; part[i].slots && !part[i].selection && !kv->rows && asks_choice(kv, layer) && h < model_layer_spec(kv->hp, layer)->attn.n_kv_head; h++) {
 			list_read(kv, &part[i], h, &chosen);
 			ask_for(kv, layer, h, chosen.slot, chosen.n);
 		}
 	}
 	free(chosen.slot);
-	for (int32_t h = 0; a->cold && a->generates && a->kinds & AHEAD_LAST && h < a->heads && !kv_stays(kv, next); h++)
+	for (int32_t h = 0; a->cold && a->generates && a->kinds & AHEAD_LAST && !kv->rows && h < a->heads && !kv_stays(kv, next); h++)
 		ask_for(kv, next, h, a->list[next * a->heads + h].slot, a->list[next * a->heads + h].n);
 }
 

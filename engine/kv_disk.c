@@ -2,13 +2,13 @@
  *
  * A plane in a file is a shared mapping: reading or writing a slot brings its page into memory, and nothing but the memory behind the
  * tensors differs from planes in memory.  Attention goes through the layers in turns, so the pages least worth keeping are those used last:
- * the first layers stay in memory as far as `resident` has room, and every other layer leaves it as soon as it has been used.  What leaves
+ * the first layers stay in memory as far as `resident` has room, and every other layer leaves it as soon as it has been used.  Where tokens select, memory holds selected rows instead (kv_rows.h).  What leaves
  * stays in the system's page cache for as long as nobody else needs that memory; what has left that too is asked for ahead (kv_ahead.c). */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "engine/kv_store.h"
+#include "engine/kv_rows.h"
 
 enum { WRITE_EARLY = 64 };   /* slots of a step from which on the disk begins to write them at once */
 
@@ -121,6 +121,8 @@ void kv_disk_clear(struct kv_store *kv)
 {
 	for (int32_t i = 0; kv->disk && kv->written && i < kv->n_full; i++)
 		leave(kv, kv->full[i]);
+	if (kv->written)
+		kv_rows_clear(kv);
 	kv->written = 0;
 }
 
@@ -152,6 +154,7 @@ void kv_written(struct kv_store *kv, int32_t layer, int32_t slot0, int32_t n)
 	if (!kv->disk || kv->place[layer] < 0)
 		return;
 	kv->written = slot0 + n > kv->written ? slot0 + n : kv->written;
+	kv_rows_forget(kv, layer, slot0, n);
 	if (n >= WRITE_EARLY)
 		kv_file_rows(kv, layer, slot0, n, write_early);
 }

@@ -1,5 +1,5 @@
 /* engine/kv_store.c - the planes of keys and values; see kv_store.h for the layout. */
-#include "engine/kv_store.h"
+#include "engine/kv_rows.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -134,11 +134,16 @@ int kv_init(struct kv_store *kv, struct backend *be, const struct hparams *hp, e
 			return -1;
 		}
 	}
+	if (s->resident && s->rows && !kv_rows_open(kv, s->rows, err)) {
+		kv_release(kv);
+		return -1;
+	}
 	return 0;
 }
 
 void kv_release(struct kv_store *kv)
 {
+	kv_rows_close(kv);
 	for (int32_t i = 0; kv->k && i < layers_with_entries(kv->hp); i++) {
 		if (kv->k[i].data)
 			kv->be->ops->drop(kv->be, &kv->k[i]);
@@ -160,6 +165,12 @@ void kv_swap(struct kv_store *a, struct kv_store *b)
 
 	*a = *b;
 	*b = was;
+	b->resident = a->resident;
+	b->rows = a->rows;
+	a->resident = was.resident;
+	a->rows = was.rows;
+	kv_rows_clear(a);
+	kv_rows_clear(b);
 }
 
 int kv_copy(struct kv_store *kv, const struct kv_store *from, int32_t n)

@@ -37,6 +37,7 @@ struct kv_store {
 	uint64_t *at;              /* [n_layer] the file's byte where the keys of a layer begin; its values follow */
 	uint64_t resident;         /* most bytes of these planes that are in memory at a time */
 	struct kv_ahead *ahead;    /* reads them before they are needed; NULL without a file */
+	struct kv_rows *rows;      /* of them in memory, one by one, what was selected last (kv_rows.h); NULL: none */
 	int32_t written;           /* slots that have been written since kv_clear(), from the first on */
 	const struct tensor *sinks;   /* attention sinks of the layer that attends now; set by cache_attend() */
 	double *clock;             /* seconds spent in kv_put() and kv_attend() are added here; NULL: not measured */
@@ -50,6 +51,7 @@ struct kv_shape {
 	int endless;               /* a sequence can be longer than cap */
 	/* Layers without a window lie in a file, and at most so many bytes of them in memory: kv_disk_least() or more.  0: all in memory. */
 	uint64_t resident;
+	int32_t rows;              /* then: of each KV head so many selected entries are in memory beside them; 0: none */
 };
 /* WINDOW_KEPT: tokens that a rollback can go back by with windows complete, where the cache holds as many; WINDOW_LEAST: in any case. */
 enum { WINDOW_KEPT = 4096, WINDOW_LEAST = 64 };
@@ -66,7 +68,7 @@ uint64_t kv_disk_bytes(const struct hparams *, enum dtype, int32_t cap);
 uint64_t kv_disk_least(const struct hparams *, enum dtype, int32_t cap);
 int  kv_init(struct kv_store *, struct backend *, const struct hparams *, enum dtype, const struct kv_shape *, struct err *);
 void kv_release(struct kv_store *);
-/* Exchange the planes of two stores of the same model and type. */
+/* Exchange the planes of two stores of the same model and type; what either may have in memory stays its own. */
 void kv_swap(struct kv_store *, struct kv_store *);
 /* The first n slots of `from` to an empty store of the same model, type and capacity. */
 int  kv_copy(struct kv_store *, const struct kv_store *from, int32_t n);
@@ -153,10 +155,12 @@ void kv_ahead_close(struct kv_ahead *);
 void kv_ahead_step(struct kv_store *, int32_t generates);
 /* See struct timeline_stats. */
 void kv_ahead_stats(const struct kv_store *, double *fetched, double *overlap);
-/* Should selections be made before a layer attends, because its entries are to be asked for? */
+/* Should selections be made before a layer attends, because its entries are to be brought or asked for? */
 int  kv_ahead_wants(const struct kv_store *, int32_t layer);
 /* A layer is about to attend to these parts; it has attended to them. */
 void kv_ahead_ask(const struct kv_store *, int32_t layer, const struct attn_part *, int32_t n_part);
+/* Slots of a head are about to be read from the file. */
+void kv_ahead_rows(const struct kv_store *, int32_t layer, int32_t head, const int32_t *slot, int32_t n);
 void kv_ahead_note(struct kv_store *, int32_t layer, const struct attn_part *, int32_t n_part);
 
 /* ---- entries as bytes ---- */

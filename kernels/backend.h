@@ -126,6 +126,10 @@ struct attn_part {
 	/* f32 [n_kv_head][cols >= n_slots], added to the scores of the slots, for a list: a slot with -log(p) stands for 1 / p slots like it.
 	 * NULL = nothing.  One list of a call at most has one. */
 	const struct tensor *bias;
+	/* Planes of the part's own, alike but for their number of slots: its list counts in them.  For a list that is given, on the CPU alone;
+	 * NULL = the call's. */
+	const struct tensor *k, *v;
+	int32_t cap;                 /* of these */
 	int32_t slot0;               /* first slot, when slots is NULL */
 	int32_t n_slots;             /* of the part */
 	int32_t sample;              /* the last so many of a list stand for slots that are not in it (topk_args) */
@@ -414,7 +418,7 @@ struct backend_options {
  * weir-cuda.so (plugin.c). */
 int backend_open(struct backend **out, const char *name, const struct backend_options *opt, char err[160]);
 /* Version of what a plugin shares with the program: the tables and structs of this header.  Changes with any of them. */
-enum { BACKEND_ABI = 15 };
+enum { BACKEND_ABI = 16 };
 
 /* ---- on the host, whatever a backend computes in: state that never leaves host memory ---- */
 

@@ -91,10 +91,11 @@ static int32_t attn_span(const struct attn_job *j, int32_t part, int32_t span, i
 {
 	const struct attn_args *a = j->a;
 	const struct attn_part *p = a->part + part;
-	size_t plane = ((size_t)head * (size_t)a->cap + (size_t)(p->slots ? 0 : p->slot0)) * j->row_bytes;
+	const struct tensor *k = p->k ? p->k : a->k, *v = p->k ? p->v : a->v;
+	size_t plane = ((size_t)head * (size_t)(p->k ? p->cap : a->cap) + (size_t)(p->slots ? 0 : p->slot0)) * j->row_bytes;
 	struct attn_tile t = {
 		.head_dim = a->head_dim, .kv_type = a->k->type, .scale = a->scale, .softcap = a->softcap, .scratch = m->leaf,
-		.k = (const char *)a->k->data + plane, .v = (const char *)a->v->data + plane,
+		.k = (const char *)k->data + plane, .v = (const char *)v->data + plane,
 		.rows = p->slots ? (const int32_t *)p->slots->data + (size_t)head * (size_t)p->slots->cols : NULL,
 		.bias = p->bias ? (const float *)p->bias->data + (size_t)head * (size_t)p->bias->cols : NULL,
 		.k0 = span * span_slots(p),
@@ -283,17 +284,20 @@ static int32_t count_spans(const struct attn_args *a)
 /* Lists are written by operations of this backend; a wrong one must not lead to reads outside of the plane. */
 static int lists_ok(const struct attn_args *a)
 {
-	uint32_t most = 0;
+	for (int32_t i = 0; i < a->n_part; i++) {
+		const struct tensor *t = a->part[i].slots;
+		uint32_t most = 0, cap = (uint32_t)(a->part[i].k ? a->part[i].cap : a->cap);
 
-	for (int32_t i = 0; i < a->n_part; i++)
-		for (int32_t h = 0; a->part[i].slots && !a->part[i].selection && h < a->n_kv_head; h++) {
-			const struct tensor *t = a->part[i].slots;
+		for (int32_t h = 0; t && !a->part[i].selection && h < a->n_kv_head; h++) {
 			const uint32_t *slot = (const uint32_t *)t->data + (size_t)h * (size_t)t->cols;
 
 			for (int32_t k = 0; k < a->part[i].n_slots; k++)
 				most = slot[k] > most ? slot[k] : most;
 		}
-	return most < (uint32_t)a->cap;
+		if (most >= cap)
+			return 0;
+	}
+	return 1;
 }
 
 int attn_parts_met(struct attn_met *m, const struct attn_args *a)

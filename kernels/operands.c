@@ -52,6 +52,9 @@ static int part_ok(const struct attn_part *p, const struct attn_args *a)
 
 	if (p->n_slots < 0)
 		return 0;
+	if (p->k && (!t || p->selection || !kv_plane_ok(p->k, a->n_kv_head, p->cap, a->head_dim) || p->k->type != a->k->type ||
+	             !kv_plane_ok(p->v, a->n_kv_head, p->cap, a->head_dim) || p->v->type != a->k->type))
+		return 0;
 	if (!t)
 		return p->slot0 >= 0 && p->n_slots <= a->cap - p->slot0;
 	if (p->selection && (p->selection->topk->slots != t || p->selection->topk->k + p->selection->topk->sample != p->n_slots || p->selection->topk->n > a->cap))

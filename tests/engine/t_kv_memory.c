@@ -14,6 +14,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "engine/kv_rows.h"
+#include "engine/timeline.h"
 #include "tests/lib/tiny.h"
 
 enum { DEEP = 12 };
@@ -162,7 +164,7 @@ static void same_bits(struct engine *e, const char *kv, const char *other, int32
 	timeline_close(b);
 }
 
-static const char *const policies[] = {
+static const char *const all_keep[] = {
 	"full", "sift:k=64", "sift:k=64,every=4", "sift:k=64,bits=16", "sift:k=64,sample=32", "quest:k=64", "refresh:k=64", "h2o:k=64", "snapkv:k=64",
 	"streaming++:size=256",
 };
@@ -173,8 +175,8 @@ TEST(every_policy_has_the_same_bits)
 
 	use_directory();
 	e = open_deep(0, DEEP);
-	for (size_t i = 0; i < sizeof policies / sizeof *policies; i++)
-		same_bits(e, policies[i], i ? "full" : "sift:k=64", 2048);
+	for (size_t i = 0; i < sizeof all_keep / sizeof *all_keep; i++)
+		same_bits(e, all_keep[i], i ? "full" : "sift:k=64", 2048);
 	engine_close(e);
 	CHECK_INT(leave_directory(), 0);
 }
@@ -298,6 +300,9 @@ static void quarter(const char *kv, int layers, int32_t ctx, int32_t steps, int3
 			test_note("%s, %d tokens: %.1f MiB of %.1f resident at most, %.1f allowed", kv, ctx, (double)peak / (1 << 20), (double)all / (1 << 20),
 			          (double)memory / (1 << 20));
 			within(t, memory, kv);
+			/* Where tokens select, what they read is in memory row by row, and most of it was there. */
+			CHECK_MSG(!strcmp(kv, "full") || (t->cache.kv.rows && t->cache.kv.rows->moved > 0), "%s: no rows", kv);
+			CHECK_MSG(!strcmp(kv, "full") || (st.kv_overlap >= 0 && st.kv_overlap <= 1), "%s: overlap %g", kv, st.kv_overlap);
 			if (test_patience() == 1) {   /* sanitizers keep memory of their own */
 				CHECK_MSG(peak <= memory + beside, "%s: %llu bytes resident, %llu allowed and %llu beside them", kv,
 				          (unsigned long long)peak, (unsigned long long)memory, (unsigned long long)beside);

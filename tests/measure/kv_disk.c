@@ -1,20 +1,30 @@
 /* tests/measure/kv_disk.c - what a token costs whose KV entries lie on disk, for each way to read them ahead, in turns within one run.
  *
- *     make build/tests/measure/kv_disk && build/tests/measure/kv_disk MODEL.gguf TOKENS STEPS [TEXT]
+ *     make build/tests/measure/kv_disk && build/tests/measure/kv_disk MODEL.gguf TOKENS STEPS [TEXT [POLICY]]
  *
- * The cache of TOKENS tokens is allowed a quarter of its size.  With TEXT its tokens are read; without, their entries are random, the worst case:
- * selections then have nothing in common.  Then STEPS tokens are generated under sift (k=512), warm (the file is in the system's page cache)
- * and cold (before every token the page cache drops what is not mapped), by every kind, twice.  Medians; bytes are what the system says it
- * read from the disk.  `selected` is what attention reads of the planes. */
+ * The cache of TOKENS tokens is allowed a quarter of its size.  With TEXT its tokens are read; without, their entries are random: the worst case,
+ * because neither neighbouring slots nor neighbouring tokens have much to do with each other.  Then STEPS tokens are generated under sift (k=512), or POLICY, of
+ * which the second half is timed, warm (the file is in the system's page cache) and cold (before every token the page cache drops all of the
+ * file but what is mapped).  `pages`: attention reads the planes where they lie, and memory holds as many layers as are allowed; `rows`: what the
+ * program does, memory holds what was selected last.  Medians; `moved` is what came to memory from the file, and `from the disk` what the system
+ * says that it read there.  Every way has the same logits, or the program stops. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "engine/kv_rows.h"
 #include "engine/timeline.h"
 
-enum { ROUNDS = 2, MOST = 4096, PIECE = 256 };
+enum { KINDS = 5, MOST = 4096, PIECE = 256 };
+
+static const struct kind { int rows, ahead; const char *name; } kinds[KINDS] = {
+	{ 0, 0, "pages, when they are touched" }, { 0, AHEAD_LAST, "pages, last selection ahead" }, { 0, AHEAD_CHOICE, "pages, selection at once" },
+	{ 1, 0, "rows, one after the other" }, { 1, AHEAD_CHOICE, "rows, what lacks at once" },
+};
+struct timings { double ms[MOST], disk[MOST], moved[MOST]; int n; };
+static struct timings timings[2][KINDS];
 
 static void stop(const char *what)
 {
@@ -55,53 +65,71 @@ static double median(double *v, int n)
 	return n ? v[n / 2] : 0;
 }
 
+static uint64_t disk_bytes(void)
+{
+	FILE *f = fopen("/proc/self/io", "r");
+	char line[80];
+	uint64_t n = 0;
+
+	while (f && fgets(line, sizeof line, f))
+		if (!strncmp(line, "read_bytes: ", 12))
+			n = strtoull(line + 12, NULL, 10);
+	if (f)
+		fclose(f);
+	return n;
+}
+
 static void go_cold(const struct timeline *t)
 {
 	fdatasync(t->cache.kv.fd);
 	posix_fadvise(t->cache.kv.fd, 0, 0, POSIX_FADV_DONTNEED);
 }
 
-/* STEPS tokens behind the first n by one kind; the first is not timed, because there is no selection before it. */
-static uint64_t run(struct timeline *t, const int32_t *id, int32_t n, int steps, int kind, int cold, double *ms, double *bytes, int *n_timed)
+/* `steps` tokens behind the first n.  Returns the hash of their logits. */
+static uint64_t run(struct timeline *t, const int32_t *id, int32_t n, int steps, const struct kind *kind, int cold, struct timings *out)
 {
+	struct kv_store *kv = &t->cache.kv;
+	struct kv_rows *rows = kv->rows;
+	uint64_t hash = 0, resident = kv->resident, beside = kv_rows_bytes(kv->hp, kv->type, kv->cap, rows->rows), disk, moved;
 	int32_t vocab = engine_info(t->e)->n_vocab;
-	uint64_t hash = 0, before;
 	struct err err;
 
 	if (timeline_sync(t, id, (size_t)n, NULL, NULL, &err) < 0)
 		stop(err.msg);
+	kv_rows_clear(kv);
+	kv->rows = kind->rows ? rows : NULL;
+	kv->resident += kind->rows ? 0 : beside;
+	kv->ahead->kinds = kind->ahead;
 	for (int i = 0; i < steps; i++) {
+		int timed = i >= steps / 2;
 		double start;
 
-		if (cold)
+		if (cold && i >= steps / 2 - 1)   /* once before: a step looks at what the one before it read */
 			go_cold(t);
-		t->cache.kv.ahead->kinds = kind;
-		before = t->cache.kv.ahead->fetched;
+		disk = disk_bytes();
+		moved = rows->moved;
 		start = now_seconds();
 		if (timeline_extend(t, id + n + i, 1, 1, NULL, NULL, &err))
 			stop(err.msg);
 		start = now_seconds() - start;
-		kv_ahead_step(&t->cache.kv, 1);   /* counts what the step read */
-		t->cache.kv.ahead->cold = cold;
 		hash = hash64(hash, timeline_logits(t), (size_t)vocab * sizeof(float));
-		if (!i)
+		if (!timed)
 			continue;
-		ms[*n_timed] = 1000 * start;
-		bytes[(*n_timed)++] = (double)(t->cache.kv.ahead->fetched - before);
+		out->ms[out->n] = 1000 * start;
+		out->disk[out->n] = (double)(disk_bytes() - disk) / (1 << 20);
+		out->moved[out->n++] = (double)(rows->moved - moved) / (1 << 20);
 	}
+	kv->rows = rows;
+	kv->resident = resident;
 	return hash;
 }
 
 int main(int argc, char **argv)
 {
-	static const struct { int kind; const char *name; } kinds[] = {
-		{ 0, "when attention touches them" }, { AHEAD_LAST, "last selection ahead" }, { AHEAD_CHOICE, "own selection at once" },
-		{ AHEAD_LAST | AHEAD_CHOICE, "both" },
-	};
-	static double ms[2][4][MOST], bytes[2][4][MOST], plain[MOST];
-	int timed[2][4] = { { 0 } }, steps = argc > 3 ? (int)strtol(argv[3], NULL, 10) : 0, n_plain = 0;
+	static double plain[MOST];
+	int steps = argc > 3 ? (int)strtol(argv[3], NULL, 10) : 0, n_plain = 0;
 	int32_t n = argc > 2 ? (int32_t)strtol(argv[2], NULL, 10) : 0, *id;
-	struct timeline_options o = { .ctx = n + steps + 1, .kv = "sift:k=512" };
+	struct timeline_options o = { .ctx = n + steps + 1, .kv = argc > 5 ? argv[5] : "sift:k=512" };
 	struct timeline_need need;
 	struct engine *e;
 	struct timeline *t;
@@ -109,8 +137,8 @@ int main(int argc, char **argv)
 	struct timeline_stats st;
 	uint64_t want = 0, got;
 
-	if (n < 1024 || steps < 2 || (steps - 1) * ROUNDS > MOST)
-		stop("MODEL.gguf TOKENS STEPS [TEXT]");
+	if (n < 1024 || steps < 2 || steps > MOST)
+		stop("MODEL.gguf TOKENS STEPS [TEXT [POLICY]]");
 	id = xcalloc((size_t)(n + steps + 1), sizeof *id);
 	if (engine_open(&e, &(struct engine_options){ .model_path = argv[1], .device = "cpu" }, &err) || timeline_need(e, &o, &need, &err))
 		stop(err.msg);
@@ -131,22 +159,26 @@ int main(int argc, char **argv)
 		stop(err.msg);
 	if (argc < 5)
 		random_entries(t, n, id);
-	for (int r = 0; r < ROUNDS; r++)
-		for (int cold = 0; cold < 2; cold++)
-			for (size_t k = 0; k < 4; k++) {
-				got = run(t, id, n, steps, kinds[k].kind, cold, ms[cold][k], bytes[cold][k], &timed[cold][k]);
-				if (want && got != want)
-					stop("other logits");
-				want = got;
-			}
-	timeline_stats(t, &st);
-	printf("%d tokens, %.0f MiB on disk, %.0f of %.0f MiB in memory; selected %.2f MiB a token, %.1f %% of it by the token before\n", n,
-	       (double)st.kv_disk_bytes / (1 << 20), (double)st.kv_bytes / (1 << 20), (double)need.kv_bytes / (1 << 20),
-	       512.0 * (double)timeline_token_bytes(t, 1) / (1 << 20), 100 * st.kv_overlap);
+	if (!t->cache.kv.rows)
+		stop("a quarter of the memory has no room for rows");
 	for (int cold = 0; cold < 2; cold++)
-		for (size_t k = 0; k < 4; k++)
-			printf("%-5s %-28s %8.1f ms a token, %7.2f MiB from the disk\n", cold ? "cold" : "warm", kinds[k].name,
-			       median(ms[cold][k], timed[cold][k]), median(bytes[cold][k], timed[cold][k]) / (1 << 20));
+		for (size_t k = 0; k < KINDS; k++) {
+			got = run(t, id, n, steps, &kinds[k], cold, &timings[cold][k]);
+			if (want && got != want)
+				stop("other logits");
+			want = got;
+		}
+	timeline_stats(t, &st);
+	printf("%d tokens, %.0f MiB on disk, %.0f MiB of %.0f in memory with %d rows a head; %.1f %% of what a token selects the token before selected\n", n,
+	       (double)st.kv_disk_bytes / (1 << 20), (double)st.kv_bytes / (1 << 20), (double)need.kv_bytes / (1 << 20), t->cache.kv.rows->rows,
+	       100 * st.kv_overlap);
+	for (int cold = 0; cold < 2; cold++)
+		for (size_t k = 0; k < KINDS; k++) {
+			struct timings *s = &timings[cold][k];
+
+			printf("%-5s %-28s %8.1f ms a token, moved %6.2f MiB, from the disk %7.2f\n", cold ? "cold" : "warm", kinds[k].name,
+			       median(s->ms, s->n), kinds[k].rows ? median(s->moved, s->n) : median(s->disk, s->n), median(s->disk, s->n));
+		}
 	timeline_close(t);
 	/* The same without a limit. */
 	o.kv_memory = 0;
@@ -161,7 +193,7 @@ int main(int argc, char **argv)
 
 		if (timeline_extend(t, id + n + i, 1, 1, NULL, NULL, &err))
 			stop(err.msg);
-		if (i)
+		if (i >= steps / 2)
 			plain[n_plain++] = 1000 * (now_seconds() - start);
 	}
 	printf("without a limit %33.1f ms a token\n", median(plain, n_plain));
