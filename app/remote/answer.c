@@ -270,6 +270,17 @@ static int wait_to_retry(struct remote *r, const struct remote_request *q, const
 	return 0;
 }
 
+/* Hosted models that reason refuse "max_tokens" and name the other word for it: once. */
+static int wants_other_limit(struct remote *r, const struct remote_request *q, const struct http_reply *reply)
+{
+	const struct str *error = &r->answer.chunk.error;
+
+	if (reply->status != 400 || q->most < 0 || r->completion_tokens || !error->n || !strstr(error->p, "max_completion_tokens"))
+		return 0;
+	r->completion_tokens = 1;
+	return 1;
+}
+
 int remote_ask(struct remote *r, const struct remote_request *q, struct err *e)
 {
 	struct str json = {0};
@@ -280,6 +291,12 @@ int remote_ask(struct remote *r, const struct remote_request *q, struct err *e)
 	request_json(r, q, &json);
 	for (int tries = 0;; tries++) {
 		rc = try(r, q, &json, &reply, &again, e);
+		if (rc < 0 && wants_other_limit(r, q, &reply)) {
+			*e = (struct err){0};
+			str_clear(&json);
+			request_json(r, q, &json);
+			continue;
+		}
 		if (!rc || !again || e->code == ERR_CANCELLED || wait_to_retry(r, q, &reply, tries, until, e) < 0)
 			break;
 	}
@@ -300,6 +317,7 @@ static int finish(struct remote *r, struct err *e)
 		r->bytes_per_token = per < 1 ? 1 : per > 8 ? 8 : per;
 	}
 	remote_end(r);
+	server_ask_context(r);
 	if (a->late.code)
 		return err_set(e, a->late.code, "%s", a->late.msg);
 	if (a->refused.n)

@@ -29,6 +29,7 @@ struct remote {
 	int (*stopped)(void);
 	struct http_client *client;
 	double bytes_per_token;     /* of prompts so far */
+	int completion_tokens;      /* the limit of an answer is "max_completion_tokens" here */
 	struct answer {
 		int open;
 		struct sse sse;
@@ -63,6 +64,9 @@ int  server_get(struct remote *, const struct str *base, const char *path, const
 int  server_refuses(struct remote *, const struct http_reply *, const struct chunk *, struct err *);
 /* The same of an error within an answer. */
 int  server_fault(struct remote *, const struct chunk *, struct err *);
+
+/* Ask for the context where it is not known yet: Ollama tells it of a model that is loaded. */
+void server_ask_context(struct remote *);
 
 /* ---- request.c ---- */
 

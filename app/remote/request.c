@@ -44,7 +44,7 @@ static void settings(const struct remote *r, const struct remote_request *q, str
 	if (q->seeded)
 		json_uint(out, "seed", q->seed & INT64_MAX);
 	if (q->most >= 0)
-		json_int(out, "max_tokens", q->most);
+		json_int(out, r->completion_tokens ? "max_completion_tokens" : "max_tokens", q->most);
 }
 
 void request_json(const struct remote *r, const struct remote_request *q, struct str *out)

@@ -244,6 +244,51 @@ static void ask_props(struct remote *r)
 	str_free(&template);
 }
 
+/* The text behind "num_ctx" in the lines of a model's parameters. */
+static int32_t context_of_parameters(const struct str *lines)
+{
+	for (const char *p = lines->p; p && *p; p += strcspn(p, "\n"), p += *p == '\n')
+		if (!strncmp(p, "num_ctx", 7) && (p[7] == ' ' || p[7] == '\t')) {
+			long n = strtol(p + 7, NULL, 10);
+
+			return n > 0 && n <= INT32_MAX ? (int32_t)n : 0;
+		}
+	return 0;
+}
+
+/* Ollama cuts what is longer than its context without a word, so it has to be known: of a loaded model it tells it, of another one what
+ * the model asks for, if it asks. */
+static void ask_ollama(struct remote *r)
+{
+	struct str out = {0}, json = {0}, text = {0};
+	struct err none = {0};
+	struct jv it = {0};
+	int status;
+
+	if (!server_get(r, &r->at.root, "/api/ps", NULL, &status, &out, &none) && status == 200 && out.n && json_valid(out.p, out.n))
+		while (!r->info.ctx && jv_next(jv_get(jv_parse(out.p, out.n), "models"), &it, NULL))
+			if (jv_is(jv_get(it, "name"), r->model.p) || jv_is(jv_get(it, "model"), r->model.p))
+				r->info.ctx = whole(jv_get(it, "context_length"));
+	if (!r->info.ctx) {
+		json_open(&json, NULL, '{');
+		json_text(&json, "model", r->model.p, r->model.n);
+		json_close(&json, '}');
+		str_clear(&out);
+		if (!server_get(r, &r->at.root, "/api/show", &json, &status, &out, &none) && status == 200 && out.n && json_valid(out.p, out.n) &&
+		    jv_text(jv_get(jv_parse(out.p, out.n), "parameters"), &text) == 0)
+			r->info.ctx = context_of_parameters(&text);
+	}
+	str_free(&out);
+	str_free(&json);
+	str_free(&text);
+}
+
+void server_ask_context(struct remote *r)
+{
+	if (r->info.kind == REMOTE_OLLAMA && !r->info.ctx)
+		ask_ollama(r);
+}
+
 static int ask_models(struct remote *r, const char *wanted, struct err *e)
 {
 	struct str out = {0};
@@ -288,6 +333,7 @@ int remote_open(struct remote **out, const struct remote_options *o, struct err 
 	}
 	if (r->info.kind == REMOTE_LLAMA)
 		ask_props(r);
+	server_ask_context(r);
 	if (r->info.kind == REMOTE_VLLM || r->info.kind == REMOTE_SGLANG)
 		r->info.think_switch = 1;
 	r->info.counts = r->info.kind == REMOTE_LLAMA || r->info.kind == REMOTE_VLLM;

@@ -131,6 +131,8 @@ def list_models(c, name):
         c.closed(60)
     elif name.startswith("llama"):
         c.json({"data": [{"id": "/models/tiny.Q4.gguf", "owned_by": "llamacpp", "meta": {"n_ctx": 300, "n_ctx_train": 8192, "n_params": 135000000}}]})
+    elif name.startswith("ollama"):
+        c.json({"data": [{"id": "tiny:latest", "owned_by": "library"}]})
     elif name.startswith("vllm"):
         c.json({"data": [{"id": "org/tiny", "owned_by": "vllm", "max_model_len": 400}]})
     elif name == "small":
@@ -179,6 +181,14 @@ def answer(c, name, q):
             c.json({"error": {"message": "maximum context length is 300 tokens"}}, 400)
         else:
             stream(c, good(usage=words_of(q["messages"]) if name in ("small", "vllm") else 31))
+    elif name.startswith("ollama"):
+        loaded.add(name)
+        stream(c, good(usage=words_of(q["messages"])))
+    elif name == "newlimit":   # as hosted models that reason
+        if "max_tokens" in q:
+            c.json({"error": {"message": "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead."}}, 400)
+        else:
+            stream(c, good(usage=q.get("max_completion_tokens", 0)))
     elif name == "bytes":
         stream(c, good(), 1)
     elif name == "crlf":
@@ -415,6 +425,7 @@ def json_line(o):
 
 
 key_of = {}
+loaded = set()
 
 
 def handle(sock, port):
@@ -437,6 +448,10 @@ def handle(sock, port):
             list_models(c, name)
         elif url.endswith("/chat/completions"):
             answer(c, name, q)
+        elif url.endswith("/api/ps") and name.startswith("ollama"):   # the context of a model that is loaded
+            c.json({"models": [{"name": "other", "context_length": 9}] + [{"name": "tiny:latest", "context_length": 300}] * (name in loaded and name == "ollama")})
+        elif url.endswith("/api/show") and name.startswith("ollama"):
+            c.json({"parameters": "stop \"x\"\nnum_ctx                        300" if name == "ollamaset" and q["model"] == "tiny:latest" else "stop \"x\""})
         elif url.endswith("/props") and name.startswith("llama"):
             c.json({"default_generation_settings": {"n_ctx": 300}, "total_slots": 1, "chat_template": "{% if enable_thinking %}"})
         elif url.endswith("/apply-template") and name.startswith("llama"):

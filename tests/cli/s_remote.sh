@@ -248,6 +248,8 @@ ask llama --top-k 5 --think off -v
 sent "llama-server gets its own" '"top_k": 5, "return_progress": true, "chat_template_kwargs": {"enable_thinking": false}'
 grep -q 'tiny.Q4 at http.*llama-server, context 300$' "$dir/err" && grep -q '(7 reused), 100.0 t/s; 4 tokens answered, 25.0 t/s' "$dir/err" &&
 	ok "llama-server's own figures" || bad "llama-server's own figures" "$(cat "$dir/err")"
+ask newlimit -n 50; says "a server that wants another word for the limit" "$hello"
+[ "$(grep -c '"max_tokens": 50' "$dir/log")" = 1 ] && [ "$(grep -c '"max_completion_tokens": 50' "$dir/log")" = 1 ] && ok "... is asked once more" || bad "... is asked once more" "$(cat "$dir/log")"
 ask plain --json
 [ "$rc" = 0 ] && grep -q '"text":"Hello, world.","tokens":\[\],"prompt_tokens":31,"reused_tokens":7,.*"stop":"eos"' "$dir/out" && ok "--json" || bad "--json" "$(cat "$dir/out" "$dir/err")"
 echo "model = $at/plain/v1" >"$XDG_CONFIG_HOME/weir/config"
@@ -300,7 +302,7 @@ grep -q "the server has its own cache" "$dir/err" && grep -q '/summarize needs a
 
 long=$(printf 'word %.0s' 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32 33 34 35 36 37 38 39 40)
 lines() { for i in 1 2 3 4 5 6 7 8; do echo "$i $long"; done; }
-for kind in llama vllm small; do
+for kind in llama vllm ollama ollamaset small; do
 	lines | talk "$kind"
 	if [ "$(grep -c '^Hello' "$dir/out")" = 8 ] && grep -q 'the context of [34]00 tokens is full: the first [0-9]* messages are not sent any more' "$dir/err"; then ok "$kind: old turns are left out"
 	else bad "$kind: old turns are left out" "$(cat "$dir/out" "$dir/err")"; fi
