@@ -158,13 +158,8 @@ static void c_exps(float *out, const float *s, int32_t n, float max)
 
 static void c_block_sums(float *out, const float *x, int32_t blocks)
 {
-	for (int32_t b = 0; b < blocks; b++) {
-		float lane[16] = { 0 };
-
-		for (int32_t i = 0; i < SAMPLE_BLOCK; i++)
-			lane[i % 16] += x[b * SAMPLE_BLOCK + i];
-		out[b] = fold16(lane);
-	}
+	for (int32_t b = 0; b < blocks; b++)
+		out[b] = sum_of_block(x + b * SAMPLE_BLOCK);
 }
 
 static void c_reduce(float *out, const float *s, size_t ld, const float *mult, const float *lse, int32_t n_q, int32_t n,

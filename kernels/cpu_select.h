@@ -102,6 +102,16 @@ static inline float fold16(const float x[16])
 	return (a[0] + a[2]) + (a[1] + a[3]);
 }
 
+/* The sum of a block, in the order that three steps over eight blocks give (vec8_add2, vec8_add4, vec8_add8). */
+static inline float sum_of_block(const float x[SAMPLE_BLOCK])
+{
+	float a[8];
+
+	for (int i = 0; i < 8; i++)
+		a[i] = x[i] + x[i + 8];
+	return ((a[0] + a[2]) + (a[1] + a[3])) + ((a[4] + a[6]) + (a[5] + a[7]));
+}
+
 /* 1 / the step between two codes of a centred and transformed key, whose values have that sum of squares; 0 where there is none. */
 static inline float sketch_inverse_step(float squares, int32_t dim, int32_t bits)
 {

@@ -378,18 +378,20 @@ static void exps(float *out, const float *s, int32_t n, float max)
 
 static void block_sums(float *out, const float *x, int32_t blocks)
 {
-	for (int32_t b = 0; b < blocks; b++, x += SAMPLE_BLOCK) {
-		float lane[16];
+	const vec8 one = vec8_splat(1);
+	int32_t b = 0;
 
-		UNROLL for (int k = 0; k < 16; k += LANES) {
-			vec sum = vec_zero();
+	for (; b + 8 <= blocks; b += 8, x += 8 * SAMPLE_BLOCK) {
+		vec8 s[8];
 
-			UNROLL for (int i = 0; i < SAMPLE_BLOCK; i += 16)
-				sum += vec_load(x + i + k);
-			vec_store(lane + k, sum);
-		}
-		out[b] = fold16(lane);
+		UNROLL for (int i = 0; i < 8; i++)
+			s[i] = vec8_fma(vec8_load(x + SAMPLE_BLOCK * i), one, vec8_load(x + SAMPLE_BLOCK * i + 8));
+		UNROLL for (int i = 0; i < 8; i += 2)
+			s[i] = vec8_add2(s[i], s[i + 1]);
+		vec8_store(out + b, vec8_add8(vec8_add4(s[0], s[2]), vec8_add4(s[4], s[6])));
 	}
+	for (; b < blocks; b++, x += SAMPLE_BLOCK)
+		out[b] = sum_of_block(x);
 }
 
 INLINE vec head_score(const float *s, const float *mult, const float *lse, int32_t r)

@@ -279,7 +279,7 @@ static void sample_rest(const struct topk_job *j, const struct topk_mem *m, cons
 	const struct topk_args *a = j->a;
 	int32_t blocks = (a->n + SAMPLE_BLOCK - 1) / SAMPLE_BLOCK, taken = 0;
 	float top = -INFINITY, *p = m->value, least;       /* least: a score whose probability is 1 */
-	double all = 0, sum = 0, next = 0.5, scale;
+	double quarter[4] = { 0 }, all, sum = 0, next = 0.5, scale;
 
 	for (int32_t i = 0; i < a->k; i++)
 		top = score[slot[i]] > top ? score[slot[i]] : top;
@@ -292,14 +292,15 @@ static void sample_rest(const struct topk_job *j, const struct topk_mem *m, cons
 		p[slot[i - a->k]] = 0;
 	j->fns->block_sums(m->sum, p, blocks);
 	for (int32_t b = 0; b < blocks; b++)
-		all += (double)m->sum[b];
+		quarter[b % 4] += (double)m->sum[b];
+	all = (quarter[0] + quarter[1]) + (quarter[2] + quarter[3]);
 	scale = all > 0 ? a->sample / all : 0;
 	least = top - (float)log(scale);
 	for (int32_t b = 0; b < blocks && scale > 0; b++) {
-		double here = scale * (double)m->sum[b];
+		double here = scale * (double)m->sum[b], end = sum + here;
 
-		if (sum + here < next) {
-			sum += here;
+		if (end < next) {
+			sum = end;
 			continue;
 		}
 		for (int32_t i = b * SAMPLE_BLOCK; i < (b + 1) * SAMPLE_BLOCK; i++) {
@@ -311,6 +312,11 @@ static void sample_rest(const struct topk_job *j, const struct topk_mem *m, cons
 			next++;
 			slot[taken] = i;
 			bias[taken++] = step < 1 ? least - score[i] : 0;
+			/* No second step in a block whose sum is less than 1. */
+			if (here < 1) {
+				sum = end;
+				break;
+			}
 		}
 	}
 	for (; taken < a->sample; taken++) {

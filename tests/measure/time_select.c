@@ -20,7 +20,7 @@ static double now(void)
 enum { T_LAYERS = 30, T_N = 7680, T_DIM = 64, T_KV = 3, T_HEADS = 9, T_K = 512 };
 
 struct timed {
-	struct tensor plane[T_LAYERS], sketch[T_LAYERS], score, rows, q, move, turn;
+	struct tensor plane[T_LAYERS], sketch[T_LAYERS], score, rows, bias, q, move, turn;
 	int32_t bits;
 };
 
@@ -35,6 +35,13 @@ static void time_topk(struct backend *be, struct timed *t, int layer)
 {
 	(void)layer;
 	be->ops->topk(be, &(struct topk_args){ .slots = &t->rows, .score = &t->score, .n_kv_head = T_KV, .n = T_N, .k = T_K, .pool = 1 });
+}
+
+static void time_topk_sample(struct backend *be, struct timed *t, int layer)
+{
+	(void)layer;
+	be->ops->topk(be, &(struct topk_args){ .slots = &t->rows, .score = &t->score, .n_kv_head = T_KV, .n = T_N, .k = T_K / 2, .pool = 1,
+	                                       .sample = T_K / 4, .bias = &t->bias });
 }
 
 static void time_topk_pooled(struct backend *be, struct timed *t, int layer)
@@ -127,6 +134,7 @@ static void time_level(const char *level)
 		t.q = tensor_new(be, DT_F32, 1, T_HEADS * T_DIM, q);
 		t.score = tensor_new(be, DT_F32, T_KV, T_N, NULL);
 		t.rows = tensor_new(be, DT_I32, T_KV, T_K, NULL);
+		t.bias = tensor_new(be, DT_F32, T_KV, T_K, NULL);
 		for (int i = 0; i < T_KV * 512; i++) {
 			move[3 * i] = (i * 13) % T_N;
 			move[3 * i + 1] = (i * 7) % T_N;
@@ -156,6 +164,7 @@ static void time_level(const char *level)
 				be->ops->drop(be, &t.sketch[i]);
 		}
 		time_layers(be, &t, time_topk, 0, "topk 512");
+		time_layers(be, &t, time_topk_sample, 0, "topk 256, sample of 128");
 		time_layers(be, &t, time_topk_pooled, 0, "topk 512, pool 7, in order");
 		time_layers(be, &t, time_predict, 0, "conv_row, 16 to 32 channels");
 		time_layers(be, &t, time_move, (double)T_KV * 512 * T_DIM * 2, "kv_move of 512, turned");
@@ -164,6 +173,7 @@ static void time_level(const char *level)
 		be->ops->drop(be, &t.q);
 		be->ops->drop(be, &t.score);
 		be->ops->drop(be, &t.rows);
+		be->ops->drop(be, &t.bias);
 		be->ops->drop(be, &t.move);
 		be->ops->drop(be, &t.turn);
 		free(x);
