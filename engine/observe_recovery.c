@@ -40,6 +40,7 @@ struct observe_recovery {
 	struct tensor guess;       /* f32 [n_kv_head][ctx] */
 	struct { int32_t n; double last, mean; } guessed;   /* results in this layer for n entries; n = 0: none yet */
 	int32_t *slots;            /* [ctx] */
+	float *bias;               /* [ctx] of a list's entries */
 	/* Queries, before rotation: of the running step; of the token before; what both have in common. */
 	float *query, *query_before;          /* [n_layer][n_head * head_dim] */
 	double *cosine;                       /* [n_layer][n_head]: sum over pairs of tokens */
@@ -51,7 +52,7 @@ struct observe_recovery {
 uint64_t observe_recovery_bytes(const struct cache *c, const struct policy *watch, int n)
 {
 	uint64_t ctx = (uint64_t)c->ctx, width = (uint64_t)c->hp->n_head * (uint64_t)c->hp->head_dim;
-	uint64_t sum = 4 * (uint64_t)c->batch * width + (16 + 12 * (uint64_t)c->hp->n_layer) * ctx * (uint64_t)c->hp->n_kv_head + 4 * ctx +
+	uint64_t sum = 4 * (uint64_t)c->batch * width + (16 + 12 * (uint64_t)c->hp->n_layer) * ctx * (uint64_t)c->hp->n_kv_head + 8 * ctx +
 	               8 * (uint64_t)c->hp->n_layer * (width + (uint64_t)c->hp->n_head);
 
 	for (int i = 0; i < n; i++)
@@ -94,14 +95,18 @@ static double mass_between(const float *p, int32_t from, int32_t to)
 	return sum;
 }
 
-static double mass_listed(struct observe_recovery *w, const struct tensor *list, int32_t head, int32_t n)
+/* The probability on the first n slots of a list.  bias: of the list's entries, or NULL; where a sample has fewer, the rest of the list
+ * names slots that are not read. */
+static double mass_listed(struct observe_recovery *w, const struct tensor *list, const struct tensor *bias, int32_t head, int32_t n)
 {
 	const float *row = w->p + (size_t)head * (size_t)w->c->ctx;
 	double sum = 0;
 
 	w->c->be->ops->read(w->c->be, list, 4 * (size_t)head * (size_t)list->cols, w->slots, 4 * (size_t)n);
+	if (bias)
+		w->c->be->ops->read(w->c->be, bias, 4 * (size_t)head * (size_t)bias->cols, w->bias, 4 * (size_t)n);
 	for (int32_t i = 0; i < n; i++)
-		if (w->slots[i] >= 0 && w->slots[i] < w->c->ctx)
+		if (w->slots[i] >= 0 && w->slots[i] < w->c->ctx && !(bias && w->bias[i] <= SAMPLE_NONE))
 			sum += (double)row[w->slots[i]];
 	return sum;
 }
@@ -117,7 +122,7 @@ static double mass_guessed(struct observe_recovery *w, const float *from, int32_
 		.slots = &w->best, .score = &w->guess, .n_kv_head = w->c->hp->n_kv_head, .n = n_slots, .k = n, .pool = 1, .last = 1,
 	});
 	for (int32_t h = 0; h < w->c->hp->n_kv_head; h++)
-		sum += mass_listed(w, &w->best, h, n);
+		sum += mass_listed(w, &w->best, NULL, h, n);
 	return sum;
 }
 
@@ -161,9 +166,9 @@ static void add_recovered(struct observe_recovery *w, struct watched *one, int32
 		const float *row = w->p + (size_t)h * (size_t)w->c->ctx;
 
 		for (int i = 0; i < n_part; i++)
-			to->mass += unit * (part[i].slots ? mass_listed(w, part[i].slots, h, part[i].n_slots)
+			to->mass += unit * (part[i].slots ? mass_listed(w, part[i].slots, part[i].bias, h, part[i].n_slots)
 			                                 : mass_between(row, part[i].slot0, part[i].slot0 + part[i].n_slots));
-		to->oracle += unit * (n < n_slots ? mass_listed(w, &w->best, h, n) : mass_between(row, 0, n_slots));
+		to->oracle += unit * (n < n_slots ? mass_listed(w, &w->best, NULL, h, n) : mass_between(row, 0, n_slots));
 		to->recent += unit * (n < n_slots ? mass_between(row, 0, sinks) + mass_between(row, n_slots - (n - sinks), n_slots)
 		                                 : mass_between(row, 0, n_slots));
 	}
@@ -395,7 +400,8 @@ int observe_recovery_open(struct observe_recovery **out, struct cache *c, const 
 	         !(w->last = try_alloc(rows, sizeof *w->last, "probabilities", err)) ||
 	         !(w->sum = try_alloc(rows, sizeof *w->sum, "probabilities", err)) ||
 	         !(w->p = try_alloc((size_t)heads * (size_t)c->ctx, sizeof *w->p, "probabilities", err)) ||
-	         !(w->slots = try_alloc((size_t)c->ctx, sizeof *w->slots, "slots", err));
+	         !(w->slots = try_alloc((size_t)c->ctx, sizeof *w->slots, "slots", err)) ||
+	         !(w->bias = try_alloc((size_t)c->ctx, sizeof *w->bias, "slots", err));
 	for (int i = 0; !failed && i < n; i++)
 		failed = selector_watch(w, &watch[i], err);
 	if (failed) {
@@ -426,6 +432,7 @@ void observe_recovery_close(struct observe_recovery *w)
 	free(w->last);
 	free(w->sum);
 	free(w->slots);
+	free(w->bias);
 	free(w->query);
 	free(w->query_before);
 	free(w->cosine);

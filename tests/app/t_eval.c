@@ -990,7 +990,8 @@ TEST(entries_are_fitted)
 /* What a set recovers as it ages is counted by layer and age; queries are compared with those of the token before. */
 TEST(recovery_is_told_by_the_age_of_a_set)
 {
-	static const char *const watch[] = { "recycled:k=24,stride=5", "refresh:k=24,qc=1,s=2,dense=1", "refresh:k=24,s=-2", "h2o:k=24", "refresh:k=400" };
+	static const char *const watch[] = { "recycled:k=24,stride=5", "refresh:k=24,qc=1,s=2,dense=1", "refresh:k=24,s=-2", "h2o:k=24", "refresh:k=400",
+	                                     "sift:k=24,sample=200,dense=0" };
 	enum { READ = 300, STEPS = 20, N = sizeof watch / sizeof *watch };
 	struct engine *engine;
 	struct timeline *t = NULL;
@@ -1033,6 +1034,9 @@ TEST(recovery_is_told_by_the_age_of_a_set)
 
 	CHECK_INT(timeline_recovery(t, 0, &r), 0);
 	CHECK_MSG(fabs(mass - r.mass * n_layer) < 1e-6 * mass, "%g by ages, %g by tokens", mass, r.mass * n_layer);
+	/* A sample of all others, which are fewer than its most, recovers no more than there is. */
+	CHECK_INT(timeline_recovery(t, 5, &r), 0);
+	CHECK_MSG(r.mass <= r.oracle + 1e-3 * (double)r.steps, "%.4f recovered, oracle %.4f", r.mass / (double)r.steps, r.oracle / (double)r.steps);
 	CHECK_INT(timeline_recovery_ages(t, 2, &ages), 0);
 	for (int a = 0; a < RECOVERY_AGES; a++)
 		CHECK_INT(ages.n[a], a >= 1 && a <= STEPS ? n_layer : 0);
