@@ -145,7 +145,7 @@ policies() {
 		"quest:k=$k,bound=raw" "quest:k=$k" "recycled:k=$k,stride=5,scan=kv" "recycled:k=$k,stride=10,scan=kv" \
 		"recycled:k=$k,stride=50,scan=kv" "recycled:k=$k,stride=5,scan=k" "recycled:k=$k,stride=10,scan=k" "refresh:k=$k,qc=5,scan=kv" \
 		"refresh:k=$k,qc=10,scan=kv" "refresh:k=$k,qc=5" "predict:k=$k" "sift:k=$k,split=even" "sift:k=$k" "sift:k=$k,bits=4" "sift:k=$k,bits=8" \
-		"sift:k=$k,bits=16" "sift:k=$((k / 2))" "sift:k=$((k / 4))"
+		"sift:k=$k,bits=16" "sift:k=$((k / 2))" "sift:k=$((k / 4))" "sift:k=$((k / 2)),sample=128" "sift:k=$((k / 4)),sample=128"
 }
 
 last() {
