@@ -191,9 +191,20 @@ static struct reach reach_of(const uint8_t *kept, int32_t n)
 	return r;
 }
 
-/* Read the text under one policy, and ask which tokens are kept. */
-static int span_policy(struct matrix *m, const char *kv, struct curves *all, struct reach *reach, struct err *e)
+struct span_reading { struct matrix *m; int k; };
+
+static void show_reading(int32_t done, int32_t total, void *ud)
 {
+	struct span_reading *r = ud;
+
+	progress_show(&r->m->progress, (int64_t)r->k * total + done, (int64_t)r->m->kvs.n * total);
+}
+
+/* Read the text under policy k, and ask which tokens are kept. */
+static int span_policy(struct matrix *m, int k, struct curves *all, struct reach *reach, struct err *e)
+{
+	const char *kv = m->kvs.v[k];
+	struct span_reading reading = { m, k };
 	struct timeline_options to = { .kv = kv, .kv_type = m->o->kv_type, .kv_memory = m->o->kv_memory, .batch = m->o->chunk, .ctx = m->o->ctx };
 	int32_t n = (int32_t)m->text.n;
 	uint8_t *kept;
@@ -207,7 +218,7 @@ static int span_policy(struct matrix *m, const char *kv, struct curves *all, str
 		return -1;
 	signals_watch(tl);
 	kept = xcalloc((size_t)n, 1);
-	rc = timeline_sync(tl, m->text.id, m->text.n, NULL, NULL, e) < 0 ? -1 : 0;
+	rc = timeline_sync(tl, m->text.id, m->text.n, show_reading, &reading, e) < 0 ? -1 : 0;
 	if (!rc) {
 		timeline_kept(tl, 0, n, kept);
 		*reach = reach_of(kept, n);
@@ -240,8 +251,10 @@ static int plot_span(const struct options *o, const struct str *text, struct err
 	policies_compared(o, &m.kvs);
 	curves_init(&all);
 	m.cell = (int32_t)(m.text.n / SPAN_POINTS) + 1;
+	progress_init(&m.progress, o->quiet, o->verbose, "reading", "tokens");
 	for (int k = 0; !rc && k < m.kvs.n; k++)
-		rc = span_policy(&m, m.kvs.v[k], &all, &reach[k], e);
+		rc = span_policy(&m, k, &all, &reach[k], e);
+	progress_clear(&m.progress);
 	if (!rc)
 		rc = curves_write(&all, o->out, e);
 	for (int k = 0; !rc && k < m.kvs.n; k++)
