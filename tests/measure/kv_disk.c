@@ -6,7 +6,7 @@
  * because neither neighbouring slots nor neighbouring tokens have much to do with each other.  Then STEPS tokens are generated under sift (k=512), or POLICY, of
  * which the second half is timed, warm (the file is in the system's page cache) and cold (before every token the page cache drops all of the
  * file but what is mapped).  `pages`: attention reads the planes where they lie, and memory holds as many layers as are allowed; `rows`: what the
- * program does, memory holds what was selected last.  Medians; `moved` is what came to memory from the file, and `from the disk` what the system
+ * program does, memory holds what was selected last.  Three rounds of all ways in turns; medians; `moved` is what came to memory from the file, and `from the disk` what the system
  * says that it read there.  Every way has the same logits, or the program stops. */
 #include <fcntl.h>
 #include <stdio.h>
@@ -17,7 +17,7 @@
 #include "engine/kv_rows.h"
 #include "engine/timeline.h"
 
-enum { KINDS = 5, MOST = 4096, PIECE = 256 };
+enum { KINDS = 5, ROUNDS = 3, MOST = 4096, PIECE = 256 };
 
 static const struct kind { int rows, ahead; const char *name; } kinds[KINDS] = {
 	{ 0, 0, "pages, when they are touched" }, { 0, AHEAD_LAST, "pages, last selection ahead" }, { 0, AHEAD_CHOICE, "pages, selection at once" },
@@ -137,7 +137,7 @@ int main(int argc, char **argv)
 	struct timeline_stats st;
 	uint64_t want = 0, got;
 
-	if (n < 1024 || steps < 2 || steps > MOST)
+	if (n < 1024 || steps < 2 || steps * ROUNDS > MOST)
 		stop("MODEL.gguf TOKENS STEPS [TEXT [POLICY]]");
 	id = xcalloc((size_t)(n + steps + 1), sizeof *id);
 	if (engine_open(&e, &(struct engine_options){ .model_path = argv[1], .device = "cpu" }, &err) || timeline_need(e, &o, &need, &err))
@@ -161,8 +161,10 @@ int main(int argc, char **argv)
 		random_entries(t, n, id);
 	if (!t->cache.kv.rows)
 		stop("a quarter of the memory has no room for rows");
-	for (int cold = 0; cold < 2; cold++)
+	for (int i = 0; i < 2 * ROUNDS; i++)
 		for (size_t k = 0; k < KINDS; k++) {
+			int cold = i % 2;
+
 			got = run(t, id, n, steps, &kinds[k], cold, &timings[cold][k]);
 			if (want && got != want)
 				stop("other logits");
