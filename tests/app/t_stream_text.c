@@ -128,6 +128,7 @@ TEST(a_text_without_blanks_is_cut)
 /* ---- the growing message ---- */
 
 struct reader { struct options o; struct conversation t; struct err e; };
+static uint64_t reader_memory;   /* --kv-memory of readers opened from now on */
 
 static int reader_open(struct reader *r, const char *model, const char *kv, const char *template)
 {
@@ -136,12 +137,20 @@ static int reader_open(struct reader *r, const char *model, const char *kv, cons
 		template, NULL,
 	};
 
+	struct timeline_stats st;
+	int failed;
+
 	*r = (struct reader){.e = {0}};
-	if (options_parse(&r->o, template ? 12 : 10, (char **)(uintptr_t)argv, &r->e) < 0 || conversation_open(&r->t, &r->o, &r->e) < 0) {
+	failed = options_parse(&r->o, template ? 12 : 10, (char **)(uintptr_t)argv, &r->e) < 0;
+
+	r->o.kv_memory = reader_memory;
+	if (failed || conversation_open(&r->t, &r->o, &r->e) < 0) {
 		CHECK_MSG(0, "%s", r->e.msg);
 		options_free(&r->o);
 		return -1;
 	}
+	timeline_stats(r->t.tl, &st);
+	CHECK_INT(st.kv_disk_bytes > 0, reader_memory > 0);
 	return 0;
 }
 
@@ -549,6 +558,14 @@ TEST(a_question_beside_the_text_leaves_the_stream_as_it_was)
 TEST(a_question_beside_the_text_with_the_default_model)
 {
 	beside_the_text(test_model(), "cascade:size=256,stride=64", NULL, 1600, 180, NULL);
+}
+
+/* Then the copy that is taken for the question lies on disk, too. */
+TEST(a_question_beside_the_text_whose_cache_lies_on_disk)
+{
+	reader_memory = 6 << 20;
+	beside_the_text(test_model(), "cascade:size=256,stride=64", NULL, 1000, 180, NULL);
+	reader_memory = 0;
 }
 
 TEST(a_document_that_is_added_beside_the_text)
