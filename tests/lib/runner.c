@@ -127,21 +127,28 @@ const char *test_unpacked(const char *archive, const char *rel)
 	return p;
 }
 
-const char *test_model(void)
+static char model_path[1024];
+
+/* Before any test changes the environment. */
+static void find_model(void)
 {
-	static char path[1024];
 	const char *own = getenv("WEIR_TEST_MODEL"), *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-	struct stat st;
 
 	if (own)
-		snprintf(path, sizeof path, "%s", own);
+		snprintf(model_path, sizeof model_path, "%s", own);
 	else if (cache && *cache)
-		snprintf(path, sizeof path, "%s/weir/models/SmolLM2-135M-Instruct.Q4_1.gguf", cache);
+		snprintf(model_path, sizeof model_path, "%s/weir/models/SmolLM2-135M-Instruct.Q4_1.gguf", cache);
 	else
-		snprintf(path, sizeof path, "%s/.cache/weir/models/SmolLM2-135M-Instruct.Q4_1.gguf", home ? home : "");
-	if (stat(path, &st))
-		test_skip("the default model is not at %s (make model fetches it)", path);
-	return path;
+		snprintf(model_path, sizeof model_path, "%s/.cache/weir/models/SmolLM2-135M-Instruct.Q4_1.gguf", home ? home : "");
+}
+
+const char *test_model(void)
+{
+	struct stat st;
+
+	if (stat(model_path, &st))
+		test_skip("the default model is not at %s (make model fetches it)", model_path);
+	return model_path;
 }
 
 double cpu_seconds(void)
@@ -226,6 +233,7 @@ int main(int argc, char **argv)
 
 	if (helper >= 0)
 		return helper;
+	find_model();
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	if (argc > 1 && !strcmp(argv[1], "--list")) {
 		for (int i = 0; i < n_test; i++)
