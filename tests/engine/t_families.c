@@ -99,6 +99,9 @@ static struct timeline *saved_and_loaded(struct engine *e, size_t policy, struct
 	return u;
 }
 
+static int save_points;
+
+/* In soak behind every token. */
 static void saves(struct engine *e, const char *model, size_t policy)
 {
 	struct timeline *t = open_line(e, policy, CTX), *u = NULL;
@@ -106,7 +109,8 @@ static void saves(struct engine *e, const char *model, size_t policy)
 	if (!t || read_prompt(t))
 		return;
 	for (int32_t i = PROMPT; i < PROMPT + STEPS; i++) {
-		if (i == PROMPT || i == PROMPT + 7 || i == PROMPT + 40) {
+		if (i == PROMPT || i == PROMPT + 7 || i == PROMPT + 40 || getenv("WEIR_SOAK")) {
+			save_points++;
 			if (u)
 				timeline_close(u);
 			u = saved_and_loaded(e, policy, t);
@@ -131,6 +135,7 @@ TEST(what_was_loaded_goes_on_bit_for_bit)
 			saves(e, models[m], p);
 		engine_close(e);
 	}
+	test_note("%d save points", save_points);
 }
 
 /* ---- drafted tokens ---- */
