@@ -2,8 +2,9 @@
  *
  * A plane in a file is a shared mapping: reading or writing a slot brings its page into memory, and nothing but the memory behind the
  * tensors differs from planes in memory.  Attention goes through the layers in turns, so the pages least worth keeping are those used last:
- * the first layers stay in memory as far as `resident` has room, and every other layer leaves it as soon as it has been used.  Where tokens select, memory holds selected rows instead (kv_rows.h).  What leaves
- * stays in the system's page cache for as long as nobody else needs that memory; what has left that too is asked for ahead (kv_ahead.c). */
+ * the first layers stay in memory as far as `resident` has room, and every other layer leaves it as soon as it has been used.  Where
+ * tokens select, memory holds selected rows instead (kv_rows.h).  What leaves stays in the system's page cache for as long as nobody else
+ * needs that memory; what has left that too is asked for ahead (kv_ahead.c). */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <unistd.h>

@@ -1,7 +1,8 @@
 /* app/conversation/aside.c - questions beside a growing message: the text goes on as if nothing had been asked (conversation.h).
  *
  * A question closes the growing message, and its tokens and those of the answer push others out of a bounded cache for good.  So before
- * the question a snapshot of the timeline is taken into memory (entries into a file where --kv-memory bounds it): fixed entries and head, as sessions store them.  Going back loads it:
+ * the question a snapshot of the timeline is taken into memory (entries into a file where --kv-memory bounds it): fixed entries and head, as
+ * sessions store them.  Going back loads it:
  * cache, policy state and the tokens that wait for a whole chunk are what they were, and the stream continues bit for bit.
  *
  * What the model is told in between stays a branch of the session: its newest question and answer are what resuming the session shows
@@ -124,13 +125,12 @@ int aside_save(struct conversation *t, struct err *e)
 static int load_snapshot(struct conversation *t, struct err *e)
 {
 	const struct aside *a = &t->aside;
-
 	size_t full = timeline_token_bytes(t->tl, 0) * (size_t)a->n_full;
 
 	if (a->file_bytes)
 		return entries_by_file(t, 1, e) < 0 ? -1 : timeline_head_load(t->tl, a->head.p, a->head.n, e);
 	if (a->entries && (timeline_entries_load(t->tl, 0, a->n_full, 0, a->entries, e) < 0 ||
-	                     timeline_entries_load(t->tl, a->n_full, a->n_entries - a->n_full, 1, a->entries + full, e) < 0))
+	                   timeline_entries_load(t->tl, a->n_full, a->n_entries - a->n_full, 1, a->entries + full, e) < 0))
 		return -1;
 	return timeline_head_load(t->tl, a->head.p, a->head.n, e);
 }
