@@ -6,7 +6,10 @@
  * before they are widened: a stored value of at most m makes a pair of at most 2 * 127 * m,
  *
  *     m <= 15   eight groups, a whole block      m <= 31   four      m <= 63   two
- *     bytes     one, and signed: |w| times the activation with w's sign (2 * 128 * 127 still fits) */
+ *     table     one, and signed: |w| times the activation with w's sign (2 * 128 * 127 still fits)
+ *
+ * Bytes (Q8_0) are multiplied as 16-bit values with columns of words (cpu_cols.h) by vpmaddwd: Q8_0 wants 16 bits of every activation,
+ * and two planes of bytes take twice as long. */
 #if defined(__x86_64__) && !defined(WEIR_NO_SIMD)
 #include "kernels/cpu_avx2.h"
 #include "kernels/cpu_cols.h"
@@ -25,6 +28,7 @@ INLINE struct pack_format format_of(enum dtype type)
 
 	if (f.bytes || f.lookup)
 		f.offset = 0;
+	f.words = f.bytes;
 	return f;
 }
 
@@ -87,7 +91,7 @@ INLINE int safe_groups(struct pack_format f)
 {
 	int bits = f.nibbles * 4 + f.twos * 2 + f.ones;
 
-	return f.bytes || f.lookup ? 1 : bits <= 4 ? 8 / f.halves : bits == 5 ? 4 : 2;
+	return f.lookup ? 1 : bits <= 4 ? 8 / f.halves : bits == 5 ? 4 : 2;
 }
 
 INLINE __m256 half8(const uint8_t *p)
@@ -204,11 +208,13 @@ INLINE void block_times(enum dtype type, int tile, const struct weights *w, int3
 		UNROLL for (int c = 0; c < tile; c++) {
 			__m256i a = four(k->q[c] + 4 * g);
 
-			a = f.bytes || f.lookup ? _mm256_maddubs_epi16(size, _mm256_sign_epi8(a, v)) : _mm256_maddubs_epi16(v, a);
+			a = f.lookup ? _mm256_maddubs_epi16(size, _mm256_sign_epi8(a, v)) : _mm256_maddubs_epi16(v, a);
 			pairs[c] = g % safe == 0 ? a : _mm256_add_epi16(pairs[c], a);
 			IN_ORDER(pairs[c]);
-			if (g % safe == safe - 1)
+			if (g % safe == safe - 1) {
 				sum[c] = _mm256_add_epi32(sum[c], _mm256_madd_epi16(pairs[c], ones));
+				IN_ORDER(sum[c]);
+			}
 		}
 		if (g % per < per - 1)
 			continue;
@@ -221,6 +227,36 @@ INLINE void block_times(enum dtype type, int tile, const struct weights *w, int3
 	}
 }
 
+/* acc += block b of bytes times `tile` columns of words at p.  Exact: 32 products of 127 and 32,639 fit 32 bits. */
+INLINE void block_times_words(enum dtype type, int tile, const struct weights *w, int32_t b, const uint8_t *p, __m256 *acc)
+{
+	const struct pack_format f = format_of(type);
+	const uint8_t *head = w->panel + (size_t)(b / f.group) * (size_t)pack_group_units(f) * UNIT;
+	const uint8_t *quants = head + UNIT + (size_t)(b % f.group) * (size_t)pack_block_units(f) * UNIT;
+	const float *d = (const float *)(const void *)(p + 64 * tile);
+	__m256i sum[COLS_UNIT];
+	__m256 dw[2], mw[2];
+
+	block_scales(type, f, head, NULL, b % f.group, dw, mw);
+	UNROLL for (int c = 0; c < tile; c++)
+		sum[c] = _mm256_setzero_si256();
+	UNROLL for (int g = 0; g < 8; g++) {
+		const __m256i v = load(quants + g * UNIT);
+		const __m256i odd = _mm256_srai_epi16(v, 8), even = _mm256_srai_epi16(_mm256_slli_epi16(v, 8), 8);
+
+		UNROLL for (int c = 0; c < tile; c++) {
+			const int8_t *q = (const int8_t *)p + 64 * c + 8 * g;
+
+			sum[c] = _mm256_add_epi32(sum[c], _mm256_madd_epi16(even, four(q)));
+			IN_ORDER(sum[c]);
+			sum[c] = _mm256_add_epi32(sum[c], _mm256_madd_epi16(odd, four(q + 4)));
+			IN_ORDER(sum[c]);
+		}
+	}
+	UNROLL for (int c = 0; c < tile; c++)
+		acc[c] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(sum[c]), _mm256_mul_ps(dw[0], _mm256_set1_ps(d[c])), acc[c]);
+}
+
 /* out[8 c ..] = one panel times a tile of columns. */
 INLINE void tile_times(enum dtype type, int tile, const struct weights *w, int32_t blocks, const uint8_t *p, float *out)
 {
@@ -230,6 +266,10 @@ INLINE void tile_times(enum dtype type, int tile, const struct weights *w, int32
 	UNROLL for (int c = 0; c < tile; c++)
 		acc[c] = _mm256_setzero_ps();
 	for (int32_t b = 0; b < blocks; b++, p += step) {
+		if (format_of(type).words) {
+			block_times_words(type, tile, w, b, p, acc);
+			continue;
+		}
 		struct column_block k = { .d = (const float *)(const void *)(p + 32 * tile), .by = p + 36 * tile, .ld = tile };
 
 		UNROLL for (int c = 0; c < tile; c++)
@@ -278,6 +318,11 @@ INLINE void panels_type(enum dtype type, const uint8_t *panels, int32_t n_panels
 			case 4:  tile_times(type, 4, &w, k->blocks, k->tile[t].p, r); break;
 			default: tile_times(type, TILE, &w, k->blocks, k->tile[t].p, r); break;
 			}
+		}
+		if (format_of(type).words) {
+			for (int32_t c = 0; c < k->n; c++, o += ldo)
+				_mm256_storeu_ps(o, _mm256_load_ps(result + PANEL * c));
+			continue;
 		}
 		for (int32_t c = 0; c < k->n && !k->lo_tiled; c++)
 			_mm256_store_ps(lo + PANEL * c, _mm256_setzero_ps());

@@ -58,6 +58,46 @@ INLINE void column_blocks(uint8_t *p, struct pack_format f, int width, int i, co
 	}
 }
 
+/* Write column i of a tile of words. */
+static void column_words(uint8_t *p, int width, int i, const struct act *x, int32_t col)
+{
+	const size_t at = (size_t)col * (size_t)x->cols;
+	const int8_t *q = x->q + at, *lo = x->lo + at;
+	const float *d = x->d + at / 32;
+
+	for (int32_t b = 0; b < x->cols / 32; b++, q += 32, lo += 32, p += 68 * (size_t)width) {
+		int16_t *w = (int16_t *)(void *)(p + 64 * (size_t)i);
+		float scale = d[b] / 256;
+
+		for (int j = 0; j < 32; j += 4) {
+			w[j] = (int16_t)(256 * q[j] + lo[j]);
+			w[j + 1] = (int16_t)(256 * q[j + 2] + lo[j + 2]);
+			w[j + 2] = (int16_t)(256 * q[j + 1] + lo[j + 1]);
+			w[j + 3] = (int16_t)(256 * q[j + 3] + lo[j + 3]);
+		}
+		memcpy(p + 64 * (size_t)width + 4 * (size_t)i, &scale, sizeof scale);
+	}
+}
+
+/* Arrange all columns as words. */
+static void words_prepare(struct cols *k, const uint8_t *widths, const struct act *x, int32_t c0, uint8_t *p)
+{
+	for (int32_t c = 0, width; c < k->n; c += width) {
+		size_t bytes;
+
+		width = tile_width(widths, k->n - c);
+		bytes = (size_t)k->blocks * cols_block_bytes(k->format, width);
+		if (width > k->n - c)
+			memset(p, 0, bytes);
+		for (int i = 0; i < width && c + i < k->n; i++)
+			column_words(p, width, i, x, c0 + c + i);
+		k->tile[k->n_tiles].p = p;
+		k->tile[k->n_tiles].width = width;
+		k->tile[k->n_tiles++].at = c;
+		p += bytes;
+	}
+}
+
 /* Four specialised copies of column_blocks(), without decisions inside the loop. */
 static void tile_column(uint8_t *p, struct pack_format f, int width, int i, const struct source *s, int32_t blocks)
 {
@@ -128,13 +168,18 @@ void cols_prepare(struct cols *k, struct pack_format f, const uint8_t *widths, c
                   void *scratch)
 {
 	uint8_t *p = scratch;
-	int32_t n_wide = count_wide(x, c0, n), all;
+	int32_t n_wide, all;
 
 	k->format = f;
 	k->n = n;
 	k->blocks = x->cols / 32;
+	k->n_tiles = k->n_units = k->lo_tiled = 0;
+	if (f.words) {
+		words_prepare(k, widths, x, c0, p);
+		return;
+	}
+	n_wide = count_wide(x, c0, n);
 	k->lo_tiled = n_wide > k->blocks * n / 2;
-	k->n_tiles = k->n_units = 0;
 	all = k->lo_tiled ? 2 * n : n;
 	for (int32_t c = 0, width; c < all; c += width) {
 		width = tile_width(widths, all - c);

@@ -11,7 +11,12 @@
  *     f32   ds[halves][width]  scale * sum of q: types with a minimum;   or
  *     int32 start[halves][width]   - offset * sum of q: types with an offset
  *
- * The last tile is padded with columns of zeros.  Residual planes (lo of struct act) come in one of two ways, which give the same
+ * The last tile is padded with columns of zeros.  For kernels that take words (struct pack_format) a tile has instead
+ *
+ *     int16 q[width][32]       values 256 q + lo of the block; of four values the second and the third change places
+ *     f32   d[width]           scale / 256
+ *
+ * and there is nothing else.  Otherwise residual planes (lo of struct act) come in one of two ways, which give the same
  * bits: as further columns, when most blocks are wide, or as units, each a few columns that are wide in one block. */
 #ifndef WEIR_CPU_COLS_H
 #define WEIR_CPU_COLS_H
@@ -49,13 +54,15 @@ struct cols {
 /* Bytes of one block in a tile. */
 static inline size_t cols_block_bytes(struct pack_format f, int width)
 {
+	if (f.words)
+		return (size_t)width * 68;
 	return (size_t)width * (36 + (f.has_min || f.offset ? 4 * (size_t)f.halves : 0));
 }
 
 /* Can columns prepared for k->format be used with weights of format f? */
 static inline int cols_serve(const struct cols *k, struct pack_format f)
 {
-	return k->format.halves == f.halves && k->format.has_min == f.has_min && k->format.offset == f.offset;
+	return k->format.halves == f.halves && k->format.has_min == f.has_min && k->format.offset == f.offset && k->format.words == f.words;
 }
 
 /* Bytes of scratch that a set of up to COLS_SET columns needs. */

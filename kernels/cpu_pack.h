@@ -31,6 +31,7 @@ struct pack_format {
 	uint8_t offset;      /* the stored value is q + offset */
 	uint8_t lookup;      /* the nibble is an index into nibble_values() */
 	uint8_t bf16;        /* the scales of the head are bf16 instead of half: they are powers of two in the range of floats */
+	uint8_t words;       /* set by a CPU level: its kernels take 16-bit columns, both planes of struct act in one value */
 };
 
 /* Inline: kernels call it with a constant type, and the compiler resolves every field. */
