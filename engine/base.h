@@ -104,8 +104,8 @@ enum user_dir { DIR_CONFIG, DIR_STATE, DIR_CACHE, DIR_DATA };
  * appended. */
 int user_path(struct str *out, enum user_dir, const char *name, struct err *e);
 
-/* A file for what memory has no room for, in the user's cache directory ($XDG_CACHE_HOME/weir), with so many bytes of disk space (1 or more),
- * all zero.  It has no name: nobody can remove it, and it is gone with the process, however that ends.  The space is reserved: a full disk, a
+/* A file for what memory has no room for, in the user's cache directory ($XDG_CACHE_HOME/weir), with so many bytes of disk space (0: none
+ * yet), all zero.  It has no name: nobody can remove it, and it is gone with the process, however that ends.  The space is reserved: a full disk, a
  * quota or a limit on files is an error now, and never a signal when a page is touched.  what: "the KV cache", for errors.  Returns a file
  * descriptor for reading and writing, or -1 with ERR_FAIL, the directory and the reason. */
 int scratch_file(const char *what, uint64_t bytes, struct err *);

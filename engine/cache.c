@@ -105,6 +105,7 @@ static struct kv_shape shape_of(const struct cache *c)
 	if (!size.disk)
 		return shape;
 	shape.resident = c->memory - size.least + kv_disk_least(c->hp, c->type, shape.cap);
+	shape.unreserved = c->takes_store;
 	shape.rows = rows_of(c, c->memory - size.least, shape.cap);
 	if (shape.rows)
 		shape.resident -= kv_rows_bytes(c->hp, c->type, shape.cap, shape.rows);

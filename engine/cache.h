@@ -69,6 +69,7 @@ struct cache {
 	enum dtype type;            /* of the planes */
 	int32_t batch, ctx;         /* tokens of a step, and of the context, as asked for */
 	int unrotated;              /* keep unrotated queries, because observers will need them */
+	int takes_store;            /* before it is used, cache_take_store() brings a store on disk: this one's own reserves no space there */
 	uint64_t memory;            /* bytes of memory for all of the cache, 0: as many as it takes; what exceeds it lies on disk (kv_disk.c) */
 	/* Set by retention and selector when the cache is opened: */
 	int32_t limit;              /* longest sequence in tokens; ENDLESS */

@@ -255,7 +255,7 @@ int engine_open(struct engine **out, const struct engine_options *o, struct err 
 	if (gguf_open(&e->gguf, o->model_path, err) ||
 	    (!o->vocab_only && hparams_read(&e->model.hp, e->gguf, err)) ||
 	    vocab_load(&e->vocab, e->gguf, o->pre, err) || open_template(e, o->chat_template, err) ||
-	    (!o->vocab_only && open_weights(e, o, err))) {
+	    (!o->vocab_only && open_weights(e, o, err)) || gguf_check_there(e->gguf, err)) {
 		engine_close(e);
 		return -1;
 	}

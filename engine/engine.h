@@ -81,6 +81,9 @@ double engine_bandwidth(int threads, uint64_t bytes);
 double engine_arithmetic(int threads);
 /* Bytes that this process may still take: the least of what the machine, the container and the process limits leave. */
 uint64_t engine_memory_free(void);
+/* For a handler of SIGBUS: a page of a model file or of a cache on disk cannot be read any more, because the file was cut short or its disk
+ * failed.  1: the address belongs to such a file and the thread may go on; the step fails with a sentence.  0: it does not. */
+int engine_fault(const void *address);
 /* Is there a device for "cuda"?  0, with a line about it and its memory in bytes; -1, with the reason as text. */
 struct engine_gpu { char text[160]; uint64_t available, total; };
 int engine_gpu(struct engine_gpu *);

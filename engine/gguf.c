@@ -13,6 +13,7 @@
 #include "engine/gguf.h"
 
 #include "engine/cursor.h"
+#include "engine/mapped.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -635,7 +636,16 @@ static int map_file(struct gguf *g, const char *path, struct err *e)
 	g->base = p;
 	g->size = (uint64_t)st.st_size;
 	g->mapped = 1;
+	mapped_add(p, (size_t)g->size, &g->lost);
 	return 0;
+}
+
+int gguf_check_there(const struct gguf *g, struct err *e)
+{
+	for (size_t i = 0; i < g->n_part; i++)
+		if (gguf_check_there(g->part[i], e))
+			return -1;
+	return atomic_load(&g->lost) ? gguf_err(g, e, "changed while in use, or its disk failed: open the model anew") : 0;
 }
 
 int gguf_open_file(struct gguf **out, const char *path, struct err *e)
@@ -643,7 +653,7 @@ int gguf_open_file(struct gguf **out, const char *path, struct err *e)
 	struct gguf *g = gguf_new(path);
 
 	*out = NULL;
-	if (map_file(g, path, e) || parse_all(g, e)) {
+	if (map_file(g, path, e) || parse_all(g, e) || gguf_check_there(g, e)) {
 		gguf_close(g);
 		return -1;
 	}
@@ -716,8 +726,10 @@ void gguf_close(struct gguf *g)
 	for (size_t i = 0; i < g->n_part; i++)
 		gguf_close(g->part[i]);
 	free(g->part);
-	if (g->mapped)
+	if (g->mapped) {
+		mapped_remove(g->base);
 		munmap((void *)(uintptr_t)g->base, (size_t)g->size);
+	}
 	free(g->kv_sorted);
 	free(g->tensor_sorted);
 	free(g->kv);

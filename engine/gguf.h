@@ -4,11 +4,11 @@
  * before memory is allocated for them, and an error is one sentence that names file, byte offset, field, value and limit.
  * Strings are views into the mapping: any bytes, not NUL-terminated.  Model hyper-parameters and weights are model.h's concern.
  *
- * If another program truncates the file while it is mapped, a read inside [base, base + size) raises SIGBUS; the handler
- * compares the address with this range. */
+ * If another program truncates the file while it is mapped, it has zeros from there on and is lost (mapped.h). */
 #ifndef WEIR_GGUF_H
 #define WEIR_GGUF_H
 
+#include <stdatomic.h>
 #include <string.h>
 
 #include "engine/base.h"
@@ -49,6 +49,7 @@ struct gguf {
 	struct gguf_tensor *tensor; uint64_t n_tensor;
 	const uint8_t *base;     uint64_t size;   /* the whole file */
 	int mapped;              /* base is a mapping to be unmapped */
+	atomic_int lost;         /* pages of it cannot be read any more */
 	uint64_t ahead;          /* gguf_read_ahead(): where what it has asked for ends */
 	struct gguf **part; size_t n_part;   /* the other files of a model in several, which hold some of the tensors */
 	const struct gguf_value **kv_sorted;          /* by key, for gguf_find() */
@@ -73,6 +74,8 @@ int  gguf_join(struct gguf *, struct gguf *part, struct err *);
 /* The same for bytes in memory, which must outlive the result; name is for messages (tests, fuzzing). */
 int  gguf_parse(struct gguf **out, const char *name, const void *bytes, size_t n, struct err *);
 void gguf_close(struct gguf *);
+/* -1 and a sentence where a file of the model was cut short, or could not be read any more, after it was opened. */
+int  gguf_check_there(const struct gguf *, struct err *);
 /* How many of a file's first bytes its header takes, up to the tensors' data (gguf_head.c): 0 while p[0 .. n) is not yet all of it; n where the
  * bytes are no GGUF, which more of them would not change. */
 uint64_t gguf_head_bytes(const void *p, uint64_t n);

@@ -14,10 +14,7 @@
 
 #include "engine/kv_rows.h"
 
-enum {
-	PAGE = 4096,            /* what a disk is asked for at least */
-	GAP = 32 << 10          /* so much is read with what lies before and behind it sooner than two requests are answered */
-};
+enum { GAP = 32 << 10   /* so much is read with what lies before and behind it sooner than two requests are answered */ };
 
 /* Bytes that this process has had read from disks; 0 where the system does not say. */
 static uint64_t bytes_read(const struct kv_ahead *a)
@@ -96,15 +93,15 @@ int kv_ahead_wants(const struct kv_store *kv, int32_t layer)
 /* Pages of both planes of a head that hold these slots, ascending; those near each other go together. */
 static void ask_for(const struct kv_store *kv, int32_t layer, int32_t head, const int32_t *slot, int32_t n)
 {
-	uint64_t row = kv_file_row(kv, layer, 0, 0, 1) - kv_file_row(kv, layer, 0, 0, 0);
+	uint64_t row = kv_file_row(kv, layer, 0, 0, 1) - kv_file_row(kv, layer, 0, 0, 0), page = (uint64_t)sysconf(_SC_PAGESIZE);
 
 	for (int plane = 0; plane < 2; plane++) {
 		uint64_t from = 0, to = 0;
 
 		for (int32_t i = 0; i < n; i++) {
-			uint64_t first = kv_file_row(kv, layer, plane, head, slot[i]), end = (first + row + PAGE - 1) / PAGE * PAGE;
+			uint64_t first = kv_file_row(kv, layer, plane, head, slot[i]), end = (first + row + page - 1) / page * page;
 
-			first = first / PAGE * PAGE;
+			first = first / page * page;
 			if (to && first > to + GAP) {
 				read_early(kv->fd, from, to - from);
 				to = 0;

@@ -5,11 +5,14 @@
  * the first layers stay in memory as far as `resident` has room, and every other layer leaves it as soon as it has been used.  Where
  * tokens select, memory holds selected rows instead (kv_rows.h).  What leaves stays in the system's page cache for as long as nobody else
  * needs that memory; what has left that too is asked for ahead (kv_ahead.c). */
+#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "engine/kv_rows.h"
+#include "engine/mapped.h"
 
 enum { WRITE_EARLY = 64 };   /* slots of a step from which on the disk begins to write them at once */
 
@@ -162,7 +165,7 @@ void kv_written(struct kv_store *kv, int32_t layer, int32_t slot0, int32_t n)
 
 /* ---- life ---- */
 
-int kv_disk_open(struct kv_store *kv, struct err *err)
+int kv_disk_open(struct kv_store *kv, int unreserved, struct err *err)
 {
 	uint64_t off = 0;
 
@@ -171,10 +174,15 @@ int kv_disk_open(struct kv_store *kv, struct err *err)
 		kv->at[i] = off;
 		off += in_file(kv->hp, i) ? 2 * plane_file(kv->hp, kv->type, i, kv->cap) : 0;
 	}
-	kv->fd = scratch_file("the KV cache", off, err);
+	kv->fd = scratch_file("the KV cache", unreserved ? 0 : off, err);
 	if (kv->fd < 0)
 		return -1;
+	if (unreserved && ftruncate(kv->fd, (off_t)off)) {
+		close(kv->fd);
+		return err_set(err, ERR_FAIL, "cannot make a file of %llu bytes for the KV cache: %s", (unsigned long long)off, strerror(errno));
+	}
 	kv->disk = off;
+	kv->lost = xcalloc(1, sizeof *kv->lost);
 	kv->ahead = kv_ahead_open(kv);
 	return 0;
 }
@@ -185,10 +193,35 @@ void kv_disk_close(struct kv_store *kv)
 		close(kv->fd);
 	kv_ahead_close(kv->ahead);
 	free(kv->at);
+	free(kv->lost);
+}
+
+static int plane_alloc(struct kv_store *kv, struct tensor *plane, uint64_t off)
+{
+	if (kv->be->ops->alloc_file(kv->be, plane, kv->fd, off))
+		return -1;
+	mapped_add(plane->data, (size_t)dtype_bytes(kv->type, (uint64_t)plane->cols) * (size_t)plane->rows, kv->lost);
+	return 0;
 }
 
 int kv_disk_alloc(struct kv_store *kv, int32_t layer)
 {
-	return kv->be->ops->alloc_file(kv->be, &kv->k[layer], kv->fd, kv->at[layer]) ||
-	       kv->be->ops->alloc_file(kv->be, &kv->v[layer], kv->fd, kv->at[layer] + plane_file(kv->hp, kv->type, layer, kv->cap)) ? -1 : 0;
+	return plane_alloc(kv, &kv->k[layer], kv->at[layer]) ||
+	       plane_alloc(kv, &kv->v[layer], kv->at[layer] + plane_file(kv->hp, kv->type, layer, kv->cap)) ? -1 : 0;
+}
+
+void kv_disk_drop(struct kv_store *kv, int32_t layer)
+{
+	if (!kv->disk || layer_window(kv->hp, layer))
+		return;
+	if (kv->k[layer].data)
+		mapped_remove(kv->k[layer].data);
+	if (kv->v[layer].data)
+		mapped_remove(kv->v[layer].data);
+}
+
+int kv_check_there(const struct kv_store *kv, struct err *err)
+{
+	return kv->lost && atomic_load(kv->lost)
+	       ? err_set(err, ERR_FAIL, "the disk failed under the KV cache: open the session anew, without --kv-memory if it happens again") : 0;
 }

@@ -109,7 +109,7 @@ int kv_init(struct kv_store *kv, struct backend *be, const struct hparams *hp, e
 	kv->v = xcalloc((size_t)hp->n_layer, sizeof *kv->v);
 	kv->place = xcalloc((size_t)hp->n_layer, sizeof *kv->place);
 	kv->full = xcalloc((size_t)hp->n_layer, sizeof *kv->full);
-	if (s->resident && kv_disk_open(kv, err)) {
+	if (s->resident && kv_disk_open(kv, s->unreserved, err)) {
 		kv_release(kv);
 		return -1;
 	}
@@ -145,6 +145,7 @@ void kv_release(struct kv_store *kv)
 {
 	kv_rows_close(kv);
 	for (int32_t i = 0; kv->k && i < layers_with_entries(kv->hp); i++) {
+		kv_disk_drop(kv, i);
 		if (kv->k[i].data)
 			kv->be->ops->drop(kv->be, &kv->k[i]);
 		if (kv->v[i].data)

@@ -34,6 +34,7 @@ struct kv_store {
 	/* Where memory has no room for them, planes of layers without a window lie in a file (kv_disk.c). */
 	uint64_t disk;             /* bytes of that file; 0: there is none */
 	int fd;
+	atomic_int *lost;          /* pages of that file cannot be read any more (mapped.h); NULL without a file */
 	uint64_t *at;              /* [n_layer] the file's byte where the keys of a layer begin; its values follow */
 	uint64_t resident;         /* most bytes of these planes that are in memory at a time */
 	struct kv_ahead *ahead;    /* reads them before they are needed; NULL without a file */
@@ -52,6 +53,7 @@ struct kv_shape {
 	/* Layers without a window lie in a file, and at most so many bytes of them in memory: kv_disk_least() or more.  0: all in memory. */
 	uint64_t resident;
 	int32_t rows;              /* then: of each KV head so many selected entries are in memory beside them; 0: none */
+	int unreserved;            /* the file takes no space on the disk before it is written, which nobody does */
 };
 /* WINDOW_KEPT: tokens that a rollback can go back by with windows complete, where the cache holds as many; WINDOW_LEAST: in any case. */
 enum { WINDOW_KEPT = 4096, WINDOW_LEAST = 64 };
@@ -115,10 +117,14 @@ int  kv_parts_met(const struct kv_store *, struct attn_part *, int32_t n_part);
 void kv_used(const struct kv_store *, int32_t layer);
 /* Bytes of them in memory, at most. */
 uint64_t kv_disk_resident(const struct kv_store *);
+/* -1 and a sentence where entries on disk are lost. */
+int  kv_check_there(const struct kv_store *, struct err *);
 /* ---- for kv_store.c ---- */
-int  kv_disk_open(struct kv_store *, struct err *);
+int  kv_disk_open(struct kv_store *, int unreserved, struct err *);
 int  kv_disk_alloc(struct kv_store *, int32_t layer);
 void kv_disk_close(struct kv_store *);
+/* Before the planes of a layer are given back. */
+void kv_disk_drop(struct kv_store *, int32_t layer);
 void kv_disk_clear(struct kv_store *);
 void kv_written(struct kv_store *, int32_t layer, int32_t slot0, int32_t n);
 /* ---- for kv_ahead.c ---- */

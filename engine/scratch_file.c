@@ -53,6 +53,8 @@ static int reserve(int fd, uint64_t bytes)
 	struct statvfs disk;
 	int failed;
 
+	if (!bytes)
+		return 0;
 	if (bytes > INT64_MAX || (!getrlimit(RLIMIT_FSIZE, &most) && most.rlim_cur != RLIM_INFINITY && bytes > most.rlim_cur))
 		return EFBIG;
 	if (!fstatvfs(fd, &disk) && disk.f_frsize && bytes / disk.f_frsize >= disk.f_bavail)

@@ -208,13 +208,10 @@ static int can_be_saved(const struct timeline *t, struct err *err)
 /* Unlock the engine; 0, or -1 when the backend's work failed. */
 static int backend_done(struct timeline *t, struct err *err)
 {
-	struct backend *be = t->e->be;
-	int failed = be->ops->sync(be);
+	int failed = timeline_backend_sync(t, err);
 
-	if (failed)
-		err_set(err, ERR_FAIL, "computation failed: %s", be->err);
 	pthread_mutex_unlock(&t->e->lock);
-	return failed ? -1 : 0;
+	return failed;
 }
 
 int timeline_entries_save(struct timeline *t, int32_t first, int32_t n, int windows, void *out, struct err *err)

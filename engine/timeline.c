@@ -18,15 +18,21 @@ void timeline_backend_take(struct timeline *t)
 	t->e->be->cancel = &t->cancel;
 }
 
-static int backend_result(struct timeline *t, struct err *err)
+int timeline_backend_sync(struct timeline *t, struct err *err)
 {
 	struct backend *be = t->e->be;
-	int failed = be->ops->sync(be);
 
-	be->cancel = NULL;
-	if (atomic_load(&t->cancel))
-		return err_set(err, ERR_CANCELLED, "stopped");
-	return failed ? err_set(err, ERR_FAIL, "computation failed: %s", be->err) : 0;
+	if (be->ops->sync(be))
+		return err_set(err, ERR_FAIL, "computation failed: %s", be->err);
+	return gguf_check_there(t->e->gguf, err) || kv_check_there(&t->cache.kv, err) ? -1 : 0;
+}
+
+static int backend_result(struct timeline *t, struct err *err)
+{
+	int failed = timeline_backend_sync(t, err);
+
+	t->e->be->cancel = NULL;
+	return atomic_load(&t->cancel) ? err_set(err, ERR_CANCELLED, "stopped") : failed;
 }
 
 int timeline_backend_give(struct timeline *t, struct err *err)
@@ -120,8 +126,7 @@ int timeline_step_keep(struct timeline *t, const struct step *st, int32_t n, str
 	t->e->be->cancel = NULL;
 	cache_commit(&t->cache, n, t->cache.wants_nll ? t->nll : NULL);
 	t->in_cache += now_seconds() - start;
-	if (t->e->be->ops->sync(t->e->be)) {
-		err_set(err, ERR_FAIL, "computation failed: %s", t->e->be->err);
+	if (timeline_backend_sync(t, err)) {
 		timeline_forget(t, cache_rewind(&t->cache, 0, NULL));   /* some entries may have moved, others not */
 		return -1;
 	}

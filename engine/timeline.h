@@ -66,6 +66,8 @@ enum want { WANT_NONE, WANT_LAST, WANT_ALL };
 /* From take to give the backend works for this timeline alone; give: 0, or -1 after a failure or a cancel. */
 void timeline_backend_take(struct timeline *);
 int  timeline_backend_give(struct timeline *, struct err *);
+/* Wait for the backend: 0, or -1 where its work failed or a file that it read is gone from under it (mapped.h).  The lock is held. */
+int  timeline_backend_sync(struct timeline *, struct err *);
 /* Compute tokens id[0 .. st->n) up to the cache's commit; tokens and logits of the timeline stay as they are.  Between take and give. */
 void timeline_step_run(struct timeline *, const int32_t *id, const struct step *, enum want);
 /* Commit the first n tokens of the step that ran, after its results have arrived; n_past moves.  The engine's lock is held. */

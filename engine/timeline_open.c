@@ -312,6 +312,7 @@ int timeline_switch_kv(struct timeline *t, const char *kv, struct err *err)
 	struct policy policy;
 	float *nll = NULL;
 	int32_t kept = 0, generated = 0;
+	int takes;
 
 	if (policy_parse(&policy, kv, err) || timeline_settle(t, err))
 		return -1;
@@ -320,14 +321,15 @@ int timeline_switch_kv(struct timeline *t, const char *kv, struct err *err)
 	/* Opened in its final place, because parts of a cache point into it. */
 	*c = (struct cache){ .policy = policy, .hp = old.hp, .model = old.model, .be = old.be, .type = old.type, .batch = old.batch, .ctx = old.ctx, .memory = old.memory,
 	                     .evictions_fn = old.evictions_fn, .evictions_ud = old.evictions_ud };
+	takes = cache_keeps_all(c) && cache_keeps_all(&old) && t->n_past > 0 && !kv_check_there(&old.kv, NULL);
+	c->takes_store = takes && old.kv.disk;
 	if (switch_open(t, &forward, &nll, err)) {
 		*c = old;
 		pthread_mutex_unlock(&t->e->lock);
 		return -1;
 	}
-	if (cache_keeps_all(c) && cache_keeps_all(&old) && t->n_past > 0) {
+	if (takes)
 		kept = cache_take_store(c, &old, t->n_past) ? 0 : t->n_past;
-	}
 	if (t->e->be->ops->sync(t->e->be))
 		kept = 0;   /* key sketches could not be computed: all is prefilled again */
 	while (generated < kept && !(t->marks.p[generated] & MARK_GENERATED))

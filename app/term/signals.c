@@ -4,7 +4,8 @@
  *                     clears its line.  Else there is nothing to keep: exit 130.
  *   SIGTERM SIGHUP    answering or in a conversation: stop, then exit 128+n from the main path; else at once.
  *   SIGPIPE SIGXFSZ   ignored: the write that fails says so.
- *   SIGBUS            the mapped model file was cut or its disk failed: one line, exit 3.
+ *   SIGBUS            a mapped model file, or the cache on disk, was cut or its disk failed: the step fails with a sentence
+ *                     (engine_fault()).  Elsewhere as the next ones.
  *   SIGQUIT SIGSEGV SIGABRT SIGFPE SIGILL   restore the terminal, then die of the signal as usual.
  *
  * The sleeper at the prompt is woken through a pipe: a signal that comes just before it sleeps would be no EINTR. */
@@ -80,24 +81,19 @@ static void on_tstp(int sig)
 	wake();
 }
 
-static void on_bus(int sig)
-{
-	static const char text[] = "weir: the model file changed while in use\n";
-
-	(void)sig;
-	restore_terminal();
-	if (write(2, text, sizeof text - 1) < 0) { /* no one to tell */ }
-	_exit(3);
-}
-
-#ifndef __SANITIZE_ADDRESS__
 static void on_crash(int sig)
 {
 	restore_terminal();
 	signal(sig, SIG_DFL);
 	raise(sig);
 }
-#endif
+
+static void on_bus(int sig, siginfo_t *info, void *context)
+{
+	(void)context;
+	if (!engine_fault(info->si_addr))
+		on_crash(sig);
+}
 
 static void handle(int sig, void (*fn)(int), int flags)
 {
@@ -110,7 +106,7 @@ static void handle(int sig, void (*fn)(int), int flags)
 
 void signals_init(void)
 {
-	struct sigaction hup;
+	struct sigaction hup, bus = {.sa_flags = SA_ONSTACK | SA_SIGINFO};
 
 	if (pipe2(wake_pipe, O_CLOEXEC | O_NONBLOCK) < 0)
 		wake_pipe[0] = wake_pipe[1] = -1;   /* prompts then notice a signal at the next key */
@@ -122,7 +118,9 @@ void signals_init(void)
 		handle(SIGHUP, on_stop_signal, 0);
 	handle(SIGPIPE, SIG_IGN, 0);
 	handle(SIGXFSZ, SIG_IGN, 0);
-	handle(SIGBUS, on_bus, SA_ONSTACK);
+	bus.sa_sigaction = on_bus;
+	sigemptyset(&bus.sa_mask);
+	sigaction(SIGBUS, &bus, NULL);
 #ifndef __SANITIZE_ADDRESS__
 	{
 		/* A stack that overflowed needs another one to say so on. */

@@ -1,5 +1,5 @@
 /* tests/engine/t_kv_memory.c - a cache larger than the memory that it may take: the same bits, within that memory, and every reason why the
- * disk cannot have it is one sentence.
+ * disk cannot have it is one sentence; so is a file that is cut short under the cache or the model.
  *
  * WEIR_SOAK=1: a cache of 65,536 tokens in a quarter of its size, and 10,000 tokens generated with it. */
 #include "tests/lib/test.h"
@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -119,6 +120,15 @@ static void within(struct timeline *t, uint64_t memory, const char *kv)
 	          (unsigned long long)st.kv_resident_bytes, (unsigned long long)memory);
 }
 
+/* The file of the cache has its space on the disk, also after a change of policy that took it over. */
+static void reserved(struct timeline *t, const char *kv)
+{
+	struct stat st;
+
+	CHECK_MSG(!fstat(t->cache.kv.fd, &st) && (uint64_t)st.st_size == t->cache.kv.disk && (uint64_t)st.st_blocks * 512 >= t->cache.kv.disk,
+	          "%s: %llu bytes are not reserved", kv, (unsigned long long)t->cache.kv.disk);
+}
+
 /* Save the one and load it into the other. */
 static void carry(struct timeline *from, struct timeline *to, const int32_t *id, size_t n, const char *kv)
 {
@@ -158,6 +168,7 @@ static void same_bits(struct engine *e, const char *kv, const char *other, int32
 	equal_now(a, b, kv, "after loading what was saved within the limit");
 	within(b, memory, kv);
 	CHECK_MSG(!timeline_switch_kv(a, other, &err) && !timeline_switch_kv(b, other, &err), "%s to %s: %s", kv, other, err.msg);
+	reserved(b, kv);
 	both(a, b, id, READ + MORE + STEPS, 0, kv, "under another policy");
 	both(a, b, id, STEPS, 1, kv, "after its tokens");
 	timeline_close(a);
@@ -412,5 +423,104 @@ TEST(a_killed_program_leaves_nothing)
 	waitpid(child, &status, 0);
 	close(ends[0]);
 	CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+	CHECK_INT(leave_directory(), 0);
+}
+
+/* ---- files that are cut short while they are mapped ---- */
+
+static void on_bus(int sig, siginfo_t *info, void *context)
+{
+	(void)sig, (void)context;
+	if (!engine_fault(info->si_addr))
+		_exit(9);
+}
+
+static void catch_faults(void)
+{
+	struct sigaction sa = { .sa_sigaction = on_bus, .sa_flags = SA_SIGINFO };
+
+	sigemptyset(&sa.sa_mask);
+	sigaction(SIGBUS, &sa, NULL);
+}
+
+/* The next step, and saving, fail with this sentence, and the sequence stays as it was. */
+static void fails(struct timeline *t, const int32_t *id, int32_t n, enum err_code code, const char *says)
+{
+	uint8_t *p = xmalloc((size_t)timeline_token_bytes(t, 1) * (size_t)(n + 1));
+	struct err err = { 0 };
+
+	for (int i = 0; i < 2; i++) {   /* it is lost for good */
+		CHECK(timeline_extend(t, id + n, 1, 1, NULL, NULL, &err) < 0);
+		CHECK_INT(err.code, code);
+		CHECK_MSG(strstr(err.msg, says) && !strchr(err.msg, '\n'), "no '%s' in '%s'", says, err.msg);
+	}
+	CHECK_INT(t->n_past, n);
+	CHECK(timeline_entries_save(t, 0, timeline_entries_ready(t), 1, p, &err) < 0);
+	CHECK_MSG(strstr(err.msg, says), "no '%s' in '%s'", says, err.msg);
+	free(p);
+}
+
+TEST(a_disk_that_fails_under_the_cache_fails_the_step)
+{
+	static const char *const kv[] = { "full", "sift:k=64", "cascade" };
+	enum { READ = 700 };
+	uint64_t all, least;
+	struct err err = { 0 };
+	struct engine *e;
+
+	catch_faults();
+	use_directory();
+	e = open_deep(0, DEEP);
+	for (size_t i = 0; i < sizeof kv / sizeof *kv; i++) {
+		struct timeline *t, *whole = open_kv(e, "full", 2048, 0);
+		int32_t id[READ + 1];
+
+		least = least_of(e, kv[i], 2048, &all);
+		t = open_kv(e, kv[i], 2048, least + (all - least) / 4);
+		fill(id, READ + 1, 3);
+		CHECK_MSG(timeline_sync(t, id, READ, NULL, NULL, &err) >= 0, "%s: %s", kv[i], err.msg);
+		CHECK(!ftruncate(t->cache.kv.fd, 0));
+		fails(t, id, READ, ERR_FAIL, "the disk failed under the KV cache");
+		/* Another cache reads everything anew, from a file of its own. */
+		CHECK_MSG(!timeline_switch_kv(t, i ? "full" : "sift:k=64", &err), "%s: %s", kv[i], err.msg);
+		CHECK_MSG(!timeline_switch_kv(t, "full", &err), "%s: %s", kv[i], err.msg);
+		both(t, whole, id, READ, 0, kv[i], "after a disk that failed");
+		timeline_close(t);
+		timeline_close(whole);
+	}
+	engine_close(e);
+	CHECK_INT(leave_directory(), 0);
+}
+
+TEST(a_model_file_cut_while_in_use_fails_the_step)
+{
+	struct timeline_options o = { .kv = "full", .ctx = 512, .batch = 64 };
+	struct timeline *t, *other;
+	struct err err = { 0 };
+	struct engine *e;
+	int32_t id[65];
+	int fd;
+
+	catch_faults();
+	use_directory();
+	tiny_fd = &fd;
+	e = open_deep(0, DEEP);
+	tiny_fd = NULL;
+	CHECK(!timeline_open(&t, e, &o, &err) && !timeline_open(&other, e, &o, &err));
+	fill(id, 65, 4);
+	CHECK(timeline_sync(t, id, 64, NULL, NULL, &err) >= 0);
+	CHECK(!ftruncate(fd, 0));
+	close(fd);
+	fails(t, id, 64, ERR_MODEL, "changed while in use");
+	CHECK(timeline_sync(other, id, 64, NULL, NULL, &err) < 0);
+	timeline_close(t);
+	timeline_close(other);
+	engine_close(e);
+	/* The next model has nothing to do with it. */
+	e = open_deep(0, DEEP);
+	t = open_kv(e, "full", 512, 0);
+	CHECK(timeline_sync(t, id, 64, NULL, NULL, &err) >= 0);
+	timeline_close(t);
+	engine_close(e);
 	CHECK_INT(leave_directory(), 0);
 }

@@ -17,6 +17,7 @@ static const struct tiny_family { const char *arch; int bias, norms, tied, post;
 };
 enum { FAMILIES = 4, WINDOWED = 3 };
 static int tiny_layers = LAYERS;   /* of models made from now on */
+static int *tiny_fd;               /* takes a descriptor of each model's file, which has no name any more; NULL: nobody wants it */
 
 static inline void tiny_weights(struct mk *m, const char *name, int32_t rows, int32_t cols)
 {
@@ -100,7 +101,10 @@ static inline struct engine *tiny_open(const struct tiny_family *f, int threads,
 	mk_finish(&m, &file);
 	if (fd < 0 || write(fd, file.p, file.n) != (ssize_t)file.n)
 		abort();
-	close(fd);
+	if (tiny_fd)
+		*tiny_fd = fd;
+	else
+		close(fd);
 	str_free(&file);
 	if (engine_open(&e, &(struct engine_options){ .model_path = path, .threads = threads }, &err))
 		abort();
