@@ -88,6 +88,7 @@ void predictor_mlp_scale(struct predictor *p, double by)
 {
 	float *w = (float *)p;
 
+	/* ReLUs: biases that grow with their inputs. */
 	for (int i = B1; i < W2; i++)
 		w[i] = (float)((double)w[i] * by);
 	w[B2] = (float)((double)w[B2] * by);

@@ -26,7 +26,7 @@
 #include "engine/predictor.h"
 #include "engine/serialize.h"
 
-enum { BY_NET, BY_LAST, BY_MEAN, BY_MIXED, BY_MLP };
+enum { BY_NET, BY_LAST, BY_MEAN, BY_MIXED, BY_MLP, BY_LSTM };
 struct predict_params {
 	struct entry_count k;
 	int32_t block, rows, calibrate, first, last, dense;
@@ -61,7 +61,12 @@ static const struct predict_params *par_of(const struct selector *s)
 
 static int is_trained(const struct predict_params *par)
 {
-	return par->by == BY_NET || par->by == BY_MLP;
+	return par->by == BY_NET || par->by == BY_MLP || par->by == BY_LSTM;
+}
+
+static enum predictor_net net_of(const struct predict_params *par)
+{
+	return par->by == BY_MLP ? PREDICTOR_MLP : par->by == BY_LSTM ? PREDICTOR_LSTM : PREDICTOR_CNN;
 }
 
 static int32_t blocks_of(const struct predict_params *par, int32_t slots)
@@ -119,9 +124,9 @@ static int predict_init(struct selector *s, struct err *err)
 	s->tail = par->rows;
 	f->cols = blocks_of(par, s->kv->cap);
 	size = heads * rows * (size_t)f->cols;
-	if (par->by == BY_MLP && par->rows != PREDICTOR_ROWS)
-		return err_set(err, ERR_USAGE, "by=mlp of cache policy 'predict' wants rows=%d", PREDICTOR_ROWS);
-	if ((is_trained(par) && predictor_find(&f->net, &(struct predictor_key){ hp->fingerprint, par->block, par->rows, par->by == BY_MLP }, err)) ||
+	if (net_of(par) != PREDICTOR_CNN && par->rows != PREDICTOR_ROWS)
+		return err_set(err, ERR_USAGE, "by=mlp and by=lstm of cache policy 'predict' want rows=%d", PREDICTOR_ROWS);
+	if ((is_trained(par) && predictor_find(&f->net, &(struct predictor_key){ hp->fingerprint, par->block, par->rows, net_of(par) }, err)) ||
 	    step_mass_init(&f->mass, s, most_of(par, s->kv->cap), err) ||
 	    select_alloc(s, &f->query, DT_F32, (int64_t)hp->n_layer * par->rows, width, err) ||
 	    select_alloc(s, &f->one_query, DT_F32, 1, width, err) ||
@@ -237,6 +242,8 @@ static void select_head(void *arg, int task)
 		predictor_run(&f->net, w->s->kv->be, &f->image[task], w->plan.from, w->plan.to, score);
 	else if (par->by == BY_MLP)
 		predictor_mlp_run(&f->net, &f->image[task], w->plan.from, w->plan.to, score);
+	else if (par->by == BY_LSTM)
+		predictor_lstm_run(&f->net, &f->image[task], w->plan.from, w->plan.to, score);
 	else
 		guess(&f->image[task], par->by, f->n, w->plan.from, n, score);
 	best_blocks(score, n, w->plan.n, w->plan.from, par->block, f->list + (size_t)task * (size_t)f->mass.most);
@@ -480,8 +487,8 @@ static const struct param predict_params[] = {
 	{ "first", PARAM_INT, AT(first), 0, 1e6, NULL, "64", "first entries that are always read" },
 	{ "last", PARAM_INT, AT(last), 0, 1e6, NULL, "64", "newest entries that are always read" },
 	PARAM_DENSE(struct predict_params, "2"),
-	{ "by", PARAM_CHOICE, AT(by), 0, 0, "net|last|mean|mixed|mlp", "net",
-	  "what predicts: the network; to compare with: the last row, the mean of the rows, 0.3 and 0.7 of these, a perceptron" },
+	{ "by", PARAM_CHOICE, AT(by), 0, 0, "net|last|mean|mixed|mlp|lstm", "net",
+	  "what predicts: the network; to compare with: the last row, the mean of the rows, 0.3 and 0.7 of these, a perceptron, an LSTM" },
 	{ .key = NULL },
 };
 const struct policy_def policy_predict = {

@@ -177,7 +177,7 @@ int cmd_eval_predictor(const struct options *o)
 	int rc = 0;
 
 	w.s = (struct predictor_settings){.block = o->block, .rows = o->rows, .dense = DENSE, .crops = o->crops, .epochs = o->epochs,
-	                                  .seed = o->seed_set ? o->seed : 1, .mlp = !strcmp(o->net, "mlp")};
+	                                  .seed = o->seed_set ? o->seed : 1, .net = !strcmp(o->net, "mlp") ? PREDICTOR_MLP : !strcmp(o->net, "lstm") ? PREDICTOR_LSTM : PREDICTOR_CNN};
 	if (!o->n_file || strcmp(o->file[0], "train"))
 		rc = err_set(&e, ERR_USAGE, "'weir eval predictor' wants the word 'train' and texts: weir eval predictor train FILE ...");
 	else if (o->n_file < 2)

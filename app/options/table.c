@@ -221,7 +221,7 @@ const struct option_def option_defs[] = {
 		CMD_EVAL_PREDICTOR, 0, AT(rows), 2, 256},
 	{"crops", 0, OPT_INT, "N", NULL, "examples to train on (default 12000)",
 		CMD_EVAL_PREDICTOR, 0, AT(crops), 1, 1000000},
-	{"net", 0, OPT_CHOICE, "cnn|mlp", NULL, "train the published network, or the perceptron of predict:by=mlp",
+	{"net", 0, OPT_CHOICE, "cnn|mlp|lstm", NULL, "train the published network, or the one of predict:by=mlp or by=lstm",
 		CMD_EVAL_PREDICTOR, 0, AT(net), 0, 0},
 	{"epochs", 0, OPT_INT, "N", NULL, "how often each example is used (default 15)",
 		CMD_EVAL_PREDICTOR, 0, AT(epochs), 1, 10000},

@@ -293,3 +293,84 @@ TEST(the_gradient_agrees_with_differences)
 			finish(be);
 	}
 }
+
+/* The recurrent network to compare with, in double. */
+static double naive_lstm(const float *w, const float *image, int32_t cols, int32_t col)
+{
+	enum { H = 32 };
+	const float *wx = w, *wh = wx + 4 * H, *bias = wh + H * 4 * H, *out = bias + 4 * H;
+	double c[H] = { 0 }, h[H] = { 0 }, mean = 0, y = (double)out[H + 2];
+
+	for (int t = 0; t < 64; t++) {
+		double a[4 * H], x = (double)image[t * cols + col];
+
+		for (int j = 0; j < 4 * H; j++) {
+			a[j] = (double)bias[j] + x * (double)wx[j];
+			for (int i = 0; i < H; i++)
+				a[j] += h[i] * (double)wh[i * 4 * H + j];
+			a[j] = j / H == 2 ? tanh(a[j]) : 1 / (1 + exp(-a[j]));
+		}
+		for (int i = 0; i < H; i++) {
+			c[i] = a[H + i] * c[i] + a[i] * a[2 * H + i];
+			h[i] = a[3 * H + i] * tanh(c[i]);
+		}
+		mean += x / 64;
+	}
+	y += (double)out[H] * (double)image[63 * cols + col] + (double)out[H + 1] * mean;
+	for (int i = 0; i < H; i++)
+		y += (double)out[i] * h[i];
+	return y;
+}
+
+TEST(the_recurrent_network_agrees_with_double)
+{
+	enum { COLS = 3, WEIGHTS = 4 * 32 + 32 * 4 * 32 + 4 * 32 + 32 + 3 };
+	struct held h = image_new(64, COLS);
+	struct predictor p, grad = { 0 };
+	float *w = (float *)&p, *g = (float *)&grad, got[COLS], target[COLS], weight[COLS];
+	double loss = 0;
+	int bad = 0, checked = 0;
+
+	random_net(&p);
+	for (int k = 0; k < PREDICTOR_WEIGHTS; k++)
+		w[k] = ldexpf(roundf(ldexpf(w[k], 20)), -20);
+	for (int32_t t = 0; t < 64; t++)
+		push_random(&h.m, COLS);
+	predictor_lstm_run(&p, &h.m, 1, COLS, got);
+	for (int32_t c = 1; c < COLS; c++)
+		CHECK_MSG(fabs(naive_lstm(w, h.a, COLS, c) - (double)got[c - 1]) < 1e-4, "column %d: %g", c, (double)got[c - 1]);
+	for (int32_t c = 0; c < COLS; c++) {
+		target[c] = test_randf(0, 1);
+		weight[c] = c == 1 ? 0 : 1;
+		loss += (double)weight[c] * pow(naive_lstm(w, h.a, COLS, c) - (double)target[c], 2);
+	}
+	CHECK(fabs(predictor_lstm_gradient(&p, h.a, COLS, target, weight, &grad) - loss) < 1e-4 * (1 + loss));
+	for (int k = 0; k < WEIGHTS; k += k < 128 || k > WEIGHTS - 165 ? 3 : 37) {
+		const float step = 0x1p-10f;
+		float was = w[k];
+		double side[2];
+
+		for (int s = 0; s < 2; s++) {
+			w[k] = s ? was + step : was - step;
+			side[s] = 0;
+			for (int32_t c = 0; c < COLS; c++)
+				side[s] += (double)weight[c] * pow(naive_lstm(w, h.a, COLS, c) - (double)target[c], 2);
+		}
+		w[k] = was;
+		bad += fabs((side[1] - side[0]) / (2 * (double)step) - (double)g[k]) > 1e-3 * (1 + fabs((double)g[k]));
+		checked++;
+	}
+	CHECK_MSG(!bad && checked > 200, "%d of %d gradients differ", bad, checked);
+
+	/* A network for probabilities that are four times as large predicts four times as much. */
+	for (int64_t i = 0; i < (int64_t)64 * COLS; i++)
+		h.a[i] *= 4;
+	predictor_lstm_scale(&p, 4);
+	for (int32_t c = 1; c < COLS; c++) {
+		float was = got[c - 1];
+
+		predictor_lstm_run(&p, &h.m, c, c + 1, target);
+		CHECK_MSG(fabsf(target[0] - 4 * was) < 1e-3f, "column %d: %g, not %g", c, (double)target[0], 4 * (double)was);
+	}
+	image_free(&h);
+}
