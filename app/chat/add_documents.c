@@ -57,16 +57,18 @@ static int add_or_replace(struct chat *c, const struct doc *doc, struct err *e)
 static void say_searched(struct chat *c, const struct document *d)
 {
 	struct timeline_stats st;
-	struct str n = {0};
+	struct str n = {0}, ctx = {0};
 
 	conversation_stats(&c->t, &st);
 	human_count(&n, d->tokens);
+	human_count(&ctx, (size_t)st.ctx);
 	if (!strcmp(c->o.docs, "passages"))
 		say("document '%s': about %s tokens; questions search it and bring its best passages", d->name, n.p);
 	else
-		say("document '%s': about %s tokens, more than fit the context of %d; questions search it and bring its best passages", d->name,
-		    n.p, st.ctx);
+		say("document '%s': about %s tokens, more than fit the context of %s; questions search it and bring its best passages", d->name,
+		    n.p, ctx.p);
 	str_free(&n);
+	str_free(&ctx);
 }
 
 int document_add(struct chat *c, struct doc *doc, struct err *e)
