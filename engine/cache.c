@@ -206,6 +206,7 @@ void cache_begin(struct cache *c, const struct step *st)
 		recurrent_keep(&c->recurrent);
 	if (c->model)
 		recurrent_begin(&c->recurrent, st->kind == STEP_VERIFY && st->n > 1);
+	c->kv.prompt = !step_generates(st);
 	kv_ahead_step(&c->kv, step_generates(st) ? st->n : 0);
 	windows_begin(c, &c->step);
 	c->policy.def->retention->begin(c, &c->step);

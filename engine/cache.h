@@ -78,7 +78,7 @@ struct cache {
 	int32_t tail;               /* tokens that the last step of a prefill should carry; 0 = any number */
 	int32_t pinned;             /* tokens at the start that stay for good because the application said so */
 	/* What the KV entries of generated tokens depend on beside the tokens themselves (timeline_marks): */
-	int marked;                 /* they differ from entries of the same tokens in a prefill */
+	int marked;                 /* they differ from entries of the same tokens in a prefill by more than the arithmetic of prompts */
 	int steps_matter;           /* they depend on how the prefill was cut into steps */
 	int32_t region;             /* they depend on this number of tokens before the stream, which they select among; -1 = they do not */
 

@@ -483,7 +483,7 @@ uint64_t timeline_token_bytes(const struct timeline *, int windows);
 /* Tokens from the first on whose fixed entries timeline_entries_save() can give now. */
 int32_t timeline_entries_ready(struct timeline *);
 /* How tokens 0 .. n were computed, one byte each, valid until the next call: entries of equal tokens differ where these marks differ.
- * All 0 under a policy whose entries depend on the tokens alone. */
+ * All 0 under a policy whose entries depend on the tokens alone, on a backend that computes prompts as it generates (attn_args.prompt). */
 enum token_mark {
 	/* Prefilled; decoded; the last token of a prefill (of each of its steps, where results depend on the cut into steps). */
 	MARK_READ = 0, MARK_GENERATED = 1, MARK_READ_END = 2,

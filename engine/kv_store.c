@@ -410,6 +410,7 @@ void kv_attend(struct kv_store *kv, int32_t layer, struct tensor *out, const str
 		.out = out, .k = &kv->k[layer], .v = &kv->v[layer], .part = part, .n_part = n_part, .n_head = a->n_head,
 		.n_kv_head = a->n_kv_head, .head_dim = a->head_dim, .cap = rows_of(kv, layer),
 		.scale = a->scale, .softcap = a->softcap, .window = kv_window(kv, layer), .sinks = a->sinks ? kv->sinks : NULL, .probe = probe,
+		.prompt = kv->prompt,
 	}, n);
 	if (kv->clock)
 		*kv->clock += now_seconds() - start;

@@ -41,6 +41,7 @@ struct kv_store {
 	struct kv_rows *rows;      /* of them in memory, one by one, what was selected last (kv_rows.h); NULL: none */
 	int32_t written;           /* slots that have been written since kv_clear(), from the first on */
 	const struct tensor *sinks;   /* attention sinks of the layer that attends now; set by cache_attend() */
+	int prompt;                /* the tokens of the step that attends are of a prompt; set by cache_begin() */
 	double *clock;             /* seconds spent in kv_put() and kv_attend() are added here; NULL: not measured */
 };
 

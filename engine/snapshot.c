@@ -19,7 +19,7 @@
 enum {
 	HEAD_VERSION = 1,
 	/* Raise it when the same input gives other bits: arithmetic of a kernel, selection or retention of a policy. */
-	BITS_VERSION = 2,
+	BITS_VERSION = 3,
 };
 #define HEAD_MAGIC 0x64616568726965ull   /* "eirhead" */
 

@@ -93,9 +93,10 @@ void timeline_forget(struct timeline *t, int32_t n)
 static void mark(struct timeline *t, const struct step *st)
 {
 	const struct cache *c = &t->cache;
+	int apart = c->marked || (c->be->prompts_apart && c->type != DT_F32);
 
 	for (int32_t i = 0; i < st->n; i++) {
-		char m = c->marked && step_generates(st) ? MARK_GENERATED : MARK_READ;
+		char m = apart && step_generates(st) ? MARK_GENERATED : MARK_READ;
 
 		if (c->marked && !step_generates(st) && i == st->n - 1 && (st->last || c->steps_matter))
 			m = MARK_READ_END;

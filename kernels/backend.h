@@ -213,6 +213,9 @@ struct attn_args {
 	/* f32 [1][n_head]: one more score per query head that takes its share of the softmax and adds no value; NULL = none. */
 	const struct tensor *sinks;
 	const struct attn_probe *probe;   /* NULL = none */
+	/* The tokens are of a prompt: a backend may multiply in narrower arithmetic, where prompts_apart says that it does.  What a token gets then
+	 * depends, as without it, neither on the call's other tokens nor on the number of threads. */
+	int prompt;
 };
 
 /* Scans the keys of one layer for one token, to select slots by.  Per query head softmax of scale * q . k over slots 0 .. n_slots - 1;
@@ -405,6 +408,7 @@ struct backend {
 	int failed;                  /* an operation failed and sync() has not reported it yet */
 	int threads;                 /* CPU threads that compute; 1 on a device */
 	int rows_alone;              /* 1: a row of a product has the bits that it has alone, whatever rows come with it */
+	int prompts_apart;           /* 1: attn_args.prompt changes the bits of results, except with planes of f32 */
 	char err[160];               /* the first failure: one sentence */
 };
 
@@ -418,7 +422,7 @@ struct backend_options {
  * weir-cuda.so (plugin.c). */
 int backend_open(struct backend **out, const char *name, const struct backend_options *opt, char err[160]);
 /* Version of what a plugin shares with the program: the tables and structs of this header.  Changes with any of them. */
-enum { BACKEND_ABI = 16 };
+enum { BACKEND_ABI = 17 };
 
 /* ---- on the host, whatever a backend computes in: state that never leaves host memory ---- */
 

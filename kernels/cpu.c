@@ -103,6 +103,7 @@ int cpu_backend_open(struct backend **out, const struct backend_options *opt, ch
 	c->base.ops = &cpu_ops;
 	c->fns = cpu_fns_best();
 	c->base.rows_alone = 1;
+	c->base.prompts_apart = c->fns->attn_prompt != NULL;
 	c->base.threads = opt->threads > 0 ? opt->threads : pool_cpus();
 	if (c->base.threads > POOL_MAX_THREADS)
 		c->base.threads = POOL_MAX_THREADS;

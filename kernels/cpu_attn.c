@@ -19,8 +19,9 @@ struct attn_mem {
 	float *leaf;
 };
 
-static size_t attn_mem_cut(char *base, struct attn_mem *m, const struct cpu_fns *f, int32_t n_q, int32_t dim)
+static size_t attn_mem_cut(char *base, struct attn_mem *m, const struct attn_job *j)
 {
+	int32_t n_q = j->n_q, dim = j->a->head_dim;
 	size_t n = (size_t)n_q, acc = align64(n * (size_t)dim * sizeof(float));
 	size_t q = 0, score = q + align64(n * sizeof *m->q), limit = score + align64(n * sizeof *m->score);
 	size_t from = limit + align64(n * sizeof *m->limit), st = from + align64(n * sizeof *m->from);
@@ -39,7 +40,7 @@ static size_t attn_mem_cut(char *base, struct attn_mem *m, const struct cpu_fns 
 		}
 		m->leaf = (float *)(base + leaf);
 	}
-	return leaf + align64(f->attn_scratch(dim, n_q) * sizeof(float));
+	return leaf + align64(j->scratch(dim, n_q) * sizeof(float));
 }
 
 /* Slots of a span.  Only one-token calls read lists: their few heads give few units of work, so spans are half as long. */
@@ -118,7 +119,7 @@ static int32_t attn_span(const struct attn_job *j, int32_t part, int32_t span, i
 	t.st = st + q0;
 	t.n_q = n_q - q0;
 	if (t.n_q > 0)
-		j->c->fns->attn(&t);
+		j->attn(&t);
 	return q0;
 }
 
@@ -150,8 +151,7 @@ static void attn_tile_task(void *arg, int task, int worker)
 	int32_t tile = j->tiles - 1 - task / j->a->n_kv_head, head = task % j->a->n_kv_head, n_q = 0, done = 0;
 	struct attn_mem m;
 
-	attn_mem_cut((char *)j->c->scratch.p + (size_t)worker * j->part_bytes, &m, j->c->fns, j->n_q,
-	             j->a->head_dim);
+	attn_mem_cut((char *)j->c->scratch.p + (size_t)worker * j->part_bytes, &m, j);
 	for (int32_t p = 0; p < j->a->n_part; p++) {
 		int32_t spans;
 
@@ -197,7 +197,7 @@ void attn_span_task(void *arg, int task, int worker)
 		return;
 	while (in >= part_spans(j->a->part + part))
 		in -= part_spans(j->a->part + part++);
-	attn_mem_cut((char *)j->c->scratch.p + (size_t)worker * j->part_bytes, &m, j->c->fns, j->n_q, dim);
+	attn_mem_cut((char *)j->c->scratch.p + (size_t)worker * j->part_bytes, &m, j);
 	n_q = attn_queries(j, part, tile, head, &m);
 	for (int32_t r = 0; r < n_q; r++)
 		st[r].acc = j->acc + (first + (size_t)span * (size_t)j->n_q + (size_t)r) * (size_t)dim;
@@ -238,6 +238,17 @@ int attn_split(struct attn_job *j)
 	return 1;
 }
 
+/* Tokens of a tile, of n. */
+static int32_t tile_tokens(const struct attn_job *j, int32_t n)
+{
+	int64_t share = (int64_t)n * j->group * j->a->n_kv_head / (PROMPT_TILES * (int64_t)j->c->base.threads);
+	int32_t queries = TILE_QUERIES;
+
+	if (j->attn != j->c->fns->attn && share > TILE_QUERIES)
+		queries = share < PROMPT_QUERIES ? (int32_t)share : PROMPT_QUERIES;
+	return j->group < queries ? min32(queries / j->group, n) : 1;
+}
+
 int attn_run(struct attn_job *j, int32_t t0, int32_t t1)
 {
 	struct cpu *c = j->c;
@@ -248,10 +259,10 @@ int attn_run(struct attn_job *j, int32_t t0, int32_t t1)
 
 	j->t0 = t0;
 	j->t1 = t1;
-	j->tokens = j->group < TILE_QUERIES ? min32(TILE_QUERIES / j->group, t1 - t0) : 1;
+	j->tokens = tile_tokens(j, t1 - t0);
 	j->tiles = ceil_div(t1 - t0, j->tokens);
 	j->n_q = j->tokens * j->group;
-	j->part_bytes = attn_mem_cut(NULL, &m, c->fns, j->n_q, j->a->head_dim);
+	j->part_bytes = attn_mem_cut(NULL, &m, j);
 	if (cpu_buffer_grow(c, &c->scratch, j->part_bytes * (size_t)c->base.threads) < 0)
 		return -1;
 	if (j->selection)
@@ -329,7 +340,7 @@ int attn_parts_met(struct attn_met *m, const struct attn_args *a)
 void cpu_attn(struct backend *be, const struct attn_args *a, int32_t n)
 {
 	struct cpu *c = cpu_of(be);
-	struct attn_job j = { .c = c, .a = a, .n = n };
+	struct attn_job j = { .c = c, .a = a, .n = n, .attn = c->fns->attn, .scratch = c->fns->attn_scratch };
 	int64_t width = (int64_t)a->n_head * a->head_dim;
 
 	if (be->failed || n <= 0 || cpu_cancelled(c))
@@ -350,6 +361,10 @@ void cpu_attn(struct backend *be, const struct attn_args *a, int32_t n)
 	if (!lists_ok(a)) {
 		backend_fail(be, "internal: attention got a list with a slot that is not within a cache of %d", (int)a->cap);
 		return;
+	}
+	if (a->prompt && c->fns->attn_prompt && a->k->type != DT_F32) {
+		j.attn = c->fns->attn_prompt;
+		j.scratch = c->fns->attn_prompt_scratch;
 	}
 	j.spans = count_spans(a);
 	j.out = cpu_rows_of(be, a->out, n, (int32_t)width, "attn");

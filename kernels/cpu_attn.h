@@ -5,7 +5,11 @@
 
 #include "kernels/cpu.h"
 
-enum { TILE_QUERIES = 48 };      /* (token, head) pairs of one tile */
+enum {
+	TILE_QUERIES = 48,           /* (token, head) pairs of one tile */
+	PROMPT_QUERIES = 384,        /* most of a prompt, where there are enough for PROMPT_TILES a thread: a block of keys is made ready for all of a tile */
+	PROMPT_TILES = 4,
+};
 
 /* The slots of a call are cut into spans: each part from its own start into pieces of ATTN_SPAN slots (lists: half of that).
  * A unit of work is (KV head, tile of tokens); with few of these (decode) each span is a task, and the thread that finishes
@@ -19,6 +23,8 @@ struct attn_job {
 	int32_t spans;               /* of all parts */
 	int32_t group;
 	size_t row_bytes;            /* of a K or V row */
+	void (*attn)(const struct attn_tile *);   /* the level's attn or attn_prompt, */
+	size_t (*scratch)(int32_t head_dim, int32_t n_q);   /* and its scratch */
 	/* Tokens t0 .. t1 - 1 are computed now: */
 	int32_t t0, t1, tokens, tiles;
 	int32_t n_q;                 /* most queries of a tile */

@@ -127,6 +127,10 @@ struct cpu_fns {
 	float score_unit;          /* of the scores in struct attn_state */
 	size_t (*attn_scratch)(int32_t head_dim, int32_t n_q);   /* floats */
 	void (*attn)(const struct attn_tile *);
+	/* The same for tokens of a prompt in narrower arithmetic, for planes that are not f32; NULL = attn.  A state may differ from that of attn,
+	 * but depends on its own query and limit alone, too. */
+	size_t (*attn_prompt_scratch)(int32_t head_dim, int32_t n_q);
+	void (*attn_prompt)(const struct attn_tile *);
 	/* a = the softmax over the union of the keys of a and b. */
 	void (*attn_merge)(struct attn_state *a, const struct attn_state *b, int32_t head_dim);
 	void (*probe_mass)(const struct probe_tile *);

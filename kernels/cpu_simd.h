@@ -4,6 +4,7 @@
 #define WEIR_CPU_SIMD_H
 
 #include "kernels/cpu_simd_attn.h"
+#include "kernels/cpu_simd_attn_prompt.h"
 #include "kernels/cpu_simd_select.h"
 #include "kernels/cpu_simd_probe.h"
 #include "kernels/cpu_simd_rows.h"
@@ -15,6 +16,11 @@
 	.matmul_rows = matmul_rows, .wants_q8 = wants_q8, .quantize = quantize, .rmsnorm = rmsnorm, .glu = glu, .delta = delta, .rope = rope, .score_unit = SCORE_UNIT, \
 	.to_f16 = to_f16, .attn_scratch = attn_scratch, .attn = attn, .attn_merge = attn_merge, .probe_mass = probe_mass, \
 	.probe_share = probe_share, .probe_above = probe_above, .select = &select_fns, .read_sum = read_sum, \
-	.conv = conv, .conv_grad = conv_grad
+	.conv = conv, .conv_grad = conv_grad ATTN_PROMPT_FNS
+#if PAIRS
+#define ATTN_PROMPT_FNS , .attn_prompt = attn_prompt, .attn_prompt_scratch = attn_prompt_scratch
+#else
+#define ATTN_PROMPT_FNS
+#endif
 
 #endif

@@ -34,6 +34,7 @@ struct shape {
 	float softcap;
 	int sinks;               /* sink_of() each head */
 	int biased;              /* the first list adds bias_of() each slot to the scores */
+	int prompt;              /* its tokens are of a prompt */
 };
 
 struct world {
@@ -188,7 +189,7 @@ static inline struct stage stage_new(struct backend *be, const struct world *w)
 			free(bias);
 		}
 	g.args = (struct attn_args){ .n_head = s->n_head, .n_kv_head = s->n_kv, .head_dim = s->dim, .cap = s->cap,
-	                             .scale = 1 / sqrtf((float)s->dim), .window = s->window, .softcap = s->softcap };
+	                             .scale = 1 / sqrtf((float)s->dim), .window = s->window, .softcap = s->softcap, .prompt = s->prompt };
 	if (s->sinks) {
 		float *sink = must_alloc((size_t)s->n_head * sizeof *sink);
 
@@ -271,8 +272,8 @@ static inline double nmse(const float *a, const double *b, size_t n)
 static const char *describe(const struct shape *s)
 {
 	static char text[400];
-	int at = snprintf(text, sizeof text, "%d/%d heads of %d, %s, %d tokens, parts", (int)s->n_head, (int)s->n_kv,
-	                  (int)s->dim, dtype_info(s->type)->name, (int)s->n);
+	int at = snprintf(text, sizeof text, "%d/%d heads of %d, %s, %d tokens%s, parts", (int)s->n_head, (int)s->n_kv,
+	                  (int)s->dim, dtype_info(s->type)->name, (int)s->n, s->prompt ? " of a prompt" : "");
 
 	for (int p = 0; p < s->n_part; p++)
 		at += snprintf(text + at, sizeof text - (size_t)at, " %d%s", (int)s->n_rows[p], s->list[p] ? " listed" : "");
