@@ -444,6 +444,72 @@ INLINE bytes32 bytes32_of(const vec_int v[4], int is_signed)
 	return _mm256_permutevar8x32_epi32(a, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
 }
 
+/* Units of two panels of the key sketch, four bytes of each of sixteen keys, as rows: the first bytes of all keys, their second bytes, and so
+ * on.  A panel has 16 bytes of a vector. */
+#define LOOKS_UP 1
+INLINE void unit_rows(vec_int row[4], const uint8_t *one, const uint8_t *two)
+{
+	const __m256i turn = _mm256_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15, 0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+	__m256i x[4], lo[2], hi[2];
+
+	UNROLL for (int i = 0; i < 4; i++) {
+		x[i] = _mm256_castsi128_si256(_mm_loadu_si128((const void *)(one + 16 * i)));
+		x[i] = _mm256_shuffle_epi8(_mm256_inserti128_si256(x[i], _mm_loadu_si128((const void *)(two + 16 * i)), 1), turn);
+	}
+	UNROLL for (int i = 0; i < 2; i++) {
+		lo[i] = _mm256_unpacklo_epi32(x[2 * i], x[2 * i + 1]);
+		hi[i] = _mm256_unpackhi_epi32(x[2 * i], x[2 * i + 1]);
+	}
+	row[0] = (vec_int)_mm256_unpacklo_epi64(lo[0], lo[1]);
+	row[1] = (vec_int)_mm256_unpackhi_epi64(lo[0], lo[1]);
+	row[2] = (vec_int)_mm256_unpacklo_epi64(hi[0], hi[1]);
+	row[3] = (vec_int)_mm256_unpackhi_epi64(hi[0], hi[1]);
+}
+
+/* Bytes of a table of 16, by the lower half of each byte of `code`, whose upper half is 0. */
+INLINE vec_int looked_up(const uint8_t *table, vec_int code)
+{
+	return (vec_int)_mm256_shuffle_epi8(_mm256_broadcastsi128_si256(_mm_loadu_si128((const void *)table)), (__m256i)code);
+}
+
+INLINE vec_int bytes_add(vec_int a, vec_int b)
+{
+	return (vec_int)_mm256_add_epi8((__m256i)a, (__m256i)b);
+}
+
+/* Sums of bytes in sixteen bits: those of even keys with 256 times those of odd ones, and the latter. */
+struct lookups { __m256i all, odd; };
+
+INLINE void lookups_add(struct lookups *s, vec_int bytes)
+{
+	s->all = _mm256_add_epi16(s->all, (__m256i)bytes);
+	s->odd = _mm256_add_epi16(s->odd, _mm256_srli_epi16((__m256i)bytes, 8));
+}
+
+/* The sums of keys 4 i .. 4 i + 3 of both panels. */
+INLINE void lookups_sum(vec_int sum[4], const struct lookups *s)
+{
+	__m256i even = _mm256_sub_epi16(s->all, _mm256_slli_epi16(s->odd, 8)), none = _mm256_setzero_si256();
+	__m256i lo = _mm256_unpacklo_epi16(even, s->odd), hi = _mm256_unpackhi_epi16(even, s->odd);
+
+	sum[0] = (vec_int)_mm256_unpacklo_epi16(lo, none);
+	sum[1] = (vec_int)_mm256_unpackhi_epi16(lo, none);
+	sum[2] = (vec_int)_mm256_unpacklo_epi16(hi, none);
+	sum[3] = (vec_int)_mm256_unpackhi_epi16(hi, none);
+}
+
+/* Four halves, or floats, of each panel. */
+INLINE vec vec_both(const uint8_t *one, const uint8_t *two)
+{
+	return _mm256_cvtph_ps(_mm_unpacklo_epi64(_mm_loadl_epi64((const void *)one), _mm_loadl_epi64((const void *)two)));
+}
+
+INLINE void vec_store_both(float *one, float *two, vec x)
+{
+	_mm_storeu_ps(two, _mm256_extractf128_ps(x, 1));
+	_mm_storeu_ps(one, _mm256_castps256_ps128(x));
+}
+
 /* In sixteen bits, where four-bit codes of 32 values just fit (15 * 127 * 16 < 2^15); eight-bit codes are taken as two of
  * four. */
 struct dots { __m256i low, high; };

@@ -5,34 +5,46 @@
  * the last range of a KV head merges maxima and sums in ascending order and writes the head's row of the output.  So the result
  * does not depend on which thread did what. */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "kernels/cpu_select.h"
 
 enum { SMALL_SCAN = 128 << 10 };     /* multiply-adds up to which one thread is faster than two */
 
+/* The largest size of a value times scale, or of four together that meet the same byte of a key in a sketch of two bits; as bits, which rise
+ * with it, those of infinity and above where a value is infinite or no number. */
+static uint32_t largest_bits(const float *q, float scale, int32_t dim, int fours)
+{
+	uint32_t bits = 0;
+
+	for (int32_t i = 0; i < dim; i++) {
+		float size = fabsf(q[i] * scale);
+		uint32_t u;
+
+		for (int32_t k = i + 4; fours && i % 16 < 4 && k < i + 16 && k < dim; k += 4)
+			size += fabsf(q[k] * scale);
+		memcpy(&u, &size, 4);
+		bits = u > bits ? u : bits;
+	}
+	return bits;
+}
+
 /* Quantise a query to bytes: x ~ mult * hi, or with lo x ~ mult * (256 hi + lo). */
 static void query_bytes(int8_t *hi, int8_t *lo, int32_t *sum, float *mult, const float *q, float scale, int32_t dim)
 {
 	const float round = 12582912.0f;     /* 1.5 * 2^23: adding and subtracting it rounds to the nearest integer */
 	float top = 0, inv, d;
-	uint32_t bits = 0;
+	uint32_t bits = largest_bits(q, scale, dim, !lo);
 
-	for (int32_t i = 0; i < dim; i++) {
-		float x = q[i] * scale;
-		uint32_t u;
-
-		memcpy(&u, &x, 4);
-		u &= 0x7fffffff;
-		bits = u > bits ? u : bits;
-	}
 	memcpy(&top, &bits, 4);
 	if (bits >= 0x7f800000) {
 		/* Bytes cannot represent NaN and infinity; the factor carries them to the scores. */
 		*mult = NAN;
 		return;
 	}
-	d = top / 127.0f;
+	/* Four values, each rounded by at most a half, come to 42 at most. */
+	d = top / (lo ? 127.0f : 40.0f);
 	/* 1 / d would overflow for a subnormal d; such a query is treated as zeros. */
 	if (d < 1.17549435e-38f)
 		d = 0;
@@ -56,6 +68,22 @@ static void query_bytes(int8_t *hi, int8_t *lo, int32_t *sum, float *mult, const
 		}
 		sum[g] = lo ? 256 * whole + rest : whole;
 	}
+}
+
+/* What is looked up for a group (struct scan_tile).  Two bits of four bytes at a time: no byte is more than 126. */
+static void lookup_tables(uint8_t *table, const int8_t *hi)
+{
+	for (int32_t i = 0; i < SKETCH_GROUP; i += 8)
+		for (int32_t j = i; j < i + 4; j++, table += 16) {
+			int32_t a = hi[j], b = hi[j + 4];
+			uint32_t first = (uint32_t)abs(a) * (a < 0 ? 0x00010203u : 0x03020100u);
+
+			for (int32_t c = 0; c < 4; c++) {
+				uint32_t word = first + (uint32_t)(abs(b) * (b < 0 ? 3 - c : c)) * 0x01010101u;
+
+				memcpy(table + 4 * c, &word, 4);
+			}
+		}
 }
 
 static void scan_finish(const struct scan_job *j, int32_t head)
@@ -95,6 +123,8 @@ int scan_part(const struct scan_job *j, int task)
 		t.hi += first * groups * SKETCH_GROUP;
 		t.lo = t.lo ? t.lo + first * groups * SKETCH_GROUP : NULL;
 		t.sum += first * groups;
+		t.table = t.table ? t.table + first * groups * LOOKUP_BYTES : NULL;
+		t.size = t.table ? t.size + first * groups : NULL;
 		t.unit += first;
 	}
 	for (int32_t i = r0; i < r1; i++) {
@@ -141,9 +171,9 @@ int scan_prepare(struct backend *be, const struct scan_args *a, struct scan_job 
 {
 	struct cpu *c = cpu_of(be);
 	int32_t dim = j->tile.dim, width = (dim + 15) / 16 * 16, groups = sketch_groups(dim);
-	size_t heads = (size_t)a->n_head, at = 0, score, max, sum, mult, lse, left, q, hi, lo, q_sum, unit, transformed;
+	size_t heads = (size_t)a->n_head, at = 0, score, max, sum, mult, lse, left, q, hi, lo, q_sum, unit, transformed, table, size;
 	const float *query = cpu_rows_of(be, a->q, 1, a->n_head * a->head_dim, "a scan of keys");
-	int sketch = j->tile.bits != 16, wide = sketch && j->tile.bits != 2;
+	int sketch = j->tile.bits != 16, wide = sketch && j->tile.bits != 2, looks_up = sketch && !wide && c->fns->select->looks_up;
 	float *rows;
 	char *base;
 
@@ -172,6 +202,8 @@ int scan_prepare(struct backend *be, const struct scan_args *a, struct scan_job 
 	q_sum = cut(&at, sketch ? heads * (size_t)groups : 0, sizeof(int32_t));
 	unit = cut(&at, sketch ? heads : 0, sizeof(float));
 	transformed = cut(&at, sketch ? (size_t)dim : 0, sizeof(float));
+	size = cut(&at, looks_up ? heads * (size_t)groups : 0, sizeof(int32_t));
+	table = cut(&at, looks_up ? heads * (size_t)groups * LOOKUP_BYTES : 0, 1);
 	if (cpu_buffer_grow(c, &c->scan, at) < 0)
 		return -1;
 	base = c->scan.p;
@@ -183,7 +215,7 @@ int scan_prepare(struct backend *be, const struct scan_args *a, struct scan_job 
 	j->left = (_Atomic int32_t *)(base + left);
 	for (int32_t i = 0; i < a->n_kv_head; i++)
 		atomic_init(&j->left[i], j->chunks);
-	memset(base + q, 0, at - q);
+	memset(base + q, 0, size - q);
 	rows = (float *)(base + q);
 	j->tile.q = rows;
 	if (sketch) {
@@ -195,6 +227,8 @@ int scan_prepare(struct backend *be, const struct scan_args *a, struct scan_job 
 		j->tile.lo = wide ? (int8_t *)(base + lo) : NULL;
 		j->tile.sum = sums;
 		j->tile.unit = units;
+		j->tile.table = looks_up ? (uint8_t *)(base + table) : NULL;
+		j->tile.size = looks_up ? (int32_t *)(base + size) : NULL;
 		for (size_t h = 0; h < heads; h++, sums += groups) {
 			memcpy(rows + h * (size_t)width, query + h * (size_t)dim, (size_t)dim * sizeof *x);
 			memcpy(x, query + h * (size_t)dim, (size_t)dim * sizeof *x);
@@ -203,6 +237,15 @@ int scan_prepare(struct backend *be, const struct scan_args *a, struct scan_job 
 			            a->scale, dim);
 			for (int32_t g = 0; g < groups; g++)
 				sums[g] *= top;
+			for (int32_t g = 0; looks_up && g < groups; g++) {
+				const int8_t *bytes = (int8_t *)(base + hi) + h * stride + (size_t)g * SKETCH_GROUP;
+				int32_t sizes = 0;
+
+				for (int32_t i = 0; i < SKETCH_GROUP; i++)
+					sizes += abs(bytes[i]);
+				((int32_t *)(base + size))[h * (size_t)groups + (size_t)g] = sizes * top;
+				lookup_tables((uint8_t *)(base + table) + (h * (size_t)groups + (size_t)g) * LOOKUP_BYTES, bytes);
+			}
 			units[h] = j->mult[h] > 0 ? a->scale / j->mult[h] : 0;
 		}
 	} else {

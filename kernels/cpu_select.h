@@ -23,6 +23,9 @@
 
 enum { SAMPLE_BLOCK = 16 };      /* scores whose sum a sample looks at first */
 enum { SCAN_RANGE = 1024 };      /* keys of a range, which leaves one maximum and one sum */
+/* Bytes of the tables of a group of 64 values: for each of its units, bits 0 .. 3 and bits 4 .. 7 of the four bytes of a key, and what 16
+ * combinations of two codes contribute to a product. */
+enum { LOOKUP_BYTES = SKETCH_GROUP / 16 * 2 * 4 * 16 };
 
 /* Scores of the keys k0 .. k1 of one KV head for its n_q query heads; k0 and ld are multiples of 16. */
 struct scan_tile {
@@ -30,9 +33,14 @@ struct scan_tile {
 	enum dtype type;           /* of the plane */
 	int32_t bits, dim, n_q, k0, k1;
 	/* For a sketch, transformed queries as bytes [n_q][SKETCH_GROUP * groups], zero past dim: query r ~ hi, or with lo 256 hi + lo, and
-	 * scores 256 times as large.  sum [n_q][groups]: the same, summed over each group, times the largest code. */
+	 * scores 256 times as large.  sum [n_q][groups]: the same, summed over each group, times the largest code.  A sketch of two bits has no
+	 * lo, and in hi no four values that meet the same byte of a key come to more than 42 in size. */
 	const int8_t *hi, *lo;
 	const int32_t *sum;
+	/* Where the level looks products of two bits up: [n_q][groups][LOOKUP_BYTES] of products that are not negative, because a negative
+	 * value meets the largest code less the key's; size [n_q][groups]: sums of sizes instead of values, times the largest code. */
+	const uint8_t *table;
+	const int32_t *size;
 	const float *q;            /* [n_q][dim rounded up to 16], zero past dim */
 	const float *unit;         /* for a sketch, [n_q]: a score of 1 in the scores of that query's bytes */
 	float *score;              /* out, [n_q][ld], from key 0; up to the next multiple of 16 keys may be written */
@@ -46,6 +54,7 @@ struct select_fns {
 	/* Code a whole panel of keys x [SKETCH_PANEL][ld] (cpu_panel.h).  y: scratch of the same size. */
 	void (*panel)(uint8_t *panel, float scale[SKETCH_PANEL], const float *x, size_t ld, const float *mean, float *y, int32_t dim,
 	              int32_t bits);
+	int  looks_up;             /* scan_sketch wants tables for two bits */
 	void (*scan_sketch)(const struct scan_tile *);
 	void (*scan_rows)(const struct scan_tile *);
 	/* Sum of exp((s - max) * mult) over n scores, n a multiple of 16, none above max; a NaN counts 0; mult >= 0. */

@@ -1,7 +1,8 @@
 /* kernels/cpu_simd_select.h (private to the vector levels) - operations of selection; compiled once a level.
  *
  * A panel of the key sketch (key_sketch.h) is sixteen keys, a lane each: a byte product gives four values of LANES keys for one
- * query head, and the codes are taken apart once for up to four heads.  Rows of a plane are multiplied where they lie, four
+ * query head, and the codes are taken apart once for up to four heads.  Where no instruction adds up four products (AVX2), those of two-bit
+ * codes are looked up.  Rows of a plane are multiplied where they lie, four
  * at a time, and summed across at the end. */
 #ifndef WEIR_CPU_SIMD_SELECT_H
 #define WEIR_CPU_SIMD_SELECT_H
@@ -64,7 +65,8 @@ struct scan_heads {
 	size_t panel_bytes, stride;
 	int32_t dim, groups, last;   /* of a key; units of its last group */
 	const int8_t *hi, *lo;
-	const int32_t *sum;
+	const int32_t *sum, *size;
+	const uint8_t *table;
 	float *score;
 	size_t ld;
 	float base[HEADS];           /* scores of the mean of the block at hand */
@@ -177,6 +179,69 @@ INLINE void scan_some(int np, int nr, int bits, int wide, const struct scan_head
 	}
 }
 
+#ifdef LOOKS_UP
+/* Codes of two bits are not multiplied: what two of them contribute to a product is looked up, for all keys of LANES / 4 panels in one
+ * instruction.  Scores of the panel at key k, and of the one after it where there is one before k1. */
+INLINE void scan_codes(int nr, const struct scan_heads *h, const uint8_t *panel, const uint8_t *scales, int32_t k, int32_t k1, vec max[HEADS])
+{
+	/* Past the last panel: the same panel again, whose scores go where its scores are. */
+	const int more = LANES > 4 && k + SKETCH_PANEL < k1;
+	const uint8_t *other = panel + (more ? h->panel_bytes : 0), *other_scales = scales + (more ? 2 * SKETCH_PANEL : 0);
+	const size_t to = more ? SKETCH_PANEL : 0;
+	vec s[HEADS][4];
+
+	UNROLL for (int r = 0; r < nr; r++)
+		UNROLL for (int i = 0; i < 4; i++)
+			s[r][i] = vec_splat(h->base[r]);
+	for (int32_t g = 0; g < h->groups; g++) {
+		const uint8_t *table = h->table + (size_t)g * LOOKUP_BYTES;
+		int32_t units = g + 1 < h->groups ? SKETCH_GROUP / 16 : h->last;
+		struct lookups sum[HEADS];
+
+		UNROLL for (int r = 0; r < nr; r++)
+			sum[r] = (struct lookups){ 0 };
+		for (int32_t u = 0; u < units; u++, panel += 64, other += 64, table += 128) {
+			vec_int row[4];
+
+			unit_rows(row, panel, other);
+			UNROLL for (int i = 0; i < 4; i += 2) {
+				vec_int code[4] = { row[i] & 0x0f0f0f0f, row[i] >> 4 & 0x0f0f0f0f, row[i + 1] & 0x0f0f0f0f, row[i + 1] >> 4 & 0x0f0f0f0f };
+
+				UNROLL for (int j = 0; j < 4; j++)
+					IN_REGISTER(code[j]);
+				UNROLL for (int r = 0; r < nr; r++) {
+					const uint8_t *t = table + (size_t)(r * h->groups) * LOOKUP_BYTES + 16 * i;
+
+					lookups_add(&sum[r], bytes_add(bytes_add(looked_up(t, code[0]), looked_up(t + 64, code[1])),
+					                               bytes_add(looked_up(t + 16, code[2]), looked_up(t + 80, code[3]))));
+					IN_REGISTER(sum[r].all);
+					IN_REGISTER(sum[r].odd);
+				}
+			}
+		}
+		UNROLL for (int r = 0; r < nr; r++) {
+			vec_int total[4], size = vec_int_splat(h->size[r * h->groups + g]);
+
+			lookups_sum(total, &sum[r]);
+			UNROLL for (int i = 0; i < 4; i++)
+				s[r][i] = vec_fma(vec_both(scales + 8 * i, other_scales + 8 * i), vec_of_int((total[i] << 1) - size), s[r][i]);
+		}
+	}
+	UNROLL for (int r = 0; r < nr; r++) {
+		float *out = h->score + (size_t)r * h->ld + (size_t)k;
+
+		UNROLL for (int i = 0; i < 4; i++)
+			vec_store_both(out + 4 * i, out + to + 4 * i, s[r][i]);
+		if (k + 4 * LANES <= k1)
+			UNROLL for (int i = 0; i < 4; i++)
+				max[r] = vec_max(s[r][i], max[r]);
+		else
+			for (int32_t i = 0; i < k1 - k; i += LANES)
+				max[r] = vec_select(mask_first(k1 - k - i), vec_max(vec_load_part(out + i, k1 - k - i), max[r]), max[r]);
+	}
+}
+#endif
+
 /* np panels from key k on, a vector of keys of each at a time. */
 INLINE void scan_vectors(int np, int nr, int bits, int wide, const struct scan_heads *h, const uint8_t *panel, const uint8_t *scales,
                          int32_t k, int32_t k1, vec max[HEADS])
@@ -213,6 +278,7 @@ INLINE void scan_panels(int nr, int bits, int wide, const struct scan_tile *t, i
 		.panel_bytes = sketch_panel_bytes(t->dim, bits), .stride = stride, .dim = t->dim, .groups = groups,
 		.last = sketch_units(sketch_values(t->dim, groups - 1), bits),
 		.hi = t->hi + from, .lo = wide ? t->lo + from : t->hi + from,
+		.table = t->table ? t->table + (size_t)r0 * (size_t)groups * LOOKUP_BYTES : NULL, .size = t->table ? t->size + (size_t)r0 * (size_t)groups : NULL,
 		.sum = t->sum + (size_t)r0 * (size_t)groups, .score = t->score + (size_t)r0 * t->ld, .ld = t->ld,
 	};
 	vec max[HEADS];
@@ -226,6 +292,16 @@ INLINE void scan_panels(int nr, int bits, int wide, const struct scan_tile *t, i
 		end = k + SKETCH_BLOCK < t->k1 ? k + SKETCH_BLOCK : t->k1;
 		UNROLL for (int r = 0; r < nr; r++)
 			h.base[r] = mean_score(t->q + (size_t)(r0 + r) * width, (const float *)(const void *)block, t->dim, t->unit[r0 + r]);
+#ifdef LOOKS_UP
+		if (bits == 2) {
+			for (; k < end; k += 4 * LANES, panel += LANES / 4 * h.panel_bytes, scales += 8 * LANES) {
+				keys_fetch(panel, LANES / 4 * h.panel_bytes);
+				scan_codes(nr, &h, panel, scales, k, end, max);
+			}
+			k = end;
+			continue;
+		}
+#endif
 		for (; k + (np - 1) * SKETCH_PANEL < end; k += np * SKETCH_PANEL, panel += (size_t)np * h.panel_bytes, scales += 2 * np * SKETCH_PANEL)
 			scan_vectors(np, nr, bits, wide, &h, panel, scales, k, end, max);
 		for (; np > 1 && k < end; k += SKETCH_PANEL, panel += h.panel_bytes, scales += 2 * SKETCH_PANEL)
@@ -238,18 +314,16 @@ INLINE void scan_panels(int nr, int bits, int wide, const struct scan_tile *t, i
 #define PANELS_FN(nr, bits, wide) static void panels_##nr##_##bits##_##wide(const struct scan_tile *t, int32_t r0) \
 	{ scan_panels(nr, bits, wide, t, r0); }
 #define PANELS4(bits, wide) PANELS_FN(1, bits, wide) PANELS_FN(2, bits, wide) PANELS_FN(3, bits, wide) PANELS_FN(4, bits, wide)
-PANELS4(2, 0) PANELS4(2, 1) PANELS4(4, 0) PANELS4(4, 1) PANELS4(8, 0) PANELS4(8, 1)
+PANELS4(2, 0) PANELS4(4, 1) PANELS4(8, 1)
 
 typedef void panels_fn(const struct scan_tile *, int32_t);
 #define ROW4(bits, wide) \
 	{ panels_1_##bits##_##wide, panels_2_##bits##_##wide, panels_3_##bits##_##wide, panels_4_##bits##_##wide }
-static panels_fn *const panels[3][2][HEADS] = {
-	{ ROW4(2, 0), ROW4(2, 1) }, { ROW4(4, 0), ROW4(4, 1) }, { ROW4(8, 0), ROW4(8, 1) },
-};
+static panels_fn *const panels[3][HEADS] = { ROW4(2, 0), ROW4(4, 1), ROW4(8, 1) };
 
 static void scan_sketch(const struct scan_tile *t)
 {
-	panels_fn *const *fn = panels[t->bits == 2 ? 0 : t->bits == 4 ? 1 : 2][t->lo != NULL];
+	panels_fn *const *fn = panels[t->bits == 2 ? 0 : t->bits == 4 ? 1 : 2];
 
 	for (int32_t r = 0; r < t->n_q; r += HEADS)
 		fn[t->n_q - r < HEADS ? t->n_q - r - 1 : HEADS - 1](t, r);
@@ -495,6 +569,9 @@ static int32_t keep(int32_t *out, const int32_t *row, const float *value, int32_
 static const struct select_fns select_fns = {
 	.row_to_f32 = row_to_f32,
 	.panel = panel_keys,
+#ifdef LOOKS_UP
+	.looks_up = 1,
+#endif
 	.scan_sketch = scan_sketch,
 	.scan_rows = scan_rows,
 	.sum_exp = sum_exp, .exps = exps, .block_sums = block_sums,

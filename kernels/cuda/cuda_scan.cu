@@ -105,10 +105,16 @@ static __device__ inline float query_bytes(const float *x, int8_t *hi, int8_t *l
 	uint32_t bits = 0;
 	float d, inv;
 
-	for (int32_t i = lane; i < dim; i += WARP)
-		bits = max(bits, __float_as_uint(__fmul_rn(x[i], scale)) & 0x7fffffffu);
+	/* With two bits of a key: the largest sum of sizes of four values that meet the same byte of a key. */
+	for (int32_t i = lane; i < dim; i += WARP) {
+		float size = fabsf(__fmul_rn(x[i], scale));
+
+		for (int32_t k = i + 4; !wide && i % 16 < 4 && k < i + 16 && k < dim; k += 4)
+			size = __fadd_rn(size, fabsf(__fmul_rn(x[k], scale)));
+		bits = max(bits, __float_as_uint(size));
+	}
 	bits = __reduce_max_sync(FULL_WARP, bits);
-	d = __fdiv_rn(__uint_as_float(bits), 127.0f);
+	d = __fdiv_rn(__uint_as_float(bits), wide ? 127.0f : 40.0f);
 	/* 1 / d would overflow for a subnormal d; such a query is treated as zeros. */
 	if (d < 1.17549435e-38f)
 		d = 0;
