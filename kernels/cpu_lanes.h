@@ -43,6 +43,7 @@ INLINE vec vec_times_power(vec x, vec n)
 	return x * power(half) * power(i - half);
 }
 
+#ifndef PICKS
 INLINE int32_t mask_pick(int32_t *row, float *value, vec_int at, vec v, vec_mask m)
 {
 	int32_t n = 0;
@@ -53,6 +54,7 @@ INLINE int32_t mask_pick(int32_t *row, float *value, vec_int at, vec v, vec_mask
 	}
 	return n;
 }
+#endif
 
 INLINE int32_t mask_keep(int32_t *out, const int32_t *row, vec_mask m)
 {

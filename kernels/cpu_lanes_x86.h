@@ -444,6 +444,33 @@ INLINE bytes32 bytes32_of(const vec_int v[4], int is_signed)
 	return _mm256_permutevar8x32_epi32(a, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
 }
 
+/* Bytes that move the lanes in a mask of four to the front. */
+static const uint8_t four_lanes[16][16] __attribute__((aligned(16))) = {
+#define LANE(i) 4 * (i), 4 * (i) + 1, 4 * (i) + 2, 4 * (i) + 3
+#define FOUR(a, b, c, d) { LANE(a), LANE(b), LANE(c), LANE(d) }
+	FOUR(0, 0, 0, 0), FOUR(0, 0, 0, 0), FOUR(1, 0, 0, 0), FOUR(0, 1, 0, 0), FOUR(2, 0, 0, 0), FOUR(0, 2, 0, 0), FOUR(1, 2, 0, 0), FOUR(0, 1, 2, 0),
+	FOUR(3, 0, 0, 0), FOUR(0, 3, 0, 0), FOUR(1, 3, 0, 0), FOUR(0, 1, 3, 0), FOUR(2, 3, 0, 0), FOUR(0, 2, 3, 0), FOUR(1, 2, 3, 0), FOUR(0, 1, 2, 3),
+#undef FOUR
+#undef LANE
+};
+
+/* The numbers and values of the lanes of m to the ends of two lists; returns how many.  Without a branch: which lanes these are nobody
+ * can predict. */
+#define PICKS 1
+INLINE int32_t mask_pick(int32_t *row, float *value, vec_int at, vec v, vec_mask m)
+{
+	unsigned bits = mask_bits(m), low = bits & 15, high = bits >> 4;
+	int32_t n = __builtin_popcount(low);
+	__m128i front = _mm_load_si128((const void *)four_lanes[low]), back = _mm_load_si128((const void *)four_lanes[high]);
+	__m256i numbers = (__m256i)at, values = _mm256_castps_si256(v);
+
+	_mm_storeu_si128((void *)row, _mm_shuffle_epi8(_mm256_castsi256_si128(numbers), front));
+	_mm_storeu_si128((void *)value, _mm_shuffle_epi8(_mm256_castsi256_si128(values), front));
+	_mm_storeu_si128((void *)(row + n), _mm_shuffle_epi8(_mm256_extracti128_si256(numbers, 1), back));
+	_mm_storeu_si128((void *)(value + n), _mm_shuffle_epi8(_mm256_extracti128_si256(values, 1), back));
+	return n + __builtin_popcount(high);
+}
+
 /* Units of two panels of the key sketch, four bytes of each of sixteen keys, as rows: the first bytes of all keys, their second bytes, and so
  * on.  A panel has 16 bytes of a vector. */
 #define LOOKS_UP 1
