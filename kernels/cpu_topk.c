@@ -296,22 +296,28 @@ static void sample_rest(const struct topk_job *j, const struct topk_mem *m, cons
 	all = (quarter[0] + quarter[1]) + (quarter[2] + quarter[3]);
 	scale = all > 0 ? a->sample / all : 0;
 	least = top - (float)log(scale);
-	for (int32_t b = 0; b < blocks && scale > 0; b++) {
-		double here = scale * (double)m->sum[b], end = sum + here;
+	for (int32_t b = 0; b < blocks && scale > 0 && taken < a->sample; b++) {
+		double here = scale * (double)m->sum[b], end = sum + here, upto[SAMPLE_BLOCK];
+		int32_t first = b * SAMPLE_BLOCK, at = 0;
 
 		if (end < next) {
 			sum = end;
 			continue;
 		}
-		for (int32_t i = b * SAMPLE_BLOCK; i < (b + 1) * SAMPLE_BLOCK; i++) {
-			double step = scale * (double)p[i];
+		/* Where in the block the sum steps nobody can predict: it is counted, without a branch. */
+		for (int32_t i = 0; i < SAMPLE_BLOCK; i++) {
+			double step = scale * (double)p[first + i];
 
-			sum += step < 1 ? step : 1;
-			if (sum < next || taken == a->sample)
+			upto[i] = sum += step < 1 ? step : 1;
+		}
+		for (int32_t i = 0; i < SAMPLE_BLOCK; i++)
+			at += upto[i] < next;
+		for (; at < SAMPLE_BLOCK && taken < a->sample; at++) {
+			if (upto[at] < next)
 				continue;
 			next++;
-			slot[taken] = i;
-			bias[taken++] = step < 1 ? least - score[i] : 0;
+			slot[taken] = first + at;
+			bias[taken++] = scale * (double)p[first + at] < 1 ? least - score[first + at] : 0;
 			/* No second step in a block whose sum is less than 1. */
 			if (here < 1) {
 				sum = end;
