@@ -2,7 +2,7 @@
  *
  * Keys are taken in blocks of 64.  A score is defined as eight chains of multiply-adds, one per dimension modulo 8,
  * whose sums are added in pairs (0 2) (1 3) (4 6) (5 7), (02 13) (46 57), and these two.  There are two ways to do
- * exactly that, so that decode and prefill give the same bits:
+ * exactly that, so that steps of any number of tokens give the same bits (prompts: cpu_simd_attn_prompt.h):
  *
  *     few queries    dimensions in lanes, straight from the rows; eight keys' chains are added across lanes at once
  *     many           the block's keys as floats and transposed, keys in lanes, RUN queries at a time

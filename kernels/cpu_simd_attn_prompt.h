@@ -2,15 +2,15 @@
  * of f16, bf16 and q8_0; compiled once a level that has pairs (cpu_lanes_pairs.h).
  *
  *     keys      13 bits and sign times a power of two, which the largest value of the row decides
- *     queries   16 bits with sign times a factor that makes the length of the row QUERY_LENGTH / sqrt(head_dim): by Cauchy and Schwarz no
- *               score exceeds 32 bits
+ *     queries   16 bits with sign times a factor that makes the row's length 2^18 / sqrt(head_dim), 2^15 at most: a key's is 2^13 sqrt(head_dim) at
+ *               most, so by Cauchy and Schwarz no score exceeds 32 bits
  *     values    12 bits and sign times a power of two, as keys
  *     weights   2^(score - m) of a block's keys, times their values' powers of two, times 2^13 - 1 where they are largest: sums over the 64 keys
  *               of a block fit 32 bits, and are added up in floats from block to block
  *
  * Products and sums of integers are exact, so a query's state depends neither on what shares a tile with it nor on the tile.  Rounding moves
- * a key and a value by at most 2^-14 and 2^-13 of the power of two above the row's largest, a weight by 2^-14 of the block's largest: where the
- * largest value of a row is not far above the others, less than storing it as f16 did.  t_attn: the squared error is 1e-7 of the output's square at most.
+ * a key and a value by at most 2^-14 and 2^-13 of the power of two above the row's largest, a weight by 2^-14 of the block's largest; f16 had moved a
+ * value by up to 2^-11 of itself.  In t_attn the squared error is 1.1e-7 of the output's square at most.
  *
  * A block of 64 keys is laid out for all queries of the tile: keys [dim / 2][64], values [32][dim].  Two vectors side by side make a vector of pairs:
  * dimensions j and j + LANES, keys k and k + LANES.  Queries go N_RUN at a time through three phases, products, weights and values; while a run's
