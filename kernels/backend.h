@@ -52,6 +52,10 @@ uint64_t dtype_bytes(enum dtype, uint64_t n);
 /* Reference conversion of n values (a multiple of the block) to f32. */
 void dtype_to_f32(enum dtype, float *out, const void *in, int64_t n);
 
+/* Simple quantisers, for files that are written, tests and benchmarks: F32 F16 BF16 Q4_0 Q4_1 Q5_0 Q5_1 Q8_0. Returns 0, or -1
+ * when the type has none. */
+int dtype_from_f32(enum dtype, void *out, const float *in, int64_t n);
+
 /* -1, 0 or 1 times the scale of a block: is it such a type?  Q2_K holds its values exactly; dtype_ternary_to_q2_k() converts n of them (a
  * multiple of 256). */
 int  dtype_ternary(enum dtype);
@@ -449,6 +453,23 @@ struct conv3_grad_args {
 	int32_t n_in, n_out, n;
 };
 void conv_row_grad(struct backend *, const struct conv3_grad_args *);
+
+/* A product of float matrices for training, c = alpha a b, or c += the same where `accumulate`:
+ *
+ *     c[i * c_row + j] = alpha * sum over p of a[i * a_row + p * a_col] * b[p * b_row + j * b_col]        i < m, j < n, p < k
+ *
+ * Either matrix may lie transposed.  m, n, k at least 1; c does not overlap a or b. */
+struct gemm {
+	float *c;
+	const float *a, *b;
+	int32_t m, n, k;
+	size_t a_row, a_col, b_row, b_col, c_row;
+	float alpha;
+	int accumulate;
+};
+/* n_g products, none of which needs what another one writes, on all threads of a CPU backend.  0; -1: there is no memory for the copies of
+ * blocks (0.5 MB a thread). */
+int backend_gemm(struct backend *, const struct gemm *g, int n_g);
 
 /* ---- what the machine can do ---- */
 

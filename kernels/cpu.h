@@ -13,6 +13,7 @@
  *     cpu_recurrent.c   short convolutions
  *     cpu_compare.c  operations of the comparison policies
  *     cpu_host.c     tasks and convolutions in host memory, beside every backend
+ *     cpu_gemm.c     products of float matrices in host memory
  *
  * The leaf functions of the CPU level do the arithmetic (cpu_fns.h).  These files decide which thread computes what, under one
  * rule: work is split by outputs (rows, columns, spans of keys that are merged in ascending order) and never inside a sum.  So a
@@ -87,6 +88,9 @@ void cpu_mem_free(struct cpu *c, void *p);
 
 /* An f32 operand with at least n rows (and `cols` columns unless 0); sets the error otherwise. */
 float *cpu_rows_of(struct backend *be, const struct tensor *t, int32_t n, int32_t cols, const char *op);
+
+/* The level of a CPU backend; beside a device the best one, looked up once (cpu_host.c). */
+const struct cpu_fns *cpu_host_fns(struct backend *);
 
 /* Does the predicate hold now? */
 static inline int predicate_holds(const struct predicate *w)

@@ -454,6 +454,19 @@ static void c_conv_grad(const struct conv3_grad_args *a)
 			}
 }
 
+enum { GEMM = 4 };
+static void c_gemm_tile(int32_t k, const float *a, const float *b, float *c, size_t c_row, float alpha, int accumulate)
+{
+	for (int i = 0; i < GEMM; i++)
+		for (int j = 0; j < GEMM; j++) {
+			double sum = 0;
+
+			for (int32_t p = 0; p < k; p++)
+				sum += (double)a[p * GEMM + i] * (double)b[p * GEMM + j];
+			c[(size_t)i * c_row + (size_t)j] = (float)((double)alpha * sum + (accumulate ? (double)c[(size_t)i * c_row + (size_t)j] : 0));
+		}
+}
+
 const struct cpu_fns cpu_fns_c = {
 	.name = "c",
 	.panel = PANEL,
@@ -479,6 +492,7 @@ const struct cpu_fns cpu_fns_c = {
 	.probe_above = c_probe_above,
 	.conv = c_conv,
 	.conv_grad = c_conv_grad,
+	.gemm_tile = c_gemm_tile, .gemm_rows = GEMM, .gemm_cols = GEMM,
 	.select = &select_fns_c,
 	.read_sum = c_read_sum,
 	.multiply = c_multiply,

@@ -140,6 +140,9 @@ struct cpu_fns {
 	void (*probe_above)(const float *p, int32_t n, float least, float *sum, int32_t *count);
 	void (*conv)(const struct conv3_args *);
 	void (*conv_grad)(const struct conv3_grad_args *);
+	/* One tile of struct gemm, of gemm_rows x gemm_cols elements of C: a is a panel [k][gemm_rows] of A, b one [k][gemm_cols] of B. */
+	void (*gemm_tile)(int32_t k, const float *a, const float *b, float *c, size_t c_row, float alpha, int accumulate);
+	int32_t gemm_rows, gemm_cols;
 	const struct select_fns *select;                         /* selection of slots (cpu_select.h) */
 	/* Sum a buffer as fast as it can be read: backend_bandwidth(). */
 	uint64_t (*read_sum)(const void *p, size_t n);

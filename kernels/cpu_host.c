@@ -23,8 +23,7 @@ void backend_each(struct backend *be, void (*fn)(void *arg, int task), void *arg
 		fn(arg, i);
 }
 
-/* The level of a CPU backend; beside a device the best one, looked up once. */
-static const struct cpu_fns *host_fns(struct backend *be)
+const struct cpu_fns *cpu_host_fns(struct backend *be)
 {
 	static _Atomic(const struct cpu_fns *) best;
 	const struct cpu_fns *fns = be->ops == &cpu_ops ? cpu_of(be)->fns : best;
@@ -36,10 +35,10 @@ static const struct cpu_fns *host_fns(struct backend *be)
 
 void conv_row(struct backend *be, const struct conv3_args *a)
 {
-	host_fns(be)->conv(a);
+	cpu_host_fns(be)->conv(a);
 }
 
 void conv_row_grad(struct backend *be, const struct conv3_grad_args *a)
 {
-	host_fns(be)->conv_grad(a);
+	cpu_host_fns(be)->conv_grad(a);
 }

@@ -41,8 +41,4 @@ static inline uint16_t mxfp4_scale(uint8_t e) { return e < 2 ? (uint16_t)(0x20 <
  * q fits int8; K types pass the index of their 32-block inside the super-block. */
 void quant_unpack32(enum dtype, const void *row, int32_t block32, int8_t q[32], float scale[2], float min[2]);
 
-/* Simple quantisers for tests, benchmarks and tiny models: F32 F16 BF16 Q4_0 Q4_1 Q5_0 Q5_1 Q8_0. Returns 0, or -1
- * when the type has none. */
-int dtype_from_f32(enum dtype, void *out, const float *in, int64_t n);
-
 #endif
