@@ -435,6 +435,45 @@ int  predictor_trainer_epoch(struct predictor_trainer *, predictor_progress_fn *
 /* Store the network of the best epoch for this model, block and number of rows, where `predict` finds it.  Appends the file's path. */
 int  predictor_trainer_save(struct predictor_trainer *, struct str *path, struct err *);
 
+/* ---- training a model (train.h) ---- */
+
+/* What tokens of a window attend to.  k 0: to all before them.  Otherwise the mask of generated tokens under the cache policy `recycled`
+ * with these settings: see train_attention.c. */
+struct train_mask { int32_t k, prefill, stride, pool; };
+/* "full", or "recycled:prefill=N,k=N,stride=N,pool=N".  ERR_USAGE otherwise. */
+int  train_mask_parse(const char *text, struct train_mask *out, struct err *);
+
+struct train_settings {
+	int32_t context, batch;    /* tokens of a window; windows of a step */
+	int32_t fixed;             /* the first so many tokens of a window are a prefix: no loss, and no gradient goes through them */
+	int32_t steps, warmup;     /* the rate rises over the first `warmup` steps, then falls along a cosine to a tenth */
+	double rate, decay, clip;  /* AdamW; the largest norm of a step's gradient, 0: any */
+	int32_t rank;              /* of a LoRA adapter of all matrices in the layers; 0: every weight is trained */
+	double alpha;
+	struct train_mask mask;
+	uint64_t seed;             /* which windows, and what an adapter begins with */
+	int threads;
+};
+struct train_report { int32_t step; double loss, rate, norm; };   /* loss: mean of -ln p; norm: of the gradient before it was cut */
+struct trainer;
+/* For a model opened with inspect_only, on the CPU.  ERR_MODEL: a family with other than plain layers. */
+int  trainer_open(struct trainer **, struct engine *, const struct train_settings *, struct err *);
+void trainer_close(struct trainer *);
+/* One step on windows of id[0 .. n), context + 1 tokens and more.  stopped (may be NULL) is asked between windows: not 0 ends the call with
+ * ERR_CANCELLED, as if it had not been made. */
+int  trainer_step(struct trainer *, const int32_t *id, size_t n, int (*stopped)(void), struct train_report *, struct err *);
+/* Sum of -ln p over the tokens of one window id[0 .. context] behind the prefix, under this mask. */
+int  trainer_loss(struct trainer *, const int32_t *id, const struct train_mask *, double *out, struct err *);
+/* The logits [context][n_vocab] of a window, for tests. */
+int  trainer_logits(struct trainer *, const int32_t *id, const struct train_mask *, float *out, struct err *);
+int32_t trainer_at(const struct trainer *);   /* steps made */
+/* All that the next step depends on but the texts; an interrupted training goes on with the same bits.  A file appears whole or not at all.
+ * load: 1; 0: there is no such file; -1: it is damaged, or of another training. */
+int  trainer_save(const struct trainer *, const char *path, struct err *);
+int  trainer_load(struct trainer *, const char *path, struct err *);
+/* As GGUF: an adapter, as llama.cpp has them, or the whole model, matrices as F32, or F16 where `half`. */
+int  trainer_write(const struct trainer *, const char *path, int half, struct err *);
+
 /* Bytes of the cache that one token reads with pos tokens before it: KV entries, and key sketches or bounds that are scanned.
  * decode: of a generated token; else of a token in a prefill. */
 uint64_t timeline_read_bytes(const struct timeline *, int32_t pos, int decode);
