@@ -10,6 +10,7 @@
 #include "app/eval/eval.h"
 #include "app/line/line.h"
 #include "app/tools/tools.h"
+#include "app/train/train.h"
 #include "app/tui/tui.h"
 
 /* A descriptor 0, 1 or 2 that the caller closed would be given to the next file we open, and answers would go
@@ -110,6 +111,7 @@ static int run(struct options *o)
 	case CMD_EVAL_CHAIN:
 	case CMD_EVAL_ANSWERS:
 	case CMD_EVAL_NEEDLE:    return cmd_eval_tasks(o);
+	case CMD_TRAIN:          return cmd_train(o);
 	case CMD_BENCH:          return cmd_bench(o);
 	case CMD_SESSIONS_LS:
 	case CMD_SESSIONS_SHOW:

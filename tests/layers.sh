@@ -110,11 +110,11 @@ check_sources() {
         # A conversation knows nothing of what is stored of it.
         if (app[i] == "conversation") {
           below = below "sessions/sessions.h "
-          allowed["app/eval"] = allowed["app/tools"] = below
+          allowed["app/eval"] = allowed["app/tools"] = allowed["app/train"] = below
         }
       }
       allowed["app/line"] = allowed["app/tui"] = below
-      allowed["app"] = below "app/line/line.h app/tui/tui.h app/eval/eval.h app/tools/tools.h "
+      allowed["app"] = below "app/line/line.h app/tui/tui.h app/eval/eval.h app/tools/tools.h app/train/train.h "
     }
     FNR == 1 {
       in_comment = 0

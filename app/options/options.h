@@ -56,6 +56,7 @@ typedef uint64_t command_set;
 #define CMD_EVAL_TUNE         COMMAND_BIT(35)
 #define CMD_EVAL_ANSWERS      COMMAND_BIT(36)
 #define CMD_EVAL_PREDICTOR    COMMAND_BIT(37)
+#define CMD_TRAIN             COMMAND_BIT(38)
 
 struct command_def {
 	const char *name;    /* "inspect tokens": one or two words; "" for the chat */
@@ -136,6 +137,7 @@ struct options {
 	struct int_list len;          /* eval tasks: tokens of a prompt and its answer */
 	int32_t samples, depths;      /* samples: of a task, a text, or the questions; of eval needle at every length and depth */
 	int32_t block, rows, crops, epochs; const char *net;   /* eval predictor */
+	const char *mask, *held, *type; int32_t context, fixed, batch, steps, warmup, rank; float rate, alpha, decay, clip; int full;   /* train */
 	const char *questions;        /* eval ask: the file of questions */
 	const char *resume;           /* evaluations: the file of finished pieces */
 	struct int_list prefill, depth;              /* bench */

@@ -42,6 +42,7 @@ const struct command_def command_defs[] = {
 	{"docs show", "NAME", "the text of a document", CMD_DOCS_SHOW, 1},
 	{"docs search", "WORD ...", "find words in all documents", CMD_DOCS_SEARCH, -1},
 	{"docs rm", "NAME ...", "delete documents for good, out of all sessions", CMD_DOCS_RM, -1},
+	{"train", "FILE ...", "train a model further on texts: an adapter, or all weights", CMD_TRAIN, -1},
 	{"bench", "", "measure prefill and decode speed against machine limits", CMD_BENCH, 0},
 	{"doctor", "", "what was found on this machine", CMD_DOCTOR, 0},
 	{"completion", "bash|zsh|fish", "what a shell needs to complete commands and options", CMD_COMPLETION, 1},
@@ -55,8 +56,8 @@ const struct command_def command_defs[] = {
 #define POLICIES (CHAT | CMD_INSPECT_LOGITS | EVAL | CMD_BENCH)
 #define WEIGHTS (POLICIES | CMD_EVAL_PREDICTOR)
 #define SESSIONS_LIST (CMD_SESSIONS_LS | CMD_SESSIONS_SEARCH | CMD_DOCS_LS | CMD_DOCS_SEARCH)
-#define ANY_MODEL (WEIGHTS | CMD_INSPECT_MODEL | CMD_INSPECT_DOCUMENT | CMD_INSPECT_TOKENS | CMD_INSPECT_CHAT | CMD_DOCTOR | CMD_MODELS)
-#define JSON_OUT (CHAT | SESSIONS_LIST | CMD_INSPECT_MODEL | CMD_INSPECT_SESSION | CMD_INSPECT_DOCUMENT | EVAL | CMD_EVAL_PREDICTOR | CMD_BENCH | CMD_DOCTOR)
+#define ANY_MODEL (WEIGHTS | CMD_TRAIN | CMD_INSPECT_MODEL | CMD_INSPECT_DOCUMENT | CMD_INSPECT_TOKENS | CMD_INSPECT_CHAT | CMD_DOCTOR | CMD_MODELS)
+#define JSON_OUT (CHAT | SESSIONS_LIST | CMD_INSPECT_MODEL | CMD_INSPECT_SESSION | CMD_INSPECT_DOCUMENT | EVAL | CMD_EVAL_PREDICTOR | CMD_TRAIN | CMD_BENCH | CMD_DOCTOR)
 #define AT(field) offsetof(struct options, field)
 
 const struct option_def option_defs[] = {
@@ -75,7 +76,7 @@ const struct option_def option_defs[] = {
 	{"predict", 'n', OPT_INT, "N", NULL, "longest answer in tokens (-1: until it ends or is as long as the context)",
 		CHAT, OPT_CONFIG | OPT_SET, AT(predict), -1, INT32_MAX},
 	{"threads", 't', OPT_INT, "N", "WEIR_THREADS", "CPU threads (0: one a core)",
-		WEIGHTS | CMD_DOCTOR | CMD_PULL, OPT_CONFIG, AT(threads), 0, 1024},
+		WEIGHTS | CMD_DOCTOR | CMD_PULL | CMD_TRAIN, OPT_CONFIG, AT(threads), 0, 1024},
 	{"device", 0, OPT_CHOICE, "auto|cpu|cuda", "WEIR_DEVICE", "compute device (auto: GPU if the model fits)",
 		WEIGHTS | CMD_PULL, OPT_CONFIG, AT(device), 0, 0},
 	{"kv", 0, OPT_POLICY, "POLICY", "WEIR_KV", "cache policy: the KV entries that are stored and read, NAME:KEY=VALUE,...; --kv help lists all",
@@ -96,7 +97,7 @@ const struct option_def option_defs[] = {
 	{"system", 0, OPT_TEXT, "TEXT", NULL, "system prompt",
 		CHAT, OPT_CONFIG, AT(system), 0, 0},
 	{"seed", 0, OPT_SEED, "N", NULL, "random seed: equal seed and settings give equal tokens",
-		CHAT | EVAL_TASKS | CMD_EVAL_PREDICTOR, OPT_CONFIG | OPT_SET, AT(seed), 0, 0},
+		CHAT | EVAL_TASKS | CMD_EVAL_PREDICTOR | CMD_TRAIN, OPT_CONFIG | OPT_SET, AT(seed), 0, 0},
 	{"temp", 0, OPT_FLOAT, "X", NULL, "temperature; 0 takes the likeliest token",
 		CHAT, OPT_CONFIG | OPT_SET | OPT_KEPT, AT(sampling.temperature), 0, 100},
 	{"top-k", 0, OPT_INT, "N", NULL, "sample among the N likeliest tokens (0: all)",
@@ -232,6 +233,41 @@ const struct option_def option_defs[] = {
 	{"resume", 0, OPT_TEXT, "FILE", NULL, "store finished results in FILE, and take from it those that are there",
 		EVAL_TEXTS | EVAL_TASKS, 0, AT(resume), 0, 0},
 
+	{"out", 0, OPT_TEXT, "FILE", NULL, "where the adapter or the model goes, as GGUF",
+		CMD_TRAIN, 0, AT(out), 0, 0},
+	{"mask", 0, OPT_TEXT, "MASK", NULL, "what tokens attend to: full, or recycled:prefill=N,k=N,stride=N,pool=N (default full)",
+		CMD_TRAIN, 0, AT(mask), 0, 0},
+	{"lora-rank", 0, OPT_INT, "N", NULL, "train an adapter of this rank (default 8)",
+		CMD_TRAIN, 0, AT(rank), 1, 1024},
+	{"lora-alpha", 0, OPT_FLOAT, "X", NULL, "the adapter's changes count X / rank times (default 16)",
+		CMD_TRAIN, 0, AT(alpha), 1e-3, 1e6},
+	{"full", 0, OPT_FLAG, NULL, NULL, "train every weight instead, and write a whole model",
+		CMD_TRAIN, 0, AT(full), 0, 0},
+	{"type", 0, OPT_CHOICE, "f32|f16", NULL, "element type of what is written",
+		CMD_TRAIN, 0, AT(type), 0, 0},
+	{"context", 0, OPT_INT, "N", NULL, "tokens of a window that is trained on (default 512)",
+		CMD_TRAIN, 0, AT(context), 2, 65536},
+	{"fixed", 0, OPT_INT, "N", NULL, "the first N tokens of a window are a prefix without loss and gradient (default 0)",
+		CMD_TRAIN, 0, AT(fixed), 0, 65535},
+	{"batch", 0, OPT_INT, "N", NULL, "windows of a step (default 8)",
+		CMD_TRAIN, 0, AT(batch), 1, 65536},
+	{"steps", 0, OPT_INT, "N", NULL, "steps of the training (default 100)",
+		CMD_TRAIN, 0, AT(steps), 1, 100000000},
+	{"lr", 0, OPT_FLOAT, "X", NULL, "the learning rate after warm-up (default 0.0002)",
+		CMD_TRAIN, 0, AT(rate), 0, 100},
+	{"warmup", 0, OPT_INT, "N", NULL, "steps in which the rate rises; then it falls along a cosine to a tenth (default 10)",
+		CMD_TRAIN, 0, AT(warmup), 0, 100000000},
+	{"decay", 0, OPT_FLOAT, "X", NULL, "AdamW's decay of matrices (default 0)",
+		CMD_TRAIN, 0, AT(decay), 0, 1},
+	{"clip", 0, OPT_FLOAT, "X", NULL, "the largest norm of a step's gradient (0: any; default 1)",
+		CMD_TRAIN, 0, AT(clip), 0, 1e6},
+	{"held", 0, OPT_TEXT, "FILE", NULL, "a text that is not trained on, whose loss is shown before and after",
+		CMD_TRAIN, 0, AT(held), 0, 0},
+	{"samples", 0, OPT_INT, "N", NULL, "windows of the held-out text (default 20)",
+		CMD_TRAIN, 0, AT(samples), 1, 100000},
+	{"resume", 0, OPT_TEXT, "FILE", NULL, "store the training in FILE now and then, and go on with what is there",
+		CMD_TRAIN, 0, AT(resume), 0, 0},
+
 	{"prefill", 0, OPT_INT_LIST, "N,...", NULL, "prompt lengths to measure (default 512)",
 		CMD_BENCH, 0, AT(prefill), 1, INT32_MAX},
 	{"decode", 0, OPT_INT, "N", NULL, "tokens a decode measurement takes (default 64)",
@@ -270,6 +306,7 @@ void options_default(struct options *o)
 		.timeout = 300,
 		.prefill = {{512}, 1}, .depth = {{0, 2048}, 2}, .decode_steps = 64, .reps = 5,
 		.len = {{2048}, 1},  .depths = 11, .limit = 20, .layer = -1, .head = -1, .net = "cnn", .block = 16, .rows = 64, .crops = 12000, .epochs = 15,
+		.mask = "full", .type = "f32", .context = 512, .batch = 8, .steps = 100, .warmup = 10, .rank = 8, .rate = 2e-4, .alpha = 16, .clip = 1,
 	};
 }
 
