@@ -5,7 +5,7 @@
 #   make run         set up what is missing, fetch the default model, open a chat; ARGS= are its options
 #   make test        set up, build, run every test; make check: the tests alone
 #   make install     program, manual and completions below PREFIX=/usr/local, with DESTDIR= before it
-#   make dist        the source as one archive; deb: a Debian package; both into build/dist/
+#   make dist        the source as one archive; deb: a Debian package; portable: an archive for every Linux from glibc 2.31; into build/dist/
 #   make setup       install the compiler and the libraries that are missing; setup-test: what tests use, too
 #   make setup-cuda  fetch nvcc and cuBLAS into the user's cache; make model: the default model
 #   make unit        build the unit tests; check-layers, check-headers, check-words: checks of the source; check-circles: of the objects
@@ -121,7 +121,7 @@ cuda_objects = $(patsubst %.cu,$(BUILD)/cuda/%.o,$(wildcard kernels/cuda/*.cu)) 
                $(cuda_shared)
 
 .PHONY: all cuda help run test check unit pictures gallery soak bench fuzz fuzz-programs check-layers check-headers check-circles check-words \
-        setup setup-test setup-cuda model install dist deb clean compile_commands.json
+        setup setup-test setup-cuda model install dist deb portable clean compile_commands.json
 .SECONDARY:
 all: $(PROGRAM) $(PLUGIN)
 
@@ -319,7 +319,7 @@ endif
 	./weir completion fish >$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/weir.fish
 	install -D -m 644 app/package/weir.desktop $(DESTDIR)$(PREFIX)/share/applications/weir.desktop
 
-dist deb:
+dist deb portable:
 	@app/package/package.sh $@
 
 compile_commands.json:

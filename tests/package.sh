@@ -1,13 +1,13 @@
 #!/bin/sh
-# tests/package.sh - the Debian package on a bare system, a part of `make soak`: it is built, installed, used, upgraded and removed in a
-# Debian 12 in which nothing else is installed.
+# tests/package.sh - packages on bare systems, a part of `make soak`: the Debian package is built, installed, used, upgraded and removed in a
+# Debian 12 in which nothing else is installed; the portable archive is built, and used in Debian 11 (the oldest C library that it is for), 12 and 13.
 # Needs root, debootstrap, debhelper, lintian and a network; skips where one is missing.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 . tests/lib/count.sh
 
 model=${WEIR_TEST_MODEL:-${XDG_CACHE_HOME:-$HOME/.cache}/weir/models/SmolLM2-135M-Instruct.Q4_1.gguf}
-for tool in debootstrap dpkg-buildpackage dh lintian; do
+for tool in debootstrap dpkg-buildpackage dh lintian openssl python3; do
 	command -v $tool >/dev/null || { skip "packages" "$tool is not installed"; finish; }
 done
 [ "$(id -u)" = 0 ] || { skip "packages" "only root can make a bare system"; finish; }
@@ -16,6 +16,7 @@ done
 dir=$(mktemp -d "${TMPDIR:-/tmp}/weir-package.XXXXXX")
 mounted=
 cleanup() {
+	[ -z "${server:-}" ] || kill "$server"
 	for m in $mounted; do umount "$m"; done
 	rm -rf --one-file-system "$dir"
 }
@@ -64,5 +65,71 @@ if bare bookworm && [ -n "$deb" ]; then
 else
 	bad "a bare Debian 12" "$(tail -n 3 "$dir/log")"
 fi
+
+# ---- the portable archive ----
+
+# A web server whose certificate only this test knows.
+mkdir "$dir/www" && echo 'The crane lifts 40 tons.' >"$dir/www/note.txt"
+openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost -addext subjectAltName=DNS:localhost -keyout "$dir/key.pem" -out "$dir/cert.pem" 2>"$dir/log"
+python3 - "$dir" <<'END' &
+import functools, http.server, ssl, sys
+d = sys.argv[1]
+s = http.server.HTTPServer(('localhost', 0), functools.partial(http.server.SimpleHTTPRequestHandler, directory=d + '/www'))
+c = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+c.load_cert_chain(d + '/cert.pem', d + '/key.pem')
+s.socket = c.wrap_socket(s.socket, server_side=True)
+open(d + '/port', 'w').write(str(s.server_port))
+s.serve_forever()
+END
+server=$!
+# What the full screen writes with a terminal of this kind, and how it ends: a user who leaves at once.
+screen() {
+	python3 - "$dir/$1" "$2" "$3" >"$dir/out" 2>&1 <<'END'
+import os, pty, select, sys, time
+pid, fd = pty.fork()
+if not pid:
+    os.chroot(sys.argv[1])
+    os.chdir('/root')
+    os.execve(sys.argv[2], [sys.argv[2], '-m', '/root/model.gguf', '--private'], {'HOME': '/root', 'TERM': sys.argv[3], 'LC_ALL': 'C.UTF-8', 'PATH': '/bin'})
+got, end = b'', time.time() + 60
+while time.time() < end and b'F1' not in got:
+    if select.select([fd], [], [], 0.1)[0]:
+        got += os.read(fd, 65536)
+os.write(fd, b'\x04')
+while time.time() < end:
+    if select.select([fd], [], [], 0.1)[0]:
+        try:
+            got += os.read(fd, 65536)
+        except OSError:
+            break
+print(got.decode(errors='replace'))
+print('status', os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+END
+}
+name=
+if tar=$(app/package/package.sh portable 2>"$dir/log"); then
+	ok "the portable archive is built: $(sed -n 's/^package: \(.*needs glibc.*\)/\1/p' "$dir/log")"
+	name=$(basename "$tar" .tar.gz)
+else
+	bad "the portable archive is built" "$(tail -n 3 "$dir/log")"
+fi
+for suite in bullseye bookworm trixie; do
+	[ -n "$name" ] || break
+	[ -n "$mounted" ] && [ $suite = bookworm ] || bare $suite || { bad "a bare Debian ($suite)" "$(tail -n 3 "$dir/log")"; continue; }
+	rm -rf "$dir/$suite/root/.local" "$dir/$suite/root/.cache" "$dir/$suite/root/.config"
+	tar -xzf "$tar" -C "$dir/$suite/root"
+	used $suite "$name/bin/weir"
+	check "$suite: doctor" $suite "$name/bin/weir doctor" '^jail +documents are parsed under .*seccomp'
+	check "$suite: no certificate, no page" $suite "$name/bin/weir inspect document https://localhost:$(cat "$dir/port")/note.txt; test \$? = 4" 'certificate'
+	for f in etc/ssl/certs/ca-certificates.crt etc/pki/tls/certs/ca-bundle.crt etc/ssl/ca-bundle.pem; do
+		mkdir -p "$dir/$suite/${f%/*}" && cp "$dir/cert.pem" "$dir/$suite/$f"
+		check "$suite: certificates in /$f" $suite "$name/bin/weir inspect document https://localhost:$(cat "$dir/port")/note.txt" 'The crane lifts 40 tons'
+		rm "$dir/$suite/$f"
+	done
+	for term in xterm-256color screen linux; do
+		if screen $suite "/root/$name/bin/weir" $term && grep -q 'status 0' "$dir/out" && grep -q F1 "$dir/out"; then ok "$suite: the screen with TERM=$term"
+		else bad "$suite: the screen with TERM=$term" "$(tail -n 2 "$dir/out")"; fi
+	done
+done
 
 finish

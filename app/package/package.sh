@@ -1,8 +1,10 @@
 #!/bin/sh
-# app/package/package.sh dist|deb|system SUITE FOLDER - write what people install into build/dist/.  `make dist` and `make deb` call it.
+# app/package/package.sh dist|deb|portable|system SUITE FOLDER - write what people install into build/dist/.  `make dist`, `make deb` and
+# `make portable` call it.
 #
 #   dist      weir-VERSION.tar.gz: the source as it is committed; make and make install build and install it
 #   deb       weir_VERSION_ARCH.deb, by Debian's own tools from that source, checked by lintian where it is installed
+#   portable  weir-VERSION-linux-ARCH.tar.gz: the program with its libraries, for every Linux with glibc 2.31 or later (portable.sh)
 #   system    not a package: a bare Debian (bullseye, bookworm, trixie) in FOLDER, to try packages in (tests/package.sh)
 #
 # The version is that of app/package/debian/changelog.  Progress and errors go to standard error, the path of what was written to
@@ -53,6 +55,10 @@ deb() {
 	ls "$out"/weir_"$version"_*.deb
 }
 
+portable() {
+	app/package/portable.sh "$(dist)"
+}
+
 # system SUITE FOLDER: a Debian from the mirror that this machine uses, with its settings for apt.
 system() {
 	[ "$(id -u)" = 0 ] || die "only root can make a bare Debian"
@@ -63,7 +69,7 @@ system() {
 }
 
 case ${1:-} in
-dist|deb) "$1" ;;
+dist|deb|portable) "$1" ;;
 system) "$1" "$2" "$3" ;;
-*) die "usage: package.sh dist|deb|system SUITE FOLDER" ;;
+*) die "usage: package.sh dist|deb|portable|system SUITE FOLDER" ;;
 esac
