@@ -107,6 +107,13 @@ int32_t cascade_cap(const struct cache *c)
 	return cascade_params(c)->fill ? fill_cap(c) : s.sinks + s.n * s.w + s.stage;
 }
 
+int32_t cascade_holds(const struct cache *c)
+{
+	struct rings_shape s = cascade_shape(c, 0);
+
+	return s.sinks + s.n * s.w;
+}
+
 int32_t cascade_heads(const struct cache *c)
 {
 	int32_t heads = layers_retained(c->hp) * (cascade_params(c)->heads == HEADS_KV ? c->hp->n_kv_head : 1);

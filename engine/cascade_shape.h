@@ -30,6 +30,7 @@ int32_t cascade_chunk(const struct cache *);
 struct rings_shape cascade_shape(const struct cache *, int64_t pinned);
 /* Slots of the store. */
 int32_t cascade_cap(const struct cache *);
+int32_t cascade_holds(const struct cache *);
 /* Generated tokens that wait to join together, for that shape and steps of chunk tokens. */
 int32_t cascade_lag(const struct rings_shape *, int32_t chunk);
 /* The settings and the model allow this shape: 0, or ERR_USAGE or ERR_FIT. */

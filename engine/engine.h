@@ -189,12 +189,13 @@ enum kv_sharing kv_policy_sharing(const char *text);
 /* What opening would take, and what the machine has: computed, nothing allocated. */
 struct timeline_need {
 	int32_t ctx;                       /* after defaults */
+	int32_t held;                      /* tokens that stay in the cache at a time, as timeline_stats() says of a sequence that has no end */
 	uint64_t kv_bytes, scratch_bytes;  /* of memory */
 	uint64_t disk_bytes;               /* of disk, where kv_memory leaves no room for all entries; else 0 */
 	uint64_t least_bytes;              /* then: what kv_memory has to allow at least */
 	uint64_t free_bytes;               /* of the memory that the engine computes in */
 	uint64_t device_bytes;             /* all memory of the device; 0: the engine computes in the system's */
-	int32_t ctx_fits;                  /* largest ctx that fits free_bytes; 0 = none */
+	int32_t ctx_fits;                  /* largest ctx that fits free_bytes, beside the weights where they are not loaded; 0 = none */
 };
 int  timeline_need(const struct engine *, const struct timeline_options *, struct timeline_need *out, struct err *);
 /* Fails with ERR_FIT and the numbers (needed, free, which -c would fit) before allocating. */

@@ -705,7 +705,7 @@ static uint64_t cascade_read_bytes(const struct cache *c, int32_t pos, int gener
 }
 
 const struct retention_ops retain_cascade = {
-	.endless = 1, .bytes = cascade_bytes, .cap = cascade_cap, .chunk = cascade_chunk, .init = cascade_init, .release = cascade_release,
+	.endless = 1, .bytes = cascade_bytes, .cap = cascade_cap, .holds = cascade_holds, .chunk = cascade_chunk, .init = cascade_init, .release = cascade_release,
 	.selector_opened = cascade_selector_opened, .begin = cascade_begin, .put = cascade_put, .region = cascade_region,
 	.parts = cascade_parts, .probe = cascade_probe, .commit = cascade_commit, .verify_most = cascade_verify_most,
 	.rewind = cascade_rewind, .pin = cascade_pin, .read_bytes = cascade_read_bytes, .ring_stats = cascade_ring_stats, .view = cascade_view,

@@ -116,6 +116,7 @@ static int need_locked(struct timeline *t, const struct engine *e, const struct 
 	const struct hparams *hp = &e->model.hp;
 	struct memory_budget budget;
 	int32_t most = INT32_MAX / most_kv_heads(hp);   /* slots of a plane are counted in 31 bits */
+	uint64_t beside;
 
 	if (most > CTX_MAX)
 		most = CTX_MAX;
@@ -129,12 +130,13 @@ static int need_locked(struct timeline *t, const struct engine *e, const struct 
 	need->scratch_bytes = scratch_bytes(hp, t->cache.batch, &budget);
 	need->free_bytes = budget.available;
 	need->device_bytes = budget.total;
-	need->ctx_fits = need->free_bytes <= need->scratch_bytes ? 0 :
-	                 ctx_that_fits(t, need->free_bytes - need->scratch_bytes, most);
+	beside = need->scratch_bytes + (e->plan_only ? e->model.weight_bytes : 0);   /* the weights are still to be loaded */
+	need->ctx_fits = need->free_bytes <= beside ? 0 : ctx_that_fits(t, need->free_bytes - beside, most);
 	/* The default is the trained length, CTX_DEFAULT_MAX at most, or half of what fits. */
 	if (!o->ctx && need->ctx > need->ctx_fits / 2 && need->ctx_fits >= 512)
 		need->ctx = need->ctx_fits / 2 / 256 * 256;
 	need->kv_bytes = bytes_with(t, need->ctx);
+	need->held = t->cache.policy.def->retention->holds ? t->cache.policy.def->retention->holds(&t->cache) : need->ctx;
 	need->disk_bytes = cache_size(&t->cache).disk;
 	need->least_bytes = cache_size(&t->cache).least;
 	return 0;

@@ -15,8 +15,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { CTX_SHOWN = 16384, CTX_LEAST = 2048 };
-
 /* The first bytes of a file with a hole behind them, in a folder. */
 static int write_shape(const struct fetched *f, const char *path, struct err *e)
 {
@@ -38,25 +36,19 @@ static int write_shape(const struct fetched *f, const char *path, struct err *e)
 	return rc;
 }
 
+/* The context that a conversation will have, as far as today's free memory says. */
 static int find_cache(struct engine *engine, const struct options *o, struct fit *fit, struct err *e)
 {
-	const struct engine_info *i = engine_info(engine);
+	struct timeline_options to = {.ctx = o->ctx, .kv = o->kv, .kv_type = o->kv_type, .kv_memory = o->kv_memory};
 	struct timeline_need need = {0};
-	int32_t ctx = o->ctx ? o->ctx : i->ctx_train < CTX_SHOWN ? i->ctx_train : CTX_SHOWN;
 
-	for (;;) {
-		struct timeline_options to = {.ctx = ctx, .kv = o->kv, .kv_type = o->kv_type, .kv_memory = o->kv_memory};
-
-		if (timeline_need(engine, &to, &need, e))
-			return -1;
-		fit->ctx = need.ctx;
-		fit->cache = need.kv_bytes;
-		fit->memory = need.free_bytes;
-		fit->fits = fit->weights + need.kv_bytes + need.scratch_bytes <= fit->memory;
-		if (fit->fits || o->ctx || ctx <= CTX_LEAST)
-			return 0;
-		ctx /= 2;
-	}
+	if (timeline_need(engine, &to, &need, e))
+		return -1;
+	fit->ctx = need.held;
+	fit->cache = need.kv_bytes;
+	fit->memory = need.free_bytes;
+	fit->fits = fit->weights + need.kv_bytes + need.scratch_bytes <= fit->memory;
+	return 0;
 }
 
 /* An estimate has no more. */

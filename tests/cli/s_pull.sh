@@ -69,9 +69,13 @@ HF_ENDPOINT=http://127.0.0.1:1 pull --yes t/plain; refused "a server that is not
 # ---- good ones ----
 
 pull --yes t/plain
-grep -q '^plain-Q4_K_M: llama, Q8_0, 3.1 MiB, trained for 256 tokens' "$dir/err" && grep -q '^fits: .* cache at 256 tokens, of .* free memory; about [0-9]* tokens/s here$' "$dir/err" &&
+grep -q '^plain-Q4_K_M: llama, Q8_0, 3.1 MiB, trained for 256 tokens' "$dir/err" && grep -q '^fits: .* cache at [0-9]* tokens, of .* free memory; about [0-9]* tokens/s here$' "$dir/err" &&
 	ok "it says what the model is and needs" || bad "it says what the model is and needs" "$(cat "$dir/err")"
+said=$(sed -n 's/^fits: .* cache at \([0-9]*\) tokens.*/\1/p' "$dir/err")
+has=$(echo /stats | "$weir" -m "$models/plain-Q4_K_M.gguf" --line --private 2>&1 | sed -n 's/^context .* of \([0-9]*\) tokens.*/\1/p')
 whole "a model is fetched" plain-Q4_K_M.gguf
+if [ -n "$said" ] && [ "$said" = "$has" ]; then ok "it says the context that the chat then has"
+else bad "it says the context that the chat then has" "$said before, $has then"; fi
 pull -y t/plain:q8_0;               whole "a quantization is named" plain-Q8_0.gguf
 pull -y t/plain:plain-Q8_0.gguf;    whole "a file is named" plain-Q8_0.gguf
 pull -y t/plain:Q3_K_S;             refused "a quantization that is not there" 2 "no 'Q3_K_S'; choose with :QUANT among Q4_K_M (3.1 MiB), Q8_0"
