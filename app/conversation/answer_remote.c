@@ -34,19 +34,26 @@ static int is_stopped(void)
 	return signals_working() && signals_stopped();
 }
 
-int served_open(struct conversation *t, const struct options *o, struct err *e)
+void model_server_options(const struct options *o, struct remote_options *to)
 {
 	const struct option_def *model = option_find("model", 5, CMD_CHAT);
-	struct remote_options ro = {
+
+	*to = (struct remote_options){
 		.url = model_server(o), .key = getenv("WEIR_API_KEY"), .key_file = o->key_file, .insecure = o->insecure, .timeout = o->timeout,
 		.stopped = is_stopped,
 	};
+	/* Beside --remote a model in the config file or the environment is a file for other times. */
+	to->model = o->served ? o->served : o->remote && option_said(o, model) ? o->model : NULL;
+}
+
+int served_open(struct conversation *t, const struct options *o, struct err *e)
+{
+	struct remote_options ro;
 	const struct remote_info *info;
 
 	if (o->lora)
 		return err_set(e, ERR_USAGE, "--lora changes a model in this process: a server loads its own adapters");
-	/* Beside --remote a model in the config file or the environment is a file for other times. */
-	ro.model = o->served ? o->served : o->remote && option_said(o, model) ? o->model : NULL;
+	model_server_options(o, &ro);
 	if (remote_open(&t->served.remote, &ro, e) < 0)
 		return -1;
 	info = remote_info(t->served.remote);

@@ -434,6 +434,9 @@ int model_find(const char *name, struct str *out, struct err *);
 int model_path(const struct options *, struct str *out, struct err *);
 /* The address of the server that the options name in place of a model, or NULL. */
 const char *model_server(const struct options *);
+/* How that server is asked, as the options say; with its model, where they name one. */
+struct remote_options;
+void model_server_options(const struct options *, struct remote_options *);
 enum model_use { MODEL_RUN, MODEL_LOOK, MODEL_VOCAB };   /* all; all but the weights, checked; the vocabulary alone */
 int model_open(struct engine **, const struct options *, enum model_use, struct err *);
 int timeline_open_for(struct timeline **, struct engine *, const struct options *, int32_t ctx, struct err *);

@@ -7,6 +7,7 @@
  *     chunk.c     the JSON of one event of an answer
  *     answer.c    asking, waiting, trying again, and the answer piece by piece
  *     count.c     tokens of a text or a conversation
+ *     probe.c     what weir doctor says of a server
  *
  * The server is not trusted: lines, events, answers and lists have bounds, no redirection is followed, and the key goes to the origin of the
  * address alone, encrypted or to this machine.  Nothing here prints.  A server belongs to one thread. */
@@ -49,6 +50,18 @@ void remote_close(struct remote *);
 const struct remote_info *remote_info(const struct remote *);
 /* The names of all its models, one a line; appended. */
 void remote_models(const struct remote *, struct str *out);
+
+/* What there is at an address, for people who look for what is wrong. */
+enum remote_key { REMOTE_KEY_NONE, REMOTE_KEY_ACCEPTED, REMOTE_KEY_REFUSED, REMOTE_KEY_UNKNOWN };
+struct remote_report {
+	int reached;                /* something answered */
+	int n_models;               /* in its list */
+	enum remote_key key;        /* NONE: there is none, and none was asked for */
+	struct err why;             /* why it cannot be used; code ERR_NONE: it can */
+};
+/* As remote_open(), but what is known is there in any case: remote_info() of the result; NULL only where the address or the key cannot be used at
+ * all.  The key is tried by a question without content, which no model answers. */
+struct remote *remote_probe(const struct remote_options *, struct remote_report *);
 
 struct remote_message { enum chat_role role; const char *text; size_t n; };
 

@@ -26,6 +26,7 @@ struct remote {
 	struct address at;
 	struct str key, model, shown, models;
 	int timeout;
+	int reached;                /* it has answered something */
 	int (*stopped)(void);
 	struct http_client *client;
 	double bytes_per_token;     /* of prompts so far */
@@ -65,6 +66,8 @@ int  server_refuses(struct remote *, const struct http_reply *, const struct chu
 /* The same of an error within an answer. */
 int  server_fault(struct remote *, const struct chunk *, struct err *);
 
+/* What remote_open() does, on a zeroed struct; after -1 what is known stays. */
+int  server_open(struct remote *, const struct remote_options *, struct err *);
 /* Ask for the context where it is not known yet: Ollama tells it of a model that is loaded. */
 void server_ask_context(struct remote *);
 

@@ -21,6 +21,7 @@ int server_send(struct remote *r, const struct str *base, const char *path, cons
 	str_adds(&url, path);
 	q.url = url.p;
 	rc = http_ask(r->client, &q, reply, e);
+	r->reached |= rc >= 0;
 	str_free(&url);
 	return rc;
 }
@@ -316,21 +317,20 @@ static int ask_models(struct remote *r, const char *wanted, struct err *e)
 
 /* ---- opening ---- */
 
-int remote_open(struct remote **out, const struct remote_options *o, struct err *e)
+int server_open(struct remote *r, const struct remote_options *o, struct err *e)
 {
-	struct remote *r = xcalloc(1, sizeof *r);
 	size_t from, n;
 
-	*out = NULL;
 	r->timeout = o->timeout > 0 ? o->timeout : 300;
 	r->stopped = o->stopped;
 	r->bytes_per_token = 3.5;
-	r->info.program = "";
-	if (address_read(&r->at, o->url, e) < 0 || key_read(o, &r->at, &r->key, e) < 0 || http_client_open(&r->client, e) < 0 ||
-	    ask_models(r, o->model && *o->model ? o->model : NULL, e) < 0) {
-		remote_close(r);
+	r->info.program = r->info.model = r->info.server = "";
+	chunk_clear(&r->answer.chunk);
+	if (address_read(&r->at, o->url, e) < 0)
 		return -1;
-	}
+	r->info.server = r->at.server.p;
+	if (key_read(o, &r->at, &r->key, e) < 0 || http_client_open(&r->client, e) < 0 || ask_models(r, o->model && *o->model ? o->model : NULL, e) < 0)
+		return -1;
 	if (r->info.kind == REMOTE_LLAMA)
 		ask_props(r);
 	server_ask_context(r);
@@ -340,9 +340,19 @@ int remote_open(struct remote **out, const struct remote_options *o, struct err 
 	r->info.extends = r->info.kind == REMOTE_LLAMA || r->info.kind == REMOTE_VLLM || r->info.kind == REMOTE_SGLANG;
 	n = short_name(r->model.p, r->model.n, &from);
 	clean_line(r->model.p + from, n, &r->shown);
-	r->info.server = r->at.server.p;
 	r->info.model = r->shown.p ? r->shown.p : "";
-	chunk_clear(&r->answer.chunk);
+	return 0;
+}
+
+int remote_open(struct remote **out, const struct remote_options *o, struct err *e)
+{
+	struct remote *r = xcalloc(1, sizeof *r);
+
+	*out = NULL;
+	if (server_open(r, o, e) < 0) {
+		remote_close(r);
+		return -1;
+	}
 	*out = r;
 	return 0;
 }

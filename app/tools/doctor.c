@@ -11,6 +11,7 @@
 #include <readline/readline.h>
 #include <gnu/libc-version.h>
 
+#include "app/remote/remote.h"
 #include "app/tools/tools.h"
 #include "sessions/sessions.h"
 #include "ui/ui.h"
@@ -160,6 +161,44 @@ static void doctor_model(const struct options *o, struct str *s)
 	str_free(&path);
 }
 
+/* A server whose model answers: one line each for what can be wrong.  The key is never shown. */
+static void doctor_server(const struct options *o, struct str *s)
+{
+	static const char *const keys[] = {
+		[REMOTE_KEY_NONE] = "none, and the server asks for none", [REMOTE_KEY_ACCEPTED] = "accepted",
+		[REMOTE_KEY_REFUSED] = "refused", [REMOTE_KEY_UNKNOWN] = "not tried: the server does not say",
+	};
+	struct remote_options ro;
+	struct remote_report report;
+	const struct remote_info *i;
+	struct remote *r;
+
+	model_server_options(o, &ro);
+	r = remote_probe(&ro, &report);
+	i = r ? remote_info(r) : NULL;
+	head(s, "server");
+	if (!report.reached) {
+		str_addf(s, "%s\n", report.why.msg);
+		remote_close(r);
+		return;
+	}
+	clean_line(i->server, strlen(i->server), s);
+	str_addf(s, " answers, %s\n", *i->program ? i->program : "and does not say what program it is");
+	head(s, "");
+	if (report.why.code)
+		str_addf(s, "%s\n", report.why.msg);
+	else
+		str_addf(s, "model %s, of %d in its list\n", i->model, report.n_models);
+	head(s, "");
+	str_addf(s, "key %s\n", report.key == REMOTE_KEY_REFUSED && !ro.key && !ro.key_file ? "missing: WEIR_API_KEY or --key-file gives it" : keys[report.key]);
+	head(s, "");
+	if (i->ctx)
+		str_addf(s, "context of %s tokens\n", count_text((uint64_t)i->ctx).s);
+	else
+		str_adds(s, "context not known: -c says how many tokens are sent at most\n");
+	remote_close(r);
+}
+
 /* The names a table knows, in lines of a readable length. */
 static void doctor_names(struct str *s, const char *what, const char *name_of(size_t))
 {
@@ -255,6 +294,37 @@ static void json_model(const struct options *o, struct str *s)
 	str_free(&path);
 }
 
+static void json_server(const struct options *o, struct str *s)
+{
+	static const char *const keys[] = {
+		[REMOTE_KEY_NONE] = "none", [REMOTE_KEY_ACCEPTED] = "accepted", [REMOTE_KEY_REFUSED] = "refused", [REMOTE_KEY_UNKNOWN] = "unknown",
+	};
+	struct remote_options ro;
+	struct remote_report report;
+	const struct remote_info *i;
+	struct remote *r;
+
+	model_server_options(o, &ro);
+	r = remote_probe(&ro, &report);
+	i = r ? remote_info(r) : NULL;
+	json_open(s, "server", '{');
+	json_bool(s, "usable", !report.why.code);
+	json_bool(s, "reached", report.reached);
+	if (report.why.code)
+		json_string(s, "why", report.why.msg);
+	if (report.reached) {
+		json_string(s, "address", i->server);
+		json_string(s, "program", i->program);
+		json_string(s, "model", i->model);
+		json_int(s, "models", report.n_models);
+		json_string(s, "key", keys[report.key]);
+		if (i->ctx)
+			json_int(s, "context", i->ctx);
+	}
+	json_close(s, '}');
+	remote_close(r);
+}
+
 static int doctor_json(const struct options *o)
 {
 	int threads = o->threads ? o->threads : cores(), rc;
@@ -271,7 +341,10 @@ static int doctor_json(const struct options *o)
 	json_gpu(&s);
 	if (memory != UINT64_MAX)
 		json_uint(&s, "memory_free", memory);
-	json_model(o, &s);
+	if (model_server(o))
+		json_server(o, &s);
+	else
+		json_model(o, &s);
 	json_close(&s, '}');
 	str_adds(&s, "\n");
 	rc = print_json(&s, &e) < 0 ? fail(&e) : 0;
@@ -294,7 +367,10 @@ int cmd_doctor(const struct options *o)
 	doctor_libraries(&s);
 	doctor_terminal(&s);
 	doctor_jail(&s);
-	doctor_model(o, &s);
+	if (model_server(o))
+		doctor_server(o, &s);
+	else
+		doctor_model(o, &s);
 	doctor_dirs(&s);
 	doctor_names(&s, "families", engine_arch_name);
 	doctor_names(&s, "tokenizers", engine_pre_name);

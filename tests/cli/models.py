@@ -174,6 +174,9 @@ def words_of(messages):
 
 
 def answer(c, name, q):
+    if "messages" not in q:   # a key that is tried
+        refused = name in ("e401", "list401")
+        return c.json({"error": {"message": "invalid key" if refused else "messages: field required"}}, 401 if refused else 400)
     n = turn(name)
     text = lambda words: b"".join(event(delta(content=w)) for w in words)
     if name in ("plain", "list", "small", "listtwo", "nolist", "listevil", "vllm", "secret"):

@@ -359,6 +359,35 @@ wait $pid
 rc=$?
 [ "$rc" = 130 ] && ok "Ctrl-C before the first token" || bad "Ctrl-C before the first token" "$rc $(cat "$dir/err")"
 
+# ---- what the doctor says ----
+
+# doctor TEST NAME PATTERN...: weir doctor about the server's NAME shows lines that match, and no model was asked.
+doctor() {
+	test=$1 name=$2
+	shift 2
+	: >"$dir/log"
+	timeout 60 "$weir" doctor --remote "$at/$name/v1" --timeout 2 >"$dir/out" 2>"$dir/err" </dev/null || { bad "$test" "$(cat "$dir/err")"; return; }
+	for pattern; do
+		grep -q "$pattern" "$dir/out" || { bad "$test" "no '$pattern' in: $(sed -n '/^server/,/^sessions/p' "$dir/out")"; return; }
+	done
+	if grep -q "$key" "$dir/out" "$dir/err"; then bad "$test" "it shows the key"; else ok "$test"; fi
+}
+doctor "doctor: llama-server" llama '^server  *http://127.0.0.1:[0-9]* answers, llama-server$' '^ *model tiny.Q4, of 1 in its list$' '^ *key none, and' '^ *context of 300 tokens$'
+doctor "doctor: a server that says little" plain 'answers, and does not say what' 'context not known'
+doctor "doctor: several models" listtwo 'has 2 models: tiny, org/large; -m NAME chooses'
+doctor "doctor: a key is missing" list401 'key missing: WEIR_API_KEY or --key-file gives it'
+WEIR_API_KEY=$key doctor "doctor: a key is accepted" llama 'key accepted'
+WEIR_API_KEY=$key doctor "doctor: a key that only counts for answers" e401 'model tiny, of 1' 'key refused'
+WEIR_API_KEY=$key doctor "doctor: a key is refused" list401 'provided: \[the key\]' 'key refused'
+doctor "doctor: no server of models" listhtml 'is no JSON; is it a server of models?'
+"$weir" doctor --remote http://127.0.0.1:1 >"$dir/out" 2>&1
+grep -q '^server  *http://127.0.0.1:1: ' "$dir/out" && ok "doctor: nobody there" || bad "doctor: nobody there" "$(cat "$dir/out")"
+printf 'model = %s/vllm/v1\n' "$at" >"$XDG_CONFIG_HOME/weir/config"
+"$weir" doctor --json >"$dir/out" 2>&1
+grep -q '"server":{"usable":true,"reached":true,"address":"http://127.0.0.1:[0-9]*","program":"vLLM","model":"tiny","models":1,"key":"[a-z]*","context":[0-9]*}' "$dir/out" &&
+	ok "doctor: the server of the config file, for programs" || bad "doctor: the server of the config file, for programs" "$(cat "$dir/out")"
+rm "$XDG_CONFIG_HOME/weir/config"
+
 # ---- the key is nowhere ----
 
 WEIR_API_KEY=$key ask plain -s with-key -v
