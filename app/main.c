@@ -131,6 +131,19 @@ static int run(struct options *o)
 	return 2;
 }
 
+/* A model file's reader in the jail first; what was found good is noted in "read-models" in the user's cache directory. */
+static int read_model_first(const char *path, const struct options *o, struct err *e)
+{
+	struct str list = {0};
+	int rc;
+
+	if (!user_path(&list, DIR_CACHE, "read-models", NULL) && !o->private_talk)
+		make_parents(list.p);
+	rc = model_check(path, list.n ? list.p : NULL, !o->private_talk, e);
+	str_free(&list);
+	return rc;
+}
+
 int main(int argc, char **argv)
 {
 	struct options o = {.n_owned = 0};
@@ -142,6 +155,7 @@ int main(int argc, char **argv)
 	fill_descriptors();
 	set_locale();
 	signals_init();
+	model_first_reader = read_model_first;
 	rc = options_parse(&o, argc, argv, &e) < 0 ? fail(&e) : run(&o);
 	options_free(&o);
 	return rc;

@@ -88,9 +88,13 @@ struct doc_paths { char **path; size_t n; char *other; size_t n_other; };   /* f
 int  doc_find(const char *what, struct doc_paths *out, struct err *e);
 void doc_paths_free(struct doc_paths *);
 
-/* What is not plain text is parsed by a second process of this program in a jail.  main() begins with this call: it returns -1 in
+/* Documents that are no plain text, and model files, are parsed by a second process of this program in a jail.  main() begins with this call: it returns -1 in
  * an ordinary process; anything else is the exit code of the second process. */
 int  doc_helper(int argc, char **argv);
+/* Read a model file in the jail, before this process reads it: header, keys, tensors, vocabulary, template.  -1: its reader crashed or took too
+ * much there, and *e says so (ERR_MODEL, ERR_CANCELLED).  0 otherwise: what the reader refuses it refuses again.  A file that was found good
+ * is not read again while it stays the same; list: the file that notes this, or NULL; remember: write it, too. */
+int  model_check(const char *path, const char *list, int remember, struct err *e);
 /* What the jail consists of on this machine, as a list; -1: there is none, and *e says why. */
 int  doc_jail(struct str *out, struct err *e);
 

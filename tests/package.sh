@@ -119,7 +119,7 @@ for suite in bullseye bookworm trixie; do
 	rm -rf "$dir/$suite/root/.local" "$dir/$suite/root/.cache" "$dir/$suite/root/.config"
 	tar -xzf "$tar" -C "$dir/$suite/root"
 	used $suite "$name/bin/weir"
-	check "$suite: doctor" $suite "$name/bin/weir doctor" '^jail +documents are parsed under .*seccomp'
+	check "$suite: doctor" $suite "$name/bin/weir doctor" '^jail +documents and model files are read under .*seccomp'
 	check "$suite: no certificate, no page" $suite "$name/bin/weir inspect document https://localhost:$(cat "$dir/port")/note.txt; test \$? = 4" 'certificate'
 	for f in etc/ssl/certs/ca-certificates.crt etc/pki/tls/certs/ca-bundle.crt etc/ssl/ca-bundle.pem; do
 		mkdir -p "$dir/$suite/${f%/*}" && cp "$dir/cert.pem" "$dir/$suite/$f"

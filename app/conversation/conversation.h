@@ -438,6 +438,8 @@ const char *model_server(const struct options *);
 struct remote_options;
 void model_server_options(const struct options *, struct remote_options *);
 enum model_use { MODEL_RUN, MODEL_LOOK, MODEL_VOCAB };   /* all; all but the weights, checked; the vocabulary alone */
+/* Reads a model file before this process does, where it does no harm; -1: it must not be opened.  The program sets it; NULL: nobody does. */
+extern int (*model_first_reader)(const char *path, const struct options *, struct err *);
 int model_open(struct engine **, const struct options *, enum model_use, struct err *);
 int timeline_open_for(struct timeline **, struct engine *, const struct options *, int32_t ctx, struct err *);
 

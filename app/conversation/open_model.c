@@ -52,6 +52,13 @@ static int read_lora(const char *text, struct str *file, double *scale, struct e
 	return 0;
 }
 
+int (*model_first_reader)(const char *path, const struct options *, struct err *);
+
+static int read_first(const char *path, const struct options *o, struct err *e)
+{
+	return path && model_first_reader ? model_first_reader(path, o, e) : 0;
+}
+
 int model_open(struct engine **engine, const struct options *o, enum model_use use, struct err *e)
 {
 	struct engine_options eo = {
@@ -68,6 +75,11 @@ int model_open(struct engine **engine, const struct options *o, enum model_use u
 		return -1;
 	}
 	eo.lora = lora.p;
+	if (read_first(path.p, o, e) < 0 || read_first(lora.p, o, e) < 0) {
+		str_free(&path);
+		str_free(&lora);
+		return -1;
+	}
 	progress_init(&progress, o->quiet, o->verbose, "loading", "MiB");
 	eo.model_path = path.p;
 	eo.progress = on_loaded;

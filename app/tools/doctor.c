@@ -115,7 +115,7 @@ static void doctor_terminal(struct str *s)
 	str_addf(s, ", %s\n", nl_langinfo(CODESET));
 }
 
-/* What confines the process that parses documents. */
+/* What confines the process that parses documents and model files. */
 static void doctor_jail(struct str *s)
 {
 	struct str jail = {0};
@@ -125,7 +125,7 @@ static void doctor_jail(struct str *s)
 	if (doc_jail(&jail, &e) < 0)
 		str_addf(s, "none: %s\n", e.msg);
 	else
-		str_addf(s, "documents are parsed under %s\n", jail.p);
+		str_addf(s, "documents and model files are read under %s\n", jail.p);
 	str_free(&jail);
 }
 

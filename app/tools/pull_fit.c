@@ -93,7 +93,7 @@ static int look(const struct options *o, const char *folder, const char *path, s
 	struct err why = {0};
 	int rc;
 
-	if (engine_open(&engine, &eo, &why)) {
+	if (model_check(path, NULL, 0, &why) || engine_open(&engine, &eo, &why)) {
 		/* Its folder is gone when the user reads this. */
 		const char *at = strstr(why.msg, folder), *rest = at ? at + strlen(folder) + 1 : NULL;
 

@@ -1,10 +1,13 @@
-/* sessions/import/helper.c - the process that parses a document, and its parent.
+/* sessions/import/helper.c - the process that parses a document or a model file, and its parent.
  *
  * The parent starts this program a second time with nothing but the document as standard input, a pipe as standard output and one as
  * standard error.  The second process locks itself in (jail.c), then either converts the document and writes records, or becomes
  * pdftotext, whose output is text.  A record: a letter, four bytes of length, as many bytes.
  *
  *     T text   M mark (kind, level, 8 bytes of place, label)   P pages (4 bytes)   N notices   E why it failed   Z the end
+ *
+ * A model file is read there before this process reads it, by the same reader: header, keys, tensors, vocabulary, chat template.  What
+ * crashes the reader, or takes it too long, ends that process alone.
  *
  * The parent believes nothing of it: lengths, places and UTF-8 are checked, and what takes too long or sends too much is killed. */
 #include "sessions/import/import.h"
@@ -25,8 +28,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "engine/engine.h"
+
 #define HELPER "--parse-document-in-jail"   /* argv[1] of the second process, argv[2]: the type, argv[3]: path of pdftotext */
 #define PROBE "probe"
+#define MODEL "model"                       /* argv[2], argv[3]: its path */
 #define WALL_SECONDS 50.0
 #define OUTPUT_MAX (160u << 20)             /* text, and marks of a text that is all headings */
 #define MARKS_MAX 2000000u
@@ -128,6 +134,20 @@ static int convert(enum doc_type type)
 	return by_type[type](p, n, &d, &e) ? send_error(&e) : send_doc(&d);
 }
 
+/* What the reader refuses, it refuses in the parent as well, with the parent's options and words. */
+static int read_model(const char *path)
+{
+	struct engine_options o = {.model_path = path, .inspect_only = 1};
+	struct engine *engine;
+	struct err e = {0};
+
+	if (!engine_open(&engine, &o, &e))
+		return send_record('Z', "", 0);
+	o.vocab_only = 1;   /* a family that is not known may have a vocabulary that is */
+	engine_open(&engine, &o, NULL);
+	return send_error(&e);
+}
+
 static int parse_type(const char *s)
 {
 	for (int i = DOC_HTML; i <= DOC_GZIP; i++)
@@ -152,17 +172,18 @@ int doc_helper(int argc, char **argv)
 {
 	struct jail_level level = {0};
 	struct err e = {0};
-	int type, rc;
+	int type, model, rc;
 
 	if (argc < 3 || strcmp(argv[1], HELPER))
 		return -1;
 	close_inherited();
 	type = parse_type(argv[2]);
+	model = argc > 3 && !strcmp(argv[2], MODEL);
 	prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
 	/* Chapters come in encodings of their own; a page of HTML has been decoded by the parent. */
 	if (type == DOC_EPUB)
 		charset_load();
-	if (jail_enter(type == DOC_PDF ? JAIL_EXEC : JAIL_PARSE, argc > 3 ? argv[3] : NULL, &level, &e)) {
+	if (jail_enter(type == DOC_PDF ? JAIL_EXEC : model ? JAIL_MODEL : JAIL_PARSE, argc > 3 ? argv[3] : NULL, &level, &e)) {
 		rc = send_error(&e);
 	} else if (type == DOC_PDF) {
 		static char *const env[] = {(char *)(uintptr_t)"LC_ALL=C.UTF-8", NULL};
@@ -170,6 +191,8 @@ int doc_helper(int argc, char **argv)
 		if (argc > 3)
 			execve(argv[3], (char *const *)(uintptr_t)args, env);
 		rc = 127;
+	} else if (model) {
+		rc = read_model(argv[3]);
 	} else if (type < 0) {
 		struct str s = {0};
 		str_adds(&s, "no_new_privs, limits, ");
@@ -568,6 +591,32 @@ int doc_jail(struct str *out, struct err *e)
 	if (!rc)
 		str_add(out, d.text.p ? d.text.p : "", d.text.n);
 	doc_free(&d);
+	free(c.p);
+	str_free(&c.message);
+	return rc;
+}
+
+int helper_model(const char *path, struct err *e)
+{
+	struct child c = {.pid = -1};
+	struct doc none = {0};
+	struct records r = {.d = &none};
+	char why[160];
+	int rc = 1;
+
+	if (!start(&c, MODEL, path, "", 0)) {
+		listen_to(&c);
+		rc = 0;
+		if (c.stopped) {
+			rc = err_set(e, ERR_CANCELLED, "stopped");
+		} else if (take_records(&r, c.p, c.n, 0)) {
+			ending(&c, why, sizeof why);
+			rc = err_set(e, ERR_MODEL, "file '%.300s' cannot be read: %s; this is a damaged or harmful model file, of which nothing was loaded", path, why);
+		} else if (r.error.n) {
+			rc = 1;
+		}
+	}
+	str_free(&r.error);
 	free(c.p);
 	str_free(&c.message);
 	return rc;

@@ -154,15 +154,20 @@ void docx_lists_free(struct docx_lists *);
 enum jail_kind {
 	JAIL_PARSE,     /* reads and writes what is open, and nothing else */
 	JAIL_EXEC,      /* may execute one program and read the libraries and data files that it needs */
+	JAIL_MODEL,     /* may also open a model file, and those beside it where the model has several */
 };
 struct jail_level { int landlock; };   /* ABI version, 0 = the kernel has none; the other parts are always there */
-/* Confine this process for good.  program: what JAIL_EXEC may execute.  -1: it could not, and nothing should be parsed. */
-int jail_enter(enum jail_kind, const char *program, struct jail_level *, struct err *);
+/* Confine this process for good.  path: what JAIL_EXEC may execute, JAIL_MODEL may read; absolute.  -1: it could not, and nothing should be parsed. */
+int jail_enter(enum jail_kind, const char *path, struct jail_level *, struct err *);
 
 /* ---- helper.c ---- */
 
 /* Convert in another process; *out is zeroed first.  e.msg is a whole sentence. */
 int helper_convert(enum doc_type, const char *name, const char *p, size_t n, struct doc *out, struct err *);
+
+/* Read a model file, by its absolute path, in another process.  0: its reader likes it; 1: it does not, or there is no jail: the caller hears why
+ * when it reads the file itself; -1: the reader crashed or took too much, *e says so. */
+int helper_model(const char *path, struct err *);
 
 /* ---- stop.c ---- */
 

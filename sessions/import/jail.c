@@ -1,4 +1,4 @@
-/* sessions/import/jail.c - what a process that parses a document may do: compute, read what is open, write to its pipe.
+/* sessions/import/jail.c - what a process that parses a document or a model file may do: compute, read what is open, write to its pipe.
  *
  *     no_new_privs    no set-user-ID program gives rights back
  *     rlimits         memory, processor time, files, processes; nothing can be written to a file
@@ -10,8 +10,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -60,9 +62,10 @@ static int limit(int what, rlim_t soft, rlim_t hard)
 
 static int set_limits(enum jail_kind kind)
 {
-	rlim_t files = kind == JAIL_EXEC ? FILES_MAX : 3;
+	rlim_t files = kind == JAIL_PARSE ? 3 : FILES_MAX;
 
-	if (!SANITIZED && limit(RLIMIT_AS, MEMORY_MAX, MEMORY_MAX))
+	/* A model file is mapped, however large it is; what is allocated counts. */
+	if (!SANITIZED && limit(kind == JAIL_MODEL ? RLIMIT_DATA : RLIMIT_AS, MEMORY_MAX, MEMORY_MAX))
 		return -1;
 	return limit(RLIMIT_CPU, CPU_SECONDS, CPU_SECONDS + 2) || limit(RLIMIT_FSIZE, 0, 0) || limit(RLIMIT_CORE, 0, 0) ||
 	       limit(RLIMIT_NPROC, 0, 0) || limit(RLIMIT_NOFILE, files, files) || limit(RLIMIT_MEMLOCK, 0, 0) ||
@@ -115,7 +118,19 @@ static int allow_program(int ruleset, const char *program)
 	return allow_path(ruleset, program, run) || allow_path(ruleset, "/etc/ld.so.cache", FS_READ_FILE) ? -1 : 0;
 }
 
-static int set_landlock(enum jail_kind kind, const char *program, int *abi)
+/* The file alone, or its folder where its name says that it is one of several. */
+static int allow_model(int ruleset, const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	char folder[PATH_MAX];
+
+	if (!slash || !strstr(slash, "-of-"))
+		return allow_path(ruleset, path, FS_READ_FILE);
+	snprintf(folder, sizeof folder, "%.*s", (int)(slash - path) + 1, path);
+	return allow_path(ruleset, folder, FS_READ_FILE);
+}
+
+static int set_landlock(enum jail_kind kind, const char *path, int *abi)
 {
 	struct ruleset all = {0};
 	int fd, rc;
@@ -131,7 +146,7 @@ static int set_landlock(enum jail_kind kind, const char *program, int *abi)
 	fd = (int)syscall(SYS_CREATE_RULESET, &all, *abi >= 6 ? sizeof all : *abi >= 4 ? 16 : 8, 0);
 	if (fd < 0)
 		return -1;
-	rc = kind == JAIL_EXEC ? allow_program(fd, program) : 0;
+	rc = kind == JAIL_EXEC ? allow_program(fd, path) : kind == JAIL_MODEL ? allow_model(fd, path) : 0;
 	if (!rc)
 		rc = (int)syscall(SYS_RESTRICT_SELF, fd, 0);
 	close(fd);
@@ -179,7 +194,7 @@ static int add_all(scmp_filter_ctx f, uint32_t action, const int *call, size_t n
 static int add_rules(scmp_filter_ctx f, enum jail_kind kind)
 {
 	const unsigned long writing = O_WRONLY | O_RDWR | O_CREAT | O_TRUNC | O_APPEND;
-	const uint32_t no = SCMP_ACT_ERRNO(EACCES);
+	uint32_t no = SCMP_ACT_ERRNO(EACCES);
 	int rc;
 
 	if (add_all(f, SCMP_ACT_ALLOW, allowed, sizeof allowed / sizeof *allowed))
@@ -202,6 +217,8 @@ static int add_rules(scmp_filter_ctx f, enum jail_kind kind)
 	rc |= seccomp_rule_add(f, SCMP_ACT_ALLOW, SCMP_SYS(newfstatat), 1, SCMP_A3(SCMP_CMP_MASKED_EQ, AT_EMPTY_PATH, AT_EMPTY_PATH));
 	rc |= seccomp_rule_add(f, no, SCMP_SYS(newfstatat), 1, SCMP_A3(SCMP_CMP_MASKED_EQ, AT_EMPTY_PATH, 0));
 	/* A library that looks for a file of its own goes on without it; writing ends the process. */
+	if (kind == JAIL_MODEL)
+		no = SCMP_ACT_ALLOW;   /* Landlock says which */
 	rc |= seccomp_rule_add(f, no, SCMP_SYS(openat), 1, SCMP_A2(SCMP_CMP_MASKED_EQ, writing, 0));
 	rc |= seccomp_rule_add(f, no, SCMP_SYS(open), 1, SCMP_A1(SCMP_CMP_MASKED_EQ, writing, 0));
 	return rc ? -1 : 0;
@@ -217,7 +234,7 @@ static int set_seccomp(enum jail_kind kind)
 	rc = seccomp_attr_set(f, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS);
 	/* The list that comes first decides: what a program may call is not refused. */
 	rc = rc || add_rules(f, kind);
-	if (!rc && kind == JAIL_PARSE)
+	if (!rc && kind != JAIL_EXEC)
 		rc = add_all(f, SCMP_ACT_ERRNO(EACCES), refused, sizeof refused / sizeof *refused);
 	else if (!rc)
 		rc = seccomp_rule_add(f, SCMP_ACT_ERRNO(EACCES), SCMP_SYS(ioctl), 0);
@@ -229,13 +246,13 @@ static int set_seccomp(enum jail_kind kind)
 	return rc ? -1 : 0;
 }
 
-int jail_enter(enum jail_kind kind, const char *program, struct jail_level *level, struct err *e)
+int jail_enter(enum jail_kind kind, const char *path, struct jail_level *level, struct err *e)
 {
 	errno = 0;
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_DUMPABLE, 0, 0, 0, 0))
 		return failed(e, "no_new_privs");
 	/* Rules of Landlock need descriptors: before the limit on them. */
-	if (set_landlock(kind, program, &level->landlock))
+	if (set_landlock(kind, path, &level->landlock))
 		return failed(e, "Landlock");
 	if (set_limits(kind))
 		return failed(e, "limits");

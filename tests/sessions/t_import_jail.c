@@ -1,4 +1,5 @@
-/* tests/sessions/t_import_jail.c - sessions/import/jail.c: a process in the jail that tries to leave it is killed or refused.
+/* tests/sessions/t_import_jail.c - sessions/import/jail.c: a process in the jail that tries to leave it is killed or refused; model files are
+ * read there first.
  *
  * Each try runs in a child of its own, which enters the jail first.  What a parser needs must work there. */
 #include "sessions/import/import.h"
@@ -80,6 +81,92 @@ static int do_setuid(void) { return tried(setuid(65534)); }
 static int raise_limit(void) { struct rlimit r = {RLIM_INFINITY, RLIM_INFINITY}; return tried(setrlimit(RLIMIT_FSIZE, &r)); }
 static int map_code(void) { return mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == MAP_FAILED; }
 static int dup_stdin(void) { return tried(dup(0)); }
+
+/* ---- model files ---- */
+
+static const char model[] = "tests/vectors/models/gemma.gguf";
+
+static int64_t bytes_of(const char *path)
+{
+	struct stat st;
+
+	return stat(path, &st) ? -1 : (int64_t)st.st_size;
+}
+
+TEST(a_good_model_file_is_read_once)
+{
+	char list[] = "/tmp/weir-read-models-XXXXXX", copy[] = "/tmp/weir-model-XXXXXX", command[200];
+	struct err e = {0};
+	int fd = mkstemp(list), to = mkstemp(copy);
+	int64_t once;
+
+	CHECK(fd >= 0 && to >= 0);
+	snprintf(command, sizeof command, "cp %s %s", model, copy);
+	CHECK(!system(command));
+	CHECK_MSG(!model_check(copy, list, 0, &e) && !bytes_of(list), "%s", e.msg);   /* not to be remembered */
+	CHECK_MSG(!model_check(copy, list, 1, &e), "%s", e.msg);
+	once = bytes_of(list);
+	CHECK(once > 0);
+	CHECK(!model_check(copy, list, 1, &e) && bytes_of(list) == once);
+	CHECK(!ftruncate(to, bytes_of(copy)) && !fchmod(to, 0644));   /* another time */
+	CHECK(!model_check(copy, list, 1, &e) && bytes_of(list) == 2 * once);
+	/* What is damaged is not remembered; the reader in this process says what is wrong. */
+	CHECK(!ftruncate(to, 1000) && !model_check(copy, list, 1, &e) && bytes_of(list) == 2 * once);
+	CHECK(!model_check("/nowhere.gguf", list, 1, &e));
+	close(fd);
+	close(to);
+	unlink(list);
+	unlink(copy);
+}
+
+/* A reader without a stack crashes; so would one with a bug that a file knows. */
+TEST(a_reader_that_crashes_is_one_line)
+{
+	struct rlimit small = {4096, 4096};
+	struct err e = {0};
+	int status, ends[2];
+	pid_t pid;
+	char text[600] = "";
+
+	CHECK(!pipe(ends));
+	pid = fork();
+	if (!pid) {
+		setrlimit(RLIMIT_STACK, &small);
+		if (model_check(model, NULL, 0, &e) == -1 && e.code == ERR_MODEL && write(ends[1], e.msg, strlen(e.msg)) > 0)
+			_exit(0);
+		_exit(1);
+	}
+	CHECK(waitpid(pid, &status, 0) == pid && WIFEXITED(status));
+	close(ends[1]);
+	if (WEXITSTATUS(status))
+		SKIP("a process without a stack does not start here");
+	CHECK(read(ends[0], text, sizeof text - 1) > 0);
+	CHECK_MSG(strstr(text, "gemma.gguf' cannot be read: the parser ") && strstr(text, "nothing was loaded") && !strchr(text, '\n'), "'%s'", text);
+	test_note("%s", text);
+	close(ends[0]);
+}
+
+static int read_model_file(void) { return tried(open("/bin/true", O_RDONLY)); }
+static int write_model_file(void) { return tried(open("/bin/true", O_RDWR)); }
+
+TEST(the_jail_of_a_model_file)
+{
+	int landlock;
+
+	CHECK_INT(in_jail(JAIL_MODEL, read_model_file), 0);
+	CHECK_INT(in_jail(JAIL_MODEL, write_model_file), KILLED);
+	CHECK_INT(in_jail(JAIL_MODEL, write_file), KILLED);
+	CHECK_INT(in_jail(JAIL_MODEL, do_unlink), KILLED);
+	CHECK_INT(in_jail(JAIL_MODEL, do_exec), KILLED);
+	CHECK_INT(in_jail(JAIL_MODEL, inet_socket), KILLED);
+	CHECK_INT(in_jail(JAIL_MODEL, do_fork), KILLED);
+	CHECK_INT(in_jail(JAIL_MODEL, map_code), KILLED);
+	landlock = (int)syscall(444, NULL, 0, 1);
+	if (landlock <= 0)
+		SKIP("this kernel has no Landlock");
+	CHECK_INT(in_jail(JAIL_MODEL, open_secret), 1);
+	CHECK_INT(in_jail(JAIL_MODEL, open_cwd), 1);
+}
 
 /* A folder of its own, with a file that must stay. */
 TEST(begin)

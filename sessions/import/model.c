@@ -1,0 +1,74 @@
+/* sessions/import/model.c - a model file is read in a jail before this process reads it (sessions.h).
+ *
+ * Most files are opened many times, and reading one in another process takes as long as starting it: a file that was found good is not
+ * read there again as long as it is the same, by device, number, size and times, for the same version of the program: the caller's list has
+ * a line for each. */
+#include "sessions/import/import.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { LIST_MOST = 64 << 10 };   /* bytes; then it begins anew */
+
+/* Its line, or "" for what is not remembered: a model in several files, of which this is one. */
+static void line_of(const char *path, struct str *line)
+{
+	struct stat st;
+
+	str_adds(line, "");
+	if (strstr(path, "-of-") || stat(path, &st))
+		return;
+	str_addf(line, "%s %ju %ju %jd %jd.%09ld %jd.%09ld\n", WEIR_VERSION, (uintmax_t)st.st_dev, (uintmax_t)st.st_ino, (intmax_t)st.st_size,
+	         (intmax_t)st.st_mtim.tv_sec, st.st_mtim.tv_nsec, (intmax_t)st.st_ctim.tv_sec, st.st_ctim.tv_nsec);
+}
+
+static int is_listed(const char *list, const struct str *line)
+{
+	char *text = NULL;
+	int fd = open(list, O_RDONLY | O_CLOEXEC | O_NOFOLLOW), found = 0;
+	ssize_t n = 0;
+
+	if (fd >= 0 && (text = malloc(LIST_MOST)) && (n = read(fd, text, LIST_MOST)) > 0)
+		found = memmem(text, (size_t)n, line->p, line->n) != NULL;
+	free(text);
+	if (fd >= 0)
+		close(fd);
+	return found;
+}
+
+/* One write, so that two processes do not mix theirs.  Where it fails the file is read again the next time. */
+static void add_to_list(const char *list, const struct str *line)
+{
+	struct stat st;
+	int fd = open(list, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600), full;
+
+	if (fd < 0)
+		return;
+	full = fstat(fd, &st) || st.st_size + (off_t)line->n > LIST_MOST;
+	if ((full && ftruncate(fd, 0)) || write(fd, line->p, line->n) < 0) { /* nothing depends on it */ }
+	close(fd);
+}
+
+int model_check(const char *path, const char *list, int remember, struct err *e)
+{
+	char *whole = realpath(path, NULL);
+	struct str line = {0};
+	int rc = 0;
+
+	if (!whole)
+		return 0;   /* whoever opens it says why it cannot be opened */
+	line_of(whole, &line);
+	if (!line.n || !list || !is_listed(list, &line)) {
+		rc = helper_model(whole, e);
+		if (!rc && remember && line.n && list)
+			add_to_list(list, &line);
+	}
+	free(whole);
+	str_free(&line);
+	return rc < 0 ? -1 : 0;
+}
