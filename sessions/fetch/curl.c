@@ -3,6 +3,7 @@
 
 #include <dlfcn.h>
 #include <string.h>
+#include <unistd.h>
 
 const struct curl_lib *curl_load(struct err *e)
 {
@@ -43,4 +44,25 @@ const struct curl_lib *curl_load(struct err *e)
 	}
 	loaded = 1;
 	return &lib;
+}
+
+void curl_set_certificates(const struct curl_lib *curl, CURL *c)
+{
+#if LIBCURL_VERSION_NUM >= 0x075400
+	static const char *const bundles[] = {
+		"/etc/ssl/certs/ca-certificates.crt",   /* Debian, Arch, Gentoo, NixOS */
+		"/etc/pki/tls/certs/ca-bundle.crt",     /* Fedora, Red Hat */
+		"/etc/ssl/ca-bundle.pem",               /* openSUSE */
+		"/etc/ssl/cert.pem",
+	};
+	char *file = NULL, *folder = NULL;
+
+	if (curl->getinfo(c, CURLINFO_CAINFO, &file) != CURLE_OK || file || curl->getinfo(c, CURLINFO_CAPATH, &folder) != CURLE_OK || folder)
+		return;
+	for (size_t i = 0; i < sizeof bundles / sizeof *bundles; i++)
+		if (!access(bundles[i], R_OK)) {
+			curl->setopt(c, CURLOPT_CAINFO, bundles[i]);
+			return;
+		}
+#endif
 }

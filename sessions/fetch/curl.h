@@ -30,6 +30,9 @@ struct curl_lib {
 };
 /* NULL: it is not installed, or does not start; ERR_DOCUMENT. */
 const struct curl_lib *curl_load(struct err *);
+/* A libcurl that was not built for one distribution (app/package/portable.sh) does not know where certificates are: one of the places where
+ * distributions keep them. */
+void curl_set_certificates(const struct curl_lib *, CURL *);
 
 /* ---- http.c ---- */
 

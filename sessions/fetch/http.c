@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "sessions/fetch/curl.h"
 
@@ -164,29 +163,6 @@ static int on_wait(void *ud, curl_off_t a, curl_off_t b, curl_off_t c, curl_off_
 	return t->q->stopped && t->q->stopped();
 }
 
-/* A libcurl that was not built for one distribution (app/package/portable.sh) does not know where certificates are: where distributions
- * keep them. */
-static void set_certificates(const struct curl_lib *curl, CURL *c)
-{
-#if LIBCURL_VERSION_NUM >= 0x075400
-	static const char *const bundles[] = {
-		"/etc/ssl/certs/ca-certificates.crt",   /* Debian, Arch, Gentoo, NixOS */
-		"/etc/pki/tls/certs/ca-bundle.crt",     /* Fedora, Red Hat */
-		"/etc/ssl/ca-bundle.pem",               /* openSUSE */
-		"/etc/ssl/cert.pem",
-	};
-	char *file = NULL, *folder = NULL;
-
-	if (curl->getinfo(c, CURLINFO_CAINFO, &file) != CURLE_OK || file || curl->getinfo(c, CURLINFO_CAPATH, &folder) != CURLE_OK || folder)
-		return;
-	for (size_t i = 0; i < sizeof bundles / sizeof *bundles; i++)
-		if (!access(bundles[i], R_OK)) {
-			curl->setopt(c, CURLOPT_CAINFO, bundles[i]);
-			return;
-		}
-#endif
-}
-
 void http_plain_options(const struct curl_lib *curl, CURL *c, const char *url, char *error)
 {
 #if LIBCURL_VERSION_NUM >= 0x075500
@@ -194,7 +170,7 @@ void http_plain_options(const struct curl_lib *curl, CURL *c, const char *url, c
 #else
 	curl->setopt(c, CURLOPT_PROTOCOLS, (long)(CURLPROTO_HTTP | CURLPROTO_HTTPS));
 #endif
-	set_certificates(curl, c);
+	curl_set_certificates(curl, c);
 	curl->setopt(c, CURLOPT_URL, url);
 	curl->setopt(c, CURLOPT_FOLLOWLOCATION, 0L);
 	curl->setopt(c, CURLOPT_USERAGENT, "weir/" WEIR_VERSION);

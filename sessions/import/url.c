@@ -69,6 +69,7 @@ static char *url_name(const char *url)
 
 static void set_options(const struct curl_lib *curl, CURL *c, const char *url, struct reply *r, char *error)
 {
+	curl_set_certificates(curl, c);
 	curl->setopt(c, CURLOPT_URL, url);
 #if LIBCURL_VERSION_NUM >= 0x075500
 	curl->setopt(c, CURLOPT_PROTOCOLS_STR, "http,https");
@@ -84,7 +85,8 @@ static void set_options(const struct curl_lib *curl, CURL *c, const char *url, s
 	curl->setopt(c, CURLOPT_LOW_SPEED_LIMIT, 64L);
 	curl->setopt(c, CURLOPT_LOW_SPEED_TIME, STALLED_SECONDS);
 	curl->setopt(c, CURLOPT_MAXFILESIZE, (long)DOC_BYTES_MAX);
-	curl->setopt(c, CURLOPT_ACCEPT_ENCODING, "gzip");
+	if (strstr(curl->version(), "zlib"))
+		curl->setopt(c, CURLOPT_ACCEPT_ENCODING, "gzip");
 	curl->setopt(c, CURLOPT_USERAGENT, "weir/" WEIR_VERSION);
 	curl->setopt(c, CURLOPT_NOSIGNAL, 1L);
 	curl->setopt(c, CURLOPT_FAILONERROR, 1L);
