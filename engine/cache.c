@@ -170,8 +170,6 @@ int cache_open(struct cache *c, struct err *err)
 
 void cache_close(struct cache *c)
 {
-	struct tensor *one[] = { &c->one.q, &c->one.raw, &c->one.k, &c->one.v, &c->one.out, &c->q };
-
 	if (!c->be)
 		return;
 	if (c->sel.ops)
@@ -179,10 +177,13 @@ void cache_close(struct cache *c)
 	if (c->retained)
 		c->policy.def->retention->release(c);
 	c->retained = NULL;
-	for (size_t i = 0; i < sizeof one / sizeof *one; i++)
-		cache_drop(c, one[i]);
-	for (int i = 0; i <= RINGS_MOST; i++)
-		cache_drop(c, &c->one.frame[i]);
+	cache_drop(c, &c->q);
+	for (struct one_token *one = c->one; one < c->one + VERIFY_MOST; one++) {
+		cache_drop(c, &one->raw);
+		cache_drop(c, &one->out);
+		for (int i = 0; i <= RINGS_MOST; i++)
+			cache_drop(c, &one->frame[i]);
+	}
 	if (c->rope.be)
 		rope_release(&c->rope);
 	windows_close(c);
@@ -240,7 +241,7 @@ static struct tensor *row_of(struct cache *c, struct tensor *one, const struct t
 
 const struct tensor *cache_frame(struct cache *c, const struct step *st, int frame, const struct tensor *q)
 {
-	return one_by_one(st) ? row_of(c, &c->one.frame[frame], q, st->index) : q;
+	return one_by_one(st) ? row_of(c, &c->one[st->index].frame[frame], q, st->index) : q;
 }
 
 int cache_region(struct cache *c, const struct step *st, int32_t layer, const struct qkv *x, const struct tensor *q, int32_t n_slots,
@@ -265,25 +266,54 @@ static struct attn_part *rows_in_memory(struct cache *c, int32_t layer, struct r
 	return taken ? near : r->part;
 }
 
-/* One attention for tokens that read the same parts: those of a step, or one token of a VERIFY step. */
+static const struct selector_ops *selector_of(const struct cache *c, int32_t layer)
+{
+	return c->selecting && !layer_window(c->hp, layer) ? c->sel.ops : NULL;
+}
+
+/* What tokens read that read the same parts: those of a step, or one token of a VERIFY step. */
+static void parts_of(struct cache *c, const struct step *st, int32_t layer, const struct qkv *x, struct reading *r)
+{
+	const struct retention_ops *retention = c->policy.def->retention;
+	const struct selector_ops *s = selector_of(c, layer);
+
+	*r = (struct reading){ .n_slots = retention->region(c, st) };
+	if (s && s->note && st->pos < r->n_slots)
+		s->note(&c->sel, layer, st->pos, r->n_slots - st->pos);
+	(layer_window(c->hp, layer) ? windows_parts : retention->parts)(c, st, layer, x, r);
+}
+
+/* They have attended. */
+static void attended(struct cache *c, const struct step *st, int32_t layer, const struct qkv *x, struct reading *r)
+{
+	const struct selector_ops *s = selector_of(c, layer);
+
+	for (int i = 0; i < r->n_part; i++)
+		r->part[i].selection = NULL;
+	if (step_generates(st))
+		kv_ahead_note(&c->kv, layer, r->part, r->n_part);
+	for (struct observer *o = c->observers; o; o = o->next)
+		o->ops->attended(o, &(struct attention){ .c = c, .st = st, .layer = layer, .r = r, .x = x });
+	if (s && s->seen)
+		s->seen(&c->sel, st, layer, r->q, x->q, r->n_slots);
+}
+
+/* One attention. */
 static void attend(struct cache *c, const struct step *st, int32_t layer, const struct qkv *x)
 {
 	const struct retention_ops *r = c->policy.def->retention;
-	int windowed = layer_window(c->hp, layer) > 0;
-	const struct selector_ops *s = c->selecting && !windowed ? c->sel.ops : NULL;
+	const struct selector_ops *s = selector_of(c, layer);
 	const struct attn_probe *own = NULL, *probe = NULL;
-	struct reading reads = { .n_slots = r->region(c, st) };
+	struct reading reads;
 	struct attn_part near[READ_PARTS], *part = reads.part;
 
-	if (s && s->note && st->pos < reads.n_slots)
-		s->note(&c->sel, layer, st->pos, reads.n_slots - st->pos);
-	(windowed ? windows_parts : r->parts)(c, st, layer, x, &reads);
+	parts_of(c, st, layer, x, &reads);
 	if (c->kv.clock || (step_generates(st) && kv_ahead_wants(&c->kv, layer)))
 		kv_select(&c->kv, reads.part, reads.n_part);   /* selecting is the policy's time, not attention's */
 	kv_ahead_ask(&c->kv, layer, reads.part, reads.n_part);
 	if (s && s->probe)
 		probe = s->probe(&c->sel, st, layer, reads.n_slots);
-	if (r->probe && !windowed)
+	if (r->probe && !layer_window(c->hp, layer))
 		own = r->probe(c, st, layer, reads.skip);
 	if (step_generates(st))
 		part = rows_in_memory(c, layer, &reads, near);
@@ -292,20 +322,59 @@ static void attend(struct cache *c, const struct step *st, int32_t layer, const 
 		kv_attend(&c->kv, layer, x->out, part, reads.n_part, st->n, own);
 	if (probe || !own)
 		kv_attend(&c->kv, layer, x->out, part, reads.n_part, st->n, probe);
-	for (int i = 0; i < reads.n_part; i++)
-		reads.part[i].selection = NULL;
-	if (step_generates(st))
-		kv_ahead_note(&c->kv, layer, reads.part, reads.n_part);
-	for (struct observer *o = c->observers; o; o = o->next)
-		o->ops->attended(o, &(struct attention){ .c = c, .st = st, .layer = layer, .r = &reads, .x = x });
-	if (s && s->seen)
-		s->seen(&c->sel, st, layer, reads.q, x->q, reads.n_slots);
+	attended(c, st, layer, x, &reads);
+}
+
+/* How many tokens of a VERIFY step, from this one on, can attend in one call: nothing that one of them does may concern the next, and their
+ * entries are in memory. */
+static int32_t together(struct cache *c, const struct step *st, int32_t layer)
+{
+	const struct retention_ops *r = c->policy.def->retention;
+	const struct selector_ops *s = selector_of(c, layer);
+	int32_t left = st->tried - st->index, most;
+
+	if (!c->be->rows_alone || c->kv.disk || c->kv.clock || (r->probe && !layer_window(c->hp, layer) && r->probe(c, st, layer, 0)))
+		return 1;
+	most = !s ? left : s->together ? s->together(&c->sel, r->region(c, st)) : 1;
+	return most < left ? most : left;
+}
+
+/* The token of a VERIFY step that st is about; its attention goes to a tensor of its own. */
+static struct qkv token_of(struct cache *c, const struct step *st, const struct qkv *x)
+{
+	struct qkv one = *x;
+
+	one.q = row_of(c, &c->one[st->index].raw, x->q, st->index);
+	one.out = row_of(c, &c->one[st->index].out, x->out, st->index);
+	return one;
+}
+
+/* One attention each for n tokens of a VERIFY step, in one call. */
+static void attend_each(struct cache *c, struct step st, int32_t layer, const struct qkv *x, int32_t n)
+{
+	struct step at[VERIFY_MOST];
+	struct qkv one[VERIFY_MOST];
+	struct reading reads[VERIFY_MOST];
+	struct kv_token token[VERIFY_MOST] = { 0 };
+
+	for (int32_t i = 0; i < n; i++, st.index++, st.pos++) {
+		at[i] = st;
+		one[i] = token_of(c, &st, x);
+		if (c->be->failed)
+			return;
+		parts_of(c, &st, layer, &one[i], &reads[i]);
+		token[i] = (struct kv_token){ one[i].out, reads[i].part, reads[i].n_part };
+	}
+	kv_attend_each(&c->kv, layer, token, n);
+	for (int32_t i = 0; i < n; i++) {
+		attended(c, &at[i], layer, &one[i], &reads[i]);
+		c->be->ops->copy(c->be, x->out, at[i].index, one[i].out, 0, 1);
+	}
 }
 
 void cache_attend(struct cache *c, int32_t layer, const struct qkv *x)
 {
 	struct step st = c->step;
-	struct qkv one = *x;
 
 	c->kv.sinks = x->sinks;
 	(layer_window(c->hp, layer) ? windows_put : c->policy.def->retention->put)(c, &st, layer, x);
@@ -314,13 +383,19 @@ void cache_attend(struct cache *c, int32_t layer, const struct qkv *x)
 		kv_used(&c->kv, layer);
 		return;
 	}
-	for (st.n = 1; st.index < st.tried; st.index++, st.pos++) {
-		one.q = row_of(c, &c->one.raw, x->q, st.index);
-		one.out = row_of(c, &c->one.out, x->out, st.index);
-		if (c->be->failed)
-			return;
-		attend(c, &st, layer, &one);
-		c->be->ops->copy(c->be, x->out, st.index, one.out, 0, 1);
+	st.n = 1;
+	for (int32_t n; st.index < st.tried; st.index += n, st.pos += n) {
+		n = together(c, &st, layer);
+		if (n == 1) {
+			struct qkv one = token_of(c, &st, x);
+
+			if (c->be->failed)
+				return;
+			attend(c, &st, layer, &one);
+			c->be->ops->copy(c->be, x->out, st.index, one.out, 0, 1);
+		} else {
+			attend_each(c, st, layer, x, n);
+		}
 	}
 	kv_used(&c->kv, layer);
 }

@@ -96,7 +96,7 @@ struct cache {
 	struct observer *observers; /* list; borrowed */
 	struct step step;           /* the running step */
 	int32_t total, read_end;    /* committed tokens; those up to the end of the last prefill, after which all were generated */
-	struct { struct tensor q, raw, k, v, out, frame[1 + RINGS_MOST]; } one;   /* one token of a VERIFY step; allocated by the first */
+	struct one_token { struct tensor raw, out, frame[1 + RINGS_MOST]; } one[VERIFY_MOST];   /* tokens of a VERIFY step; allocated by the first */
 	timeline_evictions_fn *evictions_fn;  /* called with what a commit admitted, moved and evicted; may be NULL */
 	void *evictions_ud;
 };

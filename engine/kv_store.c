@@ -393,27 +393,46 @@ int kv_parts_met(const struct kv_store *kv, struct attn_part *part, int32_t n_pa
 	return n;
 }
 
+/* *moved: room for a part whose slots count from elsewhere. */
+static struct attn_args args_of(const struct kv_store *kv, int32_t layer, const struct kv_token *t, struct attn_part *moved)
+{
+	const struct attn_spec *a = &model_layer_spec(kv->hp, layer)->attn;
+	const struct attn_part *part = t->part;
+
+	if (base_of(kv, layer)) {   /* one part: retain_window.c */
+		*moved = part[0];
+		moved->slot0 -= base_of(kv, layer);
+		part = moved;
+	}
+	return (struct attn_args){
+		.out = t->out, .k = &kv->k[layer], .v = &kv->v[layer], .part = part, .n_part = t->n_part, .n_head = a->n_head,
+		.n_kv_head = a->n_kv_head, .head_dim = a->head_dim, .cap = rows_of(kv, layer),
+		.scale = a->scale, .softcap = a->softcap, .window = kv_window(kv, layer), .sinks = a->sinks ? kv->sinks : NULL,
+		.prompt = kv->prompt,
+	};
+}
+
 void kv_attend(struct kv_store *kv, int32_t layer, struct tensor *out, const struct attn_part *part, int32_t n_part, int32_t n,
                const struct attn_probe *probe)
 {
-	const struct hparams *hp = kv->hp;
-	const struct attn_spec *a = &model_layer_spec(hp, layer)->attn;
 	double start = kv->clock ? now_seconds() : 0;
 	struct attn_part moved;
+	struct attn_args a = args_of(kv, layer, &(struct kv_token){ out, part, n_part }, &moved);
 
-	if (base_of(kv, layer)) {   /* one part: retain_window.c */
-		moved = part[0];
-		moved.slot0 -= base_of(kv, layer);
-		part = &moved;
-	}
-	kv->be->ops->attn(kv->be, &(struct attn_args){
-		.out = out, .k = &kv->k[layer], .v = &kv->v[layer], .part = part, .n_part = n_part, .n_head = a->n_head,
-		.n_kv_head = a->n_kv_head, .head_dim = a->head_dim, .cap = rows_of(kv, layer),
-		.scale = a->scale, .softcap = a->softcap, .window = kv_window(kv, layer), .sinks = a->sinks ? kv->sinks : NULL, .probe = probe,
-		.prompt = kv->prompt,
-	}, n);
+	a.probe = probe;
+	kv->be->ops->attn(kv->be, &a, n);
 	if (kv->clock)
 		*kv->clock += now_seconds() - start;
+}
+
+void kv_attend_each(struct kv_store *kv, int32_t layer, const struct kv_token *token, int32_t n)
+{
+	struct attn_args a[ATTN_EACH_MOST];
+	struct attn_part moved[ATTN_EACH_MOST];
+
+	for (int32_t i = 0; i < n; i++)
+		a[i] = args_of(kv, layer, token + i, moved + i);
+	kv->be->ops->attn_each(kv->be, a, n);
 }
 
 /* ---- entries as bytes ---- */

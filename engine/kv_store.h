@@ -107,6 +107,9 @@ void kv_put(struct kv_store *, int32_t layer, const struct tensor *k, const stru
  * with a selection get their slots in the same pass. */
 void kv_attend(struct kv_store *, int32_t layer, struct tensor *out, const struct attn_part *, int32_t n_part, int32_t n,
                const struct attn_probe *);
+/* The same for n tokens that read parts of their own; n at most ATTN_EACH_MOST. */
+struct kv_token { struct tensor *out; const struct attn_part *part; int32_t n_part; };
+void kv_attend_each(struct kv_store *, int32_t layer, const struct kv_token *, int32_t n);
 /* Run the selections of parts now, which clears them. */
 void kv_select(struct kv_store *, struct attn_part *, int32_t n_part);
 /* Remove the parts whose predicate (attn_part.when) is false.  Reads the predicates from the backend.  Returns how many parts are left. */

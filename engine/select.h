@@ -53,7 +53,7 @@ struct selector_ops {
 	void (*note)(struct selector *, int32_t layer, int32_t slot0, int32_t n);
 	/* A generated token with rotated query q (raw: unrotated), both f32 [1][n_head * head_dim], is about to attend a region of n_slots:
 	 * describe what it reads in part[] and return the number of parts, each with q as its queries.  A part's selection, if it has one,
-	 * stays the selector's until the next select(), and is made by kv_attend() or kv_select(). */
+	 * stays the selector's until the next select() for a token with that st->index, and is made by kv_attend() or kv_select(). */
 	int  (*select)(struct selector *, const struct step *, int32_t layer, const struct tensor *q, const struct tensor *raw,
 	               int32_t n_slots, struct attn_part part[SELECT_PARTS]);
 	/* What to observe while the tokens of this step attend the region, or NULL.  The hook may be NULL itself. */
@@ -69,6 +69,9 @@ struct selector_ops {
 	/* How many generated tokens, the first of them at index pos with n_slots in its region, one VERIFY step can try: 1 or more.
 	 * NULL: any number. */
 	int32_t (*verify_most)(const struct selector *, int32_t pos, int32_t n_slots);
+	/* How many tokens of a VERIFY step can attend in one call, the first with a region of n_slots: select() of each then comes before all of
+	 * them attend, in order of st->index, and there is no probe() and no seen().  NULL: 1. */
+	int32_t (*together)(const struct selector *, int32_t n_slots);
 	/* KV entries that a generated token reads of a region of n_slots, mean over the layers. */
 	int32_t (*entries)(const struct selector *, int32_t n_slots);
 	/* Bytes of entries, sketches and bounds that a generated token reads of a region of n_slots, on average, in the layers that it serves. */

@@ -29,13 +29,16 @@ _Static_assert(sizeof(struct sift_params) <= POLICY_VALUES, "settings do not fit
 
 struct sift {
 	struct tensor *sketch;     /* [n_layer], U8, without data where the layer has a window; none with 16 bits */
-	struct tensor score;       /* f32 [n_kv_head][cap] */
-	struct tensor slots;       /* i32 [n_kv_head][most + sample]: every=1 */
-	struct tensor bias;        /* f32, the same: of sampled entries; only with a sample */
-	/* The selection that a part asks attention for, by the part's own query. */
-	struct scan_args scan;
-	struct topk_args topk;
-	struct attn_selection selection;
+	/* The selection that a part asks attention for, by the part's own query: of a step's one token, or of each token of a VERIFY step.  The
+	 * tensors of all but the first are allocated when they are first needed. */
+	struct choice {
+		struct tensor score;       /* f32 [n_kv_head][cap] */
+		struct tensor slots;       /* i32 [n_kv_head][most + sample]: every=1 */
+		struct tensor bias;        /* f32, the same: of sampled entries; only with a sample */
+		struct scan_args scan;
+		struct topk_args topk;
+		struct attn_selection selection;
+	} choice[VERIFY_MOST];
 	struct picks picks;        /* every > 1 */
 	int32_t start;             /* tokens of the sequence when the last prefill ended: steps count from there */
 	struct tensor spread_sum;  /* f32 [1][n_layer] */
@@ -46,7 +49,7 @@ struct sift {
 	int has_spread;
 	int32_t *split_layer, *split_k;   /* [n_layer] scratch: the layers that share entries, and what each gets */
 	double *split_spread;      /* the same: their spread */
-	int32_t *k, k_slots;       /* [n_layer] entries to read of a region of k_slots; 0 = to be computed */
+	int32_t *k, k_slots;       /* [n_layer] entries to read of a region of k_slots, INT32_MAX: all; k_slots 0 = to be computed */
 };
 
 static const struct sift_params *par_of(const struct selector *s)
@@ -93,6 +96,21 @@ static uint64_t sift_bytes(const void *values, const struct hparams *hp, const s
 	       (sift_sample(par) ? 4 * heads * (most + (uint64_t)sift_sample(par)) : 0);
 }
 
+/* A failure to allocate is the backend's, and sticky: sync() reports it. */
+static int choice_ready(struct selector *s, struct choice *c, struct err *err)
+{
+	const struct sift_params *par = s->par;
+	int32_t heads = s->kv->hp->n_kv_head, listed = sift_most(par, s->kv->cap) + sift_sample(par);
+
+	if (c->score.data)
+		return 0;
+	if (select_alloc(s, &c->score, DT_F32, heads, s->kv->cap, err))
+		return -1;
+	if (sift_every(par) == 1 && select_alloc(s, &c->slots, DT_I32, heads, listed, err))
+		return -1;
+	return sift_sample(par) ? select_alloc(s, &c->bias, DT_F32, heads, listed, err) : 0;
+}
+
 static int sift_init(struct selector *s, struct err *err)
 {
 	struct sift *f = s->state = xcalloc(1, sizeof *f);
@@ -107,13 +125,8 @@ static int sift_init(struct selector *s, struct err *err)
 	f->split_layer = xcalloc((size_t)hp->n_layer, sizeof *f->split_layer);
 	f->split_k = xcalloc((size_t)hp->n_layer, sizeof *f->split_k);
 	f->split_spread = xcalloc((size_t)hp->n_layer, sizeof *f->split_spread);
-	if (select_alloc(s, &f->score, DT_F32, hp->n_kv_head, s->kv->cap, err) ||
-	    select_alloc(s, &f->spread_sum, DT_F32, 1, hp->n_layer, err))
-		return -1;
-	if (sift_every(par) > 1 ? picks_init(&f->picks, s, most, err)
-	                        : select_alloc(s, &f->slots, DT_I32, hp->n_kv_head, (int64_t)most + sift_sample(par), err))
-		return -1;
-	if (sift_sample(par) && select_alloc(s, &f->bias, DT_F32, hp->n_kv_head, (int64_t)most + sift_sample(par), err))
+	if (choice_ready(s, f->choice, err) || select_alloc(s, &f->spread_sum, DT_F32, 1, hp->n_layer, err) ||
+	    (sift_every(par) > 1 && picks_init(&f->picks, s, most, err)))
 		return -1;
 	for (int32_t i = 0; sift_bits(par) < 16 && i < hp->n_layer; i++) {
 		uint64_t bytes = sketch_bytes(par, hp, s->kv->be, s->kv->cap);
@@ -130,10 +143,12 @@ static void sift_release(struct selector *s)
 
 	for (int32_t i = 0; f->sketch && i < s->kv->n_layer; i++)
 		select_drop(s, &f->sketch[i]);
-	select_drop(s, &f->score);
+	for (struct choice *c = f->choice; c < f->choice + VERIFY_MOST; c++) {
+		select_drop(s, &c->score);
+		select_drop(s, &c->slots);
+		select_drop(s, &c->bias);
+	}
 	select_drop(s, &f->spread_sum);
-	select_drop(s, &f->slots);
-	select_drop(s, &f->bias);
 	picks_release(&f->picks, s);
 	free(f->sketch);
 	free(f->spread);
@@ -160,20 +175,22 @@ static void split_entries(struct selector *s, int32_t n_slots)
 {
 	struct sift *f = s->state;
 	int32_t n_layer = s->kv->n_layer, dense = par_of(s)->dense < n_layer ? par_of(s)->dense : n_layer, n = 0;
+	int32_t mean = entry_count_of(par_of(s)->k, n_slots), before = f->k_slots;
 	int by_spread = par_of(s)->split == SPLIT_NEED && f->has_spread;
 
-	if (f->k_slots == n_slots)
+	/* No layer gets more than three times the mean: beyond that the slots do not matter. */
+	if (before == n_slots || (before > 3 * (int64_t)mean && n_slots > 3 * (int64_t)mean && mean == entry_count_of(par_of(s)->k, before)))
 		return;
 	f->k_slots = n_slots;
 	for (int32_t i = 0; i < n_layer; i++) {
-		f->k[i] = n_slots;
+		f->k[i] = INT32_MAX;
 		if (i < dense || !select_serves(s, i))
 			continue;
 		f->split_spread[n] = f->spread[i];
 		f->split_layer[n++] = i;
 	}
 	if (n > 0)
-		select_split(f->split_k, by_spread ? f->split_spread : NULL, n, entry_count_of(par_of(s)->k, n_slots), n_slots);
+		select_split(f->split_k, by_spread ? f->split_spread : NULL, n, mean, n_slots);
 	for (int32_t i = 0; i < n; i++)
 		f->k[f->split_layer[i]] = f->split_k[i];
 }
@@ -185,30 +202,29 @@ static struct scan_args sift_scan(const struct selector *s, int32_t layer, const
 	int32_t bits = sift_bits(par_of(s));
 
 	return (struct scan_args){
-		.out = &f->score, .q = q, .keys = bits >= 16 ? &s->kv->k[layer] : &f->sketch[layer], .n_head = hp->n_head,
+		.out = &f->choice->score, .q = q, .keys = bits >= 16 ? &s->kv->k[layer] : &f->sketch[layer], .n_head = hp->n_head,
 		.n_kv_head = hp->n_kv_head, .head_dim = hp->head_dim, .cap = s->kv->cap, .n_slots = n_slots,
 		.bits = bits, .scale = model_layer_spec(hp, layer)->attn.scale, .reduce = REDUCE_MAX,
 	};
 }
 
-/* A part of k entries of n_slots, selected by the part's query when it is attended. */
-static struct attn_part best_entries(struct selector *s, int32_t layer, const struct tensor *q, int32_t n_slots,
+/* A part of k entries of n_slots, selected into `slots` by the part's query when it is attended. */
+static struct attn_part best_entries(struct selector *s, struct choice *c, int32_t layer, const struct tensor *q, int32_t n_slots,
                                      struct tensor *slots, int32_t k, int32_t pool)
 {
-	struct sift *f = s->state;
-
-	f->scan = sift_scan(s, layer, q, n_slots);
-	f->topk = (struct topk_args){
-		.slots = slots, .score = &f->score, .n_kv_head = s->kv->hp->n_kv_head, .n = n_slots, .k = k, .pool = pool,
+	c->scan = sift_scan(s, layer, q, n_slots);
+	c->scan.out = &c->score;
+	c->topk = (struct topk_args){
+		.slots = slots, .score = &c->score, .n_kv_head = s->kv->hp->n_kv_head, .n = n_slots, .k = k, .pool = pool,
 		.last = s->own,
 	};
 	if (sift_sample(par_of(s))) {
-		f->topk.sample = sift_sample(par_of(s));
-		f->topk.bias = &f->bias;
+		c->topk.sample = sift_sample(par_of(s));
+		c->topk.bias = &c->bias;
 	}
-	f->selection = (struct attn_selection){ .scan = &f->scan, .topk = &f->topk };
-	return (struct attn_part){ .q = q, .slots = slots, .n_slots = k + f->topk.sample, .selection = &f->selection, .bias = f->topk.bias,
-	                           .sample = f->topk.sample };
+	c->selection = (struct attn_selection){ .scan = &c->scan, .topk = &c->topk };
+	return (struct attn_part){ .q = q, .slots = slots, .n_slots = k + c->topk.sample, .selection = &c->selection, .bias = c->topk.bias,
+	                           .sample = c->topk.sample };
 }
 
 static int sift_select(struct selector *s, const struct step *st, int32_t layer, const struct tensor *q,
@@ -216,22 +232,23 @@ static int sift_select(struct selector *s, const struct step *st, int32_t layer,
 {
 	struct sift *f = s->state;
 	int32_t every = sift_every(par_of(s)), k;
+	struct choice *c = f->choice + (st->kind == STEP_VERIFY ? st->index : 0);
 	struct pick *set;
 
 	split_entries(s, n_slots);
 	k = f->k[layer];
 	if (every > 1)
 		picks_enter(&f->picks, st, layer);
-	if (k + sift_sample(par_of(s)) >= n_slots)
+	if (k >= n_slots - sift_sample(par_of(s)) || choice_ready(s, c, NULL))
 		return select_whole(q, n_slots, part);
 	if (every == 1) {
-		part[0] = best_entries(s, layer, q, n_slots, &f->slots, k, 1);
+		part[0] = best_entries(s, c, layer, q, n_slots, &c->slots, k, 1);
 		return 1;
 	}
 	set = picks_get(&f->picks, layer);
 	if (!set->at || set->at > n_slots || (st->pos + 1 - f->start) % every == 0) {
 		set = picks_new(&f->picks, layer, n_slots, k);
-		part[0] = best_entries(s, layer, q, n_slots, &set->slots, k, par_of(s)->pool > 0 ? par_of(s)->pool : POOL_REUSED);
+		part[0] = best_entries(s, c, layer, q, n_slots, &set->slots, k, par_of(s)->pool > 0 ? par_of(s)->pool : POOL_REUSED);
 	} else {
 		part[0] = (struct attn_part){ .q = q, .slots = &set->slots, .n_slots = set->k };
 	}
@@ -329,6 +346,15 @@ static int32_t sift_verify_most(const struct selector *s, int32_t pos, int32_t n
 	return select_until(pos, f->start, sift_every(par_of(s)));
 }
 
+/* A sketch has the slots of all these tokens before the first one scans it, which only changes what it has of older ones where they fill a
+ * block. */
+static int32_t sift_together(const struct selector *s, int32_t n_slots)
+{
+	if (sift_every(par_of(s)) > 1)
+		return 1;
+	return s->own && sift_bits(par_of(s)) < 16 ? SKETCH_BLOCK - n_slots % SKETCH_BLOCK : VERIFY_MOST;
+}
+
 static struct select_status sift_status(const struct selector *s, int32_t layer)
 {
 	const struct sift *f = s->state;
@@ -372,7 +398,7 @@ static void sift_archive(struct selector *s, struct serializer *a, int32_t n_slo
 
 static const struct selector_ops sift_ops = {
 	.bytes = sift_bytes, .init = sift_init, .release = sift_release, .note = sift_note, .select = sift_select,
-	.probe = sift_probe, .end = sift_end, .rewind = sift_rewind, .verify_most = sift_verify_most, .entries = sift_entries,
+	.probe = sift_probe, .end = sift_end, .rewind = sift_rewind, .verify_most = sift_verify_most, .together = sift_together, .entries = sift_entries,
 	.read_bytes = sift_read_bytes, .archive = sift_archive, .scan = sift_scan, .status = sift_status,
 };
 

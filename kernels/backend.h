@@ -370,10 +370,14 @@ struct backend_ops {
 	               int32_t slot0, int32_t n);
 	/* Attention of n tokens. */
 	void (*attn)(struct backend *, const struct attn_args *, int32_t n);
+	/* n calls of attn() with one token each, over the same planes and with outputs, lists and scores of their own, in this order and bit for
+	 * bit.  The CPU reads what they share once. */
+	void (*attn_each)(struct backend *, const struct attn_args *a, int32_t n);
 
 	/* ---- selection and moves: what cache policies are written in ---- */
 
-	/* A key sketch holds a plane's keys with 2, 4 or 8 bits per value and a scale per key (key_sketch.h).
+	/* A key sketch holds a plane's keys with 2, 4 or 8 bits per value and a scale per key (key_sketch.h).  What it has of a slot changes
+	 * once more when all slots of its block, SKETCH_BLOCK from a multiple of that on, are there.
 	 * Bytes of one: the cols of a DT_U8 tensor of one row.  0 = no such sketch. */
 	uint64_t (*key_sketch_bytes)(const struct backend *, int32_t n_kv_head, int32_t cap, int32_t head_dim, int32_t bits);
 	/* Slots slot0 .. slot0 + n of the plane, its last ones, were written: bring the sketch up to date.  The sketch depends on the keys up to
@@ -399,6 +403,8 @@ struct backend_ops {
 	void (*query_drift)(struct backend *, const struct query_drift_args *);
 };
 enum { PAGE_UNIT = 8, PAGE_MOST = 64 };
+enum { SKETCH_BLOCK = 256 };
+enum { ATTN_EACH_MOST = 16 };    /* tokens of one attn_each() that go together */
 enum { FILE_ALIGN = 64 << 10 };  /* of tensors in a file: the largest page of a CPU, and what Linux maps at a time around a page that is read */
 
 struct backend {
@@ -426,7 +432,7 @@ struct backend_options {
  * weir-cuda.so (plugin.c). */
 int backend_open(struct backend **out, const char *name, const struct backend_options *opt, char err[160]);
 /* Version of what a plugin shares with the program: the tables and structs of this header.  Changes with any of them. */
-enum { BACKEND_ABI = 17 };
+enum { BACKEND_ABI = 18 };
 
 /* ---- on the host, whatever a backend computes in: state that never leaves host memory ---- */
 

@@ -26,6 +26,9 @@ static void cpu_close(struct backend *be)
 	cpu_mem_free(c, c->scratch.p);
 	cpu_mem_free(c, c->state.p);
 	cpu_mem_free(c, c->scan.p);
+	for (int i = 0; i < ATTN_EACH_MOST; i++)
+		cpu_mem_free(c, c->scans[i].p);
+	cpu_mem_free(c, c->tasks.p);
 	cpu_mem_free(c, c->selected.p);
 	cpu_mem_free(c, c->probe.p);
 	free(c);
@@ -73,6 +76,7 @@ const struct backend_ops cpu_ops = {
 	.rope = cpu_rope,
 	.kv_put = cpu_kv_put,
 	.attn = cpu_attn,
+	.attn_each = cpu_attn_each,
 	.key_sketch_bytes = cpu_key_sketch_bytes,
 	.key_sketch = cpu_key_sketch,
 	.key_scan = cpu_key_scan,

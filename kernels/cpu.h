@@ -8,7 +8,7 @@
  *     cpu_attn.c     attention
  *     cpu_probe.c    attention that is also measured: mass and spread
  *     cpu_key_sketch.c, cpu_scan.c, cpu_topk.c   selection of slots (cpu_select.h): key sketches, scores of keys, the best scores
- *     cpu_fused_select_attn.c   selection and attention in one hand-over
+ *     cpu_fused_select_attn.c   selection and attention, of one token or of several, in one hand-over
  *     cpu_kv_move.c  moves KV entries inside a plane
  *     cpu_recurrent.c   short convolutions
  *     cpu_compare.c  operations of the comparison policies
@@ -46,7 +46,8 @@ struct cpu {
 	struct buffer scratch;       /* one part per thread */
 	struct buffer state;         /* partial attention */
 	struct buffer scan;          /* scores of cached keys */
-	struct buffer selected;        /* per KV head: its slots are selected (cpu_fused_select_attn.c) */
+	/* cpu_fused_select_attn.c: the scans of tokens that go together, their tasks, and whether the slots of a token's KV head are selected */
+	struct buffer scans[ATTN_EACH_MOST], tasks, selected;
 	struct buffer probe;         /* scores of measured tokens */
 };
 
@@ -149,5 +150,6 @@ void cpu_matmul_glu(struct backend *, struct tensor *out, const struct matmul_gl
 void cpu_take_rows(struct backend *, struct tensor *out, const struct tensor *x, const int32_t *row, int32_t n);
 void cpu_add_rows(struct backend *, struct tensor *out, const struct tensor *x, const int32_t *row, const float *weight, int32_t n);
 void cpu_attn(struct backend *, const struct attn_args *, int32_t n);
+void cpu_attn_each(struct backend *, const struct attn_args *, int32_t n);
 
 #endif

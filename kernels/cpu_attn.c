@@ -19,9 +19,9 @@ struct attn_mem {
 	float *leaf;
 };
 
-static size_t attn_mem_cut(char *base, struct attn_mem *m, const struct attn_job *j)
+static size_t attn_mem_cut(char *base, struct attn_mem *m, const struct attn_job *j, int32_t n_q)
 {
-	int32_t n_q = j->n_q, dim = j->a->head_dim;
+	int32_t dim = j->a->head_dim;
 	size_t n = (size_t)n_q, acc = align64(n * (size_t)dim * sizeof(float));
 	size_t q = 0, score = q + align64(n * sizeof *m->q), limit = score + align64(n * sizeof *m->score);
 	size_t from = limit + align64(n * sizeof *m->limit), st = from + align64(n * sizeof *m->from);
@@ -43,13 +43,20 @@ static size_t attn_mem_cut(char *base, struct attn_mem *m, const struct attn_job
 	return leaf + align64(j->scratch(dim, n_q) * sizeof(float));
 }
 
+size_t attn_part_bytes(const struct attn_job *j, int32_t n_q)
+{
+	struct attn_mem m;
+
+	return attn_mem_cut(NULL, &m, j, n_q);
+}
+
 /* Slots of a span.  Only one-token calls read lists: their few heads give few units of work, so spans are half as long. */
 static int32_t span_slots(const struct attn_part *p)
 {
 	return p->slots ? ATTN_SPAN / 2 : ATTN_SPAN;
 }
 
-static int32_t part_spans(const struct attn_part *p)
+int32_t attn_part_spans(const struct attn_part *p)
 {
 	return ceil_div(p->n_slots, span_slots(p));
 }
@@ -151,7 +158,7 @@ static void attn_tile_task(void *arg, int task, int worker)
 	int32_t tile = j->tiles - 1 - task / j->a->n_kv_head, head = task % j->a->n_kv_head, n_q = 0, done = 0;
 	struct attn_mem m;
 
-	attn_mem_cut((char *)j->c->scratch.p + (size_t)worker * j->part_bytes, &m, j);
+	attn_mem_cut((char *)j->c->scratch.p + (size_t)worker * j->part_bytes, &m, j, j->n_q);
 	for (int32_t p = 0; p < j->a->n_part; p++) {
 		int32_t spans;
 
@@ -183,58 +190,125 @@ static void attn_empty(struct attn_state *st, int32_t n_q, int32_t dim)
 	}
 }
 
-void attn_span_task(void *arg, int task, int worker)
+/* One span of a unit (tile, KV head) is there: the last one merges them and writes the unit's output. */
+static void attn_span_done(const struct attn_job *j, int32_t unit, struct attn_mem *m)
 {
-	const struct attn_job *j = arg;
-	int32_t unit = task / j->spans, span = task % j->spans, part = 0, in = span;
-	int32_t tile = unit / j->a->n_kv_head, head = unit % j->a->n_kv_head, n_q, dim = j->a->head_dim;
-	size_t first = (size_t)unit * (size_t)j->spans * (size_t)j->n_q;
-	struct attn_state *st = j->st + first + (size_t)span * (size_t)j->n_q;
-	const struct attn_part *last;
-	struct attn_mem m;
+	int32_t tile = unit / j->a->n_kv_head, head = unit % j->a->n_kv_head, n_q, before;
+	const struct attn_part *last = j->a->part + j->a->n_part - 1;
 
-	if (cpu_cancelled(j->c))
-		return;
-	while (in >= part_spans(j->a->part + part))
-		in -= part_spans(j->a->part + part++);
-	attn_mem_cut((char *)j->c->scratch.p + (size_t)worker * j->part_bytes, &m, j);
-	n_q = attn_queries(j, part, tile, head, &m);
-	for (int32_t r = 0; r < n_q; r++)
-		st[r].acc = j->acc + (first + (size_t)span * (size_t)j->n_q + (size_t)r) * (size_t)dim;
-	if (m.from[0] >= (in + 1) * span_slots(j->a->part + part))
-		attn_empty(st, n_q, dim);
-	else if (m.limit[n_q - 1] > in * span_slots(j->a->part + part))
-		attn_span(j, part, in, tile, head, &m, n_q, st);
 	if (atomic_fetch_sub_explicit(&j->left[unit], 1, memory_order_acq_rel) != 1)
 		return;
-	n_q = attn_queries(j, j->a->n_part - 1, tile, head, &m);
-	last = j->a->part + j->a->n_part - 1;
-	in = j->spans - part_spans(last);
+	n_q = attn_queries(j, j->a->n_part - 1, tile, head, m);
+	before = j->spans - attn_part_spans(last);
 	for (int32_t r = 0; r < n_q; r++) {
-		struct attn_state *run = j->st + first + r;
-		int32_t spans = in + ceil_div(m.limit[r], span_slots(last));
+		struct attn_state *run = j->st + (size_t)unit * (size_t)j->spans * (size_t)j->n_q + r;
+		int32_t spans = before + ceil_div(m->limit[r], span_slots(last));
 
 		for (int32_t s = 1; s < spans; s++)
-			j->c->fns->attn_merge(run, run + (size_t)s * (size_t)j->n_q, dim);
+			j->c->fns->attn_merge(run, run + (size_t)s * (size_t)j->n_q, j->a->head_dim);
 		attn_finish(j, tile, head, r, run);
 	}
 }
 
-int attn_split(struct attn_job *j)
+/* The part that a span belongs to; *span becomes its index there. */
+static int32_t attn_part_of(const struct attn_job *j, int32_t *span)
+{
+	int32_t part = 0;
+
+	while (*span >= attn_part_spans(j->a->part + part))
+		*span -= attn_part_spans(j->a->part + part++);
+	return part;
+}
+
+/* The states of a span of a unit, with their sums in place. */
+static struct attn_state *attn_states(const struct attn_job *j, int32_t unit, int32_t span, int32_t n_q)
+{
+	size_t first = ((size_t)unit * (size_t)j->spans + (size_t)span) * (size_t)j->n_q;
+
+	for (int32_t r = 0; r < n_q; r++)
+		j->st[first + (size_t)r].acc = j->acc + (first + (size_t)r) * (size_t)j->a->head_dim;
+	return j->st + first;
+}
+
+void attn_span_task(void *arg, int task, int worker)
+{
+	const struct attn_job *j = arg;
+	int32_t unit = task / j->spans, in = task % j->spans, part, n_q;
+	int32_t tile = unit / j->a->n_kv_head, head = unit % j->a->n_kv_head, dim = j->a->head_dim;
+	struct attn_state *st;
+	struct attn_mem m;
+
+	if (cpu_cancelled(j->c))
+		return;
+	part = attn_part_of(j, &in);
+	attn_mem_cut((char *)j->c->scratch.p + (size_t)worker * j->part_bytes, &m, j, j->n_q);
+	n_q = attn_queries(j, part, tile, head, &m);
+	st = attn_states(j, unit, task % j->spans, n_q);
+	if (m.from[0] >= (in + 1) * span_slots(j->a->part + part))
+		attn_empty(st, n_q, dim);
+	else if (m.limit[n_q - 1] > in * span_slots(j->a->part + part))
+		attn_span(j, part, in, tile, head, &m, n_q, st);
+	attn_span_done(j, unit, &m);
+}
+
+void attn_tokens_span(const struct attn_job *j, int32_t n, int32_t head, int32_t span, int worker)
+{
+	int32_t in = span, part, n_q = 0, group = j->group;
+	struct attn_mem m;
+
+	if (cpu_cancelled(j->c))
+		return;
+	part = attn_part_of(j, &in);
+	attn_mem_cut((char *)j->c->scratch.p + (size_t)worker * j->part_bytes, &m, j, n * group);
+	for (int32_t i = 0; i < n; i++) {
+		struct attn_mem own = m;
+		struct attn_state *st = attn_states(j + i, head, span, group);
+
+		own.q += n_q;
+		own.limit += n_q;
+		own.from += n_q;
+		attn_queries(j + i, part, 0, head, &own);
+		for (int32_t r = 0; r < group; r++)
+			m.run[n_q++] = st[r];
+	}
+	attn_span(j, part, in, 0, head, &m, n_q, m.run);
+	for (int32_t i = 0; i < n; i++) {
+		memcpy(attn_states(j + i, head, span, group), m.run + i * group, (size_t)group * sizeof *m.run);
+		attn_span_done(j + i, head, &m);
+	}
+}
+
+/* Where the parts of the memory for partial states begin; returns its size. */
+static size_t states_cut(const struct attn_job *j, size_t *acc, size_t *left)
+{
+	size_t units = (size_t)j->tiles * (size_t)j->a->n_kv_head, states = units * (size_t)j->spans * (size_t)j->n_q;
+
+	*acc = align64(states * sizeof *j->st);
+	*left = *acc + align64(states * (size_t)j->a->head_dim * sizeof(float));
+	return *left + align64(units * sizeof *j->left);
+}
+
+int attn_split(struct attn_job *j, int32_t n)
 {
 	struct cpu *c = j->c;
-	size_t units = (size_t)j->tiles * (size_t)j->a->n_kv_head;
-	size_t states = units * (size_t)j->spans * (size_t)j->n_q;
-	size_t st = align64(states * sizeof *j->st), left = align64(units * sizeof *j->left);
-	size_t acc = align64(states * (size_t)j->a->head_dim * sizeof(float));
+	size_t all = 0, acc, left;
+	char *p;
 
-	if (st + left + acc > STATE_BYTES || cpu_buffer_grow(c, &c->state, st + left + acc) < 0)
+	for (int32_t t = 0; t < n; t++)
+		all += states_cut(j + t, &acc, &left);
+	if (all > STATE_BYTES || cpu_buffer_grow(c, &c->state, all) < 0)
 		return 0;
-	j->st = c->state.p;
-	j->acc = (float *)((char *)c->state.p + st);
-	j->left = (_Atomic int32_t *)((char *)c->state.p + st + acc);
-	for (size_t i = 0; i < units; i++)
-		atomic_init(&j->left[i], j->spans);
+	p = c->state.p;
+	for (int32_t t = 0; t < n; t++, j++) {
+		size_t bytes = states_cut(j, &acc, &left);
+
+		j->st = (struct attn_state *)(void *)p;
+		j->acc = (float *)(void *)(p + acc);
+		j->left = (_Atomic int32_t *)(void *)(p + left);
+		for (int32_t i = 0; i < j->tiles * j->a->n_kv_head; i++)
+			atomic_init(&j->left[i], j->spans);
+		p += bytes;
+	}
 	return 1;
 }
 
@@ -249,26 +323,30 @@ static int32_t tile_tokens(const struct attn_job *j, int32_t n)
 	return j->group < queries ? min32(queries / j->group, n) : 1;
 }
 
-int attn_run(struct attn_job *j, int32_t t0, int32_t t1)
+void attn_tiles(struct attn_job *j, int32_t t0, int32_t t1)
 {
-	struct cpu *c = j->c;
-	int64_t units;
-	struct attn_mem m;
-	double work;
-	int split;
-
 	j->t0 = t0;
 	j->t1 = t1;
 	j->tokens = tile_tokens(j, t1 - t0);
 	j->tiles = ceil_div(t1 - t0, j->tokens);
 	j->n_q = j->tokens * j->group;
-	j->part_bytes = attn_mem_cut(NULL, &m, j);
+	j->part_bytes = attn_part_bytes(j, j->n_q);
+}
+
+int attn_run(struct attn_job *j, int32_t t0, int32_t t1)
+{
+	struct cpu *c = j->c;
+	int64_t units;
+	double work;
+	int split;
+
+	attn_tiles(j, t0, t1);
 	if (cpu_buffer_grow(c, &c->scratch, j->part_bytes * (size_t)c->base.threads) < 0)
 		return -1;
 	if (j->selection)
-		return fused_run(j);
+		return fused_run(j, 1);
 	units = (int64_t)j->tiles * j->a->n_kv_head;
-	split = c->base.threads > 1 && j->spans > 1 && units < 2 * (int64_t)c->base.threads && attn_split(j);
+	split = c->base.threads > 1 && j->spans > 1 && units < 2 * (int64_t)c->base.threads && attn_split(j, 1);
 	if (c->base.failed)
 		return -1;
 	if (split)
@@ -288,7 +366,7 @@ static int32_t count_spans(const struct attn_args *a)
 	int32_t spans = 0;
 
 	for (int32_t i = 0; i < a->n_part; i++)
-		spans += part_spans(a->part + i);
+		spans += attn_part_spans(a->part + i);
 	return spans;
 }
 
@@ -337,11 +415,34 @@ int attn_parts_met(struct attn_met *m, const struct attn_args *a)
 	return a->probe && m->probe.skip < 0 ? -1 : 0;
 }
 
+/* Check a call without predicates and fill in its job.  0, or -1 with the error set. */
+static int attn_job_open(struct attn_job *j, struct cpu *c, const struct attn_args *a, int32_t n)
+{
+	struct backend *be = &c->base;
+	int64_t width = (int64_t)a->n_head * a->head_dim;
+
+	*j = (struct attn_job){ .c = c, .a = a, .n = n, .attn = c->fns->attn, .scratch = c->fns->attn_scratch };
+	if (attn_check(be, a, n, &j->slots) < 0)
+		return -1;
+	if (!lists_ok(a))
+		return backend_fail(be, "internal: attention got a list with a slot that is not within a cache of %d", (int)a->cap);
+	if (a->prompt && c->fns->attn_prompt && a->k->type != DT_F32) {
+		j->attn = c->fns->attn_prompt;
+		j->scratch = c->fns->attn_prompt_scratch;
+	}
+	j->spans = count_spans(a);
+	j->out = cpu_rows_of(be, a->out, n, (int32_t)width, "attn");
+	for (int32_t i = 0; i < a->n_part; i++)
+		cpu_rows_of(be, a->part[i].q, n, (int32_t)width, "attn");
+	j->group = a->n_head / a->n_kv_head;
+	j->row_bytes = row_bytes(a->k);
+	return be->failed ? -1 : 0;
+}
+
 void cpu_attn(struct backend *be, const struct attn_args *a, int32_t n)
 {
 	struct cpu *c = cpu_of(be);
-	struct attn_job j = { .c = c, .a = a, .n = n, .attn = c->fns->attn, .scratch = c->fns->attn_scratch };
-	int64_t width = (int64_t)a->n_head * a->head_dim;
+	struct attn_job j;
 
 	if (be->failed || n <= 0 || cpu_cancelled(c))
 		return;
@@ -356,22 +457,11 @@ void cpu_attn(struct backend *be, const struct attn_args *a, int32_t n)
 				             (int)n, (int)a->n_part);
 			return;
 		}
-	if (attn_check(be, a, n, &j.slots) < 0)
+	if (attn_job_open(&j, c, a, n) < 0)
 		return;
-	if (!lists_ok(a)) {
-		backend_fail(be, "internal: attention got a list with a slot that is not within a cache of %d", (int)a->cap);
-		return;
-	}
-	if (a->prompt && c->fns->attn_prompt && a->k->type != DT_F32) {
-		j.attn = c->fns->attn_prompt;
-		j.scratch = c->fns->attn_prompt_scratch;
-	}
-	j.spans = count_spans(a);
-	j.out = cpu_rows_of(be, a->out, n, (int32_t)width, "attn");
 	for (int32_t i = 0; i < a->n_part; i++) {
 		const struct attn_selection *selection = a->part[i].selection;
 
-		cpu_rows_of(be, a->part[i].q, n, (int32_t)width, "attn");
 		if (selection && n == 1 && !j.selection) {
 			j.selection = selection;
 		} else if (selection) {
@@ -381,10 +471,51 @@ void cpu_attn(struct backend *be, const struct attn_args *a, int32_t n)
 	}
 	if (be->failed)
 		return;
-	j.group = a->n_head / a->n_kv_head;
-	j.row_bytes = row_bytes(a->k);
 	if (!attn_probe_wanted(a->probe, n))
 		attn_run(&j, 0, n);
 	else if (attn_probe_check(be, a, j.slots) == 0)
 		probe_run(&j);
+}
+
+/* Can that token go together with others?  *selection = what it selects, or NULL. */
+static int attn_joins(const struct attn_args *a, const struct attn_args *first, const struct attn_selection **selection)
+{
+	int32_t selections = 0;
+
+	*selection = NULL;
+	for (int32_t i = 0; i < a->n_part; i++) {
+		if (a->part[i].when.flag || a->part[i].k)
+			return 0;
+		if (a->part[i].selection) {
+			*selection = a->part[i].selection;
+			selections++;
+		}
+	}
+	return selections <= 1 && !attn_probe_wanted(a->probe, 1) && a->n_head == first->n_head && a->n_kv_head == first->n_kv_head &&
+	       a->head_dim == first->head_dim && a->prompt == first->prompt && a->k == first->k && a->v == first->v && a->cap == first->cap;
+}
+
+void cpu_attn_each(struct backend *be, const struct attn_args *a, int32_t n)
+{
+	struct cpu *c = cpu_of(be);
+	struct attn_job job[ATTN_EACH_MOST];
+	const struct attn_selection *selection[ATTN_EACH_MOST];
+	int together = n <= ATTN_EACH_MOST;
+
+	for (int32_t i = 0; i < n && together; i++)
+		together = attn_joins(a + i, a, selection + i);
+	if (!together || n == 1) {
+		for (int32_t i = 0; i < n; i++)
+			cpu_attn(be, a + i, 1);
+		return;
+	}
+	if (be->failed || n <= 0 || cpu_cancelled(c))
+		return;
+	for (int32_t i = 0; i < n; i++) {
+		if (attn_job_open(job + i, c, a + i, 1) < 0)
+			return;
+		job[i].selection = selection[i];
+		attn_tiles(job + i, 0, 1);
+	}
+	fused_run(job, n);
 }

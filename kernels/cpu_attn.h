@@ -55,12 +55,20 @@ int attn_parts_met(struct attn_met *, const struct attn_args *);
 
 /* Compute tokens t0 .. t1 - 1 of a job whose shapes were checked.  0, or -1 when cancelled or out of memory. */
 int attn_run(struct attn_job *, int32_t t0, int32_t t1);
-/* Get memory for partial states, so that spans are tasks of their own.  1, or 0 without memory. */
-int attn_split(struct attn_job *);
+/* Cut tokens t0 .. t1 - 1 of a job into tiles. */
+void attn_tiles(struct attn_job *, int32_t t0, int32_t t1);
+/* Scratch of a thread for tiles of n_q queries. */
+size_t attn_part_bytes(const struct attn_job *, int32_t n_q);
+int32_t attn_part_spans(const struct attn_part *);
+/* Get memory for partial states of n jobs, so that spans are tasks of their own.  1, or 0 without memory. */
+int attn_split(struct attn_job *, int32_t n);
 /* Task index of [tile][KV head][span]. */
 void attn_span_task(void *job, int task, int worker);
-/* attn_run() for one token, with the selection of slots in the same hand-over.  0, or -1 when cancelled or out of memory. */
-int fused_run(struct attn_job *);
+/* One span of a part that n jobs of one token each have alike but for its length, which does not fall from job to job. */
+void attn_tokens_span(const struct attn_job *, int32_t n, int32_t head, int32_t span, int worker);
+/* attn_run() for n jobs of one token each, with their selections of slots in the same hand-over; n at most ATTN_EACH_MOST.  0, or -1 when
+ * cancelled or out of memory. */
+int fused_run(struct attn_job *, int32_t n);
 
 /* Attention of all tokens, with the probe. */
 void probe_run(struct attn_job *);

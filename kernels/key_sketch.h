@@ -26,8 +26,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Keys of a panel and of a block; values that are multiplied before they are added up as floats. */
-enum { SKETCH_PANEL = 16, SKETCH_BLOCK = 256, SKETCH_GROUP = 64 };
+#include "kernels/backend.h"
+
+/* Keys of a panel (of a block: SKETCH_BLOCK); values that are multiplied before they are added up as floats. */
+enum { SKETCH_PANEL = 16, SKETCH_GROUP = 64 };
 
 static inline int32_t sketch_groups(int32_t head_dim)
 {

@@ -165,10 +165,16 @@ static void cuda_memory(const struct backend *be, uint64_t *available, uint64_t 
 	*total = c->info.memory;
 }
 
+static void cuda_attn_each(struct backend *be, const struct attn_args *a, int32_t n)
+{
+	for (int32_t i = 0; i < n; i++)
+		cuda_attn(be, a + i, 1);
+}
+
 static const struct backend_ops cuda_ops = {
 	"cuda", 0, cuda_close, cuda_describe, cuda_memory,
 	cuda_alloc, cuda_alloc_file, cuda_give_back, cuda_load_weight, cuda_drop, cuda_write, cuda_read, cuda_sync, cuda_copy, cuda_columns,
-	cuda_embed, cuda_rmsnorm, cuda_axpby, cuda_matmul, cuda_matmul_glu, cuda_take_rows, cuda_add_rows, cuda_short_conv, cuda_delta_rule, cuda_state_space, cuda_gate, cuda_rope, cuda_kv_put, cuda_attn,
+	cuda_embed, cuda_rmsnorm, cuda_axpby, cuda_matmul, cuda_matmul_glu, cuda_take_rows, cuda_add_rows, cuda_short_conv, cuda_delta_rule, cuda_state_space, cuda_gate, cuda_rope, cuda_kv_put, cuda_attn, cuda_attn_each,
 	cuda_key_sketch_bytes, cuda_key_sketch, cuda_key_scan, cuda_topk, cuda_kv_move,
 	cuda_page_bounds, cuda_page_scan, cuda_page_slots, cuda_query_drift,
 };

@@ -1,4 +1,5 @@
-/* tests/kernels/t_fused_select_attn.c - attention that selects its slots itself: the same bits as selecting first, for any threads. */
+/* tests/kernels/t_fused_select_attn.c - attention that selects its slots itself: the same bits as selecting first, for any threads; and
+ * tokens that attend in one call: the same bits as one after the other. */
 #include <math.h>
 
 #include "tests/lib/levels.h"
@@ -171,6 +172,142 @@ TEST(same_bits_as_selecting_first)
 			free(want);
 		}
 		case_free(&c);
+	}
+}
+
+/* ---- several tokens ---- */
+
+/* Tokens that read a list of their own each of the first n slots, or those slots, or two pieces of them; and then up to their own slot. */
+struct tokens_case {
+	struct case_of c;
+	int32_t m, window, k[ATTN_EACH_MOST], sample;
+	int parts;                   /* 0 a list, 1 all slots, 2 two pieces of slots, 3 a list and a piece */
+	float softcap;
+};
+
+static struct tokens_case tokens_random(int round)
+{
+	struct tokens_case t = { .c = case_random(round), .m = 1 + (int32_t)(test_rand() % ATTN_EACH_MOST), .parts = (int)(test_rand() % 4),
+	                         .softcap = test_rand() % 4 ? 0 : 20 };
+	struct case_of *c = &t.c;
+	int same = test_rand() % 3 > 0;
+
+	case_free(c);
+	c->more = t.m + (int32_t)(test_rand() % 700);
+	c->cap = c->n + c->more + (int32_t)(test_rand() % 70);
+	if (test_rand() % 3 == 0 && c->dim % 32 == 0)
+		c->type = DT_Q8_0;
+	case_fill(c);
+	free(c->q);
+	c->q = random_values((size_t)t.m * (size_t)(c->n_kv * c->group * c->dim), 2);
+	for (int32_t i = 0; i < t.m; i++)
+		t.k[i] = same ? c->best : 1 + (int32_t)(test_rand() % (uint64_t)c->n);
+	if (c->best < c->n && test_rand() % 2 && same)
+		t.sample = 1 + (int32_t)(test_rand() % 50);
+	if ((t.parts == 1 || t.parts == 2) && test_rand() % 3 == 0)
+		t.window = 1 + (int32_t)(test_rand() % (uint64_t)(c->n + c->more));
+	return t;
+}
+
+struct token_operands {
+	struct tensor q, out, score, rows, bias;
+	struct scan_args scan;
+	struct topk_args topk;
+	struct attn_selection selection;
+	struct attn_part part[3];
+};
+
+static struct attn_args token_args(struct operands *o, const struct tokens_case *t, int32_t i, struct token_operands *x)
+{
+	const struct case_of *c = &t->c;
+	int32_t heads = c->n_kv * c->group, n = 0, piece = c->n / 2, late = c->more - (t->m - 1 - i);
+	float scale = 1 / sqrtf((float)c->dim);
+
+	x->scan = (struct scan_args){
+		.out = &x->score, .q = &x->q, .keys = c->bits < 16 ? &o->copy : &o->k, .n_head = heads, .n_kv_head = c->n_kv,
+		.head_dim = c->dim, .cap = c->cap, .n_slots = c->n, .bits = c->bits, .scale = scale,
+	};
+	x->topk = (struct topk_args){ .slots = &x->rows, .score = &x->score, .n_kv_head = c->n_kv, .n = c->n, .k = t->k[i], .pool = 1,
+	                              .sample = t->sample, .bias = t->sample ? &x->bias : NULL };
+	x->selection = (struct attn_selection){ &x->scan, &x->topk };
+	if (t->parts % 3 == 0)
+		x->part[n++] = (struct attn_part){ .q = &x->q, .slots = &x->rows, .n_slots = t->k[i] + t->sample, .selection = &x->selection,
+		                                   .bias = x->topk.bias, .sample = t->sample };
+	if (t->parts > 1 && piece)
+		x->part[n++] = (struct attn_part){ .q = &x->q, .n_slots = piece };
+	if (t->parts == 2)
+		x->part[n++] = (struct attn_part){ .q = &x->q, .slot0 = piece, .n_slots = c->n - piece + late };
+	else
+		x->part[n++] = (struct attn_part){ .q = &x->q, .slot0 = t->parts == 1 ? 0 : c->n, .n_slots = (t->parts == 1 ? c->n : 0) + late };
+	return (struct attn_args){ .out = &x->out, .k = &o->k, .v = &o->v, .part = x->part, .n_part = n, .n_head = heads, .n_kv_head = c->n_kv,
+	                           .head_dim = c->dim, .cap = c->cap, .scale = scale, .softcap = t->softcap, .window = t->window };
+}
+
+static float *attend_tokens(struct backend *be, const struct tokens_case *t, int together)
+{
+	const struct case_of *c = &t->c;
+	struct operands o = operands_new(be, c);
+	struct token_operands *x = must_alloc((size_t)t->m * sizeof *x);
+	struct attn_args a[ATTN_EACH_MOST];
+	int32_t width = c->n_kv * c->group * c->dim;
+	float *out = must_alloc((size_t)(t->m * width) * sizeof *out);
+
+	for (int32_t i = 0; i < t->m; i++) {
+		x[i].q = tensor_new(be, DT_F32, 1, width, c->q + (size_t)i * (size_t)width);
+		x[i].out = tensor_new(be, DT_F32, 1, width, NULL);
+		x[i].score = tensor_new(be, DT_F32, c->n_kv, c->cap, NULL);
+		x[i].rows = tensor_new(be, DT_I32, c->n_kv, t->k[i] + t->sample, NULL);
+		x[i].bias = tensor_new(be, DT_F32, c->n_kv, t->k[i] + t->sample, NULL);
+		a[i] = token_args(&o, t, i, x + i);
+	}
+	for (int32_t i = 0; i < t->m && !together; i++)
+		be->ops->attn(be, a + i, 1);
+	if (together)
+		be->ops->attn_each(be, a, t->m);
+	CHECK_MSG(!be->failed, "%s", be->err);
+	for (int32_t i = 0; i < t->m; i++) {
+		be->ops->read(be, &x[i].out, 0, out + (size_t)i * (size_t)width, (size_t)width * sizeof *out);
+		be->ops->drop(be, &x[i].q);
+		be->ops->drop(be, &x[i].out);
+		be->ops->drop(be, &x[i].score);
+		be->ops->drop(be, &x[i].rows);
+		be->ops->drop(be, &x[i].bias);
+	}
+	free(x);
+	operands_free(&o, c);
+	return out;
+}
+
+TEST(tokens_together_have_the_bits_they_have_alone)
+{
+	for (int round = 0; round < test_rounds(40); round++) {
+		struct tokens_case t = tokens_random(round);
+		const struct case_of *c = &t.c;
+
+		for (int l = 0; l < N_LEVELS; l++) {
+			float *want = NULL;
+
+			for (int threads = 1; threads <= 3; threads++) {
+				struct backend *be = open_level(levels[l], threads);
+				float *got;
+
+				if (!be)
+					break;
+				if (!want)
+					want = attend_tokens(be, &t, 0);
+				for (int again = 0; again < 2; again++) {
+					got = attend_tokens(be, &t, 1);
+					CHECK_MSG(!memcmp(got, want, (size_t)(t.m * c->n_kv * c->group * c->dim) * sizeof *got),
+					          "%s, %d threads: %d tokens, parts %d, %d of %d slots and %d more, sample %d, %d heads of %d, %d bits, type %d, window %d differ",
+					          levels[l], threads, (int)t.m, t.parts, (int)c->best, (int)c->n, (int)c->more, (int)t.sample,
+					          (int)(c->n_kv * c->group), (int)c->dim, (int)c->bits, (int)c->type, (int)t.window);
+					free(got);
+				}
+				finish(be);
+			}
+			free(want);
+		}
+		case_free(&t.c);
 	}
 }
 
