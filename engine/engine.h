@@ -474,6 +474,8 @@ int  trainer_save(const struct trainer *, const char *path, struct err *);
 int  trainer_load(struct trainer *, const char *path, struct err *);
 /* As GGUF: an adapter, as llama.cpp has them, or the whole model, matrices as F32, or F16 where `half`. */
 int  trainer_write(const struct trainer *, const char *path, int half, struct err *);
+/* -1 and a sentence where these two could not write this file: to be known before hours of training. */
+int  trainer_can_write(const char *path, struct err *);
 
 /* Bytes of the cache that one token reads with pos tokens before it: KV entries, and key sketches or bounds that are scanned.
  * decode: of a generated token; else of a token in a prefill. */

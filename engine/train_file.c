@@ -61,6 +61,18 @@ static int whole_close(struct whole *w, struct err *err)
 	return rc;
 }
 
+int trainer_can_write(const char *path, struct err *err)
+{
+	struct whole w;
+
+	if (whole_open(&w, path, err))
+		return -1;
+	fclose(w.f);
+	unlink(w.next.p);
+	str_free(&w.next);
+	return 0;
+}
+
 /* ---- checkpoints ---- */
 
 enum { HEAD_BYTES = 64 };

@@ -183,6 +183,8 @@ static int steps_run(struct training *w, struct err *e)
 		}
 		if (rc)
 			err_set(e, ERR_CANCELLED, "stopped after step %d; the same command goes on", trainer_at(w->trainer));
+	} else if (rc && e->code == ERR_CANCELLED) {
+		err_set(e, ERR_CANCELLED, "stopped after step %d, of which nothing is kept; with --resume FILE the same command goes on", trainer_at(w->trainer));
 	}
 	return rc;
 }
@@ -210,6 +212,8 @@ int cmd_train(const struct options *o)
 		rc = texts_read(&w, &e);
 	if (!rc)
 		rc = trainer_open(&w.trainer, w.engine, &w.s, &e);
+	if (!rc && (trainer_can_write(o->out, &e) || (o->resume && trainer_can_write(o->resume, &e))))
+		rc = -1;
 	if (!rc && w.n_held)
 		rc = held_measure(&w, 0, &e);
 	if (!rc && o->resume)

@@ -34,6 +34,9 @@ model=tests/vectors/models/qwen3.gguf
 run "$dir/text" --out "$dir/a" --context 32;                   expect "a family that cannot be trained" 3 'cannot be trained'
 model=tests/vectors/stories260K/stories260K-f16.gguf
 run "$dir/text" --out "$dir/none/a" $small --steps 1;          expect "a place that cannot be written" 1 'cannot write'
+[ ! -s "$dir/out" ] && ok "which is said before the first step" || bad "which is said before the first step" "$(cat "$dir/out")"
+run "$dir/text" --out "$dir/a" --resume "$dir/none/b" $small --steps 1;   expect "no place to store the training" 1 'cannot write'
+[ ! -e "$dir/a" ] && ok "nothing is left of the attempt" || bad "nothing is left of the attempt" "$(ls "$dir")"
 
 run "$dir/text" --out "$dir/a" $small --steps 6 --held "$dir/text" --samples 3 --mask recycled:prefill=20,k=8,stride=5,pool=3 --json
 [ "$rc" = 0 ] && [ "$(grep -c '"step"' "$dir/out")" = 6 ] && [ "$(grep -c '"change":-' "$dir/out")" = 2 ] &&
