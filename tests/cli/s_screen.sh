@@ -265,11 +265,11 @@ die() {
 	fi
 	pass all left_clean -- status_is "$3"
 }
-for s in "TERM 143" "HUP 129" "INT 0" "QUIT 131" "SEGV 139" "ABRT 134" "FPE 136" "BUS 3"; do
+for s in "TERM 143" "HUP 129" "INT 0" "QUIT 131" "SEGV 139" "ABRT 134" "FPE 136" "BUS 135"; do
 	# shellcheck disable=SC2086 # two words
 	die "at rest" $s
 done
-for s in "TERM 143" "SEGV 139" ${WEIR_SOAK:+"HUP 129" "INT 0" "QUIT 131" "ABRT 134" "FPE 136" "BUS 3"}; do
+for s in "TERM 143" "SEGV 139" ${WEIR_SOAK:+"HUP 129" "INT 0" "QUIT 131" "ABRT 134" "FPE 136" "BUS 135"}; do
 	for state in answering "beside the cache" "in the help"; do
 		# shellcheck disable=SC2086 # two words
 		die "$state" $s
