@@ -97,6 +97,16 @@ int nearest_try(struct nearest *, const char *candidate);
 struct count { char s[28]; };
 struct count count_text(uint64_t n);
 
+/* The next number of splitmix64 (Steele, Lea and Flood 2014), whose whole state is *state: any 64 bits, the same numbers everywhere. */
+static inline uint64_t random_next(uint64_t *state)
+{
+	uint64_t z = *state += 0x9e3779b97f4a7c15u;
+
+	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+	z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+	return z ^ z >> 31;
+}
+
 /* The directories of this program by the XDG rules: $XDG_CONFIG_HOME (XDG_STATE_HOME ...) where that is an absolute path, else
  * below the home directory, which is $HOME where that is an absolute path, else what the user database says. */
 enum user_dir { DIR_CONFIG, DIR_STATE, DIR_CACHE, DIR_DATA };

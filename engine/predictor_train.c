@@ -48,18 +48,9 @@ struct predictor_trainer {
 	uint64_t rng;
 };
 
-static uint64_t next_random(struct predictor_trainer *t)
-{
-	uint64_t z = t->rng += 0x9e3779b97f4a7c15u;
-
-	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-	z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-	return z ^ z >> 31;
-}
-
 static int32_t random_below(struct predictor_trainer *t, int32_t n)
 {
-	return (int32_t)(next_random(t) % (uint64_t)n);
+	return (int32_t)(random_next(&t->rng) % (uint64_t)n);
 }
 
 /* Of variance s^2, nearly normal. */
@@ -69,7 +60,7 @@ static float random_weight(void *trainer, double s)
 	double sum = 0;
 
 	for (int i = 0; i < 12; i++)
-		sum += (double)(next_random(t) >> 11) * 0x1p-53;
+		sum += (double)(random_next(&t->rng) >> 11) * 0x1p-53;
 	return (float)(s * (sum - 6));
 }
 

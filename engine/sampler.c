@@ -18,12 +18,8 @@ const struct sampling sampling_default = {
 
 void sampling_seed(struct sampling *s, uint64_t seed)
 {
-	for (int i = 0; i < 4; i++) {
-		uint64_t z = (seed += 0x9e3779b97f4a7c15u);
-		z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-		z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-		s->rng[i] = z ^ (z >> 31);
-	}
+	for (int i = 0; i < 4; i++)
+		s->rng[i] = random_next(&seed);
 }
 
 static uint64_t rotl(uint64_t x, int k)

@@ -129,18 +129,11 @@ static int sets_reserve(struct trainer *t, const struct train_mask *m, struct er
 	return n && !(t->sets = try_alloc(n, sizeof *t->sets, "training", err)) ? -1 : 0;
 }
 
-static uint64_t mixed(uint64_t z)
-{
-	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-	z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-	return z ^ z >> 31;
-}
-
 static const int32_t *window(const struct trainer *t, const int32_t *id, size_t n, int32_t i)
 {
-	uint64_t nth = (uint64_t)t->step * (uint64_t)t->s.batch + (uint64_t)i + 1;
+	uint64_t nth = (uint64_t)t->step * (uint64_t)t->s.batch + (uint64_t)i, seed = t->s.seed, state = random_next(&seed) + nth * 0x9e3779b97f4a7c15u;
 
-	return id + mixed(mixed(t->s.seed + 0x9e3779b97f4a7c15u) + nth * 0x9e3779b97f4a7c15u) % (n - (size_t)t->s.context);
+	return id + random_next(&state) % (n - (size_t)t->s.context);
 }
 
 static int ids_check(const struct trainer *t, const int32_t *id, size_t n, struct err *err)

@@ -104,7 +104,7 @@ void train_glu(float *h, const float *gate, const float *up, size_t n);
 void train_glu_back(float *dgate, float *dup, const float *dh, const float *gate, const float *up, size_t n);
 /* A row of logits becomes weight * (softmax - one at `id`); returns -ln p(id). */
 double train_cross_entropy(float *logits, int32_t n, int32_t id, float weight);
-/* p[0 .. n) = softmax(p); returns nothing.  And back: d becomes scale * p (d - sum of p d). */
+/* p[0 .. n) becomes its softmax.  And back: d becomes scale * p (d - sum of p d). */
 void train_softmax(float *p, int32_t n);
 void train_softmax_back(float *d, const float *p, int32_t n, float scale);
 

@@ -105,15 +105,10 @@ static int load(struct loader *l, struct train_param *p, const char *name, size_
 	return (p->g = train_floats(t, n, l->err)) && (p->m = train_floats(t, n, l->err)) && (p->v = train_floats(t, n, l->err)) ? 0 : -1;
 }
 
-/* Uniform numbers, the same on every machine. */
+/* Uniform from -1 to 1. */
 static float random_value(uint64_t *state)
 {
-	uint64_t z = *state += 0x9e3779b97f4a7c15u;
-
-	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-	z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-	z ^= z >> 31;
-	return (float)((double)(z >> 11) * 0x1p-52 - 1);
+	return (float)((double)(random_next(state) >> 11) * 0x1p-52 - 1);
 }
 
 static int fresh(struct loader *l, struct train_param *p, size_t n, double width, uint64_t *state)

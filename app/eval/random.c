@@ -4,11 +4,7 @@
 /* splitmix64: short, and the same everywhere. */
 uint64_t rng_next(struct rng *r)
 {
-	uint64_t x = r->state += 0x9e3779b97f4a7c15u;
-
-	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
-	x = (x ^ x >> 27) * 0x94d049bb133111ebu;
-	return x ^ x >> 31;
+	return random_next(&r->state);
 }
 
 uint32_t rng_below(struct rng *r, uint32_t n)

@@ -186,44 +186,79 @@ static double naive_mlp(const float *w, const float *image, int32_t cols, int32_
 	return out;
 }
 
-TEST(the_perceptron_agrees_with_double)
-{
-	enum { COLS = 9 };
-	struct held h = image_new(64, COLS);
-	struct predictor p, grad = { 0 };
-	float *w = (float *)&p, *g = (float *)&grad, got[COLS], target[COLS], weight[COLS];
-	double loss = 0;
-	int bad = 0, checked = 0;
+/* A network to compare with, its own run and gradient against the same in double. */
+struct rival {
+	void (*run)(const struct predictor *, const struct attn_image *, int32_t from, int32_t to, float *out);
+	double (*gradient)(const struct predictor *, const float *image, int32_t cols, const float *target, const float *weight, struct predictor *grad);
+	double (*naive)(const float *w, const float *image, int32_t cols, int32_t c);
+	float step;                  /* of differences */
+	double error;
+};
+enum { RIVAL_COLS = 9 };
 
-	random_net(&p);
-	for (int k = 0; k < PREDICTOR_WEIGHTS; k++)
-		w[k] = ldexpf(roundf(ldexpf(w[k], 20)), -20);
-	for (int32_t t = 0; t < 64; t++)
-		push_random(&h.m, COLS);
-	predictor_mlp_run(&p, &h.m, 2, COLS, got);
-	for (int32_t c = 2; c < COLS; c++)
-		CHECK_MSG(fabs(naive_mlp(w, h.a, COLS, c) - (double)got[c - 2]) < 1e-4, "column %d: %g", c, (double)got[c - 2]);
-	for (int32_t c = 0; c < COLS; c++) {
-		target[c] = test_randf(0, 1);
-		weight[c] = c % 3 == 2 ? 0 : 1;
-		loss += (double)weight[c] * pow(naive_mlp(w, h.a, COLS, c) - (double)target[c], 2);
-	}
-	CHECK(fabs(predictor_mlp_gradient(&p, h.a, COLS, target, weight, &grad) - loss) < 1e-4 * (1 + loss));
-	for (int k = 0; k < 64 * 72 + 2 * 72 + 1; k += k > 64 * 72 ? 1 : 37) {
-		const float step = 0x1p-12f;
+static double rival_loss(const struct rival *r, const float *w, const float *image, const float *target, const float *weight)
+{
+	double loss = 0;
+
+	for (int32_t c = 0; c < RIVAL_COLS; c++)
+		loss += (double)weight[c] * pow(r->naive(w, image, RIVAL_COLS, c) - (double)target[c], 2);
+	return loss;
+}
+
+/* Compares the gradient by weights at `first` and every `every`-th before `end`; returns how many differ. */
+static int rival_differ(const struct rival *r, float *w, const float *g, const struct held *h, const float *target, const float *weight, int first,
+                        int end, int every)
+{
+	int bad = 0;
+
+	for (int k = first; k < end; k += every) {
 		float was = w[k];
 		double side[2];
 
 		for (int s = 0; s < 2; s++) {
-			w[k] = s ? was + step : was - step;
-			side[s] = 0;
-			for (int32_t c = 0; c < COLS; c++)
-				side[s] += (double)weight[c] * pow(naive_mlp(w, h.a, COLS, c) - (double)target[c], 2);
+			w[k] = s ? was + r->step : was - r->step;
+			side[s] = rival_loss(r, w, h->a, target, weight);
 		}
 		w[k] = was;
-		bad += fabs((side[1] - side[0]) / (2 * (double)step) - (double)g[k]) > 2e-3 * (1 + fabs((double)g[k]));
-		checked++;
+		bad += fabs((side[1] - side[0]) / (2 * (double)r->step) - (double)g[k]) > r->error * (1 + fabs((double)g[k]));
 	}
+	return bad;
+}
+
+/* Fills everything with random values and checks the predictions and the loss. */
+static void rival_begin(const struct rival *r, struct predictor *p, struct predictor *grad, struct held *h, float *target, float *weight)
+{
+	float *w = (float *)p, got[RIVAL_COLS];
+	double loss;
+
+	*h = image_new(64, RIVAL_COLS);
+	random_net(p);
+	for (int k = 0; k < PREDICTOR_WEIGHTS; k++)
+		w[k] = ldexpf(roundf(ldexpf(w[k], 20)), -20);
+	for (int32_t t = 0; t < 64; t++)
+		push_random(&h->m, RIVAL_COLS);
+	r->run(p, &h->m, 2, RIVAL_COLS, got);
+	for (int32_t c = 2; c < RIVAL_COLS; c++)
+		CHECK_MSG(fabs(r->naive(w, h->a, RIVAL_COLS, c) - (double)got[c - 2]) < 1e-4, "column %d: %g", c, (double)got[c - 2]);
+	for (int32_t c = 0; c < RIVAL_COLS; c++) {
+		target[c] = test_randf(0, 1);
+		weight[c] = c % 3 == 2 ? 0 : 1;
+	}
+	loss = rival_loss(r, w, h->a, target, weight);
+	CHECK(fabs(r->gradient(p, h->a, RIVAL_COLS, target, weight, grad) - loss) < 1e-4 * (1 + loss));
+}
+
+TEST(the_perceptron_agrees_with_double)
+{
+	static const struct rival r = { predictor_mlp_run, predictor_mlp_gradient, naive_mlp, 0x1p-12f, 2e-3 };
+	enum { FIRST = 64 * 72, END = FIRST + 2 * 72 + 1 };
+	struct predictor p, grad = { 0 };
+	struct held h;
+	float target[RIVAL_COLS], weight[RIVAL_COLS], *w = (float *)&p, *g = (float *)&grad;
+	int bad, checked = FIRST / 37 + 1 + END - FIRST;
+
+	rival_begin(&r, &p, &grad, &h, target, weight);
+	bad = rival_differ(&r, w, g, &h, target, weight, 0, FIRST, 37) + rival_differ(&r, w, g, &h, target, weight, FIRST, END, 1);
 	CHECK_MSG(bad <= checked / 50, "%d of %d gradients differ", bad, checked);
 	image_free(&h);
 }
@@ -324,53 +359,23 @@ static double naive_lstm(const float *w, const float *image, int32_t cols, int32
 
 TEST(the_recurrent_network_agrees_with_double)
 {
-	enum { COLS = 3, WEIGHTS = 4 * 32 + 32 * 4 * 32 + 4 * 32 + 32 + 3 };
-	struct held h = image_new(64, COLS);
+	static const struct rival r = { predictor_lstm_run, predictor_lstm_gradient, naive_lstm, 0x1p-10f, 1e-3 };
+	enum { INPUT = 4 * 32, BIAS = INPUT + 32 * 4 * 32, END = BIAS + 4 * 32 + 32 + 3 };
 	struct predictor p, grad = { 0 };
-	float *w = (float *)&p, *g = (float *)&grad, got[COLS], target[COLS], weight[COLS];
-	double loss = 0;
-	int bad = 0, checked = 0;
+	struct held h;
+	float target[RIVAL_COLS], weight[RIVAL_COLS], got[RIVAL_COLS], four[RIVAL_COLS], *w = (float *)&p, *g = (float *)&grad;
 
-	random_net(&p);
-	for (int k = 0; k < PREDICTOR_WEIGHTS; k++)
-		w[k] = ldexpf(roundf(ldexpf(w[k], 20)), -20);
-	for (int32_t t = 0; t < 64; t++)
-		push_random(&h.m, COLS);
-	predictor_lstm_run(&p, &h.m, 1, COLS, got);
-	for (int32_t c = 1; c < COLS; c++)
-		CHECK_MSG(fabs(naive_lstm(w, h.a, COLS, c) - (double)got[c - 1]) < 1e-4, "column %d: %g", c, (double)got[c - 1]);
-	for (int32_t c = 0; c < COLS; c++) {
-		target[c] = test_randf(0, 1);
-		weight[c] = c == 1 ? 0 : 1;
-		loss += (double)weight[c] * pow(naive_lstm(w, h.a, COLS, c) - (double)target[c], 2);
-	}
-	CHECK(fabs(predictor_lstm_gradient(&p, h.a, COLS, target, weight, &grad) - loss) < 1e-4 * (1 + loss));
-	for (int k = 0; k < WEIGHTS; k += k < 128 || k > WEIGHTS - 165 ? 3 : 37) {
-		const float step = 0x1p-10f;
-		float was = w[k];
-		double side[2];
-
-		for (int s = 0; s < 2; s++) {
-			w[k] = s ? was + step : was - step;
-			side[s] = 0;
-			for (int32_t c = 0; c < COLS; c++)
-				side[s] += (double)weight[c] * pow(naive_lstm(w, h.a, COLS, c) - (double)target[c], 2);
-		}
-		w[k] = was;
-		bad += fabs((side[1] - side[0]) / (2 * (double)step) - (double)g[k]) > 1e-3 * (1 + fabs((double)g[k]));
-		checked++;
-	}
-	CHECK_MSG(!bad && checked > 200, "%d of %d gradients differ", bad, checked);
+	rival_begin(&r, &p, &grad, &h, target, weight);
+	CHECK_INT(rival_differ(&r, w, g, &h, target, weight, 0, INPUT, 3) + rival_differ(&r, w, g, &h, target, weight, INPUT, BIAS, 37) +
+	             rival_differ(&r, w, g, &h, target, weight, BIAS, END, 3), 0);
 
 	/* A network for probabilities that are four times as large predicts four times as much. */
-	for (int64_t i = 0; i < (int64_t)64 * COLS; i++)
+	predictor_lstm_run(&p, &h.m, 0, RIVAL_COLS, got);
+	for (int64_t i = 0; i < (int64_t)64 * RIVAL_COLS; i++)
 		h.a[i] *= 4;
 	predictor_lstm_scale(&p, 4);
-	for (int32_t c = 1; c < COLS; c++) {
-		float was = got[c - 1];
-
-		predictor_lstm_run(&p, &h.m, c, c + 1, target);
-		CHECK_MSG(fabsf(target[0] - 4 * was) < 1e-3f, "column %d: %g, not %g", c, (double)target[0], 4 * (double)was);
-	}
+	predictor_lstm_run(&p, &h.m, 0, RIVAL_COLS, four);
+	for (int32_t c = 0; c < RIVAL_COLS; c++)
+		CHECK_MSG(fabsf(four[c] - 4 * got[c]) < 1e-3f, "column %d: %g, not %g", c, (double)four[c], 4 * (double)got[c]);
 	image_free(&h);
 }
