@@ -512,7 +512,8 @@ static void attn_prompt(const struct attn_tile *t)
 	u.value_inverse = u.value_power + KEYS;
 	u.q_unit = u.value_inverse + KEYS;
 	u.q = (int32_t *)(u.q_unit + t->n_q);
-	for (int32_t i = 0; i < n_keys + KEYS + 8; i++)      /* behind the last: rows that are fetched ahead and not read */
+	/* Behind the last block: rows that are fetched ahead and not read. */
+	for (int32_t i = 0; i < (n_keys + KEYS - 1) / KEYS * KEYS + KEYS; i++)
 		off[i] = i < n_keys ? attn_row(t, t->k0 + i) * bytes : off[n_keys - 1] + (t->rows ? 0 : (size_t)(i - n_keys + 1) * bytes);
 	for (int32_t r = 0; r < t->n_q; r++) {
 		prompt_query(&u, r);
