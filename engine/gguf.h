@@ -58,6 +58,8 @@ struct gguf {
 
 /* Compare like memcmp(); a prefix comes before the longer text. */
 int view_cmp(struct view a, struct view b);
+/* A key or name for a message: all but printable ASCII escaped, at most about 70 characters. */
+const char *view_show(struct view, char out[80]);
 static inline int view_is(struct view v, const char *text)
 {
 	return v.n == strlen(text) && !memcmp(v.p, text, v.n);
@@ -74,6 +76,13 @@ int  gguf_join(struct gguf *, struct gguf *part, struct err *);
 /* The same for bytes in memory, which must outlive the result; name is for messages (tests, fuzzing). */
 int  gguf_parse(struct gguf **out, const char *name, const void *bytes, size_t n, struct err *);
 void gguf_close(struct gguf *);
+/* ---- for gguf.c, which has the bytes: check them and fill the rest (gguf_parse.c) ---- */
+int  gguf_parse_all(struct gguf *, struct err *);
+/* What bytes that are no GGUF look like (gguf_foreign.c), "a zip archive ..."; NULL when unknown. */
+const char *gguf_looks_like(const uint8_t *p, uint64_t n);
+/* Fill tensor_sorted (gguf_get.c).  Returns the place in it of a tensor with the name of the one before it, or 0. */
+uint64_t gguf_sort_tensors(struct gguf *);
+
 /* -1 and a sentence where a file of the model was cut short, or could not be read any more, after it was opened. */
 int  gguf_check_there(const struct gguf *, struct err *);
 /* How many of a file's first bytes its header takes, up to the tensors' data (gguf_head.c): 0 while p[0 .. n) is not yet all of it; n where the

@@ -9,6 +9,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 static const struct { const char *name; uint8_t bytes; } type_table[] = {
 	[GGUF_U8]  = { "u8", 1 },  [GGUF_I8]  = { "i8", 1 },  [GGUF_U16] = { "u16", 2 },  [GGUF_I16] = { "i16", 2 },
@@ -32,6 +33,22 @@ int view_cmp(struct view a, struct view b)
 	size_t n = a.n < b.n ? a.n : b.n;
 	int c = n ? memcmp(a.p, b.p, n) : 0;
 	return c ? c : a.n < b.n ? -1 : a.n > b.n;
+}
+
+const char *view_show(struct view v, char out[80])
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < v.n; i++) {
+		unsigned char c = (unsigned char)v.p[i];
+		if (n > 70) {
+			memcpy(out + n, "...", 4);
+			return out;
+		}
+		n += (size_t)snprintf(out + n, 80 - n, c >= 0x20 && c <= 0x7e ? "%c" : "\\x%02x", c);
+	}
+	out[n] = 0;
+	return out;
 }
 
 int gguf_err(const struct gguf *g, struct err *e, const char *fmt, ...)
@@ -67,6 +84,25 @@ const struct gguf_value *gguf_find(const struct gguf *g, const char *key)
 			hi = mid;
 	}
 	return NULL;
+}
+
+static int tensors_by_name(const void *a, const void *b)
+{
+	const struct gguf_tensor *x = *(const struct gguf_tensor *const *)a;
+	const struct gguf_tensor *y = *(const struct gguf_tensor *const *)b;
+	int c = view_cmp(x->name, y->name);
+	return c ? c : x->off < y->off ? -1 : x->off > y->off;
+}
+
+uint64_t gguf_sort_tensors(struct gguf *g)
+{
+	for (uint64_t i = 0; i < g->n_tensor; i++)
+		g->tensor_sorted[i] = &g->tensor[i];
+	qsort(g->tensor_sorted, g->n_tensor, sizeof *g->tensor_sorted, tensors_by_name);
+	for (uint64_t i = 1; i < g->n_tensor; i++)
+		if (!view_cmp(g->tensor_sorted[i - 1]->name, g->tensor_sorted[i]->name))
+			return i;
+	return 0;
 }
 
 const struct gguf_tensor *gguf_tensor_find(const struct gguf *g, const char *name)

@@ -1,6 +1,6 @@
 /* engine/gguf_head.c - where the header of a model file ends that is still being fetched (gguf.h).
  *
- * Walks over the records by their lengths alone: what they hold is checked when the header is there (gguf.c).  Where a record cannot be
+ * Walks over the records by their lengths alone: what they hold is checked when the header is there (gguf_parse.c).  Where a record cannot be
  * right the walk ends as if the header were complete, and opening the file says what is wrong. */
 #include "engine/engine.h"
 #include "engine/gguf.h"
