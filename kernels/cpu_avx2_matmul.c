@@ -17,7 +17,8 @@
 #include "kernels/cpu_pack.h"
 #include "kernels/quant.h"
 
-enum { PANEL = 8, UNIT = 32, TILE = 6 /* columns in registers */, FETCH_AHEAD = 4096 };
+enum { PANEL = 8, UNIT = 32, TILE = 6 /* columns in registers */, FETCH_AHEAD = 4096 /* bytes */,
+       FEW = 16 /* columns of a step that reads weights from memory */ };
 
 const uint8_t avx2_widths[] = { 1, 2, 4, TILE, 0 };
 
@@ -155,6 +156,7 @@ INLINE __m256i four(const int8_t *p)
 struct weights {
 	const uint8_t *panel;
 	__m256i table;                   /* of types with lookup */
+	int ahead;                       /* fetch lines FETCH_AHEAD bytes ahead */
 };
 
 /* What a kernel reads of block b in `tile` columns; by = ds or start, a row of `ld` columns per half block. */
@@ -194,7 +196,8 @@ INLINE void block_times(enum dtype type, int tile, const struct weights *w, int3
 	__m256 dw[2], mw[2];
 	__m256i sum[COLS_UNIT], pairs[COLS_UNIT];
 
-	if (tile == 1 && f.group == 8)
+	/* Why not always: cpu_avx512_matmul.c. */
+	if (tile == 1 ? f.group == 8 : w->ahead)
 		UNROLL for (int i = 0; i < pack_block_units(f) + 2; i += 2)
 			_mm_prefetch((const char *)quants + FETCH_AHEAD + UNIT * i, _MM_HINT_T0);
 	block_scales(type, f, head, sub, in, dw, mw);
@@ -309,6 +312,7 @@ INLINE void panels_type(enum dtype type, const uint8_t *panels, int32_t n_panels
 		float *o = out + PANEL * i;
 
 		w.panel = panels + (size_t)i * panel_bytes;
+		w.ahead = k->n > 1 && k->n <= FEW;
 		for (int32_t t = 0; t < k->n_tiles; t++) {
 			float *r = result + PANEL * k->tile[t].at;
 
@@ -326,6 +330,7 @@ INLINE void panels_type(enum dtype type, const uint8_t *panels, int32_t n_panels
 		}
 		for (int32_t c = 0; c < k->n && !k->lo_tiled; c++)
 			_mm256_store_ps(lo + PANEL * c, _mm256_setzero_ps());
+		w.ahead = 0;
 		for (int32_t u = 0; u < k->n_units; u++)
 			switch (k->unit[u].n) {
 			case 1:  unit_times(type, 1, &w, &k->unit[u], 0, lo); break;

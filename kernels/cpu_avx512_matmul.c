@@ -18,9 +18,11 @@
  * product of scales, two fma) eight are the multiply-adds that count: 73 % of the arithmetic is the ceiling of this
  * sequence, and 94 to 96 % of that ceiling is reached.
  *
- * Prefetching for one column of the K types alone.  Weights lie in one stream, which the processor follows by itself, and asking for
- * lines as well made decoding with Q4_1 a fifth slower on Zen 4.  But the K types spend so many instructions on the small scales that
- * too few loads are under way at a time: on Zen 5, asking for lines FETCH_AHEAD bytes ahead made them a quarter faster.
+ * Lines are fetched ahead for one column of the K types alone.  Weights lie in one stream, which the processor follows by itself, and asking
+ * for lines as well made decoding with Q4_1 a fifth slower on Zen 4.  But the K types spend so many instructions on the small scales that
+ * too few loads are under way at a time: on Zen 5, asking for lines FETCH_AHEAD bytes ahead made them a quarter faster.  With 2 to FEW columns
+ * (a step that checks guessed tokens) a block takes longer still, and lines are fetched ahead for all types: four columns of Q4_K against one
+ * take 1.27 instead of 1.55 on two threads of a Zen 4, of Q4_1 1.23 instead of 1.24 to 1.5.  More columns find the weights in the L2 cache.
  *
  * The kernels are one function, inlined with the type and the number of columns as constants. */
 #if defined(__x86_64__) && !defined(WEIR_NO_SIMD)
@@ -30,7 +32,8 @@
 #include "kernels/cpu_pack.h"
 #include "kernels/quant.h"
 
-enum { PANEL = 16, UNIT = 64, TILE = 12 /* columns in registers */, FETCH_AHEAD = 4096 };
+enum { PANEL = 16, UNIT = 64, TILE = 12 /* columns in registers */, FETCH_AHEAD = 4096 /* bytes */,
+       FEW = 16 /* columns of a step that reads weights from memory */ };
 
 /* Twelve columns keep the multipliers busy while a block's weights are taken apart; eight do not quite. */
 const uint8_t avx512_widths[] = { 1, 2, 4, 6, 8, TILE, 0 };
@@ -147,6 +150,7 @@ INLINE __m512i four(const int8_t *p)
 struct weights {
 	const uint8_t *panel;
 	__m512i table;                   /* of types with lookup */
+	int ahead;                       /* fetch lines FETCH_AHEAD bytes ahead */
 };
 
 /* What a kernel reads of block b in `tile` columns; by = ds or start, a row of `ld` columns per half block. */
@@ -180,8 +184,8 @@ INLINE void block_times(enum dtype type, int tile, const struct weights *w, int3
 	__m512 dw[2], mw[2];
 	__m512i sum[TILE];
 
-	/* One unit more than the block has: the group's scales. */
-	if (tile == 1 && f.group == 8)
+	/* One unit more than the block has: the group's scales.  The choice for one column is made by the compiler: a flag costs a tenth there. */
+	if (tile == 1 ? f.group == 8 : w->ahead)
 		UNROLL for (int i = 0; i < pack_block_units(f) + 1; i++)
 			_mm_prefetch((const char *)quants + FETCH_AHEAD + UNIT * i, _MM_HINT_T0);
 	block_scales(type, f, head, sub, in, dw, mw);
@@ -254,6 +258,7 @@ INLINE void panels_type(enum dtype type, const uint8_t *panels, int32_t n_panels
 		float *o = out + PANEL * i;
 
 		w.panel = panels + (size_t)i * panel_bytes;
+		w.ahead = k->n > 1 && k->n <= FEW;
 		for (int32_t t = 0; t < k->n_tiles; t++) {
 			float *r = result + PANEL * k->tile[t].at;
 
@@ -268,6 +273,7 @@ INLINE void panels_type(enum dtype type, const uint8_t *panels, int32_t n_panels
 		}
 		for (int32_t c = 0; c < k->n && !k->lo_tiled; c++)
 			_mm512_store_ps(lo + PANEL * c, _mm512_setzero_ps());
+		w.ahead = 0;
 		for (int32_t u = 0; u < k->n_units; u++)
 			switch (k->unit[u].n) {
 			case 1:  unit_times(type, 1, &w, &k->unit[u], lo); break;
