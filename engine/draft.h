@@ -1,7 +1,10 @@
 /* engine/draft.h (private to engine/timeline*.c) - guesses the next tokens from the tokens so far (draft.c).
  *
- * The tokens behind the longest earlier occurrence of the newest ones are the draft ("prompt lookup", Saxena 2023; here over the whole
- * sequence, the most recent of the longest matches).  Guesses decide what is computed ahead, never what is sampled. */
+ * A draft is guessed token by token.  Each guess looks for the earlier places whose tokens are those at the end of the sequence and of the
+ * draft so far; the tokens that followed there vote, and a place votes with a weight of four to the power of its matching tokens ("prompt
+ * lookup", Saxena 2023, looks once and takes all tokens of a draft from one place).  A guess is classed by the length of its match and by
+ * how many places agree, and each class has a running share of guesses that were right.  Guesses decide what is computed ahead, never what
+ * is sampled. */
 #ifndef WEIR_DRAFT_H
 #define WEIR_DRAFT_H
 
@@ -9,15 +12,19 @@
 #include <stdint.h>
 
 enum {
-	DRAFT_MOST = 7,            /* tokens of a draft: with the pending token they are a tile of eight columns */
-	DRAFT_LENGTHS = 4,         /* classes of matches: 2, 3, 4 to 7, and 8 or more tokens */
+	DRAFT_MOST = 15,           /* tokens of a draft: with the pending token they are the widest VERIFY step */
+	DRAFT_LENGTHS = 6,         /* classes of the longest match: 1, 2, 3, 4 to 7, 8 to 13, and 14 or more tokens */
+	DRAFT_VOTES = 4,           /* classes of votes: one place alone; several that agree; more than half of them agree; half or fewer */
+	DRAFT_CLASSES = DRAFT_LENGTHS * DRAFT_VOTES,
 };
 
+/* The places of each token and of each pair of tokens, the newest first, as chains through places with the same hash. */
 struct draft_index {
-	int32_t *before;           /* [n] the place before with the same two tokens up to and with it, -1 = none */
-	size_t n, cap;
-	int32_t *newest;           /* [n_newest] a hash of two tokens: the newest place that has it, -1 = none */
-	size_t n_newest;
+	struct draft_chains {
+		int32_t *before;   /* [cap] the place before with the same hash of the one or two tokens up to and with it, -1 = none */
+		int32_t *newest;   /* [n_newest] the newest place of each hash, -1 = none */
+	} of[2];                   /* of single tokens, of pairs */
+	size_t n, cap, n_newest;
 };
 
 /* Tokens changed from place n on (0: all): what is known of them is forgotten. */
@@ -25,22 +32,29 @@ void   draft_index_cut(struct draft_index *, const int32_t *id, size_t n);
 /* Index id[0 .. n), of which the first draft_index.n are indexed. */
 void   draft_index_grow(struct draft_index *, const int32_t *id, size_t n);
 void   draft_index_free(struct draft_index *);
-/* Guess up to `most` tokens that follow id[0 .. n), all indexed.  Returns how many; *match: tokens of the match, 0 = none. */
-int32_t draft_find(const struct draft_index *, const int32_t *id, size_t n, int32_t most, int32_t out[DRAFT_MOST], int32_t *match);
 
-/* How many tokens a draft should have: the number with the most tokens a second, as far as steps of each size were measured and drafts were
- * right. */
+struct draft {
+	int32_t n, id[DRAFT_MOST];
+	uint8_t class[DRAFT_MOST];         /* length of the match * DRAFT_VOTES + votes */
+};
+
+/* How many tokens a draft should have: the number with the most tokens a second, by what steps of each size took and by how often guesses
+ * were right. */
 struct draft_pace {
 	double seconds[DRAFT_MOST + 2];    /* of a step of so many tokens, a running mean; 0 = not measured */
-	double right[DRAFT_LENGTHS];       /* share of drafted tokens that were sampled, where all before them were */
+	double right[DRAFT_CLASSES];       /* share of guesses that were right, where all before them in the draft were */
 	int32_t idle;                      /* steps without a draft */
 };
+
+/* Guess the tokens that follow id[0 .. n), all indexed: `most` of them, or until it is unlikely that all are right. */
+void    draft_guess(const struct draft_index *, const struct draft_pace *, const int32_t *id, size_t n, int32_t most, struct draft *out);
+
 void    draft_pace_reset(struct draft_pace *);
-/* Tokens to draft behind a match of that length, 0 .. most. */
-int32_t draft_pace_length(struct draft_pace *, int32_t match, int32_t most);
+/* How many tokens of the draft are worth computing, from the first on. */
+int32_t draft_pace_length(struct draft_pace *, const struct draft *);
 /* A step of n tokens took so long. */
 void    draft_pace_took(struct draft_pace *, int32_t n, double seconds);
-/* Of a draft behind such a match, `accepted` tokens were sampled, and then, if `missed`, another one. */
-void    draft_pace_learn(struct draft_pace *, int32_t match, int32_t accepted, int missed);
+/* A guess of that class was right, or another token was sampled. */
+void    draft_pace_learn(struct draft_pace *, int class, int right);
 
 #endif

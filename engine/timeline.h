@@ -41,7 +41,8 @@ struct timeline {
 	/* Speculative decoding (timeline_step.c). */
 	int speculates, ahead;     /* ahead: that step is timeline_step()'s own, and is still open */
 	int viewed;                /* the panel wants to see a token that is decoded alone */
-	int32_t match;             /* tokens of the match behind which its draft stood */
+	struct draft guess;        /* what was guessed to follow the first guess_at tokens; the open step tries the beginning of it */
+	size_t guess_at;
 	struct draft_index drafts; /* the first drafts.n of tokens */
 	struct draft_pace pace;
 	int measure;               /* timeline_measure() */

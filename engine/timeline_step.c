@@ -157,21 +157,23 @@ int timeline_settle(struct timeline *t, struct err *err)
 /* Instead of decoding the pending token: decode it with a draft behind it, if one is likely to be right.  1: such a step is open, 0, or -1. */
 static int ahead_begin(struct timeline *t, struct err *err)
 {
-	int32_t draft[DRAFT_MOST], most, n, tried;
+	int32_t most, n, tried;
 	size_t left = (size_t)t->cache.limit - t->tokens.n;
 	double start = now_seconds();
 	struct err none;
 
+	t->guess.n = 0;
 	if (!t->speculates || t->viewed || t->recovery || t->adopted || t->tokens.n != (size_t)t->n_past + 1)
 		return 0;
 	draft_index_grow(&t->drafts, t->tokens.id, t->tokens.n);
 	most = cache_verify_most(&t->cache, t->n_past) - 1;
 	most = (size_t)most < left ? most : (int32_t)left;
-	n = draft_find(&t->drafts, t->tokens.id, t->tokens.n, most, draft, &t->match);
-	n = draft_pace_length(&t->pace, t->match, n);
+	draft_guess(&t->drafts, &t->pace, t->tokens.id, t->tokens.n, most, &t->guess);
+	t->guess_at = t->tokens.n;
+	n = draft_pace_length(&t->pace, &t->guess);
 	if (n < 1 || !logits_ready(t, &none))
 		return 0;
-	if (verify(t, draft, n, &tried, err))
+	if (verify(t, t->guess.id, n, &tried, err))
 		return -1;
 	draft_pace_took(&t->pace, tried, now_seconds() - start);
 	t->stats.drafted += tried - 1;
@@ -179,15 +181,27 @@ static int ahead_begin(struct timeline *t, struct err *err)
 	return 1;
 }
 
-/* The sampled token id was appended: is it the drafted one, or does the open step end? */
+/* The newest token was sampled: was it guessed?  Guesses that no step tried count as well. */
+static void guess_learn(struct timeline *t)
+{
+	size_t at = t->tokens.n - 1 - t->guess_at;
+	int right;
+
+	if (at >= (size_t)t->guess.n)
+		return;
+	right = t->guess.id[at] == t->tokens.id[t->tokens.n - 1];
+	draft_pace_learn(&t->pace, t->guess.class[at], right);
+	if (!right)
+		t->guess.n = 0;
+}
+
+/* The sampled token was appended: is it the drafted one, or does the open step end? */
 static int ahead_go_on(struct timeline *t, struct err *err)
 {
-	int32_t at = (int32_t)t->tokens.n - 1 - t->n_past, n = (int32_t)t->draft.n;
-	int as_drafted = at < n && t->draft.id[at] == t->tokens.id[t->tokens.n - 1];
+	int32_t at = (int32_t)t->tokens.n - 1 - t->n_past;
 
-	if (as_drafted)
+	if (at < (int32_t)t->draft.n && t->draft.id[at] == t->tokens.id[t->tokens.n - 1])
 		return 0;
-	draft_pace_learn(&t->pace, t->match, at - 1, at < n);
 	return ahead_end(t, at, err);
 }
 
@@ -236,5 +250,6 @@ int timeline_step(struct timeline *t, struct sampling *s, struct step_out *out, 
 	if (vocab_is_end(t->e->vocab, out->id))
 		return t->ahead ? ahead_end(t, (int32_t)t->tokens.n - t->n_past, err) : 0;
 	tokens_add(&t->tokens, out->id);
+	guess_learn(t);
 	return t->ahead && ahead_go_on(t, err) ? -1 : 1;
 }

@@ -250,7 +250,7 @@ static int times(void)
 static void draft_always(struct timeline *t)
 {
 	draft_pace_reset(&t->pace);
-	for (int i = 0; i < DRAFT_LENGTHS; i++)
+	for (int i = 0; i < DRAFT_CLASSES; i++)
 		t->pace.right[i] = 0.999;
 }
 

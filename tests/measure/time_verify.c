@@ -3,7 +3,7 @@
  *     make build/tests/measure/time_verify && build/tests/measure/time_verify MODEL.gguf TEXT ROUNDS THREADS POLICY[/PIN] DEPTH...
  *
  * The first DEPTH tokens of TEXT are read, the first PIN of them as a document (`auto` selects among these; `all` pins the depth); with `-` for
- * TEXT the entries are random.  Then the next M tokens of the text are computed in one step, which is rolled back, M from 1 to 8, ROUNDS times
+ * TEXT the entries are random.  Then the next M tokens of the text are computed in one step, which is rolled back, M from 1 to 16, ROUNDS times
  * in turns.  With one thread its processor time counts, which other programs disturb less; else time.  Prints milliseconds of a step of one token and the ratios to it: medians of the ratios within a round, and beside them the least
  * step against the least. */
 #include <stdio.h>
@@ -13,7 +13,7 @@
 
 #include "engine/timeline.h"
 
-enum { MOST = 8, ROUNDS = 200, PIECE = 256 };
+enum { MOST = VERIFY_MOST, ROUNDS = 200, PIECE = 256 };
 
 static void stop(const char *what)
 {

@@ -97,7 +97,7 @@ static int32_t run_step(struct run *r)
 	int got;
 
 	draft_pace_reset(&r->t->pace);
-	for (int i = 0; i < DRAFT_LENGTHS; i++)
+	for (int i = 0; i < DRAFT_CLASSES; i++)
 		r->t->pace.right[i] = 0.999;
 	got = timeline_step(r->t, &r->s, &out, &err);
 	if (!got) {
