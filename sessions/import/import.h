@@ -160,6 +160,11 @@ struct jail_level { int landlock; };   /* ABI version, 0 = the kernel has none; 
 /* Confine this process for good.  path: what JAIL_EXEC may execute, JAIL_MODEL may read; absolute.  -1: it could not, and nothing should be parsed. */
 int jail_enter(enum jail_kind, const char *path, struct jail_level *, struct err *);
 
+/* ---- jailed.c ---- */
+
+/* argv[1] of the process that parses; argv[2] is a name of enum doc_type, or this one, argv[3] the path of pdftotext or of the model file. */
+extern const char helper_argument[], helper_model_type[];
+
 /* ---- helper.c ---- */
 
 /* Convert in another process; *out is zeroed first.  e.msg is a whole sentence. */

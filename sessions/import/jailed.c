@@ -1,0 +1,188 @@
+/* sessions/import/jailed.c - the process that parses a document or a model file: converts it and writes records (helper.c reads them), or becomes
+ * pdftotext, whose output is text.
+ *
+ * helper.c starts this program a second time, with the document as standard input; doc_helper() is the first thing that main() calls.  A model
+ * file is read by the reader that the program itself uses: header, keys, tensors, vocabulary, chat template.  What crashes the reader, or takes it too
+ * long, ends that process alone. */
+#include "sessions/import/import.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "engine/engine.h"
+
+#define PAGES_MAX "20000"
+
+const char helper_argument[] = "--parse-document-in-jail", helper_model_type[] = "model";
+
+static int send_all(const void *bytes, size_t n)
+{
+	const char *p = bytes;
+
+	while (n) {
+		ssize_t put = write(STDOUT_FILENO, p, n);
+		if (put < 0 && errno == EINTR)
+			continue;
+		if (put <= 0)
+			return -1;
+		p += put;
+		n -= (size_t)put;
+	}
+	return 0;
+}
+
+static int send_record(char tag, const void *p, size_t n)
+{
+	uint32_t len = (uint32_t)n;
+	char head[5] = {tag};
+
+	memcpy(head + 1, &len, 4);
+	return send_all(head, 5) || send_all(p, n) ? -1 : 0;
+}
+
+static int send_mark(const struct mark *m)
+{
+	char buf[1024] = {(char)m->kind, (char)m->level};
+	uint64_t at = m->at;
+	size_t n = m->text ? strlen(m->text) : 0;
+
+	memcpy(buf + 2, &at, 8);
+	if (n > sizeof buf - 10)
+		n = sizeof buf - 10;
+	memcpy(buf + 10, m->text ? m->text : "", n);
+	return send_record('M', buf, 10 + n);
+}
+
+static int send_doc(const struct doc *d)
+{
+	int32_t pages = d->pages;
+
+	if (send_record('T', d->text.p, d->text.n) || send_record('P', &pages, sizeof pages))
+		return 1;
+	for (size_t i = 0; i < d->n_mark; i++)
+		if (send_mark(&d->mark[i]))
+			return 1;
+	if (d->notices.n && send_record('N', d->notices.p, d->notices.n))
+		return 1;
+	return send_record('Z', "", 0) ? 1 : 0;
+}
+
+static int send_error(const struct err *e)
+{
+	return send_record('E', e->msg, strlen(e->msg)) || send_record('Z', "", 0) ? 1 : 0;
+}
+
+/* All of standard input; its size is known. */
+static char *take_document(size_t *n)
+{
+	struct stat st;
+	char *p;
+
+	if (fstat(STDIN_FILENO, &st) || st.st_size < 0 || !(p = malloc((size_t)st.st_size + 1)))
+		return NULL;
+	*n = 0;
+	while (*n < (size_t)st.st_size) {
+		ssize_t got = read(STDIN_FILENO, p + *n, (size_t)st.st_size - *n);
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got <= 0)
+			break;
+		*n += (size_t)got;
+	}
+	p[*n] = 0;
+	return p;
+}
+
+static int convert(enum doc_type type)
+{
+	static int (*const by_type[])(const char *, size_t, struct doc *, struct err *) = {
+		[DOC_HTML] = html_import, [DOC_EPUB] = epub_import, [DOC_DOCX] = docx_import, [DOC_GZIP] = gzip_import,
+	};
+	struct doc d = {.type = type};
+	struct err e = {0};
+	size_t n = 0;
+	char *p = take_document(&n);
+
+	if (!p)
+		return 1;
+	return by_type[type](p, n, &d, &e) ? send_error(&e) : send_doc(&d);
+}
+
+/* What the reader refuses, it refuses in the parent as well, with the parent's options and words. */
+static int read_model(const char *path)
+{
+	struct engine_options o = {.model_path = path, .inspect_only = 1};
+	struct engine *engine;
+	struct err e = {0};
+
+	if (!engine_open(&engine, &o, &e))
+		return send_record('Z', "", 0);
+	o.vocab_only = 1;   /* a family that is not known may have a vocabulary that is */
+	engine_open(&engine, &o, NULL);
+	return send_error(&e);
+}
+
+static int parse_type(const char *s)
+{
+	for (int i = DOC_HTML; i <= DOC_GZIP; i++)
+		if (!strcmp(s, doc_type_name[i]))
+			return i;
+	return -1;
+}
+
+/* The parent's open files are none of the helper's business.  The system call is that of Linux 5.9, whose name older headers lack. */
+static void close_inherited(void)
+{
+	enum { SYS_CLOSE_RANGE = 436 };
+	struct rlimit limit;
+
+	if (!syscall(SYS_CLOSE_RANGE, 3, ~0u, 0) || getrlimit(RLIMIT_NOFILE, &limit))
+		return;
+	for (rlim_t fd = 3; fd < limit.rlim_cur && fd < 1 << 16; fd++)
+		close((int)fd);
+}
+
+int doc_helper(int argc, char **argv)
+{
+	struct jail_level level = {0};
+	struct err e = {0};
+	int type, model, rc;
+
+	if (argc < 3 || strcmp(argv[1], helper_argument))
+		return -1;
+	close_inherited();
+	type = parse_type(argv[2]);
+	model = argc > 3 && !strcmp(argv[2], helper_model_type);
+	prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+	/* Chapters come in encodings of their own; a page of HTML has been decoded by the parent. */
+	if (type == DOC_EPUB)
+		charset_load();
+	if (jail_enter(type == DOC_PDF ? JAIL_EXEC : model ? JAIL_MODEL : JAIL_PARSE, argc > 3 ? argv[3] : NULL, &level, &e)) {
+		rc = send_error(&e);
+	} else if (type == DOC_PDF) {
+		static char *const env[] = {(char *)(uintptr_t)"LC_ALL=C.UTF-8", NULL};
+		const char *const args[] = {"pdftotext", "-enc", "UTF-8", "-eol", "unix", "-l", PAGES_MAX, "-", "-", NULL};
+		if (argc > 3)
+			execve(argv[3], (char *const *)(uintptr_t)args, env);
+		rc = 127;
+	} else if (model) {
+		rc = read_model(argv[3]);
+	} else if (type < 0) {
+		struct str s = {0};
+		str_adds(&s, "no_new_privs, limits, ");
+		if (level.landlock)
+			str_addf(&s, "Landlock %d, ", level.landlock);
+		str_adds(&s, "seccomp");
+		rc = send_record('T', s.p, s.n) || send_record('Z', "", 0);
+	} else {
+		rc = convert((enum doc_type)type);
+	}
+	_exit(rc);   /* nothing to flush or free */
+}
