@@ -225,6 +225,16 @@ run -p 'Say "yes".' --temp 0 -n 5 -q
 [ "$(cat "$dir/text")" = "$(out)" ] && ok "the tokens of --json are the answer" ||
 	bad "the tokens of --json are the answer" "$(cat "$dir/text") against $(out)"
 
+# number NAME: its value in the first line of JSON in $dir/out.
+number() { sed -n "s/.*\"$1\":\([0-9]*\).*/\1/p" "$dir/out" | head -n 1; }
+run -p 'Count from 1 to 12. Then count again.' --temp 0 -n 60 --json --speculate off; sed 's/.*"tokens":\(\[[^]]*\]\).*/\1/' "$dir/out" >"$dir/first"
+none="$(number drafted) $(number accepted)"
+printf 'Count from 1 to 12. Then count again.\n/stats\n' | "$weir" --each-line --temp 0 -n 60 --json >"$dir/out" 2>"$dir/err"; sed 's/.*"tokens":\(\[[^]]*\]\).*/\1/' "$dir/out" >"$dir/second"
+some="$(number accepted) of $(number drafted)"
+same first second && ok "guesses change no token" || bad "guesses change no token" "$(cat "$dir/first" "$dir/second")"
+[ "$none" = "0 0" ] && [ "$(number drafted)" -gt 0 ] && [ "$(number accepted)" -le "$(number drafted)" ] && grep -q "$some guessed tokens were right" "$dir/err" &&
+	ok "--json and /stats count guesses alike" || bad "--json and /stats count guesses alike" "off: $none, on: $some: $(err | head -n 9)"
+
 run -p hi -n 0; expect "-n 0 answers nothing" 0
 
 # pipes
