@@ -58,13 +58,13 @@ static int cache_describe(struct timeline *t, const struct engine *e, const stru
 	return kv_type_parse(o->kv_type, c->hp, &c->type, err) || policy_parse(&c->policy, kv, err) || watch_describe(t, o, err) ? -1 : 0;
 }
 
-/* Rows of logits that are computed at once: tiles of the matrix product, at least one, which also is a step that tries drafted tokens; more
- * where the vocabulary is small, since the rows of a large one would take more memory than all activations. */
+/* Rows of logits that are computed at once: tiles of the matrix product, at least those of the widest VERIFY step; more where the vocabulary is
+ * small, since the rows of a large one would take more memory than all activations. */
 static int32_t head_rows(const struct hparams *hp)
 {
 	int32_t rows = HEAD_FLOATS / hp->n_vocab / HEAD_TILE * HEAD_TILE;
 
-	return rows < HEAD_TILE ? HEAD_TILE : rows < HEAD_ROWS_MOST ? rows : HEAD_ROWS_MOST;
+	return rows < VERIFY_MOST ? VERIFY_MOST : rows < HEAD_ROWS_MOST ? rows : HEAD_ROWS_MOST;
 }
 
 /* Buffers, logits of timeline_extend() and of the last token, candidates for sampling; on a device: buffers, and what it reserves. */

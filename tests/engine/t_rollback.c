@@ -238,6 +238,37 @@ TEST(the_pending_token_comes_first)
 }
 
 /* WEIR_SOAK=N: N times as many tokens, in other sequences. */
+/* Rows of logits are few where a vocabulary is large. */
+TEST(wide_steps_fit_large_vocabularies)
+{
+	enum { LARGE = 140000, STEP = 16 };
+	struct engine *large;
+	struct timeline *a, *b;
+	const float *logits;
+	int32_t id[STEP];
+	struct err err;
+
+	tiny_vocab = LARGE;
+	large = tiny_open(&tiny_families[0], 2, TRAINED, 10000);
+	tiny_vocab = N_VOCAB;
+	if (timeline_open(&a, large, &(struct timeline_options){ .ctx = 64, .kv = "full" }, &err) ||
+	    timeline_open(&b, large, &(struct timeline_options){ .ctx = 64, .kv = "full" }, &err))
+		test_skip("%s", err.msg);
+	for (int i = 0; i < STEP; i++)
+		id[i] = some_token();
+	CHECK_INT(timeline_sync(a, id, 8, NULL, NULL, &err), 0);
+	CHECK_INT(timeline_sync(b, id, 8, NULL, NULL, &err), 0);
+	CHECK_MSG(timeline_verify(a, id, STEP, &logits, &err) == STEP, "%s", err.msg);
+	for (int i = 0; i < STEP; i++) {
+		extend(b, id + i, 1, 1, "large");
+		CHECK_MSG(!memcmp(logits + (size_t)(i + 1) * LARGE, timeline_logits(b), LARGE * sizeof *logits), "other logits after %d tokens", i + 1);
+	}
+	CHECK_INT(timeline_accept(a, 0, &err), 0);
+	timeline_close(a);
+	timeline_close(b);
+	engine_close(large);
+}
+
 static int times(void)
 {
 	const char *s = getenv("WEIR_SOAK");

@@ -174,7 +174,7 @@ static inline void mk_finish(struct mk *m, struct str *out)
 	str_free(&m->data);
 }
 
-/* <unk> <s> </s>, the 256 bytes, and letters: n tokens of the SentencePiece kind. */
+/* <unk> <s> </s>, the 256 bytes, 26 letters, and words: n tokens of the SentencePiece kind. */
 static inline void mk_vocab(struct mk *m, int n)
 {
 	mk_string(m, "tokenizer.ggml.model", "llama");
@@ -186,7 +186,7 @@ static inline void mk_vocab(struct mk *m, int n)
 		else if (i < 259)
 			snprintf(text, sizeof text, "<0x%02X>", i - 3);
 		else
-			snprintf(text, sizeof text, "%c", 'a' + i - 259);
+			snprintf(text, sizeof text, i < 259 + 26 ? "%c" : "w%d", i < 259 + 26 ? 'a' + i - 259 : i);
 		put_string(&m->kv, text);
 	}
 	mk_array(m, "tokenizer.ggml.scores", GGUF_F32, n);

@@ -16,7 +16,7 @@ static const struct tiny_family { const char *arch; int bias, norms, tied, post;
 	{ "gemma2", 0, 0, 1, 1, 40 },   /* two of three layers have a window */
 };
 enum { FAMILIES = 4, WINDOWED = 3 };
-static int tiny_layers = LAYERS;   /* of models made from now on */
+static int tiny_layers = LAYERS, tiny_vocab = N_VOCAB;   /* of models made from now on */
 static int *tiny_fd;               /* takes a descriptor of each model's file, which has no name any more; NULL: nobody wants it */
 
 static inline void tiny_weights(struct mk *m, const char *name, int32_t rows, int32_t cols)
@@ -91,11 +91,11 @@ static inline struct engine *tiny_open(const struct tiny_family *f, int threads,
 	mk_f32(&m, key, base);
 	if (f->window)
 		tiny_int(&m, f->arch, "attention.sliding_window", f->window);
-	mk_vocab(&m, N_VOCAB);
-	tiny_weights(&m, "token_embd.weight", N_VOCAB, WIDTH);
+	mk_vocab(&m, tiny_vocab);
+	tiny_weights(&m, "token_embd.weight", tiny_vocab, WIDTH);
 	tiny_weights(&m, "output_norm.weight", 1, WIDTH);
 	if (!f->tied)
-		tiny_weights(&m, "output.weight", N_VOCAB, WIDTH);
+		tiny_weights(&m, "output.weight", tiny_vocab, WIDTH);
 	for (int i = 0; i < tiny_layers; i++)
 		tiny_layer(&m, f, i);
 	mk_finish(&m, &file);
