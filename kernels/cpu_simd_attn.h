@@ -25,7 +25,7 @@ enum {
 	RUN = REGISTERS > 16 ? 6 : 3,        /* queries that go together over transposed keys */
 	FEW = REGISTERS > 16 ? 4 : 3,        /* most queries of a run that reads keys from their rows */
 	HELD = REGISTERS > 16 ? 3 : 0,       /* most of them that stay in registers, with heads of 64 */
-	FEWEST = REGISTERS > 16 ? 8 : 6,     /* most queries of a tile that is worked off in such runs alone */
+	FEWEST = 28,                         /* most queries of a tile that is worked off in such runs alone: converting a block pays for more of them */
 };
 
 /* A span as the code below sees it. */
