@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/kv_host.h"
 #include "engine/kv_rows.h"
 #include "engine/serialize.h"
 
@@ -65,6 +66,30 @@ static uint64_t all_bytes(const struct cache *c)
 	return sum;
 }
 
+int32_t cache_listed(const struct cache *c)
+{
+	const struct retention_ops *r = c->policy.def->retention;
+	struct policy selects;
+
+	selects_of(c, &selects);
+	return r->keeps_all && selects.def && selects.def->selector->listed ? selects.def->selector->listed(selects.values, r->cap(c)) : 0;
+}
+
+/* The sizes of a cache that exceeds `memory` beside a device. */
+static struct cache_size size_beside(const struct cache *c, uint64_t planes, uint64_t rest)
+{
+	int32_t cap = c->policy.def->retention->cap(c), listed = cache_listed(c);
+	struct cache_size size = { .host = planes, .least = rest };
+
+	if (!listed) {   /* refused when it is opened */
+		size.least = size.memory = UINT64_MAX;
+		return size;
+	}
+	size.least += kv_host_bytes(c->hp, c->type, cap, kv_host_rows_least(listed, cap), listed);
+	size.memory = size.least > c->memory ? size.least : c->memory;
+	return size;
+}
+
 struct cache_size cache_size(const struct cache *c)
 {
 	struct cache_size size = { .memory = all_bytes(c) };
@@ -75,6 +100,8 @@ struct cache_size cache_size(const struct cache *c)
 		return size;
 	planes = kv_full_token_bytes(c->hp, c->type) * (uint64_t)cap;
 	rest = size.memory - planes;
+	if (c->be->device)
+		return size_beside(c, planes, rest);
 	size.disk = kv_disk_bytes(c->hp, c->type, cap);
 	size.least = rest + kv_disk_least(c->hp, c->type, cap);
 	size.memory = size.least > c->memory ? size.least : c->memory;
@@ -97,11 +124,25 @@ static int32_t rows_of(const struct cache *c, uint64_t bytes, int32_t cap)
 	return rows < (uint64_t)cap / ROWS_LEAST ? 0 : (int32_t)rows;
 }
 
+/* Rows of each KV head on the device where `bytes` more than the least may be taken. */
+static int32_t device_rows(const struct cache *c, uint64_t bytes, int32_t cap, int32_t listed)
+{
+	int32_t least = kv_host_rows_least(listed, cap);
+	uint64_t one = kv_host_bytes(c->hp, c->type, cap, least + 1, listed) - kv_host_bytes(c->hp, c->type, cap, least, listed);
+	uint64_t rows = (uint64_t)least + (one ? bytes / one : 0);
+
+	return rows < (uint64_t)cap ? (int32_t)rows : cap;
+}
+
 static struct kv_shape shape_of(const struct cache *c)
 {
 	struct kv_shape shape = shape_in_memory(c);
 	struct cache_size size = cache_size(c);
 
+	if (size.host) {
+		shape.listed = cache_listed(c);
+		shape.device_rows = device_rows(c, size.memory - size.least, shape.cap, shape.listed);
+	}
 	if (!size.disk)
 		return shape;
 	shape.resident = c->memory - size.least + kv_disk_least(c->hp, c->type, shape.cap);
@@ -116,6 +157,8 @@ uint64_t cache_resident_bytes(const struct cache *c)
 {
 	uint64_t planes = kv_full_token_bytes(c->hp, c->type) * (uint64_t)c->kv.cap;
 
+	if (c->kv.host)
+		return all_bytes(c) - planes + kv_host_bytes(c->hp, c->type, c->kv.cap, c->kv.host->rows, c->kv.host->listed);
 	return all_bytes(c) - (c->kv.disk ? planes - kv_disk_resident(&c->kv) : 0) +
 	       (c->kv.rows ? kv_rows_bytes(c->hp, c->type, c->kv.cap, c->kv.rows->rows) : 0);
 }
@@ -209,6 +252,7 @@ void cache_begin(struct cache *c, const struct step *st)
 		recurrent_begin(&c->recurrent, st->kind == STEP_VERIFY && st->n > 1);
 	c->kv.prompt = !step_generates(st);
 	kv_ahead_step(&c->kv, step_generates(st) ? st->n : 0);
+	kv_host_step(&c->kv, step_generates(st) ? st->n : 0);
 	windows_begin(c, &c->step);
 	c->policy.def->retention->begin(c, &c->step);
 }
@@ -252,13 +296,18 @@ int cache_region(struct cache *c, const struct step *st, int32_t layer, const st
 	return select_whole(q, n_slots, part);
 }
 
-/* The parts of a generated token, one list of the region among them with rows in memory instead of slots on disk, where there are such.
- * Entries outside of the region move. */
-static struct attn_part *rows_in_memory(struct cache *c, int32_t layer, struct reading *r, struct attn_part near[READ_PARTS])
+/* The parts of a step's tokens where planes lie elsewhere.  In host memory beside a device: with entries on the device.  On disk: of a generated token
+ * one list of the region with rows in memory, where there are such; entries outside of the region move. */
+static struct attn_part *rows_in_memory(struct cache *c, const struct step *st, int32_t layer, struct reading *r, struct attn_part near[READ_PARTS])
 {
 	int taken = 0;
 
-	if (!c->kv.rows)
+	if (kv_host_serves(&c->kv, layer) && r->n_part == 1) {
+		near[0] = r->part[0];
+		kv_host_near(&c->kv, layer, near, r->n_slots);
+		return near;
+	}
+	if (!c->kv.rows || !step_generates(st))
 		return r->part;
 	memcpy(near, r->part, (size_t)r->n_part * sizeof *near);
 	for (int i = 0; i < r->n_region && !taken; i++)
@@ -307,21 +356,25 @@ static void attend(struct cache *c, const struct step *st, int32_t layer, const 
 	struct reading reads;
 	struct attn_part near[READ_PARTS], *part = reads.part;
 
+	const struct attn_selection *by;
+
 	parts_of(c, st, layer, x, &reads);
-	if (c->kv.clock || (step_generates(st) && kv_ahead_wants(&c->kv, layer)))
+	by = reads.part[0].selection;
+	if (c->kv.clock || (step_generates(st) && (kv_ahead_wants(&c->kv, layer) || kv_host_serves(&c->kv, layer))))
 		kv_select(&c->kv, reads.part, reads.n_part);   /* selecting is the policy's time, not attention's */
 	kv_ahead_ask(&c->kv, layer, reads.part, reads.n_part);
 	if (s && s->probe)
 		probe = s->probe(&c->sel, st, layer, reads.n_slots);
 	if (r->probe && !layer_window(c->hp, layer))
 		own = r->probe(c, st, layer, reads.skip);
-	if (step_generates(st))
-		part = rows_in_memory(c, layer, &reads, near);
+	part = rows_in_memory(c, st, layer, &reads, near);
 	/* A probe has room for one purpose: where retention and selector both observe, the tokens attend twice. */
 	if (own)
 		kv_attend(&c->kv, layer, x->out, part, reads.n_part, st->n, own);
 	if (probe || !own)
 		kv_attend(&c->kv, layer, x->out, part, reads.n_part, st->n, probe);
+	if (step_generates(st) && st->index + 1 == st->tried && by)
+		kv_host_ahead(&c->kv, layer, by->topk);
 	attended(c, st, layer, x, &reads);
 }
 
@@ -333,7 +386,7 @@ static int32_t together(struct cache *c, const struct step *st, int32_t layer)
 	const struct selector_ops *s = selector_of(c, layer);
 	int32_t left = st->tried - st->index, most;
 
-	if (!c->be->rows_alone || c->kv.disk || c->kv.clock || (r->probe && !layer_window(c->hp, layer) && r->probe(c, st, layer, 0)))
+	if (!c->be->rows_alone || c->kv.disk || c->kv.host || c->kv.clock || (r->probe && !layer_window(c->hp, layer) && r->probe(c, st, layer, 0)))
 		return 1;
 	most = !s ? left : s->together ? s->together(&c->sel, r->region(c, st)) : 1;
 	return most < left ? most : left;
@@ -429,6 +482,7 @@ void cache_commit(struct cache *c, int32_t n, const float *nll)
 void cache_rollback(struct cache *c)
 {
 	c->step = (struct step){ 0 };
+	kv_host_doubt(&c->kv);
 }
 
 int32_t cache_verify_most(const struct cache *c, int32_t pos)
@@ -576,7 +630,7 @@ int cache_take_store(struct cache *c, struct cache *other, int32_t n)
 {
 	struct recurrent states = c->recurrent;
 
-	if (!c->kv.disk != !other->kv.disk) {
+	if (!c->kv.disk != !other->kv.disk || !c->kv.host != !other->kv.host) {
 		if (kv_copy(&c->kv, &other->kv, n))
 			return -1;
 	} else {

@@ -70,7 +70,9 @@ struct cache {
 	int32_t batch, ctx;         /* tokens of a step, and of the context, as asked for */
 	int unrotated;              /* keep unrotated queries, because observers will need them */
 	int takes_store;            /* before it is used, cache_take_store() brings a store on disk: this one's own reserves no space there */
-	uint64_t memory;            /* bytes of memory for all of the cache, 0: as many as it takes; what exceeds it lies on disk (kv_disk.c) */
+	/* Bytes of memory for all of the cache, 0: as many as it takes.  What exceeds it lies on disk (kv_disk.c), or beside a device in host
+	 * memory (kv_host.c), if cache_listed(). */
+	uint64_t memory;
 	/* Set by retention and selector when the cache is opened: */
 	int32_t limit;              /* longest sequence in tokens; ENDLESS */
 	int32_t chunk;              /* tokens of a step at most: batch or fewer */
@@ -164,11 +166,13 @@ struct retention_ops {
 };
 extern const struct retention_ops retain_all, retain_cascade;
 
-/* Bytes that a cache takes: of memory; of disk, 0 where all is in memory; and how many `memory` has to allow at least.  UINT64_MAX: more than
- * can be counted. */
-struct cache_size { uint64_t memory, disk, least; };
+/* Bytes that a cache takes: of memory, on a device of its memory; of disk, or beside a device of host memory, 0 where all is in memory; and how many
+ * `memory` has to allow at least.  UINT64_MAX: more than can be counted. */
+struct cache_size { uint64_t memory, disk, host, least; };
 /* What cache_open() will take; c has what its owner sets before it.  A memory that allows too little counts as the least. */
 struct cache_size cache_size(const struct cache *);
+/* Entries of a KV head that a generated token reads at most, where its planes can lie in host memory beside a device; else 0. */
+int32_t cache_listed(const struct cache *);
 /* Of an open cache, at most. */
 uint64_t cache_resident_bytes(const struct cache *);
 /* `memory` has to allow the least. */

@@ -159,8 +159,9 @@ struct timeline_options {
 	const char *kv;          /* cache policy, "NAME:key=value,..." (kv_policy_help); NULL = the default */
 	const char *kv_type;     /* "f16" (NULL), "f32", "bf16" or "q8_0" */
 	int32_t batch;           /* tokens of a prefill step; 0 = 512.  Under `full` it leaves results as they are */
-	/* Bytes of memory that the cache may take, 0 = as many as it needs.  What exceeds them lies in a nameless file in the user's cache
-	 * directory, whose disk space is reserved when the timeline is opened.  Results are the same.  On the CPU alone. */
+	/* Bytes of memory that the cache may take, on a device of its memory; 0 = as many as it needs.  What exceeds them lies in a nameless file in the
+	 * user's cache directory, whose disk space is reserved when the timeline is opened; beside a device it lies in the machine's memory, under a
+	 * policy that allows it (sift with every=1 and a key sketch).  Results are the same. */
 	uint64_t kv_memory;
 	/* Selection policies (sift, refresh, ...) to observe beside full attention (kv must be `full` or NULL): for each generated token
 	 * timeline_recovery() sums what their selection would have recovered. */
@@ -192,6 +193,7 @@ struct timeline_need {
 	int32_t held;                      /* tokens that stay in the cache at a time, as timeline_stats() says of a sequence that has no end */
 	uint64_t kv_bytes, scratch_bytes;  /* of memory */
 	uint64_t disk_bytes;               /* of disk, where kv_memory leaves no room for all entries; else 0 */
+	uint64_t host_bytes;               /* the same of the machine's memory, beside a device */
 	uint64_t least_bytes;              /* then: what kv_memory has to allow at least */
 	uint64_t free_bytes;               /* of the memory that the engine computes in */
 	uint64_t device_bytes;             /* all memory of the device; 0: the engine computes in the system's */
@@ -557,9 +559,12 @@ struct timeline_stats {
 	uint64_t kv_bytes, scratch_bytes, kv_bytes_per_token;
 	uint64_t kv_used_bytes;            /* the entries that are there now, in memory and on disk */
 	uint64_t kv_disk_bytes;            /* of disk that kv_memory has the cache take; 0: all is in memory, kv_bytes of it */
+	uint64_t kv_host_bytes;            /* the same of the machine's memory, beside a device */
 	uint64_t kv_resident_bytes;        /* of memory that the cache takes now, at most */
-	/* Where it takes disk, of the tokens generated since the last prefill: bytes that one had read from the disk, on average (what the
-	 * system's page cache had cost nothing); the share of its selected entries that the token before it had selected, too.  -1: not known. */
+	/* Of the tokens generated since the last prefill, -1: not known.  Where it takes disk: bytes that one had read from the disk, on average (what
+	 * the system's page cache had cost nothing); the share of its selected entries that the token before it had selected, too.  Beside a device,
+	 * where it takes the machine's memory: bytes that one had fetched from there; the share of its selected entries that the device had
+	 * already.  These lag behind by up to 32 tokens. */
 	double kv_fetched, kv_overlap;
 	char kv[128], kv_type[8];
 	/* of the last sync and of the steps since */

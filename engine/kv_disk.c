@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "engine/kv_host.h"
 #include "engine/kv_rows.h"
 #include "engine/mapped.h"
 
@@ -155,6 +156,7 @@ static void write_early(int fd, uint64_t off, uint64_t n)
 
 void kv_written(struct kv_store *kv, int32_t layer, int32_t slot0, int32_t n)
 {
+	kv_host_forget(kv, layer, slot0);
 	if (!kv->disk || kv->place[layer] < 0)
 		return;
 	kv->written = slot0 + n > kv->written ? slot0 + n : kv->written;

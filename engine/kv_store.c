@@ -1,4 +1,5 @@
 /* engine/kv_store.c - the planes of keys and values; see kv_store.h for the layout. */
+#include "engine/kv_host.h"
 #include "engine/kv_rows.h"
 
 #include <stdlib.h>
@@ -98,6 +99,13 @@ uint64_t kv_bytes(const struct hparams *hp, enum dtype type, const struct kv_sha
 
 /* ---- life ---- */
 
+static int planes_alloc(struct kv_store *kv, int32_t layer, int host)
+{
+	int (*alloc)(struct backend *, struct tensor *) = host ? kv->be->ops->alloc_host : kv->be->ops->alloc;
+
+	return alloc(kv->be, &kv->k[layer]) || alloc(kv->be, &kv->v[layer]) ? -1 : 0;
+}
+
 int kv_init(struct kv_store *kv, struct backend *be, const struct hparams *hp, enum dtype type, const struct kv_shape *s, struct err *err)
 {
 	*kv = (struct kv_store){ .hp = hp, .be = be, .n_layer = hp->n_layer, .cap = s->cap, .window_cap = window_cap(hp, s), .ctx = s->ctx,
@@ -128,13 +136,14 @@ int kv_init(struct kv_store *kv, struct backend *be, const struct hparams *hp, e
 			kv->full[kv->n_full++] = i;
 		kv->k[i] = kv->v[i] = (struct tensor){ .type = type, .rows = heads_of(hp, i) * (windowed ? kv->window_cap : s->cap),
 		                                       .cols = model_layer_spec(hp, i)->attn.head_dim };
-		if (kv->disk && !windowed ? kv_disk_alloc(kv, i) : be->ops->alloc(be, &kv->k[i]) || be->ops->alloc(be, &kv->v[i])) {
+		if (kv->disk && !windowed ? kv_disk_alloc(kv, i) : planes_alloc(kv, i, s->device_rows && !windowed)) {
 			err_set(err, ERR_FIT, "cannot allocate the KV cache for %d tokens: %s", s->cap, be->err);
 			kv_release(kv);
 			return -1;
 		}
 	}
-	if (s->resident && s->rows && !kv_rows_open(kv, s->rows, err)) {
+	if ((s->resident && s->rows && !kv_rows_open(kv, s->rows, err)) ||
+	    (s->device_rows && kv_host_open(kv, s->device_rows, s->listed, err))) {
 		kv_release(kv);
 		return -1;
 	}
@@ -144,6 +153,7 @@ int kv_init(struct kv_store *kv, struct backend *be, const struct hparams *hp, e
 void kv_release(struct kv_store *kv)
 {
 	kv_rows_close(kv);
+	kv_host_close(kv);
 	for (int32_t i = 0; kv->k && i < layers_with_entries(kv->hp); i++) {
 		kv_disk_drop(kv, i);
 		if (kv->k[i].data)
@@ -168,10 +178,14 @@ void kv_swap(struct kv_store *a, struct kv_store *b)
 	*b = was;
 	b->resident = a->resident;
 	b->rows = a->rows;
+	b->host = a->host;
 	a->resident = was.resident;
 	a->rows = was.rows;
+	a->host = was.host;
 	kv_rows_clear(a);
 	kv_rows_clear(b);
+	kv_host_clear(a);
+	kv_host_clear(b);
 }
 
 int kv_copy(struct kv_store *kv, const struct kv_store *from, int32_t n)
@@ -317,6 +331,7 @@ int kv_complete(const struct kv_store *kv, int32_t n)
 void kv_clear(struct kv_store *kv)
 {
 	kv_disk_clear(kv);
+	kv_host_clear(kv);
 	kv->base = kv->held = kv->copy_end = 0;
 }
 
@@ -396,6 +411,8 @@ int kv_parts_met(const struct kv_store *kv, struct attn_part *part, int32_t n_pa
 /* *moved: room for a part whose slots count from elsewhere. */
 static struct attn_args args_of(const struct kv_store *kv, int32_t layer, const struct kv_token *t, struct attn_part *moved)
 {
+	const struct tensor *k = &kv->k[layer], *v = &kv->v[layer];
+	int32_t cap = rows_of(kv, layer);
 	const struct attn_spec *a = &model_layer_spec(kv->hp, layer)->attn;
 	const struct attn_part *part = t->part;
 
@@ -404,9 +421,17 @@ static struct attn_args args_of(const struct kv_store *kv, int32_t layer, const 
 		moved->slot0 -= base_of(kv, layer);
 		part = moved;
 	}
+	if (kv->host && part->k) {   /* one part: kv_host_near() */
+		*moved = *part;
+		k = part->k;
+		v = part->v;
+		cap = part->cap;
+		moved->k = moved->v = NULL;
+		part = moved;
+	}
 	return (struct attn_args){
-		.out = t->out, .k = &kv->k[layer], .v = &kv->v[layer], .part = part, .n_part = t->n_part, .n_head = a->n_head,
-		.n_kv_head = a->n_kv_head, .head_dim = a->head_dim, .cap = rows_of(kv, layer),
+		.out = t->out, .k = k, .v = v, .part = part, .n_part = t->n_part, .n_head = a->n_head,
+		.n_kv_head = a->n_kv_head, .head_dim = a->head_dim, .cap = cap,
 		.scale = a->scale, .softcap = a->softcap, .window = kv_window(kv, layer), .sinks = a->sinks ? kv->sinks : NULL,
 		.prompt = kv->prompt,
 	};

@@ -39,6 +39,7 @@ struct kv_store {
 	uint64_t resident;         /* most bytes of these planes that are in memory at a time */
 	struct kv_ahead *ahead;    /* reads them before they are needed; NULL without a file */
 	struct kv_rows *rows;      /* of them in memory, one by one, what was selected last (kv_rows.h); NULL: none */
+	struct kv_host *host;      /* they lie in host memory beside a device (kv_host.h); NULL: they do not */
 	int32_t written;           /* slots that have been written since kv_clear(), from the first on */
 	const struct tensor *sinks;   /* attention sinks of the layer that attends now; set by cache_attend() */
 	int prompt;                /* the tokens of the step that attends are of a prompt; set by cache_begin() */
@@ -54,6 +55,10 @@ struct kv_shape {
 	/* Layers without a window lie in a file, and at most so many bytes of them in memory: kv_disk_least() or more.  0: all in memory. */
 	uint64_t resident;
 	int32_t rows;              /* then: of each KV head so many selected entries are in memory beside them; 0: none */
+	/* Layers without a window lie in host memory, and of each KV head so many selected entries on the device: kv_host_rows_least() or more.  0: all
+	 * of them on the device. */
+	int32_t device_rows;
+	int32_t listed;            /* then: entries that a token selects at most */
 	int unreserved;            /* the file takes no space on the disk before it is written, which nobody does */
 };
 /* WINDOW_KEPT: tokens that a rollback can go back by with windows complete, where the cache holds as many; WINDOW_LEAST: in any case. */

@@ -72,6 +72,10 @@ struct selector_ops {
 	/* How many tokens of a VERIFY step can attend in one call, the first with a region of n_slots: select() of each then comes before all of
 	 * them attend, in order of st->index, and there is no probe() and no seen().  NULL: 1. */
 	int32_t (*together)(const struct selector *, int32_t n_slots);
+	/* Entries of a KV head in a region of cap that a generated token reads at most, where all that it reads is one list, and nothing but a layer's
+	 * queries and what lies beside its planes decides on it; 0 where the settings make it otherwise.  Then planes can lie in host memory
+	 * (kv_host.h).  NULL: they cannot. */
+	int32_t (*listed)(const void *values, int32_t cap);
 	/* KV entries that a generated token reads of a region of n_slots, mean over the layers. */
 	int32_t (*entries)(const struct selector *, int32_t n_slots);
 	/* Bytes of entries, sketches and bounds that a generated token reads of a region of n_slots, on average, in the layers that it serves. */

@@ -81,6 +81,13 @@ static int32_t sift_most(const struct sift_params *par, int32_t cap)
 	return n < cap ? (int32_t)n : cap;
 }
 
+static int32_t sift_listed(const void *values, int32_t cap)
+{
+	const struct sift_params *par = values;
+
+	return sift_every(par) > 1 || sift_bits(par) >= 16 ? 0 : sift_most(par, cap) + sift_sample(par);
+}
+
 static uint64_t sketch_bytes(const struct sift_params *par, const struct hparams *hp, const struct backend *be, int32_t cap)
 {
 	return sift_bits(par) >= 16 ? 0 : be->ops->key_sketch_bytes(be, hp->n_kv_head, cap, hp->head_dim, sift_bits(par));
@@ -397,7 +404,7 @@ static void sift_archive(struct selector *s, struct serializer *a, int32_t n_slo
 }
 
 static const struct selector_ops sift_ops = {
-	.bytes = sift_bytes, .init = sift_init, .release = sift_release, .note = sift_note, .select = sift_select,
+	.bytes = sift_bytes, .listed = sift_listed, .init = sift_init, .release = sift_release, .note = sift_note, .select = sift_select,
 	.probe = sift_probe, .end = sift_end, .rewind = sift_rewind, .verify_most = sift_verify_most, .together = sift_together, .entries = sift_entries,
 	.read_bytes = sift_read_bytes, .archive = sift_archive, .scan = sift_scan, .status = sift_status,
 };

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/kv_host.h"
 #include "engine/memory_budget.h"
 #include "engine/sampler.h"
 
@@ -124,9 +125,6 @@ static int need_locked(struct timeline *t, const struct engine *e, const struct 
 	if (cache_describe(t, e, o, need->ctx, err))
 		return -1;
 	budget = memory_budget_of(e->be);
-	if (o->kv_memory && budget.total)
-		return err_set(err, ERR_USAGE, "--kv-memory keeps part of the KV cache on disk, and a GPU reads entries from its own memory alone; "
-		               "use --device cpu");
 	need->scratch_bytes = scratch_bytes(hp, t->cache.batch, &budget);
 	need->free_bytes = budget.available;
 	need->device_bytes = budget.total;
@@ -138,6 +136,7 @@ static int need_locked(struct timeline *t, const struct engine *e, const struct 
 	need->kv_bytes = bytes_with(t, need->ctx);
 	need->held = t->cache.policy.def->retention->holds ? t->cache.policy.def->retention->holds(&t->cache) : need->ctx;
 	need->disk_bytes = cache_size(&t->cache).disk;
+	need->host_bytes = cache_size(&t->cache).host;
 	need->least_bytes = cache_size(&t->cache).least;
 	return 0;
 }
@@ -161,9 +160,18 @@ int timeline_need(const struct engine *e, const struct timeline_options *o, stru
 	return failed;
 }
 
-/* Does `memory` allow a cache that needs at least so much of it? */
-static int limit_check(const struct cache *c, uint64_t least, struct err *err)
+/* Can the cache lie where it does not fit, and does `memory` allow the rest of it? */
+static int limit_check(const struct cache *c, struct err *err)
 {
+	struct cache_size size = cache_size(c);
+	uint64_t least = size.least, have = size.host ? memory_available() : UINT64_MAX;
+
+	if (size.host && !cache_listed(c))
+		return err_set(err, ERR_USAGE, "cache policy '%s' needs all entries in the GPU's memory, and --kv-memory allows fewer; use 'sift' (every=1, bits up "
+		               "to 8), or --device cpu", c->policy.def->name);
+	if (size.host > have)
+		return err_set(err, ERR_FIT, "the entries of %d tokens need %.0f MiB of the machine's memory, %.0f are free; use a smaller -c", c->ctx,
+		               (double)size.host / (1 << 20), (double)have / (1 << 20));
 	if (least <= c->memory)
 		return 0;
 	return err_set(err, ERR_FIT, "a context of %d tokens under cache policy '%s' needs at least %.1f MiB in memory, for what selects entries "
@@ -199,6 +207,7 @@ static void stats_of_cache(struct timeline *t)
 	t->stats.batch = c->chunk;
 	t->stats.kv_bytes = bytes_with(t, c->ctx);
 	t->stats.kv_disk_bytes = cache_size(c).disk;
+	t->stats.kv_host_bytes = cache_size(c).host;
 	policy_text(&c->policy, t->stats.kv, sizeof t->stats.kv);
 }
 
@@ -217,7 +226,7 @@ int timeline_open(struct timeline **out, struct engine *e, const struct timeline
 	t->e = e;
 	t->logits_at = t->mixed_from = t->read_end = t->kept_at = -1;
 	pthread_mutex_lock(&e->lock);
-	failed = cache_describe(t, e, o, need.ctx, err) || limit_check(&t->cache, need.least_bytes, err) || fit_check(&need, err) ||
+	failed = cache_describe(t, e, o, need.ctx, err) || limit_check(&t->cache, err) || fit_check(&need, err) ||
 	         !(t->logits = try_alloc((size_t)n_vocab, sizeof *t->logits, "logits", err)) ||
 	         !(t->kept_logits = try_alloc((size_t)n_vocab, sizeof *t->kept_logits, "logits", err)) ||
 	         !(t->scratch = try_alloc((size_t)n_vocab, sizeof *t->scratch, "sampling", err)) ||
@@ -288,7 +297,7 @@ static int switch_open(struct timeline *t, struct forward *forward, float **nll,
 	struct str text = { 0 };
 	int failed;
 
-	if (limit_check(c, cache_size(c).least, err))
+	if (limit_check(c, err))
 		return -1;
 	if (need > have) {
 		memory_budget_text(&budget, &text);
@@ -396,6 +405,8 @@ void timeline_stats(const struct timeline *t, struct timeline_stats *out)
 	out->kv_used_bytes = cache_used_bytes(&t->cache);
 	out->kv_resident_bytes = cache_resident_bytes(&t->cache);
 	kv_ahead_stats(&t->cache.kv, &out->kv_fetched, &out->kv_overlap);
+	if (t->cache.kv.host)
+		kv_host_stats(&t->cache.kv, &out->kv_fetched, &out->kv_overlap);
 	out->rings = (struct ring_stats){ .seen = t->n_past, .oldest = -1 };
 	if (r->ring_stats)
 		r->ring_stats(&t->cache, &out->rings);

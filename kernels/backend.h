@@ -237,6 +237,33 @@ struct scan_args {
 	struct predicate when;       /* key_scan: if false, out is left unchanged */
 };
 
+/* Brings KV entries from planes in host memory (alloc_host) to rows of smaller planes: row r of KV head h is row h * rows + r of these.  An entry
+ * that is there already stays in its row.  The others go to rows whose entries were not wanted for longest, as a clock tells: rows without
+ * an entry and those that neither this call nor the one before wanted come first, from behind the row that was filled last.  A call's own rows
+ * are not replaced, nor by the call ahead that follows it. */
+struct fetch_args {
+	struct tensor *k, *v;        /* the rows: [n_kv_head * rows][head_dim] */
+	const struct tensor *from_k, *from_v;   /* [n_kv_head * cap][head_dim], of the same type */
+	/* i32 [n_kv_head][fetch_map_cols(cap, rows)]: which slot is in which row.  Zeros: none is.  Zeros in columns FETCH_AT + slot: that slot
+	 * is not, whatever was. */
+	struct tensor *map;
+	const struct tensor *slots;  /* i32 [n_kv_head][cols >= n]: the wanted entries, each once */
+	struct tensor *list;         /* out, i32 [n_kv_head][cols >= n]: their rows; unused with `ahead` */
+	/* i32 [>= count_row + n_kv_head][FETCH_COUNTS]: what was wanted and what was brought is added. */
+	struct tensor *count;
+	int32_t count_row;
+	int32_t n_kv_head, cap, rows, n;   /* n <= rows */
+	/* The entries will be wanted later: as many are brought as there are rows that may be replaced.  Operations that follow do not wait
+	 * for it, and must use neither k, v, map nor count before fetch_wait(), nor write `slots`. */
+	int ahead;
+};
+enum { FETCH_COUNT_WANTED, FETCH_COUNT_BROUGHT, FETCH_COUNT_AHEAD, FETCH_COUNTS };   /* wanted and brought by calls that are not ahead; brought ahead */
+enum { FETCH_CALLS, FETCH_HAND, FETCH_MISSED, FETCH_AT };   /* columns of a map: numbers of a KV head, then the row of each slot, from 1 */
+static inline int64_t fetch_map_cols(int32_t cap, int32_t rows)
+{
+	return FETCH_AT + (int64_t)cap + 4 * (int64_t)rows;   /* of each row the slot, from 1, and the call that wanted it; slots and rows of a call */
+}
+
 enum topk_order { SLOT_ORDER, BEST_FIRST, FORCED_FIRST };
 /* Selects the k slots with the highest scores per KV head.  Ties: the higher score before pooling, then the later slot.  A NaN ranks
  * lowest. */
@@ -317,6 +344,9 @@ struct backend_ops {
 	/* Bytes off .. off + n of such a tensor need not be in the process's memory: its resident set shrinks by their pages, the contents stay,
 	 * and the next access brings them back from the system's page cache or from the disk. */
 	void (*give_back)(struct backend *, const struct tensor *t, size_t off, size_t n);
+	/* Like alloc(), in memory of the host that a device reads and writes: every operation takes such a tensor, and is slower with it.  On the
+	 * CPU the same as alloc(). */
+	int  (*alloc_host)(struct backend *, struct tensor *t);
 	/* Load a weight whose plain rows lie in host memory, which must stay mapped until drop().  as_table: embed() can read single
 	 * rows of t; else t is a `w` of matmul() and may be repacked.  0, or -1 with the error set at once. */
 	int  (*load_weight)(struct backend *, struct tensor *t, const void *host, int as_table);
@@ -388,6 +418,15 @@ struct backend_ops {
 	void (*topk)(struct backend *, const struct topk_args *);
 	void (*kv_move)(struct backend *, struct tensor *plane, const struct kv_moves *);
 
+	/* ---- KV entries in host memory ---- */
+
+	/* Slots slot0 .. slot0 + n of each head of plane `to` = those of `from`, which has the same shape and type. */
+	void (*fetch_rows)(struct backend *, struct tensor *to, const struct tensor *from, int32_t n_kv_head, int32_t cap, int32_t slot0,
+	                   int32_t n);
+	void (*fetch_slots)(struct backend *, const struct fetch_args *);
+	/* Later operations come after all that was fetched ahead. */
+	void (*fetch_wait)(struct backend *);
+
 	/* ---- for the comparison policies quest and refresh ---- */
 
 	/* Pages are `page` consecutive slots each, a multiple of PAGE_UNIT up to PAGE_MOST.
@@ -418,6 +457,7 @@ struct backend {
 	int failed;                  /* an operation failed and sync() has not reported it yet */
 	int threads;                 /* CPU threads that compute; 1 on a device */
 	int rows_alone;              /* 1: a row of a product has the bits that it has alone, whatever rows come with it */
+	int device;                  /* 1: computes in memory of its own, not in the host's */
 	int prompts_apart;           /* 1: attn_args.prompt changes the bits of results, except with planes of f32 */
 	char err[160];               /* the first failure: one sentence */
 };
@@ -432,7 +472,7 @@ struct backend_options {
  * weir-cuda.so (plugin.c). */
 int backend_open(struct backend **out, const char *name, const struct backend_options *opt, char err[160]);
 /* Version of what a plugin shares with the program: the tables and structs of this header.  Changes with any of them. */
-enum { BACKEND_ABI = 18 };
+enum { BACKEND_ABI = 19 };
 
 /* ---- on the host, whatever a backend computes in: state that never leaves host memory ---- */
 

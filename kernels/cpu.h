@@ -10,6 +10,7 @@
  *     cpu_key_sketch.c, cpu_scan.c, cpu_topk.c   selection of slots (cpu_select.h): key sketches, scores of keys, the best scores
  *     cpu_fused_select_attn.c   selection and attention, of one token or of several, in one hand-over
  *     cpu_kv_move.c  moves KV entries inside a plane
+ *     cpu_fetch.c    KV entries from host memory, the reference for devices
  *     cpu_recurrent.c   short convolutions
  *     cpu_compare.c  operations of the comparison policies
  *     cpu_host.c     tasks and convolutions in host memory, beside every backend

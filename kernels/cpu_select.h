@@ -5,6 +5,7 @@
  *     cpu_topk.c           the k best scores
  *     cpu_fused_select_attn.c   scan, topk and attention over the selected slots in one hand-over
  *     cpu_kv_move.c        moves KV entries inside a plane
+ *     cpu_fetch.c          KV entries from host memory
  *     cpu_compare.c        for the comparison policies: pages (quest), the drift of queries (refresh)
  *     cpu_c_select.c, cpu_simd_select.h    the leaf functions of each level
  *
@@ -184,5 +185,8 @@ void cpu_page_scan(struct backend *, const struct scan_args *);
 void cpu_topk(struct backend *, const struct topk_args *);
 void cpu_page_slots(struct backend *, struct tensor *slots, const struct tensor *pages, int32_t n_kv_head, int32_t page, int32_t n);
 void cpu_kv_move(struct backend *, struct tensor *plane, const struct kv_moves *);
+void cpu_fetch_rows(struct backend *, struct tensor *to, const struct tensor *from, int32_t n_kv_head, int32_t cap, int32_t slot0, int32_t n);
+void cpu_fetch_slots(struct backend *, const struct fetch_args *);
+void cpu_fetch_wait(struct backend *);
 
 #endif

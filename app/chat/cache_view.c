@@ -466,7 +466,7 @@ void cache_report_take(struct cache_report *p, struct conversation *t, struct li
 	c->evicted = st.rings.evicted;
 	c->thinned = st.rings.evicted_in_part;
 	c->ctx = st.ctx;
-	c->bytes_most = st.kv_disk_bytes > st.kv_bytes ? st.kv_disk_bytes : st.kv_bytes;
+	c->bytes_most = st.kv_disk_bytes + st.kv_host_bytes > st.kv_bytes ? st.kv_disk_bytes + st.kv_host_bytes : st.kv_bytes;
 	c->fetched = st.kv_fetched;
 	c->overlap = (float)st.kv_overlap;
 	c->resident = st.kv_disk_bytes ? st.kv_resident_bytes : 0;

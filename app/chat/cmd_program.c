@@ -16,25 +16,26 @@ static void stats_cache(const struct timeline_stats *st, int32_t undone, struct 
 {
 	const struct ring_stats *r = &st->rings;
 	int32_t kept = tokens_in_cache(st);
+	uint64_t apart = st->kv_disk_bytes + st->kv_host_bytes;   /* entries that do not lie in the memory that the engine computes in */
 
 	str_addf(s, "context    %s of %s tokens (%d%%), cache %s, %s: ", count_text(kept).s, count_text(st->ctx).s,
 	         (int)(100 * (int64_t)kept / (st->ctx ? st->ctx : 1)), st->kv, st->kv_type);
 	human_bytes(s, st->kv_used_bytes);
 	str_adds(s, " used of ");
-	human_bytes(s, st->kv_disk_bytes > st->kv_bytes ? st->kv_disk_bytes : st->kv_bytes);
+	human_bytes(s, apart > st->kv_bytes ? apart : st->kv_bytes);
 	str_adds(s, "\n");
-	if (st->kv_disk_bytes) {
-		str_adds(s, "           on disk; in memory ");
+	if (apart) {
+		str_adds(s, st->kv_host_bytes ? "           in the machine's memory; in the GPU's " : "           on disk; in memory ");
 		human_bytes(s, st->kv_resident_bytes);
 		str_adds(s, " of ");
 		human_bytes(s, st->kv_bytes);
 		if (st->kv_fetched >= 0) {
-			str_adds(s, ", from disk ");
+			str_adds(s, st->kv_host_bytes ? ", fetched " : ", from disk ");
 			human_bytes(s, (uint64_t)st->kv_fetched);
 			str_adds(s, " a token");
 		}
 		if (st->kv_overlap >= 0)
-			str_addf(s, ", %.0f %% selected again", 100 * st->kv_overlap);
+			str_addf(s, st->kv_host_bytes ? ", %.0f %% of the selected there already" : ", %.0f %% selected again", 100 * st->kv_overlap);
 		str_adds(s, "\n");
 	}
 	if (undone)

@@ -39,6 +39,8 @@ int local_open(struct conversation *t, const struct options *o, struct err *e)
 		    st.ctx, (double)st.kv_bytes / 1048576);
 		if (st.kv_disk_bytes)
 			say("the cache's keys and values lie on disk, %.1f MiB", (double)st.kv_disk_bytes / 1048576);
+		if (st.kv_host_bytes)
+			say("the cache's keys and values lie in the machine's memory, %.1f MiB", (double)st.kv_host_bytes / 1048576);
 	}
 	return 0;
 }

@@ -81,7 +81,7 @@ static int take_snapshot(struct conversation *t, struct err *e)
 
 	timeline_stats(t->tl, &st);
 	/* Entries and head have the cache's size at most, and the head the numbers of all tokens.  Entries that move are the head's. */
-	bytes = (!st.kv_disk_bytes ? st.kv_bytes : st.endless ? st.kv_used_bytes : 0) + (uint64_t)st.n_tokens * 8;
+	bytes = (!st.kv_disk_bytes ? st.kv_bytes + st.kv_host_bytes : st.endless ? st.kv_used_bytes : 0) + (uint64_t)st.n_tokens * 8;
 	if (bytes > engine_memory_free() / 2)
 		return err_set(e, ERR_FIT, "a copy of the cache, %.0f MiB, does not fit into memory", (double)bytes / (1 << 20));
 	a->n_entries = timeline_entries_ready(t->tl);

@@ -203,17 +203,17 @@ int describe_evicted(const struct timeline_stats *st, struct str *out)
 
 /* ---- JSON ---- */
 
-/* Where --kv-memory has the cache on disk. */
-static void disk_json(const struct conversation *t, struct str *out)
+/* Where --kv-memory has the cache on disk, or beside a GPU in the machine's memory. */
+static void kv_memory_json(const struct conversation *t, struct str *out)
 {
 	struct timeline_stats st;
 
 	if (!t->tl)
 		return;
 	timeline_stats(t->tl, &st);
-	if (!st.kv_disk_bytes)
+	if (!st.kv_disk_bytes && !st.kv_host_bytes)
 		return;
-	json_uint(out, "kv_disk_bytes", st.kv_disk_bytes);
+	json_uint(out, st.kv_host_bytes ? "kv_host_bytes" : "kv_disk_bytes", st.kv_disk_bytes + st.kv_host_bytes);
 	json_uint(out, "kv_resident_bytes", st.kv_resident_bytes);
 	json_real(out, "kv_fetched", st.kv_fetched, "%.0f");
 	json_real(out, "kv_overlap", st.kv_overlap, "%.4f");
@@ -247,7 +247,7 @@ void conversation_json(const struct conversation *t, const struct turn *turn, co
 		json_close(out, '}');
 	}
 	json_string(out, "stop", stop[turn->stop]);
-	disk_json(t, out);
+	kv_memory_json(t, out);
 	json_string(out, "session", *session ? session : NULL);
 	passages_json(t, out);
 	recalled_json(t, out);

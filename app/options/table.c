@@ -83,7 +83,7 @@ const struct option_def option_defs[] = {
 		POLICIES | CMD_PULL, OPT_CONFIG | OPT_SET | OPT_KEPT, AT(kv), 0, 0},
 	{"kv-type", 0, OPT_CHOICE, "f16|f32|bf16|q8_0", NULL, "element type of cached keys and values",
 		WEIGHTS | CMD_PULL, OPT_CONFIG | OPT_KEPT, AT(kv_type), 0, 0},
-	{"kv-memory", 0, OPT_SIZE, "SIZE", NULL, "memory for the KV cache, as 512M or 2G; what exceeds it lies on disk, answers stay the same (0: no limit)",
+	{"kv-memory", 0, OPT_SIZE, "SIZE", NULL, "memory for the KV cache, as 512M or 2G; what exceeds it lies on disk, or beside a GPU in the machine's memory (0: no limit)",
 		POLICIES | CMD_PULL, OPT_CONFIG, AT(kv_memory), 0, 0},
 	{"lora", 0, OPT_TEXT, "FILE[:SCALE]", NULL, "a LoRA adapter for the model, as GGUF; its changes count SCALE times (default 1)",
 		WEIGHTS | CMD_INSPECT_MODEL, 0, AT(lora), 0, 0},

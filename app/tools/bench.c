@@ -71,8 +71,8 @@ static void json_measured(struct str *out, const char *test, int32_t n, int32_t 
 	json_int(out, "depth", depth);
 	json_string(out, "kv", st->kv);
 	json_string(out, "kv_type", st->kv_type);
-	if (st->kv_disk_bytes) {
-		json_uint(out, "kv_disk_bytes", st->kv_disk_bytes);
+	if (st->kv_disk_bytes || st->kv_host_bytes) {
+		json_uint(out, st->kv_host_bytes ? "kv_host_bytes" : "kv_disk_bytes", st->kv_disk_bytes + st->kv_host_bytes);
 		json_uint(out, "kv_resident_bytes", st->kv_resident_bytes);
 		json_real(out, "kv_fetched", st->kv_fetched, "%.0f");
 		json_real(out, "kv_overlap", st->kv_overlap, "%.4f");

@@ -66,7 +66,7 @@ static size_t tensor_bytes(const struct tensor *t)
 	return n;
 }
 
-int cuda_alloc(struct backend *be, struct tensor *t)
+static int alloc(struct backend *be, struct tensor *t, int host)
 {
 	struct cuda *c = cuda_of(be);
 	size_t n = tensor_bytes(t);
@@ -78,12 +78,17 @@ int cuda_alloc(struct backend *be, struct tensor *t)
 	t->layout = LAYOUT_PLAIN;
 	if (!n)
 		return backend_fail(be, "cannot allocate a tensor of %d x %d", (int)t->rows, (int)t->cols);
-	t->data = gpu_alloc(c->gpu, n);
+	t->data = host ? gpu_alloc_host(c->gpu, n) : gpu_alloc(c->gpu, n);
 	if (t->data)
 		return 0;
+	if (host)
+		return backend_fail(be, "cannot get %llu MiB of the machine's memory that the GPU can read", (unsigned long long)(n + 1048575) >> 20);
 	snprintf(what, sizeof what, "a tensor of %d x %d", (int)t->rows, (int)t->cols);
 	return no_memory(c, what, n);
 }
+
+int cuda_alloc(struct backend *be, struct tensor *t) { return alloc(be, t, 0); }
+int cuda_alloc_host(struct backend *be, struct tensor *t) { return alloc(be, t, 1); }
 
 int cuda_alloc_file(struct backend *be, struct tensor *t, int fd, uint64_t off)
 {
@@ -173,9 +178,10 @@ static void cuda_attn_each(struct backend *be, const struct attn_args *a, int32_
 
 static const struct backend_ops cuda_ops = {
 	"cuda", 0, cuda_close, cuda_describe, cuda_memory,
-	cuda_alloc, cuda_alloc_file, cuda_give_back, cuda_load_weight, cuda_drop, cuda_write, cuda_read, cuda_sync, cuda_copy, cuda_columns,
+	cuda_alloc, cuda_alloc_file, cuda_give_back, cuda_alloc_host, cuda_load_weight, cuda_drop, cuda_write, cuda_read, cuda_sync, cuda_copy, cuda_columns,
 	cuda_embed, cuda_rmsnorm, cuda_axpby, cuda_matmul, cuda_matmul_glu, cuda_take_rows, cuda_add_rows, cuda_short_conv, cuda_delta_rule, cuda_state_space, cuda_gate, cuda_rope, cuda_kv_put, cuda_attn, cuda_attn_each,
 	cuda_key_sketch_bytes, cuda_key_sketch, cuda_key_scan, cuda_topk, cuda_kv_move,
+	cuda_fetch_rows, cuda_fetch_slots, cuda_fetch_wait,
 	cuda_page_bounds, cuda_page_scan, cuda_page_slots, cuda_query_drift,
 };
 
@@ -202,6 +208,7 @@ extern "C" int weir_cuda_open(struct backend **out, const struct backend_options
 	}
 	c->base.ops = &cuda_ops;
 	c->base.threads = 1;
+	c->base.device = 1;
 	*out = &c->base;
 	return 0;
 }

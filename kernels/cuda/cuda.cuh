@@ -10,6 +10,7 @@
  *     cuda_probe.cu        attention mass and spread
  *     cuda_key_sketch.cu, cuda_scan.cu, cuda_topk.cu   selection of slots (cuda_select.cuh): key sketches, scores of keys, the k best
  *     cuda_kv_move.cu      moves KV entries inside a plane
+ *     cuda_fetch.cu        KV entries in memory of the host, fetched while other kernels compute
  *     cuda_compare.cu      operations of the comparison policies
  *     cuda_mma.cuh         products on the tensor cores, and asynchronous copies
  *     cuda_quant.cuh       device code that reads blocks of every weight type
@@ -67,6 +68,16 @@ template<class A> static inline void cuda_launch(struct cuda *c, void (*kernel)(
 	gpu_enqueue(c->gpu, &l, &args, sizeof args);
 }
 
+/* The same in the queue beside (gpu.h): the launch writes these n_writes pieces of memory, or must find them unchanged. */
+template<class A> static inline void cuda_launch_beside(struct cuda *c, void (*kernel)(A), unsigned gx, unsigned gy, unsigned gz,
+                                                        unsigned block, unsigned shared, const A &args, const void *const *writes, int n_writes)
+{
+	struct gpu_launch l = { (const void *)kernel, cuda_call<A>, { gx, gy, gz }, block, shared, cuda_args_name<A>() };
+
+	static_assert(sizeof(A) <= 1024, "kernels take at most 1 KiB");
+	gpu_enqueue_beside(c->gpu, &l, &args, sizeof args, writes, n_writes);
+}
+
 static inline unsigned cuda_blocks(int64_t n, int64_t per) { return (unsigned)((n + per - 1) / per); }
 /* The smallest power of two >= n: grids of this size stay the same from token to token, so the step's graph can be replayed. */
 static inline int32_t cuda_power(int32_t n)
@@ -82,6 +93,7 @@ static inline int32_t cuda_power(int32_t n)
 int  cuda_alloc(struct backend *, struct tensor *);
 int  cuda_alloc_file(struct backend *, struct tensor *, int fd, uint64_t off);
 void cuda_give_back(struct backend *, const struct tensor *, size_t off, size_t n);
+int  cuda_alloc_host(struct backend *, struct tensor *);
 int  cuda_load_weight(struct backend *, struct tensor *, const void *host, int as_table);          /* cuda_weights.cu */
 void cuda_drop(struct backend *, struct tensor *);
 void cuda_write(struct backend *, struct tensor *, size_t off, const void *src, size_t n);
@@ -115,6 +127,9 @@ void cuda_page_scan(struct backend *, const struct scan_args *);
 void cuda_topk(struct backend *, const struct topk_args *);
 void cuda_page_slots(struct backend *, struct tensor *slots, const struct tensor *pages, int32_t n_kv_head, int32_t page, int32_t n);
 void cuda_kv_move(struct backend *, struct tensor *plane, const struct kv_moves *);
+void cuda_fetch_rows(struct backend *, struct tensor *to, const struct tensor *from, int32_t n_kv_head, int32_t cap, int32_t slot0, int32_t n);
+void cuda_fetch_slots(struct backend *, const struct fetch_args *);
+void cuda_fetch_wait(struct backend *);
 void cuda_query_drift(struct backend *, const struct query_drift_args *);
 
 /* ---- functions between files ---- */

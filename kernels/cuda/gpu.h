@@ -30,7 +30,9 @@ void gpu_close(struct gpu *);
 
 /* Zeroed device memory, or NULL; gpu_memory_free() = free bytes. */
 void *gpu_alloc(struct gpu *, size_t n);
-void gpu_free(struct gpu *, void *p);          /* waits for what may still use it */
+/* Zeroed memory of the host, not counted as the device's, that kernels and copies use by the same address; or NULL. */
+void *gpu_alloc_host(struct gpu *, size_t n);
+void gpu_free(struct gpu *, void *p);          /* either; waits for what may still use it */
 uint64_t gpu_memory_free(struct gpu *);
 
 /* Copy n bytes to the device.  src can be reused on return. */
@@ -55,6 +57,14 @@ void gpu_enqueue(struct gpu *, const struct gpu_launch *, const void *args, size
 /* The last call, if it queued a launch of fn that is not submitted yet: pointers to its n bytes of arguments and to its grid's x, which
  * may be changed until the next call.  Else NULL.  So an operation can join the launch of the one before it. */
 void *gpu_last(struct gpu *, const void *fn, size_t n, unsigned **grid_x);
+
+/* A queue beside that one, so that copies run while kernels compute.  A launch in it comes after all earlier calls and after the launches before
+ * it in its own queue; later calls do not wait for it, nor do gpu_read() and gpu_sync(), until gpu_join().  Its arguments must not point at staged
+ * bytes.  writes [n_writes]: addresses in the pieces of memory that it writes, or reads and must find unchanged: until gpu_join() nothing else may
+ * use these pieces.  The emulator holds callers to that. */
+void gpu_enqueue_beside(struct gpu *, const struct gpu_launch *, const void *args, size_t n, const void *const *writes, int n_writes);
+/* Later calls come after all launches beside. */
+void gpu_join(struct gpu *);
 
 /* Declares that these bytes are written before they are read again.  The emulator fills them with garbage. */
 void gpu_forget(struct gpu *, void *p, size_t n);

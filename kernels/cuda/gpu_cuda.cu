@@ -1,6 +1,6 @@
 /* kernels/cuda/gpu_cuda.cu - gpu.h by the CUDA runtime and cuBLAS.
  *
- * One stream.  Launches are queued as parts of a step (gpu_queue.h) until a part is full or the host waits.  Then staged bytes are
+ * One stream, and one beside it (gpu_enqueue_beside), which wait for each other by events.  Launches are queued as parts of a step (gpu_queue.h) until a part is full or the host waits.  Then staged bytes are
  * copied to the device, and the part is submitted: as plain launches the first time its topology occurs, as a graph later, with
  * changed arguments updated.  A step with a cuBLAS product is a long one (prefill): from the product on, launches go to the
  * device directly, so that it has work while the host prepares the next call.
@@ -28,18 +28,24 @@ struct replay {
 	cudaGraphNode_t *node;
 };
 
+/* A piece of gpu_alloc_host(). */
+struct pinned { void *p; struct pinned *next; };
+
 struct gpu {
 	int device;
 	char name[80];
 	int major, minor;
-	cudaStream_t stream;
+	cudaStream_t stream, beside;
+	cudaEvent_t forked, joined;   /* what the stream beside waits for, and the other one for it */
+	int forks;                 /* launches beside since the last gpu_join() */
 	cublasHandle_t blas;       /* NULL until the first product */
 	void *workspace;
 	unsigned char *stage, *stage_device;
 	size_t n_stage, sent;      /* bytes of the region: filled; submitted for copying */
 	unsigned char *pinned[2];
 	cudaEvent_t pinned_done[2];
-	struct gpu_step queue;
+	struct gpu_step queue, queue_beside;   /* the second goes out with the part that is being queued */
+	struct pinned *pinned_memory;
 	struct gpu_graphs graphs;
 	int direct;                /* launches are not queued until the step ends */
 	int busy;                  /* the stream may have work since it was last known to be idle */
@@ -185,6 +191,9 @@ static int device_start(struct gpu *g)
 
 	if (check(g, cudaSetDevice(g->device), "cudaSetDevice") < 0 ||
 	    check(g, cudaStreamCreateWithFlags(&g->stream, cudaStreamNonBlocking), "cudaStreamCreate") < 0 ||
+	    check(g, cudaStreamCreateWithFlags(&g->beside, cudaStreamNonBlocking), "cudaStreamCreate") < 0 ||
+	    check(g, cudaEventCreateWithFlags(&g->forked, cudaEventDisableTiming), "cudaEventCreate") < 0 ||
+	    check(g, cudaEventCreateWithFlags(&g->joined, cudaEventDisableTiming), "cudaEventCreate") < 0 ||
 	    check(g, cudaFuncGetAttributes(&a, (const void *)write_bytes), "cudaFuncGetAttributes") < 0 ||
 	    check(g, cudaMallocHost((void **)&g->stage, GPU_STAGE_BYTES), "pinned memory") < 0 ||
 	    check(g, cudaMalloc((void **)&g->stage_device, GPU_STAGE_BYTES), "staging memory") < 0)
@@ -232,6 +241,15 @@ int gpu_open(struct gpu **out, struct gpu_info *info, char err[160])
 	return 0;
 }
 
+static void pinned_drop(struct gpu *g, struct pinned **at)
+{
+	struct pinned *one = *at;
+
+	*at = one->next;
+	check(g, cudaFreeHost(one->p), "cudaFreeHost");
+	free(one);
+}
+
 void gpu_close(struct gpu *g)
 {
 	if (!g)
@@ -239,6 +257,8 @@ void gpu_close(struct gpu *g)
 	cudaSetDevice(g->device);
 	if (g->stream)
 		cudaStreamSynchronize(g->stream);
+	if (g->beside)
+		cudaStreamSynchronize(g->beside);
 	gpu_graphs_free(&g->graphs);
 	if (g->blas)
 		cublasDestroy(g->blas);
@@ -250,9 +270,18 @@ void gpu_close(struct gpu *g)
 		if (g->pinned_done[i])
 			cudaEventDestroy(g->pinned_done[i]);
 	}
+	while (g->pinned_memory)
+		pinned_drop(g, &g->pinned_memory);
+	if (g->forked)
+		cudaEventDestroy(g->forked);
+	if (g->joined)
+		cudaEventDestroy(g->joined);
+	if (g->beside)
+		cudaStreamDestroy(g->beside);
 	if (g->stream)
 		cudaStreamDestroy(g->stream);
 	gpu_step_free(&g->queue);
+	gpu_step_free(&g->queue_beside);
 	free(g);
 }
 
@@ -280,14 +309,14 @@ static int shared_allow(struct gpu *g, const struct gpu_launch *l)
 	return 0;
 }
 
-static void launch_plain(struct gpu *g, const struct gpu_launch *l, const void *args)
+static void launch_plain(struct gpu *g, const struct gpu_launch *l, const void *args, cudaStream_t stream)
 {
 	void *param[1] = { (void *)args };
 	cudaError_t e;
 
 	if (shared_allow(g, l) < 0)
 		return;
-	e = cudaLaunchKernel(l->fn, dim3(l->grid[0], l->grid[1], l->grid[2]), dim3(l->block), param, l->shared, g->stream);
+	e = cudaLaunchKernel(l->fn, dim3(l->grid[0], l->grid[1], l->grid[2]), dim3(l->block), param, l->shared, stream);
 	if (e != cudaSuccess) {
 		char name[48];
 
@@ -370,6 +399,18 @@ static void stage_send(struct gpu *g)
 	g->sent = g->n_stage;
 }
 
+/* Launch what is queued beside, behind all that the stream has been given. */
+static void submit_beside(struct gpu *g)
+{
+	struct gpu_step *s = &g->queue_beside;
+
+	if (s->n && !g->failed && enter(g) == 0 && check(g, cudaEventRecord(g->forked, g->stream), "cudaEventRecord") == 0 &&
+	    check(g, cudaStreamWaitEvent(g->beside, g->forked, 0), "cudaStreamWaitEvent") == 0)
+		for (int i = 0; i < s->n && !g->failed; i++)
+			launch_plain(g, &s->node[i].launch, s->arg + s->node[i].at, g->beside);
+	gpu_step_clear(s);
+}
+
 /* Submit the queue. */
 static void submit(struct gpu *g)
 {
@@ -377,8 +418,10 @@ static void submit(struct gpu *g)
 	struct gpu_graph *graph = NULL;
 	enum gpu_way way;
 
-	if (!s->n)
+	if (!s->n) {
+		submit_beside(g);
 		return;
+	}
 	if (!g->failed && enter(g) == 0) {
 		stage_send(g);
 		way = gpu_graphs_find(&g->graphs, s, &graph);
@@ -394,11 +437,12 @@ static void submit(struct gpu *g)
 			if (graph)
 				gpu_graphs_forget(&g->graphs, graph);
 			for (int i = 0; i < s->n && !g->failed; i++)
-				launch_plain(g, &s->node[i].launch, s->arg + s->node[i].at);
+				launch_plain(g, &s->node[i].launch, s->arg + s->node[i].at, g->stream);
 		}
 	}
 	gpu_step_clear(s);
 	s->part++;
+	submit_beside(g);
 }
 
 /* The device is idle: the step is over. */
@@ -425,7 +469,7 @@ void gpu_enqueue(struct gpu *g, const struct gpu_launch *l, const void *args, si
 	if (g->direct) {
 		if (enter(g) == 0) {
 			stage_send(g);
-			launch_plain(g, l, args);
+			launch_plain(g, l, args, g->stream);
 		}
 		return;
 	}
@@ -433,6 +477,30 @@ void gpu_enqueue(struct gpu *g, const struct gpu_launch *l, const void *args, si
 		submit(g);
 	if (gpu_step_add(&g->queue, l, args, n) < 0)
 		fail(g, "out of memory for what is to be launched");
+}
+
+/* They go out when the part is full or the host waits: so late, they do not cut it in two. */
+void gpu_enqueue_beside(struct gpu *g, const struct gpu_launch *l, const void *args, size_t n, const void *const *writes, int n_writes)
+{
+	(void)writes;
+	(void)n_writes;
+	if (g->failed)
+		return;
+	g->forks++;
+	if (gpu_step_add(&g->queue_beside, l, args, n) < 0)
+		fail(g, "out of memory for what is to be launched");
+	if (g->direct)
+		submit_beside(g);
+}
+
+void gpu_join(struct gpu *g)
+{
+	if (!g->forks)
+		return;
+	submit(g);
+	g->forks = 0;
+	if (enter(g) == 0 && check(g, cudaEventRecord(g->joined, g->beside), "cudaEventRecord") == 0)
+		check(g, cudaStreamWaitEvent(g->stream, g->joined, 0), "cudaStreamWaitEvent");
 }
 
 void *gpu_last(struct gpu *g, const void *fn, size_t n, unsigned **grid_x)
@@ -458,14 +526,39 @@ void *gpu_alloc(struct gpu *g, size_t n)
 	return NULL;
 }
 
+/* With unified addressing, which every device has that is new enough, its address is the same for both. */
+void *gpu_alloc_host(struct gpu *g, size_t n)
+{
+	struct pinned *one = (struct pinned *)calloc(1, sizeof *one);
+
+	if (!one || enter(g) < 0 || cudaMallocHost(&one->p, n ? n : 1) != cudaSuccess) {
+		(void)cudaGetLastError();
+		free(one);
+		return NULL;
+	}
+	memset(one->p, 0, n);
+	one->next = g->pinned_memory;
+	g->pinned_memory = one;
+	return one->p;
+}
+
 void gpu_free(struct gpu *g, void *p)
 {
+	struct pinned **at = &g->pinned_memory;
+
 	if (!p)
 		return;
 	submit(g);
-	if (enter(g) == 0)
+	if (enter(g) == 0) {
 		check(g, cudaStreamSynchronize(g->stream), "cudaStreamSynchronize");
-	check(g, cudaFree(p), "cudaFree");
+		check(g, cudaStreamSynchronize(g->beside), "cudaStreamSynchronize");
+	}
+	while (*at && (*at)->p != p)
+		at = &(*at)->next;
+	if (*at)
+		pinned_drop(g, at);
+	else
+		check(g, cudaFree(p), "cudaFree");
 }
 
 uint64_t gpu_memory_free(struct gpu *g)
@@ -530,14 +623,14 @@ void gpu_write(struct gpu *g, void *dst, const void *src, size_t n)
 		if (check(g, cudaEventSynchronize(g->pinned_done[i]), "cudaEventSynchronize") < 0)
 			return;
 		memcpy(g->pinned[i], (const char *)src + at, m);
-		if (check(g, cudaMemcpyAsync((char *)dst + at, g->pinned[i], m, cudaMemcpyHostToDevice, g->stream), "a copy to the GPU") == 0)
+		if (check(g, cudaMemcpyAsync((char *)dst + at, g->pinned[i], m, cudaMemcpyDefault, g->stream), "a copy to the GPU") == 0)
 			check(g, cudaEventRecord(g->pinned_done[i], g->stream), "cudaEventRecord");
 	}
 }
 
 static int read_start(struct gpu *g, int i, const char *src, size_t n)
 {
-	if (check(g, cudaMemcpyAsync(g->pinned[i], src, n, cudaMemcpyDeviceToHost, g->stream), "a copy from the GPU") < 0)
+	if (check(g, cudaMemcpyAsync(g->pinned[i], src, n, cudaMemcpyDefault, g->stream), "a copy from the GPU") < 0)
 		return -1;
 	return check(g, cudaEventRecord(g->pinned_done[i], g->stream), "cudaEventRecord");
 }

@@ -5,6 +5,7 @@
  * does.  Counts are those of gpu_host.h, so that the same tests run on both. */
 #include "tests/cuda/cuda_fake.h"
 
+#include <deque>
 #include <map>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,9 +24,9 @@ typedef std::vector<unsigned char> bytes;
 struct known { void (*call)(const void *, const void *); size_t n; const char *name; };
 struct fake_node { cudaGraph_t graph; size_t at; };
 struct piece_of_work { const void *fn; dim3 grid, block; unsigned shared; bytes args; };
-struct task { int kind; void *dst; const void *src; size_t n; int value; piece_of_work work; const void *w, *x; int m, cols, k, ld; };
-enum { SET, COPY, LAUNCH, PRODUCT };
-struct fake_stream { std::vector<task> todo; };
+struct task { int kind; cudaStream_t other; void *dst; const void *src; size_t n; int value; piece_of_work work; const void *w, *x; int m, cols, k, ld; };
+enum { SET, COPY, LAUNCH, PRODUCT, WAIT };   /* WAIT: for the first n tasks of another stream */
+struct fake_stream { std::deque<task> todo; size_t done; };
 struct fake_event { cudaStream_t stream; size_t upto; };
 struct fake_graph { std::vector<piece_of_work> work; std::vector<fake_node *> node; };
 struct fake_exec { cudaGraph_t of; std::vector<piece_of_work> work; int launched; };
@@ -185,8 +186,12 @@ static void run(const piece_of_work &p)
 	}
 }
 
+static void do_upto(cudaStream_t, size_t);
+
 static void do_task(const task &t)
 {
+	if (t.kind == WAIT)
+		do_upto(t.other, t.n);
 	if (broken)
 		return;
 	if (t.kind == SET)
@@ -195,7 +200,7 @@ static void do_task(const task &t)
 		memcpy(t.dst, t.src, t.n);
 	else if (t.kind == LAUNCH)
 		run(t.work);
-	else
+	else if (t.kind == PRODUCT)
 		for (int j = 0; j < t.cols; j++)
 			for (int i = 0; i < t.m; i++) {
 				float sum = 0;
@@ -207,40 +212,49 @@ static void do_task(const task &t)
 			}
 }
 
-static void do_first(cudaStream_t s, size_t n)
+/* The tasks of a stream up to the n-th since it began. */
+static void do_upto(cudaStream_t s, size_t n)
 {
-	for (size_t i = 0; i < n && i < s->todo.size(); i++)
-		do_task(s->todo[i]);
-	s->todo.erase(s->todo.begin(), s->todo.begin() + (long)(n < s->todo.size() ? n : s->todo.size()));
+	while (s->done < n && s->todo.size()) {
+		task t = s->todo.front();
+
+		s->todo.pop_front();
+		s->done++;
+		do_task(t);
+	}
 }
-cudaError_t cudaStreamCreateWithFlags(cudaStream_t *s, unsigned) { *s = new fake_stream; held++; return say(cudaSuccess); }
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t *s, unsigned) { *s = new fake_stream{ {}, 0 }; held++; return say(cudaSuccess); }
 cudaError_t cudaStreamDestroy(cudaStream_t s) { delete s; held--; return say(cudaSuccess); }
 cudaError_t cudaStreamQuery(cudaStream_t s) { return say(s && s->todo.size() ? cudaErrorNotReady : cudaSuccess); }
 cudaError_t cudaStreamSynchronize(cudaStream_t s)
 {
 	fake_cuda.waits++;
-	do_first(s, s->todo.size());
+	do_upto(s, s->done + s->todo.size());
 	return say(cudaSuccess);
 }
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *e, unsigned) { *e = new fake_event{ NULL, 0 }; held++; return say(cudaSuccess); }
 cudaError_t cudaEventDestroy(cudaEvent_t e) { delete e; held--; return say(cudaSuccess); }
-/* Of what waits now only that much: later calls may find less to do than they would have to, never more. */
-cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t s) { e->stream = s; e->upto = s->todo.size(); return say(cudaSuccess); }
+cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t s) { e->stream = s; e->upto = s->done + s->todo.size(); return say(cudaSuccess); }
 cudaError_t cudaEventSynchronize(cudaEvent_t e)
 {
 	if (e->stream)
-		do_first(e->stream, e->upto);
-	e->upto = 0;
+		do_upto(e->stream, e->upto);
+	return say(cudaSuccess);
+}
+cudaError_t cudaStreamWaitEvent(cudaStream_t s, cudaEvent_t e, unsigned)
+{
+	if (e->stream)
+		s->todo.push_back({ WAIT, e->stream, NULL, NULL, e->upto, 0, {}, NULL, NULL, 0, 0, 0, 0 });
 	return say(cudaSuccess);
 }
 cudaError_t cudaMemsetAsync(void *p, int value, size_t n, cudaStream_t s)
 {
-	s->todo.push_back({ SET, p, NULL, n, value, {}, NULL, NULL, 0, 0, 0, 0 });
+	s->todo.push_back({ SET, NULL, p, NULL, n, value, {}, NULL, NULL, 0, 0, 0, 0 });
 	return say(cudaSuccess);
 }
 cudaError_t cudaMemcpyAsync(void *dst, const void *src, size_t n, enum cudaMemcpyKind, cudaStream_t s)
 {
-	s->todo.push_back({ COPY, dst, src, n, 0, {}, NULL, NULL, 0, 0, 0, 0 });
+	s->todo.push_back({ COPY, NULL, dst, src, n, 0, {}, NULL, NULL, 0, 0, 0, 0 });
 	return say(cudaSuccess);
 }
 
@@ -260,7 +274,7 @@ cudaError_t cudaLaunchKernel(const void *fn, dim3 grid, dim3 block, void **args,
 {
 	if (too_much(fn, (unsigned)shared))
 		return say(cudaErrorInvalidValue);
-	s->todo.push_back({ LAUNCH, NULL, NULL, 0, 0, work_of(fn, grid, block, (unsigned)shared, args), NULL, NULL, 0, 0, 0, 0 });
+	s->todo.push_back({ LAUNCH, NULL, NULL, NULL, 0, 0, work_of(fn, grid, block, (unsigned)shared, args), NULL, NULL, 0, 0, 0, 0 });
 	return say(cudaSuccess);
 }
 cudaError_t cudaGraphCreate(cudaGraph_t *g, unsigned) { *g = new fake_graph; held++; return say(cudaSuccess); }
@@ -306,7 +320,7 @@ cudaError_t cudaGraphExecKernelNodeSetParams(cudaGraphExec_t x, cudaGraphNode_t 
 cudaError_t cudaGraphLaunch(cudaGraphExec_t x, cudaStream_t s)
 {
 	for (const piece_of_work &w : x->work)
-		s->todo.push_back({ LAUNCH, NULL, NULL, 0, 0, w, NULL, NULL, 0, 0, 0, 0 });
+		s->todo.push_back({ LAUNCH, NULL, NULL, NULL, 0, 0, w, NULL, NULL, 0, 0, 0, 0 });
 	counts.steps++;
 	counts.replayed += x->launched;
 	x->launched = 1;
@@ -328,7 +342,7 @@ cublasStatus_t cublasGemmEx(cublasHandle_t h, cublasOperation_t ta, cublasOperat
 {
 	if (ta != CUBLAS_OP_T || tb != CUBLAS_OP_N || lda != k || ldb != k || ldc < m)
 		return CUBLAS_STATUS_INVALID_VALUE;
-	struct task t = { PRODUCT, c, NULL, 0, 0, {}, a, b, m, n, k, ldc };
+	struct task t = { PRODUCT, NULL, c, NULL, 0, 0, {}, a, b, m, n, k, ldc };
 
 	/* The stream of those who name none does not wait for one that was made without it. */
 	if (h->stream)

@@ -3,7 +3,10 @@
  * The emulation is slow and strict.  Queued work runs when the host waits, not before.  Device memory is inaccessible outside of
  * kernels (its pages are protected), has guards around every piece, and is filled with garbage by gpu_forget(); staged bytes are
  * garbage after the step.  A kernel's arguments must not point into host memory.  Steps select graphs in the same way as on
- * a device (gpu_queue.h), and a replayed step runs with the arguments that the graph holds after its update. */
+ * a device (gpu_queue.h), and a replayed step runs with the arguments that the graph holds after its update.
+ *
+ * What is queued beside (gpu_enqueue_beside) runs, as the order has it, at once or as late as it may: at gpu_join().  Until then
+ * whoever else uses memory that it writes is told. */
 #include "tests/cuda/emulator/gpu_host.h"
 
 #include <stdarg.h>
@@ -26,14 +29,15 @@
 
 enum { GUARD = 256, GUARD_BYTE = 0x5c, QUEUE_MOST = 16384 };
 
-/* A piece of device memory: guard, bytes, guard. */
-struct piece { unsigned char *p; size_t size; };
+/* A piece of memory: guard, bytes, guard.  host: of the host, which kernels read and write like the device's.  beside: launches beside write it. */
+struct piece { unsigned char *p; size_t size; int host, beside; };
 
 /* One entry of the queue.  Kernels belong to a step, and so do gpu_forget() and small writes, which functions play; all else ends a step. */
-enum action_kind { DO_STEP, DO_WRITE, DO_PRODUCT };
+enum action_kind { DO_STEP, DO_WRITE, DO_PRODUCT, DO_BESIDE, DO_JOIN };   /* DO_BESIDE: nothing else */
 struct action {
 	enum action_kind kind;
 	int first, n, part;        /* DO_STEP: of the queue's launches; the part of a step */
+	int beside;                /* so many more launches beside may run then */
 	unsigned char *p, *bytes;
 	size_t size;
 	const void *w, *x;
@@ -50,7 +54,8 @@ struct gpu {
 	int n_pieces, cap_pieces;
 	unsigned char *stage;
 	size_t n_stage;
-	struct gpu_step queue;
+	struct gpu_step queue, beside;   /* beside: those not run yet */
+	int beside_run, beside_due;      /* of these: those that ran, and those that may run */
 	struct action *action;
 	int n_actions, cap_actions;
 	int parts;                 /* of the step that is queued */
@@ -166,13 +171,13 @@ static void *arena_get(size_t *size)
 	return NULL;
 }
 
-void *gpu_alloc(struct gpu *g, size_t n)
+static void *alloc(struct gpu *g, size_t n, int host)
 {
 	size_t room = round_up(n, GUARD), at = 0, top;
 	struct piece *p;
 	int i;
 
-	if (n > g->memory || g->in_use > g->memory - n)
+	if (!host && (n > g->memory || g->in_use > g->memory - n))
 		return NULL;
 	if (g->n_pieces == g->cap_pieces) {
 		int cap = g->cap_pieces ? 2 * g->cap_pieces : 64;
@@ -206,7 +211,9 @@ void *gpu_alloc(struct gpu *g, size_t n)
 	p = &g->piece[i];
 	p->p = g->arena + at + GUARD;
 	p->size = n;
-	g->in_use += n;
+	p->host = host;
+	p->beside = 0;
+	g->in_use += host ? 0 : n;
 	ASAN_UNPOISON_MEMORY_REGION(p->p - GUARD, room + 2 * GUARD);
 	if (at < g->top)
 		memset(p->p, 0, at + room + 2 * GUARD <= g->top ? room : g->top - at - GUARD > room ? room : g->top - at - GUARD);
@@ -216,6 +223,9 @@ void *gpu_alloc(struct gpu *g, size_t n)
 	pages(g, 0);
 	return p->p;
 }
+
+void *gpu_alloc(struct gpu *g, size_t n) { return alloc(g, n, 0); }
+void *gpu_alloc_host(struct gpu *g, size_t n) { return alloc(g, n, 1); }
 
 /* ---- running the queue ---- */
 
@@ -358,6 +368,27 @@ static void run_product(struct gpu *g, const struct action *a)
 	free(row);
 }
 
+/* The launches beside that may run. */
+static void run_beside(struct gpu *g)
+{
+	for (; g->beside_run < g->beside_due; g->beside_run++) {
+		const struct gpu_node *node = &g->beside.node[g->beside_run];
+
+		if (!g->failed)
+			run_launch(g, &node->launch, g->beside.arg + node->at, node->size);
+	}
+	if (g->beside_run < g->beside.n)
+		return;
+	gpu_step_clear(&g->beside);
+	g->beside_run = g->beside_due = 0;
+}
+
+/* Order 0: at once, 1: late; else either, by chance. */
+static int beside_now(struct gpu *g)
+{
+	return g->order < 2 ? !g->order : (int)(g->order >> 20 & 1);
+}
+
 static void run_all(struct gpu *g)
 {
 	pages(g, 1);
@@ -370,6 +401,11 @@ static void run_all(struct gpu *g)
 			memcpy(a->p, a->bytes, a->size);
 		else if (!g->failed && a->kind == DO_PRODUCT)
 			run_product(g, a);
+		if (a->kind == DO_JOIN)
+			run_beside(g);
+		g->beside_due += a->beside;
+		if (a->beside && beside_now(g))
+			run_beside(g);
 		free(a->bytes);
 	}
 	g->n_actions = 0;
@@ -451,6 +487,7 @@ void gpu_close(struct gpu *g)
 	}
 	gpu_graphs_free(&g->graphs);
 	gpu_step_free(&g->queue);
+	gpu_step_free(&g->beside);
 	free(g->action);
 	free(g->piece);
 	free(g->stage);
@@ -463,6 +500,7 @@ void gpu_free(struct gpu *g, void *p)
 
 	if (!p)
 		return;
+	gpu_join(g);
 	run_all(g);
 	i = piece_of(g, p);
 	if (i < 0 && g->n_pieces)              /* a piece of size 0 */
@@ -472,7 +510,7 @@ void gpu_free(struct gpu *g, void *p)
 		fail(g, "something frees device memory that is not there");
 		return;
 	}
-	g->in_use -= g->piece[i].size;
+	g->in_use -= g->piece[i].host ? 0 : g->piece[i].size;
 	ASAN_POISON_MEMORY_REGION(p, g->piece[i].size);
 	memmove(g->piece + i, g->piece + i + 1, (size_t)(g->n_pieces - i - 1) * sizeof *g->piece);
 	g->n_pieces--;
@@ -483,8 +521,39 @@ uint64_t gpu_memory_free(struct gpu *g)
 	return g->memory - g->in_use;
 }
 
+/* Does it lie in memory that launches beside may be writing? */
+static int is_beside(const struct gpu *g, const void *p)
+{
+	int i = piece_of(g, p);
+
+	return i >= 0 && g->piece[i].beside;
+}
+
+static void not_beside(struct gpu *g, const void *p, const char *what)
+{
+	if (is_beside(g, p))
+		fail(g, "%s uses memory that launches beside may still be writing: gpu_join() is missing", what);
+}
+
+static void launch_not_beside(struct gpu *g, const struct gpu_launch *l, const unsigned char *args, size_t n)
+{
+	char name[48], what[80];
+
+	for (size_t i = 0; i + 8 <= n; i += 8) {
+		uintptr_t v;
+
+		memcpy(&v, args + i, 8);
+		if (v - (uintptr_t)g->arena >= g->arena_size || !is_beside(g, (void *)v))
+			continue;
+		gpu_launch_name(l, name, sizeof name);
+		snprintf(what, sizeof what, "kernel %s", name);
+		not_beside(g, (void *)v, what);
+	}
+}
+
 void gpu_read(struct gpu *g, void *dst, const void *src, size_t n)
 {
+	not_beside(g, src, "a read");
 	finish(g);
 	if (g->failed)
 		return;
@@ -512,10 +581,38 @@ const void *gpu_stage(struct gpu *g, const void *src, size_t n)
 	return g->stage + at;
 }
 
+void gpu_enqueue_beside(struct gpu *g, const struct gpu_launch *l, const void *args, size_t n, const void *const *writes, int n_writes)
+{
+	struct action *a = g->failed ? NULL : g->n_actions ? &g->action[g->n_actions - 1] : action_add(g, DO_BESIDE);
+
+	if (!a)
+		return;
+	a->beside++;
+	for (int i = 0; i < n_writes; i++) {
+		int at = piece_of(g, writes[i]);
+
+		if (at < 0)
+			fail(g, "something beside writes what is not a piece of memory");
+		else
+			g->piece[at].beside = 1;
+	}
+	if (gpu_step_add(&g->beside, l, args, n) < 0)
+		fail(g, "out of memory for the queue");
+}
+
+void gpu_join(struct gpu *g)
+{
+	if (!g->failed)
+		action_add(g, DO_JOIN);
+	for (int i = 0; i < g->n_pieces; i++)
+		g->piece[i].beside = 0;
+}
+
 void gpu_enqueue(struct gpu *g, const struct gpu_launch *l, const void *args, size_t n)
 {
 	struct action *a = g->n_actions ? &g->action[g->n_actions - 1] : NULL;
 
+	launch_not_beside(g, l, (const unsigned char *)args, n);
 	if (g->failed)
 		return;
 	if (g->queue.n >= QUEUE_MOST) {
@@ -555,6 +652,7 @@ void gpu_write(struct gpu *g, void *dst, const void *src, size_t n)
 {
 	struct action *a;
 
+	not_beside(g, dst, "a write");
 	if (g->failed || !n)
 		return;
 	if (!within(g, dst, n)) {

@@ -1,0 +1,210 @@
+/* kernels/cuda/cuda_fetch.cu - alloc_host, fetch_rows, fetch_slots, fetch_wait: KV entries that lie in memory of the host.
+ *
+ * Kernels read that memory over the bus as they read the device's own, so nobody on the host has to know which entries a token selects:
+ * fetch_slots takes 2 launches.  fetch_find, a block per KV head, looks up the wanted slots and gives rows to the missing ones; fetch_copy, a warp
+ * per entry, copies their keys and values.  Where they are fetched ahead, both run in the queue beside (gpu.h), while other kernels compute. */
+#include "kernels/cuda/cuda_topk.cuh"
+
+enum { FIND_THREADS = 512, COPY_THREADS = 256, COPY_BLOCK = COPY_THREADS / WARP, ROWS_BLOCKS = 256 };
+
+struct fetch_launch {
+	uint8_t *k, *v;
+	const uint8_t *from_k, *from_v;
+	int32_t *map, *list, *count;
+	const int32_t *slots;
+	int64_t map_cols, list_cols, slots_cols, row_bytes;
+	int32_t cap, rows, n, ahead;
+};
+
+/* The columns of a KV head: of the map; slot -> row; row -> slot; row -> call; slots and rows of a call. */
+struct fetch_head { int32_t *map, *at, *slot, *used, *pair; };
+
+static __device__ inline struct fetch_head fetch_head_of(const struct fetch_launch &a, int32_t head)
+{
+	struct fetch_head f;
+
+	f.map = a.map + head * a.map_cols;
+	f.at = f.map + FETCH_AT;
+	f.slot = f.at + a.cap;
+	f.used = f.slot + a.rows;
+	f.pair = f.used + a.rows;
+	return f;
+}
+
+/* Pairs of the missing slots and their places in the list, in order; returns their number.  A slot out of the plane reads row 0. */
+static __device__ inline int32_t find_missing(const struct fetch_launch &a, const struct fetch_head &f, int32_t head, int32_t call)
+{
+	const int32_t *want = a.slots + head * a.slots_cols;
+	int32_t n = 0;
+
+	for (int32_t i0 = 0; i0 < a.n; i0 += FIND_THREADS) {
+		int32_t i = i0 + (int32_t)threadIdx.x, s = i < a.n ? want[i] : -1, row = (uint32_t)s < (uint32_t)a.cap ? f.at[s] : -1, all, at;
+
+		at = block_rank(row == 0, &all);
+		if (row == 0) {
+			f.pair[2 * (n + at)] = s;
+			f.pair[2 * (n + at) + 1] = i;
+		}
+		if (row > 0)
+			f.used[row - 1] = call;
+		if (row && i < a.n && !a.ahead)
+			a.list[head * a.list_cols + i] = row > 0 ? row - 1 : 0;
+		n += all;
+	}
+	return n;
+}
+
+/* Does the row have an entry that still counts? */
+static __device__ inline int row_has(const struct fetch_head &f, int32_t row)
+{
+	return f.slot[row] && f.at[f.slot[row] - 1] == row + 1;
+}
+
+static __device__ inline void row_give(const struct fetch_launch &a, const struct fetch_head &f, int32_t head, int32_t call, int32_t row,
+                                       int32_t *pair)
+{
+	if (row_has(f, row))
+		f.at[f.slot[row] - 1] = 0;
+	f.slot[row] = pair[0] + 1;
+	f.at[pair[0]] = row + 1;
+	f.used[row] = call;
+	if (!a.ahead)
+		a.list[head * a.list_cols + pair[1]] = row;
+	pair[1] = row;
+}
+
+static __global__ void __launch_bounds__(FIND_THREADS) fetch_find(struct fetch_launch a)
+{
+	int32_t head = (int32_t)blockIdx.x, thread = (int32_t)threadIdx.x, given = 0, missing;
+	struct fetch_head f = fetch_head_of(a, head);
+	int32_t call = f.map[FETCH_CALLS] + !a.ahead, hand = f.map[FETCH_HAND];
+
+	missing = find_missing(a, f, head, call);
+	__syncthreads();
+	for (int pass = 0; pass < 2; pass++)
+		for (int32_t i0 = 0; i0 < a.rows && given < missing; i0 += FIND_THREADS) {
+			int32_t i = i0 + thread, row = hand + i < a.rows ? hand + i : hand + i - a.rows, gets = 0, all, at;
+
+			if (i < a.rows)
+				gets = pass ? f.used[row] < call : !row_has(f, row) || f.used[row] < call - 1;
+			at = given + block_rank(gets, &all);
+			all = min(given + all, missing);
+			if (gets && at < all)
+				row_give(a, f, head, call, row, f.pair + 2 * at);
+			if (gets && at == all - 1)
+				f.map[FETCH_HAND] = row + 1 < a.rows ? row + 1 : 0;
+			given = all;
+			__syncthreads();
+		}
+	if (thread == 0) {
+		int32_t *count = a.count + head * FETCH_COUNTS;
+
+		f.map[FETCH_CALLS] = call;
+		f.map[FETCH_MISSED] = given;
+		if (!a.ahead)
+			count[FETCH_COUNT_WANTED] += a.n;
+		count[a.ahead ? FETCH_COUNT_AHEAD : FETCH_COUNT_BROUGHT] += given;
+	}
+}
+
+/* The lanes of a warp, or all threads of a grid, copy n bytes. */
+template<class T> static __device__ inline void bytes_as(uint8_t *to, const uint8_t *from, int64_t n, int64_t i, int64_t step)
+{
+	for (; i < n / (int64_t)sizeof(T); i += step)
+		((T *)to)[i] = ((const T *)from)[i];
+}
+
+static __device__ inline void bytes_copy(uint8_t *to, const uint8_t *from, int64_t n, int64_t i, int64_t step)
+{
+	int64_t all = (int64_t)(uintptr_t)to | (int64_t)(uintptr_t)from | n;
+
+	if (all % 16 == 0)
+		bytes_as<uint4>(to, from, n, i, step);
+	else if (all % 4 == 0)
+		bytes_as<uint32_t>(to, from, n, i, step);
+	else
+		bytes_as<uint16_t>(to, from, n, i, step);
+}
+
+static __global__ void __launch_bounds__(COPY_THREADS) fetch_copy(struct fetch_launch a)
+{
+	int32_t head = (int32_t)blockIdx.y, i = (int32_t)blockIdx.x * COPY_BLOCK + (int32_t)threadIdx.x / WARP;
+	struct fetch_head f = fetch_head_of(a, head);
+	int64_t from, to;
+
+	if (i >= f.map[FETCH_MISSED])
+		return;
+	from = ((int64_t)head * a.cap + f.pair[2 * i]) * a.row_bytes;
+	to = ((int64_t)head * a.rows + f.pair[2 * i + 1]) * a.row_bytes;
+	bytes_copy(a.k + to, a.from_k + from, a.row_bytes, (int64_t)threadIdx.x % WARP, WARP);
+	bytes_copy(a.v + to, a.from_v + from, a.row_bytes, (int64_t)threadIdx.x % WARP, WARP);
+}
+
+void cuda_fetch_slots(struct backend *be, const struct fetch_args *s)
+{
+	struct cuda *c = cuda_of(be);
+	struct fetch_launch a = {};
+	unsigned heads = (unsigned)s->n_kv_head, blocks;
+
+	if (be->failed || fetch_check(be, s) < 0 || !s->n)
+		return;
+	a.k = (uint8_t *)s->k->data;
+	a.v = (uint8_t *)s->v->data;
+	a.from_k = (const uint8_t *)s->from_k->data;
+	a.from_v = (const uint8_t *)s->from_v->data;
+	a.map = (int32_t *)s->map->data;
+	a.slots = (const int32_t *)s->slots->data;
+	a.list = s->ahead ? NULL : (int32_t *)s->list->data;
+	a.count = (int32_t *)s->count->data + (int64_t)s->count_row * FETCH_COUNTS;
+	a.map_cols = s->map->cols;
+	a.slots_cols = s->slots->cols;
+	a.list_cols = s->ahead ? 0 : s->list->cols;
+	a.row_bytes = (int64_t)dtype_bytes(s->k->type, (uint64_t)s->k->cols);
+	a.cap = s->cap;
+	a.rows = s->rows;
+	a.n = s->n;
+	a.ahead = s->ahead;
+	blocks = cuda_blocks(cuda_power(s->n), COPY_BLOCK);
+	if (s->ahead) {
+		const void *writes[] = { a.k, a.v, a.map, a.count, a.slots };
+
+		cuda_launch_beside(c, fetch_find, heads, 1, 1, FIND_THREADS, 0, a, writes, 5);
+		cuda_launch_beside(c, fetch_copy, blocks, heads, 1, COPY_THREADS, 0, a, writes, 5);
+	} else {
+		cuda_launch(c, fetch_find, heads, 1, 1, FIND_THREADS, 0, a);
+		cuda_launch(c, fetch_copy, blocks, heads, 1, COPY_THREADS, 0, a);
+	}
+}
+
+void cuda_fetch_wait(struct backend *be)
+{
+	gpu_join(cuda_of(be)->gpu);
+}
+
+/* ---- whole stretches of planes ---- */
+
+struct rows_launch { uint8_t *to; const uint8_t *from; int64_t head_bytes, bytes; };
+
+static __global__ void __launch_bounds__(COPY_THREADS) fetch_rows_copy(struct rows_launch a)
+{
+	int64_t at = blockIdx.y * a.head_bytes;
+
+	bytes_copy(a.to + at, a.from + at, a.bytes, (int64_t)blockIdx.x * COPY_THREADS + threadIdx.x, (int64_t)gridDim.x * COPY_THREADS);
+}
+
+void cuda_fetch_rows(struct backend *be, struct tensor *to, const struct tensor *from, int32_t n_kv_head, int32_t cap, int32_t slot0, int32_t n)
+{
+	struct rows_launch a = {};
+	int64_t row;
+	int32_t blocks;
+
+	if (be->failed || fetch_rows_check(be, to, from, n_kv_head, cap, slot0, n) < 0 || !n)
+		return;
+	row = (int64_t)dtype_bytes(to->type, (uint64_t)to->cols);
+	a.to = (uint8_t *)to->data + slot0 * row;
+	a.from = (const uint8_t *)from->data + slot0 * row;
+	a.head_bytes = cap * row;
+	a.bytes = n * row;
+	blocks = cuda_power((int32_t)min((a.bytes + 16 * COPY_THREADS - 1) / (16 * COPY_THREADS), (int64_t)ROWS_BLOCKS));
+	cuda_launch(cuda_of(be), fetch_rows_copy, (unsigned)blocks, (unsigned)n_kv_head, 1, COPY_THREADS, 0, a);
+}
