@@ -18,14 +18,18 @@
  * product of scales, two fma) eight are the multiply-adds that count: 73 % of the arithmetic is the ceiling of this
  * sequence, and 94 to 96 % of that ceiling is reached.
  *
- * Lines are fetched ahead for one column of the K types alone.  Weights lie in one stream, which the processor follows by itself, and asking
- * for lines as well made decoding with Q4_1 a fifth slower on Zen 4.  But the K types spend so many instructions on the small scales that
- * too few loads are under way at a time: on Zen 5, asking for lines FETCH_AHEAD bytes ahead made them a quarter faster.  With 2 to FEW columns
- * (a step that checks guessed tokens) a block takes longer still, and lines are fetched ahead for all types: four columns of Q4_K against one
- * take 1.27 instead of 1.55 on two threads of a Zen 4, of Q4_1 1.23 instead of 1.24 to 1.5.  More columns find the weights in the L2 cache.
+ * Whether lines of weights are fetched FETCH_AHEAD bytes ahead was measured.  One column: weights lie in one stream, which the processor follows by
+ * itself, and asking for lines as well made decoding with Q4_1 a fifth slower on Zen 4.  The K types spend so many instructions on the small
+ * scales that a Zen 5 has too few loads under way at a time, and is a quarter faster if asked; a Zen 4 reads 24 GB/s if asked and 32 if not (one
+ * thread; two threads are as fast as the memory either way).  With 2 to FEW columns (a step that checks guessed tokens) a block takes longer still, and lines are
+ * fetched ahead for all types: on two threads of a Zen 4 four columns of Q4_K take 1.27 times instead of 1.55 times as long as one column, of Q4_1
+ * 1.23 instead of 1.24 to 1.5.  More columns find the weights in the L2 cache.
  *
  * The kernels are one function, inlined with the type and the number of columns as constants. */
 #if defined(__x86_64__) && !defined(WEIR_NO_SIMD)
+#include <cpuid.h>
+#include <pthread.h>
+
 #include "kernels/cpu_avx512.h"
 #include "kernels/cpu_cols.h"
 #include "kernels/cpu_lanes.h"
@@ -147,10 +151,28 @@ INLINE __m512i four(const int8_t *p)
 	return _mm512_set1_epi32(v);
 }
 
+static int is_zen4;
+
+static void processor_look(void)
+{
+	unsigned a = 0, b = 0, c = 0, d = 0;
+
+	/* "AuthenticAMD", family 0x19: of these only Zen 4 has AVX-512. */
+	if (__get_cpuid(0, &a, &b, &c, &d) && b == 0x68747541 && __get_cpuid(1, &a, &b, &c, &d))
+		is_zen4 = (a >> 8 & 15) + (a >> 20 & 255) == 0x19;
+}
+
+static int zen4(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, processor_look);
+	return is_zen4;
+}
+
 struct weights {
 	const uint8_t *panel;
 	__m512i table;                   /* of types with lookup */
-	int ahead;                       /* fetch lines FETCH_AHEAD bytes ahead */
 };
 
 /* What a kernel reads of block b in `tile` columns; by = ds or start, a row of `ld` columns per half block. */
@@ -171,8 +193,8 @@ INLINE __m512i by_start(const struct column_block *k, int h, int c)
 	return _mm512_set1_epi32(((const int32_t *)k->by)[h * k->ld + c]);
 }
 
-/* acc += block b times `tile` columns. */
-INLINE void block_times(enum dtype type, int tile, const struct weights *w, int32_t b, const struct column_block *k,
+/* acc += block b times `tile` columns; ahead: fetch lines FETCH_AHEAD bytes ahead. */
+INLINE void block_times(enum dtype type, int tile, int ahead, const struct weights *w, int32_t b, const struct column_block *k,
                         __m512 *acc)
 {
 	const struct pack_format f = pack_format_of(type);
@@ -184,8 +206,8 @@ INLINE void block_times(enum dtype type, int tile, const struct weights *w, int3
 	__m512 dw[2], mw[2];
 	__m512i sum[TILE];
 
-	/* One unit more than the block has: the group's scales.  The choice for one column is made by the compiler: a flag costs a tenth there. */
-	if (tile == 1 ? f.group == 8 : w->ahead)
+	/* One unit more than the block has: the group's scales. */
+	if (ahead)
 		UNROLL for (int i = 0; i < pack_block_units(f) + 1; i++)
 			_mm_prefetch((const char *)quants + FETCH_AHEAD + UNIT * i, _MM_HINT_T0);
 	block_scales(type, f, head, sub, in, dw, mw);
@@ -210,7 +232,7 @@ INLINE void block_times(enum dtype type, int tile, const struct weights *w, int3
 }
 
 /* out[16 c ..] = one panel times a tile of columns. */
-INLINE void tile_times(enum dtype type, int tile, const struct weights *w, int32_t blocks, const uint8_t *p, float *out)
+INLINE void tile_times(enum dtype type, int tile, int ahead, const struct weights *w, int32_t blocks, const uint8_t *p, float *out)
 {
 	const size_t step = cols_block_bytes(pack_format_of(type), tile);
 	__m512 acc[TILE];
@@ -222,7 +244,7 @@ INLINE void tile_times(enum dtype type, int tile, const struct weights *w, int32
 
 		UNROLL for (int c = 0; c < tile; c++)
 			k.q[c] = (const int8_t *)p + 32 * c;
-		block_times(type, tile, w, b, &k, acc);
+		block_times(type, tile, ahead, w, b, &k, acc);
 	}
 	UNROLL for (int c = 0; c < tile; c++)
 		_mm512_store_ps(out + PANEL * c, acc[c]);
@@ -238,7 +260,7 @@ INLINE void unit_times(enum dtype type, int n, const struct weights *w, const st
 		k.q[c] = u->q[c];
 		acc[c] = _mm512_load_ps(out + PANEL * u->col[c]);
 	}
-	block_times(type, n, w, u->block, &k, acc);
+	block_times(type, n, 0, w, u->block, &k, acc);
 	UNROLL for (int c = 0; c < n; c++)
 		_mm512_store_ps(out + PANEL * u->col[c], acc[c]);
 }
@@ -250,6 +272,7 @@ INLINE void panels_type(enum dtype type, const uint8_t *panels, int32_t n_panels
 	size_t panel_bytes = cpu_pack_bytes(type, PANEL, k->blocks * 32);
 	float *lo = result + PANEL * k->lo_at;
 	struct weights w = { .panel = panels };
+	const int few = k->n > 1 && k->n <= FEW, one = pack_format_of(type).group == 8 && !zen4();
 
 	if (pack_format_of(type).lookup)
 		w.table = _mm512_xor_si512(_mm512_broadcast_i32x4(_mm_loadu_si128((const void *)nibble_values(type))),
@@ -258,22 +281,26 @@ INLINE void panels_type(enum dtype type, const uint8_t *panels, int32_t n_panels
 		float *o = out + PANEL * i;
 
 		w.panel = panels + (size_t)i * panel_bytes;
-		w.ahead = k->n > 1 && k->n <= FEW;
 		for (int32_t t = 0; t < k->n_tiles; t++) {
 			float *r = result + PANEL * k->tile[t].at;
 
 			switch (k->tile[t].width) {
-			case 1:  tile_times(type, 1, &w, k->blocks, k->tile[t].p, r); break;
-			case 2:  tile_times(type, 2, &w, k->blocks, k->tile[t].p, r); break;
-			case 4:  tile_times(type, 4, &w, k->blocks, k->tile[t].p, r); break;
-			case 6:  tile_times(type, 6, &w, k->blocks, k->tile[t].p, r); break;
-			case 8:  tile_times(type, 8, &w, k->blocks, k->tile[t].p, r); break;
-			default: tile_times(type, TILE, &w, k->blocks, k->tile[t].p, r); break;
+			/* The compiler is told which: a flag would cost a tenth. */
+			case 1:
+				if (one)
+					tile_times(type, 1, 1, &w, k->blocks, k->tile[t].p, r);
+				else
+					tile_times(type, 1, 0, &w, k->blocks, k->tile[t].p, r);
+				break;
+			case 2:  tile_times(type, 2, few, &w, k->blocks, k->tile[t].p, r); break;
+			case 4:  tile_times(type, 4, few, &w, k->blocks, k->tile[t].p, r); break;
+			case 6:  tile_times(type, 6, few, &w, k->blocks, k->tile[t].p, r); break;
+			case 8:  tile_times(type, 8, few, &w, k->blocks, k->tile[t].p, r); break;
+			default: tile_times(type, TILE, few, &w, k->blocks, k->tile[t].p, r); break;
 			}
 		}
 		for (int32_t c = 0; c < k->n && !k->lo_tiled; c++)
 			_mm512_store_ps(lo + PANEL * c, _mm512_setzero_ps());
-		w.ahead = 0;
 		for (int32_t u = 0; u < k->n_units; u++)
 			switch (k->unit[u].n) {
 			case 1:  unit_times(type, 1, &w, &k->unit[u], lo); break;
