@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """tests/measure/speculate.py - what guessed tokens gain (weir --speculate), and that they change nothing.
 
-    tests/measure/speculate.py [--weir ./weir] [--rounds N] [-- OPTIONS of weir]
+    tests/measure/speculate.py [--weir ./weir] [--before PROGRAM] [--rounds N] [--cpu] [-- OPTIONS of weir]
 
 40 prompts: lists and quotations of a text, questions about it, summaries, and stories without a text. Each is answered with and without
-guessing, N times by turns; all answers must have the same tokens. Prints the median of the ratio of decode speeds by kind of prompt."""
-import argparse, json, os, statistics, subprocess, sys, tempfile
+guessing, N times by turns; all answers must have the same tokens. Prints the median of the ratio of decode speeds by kind of prompt.
+--before: an earlier weir guesses in the same turns, and has lines of its own. --cpu: decode speed is that of one thread by its processor
+time, less the least time of an answer of one token; other programs disturb it less, but one round is too few."""
+import argparse, json, os, resource, statistics, subprocess, sys, tempfile
 
 DATA = os.path.join(os.path.dirname(os.path.abspath(__file__)), '../../../shared/data/ruler/squad-open.json')
 EXTRACT = ['Repeat the first paragraph word for word.', 'Copy all sentences with a number, word for word.', 'List all names and dates in the text.',
@@ -25,46 +27,71 @@ def texts():
             yield '\n\n'.join(p['context'] for p in article['paragraphs'][first:first + 4])
 
 
-def answer(args, prompt, path, speculate):
-    command = [args.weir, '-p', prompt] + ([path, '--docs', 'whole'] if path else []) + ['--json', '-q', '--private', '-n', '200', '--loops', 'stop',
-                                                                                       '--speculate', speculate] + args.options
+def cpu_seconds():
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def answer(args, program, prompt, path, speculate, length=200):
+    """The answer as JSON, and the processor time that it took."""
+    command = [program, '-p', prompt] + ([path, '--docs', 'whole'] if path else []) + ['--json', '-q', '--private', '-n', str(length), '--loops', 'stop',
+                                                                                     '--speculate', speculate] + (['-t', '1'] if args.cpu else []) + args.options
+    start = cpu_seconds()
     run = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
     if run.returncode:
         sys.exit('%s: %s' % (' '.join(command), run.stderr.strip()))
-    return json.loads(run.stdout)
+    return json.loads(run.stdout), cpu_seconds() - start
+
+
+def measured(args, ways, prompt, path):
+    """By way, without guesses first: the last answer, and the median of decode speeds. None: the answer is too short to be measured."""
+    speeds, answers, first = [[] for _ in ways], [None] * len(ways), []
+    for _ in range(args.rounds):
+        if args.cpu:
+            first.append(answer(args, args.weir, prompt, path, 'off', 1)[1])
+        for i, (program, speculate) in enumerate(ways):
+            answers[i], seconds = answer(args, program, prompt, path, speculate)
+            if answers[i]['tokens'] != answers[0]['tokens']:
+                sys.exit('speculate.py: other tokens with guesses: %s' % prompt)
+            speeds[i].append(seconds if args.cpu else answers[i]['decode_tps'])
+    if args.cpu and len(answers[0]['tokens']) < 20:
+        return None
+    return answers, [1 / (statistics.median(s) - min(first)) if args.cpu else statistics.median(s) for s in speeds]
 
 
 def main():
     p = argparse.ArgumentParser()
     p.add_argument('--weir', default='./weir')
+    p.add_argument('--before')
     p.add_argument('--rounds', type=int, default=3)
+    p.add_argument('--cpu', action='store_true')
     p.add_argument('options', nargs='*')
     args = p.parse_args()
     if not os.path.exists(DATA):
         sys.exit('speculate.py: there is no %s: nothing to measure with' % DATA)
+    ways = [(args.weir, 'off')] + ([(args.before, 'on')] if args.before else []) + [(args.weir, 'on')]
     text = texts()
     print('| | prompts | tokens | decode speed with guesses : without | least | most | guessed tokens that were right | drafted for a sampled one |')
     print('|---|---|---|---|---|---|---|---|')
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, 'text.txt')
         for kind, prompts in (('copy and list', EXTRACT * 2), ('questions', ASK * 2), ('summaries', SHORTEN * 2), ('stories', STORY)):
-            ratios, tokens, drafted, accepted = [], 0, 0, 0
+            ratios, counts = [[] for _ in ways], [[0, 0, 0] for _ in ways]
             for prompt in prompts:
                 if kind != 'stories':
                     with open(path, 'w') as f:
                         f.write(next(text))
-                each = []
-                for _ in range(args.rounds):
-                    on, off = (answer(args, prompt, path if kind != 'stories' else None, s) for s in ('on', 'off'))
-                    if on['tokens'] != off['tokens']:
-                        sys.exit('speculate.py: other tokens with guesses: %s' % prompt)
-                    each.append(on['decode_tps'] / off['decode_tps'])
-                ratios.append(statistics.median(each))
-                tokens += len(on['tokens'])
-                drafted += on['drafted']
-                accepted += on['accepted']
-            print('| %s | %d | %d | %.2f | %.2f | %.2f | %.0f %% | %.2f |' % (
-                kind, len(ratios), tokens, statistics.median(ratios), min(ratios), max(ratios), 100 * accepted / max(1, drafted), drafted / max(1, tokens)), flush=True)
+                got = measured(args, ways, prompt, path if kind != 'stories' else None)
+                for i in range(1, len(ways) if got else 0):
+                    answers, speeds = got
+                    ratios[i].append(speeds[i] / speeds[0])
+                    for k, n in enumerate((len(answers[i]['tokens']), answers[i]['drafted'], answers[i]['accepted'])):
+                        counts[i][k] += n
+            for i in range(1, len(ways)):
+                tokens, drafted, accepted = counts[i]
+                print('| %s | %d | %d | %.2f | %.2f | %.2f | %.0f %% | %.2f |' % (
+                    kind + (', before' if i < len(ways) - 1 else ''), len(ratios[i]), tokens, statistics.median(ratios[i]), min(ratios[i]), max(ratios[i]),
+                    100 * accepted / max(1, drafted), drafted / max(1, tokens)), flush=True)
 
 
 main()
