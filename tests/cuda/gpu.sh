@@ -55,7 +55,7 @@ jobs=$(nproc)
 # make_all ARCH: the program, the plugin and the tests; the tests may fail to build.
 make_all() {
   make -s -j"$jobs" CUDA=1 CUDA_ARCH="$1" BUILD="$build" PROGRAM="$build/weir" "$build/weir" "$build/weir-cuda.so" "$build/mkmodel" \
-    "$build/weir-cuda-host.so" >"$scratch/build" 2>&1 || { tail -n 30 "$scratch/build"; echo "gpu.sh: it does not build"; exit 1; }
+    "$build/weir-cuda-host.so" "$build/tests/measure/kv_host" >"$scratch/build" 2>&1 || { tail -n 30 "$scratch/build"; echo "gpu.sh: it does not build"; exit 1; }
   units=$(for f in tests/cuda/t_cuda_*.c; do echo "$build/tests/cuda/$(basename "$f" .c)"; done)
   # shellcheck disable=SC2086 # a list
   make -s -j"$jobs" CUDA=1 CUDA_ARCH="$1" BUILD="$build" PROGRAM="$build/weir" $units >"$scratch/build" 2>&1 ||
@@ -65,9 +65,10 @@ if wants kit; then
   kit=${GPU_KIT:-build/gpu-kit}
   make_all "${GPU_ARCH:-sm_90}"
   rm -rf "$kit"
-  mkdir -p "$kit/tests" "$kit/lib" "$kit/models" || exit 1
+  mkdir -p "$kit/tests/cuda" "$kit/tests/measure" "$kit/lib" "$kit/models" || exit 1
   for f in weir weir-cuda.so weir-cuda-host.so mkmodel; do strip -o "$kit/$f" "$build/$f" || exit 1; done
-  for f in $units; do [ ! -e "$f" ] || strip -o "$kit/tests/$(basename "$f")" "$f"; done
+  strip -o "$kit/tests/measure/kv_host" "$build/tests/measure/kv_host" || exit 1
+  for f in $units; do [ ! -e "$f" ] || strip -o "$kit/tests/cuda/$(basename "$f")" "$f"; done
   # Every library but the compiler's and the C library's, which are at least as new wherever there is a GPU.
   ldd "$kit/weir" | awk '$3 ~ /^\// && $1 !~ /^lib(c|m|dl|rt|pthread|gcc_s|stdc\+\+)\.so/ { print $3 }' | while read -r f; do cp -L "$f" "$kit/lib/"; done
   cp tests/vectors/stories260K/stories260K-*.gguf "$kit/models/" 2>/dev/null
@@ -127,7 +128,7 @@ if wants tests; then
   for f in tests/cuda/t_cuda_*.c; do
     name=$(basename "$f" .c)
     room 10 "$name" || continue
-    WEIR_TEST_CUDA=device within 120 "$build/tests/$name" >"$scratch/$name" 2>&1
+    WEIR_TEST_CUDA=device within 120 "$build/tests/cuda/$name" >"$scratch/$name" 2>&1
     rc=$?
     row "$(printf '%-22s %s' "$name" "$(tail -n 1 "$scratch/$name")")"
     [ $rc = 0 ] || { failed "$name, status $rc"; grep -aE '^    |FAIL' "$scratch/$name" | head -n 20; }
@@ -177,7 +178,7 @@ if wants sanitizer; then
     export WEIR_TEST_CUDA=device
     for check in memcheck racecheck; do
       for name in t_cuda_attn t_cuda_select_ops t_cuda_matmul t_cuda_ops; do
-        sanitise $check $name "$build/tests/$name"
+        sanitise $check $name "$build/tests/cuda/$name"
       done
     done
   fi
@@ -217,6 +218,13 @@ if wants speed; then
     "$build/mkmodel" llama-3.1-8b "$type" "$scratch/8b.gguf" || { failed "no model of $type could be made"; rm -f "$scratch/8b.gguf"; continue; }
     figures "$scratch/8b.gguf" "8B-$type" --kv full --kv refresh:k=1/8,qc=10 --kv sift:k=4096 --prefill 512 --depth 0,8192,32768,131072 \
       --decode 32 --reps 3
+    # Entries in the machine's memory, 8 GiB of them at the last depth: fetched ahead, fetched when they are selected, all on the device.
+    [ "$type" != F16 ] || for depth in 16384 65536; do
+      room 90 "entries in the machine's memory at depth $depth" || continue
+      within 150 "$build/tests/measure/kv_host" "$scratch/8b.gguf" $depth 64 '' sift:k=1024 >"$scratch/kv_host" 2>"$scratch/err" ||
+        failed "entries in the machine's memory at depth $depth: $(tail -n 1 "$scratch/err")"
+      while read -r line; do row "8B-F16     $line"; done <"$scratch/kv_host"
+    done
     [ "$type" != F16 ] || ! room 60 "a cascade of the 8B shape" ||
       figures "$scratch/8b.gguf" "8B-$type" --kv cascade:size=4096,n=4 --prefill 512 --depth 8192 --decode 64 --reps 3
     rm -f "$scratch/8b.gguf"
