@@ -240,7 +240,7 @@ struct scan_args {
 /* Brings KV entries from planes in host memory (alloc_host) to rows of smaller planes: row r of KV head h is row h * rows + r of these.  An entry
  * that is there already stays in its row.  The others go to rows whose entries were not wanted for longest, as a clock tells: rows without
  * an entry and those that neither this call nor the one before wanted come first, from behind the row that was filled last.  A call's own rows
- * are not replaced, nor by the call ahead that follows it. */
+ * are not replaced; a call ahead replaces none but those that come first. */
 struct fetch_args {
 	struct tensor *k, *v;        /* the rows: [n_kv_head * rows][head_dim] */
 	const struct tensor *from_k, *from_v;   /* [n_kv_head * cap][head_dim], of the same type */
@@ -253,7 +253,7 @@ struct fetch_args {
 	struct tensor *count;
 	int32_t count_row;
 	int32_t n_kv_head, cap, rows, n;   /* n <= rows */
-	/* The entries will be wanted later: as many are brought as there are rows that may be replaced.  Operations that follow do not wait
+	/* 1: the entries will be wanted later: as many are brought as there are rows that may be replaced.  Operations that follow do not wait
 	 * for it, and must use neither k, v, map nor count before fetch_wait(), nor write `slots`. */
 	int ahead;
 };

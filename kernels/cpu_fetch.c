@@ -71,7 +71,7 @@ static int32_t give_rows(struct fetch_head *f, int32_t n)
 {
 	int32_t rows = f->a->rows, hand = f->map[FETCH_HAND], given = 0;
 
-	for (int pass = 0; pass < 2; pass++)
+	for (int pass = 0; pass < 2 - f->a->ahead; pass++)
 		for (int32_t i = 0; i < rows && given < n; i++) {
 			int32_t row = hand + i < rows ? hand + i : hand + i - rows;
 

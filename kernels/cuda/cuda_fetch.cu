@@ -81,7 +81,7 @@ static __global__ void __launch_bounds__(FIND_THREADS) fetch_find(struct fetch_l
 
 	missing = find_missing(a, f, head, call);
 	__syncthreads();
-	for (int pass = 0; pass < 2; pass++)
+	for (int pass = 0; pass < 2 - a.ahead; pass++)
 		for (int32_t i0 = 0; i0 < a.rows && given < missing; i0 += FIND_THREADS) {
 			int32_t i = i0 + thread, row = hand + i < a.rows ? hand + i : hand + i - a.rows, gets = 0, all, at;
 
