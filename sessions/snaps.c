@@ -11,6 +11,7 @@
 #include "sessions/snaps.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -139,6 +140,18 @@ static int schema_right(struct snaps *s, struct err *e)
 	return rc < 0 ? -1 : right && n == N_SCHEMA;
 }
 
+/* Byte 18 of the header names a format that no SQLite writes, for which the file is opened to be read alone. */
+static int write_format_damaged(const struct snaps *s)
+{
+	int fd = open(s->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	unsigned char format = 0;
+	int damaged = fd >= 0 && pread(fd, &format, 1, 18) == 1 && format > 2;
+
+	if (fd >= 0)
+		close(fd);
+	return damaged;
+}
+
 enum verdict { GOOD, EMPTY, FOREIGN, OLDER, NEWER, DAMAGED, OTHER_STORE, FAILED };
 
 /* What file is it that was opened? */
@@ -258,6 +271,8 @@ static enum verdict open_once(struct snaps *s, struct err *e)
 		v = db_damaged(&s->db) ? DAMAGED : FAILED;
 	else
 		v = judge(s, e);
+	if (v == GOOD && s->db.read_only && !s->store->read_only && write_format_damaged(s))
+		v = DAMAGED;
 	if (v == EMPTY && !s->db.read_only)
 		v = make_schema(s, e) ? FAILED : GOOD;
 	if (v == GOOD && (snaps_read_serial(s, e) || (!s->db.read_only && recover(s, e))))

@@ -834,7 +834,7 @@ TEST(flipped_bits_in_the_log_leave_a_whole_store)
 	for (int i = 0; i < n; i++) {
 		/* All of the header and of the first frame's, too. */
 		size_t where = i < 56 ? (size_t)i : test_rand() % size;
-		int fd, rc;
+		int fd, rc, may_say;
 
 		copy_dir(base, p.dir);
 		snprintf(path, sizeof path, "%s/chat.db-wal", p.dir);
@@ -852,7 +852,9 @@ TEST(flipped_bits_in_the_log_leave_a_whole_store)
 			refused++;
 			continue;
 		}
-		CHECK_MSG((where < last) == (notice.n > 0), "byte %zu of %zu, the last change at %zu: %s", where, size, last,
+		/* The four bytes by which a frame ends a transaction: damaged in the last one, it looks like two, and both answers are right. */
+		may_say = where >= last && (where - last) % (24 + 4096) >= 4 && (where - last) % (24 + 4096) < 8;
+		CHECK_MSG(may_say || (where < last) == (notice.n > 0), "byte %zu of %zu, the last change at %zu: %s", where, size, last,
 		          notice.n ? notice.p : "nothing was said");
 		said += notice.n > 0;
 		if (notice.n) {
