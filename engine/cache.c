@@ -29,6 +29,24 @@ static int needs_q(const struct cache *c, const struct policy *selects)
 	return c->unrotated || selects->def || !cache_keeps_all(c);
 }
 
+/* Bytes of the bits of a query's blocks, of so many slots. */
+static int32_t block_bytes(int32_t slots)
+{
+	return (slots - 1) / (8 * READ_BLOCK) + 1;
+}
+
+static int32_t most_heads(const struct hparams *hp)
+{
+	int32_t most = 0;
+
+	for (int32_t i = 0; i < hp->n_layer; i++) {
+		int32_t n = model_layer_spec(hp, i)->attn.n_head;
+
+		most = n > most ? n : most;
+	}
+	return most;
+}
+
 static int32_t chunk_of(const struct cache *c)
 {
 	return c->policy.def->retention->chunk ? c->policy.def->retention->chunk(c) : c->batch;
@@ -56,6 +74,8 @@ static uint64_t all_bytes(const struct cache *c)
 		sum += recurrent_bytes(c->model);
 	if (needs_q(c, &selects))
 		sum += 4 * (uint64_t)c->batch * width_of(c->hp);
+	if (c->read_share > 0)
+		sum += (uint64_t)c->batch * (uint64_t)most_heads(c->hp) * (uint64_t)block_bytes(shape.cap);
 	if (size_add(sum, r->bytes(c), &sum))
 		return UINT64_MAX;
 	if (selects.def) {
@@ -195,7 +215,8 @@ static int open_parts(struct cache *c, struct err *err)
 		return -1;
 	shape = shape_of(c);
 	if (kv_init(&c->kv, c->be, c->hp, c->type, &shape, err) || rope_init(&c->rope, c->hp, c->be, c->chunk, shape.cap, err) || windows_open(c, err) ||
-	    (needs_q(c, &c->selects) && cache_alloc(c, &c->q, DT_F32, c->chunk, (int64_t)width_of(c->hp), err)))
+	    (needs_q(c, &c->selects) && cache_alloc(c, &c->q, DT_F32, c->chunk, (int64_t)width_of(c->hp), err)) ||
+	    (c->read_share > 0 && cache_alloc(c, &c->blocks, DT_U8, c->chunk, (int64_t)most_heads(c->hp) * block_bytes(c->kv.cap), err)))
 		return -1;
 	if (c->selects.def && select_open(&c->sel, &c->selects, &c->kv, cache_keeps_all(c), err))
 		return -1;
@@ -221,6 +242,7 @@ void cache_close(struct cache *c)
 		c->policy.def->retention->release(c);
 	c->retained = NULL;
 	cache_drop(c, &c->q);
+	cache_drop(c, &c->blocks);
 	for (struct one_token *one = c->one; one < c->one + VERIFY_MOST; one++) {
 		cache_drop(c, &one->raw);
 		cache_drop(c, &one->out);
@@ -347,6 +369,22 @@ static void attended(struct cache *c, const struct step *st, int32_t layer, cons
 		s->seen(&c->sel, st, layer, r->q, x->q, r->n_slots);
 }
 
+/* Which blocks the tokens of a prompt read of a part that has slot i for token i; NULL: everything. */
+static const struct tensor *blocks_of(struct cache *c, const struct step *st, int32_t layer, const struct reading *r)
+{
+	const struct attn_spec *a = &model_layer_spec(c->hp, layer)->attn;
+	const struct attn_part *part = r->part;
+
+	if (!c->blocks.data || step_generates(st) || r->n_part != 1 || part->slots || part->slot0 || layer_window(c->hp, layer))
+		return NULL;
+	c->blocks.cols = a->n_head * block_bytes(c->kv.cap);
+	c->be->ops->read_blocks(c->be, &(struct read_blocks_args){
+		.out = &c->blocks, .q = part->q, .keys = &c->kv.k[layer], .n_head = a->n_head, .n_kv_head = a->n_kv_head, .head_dim = a->head_dim,
+		.cap = c->kv.cap, .n_slots = part->n_slots, .scale = a->scale, .share = c->read_share,
+	}, st->n);
+	return &c->blocks;
+}
+
 /* One attention. */
 static void attend(struct cache *c, const struct step *st, int32_t layer, const struct qkv *x)
 {
@@ -368,11 +406,13 @@ static void attend(struct cache *c, const struct step *st, int32_t layer, const 
 	if (r->probe && !layer_window(c->hp, layer))
 		own = r->probe(c, st, layer, reads.skip);
 	part = rows_in_memory(c, st, layer, &reads, near);
+	c->kv.blocks = blocks_of(c, st, layer, &reads);
 	/* A probe has room for one purpose: where retention and selector both observe, the tokens attend twice. */
 	if (own)
 		kv_attend(&c->kv, layer, x->out, part, reads.n_part, st->n, own);
 	if (probe || !own)
 		kv_attend(&c->kv, layer, x->out, part, reads.n_part, st->n, probe);
+	c->kv.blocks = NULL;
 	if (step_generates(st) && st->index + 1 == st->tried && by)
 		kv_host_ahead(&c->kv, layer, by->topk);
 	attended(c, st, layer, x, &reads);

@@ -70,6 +70,7 @@ struct cache {
 	int32_t batch, ctx;         /* tokens of a step, and of the context, as asked for */
 	int unrotated;              /* keep unrotated queries, because observers will need them */
 	int takes_store;            /* before it is used, cache_take_store() brings a store on disk: this one's own reserves no space there */
+	float read_share;           /* of attention that tokens of a prompt read, by an estimate; 0: all is read */
 	/* Bytes of memory for all of the cache, 0: as many as it takes.  What exceeds it lies on disk (kv_disk.c), or beside a device in host
 	 * memory (kv_host.c), if cache_listed(). */
 	uint64_t memory;
@@ -91,6 +92,7 @@ struct cache {
 	/* f32 [chunk][n_head * head_dim]: the step's queries in the region's frame.  Without data where the unrotated queries are not needed:
 	 * they are rotated in place. */
 	struct tensor q;
+	struct tensor blocks;       /* u8 [chunk][bits of all heads]: blocks that the step's tokens read in a layer; without data where all is read */
 	void *retained;             /* state of the retention */
 	struct policy selects;      /* the policy whose selector is used; def NULL: everything is read */
 	struct selector sel;

@@ -163,6 +163,11 @@ struct timeline_options {
 	 * user's cache directory, whose disk space is reserved when the timeline is opened; beside a device it lies in the machine's memory, under a
 	 * policy that allows it (sift with every=1 and a key sketch).  Results are the same. */
 	uint64_t kv_memory;
+	/* Each token of a prompt reads of the tokens before it, in layers without a window, only blocks of 64 whose attention comes to this share by
+	 * an estimate (backend.h: read_blocks); 0 or 1: all.  Generated tokens read what the policy says.  What a token reads does not depend on how
+	 * the prompt is cut into steps.  Once a bounded stream is full, its tokens read everything that is there.  On the CPU alone, under policies that
+	 * keep everything and under `auto`. */
+	float read_share;
 	/* Selection policies (sift, refresh, ...) to observe beside full attention (kv must be `full` or NULL): for each generated token
 	 * timeline_recovery() sums what their selection would have recovered. */
 	const char *const *watch;

@@ -433,7 +433,7 @@ static struct attn_args args_of(const struct kv_store *kv, int32_t layer, const 
 		.out = t->out, .k = k, .v = v, .part = part, .n_part = t->n_part, .n_head = a->n_head,
 		.n_kv_head = a->n_kv_head, .head_dim = a->head_dim, .cap = cap,
 		.scale = a->scale, .softcap = a->softcap, .window = kv_window(kv, layer), .sinks = a->sinks ? kv->sinks : NULL,
-		.prompt = kv->prompt,
+		.prompt = kv->prompt, .blocks = kv->blocks,
 	};
 }
 

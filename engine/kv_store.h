@@ -43,6 +43,7 @@ struct kv_store {
 	int32_t written;           /* slots that have been written since kv_clear(), from the first on */
 	const struct tensor *sinks;   /* attention sinks of the layer that attends now; set by cache_attend() */
 	int prompt;                /* the tokens of the step that attends are of a prompt; set by cache_begin() */
+	const struct tensor *blocks;  /* which blocks each token reads in the call of kv_attend() that comes; NULL: all.  Set by cache_attend() */
 	double *clock;             /* seconds spent in kv_put() and kv_attend() are added here; NULL: not measured */
 };
 

@@ -139,8 +139,11 @@ static void policy_lines(const struct timeline *t, struct str *out)
 		str_addf(out, "generated under %s\n", t->mixed.p);
 }
 
-static void begun_line(const struct timeline *t, struct str *out)
+/* What else all entries depend on. */
+static void lines_of_entries(const struct timeline *t, struct str *out)
 {
+	if (t->cache.read_share > 0)
+		str_addf(out, "prefill share %.9g\n", (double)t->cache.read_share);
 	if (rope_is_long(&t->cache.rope))
 		str_adds(out, "rotation long\n");
 	if (t->begun_n)
@@ -150,13 +153,13 @@ static void begun_line(const struct timeline *t, struct str *out)
 void timeline_entries_identity(const struct timeline *t, struct str *out)
 {
 	str_addf(out, "rows %s\n", dtype_info(t->cache.type)->name);
-	begun_line(t, out);
+	lines_of_entries(t, out);
 }
 
 void timeline_identity(const struct timeline *t, struct str *out)
 {
 	policy_lines(t, out);
-	begun_line(t, out);
+	lines_of_entries(t, out);
 }
 
 void timeline_begun(struct timeline *t, const char *by, size_t n_by, int32_t n)

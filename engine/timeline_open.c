@@ -46,6 +46,18 @@ static int watch_describe(struct timeline *t, const struct timeline_options *o, 
 	return 0;
 }
 
+/* Can prompts be read in part under that policy? */
+static int share_check(const struct cache *c, const struct policy *policy, struct err *err)
+{
+	if (c->read_share <= 0)
+		return 0;
+	if (c->be->ops->lacks & LACKS_BLOCKS)
+		return err_set(err, ERR_USAGE, "--read-share below 1 works on the CPU alone: a GPU reads prompts whole; use --device cpu");
+	if (!policy->def->retention->keeps_all && !policy->def->compose)
+		return err_set(err, ERR_USAGE, "--read-share below 1 needs a cache policy that keeps everything, or auto, not '%s'", policy->def->name);
+	return 0;
+}
+
 /* Set the cache's settings and the policies to observe; nothing is opened yet. */
 static int cache_describe(struct timeline *t, const struct engine *e, const struct timeline_options *o, int32_t ctx, struct err *err)
 {
@@ -53,10 +65,10 @@ static int cache_describe(struct timeline *t, const struct engine *e, const stru
 	const char *kv = o->n_watch > 0 && !(o->kv && *o->kv) ? "full" : o->kv;
 
 	*c = (struct cache){ .hp = model_kv(&e->model.hp), .model = e->model.hp.kv ? &e->model.hp : NULL, .be = e->be, .ctx = ctx, .unrotated = o->n_watch > 0,
-	                      .memory = o->kv_memory };
+	                      .memory = o->kv_memory, .read_share = o->read_share < 1 ? o->read_share : 0 };
 	c->batch = o->batch ? o->batch : BATCH_DEFAULT;
 	c->batch = c->batch < ctx ? c->batch : ctx;
-	return kv_type_parse(o->kv_type, c->hp, &c->type, err) || policy_parse(&c->policy, kv, err) || watch_describe(t, o, err) ? -1 : 0;
+	return kv_type_parse(o->kv_type, c->hp, &c->type, err) || policy_parse(&c->policy, kv, err) || share_check(c, &c->policy, err) || watch_describe(t, o, err) ? -1 : 0;
 }
 
 /* Rows of logits that are computed at once: tiles of the matrix product, at least those of the widest VERIFY step; more where the vocabulary is
@@ -325,12 +337,13 @@ int timeline_switch_kv(struct timeline *t, const char *kv, struct err *err)
 	int32_t kept = 0, generated = 0;
 	int takes;
 
-	if (policy_parse(&policy, kv, err) || timeline_settle(t, err))
+	if (policy_parse(&policy, kv, err) || share_check(c, &policy, err) || timeline_settle(t, err))
 		return -1;
 	old = *c;
 	pthread_mutex_lock(&t->e->lock);
 	/* Opened in its final place, because parts of a cache point into it. */
 	*c = (struct cache){ .policy = policy, .hp = old.hp, .model = old.model, .be = old.be, .type = old.type, .batch = old.batch, .ctx = old.ctx, .memory = old.memory,
+	                     .read_share = old.read_share,
 	                     .evictions_fn = old.evictions_fn, .evictions_ud = old.evictions_ud };
 	takes = cache_keeps_all(c) && cache_keeps_all(&old) && t->n_past > 0 && !kv_check_there(&old.kv, NULL);
 	c->takes_store = takes && old.kv.disk;

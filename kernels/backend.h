@@ -220,7 +220,32 @@ struct attn_args {
 	/* The tokens are of a prompt: a backend may multiply in narrower arithmetic, where prompts_apart says that it does.  What a token gets then
 	 * depends, as without it, neither on the call's other tokens nor on the number of threads. */
 	int prompt;
+	/* Which blocks each query reads, as read_blocks() writes it; the first one and that of its own token always.  The keys of the others count
+	 * as if they were not there.  For one part without a list, from slot 0 on, and no window.  NULL = everything. */
+	const struct tensor *blocks;
 };
+
+/* Selects what each query of a prompt's tokens reads, blocks of READ_BLOCK slots, by an estimate of its attention.  A query reads the block that its
+ * token is in, the one before and the first one.  Of the others it reads those with the largest estimates, as many as bring the estimates
+ * of all that it reads to `share` of the sum of all estimates; blocks of one eighth of an octave are read together.
+ *
+ * Estimates: exp(scale * q . k) for each of the first READ_FIRST slots; for the rest of a block the same for the key that is farthest from their
+ * mean, plus n exp(m + v / 2) for the n others, m and v being mean and variance that their scores would have if dimensions were independent and normal.
+ * Where v / 2 > log n, no more than n of them decide the sum: exp(m + sqrt(2 v log n)) (Derrida's random energy model, 1981).  The token's own
+ * block has none.  Where an estimate is not finite, a query reads everything.  What a query reads depends on itself and on the keys before it, and on nothing else of
+ * the call.
+ *
+ * Published methods estimate blocks of a prefill from pooled keys, too, for blocks of queries: MInference (2024), SeerAttention (2024), XAttention
+ * (2025).  Here each query has its own set, so that a token's result needs no token behind it. */
+struct read_blocks_args {
+	struct tensor *out;          /* u8 [>= n][n_head * bytes], bytes the same for each head: bit b % 8 of byte b / 8: block b is read */
+	const struct tensor *q;      /* f32 [>= n][n_head * head_dim], rotated */
+	const struct tensor *keys;   /* a plane; the n tokens are in the last n of its slots 0 .. n_slots - 1 */
+	int32_t n_head, n_kv_head, head_dim, cap, n_slots;
+	float scale;                 /* of q . k */
+	float share;                 /* 0 .. 1 */
+};
+enum { READ_BLOCK = 64, READ_FIRST = 4 };
 
 /* Scans the keys of one layer for one token, to select slots by.  Per query head softmax of scale * q . k over slots 0 .. n_slots - 1;
  * a group's probabilities are reduced to one; out = its natural logarithm.  page_scan: the same over pages. */
@@ -321,6 +346,7 @@ enum {
 	LACKS_SINKS = 1 << 2,        /* attn_args.sinks */
 	LACKS_CLAMPED = 1 << 3,      /* ACT_SILU_CLAMPED, and biases of a matmul_glu */
 	LACKS_MXFP4 = 1 << 4,        /* weights of DT_MXFP4 */
+	LACKS_BLOCKS = 1 << 5,       /* read_blocks(), attn_args.blocks */
 };
 
 struct backend;
@@ -403,6 +429,8 @@ struct backend_ops {
 	/* n calls of attn() with one token each, over the same planes and with outputs, lists and scores of their own, in this order and bit for
 	 * bit.  The CPU reads what they share once. */
 	void (*attn_each)(struct backend *, const struct attn_args *a, int32_t n);
+	/* What n tokens of a prompt read. */
+	void (*read_blocks)(struct backend *, const struct read_blocks_args *, int32_t n);
 
 	/* ---- selection and moves: what cache policies are written in ---- */
 
@@ -472,7 +500,7 @@ struct backend_options {
  * weir-cuda.so (plugin.c). */
 int backend_open(struct backend **out, const char *name, const struct backend_options *opt, char err[160]);
 /* Version of what a plugin shares with the program: the tables and structs of this header.  Changes with any of them. */
-enum { BACKEND_ABI = 19 };
+enum { BACKEND_ABI = 20 };
 
 /* ---- on the host, whatever a backend computes in: state that never leaves host memory ---- */
 

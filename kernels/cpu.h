@@ -6,6 +6,7 @@
  *     cpu_matmul.c   products
  *     cpu_cols.c     arranges quantised input rows for the kernels of products
  *     cpu_attn.c     attention
+ *     cpu_read_blocks.c   which blocks of keys a prompt's tokens read
  *     cpu_probe.c    attention that is also measured: mass and spread
  *     cpu_key_sketch.c, cpu_scan.c, cpu_topk.c   selection of slots (cpu_select.h): key sketches, scores of keys, the best scores
  *     cpu_fused_select_attn.c   selection and attention, of one token or of several, in one hand-over
@@ -45,7 +46,7 @@ struct cpu {
 	struct cpu_chunk *weights, *planes;  /* chunks that the next weight and the next large tensor go to (cpu_mem.c) */
 	struct buffer act;           /* quantised inputs */
 	struct buffer scratch;       /* one part per thread */
-	struct buffer state;         /* partial attention */
+	struct buffer state;         /* partial attention; estimates of blocks */
 	struct buffer scan;          /* scores of cached keys */
 	/* cpu_fused_select_attn.c: the scans of tokens that go together, their tasks, and whether the slots of a token's KV head are selected */
 	struct buffer scans[ATTN_EACH_MOST], tasks, selected;
@@ -152,5 +153,6 @@ void cpu_take_rows(struct backend *, struct tensor *out, const struct tensor *x,
 void cpu_add_rows(struct backend *, struct tensor *out, const struct tensor *x, const int32_t *row, const float *weight, int32_t n);
 void cpu_attn(struct backend *, const struct attn_args *, int32_t n);
 void cpu_attn_each(struct backend *, const struct attn_args *, int32_t n);
+void cpu_read_blocks(struct backend *, const struct read_blocks_args *, int32_t n);
 
 #endif

@@ -15,6 +15,7 @@ struct attn_mem {
 	const float **q;
 	float **score;
 	int32_t *limit, *from;
+	uint8_t *blocks;
 	struct attn_state *run, *add;
 	float *leaf;
 };
@@ -24,7 +25,7 @@ static size_t attn_mem_cut(char *base, struct attn_mem *m, const struct attn_job
 	int32_t dim = j->a->head_dim;
 	size_t n = (size_t)n_q, acc = align64(n * (size_t)dim * sizeof(float));
 	size_t q = 0, score = q + align64(n * sizeof *m->q), limit = score + align64(n * sizeof *m->score);
-	size_t from = limit + align64(n * sizeof *m->limit), st = from + align64(n * sizeof *m->from);
+	size_t from = limit + align64(n * sizeof *m->limit), blocks = from + align64(n * sizeof *m->from), st = blocks + align64(n);
 	size_t sums = st + align64(2 * n * sizeof *m->run), leaf = sums + 2 * acc;
 
 	if (base) {
@@ -32,6 +33,7 @@ static size_t attn_mem_cut(char *base, struct attn_mem *m, const struct attn_job
 		m->score = (float **)(base + score);
 		m->limit = (int32_t *)(base + limit);
 		m->from = (int32_t *)(base + from);
+		m->blocks = (uint8_t *)base + blocks;
 		m->run = (struct attn_state *)(base + st);
 		m->add = m->run + n;
 		for (size_t i = 0; i < n; i++) {
@@ -93,6 +95,30 @@ static size_t attn_place(const struct attn_job *j, int32_t tile, int32_t head, i
 	       (size_t)head * (size_t)j->group + (size_t)(query % j->group);
 }
 
+/* The blocks of a span that a query of a tile reads, as bits. */
+static uint8_t span_blocks(const struct attn_job *j, int32_t tile, int32_t head, int32_t query, int32_t span)
+{
+	const struct tensor *t = j->a->blocks;
+	size_t token = (size_t)(j->t0 + tile * j->tokens + query / j->group), of = (size_t)(head * j->group + query % j->group);
+
+	return t ? ((const uint8_t *)t->data)[token * (size_t)t->cols + of * (size_t)(t->cols / j->a->n_head) + (size_t)span] : 0xff;
+}
+
+/* Which blocks of a span the queries from q0 on read.  Blocks that one of them does not read have no scores: those that a probe looks at become 0
+ * probabilities. */
+static void attn_blocks(const struct attn_job *j, int32_t span, int32_t tile, int32_t head, const struct attn_mem *m, int32_t n_q, struct attn_tile *t)
+{
+	int32_t q0 = n_q - t->n_q;
+
+	for (int32_t r = q0; r < n_q; r++)
+		m->blocks[r] = span_blocks(j, tile, head, r, span);
+	t->blocks = m->blocks + q0;
+	for (int32_t r = 0; t->score && r < t->n_q; r++)
+		for (int32_t k = t->k0; k < t->k1; k++)
+			if (!attn_reads(t, r, k))
+				t->score[r][k - t->k0] = -INFINITY;
+}
+
 /* Compute one span of a part for the queries that see it; returns the first of these. */
 static int32_t attn_span(const struct attn_job *j, int32_t part, int32_t span, int32_t tile, int32_t head,
                          const struct attn_mem *m, int32_t n_q, struct attn_state *st)
@@ -125,6 +151,8 @@ static int32_t attn_span(const struct attn_job *j, int32_t part, int32_t span, i
 	t.from = a->window ? m->from + q0 : NULL;
 	t.st = st + q0;
 	t.n_q = n_q - q0;
+	if (a->blocks)
+		attn_blocks(j, span, tile, head, m, n_q, &t);
 	if (t.n_q > 0)
 		j->attn(&t);
 	return q0;
@@ -173,7 +201,8 @@ static void attn_tile_task(void *arg, int task, int worker)
 				continue;
 			}
 			for (int32_t r = attn_span(j, p, s, tile, head, &m, n_q, m.add); r < n_q; r++)
-				j->c->fns->attn_merge(&m.run[r], &m.add[r], j->a->head_dim);
+				if (span_blocks(j, tile, head, r, s))
+					j->c->fns->attn_merge(&m.run[r], &m.add[r], j->a->head_dim);
 		}
 	}
 	for (int32_t r = 0; r < n_q; r++)
@@ -205,7 +234,8 @@ static void attn_span_done(const struct attn_job *j, int32_t unit, struct attn_m
 		int32_t spans = before + ceil_div(m->limit[r], span_slots(last));
 
 		for (int32_t s = 1; s < spans; s++)
-			j->c->fns->attn_merge(run, run + (size_t)s * (size_t)j->n_q, j->a->head_dim);
+			if (span_blocks(j, tile, head, r, s))
+				j->c->fns->attn_merge(run, run + (size_t)s * (size_t)j->n_q, j->a->head_dim);
 		attn_finish(j, tile, head, r, run);
 	}
 }
@@ -491,7 +521,7 @@ static int attn_joins(const struct attn_args *a, const struct attn_args *first, 
 			selections++;
 		}
 	}
-	return selections <= 1 && !attn_probe_wanted(a->probe, 1) && a->n_head == first->n_head && a->n_kv_head == first->n_kv_head &&
+	return selections <= 1 && !attn_probe_wanted(a->probe, 1) && !a->blocks && a->n_head == first->n_head && a->n_kv_head == first->n_kv_head &&
 	       a->head_dim == first->head_dim && a->prompt == first->prompt && a->k == first->k && a->v == first->v && a->cap == first->cap;
 }
 

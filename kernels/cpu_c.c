@@ -295,7 +295,7 @@ static void c_attn(const struct attn_tile *t)
 				s = t->softcap * tanh(s / t->softcap);
 			if (t->bias)
 				s += (double)t->bias[k];
-			if (t->from && k < t->from[r])
+			if ((t->from && k < t->from[r]) || !attn_reads(t, r, k))
 				s = -INFINITY;
 			score[(size_t)r * ATTN_SPAN + (size_t)(k - t->k0)] = s;
 		}

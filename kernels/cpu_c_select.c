@@ -243,6 +243,47 @@ static int32_t c_keep(int32_t *out, const int32_t *row, const float *value, int3
 	return c;
 }
 
+static void c_block_query(const struct block_query *b)
+{
+	int32_t end = READ_FIRST + b->own, level = 0;
+	double top = -INFINITY, all = 0, read = 0;
+	float *w = b->weight;
+
+	for (int32_t c = 0; c < end; c++) {
+		double mean = 0, variance = 0, key = 0;
+
+		for (int32_t d = 0; d < b->dim; d++) {
+			const float *column = b->moments + (size_t)d * b->ld + (size_t)c;
+			double x = (double)b->q[d] * b->scale;
+
+			mean += x * column[0];
+			variance += x * x * column[(size_t)b->dim * b->ld];
+			key += x * column[2 * (size_t)b->dim * b->ld];
+		}
+		variance *= 1.4426950408889634 / 2;
+		mean = mean * 1.4426950408889634 + (variance < b->logs[c] ? b->logs[c] + variance : 2 * sqrt(b->logs[c] * variance));
+		w[c] = c < READ_FIRST ? -INFINITY : (float)mean;
+		b->key[c] = (float)(key * 1.4426950408889634);
+		top = fmax(top, fmax(w[c], b->key[c]));
+	}
+	for (int32_t c = 0; c < end; c++) {
+		w[c] = (float)(exp2(w[c] - top) + exp2(b->key[c] - top));
+		all += w[c];
+	}
+	/* The last level takes all that is left; so does a sum that is no number. */
+	for (; level < BLOCK_LEVELS; level++) {
+		read = 0;
+		for (int32_t c = 0; c < end; c++)
+			if (c <= READ_FIRST || c == end - 1 || w[c] >= block_level(level))
+				read += w[c];
+		if (read >= b->share * all)
+			break;
+	}
+	for (int32_t i = 0; i <= b->own; i++)
+		if (!i || i >= b->own - 1 || level == BLOCK_LEVELS || w[READ_FIRST + i] >= block_level(level))
+			b->out[i / 8] |= (uint8_t)(1 << i % 8);
+}
+
 const struct select_fns select_fns_c = {
 	.row_to_f32 = c_row_to_f32,
 	.panel = panel_keys,
@@ -250,6 +291,7 @@ const struct select_fns select_fns_c = {
 	.scan_rows = c_scan_rows,
 	.sum_exp = c_sum_exp, .exps = c_exps, .block_sums = c_block_sums,
 	.reduce = c_reduce,
+	.block_query = c_block_query,
 	.pool = c_pool,
 	.pick = c_pick,
 	.count = c_count,

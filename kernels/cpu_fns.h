@@ -60,9 +60,19 @@ struct attn_tile {
 	float scale, softcap;      /* softcap 0: none */
 	const float *bias;         /* added to the score of key k: bias[k]; NULL = nothing */
 	const int32_t *from;       /* [n_q], ascending: the first key that each query sees; NULL = 0 */
-	float *const *score;       /* NULL, or [n_q]: score[r][k - k0] = scaled score of each key that query r sees */
+	/* [n_q]: bit i is set where a query reads the i-th ATTN_BLOCK keys from k0 on; NULL = all.  Without `from` */
+	const uint8_t *blocks;
+	float *const *score;       /* NULL, or [n_q]: score[r][k - k0] = scaled score of each key that query r sees and reads */
 	float *scratch;            /* per thread, attn_scratch(head_dim, n_q) floats */
 };
+
+_Static_assert((int)ATTN_BLOCK == (int)READ_BLOCK && (int)ATTN_SPAN == 8 * (int)READ_BLOCK, "a span's blocks are the bits of a byte");
+
+/* Does query r read the block that begins with key k? */
+static inline int attn_reads(const struct attn_tile *t, int32_t r, int32_t k)
+{
+	return !t->blocks || t->blocks[r] >> ((k - t->k0) / ATTN_BLOCK) & 1;
+}
 
 /* The slot of key k. */
 static inline size_t attn_row(const struct attn_tile *t, int32_t k)

@@ -3,6 +3,7 @@
  *     cpu_key_sketch.c     key sketches
  *     cpu_scan.c           scores of keys
  *     cpu_topk.c           the k best scores
+ *     cpu_read_blocks.c    which blocks of keys a prompt's tokens read
  *     cpu_fused_select_attn.c   scan, topk and attention over the selected slots in one hand-over
  *     cpu_kv_move.c        moves KV entries inside a plane
  *     cpu_fetch.c          KV entries from host memory
@@ -49,6 +50,27 @@ struct scan_tile {
 	float *max;                /* out, [n_q]: the largest of these scores; NaN are ignored */
 };
 
+/* One query and what it may read (struct read_blocks_args).  The columns: the first READ_FIRST keys, then each block before that of the call's
+ * last token, zeros up to ld.  In column c one key is moments[2 * dim + d][c], and the scores of the others have the mean sum q[d] * moments[d][c] and the
+ * variance sum q[d]^2 * moments[dim + d][c]. */
+struct block_query {
+	const float *q, *moments;  /* [dim], without scale; [3 * dim][ld] */
+	const float *logs;         /* [ld]: log2 of the number of these others; 0 for the first keys, where there are none */
+	size_t ld;                 /* a multiple of 16 */
+	int32_t dim, own;          /* own: the block of the query's token, at least 3 */
+	float scale, share;
+	float *weight, *variance, *key;   /* scratch, [ld] each */
+	uint8_t *out;              /* zeros; bits 0 .. own are written */
+};
+enum { BLOCK_STEPS = 8, BLOCK_LEVELS = 256 };   /* levels an octave; below so many, all that is left is read together */
+/* The least weight of a level; the largest possible one is 2. */
+static inline float block_level(int32_t level)
+{
+	static const float root[BLOCK_STEPS] = { 1, 0.917004043f, 0.840896415f, 0.771105413f, 0.707106781f, 0.648419777f, 0.594603558f, 0.545253866f };
+
+	return ldexpf(root[level % BLOCK_STEPS], 1 - level / BLOCK_STEPS);
+}
+
 struct select_fns {
 	/* A row of a plane as floats. */
 	void (*row_to_f32)(enum dtype, float *out, const void *in, int32_t n);
@@ -67,6 +89,8 @@ struct select_fns {
 	/* out[i] = max, or log of the mean of exp, over r of s[r * ld + i] * mult[r] - lse[r].  s may be read up to n rounded up to 16. */
 	void (*reduce)(float *out, const float *s, size_t ld, const float *mult, const float *lse, int32_t n_q, int32_t n,
 	               enum reduce);
+
+	void (*block_query)(const struct block_query *);
 
 	/* ---- the k best ---- */
 	/* out[i] = max of x over i - half .. i + half within 0 .. n - 1; NaN counts as -inf.  tmp: n + 2 half + 16 floats. */

@@ -549,12 +549,13 @@ static void block_run(const struct attn_tile *t, struct block *b, int32_t first,
 
 		b->n = keys_seen(t, r, k, n);
 		b->low = keys_below(t, r, k);
-		if (b->low >= b->n) {
-			r++;             /* its window begins behind these keys */
+		if (b->low >= b->n || !attn_reads(t, r, k)) {
+			r++;             /* its window begins behind these keys, or it does not read them */
 			continue;
 		}
 		b->score = t->score ? t->score + r : NULL;
-		while (nr < RUN && r + nr < t->n_q && keys_seen(t, r + nr, k, n) == b->n && keys_below(t, r + nr, k) == b->low)
+		while (nr < RUN && r + nr < t->n_q && keys_seen(t, r + nr, k, n) == b->n && keys_below(t, r + nr, k) == b->low &&
+		       attn_reads(t, r + nr, k))
 			nr++;
 		if (transposed && nr == RUN) {
 			many(t->head_dim, b, t->q + r, off, t->st + r);

@@ -17,7 +17,10 @@
  * weights are computed, which waits for its products, the processor still works at the values of the run before, and then at the products of the
  * next one.
  *
- *     scratch   offsets of the span's rows, keys, values, factors of the rows, queries [n_q][dim / 2] and their factors */
+ * Where queries read blocks of their own, those that read a block are gathered side by side for it, and their states go back behind it.
+ *
+ *     scratch   offsets of the span's rows, keys, values, factors of the rows, queries [n_q][dim / 2] and their factors; the same of gathered
+ *               queries, and what a tile has of each */
 #ifndef WEIR_CPU_SIMD_ATTN_PROMPT_H
 #define WEIR_CPU_SIMD_ATTN_PROMPT_H
 
@@ -45,6 +48,15 @@ struct prompt {
 	float *q_unit;               /* [n_q] */
 };
 
+/* Queries that read the same block. */
+struct gathered {
+	struct attn_tile t;
+	struct prompt u;
+	int32_t *limit, *at;         /* at: where each stands in the tile */
+	struct attn_state *st;
+	float **score;
+};
+
 /* Queries r0 .. r0 + nr - 1 in a block. */
 struct prompt_run {
 	float s[N_RUN][KEYS] __attribute__((aligned(64)));       /* exponents of the weights: scores and the values' powers */
@@ -67,7 +79,8 @@ static size_t attn_prompt_scratch(int32_t head_dim, int32_t n_q)
 {
 	size_t dim = prompt_dim(head_dim);
 
-	return OFFSETS * sizeof(size_t) / sizeof(float) + KEYS * dim + 3 * KEYS + (size_t)n_q * (dim / 2 + 1);
+	return OFFSETS * sizeof(size_t) / sizeof(float) + KEYS * dim + 3 * KEYS +
+	       (size_t)n_q * (2 * (dim / 2 + 1) + (sizeof(struct attn_state) + sizeof(float *)) / sizeof(float) + 2) + 4;
 }
 
 /* ---- rows of planes as integers ---- */
@@ -499,11 +512,55 @@ static void prompt_runs(const struct prompt *u, int32_t first, int32_t k0, int32
 	values[before->nr - 1](u, before);
 }
 
+/* Room for gathered queries from p on. */
+static void gathered_init(struct gathered *g, const struct prompt *u, float *p)
+{
+	size_t n = (size_t)u->t->n_q;
+
+	g->t = *u->t;
+	g->u = *u;
+	g->u.t = &g->t;
+	g->u.q = (int32_t *)p;
+	g->u.q_unit = p + n * (size_t)(u->dim / 2);
+	g->limit = (int32_t *)(g->u.q_unit + n);
+	g->at = g->limit + n;
+	/* Pointers are aligned to 8 bytes. */
+	g->st = (struct attn_state *)(((uintptr_t)(g->at + n) + 7) & ~(uintptr_t)7);
+	g->score = (float **)(g->st + n);
+	g->t.st = g->st;
+	g->t.limit = g->limit;
+	g->t.score = u->t->score ? (float *const *)g->score : NULL;
+}
+
+/* Gather the queries from `first` on that read the block of key k; returns their number. */
+static int32_t gather(struct gathered *g, const struct prompt *u, int32_t first, int32_t k)
+{
+	const struct attn_tile *t = u->t;
+	const size_t ld = (size_t)(u->dim / 2);
+	int32_t n = 0;
+
+	for (int32_t r = first; r < t->n_q; r++) {
+		if (!attn_reads(t, r, k))
+			continue;
+		for (size_t j = 0; j < ld; j += LANES)
+			vec_store((float *)g->u.q + (size_t)n * ld + j, vec_load((const float *)u->q + (size_t)r * ld + j));
+		g->u.q_unit[n] = u->q_unit[r];
+		g->limit[n] = t->limit[r];
+		g->st[n] = t->st[r];
+		if (t->score)
+			g->score[n] = t->score[r];
+		g->at[n++] = r;
+	}
+	g->t.n_q = n;
+	return n;
+}
+
 static void attn_prompt(const struct attn_tile *t)
 {
 	struct prompt u = { .t = t, .dim = (int32_t)prompt_dim(t->head_dim) };
 	size_t *off = (size_t *)(void *)t->scratch, bytes = (size_t)dtype_bytes(t->kv_type, (uint64_t)t->head_dim);
 	int32_t n_keys = t->k1 - t->k0, first = 0;
+	struct gathered g;
 
 	u.keys = t->scratch + OFFSETS * sizeof(size_t) / sizeof(float);
 	u.values = u.keys + KEYS / 2 * (size_t)u.dim;
@@ -515,8 +572,11 @@ static void attn_prompt(const struct attn_tile *t)
 	/* Behind the last block: rows that are fetched ahead and not read. */
 	for (int32_t i = 0; i < (n_keys + KEYS - 1) / KEYS * KEYS + KEYS; i++)
 		off[i] = i < n_keys ? attn_row(t, t->k0 + i) * bytes : off[n_keys - 1] + (t->rows ? 0 : (size_t)(i - n_keys + 1) * bytes);
+	if (t->blocks)
+		gathered_init(&g, &u, u.q_unit + t->n_q + (size_t)t->n_q * (size_t)(u.dim / 2));
 	for (int32_t r = 0; r < t->n_q; r++) {
-		prompt_query(&u, r);
+		if (!t->blocks || t->blocks[r])
+			prompt_query(&u, r);
 		t->st[r].m = -INFINITY;
 		t->st[r].l = 0;
 		memset(t->st[r].acc, 0, (size_t)t->head_dim * sizeof(float));
@@ -529,8 +589,16 @@ static void attn_prompt(const struct attn_tile *t)
 		if (first == t->n_q)
 			break;
 		n = keys_seen(t, t->n_q - 1, k, t->k1 - k < KEYS ? t->k1 - k : KEYS);
+		if (t->blocks && !gather(&g, &u, first, k))
+			continue;
 		prompt_block(&u, off + (k - t->k0), n);
-		prompt_runs(&u, first, k, n);
+		if (!t->blocks) {
+			prompt_runs(&u, first, k, n);
+			continue;
+		}
+		prompt_runs(&g.u, 0, k, n);
+		for (int32_t i = 0; i < g.t.n_q; i++)
+			t->st[g.at[i]] = g.st[i];
 	}
 	for (int32_t r = 0; r < t->n_q; r++)
 		t->st[r].m *= SCORE_UNIT / LOG2_E;

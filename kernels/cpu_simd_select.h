@@ -566,6 +566,101 @@ static int32_t keep(int32_t *out, const int32_t *row, const float *value, int32_
 	return c;
 }
 
+/* ---- blocks that a prompt's query reads ---- */
+
+/* nc vectors of columns from c on: exponents of two of the key, of the others' mean and of half their variance. */
+INLINE void columns_of(int nc, const struct block_query *b, size_t c)
+{
+	const size_t plane = (size_t)b->dim * b->ld;
+	const float *mean = b->moments + c, unit = b->scale * 1.44269504f, half = b->scale / 2;
+	vec sum[4], squares[4], key[4];
+
+	UNROLL for (int i = 0; i < nc; i++)
+		sum[i] = squares[i] = key[i] = vec_zero();
+	ROLLED for (int32_t d = 0; d < b->dim; d++, mean += b->ld) {
+		const float x = b->q[d] * unit;
+		const vec one = vec_splat(x), two = vec_splat(x * b->q[d] * half);
+
+		UNROLL for (int i = 0; i < nc; i++) {
+			sum[i] = vec_fma(one, vec_load(mean + LANES * i), sum[i]);
+			squares[i] = vec_fma(two, vec_load(mean + plane + LANES * i), squares[i]);
+			key[i] = vec_fma(one, vec_load(mean + 2 * plane + LANES * i), key[i]);
+		}
+	}
+	UNROLL for (int i = 0; i < nc; i++) {
+		vec_store(b->weight + c + LANES * i, sum[i]);
+		vec_store(b->variance + c + LANES * i, squares[i]);
+		vec_store(b->key + c + LANES * i, key[i]);
+	}
+}
+
+/* Sum of the weights that are at least so large. */
+static float weights_above(const float *w, size_t n, float least)
+{
+	const vec t = vec_splat(least);
+	vec sum = vec_zero();
+
+	for (size_t c = 0; c < n; c += LANES) {
+		vec x = vec_load(w + c);
+
+		sum += vec_select(vec_at_least(x, t), x, vec_zero());
+	}
+	return vec_sum(sum);
+}
+
+static void block_query(const struct block_query *b)
+{
+	const int32_t end = READ_FIRST + b->own;
+	const size_t n = lanes_round(end);
+	float *w = b->weight, rest, least;
+	vec most = vec_splat(-INFINITY), sum = vec_zero(), top;
+	int32_t low = -1, high = BLOCK_LEVELS;
+	size_t c = 0;
+
+	for (; c + 4 * LANES <= n; c += 4 * LANES)
+		columns_of(4, b, c);
+	for (; c < n; c += LANES)
+		columns_of(1, b, c);
+	for (c = 0; c < n; c++) {
+		float x = b->variance[c], root = 2 * sqrtf(b->logs[c] * x);
+
+		w[c] += x < b->logs[c] ? b->logs[c] + x : root;
+	}
+	for (c = 0; c < READ_FIRST; c++)
+		w[c] = -INFINITY;
+	for (c = (size_t)end; c < n; c++)
+		w[c] = b->key[c] = -INFINITY;
+	for (c = 0; c < n; c += LANES)
+		most = vec_max(vec_load(w + c), vec_max(vec_load(b->key + c), most));
+	top = vec_splat(vec_largest(most));
+	for (c = 0; c < n; c += LANES) {
+		vec x = vec_exp2(vec_load(w + c) - top) + vec_exp2(vec_load(b->key + c) - top);
+
+		vec_store(w + c, x);
+		sum += x;
+	}
+	/* What has to come from blocks that are not read anyway. */
+	rest = b->share * vec_sum(sum) - w[end - 1];
+	for (c = 0; c <= READ_FIRST; c++) {
+		rest -= w[c];
+		w[c] = 0;
+	}
+	w[end - 1] = 0;
+	/* Level `high` is enough, level `low` is not; the last one takes all that is left, also where a sum is no number. */
+	while (high - low > 1) {
+		int32_t mid = (low + high) / 2;
+
+		if (weights_above(w, n, block_level(mid)) >= rest)
+			high = mid;
+		else
+			low = mid;
+	}
+	least = rest <= 0 ? INFINITY : block_level(high);
+	for (int32_t i = 0; i <= b->own; i++)
+		if (!i || i >= b->own - 1 || high == BLOCK_LEVELS || w[READ_FIRST + i] >= least)
+			b->out[i / 8] |= (uint8_t)(1 << i % 8);
+}
+
 static const struct select_fns select_fns = {
 	.row_to_f32 = row_to_f32,
 	.panel = panel_keys,
@@ -576,6 +671,7 @@ static const struct select_fns select_fns = {
 	.scan_rows = scan_rows,
 	.sum_exp = sum_exp, .exps = exps, .block_sums = block_sums,
 	.reduce = reduce,
+	.block_query = block_query,
 	.pool = pool,
 	.pick = pick,
 	.count = count,

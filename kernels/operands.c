@@ -89,15 +89,38 @@ static int has_lists(const struct attn_args *a)
 	return any;
 }
 
+/* u8 [>= n][n_head * bytes], a bit for each block of n_slots slots. */
+static int block_bits_ok(const struct tensor *t, int32_t n, int32_t n_head, int32_t n_slots)
+{
+	return t && t->data && t->type == DT_U8 && t->layout == PLAIN && t->rows >= n && t->cols % n_head == 0 &&
+	       (int64_t)t->cols / n_head * 8 * READ_BLOCK >= n_slots;
+}
+
+static int blocks_ok(const struct attn_args *a, int32_t n)
+{
+	const struct attn_part *p = a->part;
+
+	return a->n_part == 1 && !p->slots && !p->slot0 && !a->window && block_bits_ok(a->blocks, n, a->n_head, p->n_slots);
+}
+
 int attn_check(struct backend *be, const struct attn_args *a, int32_t n, int32_t *slots)
 {
 	if (a->head_dim > 0 && a->n_kv_head > 0 && a->n_head > 0 && a->n_head % a->n_kv_head == 0 && a->cap > 0 &&
 	    (int64_t)a->n_head * a->head_dim <= INT32_MAX && kv_plane_ok(a->k, a->n_kv_head, a->cap, a->head_dim) &&
 	    kv_plane_ok(a->v, a->n_kv_head, a->cap, a->head_dim) && a->k->type == a->v->type && parts_ok(a, n, slots) &&
-	    a->softcap >= 0 && a->window >= 0 && (!a->window || !has_lists(a)) &&
+	    a->softcap >= 0 && a->window >= 0 && (!a->window || !has_lists(a)) && (!a->blocks || blocks_ok(a, n)) &&
 	    (!a->sinks || (a->sinks->data && a->sinks->type == DT_F32 && a->sinks->layout == PLAIN && a->sinks->cols == a->n_head)))
 		return 0;
 	return backend_fail(be, "internal: attention of %d tokens over %d parts got operands of the wrong shape", (int)n, (int)a->n_part);
+}
+
+int read_blocks_check(struct backend *be, const struct read_blocks_args *a, int32_t n)
+{
+	if (a->n_kv_head > 0 && a->n_head > 0 && a->n_head % a->n_kv_head == 0 && a->head_dim > 0 && (int64_t)a->n_head * a->head_dim <= INT32_MAX &&
+	    kv_plane_ok(a->keys, a->n_kv_head, a->cap, a->head_dim) && n >= 0 && n <= a->n_slots && a->n_slots <= a->cap &&
+	    block_bits_ok(a->out, n, a->n_head, a->n_slots) && a->share >= 0 && a->share <= 1)
+		return 0;
+	return backend_fail(be, "internal: the selection of blocks of %d slots for %d tokens got operands of the wrong shape", (int)a->n_slots, (int)n);
 }
 
 int attn_selection_check(struct backend *be, const struct attn_selection *c, int32_t n_kv_head)

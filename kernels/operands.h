@@ -37,6 +37,7 @@ enum { PROBE_HEADS = 256 };      /* most heads in one reduction of a probe */
 
 /* Everything but `out`, the parts' queries and their predicates; *slots = those of all parts. */
 int attn_check(struct backend *, const struct attn_args *, int32_t n, int32_t *slots);
+int read_blocks_check(struct backend *, const struct read_blocks_args *, int32_t n);
 /* The scan of a selection writes what its topk reads, for n_kv_head KV heads. */
 int attn_selection_check(struct backend *, const struct attn_selection *, int32_t n_kv_head);
 /* The probe of a call that reads so many slots. */

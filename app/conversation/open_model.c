@@ -97,7 +97,7 @@ int timeline_open_for(struct timeline **tl, struct engine *engine, const struct 
 {
 	/* A conversation takes the default policy; measurements and inspections keep every entry unless --kv is given. */
 	const char *kv = o->kv ? o->kv : o->command & (CMD_CHAT | CMD_READ | CMD_TOUR) ? NULL : "full";
-	struct timeline_options to = {.ctx = ctx, .kv = kv, .kv_type = o->kv_type, .kv_memory = o->kv_memory, .batch = o->chunk};
+	struct timeline_options to = {.ctx = ctx, .kv = kv, .kv_type = o->kv_type, .kv_memory = o->kv_memory, .read_share = o->read_share, .batch = o->chunk};
 
 	return timeline_open(tl, engine, &to, e);
 }

@@ -181,6 +181,8 @@ int checkpoint_model(struct checkpoint *p, const struct engine *engine, struct e
 	json_text(&p->same, "engine", engine_name.p, engine_name.n);
 	json_string(&p->same, "kv_type", p->o->kv_type);
 	json_int(&p->same, "chunk", p->o->chunk);
+	if (p->o->read_share < 1)
+		json_real(&p->same, "read_share", (double)p->o->read_share, "%.9g");
 	str_free(&identity);
 	str_free(&engine_name);
 	return 0;

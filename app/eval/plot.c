@@ -57,7 +57,7 @@ static void matrix_row(struct matrix *m, int k, int32_t t)
 static int matrix_policy(struct matrix *m, int k, struct err *e)
 {
 	const struct options *o = m->o;
-	struct timeline_options to = { .kv = m->kvs.v[k], .kv_type = o->kv_type, .kv_memory = o->kv_memory, .batch = o->chunk, .ctx = o->ctx ? o->ctx : (int32_t)m->text.n + 1 };
+	struct timeline_options to = { .kv = m->kvs.v[k], .kv_type = o->kv_type, .kv_memory = o->kv_memory, .read_share = o->read_share, .batch = o->chunk, .ctx = o->ctx ? o->ctx : (int32_t)m->text.n + 1 };
 	struct timeline *tl;
 	int rc;
 
@@ -205,7 +205,7 @@ static int span_policy(struct matrix *m, int k, struct curves *all, struct reach
 {
 	const char *kv = m->kvs.v[k];
 	struct span_reading reading = { m, k };
-	struct timeline_options to = { .kv = kv, .kv_type = m->o->kv_type, .kv_memory = m->o->kv_memory, .batch = m->o->chunk, .ctx = m->o->ctx };
+	struct timeline_options to = { .kv = kv, .kv_type = m->o->kv_type, .kv_memory = m->o->kv_memory, .read_share = m->o->read_share, .batch = m->o->chunk, .ctx = m->o->ctx };
 	int32_t n = (int32_t)m->text.n;
 	uint8_t *kept;
 	struct timeline *tl;

@@ -188,7 +188,7 @@ static int open_window(struct run *run, struct err *e)
 {
 	const struct options *o = run->o;
 	struct timeline_options to = {
-		.kv = "full", .kv_type = o->kv_type, .kv_memory = o->kv_memory, .batch = o->chunk, .ctx = o->ctx ? o->ctx : run->window, .watch = run->kvs.v,
+		.kv = "full", .kv_type = o->kv_type, .kv_memory = o->kv_memory, .read_share = o->read_share, .batch = o->chunk, .ctx = o->ctx ? o->ctx : run->window, .watch = run->kvs.v,
 		.n_watch = run->kvs.n,
 	};
 

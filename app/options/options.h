@@ -101,6 +101,7 @@ struct options {
 	const char *model, *device, *lora, *pre, *chat_template;
 	const char *kv, *kv_type;
 	uint64_t kv_memory;           /* bytes of memory for the KV cache, 0: as many as it takes */
+	float read_share;             /* of attention that a prompt's tokens read, by an estimate; 1: all */
 	int32_t ctx, predict, threads;
 	int check_tensors;
 

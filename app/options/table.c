@@ -85,6 +85,8 @@ const struct option_def option_defs[] = {
 		WEIGHTS | CMD_PULL, OPT_CONFIG | OPT_KEPT, AT(kv_type), 0, 0},
 	{"kv-memory", 0, OPT_SIZE, "SIZE", NULL, "memory for the KV cache, as 512M or 2G; what exceeds it lies on disk, or beside a GPU in the machine's memory (0: no limit)",
 		POLICIES | CMD_PULL, OPT_CONFIG, AT(kv_memory), 0, 0},
+	{"read-share", 0, OPT_FLOAT, "X", NULL, "read long prompts faster, with a loss: each token reads blocks of earlier ones with this share of attention (1: all)",
+		POLICIES, OPT_CONFIG | OPT_KEPT, AT(read_share), 0.01, 1},
 	{"lora", 0, OPT_TEXT, "FILE[:SCALE]", NULL, "a LoRA adapter for the model, as GGUF; its changes count SCALE times (default 1)",
 		WEIGHTS | CMD_INSPECT_MODEL, 0, AT(lora), 0, 0},
 	{"pre", 0, OPT_TEXT, "NAME", NULL, "pre-tokenizer to use instead of the file's",
@@ -301,7 +303,7 @@ const struct option_def option_defs[] = {
 void options_default(struct options *o)
 {
 	*o = (struct options){
-		.command = CMD_CHAT, .def = command_defs, .device = "auto", .kv_type = "f16",
+		.command = CMD_CHAT, .def = command_defs, .device = "auto", .kv_type = "f16", .read_share = 1,
 		.predict = -1, .sampling = sampling_default, .color = "auto", .think = "auto", .docs = "auto", .sources = "on", .theme = "auto", .mouse = "off", .panel = "off", .answers = "formatted", .loops = "auto", .recall = "on", .speculate = "on", .passages = -1, .fill = "read", .skip = 1,
 		.timeout = 300,
 		.prefill = {{512}, 1}, .depth = {{0, 2048}, 2}, .decode_steps = 64, .reps = 5,

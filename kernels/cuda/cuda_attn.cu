@@ -292,6 +292,10 @@ void cuda_attn(struct backend *be, const struct attn_args *a, int32_t n)
 	if (cuda_stopped(be) || n <= 0 || attn_check(be, a, n, &j.cols) < 0)
 		return;
 	width = a->n_head * a->head_dim;
+	if (a->blocks) {
+		backend_fail(be, "a GPU reads prompts whole; use --device cpu");
+		return;
+	}
 	for (int32_t i = 0; i < a->n_part; i++) {
 		j.maybe |= a->part[i].when.flag != NULL;
 		if (!predicate_ok(&a->part[i].when) || (j.maybe && (n > 1 || a->n_part > ATTN_PARTS || a->window))) {

@@ -67,6 +67,7 @@ run --kv cascaed;               expect "an unknown cache policy is usage" 2 "opt
 run --kv full:size=9;           expect "a setting that a policy lacks is usage" 2 "cache policy 'full' has no settings"
 run --kv-type f8;               expect "an unknown cache type is usage" 2 'f16|f32|bf16|q8_0'
 run --kv-memory much;           expect "a size that is none is usage" 2 "wants bytes, as 512M or 2G, not 'much'"
+run --read-share 1.5;           expect "a share above 1 is usage" 2 "read-share"
 run --kv-memory 2X;             expect "an unknown unit is usage" 2 "wants bytes, as 512M or 2G, not '2X'"
 run --kv help;                  expect "--kv help lists the policies" 0 'full .*every token'
 run --help kv;                  expect "--help kv lists the policies" 0 'full .*every token'

@@ -540,6 +540,8 @@ TEST(cuda_memory_decides)
 	CHECK_INT(timeline_open(&t, e, &(struct timeline_options){ .ctx = 64, .kv = "full", .kv_memory = 1 << 10 }, &err), -1);
 	CHECK_MSG(strstr(err.msg, "'full' needs all entries in the GPU's memory, and --kv-memory allows fewer") != NULL, "%s", err.msg);
 	CHECK_INT(need.device_bytes, engine_info(e)->device_total);
+	CHECK_INT(timeline_open(&t, e, &(struct timeline_options){ .ctx = 64, .kv = "full", .read_share = 0.9f }, &err), -1);
+	CHECK_MSG(strstr(err.msg, "a GPU reads prompts whole; use --device cpu") != NULL, "%s", err.msg);
 	CHECK(need.free_bytes <= need.device_bytes && need.scratch_bytes > 100 << 20);
 	/* Far more than there is: refused with the numbers of the device and a -c that fits, or the word that none does. */
 	CHECK_INT(timeline_open(&t, e, &(struct timeline_options){ .ctx = need.ctx_fits + (1 << 20), .kv = "full" }, &err), -1);

@@ -44,7 +44,16 @@ struct world {
 	int32_t *rows[MOST_PARTS];   /* [n_kv][n_rows] */
 	void *kb, *vb;           /* planes as stored */
 	float *k, *v;            /* and as floats */
+	uint8_t *blocks;         /* [n][n_head * block_bytes]: the blocks that each query reads; NULL = all.  Of one part from slot 0 on */
+	int32_t block_bytes;
 };
+
+static inline int world_reads(const struct world *w, int32_t token, int32_t head, int32_t slot)
+{
+	int32_t b = slot / READ_BLOCK;
+
+	return !w->blocks || w->blocks[(size_t)(token * w->s.n_head + head) * (size_t)w->block_bytes + (size_t)(b / 8)] >> b % 8 & 1;
+}
 
 static inline float sink_of(int32_t head) { return 3 * sinf((float)(7 * head + 1)); }
 /* As of a sample: selected slots have none, sampled ones up to 4, and some are not there. */
@@ -103,6 +112,7 @@ static inline void world_free(struct world *w)
 		free(w->q[p]);
 		free(w->rows[p]);
 	}
+	free(w->blocks);
 	free(w->kb);
 	free(w->vb);
 	free(w->k);
@@ -141,7 +151,7 @@ static inline void world_double(const struct world *w, double *out, double *p)
 						pr[c] = s->softcap * tanh(pr[c] / s->softcap);
 					if (biased_list(s, part))
 						pr[c] += (double)bias_of(h / group, part, k);
-					if (c < from)
+					if (c < from || !world_reads(w, i, h, k))
 						pr[c] = -INFINITY;
 					m = fmax(m, pr[c]);
 				}
@@ -223,7 +233,7 @@ static inline void stage_run(struct stage *g, int32_t t0, int32_t t1, const stru
 	struct backend *be = g->be;
 	int32_t width = s->n_head * s->dim, n = t1 - t0;
 	size_t bytes = (size_t)n * (size_t)width * 4;
-	struct tensor q[MOST_PARTS], o = tensor_new(be, DT_F32, n + 1, width, NULL);
+	struct tensor q[MOST_PARTS], o = tensor_new(be, DT_F32, n + 1, width, NULL), blocks;
 	struct attn_part part[MOST_PARTS];
 	float *guard = must_alloc((size_t)width * 4);
 
@@ -243,6 +253,12 @@ static inline void stage_run(struct stage *g, int32_t t0, int32_t t1, const stru
 	g->args.part = part;
 	g->args.n_part = s->n_part;
 	g->args.probe = probe;
+	if (g->w->blocks) {
+		int32_t cols = s->n_head * g->w->block_bytes;
+
+		blocks = tensor_new(be, DT_U8, n, cols, g->w->blocks + (size_t)t0 * (size_t)cols);
+		g->args.blocks = &blocks;
+	}
 	g->args.sinks = s->sinks ? &g->sinks : NULL;
 	be->ops->attn(be, &g->args, n);
 	be->ops->read(be, &o, 0, out, bytes);
@@ -254,6 +270,9 @@ static inline void stage_run(struct stage *g, int32_t t0, int32_t t1, const stru
 		}
 	for (int p = 0; p < s->n_part; p++)
 		be->ops->drop(be, &q[p]);
+	if (g->w->blocks)
+		be->ops->drop(be, &blocks);
+	g->args.blocks = NULL;
 	be->ops->drop(be, &o);
 	free(guard);
 }
