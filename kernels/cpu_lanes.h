@@ -71,17 +71,18 @@ INLINE size_t kv_row_bytes(enum dtype type, int32_t dim)
 	return type == DT_F32 ? (size_t)dim * 4 : type == DT_Q8_0 ? (size_t)dim / 32 * 34 : (size_t)dim * 2;
 }
 
-/* Fetch ahead for a product that reads nr rows of float weights side by side and stands at column j: the same place in the next rows, or
- * further on in rows so long that the processor follows them by itself.  It does not follow several short rows: without this half of the
- * time is waiting. */
+/* Fetch ahead for a product that reads nr rows of float weights side by side and stands at column j.  Of short rows the processor does not follow
+ * several by itself: the next nr rows are fetched as they lie in memory, one after the other, which memory gives 1.5 times as fast as lines of
+ * each in turn.  Of long ones the same rows further on: the processor follows them. */
 INLINE void rows_fetch(enum dtype type, int nr, const uint8_t *w, size_t row_bytes, int32_t j)
 {
 	enum { LONG_ROW = 4096 };
-	const size_t at = (size_t)j * (type == DT_F32 ? 4 : 2), ahead = row_bytes < LONG_ROW ? (size_t)nr * row_bytes : LONG_ROW;
+	const size_t at = (size_t)j * (type == DT_F32 ? 4 : 2);
 
-	if (at % 64 == 0)
-		UNROLL for (int r = 0; r < nr; r++)
-			line_fetch(w + (size_t)r * row_bytes + at + ahead);
+	if (at % 64 != 0)
+		return;
+	UNROLL for (int r = 0; r < nr; r++)
+		line_fetch(w + (row_bytes < LONG_ROW ? (size_t)nr * (row_bytes + at) + 64 * (size_t)r : (size_t)r * row_bytes + at + LONG_ROW));
 }
 
 /* Floats of a row of n, rounded up to whole vectors. */
