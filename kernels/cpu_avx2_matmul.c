@@ -196,7 +196,7 @@ INLINE void block_times(enum dtype type, int tile, const struct weights *w, int3
 	__m256 dw[2], mw[2];
 	__m256i sum[COLS_UNIT], pairs[COLS_UNIT];
 
-	/* Why not always: cpu_avx512_matmul.c. */
+	/* Which steps fetch weights ahead, and why not all: cpu_avx512_matmul.c. */
 	if (tile == 1 ? f.group == 8 : w->ahead)
 		UNROLL for (int i = 0; i < pack_block_units(f) + 2; i += 2)
 			_mm_prefetch((const char *)quants + FETCH_AHEAD + UNIT * i, _MM_HINT_T0);

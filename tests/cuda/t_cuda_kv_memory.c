@@ -6,6 +6,7 @@
 #include "engine/kv_host.h"
 #include "engine/timeline.h"
 #include "tests/cuda/cuda_test.h"
+#include "tests/lib/carry.h"
 #include "tests/lib/tiny.h"
 
 enum { CTX = 1024, READ = 110, MORE = 20, STEPS = 24, DEEP = 3 };
@@ -89,21 +90,6 @@ static void all_step(const struct some *s, const int32_t *id, size_t n, const ch
 			CHECK_MSG(!timeline_extend(s->t[i], id + k, 1, 1, NULL, NULL, &err), "%s: %s", s->kv, err.msg);
 		equal_now(s, when);
 	}
-}
-
-/* Save the one and load it into the other. */
-static void carry(struct timeline *from, struct timeline *to, const int32_t *id, size_t n, const char *kv)
-{
-	int32_t ready = timeline_entries_ready(from);
-	uint8_t *p = xmalloc((size_t)timeline_token_bytes(from, 1) * (size_t)(ready + 1));
-	struct str head = { 0 };
-	struct err err = { 0 };
-
-	CHECK_MSG(!timeline_entries_save(from, 0, ready, 1, p, &err) && !timeline_head_save(from, &head, &err), "%s: %s", kv, err.msg);
-	CHECK_MSG(!timeline_entries_load(to, 0, ready, 1, p, &err) && !timeline_head_load(to, head.p, head.n, &err), "%s: %s", kv, err.msg);
-	CHECK_MSG(timeline_sync(to, id, n, NULL, NULL, &err) >= 0, "%s: %s", kv, err.msg);
-	free(p);
-	str_free(&head);
 }
 
 static void same_bits(struct engine *e, const char *kv, const char *type)

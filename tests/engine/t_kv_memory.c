@@ -17,6 +17,7 @@
 
 #include "engine/kv_rows.h"
 #include "engine/timeline.h"
+#include "tests/lib/carry.h"
 #include "tests/lib/tiny.h"
 
 enum { DEEP = 12 };
@@ -127,21 +128,6 @@ static void reserved(struct timeline *t, const char *kv)
 
 	CHECK_MSG(!fstat(t->cache.kv.fd, &st) && (uint64_t)st.st_size == t->cache.kv.disk && (uint64_t)st.st_blocks * 512 >= t->cache.kv.disk,
 	          "%s: %llu bytes are not reserved", kv, (unsigned long long)t->cache.kv.disk);
-}
-
-/* Save the one and load it into the other. */
-static void carry(struct timeline *from, struct timeline *to, const int32_t *id, size_t n, const char *kv)
-{
-	int32_t ready = timeline_entries_ready(from);
-	uint8_t *p = xmalloc((size_t)timeline_token_bytes(from, 1) * (size_t)(ready + 1));
-	struct str head = { 0 };
-	struct err err = { 0 };
-
-	CHECK_MSG(!timeline_entries_save(from, 0, ready, 1, p, &err) && !timeline_head_save(from, &head, &err), "%s: %s", kv, err.msg);
-	CHECK_MSG(!timeline_entries_load(to, 0, ready, 1, p, &err) && !timeline_head_load(to, head.p, head.n, &err), "%s: %s", kv, err.msg);
-	CHECK_MSG(timeline_sync(to, id, n, NULL, NULL, &err) >= 0, "%s: %s", kv, err.msg);
-	free(p);
-	str_free(&head);
 }
 
 static void same_bits(struct engine *e, const char *kv, const char *other, int32_t ctx)
