@@ -121,42 +121,19 @@ static void add_row(struct bench *b, int layer, int head, const double *p, int32
 /* The prediction of columns from .. to. */
 static void predicted(const struct bench *b, int layer, int head, int32_t known, int32_t from, int32_t to, double *out)
 {
-	double (*h)[CAP] = ((struct bench *)(uintptr_t)b)->hist[layer][head];
-	int32_t n = to - from, rows = b->rows;
-	double *inner = calloc((size_t)(rows + 2) * (size_t)(n + 2) * 16, sizeof *inner);
+	const double (*h)[CAP] = b->hist[layer][head];
 
-	for (int32_t x = 0; x < n && !b->by_net; x++) {
+	if (b->by_net) {
+		predictor_double(&b->net, h[0] + from, b->rows, CAP, to - from, out);
+		return;
+	}
+	for (int32_t x = from; x < to; x++) {
 		double sum = 0;
 
-		for (int32_t t = 0; t < rows; t++)
-			sum += h[t][from + x];
-		out[x] = 0.3 * h[rows - 1][from + x] + 0.7 * sum / known;
+		for (int32_t t = 0; t < b->rows; t++)
+			sum += h[t][x];
+		out[x - from] = 0.3 * h[b->rows - 1][x] + 0.7 * sum / known;
 	}
-	for (int32_t t = 0; t < rows && b->by_net; t++)
-		for (int32_t x = 0; x < n; x++)
-			for (int c = 0; c < 16; c++) {
-				double sum = (double)b->net.b1[c];
-
-				for (int k = 0; k < 9; k++) {
-					int32_t y = t + k / 3 - 1, at = x + k % 3 - 1;
-
-					sum += y >= 0 && y < rows && at >= 0 && at < n ? h[y][from + at] * (double)b->net.w1[k * 16 + c] : 0;
-				}
-				inner[((t + 1) * (n + 2) + x + 1) * 16 + c] = fmax(sum, 0);
-			}
-	for (int32_t x = 0; x < n && b->by_net; x++) {
-		out[x] = 0;
-		for (int32_t t = 0; t < rows; t++)
-			for (int o = 0; o < 32; o++) {
-				double sum = (double)b->net.b2[o];
-
-				for (int k = 0; k < 9; k++)
-					for (int c = 0; c < 16; c++)
-						sum += inner[((t + k / 3) * (n + 2) + x + k % 3) * 16 + c] * (double)b->net.w2[(k * 16 + c) * 32 + o];
-				out[x] += (double)b->net.w3[o] * fmax(sum, 0);
-			}
-	}
-	free(inner);
 }
 
 /* in[slot] of what one head reads; returns how many. */
