@@ -2,7 +2,7 @@
  *
  * Without --window the text is one stream; with it, full windows that do not overlap, each from an empty cache.
  * Tokens with index >= --skip in their window are scored, read in chunks: a policy that bounds its cache reads in its own
- * stride.  With --last N only the last N tokens of the stream are scored, one at a time, as if each had been generated; all
+ * stride.  With --last N only the last N tokens of the stream, or of each window, are scored, one at a time, as if each had been generated; all
  * before them are read, and the first of them is predicted by what was read.  A window under a policy is a result that --resume
  * stores; without --window that is the whole text. */
 #include "app/eval/eval.h"
@@ -63,11 +63,11 @@ static void add_window(struct score *s, const struct window *w)
 static int score_text(struct ppl *p, const struct tokens *t, struct err *e)
 {
 	const struct options *o = p->o;
-	size_t n = t->n, window = o->window ? (size_t)o->window : n, tail = 0, ctx = window < n ? window : n;
+	size_t n = t->n, window = o->window ? (size_t)o->window : n, from = (size_t)o->skip, ctx = window < n ? window : n;
 	int rc = 0;
 
-	if (o->last)
-		tail = (size_t)o->last < n ? n - (size_t)o->last : 0;
+	if (o->last && (size_t)o->last < window && window - (size_t)o->last > from)
+		from = window - (size_t)o->last;
 	p->text_tokens = n;
 	progress_init(&p->progress, o->quiet, o->verbose, "evaluating", "tokens");
 	for (size_t base = 0; !rc && n - base >= window && base < n; base += window) {
@@ -76,12 +76,10 @@ static int score_text(struct ppl *p, const struct tokens *t, struct err *e)
 			int k = p->order[p->nth];
 			struct score *s = &p->score[k];
 			struct window w = {
-				.id = t->id + base, .n = window, .from = (size_t)o->skip, .stepwise = o->last > 0, .every = s->curve,
+				.id = t->id + base, .n = window, .from = from, .stepwise = o->last > 0, .every = s->curve,
 				.after = s->curve ? (int32_t)(s->scored % (uint64_t)s->curve) : 0,
 			};
 
-			if (base + w.from < tail)
-				w.from = tail - base;
 			p->base = base;
 			rc = window_score(&w, p->kvs.v[k], (int32_t)ctx, &p->line, &p->checkpoint, show, p, e);
 			if (!rc)

@@ -202,7 +202,7 @@ const struct option_def option_defs[] = {
 		EVAL_TEXTS | CMD_EVAL_PREDICTOR, 0, AT(window), 2, INT32_MAX},
 	{"skip", 0, OPT_INT, "S", NULL, "score only tokens with index S and more, in each window (default 1)",
 		CMD_EVAL_PPL, 0, AT(skip), 1, INT32_MAX},
-	{"last", 0, OPT_INT, "N", NULL, "score only the last N tokens, one at a time after reading the others",
+	{"last", 0, OPT_INT, "N", NULL, "score only the last N tokens (of each window), one at a time after reading the others",
 		EVAL_TEXTS | CMD_EVAL_PREDICTOR, 0, AT(last), 1, INT32_MAX},
 	{"entries", 0, OPT_INT, "N", NULL, "fit each policy's k (or size) so that it reads N KV entries for a token, steps and layers that read everything included",
 		CMD_EVAL_RECOVERY, 0, AT(entries), 1, INT32_MAX},

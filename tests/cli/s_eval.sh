@@ -270,6 +270,13 @@ three=$(nll 3)
 run eval ppl "$dir/text" --tokens 600 --last 40 --kv refresh:k=64 --json
 [ "$(nll 1)" = "$three" ] && ok "a policy after others gives what it gives alone" ||
 	bad "a policy after others gives what it gives alone" "$three, alone $(nll 1)"
+run eval ppl "$dir/text" --tokens 300 --last 40 --kv refresh:k=64 --json
+one=$(nll 1)
+run eval ppl "$dir/text" --offset 300 --tokens 300 --last 40 --kv refresh:k=64 --json
+two=$(nll 1)
+run eval ppl "$dir/text" --tokens 600 --window 300 --last 40 --kv refresh:k=64 --json
+grep -q '"scored":80,' "$dir/out" && awk "BEGIN { d = $(nll 1) - $one - $two; exit d > 1e-5 || d < -1e-5 }" && ok "the last tokens of each window" ||
+	bad "the last tokens of each window" "$(out); alone $one and $two"
 run eval ppl "$dir/text" "$dir/other" --tokens 300 --offset 20 --curve 100 --json
 [ "$rc" = 0 ] && [ "$(lines)" = 2 ] && [ "$(grep -c '"offset":20,"kv":"full","tokens":300,"scored":299.*"every":100,"curve":\[[0-9.]*,[0-9.]*\]' "$dir/out")" = 2 ] &&
 	ok "several texts from an offset, with curves" || bad "several texts from an offset, with curves" "$(out)"
