@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { GROWTHS = 8 };   /* a text arrives in at most so many parts: each lays out all that there is so far */
+
 static void must(int ok)
 {
 	if (!ok)
@@ -78,8 +80,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	check(&l, &text, width);
 
 	lines_clear(&grown);
-	if (step < text.n / 32)
-		step = text.n / 32;
+	if (step < text.n / GROWTHS)
+		step = text.n / GROWTHS;
 	for (size_t at = 0; at < text.n;) {
 		at = text.n - at < step ? text.n : at + step;
 		lines_grow_markdown(&grown, &g, text.p, at, width);
