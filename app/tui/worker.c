@@ -117,12 +117,16 @@ int worker_open(struct worker **out, struct chat *c, struct err *e)
 
 int worker_start(struct worker *w, struct err *e)
 {
+	static const int own[] = {SIGBUS, SIGSEGV, SIGFPE, SIGILL};
 	sigset_t all, before;
 	int rc;
 
 	w->running = w->c->streaming.on;   /* it begins at once */
-	/* Signals are for main. */
+	/* Signals are for main, but those that a thread raises by its own access: blocked, they end the program before their handler can let
+	 * the step fail, or restore the terminal.  A mapped file that was cut short is SIGBUS. */
 	sigfillset(&all);
+	for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+		sigdelset(&all, own[i]);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	rc = pthread_create(&w->thread, NULL, work, w);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);

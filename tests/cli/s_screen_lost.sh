@@ -1,0 +1,79 @@
+#!/bin/sh
+# tests/cli/s_screen_lost.sh - a mapped file is cut short while the full screen answers: the model's file, or the cache on disk.  One line
+# says so, the screen goes on, and nothing of the session is lost.
+#
+# WEIR is the program (default ./weir), WEIR_TEST_MODEL the model.  Closes with "N passed, M failed, K skipped".
+# Awaits a terminal: what is shown in time is tested.
+set -u
+weir=${WEIR:-./weir}
+model=${WEIR_TEST_MODEL:-${XDG_CACHE_HOME:-$HOME/.cache}/weir/models/SmolLM2-135M-Instruct.Q4_1.gguf}
+how=
+
+. "$(dirname "$0")/../lib/count.sh"
+. "$(dirname "$0")/../lib/terminal.sh"
+
+at_rest() { case $(last_line) in 'F1 Help'*) ;; *) return 1 ;; esac; }
+busy() { case $(last_line) in 'Esc Stop'*) ;; *) return 1 ;; esac; }
+pass() { if "$@"; then ok "$name"; else bad "$name" "$(tail_of_screen)"; fi; }
+all() {   # COMMAND ... -- COMMAND ...: each must succeed
+	words=
+	for w in "$@" --; do
+		if [ "$w" = -- ]; then eval "$words" || return 1; words=
+		else words="$words '$w'"; fi
+	done
+}
+ask() { type_text "$1"; key Enter; }
+left_clean() { all wait_for 20 ended -- cmp -s "$dir/before" "$dir/after" -- status_is 0; }
+program() { child_of "$(mux display-message -p '#{pane_pid}')"; }
+lines_with() { [ "$(screen | grep -c -e "$2")" = "$1" ]; }
+
+# The file of the cache has no name any more: it is found by the descriptor that the program has of it.
+cut_cache() {
+	for f in /proc/"$(program)"/fd/*; do
+		case $(readlink "$f") in "$dir"/cache/weir/*'(deleted)') truncate -s 0 "$f" && return ;; esac
+	done
+	return 1
+}
+cut_model() { truncate -s 100000 "$model"; }
+
+whole=$model columns=160
+model=$dir/model.gguf
+
+# set N: answers have at most so many tokens from now on.
+set_n() { ask "/set n $1"; wait_for 20 shows "^\\[n $1\\]"; }
+
+# lost FILE SENTENCE OPTION...: the file is cut in the middle of an answer.
+lost() {
+	what=$1 says=$2
+	shift 2
+	cp "$whole" "$model"
+	start -s "$what" --temp 0 --seed 1 -n 16 "$@"
+	wait_for 60 at_rest
+	ask 'What is a mill?'
+	wait_for 60 shows '^\[16 tokens, '
+	wait_for 20 at_rest
+	set_n -1
+	ask 'Write a very long story about a mill, a weir and a miller, with many chapters.'
+	wait_for 30 busy
+	name="$what: the file is there to be cut"; pass "cut_$what"
+	name="$what: one line says that it was cut, and the screen goes on"
+	wait_for 60 at_rest
+	shows "$says" || ask 'And then?'   # the answer had ended before
+	pass all wait_for 60 shows "$says" -- wait_for 20 at_rest -- lines_with 1 "$says" -- shows "^ $what "
+	ask "/model $whole"
+	wait_for 60 shows 'tokens will be recomputed'
+	set_n 8
+	ask 'And at last?'
+	name="$what: the whole model answers in the same talk"; pass all wait_for 60 shows '^\[8 tokens, ' -- wait_for 20 at_rest
+	key F10
+	name="$what: it ends with status 0, terminal as before"; pass left_clean
+	XDG_DATA_HOME="$dir/data" "$weir" sessions export txt "$what" >"$dir/said" 2>&1
+	name="$what: the session has all that was said"
+	pass all grep -q 'What is a mill?' "$dir/said" -- grep -q 'Write a very long story' "$dir/said" -- grep -q 'And at last?' "$dir/said"
+}
+
+lost model '^file .*: changed while in use, or its disk failed: open the model anew'
+# That the cache is not saved either is a line of its own.
+lost cache '^the disk failed under the KV cache: open the session anew' -c 2000 --kv-memory 30M
+
+finish
