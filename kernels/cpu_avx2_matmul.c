@@ -159,22 +159,27 @@ struct weights {
 	int ahead;                       /* fetch lines FETCH_AHEAD bytes ahead */
 };
 
-/* What a kernel reads of block b in `tile` columns; by = ds or start, a row of `ld` columns per half block. */
+/* What a kernel reads of a block in `width` columns; by = ds or start, a row of `width` columns per half block. */
 struct column_block {
-	const int8_t *q[COLS_UNIT];
+	const int8_t *q;
 	const float *d;
 	const void *by;
-	int ld;
+	int width;
 };
+
+INLINE struct column_block column_block(const uint8_t *p, int width)
+{
+	return (struct column_block){ (const int8_t *)p, (const float *)(const void *)(p + 32 * width), p + 36 * width, width };
+}
 
 INLINE __m256 by_ds(const struct column_block *k, int h, int c)
 {
-	return _mm256_set1_ps(((const float *)k->by)[h * k->ld + c]);
+	return _mm256_set1_ps(((const float *)k->by)[h * k->width + c]);
 }
 
 INLINE __m256i by_start(const struct column_block *k, int h, int c)
 {
-	return _mm256_set1_epi32(((const int32_t *)k->by)[h * k->ld + c]);
+	return _mm256_set1_epi32(((const int32_t *)k->by)[h * k->width + c]);
 }
 
 /* Keeps the compiler from turning a chain of sums into a tree, all of whose leaves then wait in memory: there are 16
@@ -194,7 +199,7 @@ INLINE void block_times(enum dtype type, int tile, const struct weights *w, int3
 	const uint8_t *head = w->panel + (size_t)(b / f.group) * group_bytes, *sub = head + UNIT;
 	const uint8_t *quants = sub + f.sub * UNIT + (size_t)in * block_bytes;
 	__m256 dw[2], mw[2];
-	__m256i sum[COLS_UNIT], pairs[COLS_UNIT];
+	__m256i sum[TILE], pairs[TILE];
 
 	/* Which steps fetch weights ahead, and why not all: cpu_avx512_matmul.c. */
 	if (tile == 1 ? f.group == 8 : w->ahead)
@@ -209,7 +214,7 @@ INLINE void block_times(enum dtype type, int tile, const struct weights *w, int3
 			UNROLL for (int c = 0; c < tile; c++)
 				sum[c] = f.offset ? by_start(k, h, c) : _mm256_setzero_si256();
 		UNROLL for (int c = 0; c < tile; c++) {
-			__m256i a = four(k->q[c] + 4 * g);
+			__m256i a = four(k->q + 32 * c + 4 * g);
 
 			a = f.lookup ? _mm256_maddubs_epi16(size, _mm256_sign_epi8(a, v)) : _mm256_maddubs_epi16(v, a);
 			pairs[c] = g % safe == 0 ? a : _mm256_add_epi16(pairs[c], a);
@@ -237,7 +242,7 @@ INLINE void block_times_words(enum dtype type, int tile, const struct weights *w
 	const uint8_t *head = w->panel + (size_t)(b / f.group) * (size_t)pack_group_units(f) * UNIT;
 	const uint8_t *quants = head + UNIT + (size_t)(b % f.group) * (size_t)pack_block_units(f) * UNIT;
 	const float *d = (const float *)(const void *)(p + 64 * tile);
-	__m256i sum[COLS_UNIT];
+	__m256i sum[TILE];
 	__m256 dw[2], mw[2];
 
 	block_scales(type, f, head, NULL, b % f.group, dw, mw);
@@ -273,29 +278,25 @@ INLINE void tile_times(enum dtype type, int tile, const struct weights *w, int32
 			block_times_words(type, tile, w, b, p, acc);
 			continue;
 		}
-		struct column_block k = { .d = (const float *)(const void *)(p + 32 * tile), .by = p + 36 * tile, .ld = tile };
+		struct column_block k = column_block(p, tile);
 
-		UNROLL for (int c = 0; c < tile; c++)
-			k.q[c] = (const int8_t *)p + 32 * c;
 		block_times(type, tile, w, b, &k, acc);
 	}
 	UNROLL for (int c = 0; c < tile; c++)
 		_mm256_store_ps(out + PANEL * c, acc[c]);
 }
 
-/* out[8 col ..] += the low plane of n columns of a unit in its block. */
-INLINE void unit_times(enum dtype type, int n, const struct weights *w, const struct cols_unit *u, int first, float *out)
+/* lo[8 col ..] += a unit. */
+INLINE void unit_times(enum dtype type, int n, const struct weights *w, const struct cols_unit *u, float *lo)
 {
-	struct column_block k = { .d = u->d + first, .by = u->by[0] + first, .ld = COLS_UNIT };
+	struct column_block k = column_block(u->p, n);
 	__m256 acc[TILE];
 
-	UNROLL for (int c = 0; c < n; c++) {
-		k.q[c] = u->q[first + c];
-		acc[c] = _mm256_load_ps(out + PANEL * u->col[first + c]);
-	}
+	UNROLL for (int c = 0; c < n; c++)
+		acc[c] = _mm256_load_ps(lo + PANEL * u->col[c]);
 	block_times(type, n, w, u->block, &k, acc);
 	UNROLL for (int c = 0; c < n; c++)
-		_mm256_store_ps(out + PANEL * u->col[first + c], acc[c]);
+		_mm256_store_ps(lo + PANEL * u->col[c], acc[c]);
 }
 
 INLINE void panels_type(enum dtype type, const uint8_t *panels, int32_t n_panels, const struct cols *k, float *out,
@@ -328,16 +329,15 @@ INLINE void panels_type(enum dtype type, const uint8_t *panels, int32_t n_panels
 				_mm256_storeu_ps(o, _mm256_load_ps(result + PANEL * c));
 			continue;
 		}
-		for (int32_t c = 0; c < k->n && !k->lo_tiled; c++)
+		for (int32_t c = 0; c <= k->n && !k->lo_tiled; c++)
 			_mm256_store_ps(lo + PANEL * c, _mm256_setzero_ps());
 		w.ahead = 0;
 		for (int32_t u = 0; u < k->n_units; u++)
-			switch (k->unit[u].n) {
-			case 1:  unit_times(type, 1, &w, &k->unit[u], 0, lo); break;
-			case 2:  unit_times(type, 2, &w, &k->unit[u], 0, lo); break;
-			default:
-				for (int32_t c = 0; c < k->unit[u].n; c += 4)
-					unit_times(type, 4, &w, &k->unit[u], c, lo);
+			switch (k->unit[u].width) {
+			case 1:  unit_times(type, 1, &w, &k->unit[u], lo); break;
+			case 2:  unit_times(type, 2, &w, &k->unit[u], lo); break;
+			case 4:  unit_times(type, 4, &w, &k->unit[u], lo); break;
+			default: unit_times(type, TILE, &w, &k->unit[u], lo); break;
 			}
 		for (int32_t c = 0; c < k->n; c++, o += ldo)
 			_mm256_storeu_ps(o, _mm256_add_ps(_mm256_load_ps(result + PANEL * c), _mm256_load_ps(lo + PANEL * c)));

@@ -175,22 +175,27 @@ struct weights {
 	__m512i table;                   /* of types with lookup */
 };
 
-/* What a kernel reads of block b in `tile` columns; by = ds or start, a row of `ld` columns per half block. */
+/* What a kernel reads of a block in `width` columns; by = ds or start, a row of `width` columns per half block. */
 struct column_block {
-	const int8_t *q[TILE];
+	const int8_t *q;
 	const float *d;
 	const void *by;
-	int ld;
+	int width;
 };
+
+INLINE struct column_block column_block(const uint8_t *p, int width)
+{
+	return (struct column_block){ (const int8_t *)p, (const float *)(const void *)(p + 32 * width), p + 36 * width, width };
+}
 
 INLINE __m512 by_ds(const struct column_block *k, int h, int c)
 {
-	return _mm512_set1_ps(((const float *)k->by)[h * k->ld + c]);
+	return _mm512_set1_ps(((const float *)k->by)[h * k->width + c]);
 }
 
 INLINE __m512i by_start(const struct column_block *k, int h, int c)
 {
-	return _mm512_set1_epi32(((const int32_t *)k->by)[h * k->ld + c]);
+	return _mm512_set1_epi32(((const int32_t *)k->by)[h * k->width + c]);
 }
 
 /* acc += block b times `tile` columns; ahead: fetch lines FETCH_AHEAD bytes ahead. */
@@ -219,7 +224,7 @@ INLINE void block_times(enum dtype type, int tile, int ahead, const struct weigh
 			UNROLL for (int c = 0; c < tile; c++)
 				sum[c] = f.offset ? by_start(k, h, c) : _mm512_setzero_si512();
 		UNROLL for (int c = 0; c < tile; c++)
-			sum[c] = _mm512_dpbusd_epi32(sum[c], v, four(k->q[c] + 4 * g));
+			sum[c] = _mm512_dpbusd_epi32(sum[c], v, four(k->q + 32 * c + 4 * g));
 		if (g % per < per - 1)
 			continue;
 		UNROLL for (int c = 0; c < tile; c++) {
@@ -240,29 +245,25 @@ INLINE void tile_times(enum dtype type, int tile, int ahead, const struct weight
 	UNROLL for (int c = 0; c < tile; c++)
 		acc[c] = _mm512_setzero_ps();
 	for (int32_t b = 0; b < blocks; b++, p += step) {
-		struct column_block k = { .d = (const float *)(const void *)(p + 32 * tile), .by = p + 36 * tile, .ld = tile };
+		struct column_block k = column_block(p, tile);
 
-		UNROLL for (int c = 0; c < tile; c++)
-			k.q[c] = (const int8_t *)p + 32 * c;
 		block_times(type, tile, ahead, w, b, &k, acc);
 	}
 	UNROLL for (int c = 0; c < tile; c++)
 		_mm512_store_ps(out + PANEL * c, acc[c]);
 }
 
-/* out[16 col ..] += the low plane of a few columns in one block. */
-INLINE void unit_times(enum dtype type, int n, const struct weights *w, const struct cols_unit *u, float *out)
+/* lo[16 col ..] += a unit. */
+INLINE void unit_times(enum dtype type, int n, const struct weights *w, const struct cols_unit *u, float *lo)
 {
-	struct column_block k = { .d = u->d, .by = u->by, .ld = COLS_UNIT };
+	struct column_block k = column_block(u->p, n);
 	__m512 acc[TILE];
 
-	UNROLL for (int c = 0; c < n; c++) {
-		k.q[c] = u->q[c];
-		acc[c] = _mm512_load_ps(out + PANEL * u->col[c]);
-	}
+	UNROLL for (int c = 0; c < n; c++)
+		acc[c] = _mm512_load_ps(lo + PANEL * u->col[c]);
 	block_times(type, n, 0, w, u->block, &k, acc);
 	UNROLL for (int c = 0; c < n; c++)
-		_mm512_store_ps(out + PANEL * u->col[c], acc[c]);
+		_mm512_store_ps(lo + PANEL * u->col[c], acc[c]);
 }
 
 INLINE void panels_type(enum dtype type, const uint8_t *panels, int32_t n_panels, const struct cols *k, float *out,
@@ -299,14 +300,16 @@ INLINE void panels_type(enum dtype type, const uint8_t *panels, int32_t n_panels
 			default: tile_times(type, TILE, few, &w, k->blocks, k->tile[t].p, r); break;
 			}
 		}
-		for (int32_t c = 0; c < k->n && !k->lo_tiled; c++)
+		for (int32_t c = 0; c <= k->n && !k->lo_tiled; c++)
 			_mm512_store_ps(lo + PANEL * c, _mm512_setzero_ps());
 		for (int32_t u = 0; u < k->n_units; u++)
-			switch (k->unit[u].n) {
+			switch (k->unit[u].width) {
 			case 1:  unit_times(type, 1, &w, &k->unit[u], lo); break;
 			case 2:  unit_times(type, 2, &w, &k->unit[u], lo); break;
 			case 4:  unit_times(type, 4, &w, &k->unit[u], lo); break;
-			default: unit_times(type, 8, &w, &k->unit[u], lo); break;
+			case 6:  unit_times(type, 6, &w, &k->unit[u], lo); break;
+			case 8:  unit_times(type, 8, &w, &k->unit[u], lo); break;
+			default: unit_times(type, TILE, &w, &k->unit[u], lo); break;
 			}
 		for (int32_t c = 0; c < k->n; c++, o += ldo)
 			_mm512_storeu_ps(o, _mm512_add_ps(_mm512_load_ps(result + PANEL * c), _mm512_load_ps(lo + PANEL * c)));

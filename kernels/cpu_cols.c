@@ -18,6 +18,9 @@ static struct source source_of(const struct act *x, int32_t col, int is_lo)
 	};
 }
 
+/* A column of zeros in one block. */
+static const struct source nothing = { (const int8_t[32]){ 0 }, &(const float){ 0 }, (const int32_t[2]){ 0 }, 0 };
+
 /* Besides the scale: d * sum for types with a minimum, - offset * sum for types with an offset. */
 INLINE uint32_t source_by(const struct source *s, struct pack_format f, int32_t b, int h, float d)
 {
@@ -122,46 +125,56 @@ static int32_t count_wide(const struct act *x, int32_t c0, int32_t n)
 	return count;
 }
 
-/* Gather the wide blocks: for every block the columns that are wide there, in units of 8, 4, 2 and 1. */
-static int32_t units_fill(struct cols_unit *u, struct pack_format f, const struct act *x, int32_t c0, int32_t n)
+/* Gather the wide blocks: for every block the columns that are wide there, in units of the widths of tiles.  p has room for COLS_SET
+ * columns of each block. */
+static int32_t units_fill(struct cols_unit *u, struct pack_format f, const uint8_t *widths, const struct act *x, int32_t c0, int32_t n, uint8_t *p)
 {
 	int32_t blocks = x->cols / 32, units = 0;
 
 	for (int32_t b = 0; b < blocks; b++) {
 		uint8_t col[COLS_SET];
-		int32_t k = 0;
+		int32_t wide = 0;
 
 		for (int32_t c = 0; c < n; c++) {
-			col[k] = (uint8_t)c;
-			k += x->wide[(size_t)(c0 + c) * (size_t)blocks + (size_t)b];
+			col[wide] = (uint8_t)c;
+			wide += x->wide[(size_t)(c0 + c) * (size_t)blocks + (size_t)b];
 		}
-		for (int32_t i = 0, m; i < k; i += m, units++, u++) {
-			m = k - i >= 8 ? 8 : k - i >= 4 ? 4 : k - i >= 2 ? 2 : 1;
-			u->block = b;
-			u->n = m;
-			for (int32_t j = 0; j < m; j++) {
-				struct source s = source_of(x, c0 + col[i + j], 1);
+		for (int32_t i = 0; i < wide; i += u->width, units++, u++) {
+			int width = tile_width(widths, wide - i);
 
-				u->col[j] = col[i + j];
-				u->q[j] = s.q + 32 * (size_t)b;
-				u->d[j] = s.d[b] * s.part;
-				for (int h = 0; h < f.halves; h++)
-					u->by[h][j] = source_by(&s, f, b, h, u->d[j]);
+			*u = (struct cols_unit){ .p = p, .block = b, .width = width };
+			for (int j = 0; j < width; j++) {
+				struct source s = nothing;
+
+				u->col[j] = (uint8_t)n;
+				if (i + j < wide) {
+					u->col[j] = col[i + j];
+					s = source_of(x, c0 + col[i + j], 1);
+					s.q += 32 * (size_t)b;
+					s.d += b;
+					s.sum += 2 * (size_t)b;
+				}
+				tile_column(p, f, width, j, &s, 1);
 			}
+			p += cols_block_bytes(f, width);
 		}
 	}
 	return units;
 }
 
-/* A block takes at most 44 bytes per column; padding adds less than a tile of 16 columns. */
+/* A block takes at most 44 bytes per column.  Padding adds less than a widest tile to the columns, and to their residual planes, whether these
+ * are columns or units. */
 static size_t tiles_bytes(int32_t cols)
 {
-	return ((size_t)cols / 32 * 44 * (2 * COLS_SET + 16) + 63) & ~(size_t)63;
+	return ((size_t)cols / 32 * 44 * (2 * COLS_SET + 2 * COLS_WIDEST) + 63) & ~(size_t)63;
 }
+
+/* Units are narrow where a level's widest tile is. */
+enum { MOST_UNITS = COLS_SET / 4 };
 
 size_t cols_scratch(int32_t cols)
 {
-	return tiles_bytes(cols) + (size_t)cols / 32 * (COLS_SET / COLS_UNIT + 3) * sizeof(struct cols_unit);
+	return tiles_bytes(cols) + (size_t)cols / 32 * MOST_UNITS * sizeof(struct cols_unit);
 }
 
 void cols_prepare(struct cols *k, struct pack_format f, const uint8_t *widths, const struct act *x, int32_t c0, int32_t n,
@@ -189,14 +202,9 @@ void cols_prepare(struct cols *k, struct pack_format f, const uint8_t *widths, c
 			tile_column(p, f, width, i, &s, k->blocks);
 		}
 		if (width > all - c) {
-			static const int8_t zeros[32];
-			static const int32_t none[2];
-			static const float nothing;
-			struct source s = { zeros, &nothing, none, 0 };
-
 			for (int i = all - c; i < width; i++)
 				for (int32_t b = 0; b < k->blocks; b++)
-					tile_column(p + (size_t)b * cols_block_bytes(f, width), f, width, i, &s, 1);
+					tile_column(p + (size_t)b * cols_block_bytes(f, width), f, width, i, &nothing, 1);
 		}
 		k->tile[k->n_tiles].p = p;
 		k->tile[k->n_tiles].width = width;
@@ -207,7 +215,7 @@ void cols_prepare(struct cols *k, struct pack_format f, const uint8_t *widths, c
 	if (n_wide && !k->lo_tiled) {
 		struct cols_unit *u = (struct cols_unit *)(void *)((uint8_t *)scratch + tiles_bytes(x->cols));
 
-		k->n_units = units_fill(u, f, x, c0, n);
+		k->n_units = units_fill(u, f, widths, x, c0, n, p);
 		k->unit = u;
 	}
 }

@@ -17,7 +17,8 @@
  *     f32   d[width]           scale / 256
  *
  * and there is nothing else.  Otherwise residual planes (lo of struct act) come in one of two ways, which give the same
- * bits: as further columns, when most blocks are wide, or as units, each a few columns that are wide in one block. */
+ * bits: as further columns, when most blocks are wide, or as units.  A unit has one block of a few columns that are wide there, in the
+ * layout of a tile with one block, padded with columns of zeros. */
 #ifndef WEIR_CPU_COLS_H
 #define WEIR_CPU_COLS_H
 
@@ -28,23 +29,21 @@
 
 enum {
 	COLS_SET = 48,               /* columns prepared at a time, without residual planes */
-	COLS_UNIT = 8,               /* most columns of a unit */
+	COLS_WIDEST = 12,            /* most columns of a tile, of any level */
 	COLS_RESULTS = 2 * COLS_SET + 16,   /* result columns of a set: columns, residual planes, padding */
 };
 
-struct cols_unit {               /* one block of n columns: 1, 2, 4 or 8 */
-	int32_t block, n;
-	const int8_t *q[COLS_UNIT];  /* values of the residual planes */
-	float d[COLS_UNIT];
-	uint32_t by[2][COLS_UNIT];   /* ds or start, as in a tile */
-	uint8_t col[COLS_UNIT];
+struct cols_unit {
+	const uint8_t *p;            /* values and scales of the residual planes, as a tile of one block */
+	int32_t block, width;
+	uint8_t col[COLS_WIDEST];    /* [width]: columns of the product; n of struct cols for padding */
 };
 
 struct cols {
 	struct pack_format format;   /* of the weights that the columns are prepared for */
 	int32_t n;                   /* columns of the product */
 	int32_t blocks;              /* of 32 */
-	int32_t lo_at;               /* index of the first result of a residual plane, after those of the columns */
+	int32_t lo_at;               /* index of the first result of a residual plane, after those of the columns; n, and one for padding */
 	int32_t lo_tiled;            /* residual planes are columns of the tiles; else units */
 	int32_t n_tiles, n_units;
 	struct { const uint8_t *p; int32_t width, at; } tile[COLS_RESULTS];   /* at = index of its first result */

@@ -131,13 +131,18 @@ struct weights {
 	int8x16_t table;                 /* of types with lookup */
 };
 
-/* What a kernel reads of block b in `tile` columns; by = ds or start, a row of `ld` columns per half block. */
+/* What a kernel reads of a block in `width` columns; by = ds or start, a row of `width` columns per half block. */
 struct column_block {
-	const int8_t *q[TILE];
+	const int8_t *q;
 	const float *d;
 	const void *by;
-	int ld;
+	int width;
 };
+
+INLINE struct column_block column_block(const uint8_t *p, int width)
+{
+	return (struct column_block){ (const int8_t *)p, (const float *)(const void *)(p + 32 * width), p + 36 * width, width };
+}
 
 /* acc += block b times `tile` columns. */
 INLINE void block_times(enum dtype type, int tile, const struct weights *w, int32_t b, const struct column_block *k, vec8 *acc)
@@ -158,9 +163,9 @@ INLINE void block_times(enum dtype type, int tile, const struct weights *w, int3
 
 		UNROLL for (int c = 0; c < tile; c++) {
 			if (g % 4 == 0)
-				x[c] = vld1q_s8(k->q[c] + 4 * g);
+				x[c] = vld1q_s8(k->q + 32 * c + 4 * g);
 			if (g % per == 0)
-				sum[c][0] = sum[c][1] = vec_int_splat(f.offset ? ((const int32_t *)k->by)[h * k->ld + c] : 0);
+				sum[c][0] = sum[c][1] = vec_int_splat(f.offset ? ((const int32_t *)k->by)[h * k->width + c] : 0);
 		}
 		UNROLL for (int i = 0; i < 2; i++) {
 			int8x16_t v = block_group(f, quants + UNIT / 2 * i, g, w->table);
@@ -174,7 +179,7 @@ INLINE void block_times(enum dtype type, int tile, const struct weights *w, int3
 			UNROLL for (int i = 0; i < 2; i++) {
 				acc[c].v[i] = vec_fma(vec_of_int(sum[c][i]), dw[h].v[i] * k->d[c], acc[c].v[i]);
 				if (f.has_min)
-					acc[c].v[i] = vec_fma(mw[h].v[i], vec_splat(((const float *)k->by)[h * k->ld + c]), acc[c].v[i]);
+					acc[c].v[i] = vec_fma(mw[h].v[i], vec_splat(((const float *)k->by)[h * k->width + c]), acc[c].v[i]);
 			}
 	}
 }
@@ -188,29 +193,25 @@ INLINE void tile_times(enum dtype type, int tile, const struct weights *w, int32
 	UNROLL for (int c = 0; c < tile; c++)
 		acc[c] = vec8_zero();
 	for (int32_t b = 0; b < blocks; b++, p += step) {
-		struct column_block k = { .d = (const float *)(const void *)(p + 32 * tile), .by = p + 36 * tile, .ld = tile };
+		struct column_block k = column_block(p, tile);
 
-		UNROLL for (int c = 0; c < tile; c++)
-			k.q[c] = (const int8_t *)p + 32 * c;
 		block_times(type, tile, w, b, &k, acc);
 	}
 	UNROLL for (int c = 0; c < tile; c++)
 		vec8_store(out + PANEL * c, acc[c]);
 }
 
-/* out[8 col ..] += the low plane of n columns of a unit in its block. */
-INLINE void unit_times(enum dtype type, int n, const struct weights *w, const struct cols_unit *u, int first, float *out)
+/* lo[8 col ..] += a unit. */
+INLINE void unit_times(enum dtype type, int n, const struct weights *w, const struct cols_unit *u, float *lo)
 {
-	struct column_block k = { .d = u->d + first, .by = u->by[0] + first, .ld = COLS_UNIT };
+	struct column_block k = column_block(u->p, n);
 	vec8 acc[TILE];
 
-	UNROLL for (int c = 0; c < n; c++) {
-		k.q[c] = u->q[first + c];
-		acc[c] = vec8_load(out + PANEL * u->col[first + c]);
-	}
+	UNROLL for (int c = 0; c < n; c++)
+		acc[c] = vec8_load(lo + PANEL * u->col[c]);
 	block_times(type, n, w, u->block, &k, acc);
 	UNROLL for (int c = 0; c < n; c++)
-		vec8_store(out + PANEL * u->col[first + c], acc[c]);
+		vec8_store(lo + PANEL * u->col[c], acc[c]);
 }
 
 INLINE void panels_type(enum dtype type, const uint8_t *packed, int32_t n_panels, const struct cols *k, float *out, int32_t ldo)
@@ -235,15 +236,13 @@ INLINE void panels_type(enum dtype type, const uint8_t *packed, int32_t n_panels
 			default: tile_times(type, TILE, &w, k->blocks, k->tile[t].p, r); break;
 			}
 		}
-		for (int32_t c = 0; c < k->n && !k->lo_tiled; c++)
+		for (int32_t c = 0; c <= k->n && !k->lo_tiled; c++)
 			vec8_store(lo + PANEL * c, vec8_zero());
 		for (int32_t u = 0; u < k->n_units; u++)
-			switch (k->unit[u].n) {
-			case 1:  unit_times(type, 1, &w, &k->unit[u], 0, lo); break;
-			case 2:  unit_times(type, 2, &w, &k->unit[u], 0, lo); break;
-			default:
-				for (int32_t c = 0; c < k->unit[u].n; c += TILE)
-					unit_times(type, TILE, &w, &k->unit[u], c, lo);
+			switch (k->unit[u].width) {
+			case 1:  unit_times(type, 1, &w, &k->unit[u], lo); break;
+			case 2:  unit_times(type, 2, &w, &k->unit[u], lo); break;
+			default: unit_times(type, TILE, &w, &k->unit[u], lo); break;
 			}
 		for (int32_t c = 0; c < k->n; c++, o += ldo)
 			UNROLL for (int j = 0; j < PANEL; j += LANES)
