@@ -25,7 +25,8 @@ void words_fold(const char *text, size_t n, struct str *out)
 				str_add(out, text + i - before, before);
 				str_adds(out, " ");
 			}
-			str_add(out, text + i, len);
+			/* SQLite takes malformed UTF-8 for other letters at each reading: the stem of such a word would be two words. */
+			str_add(out, cp < 0 ? " " : text + i, cp < 0 ? 1 : len);
 			before = 0;
 		} else {
 			if (before) {

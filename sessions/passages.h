@@ -28,7 +28,8 @@ int script_spaceless(int32_t cp);
 
 /* ---- passage_words.c ---- */
 
-/* The text as the index takes it: letters of scripts without blanks become overlapping pairs, the rest stays.  *out is overwritten. */
+/* The text as the index takes it: letters of scripts without blanks become overlapping pairs, malformed bytes
+ * blanks, the rest stays.  *out is overwritten. */
 void words_fold(const char *text, size_t n, struct str *out);
 
 struct tokenizer;

@@ -178,6 +178,8 @@ TEST(hostile_questions_are_only_words)
 	static const char *const hostile[] = {
 		"\"", "\"\"\"", "ferry\" OR \"x", "NEAR(ferry sail)", "text:ferry", "ferry*", "^ferry", "ferry AND NOT", "-ferry", "{text}:x", "'; DROP TABLE sentence;--",
 		"\xff\xfe", "\xe6\x97", "\xc2", "(((((((", "+ +", "ferry + sail", "%s%n", "\x01\x02", "\xef\xbf\xbe", "\xcc\x81\xcc\x81", "\xe0\xb8\xb4",
+		/* Letters around malformed bytes, which SQLite reads as another letter, and its own spelling of that as a blank. */
+		"\xd8\xb9\xe3\x80\x82\xa6\x96\xd8\xa7\xd9\x84\xd9\x82",
 	};
 	struct passage_index *x = open_index(NULL);
 	struct indexed_text t = {story, sizeof story - 1};
