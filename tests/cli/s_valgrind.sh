@@ -1,17 +1,38 @@
 #!/bin/sh
-# tests/cli/s_valgrind.sh - one short flow under valgrind, on a tiny model: load, tokenise, prefill, sample, print, close.
+# tests/cli/s_valgrind.sh - answers under valgrind, on tiny models: load, tokenise, prefill, sample, print, close; and the same with guessed
+# tokens, a share of attention, and the cache on disk.
 # The AVX2 level, because valgrind does not know AVX-512.
 set -u
+cd "$(dirname "$0")/../.." || exit 1
 weir=${WEIR:-./weir}
-model=tests/vectors/models/llama-block32.gguf
-if ! command -v valgrind >/dev/null; then echo "  skip  an answer under valgrind: valgrind is not installed"; echo "0 passed, 0 failed, 1 skipped"; exit 0; fi
-if [ -n "${SANITIZE:-}" ]; then echo "  skip  an answer under valgrind: the program carries a sanitizer"; echo "0 passed, 0 failed, 1 skipped"; exit 0; fi
-log=$(mktemp)
-trap 'rm -f "$log"' EXIT
+
+. tests/lib/count.sh
+command -v valgrind >/dev/null || { skip valgrind "valgrind is not installed"; finish; }
+[ -z "${SANITIZE:-}" ] || { skip valgrind "the program carries a sanitizer"; finish; }
+dir=$(mktemp -d) || exit 1
+trap 'rm -rf "$dir"' EXIT
 [ "$(uname -m)" != x86_64 ] || export WEIR_CPU=avx2
-if valgrind -q --error-exitcode=99 --leak-check=full --show-leak-kinds=definite,indirect \
-  "$weir" -m $model -t 2 -p "Hello" -n 3 --temp 0 -q >"$log" 2>&1; then
-  echo "  ok    an answer under valgrind: no error, no leak"; echo "1 passed, 0 failed, 0 skipped"
-else
-  echo "  FAIL  an answer under valgrind: status $?"; sed 's/^/        /' "$log" | tail -n 30 >&2; echo "0 passed, 1 failed, 0 skipped"; exit 1
-fi
+export XDG_CACHE_HOME="$dir/cache"
+
+# under NAME OPTION...: an answer without an error or a leak.  A new model file is read in the jail first, a program that valgrind cannot start:
+# the same answer without valgrind comes before.
+under() {
+	name=$1
+	shift
+	"$weir" -t 2 --temp 0 "$@" </dev/null >"$dir/log" 2>&1 || { bad "$name" "without valgrind: $(tail -n 3 "$dir/log")"; return; }
+	if valgrind -q --error-exitcode=99 --leak-check=full --show-leak-kinds=definite,indirect \
+		"$weir" -t 2 --temp 0 "$@" </dev/null >"$dir/log" 2>&1; then ok "$name"
+	else bad "$name" "status $?: $(tail -n 30 "$dir/log")"; fi
+}
+
+under "an answer" -m tests/vectors/models/llama-block32.gguf -p Hello -n 3 -q
+model=tests/vectors/stories260K/stories260K-q8_0.gguf
+tale=
+for _ in 1 2 3 4 5 6 7 8 9 10; do tale="$tale Once upon a time there was a little girl named Lily. She liked to play in the park."; done
+# The tale repeats itself: guesses are right and wrong.
+under "guessed tokens" -m $model -p "$tale" -n 24 --speculate on -v
+under "a share of attention" -m $model -p "$tale $tale $tale" -c 1200 -n 4 --read-share 0.9
+under "the cache on disk" -m $model -p "$tale $tale" -c 1200 -n 4 --kv full --kv-memory 2M
+under "selected entries from the cache on disk" -m $model -p "$tale $tale" -c 1200 -n 8 --kv sift:k=16 --kv-memory 1M
+under "rings" -m $model -p "$tale $tale" -n 8 --kv cascade:size=128,stride=64
+finish
