@@ -55,12 +55,14 @@ static struct engine *open_deep(int family, int layers)
 	return tiny_open(&tiny_families[family], 2, TRAINED, 10000);
 }
 
+static float share = 1;   /* of attention that tokens of a prompt read */
+
 static struct timeline *open_kv(struct engine *e, const char *kv, int32_t ctx, uint64_t memory)
 {
 	struct timeline *t = NULL;
 	struct err err = { 0 };
 
-	CHECK_MSG(!timeline_open(&t, e, &(struct timeline_options){ .kv = kv, .ctx = ctx, .batch = 128, .kv_memory = memory }, &err), "%s: %s", kv,
+	CHECK_MSG(!timeline_open(&t, e, &(struct timeline_options){ .kv = kv, .ctx = ctx, .batch = 128, .kv_memory = memory, .read_share = share }, &err), "%s: %s", kv,
 	          err.msg);
 	return t;
 }
@@ -68,7 +70,7 @@ static struct timeline *open_kv(struct engine *e, const char *kv, int32_t ctx, u
 /* What this cache has to have at least, and what it takes without a limit. */
 static uint64_t least_of(struct engine *e, const char *kv, int32_t ctx, uint64_t *all)
 {
-	struct timeline_options o = { .kv = kv, .ctx = ctx, .batch = 128 };
+	struct timeline_options o = { .kv = kv, .ctx = ctx, .batch = 128, .read_share = share };
 	struct timeline_need need;
 	struct err err = { 0 };
 
@@ -174,6 +176,20 @@ TEST(every_policy_has_the_same_bits)
 	e = open_deep(0, DEEP);
 	for (size_t i = 0; i < sizeof all_keep / sizeof *all_keep; i++)
 		same_bits(e, all_keep[i], i ? "full" : "sift:k=64", 2048);
+	engine_close(e);
+	CHECK_INT(leave_directory(), 0);
+}
+
+TEST(prompts_read_in_part_have_the_same_bits)
+{
+	struct engine *e;
+
+	use_directory();
+	e = open_deep(0, DEEP);
+	share = 0.6f;
+	same_bits(e, "full", "sift:k=64", 2048);
+	same_bits(e, "sift:k=64", "full", 2048);
+	share = 1;
 	engine_close(e);
 	CHECK_INT(leave_directory(), 0);
 }
