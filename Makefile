@@ -303,7 +303,7 @@ fuzz-programs: $(fuzzers)
 build/fuzz/fuzz_events: $(addprefix build/fuzz/app/,remote/events.o remote/chunk.o term/json.o)
 build/fuzz/fuzz_%: build/fuzz/tests/fuzz/fuzz_%.o $(archives)
 	$(say) link $@
-	$(Q)clang -fsanitize=fuzzer,address,undefined -o $@ $(filter %.o,$^) $(filter %.a,$^) $(if $(findstring markdown,$@),-lmd4c) $(if $(filter %import %documents,$@),-lxml2 -larchive -lseccomp -lcrypto) $(if $(filter %passages,$@),-lsqlite3 -lcrypto -lxxhash) -lm -lpthread
+	$(Q)clang -fsanitize=fuzzer,address,undefined -o $@ $(filter %.o,$^) $(filter %.a,$^) $(if $(findstring markdown,$@),-lmd4c) $(if $(filter %import %documents %http,$@),-lxml2 -larchive -lseccomp -lcrypto) $(if $(filter %passages,$@),-lsqlite3 -lcrypto -lxxhash) -lm -lpthread
 
 # ---- installation ----
 
