@@ -67,6 +67,8 @@ int db_error(struct db *d, const char *doing, struct err *e)
 		return err_set(e, ERR_FAIL, "cannot %s '%s': another process is using it; try again", doing, file);
 	case SQLITE_CANTOPEN:
 	case SQLITE_IOERR:
+		if (os == ENOSPC)
+			return err_set(e, ERR_FAIL, "cannot %s '%s': the disk is full; nothing was changed", doing, file);
 		return err_set(e, ERR_FAIL, "cannot %s '%s': %s", doing, file, os ? strerror(os) : sqlite3_errmsg(d->h));
 	default:
 		return err_set(e, ERR_FAIL, "cannot %s '%s': %s", doing, file, sqlite3_errmsg(d->h));
@@ -180,15 +182,17 @@ static int open_with(struct db *d, const char *name, const char *vfs, int flags,
 	return settle(d, e);
 }
 
-/* Nobody writes: a writer in WAL mode always has its log beside the file, another one its journal. */
-static int no_log(const struct db *d)
+/* Nobody writes: a writer in WAL mode always has its log beside the file, another one its journal.  On a full disk an
+ * empty log counts as none: the reader itself has just made it, and a writer would have the shared memory that the disk
+ * had no room for. */
+static int no_log(const struct db *d, int full_disk)
 {
 	struct str path = {0};
 	struct stat st;
 	int none;
 
 	str_addf(&path, "%s-wal", d->path);
-	none = lstat(path.p, &st) != 0 && errno == ENOENT;
+	none = lstat(path.p, &st) ? errno == ENOENT : full_disk && !st.st_size;
 	str_clear(&path);
 	str_addf(&path, "%s-journal", d->path);
 	none = none && (lstat(path.p, &st) ? errno == ENOENT : !st.st_size);
@@ -207,11 +211,11 @@ int db_open(struct db *d, const char *path, const char *vfs, int read_only, stru
 		goto fail;
 	/* The first read finds out whether it can be read at all. */
 	if (db_number(d, "SELECT count(*) FROM sqlite_schema", &ignored, e)) {
-		int code = d->code & 0xff;
+		int code = d->code & 0xff, full_disk = d->code == SQLITE_IOERR_SHMSIZE;
 		struct str uri = {0};
 		int bad;
 
-		if (!read_only || (code != SQLITE_CANTOPEN && code != SQLITE_READONLY) || !no_log(d))
+		if (!read_only || (code != SQLITE_CANTOPEN && code != SQLITE_READONLY && !full_disk) || !no_log(d, full_disk))
 			goto fail;
 		sqlite3_close(d->h);
 		d->h = NULL;

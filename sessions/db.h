@@ -26,8 +26,8 @@ struct db {
 /* Open, and create unless read_only.  Refused: a symbolic link, a file of somebody else, one with a second name,
  * no file.
  * Journal mode, synchronous, page size and checks of the content are the caller's.  read_only falls
- * back to a snapshot of the file where not even the shared memory of WAL can be made (a read-only directory), if
- * nobody can be writing. */
+ * back to a snapshot of the file where not even the shared memory of WAL can be made (a read-only directory, a full
+ * disk), if nobody can be writing. */
 int  db_open(struct db *, const char *path, const char *vfs, int read_only, struct err *);
 /* An empty one that is on no disk. */
 int  db_open_memory(struct db *, struct err *);

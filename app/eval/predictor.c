@@ -94,7 +94,7 @@ static int texts_take(struct training *w, struct err *e)
 			*(held_out(i, n) ? &w->n_held : &w->n_train) += 1;
 	}
 	if (!rc && !w->n_train)
-		rc = err_set(e, ERR_USAGE, "the texts give one window each, which is held out; take a longer text or a smaller --window");
+		rc = err_set(e, ERR_USAGE, "the texts give one window each, which is held out; take a longer text, a smaller --window or more --samples");
 	progress_init(&w->progress, w->o->quiet, w->o->verbose, "watching", "tokens");
 	for (int f = first; !rc && f < w->o->n_file; f++)
 		for (int i = 0, n = windows_of(w, &t[f]); !rc && i < n; i++)

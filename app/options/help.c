@@ -99,7 +99,8 @@ void options_help(const struct options *o, void (*keys)(struct str *out), struct
 	str_adds(out, "weir: chat with a language model in the terminal\n\n"
 	         "  weir [OPTIONS] [FILE ...]          chat; every FILE becomes a document\n"
 	         "  weir -p TEXT [OPTIONS] [FILE ...]  one answer; cat FILE | weir -p TEXT\n"
-	         "  ... | weir [OPTIONS]               one question a line, one answer each\n\n"
+	         "  ... | weir [OPTIONS]               one question, of any number of lines;\n"
+	         "                                     with --each-line one a line\n\n"
 	         "commands:\n");
 	for (const struct command_def *c = command_defs + 1; c->name; c++) {
 		char head[64];

@@ -575,6 +575,88 @@ TEST(limits_on_file_size_are_survived)
 	place_remove(&p);
 }
 
+static int look(const char *dir, int messages, struct err *e)
+{
+	struct store_options looks = {.dir = dir, .read_only = 1};
+	struct session row;
+	struct store *s;
+	int64_t id;
+	int bad = store_open(&s, &looks, e) || session_last(s, &id, e) < 1 || session_get(s, id, &row, e) ? -1 : row.messages != messages;
+
+	store_close(s);
+	return bad;
+}
+
+/* A question is stored.  closed 0: the process ends without closing, and leaves it in the log. */
+static int store_question(const char *dir, int closed)
+{
+	struct store_options o = {.dir = dir};
+	struct stored_message m = {.role = ROLE_USER, .text = "kept", .n_text = 4, .complete = 1};
+	struct store *s;
+	struct err e = {0};
+	int64_t id = 0, last = 0;
+
+	if (store_open(&s, &o, &e) || session_new(s, NULL, &id, &e) || message_append(s, id, &m, &last, &e))
+		return 20;
+	if (closed)
+		store_close(s);
+	return 0;
+}
+
+static int store_and_close(const char *dir)
+{
+	return store_question(dir, 1);
+}
+
+static int store_and_die(const char *dir)
+{
+	return store_question(dir, 0);
+}
+
+static int read_without_room(const char *dir)
+{
+	struct err e = {0};
+
+	signal(SIGXFSZ, SIG_IGN);
+	file_limit = 2000;
+	limit_files(0);
+	if (look(dir, 1, &e)) {
+		fprintf(stderr, "    %s\n", e.msg);
+		return 21;
+	}
+	return 0;
+}
+
+static int read_log_without_room(const char *dir)
+{
+	char path[500];
+	struct err e = {0};
+
+	snprintf(path, sizeof path, "%s/chat.db-shm", dir);
+	unlink(path);
+	signal(SIGXFSZ, SIG_IGN);
+	file_limit = 2000;
+	limit_files(0);
+	if (look(dir, 1, &e) >= 0 || !e.msg[0] || strchr(e.msg, '\n'))
+		return 22;
+	limit_files(1);
+	return look(dir, 1, &e) ? 23 : 0;
+}
+
+/* No byte can be written any more, not even SQLite's shared memory: what is stored is read all the same.  Where the last
+ * changes lie in a log that a crash has left, one sentence says that it cannot be read yet. */
+TEST(without_room_everything_can_still_be_read)
+{
+	struct place p;
+
+	place_dir(&p);
+	CHECK_INT(in_child(store_and_close, p.dir), 0);
+	CHECK_INT(in_child(read_without_room, p.dir), 0);
+	CHECK_INT(in_child(store_and_die, p.dir), 0);
+	CHECK_INT(in_child(read_log_without_room, p.dir), 0);
+	place_remove(&p);
+}
+
 static char small_disk[400];
 static void make_room(int lift)
 {
