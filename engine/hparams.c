@@ -79,12 +79,16 @@ static int read_head_dim(struct key_reader *r, struct hparams *hp)
 
 static const struct arch *arch_find(const struct gguf *g, struct err *err)
 {
-	struct view name;
+	struct view name, type = { "", 0 };
 	struct str list = { 0 };
 	int got = gguf_string(g, "general.architecture", &name, err);
 
-	if (got < 0)
+	if (got < 0 || gguf_string(g, "general.type", &type, err) < 0)
 		return NULL;
+	if (view_is(type, "adapter")) {
+		gguf_err(g, err, "this is a LoRA adapter, which changes a model; --lora FILE loads it beside that");
+		return NULL;
+	}
 	if (!got) {
 		gguf_err(g, err, "'general.architecture' is missing");
 		return NULL;

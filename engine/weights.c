@@ -445,6 +445,8 @@ int model_bind(struct model *m, struct gguf *g, struct backend *be, const struct
 
 	*m = (struct model){ .hp = m->hp, .be = be };
 	m->layer = xcalloc((size_t)m->hp.n_layer, sizeof *m->layer);
+	if (!g->n_tensor)
+		return gguf_err(g, err, "it holds a vocabulary and no weights; 'weir inspect tokens' and 'weir inspect chat' can use it");
 	b.used = xcalloc(g->n_tensor + 1, 1);
 	embd = bind_find(&b, -1, "token_embd.weight", 0, rows, cols, 0);
 	out = bind_find(&b, -1, "output.weight", 0, rows, cols, 1);

@@ -144,6 +144,8 @@ static int write_new(const char *path, const struct str *text, struct err *e)
 	if (write_all(fd, text->p ? text->p : "", text->n) < 0 || fsync(fd) < 0)
 		rc = err_set(e, ERR_FAIL, "cannot write '%.120s': %s", path, strerror(errno));
 	close(fd);
+	if (rc)
+		unlink(path);   /* half a file would stand in the way of the next try */
 	return rc;
 }
 

@@ -358,16 +358,42 @@ static int run_task(struct run *run, const struct task_def *t, int32_t len, stru
 	return rc;
 }
 
+/* A task that nobody named is left out, with a word, at a length that its shortest prompt goes beyond.  1 = so it is, -1. */
+static int leave_out(struct run *run, const struct task_def *t, int32_t len, struct err *e)
+{
+	struct sample s = {.depth = -1};
+	struct tokens prompt = {0};
+	int fits = 1;
+
+	if (run->o->command == CMD_EVAL_RULER && !run->o->tasks)
+		fits = try_units(run->engine, t, &run->material, rng_for(run->seed, t->name, len, 0), len, 0, t->least, &s, &prompt, e);
+	if (!fits) {
+		progress_clear(&run->progress);
+		if (!run->o->quiet)
+			say("left out: task '%s' at %d tokens; it takes %zu at least", t->name, len, prompt.n + (size_t)t->gen);
+		run->total -= (int64_t)samples_of(run, t) * run->kvs.n;
+	}
+	tokens_free(&prompt);
+	sample_free(&s);
+	return fits < 0 ? -1 : !fits;
+}
+
 static int run_tasks(struct run *run, const struct task_def *const task[], int n, struct err *e)
 {
 	const struct options *o = run->o;
-	int kvs = run->kvs.n, table = run->depths && !o->json, rc = 0;
+	int kvs = run->kvs.n, table = run->depths && !o->json, rc = 0, ran = 0;
 	struct cell *cell = xcalloc((size_t)kvs * (size_t)o->len.n, sizeof *cell);
 
 	for (int l = 0; l < o->len.n; l++)
 		for (int i = 0; !rc && i < n; i++) {
 			struct cell *c = &cell[l * kvs];
+			int left_out = leave_out(run, task[i], o->len.v[l], e);
 
+			if (left_out) {
+				rc = left_out < 0 ? -1 : 0;
+				continue;
+			}
+			ran++;
 			rc = run_task(run, task[i], o->len.v[l], c, e);
 			for (int k = 0; !table && k < kvs; k++) {
 				if (!rc)
@@ -375,6 +401,8 @@ static int run_tasks(struct run *run, const struct task_def *const task[], int n
 				cell_free(&c[k]);
 			}
 		}
+	if (!rc && n && !ran)
+		rc = err_set(e, ERR_USAGE, "no task is as short as --len; without it prompt and answer have 2048 tokens");
 	/* A policy's lengths stand together. */
 	for (int k = 0; table && n && k < kvs; k++) {
 		if (!rc && k)

@@ -21,12 +21,27 @@ static char *trim(char *s)
 	return s;
 }
 
+/* Some editors begin a text with a byte order mark. */
+static const char *after_mark(const char *line)
+{
+	return line + (strncmp(line, "\xef\xbb\xbf", 3) ? 0 : 3);
+}
+
+/* The next line: 1, 0 at the end, -1 and *e where the file cannot be read, such as a directory. */
+static int next_line(FILE *f, const char *path, char **line, size_t *cap, struct err *e)
+{
+	errno = 0;
+	if (getline(line, cap, f) >= 0)
+		return 1;
+	return ferror(f) ? err_set(e, ERR_USAGE, "cannot read config file '%.200s': %s", path, strerror(errno)) : 0;
+}
+
 int config_read(struct options *o, struct err *e)
 {
 	struct str path = {0};
 	char *line = NULL, *key, *value;
 	size_t cap = 0;
-	int number = 0, rc = 0;
+	int number = 0, rc = 0, more;
 	FILE *f;
 
 	if (user_path(&path, DIR_CONFIG, "config", NULL))
@@ -38,13 +53,16 @@ int config_read(struct options *o, struct err *e)
 		str_free(&path);
 		return rc;
 	}
-	while (!rc && getline(&line, &cap, f) >= 0) {
+	while (!rc && (more = next_line(f, path.p, &line, &cap, e)) != 0) {
 		const struct option_def *d;
 		char where[300];
 		size_t n;
 
-		number++;
-		key = trim(line);
+		if (more < 0) {
+			rc = -1;
+			break;
+		}
+		key = trim(line + (number++ ? 0 : after_mark(line) - line));
 		if (!*key || *key == '#')
 			continue;
 		value = strchr(key, '=');
@@ -77,8 +95,6 @@ int config_read(struct options *o, struct err *e)
 		snprintf(where, sizeof where, "config file '%.200s' line %d: '%s'", path.p, number, d->name);
 		rc = option_set(o, d, where, options_own(o, value, strlen(value)), e);
 	}
-	if (!rc && ferror(f))
-		rc = err_set(e, ERR_USAGE, "cannot read config file '%.200s': %s", path.p, strerror(EIO));
 	free(line);
 	fclose(f);
 	str_free(&path);
@@ -92,6 +108,7 @@ static int sets_key(const char *line, const char *key)
 {
 	size_t n = strlen(key);
 
+	line = after_mark(line);
 	line += strspn(line, " \t");
 	return !strncmp(line, key, n) && line[n + strspn(line + n, " \t")] == '=';
 }
@@ -110,22 +127,19 @@ static int changed_lines(const char *path, const char *key, const char *value, s
 	FILE *f = fopen(path, "re");
 	char *line = NULL;
 	size_t cap = 0;
-	ssize_t n;
 	int placed = 0, rc = 0;
 
 	if (!f && errno != ENOENT)
 		return err_set(e, ERR_FAIL, "cannot read config file '%.200s': %s", path, strerror(errno));
-	while (f && (n = getline(&line, &cap, f)) >= 0) {
+	while (f && (rc = next_line(f, path, &line, &cap, e)) > 0) {
 		if (!sets_key(line, key)) {
-			str_add(out, line, (size_t)n);
-			if (n && line[n - 1] != '\n')
+			str_adds(out, line);
+			if (*line && line[strlen(line) - 1] != '\n')
 				str_adds(out, "\n");
 		} else if (!placed++) {
 			add_line(out, key, value);
 		}
 	}
-	if (f && ferror(f))
-		rc = err_set(e, ERR_FAIL, "cannot read config file '%.200s': %s", path, strerror(EIO));
 	if (!placed)
 		add_line(out, key, value);
 	free(line);

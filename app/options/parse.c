@@ -45,6 +45,12 @@ static int unknown_option(const char *word, size_t len, command_set commands, st
 	const struct option_def *d = len > 2 && word[1] == '-' ? option_find(word + 2, len - 2, ~UINT64_C(0)) : NULL;
 	struct nearest near;
 
+	if (len == 2)
+		for (d = option_defs; d->name && d->key != word[1]; d++)
+			;
+	if (d && !d->name)
+		d = NULL;
+
 	if (d) {
 		char whose[64], here[64];
 

@@ -304,7 +304,7 @@ void options_default(struct options *o)
 {
 	*o = (struct options){
 		.command = CMD_CHAT, .def = command_defs, .device = "auto", .kv_type = "f16", .read_share = 1,
-		.predict = -1, .sampling = sampling_default, .color = "auto", .think = "auto", .docs = "auto", .sources = "on", .theme = "auto", .mouse = "off", .panel = "off", .answers = "formatted", .loops = "auto", .recall = "on", .speculate = "on", .passages = -1, .fill = "read", .skip = 1,
+		.predict = -1, .sampling = sampling_default, .color = "auto", .surprise = "off", .think = "auto", .docs = "auto", .sources = "on", .theme = "auto", .mouse = "off", .panel = "off", .answers = "formatted", .loops = "auto", .recall = "on", .speculate = "on", .passages = -1, .fill = "read", .skip = 1,
 		.timeout = 300,
 		.prefill = {{512}, 1}, .depth = {{0, 2048}, 2}, .decode_steps = 64, .reps = 5,
 		.len = {{2048}, 1},  .depths = 11, .limit = 20, .layer = -1, .head = -1, .net = "cnn", .block = 16, .rows = 64, .crops = 12000, .epochs = 15,

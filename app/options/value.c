@@ -115,7 +115,7 @@ int option_set(struct options *o, const struct option_def *d, const char *where,
 		return 0;
 	}
 	case OPT_TEXT:
-		if (!*value && d->off == offsetof(struct options, model))
+		if (!*value && (d->off == offsetof(struct options, model) || d->off == offsetof(struct options, session)))
 			return err_set(e, ERR_USAGE, "%s is empty", where);
 		*(const char **)at = value;
 		return 0;

@@ -60,6 +60,8 @@ run inspect --help;             expect "inspect --help" 0 'weir inspect tokens'
 run --bogus;                    expect "an unknown option is usage" 2 "unknown option '--bogus'"
 run --tmep 1;                   expect "a mistyped option is named" 2 "is it '--temp'?"
 run -p hi --reps 2;             expect "an option of another command is named" 2 "'weir' has no option '--reps', which belongs to 'weir bench'"
+run sessions ls -p hi;          expect "so is a short one" 2 "'weir sessions ls' has no option '-p', which belongs to 'weir'"
+run -s '' -p hi;                expect "a session has a name" 2 "option '-s' is empty"
 run -c;                         expect "a missing value is usage" 2 'wants a value'
 run -c -5;                      expect "a value out of range is usage" 2 'from 0 up'
 run --temp hot;                 expect "a value that is no number is usage" 2 "not 'hot'"
@@ -119,7 +121,12 @@ run -p hi;                      expect "a bad config key is named with its line"
 run --help;                     expect "--help works with a bad config" 0
 printf '# comment\n\nctx = 100000000000\n' >"$dir/config/weir/config"
 run -p hi;                      expect "a bad config value is named with its line" 2 'line 3'
+printf '\357\273\277ctx = many\n' >"$dir/config/weir/config"
+run -p hi;                      expect "a byte order mark is no part of a config key" 2 "line 1: 'ctx' wants"
 rm "$dir/config/weir/config"
+mkdir "$dir/config/weir/config"
+run -p hi;                      expect "a directory is no config file" 2 'Is a directory'
+rmdir "$dir/config/weir/config"
 run_with WEIR_CTX=many -p hi;        expect "a bad environment value is named" 2 'WEIR_CTX'
 
 # ---- hand-made GGUF files ----

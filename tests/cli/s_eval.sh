@@ -232,6 +232,7 @@ fi
 export WEIR_MODEL="$model"
 run eval ruler --tasks nope;         expect "an unknown task is named" 2 "unknown task 'nope'"
 run eval ruler --tasks niah_singel_1; expect "a mistyped task is named" 2 "is it 'niah_single_1'"
+run eval ruler --len 64 -q;          expect "tasks longer than --len are left out" 2 'no task is as short'
 run eval ruler --tasks qa_1;         expect "a task without its material is refused" 2 'squad'
 run eval ruler "$dir/none";          expect "a missing folder is a document" 4 'none'
 run eval passkey --len 70;           expect "a length that holds no prompt is usage" 2 'at least'

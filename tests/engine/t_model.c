@@ -115,7 +115,7 @@ static void put_weights(struct mk *m, const struct recipe *r, const char *name, 
 	size_t n;
 	float *v;
 
-	if (s->name && !strcmp(s->name, name)) {
+	if (s->name && (!strcmp(s->name, name) || !strcmp(s->name, "*"))) {
 		if (s->drop)
 			return;
 		rows = s->rows ? s->rows : rows;
@@ -547,6 +547,12 @@ TEST(row_52_tensors)
 	char words[80];
 	struct recipe r = llama;
 
+	r.shape = (struct shape){ .name = "*", .drop = 1 };   /* none at all: files of llama.cpp's for tokenizers */
+	REFUSED(r, "a vocabulary and no weights");
+	r.shape = (struct shape){ .name = NULL };
+	r.change[0] = (struct change){ .key = ".general.type", .type = GGUF_STRING, .text = "adapter" };
+	REFUSED(r, "this is a LoRA adapter|--lora FILE");
+	r.change[0] = (struct change){ .key = NULL };
 	for (size_t i = 0; i < sizeof needed / sizeof needed[0]; i++) {
 		snprintf(words, sizeof words, "tensor '%s' is missing", needed[i]);
 		r.shape = (struct shape){ .name = needed[i], .drop = 1 };
