@@ -227,7 +227,7 @@ static int32_t cut_at_message(const struct timeline *t, int32_t n, int32_t m)
 
 int timeline_check_ids(const struct timeline *t, const int32_t *id, size_t n, size_t at, struct err *err)
 {
-	/* The context that is named holds an answer of 256 tokens, too. */
+	/* The suggested context has room for an answer of 256 tokens, too. */
 	if (at + n > (size_t)t->cache.limit)
 		return err_set(err, ERR_FIT, "%zu tokens do not fit the context of %d; start with -c %zu or more", at + n,
 		               t->cache.limit, (at + n + 511) / 256 * 256);

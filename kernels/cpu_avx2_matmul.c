@@ -159,25 +159,12 @@ struct weights {
 	int ahead;                       /* fetch lines FETCH_AHEAD bytes ahead */
 };
 
-/* What a kernel reads of a block in `width` columns; by = ds or start, a row of `width` columns per half block. */
-struct column_block {
-	const int8_t *q;
-	const float *d;
-	const void *by;
-	int width;
-};
-
-INLINE struct column_block column_block(const uint8_t *p, int width)
-{
-	return (struct column_block){ (const int8_t *)p, (const float *)(const void *)(p + 32 * width), p + 36 * width, width };
-}
-
-INLINE __m256 by_ds(const struct column_block *k, int h, int c)
+INLINE __m256 by_ds(const struct cols_block *k, int h, int c)
 {
 	return _mm256_set1_ps(((const float *)k->by)[h * k->width + c]);
 }
 
-INLINE __m256i by_start(const struct column_block *k, int h, int c)
+INLINE __m256i by_start(const struct cols_block *k, int h, int c)
 {
 	return _mm256_set1_epi32(((const int32_t *)k->by)[h * k->width + c]);
 }
@@ -187,7 +174,7 @@ INLINE __m256i by_start(const struct column_block *k, int h, int c)
 #define IN_ORDER(v) __asm__("" : "+x"(v))
 
 /* acc += block b times `tile` columns. */
-INLINE void block_times(enum dtype type, int tile, const struct weights *w, int32_t b, const struct column_block *k,
+INLINE void block_times(enum dtype type, int tile, const struct weights *w, int32_t b, const struct cols_block *k,
                         __m256 *acc)
 {
 	const struct pack_format f = format_of(type);
@@ -278,7 +265,7 @@ INLINE void tile_times(enum dtype type, int tile, const struct weights *w, int32
 			block_times_words(type, tile, w, b, p, acc);
 			continue;
 		}
-		struct column_block k = column_block(p, tile);
+		struct cols_block k = cols_block_at(p, tile);
 
 		block_times(type, tile, w, b, &k, acc);
 	}
@@ -289,7 +276,7 @@ INLINE void tile_times(enum dtype type, int tile, const struct weights *w, int32
 /* lo[8 col ..] += a unit. */
 INLINE void unit_times(enum dtype type, int n, const struct weights *w, const struct cols_unit *u, float *lo)
 {
-	struct column_block k = column_block(u->p, n);
+	struct cols_block k = cols_block_at(u->p, n);
 	__m256 acc[TILE];
 
 	UNROLL for (int c = 0; c < n; c++)

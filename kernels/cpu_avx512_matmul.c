@@ -175,31 +175,18 @@ struct weights {
 	__m512i table;                   /* of types with lookup */
 };
 
-/* What a kernel reads of a block in `width` columns; by = ds or start, a row of `width` columns per half block. */
-struct column_block {
-	const int8_t *q;
-	const float *d;
-	const void *by;
-	int width;
-};
-
-INLINE struct column_block column_block(const uint8_t *p, int width)
-{
-	return (struct column_block){ (const int8_t *)p, (const float *)(const void *)(p + 32 * width), p + 36 * width, width };
-}
-
-INLINE __m512 by_ds(const struct column_block *k, int h, int c)
+INLINE __m512 by_ds(const struct cols_block *k, int h, int c)
 {
 	return _mm512_set1_ps(((const float *)k->by)[h * k->width + c]);
 }
 
-INLINE __m512i by_start(const struct column_block *k, int h, int c)
+INLINE __m512i by_start(const struct cols_block *k, int h, int c)
 {
 	return _mm512_set1_epi32(((const int32_t *)k->by)[h * k->width + c]);
 }
 
 /* acc += block b times `tile` columns; ahead: fetch lines FETCH_AHEAD bytes ahead. */
-INLINE void block_times(enum dtype type, int tile, int ahead, const struct weights *w, int32_t b, const struct column_block *k,
+INLINE void block_times(enum dtype type, int tile, int ahead, const struct weights *w, int32_t b, const struct cols_block *k,
                         __m512 *acc)
 {
 	const struct pack_format f = pack_format_of(type);
@@ -245,7 +232,7 @@ INLINE void tile_times(enum dtype type, int tile, int ahead, const struct weight
 	UNROLL for (int c = 0; c < tile; c++)
 		acc[c] = _mm512_setzero_ps();
 	for (int32_t b = 0; b < blocks; b++, p += step) {
-		struct column_block k = column_block(p, tile);
+		struct cols_block k = cols_block_at(p, tile);
 
 		block_times(type, tile, ahead, w, b, &k, acc);
 	}
@@ -256,7 +243,7 @@ INLINE void tile_times(enum dtype type, int tile, int ahead, const struct weight
 /* lo[16 col ..] += a unit. */
 INLINE void unit_times(enum dtype type, int n, const struct weights *w, const struct cols_unit *u, float *lo)
 {
-	struct column_block k = column_block(u->p, n);
+	struct cols_block k = cols_block_at(u->p, n);
 	__m512 acc[TILE];
 
 	UNROLL for (int c = 0; c < n; c++)

@@ -19,7 +19,7 @@ static struct source source_of(const struct act *x, int32_t col, int is_lo)
 }
 
 /* A column of zeros in one block. */
-static const struct source nothing = { (const int8_t[32]){ 0 }, &(const float){ 0 }, (const int32_t[2]){ 0 }, 0 };
+static const struct source zeros = { (const int8_t[32]){ 0 }, &(const float){ 0 }, (const int32_t[2]){ 0 }, 0 };
 
 /* Besides the scale: d * sum for types with a minimum, - offset * sum for types with an offset. */
 INLINE uint32_t source_by(const struct source *s, struct pack_format f, int32_t b, int h, float d)
@@ -126,7 +126,7 @@ static int32_t count_wide(const struct act *x, int32_t c0, int32_t n)
 }
 
 /* Gather the wide blocks: for every block the columns that are wide there, in units of the widths of tiles.  p has room for COLS_SET
- * columns of each block. */
+ * columns of each block and their padding.  Returns the number of units. */
 static int32_t units_fill(struct cols_unit *u, struct pack_format f, const uint8_t *widths, const struct act *x, int32_t c0, int32_t n, uint8_t *p)
 {
 	int32_t blocks = x->cols / 32, units = 0;
@@ -144,7 +144,7 @@ static int32_t units_fill(struct cols_unit *u, struct pack_format f, const uint8
 
 			*u = (struct cols_unit){ .p = p, .block = b, .width = width };
 			for (int j = 0; j < width; j++) {
-				struct source s = nothing;
+				struct source s = zeros;
 
 				u->col[j] = (uint8_t)n;
 				if (i + j < wide) {
@@ -169,7 +169,7 @@ static size_t tiles_bytes(int32_t cols)
 	return ((size_t)cols / 32 * 44 * (2 * COLS_SET + 2 * COLS_WIDEST) + 63) & ~(size_t)63;
 }
 
-/* Units are narrow where a level's widest tile is. */
+/* Units of one block: COLS_SET columns in tiles of 4, the least that is a level's widest. */
 enum { MOST_UNITS = COLS_SET / 4 };
 
 size_t cols_scratch(int32_t cols)
@@ -201,11 +201,9 @@ void cols_prepare(struct cols *k, struct pack_format f, const uint8_t *widths, c
 
 			tile_column(p, f, width, i, &s, k->blocks);
 		}
-		if (width > all - c) {
-			for (int i = all - c; i < width; i++)
-				for (int32_t b = 0; b < k->blocks; b++)
-					tile_column(p + (size_t)b * cols_block_bytes(f, width), f, width, i, &nothing, 1);
-		}
+		for (int i = all - c; i < width; i++)
+			for (int32_t b = 0; b < k->blocks; b++)
+				tile_column(p + (size_t)b * cols_block_bytes(f, width), f, width, i, &zeros, 1);
 		k->tile[k->n_tiles].p = p;
 		k->tile[k->n_tiles].width = width;
 		k->tile[k->n_tiles++].at = c;

@@ -50,6 +50,19 @@ struct cols {
 	const struct cols_unit *unit;                                     /* [n_units]; for each column blocks ascend */
 };
 
+/* What a kernel reads of one block of a tile or a unit, unless it takes words. */
+struct cols_block {
+	const int8_t *q;             /* [width][32] */
+	const float *d;              /* [width] */
+	const void *by;              /* ds or start, [halves][width] */
+	int width;
+};
+
+static inline __attribute__((always_inline)) struct cols_block cols_block_at(const uint8_t *p, int width)
+{
+	return (struct cols_block){ (const int8_t *)p, (const float *)(const void *)(p + 32 * width), p + 36 * width, width };
+}
+
 /* Bytes of one block in a tile. */
 static inline size_t cols_block_bytes(struct pack_format f, int width)
 {

@@ -131,21 +131,8 @@ struct weights {
 	int8x16_t table;                 /* of types with lookup */
 };
 
-/* What a kernel reads of a block in `width` columns; by = ds or start, a row of `width` columns per half block. */
-struct column_block {
-	const int8_t *q;
-	const float *d;
-	const void *by;
-	int width;
-};
-
-INLINE struct column_block column_block(const uint8_t *p, int width)
-{
-	return (struct column_block){ (const int8_t *)p, (const float *)(const void *)(p + 32 * width), p + 36 * width, width };
-}
-
 /* acc += block b times `tile` columns. */
-INLINE void block_times(enum dtype type, int tile, const struct weights *w, int32_t b, const struct column_block *k, vec8 *acc)
+INLINE void block_times(enum dtype type, int tile, const struct weights *w, int32_t b, const struct cols_block *k, vec8 *acc)
 {
 	const struct pack_format f = format_of(type);
 	const size_t group_bytes = (size_t)pack_group_units(f) * UNIT, block_bytes = (size_t)pack_block_units(f) * UNIT;
@@ -193,7 +180,7 @@ INLINE void tile_times(enum dtype type, int tile, const struct weights *w, int32
 	UNROLL for (int c = 0; c < tile; c++)
 		acc[c] = vec8_zero();
 	for (int32_t b = 0; b < blocks; b++, p += step) {
-		struct column_block k = column_block(p, tile);
+		struct cols_block k = cols_block_at(p, tile);
 
 		block_times(type, tile, w, b, &k, acc);
 	}
@@ -204,7 +191,7 @@ INLINE void tile_times(enum dtype type, int tile, const struct weights *w, int32
 /* lo[8 col ..] += a unit. */
 INLINE void unit_times(enum dtype type, int n, const struct weights *w, const struct cols_unit *u, float *lo)
 {
-	struct column_block k = column_block(u->p, n);
+	struct cols_block k = cols_block_at(u->p, n);
 	vec8 acc[TILE];
 
 	UNROLL for (int c = 0; c < n; c++)

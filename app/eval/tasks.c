@@ -358,7 +358,8 @@ static int run_task(struct run *run, const struct task_def *t, int32_t len, stru
 	return rc;
 }
 
-/* A task that nobody named is left out, with a word, at a length that its shortest prompt goes beyond.  1 = so it is, -1. */
+/* A task that --tasks does not name is left out where its shortest prompt and its answer exceed len tokens; a line says so.  1 = left out,
+ * 0 = it runs, -1 and *e where no prompt can be made. */
 static int leave_out(struct run *run, const struct task_def *t, int32_t len, struct err *e)
 {
 	struct sample s = {.depth = -1};
@@ -389,10 +390,10 @@ static int run_tasks(struct run *run, const struct task_def *const task[], int n
 			struct cell *c = &cell[l * kvs];
 			int left_out = leave_out(run, task[i], o->len.v[l], e);
 
-			if (left_out) {
-				rc = left_out < 0 ? -1 : 0;
+			if (left_out < 0)
+				rc = -1;
+			if (left_out)
 				continue;
-			}
 			ran++;
 			rc = run_task(run, task[i], o->len.v[l], c, e);
 			for (int k = 0; !table && k < kvs; k++) {

@@ -39,18 +39,25 @@ static void command_name(command_set commands, char *name, size_t size)
 	snprintf(name, size, "weir%s%s", c->name && *c->name ? " " : "", c->name ? c->name : "");
 }
 
+/* The option with this letter of one of these commands, or NULL. */
+static const struct option_def *find_letter(char letter, command_set commands)
+{
+	for (const struct option_def *d = option_defs; d->name; d++)
+		if (d->key == letter && (d->commands & commands))
+			return d;
+	return NULL;
+}
+
 /* A word that is no option of this command: say whose it is, or what it resembles. */
 static int unknown_option(const char *word, size_t len, command_set commands, struct err *e)
 {
-	const struct option_def *d = len > 2 && word[1] == '-' ? option_find(word + 2, len - 2, ~UINT64_C(0)) : NULL;
+	const struct option_def *d = NULL;
 	struct nearest near;
 
 	if (len == 2)
-		for (d = option_defs; d->name && d->key != word[1]; d++)
-			;
-	if (d && !d->name)
-		d = NULL;
-
+		d = find_letter(word[1], ~UINT64_C(0));
+	else if (len > 2 && word[1] == '-')
+		d = option_find(word + 2, len - 2, ~UINT64_C(0));
 	if (d) {
 		char whose[64], here[64];
 
@@ -193,14 +200,10 @@ static int take_long(struct parser *p, char *word, char *next, int *used_next)
 static int take_short(struct parser *p, char *word, char *next, int *used_next)
 {
 	for (char *k = word + 1; *k; k++) {
-		const struct option_def *d;
-		command_set mask = p->chosen ? p->commands : ~UINT64_C(0);
+		const struct option_def *d = find_letter(*k, p->chosen ? p->commands : ~UINT64_C(0));
 		char where[80], key[3] = {'-', *k, 0};
 
-		for (d = option_defs; d->name; d++)
-			if (d->key == *k && (d->commands & mask))
-				break;
-		if (!d->name) {
+		if (!d) {
 			if ((unsigned char)*k < 0x80)
 				return unknown_option(key, 2, p->commands, p->e);
 			return unknown_option(word, strlen(word), p->commands, p->e);

@@ -140,8 +140,6 @@ start_read() {
 	how=$sub
 }
 prompt() { case $(last_line) in '>'*) ;; *) return 1 ;; esac; }
-ask() { type_text "$1"; key Enter; }
-pass() { if "$@"; then ok "$name"; else bad "$name" "$(tail_of_screen)"; fi; }
 
 pour 3000
 start_read --line --private "$dir/slow"
@@ -187,7 +185,6 @@ else bad "and the session has all of it before the last question" "$(head -c 300
 
 # ---- the full screen ----
 
-at_rest() { case $(last_line) in 'F1 Help'*) ;; *) return 1 ;; esac; }
 pour 3000
 start_read --private "$dir/slow"
 name="the screen shows what is read"; pass wait_for 30 shows 'miller'

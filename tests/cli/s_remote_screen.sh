@@ -22,12 +22,9 @@ wait_for 10 [ -s "$dir/ports" ] || { bad remote-screen "the server does not star
 read -r port _ <"$dir/ports"
 at=http://127.0.0.1:$port
 
-at_rest() { case $(last_line) in 'F1 Help'*) ;; *) return 1 ;; esac; }
-busy() { case $(last_line) in 'Esc Stop'*) ;; *) return 1 ;; esac; }
-# An empty input line: the program took the text, and its hints say from the same picture on whether it is at work.
+# An empty input line: the program took the text, and from the same picture on its hints say whether it is at work.
 taken() { case $(screen | tail -n 2 | head -n 1) in '>' | '> ') ;; *) return 1 ;; esac; }
 ask() { type_text "$1"; key Enter; wait_for 10 taken || bad "taken from the input line" "$1"; }
-pass() { if "$@"; then ok "$name"; else bad "$name" "$(tail_of_screen)"; fi; }
 ready() { wait_for 20 at_rest && wait_for 10 shows "$1"; }
 left_clean() { wait_for 20 ended && cmp -s "$dir/before" "$dir/after"; }
 logged() { grep -q "$1" "$dir/log"; }

@@ -12,23 +12,11 @@ how=
 . "$(dirname "$0")/../lib/count.sh"
 . "$(dirname "$0")/../lib/terminal.sh"
 
-at_rest() { case $(last_line) in 'F1 Help'*) ;; *) return 1 ;; esac; }
-busy() { case $(last_line) in 'Esc Stop'*) ;; *) return 1 ;; esac; }
 hides() { ! shows "$1"; }
-pass() { if "$@"; then ok "$name"; else bad "$name" "$(tail_of_screen)"; fi; }
-all() {   # COMMAND ... -- COMMAND ...: each must succeed
-	words=
-	for w in "$@" --; do
-		if [ "$w" = -- ]; then eval "$words" || return 1; words=
-		else words="$words '$w'"; fi
-	done
-}
-ask() { type_text "$1"; key Enter; }
 # The terminal as it was, and nothing of the program left on it.
 left_clean() { all wait_for 20 ended -- cmp -s "$dir/before" "$dir/after" -- hides 'F1 Help'; }
 # What follows too soon would be Alt and that key.
 escape() { key Escape; sleep 0.2; }
-program() { child_of "$(mux display-message -p '#{pane_pid}')"; }
 
 # ---- typed before the screen is up ----
 

@@ -12,19 +12,7 @@ how=
 . "$(dirname "$0")/../lib/count.sh"
 . "$(dirname "$0")/../lib/terminal.sh"
 
-at_rest() { case $(last_line) in 'F1 Help'*) ;; *) return 1 ;; esac; }
-busy() { case $(last_line) in 'Esc Stop'*) ;; *) return 1 ;; esac; }
-pass() { if "$@"; then ok "$name"; else bad "$name" "$(tail_of_screen)"; fi; }
-all() {   # COMMAND ... -- COMMAND ...: each must succeed
-	words=
-	for w in "$@" --; do
-		if [ "$w" = -- ]; then eval "$words" || return 1; words=
-		else words="$words '$w'"; fi
-	done
-}
-ask() { type_text "$1"; key Enter; }
 left_clean() { all wait_for 20 ended -- cmp -s "$dir/before" "$dir/after" -- status_is 0; }
-program() { child_of "$(mux display-message -p '#{pane_pid}')"; }
 lines_with() { [ "$(screen | grep -c -e "$2")" = "$1" ]; }
 
 # The file of the cache has no name any more: it is found by the descriptor that the program has of it.

@@ -77,8 +77,6 @@ if grep -q '[0-9] summaries of sections' "$dir/two"; then ok "what was done is i
 # ---- line mode and the screen ----
 
 start --line -s book --docs passages "$dir/book.txt"
-ask() { type_text "$1"; key Enter; }
-pass() { if "$@"; then ok "$name"; else bad "$name" "$(tail_of_screen)"; fi; }
 name="the document is searched"; pass wait_for 60 shows "document 'book.txt': about [0-9,]* tokens; questions search it"
 ask '/summarize 30'
 name="line mode shows how far it is"; pass wait_for 30 shows 'summarizing: section [0-9]* of [0-9]*, [0-9]* s left'

@@ -14,6 +14,7 @@
 #include "engine/cache.h"
 #include "tests/lib/mkgguf.h"
 #include "tests/lib/predictor.h"
+#include "tests/lib/scored.h"
 
 /* ---- a selector over known keys ---- */
 
@@ -126,11 +127,6 @@ static int32_t listed(struct bench *b, const struct attn_part *part, int n_part,
 		n += part[i].n_slots;
 	}
 	return n;
-}
-
-static int by_number(const void *a, const void *b)
-{
-	return *(const int32_t *)a - *(const int32_t *)b;
 }
 
 static int by_size(const void *a, const void *b)
@@ -622,28 +618,12 @@ static void group_row(const struct bench *b, const float *q, int32_t head, const
 	free(s);
 }
 
-struct scored { double pooled, raw; int32_t slot; };
-static int by_score(const void *pa, const void *pb)
-{
-	const struct scored *a = pa, *b = pb;
-
-	if (a->pooled != b->pooled)
-		return a->pooled < b->pooled ? 1 : -1;
-	return a->raw != b->raw ? a->raw < b->raw ? 1 : -1 : b->slot - a->slot;
-}
-
 /* The k best of n scores after pooling, ascending. */
 static void pooled_best(const double *x, int32_t n, int32_t k, int32_t pool, int average, int32_t *out)
 {
 	struct scored *all = calloc((size_t)n, sizeof *all);
 
-	for (int32_t i = 0; i < n; i++) {
-		all[i] = (struct scored){ 0, x[i], i };
-		for (int32_t j = i - pool / 2; j <= i + pool / 2; j++)
-			if (j >= 0 && j < n)
-				all[i].pooled = average ? all[i].pooled + x[j] / pool : fmax(all[i].pooled, x[j]);
-	}
-	qsort(all, (size_t)n, sizeof *all, by_score);
+	scored_pool(x, n, pool, average, all);
 	for (int32_t i = 0; i < k; i++)
 		out[i] = all[i].slot;
 	qsort(out, (size_t)k, sizeof *out, by_number);

@@ -11,6 +11,7 @@
 
 #include "engine/timeline.h"
 #include "tests/lib/predictor.h"
+#include "tests/lib/scored.h"
 
 enum { PROMPT = 400, STEPS = 40, ALL = PROMPT + STEPS, K = 96, POOL = 7, BLOCK = 4, ROWS = 64, LAYERS_MOST = 4, HEADS_MOST = 8, WIDTH_MOST = 1024 };
 static const double NEAR = 1e-4;   /* of a score: what single precision may take for equal */
@@ -73,33 +74,6 @@ static void row_of(const struct real *r, int at, int32_t head, int32_t pos, cons
 	}
 }
 
-struct scored { double pooled, raw; int32_t slot; };
-static int best_first(const void *pa, const void *pb)
-{
-	const struct scored *a = pa, *b = pb;
-
-	if (a->pooled != b->pooled)
-		return a->pooled < b->pooled ? 1 : -1;
-	return a->raw != b->raw ? a->raw < b->raw ? 1 : -1 : b->slot - a->slot;
-}
-
-/* All n scores pooled and sorted; all[n]. */
-static void pooled(const double *x, int32_t n, int32_t pool, struct scored *all)
-{
-	for (int32_t i = 0; i < n; i++) {
-		all[i] = (struct scored){ 0, x[i], i };
-		for (int32_t j = i - pool / 2; j <= i + pool / 2; j++)
-			if (j >= 0 && j < n)
-				all[i].pooled = fmax(all[i].pooled, x[j]);
-	}
-	qsort(all, (size_t)n, sizeof *all, best_first);
-}
-
-static int by_number(const void *a, const void *b)
-{
-	return *(const int32_t *)a - *(const int32_t *)b;
-}
-
 /* Does a set of n slots hold the best of `all` scores, but for those too near to tell?  forced: in it whatever its score; -1: none. */
 static int holds_best(const struct scored *all, int32_t n_all, const int32_t *list, int32_t n, int32_t forced)
 {
@@ -125,7 +99,7 @@ static void check_sift(struct real *r, int at, int32_t head, int32_t n_slots, co
 
 	CHECK_INT(n, K);
 	row_of(r, at, head, r->pos, NULL, n_slots, 0, row);
-	pooled(row, n_slots, 1, all);
+	scored_pool(row, n_slots, 1, 0, all);
 	CHECK_MSG(holds_best(all, n_slots, list, n, n_slots - 1), "token %d, layer %d, head %d: not the top entries", r->pos, r->layer[at], head);
 }
 
@@ -202,7 +176,7 @@ static void check_snapkv(struct real *r, int at, int32_t head, int32_t n_slots, 
 		for (int32_t i = 0; i <= pos; i++)
 			sum[i] += row[i];
 	}
-	pooled(sum, PROMPT - WINDOW, POOL, all);
+	scored_pool(sum, PROMPT - WINDOW, POOL, 0, all);
 	CHECK_MSG(holds_best(all, PROMPT - WINDOW, list, KEPT, -1), "layer %d, head %d: not the set of the definition", r->layer[at], head);
 	memcpy(s->list, list, KEPT * sizeof *list);
 	s->n = KEPT;
@@ -223,7 +197,7 @@ static void heavy_begin(struct real *r, int at, int32_t head, int rolling)
 				s->row[pos - (PROMPT - ROWS)][i] = row[i];
 		}
 	}
-	pooled(s->sum, PROMPT - K / 2, 1, all);
+	scored_pool(s->sum, PROMPT - K / 2, 1, 0, all);
 	for (s->n = 0; s->n < K / 2; s->n++)
 		s->list[s->n] = all[s->n].slot;
 	qsort(s->list, K / 2, sizeof *s->list, by_number);
@@ -344,7 +318,7 @@ static void set_select(struct real *r, int at, int32_t head, int32_t pos, struct
 	int own = 0;
 
 	row_of(r, at, head, pos, NULL, pos + 1, 0, row);
-	pooled(row, pos + 1, POOL, all);
+	scored_pool(row, pos + 1, POOL, 0, all);
 	for (s->n = 0; s->n < K; s->n++)
 		own |= (s->list[s->n] = all[s->n].slot) == pos;
 	if (!own)

@@ -1,8 +1,7 @@
-# tests/lib/terminal.sh - a real terminal for the tests that want one: tmux plays the user.  Sourced by s_terminal.sh and s_screen.sh,
-# after count.sh, with $weir, $model and $how (options that say which mode) set.
+# tests/lib/terminal.sh - a real terminal for the tests that want one: tmux plays the user.  Sourced after count.sh, with $weir, $model and $how (options that say which mode) set.
 #
 # Every terminal here is a private tmux server that ends with the script.
-# shellcheck shell=sh disable=SC2154 # weir, model, how come from who sources this
+# shellcheck shell=sh disable=SC2154 # weir, model, how, name come from who sources this
 slow=${WEIR_TEST_SLOW:-1}   # factor on every time limit, for sanitizer builds and busy machines
 [ -z "${SANITIZE:-}" ] || slow=$((slow * 10))
 
@@ -58,6 +57,7 @@ screen() { mux capture-pane -p; }
 last_line() { screen | sed -n '/[^ ]/h;${x;s/ *$//;p;}'; }
 type_text() { mux send-keys -l -- "$1"; }
 key() { mux send-keys "$@"; }
+ask() { type_text "$1"; key Enter; }
 
 # The first child of a process, by /proc: not every machine has pgrep.
 child_of() {
@@ -93,3 +93,16 @@ tail_of_screen() {
 	screen | grep -v '^ *$' | tail -n 3 | tr '\n' '|'
 	[ ! -e "$dir/status" ] || echo " (it ended with status $(cat "$dir/status"))"
 }
+pass() { if "$@"; then ok "$name"; else bad "$name" "$(tail_of_screen)"; fi; }
+all() {   # COMMAND ... -- COMMAND ...: each must succeed
+	words=
+	for w in "$@" --; do
+		if [ "$w" = -- ]; then eval "$words" || return 1; words=
+		else words="$words '$w'"; fi
+	done
+}
+program() { child_of "$(mux display-message -p '#{pane_pid}')"; }
+
+# What the hints of the full screen say.
+at_rest() { case $(last_line) in 'F1 Help'*) ;; *) return 1 ;; esac; }
+busy() { case $(last_line) in 'Esc Stop'*) ;; *) return 1 ;; esac; }
