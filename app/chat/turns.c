@@ -42,7 +42,17 @@ static void say_left_out(struct chat *c, const struct turn *turn)
 	       c->front->dims ? "; F2 dims them" : "", turn->guessed ? "; tokens are estimated, because the server does not count them" : "");
 }
 
-static void after_turn(struct chat *c, const struct turn *turn, int rc, const struct err *e)
+enum turn_kind { TURN_ASK, TURN_AGAIN, TURN_GO_ON };
+
+/* What became of a turn that ended before its answer began. */
+static const char *left_behind(const struct chat *c, enum turn_kind kind)
+{
+	if (kind == TURN_ASK)
+		return "the question is withdrawn; Up brings it back";
+	return conversation_answer(&c->t) ? "the answer stays as it was" : "the question stays; /regen answers it";
+}
+
+static void after_turn(struct chat *c, enum turn_kind kind, const struct turn *turn, int rc, const struct err *e)
 {
 	struct timeline_stats st;
 	struct str s = {0};
@@ -50,10 +60,12 @@ static void after_turn(struct chat *c, const struct turn *turn, int rc, const st
 
 	conversation_stats(&c->t, &st);
 	if (rc < 0 && e->code == ERR_CANCELLED) {
-		if (c->interactive)
-			notice(c, "%s", turn->answered ? "[stopped]" : "[stopped before the answer began: the question is withdrawn]");
-		else
+		if (!c->interactive)
 			c->quit = 1, c->rc = 130;
+		else if (turn->answered)
+			notice(c, "[stopped]");
+		else
+			notice(c, "[stopped before the answer began: %s]", left_behind(c, kind));
 	} else if (rc < 0 && e->code == ERR_FIT) {
 		chat_error(c, e);
 		if (!c->interactive)
@@ -67,6 +79,8 @@ static void after_turn(struct chat *c, const struct turn *turn, int rc, const st
 	} else if (rc < 0) {
 		chat_error(c, e);
 		c->quit |= e->code == ERR_FAIL && !e->msg[0];
+		if (c->interactive && !turn->answered && (kind == TURN_ASK || e->code != ERR_USAGE))
+			notice(c, "[%s]", left_behind(c, kind));
 	} else if (turn->stop == STOP_LOOP) {
 		notice(c, c->interactive ? "[stopped: it repeats the same %d tokens; /regen answers anew, /continue goes on]" :
 		       "weir: an answer was stopped: it repeats the same %d tokens", turn->loop);
@@ -100,8 +114,6 @@ static void after_turn(struct chat *c, const struct turn *turn, int rc, const st
 	notice(c, "%s]", s.p);
 	str_free(&s);
 }
-
-enum turn_kind { TURN_ASK, TURN_AGAIN, TURN_GO_ON };
 
 static int begin_turn(struct chat *c, enum turn_kind kind, const char *text, size_t n, const struct answer_hooks *hooks,
                       struct turn *turn, struct err *e)
@@ -175,7 +187,7 @@ static void run_turn(struct chat *c, enum turn_kind kind, const char *text, size
 		signals_take_int();   /* this Ctrl-C has stopped the answer: hide it from the prompt */
 	if (turn.answered)
 		sources_below(c);
-	after_turn(c, &turn, rc, &e);
+	after_turn(c, kind, &turn, rc, &e);
 	if (turn.stop == STOP_NOT_FOUND)
 		not_found(c, text, n);
 	c->goes_on = 0;

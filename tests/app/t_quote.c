@@ -152,7 +152,7 @@ TEST(a_stop_during_the_search_stops_the_turn)
 	CHECK_INT(s.turns, 1);
 	CHECK_INT(s.c.t.n_msg, 0);
 	CHECK(!has(&s.said, "nothing in the documents"));
-	CHECK(has(&s.said, "[stopped before the answer began: the question is withdrawn]"));
+	CHECK(has(&s.said, "[stopped before the answer began: the question is withdrawn; Up brings it back]"));
 	/* The next one runs. */
 	s.c.t.hooks.search = NULL;
 	do_line(&s, "Which brothers have built Tower93?");

@@ -27,6 +27,9 @@ cut_model() { truncate -s 100000 "$model"; }
 whole=$model columns=160
 model=$dir/model.gguf
 
+# The answer to the long question has begun.
+answering() { screen | awk '/^> Write a very long/ { asked = 1; next } asked && /^[A-Z]/ && !/^(Esc|F1) / { begun = 1 } END { exit !begun }'; }
+
 # set N: answers have at most so many tokens from now on.
 set_n() { ask "/set n $1"; wait_for 20 shows "^\\[n $1\\]"; }
 
@@ -42,7 +45,7 @@ lost() {
 	wait_for 20 at_rest
 	set_n -1
 	ask 'Write a very long story about a mill, a weir and a miller, with many chapters.'
-	wait_for 30 busy
+	wait_for 60 answering
 	name="$what: the file is there to be cut"; pass "cut_$what"
 	name="$what: one line says that it was cut, and the screen goes on"
 	wait_for 60 at_rest
@@ -63,5 +66,22 @@ lost() {
 lost model '^file .*: changed while in use, or its disk failed: open the model anew'
 # That the cache is not saved either is a line of its own.
 lost cache '^the disk failed under the KV cache: open the session anew' -c 2000 --kv-memory 30M
+
+# The cache is cut before the question: no answer begins, and the question can be sent again.
+cp "$whole" "$model"
+start --temp 0 --seed 1 -n 8 -c 2000 --kv-memory 30M
+wait_for 60 at_rest
+name="early: the file is there to be cut"; pass cut_cache
+ask 'What is a weir?'
+name="early: a question that is not answered is withdrawn"; pass wait_for 60 shows '^\[the question is withdrawn; Up brings it back\]'
+ask "/model $whole"
+wait_for 60 shows '^\[model '
+wait_for 20 at_rest
+key Up Up
+name="early: Up brings it back"; pass wait_for 20 shows '> What is a weir?$'
+key Enter
+name="early: the whole model answers it"; pass wait_for 60 shows '^\[8 tokens, '
+key F10
+name="early: it ends with status 0, terminal as before"; pass left_clean
 
 finish
