@@ -284,15 +284,18 @@ static int on_text(struct chat *c, const char *bytes, size_t n, struct err *e)
 static int on_turned(struct chat *c, const struct turn *turn, int rc, struct err *e)
 {
 	struct event *ev = event_new(EV_TURNED, NULL, 0);
+	struct worker *w = c->ud;
 
 	(void)e;
 	/* The transcript has this turn already; sending the messages again would remove notices. */
 	if (turn->answered)
-		worker_sent_all(c->ud);
+		worker_sent_all(w);
+	else if (w->messages_stale)
+		w->holding = 1;   /* the old answer is sent again, and the notices come below it */
 	if (c->hides)
 		reasoning_describe(&c->think, &ev->note);
 	reasoning_note(&ev->note);
-	worker_post(c->ud, ev);
+	worker_post(w, ev);
 	return rc;
 }
 

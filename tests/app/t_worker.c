@@ -327,6 +327,7 @@ TEST(a_regenerated_answer_that_is_stopped_before_it_begins_keeps_the_old_one)
 	str_clear(&screen);
 	tui_dump(t, 0, &screen);
 	CHECK_MSG(strstr(screen.p, answer.p) != NULL, "'%s' is not on\n%s", answer.p, screen.p);
+	CHECK_MSG(strstr(screen.p, "[stopped before the answer began: the answer stays as it was]") != NULL, "no line says that it was stopped\n%s", screen.p);
 	tui_close(t);
 	CHECK_INT(p.c.t.n_msg, 2);
 	closed();
