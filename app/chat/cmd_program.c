@@ -12,10 +12,10 @@ void slash_quit(struct chat *c, char *arg)
 }
 
 /* The lines about the cache. */
-static void stats_cache(const struct timeline_stats *st, int32_t undone, struct str *s)
+static void stats_cache(const struct conversation *t, const struct timeline_stats *st, struct str *s)
 {
 	const struct ring_stats *r = &st->rings;
-	int32_t kept = tokens_in_cache(st);
+	int32_t kept = tokens_in_cache(st), replaced = kept - conversation_cached_tokens(t, st);
 	uint64_t apart = st->kv_disk_bytes + st->kv_host_bytes;   /* entries that do not lie in the memory that the engine computes in */
 
 	str_addf(s, "context    %s of %s tokens (%d%%), cache %s, %s: ", count_text(kept).s, count_text(st->ctx).s,
@@ -38,8 +38,9 @@ static void stats_cache(const struct timeline_stats *st, int32_t undone, struct 
 			str_addf(s, st->kv_host_bytes ? ", %.0f %% of the selected there already" : ", %.0f %% selected again", 100 * st->kv_overlap);
 		str_adds(s, "\n");
 	}
-	if (undone)
-		str_addf(s, "           %d of undone turns, until the next question\n", undone);
+	if (replaced)
+		str_addf(s, "           %s of %s, until the next question\n", count_text((uint64_t)replaced).s,
+		         t->n_undone ? "undone turns" : "the conversation before");
 	if (!st->endless)
 		return;
 	str_addf(s, "           %d pinned\n", r->pinned);
@@ -86,7 +87,7 @@ void slash_stats(struct chat *c, char *arg)
 	clean_line(info->name, strlen(info->name), &s);
 	if (c->t.tl) {
 		str_addf(&s, ", %s, %s\n", info->quant, info->device);
-		stats_cache(&st, conversation_undone_tokens(&c->t), &s);
+		stats_cache(&c->t, &st, &s);
 	} else {
 		str_addf(&s, " at %s%s%s\n", info->device, *info->arch ? ", " : "", info->arch);
 		stats_server(c, &st, &s);

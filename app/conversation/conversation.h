@@ -348,8 +348,9 @@ size_t conversation_undo(struct conversation *, size_t n);
 /* Redo what conversation_undo() or conversation_drop_document() undid last: 1, with the name of a document (nothing is added for a turn),
  * or 0: there is nothing to redo, as after a new question.  Turns that an earlier run undid come from the session. */
 int  conversation_redo(struct conversation *, struct str *name, struct err *);
-/* Tokens at the end of the cache that belong to undone turns; the next question replaces them. */
-int32_t conversation_undone_tokens(const struct conversation *);
+/* Tokens of the cache that the next question continues.  The cache may hold more: those of undone turns, or of messages before
+ * conversation_clear(), which the next question replaces. */
+int32_t conversation_cached_tokens(const struct conversation *, const struct timeline_stats *);
 /* Empty the stack of what can be redone. */
 void undo_forget(struct conversation *);
 /* Remove the messages from index `from` on, for good and without an event; the cache follows with the next question. */

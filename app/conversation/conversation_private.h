@@ -112,6 +112,8 @@ void passages_json(const struct conversation *, struct str *out);
 /* Move messages from there on, or a document, onto the stack of what can be redone. */
 void undo_keep_turns(struct conversation *, size_t from);
 void undo_keep_document(struct conversation *, size_t i);
+/* Tokens at the end of the cache that belong to undone turns. */
+int32_t undo_cached(const struct conversation *, const struct timeline_stats *);
 void undo_uncached(struct conversation *);   /* the cache was brought up to date: it holds no undone turn any more */
 /* A version of document i whose replacing was undone. */
 void undo_keep_version(struct conversation *, const struct document *, size_t i);

@@ -41,16 +41,12 @@ void undo_keep_version(struct conversation *t, const struct document *d, size_t 
 	k->replaces = 1;
 }
 
-int32_t conversation_undone_tokens(const struct conversation *t)
+int32_t undo_cached(const struct conversation *t, const struct timeline_stats *st)
 {
 	const struct undone *k = t->n_undone ? &t->undone[t->n_undone - 1] : NULL;
 	int32_t first = k && k->n_msg ? k->msg[0].place.first : -1;
-	struct timeline_stats st;
 
-	if (first <= 0 || !t->tl)
-		return 0;
-	timeline_stats(t->tl, &st);
-	return first < st.n_tokens ? st.n_tokens - first : 0;
+	return first > 0 && first < st->n_tokens ? st->n_tokens - first : 0;
 }
 
 void undo_uncached(struct conversation *t)

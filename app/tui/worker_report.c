@@ -38,13 +38,21 @@ static void describe(struct worker *w, struct worker_status *s)
 	s->kept_on_disk = c->log && !c->log->failed;
 	s->read_only = c->log && c->log->read_only;
 	snprintf(s->kv, sizeof s->kv, "%s", st.kv);
-	s->seen = st.n_tokens;
-	s->kept = tokens_in_cache(&st) - conversation_undone_tokens(&c->t);
+	s->kept = conversation_cached_tokens(&c->t, &st);
 	s->ctx = st.ctx;
+	s->kv_bytes = st.kv_bytes;
+	s->seen = st.n_tokens;
 	s->evicted = st.rings.evicted;
 	s->thinned = st.rings.evicted_in_part;
-	s->kv_bytes = st.kv_bytes;
-	if (st.decode_tokens > 1 && st.decode_seconds > 0)
+	/* The timeline still has the figures of the conversation before this one. */
+	if (!c->t.n_msg) {
+		s->seen = s->kept;
+		s->evicted = s->thinned = 0;
+	}
+	/* So has it before the first answer. */
+	if (c->t.n_msg < 2)
+		s->last_tps = 0;
+	else if (st.decode_tokens > 1 && st.decode_seconds > 0)
 		s->last_tps = (st.decode_tokens - 1) / st.decode_seconds;
 }
 

@@ -14,6 +14,7 @@
 #include <sqlite3.h>
 
 #include "app/tui/tui.h"
+#include "app/tui/tui_private.h"
 #include "app/tui/worker.h"
 #include "tests/lib/test.h"
 
@@ -387,6 +388,45 @@ TEST(the_status_does_not_count_undone_turns)
 	CHECK(shows(t, words));
 	tui_close(t);
 	closed();
+}
+
+/* Nor those of the conversation before a new one, whose speed goes, too; a bounded cache may have evicted most of them. */
+TEST(the_status_of_a_new_conversation_is_its_own)
+{
+	static const char *const policy[] = {"full", "sink:size=64,stride=16"};
+
+	for (size_t i = 0; i < sizeof policy / sizeof *policy; i++) {
+		struct tui *t;
+		struct err e = {0};
+		struct timeline_stats st;
+		struct worker_status status;
+		int32_t first;
+
+		opened((const char *const[]){"--private", "-q", "-n", "100", "--kv", policy[i], "--temp", "0", "--system", "Be brief.", NULL});
+		CHECK_MSG(tui_open(&t, &p.c, -1, 120, 30, NULL, &e) == 0, "%s", e.msg);
+		settle(t);
+		enter(t, "one");
+		enter(t, "two");
+		timeline_stats(p.c.t.tl, &st);
+		first = p.c.t.pinned;
+		worker_status(t->worker, &status);
+		CHECK(status.last_tps > 0);
+		CHECK_INT(status.evicted > 0, i);
+		enter(t, "/new");
+		worker_status(t->worker, &status);
+		CHECK_INT(status.kept, first);
+		CHECK(!(status.last_tps > 0));
+		CHECK_INT(status.evicted, 0);
+		CHECK(first > 0 && first < st.n_tokens);
+		CHECK_INT(conversation_cached_tokens(&p.c.t, &st), first);
+		enter(t, "/stats");
+		CHECK(shows(t, "of the conversation before, until the next question"));
+		enter(t, "three");
+		worker_status(t->worker, &status);
+		CHECK(status.last_tps > 0);
+		tui_close(t);
+		closed();
+	}
 }
 
 /* Left and Right without a draft go between the variants of a turn. */
