@@ -136,21 +136,6 @@ static size_t common_prefix(const struct tokens *a, const int32_t *b, size_t n_b
 	return n;
 }
 
-int32_t conversation_cached_tokens(const struct conversation *t, const struct timeline_stats *st)
-{
-	int32_t cached = tokens_in_cache(st), undone = undo_cached(t, st);
-	const int32_t *had;
-	size_t n;
-
-	if (t->n_msg)
-		return undone < cached ? cached - undone : 0;
-	/* The system prompt and the documents, which are never evicted. */
-	if (!t->tl || !t->prefix_known)
-		return 0;
-	had = timeline_tokens(t->tl, &n);
-	return (int32_t)common_prefix(&t->prefix, had, n);
-}
-
 /* The tokens that stand before every first question: system prompt and documents. */
 static int render_prefix(const struct conversation *t, struct rendered *r, struct tokens *out, struct err *e)
 {

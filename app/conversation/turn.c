@@ -173,34 +173,6 @@ int conversation_continue(struct conversation *t, const struct answer_hooks *h, 
 	return rc;
 }
 
-int32_t tokens_in_cache(const struct timeline_stats *st)
-{
-	int32_t kept = st->rings.pinned;
-
-	for (int i = 0; i < st->rings.n_ring; i++)
-		kept += st->rings.fill[i];
-	/* Until the next step the rings do not count the last token. */
-	return !st->endless || kept > st->n_tokens || st->rings.evicted + st->rings.evicted_in_part == 0 ? st->n_tokens : kept;
-}
-
-int describe_evicted(const struct timeline_stats *st, struct str *out)
-{
-	const struct ring_stats *r = &st->rings;
-
-	if (!st->endless || r->evicted + r->evicted_in_part == 0)
-		return 0;
-	human_count(out, (uint64_t)r->evicted);
-	str_adds(out, " of ");
-	human_count(out, (uint64_t)r->seen);
-	str_adds(out, " tokens evicted");
-	if (r->evicted_in_part) {
-		str_adds(out, ", ");
-		human_count(out, (uint64_t)r->evicted_in_part);
-		str_adds(out, " in part");
-	}
-	return 1;
-}
-
 /* ---- JSON ---- */
 
 /* Where --kv-memory has the cache on disk, or beside a GPU in the machine's memory. */

@@ -1,0 +1,47 @@
+/* app/conversation/cached_tokens.c - what the cache holds of the conversation, and what it has evicted (conversation.h). */
+#include "app/conversation/conversation_private.h"
+
+int32_t tokens_in_cache(const struct timeline_stats *st)
+{
+	int32_t kept = st->rings.pinned;
+
+	for (int i = 0; i < st->rings.n_ring; i++)
+		kept += st->rings.fill[i];
+	/* Until the next step the rings do not count the last token. */
+	return !st->endless || kept > st->n_tokens || st->rings.evicted + st->rings.evicted_in_part == 0 ? st->n_tokens : kept;
+}
+
+int32_t conversation_cached_tokens(const struct conversation *t, const struct timeline_stats *st)
+{
+	int32_t cached = tokens_in_cache(st), undone = undo_cached(t, st);
+	const int32_t *had;
+	size_t n, same = 0;
+
+	if (t->n_msg)
+		return undone < cached ? cached - undone : 0;
+	/* The system prompt and the documents, which are never evicted. */
+	if (!t->tl || !t->prefix_known)
+		return 0;
+	had = timeline_tokens(t->tl, &n);
+	while (same < n && same < t->prefix.n && had[same] == t->prefix.id[same])
+		same++;
+	return (int32_t)same;
+}
+
+int describe_evicted(const struct timeline_stats *st, struct str *out)
+{
+	const struct ring_stats *r = &st->rings;
+
+	if (!st->endless || r->evicted + r->evicted_in_part == 0)
+		return 0;
+	human_count(out, (uint64_t)r->evicted);
+	str_adds(out, " of ");
+	human_count(out, (uint64_t)r->seen);
+	str_adds(out, " tokens evicted");
+	if (r->evicted_in_part) {
+		str_adds(out, ", ");
+		human_count(out, (uint64_t)r->evicted_in_part);
+		str_adds(out, " in part");
+	}
+	return 1;
+}
