@@ -83,7 +83,8 @@ void jinja_fail(struct work *w, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof text, fmt, ap);
 	va_end(ap);
-	err_set(w->err, ERR_MODEL, "the chat template fails in line %d: %s", w->line, text);
+	err_set(w->err, ERR_MODEL, "the chat template fails in line %d: %s; --chat-template takes another (weir doctor lists those built in)", w->line,
+	        text);
 	longjmp(w->back, 1);
 }
 

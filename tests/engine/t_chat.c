@@ -401,7 +401,11 @@ TEST(errors_have_a_line)
 	struct err e;
 
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-		CHECK_STR(error_of(bad[i].text, &e), bad[i].want);
+		const char *got = error_of(bad[i].text, &e), *step = "; --chat-template takes another (weir doctor lists those built in)";
+		size_t n = strlen(bad[i].want);
+
+		CHECK_MSG(!strncmp(got, bad[i].want, n), "\"%s\" instead of \"%s\"", got, bad[i].want);
+		CHECK_STR(got + n, bad[i].code == ERR_MODEL ? step : "");
 		CHECK_INT(e.code, bad[i].code);
 	}
 }
