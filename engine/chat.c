@@ -236,3 +236,18 @@ void chat_thinks(const struct chat_template *t, int *first, int *off)
 	str_free(&plain);
 	str_free(&without);
 }
+
+int chat_takes_system(const struct chat_template *t)
+{
+	static const char prompt[] = "Answer like zu7q.";   /* words that no template has */
+	struct chat_msg m[] = {
+		{ .role = ROLE_SYSTEM, .text = prompt, .len = sizeof prompt - 1 },
+		{ .role = ROLE_USER, .text = "Hi", .len = 2 },
+	};
+	struct chat_text text = {0};
+	struct err none = {0};
+	int shown = !chat_write(t, "", "", m, 2, REPLY_HEAD, &text, NULL, &none) && memmem(text.text.p, text.text.n, prompt, sizeof prompt - 1);
+
+	chat_text_free(&text);
+	return shown;
+}

@@ -26,6 +26,8 @@ void chat_free(struct chat_template *);
 const char *chat_name(const struct chat_template *);
 /* *first: an answer begins with reasoning; *off: REPLY_NO_THOUGHT suppresses it. */
 void chat_thinks(const struct chat_template *, int *first, int *off);
+/* 0: it refuses or leaves out a system message in front of a question. */
+int chat_takes_system(const struct chat_template *);
 const char *chat_builtin_name(size_t i);             /* NULL past the end */
 const char *chat_builtin_text(const char *name);     /* or NULL */
 

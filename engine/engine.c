@@ -66,6 +66,7 @@ static void info_fill(struct engine *e)
 		snprintf(i->template_name, sizeof i->template_name, "%s", chat_name(e->chat));
 	if (e->chat)
 		chat_thinks(e->chat, &i->thinks_first, &i->think_switch);
+	i->takes_system = !e->chat || chat_takes_system(e->chat);
 	i->n_vocab = v->n;
 	i->bos = v->bos;
 	i->eos = v->eos;

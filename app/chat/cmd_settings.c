@@ -18,8 +18,8 @@ void slash_system(struct chat *c, char *arg)
 	}
 	conversation_system(&c->t, strcmp(arg, "\"\"") ? arg : NULL);
 	conversation_options_changed(&c->t, 0);
-	notice(c, "[system prompt %s; it holds from the start of the conversation]", c->t.has_system ? "set" :
-	       "back to the template's own");
+	notice(c, "[system prompt %s; it holds from the start of the conversation%s]", c->t.has_system ? "set" : "back to the template's own",
+	       c->t.has_system && !c->t.info->takes_system ? ", in front of the first question: the model's template has no place for it" : "");
 }
 
 static const struct option_def *set_find(const char *key)

@@ -10,9 +10,27 @@ enum { KEPT_LEAST = 230 };   /* of 255: tokens count as cached if they keep this
 
 /* ---- what is rendered ---- */
 
+static const char SYSTEM_END[] = "\n\n";   /* between a system prompt and the first question */
+
+/* 1: the system prompt is a message of its own. */
+static int system_leads(const struct conversation *t)
+{
+	return t->has_system && t->info->takes_system;
+}
+
+/* Bytes of the system prompt in front of the first question, for templates without a place for it. */
+static size_t system_bytes(const struct conversation *t)
+{
+	return t->has_system && !t->info->takes_system && t->system.n ? t->system.n + sizeof SYSTEM_END - 1 : 0;
+}
+
 /* A message's text as the model gets it: in front of the first one the documents, in front of a question its passages. */
 static void add_whole(const struct conversation *t, const struct message *m, int first, struct str *out)
 {
+	if (first && system_bytes(t)) {
+		str_add(out, t->system.p, t->system.n);
+		str_adds(out, SYSTEM_END);
+	}
 	for (size_t i = 0; first && i < t->n_doc; i++)
 		if (t->doc[i].whole)
 			str_add(out, t->doc[i].text.p, t->doc[i].text.n);
@@ -30,12 +48,12 @@ static int render(const struct conversation *t, const struct message *msg, size_
 	size_t n = 0;
 	int rc;
 
-	if (t->has_system)
+	if (system_leads(t))
 		list[n++] = (struct chat_msg){.role = ROLE_SYSTEM, .text = t->system.p ? t->system.p : "", .len = t->system.n};
 	for (size_t i = 0; i < n_msg; i++) {
 		const struct message *m = &msg[i];
 		const struct str *text = &m->text;
-		if ((!i && t->n_doc) || m->context.n) {
+		if ((!i && (t->n_doc || system_bytes(t))) || m->context.n) {
 			add_whole(t, m, !i, &whole[i]);
 			text = &whole[i];
 		}
@@ -70,7 +88,7 @@ static void place_text(const struct rendered *r, size_t i, size_t before, size_t
 /* Where documents and messages stand in t->rendered. */
 void place_all(struct conversation *t)
 {
-	size_t system = t->has_system != 0, before = 0;
+	size_t system = (size_t)system_leads(t), before = system_bytes(t);
 
 	for (size_t i = 0; i < t->n_doc; i++) {
 		t->doc[i].place = (struct text_at){.first = -1};
@@ -79,7 +97,7 @@ void place_all(struct conversation *t)
 		place_text(&t->rendered, system, before, t->doc[i].text.n, &t->doc[i].place);
 		before += t->doc[i].text.n;
 	}
-	for (size_t i = 0; i < t->n_msg; i++, before = 0) {
+	for (size_t i = 0; i < t->n_msg; i++, before = 0) {   /* in front of the first one stand the documents */
 		struct message *m = &t->msg[i];
 
 		place_text(&t->rendered, system + i, before, m->context.n, &m->context_place);
@@ -87,10 +105,10 @@ void place_all(struct conversation *t)
 	}
 }
 
-/* Bytes of the documents before i that stand in front of the first question. */
+/* Bytes in front of document i in the first question. */
 static size_t bytes_before(const struct conversation *t, size_t i)
 {
-	size_t n = 0;
+	size_t n = system_bytes(t);
 
 	for (size_t k = 0; k < i; k++)
 		n += t->doc[k].whole ? t->doc[k].text.n : 0;
@@ -104,7 +122,7 @@ size_t document_count(const struct conversation *t, size_t i, struct err *e)
 	struct err why = {0};
 	size_t n = 0, before = bytes_before(t, i);
 
-	if (!d->whole || engine_render_count(t->engine, &t->rendered, t->has_system != 0, before, before + d->text.n, &n, &why) < 0) {
+	if (!d->whole || engine_render_count(t->engine, &t->rendered, (size_t)system_leads(t), before, before + d->text.n, &n, &why) < 0) {
 		engine_tokenize(t->engine, d->text.p, d->text.n, 0, &id, e);
 		n = id.n;
 		tokens_free(&id);
@@ -143,7 +161,7 @@ static int render_prefix(const struct conversation *t, struct rendered *r, struc
 
 	if (render(t, &nothing, 1, RENDER_OPEN, &t->rendered, r, e) < 0)
 		return -1;
-	return engine_render_stable(t->engine, r, t->has_system != 0, bytes_before(t, t->n_doc), out, e);
+	return engine_render_stable(t->engine, r, (size_t)system_leads(t), bytes_before(t, t->n_doc), out, e);
 }
 
 /* The engine finds one difference between two renderings.  A changed beginning (system prompt, documents) and new messages are two:

@@ -59,6 +59,7 @@ static void model_json(const struct engine_info *i, struct str *s)
 	json_id(s, "eot", i->eot);
 	json_bool(s, "add_bos", i->add_bos);
 	json_string(s, "template", i->template_name[0] ? i->template_name : NULL);
+	json_bool(s, "system_messages", i->takes_system);
 	json_string(s, "template_error", i->template_error[0] ? i->template_error : NULL);
 	json_close(s, '}');
 	str_adds(s, "\n");
@@ -117,6 +118,8 @@ static void model_text(const struct engine_info *i, struct str *s)
 	row_id(s, "eot", i->eot);
 	str_adds(s, "\n");
 	row(s, "template", i->template_name[0] ? i->template_name : i->template_error);
+	if (!i->takes_system)
+		row(s, "system", "in front of the first question: the template has no place for it");
 }
 
 int cmd_inspect_model(const struct options *given)

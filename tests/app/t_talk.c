@@ -317,6 +317,77 @@ TEST(a_question_tokenizes_only_itself)
 	close_scene(&s);
 }
 
+/* ---- system prompts ---- */
+
+/* Where these bytes are in the rendered text from token `first` on; SIZE_MAX: nowhere. */
+static size_t find_from(struct scene *s, int32_t first, const char *bytes, size_t n)
+{
+	const struct rendered *r = &s->c.t.rendered;
+	struct str all = {0};
+	const char *at;
+	size_t found;
+
+	for (size_t i = (size_t)first; i < r->id.n; i++)
+		engine_piece_add(s->c.t.engine, r->id.id[i], 1, &all);
+	at = all.n ? memmem(all.p, all.n, bytes, n) : NULL;
+	found = at ? (size_t)(at - all.p) : SIZE_MAX;
+	str_free(&all);
+	return found;
+}
+
+/* Does the text begin in this token? */
+static int stands_at(struct scene *s, int32_t first, const char *bytes, size_t n)
+{
+	size_t in = find_from(s, first, bytes, n);
+
+	return first >= 0 && in != SIZE_MAX && (!in || find_from(s, first + 1, bytes, n) == SIZE_MAX);
+}
+
+/* The template of Gemma 2 refuses system messages: the prompt stands in front of the first question, where it is pinned with the
+ * documents, and all texts are found behind it. */
+TEST(a_template_without_a_system_prompt_has_it_in_the_first_question)
+{
+	static const char *const templates[] = {"gemma", "chatml"};
+
+	for (size_t i = 0; i < 2; i++) {
+		struct scene s;
+		struct conversation *t = &s.c.t;
+		struct tokens all = {0};
+		struct err e = {0};
+		char words[120];
+		struct str head = {0};
+		size_t at;
+
+		snprintf(words, sizeof words, "-n 2 --private --kv auto --docs whole --chat-template %s", templates[i]);
+		open_scene(&s, words);
+		CHECK_INT(t->info->takes_system, i == 1);
+		do_line(&s, "/system Be kind.");
+		CHECK(has(&s.said, i ? "[system prompt set; it holds from the start of the conversation]" :
+		          "[system prompt set; it holds from the start of the conversation, in front of the first question: the model's template has no place for it]"));
+		do_line(&s, "/read tests/screens/note.txt");
+		do_line(&s, "Who are you?");
+		do_line(&s, "Why?");
+		CHECK_MSG(!s.errors.n, "%s", s.errors.p);
+		CHECK_INT(t->n_msg, 4);
+		CHECK_INT(conversation_render(t, 1, &all, &e), 0);
+		at = t->doc[0].place.byte;
+		str_add(&head, "Be kind.\n\n", i ? 8 : 10);
+		str_add(&head, t->doc[0].text.p, i ? 0 : t->doc[0].text.n);
+		CHECK(find_from(&s, 0, head.p, head.n) != SIZE_MAX);
+		CHECK(stands_at(&s, t->doc[0].place.first, t->doc[0].text.p, t->doc[0].text.n));
+		CHECK(stands_at(&s, t->msg[0].place.first, "Who are you?", 12) && stands_at(&s, t->msg[2].place.first, "Why?", 4));
+		CHECK(t->pinned >= t->doc[0].place.first + (int32_t)document_count(t, 0, &e) - 1);
+		/* Without the prompt the first question has the document alone in front of it. */
+		do_line(&s, "/system \"\"");
+		tokens_free(&all);
+		CHECK_INT(conversation_render(t, 1, &all, &e), 0);
+		CHECK(t->doc[0].place.byte + 10 <= at && stands_at(&s, t->doc[0].place.first, t->doc[0].text.p, t->doc[0].text.n));
+		tokens_free(&all);
+		str_free(&head);
+		close_scene(&s);
+	}
+}
+
 /* ---- going on ---- */
 
 TEST(an_answer_in_parts_is_the_answer)

@@ -431,6 +431,8 @@ TEST(names)
 			CHECK_MSG(strchr("abcdefghijklmnopqrstuvwxyz0123456789.-", *p), "'%s' has a strange letter", name);
 		t = built_in(name);
 		CHECK_STR(chat_name(t), name);
+		/* Those of Gemma 2 and of the first Mistral models refuse system messages. */
+		CHECK_MSG(chat_takes_system(t) == (strcmp(name, "gemma") && strcmp(name, "mistral")), "'%s' takes system messages or not", name);
 		chat_free(t);
 	}
 	test_note("%zu built-in templates", i);
