@@ -53,6 +53,15 @@ static void copy(struct tui *t, const char *text, size_t n)
 	str_free(&s);
 }
 
+/* The worker had not come to it, and so says nothing of it. */
+static void say_dropped(struct tui *t)
+{
+	static const char said[] = "[stopped before it began; Up brings it back]";
+
+	ui_entry(t->ui, UI_NOTICE, said, sizeof said - 1);
+	ui_entry_end(t->ui, NULL);
+}
+
 static void handle_action(struct tui *t, const struct ui_action *a)
 {
 	struct str text = {0};
@@ -64,7 +73,8 @@ static void handle_action(struct tui *t, const struct ui_action *a)
 		tui_take(t, &text);
 		break;
 	case UI_STOP:
-		worker_stop(t->worker);
+		if (worker_stop(t->worker))
+			say_dropped(t);
 		break;
 	case UI_QUIT:
 		t->left = 1;

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -62,6 +63,8 @@ static void *work(void *arg)
 		if (job && !(w->job = job->next))
 			w->job_end = &w->job;
 		w->running = 1;
+		if (job)
+			atomic_store(&w->stop, 0);   /* with the lock: a stop from now on is meant for this job */
 		pthread_mutex_unlock(&w->lock);
 		if (job) {
 			worker_run_job(w, job);
@@ -147,25 +150,37 @@ void worker_do(struct worker *w, enum job_what what, int64_t id, const char *tex
 	*w->job_end = job;
 	w->job_end = &job->next;
 	pthread_cond_signal(&w->wake);
+	if (!worker_job_is_small(what)) {
+		w->waiting++;
+		w->status_new = 1;
+		worker_signal(w);
+	}
 	pthread_mutex_unlock(&w->lock);
 }
 
-void worker_stop(struct worker *w)
+int worker_stop(struct worker *w)
 {
+	int dropped = 0;
+
 	/* Under the lock no other job begins, so what is cancelled is what runs now. */
 	pthread_mutex_lock(&w->lock);
 	while (w->job) {
 		struct job *job = w->job;
 		w->job = job->next;
+		w->waiting -= !worker_job_is_small(job->what);
+		dropped += job->what == JOB_LINE;
 		str_free(&job->text);
 		free(job);
 	}
 	w->job_end = &w->job;
+	w->status_new = 1;   /* nothing waits any more */
+	worker_signal(w);
 	if (w->running) {
 		atomic_store(&w->stop, 1);
 		signals_stop();
 	}
 	pthread_mutex_unlock(&w->lock);
+	return dropped;
 }
 
 int worker_fd(const struct worker *w)
@@ -199,6 +214,15 @@ int worker_status(struct worker *w, struct worker_status *s)
 	pthread_mutex_lock(&w->lock);
 	fresh = w->status_new;
 	*s = w->status;
+	/* The thread may be late, and what it reported last may be the end of the job before. */
+	if (w->waiting && !s->working) {
+		s->working = WORKER_BUSY;
+		snprintf(s->verb, sizeof s->verb, "working");
+		s->open = 0;
+		s->done = s->total = 0;
+		s->tps = 0;
+		s->left = -1;
+	}
 	w->status_new = 0;
 	pthread_mutex_unlock(&w->lock);
 	return fresh;

@@ -87,13 +87,13 @@ int  worker_start(struct worker *, struct err *);
 /* For tests, before worker_start(): the cache is reported after every token, so that figures do not depend on time. */
 void worker_still(struct worker *);
 void worker_do(struct worker *, enum job_what, int64_t id, const char *text, size_t n);
-/* Stops what runs within 100 ms and drops all jobs that wait. */
-void worker_stop(struct worker *);
+/* Stops what runs within 100 ms and drops all jobs that wait.  Returns how many of them were JOB_LINE. */
+int  worker_stop(struct worker *);
 /* Readable when there are events or a new status. */
 int  worker_fd(const struct worker *);
 /* The next event, the caller's to free; NULL = none. */
 struct event *worker_take(struct worker *);
-/* Returns 1 when it has changed since the last call. */
+/* Returns 1 when it has changed since the last call.  From worker_do() on it says that something runs, small jobs excepted. */
 int  worker_status(struct worker *, struct worker_status *);
 int  worker_busy(struct worker *);
 /* Which figures of the cache are reported: 0 none, 1 those of the bar, 2 all. */

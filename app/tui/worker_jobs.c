@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int is_small(enum job_what what)
+int worker_job_is_small(enum job_what what)
 {
 	return what == JOB_RENAME || what == JOB_FORK || what == JOB_DELETE || what == JOB_UNDELETE || what == JOB_LOOK ||
 	       what == JOB_REPORT;
@@ -24,7 +24,7 @@ static struct job *take_small(struct worker *w)
 	pthread_mutex_lock(&w->lock);
 	for (struct job **p = &w->job; *p; p = &(*p)->next)
 		/* Deleting or restoring the conversation that is being answered waits for the end of the answer. */
-		if (is_small((*p)->what) && !((*p)->what == JOB_DELETE && r && (*p)->id == r->session) &&
+		if (worker_job_is_small((*p)->what) && !((*p)->what == JOB_DELETE && r && (*p)->id == r->session) &&
 		    !((*p)->what == JOB_UNDELETE && changes_conversation(w->c))) {
 			job = *p;
 			*p = job->next;
@@ -129,12 +129,14 @@ void worker_run_job(struct worker *w, struct job *job)
 	w->had = 0;
 	w->reading_since = 0;
 	w->reading = -1;
-	atomic_store(&w->stop, 0);
-	if (is_small(job->what)) {
+	if (worker_job_is_small(job->what)) {
 		w->holding = 1;
 		run_small(w, job);
 	} else {
 		worker_report(w, WORKER_BUSY, "working", 0, 0);
+		pthread_mutex_lock(&w->lock);
+		w->waiting--;
+		pthread_mutex_unlock(&w->lock);
 		if (job->what == JOB_LINE) {
 			turn = job->text.n && (job->text.p[0] != '/' || job->text.p[1] == '/');
 			w->holding = !turn;

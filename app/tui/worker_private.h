@@ -32,6 +32,7 @@ struct worker {
 	pthread_cond_t wake;
 	struct job *job, **job_end;
 	int running, closing, signalled;
+	int waiting;                      /* jobs of main that are not small and of which no report says yet that they run */
 	struct event *event, **event_end;
 	struct worker_status status; int status_new;
 	struct cache_report *cache_new, *cache_read; int cache_fresh;   /* the newest complete one; the one that main has */
@@ -64,6 +65,7 @@ void worker_release_held(struct worker *);
 void worker_drop_held(struct worker *);
 void worker_signal(struct worker *);        /* with the lock: main has something to take */
 /* worker_jobs.c */
+int  worker_job_is_small(enum job_what);    /* it only has to do with the store */
 void worker_run_job(struct worker *, struct job *);
 void worker_read_on(struct worker *);       /* a text without an end, until a job waits */
 void worker_between(struct worker *);       /* between tokens and chunks of whatever runs: small jobs, due deletions, the cache */

@@ -145,6 +145,72 @@ TEST(no_thread)
 	closed();
 }
 
+/* ---- what waits for the thread ---- */
+
+static int says_working(struct worker *w)
+{
+	struct worker_status s;
+
+	CHECK(worker_status(w, &s));
+	CHECK(!s.working == !s.verb[0]);
+	return s.working;
+}
+
+/* The thread comes to a message late, here never: something runs from the moment on at which main hands it over, and until a stop takes it
+ * back. */
+TEST(a_message_that_waits_for_the_thread_is_work)
+{
+	struct worker *w;
+	struct err e = {0};
+
+	opened((const char *const[]){"--private", NULL});
+	CHECK(worker_open(&w, &p.c, &e) == 0);
+	CHECK(!says_working(w));
+	worker_do(w, JOB_REPORT, 0, NULL, 0);   /* a small job: the user did not send it */
+	CHECK(!worker_status(w, &(struct worker_status){0}));
+	worker_do(w, JOB_LINE, 0, "hello", 5);
+	CHECK(says_working(w));
+	CHECK_INT(worker_stop(w), 1);
+	CHECK(!says_working(w));
+	CHECK_INT(worker_stop(w), 0);
+	CHECK(!says_working(w));
+	worker_close(w);
+	closed();
+}
+
+/* Stopped as soon as it was sent: the message ran, or the screen says that it did not; and then the screen rests. */
+TEST(a_message_is_stopped_as_soon_as_it_is_sent)
+{
+	enum { ROUNDS = 40 };
+	struct tui *t;
+	struct str screen = {0};
+	struct err e = {0};
+	int dropped = 0;
+
+	opened((const char *const[]){"--private", "-q", "-n", "5", NULL});
+	CHECK(tui_open(&t, &p.c, -1, 80, 24, NULL, &e) == 0);
+	settle(t);
+	for (int i = 0; i < ROUNDS; i++) {
+		tui_feed(t, "/new\r", 5);
+		settle(t);
+		tui_feed(t, "hello\r", 6);
+		for (int k = i % 4; k; k--)
+			tui_step(t, 0);
+		tui_feed(t, "\003", 1);
+		settle(t);
+		tui_dump(t, 0, &screen);
+		dropped += strstr(screen.p, "stopped before it began") != NULL;
+		CHECK_MSG(strstr(screen.p, "stopped before it began") || strstr(screen.p, "withdrawn") || strstr(screen.p, "stopped]") ||
+		          strstr(screen.p, "tokens"), "%s", screen.p);
+		CHECK_MSG(strstr(screen.p, "F1 Help") != NULL, "%s", screen.p);
+		str_clear(&screen);
+	}
+	test_note("%d of %d messages were stopped before the thread came to them", dropped, ROUNDS);
+	tui_close(t);
+	closed();
+	str_free(&screen);
+}
+
 /* ---- whose the chat is ---- */
 
 TEST(reads_at_once)
