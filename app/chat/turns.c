@@ -143,11 +143,14 @@ static void on_recalled(struct conversation *t, void *ud)
 	}
 }
 
-/* Nothing in the documents answers the question: say so instead of answering from nothing. */
+/* Nothing in the documents answers the question: say so instead of answering from nothing.  To a script that is a search that found
+ * nothing. */
 static void not_found(struct chat *c, const char *text, size_t n)
 {
 	str_clear(&c->not_found);
 	str_add(&c->not_found, text, n);
+	if (!c->rc && !c->interactive)
+		c->rc = 1;
 	notice(c, c->interactive ? "[nothing in the documents answers this; /anyway asks the model without them, /summarize tells the whole]" :
 	       "nothing in the documents answers this");
 }

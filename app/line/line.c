@@ -123,17 +123,18 @@ static int put_json(struct chat *c, const struct turn *turn, struct err *e)
 	return rc;
 }
 
-/* Write the end of an answer, or the whole answer as JSON: also where it was stopped before it began, for scripts. */
+/* Write the end of an answer, or the whole answer as JSON, for scripts also where there is none: -p was stopped before it began, or nothing in
+ * the documents answers the question. */
 static int put_end(struct chat *c, const struct turn *turn, int rc, const struct err *why, struct err *e)
 {
 	struct line *l = c->ud;
-	int stopped = l->once && (turn->stop == STOP_CANCEL || turn->stop == STOP_NOT_FOUND);
+	int without = turn->stop == STOP_NOT_FOUND || (l->once && turn->stop == STOP_CANCEL);
 
 	if (l->out.broken)
 		return 0;
 	if (!c->o.json)
 		return turn->answered ? output_end(&l->out, e) : 0;
-	return (turn->answered || stopped) && !(rc < 0 && why->code == ERR_FAIL) ? put_json(c, turn, e) : 0;
+	return (turn->answered || without) && !(rc < 0 && why->code == ERR_FAIL) ? put_json(c, turn, e) : 0;
 }
 
 static int line_turned(struct chat *c, const struct turn *turn, int rc, struct err *e)

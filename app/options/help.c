@@ -122,5 +122,6 @@ void options_help(const struct options *o, void (*keys)(struct str *out), struct
 	}
 	str_adds(out, "\nkeys and commands: weir --help keys; cache policies: weir --help kv\n"
 	         "config file: $XDG_CONFIG_HOME/weir/config, lines KEY = VALUE, long names above\n"
-	         "exit codes: 0 ok, 1 failed, 2 usage, 3 model, 4 document, 5 no room, 130 stopped\n");
+	         "exit codes: 0 ok, 1 failed or nothing found, 2 usage, 3 model, 4 document,\n"
+	         "            5 no room, 130 stopped\n");
 }

@@ -1,8 +1,10 @@
 /* tests/app/t_talk.c - the commands of a conversation, whoever shows it (app/chat, app/conversation; tests/lib/scene.h). */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -110,6 +112,37 @@ TEST(undone_tokens_leave_with_the_next_prefill)
 	timeline_stats(s.c.t.tl, &st);
 	CHECK_INT(conversation_cached_tokens(&s.c.t, &st), st.n_tokens);
 	close_scene(&s);
+}
+
+/* A disk that is full, as a limit on the size of files shows it: no half of a file stays, and the next try has its name. */
+TEST(a_file_that_cannot_be_written_whole_is_removed)
+{
+	static const char *const command[] = {"/export ", "/export json ", "/kv dump "};
+	struct rlimit had, small;
+	struct scene s;
+	char path[100], line[140];
+	void (*before)(int) = signal(SIGXFSZ, SIG_IGN);
+
+	open_scene(&s, "-n 4 -s written");
+	do_line(&s, "one question that is longer than the limit");
+	snprintf(path, sizeof path, "%s/half.md", home);
+	getrlimit(RLIMIT_FSIZE, &had);
+	small = had;
+	small.rlim_cur = 16;
+	for (size_t i = 0; i < sizeof command / sizeof *command; i++) {
+		snprintf(line, sizeof line, "%s%s", command[i], path);
+		setrlimit(RLIMIT_FSIZE, &small);
+		do_line(&s, line);
+		setrlimit(RLIMIT_FSIZE, &had);
+		CHECK(has(&s.errors, "cannot write '"));
+		CHECK(has(&s.errors, strerror(EFBIG)));
+		CHECK(access(path, F_OK) < 0 && errno == ENOENT);
+		do_line(&s, line);
+		CHECK(has(&s.said, "written to"));
+		CHECK(!unlink(path));
+	}
+	close_scene(&s);
+	signal(SIGXFSZ, before);
 }
 
 TEST(a_fork_has_nothing_to_bring_back_of_the_other)

@@ -256,6 +256,14 @@ printf 'The secret word is walrus.\n' >"$dir/beside.txt"
 printf 'The number is 4711.\n' | "$weir" -p 'What is the number?' --temp 0 -n 4 --json "$dir/beside.txt" >"$dir/out" 2>"$dir/err"
 grep -q '"passages":\[{"doc":"standard input"' "$dir/out" && ok "standard input is a document beside files" ||
 	bad "standard input is a document beside files" "$(out | head -n 4)"
+# Nothing in the documents answers it: a search that found nothing.
+strange='Which emperor crowned the zebra in Constantinople?'
+run -p "$strange" --docs passages --private -q "$dir/beside.txt"; expect "a question that no document answers is 1" 1 'nothing in the documents answers this'
+[ ! -s "$dir/out" ] && ok "and has no answer" || bad "and has no answer" "$(out)"
+run -p "$strange" --docs passages --private -q --json "$dir/beside.txt"; expect "--json says what it was" 1 '^{"text":"","tokens":\[\],.*"stop":"not found"'
+printf '%s\nWhat is the secret word?\n' "$strange" | "$weir" --each-line --docs passages --private --json -n 4 --temp 0 "$dir/beside.txt" >"$dir/out" 2>"$dir/err"; rc=$?
+[ $rc = 1 ] && [ "$(grep -c '^{"text"' "$dir/out")" = 2 ] && sed -n 1p "$dir/out" | grep -q '"stop":"not found"' && ! sed -n 2p "$dir/out" | grep -q '"stop":"not found"' &&
+	ok "in a pipe every question has its object, and one that found nothing decides" || bad "in a pipe every question has its object, and one that found nothing decides" "status $rc: $(out; err)"
 { sleep 3; } | { "$weir" -p 'What is the number?' --temp 0 -n 4 "$dir/beside.txt" >"$dir/out" 2>"$dir/err"; }
 rc=$?
 expect "an input that stays silent is not waited for beside files" 0
@@ -323,8 +331,26 @@ head -c 100 "$weir" >"$dir/binary"
 run -p hi "$dir/binary"; expect "a binary file is no document" 4
 seq 1 20000 >"$dir/long.txt"
 run -p hi --docs whole "$dir/long.txt"; expect "a document larger than the context is 5, with the numbers" 5 'has [0-9]* tokens.* 8192'
-run -p hi "$dir/long.txt"; expect "and searched by default" 0 "document 'long.txt': about [0-9,]* tokens, more than fit the context"
+run -p "Where is 12345?" -n 4 "$dir/long.txt"; expect "and searched by default" 0 "document 'long.txt': about [0-9,]* tokens, more than fit the context"
 run -p hi --docs whole --kv full "$dir/long.txt"; expect "and so it is under --kv full" 5 'has [0-9]* tokens .* context of 8192'
+# The context that an error names is one in which it works.
+advised() {   # NAME ARGS...
+	what=$1
+	shift
+	run -q --private --temp 0 -n 2 "$@"
+	named=$(sed -n 's/.*-c \([0-9][0-9]*\).*/\1/p' "$dir/err")
+	if [ "$rc" != 5 ] || [ -z "$named" ]; then
+		bad "$what" "status $rc: $(err)"
+		return
+	fi
+	run -q --private --temp 0 -n 2 "$@" -c "$named"
+	expect "$what" 0
+}
+seq 1 200 >"$dir/some.txt"
+advised "a question too long for the context: the -c that it names has room" --kv full -c 64 -p "$(seq 1 200)"
+advised "a document too long: so has this one" --kv full -c 64 --docs whole -p hi "$dir/some.txt"
+advised "and where the cache evicts" --kv auto -c 256 --docs whole -p hi "$dir/some.txt"
+advised "and for a system prompt" --kv auto -c 256 --system "$(seq 1 200)" -p hi
 run 'why is the sky blue?'; expect "a question in place of a document is told where it goes" 4 "to ask a question: weir -p 'why is the sky blue?'"
 run why is the sky blue; expect "so is one of several words" 4 "to ask a question: weir -p 'why ...'"
 run benhc; expect "a mistyped command is a missing document" 4 "is it the command 'bench'?"
