@@ -22,7 +22,7 @@ static void copy_info(struct engine_info *to, const struct remote_info *from)
 {
 	*to = (struct engine_info){
 		.path = from->model, .name = from->model, .n_params = from->n_params, .ctx_train = from->ctx_train, .n_types = "",
-		.think_switch = from->think_switch, .bos = -1, .eos = -1, .eot = -1, .rope_scaling = "none",
+		.takes_system = 1, .think_switch = from->think_switch, .bos = -1, .eos = -1, .eot = -1, .rope_scaling = "none",
 	};
 	snprintf(to->device, sizeof to->device, "%s", from->server);
 	snprintf(to->arch, sizeof to->arch, "%s", from->program);

@@ -83,6 +83,9 @@ name="what the server has read is shown"; pass wait_for 10 shows 'reading.*50'
 key C-c
 name="Ctrl-C before the first token withdraws the question"; pass wait_for 10 shows 'the question is withdrawn'
 wait_for 10 at_rest
+ask '/system Be kind.'
+name="a system prompt is the server's to place"; pass wait_for 20 shows 'system prompt set; it holds from the start of the conversation\]'
+wait_for 10 at_rest
 key C-d
 name="it leaves the terminal as it was"; pass left_clean
 
