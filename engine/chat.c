@@ -237,17 +237,34 @@ void chat_thinks(const struct chat_template *t, int *first, int *off)
 	str_free(&without);
 }
 
-int chat_takes_system(const struct chat_template *t)
+/* Does the template show both texts of these messages? */
+static int shows_both(const struct chat_template *t, const struct chat_msg m[2])
 {
-	static const char prompt[] = "Answer like zu7q.";   /* words that no template has */
-	struct chat_msg m[] = {
-		{ .role = ROLE_SYSTEM, .text = prompt, .len = sizeof prompt - 1 },
-		{ .role = ROLE_USER, .text = "Hi", .len = 2 },
-	};
 	struct chat_text text = {0};
 	struct err none = {0};
-	int shown = !chat_write(t, "", "", m, 2, REPLY_HEAD, &text, NULL, &none) && memmem(text.text.p, text.text.n, prompt, sizeof prompt - 1);
+	int shown = !chat_write(t, "", "", m, 2, REPLY_HEAD, &text, NULL, &none) && memmem(text.text.p, text.text.n, m[0].text, m[0].len) &&
+	            memmem(text.text.p, text.text.n, m[1].text, m[1].len);
 
 	chat_text_free(&text);
 	return shown;
+}
+
+/* Words that no template has. */
+#define PROBE_FIRST "Answer like zu7q."
+#define PROBE_SECOND "Why is q7uz?"
+
+int chat_takes_system(const struct chat_template *t)
+{
+	return shows_both(t, (struct chat_msg[]){
+		{ .role = ROLE_SYSTEM, .text = PROBE_FIRST, .len = sizeof PROBE_FIRST - 1 },
+		{ .role = ROLE_USER, .text = PROBE_SECOND, .len = sizeof PROBE_SECOND - 1 },
+	});
+}
+
+int chat_takes_turns(const struct chat_template *t)
+{
+	return !shows_both(t, (struct chat_msg[]){
+		{ .role = ROLE_USER, .text = PROBE_FIRST, .len = sizeof PROBE_FIRST - 1 },
+		{ .role = ROLE_USER, .text = PROBE_SECOND, .len = sizeof PROBE_SECOND - 1 },
+	});
 }

@@ -28,6 +28,8 @@ const char *chat_name(const struct chat_template *);
 void chat_thinks(const struct chat_template *, int *first, int *off);
 /* 0: it refuses or leaves out a system message in front of a question. */
 int chat_takes_system(const struct chat_template *);
+/* 1: it refuses or leaves out one of two questions without an answer between them. */
+int chat_takes_turns(const struct chat_template *);
 const char *chat_builtin_name(size_t i);             /* NULL past the end */
 const char *chat_builtin_text(const char *name);     /* or NULL */
 

@@ -45,6 +45,7 @@ struct engine_info {
 	int has_template;                   /* the file carries one, usable or not */
 	int thinks_first;                   /* an answer begins with reasoning, inside of <think>, which the template has opened */
 	int takes_system;                   /* the template shows a system message; else the system prompt belongs in front of the first question */
+	int takes_turns;                    /* the template refuses a question behind a question: they belong into one message */
 	int think_switch;                   /* the template can ask for an answer without reasoning: REPLY_NO_THOUGHT */
 	uint64_t weight_bytes, n_params;
 	uint64_t bytes_per_token;           /* weight bytes read to decode one token */

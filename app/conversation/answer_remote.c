@@ -108,10 +108,15 @@ static void list_add(struct list *l, enum chat_role role, const struct str *text
 	l->n++;
 }
 
-/* A question with what stands in front of it; an answer without its reasoning. */
+/* A question with what stands in front of it; an answer without its reasoning.  A question behind one that has lost its answer shares its
+ * message: the server's template may refuse two in a row. */
 static void list_add_message(struct list *l, const struct conversation *t, const struct message *m, int first)
 {
-	struct str *own = &l->own[l->n];
+	struct str *own;
+
+	if (!first && m->role == ROLE_USER && l->n && l->msg[l->n - 1].role == ROLE_USER)
+		str_adds(&l->own[--l->n], "\n\n");
+	own = &l->own[l->n];
 
 	if (m->role == ROLE_ASSISTANT) {
 		struct reasoning think = {.first = 0};

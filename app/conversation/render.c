@@ -10,7 +10,8 @@ enum { KEPT_LEAST = 230 };   /* of 255: tokens count as cached if they keep this
 
 /* ---- what is rendered ---- */
 
-static const char SYSTEM_END[] = "\n\n";   /* between a system prompt and the first question */
+static const char BETWEEN[] = "\n\n";   /* between texts that share a message: a system prompt and the first question, two questions */
+enum { BETWEEN_BYTES = sizeof BETWEEN - 1 };
 
 /* 1: the system prompt is a message of its own. */
 static int system_leads(const struct conversation *t)
@@ -21,7 +22,14 @@ static int system_leads(const struct conversation *t)
 /* Bytes of the system prompt in front of the first question, for templates without a place for it. */
 static size_t system_bytes(const struct conversation *t)
 {
-	return t->has_system && !t->info->takes_system && t->system.n ? t->system.n + sizeof SYSTEM_END - 1 : 0;
+	return t->has_system && !t->info->takes_system && t->system.n ? t->system.n + BETWEEN_BYTES : 0;
+}
+
+/* 1: message i is part of the message before it.  A question may have lost its answer (the program was killed), and a template may refuse
+ * two questions in a row. */
+static int joins(const struct conversation *t, const struct message *msg, size_t i)
+{
+	return i && t->info->takes_turns && msg[i].role == ROLE_USER && msg[i - 1].role == ROLE_USER;
 }
 
 /* A message's text as the model gets it: in front of the first one the documents, in front of a question its passages. */
@@ -29,7 +37,7 @@ static void add_whole(const struct conversation *t, const struct message *m, int
 {
 	if (first && system_bytes(t)) {
 		str_add(out, t->system.p, t->system.n);
-		str_adds(out, SYSTEM_END);
+		str_adds(out, BETWEEN);
 	}
 	for (size_t i = 0; first && i < t->n_doc; i++)
 		if (t->doc[i].whole)
@@ -50,11 +58,17 @@ static int render(const struct conversation *t, const struct message *msg, size_
 
 	if (system_leads(t))
 		list[n++] = (struct chat_msg){.role = ROLE_SYSTEM, .text = t->system.p ? t->system.p : "", .len = t->system.n};
-	for (size_t i = 0; i < n_msg; i++) {
+	for (size_t i = 0, next; i < n_msg; i = next) {
 		const struct message *m = &msg[i];
 		const struct str *text = &m->text;
-		if ((!i && (t->n_doc || system_bytes(t))) || m->context.n) {
-			add_whole(t, m, !i, &whole[i]);
+
+		for (next = i + 1; next < n_msg && joins(t, msg, next); next++)
+			;
+		if ((!i && (t->n_doc || system_bytes(t))) || m->context.n || next > i + 1) {
+			for (size_t k = i; k < next; k++) {
+				str_adds(&whole[i], k > i ? BETWEEN : "");
+				add_whole(t, &msg[k], !k, &whole[i]);
+			}
 			text = &whole[i];
 		}
 		list[n++] = (struct chat_msg){
@@ -88,20 +102,27 @@ static void place_text(const struct rendered *r, size_t i, size_t before, size_t
 /* Where documents and messages stand in t->rendered. */
 void place_all(struct conversation *t)
 {
-	size_t system = (size_t)system_leads(t), before = system_bytes(t);
+	size_t at = (size_t)system_leads(t), before = system_bytes(t);   /* the rendered message, and how much of it is placed */
 
 	for (size_t i = 0; i < t->n_doc; i++) {
 		t->doc[i].place = (struct text_at){.first = -1};
 		if (!t->doc[i].whole)
 			continue;
-		place_text(&t->rendered, system, before, t->doc[i].text.n, &t->doc[i].place);
+		place_text(&t->rendered, at, before, t->doc[i].text.n, &t->doc[i].place);
 		before += t->doc[i].text.n;
 	}
-	for (size_t i = 0; i < t->n_msg; i++, before = 0) {   /* in front of the first one stand the documents */
+	for (size_t i = 0; i < t->n_msg; i++) {
 		struct message *m = &t->msg[i];
 
-		place_text(&t->rendered, system + i, before, m->context.n, &m->context_place);
-		place_text(&t->rendered, system + i, before + m->context.n, m->text.n, &m->place);
+		if (i && joins(t, t->msg, i)) {
+			before += BETWEEN_BYTES;
+		} else if (i) {
+			at++;
+			before = 0;
+		}
+		place_text(&t->rendered, at, before, m->context.n, &m->context_place);
+		place_text(&t->rendered, at, before + m->context.n, m->text.n, &m->place);
+		before += m->context.n + m->text.n;
 	}
 }
 

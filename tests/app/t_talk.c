@@ -421,6 +421,41 @@ TEST(a_template_without_a_system_prompt_has_it_in_the_first_question)
 	}
 }
 
+/* A question has lost its answer, as when the program is killed: templates that want turns get both questions as one message. */
+TEST(a_question_without_an_answer_does_not_block_the_next_one)
+{
+	static const char *const templates[] = {"gemma", "mistral-v3", "chatml"};
+
+	for (size_t i = 0; i < 3; i++) {
+		struct scene s;
+		struct conversation *t = &s.c.t;
+		struct tokens all = {0};
+		struct err e = {0};
+		char words[120];
+
+		snprintf(words, sizeof words, "-n 2 --private --kv auto --docs whole --chat-template %s", templates[i]);
+		open_scene(&s, words);
+		CHECK_INT(t->info->takes_turns, i < 2);
+		do_line(&s, "/read tests/screens/note.txt");
+		do_line(&s, "Who are you?");
+		message_free(&t->msg[--t->n_msg]);
+		do_line(&s, "Why?");
+		do_line(&s, "How?");
+		message_free(&t->msg[--t->n_msg]);
+		do_line(&s, "Where?");
+		CHECK_MSG(!s.errors.n, "%s: %s", templates[i], s.errors.p);
+		CHECK_INT(t->n_msg, 6);
+		CHECK_INT(conversation_render(t, 1, &all, &e), 0);
+		CHECK_INT(t->rendered.n_msg, i < 2 ? 4 : 6);
+		CHECK(i == 2 || (find_from(&s, 0, "Who are you?\n\nWhy?", 18) != SIZE_MAX && find_from(&s, 0, "How?\n\nWhere?", 12) != SIZE_MAX));
+		CHECK(stands_at(&s, t->doc[0].place.first, t->doc[0].text.p, t->doc[0].text.n));
+		CHECK(stands_at(&s, t->msg[0].place.first, "Who are you?", 12) && stands_at(&s, t->msg[1].place.first, "Why?", 4));
+		CHECK(stands_at(&s, t->msg[3].place.first, "How?", 4) && stands_at(&s, t->msg[4].place.first, "Where?", 6));
+		tokens_free(&all);
+		close_scene(&s);
+	}
+}
+
 /* ---- going on ---- */
 
 TEST(an_answer_in_parts_is_the_answer)

@@ -421,6 +421,7 @@ TEST(names)
 	struct chat_template *t = NULL;
 	struct err e = {0};
 	const char *name;
+	size_t turns = 0;
 	char path[] = "/tmp/weir-template-XXXXXX.jinja";
 	size_t i;
 	int fd;
@@ -433,9 +434,12 @@ TEST(names)
 		CHECK_STR(chat_name(t), name);
 		/* Those of Gemma 2 and of the first Mistral models refuse system messages. */
 		CHECK_MSG(chat_takes_system(t) == (strcmp(name, "gemma") && strcmp(name, "mistral")), "'%s' takes system messages or not", name);
+		turns += chat_takes_turns(t);
+		CHECK_MSG(chat_takes_turns(t) || (strcmp(name, "gemma3") && strcmp(name, "llama2") && strcmp(name, "mistral-v3")), "'%s' takes turns", name);
+		CHECK_MSG(!chat_takes_turns(t) || (strcmp(name, "chatml") && strcmp(name, "llama3") && strncmp(name, "qwen", 4)), "'%s' takes no turns", name);
 		chat_free(t);
 	}
-	test_note("%zu built-in templates", i);
+	test_note("%zu of %zu built-in templates want questions and answers in turns", turns, i);
 	CHECK(!chat_builtin_name(i + 1000));
 	for (i = 0; wanted[i]; i++)
 		CHECK_MSG(chat_builtin_text(wanted[i]) != NULL, "'%s' is missing", wanted[i]);
