@@ -358,6 +358,17 @@ kill -INT $pid
 wait $pid
 rc=$?
 [ "$rc" = 130 ] && ok "Ctrl-C before the first token" || bad "Ctrl-C before the first token" "$rc $(cat "$dir/err")"
+# Killed at that point, its question stays in the session without an answer.
+: >"$dir/log"
+"$weir" -p Hello --remote "$at/llamaslow/v1" -s killed </dev/null >"$dir/out" 2>"$dir/err" &
+pid=$!
+for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do grep -q completions "$dir/log" && break; sleep 0.1; done
+kill -KILL $pid
+wait $pid 2>/dev/null
+: >"$dir/log"
+"$weir" -p 'Are you there?' --remote "$at/plain/v1" -s killed </dev/null >"$dir/out" 2>"$dir/err"
+grep -q '"messages": \[{"role": "user", "content": "Hello\\n\\nAre you there?"}\]' "$dir/log" && ok "two questions in a row are sent as one message" ||
+	bad "two questions in a row are sent as one message" "$(cat "$dir/err" "$dir/log")"
 
 # ---- what the doctor says ----
 
