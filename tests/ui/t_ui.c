@@ -642,6 +642,10 @@ TEST(sessions_pane)
 	CHECK_STR(key("\r"), "");
 	CHECK(shows("switching sessions has to wait for the end of the answer; Ctrl-C stops it"));
 	work(NULL);
+	/* What could not be done is told where one looks. */
+	ui_entry(u, UI_ERROR, "another session (1) is called 'lease' already", 45);
+	ui_entry_end(u, NULL);
+	CHECK(shows("another session (1) is called 'lease' already"));
 	CHECK_STR(key("\r"), "SWITCH #7|");
 	CHECK_INT(u->pane, NO_PANE);
 	closed();
