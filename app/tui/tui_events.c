@@ -109,6 +109,9 @@ static void handle_event(struct tui *t, const struct event *e)
 	case EV_LOOK:
 		ui_open_text(t->ui, e->note.p, text, e->text.n);
 		break;
+	case EV_SAY:
+		ui_say(t->ui, text);
+		break;
 	case EV_SOURCES:
 		ui_sources(t->ui, e->source, e->n_source);
 		break;

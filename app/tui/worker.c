@@ -164,15 +164,19 @@ int worker_stop(struct worker *w)
 
 	/* Under the lock no other job begins, so what is cancelled is what runs now. */
 	pthread_mutex_lock(&w->lock);
-	while (w->job) {
-		struct job *job = w->job;
-		w->job = job->next;
+	for (struct job **p = &w->job; (w->job_end = p, *p); ) {
+		struct job *job = *p;
+
+		if (worker_job_is_small(job->what)) {   /* no message: the list of sessions shows it as done */
+			p = &job->next;
+			continue;
+		}
+		*p = job->next;
 		w->waiting -= !worker_job_is_small(job->what);
 		dropped += job->what == JOB_LINE;
 		str_free(&job->text);
 		free(job);
 	}
-	w->job_end = &w->job;
 	w->status_new = 1;   /* nothing waits any more */
 	worker_signal(w);
 	if (w->running) {
@@ -280,6 +284,7 @@ void worker_close(struct worker *w)
 	pthread_mutex_unlock(&w->lock);
 	if (w->started)
 		pthread_join(w->thread, NULL);
+	worker_finish(w);
 	worker_ignore(w);
 	chat_delete_due(w->c, 1);   /* while there is somebody to tell of an error */
 	say_to(NULL, NULL);

@@ -18,7 +18,7 @@ enum job_what {
 	JOB_SWITCH,     /* id: continue in that session.  Those below run between two tokens of an answer, too: */
 	JOB_RENAME,     /* id, text */
 	JOB_FORK,       /* id */
-	JOB_DELETE,     /* id */
+	JOB_DELETE,     /* id.  Of the conversation that is being answered: waits for the end of the answer */
 	JOB_UNDELETE,   /* the session deleted last */
 	JOB_LOOK,       /* text: a command that changes nothing; what it says becomes EV_LOOK */
 	JOB_REPORT,     /* the cache, now */
@@ -38,7 +38,8 @@ enum event_what {
 	EV_NOTICE, EV_ERROR,   /* text */
 	EV_DOCUMENTS,   /* doc[n_doc]: all documents */
 	EV_PLACE,       /* open document place.doc at its bytes [place.from, place.to) */
-	EV_LOOK,        /* text: what a job said that ran between two tokens; note: the command */
+	EV_LOOK,        /* text: what a command said that ran between two tokens; note: the command */
+	EV_SAY,         /* text: what a change of sessions said between two tokens, for the status row: the list stays open */
 	EV_SOURCES,     /* source[n_source]: of the last answer */
 	EV_SESSIONS,    /* the list of sessions has changed */
 	EV_IDLE,        /* all jobs are done */
@@ -87,7 +88,7 @@ int  worker_start(struct worker *, struct err *);
 /* For tests, before worker_start(): the cache is reported after every token, so that figures do not depend on time. */
 void worker_still(struct worker *);
 void worker_do(struct worker *, enum job_what, int64_t id, const char *text, size_t n);
-/* Stops what runs within 100 ms and drops all jobs that wait.  Returns how many of them were JOB_LINE. */
+/* Stops what runs within 100 ms and drops the messages and commands that wait.  Returns how many of them were JOB_LINE. */
 int  worker_stop(struct worker *);
 /* Readable when there are events or a new status. */
 int  worker_fd(const struct worker *);

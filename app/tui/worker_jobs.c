@@ -16,6 +16,42 @@ static int changes_conversation(const struct chat *c)
 	return c->n_deleted && c->deleted[c->n_deleted - 1].was_here;
 }
 
+/* Removes and frees *p, with the lock. */
+static void drop_job(struct worker *w, struct job **p)
+{
+	struct job *job = *p;
+
+	*p = job->next;
+	if (!*p)
+		w->job_end = p;
+	str_free(&job->text);
+	free(job);
+}
+
+/* A deletion that waits and its undoing behind it: neither is done.  Returns whether there was such a pair. */
+static int cancel_deletion(struct worker *w)
+{
+	int cancelled = 0;
+
+	pthread_mutex_lock(&w->lock);
+	for (struct job **p = &w->job; *p; p = &(*p)->next) {
+		struct job **later;
+
+		if ((*p)->what != JOB_DELETE)
+			continue;
+		for (later = &(*p)->next; *later && (*later)->what != JOB_DELETE && (*later)->what != JOB_UNDELETE; )
+			later = &(*later)->next;
+		if (!*later || (*later)->what != JOB_UNDELETE)
+			continue;
+		drop_job(w, later);
+		drop_job(w, p);
+		cancelled = 1;
+		break;
+	}
+	pthread_mutex_unlock(&w->lock);
+	return cancelled;
+}
+
 static struct job *take_small(struct worker *w)
 {
 	const struct session_log *r = w->c->log;
@@ -91,6 +127,10 @@ void worker_between(struct worker *w)
 		timeline_cancel(w->c->t.tl);
 	else if (atomic_load(&w->stop))
 		signals_stop();
+	while (cancel_deletion(w)) {
+		worker_post_text(w, EV_SAY, "the session stays", 17);
+		worker_post_text(w, EV_SESSIONS, "", 0);
+	}
 	while ((job = take_small(w))) {
 		struct str said = {0}, command = {0};
 
@@ -100,8 +140,9 @@ void worker_between(struct worker *w)
 		run_small(w, job);
 		w->said = NULL;
 		if (said.n) {
-			struct event *e = event_new(EV_LOOK, said.p, said.n);
-			str_add(&e->note, command.n ? command.p : "not done", command.n ? command.n : 8);
+			struct event *e = event_new(command.n ? EV_LOOK : EV_SAY, said.p, said.n);
+			if (command.n)
+				str_add(&e->note, command.p, command.n);
 			worker_post(w, e);
 		}
 		str_free(&said);
@@ -112,6 +153,16 @@ void worker_between(struct worker *w)
 	worker_delete_due(w);
 	if (atomic_load(&w->panel) ? now_seconds() - w->cache_reported >= w->cache_every : w->listener.on)
 		worker_report_cache(w);
+}
+
+void worker_finish(struct worker *w)
+{
+	while (cancel_deletion(w)) { }
+	while (w->job) {
+		if (w->job->what == JOB_RENAME || w->job->what == JOB_FORK || w->job->what == JOB_DELETE)
+			run_small(w, w->job);
+		drop_job(w, &w->job);
+	}
 }
 
 static int is_variant(const struct str *text)

@@ -70,6 +70,7 @@ void worker_run_job(struct worker *, struct job *);
 void worker_read_on(struct worker *);       /* a text without an end, until a job waits */
 void worker_between(struct worker *);       /* between tokens and chunks of whatever runs: small jobs, due deletions, the cache */
 void worker_delete_due(struct worker *);
+void worker_finish(struct worker *);        /* the thread has ended: what changes sessions and still waits is done, the rest dropped */
 /* worker_front.c */
 extern const struct front worker_front;
 void worker_say(const char *text, size_t n, void *ud);

@@ -430,6 +430,58 @@ TEST(looking_does_not_wait)
 	closed();
 }
 
+static void keys(struct tui *t, const char *k)
+{
+	tui_feed(t, k, strlen(k));
+	tui_step(t, 0.05);
+}
+
+/* Sessions are deleted and restored while an answer runs, and the list stays open.  Deleting the one that is answered waits for the end
+ * of the answer: undone before that, it does not happen; a stop is no undoing. */
+TEST(sessions_are_deleted_while_an_answer_runs)
+{
+	static const char list[] = "\33OS", down[] = "\33[B", erase[] = "\4", yes[] = "y", undo[] = "\25", close[] = "\33[27u", stop[] = "\3";
+	struct tui *t;
+	struct err e = {0};
+	int64_t here;
+
+	opened((const char *const[]){"-s", "the other", "-q", "-n", "100", "--kv", "sink:size=64,stride=16", NULL});
+	CHECK_MSG(tui_open(&t, &p.c, -1, 100, 30, NULL, &e) == 0, "%s", e.msg);
+	settle(t);
+	enter(t, "hello");
+	enter(t, "/new");
+	enter(t, "this one");
+	here = p.c.log->session;
+	paste(t, "word ", 20000);
+	wait_for(t, "reading");
+	keys(t, list);
+	wait_for(t, "the other");
+	keys(t, down), keys(t, erase), keys(t, yes);
+	wait_for(t, "session 'the other' is deleted");
+	CHECK(shows(t, "Sessions"));
+	keys(t, undo);
+	wait_for(t, "session 'the other' is there again");
+	CHECK(shows(t, "Sessions"));
+	keys(t, close), keys(t, list), keys(t, erase), keys(t, yes);
+	wait_for(t, "deleted 'this one'");
+	keys(t, undo);
+	wait_for(t, "the session stays");
+	CHECK(shows(t, "reading"));
+	keys(t, erase), keys(t, yes);
+	wait_for(t, "deleted 'this one'");
+	keys(t, close), keys(t, stop);
+	settle(t);
+	CHECK_INT(p.c.n_deleted, 1);
+	CHECK(chat_is_deleted(&p.c, here));
+	CHECK_INT(p.c.t.n_msg, 0);
+	keys(t, stop);   /* what was typed meanwhile is the draft now */
+	enter(t, "/undelete");
+	CHECK_INT(p.c.n_deleted, 0);
+	CHECK_INT(p.c.log->session, here);
+	tui_close(t);
+	closed();
+}
+
 /* The status row does not count the tokens of an undone turn. */
 TEST(the_status_does_not_count_undone_turns)
 {
