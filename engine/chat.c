@@ -13,6 +13,7 @@
 struct chat_template {
 	char name[32];
 	struct jinja *jinja;
+	int channels;
 };
 
 /* ---- names ---- */
@@ -44,6 +45,7 @@ int chat_compile(struct chat_template **out, const char *text, size_t len, struc
 		return -1;
 	}
 	name_set(t, text, len);
+	t->channels = memmem(text, len, CHANNEL_FINAL, sizeof CHANNEL_FINAL - 1) != NULL;
 	*out = t;
 	return 0;
 }
@@ -57,6 +59,8 @@ void chat_free(struct chat_template *t)
 }
 
 const char *chat_name(const struct chat_template *t) { return t->name; }
+
+int chat_channels(const struct chat_template *t) { return t->channels; }
 
 /* The first of the built-in names, as many as fit an error message. */
 static char *some_names(void)
@@ -208,6 +212,8 @@ int chat_write(const struct chat_template *t, const char *bos, const char *eos, 
 	}
 	rc = n ? jinja_run(t->jinja, &c, write_piece, &w, e) : err_set(e, ERR_USAGE, "there is no message to render");
 	free(list);
+	if (!rc && t->channels && flags & REPLY_HEAD && flags & REPLY_NO_THOUGHT)
+		write_piece(&w, &(struct jinja_piece){ .p = CHANNEL_FINAL, .n = sizeof CHANNEL_FINAL - 1, .from = JINJA_TEMPLATE });
 	return rc;
 }
 
@@ -225,13 +231,18 @@ static struct str probe(const struct chat_template *t, unsigned flags)
 
 void chat_thinks(const struct chat_template *t, int *first, int *off)
 {
-	static const char open[] = "<think>";
 	struct str plain = probe(t, 0), without = probe(t, REPLY_NO_THOUGHT);
+	const struct reasoning_mark *mark;
 	size_t n = plain.n;
 
 	while (n && (plain.p[n - 1] == '\n' || plain.p[n - 1] == ' '))
 		n--;
-	*first = n >= sizeof open - 1 && !memcmp(plain.p + n - (sizeof open - 1), open, sizeof open - 1);
+	*first = 0;
+	for (size_t i = 0; (mark = reasoning_mark_at(i)) && !*first; i++) {
+		size_t len = strlen(mark->open);
+
+		*first = n >= len && !memcmp(plain.p + n - len, mark->open, len);
+	}
 	*off = plain.n && without.n && (plain.n != without.n || memcmp(plain.p, without.p, plain.n) != 0);
 	str_free(&plain);
 	str_free(&without);

@@ -26,6 +26,8 @@ void chat_free(struct chat_template *);
 const char *chat_name(const struct chat_template *);
 /* *first: an answer begins with reasoning; *off: REPLY_NO_THOUGHT suppresses it. */
 void chat_thinks(const struct chat_template *, int *first, int *off);
+/* 1: answers have channels, as gpt-oss's.  REPLY_NO_THOUGHT then begins the reply with that of the answer. */
+int chat_channels(const struct chat_template *);
 /* 0: it refuses or leaves out a system message in front of a question. */
 int chat_takes_system(const struct chat_template *);
 /* 1: it refuses or leaves out one of two questions without an answer between them. */

@@ -67,6 +67,7 @@ static void info_fill(struct engine *e)
 	if (e->chat)
 		chat_thinks(e->chat, &i->thinks_first, &i->think_switch);
 	i->takes_system = !e->chat || chat_takes_system(e->chat);
+	i->channels = e->chat && chat_channels(e->chat);
 	i->takes_turns = e->chat && chat_takes_turns(e->chat);
 	i->n_vocab = v->n;
 	i->bos = v->bos;

@@ -46,6 +46,7 @@ struct engine_info {
 	int thinks_first;                   /* an answer begins with reasoning, inside of <think>, which the template has opened */
 	int takes_system;                   /* the template shows a system message; else the system prompt belongs in front of the first question */
 	int takes_turns;                    /* the template refuses a question behind a question: they belong into one message */
+	int channels;                       /* answers have channels, as gpt-oss's; the template wants earlier answers without their reasoning */
 	int think_switch;                   /* the template can ask for an answer without reasoning: REPLY_NO_THOUGHT */
 	uint64_t weight_bytes, n_params;
 	uint64_t bytes_per_token;           /* weight bytes read to decode one token */
@@ -93,6 +94,21 @@ int engine_gpu(struct engine_gpu *);
 /* Bytes a second, read and written, of copying inside the memory that the engine computes in: best of a few passes; 0 without room for
  * the buffer. */
 double engine_copy_bandwidth(struct engine *, uint64_t bytes);
+
+/* ---- reasoning (reasoning_marks.c) ----
+ *
+ * Models that reason put marks around it, in front of the answer.  Marks that are control tokens are part of an answer's text all the same.
+ * An answer of gpt-oss ("harmony") has a message per channel: "<|channel|>analysis<|message|>REASONING<|end|><|start|>assistant<|channel|>final
+ * <|message|>ANSWER"; the reply's head ends in front of the first mark. */
+struct reasoning_mark { const char *open, *close; };
+/* NULL: past the end. */
+const struct reasoning_mark *reasoning_mark_at(size_t i);
+/* 1: the mark opens a channel, of which "final" is the answer. */
+int reasoning_has_channels(const struct reasoning_mark *);
+#define CHANNEL_MARK "<|channel|>"
+#define CHANNEL_TEXT "<|message|>"
+#define CHANNEL_NEXT "<|start|>"
+#define CHANNEL_FINAL CHANNEL_MARK "final" CHANNEL_TEXT
 
 enum chat_role { ROLE_SYSTEM, ROLE_USER, ROLE_ASSISTANT };
 struct chat_msg {

@@ -3,6 +3,7 @@
  * Texts are copied: the file may be closed afterwards.  Two hash tables are built: stored text -> id (of tokens with equal text
  * the first counts), and for byte-level BPE (left id, right id) -> merge (of merges of an equal pair the first counts: it has
  * the lowest rank). */
+#include "engine/engine.h"
 #include "engine/token_private.h"
 
 #include <math.h>
@@ -387,6 +388,31 @@ static void add_end(struct vocab *v, int32_t id)
 		v->end[v->n_end++] = id;
 }
 
+/* The marks of reasoning that are control tokens.  1: the vocabulary has channels, whose messages end with a token that ends no answer. */
+static int load_marks(struct vocab *v)
+{
+	static const char *const of_channels[] = { CHANNEL_TEXT, CHANNEL_NEXT, NULL };
+	int channels = vocab_lookup(v, CHANNEL_MARK, sizeof CHANNEL_MARK - 1) >= 0 && vocab_lookup(v, CHANNEL_TEXT, sizeof CHANNEL_TEXT - 1) >= 0;
+	const struct reasoning_mark *m;
+	const char *text[24] = {0};
+	size_t n = 0;
+
+	for (size_t i = 0; (m = reasoning_mark_at(i)); i++)
+		if (channels || !reasoning_has_channels(m)) {
+			text[n++] = m->open;
+			text[n++] = m->close;
+		}
+	for (size_t i = 0; channels && of_channels[i]; i++)
+		text[n++] = of_channels[i];
+	for (size_t i = 0; i < n; i++) {
+		int32_t id = control_find(v, text[i]);
+
+		if (id >= 0)
+			v->mark[v->n_mark++] = id;
+	}
+	return channels;
+}
+
 static int load_ids(struct loader *l)
 {
 	/* Texts of tokens that end a turn, of all model families; the first that the vocabulary has is EOT, if the file names
@@ -396,7 +422,7 @@ static int load_ids(struct loader *l)
 		"<turn|>", "<|END_OF_TURN_TOKEN|>", "<end_of_utterance>", "<EOT>", NULL,
 	};
 	static const char *const text_end[] = {
-		"<|eom_id|>", "<|endoftext|>", "<|end_of_text|>", "</s>", "<eos>", "<|return|>",
+		"<|eom_id|>", "<|endoftext|>", "<|end_of_text|>", "</s>", "<eos>", "<|return|>", "<|call|>",
 		"<\xef\xbd\x9c" "end\xe2\x96\x81of\xe2\x96\x81sentence\xef\xbd\x9c>", NULL,
 	};
 	static const char *const others[] = {   /* unused; their range is checked */
@@ -405,7 +431,7 @@ static int load_ids(struct loader *l)
 	};
 	struct vocab *v = l->v;
 	struct vocab_info *in = &v->info;
-	int32_t eom, ignored;
+	int32_t eom, ignored, ends_channel;
 	char key[64];
 	int flag;
 
@@ -434,8 +460,12 @@ static int load_ids(struct loader *l)
 			if (named[i] >= 0 && v->type[named[i]] == TOKEN_NORMAL)
 				v->type[named[i]] = TOKEN_CONTROL;
 	}
+	ends_channel = load_marks(v) ? control_find(v, "<|end|>") : -1;
+	if (in->eot == ends_channel)
+		in->eot = -1;
 	for (int i = 0; in->eot < 0 && turn_end[i]; i++)
-		in->eot = control_find(v, turn_end[i]);
+		if (control_find(v, turn_end[i]) != ends_channel)
+			in->eot = control_find(v, turn_end[i]);
 	add_end(v, in->eos);
 	add_end(v, in->eot);
 	add_end(v, eom);
@@ -443,6 +473,9 @@ static int load_ids(struct loader *l)
 		add_end(v, control_find(v, turn_end[i]));
 	for (int i = 0; text_end[i]; i++)
 		add_end(v, control_find(v, text_end[i]));
+	for (int i = 0; i < v->n_end; i++)
+		if (v->end[i] == ends_channel)
+			v->end[i--] = v->end[--v->n_end];
 
 	flag = v->spm || v->pre->add_bos;
 	if (gguf_bool(l->g, "tokenizer.ggml.add_bos_token", &flag, l->err) < 0)

@@ -62,6 +62,8 @@ size_t vocab_piece(const struct vocab *v, int32_t id, int with_special, char *bu
 	switch (v->type[id]) {
 	case TOKEN_CONTROL:
 	case TOKEN_UNKNOWN:
+		for (int k = 0; k < v->n_mark && !with_special; k++)
+			with_special = v->mark[k] == id;
 		if (with_special)
 			piece_add(&p, s, n);
 		return p.n;

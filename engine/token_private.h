@@ -59,6 +59,7 @@ struct vocab {
 	int32_t special_from[257];     /* special[special_from[b] .. special_from[b + 1]) begin with byte b */
 	char *special_text;
 	int32_t end[32];               int n_end;              /* ids that end a turn */
+	int32_t mark[24];              int n_mark;             /* ids of control tokens whose text is part of an answer: of its reasoning */
 };
 
 /* ---- token_hash.c ---- */

@@ -17,7 +17,8 @@ int chat_never_thinks(const struct chat *c)
 
 void chat_message(const struct chat *c, const struct message *m, struct str *out, struct str *note)
 {
-	const char *text = m->text.p ? m->text.p : "", *close, *open;
+	const char *text = m->text.p ? m->text.p : "";
+	int closed;
 	struct reasoning think = {.first = 0};
 
 	if (!chat_hides(c) || m->role != ROLE_ASSISTANT) {
@@ -25,9 +26,8 @@ void chat_message(const struct chat *c, const struct message *m, struct str *out
 		return;
 	}
 	/* Where the reply's head opened the reasoning, the message has its end mark alone, or no mark while it is unfinished. */
-	close = strstr(text, "</think>");
-	open = strstr(text, "<think>");
-	think.first = c->t.info->thinks_first && (close ? !open || open > close : !chat_never_thinks(c));
+	closed = reasoning_closed(text);
+	think.first = c->t.info->thinks_first && (closed ? closed > 0 : !chat_never_thinks(c));
 	reasoning_feed(&think, text, m->text.n, out);
 	reasoning_end(&think, out);
 	if (note)

@@ -67,6 +67,9 @@ static int begun_tokens(const struct conversation *t, const struct message *begu
 {
 	if (begun->id.n || !begun->text.n)
 		tokens_append(out, begun->id.id, begun->id.n);
+	else if (t->info->channels && strcmp(t->o->think ? t->o->think : "", "off") != 0 &&   /* else the reply's head has the mark */
+	         engine_tokenize(t->engine, CHANNEL_FINAL, sizeof CHANNEL_FINAL - 1, TOKENIZE_SPECIAL, out, e) < 0)
+		return -1;
 	else
 		return engine_tokenize(t->engine, begun->text.p, begun->text.n, 0, out, e);
 	return 0;
@@ -91,8 +94,27 @@ static int32_t read_prompt(struct conversation *t, const struct message *begun, 
 	return (int32_t)(n - n_begun);
 }
 
+/* Does the token end the channel of the answer (1)?  No other one is wanted.  Else its text is followed from channel to channel. */
+static int ends_answer(const struct conversation *t, struct reasoning *r, int32_t id)
+{
+	static const char end[] = "<|end|>";
+	struct str piece = {0}, answer = {0};
+	int ends;
+
+	if (!t->info->channels)
+		return 0;
+	engine_piece_add(t->engine, id, 0, &piece);
+	ends = r->at == REASONING_AFTER && piece.n == sizeof end - 1 && !memcmp(piece.p, end, piece.n);
+	if (!ends && piece.n)
+		reasoning_feed(r, piece.p, piece.n, &answer);
+	str_free(&piece);
+	str_free(&answer);
+	return ends;
+}
+
 /* Generate the last message.  ids: keep the sampled tokens; 0 where another model wrote the beginning. */
-static int generate(struct conversation *t, int ids, double start, const struct answer_hooks *h, struct turn *turn, struct err *e)
+static int generate_tokens(struct conversation *t, int ids, double start, struct reasoning *channels, const struct answer_hooks *h,
+                           struct turn *turn, struct err *e)
 {
 	struct message *m = &t->msg[t->n_msg - 1];
 	int32_t most = t->o->predict;
@@ -110,6 +132,8 @@ static int generate(struct conversation *t, int ids, double start, const struct 
 
 		if (turn->ttft_s == 0)
 			turn->ttft_s = now_seconds() - start;
+		if (got > 0 && ends_answer(t, channels, step.id))
+			got = 0;
 		if (got == 0)
 			turn->stop = STOP_EOS;
 		if (got <= 0)
@@ -130,6 +154,21 @@ static int generate(struct conversation *t, int ids, double start, const struct 
 		}
 	}
 	return 0;
+}
+
+static int generate(struct conversation *t, int ids, double start, const struct answer_hooks *h, struct turn *turn, struct err *e)
+{
+	const struct str *begun = &t->msg[t->n_msg - 1].text;
+	struct reasoning channels = {.first = 0};
+	struct str answer = {0};
+	int rc;
+
+	if (t->info->channels && begun->n)
+		reasoning_feed(&channels, begun->p, begun->n, &answer);
+	rc = generate_tokens(t, ids, start, &channels, h, turn, e);
+	reasoning_free(&channels);
+	str_free(&answer);
+	return rc;
 }
 
 /* Speeds, and whether tokens were evicted for the first time. */

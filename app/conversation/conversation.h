@@ -398,13 +398,14 @@ size_t passages_cut(const char *text, size_t n, const size_t *end, size_t n_toke
 
 /* ---- reasoning (reasoning.c) ----
  *
- * Models that reason first write <think> ... </think> before their answer.  Only marks at the beginning count; later ones are part of
- * the answer. */
+ * Models that reason first write marks around that (reasoning_mark_at()), as <think> ... </think>, before their answer.  Only marks at the
+ * beginning count; later ones are part of the answer. */
 
 /* A text that arrives in pieces; all zero and `first` to begin with. */
 struct reasoning {
 	int first;                  /* the reply's head has opened the reasoning */
-	enum { REASONING_BEGIN, REASONING_WITHIN, REASONING_MARGIN, REASONING_AFTER } at;
+	enum { REASONING_BEGIN, REASONING_CHANNEL, REASONING_WITHIN, REASONING_NEXT, REASONING_MARGIN, REASONING_AFTER } at;
+	int mark;                   /* the number of the mark that opened it; -1: the reply's head did */
 	struct str held;            /* bytes that may be a mark, or blanks before one */
 	size_t words; int in_word;  /* of the reasoning */
 };
@@ -415,6 +416,10 @@ void reasoning_feed(struct reasoning *, const char *text, size_t n, struct str *
 void reasoning_end(struct reasoning *, struct str *out);
 /* "reasoned for 312 words first", or nothing where there was no reasoning; appended. */
 void reasoning_describe(const struct reasoning *, struct str *out);
+/* Bytes of the reasoning in front of a whole answer, with its marks. */
+size_t reasoning_length(const char *text, size_t n);
+/* 1: the text closes reasoning that it has not opened; -1: it opens reasoning, and closes that; 0: it closes none. */
+int reasoning_closed(const char *text);
 
 /* ---- model files (model_files.c) ---- */
 

@@ -32,6 +32,12 @@ static int joins(const struct conversation *t, const struct message *msg, size_t
 	return i && t->info->takes_turns && msg[i].role == ROLE_USER && msg[i - 1].role == ROLE_USER;
 }
 
+/* Bytes at the beginning of a message that the template is not given: the reasoning of an answer, where it has to tell its channels apart. */
+static size_t left_out(const struct conversation *t, const struct message *m)
+{
+	return m->role == ROLE_ASSISTANT && t->info->channels && m->text.n ? reasoning_length(m->text.p, m->text.n) : 0;
+}
+
 /* A message's text as the model gets it: in front of the first one the documents, in front of a question its passages. */
 static void add_whole(const struct conversation *t, const struct message *m, int first, struct str *out)
 {
@@ -61,6 +67,7 @@ static int render(const struct conversation *t, const struct message *msg, size_
 	for (size_t i = 0, next; i < n_msg; i = next) {
 		const struct message *m = &msg[i];
 		const struct str *text = &m->text;
+		size_t cut = left_out(t, m);
 
 		for (next = i + 1; next < n_msg && joins(t, msg, next); next++)
 			;
@@ -72,7 +79,7 @@ static int render(const struct conversation *t, const struct message *msg, size_
 			text = &whole[i];
 		}
 		list[n++] = (struct chat_msg){
-			.role = m->role, .text = text->p ? text->p : "", .len = text->n, .id = m->id.id, .n_id = m->id.n,
+			.role = m->role, .text = text->p ? text->p + cut : "", .len = text->n - cut, .id = m->id.id, .n_id = cut ? 0 : m->id.n,
 		};
 	}
 	if (t->o->think && !strcmp(t->o->think, "off"))
@@ -113,6 +120,7 @@ void place_all(struct conversation *t)
 	}
 	for (size_t i = 0; i < t->n_msg; i++) {
 		struct message *m = &t->msg[i];
+		size_t cut = left_out(t, m);
 
 		if (i && joins(t, t->msg, i)) {
 			before += BETWEEN_BYTES;
@@ -121,7 +129,8 @@ void place_all(struct conversation *t)
 			before = 0;
 		}
 		place_text(&t->rendered, at, before, m->context.n, &m->context_place);
-		place_text(&t->rendered, at, before + m->context.n, m->text.n, &m->place);
+		place_text(&t->rendered, at, before + m->context.n, m->text.n - cut, &m->place);
+		m->place.byte -= cut;   /* of the whole text, as where the template cuts it */
 		before += m->context.n + m->text.n;
 	}
 }

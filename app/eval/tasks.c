@@ -33,7 +33,7 @@ static int render(const struct engine *engine, const struct sample *s, struct to
 
 	out->n = 0;
 	if (info->template_name[0] && !s->plain) {
-		if (engine_render(engine, &msg, 1, REPLY_HEAD, NULL, &r, e) < 0)
+		if (engine_render(engine, &msg, 1, REPLY_HEAD | (info->think_switch ? REPLY_NO_THOUGHT : 0), NULL, &r, e) < 0)
 			return -1;
 		tokens_append(out, r.id.id, r.id.n);
 		rendered_free(&r);

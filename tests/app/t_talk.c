@@ -456,6 +456,41 @@ TEST(a_question_without_an_answer_does_not_block_the_next_one)
 	}
 }
 
+/* The template of gpt-oss gets earlier answers without their channels, which it refuses, and begins the reply with the answer's where
+ * reasoning is off. */
+TEST(answers_with_channels)
+{
+	static const char thought[] = "<|channel|>analysis<|message|>Hm, hm.<|end|><|start|>assistant<|channel|>final<|message|>";
+	struct scene s;
+	struct conversation *t = &s.c.t;
+	struct tokens all = {0};
+	struct err e = {0};
+	struct str *text;
+
+	open_scene(&s, "-n 2 --private --kv full -c 4000 --chat-template gpt-oss");
+	CHECK(t->info->channels && t->info->think_switch && !t->info->thinks_first);
+	do_line(&s, "Who are you?");
+	text = &t->msg[1].text;
+	str_clear(text);
+	str_adds(text, thought);
+	str_adds(text, "I am.");
+	do_line(&s, "Why?");
+	CHECK_MSG(!s.errors.n, "%s", s.errors.p);
+	CHECK_INT(t->n_msg, 4);
+	CHECK_INT(conversation_render(t, 1, &all, &e), 0);
+	CHECK(find_from(&s, 0, "<|channel|>final<|message|>I am.<|end|>", 39) != SIZE_MAX && find_from(&s, 0, "Hm, hm.", 7) == SIZE_MAX);
+	CHECK(stands_at(&s, t->msg[1].place.first, "I am.", 5));
+	CHECK(find_from(&s, (int32_t)t->rendered.id.n - 20, "<|start|>assistant<|channel|>", 29) == SIZE_MAX);
+	do_line(&s, "/think off");
+	tokens_free(&all);
+	CHECK_INT(conversation_render(t, 1, &all, &e), 0);
+	CHECK(find_from(&s, (int32_t)t->rendered.id.n - 60, "<|start|>assistant<|channel|>final<|message|>", 45) != SIZE_MAX);
+	do_line(&s, "How?");
+	CHECK_MSG(!s.errors.n, "%s", s.errors.p);
+	tokens_free(&all);
+	close_scene(&s);
+}
+
 /* ---- going on ---- */
 
 TEST(an_answer_in_parts_is_the_answer)
@@ -812,14 +847,28 @@ TEST(thoughts_are_told_apart_however_they_are_cut)
 		{"<think></think>x <think>y</think>", 0, "x <think>y</think>", ""},
 		{"a <think>not at the beginning</think>", 0, "a <think>not at the beginning</think>", ""},
 		{"", 0, "", ""}, {"", 1, "", ""}, {" \n", 0, " \n", ""}, {"<think>", 0, "", ""},
+		/* other families' marks */
+		{"[THINK]one [two][/THINK]\n\nyes", 0, "yes", "reasoned for 2 words first"},
+		{"one [two][/THINK]yes", 1, "yes", "reasoned for 2 words first"},
+		{"[THIN ice]", 0, "[THIN ice]", ""},
+		{"<|channel>thought\none two<channel|>yes", 0, "yes", "reasoned for 3 words first"},
+		{"<seed:think>a</think></seed:think>b", 0, "b", "reasoned for 1 word first"},
+		{"<|channel|>final<|message|>yes <|x|>", 0, "yes <|x|>", ""},
+		{"<|channel|>analysis<|message|>one < two<|end|><|start|>assistant<|channel|>final<|message|> yes", 0, " yes", "reasoned for 3 words first"},
+		{"<|channel|>analysis<|message|>one<|end|><|start|>assistant<|channel|>commentary<|message|>two<|end|><|start|>assistant<|channel|>final"
+		 "<|message|>yes", 0, "yes", "reasoned for 2 words first"},
+		{"<|channel|>analysis<|message|>one<|end|><|start|>assis", 0, "", "reasoned for 1 word and came to no answer"},
+		{"<|channel|>analysis<|message|>one two", 0, "", "reasoned for 2 words and came to no answer"},
+		{"<|channel|>fin", 0, "", ""}, {"<|chan", 0, "<|chan", ""},
 	};
 	struct str out = {0}, note = {0};
 
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-		for (size_t piece = 1; piece < 60; piece++) {
+		for (size_t piece = 1; piece < 200; piece++) {
 			fold(cases[i].text, cases[i].first, piece, &out, &note);
 			CHECK_MSG(!strcmp(out.p, cases[i].shown) && !strcmp(note.p, cases[i].note), "case %zu in pieces of %zu: '%s', '%s'", i, piece,
 			          out.p, note.p);
+			CHECK(cases[i].first || reasoning_length(cases[i].text, strlen(cases[i].text)) == strlen(cases[i].text) - out.n);
 		}
 	str_free(&out);
 	str_free(&note);

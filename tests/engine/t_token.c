@@ -1007,6 +1007,33 @@ TEST(merges_make_no_control_token)
 	vocab_free(v);
 }
 
+/* Marks of reasoning are part of an answer's text though they are control tokens; others are not. */
+TEST(marks_of_reasoning_have_their_text)
+{
+	static const char *const shown[] = { "<think>", "</think>", "[THINK]", "[/THINK]" };
+	struct vocab *v = make((struct made){ .kind = BPE, .n = 6, .tok = { "<think>", "</think>", "[THINK]", "[/THINK]", "<|end|>", "<|message|>" },
+	                                      .type = { 3, 3, 3, 3, 3, 3 } });
+	char text[16];
+
+	for (int32_t i = 0; i < 6; i++) {
+		size_t n = vocab_piece(v, i, 0, text, sizeof text);
+
+		CHECK_MSG(i < 4 ? n == strlen(shown[i]) && !memcmp(text, shown[i], n) : !n, "token %d: '%.*s'", i, (int)n, text);
+	}
+	CHECK(vocab_is_end(v, 4));
+	CHECK_INT(vocab_info(v)->eot, 4);
+	vocab_free(v);
+	/* A vocabulary with channels: <|end|> ends one of them, and its text tells that. */
+	v = make((struct made){ .kind = BPE, .n = 6, .tok = { "<|channel|>", "<|message|>", "<|end|>", "<|start|>", "<|return|>", "<|call|>" },
+	                        .type = { 3, 3, 3, 3, 3, 3 } });
+	for (int32_t i = 0; i < 6; i++) {
+		CHECK_INT(vocab_is_end(v, i), i >= 4);
+		CHECK_INT(vocab_piece(v, i, 0, text, sizeof text) > 0, i < 4);
+	}
+	CHECK(vocab_info(v)->eot != 2);
+	vocab_free(v);
+}
+
 TEST(user_tokens_match_everywhere)
 {
 	struct vocab *v = make((struct made){ .kind = BPE, .n = 7,
