@@ -22,8 +22,8 @@ WEIR=${WEIR:-./weir}
 SANITIZE=${SANITIZE:-}
 CC=${CC:-cc}
 case $WEIR in /*) ;; *) WEIR=$PWD/${WEIR#./} ;; esac
-limit=${TEST_TIMEOUT:-600}
-[ -n "$SANITIZE" ] && limit=${TEST_TIMEOUT:-1800}
+limit=${TEST_TIMEOUT:-1200}
+[ -n "$SANITIZE" ] && limit=${TEST_TIMEOUT:-2400}
 logs=$BUILD/tests/log
 
 now() { date +%s.%N; }
@@ -205,7 +205,7 @@ report() {
   awk -v suite="$1" '
     /^  (ok|skip)  / { n = 0; next }
     /^  FAIL  / { sub(/^  FAIL  /, ""); print "  " suite ": " $0; for (i = 0; i < n; i++) print line[i]; n = 0; next }
-    (/^    / || /^==[0-9]+==|^SUMMARY:|^WARNING:|runtime error:/) && n < 24 { line[n++] = $0 }
+    (/^    / || /^==[0-9]+==|^SUMMARY:|^WARNING:|runtime error:/) && n < 60 { line[n++] = $0 }
   ' "$log" >> "$RUN_WORK/.failed"
   total_passed=$((total_passed + passed))
   total_failed=$((total_failed + failed))

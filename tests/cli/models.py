@@ -128,7 +128,7 @@ def list_models(c, name):
         c.head(302, None, f"Location: http://127.0.0.1:{other_port}/plain/v1/models\r\nContent-Length: 0\r\n")
     elif name == "listslow":
         c.head(200, "application/json")
-        c.closed(60)
+        c.closed(600)
     elif name.startswith("llama"):
         c.json({"data": [{"id": "/models/tiny.Q4.gguf", "owned_by": "llamacpp", "meta": {"n_ctx": 300, "n_ctx_train": 8192, "n_params": 135000000}}]})
     elif name.startswith("ollama"):
@@ -252,7 +252,7 @@ def answer(c, name, q):
     elif name == "open":
         c.head()
         c.send(good(done=False))
-        c.closed(30)
+        c.closed(600)
     elif name == "busy":
         if n % 3 < 2:
             c.json({"error": {"message": "Loading model", "code": 503}}, 503)
@@ -351,14 +351,14 @@ def answer(c, name, q):
     elif name == "tools":
         stream(c, event({"choices": [{"index": 0, "delta": {"tool_calls": [{"function": {"name": "rm"}}]}, "finish_reason": "tool_calls"}]}))
     elif name == "silent":
-        c.closed(60)
+        c.closed(600)
     elif name == "silentbody":
         c.head()
-        c.closed(60)
+        c.closed(600)
     elif name == "silentlate":
         c.head()
         c.send(text(WORDS[:2]))
-        c.closed(60)
+        c.closed(600)
     elif name == "pings":
         c.head()
         forever(c, b": ping\n\n")
@@ -411,7 +411,7 @@ def answer(c, name, q):
     elif name == "llamaslow":
         c.head()
         c.send(event({"choices": [], "prompt_progress": {"total": 200, "cache": 0, "processed": 50}}))
-        note(what="closed", name=name, late=c.closed(30), at=time.time())
+        note(what="closed", name=name, late=c.closed(600), at=time.time())
     elif name == "llama":
         words = WORDS
         if q["messages"][-1]["role"] == "assistant":   # goes on, and repeats the beginning first

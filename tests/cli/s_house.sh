@@ -132,9 +132,10 @@ suite() {
   chmod +x "build/tests/unit/$1"
 }
 
-# sums NAME STATUS CLOSING PATTERN: what run.sh makes of the suites in the tree.
+# sums NAME STATUS CLOSING PATTERN: what run.sh makes of the suites in the tree, which have $limit seconds.
+limit=300
 sums() {
-  said=$(env -u SANITIZE -u V BUILD=build WEIR=./weir TEST_TIMEOUT=2 JOBS=2 tests/run.sh t_a t_b s_c 2>&1)
+  said=$(env -u SANITIZE -u V BUILD=build WEIR=./weir TEST_TIMEOUT=$limit JOBS=2 tests/run.sh t_a t_b s_c 2>&1)
   status=$?
   if [ $status != "$2" ]; then
     bad "$1" "exit status $status"
@@ -171,8 +172,10 @@ suite t_b "$good; exit 23"
 sums run_leak 1 '3 passed, 1 failed, 0 skipped' 't_b: exit status 23'
 suite t_b 'echo "  FAIL  x: y"; echo "0 passed, 1 failed, 0 skipped"'
 sums run_liar 1 '2 passed, 2 failed, 0 skipped' 't_b: exit status 0 although 1 failed'
-suite t_b 'echo "  ok    x"; sleep 30'
-sums run_hang 1 '3 passed, 1 failed, 0 skipped' 't_b: stopped after 2 s'
+suite t_b 'echo "  ok    x"; sleep 300'
+limit=5
+sums run_hang 1 '3 passed, 1 failed, 0 skipped' 't_b: stopped after 5 s'
+limit=300
 rm build/tests/unit/t_b
 sums run_not_built 1 '2 passed, 1 failed, 0 skipped' 't_b: ended without its closing line'
 
@@ -180,15 +183,18 @@ sums run_not_built 1 '2 passed, 1 failed, 0 skipped' 't_b: ended without its clo
 # Three suites of which two run at once; every suite has its own home.
 # met NAME: waits until the suite NAME has begun, too.
 # shellcheck disable=SC2016 # expanded by the suites
-met='met() { for _ in 1 2 3 4 5 6 7 8 9 10; do [ -e "$1.began" ] && return; sleep 0.1; done; echo "  FAIL  $1 is not there"; echo "0 passed, 1 failed, 0 skipped"; exit 1; }'
+met='met() { i=0; while [ $i -lt 600 ]; do [ -e "$1.began" ] && return; sleep 0.1; i=$((i + 1)); done; echo "  FAIL  $1 is not there"; echo "0 passed, 1 failed, 0 skipped"; exit 1; }'
 suite t_a "$met; touch a.began; met b; mkdir -p \"\$XDG_DATA_HOME\"; sleep 0.3; $good"
 suite t_b "$met; touch b.began; met a; sleep 0.2; [ ! -e \"\$XDG_DATA_HOME\" ] || exit 1; $good"
 sums run_together 0 '3 passed, 0 failed, 0 skipped' '^t_b '
 if [ "$(printf '%s\n' "$said" | sed -n 's/ .* ok$//p' | tr '\n' ' ')" = 't_a t_b s_c ' ]; then ok run_in_order; else bad run_in_order "$said"; fi
 rm -f ./*.began
-suite t_a "touch busy; sleep 0.4; rm busy; $good"
-suite t_b "sleep 0.2; [ ! -e busy ] || exit 1; $good"
+suite t_a "$met; touch busy a.began; met b; rm busy; $good"
+suite t_b "$met; met a; there=\$(ls busy); touch b.began; [ ! \"\$there\" ] || exit 1; $good"
 sums run_at_once 1 '2 passed, 1 failed, 0 skipped' 't_b: ended without'
+rm -f ./*.began
+suite t_a "touch busy; sleep 0.4; rm busy; $good"
+suite t_b "[ ! -e busy ] || exit 1; $good"
 echo '/* Runs alone: it measures time. */' > tests/unit/t_b.c
 sums run_alone 0 '3 passed, 0 failed, 0 skipped' '^t_b '
 if [ "$(printf '%s\n' "$said" | sed -n 's/ .* ok$//p' | tr '\n' ' ')" = 't_a s_c t_b ' ]; then ok run_alone_last; else bad run_alone_last "$said"; fi
@@ -212,13 +218,21 @@ if [ "$(printf '%s\n' "$said" | tail -n 1)" = '4 passed, 0 failed, 0 skipped' ];
 said=$(BUILD=build tests/run.sh units 2>&1)
 if [ $? = 2 ] && [ "$said" = "tests/run.sh: no suite and no folder of suites is called 'units'" ]; then ok run_unknown; else bad run_unknown "$said"; fi
 
-# Ctrl-C ends what is running.
+# What explains a failure is repeated with it: the screen of a terminal, for one who cannot look at it.
+suite t_a 'seq 1 30 | sed "s/^/    | row /"; echo "  FAIL  it is shown: no"; echo "0 passed, 1 failed, 0 skipped"; exit 1'
+said=$(BUILD=build tests/run.sh t_a 2>&1)
+if [ "$(printf '%s\n' "$said" | sed -n '/^failed:/,$p' | grep -c '^    | row ')" = 30 ]; then ok run_shows_why; else bad run_shows_why "$said"; fi
+
+# Ctrl-C ends what is running.  The run is in the foreground: in the background a shell has it ignore the signal, which timeout hands on.
 # shellcheck disable=SC2016
-suite t_a 'echo $$ > pid; exec sleep 30'
-BUILD=build timeout -s INT 1 tests/run.sh t_a > said 2>&1
+suite t_a 'echo $$ > pid; exec sleep 300'
+rm -f pid leader
+(wait_for [ -s pid ] && kill -INT "$(cat leader)") &
+BUILD=build sh -c 'echo $$ > leader; exec timeout -s INT 600 tests/run.sh t_a' > said 2>&1
 status=$?
-sleep 0.2
-if [ -s pid ] && ! kill -0 "$(cat pid)" 2> /dev/null && ! grep -q ' passed, ' said; then ok run_interrupted; else bad run_interrupted "status $status: $(cat said)"; fi
+wait
+gone() { ! kill -0 "$(cat pid)" 2> /dev/null; }
+if [ -s pid ] && wait_for gone && ! grep -q ' passed, ' said; then ok run_interrupted; else bad run_interrupted "status $status: $(cat said)"; fi
 
 # Continuous integration: the tests, then the plugin where nvcc is on PATH; the status is that of the first that failed.
 fresh

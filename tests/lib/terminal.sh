@@ -1,10 +1,11 @@
 # tests/lib/terminal.sh - a real terminal for the tests that want one: tmux plays the user.  Sourced after count.sh, with $weir, $model and $how (options that say which mode) set.
 #
 # Every terminal here is a private tmux server that ends with the script.
+#
+# The machine may stop the program, tmux or the script for seconds between any two steps, so a step waits for what the one before brings, and
+# nothing is right because of a pause.  What is waited for must not be on the screen already.  A key after Escape comes once the screen shows
+# what Escape did: read with Escape it would be Alt and that key.  An answer that something is to happen in has no end ($endless).
 # shellcheck shell=sh disable=SC2154 # weir, model, how, name come from who sources this
-slow=${WEIR_TEST_SLOW:-1}   # factor on every time limit, for sanitizer builds and busy machines
-[ -z "${SANITIZE:-}" ] || slow=$((slow * 10))
-
 if ! command -v tmux >/dev/null 2>&1; then skip terminal "tmux is not installed"; finish; fi
 if [ ! -x "$weir" ]; then bad terminal "no program at '$weir'"; finish; fi
 if [ ! -r "$model" ]; then skip terminal "no model at '$model'"; finish; fi
@@ -17,7 +18,7 @@ socket=weir-test-$$- turn=0
 mux() { tmux -L "$socket" -f /dev/null "$@" 2>/dev/null; }
 cleanup() {
 	mux kill-server
-	rm -rf "$dir"
+	rm -rf "$dir" "${TMUX_TMPDIR:-/tmp}/tmux-$(id -u)/${socket%-*}"-*
 }
 trap cleanup EXIT
 trap 'exit 1' HUP INT TERM
@@ -33,7 +34,7 @@ unset TMUX WEIR_MODEL
 export HOME="$dir" XDG_STATE_HOME="$dir/state" XDG_CONFIG_HOME="$dir/config" XDG_CACHE_HOME="$dir/cache" XDG_DATA_HOME="$dir/data"
 trap : INT   # Ctrl-C is for the program alone
 stty -a >"$dir/before"
-sleep "${late:-0}"
+while [ -e "$dir/hold" ]; do sleep 0.05; done
 "$weir" $how -m "$model" "$@"
 echo $? >"$dir/status"
 stty -a >"$dir/after"
@@ -41,9 +42,8 @@ echo "=== over ==="
 exec cat
 EOF
 
-# A fresh terminal of $columns x $rows running weir with these arguments, after $late seconds.
-columns=80 rows=24 late=0
-export late
+# A fresh terminal of $columns x $rows running weir with these arguments, once there is no file $dir/hold.
+columns=80 rows=24
 start() {
 	mux kill-server
 	turn=$((turn + 1))   # a server that is going down still owns its socket for a moment
@@ -57,7 +57,54 @@ screen() { mux capture-pane -p; }
 last_line() { screen | sed -n '/[^ ]/h;${x;s/ *$//;p;}'; }
 type_text() { mux send-keys -l -- "$1"; }
 key() { mux send-keys "$@"; }
-ask() { type_text "$1"; key Enter; }
+# ends_like ROW TEXT: the row ends as the text does, which may be wrapped.
+ends_like() {
+	end=$2
+	case $end in ????*) end=${end#"${end%???}"} ;; esac
+	case $1 in *"$end") ;; *) return 1 ;; esac
+}
+
+# ---- the full screen ----
+
+# The input line, or its last row: the one above the hints.
+input_row() { screen | tail -n 2 | head -n 1; }
+written() { ends_like "$(input_row)" "$1"; }
+# An empty input line: the program took the text, and from the same picture on its hints say whether it is at work.
+taken() { case $(input_row) in '>' | '> ') ;; *) return 1 ;; esac; }
+# A text into the input line; the text, and Enter behind it.
+write() { type_text "$1"; wait_for written "$1"; }
+ask() { write "$1"; key Enter; wait_for taken; }
+# Ctrl-C empties the input line.
+empty_line() { key C-c; wait_for taken; }
+# answered QUESTION: the line with the figures stands below it, and nothing runs.
+answered() {
+	at_rest && screen | awk -v asked="> $1" 'index($0, asked) == 1 { seen = 1; done = 0 } seen && /^\[[0-9]+ tokens, / { done = 1 } END { exit !done }'
+}
+# What the hints say.
+at_rest() { case $(last_line) in 'F1 Help'*) ;; *) return 1 ;; esac; }
+busy() { case $(last_line) in 'Esc Stop'*) ;; *) return 1 ;; esac; }
+# leave KEY: by this key, from rest.
+leave() { wait_for at_rest; key "$1"; wait_for ended; }
+
+# ---- line mode ----
+
+at_prompt() { [ "$(last_line)" = ">" ]; }
+typed() { ! at_prompt && ends_like "$(last_line)" "$1"; }
+# Type a line, see it, send it.  From then on a prompt is the one behind what comes of it.
+send_line() {
+	type_text "$1"
+	wait_for typed "$1" || return 1
+	key Enter
+}
+# Ctrl-L leaves nothing that could be taken for what comes next.
+clear_screen() { key C-l; wait_for only_a_prompt; }
+only_a_prompt() { case $(screen | grep -v '^ *$') in '>' | '> ') ;; *) return 1 ;; esac; }
+
+# ---- both ----
+
+# What the default model answers without an end, with these options: what it has said becomes ever more likely, the end never does.
+endless='Repeat the letter a forever: a a a a a a a a a a a a a a a a'
+without_end='--temp 0.01 --frequency-penalty -1 --loops go --speculate off -n 1000000'
 
 # The first child of a process, by /proc: not every machine has pgrep.
 child_of() {
@@ -72,15 +119,11 @@ child_of() {
 	done
 }
 
-# wait_for SECONDS COMMAND...: until the command succeeds.
-wait_for() {
-	left=$(($1 * slow * 10))
-	shift
-	while ! "$@"; do
-		left=$((left - 1))
-		[ "$left" -gt 0 ] || return 1
-		sleep 0.1
-	done
+# What the screen shows, for who cannot look at it: with the blanks in front that tests/run.sh prints with a failure.
+explain() {
+	[ -z "$explained" ] || { explained=; return 0; }
+	screen | grep -v '^ *$' | tail -n 30 | sed 's/^/    | /'
+	[ ! -e "$dir/status" ] || echo "    it ended with status $(cat "$dir/status")"
 }
 shows() { screen | grep -q -e "$1"; }
 ended() { [ -e "$dir/after" ] && shows '=== over ==='; }
@@ -97,12 +140,11 @@ pass() { if "$@"; then ok "$name"; else bad "$name" "$(tail_of_screen)"; fi; }
 all() {   # COMMAND ... -- COMMAND ...: each must succeed
 	words=
 	for w in "$@" --; do
-		if [ "$w" = -- ]; then eval "$words" || return 1; words=
-		else words="$words '$w'"; fi
+		if [ "$w" = -- ]; then
+			eval "$words" || { echo "    it does not hold: $words"; return 1; }
+			words=
+		else words="$words '$(printf '%s\n' "$w" | sed "s/'/'\\\\''/g")'"; fi
 	done
 }
 program() { child_of "$(mux display-message -p '#{pane_pid}')"; }
 
-# What the hints of the full screen say.
-at_rest() { case $(last_line) in 'F1 Help'*) ;; *) return 1 ;; esac; }
-busy() { case $(last_line) in 'Esc Stop'*) ;; *) return 1 ;; esac; }
