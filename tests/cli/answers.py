@@ -11,7 +11,7 @@ pid, fd = pty.fork()
 if not pid:
     os.environ["TERM"] = "xterm"
     os.execv(program, [program] + sys.argv[end + 1:])
-shown, at, limit = b"", 0, time.time() + 30
+shown, at, limit = b"", 0, time.time() + 300
 while time.time() < limit:
     if select.select([fd], [], [], 0.2)[0]:
         try:

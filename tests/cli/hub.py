@@ -235,7 +235,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if name == "busyfile" and times in (1, 3):
             return self.answer(503, Retry_After="1")
         if name == "busydate" and times == 1:
-            return self.answer(503, Retry_After=email.utils.formatdate(time.time() + 6, usegmt=True))
+            return self.answer(503, Retry_After=email.utils.formatdate(time.time() + 8, usegmt=True))
         m = re.match(r"bytes=(\d+)-(\d*)$", want)
         first, last = (int(m.group(1)), int(m.group(2) or len(body) - 1)) if m else (0, len(body) - 1)
         if name == "norange":
@@ -256,15 +256,17 @@ class Handler(http.server.BaseHTTPRequestHandler):
             part, head["Content_Length"] = part[:len(part) // 2 + 1], None
         if name == "drops":
             part = part[:chance.randrange(0, 24000)]
-        if name == "kills":
-            return self.part(206, head, part[:chance.randrange(0, 400000)], pause=0.1)
+        if name == "kills":   # at first it stands still, until the other side is killed
+            return self.part(206, head, part[:chance.randrange(0, 400000)], pause=0.1, holds=times <= 6)
         if name == "stuck" and first > 100000:
             part = b""
-        if name in ("slow", "changed"):
+        if name == "slow":
             return self.part(206, head, part, pause=0.3)
+        if first and (name == "held" or name == "changed" and times == 2):   # the first request is for the header
+            return self.part(206, head, part[:len(part) // 2], holds=True)
         self.part(206, head, part)
 
-    def part(self, code, head, body, pause=0):
+    def part(self, code, head, body, pause=0, holds=False):
         self.send_response(code)
         for k, v in head.items():
             if v is not None:
@@ -276,6 +278,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 self.wfile.write(body[i:i + step])
                 self.wfile.flush()
                 time.sleep(pause)
+            if holds:
+                time.sleep(600)
         except OSError:
             pass
         self.close_connection = True
