@@ -2,6 +2,7 @@
 # tests/cli/s_summarize.sh - /summarize by pipe, in line mode and on the screen: the summary, Ctrl-C, and the same command again.
 #
 # WEIR is the program (default ./weir).  A tiny model: what it says makes no sense.  Closes with "N passed, M failed, K skipped".
+# Awaits a terminal: what is shown in time is tested.
 # shellcheck disable=SC2086,SC2154 # $how is several words; dir comes from terminal.sh
 set -u
 weir=${WEIR:-./weir}
@@ -59,11 +60,11 @@ says "and that is said" 'there is no document to summarize'
 
 # Stopped, it goes on with the next section.
 mkfifo "$dir/lines"
-(echo '/summarize 30'; exec sleep 600) >"$dir/lines" &
+(echo '/summarize 30'; exec sleep 3600) >"$dir/lines" &
 writer=$!
 chats -v -s long --docs passages "$dir/long.txt" <"$dir/lines" >"$dir/one" 2>"$dir/err" &
 program=$!
-wait_for 60 grep -q 'section [3-9][0-9]* of' "$dir/err"
+wait_for grep -q 'section [3-9][0-9]* of' "$dir/err"
 kill -INT "$(program_of "$program")"
 wait "$program"
 is "Ctrl-C ends a pipe" 130 $?
@@ -77,24 +78,24 @@ if grep -q '[0-9] summaries of sections' "$dir/two"; then ok "what was done is i
 # ---- line mode and the screen ----
 
 start --line -s book --docs passages "$dir/book.txt"
-name="the document is searched"; pass wait_for 60 shows "document 'book.txt': about [0-9,]* tokens; questions search it"
-ask '/summarize 30'
-name="line mode shows how far it is"; pass wait_for 30 shows 'summarizing: section [0-9]* of [0-9]*, [0-9]* s left'
+name="the document is searched"; pass all wait_for shows "document 'book.txt': about [0-9,]* tokens; questions search it" -- wait_for at_prompt
+send_line '/summarize 30'
+name="line mode shows how far it is"; pass wait_for shows 'summarizing: section [0-9]* of [0-9]*, [0-9]* s left'
 key C-c
-name="Ctrl-C stops it"; pass wait_for 10 shows 'sections are done; the same command goes on there'
-ask 'Summarize this.'
-name="it is offered"; pass wait_for 30 shows '/summarize reads all of it'
+name="Ctrl-C stops it"; pass all wait_for shows 'sections are done; the same command goes on there' -- wait_for at_prompt
+send_line 'Summarize this.'
+name="it is offered"; pass all wait_for shows '/summarize reads all of it' -- wait_for at_prompt
 key C-d
-name="Ctrl-D quits"; pass wait_for 20 ended
+name="Ctrl-D quits"; pass wait_for ended
 start -s book
-name="the screen is there"; pass wait_for 20 shows 'F1 Help'
+name="the screen is there"; pass wait_for at_rest
 ask '/summarize 30'
-name="the screen shows how far it is"; pass wait_for 30 shows 'summarizing: section [0-9]* of'
+name="the screen shows how far it is"; pass wait_for shows 'summarizing: section [0-9]* of'
 key Escape
-name="Esc stops it"; pass wait_for 20 shows 'sections are done; the same command goes on there'
+name="Esc stops it"; pass all wait_for at_rest -- wait_for shows 'sections are done; the same command goes on there'
 ask '/summarize 30'
-name="it ends with a summary"; pass wait_for 120 shows "summary of 'book.txt', [0-9]* sections"
+name="it ends with a summary"; pass all wait_for 600 shows "summary of 'book.txt', [0-9]* sections" -- wait_for at_rest
 key C-d
-name="the screen is left"; pass wait_for 20 ended
+name="the screen is left"; pass wait_for ended
 
 finish
