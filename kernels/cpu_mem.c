@@ -16,6 +16,7 @@
 #define MAP_BYTES ((size_t)1 << 20)       /* blocks of this size or more are mapped, smaller ones come from the heap */
 #define CHUNK_BYTES ((size_t)32 << 20)
 #define CHUNK_MOST ((size_t)8 << 20)      /* blocks of this size or more get a mapping of their own */
+#define COPY_BYTES ((size_t)1 << 20)      /* copied by one task */
 #define PACK_BYTES ((size_t)8 << 20)      /* packed by one task: so much of a weight is there twice at a time */
 #define PLANE_LEAST ((size_t)64 << 10)    /* tensors of this size or more lie in chunks */
 
@@ -283,6 +284,35 @@ static void pack_task(void *arg, int task, int worker)
 	}
 }
 
+struct copy_job {
+	char *to;
+	const char *from;
+	size_t n;
+	const struct backend *be;
+};
+
+static void copy_task(void *arg, int task, int worker)
+{
+	const struct copy_job *j = arg;
+	size_t at = (size_t)task * COPY_BYTES, n = j->n - at < COPY_BYTES ? j->n - at : COPY_BYTES;
+
+	(void)worker;
+	memcpy(j->to + at, j->from + at, n);
+	if (j->be->host_read)
+		j->be->host_read(j->from + at, n, j->be->host_read_ud);
+}
+
+/* A weight as it is, in memory with huge pages: of the file's small ones each is looked up anew, and no fetching ahead crosses their ends.
+ * NULL: no memory. */
+static void *copy_weight(struct cpu *c, const void *host, size_t n)
+{
+	struct copy_job j = { .to = chunk_get(&c->weights, n, 0), .from = host, .n = n, .be = &c->base };
+
+	if (j.to)
+		pool_run(c->pool, copy_task, &j, (int)((n + COPY_BYTES - 1) / COPY_BYTES));
+	return j.to;
+}
+
 int cpu_load_weight(struct backend *be, struct tensor *t, const void *host, int as_table)
 {
 	struct cpu *c = cpu_of(be);
@@ -321,6 +351,10 @@ int cpu_load_weight(struct backend *be, struct tensor *t, const void *host, int 
 		cpu_mem_free(c, copy);
 		return t->data ? 0 : no_memory(be, n, t);
 	}
+	if (!copy && !as_table && t->rows > 1)
+		copy = copy_weight(c, host, n);
+	if (copy)
+		host = copy;
 	/* The cast drops const; write() refuses LAYOUT_HOST. */
 	t->data = (void *)(uintptr_t)host;
 	t->layout = copy ? LAYOUT_PLAIN : LAYOUT_HOST;
