@@ -96,7 +96,7 @@ static inline void pty_close(struct pty *p)
 /* All that was written until now. */
 static inline void pty_take(struct pty *p, struct str *out)
 {
-	double until = now_seconds() + 5 * test_patience();
+	double until = now_seconds() + 120 * test_patience();
 	int done = 0;
 
 	CHECK(write(p->fd, mark, sizeof mark - 1) == sizeof mark - 1);

@@ -103,19 +103,27 @@ TEST(kill_at_any_moment_loses_nothing)
 			live_in_child(p.dir, tube[1], &l);
 		}
 		close(tube[1]);
-		nanosleep(&pause, NULL);
+		/* At any moment; in three of four rounds not before one change is acknowledged, however late the child comes to it. */
+		for (int begun = round % 4 == 0, killed = 0;;) {
+			if (begun && !killed) {
+				nanosleep(&pause, NULL);
+				kill(pid, SIGKILL);
+				killed = 1;
+			}
+			if (read(tube[0], &y, sizeof y) != (ssize_t)sizeof y)
+				break;
+			pending = y;
+			if (y.ack) {
+				live(&l, &y);
+				acks++;
+				begun = 1;
+			}
+		}
 		kill(pid, SIGKILL);
 		status = wait_for(pid);
 		if (status != 1000 + SIGKILL) {
 			test_fail(__FILE__, __LINE__, "round %d: the child ended with %d", round, status);
 			bad++;
-		}
-		while (read(tube[0], &y, sizeof y) == (ssize_t)sizeof y) {
-			pending = y;
-			if (y.ack) {
-				live(&l, &y);
-				acks++;
-			}
 		}
 		close(tube[0]);
 		with = l;
@@ -146,7 +154,7 @@ TEST(kill_at_any_moment_loses_nothing)
 	}
 	test_note("%d kills, %d acknowledged changes, %d changes that were there unacknowledged, %.1f s", n, acks, kept,
 	          now_seconds() - t);
-	CHECK(acks > n);
+	CHECK(acks >= n * 3 / 4);
 	str_free(&report);
 	place_remove(&p);
 }
