@@ -107,13 +107,16 @@ stop_pouring
 
 # ---- memory: the text and its tokens may grow, nothing else ----
 
+tokens_waited() { grep 'waiting for more' "$dir/err" | tail -n 1 | sed 's/.*more, \([0-9,]*\) tokens.*/\1/; s/,//g'; }
+# has_read BYTES: a token each.  Where the text comes slowly it is waited for in between, too.
+has_read() { [ "$(tokens_waited)" -ge "$1" ] 2>/dev/null; }
 rss_at() {   # BYTES: RSS in KiB, when all was read, and the tokens
 	pour "$1"
 	reads "$dir/slow" -v -p x >/dev/null 2>"$dir/err" </dev/null &
 	reader=$!
-	wait_for grep -q 'waiting for more' "$dir/err"
+	wait_for has_read "$1"
 	rss=$(awk '/^VmRSS/ { print $2 }' "/proc/$(program_of "$reader")/status")
-	tokens=$(grep 'waiting for more' "$dir/err" | tail -n 1 | sed 's/.*more, \([0-9,]*\) tokens.*/\1/; s/,//g')
+	tokens=$(tokens_waited)
 	stop_pouring
 	wait "$reader"
 }
@@ -171,7 +174,7 @@ wait_for answers 1
 wait_for at_prompt
 clear_screen
 send_line "/more"
-wait_for shows 'waiting for more'
+wait_for shows 'waiting for more, 9,[0-9]* tokens'   # all of it
 key C-c
 wait_for at_prompt
 send_line 'What turned?'
