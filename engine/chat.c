@@ -229,23 +229,31 @@ static struct str probe(const struct chat_template *t, unsigned flags)
 	return text.text;
 }
 
-void chat_thinks(const struct chat_template *t, int *first, int *off)
+int chat_thinks_first(const struct chat_template *t, unsigned flag)
 {
-	struct str plain = probe(t, 0), without = probe(t, REPLY_NO_THOUGHT);
+	struct str head = probe(t, flag);
 	const struct reasoning_mark *mark;
-	size_t n = plain.n;
+	size_t n = head.n, len;
+	int opens = 0;
 
-	while (n && (plain.p[n - 1] == '\n' || plain.p[n - 1] == ' '))
+	while (n && (head.p[n - 1] == '\n' || head.p[n - 1] == ' '))
 		n--;
-	*first = 0;
-	for (size_t i = 0; (mark = reasoning_mark_at(i)) && !*first; i++) {
-		size_t len = strlen(mark->open);
-
-		*first = n >= len && !memcmp(plain.p + n - len, mark->open, len);
+	for (size_t i = 0; (mark = reasoning_mark_at(i)) && !opens; i++) {
+		len = strlen(mark->open);
+		opens = n >= len && !memcmp(head.p + n - len, mark->open, len);
 	}
-	*off = plain.n && without.n && (plain.n != without.n || memcmp(plain.p, without.p, plain.n) != 0);
+	str_free(&head);
+	return opens;
+}
+
+int chat_minds(const struct chat_template *t, unsigned flag)
+{
+	struct str plain = probe(t, 0), with = probe(t, flag);
+	int differ = plain.n && with.n && (plain.n != with.n || memcmp(plain.p, with.p, plain.n) != 0);
+
 	str_free(&plain);
-	str_free(&without);
+	str_free(&with);
+	return differ;
 }
 
 /* Does the template show both texts of these messages? */

@@ -24,8 +24,10 @@ int  chat_find(struct chat_template **out, const struct gguf *g, const char *nam
 void chat_free(struct chat_template *);
 /* The name of the built-in template with this text, else "jinja-" and a hash of the text. */
 const char *chat_name(const struct chat_template *);
-/* *first: an answer begins with reasoning; *off: REPLY_NO_THOUGHT suppresses it. */
-void chat_thinks(const struct chat_template *, int *first, int *off);
+/* With this flag (REPLY_THOUGHT, REPLY_NO_THOUGHT or 0): does the head of an answer open reasoning? */
+int chat_thinks_first(const struct chat_template *, unsigned flag);
+/* Does the flag change what the template writes? */
+int chat_minds(const struct chat_template *, unsigned flag);
 /* 1: answers have channels, as gpt-oss's.  REPLY_NO_THOUGHT then begins the reply with that of the answer. */
 int chat_channels(const struct chat_template *);
 /* 0: it refuses or leaves out a system message in front of a question. */

@@ -64,8 +64,12 @@ static void info_fill(struct engine *e)
 	snprintf(i->tokenizer, sizeof i->tokenizer, "%s%s%s", v->model, v->pre[0] ? "/" : "", v->pre);
 	if (e->chat)
 		snprintf(i->template_name, sizeof i->template_name, "%s", chat_name(e->chat));
-	if (e->chat)
-		chat_thinks(e->chat, &i->thinks_first, &i->think_switch);
+	if (e->chat) {
+		i->thinks_first = chat_thinks_first(e->chat, 0);
+		i->asked_thinks_first = chat_thinks_first(e->chat, REPLY_THOUGHT);
+		i->think_switch = chat_minds(e->chat, REPLY_NO_THOUGHT);
+		i->think_ask = chat_minds(e->chat, REPLY_THOUGHT);
+	}
 	i->takes_system = !e->chat || chat_takes_system(e->chat);
 	i->channels = e->chat && chat_channels(e->chat);
 	i->takes_turns = e->chat && chat_takes_turns(e->chat);

@@ -48,6 +48,7 @@ struct engine_info {
 	int takes_turns;                    /* the template refuses a question behind a question: they belong into one message */
 	int channels;                       /* answers have channels, as gpt-oss's; the template wants earlier answers without their reasoning */
 	int think_switch;                   /* the template can ask for an answer without reasoning: REPLY_NO_THOUGHT */
+	int think_ask, asked_thinks_first;  /* it can ask for reasoning that it does not ask for by itself, REPLY_THOUGHT; thinks_first of that */
 	uint64_t weight_bytes, n_params;
 	uint64_t bytes_per_token;           /* weight bytes read to decode one token */
 	int32_t n_layer, n_embd, n_ff, n_head, n_kv_head, head_dim, n_vocab, ctx_train;

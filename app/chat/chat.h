@@ -166,6 +166,7 @@ int  chat_variants(const struct chat *, size_t answer, size_t *number, size_t *c
 void chat_message(const struct chat *, const struct message *, struct str *out, struct str *note);
 int  chat_hides(const struct chat *);
 int  chat_never_thinks(const struct chat *);   /* the model is asked not to reason */
+int  chat_thinks_at_once(const struct chat *); /* the head of an answer opens reasoning */
 
 /* ---- deleting (deferred_delete.c) ----
  *

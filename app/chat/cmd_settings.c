@@ -330,10 +330,10 @@ void slash_model(struct chat *c, char *arg)
 
 static int any_reasoning(const struct chat *c)
 {
-	if (c->t.n_msg && c->t.info->thinks_first)
+	if (c->t.n_msg && (c->t.info->thinks_first || c->t.info->asked_thinks_first))
 		return 1;
 	for (size_t i = 0; i < c->t.n_msg; i++)
-		if (c->t.msg[i].role == ROLE_ASSISTANT && c->t.msg[i].text.n && strstr(c->t.msg[i].text.p, "think>"))
+		if (c->t.msg[i].role == ROLE_ASSISTANT && c->t.msg[i].text.n && reasoning_length(c->t.msg[i].text.p, c->t.msg[i].text.n))
 			return 1;
 	return 0;
 }
@@ -347,6 +347,8 @@ static void say_reasoning(struct chat *c)
 		notice(c, "[reasoning: off; but this model's template has no way to ask for that: its reasoning is folded]");
 	else if (!strcmp(how, "off"))
 		notice(c, "[reasoning: off, the model is asked to answer at once]");
+	else if (!strcmp(how, "on"))
+		notice(c, "[reasoning: on, the model is asked to reason, and that is %s]", chat_hides(c) ? "folded" : "shown");
 	else
 		notice(c, "[reasoning: %s; /think show, hide or off]", chat_hides(c) ? "folded" : "shown");
 }
@@ -369,8 +371,10 @@ void slash_think(struct chat *c, char *arg)
 		return;
 	}
 	if (value) {
-		/* `on` undoes `off` and changes nothing else, so `show` and `hide` stay. */
-		if (strcmp(arg, "on") != 0 || (c->o.think && !strcmp(c->o.think, "off")))
+		/* Where the template reasons by itself, `on` undoes `off` and changes nothing else, so `show` and `hide` stay. */
+		if (!strcmp(arg, "on") && c->t.info->think_ask)
+			c->o.think = "on";
+		else if (strcmp(arg, "on") != 0 || (c->o.think && !strcmp(c->o.think, "off")))
 			c->o.think = value;
 		conversation_options_changed(&c->t, 0);
 		if (hid != chat_hides(c) && any_reasoning(c))

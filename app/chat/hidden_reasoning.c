@@ -15,6 +15,11 @@ int chat_never_thinks(const struct chat *c)
 	return c->o.think && !strcmp(c->o.think, "off") && c->t.info->think_switch;
 }
 
+int chat_thinks_at_once(const struct chat *c)
+{
+	return c->o.think && !strcmp(c->o.think, "on") ? c->t.info->asked_thinks_first : c->t.info->thinks_first && !chat_never_thinks(c);
+}
+
 void chat_message(const struct chat *c, const struct message *m, struct str *out, struct str *note)
 {
 	const char *text = m->text.p ? m->text.p : "";
@@ -27,7 +32,7 @@ void chat_message(const struct chat *c, const struct message *m, struct str *out
 	}
 	/* Where the reply's head opened the reasoning, the message has its end mark alone, or no mark while it is unfinished. */
 	closed = reasoning_closed(text);
-	think.first = c->t.info->thinks_first && (closed ? closed > 0 : !chat_never_thinks(c));
+	think.first = closed ? closed > 0 && (c->t.info->thinks_first || c->t.info->asked_thinks_first) : chat_thinks_at_once(c);
 	reasoning_feed(&think, text, m->text.n, out);
 	reasoning_end(&think, out);
 	if (note)

@@ -170,7 +170,7 @@ static void run_turn(struct chat *c, enum turn_kind kind, const char *text, size
 
 	c->hides = chat_hides(c);
 	reasoning_free(&c->think);
-	c->think.first = c->t.info->thinks_first && !chat_never_thinks(c);
+	c->think.first = chat_thinks_at_once(c);
 	c->goes_on = last != NULL;
 	c->front->turn(c, text, n);
 	/* Feed the reasoning filter what the answer has so far. */

@@ -22,7 +22,7 @@ static void copy_info(struct engine_info *to, const struct remote_info *from)
 {
 	*to = (struct engine_info){
 		.path = from->model, .name = from->model, .n_params = from->n_params, .ctx_train = from->ctx_train, .n_types = "",
-		.takes_system = 1, .think_switch = from->think_switch, .bos = -1, .eos = -1, .eot = -1, .rope_scaling = "none",
+		.takes_system = 1, .think_switch = from->think_switch, .think_ask = from->think_switch, .bos = -1, .eos = -1, .eot = -1, .rope_scaling = "none",
 	};
 	snprintf(to->device, sizeof to->device, "%s", from->server);
 	snprintf(to->arch, sizeof to->arch, "%s", from->program);
@@ -276,6 +276,7 @@ static int ask(struct conversation *t, const struct message *begun, const struct
 	struct list l = list_make(t, t->served.left_out, begun);
 	struct remote_request q = {
 		.msg = l.msg, .n_msg = l.n, .extends = begun != NULL, .no_thought = t->o->think && !strcmp(t->o->think, "off"),
+		.thought = t->o->think && !strcmp(t->o->think, "on"),
 		.most = t->o->predict, .sampling = &t->sampling, .said = said(t->o), .seeded = t->o->seed_set, .seed = t->o->seed,
 		.waiting = waiting, .ud = &w,
 	};

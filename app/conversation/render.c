@@ -84,6 +84,8 @@ static int render(const struct conversation *t, const struct message *msg, size_
 	}
 	if (t->o->think && !strcmp(t->o->think, "off"))
 		flags |= REPLY_NO_THOUGHT;
+	else if (t->o->think && !strcmp(t->o->think, "on"))
+		flags |= REPLY_THOUGHT;
 	rc = engine_render(t->engine, list, n, flags, before, out, e);
 	free(list);
 	for (size_t i = 0; i < n_msg; i++)

@@ -117,7 +117,7 @@ const struct option_def option_defs[] = {
 
 	{"surprise", 0, OPT_CHOICE, "off|on", NULL, "tint surprising sentences of a text that is read (slower)",
 		CHAT, OPT_CONFIG | OPT_SET, AT(surprise), 0, 0},
-	{"think", 0, OPT_CHOICE, "auto|show|hide|off", NULL, "reasoning: show, hide, off; auto collapses it on a terminal",
+	{"think", 0, OPT_CHOICE, "auto|on|show|hide|off", NULL, "reasoning: ask for it (on) or for none (off); show, hide; auto collapses it on a terminal",
 		CHAT, OPT_CONFIG | OPT_SET | OPT_KEPT, AT(think), 0, 0},
 
 	{"docs", 0, OPT_CHOICE, "auto|whole|passages", NULL, "documents: read whole, or searched for passages; auto reads those that fit",

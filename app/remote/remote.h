@@ -68,6 +68,7 @@ struct remote_message { enum chat_role role; const char *text; size_t n; };
 struct remote_request {
 	const struct remote_message *msg; size_t n_msg;
 	int extends;                /* the last message is the beginning of the answer */
+	int thought;                /* an answer with reasoning, where think_switch says that it can be asked for */
 	int no_thought;             /* an answer without reasoning, where think_switch says that it can be asked for */
 	int32_t most;               /* tokens of the answer; -1 = as the server thinks */
 	const struct sampling *sampling;   /* what differs from sampling_default is sent ... */

@@ -49,6 +49,8 @@ static void settings(const struct remote *r, const struct remote_request *q, str
 
 void request_json(const struct remote *r, const struct remote_request *q, struct str *out)
 {
+	int off;
+
 	json_open(out, NULL, '{');
 	json_text(out, "model", r->model.p, r->model.n);
 	messages_json(q->msg, q->n_msg, out);
@@ -64,9 +66,10 @@ void request_json(const struct remote *r, const struct remote_request *q, struct
 		json_bool(out, "continue_final_message", 1);
 	}
 	/* llama-server refuses to extend an answer where the template is told to open a reasoning. */
-	if (r->info.think_switch && (q->no_thought || (q->extends && r->info.kind == REMOTE_LLAMA))) {
+	off = q->no_thought || (q->extends && r->info.kind == REMOTE_LLAMA);
+	if (r->info.think_switch && (off || q->thought)) {
 		json_open(out, "chat_template_kwargs", '{');
-		json_bool(out, "enable_thinking", 0);
+		json_bool(out, "enable_thinking", !off);
 		json_close(out, '}');
 	}
 	json_close(out, '}');

@@ -298,6 +298,10 @@ TEST(a_request_has_what_the_user_has_said)
 	CHECK_STR(out.p, "{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"hi\\n\"},{\"role\":\"assistant\",\"content\":\"ho\"}],"
 	                 "\"stream\":true,\"stream_options\":{\"include_usage\":true},\"temperature\":0.5,\"top_k\":40,\"repetition_penalty\":1.25,\"seed\":3,"
 	                 "\"max_tokens\":9,\"add_generation_prompt\":false,\"continue_final_message\":true,\"chat_template_kwargs\":{\"enable_thinking\":false}}");
+	str_clear(&out);
+	q = (struct remote_request){.msg = msg + 1, .n_msg = 1, .thought = 1, .most = -1, .sampling = &sampling_default};
+	request_json(&r, &q, &out);
+	CHECK(strstr(out.p, "\"chat_template_kwargs\":{\"enable_thinking\":true}}"));
 	str_free(&out);
 	str_free(&r.model);
 }

@@ -915,6 +915,41 @@ TEST(think_is_a_setting)
 	close_scene(&s);
 }
 
+/* A template that reasons where it is asked to: `on` asks. */
+TEST(reasoning_is_asked_for)
+{
+	static const char text[] = "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}"
+	                           "{% if add_generation_prompt %}assistant:{% if thinking %}<think>\n{% endif %}{% endif %}";
+	char path[] = "/tmp/weir-talk-XXXXXX.jinja", words[100];
+	int fd = mkstemps(path, 6);
+	struct tokens all = {0};
+	struct err e = {0};
+	struct scene s;
+
+	CHECK(fd >= 0 && write(fd, text, sizeof text - 1) == sizeof text - 1);
+	close(fd);
+	snprintf(words, sizeof words, "-n 4 --private --kv full -c 2000 --chat-template %s", path);
+	open_scene(&s, words);
+	unlink(path);
+	CHECK(s.c.t.info->think_ask && s.c.t.info->asked_thinks_first && !s.c.t.info->thinks_first);
+	do_line(&s, "a question");
+	CHECK(s.shown.n > 0);
+	do_line(&s, "/think on");
+	CHECK(has(&s.said, "[reasoning: on, the model is asked to reason, and that is folded]"));
+	str_clear(&s.shown);
+	do_line(&s, "a question");
+	CHECK(!s.shown.n && s.c.think.at == REASONING_WITHIN);
+	CHECK_INT(conversation_render(&s.c.t, 1, &all, &e), 0);
+	CHECK(find_from(&s, 0, "assistant:<think>", 17) != SIZE_MAX);
+	tokens_free(&all);
+	do_line(&s, "/think off");
+	str_clear(&s.shown);
+	do_line(&s, "a question");
+	CHECK(s.shown.n > 0);
+	CHECK_MSG(!s.errors.n, "%s", s.errors.p);
+	close_scene(&s);
+}
+
 /* Its template begins the reasoning: all that comes before the end mark is reasoning. */
 TEST(a_model_whose_template_begins_the_reasoning)
 {

@@ -640,17 +640,18 @@ TEST(answering_without_a_thought)
 		{"qwen3.5", "<|im_start|>assistant\n<think>\n", "<|im_start|>assistant\n<think>\n\n</think>\n\n", 1, 1},
 		{"smollm3", "<|im_start|>assistant\n", "<|im_start|>assistant\n<think>\n\n</think>\n", 0, 1},
 		{"smollm2", "<|im_start|>assistant\n", "<|im_start|>assistant\n", 0, 0},
+		{"gpt-oss", "<|start|>assistant", "<|start|>assistant<|channel|>final<|message|>", 0, 1},
 	};
 	struct chat_msg m = { .role = ROLE_USER, .text = "hi", .len = 2 };
 
 	for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
 		struct chat_template *f = built_in(families[i].name);
 		struct err e = {0};
-		int first, off;
 
-		chat_thinks(f, &first, &off);
-		CHECK_INT(first, families[i].first);
-		CHECK_INT(off, families[i].off);
+		CHECK_INT(chat_thinks_first(f, 0), families[i].first);
+		CHECK_INT(chat_minds(f, REPLY_NO_THOUGHT), families[i].off);
+		CHECK(!chat_minds(f, REPLY_THOUGHT));
+		CHECK_INT(chat_channels(f), !strcmp(families[i].name, "gpt-oss"));
 		for (unsigned reply = 0; reply < 4; reply++) {
 			const char *end = reply & REPLY_NO_THOUGHT ? families[i].at_once : families[i].head;
 			struct chat_text t = {.n_special = 0};
@@ -662,6 +663,26 @@ TEST(answering_without_a_thought)
 			chat_text_free(&t);
 		}
 		chat_free(f);
+	}
+}
+
+/* Templates of the wild that reason only where they are asked to. */
+TEST(asking_for_a_thought)
+{
+	static const struct { const char *file; int first; } asked[] = {
+		{"deepseek-ai-DeepSeek-V3.1", 1}, {"ibm-granite-granite-3.3-2B-Instruct", 0}, {"google-gemma-4-31B-it", 0}, {"Reka-Edge", 1},
+	};
+
+	for (size_t i = 0; i < sizeof asked / sizeof *asked; i++) {
+		char path[200];
+		struct chat_template *t;
+		struct err e = {0};
+
+		snprintf(path, sizeof path, "data/chat-templates/jinja/%s.jinja", asked[i].file);
+		CHECK_MSG(!chat_find(&t, NULL, test_shared(path), &e), "%s", e.msg);
+		CHECK(chat_minds(t, REPLY_THOUGHT) && !chat_thinks_first(t, 0));
+		CHECK_INT(chat_thinks_first(t, REPLY_THOUGHT), asked[i].first);
+		chat_free(t);
 	}
 }
 
