@@ -874,6 +874,38 @@ TEST(thoughts_are_told_apart_however_they_are_cut)
 	str_free(&note);
 }
 
+/* Marks in any order, whole and cut: the pieces in which a text comes change nothing. */
+TEST(marks_in_any_order_are_told_apart_in_any_pieces)
+{
+	static const char *const part[] = {"<think>", "</think>", "<|channel|>", "analysis", "final", "<|message|>", "<|end|>", "<|start|>assistant",
+		"[THINK]", "[/THINK]", "<|channel>", "<channel|>", "<", "[", "word ", "\n", "<thi", "<|mess", " ", "</seed:think>"};
+	struct str text = {0}, whole = {0}, out = {0}, note = {0}, pieces = {0};
+	unsigned seed = 7;
+
+	for (int i = 0; i < 4000; i++) {
+		int first = i % 3 == 0;
+
+		str_clear(&text);
+		str_adds(&text, "");
+		for (int n = 1 + i % 12; n; n--) {
+			seed = seed * 1103515245u + 12345u;
+			str_adds(&text, part[(seed >> 16) % (sizeof part / sizeof *part)]);
+		}
+		fold(text.p, first, text.n + 1, &whole, &note);
+		for (size_t piece = 1; piece < 9; piece++) {
+			fold(text.p, first, piece, &out, &pieces);
+			CHECK_MSG(!strcmp(out.p, whole.p) && !strcmp(note.p, pieces.p), "'%s' in pieces of %zu: '%s', '%s' instead of '%s', '%s'", text.p,
+			          piece, out.p, pieces.p, whole.p, note.p);
+		}
+		CHECK(out.n <= text.n && !memcmp(out.p, text.p + text.n - out.n, out.n));   /* the answer is the end of the text */
+	}
+	str_free(&text);
+	str_free(&whole);
+	str_free(&out);
+	str_free(&note);
+	str_free(&pieces);
+}
+
 TEST(think_is_a_setting)
 {
 	struct scene s;
