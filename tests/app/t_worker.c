@@ -348,10 +348,12 @@ static void paste(struct tui *t, const char *word, int n)
 	tui_feed(t, "\033[201~\r", 7);
 }
 
-/* Until the screen shows this, 20 seconds at most. */
+/* Until the screen shows this; two minutes, and the machine has forgotten the test. */
 static void wait_for(struct tui *t, const char *what)
 {
-	for (int i = 0; i < 4000 && !shows(t, what); i++)
+	double until = now_seconds() + 120;
+
+	while (!shows(t, what) && now_seconds() < until)
 		tui_step(t, 0.005);
 	CHECK_MSG(shows(t, what), "'%s' is not shown", what);
 }
@@ -377,6 +379,7 @@ TEST(a_regenerated_answer_that_is_stopped_before_it_begins_keeps_the_old_one)
 	struct tui *t;
 	struct str screen = {0}, answer = {0};
 	struct err e = {0};
+	int stopped = 0;
 
 	opened((const char *const[]){"--private", "-q", "-n", "100", "--kv", "sink:size=64,stride=16", NULL});
 	CHECK(tui_open(&t, &p.c, -1, 100, 40, NULL, &e) == 0);
@@ -386,11 +389,18 @@ TEST(a_regenerated_answer_that_is_stopped_before_it_begins_keeps_the_old_one)
 	tui_dump(t, 0, &screen);
 	line_above(&screen, "[cut at 100 tokens", &answer);
 	CHECK_MSG(answer.n > 4 && !strstr(answer.p, "word"), "the answer ends in '%s' on\n%s", answer.p, screen.p);
-	tui_feed(t, "/regen\r", 7);
-	wait_for(t, "reading");
-	CHECK(!shows(t, answer.p));
-	tui_feed(t, "\003", 1);
-	settle(t);
+	/* On a busy machine this thread may come too late to see the prefill, or to stop it: then once more. */
+	for (int i = 0; i < 50 && !stopped; i++) {
+		tui_feed(t, "/regen\r", 7);
+		while (!shows(t, "reading") && !tui_idle(t))
+			tui_step(t, 0.005);
+		if (!shows(t, "reading"))
+			continue;
+		CHECK(!shows(t, answer.p));
+		tui_feed(t, "\003", 1);
+		settle(t);
+		stopped = shows(t, "[stopped before the answer began");
+	}
 	str_clear(&screen);
 	tui_dump(t, 0, &screen);
 	CHECK_MSG(strstr(screen.p, answer.p) != NULL, "'%s' is not on\n%s", answer.p, screen.p);

@@ -115,7 +115,7 @@ EOT
 unset http_proxy https_proxy all_proxy HTTP_PROXY HTTPS_PROXY ALL_PROXY
 python3 "$dir/server.py" >"$dir/port" 2>/dev/null &
 server=$!
-for _ in 1 2 3 4 5 6 7 8 9 10; do [ -s "$dir/port" ] && break; sleep 0.3; done
+wait_for [ -s "$dir/port" ]
 at=http://127.0.0.1:$(cat "$dir/port")
 if [ -s "$dir/port" ]; then
 	reads "an address" "$at/page.html" '"name":"page.html","type":"html".*served page'
