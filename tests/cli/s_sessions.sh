@@ -317,9 +317,8 @@ mkfifo "$dir/pipe"
 pid=$!
 exec 9>"$dir/pipe"
 echo hello >&9
-i=0
-while [ $i -lt 50 ] && ! "$weir" sessions show walrus2 2>/dev/null | grep -q hello; do i=$((i + 1)); sleep 0.1; done
-[ $i -lt 50 ] && ok "a question is stored at once, and read beside the one that writes" || bad "a question is stored at once, and read beside the one that writes" "not within five seconds"
+stored() { "$weir" sessions show walrus2 2>/dev/null | grep -q hello; }
+wait_for stored && ok "a question is stored at once, and read beside the one that writes" || bad "a question is stored at once, and read beside the one that writes" "it is not"
 inspect walrus2
 shows "inspect session reads beside it, too" '^name *walrus2$'
 grep -q '^snapshots.*another process' "$dir/out" && bad "and kv.db as well" "$(cat "$dir/out")" || ok "and kv.db as well"
@@ -340,21 +339,22 @@ says "a log that was damaged is said to be" "chat.db-wal' was damaged on the dis
 # ---- a stopped answer ----
 
 if [ -r "$model" ]; then
-	# The model goes on for more than a thousand tokens.
-	endless='Repeat the letter a forever: a a a a a a a a a a a a a a a a'
-	"$weir" -m "$model" -s long --temp 0 --repeat-penalty 1 -p "$endless" </dev/null >"$dir/out" 2>"$dir/err" &
+	# An answer without an end: what it has said becomes ever more likely.
+	answers() {
+		exec "$weir" -m "$model" --temp 0.01 --frequency-penalty -1 --loops go --speculate off -n 1000000 -p 'Repeat the letter a forever: a a a a a a a a a a a a a a a a' "$@" </dev/null >"$dir/out" 2>"$dir/err"
+	}
+	(answers -s long) &
 	pid=$!
-	i=0
-	while [ $i -lt 100 ] && ! "$weir" sessions export json long 2>/dev/null | grep -q '"role":"assistant"'; do i=$((i + 1)); sleep 0.1; done
+	begun() { "$weir" sessions export json long 2>/dev/null | grep -q '"role":"assistant"'; }
+	wait_for begun
 	kill -9 $pid && ok "still answering" || bad "still answering" "$(tail -n 2 "$dir/err")"
 	wait $pid 2>/dev/null
 	"$weir" sessions export json long 2>/dev/null | grep -q '"role":"assistant","text":"[^"]' && ok "killed in an answer: what was said two seconds before is there" ||
 		bad "killed in an answer: what was said two seconds before is there" "$("$weir" sessions export json long 2>&1 | head -c 300)"
 	: >"$dir/out"
-	"$weir" -m "$model" -s term --temp 0 --repeat-penalty 1 -p "$endless" </dev/null >"$dir/out" 2>"$dir/err" &
+	(answers -s term) &
 	pid=$!
-	i=0
-	while [ $i -lt 100 ] && [ ! -s "$dir/out" ]; do i=$((i + 1)); sleep 0.1; done
+	wait_for [ -s "$dir/out" ]
 	kill -TERM $pid
 	wait $pid
 	rc=$?

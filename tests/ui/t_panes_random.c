@@ -9,13 +9,13 @@
 static double per_draw(void (*draw)(void *p, const struct area *), void *p, int w, int h)
 {
 	struct area a = fresh(w, h);
-	double start = now_seconds(), took;
+	double start = cpu_seconds(), took;
 	int n = 0;
 
 	do {
 		draw(p, &a);
 		n++;
-	} while ((took = now_seconds() - start) < 0.05);
+	} while ((took = cpu_seconds() - start) < 0.05);
 	return took / n;
 }
 
@@ -59,40 +59,40 @@ TEST(long_document)
 	}
 	str_adds(&s, "the last of all words\n");
 	d = (struct ui_document){"long.txt", s.p, s.n, s.n, 1250000, 0, NULL, 0};
-	t0 = now_seconds();
+	t0 = cpu_seconds();
 	documents_pane_post(p, &d, 1);
 	docs_draw(p, 120, 40);
-	open = now_seconds() - t0;
-	t0 = now_seconds();
+	open = cpu_seconds() - t0;
+	t0 = cpu_seconds();
 	docs_draw(p, 120, 40);
-	draw = now_seconds() - t0;
-	t0 = now_seconds();
+	draw = cpu_seconds() - t0;
+	t0 = cpu_seconds();
 	docs_type(p, "G");
 	docs_draw(p, 120, 40);
-	end = now_seconds() - t0;
+	end = cpu_seconds() - t0;
 	CHECK_SAYS("the last of all words");
 	docs_type(p, "g");
-	t0 = now_seconds();
+	t0 = cpu_seconds();
 	documents_pane_goto(p, "last of all");
 	docs_draw(p, 120, 40);
-	search = now_seconds() - t0;
+	search = cpu_seconds() - t0;
 	CHECK_INT(style_of("last of all"), ST_MATCH | STYLE_BOLD);
 	docs_type(p, "?Paragraph 0\r");
-	t0 = now_seconds();
+	t0 = cpu_seconds();
 	docs_type(p, "n");
 	docs_draw(p, 120, 40);
-	back = now_seconds() - t0;
+	back = cpu_seconds() - t0;
 	CHECK_SAYS("Paragraph 0");
 	span = xcalloc(s.n / 4 + 2, sizeof *span);
 	for (size_t i = 4; i < s.n; i += 4)
 		span[n_span++] = (struct ui_span){(uint32_t)i, (uint8_t)(i / 4 % 3 * 100), 0};
-	t0 = now_seconds();
+	t0 = cpu_seconds();
 	documents_pane_lens(p, 0, span, n_span);
 	docs_draw(p, 120, 40);
-	lens = now_seconds() - t0;
-	t0 = now_seconds();
+	lens = cpu_seconds() - t0;
+	t0 = cpu_seconds();
 	docs_draw(p, 60, 40);
-	width = now_seconds() - t0;
+	width = cpu_seconds() - t0;
 	test_note("a document of 5 MiB: opened %.0f ms, drawn %.2f ms, to the end %.2f ms, search to the end %.1f ms and back %.1f ms, "
 	          "lens of %zu spans %.1f ms, another width %.2f ms", open * 1e3, draw * 1e3, end * 1e3, search * 1e3, back * 1e3, n_span,
 	          lens * 1e3, width * 1e3);
@@ -122,7 +122,7 @@ TEST(hostile_documents)
 		while (s.n < 1 << 19)
 			str_adds(&s, unit[u]);
 		d = (struct ui_document){"h.md", s.p, s.n, s.n, 1000, 0, NULL, 0};
-		t0 = now_seconds();
+		t0 = cpu_seconds();
 		documents_pane_post(p, &d, 1);
 		docs_draw(p, 80, 24);
 		documents_pane_lens(p, 0, &span, 1);
@@ -131,7 +131,7 @@ TEST(hostile_documents)
 		docs_draw(p, 4, 24);
 		docs_type(p, "?aaaaaaaaaaaaaaaaaaaaaaaaaaaaab\r");
 		docs_draw(p, 80, 24);
-		took = now_seconds() - t0;
+		took = cpu_seconds() - t0;
 		if (took > most) {
 			most = took;
 			slowest = u;

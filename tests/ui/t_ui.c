@@ -1139,19 +1139,19 @@ TEST(drawing_is_cheap)
 	screen();
 	for (int i = 0; i < 500; i++) {
 		ui_piece(u, i % 20 ? " word" : " word.\n\n", i % 20 ? 5 : 8);
-		t = now_seconds();
+		t = cpu_seconds();
 		ui_draw(u, now);
-		t = now_seconds() - t;
+		t = cpu_seconds() - t;
 		sum += t;
 		worst = t > worst ? t : worst;
 	}
 	test_note("ui_draw at 120x40, 3,000 entries, an answer that grows: %.2f ms, at most %.2f ms", sum * 2, worst * 1e3);
 	CHECK(sum / 500 < 0.005 * test_patience());
-	t = now_seconds();
+	t = cpu_seconds();
 	key(F3);
 	type("clause");
 	key(ESC);
-	t = now_seconds() - t;
+	t = cpu_seconds() - t;
 	test_note("search as one types, six letters: %.1f ms", t * 1e3);
 	CHECK(t < 0.5 * test_patience());
 	closed();
