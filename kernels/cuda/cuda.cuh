@@ -1,7 +1,9 @@
 /* kernels/cuda/cuda.cuh (private to kernels/cuda/) - the CUDA backend: declarations that its files share.
  *
  *     cuda.cu              opening, errors, memory, copies, the table of operations
- *     cuda_ops.cu          rmsnorm, axpby, rope, kv_put, copy, columns
+ *     cuda_heads.cu        rmsnorm, rope, kv_put
+ *     cuda_rows.cu         axpby, copy, columns, take_rows, add_rows
+ *     cuda_recurrent.cu    short_conv, delta_rule, state_space, gate
  *     cuda_matmul.cu       matmul, matmul_glu: picks the way of a product; many tokens by cuBLAS
  *     cuda_gemv.cu         products of a few tokens, by kernels that read weights in their device layout
  *     cuda_weights.cu      load_weight, embed; the device layout of weights, and their conversion to f16 for cuBLAS

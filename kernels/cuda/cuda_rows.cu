@@ -1,0 +1,162 @@
+/* kernels/cuda/cuda_rows.cu - axpby, copy, columns, take_rows, add_rows: rows of floats as they lie in memory.  1 launch each. */
+#include "kernels/cuda/cuda.cuh"
+
+/* ---- sums ---- */
+
+struct axpby_args { float *y; const float *x; int64_t n; float a, b; };
+
+/* Rounded as on the processor: no fused multiply-add. */
+__global__ void axpby_kernel(struct axpby_args a)
+{
+	for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < a.n; i += (int64_t)gridDim.x * blockDim.x) {
+		float x = __fmul_rn(a.a, a.x[i]);
+
+		a.y[i] = a.b != 0 ? __fadd_rn(x, __fmul_rn(a.b, a.y[i])) : x;
+	}
+}
+
+void cuda_axpby(struct backend *be, struct tensor *y, float a, const struct tensor *x, float b, int32_t n)
+{
+	struct axpby_args g = {};
+	unsigned blocks;
+
+	if (cuda_stopped(be) || !(g.x = cuda_rows_of(be, x, n, 0, "axpby")) || !(g.y = cuda_rows_of(be, y, n, x->cols, "axpby")) || n < 1)
+		return;
+	g.n = (int64_t)n * x->cols;
+	g.a = a;
+	g.b = b;
+	blocks = cuda_blocks(g.n, 256);
+	cuda_launch(cuda_of(be), axpby_kernel, blocks < 2048 ? blocks : 2048, 1, 1, 256, 0, g);
+}
+
+/* ---- copies ---- */
+
+struct copy_args { float *dst; const float *src; int64_t n; };
+
+/* Four values per thread, or one, in a grid-stride loop. */
+__global__ void copy_fours(struct copy_args a)
+{
+	for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < a.n; i += (int64_t)gridDim.x * blockDim.x)
+		((float4 *)a.dst)[i] = ((const float4 *)a.src)[i];
+}
+__global__ void copy_ones(struct copy_args a)
+{
+	for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < a.n; i += (int64_t)gridDim.x * blockDim.x)
+		a.dst[i] = a.src[i];
+}
+
+void cuda_copy(struct backend *be, struct tensor *dst, int32_t dst_row, const struct tensor *src, int32_t src_row, int32_t n)
+{
+	struct copy_args a = {};
+	unsigned blocks;
+	int fours;
+
+	if (cuda_stopped(be) || n < 1 || copy_check(be, dst, dst_row, src, src_row, n) < 0)
+		return;
+	a.dst = (float *)dst->data + (size_t)dst_row * (size_t)src->cols;
+	a.src = (const float *)src->data + (size_t)src_row * (size_t)src->cols;
+	a.n = (int64_t)n * src->cols;
+	if (a.dst == a.src)
+		return;
+	fours = a.n % 4 == 0 && ((uintptr_t)a.dst | (uintptr_t)a.src) % 16 == 0;
+	if (fours)
+		a.n /= 4;
+	blocks = cuda_blocks(a.n, 256);
+	cuda_launch(cuda_of(be), fours ? copy_fours : copy_ones, blocks < 2048 ? blocks : 2048, 1, 1, 256, 0, a);
+}
+
+/* ---- columns ---- */
+
+struct columns_args {
+	float *out;
+	const float *src;
+	const int32_t *col;
+	int64_t out_cols, src_cols;
+	int32_t n, rows;
+};
+
+/* Neighbouring threads read columns of the same row, which lie near each other. */
+__global__ void columns_kernel(struct columns_args a)
+{
+	int32_t i = (int32_t)(blockIdx.y * blockDim.x + threadIdx.x), row = (int32_t)blockIdx.x;
+
+	if (i < a.n)
+		a.out[i * a.out_cols + row] = a.src[row * a.src_cols + a.col[i]];
+}
+
+void cuda_columns(struct backend *be, struct tensor *out, const struct tensor *src, const int32_t *col, int32_t n)
+{
+	struct cuda *c = cuda_of(be);
+	struct columns_args a = {};
+
+	if (cuda_stopped(be) || n < 1 || columns_check(be, out, src, n) < 0)
+		return;
+	a.out = (float *)out->data;
+	a.src = (const float *)src->data;
+	a.col = (const int32_t *)gpu_stage(c->gpu, col, (size_t)n * sizeof *col);
+	a.out_cols = out->cols;
+	a.src_cols = src->cols;
+	a.n = n;
+	a.rows = src->rows;
+	if (a.col)
+		cuda_launch(c, columns_kernel, (unsigned)src->rows, cuda_blocks(cuda_power(n), 64), 1, 64, 0, a);
+}
+
+/* ---- rows by their numbers ---- */
+
+struct rows_args {
+	float *out;
+	const float *x, *weight;
+	const int32_t *row;
+	int64_t cols;
+	int32_t n;
+};
+
+__global__ void take_rows_kernel(struct rows_args a)
+{
+	int64_t c = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, i = blockIdx.y;
+
+	if (c < a.cols)
+		a.out[i * a.cols + c] = a.x[a.row[i] * a.cols + c];
+}
+
+/* A thread has a column and takes the rows in order: several may go to one row. */
+__global__ void add_rows_kernel(struct rows_args a)
+{
+	int64_t c = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+
+	for (int32_t i = 0; i < a.n && c < a.cols; i++)
+		a.out[a.row[i] * a.cols + c] += a.weight[i] * a.x[i * a.cols + c];
+}
+
+void cuda_take_rows(struct backend *be, struct tensor *out, const struct tensor *x, const int32_t *row, int32_t n)
+{
+	struct cuda *c = cuda_of(be);
+	struct rows_args a = {};
+
+	if (cuda_stopped(be) || n < 1 || rows_check(be, "take_rows", out, n, x, x->rows, row, n) < 0)
+		return;
+	a.out = (float *)out->data;
+	a.x = (const float *)x->data;
+	a.row = (const int32_t *)gpu_stage(c->gpu, row, (size_t)n * sizeof *row);
+	a.cols = x->cols;
+	if (a.row)
+		cuda_launch(c, take_rows_kernel, cuda_blocks(x->cols, 128), (unsigned)n, 1, 128, 0, a);
+}
+
+void cuda_add_rows(struct backend *be, struct tensor *out, const struct tensor *x, const int32_t *row, const float *weight, int32_t n)
+{
+	struct cuda *c = cuda_of(be);
+	struct rows_args a = {};
+
+	if (cuda_stopped(be) || n < 1 || rows_check(be, "add_rows", out, 0, x, out->rows, row, n) < 0)
+		return;
+	a.out = (float *)out->data;
+	a.x = (const float *)x->data;
+	a.row = (const int32_t *)gpu_stage(c->gpu, row, (size_t)n * sizeof *row);
+	a.weight = (const float *)gpu_stage(c->gpu, weight, (size_t)n * sizeof *weight);
+	a.cols = x->cols;
+	a.n = n;
+	if (a.row && a.weight)
+		cuda_launch(c, add_rows_kernel, cuda_blocks(x->cols, 128), 1, 1, 128, 0, a);
+}
