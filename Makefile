@@ -171,7 +171,7 @@ endif
 HOST_CUDA    := $(filter-out -Wextra -Wmissing-prototypes -Wstrict-prototypes -Wshadow -Wundef -pedantic,$(patsubst -std=gnu11,-std=gnu++17,$(FLAGS))) \
                 -Wno-unknown-pragmas -Wno-maybe-uninitialized -DWEIR_CUDA_EMULATOR='"tests/cuda/emulator/host.cuh"'
 HOST_CUDA    := $(filter-out -fsanitize=thread,$(HOST_CUDA))
-host_objects := $(patsubst %,$(BUILD)/host/%.o,$(filter-out %/gpu_cuda.cu,$(wildcard kernels/cuda/*.cu)) $(wildcard kernels/cuda/*.cc tests/cuda/emulator/*.cc))
+host_objects := $(patsubst %,$(BUILD)/host/%.o,$(filter-out %/gpu_cuda.cu %/gpu_cuda_launch.cu,$(wildcard kernels/cuda/*.cu)) $(wildcard kernels/cuda/*.cc tests/cuda/emulator/*.cc))
 # With sanitizers: where variables are at each instruction takes half of the time to find out.
 $(BUILD)/host/%.o: % Makefile
 	@mkdir -p $(@D)
@@ -226,7 +226,7 @@ $(addprefix $(BUILD)/tests/app/,t_screen t_pictures t_gallery): $(BUILD)/tests/a
 $(addprefix $(BUILD)/tests/app/,t_pictures t_gallery): $(BUILD)/tests/app/svg.o
 $(filter $(BUILD)/tests/cuda/%,$(unit)): $(BUILD)/libcuda_host.a
 $(BUILD)/tests/cuda/t_cuda_host: $(BUILD)/host/tests/cuda/cuda_wrong.cc.o
-# gpu_cuda.cu over a fake CUDA runtime; linked first, it takes the place of tests/cuda/emulator/gpu_host.cc.
+# gpu_cuda*.cu over a fake CUDA runtime; linked first, it takes the place of tests/cuda/emulator/gpu_host.cc.
 $(BUILD)/tests/cuda/t_cuda_device: $(BUILD)/host/tests/cuda/cuda_fake.cc.o
 $(BUILD)/host/tests/cuda/cuda_fake.cc.o: HOST_CUDA := $(HOST_CUDA) -Itests/cuda/fake_runtime
 $(addprefix $(BUILD)/tests/cuda/,t_cuda_plugin t_cuda_models t_cuda_sessions t_cuda_kv_memory): | $(BUILD)/weir-cuda-host.so

@@ -16,7 +16,7 @@
  *     cuda_compare.cu      operations of the comparison policies
  *     cuda_mma.cuh         products on the tensor cores, and asynchronous copies
  *     cuda_quant.cuh       device code that reads blocks of every weight type
- *     gpu.h                the device underneath, implemented by gpu_cuda.cu (and by tests/cuda/emulator/ for tests)
+ *     gpu.h                the device underneath, implemented by gpu_cuda*.cu (and by tests/cuda/emulator/ for tests)
  *     language.cuh         the dialect of C++ that kernels are written in
  *
  * An operation of kernels/backend.h checks its operands (kernels/operands.h) and enqueues launches; nothing runs on the device before

@@ -1,6 +1,6 @@
 /* kernels/cuda/gpu.h (private to kernels/cuda/) - the device under the backend: memory, a queue of kernels, one product.
  *
- * gpu_cuda.cu implements it with the CUDA runtime and cuBLAS; tests/cuda/emulator/gpu_host.cc emulates it on the processor for tests.
+ * gpu_cuda.cu and gpu_cuda_launch.cu implement it with the CUDA runtime and cuBLAS; tests/cuda/emulator/gpu_host.cc emulates it on the processor for tests.
  *
  * Calls take effect in their order.  Kernels and small copies are queued until some dozens have gathered or the host waits (gpu_read,
  * gpu_sync); then the queue is submitted, as a CUDA graph when the same sequence of kernels, grids and blocks came before, whatever

@@ -1,101 +1,18 @@
-/* kernels/cuda/gpu_cuda.cu - gpu.h by the CUDA runtime and cuBLAS.
+/* kernels/cuda/gpu_cuda.cu - gpu.h by the CUDA runtime and cuBLAS: the device, its memory, products.
  *
- * One stream, and one beside it (gpu_enqueue_beside), which wait for each other by events.  Launches are queued as parts of a step (gpu_queue.h) until a part is full or the host waits.  Then staged bytes are
- * copied to the device, and the part is submitted: as plain launches the first time its topology occurs, as a graph later, with
- * changed arguments updated.  A step with a cuBLAS product is a long one (prefill): from the product on, launches go to the
- * device directly, so that it has work while the host prepares the next call.
+ * One stream, and one beside it (gpu_enqueue_beside), which wait for each other by events.  gpu_cuda_launch.cu gives work to them.
  *
  * Transfers use pinned memory: the region that gpu_stage() fills, and for large pieces two buffers, one of which is filled or emptied
  * while the other is transferred.
  *
  * Memory is plain cudaMalloc().  After an error that the device cannot recover from (an illegal address), every call fails with it. */
-#include <cublas_v2.h>
-#include <cuda_runtime.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/cuda/gpu_queue.h"
+#include "kernels/cuda/gpu_cuda.cuh"
 
 static const size_t PINNED_BYTES = 8 << 20;
-enum { WORKSPACE_BYTES = 32 << 20, KERNELS_MOST = 512, OLDEST_MAJOR = 8 };
-
-/* The device's graph of a step. */
-struct replay {
-	cudaGraph_t graph;
-	cudaGraphExec_t exec;
-	cudaGraphNode_t *node;
-};
-
-/* A piece of gpu_alloc_host(). */
-struct pinned { void *p; struct pinned *next; };
-
-struct gpu {
-	int device;
-	char name[80];
-	int major, minor;
-	cudaStream_t stream, beside;
-	cudaEvent_t forked, joined;   /* what the stream beside waits for, and the other one for it */
-	int forks;                 /* launches beside since the last gpu_join() */
-	cublasHandle_t blas;       /* NULL until the first product */
-	void *workspace;
-	unsigned char *stage, *stage_device;
-	size_t n_stage, sent;      /* bytes of the region: filled; submitted for copying */
-	unsigned char *pinned[2];
-	cudaEvent_t pinned_done[2];
-	struct gpu_step queue, queue_beside;   /* the second goes out with the part that is being queued */
-	struct pinned *pinned_memory;
-	struct gpu_graphs graphs;
-	int direct;                /* launches are not queued until the step ends */
-	int busy;                  /* the stream may have work since it was last known to be idle */
-	struct { const void *fn; unsigned shared; } kernel[KERNELS_MOST];   /* dynamic shared memory that kernels are allowed so far */
-	int n_kernels;
-	int failed, dead;          /* a failure to report; the device cannot continue */
-	char fail[160];
-};
-
-/* ---- errors ---- */
-
-static void fail(struct gpu *g, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-static void fail(struct gpu *g, const char *fmt, ...)
-{
-	va_list ap;
-
-	if (g->failed)
-		return;
-	g->failed = 1;
-	va_start(ap, fmt);
-	vsnprintf(g->fail, sizeof g->fail, fmt, ap);
-	va_end(ap);
-}
-
-/* 0, or -1 with the failure recorded as a sentence: what failed, CUDA's name for it, what to do. */
-static int check(struct gpu *g, cudaError_t e, const char *what)
-{
-	if (e == cudaSuccess)
-		return 0;
-	(void)cudaGetLastError();
-	if (e == cudaErrorMemoryAllocation)
-		fail(g, "out of GPU memory (%s); use a shorter context, a smaller model or --device cpu", what);
-	else if (e == cudaErrorNoKernelImageForDevice || e == cudaErrorInvalidDeviceFunction || e == cudaErrorUnsupportedPtxVersion ||
-	         e == cudaErrorInvalidPtx)
-		fail(g, "weir-cuda.so has no code for '%.40s' (sm_%d%d); build it with 'make CUDA_ARCH=native'", g->name, g->major, g->minor);
-	else if (cudaStreamQuery(g->stream) != cudaErrorNotReady && cudaGetLastError() != cudaSuccess) {
-		fail(g, "the GPU failed (%s: %s) and cannot continue; restart weir, or use --device cpu", what, cudaGetErrorName(e));
-		g->dead = 1;
-	} else
-		fail(g, "the GPU failed (%s: %s, %.60s); use --device cpu", what, cudaGetErrorName(e), cudaGetErrorString(e));
-	return -1;
-}
-
-/* Call before giving work to the stream.  CUDA's current device is set per thread, and several threads may use a backend one after
- * the other. */
-static int enter(struct gpu *g)
-{
-	g->busy = 1;
-	return g->dead ? -1 : check(g, cudaSetDevice(g->device), "cudaSetDevice");
-}
+enum { WORKSPACE_BYTES = 32 << 20, OLDEST_MAJOR = 8 };
 
 /* ---- small writes: a kernel copies staged bytes into place ---- */
 
@@ -205,18 +122,6 @@ static int device_start(struct gpu *g)
 	return 0;
 }
 
-static void replay_drop(void *p)
-{
-	struct replay *r = (struct replay *)p;
-
-	if (r->exec)
-		cudaGraphExecDestroy(r->exec);
-	if (r->graph)
-		cudaGraphDestroy(r->graph);
-	free(r->node);
-	free(r);
-}
-
 int gpu_open(struct gpu **out, struct gpu_info *info, char err[160])
 {
 	struct gpu *g = (struct gpu *)calloc(1, sizeof *g);
@@ -227,7 +132,7 @@ int gpu_open(struct gpu **out, struct gpu_info *info, char err[160])
 		snprintf(err, 160, "out of memory");
 		return -1;
 	}
-	g->graphs.drop = replay_drop;
+	g->graphs.drop = gpu_replay_drop;
 	if (device_find(g, info, err) < 0) {
 		free(g);
 		return -1;
@@ -285,229 +190,6 @@ void gpu_close(struct gpu *g)
 	free(g);
 }
 
-/* ---- launches ---- */
-
-/* More than 48 KiB of static and dynamic shared memory together must be allowed once per kernel.  The static part is not known here,
- * so any dynamic memory is allowed explicitly. */
-static int shared_allow(struct gpu *g, const struct gpu_launch *l)
-{
-	int i;
-
-	if (!l->shared)
-		return 0;
-	for (i = 0; i < g->n_kernels && g->kernel[i].fn != l->fn; i++)
-		;
-	if (i < g->n_kernels && g->kernel[i].shared >= l->shared)
-		return 0;
-	if (check(g, cudaFuncSetAttribute(l->fn, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)l->shared), "shared memory") < 0)
-		return -1;
-	if (i == g->n_kernels && i == KERNELS_MOST)
-		return 0;                  /* table full: allowed again at the next launch */
-	g->kernel[i].fn = l->fn;
-	g->kernel[i].shared = l->shared;
-	g->n_kernels += i == g->n_kernels;
-	return 0;
-}
-
-static void launch_plain(struct gpu *g, const struct gpu_launch *l, const void *args, cudaStream_t stream)
-{
-	void *param[1] = { (void *)args };
-	cudaError_t e;
-
-	if (shared_allow(g, l) < 0)
-		return;
-	e = cudaLaunchKernel(l->fn, dim3(l->grid[0], l->grid[1], l->grid[2]), dim3(l->block), param, l->shared, stream);
-	if (e != cudaSuccess) {
-		char name[48];
-
-		gpu_launch_name(l, name, sizeof name);
-		check(g, e, name);
-	}
-}
-
-static struct cudaKernelNodeParams node_params(const struct gpu_step *s, int i, void *param[1])
-{
-	const struct gpu_launch *l = &s->node[i].launch;
-	struct cudaKernelNodeParams p = {};
-
-	param[0] = s->arg + s->node[i].at;
-	p.func = (void *)l->fn;
-	p.gridDim = dim3(l->grid[0], l->grid[1], l->grid[2]);
-	p.blockDim = dim3(l->block);
-	p.sharedMemBytes = l->shared;
-	p.kernelParams = param;
-	return p;
-}
-
-/* Build a graph that is a chain of the step's kernels.  NULL = CUDA refused; the step then runs as plain launches. */
-static struct replay *replay_build(struct gpu *g, const struct gpu_step *s)
-{
-	struct replay *r = (struct replay *)calloc(1, sizeof *r);
-	cudaError_t e = cudaSuccess;
-
-	if (!r)
-		return NULL;
-	r->node = (cudaGraphNode_t *)calloc((size_t)s->n, sizeof *r->node);
-	if (!r->node || (e = cudaGraphCreate(&r->graph, 0)) != cudaSuccess)
-		goto none;
-	for (int i = 0; i < s->n; i++) {
-		void *param[1];
-		struct cudaKernelNodeParams p = node_params(s, i, param);
-
-		if (shared_allow(g, &s->node[i].launch) < 0)
-			goto none;
-		e = cudaGraphAddKernelNode(&r->node[i], r->graph, i ? &r->node[i - 1] : NULL, i > 0, &p);
-		if (e != cudaSuccess)
-			goto none;
-	}
-	e = cudaGraphInstantiate(&r->exec, r->graph, 0);
-	if (e == cudaSuccess)
-		return r;
-none:
-	(void)cudaGetLastError();
-	replay_drop(r);
-	return NULL;
-}
-
-/* Update the graph with the changed arguments of s, and `before` with them.  0, or -1: CUDA rejected the update; rebuild the graph.
- * Only changed nodes are touched: the device idles meanwhile. */
-static int replay_update(struct replay *r, struct gpu_step *before, const struct gpu_step *s)
-{
-	for (int i = 0; i < s->n; i++) {
-		void *param[1];
-		struct cudaKernelNodeParams p;
-
-		if (!gpu_step_changed(before, s, i))
-			continue;
-		p = node_params(s, i, param);
-		if (cudaGraphExecKernelNodeSetParams(r->exec, r->node[i], &p) != cudaSuccess) {
-			(void)cudaGetLastError();
-			return -1;
-		}
-		gpu_step_take(before, s, i);
-	}
-	return 0;
-}
-
-/* Copy to the device what was staged since the last copy. */
-static void stage_send(struct gpu *g)
-{
-	if (g->sent == g->n_stage)
-		return;
-	check(g, cudaMemcpyAsync(g->stage_device + g->sent, g->stage + g->sent, g->n_stage - g->sent, cudaMemcpyHostToDevice, g->stream),
-	      "a copy to the GPU");
-	g->sent = g->n_stage;
-}
-
-/* Launch what is queued beside, behind all that the stream has been given. */
-static void submit_beside(struct gpu *g)
-{
-	struct gpu_step *s = &g->queue_beside;
-
-	if (s->n && !g->failed && enter(g) == 0 && check(g, cudaEventRecord(g->forked, g->stream), "cudaEventRecord") == 0 &&
-	    check(g, cudaStreamWaitEvent(g->beside, g->forked, 0), "cudaStreamWaitEvent") == 0)
-		for (int i = 0; i < s->n && !g->failed; i++)
-			launch_plain(g, &s->node[i].launch, s->arg + s->node[i].at, g->beside);
-	gpu_step_clear(s);
-}
-
-/* Submit the queue. */
-static void submit(struct gpu *g)
-{
-	struct gpu_step *s = &g->queue;
-	struct gpu_graph *graph = NULL;
-	enum gpu_way way;
-
-	if (!s->n) {
-		submit_beside(g);
-		return;
-	}
-	if (!g->failed && enter(g) == 0) {
-		stage_send(g);
-		way = gpu_graphs_find(&g->graphs, s, &graph);
-		if (way == GPU_BUILD)
-			graph->exec = replay_build(g, s);
-		else if (way == GPU_REPLAY && replay_update((struct replay *)graph->exec, &graph->step, s) < 0) {
-			gpu_graphs_forget(&g->graphs, graph);
-			graph = NULL;
-		}
-		if (graph && graph->exec) {
-			check(g, cudaGraphLaunch(((struct replay *)graph->exec)->exec, g->stream), "cudaGraphLaunch");
-		} else {
-			if (graph)
-				gpu_graphs_forget(&g->graphs, graph);
-			for (int i = 0; i < s->n && !g->failed; i++)
-				launch_plain(g, &s->node[i].launch, s->arg + s->node[i].at, g->stream);
-		}
-	}
-	gpu_step_clear(s);
-	s->part++;
-	submit_beside(g);
-}
-
-/* The device is idle: the step is over. */
-static void step_end(struct gpu *g)
-{
-	g->n_stage = g->sent = 0;
-	g->queue.part = 0;
-	g->direct = g->busy = 0;
-}
-
-/* Submit the queue and wait.  `busy` saves the call to CUDA where an earlier read already waited. */
-static void wait_all(struct gpu *g)
-{
-	submit(g);
-	if (g->busy && enter(g) == 0)
-		check(g, cudaStreamSynchronize(g->stream), "cudaStreamSynchronize");
-	step_end(g);
-}
-
-void gpu_enqueue(struct gpu *g, const struct gpu_launch *l, const void *args, size_t n)
-{
-	if (g->failed)
-		return;
-	if (g->direct) {
-		if (enter(g) == 0) {
-			stage_send(g);
-			launch_plain(g, l, args, g->stream);
-		}
-		return;
-	}
-	if (g->queue.n >= gpu_part_most(g->queue.part))
-		submit(g);
-	if (gpu_step_add(&g->queue, l, args, n) < 0)
-		fail(g, "out of memory for what is to be launched");
-}
-
-/* They go out when the part is full or the host waits: so late, they do not cut it in two. */
-void gpu_enqueue_beside(struct gpu *g, const struct gpu_launch *l, const void *args, size_t n, const void *const *writes, int n_writes)
-{
-	(void)writes;
-	(void)n_writes;
-	if (g->failed)
-		return;
-	g->forks++;
-	if (gpu_step_add(&g->queue_beside, l, args, n) < 0)
-		fail(g, "out of memory for what is to be launched");
-	if (g->direct)
-		submit_beside(g);
-}
-
-void gpu_join(struct gpu *g)
-{
-	if (!g->forks)
-		return;
-	submit(g);
-	g->forks = 0;
-	if (enter(g) == 0 && check(g, cudaEventRecord(g->joined, g->beside), "cudaEventRecord") == 0)
-		check(g, cudaStreamWaitEvent(g->stream, g->joined, 0), "cudaStreamWaitEvent");
-}
-
-void *gpu_last(struct gpu *g, const void *fn, size_t n, unsigned **grid_x)
-{
-	return g->failed || g->direct ? NULL : gpu_step_last(&g->queue, fn, n, grid_x);
-}
-
 /* ---- memory ---- */
 
 void *gpu_alloc(struct gpu *g, size_t n)
@@ -548,7 +230,7 @@ void gpu_free(struct gpu *g, void *p)
 
 	if (!p)
 		return;
-	submit(g);
+	gpu_submit(g);
 	if (enter(g) == 0) {
 		check(g, cudaStreamSynchronize(g->stream), "cudaStreamSynchronize");
 		check(g, cudaStreamSynchronize(g->beside), "cudaStreamSynchronize");
@@ -615,7 +297,7 @@ void gpu_write(struct gpu *g, void *dst, const void *src, size_t n)
 		write_small(g, dst, src, n);
 		return;
 	}
-	submit(g);
+	gpu_submit(g);
 	if (enter(g) < 0)
 		return;
 	for (size_t at = 0, m; at < n && !g->failed; at += m, i = !i) {
@@ -640,7 +322,7 @@ void gpu_read(struct gpu *g, void *dst, const void *src, size_t n)
 	size_t at = 0, m = n < PINNED_BYTES ? n : PINNED_BYTES, next;
 	int i = 0;
 
-	submit(g);
+	gpu_submit(g);
 	if (!g->failed && n && enter(g) == 0 && read_start(g, 0, (const char *)src, m) == 0)
 		for (; m; at += m, m = next, i = !i) {
 			/* Transfer the next piece while this one is copied out. */
@@ -652,9 +334,9 @@ void gpu_read(struct gpu *g, void *dst, const void *src, size_t n)
 			memcpy((char *)dst + at, g->pinned[i], m);
 		}
 	if (n && !g->failed)
-		step_end(g);           /* the last piece arrived after all earlier work */
+		gpu_step_over(g);           /* the last piece arrived after all earlier work */
 	else
-		wait_all(g);
+		gpu_wait(g);
 }
 
 /* ---- products ---- */
@@ -701,7 +383,7 @@ void gpu_gemm(struct gpu *g, float *out, int ld_out, const void *w, const void *
 
 	if (g->failed || n < 1)
 		return;
-	submit(g);
+	gpu_submit(g);
 	if (enter(g) < 0 || blas_start(g) < 0)
 		return;
 	g->direct = 1;
@@ -713,7 +395,7 @@ int gpu_sync(struct gpu *g, char err[160])
 {
 	int failed;
 
-	wait_all(g);
+	gpu_wait(g);
 	failed = g->failed || g->dead;
 	if (failed)
 		snprintf(err, 160, "%s", g->fail);

@@ -1,4 +1,4 @@
-/* kernels/cuda/gpu_queue.cc - steps and the choice of a graph.  Plain C++, shared by gpu_cuda.cu and the emulator. */
+/* kernels/cuda/gpu_queue.cc - steps and the choice of a graph.  Plain C++, shared by gpu_cuda_launch.cu and the emulator. */
 #include "kernels/cuda/gpu_queue.h"
 
 #include <stdio.h>

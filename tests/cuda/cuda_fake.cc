@@ -1,4 +1,4 @@
-/* tests/cuda/cuda_fake.cc - a CUDA runtime for gpu_cuda.cu where there is none: its streams, graphs, copies and failures.
+/* tests/cuda/cuda_fake.cc - a CUDA runtime for gpu_cuda*.cu where there is none: its streams, graphs, copies and failures.
  *
  * Nothing asked of a stream happens before somebody waits, so whoever changes a buffer that is still to be copied is seen.  Memory
  * comes as garbage.  Kernels run by host_run(); a kernel that goes wrong makes every later call fail, as an illegal address
@@ -17,6 +17,7 @@
 
 /* What a kernel is called with is known to those who enqueue it. */
 #define gpu_enqueue gpu_enqueue_real
+#include "kernels/cuda/gpu_cuda_launch.cu"
 #include "kernels/cuda/gpu_cuda.cu"
 #undef gpu_enqueue
 

@@ -1,4 +1,4 @@
-/* tests/cuda/t_cuda_device.c - the device's runtime, gpu_cuda.cu, over a CUDA runtime that is played (cuda_fake.cc).
+/* tests/cuda/t_cuda_device.c - the device's runtime, gpu_cuda*.cu, over a CUDA runtime that is played (cuda_fake.cc).
  *
  * First all tests of t_cuda_ops.c and t_cuda_fetch.c once more, on this runtime: bytes that cross, steps, graphs, refusals.  Then what only a device
  * does: what is said when there is none or it is too old, graphs that cannot be had, an illegal address, and that everything is

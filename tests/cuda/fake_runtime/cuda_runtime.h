@@ -1,4 +1,4 @@
-/* tests/cuda/fake_runtime/cuda_runtime.h - as much of the CUDA runtime as kernels/cuda/gpu_cuda.cu uses, played by tests/cuda/cuda_fake.cc.
+/* tests/cuda/fake_runtime/cuda_runtime.h - as much of the CUDA runtime as kernels/cuda/gpu_cuda*.cu use, played by tests/cuda/cuda_fake.cc.
  *
  * Streams are as late as they may be: what is asked for happens when somebody waits. */
 #ifndef WEIR_FAKE_CUDA_RUNTIME_H
