@@ -1,4 +1,4 @@
-/* kernels/cpu_panel.h (private to cpu_c_select.c and cpu_simd_select.h) - a panel of keys on its way into the key sketch: all its keys at
+/* kernels/cpu_panel.h (private to cpu_c_select.c and cpu_simd_scan.h) - a panel of keys on its way into the key sketch: all its keys at
  * once.
  *
  * The same operations in the same order as cpu_key_sketch.c takes for one key, so the bits are the same; but a key is a lane here, nothing

@@ -8,7 +8,7 @@
  *     cpu_kv_move.c        moves KV entries inside a plane
  *     cpu_fetch.c          KV entries from host memory
  *     cpu_compare.c        for the comparison policies: pages (quest), the drift of queries (refresh)
- *     cpu_c_select.c, cpu_simd_select.h    the leaf functions of each level
+ *     cpu_c_select.c, cpu_simd_scan.h, cpu_simd_select.h    the leaf functions of each level
  *
  * Key sketches (key_sketch.h) and scores computed from them have the same bits at every level: dots are integers, and the float
  * operations are the same in the same order.  Scores of a plane are sums of floats in each level's own order. */
