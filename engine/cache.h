@@ -59,6 +59,8 @@ struct reading {
 };
 
 enum { VERIFY_MOST = 16 };      /* tokens of a VERIFY step */
+/* Bytes of the bits that say which blocks of so many slots a query reads. */
+static inline int32_t cache_block_bytes(int32_t slots) { return (slots - 1) / (8 * READ_BLOCK) + 1; }
 
 struct cache {
 	/* Set by the owner before cache_open(): */
@@ -168,6 +170,8 @@ struct retention_ops {
 };
 extern const struct retention_ops retain_all, retain_cascade;
 
+/* ---- sizes and life (cache_open.c) ---- */
+
 /* Bytes that a cache takes: of memory, on a device of its memory; of disk, or beside a device of host memory, 0 where all is in memory; and how many
  * `memory` has to allow at least.  UINT64_MAX: more than can be counted. */
 struct cache_size { uint64_t memory, disk, host, least; };
@@ -180,6 +184,8 @@ uint64_t cache_resident_bytes(const struct cache *);
 /* `memory` has to allow the least. */
 int  cache_open(struct cache *, struct err *);
 void cache_close(struct cache *);
+
+/* ---- steps and rollbacks ---- */
 
 void cache_begin(struct cache *, const struct step *);
 void cache_attend(struct cache *, int32_t layer, const struct qkv *);
