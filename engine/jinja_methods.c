@@ -382,8 +382,8 @@ static struct value m_isdigit(struct run *r, struct value v, struct call *c) { (
 static struct value m_isalpha(struct run *r, struct value v, struct call *c) { (void)c; return v_bool(every(r, v, letter)); }
 static struct value m_isalnum(struct run *r, struct value v, struct call *c) { (void)c; return v_bool(every(r, v, either)); }
 static struct value m_isspace(struct run *r, struct value v, struct call *c) { (void)c; return v_bool(every(r, v, blank)); }
-static struct value m_islower(struct run *r, struct value v, struct call *c) { return v_bool(test_apply(r, "lower", v, c)); }
-static struct value m_isupper(struct run *r, struct value v, struct call *c) { return v_bool(test_apply(r, "upper", v, c)); }
+static struct value m_islower(struct run *r, struct value v, struct call *c) { (void)c; return v_bool(text_cased(&r->w, v, 'l')); }
+static struct value m_isupper(struct run *r, struct value v, struct call *c) { (void)c; return v_bool(text_cased(&r->w, v, 'u')); }
 
 /* ---- dictionaries and lists ---- */
 
@@ -393,7 +393,7 @@ static struct value m_get(struct run *r, struct value v, struct call *c)
 
 	return found ? *found : call_arg(c, 1, NULL, v_none());
 }
-static struct value m_items(struct run *r, struct value v, struct call *c) { return filter_apply(r, "items", v, c); }
+static struct value m_items(struct run *r, struct value v, struct call *c) { (void)c; return dict_items(&r->w, v.dict); }
 static struct value m_keys(struct run *r, struct value v, struct call *c) { (void)c; return sequence(&r->w, v); }
 
 static struct value m_values(struct run *r, struct value v, struct call *c)

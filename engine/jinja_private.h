@@ -95,6 +95,7 @@ struct value text_strip(struct work *, struct value, int sides, struct value cha
 size_t text_find(struct work *, struct value, struct value sub, size_t from);      /* byte, or SIZE_MAX */
 struct value text_replace(struct work *, struct value, struct value old, struct value new, int64_t most);   /* most < 0: all */
 struct value text_case(struct work *, struct value, char how);                     /* 'u' upper, 'l' lower, 'c' capitalize, 't' title(), 'T' the filter title */
+int  text_cased(struct work *, struct value, char how);                            /* it has letters, and all are in that case */
 int  text_is(struct work *, struct value, const char *word);                       /* a string that says word */
 char *text_zero(struct work *, struct value);                                      /* with a zero behind it */
 size_t blank_at(const char *p, size_t n);                                          /* bytes of the white space that p[0..n) begins with */
@@ -106,6 +107,7 @@ void   list_add(struct work *, struct value list, struct value);
 struct value v_dict(struct work *, enum kind);
 struct value *dict_find(struct work *, const struct dict *, struct value key);     /* or NULL */
 void   dict_set(struct work *, struct dict *, struct value key, struct value);
+struct value dict_items(struct work *, const struct dict *);                       /* its pairs of key and value */
 const char *kind_name(struct value);                                               /* as Python names the type */
 int    truth(struct value);
 int    is_number(struct value);
@@ -257,7 +259,9 @@ void must_be_defined(struct run *, struct value);                      /* an und
 struct value call_arg(const struct call *, size_t at, const char *name, struct value other);
 int64_t call_int(struct work *, const struct call *, size_t at, const char *name, int64_t other);
 
+/* By name (jinja_filters.c, jinja_tests.c). */
 struct value filter_apply(struct run *, const char *name, struct value, struct call *);
+int  filter_known(const char *name);
 int  test_apply(struct run *, const char *name, struct value, struct call *);
 
 /* A method of a value by name, or NULL. */

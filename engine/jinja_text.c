@@ -287,3 +287,10 @@ struct value text_case(struct work *w, struct value v, char how)
 	}
 	return text_pieces(w, &o);
 }
+
+int text_cased(struct work *w, struct value v, char how)
+{
+	int letters = !equal(w, text_case(w, v, 'u'), text_case(w, v, 'l'));
+
+	return letters && equal(w, v, text_case(w, v, how));
+}

@@ -59,6 +59,20 @@ void dict_set(struct work *w, struct dict *d, struct value key, struct value v)
 	d->v[d->n++] = (struct entry){ key, v };
 }
 
+struct value dict_items(struct work *w, const struct dict *d)
+{
+	struct value o = v_list(w, V_LIST, 0);
+
+	for (size_t i = 0; i < d->n; i++) {
+		struct value pair = v_list(w, V_TUPLE, 2);
+
+		list_add(w, pair, d->v[i].key);
+		list_add(w, pair, d->v[i].value);
+		list_add(w, o, pair);
+	}
+	return o;
+}
+
 const char *kind_name(struct value v)
 {
 	static const char *const name[] = { "undefined", "None", "bool", "int", "float", "str", "list", "tuple", "dict", "namespace", "loop",
