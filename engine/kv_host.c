@@ -4,16 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int32_t heads_of(const struct hparams *hp, int32_t layer)
-{
-	return model_layer_spec(hp, layer)->attn.n_kv_head;
-}
-
-static uint64_t row_bytes(const struct hparams *hp, enum dtype type, int32_t layer)
-{
-	return dtype_bytes(type, (uint64_t)model_layer_spec(hp, layer)->attn.head_dim);
-}
-
 /* ---- sizes ---- */
 
 /* Entries of a KV head that are fetched ahead at most: the ranks just behind the selected ones. */
@@ -39,7 +29,7 @@ uint64_t kv_host_bytes(const struct hparams *hp, enum dtype type, int32_t cap, i
 	uint64_t sum = 4 * (uint64_t)most_kv_heads(hp) * (uint64_t)listed, widest = 0;
 
 	for (int32_t i = 0; i < hp->n_layer; i++) {
-		uint64_t heads = (uint64_t)heads_of(hp, i), head = 2 * row_bytes(hp, type, i), plane = heads * head * (uint64_t)cap;
+		uint64_t heads = (uint64_t)kv_layer_heads(hp, i), head = 2 * kv_layer_row_bytes(hp, type, i), plane = heads * head * (uint64_t)cap;
 
 		if (!is_full(hp, i))
 			continue;
@@ -62,7 +52,7 @@ static int alloc(struct kv_store *kv, struct tensor *t, enum dtype type, int64_t
 
 static int alloc_layer(struct kv_store *kv, struct kv_host *d, int32_t i, struct err *err)
 {
-	int32_t layer = kv->full[i], heads = heads_of(kv->hp, layer), dim = model_layer_spec(kv->hp, layer)->attn.head_dim;
+	int32_t layer = kv->full[i], heads = kv_layer_heads(kv->hp, layer), dim = model_layer_spec(kv->hp, layer)->attn.head_dim;
 
 	return alloc(kv, &d->k[i], kv->type, (int64_t)heads * d->rows, dim, err) || alloc(kv, &d->v[i], kv->type, (int64_t)heads * d->rows, dim, err) ||
 	       alloc(kv, &d->map[i], DT_I32, heads, fetch_map_cols(kv->cap, d->rows), err) ||
@@ -75,8 +65,8 @@ static int alloc_whole(struct kv_store *kv, struct kv_host *d, struct err *err)
 	int32_t widest = kv->full[0];
 
 	for (int32_t i = 0; i < kv->n_full; i++)
-		if (heads_of(kv->hp, kv->full[i]) * row_bytes(kv->hp, kv->type, kv->full[i]) >
-		    heads_of(kv->hp, widest) * row_bytes(kv->hp, kv->type, widest))
+		if (kv_layer_heads(kv->hp, kv->full[i]) * kv_layer_row_bytes(kv->hp, kv->type, kv->full[i]) >
+		    kv_layer_heads(kv->hp, widest) * kv_layer_row_bytes(kv->hp, kv->type, widest))
 			widest = kv->full[i];
 	return alloc(kv, &d->whole_k, kv->type, kv->k[widest].rows, kv->k[widest].cols, err) ||
 	       alloc(kv, &d->whole_v, kv->type, kv->k[widest].rows, kv->k[widest].cols, err) ? -1 : 0;
@@ -223,7 +213,7 @@ static struct fetch_args args_of(struct kv_store *kv, int32_t layer, const struc
 
 	return (struct fetch_args){
 		.k = &d->k[place], .v = &d->v[place], .from_k = &kv->k[layer], .from_v = &kv->v[layer], .map = &d->map[place], .slots = slots,
-		.list = &d->list, .count = &d->count, .count_row = place * d->heads, .n_kv_head = heads_of(kv->hp, layer), .cap = kv->cap,
+		.list = &d->list, .count = &d->count, .count_row = place * d->heads, .n_kv_head = kv_layer_heads(kv->hp, layer), .cap = kv->cap,
 		.rows = d->rows, .n = n,
 	};
 }
@@ -235,8 +225,8 @@ static void bring_whole(struct kv_store *kv, int32_t layer, struct attn_part *p,
 
 	d->whole_k.rows = d->whole_v.rows = kv->k[layer].rows;
 	d->whole_k.cols = d->whole_v.cols = kv->k[layer].cols;
-	kv->be->ops->fetch_rows(kv->be, &d->whole_k, &kv->k[layer], heads_of(kv->hp, layer), kv->cap, 0, n);
-	kv->be->ops->fetch_rows(kv->be, &d->whole_v, &kv->v[layer], heads_of(kv->hp, layer), kv->cap, 0, n);
+	kv->be->ops->fetch_rows(kv->be, &d->whole_k, &kv->k[layer], kv_layer_heads(kv->hp, layer), kv->cap, 0, n);
+	kv->be->ops->fetch_rows(kv->be, &d->whole_v, &kv->v[layer], kv_layer_heads(kv->hp, layer), kv->cap, 0, n);
 	p->k = &d->whole_k;
 	p->v = &d->whole_v;
 	p->cap = kv->cap;
@@ -307,7 +297,7 @@ static void add_counts(struct kv_store *kv, const struct tensor *t, struct kv_fe
 		out->wanted += n[FETCH_COUNT_WANTED];
 		out->waited += n[FETCH_COUNT_BROUGHT];
 		out->ahead += n[FETCH_COUNT_AHEAD];
-		out->bytes += ((uint64_t)n[FETCH_COUNT_BROUGHT] + n[FETCH_COUNT_AHEAD]) * 2 * row_bytes(kv->hp, kv->type, kv->full[i / d->heads]);
+		out->bytes += ((uint64_t)n[FETCH_COUNT_BROUGHT] + n[FETCH_COUNT_AHEAD]) * 2 * kv_layer_row_bytes(kv->hp, kv->type, kv->full[i / d->heads]);
 	}
 }
 

@@ -7,23 +7,13 @@
 
 enum { RUN = 64 };   /* neighbouring slots that one read brings at most */
 
-static int32_t heads_of(const struct hparams *hp, int32_t layer)
-{
-	return model_layer_spec(hp, layer)->attn.n_kv_head;
-}
-
-static uint64_t row_bytes(const struct hparams *hp, enum dtype type, int32_t layer)
-{
-	return dtype_bytes(type, (uint64_t)model_layer_spec(hp, layer)->attn.head_dim);
-}
-
 uint64_t kv_rows_bytes(const struct hparams *hp, enum dtype type, int32_t cap, int32_t rows)
 {
 	uint64_t sum = (4 + 3 * 4 * (uint64_t)most_kv_heads(hp)) * (uint64_t)rows, one;
 
 	for (int32_t i = 0; i < hp->n_layer; i++) {
-		one = 4 * (uint64_t)cap + (2 * row_bytes(hp, type, i) + 4 + 1 + 4) * (uint64_t)rows;
-		sum += layer_entries(hp, i) == i && !layer_window(hp, i) ? one * (uint64_t)heads_of(hp, i) : 0;
+		one = 4 * (uint64_t)cap + (2 * kv_layer_row_bytes(hp, type, i) + 4 + 1 + 4) * (uint64_t)rows;
+		sum += layer_entries(hp, i) == i && !layer_window(hp, i) ? one * (uint64_t)kv_layer_heads(hp, i) : 0;
 	}
 	return sum;
 }
@@ -55,8 +45,8 @@ static int open_all(struct kv_store *kv, struct kv_rows *r, struct err *err)
 	size_t most = 0;
 
 	for (int32_t i = 0; i < kv->n_full; i++) {
-		int32_t layer = kv->full[i], heads = heads_of(kv->hp, layer), dim = model_layer_spec(kv->hp, layer)->attn.head_dim;
-		size_t row = (size_t)row_bytes(kv->hp, kv->type, layer);
+		int32_t layer = kv->full[i], heads = kv_layer_heads(kv->hp, layer), dim = model_layer_spec(kv->hp, layer)->attn.head_dim;
+		size_t row = (size_t)kv_layer_row_bytes(kv->hp, kv->type, layer);
 
 		most = row > most ? row : most;
 		if (alloc(kv, &r->k[i], kv->type, (int64_t)heads * r->rows, dim, err) || alloc(kv, &r->v[i], kv->type, (int64_t)heads * r->rows, dim, err))
@@ -135,7 +125,7 @@ void kv_rows_forget(struct kv_store *kv, int32_t layer, int32_t slot0, int32_t n
 {
 	struct kv_rows *r = kv->rows;
 
-	for (int32_t h = 0; r && kv->place[layer] >= 0 && h < heads_of(kv->hp, layer); h++)
+	for (int32_t h = 0; r && kv->place[layer] >= 0 && h < kv_layer_heads(kv->hp, layer); h++)
 		for (int32_t s = slot0; s < slot0 + n; s++)
 			forget_row(&r->map[kv->place[layer] * r->heads + h], s);
 }
@@ -199,7 +189,7 @@ static int32_t find_rows(struct kv_rows *r, struct row_map *m, int32_t n, int32_
 static int fetch(struct kv_store *kv, int32_t layer, int plane, int32_t head, int32_t slot, int32_t n, int mapped)
 {
 	struct kv_rows *r = kv->rows;
-	size_t row = (size_t)row_bytes(kv->hp, kv->type, layer), bytes = row * (size_t)n;
+	size_t row = (size_t)kv_layer_row_bytes(kv->hp, kv->type, layer), bytes = row * (size_t)n;
 
 	if (!mapped)
 		return pread(kv->fd, r->bytes, bytes, (off_t)kv_file_row(kv, layer, plane, head, slot)) == (ssize_t)bytes ? 0 : -1;
@@ -213,7 +203,7 @@ static int bring(struct kv_store *kv, int32_t layer, int32_t head, int32_t misse
 	struct kv_rows *r = kv->rows;
 	const int32_t *slot = r->missed + (size_t)head * (size_t)r->rows;
 	struct row_map *m = &r->map[kv->place[layer] * r->heads + head];
-	size_t row = (size_t)row_bytes(kv->hp, kv->type, layer);
+	size_t row = (size_t)kv_layer_row_bytes(kv->hp, kv->type, layer);
 	int mapped = (uint64_t)missed > row * (uint64_t)kv->written / FILE_ALIGN;   /* a page fault maps as much as FILE_ALIGN */
 
 	for (int plane = 0; plane < 2; plane++) {
@@ -243,7 +233,7 @@ static int taken_back(struct kv_store *kv)
 int kv_rows_take(struct kv_store *kv, int32_t layer, struct attn_part *p)
 {
 	struct kv_rows *r = kv->rows;
-	int32_t n = p->n_slots, heads = heads_of(kv->hp, layer);
+	int32_t n = p->n_slots, heads = kv_layer_heads(kv->hp, layer);
 
 	if (!r || kv->place[layer] < 0 || !p->slots || p->selection || p->when.flag || n > r->rows || kv->be->failed)
 		return 0;

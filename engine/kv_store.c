@@ -1,4 +1,4 @@
-/* engine/kv_store.c - the planes of keys and values; see kv_store.h for the layout. */
+/* engine/kv_store.c - the planes of keys and values: their sizes, layers with a window, entries as bytes; see kv_store.h for the layout. */
 #include "engine/kv_host.h"
 #include "engine/kv_rows.h"
 
@@ -7,20 +7,10 @@
 
 /* ---- sizes ---- */
 
-/* Bytes of one token's key, or value, in one head of a layer; of its entries in all heads. */
-static size_t head_bytes(const struct hparams *hp, enum dtype type, int32_t layer)
-{
-	return (size_t)dtype_bytes(type, (uint64_t)model_layer_spec(hp, layer)->attn.head_dim);
-}
-
-static int32_t heads_of(const struct hparams *hp, int32_t layer)
-{
-	return model_layer_spec(hp, layer)->attn.n_kv_head;
-}
-
+/* Bytes of one token's entries in all heads of a layer. */
 static uint64_t entry_bytes(const struct hparams *hp, enum dtype type, int32_t layer)
 {
-	return 2 * (uint64_t)heads_of(hp, layer) * head_bytes(hp, type, layer);
+	return 2 * (uint64_t)kv_layer_heads(hp, layer) * kv_layer_row_bytes(hp, type, layer);
 }
 
 /* Of the first `layers` layers, those with a window or the others. */
@@ -134,7 +124,7 @@ int kv_init(struct kv_store *kv, struct backend *be, const struct hparams *hp, e
 		kv->place[i] = windowed ? kv->n_full - i - 1 : kv->n_full;
 		if (!windowed)
 			kv->full[kv->n_full++] = i;
-		kv->k[i] = kv->v[i] = (struct tensor){ .type = type, .rows = heads_of(hp, i) * (windowed ? kv->window_cap : s->cap),
+		kv->k[i] = kv->v[i] = (struct tensor){ .type = type, .rows = kv_layer_heads(hp, i) * (windowed ? kv->window_cap : s->cap),
 		                                       .cols = model_layer_spec(hp, i)->attn.head_dim };
 		if (kv->disk && !windowed ? kv_disk_alloc(kv, i) : planes_alloc(kv, i, s->device_rows && !windowed)) {
 			err_set(err, ERR_FIT, "cannot allocate the KV cache for %d tokens: %s", s->cap, be->err);
@@ -335,137 +325,7 @@ void kv_clear(struct kv_store *kv)
 	kv->base = kv->held = kv->copy_end = 0;
 }
 
-/* ---- a step ---- */
-
-static void rotate(const struct kv_store *kv, int32_t layer, struct tensor *out, const struct tensor *x, const struct tensor *table, int32_t n)
-{
-	const struct rope_freqs *f = model_rope(kv->hp, layer);
-
-	if (f)
-		kv->be->ops->rope(kv->be, out, x, table, model_layer_spec(kv->hp, layer)->attn.head_dim, f->dims, f->neox, n);
-	else if (out->data != x->data)
-		kv->be->ops->copy(kv->be, out, 0, x, 0, n);
-}
-
-void kv_rotate(const struct kv_store *kv, int32_t layer, struct tensor *out, const struct tensor *x, const struct rope *rope, int32_t n)
-{
-	rotate(kv, layer, out, x, rope_table(rope, layer), n);
-}
-
-void kv_rotate_queries(const struct kv_store *kv, int32_t layer, struct tensor *out, const struct tensor *x, const struct rope *rope, int32_t n)
-{
-	rotate(kv, layer, out, x, rope_query_table(rope, layer), n);
-}
-
-/* Slots of a head in a layer's planes, and the slot in its row 0. */
-static int32_t rows_of(const struct kv_store *kv, int32_t layer)
-{
-	return kv->place[layer] < 0 ? kv->window_cap : kv->cap;
-}
-
-static int32_t base_of(const struct kv_store *kv, int32_t layer)
-{
-	return kv->place[layer] < 0 ? kv->base : 0;
-}
-
-void kv_put(struct kv_store *kv, int32_t layer, const struct tensor *k, const struct tensor *v, int32_t slot0, int32_t n)
-{
-	double start = kv->clock ? now_seconds() : 0;
-
-	kv->be->ops->kv_put(kv->be, &kv->k[layer], k, heads_of(kv->hp, layer), slot0 - base_of(kv, layer), n);
-	kv->be->ops->kv_put(kv->be, &kv->v[layer], v, heads_of(kv->hp, layer), slot0 - base_of(kv, layer), n);
-	kv_written(kv, layer, slot0, n);
-	if (kv->clock)
-		*kv->clock += now_seconds() - start;
-}
-
-void kv_select(struct kv_store *kv, struct attn_part *part, int32_t n_part)
-{
-	for (int32_t i = 0; i < n_part; i++) {
-		if (!part[i].selection)
-			continue;
-		kv->be->ops->key_scan(kv->be, part[i].selection->scan);
-		kv->be->ops->topk(kv->be, part[i].selection->topk);
-		part[i].selection = NULL;
-	}
-}
-
-int kv_parts_met(const struct kv_store *kv, struct attn_part *part, int32_t n_part)
-{
-	int n = 0;
-
-	for (int32_t i = 0; i < n_part; i++) {
-		const struct predicate *w = &part[i].when;
-		int32_t flag = w->is;
-
-		if (w->flag)
-			kv->be->ops->read(kv->be, w->flag, 4 * (size_t)w->col, &flag, sizeof flag);
-		if (flag != w->is)
-			continue;
-		part[n] = part[i];
-		part[n++].when.flag = NULL;
-	}
-	return n;
-}
-
-/* *moved: room for a part whose slots count from elsewhere. */
-static struct attn_args args_of(const struct kv_store *kv, int32_t layer, const struct kv_token *t, struct attn_part *moved)
-{
-	const struct tensor *k = &kv->k[layer], *v = &kv->v[layer];
-	int32_t cap = rows_of(kv, layer);
-	const struct attn_spec *a = &model_layer_spec(kv->hp, layer)->attn;
-	const struct attn_part *part = t->part;
-
-	if (base_of(kv, layer)) {   /* one part: retain_window.c */
-		*moved = part[0];
-		moved->slot0 -= base_of(kv, layer);
-		part = moved;
-	}
-	if (kv->host && part->k) {   /* one part: kv_host_near() */
-		*moved = *part;
-		k = part->k;
-		v = part->v;
-		cap = part->cap;
-		moved->k = moved->v = NULL;
-		part = moved;
-	}
-	return (struct attn_args){
-		.out = t->out, .k = k, .v = v, .part = part, .n_part = t->n_part, .n_head = a->n_head,
-		.n_kv_head = a->n_kv_head, .head_dim = a->head_dim, .cap = cap,
-		.scale = a->scale, .softcap = a->softcap, .window = kv_window(kv, layer), .sinks = a->sinks ? kv->sinks : NULL,
-		.prompt = kv->prompt, .blocks = kv->blocks,
-	};
-}
-
-void kv_attend(struct kv_store *kv, int32_t layer, struct tensor *out, const struct attn_part *part, int32_t n_part, int32_t n,
-               const struct attn_probe *probe)
-{
-	double start = kv->clock ? now_seconds() : 0;
-	struct attn_part moved;
-	struct attn_args a = args_of(kv, layer, &(struct kv_token){ out, part, n_part }, &moved);
-
-	a.probe = probe;
-	kv->be->ops->attn(kv->be, &a, n);
-	if (kv->clock)
-		*kv->clock += now_seconds() - start;
-}
-
-void kv_attend_each(struct kv_store *kv, int32_t layer, const struct kv_token *token, int32_t n)
-{
-	struct attn_args a[ATTN_EACH_MOST];
-	struct attn_part moved[ATTN_EACH_MOST];
-
-	for (int32_t i = 0; i < n; i++)
-		a[i] = args_of(kv, layer, token + i, moved + i);
-	kv->be->ops->attn_each(kv->be, a, n);
-}
-
 /* ---- entries as bytes ---- */
-
-static size_t row_bytes(const struct kv_store *kv, int32_t layer)
-{
-	return head_bytes(kv->hp, kv->type, layer);
-}
 
 /* Rows of layer and slots slot0 .. slot0 + n: how many of them the planes lack, at the beginning. */
 static int32_t missing(const struct kv_store *kv, int32_t layer, int32_t slot0, int32_t n)
@@ -479,8 +339,8 @@ static int32_t missing(const struct kv_store *kv, int32_t layer, int32_t slot0, 
 static void copy_read(const struct kv_store *kv, int32_t layer, int kind, int32_t head, int32_t slot0, int32_t n, uint8_t *to)
 {
 	int32_t from = window_from(kv, kv->copy_end), slots = kv->copy_end - from, first = slot0 > from ? slot0 : from;
-	int32_t end = slot0 + n < kv->copy_end ? slot0 + n : kv->copy_end, heads = heads_of(kv->hp, layer);
-	size_t row = row_bytes(kv, layer), at = layers_bytes(kv->hp, kv->type, layer, 1) * (size_t)slots;   /* of the layers before it */
+	int32_t end = slot0 + n < kv->copy_end ? slot0 + n : kv->copy_end, heads = kv_layer_heads(kv->hp, layer);
+	size_t row = kv_layer_row_bytes(kv->hp, kv->type, layer), at = layers_bytes(kv->hp, kv->type, layer, 1) * (size_t)slots;   /* of the layers before it */
 
 	at += row * ((size_t)(kind * heads + head) * (size_t)slots + (size_t)(first - from));
 	if (first < end)
@@ -490,17 +350,17 @@ static void copy_read(const struct kv_store *kv, int32_t layer, int kind, int32_
 /* Slots slot0 .. slot0 + n of one layer to bytes [K, V][n_kv_head][n]; returns their end. */
 static uint8_t *layer_read(const struct kv_store *kv, int32_t layer, int32_t slot0, int32_t n, uint8_t *to)
 {
-	size_t row = row_bytes(kv, layer), piece = row * (size_t)n;
-	int32_t lacks = missing(kv, layer, slot0, n), at = slot0 + lacks - base_of(kv, layer);
+	size_t row = kv_layer_row_bytes(kv->hp, kv->type, layer), piece = row * (size_t)n;
+	int32_t lacks = missing(kv, layer, slot0, n), at = slot0 + lacks - kv_layer_base(kv, layer);
 	size_t gone = row * (size_t)lacks;
 
 	for (int i = 0; i < 2; i++)
-		for (int32_t h = 0; h < heads_of(kv->hp, layer); h++, to += piece) {
+		for (int32_t h = 0; h < kv_layer_heads(kv->hp, layer); h++, to += piece) {
 			memset(to, 0xff, gone);
 			if (lacks && kv->copy_end)
 				copy_read(kv, layer, i, h, slot0, lacks, to);
 			if (lacks < n)
-				kv->be->ops->read(kv->be, i ? &kv->v[layer] : &kv->k[layer], row * ((size_t)h * (size_t)rows_of(kv, layer) + (size_t)at),
+				kv->be->ops->read(kv->be, i ? &kv->v[layer] : &kv->k[layer], row * ((size_t)h * (size_t)kv_layer_slots(kv, layer) + (size_t)at),
 				                  to + gone, piece - gone);
 		}
 	kv_used(kv, layer);
@@ -510,13 +370,13 @@ static uint8_t *layer_read(const struct kv_store *kv, int32_t layer, int32_t slo
 /* And back, the first `count` of these slots. */
 static const uint8_t *layer_write(struct kv_store *kv, int32_t layer, int32_t slot0, int32_t n, int32_t count, const uint8_t *from)
 {
-	size_t row = row_bytes(kv, layer);
-	int32_t lacks = missing(kv, layer, slot0, n), at = slot0 + lacks - base_of(kv, layer);
+	size_t row = kv_layer_row_bytes(kv->hp, kv->type, layer);
+	int32_t lacks = missing(kv, layer, slot0, n), at = slot0 + lacks - kv_layer_base(kv, layer);
 
 	for (int i = 0; i < 2; i++)
-		for (int32_t h = 0; h < heads_of(kv->hp, layer); h++, from += row * (size_t)n)
+		for (int32_t h = 0; h < kv_layer_heads(kv->hp, layer); h++, from += row * (size_t)n)
 			if (lacks < count)
-				kv->be->ops->write(kv->be, i ? &kv->v[layer] : &kv->k[layer], row * ((size_t)h * (size_t)rows_of(kv, layer) + (size_t)at),
+				kv->be->ops->write(kv->be, i ? &kv->v[layer] : &kv->k[layer], row * ((size_t)h * (size_t)kv_layer_slots(kv, layer) + (size_t)at),
 				                   from + row * (size_t)lacks, row * (size_t)(count - lacks));
 	kv_written(kv, layer, slot0, count);
 	kv_used(kv, layer);
@@ -543,7 +403,7 @@ static struct gap entries_missing(const struct kv_store *kv, int32_t n, const ui
 
 	while (layer < layers && kv->place[layer] >= 0)
 		entries += entry_bytes(kv->hp, kv->type, layer++) * (size_t)n;
-	row = layer < layers ? row_bytes(kv, layer) : 0;
+	row = layer < layers ? kv_layer_row_bytes(kv->hp, kv->type, layer) : 0;
 	for (int32_t k = 0; layer < layers && k < n; k++) {
 		const uint8_t *p = entries + row * (size_t)k;
 		size_t i = 0;

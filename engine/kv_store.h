@@ -104,6 +104,8 @@ static inline int32_t kv_read_most(const struct kv_store *kv) { return kv->cap >
 /* All entries are forgotten. */
 void kv_clear(struct kv_store *);
 
+/* ---- what a step does with the planes (kv_attend.c) ---- */
+
 /* Keys, and queries: out = x [n][heads * head_dim] rotated by the rows of the layer's table, or x itself where the layer does not rotate; out may be x. */
 void kv_rotate(const struct kv_store *, int32_t layer, struct tensor *out, const struct tensor *x, const struct rope *, int32_t n);
 void kv_rotate_queries(const struct kv_store *, int32_t layer, struct tensor *out, const struct tensor *x, const struct rope *, int32_t n);
@@ -120,6 +122,18 @@ void kv_attend_each(struct kv_store *, int32_t layer, const struct kv_token *, i
 void kv_select(struct kv_store *, struct attn_part *, int32_t n_part);
 /* Remove the parts whose predicate (attn_part.when) is false.  Reads the predicates from the backend.  Returns how many parts are left. */
 int  kv_parts_met(const struct kv_store *, struct attn_part *, int32_t n_part);
+
+/* ---- the planes of a layer, for kv_*.c ---- */
+
+/* KV heads; bytes of one token's key, or value, in one of them. */
+static inline int32_t kv_layer_heads(const struct hparams *hp, int32_t layer) { return model_layer_spec(hp, layer)->attn.n_kv_head; }
+static inline uint64_t kv_layer_row_bytes(const struct hparams *hp, enum dtype type, int32_t layer)
+{
+	return dtype_bytes(type, (uint64_t)model_layer_spec(hp, layer)->attn.head_dim);
+}
+/* Slots of a head, and the slot in its row 0. */
+static inline int32_t kv_layer_slots(const struct kv_store *kv, int32_t layer) { return kv->place[layer] < 0 ? kv->window_cap : kv->cap; }
+static inline int32_t kv_layer_base(const struct kv_store *kv, int32_t layer) { return kv->place[layer] < 0 ? kv->base : 0; }
 
 /* ---- planes in a file (kv_disk.c); without one these do nothing ---- */
 
