@@ -49,15 +49,20 @@ void chat_text_free(struct chat_text *);
 int chat_write(const struct chat_template *, const char *bos, const char *eos, const struct chat_msg *, size_t n, unsigned flags,
                struct chat_text *out, struct text_place *place, struct err *);
 
+/* chat_write() with the texts that the vocabulary has for these tokens, or for a base model (NULL) the messages alone.  RENDER_OPEN: the last
+ * message goes on, the text ends in it (render_text.c). */
+int chat_compose(const struct chat_template *, const struct vocab *, const struct chat_msg *, size_t n, unsigned flags, struct chat_text *out,
+                 struct text_place *place, struct err *);
+/* engine_render_text(). */
+int chat_render_text(const struct chat_template *, const struct vocab *, const struct chat_msg *, size_t n, unsigned flags, const char *bos,
+                     const char *eos, struct str *out, struct err *);
+
 /* ---- tokens (render.c) ---- */
 
 /* engine_render() by this template, or for a base model (NULL).  A message with sampled ids keeps exactly these ids where the template leaves
  * its text as it is. */
 int chat_render(const struct chat_template *, const struct vocab *, const struct chat_msg *, size_t n, unsigned flags,
                 const struct rendered *before, struct rendered *out, struct err *);
-/* engine_render_text(). */
-int chat_render_text(const struct chat_template *, const struct vocab *, const struct chat_msg *, size_t n, unsigned flags, const char *bos,
-                     const char *eos, struct str *out, struct err *);
 int rendered_stable(const struct rendered *, const struct vocab *, size_t msg, size_t byte, struct tokens *out, struct err *);
 int rendered_count(const struct rendered *, const struct vocab *, size_t msg, size_t from, size_t to, size_t *n, struct err *);
 void rendered_add(struct rendered *, const struct vocab *, const char *text, size_t n, const int32_t *id, size_t n_id);
