@@ -100,6 +100,8 @@ int heading_level(const char *line, size_t n);
 /* PDF has a heading's number in a block of its own, "3.1" or "Chapter 4": its level, or 0; and what its title looks like. */
 int heading_number_level(const char *line, size_t n);
 int heading_title(const char *line, size_t n);
+/* Mark the headings of the page that the text has from byte `from` on, each a block of its own (pdf_headings.c). */
+void pdf_mark_headings(struct doc *, size_t from);
 
 /* A note: count, ends of the plural. */
 #define HIDDEN_TEXT "%zu hidden character%s left out"
