@@ -1,8 +1,8 @@
 /* app/chat/cache_view.c - gathers the figures and words of the cache panel (cache_view.h).
  *
  * The engine gives the figures (timeline_view, timeline_stats, slot events); this file adds the names that the panel shows and the
- * words that tokens stand for. */
-#include "app/chat/cache_view.h"
+ * words that tokens stand for; cache_lens.c adds which words of the texts are retained. */
+#include "app/chat/cache_lens.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,15 +49,6 @@ void listener_off(struct listener *l, struct timeline *tl)
 }
 
 /* ---- life ---- */
-
-static void lenses_free(struct cache_report *p)
-{
-	for (size_t i = 0; i < p->n_lens; i++)
-		free(p->lens[i].span);
-	free(p->lens);
-	p->lens = NULL;
-	p->n_lens = 0;
-}
 
 struct cache_report *cache_report_new(void)
 {
@@ -175,225 +166,6 @@ static void column_words(struct cache_report *p, const struct conversation *t)
 	c->text_col = (const char (*)[UI_COL_TEXT])p->text;
 }
 
-static void span_add(struct lens *l, size_t *cap, uint32_t end, uint8_t kept, uint8_t part)
-{
-	if (l->n && l->span[l->n - 1].kept == kept && l->span[l->n - 1].part == part) {
-		l->span[l->n - 1].end = end;
-		return;
-	}
-	if (l->n == *cap) {
-		*cap = *cap ? 2 * *cap : 64;
-		l->span = xrealloc(l->span, *cap * sizeof *l->span);
-	}
-	l->span[l->n++] = (struct ui_span){.end = end, .kept = kept, .part = part};
-}
-
-static size_t tokens_common(const struct conversation *t)
-{
-	size_t n, same = 0;
-	const int32_t *id;
-
-	if (!t->tl)
-		return 0;
-	id = timeline_tokens(t->tl, &n);
-	n = n < t->rendered.id.n ? n : t->rendered.id.n;
-	while (same < n && id[same] == t->rendered.id.id[same])
-		same++;
-	return same;
-}
-
-/* Which part of a text is retained: token by token from its first one. */
-struct lens_of {
-	struct lens *l; size_t cap;
-	const uint8_t *kept; size_t first;      /* kept[0] is that of token `first` */
-	const struct cache_view *view;
-};
-
-static struct lens_of lens_begin(struct cache_report *p, int which, const uint8_t *kept)
-{
-	p->lens = xrealloc(p->lens, (p->n_lens + 1) * sizeof *p->lens);
-	p->lens[p->n_lens] = (struct lens){.which = which};
-	return (struct lens_of){.l = &p->lens[p->n_lens++], .kept = kept, .view = &p->view};
-}
-
-/* Token i ends at byte `end` of the text.  Three shades: all pairs of layer and head keep the token, some do, or none. */
-static void lens_token(struct lens_of *l, size_t i, size_t end)
-{
-	size_t col = (i + l->first) / (size_t)(l->view->per_col > 0 ? l->view->per_col : 1);
-	uint8_t where = col < (size_t)l->view->cols ? l->view->where[col] : VIEW_EVICTED;
-
-	span_add(l->l, &l->cap, (uint32_t)end, l->kept[i] == 255 || l->kept[i] == 0 ? l->kept[i] : 128,
-	         where == VIEW_EVICTED ? 0 : (uint8_t)(where + 1));
-}
-
-/* A text of the prompt, `from` bytes behind its place. */
-static void lens_of_prompt(struct cache_report *p, int which, const struct conversation *t, size_t same, const uint8_t *kept,
-                           const struct text_at *place, size_t from, size_t n)
-{
-	struct lens_of l;
-	size_t at = place->byte + from, i;
-
-	if (place->first < 0 || (size_t)place->first >= same || !n)
-		return;
-	l = lens_begin(p, which, kept);
-	for (i = (size_t)place->first; i < same && t->rendered.end[i] <= at; )
-		i++;
-	for (size_t end = 0; i < same && end < n; i++) {
-		end = t->rendered.end[i] - at < n ? t->rendered.end[i] - at : n;
-		lens_token(&l, i, end);
-	}
-}
-
-/* ---- a text without an end ---- */
-
-enum { TEXT_MOST = 1 << 20 };   /* bytes of its end that have a lens */
-
-/* While it grows, the rendering lacks its newest tokens: their bytes are counted back from the end. */
-static void lens_of_growing(struct cache_report *p, const struct conversation *t, const struct message *m)
-{
-	const struct growing *g = &t->growing;
-	size_t n, i, end = g->at, most;
-	const int32_t *id = timeline_tokens(t->tl, &n);
-	size_t *ends;
-	struct lens_of l;
-	uint8_t *kept;
-
-	for (size_t k = 0; k < g->pending.n; k++)
-		end -= engine_piece(t->engine, g->pending.id[k], 0, NULL, 0);
-	most = end > TEXT_MOST ? end - TEXT_MOST : 0;
-	i = n;
-	ends = xmalloc((n + 1) * sizeof *ends);
-	for (; i > (size_t)(m->place.first > 0 ? m->place.first : 0) && end > most && end <= m->read; i--) {
-		ends[i - 1] = end;
-		end -= engine_piece(t->engine, id[i - 1], 0, NULL, 0);
-	}
-	if (i == n || end > m->read) {   /* nothing is prefilled, or the bytes of its tokens are not those of the text */
-		free(ends);
-		return;
-	}
-	kept = xmalloc(n - i + 1);
-	timeline_kept(t->tl, (int32_t)i, (int32_t)(n - i), kept);
-	l = lens_begin(p, 0, kept);
-	l.l->text = 1;
-	l.l->from = end;
-	l.first = i;
-	for (size_t k = i; k < n; k++)
-		lens_token(&l, k - i, ends[k] - end);
-	free(kept);
-	free(ends);
-}
-
-/* Closed by a question: the rendering has all of it. */
-static void lens_of_read(struct cache_report *p, const struct conversation *t, size_t same, const struct message *m)
-{
-	size_t from = m->read > TEXT_MOST ? m->read - TEXT_MOST : 0, at = m->place.byte + from, lo = (size_t)m->place.first, hi = same, n;
-	struct lens_of l;
-	uint8_t *kept;
-
-	if (m->place.first < 0 || lo >= same)
-		return;
-	while (lo < hi) {   /* the first token that ends behind `at` */
-		size_t mid = lo + (hi - lo) / 2;
-		if (t->rendered.end[mid] <= at)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
-	for (n = lo; n < same && (n == lo || t->rendered.end[n - 1] < m->place.byte + m->read); n++)
-		;
-	kept = xmalloc(n - lo + 1);
-	timeline_kept(t->tl, (int32_t)lo, (int32_t)(n - lo), kept);
-	l = lens_begin(p, 0, kept);
-	l.l->text = 1;
-	l.l->from = from;
-	l.first = lo;
-	for (size_t k = lo; k < n; k++)
-		lens_token(&l, k - lo, t->rendered.end[k] - at);
-	free(kept);
-}
-
-/* The newest one, of which the screen shows the end. */
-static void lens_of_text(struct cache_report *p, const struct conversation *t, size_t same)
-{
-	size_t i = t->n_msg;
-
-	while (i && !t->msg[i - 1].read)
-		i--;
-	if (i == t->n_msg && i && t->growing.open && t->growing.known)
-		lens_of_growing(p, t, &t->msg[i - 1]);
-	else if (i && !t->growing.open)
-		lens_of_read(p, t, same, &t->msg[i - 1]);
-}
-
-/* An answer, by the bytes of its sampled tokens. */
-static void lens_of_answer(struct cache_report *p, int which, const struct conversation *t, size_t n_token, const uint8_t *kept,
-                           const struct message *m)
-{
-	struct lens_of l;
-	size_t end = 0;
-
-	if (m->place.first < 0 || (size_t)m->place.first >= n_token || !m->id.n)
-		return;
-	l = lens_begin(p, which, kept);
-	for (size_t k = 0; k < m->id.n && (size_t)m->place.first + k < n_token; k++) {
-		size_t len = engine_piece(t->engine, m->id.id[k], 0, NULL, 0);
-
-		end += len;
-		if (len)
-			lens_token(&l, (size_t)m->place.first + k, end < m->text.n ? end : m->text.n);
-	}
-}
-
-void cache_report_documents(const struct conversation *t, int32_t *first)
-{
-	size_t same = tokens_common(t), read = same ? t->rendered.end[same - 1] : 0;   /* bytes */
-
-	for (size_t d = 0; d < t->n_doc; d++) {
-		const struct text_at *place = &t->doc[d].place;
-		size_t body = place->byte + t->doc[d].body;
-
-		first[d] = !t->tl && t->doc[d].whole ? 0 : -1;   /* a server reads it with each question */
-		if (place->first < 0 || body + t->doc[d].n_body > read)
-			continue;
-		for (size_t i = (size_t)place->first; i < same && first[d] < 0; i++)
-			if (t->rendered.end[i] > body)
-				first[d] = (int32_t)i;
-	}
-}
-
-static void lenses(struct cache_report *p, const struct conversation *t, struct listener *l, const struct timeline_stats *st, int32_t read)
-{
-	size_t n, same;
-	uint8_t *kept;
-
-	p->lensed = 0;
-	/* What is not prefilled yet was not evicted. */
-	if (now_seconds() - l->lensed < 1 || (read >= 0 && st->rings.evicted + st->rings.evicted_in_part == 0))
-		return;
-	l->lensed = now_seconds();
-	lenses_free(p);
-	same = tokens_common(t);
-	timeline_tokens(t->tl, &n);
-	kept = xmalloc(n + 1);
-	timeline_kept(t->tl, 0, (int32_t)n, kept);
-	for (size_t i = 0; i < t->n_doc; i++)
-		if (t->doc[i].at == 0)
-			lens_of_prompt(p, -1 - (int)i, t, same, kept, &t->doc[i].place, t->doc[i].body, t->doc[i].n_body);
-	for (size_t i = 0; i < t->n_msg; i++) {
-		const struct message *m = &t->msg[i];
-
-		if (m->read)
-			continue;
-		if (m->id.n)
-			lens_of_answer(p, (int)i, t, n, kept, m);
-		else
-			lens_of_prompt(p, (int)i, t, same, kept, &m->place, 0, m->text.n);
-	}
-	lens_of_text(p, t, same);
-	free(kept);
-	p->lensed = 1;
-}
-
 /* ---- the report ---- */
 
 /* Leave out tokens that are not prefilled yet. */
@@ -425,7 +197,6 @@ static void cut_unread(struct cache_report *p, int32_t read)
 static void report_server(struct cache_report *p, const struct conversation *t, struct listener *l)
 {
 	struct timeline_stats st;
-	size_t cap;
 
 	conversation_stats(t, &st);
 	snprintf(p->kv, sizeof p->kv, "of the server");
@@ -433,18 +204,7 @@ static void report_server(struct cache_report *p, const struct conversation *t, 
 		.kv = p->kv, .seen = st.n_tokens, .kept = st.n_tokens, .ctx = st.ctx, .selected = -1, .refreshed = -1, .cosine = -2, .recovered = -1,
 		.estimated = -1,
 	};
-	p->lensed = 0;
-	if (now_seconds() - l->lensed < 1)
-		return;
-	l->lensed = now_seconds();
-	lenses_free(p);
-	for (size_t i = 0; i < t->n_msg; i++) {
-		struct lens_of of = lens_begin(p, (int)i, NULL);
-
-		cap = 0;
-		span_add(of.l, &cap, (uint32_t)t->msg[i].text.n, i < t->served.left_out ? 0 : 255, 0);
-	}
-	p->lensed = 1;
+	lenses_of_server(p, t, l);
 }
 
 void cache_report_take(struct cache_report *p, struct conversation *t, struct listener *l, int how, int32_t read)
@@ -507,7 +267,7 @@ void cache_report_take(struct cache_report *p, struct conversation *t, struct li
 		for (int k = 0; k < FLOW_KINDS; k++)
 			l->share[k] /= 2;
 	}
-	lenses(p, t, l, &st, read);
+	lenses_take(p, t, l, &st, read);
 	c->seconds = now_seconds() - start;
 }
 
