@@ -36,8 +36,8 @@ program_of() {
 }
 
 text 5000 >"$dir/short.txt"
-text 200000 >"$dir/book.txt"   # long enough to be stopped in, twice
-text 2000000 >"$dir/long.txt"
+text 200000 >"$dir/book.txt"
+text 2000000 >"$dir/long.txt"   # long enough to be stopped in, again and again
 
 # ---- by pipe ----
 
@@ -77,8 +77,8 @@ if grep -q '[0-9] summaries of sections' "$dir/two"; then ok "what was done is i
 
 # ---- line mode and the screen ----
 
-start --line -s book --docs passages "$dir/book.txt"
-name="the document is searched"; pass all wait_for shows "document 'book.txt': about [0-9,]* tokens; questions search it" -- wait_for at_prompt
+start --line -s twice --docs passages "$dir/long.txt"
+name="the document is searched"; pass all wait_for shows "document 'long.txt': about [0-9,]* tokens; questions search it" -- wait_for at_prompt
 send_line '/summarize 30'
 name="line mode shows how far it is"; pass wait_for shows 'summarizing: section [0-9]* of [0-9]*, [0-9]* s left'
 key C-c
@@ -87,12 +87,22 @@ send_line 'Summarize this.'
 name="it is offered"; pass all wait_for shows '/summarize reads all of it' -- wait_for at_prompt
 key C-d
 name="Ctrl-D quits"; pass wait_for ended
-start -s book
+start -s twice
 name="the screen is there"; pass wait_for at_rest
 ask '/summarize 30'
 name="the screen shows how far it is"; pass wait_for shows 'summarizing: section [0-9]* of'
 key Escape
 name="Esc stops it"; pass all wait_for at_rest -- wait_for shows 'sections are done; the same command goes on there'
+done_before=$(screen | sed -n 's/.*stopped: \([0-9]*\) of .*/\1/p' | tail -n 1)
+goes_on() { [ "$(screen | sed -n 's/.*summarizing: section \([0-9]*\) of.*/\1/p' | tail -n 1)" -gt "$done_before" ] 2>/dev/null; }
+ask '/summarize 30'
+name="the same command goes on there"; pass wait_for goes_on
+key Escape
+wait_for at_rest
+leave C-d
+start -s book --docs passages "$dir/book.txt"
+wait_for shows "document 'book.txt': about"
+wait_for at_rest
 ask '/summarize 30'
 name="it ends with a summary"; pass all wait_for 600 shows "summary of 'book.txt', [0-9]* sections" -- wait_for at_rest
 key C-d
