@@ -20,7 +20,7 @@
 #include <sys/wait.h>
 
 #define MODEL "tests/vectors/models/llama-block32.gguf"
-#define WATCHDOG 60.0            /* many programs may want this machine at the same time */
+#define WATCHDOG 240.0           /* many programs may want this machine at the same time */
 
 /* What readline keeps: see t_ui.c. */
 const char *__asan_default_options(void);
@@ -253,7 +253,7 @@ static void step(struct storm *s, double seconds)
  * they must be there before the program may suspend, start an editor or leave. */
 static void wait_for_keys(struct storm *s, int there)
 {
-	double until = now_seconds() + 5;
+	double until = now_seconds() + 20;
 	int waiting = 0;
 
 	while (!ioctl(s->show.pty.fd, FIONREAD, &waiting) && waiting < there && now_seconds() < until)

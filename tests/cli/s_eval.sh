@@ -177,11 +177,8 @@ for signal in INT KILL; do
 	rm -f "$dir/kept"
 	"$weir" eval passkey --len 900 --samples 40 --kv full --kv sink:size=64,stride=32 --resume "$dir/kept" >"$dir/out" 2>"$dir/err" &
 	pid=$!
-	i=0
-	while [ $i -lt 500 ] && { [ ! -r "$dir/kept" ] || [ "$(wc -l <"$dir/kept")" -lt 5 ]; }; do
-		i=$((i + 1))
-		sleep 0.01
-	done
+	five_kept() { [ -r "$dir/kept" ] && [ "$(wc -l <"$dir/kept")" -ge 5 ]; }
+	wait_for five_kept
 	kill -$signal $pid 2>/dev/null
 	wait $pid 2>/dev/null
 	there=$(wc -l <"$dir/kept" | tr -d ' ')

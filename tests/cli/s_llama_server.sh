@@ -35,7 +35,7 @@ begin() {
 	# shellcheck disable=SC2086 # a command with its words
 	$serves -m "$model" --port "$port" -c 512 >"$dir/server" 2>&1 &
 	server=$!
-	for _ in $(seq 100); do
+	for _ in $(seq 600); do
 		python3 -c "import sys, urllib.request as u; sys.exit(u.urlopen('$at/health', timeout=2).status != 200)" 2>/dev/null && return 0
 		kill -0 $server 2>/dev/null || break
 		sleep 0.3
@@ -68,9 +68,10 @@ printf 'The ferry sails at nine from pier seven.\n' >"$dir/ferry.txt"
 "$weir" -p 'From which pier does the ferry sail?' --remote "$at" --temp 0 -n 12 -v "$dir/ferry.txt" </dev/null >"$dir/out" 2>"$dir/err"; rc=$?
 [ $rc = 0 ] && [ -s "$dir/out" ] && grep -q 'ferry.txt, line 1: "The ferry sails' "$dir/err" && grep -q '^[5-9][0-9] tokens read' "$dir/err" && ok "a document that is read whole" || bad "a document that is read whole" "$rc $(cat "$dir/out" "$dir/err")"
 
-"$weir" -p 'Write a long story about the sea.' --remote "$at" -n 400 -s stopped </dev/null >"$dir/out" 2>"$dir/err" &
+"$weir" -p 'Write a long story about the sea.' --remote "$at" -n 100000 -s stopped </dev/null >"$dir/out" 2>"$dir/err" &
 pid=$!
-for _ in $(seq 300); do [ "$(wc -c <"$dir/out")" -gt 20 ] && break; sleep 0.1; done
+longer_than() { [ "$(wc -c <"$2")" -gt "$1" ]; }
+wait_for longer_than 20 "$dir/out"
 kill -INT $pid
 wait $pid; rc=$?
 [ $rc = 130 ] && [ "$(shows stopped | wc -c)" -gt 60 ] && ok "Ctrl-C keeps the answer" || bad "Ctrl-C keeps the answer" "$rc $(shows stopped)"
