@@ -16,57 +16,30 @@
 
 /* ---- output ---- */
 
-/* Most that the square of the error may be of the output's square. */
-static double most_error(const struct shape *s)
+static struct shape of_generated(int round)
 {
-	return s->prompt && s->type != DT_F32 ? 3e-7 : 1e-11;
+	struct shape s = shape_of_few(round);
+
+	s.prompt = 0;
+	return s;
 }
 
-static void match_double(int prompt)
+static struct shape of_prompt(int round)
 {
-	double worst[N_LEVELS] = { 0 };
+	struct shape s = shape_of_few(round);
 
-	for (int round = 0; round < test_rounds(128); round++) {
-		struct shape s = shape_of_few(round);
-		struct world w = (s.prompt = prompt, world_new(&s));
-		size_t all = (size_t)s.n * (size_t)(s.n_head * s.dim);
-		double *ref = must_alloc(all * sizeof *ref), *p = must_alloc((size_t)(s.n * s.n_head) * (size_t)w.cols * sizeof *p);
-		float *got = must_alloc(all * 4);
-
-		world_double(&w, ref, p);
-		for (int l = 0; l < N_LEVELS; l++)
-			for (int threads = 1; threads <= 3; threads += 2) {
-				struct backend *be = open_level(levels[l], threads);
-				struct stage g;
-				double e;
-
-				if (!be)
-					continue;
-				g = stage_new(be, &w);
-				stage_run(&g, 0, s.n, NULL, got);
-				e = nmse(got, ref, all);
-				CHECK_MSG(e < most_error(&s), "%s, %d threads, %s: nmse %g", levels[l], threads, describe(&s), e);
-				worst[l] = fmax(worst[l], e);
-				stage_free(&g);
-				finish(be);
-			}
-		world_free(&w);
-		free(ref);
-		free(p);
-		free(got);
-	}
-	test_note("attention%s, worst nmse: %s %.1e %s %.1e %s %.1e", prompt ? " of a prompt" : "", levels[0], worst[0], levels[1], worst[1],
-	          levels[2], worst[2]);
+	s.prompt = 1;
+	return s;
 }
 
 TEST(parts_lists_and_types_match_double)
 {
-	match_double(0);
+	attn_matches_double(of_generated, NULL, test_rounds(128), "attention");
 }
 
 TEST(prompts_match_double)
 {
-	match_double(1);
+	attn_matches_double(of_prompt, NULL, test_rounds(128), "attention of a prompt");
 }
 
 static void same_bits(int prompt)

@@ -43,39 +43,7 @@ static struct shape one_part(int round)
 
 TEST(given_blocks_match_double)
 {
-	double worst[N_LEVELS] = { 0 };
-
-	for (int round = 0; round < test_rounds(40); round++) {
-		struct shape s = one_part(round);
-		struct world w = world_new(&s);
-		size_t all = (size_t)s.n * (size_t)(s.n_head * s.dim);
-		double *ref = must_alloc(all * sizeof *ref), *p = must_alloc((size_t)(s.n * s.n_head) * (size_t)w.cols * sizeof *p);
-		float *got = must_alloc(all * 4);
-
-		blocks_random(&w);
-		world_double(&w, ref, p);
-		for (int l = 0; l < N_LEVELS; l++)
-			for (int threads = 1; threads <= 3; threads += 2) {
-				struct backend *be = open_level(levels[l], threads);
-				struct stage g;
-				double e;
-
-				if (!be)
-					continue;
-				g = stage_new(be, &w);
-				stage_run(&g, 0, s.n, NULL, got);
-				e = nmse(got, ref, all);
-				CHECK_MSG(e < (s.prompt && s.type != DT_F32 ? 3e-7 : 1e-11), "%s, %d threads, %s: nmse %g", levels[l], threads, describe(&s), e);
-				worst[l] = fmax(worst[l], e);
-				stage_free(&g);
-				finish(be);
-			}
-		world_free(&w);
-		free(ref);
-		free(p);
-		free(got);
-	}
-	test_note("attention to blocks, worst nmse: %s %.1e %s %.1e %s %.1e", levels[0], worst[0], levels[1], worst[1], levels[2], worst[2]);
+	attn_matches_double(one_part, blocks_random, test_rounds(40), "attention to blocks");
 }
 
 /* With all bits set the result is that of attention to everything, bit for bit. */

@@ -343,6 +343,46 @@ static inline struct shape shape_of_few(int round)
 	return s;
 }
 
+/* Attention at every level this machine has against the computation in double, in worlds of these shapes; `with` changes a world before, or NULL. */
+static inline void attn_matches_double(struct shape (*shape)(int round), void (*with)(struct world *), int rounds, const char *what)
+{
+	double worst[N_LEVELS] = { 0 };
+
+	for (int round = 0; round < rounds; round++) {
+		struct shape s = shape(round);
+		struct world w = world_new(&s);
+		size_t all = (size_t)s.n * (size_t)(s.n_head * s.dim);
+		double *ref = must_alloc(all * sizeof *ref), *p = must_alloc((size_t)(s.n * s.n_head) * (size_t)w.cols * sizeof *p);
+		float *got = must_alloc(all * 4);
+
+		if (with)
+			with(&w);
+		world_double(&w, ref, p);
+		for (int l = 0; l < N_LEVELS; l++)
+			for (int threads = 1; threads <= 3; threads += 2) {
+				struct backend *be = open_level(levels[l], threads);
+				struct stage g;
+				double e;
+
+				if (!be)
+					continue;
+				g = stage_new(be, &w);
+				stage_run(&g, 0, s.n, NULL, got);
+				e = nmse(got, ref, all);
+				/* Tokens of a prompt may be computed in narrower arithmetic. */
+				CHECK_MSG(e < (s.prompt && s.type != DT_F32 ? 3e-7 : 1e-11), "%s, %d threads, %s: nmse %g", levels[l], threads, describe(&s), e);
+				worst[l] = fmax(worst[l], e);
+				stage_free(&g);
+				finish(be);
+			}
+		world_free(&w);
+		free(ref);
+		free(p);
+		free(got);
+	}
+	test_note("%s, worst nmse: %s %.1e %s %.1e %s %.1e", what, levels[0], worst[0], levels[1], worst[1], levels[2], worst[2]);
+}
+
 static inline int ascending(const void *a, const void *b)
 {
 	double x = *(const double *)a, y = *(const double *)b;
