@@ -53,25 +53,9 @@ static double query(const struct real *r, int at, int32_t head, int32_t g, int32
 /* Probabilities of token pos on slots list[0 .. n) (NULL: the first n): the largest of the group's heads, or their mean. */
 static void row_of(const struct real *r, int at, int32_t head, int32_t pos, const int32_t *list, int32_t n, int mean, double *out)
 {
-	double s[ALL];
+	const float *q = r->q[at] + ((size_t)pos * (size_t)r->kv + (size_t)head) * (size_t)(r->group * r->dim);
 
-	memset(out, 0, (size_t)n * sizeof *out);
-	for (int32_t g = 0; g < r->group; g++) {
-		double most = -INFINITY, sum = 0;
-
-		for (int32_t i = 0; i < n; i++) {
-			const float *k = r->key + (size_t)(list ? list[i] : i) * (size_t)r->dim;
-
-			s[i] = 0;
-			for (int32_t d = 0; d < r->dim; d++)
-				s[i] += query(r, at, head, g, pos, d) * (double)k[d];
-			most = fmax(most, s[i] *= r->scale);
-		}
-		for (int32_t i = 0; i < n; i++)
-			sum += s[i] = exp(s[i] - most);
-		for (int32_t i = 0; i < n; i++)
-			out[i] = mean ? out[i] + s[i] / sum / r->group : fmax(out[i], s[i] / sum);
-	}
+	scored_row(q, r->group, r->dim, r->key, (size_t)r->dim, r->scale, list, n, mean, out);
 }
 
 /* Does a set of n slots hold the best of `all` scores, but for those too near to tell?  forced: in it whatever its score; -1: none. */

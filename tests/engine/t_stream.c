@@ -13,6 +13,7 @@
 #include "engine/cache.h"
 #include "engine/cascade_shape.h"
 #include "engine/rings.h"
+#include "tests/lib/scored.h"
 
 enum { DIM = 16, CALL_MAX = 128 };
 
@@ -212,11 +213,6 @@ static void rotate(const struct rig *r, double *x, double pos)
 		x[a] = xa * c - xb * s;
 		x[b] = xa * s + xb * c;
 	}
-}
-
-static int by_number(const void *a, const void *b)
-{
-	return *(const int32_t *)a - *(const int32_t *)b;
 }
 
 /* Attention of the call that comes next, over tokens key[0..n_key) (in order of rank) and itself; p, if not NULL, receives

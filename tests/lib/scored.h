@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct scored { double pooled, raw; int32_t slot; };
 
@@ -28,6 +29,33 @@ static inline void scored_pool(const double *x, int32_t n, int32_t pool, int ave
 				all[i].pooled = average ? all[i].pooled + x[j] / pool : fmax(all[i].pooled, x[j]);
 	}
 	qsort(all, (size_t)n, sizeof *all, scored_order);
+}
+
+/* Probabilities of a token on slots list[0 .. n) (NULL: the first n): the largest of the heads that read one KV head, or their mean.  q: [group][dim];
+ * key: slot 0 of that head, slots `stride` floats apart. */
+static inline void scored_row(const float *q, int32_t group, int32_t dim, const float *key, size_t stride, double scale, const int32_t *list, int32_t n,
+                              int mean, double *out)
+{
+	double *s = calloc((size_t)n, sizeof *s);
+
+	memset(out, 0, (size_t)n * sizeof *out);
+	for (int32_t g = 0; g < group; g++, q += dim) {
+		double most = -INFINITY, sum = 0;
+
+		for (int32_t i = 0; i < n; i++) {
+			const float *k = key + (size_t)(list ? list[i] : i) * stride;
+
+			s[i] = 0;
+			for (int32_t d = 0; d < dim; d++)
+				s[i] += (double)q[d] * (double)k[d];
+			most = fmax(most, s[i] *= scale);
+		}
+		for (int32_t i = 0; i < n; i++)
+			sum += s[i] = exp(s[i] - most);
+		for (int32_t i = 0; i < n; i++)
+			out[i] = mean ? out[i] + s[i] / sum / group : fmax(out[i], s[i] / sum);
+	}
+	free(s);
 }
 
 /* For qsort() of int32_t, ascending. */
