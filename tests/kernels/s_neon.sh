@@ -23,7 +23,7 @@ if ! printf '#include <stdio.h>\n' | $cc -fsyntax-only -x c - 2>/dev/null; then
 fi
 
 build=${BUILD:-build}/aarch64
-folder=kernels tests='t_short_conv t_conv t_delta_rule t_predicates t_kernels t_attn t_select_ops t_fused_select_attn'
+folder=kernels tests='t_short_conv t_conv t_delta_rule t_predicates t_kernels t_matmul t_attn t_select_ops t_fused_select_attn'
 optimise=OPTIMISE=-O1
 if [ -n "${WEIR_SOAK:-}" ]; then
 	build=$build-whole optimise=
@@ -66,7 +66,8 @@ emulated t_short_conv
 emulated t_conv
 emulated t_delta_rule
 emulated t_predicates
-emulated t_kernels levels matmul_ bits_with match glu_ kv_put quantize number inputs axpby
+emulated t_kernels levels match kv_put axpby
+emulated t_matmul matmul_ bits_with match glu_ quantize number inputs
 emulated t_attn match_double put_ extreme number
 emulated t_select_ops steps turned sketch_scans page topk sample numbers
 emulated t_fused_select_attn
