@@ -168,4 +168,42 @@ static inline int shows(const char *text)
 	return strstr(screen(), text) != NULL;
 }
 
+/* ---- what screens show ---- */
+
+static inline void some_messages(void)
+{
+	status();
+	question("What does the lease say about the deposit?");
+	answer("The **deposit** is two months' rent. It is returned *within 30 days*:\n\n"
+	       "- less unpaid rent\n- less repairs\n\n```c\nint deposit(int rent)\n{\n\treturn 2 * rent; /* clause 4 */\n}\n```\n");
+	question("And when is it due?");
+}
+
+static inline void some_cache(void)
+{
+	static uint8_t kept[64], where[64];
+	struct ui_cache c = {
+		.kv = "auto", .seen = 18204, .kept = 5410, .evicted = 12794, .ctx = 8192, .bytes = 120 << 20,
+		.bytes_most = 180 << 20, .n_region = 3,
+		.region = {{'s', "sinks", 4, 4, 0, 0, 3, 0.31f}, {'1', "ring 1", 2048, 2048, 1, 16000, 18203, 0.44f},
+		           {'2', "ring 2", 1310, 2048, 2, 3100, 16000, 0.25f}},
+		.cols = 64, .per_col = 285, .kept_col = kept, .where_col = where, .refreshed = -1, .cosine = -2, .recovered = -1, .estimated = -1,
+		.in_rate = 31, .out_rate = 12,
+		.seconds = 0.0004, .every = 0.2,
+	};
+
+	for (int i = 0; i < 64; i++) {
+		kept[i] = (uint8_t)(i == 0 || i > 55 ? 255 : i * 4);
+		where[i] = (uint8_t)(i == 0 ? 0 : i > 55 ? 1 : i > 10 ? 2 : 255);
+	}
+	ui_cache(u, &c);
+}
+
+static inline void scene_bar(void)
+{
+	some_messages();
+	key(F2);
+	some_cache();
+}
+
 #endif
