@@ -246,7 +246,7 @@ int chat_thinks_first(const struct chat_template *t, unsigned flag)
 	return opens;
 }
 
-int chat_minds(const struct chat_template *t, unsigned flag)
+int chat_flag_matters(const struct chat_template *t, unsigned flag)
 {
 	struct str plain = probe(t, 0), with = probe(t, flag);
 	int differ = plain.n && with.n && (plain.n != with.n || memcmp(plain.p, with.p, plain.n) != 0);
@@ -280,7 +280,7 @@ int chat_takes_system(const struct chat_template *t)
 	});
 }
 
-int chat_takes_turns(const struct chat_template *t)
+int chat_wants_turns(const struct chat_template *t)
 {
 	return !shows_both(t, (struct chat_msg[]){
 		{ .role = ROLE_USER, .text = PROBE_FIRST, .len = sizeof PROBE_FIRST - 1 },

@@ -27,13 +27,13 @@ const char *chat_name(const struct chat_template *);
 /* With this flag (REPLY_THOUGHT, REPLY_NO_THOUGHT or 0): does the head of an answer open reasoning? */
 int chat_thinks_first(const struct chat_template *, unsigned flag);
 /* Does the flag change what the template writes? */
-int chat_minds(const struct chat_template *, unsigned flag);
+int chat_flag_matters(const struct chat_template *, unsigned flag);
 /* 1: answers have channels, as gpt-oss's.  REPLY_NO_THOUGHT then begins the reply with that of the answer. */
 int chat_channels(const struct chat_template *);
 /* 0: it refuses or leaves out a system message in front of a question. */
 int chat_takes_system(const struct chat_template *);
 /* 1: it refuses or leaves out one of two questions without an answer between them. */
-int chat_takes_turns(const struct chat_template *);
+int chat_wants_turns(const struct chat_template *);
 const char *chat_builtin_name(size_t i);             /* NULL past the end */
 const char *chat_builtin_text(const char *name);     /* or NULL */
 

@@ -67,12 +67,12 @@ static void info_fill(struct engine *e)
 	if (e->chat) {
 		i->thinks_first = chat_thinks_first(e->chat, 0);
 		i->asked_thinks_first = chat_thinks_first(e->chat, REPLY_THOUGHT);
-		i->think_switch = chat_minds(e->chat, REPLY_NO_THOUGHT);
-		i->think_ask = chat_minds(e->chat, REPLY_THOUGHT);
+		i->think_switch = chat_flag_matters(e->chat, REPLY_NO_THOUGHT);
+		i->think_ask = chat_flag_matters(e->chat, REPLY_THOUGHT);
 	}
 	i->takes_system = !e->chat || chat_takes_system(e->chat);
 	i->channels = e->chat && chat_channels(e->chat);
-	i->takes_turns = e->chat && chat_takes_turns(e->chat);
+	i->wants_turns = e->chat && chat_wants_turns(e->chat);
 	i->n_vocab = v->n;
 	i->bos = v->bos;
 	i->eos = v->eos;

@@ -45,7 +45,7 @@ struct engine_info {
 	int has_template;                   /* the file carries one, usable or not */
 	int thinks_first;                   /* an answer begins with reasoning, inside of <think>, which the template has opened */
 	int takes_system;                   /* the template shows a system message; else the system prompt belongs in front of the first question */
-	int takes_turns;                    /* the template refuses a question behind a question: they belong into one message */
+	int wants_turns;                    /* the template refuses a question behind a question: both go into one message */
 	int channels;                       /* answers have channels, as gpt-oss's; the template wants earlier answers without their reasoning */
 	int think_switch;                   /* the template can ask for an answer without reasoning: REPLY_NO_THOUGHT */
 	int think_ask, asked_thinks_first;  /* it can ask for reasoning that it does not ask for by itself, REPLY_THOUGHT; thinks_first of that */
@@ -109,6 +109,7 @@ int reasoning_has_channels(const struct reasoning_mark *);
 #define CHANNEL_MARK "<|channel|>"
 #define CHANNEL_TEXT "<|message|>"
 #define CHANNEL_NEXT "<|start|>"
+#define CHANNEL_END "<|end|>"
 #define CHANNEL_FINAL CHANNEL_MARK "final" CHANNEL_TEXT
 
 enum chat_role { ROLE_SYSTEM, ROLE_USER, ROLE_ASSISTANT };

@@ -5,7 +5,7 @@
 
 static const struct reasoning_mark marks[] = {
 	{ "<think>", "</think>" },                          /* DeepSeek, Qwen, GLM, SmolLM3 and most others */
-	{ "<|channel|>", "<|end|>" },                       /* gpt-oss: see engine.h */
+	{ CHANNEL_MARK, CHANNEL_END },                      /* gpt-oss: see engine.h */
 	{ "[THINK]", "[/THINK]" },                          /* Magistral, Ministral */
 	{ "<|channel>", "<channel|>" },                     /* Gemma 4 */
 	{ "<seed:think>", "</seed:think>" },                /* Seed-OSS */

@@ -460,7 +460,7 @@ static int load_ids(struct loader *l)
 			if (named[i] >= 0 && v->type[named[i]] == TOKEN_NORMAL)
 				v->type[named[i]] = TOKEN_CONTROL;
 	}
-	ends_channel = load_marks(v) ? control_find(v, "<|end|>") : -1;
+	ends_channel = load_marks(v) ? control_find(v, CHANNEL_END) : -1;
 	if (in->eot == ends_channel)
 		in->eot = -1;
 	for (int i = 0; in->eot < 0 && turn_end[i]; i++)

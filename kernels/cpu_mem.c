@@ -302,8 +302,8 @@ static void copy_task(void *arg, int task, int worker)
 		j->be->host_read(j->from + at, n, j->be->host_read_ud);
 }
 
-/* A weight as it is, in memory with huge pages: of the file's small ones each is looked up anew, and no fetching ahead crosses their ends.
- * NULL: no memory. */
+/* Copy a weight's plain rows into anonymous memory with huge pages.  The mapped file has pages of 4 KiB: each costs a miss of the TLB, and the
+ * processor's prefetcher does not cross their ends.  NULL: no memory. */
 static void *copy_weight(struct cpu *c, const void *host, size_t n)
 {
 	struct copy_job j = { .to = chunk_get(&c->weights, n, 0), .from = host, .n = n, .be = &c->base };

@@ -97,7 +97,7 @@ static int32_t read_prompt(struct conversation *t, const struct message *begun, 
 /* Does the token end the channel of the answer (1)?  No other one is wanted.  Else its text is followed from channel to channel. */
 static int ends_answer(const struct conversation *t, struct reasoning *r, int32_t id)
 {
-	static const char end[] = "<|end|>";
+	static const char end[] = CHANNEL_END;
 	struct str piece = {0}, answer = {0};
 	int ends;
 

@@ -29,11 +29,11 @@ static size_t system_bytes(const struct conversation *t)
  * two questions in a row. */
 static int joins(const struct conversation *t, const struct message *msg, size_t i)
 {
-	return i && t->info->takes_turns && msg[i].role == ROLE_USER && msg[i - 1].role == ROLE_USER;
+	return i && t->info->wants_turns && msg[i].role == ROLE_USER && msg[i - 1].role == ROLE_USER;
 }
 
 /* Bytes at the beginning of a message that the template is not given: the reasoning of an answer, where it has to tell its channels apart. */
-static size_t left_out(const struct conversation *t, const struct message *m)
+static size_t unsent_reasoning(const struct conversation *t, const struct message *m)
 {
 	return m->role == ROLE_ASSISTANT && t->info->channels && m->text.n ? reasoning_length(m->text.p, m->text.n) : 0;
 }
@@ -67,7 +67,7 @@ static int render(const struct conversation *t, const struct message *msg, size_
 	for (size_t i = 0, next; i < n_msg; i = next) {
 		const struct message *m = &msg[i];
 		const struct str *text = &m->text;
-		size_t cut = left_out(t, m);
+		size_t cut = unsent_reasoning(t, m);
 
 		for (next = i + 1; next < n_msg && joins(t, msg, next); next++)
 			;
@@ -122,7 +122,7 @@ void place_all(struct conversation *t)
 	}
 	for (size_t i = 0; i < t->n_msg; i++) {
 		struct message *m = &t->msg[i];
-		size_t cut = left_out(t, m);
+		size_t cut = unsent_reasoning(t, m);
 
 		if (i && joins(t, t->msg, i)) {
 			before += BETWEEN_BYTES;

@@ -435,7 +435,7 @@ TEST(a_question_without_an_answer_does_not_block_the_next_one)
 
 		snprintf(words, sizeof words, "-n 2 --private --kv auto --docs whole --chat-template %s", templates[i]);
 		open_scene(&s, words);
-		CHECK_INT(t->info->takes_turns, i < 2);
+		CHECK_INT(t->info->wants_turns, i < 2);
 		do_line(&s, "/read tests/screens/note.txt");
 		do_line(&s, "Who are you?");
 		message_free(&t->msg[--t->n_msg]);

@@ -434,9 +434,9 @@ TEST(names)
 		CHECK_STR(chat_name(t), name);
 		/* Those of Gemma 2 and of the first Mistral models refuse system messages. */
 		CHECK_MSG(chat_takes_system(t) == (strcmp(name, "gemma") && strcmp(name, "mistral")), "'%s' takes system messages or not", name);
-		turns += chat_takes_turns(t);
-		CHECK_MSG(chat_takes_turns(t) || (strcmp(name, "gemma3") && strcmp(name, "llama2") && strcmp(name, "mistral-v3")), "'%s' takes turns", name);
-		CHECK_MSG(!chat_takes_turns(t) || (strcmp(name, "chatml") && strcmp(name, "llama3") && strncmp(name, "qwen", 4)), "'%s' takes no turns", name);
+		turns += chat_wants_turns(t);
+		CHECK_MSG(chat_wants_turns(t) || (strcmp(name, "gemma3") && strcmp(name, "llama2") && strcmp(name, "mistral-v3")), "'%s' takes turns", name);
+		CHECK_MSG(!chat_wants_turns(t) || (strcmp(name, "chatml") && strcmp(name, "llama3") && strncmp(name, "qwen", 4)), "'%s' takes no turns", name);
 		chat_free(t);
 	}
 	test_note("%zu of %zu built-in templates want questions and answers in turns", turns, i);
@@ -649,8 +649,8 @@ TEST(answering_without_a_thought)
 		struct err e = {0};
 
 		CHECK_INT(chat_thinks_first(f, 0), families[i].first);
-		CHECK_INT(chat_minds(f, REPLY_NO_THOUGHT), families[i].off);
-		CHECK(!chat_minds(f, REPLY_THOUGHT));
+		CHECK_INT(chat_flag_matters(f, REPLY_NO_THOUGHT), families[i].off);
+		CHECK(!chat_flag_matters(f, REPLY_THOUGHT));
 		CHECK_INT(chat_channels(f), !strcmp(families[i].name, "gpt-oss"));
 		for (unsigned reply = 0; reply < 4; reply++) {
 			const char *end = reply & REPLY_NO_THOUGHT ? families[i].at_once : families[i].head;
@@ -680,7 +680,7 @@ TEST(asking_for_a_thought)
 
 		snprintf(path, sizeof path, "data/chat-templates/jinja/%s.jinja", asked[i].file);
 		CHECK_MSG(!chat_find(&t, NULL, test_shared(path), &e), "%s", e.msg);
-		CHECK(chat_minds(t, REPLY_THOUGHT) && !chat_thinks_first(t, 0));
+		CHECK(chat_flag_matters(t, REPLY_THOUGHT) && !chat_thinks_first(t, 0));
 		CHECK_INT(chat_thinks_first(t, REPLY_THOUGHT), asked[i].first);
 		chat_free(t);
 	}
