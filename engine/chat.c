@@ -14,6 +14,8 @@ struct chat_template {
 	char name[32];
 	struct jinja *jinja;
 	int channels;
+	int in_parts[ROLE_ASSISTANT + 1];   /* by role: the content goes to the template as a list of parts (choose_parts()) */
+	int loses_question;
 };
 
 /* ---- names ---- */
@@ -36,6 +38,8 @@ static void name_set(struct chat_template *t, const char *text, size_t n)
 	snprintf(t->name, sizeof t->name, "jinja-%016" PRIx64, h);
 }
 
+static void choose_parts(struct chat_template *);
+
 int chat_compile(struct chat_template **out, const char *text, size_t len, struct err *e)
 {
 	struct chat_template *t = xcalloc(1, sizeof *t);
@@ -46,6 +50,7 @@ int chat_compile(struct chat_template **out, const char *text, size_t len, struc
 	}
 	name_set(t, text, len);
 	t->channels = memmem(text, len, CHANNEL_FINAL, sizeof CHANNEL_FINAL - 1) != NULL;
+	choose_parts(t);
 	*out = t;
 	return 0;
 }
@@ -206,7 +211,10 @@ int chat_write(const struct chat_template *t, const char *bos, const char *eos, 
 
 	c.thinking = flags & REPLY_NO_THOUGHT ? 0 : flags & REPLY_THOUGHT ? 1 : -1;
 	for (size_t i = 0; i < n; i++) {
-		list[i] = (struct jinja_message){ m[i].role_name ? m[i].role_name : role[m[i].role], m[i].text, m[i].len };
+		list[i] = (struct jinja_message){
+			.role = m[i].role_name ? m[i].role_name : role[m[i].role], .text = m[i].text, .len = m[i].len,
+			.in_parts = t->in_parts[m[i].role_name ? ROLE_USER : m[i].role],
+		};
 		if (place)
 			place[i] = (struct text_place){ .at = SIZE_MAX };
 	}
@@ -256,34 +264,79 @@ int chat_flag_matters(const struct chat_template *t, unsigned flag)
 	return differ;
 }
 
-/* Does the template show both texts of these messages? */
-static int shows_both(const struct chat_template *t, const struct chat_msg m[2])
+/* ---- what a template can show ---- */
+
+/* Does the template show the texts of all these messages?  -1: it refuses them. */
+static int shows_all(const struct chat_template *t, const struct chat_msg *m, size_t n)
 {
 	struct chat_text text = {0};
 	struct err none = {0};
-	int shown = !chat_write(t, "", "", m, 2, REPLY_HEAD, &text, NULL, &none) && memmem(text.text.p, text.text.n, m[0].text, m[0].len) &&
-	            memmem(text.text.p, text.text.n, m[1].text, m[1].len);
+	int shown = chat_write(t, "", "", m, n, REPLY_HEAD, &text, NULL, &none) < 0 ? -1 : 1;
 
+	for (size_t i = 0; i < n && shown > 0; i++)
+		shown = text.text.n && memmem(text.text.p, text.text.n, m[i].text, m[i].len) != NULL;
 	chat_text_free(&text);
 	return shown;
 }
 
 /* Words that no template has. */
-#define PROBE_FIRST "Answer like zu7q."
-#define PROBE_SECOND "Why is q7uz?"
+#define SAID(r, words) { .role = (r), .text = words, .len = sizeof(words) - 1 }
+static const struct chat_msg said[] = {
+	SAID(ROLE_SYSTEM, "Answer like zu7q."), SAID(ROLE_USER, "Why is q7uz?"), SAID(ROLE_ASSISTANT, "Because 7uqz."), SAID(ROLE_USER, "Is u7zq?"),
+};
 
-int chat_takes_system(const struct chat_template *t)
+/* Does what the template writes depend on the text of message `which` of these?  -1: it refuses them.  Another text of the same length tells,
+ * so that one which is cut or changed counts as well. */
+static int depends_on(const struct chat_template *t, const struct chat_msg *m, size_t n, size_t which)
 {
-	return shows_both(t, (struct chat_msg[]){
-		{ .role = ROLE_SYSTEM, .text = PROBE_FIRST, .len = sizeof PROBE_FIRST - 1 },
-		{ .role = ROLE_USER, .text = PROBE_SECOND, .len = sizeof PROBE_SECOND - 1 },
-	});
+	struct chat_msg other[sizeof said / sizeof *said];
+	struct chat_text text[2] = {0};
+	struct err none = {0};
+	char words[32];
+	int differ = -1;
+
+	memcpy(other, m, n * sizeof *m);
+	for (size_t i = 0; i < m[which].len; i++)
+		words[i] = m[which].text[m[which].len - 1 - i];
+	other[which].text = words;
+	if (!chat_write(t, "", "", m, n, REPLY_HEAD, &text[0], NULL, &none) && !chat_write(t, "", "", other, n, REPLY_HEAD, &text[1], NULL, &none))
+		differ = text[0].text.n != text[1].text.n || (text[0].text.n && memcmp(text[0].text.p, text[1].text.p, text[0].text.n));
+	chat_text_free(&text[0]);
+	chat_text_free(&text[1]);
+	return differ;
 }
+
+/* Templates of models that see pictures may look for the parts of a content, and write nothing of one that is a plain text.  A role whose
+ * text is seen only as a part gives its content so. */
+static void choose_parts(struct chat_template *t)
+{
+	static const struct { enum chat_role role; size_t from, n; } tried[] = { { ROLE_USER, 1, 1 }, { ROLE_SYSTEM, 0, 2 }, { ROLE_ASSISTANT, 1, 3 } };
+	int seen;
+
+	for (size_t i = 0; i < sizeof tried / sizeof *tried; i++) {
+		const struct chat_msg *m = said + tried[i].from;
+		enum chat_role role = tried[i].role;
+		size_t which = role == ROLE_ASSISTANT;
+
+		seen = depends_on(t, m, tried[i].n, which);
+		if (seen > 0)
+			continue;
+		t->in_parts[role] = 1;
+		if (depends_on(t, m, tried[i].n, which) > 0)
+			continue;
+		t->in_parts[role] = 0;
+		if (role == ROLE_USER) {
+			t->loses_question = !seen;
+			return;
+		}
+	}
+}
+
+int chat_shows_question(const struct chat_template *t) { return !t->loses_question; }
+
+int chat_takes_system(const struct chat_template *t) { return shows_all(t, said, 2) > 0; }
 
 int chat_wants_turns(const struct chat_template *t)
 {
-	return !shows_both(t, (struct chat_msg[]){
-		{ .role = ROLE_USER, .text = PROBE_FIRST, .len = sizeof PROBE_FIRST - 1 },
-		{ .role = ROLE_USER, .text = PROBE_SECOND, .len = sizeof PROBE_SECOND - 1 },
-	});
+	return shows_all(t, (struct chat_msg[]){ said[1], said[3] }, 2) <= 0;
 }

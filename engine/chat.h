@@ -16,7 +16,8 @@
 struct gguf;
 struct chat_template;
 
-/* Compile a template's text.  ERR_MODEL with its line where it is no Jinja or uses what is not supported. */
+/* Compile a template's text.  ERR_MODEL with its line where it is no Jinja or uses what is not supported.  Which roles have to give it their
+ * content as a list of parts is found out by trying. */
 int  chat_compile(struct chat_template **out, const char *text, size_t len, struct err *);
 /* --chat-template NAME: one that is built in, or one of the model's own by name (tokenizer.chat_template.NAME; g may be NULL), or the
  * path of a file.  NULL: the model's only or default one; *out is NULL where it has none.  ERR_USAGE for what is none of them. */
@@ -30,6 +31,8 @@ int chat_thinks_first(const struct chat_template *, unsigned flag);
 int chat_flag_matters(const struct chat_template *, unsigned flag);
 /* 1: answers have channels, as gpt-oss's.  REPLY_NO_THOUGHT then begins the reply with that of the answer. */
 int chat_channels(const struct chat_template *);
+/* 0: it writes something for a question, but not the question. */
+int chat_shows_question(const struct chat_template *);
 /* 0: it refuses or leaves out a system message in front of a question. */
 int chat_takes_system(const struct chat_template *);
 /* 1: it refuses or leaves out one of two questions without an answer between them. */

@@ -62,7 +62,7 @@ static void info_fill(struct engine *e)
 	i->name = e->name = model_name(e->gguf);
 	i->n_types = e->types = types_text(e->gguf, i->quant, sizeof i->quant);
 	snprintf(i->tokenizer, sizeof i->tokenizer, "%s%s%s", v->model, v->pre[0] ? "/" : "", v->pre);
-	if (e->chat)
+	if (e->chat && !i->template_error[0])
 		snprintf(i->template_name, sizeof i->template_name, "%s", chat_name(e->chat));
 	if (e->chat) {
 		i->thinks_first = chat_thinks_first(e->chat, 0);
@@ -123,17 +123,19 @@ static int open_template(struct engine *e, const char *wanted, struct err *err)
 {
 	struct err why = {0};
 
-	if (wanted)
-		return chat_find(&e->chat, e->gguf, wanted, err);
-	/* A model without a usable template still completes text: only rendering a conversation is refused. */
-	if (chat_find(&e->chat, e->gguf, NULL, &why) < 0) {
-		e->info.has_template = 1;
+	if (chat_find(&e->chat, e->gguf, wanted, wanted ? err : &why) < 0) {
+		if (wanted)
+			return -1;
+		/* A model without a usable template still completes text: only rendering a conversation is refused. */
 		snprintf(e->info.template_error, sizeof e->info.template_error, "%.340s; pass --chat-template NAME or FILE", why.msg);
-	} else if (e->chat) {
-		e->info.has_template = 1;
-	} else {
+	} else if (!e->chat) {
 		snprintf(e->info.template_error, sizeof e->info.template_error, "the model has no chat template; pass --chat-template");
+		return 0;
+	} else if (!chat_shows_question(e->chat)) {
+		snprintf(e->info.template_error, sizeof e->info.template_error,
+		         "the chat template leaves out what is asked; --chat-template takes another (weir doctor lists those built in)");
 	}
+	e->info.has_template = 1;
 	return 0;
 }
 
@@ -384,7 +386,7 @@ int engine_gpu(struct engine_gpu *g)
 int engine_render(const struct engine *e, const struct chat_msg *msg, size_t n, unsigned flags, const struct rendered *before,
                   struct rendered *out, struct err *err)
 {
-	if (!e->chat && e->info.has_template)
+	if (e->info.has_template && e->info.template_error[0])
 		return err_set(err, ERR_MODEL, "%s", e->info.template_error);
 	return chat_render(e->chat, e->vocab, msg, n, flags, before, out, err);
 }

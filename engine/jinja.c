@@ -55,6 +55,17 @@ static void give(struct run *r, const char *name, struct value v)
 		scope_set(r, &r->root, known, v);
 }
 
+/* The list of one part that a text is for templates of models that see pictures, too. */
+static struct value parts_of(struct work *w, struct value text)
+{
+	struct value list = v_list(w, V_LIST, 1), part = v_dict(w, V_DICT);
+
+	dict_set(w, part.dict, text_word(w, "type"), text_word(w, "text"));
+	dict_set(w, part.dict, text_word(w, "text"), text);
+	list_add(w, list, part);
+	return list;
+}
+
 static void give_chat(struct run *r, const struct jinja_chat *c)
 {
 	struct work *w = &r->w;
@@ -62,10 +73,10 @@ static void give_chat(struct run *r, const struct jinja_chat *c)
 
 	for (size_t i = 0; i < c->n; i++) {
 		struct value m = v_dict(w, V_DICT);
-		const char *text = c->m[i].text ? c->m[i].text : "";
+		struct value text = text_value(w, c->m[i].text ? c->m[i].text : "", c->m[i].len, (int32_t)i);
 
 		dict_set(w, m.dict, role, text_word(w, c->m[i].role));
-		dict_set(w, m.dict, content, text_value(w, text, c->m[i].len, (int32_t)i));
+		dict_set(w, m.dict, content, c->m[i].in_parts ? parts_of(w, text) : text);
 		list_add(w, all, m);
 	}
 	give(r, "messages", all);

@@ -36,7 +36,8 @@ void jinja_free(struct jinja *);
 enum { JINJA_TEMPLATE = -1, JINJA_MIXED = -2 };
 
 struct jinja_piece { const char *p; size_t n; int32_t from; };
-struct jinja_message { const char *role, *text; size_t len; };
+/* in_parts: its content is not the text but a list of one part, {"type": "text", "text": ...}. */
+struct jinja_message { const char *role, *text; size_t len; int in_parts; };
 
 /* What a chat template is given.  Message i's text has the origin i; its role, bos and eos count as the template's. */
 struct jinja_chat {

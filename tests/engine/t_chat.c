@@ -410,6 +410,45 @@ TEST(errors_have_a_line)
 	}
 }
 
+/* A template that shows only the parts of a content gets its texts as parts, for the roles that need it. */
+TEST(content_in_parts)
+{
+#define PARTS "{% for p in m.content %}{% if p.type == 'text' %}{{ p.text }}{% endif %}{% endfor %}"
+#define EACH_IN(what) "{% for m in messages %}[{{ m.role }}]" what "{% endfor %}"
+	static const struct { const char *text, *want; int shown; } each[] = {
+		{ EACH_IN("{{ m.content }}"), "[system]Sy[user]Hi[assistant]Ho[user]Why", 1 },
+		{ EACH_IN(PARTS), "[system]Sy[user]Hi[assistant]Ho[user]Why", 1 },
+		{ EACH_IN("{% if m.content is string %}<{{ m.content }}>{% else %}" PARTS "{% endif %}"), "[system]<Sy>[user]<Hi>[assistant]<Ho>[user]<Why>", 1 },
+		{ EACH_IN("{% if m.role == 'user' %}" PARTS "{% else %}{{ m.content }}{% endif %}"), "[system]Sy[user]Hi[assistant]Ho[user]Why", 1 },
+		{ EACH_IN("{% for p in m.content | selectattr('type', 'equalto', 'text') %}{{ p['text'] }}{% endfor %}"), "[system]Sy[user]Hi[assistant]Ho[user]Why", 1 },
+		{ EACH_IN("{{ m.text }}"), "[system][user][assistant][user]", 0 },
+		{ "{{ raise_exception('tools only') }}", NULL, 1 },
+	};
+	const struct chat_msg m[] = {
+		{ .role = ROLE_SYSTEM, .text = "Sy", .len = 2 }, { .role = ROLE_USER, .text = "Hi", .len = 2 },
+		{ .role = ROLE_ASSISTANT, .text = "Ho", .len = 2 }, { .role = ROLE_USER, .text = "Why", .len = 3 },
+	};
+
+	for (size_t i = 0; i < sizeof each / sizeof *each; i++) {
+		struct chat_text t = {0};
+		struct text_place place[4];
+		struct chat_template *f;
+		struct err e = {0};
+
+		CHECK_INT(chat_compile(&f, each[i].text, strlen(each[i].text), &e), 0);
+		CHECK_INT(chat_shows_question(f), each[i].shown);
+		if (!chat_write(f, "", "", m, 4, 0, &t, place, &e)) {
+			str_add(&t.text, "", 1);
+			CHECK_STR(t.text.p, each[i].want);
+			CHECK(!each[i].shown || !memcmp(t.text.p + place[3].at, "Why", 3));
+		} else {
+			CHECK(!each[i].want);
+		}
+		chat_text_free(&t);
+		chat_free(f);
+	}
+}
+
 /* ---- names ---- */
 
 TEST(names)
