@@ -14,7 +14,9 @@
 #include "tests/lib/scored.h"
 
 enum { PROMPT = 400, STEPS = 40, ALL = PROMPT + STEPS, K = 96, POOL = 7, BLOCK = 4, ROWS = 64, LAYERS_MOST = 4, HEADS_MOST = 8, WIDTH_MOST = 1024 };
-static const double NEAR = 1e-4;   /* of a score: what single precision may take for equal */
+/* Of a score, what counts as equal: heads are compared by their sums of exponentials, which have relative errors of up to 7e-4 (CHOOSE_EXP,
+ * kernels/cpu_select.h) and depend on the processor. */
+static const double NEAR = 1e-3;
 
 struct real;
 typedef void check_fn(struct real *, int at, int32_t head, int32_t n_slots, const int32_t *list, int32_t n);
