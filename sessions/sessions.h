@@ -350,9 +350,9 @@ struct http_reply {
 	int retry_after;       /* seconds that the server asks to wait, 0 = it does not say */
 	int broken;            /* after -1: the connection failed, and may succeed another time */
 	int elsewhere;         /* another server has answered than the one that was asked, which had redirected to it */
-	/* What huggingface.co adds, "" or -1 where it is not there: the address of a list's next page (Link), why it refuses (X-Error-Code and
-	 * -Message), and, with the redirection to a file's storage, the file's SHA-256 in base 16 and its size (X-Linked-Etag and -Size). */
-	char next[1024];
+	char next[1024];       /* the address of a list's next page (Link), or where a redirection leads (Location); "" = neither */
+	/* What huggingface.co adds, "" or -1 where it is not there: why it refuses (X-Error-Code and -Message), and, with the redirection to a
+	 * file's storage, the file's SHA-256 in base 16 and its size (X-Linked-Etag and -Size). */
 	char code[32], message[160];
 	char linked_sum[65];
 	int64_t linked_size;

@@ -214,8 +214,8 @@ static void leave_out(struct conversation *t, int32_t n, int32_t most)
 	}
 }
 
-/* Choose what is sent.  -1: the question alone does not fit. */
-static int make_room(struct conversation *t, const struct message *begun, struct err *e)
+/* Choose what is sent.  refused: the server has refused more than that, whatever was counted.  -1: the question alone does not fit. */
+static int make_room(struct conversation *t, const struct message *begun, int refused, struct err *e)
 {
 	int32_t ctx = limit(t), answer, n;
 	size_t last = last_question(t);
@@ -228,7 +228,7 @@ static int make_room(struct conversation *t, const struct message *begun, struct
 	}
 	answer = t->o->predict >= 0 && t->o->predict < ctx / 2 ? t->o->predict : ctx / SHARE_OF_ANSWER;
 	/* Turns were undone, or the context has grown: there may be room again. */
-	if (t->served.left_out && count_from(t, 0, begun, 0) <= (ctx - answer) / 4 * 3)
+	if (t->served.left_out && !refused && count_from(t, 0, begun, 0) <= (ctx - answer) / 4 * 3)
 		t->served.left_out = 0;
 	n = count_from(t, t->served.left_out, begun, (size_t)(ctx - answer));
 	while (n > ctx - answer && t->served.left_out < last) {
@@ -297,14 +297,14 @@ static int32_t read_prompt(struct conversation *t, const struct message *begun, 
 		begun = NULL;
 	if (begun && !info->extends)
 		return err_set(e, ERR_USAGE, "%.100s cannot extend an answer; ask it to go on", info->server);
-	if (make_room(t, begun, e) < 0)
+	if (make_room(t, begun, 0, e) < 0)
 		return -1;
 	for (int tries = 0; (rc = ask(t, begun, h, &why)) < 0; tries++) {
 		if (why.code != ERR_FIT || t->served.left_out >= last_question(t) || tries == TRIES)
 			return err_set(e, why.code, "%s", why.msg);
 		/* The server has said now how large its context is, or it has not: then half of the turns are too many. */
 		leave_out(t, 2, 1);
-		if (make_room(t, begun, e) < 0)
+		if (make_room(t, begun, 1, e) < 0)
 			return -1;
 	}
 	turn->answered = 1;

@@ -193,7 +193,7 @@ static int refused(struct remote *r, const struct http_reply *reply, struct err 
 	chunk_clear(&a->chunk);
 	if (a->in.n && a->in.n <= ERROR_MOST)
 		chunk_parse(&a->chunk, a->in.p, a->in.n);
-	return server_refuses(r, reply, &a->chunk, e);
+	return server_refuses(r, reply->status, &a->chunk, &a->in, e);
 }
 
 static void begin(struct remote *r, const struct remote_request *q)
@@ -209,6 +209,7 @@ static void begin(struct remote *r, const struct remote_request *q)
 	a->stop = REMOTE_STOP;
 	a->waiting = q->waiting;
 	a->waiting_ud = q->ud;
+	chunk_clear(&a->chunk);
 	str_clear(&a->refused);
 	str_clear(&a->ready);
 	str_clear(&a->echo);
@@ -270,15 +271,30 @@ static int wait_to_retry(struct remote *r, const struct remote_request *q, const
 	return 0;
 }
 
-/* Hosted models that reason refuse "max_tokens" and name the other word for it: once. */
-static int wants_other_limit(struct remote *r, const struct remote_request *q, const struct http_reply *reply)
+/* A field that the server refuses, and that the request can do without: noted, so that it is asked once. */
+static unsigned can_do_without(const struct remote *r, const struct remote_request *q, const struct http_reply *reply)
 {
-	const struct str *error = &r->answer.chunk.error;
+	const struct chunk *c = &r->answer.chunk;
+	const char *text = c->error.n ? c->error.p : "";
+	unsigned lacks = 0;
 
-	if (reply->status != 400 || q->most < 0 || r->completion_tokens || !error->n || !strstr(error->p, "max_completion_tokens"))
+	if (!c->fault || (reply->status != 400 && reply->status != 422 && reply->status != 200))
 		return 0;
-	r->completion_tokens = 1;
-	return 1;
+	if (strstr(text, "stream_options"))
+		lacks = FIELD_USAGE;
+	else if (q->most >= 0 && c->overflow)
+		lacks = FIELD_LIMIT;
+	else if (q->most >= 0 && strstr(text, "max_completion_tokens"))
+		lacks = FIELD_MAX_TOKENS;
+	return lacks & ~r->lacks;
+}
+
+/* Bytes of a token, as the last prompt has shown. */
+static void learn_bytes(struct remote *r, double tokens)
+{
+	double per = (double)r->answer.sent / tokens;
+
+	r->bytes_per_token = per < 1 ? 1 : per > 8 ? 8 : per;
 }
 
 int remote_ask(struct remote *r, const struct remote_request *q, struct err *e)
@@ -286,12 +302,15 @@ int remote_ask(struct remote *r, const struct remote_request *q, struct err *e)
 	struct str json = {0};
 	struct http_reply reply;
 	double until = now_seconds() + RETRY_SECONDS;
+	unsigned lacks;
 	int rc, again;
 
+	r->lacks &= ~(unsigned)FIELD_LIMIT;   /* the next prompt may leave room for it */
 	request_json(r, q, &json);
 	for (int tries = 0;; tries++) {
 		rc = try(r, q, &json, &reply, &again, e);
-		if (rc < 0 && wants_other_limit(r, q, &reply)) {
+		if (rc < 0 && (lacks = can_do_without(r, q, &reply))) {
+			r->lacks |= lacks;
 			*e = (struct err){0};
 			str_clear(&json);
 			request_json(r, q, &json);
@@ -301,6 +320,9 @@ int remote_ask(struct remote *r, const struct remote_request *q, struct err *e)
 			break;
 	}
 	str_free(&json);
+	/* What was estimated to fit has more tokens than the context. */
+	if (rc < 0 && e->code == ERR_FIT && r->info.ctx > 0 && (double)r->answer.sent / r->info.ctx < r->bytes_per_token)
+		learn_bytes(r, r->info.ctx);
 	if (rc < 0)
 		remote_end(r);
 	return rc;
@@ -311,11 +333,8 @@ static int finish(struct remote *r, struct err *e)
 {
 	struct answer *a = &r->answer;
 
-	if (a->usage.prompt > 16 && a->sent > 64) {
-		double per = (double)a->sent / a->usage.prompt;
-
-		r->bytes_per_token = per < 1 ? 1 : per > 8 ? 8 : per;
-	}
+	if (a->usage.prompt > 16 && a->sent > 64)
+		learn_bytes(r, a->usage.prompt);
 	remote_end(r);
 	server_ask_context(r);
 	if (a->late.code)

@@ -1,7 +1,7 @@
 /* app/remote/chunk.c - reads the JSON of one event of an answer, or of a whole answer (remote.h).
  *
  * What is missing or of another type counts as absent: servers differ.  Errors come as {"error": {"message": ...}}, {"error": "..."},
- * {"object": "error", "message": ...} or {"detail": ...}. */
+ * {"object": "error", "message": ...}, {"detail": ...}, {"errors": [...]}, {"message": ...} or such an object in a list. */
 #include "app/remote/remote.h"
 #include "app/term/term.h"
 
@@ -72,7 +72,7 @@ static int says_overflow(const struct str *text)
 {
 	static const char *const words[] = {
 		"context length", "context size", "context window", "maximum context", "context_length", "context is full", "longer than the model",
-		"too many tokens", "prompt is too long",
+		"too many tokens", "prompt is too long", "maximum prompt length", "input is too long", "input token count", "`inputs` tokens", "`inputs` must have",
 	};
 
 	for (size_t i = 0; text->n && i < sizeof words / sizeof *words; i++)
@@ -81,78 +81,193 @@ static int says_overflow(const struct str *text)
 	return 0;
 }
 
-/* "maximum context length is 8192 tokens": the number. */
+/* "maximum context length is 8192 tokens", "context size (8192 tokens)", "context length of only 8192": the number. */
 static int32_t context_in(const struct str *text)
 {
-	const char *at = text->n ? strcasestr(text->p, "context length is ") : NULL;
-	long n = at ? strtol(at + 18, NULL, 10) : 0;
+	static const char *const before[] = {"context length", "context size", "context window", "prompt length", "must be <="};
+	static const char *const between[] = {" is", " of", " only", " (", " "};
 
-	return n > 0 && n <= INT32_MAX ? (int32_t)n : 0;
+	for (size_t i = 0; text->n && i < sizeof before / sizeof *before; i++) {
+		const char *at = strcasestr(text->p, before[i]);
+		size_t k = 0;
+		long n;
+
+		if (!at)
+			continue;
+		at += strlen(before[i]);
+		while (k < sizeof between / sizeof *between)
+			if (!strncmp(at, between[k], strlen(between[k])))
+				at += strlen(between[k]), k = 0;
+			else
+				k++;
+		n = *at >= '0' && *at <= '9' ? strtol(at, NULL, 10) : 0;
+		if (n > 0 && n <= INT32_MAX)
+			return (int32_t)n;
+	}
+	return 0;
+}
+
+/* What is wrong with a field of the request: {"loc": ["body", "seed"], "msg": "..."} as "seed: ...". */
+static void read_complaint(struct jv v, struct str *out)
+{
+	struct jv it = {0}, loc = jv_get(v, "loc");
+	int n = 0;
+
+	while (loc.p && *loc.p == '[' && jv_next(loc, &it, NULL))
+		if (!jv_is(it, "body")) {
+			str_adds(out, n++ ? "." : "");
+			if (jv_text(it, out) < 0)
+				str_add(out, it.p, (size_t)(it.end - it.p));
+		}
+	str_adds(out, n ? ": " : "");
+	jv_text(jv_get(v, "msg"), out);
+}
+
+/* The words of an error: a string, an object that has them, or a list of complaints, the first of which counts.  Servers that pass a request
+ * on wrap the error of the one behind: there it stands in "metadata", as JSON or as text. */
+static void read_words(struct jv v, int depth, struct str *out)
+{
+	static const char *const key[] = {"message", "detail", "error", "errors"};
+	struct jv first = {0}, raw = jv_get(jv_get(v, "metadata"), "raw");
+	struct str inner = {0};
+
+	if (!v.p || depth > 4)
+		return;
+	if (*v.p == '"') {
+		read_text(v, out);
+	} else if (*v.p == '[') {
+		if (jv_next(v, &first, NULL))
+			read_words(first, depth + 1, out);
+	} else if (jv_get(v, "msg").p) {
+		read_complaint(v, out);
+	} else if (*v.p == '{') {
+		size_t had = out->n;
+
+		for (size_t i = 0; i < sizeof key / sizeof *key && out->n == had; i++)
+			read_words(jv_get(v, key[i]), depth + 1, out);
+		if (jv_text(raw, &inner) == 0 && inner.n) {
+			struct str told = {0};
+
+			if (json_valid(inner.p, inner.n))
+				read_words(jv_parse(inner.p, inner.n), depth + 1, &told);
+			str_adds(out, out->n > had ? ": " : "");
+			str_adds(out, told.n ? told.p : inner.p);
+			str_free(&told);
+		}
+	}
+	str_free(&inner);
 }
 
 static void read_error(struct chunk *c, struct jv v)
 {
-	struct jv message = *v.p == '{' ? jv_get(v, "message") : v;
-	struct jv code = *v.p == '{' ? jv_get(v, "code") : (struct jv){0};
+	struct jv code = jv_get(v, "code");
 	int32_t n = 0;
 
 	c->fault = 1;
-	if (message.p && *message.p == '"')
-		read_text(message, &c->error);
-	else if (message.p)
-		str_add(&c->error, message.p, (size_t)(message.end - message.p));
+	read_words(v, 0, &c->error);
+	if (!c->error.n && v.end - v.p > 2)   /* another shape: as it is */
+		str_add(&c->error, v.p, (size_t)(v.end - v.p));
 	read_count(code, &n);
 	c->status = n < 1000 ? n : 0;
-	if (*v.p == '{')
-		read_count(jv_get(v, "n_ctx"), &c->ctx);
+	read_count(jv_get(v, "n_ctx"), &c->ctx);
 	c->overflow = jv_is(jv_get(v, "type"), "exceed_context_size_error") || jv_is(code, "context_length_exceeded") || says_overflow(&c->error);
 	if (c->overflow && !c->ctx)
 		c->ctx = context_in(&c->error);
 }
 
+/* Not null, false or empty. */
+static int is_something(struct jv v)
+{
+	return v.p && *v.p != 'n' && *v.p != 'f' && !(v.end - v.p == 2 && (*v.p == '[' || *v.p == '"'));
+}
+
 static void find_error(struct chunk *c, struct jv root)
 {
-	struct jv error = jv_get(root, "error"), detail = jv_get(root, "detail");
-	int is_null = error.p && error.end - error.p == 4 && !memcmp(error.p, "null", 4);
+	static const char *const alone[] = {"detail", "errors"};
+	struct jv error = jv_get(root, "error"), message = jv_get(root, "message");
 
-	if (error.p && !is_null)
+	if (is_something(error))
 		read_error(c, error);
 	else if (jv_is(jv_get(root, "object"), "error"))
 		read_error(c, root);
-	else if (detail.p && !jv_get(root, "choices").p)
-		read_error(c, detail);
+	if (c->fault || jv_get(root, "choices").p)
+		return;
+	for (size_t i = 0; i < sizeof alone / sizeof *alone && !c->fault; i++)
+		if (is_something(jv_get(root, alone[i])))
+			read_error(c, jv_get(root, alone[i]));
+	if (!c->fault && message.p && *message.p == '"' && is_something(message))
+		read_error(c, message);
 }
 
 /* ---- the answer ---- */
 
+static int is_one_of(const struct str *word, const char *const *list)
+{
+	for (; *list; list++)
+		if (!strncasecmp(word->p, *list, strlen(*list)))
+			return 1;
+	return 0;
+}
+
+/* Why the answer ends: "stop", "eos", "end_turn", ... unless it is one of these.  Some send an empty word or "null" until then. */
 static void read_finish(struct chunk *c, struct jv v)
 {
-	if (!v.p || *v.p != '"')
-		return;
-	if (jv_is(v, "length")) {
+	static const char *const full[] = {"length", "max_tokens", "model_length", "model_context_window_exceeded", NULL};
+	static const char *const cut[] = {
+		"content_filter", "sensitive", "tool_calls", "function_call", "error", "network_error", "abort", "insufficient_system_resource", NULL,
+	};
+	struct str word = {0};
+
+	read_text(v, &word);
+	if (!word.n || !strcmp(word.p, "null"))
+		;
+	else if (is_one_of(&word, full))
 		c->finish = CHUNK_LENGTH;
-	} else if (jv_is(v, "content_filter") || jv_is(v, "tool_calls") || jv_is(v, "function_call") || jv_is(v, "error")) {
+	else if (is_one_of(&word, cut)) {
 		c->finish = CHUNK_REFUSED;
-		read_text(v, &c->why);
-	} else {
-		c->finish = CHUNK_STOP;   /* "stop", "eos", "end_turn", ... */
+		str_add(&c->why, word.p, word.n);
+	} else
+		c->finish = CHUNK_STOP;
+	str_free(&word);
+}
+
+/* Text: a string or a list of parts, of which {"type": "thinking", "thinking": [...]} is reasoning. */
+static void read_content(struct chunk *c, struct jv v)
+{
+	struct jv it = {0};
+
+	read_text(v, &c->text);
+	if (v.p && *v.p == '[')
+		while (jv_next(v, &it, NULL))
+			read_text(jv_get(it, "thinking"), &c->thought);
+}
+
+/* Reasoning that comes beside the text, under one of three names; some send it under two. */
+static void read_thought(struct chunk *c, struct jv delta)
+{
+	struct jv it = {0}, details = jv_get(delta, "reasoning_details");
+	size_t had = c->thought.n;
+
+	read_text(jv_get(delta, "reasoning_content"), &c->thought);
+	if (c->thought.n == had)
+		read_text(jv_get(delta, "reasoning"), &c->thought);
+	while (details.p && *details.p == '[' && c->thought.n == had && jv_next(details, &it, NULL)) {
+		read_text(jv_get(it, "text"), &c->thought);
+		read_text(jv_get(it, "summary"), &c->thought);
 	}
 }
 
 static void read_choice(struct chunk *c, struct jv choice)
 {
-	struct jv delta = jv_get(choice, "delta"), thought;
+	struct jv delta = jv_get(choice, "delta");
 	double index;
 
 	if (jv_number(jv_get(choice, "index"), &index) == 0 && index != 0)
 		return;
 	if (!delta.p || *delta.p != '{')
 		delta = jv_get(choice, "message");
-	thought = jv_get(delta, "reasoning_content");
-	if (!thought.p || *thought.p != '"')
-		thought = jv_get(delta, "reasoning");
-	read_text(thought, &c->thought);
-	read_text(jv_get(delta, "content"), &c->text);
+	read_thought(c, delta);
+	read_content(c, jv_get(delta, "content"));
 	read_text(jv_get(delta, "refusal"), &c->text);
 	read_finish(c, jv_get(choice, "finish_reason"));
 }
@@ -163,6 +278,7 @@ static void read_usage(struct chunk *c, struct jv root)
 
 	read_count(jv_get(usage, "prompt_tokens"), &c->usage.prompt);
 	read_count(jv_get(usage, "completion_tokens"), &c->usage.answer);
+	read_count(jv_get(usage, "prompt_cache_hit_tokens"), &c->usage.cached);
 	read_count(jv_get(jv_get(usage, "prompt_tokens_details"), "cached_tokens"), &c->usage.cached);
 	read_count(jv_get(timings, "cache_n"), &c->usage.cached);
 	read_speed(jv_get(timings, "prompt_per_second"), &c->usage.prefill_tps);
@@ -175,11 +291,13 @@ static void read_usage(struct chunk *c, struct jv root)
 
 int chunk_parse(struct chunk *c, const char *json, size_t n)
 {
-	struct jv root, it = {0};
+	struct jv root, it = {0}, first = {0};
 
 	if (!json_valid(json, n))
 		return -1;
 	root = jv_parse(json, n);
+	if (*root.p == '[' && jv_next(root, &first, NULL))   /* an error in a list */
+		root = first;
 	if (*root.p != '{')
 		return -1;
 	find_error(c, root);

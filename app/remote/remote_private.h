@@ -27,10 +27,11 @@ struct remote {
 	struct str key, model, shown, models;
 	int timeout;
 	int reached;                /* it has answered something */
+	struct str leads;           /* where its last answer sends, if that is a redirection */
 	int (*stopped)(void);
 	struct http_client *client;
 	double bytes_per_token;     /* of prompts so far */
-	int completion_tokens;      /* the limit of an answer is "max_completion_tokens" here */
+	unsigned lacks;             /* enum request_field: what it has refused */
 	struct answer {
 		int open;
 		struct sse sse;
@@ -61,8 +62,9 @@ struct remote {
 int  server_send(struct remote *, const struct str *base, const char *path, const struct str *json, struct http_reply *, struct err *);
 /* The same, and the whole answer: *status; bounded.  -1: none came. */
 int  server_get(struct remote *, const struct str *base, const char *path, const struct str *json, int *status, struct str *out, struct err *);
-/* What an answer with an error status says, as a sentence with the server's name and without the key.  Returns -1. */
-int  server_refuses(struct remote *, const struct http_reply *, const struct chunk *, struct err *);
+/* What an answer with an error status says, as a sentence with the server's name and without the key: its JSON, or else its page, which may be a
+ * gateway's.  Returns -1. */
+int  server_refuses(struct remote *, int status, const struct chunk *, const struct str *page, struct err *);
 /* The same of an error within an answer. */
 int  server_fault(struct remote *, const struct chunk *, struct err *);
 
@@ -73,6 +75,12 @@ void server_ask_context(struct remote *);
 
 /* ---- request.c ---- */
 
+/* Fields of a request that servers refuse, each for reasons of its own. */
+enum request_field {
+	FIELD_USAGE = 1,            /* "stream_options": tokens are estimated then */
+	FIELD_MAX_TOKENS = 2,       /* "max_tokens": it is called "max_completion_tokens" */
+	FIELD_LIMIT = 4,            /* a limit that, with the prompt, exceeds the context: the context ends the answer */
+};
 void request_json(const struct remote *, const struct remote_request *, struct str *out);
 void messages_json(const struct remote_message *, size_t n, struct str *out);
 

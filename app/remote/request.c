@@ -43,8 +43,8 @@ static void settings(const struct remote *r, const struct remote_request *q, str
 	}
 	if (q->seeded)
 		json_uint(out, "seed", q->seed & INT64_MAX);
-	if (q->most >= 0)
-		json_int(out, r->completion_tokens ? "max_completion_tokens" : "max_tokens", q->most);
+	if (q->most >= 0 && !(r->lacks & FIELD_LIMIT))
+		json_int(out, r->lacks & FIELD_MAX_TOKENS ? "max_completion_tokens" : "max_tokens", q->most);
 }
 
 void request_json(const struct remote *r, const struct remote_request *q, struct str *out)
@@ -55,9 +55,11 @@ void request_json(const struct remote *r, const struct remote_request *q, struct
 	json_text(out, "model", r->model.p, r->model.n);
 	messages_json(q->msg, q->n_msg, out);
 	json_bool(out, "stream", 1);
-	json_open(out, "stream_options", '{');
-	json_bool(out, "include_usage", 1);
-	json_close(out, '}');
+	if (!(r->lacks & FIELD_USAGE)) {
+		json_open(out, "stream_options", '{');
+		json_bool(out, "include_usage", 1);
+		json_close(out, '}');
+	}
 	settings(r, q, out);
 	if (r->info.kind == REMOTE_LLAMA)
 		json_bool(out, "return_progress", 1);

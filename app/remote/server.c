@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PROBE_SECONDS = 30, NAMED = 6 };
+enum { PROBE_SECONDS = 30, NAMED = 6, SHORT_PAGE = 160 };
 
 /* ---- requests ---- */
 
@@ -22,6 +22,9 @@ int server_send(struct remote *r, const struct str *base, const char *path, cons
 	q.url = url.p;
 	rc = http_ask(r->client, &q, reply, e);
 	r->reached |= rc >= 0;
+	str_clear(&r->leads);
+	if (reply->status >= 300 && reply->status < 400)
+		clean_line(reply->next, strlen(reply->next), &r->leads);
 	str_free(&url);
 	return rc;
 }
@@ -78,22 +81,53 @@ int server_fault(struct remote *r, const struct chunk *c, struct err *e)
 	return rc;
 }
 
-int server_refuses(struct remote *r, const struct http_reply *reply, const struct chunk *c, struct err *e)
+/* The title of a page for people, or the only line of a short text. */
+static void page_words(const struct remote *r, const struct str *page, struct str *out)
 {
-	const char *server = r->at.server.p, *next = "";
+	const char *p = page->n ? page->p : "", *title = strcasestr(p, "<title>");
+	struct str words = {0};
+
+	if (title)
+		str_add(&words, title + 7, strcspn(title + 7, "<"));
+	else if (*p != '<' && *p != '{' && *p != '[' && page->n <= SHORT_PAGE)
+		str_adds(&words, p);
+	while (words.n && strchr(" \t\r\n", words.p[words.n - 1]))
+		words.p[--words.n] = 0;
+	quote(r, &words, out);
+	str_free(&words);
+}
+
+/* What to do about it, or NULL.  said: the server has told what is wrong. */
+static const char *advice(const struct remote *r, int status, int said)
+{
+	if (status == 401 || status == 403)
+		return r->key.n ? "; the key is not accepted" : "; WEIR_API_KEY or --key-file gives the key";
+	if (status == 407)
+		return ": the proxy wants http_proxy=http://NAME:PASSWORD@HOST:PORT";
+	if (said)
+		return NULL;
+	if (status == 404 || status == 405)
+		return ": there is no chat at this address";
+	if (status == 413)
+		return ": the question with its documents is longer than it takes";
+	return status >= 502 && status <= 504 ? ": a gateway answers there, but not the server behind it" : NULL;
+}
+
+int server_refuses(struct remote *r, int status, const struct chunk *c, const struct str *page, struct err *e)
+{
+	const char *server = r->at.server.p, *next = advice(r, status, c->fault);
 	struct str text = {0};
 
-	if (c && c->fault && c->overflow)
+	if (c->fault && c->overflow)
 		return server_fault(r, c, e);
-	if (c && c->fault)
+	if (status >= 300 && status < 400)
+		return err_set(e, ERR_FAIL, "%.100s: status %d: it sends to '%.150s', and is not followed; give that address", server, status,
+		               r->leads.n ? r->leads.p : "nowhere");
+	if (c->fault)
 		quote(r, &c->error, &text);
-	if (reply->status == 401 || reply->status == 403)
-		next = r->key.n ? "; the key is not accepted" : "; WEIR_API_KEY or --key-file gives the key";
-	else if (reply->status >= 300 && reply->status < 400)
-		next = ": it sends elsewhere, and is not followed; give the other address";
-	else if (reply->status == 404 && !text.n)
-		next = ": there is no chat at this address";
-	err_set(e, ERR_FAIL, "%.100s: status %d%s%.200s%s", server, reply->status, text.n ? ", " : "", text.n ? text.p : "", next);
+	else if (!next)
+		page_words(r, page, &text);
+	err_set(e, ERR_FAIL, "%.100s: status %d%s%.200s%s", server, status, text.n ? ", " : "", text.n ? text.p : "", next ? next : "");
 	str_free(&text);
 	return -1;
 }
@@ -135,6 +169,7 @@ static int is_model(const struct str *id, const char *wanted)
 
 static void take_model(struct remote *r, struct jv item, const struct str *id)
 {
+	static const char *const context[] = {"max_model_len", "context_length", "context_window", "max_context_length"};
 	struct jv owner = jv_get(item, "owned_by"), meta = jv_get(item, "meta");
 	double x;
 
@@ -145,9 +180,9 @@ static void take_model(struct remote *r, struct jv item, const struct str *id)
 			r->info.kind = programs[i].kind;
 			r->info.program = programs[i].name;
 		}
-	r->info.ctx = whole(jv_get(item, "max_model_len"));
-	if (!r->info.ctx)
-		r->info.ctx = whole(jv_get(meta, "n_ctx"));
+	r->info.ctx = whole(jv_get(meta, "n_ctx"));
+	for (size_t i = 0; i < sizeof context / sizeof *context && !r->info.ctx; i++)
+		r->info.ctx = whole(jv_get(item, context[i]));
 	r->info.ctx_train = whole(jv_get(meta, "n_ctx_train"));
 	if (jv_number(jv_get(meta, "n_params"), &x) == 0 && x > 0 && x < 1e15)
 		r->info.n_params = (uint64_t)x;
@@ -290,27 +325,33 @@ void server_ask_context(struct remote *r)
 		ask_ollama(r);
 }
 
+/* The list in what "/models" answers: {"data": [...]}, or the list alone. */
+static struct jv list_in(struct jv root)
+{
+	return *root.p == '[' ? root : jv_get(root, "data");
+}
+
 static int ask_models(struct remote *r, const char *wanted, struct err *e)
 {
 	struct str out = {0};
 	struct chunk c = {0};
 	int status, rc = server_get(r, &r->at.api, "/models", NULL, &status, &out, e);
 
-	if (!rc && status == 200 && out.n && json_valid(out.p, out.n)) {
-		rc = choose_model(r, wanted, jv_get(jv_parse(out.p, out.n), "data"), e);
+	chunk_clear(&c);
+	if (out.n && json_valid(out.p, out.n) && (status != 200 || !list_in(jv_parse(out.p, out.n)).p))
+		chunk_parse(&c, out.p, out.n);
+	if (!rc && status == 200 && c.fault) {   /* LM Studio, of a path that it does not have */
+		rc = server_fault(r, &c, e);
+	} else if (!rc && status == 200 && out.n && json_valid(out.p, out.n)) {
+		rc = choose_model(r, wanted, list_in(jv_parse(out.p, out.n)), e);
 	} else if (!rc && status != 401 && status != 403 && status < 500 && (status < 300 || status >= 400) && wanted) {
 		str_adds(&r->model, wanted);   /* some have no list */
 	} else if (!rc && status == 200) {
 		rc = err_set(e, ERR_FAIL, "%.100s: its list of models is no JSON; is it a server of models?", r->at.server.p);
 	} else if (!rc) {
-		struct http_reply reply = {.status = status};
-
-		chunk_clear(&c);
-		if (out.n)
-			chunk_parse(&c, out.p, out.n);
-		rc = server_refuses(r, &reply, &c, e);
-		chunk_free(&c);
+		rc = server_refuses(r, status, &c, &out, e);
 	}
+	chunk_free(&c);
 	str_free(&out);
 	return rc;
 }
@@ -370,6 +411,7 @@ void remote_close(struct remote *r)
 	str_free(&r->model);
 	str_free(&r->shown);
 	str_free(&r->models);
+	str_free(&r->leads);
 	sse_free(&r->answer.sse);
 	chunk_free(&r->answer.chunk);
 	str_free(&r->answer.in);

@@ -157,6 +157,18 @@ static int work(struct http_client *c, struct err *e)
 	return 0;
 }
 
+/* What to do about a connection that failed, or "". */
+static const char *advice(CURLcode rc, const char *error)
+{
+	if (rc == CURLE_SSL_CACERT_BADFILE || (rc == CURLE_PEER_FAILED_VERIFICATION && (strstr(error, "issuer") || strstr(error, "self"))))
+		return "; SSL_CERT_FILE names the file with its authority's certificate";
+	if (rc == CURLE_SSL_CONNECT_ERROR)
+		return "; is it http:// there?";
+	if (strstr(error, "response 407"))
+		return ": the proxy wants https_proxy=http://NAME:PASSWORD@HOST:PORT";
+	return strstr(error, "CONNECT tunnel failed") ? ": the proxy refuses; no_proxy names what is asked without it" : "";
+}
+
 /* The transfer has ended: 0, or -1 and why. */
 static int ended(struct http_client *c, struct err *e)
 {
@@ -165,7 +177,9 @@ static int ended(struct http_client *c, struct err *e)
 	c->reply.broken = http_is_broken(c->rc);
 	if (c->head > HTTP_HEAD_MOST)
 		return err_set(e, ERR_FAIL, "%.*s: the answer begins with more than 64 KiB of headers", origin_is(c), c->url.p);
-	return err_set(e, ERR_FAIL, "%.*s: %.160s", origin_is(c), c->url.p, c->error[0] ? c->error : c->curl->strerror(c->rc));
+	if (c->rc == CURLE_PARTIAL_FILE)
+		return err_set(e, ERR_FAIL, "%.*s: the connection broke off", origin_is(c), c->url.p);
+	return err_set(e, ERR_FAIL, "%.*s: %.160s%s", origin_is(c), c->url.p, c->error[0] ? c->error : c->curl->strerror(c->rc), advice(c->rc, c->error));
 }
 
 int http_ask(struct http_client *c, const struct http_send *q, struct http_reply *r, struct err *e)

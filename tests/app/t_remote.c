@@ -162,8 +162,41 @@ TEST(chunks_of_all_servers_are_understood)
 	CHECK(c.total == 100 && c.done == 100);
 	parse(&c, "{\"choices\":{\"a\":1},\"usage\":[],\"error\":null}", 0);
 	CHECK(!c.fault && !c.text.n);
+	/* Mistral: reasoning among the parts of the text. */
+	parse(&c, "{\"choices\":[{\"delta\":{\"content\":[{\"type\":\"thinking\",\"thinking\":[{\"type\":\"text\",\"text\":\"t\"}]},{\"type\":\"text\",\"text\":\"u\"}]}}]}", 0);
+	CHECK_STR(c.thought.p, "t");
+	CHECK_STR(c.text.p, "u");
+	/* OpenRouter: the same reasoning twice, or as details alone. */
+	parse(&c, "{\"choices\":[{\"delta\":{\"content\":\"\",\"reasoning\":\"r\",\"reasoning_details\":[{\"type\":\"reasoning.text\",\"text\":\"r\"}]}}]}", 0);
+	CHECK_STR(c.thought.p, "r");
+	parse(&c, "{\"choices\":[{\"delta\":{\"reasoning\":null,\"reasoning_details\":[{\"type\":\"reasoning.summary\",\"summary\":\"s\"}]}}]}", 0);
+	CHECK_STR(c.thought.p, "s");
+	parse(&c, "{\"choices\":[{\"delta\":{\"reasoning_content\":\"\",\"reasoning\":\"v\"}}]}", 0);
+	CHECK_STR(c.thought.p, "v");
+	/* DeepSeek's count of cached tokens. */
+	parse(&c, "{\"choices\":[],\"usage\":{\"prompt_tokens\":9,\"prompt_cache_hit_tokens\":8}}", 0);
+	CHECK_INT(c.usage.cached, 8);
+	parse(&c, "[]", -1);
 	parse(&c, "[1]", -1);
 	parse(&c, "{\"choices\":[", -1);
+	chunk_free(&c);
+}
+
+TEST(an_answer_ends_for_one_of_three_reasons)
+{
+	static const struct { const char *word; int finish; } all[] = {
+		{"null", CHUNK_GOES_ON}, {"\"\"", CHUNK_GOES_ON}, {"\"null\"", CHUNK_GOES_ON}, {"\"stop\"", CHUNK_STOP}, {"\"eos_token\"", CHUNK_STOP},
+		{"\"stop_sequence\"", CHUNK_STOP}, {"\"length\"", CHUNK_LENGTH}, {"\"max_tokens\"", CHUNK_LENGTH}, {"\"model_length\"", CHUNK_LENGTH},
+		{"\"content_filter\"", CHUNK_REFUSED}, {"\"abort\"", CHUNK_REFUSED}, {"\"error\"", CHUNK_REFUSED}, {"\"insufficient_system_resource\"", CHUNK_REFUSED},
+	};
+	struct chunk c = {.fault = 0};
+	char json[100];
+
+	for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+		snprintf(json, sizeof json, "{\"choices\":[{\"delta\":{\"content\":\"a\"},\"finish_reason\":%s}]}", all[i].word);
+		parse(&c, json, 0);
+		CHECK_MSG((int)c.finish == all[i].finish, "%s: %d", all[i].word, c.finish);
+	}
 	chunk_free(&c);
 }
 
@@ -171,13 +204,26 @@ TEST(errors_of_all_servers_are_understood)
 {
 	static const struct { const char *json, *text; int overflow, ctx; } all[] = {
 		{"{\"error\":{\"message\":\"a\",\"code\":500}}", "a", 0, 0}, {"{\"error\":\"b\"}", "b", 0, 0}, {"{\"object\":\"error\",\"message\":\"c\"}", "c", 0, 0},
-		{"{\"detail\":\"d\"}", "d", 0, 0}, {"{\"detail\":[{\"msg\":\"e\"}]}", "[{\"msg\":\"e\"}]", 0, 0}, {"{\"error\":{}}", "", 0, 0}, {"{\"error\":[1]}", "[1]", 0, 0},
+		{"{\"detail\":\"d\"}", "d", 0, 0}, {"{\"detail\":[{\"msg\":\"e\"}]}", "e", 0, 0}, {"{\"error\":{}}", "", 0, 0}, {"{\"error\":[1]}", "[1]", 0, 0},
 		{"{\"error\":{\"message\":\"f\",\"type\":\"exceed_context_size_error\",\"n_ctx\":512}}", "f", 1, 512},
 		{"{\"error\":{\"message\":\"g\",\"code\":\"context_length_exceeded\"}}", "g", 1, 0},
 		{"{\"error\":{\"message\":\"This model's maximum context length is 8192 tokens.\"}}", "This model's maximum context length is 8192 tokens.", 1, 8192},
+		{"[{\"error\":{\"code\":400,\"message\":\"API key not valid.\"}}]", "API key not valid.", 0, 0},   /* Gemini */
+		{"{\"object\":\"error\",\"message\":{\"detail\":[{\"loc\":[\"body\",\"messages\",0,\"name\"],\"msg\":\"Not permitted\"}]}}", "messages.0.name: Not permitted", 0, 0},
+		{"{\"error\":{\"message\":\"Provider returned error\",\"code\":429,\"metadata\":{\"raw\":\"busy upstream\"}}}", "Provider returned error: busy upstream", 0, 0},
+		{"{\"error\":{\"message\":\"Provider returned error\",\"metadata\":{\"raw\":\"{\\\"error\\\":{\\\"message\\\":\\\"no\\\"}}\"}}}", "Provider returned error: no", 0, 0},
+		{"{\"message\":\"no Route matched\"}", "no Route matched", 0, 0}, {"{\"success\":false,\"errors\":[{\"code\":7,\"message\":\"h\"}]}", "h", 0, 0},
+		{"{\"error\":\"Input validation error: `inputs` tokens + `max_new_tokens` must be <= 4096. Given: 5000\",\"error_type\":\"validation\"}",
+		 "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 4096. Given: 5000", 1, 4096},   /* TGI */
+		{"{\"error\":\"Trying to keep the first 900 tokens. However, the model is loaded with context length of only 512 tokens\"}",
+		 "Trying to keep the first 900 tokens. However, the model is loaded with context length of only 512 tokens", 1, 512},   /* LM Studio */
+		{"{\"error\":{\"message\":\"the request exceeds the available context size (300 tokens)\"}}", "the request exceeds the available context size (300 tokens)", 1, 300},
+		{"{\"error\":{\"message\":\"Context size has been exceeded.\"}}", "Context size has been exceeded.", 1, 0},
 	};
 	struct chunk c = {.fault = 0};
 
+	parse(&c, "{\"choices\":[],\"error\":false,\"errors\":[],\"detail\":\"x\",\"message\":\"y\"}", 0);
+	CHECK_INT(c.fault, 0);
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
 		parse(&c, all[i].json, 0);
 		CHECK_INT(c.fault, 1);

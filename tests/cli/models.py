@@ -1,8 +1,10 @@
 """A server of the OpenAI chat protocol that misbehaves, for s_remote.sh: python3 models.py LOG PORTS
 
-The first folder of a path, /NAME/v1/chat/completions, says what goes wrong.  LOG gets a JSON line for each request: its path, whether a
+The first folder of a path, /NAME/v1/chat/completions, says what goes wrong, or of which make the server is (makes.py).  LOG gets a JSON line for each request: its path, whether a
 key came, its messages; and one for each connection that the other side has closed early.  PORTS gets the port, and that of a second host."""
 import json, os, socket, ssl, sys, threading, time
+
+import makes
 
 log = open(sys.argv[1], "a", buffering=1)
 lock = threading.Lock()
@@ -137,6 +139,8 @@ def list_models(c, name):
         c.json({"data": [{"id": "org/tiny", "owned_by": "vllm", "max_model_len": 400}]})
     elif name == "small":
         c.json({"data": [{"id": "tiny", "owned_by": "someone", "max_model_len": 300}]})
+    elif name in makes.LISTS:
+        c.json(makes.LISTS[name], makes.REFUSES_LIST.get(name, 200))
     else:
         c.json(one)
 
@@ -419,6 +423,8 @@ def answer(c, name, q):
         stream(c, event({"choices": [], "prompt_progress": {"total": 31, "cache": 7, "processed": 31}}) + text(words) + event(SAYS_STOP) +
                event({"choices": [], "usage": {"prompt_tokens": words_of(q["messages"]), "completion_tokens": 4}, "timings": {
                    "cache_n": 7, "prompt_n": 24, "prompt_per_second": 100.0, "predicted_n": 4, "predicted_per_second": 25.0}}) + event("[DONE]"))
+    elif name in makes.ANSWERS:
+        makes.ANSWERS[name](c, q)
     else:
         c.json({"error": {"message": "the test knows no '%s'" % name}}, 404)
 

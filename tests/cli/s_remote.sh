@@ -114,6 +114,35 @@ ask cut -v;     grep -q . "$dir/out" && says "an answer that is cut" "$hello"
 ask many
 if [ $rc = 0 ] && [ "$(wc -w <"$dir/out")" = 10000 ]; then ok "ten thousand tokens"; else bad "ten thousand tokens" "$(wc "$dir/out") $(cat "$dir/err")"; fi
 
+# ---- servers of different make (makes.py) ----
+
+thought='<think>
+It greets.
+</think>
+
+Hello, world.'
+ask mistral;    says "a server that refuses stream_options, and reasoning as a part of the content" "$thought"
+ask mistral --seed 3; refused "a field that the user has named is refused by its name" 1 'seed: Extra inputs are not permitted$'
+ask openrouter -m tiny:free -v; says "comments, and reasoning under two names" "$thought"
+grep -q 'context 40,960$' "$dir/err" && ok "the context in a list of models" || bad "the context in a list of models" "$(cat "$dir/err")"
+ask openrouterlate; refused "an error in a chunk of the answer" 1 'Provider disconnected unexpectedly$' 'Hello, '
+ask upstream;   refused "the error of the server behind" 1 'status 400, Provider returned error: the model takes no images$'
+ask deepseek;   says "keep-alive comments and reasoning_content" "$thought"
+ask deepseekfull; refused "an answer for which there was no room" 1 'cut the answer: insufficient_system_resource$' 'Hello, '
+ask vllmlimit -n 9000; says "a limit that exceeds the context" "$hello"
+[ "$(grep -c '"max_tokens": 9000' "$dir/log")" = 1 ] && ok "the limit is sent once" || bad "the limit is sent once" "$(cat "$dir/log")"
+ask tgi -n 9000; says "the same in other words" "$hello"
+ask emptyfinish --timeout 20; says "finish_reason is an empty word until the end" "$hello"
+ask together -v; says "a list without an object around it" "$hello"
+ask groq -v;    grep -q 'context 131,072$' "$dir/err" && ok "context_window" || bad "context_window" "$(cat "$dir/err")"
+ask lmstudio;   refused "an error instead of a list" 1 ': Unexpected endpoint or method'
+ask gemini;     refused "an error in a list" 1 'status 400, API key not valid'
+ask page405;    refused "a page that refuses POST" 1 'status 405: there is no chat at this address$'
+ask page413;    refused "a page that refuses the length" 1 'status 413: the question with its documents is longer than it takes$'
+printf 'One.\nTwo.\nThree.\nFour.\n' | "$weir" --each-line --remote "$at/lmstudiofull/v1" -s full >"$dir/out" 2>"$dir/err"
+[ "$(grep -c "$hello" "$dir/out")" = 4 ] && grep -q 'context of 300 tokens is full' "$dir/err" && ok "an error within the stream says that the context is full" ||
+	bad "an error within the stream says that the context is full" "$(cat "$dir/out" "$dir/err")"
+
 # ---- trying again before the first token ----
 
 # again TEST: it was told once, and all went well.
@@ -138,7 +167,7 @@ ask e503;       refused "503 for an hour" 1 'status 503, come back later'
 ask e429;       refused "429 for a day" 1 'status 429, quota exceeded'
 ask e418;       refused "an error page that is no JSON" 1 'status 418'
 ask e204;       refused "204" 1 'status 204'
-ask redirect;   refused "a redirection" 1 'status 307: it sends elsewhere'
+ask redirect;   refused "a redirection" 1 'status 307: it sends to .http:.*chat/completions., and is not followed'
 grep -q "\"port\": $other" "$dir/log" && bad "a redirection is not followed" "$(cat "$dir/log")" || ok "a redirection is not followed"
 ask html;       refused "a page for people" 1 'a page for people'
 ask nojson;     refused "an event that is cut" 1 'is no JSON' "Hello, "
@@ -182,7 +211,7 @@ ask listhuge;   refused "a list without an end" 1 'longer than 16 MiB'
 ask listhtml;   refused "a list that is a page" 1 'is no JSON'
 ask list500;    refused "a list that fails" 1 'status 500, the model has crashed'
 ask_silent listslow;   refused "a list that does not come" 1 "nothing has come for $silent seconds"
-ask listredirect; refused "a list that is elsewhere" 1 'status 302: it sends elsewhere'
+ask listredirect; refused "a list that is elsewhere" 1 'status 302: it sends to .http:.*models., and is not followed'
 ask nolist -m x;  says "no list, and a name" "$hello"
 ask nolist;     refused "no list and no name" 1 'status 404, no such path'
 
