@@ -37,12 +37,34 @@ static const char *const asking[] = {
 	"qu\xc3\xa9", "qui\xc3\xa9n", "cu\xc3\xa1ndo", "d\xc3\xb3nde", "c\xc3\xb3mo", "cu\xc3\xa1l", "cu\xc3\xa1ntos", "el", "los", "las", "es", "fue", "de", "en", "y",
 };
 
+/* The same in Chinese and Korean, as pairs of letters (words_fold). */
+static const char *const asking_pairs[] = {
+	"什么", "甚麼", "什麼", "怎么", "怎麼", "怎样", "怎樣", "如何", "哪个", "哪個", "哪里", "哪些", "哪儿", "多少", "为什", "為什", "是什", "为何",
+	"무엇", "어디", "언제", "누구", "어떻", "떻게", "얼마", "엇입", "마입", "입니", "니까", "합니", "습니", "됩니", "나요", "까요",
+};
+
+/* Two letters of Hiragana are endings and particles, hardly ever a word that tells texts apart. */
+static int is_hiragana_pair(const struct question_word *w)
+{
+	int32_t first, second;
+	size_t k = (size_t)utf8_decode(w->text, w->n, &first);
+
+	return w->n == 6 && k == 3 && utf8_decode(w->text + 3, 3, &second) == 3 && first >= 0x3041 && first <= 0x309f && second >= 0x3041 &&
+	       second <= 0x309f;
+}
+
 static int is_asking(const struct question_word *w)
 {
 	char low[12];
 
 	if (w->n >= sizeof low)
 		return 0;
+	if ((unsigned char)*w->text >= 0xe3) {
+		for (size_t i = 0; i < sizeof asking_pairs / sizeof *asking_pairs; i++)
+			if (w->n == 6 && !memcmp(w->text, asking_pairs[i], 6))
+				return 1;
+		return is_hiragana_pair(w);
+	}
 	for (size_t i = 0; i <= w->n; i++)
 		low[i] = (char)(w->text[i] >= 'A' && w->text[i] <= 'Z' ? w->text[i] + 32 : w->text[i]);
 	for (size_t i = 0; i < sizeof asking / sizeof *asking; i++)

@@ -164,10 +164,27 @@ static int ends_sentence(const struct cutter *c, size_t begin, size_t at, size_t
 	return closed || !(is_abbreviation(c->p, begin, from) || is_item_number(c->p, begin, from));
 }
 
-/* Does a line that begins there begin an item of a list, a row of a table or the like? */
-static int begins_item(const char *p, size_t at, size_t end)
+/* Does the text that ends at `at` end with a mark behind which a new item may follow? */
+static int ends_marked(const struct cutter *c, size_t begin, size_t at)
 {
-	size_t i = at;
+	int32_t cp;
+	size_t from;
+
+	while (at > begin && is_blank(c->p[at - 1]))
+		at--;
+	if (at == begin)
+		return 1;
+	cp = char_before(c, begin, at, &from);
+	return is_stop(cp) || is_wide_stop(cp) || is_closer(cp) || cp == ':' || cp == ';' || cp == ',' || cp == 0xff1a || cp == 0xff1b;
+}
+
+/* Does a line that begins there begin an item of a list, a row of a table or the like?  A number begins one where the numbers count up, or
+ * behind the end of a sentence: not in "a status of" and, on the next line, "127.  Otherwise".  *number: of the last item. */
+static int begins_item(const struct cutter *c, size_t begin, size_t at, size_t end, long *number)
+{
+	const char *p = c->p;
+	long count = 0;
+	size_t i = at, line;
 
 	while (i < end && (p[i] == ' ' || p[i] == '\t'))
 		i++;
@@ -177,9 +194,14 @@ static int begins_item(const char *p, size_t at, size_t end)
 		return is_blank(p[i + 1]) || p[i] == '#' || p[i] == '|';
 	if (i + 3 < end && (unsigned char)p[i] == 0xe2 && (unsigned char)p[i + 1] == 0x80 && (unsigned char)p[i + 2] == 0xa2)
 		return 1;                                              /* a bullet */
-	while (i < end && is_digit(p[i]) && i - at < 6)
-		i++;
-	return i > at && i + 1 < end && is_digit(p[i - 1]) && (p[i] == '.' || p[i] == ')') && is_blank(p[i + 1]);
+	for (line = i; i < end && is_digit(p[i]) && i - line < 6; i++)
+		count = 10 * count + p[i] - '0';
+	if (i == line || i + 1 >= end || (p[i] != '.' && p[i] != ')') || !is_blank(p[i + 1]))
+		return 0;
+	if (count > *number + 1 && !ends_marked(c, begin, at))
+		return 0;
+	*number = count;
+	return 1;
 }
 
 static void add_sentence(struct cutter *c, size_t from, size_t to, size_t words)
@@ -210,8 +232,10 @@ static size_t forced_end(const struct cutter *c, size_t begin, size_t at)
 static void cut_block(struct cutter *c, size_t from, size_t end)
 {
 	size_t begin = from, line = from, words = 0, at = from;
+	long number = 0;
 	int in_word = 0;
 
+	begins_item(c, from, from, end, &number);
 	while (at < end) {
 		int32_t cp;
 		size_t len = (size_t)utf8_decode(c->p + at, end - at, &cp), next = at;
@@ -224,7 +248,7 @@ static void cut_block(struct cutter *c, size_t from, size_t end)
 			for (; next < end && is_blank(c->p[next]); next++)
 				if (c->p[next] == '\n') {
 					lines++;
-					cut |= next - line >= LINE_LONG || begins_item(c->p, next + 1, end);
+					cut |= next - line >= LINE_LONG || begins_item(c, from, next + 1, end, &number);
 					line = next + 1;
 				}
 			if (!cut && at > begin) {

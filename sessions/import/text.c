@@ -1,5 +1,5 @@
-/* sessions/import/text.c - plain text: UTF-8, UTF-16 with a byte order mark, an encoding that its letters show, or Windows-1252 as the
- * last resort.
+/* sessions/import/text.c - plain text: UTF-8, UTF-16 with a byte order mark or without, an encoding that its letters or escapes show, or
+ * Windows-1252 as the last resort.
  *
  * Bytes that are not text are recognised by their first bytes and refused by name; whatever had to be guessed or replaced is said
  * in a notice. */
@@ -180,11 +180,47 @@ static size_t order_mark(const char *p, size_t n, const struct charset **c)
 	return 2;
 }
 
+/* UTF-16 without a byte order mark: its blanks and ends of lines have a NUL byte on one side, always the same one, and nothing in it is a
+ * control character or half a pair.  NULL: it is none. */
+static const struct charset *unmarked_utf16(const char *p, size_t n)
+{
+	size_t nul[2] = {0}, low, blanks = 0;
+
+	for (size_t i = 0; i < n; i++)
+		nul[i & 1] += !p[i];
+	if (n % 2 || nul[0] + nul[1] < n / 256 || (nul[0] && nul[1]))
+		return NULL;
+	low = nul[0] > 0;   /* the byte of a pair with the lower half of the character */
+	for (size_t i = 0, pair = 0; i < n; i += 2) {
+		unsigned high = (unsigned char)p[i + !low], c = high << 8 | (unsigned char)p[i + low];
+		int first = high >= 0xd8 && high < 0xdc, second = high >= 0xdc && high < 0xe0;
+
+		if ((c < 0x20 && !(c >= 7 && c <= 13) && c != 27) || c >= 0xfffe || (pair != 0) != second)
+			return NULL;
+		pair = first;
+		blanks += c == ' ' || c == '\n';
+	}
+	return !blanks ? NULL : low ? &charset_utf16be : &charset_utf16le;
+}
+
+/* ISO-2022-JP, as in old mail: ASCII with escapes between which pairs of ASCII bytes are Japanese letters. */
+static int is_iso2022jp(const char *p, size_t n, const struct survey *s)
+{
+	return !s->bad && !s->multibyte && (memmem(p, n, "\033$B", 3) || memmem(p, n, "\033$@", 3)) &&
+	       (memmem(p, n, "\033(B", 3) || memmem(p, n, "\033(J", 3));
+}
+
 /* The encoding of p[0..n), which has no byte order mark (marked: one of UTF-8); *c NULL: UTF-8.  -1: it is no text. */
 static int find_charset(const char *name, const char *p, size_t n, int marked, const struct charset **c, struct err *e)
 {
 	struct survey s = survey(p, n);
 
+	if (s.nul > n / 256 && !marked && (*c = unmarked_utf16(p, n)))
+		return 0;
+	if (is_iso2022jp(p, n, &s))
+		*c = charset_by_label("iso-2022-jp", 11);
+	if (*c)
+		return 0;
 	if (s.nul > n / 256)
 		return doc_refuse(e, name, "is a binary file, not a text (it has NUL bytes)");
 	/* A last character cut in half is no sign of anything. */

@@ -139,6 +139,10 @@ TEST(encodings)
 	READS("\xfe\xff" "\0h\0\r\0\n\0i\0\r\0j", "h\ni\rj", "UTF-16BE", NULL);
 	READS("\xff\xfe" "a\0\0\xdc" "b\0\0\xd8", "a" FFFD "b" FFFD, "UTF-16LE", "2 byte sequences that cannot be decoded were");
 	READS("\xfe\xff" "\0a\xdb\xff\xdf\xff\0\r\0b", "a\xf4\x8f\xbf\xbf\nb", "UTF-16BE", NULL);
+	/* UTF-16 without a byte order mark is known by the NUL bytes of its ASCII */
+	READS("h\0i\0,\0 \0\xac\x20\n\0", "hi, \xe2\x82\xac\n", "UTF-16LE", "a guess");
+	READS("\0h\0i\x30\x42\0\r\0\n\xd8\x3d\xdc\xa9", "hi\xe3\x81\x82\n\xf0\x9f\x92\xa9", "UTF-16BE", "a guess");
+	READS("mail: \x1b$B\x24\x22\x24\x24\x1b(B.\n", "mail: \xe3\x81\x82\xe3\x81\x84.\n", "ISO-2022-JP", "a guess");
 	/* damage in good UTF-8 is not another encoding */
 	READS("\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9 \xff!",
 	      "\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9 " FFFD "!", "UTF-8", "1 byte sequence");
@@ -175,6 +179,9 @@ TEST(nul_bytes)
 		text[i * 100] = 0;
 	refused_bytes(text, sizeof text, "binary file");
 	REFUSED("a\0b", "binary file");
+	REFUSED("a\0b\0\x01\0", "binary file");           /* a control character */
+	REFUSED("a\0b\0\x3d\xd8" "c\0", "binary file");   /* half a pair */
+	REFUSED("a\0b\0\0c", "binary file");
 	REFUSED("\xff\xfe" "\0\0a\0", "UTF-32");
 	REFUSED("\xff\xfe" "a\0\0\0\0\0", "binary file");
 	for (size_t i = 0; i < sizeof text; i++)

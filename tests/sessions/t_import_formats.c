@@ -474,6 +474,9 @@ TEST(guessed_encodings)
 /* A few characters that the encoding lacks, and English words around: neither hides what a text is written in. */
 TEST(guessed_encodings_of_mixed_texts)
 {
+	/* "Reference manual. 1 Setup. 1.1 Installing packages ... 12. 1.2 Configuration files ... 15": hardly a frequent letter */
+	static const char gbk[] = "Debian \xb2\xce\xbf\xbc\xca\xd6\xb2\xe1\n1 \xc8\xed\xbc\xfe\xb0\xfc .... 1\n1.1 \xb0\xb2\xd7\xb0\xc8\xed\xbc\xfe\xb0\xfc .... 12\n"
+	                          "1.2 \xc5\xe4\xd6\xc3\xce\xc4\xbc\xfe .... 15\n1.3 \xd4\xda\xcf\xdf\xb0\xef\xd6\xfa .... 17\n1.4 \xd3\xc3\xbb\xa7 .... 20\n";
 	static const char big5[] = "\xa5_\xa8\xca\xacO\xa4\xa4\xb0\xea\xaa\xba\xad\xba\xb3\xa3\xa1" "A\xacO\xa5\xfe\xb0\xea\xaa\xba\xac" "F\xaav\xa4\xa4\xa4\xdf\xa9M\xa4\xe5\xa4\xc6\xa4\xa4\xa4\xdf\xa1" "C\n";
 	static const char koi8[] = "Run make install, then set LD_LIBRARY_PATH in the environment of the program and start it: \xd7\xd3\xc5 \xd3\xde\xc1\xd3\xd4\xcc\xc9\xd7\xd9\xc5\n";
 	struct str s = {0};
@@ -484,6 +487,12 @@ TEST(guessed_encodings_of_mixed_texts)
 	str_adds(&s, "\xf9\xfe\xf9\xfe\xff\xff|\n");
 	text("x.txt", s.p, &d);
 	CHECK_STR(d.encoding, "Big5");
+	doc_free(&d);
+	str_clear(&s);
+	for (int i = 0; i < 20; i++)
+		str_adds(&s, gbk);
+	text("x.txt", s.p, &d);
+	CHECK_STR(d.encoding, "GB18030");
 	doc_free(&d);
 	str_clear(&s);
 	for (int i = 0; i < 20; i++)

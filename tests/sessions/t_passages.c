@@ -30,6 +30,9 @@ TEST(sentences_end_where_readers_end_them)
 	CHECK_STR(cut("See fig. 3, e.g. the left one, cf. No. 5. Then go."), "See fig. 3, e.g. the left one, cf. No. 5.|Then go.");
 	CHECK_STR(cut("Yahoo! has grown. (So it was.) Next"), "Yahoo! has grown.|(So it was.)|Next");
 	CHECK_STR(cut("1. First\n2. Second\n- third"), "1. First|2. Second|- third");
+	/* a number at the beginning of a line is an item only where it counts, or behind a full stop */
+	CHECK_STR(cut("The command returns\n127. It is not found."), "The command returns\n127.|It is not found.");
+	CHECK_STR(cut("As follows:\n7. Seven\n8. eight"), "As follows:|7. Seven|8. eight");
 	CHECK_STR(cut("one line\nand the same sentence"), "one line\nand the same sentence");
 	CHECK_STR(cut("彼は東京に住む。「本当？」と聞いた。終"), "彼は東京に住む。|「本当？」|と聞いた。|終");
 	CHECK_STR(cut("यह पहला है। यह दूसरा है।"), "यह पहला है।|यह दूसरा है।");
@@ -167,6 +170,10 @@ TEST(scripts_without_blanks_and_right_to_left_are_found)
 
 	CHECK_STR(ask(x, "京都は古い都です。東京は日本の首都です。大阪は商人の町です。", "日本の首都はどこですか"), "東京は日本の首都です。");
 	CHECK_STR(ask(x, "北京是中国的首都。上海是最大的城市。", "最大的城市是哪里？"), "上海是最大的城市。");
+	/* Endings and words that only ask say nothing of what is asked for. */
+	CHECK_STR(ask(x, "これはどこにありますか。\n\n暗号は別紙に書く。", "暗号はどこにありますか"), "暗号は別紙に書く。");
+	CHECK_STR(ask(x, "什么是什么？如何如何？\n\n备份每天进行。", "如何备份？什么时候？"), "备份每天进行。");
+	CHECK_STR(ask(x, "무엇입니까, 어떻게 합니까.\n\n값은 구천원.", "값은 무엇입니까"), "값은 구천원.");
 	CHECK(strstr(ask(x, "กรุงเทพเป็นเมืองหลวงของประเทศไทย\n\nเชียงใหม่อยู่ทางเหนือ", "เมืองหลวงของไทย"), "กรุงเทพ"));
 	CHECK_STR(ask(x, "القاهرة عاصمة مصر. دمشق عاصمة سوريا.", "ما هي عاصمة سوريا؟"), "دمشق عاصمة سوريا.");
 	CHECK_STR(ask(x, "हिन्दी भारत की भाषा है। नेपाली नेपाल की भाषा है।", "नेपाल की भाषा"), "नेपाली नेपाल की भाषा है।");
