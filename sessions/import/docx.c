@@ -10,6 +10,7 @@
 
 #define STYLES_MAX 4096
 #define NOTES_MAX 65536
+#define DEPTH_MAX 64         /* of formulas */
 
 struct style {
 	char *id, *based;
@@ -29,7 +30,9 @@ struct docx {
 
 	int skip;                /* depth inside an element whose text is not shown */
 	int in_properties;       /* of a paragraph, run, table ... */
-	int run_hidden, in_text;
+	int run_hidden, run_raised, in_text;
+	size_t part[DEPTH_MAX];  /* parts of formulas: where they begin */
+	int parts, integral;
 	size_t hidden;
 	int rendered_pages;      /* the file says where pages ended when it was last shown */
 	int page;
@@ -173,7 +176,62 @@ static void shown(struct docx *x, const char *s, size_t n)
 		return;
 	}
 	begin_paragraph(x);
+	if (x->run_raised)
+		writer_raise(x->w, s, n);
+	x->run_raised = 0;
 	writer_text(x->w, s, n);
+}
+
+/* ---- formulas (OMML) ---- */
+
+/* The sign before a part of a formula; NULL: it is none. */
+static const char *part_sign(const char *name)
+{
+	static const char *const signs[][2] = {{"num", ""}, {"den", "/"}, {"sup", "^"}, {"sub", "_"}, {"deg", "\xe2\x88\x9a"}};
+
+	for (size_t i = 0; i < sizeof signs / sizeof *signs; i++)
+		if (!strcmp(name, signs[i][0]))
+			return signs[i][1];
+	return NULL;
+}
+
+static void part_begin(struct docx *x, const char *name)
+{
+	if (x->parts < DEPTH_MAX) {
+		begin_paragraph(x);
+		x->part[x->parts] = writer_part_begin(x->w, part_sign(name));
+	}
+	x->parts++;
+}
+
+/* Signs that are no text of a formula but attributes: a sum or an integral, which is what it is where it does not say, and brackets. */
+static void formula_sign(struct docx *x, const char *name, const struct xml_attr *a, size_t n)
+{
+	const struct xml_attr *v = xml_attr(a, n, "val");
+
+	if (!strcmp(name, "naryPr")) {
+		x->integral = 1;
+	} else if (!strcmp(name, "chr") && x->integral && v) {
+		x->integral = 0;
+		shown(x, v->value, v->n);
+	} else if (!strcmp(name, "d")) {
+		shown(x, "(", 1);
+	}
+}
+
+static void formula_end(struct docx *x, const char *name)
+{
+	if (!strcmp(name, "naryPr") && x->integral)
+		shown(x, "\xe2\x88\xab", 3);
+	else if (!strcmp(name, "d"))
+		shown(x, ")", 1);
+	x->integral = 0;
+}
+
+static void part_end(struct docx *x)
+{
+	if (x->parts && --x->parts < DEPTH_MAX)
+		writer_part_end(x->w, x->part[x->parts]);
 }
 
 static void refer(struct docx *x, char kind, long id)
@@ -226,6 +284,8 @@ static void property(struct docx *x, const char *name, const struct xml_attr *a,
 		new_page(x);
 	} else if ((!strcmp(name, "vanish") || !strcmp(name, "webHidden")) && x->begun >= 0) {
 		x->run_hidden = on(a, n) && strcmp(name, "webHidden") != 0;
+	} else if (!strcmp(name, "vertAlign")) {
+		x->run_raised = xml_attr_is(a, n, "val", "superscript");
 	}
 }
 
@@ -296,7 +356,9 @@ static void text_start(void *ud, const char *name, const struct xml_attr *a, siz
 	} else if (!strcmp(name, "p")) {
 		paragraph_start(x);
 	} else if (!strcmp(name, "r")) {
-		x->run_hidden = 0;
+		x->run_hidden = x->run_raised = 0;
+	} else if (part_sign(name)) {
+		part_begin(x, name);
 	} else if (!strcmp(name, "t")) {
 		x->in_text++;
 	} else if (!strcmp(name, "tbl")) {
@@ -307,6 +369,7 @@ static void text_start(void *ud, const char *name, const struct xml_attr *a, siz
 		writer_cell_begin(x->w);
 	} else {
 		symbol(x, name, a, n);
+		formula_sign(x, name, a, n);
 	}
 }
 
@@ -328,9 +391,11 @@ static void text_end(void *ud, const char *name)
 		x->in_properties -= x->in_properties > 0;
 		/* What a paragraph's mark looks like hides no run. */
 		if (!strcmp(name, "pPr"))
-			x->run_hidden = 0;
+			x->run_hidden = x->run_raised = 0;
 	} else if (x->in_properties) {
 		return;
+	} else if (part_sign(name)) {
+		part_end(x);
 	} else if (!strcmp(name, "t")) {
 		x->in_text -= x->in_text > 0;
 	} else if (!strcmp(name, "p")) {
@@ -339,6 +404,8 @@ static void text_end(void *ud, const char *name)
 		writer_table_end(x->w);
 	} else if (!strcmp(name, "tr")) {
 		writer_row_end(x->w);
+	} else {
+		formula_end(x, name);
 	}
 }
 
@@ -365,7 +432,7 @@ static void add_notes(struct docx *x)
 			continue;
 		x->note_part = foot ? "footnote" : "endnote";
 		x->note_id = x->note[i].id;
-		x->in_note = x->skip = x->in_properties = x->in_text = x->paragraphs = x->last_was_item = 0;
+		x->in_note = x->skip = x->in_properties = x->in_text = x->paragraphs = x->last_was_item = x->parts = 0;
 		writer_gap(x->w, GAP_BLOCK);
 		str_clear(&x->w->prefix);
 		str_addf(&x->w->prefix, "[%zu] ", i + 1);

@@ -14,7 +14,6 @@
 
 #define DEPTH_MAX 512
 #define RANGES_MAX 64
-#define RULES_MAX 256
 
 enum { BLOCK = 1, LINE = 2, SKIP = 4, PRE = 8, VOID = 16, NAV = 32, RAW = 64 };
 
@@ -38,11 +37,12 @@ struct frame {
 	unsigned skips : 1;     /* nothing of it is text */
 	unsigned hides : 1;     /* what it holds is counted as hidden */
 	unsigned main : 1;      /* begins a range of the main text */
-	unsigned list : 1, ordered : 1, heading : 1, link_note : 1;
+	unsigned list : 1, ordered : 1, heading : 1, link_note : 1, link : 1, raised : 1, part : 1;
+	const char *signs[2];   /* of a formula: before its second and its third part */
+	unsigned parts;         /* of it, that have begun */
+	size_t part_begin, ranges;
 	long number;            /* of the next item of an ordered list */
 };
-
-struct rule { char name[48]; };   /* ".secret", "#secret": a simple selector with display: none */
 
 struct html {
 	struct writer *w;
@@ -54,12 +54,12 @@ struct html {
 	size_t left_out;        /* characters of navigation */
 	int nav;
 	int lists;
+	int raise;              /* text above the line is due: 2 in a link, so it refers to a note */
 	struct range main[RANGES_MAX], article[RANGES_MAX];
 	size_t n_main, n_article;
 	int in_main, in_article;
 	struct str css;
-	struct rule rule[RULES_MAX];
-	int n_rule;
+	struct html_rules rules;
 };
 
 static int compare_element(const void *key, const void *e)
@@ -100,83 +100,12 @@ static int has_word(const char *s, const char *word)
 	return 0;
 }
 
-/* "display:none" and its like, white space and case apart. */
-static int hides(const char *css, size_t n)
-{
-	char s[256];
-	size_t k = 0;
-
-	for (size_t i = 0; i < n && k < sizeof s - 1; i++)
-		if ((unsigned char)css[i] > ' ')
-			s[k++] = css[i] >= 'A' && css[i] <= 'Z' ? (char)(css[i] + 32) : css[i];
-	s[k] = 0;
-	return strstr(s, "display:none") || strstr(s, "visibility:hidden") || strstr(s, "font-size:0;") || strstr(s, "font-size:0px") ||
-	       (k >= 11 && !strcmp(s + k - 11, "font-size:0"));
-}
-
-static int has_rule(const struct html *h, char kind, const char *name, size_t n)
-{
-	for (int i = 0; i < h->n_rule; i++)
-		if (h->rule[i].name[0] == kind && strlen(h->rule[i].name + 1) == n && !memcmp(h->rule[i].name + 1, name, n))
-			return 1;
-	return 0;
-}
-
 static int is_hidden(const struct html *h, const xmlChar **a)
 {
-	const char *style = attribute(a, "style"), *s;
+	const char *style = attribute(a, "style");
 
-	if (attribute(a, "hidden") || (style && hides(style, strlen(style))))
-		return 1;
-	if (!h->n_rule)
-		return 0;
-	if ((s = attribute(a, "id")) && has_rule(h, '#', s, strlen(s)))
-		return 1;
-	for (s = attribute(a, "class"); s && *s;) {
-		size_t k = strcspn(s, " \t\n\r\f");
-		if (k && has_rule(h, '.', s, k))
-			return 1;
-		s += k + strspn(s + k, " \t\n\r\f");
-	}
-	return 0;
-}
-
-/* Rules of the page's own style sheet that hide a class or an id: "x, .secret { display: none }".  Rules in blocks (@media print)
- * do not count. */
-static void read_css(struct html *h)
-{
-	const char *p = h->css.p ? h->css.p : "", *end = p + h->css.n;
-
-	while (p < end) {
-		const char *open = memchr(p, '{', (size_t)(end - p)), *close, *inner;
-		if (!open || !(close = memchr(open, '}', (size_t)(end - open))))
-			break;
-		inner = memchr(open + 1, '{', (size_t)(close - open) - 1);
-		if (inner) {   /* to the end of the block */
-			int level = 1;
-			for (p = open + 1; p < end && level; p++)
-				level += (*p == '{') - (*p == '}');
-			continue;
-		}
-		if (hides(open + 1, (size_t)(close - open) - 1))
-			while (p < open && h->n_rule < RULES_MAX) {
-				const char *comma = memchr(p, ',', (size_t)(open - p)), *stop = comma ? comma : open;
-				size_t n;
-				while (p < stop && (unsigned char)*p <= ' ')
-					p++;
-				while (stop > p && (unsigned char)stop[-1] <= ' ')
-					stop--;
-				n = (size_t)(stop - p);
-				if (n > 1 && n < sizeof h->rule->name && (*p == '.' || *p == '#') && !memchr(p, ' ', n) &&
-				    !memchr(p, ':', n) && !memchr(p + 1, '.', n - 1)) {
-					memcpy(h->rule[h->n_rule].name, p, n);
-					h->rule[h->n_rule++].name[n] = 0;
-				}
-				p = comma ? comma + 1 : open;
-			}
-		p = close + 1;
-	}
-	str_clear(&h->css);
+	return attribute(a, "hidden") || (style && css_hides(style, strlen(style))) ||
+	       html_rules_hide(&h->rules, attribute(a, "id"), attribute(a, "class"));
 }
 
 /* ---- elements ---- */
@@ -248,11 +177,65 @@ static void begin_main(struct html *h, struct frame *f, const char *name, const 
 
 static int is_nav(const struct html *h, unsigned is, const xmlChar **a)
 {
+	static const char *const classes[] = {"navheader", "navfooter", "nav-panel"};
 	const char *role = attribute(a, "role");
 
 	if (h->whole)
 		return 0;
+	/* DocBook's and Texinfo's pages have their links to the neighbours in classes of their own. */
+	for (size_t i = 0; i < sizeof classes / sizeof *classes; i++)
+		if (has_word(attribute(a, "class"), classes[i]))
+			return 1;
 	return (is & NAV) || has_word(role, "navigation") || has_word(role, "search") || has_word(role, "menu") || has_word(role, "menubar");
+}
+
+/* Text above the line, and a link in it or around it. */
+static void begin_raised(struct html *h, struct frame *f, const char *name)
+{
+	if (!strcmp(name, "a")) {
+		f->link = 1;
+		h->raise = h->raise ? 2 : 0;
+	} else if (!strcmp(name, "sup")) {
+		f->raised = 1;
+		h->raise = 1;
+		for (int i = 0; i < h->depth; i++)
+			if (h->frame[i].link)
+				h->raise = h->frame[i].link_note ? 0 : 2;
+	}
+}
+
+/* MathML: what stands between the parts of a formula is said by its element alone. */
+static void begin_formula(struct html *h, struct frame *f, const char *name)
+{
+	static const struct { const char *name, *second, *third; } formulas[] = {
+		{"mfrac", "/", ""}, {"msup", "^", ""}, {"msub", "_", ""}, {"msubsup", "_", "^"}, {"munder", "_", ""}, {"mover", "^", ""}, {"munderover", "_", "^"},
+	};
+	struct frame *outer = h->depth > 1 ? &h->frame[h->depth - 2] : NULL;
+
+	if (outer && outer->signs[0]) {
+		unsigned i = outer->parts++;
+
+		f->part = 1;
+		f->ranges = h->n_main + h->n_article;
+		f->part_begin = writer_part_begin(h->w, i == 1 || i == 2 ? outer->signs[i - 1] : "");
+	}
+	if (*name != 'm')
+		return;
+	if (!strcmp(name, "msqrt"))
+		writer_text(h->w, "\xe2\x88\x9a", 3);
+	for (size_t i = 0; i < sizeof formulas / sizeof *formulas; i++)
+		if (!strcmp(name, formulas[i].name)) {
+			f->signs[0] = formulas[i].second;
+			f->signs[1] = formulas[i].third;
+		}
+}
+
+static int is_note_link(const xmlChar **a)
+{
+	const char *class = attribute(a, "class");
+
+	return has_word(attribute(a, "epub:type"), "noteref") || has_word(attribute(a, "role"), "doc-noteref") || has_word(class, "footnote-ref") ||
+	       has_word(class, "footnote-reference") || has_word(class, "noteref");
 }
 
 static void begin_block(struct html *h, struct frame *f, const char *name, const xmlChar **a)
@@ -279,7 +262,7 @@ static void begin_block(struct html *h, struct frame *f, const char *name, const
 		writer_row_begin(w);
 	} else if (!strcmp(name, "td") || !strcmp(name, "th")) {
 		writer_cell_begin(w);
-	} else if (!strcmp(name, "a") && (has_word(attribute(a, "epub:type"), "noteref") || has_word(attribute(a, "role"), "doc-noteref"))) {
+	} else if (!strcmp(name, "a") && is_note_link(a)) {
 		f->link_note = 1;
 		writer_text(w, "[", 1);
 	}
@@ -317,7 +300,7 @@ static void on_start(void *ud, const xmlChar *element, const xmlChar **a)
 		return;
 	}
 	if (!strcmp(name, "body"))
-		read_css(h);
+		html_rules_read(&h->rules, &h->css);
 	f = &h->frame[h->depth++];
 	*f = (struct frame){.is = is};
 	snprintf(f->name, sizeof f->name, "%.15s", name);
@@ -352,6 +335,8 @@ static void on_start(void *ud, const xmlChar *element, const xmlChar **a)
 		return;
 	begin_main(h, f, name, a);
 	begin_block(h, f, name, a);
+	begin_raised(h, f, name);
+	begin_formula(h, f, name);
 }
 
 static void end_main(struct html *h, const struct frame *f)
@@ -389,6 +374,10 @@ static void end_frame(struct html *h, struct frame *f)
 		writer_heading_end(w);
 	if (f->link_note)
 		writer_text(w, "]", 1);
+	if (f->raised)
+		h->raise = 0;
+	if (f->part && f->ranges == h->n_main + h->n_article)
+		writer_part_end(w, f->part_begin);
 	if (f->list)
 		h->lists--;
 	if (f->is & PRE)
@@ -438,6 +427,36 @@ static size_t count_characters(const char *s, size_t n)
 	return count;
 }
 
+/* The innermost element with text above the line. */
+static struct frame *raised_frame(struct html *h)
+{
+	for (int i = h->depth - 1; i >= 0; i--)
+		if (h->frame[i].raised)
+			return &h->frame[i];
+	return NULL;
+}
+
+static void shown(struct html *h, const char *s, size_t n)
+{
+	static const char pilcrow[] = "\xc2\xb6";
+
+	/* The sign of a heading's link to itself. */
+	if (n == 2 && !memcmp(s, pilcrow, 2) && h->depth && h->frame[h->depth - 1].link)
+		return;
+	if (h->raise && (unsigned char)*s > ' ') {
+		struct frame *f = raised_frame(h);
+
+		if (h->raise == 2 && *s >= '0' && *s <= '9' && f) {
+			writer_text(h->w, "[", 1);
+			f->link_note = 1;
+		} else {
+			writer_raise(h->w, s, n);
+		}
+		h->raise = 0;
+	}
+	writer_text(h->w, s, n);
+}
+
 static void on_text(void *ud, const xmlChar *s, int n)
 {
 	struct html *h = ud;
@@ -450,7 +469,7 @@ static void on_text(void *ud, const xmlChar *s, int n)
 		return;
 	}
 	if (!h->skip) {
-		writer_text(h->w, (const char *)s, (size_t)n);
+		shown(h, (const char *)s, (size_t)n);
 		return;
 	}
 	if (h->nav)

@@ -3,7 +3,7 @@
  *     type.c      what a document is, by its first bytes and its name
  *     charset.c   the encoding that an HTML page declares;  guess.c  the one that a text seems to have
  *     writer.c    text with marks, written by blocks, lines and cells: what all converters share
- *     html.c      HTML and XHTML;  docx.c with docx_lists.c, epub.c  over zip.c and xml.c
+ *     html.c      HTML and XHTML, html_rules.c what their style sheets hide;  docx.c with docx_lists.c, epub.c  over zip.c and xml.c
  *     pdf.c       what pdftotext prints: pages, running heads and feet, hyphens, ligatures
  *     text.c      plain text of any encoding, and what is no text
  *     marks.c     marks of plain text: pages, headings, paragraphs
@@ -74,6 +74,11 @@ struct writer {
 };
 void writer_text(struct writer *, const char *s, size_t n);   /* UTF-8; white space collapses unless w->pre */
 void writer_gap(struct writer *, enum gap);
+/* Before text that stands above the line: a '^', where the text is a number behind a letter, a digit or a bracket.  10 and 3 are not 103. */
+void writer_raise(struct writer *, const char *s, size_t n);
+/* A part of a formula: the sign before it, and brackets around it once it has ended and turns out to be more than one word. */
+size_t writer_part_begin(struct writer *, const char *sign);
+void writer_part_end(struct writer *, size_t begin);
 void writer_page(struct writer *, const char *label, size_t n);
 void writer_heading_begin(struct writer *, int level);
 void writer_heading_end(struct writer *);
@@ -119,6 +124,16 @@ int  gzip_import(const char *p, size_t n, struct doc *, struct err *);   /* text
 
 /* Not in the jail: what pdftotext printed.  complete = 0: it was stopped, and the last page may be a part. */
 int pdf_import(const char *p, size_t n, int complete, struct doc *, struct err *);
+
+/* ---- html_rules.c ---- */
+
+enum { HTML_RULES = 256 };
+struct html_rules { struct { char name[48]; } rule[HTML_RULES]; int n; };   /* ".secret", "#secret" */
+/* The rules of a style sheet, which is emptied. */
+void html_rules_read(struct html_rules *, struct str *css);
+int  html_rules_hide(const struct html_rules *, const char *id, const char *classes);   /* NULL: the element has none */
+/* Do these declarations hide an element? */
+int  css_hides(const char *css, size_t n);
 
 /* ---- zip.c ---- */
 

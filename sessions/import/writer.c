@@ -126,6 +126,52 @@ void writer_text(struct writer *w, const char *s, size_t n)
 	}
 }
 
+/* ---- formulas ---- */
+
+static int is_word(char c)
+{
+	return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (unsigned char)c >= 0x80;
+}
+
+void writer_raise(struct writer *w, const char *s, size_t n)
+{
+	const struct str *t = &w->doc->text;
+	int sign = n && (*s == '-' || *s == '+'), minus = n > 3 && !memcmp(s, "\xe2\x88\x92", 3);
+	size_t first = minus ? 3 : (size_t)sign;
+
+	if (first >= n || s[first] < '0' || s[first] > '9' || !t->n || w->gap || w->prefix.n)
+		return;
+	if (is_word(t->p[t->n - 1]) || t->p[t->n - 1] == ')')
+		writer_text(w, "^", 1);
+}
+
+size_t writer_part_begin(struct writer *w, const char *sign)
+{
+	if (*sign && w->doc->text.n) {
+		w->gap = w->gap > GAP_SPACE ? w->gap : GAP_NONE;
+		writer_text(w, sign, strlen(sign));
+	}
+	return w->doc->text.n;
+}
+
+void writer_part_end(struct writer *w, size_t begin)
+{
+	struct str *t = &w->doc->text;
+	size_t at = begin;
+
+	while (at < t->n && is_word(t->p[at]))
+		at++;
+	/* Where a block, a cell or a page began since, somebody remembers its place. */
+	if (at >= t->n || is_space(t->p[begin]) || memchr(t->p + begin, '\n', t->n - begin) || w->full ||
+	    (w->doc->n_mark && w->doc->mark[w->doc->n_mark - 1].at > begin))
+		return;
+	put(w, "()", 2);
+	if (w->full)
+		return;
+	memmove(t->p + begin + 1, t->p + begin, t->n - 2 - begin);
+	t->p[begin] = '(';
+}
+
 void writer_page(struct writer *w, const char *label, size_t n)
 {
 	/* A page without text begins where the next one does. */

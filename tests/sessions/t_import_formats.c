@@ -91,6 +91,11 @@ static void docx_becomes(const char *document, const char *want)
 TEST(docx_text)
 {
 	docx_becomes(W(P("one") P("two")), "one\n\ntwo");
+	docx_becomes(W("<w:p>" R("10") "<w:r><w:rPr><w:vertAlign w:val='superscript'/></w:rPr><w:t>3</w:t></w:r>" R("7") "</w:p>"), "10^37");
+	docx_becomes(W("<w:p>" R("y=") "<m:f xmlns:m='m'><m:num>" "<m:r><m:t>1</m:t></m:r></m:num><m:den><m:r><m:t>a+b</m:t></m:r></m:den></m:f></w:p>"),
+	             "y=1/(a+b)");
+	docx_becomes(W("<w:p><m:nary xmlns:m='m'><m:naryPr/><m:sub><m:r><m:t>0</m:t></m:r></m:sub><m:sup><m:r><m:t>1</m:t></m:r></m:sup></m:nary>"
+	               "<m:d xmlns:m='m'><m:r><m:t>x</m:t></m:r></m:d></w:p>"), "\xe2\x88\xab_0^1(x)");
 	docx_becomes(W("<w:p>" R("a") "<w:r><w:tab/><w:t>b</w:t><w:br/><w:t>c</w:t><w:noBreakHyphen/><w:t>d</w:t></w:r></w:p>"), "a b\nc-d");
 	docx_becomes(W("<w:p><w:del>" R("x") "</w:del><w:ins>" R("new") "</w:ins><w:r><w:instrText>PAGE</w:instrText></w:r></w:p>"), "new");
 	docx_becomes(W("<w:p><mc:AlternateContent><mc:Choice>" R("a") "</mc:Choice><mc:Fallback>" R("b") "</mc:Fallback></mc:AlternateContent></w:p>"), "a");

@@ -48,6 +48,21 @@ TEST(blocks_and_white_space)
 	becomes("<P>UPPER</P><SCRIPT>no()</SCRIPT>", "UPPER");
 }
 
+/* What a page shows by its place alone must not be lost: 10 and a raised 3 are not 103, a half is not 12. */
+TEST(powers_notes_and_formulas)
+{
+	becomes("<p>2<sup>31</sup>, 10<sup>\xe2\x88\x92" "3</sup> m<sup>2</sup>, (a+b)<sup>2</sup>", "2^31, 10^\xe2\x88\x92" "3 m^2, (a+b)^2");
+	becomes("<p>the 1<sup>st</sup> M<sup>lle</sup>. <sup>2</sup>He", "the 1st Mlle. 2He");
+	becomes("<p>so.<sup><a href='#n'>1</a></sup> Or<a href='#n'><sup>2</sup></a> so<sup><a>[3]</a></sup>", "so.[1] Or[2] so[3]");
+	becomes("<p>so.<a href='#n' role='doc-noteref'><sup>1</sup></a> Or<a class='footnote-ref'>2</a>", "so.[1] Or[2]");
+	becomes("<p><math><mfrac><mn>1</mn><mn>2</mn></mfrac><mo>=</mo><msup><mi>x</mi><mrow><mi>n</mi><mo>-</mo><mn>1</mn></mrow></msup></math>",
+	        "1/2=x^(n-1)");
+	becomes("<p><math><msubsup><mo>\xe2\x88\xab</mo><mn>0</mn><mi>a</mi></msubsup><msqrt><mi>y</mi></msqrt></math>", "\xe2\x88\xab_0^a\xe2\x88\x9ay");
+	becomes("<math><mfrac><mi><table><tr><td>a</td><td>b-c</td></tr></table></mi><mi>d</mi></mfrac></math>", "(a | b-c)\n\n/d");
+	becomes("<h1>Title<a class=headerlink>\xc2\xb6</a></h1><p>a \xc2\xb6 b", "Title\n\na \xc2\xb6 b");
+	becomes("<div class=navheader><a>Prev</a> <a>Next</a></div><p>text of the page", "text of the page");
+}
+
 TEST(what_is_not_shown)
 {
 	becomes("<title>t</title><style>p{}</style><p>a<script>var x = '<p>no</p>';</script>b<noscript>turn it on</noscript></p>", "ab");
