@@ -49,6 +49,22 @@ static void values(const struct option_def *d, struct str *out)
 	}
 }
 
+/* Are a command's arguments files?  Else they are the names of sessions, documents or models. */
+static int wants_files(const struct command_def *c)
+{
+	return strstr(c->args, "FILE") || strstr(c->args, "DIR");
+}
+
+/* The words that its first argument can be, blanks between them: "md json txt" of "md|json|txt NAME". */
+static void argument_words(const struct command_def *c, struct str *out)
+{
+	str_clear(out);
+	str_add(out, c->args, *c->args >= 'a' && *c->args <= 'z' ? strcspn(c->args, " ") : 0);
+	for (size_t i = 0; i < out->n; i++)
+		if (out->p[i] == '|')
+			out->p[i] = ' ';
+}
+
 static int is_group(const char *name)
 {
 	return strchr(name, ' ') != NULL;
@@ -117,7 +133,7 @@ static void bash_values(struct str *out)
 		if (d->key)
 			str_addf(out, "|-%c", d->key);
 		if (takes_file(d))
-			str_adds(out, ") COMPREPLY=($(compgen -f -- \"$cur\")); return ;;\n");
+			str_adds(out, ") _weir_files; return ;;\n");
 		else
 			str_addf(out, ") COMPREPLY=($(compgen -W '%s' -- \"$cur\")); return ;;\n", v.p ? v.p : "");
 	}
@@ -127,9 +143,16 @@ static void bash_values(struct str *out)
 
 static void bash(struct str *out)
 {
+	struct str v = {0};
 	char word[32];
 
+	/* A name stands in $cur as it is typed, with its quotes, and may have blanks in it. */
 	str_adds(out, "# Completion of weir for bash.  Try it: source <(weir completion bash)\n"
+	         "_weir_files()\n{\n"
+	         "\tlocal name=${cur#[\\\"\\']} found\n"
+	         "\tmapfile -t found < <(compgen -f -- \"${name//\\\\/}\")\n"
+	         "\tCOMPREPLY+=(\"${found[@]}\")\n"
+	         "}\n"
 	         "_weir()\n{\n"
 	         "\tlocal cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} options words files=1\n"
 	         "\tCOMPREPLY=()\n");
@@ -140,7 +163,11 @@ static void bash(struct str *out)
 		for (const struct command_def *c = command_defs; c->name; c++) {
 			if (!*c->name || is_group(c->name) != group)
 				continue;
-			str_addf(out, "\t\"%s%s\"*) files=%d; options='", c->name, group ? "" : " ", c->max_files != 0);
+			str_addf(out, "\t\"%s%s\"*) files=%d; ", c->name, group ? "" : " ", wants_files(c));
+			argument_words(c, &v);
+			if (v.n)
+				str_addf(out, "[[ $COMP_CWORD == %d ]] && words='%s'; ", 2 + group, v.p);
+			str_adds(out, "options='");
 			bash_options(c, out);
 			str_adds(out, "' ;;\n");
 		}
@@ -165,9 +192,10 @@ static void bash(struct str *out)
 	         "\t\tCOMPREPLY=($(compgen -W \"$options\" -- \"$cur\"))\n"
 	         "\telse\n"
 	         "\t\tCOMPREPLY=($(compgen -W \"$words\" -- \"$cur\"))\n"
-	         "\t\t[[ $files == 1 ]] && COMPREPLY+=($(compgen -f -- \"$cur\"))\n"
+	         "\t\t[[ $files == 1 ]] && _weir_files\n"
 	         "\tfi\n"
 	         "}\ncomplete -o filenames -F _weir weir\n");
+	str_free(&v);
 }
 
 /* ---- zsh ---- */
@@ -196,6 +224,7 @@ static void zsh_option(const struct option_def *d, const char *dashes, const cha
 static void zsh_options(const struct command_def *c, struct str *out)
 {
 	char key[2] = {0};
+	struct str v = {0};
 
 	str_adds(out, "\t\t_arguments -s");
 	for (const struct option_def *d = option_defs; d->name; d++) {
@@ -206,9 +235,13 @@ static void zsh_options(const struct command_def *c, struct str *out)
 		if (d->key)
 			zsh_option(d, "-", key, out);
 	}
+	argument_words(c, &v);
+	if (v.n)
+		str_addf(out, " \\\n\t\t\t'1:word:(%s)'", v.p);
 	if (c->max_files)
-		str_adds(out, " \\\n\t\t\t'*:file:_files'");
+		str_adds(out, wants_files(c) ? " \\\n\t\t\t'*:file:_files'" : " \\\n\t\t\t'*:name: '");
 	str_adds(out, " ;;\n");
+	str_free(&v);
 }
 
 static void zsh_words(const char *word, struct str *out)
@@ -280,6 +313,7 @@ static void fish_option(const struct command_def *c, const struct option_def *d,
 
 static void fish(struct str *out)
 {
+	struct str v = {0};
 	char word[32];
 
 	str_adds(out, "# Completion of weir for fish.  Put it into ~/.config/fish/completions/weir.fish\n"
@@ -305,10 +339,18 @@ static void fish(struct str *out)
 			quoted(out, c->help, "");
 			str_adds(out, "'\n");
 		}
+		argument_words(c, &v);
+		if (!wants_files(c) || v.n)
+			str_addf(out, "complete -c weir%s -n '__weir_in \"%s\"'", wants_files(c) ? "" : " -f", c->name);
+		if (v.n)
+			str_addf(out, " -a '%s'", v.p);
+		if (!wants_files(c) || v.n)
+			str_adds(out, "\n");
 		for (const struct option_def *d = option_defs; d->name; d++)
 			if (d->commands & c->id)
 				fish_option(c, d, out);
 	}
+	str_free(&v);
 }
 
 int cmd_completion(const struct options *o)

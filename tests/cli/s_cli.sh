@@ -528,6 +528,12 @@ if command -v bash >/dev/null 2>&1; then
 	completes "bash completes a command's own option" --depth weir bench --dep
 	completes "bash completes a choice" always weir --color al
 	completes "bash completes a cache policy" cascade weir --kv ca
+	completes "bash completes a word that is no option" json weir sessions export js
+	: >"$dir/my notes.txt"
+	completes "bash completes a file" "$dir/my notes.txt" weir "$dir/my"
+	completes "bash completes a name with blanks" "$dir/my notes.txt" weir --system x "$dir/my\\ no"
+	[ "$(offers weir sessions show "$dir/my")" = "  " ] && ok "bash offers no file where a session is wanted" ||
+		bad "bash offers no file where a session is wanted" "$(offers weir sessions show "$dir/my")"
 else
 	skip completion "bash is not installed"
 fi
