@@ -278,7 +278,7 @@ static unsigned can_do_without(const struct remote *r, const struct remote_reque
 	const char *text = c->error.n ? c->error.p : "";
 	unsigned lacks = 0;
 
-	if (!c->fault || (reply->status != 400 && reply->status != 422 && reply->status != 200))
+	if (!c->fault || (reply->status != 400 && reply->status != 422 && reply->status != 500 && reply->status != 200))
 		return 0;
 	if (strstr(text, "stream_options"))
 		lacks = FIELD_USAGE;
@@ -286,6 +286,8 @@ static unsigned can_do_without(const struct remote *r, const struct remote_reque
 		lacks = FIELD_LIMIT;
 	else if (q->most >= 0 && strstr(text, "max_completion_tokens"))
 		lacks = FIELD_MAX_TOKENS;
+	else if (q->n_msg > 1 && q->msg[0].role == ROLE_SYSTEM && strcasestr(text, "system") && strcasestr(text, "role"))
+		lacks = FIELD_SYSTEM;   /* by the model's template */
 	return lacks & ~r->lacks;
 }
 

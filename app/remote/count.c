@@ -85,7 +85,7 @@ static int messages_tokens(struct remote *r, const struct remote_message *msg, s
 	json_open(&json, NULL, '{');
 	if (!llama)
 		json_text(&json, "model", r->model.p, r->model.n);
-	messages_json(msg, n_msg, &json);
+	messages_json(r, msg, n_msg, &json);
 	json_close(&json, '}');
 	rc = ask(r, llama ? "/apply-template" : "/tokenize", &json, llama ? "prompt" : "count", &out, &v);
 	if (!rc && llama)

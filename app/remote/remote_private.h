@@ -80,8 +80,9 @@ enum request_field {
 	FIELD_USAGE = 1,            /* "stream_options": tokens are estimated then */
 	FIELD_MAX_TOKENS = 2,       /* "max_tokens": it is called "max_completion_tokens" */
 	FIELD_LIMIT = 4,            /* a limit that, with the prompt, exceeds the context: the context ends the answer */
+	FIELD_SYSTEM = 8,           /* a system message: it goes before the first question */
 };
 void request_json(const struct remote *, const struct remote_request *, struct str *out);
-void messages_json(const struct remote_message *, size_t n, struct str *out);
+void messages_json(const struct remote *, const struct remote_message *, size_t n, struct str *out);
 
 #endif

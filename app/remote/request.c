@@ -6,18 +6,28 @@
 
 #include <string.h>
 
-void messages_json(const struct remote_message *msg, size_t n, struct str *out)
+void messages_json(const struct remote *r, const struct remote_message *msg, size_t n, struct str *out)
 {
 	static const char *const role[] = {[ROLE_SYSTEM] = "system", [ROLE_USER] = "user", [ROLE_ASSISTANT] = "assistant"};
+	int joined = (r->lacks & FIELD_SYSTEM) && n > 1 && msg[0].role == ROLE_SYSTEM && msg[1].role == ROLE_USER;
+	struct str both = {0};
 
 	json_open(out, "messages", '[');
-	for (size_t i = 0; i < n; i++) {
+	if (joined) {
+		str_add(&both, msg[0].text, msg[0].n);
+		str_adds(&both, "\n\n");
+		str_add(&both, msg[1].text, msg[1].n);
+	}
+	for (size_t i = joined; i < n; i++) {
+		int own = i > 1 || !joined;
+
 		json_open(out, NULL, '{');
 		json_string(out, "role", role[msg[i].role]);
-		json_text(out, "content", msg[i].text, msg[i].n);
+		json_text(out, "content", own ? msg[i].text : both.p, own ? msg[i].n : both.n);
 		json_close(out, '}');
 	}
 	json_close(out, ']');
+	str_free(&both);
 }
 
 static void setting(struct str *out, const struct remote_request *q, enum remote_setting which, const char *name, double value, double usual)
@@ -53,7 +63,7 @@ void request_json(const struct remote *r, const struct remote_request *q, struct
 
 	json_open(out, NULL, '{');
 	json_text(out, "model", r->model.p, r->model.n);
-	messages_json(q->msg, q->n_msg, out);
+	messages_json(r, q->msg, q->n_msg, out);
 	json_bool(out, "stream", 1);
 	if (!(r->lacks & FIELD_USAGE)) {
 		json_open(out, "stream_options", '{');

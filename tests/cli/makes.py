@@ -105,12 +105,21 @@ def emptyfinish(c, q):
     c.send(delta("", content="world.") + delta("stop") + DONE)
 
 
+def nosystem(c, q):
+    """A model whose template knows questions and answers alone."""
+    if q["messages"][0]["role"] == "system":
+        c.json({"object": "error", "message": "System role not supported", "type": "BadRequestError", "param": None, "code": 400}, 400)
+    else:
+        stream(c, delta(role="assistant", content=q["messages"][0]["content"].replace("\n", "|")) + delta("stop") + DONE)
+
+
 def upstream(c, q):
     c.json({"error": {"message": "Provider returned error", "code": 400, "metadata": {"raw": json.dumps({"error": {"message": "the model takes no images"}}),
             "provider_name": "Someone"}}, "user_id": "u"}, 400)
 
 
-ANSWERS = {f.__name__: f for f in (vllmlimit, mistral, openrouter, openrouterlate, deepseek, deepseekfull, lmstudiofull, tgi, emptyfinish, upstream)}
+ANSWERS = {f.__name__: f for f in (vllmlimit, mistral, openrouter, openrouterlate, deepseek, deepseekfull, lmstudiofull, tgi, emptyfinish, nosystem,
+                                    upstream)}
 ANSWERS["together"] = ANSWERS["groq"] = lambda c, q: stream(c, HELLO + DONE)
 ANSWERS["gateway502"] = lambda c, q: page(c, 502, "502 Bad Gateway")
 ANSWERS["page405"] = lambda c, q: page(c, 405, "405 Not Allowed")

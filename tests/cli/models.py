@@ -4,6 +4,7 @@ The first folder of a path, /NAME/v1/chat/completions, says what goes wrong, or 
 key came, its messages; and one for each connection that the other side has closed early.  PORTS gets the port, and that of a second host."""
 import json, os, socket, ssl, sys, threading, time
 
+sys.dont_write_bytecode = True   # nothing beside the source
 import makes
 
 log = open(sys.argv[1], "a", buffering=1)

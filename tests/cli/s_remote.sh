@@ -133,6 +133,7 @@ ask vllmlimit -n 9000; says "a limit that exceeds the context" "$hello"
 [ "$(grep -c '"max_tokens": 9000' "$dir/log")" = 1 ] && ok "the limit is sent once" || bad "the limit is sent once" "$(cat "$dir/log")"
 ask tgi -n 9000; says "the same in other words" "$hello"
 ask emptyfinish --timeout 20; says "finish_reason is an empty word until the end" "$hello"
+ask nosystem --system 'Be brief.'; says "a template without a system message" "Be brief.||Say hello."
 ask together -v; says "a list without an object around it" "$hello"
 ask groq -v;    grep -q 'context 131,072$' "$dir/err" && ok "context_window" || bad "context_window" "$(cat "$dir/err")"
 ask lmstudio;   refused "an error instead of a list" 1 ': Unexpected endpoint or method'
