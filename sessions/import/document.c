@@ -27,6 +27,25 @@ static const struct charset *html_charset(const char *mime, const char *p, size_
 	return c ? c : charset_declared(p, n);
 }
 
+/* UTF-8 under the name of an encoding with a byte a character, as many a tool declares it: text in one of those is hardly ever good UTF-8. */
+static int is_misnamed_utf8(const struct charset *c, const char *p, size_t n)
+{
+	size_t multibyte = 0;
+	int32_t cp;
+
+	if (strncmp(c->name, "Windows-", 8) && strncmp(c->name, "ISO-8859-", 9))
+		return 0;
+	for (size_t i = 0; i < n;) {
+		size_t k = (size_t)utf8_decode(p + i, n - i, &cp);
+
+		if (cp < 0)
+			return 0;
+		multibyte += k > 1;
+		i += k;
+	}
+	return multibyte > 2;
+}
+
 /* The page as UTF-8 in `text`. */
 static int html_text(const char *name, const char *mime, const char *p, size_t n, struct doc *text, struct err *e)
 {
@@ -35,7 +54,7 @@ static int html_text(const char *name, const char *mime, const char *p, size_t n
 	size_t replaced = 0;
 	int rc;
 
-	if (!c || !strcmp(c->name, "UTF-8") || charset_decode(c, p, n, &utf8, &replaced)) {
+	if (!c || !strcmp(c->name, "UTF-8") || is_misnamed_utf8(c, p, n) || charset_decode(c, p, n, &utf8, &replaced)) {
 		str_free(&utf8);
 		return text_decode(name, p, n, text, e);
 	}

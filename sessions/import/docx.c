@@ -286,6 +286,8 @@ static void property(struct docx *x, const char *name, const struct xml_attr *a,
 		x->run_hidden = on(a, n) && strcmp(name, "webHidden") != 0;
 	} else if (!strcmp(name, "vertAlign")) {
 		x->run_raised = xml_attr_is(a, n, "val", "superscript");
+	} else if (!strcmp(name, "position")) {   /* LibreOffice's way, in half points */
+		x->run_raised = number(v, 0) > 0;
 	}
 }
 

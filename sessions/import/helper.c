@@ -314,13 +314,13 @@ static int pdf_refused(const struct child *c, const char *name, struct err *e)
 	char why[160];
 
 	if (strstr(said, "ncorrect password") || strstr(said, "nsupported security") || strstr(said, "ncrypted"))
-		return err_set(e, ERR_DOCUMENT, "document '%s' is encrypted: its text cannot be read without the password", name);
+		return err_set(e, ERR_DOCUMENT, "document '%s' is encrypted: its text cannot be read without the password (qpdf --decrypt writes a copy without it)", name);
 	if (WIFEXITED(c->status) && WEXITSTATUS(c->status) == 127)
 		return err_set(e, ERR_DOCUMENT, "document '%s' cannot be read: pdftotext cannot be started", name);
 	if (WIFEXITED(c->status) && WEXITSTATUS(c->status) == 3)
 		return err_set(e, ERR_DOCUMENT, "document '%s' does not permit that its text is copied", name);
 	if (WIFEXITED(c->status) && !c->why)
-		return err_set(e, ERR_DOCUMENT, "document '%s' is a damaged PDF: pdftotext cannot read it", name);
+		return err_set(e, ERR_DOCUMENT, "document '%s' is a damaged PDF: pdftotext cannot read it (qpdf or mutool clean may repair it)", name);
 	ending(c, why, sizeof why);
 	return err_set(e, ERR_DOCUMENT, "document '%s' cannot be read: %s", name, why);
 }

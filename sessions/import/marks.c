@@ -359,22 +359,70 @@ static void mark_pages(struct doc *d)
 	}
 }
 
+static int all_of(struct line l, char c)
+{
+	for (size_t i = 0; i < l.n; i++)
+		if (l.s[i] != c)
+			return 0;
+	return l.n >= 2;
+}
+
+/* The level of a title by the line under it, as reStructuredText and AsciiDoc have it: one sign again and again, as long as the title; 0: it is
+ * no such line.  seen: the signs so far; each is one level deeper than the one before it. */
+static int underlined_level(struct line title, struct line under, char seen[6])
+{
+	size_t width = 0;
+	int level = 0;
+
+	for (size_t i = 0; i < title.n; i++)
+		width += ((unsigned char)title.s[i] & 0xc0) != 0x80;
+	if (under.n < 3 || !strchr("=-~^*+#\"'`_", *under.s) || !all_of(under, *under.s))
+		return 0;
+	/* Chinese and Japanese letters are two columns wide. */
+	if (under.n + 1 < width || under.n > 2 * width + 2 || title.n > HEADING_LINE_MAX || memchr(title.s, '|', title.n) || all_of(title, *title.s))
+		return 0;
+	if (under.n > width + 2 && width == title.n)
+		return 0;
+	while (level < 5 && seen[level] && seen[level] != *under.s)
+		level++;
+	seen[level] = *under.s;
+	return level + 1;
+}
+
+/* "== Title": the signs before it tell the level, those behind it are left out. */
+static int equals_level(struct line *l)
+{
+	size_t level = 0;
+
+	while (level < l->n && l->s[level] == '=')
+		level++;
+	if (!level || level > 6 || level + 1 >= l->n || l->s[level] != ' ' || !begins_title(l->s + level + 1, l->n - level - 1))
+		return 0;
+	l->s += level + 1;
+	l->n -= level + 1;
+	while (l->n > 1 && (l->s[l->n - 1] == '=' || l->s[l->n - 1] == ' '))
+		l->n--;
+	return (int)level;
+}
+
 static void mark_headings(struct doc *d)
 {
+	char seen[6] = {0};
 	int blank_before = 1;
 
 	for (size_t at = 0, next; at < d->text.n; at = next) {
-		struct line l = line_at(&d->text, at, &next), after = {0};
+		struct line l = line_at(&d->text, at, &next), after = {0}, title = l;
 		size_t ignored;
 		int level = 0;
 		blank_before |= d->text.p[at] == '\f';
 		if (blank_before && l.n && next < d->text.n)
 			after = line_at(&d->text, next, &ignored);
-		if (blank_before && l.n && !after.n)
-			level = heading_level(l.s, l.n);
+		if (blank_before && l.n && !(level = equals_level(&title)))
+			level = !after.n ? heading_level(l.s, l.n) : underlined_level(l, after, seen);
 		if (level)
-			doc_mark(d, MARK_HEADING, level, (size_t)(l.s - d->text.p), l.s, l.n);
-		blank_before = !l.n;
+			doc_mark(d, MARK_HEADING, level, (size_t)(title.s - d->text.p), title.s, title.n);
+		/* A title may be overlined, too, or stand behind what AsciiDoc says of it: "[[there]]", "[preface]". */
+		blank_before = !l.n || (blank_before && (all_of(l, *l.s) || (*l.s == '[' && l.s[l.n - 1] == ']')));
 	}
 }
 
@@ -394,14 +442,6 @@ static int atx(struct line *l)
 	while (l->n && (unsigned char)*l->s <= ' ')
 		l->s++, l->n--;
 	return l->n ? level : 0;
-}
-
-static int all_of(struct line l, char c)
-{
-	for (size_t i = 0; i < l.n; i++)
-		if (l.s[i] != c)
-			return 0;
-	return l.n >= 2;
 }
 
 static void mark_markdown(struct doc *d)

@@ -474,7 +474,7 @@ int pdf_import(const char *p, size_t n, int complete, struct doc *d, struct err 
 	if (f.raw.n > DOC_BYTES_MAX) {
 		rc = err_set(e, ERR_DOCUMENT, "holds more than %u MiB of text", DOC_BYTES_MAX >> 20);
 	} else if (!with_text) {
-		rc = err_set(e, ERR_DOCUMENT, "holds no text on its %zu page%s: they are pictures (scanned?)", f.n_page, f.n_page == 1 ? "" : "s");
+		rc = err_set(e, ERR_DOCUMENT, "holds no text on its %zu page%s: they are pictures (scanned?); ocrmypdf makes text of them", f.n_page, f.n_page == 1 ? "" : "s");
 	} else {
 		drop_heads_and_feet(&f);
 		write_pages(&f, d);

@@ -388,7 +388,7 @@ TEST(pdf_without_text)
 	struct err e = {0};
 
 	CHECK(pdf_import("\f\n\f \f", 5, 1, &d, &e) < 0);
-	CHECK_STR(e.msg, "holds no text on its 3 pages: they are pictures (scanned?)");
+	CHECK_STR(e.msg, "holds no text on its 3 pages: they are pictures (scanned?); ocrmypdf makes text of them");
 	doc_free(&d);
 }
 
@@ -419,6 +419,21 @@ TEST(marks_of_texts)
 	text("x.c", "CHAPTER I\n\n# include <a>\n", &d);
 	CHECK_INT(d.type, DOC_SOURCE);
 	CHECK(!doc_mark_at(&d, MARK_HEADING, d.text.n));
+	doc_free(&d);
+}
+
+TEST(underlined_headings_of_plain_text)
+{
+	struct doc d;
+
+	text("x.rst", "The title\n=========\n\nText.\n\nA part\n------\n\nMore\ntext\n-----------------\n\nb | c\n-----\n\nEnd\n...\n\n== Of AsciiDoc\n\nText\n", &d);
+	CHECK_STR(doc_mark_at(&d, MARK_HEADING, 0)->text, "The title");
+	CHECK_INT(doc_mark_at(&d, MARK_HEADING, 0)->level, 1);
+	CHECK_STR(doc_mark_at(&d, MARK_HEADING, 35)->text, "A part");
+	CHECK_INT(doc_mark_at(&d, MARK_HEADING, 35)->level, 2);
+	CHECK_STR(doc_mark_at(&d, MARK_HEADING, 90)->text, "A part");
+	CHECK_STR(doc_mark_at(&d, MARK_HEADING, d.text.n)->text, "Of AsciiDoc");
+	CHECK_INT(doc_mark_at(&d, MARK_HEADING, d.text.n)->level, 2);
 	doc_free(&d);
 }
 
@@ -538,6 +553,10 @@ TEST(declared_encodings)
 	text("x.html", "<html><meta charset=windows-1251><p>\xcf\xf0\xe8\xe2\xe5\xf2", &d);
 	CHECK_STR(d.text.p, "\xd0\x9f\xd1\x80\xd0\xb8\xd0\xb2\xd0\xb5\xd1\x82");
 	CHECK_STR(d.encoding, "Windows-1251");
+	doc_free(&d);
+	/* Good UTF-8 under another name. */
+	text("x.html", "<meta charset=ISO-8859-1><p>\xce\xb1\xce\xb2\xce\xb3", &d);
+	CHECK_STR(d.text.p, "\xce\xb1\xce\xb2\xce\xb3");
 	doc_free(&d);
 	/* iconv() holds a letter back that a combining mark could follow. */
 	text("x.html", "<meta charset=windows-1255><p>\xf9\xec\xe5", &d);
