@@ -87,6 +87,8 @@ int  document_swap(struct conversation *, const struct document *, size_t i, str
 
 /* ---- sources.c ---- */
 
+/* The page, chapter or section that a question names, where one document has it: 1 and its beginning, *end: where it ends; or 0 (named_place.c). */
+int  named_place(const struct conversation *, const char *question, size_t n, struct source *out, size_t *end);
 /* The documents are numbered anew, or another question is the last one: t->sources and t->evidence are empty. */
 void sources_forget(struct conversation *);
 

@@ -2,7 +2,7 @@
  *
  * The index gives candidates by bm25.  The model then says of each how much likelier the question is behind the passage's best sentence
  * and its neighbours than behind nothing (rerank.c), for as many candidates as the model's size allows.  What a passage must reach to count
- * as found was calibrated by tests/measure/sources on one half of its questions. */
+ * as found was calibrated by tests/measure/sources on one half of its questions.  A page or section that is named needs no index (named_place.c). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -164,6 +164,30 @@ static int search(const struct conversation *t, const struct str *words, struct 
 	return count;
 }
 
+/* The beginning of what the question names comes first, unless its words are found best inside of that: "What does chapter 5 say of matrices?" */
+static void put_named(const struct conversation *t, const char *question, size_t n, struct sources *out)
+{
+	struct source named;
+	size_t kept = 1, end;
+
+	if (!named_place(t, question, n, &named, &end))
+		return;
+	out->found = 1;
+	if (out->n && out->at[0].doc == named.doc && out->at[0].from >= named.from && out->at[0].to <= end)
+		return;
+	named.score = out->n ? out->at[0].score + 1 : 1;
+	out->at = xrealloc(out->at, (out->n + 2) * sizeof *out->at);
+	memmove(out->at + 1, out->at, out->n * sizeof *out->at);
+	out->at[0] = named;
+	for (size_t i = 1; i <= out->n && kept < SOURCES_MOST; i++) {
+		const struct source *s = &out->at[i];
+
+		if (s->doc != named.doc || s->to <= named.from || s->from >= named.to)
+			out->at[kept++] = *s;
+	}
+	out->n = kept;
+}
+
 int conversation_sources(struct conversation *t, const char *question, size_t n, struct sources *out, struct err *e)
 {
 	struct found_passage found[SOURCES_MOST];
@@ -191,6 +215,7 @@ int conversation_sources(struct conversation *t, const char *question, size_t n,
 			.doc = f->text, .from = f->from, .to = f->to, .quote = f->quote, .quote_end = f->quote_end, .score = c[i].score,
 		};
 	}
+	put_named(t, question, n, out);
 	out->seconds = now_seconds() - start;
 	return 0;
 }

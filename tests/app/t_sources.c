@@ -59,6 +59,34 @@ static const char *quoted(struct talk *k, const char *question, int *found)
 	return out.p;
 }
 
+TEST(a_named_page_or_section_comes_first)
+{
+	static const char book[] = "# Contents\n\n## 1 Ropes\n## 2 Knots\n\n# 1 Ropes\n\nHemp rots.\n\n## 1.1 Old ropes\n\nThrow them away.\n\n# 2 Knots\n\n"
+	                           "The bowline holds.  See chapter 1.\n\n# Chapter IV\n\nSails are mended in winter.\n\n# 第7章\n\n船は港にある。\n";
+	static const char paged[] = "One line.\n\fTwo lines, and page 3 is next.\n\fThree masts.\n";
+	struct talk k;
+	int found;
+
+	talk_open(&k);
+	add(&k, "book.md", book);
+	CHECK_STR(quoted(&k, "What is chapter 2 about?", &found), "book.md: The bowline holds.  See chapter 1.");
+	CHECK_INT(found, 1);
+	CHECK_STR(quoted(&k, "Summarise section 1.1.", &found), "book.md: Throw them away.");
+	CHECK_STR(quoted(&k, "and what happens in Chapter 4?", &found), "book.md: Sails are mended in winter.");
+	CHECK_STR(quoted(&k, "第7章は何ですか", &found), "book.md: 船は港にある。");
+	CHECK(strcmp(quoted(&k, "In this chapter I want ropes", &found), "book.md: Hemp rots."));
+	add(&k, "paged.txt", paged);
+	CHECK_STR(quoted(&k, "What is on page 3?", &found), "paged.txt: Three masts.");
+	/* Of two documents with a page 3 nothing says which is meant. */
+	add(&k, "again.txt", paged);
+	CHECK(strcmp(quoted(&k, "What is on page 3?", &found), "paged.txt: Three masts."));
+	quoted(&k, "page", &found);
+	quoted(&k, "page ", &found);
+	quoted(&k, "section 1.", &found);
+	quoted(&k, "第", &found);
+	chat_close(&k.c, &k.o);
+}
+
 TEST(the_best_passage_of_all_documents_comes_first)
 {
 	struct talk k;
