@@ -176,9 +176,8 @@ static void cut_unread(struct cache_report *p, int32_t read)
 
 	if (read < 0 || read >= c->seen)
 		return;
+	c->kept = c->kept > c->seen - read ? c->kept - (c->seen - read) : 0;
 	c->seen = read;
-	if (c->kept > read)
-		c->kept = read;
 	for (r = c->region; r < c->region + c->n_region; r++)
 		if (r->last >= read) {
 			r->fill -= r->first < read ? r->last - read + 1 : r->fill;
@@ -222,7 +221,7 @@ void cache_report_take(struct cache_report *p, struct conversation *t, struct li
 	*c = (struct ui_cache){.kv = p->kv};
 	memcpy(p->kv, st.kv, sizeof p->kv);
 	c->seen = st.n_tokens;
-	c->kept = tokens_in_cache(&st);
+	c->kept = st.n_tokens - st.rings.evicted;   /* by any layer and head: more than the cache has slots where heads keep different tokens */
 	c->evicted = st.rings.evicted;
 	c->thinned = st.rings.evicted_in_part;
 	c->ctx = st.ctx;
@@ -299,7 +298,7 @@ void cache_report_json(const struct cache_report *p, struct str *out)
 	json_string(out, "kv", p->kv);
 	json_int(out, "seen", c->seen);
 	json_int(out, "kept", c->kept);
-	json_int(out, "gone", c->evicted);
+	json_int(out, "evicted", c->evicted);
 	json_int(out, "thinned", c->thinned);
 	json_int(out, "ctx", c->ctx);
 	json_uint(out, "bytes", c->bytes);

@@ -35,7 +35,14 @@ static void on_progress(struct chat *c, const char *verb, int32_t done, int32_t 
 {
 	struct worker *w = c->ud;
 
-	w->reading = total > 0 || done < 0 ? done : -1;   /* without a total it is no prefill of the conversation */
+	w->reading = -1;
+	if (total > 0) {   /* without a total it is no prefill of the conversation */
+		struct timeline_stats st = {0};
+
+		if (c->t.tl)
+			timeline_stats(c->t.tl, &st);
+		w->reading = st.reused_tokens + done;   /* done counts from there */
+	}
 	if (done < 0) {
 		w->reading_since = 0;
 		return;

@@ -42,7 +42,7 @@ struct worker {
 	struct listener listener;
 	double reported, cache_reported, cache_every;   /* times of the last reports; seconds between two of the cache */
 	double reading_since; int64_t had;              /* when the prefill began, and at which token */
-	int32_t reading;                  /* tokens prefilled so far; -1 = no prefill runs */
+	int32_t reading;                  /* tokens of the sequence that are there while a prefill runs; -1 = none runs */
 	int open; double open_tps, open_left;   /* a text without an end is being read; seconds left, < 0 = unknown */
 	uint64_t surprises;               /* sentences whose surprise the screen has */
 	size_t streamed;                  /* bytes of it that the transcript has */

@@ -74,7 +74,8 @@ void worker_report(struct worker *w, enum worker_work working, const char *verb,
 	if (conversation_is_open(&w->c->t))
 		describe(w, &s);
 	if (working && total > 0) {
-		s.seen = s.kept = (int32_t)done;   /* the timeline counts the tokens of the whole prefill */
+		if (w->reading >= 0)
+			s.seen = s.kept = w->reading;   /* the timeline counts the tokens of the whole prefill */
 		double spent = now_seconds() - w->reading_since;
 		if (spent > 0.2 && done > w->had) {
 			s.tps = (double)(done - w->had) / spent;

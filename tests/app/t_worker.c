@@ -13,6 +13,7 @@
 
 #include <sqlite3.h>
 
+#include "app/chat/cache_view.h"
 #include "app/tui/tui.h"
 #include "app/tui/tui_private.h"
 #include "app/tui/worker.h"
@@ -515,6 +516,56 @@ TEST(the_status_does_not_count_undone_turns)
 	settle(t);
 	CHECK(shows(t, words));
 	tui_close(t);
+	closed();
+}
+
+/* While a question is read, the status counts what the cache has of the conversation before it, too. */
+TEST(the_status_of_a_prefill_counts_what_was_there)
+{
+	struct tui *t;
+	struct err e = {0};
+	struct timeline_stats st;
+	struct worker_status status;
+
+	opened((const char *const[]){"--private", "-q", "-n", "40", "--kv", "sink:size=64,stride=16", NULL});
+	CHECK_MSG(tui_open(&t, &p.c, -1, 120, 30, NULL, &e) == 0, "%s", e.msg);
+	settle(t);
+	enter(t, "one");
+	timeline_stats(p.c.t.tl, &st);
+	paste(t, "word ", 20000);
+	wait_for(t, "reading");
+	worker_status(t->worker, &status);
+	CHECK_MSG(status.seen - status.done > st.n_tokens - 8 && status.seen - status.done <= st.n_tokens + 1,
+	          "%d tokens were there; %lld of %lld are read, and %d are shown", st.n_tokens, (long long)status.done, (long long)status.total,
+	          status.seen);
+	tui_feed(t, "\003", 1);
+	settle(t);
+	tui_close(t);
+	closed();
+}
+
+/* A token that some heads keep and others evicted is kept: the tokens that are kept and those that are evicted are all. */
+TEST(kept_and_evicted_tokens_are_all)
+{
+	struct tui *t;
+	struct err e = {0};
+	struct cache_report *r = cache_report_new();
+	struct listener nobody = {0};
+	struct ui_cache *c = &r->cache;
+
+	opened((const char *const[]){"--private", "-q", "-n", "100", "--kv", "cascade:size=64,n=2,stride=16", NULL});
+	CHECK_MSG(tui_open(&t, &p.c, -1, 120, 30, NULL, &e) == 0, "%s", e.msg);
+	settle(t);
+	enter(t, "one");
+	enter(t, "two");
+	tui_close(t);
+	cache_report_take(r, &p.c.t, &nobody, 2, -1);
+	CHECK(c->evicted > 0 && c->thinned > 0);
+	CHECK_INT(c->kept + c->evicted, c->seen);
+	CHECK(c->kept >= c->region[0].fill + c->region[1].fill);
+	cache_report_take(r, &p.c.t, &nobody, 2, c->seen - 3);   /* the last three are not read yet */
+	CHECK_INT(c->kept + c->evicted, c->seen);
+	cache_report_free(r);
 	closed();
 }
 
