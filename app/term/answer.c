@@ -4,6 +4,8 @@
 #include <string.h>
 #include <unistd.h>
 
+static struct output *mid_line;   /* the answer whose last line on the terminal is open */
+
 void output_init(struct output *out, int raw)
 {
 	*out = (struct output){.filter = !raw || isatty(1), .to_terminal = isatty(1)};
@@ -12,6 +14,8 @@ void output_init(struct output *out, int raw)
 
 void output_free(struct output *out)
 {
+	if (mid_line == out)
+		mid_line = NULL;
 	str_free(&out->held);
 	str_free(&out->ready);
 	wrap_free(&out->wrap);
@@ -24,6 +28,7 @@ static int output_ready(struct output *out, struct err *e)
 	if (!out->ready.n)
 		return 0;
 	out->mid_line = out->ready.p[out->ready.n - 1] != '\n';
+	mid_line = out->to_terminal && out->mid_line ? out : NULL;
 	if (out->to_terminal) {
 		struct str wrapped = {0};
 		wrap_text(&out->wrap, terminal_width(1), out->ready.p, out->ready.n, &wrapped);
@@ -67,5 +72,16 @@ int output_end(struct output *out, struct err *e)
 	if (output_ready(out, e) < 0)
 		return -1;
 	out->mid_line = 0;
+	mid_line = NULL;
 	return 0;
+}
+
+void output_break(void)
+{
+	struct output *out = mid_line;
+
+	if (!out || !isatty(2))
+		return;
+	str_adds(&out->ready, "\n");
+	output_ready(out, &(struct err){0});
 }

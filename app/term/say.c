@@ -48,6 +48,7 @@ void say_error(const struct err *e)
 	clean_line(e->msg, strlen(e->msg), &line);
 	str_adds(&line, "\n");
 	terminal_wrap(2, line.p, line.n, &wrapped);
+	output_break();
 	write_all(2, wrapped.p, wrapped.n);
 	str_free(&line);
 	str_free(&wrapped);
@@ -103,6 +104,7 @@ static void write_line(const char *text, size_t n)
 	clean_line(text, n, &line);
 	str_adds(&line, "\n");
 	terminal_wrap(2, line.p, line.n, &wrapped);
+	output_break();
 	write_all(2, wrapped.p, wrapped.n);
 	str_free(&line);
 	str_free(&wrapped);

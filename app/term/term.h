@@ -114,6 +114,8 @@ void output_free(struct output *);
 int  output_text(struct output *, const char *bytes, size_t n, struct err *);
 /* The answer is over: what was held back, and a newline if the last line lacks one. */
 int  output_end(struct output *, struct err *);
+/* Before a message on the terminal: it begins a line of its own, also in the middle of an answer. */
+void output_break(void);
 
 /* ---- the terminal (terminal.c) ---- */
 
