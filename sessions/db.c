@@ -364,7 +364,8 @@ int db_step(struct db *d, sqlite3_stmt *st, struct err *e)
 		return 1;
 	if (rc == SQLITE_DONE)
 		return 0;
-	return db_error(d, sqlite3_stmt_readonly(st) ? "read" : "save in", e);
+	/* BEGIN and COMMIT count as read-only, and return nothing: what they do is a part of writing. */
+	return db_error(d, sqlite3_stmt_readonly(st) && sqlite3_column_count(st) ? "read" : "save in", e);
 }
 
 int db_run(struct db *d, struct err *e, const char *sql, const char *types, ...)

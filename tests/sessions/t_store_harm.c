@@ -534,6 +534,9 @@ static int fill_up(const char *dir, void (*room)(int))
 		}
 	if (!e.msg[0] || strchr(e.msg, '\n'))
 		rc = 20;
+	/* Writing failed, also where that was noticed at COMMIT. */
+	if (strstr(e.msg, "the disk is full") && strstr(e.msg, "cannot read"))
+		rc = 25;
 	/* The failure was no end: smaller things may still be done, or fail as cleanly. */
 	if (s && id)
 		session_touch(s, id, "m", "k", 1, &e);
