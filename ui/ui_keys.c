@@ -245,6 +245,7 @@ void ui_key(const struct key *k, void *ud)
 {
 	struct ui *u = ud;
 
+	u->asked = 0;
 	route(u, k);
 	if (u->chosen)
 		ui_do_chosen(u);

@@ -26,6 +26,10 @@ size_t ui_entry(struct ui *u, enum ui_role role, const char *text, size_t n)
 		if (n)
 			str_add(&u->last_question, text, n);
 	}
+	if (u->asked && (role == UI_NOTICE || role == UI_ERROR)) {
+		transcript_end_follow(u->transcript);
+		u->moved = 1;
+	}
 	/* A pane over the transcript hides it there; the list of sessions alone would stay as it is without a word. */
 	if (role == UI_ERROR && u->pane != NO_PANE && u->pane != CACHE)
 		ui_sayf(u, "%.*s", (int)(n < 200 ? n : 200), text);

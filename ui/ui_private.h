@@ -99,6 +99,7 @@ struct ui {
 	double undo_until;                 /* until then the last deletion of a session can be undone; 0 = none */
 	int typed; double typed_until;     /* keys went to a pane; when it is told that none came for TYPED_SECONDS */
 	struct str say; double say_until; int say_new;     /* new: its time begins when it is drawn */
+	int asked;                         /* a command was typed last: what it says is shown, wherever the transcript was scrolled to */
 	struct { struct str verb; int64_t done, total, had; double tps, left; int open; } work;
 	struct {
 		struct str model, session, kv;

@@ -95,6 +95,8 @@ void ui_submit(struct ui *u, const char *text, size_t n)
 		return;
 	}
 	str_add(&u->queue[u->n_queue++], text, n);
+	str_clear(&u->say);   /* what it was about has been dealt with */
+	u->asked = is_command && !busy;
 	if (is_command)
 		return;
 	/* The transcript is shown, with the answer. */

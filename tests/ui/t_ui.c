@@ -542,6 +542,31 @@ TEST(transcript_keys)
 	closed();
 }
 
+/* What a command says is shown, wherever the transcript was scrolled to; what comes by itself leaves it there. */
+TEST(commands_show_what_they_say)
+{
+	opened(80, 24);
+	for (int i = 0; i < 30; i++)
+		question("a question");
+	screen();
+	ui_say(u, "something about the last command");
+	CHECK(shows("something about the last command"));
+	key(PGUP);
+	type("/stats");
+	CHECK_STR(key("\r"), "SEND /stats|");
+	CHECK(!shows("something about the last command"));
+	CHECK(transcript_below(u->transcript) > 0);   /* it may say nothing */
+	for (int i = 0; i < 2; i++) {
+		ui_entry(u, UI_NOTICE, "what it says", 12);
+		CHECK(shows("what it says"));
+		CHECK_INT(transcript_below(u->transcript), 0);
+	}
+	key(PGUP);
+	ui_entry(u, UI_NOTICE, "by itself", 9);
+	CHECK(!shows("by itself"));
+	closed();
+}
+
 TEST(search_in_the_transcript)
 {
 	opened(80, 24);
@@ -617,6 +642,12 @@ TEST(copy_command)
 	CHECK_INT(ui_copy(u, "x", &e), -1);
 	CHECK_STR(e.msg, "/copy knows no 'x'; it takes a number from 1 to 2, code, code N or all");
 	CHECK_INT(ui_copy(u, "code 9", &e), -1);
+	CHECK_STR(e.msg, "there is no code block '9'; /copy code takes the last one, /copy code 2 the one before");
+	ui_clear(u);
+	question("first");
+	answer("second");
+	CHECK_INT(ui_copy(u, "code", &e), -1);
+	CHECK_STR(e.msg, "there is no code block to copy");
 	CHECK_INT(ui_theme(u, "pink", &e), -1);
 	CHECK_STR(e.msg, "there is no theme 'pink': dark, light, dusk, paper or mono");
 	closed();
