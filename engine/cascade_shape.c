@@ -129,8 +129,11 @@ int cascade_check(const struct cache *c, const struct rings_shape *s, struct err
 	if (p->fill) {
 		if (s->w > 0)
 			return 0;
-		return err_set(err, ERR_FIT, "a context of %d tokens leaves no room for a stream of %d; start with a larger -c",
-		               fill_hold(c), p->size > 0 ? p->size : 1);
+		if (p->size > 0)
+			return err_set(err, ERR_FIT, "the context (-c %d) leaves no room for size=%d of cache policy '%s'; use a smaller size, or a larger -c",
+			               c->ctx, p->size, c->policy.def->name);
+		return err_set(err, ERR_FIT, "the context (-c %d) leaves no room for a conversation under cache policy '%s'; start with a larger -c",
+		               c->ctx, c->policy.def->name);
 	}
 	if (p->size % s->n || p->size < s->n)
 		return err_set(err, ERR_USAGE, "cache policy '%s' cannot cut size=%d into %d rings; use a multiple of %d",

@@ -10,9 +10,10 @@ int timeline_attention(struct timeline *t, int32_t id, int32_t layer, int32_t he
 	struct observe_token *o;
 	int failed;
 
-	if (layer < 0 || layer >= hp->n_layer || head < -1 || head >= hp->n_kv_head)
-		return err_set(err, ERR_USAGE, "there is no layer %d with a KV head %d: the model has layers 0 to %d with heads 0 to %d", layer,
-		               head, hp->n_layer - 1, hp->n_kv_head - 1);
+	if (layer < 0 || layer >= hp->n_layer)
+		return err_set(err, ERR_USAGE, "there is no layer %d: the model has layers 0 to %d", layer, hp->n_layer - 1);
+	if (head < -1 || head >= hp->n_kv_head)
+		return err_set(err, ERR_USAGE, "there is no KV head %d: a layer has heads 0 to %d", head, hp->n_kv_head - 1);
 	if (timeline_decode_pending(t, err))   /* its attention is not asked for */
 		return -1;
 	pthread_mutex_lock(&t->e->lock);

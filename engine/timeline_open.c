@@ -187,7 +187,7 @@ static int limit_check(const struct cache *c, struct err *err)
 	if (least <= c->memory)
 		return 0;
 	return err_set(err, ERR_FIT, "a context of %d tokens under cache policy '%s' needs at least %.1f MiB in memory, for what selects entries "
-	               "and for one layer of them; --kv-memory allows %.1f", c->ctx, c->policy.def->name, (double)(least + 52428) / (1 << 20),
+	               "and for one layer of them; --kv-memory allows %.1f MiB", c->ctx, c->policy.def->name, (double)(least + 52428) / (1 << 20),
 	               (double)c->memory / (1 << 20));
 }
 

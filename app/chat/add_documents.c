@@ -65,7 +65,7 @@ static void say_searched(struct chat *c, const struct document *d)
 	if (!strcmp(c->o.docs, "passages"))
 		say("document '%s': about %s tokens; questions search it and bring its best passages", d->name, n.p);
 	else
-		say("document '%s': about %s tokens, more than fit the context of %s; questions search it and bring its best passages", d->name,
+		say("document '%s': about %s tokens, more than fit the context of %s beside a question and its answer; questions search it and bring its best passages", d->name,
 		    n.p, ctx.p);
 	str_free(&n);
 	str_free(&ctx);

@@ -31,16 +31,6 @@ void chat_take(struct chat *c, struct str *text)
 
 /* ---- opening ---- */
 
-void chat_model_name(const struct chat *c, struct str *out)
-{
-	const char *path = c->t.info->path, *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
-	size_t n = strlen(name);
-
-	clean_line(name, n > 5 && !strcmp(name + n - 5, ".gguf") ? n - 5 : n, out);
-	if (!c->t.tl)
-		str_addf(out, " at %s", c->t.info->device);
-}
-
 void chat_banner(struct chat *c)
 {
 	struct timeline_stats st;

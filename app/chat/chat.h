@@ -104,6 +104,8 @@ void chat_continue(struct chat *);
 void chat_read(struct chat *);
 /* Name the documents whose files have changed since they were read, each once. */
 void chat_look_at_files(struct chat *);
+/* Sets e to why this conversation is not saved, where no sessions are open; -1. */
+int chat_no_sessions(const struct chat *, struct err *e);
 /* The model by its file's name without .gguf, on one clean line, and the server that it is on; appended. */
 void chat_model_name(const struct chat *, struct str *out);
 /* Show the line that weir begins with: "weir 0.1: MODEL, ...". */

@@ -118,8 +118,10 @@ static void list_pinned(struct chat *c)
 	}
 	str_adds(&s, "[pinned, so that it is never evicted: ");
 	human_count(&s, (uint64_t)(st.rings.pinned > 0 ? st.rings.pinned : 0));
-	str_addf(&s, " tokens (system prompt and %zu %s); /pin N adds message N, counted as /copy does, 1 to %zu]", c->t.n_doc,
-	         c->t.n_doc == 1 ? "document" : "documents", c->t.n_msg);
+	str_addf(&s, " tokens (system prompt and %zu %s)", c->t.n_doc, c->t.n_doc == 1 ? "document" : "documents");
+	if (c->t.n_msg)
+		str_addf(&s, "; /pin N adds message N, counted as /copy does, 1 to %zu", c->t.n_msg);
+	str_adds(&s, "]");
 	notice(c, "%s", s.p);
 	str_free(&s);
 }
@@ -162,6 +164,8 @@ void slash_pin(struct chat *c, char *arg)
 		*dash = '-';
 	if (*arg == 'p' && arg[1] >= '0' && arg[1] <= '9')
 		err_set(&e, ERR_USAGE, "pages of documents are never evicted anyway; /pin N pins message N");
+	else if (!c->t.n_msg)
+		err_set(&e, ERR_USAGE, "there is no message to pin yet");
 	else if (!from || !to || from > to || (size_t)to > c->t.n_msg)
 		err_set(&e, ERR_USAGE, "/pin wants the number of a message, or two with '-' between them, from 1 to %zu, not '%.40s'",
 		        c->t.n_msg, arg);

@@ -197,8 +197,7 @@ static int find_in(const struct document *d, const char *place, struct found_pla
 	double percent = strtod(place, &end);
 	long number;
 
-	if (end != place && *end == '%' && !end[1]) {
-		percent = percent > 0 ? percent < 100 ? percent : 100 : 0;
+	if (end != place && *end == '%' && !end[1] && percent >= 0 && percent <= 100) {
 		out->from = skip_blanks(d, utf8_complete(body_of(d), (size_t)((double)d->n_body * percent / 100)));
 		out->to = out->from;
 		out->certain = 1;

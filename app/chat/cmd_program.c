@@ -84,11 +84,12 @@ void slash_stats(struct chat *c, char *arg)
 	(void)arg;
 	conversation_stats(&c->t, &st);
 	str_adds(&s, "model      ");
-	clean_line(info->name, strlen(info->name), &s);
 	if (c->t.tl) {
+		chat_model_name(c, &s);
 		str_addf(&s, ", %s, %s\n", info->quant, info->device);
 		stats_cache(&c->t, &st, &s);
 	} else {
+		clean_line(info->name, strlen(info->name), &s);
 		str_addf(&s, " at %s%s%s\n", info->device, *info->arch ? ", " : "", info->arch);
 		stats_server(c, &st, &s);
 	}
@@ -103,7 +104,7 @@ void slash_stats(struct chat *c, char *arg)
 		         count_text(turn->drafted).s);
 	if (turn->read.known)
 		stats_read(&turn->read, &s);
-	str_addf(&s, "so far     %s messages, %s tokens answered", count_text(c->t.n_msg).s, count_text(c->t.total_answer).s);
+	str_addf(&s, "so far     %s message%s, %s tokens answered", count_text(c->t.n_msg).s, c->t.n_msg == 1 ? "" : "s", count_text(c->t.total_answer).s);
 	notice(c, "%s", s.p);
 	str_free(&s);
 }

@@ -29,7 +29,7 @@ static int list_one(const struct session *s, void *ud)
 		return 1;
 	str_addf(&x->s, "%s%c %-4lld ", x->s.n ? "\n" : "", s->id == x->here ? '*' : ' ', (long long)s->id);
 	table_cell(&x->s, *s->name ? s->name : *s->title ? s->title : "(empty)", 34);
-	str_addf(&x->s, " %4d messages, ", s->messages);
+	str_addf(&x->s, " %4d %s ", s->messages, s->messages == 1 ? "message, " : "messages,");
 	human_age(&x->s, s->used);
 	return 0;
 }
@@ -205,20 +205,18 @@ void slash_export(struct chat *c, char *arg)
 		return;
 	named = format_named(arg, &format);
 	unquote(arg + named, &path);
-	if (!path.n && named)
-		default_name(c, format == EXPORT_JSON ? "json" : format == EXPORT_TEXT ? "txt" : "md", &path);
-	else if (path.n && !named)
-		format = format_of(path.p);
 	if (!path.n)
-		err_set(&e, ERR_USAGE, "/export wants a file name that ends with .md, .json or .txt, or md, json or txt");
-	else if (!c->log->session)
+		default_name(c, format == EXPORT_JSON ? "json" : format == EXPORT_TEXT ? "txt" : "md", &path);
+	else if (!named)
+		format = format_of(path.p);
+	if (!c->log->session)
 		err_set(&e, ERR_USAGE, "there is nothing to export yet");
 	else if (session_export(c->log->store, c->log->session, format, &text, &e) == 0)
 		write_new(path.p, &text, &e);
 	if (e.code)
 		chat_error(c, &e);
 	else
-		notice(c, "[written to %s]", path.p);
+		notice(c, "[written to %s, as %s]", path.p, format == EXPORT_JSON ? "JSON" : format == EXPORT_TEXT ? "text" : "Markdown");
 	str_free(&path);
 	str_free(&text);
 }

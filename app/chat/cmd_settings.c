@@ -123,7 +123,7 @@ static void set_option(struct chat *c, const struct option_def *d, const char *k
 	struct err e = {0};
 	char where[60];
 
-	snprintf(where, sizeof where, "/set %s", d->name);
+	snprintf(where, sizeof where, "/set %s", key);
 	if (d->type == OPT_POLICY) {
 		set_policy(c, where, value);
 		conversation_options_changed(&c->t, 0);
@@ -282,10 +282,19 @@ static char *find_model(struct chat *c, const char *arg)
 	return found;
 }
 
+/* The model by the name of its file, as everywhere on the screen; a server's by the name that the server gives it. */
+static void model_name(const struct chat *c, struct str *out)
+{
+	if (c->t.tl)
+		chat_model_name(c, out);
+	else
+		clean_line(c->t.info->name, strlen(c->t.info->name), out);
+}
+
 void slash_model(struct chat *c, char *arg)
 {
 	struct options next = c->o;
-	struct str s = {0};
+	struct str s = {0}, name = {0};
 	struct err e = {0};
 	int32_t again;
 
@@ -310,8 +319,11 @@ void slash_model(struct chat *c, char *arg)
 	c->front->progress(c, "loading the model", -1, 0);
 	if (again < 0) {
 		chat_error(c, &e);
-		if (conversation_is_open(&c->t))
-			notice(c, "[the model is as before: %s]", c->t.info->name);
+		if (conversation_is_open(&c->t)) {
+			model_name(c, &name);
+			notice(c, "[the model is as before: %s]", name.p ? name.p : "");
+			str_free(&name);
+		}
 		c->quit |= !conversation_is_open(&c->t);
 		return;
 	}
@@ -321,8 +333,9 @@ void slash_model(struct chat *c, char *arg)
 	c->o.served = next.served;
 	if (again)
 		human_count(&s, (uint64_t)again);
-	notice(c, again ? "[model %s; %s tokens will be recomputed before the next answer]" :
-	       "[model %s]", c->t.info->name, s.p);
+	model_name(c, &name);
+	notice(c, again ? "[model %s; %s tokens will be recomputed before the next answer]" : "[model %s]", name.p ? name.p : "", s.p);
+	str_free(&name);
 	str_free(&s);
 }
 

@@ -118,6 +118,9 @@ int slash_unknown(const struct nearest *near, struct err *e)
 	               near->word);
 }
 
+/* Commands that only the full screen has (app/tui/screen_commands.c); it never hands them on. */
+static const char of_screen[] = "/grep /copy /yank /theme /raw /mouse /tour";
+
 void slash_run(struct chat *c, char *text)
 {
 	size_t n = strcspn(text, " \t\n");
@@ -150,6 +153,11 @@ void slash_run(struct chat *c, char *text)
 		return;
 	}
 	text[n] = 0;
+	if (slash_is("", of_screen, text, n)) {
+		err_set(&e, ERR_USAGE, "%s is a command of the full screen, which weir shows at a terminal without --line", text);
+		chat_error(c, &e);
+		return;
+	}
 	slash_near_init(&near, text, n);
 	i = 0;
 	for (const struct slash *d; (d = slash_at(i)); i++)

@@ -6,15 +6,23 @@
 
 enum { SHOWN = 2, SHOWN_LINES = 12 };   /* turns, and lines of a message */
 
+int chat_no_sessions(const struct chat *c, struct err *e)
+{
+	return err_set(e, ERR_USAGE, "this conversation is not saved: %s", c->o.private_talk ? "start weir without --private to have sessions" :
+	               c->interactive ? "the sessions were not opened when weir started" : "start weir with -s NAME");
+}
+
 int chat_unkept(struct chat *c)
 {
 	struct err e = {0};
 
 	if (c->log && !c->log->failed)
 		return 0;
-	err_set(&e, ERR_USAGE, "%s", c->log && c->log->read_only ? "sessions are only read here, because another weir writes" :
-	        c->log ? "this conversation is not saved any more" :
-	        "this conversation is not saved: start weir with -s NAME, and without --private");
+	if (!c->log)
+		chat_no_sessions(c, &e);
+	else
+		err_set(&e, ERR_USAGE, "%s", c->log->read_only ? "sessions are only read here, because another weir writes" :
+		        "this conversation is not saved any more; /log says why");
 	chat_error(c, &e);
 	return 1;
 }

@@ -1,4 +1,4 @@
-/* app/chat/notices.c - what weir itself says in a chat, to the front end and to the log, and how far a prefill is. */
+/* app/chat/notices.c - what weir itself says in a chat, to the front end and to the log, how far a prefill is, and what the model is called. */
 #include "app/chat/chat_private.h"
 
 #include <stdarg.h>
@@ -35,4 +35,14 @@ void chat_prefill_progress(int32_t done, int32_t total, void *ud)
 	struct chat *c = ud;
 
 	c->front->progress(c, "reading", done, total);
+}
+
+void chat_model_name(const struct chat *c, struct str *out)
+{
+	const char *path = c->t.info->path, *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+	size_t n = strlen(name);
+
+	clean_line(name, n > 5 && !strcmp(name + n - 5, ".gguf") ? n - 5 : n, out);
+	if (!c->t.tl)
+		str_addf(out, " at %s", c->t.info->device);
 }

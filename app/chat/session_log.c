@@ -155,6 +155,8 @@ int session_log_open(struct session_log **out, struct options *o, struct err *e)
 	*out = NULL;
 	if (o->private_talk && (o->session || o->go_on))
 		return err_set(e, ERR_USAGE, "--private keeps nothing: it cannot stand beside '%s'", o->session ? "-s" : "--continue");
+	if (o->session && o->go_on)
+		return err_set(e, ERR_USAGE, "'-s' names a session and '--continue' is the one used last: give one of the two");
 	if (!session_wanted(o))
 		return 0;
 	r = xcalloc(1, sizeof *r);

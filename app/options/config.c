@@ -36,6 +36,27 @@ static int next_line(FILE *f, const char *path, char **line, size_t *cap, struct
 	return ferror(f) ? err_set(e, ERR_USAGE, "cannot read config file '%.200s': %s", path, strerror(errno)) : 0;
 }
 
+static int unknown_key(const char *path, int number, const char *key, struct err *e)
+{
+	struct nearest near;
+
+	nearest_init(&near, key, strlen(key));
+	for (const struct option_def *d = option_defs; d->name; d++) {
+		if (d->flags & OPT_CONFIG && d->key && key[0] == d->key && !key[1]) {
+			near.best = d->name;
+			break;
+		}
+		if (d->flags & OPT_CONFIG)
+			nearest_try(&near, d->name);
+		else if (!strcmp(d->name, key))
+			return err_set(e, ERR_USAGE, "config file '%.200s' line %d: '%s' has no place in it, only on the command line", path, number, d->name);
+	}
+	if (near.best)
+		return err_set(e, ERR_USAGE, "config file '%.200s' line %d: unknown key '%.40s'; is it '%s'?", path, number, key, near.best);
+	return err_set(e, ERR_USAGE, "config file '%.200s' line %d: unknown key '%.40s'; keys are the long names of options, see weir --help",
+	               path, number, key);
+}
+
 int config_read(struct options *o, struct err *e)
 {
 	struct str path = {0};
@@ -83,13 +104,7 @@ int config_read(struct options *o, struct err *e)
 			if ((d->flags & OPT_CONFIG) && !strcmp(d->name, key))
 				break;
 		if (!d->name) {
-			struct nearest near;
-			nearest_init(&near, key, strlen(key));
-			for (d = option_defs; d->name; d++)
-				if (d->flags & OPT_CONFIG)
-					nearest_try(&near, d->name);
-			rc = err_set(e, ERR_USAGE, "config file '%.200s' line %d: unknown key '%.40s'%s%s%s", path.p, number,
-			             key, near.best ? "; is it '" : "", near.best ? near.best : "", near.best ? "'?" : "");
+			rc = unknown_key(path.p, number, key, e);
 			break;
 		}
 		snprintf(where, sizeof where, "config file '%.200s' line %d: '%s'", path.p, number, d->name);

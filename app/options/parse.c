@@ -282,6 +282,10 @@ static int parse_argv(struct options *o, int argc, char **argv, struct err *e)
 	if (!rc && !o->help && !o->version && o->def->max_files >= 0 && o->n_file > o->def->max_files)
 		rc = err_set(e, ERR_USAGE, "'weir %s' does not know what to do with '%.60s'", o->def->name,
 		             o->file[o->def->max_files]);
+	/* `weir --help benhc`; behind a document it is a late thought: `weir report.txt --help`. */
+	if (!rc && o->help && o->def == &command_defs[0] && o->n_file && !o->help_kv && strcmp(o->file[0], "kv") != 0 && strcmp(o->file[0], "keys") != 0 &&
+	    access(o->file[0], F_OK))
+		rc = err_set(e, ERR_USAGE, "there is no help on '%.60s'; weir --help lists the commands", o->file[0]);
 	free(o->said);
 	o->said = p.seen;
 	o->n_said = p.n_seen;

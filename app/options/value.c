@@ -117,6 +117,8 @@ int option_set(struct options *o, const struct option_def *d, const char *where,
 	case OPT_TEXT:
 		if (!*value && (d->off == offsetof(struct options, model) || d->off == offsetof(struct options, session)))
 			return err_set(e, ERR_USAGE, "%s is empty", where);
+		if (d->off == offsetof(struct options, prompt) && strspn(value, " \t\r\n") == strlen(value))
+			return err_set(e, ERR_USAGE, "%s has no words: nothing is asked", where);
 		*(const char **)at = value;
 		return 0;
 	case OPT_POLICY: {

@@ -34,7 +34,7 @@ static int run_sessions(struct tui *t, const char *arg, struct err *e)
 {
 	(void)arg;
 	if (!t->store)
-		return err_set(e, ERR_USAGE, "this conversation is not saved: start weir without --private to have sessions");
+		return chat_no_sessions(t->chat, e);
 	ui_open_sessions(t->ui);
 	return 0;
 }
@@ -69,7 +69,8 @@ static int run_copy(struct tui *t, const char *arg, struct err *e)
 
 static int run_kv(struct tui *t, const char *arg, struct err *e)
 {
-	(void)e;
+	if (!strncmp(arg, "layer", 5) && strchr(" ", arg[5]) && (!arg[5] || strspn(arg + 6, "0123456789") != strlen(arg + 6) || !arg[6]))
+		return err_set(e, ERR_USAGE, "/kv layer wants the number of a layer, from 0 on");
 	if (*arg && strcmp(arg, "off") != 0 && strcmp(arg, "bar") != 0 && strcmp(arg, "full") != 0 && strncmp(arg, "layer ", 6) != 0)
 		return 1;
 	ui_open_panel(t->ui, arg);
@@ -82,7 +83,7 @@ static int run_delete(struct tui *t, const char *arg, struct err *e)
 	int64_t id = t->session;
 
 	if (!t->store)
-		return err_set(e, ERR_USAGE, "this conversation is not saved: start weir without --private to have sessions");
+		return chat_no_sessions(t->chat, e);
 	if (*arg && session_find(t->store, arg, &id, e) < 0)
 		return -1;
 	if (!id)

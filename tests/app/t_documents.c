@@ -205,6 +205,8 @@ TEST(goto_finds_pages_headings_and_words)
 	goes_to(&s, "/goto built in", "parish.md, p. 1, \"The bridge\"\nbuilt in 1847.\n");
 	goes_to(&s, "/goto 0%", "parish.md, p. 1, ");
 	goes_to(&s, "/goto parish", "parish.md, p. 1, \"The parish\"");
+	do_line(&s, "/goto 140%");
+	CHECK(has(&s.errors, "no document has the page, heading or words '140%'"));
 	do_line(&s, "/goto 99");
 	CHECK(has(&s.errors, "no document has the page, heading or words '99'"));
 	do_line(&s, "/goto");

@@ -138,9 +138,14 @@ TEST(a_file_that_cannot_be_written_whole_is_removed)
 		CHECK(has(&s.errors, strerror(EFBIG)));
 		CHECK(access(path, F_OK) < 0 && errno == ENOENT);
 		do_line(&s, line);
-		CHECK(has(&s.said, "written to"));
+		CHECK(has(&s.said, i == 2 ? "written to" : i ? "half.md, as JSON]" : "half.md, as Markdown]"));
 		CHECK(!unlink(path));
 	}
+	/* Without a word it is Markdown, named after the session, in the working directory. */
+	unlink("weir-written.md");
+	do_line(&s, "/export");
+	CHECK(has(&s.said, "[written to weir-written.md, as Markdown]"));
+	CHECK(!unlink("weir-written.md"));
 	close_scene(&s);
 	signal(SIGXFSZ, before);
 }

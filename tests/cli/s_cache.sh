@@ -117,7 +117,7 @@ for kv in auto full; do
 	{ echo "/read $dir/rooms.txt"; echo 'By which warden is the key of room 99 kept?'; } >"$dir/in"; talk --kv $kv -c 256
 	[ $rc = 0 ] && [ "$(answers)" = 1 ] && ok "$kv: by default it is searched" ||
 		bad "$kv: by default it is searched" "status $rc: $(cat "$dir/err")"
-	says "$kv: which is said" "document 'rooms.txt': about [0-9,]* tokens, more than fit the context of [0-9,]*; questions search it"
+	says "$kv: which is said" "document 'rooms.txt': about [0-9,]* tokens, more than fit the context of [0-9,]* beside a question and its answer; questions search it"
 	says "$kv: and the source is shown" '^\[1\] rooms.txt, line 197: ".*room 99 ' 
 done
 

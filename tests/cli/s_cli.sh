@@ -61,6 +61,7 @@ run --bogus;                    expect "an unknown option is usage" 2 "unknown o
 run --tmep 1;                   expect "a mistyped option is named" 2 "is it '--temp'?"
 run -p hi --reps 2;             expect "an option of another command is named" 2 "'weir' has no option '--reps', which belongs to 'weir bench'"
 run sessions ls -p hi;          expect "so is a short one" 2 "'weir sessions ls' has no option '-p', which belongs to 'weir'"
+run -p ' '; expect "a prompt has words" 2 "option '-p' has no words: nothing is asked"
 run -s '' -p hi;                expect "a session has a name" 2 "option '-s' is empty"
 run -c;                         expect "a missing value is usage" 2 'wants a value'
 run -c -5;                      expect "a value out of range is usage" 2 'from 0 up'
@@ -72,6 +73,11 @@ run --kv-memory much;           expect "a size that is none is usage" 2 "wants b
 run --read-share 1.5;           expect "a share above 1 is usage" 2 "read-share"
 run --kv-memory 2X;             expect "an unknown unit is usage" 2 "wants bytes, as 512M or 2G, not '2X'"
 run --kv help;                  expect "--kv help lists the policies" 0 'full .*every token'
+run --help bogus;               expect "help on what is no command is usage" 2 "there is no help on 'bogus'; weir --help lists the commands"
+run -s x --continue -p hi;      expect "one session at a time" 2 "give one of the two"
+run -c 1 -p hi;                 expect "a context without room says so" 5 "the context (-c 1) leaves no room for a conversation under cache policy 'auto'"
+run -c 100 --kv auto:size=200 -p hi; expect "so does one without room for a policy's size" 5 "no room for size=200 of cache policy 'auto'; use a smaller size"
+run --kv-memory 1 -p hi;        expect "memory that is too little is named with its unit" 5 'allows 0.0 MiB'
 run --help kv;                  expect "--help kv lists the policies" 0 'full .*every token'
 run_with WEIR_KV=no -p hi;      expect "a bad WEIR_KV is named" 2 "environment variable WEIR_KV: unknown cache policy 'no'"
 run inspect nothing;            expect "an unknown command is usage" 2 'there is: model, tokens, logits'
@@ -119,6 +125,12 @@ mkdir -p "$dir/config/weir"
 echo 'tepm = 1' >"$dir/config/weir/config"
 run -p hi;                      expect "a bad config key is named with its line" 2 'line 1'
 run --help;                     expect "--help works with a bad config" 0
+echo 'session = x' >"$dir/config/weir/config"
+run -p hi;                      expect "an option that has no place in the config file is named" 2 "'session' has no place in it, only on the command line"
+echo 'n = 5' >"$dir/config/weir/config"
+run -p hi;                      expect "so is the long name of a short one" 2 "unknown key 'n'; is it 'predict'?"
+echo 'quetzalcoatl = 5' >"$dir/config/weir/config"
+run -p hi;                      expect "and where the keys are listed" 2 'keys are the long names of options, see weir --help'
 printf '# comment\n\nctx = 100000000000\n' >"$dir/config/weir/config"
 run -p hi;                      expect "a bad config value is named with its line" 2 'line 3'
 printf '\357\273\277ctx = many\n' >"$dir/config/weir/config"
@@ -283,6 +295,10 @@ printf 'Name a colour.\n/regen\n/undo\n/new\n/set temp 0\n/stats\n' | "$weir" --
 rc=$?
 if [ $rc = 0 ] && [ "$(sed 's/.*"tokens":\(\[[^]]*\]\).*/\1/' "$dir/out" | sort -u | wc -l)" = 1 ] && grep -q 'context' "$dir/err"
 then ok "commands work in a pipe"; else bad "commands work in a pipe" "status $rc: $(cat "$dir/out" "$dir/err" | head -n 4)"; fi
+printf '/copy\n/theme mono\n/pin 1\n/set n 5 6\n/pin\n' | "$weir" --each-line >"$dir/out" 2>"$dir/err"
+if [ "$(grep -c 'is a command of the full screen, which weir shows at a terminal without --line' "$dir/err")" = 2 ] &&
+   grep -q 'there is no message to pin yet' "$dir/err" && grep -q "/set n wants a number" "$dir/err" && ! grep -q '1 to 0' "$dir/err"
+then ok "commands that cannot be done here say why"; else bad "commands that cannot be done here say why" "$(cat "$dir/err")"; fi
 printf '# mine\ntemp = 1\n# and this\ntop-k=5' >"$dir/config/weir/config"
 printf '/set temp 0.5\n/set temp 0.25 --save\n/set mouse on --save\n/set --save min-p\n' | "$weir" --each-line >"$dir/out" 2>"$dir/err"
 rc=$?

@@ -209,7 +209,7 @@ wait_for shows "^│deleted '$doomed'"
 name="ten seconds later it is gone"; pass all wait_for not_listed $doomed -- wait_for shows '^│filter'
 escape
 ask "/model $dir/none.gguf"
-name="a model that cannot be opened leaves the one that is there"; pass wait_for shows '\[the model is as before: '
+name="a model that cannot be opened leaves the one that is there"; pass wait_for shows '\[the model is as before: '"$(basename "$model" .gguf)"
 wait_for at_rest
 ask "/model $model"
 name="another model says what it costs"; pass wait_for shows 'tokens will be recomputed'

@@ -68,7 +68,7 @@ says "the last one" 'this is the last of 3 variants'
 [ $? = 1 ] && ok "a search that finds nothing ends with 1" || bad "a search that finds nothing ends with 1" "it does not"
 [ "$("$weir" sessions search five | grep -c 'five')" -ge 1 ] && ok "nothing was deleted" || bad "nothing was deleted" "$("$weir" sessions search five)"
 printf '%s\n' one /regen /variant | "$weir" -m "$tiny" --each-line -n 8 --private >"$dir/out" 2>"$dir/err"
-says "a private conversation has none" 'this conversation is not saved'
+says "a private conversation has none" 'this conversation is not saved: start weir without --private to have sessions'
 "$weir" sessions rm many >/dev/null 2>&1
 
 # ---- the library of documents ----
