@@ -57,7 +57,7 @@ if bare bookworm && [ -n "$deb" ]; then
 	check "it is installed with what it needs alone" bookworm "apt-get -qq update && apt-get -qq install -y --no-install-recommends ./weir.deb" .
 	used bookworm weir
 	check "manual, completions and desktop entry are there" bookworm \
-	  "ls /usr/share/man/man1/weir.1.gz /usr/share/man/man7/weir-cache.7.gz /usr/share/bash-completion/completions/weir /usr/share/applications/weir.desktop" .
+	  "ls /usr/share/man/man1/weir.1.gz /usr/share/man/man7/weir-cache.7.gz /usr/share/bash-completion/completions/weir /usr/share/zsh/vendor-completions/_weir /usr/share/fish/vendor_completions.d/weir.fish /usr/share/applications/weir.desktop" .
 	check "it is upgraded" bookworm "apt-get -qq install -y --no-install-recommends ./next.deb && dpkg -s weir" '^Version: .*\+1'
 	check "the session of the version before is there" bookworm "weir sessions ls" 'harbour'
 	check "it is removed" bookworm "dpkg -L weir | grep weir >files; apt-get -qq purge -y weir; for f in \$(cat files); do test -e \$f && echo left: \$f; done; echo done" '^done$'
