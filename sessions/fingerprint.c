@@ -332,8 +332,8 @@ void fingerprint_differs(struct snaps *s, const uint8_t *saved, size_t n_saved, 
 {
 	/* What makes all others void comes first, then what the user did himself. */
 	static const char *const known[][2] = {
-		{"snapshots", "its format is '%1', this weir has '%2'"},
-		{"format", "its format is '%1', this weir has '%2'"},
+		{"snapshots", "the snapshot is of another version of weir"},
+		{"format", "the snapshot is of another version of weir"},
 		{"weights", "the model file changed"},
 		{"cache", "cache policy was '%1', is '%2'"},
 		{"rows", "cache type was '%1', is '%2'"},

@@ -207,7 +207,7 @@ static int snapshots(struct view *v, struct store *store, int64_t id, struct err
 	} else {
 		head(v, "");
 		human_bytes(v->out, state.bytes);
-		str_addf(v->out, " in all; %s\n", state.ready ? "opening it reads nothing again" :
+		str_addf(v->out, " in all; %s\n", state.ready ? "opening it reads nothing again, if model, cache and weir are as they were" :
 		         "none is of the message that is shown: opening it reads a part again");
 	}
 	return 0;

@@ -247,7 +247,7 @@ inspect() { "$weir" inspect session "$@" >"$dir/out" 2>"$dir/err"; rc=$?; }
 inspect outgrown
 shows "inspect session counts messages and branches" '^messages *6 shown, 9 in all on 3 branches$'
 shows "and verifies snapshots" '^snapshots *message [0-9]* (shown), [0-9,]* tokens, .*: verified$'
-shows "and says whether it opens at once" 'in all; opening it reads nothing again$'
+shows "and says whether it opens at once" 'in all; opening it reads nothing again, if model, cache and weir are as they were$'
 shows "and shows settings, the state of the random numbers as a size" '^ *random: 32 bytes$'
 inspect edits --json
 shows "inspect session --json" '"name":"edits".*"messages":{"shown":2,"all":6,"branches":2,"cut":0}.*"documents":\[\],"snapshots":\[{"message":[0-9]*,"shown":true,.*"verified":true}.*"ready":true}$'
