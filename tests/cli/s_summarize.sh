@@ -80,7 +80,7 @@ if grep -q '[0-9] summaries of sections' "$dir/two"; then ok "what was done is i
 start --line -s twice --docs passages "$dir/long.txt"
 name="the document is searched"; pass all wait_for shows "document 'long.txt': about [0-9,]* tokens; questions search it" -- wait_for at_prompt
 send_line '/summarize 30'
-name="line mode shows how far it is"; pass wait_for shows 'summarizing: section [0-9]* of [0-9]*, [0-9]* s left'
+name="line mode shows how far it is"; pass wait_for shows 'summarizing: section [0-9]* of [0-9]*, [0-9]* [a-z]* left'
 key C-c
 name="Ctrl-C stops it"; pass all wait_for shows 'sections are done; the same command goes on there' -- wait_for at_prompt
 send_line 'Summarize this.'
