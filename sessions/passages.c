@@ -204,6 +204,25 @@ static int begins_item(const struct cutter *c, size_t begin, size_t at, size_t e
 	return 1;
 }
 
+/* The separators of a line of CSV or the like, behind which no blank stands as it does in prose.  *next: the line behind it. */
+static size_t count_separators(const char *p, size_t at, size_t end, size_t *next)
+{
+	size_t n = 0;
+
+	for (; at < end && p[at] != '\n'; at++)
+		n += p[at] == '\t' || ((p[at] == ',' || p[at] == ';') && at + 1 < end && !is_blank(p[at + 1]));
+	*next = at + (at < end);
+	return n;
+}
+
+/* Are the line that ends before `at` and the one that begins there rows of a table? */
+static int between_rows(const char *p, size_t line, size_t at, size_t end)
+{
+	size_t next, n = count_separators(p, line, at, &next);
+
+	return n > 1 && n == count_separators(p, at, end, &next);
+}
+
 static void add_sentence(struct cutter *c, size_t from, size_t to, size_t words)
 {
 	while (from < to && is_blank(c->p[from]))
@@ -248,7 +267,8 @@ static void cut_block(struct cutter *c, size_t from, size_t end)
 			for (; next < end && is_blank(c->p[next]); next++)
 				if (c->p[next] == '\n') {
 					lines++;
-					cut |= next - line >= LINE_LONG || begins_item(c, from, next + 1, end, &number);
+					cut |= next - line >= LINE_LONG || between_rows(c->p, line, next + 1, end) ||
+					       begins_item(c, from, next + 1, end, &number);
 					line = next + 1;
 				}
 			if (!cut && at > begin) {

@@ -49,11 +49,11 @@ static int by_name(const FTSENT **a, const FTSENT **b)
 	return strcmp((*a)->fts_name, (*b)->fts_name);
 }
 
-/* Regular files below a folder, in order of their names; links and hidden ones are left out. */
+/* Regular files below a folder, in order of their names; links and hidden ones are left out, but the folder itself may be a link. */
 static int add_folder(struct doc_paths *list, const char *path, struct err *e)
 {
 	char *roots[] = {(char *)(uintptr_t)path, NULL};
-	FTS *tree = fts_open(roots, FTS_PHYSICAL | FTS_NOCHDIR, by_name);
+	FTS *tree = fts_open(roots, FTS_PHYSICAL | FTS_COMFOLLOW | FTS_NOCHDIR, by_name);
 	FTSENT *f;
 	int rc = 0;
 

@@ -50,6 +50,8 @@ TEST(folders_and_patterns)
 	CHECK(!symlink("f/a.md", "f/link.md") && !symlink("..", "f/sub/up"));
 
 	finds("f", "f/a.md f/b.txt f/sub/c.pdf");
+	CHECK(!symlink("f", "linked"));
+	finds("linked", "linked/a.md linked/b.txt linked/sub/c.pdf");
 	finds("f/*.md", "f/a.md f/link.md");
 	finds("?.none", "no file is named like '?.none'");
 	finds("*.md", "x[1].md");

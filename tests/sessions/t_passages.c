@@ -33,6 +33,8 @@ TEST(sentences_end_where_readers_end_them)
 	/* a number at the beginning of a line is an item only where it counts, or behind a full stop */
 	CHECK_STR(cut("The command returns\n127. It is not found."), "The command returns\n127.|It is not found.");
 	CHECK_STR(cut("As follows:\n7. Seven\n8. eight"), "As follows:|7. Seven|8. eight");
+	CHECK_STR(cut("id,name,price\n1,rope,2.50\n2,\"old, wet\",1.00"), "id,name,price|1,rope,2.50|2,\"old, wet\",1.00");
+	CHECK_STR(cut("ropes, nets, and\nsails, oars, but"), "ropes, nets, and\nsails, oars, but");
 	CHECK_STR(cut("one line\nand the same sentence"), "one line\nand the same sentence");
 	CHECK_STR(cut("彼は東京に住む。「本当？」と聞いた。終"), "彼は東京に住む。|「本当？」|と聞いた。|終");
 	CHECK_STR(cut("यह पहला है। यह दूसरा है।"), "यह पहला है।|यह दूसरा है।");
