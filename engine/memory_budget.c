@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/sysinfo.h>
 #include <unistd.h>
 
 #define CGROUP_V1 "/sys/fs/cgroup/memory/"
@@ -39,13 +40,18 @@ static uint64_t read_number(const char *path, const char *key)
 static uint64_t meminfo_available(void)
 {
 	uint64_t kib = read_number("/proc/meminfo", "MemAvailable:");
-	return kib < UINT64_MAX / 1024 ? kib * 1024 : UINT64_MAX;
+	struct sysinfo info;
+
+	if (kib < UINT64_MAX / 1024)
+		return kib * 1024;
+	/* Without /proc: what nothing uses, the page cache left out. */
+	return sysinfo(&info) ? UINT64_MAX : ((uint64_t)info.freeram + info.bufferram) * info.mem_unit;
 }
 
 /* What a limit leaves; unknown use counts as all of it. */
 static uint64_t left_of(uint64_t limit, uint64_t used)
 {
-	if (limit == UINT64_MAX)
+	if (limit >= (uint64_t)INT64_MAX / 4096 * 4096)   /* none: control groups of version 1 say so by this number */
 		return UINT64_MAX;
 	return used == UINT64_MAX || used >= limit ? 0 : limit - used;
 }

@@ -142,9 +142,9 @@ int ui_copy(struct ui *u, const char *what, struct err *e)
 		n = what[4] ? number(what + 5) : 1;
 		there = n > 0 && transcript_copy_code(u->transcript, (size_t)n, &s);
 		if (!there && n == 1)
-			err_set(e, ERR_USAGE, "there is no code block to copy");
+			err_set(e, ERR_USAGE, "there is no block of code to copy");
 		else if (!there)
-			err_set(e, ERR_USAGE, "there is no code block '%.40s'; /copy code takes the last one, /copy code 2 the one before",
+			err_set(e, ERR_USAGE, "there is no block of code '%.40s'; /copy code takes the last one, /copy code 2 the one before",
 			        what + 5);
 	} else if (!*what) {
 		there = messages > 0 && transcript_copy_message(u->transcript, messages - 1, &s);

@@ -430,7 +430,7 @@ TEST(looking_does_not_wait)
 	CHECK(shows(t, "reading"));
 	tui_feed(t, "\33[27u", 5);
 	tui_feed(t, "/copy code 99\r", 14);
-	CHECK(shows(t, "there is no code block"));   /* in the status row: the transcript grows by an answer */
+	CHECK(shows(t, "there is no block of code"));   /* in the status row: the transcript grows by an answer */
 	tui_feed(t, "/set temp\r", 10);
 	tui_feed(t, "\003", 1);
 	settle(t);

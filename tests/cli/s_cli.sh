@@ -92,6 +92,12 @@ run -m "$dir/e$(printf '\033')[31m.gguf" -p hi
 if grep -q "$(printf '\033')" "$dir/err"; then bad "a file name cannot colour the error" "$(err | cat -v)"
 else expect "a file name cannot colour the error" 3; fi
 run doctor;                     expect "doctor works without a model" 0 '^gpu '
+if unshare -m mount -t tmpfs none /proc 2>/dev/null; then
+	unshare -m sh -c 'mount -t tmpfs none /proc; exec "$0" doctor' "$weir" >"$dir/out" 2>"$dir/err"; rc=$?
+	expect "without /proc it knows what memory is free" 0 '^memory  *[0-9.]* [MG]iB free'
+else
+	skip "without /proc it knows what memory is free" "/proc cannot be hidden here"
+fi
 run_with XDG_CACHE_HOME="$dir/empty" models
 expect "models works without a model" 0 'no model in'; expect "models lists those to fetch" 0 "qwen3-4b"
 # Models that other programs have fetched.

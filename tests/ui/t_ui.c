@@ -642,12 +642,12 @@ TEST(copy_command)
 	CHECK_INT(ui_copy(u, "x", &e), -1);
 	CHECK_STR(e.msg, "/copy knows no 'x'; it takes a number from 1 to 2, code, code N or all");
 	CHECK_INT(ui_copy(u, "code 9", &e), -1);
-	CHECK_STR(e.msg, "there is no code block '9'; /copy code takes the last one, /copy code 2 the one before");
+	CHECK_STR(e.msg, "there is no block of code '9'; /copy code takes the last one, /copy code 2 the one before");
 	ui_clear(u);
 	question("first");
 	answer("second");
 	CHECK_INT(ui_copy(u, "code", &e), -1);
-	CHECK_STR(e.msg, "there is no code block to copy");
+	CHECK_STR(e.msg, "there is no block of code to copy");
 	CHECK_INT(ui_theme(u, "pink", &e), -1);
 	CHECK_STR(e.msg, "there is no theme 'pink': dark, light, dusk, paper or mono");
 	closed();
