@@ -2,6 +2,7 @@
 #include "app/options/options.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,6 +26,28 @@ static char *trim(char *s)
 static const char *after_mark(const char *line)
 {
 	return line + (strncmp(line, "\xef\xbb\xbf", 3) ? 0 : 3);
+}
+
+/* The file opened for reading, or NULL and errno.  A pipe, a terminal or a device could keep the program waiting, or never end. */
+static FILE *open_lines(const char *path)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	struct stat st;
+	FILE *f;
+
+	if (fd < 0)
+		return NULL;
+	if (!fstat(fd, &st) && (S_ISREG(st.st_mode) || S_ISDIR(st.st_mode)) && (f = fdopen(fd, "r")))
+		return f;
+	close(fd);
+	errno = EINVAL;
+	return NULL;
+}
+
+/* Why it was not opened. */
+static const char *not_opened(void)
+{
+	return errno == EINVAL ? "it is a pipe or a device; it must be a regular file" : strerror(errno);
 }
 
 /* The next line: 1, 0 at the end, -1 and *e where the file cannot be read, such as a directory. */
@@ -67,10 +90,10 @@ int config_read(struct options *o, struct err *e)
 
 	if (user_path(&path, DIR_CONFIG, "config", NULL))
 		return 0;
-	f = fopen(path.p, "re");
+	f = open_lines(path.p);
 	if (!f) {
 		if (errno != ENOENT && errno != ENOTDIR)
-			rc = err_set(e, ERR_USAGE, "cannot read config file '%.200s': %s", path.p, strerror(errno));
+			rc = err_set(e, ERR_USAGE, "cannot read config file '%.200s': %s", path.p, not_opened());
 		str_free(&path);
 		return rc;
 	}
@@ -139,13 +162,13 @@ static void add_line(struct str *out, const char *key, const char *value)
 /* All lines of the file but for those that set the key: the first of them is replaced, a missing one is appended. */
 static int changed_lines(const char *path, const char *key, const char *value, struct str *out, struct err *e)
 {
-	FILE *f = fopen(path, "re");
+	FILE *f = open_lines(path);
 	char *line = NULL;
 	size_t cap = 0;
 	int placed = 0, rc = 0;
 
 	if (!f && errno != ENOENT)
-		return err_set(e, ERR_FAIL, "cannot read config file '%.200s': %s", path, strerror(errno));
+		return err_set(e, ERR_FAIL, "cannot read config file '%.200s': %s", path, not_opened());
 	while (f && (rc = next_line(f, path, &line, &cap, e)) > 0) {
 		if (!sets_key(line, key)) {
 			str_adds(out, line);

@@ -145,6 +145,12 @@ rm "$dir/config/weir/config"
 mkdir "$dir/config/weir/config"
 run -p hi;                      expect "a directory is no config file" 2 'Is a directory'
 rmdir "$dir/config/weir/config"
+mkfifo "$dir/config/weir/config"
+run -p hi;                      expect "a pipe that nobody writes to is no config file" 2 'it must be a regular file'
+rm "$dir/config/weir/config"
+ln -s /dev/zero "$dir/config/weir/config"
+run -p hi;                      expect "nor is a device without an end" 2 'it must be a regular file'
+rm "$dir/config/weir/config"
 run_with WEIR_CTX=many -p hi;        expect "a bad environment value is named" 2 'WEIR_CTX'
 
 # ---- hand-made GGUF files ----
