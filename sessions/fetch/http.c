@@ -108,7 +108,7 @@ void http_head_line(struct http_reply *r, const char *bytes, size_t n)
 	} else if ((v = value_of(line, strlen(line), "Link"))) {
 		keep_next(r, v);
 	} else if (r->status >= 300 && r->status < 400 && (v = value_of(line, strlen(line), "Location"))) {
-		snprintf(r->next, sizeof r->next, "%.*s", (int)strcspn(v, "\r\n"), v);
+		keep(r->next, sizeof r->next, v);
 	} else if ((v = value_of(line, strlen(line), "X-Error-Code"))) {
 		keep(r->code, sizeof r->code, v);
 	} else if ((v = value_of(line, strlen(line), "X-Error-Message"))) {
