@@ -505,9 +505,7 @@ int cmd_eval_tasks(const struct options *o)
 		run.samples = o->depths * o->samples;
 	}
 	policies_compared(o, &run.kvs);
-	if (checkpoint_open(&run.checkpoint, o, &e) < 0)
-		return fail(&e);
-	rc = model_open(&run.engine, o, MODEL_RUN, &e);
+	rc = checkpoint_open(&run.checkpoint, o, &e) < 0 ? -1 : model_open(&run.engine, o, MODEL_RUN, &e);
 	if (!rc)
 		rc = checkpoint_model(&run.checkpoint, run.engine, &e);
 	run.line = (struct shared_timeline){.o = o, .engine = run.engine};
