@@ -20,8 +20,8 @@ void sessions_libraries(struct str *out);
 
 #define DOC_BYTES_MAX (64u << 20)   /* bytes of a document as read */
 
-enum doc_type { DOC_TEXT, DOC_MARKDOWN, DOC_SOURCE, DOC_HTML, DOC_EPUB, DOC_DOCX, DOC_PDF, DOC_GZIP };
-extern const char *const doc_type_name[];   /* "text", "markdown", "source", "html", "epub", "docx", "pdf", "gzip" */
+enum doc_type { DOC_TEXT, DOC_MARKDOWN, DOC_SOURCE, DOC_HTML, DOC_EPUB, DOC_DOCX, DOC_PDF, DOC_GZIP, DOC_ODF };
+extern const char *const doc_type_name[];   /* "text", "markdown", "source", "html", "epub", "docx", "pdf", "gzip", "odf" */
 
 enum mark_kind { MARK_PAGE, MARK_HEADING, MARK_PARAGRAPH };
 struct mark {
@@ -42,7 +42,7 @@ struct doc_origin {
  * to a tokenizer with special tokens off and to a terminal through clean_text(). */
 struct doc {
 	char *name;            /* last part of the path, "standard input" for "-": raw bytes, clean before showing */
-	enum doc_type type;    /* never DOC_GZIP: that is unpacked */
+	enum doc_type type;    /* never DOC_GZIP: that is unpacked; stored as this number */
 	const char *encoding;  /* "UTF-8", "UTF-16LE", "UTF-16BE", "Windows-1252", ... */
 	uint64_t bytes;        /* as read */
 	struct str text;

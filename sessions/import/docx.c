@@ -48,17 +48,6 @@ struct docx {
 	size_t note_number;
 };
 
-static long number(const struct xml_attr *a, long otherwise)
-{
-	char s[24];
-
-	if (!a || !a->n || a->n >= sizeof s)
-		return otherwise;
-	memcpy(s, a->value, a->n);
-	s[a->n] = 0;
-	return strtol(s, NULL, 10);
-}
-
 /* <w:b/> is on, <w:b w:val="0"/> is off. */
 static int on(const struct xml_attr *a, size_t n)
 {
@@ -88,11 +77,11 @@ static void styles_start(void *ud, const char *name, const struct xml_attr *a, s
 	} else if (!strcmp(name, "basedOn") && !s->based) {
 		s->based = xstrndup(v->value, v->n);
 	} else if (!strcmp(name, "numId")) {
-		s->num = number(v, 0);
+		s->num = xml_number(v, 0);
 	} else if (!strcmp(name, "ilvl")) {
-		s->ilvl = number(v, 0);
+		s->ilvl = xml_number(v, 0);
 	} else if (!strcmp(name, "outlineLvl") && !s->level) {
-		long level = number(v, 9);
+		long level = xml_number(v, 9);
 		s->level = level >= 0 && level < 9 ? (int)level + 1 : 0;
 	}
 }
@@ -272,14 +261,14 @@ static void property(struct docx *x, const char *name, const struct xml_attr *a,
 	if (!strcmp(name, "pStyle") && v) {
 		apply_style(x, v->value, v->n);
 	} else if (!strcmp(name, "outlineLvl")) {
-		long level = number(v, 9);
+		long level = xml_number(v, 9);
 		if (level >= 0 && level < 9)
 			x->heading = level < 6 ? (int)level + 1 : 6;
 	} else if (!strcmp(name, "numId")) {
-		x->num = number(v, 0);
+		x->num = xml_number(v, 0);
 		x->item = x->num > 0;
 	} else if (!strcmp(name, "ilvl")) {
-		x->level = number(v, 0);
+		x->level = xml_number(v, 0);
 	} else if (!strcmp(name, "pageBreakBefore") && on(a, n) && !x->rendered_pages && x->page) {
 		new_page(x);
 	} else if ((!strcmp(name, "vanish") || !strcmp(name, "webHidden")) && x->begun >= 0) {
@@ -287,7 +276,7 @@ static void property(struct docx *x, const char *name, const struct xml_attr *a,
 	} else if (!strcmp(name, "vertAlign")) {
 		x->run_raised = xml_attr_is(a, n, "val", "superscript");
 	} else if (!strcmp(name, "position")) {   /* LibreOffice's way, in half points */
-		x->run_raised = number(v, 0) > 0;
+		x->run_raised = xml_number(v, 0) > 0;
 	}
 }
 
@@ -331,9 +320,9 @@ static void symbol(struct docx *x, const char *name, const struct xml_attr *a, s
 	} else if (!strcmp(name, "lastRenderedPageBreak")) {
 		new_page(x);
 	} else if (!strcmp(name, "footnoteReference")) {
-		refer(x, 'f', number(xml_attr(a, n, "id"), -1));
+		refer(x, 'f', xml_number(xml_attr(a, n, "id"), -1));
 	} else if (!strcmp(name, "endnoteReference")) {
-		refer(x, 'e', number(xml_attr(a, n, "id"), -1));
+		refer(x, 'e', xml_number(xml_attr(a, n, "id"), -1));
 	}
 }
 
@@ -342,7 +331,7 @@ static void text_start(void *ud, const char *name, const struct xml_attr *a, siz
 	struct docx *x = ud;
 
 	if (x->note_part && !strcmp(name, x->note_part))
-		x->in_note = number(xml_attr(a, n, "id"), -1) == x->note_id;
+		x->in_note = xml_number(xml_attr(a, n, "id"), -1) == x->note_id;
 	if (x->note_part && !x->in_note)
 		return;
 	if (x->skip || skips(name)) {
@@ -448,8 +437,8 @@ static void add_notes(struct docx *x)
 static int want(const char *name)
 {
 	static const char *const names[] = {
-		"word/document.xml", "word/styles.xml", "word/numbering.xml", "word/footnotes.xml", "word/endnotes.xml", "docProps/app.xml",
-		"word/document2.xml", "EncryptedPackage",
+		"word/document.xml", "word/styles.xml", "word/numbering.xml", "word/footnotes.xml", "word/endnotes.xml", "word/document2.xml",
+		"EncryptedPackage",
 	};
 
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
@@ -484,11 +473,8 @@ static int read_docx(struct docx *x, const char *p, size_t n, struct doc *d, str
 	add_notes(x);
 	writer_end(x->w);
 	/* Without a page break nothing says how many pages there are. */
-	if (x->page == 1 && d->n_mark && d->mark[0].kind == MARK_PAGE) {
-		free(d->mark[0].text);
-		memmove(d->mark, d->mark + 1, --d->n_mark * sizeof *d->mark);
-		d->pages = 0;
-	}
+	if (x->page == 1)
+		doc_forget_pages(d);
 	if (x->hidden)
 		doc_note(d, HIDDEN_TEXT, x->hidden, x->hidden == 1 ? " was" : "s were");
 	if (why.code && !d->text.n) {

@@ -3,7 +3,8 @@
  *     type.c      what a document is, by its first bytes and its name
  *     charset.c   the encoding that an HTML page declares;  guess.c  the one that a text seems to have
  *     writer.c    text with marks, written by blocks, lines and cells: what all converters share
- *     html.c      HTML and XHTML, html_rules.c what their style sheets hide;  docx.c with docx_lists.c, epub.c  over zip.c and xml.c
+ *     html.c      HTML and XHTML, html_rules.c what their style sheets hide
+ *     docx.c with docx_lists.c, odf.c with odf_*.c, epub.c  over zip.c and xml.c;  list_labels.c  the labels of list items
  *     pdf.c       what pdftotext prints: pages, running heads and feet, hyphens, ligatures
  *     text.c      plain text of any encoding, and what is no text
  *     marks.c     marks of plain text: pages, headings, paragraphs
@@ -88,12 +89,16 @@ void writer_table_end(struct writer *);
 void writer_row_begin(struct writer *);
 void writer_cell_begin(struct writer *);
 void writer_row_end(struct writer *);
+/* The last cell, and the last row, `times` more times: spreadsheets keep equal neighbours once. */
+void writer_cell_repeat(struct writer *, long times);
+void writer_row_repeat(struct writer *, long times);
 void writer_row_keep(struct writer *);   /* the open rows stay lines: somebody remembers a place of their text */
 void writer_end(struct writer *);                             /* frees what the writer holds; the document stays */
 
 /* ---- marks.c ---- */
 
 void doc_mark(struct doc *, enum mark_kind, int level, size_t at, const char *text, size_t n);
+void doc_forget_pages(struct doc *);     /* where they begin is not known */
 void doc_mark_text(struct doc *);        /* pages and headings of plain text, Markdown; by doc->type */
 void doc_mark_paragraphs(struct doc *);  /* of any text: runs of lines between blank ones.  Sorts all marks */
 /* Only [from[i], to[i]) of the text stay, in order; marks move along. */
@@ -120,6 +125,7 @@ size_t html_convert(struct writer *, const char *utf8, size_t n);
 int  html_import(const char *p, size_t n, struct doc *, struct err *);
 int  epub_import(const char *p, size_t n, struct doc *, struct err *);
 int  docx_import(const char *p, size_t n, struct doc *, struct err *);
+int  odf_import(const char *p, size_t n, struct doc *, struct err *);    /* OpenDocument: text, spreadsheet, presentation; packed or one XML file */
 int  gzip_import(const char *p, size_t n, struct doc *, struct err *);   /* text = the bytes unpacked */
 
 /* Not in the jail: what pdftotext printed.  complete = 0: it was stopped, and the last page may be a part. */
@@ -157,6 +163,23 @@ struct xml_handler {
 int xml_parse(const char *what, const char *p, size_t n, const struct xml_handler *, void *ud, struct err *);
 const struct xml_attr *xml_attr(const struct xml_attr *, size_t n, const char *name);
 int xml_attr_is(const struct xml_attr *, size_t n, const char *name, const char *value);
+long xml_number(const struct xml_attr *, long otherwise);   /* otherwise: the attribute is NULL, empty or too long */
+
+/* ---- list_labels.c ---- */
+
+enum { LIST_LEVELS = 9, LIST_PATTERN_MAX = 64 };
+enum list_format { LIST_DECIMAL, LIST_LETTER, LIST_CAPITAL_LETTER, LIST_ROMAN, LIST_CAPITAL_ROMAN, LIST_BULLET /* no label */ };
+struct list_level {
+	enum list_format format;
+	long start, count;               /* count: of the last item, start - 1 before the first one */
+	char pattern[LIST_PATTERN_MAX];  /* "%1.%2." */
+};
+void list_levels_begin(struct list_level[LIST_LEVELS]);               /* decimal numbers from 1, one a level */
+void list_levels_restart(struct list_level[LIST_LEVELS], int from);   /* level `from` and those below it */
+void list_levels_count(struct list_level[LIST_LEVELS], int level);    /* one more item; the levels below begin anew */
+/* Append the label of the item that was counted last, "2.a) ".  0: it has none. */
+int  list_label(const struct list_level[LIST_LEVELS], int level, struct str *out);
+long list_start(const struct xml_attr *);                             /* what an item or a level begins with, made safe; 1: it does not say */
 
 /* ---- docx_lists.c ---- */
 
@@ -165,6 +188,25 @@ struct docx_lists *docx_lists_read(const struct zip_entry *numbering);   /* NULL
 /* Counts one more item of a list and appends its label, "2.a) ".  0: a bullet, or an unknown list. */
 int  docx_lists_label(struct docx_lists *, long num, long level, struct str *out);
 void docx_lists_free(struct docx_lists *);
+
+/* ---- odf_styles.c ---- */
+
+/* What a style and those that it is based on say of a paragraph, a run of text, a section or a table. */
+struct odf_look {
+	int level;            /* of the heading that it makes, 0 = none */
+	int hidden, raised, kept;    /* kept: white space counts, as in program text */
+	int break_before, break_after;
+	long page_number;     /* of the page that begins before it, 0 = the next one */
+	const char *list;     /* name of the list style, of the styles; NULL = none */
+};
+struct odf_styles;
+struct odf_styles *odf_styles_read(const struct zip_entry *styles, const struct zip_entry *content);   /* NULL: there is no such part */
+/* family: "paragraph", "text", "section", "table". */
+void odf_style(const struct odf_styles *, const char *family, const struct xml_attr *name, struct odf_look *out);
+/* The levels of a list style, NULL where there is none of this name, and those of headings.  Whoever numbers items counts in them. */
+struct list_level *odf_list(struct odf_styles *, const char *name, size_t n);
+struct list_level *odf_outline(struct odf_styles *);
+void odf_styles_free(struct odf_styles *);
 
 /* ---- jail.c ---- */
 

@@ -103,7 +103,7 @@ static char *take_document(size_t *n)
 static int convert(enum doc_type type)
 {
 	static int (*const by_type[])(const char *, size_t, struct doc *, struct err *) = {
-		[DOC_HTML] = html_import, [DOC_EPUB] = epub_import, [DOC_DOCX] = docx_import, [DOC_GZIP] = gzip_import,
+		[DOC_HTML] = html_import, [DOC_EPUB] = epub_import, [DOC_DOCX] = docx_import, [DOC_GZIP] = gzip_import, [DOC_ODF] = odf_import,
 	};
 	struct doc d = {.type = type};
 	struct err e = {0};
@@ -131,7 +131,7 @@ static int read_model(const char *path)
 
 static int parse_type(const char *s)
 {
-	for (int i = DOC_HTML; i <= DOC_GZIP; i++)
+	for (int i = DOC_HTML; i <= DOC_ODF; i++)
 		if (!strcmp(s, doc_type_name[i]))
 			return i;
 	return -1;

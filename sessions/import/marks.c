@@ -49,6 +49,20 @@ void doc_mark(struct doc *d, enum mark_kind kind, int level, size_t at, const ch
 		d->pages++;
 }
 
+void doc_forget_pages(struct doc *d)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < d->n_mark; i++) {
+		if (d->mark[i].kind == MARK_PAGE)
+			free(d->mark[i].text);
+		else
+			d->mark[n++] = d->mark[i];
+	}
+	d->n_mark = n;
+	d->pages = 0;
+}
+
 const struct mark *marks_at(const struct mark *mark, size_t n, enum mark_kind kind, size_t at)
 {
 	const struct mark *found = NULL;

@@ -38,8 +38,8 @@ struct magic { const char *bytes; unsigned char n, at; const char *why; };
 static const struct magic magics[] = {
 #define MAGIC(bytes, at, why) { bytes, sizeof bytes - 1, at, why }
 	MAGIC("\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", 0,
-	      "is an old Office file, which is not supported: convert it with catdoc or save it as text"),
-	MAGIC("{\\rtf", 0, "is an RTF file; RTF documents are not supported: save it as text"),
+	      "is an old Office file, which is not supported: save it as ODT or DOCX (soffice --headless --convert-to odt), or convert it with catdoc"),
+	MAGIC("{\\rtf", 0, "is an RTF file, which is not supported: save it as ODT or DOCX (soffice --headless --convert-to odt)"),
 	MAGIC("BOOKMOBI", 60, "is a Mobipocket e-book, which is not supported: convert it to text"),
 	MAGIC("AT&TFORM", 0, "is a DjVu file, which is not supported: convert it with djvutxt"),
 	MAGIC("GGUF", 0, "is a model (GGUF), not a document; use -m to choose a model"),
@@ -63,7 +63,7 @@ static const char *zip_kind(const char *p, size_t n)
 
 	/* The first entry of these is stored and begins at byte 30. */
 	if (n >= 30 + sizeof odt - 1 && !memcmp(p + 30, odt, sizeof odt - 1))
-		return "is an OpenDocument file, which is not supported yet: convert it with odt2txt or pandoc -t plain";
+		return "is an OpenDocument formula, chart or database, not a text";
 	if (memmem(p, n, "[Content_Types].xml", 19))
 		return "is an Office file (not a text document), which is not supported: export it as text";
 	return "is a zip archive: unpack it first";

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-const char *const doc_type_name[] = {"text", "markdown", "source", "html", "epub", "docx", "pdf", "gzip"};
+const char *const doc_type_name[] = {"text", "markdown", "source", "html", "epub", "docx", "pdf", "gzip", "odf"};
 
 static int ends_in(const char *name, const char *const *endings)
 {
@@ -75,16 +75,46 @@ static size_t narrow(const char *p, size_t n, char *out, size_t cap)
 	return k;
 }
 
+/* A text, a sheet, slides or a drawing, or a template of one; no formula, no database. */
+static int is_odf_kind(const char *kind, size_t n)
+{
+	static const char *const kinds[] = {"text", "spreadsheet", "presentation", "graphics"};
+
+	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+		if (n >= strlen(kinds[i]) && !memcmp(kind, kinds[i], strlen(kinds[i])))
+			return 1;
+	return 0;
+}
+
+static const char odf_mime[] = "application/vnd.oasis.opendocument.";
+
+/* One XML file that is a whole OpenDocument file (.fodt): its first element says so. */
+static int is_flat_odf(const char *p, size_t n)
+{
+	const char *end = p + (n < 16384 ? n : 16384), *root, *kind;
+
+	if (n < 5 || memcmp(p, "<?xml", 5) != 0 || !(root = memmem(p, (size_t)(end - p), "<office:document", 16)))
+		return 0;
+	kind = memmem(root, (size_t)(end - root), odf_mime, sizeof odf_mime - 1);
+	return kind && is_odf_kind(kind + sizeof odf_mime - 1, (size_t)(end - kind) - (sizeof odf_mime - 1));
+}
+
 static enum doc_type zip_type(const char *p, size_t n)
 {
 	static const char epub[] = "mimetypeapplication/epub+zip";
+	const char *kind = n >= 38 + sizeof odf_mime && !memcmp(p + 30, "mimetype", 8) && !memcmp(p + 38, odf_mime, sizeof odf_mime - 1) ?
+	                   p + 38 + sizeof odf_mime - 1 : NULL;
 
-	/* The first entry of an EPUB is stored and begins at byte 30. */
+	/* The first entry of an EPUB and of an OpenDocument file is stored and begins at byte 30. */
 	if (n >= 30 + sizeof epub - 1 && !memcmp(p + 30, epub, sizeof epub - 1))
 		return DOC_EPUB;
+	if (kind)
+		return is_odf_kind(kind, n - (size_t)(kind - p)) ? DOC_ODF : DOC_TEXT;
 	if (memmem(p, n, "word/document", 13))
 		return DOC_DOCX;
-	/* Made by a careless hand: the order of entries differs. */
+	/* Made by a careless hand: the order of entries differs, or the first one is packed. */
+	if (memmem(p, n, "META-INF/manifest.xml", 21) && memmem(p, n, "content.xml", 11))
+		return DOC_ODF;
 	return memmem(p, n, "META-INF/container.xml", 22) ? DOC_EPUB : DOC_TEXT;
 }
 
@@ -110,6 +140,8 @@ enum doc_type doc_type_of(const char *name, const char *mime, const char *p, siz
 		return DOC_GZIP;
 	if (n >= 4 && !memcmp(p, "PK\3\4", 4))
 		return zip_type(p, n);
+	if (is_flat_odf(p, n))
+		return DOC_ODF;
 	if (ends_in(name, markdown_endings))
 		return DOC_MARKDOWN;
 	if (ends_in(name, source_endings))

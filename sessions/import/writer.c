@@ -9,6 +9,7 @@
 #include <string.h>
 
 #define ROW_BYTES_MAX 8192   /* a longer row lays out a page */
+#define ROWS_MAX 1000        /* equal rows that are shown */
 
 void writer_gap(struct writer *w, enum gap gap)
 {
@@ -331,6 +332,41 @@ void writer_row_end(struct writer *w)
 		writer_gap(w, GAP_LINE);
 		t->n_cell = 0;
 	}
+}
+
+void writer_cell_repeat(struct writer *w, long times)
+{
+	const struct table *t = table_now(w);
+	struct str cell = {0};
+
+	if (!t || !t->n_cell || t->nested || t->cell[t->n_cell - 1] >= w->doc->text.n)
+		return;
+	str_add(&cell, w->doc->text.p + t->cell[t->n_cell - 1], w->doc->text.n - t->cell[t->n_cell - 1]);
+	for (; times > 0 && w->doc->text.n - t->row <= ROW_BYTES_MAX && !w->full; times--) {
+		writer_cell_begin(w);
+		writer_text(w, cell.p, cell.n);
+	}
+	str_free(&cell);
+}
+
+void writer_row_repeat(struct writer *w, long times)
+{
+	const struct table *t = table_now(w);
+	struct str row = {0};
+
+	if (times <= 0 || !t || t->n_cell || t->row >= w->doc->text.n || has_heading(w, t->mark))
+		return;
+	str_add(&row, w->doc->text.p + t->row, w->doc->text.n - t->row);
+	if (times >= ROWS_MAX)
+		doc_note(w->doc, "%ld equal rows of a table are shown %d times", times + 1, ROWS_MAX);
+	w->pre++;
+	for (long i = 0; i < times && i < ROWS_MAX - 1 && !w->full; i++) {
+		writer_gap(w, GAP_LINE);
+		writer_text(w, row.p, row.n);
+	}
+	w->pre--;
+	writer_gap(w, GAP_LINE);
+	str_free(&row);
 }
 
 void writer_end(struct writer *w)

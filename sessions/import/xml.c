@@ -1,4 +1,4 @@
-/* sessions/import/xml.c - XML parts of EPUB and DOCX: the declaration of an entity ends the parsing, so there is nothing to expand and
+/* sessions/import/xml.c - XML parts of EPUB, DOCX and OpenDocument: the declaration of an entity ends the parsing, so there is nothing to expand and
  * nothing to fetch. */
 #include "sessions/import/import.h"
 
@@ -95,6 +95,17 @@ const struct xml_attr *xml_attr(const struct xml_attr *a, size_t n, const char *
 		if (!strcmp(a[i].name, name))
 			return &a[i];
 	return NULL;
+}
+
+long xml_number(const struct xml_attr *a, long otherwise)
+{
+	char s[24];
+
+	if (!a || !a->n || a->n >= sizeof s)
+		return otherwise;
+	memcpy(s, a->value, a->n);
+	s[a->n] = 0;
+	return strtol(s, NULL, 10);
 }
 
 int xml_attr_is(const struct xml_attr *a, size_t n, const char *name, const char *value)

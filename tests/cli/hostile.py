@@ -36,7 +36,7 @@ def add(name, data):
     names.append(name)
 
 
-# ---- zip: EPUB and DOCX ----
+# ---- zip: EPUB, DOCX and OpenDocument ----
 
 CONTAINER = '<?xml version="1.0"?><container><rootfiles><rootfile full-path="%s"/></rootfiles></container>'
 OPF = '<?xml version="1.0"?><package><manifest>%s</manifest><spine>%s</spine></package>'
@@ -65,7 +65,45 @@ def docx(body, more=(), head=""):
     return pack([("[Content_Types].xml", "<Types/>"), ("word/document.xml", text.replace("?>", "?>" + head, 1) if head else text)] + list(more))
 
 
+ODF_NAMES = ('xmlns:o="urn:oasis:names:tc:opendocument:xmlns:office:1.0" xmlns:t="urn:oasis:names:tc:opendocument:xmlns:text:1.0" '
+             'xmlns:s="urn:oasis:names:tc:opendocument:xmlns:style:1.0" xmlns:b="urn:oasis:names:tc:opendocument:xmlns:table:1.0" '
+             'xmlns:d="urn:oasis:names:tc:opendocument:xmlns:drawing:1.0" xmlns:x="http://www.w3.org/1999/xlink"')
+ODF_TYPE = "application/vnd.oasis.opendocument."
+
+
+def odf_xml(body, kind="text", styles="", head=""):
+    return ('<?xml version="1.0"?>%s<office:document %s xmlns:office="urn:oasis:names:tc:opendocument:xmlns:office:1.0" o:mimetype="%s"><o:styles>%s</o:styles>'
+            "<o:body><o:%s>%s</o:%s></o:body></office:document>" % (head, ODF_NAMES, ODF_TYPE + kind, styles, kind, body, kind))
+
+
+def odf(body, kind="text", styles="", head="", more=()):
+    mime = zipfile.ZipInfo("mimetype")
+    mime.compress_type = zipfile.ZIP_STORED
+    return pack([(mime, ODF_TYPE + kind), ("content.xml", odf_xml(body, kind, styles, head))] + list(more))
+
+
 page = "<html><body><p>chapter text</p></body></html>"
+good_odt = odf("<t:p>paragraph text</t:p>")
+add("good.odt", good_odt)
+add("good.fodt", odf_xml("<t:p>paragraph text</t:p>"))
+add("bomb-content.odt", odf("<t:p>" + " " * part(90 << 20) + "x</t:p>"))
+row = '<b:table-row b:number-rows-repeated="%d"><b:table-cell b:number-columns-repeated="%d"><t:p>%s</t:p></b:table-cell></b:table-row>'
+add("rows.ods", odf("<b:table>" + row % (1 << 40, 1 << 40, "text") * 300 + "</b:table>", "spreadsheet"))
+add("long-rows.ods", odf("<b:table>" + row % (999999, 1, "text " * 20000) * 50 + "</b:table>", "spreadsheet"))
+add("blanks.odt", odf('<t:p>x<t:s t:c="2000000000"/>y</t:p>' * 1000))
+add("deep.odt", odf("<b:table><b:table-row><b:table-cell>" * 60000 + "<t:p>deep</t:p>"))
+add("deep-closed.odt", odf("<t:list><t:list-item>" * 60 + "<t:p>deep</t:p>" + "</t:list-item></t:list>" * 60 + "<t:p>" + "<d:frame><d:text-box><t:p>x" * 60 +
+    "</t:p></d:text-box></d:frame>" * 60 + "</t:p>"))
+add("styles-loop.odt", odf('<t:p t:style-name="A">x</t:p>', styles='<s:style s:name="A" s:family="paragraph" s:parent-style-name="B"/>'
+    '<s:style s:name="B" s:family="paragraph" s:parent-style-name="A"/>'))
+add("styles-many.odt", odf('<t:p t:style-name="P1">x</t:p>' * 20000, styles="".join('<s:style s:name="P%d" s:family="paragraph"/>' % i for i in range(60000))))
+add("notes-many.odt", odf("<t:p>x<t:note><t:note-body><t:p>" + "note " * 20 + "</t:p></t:note-body></t:note></t:p>" * 30000))
+add("objects.odt", odf('<t:p>x<d:frame><d:object x:href="./O"/></d:frame></t:p>' * part(3000), more=[("O/content.xml",
+    '<math xmlns="http://www.w3.org/1998/Math/MathML">' + "<mrow><mi>a</mi></mrow>" * 3000 + "</math>")]))
+add("object-itself.odt", odf('<t:p>text<d:frame><d:object x:href=""/></d:frame><d:frame><d:object x:href="../../etc/passwd"/></d:frame></t:p>'))
+add("locked.odt", odf("<t:p>x</t:p>", more=[("META-INF/manifest.xml", "<m><encryption-data/></m>")]))
+add("numbers.odt", odf('<t:h t:outline-level="99999999999999999999">x</t:h><t:h t:outline-level="-5" t:start-value="99999999999999">y</t:h>'))
+add("unclosed.odt", odf_xml("<t:p>begun")[:-40])
 good_epub, good_docx = epub([("a.xhtml", page)]), docx(P % "paragraph text")
 add("good.epub", good_epub)
 add("good.docx", good_docx)
@@ -95,6 +133,7 @@ doctypes = {
     "itself": "<!DOCTYPE r [<!ENTITY x '&y;'><!ENTITY y '&x;'>]>",
 }
 for kind, doctype in doctypes.items():
+    add("entity-%s.odt" % kind, odf("<t:p>%s</t:p>" % ("&x;" * (1 if kind == "laughs" else 5000)), head=doctype))
     add("entity-%s.docx" % kind, docx(P % ("&x;" * (1 if kind == "laughs" else 5000)), head=doctype))
     add("entity-%s-container.epub" % kind, epub([("a.xhtml", page)], container=CONTAINER.replace("?>", "?>" + doctype.replace("%", "%%")) % "&x;"))
     add("entity-%s-chapter.epub" % kind, epub([("a.xhtml", '<?xml version="1.0"?>' + doctype + "<html><body><p>&x;</p></body></html>")]))
@@ -108,7 +147,7 @@ add("styles-loop.docx", docx('<w:p><w:pPr><w:pStyle w:val="A"/></w:pPr><w:r><w:t
 add("notes-many.docx", docx('<w:p><w:r><w:footnoteReference w:id="1"/></w:r></w:p>' * 30000, more=[
     ("word/footnotes.xml", '<w:footnotes %s><w:footnote w:id="1">%s</w:footnote></w:footnotes>' % (W, P % ("note " * 200)))]))
 add("numbers.docx", docx('<w:p><w:pPr><w:numPr><w:ilvl w:val="99999999999999999999"/><w:numId w:val="-5"/></w:numPr></w:pPr><w:r><w:t>x</w:t></w:r></w:p>' + P % "y"))
-for name, data in (("epub", good_epub), ("docx", good_docx)):
+for name, data in (("epub", good_epub), ("docx", good_docx), ("odt", good_odt)):
     for cut in (5, 30, 90, len(data) // 2, len(data) - 22, len(data) - 1):
         add("cut-%d.%s" % (cut, name), data[:cut])
     for i in range(12):

@@ -1,7 +1,7 @@
 /* tests/fuzz/fuzz_documents.c - libFuzzer target for sessions/import/: the converters that run in the jail, without it.
  *
  * The first byte chooses: an HTML page, the body of a DOCX, a chapter or package file of an EPUB, what pdftotext printed, a whole
- * archive.  Seeds lie in tests/fuzz/documents. */
+ * archive; above 127, OpenDocument as one XML file, in an archive or with a formula.  Seeds lie in tests/fuzz/documents. */
 #include "sessions/import/import.h"
 
 #include <stdlib.h>
@@ -68,6 +68,9 @@ static void zip(struct str *s, const struct part *f, int n)
 static const char container[] = "<c><rootfile full-path='o'/></c>";
 static const char package[] = "<p><item id='1' href='a.xhtml'/><item id='n' href='n' properties='nav'/><itemref idref='1'/></p>";
 static const char chapter[] = "<html><p>x";
+static const char content[] =
+	"<d><body><text><h outline-level='1' style-name='A'>x</h><list style-name='L'><list-item><p style-name='B'>y <span style-name='S'>2</span> MathML"
+	"<frame><object href='./O'/></frame></p></list-item></list><table style-name='T'><table-row><table-cell><p>z</p></table-cell></table-row></table></text></body></d>";
 static const char document[] = "<d><p><r><t>x</t><footnoteReference id='1'/></r></p></d>";
 
 static int convert(int how, const char *p, size_t n, struct doc *d, struct err *e)
@@ -75,6 +78,7 @@ static int convert(int how, const char *p, size_t n, struct doc *d, struct err *
 	struct part docx[] = {{"word/document.xml", p, n}, {"word/styles.xml", p, n}};
 	struct part notes[] = {{"word/document.xml", TEXT(document)}, {"word/footnotes.xml", p, n}, {"word/numbering.xml", p, n}};
 	struct part epub[] = {{"META-INF/container.xml", TEXT(container)}, {"o", TEXT(package)}, {"a.xhtml", p, n}, {"n", p, n}};
+	struct part odf[] = {{"content.xml", TEXT(content)}, {"styles.xml", p, n}, {"O/content.xml", p, n}};
 	struct part opf[] = {{"META-INF/container.xml", TEXT(container)}, {"o", p, n}, {"a.xhtml", TEXT(chapter)}};
 	struct str s = {0};
 	int rc;
@@ -88,9 +92,11 @@ static int convert(int how, const char *p, size_t n, struct doc *d, struct err *
 	case 5: zip(&s, docx, 2); break;
 	case 6: zip(&s, notes, 3); break;
 	case 7: zip(&s, epub, 4); break;
-	default: zip(&s, opf, 3); break;
+	case 8: zip(&s, opf, 3); break;
+	case 9: return odf_import(p, n, d, e);
+	default: zip(&s, odf, 3); break;
 	}
-	rc = how <= 6 ? docx_import(s.p, s.n, d, e) : epub_import(s.p, s.n, d, e);
+	rc = how <= 6 ? docx_import(s.p, s.n, d, e) : how <= 8 ? epub_import(s.p, s.n, d, e) : odf_import(s.p, s.n, d, e);
 	str_free(&s);
 	return rc;
 }
@@ -100,7 +106,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct doc d = {0};
 	struct err e = {0};
-	int how = size ? data[0] % 9 : 0, rc;
+	int how = !size ? 0 : data[0] > 127 ? 9 + data[0] % 2 : data[0] % 9, rc;
 	char *copy;
 
 	if (!size)

@@ -1,0 +1,274 @@
+/* sessions/import/odf.c - OpenDocument, as LibreOffice and others write it: texts, spreadsheets and presentations.
+ *
+ * The text that a reader sees: deleted text, comments and hidden text are left out.  Footnotes and endnotes are numbered where they are
+ * referred to, "[1]", and follow at the end.  A page of a text begins where the file says that the last program broke it, if these are
+ * all of its pages; a slide is a page; a sheet has its name as heading (OpenDocument 1.3, part 3, chapters 3 to 9). */
+#include "sessions/import/odf.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define PAGE_CHARACTERS_MAX 8000
+
+/* ---- the text ---- */
+
+static int skips(const struct odf *x, const char *name, const struct xml_attr *a, size_t n_attr)
+{
+	static const char *const names[] = {"tracked-changes", "annotation", "note-citation", "ruby-text", "number", "hidden-text", "desc", "script",
+	                                    "forms", "covered-table-cell", "event-listeners", "content-validations"};
+	static const char *const furniture[] = {"page-number", "header", "footer", "date-time"};   /* the same on every slide */
+	size_t n = strlen(name);
+
+	for (size_t i = 0; i < sizeof furniture / sizeof *furniture && !strcmp(name, "frame"); i++)
+		if (xml_attr_is(a, n_attr, "class", furniture[i]))
+			return 1;
+	if (!strcmp(name, "title"))   /* of a picture; elsewhere the document's, shown */
+		return x->flow.frames > 0;
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+		if (!strcmp(name, names[i]))
+			return 1;
+	return n > 7 && !strcmp(name + n - 7, "-source");   /* templates of an index */
+}
+
+static void inline_start(struct odf *x, const char *name, const struct xml_attr *a, size_t n)
+{
+	struct odf_look look;
+
+	if (!strcmp(name, "span")) {
+		odf_style(x->styles, "text", xml_attr(a, n, "style-name"), &look);
+		odf_hide_begin(x, look.hidden);
+		x->raised |= look.raised;
+	} else if (!strcmp(name, "s")) {
+		odf_blanks(x, xml_number(xml_attr(a, n, "c"), 1));
+	} else if (!strcmp(name, "tab")) {
+		odf_blanks(x, 1);
+	} else if (!strcmp(name, "line-break")) {
+		odf_line_break(x);
+	} else if (!strcmp(name, "soft-page-break")) {
+		if (x->w == x->document && x->flows == 0)
+			odf_page(x, 0);
+	} else if (!strcmp(name, "note")) {
+		odf_note_begin(x);
+	} else if (!strcmp(name, "object")) {
+		odf_object(x, xml_attr(a, n, "href"));
+	}
+}
+
+static void body_start(struct odf *x, const char *name, const struct xml_attr *a, size_t n)
+{
+	if (!strcmp(name, "text") && !x->page) {
+		x->is_text = 1;
+		odf_page(x, 0);
+	} else if (!strcmp(name, "spreadsheet")) {
+		x->spreadsheet = 1;
+	} else if (!strcmp(name, "page")) {
+		writer_gap(x->w, GAP_BLOCK);
+		odf_page(x, 0);
+	} else if (!strcmp(name, "notes")) {
+		x->lead = "Notes: ";
+	} else if (!strcmp(name, "section")) {
+		odf_hide_begin(x, xml_attr_is(a, n, "display", "none"));
+	} else if (!strcmp(name, "frame")) {
+		x->flow.frames++;
+		x->next_is_title = xml_attr_is(a, n, "class", "title");
+	} else if (!strcmp(name, "text-box")) {
+		odf_box_begin(x);
+	} else if (!strcmp(name, "note-body")) {
+		odf_note_body_begin(x);
+	}
+}
+
+static void on_start(void *ud, const char *name, const struct xml_attr *a, size_t n)
+{
+	struct odf *x = ud;
+
+	if (!x->in_body) {
+		x->in_body = !strcmp(name, "body");
+		return;
+	}
+	if (x->skip || skips(x, name, a, n)) {
+		if (!x->skip && !strcmp(name, "covered-table-cell"))
+			odf_cells_covered(x, xml_attr(a, n, "number-columns-repeated"));
+		x->skip++;
+	} else if (!strcmp(name, "p") || !strcmp(name, "h")) {
+		odf_paragraph_begin(x, *name == 'h', a, n);
+	} else if (!strcmp(name, "list")) {
+		odf_list_begin(x, a, n);
+	} else if (!strcmp(name, "list-item") || !strcmp(name, "list-header")) {
+		odf_item_begin(x, !strcmp(name, "list-header"), xml_attr(a, n, "start-value"));
+	} else if (!strcmp(name, "table")) {
+		odf_table_begin(x, a, n);
+	} else if (!strcmp(name, "table-row")) {
+		odf_row_begin(x, xml_attr(a, n, "number-rows-repeated"));
+	} else if (!strcmp(name, "table-cell")) {
+		odf_cell_begin(x, xml_attr(a, n, "number-columns-repeated"));
+	} else {
+		body_start(x, name, a, n);
+		inline_start(x, name, a, n);
+	}
+}
+
+static void on_end(void *ud, const char *name)
+{
+	struct odf *x = ud;
+
+	if (!x->in_body)
+		return;
+	if (x->skip) {
+		x->skip--;
+	} else if (!strcmp(name, "body")) {
+		x->in_body = 0;
+	} else if (!strcmp(name, "p") || !strcmp(name, "h")) {
+		odf_paragraph_end(x);
+	} else if (!strcmp(name, "list")) {
+		x->flow.lists -= x->flow.lists > 0;
+	} else if (!strcmp(name, "table")) {
+		odf_table_end(x);
+	} else if (!strcmp(name, "table-row")) {
+		odf_row_end(x);
+	} else if (!strcmp(name, "table-cell")) {
+		odf_cell_end(x);
+	} else if (!strcmp(name, "span") || !strcmp(name, "section")) {
+		odf_hide_end(x);
+		x->raised = 0;
+	} else if (!strcmp(name, "notes")) {
+		x->lead = NULL;
+	} else if (!strcmp(name, "frame")) {
+		x->flow.frames -= x->flow.frames > 0;
+		x->next_is_title = 0;
+	} else if (!strcmp(name, "text-box")) {
+		odf_box_end(x);
+	} else if (!strcmp(name, "note-body")) {
+		odf_note_body_end(x);
+	}
+}
+
+static void on_text(void *ud, const char *s, size_t n)
+{
+	struct odf *x = ud;
+
+	if (x->in_body && !x->skip)
+		odf_shown(x, s, n);
+}
+
+/* ---- the file ---- */
+
+static void meta_start(void *ud, const char *name, const struct xml_attr *a, size_t n)
+{
+	struct odf *x = ud;
+
+	if (!strcmp(name, "document-statistic"))
+		x->pages = xml_number(xml_attr(a, n, "page-count"), 0);
+}
+
+/* Has a page more text than one can hold? */
+static int has_overlong_page(const struct doc *d)
+{
+	size_t end = d->text.n;
+
+	for (size_t i = d->n_mark; i-- > 0;) {
+		size_t characters = 0;
+
+		if (d->mark[i].kind != MARK_PAGE)
+			continue;
+		for (size_t k = d->mark[i].at; k < end; k++)
+			characters += ((unsigned char)d->text.p[k] & 0xc0) != 0x80;
+		if (characters > PAGE_CHARACTERS_MAX)
+			return 1;
+		end = d->mark[i].at;
+	}
+	return 0;
+}
+
+/* A program that had not laid out the whole text when it saved it wrote the breaks of the first pages alone, and counted those. */
+static void check_pages(struct odf *x, const struct zip_entry *content)
+{
+	static const struct xml_handler handler = {.start = meta_start};
+	const struct zip_entry *meta = x->zip.n ? zip_find(&x->zip, "meta.xml") : content;
+
+	if (meta)
+		xml_parse(meta->name, meta->p, meta->n, &handler, x, NULL);
+	if (x->is_text && (x->document->doc->pages != x->pages || has_overlong_page(x->document->doc)))
+		doc_forget_pages(x->document->doc);
+}
+
+static int want(const char *name)
+{
+	static const char object[] = "/content.xml";
+	size_t n = strlen(name);
+
+	return !strcmp(name, "content.xml") || !strcmp(name, "styles.xml") || !strcmp(name, "meta.xml") || !strcmp(name, "META-INF/manifest.xml") ||
+	       (n > sizeof object - 1 && !strcmp(name + n - (sizeof object - 1), object));
+}
+
+/* The parts of a package, or the one file that holds them all. */
+static int find_parts(struct odf *x, char *p, size_t n, struct zip_entry *content, struct zip_entry *styles, struct err *e)
+{
+	const struct zip_entry *z;
+	char *name = content->name;
+
+	*content = *styles = (struct zip_entry){.name = name, .p = p, .n = n};
+	if (n < 4 || memcmp(p, "PK\3\4", 4) != 0)
+		return 0;
+	if (zip_read(&x->zip, p, n, want, e))
+		return -1;
+	if ((z = zip_find(&x->zip, "META-INF/manifest.xml")) && z->n && memmem(z->p, z->n, "encryption-data", 15))
+		return err_set(e, ERR_DOCUMENT, "is encrypted: its text cannot be read without the password");
+	if (!(z = zip_find(&x->zip, "content.xml")))
+		return err_set(e, ERR_DOCUMENT, "is damaged: it lacks 'content.xml'");
+	*content = *z;
+	*styles = (struct zip_entry){0};
+	if ((z = zip_find(&x->zip, "styles.xml")))
+		*styles = *z;
+	return 0;
+}
+
+static int read_odf(struct odf *x, char *p, size_t n, struct doc *d, struct err *e)
+{
+	static const struct xml_handler handler = {.start = on_start, .end = on_end, .text = on_text};
+	char name[] = "content.xml";
+	struct zip_entry content = {.name = name}, styles = {0};
+	const struct str *notes = &x->notes->doc->text;
+	struct err why = {0};
+
+	if (find_parts(x, p, n, &content, &styles, e))
+		return -1;
+	x->styles = odf_styles_read(styles.p && styles.p != content.p ? &styles : NULL, &content);
+	xml_parse(content.name, content.p, content.n, &handler, x, &why);
+	if (x->document->heading)
+		writer_heading_end(x->document);
+	x->document->pre = 1;
+	writer_gap(x->document, GAP_BLOCK);
+	str_clear(&x->document->prefix);
+	writer_text(x->document, notes->p ? notes->p : "", notes->n);
+	writer_end(x->document);
+	check_pages(x, &content);
+	if (x->hidden)
+		doc_note(d, HIDDEN_TEXT, x->hidden, x->hidden == 1 ? " was" : "s were");
+	if (why.code && !d->text.n) {
+		*e = why;
+		return -1;
+	}
+	if (why.code)
+		doc_note(d, "the document %s: the text ends there", why.msg);
+	return d->text.n ? 0 : err_set(e, ERR_DOCUMENT, "holds no text");
+}
+
+int odf_import(const char *p, size_t n, struct doc *d, struct err *e)
+{
+	struct doc notes = {0};
+	struct writer document = {.doc = d}, notes_writer = {.doc = &notes};
+	struct odf *x = xcalloc(1, sizeof *x);
+	int rc;
+
+	x->w = x->document = &document;
+	x->notes = &notes_writer;
+	rc = read_odf(x, (char *)(uintptr_t)p, n, d, e);
+	writer_end(&notes_writer);
+	doc_free(&notes);
+	odf_styles_free(x->styles);
+	zip_free(&x->zip);
+	free(x->sheet);
+	free(x);
+	return rc;
+}

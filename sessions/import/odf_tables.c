@@ -1,0 +1,182 @@
+/* sessions/import/odf_tables.c - lists and tables of an OpenDocument file. */
+#include "sessions/import/odf.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define EMPTY_CELLS_MAX 64
+
+/* ---- lists ---- */
+
+void odf_list_begin(struct odf *x, const struct xml_attr *a, size_t n)
+{
+	struct odf_flow *f = &x->flow;
+	const struct xml_attr *name = xml_attr(a, n, "style-name");
+	struct odf_list *outer = f->lists ? &f->list[f->lists - 1] : NULL, *l;
+	int level = f->lists < LIST_LEVELS ? f->lists : LIST_LEVELS - 1;
+
+	if (f->lists == ODF_LISTS_MAX) {
+		x->skip++;
+		return;
+	}
+	l = &f->list[f->lists++];
+	*l = (struct odf_list){.level = name ? odf_list(x->styles, name->value, name->n) : outer ? outer->level : NULL};
+	if (l->level && (!outer || l->level != outer->level) && !xml_attr_is(a, n, "continue-numbering", "true") && !xml_attr(a, n, "continue-list"))
+		list_levels_restart(l->level, level);
+}
+
+void odf_item_begin(struct odf *x, int header, const struct xml_attr *start)
+{
+	struct odf_flow *f = &x->flow;
+	struct odf_list *l = f->lists ? &f->list[f->lists - 1] : NULL;
+
+	if (!l)
+		return;
+	l->first = !header;
+	if (start && l->level && f->lists <= LIST_LEVELS)
+		l->level[f->lists - 1].count = list_start(start) - 1;
+}
+
+/* Indent and label of a paragraph in a list. */
+void odf_item_label(struct odf *x)
+{
+	struct odf_flow *f = &x->flow;
+	struct odf_list *l = &f->list[f->lists - 1];
+	struct str *prefix = &x->w->prefix;
+	int level = f->lists - 1 < LIST_LEVELS ? f->lists - 1 : LIST_LEVELS - 1, has_label = 0;
+
+	for (int i = 1; i < f->lists && i < 8 && !f->heading; i++)
+		str_adds(prefix, "  ");
+	if (l->first && l->level) {
+		list_levels_count(l->level, level);
+		has_label = list_label(l->level, level, prefix);
+	}
+	if (!has_label && !f->heading)
+		str_adds(prefix, l->first ? "- " : "  ");
+	l->first = 0;
+}
+
+/* ---- tables ---- */
+
+/* The rows and cells around the text that follows; those without text are no lines. */
+void odf_cells_open(struct odf *x)
+{
+	if (x->sheet) {
+		char *name = x->sheet;
+
+		x->sheet = NULL;
+		writer_heading_begin(x->w, 1);
+		writer_text(x->w, name, strlen(name));
+		writer_heading_end(x->w);
+		free(name);
+	}
+	for (int i = 0; i < x->tables && i < WRITER_TABLES && x->w == x->document; i++) {
+		struct odf_cells *t = &x->cells[i];
+
+		if (!t->row_begun)
+			writer_row_begin(x->w);
+		t->row_begun = 1;
+		if (t->cell_begun)
+			continue;
+		for (long k = 0; k < t->empty && k < EMPTY_CELLS_MAX; k++)
+			writer_cell_begin(x->w);
+		t->empty = 0;
+		writer_cell_begin(x->w);
+		t->cell_begun = 1;
+	}
+}
+
+static struct odf_cells *cells_now(struct odf *x)
+{
+	return x->tables > 0 && x->tables <= WRITER_TABLES ? &x->cells[x->tables - 1] : NULL;
+}
+
+void odf_table_begin(struct odf *x, const struct xml_attr *a, size_t n)
+{
+	struct odf_look look;
+	const struct xml_attr *name = xml_attr(a, n, "name");
+
+	odf_style(x->styles, "table", xml_attr(a, n, "style-name"), &look);
+	odf_hide_begin(x, look.hidden);
+	if (look.break_before)
+		odf_page_break(x, look.page_number);
+	if (x->spreadsheet && !x->tables && name && name->n) {
+		free(x->sheet);
+		x->sheet = xstrndup(name->value, name->n);
+	} else if (x->tables) {
+		odf_cells_open(x);
+	}
+	if (x->w == x->document)
+		writer_table_begin(x->w);
+	if (x->tables++ < WRITER_TABLES)
+		x->cells[x->tables - 1] = (struct odf_cells){0};
+}
+
+void odf_table_end(struct odf *x)
+{
+	if (x->w == x->document)
+		writer_table_end(x->w);
+	x->tables -= x->tables > 0;
+	odf_hide_end(x);
+}
+
+static long repeated(const struct xml_attr *a)
+{
+	long v = xml_number(a, 1);
+
+	return v < 1 ? 1 : v < 1 << 24 ? v : 1 << 24;
+}
+
+void odf_row_begin(struct odf *x, const struct xml_attr *rows)
+{
+	struct odf_cells *t = cells_now(x);
+
+	if (t)
+		*t = (struct odf_cells){.rows = repeated(rows)};
+}
+
+void odf_row_end(struct odf *x)
+{
+	struct odf_cells *t = cells_now(x);
+
+	if (!t || x->w != x->document)
+		return;
+	/* Rows without text part the blocks of a sheet. */
+	if (!t->row_begun) {
+		writer_gap(x->w, x->spreadsheet ? GAP_BLOCK : GAP_LINE);
+		return;
+	}
+	writer_row_end(x->w);
+	writer_row_repeat(x->w, t->rows - 1);
+	t->row_begun = 0;
+}
+
+void odf_cell_begin(struct odf *x, const struct xml_attr *times)
+{
+	struct odf_cells *t = cells_now(x);
+
+	if (t) {
+		t->cell_begun = 0;
+		t->times = repeated(times);
+	}
+}
+
+void odf_cell_end(struct odf *x)
+{
+	struct odf_cells *t = cells_now(x);
+
+	if (!t || x->w != x->document)
+		return;
+	if (t->cell_begun)
+		writer_cell_repeat(x->w, t->times - 1);
+	else
+		t->empty += t->times;
+	t->cell_begun = 1;   /* what stands between two cells belongs to the last one */
+}
+
+/* Cells under a wider or higher one: they have no text. */
+void odf_cells_covered(struct odf *x, const struct xml_attr *times)
+{
+	if (cells_now(x))
+		cells_now(x)->empty += repeated(times);
+}
