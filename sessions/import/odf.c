@@ -15,7 +15,8 @@
 static int skips(const struct odf *x, const char *name, const struct xml_attr *a, size_t n_attr)
 {
 	static const char *const names[] = {"tracked-changes", "annotation", "note-citation", "ruby-text", "number", "hidden-text", "desc", "script",
-	                                    "forms", "covered-table-cell", "event-listeners", "content-validations"};
+	                                    "forms", "covered-table-cell", "event-listeners", "content-validations",
+	                                    "binary-data"};
 	static const char *const furniture[] = {"page-number", "header", "footer", "date-time"};   /* the same on every slide */
 	size_t n = strlen(name);
 

@@ -147,7 +147,8 @@ TEST(notes_and_frames)
 #define NOTE(text) "<text:note><text:note-citation>7</text:note-citation><text:note-body>" text "</text:note-body></text:note>"
 	TEXT(P("a" NOTE(P("first") P("goes on")) " b") LIST("B", I(P("c" NOTE(P("second") LIST("B", I(P("item")))) "."))) P("d"),
 	     "a[1] b\n\n- c[2].\n\nd\n\n[1] first\n\ngoes on\n\n[2] second\n\n- item");
-	TEXT(P("before<draw:frame><draw:text-box>" P("box") P("two") "</draw:text-box><svg:title>alt</svg:title><svg:desc>alt</svg:desc></draw:frame> after"),
+	TEXT(P("before<draw:frame><draw:text-box>" P("box") P("two") "</draw:text-box><svg:title>alt</svg:title><svg:desc>alt</svg:desc></draw:frame> after"
+	       "<draw:frame><draw:image><office:binary-data>iVBORw0KGgo</office:binary-data></draw:image></draw:frame>"),
 	     "before\n\nbox\n\ntwo\nafter");
 	TEXT(P("x<draw:custom-shape>" P("shape") "</draw:custom-shape>"), "x\n\nshape");
 }
