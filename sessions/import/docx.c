@@ -15,6 +15,7 @@
 struct style {
 	char *id, *based;
 	int level;           /* of the heading that it makes, 0 = none */
+	int kept;            /* white space counts, as in program text */
 	long num, ilvl;      /* the list that its paragraphs are items of; num: 0 = none, -1 = the style does not say */
 };
 struct note { char kind; long id; };
@@ -38,9 +39,9 @@ struct docx {
 	int page;
 	int paragraphs;          /* nested: text boxes hold paragraphs inside a paragraph */
 	int begun;               /* the paragraph's properties have been applied */
-	int heading, item;       /* of this paragraph: heading level; in a list */
+	int heading, item, kept; /* of this paragraph: heading level; in a list; white space counts */
 	long num, level;
-	int last_was_item;
+	int last_was_item, last_was_kept;
 	/* Footnotes and endnotes: only the one wanted. */
 	const char *note_part;
 	long note_id;
@@ -56,6 +57,17 @@ static int on(const struct xml_attr *a, size_t n)
 }
 
 /* ---- styles.xml ---- */
+
+/* "Source Code" of pandoc, "HTML Preformatted" of Word, "Preformatted Text" of LibreOffice. */
+static int is_program_text(const struct xml_attr *name)
+{
+	static const char *const names[] = {"Source Code", "HTML Preformatted", "Preformatted Text", "Code"};
+
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+		if (name->n == strlen(names[i]) && !strncasecmp(name->value, names[i], name->n))
+			return 1;
+	return 0;
+}
 
 static void styles_start(void *ud, const char *name, const struct xml_attr *a, size_t n)
 {
@@ -74,6 +86,7 @@ static void styles_start(void *ud, const char *name, const struct xml_attr *a, s
 			s->level = v->value[8] - '0';
 		else if (v->n == 5 && !strncasecmp(v->value, "title", 5))
 			s->level = 1;
+		s->kept = is_program_text(v);
 	} else if (!strcmp(name, "basedOn") && !s->based) {
 		s->based = xstrndup(v->value, v->n);
 	} else if (!strcmp(name, "numId")) {
@@ -100,10 +113,11 @@ static void apply_style(struct docx *x, const char *id, size_t n)
 	const struct style *s = style_of(x, id, n);
 	int list = 0;
 
-	x->heading = 0;
+	x->heading = x->kept = 0;
 	for (int i = 0; s && i < 8; i++) {
 		if (!x->heading && s->level)
 			x->heading = s->level < 6 ? s->level : 6;
+		x->kept |= s->kept;
 		if (!list && s->num >= 0) {
 			x->num = s->num;
 			x->level = s->ilvl;
@@ -151,9 +165,11 @@ static void begin_paragraph(struct docx *x)
 		writer_gap(x->w, x->last_was_item ? GAP_LINE : GAP_BLOCK);
 		begin_item(x);
 	} else {
-		writer_gap(x->w, GAP_BLOCK);
+		writer_gap(x->w, x->kept && x->last_was_kept ? GAP_LINE : GAP_BLOCK);
 	}
 	x->last_was_item = x->item && !x->heading;
+	x->last_was_kept = x->kept;
+	x->w->pre = x->kept && !x->heading && !x->w->tables;
 }
 
 static void shown(struct docx *x, const char *s, size_t n)
@@ -285,7 +301,8 @@ static void paragraph_start(struct docx *x)
 	/* A paragraph of a text box ends the text before it. */
 	if (x->paragraphs++)
 		writer_gap(x->w, GAP_LINE);
-	x->begun = x->heading = x->item = 0;
+	x->begun = x->heading = x->item = x->kept = 0;
+	x->w->pre = 0;
 	x->num = x->level = 0;
 }
 
@@ -297,11 +314,22 @@ static void paragraph_end(struct docx *x)
 	if (!x->begun)
 		writer_gap(x->w, GAP_BLOCK);
 	str_clear(&x->w->prefix);
+	x->w->pre = 0;
 	writer_gap(x->w, GAP_LINE);
 	if (x->paragraphs)
 		x->paragraphs--;
 	x->begun = 1;
 	x->run_hidden = 0;
+}
+
+static void line_break(struct docx *x)
+{
+	if (x->w->pre)
+		writer_text(x->w, "\n", 1);
+	else if (x->w->heading)
+		writer_gap(x->w, GAP_SPACE);
+	else
+		writer_gap(x->w, x->w->gap >= GAP_LINE && x->begun ? GAP_BLOCK : GAP_LINE);
 }
 
 static void symbol(struct docx *x, const char *name, const struct xml_attr *a, size_t n)
@@ -315,7 +343,7 @@ static void symbol(struct docx *x, const char *name, const struct xml_attr *a, s
 			if (!x->rendered_pages)
 				new_page(x);
 		} else if (!x->run_hidden) {
-			writer_gap(x->w, x->w->heading ? GAP_SPACE : GAP_LINE);
+			line_break(x);
 		}
 	} else if (!strcmp(name, "lastRenderedPageBreak")) {
 		new_page(x);

@@ -257,6 +257,19 @@ void odf_note_body_end(struct odf *x)
 	odf_box_end(x);
 }
 
+/* What html_convert() takes: the parser of HTML lets other bytes pass. */
+static int is_utf8(const char *p, size_t n)
+{
+	int32_t cp;
+
+	for (size_t i = 0; i < n;) {
+		i += (size_t)utf8_decode(p + i, n - i, &cp);
+		if (cp <= 0)
+			return 0;
+	}
+	return 1;
+}
+
 /* A formula is an object of its own, in MathML. */
 void odf_object(struct odf *x, const struct xml_attr *href)
 {
@@ -271,7 +284,7 @@ void odf_object(struct odf *x, const struct xml_attr *href)
 		str_add(&path, href->value, href->n);
 	str_adds(&path, path.n && path.p[path.n - 1] == '/' ? "content.xml" : "/content.xml");
 	z = zip_find(&x->zip, path.p);
-	if (z && memmem(z->p, z->n < 4096 ? z->n : 4096, "MathML", 6)) {
+	if (z && memmem(z->p, z->n < 4096 ? z->n : 4096, "MathML", 6) && is_utf8(z->p, z->n)) {
 		begin_paragraph(x);
 		x->hidden += html_convert(x->w, z->p, z->n);
 		x->w->gap = x->w->gap > GAP_SPACE ? x->w->gap : GAP_NONE;

@@ -18,6 +18,7 @@
 static const char styles[] =
 	"<w:styles xmlns:w='w'><w:style w:styleId='H1'><w:name w:val='heading 1'/></w:style>"
 	"<w:style w:styleId='Mine'><w:name w:val='Mine'/><w:basedOn w:val='H1'/></w:style>"
+	"<w:style w:styleId='Code'><w:name w:val='Source Code'/></w:style>"
 	"<w:style w:styleId='Out'><w:name w:val='Out'/><w:pPr><w:outlineLvl w:val='2'/></w:pPr></w:style></w:styles>";
 static const char numbering[] =
 	"<w:numbering xmlns:w='w'><w:abstractNum w:abstractNumId='0'><w:lvl w:ilvl='0'><w:start w:val='3'/><w:numFmt w:val='decimal'/></w:lvl>"
@@ -61,6 +62,14 @@ TEST(docx_text)
 	docx_becomes(W("<w:p><mc:AlternateContent><mc:Choice>" R("a") "</mc:Choice><mc:Fallback>" R("b") "</mc:Fallback></mc:AlternateContent></w:p>"), "a");
 	docx_becomes(W("<w:p><w:pPr><w:tabs><w:tab/></w:tabs></w:pPr>" R("text") "</w:p>"), "text");
 	docx_becomes(W("<w:p>" R("&lt;b&gt; &#233;") "</w:p>"), "<b> \xc3\xa9");
+}
+
+/* Program text keeps its blanks; two breaks make an empty line. */
+TEST(docx_program_text)
+{
+#define CODE(text) "<w:p><w:pPr><w:pStyle w:val='Code'/></w:pPr><w:r><w:t>" text "</w:t></w:r></w:p>"
+	docx_becomes(W(P("x") CODE("if x:") CODE("    return   1</w:t><w:br/><w:br/><w:t>  y") CODE("") CODE("z") P("a</w:t><w:br/><w:br/><w:t>b")),
+	             "x\n\nif x:\n    return   1\n\n  y\n\nz\n\na\n\nb");
 }
 
 TEST(docx_hidden_text)
