@@ -268,11 +268,28 @@ static void begin_block(struct html *h, struct frame *f, const char *name, const
 	}
 }
 
-static void void_element(struct html *h, const char *name)
+/* A picture of a formula has its source beside it, as in Wikipedia and the pages of LaTeX2HTML: "{\\displaystyle x^{2}}", "$x^2$". */
+static void begin_picture(struct html *h, const xmlChar **a)
+{
+	static const char display[] = "{\\displaystyle ";
+	const char *alt = attribute(a, "alt"), *class = attribute(a, "class");
+	size_t n = alt ? strlen(alt) : 0, k = sizeof display - 1;
+
+	if (!n || is_hidden(h, a) || !(*alt == '$' || !strncmp(alt, "\\(", 2) || !strncmp(alt, "\\[", 2) || !strncmp(alt, "{\\", 2) ||
+	                               has_word(class, "math") || has_word(class, "tex") || has_word(class, "latex")))
+		return;
+	if (n > k && !strncmp(alt, display, k) && alt[n - 1] == '}')
+		alt += k, n -= k + 1;
+	writer_text(h->w, alt, n);
+}
+
+static void void_element(struct html *h, const char *name, const xmlChar **a)
 {
 	if (h->skip)
 		return;
-	if (!strcmp(name, "br")) {
+	if (!strcmp(name, "img"))
+		begin_picture(h, a);
+	else if (!strcmp(name, "br")) {
 		if (h->w->heading)
 			writer_gap(h->w, GAP_SPACE);
 		else if (h->w->pre)
@@ -292,7 +309,7 @@ static void on_start(void *ud, const xmlChar *element, const xmlChar **a)
 	struct frame *f;
 
 	if (is & VOID) {
-		void_element(h, name);
+		void_element(h, name, a);
 		return;
 	}
 	if (h->depth == DEPTH_MAX) {
@@ -313,8 +330,10 @@ static void on_start(void *ud, const xmlChar *element, const xmlChar **a)
 		return;
 	}
 	if (is_hidden(h, a) && strcmp(name, "body") && strcmp(name, "html")) {
-		f->hides = f->skips = 1;
-		h->hide++;
+		/* Wikipedia hides the formula whose picture is shown. */
+		f->hides = !has_word(attribute(a, "class"), "mwe-math-mathml-a11y");
+		f->skips = 1;
+		h->hide += f->hides;
 		h->skip++;
 		return;
 	}

@@ -63,6 +63,14 @@ TEST(powers_notes_and_formulas)
 	becomes("<div class=navheader><a>Prev</a> <a>Next</a></div><p>text of the page", "text of the page");
 }
 
+TEST(pictures_of_formulas)
+{
+	becomes("<p>So <span class='mwe-math-element'><span class='mwe-math-mathml-inline mwe-math-mathml-a11y' style='display: none;'><math><mi>E</mi></math></span>"
+	        "<img class='mwe-math-fallback-image-inline' alt='{\\displaystyle E=mc^{2}}'></span>, and <img alt='$x^2$'> or <img class='tex' alt='a+b'>.",
+	        "So E=mc^{2}, and $x^2$ or a+b.");
+	becomes("<p>a <img alt='A harbour'><img alt=''><img><img hidden alt='$y$'>b", "a b");
+}
+
 TEST(what_is_not_shown)
 {
 	becomes("<title>t</title><style>p{}</style><p>a<script>var x = '<p>no</p>';</script>b<noscript>turn it on</noscript></p>", "ab");
