@@ -53,22 +53,39 @@ static int add_or_replace(struct chat *c, const struct doc *doc, struct err *e)
 	return 0;
 }
 
-/* How a document that is not read whole is used. */
-static void say_searched(struct chat *c, const struct document *d)
+/* How the documents from number `from` on that are not read whole are used; one line, since a folder may have hundreds. */
+static void say_searched(struct chat *c, size_t from)
 {
 	struct timeline_stats st;
-	struct str n = {0}, ctx = {0};
+	struct str s = {0};
+	size_t n = 0, tokens = 0, last = from;
 
+	for (size_t i = from; i < c->t.n_doc; i++)
+		if (!c->t.doc[i].whole)
+			n++, tokens += c->t.doc[i].tokens, last = i;
+	if (!n || c->o.quiet)
+		return;
 	conversation_stats(&c->t, &st);
-	human_count(&n, d->tokens);
-	human_count(&ctx, (size_t)st.ctx);
-	if (!strcmp(c->o.docs, "passages"))
-		say("document '%s': about %s tokens; questions search it and bring its best passages", d->name, n.p);
+	if (n == 1)
+		str_addf(&s, "document '%s': about ", c->t.doc[last].name);
 	else
-		say("document '%s': about %s tokens, more than fit the context of %s beside a question and its answer; questions search it and bring its best passages", d->name,
-		    n.p, ctx.p);
-	str_free(&n);
-	str_free(&ctx);
+		str_addf(&s, "%zu documents: about ", n);
+	human_count(&s, tokens);
+	str_adds(&s, " tokens");
+	if (strcmp(c->o.docs, "passages") != 0) {
+		str_addf(&s, ", more than %sfit the context of ", n < c->t.n_doc ? "still " : "");
+		human_count(&s, (size_t)st.ctx);
+		str_adds(&s, " beside a question and its answer");
+	}
+	str_addf(&s, "; questions search %s best passages", n == 1 ? "it and bring its" : "them and bring their");
+	say("%s", s.p);
+	str_free(&s);
+}
+
+/* What the command line names is told of once the screen or the prompt is there: chat_read(). */
+static int tells_at_once(const struct chat *c)
+{
+	return c->front || c->o.prompt || !isatty(0);
 }
 
 int document_add(struct chat *c, struct doc *doc, struct err *e)
@@ -79,9 +96,8 @@ int document_add(struct chat *c, struct doc *doc, struct err *e)
 		say("document '%s' is there already", doc->name);
 	else if (!rc && !c->o.quiet)
 		document_notices(doc);
-	/* What the command line names is told of once the screen or the prompt is there: chat_read(). */
-	if (!rc && !c->o.quiet && !c->t.doc[c->t.n_doc - 1].whole && (c->front || c->o.prompt || !isatty(0)))
-		say_searched(c, &c->t.doc[c->t.n_doc - 1]);
+	if (!rc && !c->adding_several && tells_at_once(c))
+		say_searched(c, c->t.n_doc - 1);
 	doc_free(doc);
 	return rc < 0 ? -1 : 0;
 }
@@ -120,9 +136,10 @@ static void say_added(struct chat *c, const struct document *d)
 /* The files of a folder or pattern: one that cannot be read is named and does not stop the others. */
 static int add_several(struct chat *c, const char *what, const struct doc_paths *list, struct err *e)
 {
-	size_t added = 0, failed = 0;
+	size_t added = 0, failed = 0, first = c->t.n_doc;
 	struct str left_out = {0};
 
+	c->adding_several = 1;
 	for (size_t i = 0; i < list->n && e->code != ERR_CANCELLED; i++) {
 		size_t before = c->t.n_doc;
 
@@ -137,6 +154,7 @@ static int add_several(struct chat *c, const char *what, const struct doc_paths 
 				say_added(c, &c->t.doc[c->t.n_doc - 1]);
 		}
 	}
+	c->adding_several = 0;
 	if (e->code == ERR_CANCELLED)
 		return -1;
 	*e = (struct err){0};
@@ -150,6 +168,8 @@ static int add_several(struct chat *c, const char *what, const struct doc_paths 
 	else if (!c->o.quiet)
 		say("%zu documents of '%.100s'%s", added, what, left_out.n ? left_out.p : "");
 	str_free(&left_out);
+	if (tells_at_once(c))
+		say_searched(c, first);
 	return 0;
 }
 
@@ -244,9 +264,8 @@ void documents_prefill(struct chat *c, size_t from)
 
 void chat_read(struct chat *c)
 {
-	for (size_t i = 0; i < c->t.n_doc && c->interactive && !c->o.quiet; i++)
-		if (!c->t.doc[i].whole)
-			say_searched(c, &c->t.doc[i]);
+	if (c->interactive)
+		say_searched(c, 0);
 	documents_prefill(c, 0);
 }
 

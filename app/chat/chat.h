@@ -82,6 +82,7 @@ struct chat {
 		double shown, since; uint64_t since_tokens, since_at;
 	} streaming;
 	size_t replaced;             /* documents that took the place of an older version since they were prefilled last */
+	int adding_several;          /* files of a folder: what is common to them is said once, at the end */
 	struct kept_summary { char key[SUMMARY_KEY]; struct str text; } *kept; size_t n_kept;   /* where nothing is stored (cmd_summarize.c) */
 	int quit, rc;                /* rc: exit code so far; in a pipe the first failure decides */
 };
