@@ -97,9 +97,17 @@ static void page_words(const struct remote *r, const struct str *page, struct st
 	str_free(&words);
 }
 
+/* May a proxy have answered in the server's place?  Through TLS only the server can. */
+static int may_be_proxy(const struct remote *r)
+{
+	return !r->at.here && !r->at.secure && (getenv("http_proxy") || getenv("all_proxy") || getenv("ALL_PROXY"));
+}
+
 /* What to do about it, or NULL.  said: the server has told what is wrong. */
 static const char *advice(const struct remote *r, int status, int said)
 {
+	if (status == 403 && !said && may_be_proxy(r))
+		return ": the proxy of http_proxy may refuse it; no_proxy names what is asked without it";
 	if (status == 401 || status == 403)
 		return r->key.n ? "; the key is not accepted" : "; WEIR_API_KEY or --key-file gives the key";
 	if (status == 407)

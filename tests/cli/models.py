@@ -306,6 +306,9 @@ def answer(c, name, q):
         c.json({"error": {"message": "Incorrect API key provided: " + key_of.get("last", ""), "code": "invalid_api_key"}}, 401)
     elif name == "e403":
         c.json({"error": "forbidden"}, 403)
+    elif name == "page403":   # as squid's
+        c.head(403, "text/html")
+        c.send(b"<html><title>ERROR: The requested URL could not be retrieved</title></html>")
     elif name == "e404":
         c.json({"error": {"message": "The model `tiny` does not exist"}}, 404)
     elif name == "e400":

@@ -267,6 +267,9 @@ http_proxy=$at timeout 600 "$weir" -p Hello --remote http://models.invalid/plain
 rc=$?
 says "another one with it" "$hello"
 grep -q '"proxied": true' "$dir/log" && ok "... is asked by the proxy" || bad "... is asked by the proxy" "$(cat "$dir/log")"
+http_proxy=$at timeout 600 "$weir" -p Hello --remote http://models.invalid/page403/v1 >"$dir/out" 2>"$dir/err" </dev/null
+rc=$?
+refused "a proxy that refuses" 1 'status 403: the proxy of http_proxy may refuse it; no_proxy names'
 if [ "$tls" != 0 ]; then
 	wrong "a certificate that nobody has signed" 1 '127.0.0.1' --remote "https://127.0.0.1:$tls/plain/v1"
 	SSL_CERT_FILE=$dir/cert.pem WEIR_API_KEY=$key timeout 600 "$weir" -p Hello --remote "https://127.0.0.1:$tls/plain/v1" >"$dir/out" 2>"$dir/err" </dev/null
