@@ -15,8 +15,7 @@
 static int skips(const struct odf *x, const char *name, const struct xml_attr *a, size_t n_attr)
 {
 	static const char *const names[] = {"tracked-changes", "annotation", "note-citation", "ruby-text", "number", "hidden-text", "desc", "script",
-	                                    "forms", "covered-table-cell", "event-listeners", "content-validations",
-	                                    "binary-data"};
+	                                    "forms", "covered-table-cell", "event-listeners", "content-validations", "binary-data"};
 	static const char *const furniture[] = {"page-number", "header", "footer", "date-time"};   /* the same on every slide */
 	size_t n = strlen(name);
 
@@ -162,11 +161,9 @@ static void meta_start(void *ud, const char *name, const struct xml_attr *a, siz
 		x->pages = xml_number(xml_attr(a, n, "page-count"), 0);
 }
 
-/* Has a page more text than one can hold? */
-static int has_overlong_page(const struct doc *d)
+/* Has a page more text than one can hold?  end: of the last page. */
+static int has_overlong_page(const struct doc *d, size_t end)
 {
-	size_t end = d->text.n;
-
 	for (size_t i = d->n_mark; i-- > 0;) {
 		size_t characters = 0;
 
@@ -182,14 +179,14 @@ static int has_overlong_page(const struct doc *d)
 }
 
 /* A program that had not laid out the whole text when it saved it wrote the breaks of the first pages alone, and counted those. */
-static void check_pages(struct odf *x, const struct zip_entry *content)
+static void check_pages(struct odf *x, const struct zip_entry *content, size_t end)
 {
 	static const struct xml_handler handler = {.start = meta_start};
 	const struct zip_entry *meta = x->zip.n ? zip_find(&x->zip, "meta.xml") : content;
 
 	if (meta)
 		xml_parse(meta->name, meta->p, meta->n, &handler, x, NULL);
-	if (x->is_text && (x->document->doc->pages != x->pages || has_overlong_page(x->document->doc)))
+	if (x->is_text && (x->document->doc->pages != x->pages || has_overlong_page(x->document->doc, end)))
 		doc_forget_pages(x->document->doc);
 }
 
@@ -231,6 +228,7 @@ static int read_odf(struct odf *x, char *p, size_t n, struct doc *d, struct err 
 	struct zip_entry content = {.name = name}, styles = {0};
 	const struct str *notes = &x->notes->doc->text;
 	struct err why = {0};
+	size_t end;
 
 	if (find_parts(x, p, n, &content, &styles, e))
 		return -1;
@@ -238,12 +236,13 @@ static int read_odf(struct odf *x, char *p, size_t n, struct doc *d, struct err 
 	xml_parse(content.name, content.p, content.n, &handler, x, &why);
 	if (x->document->heading)
 		writer_heading_end(x->document);
+	end = d->text.n;
 	x->document->pre = 1;
 	writer_gap(x->document, GAP_BLOCK);
 	str_clear(&x->document->prefix);
 	writer_text(x->document, notes->p ? notes->p : "", notes->n);
 	writer_end(x->document);
-	check_pages(x, &content);
+	check_pages(x, &content, end);
 	if (x->hidden)
 		doc_note(d, HIDDEN_TEXT, x->hidden, x->hidden == 1 ? " was" : "s were");
 	if (why.code && !d->text.n) {
