@@ -141,18 +141,11 @@ static int add_several(struct chat *c, const char *what, const struct doc_paths 
 
 	c->adding_several = 1;
 	for (size_t i = 0; i < list->n && e->code != ERR_CANCELLED; i++) {
-		size_t before = c->t.n_doc;
-
 		*e = (struct err){0};
-		if (chat_document(c, list->path[i], e) < 0) {
-			failed++;
-			if (e->code != ERR_CANCELLED)
-				say("%s", e->msg);
-		} else {
+		if (chat_document(c, list->path[i], e) == 0)
 			added++;
-			if (c->t.n_doc > before)
-				say_added(c, &c->t.doc[c->t.n_doc - 1]);
-		}
+		else if (++failed && e->code != ERR_CANCELLED)
+			say("%s", e->msg);
 	}
 	c->adding_several = 0;
 	if (e->code == ERR_CANCELLED)
@@ -160,6 +153,8 @@ static int add_several(struct chat *c, const char *what, const struct doc_paths 
 	*e = (struct err){0};
 	if (!added)
 		return err_set(e, ERR_DOCUMENT, "none of the %zu files of '%.100s' could be read", list->n, what);
+	for (size_t i = first; i < c->t.n_doc; i++)
+		say_added(c, &c->t.doc[i]);
 	if (list->n_other)
 		str_addf(&left_out, "; left out for %s: '%.60s'%s", list->n_other == 1 ? "its name" : "their names", list->other,
 		         list->n_other == 1 ? "" : " and others");

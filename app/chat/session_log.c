@@ -199,7 +199,7 @@ struct resuming { struct conversation *t; struct err *e; };
 static int add_document(const struct stored_document *d, void *ud)
 {
 	struct resuming *s = ud;
-	struct document *last;
+	size_t at = 0;
 	/* Only lent: nothing of it is changed or freed. */
 	struct doc doc = {
 		.name = (char *)(uintptr_t)d->name, .type = d->type, .bytes = d->bytes, .text = {.p = (char *)(uintptr_t)d->text, .n = d->n_text},
@@ -208,14 +208,12 @@ static int add_document(const struct stored_document *d, void *ud)
 
 	if (d->origin)
 		doc.origin = *d->origin;
-	if (conversation_restore_document(s->t, &doc, s->e) < 0)
-		return 1;
-	last = &s->t->doc[s->t->n_doc - 1];
-	last->stored = d->id;
-	last->at = 0;
 	for (size_t i = 0; i < s->t->n_msg && d->after; i++)
 		if (s->t->msg[i].stored == d->after)
-			last->at = i + 1;
+			at = i + 1;
+	if (conversation_restore_document(s->t, &doc, at, s->e) < 0)
+		return 1;
+	s->t->doc[s->t->n_doc - 1].stored = d->id;
 	return 0;
 }
 

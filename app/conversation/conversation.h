@@ -263,8 +263,8 @@ int  tokens_match_text(const struct engine *, const int32_t *id, size_t n_id, co
 /* Add a document: whole, as quoted data before the first question, or searched for passages, as --docs says.  0; 1 where the same
  * document is there already; -1 with ERR_FIT and the numbers where --docs whole was asked for and it does not fit. */
 int  conversation_add_document(struct conversation *, const struct doc *, struct err *);
-/* The same for a document of an earlier run, without an event: it is stored already. */
-int  conversation_restore_document(struct conversation *, const struct doc *, struct err *);
+/* The same for a document of an earlier run, which was added behind `at` messages, without an event: it is stored already. */
+int  conversation_restore_document(struct conversation *, const struct doc *, size_t at, struct err *);
 /* The page and heading of bytes [from, to) of its body: those at the beginning; a heading that only follows within them, where none
  * stands before. */
 void document_place(const struct document *, size_t from, size_t to, struct document_place *out);

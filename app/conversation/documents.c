@@ -4,7 +4,8 @@
  * at the start of the sequence, behind the system prompt: the prefix, which a cache may pin.  They are prefilled once.  One that is
  * added in the middle of a conversation joins the prefix, and the messages are recomputed behind it.
  *
- * Of a document that does not fit nothing is prefilled: each question brings the passages that answer it (sources.c, quote.c). */
+ * Of a document that does not fit nothing is prefilled: each question brings the passages that answer it (sources.c, quote.c).  So it is with
+ * the files of a folder, of which some would fit: those that come first are no better than the others, and would leave no room. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,6 +15,7 @@ enum {
 	ROOM_MIN = 32,          /* tokens of a question and its answer that must fit beside the documents */
 	BYTES_PER_TOKEN = 4,    /* for an estimate */
 	BYTES_HOPELESS = 16,    /* a text of more bytes for each token of the context is not even tokenized */
+	CONTEXTS_OF_MANY = 2,   /* documents that come together and would fill more contexts than these are searched, each of them */
 };
 
 int conversation_drop_last_document(struct conversation *t, struct str *name)
@@ -58,16 +60,33 @@ size_t conversation_document_tokens(const struct conversation *t)
 	return n;
 }
 
+/* Does document d come with others, each of which may fit, but by far not all of them?  Only their sizes decide, so it is found again when
+ * the session is resumed. */
+static int is_one_of_many(const struct conversation *t, const struct document *d)
+{
+	size_t ctx = context_size(t), tokens = 0;
+
+	for (size_t i = 0; i < t->n_doc; i++)
+		if (t->doc[i].at == d->at && t->doc[i].n_body / BYTES_PER_TOKEN <= ctx)
+			tokens += t->doc[i].n_body / BYTES_PER_TOKEN;
+	return tokens > CONTEXTS_OF_MANY * ctx;
+}
+
+static int decides_itself(const struct conversation *t)
+{
+	return !t->o->docs || !strcmp(t->o->docs, "auto");
+}
+
 /* Is document d read whole, or searched for passages?  As --docs says; auto: whole if it fits. */
 static int document_choose(struct conversation *t, struct document *d, size_t room, struct err *e)
 {
-	const char *how = t->o->docs ? t->o->docs : "auto";
+	int decides = decides_itself(t);
 	struct err why = {0};
 
 	d->whole = 0;
 	d->tokens = d->n_body / BYTES_PER_TOKEN;
 	t->prefix_known = 0;
-	if (!strcmp(how, "passages") || (!strcmp(how, "auto") && d->n_body / BYTES_HOPELESS > context_size(t)))
+	if (decides ? d->n_body / BYTES_HOPELESS > context_size(t) || is_one_of_many(t, d) : !strcmp(t->o->docs, "passages"))
 		return 0;
 	d->whole = 1;
 	if (t->by->document_fits(t, d, room, &why) == 0) {
@@ -76,7 +95,7 @@ static int document_choose(struct conversation *t, struct document *d, size_t ro
 	}
 	d->whole = 0;
 	t->prefix_known = 0;
-	return why.code == ERR_FIT && !strcmp(how, "auto") ? 0 : err_set(e, why.code, "%s", why.msg);
+	return why.code == ERR_FIT && decides ? 0 : err_set(e, why.code, "%s", why.msg);
 }
 
 void documents_choose(struct conversation *t)
@@ -110,12 +129,18 @@ static int document_append(struct conversation *t, struct document d, size_t roo
 	rc = document_choose(t, &t->doc[t->n_doc - 1], room, e);
 	if (rc < 0)
 		document_free(&t->doc[--t->n_doc]);
+	/* With it they are many. */
+	for (size_t i = 0; !rc && decides_itself(t) && i < t->n_doc; i++)
+		if (t->doc[i].whole && t->doc[i].at == d.at && is_one_of_many(t, &t->doc[i])) {
+			t->doc[i].whole = 0;
+			t->doc[i].tokens = t->doc[i].n_body / BYTES_PER_TOKEN;
+		}
 	return rc;
 }
 
-int conversation_restore_document(struct conversation *t, const struct doc *in, struct err *e)
+int conversation_restore_document(struct conversation *t, const struct doc *in, size_t at, struct err *e)
 {
-	return document_append(t, document_make(in, t->n_msg), 0, e);   /* it fitted when it was added */
+	return document_append(t, document_make(in, at), 0, e);   /* it fitted when it was added */
 }
 
 int conversation_add_document(struct conversation *t, const struct doc *in, struct err *e)

@@ -91,6 +91,59 @@ TEST(folders_and_patterns_are_several_documents)
 	cleanup();
 }
 
+static size_t count_whole(const struct scene *s)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < s->c.t.n_doc; i++)
+		n += s->c.t.doc[i].whole != 0;
+	return n;
+}
+
+/* The first files of a folder that is much too long would fill the context for nothing; a session that is resumed decides alike. */
+TEST(a_folder_that_is_much_too_long_is_searched)
+{
+	static const char *const options = "-n 2 -s folder --chat-template chatml --kv full -c 2000";
+	struct str text = {0};
+	struct scene s;
+	char name[16];
+
+	make_files();
+	for (int i = 0; i < 40; i++)
+		str_adds(&text, "The ship lay in the bay.\n\n");
+	for (int i = 10; i < 28; i++) {
+		snprintf(name, sizeof name, "%d.txt", i);
+		str_addf(&text, "Lighthouse %d burns oil.\n\n", i);
+		put_text(name, text.p);
+	}
+	open_scene(&s, options);
+	s.c.o.quiet = 0;
+	do_file(&s, "/read %/1[012].txt");
+	CHECK_INT(s.c.t.n_doc, 3);
+	CHECK_INT(count_whole(&s), 1);
+	CHECK(has(&s.said, "2 documents: about ") && has(&s.said, "more than still fit the context of 2,000"));
+	do_file(&s, "/read %/[12][0-9].txt");
+	CHECK_INT(s.c.t.n_doc, 18);
+	CHECK_INT(count_whole(&s), 0);
+	do_line(&s, "What does lighthouse 17 burn?");
+	CHECK_INT(s.c.t.n_msg, 2);
+	/* What comes later, alone, is read whole. */
+	put_text("later.txt", "later\n");
+	do_file(&s, "/read %/later.txt");
+	CHECK_INT(count_whole(&s), 1);
+	do_line(&s, "And now?");
+	CHECK_MSG(!s.errors.n, "%s", s.errors.p);
+	close_scene(&s);
+	open_scene(&s, options);
+	CHECK_INT(s.c.t.n_doc, 19);
+	CHECK_INT(count_whole(&s), 1);
+	CHECK(s.c.t.doc[18].whole && s.c.t.doc[18].at == 2);
+	close_scene(&s);
+	str_free(&text);
+	remove_files();
+	cleanup();
+}
+
 TEST(files_that_all_fail_are_an_error)
 {
 	struct scene s;
