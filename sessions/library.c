@@ -25,7 +25,7 @@ int library_list(struct store *s, library_fn *fn, void *ud, struct err *e)
 		int64_t type = sqlite3_column_int64(st, 5);
 		struct library_text t = {
 			.id = sqlite3_column_int64(st, 0), .name = copy, .at = sqlite3_column_int64(st, 3),
-			.sessions = db_small(sqlite3_column_int64(st, 4)), .type = type >= 0 && type <= DOC_ODF && type != DOC_GZIP ? (enum doc_type)type : DOC_TEXT,
+			.sessions = db_small(sqlite3_column_int64(st, 4)), .type = type >= 0 && type < DOC_TYPES && type != DOC_GZIP ? (enum doc_type)type : DOC_TEXT,
 		};
 
 		t.bytes = sqlite3_column_int64(st, 2) > 0 ? (uint64_t)sqlite3_column_int64(st, 2) : 0;

@@ -75,7 +75,7 @@ int outline_get(sqlite3_stmt *st, int first, size_t n_text, struct stored_docume
 	const char *p = db_bytes(st, first + 3, 1, &n);
 	int64_t type = sqlite3_column_int64(st, first);
 	struct mark *mark = NULL;
-	int whole = outline_sum_ok(st, first) && sqlite3_column_int64(st, first + 1) == (int64_t)n_text && type >= 0 && type <= DOC_ODF && type != DOC_GZIP;
+	int whole = outline_sum_ok(st, first) && sqlite3_column_int64(st, first + 1) == (int64_t)n_text && type >= 0 && type < DOC_TYPES && type != DOC_GZIP;
 
 	while (whole && n) {
 		const char *nl = memchr(p, '\n', n);

@@ -20,8 +20,8 @@ void sessions_libraries(struct str *out);
 
 #define DOC_BYTES_MAX (64u << 20)   /* bytes of a document as read */
 
-enum doc_type { DOC_TEXT, DOC_MARKDOWN, DOC_SOURCE, DOC_HTML, DOC_EPUB, DOC_DOCX, DOC_PDF, DOC_GZIP, DOC_ODF };
-extern const char *const doc_type_name[];   /* "text", "markdown", "source", "html", "epub", "docx", "pdf", "gzip", "odf" */
+enum doc_type { DOC_TEXT, DOC_MARKDOWN, DOC_SOURCE, DOC_HTML, DOC_EPUB, DOC_DOCX, DOC_PDF, DOC_GZIP, DOC_ODF, DOC_RTF, DOC_TYPES };
+extern const char *const doc_type_name[];   /* "text", "markdown", "source", "html", "epub", "docx", "pdf", "gzip", "odf", "rtf" */
 
 enum mark_kind { MARK_PAGE, MARK_HEADING, MARK_PARAGRAPH };
 struct mark {

@@ -195,7 +195,7 @@ static void clean_all(struct doc_text *d, int ascii)
 
 int headings_expected(const char *name)
 {
-	static const char *const kind[] = {"md", "markdown", "mkd", "txt", "text", "html", "htm", "epub", "docx", "odt", "odp", "ods", "pdf"};
+	static const char *const kind[] = {"md", "markdown", "mkd", "txt", "text", "html", "htm", "epub", "docx", "odt", "odp", "ods", "pdf", "rtf"};
 	const char *dot = strrchr(name, '.');
 
 	if (!dot || strchr(dot, '/'))

@@ -1,6 +1,6 @@
 /* app/chat/text_source.h - a text of any length from a file, a pipe, standard input or an address.
  *
- * Plain text is read as it comes, and only a few KiB of it are held.  Documents of other formats (PDF, EPUB, DOCX, OpenDocument, HTML, gzip), known by their
+ * Plain text is read as it comes, and only a few KiB of it are held.  Documents of other formats (PDF, EPUB, DOCX, OpenDocument, RTF, HTML, gzip), known by their
  * first bytes, are read to their end first and imported (sessions/import/): those have 64 MiB at most.  What is neither is refused.  The
  * text is passed on as UTF-8 with \n line ends in whole characters; bytes that cannot be decoded become U+FFFD. */
 #ifndef WEIR_TEXT_SOURCE_H

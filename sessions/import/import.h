@@ -5,6 +5,7 @@
  *     writer.c    text with marks, written by blocks, lines and cells: what all converters share
  *     html.c      HTML and XHTML, html_rules.c what their style sheets hide
  *     docx.c with docx_lists.c, odf.c with odf_*.c, epub.c  over zip.c and xml.c;  list_labels.c  the labels of list items
+ *     rtf.c with rtf_text.c  RTF
  *     pdf.c       what pdftotext prints: pages, running heads and feet, hyphens, ligatures
  *     text.c      plain text of any encoding, and what is no text
  *     marks.c     marks of plain text: pages, headings, paragraphs
@@ -126,6 +127,7 @@ int  html_import(const char *p, size_t n, struct doc *, struct err *);
 int  epub_import(const char *p, size_t n, struct doc *, struct err *);
 int  docx_import(const char *p, size_t n, struct doc *, struct err *);
 int  odf_import(const char *p, size_t n, struct doc *, struct err *);    /* OpenDocument: text, spreadsheet, presentation; packed or one XML file */
+int  rtf_import(const char *p, size_t n, struct doc *, struct err *);
 int  gzip_import(const char *p, size_t n, struct doc *, struct err *);   /* text = the bytes unpacked */
 
 /* Not in the jail: what pdftotext printed.  complete = 0: it was stopped, and the last page may be a part. */

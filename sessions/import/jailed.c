@@ -104,6 +104,7 @@ static int convert(enum doc_type type)
 {
 	static int (*const by_type[])(const char *, size_t, struct doc *, struct err *) = {
 		[DOC_HTML] = html_import, [DOC_EPUB] = epub_import, [DOC_DOCX] = docx_import, [DOC_GZIP] = gzip_import, [DOC_ODF] = odf_import,
+		[DOC_RTF] = rtf_import,
 	};
 	struct doc d = {.type = type};
 	struct err e = {0};
@@ -131,7 +132,7 @@ static int read_model(const char *path)
 
 static int parse_type(const char *s)
 {
-	for (int i = DOC_HTML; i <= DOC_ODF; i++)
+	for (int i = DOC_HTML; i < DOC_TYPES; i++)
 		if (!strcmp(s, doc_type_name[i]))
 			return i;
 	return -1;
@@ -161,8 +162,8 @@ int doc_helper(int argc, char **argv)
 	type = parse_type(argv[2]);
 	model = argc > 3 && !strcmp(argv[2], helper_model_type);
 	prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
-	/* Chapters come in encodings of their own; a page of HTML has been decoded by the parent. */
-	if (type == DOC_EPUB)
+	/* Chapters and runs of text come in encodings of their own; a page of HTML has been decoded by the parent. */
+	if (type == DOC_EPUB || type == DOC_RTF)
 		charset_load();
 	if (jail_enter(type == DOC_PDF ? JAIL_EXEC : model ? JAIL_MODEL : JAIL_PARSE, argc > 3 ? argv[3] : NULL, &level, &e)) {
 		rc = send_error(&e);

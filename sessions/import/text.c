@@ -39,7 +39,6 @@ static const struct magic magics[] = {
 #define MAGIC(bytes, at, why) { bytes, sizeof bytes - 1, at, why }
 	MAGIC("\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", 0,
 	      "is an old Office file, which is not supported: save it as ODT or DOCX (soffice --headless --convert-to odt), or convert it with catdoc"),
-	MAGIC("{\\rtf", 0, "is an RTF file, which is not supported: save it as ODT or DOCX (soffice --headless --convert-to odt)"),
 	MAGIC("BOOKMOBI", 60, "is a Mobipocket e-book, which is not supported: convert it to text"),
 	MAGIC("AT&TFORM", 0, "is a DjVu file, which is not supported: convert it with djvutxt"),
 	MAGIC("GGUF", 0, "is a model (GGUF), not a document; use -m to choose a model"),

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-const char *const doc_type_name[] = {"text", "markdown", "source", "html", "epub", "docx", "pdf", "gzip", "odf"};
+const char *const doc_type_name[] = {"text", "markdown", "source", "html", "epub", "docx", "pdf", "gzip", "odf", "rtf"};
 
 static int ends_in(const char *name, const char *const *endings)
 {
@@ -142,6 +142,8 @@ enum doc_type doc_type_of(const char *name, const char *mime, const char *p, siz
 		return zip_type(p, n);
 	if (is_flat_odf(p, n))
 		return DOC_ODF;
+	if (n >= 5 && !memcmp(p, "{\\rtf", 5))
+		return DOC_RTF;
 	if (ends_in(name, markdown_endings))
 		return DOC_MARKDOWN;
 	if (ends_in(name, source_endings))

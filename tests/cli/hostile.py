@@ -82,6 +82,18 @@ def odf(body, kind="text", styles="", head="", more=()):
     return pack([(mime, ODF_TYPE + kind), ("content.xml", odf_xml(body, kind, styles, head))] + list(more))
 
 
+good_rtf = "{\\rtf1\\ansi{\\fonttbl{\\f0\\fcharset204 X;}}\\pard\\f0 paragraph \\'cf\\u8364? text\\par}"
+add("good.rtf", good_rtf)
+add("deep.rtf", "{\\rtf1 " + "{\\b " * part(1 << 20) + "deep")
+add("bin.rtf", "{\\rtf1 a{\\bin99999999999 b}{\\bin-5 c}\\par d}")
+add("code-pages.rtf", "{\\rtf1\\ansicpg99999 " + "{\\f0\\'cf}{\\f1 \\'93\\'fa}" * part(200000) + "}")
+add("fonts.rtf", "{\\rtf1{\\fonttbl" + "".join("{\\f%d\\fcharset128 x;}" % i for i in range(50000)) + "}\\f49999 \\'93\\'fa text}")
+add("units.rtf", "{\\rtf1\\uc15 " + "\\u-10179\\u0\\u-8704 " * 100000 + "text}")
+add("rows.rtf", "{\\rtf1 " + "\\trowd\\cell" * part(1 << 20) + " text\\row}")
+add("notes.rtf", "{\\rtf1 " + "{\\footnote {\\footnote x" * 50000 + "text}")
+add("bare.rtf", "{\\rtf")
+add("objects.rtf", "{\\rtf1 text{\\object\\objupdate{\\*\\objclass http://127.0.0.1:%d/x}{\\*\\objdata 00}}{\\field{\\*\\fldinst INCLUDETEXT \"file://%s\"}}}" % (port, secret))
+
 page = "<html><body><p>chapter text</p></body></html>"
 good_odt = odf("<t:p>paragraph text</t:p>")
 add("good.odt", good_odt)
@@ -147,7 +159,7 @@ add("styles-loop.docx", docx('<w:p><w:pPr><w:pStyle w:val="A"/></w:pPr><w:r><w:t
 add("notes-many.docx", docx('<w:p><w:r><w:footnoteReference w:id="1"/></w:r></w:p>' * 30000, more=[
     ("word/footnotes.xml", '<w:footnotes %s><w:footnote w:id="1">%s</w:footnote></w:footnotes>' % (W, P % ("note " * 200)))]))
 add("numbers.docx", docx('<w:p><w:pPr><w:numPr><w:ilvl w:val="99999999999999999999"/><w:numId w:val="-5"/></w:numPr></w:pPr><w:r><w:t>x</w:t></w:r></w:p>' + P % "y"))
-for name, data in (("epub", good_epub), ("docx", good_docx), ("odt", good_odt)):
+for name, data in (("epub", good_epub), ("docx", good_docx), ("odt", good_odt), ("rtf", good_rtf.encode())):
     for cut in (5, 30, 90, len(data) // 2, len(data) - 22, len(data) - 1):
         add("cut-%d.%s" % (cut, name), data[:cut])
     for i in range(12):

@@ -1,0 +1,465 @@
+/* sessions/import/rtf.c - RTF, as word processors exchange it: groups, control words and text in code pages.
+ *
+ * The text that a reader sees: hidden and deleted text, field codes, headers and footers are left out; labels of list items are those
+ * that the file has ready.  Footnotes are numbered where they are referred to, "[1]", and follow at the end.  RTF does not say where
+ * pages end (Rich Text Format Specification 1.9.1). */
+#include "sessions/import/rtf.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define WORD_MAX 32
+
+/* ---- text ---- */
+
+enum { PAGE_SYMBOL = 2, PAGE_MAC = 10000, PAGE_WESTERN = 1252 };
+
+static const struct charset *charset_of_page(int page)
+{
+	static const struct { int page; const char *label; } others[] = {
+		{932, "shift_jis"}, {936, "gbk"}, {949, "euc-kr"}, {950, "big5"}, {866, "ibm866"}, {850, "ibm850"}, {437, "ibm850"}, {852, "ibm852"},
+		{737, "ibm737"}, {PAGE_MAC, "macintosh"}, {65001, "utf-8"}, {1361, "euc-kr"},
+	};
+	char label[24];
+	const struct charset *c = NULL;
+
+	for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+		if (others[i].page == page)
+			c = charset_by_label(others[i].label, strlen(others[i].label));
+	if (!c)
+		c = charset_by_label(label, (size_t)snprintf(label, sizeof label, "windows-%d", page));
+	return c ? c : charset_by_label("windows-1252", 12);
+}
+
+/* The code page that \fcharset means; 0: the document's. */
+static int page_of_charset(int charset)
+{
+	static const struct { int charset, page; } pages[] = {
+		{2, PAGE_SYMBOL}, {77, PAGE_MAC}, {128, 932}, {129, 949}, {130, 1361}, {134, 936}, {136, 950}, {161, 1253}, {162, 1254}, {163, 1258},
+		{177, 1255}, {178, 1256}, {186, 1257}, {204, 1251}, {222, 874}, {238, 1250},
+	};
+
+	for (size_t i = 0; i < sizeof pages / sizeof *pages; i++)
+		if (pages[i].charset == charset)
+			return pages[i].page;
+	return 0;
+}
+
+/* Signs of the font Symbol, which has a code of its own: Greek letters where they are, and a bullet for the rest. */
+static void symbols(struct rtf *x)
+{
+	static const char *const greek[] = {   /* from 'a' on */
+		"α", "β", "χ", "δ", "ε", "φ", "γ", "η", "ι", "ϕ", "κ", "λ", "μ", "ν", "ο", "π", "θ", "ρ", "σ", "τ", "υ", "ϖ", "ω", "ξ", "ψ", "ζ",
+	};
+
+	for (size_t i = 0; i < x->bytes.n; i++) {
+		unsigned char c = (unsigned char)x->bytes.p[i];
+
+		if (c >= 'a' && c <= 'z')
+			rtf_shown(x, greek[c - 'a'], strlen(greek[c - 'a']));
+		else if (c < 0x80)
+			rtf_shown(x, &x->bytes.p[i], 1);
+		else
+			rtf_shown(x, "•", 3);
+	}
+}
+
+/* Show the bytes that have come, before anything that may change how they are read. */
+static void flush(struct rtf *x)
+{
+	const struct rtf_font *f = rtf_font_now(x);
+	int page = f && f->page ? f->page : x->page, plain = 1;
+	struct str utf8 = {0};
+	size_t replaced = 0;
+
+	x->high = 0;
+	if (!x->bytes.n)
+		return;
+	for (size_t i = 0; i < x->bytes.n && plain; i++)
+		plain = (unsigned char)x->bytes.p[i] < 0x80;
+	if (page == PAGE_SYMBOL)
+		symbols(x);
+	else if (plain)
+		rtf_shown(x, x->bytes.p, x->bytes.n);
+	else if (!charset_decode(charset_of_page(page), x->bytes.p, x->bytes.n, &utf8, &replaced))
+		rtf_shown(x, utf8.p ? utf8.p : "", utf8.n);
+	x->replaced += replaced;
+	str_free(&utf8);
+	str_clear(&x->bytes);
+}
+
+static void add_character(struct rtf *x, int32_t cp)
+{
+	char s[4];
+
+	if (cp > 0)
+		rtf_shown(x, s, (size_t)utf8_encode(cp, s));
+}
+
+static void add_byte(struct rtf *x, char c)
+{
+	if (x->drop)
+		x->drop--;
+	else if (c)
+		str_add(&x->bytes, &c, 1);
+}
+
+/* \uN: 16 bits of UTF-16, signed. */
+static void unicode(struct rtf *x, long n)
+{
+	int32_t cp = (int32_t)(n & 0xffff), high = x->high;
+
+	flush(x);
+	x->drop = x->g->skip;
+	if (cp >= 0xd800 && cp < 0xdc00)
+		x->high = cp;
+	else if (cp >= 0xdc00 && cp < 0xe000)
+		add_character(x, high ? 0x10000 + ((high - 0xd800) << 10) + (cp - 0xdc00) : 0xfffd);
+	else if (cp >= 0xf000 && cp < 0xf100)   /* the font Symbol's own characters, moved there */
+		add_character(x, cp == 0xf0b7 ? 0x2022 : cp - 0xf000 >= 0x20 && cp - 0xf000 < 0x7f ? cp - 0xf000 : 0xfffd);
+	else
+		add_character(x, cp);
+}
+
+/* ---- groups ---- */
+
+static void group_begin(struct rtf *x)
+{
+	flush(x);
+	x->drop = 0;
+	if (x->depth + 1 == RTF_GROUPS_MAX) {
+		x->deeper++;
+		return;
+	}
+	x->group[x->depth + 1] = *x->g;
+	x->g = &x->group[++x->depth];
+	x->g->note = x->g->part = 0;
+}
+
+static void style_end(struct rtf *x)
+{
+	const char *s = x->name.p ? x->name.p : "";
+
+	if (x->n_style && !x->style[x->n_style - 1].level) {
+		if (!strncasecmp(s, "heading ", 8) && s[8] >= '1' && s[8] <= '9')
+			x->style[x->n_style - 1].level = s[8] - '0';
+		else if (!strncasecmp(s, "title;", 6))
+			x->style[x->n_style - 1].level = 1;
+	}
+	str_clear(&x->name);
+}
+
+static void group_end(struct rtf *x)
+{
+	flush(x);
+	x->drop = 0;
+	if (x->deeper) {
+		x->deeper--;
+		return;
+	}
+	if (!x->depth)
+		return;
+	if (x->g->to == RTF_STYLES)
+		style_end(x);
+	if (x->g->part)
+		writer_part_end(x->w, x->g->part_at);
+	if (x->g->note)
+		rtf_note_end(x);
+	x->g = &x->group[--x->depth];
+}
+
+/* ---- control words ---- */
+
+/* Groups that hold no text of the document. */
+static int is_nowhere(const char *word)
+{
+	static const char *const words[] = {
+		"author", "bkmkend", "bkmkstart", "category", "colortbl", "comment", "company", "creatim", "datastore", "docvar", "filetbl", "fldinst",
+		"footer", "footerf", "footerl", "footerr", "ftncn", "ftnsep", "ftnsepc", "aftncn", "aftnsep", "aftnsepc", "generator", "header", "headerf",
+		"headerl", "headerr", "info", "latentstyles", "listoverridetable", "listtable", "manager", "nesttableprops", "nonesttables",
+		"nonshppict", "objdata", "operator", "panose", "pict", "pgdsctbl", "private", "revtbl", "rsidtbl", "rxe", "shprslt", "sn", "sp", "sv", "tc",
+		"tcn", "themedata", "ud", "wgrffmtfilter", "xe", "xmlnstbl", "atnid", "atnauthor", "annotation", "atrfstart", "atrfend", "atntime", "atndate", "atnref",
+	};
+
+	size_t n = strlen(word);
+
+	for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+		if (!strcmp(word, words[i]))
+			return 1;
+	return n > 3 && *word == 'm' && !strcmp(word + n - 2, "Pr");   /* properties of formulas */
+}
+
+/* Groups that a reader may leave out, but that hold text all the same. */
+static int is_text_though_starred(const char *word)
+{
+	static const char *const words[] = {"shpinst", "shptxt", "moMath", "moMathPara", "footnote", "listtext", "pntext"};
+
+	for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+		if (!strcmp(word, words[i]))
+			return 1;
+	return 0;
+}
+
+static const struct sign { const char *word, *text; } signs[] = {
+	{"bullet", "•"}, {"emdash", "—"}, {"emspace", " "}, {"endash", "–"}, {"enspace", " "}, {"ldblquote", "“"}, {"lquote", "‘"},
+	{"qmspace", " "}, {"rdblquote", "”"}, {"rquote", "’"}, {"tab", " "}, {"zwj", ""}, {"zwnj", ""},
+};
+
+static const char *part_sign(const char *word)
+{
+	static const struct sign parts[] = {{"mnum", ""}, {"mden", "/"}, {"msup", "^"}, {"msub", "_"}, {"mdeg", "√"}};
+
+	for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+		if (!strcmp(word, parts[i].word))
+			return parts[i].text;
+	return NULL;
+}
+
+/* Words that say where the text of the group goes. */
+static int destination(struct rtf *x, const char *word)
+{
+	if (x->g->to == RTF_NOWHERE)
+		return 0;
+	if (!strcmp(word, "fonttbl"))
+		x->g->to = RTF_FONTS;
+	else if (!strcmp(word, "stylesheet"))
+		x->g->to = RTF_STYLES;
+	else if (!strcmp(word, "listtext") || !strcmp(word, "pntext"))
+		x->g->to = RTF_LABEL, str_clear(&x->label);
+	else if (!strcmp(word, "footnote"))
+		rtf_note_begin(x);
+	else if (part_sign(word) && x->g->to == RTF_TEXT)
+		rtf_part_begin(x, part_sign(word));
+	else if (is_nowhere(word))
+		x->g->to = RTF_NOWHERE;
+	else
+		return 0;
+	return 1;
+}
+
+static void font_word(struct rtf *x, const char *word, long n)
+{
+	struct rtf_font *f = x->n_font ? &x->font[x->n_font - 1] : NULL;
+
+	if (!strcmp(word, "f") && x->n_font < RTF_FONTS_MAX)
+		x->font[x->n_font++] = (struct rtf_font){.number = (int)n};
+	else if (!strcmp(word, "fcharset") && f)
+		f->page = page_of_charset((int)n);
+	else if (!strcmp(word, "cpg") && f)
+		f->page = (int)n;
+	else if (!strcmp(word, "fmodern") && f)
+		f->fixed = 1;
+}
+
+static void style_word(struct rtf *x, const char *word, long n)
+{
+	if (!strcmp(word, "s") && x->n_style < RTF_STYLES_MAX)
+		x->style[x->n_style++] = (struct rtf_style){.number = (int)n};
+	else if (!strcmp(word, "outlinelevel") && x->n_style && n >= 0 && n < 9)
+		x->style[x->n_style - 1].level = (int)n + 1;
+}
+
+/* Words of a paragraph. */
+static int paragraph_word(struct rtf *x, const char *word, long n)
+{
+	if (!strcmp(word, "par") || !strcmp(word, "sect") || !strcmp(word, "page") || !strcmp(word, "nestcell") || !strcmp(word, "nestrow")) {
+		rtf_paragraph_end(x);
+	} else if (!strcmp(word, "line")) {
+		rtf_line(x);
+	} else if (!strcmp(word, "cell")) {
+		rtf_cell_end(x);
+	} else if (!strcmp(word, "row")) {
+		rtf_row_end(x);
+	} else if (!strcmp(word, "pard")) {
+		rtf_paragraph_plain(x);
+	} else if (!strcmp(word, "intbl") || !strcmp(word, "trowd")) {
+		x->in_table = 1;
+	} else if (!strcmp(word, "ilvl")) {
+		x->level = n > 0 && n < 9 ? (int)n : 0;
+	} else if (!strcmp(word, "outlinelevel")) {
+		x->heading = n >= 0 && n < 9 ? (int)n + 1 : 0;
+	} else if (!strcmp(word, "s")) {
+		for (int i = 0; i < x->n_style; i++)
+			if (x->style[i].number == n)
+				x->heading = x->style[i].level;
+	} else {
+		return 0;
+	}
+	return 1;
+}
+
+/* Words of characters.  on: it has no number, or one that is not 0. */
+static void character_word(struct rtf *x, const char *word, long n, int on)
+{
+	if (!strcmp(word, "f"))
+		x->g->font = (int)n;
+	else if (!strcmp(word, "v") || !strcmp(word, "deleted"))
+		x->g->hidden = on;
+	else if (!strcmp(word, "super"))
+		x->g->raised = on;
+	else if (!strcmp(word, "up"))
+		x->g->raised = n > 0;
+	else if (!strcmp(word, "nosupersub") || !strcmp(word, "sub"))
+		x->g->raised = 0;
+	else if (!strcmp(word, "plain"))
+		x->g->raised = x->g->hidden = 0, x->g->font = x->default_font;
+	else if (!strcmp(word, "uc"))
+		x->g->skip = n >= 0 && n < 16 ? (int)n : 1;
+}
+
+static void document_word(struct rtf *x, const char *word, long n)
+{
+	if (!strcmp(word, "ansicpg") && n > 0)
+		x->page = (int)n;
+	else if (!strcmp(word, "mac"))
+		x->page = PAGE_MAC;
+	else if (!strcmp(word, "pc"))
+		x->page = 437;
+	else if (!strcmp(word, "pca"))
+		x->page = 850;
+	else if (!strcmp(word, "deff"))
+		x->default_font = x->g->font = (int)n;
+}
+
+static void word_read(struct rtf *x, const char *word, int has_number, long n)
+{
+	int starred = x->starred;
+
+	x->starred = 0;
+	if (!strcmp(word, "u") && has_number) {
+		unicode(x, n);
+		return;
+	}
+	flush(x);
+	if (x->drop) {
+		x->drop--;
+		return;
+	}
+	if (!strcmp(word, "bin")) {
+		x->p += n > 0 && n < x->end - x->p ? n : n > 0 ? x->end - x->p : 0;
+		return;
+	}
+	if (x->deeper || destination(x, word))
+		return;
+	if (starred && !is_text_though_starred(word)) {
+		x->g->to = RTF_NOWHERE;
+		return;
+	}
+	for (size_t i = 0; i < sizeof signs / sizeof *signs; i++)
+		if (!strcmp(word, signs[i].word)) {
+			rtf_shown(x, x->w->pre && !strcmp(word, "tab") ? "\t" : signs[i].text, strlen(signs[i].text));
+			return;
+		}
+	if (x->g->to == RTF_FONTS)
+		font_word(x, word, n);
+	else if (x->g->to == RTF_STYLES)
+		style_word(x, word, n);
+	else if (x->g->to != RTF_TEXT || !paragraph_word(x, word, n))
+		character_word(x, word, n, !has_number || n != 0);
+	if (x->depth <= 1)
+		document_word(x, word, n);
+}
+
+/* ---- the file ---- */
+
+static int hex(char c)
+{
+	return c >= '0' && c <= '9' ? c - '0' : (c | 32) >= 'a' && (c | 32) <= 'f' ? (c | 32) - 'a' + 10 : -1;
+}
+
+/* What follows a backslash. */
+static void control(struct rtf *x)
+{
+	char word[WORD_MAX];
+	size_t n = 0;
+	long number = 0;
+	int has_number = 0, minus = 0;
+
+	if (x->p == x->end)
+		return;
+	if (((*x->p | 32) < 'a' || (*x->p | 32) > 'z')) {
+		char c = *x->p++;
+
+		if (c == '\'' && x->end - x->p >= 2 && hex(x->p[0]) >= 0 && hex(x->p[1]) >= 0) {
+			add_byte(x, (char)(hex(x->p[0]) << 4 | hex(x->p[1])));
+			x->p += 2;
+		} else if (c == '*') {
+			x->starred = 1;
+		} else if (c == '~') {
+			add_byte(x, ' ');
+		} else if (c == '_') {
+			add_byte(x, '-');
+		} else if (c == '\n' || c == '\r') {
+			word_read(x, "par", 0, 0);
+		} else if (c == '\\' || c == '{' || c == '}') {
+			add_byte(x, c);
+		}
+		return;
+	}
+	for (; x->p < x->end && (*x->p | 32) >= 'a' && (*x->p | 32) <= 'z'; x->p++)
+		if (n + 1 < sizeof word)
+			word[n++] = *x->p;
+	word[n] = 0;
+	if (x->p < x->end && *x->p == '-')
+		minus = 1, x->p++;
+	for (; x->p < x->end && *x->p >= '0' && *x->p <= '9'; x->p++, has_number = 1)
+		number = number < 100000000 ? 10 * number + (*x->p - '0') : number;
+	if (x->p < x->end && *x->p == ' ')
+		x->p++;
+	word_read(x, word, has_number, minus ? -number : number);
+}
+
+static void read_all(struct rtf *x)
+{
+	while (x->p < x->end && !x->document->full) {
+		char c = *x->p++;
+
+		if (c == '\\')
+			control(x);
+		else if (c == '{')
+			group_begin(x);
+		else if (c == '}')
+			group_end(x);
+		else if (c == '\t')
+			add_byte(x, ' ');
+		else if (c != '\n' && c != '\r' && x->g->to != RTF_NOWHERE)
+			add_byte(x, c);
+	}
+	while (x->depth || x->deeper)
+		group_end(x);
+	flush(x);
+}
+
+int rtf_import(const char *p, size_t n, struct doc *d, struct err *e)
+{
+	struct doc notes = {0};
+	struct writer document = {.doc = d}, notes_writer = {.doc = &notes};
+	struct rtf *x = xcalloc(1, sizeof *x);
+
+	x->w = x->document = &document;
+	x->notes = &notes_writer;
+	x->p = p;
+	x->end = p + n;
+	x->g = x->group;
+	x->g->skip = 1;
+	x->page = PAGE_WESTERN;
+	read_all(x);
+	rtf_paragraph_end(x);
+	rtf_table_end(x);
+	writer_gap(&document, GAP_BLOCK);
+	document.pre = 1;
+	writer_text(&document, notes.text.p ? notes.text.p : "", notes.text.n);
+	writer_end(&document);
+	writer_end(&notes_writer);
+	doc_free(&notes);
+	if (x->hidden)
+		doc_note(d, HIDDEN_TEXT, x->hidden, x->hidden == 1 ? " was" : "s were");
+	if (x->replaced)
+		doc_note(d, "%zu byte sequence%s replaced by U+FFFD", x->replaced, x->replaced == 1 ? " that cannot be decoded was" : "s that cannot be decoded were");
+	str_free(&x->bytes);
+	str_free(&x->name);
+	str_free(&x->label);
+	free(x);
+	return d->text.n ? 0 : err_set(e, ERR_DOCUMENT, "holds no text");
+}

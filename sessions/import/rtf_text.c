@@ -1,0 +1,220 @@
+/* sessions/import/rtf_text.c - paragraphs, lists, tables and notes of an RTF file. */
+#include "sessions/import/rtf.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- tables ---- */
+
+/* The row and the cell around the text that follows. */
+static void open_cell(struct rtf *x)
+{
+	if (!x->table)
+		writer_table_begin(x->w);
+	if (!x->row)
+		writer_row_begin(x->w);
+	if (!x->cell)
+		writer_cell_begin(x->w);
+	x->table = x->row = x->cell = 1;
+}
+
+void rtf_cell_end(struct rtf *x)
+{
+	if (x->w != x->document) {
+		rtf_paragraph_end(x);
+		return;
+	}
+	open_cell(x);
+	if (x->begun)
+		rtf_paragraph_end(x);
+	x->cell = 0;
+}
+
+void rtf_row_end(struct rtf *x)
+{
+	if (x->row && x->w == x->document)
+		writer_row_end(x->w);
+	x->row = x->cell = 0;
+}
+
+void rtf_table_end(struct rtf *x)
+{
+	rtf_row_end(x);
+	if (x->table)
+		writer_table_end(x->document);
+	x->table = 0;
+}
+
+/* ---- paragraphs ---- */
+
+const struct rtf_font *rtf_font_now(const struct rtf *x)
+{
+	for (int i = 0; i < x->n_font; i++)
+		if (x->font[i].number == x->g->font)
+			return &x->font[i];
+	return NULL;
+}
+
+static int is_program_text(const struct rtf *x)
+{
+	const struct rtf_font *f = rtf_font_now(x);
+
+	return f && f->fixed;
+}
+
+/* "2.a) " of the label that the file has ready; a bullet is whatever is no letter and no digit. */
+static void add_label(struct rtf *x)
+{
+	struct str *prefix = &x->w->prefix;
+	const char *s = x->label.p ? x->label.p : "";
+	size_t n = x->label.n;
+	int word = 0;
+
+	while (n && strchr(" \t\n", s[n - 1]))
+		n--;
+	while (n && strchr(" \t\n", *s))
+		s++, n--;
+	for (size_t i = 0; i < n; i++)
+		word |= (s[i] >= '0' && s[i] <= '9') || ((s[i] | 32) >= 'a' && (s[i] | 32) <= 'z' && n > 1);
+	for (int i = 0; i < x->level && i < 8 && !x->heading; i++)
+		str_adds(prefix, "  ");
+	if (word) {
+		str_add(prefix, s, n);
+		str_adds(prefix, " ");
+	} else if (!x->heading) {
+		str_adds(prefix, "- ");
+	}
+	str_clear(&x->label);
+}
+
+/* Is there a label at all?  Some programs write an empty one before every paragraph. */
+static int is_item(const struct rtf *x)
+{
+	for (size_t i = 0; i < x->label.n; i++)
+		if (x->label.p[i] != ' ' && x->label.p[i] != '\t')
+			return 1;
+	return 0;
+}
+
+static void begin_paragraph(struct rtf *x)
+{
+	int item = is_item(x);
+
+	if (x->begun)
+		return;
+	x->begun = 1;
+	if (x->w == x->document) {
+		if (x->in_table)
+			open_cell(x);
+		else
+			rtf_table_end(x);
+	}
+	x->kept = is_program_text(x) && !x->table && !x->heading && !item;
+	if (x->heading)
+		writer_heading_begin(x->w, x->heading < 6 ? x->heading : 6);
+	else
+		writer_gap(x->w, (item && x->last_was_item) || (x->kept && x->last_was_kept) ? GAP_LINE : GAP_BLOCK);
+	if (item)
+		add_label(x);
+	x->w->pre = x->kept;
+	x->last_was_item = item && !x->heading;
+	x->last_was_kept = x->kept;
+}
+
+void rtf_paragraph_end(struct rtf *x)
+{
+	if (x->w->heading)
+		writer_heading_end(x->w);
+	x->w->pre = 0;
+	/* An empty paragraph parts two blocks. */
+	writer_gap(x->w, x->begun ? GAP_LINE : GAP_BLOCK);
+	str_clear(&x->label);
+	if (x->begun)
+		str_clear(&x->w->prefix);
+	x->begun = 0;
+}
+
+void rtf_paragraph_plain(struct rtf *x)
+{
+	x->heading = x->level = x->in_table = 0;
+}
+
+void rtf_line(struct rtf *x)
+{
+	if (x->w->pre)
+		writer_text(x->w, "\n", 1);
+	else if (x->w->heading)
+		writer_gap(x->w, GAP_SPACE);
+	else
+		writer_gap(x->w, x->w->gap >= GAP_LINE && x->begun ? GAP_BLOCK : GAP_LINE);
+}
+
+void rtf_shown(struct rtf *x, const char *s, size_t n)
+{
+	size_t blank = 0;
+
+	if (!n || x->g->to == RTF_NOWHERE || x->g->to == RTF_FONTS)
+		return;
+	if (x->g->to == RTF_STYLES) {
+		str_add(&x->name, s, x->name.n < 256 ? n : 0);
+		return;
+	}
+	if (x->g->to == RTF_LABEL) {
+		str_add(&x->label, s, x->label.n < 64 ? n : 0);
+		return;
+	}
+	if (x->g->hidden) {
+		for (size_t i = 0; i < n; i++)
+			x->hidden += ((unsigned char)s[i] & 0xc0) != 0x80;
+		return;
+	}
+	while (blank < n && s[blank] == ' ')
+		blank++;
+	/* Blanks alone begin no paragraph, but of program text. */
+	if (blank == n && !x->begun && !is_program_text(x))
+		return;
+	begin_paragraph(x);
+	if (x->g->raised)
+		writer_raise(x->w, s, n);
+	writer_text(x->w, s, n);
+}
+
+/* ---- notes and formulas ---- */
+
+/* "[1]" where the note is referred to; its text follows at the end of the document. */
+void rtf_note_begin(struct rtf *x)
+{
+	char s[32];
+
+	if (x->w == x->notes || x->g->hidden)
+		return;
+	begin_paragraph(x);
+	writer_text(x->w, s, (size_t)snprintf(s, sizeof s, "[%zu]", ++x->note));
+	x->g->note = 1;
+	x->w = x->notes;
+	x->outer_heading = x->heading;
+	x->outer_level = x->level;
+	x->outer_in_table = x->in_table;
+	x->begun = x->kept = x->heading = 0;
+	writer_gap(x->w, GAP_BLOCK);
+	str_clear(&x->w->prefix);
+	str_addf(&x->w->prefix, "[%zu] ", x->note);
+}
+
+void rtf_note_end(struct rtf *x)
+{
+	rtf_paragraph_end(x);
+	x->w = x->document;
+	x->begun = 1;
+	x->kept = x->w->pre != 0;
+	x->heading = x->outer_heading;
+	x->level = x->outer_level;
+	x->in_table = x->outer_in_table;
+}
+
+void rtf_part_begin(struct rtf *x, const char *sign)
+{
+	begin_paragraph(x);
+	x->g->part_at = writer_part_begin(x->w, sign);
+	x->g->part = x->w == x->document;
+}
