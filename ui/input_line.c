@@ -78,7 +78,7 @@ static void at_boundary(void)
 static void feed_queue(const char *bytes, size_t n)
 {
 	/* A search with a line of its own that is aborted forgets the undo list of that line (readline 8.2). */
-	if (n == 1 && (*bytes == '\007' || *bytes == *BYTE_NOTHING) && RL_ISSTATE(RL_STATE_NSEARCH))
+	if (n == 1 && (*bytes == '\007' || !*bytes) && RL_ISSTATE(RL_STATE_NSEARCH))
 		rl_free_undo_list();
 	str_clear(&input.queue);
 	str_add(&input.queue, bytes, n);
