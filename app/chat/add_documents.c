@@ -88,16 +88,27 @@ static int tells_at_once(const struct chat *c)
 	return c->front || c->o.prompt || !isatty(0);
 }
 
+static size_t count_whole(const struct chat *c)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < c->t.n_doc; i++)
+		n += c->t.doc[i].whole != 0;
+	return n;
+}
+
 int document_add(struct chat *c, struct doc *doc, struct err *e)
 {
+	size_t whole = count_whole(c);
 	int rc = add_or_replace(c, doc, e);
 
 	if (rc > 0 && !c->o.quiet)
 		say("document '%s' is there already", doc->name);
 	else if (!rc && !c->o.quiet)
 		document_notices(doc);
+	/* Others may no longer be read whole, now that they are many. */
 	if (!rc && !c->adding_several && tells_at_once(c))
-		say_searched(c, c->t.n_doc - 1);
+		say_searched(c, count_whole(c) < whole ? 0 : c->t.n_doc - 1);
 	doc_free(doc);
 	return rc < 0 ? -1 : 0;
 }

@@ -129,7 +129,7 @@ static int document_append(struct conversation *t, struct document d, size_t roo
 	rc = document_choose(t, &t->doc[t->n_doc - 1], room, e);
 	if (rc < 0)
 		document_free(&t->doc[--t->n_doc]);
-	/* With it they are many. */
+	/* The new document may make them too many: those that are read whole so far are searched, too. */
 	for (size_t i = 0; !rc && decides_itself(t) && i < t->n_doc; i++)
 		if (t->doc[i].whole && t->doc[i].at == d.at && is_one_of_many(t, &t->doc[i])) {
 			t->doc[i].whole = 0;

@@ -322,6 +322,16 @@ static void paragraph_end(struct docx *x)
 	x->run_hidden = 0;
 }
 
+/* Of a hexadecimal number, "F06D". */
+static unsigned char low_byte(const struct xml_attr *a)
+{
+	char s[16] = "";
+
+	if (a->n < sizeof s)
+		memcpy(s, a->value, a->n);
+	return (unsigned char)(strtol(s, NULL, 16) & 0xff);
+}
+
 static void line_break(struct docx *x)
 {
 	if (x->w->pre)
@@ -336,6 +346,10 @@ static void symbol(struct docx *x, const char *name, const struct xml_attr *a, s
 {
 	if (!strcmp(name, "tab")) {
 		shown(x, " ", 1);
+	} else if (!strcmp(name, "sym") && xml_attr(a, n, "char")) {
+		const char *s = xml_attr_is(a, n, "font", "Symbol") ? charset_symbol(low_byte(xml_attr(a, n, "char"))) : "\xe2\x80\xa2";
+
+		shown(x, s, strlen(s));
 	} else if (!strcmp(name, "noBreakHyphen")) {
 		shown(x, "-", 1);
 	} else if (!strcmp(name, "cr") || !strcmp(name, "br")) {

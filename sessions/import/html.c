@@ -275,7 +275,7 @@ static void begin_picture(struct html *h, const xmlChar **a)
 	const char *alt = attribute(a, "alt"), *class = attribute(a, "class");
 	size_t n = alt ? strlen(alt) : 0, k = sizeof display - 1;
 
-	if (!n || is_hidden(h, a) || !(*alt == '$' || !strncmp(alt, "\\(", 2) || !strncmp(alt, "\\[", 2) || !strncmp(alt, "{\\", 2) ||
+	if (!n || is_hidden(h, a) || !((*alt == '$' && n > 1 && alt[n - 1] == '$') || !strncmp(alt, "\\(", 2) || !strncmp(alt, "\\[", 2) || !strncmp(alt, "{\\", 2) ||
 	                               has_word(class, "math") || has_word(class, "tex") || has_word(class, "latex")))
 		return;
 	if (n > k && !strncmp(alt, display, k) && alt[n - 1] == '}')

@@ -43,6 +43,8 @@ const struct charset *charset_declared(const char *p, size_t n);
 void charset_load(void);
 /* To UTF-8; bytes that cannot be decoded become U+FFFD and are counted.  -1: iconv does not know it. */
 int charset_decode(const struct charset *, const char *p, size_t n, struct str *out, size_t *replaced);
+/* The sign that a byte of the font Symbol stands for, which has a code of its own. */
+const char *charset_symbol(unsigned char);
 
 /* ---- guess.c ---- */
 
@@ -66,6 +68,7 @@ struct writer {
 	int page_due;
 	int heading;                /* level of the heading that is being written, 0 = none */
 	size_t heading_at;
+	size_t raised_end;          /* where the text that writer_raise() announced ends */
 	struct table {
 		size_t row, mark;       /* where the row and its marks begin */
 		size_t *cell;           /* where its cells begin */
@@ -202,7 +205,7 @@ struct odf_look {
 	const char *list;     /* name of the list style, of the styles; NULL = none */
 };
 struct odf_styles;
-struct odf_styles *odf_styles_read(const struct zip_entry *styles, const struct zip_entry *content);   /* NULL: there is no such part */
+struct odf_styles *odf_styles_read(const struct zip_entry *styles, const struct zip_entry *content);   /* either may be NULL: there is no such part */
 /* family: "paragraph", "text", "section", "table". */
 void odf_style(const struct odf_styles *, const char *family, const struct xml_attr *name, struct odf_look *out);
 /* The levels of a list style, NULL where there is none of this name, and those of headings.  Whoever numbers items counts in them. */

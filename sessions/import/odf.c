@@ -12,10 +12,23 @@
 
 /* ---- the text ---- */
 
+/* Shapes have paragraphs of their own, as text boxes have. */
+static int is_shape(const char *name)
+{
+	static const char *const names[] = {"custom-shape", "rect", "ellipse", "circle", "line", "polyline", "polygon", "regular-polygon", "path",
+	                                    "connector", "caption", "measure"};
+
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+		if (!strcmp(name, names[i]))
+			return 1;
+	return 0;
+}
+
 static int skips(const struct odf *x, const char *name, const struct xml_attr *a, size_t n_attr)
 {
 	static const char *const names[] = {"tracked-changes", "annotation", "note-citation", "ruby-text", "number", "hidden-text", "desc", "script",
-	                                    "forms", "covered-table-cell", "event-listeners", "content-validations", "binary-data"};
+	                                    "forms", "covered-table-cell", "event-listeners", "content-validations", "binary-data",
+	                                    "document"};   /* an embedded one of a flat file */
 	static const char *const furniture[] = {"page-number", "header", "footer", "date-time"};   /* the same on every slide */
 	size_t n = strlen(name);
 
@@ -73,6 +86,9 @@ static void body_start(struct odf *x, const char *name, const struct xml_attr *a
 		x->next_is_title = xml_attr_is(a, n, "class", "title");
 	} else if (!strcmp(name, "text-box")) {
 		odf_box_begin(x);
+	} else if (is_shape(name)) {
+		odf_box_begin(x);
+		x->flow.frames = 1;
 	} else if (!strcmp(name, "note-body")) {
 		odf_note_body_begin(x);
 	}
@@ -136,7 +152,7 @@ static void on_end(void *ud, const char *name)
 	} else if (!strcmp(name, "frame")) {
 		x->flow.frames -= x->flow.frames > 0;
 		x->next_is_title = 0;
-	} else if (!strcmp(name, "text-box")) {
+	} else if (!strcmp(name, "text-box") || is_shape(name)) {
 		odf_box_end(x);
 	} else if (!strcmp(name, "note-body")) {
 		odf_note_body_end(x);

@@ -124,10 +124,15 @@ void odf_paragraph_end(struct odf *x)
 
 	if (x->w->heading)
 		writer_heading_end(x->w);
+	/* An empty item counts as well. */
+	if (!f->begun && !x->hide && f->lists && f->list[f->lists - 1].first && f->list[f->lists - 1].level) {
+		list_levels_count(f->list[f->lists - 1].level, f->lists < LIST_LEVELS ? f->lists - 1 : LIST_LEVELS - 1);
+		f->list[f->lists - 1].first = 0;
+	}
 	/* An empty paragraph parts two lists and two blocks. */
 	if (!f->begun && !f->kept)
 		writer_gap(x->w, GAP_BLOCK);
-	if (f->begun)
+	if (f->begun && x->w == x->document)
 		str_clear(&x->w->prefix);
 	x->w->pre = 0;
 	/* A blank line of program text is a part of it. */
@@ -226,6 +231,8 @@ void odf_box_end(struct odf *x)
 
 void odf_box_begin(struct odf *x)
 {
+	if (x->w->heading)
+		writer_heading_end(x->w);
 	if (x->flow.begun)
 		writer_gap(x->w, GAP_LINE);
 	flow_begin(x);
@@ -276,7 +283,7 @@ void odf_object(struct odf *x, const struct xml_attr *href)
 	struct str path = {0};
 	const struct zip_entry *z;
 
-	if (!href || x->hide || !x->flow.paragraphs)
+	if (!href || x->hide)
 		return;
 	if (href->n > 2 && !memcmp(href->value, "./", 2))
 		str_add(&path, href->value + 2, href->n - 2);

@@ -36,8 +36,8 @@ static const struct charset *charset_of_page(int page)
 static int page_of_charset(int charset)
 {
 	static const struct { int charset, page; } pages[] = {
-		{2, PAGE_SYMBOL}, {77, PAGE_MAC}, {128, 932}, {129, 949}, {130, 1361}, {134, 936}, {136, 950}, {161, 1253}, {162, 1254}, {163, 1258},
-		{177, 1255}, {178, 1256}, {186, 1257}, {204, 1251}, {222, 874}, {238, 1250},
+		{0, PAGE_WESTERN}, {2, PAGE_SYMBOL}, {77, PAGE_MAC}, {128, 932}, {129, 949}, {130, 1361}, {134, 936}, {136, 950}, {161, 1253}, {162, 1254},
+		{163, 1258}, {177, 1255}, {178, 1256}, {186, 1257}, {204, 1251}, {222, 874}, {238, 1250},
 	};
 
 	for (size_t i = 0; i < sizeof pages / sizeof *pages; i++)
@@ -46,23 +46,13 @@ static int page_of_charset(int charset)
 	return 0;
 }
 
-/* Signs of the font Symbol, which has a code of its own: Greek letters where they are, and a bullet for the rest. */
-static void symbols(struct rtf *x)
+/* A byte of a font that has signs for letters: of Symbol they are known, of others (Wingdings) all are bullets. */
+static void show_sign(struct rtf *x, unsigned char c)
 {
-	static const char *const greek[] = {   /* from 'a' on */
-		"α", "β", "χ", "δ", "ε", "φ", "γ", "η", "ι", "ϕ", "κ", "λ", "μ", "ν", "ο", "π", "θ", "ρ", "σ", "τ", "υ", "ϖ", "ω", "ξ", "ψ", "ζ",
-	};
+	const struct rtf_font *f = rtf_font_now(x);
+	const char *s = c == ' ' ? " " : f && f->symbol ? charset_symbol(c) : "•";
 
-	for (size_t i = 0; i < x->bytes.n; i++) {
-		unsigned char c = (unsigned char)x->bytes.p[i];
-
-		if (c >= 'a' && c <= 'z')
-			rtf_shown(x, greek[c - 'a'], strlen(greek[c - 'a']));
-		else if (c < 0x80)
-			rtf_shown(x, &x->bytes.p[i], 1);
-		else
-			rtf_shown(x, "•", 3);
-	}
+	rtf_shown(x, s, strlen(s));
 }
 
 /* Show the bytes that have come, before anything that may change how they are read. */
@@ -78,13 +68,15 @@ static void flush(struct rtf *x)
 		return;
 	for (size_t i = 0; i < x->bytes.n && plain; i++)
 		plain = (unsigned char)x->bytes.p[i] < 0x80;
-	if (page == PAGE_SYMBOL)
-		symbols(x);
+	if (page == PAGE_SYMBOL && x->g->to != RTF_FONTS)
+		for (size_t i = 0; i < x->bytes.n; i++)
+			show_sign(x, (unsigned char)x->bytes.p[i]);
 	else if (plain)
 		rtf_shown(x, x->bytes.p, x->bytes.n);
 	else if (!charset_decode(charset_of_page(page), x->bytes.p, x->bytes.n, &utf8, &replaced))
 		rtf_shown(x, utf8.p ? utf8.p : "", utf8.n);
-	x->replaced += replaced;
+	if (x->g->to == RTF_TEXT && !x->g->hidden)
+		x->replaced += replaced;
 	str_free(&utf8);
 	str_clear(&x->bytes);
 }
@@ -116,8 +108,8 @@ static void unicode(struct rtf *x, long n)
 		x->high = cp;
 	else if (cp >= 0xdc00 && cp < 0xe000)
 		add_character(x, high ? 0x10000 + ((high - 0xd800) << 10) + (cp - 0xdc00) : 0xfffd);
-	else if (cp >= 0xf000 && cp < 0xf100)   /* the font Symbol's own characters, moved there */
-		add_character(x, cp == 0xf0b7 ? 0x2022 : cp - 0xf000 >= 0x20 && cp - 0xf000 < 0x7f ? cp - 0xf000 : 0xfffd);
+	else if (cp >= 0xf020 && cp < 0xf100)   /* the characters of such fonts, moved there */
+		show_sign(x, (unsigned char)(cp & 0xff));
 	else
 		add_character(x, cp);
 }
@@ -132,14 +124,34 @@ static void group_begin(struct rtf *x)
 		x->deeper++;
 		return;
 	}
+	x->g->heading = x->heading;
+	x->g->level = x->level;
+	x->g->in_table = x->in_table;
+	x->g->program = x->program;
 	x->group[x->depth + 1] = *x->g;
+	if (x->g->alternatives == 1) {
+		x->g->alternatives = 2;
+		x->group[x->depth + 1].to = RTF_NOWHERE;
+	}
 	x->g = &x->group[++x->depth];
-	x->g->note = x->g->part = 0;
+	x->g->note = x->g->part = x->g->bracket = x->g->alternatives = 0;
+}
+
+static void font_end(struct rtf *x)
+{
+	if (x->n_font && x->name.n >= 6 && !strncmp(x->name.p, "Symbol", 6))
+		x->font[x->n_font - 1].symbol = 1;
+	str_clear(&x->name);
 }
 
 static void style_end(struct rtf *x)
 {
+	static const char *const program[] = {"Source Code;", "HTML Preformatted;", "Preformatted Text;"};
 	const char *s = x->name.p ? x->name.p : "";
+
+	for (size_t i = 0; x->n_style && i < sizeof program / sizeof *program; i++)
+		if (!strncasecmp(s, program[i], strlen(program[i])))
+			x->style[x->n_style - 1].program = 1;
 
 	if (x->n_style && !x->style[x->n_style - 1].level) {
 		if (!strncasecmp(s, "heading ", 8) && s[8] >= '1' && s[8] <= '9')
@@ -162,11 +174,19 @@ static void group_end(struct rtf *x)
 		return;
 	if (x->g->to == RTF_STYLES)
 		style_end(x);
+	else if (x->g->to == RTF_FONTS)
+		font_end(x);
+	if (x->g->bracket)
+		rtf_shown(x, ")", 1);
 	if (x->g->part)
 		writer_part_end(x->w, x->g->part_at);
 	if (x->g->note)
 		rtf_note_end(x);
 	x->g = &x->group[--x->depth];
+	x->heading = x->g->heading;
+	x->level = x->g->level;
+	x->in_table = x->g->in_table;
+	x->program = x->g->program;
 }
 
 /* ---- control words ---- */
@@ -176,10 +196,11 @@ static int is_nowhere(const char *word)
 {
 	static const char *const words[] = {
 		"author", "bkmkend", "bkmkstart", "category", "colortbl", "comment", "company", "creatim", "datastore", "docvar", "filetbl", "fldinst",
+		"mgrow", "mlimLoc", "msubHide", "msupHide",
 		"footer", "footerf", "footerl", "footerr", "ftncn", "ftnsep", "ftnsepc", "aftncn", "aftnsep", "aftnsepc", "generator", "header", "headerf",
 		"headerl", "headerr", "info", "latentstyles", "listoverridetable", "listtable", "manager", "nesttableprops", "nonesttables",
 		"nonshppict", "objdata", "operator", "panose", "pict", "pgdsctbl", "private", "revtbl", "rsidtbl", "rxe", "shprslt", "sn", "sp", "sv", "tc",
-		"tcn", "themedata", "ud", "wgrffmtfilter", "xe", "xmlnstbl", "atnid", "atnauthor", "annotation", "atrfstart", "atrfend", "atntime", "atndate", "atnref",
+		"tcn", "themedata", "wgrffmtfilter", "xe", "xmlnstbl", "atnid", "atnauthor", "annotation", "atrfstart", "atrfend", "atntime", "atndate", "atnref",
 	};
 
 	size_t n = strlen(word);
@@ -187,13 +208,13 @@ static int is_nowhere(const char *word)
 	for (size_t i = 0; i < sizeof words / sizeof *words; i++)
 		if (!strcmp(word, words[i]))
 			return 1;
-	return n > 3 && *word == 'm' && !strcmp(word + n - 2, "Pr");   /* properties of formulas */
+	return n > 3 && *word == 'm' && !strcmp(word + n - 2, "Pr") && strcmp(word, "mnaryPr") != 0;   /* properties of formulas */
 }
 
 /* Groups that a reader may leave out, but that hold text all the same. */
 static int is_text_though_starred(const char *word)
 {
-	static const char *const words[] = {"shpinst", "shptxt", "moMath", "moMathPara", "footnote", "listtext", "pntext"};
+	static const char *const words[] = {"shpinst", "shptxt", "do", "ud", "moMath", "moMathPara", "footnote", "listtext", "pntext"};
 
 	for (size_t i = 0; i < sizeof words / sizeof *words; i++)
 		if (!strcmp(word, words[i]))
@@ -231,6 +252,10 @@ static int destination(struct rtf *x, const char *word)
 		rtf_note_begin(x);
 	else if (part_sign(word) && x->g->to == RTF_TEXT)
 		rtf_part_begin(x, part_sign(word));
+	else if (!strcmp(word, "upr"))
+		x->g->alternatives = 1;
+	else if (!strcmp(word, "md") && x->g->to == RTF_TEXT)
+		rtf_shown(x, "(", 1), x->g->bracket = 1;
 	else if (is_nowhere(word))
 		x->g->to = RTF_NOWHERE;
 	else
@@ -281,8 +306,10 @@ static int paragraph_word(struct rtf *x, const char *word, long n)
 		x->heading = n >= 0 && n < 9 ? (int)n + 1 : 0;
 	} else if (!strcmp(word, "s")) {
 		for (int i = 0; i < x->n_style; i++)
-			if (x->style[i].number == n)
+			if (x->style[i].number == n) {
 				x->heading = x->style[i].level;
+				x->program = x->style[i].program;
+			}
 	} else {
 		return 0;
 	}

@@ -14,11 +14,13 @@ struct rtf_group {
 	int hidden, raised;      /* of the text */
 	int skip;                /* bytes behind \u that say the same in the code page */
 	int font;
-	int note, part;          /* the group is a note; a part of a formula, which begins at part_at */
+	int bracket, note, part; /* the group is a bracket of a formula; a note; a part of a formula, which begins at part_at */
 	size_t part_at;
+	int heading, level, in_table, program;   /* of the paragraph, as they are behind a group in this one */
+	int alternatives;        /* the text comes twice, in a code page and in Unicode: 1 = the first is still to come */
 };
-struct rtf_font { int number, page, fixed; };   /* page: code page, 0 = the document's; fixed: of one width, as program text has */
-struct rtf_style { int number, level; };        /* level: of the heading that it makes */
+struct rtf_font { int number, page, fixed, symbol; };   /* page: code page, 0 = the document's; fixed: of one width, as program text has */
+struct rtf_style { int number, level, program; };       /* level: of the heading that it makes; program: for program text */
 
 struct rtf {
 	struct writer *w;        /* where text goes: the document or its notes */
@@ -33,16 +35,16 @@ struct rtf {
 	struct rtf_style style[RTF_STYLES_MAX];
 	int n_style;
 	struct str bytes;        /* of text, in the code page of the font */
-	struct str name;         /* of the style that is being read */
+	struct str name;         /* of the font or style that is being read */
 	int32_t high;            /* first half of a character of two */
 	int drop;                /* bytes to leave out, behind \u */
 	size_t hidden;
 	/* The paragraph, and what stands around it. */
-	int begun, heading, level, in_table, kept, last_was_item, last_was_kept;
+	int begun, heading, level, in_table, program, kept, last_was_item, last_was_kept;
 	struct str label;        /* of the list item that begins */
 	int table, row, cell;    /* that are open */
 	size_t note;
-	int outer_heading, outer_level, outer_in_table;   /* of the paragraph around a note */
+	int outer_last_was_item, outer_last_was_kept, outer_heading, outer_level, outer_in_table;   /* around a note */
 	size_t replaced;         /* byte sequences that are no text in their code page */
 };
 

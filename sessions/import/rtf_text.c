@@ -59,7 +59,13 @@ static int is_program_text(const struct rtf *x)
 {
 	const struct rtf_font *f = rtf_font_now(x);
 
-	return f && f->fixed;
+	return x->program || (f && f->fixed);
+}
+
+/* Does a letter of several bytes begin here that has company, as in a label of Cyrillic?  Bullets and signs begin with 0xc2, 0xe2 and 0xef. */
+static int is_letter_of_label(unsigned char c, size_t n)
+{
+	return c >= 0xc3 && c < 0xef && c != 0xe2 && n > (c < 0xe0 ? 2u : 3u);
 }
 
 /* "2.a) " of the label that the file has ready; a bullet is whatever is no letter and no digit. */
@@ -75,7 +81,8 @@ static void add_label(struct rtf *x)
 	while (n && strchr(" \t\n", *s))
 		s++, n--;
 	for (size_t i = 0; i < n; i++)
-		word |= (s[i] >= '0' && s[i] <= '9') || ((s[i] | 32) >= 'a' && (s[i] | 32) <= 'z' && n > 1);
+		word |= (s[i] >= '0' && s[i] <= '9') || ((s[i] | 32) >= 'a' && (s[i] | 32) <= 'z' && n > 1) ||
+		        is_letter_of_label((unsigned char)s[i], n);
 	for (int i = 0; i < x->level && i < 8 && !x->heading; i++)
 		str_adds(prefix, "  ");
 	if (word) {
@@ -136,7 +143,7 @@ void rtf_paragraph_end(struct rtf *x)
 
 void rtf_paragraph_plain(struct rtf *x)
 {
-	x->heading = x->level = x->in_table = 0;
+	x->heading = x->level = x->in_table = x->program = 0;
 }
 
 void rtf_line(struct rtf *x)
@@ -153,9 +160,9 @@ void rtf_shown(struct rtf *x, const char *s, size_t n)
 {
 	size_t blank = 0;
 
-	if (!n || x->g->to == RTF_NOWHERE || x->g->to == RTF_FONTS)
+	if (!n || x->g->to == RTF_NOWHERE)
 		return;
-	if (x->g->to == RTF_STYLES) {
+	if (x->g->to == RTF_STYLES || x->g->to == RTF_FONTS) {
 		str_add(&x->name, s, x->name.n < 256 ? n : 0);
 		return;
 	}
@@ -186,12 +193,16 @@ void rtf_note_begin(struct rtf *x)
 {
 	char s[32];
 
+	if (x->g->hidden)
+		x->g->to = RTF_NOWHERE;
 	if (x->w == x->notes || x->g->hidden)
 		return;
 	begin_paragraph(x);
 	writer_text(x->w, s, (size_t)snprintf(s, sizeof s, "[%zu]", ++x->note));
 	x->g->note = 1;
 	x->w = x->notes;
+	x->outer_last_was_item = x->last_was_item;
+	x->outer_last_was_kept = x->last_was_kept;
 	x->outer_heading = x->heading;
 	x->outer_level = x->level;
 	x->outer_in_table = x->in_table;
@@ -207,6 +218,8 @@ void rtf_note_end(struct rtf *x)
 	x->w = x->document;
 	x->begun = 1;
 	x->kept = x->w->pre != 0;
+	x->last_was_item = x->outer_last_was_item;
+	x->last_was_kept = x->outer_last_was_kept;
 	x->heading = x->outer_heading;
 	x->level = x->outer_level;
 	x->in_table = x->outer_in_table;

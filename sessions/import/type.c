@@ -93,6 +93,8 @@ static int is_flat_odf(const char *p, size_t n)
 {
 	const char *end = p + (n < 16384 ? n : 16384), *root, *kind;
 
+	if (n >= 3 && !memcmp(p, "\xef\xbb\xbf", 3))
+		p += 3, n -= 3;
 	if (n < 5 || memcmp(p, "<?xml", 5) != 0 || !(root = memmem(p, (size_t)(end - p), "<office:document", 16)))
 		return 0;
 	kind = memmem(root, (size_t)(end - root), odf_mime, sizeof odf_mime - 1);

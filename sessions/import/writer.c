@@ -142,8 +142,10 @@ void writer_raise(struct writer *w, const char *s, size_t n)
 
 	if (first >= n || s[first] < '0' || s[first] > '9' || !t->n || w->gap || w->prefix.n)
 		return;
-	if (is_word(t->p[t->n - 1]) || t->p[t->n - 1] == ')')
+	/* Raised text in several runs has one sign. */
+	if (t->n != w->raised_end && (is_word(t->p[t->n - 1]) || t->p[t->n - 1] == ')'))
 		writer_text(w, "^", 1);
+	w->raised_end = t->n + n;
 }
 
 size_t writer_part_begin(struct writer *w, const char *sign)

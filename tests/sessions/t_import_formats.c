@@ -58,6 +58,7 @@ TEST(docx_text)
 	docx_becomes(W("<w:p><m:nary xmlns:m='m'><m:naryPr/><m:sub><m:r><m:t>0</m:t></m:r></m:sub><m:sup><m:r><m:t>1</m:t></m:r></m:sup></m:nary>"
 	               "<m:d xmlns:m='m'><m:r><m:t>x</m:t></m:r></m:d></w:p>"), "\xe2\x88\xab_0^1(x)");
 	docx_becomes(W("<w:p>" R("a") "<w:r><w:tab/><w:t>b</w:t><w:br/><w:t>c</w:t><w:noBreakHyphen/><w:t>d</w:t></w:r></w:p>"), "a b\nc-d");
+	docx_becomes(W("<w:p>" R("5 ") "<w:r><w:sym w:font='Symbol' w:char='F06D'/><w:t>m</w:t><w:sym w:font='Wingdings' w:char='F0FC'/></w:r></w:p>"), "5 \xce\xbcm\xe2\x80\xa2");
 	docx_becomes(W("<w:p><w:del>" R("x") "</w:del><w:ins>" R("new") "</w:ins><w:r><w:instrText>PAGE</w:instrText></w:r></w:p>"), "new");
 	docx_becomes(W("<w:p><mc:AlternateContent><mc:Choice>" R("a") "</mc:Choice><mc:Fallback>" R("b") "</mc:Fallback></mc:AlternateContent></w:p>"), "a");
 	docx_becomes(W("<w:p><w:pPr><w:tabs><w:tab/></w:tabs></w:pPr>" R("text") "</w:p>"), "text");

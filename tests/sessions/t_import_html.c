@@ -68,7 +68,7 @@ TEST(pictures_of_formulas)
 	becomes("<p>So <span class='mwe-math-element'><span class='mwe-math-mathml-inline mwe-math-mathml-a11y' style='display: none;'><math><mi>E</mi></math></span>"
 	        "<img class='mwe-math-fallback-image-inline' alt='{\\displaystyle E=mc^{2}}'></span>, and <img alt='$x^2$'> or <img class='tex' alt='a+b'>.",
 	        "So E=mc^{2}, and $x^2$ or a+b.");
-	becomes("<p>a <img alt='A harbour'><img alt=''><img><img hidden alt='$y$'>b", "a b");
+	becomes("<p>a <img alt='A harbour'><img alt=''><img><img hidden alt='$y$'><img alt='$5 off'><img alt='${title}'>b", "a b");
 }
 
 TEST(what_is_not_shown)

@@ -55,6 +55,7 @@ TEST(paragraphs)
 	TEXT(P("one") P("two <text:span>in a  span</text:span>\n  and more"), "one\n\ntwo in a span and more");
 	TEXT(P("a<text:tab/>b<text:s text:c='3'/>c<text:line-break/>d<text:line-break/><text:line-break/>e"), "a b c\nd\n\ne");
 	TEXT(P("10<text:span text:style-name='sup'>3</text:span> and x<text:span text:style-name='sup'>th</text:span>"), "10^3 and xth");
+	TEXT(P("x<text:span text:style-name='sup'>2</text:span><text:span text:style-name='sup'>3</text:span>"), "x^23");
 	TEXT(P("<text:title>The title</text:title> <text:date>1 May</text:date>") P("&lt;b&gt; &#233;"), "The title 1 May\n\n<b> \xc3\xa9");
 	TEXT("<text:table-of-content><text:table-of-content-source><text:index-title-template>X</text:index-title-template></text:table-of-content-source>"
 	     "<text:index-body>" P("Chapter 1<text:tab/>3") "</text:index-body></text:table-of-content>" P("text"), "Chapter 1 3\n\ntext");
@@ -88,6 +89,7 @@ TEST(lists)
 	/* A list begins anew, unless it says that it goes on. */
 	TEXT(LIST("L1", I(P("1"))) P("-") LIST("L1", I(P("1"))) P("-") "<text:list text:style-name='L1' text:continue-numbering='true'>" I(P("2")) "</text:list>",
 	     "a) 1\n\n-\n\na) 1\n\n-\n\nb) 2");
+	TEXT(LIST("L1", I(P("one")) I(P("")) I(P("three"))), "a) one\n\nc) three");
 	TEXT(LIST("B", I(P("x"))) LIST("unknown", I(P("y"))) SUB(I("")), "- x\n- y");
 }
 
@@ -150,7 +152,11 @@ TEST(notes_and_frames)
 	TEXT(P("before<draw:frame><draw:text-box>" P("box") P("two") "</draw:text-box><svg:title>alt</svg:title><svg:desc>alt</svg:desc></draw:frame> after"
 	       "<draw:frame><draw:image><office:binary-data>iVBORw0KGgo</office:binary-data></draw:image></draw:frame>"),
 	     "before\n\nbox\n\ntwo\nafter");
-	TEXT(P("x<draw:custom-shape>" P("shape") "</draw:custom-shape>"), "x\n\nshape");
+	TEXT(P("x<draw:custom-shape><svg:title>alt</svg:title>" P("shape") "</draw:custom-shape>y"), "x\n\nshape\ny");
+	TEXT(P("x" NOTE(P("<text:s/>") P("n"))), "x[1]\n\n[1] n");
+	/* The body of a chart in a flat file is not the end of the document's. */
+	TEXT(P("a<draw:frame><draw:object><office:document><office:body><office:chart>" P("no") "</office:chart></office:body></office:document></draw:object></draw:frame>") P("b"),
+	     "a\n\nb");
 }
 
 #define C(text) "<table:table-cell>" P(text) "</table:table-cell>"

@@ -42,6 +42,10 @@ TEST(code_pages_and_unicode)
 	becomes(RTF("caf\\'e9 \\'80 {\\f2 \\'cf\\'f0\\'e8\\'e2\\'e5\\'f2} {\\f3 \\'93\\'fa\\'96\\{\\'8c\\'ea \\'83\\\\} {\\f5 \\'c4\\'e3}{\\f4 a\\'b7}"),
 	        "caf\xc3\xa9 \xe2\x82\xac Привет 日本語 ソ 你α•");
 	becomes(RTF("\\u8364?\\u-10179?\\u-8704? {\\uc2\\u233\\'c3\\'a9}{\\uc0\\u1055\\u1088}x\\u233 {y}\\u0?z"), "€😀 éПрxéyz");
+	/* Signs of Symbol, also where they are moved to; other fonts of signs have bullets. */
+	becomes("{\\rtf1\\deff0{\\fonttbl{\\f0 T;}{\\f1\\fcharset2 Symbol;}{\\f2\\fcharset2 Wingdings;}}5 {\\f1\\u61549\\'3f}m \\f1\\'b1\\'a3\\'b0W \\f2 l}", "5 μm ±≤°Ω •");
+	becomes("{\\rtf1\\ansicpg1251{\\fonttbl{\\f0\\fcharset204 A;}{\\f1\\fcharset0 B;}{\\f2\\fcharset128 \\'82\\'6c;}}{\\f1 caf\\'e9}", "café");
+	becomes(RTF("{\\upr{??}{\\*\\ud{\\u1046?\\u1047?}}}."), "ЖЗ.");
 	becomes("{\\rtf1\\mac{\\fonttbl{\\f0 x;}}\\f0 caf\\'8e}", "café");
 	becomes("{\\rtf1\\ansi\\ansicpg1251 \xcf\xf0\xe8}", "При");
 }
@@ -51,6 +55,7 @@ TEST(what_is_not_shown)
 	becomes_noting(RTF("a{\\v hid}{\\deleted gone}\\v no\\v0 b{\\*\\unknown x{y}}{\\header h}{\\footerl f}{\\pict\\pngblip 89504e47}{\\field{\\*\\fldinst HYPERLINK \"u\"}"
 	                   "{\\fldrslt link}}{\\*\\bkmkstart m}{\\object{\\objdata 00}{\\result r}}{\\nonshppict{\\pict 00}}{\\xe index}{\\bin5 {{{{{c}"), "ablinkrc",
 	               "9 hidden characters were left out\n");
+	becomes_noting(RTF("{\\deleted gone {\\footnote\\pard\\plain NOTE}} end"), "end", "5 hidden characters were left out\n");
 	becomes(RTF("{\\shp{\\*\\shpinst\\shpleft1{\\sp{\\sn shapeType}{\\sv 202}}{\\shptxt box\\par}}{\\shprslt box}}after"), "box\n\nafter");
 }
 
@@ -77,12 +82,16 @@ TEST(lists)
 	becomes(RTF("x\\par{\\listtext\\pard\\plain\\f4 \\'b7\\tab}\\pard\\ls1\\ilvl0 one\\par{\\listtext\\tab 1.a)\\tab}\\pard\\ls1\\ilvl1 deep\\par"
 	            "{\\pntext\\f4\\'B7\\tab}{\\*\\pn\\pnlvlblt{\\pntxtb\\'B7}}\\pard two\\par{\\listtext\\tab}\\pard none\\par"),
 	        "x\n\n- one\n  1.a) deep\n- two\n\nnone");
+	becomes(RTF("{\\listtext \\u1072?)\\tab}\\pard first\\par{\\listtext\\u19968?\\u12289?\\tab}\\pard second"), "а) first\n一、 second");
+	becomes(RTF("{\\listtext\\tab 1.\\tab}\\pard one{\\footnote\\pard n}\\par{\\listtext\\tab 2.\\tab}\\pard two"), "1. one[1]\n2. two\n\n[1] n");
 	becomes(RTF("{\\listtext\\pard 2.\\tab}\\pard\\s1 Scope\\par\\pard text"), "2. Scope\n\ntext");
 }
 
 TEST(tables)
 {
 	becomes(RTF("a\\par\\trowd\\cellx100\\cellx200\\pard\\intbl 1\\cell 2\\par 3\\cell\\row\\trowd\\pard\\intbl\\cell 4\\cell\\row\\pard end"), "a\n\n1 | 2 3\n | 4\n\nend");
+	becomes(RTF("{\\pard\\intbl\\trowd\\cellx1 A\\cell B\\cell\\row}tail"), "A | B\n\ntail");
+	becomes(RTF("\\trowd\\pard\\intbl {\\shp{\\*\\shpinst{\\shptxt \\pard BOX\\par}}}a\\cell b\\cell\\row"), "BOX\n\na | b");
 	becomes(RTF("\\trowd x\\cell y\\cell\\row\\trowd z\\cell\\cell\\row"), "x | y\nz");
 }
 
@@ -91,6 +100,7 @@ TEST(notes_and_formulas)
 	becomes(RTF("a{\\super\\chftn}{\\footnote{\\super\\chftn} first\\par more} b{\\*\\footnote\\ftnalt end} c\\par d"), "a[1] b[2] c\n\nd\n\n[1] first\n\nmore\n\n[2] end");
 	becomes(RTF("\\trowd\\pard\\intbl x{\\footnote\\pard n}\\par y\\cell z\\cell\\row"), "x[1] y | z\n\n[1] n");
 	becomes(RTF("y={\\mmath{\\*\\moMath{\\mf{\\mfPr{\\mctrlPr no}{\\mtype bar}}{\\mnum{\\mr 1}}{\\mden{\\mr a+b}}}}}"), "y=1/(a+b)");
+	becomes(RTF("f{\\md{\\mdPr{\\mctrlPr no}}{\\me z}}, 10{\\super 1}{\\super 2}"), "f(z), 10^12");
 }
 
 TEST(empty_and_deep)
