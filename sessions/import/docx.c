@@ -332,16 +332,6 @@ static unsigned char low_byte(const struct xml_attr *a)
 	return (unsigned char)(strtol(s, NULL, 16) & 0xff);
 }
 
-static void line_break(struct docx *x)
-{
-	if (x->w->pre)
-		writer_text(x->w, "\n", 1);
-	else if (x->w->heading)
-		writer_gap(x->w, GAP_SPACE);
-	else
-		writer_gap(x->w, x->w->gap >= GAP_LINE && x->begun ? GAP_BLOCK : GAP_LINE);
-}
-
 static void symbol(struct docx *x, const char *name, const struct xml_attr *a, size_t n)
 {
 	if (!strcmp(name, "tab")) {
@@ -357,7 +347,7 @@ static void symbol(struct docx *x, const char *name, const struct xml_attr *a, s
 			if (!x->rendered_pages)
 				new_page(x);
 		} else if (!x->run_hidden) {
-			line_break(x);
+			writer_line(x->w, x->begun);
 		}
 	} else if (!strcmp(name, "lastRenderedPageBreak")) {
 		new_page(x);

@@ -79,6 +79,7 @@ struct writer {
 };
 void writer_text(struct writer *, const char *s, size_t n);   /* UTF-8; white space collapses unless w->pre */
 void writer_gap(struct writer *, enum gap);
+void writer_line(struct writer *, int begun);   /* the next line of a paragraph; begun: it has text, so a second break makes an empty line */
 /* Before text that stands above the line: a '^', where the text is a number behind a letter, a digit or a bracket.  10 and 3 are not 103. */
 void writer_raise(struct writer *, const char *s, size_t n);
 /* A part of a formula: the sign before it, and brackets around it once it has ended and turns out to be more than one word. */

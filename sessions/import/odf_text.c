@@ -199,12 +199,7 @@ void odf_line_break(struct odf *x)
 {
 	if (x->hide)
 		return;
-	if (x->w->pre)
-		writer_text(x->w, "\n", 1);
-	else if (x->w->heading)
-		writer_gap(x->w, GAP_SPACE);
-	else
-		writer_gap(x->w, x->w->gap >= GAP_LINE && x->flow.begun ? GAP_BLOCK : GAP_LINE);
+	writer_line(x->w, x->flow.begun);
 	x->flow.blank = 0;   /* a blank behind the break counts */
 }
 

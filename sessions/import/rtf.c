@@ -291,7 +291,7 @@ static int paragraph_word(struct rtf *x, const char *word, long n)
 	if (!strcmp(word, "par") || !strcmp(word, "sect") || !strcmp(word, "page") || !strcmp(word, "nestcell") || !strcmp(word, "nestrow")) {
 		rtf_paragraph_end(x);
 	} else if (!strcmp(word, "line")) {
-		rtf_line(x);
+		writer_line(x->w, x->begun);
 	} else if (!strcmp(word, "cell")) {
 		rtf_cell_end(x);
 	} else if (!strcmp(word, "row")) {

@@ -53,7 +53,6 @@ struct rtf {
 void rtf_shown(struct rtf *, const char *s, size_t n);   /* UTF-8 of the open group */
 void rtf_paragraph_end(struct rtf *);
 void rtf_paragraph_plain(struct rtf *);                  /* its properties are the default's */
-void rtf_line(struct rtf *);
 void rtf_cell_end(struct rtf *);
 void rtf_row_end(struct rtf *);
 void rtf_table_end(struct rtf *);

@@ -146,16 +146,6 @@ void rtf_paragraph_plain(struct rtf *x)
 	x->heading = x->level = x->in_table = x->program = 0;
 }
 
-void rtf_line(struct rtf *x)
-{
-	if (x->w->pre)
-		writer_text(x->w, "\n", 1);
-	else if (x->w->heading)
-		writer_gap(x->w, GAP_SPACE);
-	else
-		writer_gap(x->w, x->w->gap >= GAP_LINE && x->begun ? GAP_BLOCK : GAP_LINE);
-}
-
 void rtf_shown(struct rtf *x, const char *s, size_t n)
 {
 	size_t blank = 0;

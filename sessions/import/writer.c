@@ -22,6 +22,16 @@ void writer_gap(struct writer *w, enum gap gap)
 		w->gap = gap;
 }
 
+void writer_line(struct writer *w, int begun)
+{
+	if (w->pre)
+		writer_text(w, "\n", 1);
+	else if (w->heading)
+		writer_gap(w, GAP_SPACE);
+	else
+		writer_gap(w, w->gap >= GAP_LINE && begun ? GAP_BLOCK : GAP_LINE);
+}
+
 static void put(struct writer *w, const char *s, size_t n)
 {
 	if (w->doc->text.n + n > DOC_BYTES_MAX)
