@@ -507,15 +507,7 @@ static int read_docx(struct docx *x, const char *p, size_t n, struct doc *d, str
 	/* Without a page break nothing says how many pages there are. */
 	if (x->page == 1)
 		doc_forget_pages(d);
-	if (x->hidden)
-		doc_note(d, HIDDEN_TEXT, x->hidden, x->hidden == 1 ? " was" : "s were");
-	if (why.code && !d->text.n) {
-		*e = why;
-		return -1;
-	}
-	if (why.code)
-		doc_note(d, "the document %s: the text ends there", why.msg);
-	return d->text.n ? 0 : err_set(e, ERR_DOCUMENT, "holds no text");
+	return doc_finish(d, x->hidden, &why, e);
 }
 
 int docx_import(const char *p, size_t n, struct doc *d, struct err *e)

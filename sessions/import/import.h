@@ -109,6 +109,8 @@ void doc_mark_paragraphs(struct doc *);  /* of any text: runs of lines between b
 /* Only [from[i], to[i]) of the text stay, in order; marks move along. */
 struct range { size_t from, to; };
 void doc_keep(struct doc *, const struct range *, size_t n);
+/* What DOCX and OpenDocument end with: a note on hidden characters, and on damage that ended the text (why, from its parser); -1 where there is none. */
+int  doc_finish(struct doc *, size_t hidden, const struct err *why, struct err *);
 void doc_note(struct doc *, const char *fmt, ...) __attribute__((format(printf, 2, 3)));   /* one sentence */
 /* A line that stands alone and looks like a heading ("3.1 Methods", "CHAPTER IV"): its level, or 0. */
 int heading_level(const char *line, size_t n);

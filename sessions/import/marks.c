@@ -49,6 +49,19 @@ void doc_mark(struct doc *d, enum mark_kind kind, int level, size_t at, const ch
 		d->pages++;
 }
 
+int doc_finish(struct doc *d, size_t hidden, const struct err *why, struct err *e)
+{
+	if (hidden)
+		doc_note(d, HIDDEN_TEXT, hidden, hidden == 1 ? " was" : "s were");
+	if (why->code && !d->text.n) {
+		*e = *why;
+		return -1;
+	}
+	if (why->code)
+		doc_note(d, "the document %s: the text ends there", why->msg);
+	return d->text.n ? 0 : err_set(e, ERR_DOCUMENT, "holds no text");
+}
+
 void doc_forget_pages(struct doc *d)
 {
 	size_t n = 0;

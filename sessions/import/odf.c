@@ -259,15 +259,7 @@ static int read_odf(struct odf *x, char *p, size_t n, struct doc *d, struct err 
 	writer_text(x->document, notes->p ? notes->p : "", notes->n);
 	writer_end(x->document);
 	check_pages(x, &content, end);
-	if (x->hidden)
-		doc_note(d, HIDDEN_TEXT, x->hidden, x->hidden == 1 ? " was" : "s were");
-	if (why.code && !d->text.n) {
-		*e = why;
-		return -1;
-	}
-	if (why.code)
-		doc_note(d, "the document %s: the text ends there", why.msg);
-	return d->text.n ? 0 : err_set(e, ERR_DOCUMENT, "holds no text");
+	return doc_finish(d, x->hidden, &why, e);
 }
 
 int odf_import(const char *p, size_t n, struct doc *d, struct err *e)
