@@ -60,8 +60,8 @@ size_t conversation_document_tokens(const struct conversation *t)
 	return n;
 }
 
-/* Does document d come with others, each of which may fit, but by far not all of them?  Only their sizes decide, so it is found again when
- * the session is resumed. */
+/* Does document d come with others, each of which may fit, but by far not all of them?  Only their sizes decide, so a session that is
+ * resumed decides alike. */
 static int is_one_of_many(const struct conversation *t, const struct document *d)
 {
 	size_t ctx = context_size(t), tokens = 0;

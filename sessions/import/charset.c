@@ -137,10 +137,10 @@ void charset_load(void)
 	pthread_once(&once, load_all);
 }
 
-/* Adobe's Symbol, from 0x20 on; its pieces of brackets are none. */
+/* The encoding of Adobe's font Symbol; the pieces of large brackets become bullets. */
 const char *charset_symbol(unsigned char c)
 {
-	static const char *const low[] = {
+	static const char *const low[] = {    /* from 0x20 on */
 		" ", "!", "∀", "#", "∃", "%", "&", "∋", "(", ")", "∗", "+", ",", "−", ".", "/", "0", "1", "2", "3", "4", "5", "6", "7", "8", "9", ":", ";", "<", "=",
 		">", "?", "≅", "Α", "Β", "Χ", "Δ", "Ε", "Φ", "Γ", "Η", "Ι", "ϑ", "Κ", "Λ", "Μ", "Ν", "Ο", "Π", "Θ", "Ρ", "Σ", "Τ", "Υ", "ς", "Ω", "Ξ", "Ψ", "Ζ", "[",
 		"∴", "]", "⊥", "_", "‾", "α", "β", "χ", "δ", "ε", "φ", "γ", "η", "ι", "ϕ", "κ", "λ", "μ", "ν", "ο", "π", "θ", "ρ", "σ", "τ", "υ", "ϖ", "ω", "ξ", "ψ",

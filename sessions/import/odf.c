@@ -177,7 +177,7 @@ static void meta_start(void *ud, const char *name, const struct xml_attr *a, siz
 		x->pages = xml_number(xml_attr(a, n, "page-count"), 0);
 }
 
-/* Has a page more text than one can hold?  end: of the last page. */
+/* Is one of the pages too long to be one?  end: where the text of the last page ends. */
 static int has_overlong_page(const struct doc *d, size_t end)
 {
 	for (size_t i = d->n_mark; i-- > 0;) {
@@ -194,7 +194,8 @@ static int has_overlong_page(const struct doc *d, size_t end)
 	return 0;
 }
 
-/* A program that had not laid out the whole text when it saved it wrote the breaks of the first pages alone, and counted those. */
+/* Forget the pages where they are not all there: a program that saves a text before it has laid out all of it writes the breaks of the first
+ * pages alone, and counts those. */
 static void check_pages(struct odf *x, const struct zip_entry *content, size_t end)
 {
 	static const struct xml_handler handler = {.start = meta_start};

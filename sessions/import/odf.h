@@ -9,7 +9,7 @@ enum { ODF_DEPTH_MAX = 64, ODF_LISTS_MAX = 16 };
 struct odf_list { struct list_level *level; int first; };   /* first: the item has had no paragraph yet */
 struct odf_cells { int row_begun, cell_begun; long empty, times, rows; };   /* of a table; empty: cells before the next one with text */
 
-/* What a frame and a note have of their own, as if they were documents. */
+/* The paragraphs and lists that are open: of the document, and apart from those of each frame and note. */
 struct odf_flow {
 	int paragraphs;          /* that are open */
 	int begun;               /* the paragraph has text */

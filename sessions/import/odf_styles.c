@@ -137,7 +137,7 @@ static void add_text(struct list_level *l, const struct xml_attr *a)
 	for (size_t i = 0; a && i < a->n && k < LIST_PATTERN_MAX - 4; i++)
 		if (a->value[i] != '%')
 			l->pattern[k++] = a->value[i];
-	/* A character that was cut is none. */
+	/* Drop a character that the limit cut in half. */
 	l->pattern[utf8_complete(l->pattern, k)] = 0;
 }
 
