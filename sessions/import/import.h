@@ -179,6 +179,7 @@ enum { LIST_LEVELS = 9, LIST_PATTERN_MAX = 64 };
 enum list_format { LIST_DECIMAL, LIST_LETTER, LIST_CAPITAL_LETTER, LIST_ROMAN, LIST_CAPITAL_ROMAN, LIST_BULLET /* no label */ };
 struct list_level {
 	enum list_format format;
+	int as_columns;                  /* letters go on behind z with aa, ab, like the columns of a sheet; 0: with aa, bb */
 	long start, count;               /* count: of the last item, start - 1 before the first one */
 	char pattern[LIST_PATTERN_MAX];  /* "%1.%2." */
 };
@@ -211,9 +212,14 @@ struct odf_styles;
 struct odf_styles *odf_styles_read(const struct zip_entry *styles, const struct zip_entry *content);   /* either may be NULL: there is no such part */
 /* family: "paragraph", "text", "section", "table". */
 void odf_style(const struct odf_styles *, const char *family, const struct xml_attr *name, struct odf_look *out);
-/* The levels of a list style, NULL where there is none of this name, and those of headings.  Whoever numbers items counts in them. */
-struct list_level *odf_list(struct odf_styles *, const char *name, size_t n);
-struct list_level *odf_outline(struct odf_styles *);
+/* How a list style numbers items; the count of a level is that of the item numbered last, of whichever list. */
+struct odf_list_style {
+	struct list_level level[LIST_LEVELS];
+	int used;             /* a list has this style; counter: of the last one */
+	size_t counter;
+};
+struct odf_list_style *odf_list_style(struct odf_styles *, const char *name, size_t n);   /* NULL: there is none of this name */
+struct list_level *odf_outline(struct odf_styles *);   /* the levels of headings, which count themselves */
 void odf_styles_free(struct odf_styles *);
 
 /* ---- jail.c ---- */

@@ -36,9 +36,18 @@ void list_levels_count(struct list_level levels[LIST_LEVELS], int level)
 	list_levels_restart(levels, level + 1);
 }
 
-static void add_letters(struct str *out, long v, char a)
+static void add_letters(struct str *out, long v, char a, int as_columns)
 {
-	/* a ... z, aa, bb ... */
+	char s[8];
+	size_t n = 0;
+
+	if (as_columns) {
+		for (; v > 0; v = (v - 1) / 26)
+			s[n++] = (char)(a + (v - 1) % 26);
+		while (n)
+			str_add(out, &s[--n], 1);
+		return;
+	}
 	for (long i = 0; i <= (v - 1) / 26 && i < 8; i++)
 		str_addf(out, "%c", (char)(a + (v - 1) % 26));
 }
@@ -62,7 +71,7 @@ static void add_count(struct str *out, const struct list_level *l)
 	if (v <= 0 || v >= 5000 || l->format == LIST_DECIMAL)
 		str_addf(out, "%ld", v);
 	else if (l->format == LIST_LETTER || l->format == LIST_CAPITAL_LETTER)
-		add_letters(out, v, l->format == LIST_LETTER ? 'a' : 'A');
+		add_letters(out, v, l->format == LIST_LETTER ? 'a' : 'A', l->as_columns);
 	else if (l->format == LIST_ROMAN || l->format == LIST_CAPITAL_ROMAN)
 		add_roman(out, v, l->format == LIST_CAPITAL_ROMAN);
 }

@@ -137,7 +137,7 @@ static void on_end(void *ud, const char *name)
 	} else if (!strcmp(name, "p") || !strcmp(name, "h")) {
 		odf_paragraph_end(x);
 	} else if (!strcmp(name, "list")) {
-		x->flow.lists -= x->flow.lists > 0;
+		odf_list_end(x);
 	} else if (!strcmp(name, "table")) {
 		odf_table_end(x);
 	} else if (!strcmp(name, "table-row")) {
@@ -249,6 +249,7 @@ static int read_odf(struct odf *x, char *p, size_t n, struct doc *d, struct err 
 
 	if (find_parts(x, p, n, &content, &styles, e))
 		return -1;
+	x->counters = odf_lists_new();
 	x->styles = odf_styles_read(styles.p && styles.p != content.p ? &styles : NULL, &content);
 	xml_parse(content.name, content.p, content.n, &handler, x, &why);
 	if (x->document->heading)
@@ -276,6 +277,7 @@ int odf_import(const char *p, size_t n, struct doc *d, struct err *e)
 	writer_end(&notes_writer);
 	doc_free(&notes);
 	odf_styles_free(x->styles);
+	odf_lists_free(x->counters);
 	zip_free(&x->zip);
 	free(x->sheet);
 	free(x);

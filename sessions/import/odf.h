@@ -6,7 +6,7 @@
 
 enum { ODF_DEPTH_MAX = 64, ODF_LISTS_MAX = 16 };
 
-struct odf_list { struct list_level *level; int first; };   /* first: the item has had no paragraph yet */
+struct odf_list { struct odf_list_style *style; size_t counter; int first; };   /* style: NULL = none; first: the item has had no paragraph yet */
 struct odf_cells { int row_begun, cell_begun; long empty, times, rows; };   /* of a table; empty: cells before the next one with text */
 
 /* The paragraphs and lists that are open: of the document, and apart from those of each frame and note. */
@@ -28,6 +28,7 @@ struct odf {
 	struct writer *document, *notes;
 	struct zip zip;
 	struct odf_styles *styles;
+	struct odf_lists *counters;   /* of the list items */
 	int skip;                /* depth inside an element whose text is not shown */
 	int in_body, spreadsheet, is_text;
 	long pages;              /* that a text had when it was last shown, by its statistics; 0: they do not say */
@@ -63,11 +64,19 @@ void odf_note_body_begin(struct odf *);
 void odf_note_body_end(struct odf *);
 void odf_object(struct odf *, const struct xml_attr *href);
 
-/* ---- odf_tables.c: lists and tables ---- */
+/* ---- odf_lists.c ---- */
 
+struct odf_lists *odf_lists_new(void);
+void odf_lists_free(struct odf_lists *);
 void odf_list_begin(struct odf *, const struct xml_attr *, size_t n);
+void odf_list_end(struct odf *);
+void odf_list_adopt(struct odf *, const char *style);     /* the list style that a paragraph names; NULL = none.  A list that has one keeps it */
 void odf_item_begin(struct odf *, int header, const struct xml_attr *start);
-void odf_item_label(struct odf *);                        /* indent and label, to the writer's prefix */
+void odf_item_label(struct odf *);                        /* counts the item; indent and label, to the writer's prefix */
+void odf_item_without_text(struct odf *);                 /* counts the item */
+
+/* ---- odf_tables.c ---- */
+
 void odf_table_begin(struct odf *, const struct xml_attr *, size_t n);
 void odf_table_end(struct odf *);
 void odf_row_begin(struct odf *, const struct xml_attr *times);

@@ -20,7 +20,7 @@ struct style {
 	int level, hidden, raised, kept, before, after;   /* SAYS_NOTHING or a value of struct odf_look */
 	long page_number;
 };
-struct list { char *name; struct list_level level[LIST_LEVELS]; };
+struct list { char *name; struct odf_list_style style; };
 
 struct odf_styles {
 	struct style *style;
@@ -123,10 +123,10 @@ static void add_list(struct odf_styles *x, const struct xml_attr *name)
 	x->list = xrealloc(x->list, (x->n_list + 1) * sizeof *x->list);
 	l = &x->list[x->n_list++];
 	*l = (struct list){.name = copy(name)};
-	list_levels_begin(l->level);
+	list_levels_begin(l->style.level);
 	for (int i = 0; i < LIST_LEVELS; i++)
-		l->level[i].format = LIST_BULLET;
-	x->levels = l->level;
+		l->style.level[i].format = LIST_BULLET;
+	x->levels = l->style.level;
 }
 
 /* "%1.%2)" from the parts of a level; a percent sign of the file itself would be taken for a number's place. */
@@ -155,6 +155,7 @@ static void read_level(struct list_level *levels, const struct xml_attr *a, size
 	l->format = LIST_BULLET;
 	if (!format || !format->n)
 		return;
+	l->as_columns = !xml_attr_is(a, n, "num-letter-sync", "true");
 	l->format = *format->value == 'a' ? LIST_LETTER : *format->value == 'A' ? LIST_CAPITAL_LETTER : *format->value == 'i' ? LIST_ROMAN :
 	            *format->value == 'I' ? LIST_CAPITAL_ROMAN : LIST_DECIMAL;
 	add_text(l, xml_attr(a, n, "num-prefix"));
@@ -167,11 +168,11 @@ static void read_level(struct list_level *levels, const struct xml_attr *a, size
 	add_text(l, xml_attr(a, n, "num-suffix"));
 }
 
-struct list_level *odf_list(struct odf_styles *x, const char *name, size_t n)
+struct odf_list_style *odf_list_style(struct odf_styles *x, const char *name, size_t n)
 {
 	for (size_t i = 0; i < x->n_list; i++)
 		if (strlen(x->list[i].name) == n && !memcmp(x->list[i].name, name, n))
-			return x->list[i].level;
+			return &x->list[i].style;
 	return NULL;
 }
 
@@ -233,8 +234,6 @@ struct odf_styles *odf_styles_read(const struct zip_entry *styles, const struct 
 	if (content)
 		xml_parse(content->name, content->p, content->n, &handler, x, NULL);
 	list_levels_restart(x->outline, 0);
-	for (size_t i = 0; i < x->n_list; i++)
-		list_levels_restart(x->list[i].level, 0);
 	return x;
 }
 

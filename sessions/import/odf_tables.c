@@ -1,62 +1,10 @@
-/* sessions/import/odf_tables.c - lists and tables of an OpenDocument file. */
+/* sessions/import/odf_tables.c - tables of an OpenDocument file. */
 #include "sessions/import/odf.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #define EMPTY_CELLS_MAX 64
-
-/* ---- lists ---- */
-
-void odf_list_begin(struct odf *x, const struct xml_attr *a, size_t n)
-{
-	struct odf_flow *f = &x->flow;
-	const struct xml_attr *name = xml_attr(a, n, "style-name");
-	struct odf_list *outer = f->lists ? &f->list[f->lists - 1] : NULL, *l;
-	int level = f->lists < LIST_LEVELS ? f->lists : LIST_LEVELS - 1;
-
-	if (f->lists == ODF_LISTS_MAX) {
-		x->skip++;
-		return;
-	}
-	l = &f->list[f->lists++];
-	*l = (struct odf_list){.level = name ? odf_list(x->styles, name->value, name->n) : outer ? outer->level : NULL};
-	if (l->level && (!outer || l->level != outer->level) && !xml_attr_is(a, n, "continue-numbering", "true") && !xml_attr(a, n, "continue-list"))
-		list_levels_restart(l->level, level);
-}
-
-void odf_item_begin(struct odf *x, int header, const struct xml_attr *start)
-{
-	struct odf_flow *f = &x->flow;
-	struct odf_list *l = f->lists ? &f->list[f->lists - 1] : NULL;
-
-	if (!l)
-		return;
-	l->first = !header;
-	if (start && l->level && f->lists <= LIST_LEVELS)
-		l->level[f->lists - 1].count = list_start(start) - 1;
-}
-
-/* Indent and label of a paragraph in a list. */
-void odf_item_label(struct odf *x)
-{
-	struct odf_flow *f = &x->flow;
-	struct odf_list *l = &f->list[f->lists - 1];
-	struct str *prefix = &x->w->prefix;
-	int level = f->lists - 1 < LIST_LEVELS ? f->lists - 1 : LIST_LEVELS - 1, has_label = 0;
-
-	for (int i = 1; i < f->lists && i < 8 && !f->heading; i++)
-		str_adds(prefix, "  ");
-	if (l->first && l->level) {
-		list_levels_count(l->level, level);
-		has_label = list_label(l->level, level, prefix);
-	}
-	if (!has_label && !f->heading)
-		str_adds(prefix, l->first ? "- " : "  ");
-	l->first = 0;
-}
-
-/* ---- tables ---- */
 
 /* The rows and cells around the text that follows; those without text are no lines. */
 void odf_cells_open(struct odf *x)

@@ -46,19 +46,23 @@ void odf_hide_end(struct odf *x)
 
 /* ---- paragraphs ---- */
 
+static int outline_level(const struct odf_flow *f)
+{
+	return f->numbered < LIST_LEVELS ? f->numbered - 1 : LIST_LEVELS - 1;
+}
+
 static void begin_heading(struct odf *x)
 {
 	struct odf_flow *f = &x->flow;
 	struct list_level *outline = odf_outline(x->styles);
-	int level = f->numbered < LIST_LEVELS ? f->numbered - 1 : LIST_LEVELS - 1;
 
 	writer_heading_begin(x->w, f->heading < 6 ? f->heading : 6);
 	str_clear(&x->w->prefix);
 	if (f->lists) {
 		odf_item_label(x);
 	} else if (f->numbered) {
-		list_levels_count(outline, level);
-		list_label(outline, level, &x->w->prefix);
+		list_levels_count(outline, outline_level(f));
+		list_label(outline, outline_level(f), &x->w->prefix);
 	}
 }
 
@@ -113,8 +117,7 @@ void odf_paragraph_begin(struct odf *x, int is_heading, const struct xml_attr *a
 		f->numbered = f->heading;
 	if (f->numbered && f->numbered <= LIST_LEVELS && (start || xml_attr_is(a, n, "restart-numbering", "true")))
 		odf_outline(x->styles)[f->numbered - 1].count = list_start(start) - 1;
-	if (f->lists && !f->list[f->lists - 1].level && look.list)
-		f->list[f->lists - 1].level = odf_list(x->styles, look.list, strlen(look.list));
+	odf_list_adopt(x, look.list);
 	odf_hide_begin(x, look.hidden);
 }
 
@@ -124,11 +127,11 @@ void odf_paragraph_end(struct odf *x)
 
 	if (x->w->heading)
 		writer_heading_end(x->w);
-	/* An empty item counts as well. */
-	if (!f->begun && !x->hide && f->lists && f->list[f->lists - 1].first && f->list[f->lists - 1].level) {
-		list_levels_count(f->list[f->lists - 1].level, f->lists < LIST_LEVELS ? f->lists - 1 : LIST_LEVELS - 1);
-		f->list[f->lists - 1].first = 0;
-	}
+	/* Empty items and headings count as well. */
+	if (!f->begun && !x->hide && f->lists)
+		odf_item_without_text(x);
+	else if (!f->begun && !x->hide && f->numbered)
+		list_levels_count(odf_outline(x->styles), outline_level(f));
 	/* An empty paragraph parts two lists and two blocks. */
 	if (!f->begun && !f->kept)
 		writer_gap(x->w, GAP_BLOCK);

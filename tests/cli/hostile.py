@@ -109,6 +109,8 @@ add("deep-closed.odt", odf("<t:list><t:list-item>" * 60 + "<t:p>deep</t:p>" + "<
 add("styles-loop.odt", odf('<t:p t:style-name="A">x</t:p>', styles='<s:style s:name="A" s:family="paragraph" s:parent-style-name="B"/>'
     '<s:style s:name="B" s:family="paragraph" s:parent-style-name="A"/>'))
 add("styles-many.odt", odf('<t:p t:style-name="P1">x</t:p>' * 20000, styles="".join('<s:style s:name="P%d" s:family="paragraph"/>' % i for i in range(60000))))
+add("lists-many.odt", odf("".join('<t:list xml:id="l%d" t:style-name="L" t:continue-list="%s"><t:list-item><t:p>x</t:p></t:list-item></t:list>' % (i, "l0" if i % 2 else "none")
+    for i in range(part(200000))), styles='<t:list-style s:name="L"><t:list-level-style-number t:level="1" s:num-format="a"/></t:list-style>'))
 add("notes-many.odt", odf("<t:p>x<t:note><t:note-body><t:p>" + "note " * 20 + "</t:p></t:note-body></t:note></t:p>" * 30000))
 add("objects.odt", odf('<t:p>x<d:frame><d:object x:href="./O"/></d:frame></t:p>' * part(3000), more=[("O/content.xml",
     '<math xmlns="http://www.w3.org/1998/Math/MathML">' + "<mrow><mi>a</mi></mrow>" * 3000 + "</math>")]))

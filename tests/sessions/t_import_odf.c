@@ -21,7 +21,8 @@
 	"</style:style><style:style style:name='New' style:family='paragraph'><style:paragraph-properties fo:break-before='page' style:page-number='7'/>" \
 	"</style:style><text:list-style style:name='L1'><text:list-level-style-number text:level='1' style:num-suffix=')' style:num-format='a'/>"    \
 	"<text:list-level-style-number text:level='2' text:display-levels='2' style:num-suffix='.' style:num-format='1' text:start-value='3'/>"      \
-	"<text:list-level-style-bullet text:level='3'/></text:list-style><text:list-style style:name='B'><text:list-level-style-bullet text:level='1'/>" \
+	"<text:list-level-style-bullet text:level='3'/></text:list-style><text:list-style style:name='S'><text:list-level-style-number text:level='1' "    \
+	"style:num-format='A' style:num-letter-sync='true'/></text:list-style><text:list-style style:name='B'><text:list-level-style-bullet text:level='1'/>" \
 	"</text:list-style></office:styles>"
 #define BODY(kind, body) ROOT STYLES "<office:body><office:" kind ">" body "</office:" kind "></office:body></office:document>"
 #define P(text) "<text:p>" text "</text:p>"
@@ -30,6 +31,7 @@
 #define LIST(style, items) "<text:list text:style-name='" style "'>" items "</text:list>"
 #define SUB(items) "<text:list>" items "</text:list>"
 #define I(text) "<text:list-item>" text "</text:list-item>"
+#define NOTE(text) "<text:note><text:note-citation>7</text:note-citation><text:note-body>" text "</text:note-body></text:note>"
 
 static void read_odf(const char *flat, struct doc *d)
 {
@@ -90,6 +92,18 @@ TEST(lists)
 	TEXT(LIST("L1", I(P("1"))) P("-") LIST("L1", I(P("1"))) P("-") "<text:list text:style-name='L1' text:continue-numbering='true'>" I(P("2")) "</text:list>",
 	     "a) 1\n\n-\n\na) 1\n\n-\n\nb) 2");
 	TEXT(LIST("L1", I(P("one")) I(P("")) I(P("three"))), "a) one\n\nc) three");
+	/* A list counts by itself, though another one of its style stands between its parts or in a note inside it. */
+	TEXT("<text:list xml:id='one' text:style-name='L1'>" I(P("1")) I(P("2")) "</text:list>" LIST("L1", I(P("1"))) P("-")
+	     "<text:list xml:id='two' text:continue-list='one' text:style-name='L1'>" I(P("3")) "</text:list>" P("-")
+	     "<text:list text:continue-list='one' text:style-name='L1'>" I(P("4")) "</text:list>" P("-")
+	     "<text:list text:continue-list='two' text:style-name='L1'>" I(P("5")) "</text:list>" P("-")
+	     "<text:list text:continue-list='none' text:style-name='L1'>" I(P("6")) "</text:list>",
+	     "a) 1\nb) 2\na) 1\n\n-\n\nc) 3\n\n-\n\nd) 4\n\n-\n\ne) 5\n\n-\n\nf) 6");
+	TEXT(LIST("L1", I(P("1" NOTE(LIST("L1", I(P("in")) I(P("a note")))))) I(P("2"))), "a) 1[1]\nb) 2\n\n[1] a) in\nb) a note");
+	/* Letters behind z. */
+	TEXT(LIST("L1", "<text:list-item text:start-value='26'>" P("z") "</text:list-item>" I(P("27")) "<text:list-item text:start-value='703'>" P("703")
+	          "</text:list-item>"), "z) z\naa) 27\naaa) 703");
+	TEXT(LIST("S", "<text:list-item text:start-value='28'>" P("28") "</text:list-item>"), "BB 28");
 	TEXT(LIST("B", I(P("x"))) LIST("unknown", I(P("y"))) SUB(I("")), "- x\n- y");
 }
 
@@ -97,12 +111,12 @@ TEST(headings)
 {
 	static const char outline[] = ROOT "<office:styles><text:outline-style><text:outline-level-style text:level='1' style:num-format='1' style:num-prefix='Part '/>"
 		"<text:outline-level-style text:level='2' style:num-format='1' text:display-levels='2'/></text:outline-style><style:style style:name='Title' "
-		"style:family='paragraph'/></office:styles><office:body><office:text>" SP("Title", "Top") H("1", "One") H("2", "Two") P("text") H("2", "Three")
+		"style:family='paragraph'/></office:styles><office:body><office:text>" SP("Title", "Top") H("1", "One") H("2", "Two") P("text") H("2", "") H("2", "Three")
 		"<text:h text:outline-level='1' text:is-list-header='true'>Plain</text:h>" H("1", "Four") H("9", "Deep") "</office:text></office:body></office:document>";
 	struct doc d;
 
 	read_odf(outline, &d);
-	CHECK_STR(d.text.p, "Top\n\nPart 1 One\n\n1.1 Two\n\ntext\n\n1.2 Three\n\nPlain\n\nPart 2 Four\n\nDeep");
+	CHECK_STR(d.text.p, "Top\n\nPart 1 One\n\n1.1 Two\n\ntext\n\n1.3 Three\n\nPlain\n\nPart 2 Four\n\nDeep");
 	CHECK_INT(d.n_mark, 7);
 	CHECK_STR(d.mark[2].text, "1.1 Two");
 	CHECK_INT(d.mark[2].level, 2);
@@ -146,7 +160,6 @@ TEST(pages)
 
 TEST(notes_and_frames)
 {
-#define NOTE(text) "<text:note><text:note-citation>7</text:note-citation><text:note-body>" text "</text:note-body></text:note>"
 	TEXT(P("a" NOTE(P("first") P("goes on")) " b") LIST("B", I(P("c" NOTE(P("second") LIST("B", I(P("item")))) "."))) P("d"),
 	     "a[1] b\n\n- c[2].\n\nd\n\n[1] first\n\ngoes on\n\n[2] second\n\n- item");
 	TEXT(P("before<draw:frame><draw:text-box>" P("box") P("two") "</draw:text-box><svg:title>alt</svg:title><svg:desc>alt</svg:desc></draw:frame> after"
