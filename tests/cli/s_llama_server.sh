@@ -68,7 +68,7 @@ printf 'The ferry sails at nine from pier seven.\n' >"$dir/ferry.txt"
 "$weir" -p 'From which pier does the ferry sail?' --remote "$at" --temp 0 -n 12 -v "$dir/ferry.txt" </dev/null >"$dir/out" 2>"$dir/err"; rc=$?
 [ $rc = 0 ] && [ -s "$dir/out" ] && grep -q 'ferry.txt, line 1: "The ferry sails' "$dir/err" && grep -q '^[5-9][0-9] tokens read' "$dir/err" && ok "a document that is read whole" || bad "a document that is read whole" "$rc $(cat "$dir/out" "$dir/err")"
 
-"$weir" -p 'Write a long story about the sea.' --remote "$at" -n 100000 -s stopped </dev/null >"$dir/out" 2>"$dir/err" &
+"$weir" -p 'Write a long story about the sea.' --remote "$at" --temp 0 -n 100000 -s stopped </dev/null >"$dir/out" 2>"$dir/err" &
 pid=$!
 longer_than() { [ "$(wc -c <"$2")" -gt "$1" ]; }
 wait_for longer_than 20 "$dir/out"
