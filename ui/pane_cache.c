@@ -116,6 +116,7 @@ void cache_pane_post(struct pane *pane, const struct ui_cache *c)
 	p->c.n_region = within(c->n_region, 0, UI_REGIONS);
 	p->c.n_flow = within(c->n_flow, 0, UI_FLOWS);
 	p->c.n_mark = within(c->n_mark, 0, MARKS);
+	take_text(p->none, sizeof p->none, c->none, 256);
 	take_text(p->kv, sizeof p->kv, c->kv, 256);
 	for (int i = 0; i < p->c.n_region; i++) {
 		struct ui_region *r = &p->c.region[i];
@@ -134,7 +135,7 @@ void cache_pane_post(struct pane *pane, const struct ui_cache *c)
 		p->c.mark[i].name = NULL;
 	}
 	take_columns(p, c);
-	p->c.kv = NULL;
+	p->c.kv = p->c.none = NULL;
 	p->c.kept_col = p->c.where_col = p->c.heat = NULL;
 	p->c.text_col = NULL;
 	remember(p, &was);
@@ -164,11 +165,24 @@ int cache_pane_colored(const struct pane *pane)
 	return p->color && !p->ascii && p->posted;
 }
 
-static int nothing_yet(const struct cache_pane *p, const struct area *a)
+static void none_lay_out(const struct cache_pane *p, int w, struct lines *out)
 {
-	if (!p->posted)
-		put_left(a, 0, 0, a->w, ST_FAINT, "no figures of the cache yet", 27, p->ascii);
-	return !p->posted;
+	const char *why = p->posted ? p->none : "no figures of the cache yet";
+
+	lines_plain(out, why, strlen(why), w, ST_FAINT);
+}
+
+int cache_none_draw(const struct cache_pane *p, const struct area *a)
+{
+	struct lines why = {0};
+	int is_none = !p->posted || *p->none;
+
+	if (is_none)
+		none_lay_out(p, a->w, &why);
+	for (size_t i = 0; i < why.n_line && i < (size_t)a->h; i++)
+		lines_draw(&why, i, a, 0, (int)i);
+	lines_free(&why);
+	return is_none;
 }
 
 /* The legend, as far as there is room. */
@@ -194,8 +208,12 @@ int cache_pane_rows(const struct pane *pane, int w)
 	struct lines legend = {0};
 	int rows;
 
-	if (!p->posted)
-		return 1;
+	if (!p->posted || *p->none) {
+		none_lay_out(p, w, &legend);
+		rows = (int)legend.n_line;
+		lines_free(&legend);
+		return rows;
+	}
 	rows = 1 + strip_rows(p, 0) + 1;
 	if (p->legend > 0) {
 		legend_plain(p, w, &legend);
@@ -215,7 +233,7 @@ void cache_pane_draw_bar(struct pane *pane, const struct area *a)
 		return;
 	area_clear(a, ST_TEXT);
 	p->full = 0;
-	if (nothing_yet(p, a))
+	if (cache_none_draw(p, a))
 		return;
 	part = *a;
 	if (a->w >= 60) {
@@ -280,7 +298,7 @@ void cache_pane_draw_side(struct pane *pane, const struct area *all)
 		return;
 	area_clear(&a, ST_TEXT);
 	p->full = 0;
-	if (nothing_yet(p, &a))
+	if (cache_none_draw(p, &a))
 		return;
 	/* The cost of the panel is always shown. */
 	if (a.h >= 8) {

@@ -18,7 +18,7 @@ struct cache_pane {
 	uint8_t kept[UI_COLS], where[UI_COLS], *heat;
 	int heat_any;                 /* the heat has a value above zero */
 	/* clean */
-	char kv[KV_MOST], name[UI_REGIONS][24], flow_text[UI_FLOWS][160], mark_name[MARKS][64];
+	char none[256], kv[KV_MOST], name[UI_REGIONS][24], flow_text[UI_FLOWS][160], mark_name[MARKS][64];
 	/* one row per post, the newest at (n_past - 1) % HISTORY: share of attention mass, 65534 = all */
 	uint16_t past[HISTORY][UI_REGIONS];
 	uint64_t n_past;
@@ -37,6 +37,8 @@ struct cache_pane {
 
 /* ---- the parts (cache_*.c): each draws at the top of an area of as many rows as it asks for, or is cut ---- */
 
+/* Says in the place of figures why there are none; 0: there are. */
+int  cache_none_draw(const struct cache_pane *, const struct area *);
 /* Is the attention mass of any region known? */
 int  cache_observed(const struct cache_pane *);
 int64_t cache_tokens(const struct cache_pane *);          /* tokens in the whole strip */

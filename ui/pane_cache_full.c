@@ -304,8 +304,10 @@ static void draw_title(const struct cache_pane *p, const struct area *a, int leg
 
 void cache_full_title(const struct cache_pane *p, struct str *left, struct str *right)
 {
-	str_addf(left, "KV cache, policy %s", *p->kv ? p->kv : "-");
-	if (!p->posted)
+	str_adds(left, "KV cache");
+	if (*p->kv)
+		str_addf(left, ", policy %s", p->kv);
+	if (!p->posted || *p->none)
 		return;
 	cost_text(p, 1, right);
 	str_adds(right, p->legend_more ? "  PgDn: more" : p->legend_seen ? "" : "  Tab: legend");
@@ -338,10 +340,8 @@ void cache_full_draw(struct cache_pane *p, const struct area *a)
 		return;
 	area_clear(a, ST_TEXT);
 	p->full = 1;
-	if (!p->posted) {
-		put_left(a, 0, 0, a->w, ST_FAINT, "no figures of the cache yet", 27, p->ascii);
+	if (cache_none_draw(p, a))
 		return;
-	}
 	beside = a->w >= WIDE - 2 && a->h >= 16;
 	share_out(p, a, beside, rows, &legend);
 	p->legend_seen = rows[LEGEND] > 0;

@@ -259,6 +259,7 @@ struct ui_region {
 /* A token entered a ring, moved to a larger ring, or was evicted from one.  mass: running average of its attention; 0 = not observed. */
 struct ui_flow { enum ui_flow_what { FLOW_IN, FLOW_MOVED, FLOW_OUT } what; int ring; int32_t token; float mass; char text[48]; };
 struct ui_cache {
+	const char *none;                 /* why there are no figures, sentences that stand in their place; NULL: what follows are figures */
 	const char *kv;
 	int32_t seen, kept, evicted, thinned, ctx;
 	uint64_t bytes, bytes_most;       /* of the cache: in use; at capacity */

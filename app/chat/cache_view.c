@@ -168,6 +168,7 @@ static void column_words(struct cache_report *p, const struct conversation *t)
 
 /* ---- the report ---- */
 
+
 /* Leave out tokens that are not prefilled yet. */
 static void cut_unread(struct cache_report *p, int32_t read)
 {
@@ -192,17 +193,11 @@ static void cut_unread(struct cache_report *p, int32_t read)
 		}
 }
 
-/* A server keeps its cache to itself: what is known are the messages that it is not sent any more. */
+/* A server keeps its cache to itself: what is known are the messages that it is not sent any more, which the lenses mark. */
 static void report_server(struct cache_report *p, const struct conversation *t, struct listener *l)
 {
-	struct timeline_stats st;
-
-	conversation_stats(t, &st);
-	snprintf(p->kv, sizeof p->kv, "of the server");
-	p->cache = (struct ui_cache){
-		.kv = p->kv, .seen = st.n_tokens, .kept = st.n_tokens, .ctx = st.ctx, .selected = -1, .refreshed = -1, .cosine = -2, .recovered = -1,
-		.estimated = -1,
-	};
+	p->cache = (struct ui_cache){.none = "The server keeps the KV cache, and nothing of it can be seen here. Messages that it is not sent any more "
+	                                       "are dimmed."};
 	lenses_of_server(p, t, l);
 }
 

@@ -264,6 +264,8 @@ static void dump_cache(struct chat *c, const char *arg)
 	if (!path.n)
 		err_set(&e, ERR_USAGE, "/kv dump wants a file name");
 	cache_report_take(p, &c->t, &nobody, 2, -1);
+	if (p->cache.none)
+		err_set(&e, ERR_USAGE, "the server keeps the KV cache, and /kv dump sees nothing of it");
 	cache_report_json(p, &text);
 	if (!e.code)
 		write_new(path.p, &text, &e);

@@ -39,8 +39,9 @@ ask '/stats'
 name="/stats says where the model is"; pass wait_for shows "tiny.Q4 at http://127.0.0.1:$port, llama-server"
 wait_for at_rest
 key F2
-hints_change() { ! at_rest || shows 'remembers '; }
+hints_change() { ! at_rest || shows 'The server keeps the KV cache'; }
 wait_for hints_change
+name="the cache pane says whose the cache is"; pass shows 'The server keeps the KV cache'
 key F2
 name="the cache pane opens and closes"
 wait_for shows '^F2 Close'

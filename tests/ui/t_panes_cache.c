@@ -95,6 +95,18 @@ TEST(cache_not_observed)
 	pane_draw(p, &a);
 	CHECK_SAYS("no figures of the cache yet");
 	CHECK_INT(cache_pane_rows(p, 80), 1);
+	/* A server's cache. */
+	c = (struct ui_cache){.none = "The server keeps the KV cache, and nothing of it can be seen here. Messages that it is not sent any more are dimmed."};
+	cache_pane_post(p, &c);
+	CHECK_INT(cache_pane_rows(p, 80), 2);
+	pane_draw(p, &a);
+	CHECK_SAYS("The server keeps the KV cache,");
+	CHECK_SAYS("are dimmed.");
+	CHECK_SAYS_NOT("empty");
+	cache_pane_draw_bar(p, &a);
+	CHECK_SAYS("The server keeps the KV cache,");
+	cache_pane_draw_side(p, &a);
+	CHECK_SAYS("The server keeps the KV cache,");
 	sample(&c);
 	c.kv = "full";
 	c.region[0] = (struct ui_region){'p', "all", 5410, 0, 0, 0, 5409, -1};
