@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "engine/engine.h"
+#include "kernels/quant.h"
 #include "tests/lib/mkgguf.h"
 
 enum { N_ID = 24, RANK = 3 };
@@ -96,10 +97,10 @@ static int make(const char *model, int half, char **adapter, char **baked)
 					x += (float)(sum * (double)alpha / RANK);
 					memcpy(w + 4 * ((int64_t)r * cols + c), &x, 4);
 				} else {
-					_Float16 x;
+					uint16_t x;
 
 					memcpy(&x, w + 2 * ((int64_t)r * cols + c), 2);
-					x = (_Float16)((double)x + sum * (double)alpha / RANK);
+					x = f32_to_f16((float)((double)f16_to_f32(x) + sum * (double)alpha / RANK));
 					memcpy(w + 2 * ((int64_t)r * cols + c), &x, 2);
 					exact = 0;
 				}
@@ -107,10 +108,8 @@ static int make(const char *model, int half, char **adapter, char **baked)
 		snprintf(text, sizeof text, "%.*s.lora_a", (int)t->name.n, t->name.p);
 		if (half) {
 			uint16_t *h = malloc((size_t)(RANK * cols) * sizeof *h);
-			for (int32_t k = 0; k < RANK * cols; k++) {
-				_Float16 x = (_Float16)a[k];
-				memcpy(&h[k], &x, 2);
-			}
+			for (int32_t k = 0; k < RANK * cols; k++)
+				h[k] = f32_to_f16(a[k]);
 			mk_tensor(&m, text, 2, (int64_t[]){ cols, RANK }, 1, h, (size_t)(RANK * cols) * 2);
 			free(h);
 		} else {
