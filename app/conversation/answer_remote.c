@@ -46,13 +46,25 @@ void model_server_options(const struct options *o, struct remote_options *to)
 	to->model = o->served ? o->served : o->remote && option_said(o, model) ? o->model : NULL;
 }
 
+int served_check_options(const struct options *o, struct err *e)
+{
+	static const struct { const char *name, *why; } local[] = {
+		{"kv", "the server has its own cache"}, {"kv-type", "the server has its own cache"}, {"kv-memory", "the server has its own cache"},
+		{"read-share", "the server reads the prompt"}, {"lora", "a server loads its own adapters"},
+		{"pre", "the server has its own tokenizer"}, {"chat-template", "the server has its own template"},
+	};
+
+	for (size_t i = 0; i < sizeof local / sizeof *local; i++)
+		if (option_said(o, option_find(local[i].name, strlen(local[i].name), CMD_CHAT)))
+			return err_set(e, ERR_USAGE, "--%s is for a model in this process: %s", local[i].name, local[i].why);
+	return 0;
+}
+
 int served_open(struct conversation *t, const struct options *o, struct err *e)
 {
 	struct remote_options ro;
 	const struct remote_info *info;
 
-	if (o->lora)
-		return err_set(e, ERR_USAGE, "--lora changes a model in this process: a server loads its own adapters");
 	model_server_options(o, &ro);
 	if (remote_open(&t->served.remote, &ro, e) < 0)
 		return -1;

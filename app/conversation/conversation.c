@@ -40,7 +40,7 @@ void conversation_options_changed(struct conversation *t, int reseed)
 int conversation_open(struct conversation *t, const struct options *o, struct err *e)
 {
 	*t = (struct conversation){.o = o, .docs = o->docs ? o->docs : "auto", .pinned = -1};
-	if (model_server(o) ? served_open(t, o, e) < 0 : local_open(t, o, e) < 0)
+	if (model_server(o) ? served_check_options(o, e) < 0 || served_open(t, o, e) < 0 : local_open(t, o, e) < 0)
 		return -1;
 	conversation_system(t, o->system);
 	conversation_sampling(t, 1);

@@ -258,6 +258,10 @@ ask plain --key-file "$dir/key"; says "a key file" "$hello"
 chmod 600 "$dir/empty"
 wrong "an empty key file" 2 'is empty' --remote "$at/plain/v1" --key-file "$dir/empty"
 wrong "no key file" 2 'cannot read' --remote "$at/plain/v1" --key-file "$dir/nothing"
+for option in '--kv sink' '--kv-type q8_0' '--kv-memory 1G' '--read-share 0.9' '--lora x.gguf' '--pre gpt2' '--chat-template chatml'; do
+	# shellcheck disable=SC2086 # an option and its value
+	wrong "${option% *} beside a server" 2 "${option% *} is for a model in this process" --remote "$at/plain/v1" $option
+done
 
 # ---- proxies and certificates ----
 
