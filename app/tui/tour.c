@@ -37,28 +37,33 @@ static int has_panel(const struct tui *t) { return t->tour.panel; }   /* also wh
 static int is_away(const struct tui *t) { return t->session != t->tour.session; }
 static int is_back(const struct tui *t) { return t->session == t->tour.session; }
 
-/* before: what is counted; draft "%": the path of the document. */
+/* before: what is counted; draft "%": the path of the document; served: the text where the model is on a server, NULL = the same. */
 static const struct step {
 	const char *text, *draft;
 	int (*done)(const struct tui *);
+	const char *served;
 } steps[STEPS] = {
 	{"Tour, 1 of 5: talk.\nThe line below is a message. Change it if you like; Enter sends it. Esc stops an answer, Ctrl-X g asks for another one. "
 	 "(/tour ends the tour.)",
-	 "Tell me in two sentences why the sea is salty.", has_answer},
+	 "Tell me in two sentences why the sea is salty.", has_answer, NULL},
 	{"Tour, 2 of 5: a document.\nEnter reads a page about a lighthouse. It works the same with a book or a folder, in PDF, EPUB, Word, HTML or plain text: "
 	 "what does not fit the context is searched for each question.",
-	 "/read %", has_document},
+	 "/read %", has_document, NULL},
 	{"Tour, 3 of 5: ask it.\nAbove the answer stand the places that it comes from; F7 opens them in the document, Esc closes it. A small model often misreads "
 	 "what it is given: trust the lines that are quoted, and see 'weir models' for larger ones.",
-	 "For how many hours did the keeper turn the lens by hand?", has_answer},
+	 "For how many hours did the keeper turn the lens by hand?", has_answer, NULL},
 	{"Tour, 4 of 5: memory.\nF2 shows the KV cache, which is what the model remembers of this conversation; F2 again on the whole screen, and once more "
 	 "not at all. When it is full, the oldest text leaves it first and is dimmed here: nothing is forgotten in silence.",
-	 NULL, has_panel},
+	 NULL, has_panel,
+	 "Tour, 4 of 5: memory.\nThe server keeps the KV cache, which is what the model remembers of this conversation. When its context is full, the oldest "
+	 "messages are not sent any more: weir says so, and F2 dims them. F2 again is on the whole screen, and once more not at all."},
 	{"Tour, 5 of 5: come back.\nThis conversation is saved, and the cache with it. Ctrl-X n begins another one.",
-	 NULL, is_away},
+	 NULL, is_away,
+	 "Tour, 5 of 5: come back.\nThis conversation is saved. Ctrl-X n begins another one."},
 	{"Tour, 5 of 5: come back.\nF4 lists the sessions; Enter on the one with the lighthouse continues it. Its cache comes from the disk: nothing is read again. "
 	 "It is the same after weir was closed.",
-	 NULL, is_back},
+	 NULL, is_back,
+	 "Tour, 5 of 5: come back.\nF4 lists the sessions; Enter on the one with the lighthouse continues it. It is the same after weir was closed."},
 };
 
 static void say_step(struct tui *t, const char *text)
@@ -125,7 +130,7 @@ static void begin_step(struct tui *t)
 	t->tour.before = s->done == has_document ? t->tour.documents : t->tour.answers;
 	if (s->done == is_away)
 		t->tour.session = t->session;
-	say_step(t, s->text);
+	say_step(t, t->served && s->served ? s->served : s->text);
 	if (s->draft)
 		propose(t, s->draft);
 }

@@ -160,6 +160,7 @@ static void post_status(struct tui *t, const struct worker_status *s)
 			t->memory_at = now_seconds();
 		}
 		status.memory = t->memory;
+		t->served = s->served;
 		ui_status(t->ui, &status);
 	}
 	t->working = s->working;

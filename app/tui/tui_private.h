@@ -40,6 +40,7 @@ struct tui {
 	struct { int32_t first, n; char name[64]; } mark[MARKS_MOST]; int n_mark;   /* documents that are in the cache, for its strip */
 	uint64_t memory;
 	double memory_at, drawn;
+	int served;                  /* the model is on a server */
 	/* The tour: its step, from 1; 0 = there is none.  What it waits for, and how often that had happened when the step began. */
 	struct { int step, answers, documents, panel, before; int64_t session; } tour;
 	int keeps_draft; struct str saved; double saved_at;   /* what draft_file.c has written, and when */

@@ -69,6 +69,7 @@ struct worker_status {
 	double tps, left;           /* speed; seconds that are left, < 0 = unknown */
 	int known;                  /* the fields below are filled in */
 	char model[96], session[96], kv[128];
+	int served;                 /* the model is on a server */
 	int kept_on_disk;           /* the conversation is saved */
 	int read_only;              /* another weir writes: sessions are only read */
 	int32_t seen, kept, ctx, evicted, thinned;   /* tokens */

@@ -35,6 +35,7 @@ static void describe(struct worker *w, struct worker_status *s)
 	s->n_hidden = 0;
 	for (size_t i = c->n_deleted; i > 0 && s->n_hidden < HIDDEN_MOST; i--)
 		s->hidden[s->n_hidden++] = c->deleted[i - 1].session;
+	s->served = !c->t.tl;
 	s->kept_on_disk = c->log && !c->log->failed;
 	s->read_only = c->log && c->log->read_only;
 	snprintf(s->kv, sizeof s->kv, "%s", st.kv);

@@ -93,6 +93,21 @@ name="it leaves the terminal as it was"; pass left_clean
 
 # ---- the context ----
 
+start -s tour --remote "$at/llama/v1" -m tiny.Q4
+ready 'tiny.Q4'
+ask /tour
+name="the tour"
+for step in 1 2 3; do
+	wait_for shows "^Tour, $step of 5"
+	wait_for at_rest
+	key Enter
+done
+pass wait_for shows '^Tour, 4 of 5'
+name="... says what a server does, not what a model here would"; pass wait_for shows '^The server keeps the KV cache, which'
+wait_for at_rest
+key F2
+name="... and ends in the list of sessions"; pass wait_for shows '^ *Tour, 5 of 5'
+leave C-d
 long='alpha beta gamma delta alpha beta gamma delta alpha beta gamma delta alpha beta gamma delta alpha beta gamma delta alpha beta gamma delta'
 rows=60
 start --private --remote "$at/llama/v1" -m tiny.Q4
