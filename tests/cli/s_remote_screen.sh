@@ -97,9 +97,8 @@ start -s tour --remote "$at/llama/v1" -m tiny.Q4
 ready 'tiny.Q4'
 ask /tour
 name="the tour"
-for step in 1 2 3; do
-	wait_for shows "^Tour, $step of 5"
-	wait_for at_rest
+for draft in 'Tell me in two' '/read ' 'For how many hours'; do
+	wait_for shows "^> $draft"
 	key Enter
 done
 pass wait_for shows '^Tour, 4 of 5'
