@@ -261,7 +261,7 @@ static size_t take_csi(const char *s, size_t n, struct key *out, enum turn *turn
 	read_params(s + from, i - from, &c);
 	number = !c.private && c.n_param == 1 && c.param[0][0] >= 0 && c.param[0][1] < 0;
 	/* '$' is no final byte, except for rxvt. */
-	if (i < n && s[i] == '$' && number) {
+	if (i < n && i < KEYS_SEQ_MAX && s[i] == '$' && number) {
 		struct key probe = { .code = K_UNKNOWN };
 		if (set_numbered(&probe, c.param[0][0], 0))
 			c.final = s[i++];
