@@ -36,6 +36,12 @@ static const struct option_def *set_find(const char *key)
 	return d && (d->flags & OPT_SET) ? d : NULL;
 }
 
+/* The cache policy as /set shows it. */
+static const char *policy_shown(const struct chat *c, const struct timeline_stats *st)
+{
+	return c->t.tl ? st->kv : "(the server has its own cache)";
+}
+
 /* Show or change the cache policy. */
 static void set_policy(struct chat *c, const char *where, const char *value)
 {
@@ -51,7 +57,7 @@ static void set_policy(struct chat *c, const char *where, const char *value)
 			s.p[--s.n] = 0;
 		notice(c, "%s", s.p);
 	} else if (!*value) {
-		notice(c, "kv %s", st.kv);
+		notice(c, "kv %s", policy_shown(c, &st));
 	} else if ((again = conversation_change_policy(&c->t, where, value, &e)) < 0) {
 		chat_error(c, &e);
 		c->quit |= !conversation_is_open(&c->t);
@@ -77,7 +83,7 @@ static void list_settings(struct chat *c)
 			continue;
 		str_addf(&s, "%s%-18s ", s.n ? "\n" : "", !strcmp(d->name, "predict") ? "n" : d->name);
 		if (d->type == OPT_POLICY)
-			str_adds(&s, st.kv);
+			str_adds(&s, policy_shown(c, &st));
 		else
 			option_show(&c->o, d, &s);
 	}

@@ -341,8 +341,8 @@ printf 'one\n' | talk errorlate -s partly
 printf 'one\n' | talk thoughts -s reasons
 printf 'two\n' | talk plain -s reasons
 grep -q '"assistant", "content": "Hello, world."}, {"role": "user", "content": "two"}' "$dir/log" && ok "reasoning is not sent back" || bad "reasoning is not sent back" "$(cat "$dir/log")"
-printf '/set kv full\n/summarize\n/stream README.md\n/pin\nhello\n/stats\n' | talk plain
-grep -q "the server has its own cache" "$dir/err" && grep -q '/summarize needs a model in this process' "$dir/err" && grep -q 'a text without an end needs' "$dir/err" &&
+printf '/set kv\n/set kv full\n/summarize\n/stream README.md\n/pin\nhello\n/stats\n' | talk plain
+grep -q 'kv (the server has its own cache)' "$dir/err" && grep -q '/set kv: the server has its own cache' "$dir/err" && grep -q '/summarize needs a model in this process' "$dir/err" && grep -q 'a text without an end needs' "$dir/err" &&
 	grep -q 'go with every question' "$dir/err" && grep -q "tiny at $at" "$dir/err" && ok "what a server cannot do is said" || bad "what a server cannot do is said" "$(cat "$dir/err")"
 
 # ---- the context ----
