@@ -11,6 +11,7 @@
 #define STYLES_MAX 4096
 #define NOTES_MAX 65536
 #define DEPTH_MAX 64         /* of formulas */
+#define BOXES_MAX 8          /* text boxes in each other that leave the paragraph around them as it was */
 
 struct style {
 	char *id, *based;
@@ -19,6 +20,12 @@ struct style {
 	long num, ilvl;      /* the list that its paragraphs are items of; num: 0 = none, -1 = the style does not say */
 };
 struct note { char kind; long id; };
+
+struct paragraph {
+	int begun;               /* its properties have been applied */
+	int heading, item, kept; /* heading level; in a list; white space counts */
+	long num, level;
+};
 
 struct docx {
 	struct writer *w;
@@ -38,9 +45,7 @@ struct docx {
 	int rendered_pages;      /* the file says where pages ended when it was last shown */
 	int page;
 	int paragraphs;          /* nested: text boxes hold paragraphs inside a paragraph */
-	int begun;               /* the paragraph's properties have been applied */
-	int heading, item, kept; /* of this paragraph: heading level; in a list; white space counts */
-	long num, level;
+	struct paragraph p, outer[BOXES_MAX];   /* outer: those around this one */
 	int last_was_item, last_was_kept;
 	/* Footnotes and endnotes: only the one wanted. */
 	const char *note_part;
@@ -113,19 +118,19 @@ static void apply_style(struct docx *x, const char *id, size_t n)
 	const struct style *s = style_of(x, id, n);
 	int list = 0;
 
-	x->heading = x->kept = 0;
+	x->p.heading = x->p.kept = 0;
 	for (int i = 0; s && i < 8; i++) {
-		if (!x->heading && s->level)
-			x->heading = s->level < 6 ? s->level : 6;
-		x->kept |= s->kept;
+		if (!x->p.heading && s->level)
+			x->p.heading = s->level < 6 ? s->level : 6;
+		x->p.kept |= s->kept;
 		if (!list && s->num >= 0) {
-			x->num = s->num;
-			x->level = s->ilvl;
+			x->p.num = s->num;
+			x->p.level = s->ilvl;
 			list = 1;
 		}
 		s = s->based ? style_of(x, s->based, strlen(s->based)) : NULL;
 	}
-	x->item = x->num > 0;
+	x->p.item = x->p.num > 0;
 }
 
 /* ---- lists ---- */
@@ -136,9 +141,9 @@ static void begin_item(struct docx *x)
 	struct str *prefix = &x->w->prefix;
 
 	str_clear(prefix);
-	for (long i = 0; i < x->level && i < 8 && !x->heading; i++)
+	for (long i = 0; i < x->p.level && i < 8 && !x->p.heading; i++)
 		str_adds(prefix, "  ");
-	if (!docx_lists_label(x->lists, x->num, x->level, prefix) && !x->heading)
+	if (!docx_lists_label(x->lists, x->p.num, x->p.level, prefix) && !x->p.heading)
 		str_adds(prefix, "- ");
 }
 
@@ -151,25 +156,30 @@ static void new_page(struct docx *x)
 	writer_page(x->w, label, (size_t)snprintf(label, sizeof label, "%d", ++x->page));
 }
 
+static int is_pre(const struct docx *x)
+{
+	return x->p.kept && !x->p.heading && !x->w->tables;
+}
+
 /* Before the first text of a paragraph, when its properties are known. */
 static void begin_paragraph(struct docx *x)
 {
-	if (x->begun)
+	if (x->p.begun)
 		return;
-	x->begun = 1;
-	if (x->heading) {
-		writer_heading_begin(x->w, x->heading);
-		if (x->item)
+	x->p.begun = 1;
+	if (x->p.heading) {
+		writer_heading_begin(x->w, x->p.heading);
+		if (x->p.item)
 			begin_item(x);
-	} else if (x->item) {
+	} else if (x->p.item) {
 		writer_gap(x->w, x->last_was_item ? GAP_LINE : GAP_BLOCK);
 		begin_item(x);
 	} else {
-		writer_gap(x->w, x->kept && x->last_was_kept ? GAP_LINE : GAP_BLOCK);
+		writer_gap(x->w, x->p.kept && x->last_was_kept ? GAP_LINE : GAP_BLOCK);
 	}
-	x->last_was_item = x->item && !x->heading;
-	x->last_was_kept = x->kept;
-	x->w->pre = x->kept && !x->heading && !x->w->tables;
+	x->last_was_item = x->p.item && !x->p.heading;
+	x->last_was_kept = x->p.kept;
+	x->w->pre = is_pre(x);
 }
 
 static void shown(struct docx *x, const char *s, size_t n)
@@ -279,15 +289,15 @@ static void property(struct docx *x, const char *name, const struct xml_attr *a,
 	} else if (!strcmp(name, "outlineLvl")) {
 		long level = xml_number(v, 9);
 		if (level >= 0 && level < 9)
-			x->heading = level < 6 ? (int)level + 1 : 6;
+			x->p.heading = level < 6 ? (int)level + 1 : 6;
 	} else if (!strcmp(name, "numId")) {
-		x->num = xml_number(v, 0);
-		x->item = x->num > 0;
+		x->p.num = xml_number(v, 0);
+		x->p.item = x->p.num > 0;
 	} else if (!strcmp(name, "ilvl")) {
-		x->level = xml_number(v, 0);
+		x->p.level = xml_number(v, 0);
 	} else if (!strcmp(name, "pageBreakBefore") && on(a, n) && !x->rendered_pages && x->page) {
 		new_page(x);
-	} else if ((!strcmp(name, "vanish") || !strcmp(name, "webHidden")) && x->begun >= 0) {
+	} else if (!strcmp(name, "vanish") || !strcmp(name, "webHidden")) {
 		x->run_hidden = on(a, n) && strcmp(name, "webHidden") != 0;
 	} else if (!strcmp(name, "vertAlign")) {
 		x->run_raised = xml_attr_is(a, n, "val", "superscript");
@@ -298,12 +308,16 @@ static void property(struct docx *x, const char *name, const struct xml_attr *a,
 
 static void paragraph_start(struct docx *x)
 {
-	/* A paragraph of a text box ends the text before it. */
-	if (x->paragraphs++)
+	/* A paragraph of a text box ends the text before it, and a heading. */
+	if (x->paragraphs && x->paragraphs <= BOXES_MAX)
+		x->outer[x->paragraphs - 1] = x->p;
+	if (x->paragraphs++) {
+		if (x->w->heading)
+			writer_heading_end(x->w);
 		writer_gap(x->w, GAP_LINE);
-	x->begun = x->heading = x->item = x->kept = 0;
+	}
+	x->p = (struct paragraph){0};
 	x->w->pre = 0;
-	x->num = x->level = 0;
 }
 
 static void paragraph_end(struct docx *x)
@@ -311,15 +325,20 @@ static void paragraph_end(struct docx *x)
 	if (x->w->heading)
 		writer_heading_end(x->w);
 	/* An empty paragraph parts two lists and two blocks. */
-	if (!x->begun)
+	if (!x->p.begun)
 		writer_gap(x->w, GAP_BLOCK);
 	str_clear(&x->w->prefix);
 	x->w->pre = 0;
 	writer_gap(x->w, GAP_LINE);
 	if (x->paragraphs)
 		x->paragraphs--;
-	x->begun = 1;
 	x->run_hidden = 0;
+	if (x->paragraphs && x->paragraphs <= BOXES_MAX) {
+		x->p = x->outer[x->paragraphs - 1];
+		x->w->pre = x->p.begun && is_pre(x);
+	} else {
+		x->p.begun = 1;
+	}
 }
 
 /* Of a hexadecimal number, "F06D". */
@@ -347,7 +366,7 @@ static void symbol(struct docx *x, const char *name, const struct xml_attr *a, s
 			if (!x->rendered_pages)
 				new_page(x);
 		} else if (!x->run_hidden) {
-			writer_line(x->w, x->begun);
+			writer_line(x->w, x->p.begun);
 		}
 	} else if (!strcmp(name, "lastRenderedPageBreak")) {
 		new_page(x);

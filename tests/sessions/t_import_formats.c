@@ -106,9 +106,18 @@ TEST(docx_headings_pages_and_notes)
 	CHECK_STR(doc_mark_at(&d, MARK_HEADING, 9)->text, "Top");
 	CHECK_INT(doc_mark_at(&d, MARK_HEADING, 20)->level, 3);
 	doc_free(&d);
+#define BOX(text) "<w:r><w:pict><w:txbxContent>" text "</w:txbxContent></w:pict></w:r>"
+#define HEADING(runs) "<w:p><w:pPr><w:pStyle w:val='Mine'/></w:pPr>" runs "</w:p>"
+	/* A text box does not join the heading that it is anchored in, nor does it take its place. */
+	docx(W(HEADING(BOX(P("note") HEADING(R("Boxed"))) R("Top")) HEADING(R("Sub") BOX(P("aside"))) P("text")), &d);
+	CHECK_STR(d.text.p, "note\n\nBoxed\n\nTop\n\nSub\n\naside\n\ntext");
+	CHECK_INT(d.n_mark, 3);
+	CHECK_STR(d.mark[0].text, "Boxed");
+	CHECK_STR(d.mark[1].text, "Top");
+	CHECK_STR(d.mark[2].text, "Sub");
+	doc_free(&d);
 }
 
-/* What was read before the damage stays, and a note says where it ends. */
 /* Numbers of a style's own list, letters and Roman numerals, several levels, lists that share counters and one that begins anew. */
 TEST(docx_labels)
 {
@@ -145,6 +154,7 @@ TEST(docx_labels)
 	doc_free(&d);
 }
 
+/* What was read before the damage stays, and a note says where it ends. */
 TEST(docx_damaged)
 {
 	struct doc d;
