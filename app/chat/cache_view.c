@@ -168,7 +168,6 @@ static void column_words(struct cache_report *p, const struct conversation *t)
 
 /* ---- the report ---- */
 
-
 /* Leave out tokens that are not prefilled yet. */
 static void cut_unread(struct cache_report *p, int32_t read)
 {

@@ -37,9 +37,9 @@ size_t context_size(const struct conversation *);
 int  local_open(struct conversation *, const struct options *, struct err *);
 void local_close(struct conversation *);
 /* answer_remote.c: the server that the options name takes the model's place, which the caller closes. */
+int  served_open(struct conversation *, const struct options *, struct err *);
 /* Refuses options of the command line that only a model in this process could follow. */
 int  served_check_options(const struct options *, struct err *);
-int  served_open(struct conversation *, const struct options *, struct err *);
 void served_close(struct conversation *);
 
 /* ---- events.c ---- */
