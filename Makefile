@@ -295,7 +295,7 @@ $(BUILD)/mkmodel: $(BUILD)/tests/measure/mkmodel.o $(BUILD)/libkernels.a
 # libFuzzer targets need clang: make fuzz, then build/fuzz/fuzz_NAME [CORPUS].  The libraries are built once, instrumented.
 # libFuzzer finds magic numbers by the values that are compared; recording them takes more than half of the time.  FUZZ_COMPARE=0
 # builds build/fuzz-fast/fuzz_NAME without, which runs 2 to 4 times as often on what the others have found; fuzz_model and fuzz_head, which compute
-# tokens with what they could load, do so there for one input in 64 and run 5 to 25 times as often.
+# tokens with what they could load, do so there for one input in 64 and run 3 to 20 times as often.
 FUZZ_COMPARE ?= 1
 FUZZ_FLAGS := -g -O2 -DWEIR_NO_SIMD -fsanitize=address,undefined -fno-sanitize-recover=undefined
 # Kernels parse nothing: which of their branches are taken tells libFuzzer nothing, and recording it took 58 % of fuzz_head's time.

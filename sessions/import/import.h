@@ -209,6 +209,7 @@ struct odf_look {
 	const char *list;     /* name of the list style, of the styles; NULL = none */
 };
 struct odf_styles;
+size_t odf_name_hash(char family, const char *name, size_t n);   /* for tables of names; family: a letter for each kind of name */
 struct odf_styles *odf_styles_read(const struct zip_entry *styles, const struct zip_entry *content);   /* either may be NULL: there is no such part */
 /* family: "paragraph", "text", "section", "table". */
 void odf_style(const struct odf_styles *, const char *family, const struct xml_attr *name, struct odf_look *out);

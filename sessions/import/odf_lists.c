@@ -14,18 +14,9 @@ struct counter { long count[LIST_LEVELS]; };
 struct odf_lists {
 	struct counter *counter;
 	size_t n_counter;
-	struct { uint64_t name; size_t counter; } named[NAMES_MAX];   /* a ring: hash of the list's xml:id, and where it counted */
+	struct { size_t name, counter; } named[NAMES_MAX];   /* a ring: hash of the list's xml:id, and where it counted */
 	size_t n_named;
 };
-
-static uint64_t hash(const struct xml_attr *a)
-{
-	uint64_t h = 1469598103934665603u;
-
-	for (size_t i = 0; i < a->n; i++)
-		h = (h ^ (unsigned char)a->value[i]) * 1099511628211u;
-	return h;
-}
 
 /* Behind the limit all lists share the last counter, which each of them begins anew. */
 static size_t new_counter(struct odf *x, const struct odf_list_style *style)
@@ -47,7 +38,7 @@ static size_t new_counter(struct odf *x, const struct odf_list_style *style)
 /* Where the list of this xml:id counts; 0: there is none. */
 static int find_counter(const struct odf_lists *s, const struct xml_attr *name, size_t *counter)
 {
-	uint64_t h = hash(name);
+	size_t h = odf_name_hash('l', name->value, name->n);
 
 	for (size_t i = s->n_named; i-- && s->n_named - i <= NAMES_MAX;) {
 		if (s->named[i % NAMES_MAX].name == h) {
@@ -88,7 +79,7 @@ void odf_list_begin(struct odf *x, const struct xml_attr *a, size_t n)
 	else
 		list_join(x, l, style, xml_attr_is(a, n, "continue-numbering", "true"), xml_attr(a, n, "continue-list"));
 	if (id && style) {
-		x->counters->named[x->counters->n_named % NAMES_MAX].name = hash(id);
+		x->counters->named[x->counters->n_named % NAMES_MAX].name = odf_name_hash('l', id->value, id->n);
 		x->counters->named[x->counters->n_named++ % NAMES_MAX].counter = l->counter;
 	}
 }

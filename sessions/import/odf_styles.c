@@ -37,7 +37,7 @@ static char *copy(const struct xml_attr *a)
 	return a && a->n ? xstrndup(a->value, a->n) : NULL;
 }
 
-static size_t hash(char family, const char *name, size_t n)
+size_t odf_name_hash(char family, const char *name, size_t n)
 {
 	uint64_t h = 1469598103934665603u ^ (unsigned char)family;
 
@@ -48,7 +48,7 @@ static size_t hash(char family, const char *name, size_t n)
 
 static const struct style *find(const struct odf_styles *x, char family, const char *name, size_t n)
 {
-	for (size_t i = hash(family, name, n) % (x->n_slot ? x->n_slot : 1); x->n_slot && x->slot[i]; i = (i + 1) % x->n_slot) {
+	for (size_t i = odf_name_hash(family, name, n) % (x->n_slot ? x->n_slot : 1); x->n_slot && x->slot[i]; i = (i + 1) % x->n_slot) {
 		const struct style *s = &x->style[x->slot[i] - 1];
 		if (s->family == family && strlen(s->name) == n && !memcmp(s->name, name, n))
 			return s;
@@ -73,7 +73,7 @@ static struct style *add_style(struct odf_styles *x, const struct xml_attr *a, s
 	*s = (struct style){.family = family->value[0], .name = copy(name), .parent = copy(xml_attr(a, n, "parent-style-name")),
 	                    .list = copy(xml_attr(a, n, "list-style-name")), .level = SAYS_NOTHING, .hidden = SAYS_NOTHING, .raised = SAYS_NOTHING,
 	                    .kept = SAYS_NOTHING, .before = SAYS_NOTHING, .after = SAYS_NOTHING};
-	for (i = hash(s->family, s->name, name->n) % x->n_slot; x->slot[i]; i = (i + 1) % x->n_slot)
+	for (i = odf_name_hash(s->family, s->name, name->n) % x->n_slot; x->slot[i]; i = (i + 1) % x->n_slot)
 		;
 	x->slot[i] = x->n_style;
 	if (xml_attr(a, n, "default-outline-level"))

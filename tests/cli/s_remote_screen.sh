@@ -41,7 +41,7 @@ wait_for at_rest
 key F2
 hints_change() { ! at_rest || shows 'The server keeps the KV cache'; }
 wait_for hints_change
-name="the cache pane says whose the cache is"; pass shows 'The server keeps the KV cache'
+name="the cache pane says whose the cache is"; pass wait_for shows 'The server keeps the KV cache'
 key F2
 name="the cache pane opens and closes"
 wait_for shows '^F2 Close'

@@ -4,7 +4,7 @@
  *	build/fuzz/fuzz_head
  *
  * The first byte chooses the policy, the second how much is cut; then edits of eight bytes: place (3), width (1), value (4).
- * What can be loaded is used for a while: always, or in the fast build for one input in USED_ONE_IN, because a use takes longer than a hundred
+ * What can be loaded is used for a while: always, or in the fast build for one input in USED_ONE_IN, because a use takes as long as some thirty
  * loads. */
 #include "engine/serialize.h"
 #include "engine/engine.h"

@@ -6,7 +6,7 @@
  * The first byte chooses the file that is edited: one of the models, or from 128 on the adapter.  The rest are edits of eight bytes: place (3),
  * width (1), value (4).  Places are bytes of the header outside of long lists such as the vocabulary, which fuzz_token and fuzz_gguf edit.
  * What can be opened is used, it computes some tokens: always, or in the fast build for one input in USED_ONE_IN, because a use takes longer than
- * ten openings. */
+ * an opening. */
 #include <glob.h>
 #include <sys/mman.h>
 
