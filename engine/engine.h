@@ -252,11 +252,12 @@ int timeline_extend(struct timeline *, const int32_t *id, size_t n, int stepwise
                     struct err *);
 
 struct sampling {
-	float temperature;                    /* 0 = greedy: the likeliest token, whatever the rest says */
+	float temperature;                    /* 0 = greedy: the likeliest token after the penalties */
 	int32_t top_k;                        /* 0 = all */
 	float top_p, min_p;                   /* 1 and 0 = off */
 	float repeat_penalty, presence_penalty, frequency_penalty;   /* 1, 0, 0 = off */
-	int32_t repeat_last;                  /* the last tokens that penalties count; -1 = all */
+	int32_t repeat_last;                  /* the last tokens of the answer that penalties count; -1 = all */
+	int32_t answer;                       /* index of the answer's first token in the sequence; 0 = the prompt counts, too */
 	uint64_t rng[4];                      /* state; sampling_seed() fills it */
 };
 extern const struct sampling sampling_default;

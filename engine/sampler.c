@@ -9,11 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A low temperature keeps small models on topic and answers from documents literal; the mild penalty counters the repetition that
- * a low temperature brings in small models. */
+/* A low temperature keeps small models on topic and answers from documents literal.  No penalty: it takes names and numbers from an
+ * answer that has to say them twice. */
 const struct sampling sampling_default = {
 	.temperature = 0.3f, .top_k = 40, .top_p = 0.9f, .min_p = 0.05f,
-	.repeat_penalty = 1.1f, .presence_penalty = 0, .frequency_penalty = 0, .repeat_last = 64,
+	.repeat_penalty = 1, .presence_penalty = 0, .frequency_penalty = 0, .repeat_last = 64,
 };
 
 void sampling_seed(struct sampling *s, uint64_t seed)
@@ -104,14 +104,23 @@ static float largest(const float *x, int32_t n)
 	return best;
 }
 
-/* Lower the logits of the last repeat_last tokens of the history (-1: all): each is divided (when negative: multiplied) by
- * repeat_penalty (Keskar et al. 2019), and loses presence_penalty once and frequency_penalty per occurrence.  count [n_vocab] is
- * scratch of any content: only the history's ids are used. */
+static int penalises(const struct sampling *p)
+{
+	return p->repeat_penalty != 1 || p->presence_penalty != 0 || p->frequency_penalty != 0;
+}
+
+/* Lower the logits of the last repeat_last tokens of the answer (-1: all of it): each is divided (when negative: multiplied) by
+ * repeat_penalty (Keskar et al. 2019), and loses presence_penalty once and frequency_penalty per occurrence.  The prompt is not
+ * counted: its words are those that an answer has to use.  count [n_vocab] is scratch of any content: only the answer's ids are
+ * used. */
 static void penalise(const struct sampling *p, float *logit, int32_t *count, int32_t n_vocab, const int32_t *history,
                      size_t n)
 {
-	if (p->repeat_penalty == 1 && p->presence_penalty == 0 && p->frequency_penalty == 0)
-		return;
+	size_t prompt = p->answer > 0 ? (size_t)p->answer : 0;
+
+	prompt = prompt < n ? prompt : n;
+	history += prompt;
+	n -= prompt;
 	if (p->repeat_last >= 0 && n > (size_t)p->repeat_last) {
 		history += n - (size_t)p->repeat_last;
 		n = (size_t)p->repeat_last;
@@ -226,10 +235,13 @@ int32_t sample(struct sampling *p, const float *logits, int32_t n_vocab, const i
 
 	if (!logits_valid(logits, n_vocab))
 		return -1;
-	if (p->temperature <= 0)
+	if (p->temperature <= 0 && !penalises(p))
 		return greedy(logits, n_vocab);
 	memcpy(logit, logits, (size_t)n_vocab * sizeof *logit);
-	penalise(p, logit, id, n_vocab, history, n_history);
+	if (penalises(p))
+		penalise(p, logit, id, n_vocab, history, n_history);
+	if (p->temperature <= 0)
+		return greedy(logit, n_vocab);
 	/* A token 50 nats below the best is drawn once in 10^21 times: left out. */
 	n = candidates(logit, n_vocab, p->top_k, 50, id);
 	if (!n)

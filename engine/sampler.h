@@ -9,7 +9,7 @@
 struct candidate { float logit; int32_t id; };
 
 /* Order: penalties, top-k, top-p and min-p at temperature 1, then the temperature, then the draw.  With temperature 0 the
- * largest logit is chosen, without penalties.  scratch: n_vocab struct candidate.  Returns the id, or -1 when a logit is NaN or
+ * largest logit after the penalties is chosen.  history: the sequence, with the prompt.  scratch: n_vocab struct candidate.  Returns the id, or -1 when a logit is NaN or
  * +infinity, or all are -infinity (a logit of -infinity masks its token). */
 int32_t sample(struct sampling *, const float *logits, int32_t n_vocab, const int32_t *history, size_t n_history,
                void *scratch);

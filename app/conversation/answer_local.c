@@ -121,6 +121,7 @@ static int generate_tokens(struct conversation *t, int ids, double start, struct
 	struct timeline_stats st;
 	struct loop_watch watch = {.n = 0};
 
+	t->sampling.answer = m->place.first;   /* also of an answer that goes on: all of it counts */
 	timeline_speculate(t->tl, strcmp(t->o->speculate, "off") != 0);
 	timeline_stats(t->tl, &st);
 	/* An evicting cache never fills: without a limit a model that repeats itself would answer for ever. */

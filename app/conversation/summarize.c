@@ -60,9 +60,9 @@ static void choose_sampling(struct maker *m)
 	if (user_samples(m->o))
 		return;
 	m->sampling = sampling_default;
-	m->sampling.temperature = 1;
-	m->sampling.top_k = 1;
+	m->sampling.temperature = 0;
 	m->sampling.repeat_penalty = REPEAT_PENALTY;
+	m->sampling.repeat_last = -1;
 }
 
 /* Sizes that the model's context holds: a section, or two summaries to be joined, its frame and the answer. */
@@ -228,12 +228,12 @@ static int read_answer(struct maker *m, int32_t words, struct str *out, struct e
 
 	timeline_speculate(m->tl, strcmp(m->o->speculate, "off") != 0);
 	timeline_tokens(m->tl, &prompt);
+	m->sampling.answer = (int32_t)prompt;
 	if (most > m->ctx - (int32_t)prompt)
 		most = m->ctx - (int32_t)prompt;
 	while (n < most && (rc = report(m, e)) == 0) {
 		struct step_out step;
 
-		m->sampling.repeat_last = user_samples(m->o) ? m->sampling.repeat_last : n;
 		rc = timeline_step(m->tl, &m->sampling, &step, e);
 		if (rc <= 0) {
 			whole = rc == 0;

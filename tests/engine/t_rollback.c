@@ -309,6 +309,7 @@ TEST(drafts_leave_no_trace)
 			s.top_k = how[h].top_k ? how[h].top_k : s.top_k;
 			s.repeat_penalty = how[h].repeat;
 			s.frequency_penalty = how[h].frequency;
+			s.answer = life % 2 ? prompt : 0;
 			sampling_seed(&s, (uint64_t)life);
 			u = s;
 			for (int32_t k = 0; k < prompt; k++)

@@ -123,8 +123,44 @@ TEST(penalties_lower_what_was_said)
 	s.repeat_last = 1;            /* only the 6 counts */
 	CHECK_INT(sample(&s, logits, N, said, 4, scratch), 5);
 	s.repeat_last = -1;
-	s.temperature = 0;            /* greedy means the model's own first choice */
-	CHECK_INT(sample(&s, logits, N, said, 4, scratch), 5);
+	s.temperature = 0;            /* also the likeliest token */
+	CHECK_INT(sample(&s, logits, N, said, 4, scratch), 7);
+}
+
+/* The words of a question and of the sentence that answers it are those that the answer needs. */
+TEST(penalties_leave_the_prompt_alone)
+{
+	const int32_t said[] = { 5, 5, 6, 7 };
+
+	for (int i = 0; i < 2; i++) {
+		struct sampling s = plain(i ? 1e-6f : 0);
+
+		for (int k = 0; k < N; k++)
+			logits[k] = 0;
+		logits[5] = 2, logits[6] = 1.9f, logits[7] = 1.2f;
+		s.repeat_penalty = 2;
+		CHECK_INT(sample(&s, logits, N, said, 4, scratch), 5);   /* 1, 0.95, 0.6 */
+		s.answer = 1;
+		CHECK_INT(sample(&s, logits, N, said, 4, scratch), 5);
+		s.answer = 2;
+		CHECK_INT(sample(&s, logits, N, said, 4, scratch), 5);   /* 2, 0.95, 0.6 */
+		logits[6] = 3;
+		CHECK_INT(sample(&s, logits, N, said, 4, scratch), 5);   /* 2, 1.5, 0.6 */
+		s.answer = 3;
+		CHECK_INT(sample(&s, logits, N, said, 4, scratch), 6);
+		s.answer = 4;                                            /* nothing of the answer is there */
+		CHECK_INT(sample(&s, logits, N, said, 4, scratch), 6);
+		s.answer = 9;
+		CHECK_INT(sample(&s, logits, N, said, 4, scratch), 6);
+	}
+}
+
+/* The default settings change no probability: a token that was said is as likely as before. */
+TEST(there_is_no_penalty_by_default)
+{
+	const struct sampling *s = &sampling_default;
+
+	CHECK(s->repeat_penalty == 1 && s->presence_penalty == 0 && s->frequency_penalty == 0);
 }
 
 TEST(equal_seeds_give_equal_tokens)
@@ -154,17 +190,18 @@ TEST(logprob_sums_to_one)
 TEST(penalties_follow_the_rule)
 {
 	for (int round = 0; round < 200; round++) {
-		struct sampling s = plain(1e-9f);   /* greedy itself looks past penalties */
+		struct sampling s = plain(round % 4 ? 1e-9f : 0);
 		int32_t said[300], count[N] = {0}, n = (int32_t)(test_rand() % 300), best = 0;
 
 		s.repeat_penalty = test_randf(1, 2);
 		s.presence_penalty = round % 3 ? test_randf(-1, 1) : 0;
 		s.frequency_penalty = round % 2 ? test_randf(-0.2f, 0.2f) : 0;
 		s.repeat_last = round % 5 ? (int32_t)(test_rand() % 300) : -1;
+		s.answer = round % 7 ? (int32_t)(test_rand() % 300) : 0;
 		fill();
 		for (int32_t i = 0; i < n; i++) {
 			said[i] = (int32_t)(test_rand() % (N + 4)) - 2;
-			if (said[i] >= 0 && said[i] < N && (s.repeat_last < 0 || i >= n - s.repeat_last))
+			if (said[i] >= 0 && said[i] < N && i >= s.answer && (s.repeat_last < 0 || i >= n - s.repeat_last))
 				count[said[i]]++;
 		}
 		int32_t got = sample(&s, logits, N, said, (size_t)n, scratch);
