@@ -55,14 +55,37 @@ static int wants_files(const struct command_def *c)
 	return strstr(c->args, "FILE") || strstr(c->args, "DIR");
 }
 
+/* First words, each once, but for the chat's. */
+static int first_word(const struct command_def *c, char *out, size_t cap)
+{
+	size_t n = strcspn(c->name, " ");
+
+	if (!*c->name)
+		return 0;
+	for (const struct command_def *b = command_defs; b < c; b++)
+		if (!strncmp(b->name, c->name, n) && (b->name[n] == ' ' || !b->name[n]))
+			return 0;
+	snprintf(out, cap, "%.*s", (int)n, c->name);
+	return 1;
+}
+
 /* The words that its first argument can be, blanks between them: "md json txt" of "md|json|txt NAME". */
 static void argument_words(const struct command_def *c, struct str *out)
 {
+	char word[32];
+
 	str_clear(out);
 	str_add(out, c->args, *c->args >= 'a' && *c->args <= 'z' ? strcspn(c->args, " ") : 0);
 	for (size_t i = 0; i < out->n; i++)
 		if (out->p[i] == '|')
 			out->p[i] = ' ';
+	if (c->id != CMD_HELP)
+		return;
+	for (size_t i = 0; help_topics[i]; i++)
+		str_addf(out, "%s ", help_topics[i]);
+	for (c = command_defs; c->name; c++)
+		if (first_word(c, word, sizeof word))
+			str_addf(out, "%s ", word);
 }
 
 static int is_group(const char *name)
@@ -79,20 +102,6 @@ static int begins_group(const char *word)
 		if (!strncmp(c->name, word, n) && c->name[n] == ' ')
 			return 1;
 	return 0;
-}
-
-/* First words, each once, but for the chat's. */
-static int first_word(const struct command_def *c, char *out, size_t cap)
-{
-	size_t n = strcspn(c->name, " ");
-
-	if (!*c->name)
-		return 0;
-	for (const struct command_def *b = command_defs; b < c; b++)
-		if (!strncmp(b->name, c->name, n) && (b->name[n] == ' ' || !b->name[n]))
-			return 0;
-	snprintf(out, cap, "%.*s", (int)n, c->name);
-	return 1;
 }
 
 /* Inside single quotes of any of these shells. */

@@ -76,7 +76,7 @@ static int unknown_key(const char *path, int number, const char *key, struct err
 	}
 	if (near.best)
 		return err_set(e, ERR_USAGE, "config file '%.200s' line %d: unknown key '%.40s'; is it '%s'?", path, number, key, near.best);
-	return err_set(e, ERR_USAGE, "config file '%.200s' line %d: unknown key '%.40s'; keys are the long names of options, see weir --help",
+	return err_set(e, ERR_USAGE, "config file '%.200s' line %d: unknown key '%.40s'; keys are the long names of options, see weir help options",
 	               path, number, key);
 }
 

@@ -24,7 +24,7 @@ static void help_text(struct str *out, size_t indent, const char *text)
 	str_adds(out, "\n");
 }
 
-static void help_rows(struct str *out, command_set commands, command_set not_commands)
+static void help_rows(struct str *out, command_set commands)
 {
 	struct options o;
 
@@ -33,7 +33,7 @@ static void help_rows(struct str *out, command_set commands, command_set not_com
 		struct str text = {0};
 		char head[64];
 		int n;
-		if (!(d->commands & commands) || (d->commands & not_commands))
+		if (!(d->commands & commands))
 			continue;
 		n = snprintf(head, sizeof head, "  %c%c%s--%s%s%s", d->key ? '-' : ' ', d->key ? d->key : ' ',
 		             d->key ? ", " : "  ", d->name, d->arg ? " " : "", d->arg ? d->arg : "");
@@ -59,7 +59,7 @@ static void help_command(const struct options *o, struct str *out)
 		if (c->id & o->command)
 			str_addf(out, "weir %s [OPTIONS]%s%s\n    %s\n", c->name, *c->args ? " " : "", c->args, c->help);
 	str_adds(out, "\noptions:\n");
-	help_rows(out, o->command, 0);
+	help_rows(out, o->command);
 }
 
 /* The engine's own lines, broken where they are too long: what a name or a setting means goes on below its meaning. */
@@ -82,46 +82,66 @@ static void help_kv(struct str *out)
 	str_free(&text);
 }
 
-void options_help(const struct options *o, void (*keys)(struct str *out), struct str *out)
+/* One screen of 80 columns: a test compares the commands with the table. */
+static const char overview[] =
+	"weir: talk with a language model in the terminal, about documents of any length\n\n"
+	"  weir [OPTIONS] [FILE ...]  chat; every FILE becomes a document\n"
+	"  weir -p TEXT [FILE ...]    one answer; also: cat FILE | weir -p TEXT\n"
+	"  ... | weir [OPTIONS]       one question; with --each-line one a line\n"
+	"  weir read FILE|-           read a text of any length; pause it, ask, read on\n"
+	"  weir tour                  two minutes that show what there is\n\n"
+	"  weir pull [NAME]           fetch a model; without a name: those to choose from\n"
+	"  weir models                the models on this machine; models rm deletes\n"
+	"  weir sessions ls|show|...  list, show, search, rename, delete, export sessions\n"
+	"  weir docs ls|show|...      the documents that sessions have read\n"
+	"  weir inspect document|...  what is in a document, a model, a session\n"
+	"  weir eval|train|bench      measure models and cache policies; train models\n"
+	"  weir doctor                what was found on this machine\n"
+	"  weir completion SHELL      completion for bash, zsh and fish\n\n"
+	"  -m, --model NAME           a model file, a name of 'weir models', or a server\n"
+	"  -s, --session NAME         continue this session, or begin it\n"
+	"      --continue             continue the session used last\n"
+	"      --private              store nothing of this conversation on disk\n\n"
+	"The rest: weir help COMMAND (or weir COMMAND --help); weir help options (those\n"
+	"of the chat), help commands, help keys, help kv (cache policies); man weir.\n";
+
+static void help_commands(struct str *out)
 {
-	if (o->help_kv || (o->command == CMD_CHAT && o->n_file == 1 && !strcmp(o->file[0], "kv"))) {
-		help_kv(out);
-		return;
-	}
-	if (o->command == CMD_CHAT && o->n_file == 1 && !strcmp(o->file[0], "keys")) {
-		keys(out);
-		return;
-	}
-	if (o->command != CMD_CHAT) {
-		help_command(o, out);
-		return;
-	}
-	str_adds(out, "weir: chat with a language model in the terminal\n\n"
-	         "  weir [OPTIONS] [FILE ...]          chat; every FILE becomes a document\n"
-	         "  weir -p TEXT [OPTIONS] [FILE ...]  one answer; cat FILE | weir -p TEXT\n"
-	         "  ... | weir [OPTIONS]               one question, of any number of lines;\n"
-	         "                                     with --each-line one a line\n\n"
-	         "commands:\n");
+	str_adds(out, "commands:\n");
 	for (const struct command_def *c = command_defs + 1; c->name; c++) {
 		char head[64];
 		snprintf(head, sizeof head, "weir %s%s%s", c->name, *c->args ? " " : "", c->args);
 		str_addf(out, "  %-34s ", head);
 		help_text(out, 37, c->help);
 	}
-	str_adds(out, "\noptions:\n");
-	help_rows(out, CMD_CHAT | CMD_MODELS, 0);
-	for (const struct command_def *c = command_defs + 1; c->name; c++) {
-		size_t before;
-		str_addf(out, "\nmore options of weir %s:\n", c->name);
-		before = out->n;
-		help_rows(out, c->id, CMD_CHAT | CMD_MODELS);   /* those of reading are the chat's */
-		if (out->n == before) {   /* nothing of its own: take the heading back */
-			out->n -= strlen(c->name) + strlen("\nmore options of weir :\n");
-			out->p[out->n] = 0;
-		}
-	}
-	str_adds(out, "\nkeys and commands: weir --help keys; cache policies: weir --help kv\n"
-	         "config file: $XDG_CONFIG_HOME/weir/config, lines KEY = VALUE, long names above\n"
+	str_adds(out, "\nweir help COMMAND: its options\n");
+}
+
+static void help_options(struct str *out)
+{
+	str_adds(out, "weir [OPTIONS] [FILE ...]\n\noptions:\n");
+	help_rows(out, CMD_CHAT);
+	str_adds(out, "\nconfig file: $XDG_CONFIG_HOME/weir/config, lines KEY = VALUE, long names above\n"
 	         "exit codes: 0 ok, 1 failed or nothing found, 2 usage, 3 model, 4 document,\n"
 	         "            5 no room, 130 stopped\n");
+}
+
+const char *const help_topics[] = {"options", "commands", "keys", "kv", NULL};
+
+void options_help(const struct options *o, void (*keys)(struct str *out), struct str *out)
+{
+	const char *topic = o->help_kv ? "kv" : o->command == CMD_CHAT && o->n_file == 1 ? o->file[0] : "";
+
+	if (!strcmp(topic, "kv"))
+		help_kv(out);
+	else if (!strcmp(topic, "keys"))
+		keys(out);
+	else if (!strcmp(topic, "options"))
+		help_options(out);
+	else if (!strcmp(topic, "commands"))
+		help_commands(out);
+	else if (o->command != CMD_CHAT)
+		help_command(o, out);
+	else
+		str_adds(out, overview);
 }

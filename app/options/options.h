@@ -57,6 +57,7 @@ typedef uint64_t command_set;
 #define CMD_EVAL_ANSWERS      COMMAND_BIT(36)
 #define CMD_EVAL_PREDICTOR    COMMAND_BIT(37)
 #define CMD_TRAIN             COMMAND_BIT(38)
+#define CMD_HELP              COMMAND_BIT(39)   /* the word that stands for --help */
 
 struct command_def {
 	const char *name;    /* "inspect tokens": one or two words; "" for the chat */
@@ -182,7 +183,8 @@ int config_read(struct options *, struct err *);
  * the file's path to *where.  0, or -1: nothing was changed. */
 int config_save(const struct option_def *, const char *value, struct str *where, struct err *);
 
-/* --help: everything, or one command (and its options).  keys: adds the keys and commands of the full screen (--help keys). */
+/* --help, `weir help`: one screen, one command and its options, or a topic.  keys: adds the keys and commands of the full screen. */
+extern const char *const help_topics[];   /* ends with NULL */
 void options_help(const struct options *, void (*keys)(struct str *out), struct str *out);
 
 /* weir completion SHELL (completion.c): the exit code. */

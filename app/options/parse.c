@@ -51,6 +51,7 @@ static const struct option_def *find_letter(char letter, command_set commands)
 /* A word that is no option of this command: say whose it is, or what it resembles. */
 static int unknown_option(const char *word, size_t len, command_set commands, struct err *e)
 {
+	const char *lists = commands & CMD_CHAT ? "weir help options lists them" : "--help behind the command lists them";
 	const struct option_def *d = NULL;
 	struct nearest near;
 
@@ -68,14 +69,14 @@ static int unknown_option(const char *word, size_t len, command_set commands, st
 	if (len > 60)
 		len = 60;
 	if (len < 3 || word[1] != '-')
-		return err_set(e, ERR_USAGE, "unknown option '%.*s'; weir --help lists them", (int)len, word);
+		return err_set(e, ERR_USAGE, "unknown option '%.*s'; %s", (int)len, word, lists);
 	nearest_init(&near, word + 2, len - 2);
 	for (d = option_defs; d->name; d++)
 		if (d->commands & commands)
 			nearest_try(&near, d->name);
 	if (near.best)
 		return err_set(e, ERR_USAGE, "unknown option '%.*s'; is it '--%s'?", (int)len, word, near.best);
-	return err_set(e, ERR_USAGE, "unknown option '%.*s'; weir --help lists them", (int)len, word);
+	return err_set(e, ERR_USAGE, "unknown option '%.*s'; %s", (int)len, word, lists);
 }
 
 /* The commands that begin with these words; *exact is the one that is these words. */
@@ -155,6 +156,10 @@ static int take_word(struct parser *p, char *word)
 	}
 	if (!p->chosen && !p->o->prompt) {
 		mask = commands_named(word, NULL, &exact);
+		if (mask == CMD_HELP) {   /* `weir help bench` is `weir bench --help` */
+			p->o->help = 1;
+			return 0;
+		}
 		if (mask) {
 			p->chosen = 1;
 			p->commands = mask;
@@ -247,6 +252,14 @@ static int parse_words(struct parser *p, int argc, char **argv)
 	return 0;
 }
 
+static int is_topic(const char *word)
+{
+	for (size_t i = 0; help_topics[i]; i++)
+		if (!strcmp(word, help_topics[i]))
+			return 1;
+	return 0;
+}
+
 static int parse_argv(struct options *o, int argc, char **argv, struct err *e)
 {
 	struct parser p = {.o = o, .commands = CMD_CHAT, .e = e};
@@ -283,8 +296,7 @@ static int parse_argv(struct options *o, int argc, char **argv, struct err *e)
 		rc = err_set(e, ERR_USAGE, "'weir %s' does not know what to do with '%.60s'", o->def->name,
 		             o->file[o->def->max_files]);
 	/* `weir --help benhc`; behind a document it is a late thought: `weir report.txt --help`. */
-	if (!rc && o->help && o->def == &command_defs[0] && o->n_file && !o->help_kv && strcmp(o->file[0], "kv") != 0 && strcmp(o->file[0], "keys") != 0 &&
-	    access(o->file[0], F_OK))
+	if (!rc && o->help && o->def == &command_defs[0] && o->n_file && !o->help_kv && !is_topic(o->file[0]) && access(o->file[0], F_OK))
 		rc = err_set(e, ERR_USAGE, "there is no help on '%.60s'; weir --help lists the commands", o->file[0]);
 	free(o->said);
 	o->said = p.seen;

@@ -46,6 +46,7 @@ const struct command_def command_defs[] = {
 	{"bench", "", "measure prefill and decode speed against machine limits", CMD_BENCH, 0},
 	{"doctor", "", "what was found on this machine", CMD_DOCTOR, 0},
 	{"completion", "bash|zsh|fish", "what a shell needs to complete commands and options", CMD_COMPLETION, 1},
+	{"help", "[COMMAND|TOPIC]", "what a command does, and its options; topics: options, commands, keys, kv", CMD_HELP, -1},
 	{NULL, NULL, NULL, 0, 0},
 };
 
@@ -295,7 +296,7 @@ const struct option_def option_defs[] = {
 		~UINT64_C(0), OPT_CONFIG, AT(verbose), 0, 0},
 	{"version", 0, OPT_FLAG, NULL, NULL, "print the version; with -v also CPU levels and libraries",
 		~UINT64_C(0), 0, AT(version), 0, 0},
-	{"help", 'h', OPT_FLAG, NULL, NULL, "print this help; after a command, its options",
+	{"help", 'h', OPT_FLAG, NULL, NULL, "print the help of the command",
 		~UINT64_C(0), 0, AT(help), 0, 0},
 	{NULL, 0, OPT_FLAG, NULL, NULL, NULL, 0, 0, 0, 0, 0},
 };

@@ -54,7 +54,16 @@ same() { cmp -s "$dir/$1" "$dir/$2"; }
 # ---- without a model ----
 
 run --version;                  expect "--version" 0 '^weir [0-9]'
-run --help;                     expect "--help" 0 '--temp X'
+run --help;                     expect "--help" 0 'weir sessions ls'
+run help options;               expect "help on the options of the chat" 0 '--temp X'
+run help bench;                 expect "help on a command" 0 '--reps N'
+run help eval ppl;              expect "help on a command of two words" 0 'weir eval ppl'
+run help eval;                  expect "help on a group of commands" 0 'weir eval ruler'
+run help commands;              expect "help on all commands" 0 'weir eval ruler'
+run help keys;                  expect "help on the keys" 0 'Keys everywhere'
+run help kv;                    expect "help on the cache policies" 0 'full .*every token'
+run help bogus;                 expect "help on a word that is no command is usage" 2 "there is no help on 'bogus'"
+run bench --bogus;              expect "an unknown option of a command" 2 "unknown option '--bogus'; --help behind the command lists them"
 run bench --help;               expect "bench --help" 0 '--reps N'
 run inspect --help;             expect "inspect --help" 0 'weir inspect tokens'
 run --bogus;                    expect "an unknown option is usage" 2 "unknown option '--bogus'"
@@ -137,7 +146,7 @@ run -p hi;                      expect "an option that has no place in the confi
 echo 'n = 5' >"$dir/config/weir/config"
 run -p hi;                      expect "so is the long name of a short one" 2 "unknown key 'n'; is it 'predict'?"
 echo 'quetzalcoatl = 5' >"$dir/config/weir/config"
-run -p hi;                      expect "and where the keys are listed" 2 'keys are the long names of options, see weir --help'
+run -p hi;                      expect "and where the keys are listed" 2 'keys are the long names of options, see weir help options'
 printf '# comment\n\nctx = 100000000000\n' >"$dir/config/weir/config"
 run -p hi;                      expect "a bad config value is named with its line" 2 'line 3'
 printf '\357\273\277ctx = many\n' >"$dir/config/weir/config"
@@ -556,6 +565,8 @@ if command -v bash >/dev/null 2>&1; then
 	completes "bash completes an option" --temp weir --te
 	completes "bash completes a command's own option" --depth weir bench --dep
 	completes "bash completes a choice" always weir --color al
+	completes "bash completes what there is help on: a command" bench weir help be
+	completes "bash completes what there is help on: a topic" options weir help op
 	completes "bash completes a cache policy" cascade weir --kv ca
 	completes "bash completes a word that is no option" json weir sessions export js
 	: >"$dir/my notes.txt"

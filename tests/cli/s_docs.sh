@@ -22,7 +22,14 @@ each() {
 	if [ -z "$missing" ]; then ok "$1"; else bad "$1" "missing: $missing"; fi
 }
 
-"$weir" --help >"$dir/help"
+"$weir" --help >"$dir/overview"
+"$weir" help commands >"$dir/list"
+sed -n 's/^  weir /weir /p' "$dir/list" | sed -e 's/  .*//' -e 's/ [[A-Z].*//' -e 's/ [a-z|]*|.*//' | sort -u >"$dir/commands"
+"$weir" help options >"$dir/help"
+for command in $(sed 's/^weir //; s/ /+/' "$dir/commands"); do
+	# shellcheck disable=SC2046 # one or two words
+	"$weir" help $(echo "$command" | tr + ' ') >>"$dir/help"
+done
 # The manual as plain words: requests, fonts and escapes away.
 plain() { sed -e 's/^\.[A-Za-z]* *//' -e 's/\\f[A-Z]//g' -e 's/\\-/-/g' -e 's/"//g' -e 's/\\(dq/"/g' "$@"; }
 plain man/weir.1 >"$dir/man"
@@ -30,7 +37,6 @@ grep -o -- '--[a-z][a-z-]*' README.md | sort -u >"$dir/readme_options"
 sed -n 's/^ *\(-., \)\{0,1\}\(--[a-z-]*\).*/\2/p' "$dir/help" | sort -u >"$dir/options"
 sed -n 's/^ *\(-.\), --.*/\1/p' "$dir/help" | sort -u >"$dir/shorts"
 sed -n '/^\.SH OPTIONS/,/^\.SH CHAT/p' man/weir.1 | sed -n '/^\.B[IR]* /s/\\-/-/gp' | grep -o -- '--[a-z][a-z-]*' | sort -u >"$dir/man_options"
-sed -n '/^commands:/,/^options:/s/^  weir /weir /p' "$dir/help" | sed -e 's/  .*//' -e 's/ [[A-Z].*//' | sort -u >"$dir/commands"
 
 each "every option of --help is in the manual" "$dir/options" "$dir/man_options"
 each "every option of the manual is in --help" "$dir/man_options" "$dir/options"
@@ -54,12 +60,12 @@ sed -n 's/^\t{"\(\/[a-z]*\)".*/\1/p' app/chat/*.c app/tui/screen_commands.c | so
 # A heading of its own: being named in the text of another command does not count.
 awk 'heading && /^\.B[IR]* \/[a-z]/ { print $2 } { heading = /^\.TP/ }' man/weir.1 | sort -u >"$dir/man_slashes"
 each "every slash command is in the manual" "$dir/slashes" "$dir/man_slashes"
-"$weir" --help keys | sed -n '/^Commands/q; s/^ \([^ ].*[^ ]\)   *[^ ].*/\1/p' | sort -u >"$dir/keys"
+"$weir" help keys | sed -n '/^Commands/q; s/^ \([^ ].*[^ ]\)   *[^ ].*/\1/p' | sort -u >"$dir/keys"
 sed -n '/^THE SCREEN/,/^CHAT/p' "$dir/man" >"$dir/man_keys"
 if [ "$(wc -l <"$dir/keys")" -ge 40 ]; then each "every key of the screen is in the manual" "$dir/keys" "$dir/man_keys"
-else bad "every key of the screen is in the manual" "--help keys was not understood"; fi
+else bad "every key of the screen is in the manual" "weir help keys was not understood"; fi
 
-"$weir" --help | sed -n 's/^exit codes: //p' | tr ',' '\n' | sed 's/^ *\([0-9]*\).*/\1/' >"$dir/codes"
+"$weir" help options | sed -n 's/^exit codes: //p' | tr ',' '\n' | sed 's/^ *\([0-9]*\).*/\1/' >"$dir/codes"
 sed -n '/^EXIT STATUS/,/^ENVIRONMENT/p' "$dir/man" >"$dir/man_codes"
 each "every exit code is in the manual" "$dir/codes" "$dir/man_codes"
 
@@ -122,10 +128,11 @@ if command -v groff >/dev/null 2>&1; then
 else
 	skip "the manuals render without a warning" "groff is not installed"
 fi
-for command in $(sed 's/^weir //; s/ /+/' "$dir/commands"); do
-	# shellcheck disable=SC2046 # one or two words
-	"$weir" $(echo "$command" | tr + ' ') --help >>"$dir/help"
-done
+cat "$dir/overview" "$dir/list" >>"$dir/help"
 if [ "$(awk 'length > 80' "$dir/help" | wc -l)" = 0 ]; then ok "--help fits 80 columns"
 else bad "--help fits 80 columns" "$(awk 'length > 80' "$dir/help" | head -n 1)"; fi
+if [ "$(wc -l <"$dir/overview")" -le 24 ]; then ok "weir --help is one screen"; else bad "weir --help is one screen" "$(wc -l <"$dir/overview") lines"; fi
+cut -d' ' -f2 "$dir/commands" | sort -u >"$dir/words"
+tr '|' ' ' <"$dir/overview" >"$dir/words_said"
+each "every command's first word is on it" "$dir/words" "$dir/words_said"
 finish
