@@ -270,7 +270,7 @@ void documents_draw(struct documents_pane *p, const struct area *a)
 		return;
 	area_clear(a, ST_TEXT);
 	if (!d) {
-		put_left(a, 0, 0, a->w, ST_FAINT, "no documents yet: /read FILE adds one", 37, p->ascii);
+		put_left(a, 0, 0, a->w, ST_FAINT, "no documents yet: /open FILE adds one", 37, p->ascii);
 		return;
 	}
 	doc_text_ready(d, p->ascii);

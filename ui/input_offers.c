@@ -105,9 +105,10 @@ static const struct ui_command *command_of(const struct ui_command *commands, co
 	for (const struct ui_command *c = commands; c->name; c++) {
 		if (strlen(c->name) == n && !memcmp(c->name, text, n))
 			return c;
-		for (const char *list = c->aliases; (alias = alias_with(list, text, n, &len)); list = alias + len)
-			if (len == n)
-				return c;
+		for (int silent = 0; silent < 2; silent++)
+			for (const char *list = silent ? c->words : c->aliases; (alias = alias_with(list, text, n, &len)); list = alias + len)
+				if (len == n)
+					return c;
 	}
 	return NULL;
 }

@@ -399,7 +399,7 @@ const struct pane_ops cache_pane = {
 	.hints = (const struct hint[]){
 		{"F2", "Close"}, {"Up Down", "Layer"}, {"Left Right", "Words"}, {"Tab", "Legend"}, {"F6", "Read: zoom"}, {"F1", "Help"}, {0},
 	},
-	.reading = (const struct hint[]){
+	.browsing = (const struct hint[]){
 		{"Esc", "Write"}, {"j k", "Layer"}, {"h l", "Words"}, {"n N", "Peak"}, {"+ -", "Zoom"}, {"c", "Colours"}, {"?", "Legend"}, {"q", "Close"}, {0},
 	},
 	.create = create, .release = release, .draw = draw, .title = title, .state = state, .key = key,

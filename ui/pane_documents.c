@@ -382,9 +382,9 @@ const struct pane_ops documents_pane = {
 	.place = "documents", .flags = PANE_SEARCHES | PANE_SHARES,
 	.hints = (const struct hint[]){
 		{"Esc", "Close"}, {"F3", "Find"}, {"PgDn", "Page"}, {"Home", "Top"}, {"End", "End"}, {"Tab", "Outline"},
-		{"Right", "Next document"}, {"F6", "Read"}, {0},
+		{"Right", "Next document"}, {"F6", "Browse"}, {0},
 	},
-	.reading = (const struct hint[]){
+	.browsing = (const struct hint[]){
 		{"Esc", "Write"}, {"j k", "Line"}, {"Space", "Page"}, {"/", "Find"}, {"n", "Next"}, {"g G", "Ends"}, {"o", "Outline"},
 		{"40%", "Go to"}, {"q", "Close"}, {0},
 	},

@@ -117,8 +117,8 @@ static void add_section(struct help_pane *p, unsigned where)
 {
 	struct str s = {0};
 
-	str_adds(&s, where == ANYWHERE ? "Keys everywhere" : where & READING ? "Keys in reading mode (F6): " : "Keys in ");
-	where &= ~(unsigned)(where == ANYWHERE ? ANYWHERE : READING);
+	str_adds(&s, where == ANYWHERE ? "Keys everywhere" : where & BROWSING ? "Keys in browse mode (F6): " : "Keys in ");
+	where &= ~(unsigned)(where == ANYWHERE ? ANYWHERE : BROWSING);
 	for (int bit = 0, n = 0; where >> bit; bit++)
 		if (where >> bit & 1)
 			str_addf(&s, "%s%s", !n++ ? "" : where >> bit > 1 ? ", " : " and ", place_name(bit));
@@ -235,6 +235,45 @@ static void search(struct help_pane *p, size_t from, int step)
 			return;
 		}
 	}
+}
+
+/* The line that begins with the command's name. */
+static size_t line_of(const struct help_pane *p, const char *name)
+{
+	size_t n = strlen(name);
+
+	for (size_t i = 0; i < p->n_line; i++)
+		if (p->line[i].name > n && !strncmp(p->text.p + p->line[i].from + 1, name, n) && (p->line[i].name == n + 1 || p->text.p[p->line[i].from + n + 1] == ' '))
+			return i;
+	return 0;
+}
+
+static int has_word(const char *list, const char *word, size_t n)
+{
+	for (const char *p = list; *p; p += strcspn(p, " "), p += strspn(p, " "))
+		if (strcspn(p, " ") == n && !memcmp(p, word, n))
+			return 1;
+	return 0;
+}
+
+void help_pane_find(struct pane *pane, const char *words)
+{
+	struct help_pane *p = (struct help_pane *)pane;
+	size_t n = strlen(words += *words == '/');
+
+	lay_out(p, p->width ? p->width : 80);
+	edit_set(&p->pattern, words, n);
+	pattern_set(p);
+	p->asking = 0;
+	p->top = 0;
+	if (!n)
+		return;
+	search(p, 0, 1);
+	for (const struct ui_command *c = p->commands; c && c->name; c++)
+		if (!strcmp(c->name + 1, words) || (!has_match(p, p->top) && has_word(c->words, words, n))) {
+			p->top = line_of(p, c->name);
+			return;
+		}
 }
 
 /* ---- drawing ---- */
@@ -411,9 +450,9 @@ static unsigned state(const struct pane *pane)
 const struct pane_ops help_pane = {
 	.place = "this help", .flags = PANE_SEARCHES,
 	.hints = (const struct hint[]){
-		{"Esc", "Close"}, {"F3", "Find"}, {"PgDn", "Page"}, {"Home", "Top"}, {"End", "End"}, {"F6", "Read"}, {0},
+		{"Esc", "Close"}, {"F3", "Find"}, {"PgDn", "Page"}, {"Home", "Top"}, {"End", "End"}, {"F6", "Browse"}, {0},
 	},
-	.reading = (const struct hint[]){
+	.browsing = (const struct hint[]){
 		{"Esc", "Write"}, {"j k", "Line"}, {"Space", "Page"}, {"/", "Find"}, {"n", "Next"}, {"g G", "Ends"}, {"q", "Close"}, {0},
 	},
 	.create = create, .release = release, .draw = draw, .title = title, .state = state, .key = key,

@@ -3,8 +3,8 @@
  *   row 0   the filter; how many rows pass it
  *   rows    what it is, its name, what it does
  *
- * A word of the filter fits a row whose name has it, or its letters in their order, and a row with a word in its description that begins
- * so.  The rows stay that the most letters of the filter fit, so words that fit nothing do not count ("how do i quit").  The better a row
+ * A word of the filter fits a row whose name has it, or its letters in their order, and a row with a word that begins so in its description, or
+ * among the other words for a command.  The rows stay that the most letters of the filter fit, so words that fit nothing do not count ("how do i quit").  The better a row
  * fits the higher it stands: whole words before scattered letters, names before descriptions.
  * Enter does it: a command that needs words, and a setting, become the draft.  Tab makes any command the draft. */
 #include "ui/panes.h"
@@ -13,12 +13,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NAME_COLS = 26, KIND_COLS = 9, TEXT_MOST = 256 };
+enum { NAME_COLS = 26, KIND_COLS = 10, TEXT_MOST = 256 };
 
 struct item {
 	struct palette_choice is;      /* is.text is owned */
 	const char *kind;
 	struct str name, does;         /* clean, one line */
+	const char *words;             /* that it is found by, too; not shown */
 	int score, fits;               /* of the filter that was applied last: how well; how much of it */
 };
 struct items { struct item *item; size_t n, cap; };
@@ -53,7 +54,7 @@ static struct item *add(struct items *l, const char *kind, enum palette_kind wha
 		l->item = xrealloc(l->item, l->cap * sizeof *l->item);
 	}
 	x = &l->item[l->n++];
-	*x = (struct item){.is.what = what, .kind = kind};
+	*x = (struct item){.is.what = what, .kind = kind, .words = ""};
 	clean_line(name, strnlen(name, TEXT_MOST), &x->name);
 	clean_line(does, strnlen(does, TEXT_MOST), &x->does);
 	return x;
@@ -76,12 +77,15 @@ static struct pane *create(const struct ui_options *o)
 	p->rows = 10;
 	for (const struct ui_command *c = o->commands; c && c->name; c++) {
 		struct str name = {0}, does = {0};
+		struct item *x;
 		/* Words in brackets may be left out. */
 		int needs = *c->args && *c->args != '[';
 
 		str_addf(&name, "%s%s%s", c->name, *c->args ? " " : "", c->args);
 		str_addf(&does, "%s%s%s%s", c->help, *c->aliases ? " (also " : "", c->aliases, *c->aliases ? ")" : "");
-		add(&p->fixed, "command", PALETTE_TEXT, name.p, does.p)->is.text = joined(c->name, needs ? " " : "");
+		x = add(&p->fixed, "command", PALETTE_TEXT, name.p, does.p);
+		x->is.text = joined(c->name, needs ? " " : "");
+		x->words = c->words;
 		str_free(&name);
 		str_free(&does);
 	}
@@ -147,13 +151,13 @@ static int letters_score(const struct str *name, const char *word, size_t n)
 }
 
 /* Where a word of the text begins so; SIZE_MAX: nowhere. */
-static size_t word_begins(const struct str *text, const char *word, size_t n)
+static size_t word_begins(const char *text, size_t n_text, const char *word, size_t n)
 {
 	size_t at = 0, len;
 
-	while (text->n && (at = words_find(text->p, text->n, at, word, n, 1, &len)) != SIZE_MAX && !is_word_start(text->p, at))
+	while (n_text && (at = words_find(text, n_text, at, word, n, 1, &len)) != SIZE_MAX && !is_word_start(text, at))
 		at++;
-	return text->n ? at : SIZE_MAX;
+	return n_text ? at : SIZE_MAX;
 }
 
 /* How well a word of the filter fits a row; 0: it does not. */
@@ -166,7 +170,9 @@ static int word_score(const struct item *x, const char *word, size_t n)
 		score = 1000 + (is_word_start(x->name.p, at) ? 500 : 0) - (int)(at < 200 ? at : 200);
 	else if (n > 2)
 		score = letters_score(&x->name, word, n);
-	if ((at = word_begins(&x->does, word, n)) != SIZE_MAX)
+	if (n > 2 && word_begins(x->words, strlen(x->words), word, n) != SIZE_MAX)
+		does = 800;
+	else if ((at = word_begins(x->does.p, x->does.n, word, n)) != SIZE_MAX)
 		does = 500 - (int)(at < 200 ? at / 4 : 50);
 	else if (n > 2 && !strncmp(x->kind, word, n))
 		does = 300;
@@ -392,6 +398,6 @@ static unsigned state(const struct pane *pane)
 const struct pane_ops palette_pane = {
 	.place = "the palette",
 	.hints = (const struct hint[]){{"Enter", "Do it"}, {"Esc", "Close"}, {"Tab", "Into the input line"}, {"Up Down", "Choose"}, {0}},
-	.reading = (const struct hint[]){{"Esc", "Write"}, {0}},
+	.browsing = (const struct hint[]){{"Esc", "Write"}, {0}},
 	.create = create, .release = release, .open = open, .draw = draw, .title = title, .state = state, .key = key,
 };

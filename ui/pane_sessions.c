@@ -521,6 +521,6 @@ const struct pane_ops sessions_pane = {
 	.hints = (const struct hint[]){
 		{"Enter", "Open"}, {"Esc", "Close"}, {"Tab", "Preview"}, {"^R", "Rename"}, {"^F", "Fork"}, {"^D", "Delete"}, {0},
 	},
-	.reading = (const struct hint[]){{"Esc", "Write"}, {0}},
+	.browsing = (const struct hint[]){{"Esc", "Write"}, {0}},
 	.create = create, .release = release, .open = open, .draw = draw, .title = title, .state = state, .key = key, .pause = pause_typing,
 };

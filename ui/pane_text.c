@@ -140,6 +140,6 @@ static unsigned state(const struct pane *pane)
 const struct pane_ops text_pane = {
 	.place = "what a command says", .flags = PANE_SHARES,
 	.hints = (const struct hint[]){{"Esc", "Close"}, {"Up Down", "Scroll"}, {"PgDn", "Page"}, {0}},
-	.reading = (const struct hint[]){{"Esc", "Write"}, {"j k", "Line"}, {"Space", "Page"}, {"q", "Close"}, {0}},
+	.browsing = (const struct hint[]){{"Esc", "Write"}, {"j k", "Line"}, {"Space", "Page"}, {"q", "Close"}, {0}},
 	.create = create, .release = release, .draw = draw, .title = title, .state = state, .key = key,
 };

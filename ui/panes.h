@@ -41,7 +41,7 @@ struct pane_ops {
 	const char *place;                /* "the list of sessions": where its keys hold, for the help */
 	unsigned flags;
 	const struct hint *hints;         /* the row of keys while the pane is open; ends with key = NULL */
-	const struct hint *reading;       /* the same in reading mode */
+	const struct hint *browsing;       /* the same in browse mode */
 	struct pane *(*create)(const struct ui_options *);   /* uses ascii, color, commands; the pane is empty */
 	void (*release)(struct pane *);
 	enum pane_key (*open)(struct pane *, struct ui_action *out);    /* PANE_USED or PANE_ACTION.  NULL: a pane opens as it was closed */
@@ -49,7 +49,7 @@ struct pane_ops {
 	/* Clean text at the left and at the right of the upper border, of what was drawn last. */
 	void (*title)(const struct pane *, struct str *left, struct str *right);
 	unsigned (*state)(const struct pane *);                         /* of enum pane_state */
-	/* Letters come in reading mode and for a field, other keys also while the input line is empty, PgUp, PgDn and Esc always. */
+	/* Letters come in browse mode and for a field, other keys also while the input line is empty, PgUp, PgDn and Esc always. */
 	enum pane_key (*key)(struct pane *, const struct key *, struct ui_action *out);
 	/* No key has come for TYPED_SECONDS: PANE_ACTION or PANE_NOT_MINE.  NULL: not wanted. */
 	enum pane_key (*pause)(struct pane *, struct ui_action *out);
@@ -65,7 +65,7 @@ extern const struct pane_ops *const pane_ops[N_PANES];   /* [NO_PANE] is NULL; i
 enum where {
 	IN_INPUT = 1, IN_TRANSCRIPT = 2, PANES(PANE_PLACE)
 	ANYWHERE = (2 << N_PANES) - 1,
-	READING = 2 << N_PANES,           /* the row holds there in reading mode alone */
+	BROWSING = 2 << N_PANES,           /* the row holds there in browse mode alone */
 };
 #undef PANE_PLACE
 struct binding {
@@ -92,6 +92,9 @@ void documents_pane_show(struct pane *, size_t document, size_t from, size_t to)
 /* They are shaded by share. */
 void documents_pane_sources(struct pane *, const struct ui_source *, size_t n);
 void documents_pane_lens(struct pane *, size_t document, const struct ui_span *, size_t n);
+
+/* Help (pane_help.c): show what has the words, a command of that name before others; "": everything. */
+void help_pane_find(struct pane *, const char *words);
 
 /* What a command says (pane_text.c). */
 void text_pane_post(struct pane *, const char *title, const char *text, size_t n);

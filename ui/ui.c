@@ -215,7 +215,7 @@ static void draw_below(struct ui *u, const struct area *a)
 
 static void draw_transcript(struct ui *u, const struct area *a)
 {
-	static const char hello[] = "Write a question and press Enter. F1 shows the keys, / begins a command.";
+	static const char hello[] = "Write a question and press Enter. /open FILE adds a document, F1 shows keys.";
 
 	if (a->w < 1 || a->h < 1)
 		return;

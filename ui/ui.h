@@ -118,6 +118,7 @@ struct ui_command {
 	const char *args, *help;
 	enum ui_busy busy;
 	enum ui_arg { ARG_NONE, ARG_FILE, ARG_SESSION, ARG_WORD, ARG_SETTING } arg;   /* what completion offers for the argument */
+	const char *words;                /* other words for it: the palette finds it by them; one with a slash is a name that no list shows */
 };
 /* What ARG_SETTING completes: a name, then one of its values. */
 struct ui_setting {
@@ -228,7 +229,7 @@ void ui_open_text(struct ui *, const char *title, const char *text, size_t n);  
 void ui_say(struct ui *, const char *text);                          /* one line in the status row for some seconds: "copied 34 bytes" */
 
 /* The screen's own commands; the text is the command's argument. */
-void ui_open_help(struct ui *);
+void ui_open_help(struct ui *, const char *words);                  /* at the first place that has the words */
 /* The text of the help pane, as lines of at most 80 columns. */
 void ui_help_text(const struct ui_command *, struct str *out);
 void ui_open_sessions(struct ui *);

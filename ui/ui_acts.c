@@ -5,7 +5,7 @@
 
 /* ---- panes and focus ---- */
 
-/* F6: reading mode for what is open, then for the cache beside or below, then writing again. */
+/* F6: browse mode for what is open, then for the cache beside or below, then writing again. */
 static void next_focus(struct ui *u)
 {
 	int panel = u->lay.side || u->lay.bar;

@@ -20,9 +20,10 @@ void ui_panel_next(struct ui *u)
 	}
 }
 
-void ui_open_help(struct ui *u)
+void ui_open_help(struct ui *u, const char *words)
 {
 	pane_open(u, HELP);
+	help_pane_find(u->panes[HELP], words);
 	ui_lay_out(u);
 }
 

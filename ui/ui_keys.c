@@ -2,15 +2,15 @@
  *
  *   1. keys that mean the same everywhere: Ctrl-C, Ctrl-Z, Ctrl-L, the mouse, the letter behind Ctrl-X
  *   2. an open field: the search line, a field or a question of the open pane
- *   3. in reading mode, the pane that is read
+ *   3. in browse mode, the pane that is read
  *   4. an open popup of completions, a search of the history, vi's insert mode: Esc, Enter, Tab and arrows
  *   5. the open pane, for PgUp, PgDn and Esc, and for all keys that type nothing while the input line is empty
  *   6. the table of bindings
  *   7. the input line
  *
- * Letters and pastes go to the input line, whatever is open: only a field takes them, where the cursor shows it, or reading mode, which
+ * Letters and pastes go to the input line, whatever is open: only a field takes them, where the cursor shows it, or browse mode, which
  * F6 enters and the status row names.  A letter without a meaning there leaves that mode and is typed.
- * Esc closes what was opened last: popup, field, reading mode, marks of a search, pane; then it stops the answer. */
+ * Esc closes what was opened last: popup, field, browse mode, marks of a search, pane; then it stops the answer. */
 #include "ui/ui_private.h"
 
 #include <stdio.h>
@@ -111,7 +111,7 @@ static int panel_key(struct ui *u, const struct key *k)
 }
 
 /* A key for the pane that is read. */
-static int reading_key(struct ui *u, const struct key *k)
+static int browse_key(struct ui *u, const struct key *k)
 {
 	if (u->focus == ON_PANEL)
 		return panel_key(u, k);
@@ -225,7 +225,7 @@ static void route(struct ui *u, const struct key *k)
 	}
 	if (k->code != K_F && pane_state(u, PANE_FIELD) && pane_key(u, k))
 		return;
-	if (k->code != K_F && (u->focus == ON_PANE || u->focus == ON_PANEL) && reading_key(u, k))
+	if (k->code != K_F && (u->focus == ON_PANE || u->focus == ON_PANEL) && browse_key(u, k))
 		return;
 	if (u->focus == ON_LINE && line_first(k)) {
 		line_key(u, k);

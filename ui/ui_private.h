@@ -29,7 +29,7 @@ enum {
 	SIDE_FROM = 110,     /* columns: the cache stands beside the transcript, not below it */
 	BAR_COLS = 60, BAR_ROWS = 15,   /* a smaller screen has no bar */
 	HINTS_FROM = 16,     /* rows: there is a row of hints */
-	HINTS_LEAST = 8,     /* rows: there is one while a pane, reading mode, a search or Ctrl-X wait for keys */
+	HINTS_LEAST = 8,     /* rows: there is one while a pane, browse mode, a search or Ctrl-X wait for keys */
 	FRAME_COLS = 60, FRAME_ROWS = 10,   /* a smaller pane has no border */
 	TRANSCRIPT_LEAST = 3,      /* rows of the transcript that bar and queue leave free */
 	QUEUE_ROWS = 3, QUEUE_MOST = 100,
@@ -51,7 +51,7 @@ enum act {
 	ACT_PANE,            /* + enum pane_id: open or close that pane */
 };
 
-/* ON_LINE: typed text goes to the input line, or to the field that a pane has open.  The others are reading mode, entered by F6: letters
+/* ON_LINE: typed text goes to the input line, or to the field that a pane has open.  The others are browse mode, entered by F6: letters
  * are keys of the transcript, of the open pane, or of the cache beside or below (ON_PANEL). */
 enum focus { ON_LINE, ON_TRANSCRIPT, ON_PANE, ON_PANEL };
 

@@ -37,7 +37,7 @@ const struct ui_command *command_of(const struct ui *u, const char *text, size_t
 	size_t word = word_of(text, n);
 
 	for (const struct ui_command *c = u->commands; c && c->name; c++)
-		if (in_words(c->name, text, word) || in_words(c->aliases, text, word))
+		if (in_words(c->name, text, word) || in_words(c->aliases, text, word) || in_words(c->words, text, word))
 			return c;
 	return NULL;
 }

@@ -10,7 +10,7 @@
 
 /* ---- the status row ---- */
 
-enum { SAY, READS, FOUND, SESSION, MODEL, WORK, WAITING, SEEN, EVICTED, POLICY, SPEED, MEMORY, N_PARTS };
+enum { SAY, BROWSES, FOUND, SESSION, MODEL, WORK, WAITING, SEEN, EVICTED, POLICY, SPEED, MEMORY, N_PARTS };
 enum { FORMS = 4, NONE = FORMS };
 
 struct part {
@@ -21,7 +21,7 @@ struct part {
 
 static const struct { uint8_t part, form; } give_up[] = {
 	{POLICY, NONE}, {MEMORY, NONE}, {SPEED, NONE}, {MODEL, 1}, {EVICTED, 1}, {SEEN, 1}, {MODEL, NONE}, {SESSION, 1},
-	{SESSION, NONE}, {READS, 1}, {WORK, 1}, {FOUND, 1}, {SEEN, 2}, {WORK, 2}, {EVICTED, 2}, {SEEN, NONE}, {WAITING, NONE},
+	{SESSION, NONE}, {BROWSES, 1}, {WORK, 1}, {FOUND, 1}, {SEEN, 2}, {WORK, 2}, {EVICTED, 2}, {SEEN, NONE}, {WAITING, NONE},
 	{EVICTED, 3}, {EVICTED, NONE},
 };
 
@@ -98,9 +98,9 @@ static void make_parts(const struct ui *u, struct part part[N_PARTS])
 	if (said)
 		set(&part[SAY], 0, &u->say, u->w > 3 ? u->w - 2 : 1);
 	if (u->focus != ON_LINE) {
-		str_adds(&part[READS].form[0], "reading mode: letters are keys");
-		str_adds(&part[READS].form[1], "reading mode");
-		part[READS].at = said || u->w < 100;
+		str_adds(&part[BROWSES].form[0], "browse mode: letters are keys");
+		str_adds(&part[BROWSES].form[1], "browse mode");
+		part[BROWSES].at = said || u->w < 100;
 	}
 	if (words->n && !u->searching) {
 		str_adds(&part[FOUND].form[0], u->search_down ? "/" : "?");
@@ -179,7 +179,7 @@ void status_draw(const struct ui *u, const struct area *a)
 	}
 
 	x = part_draw(u, &part[SAY], a, x, ST_STATUS_STRONG);
-	x = part_draw(u, &part[READS], a, x, ST_STATUS_STRONG);
+	x = part_draw(u, &part[BROWSES], a, x, ST_STATUS_STRONG);
 	x = part_draw(u, &part[FOUND], a, x, ST_STATUS_STRONG);
 	x = part_draw(u, &part[SESSION], a, x, ST_STATUS_STRONG);
 	x = part_draw(u, &part[MODEL], a, x, ST_STATUS);
@@ -207,16 +207,21 @@ void status_draw(const struct ui *u, const struct area *a)
 
 /* ---- hints ---- */
 
+/* At 80 columns the sources are more than F3. */
 static const struct hint on_line[] = {
-	{"F1", "Help"}, {"^P", "Do"}, {"F2", "Cache"}, {"F3", "Find"}, {"F4", "Sessions"}, {"F5", "Documents"}, {"F6", "Read"},
+	{"F1", "Help"}, {"^P", "Do"}, {"F2", "Cache"}, {"F4", "Sessions"}, {"F5", "Docs"}, {"F6", "Browse"}, {"F7", "Sources"}, {"F10", "Quit"}, {0},
+};
+enum { WIDE_LINE = 93 };
+static const struct hint on_wide_line[] = {
+	{"F1", "Help"}, {"^P", "Do"}, {"F2", "Cache"}, {"F3", "Find"}, {"F4", "Sessions"}, {"F5", "Documents"}, {"F6", "Browse"}, {"F7", "Sources"},
 	{"F10", "Quit"}, {0},
 };
 static const struct hint at_work[] = {
-	{"Esc", "Stop"}, {"Enter", "Queue"}, {"F1", "Help"}, {"F2", "Cache"}, {"F3", "Find"}, {"F6", "Read"},
-	{"F10", "Quit"}, {"PgUp", "Scroll"}, {0},
+	{"Esc", "Stop"}, {"Enter", "Queue"}, {"F1", "Help"}, {"F2", "Cache"}, {"F6", "Browse"}, {"F7", "Sources"}, {"F10", "Quit"},
+	{"PgUp", "Scroll"}, {0},
 };
 static const struct hint while_open[] = {
-	{"Esc", "Stop"}, {"Enter", "Ask"}, {"F1", "Help"}, {"F2", "Cache"}, {"F3", "Find"}, {"F6", "Read"}, {"F10", "Quit"},
+	{"Esc", "Stop"}, {"Enter", "Ask"}, {"F1", "Help"}, {"F2", "Cache"}, {"F6", "Browse"}, {"F7", "Sources"}, {"F10", "Quit"},
 	{"PgUp", "Scroll"}, {0},
 };
 static const struct hint on_talk[] = {
@@ -233,7 +238,7 @@ static const struct hint on_panel[] = {
 	{"Esc", "Write"}, {"?", "Legend"}, {"j k", "Scroll"}, {"F2", "All of it"}, {"F1", "Help"}, {0},
 };
 static const struct hint behind_leader[] = {
-	{"h", "Help"}, {"p", "Palette"}, {"k", "Cache"}, {"/", "Find"}, {"s", "Sessions"}, {"d", "Documents"}, {"o", "Read"}, {"n", "New"},
+	{"h", "Help"}, {"p", "Palette"}, {"k", "Cache"}, {"/", "Find"}, {"s", "Sessions"}, {"d", "Documents"}, {"o", "Browse"}, {"n", "New"},
 	{"y", "Copy"}, {"c", "Code"}, {"g", "Regenerate"}, {"e", "Editor"}, {"t", "Theme"}, {"r", "Raw"}, {"m", "Mouse"},
 	{"q", "Quit"}, {0},
 };
@@ -249,10 +254,10 @@ static const struct hint *hints_of(const struct ui *u)
 	if (u->focus == ON_PANEL)
 		return on_panel;
 	if (u->pane)
-		return u->focus == ON_PANE ? pane_ops[u->pane]->reading : pane_ops[u->pane]->hints;
+		return u->focus == ON_PANE ? pane_ops[u->pane]->browsing : pane_ops[u->pane]->hints;
 	if (u->pattern.text.n)
 		return after_search;
-	return !ui_working(u) ? on_line : ui_closed(u) ? at_work : while_open;
+	return !ui_working(u) ? u->w >= WIDE_LINE ? on_wide_line : on_line : ui_closed(u) ? at_work : while_open;
 }
 
 void hints_draw(const struct ui *u, const struct area *a)

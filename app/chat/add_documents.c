@@ -315,6 +315,6 @@ void chat_look_at_files(struct chat *c)
 			continue;
 		d->told = 1;
 		if (!c->o.quiet)
-			notice(c, "[the file of document '%s' has changed since it was read; /read %s reads it anew]", d->name, d->origin->path);
+			notice(c, "[the file of document '%s' has changed since it was read; /open %s reads it anew]", d->name, d->origin->path);
 	}
 }

@@ -152,7 +152,7 @@ void slash_source(struct chat *c, char *arg)
 	struct err e = {0};
 
 	if (!n)
-		err_set(&e, ERR_USAGE, t->n_doc ? "the last answer has no sources in the documents" : "there is no document; /read FILE adds one");
+		err_set(&e, ERR_USAGE, t->n_doc ? "the last answer has no sources in the documents" : "there is no document; /open FILE adds one");
 	else if (i < 1 || (size_t)i > n)
 		err_set(&e, ERR_USAGE, n > 1 ? "/source wants a number from 1 to %zu" : "the last answer has one source: /source %zu", n);
 	if (e.code) {

@@ -128,9 +128,11 @@ struct slash {
 const struct slash *slash_at(size_t i);
 /* Is `word` (n bytes) the command or one of its aliases? */
 int  slash_is(const char *name, const char *aliases, const char *word, size_t n);
+/* Other words for a command, blanks between them, which lists do not show: the palette and /help find it by them. */
+const char *slash_words(const char *name);
 /* An unknown command: begin a search, try a name as nearest_try() does, and set an error that names the nearest; -1. */
 void slash_near_init(struct nearest *, const char *word, size_t n);
-void slash_near(struct nearest *, const char *name);
+void slash_near(struct nearest *, const char *name, const char *words);
 int  slash_unknown(const struct nearest *, struct err *);
 
 /* ---- prompts of the user (prompts.c) ---- */

@@ -118,7 +118,7 @@ void slash_regen(struct chat *, char *arg);
 void slash_variant(struct chat *, char *arg);
 void slash_undo(struct chat *, char *arg);
 void slash_edit(struct chat *, char *arg);
-void slash_read(struct chat *, char *arg);
+void slash_open(struct chat *, char *arg);
 void slash_stream(struct chat *, char *arg);
 void slash_pause(struct chat *c, char *arg);
 void slash_on(struct chat *, char *arg);

@@ -1,4 +1,4 @@
-/* app/chat/cmd_documents.c - the commands about documents: /read, /docs, /drop and /pin. */
+/* app/chat/cmd_documents.c - the commands about documents: /open, /docs, /drop and /pin. */
 #include "app/chat/chat_private.h"
 
 #include <string.h>
@@ -15,7 +15,7 @@ static int read_known(struct chat *c, const char *what, struct err *e)
 	return document_add(c, &doc, e) < 0 ? -1 : 1;
 }
 
-void slash_read(struct chat *c, char *arg)
+void slash_open(struct chat *c, char *arg)
 {
 	struct err e = {0};
 	struct str path = {0};
@@ -23,9 +23,9 @@ void slash_read(struct chat *c, char *arg)
 
 	unquote(arg, &path);
 	if (!path.n)
-		err_set(&e, ERR_USAGE, "/read wants a file, a folder or a pattern");
+		err_set(&e, ERR_USAGE, "/open wants a file, a folder or a pattern");
 	else if (!strcmp(path.p, "-"))
-		err_set(&e, ERR_USAGE, "standard input is the conversation here; /read wants a file, a folder or a pattern");
+		err_set(&e, ERR_USAGE, "standard input is the conversation here; /open wants a file, a folder or a pattern");
 	else if (access(arg, R_OK) == 0)
 		chat_documents(c, arg, &e);   /* a name with quotes or backslashes of its own */
 	else if (!read_known(c, path.p, &e) && !e.code)
@@ -51,7 +51,7 @@ static void list_documents(struct chat *c, int others)
 		str_adds(&s, c->t.doc[i].whole ? ", read whole" : ", searched");
 	}
 	if (!s.n)
-		str_adds(&s, "[there is no document; /read FILE adds one]");
+		str_adds(&s, "[there is no document; /open FILE adds one]");
 	if (others)
 		library_others(c, &s);
 	notice(c, "%s", s.p);

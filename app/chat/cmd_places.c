@@ -83,7 +83,7 @@ void slash_outline(struct chat *c, char *arg)
 		from = i < 0 ? 0 : (size_t)i;
 		to = i < 0 ? 0 : from + 1;
 	} else if (!to) {
-		err_set(&e, ERR_USAGE, "there is no document; /read FILE adds one");
+		err_set(&e, ERR_USAGE, "there is no document; /open FILE adds one");
 	}
 	for (size_t i = from; i < to; i++) {
 		const struct document *d = &c->t.doc[i];
@@ -307,7 +307,7 @@ void slash_goto(struct chat *c, char *arg)
 	int rc = 0;
 
 	if (!c->t.n_doc)
-		err_set(&e, ERR_USAGE, "there is no document; /read FILE adds one");
+		err_set(&e, ERR_USAGE, "there is no document; /open FILE adds one");
 	else if (!*arg)
 		err_set(&e, ERR_USAGE, "/goto wants a page, a heading or its number, a percentage, or words; /outline lists the headings");
 	else if (!(rc = find_place(c, 0, c->t.n_doc, arg, &at, &e)))

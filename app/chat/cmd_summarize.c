@@ -207,7 +207,7 @@ static int parse(struct chat *c, char *arg, long *doc, long *words, struct err *
 	*doc = -1;
 	*words = SUMMARY_WORDS;
 	if (!c->t.n_doc)
-		return err_set(e, ERR_USAGE, "there is no document to summarize; /read FILE adds one");
+		return err_set(e, ERR_USAGE, "there is no document to summarize; /open FILE adds one");
 	if (!*arg)
 		return 0;
 	*doc = document_of(c, arg, &no_document);

@@ -4,80 +4,137 @@
 #include <stdio.h>
 #include <string.h>
 
+/* As often as they are used, the commonest first: lists and completion keep this order. */
 static const struct slash commands[] = {
-	{"/help", "/?", "", "this list", BUSY_ALLOWED, ARG_NONE, slash_help},
-	{"/quit", "/exit /bye /q", "", "end", BUSY_QUEUED, ARG_NONE, slash_quit},
+	{"/open", "/file /load /add", "FILE", "add a document, or those of a folder or pattern, to be asked about", BUSY_QUEUED, ARG_FILE, slash_open},
+	{"/docs", "/documents", "[all]", "the documents, numbered, and what other sessions have read", BUSY_QUEUED, ARG_NONE, slash_docs},
+	{"/source", "", "[N]", "show source N of the last answer: the passage in its document", BUSY_QUEUED, ARG_NONE, slash_source},
+	{"/summarize", "/summarise /summary", "[DOCUMENT] [WORDS]", "summarize a document of any length, or all; it becomes no message", BUSY_QUEUED, ARG_WORD, slash_summarize},
 	{"/new", "/clear", "", "start anew without the messages; documents stay", BUSY_QUEUED, ARG_NONE, slash_new},
-	{"/system", "", "[TEXT]", "show or set the system prompt (\"\": the template's own)", BUSY_LOOKS, ARG_NONE, slash_system},
-	{"/set", "", "[KEY [VALUE]] [--save]", "show or change a setting; --save: in the config file, too", BUSY_LOOKS, ARG_WORD, slash_set},
+	{"/sessions", "/list", "", "the sessions, the one used last first", BUSY_QUEUED, ARG_NONE, slash_sessions},
 	{"/regen", "/retry /regenerate", "", "answer the last question again", BUSY_QUEUED, ARG_NONE, slash_regen},
-	{"/variant", "/variants", "[N|next|previous]", "show another answer to that question, or what was asked in its place", BUSY_QUEUED, ARG_NONE, slash_variant},
-	{"/undo", "", "[N]", "undo the last turn, or the last N", BUSY_QUEUED, ARG_NONE, slash_undo},
+	{"/help", "/?", "[WORD]", "this list, or what in it has the word", BUSY_ALLOWED, ARG_NONE, slash_help},
+	{"/continue", "/go", "", "continue an answer that was stopped or cut", BUSY_QUEUED, ARG_NONE, slash_continue},
 	{"/edit", "", "[TEXT|N]", "ask TEXT in place of the last question, or edit that of N turns ago", BUSY_QUEUED, ARG_NONE, slash_edit},
-	{"/read", "/open /file /load /add", "FILE", "add a document, or those of a folder or pattern, to be asked about", BUSY_QUEUED, ARG_FILE, slash_read},
+	{"/undo", "", "[N]", "undo the last turn, or the last N", BUSY_QUEUED, ARG_NONE, slash_undo},
+	{"/redo", "", "[N]", "restore what /undo or /drop undid", BUSY_QUEUED, ARG_NONE, slash_redo},
+	{"/anyway", "", "", "answer the last question although nothing in the documents answers it", BUSY_QUEUED, ARG_NONE, slash_anyway},
+	{"/variant", "/variants", "[N|next|previous]", "show another answer to that question, or what was asked in its place", BUSY_QUEUED, ARG_NONE, slash_variant},
+	{"/outline", "", "[DOCUMENT]", "the headings of the documents, numbered, with their pages", BUSY_QUEUED, ARG_WORD, slash_outline},
+	{"/goto", "", "[DOCUMENT] PLACE", "show a document at a page, a heading or its number, 40% or words", BUSY_QUEUED, ARG_WORD, slash_goto},
+	{"/drop", "", "[N|NAME]", "take document N out of the conversation", BUSY_QUEUED, ARG_WORD, slash_drop},
+	{"/pin", "", "[N|N-M]", "never evict message N: it joins the documents", BUSY_QUEUED, ARG_WORD, slash_pin},
+	{"/set", "", "[KEY [VALUE]] [--save]", "show or change a setting; --save: in the config file, too", BUSY_LOOKS, ARG_WORD, slash_set},
+	{"/system", "", "[TEXT]", "show or set the system prompt (\"\": the template's own)", BUSY_LOOKS, ARG_NONE, slash_system},
+	{"/model", "", "[FILE|URL]", "show the model, or change it; a server's by its address", BUSY_REFUSED, ARG_FILE, slash_model},
+	{"/think", "", "[on|off|show|hide]", "whether the model reasons first, and whether its reasoning is shown", BUSY_LOOKS, ARG_WORD, slash_think},
+	{"/stats", "/status /tokens /context", "", "tokens, context, speed and memory", BUSY_ALLOWED, ARG_NONE, slash_stats},
+	{"/find", "/search", "WORDS", "find words in everything that was said", BUSY_ALLOWED, ARG_NONE, slash_find},
+	{"/export", "", "[md|json|txt] [FILE]", "this session as Markdown, JSON or text, by the file's ending", BUSY_QUEUED, ARG_FILE, slash_export},
+	{"/switch", "/resume", "NAME", "continue in another session; this one is saved", BUSY_QUEUED, ARG_SESSION, slash_switch},
+	{"/rename", "/name", "NAME", "give this session a name", BUSY_QUEUED, ARG_NONE, slash_rename},
+	{"/fork", "/branch", "[NAME]", "continue in a second session with what was said so far", BUSY_QUEUED, ARG_NONE, slash_fork},
+	{"/save", "", "[NAME]", "show saved state; NAME renames", BUSY_LOOKS, ARG_NONE, slash_save},
 	{"/stream", "", "FILE", "read a text of any length and format; questions stand beside it until it ends", BUSY_QUEUED, ARG_FILE, slash_stream},
 	{"/pause", "", "", "pause the reading, as Esc and Ctrl-C do", BUSY_QUEUED, ARG_NONE, slash_pause},
 	{"/more", "/on", "", "read on where it was paused, as if nothing had been asked", BUSY_QUEUED, ARG_NONE, slash_on},
 	{"/run", "", "", "run the shell command that !COMMAND proposed; what it prints becomes a document", BUSY_QUEUED, ARG_NONE, slash_run_command},
-	{"/stats", "/status /tokens /context", "", "tokens, context, speed and memory", BUSY_ALLOWED, ARG_NONE, slash_stats},
-	{"/redo", "", "[N]", "restore what /undo or /drop undid", BUSY_QUEUED, ARG_NONE, slash_redo},
-	{"/anyway", "", "", "answer the last question although nothing in the documents answers it", BUSY_QUEUED, ARG_NONE, slash_anyway},
-	{"/continue", "/go", "", "continue an answer that was stopped or cut", BUSY_QUEUED, ARG_NONE, slash_continue},
-	{"/docs", "/documents", "[all]", "the documents, numbered, and what other sessions have read", BUSY_QUEUED, ARG_NONE, slash_docs},
-	{"/outline", "", "[DOCUMENT]", "the headings of the documents, numbered, with their pages", BUSY_QUEUED, ARG_WORD, slash_outline},
-	{"/goto", "", "[DOCUMENT] PLACE", "show a document at a page, a heading or its number, 40% or words", BUSY_QUEUED, ARG_WORD, slash_goto},
-	{"/source", "", "[N]", "show source N of the last answer: the passage in its document", BUSY_QUEUED, ARG_NONE, slash_source},
-	{"/drop", "", "[N|NAME]", "take document N out of the conversation", BUSY_QUEUED, ARG_WORD, slash_drop},
-	{"/summarize", "/summarise /summary", "[DOCUMENT] [WORDS]", "summarize a document of any length, or all; it becomes no message", BUSY_QUEUED, ARG_WORD, slash_summarize},
-	{"/pin", "", "[N|N-M]", "never evict message N: it joins the documents", BUSY_QUEUED, ARG_WORD, slash_pin},
-	{"/model", "", "[FILE|URL]", "show the model, or change it; a server's by its address", BUSY_REFUSED, ARG_FILE, slash_model},
-	{"/think", "", "[on|off|show|hide]", "whether the model reasons first, and whether its reasoning is shown", BUSY_LOOKS, ARG_WORD, slash_think},
 	{"/editor", "", "[TEXT]", "write the message in $VISUAL or $EDITOR", BUSY_QUEUED, ARG_NONE, slash_editor},
-	{"/log", "", "[N]", "what weir itself has said, with the time", BUSY_ALLOWED, ARG_NONE, slash_log},
-	{"/sessions", "/list", "", "the sessions, the one used last first", BUSY_QUEUED, ARG_NONE, slash_sessions},
-	{"/switch", "/resume", "NAME", "continue in another session; this one is saved", BUSY_QUEUED, ARG_SESSION, slash_switch},
-	{"/rename", "/name", "NAME", "give this session a name", BUSY_QUEUED, ARG_NONE, slash_rename},
-	{"/fork", "/branch", "[NAME]", "continue in a second session with what was said so far", BUSY_QUEUED, ARG_NONE, slash_fork},
-	{"/find", "/search", "WORDS", "find words in everything that was said", BUSY_ALLOWED, ARG_NONE, slash_find},
-	{"/export", "", "[md|json|txt] [FILE]", "this session as Markdown, JSON or text, by the file's ending", BUSY_QUEUED, ARG_FILE, slash_export},
-	{"/save", "", "[NAME]", "show saved state; NAME renames", BUSY_LOOKS, ARG_NONE, slash_save},
 	{"/kv", "/cache", "[size|drop|dump FILE]", "what the saved cache of this session takes; drop it; the live one as JSON", BUSY_QUEUED, ARG_WORD, slash_kv},
+	{"/log", "", "[N]", "what weir itself has said, with the time", BUSY_ALLOWED, ARG_NONE, slash_log},
 	{"/delete", "", "[NAME]", "delete a session, or this one; asks first, and can be undone for 10 seconds", BUSY_QUEUED, ARG_SESSION, slash_delete},
 	{"/undelete", "", "", "restore the session that was deleted last, within 10 seconds", BUSY_ALLOWED, ARG_NONE, slash_undelete},
+	{"/quit", "/exit /bye /q", "", "end", BUSY_QUEUED, ARG_NONE, slash_quit},
 };
+
+/* What else people call it.  A word with a slash runs the command. */
+static const struct { const char *name, *words; } synonyms[] = {
+	{"/open", "/read attach upload import pdf"},
+	{"/source", "sources citation evidence"},
+	{"/summarize", "abstract overview"},
+	{"/new", "reset restart forget"},
+	{"/sessions", "chats conversations"},
+	{"/regen", "again"},
+	{"/undo", "forget back"},
+	{"/drop", "remove forget close detach"},
+	{"/delete", "remove forget erase"},
+	{"/set", "settings options config preferences temperature"},
+	{"/think", "thinking reasoning"},
+	{"/stats", "gpu device usage"},
+	{"/kv", "memory forgot context"},
+	{"/quit", "leave close stop"},
+	{"/copy", "clipboard"},
+	{"/theme", "color colors dark light"},
+	{"/grep", "search"},
+	{"/mouse", "click select"},
+	{"/tour", "tutorial introduction"},
+};
+
+const char *slash_words(const char *name)
+{
+	for (size_t i = 0; i < sizeof synonyms / sizeof *synonyms; i++)
+		if (!strcmp(synonyms[i].name, name))
+			return synonyms[i].words;
+	return "";
+}
 
 const struct slash *slash_at(size_t i)
 {
 	return i < sizeof commands / sizeof *commands ? &commands[i] : NULL;
 }
 
+/* Does the line, of a command or a key, have the word that help is wanted on? */
+static int has_word(const char *line, const char *words, const char *word)
+{
+	return !*word || strcasestr(line, word) || strcasestr(words, word);
+}
+
+static void help_line(struct str *out, const char *line, const char *words, const char *word)
+{
+	if (has_word(line, words, word))
+		str_addf(out, "%s%s", out->n ? "\n" : "", line);
+}
+
 void slash_help(struct chat *c, char *arg)
 {
-	struct str s = {0};
+	static const char *const more[] = {
+		"!COMMAND           propose a shell command; /run runs it, and what it prints becomes a document",
+		"//TEXT             a message that begins with a slash",
+		"@FILE in a message: that file becomes a document first",
+		"TEXT\\              a backslash at the end: the message continues in the next line; Alt-Enter breaks the line",
+		"\"\"\"TEXT\"\"\"         everything up to the closing quotes is one message",
+		"Keys: Ctrl-C stops the answer and keeps it; at the prompt it clears the line. Ctrl-D quits. Ctrl-G: the line in $EDITOR.",
+	};
+	const char *word = arg + (*arg == '/');
+	struct str s = {0}, line = {0};
 	size_t i = 0, n;
 	char **name;
 
-	(void)arg;
 	for (const struct slash *d; (d = slash_at(i)); i++) {
 		char head[60];
+
 		snprintf(head, sizeof head, "%s%s%s", d->name, *d->args ? " " : "", d->args);
-		str_addf(&s, "%-18s %s", head, d->help);
+		str_clear(&line);
+		str_addf(&line, "%-18s %s", head, d->help);
 		if (*d->aliases)
-			str_addf(&s, " (also %s)", d->aliases);
-		str_adds(&s, "\n");
+			str_addf(&line, " (also %s)", d->aliases);
+		help_line(&s, line.p, slash_words(d->name), word);
 	}
 	n = user_prompts(&name);
-	for (i = 0; i < n; i++)
-		str_addf(&s, "%-18s a prompt of yours, from the folder prompts beside the config file\n", name[i]);
+	for (i = 0; i < n; i++) {
+		str_clear(&line);
+		str_addf(&line, "%-18s a prompt of yours, from the folder prompts beside the config file", name[i]);
+		help_line(&s, line.p, "", word);
+	}
 	user_prompts_free(name, n);
-	str_adds(&s, "!COMMAND           propose a shell command; /run runs it, and what it prints becomes a document\n"
-	         "//TEXT             a message that begins with a slash\n"
-	         "@FILE in a message: that file becomes a document first\n"
-	         "TEXT\\              a backslash at the end: the message continues in the next line; Alt-Enter breaks the line\n"
-	         "\"\"\"TEXT\"\"\"         everything up to the closing quotes is one message\n"
-	         "Ctrl-C stops the answer and keeps it; at the prompt it clears the line. Ctrl-D quits. Ctrl-G: the line in $EDITOR.");
-	notice(c, "%s", s.p);
+	for (i = 0; i < sizeof more / sizeof *more; i++)
+		help_line(&s, more[i], "", word);
+	if (s.n)
+		notice(c, "%s", s.p);
+	else
+		notice(c, "[no command and no key has '%.60s'; /help lists all, 'man weir' says more]", word);
 	str_free(&s);
+	str_free(&line);
 }
 
 int slash_is(const char *name, const char *aliases, const char *word, size_t len)
@@ -99,10 +156,10 @@ void slash_near_init(struct nearest *near, const char *word, size_t n)
 	near->dist = (int)n / 4 + 2;   /* a greater distance would make any word near to many names */
 }
 
-/* The beginning of a name is nearer than a name with as many wrong letters. */
-void slash_near(struct nearest *near, const char *name)
+/* The beginning of a name, and another word for it, are nearer than a name with as many wrong letters. */
+void slash_near(struct nearest *near, const char *name, const char *words)
 {
-	if (near->len > 2 && !strncmp(near->word, name, near->len)) {
+	if ((near->len > 2 && !strncmp(near->word, name, near->len)) || (near->len > 1 && slash_is("", words, near->word + 1, near->len - 1))) {
 		near->best = name;
 		near->dist = 0;
 	} else {
@@ -132,7 +189,7 @@ void slash_run(struct chat *c, char *text)
 	for (size_t end = strlen(arg); end && strchr(" \t\r\n", arg[end - 1]); )
 		arg[--end] = 0;
 	for (const struct slash *d; (d = slash_at(i)); i++)
-		if (slash_is(d->name, d->aliases, text, n)) {
+		if (slash_is(d->name, d->aliases, text, n) || slash_is("", slash_words(d->name), text, n)) {
 			/* `/new idea for a story` is a message: it must not clear the conversation. */
 			if (*arg && !*d->args)
 				err_set(&e, ERR_USAGE, "%s takes no words after it; //TEXT sends a slash", d->name);
@@ -161,7 +218,7 @@ void slash_run(struct chat *c, char *text)
 	slash_near_init(&near, text, n);
 	i = 0;
 	for (const struct slash *d; (d = slash_at(i)); i++)
-		slash_near(&near, d->name);
+		slash_near(&near, d->name, slash_words(d->name));
 	slash_unknown(&near, &e);
 	chat_error(c, &e);
 }

@@ -27,8 +27,8 @@ static int add_other(const struct library_text *t, void *ud)
 
 	if (is_here(x->c, t) || x->n++ >= OTHERS_MOST)
 		return 0;
-	str_addf(x->s, "%s", x->n == 1 ? x->s->n ? "\nread by other sessions; /read #N adds one at once:\n" :
-	         "read by other sessions; /read #N adds one at once:\n" : "\n");
+	str_addf(x->s, "%s", x->n == 1 ? x->s->n ? "\nread by other sessions; /open #N adds one at once:\n" :
+	         "read by other sessions; /open #N adds one at once:\n" : "\n");
 	snprintf(number, sizeof number, "#%lld", (long long)t->id);
 	str_addf(x->s, "%4s  ", number);
 	table_cell(x->s, t->name, 40);

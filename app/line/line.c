@@ -289,7 +289,7 @@ static void run_interactive(struct chat *c, const char *note)
 	const char *names[128] = {0};
 	char **own;
 	size_t n_own = user_prompts(&own);
-	const char *file_names[] = {"/read", "/open", "/file", "/load", "/add", "/stream", "/export", "/model", NULL};
+	const char *file_names[] = {"/open", "/read", "/file", "/load", "/add", "/stream", "/export", "/model", NULL};
 	struct str text = {0};
 	size_t n = 0;
 

@@ -18,8 +18,8 @@ struct screen_slash {
 
 static int run_help(struct tui *t, const char *arg, struct err *e)
 {
-	(void)arg, (void)e;
-	ui_open_help(t->ui);
+	(void)e;
+	ui_open_help(t->ui, arg);
 	return 0;
 }
 
@@ -167,7 +167,7 @@ static int run_tour(struct tui *t, const char *arg, struct err *e)
 }
 
 static const struct screen_slash screen_slashes[] = {
-	{"/help", "/?", "", "keys and commands", BUSY_ALLOWED, ARG_NONE, run_help},
+	{"/help", "/?", "[WORD]", "keys and commands, or what of them has the word", BUSY_ALLOWED, ARG_NONE, run_help},
 	{"/quit", "/exit /bye /q", "", "end; everything is saved", BUSY_ALLOWED, ARG_NONE, run_quit},
 	{"/sessions", "/list", "", "list sessions: switch, rename, fork, delete", BUSY_ALLOWED, ARG_NONE, run_sessions},
 	{"/delete", "", "[NAME]", "delete a session, or this one; asks first; /undelete undoes it", BUSY_ALLOWED, ARG_SESSION, run_delete},
@@ -189,9 +189,28 @@ static const struct screen_slash screen_slashes[] = {
 static const struct screen_slash *screen_find(const char *word, size_t n)
 {
 	for (const struct screen_slash *s = screen_slashes; s->name; s++)
-		if (slash_is(s->name, s->aliases, word, n))
+		if (slash_is(s->name, s->aliases, word, n) || slash_is("", slash_words(s->name), word, n))
 			return s;
 	return NULL;
+}
+
+enum { SCREEN_AT = 8 };   /* commands of the chat before those that the screen alone has */
+
+static struct ui_command of_screen(const struct screen_slash *s)
+{
+	return (struct ui_command){
+		.name = s->name, .aliases = s->aliases, .args = s->args, .help = s->help, .busy = s->busy, .arg = s->arg, .words = slash_words(s->name),
+	};
+}
+
+static int is_chats(const char *name)
+{
+	size_t i = 0;
+
+	for (const struct slash *s; (s = slash_at(i)); i++)
+		if (!strcmp(s->name, name))
+			return 1;
+	return 0;
 }
 
 /* own: the user's prompts, which stand behind the commands; NULL: none. */
@@ -203,21 +222,21 @@ static struct ui_command *command_table(char **own, size_t n_own)
 	while (slash_at(n))
 		n++;
 	table = xcalloc(n + n_own + sizeof screen_slashes / sizeof *screen_slashes + 1, sizeof *table);
-	for (const struct screen_slash *s = screen_slashes; s->name; s++)
-		table[k++] = (struct ui_command){
-			.name = s->name, .aliases = s->aliases, .args = s->args, .help = s->help, .busy = s->busy, .arg = s->arg,
-		};
+	/* The chat's order; what the screen alone has stands before the seldom ones. */
 	for (size_t i = 0; i < n; i++) {
 		const struct slash *s = slash_at(i);
+		const struct screen_slash *own_of_screen = screen_find(s->name, strlen(s->name));
 
-		if (!screen_find(s->name, strlen(s->name)))
-			table[k++] = (struct ui_command){
-				.name = s->name, .aliases = s->aliases, .args = s->args, .help = s->help, .busy = s->busy, .arg = s->arg,
-			};
+		for (const struct screen_slash *x = screen_slashes; i == SCREEN_AT && x->name; x++)
+			if (!is_chats(x->name))
+				table[k++] = of_screen(x);
+		table[k++] = own_of_screen ? of_screen(own_of_screen) : (struct ui_command){
+			.name = s->name, .aliases = s->aliases, .args = s->args, .help = s->help, .busy = s->busy, .arg = s->arg, .words = slash_words(s->name),
+		};
 	}
 	for (size_t i = 0; i < n_own; i++)
 		table[k++] = (struct ui_command){
-			.name = own[i], .aliases = "", .args = "[WORDS]", .help = "a prompt of yours", .busy = BUSY_QUEUED, .arg = ARG_NONE,
+			.name = own[i], .aliases = "", .args = "[WORDS]", .help = "a prompt of yours", .busy = BUSY_QUEUED, .arg = ARG_NONE, .words = "",
 		};
 	return table;
 }
@@ -276,9 +295,9 @@ static int is_unknown(const struct tui *t, const char *word, size_t n, struct er
 		return 0;
 	slash_near_init(&near, word, n);
 	for (const struct ui_command *c = t->commands; c->name; c++) {
-		if (slash_is(c->name, c->aliases, word, n))
+		if (slash_is(c->name, c->aliases, word, n) || slash_is("", c->words, word, n))
 			return 0;
-		slash_near(&near, c->name);
+		slash_near(&near, c->name, c->words);
 	}
 	slash_unknown(&near, e);
 	return 1;
@@ -290,7 +309,7 @@ static int looks(const struct tui *t, const struct str *text)
 	size_t word = strcspn(text->p, " \t\r\n"), words = word + strspn(text->p + word, " \t\r\n");
 
 	for (const struct ui_command *c = t->commands; c->name; c++)
-		if (slash_is(c->name, c->aliases, text->p, word))
+		if (slash_is(c->name, c->aliases, text->p, word) || slash_is("", c->words, text->p, word))
 			return c->busy == BUSY_ALLOWED || (c->busy == BUSY_LOOKS && words == text->n);
 	return 0;
 }

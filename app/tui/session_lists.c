@@ -153,7 +153,7 @@ void tui_welcome(struct tui *t)
 
 	if (t->store)
 		session_list(t->store, recent_row, &r, &e);
-	notice(t->chat, "Write a question; Enter sends it.\n/read report.pdf: ask a document of any length, or a folder of them.%s%s\n"
+	notice(t->chat, "Write a question; Enter sends it.\n/open report.pdf: ask a document of any length, or a folder of them.%s%s\n"
 	       "F1 lists the keys, Ctrl-P finds commands by what they do, Ctrl-D quits.%s",
 	       r.n ? "\nF4: go on with an earlier session, such as" : "", r.text.p ? r.text.p : "",
 	       r.n ? "" : "\n/tour shows in two minutes what there is.");

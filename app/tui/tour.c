@@ -46,9 +46,9 @@ static const struct step {
 	{"Tour, 1 of 5: talk.\nThe line below is a message. Change it if you like; Enter sends it. Esc stops an answer, Ctrl-X g asks for another one. "
 	 "(/tour ends the tour.)",
 	 "Tell me in two sentences why the sea is salty.", has_answer, NULL},
-	{"Tour, 2 of 5: a document.\nEnter reads a page about a lighthouse. It works the same with a book or a folder, in PDF, EPUB, Word, HTML or plain text: "
+	{"Tour, 2 of 5: a document.\nEnter opens a page about a lighthouse. It works the same with a book or a folder, in PDF, EPUB, Word, HTML or plain text: "
 	 "what does not fit the context is searched for each question.",
-	 "/read %", has_document, NULL},
+	 "/open %", has_document, NULL},
 	{"Tour, 3 of 5: ask it.\nAbove the answer stand the places that it comes from; F7 opens them in the document, Esc closes it. A small model often misreads "
 	 "what it is given: trust the lines that are quoted, and see 'weir models' for larger ones.",
 	 "For how many hours did the keeper turn the lens by hand?", has_answer, NULL},
@@ -72,7 +72,7 @@ static void say_step(struct tui *t, const char *text)
 	ui_entry_end(t->ui, NULL);
 }
 
-/* The document, written anew each time; path: as /read takes it, with "~" for the home directory. */
+/* The document, written anew each time; path: as /open takes it, with "~" for the home directory. */
 static int write_document(struct str *path, struct err *e)
 {
 	const char *home = getenv("HOME");

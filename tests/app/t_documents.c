@@ -304,7 +304,7 @@ static void set_time(const char *name, long seconds)
 
 TEST(a_file_that_changes_is_noticed_once_and_read_anew)
 {
-	static const char notice[] = "[the file of document 'a.txt' has changed since it was read; /read /tmp/weir-files-";
+	static const char notice[] = "[the file of document 'a.txt' has changed since it was read; /open /tmp/weir-files-";
 	struct scene s;
 
 	make_files();
@@ -415,7 +415,7 @@ TEST(what_another_session_has_read_is_at_hand)
 	open_scene(&s, "-n 2 -s second --chat-template chatml --kv full -c 2000");
 	s.c.o.quiet = 0;
 	do_line(&s, "/docs");
-	CHECK(has(&s.said, "read by other sessions; /read #N adds one at once:\n  #") && has(&s.said, "  parish.md ") && has(&s.said, "2 pages, ") &&
+	CHECK(has(&s.said, "read by other sessions; /open #N adds one at once:\n  #") && has(&s.said, "  parish.md ") && has(&s.said, "2 pages, ") &&
 	      has(&s.said, "b.txt"));
 	do_line(&s, "/read parish.md");
 	CHECK_MSG(!s.errors.n, "%s", s.errors.p);
@@ -433,7 +433,7 @@ TEST(what_another_session_has_read_is_at_hand)
 	/* A private conversation has no part in it. */
 	open_scene(&s, "-n 2 --private --chat-template chatml --kv full -c 2000");
 	do_line(&s, "/docs");
-	CHECK_STR(s.said.p, "[there is no document; /read FILE adds one]\n");
+	CHECK_STR(s.said.p, "[there is no document; /open FILE adds one]\n");
 	do_line(&s, "/read parish.md");
 	CHECK(has(&s.errors, "cannot be opened") && !s.c.t.n_doc);
 	close_scene(&s);

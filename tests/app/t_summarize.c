@@ -431,7 +431,7 @@ TEST(what_the_command_takes)
 
 	open_told(&s, "--private -n 8 -c 5000 --kv full");
 	do_line(&s, "/summarize");
-	CHECK(has(&s.errors, "there is no document to summarize; /read FILE adds one"));
+	CHECK(has(&s.errors, "there is no document to summarize; /open FILE adds one"));
 	add_document(&s, "mill.txt", 300);
 	add_document(&s, "two words.txt", 300);
 	do_line(&s, "/summarize 20");

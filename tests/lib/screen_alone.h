@@ -20,14 +20,14 @@ const char *__lsan_default_suppressions(void)
 }
 
 static const struct ui_command commands[] = {
-	{"/help", "/?", "", "keys and commands", BUSY_ALLOWED, ARG_NONE},
-	{"/new", "/clear", "", "begin a new conversation", BUSY_REFUSED, ARG_NONE},
-	{"/undo", "", "[N]", "undo the last turn, or N", BUSY_QUEUED, ARG_NONE},
-	{"/retry", "/regen /regenerate", "", "answer the last question again", BUSY_QUEUED, ARG_NONE},
-	{"/edit", "", "TEXT", "ask TEXT in place of the last question", BUSY_QUEUED, ARG_NONE},
-	{"/read", "/open /file", "FILE", "read a document", BUSY_QUEUED, ARG_FILE},
-	{"/stats", "/status", "", "tokens, speed and memory", BUSY_ALLOWED, ARG_NONE},
-	{"/set", "", "[KEY [VALUE]]", "show or change a setting", BUSY_QUEUED, ARG_SETTING},
+	{"/help", "/?", "", "keys and commands", BUSY_ALLOWED, ARG_NONE, ""},
+	{"/new", "/clear", "", "begin a new conversation", BUSY_REFUSED, ARG_NONE, ""},
+	{"/undo", "", "[N]", "undo the last turn, or N", BUSY_QUEUED, ARG_NONE, "forget"},
+	{"/retry", "/regen /regenerate", "", "answer the last question again", BUSY_QUEUED, ARG_NONE, ""},
+	{"/edit", "", "TEXT", "ask TEXT in place of the last question", BUSY_QUEUED, ARG_NONE, ""},
+	{"/read", "/open /file", "FILE", "read a document", BUSY_QUEUED, ARG_FILE, ""},
+	{"/stats", "/status", "", "tokens, speed and memory", BUSY_ALLOWED, ARG_NONE, ""},
+	{"/set", "", "[KEY [VALUE]]", "show or change a setting", BUSY_QUEUED, ARG_SETTING, ""},
 	{0},
 };
 

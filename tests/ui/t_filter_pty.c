@@ -18,9 +18,9 @@ static int factor(void)
 }
 
 static const struct ui_command commands[] = {
-	{"/help", "/?", "", "keys and commands", BUSY_ALLOWED, ARG_NONE},
-	{"/read", "/open", "FILE", "read a document", BUSY_QUEUED, ARG_FILE},
-	{"/switch", "", "NAME", "go on in another session", BUSY_QUEUED, ARG_SESSION},
+	{"/help", "/?", "", "keys and commands", BUSY_ALLOWED, ARG_NONE, ""},
+	{"/read", "/open", "FILE", "read a document", BUSY_QUEUED, ARG_FILE, ""},
+	{"/switch", "", "NAME", "go on in another session", BUSY_QUEUED, ARG_SESSION, ""},
 	{0},
 };
 
@@ -176,7 +176,7 @@ static void through_searches(const struct str *a)
 	ui_search(u, a->p);
 	shown(a);
 	at_rest();
-	ui_open_help(u);
+	ui_open_help(u, "");
 	key("/");
 	paste(a);
 	shown(a);

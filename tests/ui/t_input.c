@@ -14,12 +14,12 @@
 #include <readline/history.h>
 
 static const struct ui_command commands[] = {
-	{"/help", "/?", "", "this list", BUSY_ALLOWED, ARG_NONE},
-	{"/quit", "/exit /bye /q", "", "end", BUSY_ALLOWED, ARG_NONE},
-	{"/read", "/open /file", "FILE", "add a document", BUSY_QUEUED, ARG_FILE},
-	{"/switch", "/resume", "NAME", "go on in another session", BUSY_QUEUED, ARG_SESSION},
-	{"/kv", "/cache", "[off|bar|full|layer N|dump FILE]", "show the cache", BUSY_ALLOWED, ARG_WORD},
-	{NULL, NULL, NULL, NULL, BUSY_ALLOWED, ARG_NONE},
+	{"/help", "/?", "", "this list", BUSY_ALLOWED, ARG_NONE, ""},
+	{"/quit", "/exit /bye /q", "", "end", BUSY_ALLOWED, ARG_NONE, ""},
+	{"/read", "/open /file", "FILE", "add a document", BUSY_QUEUED, ARG_FILE, ""},
+	{"/switch", "/resume", "NAME", "go on in another session", BUSY_QUEUED, ARG_SESSION, ""},
+	{"/kv", "/cache", "[off|bar|full|layer N|dump FILE]", "show the cache", BUSY_ALLOWED, ARG_WORD, ""},
+	{NULL, NULL, NULL, NULL, BUSY_ALLOWED, ARG_NONE, NULL},
 };
 
 static void begin(const char *history)

@@ -28,9 +28,9 @@ static const char inputrc[] =
 	"$endif\n";
 
 static const struct ui_command commands[] = {
-	{"/help", "/?", "", "this list", BUSY_ALLOWED, ARG_NONE},
-	{"/read", "/open /file", "FILE", "add a document", BUSY_QUEUED, ARG_FILE},
-	{NULL, NULL, NULL, NULL, BUSY_ALLOWED, ARG_NONE},
+	{"/help", "/?", "", "this list", BUSY_ALLOWED, ARG_NONE, ""},
+	{"/read", "/open /file", "FILE", "add a document", BUSY_QUEUED, ARG_FILE, ""},
+	{NULL, NULL, NULL, NULL, BUSY_ALLOWED, ARG_NONE, NULL},
 };
 
 static void begin(void)

@@ -564,7 +564,7 @@ TEST(docs_goto)
 	p = pane_new(&documents_pane, 0);
 	documents_pane_goto(p, "p3");
 	docs_draw(p, 80, 24);
-	CHECK_SAYS("no documents yet: /read FILE adds one");
+	CHECK_SAYS("no documents yet: /open FILE adds one");
 	CHECK_INT(docs_type(p, "j"), PANE_NOT_MINE);
 	CHECK_INT(docs_type(p, "q"), PANE_CLOSE);
 	pane_free(p);

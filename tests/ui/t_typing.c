@@ -68,9 +68,9 @@ TEST(palette)
 	type("a draft");
 	CHECK_STR(key(CTRL('p')), "LIST|");
 	ui_sessions(u, s, 2, 1000);
-	CHECK(shows("command /new"));
+	CHECK(shows("command  /new"));
 	type("set");
-	CHECK(shows("setting docs") && !shows("/new"));
+	CHECK(shows("setting  docs") && !shows("/new"));
 	key(ESC);
 	key(CTRL('p'));
 	/* what a newcomer types: words of the description, parts of names, letters in their order */
@@ -87,6 +87,12 @@ TEST(palette)
 	CHECK_STR(key("\r"), "SEND /regen|");
 	CHECK_STR(draft(), "a draft");
 	key(CTRL('p'));
+	type("forget");   /* another word for it */
+	CHECK(shows("/undo [N]") && !shows("forget."));
+	key("\t");
+	CHECK_STR(draft(), "/undo");
+	input_set("", 0);
+	key(CTRL('p'));
 	type("tmp");
 	CHECK_STR(key("\r"), "");
 	CHECK_STR(draft(), "/set temp ");
@@ -97,6 +103,7 @@ TEST(palette)
 	input_set("", 0);
 	key(CTRL('p'));
 	type("isl");
+	CHECK(shows("document island.txt"));
 	CHECK_STR(key("\r"), "");
 	CHECK(u->pane == DOCUMENTS && shows("two"));
 	key(CTRL('p'));

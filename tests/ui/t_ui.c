@@ -154,13 +154,13 @@ TEST(escape_goes_one_step_back)
 	CHECK(!shows("Keys everywhere"));
 	CHECK_STR(key(ESC), "STOP|");
 	CHECK_STR(key(ESC), "STOP|");
-	/* letters are written whatever is open; reading mode ends before the pane is closed */
+	/* letters are written whatever is open; browse mode ends before the pane is closed */
 	key(F1);
 	CHECK_STR(type("a draft"), "");
 	CHECK_STR(draft(), "a draft");
 	CHECK(shows("Keys everywhere"));
 	key(F6);
-	CHECK(shows("reading mode"));
+	CHECK(shows("browse mode"));
 	CHECK_STR(key(ESC), "");
 	CHECK(shows("Keys everywhere"));
 	CHECK_INT(u->focus, ON_LINE);
@@ -886,17 +886,45 @@ TEST(one_screen_a_process)
 	closed();
 }
 
+/* /help WORD: the command of that name, else the first line that has the word, else what the palette finds by it. */
+TEST(help_on_a_word)
+{
+	static const struct { const char *word, *top; } on[] = {
+		{"/undo", "/undo [N]"}, {"stats", "/stats"}, {"forget", "/undo [N]"}, {"half a page", "u, Ctrl-U"}, {"", "F1, Ctrl-X h"},
+	};
+
+	opened(80, 24);
+	for (size_t i = 0; i < sizeof on / sizeof *on; i++) {
+		ui_open_help(u, on[i].word);
+		CHECK_MSG(shows(on[i].top), "help on '%s'", on[i].word);
+		key(ESC), key(ESC);
+	}
+	ui_open_help(u, "xyzzy");
+	CHECK(shows("not found"));
+	closed();
+}
+
+/* The sources, and how a document is added, stand on the screen that a newcomer sees. */
+TEST(keys_on_the_first_screen)
+{
+	opened(80, 24);
+	CHECK(shows("F6 Browse  F7 Sources  F10 Quit") && shows("/open FILE adds a document"));
+	ui_resize(u, 120, 40);
+	CHECK(shows("F3 Find  F4 Sessions  F5 Documents  F6 Browse  F7 Sources  F10 Quit"));
+	closed();
+}
+
 TEST(bindings_are_sound)
 {
 	struct ui_command none = {0};
 
 	CHECK(!none.name);
 	for (const struct binding *b = bindings; b->keys; b++) {
-		CHECK_MSG(*b->keys && *b->does && b->where && b->where <= (ANYWHERE | READING), "row '%s'", b->keys);
+		CHECK_MSG(*b->keys && *b->does && b->where && b->where <= (ANYWHERE | BROWSING), "row '%s'", b->keys);
 		for (const char *p = b->does; *p; p++)
 			CHECK_MSG(*p >= 0x20 && *p < 0x7f, "row '%s' is not ASCII", b->keys);
 		for (const struct binding *c = bindings; c < b; c++)
-			CHECK_MSG(!(c->where & b->where & ~(unsigned)READING) || (c->where ^ b->where) & READING || strcmp(c->keys, b->keys) ||
+			CHECK_MSG(!(c->where & b->where & ~(unsigned)BROWSING) || (c->where ^ b->where) & BROWSING || strcmp(c->keys, b->keys) ||
 			          !strcmp(b->keys, "Tab") || !strcmp(b->keys, "Esc"),
 			          "'%s' twice", b->keys);
 	}

@@ -105,14 +105,14 @@ static void any_event(void)
 	}
 }
 
-/* Printable keys in any place: each is in the input line, or went into a field or reading mode that was there before it; nothing is
+/* Printable keys in any place: each is in the input line, or went into a field or browse mode that was there before it; nothing is
  * sent, stopped, deleted or switched by one. */
 TEST(random_typist)
 {
 	static const char *const moves[] = {F1, F2, F3, F4, F5, F6, F6, ESC, ESC, UP, DOWN, PGUP, PGDN, HOME, END, "\33[C", "\33[D",
 	                                    "\t", "\33[<0;5;5M", "\33[<64;5;5M", "\33[1;3A", "\33[1;2R", CTRL_L, CTRL_P, CTRL_P, F7, F8,
 	                                    ESC, ESC, ESC, F6, F6, F4};
-	static long in_pane[N_PANES][2];   /* letters; [1]: in reading mode or for a field */
+	static long in_pane[N_PANES][2];   /* letters; [1]: in browse mode or for a field */
 	long n = 100000, in_line = 0, in_field = 0, read = 0, questions = 0;
 	struct ui_action a;
 
@@ -164,10 +164,10 @@ TEST(random_typist)
 		}
 	}
 	CHECK(in_line > 10000 && in_field > 1000 && read > 100 && questions > 0);
-	test_note("%ld in the input line, %ld in fields, %ld in reading mode, %ld answered a question", in_line, in_field, read, questions);
+	test_note("%ld in the input line, %ld in fields, %ld in browse mode, %ld answered a question", in_line, in_field, read, questions);
 	for (int i = 0; i < N_PANES; i++) {
 		CHECK_MSG(in_pane[i][0] + in_pane[i][1] > 500, "pane %d had %ld letters", i, in_pane[i][0] + in_pane[i][1]);
-		test_note("%s: %ld letters, and %ld in reading mode or for a field", i ? pane_ops[i]->place : "no pane", in_pane[i][0],
+		test_note("%s: %ld letters, and %ld in browse mode or for a field", i ? pane_ops[i]->place : "no pane", in_pane[i][0],
 		          in_pane[i][1]);
 	}
 	closed();
