@@ -81,6 +81,19 @@ static int map_file(struct gguf *g, const char *path, struct err *e)
 	return 0;
 }
 
+/* How long the header is, is read from bytes that may change before they are copied; then the copy ends too early, or is longer than need be. */
+static int copy_head(struct gguf *g, struct err *e)
+{
+	if (!g->mapped)
+		return 0;
+	g->n_head = gguf_head_reach(g->base, g->size);
+	g->head = try_alloc(g->n_head, 1, "the header of a model file", e);
+	if (!g->head)
+		return -1;
+	memcpy(g->head, g->base, g->n_head);
+	return 0;
+}
+
 int gguf_check_there(const struct gguf *g, struct err *e)
 {
 	for (size_t i = 0; i < g->n_part; i++)
@@ -94,7 +107,7 @@ int gguf_open_file(struct gguf **out, const char *path, struct err *e)
 	struct gguf *g = gguf_new(path);
 
 	*out = NULL;
-	if (map_file(g, path, e) || gguf_parse_all(g, e) || gguf_check_there(g, e)) {
+	if (map_file(g, path, e) || copy_head(g, e) || gguf_parse_all(g, e) || gguf_check_there(g, e)) {
 		gguf_close(g);
 		return -1;
 	}
@@ -169,6 +182,7 @@ void gguf_close(struct gguf *g)
 		mapped_remove(g->base);
 		munmap((void *)(uintptr_t)g->base, (size_t)g->size);
 	}
+	free(g->head);
 	free(g->kv_sorted);
 	free(g->tensor_sorted);
 	free(g->kv);

@@ -1,8 +1,10 @@
 /* engine/gguf.h (private to engine/) - the GGUF container: header, metadata, tensor directory.
  *
- * The file is mapped read-only.  Its content is hostile: all reads go through one bounded cursor (cursor.h), counts are capped
+ * The file is mapped read-only, and another program may write to it at any time.  Its header, with the vocabulary and everything else that has
+ * lengths, is therefore copied before it is read; of the mapping only the tensors' data is used, where any bytes are numbers.
+ * The content is hostile: all reads go through one bounded cursor (cursor.h), counts are capped
  * before memory is allocated for them, and an error is one sentence that names file, byte offset, field, value and limit.
- * Strings are views into the mapping: any bytes, not NUL-terminated.  Model hyper-parameters and weights are model.h's concern.
+ * Strings are views into the copy: any bytes, not NUL-terminated.  Model hyper-parameters and weights are model.h's concern.
  *
  * If another program truncates the file while it is mapped, it has zeros from there on and is lost (mapped.h). */
 #ifndef WEIR_GGUF_H
@@ -48,6 +50,7 @@ struct gguf {
 	struct gguf_value *kv;      uint64_t n_kv;
 	struct gguf_tensor *tensor; uint64_t n_tensor;
 	const uint8_t *base;     uint64_t size;   /* the whole file */
+	uint8_t *head;           uint64_t n_head; /* the copy of its first bytes; NULL: the caller's bytes do not change, and are read themselves */
 	int mapped;              /* base is a mapping to be unmapped */
 	atomic_int lost;         /* pages of it cannot be read any more */
 	uint64_t ahead;          /* gguf_read_ahead(): where what it has asked for ends */
@@ -88,6 +91,8 @@ int  gguf_check_there(const struct gguf *, struct err *);
 /* How many of a file's first bytes its header takes, up to the tensors' data (gguf_head.c): 0 while p[0 .. n) is not yet all of it; n where the
  * bytes are no GGUF, which more of them would not change. */
 uint64_t gguf_head_bytes(const void *p, uint64_t n);
+/* How many of a file's first bytes gguf_parse_all() reads at most: the header, or what comes before the record that is damaged, and some more. */
+uint64_t gguf_head_reach(const void *p, uint64_t n);
 /* Drop the pages that hold these n bytes of a file from the process's memory; the next access reads them from the file again.  Bytes that
  * are not of the file, or not mapped, stay. */
 void gguf_drop_pages(const void *p, size_t n, void *gguf);

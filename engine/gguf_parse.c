@@ -7,7 +7,7 @@
  *
  * A string is a u64 length and its bytes.  All numbers are little endian.
  *
- * After a successful parse all pointers in struct gguf lie inside the file, keys and names are unique printable ASCII, and
+ * After a successful parse all pointers in struct gguf lie inside the file or the copy of its header, keys and names are unique printable ASCII, and
  * tensors lie inside the file without overlap.  Memory use is proportional to the file: a count must not exceed the bytes left
  * divided by the size of the smallest record, and is checked before memory is allocated.  Typed access is in gguf_get.c. */
 #include "engine/gguf.h"
@@ -60,11 +60,20 @@ static int bad(struct parse *p, uint64_t off, const char *field, const char *res
 	return gguf_err(p->g, p->e, "byte %" PRIu64 ": %s%s %s", off, field, record, text);
 }
 
+/* Bytes of the file, of which the cursor may have the first ones alone. */
+static uint64_t file_left(const struct parse *p, uint64_t at)
+{
+	return p->g->size - at;
+}
+
 static int bad_end(struct parse *p)
 {
+	if (p->c.failed_need <= file_left(p, p->c.failed_at))
+		return gguf_err(p->g, p->e, "byte %" PRIu64 ": the file is being changed by another program: open it again when that has ended",
+		                p->c.failed_at);
 	return bad(p, p->c.failed_at, p->c.failed,
 	           "is cut off: it needs %" PRIu64 " bytes, and the file has %" PRIu64 " left",
-	           p->c.failed_need, p->c.size - p->c.failed_at);
+	           p->c.failed_need, file_left(p, p->c.failed_at));
 }
 
 /* ---- header ---- */
@@ -84,12 +93,12 @@ static int bad_magic(struct parse *p)
 static int check_count(struct parse *p, uint64_t off, const char *field, uint64_t n, uint64_t cap,
                        uint64_t record)
 {
+	uint64_t left = file_left(p, p->c.pos);
+
 	if (n > cap)
 		return bad(p, off, field, "is %" PRIu64 ", and the limit is %" PRIu64, n, cap);
-	if (n > cursor_left(&p->c) / record)
-		return bad(p, off, field,
-		           "is %" PRIu64 ", but the %" PRIu64 " bytes left can hold at most %" PRIu64, n,
-		           cursor_left(&p->c), cursor_left(&p->c) / record);
+	if (n > left / record)
+		return bad(p, off, field, "is %" PRIu64 ", but the %" PRIu64 " bytes left can hold at most %" PRIu64, n, left, left / record);
 	return 0;
 }
 
@@ -186,7 +195,7 @@ static int read_array(struct parse *p, struct gguf_value *v)
 {
 	uint64_t off = p->c.pos;
 	uint32_t elem = cursor_u32(&p->c, "array type");
-	uint64_t n = cursor_u64(&p->c, "array count"), least, start;
+	uint64_t n = cursor_u64(&p->c, "array count"), least, left, start;
 
 	if (p->c.failed)
 		return bad_end(p);
@@ -198,10 +207,10 @@ static int read_array(struct parse *p, struct gguf_value *v)
 	if (n > MAX_ARRAY)
 		return bad(p, off + 4, "array count", "is %" PRIu64 ", and the limit is %u", n, MAX_ARRAY);
 	least = elem == GGUF_STRING ? 8 : gguf_type_size((enum gguf_type)elem);
-	if (n > cursor_left(&p->c) / least)
+	left = file_left(p, p->c.pos);
+	if (n > left / least)
 		return bad(p, off + 4, "array count",
-		           "is %" PRIu64 ", but the %" PRIu64 " bytes left can hold at most %" PRIu64, n,
-		           cursor_left(&p->c), cursor_left(&p->c) / least);
+		           "is %" PRIu64 ", but the %" PRIu64 " bytes left can hold at most %" PRIu64, n, left, left / least);
 	v->elem = (enum gguf_type)elem;
 	v->n = n;
 	start = p->c.pos;
@@ -387,9 +396,9 @@ static int read_tensor(struct parse *p, struct gguf_tensor *t)
 		return bad(p, off, "size",
 		           "is %" PRIu64 " blocks of %" PRId32 " bytes, more than 64 bits can count",
 		           count / (uint64_t)info->block, info->block_bytes);
-	if (t->bytes > p->c.size)
+	if (t->bytes > p->g->size)
 		return bad(p, off, "size", "is %" PRIu64 " bytes, and the whole file has only %" PRIu64
-		           ": it is cut short or damaged", t->bytes, p->c.size);
+		           ": it is cut short or damaged", t->bytes, p->g->size);
 	off = p->c.pos;
 	t->at = cursor_u64(&p->c, "offset");
 	if (p->c.failed)
@@ -471,7 +480,7 @@ static int parse_tensors(struct parse *p)
 
 int gguf_parse_all(struct gguf *g, struct err *e)
 {
-	struct parse p = { .g = g, .e = e, .c = { .base = g->base, .size = g->size } };
+	struct parse p = { .g = g, .e = e, .c = { .base = g->head ? g->head : g->base, .size = g->head ? g->n_head : g->size } };
 
 	return parse_header(&p) || parse_kv(&p) || check_container_keys(&p) || parse_tensors(&p) ? -1 : 0;
 }

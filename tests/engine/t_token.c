@@ -12,8 +12,11 @@
 #include "tests/lib/test.h"
 
 #include <math.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -1208,4 +1211,84 @@ TEST(speed)
 		vocab_free(v);
 	}
 	free(text);
+}
+
+/* Another program writes to the file while it is mapped: every length of the vocabulary grows between opening and reading it. */
+TEST(a_file_that_changes_does_not_change_its_vocabulary)
+{
+	const char *model = test_file("tests/vectors/models/llama-linear.gguf");
+	struct vocab *before = open_vocab(model), *after = NULL;
+	size_t n;
+	char *bytes = test_read(model, &n);
+	struct err e = { 0 };
+	struct gguf *g;
+	char path[64];
+	uint8_t *map;
+	int fd = memfd_create("model", MFD_CLOEXEC);
+
+	CHECK(fd >= 0 && write(fd, bytes, n) == (ssize_t)n);
+	map = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	CHECK(map != MAP_FAILED);
+	snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+	CHECK_MSG(!gguf_open(&g, path, &e), "%s", e.msg);
+	memset(map + 24, 0x11, g->n_tensor ? (size_t)g->tensor[0].off - 24 : n - 24);
+	CHECK_MSG(!vocab_load(&after, g, NULL, &e), "%s", e.msg);
+	CHECK(before && after);
+	CHECK_INT(after->info.n, before->info.n);
+	CHECK(!memcmp(after->off, before->off, ((size_t)before->info.n + 1) * sizeof *after->off));
+	CHECK(!memcmp(after->text, before->text, before->off[before->info.n]));
+	vocab_free(before);
+	vocab_free(after);
+	gguf_close(g);
+	munmap(map, n);
+	close(fd);
+	free(bytes);
+}
+
+/* The file is written to all the time, from its first byte on: it is opened as it once was, or refused. */
+TEST(a_file_that_changes_all_the_time_is_read_or_refused)
+{
+	const char *model = test_file("tests/vectors/models/llama-linear.gguf");
+	size_t n;
+	char *bytes = test_read(model, &n);
+	struct err e = { 0 };
+	struct gguf *g;
+	char path[64];
+	uint8_t *map;
+	size_t n_read = 0, n_refused = 0, head;
+	uint32_t r = 1;
+	int fd = memfd_create("model", MFD_CLOEXEC), rounds = getenv("WEIR_SOAK") ? 20000 : 300;
+	pid_t writer;
+
+	CHECK(fd >= 0 && write(fd, bytes, n) == (ssize_t)n);
+	map = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	CHECK(map != MAP_FAILED);
+	head = (size_t)gguf_head_bytes(bytes, n);
+	writer = fork();
+	for (; !writer; r = r * 1664525 + 1013904223) {
+		size_t at = 24 + (r >> 4) % (head - 24);
+
+		map[at] = (uint8_t)(r >> 24);
+		map[at] = (uint8_t)bytes[at];
+	}
+	snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+	for (int i = 0; i < rounds; i++) {
+		struct vocab *v = NULL;
+
+		if (!gguf_open(&g, path, &e)) {
+			n_read += !vocab_load(&v, g, NULL, &e);
+			n_refused += !v;
+			gguf_close(g);
+		} else {
+			n_refused++;
+		}
+		vocab_free(v);
+	}
+	kill(writer, SIGKILL);
+	waitpid(writer, NULL, 0);
+	CHECK(n_read + n_refused == (size_t)rounds);
+	test_note("%zu times read, %zu times refused", n_read, n_refused);
+	munmap(map, n);
+	close(fd);
+	free(bytes);
 }
