@@ -3,6 +3,8 @@
  * This program is started a second time with nothing but the document as standard input, a pipe as standard output and one as standard error.
  * What comes are records: a letter, four bytes of length, as many bytes.
  *
+ * pdftotext, in such a process, prints text, which is parsed in one more.
+ *
  *     T text   M mark (kind, level, 8 bytes of place, label)   P pages (4 bytes)   N notices   E why it failed   Z the end
  *
  * Nothing of it is believed: lengths, places and UTF-8 are checked, and what takes too long or sends too much is killed. */
@@ -325,37 +327,6 @@ static int pdf_refused(const struct child *c, const char *name, struct err *e)
 	return err_set(e, ERR_DOCUMENT, "document '%s' cannot be read: %s", name, why);
 }
 
-static int finish_pdf(struct child *c, const char *name, struct doc *d, struct err *e)
-{
-	int complete = !c->why && WIFEXITED(c->status) && WEXITSTATUS(c->status) == 0;
-	struct err why = {0};
-
-	if (!complete && !c->n)
-		return pdf_refused(c, name, e);
-	/* The jail could not be set up: the one thing that is no text of pdftotext. */
-	if (c->n > 5 && c->p[0] == 'E' && WIFEXITED(c->status) && memmem(c->p, c->n < 400 ? c->n : 400, "on this machine: no ", 20)) {
-		struct records r = {.d = d};
-		if (!take_records(&r, c->p, c->n, 0) && r.error.n) {
-			err_set(e, ERR_DOCUMENT, "document '%s' %s", name, r.error.p);
-			str_free(&r.error);
-			return -1;
-		}
-		str_free(&r.error);
-	}
-	if (pdf_import(c->p ? c->p : "", c->n, complete, d, &why)) {
-		err_set(e, ERR_DOCUMENT, "document '%s' %s", name, why.msg);
-		return -1;
-	}
-	if (c->no_tables)
-		doc_note(d, "text in Chinese, Japanese or Korean fonts is missing: install poppler-data and read it again");
-	if (!complete) {
-		char reason[160];
-		ending(c, reason, sizeof reason);
-		doc_note(d, "the text ends on page %d: %s", d->pages, reason);
-	}
-	return 0;
-}
-
 /* ---- both ---- */
 
 static int finish(struct child *c, const char *name, int raw, struct doc *d, struct err *e)
@@ -374,6 +345,54 @@ static int finish(struct child *c, const char *name, int raw, struct doc *d, str
 	return rc;
 }
 
+static int failed_to_start(const char *name, struct err *e)
+{
+	return err_set(e, ERR_DOCUMENT, "document '%s' cannot be read: no second process (%s)", name, strerror(errno));
+}
+
+/* What pdftotext printed goes into a jail of its own. */
+static int parse_printed(const struct child *printed, const char *name, struct doc *d, struct err *e)
+{
+	struct child c = {.pid = -1};
+	int rc;
+
+	if (start(&c, doc_type_name[DOC_PDF], NULL, printed->p ? printed->p : "", printed->n))
+		return failed_to_start(name, e);
+	listen_to(&c);
+	rc = c.stopped ? import_refuse_stopped(name, e) : finish(&c, name, 0, d, e);
+	free(c.p);
+	str_free(&c.message);
+	return rc;
+}
+
+static int finish_pdf(struct child *c, const char *name, struct doc *d, struct err *e)
+{
+	int complete = !c->why && WIFEXITED(c->status) && WEXITSTATUS(c->status) == 0;
+
+	if (!complete && !c->n)
+		return pdf_refused(c, name, e);
+	/* The jail could not be set up: the one thing that is no text of pdftotext. */
+	if (c->n > 5 && c->p[0] == 'E' && WIFEXITED(c->status) && memmem(c->p, c->n < 400 ? c->n : 400, "on this machine: no ", 20)) {
+		struct records r = {.d = d};
+		if (!take_records(&r, c->p, c->n, 0) && r.error.n) {
+			err_set(e, ERR_DOCUMENT, "document '%s' %s", name, r.error.p);
+			str_free(&r.error);
+			return -1;
+		}
+		str_free(&r.error);
+	}
+	if (parse_printed(c, name, d, e))
+		return -1;
+	if (c->no_tables)
+		doc_note(d, "text in Chinese, Japanese or Korean fonts is missing: install poppler-data and read it again");
+	if (!complete) {
+		char reason[160];
+		ending(c, reason, sizeof reason);
+		doc_note(d, "the text ends on page %d: %s", d->pages, reason);
+	}
+	return 0;
+}
+
 int helper_convert(enum doc_type type, const char *name, const char *p, size_t n, struct doc *d, struct err *e)
 {
 	struct child c = {.pid = -1};
@@ -384,7 +403,7 @@ int helper_convert(enum doc_type type, const char *name, const char *p, size_t n
 	if (type == DOC_PDF && !program)
 		return err_set(e, ERR_DOCUMENT, "document '%s' is a PDF: install pdftotext (package poppler-utils) to read it", name);
 	if (start(&c, doc_type_name[type], program, p, n)) {
-		rc = err_set(e, ERR_DOCUMENT, "document '%s' cannot be read: no second process (%s)", name, strerror(errno));
+		rc = failed_to_start(name, e);
 	} else {
 		listen_to(&c);
 		rc = c.stopped ? import_refuse_stopped(name, e) : type == DOC_PDF ? finish_pdf(&c, name, d, e) : finish(&c, name, type == DOC_GZIP, d, e);

@@ -135,9 +135,7 @@ int  docx_import(const char *p, size_t n, struct doc *, struct err *);
 int  odf_import(const char *p, size_t n, struct doc *, struct err *);    /* OpenDocument: text, spreadsheet, presentation; packed or one XML file */
 int  rtf_import(const char *p, size_t n, struct doc *, struct err *);
 int  gzip_import(const char *p, size_t n, struct doc *, struct err *);   /* text = the bytes unpacked */
-
-/* Not in the jail: what pdftotext printed.  complete = 0: it was stopped, and the last page may be a part. */
-int pdf_import(const char *p, size_t n, int complete, struct doc *, struct err *);
+int  pdf_import(const char *p, size_t n, struct doc *, struct err *);    /* what pdftotext printed */
 
 /* ---- html_rules.c ---- */
 
@@ -236,7 +234,8 @@ int jail_enter(enum jail_kind, const char *path, struct jail_level *, struct err
 
 /* ---- jailed.c ---- */
 
-/* argv[1] of the process that parses; argv[2] is a name of enum doc_type, or this one, argv[3] the path of pdftotext or of the model file. */
+/* argv[1] of the process that parses; argv[2] is a name of enum doc_type, or this one, argv[3] the path of the model file or of pdftotext; a PDF
+ * without it is the text that pdftotext printed. */
 extern const char helper_argument[], helper_model_type[];
 
 /* ---- helper.c ---- */

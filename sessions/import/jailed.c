@@ -104,7 +104,7 @@ static int convert(enum doc_type type)
 {
 	static int (*const by_type[])(const char *, size_t, struct doc *, struct err *) = {
 		[DOC_HTML] = html_import, [DOC_EPUB] = epub_import, [DOC_DOCX] = docx_import, [DOC_GZIP] = gzip_import, [DOC_ODF] = odf_import,
-		[DOC_RTF] = rtf_import,
+		[DOC_RTF] = rtf_import, [DOC_PDF] = pdf_import,
 	};
 	struct doc d = {.type = type};
 	struct err e = {0};
@@ -154,24 +154,24 @@ int doc_helper(int argc, char **argv)
 {
 	struct jail_level level = {0};
 	struct err e = {0};
-	int type, model, rc;
+	int type, model, program, rc;
 
 	if (argc < 3 || strcmp(argv[1], helper_argument))
 		return -1;
 	close_inherited();
 	type = parse_type(argv[2]);
 	model = argc > 3 && !strcmp(argv[2], helper_model_type);
+	program = argc > 3 && type == DOC_PDF;
 	prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
 	/* Chapters and runs of text come in encodings of their own; a page of HTML has been decoded by the parent. */
 	if (type == DOC_EPUB || type == DOC_RTF)
 		charset_load();
-	if (jail_enter(type == DOC_PDF ? JAIL_EXEC : model ? JAIL_MODEL : JAIL_PARSE, argc > 3 ? argv[3] : NULL, &level, &e)) {
+	if (jail_enter(program ? JAIL_EXEC : model ? JAIL_MODEL : JAIL_PARSE, argc > 3 ? argv[3] : NULL, &level, &e)) {
 		rc = send_error(&e);
-	} else if (type == DOC_PDF) {
+	} else if (program) {
 		static char *const env[] = {(char *)(uintptr_t)"LC_ALL=C.UTF-8", NULL};
 		const char *const args[] = {"pdftotext", "-enc", "UTF-8", "-eol", "unix", "-l", PAGES_MAX, "-", "-", NULL};
-		if (argc > 3)
-			execve(argv[3], (char *const *)(uintptr_t)args, env);
+		execve(argv[3], (char *const *)(uintptr_t)args, env);
 		rc = 127;
 	} else if (model) {
 		rc = read_model(argv[3]);

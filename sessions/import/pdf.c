@@ -1,5 +1,5 @@
 /* sessions/import/pdf.c - the text that pdftotext prints, made fit to be read: pages end with form feeds, running heads and feet are
- * dropped, words that a line end divides are joined, ligatures become letters. */
+ * dropped, words that a line end divides are joined, ligatures become letters.  It is as foreign as the PDF, and is parsed in the jail, too. */
 #include "sessions/import/import.h"
 
 #include <stdio.h>
@@ -305,8 +305,9 @@ static int letter(const char *p, size_t n)
 	return (cp >= 'a' && cp <= 'z') || (cp >= 'A' && cp <= 'Z') || (cp >= 0xc0 && cp < 0x2000 && cp != 0xd7 && cp != 0xf7);
 }
 
-/* Words with a hyphen inside that the text has somewhere in the middle of a line. */
-struct words { uint64_t *hash; size_t cap; };
+/* Words with a hyphen inside that the text has somewhere in the middle of a line: their hashes, sorted.  In a hash table a text could be made
+ * whose words all fall into one slot. */
+struct words { uint64_t *hash; size_t n; };
 
 static uint64_t word_hash(const char *a, size_t n_a, const char *b, size_t n_b)
 {
@@ -317,7 +318,7 @@ static uint64_t word_hash(const char *a, size_t n_a, const char *b, size_t n_b)
 	h = (h ^ '-') * 1099511628211u;
 	for (size_t i = 0; i < n_b; i++)
 		h = (h ^ (unsigned char)(b[i] | 32)) * 1099511628211u;
-	return h ? h : 1;
+	return h;
 }
 
 static size_t word_before(const char *p, size_t at)
@@ -338,17 +339,16 @@ static size_t word_after(const char *p, size_t n)
 	return k;
 }
 
-static int words_find(const struct words *w, uint64_t h, int add)
+static int by_hash(const void *a, const void *b)
 {
-	size_t i = h & (w->cap - 1);
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
 
-	while (w->hash[i] && w->hash[i] != h)
-		i = (i + 1) & (w->cap - 1);
-	if (w->hash[i])
-		return 1;
-	if (add)
-		w->hash[i] = h;
-	return 0;
+	return (x > y) - (x < y);
+}
+
+static int words_have(const struct words *w, uint64_t h)
+{
+	return bsearch(&h, w->hash, w->n, sizeof h, by_hash) != NULL;
 }
 
 static void words_collect(struct words *w, const struct str *t)
@@ -357,15 +357,14 @@ static void words_collect(struct words *w, const struct str *t)
 
 	for (size_t i = 0; i < t->n; i++)
 		n += t->p[i] == '-';
-	for (w->cap = 64; w->cap < 2 * n + 2; w->cap *= 2)
-		;
-	w->hash = xcalloc(w->cap, sizeof *w->hash);
+	w->hash = xcalloc(n + 1, sizeof *w->hash);
 	for (size_t i = 1; i + 1 < t->n; i++)
 		if (t->p[i] == '-') {
 			size_t a = word_before(t->p, i), b = word_after(t->p + i + 1, t->n - i - 1);
 			if (a && b)
-				words_find(w, word_hash(t->p + i - a, a, t->p + i + 1, b), 1);
+				w->hash[w->n++] = word_hash(t->p + i - a, a, t->p + i + 1, b);
 		}
+	qsort(w->hash, w->n, sizeof *w->hash, by_hash);
 }
 
 /* The bytes at the end of a line that divide a word which the next line continues; *keep: the hyphen belongs to the word. */
@@ -394,7 +393,7 @@ static size_t divides(const struct pdf *f, const struct words *w, const struct p
 	}
 	a = word_before(p, l->n - mark);
 	b = word_after(q, next->n);
-	*keep = mark != 2 && a && b && words_find(w, word_hash(p + l->n - mark - a, a, q, b), 0);
+	*keep = mark != 2 && a && b && words_have(w, word_hash(p + l->n - mark - a, a, q, b));
 	return mark;
 }
 
@@ -461,19 +460,21 @@ static void write_pages(const struct pdf *f, struct doc *d)
 	free(w.hash);
 }
 
-int pdf_import(const char *p, size_t n, int complete, struct doc *d, struct err *e)
+int pdf_import(const char *p, size_t n, struct doc *d, struct err *e)
 {
 	struct pdf f = {0};
 	size_t replaced = 0, with_text = 0;
 	int rc = 0;
 
 	clean(&f.raw, p, n, &replaced);
+	if (f.raw.n > DOC_BYTES_MAX) {
+		str_free(&f.raw);
+		return err_set(e, ERR_DOCUMENT, "holds more than %u MiB of text", DOC_BYTES_MAX >> 20);
+	}
 	split_pages(&f);
 	for (size_t i = 0; i < f.n_page; i++)
 		with_text += f.page[i].text != 0;
-	if (f.raw.n > DOC_BYTES_MAX) {
-		rc = err_set(e, ERR_DOCUMENT, "holds more than %u MiB of text", DOC_BYTES_MAX >> 20);
-	} else if (!with_text) {
+	if (!with_text) {
 		rc = err_set(e, ERR_DOCUMENT, "holds no text on its %zu page%s: they are pictures (scanned?); ocrmypdf makes text of them", f.n_page, f.n_page == 1 ? "" : "s");
 	} else {
 		drop_heads_and_feet(&f);
@@ -489,7 +490,6 @@ int pdf_import(const char *p, size_t n, int complete, struct doc *d, struct err 
 		if (replaced)
 			doc_note(d, "%zu byte sequence%s cannot be decoded: replaced by U+FFFD", replaced, replaced == 1 ? " that" : "s that");
 	}
-	(void)complete;
 	str_free(&f.raw);
 	free(f.line);
 	free(f.page);

@@ -6,15 +6,15 @@
 #include <string.h>
 
 /* Where the line ends that begins a block and looks like a title, behind the number of its heading; 0: there is none. */
-static size_t title_end(const struct doc *d, size_t at)
+static size_t title_end(const struct str *page, size_t at)
 {
-	const char *p = d->text.p, *end;
+	const char *p = page->p, *end;
 	size_t n;
 
-	if (at < d->text.n && p[at] == '\n')
+	if (at < page->n && p[at] == '\n')
 		at++;
-	end = at < d->text.n ? memchr(p + at, '\n', d->text.n - at) : NULL;
-	n = end ? (size_t)(end - p) - at : at < d->text.n ? d->text.n - at : 0;
+	end = at < page->n ? memchr(p + at, '\n', page->n - at) : NULL;
+	n = end ? (size_t)(end - p) - at : at < page->n ? page->n - at : 0;
 	return heading_title(p + at, n) ? at + n : 0;
 }
 
@@ -53,13 +53,13 @@ static int in_capitals(const char *p, size_t n)
 }
 
 /* A heading that is too long for one line: how many bytes it has in all; its first line has n. */
-static size_t heading_bytes(const struct doc *d, size_t at, size_t n)
+static size_t heading_bytes(const struct str *page, size_t at, size_t n)
 {
 	size_t end = at + n;
 
-	for (int lines = 1; lines < HEADING_LINES && end + 1 < d->text.n; lines++) {
-		const char *line = d->text.p + end + 1, *stop = memchr(line, '\n', d->text.n - end - 1);
-		size_t len = stop ? (size_t)(stop - line) : d->text.n - end - 1;
+	for (int lines = 1; lines < HEADING_LINES && end + 1 < page->n; lines++) {
+		const char *line = page->p + end + 1, *stop = memchr(line, '\n', page->n - end - 1);
+		size_t len = stop ? (size_t)(stop - line) : page->n - end - 1;
 
 		if (!continues_title(line, len))
 			break;
@@ -68,42 +68,48 @@ static size_t heading_bytes(const struct doc *d, size_t at, size_t n)
 	return end - at;
 }
 
-/* The text that follows a heading, which ends here, is a block of its own. */
-static void end_heading(struct doc *d, size_t end)
+/* The line at `at` of the page, of n bytes: where it ends, or the heading that it begins. */
+static size_t mark_line(struct doc *d, const struct str *page, size_t at, size_t n, int alone, int *ends_block)
 {
-	if (end + 1 >= d->text.n || d->text.p[end] != '\n' || d->text.p[end + 1] == '\n')
-		return;
-	str_adds(&d->text, "\n");
-	memmove(d->text.p + end + 1, d->text.p + end, d->text.n - end - 1);
+	const char *p = page->p;
+	int level = alone && n ? heading_number_level(p + at, n) : 0;
+	size_t title = level ? title_end(page, at + n + 1) : 0;
+
+	*ends_block = 0;
+	if (title) {
+		doc_mark(d, MARK_HEADING, level, d->text.n, p + at, title - at);
+		*ends_block = 1;
+		return title;
+	}
+	level = alone && n ? heading_level(p + at, n) : 0;
+	/* "1." and "Introduction" may stand in blocks of their own. */
+	if (level && (at + n + 1 >= page->n || p[at + n + 1] == '\n' || level < 6)) {
+		*ends_block = !in_capitals(p + at, n);
+		if (level < 6 && *ends_block)
+			n = heading_bytes(page, at, n);
+		doc_mark(d, MARK_HEADING, level, d->text.n, p + at, n);
+	}
+	return at + n;
 }
 
 void pdf_mark_headings(struct doc *d, size_t from)
 {
-	for (size_t at = from; at < d->text.n;) {
-		const char *p = d->text.p;
-		const char *end = memchr(p + at, '\n', d->text.n - at);
-		size_t n = end ? (size_t)(end - p) - at : d->text.n - at, title = 0;
-		int alone = at < 2 || p[at - 2] == '\n' || at == from;
-		int level = alone && n ? heading_number_level(p + at, n) : 0;
-		if (level)
-			title = title_end(d, at + n + 1);
-		if (title) {
-			doc_mark(d, MARK_HEADING, level, at, p + at, title - at);
-			end_heading(d, title);
-			at = title + 1;
-			continue;
-		}
-		level = alone && n ? heading_level(p + at, n) : 0;
-		/* "1." and "Introduction" may stand in blocks of their own. */
-		if (level && (at + n + 1 >= d->text.n || p[at + n + 1] == '\n' || level < 6)) {
-			int title_case = !in_capitals(p + at, n);
+	struct str page = {0};
+	int alone = 1;
 
-			if (level < 6 && title_case)
-				n = heading_bytes(d, at, n);
-			doc_mark(d, MARK_HEADING, level, at, p + at, n);
-			if (title_case)
-				end_heading(d, at + n);
-		}
-		at += n + 1;
+	str_add(&page, d->text.p + from, d->text.n - from);
+	d->text.n = from;
+	for (size_t at = 0, end; at < page.n; at = end + 1) {
+		const char *nl = memchr(page.p + at, '\n', page.n - at);
+		size_t n = nl ? (size_t)(nl - page.p) - at : page.n - at;
+		int ends_block;
+
+		end = mark_line(d, &page, at, n, alone, &ends_block);
+		str_add(&d->text, page.p + at, end - at + (end < page.n));
+		/* The text that follows a heading is a block of its own. */
+		if (ends_block && end + 1 < page.n && page.p[end + 1] != '\n')
+			str_adds(&d->text, "\n");
+		alone = ends_block || !n;
 	}
+	str_free(&page);
 }

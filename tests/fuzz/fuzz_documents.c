@@ -85,7 +85,7 @@ static int convert(int how, const char *p, size_t n, struct doc *d, struct err *
 
 	switch (how) {
 	case 0: return html_import(p, n, d, e);
-	case 1: return pdf_import(p, n, 1, d, e);
+	case 1: return pdf_import(p, n, d, e);
 	case 2: return epub_import(p, n, d, e);
 	case 3: return docx_import(p, n, d, e);
 	case 4: return gzip_import(p, n, d, e);

@@ -267,7 +267,7 @@ static void pdf(const char *printed, struct doc *d)
 	struct err e = {0};
 
 	*d = (struct doc){0};
-	CHECK_MSG(!pdf_import(printed, strlen(printed), 1, d, &e), "%s", e.msg);
+	CHECK_MSG(!pdf_import(printed, strlen(printed), d, &e), "%s", e.msg);
 }
 
 TEST(pdf_pages_heads_and_feet)
@@ -367,7 +367,7 @@ TEST(pdf_without_text)
 	struct doc d = {0};
 	struct err e = {0};
 
-	CHECK(pdf_import("\f\n\f \f", 5, 1, &d, &e) < 0);
+	CHECK(pdf_import("\f\n\f \f", 5, &d, &e) < 0);
 	CHECK_STR(e.msg, "holds no text on its 3 pages: they are pictures (scanned?); ocrmypdf makes text of them");
 	doc_free(&d);
 }
