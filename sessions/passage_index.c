@@ -218,7 +218,9 @@ static int rows_add(struct passage_index *x, struct adding *a, struct err *e)
 	    db_find(x->db, e, &next, "SELECT id + max(n, 1) FROM passages WHERE id=?1 UNION ALL SELECT 1 LIMIT 1", "i", next) < 0)
 		return -1;
 	r->id = next > 0 && next < INT64_MAX / 2 ? next : 1;
-	r->n = sentences_cut(a->text, a->n, &r->at);
+	r->n = sentences_cut(a->text, a->n, &r->at, x->watch, x->watch_ud);
+	if (r->n == SIZE_MAX)
+		return err_set(e, ERR_CANCELLED, "stopped");
 	if (db_run(x->db, e, "INSERT INTO passages(id, n, sum, hash, rows) VALUES(?1, ?2, ?3, ?4, ?5)", "iiibb", r->id, (int64_t)r->n,
 	           rows_sum(r->id, (int64_t)r->n, a->hash, r->at, r->n * sizeof *r->at), (const void *)a->hash, sizeof a->hash,
 	           (const void *)r->at, r->n * sizeof *r->at))

@@ -15,6 +15,7 @@ enum {
 	PASSAGE_JOIN = 25,         /* a block with fewer words is joined with the next one */
 	LINE_LONG = 200,           /* bytes: a line of that length is no line of a wrapped paragraph, it ends with a sentence */
 	THAI_LEAST = 90,           /* bytes of a Thai sentence before a blank ends it: blanks stand between phrases, too */
+	WATCH_BYTES = 1 << 20,     /* between two questions whether to go on: some milliseconds */
 };
 
 struct cutter {
@@ -368,40 +369,60 @@ static void take_block(struct cutter *c, size_t from, size_t to)
 		end_passage(c);
 }
 
-/* Is the line at `at` blank?  *next: the line behind it. */
-static int blank_line(const struct cutter *c, size_t at, size_t *next)
-{
-	const char *nl = memchr(c->p + at, '\n', c->n - at);
-	size_t end = nl ? (size_t)(nl - c->p) : c->n;
+/* The next '\n' and the next '\f', or the text's end.  Kept, so that each byte is looked at once however many of the other there are. */
+struct line_ends { size_t newline, page; };
 
-	*next = nl ? end + 1 : c->n;
-	while (at < end && is_blank(c->p[at]))
-		at++;
-	return at == end;
+static size_t next_byte(const struct cutter *c, size_t at, char byte)
+{
+	const char *p = memchr(c->p + at, byte, c->n - at);
+
+	return p ? (size_t)(p - c->p) : c->n;
 }
 
-size_t sentences_cut(const char *text, size_t n, struct sentence **out)
+/* Where the line ends, or the part of it in front of a form feed. */
+static size_t line_stop(const struct cutter *c, size_t at, struct line_ends *next)
+{
+	if (next->newline < at)
+		next->newline = next_byte(c, at, '\n');
+	if (next->page < at)
+		next->page = next_byte(c, at, '\f');
+	return next->newline < next->page ? next->newline : next->page;
+}
+
+size_t sentences_cut(const char *text, size_t n, struct sentence **out, indexing_fn *watch, void *ud)
 {
 	struct cutter c = {.p = text, .n = n < UINT32_MAX ? n : UINT32_MAX};
-	size_t from = 0, next;
+	struct line_ends next = {0};
+	size_t from = 0, asked = 0;
 
-	for (size_t at = 0; at < c.n; at = next) {
-		int blank = blank_line(&c, at, &next);
-		const char *page = memchr(c.p + at, '\f', next - at);
-		int heading = c.p[at] == '#' && next - at > 1 && strchr("# \t", c.p[at + 1]) && c.p[at + 1];
+	if (n)
+		next = (struct line_ends){next_byte(&c, 0, '\n'), next_byte(&c, 0, '\f')};
+	for (size_t at = 0, stop; at < c.n; at = stop + 1) {
+		size_t words = at;
+		int page, heading;
 
-		if (blank || page || heading) {
-			take_block(&c, from, at);
-			if (heading && !page) {
-				take_block(&c, at, next);
-			} else if (page) {
-				take_block(&c, at, (size_t)(page - c.p));
-				next = (size_t)(page - c.p) + 1;
+		if (watch && at - asked >= WATCH_BYTES) {
+			asked = at;
+			if (watch(0, n, ud)) {
+				free(c.out);
+				*out = NULL;
+				return SIZE_MAX;
 			}
-			from = next;
 		}
+		stop = line_stop(&c, at, &next);
+		page = stop < c.n && c.p[stop] == '\f';
+		heading = !page && c.p[at] == '#' && stop - at > 1 && strchr("# \t", c.p[at + 1]) && c.p[at + 1];
+		while (words < stop && is_blank(c.p[words]))
+			words++;
+		if (words < stop && !page && !heading)
+			continue;
+		take_block(&c, from, at);
+		if (page || heading)
+			take_block(&c, at, stop);
+		from = stop + 1;
 	}
-	take_block(&c, from, c.n);
+	if (from < c.n)
+		take_block(&c, from, c.n);
 	end_passage(&c);
 	*out = c.out;
 	return c.count;

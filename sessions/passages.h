@@ -21,8 +21,8 @@ enum { SENTENCE_FIRST = 1, SENTENCE_HEADING = 2 };   /* of a passage; or part of
 struct sentence { uint32_t from, to; uint16_t words, flags; };
 
 /* The sentences of a text, ascending and apart; every byte that is not white space is in one of them.  The first one has SENTENCE_FIRST.
- * Free *out. */
-size_t sentences_cut(const char *text, size_t n, struct sentence **out);
+ * Free *out.  SIZE_MAX: watch(0, n), which may be NULL, has ended it. */
+size_t sentences_cut(const char *text, size_t n, struct sentence **out, indexing_fn *watch, void *ud);
 /* A letter of a script that has no blanks between words: indexed as pairs of letters. */
 int script_spaceless(int32_t cp);
 

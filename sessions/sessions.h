@@ -23,12 +23,13 @@ void sessions_libraries(struct str *out);
 enum doc_type { DOC_TEXT, DOC_MARKDOWN, DOC_SOURCE, DOC_HTML, DOC_EPUB, DOC_DOCX, DOC_PDF, DOC_GZIP, DOC_ODF, DOC_RTF, DOC_TYPES };
 extern const char *const doc_type_name[];   /* "text", "markdown", "source", "html", "epub", "docx", "pdf", "gzip", "odf", "rtf" */
 
-enum mark_kind { MARK_PAGE, MARK_HEADING, MARK_PARAGRAPH };
+enum mark_kind { MARK_PAGE, MARK_HEADING, MARK_PARAGRAPH, MARK_KINDS };
 struct mark {
 	enum mark_kind kind;
 	int level;             /* of a heading: 1 to 6 */
 	size_t at;             /* byte of the text where it begins; a page or section lasts until the next one */
 	char *text;            /* label of a page ("12", "xii"), text of a heading; NULL for a paragraph */
+	uint32_t last[MARK_KINDS];   /* for marks_at(): the number, from 1, of the last mark of each kind up to this one; zeros: not numbered yet */
 };
 
 /* The file that a document was read from, to notice later that it has changed. */

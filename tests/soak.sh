@@ -26,7 +26,8 @@ else bad "one answer under valgrind (see valgrind.log)"; fi
 # Saved sequences, chat.db and kv.db, keys and pictures: what is random there, many times as long.  10,000 kills of each
 # file, 6,000 power failures.
 for run in t_snapshot:7 t_families:1 t_rollback:65 t_reference:1 t_token:1 t_snaps:1 t_killed_step:40 t_cache_view:20 t_store_harm:46 t_snaps_damage:84 t_store_power:20 t_keys:50 t_display:20 t_ui_random:20 t_markdown:30 t_transcript:50 t_input:10 t_input_vi:10 \
-           t_panes_random:30 t_filter_pty:500 t_store:10 t_lag:1 t_endless:1 t_kv_memory:1; do
+           t_panes_random:30 t_filter_pty:500 t_store:10 t_lag:1 t_endless:1 t_kv_memory:1 \
+           t_patterns_import:1 t_patterns_screen:1 t_patterns_answers:1; do
   t=${run%:*}
   log=$(mktemp)
   if WEIR_SOAK=${run#*:} nice "${BUILD:-build}"/tests/*/"$t" >"$log" 2>&1

@@ -47,8 +47,9 @@ void growth_settle(const struct lines *, struct growth *, size_t done);
 
 /* Where the newline of the line at `at` is, or n. */
 size_t line_end(const char *text, size_t n, size_t at);
-/* Where the piece that begins at `from` ends.  *whole: it does so whatever follows.  *fence: none, the line at `from` opens a fence. */
-size_t piece_end(const char *text, size_t n, size_t from, int *whole, int *fence);
+/* Where the piece that begins at `from` ends.  *whole: it does so whatever follows.  *fence: none, the line at `from` opens a fence.  scan: of a
+ * text that grows, how far the last call for this piece has come, so that no line is looked at twice; NULL or zero: from its beginning. */
+size_t piece_end(const char *text, size_t n, size_t from, struct piece_scan *, int *whole, int *fence);
 /* Not for md4c: more marks, columns or levels than any real text has. */
 int  piece_is_hostile(const char *p, size_t n);
 /* What md4c is given: a copy in which nothing is a link definition (no colon stands behind a bracket), products are no emphasis

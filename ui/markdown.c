@@ -322,7 +322,7 @@ void lines_grow_markdown(struct lines *l, struct growth *g, const char *text, si
 				break;
 			continue;
 		}
-		end = piece_end(text, n, g->done, &whole, &fence);
+		end = piece_end(text, n, g->done, NULL, &whole, &fence);
 		if (fence) {
 			end = line_end(text, n, g->done);
 			b.n_level = 0;

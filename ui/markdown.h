@@ -43,6 +43,9 @@ struct growth {
 void lines_grow_plain(struct lines *, struct growth *, const char *text, size_t n, int width, unsigned style);
 void lines_grow_markdown(struct lines *, struct growth *, const char *text, size_t n, int width);
 
+/* How far a piece of a growing text that begins at `from` was looked at (markdown_pieces.c): up to `at`, the first line that was not complete. */
+struct piece_scan { size_t from, at; int list, after_blank; };
+
 /* The code of a Markdown text, as it was written (it may hold tabs): returns how many blocks there are and appends block `which`, from
  * 1, to *out, without the newline at its end. */
 size_t markdown_code(const char *text, size_t n, size_t which, struct str *out);

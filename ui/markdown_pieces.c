@@ -108,24 +108,31 @@ size_t line_end(const char *text, size_t n, size_t at)
 
 /* ---- pieces ---- */
 
-size_t piece_end(const char *text, size_t n, size_t from, int *whole, int *fence)
+size_t piece_end(const char *text, size_t n, size_t from, struct piece_scan *scan, int *whole, int *fence)
 {
-	int list = -1;        /* column where the text of the outermost open list item begins */
-	int after_blank = 0;
+	int goes_on = scan && scan->from == from && scan->at > from && scan->at <= n;
+	int list = goes_on ? scan->list : -1;        /* column where the text of the outermost open list item begins */
+	int after_blank = goes_on && scan->after_blank;
+	size_t at = goes_on ? scan->at : from;
 
 	*whole = 1;
 	*fence = 0;
-	for (size_t at = from; at < n;) {
+	while (at < n) {
 		const char *end = text + line_end(text, n, at), *p = text + at;
 		int indent = 0;
 		long number = -1;
 		size_t mark;
 
+		/* It may become anything, but a piece as long as that ends before it in any case. */
+		if (end == text + n && at > from && n - from > PIECE_MOST)
+			return at;
 		if (end == text + n)
-			break;   /* it may become anything */
+			break;
 		for (; p < end && (*p == ' ' || *p == '\t'); p++)
 			indent += *p == ' ' ? 1 : 4 - indent % 4;
 		if (p == end) {
+			if (at > from && (size_t)(end - text) - from > PIECE_MOST)
+				return at;
 			after_blank = 1;
 			at = (size_t)(end - text) + 1;
 			continue;
@@ -151,6 +158,8 @@ size_t piece_end(const char *text, size_t n, size_t from, int *whole, int *fence
 		after_blank = 0;
 		at = (size_t)(end - text) + 1;
 	}
+	if (scan)
+		*scan = (struct piece_scan){from, at, list, after_blank};
 	*whole = 0;
 	return n;
 }
@@ -454,7 +463,7 @@ size_t markdown_code(const char *text, size_t n, size_t which, struct str *out)
 
 	for (size_t at = 0; at < n;) {
 		int whole, fence;
-		size_t end = piece_end(text, n, at, &whole, &fence);
+		size_t end = piece_end(text, n, at, NULL, &whole, &fence);
 
 		if (fence) {
 			at = fence_codes(&c, text, n, at);

@@ -199,7 +199,7 @@ static void scan_whole(struct entry *e)
 			e->whole = end + 1;
 			continue;
 		}
-		end = piece_end(text, n, e->whole, &whole, &fence);
+		end = piece_end(text, n, e->whole, &e->scan, &whole, &fence);
 		if (fence) {
 			end = line_end(text, n, e->whole);
 			if (end == n)
@@ -389,6 +389,7 @@ void transcript_raw(struct transcript *t, int raw)
 			clean_end(&e->state, &e->clean);
 		count_newlines(e, 0);
 		e->whole = 0;
+		e->scan = (struct piece_scan){0};
 		e->open = e->from;
 		mark_line(e);
 	}

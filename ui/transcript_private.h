@@ -32,6 +32,7 @@ struct entry {
 	unsigned char gap;                /* an empty row before the next part */
 	/* Where a long text may be cut: the end of its complete Markdown blocks, with the code that is open there; and its last line. */
 	size_t whole; struct open open;
+	struct piece_scan scan;           /* of the block behind it */
 	struct { size_t raw, clean, newlines; struct clean state; int behind_code; } line;
 
 	/* The first laid_n bytes were laid out when the transcript's stamp was `laid`; 0 = never. */

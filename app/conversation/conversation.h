@@ -407,6 +407,7 @@ struct reasoning {
 	enum { REASONING_BEGIN, REASONING_CHANNEL, REASONING_WITHIN, REASONING_NEXT, REASONING_MARGIN, REASONING_AFTER } at;
 	int mark;                   /* the number of the mark that opened it; -1: the reply's head did */
 	struct str held;            /* bytes that may be a mark, or blanks before one */
+	size_t blanks;              /* how many of held's first bytes are known to be blanks, at the beginning */
 	size_t words; int in_word;  /* of the reasoning */
 };
 void reasoning_free(struct reasoning *);

@@ -102,8 +102,8 @@ static size_t step(struct reasoning *t, const char *p, size_t n, struct str *out
 		return 0;
 	switch (t->at) {
 	case REASONING_BEGIN:
-		while (i < n && is_blank(p[i]))
-			i++;
+		for (i = t->blanks; i < n && is_blank(p[i]); i++)
+			t->blanks++;
 		if (i == n)
 			return 0;
 		mark = find_open(p + i, n - i, &which);
@@ -159,6 +159,8 @@ void reasoning_feed(struct reasoning *t, const char *text, size_t n, struct str 
 	str_add(&t->held, text, n);
 	while (at < t->held.n && (took = step(t, t->held.p + at, t->held.n - at, out)) > 0)
 		at += took;
+	if (!at)
+		return;
 	memmove(t->held.p, t->held.p + at, t->held.n - at + 1);
 	t->held.n -= at;
 }

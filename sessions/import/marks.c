@@ -88,10 +88,24 @@ const struct mark *marks_at(const struct mark *mark, size_t n, enum mark_kind ki
 		else
 			hi = mid;
 	}
-	while (lo-- > 0 && !found)
-		if (mark[lo].kind == kind)
-			found = &mark[lo];
+	for (; lo > 0 && !found; lo--) {
+		const struct mark *m = &mark[lo - 1];
+
+		if (m->last[m->kind])
+			return m->last[kind] ? &mark[m->last[kind] - 1] : NULL;
+		found = m->kind == kind ? m : NULL;
+	}
 	return found;
+}
+
+static void number_marks(struct mark *mark, size_t n)
+{
+	uint32_t last[MARK_KINDS] = {0};
+
+	for (size_t i = 0; i < n && i < UINT32_MAX; i++) {
+		last[mark[i].kind] = (uint32_t)i + 1;
+		memcpy(mark[i].last, last, sizeof last);
+	}
 }
 
 const struct mark *doc_mark_at(const struct doc *d, enum mark_kind kind, size_t at)
@@ -110,6 +124,7 @@ size_t marks_copy(const struct mark *mark, size_t n, struct mark **out)
 		(*out)[k] = mark[i];
 		(*out)[k++].text = xstrndup(mark[i].text ? mark[i].text : "", mark[i].text ? strlen(mark[i].text) : 0);
 	}
+	number_marks(*out, k);
 	return k;
 }
 
@@ -525,14 +540,8 @@ static int by_place(const void *a, const void *b)
 }
 
 /* At one place: pages in their order, then headings, then the paragraph. */
-static void sort_marks(struct doc *d)
+static void sort_kinds(struct doc *d)
 {
-	int sorted = 1;
-
-	for (size_t i = 1; i < d->n_mark && sorted; i++)
-		sorted = by_place(&d->mark[i - 1], &d->mark[i]) <= 0;
-	if (sorted)
-		return;
 	/* Empty pages share their place with the next one: their order must stay. */
 	struct mark *copy = xmalloc(d->n_mark * sizeof *copy), *at[3];
 	size_t n[3] = {0}, to = 0;
@@ -554,6 +563,17 @@ static void sort_marks(struct doc *d)
 		n[best]--;
 	}
 	free(copy);
+}
+
+static void sort_marks(struct doc *d)
+{
+	int sorted = 1;
+
+	for (size_t i = 1; i < d->n_mark && sorted; i++)
+		sorted = by_place(&d->mark[i - 1], &d->mark[i]) <= 0;
+	if (!sorted)
+		sort_kinds(d);
+	number_marks(d->mark, d->n_mark);
 }
 
 void doc_mark_paragraphs(struct doc *d)

@@ -15,7 +15,7 @@ static void must(int ok)
 static void check_cut(const char *text, size_t n)
 {
 	struct sentence *at;
-	size_t count = sentences_cut(text, n, &at), end = 0;
+	size_t count = sentences_cut(text, n, &at, NULL, NULL), end = 0;
 
 	for (size_t i = 0; i <= count; i++) {
 		size_t from = i < count ? at[i].from : n;

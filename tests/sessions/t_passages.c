@@ -10,7 +10,7 @@ static char *cut(const char *text)
 {
 	static struct str out;
 	struct sentence *at;
-	size_t n = sentences_cut(text, strlen(text), &at);
+	size_t n = sentences_cut(text, strlen(text), &at, NULL, NULL);
 
 	str_clear(&out);
 	str_adds(&out, "");
@@ -54,7 +54,7 @@ static void add_words(struct str *s, int n, const char *last)
 static int passages_in(const struct str *s)
 {
 	struct sentence *at;
-	size_t n = sentences_cut(s->p, s->n, &at);
+	size_t n = sentences_cut(s->p, s->n, &at, NULL, NULL);
 	int count = 0;
 
 	for (size_t i = 0; i < n; i++)
@@ -100,7 +100,7 @@ TEST(sentences_cover_every_text)
 			if (test_rand() % 97 == 0)
 				str_add(&s, "", 1);
 		}
-		n = sentences_cut(s.p, s.n, &at);
+		n = sentences_cut(s.p, s.n, &at, NULL, NULL);
 		for (size_t i = 0; i <= n; i++) {
 			size_t from = i < n ? at[i].from : s.n;
 

@@ -1,0 +1,277 @@
+/* tests/sessions/t_patterns_import.c - importers, the sentences and the index of passages, tokens and header lines over repeating patterns take time in
+ * proportion to the text (tests/lib/patterns.h). */
+#include "engine/gguf.h"
+#include "engine/token.h"
+#include "sessions/fetch/curl.h"
+#include "sessions/import/import.h"
+#include "sessions/passages.h"
+#include "tests/lib/patterns.h"
+
+/* ---- passes ---- */
+
+static void import_plain(enum doc_type type, const char *p, size_t n)
+{
+	struct doc d;
+	struct err e;
+
+	doc_type_of("a.txt", NULL, p, n);
+	if (text_decode("a.txt", p, n, &d, &e))
+		return;
+	d.type = type;
+	doc_mark_text(&d);
+	doc_mark_paragraphs(&d);
+	/* What a place of a document is called is asked for one passage after the other. */
+	for (size_t at = 0; at < d.text.n; at += d.text.n / 64 + 1) {
+		doc_mark_at(&d, MARK_PAGE, at);
+		doc_mark_at(&d, MARK_HEADING, at);
+	}
+	doc_free(&d);
+}
+
+static void pass_text(const char *p, size_t n) { import_plain(DOC_TEXT, p, n); }
+static void pass_markdown_document(const char *p, size_t n) { import_plain(DOC_MARKDOWN, p, n); }
+
+static void import(int (*fn)(const char *, size_t, struct doc *, struct err *), const char *p, size_t n)
+{
+	struct doc d = {0};
+	struct err e;
+
+	if (!fn(p, n, &d, &e))
+		doc_mark_paragraphs(&d);
+	doc_free(&d);
+}
+
+/* before, the pattern, behind; escaped as text of XML, or as it is. */
+static void wrap(struct str *out, const char *before, const char *p, size_t n, int escape, const char *behind)
+{
+	str_clear(out);
+	str_adds(out, before);
+	for (size_t i = 0; i < n && escape; i++) {
+		if (p[i] == '<' || p[i] == '&')
+			str_adds(out, p[i] == '<' ? "&lt;" : "&amp;");
+		else if ((unsigned char)p[i] >= ' ' || p[i] == '\n' || p[i] == '\t')
+			str_add(out, p + i, 1);
+	}
+	if (!escape)
+		str_add(out, p, n);
+	str_adds(out, behind);
+}
+
+static void le(struct str *s, uint32_t v, int bytes)
+{
+	for (int i = 0; i < bytes; i++)
+		str_add(s, &(char){(char)(v >> 8 * i)}, 1);
+}
+
+struct zipped { const char *name, *p; size_t n; };
+
+static uint32_t crc(const char *p, size_t n)
+{
+	static uint32_t table[256];
+	uint32_t c = ~0u;
+
+	for (uint32_t i = 0; i < 256 && !table[255]; i++) {
+		uint32_t v = i;
+		for (int bit = 0; bit < 8; bit++)
+			v = v & 1 ? 0xedb88320u ^ v >> 1 : v >> 1;
+		table[i] = v;
+	}
+	for (size_t i = 0; i < n; i++)
+		c = table[(c ^ (unsigned char)p[i]) & 255] ^ c >> 8;
+	return ~c;
+}
+
+/* A zip archive that stores its files as they are. */
+static void zip_parts(struct str *out, const struct zipped *f, size_t n)
+{
+	uint32_t at[8];
+	size_t directory;
+	uint32_t central_size;
+
+	str_clear(out);
+	for (size_t i = 0; i < n; i++) {
+		at[i] = (uint32_t)out->n;
+		le(out, 0x04034b50, 4), le(out, 20, 2), le(out, 0, 2), le(out, 0, 2), le(out, 0, 4), le(out, crc(f[i].p, f[i].n), 4);
+		le(out, (uint32_t)f[i].n, 4), le(out, (uint32_t)f[i].n, 4), le(out, (uint32_t)strlen(f[i].name), 2), le(out, 0, 2);
+		str_adds(out, f[i].name);
+		str_add(out, f[i].p, f[i].n);
+	}
+	directory = out->n;
+	for (size_t i = 0; i < n; i++) {
+		le(out, 0x02014b50, 4), le(out, 20, 2), le(out, 20, 2), le(out, 0, 4), le(out, 0, 4), le(out, crc(f[i].p, f[i].n), 4);
+		le(out, (uint32_t)f[i].n, 4), le(out, (uint32_t)f[i].n, 4), le(out, (uint32_t)strlen(f[i].name), 2);
+		le(out, 0, 2), le(out, 0, 2), le(out, 0, 2), le(out, 0, 2), le(out, 0, 4), le(out, at[i], 4);
+		str_adds(out, f[i].name);
+	}
+	central_size = (uint32_t)(out->n - directory);
+	le(out, 0x06054b50, 4), le(out, 0, 4), le(out, (uint32_t)n, 2), le(out, (uint32_t)n, 2);
+	le(out, central_size, 4), le(out, (uint32_t)directory, 4), le(out, 0, 2);
+}
+
+#define WORD "<w:document xmlns:w=\"w\"><w:body>"
+#define ODF "<office:document xmlns:office=\"office\" xmlns:text=\"text\" xmlns:table=\"table\" office:mimetype=\"application/vnd.oasis.opendocument.text\"><office:body><office:text>"
+
+static int docx_of(const char *p, size_t n, int escape, struct doc *d, struct err *e)
+{
+	static struct str body, file;
+
+	wrap(&body, escape ? WORD "<w:p><w:r><w:t xml:space=\"preserve\">" : WORD, p, n, escape, escape ? "</w:t></w:r></w:p></w:body></w:document>" : "</w:body></w:document>");
+	zip_parts(&file, &(struct zipped){"word/document.xml", body.p, body.n}, 1);
+	return docx_import(file.p, file.n, d, e);
+}
+
+static int odf_of(const char *p, size_t n, int escape, struct doc *d, struct err *e)
+{
+	static struct str body;
+
+	wrap(&body, escape ? ODF "<text:p>" : ODF, p, n, escape, escape ? "</text:p></office:text></office:body></office:document>" : "</office:text></office:body></office:document>");
+	return odf_import(body.p, body.n, d, e);
+}
+
+static int epub_of(const char *p, size_t n, struct doc *d, struct err *e)
+{
+	static const char container[] = "<container><rootfiles><rootfile full-path='o'/></rootfiles></container>";
+	static const char package[] = "<package><manifest><item id='1' href='a.xhtml'/></manifest><spine><itemref idref='1'/></spine></package>";
+	static struct str file, s;
+
+	wrap(&s, "<html><body><p>", p, n, 0, "</p></body></html>");
+	zip_parts(&file, (struct zipped[]){{"META-INF/container.xml", container, sizeof container - 1}, {"o", package, sizeof package - 1}, {"a.xhtml", s.p, s.n}}, 3);
+	return epub_import(file.p, file.n, d, e);
+}
+
+static int docx_text(const char *p, size_t n, struct doc *d, struct err *e) { return docx_of(p, n, 1, d, e); }
+static int docx_elements(const char *p, size_t n, struct doc *d, struct err *e) { return docx_of(p, n, 0, d, e); }
+static int odf_text(const char *p, size_t n, struct doc *d, struct err *e) { return odf_of(p, n, 1, d, e); }
+static int odf_elements(const char *p, size_t n, struct doc *d, struct err *e) { return odf_of(p, n, 0, d, e); }
+
+static void pass_docx_text(const char *p, size_t n) { import(docx_text, p, n); }
+static void pass_docx_elements(const char *p, size_t n) { import(docx_elements, p, n); }
+static void pass_odf_text(const char *p, size_t n) { import(odf_text, p, n); }
+static void pass_odf_elements(const char *p, size_t n) { import(odf_elements, p, n); }
+static void pass_pdf(const char *p, size_t n) { import(pdf_import, p, n); }
+
+static void pass_html(const char *p, size_t n)
+{
+	struct doc text;
+	struct err e;
+
+	if (text_decode("a.html", p, n, &text, &e))
+		return;
+	import(html_import, text.text.p, text.text.n);
+	doc_free(&text);
+}
+
+static void pass_rtf(const char *p, size_t n)
+{
+	static struct str s;
+
+	wrap(&s, "{\\rtf1\\ansi ", p, n, 0, "}");
+	import(rtf_import, s.p, s.n);
+}
+
+static void pass_epub(const char *p, size_t n) { import(epub_of, p, n); }
+
+static void pass_sentences(const char *p, size_t n)
+{
+	struct sentence *s;
+
+	sentences_cut(p, n, &s, NULL, NULL);
+	free(s);
+}
+
+static void pass_index(const char *p, size_t n)
+{
+	struct passage_index *x = NULL;
+	struct indexed_text text = {p, n};
+	struct found_passage hit[8];
+	struct err e;
+
+	CHECK(!passage_index_open(&x, NULL, &e));
+	passages_find(x, &text, 1, p, n < 300 ? n : 300, hit, 8, &e);
+	passages_find(x, &text, 1, "word line of text", 17, hit, 8, &e);
+	passage_index_close(x);
+}
+
+static void pass_question(const char *p, size_t n)
+{
+	struct passage_index *x = NULL;
+	struct indexed_text text = {"A word. Another line of text.", 29};
+	struct found_passage hit[8];
+	struct found_sentence *s = NULL;
+	size_t n_s;
+	uint64_t words;
+	struct err e;
+
+	CHECK(!passage_index_open(&x, NULL, &e));
+	passages_find(x, &text, 1, p, n, hit, 8, &e);
+	sentences_find(x, p, n, &s, &n_s, &words, &e);
+	free(s);
+	passage_index_close(x);
+}
+
+static void pass_http_head(const char *p, size_t n)
+{
+	struct http_reply r = {.length = -1, .first = -1, .total = -1, .linked_size = -1};
+
+	http_head_line(&r, p, n);
+	for (size_t at = 0, end; at < n; at = end + 1) {
+		const char *nl = memchr(p + at, '\n', n - at);
+		end = nl ? (size_t)(nl - p) : n;
+		http_head_line(&r, p + at, end - at);
+	}
+}
+
+static void pass_tokens(const char *p, size_t n)
+{
+	static struct vocab *vocab;
+	struct tokens t = {0};
+	struct gguf *g;
+	struct err e;
+
+	if (!vocab) {
+		CHECK(!gguf_open(&g, test_file("tests/vectors/models/llama-linear.gguf"), &e) && !vocab_load(&vocab, g, NULL, &e));
+		gguf_close(g);
+	}
+	vocab_encode(vocab, p, n, NULL, 0, &t, &e);
+	tokens_free(&t);
+}
+
+static const struct pass passes[] = {
+	{"import of text", pass_text, 2},
+	{"import of Markdown", pass_markdown_document, 2},
+	{"import of HTML", pass_html, 4},
+	{"import of RTF", pass_rtf, 2},
+	{"import of DOCX: text", pass_docx_text, 2},
+	{"import of DOCX: elements", pass_docx_elements, 2},
+	{"import of OpenDocument: text", pass_odf_text, 2},
+	{"import of OpenDocument: elements", pass_odf_elements, 2},
+	{"import of EPUB", pass_epub, 4},
+	{"text of a PDF", pass_pdf, 2},
+	{"sentences", pass_sentences, 2},
+	{"index and search of passages", pass_index, 8},
+	{"a question that is searched", pass_question, 4},
+	{"header lines", pass_http_head, 2},
+	{"tokens", pass_tokens, 8},
+};
+
+/* The wrappings are documents. */
+TEST(the_documents_are_read)
+{
+	static const char words[] = "one two three";
+	struct doc d = {0};
+	struct err e = {0};
+
+	CHECK_MSG(!docx_of(words, 13, 1, &d, &e) && !strcmp(d.text.p, words), "%s", e.msg);
+	doc_free(&d);
+	CHECK_MSG(!docx_of("<w:p><w:r><w:t>a</w:t></w:r></w:p>", 34, 0, &d, &e) && !strcmp(d.text.p, "a"), "%s", e.msg);
+	doc_free(&d);
+	CHECK_MSG(!odf_of(words, 13, 1, &d, &e) && !strcmp(d.text.p, words), "%s", e.msg);
+	doc_free(&d);
+	CHECK_MSG(!epub_of(words, 13, &d, &e) && !strcmp(d.text.p, words), "%s", e.msg);
+	doc_free(&d);
+}
+
+TEST(twice_the_text_takes_no_more_than_three_times_as_long)
+{
+	measure_all(passes, sizeof passes / sizeof *passes);
+}
