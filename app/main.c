@@ -72,10 +72,18 @@ static int cmd_chat(struct options *o)
 	return rc;
 }
 
+/* A private conversation, or the key of a server. */
+static int has_secrets(const struct options *o)
+{
+	return o->private_talk || o->key_file || getenv("WEIR_API_KEY") || o->command == CMD_PULL;
+}
+
 static int run(struct options *o)
 {
 	struct err e = {0};
 
+	if (has_secrets(o))
+		signals_leave_no_core();
 	if (o->help || o->version) {
 		struct str text = {0};
 		int rc;

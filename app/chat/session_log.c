@@ -115,7 +115,7 @@ static int ask_in_use(const struct options *o, long process)
 }
 
 /* Open the store; 0 and r->store NULL: the conversation runs without one. */
-static int open_store(struct session_log *r, const struct options *o, struct str *notice, struct err *e)
+static int open_store(struct session_log *r, struct options *o, struct str *notice, struct err *e)
 {
 	long in_use = 0;
 	int wants = o->session || o->go_on;
@@ -133,6 +133,8 @@ static int open_store(struct session_log *r, const struct options *o, struct str
 		return err_set(e, ERR_CANCELLED, "left");
 	case 'p':
 		wants = 0;
+		o->private_talk = 1;
+		signals_leave_no_core();
 		break;
 	default:
 		if (!wants && !o->quiet)

@@ -299,7 +299,7 @@ static void run_interactive(struct chat *c, const char *note)
 		names[n++] = own[i];
 	/* A Ctrl-C that arrives between an answer and the next prompt must not end the conversation. */
 	signals_note(1);
-	prompt_open(c->o.color, names, file_names);
+	prompt_open(c->o.color, names, file_names, c->o.private_talk);
 	if (!c->o.quiet) {
 		chat_banner(c);
 		notice(c, "/help lists the commands, Ctrl-C stops an answer, Ctrl-D quits");

@@ -5,8 +5,8 @@
 #include "app/chat/chat.h"
 
 /* names: the slash commands, NULL-terminated, for completion; file_names: those (same form) after which a
- * file name follows.  Needs a terminal on standard input. */
-void prompt_open(const char *color, const char *const *names, const char *const *file_names);
+ * file name follows.  private_talk: nothing that is typed goes into a file, and the history begins empty.  Needs a terminal on standard input. */
+void prompt_open(const char *color, const char *const *names, const char *const *file_names, int private_talk);
 void prompt_close(void);
 
 enum prompt_got { PROMPT_TEXT, PROMPT_QUIT };

@@ -31,6 +31,7 @@ static struct {
 	double last_int;           /* when Ctrl-C last hit an empty line */
 	struct str begins;         /* what the next line begins with */
 	int edit;                  /* Ctrl-G: the line is to go to the editor */
+	int private_talk;
 	struct termios before; int quiet;
 } p;
 
@@ -115,7 +116,7 @@ static void history_open(void)
 	str_clear(&p.history);
 	using_history();
 	stifle_history(HISTORY_MAX);
-	if (user_path(&p.history, DIR_STATE, "history", NULL) || make_parents(p.history.p) < 0 || history_load(p.history.p, add_entry, NULL) < 0)
+	if (p.private_talk || user_path(&p.history, DIR_STATE, "history", NULL) || make_parents(p.history.p) < 0 || history_load(p.history.p, add_entry, NULL) < 0)
 		str_clear(&p.history);
 }
 
@@ -132,8 +133,9 @@ static void history_keep(const char *text)
 
 /* ---- life ---- */
 
-void prompt_open(const char *color, const char *const *names, const char *const *file_names)
+void prompt_open(const char *color, const char *const *names, const char *const *file_names, int private_talk)
 {
+	p.private_talk = private_talk;
 	p.names = names;
 	p.file_names = file_names;
 	p.screen = !isatty(1) && isatty(2) ? stderr : stdout;
@@ -304,7 +306,7 @@ static void edit_line(void)
 	struct err e = {0};
 
 	str_adds(&text, p.line ? p.line : "");
-	if (external_edit(&text, &e) < 0)
+	if (external_edit(&text, p.private_talk, &e) < 0)
 		say_error(&e);
 	signals_take_int();   /* a Ctrl-C while the editor ran was meant for the editor */
 	prompt_draft(text.p ? text.p : "", text.n);

@@ -4,6 +4,7 @@
  * it; the file's name is an argument of that shell and no part of its text. */
 #include "app/term/term.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -12,9 +13,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/vfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
 
 extern char **environ;
 
@@ -43,15 +44,21 @@ static void plain_signals(posix_spawnattr_t *attr)
 	posix_spawnattr_setflags(attr, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
 }
 
+/* Where this program was killed meanwhile, the shell removes what it would have removed; a terminal that goes away ends the editor alone. */
+static const char edit_script[] =
+	"trap : HUP INT TERM; eval \"$1 \\\"\\$2/draft.md\\\"\"; status=$?; kill -0 \"$3\" 2>/dev/null || rm -rf -- \"$2\"; exit $status";
+
 /* 2 is nowhere while the screen stands (tui.c); an editor wants all three on the terminal. */
-static int run_editor(const char *editor, const char *path)
+static int run_editor(const char *editor, const char *folder)
 {
-	const char *const argv[] = {"sh", "-c", "eval \"$1 \\\"\\$2\\\"\"", "sh", editor, path, NULL};
+	char self[24];
+	const char *const argv[] = {"sh", "-c", edit_script, "sh", editor, folder, self, NULL};
 	posix_spawn_file_actions_t files;
 	posix_spawnattr_t attr;
 	pid_t pid;
 	int rc;
 
+	snprintf(self, sizeof self, "%ld", (long)getpid());
 	plain_signals(&attr);
 	posix_spawn_file_actions_init(&files);
 	for (int fd = 0; fd <= 2; fd++)
@@ -62,37 +69,69 @@ static int run_editor(const char *editor, const char *path)
 	return rc ? -1 : wait_for(pid);
 }
 
-int external_edit(struct str *text, struct err *e)
+static int is_in_memory(const char *dir)
 {
-	const char *dir = getenv("XDG_RUNTIME_DIR"), *editor = getenv("VISUAL");
+	enum { TMPFS = 0x01021994, RAMFS = 0x858458f6u };
+	struct statfs fs;
+
+	return !statfs(dir, &fs) && ((unsigned)fs.f_type == TMPFS || (unsigned)fs.f_type == RAMFS);
+}
+
+/* Make the folder for a draft; its path in `path`. */
+static int draft_folder(char *path, size_t cap, int in_memory, struct err *e)
+{
+	const char *const dirs[] = {getenv("XDG_RUNTIME_DIR"), getenv("TMPDIR"), in_memory ? "/dev/shm" : "/tmp"};
+	const char *dir = NULL;
+
+	for (size_t i = 0; i < sizeof dirs / sizeof *dirs && !dir; i++)
+		if (dirs[i] && *dirs[i] && !access(dirs[i], W_OK) && (!in_memory || is_in_memory(dirs[i])))
+			dir = dirs[i];
+	if (!dir && in_memory)
+		return err_set(e, ERR_FAIL, "a draft of a private conversation goes into memory alone, and neither XDG_RUNTIME_DIR, TMPDIR nor /dev/shm is a file "
+		               "system there: write it in the input line");
+	snprintf(path, cap, "%.400s/weir-XXXXXX", dir ? dir : "/tmp");
+	return mkdtemp(path) ? 0 : err_set(e, ERR_FAIL, "cannot make a folder for the draft in '%.200s': %s", dir ? dir : "/tmp", strerror(errno));
+}
+
+/* With what the editor has left there: its own copies. */
+static void remove_folder(const char *path)
+{
+	DIR *dir = opendir(path);
+
+	for (struct dirent *d; dir && (d = readdir(dir));)
+		unlinkat(dirfd(dir), d->d_name, 0);
+	if (dir)
+		closedir(dir);
+	rmdir(path);
+}
+
+int external_edit(struct str *text, int in_memory, struct err *e)
+{
+	const char *editor = getenv("VISUAL");
 	struct str got = {0};
-	char path[512];
+	char folder[512], path[600];
 	int fd, rc;
 
 	if (!editor || !*editor)
 		editor = getenv("EDITOR");
 	if (!editor || !*editor)
 		editor = "vi";
-	if (!dir || access(dir, W_OK) < 0)
-		dir = getenv("TMPDIR");
-	snprintf(path, sizeof path, "%.400s/weir-XXXXXX.md", dir && *dir ? dir : "/tmp");
-	fd = mkostemps(path, 3, O_CLOEXEC);   /* 0600 */
-	if (fd < 0)
-		return err_set(e, ERR_FAIL, "cannot make a file for the draft in '%.200s': %s", path, strerror(errno));
-	rc = write_all(fd, text->p ? text->p : "", text->n);
+	if (draft_folder(folder, sizeof folder, in_memory, e))
+		return -1;
+	snprintf(path, sizeof path, "%s/draft.md", folder);
+	fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	rc = fd < 0 ? -1 : write_all(fd, text->p ? text->p : "", text->n);
 	if (!rc && text->n)
 		rc = write_all(fd, "\n", 1);   /* a text file ends its last line */
-	close(fd);
-	if (rc < 0) {
-		unlink(path);
-		return err_set(e, ERR_FAIL, "cannot write the draft: %s", strerror(errno));
-	}
-	rc = run_editor(editor, path);
-	if (rc)
+	if (rc < 0)
+		err_set(e, ERR_FAIL, "cannot write the draft: %s", strerror(errno));
+	if (fd >= 0)
+		close(fd);
+	if (!rc && run_editor(editor, folder))
 		rc = err_set(e, ERR_FAIL, "the editor '%.60s' failed; set EDITOR to another one", editor);
-	else
+	else if (!rc)
 		rc = read_whole(path, DRAFT_MOST, &got, e);
-	unlink(path);
+	remove_folder(folder);
 	if (!rc) {
 		if (got.n && got.p[got.n - 1] == '\n')
 			got.p[--got.n] = 0;

@@ -17,6 +17,8 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
 #include <termios.h>
 #include <unistd.h>
 
@@ -133,6 +135,16 @@ void signals_init(void)
 		handle(SIGFPE, on_crash, SA_ONSTACK | SA_RESETHAND);
 		handle(SIGILL, on_crash, SA_ONSTACK | SA_RESETHAND);
 	}
+#endif
+}
+
+/* Where a program takes core files (systemd-coredump), a limit of 0 does not keep the kernel from handing it one.  The leak checker of a sanitizer
+ * traces the process, which then could not be traced. */
+void signals_leave_no_core(void)
+{
+	setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
+#ifndef __SANITIZE_ADDRESS__
+	prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
 #endif
 }
 

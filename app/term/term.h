@@ -82,6 +82,8 @@ void signals_note(int on);
 /* Window size changes and Ctrl-Z are noted, too, while someone waits at a prompt. */
 void signals_prompt(int waiting);
 /* Remember how the terminal of fd was, to restore it when the program dies; reset: a constant string that is sent to it then. */
+/* No core file of this process, nor of a program that it starts: there are secrets in its memory. */
+void signals_leave_no_core(void);
 void signals_save_terminal(int fd, const char *reset);
 /* As SIGINT: stop the running answer or work. */
 void signals_stop(void);
@@ -168,8 +170,9 @@ void progress_tokens(int32_t done, int32_t total, void *ud);
 /* ---- other programs (external.c) ---- */
 
 /* The text in $VISUAL or $EDITOR (else vi), on the terminal, which must be free; text becomes what was saved, without its last
- * newline.  -1: it could not be run, or failed; the text is as it was. */
-int external_edit(struct str *text, struct err *);
+ * newline.  The draft lies in a folder of its own, which is removed with all that the editor leaves there, also where this program is killed meanwhile
+ * and the editor ends later.  in_memory: on a file system in memory, or nowhere.  -1: it could not be run, or failed; the text is as it was. */
+int external_edit(struct str *text, int in_memory, struct err *);
 /* Run a shell command without input; out = what it prints, at most `most` bytes; *status = how it ended.  -1: it could not be run, printed more,
  * or was stopped (signals_stopped()). */
 int external_run(const char *command, size_t most, struct str *out, int *status, struct err *);

@@ -198,9 +198,10 @@ int tui_open(struct tui **out, struct chat *c, int fd, int w, int h, const char 
 	t->fd = fd;
 	c->interactive = 1;
 	tui_commands(t);
-	if (!user_path(&history, DIR_STATE, "history", NULL))
+	if (fd >= 0 && !c->o.private_talk && !user_path(&history, DIR_STATE, "history", NULL)) {
 		make_parents(history.p);
-	uo.history = fd < 0 ? NULL : history.p;
+		uo.history = history.p;
+	}
 	uo.commands = t->commands;
 	uo.settings = t->settings;
 	uo.utc = uo.ascii = 0;

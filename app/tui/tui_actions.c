@@ -26,7 +26,7 @@ static void edit(struct tui *t, const char *draft, size_t n)
 		return;
 	str_add(&text, draft, n);
 	display_pause(t->display);
-	if (external_edit(&text, &e) < 0)
+	if (external_edit(&text, t->chat->o.private_talk, &e) < 0)
 		ui_say(t->ui, e.msg);
 	else
 		ui_draft(t->ui, text.p ? text.p : "", text.n);

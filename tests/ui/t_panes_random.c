@@ -299,7 +299,7 @@ static void random_docs(struct pane *p)
 		d[i] = (struct ui_document){name[i], text[i], len, test_rand(), some_int(), some_int(), NULL, 0};
 		/* Marks anywhere, ascending, some beyond the end. */
 		for (size_t k = test_rand() % 3 ? 12 : 0, at = 0; k; k--) {
-			mark[i][d[i].n_mark++] = (struct mark){test_rand() % 2 ? MARK_PAGE : MARK_HEADING, (int)(test_rand() % 8), at, name[i]};
+			mark[i][d[i].n_mark++] = (struct mark){.kind = test_rand() % 2 ? MARK_PAGE : MARK_HEADING, .level = (int)(test_rand() % 8), .at = at, .text = name[i]};
 			at += test_rand() % 900;
 			d[i].mark = mark[i];
 		}
