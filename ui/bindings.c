@@ -19,7 +19,7 @@ const struct binding bindings[] = {
 	{ANYWHERE, "F6, Ctrl-X o", "browse mode: letters are keys of the transcript or of what is open; again: of the cache beside "
 	 "or below; then back to writing", ACT_NEXT},
 	{ANYWHERE, "F7, Ctrl-X w", "where the last answer comes from: its sources in the documents, one after the other", ACT_SOURCE},
-	{ANYWHERE, "F8, Ctrl-X m", "toggle the mouse: the wheel scrolls, a click on [1] opens that source; Shift then selects text", ACT_MOUSE},
+	{ANYWHERE, "F8, Ctrl-X m", "give the mouse to the terminal, or back: with it a click on [1] opens that source, one below presses that key, dragging copies", ACT_MOUSE},
 	{ANYWHERE, "F10, Ctrl-X q", "quit", ACT_QUIT},
 	{ANYWHERE, "Ctrl-X n", "begin a new conversation", ACT_NEW},
 	{ANYWHERE, "Ctrl-X y", "copy the last message", ACT_COPY_LAST},

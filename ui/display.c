@@ -35,8 +35,8 @@
 #define PASTE_ON   "\33[?2004h"
 #define ASK_BACKGROUND "\33]11;?\a"   /* answered with the colour of the background, as keys (keys.h); or not at all */
 #define PASTE_OFF  "\33[?2004l"
-#define MOUSE_ON   "\33[?1000h\33[?1006h"
-#define MOUSE_OFF  "\33[?1006l\33[?1000l"
+#define MOUSE_ON   "\33[?1002h\33[?1006h"   /* buttons, and moves while one is down */
+#define MOUSE_OFF  "\33[?1006l\33[?1002l\33[?1000l"
 #define CURSOR_ON  "\33[?25h"
 #define COLOURS_OFF "\33[m"
 #define ALTERNATE_OFF "\33[?1049l"

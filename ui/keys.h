@@ -9,7 +9,8 @@ enum key_code {
 	K_ENTER, K_TAB, K_BACKSPACE, K_ESC,
 	K_UP, K_DOWN, K_LEFT, K_RIGHT, K_HOME, K_END, K_PAGE_UP, K_PAGE_DOWN, K_INSERT, K_DELETE,
 	K_F,                             /* cp: its number */
-	K_MOUSE,                         /* x, y from 0; cp: 1 left, 2 middle, 3 right, 4 wheel up, 5 wheel down; 0 released */
+	K_MOUSE,                         /* x, y from 0; cp: 1 left, 2 middle, 3 right, 4 wheel up, 5 wheel down; 0 released;
+	                                  * 6 moved with the left button down */
 	K_PASTE,                         /* bytes: what was pasted, with \n line ends and without escapes */
 	K_FOCUS,                         /* cp: 1 in, 0 out */
 	K_BACKGROUND,                    /* the terminal's answer to OSC 11; cp: 1 its background is light, 0 dark */

@@ -153,15 +153,15 @@ static void set_mouse(struct key *out, int32_t bits, int32_t x, int32_t y, int r
 {
 	int button = bits & 3;
 
-	/* Moves, the wheel's sides and buttons beyond the third mean nothing here. */
-	if (x < 1 || y < 1 || (bits & 32) || bits >= 128 || ((bits & 64) ? button > 1 : button == 3 && !released)) {
+	/* Moves but with the left button, the wheel's sides and buttons beyond the third mean nothing here. */
+	if (x < 1 || y < 1 || ((bits & 32) && (button || (bits & 64))) || bits >= 128 || ((bits & 64) ? button > 1 : button == 3 && !released)) {
 		key_set(out, K_UNKNOWN, 0);
 		return;
 	}
 	key_set(out, K_MOUSE, (bits & 4 ? KEY_SHIFT : 0) | (bits & 8 ? KEY_ALT : 0) | (bits & 16 ? KEY_CTRL : 0));
 	out->x = x - 1;
 	out->y = y - 1;
-	out->cp = released ? 0 : (bits & 64) ? 4 + button : 1 + button;
+	out->cp = released ? 0 : bits & 32 ? 6 : (bits & 64) ? 4 + button : 1 + button;
 }
 
 static void decode_csi(const struct csi *c, struct key *out)

@@ -397,7 +397,7 @@ static unsigned state(const struct pane *pane)
 const struct pane_ops cache_pane = {
 	.place = "the view of the cache", .flags = PANE_IS_CACHE,
 	.hints = (const struct hint[]){
-		{"F2", "Close"}, {"Up Down", "Layer"}, {"Left Right", "Words"}, {"Tab", "Legend"}, {"F6", "Read: zoom"}, {"F1", "Help"}, {0},
+		{"F2", "Close"}, {"Up Down", "Layer"}, {"Left Right", "Words"}, {"Tab", "Legend"}, {"F6", "Browse: zoom"}, {"F1", "Help"}, {0},
 	},
 	.browsing = (const struct hint[]){
 		{"Esc", "Write"}, {"j k", "Layer"}, {"h l", "Words"}, {"n N", "Peak"}, {"+ -", "Zoom"}, {"c", "Colours"}, {"?", "Legend"}, {"q", "Close"}, {0},

@@ -54,6 +54,10 @@ void transcript_go(struct transcript *, uint64_t place);
 /* The number of the source, from 1 on, that a notice names at column x of row y as they were drawn ("[1] report.pdf, page 3"), or in that
  * row; 0: none, or a question follows. */
 int  transcript_source_at(struct transcript *, int x, int y);
+/* How the row at y of what was drawn continues the row above it: 0 not at all, 1 behind a blank, 2 within a word. */
+int  transcript_row_continues(struct transcript *, int y);
+/* New text does not move what is seen, until transcript_end_follow(): 1; 0: it did not before. */
+int  transcript_hold(struct transcript *);
 int  transcript_question(struct transcript *, int step);  /* to the previous (-1) or next question: 1; 0: there is none */
 
 /* The entry that copying and folding mean: the question jumped to last, else the last entry that is seen. */

@@ -3,6 +3,8 @@
  * A position is an entry and a byte of its text, so it holds through resizes and while text comes. */
 #include "ui/transcript_private.h"
 
+#include <string.h>
+
 int transcript_is_before(size_t entry, size_t line, size_t entry2, size_t line2)
 {
 	return entry < entry2 || (entry == entry2 && line < line2);
@@ -246,6 +248,49 @@ int transcript_source_at(struct transcript *t, int x, int y)
 	for (line++; t->entry[entry].role == UI_NOTICE && line <= t->entry[entry].lines.n_line && !found && line > 0; line--, x = 0)
 		found = number_in(&t->entry[entry].lines, line - 1, x);
 	return found;
+}
+
+/* The run of a line that shows text of the entry, the first or the last one; NULL: none does. */
+static const struct run *text_run(const struct lines *l, size_t line, int last)
+{
+	const struct run *found = NULL;
+
+	for (size_t k = l->line[line].run; k < (size_t)l->line[line].run + l->line[line].n_run && (last || !found); k++)
+		if (l->run[k].source != NO_SOURCE && l->run[k].n)
+			found = &l->run[k];
+	return found;
+}
+
+int transcript_row_continues(struct transcript *t, int y)
+{
+	const struct run *before, *here;
+	const struct entry *e;
+	size_t entry, line;
+
+	if (!t->n || y < 1 || y >= t->h)
+		return 0;
+	transcript_settle(t);
+	entry = t->top;
+	line = t->line;
+	transcript_move(t, &entry, &line, y);
+	e = &t->entry[entry];
+	if (!line || line >= e->lines.n_line || e->folded)
+		return 0;
+	before = text_run(&e->lines, line - 1, 1);
+	here = text_run(&e->lines, line, 0);
+	if (!before || !here || here->source < before->source + before->n || here->source > e->clean.n ||
+	    memchr(e->clean.p + before->source + before->n, '\n', here->source - before->source - before->n))
+		return 0;
+	return here->source > before->source + before->n ? 1 : 2;
+}
+
+int transcript_hold(struct transcript *t)
+{
+	if (!t->n || !t->follow)
+		return 0;
+	transcript_settle(t);
+	transcript_at(t, t->top, t->line);
+	return 1;
 }
 
 static size_t last_seen(const struct transcript *t)

@@ -118,7 +118,7 @@ void ui_resize(struct ui *u, int w, int h)
 	u->h = h;
 	grid_resize(&u->grid, w, h);
 	u->moved = 1;
-	u->dirty = 1;
+	select_end(u);
 	ui_lay_out(u);
 }
 
@@ -221,6 +221,7 @@ static void draw_transcript(struct ui *u, const struct area *a)
 		return;
 	transcript_gutter(u->transcript, (u->lay.side || u->lay.bar) && cache_pane_colored(u->panes[CACHE]));
 	transcript_draw(u->transcript, a);
+	u->body = *a;
 	draw_below(u, a);
 	if (!transcript_count(u->transcript))
 		area_text(a, 0, a->h - 1, ST_FAINT, hello, sizeof hello - 1);
@@ -247,7 +248,8 @@ static void draw_pane(struct ui *u, const struct area *a)
 	int cols;
 
 	p->framed = a->w >= FRAME_COLS && a->h >= FRAME_ROWS;
-	p->ops->draw(p, p->framed ? &inner : a);
+	u->body = p->framed ? inner : *a;
+	p->ops->draw(p, &u->body);
 	if (!p->framed)
 		return;
 	area_frame(a, ST_RULE, u->ascii);
@@ -315,6 +317,7 @@ static void draw(struct ui *u)
 		part = area_part(&all, 0, u->h - 1, u->w, 1);
 		hints_draw(u, &part);
 	}
+	select_draw(u);
 	if (u->focus == ON_LINE && input_offers() > 0) {
 		part = area_part(&all, 0, 0, u->w, y);
 		cursor_x = u->grid.cursor_x;

@@ -165,7 +165,7 @@ enum ui_what {
 	UI_UNDELETE,        /* id: the one deleted last */
 	UI_FIND,            /* text: words to search in all sessions; post the matches with ui_sessions() */
 	UI_PANEL,           /* on: which figures of the cache are shown, so have to be computed: 0 none, 1 those of the bar, 2 all */
-	UI_MOUSE,           /* on */
+	UI_MOUSE,           /* on; id: 1 = the user wants it so from now on */
 	UI_THEME,           /* text: its name */
 };
 struct ui_action { enum ui_what what; const char *text; size_t n; int64_t id; int on; };

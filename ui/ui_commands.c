@@ -215,6 +215,7 @@ void ui_raw(struct ui *u, int on)
 void ui_mouse(struct ui *u, int on)
 {
 	u->mouse = on < 0 ? !u->mouse : on;
-	todo_add(u, UI_MOUSE, NULL, 0, 0, u->mouse);
-	ui_sayf(u, u->mouse ? "the wheel scrolls; Shift selects text" : "the mouse selects text");
+	todo_add(u, UI_MOUSE, NULL, 0, on < 0, u->mouse);
+	if (on < 0)
+		ui_sayf(u, u->mouse ? "the mouse is weir's: dragging copies, a click opens sources and presses keys" : "the mouse is the terminal's: it selects there; F8 gives it to weir");
 }

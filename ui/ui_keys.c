@@ -131,33 +131,6 @@ static int is_for_pane(const struct key *k)
 	       !(k->mods & (KEY_CTRL | KEY_ALT));
 }
 
-static void mouse_key(struct ui *u, const struct key *k)
-{
-	const struct layout *l = &u->lay;
-	int on_body = k->y < l->body, up = k->cp == 4;
-
-	if (k->cp == 4 || k->cp == 5) {
-		struct key arrow = {.code = up ? K_UP : K_DOWN};
-		if (!u->pane) {
-			transcript_scroll(u->transcript, up ? -3 : 3);
-			u->moved = 1;
-		} else if (pane_try(u, k) == PANE_NOT_MINE) {
-			for (int i = 0; i < 3; i++)
-				pane_try(u, &arrow);
-		}
-	} else if (k->cp == 1 && !u->searching) {
-		/* A click selects; only F6 makes keys of letters. */
-		int source = on_body && !u->pane ? transcript_source_at(u->transcript, k->x, k->y) : 0;
-
-		if (source && (size_t)source <= u->n_source)
-			ui_source_open(u, (size_t)source - 1);
-		else if (on_body && u->pane)
-			pane_key(u, k);
-		else if (!on_body)
-			focus_line(u);
-	}
-}
-
 static int is_ctrl(const struct key *k, int32_t letter)
 {
 	return k->code == K_CHAR && k->mods == KEY_CTRL && k->cp == letter;
@@ -191,9 +164,11 @@ static void route(struct ui *u, const struct key *k)
 	if (!is_ctrl(k, 'c'))
 		u->quit_once = 0;
 	if (k->code == K_MOUSE) {
-		mouse_key(u, k);
+		if (mouse_key(u, k, &x))
+			route(u, &x);
 		return;
 	}
+	select_end(u);
 	u->leader = 0;
 	if (is_ctrl(k, 'c')) {
 		ui_act(u, ACT_STOP, k);

@@ -5,6 +5,7 @@
  *     ui_requests.c  requests to the application
  *     ui_post.c      what the application posts
  *     ui_commands.c  the screen's own commands
+ *     ui_mouse.c     the wheel, clicks, selecting text by dragging
  *     ui_keys.c      who gets a key; bindings.c is the table of keys, ui_acts.c carries out its acts
  *     ui_panes.c     the panes and the focus; ui_palette.c does what was chosen in the palette
  *     ui_search.c    the search in the transcript
@@ -80,6 +81,10 @@ struct ui {
 	int panel;                         /* the bar or side panel is wanted */
 	int panel_told;                    /* value of the last UI_PANEL */
 	int mouse;
+	/* The text that the mouse selects: from where the button was pressed to where it is, within the part of the screen that it was
+	 * pressed in.  held: the transcript followed new text before.  body: what of the screen showed text when it was drawn. */
+	struct { int pressed, dragged, held, x, y, to_x, to_y; struct area in; } select;
+	struct area body;
 	int theme, theme_chosen;   /* its number (theme_at()); chosen: by the user, not by the terminal's background */
 
 	struct str last_question;          /* as it was typed */
@@ -136,6 +141,10 @@ void focus_line(struct ui *);                           /* the input line gets t
 void ui_do_chosen(struct ui *);
 /* ui_keys.c */
 key_fn ui_key;
+/* ui_mouse.c */
+int  mouse_key(struct ui *, const struct key *, struct key *of_hint);   /* 1: a key of the row of keys was clicked */
+void select_draw(struct ui *);                          /* over what is drawn */
+void select_end(struct ui *);
 /* ui_commands.c */
 void ui_source_open(struct ui *, size_t i);  /* F7, a click: the document, at source i of the last answer */
 void ui_panel_next(struct ui *);            /* F2 */
@@ -160,5 +169,6 @@ const struct ui_command *command_of(const struct ui *, const char *text, size_t 
 void status_draw(const struct ui *, const struct area *);
 void status_work(const struct ui *, int form, struct str *out);   /* form 0: everything .. 2: the least */
 void hints_draw(const struct ui *, const struct area *);
+int  hint_at(const struct ui *, int x, struct key *);             /* the key whose hint stands there: 1; 0: none */
 
 #endif

@@ -243,6 +243,42 @@ static const struct hint behind_leader[] = {
 	{"q", "Quit"}, {0},
 };
 
+/* The key that a hint names: "F3", "Shift-F3", "^P", "PgDn", "j"; 0: it is none ("40%"). */
+static int key_named(const char *name, size_t n, struct key *out)
+{
+	static const struct { const char *name; enum key_code code; } keys[] = {
+		{"Esc", K_ESC}, {"Enter", K_ENTER}, {"Tab", K_TAB}, {"PgUp", K_PAGE_UP}, {"PgDn", K_PAGE_DOWN}, {"Up", K_UP}, {"Down", K_DOWN},
+		{"Left", K_LEFT}, {"Right", K_RIGHT}, {"Home", K_HOME}, {"End", K_END},
+	};
+	static char typed[2];
+
+	*out = (struct key){.code = K_UNKNOWN};
+	if (n > 6 && !strncmp(name, "Shift-", 6)) {
+		name += 6, n -= 6;
+		out->mods = KEY_SHIFT;
+	}
+	for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+		if (strlen(keys[i].name) == n && !strncmp(name, keys[i].name, n))
+			out->code = keys[i].code;
+	if (out->code != K_UNKNOWN)
+		return 1;
+	if (name[0] == 'F' && n > 1) {
+		out->code = K_F;
+		out->cp = n == 2 ? name[1] - '0' : 10;
+		return 1;
+	}
+	if (name[0] == '^' && n == 2)
+		*out = (struct key){.code = K_CHAR, .mods = KEY_CTRL, .cp = name[1] - 'A' + 'a'};
+	else if (n == 1 || (n == 5 && !strncmp(name, "Space", 5)))
+		*out = (struct key){.code = K_CHAR, .cp = n == 1 ? name[0] : ' '};
+	else
+		return 0;
+	typed[0] = (char)(out->mods ? out->cp & 31 : out->cp);
+	out->bytes = typed;
+	out->n = 1;
+	return 1;
+}
+
 static const struct hint *hints_of(const struct ui *u)
 {
 	if (u->leader)
@@ -260,17 +296,44 @@ static const struct hint *hints_of(const struct ui *u)
 	return !ui_working(u) ? u->w >= WIDE_LINE ? on_wide_line : on_line : ui_closed(u) ? at_work : while_open;
 }
 
+/* Where the next hint begins behind x columns that are taken, or -1: half a hint is none. */
+static int hint_begins(const struct hint *h, int x, int w)
+{
+	return x && x + (int)(strlen(h->key) + 1 + strlen(h->does)) > w ? -1 : x;
+}
+
+static int hints_from(const struct ui *u)
+{
+	return u->leader ? 7 : 0;
+}
+
 void hints_draw(const struct ui *u, const struct area *a)
 {
-	int x = 0;
+	int x = hints_from(u);
 
-	if (u->leader)
-		x = area_text(a, 0, 0, ST_HINT_KEY, "Ctrl-X ", 7);
-	for (const struct hint *h = hints_of(u); h->key; h++) {
-		/* Half a hint is none. */
-		if (x && x + (int)(strlen(h->key) + 1 + strlen(h->does)) > a->w)
-			break;
+	if (x)
+		area_text(a, 0, 0, ST_HINT_KEY, "Ctrl-X ", 7);
+	for (const struct hint *h = hints_of(u); h->key && (x = hint_begins(h, x, a->w)) >= 0; h++) {
 		x = area_text(a, x, 0, ST_HINT_KEY, h->key, strlen(h->key));
 		x = area_text(a, x + 1, 0, ST_HINT, h->does, strlen(h->does)) + 2;
 	}
+}
+
+int hint_at(const struct ui *u, int at, struct key *out)
+{
+	int x = hints_from(u);
+
+	for (const struct hint *h = hints_of(u); h->key && (x = hint_begins(h, x, u->w)) >= 0; h++) {
+		int end = x + (int)(strlen(h->key) + 1 + strlen(h->does));
+
+		if (at >= x && at < end) {
+			/* Of "j k" the key that is clicked; the words mean the first one. */
+			const char *two = strchr(h->key, ' ');
+			const char *name = two && at > x + (two - h->key) && at < x + (int)strlen(h->key) ? two + 1 : h->key;
+
+			return key_named(name, strcspn(name, " "), out);
+		}
+		x = end + 2;
+	}
+	return 0;
 }

@@ -135,6 +135,9 @@ void slash_near_init(struct nearest *, const char *word, size_t n);
 void slash_near(struct nearest *, const char *name, const char *words);
 int  slash_unknown(const struct nearest *, struct err *);
 
+/* Toggled on the screen: the setting, and the config file's, but in a private conversation. */
+void chat_mouse(struct chat *, int on);
+
 /* ---- prompts of the user (prompts.c) ---- */
 
 /* Is this word, "/NAME", one of the user's prompts? */

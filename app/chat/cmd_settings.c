@@ -154,6 +154,17 @@ static void set_option(struct chat *c, const struct option_def *d, const char *k
 	str_free(&s);
 }
 
+void chat_mouse(struct chat *c, int on)
+{
+	struct str path = {0};
+	struct err e = {0};
+
+	c->o.mouse = on ? "on" : "off";
+	if (!c->o.private_talk && config_save(option_find("mouse", 5, CMD_CHAT), c->o.mouse, &path, &e) < 0)
+		chat_error(c, &e);
+	str_free(&path);
+}
+
 /* Take the word "--save" out of the words, wherever it stands; 1: it was there. */
 static int take_save(char *words)
 {

@@ -137,7 +137,7 @@ const struct option_def option_defs[] = {
 
 	{"theme", 0, OPT_CHOICE, "auto|dark|light|dusk|paper|mono", NULL, "screen: colours (auto: dusk or paper, as the terminal's background is)",
 		CHAT, OPT_CONFIG | OPT_SET, AT(theme), 0, 0},
-	{"mouse", 0, OPT_CHOICE, "off|on", NULL, "screen: the wheel scrolls, and Shift selects text",
+	{"mouse", 0, OPT_CHOICE, "on|off", NULL, "screen: clicks open sources and press keys, dragging copies text (Shift: the terminal selects); off: the terminal has the mouse",
 		CHAT, OPT_CONFIG | OPT_SET, AT(mouse), 0, 0},
 	{"panel", 0, OPT_CHOICE, "off|on", NULL, "screen: show the KV cache beside or below the transcript",
 		CHAT, OPT_CONFIG | OPT_SET, AT(panel), 0, 0},
@@ -305,7 +305,7 @@ void options_default(struct options *o)
 {
 	*o = (struct options){
 		.command = CMD_CHAT, .def = command_defs, .device = "auto", .kv_type = "f16", .read_share = 1,
-		.predict = -1, .sampling = sampling_default, .color = "auto", .surprise = "off", .think = "auto", .docs = "auto", .sources = "on", .theme = "auto", .mouse = "off", .panel = "off", .answers = "formatted", .loops = "auto", .recall = "on", .speculate = "on", .passages = -1, .fill = "read", .skip = 1,
+		.predict = -1, .sampling = sampling_default, .color = "auto", .surprise = "off", .think = "auto", .docs = "auto", .sources = "on", .theme = "auto", .mouse = "on", .panel = "off", .answers = "formatted", .loops = "auto", .recall = "on", .speculate = "on", .passages = -1, .fill = "read", .skip = 1,
 		.timeout = 300,
 		.prefill = {{512}, 1}, .depth = {{0, 2048}, 2}, .decode_steps = 64, .reps = 5,
 		.len = {{2048}, 1},  .depths = 11, .limit = 20, .layer = -1, .head = -1, .net = "cnn", .block = 16, .rows = 64, .crops = 12000, .epochs = 15,

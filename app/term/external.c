@@ -277,17 +277,42 @@ static int give(const char *const *words, const char *text, size_t n)
 	return -1;
 }
 
-const char *external_copy(const char *text, size_t n)
+struct helper { const char *env, *name; const char *words[6]; };
+
+/* The first that takes it, or NULL. */
+static const char *give_one(const struct helper *h, const char *text, size_t n)
 {
-	static const struct { const char *env; const char *words[6]; } helpers[] = {
-		{"WAYLAND_DISPLAY", {"wl-copy", NULL}},
-		{"DISPLAY", {"xclip", "-selection", "clipboard", NULL}},
-		{"DISPLAY", {"xsel", "--clipboard", "--input", NULL}},
-	};
 	const char *set;
 
-	for (size_t i = 0; i < sizeof helpers / sizeof *helpers; i++)
-		if ((set = getenv(helpers[i].env)) && *set && give(helpers[i].words, text, n) == 0)
-			return helpers[i].words[0];
+	for (; h->env; h++)
+		if ((set = getenv(h->env)) && *set && give(h->words, text, n) == 0)
+			return h->name;
 	return NULL;
+}
+
+const char *external_copy(const char *text, size_t n)
+{
+	static const struct helper desktop[] = {
+		{"WAYLAND_DISPLAY", "wl-copy", {"wl-copy", NULL}},
+		{"DISPLAY", "xclip", {"xclip", "-selection", "clipboard", NULL}},
+		{"DISPLAY", "xsel", {"xsel", "--clipboard", "--input", NULL}},
+		{0},
+	};
+	/* -w: tmux hands it to the terminal's clipboard, too, as its set-clipboard allows; before 3.2 it did not know that. */
+	static const struct helper tmux[] = {
+		{"TMUX", "tmux", {"tmux", "load-buffer", "-w", "-", NULL}},
+		{"TMUX", "tmux", {"tmux", "load-buffer", "-", NULL}},
+		{0},
+	};
+	static const struct { const char *by, *both; } names[] = {
+		{"wl-copy", "wl-copy and tmux"}, {"xclip", "xclip and tmux"}, {"xsel", "xsel and tmux"},
+	};
+	const char *by = give_one(desktop, text, n);
+
+	if (!give_one(tmux, text, n))
+		return by;
+	for (size_t i = 0; by && i < sizeof names / sizeof *names; i++)
+		if (!strcmp(by, names[i].by))
+			return names[i].both;
+	return "tmux";
 }

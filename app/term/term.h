@@ -176,7 +176,8 @@ int external_edit(struct str *text, int in_memory, struct err *);
 /* Run a shell command without input; out = what it prints, at most `most` bytes; *status = how it ended.  -1: it could not be run, printed more,
  * or was stopped (signals_stopped()). */
 int external_run(const char *command, size_t most, struct str *out, int *status, struct err *);
-/* To wl-copy, xclip or xsel, where one is installed and its desktop is there.  Returns its name, or NULL. */
+/* To wl-copy, xclip or xsel, where one is installed and its desktop is there, and inside tmux to its buffer.  Returns who has it ("xclip and
+ * tmux"), or NULL.  Takes a second or two where a program hangs. */
 const char *external_copy(const char *text, size_t n);
 
 /* ---- reading JSON (json.c) ----

@@ -180,7 +180,7 @@ static const struct screen_slash screen_slashes[] = {
 	{"/editor", "", "[TEXT]", "write the message in $VISUAL or $EDITOR", BUSY_ALLOWED, ARG_NONE, run_editor},
 	{"/theme", "", "[dark|light|dusk|paper|mono]", "another colour theme", BUSY_ALLOWED, ARG_WORD, run_theme},
 	{"/raw", "", "", "toggle formatted and raw answers", BUSY_ALLOWED, ARG_NONE, run_raw},
-	{"/mouse", "", "", "toggle wheel scrolling; Shift selects text", BUSY_ALLOWED, ARG_NONE, run_mouse},
+	{"/mouse", "", "", "whether weir has the mouse, or the terminal; remembered", BUSY_ALLOWED, ARG_NONE, run_mouse},
 	{"/tour", "", "", "what there is, in five steps; again: end it", BUSY_REFUSED, ARG_NONE, run_tour},
 	{"/set", "", "[KEY [VALUE]] [--save]", "show or change a setting; --save: in the config file, too", BUSY_LOOKS, ARG_SETTING, run_set},
 	{NULL, NULL, NULL, NULL, BUSY_ALLOWED, ARG_NONE, NULL},

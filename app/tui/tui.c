@@ -123,6 +123,8 @@ int tui_step(struct tui *t, double seconds)
 		until = save;
 	if (wake > 0 && wake < until)
 		until = wake;
+	if (t->copy.running && now + 0.02 < until)
+		until = now + 0.02;
 	if (ui_dirty(t->ui) && t->drawn + frame(t) < until)
 		until = t->drawn + frame(t);
 	seconds = until > now ? until - now : 0;
@@ -133,6 +135,7 @@ int tui_step(struct tui *t, double seconds)
 	if (fds[2].revents && t->fd >= 0)
 		take_keys(t);
 	tui_take_events(t);
+	tui_copy_end(t, 0);
 	ui_tick(t->ui, now_seconds());
 	tui_take_actions(t);
 	if (now_seconds() - t->drawn >= frame(t))
@@ -250,6 +253,8 @@ void tui_close(struct tui *t)
 	else
 		draft_forget(t);
 	worker_close(t->worker);
+	if (t->ui)
+		tui_copy_end(t, 1);
 	if (t->signal)
 		t->chat->rc = 128 + t->signal;
 	if (t->ui)

@@ -35,22 +35,49 @@ static void edit(struct tui *t, const char *draft, size_t n)
 	str_free(&text);
 }
 
-static void copy(struct tui *t, const char *text, size_t n)
-{
-	const char *how = external_copy(text, n);
-	struct str s = {0};
+/* ---- copying ---- */
 
-	if (!how && t->display && display_copy(t->display, text, n) == 0)
-		how = "the terminal";
-	if (how) {
-		str_adds(&s, "copied ");
-		human_bytes(&s, n);
-		str_addf(&s, " by %s", how);
-	} else {
+static void *copy_run(void *ud)
+{
+	struct tui *t = ud;
+
+	t->copy.by = external_copy(t->copy.text.p, t->copy.text.n);
+	atomic_store(&t->copy.done, 1);
+	return NULL;
+}
+
+void tui_copy_end(struct tui *t, int wait)
+{
+	struct str s = {0}, size = {0};
+
+	if (!t->copy.running || (!wait && !atomic_load(&t->copy.done)))
+		return;
+	pthread_join(t->copy.thread, NULL);
+	t->copy.running = 0;
+	human_bytes(&size, t->copy.text.n);
+	if (t->copy.by)
+		str_addf(&s, "copied %s by %s", size.p, t->copy.by);
+	else if (t->display && display_copy(t->display, t->copy.text.p, t->copy.text.n) == 0)
+		str_addf(&s, "sent %s to the terminal's clipboard, which it may ignore (OSC 52)", size.p);
+	else
 		str_adds(&s, "too long for the terminal's clipboard; install wl-copy, xclip or xsel, or use /export");
-	}
 	ui_say(t->ui, s.p);
 	str_free(&s);
+	str_free(&size);
+	str_free(&t->copy.text);
+}
+
+static void copy(struct tui *t, const char *text, size_t n)
+{
+	tui_copy_end(t, 1);
+	str_add(&t->copy.text, text, n);
+	atomic_store(&t->copy.done, 0);
+	t->copy.by = NULL;
+	t->copy.running = pthread_create(&t->copy.thread, NULL, copy_run, t) == 0;
+	if (!t->copy.running) {
+		str_free(&t->copy.text);
+		ui_say(t->ui, "not copied: there is no memory for a thread");
+	}
 }
 
 /* The worker had not come to it, and so says nothing of it. */
@@ -125,6 +152,8 @@ static void handle_action(struct tui *t, const struct ui_action *a)
 	case UI_MOUSE:
 		if (t->display)
 			display_mouse(t->display, a->on);
+		if (a->id)
+			worker_do(t->worker, JOB_MOUSE, a->on, NULL, 0);
 		break;
 	case UI_THEME:
 		if (t->display && display_theme(t->display, text.p) == 0)

@@ -10,6 +10,9 @@
 #ifndef WEIR_TUI_PRIVATE_H
 #define WEIR_TUI_PRIVATE_H
 
+#include <pthread.h>
+#include <stdatomic.h>
+
 #include "app/tui/tui.h"
 #include "app/tui/worker.h"
 
@@ -43,6 +46,8 @@ struct tui {
 	int served;                  /* the model is on a server */
 	/* The tour: its step, from 1; 0 = there is none.  What it waits for, and how often that had happened when the step began. */
 	struct { int step, answers, documents, panel, before; int64_t session; } tour;
+	/* A copy on its way to the clipboard, on a thread of its own: a desktop that hangs does not hang the screen. */
+	struct { pthread_t thread; int running; atomic_int done; struct str text; const char *by; } copy;
 	int keeps_draft; struct str saved; double saved_at;   /* what draft_file.c has written, and when */
 };
 
@@ -52,6 +57,7 @@ void tui_measure(struct tui *);                       /* the terminal may have a
 void tui_take_events(struct tui *);                   /* all that wait, the status and the cache */
 /* tui_actions.c */
 void tui_take_actions(struct tui *);
+void tui_copy_end(struct tui *, int wait);            /* say how the copy went, once it has; wait: for it */
 void tui_suspend(struct tui *);                       /* Ctrl-Z: the shell has the terminal until it hands it back */
 /* screen_commands.c */
 void tui_commands(struct tui *);                      /* the table for ui_open() */

@@ -21,6 +21,7 @@ enum job_what {
 	JOB_DELETE,     /* id.  Of the conversation that is being answered: waits for the end of the answer */
 	JOB_UNDELETE,   /* the session deleted last */
 	JOB_LOOK,       /* text: a command that changes nothing; what it says becomes EV_LOOK */
+	JOB_MOUSE,      /* id: 1 = on; remembered */
 	JOB_REPORT,     /* the cache, now */
 };
 

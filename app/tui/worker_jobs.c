@@ -7,7 +7,7 @@
 int worker_job_is_small(enum job_what what)
 {
 	return what == JOB_RENAME || what == JOB_FORK || what == JOB_DELETE || what == JOB_UNDELETE || what == JOB_LOOK ||
-	       what == JOB_REPORT;
+	       what == JOB_MOUSE || what == JOB_REPORT;
 }
 
 /* Undoing the deletion puts another conversation on the screen. */
@@ -82,6 +82,10 @@ static void run_small(struct worker *w, struct job *job)
 		return;   /* the caller reports the cache */
 	if (job->what == JOB_LOOK) {
 		chat_take(c, &job->text);
+		return;
+	}
+	if (job->what == JOB_MOUSE) {
+		chat_mouse(c, job->id != 0);
 		return;
 	}
 	if (job->what == JOB_RENAME)

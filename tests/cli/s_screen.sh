@@ -41,6 +41,35 @@ start --private --temp 0 -n 8 "$dir/latin.txt"
 name="what is said before the screen is up stands on it"; pass wait_for shows 'not UTF-8'
 leave C-d
 
+# ---- copying, and the mouse ----
+
+touch "$dir/in_tmux"
+start --private --temp 0 -n 8
+ask 'What is the capital of Spain?'
+wait_for answered 'What is the capital of Spain?'
+ask '/copy all'
+name="inside tmux a copy says that tmux has it"; pass wait_for shows ' copied .* by tmux'
+name="... and is in its buffer"
+case $(mux show-buffer) in '> What is the capital of Spain?'*) ok "$name" ;; *) bad "$name" "$(mux list-buffers)" ;; esac
+type_text "$esc[<0;2;24M"
+name="the row of keys is clicked, without F8"; pass wait_for shows 'Keys everywhere'
+escape
+key F8
+wait_for shows "the mouse is the terminal's"
+name="... in private the config file is left alone"; pass test ! -e "$dir/config/weir/config"
+leave C-d
+rm "$dir/in_tmux"
+start --temp 0 -n 8
+ask 'What is the capital of Spain?'
+wait_for answered 'What is the capital of Spain?'
+ask '/copy'
+name="elsewhere it says that the terminal may ignore it"; pass wait_for shows ' sent .* to the terminal.s clipboard, which it may ignore'
+key F8
+wait_for shows "the mouse is the terminal's"
+name="F8 is remembered"; pass wait_for grep -q '^mouse = off' "$dir/config/weir/config"
+leave C-d
+rm "$dir/config/weir/config"
+
 # ---- a first talk ----
 
 start -s first $without_end -n 24

@@ -28,9 +28,10 @@ nl='
 '
 
 # What runs in the terminal: state before, the program, its status, state after.  History and settings go to an
-# empty home.
+# empty home.  The program knows of tmux where $dir/in_tmux is there.
 cat >"$dir/run" <<'EOF'
-unset TMUX WEIR_MODEL
+unset WEIR_MODEL DISPLAY WAYLAND_DISPLAY
+[ -e "$dir/in_tmux" ] || unset TMUX
 export HOME="$dir" XDG_STATE_HOME="$dir/state" XDG_CONFIG_HOME="$dir/config" XDG_CACHE_HOME="$dir/cache" XDG_DATA_HOME="$dir/data"
 trap : INT   # Ctrl-C is for the program alone
 stty -a >"$dir/before"

@@ -353,8 +353,8 @@ TEST(leader)
 	key(CTRL('x'));
 	CHECK_STR(key("t"), "THEME paper|");
 	key(CTRL('x'));
-	CHECK_STR(key("m"), "MOUSE 1|");
-	CHECK_STR(key(F8), "MOUSE 0|");
+	CHECK_STR(key("m"), "MOUSE 1 #1|");
+	CHECK_STR(key(F8), "MOUSE 0 #1|");
 	key(CTRL('x'));
 	key("r");
 	CHECK(shows("raw answers"));
@@ -768,22 +768,94 @@ TEST(sources_open_by_key_and_click)
 	key("\33[<0;5;3M");
 	CHECK(!shows("one two three"));
 	key("\33[<0;30;6M");
+	CHECK(!shows("one two three"));   /* it may be the beginning of a selection */
+	key("\33[<0;30;6m");
 	CHECK(shows("one two three") && shows("source [2] of 2"));
 	key(ESC);
 	screen();
-	key("\33[<0;1;5M");
+	key("\33[<0;1;5M"), key("\33[<0;1;5m");
 	CHECK(shows("source [1] of 2"));
 	key(ESC);
 	/* They belong to the last question. */
 	question("and then?");
 	screen();
-	key("\33[<0;1;5M");
+	key("\33[<0;1;5M"), key("\33[<0;1;5m");
 	CHECK(!shows("one two three"));
 	ui_cut(u, 1);
 	CHECK(shows("what?") && !shows("three [2]") && !shows("[1] a.txt") && !shows("and then?"));
 	ui_sources(u, NULL, 0);
 	key(F7);
 	CHECK(!shows("one two three"));
+	closed();
+}
+
+/* Dragging copies what is marked: wrapped lines are joined, the end of a row is not padded, and it may go upwards. */
+TEST(dragging_copies)
+{
+	static const char long_line[] = "The deposit is two months of rent and it is returned within thirty days after the keys were handed over to the landlord.";
+
+	opened(80, 24);
+	question("what?");
+	answer(long_line);
+	answer("* one item that is long enough to be wrapped into a second row of this narrow screen here\n* two\n\n```\nint a;\n  int b;\n```");
+	screen();
+	/* rows 2 and 3: the paragraph; from its second word */
+	CHECK_STR(key("\33[<0;5;3M"), "");
+	CHECK_STR(key("\33[<32;9;4M"), "");
+	CHECK_STR(key("\33[<0;9;4m"), "COPY deposit is two months of rent and it is returned within thirty days after the keys|");
+	CHECK_STR(key("\33[<0;9;4M"), "");
+	CHECK_STR(key("\33[<0;5;3m"), "COPY deposit is two months of rent and it is returned within thirty days after the keys|");   /* a terminal that sends no moves */
+	/* the list and the code */
+	CHECK_STR(key("\33[<0;1;6M"), "");
+	CHECK_STR(key("\33[<0;80;12m"), "COPY \342\200\242 one item that is long enough to be wrapped into a second row of this narrow screen here\n\342\200\242 two\n\n"
+	          "  int a;\n    int b;|");
+	/* it stays in its part of the screen, and new text does not move what is being marked */
+	CHECK_STR(key("\33[<0;5;3M"), "");
+	CHECK_STR(key("\33[<32;80;24M"), "");
+	for (int i = 0; i < 30; i++)
+		question("more");
+	CHECK(shows("what?"));
+	CHECK(strstr(key("\33[<0;80;24m"), "COPY deposit is"));
+	CHECK(!shows("what?"));
+	/* neither is a click */
+	CHECK_STR(key("\33[<0;5;3M"), "");
+	CHECK_STR(key("\33[<0;5;3m"), "");
+	closed();
+}
+
+/* Each key of the row below can be clicked. */
+TEST(the_row_of_keys_is_clicked)
+{
+	char click[32];
+
+	opened(80, 24);
+	screen();
+	key("\33[<0;3;24M");   /* F1 Help */
+	CHECK(shows("Keys everywhere"));
+	key("\33[<0;2;24M");   /* Esc Close */
+	CHECK(!shows("Keys everywhere"));
+	key("\33[<0;12;24M");   /* ^P Do */
+	CHECK_INT(u->pane, PALETTE);
+	key(ESC);
+	for (const char *name = "F6 Browse"; u->focus == ON_LINE; name = "") {
+		const char *row = strstr(screen(), name);
+		int x = 1;
+
+		while (row && row[-x] != '\n')
+			x++;
+		CHECK(*name && row);
+		snprintf(click, sizeof click, "\33[<0;%d;24M", x);
+		key(click);
+	}
+	CHECK_INT(u->focus, ON_TRANSCRIPT);
+	key("\33[<0;5;24M");   /* Esc Write */
+	CHECK_INT(u->focus, ON_LINE);
+	key("\030");
+	CHECK(shows("h Help"));
+	key("\33[<0;9;24M");   /* behind Ctrl-X: h Help */
+	CHECK(shows("Keys everywhere"));
+	key("\33[<0;79;24M");   /* behind the last one */
+	CHECK(shows("Keys everywhere"));
 	closed();
 }
 
