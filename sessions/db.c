@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 /* ---- errors ---- */
@@ -246,6 +247,8 @@ int db_open_memory(struct db *d, struct err *e)
 
 void db_close(struct db *d)
 {
+	if (d->inside)
+		db_gate_leave(d->gate);
 	for (size_t i = 0; i < sizeof d->cached / sizeof *d->cached; i++)
 		sqlite3_finalize(d->cached[i].st);
 	/* The second form: a statement that somebody forgot would keep the file open. */
@@ -441,14 +444,62 @@ int32_t db_small(int64_t v)
 	return v < 0 ? 0 : v > INT32_MAX ? INT32_MAX : (int32_t)v;
 }
 
+/* ---- one process at a time ---- */
+
+int range_lock(int fd, int64_t at, int64_t n)
+{
+	struct flock l = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = at, .l_len = n};
+
+	return !fcntl(fd, F_OFD_SETLK, &l) ? 1 : errno == EAGAIN || errno == EACCES ? 0 : -1;
+}
+
+void range_unlock(int fd, int64_t at, int64_t n)
+{
+	struct flock l = {.l_type = F_UNLCK, .l_whence = SEEK_SET, .l_start = at, .l_len = n};
+
+	fcntl(fd, F_OFD_SETLK, &l);
+}
+
+/* SQLite's own lock keeps transactions apart, but before 3.51.3 not the copying of a log into its file from a commit elsewhere,
+ * which could damage the file.  Here one process at a time does either. */
+int db_gate_enter(struct gate *g, const char *path, struct err *e)
+{
+	double end = now_seconds() + DB_GATE_MS / 1000.0;
+	int rc = 0;
+
+	if (!g || g->depth++)
+		return 0;
+	for (long wait = 1; !(rc = range_lock(g->fd, g->at, 1)) && now_seconds() < end; wait = wait < 20 ? wait * 2 : 20)
+		nanosleep(&(struct timespec){.tv_nsec = wait * 1000000}, NULL);
+	if (rc > 0)
+		return 0;
+	g->depth--;
+	return err_set(e, ERR_FAIL, "cannot save in '%s': %s", path, rc ? strerror(errno) : "another process is using it; try again");
+}
+
+void db_gate_leave(struct gate *g)
+{
+	if (g && !--g->depth)
+		range_unlock(g->fd, g->at, 1);
+}
+
 /* ---- transactions ---- */
 
 int db_begin(struct db *d, struct err *e)
 {
+	if (db_gate_enter(d->gate, shown(d), e)) {
+		d->code = SQLITE_BUSY;
+		return -1;
+	}
 	/* What an earlier rollback could not undo must not become part of this. */
 	if (!sqlite3_get_autocommit(d->h))
 		sqlite3_exec(d->h, "ROLLBACK", NULL, NULL, NULL);
-	return db_run(d, e, "BEGIN IMMEDIATE", "");
+	if (db_run(d, e, "BEGIN IMMEDIATE", "")) {
+		db_gate_leave(d->gate);
+		return -1;
+	}
+	d->inside = 1;
+	return 0;
 }
 
 int db_end(struct db *d, int rc, struct err *e)
@@ -461,5 +512,8 @@ int db_end(struct db *d, int rc, struct err *e)
 		sqlite3_exec(d->h, "ROLLBACK", NULL, NULL, NULL);
 		d->code = code;
 	}
+	if (d->inside)
+		db_gate_leave(d->gate);
+	d->inside = 0;
 	return rc;
 }

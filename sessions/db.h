@@ -11,12 +11,18 @@
 #include <sqlite3.h>
 
 #define DB_BUSY_MS 5000             /* a writer beside readers */
+#define DB_GATE_MS 60000            /* another process changes it: to index a book, or to save a snapshot on a slow disk, takes seconds */
 #define DB_READER_MS 1000           /* a reader beside a writer that is just closing or saving: somebody may be at a screen */
 /* Bytes of one value: a document of DOC_BYTES_MAX that was read as Windows-1252 has up to 192 MiB. */
 #define DB_VALUE_MAX (256u << 20)
 
+/* A lock among processes: a byte range of a file, locked while a database is changed. */
+struct gate { int fd; int64_t at; int depth; };
+
 struct db {
 	sqlite3 *h;
+	struct gate *gate;              /* what every change waits for; NULL = nothing */
+	int inside;                     /* a transaction of this connection is in it */
 	char *path;
 	int read_only;
 	int code;                       /* extended SQLite code of the error that was reported last */
@@ -70,5 +76,13 @@ int32_t db_small(int64_t);          /* 0 .. INT32_MAX */
  * committing failed. */
 int  db_begin(struct db *, struct err *);
 int  db_end(struct db *, int rc, struct err *);
+
+/* Wait until no other process changes the database, and keep others from it until db_gate_leave(); can be nested.
+ * NULL: nothing is locked. */
+int  db_gate_enter(struct gate *, const char *path, struct err *);
+void db_gate_leave(struct gate *);
+/* A range of a file as a lock that ends with the open file: 1 = taken, 0 = somebody else has it, -1 = errno. */
+int  range_lock(int fd, int64_t at, int64_t n);
+void range_unlock(int fd, int64_t at, int64_t n);
 
 #endif

@@ -140,7 +140,7 @@ int snaps_fingerprint(struct snaps *s, const struct engine *engine, const struct
 	/* Without its text a snapshot is as good; it only cannot tell why it does not fit. */
 	if (!snaps_writable(s, NULL) && text.n <= PART_BYTES &&
 	    !db_find(&s->db, NULL, &known, "SELECT 1 FROM identity WHERE fingerprint = ?", "b", out->all, sizeof out->all))
-		db_run(&s->db, NULL, "INSERT INTO identity VALUES(?, ?)", "bb", out->all, sizeof out->all, text.p, text.n);
+		db_run(&s->db, NULL, "INSERT OR IGNORE INTO identity VALUES(?, ?)", "bb", out->all, sizeof out->all, text.p, text.n);
 	str_free(&s->identity);
 	str_free(&s->entries_identity);
 	s->identity = text;

@@ -237,6 +237,7 @@ int passage_rows_of(struct passage_index *x, const char *text, size_t n, struct 
 	*out = (struct passage_rows){0};
 	if (text_hash(text, n, a.hash, e))
 		return -1;
+	memcpy(out->hash, a.hash, sizeof out->hash);
 	for (int tries = 0;; tries++) {
 		x->db->code = 0;
 		rc = rows_find(x, &a, &first);
@@ -249,11 +250,13 @@ int passage_rows_of(struct passage_index *x, const char *text, size_t n, struct 
 		if (!rc) {
 			if (db_begin(x->db, e))
 				return -1;
-			if (!db_end(x->db, rows_add(x, &a, &first), &first))
+			/* Another process may have indexed it since. */
+			rc = rows_find(x, &a, &first);
+			if (!db_end(x->db, rc > 0 ? 0 : rc < 0 ? -1 : rows_add(x, &a, &first), &first))
 				return 0;
 		}
 		free(out->at);
-		*out = (struct passage_rows){0};
+		out->at = NULL;
 		if (tries || !db_index_damaged(x->db) || db_begin(x->db, e) || db_end(x->db, passages_empty(x->db, e), e))
 			return err_set(e, first.code, "%s", first.msg);
 	}

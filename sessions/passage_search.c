@@ -12,6 +12,7 @@
 enum {
 	PREFIX_LEAST = 5,          /* characters of a stem's beginning that is searched for, */
 	PREFIX_LESS = 2,           /* and characters of the stem that it may lack */
+	TRIES = 5,                 /* where another process changes the index meanwhile */
 	COMMON_ABOVE = 400,        /* sentences: in a text with fewer of them no word is too common */
 };
 static const double COMMON_SHARE = 0.12;   /* a word in more of the sentences says nothing and is skipped: "the" */
@@ -346,6 +347,25 @@ static void put_hit(const struct search *s, const struct place *p, double whole,
 	out[i] = hit;
 }
 
+/* The rows of all texts, and a transaction in which the index has them: another process may delete rows, and use their numbers again. */
+static int search_begin(struct search *s, struct err *e)
+{
+	for (int tries = 0;; tries++) {
+		struct search again = {.x = s->x, .text = s->text, .n_text = s->n_text};
+		int64_t ignored;
+		int rc = search_open(s, e) || db_exec(s->x->db, "BEGIN", e) ? -1 : 1;
+
+		for (size_t i = 0; i < s->n_text && rc > 0; i++)
+			rc = db_find(s->x->db, e, &ignored, "SELECT 1 FROM passages WHERE id=?1 AND hash=?2", "ib", s->rows[i].id,
+			             (const void *)s->rows[i].hash, sizeof s->rows[i].hash);
+		if (rc || tries == TRIES)
+			return rc > 0 ? 0 : rc ? -1 : err_set(e, ERR_FAIL, "cannot search: another weir deletes what is indexed; try again");
+		db_exec(s->x->db, "COMMIT", NULL);
+		search_free(s);
+		*s = again;
+	}
+}
+
 static int find(struct passage_index *x, const struct indexed_text *text, size_t n_text, const char *question, size_t n, struct found_passage *out,
                 size_t most, struct err *e)
 {
@@ -353,7 +373,7 @@ static int find(struct passage_index *x, const struct indexed_text *text, size_t
 	struct question_words q = {.n = 0};
 	double whole = 0;
 	size_t count = 0;
-	int rc = search_open(&s, e);
+	int rc = search_begin(&s, e);
 
 	if (!rc && question_words(x->words, question, n, &q))
 		rc = err_set(e, ERR_FIT, "cannot search: no memory");
@@ -362,6 +382,8 @@ static int find(struct passage_index *x, const struct indexed_text *text, size_t
 	for (size_t i = 0; !rc && i < s.n_place && most; i++)
 		if (s.place[i].score > 0)
 			put_hit(&s, &s.place[i], whole, out, &count, most);
+	if (!sqlite3_get_autocommit(x->db->h))
+		sqlite3_exec(x->db->h, "COMMIT", NULL, NULL, NULL);
 	question_words_free(&q);
 	search_free(&s);
 	return rc ? -1 : (int)count;

@@ -58,7 +58,7 @@ struct passage_index {
 
 extern const char passage_tables[];   /* SQL of the migration */
 /* The rows of an indexed text. */
-struct passage_rows { int64_t id; size_t n; struct sentence *at; };
+struct passage_rows { int64_t id; size_t n; struct sentence *at; uint8_t hash[32]; };
 /* Find a text, which is indexed now where it was not.  Free rows->at. */
 int  passage_rows_of(struct passage_index *, const char *text, size_t n, struct passage_rows *, struct err *);
 /* Forget all: texts are indexed again when they are searched. */

@@ -20,6 +20,7 @@ static int do_new(struct store *s, void *arg, struct err *e)
 {
 	struct making *m = arg;
 	int64_t now = store_now();
+	long by;
 
 	if (m->name && name_free(s, m->name, 0, e))
 		return -1;
@@ -27,7 +28,7 @@ static int do_new(struct store *s, void *arg, struct err *e)
 	           m->name))
 		return -1;
 	m->id = sqlite3_last_insert_rowid(s->db.h);
-	return 0;
+	return session_hold(s, m->id, &by, e);   /* before others can see it */
 }
 
 int session_new(struct store *s, const char *name, int64_t *id, struct err *e)
@@ -83,6 +84,7 @@ static int do_fork(struct store *s, void *arg, struct err *e)
 	struct making *m = arg;
 	struct node n = {0};
 	int64_t head, from = m->from;
+	long by;
 	int rc = db_find(&s->db, e, &head, "SELECT head FROM session WHERE id=?1", "i", from);
 
 	if (rc <= 0)
@@ -104,7 +106,7 @@ static int do_fork(struct store *s, void *arg, struct err *e)
 	           (int64_t)db_small(n.depth), m->name))
 		return -1;
 	m->id = sqlite3_last_insert_rowid(s->db.h);
-	if (db_run(&s->db, e, "INSERT INTO setting SELECT ?2, key, sum, value FROM setting WHERE session=?1", "ii", from,
+	if (session_hold(s, m->id, &by, e) || db_run(&s->db, e, "INSERT INTO setting SELECT ?2, key, sum, value FROM setting WHERE session=?1", "ii", from,
 	           m->id))
 		return -1;
 	/* Documents that had come by then. */
@@ -198,18 +200,27 @@ void store_erase_traces(struct store *s)
 {
 	char vacuum[60];
 
+	if (db_gate_enter(s->db.gate, s->dir, NULL))
+		return;
 	store_drop_copies(s);
 	snprintf(vacuum, sizeof vacuum, "PRAGMA incremental_vacuum(%d)", VACUUM_PAGES);
 	sqlite3_exec(s->db.h, vacuum, NULL, NULL, NULL);
 	sqlite3_busy_timeout(s->db.h, READERS_MS);
 	sqlite3_wal_checkpoint_v2(s->db.h, "main", SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
 	sqlite3_busy_timeout(s->db.h, DB_BUSY_MS);
+	db_gate_leave(s->db.gate);
 }
 
 int session_delete(struct store *s, int64_t id, struct err *e)
 {
-	if (store_change(s, do_delete, &id, e))
+	long by;
+	int rc;
+
+	if (store_writable(s, e) || session_hold(s, id, &by, e))
 		return -1;
-	store_erase_traces(s);
-	return 0;
+	rc = store_change(s, do_delete, &id, e);
+	session_leave(s, id);
+	if (!rc)
+		store_erase_traces(s);
+	return rc;
 }

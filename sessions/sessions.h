@@ -5,8 +5,8 @@
  *     http        pages and parts of files from the web; answers of servers as they arrive
  *     snaps       snapshots of timelines: kv.db.  Large and disposable: without it sessions are prefilled again, no text is lost
  *
- * One directory (0700, files 0600) and one process at a time: the lock belongs to the store.  What is opened belongs to
- * one thread; another one may open a store of its own, to read. */
+ * One directory (0700, files 0600) for any number of processes of one machine; a session is written by the one that holds it.  What is
+ * opened belongs to one thread; another one may open a store of its own. */
 #ifndef WEIR_SESSIONS_H
 #define WEIR_SESSIONS_H
 
@@ -106,13 +106,11 @@ struct store_options {
 	const char *dir;         /* NULL: $XDG_DATA_HOME/weir, ~/.local/share/weir; made if missing */
 	const char *vfs;         /* SQLite's VFS, for tests; NULL = the default */
 	struct str *notice;      /* what the user should know, one sentence a line is added; NULL = nothing */
-	/* List and export beside a running weir, or beside the writer of this process in another thread: takes no lock, writes
-	 * nothing, sees what is committed at once.  Open it after the writer: it does not see a store that is made later. */
+	/* Takes no lock, writes nothing, sees what is committed at once.  It does not see a store that is made later. */
 	int read_only;
-	long *in_use;            /* where it was not opened because another weir has it: the number of that process, or -1; NULL = not asked */
 };
-/* ERR_FAIL when another weir has it (its process is named), when it cannot be opened, when it is damaged or from a
- * newer weir: nothing is changed then.  An older one is migrated, with a copy of the old file beside it. */
+/* ERR_FAIL when an older weir or one on another machine has it (its process is named), when it cannot be opened, when it is damaged or
+ * from a newer weir: nothing is changed then.  An older one is migrated, with a copy of the old file beside it. */
 int  store_open(struct store **out, const struct store_options *, struct err *);
 void store_close(struct store *);
 const char *store_dir(const struct store *);
@@ -128,7 +126,11 @@ struct session {
 	int32_t tokens;                 /* of its sequence when it was saved last */
 	int64_t parent;                 /* the session it was forked from; 0 = none */
 };
-int  session_new(struct store *, const char *name, int64_t *id, struct err *);          /* name NULL or "": none yet */
+/* From now on this store alone writes the session: asked for before it is resumed, since functions that write do not ask.  -1 and ERR_FAIL
+ * when another weir writes it: *by is that process, -1 = it is not known, 0 = another error. */
+int  session_hold(struct store *, int64_t id, long *by, struct err *);
+void session_leave(struct store *, int64_t id);
+int  session_new(struct store *, const char *name, int64_t *id, struct err *);          /* held; name NULL or "": none yet */
 /* By name, else title, else number as `ls` prints it, else a beginning that fits one alone; ERR_USAGE names the nearest. */
 int  session_find(struct store *, const char *what, int64_t *id, struct err *);
 /* The one used last: 1, or 0 when there is none. */
@@ -137,9 +139,9 @@ int  session_get(struct store *, int64_t id, struct session *out, struct err *);
 typedef int session_fn(const struct session *, void *ud);                                /* not 0 ends the list */
 int  session_list(struct store *, session_fn *, void *ud, struct err *);                 /* the one used last first */
 int  session_rename(struct store *, int64_t id, const char *name, struct err *);         /* ERR_USAGE: taken, or no name */
-/* A second session with the same messages up to `at` (0: the head). */
+/* A second session with the same messages up to `at` (0: the head), held. */
 int  session_fork(struct store *, int64_t id, int64_t at, const char *name, int64_t *new_id, struct err *);
-/* For good: messages that no other session shows are overwritten on disk. */
+/* For good: messages that no other session shows are overwritten on disk.  ERR_FAIL when another weir writes it. */
 int  session_delete(struct store *, int64_t id, struct err *);
 /* Values that a session stores by name: model, kv, system prompt, sampling, random state ...; value NULL: delete it. */
 int  session_set(struct store *, int64_t id, const char *key, const void *value, size_t n, struct err *);

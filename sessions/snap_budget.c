@@ -19,6 +19,7 @@
 #include "engine/engine.h"
 
 #define DAY_MS 86400000
+#define RESERVED_MS 600000   /* no snapshot takes that long to save */
 #define VACUUM_STEP 4096   /* pages a transaction */
 
 int snaps_space(struct snaps *s, uint64_t *used, uint64_t *empty, struct err *e)
@@ -116,10 +117,12 @@ int snaps_make_room(struct snaps *s, uint64_t more, int64_t keep, int64_t keep_s
 
 int snaps_sweep(struct snaps *s, int all, struct err *e)
 {
-	int64_t id[AT_ONCE], before = all ? INT64_MAX : snaps_now() - DAY_MS;
+	int64_t id[AT_ONCE], now = snaps_now(), before = all ? INT64_MAX : now - DAY_MS;
+	int64_t reserved = s->store->alone_at > now - RESERVED_MS ? s->store->alone_at : now - RESERVED_MS;
 	int n;
 
-	while ((n = numbers(s, db_query(&s->db, e, "SELECT id FROM head WHERE done = 0 LIMIT 64", ""), id, e)) > 0)
+	/* A head that is reserved belongs to a process that is saving, or was killed then. */
+	while ((n = numbers(s, db_query(&s->db, e, "SELECT id FROM head WHERE done = 0 AND used < ? LIMIT 64", "i", reserved), id, e)) > 0)
 		for (int i = 0; i < n; i++)
 			if (head_delete(s, id[i], e))
 				return -1;
@@ -178,18 +181,24 @@ int snaps_scrub(struct snaps *s, struct err *e)
 	int64_t left = 1;
 	int rc = 0;
 
-	while (left > 0 && !rc)
-		rc = db_begin(&s->db, e) || db_end(&s->db, scrub_some(s, &left, e), e);
-	if (rc || db_begin(&s->db, e))
-		return -1;
-	rc = db_run(&s->db, e, "DELETE FROM zero", "") || db_run(&s->db, e, "DELETE FROM about WHERE name = 'scrub'", "");
-	return db_end(&s->db, rc ? -1 : 0, e);
+	/* The mark goes when no page was empty that is not zeros: another process may have dropped something meanwhile. */
+	do {
+		while (left > 0 && !rc)
+			rc = snaps_begin(s, e) || db_end(&s->db, scrub_some(s, &left, e), e);
+		if (rc || snaps_begin(s, e))
+			return -1;
+		rc = db_find(&s->db, e, &left, "PRAGMA freelist_count", "") < 0 ||
+		     (left <= 0 && (db_run(&s->db, e, "DELETE FROM zero", "") || db_run(&s->db, e, "DELETE FROM about WHERE name = 'scrub'", "")));
+		rc = db_end(&s->db, rc ? -1 : 0, e);
+	} while (left > 0 && !rc);
+	return rc;
 }
 
 /* Give empty pages back to the file system. */
 static int vacuum(struct snaps *s, struct err *e)
 {
 	int64_t before = INT64_MAX, unused;
+	int rc;
 
 	for (;;) {
 		if (db_find(&s->db, e, &unused, "PRAGMA freelist_count", "") < 0)
@@ -198,7 +207,11 @@ static int vacuum(struct snaps *s, struct err *e)
 			return 0;
 		before = unused;
 		_Static_assert(VACUUM_STEP == 4096, "the statement below");
-		if (db_exec(&s->db, "PRAGMA incremental_vacuum(4096)", e))
+		if (db_gate_enter(s->db.gate, s->path, e))
+			return -1;
+		rc = db_exec(&s->db, "PRAGMA incremental_vacuum(4096)", e);
+		db_gate_leave(s->db.gate);
+		if (rc)
 			return -1;
 	}
 }
@@ -239,7 +252,7 @@ static int drop_and_scrub(struct snaps *s, int64_t session, struct err *e)
 {
 	uint64_t used, empty;
 
-	return db_begin(&s->db, e) || db_end(&s->db, drop(s, session, e), e) || snaps_scrub(s, e) ||
+	return snaps_begin(s, e) || db_end(&s->db, drop(s, session, e), e) || snaps_scrub(s, e) ||
 	       snaps_space(s, &used, &empty, e) || (empty > used / 4 && vacuum(s, e)) ? -1 : 0;
 }
 
@@ -247,7 +260,7 @@ int snap_drop(struct snaps *s, int64_t session, struct err *e)
 {
 	int rc;
 
-	s->db.code = 0;
+	snaps_start(s);
 	if (snaps_writable(s, e))
 		return -1;
 	rc = s->ruined ? -1 : drop_and_scrub(s, session, e);
@@ -271,10 +284,10 @@ int snaps_gc(struct snaps *s, uint64_t *freed, struct err *e)
 	int64_t scrub;
 
 	*freed = 0;
-	s->db.code = 0;
+	snaps_start(s);
 	if (snaps_writable(s, e) || (s->ruined && snaps_renew(s, e)))
 		return -1;
-	if (snaps_space(s, &used, &empty, e) || db_begin(&s->db, e) || db_end(&s->db, gc_body(s, e), e) ||
+	if (snaps_space(s, &used, &empty, e) || snaps_begin(s, e) || db_end(&s->db, gc_body(s, e), e) ||
 	    db_number(&s->db, "SELECT value FROM about WHERE name = 'scrub'", &scrub, e) || (scrub && snaps_scrub(s, e)) ||
 	    vacuum(s, e) || snaps_space(s, &used_after, &empty_after, e))
 		return snaps_failed(s, e);
@@ -321,7 +334,7 @@ int head_check(struct snaps *s, int64_t id, int64_t message, int64_t bytes, int6
 {
 	struct head_layout lay;
 	int64_t there = 0;
-	int rc = id <= 0 || id > s->serial ? 0 :
+	int rc = id <= 0 || id > SERIAL_MOST ? 0 :
 	         db_find(&s->db, e, &there, "SELECT total(length(data)) FROM part WHERE id BETWEEN ? AND ?", "ii",
 	                 part_id(id, 0), part_id(id, (1 << PART_BITS) - 1));
 

@@ -110,7 +110,7 @@ int parts_read(struct snaps *s, int64_t owner, int first, const uint8_t key[KEY_
 {
 	uint8_t *p = out;
 
-	if (owner < 0 || owner > s->serial || n > (uint64_t)PART_TAIL * PART_BYTES)
+	if (owner < 0 || owner > SERIAL_MOST || n > (uint64_t)PART_TAIL * PART_BYTES)
 		return 0;
 	for (int part = first; n; part++) {
 		size_t len = n < PART_BYTES ? n : PART_BYTES;
@@ -191,17 +191,30 @@ int chunk_replace(struct snaps *s, int64_t old, int64_t number, struct err *e)
 	       db_run(&s->db, e, "DELETE FROM need WHERE chunk = ?", "i", old) || parts_delete(s, old, e) ? -1 : 0;
 }
 
-int chunk_read(struct snaps *s, const uint8_t key[KEY_BYTES], struct chunk_bytes bytes, struct found_chunk *found, void *out, struct err *e)
+static int find_and_read(struct snaps *s, const uint8_t key[KEY_BYTES], struct chunk_bytes bytes, struct found_chunk *found, void *out,
+                         struct err *e)
 {
 	int rc = chunk_find(s, key, bytes, found, e);
 
-	if (rc <= 0)
+	return rc <= 0 ? rc : parts_read(s, found->number, 0, key, out, found->bytes, e);
+}
+
+int chunk_read(struct snaps *s, const uint8_t key[KEY_BYTES], struct chunk_bytes bytes, struct found_chunk *found, void *out, struct err *e)
+{
+	int rc;
+
+	found->number = 0;
+	rc = find_and_read(s, key, bytes, found, out, e);
+	if (rc || !found->number || s->db.read_only)
 		return rc;
-	rc = parts_read(s, found->number, 0, key, out, found->bytes, e);
-	if (!rc && !s->db.read_only) {
-		s->db.code = 0;
-		if ((db_begin(&s->db, NULL) || db_end(&s->db, chunk_delete(s, found->number, NULL), NULL)) && db_damaged(&s->db))
-			s->ruined = 1;
+	s->db.code = 0;
+	if (!snaps_begin(s, NULL)) {
+		/* Another process may have replaced it between its row and its bytes. */
+		found->number = 0;
+		rc = find_and_read(s, key, bytes, found, out, e);
+		if (!db_end(&s->db, rc < 0 || (!rc && found->number && chunk_delete(s, found->number, NULL)), NULL))
+			return rc;
 	}
-	return rc;
+	s->ruined |= db_damaged(&s->db);
+	return 0;
 }

@@ -280,8 +280,8 @@ static int look(struct looking *l, snap_fn *fn, void *ud, struct err *e)
 	int64_t head;
 	int rc;
 
-	/* Another one may have written since this was opened; what comes from now on is left to the next look. */
-	if (l->s->db.read_only && snaps_read_serial(l->s, e))
+	/* What others write from now on is left to the next look. */
+	if (snaps_read_serial(l->s, e))
 		return -1;
 	head = l->s->serial;
 	if (find_chunks(l, e) || verify_chunks(l, e))

@@ -207,7 +207,7 @@ static int head_size(struct snaps *s, const struct found_head *h, struct err *e)
 	int64_t n = 0;
 	int rc;
 
-	if (h->id <= 0 || h->id > s->serial)
+	if (h->id <= 0 || h->id > SERIAL_MOST)
 		return 0;
 	rc = db_find(&s->db, e, &n, "SELECT total(length(data)) FROM part WHERE id BETWEEN ? AND ?", "ii",
 	             part_id(h->id, 0), part_id(h->id, PART_TAIL - 1));
@@ -302,7 +302,7 @@ int snap_load(struct snaps *s, struct timeline *t, const struct fingerprint *fp,
 	int rc;
 
 	memset(out, 0, sizeof *out);
-	s->db.code = 0;
+	snaps_start(s);
 	if (!s->db.h)
 		return 0;
 	rc = find_head(&l, fp, message, &h, &said);
@@ -396,7 +396,7 @@ int32_t snap_load_prefix(struct snaps *s, struct timeline *t, const struct finge
 	int32_t rc;
 
 	memset(out, 0, sizeof *out);
-	s->db.code = 0;
+	snaps_start(s);
 	if (!s->db.h)
 		return 0;
 	if (fingerprint_pure(s, fp, &l.origin.fp))

@@ -146,15 +146,30 @@ static int check_room(struct saving *w, struct err *e)
 	return 0;
 }
 
+/* Another process may have dropped the reservation, or put the file aside. */
+static int next_transaction(struct saving *w, struct err *e)
+{
+	int64_t mine;
+	int rc;
+
+	if (db_end(&w->s->db, 0, e))
+		return -1;
+	w->committed = 1;
+	if (snaps_begin(w->s, e))
+		return -1;
+	rc = db_find(&w->s->db, e, &mine, "SELECT 1 FROM head WHERE id = ? AND session = ? AND done = 0", "ii", w->head_number, w->session);
+	if (rc)
+		return rc < 0 ? -1 : 0;
+	w->committed = 0;   /* nothing of it is left to be deleted */
+	return err_set(e, ERR_FAIL, "another weir has dropped what was saved of it in '%s'", w->s->path);
+}
+
 /* In the transaction that is open there is room for so many bytes more; else it is ended and another begun. */
 static int room_in_transaction(struct saving *w, uint64_t bytes, struct err *e)
 {
 	if (w->pending && w->pending + bytes > SNAPS_TX_BYTES) {
-		if (db_end(&w->s->db, 0, e))
-			return -1;
-		w->committed = 1;
 		w->pending = 0;
-		if (db_begin(&w->s->db, e))
+		if (next_transaction(w, e))
 			return -1;
 	}
 	w->pending += bytes;
@@ -176,25 +191,29 @@ static int reserve(struct saving *w, struct err *e)
 			return -1;
 	if (snaps_make_room(w->s, on_disk(w->need), w->head_number, w->with_head ? w->session : 0, &dropped, e))
 		return -1;
-	if (!dropped)
-		return 0;
 	/* Pages that were emptied by this very transaction would be copied to the journal before they are used again. */
-	if (db_end(d, 0, e))
-		return -1;
-	w->committed = 1;
-	return db_begin(d, e);
+	return dropped ? next_transaction(w, e) : 0;
 }
 
 static int write_chunks(struct saving *w, struct err *e)
 {
 	for (int32_t i = 0; i < w->chunks; i++) {
 		struct chunk_plan *c = &w->chunk[i];
-		int64_t old = c->number;
+		struct found_chunk found = {.number = 0};
+		int64_t old;
 
 		if (!c->write)
 			continue;
-		if (room_in_transaction(w, plan_bytes(w, c), e) ||
-		    timeline_entries_save(w->t, i * CHUNK_TOKENS, CHUNK_TOKENS, c->windows, w->s->staging, e) ||
+		/* Another process may read the same text, and have saved this chunk since. */
+		if (room_in_transaction(w, plan_bytes(w, c), e) || chunk_find(w->s, w->key[i], w->chunk_bytes, &found, e) < 0)
+			return -1;
+		old = c->number = found.number;
+		if (old && found.windows >= c->windows) {
+			if (db_run(&w->s->db, e, "INSERT OR IGNORE INTO need VALUES(?, ?)", "ii", w->head_number, old))
+				return -1;
+			continue;
+		}
+		if (timeline_entries_save(w->t, i * CHUNK_TOKENS, CHUNK_TOKENS, c->windows, w->s->staging, e) ||
 		    chunk_write(w->s, w->key[i], i, w->s->staging, plan_bytes(w, c), &c->number, e) ||
 		    (old && chunk_replace(w->s, old, c->number, e)) ||
 		    db_run(&w->s->db, e, "INSERT OR IGNORE INTO need VALUES(?, ?)", "ii", w->head_number, c->number))
@@ -242,8 +261,12 @@ static int note_used(struct snaps *s, struct err *e)
 	return 0;
 }
 
-static int save_body(struct saving *w, struct err *e)
+static int save_body(struct saving *w, const void *extra, size_t n_extra, struct err *e)
 {
+	if (gather_chunks(w, e) || (w->with_head && gather_head(w, extra, n_extra, e)) || (w->need && check_room(w, e)))
+		return -1;
+	if (!w->need)
+		return 0;
 	if (note_used(w->s, e) || reserve(w, e) || write_chunks(w, e))
 		return -1;
 	return w->with_head ? write_head(w, e) : head_delete(w->s, w->head_number, e);
@@ -255,7 +278,7 @@ static void trim(struct saving *w)
 	uint64_t used, empty;
 	int dropped;
 
-	if (!w->with_head || snaps_space(w->s, &used, &empty, NULL) || used <= w->s->budget || db_begin(&w->s->db, NULL))
+	if (!w->with_head || snaps_space(w->s, &used, &empty, NULL) || used <= w->s->budget || snaps_begin(w->s, NULL))
 		return;
 	db_end(&w->s->db, snaps_make_room(w->s, 0, w->head_number, 0, &dropped, NULL), NULL);
 }
@@ -265,22 +288,19 @@ static int save(struct saving *w, const void *extra, size_t n_extra, struct err 
 	double start = now_seconds();
 
 	memset(w->out, 0, sizeof *w->out);
-	if (snaps_writable(w->s, e) || gather_tokens(w, e) || gather_chunks(w, e) ||
-	    (w->with_head && gather_head(w, extra, n_extra, e)) || snaps_stage(w->s, w->chunk_bytes.all, e))
+	if (snaps_writable(w->s, e) || gather_tokens(w, e) || snaps_stage(w->s, w->chunk_bytes.all, e) || snaps_begin(w->s, e))
 		return -1;
-	if (w->need && check_room(w, e))
-		return -1;
-	if (w->need) {
-		if (db_begin(&w->s->db, e) || db_end(&w->s->db, save_body(w, e), e)) {
-			/* The reservation goes at once if the disk lets it; else with the next start. */
-			if (w->committed && !db_damaged(&w->s->db)) {
-				int code = w->s->db.code;
-				if (!db_begin(&w->s->db, NULL))
-					db_end(&w->s->db, head_delete(w->s, w->head_number, NULL), NULL);
-				w->s->db.code = code;
-			}
-			return -1;
+	if (db_end(&w->s->db, save_body(w, extra, n_extra, e), e)) {
+		/* The reservation goes at once if the disk lets it; else with the next start. */
+		if (w->committed && !db_damaged(&w->s->db)) {
+			int code = w->s->db.code;
+			if (!snaps_begin(w->s, NULL))
+				db_end(&w->s->db, head_delete(w->s, w->head_number, NULL), NULL);
+			w->s->db.code = code;
 		}
+		return -1;
+	}
+	if (w->need) {
 		w->s->n_used = 0;
 		trim(w);
 		sqlite3_db_release_memory(w->s->db.h);
@@ -296,7 +316,7 @@ static int save_and_free(struct saving *w, const void *extra, size_t n_extra, st
 {
 	int rc;
 
-	w->s->db.code = 0;
+	snaps_start(w->s);
 	if (w->s->ruined && snaps_renew(w->s, e))
 		return -1;
 	rc = save(w, extra, n_extra, e);

@@ -183,7 +183,7 @@ static enum verdict judge(struct snaps *s, struct err *e)
 /* Numbers go on where they ended: a number that was used may still be that of KV entries which lost their owner. */
 int snaps_read_serial(struct snaps *s, struct err *e)
 {
-	int64_t part = 0, head = 0, chunk = 0, most = (int64_t)1 << 40;
+	int64_t part = 0, head = 0, chunk = 0;
 
 	if (db_number(&s->db, "SELECT max(id) FROM part", &part, e) ||
 	    db_number(&s->db, "SELECT max(id) FROM head", &head, e) ||
@@ -192,7 +192,7 @@ int snaps_read_serial(struct snaps *s, struct err *e)
 	s->serial = part >> PART_BITS;
 	s->serial = head > s->serial ? head : s->serial;
 	s->serial = chunk > s->serial ? chunk : s->serial;
-	if (s->serial < 0 || s->serial > most) {
+	if (s->serial < 0 || s->serial > SERIAL_MOST) {
 		s->db.code = SQLITE_CORRUPT;
 		return err_set(e, ERR_FAIL, "'%s' is damaged: a row has a number beyond all limits", s->path);
 	}
@@ -211,7 +211,7 @@ static int recover(struct snaps *s, struct err *e)
 	            "i", snaps_now() - 86400000) < 0)
 		return -1;
 	if (work) {
-		if (db_begin(&s->db, e) || db_end(&s->db, snaps_sweep(s, 0, e), e))
+		if (snaps_begin(s, e) || db_end(&s->db, snaps_sweep(s, 0, e), e))
 			return -1;
 	}
 	if (db_number(&s->db, "SELECT value FROM about WHERE name = 'scrub'", &work, e))
@@ -266,11 +266,18 @@ static const char *verdict_text(enum verdict v)
 static enum verdict open_once(struct snaps *s, struct err *e)
 {
 	enum verdict v;
+	struct stat st;
 
 	if (db_open(&s->db, s->path, s->vfs, s->store->read_only, e) || settle(s, e))
 		v = db_damaged(&s->db) ? DAMAGED : FAILED;
 	else
 		v = judge(s, e);
+	if (s->db.h && !s->store->read_only)
+		s->db.gate = &s->store->gate[1];
+	if (!lstat(s->path, &st)) {
+		s->device = st.st_dev;
+		s->inode = st.st_ino;
+	}
 	if (v == GOOD && s->db.read_only && !s->store->read_only && write_format_damaged(s))
 		v = DAMAGED;
 	if (v == EMPTY && !s->db.read_only)
@@ -297,15 +304,56 @@ static int begin_anew(struct snaps *s, enum verdict v, struct str *notice, struc
 	return rc;
 }
 
+/* The file that is open has the name still. */
+static int has_name(const struct snaps *s)
+{
+	struct stat st;
+
+	return !lstat(s->path, &st) && st.st_ino == s->inode && st.st_dev == s->device;
+}
+
 static int renew(struct snaps *s, struct str *notice, struct err *e)
 {
+	struct gate *gate = &s->store->gate[1];
 	struct err why = {0};
+	int other, failed;
 
+	if (db_gate_enter(gate, s->path, e))
+		return -1;
+	other = !has_name(s);
 	db_close(&s->db);
 	s->n_used = s->ruined = 0;
-	if (begin_anew(s, DAMAGED, notice, &why))
-		return err_set(e, ERR_FAIL, "'%s' is damaged and could not be begun anew: %s", s->path, why.msg);
-	return 0;
+	failed = !(other && open_once(s, &why) == GOOD) && begin_anew(s, DAMAGED, notice, &why);
+	db_gate_leave(gate);
+	return failed ? err_set(e, ERR_FAIL, "'%s' is damaged and could not be begun anew: %s", s->path, why.msg) : 0;
+}
+
+void snaps_start(struct snaps *s)
+{
+	struct gate *gate = &s->store->gate[1];
+
+	s->db.code = 0;
+	if (!s->db.h || s->db.read_only || has_name(s) || db_gate_enter(gate, s->path, NULL))
+		return;
+	db_close(&s->db);
+	s->n_used = s->ruined = 0;
+	open_once(s, NULL);
+	db_gate_leave(gate);
+}
+
+int snaps_begin(struct snaps *s, struct err *e)
+{
+	int rc;
+
+	if (db_gate_enter(s->db.gate, s->path, e)) {
+		s->db.code = SQLITE_BUSY;
+		return -1;
+	}
+	rc = has_name(s) ? db_begin(&s->db, e) : err_set(e, ERR_FAIL, "'%s' was put aside by another weir; nothing is saved this time", s->path);
+	if (!rc && snaps_read_serial(s, e))
+		rc = db_end(&s->db, -1, e);
+	db_gate_leave(s->db.gate);
+	return rc;
 }
 
 int snaps_renew(struct snaps *s, struct err *e)
@@ -344,6 +392,7 @@ int snaps_open(struct snaps **out, struct store *store, const struct snaps_optio
                struct err *e)
 {
 	struct snaps *s = xcalloc(1, sizeof *s);
+	struct gate *gate = store->read_only ? NULL : &store->gate[1];
 	struct err why = {0};
 	struct stat st;
 	enum verdict v;
@@ -353,7 +402,8 @@ int snaps_open(struct snaps **out, struct store *store, const struct snaps_optio
 	s->path = store_path(store, SNAPS_FILE);
 	if (o && o->vfs)
 		s->vfs = xstrndup(o->vfs, strlen(o->vfs));
-	v = store->read_only && lstat(s->path, &st) && errno == ENOENT ? EMPTY : open_once(s, &why);
+	v = store->read_only && lstat(s->path, &st) && errno == ENOENT ? EMPTY :
+	    db_gate_enter(gate, s->path, &why) ? FAILED : open_once(s, &why);
 	/* Nothing was ever saved: that answers every question. */
 	if (v == EMPTY && store->read_only) {
 		s->db.read_only = 1;
@@ -361,10 +411,14 @@ int snaps_open(struct snaps **out, struct store *store, const struct snaps_optio
 		return 0;
 	}
 	if (v == GOOD || (v != FAILED && v != EMPTY && !store->read_only && !begin_anew(s, v, notice, &why))) {
+		if (gate && gate->depth)
+			db_gate_leave(gate);
 		s->budget = o && o->budget ? o->budget : budget_default(s);
 		*out = s;
 		return 0;
 	}
+	if (gate && gate->depth)
+		db_gate_leave(gate);
 	if (v != FAILED && !why.code)
 		err_set(&why, ERR_FAIL, "'%s' %s", s->path, verdict_text(v));
 	if (e)
@@ -378,7 +432,7 @@ void snaps_close(struct snaps *s)
 	if (!s)
 		return;
 	/* What was used lately only decides what is dropped first: no error of the disk matters. */
-	if (s->db.h && !s->db.read_only && s->n_used && !db_begin(&s->db, NULL)) {
+	if (s->db.h && !s->db.read_only && s->n_used && !snaps_begin(s, NULL)) {
 		int rc = 0;
 		for (int i = 0; i < s->n_used && !rc; i++)
 			rc = db_run(&s->db, NULL, "UPDATE head SET used = ? WHERE id = ?", "ii", s->used[i].at, s->used[i].head);

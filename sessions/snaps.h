@@ -15,11 +15,17 @@
  * at most PART_BYTES a row, each with a checksum over the key, the part's number and the bytes.
  *
  * Nothing refers to what is not yet there: a head is reserved first (done = 0), which keeps its chunks from being
- * swept, and flipped to done = 1 by the last transaction. */
+ * swept, and flipped to done = 1 by the last transaction.
+ *
+ * Any number of processes save and load.  Between two transactions of one, others may add, drop and evict anything: what was found before
+ * is looked up again in the transaction that relies on it.  What is gone costs time alone, and no bytes are used whose checksum over
+ * their key is wrong. */
 #ifndef WEIR_SESSIONS_SNAPS_H
 #define WEIR_SESSIONS_SNAPS_H
 
 #include "sessions/store.h"
+
+#include <sys/types.h>
 
 #define SNAPS_APPLICATION 0x77656b76   /* "wekv" */
 #define SNAPS_VERSION 1                /* of the schema and of heads */
@@ -42,7 +48,9 @@ struct snaps {
 	struct store *store;
 	char *path, *vfs;
 	uint64_t budget;
-	int64_t serial;                /* the next number of a chunk or a head */
+	dev_t device;                  /* the open file: another weir may have put it aside */
+	ino_t inode;
+	int64_t serial;                /* the next number of a chunk or a head, as of the transaction that is open */
 	uint8_t *staging;              /* KV entries on their way between SQLite and the timeline */
 	uint64_t staging_cap;
 	int ruined;                    /* the trees are damaged: whatever writes next begins anew */
@@ -62,8 +70,13 @@ int  snaps_writable(const struct snaps *, struct err *);
 int  snaps_failed(struct snaps *, struct err *);
 /* Rename a damaged file and continue with a new one. */
 int  snaps_renew(struct snaps *, struct err *);
+/* Before a snapshot is looked for, saved or dropped: no error is known, and the file is the one that has the name. */
+void snaps_start(struct snaps *);
+/* A transaction beside other processes: on the file that has the name, with the number that is free now.  Ended by db_end(). */
+int  snaps_begin(struct snaps *, struct err *);
 /* s->serial from what the file holds. */
 int  snaps_read_serial(struct snaps *, struct err *);
+#define SERIAL_MOST ((int64_t)1 << 40)   /* a number above comes from damage */
 /* At least n bytes at s->staging. */
 int  snaps_stage(struct snaps *, uint64_t n, struct err *);
 

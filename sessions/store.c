@@ -1,9 +1,8 @@
-/* sessions/store.c - the directory of sessions: whose it is, who may write, and which format chat.db has.
+/* sessions/store.c - the directory of sessions: whose it is, and which format chat.db has.
  *
  * Everything that can refuse does so before anything is written: the directory must be a real one of this user,
- * the lock must be free, the file must be ours, whole and not newer than this program.  Until then SQLite is
- * told not even to carry its log into the file when it closes.  One process writes: SQLite before 3.51.3 could
- * damage a WAL file that two connections checkpoint at once.  Others may read beside it. */
+ * the file must be ours, whole and not newer than this program.  Until then SQLite is told not even to carry its log into the file
+ * when it closes.  Who opens it first looks at all of that, and brings it up to date, before others are let in (locks.c). */
 #include "sessions/passages.h"
 #include "sessions/store.h"
 
@@ -12,12 +11,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
-#define LOCK_FILE "lock"
+#define OPEN_MS 5000              /* until another process has opened the store */
 #define CHECK_WHOLE (128 << 20)   /* bytes of chat.db that are checked at every start: 0.15 s */
 
 /* ---- the format ---- */
@@ -101,7 +99,7 @@ int store_migrate(struct db *d, int from, int to, struct err *e)
 	return db_end(d, rc, e);
 }
 
-/* ---- directory and lock ---- */
+/* ---- directory ---- */
 
 /* A name is on the disk for good when the directory it stands in was synced.  Where that cannot be done nothing better
  * can. */
@@ -189,55 +187,6 @@ static int dir_prepare(struct store *s, struct err *e)
 	if (!s->read_only && (st.st_mode & 077) && chmod(s->dir, st.st_mode & 0700))
 		return err_set(e, ERR_FAIL, "cannot make the directory '%s' private: %s", s->dir, strerror(errno));
 	return 1;
-}
-
-/* Who has it, from the lock file; 0 = it does not say. */
-static long lock_owner(int fd)
-{
-	char text[24] = "";
-	ssize_t n = pread(fd, text, sizeof text - 1, 0);
-	long pid = 0;
-
-	for (ssize_t i = 0; i < n && text[i] >= '0' && text[i] <= '9' && pid < 100000000; i++)
-		pid = pid * 10 + (text[i] - '0');
-	return pid;
-}
-
-static int lock_take(struct store *s, long *in_use, struct err *e)
-{
-	char *path = store_path(s, LOCK_FILE), pid[24];
-	struct stat st;
-	int fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, 0600);
-	int n, code = errno;
-
-	free(path);
-	if (fd < 0)
-		return err_set(e, ERR_FAIL, "cannot write in '%s': %s", s->dir, strerror(code));
-	if (fstat(fd, &st) || !S_ISREG(st.st_mode) || st.st_uid != geteuid()) {
-		close(fd);
-		return err_set(e, ERR_FAIL, "refused to use '%s/" LOCK_FILE "': it is not a plain file of yours", s->dir);
-	}
-	if (flock(fd, LOCK_EX | LOCK_NB)) {
-		long owner;
-		code = errno;
-		owner = code == EWOULDBLOCK ? lock_owner(fd) : 0;
-		close(fd);
-		if (code != EWOULDBLOCK)
-			return err_set(e, ERR_FAIL, "cannot lock '%s': %s", s->dir, strerror(code));
-		if (in_use)
-			*in_use = owner ? owner : -1;
-		if (owner)
-			return err_set(e, ERR_FAIL, "the sessions in '%s' are in use by another weir (process %ld); leave it first, or "
-			               "use --private", s->dir, owner);
-		return err_set(e, ERR_FAIL, "the sessions in '%s' are in use by another weir; leave it first, or use --private",
-		               s->dir);
-	}
-	/* The number is for the message alone: a full disk does not matter here. */
-	n = snprintf(pid, sizeof pid, "%ld\n", (long)getpid());
-	if (fchmod(fd, 0600) || ftruncate(fd, 0) || pwrite(fd, pid, (size_t)n, 0) != n)
-		code = 0;
-	s->lock = fd;
-	return 0;
 }
 
 /* ---- opening ---- */
@@ -390,6 +339,7 @@ static int open_to_read(struct store *s, int there, struct err *e)
 	return db_exec(&s->db, "PRAGMA query_only=ON", e);
 }
 
+/* 1: it is to be made or brought up to date, which is not done while others have it open. */
 static int open_to_write(struct store *s, struct err *e)
 {
 	char *path = store_path(s, CHAT_FILE);
@@ -399,9 +349,12 @@ static int open_to_write(struct store *s, struct err *e)
 	free(path);
 	if (rc)
 		return -1;
+	s->db.gate = &s->gate[0];
 	sqlite3_db_config(s->db.h, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, (int *)NULL);
-	if (format_of(s, &version, e) || (version && quick_check(s, e)))
+	if (format_of(s, &version, e) || (version && s->alone && quick_check(s, e)))
 		return -1;
+	if (version < store_version && !s->alone)
+		return 1;
 	if (version && version < store_version && copy_beside(s, version, e))
 		return -1;
 	/* Only an empty file takes this to heart, so it comes before the first table and before the log. */
@@ -426,24 +379,41 @@ static int open_to_write(struct store *s, struct err *e)
 	return db_exec(&s->db, "CREATE TEMP TABLE walked(id INTEGER PRIMARY KEY)", e);
 }
 
+/* With the locks of a writer. */
+static int open_locked(struct store *s, struct str *notice, struct err *e)
+{
+	double end = now_seconds() + OPEN_MS / 1000.0;
+	int rc;
+
+	for (;;) {
+		if (lock_store(s, e))
+			return -1;
+		if (s->alone)
+			store_check_log(s, notice);
+		rc = open_to_write(s, e);
+		if (rc <= 0)
+			return rc || lock_share(s, e) ? -1 : 0;
+		if (now_seconds() > end)
+			return err_set(e, ERR_FAIL, "the sessions in '%s' are open in a weir of another version; leave it first, or use --private", s->dir);
+		db_close(&s->db);
+		lock_free(s);
+		usleep(20000);
+	}
+}
+
 int store_open(struct store **out, const struct store_options *o, struct err *e)
 {
 	struct store *s = xcalloc(1, sizeof *s);
 	int there;
 
 	*out = NULL;
-	s->lock = -1;
+	s->lock = s->writers = -1;
 	s->read_only = o->read_only;
 	s->vfs = o->vfs ? xstrndup(o->vfs, strlen(o->vfs)) : NULL;
 	s->dir = dir_name(o->dir, e);
 	if (!s->dir || (there = dir_prepare(s, e)) < 0)
 		goto fail;
-	if (!s->read_only) {
-		if (lock_take(s, o->in_use, e))
-			goto fail;
-		store_check_log(s, o->notice);
-	}
-	if (s->read_only ? open_to_read(s, there, e) : open_to_write(s, e))
+	if (s->read_only ? open_to_read(s, there, e) : open_locked(s, o->notice, e))
 		goto fail;
 	if (read_id(s, e))
 		goto fail;
@@ -459,8 +429,7 @@ void store_close(struct store *s)
 	if (!s)
 		return;
 	db_close(&s->db);
-	if (s->lock >= 0)
-		close(s->lock);   /* after the file: the next one may open it now */
+	lock_free(s);   /* after the file: who waits for it may open it now */
 	for (size_t i = 0; i < sizeof s->row / sizeof *s->row; i++)
 		str_free(&s->row[i]);
 	free(s->dir);
@@ -475,22 +444,9 @@ const char *store_dir(const struct store *s)
 	return s->dir;
 }
 
-char *store_path(const struct store *s, const char *name)
-{
-	struct str path = {0};
-
-	str_addf(&path, "%s/%s", s->dir, name);
-	return path.p;
-}
-
 int64_t store_now(void)
 {
 	return (int64_t)time(NULL);
-}
-
-int store_writable(const struct store *s, struct err *e)
-{
-	return s->read_only ? err_set(e, ERR_FAIL, "the sessions in '%s' were opened to be read only", s->dir) : 0;
 }
 
 int store_change(struct store *s, store_body *body, void *arg, struct err *e)

@@ -1,7 +1,8 @@
-/* sessions/store.h - inside sessions/: the open store, its directory and its lock.
+/* sessions/store.h - inside sessions/: the open store, its directory and its locks.
  *
  *     db.c            a careful way to SQLite
- *     store.c         directory, lock, opening, migrations, checking
+ *     store.c         directory, opening, migrations, checking
+ *     locks.c         who has the directory, and who writes which session
  *     wal.c           what the log beside chat.db does not say
  *     session_rows.c  the rows of sessions
  *     sessions.c      making, naming, forking and deleting them
@@ -31,7 +32,11 @@ struct store {
 	char *dir;                 /* no slash at the end */
 	char *vfs;                 /* NULL = the default */
 	int read_only;
-	int lock;                  /* descriptor that holds the lock; -1 = read only */
+	int lock;                  /* locked by all that have the store open to write; -1 = read only */
+	int alone;                 /* nobody else had it open when it was opened ... */
+	int64_t alone_at;          /* ... which was then, in milliseconds since 1970; 0 = somebody had */
+	int writers;               /* whose byte ranges are locks: the gates, and each session that is held */
+	struct gate gate[2];       /* of chat.db, of kv.db */
 	uint8_t id[16];            /* random, made with chat.db: what refers to its numbers is void beside another one */
 	struct str row[4];         /* strings of the session that session_get() gave last */
 };
@@ -47,12 +52,21 @@ extern const int store_version;
 int  store_migrate(struct db *, int from, int to, struct err *);
 
 /* "DIR/name"; the caller frees. */
-char *store_path(const struct store *, const char *name);
+static inline char *store_path(const struct store *s, const char *name)
+{
+	struct str path = {0};
+
+	str_addf(&path, "%s/%s", s->dir, name);
+	return path.p;
+}
 /* Seconds since 1970. */
 int64_t store_now(void);
 
 /* Refuses work on a store that was opened to be read. */
-int  store_writable(const struct store *, struct err *);
+static inline int store_writable(const struct store *s, struct err *e)
+{
+	return s->read_only ? err_set(e, ERR_FAIL, "the sessions in '%s' were opened to be read only", s->dir) : 0;
+}
 /* A change as one transaction.  When a search index turns out to be damaged both are made anew and the change tried once
  * more: they hold nothing that is not in the messages and documents. */
 typedef int store_body(struct store *, void *arg, struct err *);
@@ -61,6 +75,14 @@ int  store_change(struct store *, store_body *, void *arg, struct err *);
 void store_erase_traces(struct store *);
 /* Delete the copies that migrations made of older formats. */
 void store_drop_copies(struct store *);
+
+/* locks.c */
+/* Wait until others have opened the store, and lock it: alone, or together with those of this machine that have it.  -1: another one
+ * has it for itself. */
+int  lock_store(struct store *, struct err *);
+/* What had to be done alone is done: let others in. */
+int  lock_share(struct store *, struct err *);
+void lock_free(struct store *);
 
 /* wal.c */
 /* Before chat.db is opened: a log that was damaged in its middle is copied beside it, and the notice (may be NULL) says so. */

@@ -105,7 +105,7 @@ void chat_continue(struct chat *);
 void chat_read(struct chat *);
 /* Name the documents whose files have changed since they were read, each once. */
 void chat_look_at_files(struct chat *);
-/* Sets e to why this conversation is not saved, where no sessions are open; -1. */
+/* Sets e to why this conversation is not saved; -1. */
 int chat_no_sessions(const struct chat *, struct err *e);
 /* The model by its file's name without .gguf, on one clean line, and the server that it is on; appended. */
 void chat_model_name(const struct chat *, struct str *out);
@@ -157,7 +157,7 @@ void chat_stream_close(struct chat *);
 void chat_stream(struct chat *);
 
 /* Switch to that session, and say so. */
-void chat_switch(struct chat *, int64_t session);
+void chat_switch(struct chat *, int64_t session, int wait);
 /* Say, where the conversation is kept and has messages, under which name, and how to go on with it. */
 void chat_goodbye(struct chat *);
 /* Adds to *out, behind what is there, that the answer `i` was cut short, or that the last question has no answer; and what goes on. */

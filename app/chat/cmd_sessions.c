@@ -63,7 +63,7 @@ void slash_switch(struct chat *c, char *arg)
 	else if (session_find(c->log->store, arg, &id, &e) == 0 && chat_is_deleted(c, id))
 		err_set(&e, ERR_USAGE, "session '%.60s' is deleted; /undelete restores it", arg);
 	else if (!e.code)
-		chat_switch(c, id);
+		chat_switch(c, id, 0);
 	if (e.code)
 		chat_error(c, &e);
 }

@@ -8,6 +8,11 @@ enum { SHOWN = 2, SHOWN_LINES = 12 };   /* turns, and lines of a message */
 
 int chat_no_sessions(const struct chat *c, struct err *e)
 {
+	if (c->log && c->log->read_only > 0)
+		return err_set(e, ERR_USAGE, "this session is only read here: another weir (process %ld) writes it; /new begins another", c->log->read_only);
+	if (c->log)
+		return err_set(e, ERR_USAGE, "%s", c->log->read_only ? "this session is only read here: another weir writes it; /new begins another" :
+		               "this conversation is not saved any more; /log says why");
 	return err_set(e, ERR_USAGE, "this conversation is not saved: %s", c->o.private_talk ? "start weir without --private to have sessions" :
 	               c->interactive ? "the sessions were not opened when weir started" : "start weir with -s NAME");
 }
@@ -18,11 +23,7 @@ int chat_unkept(struct chat *c)
 
 	if (c->log && !c->log->failed)
 		return 0;
-	if (!c->log)
-		chat_no_sessions(c, &e);
-	else
-		err_set(&e, ERR_USAGE, "%s", c->log->read_only ? "sessions are only read here, because another weir writes" :
-		        "this conversation is not saved any more; /log says why");
+	chat_no_sessions(c, &e);
 	chat_error(c, &e);
 	return 1;
 }
@@ -93,15 +94,22 @@ void chat_tail(const struct chat *c, struct str *out)
 		out->p[--out->n] = 0;
 }
 
-void chat_switch(struct chat *c, int64_t session)
+void chat_switch(struct chat *c, int64_t session, int wait)
 {
 	struct str note = {0};
 	struct err e = {0};
+	long by = 0;
 
 	if (chat_sessionless(c))
 		return;
+	if (session_log_hold(c->log, session, wait, &by, &e) < 0 && (wait || !by)) {
+		chat_error(c, &e);
+		return;
+	}
 	c->streaming.on = 0;
-	if (session_log_switch(c->log, &c->t, &c->o, session, &note, &e) < 0) {
+	if (by)
+		notice(c, "[%s; it is only read here, and nothing is saved]", e.msg);
+	if (session_log_switch(c->log, &c->t, &c->o, session, by, &note, &e) < 0) {
 		chat_error(c, &e);
 		c->quit |= !conversation_is_open(&c->t);
 	} else {

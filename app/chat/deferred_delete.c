@@ -65,10 +65,12 @@ void chat_delete(struct chat *c, int64_t session)
 	struct str name = {0};
 	struct err e = {0};
 	int messages;
+	long by;
 
 	if (chat_is_deleted(c, session))
 		return;
-	if (name_of(c, session, &name, &messages, &e) < 0) {
+	/* Nobody may begin to write it until it is deleted. */
+	if (session_log_hold(c->log, session, 0, &by, &e) < 0 || name_of(c, session, &name, &messages, &e) < 0) {
 		chat_error(c, &e);
 		str_free(&name);
 		return;
@@ -79,7 +81,8 @@ void chat_delete(struct chat *c, int64_t session)
 	d->was_here = session == c->log->session;
 	if (d->was_here) {
 		c->streaming.on = 0;
-		conversation_clear(&c->t);
+		conversation_clear(&c->t);   /* leaves it */
+		session_log_hold(c->log, session, 0, &by, &e);
 	}
 	notice(c, "[session '%s' is deleted; /undelete restores it within %.0f seconds]", name.p, DELETE_UNDO);
 }
@@ -101,11 +104,12 @@ int chat_undelete(struct chat *c)
 	session = c->deleted[c->n_deleted - 1].session;
 	here = c->deleted[c->n_deleted - 1].was_here;
 	forget(c, c->n_deleted - 1);
+	session_leave(c->log->store, session);
 	notice(c, "[session '%s' is there again]", name.p ? name.p : "");
 	str_free(&name);
 	/* Resume the session where it was the current one and the screen is still empty. */
 	if (here && c->log && !c->log->session && !c->t.n_msg)
-		chat_switch(c, session);
+		chat_switch(c, session, 0);
 	return 0;
 }
 

@@ -74,6 +74,63 @@ static int session_named(struct session_log *r, const char *name, struct err *e)
 	return !strcmp(s.name, name) || !name[strspn(name, "0123456789")];
 }
 
+int session_log_hold(struct session_log *r, int64_t session, int wait, long *by, struct err *e)
+{
+	int rc = session_hold(r->store, session, by, e);
+
+	if (!rc || !*by || !wait)
+		return rc;
+	signals_work(1);
+	while ((rc = session_hold(r->store, session, by, e)) && *by && !signals_stopped())
+		usleep(100000);
+	signals_work(0);
+	return rc;
+}
+
+/* 'r', 'w', 'n' or 'q': what the user wants where another weir writes the session; 0: there is nobody to ask. */
+static int ask_in_use(struct session_log *r, const struct options *o, const struct err *why)
+{
+	struct str question = {0}, title = {0};
+	int answer;
+
+	if (o->prompt || !isatty(0) || !isatty(1) || !isatty(2))
+		return 0;
+	session_log_title(r, &title);
+	str_adds(&question, "session '");
+	clean_line(title.p ? title.p : "", title.n, &question);
+	str_addf(&question, "': %s\nhere: [r]ead it and save nothing, [w]ait for it, [n]ew session, [q]uit? ", why->msg);
+	answer = terminal_choose(question.p, "rwnq");
+	str_free(&question);
+	str_free(&title);
+	return answer ? answer : 'q';
+}
+
+/* The session that was found becomes the one that is written, or read. */
+static int take_session(struct session_log *r, struct options *o, struct err *e)
+{
+	long by;
+	int rc = session_log_hold(r, r->session, 0, &by, e), answer = rc && by ? ask_in_use(r, o, e) : 0;
+
+	if (answer) {
+		*e = (struct err){0};
+		rc = 0;
+	}
+	if (answer == 'q')
+		return err_set(e, ERR_CANCELLED, "left");
+	if (answer == 'n') {
+		r->session = 0;
+		return 0;
+	}
+	if (answer == 'w') {
+		say("waiting until it is left there; Ctrl-C ends that");
+		rc = session_log_hold(r, r->session, 1, &by, e);
+	} else if (answer == 'r') {
+		r->failed = 1;
+		r->read_only = by;
+	}
+	return rc < 0 ? -1 : options_recall(r, o, e);
+}
+
 static int choose_session(struct session_log *r, struct options *o, struct err *e)
 {
 	int rc;
@@ -81,10 +138,8 @@ static int choose_session(struct session_log *r, struct options *o, struct err *
 	if (o->session) {
 		rc = session_named(r, o->session, e);
 		if (rc)
-			return rc < 0 ? -1 : options_recall(r, o, e);
+			return rc < 0 ? -1 : take_session(r, o, e);
 		/* Created at once, so that an invalid name is refused before the question. */
-		if (r->read_only)
-			return err_set(e, ERR_USAGE, "there is no session '%s', and none can be begun while another weir writes", o->session);
 		r->session = 0;
 		r->fresh = 1;
 		return session_new(r->store, o->session, &r->session, e);
@@ -94,55 +149,18 @@ static int choose_session(struct session_log *r, struct options *o, struct err *
 	rc = session_last(r->store, &r->session, e);
 	if (rc == 0)
 		return err_set(e, ERR_USAGE, "there is no session to continue; -s NAME begins one");
-	return rc < 0 ? -1 : options_recall(r, o, e);
+	return rc < 0 ? -1 : take_session(r, o, e);
 }
 
-/* Another weir writes: what the user wants then.  0: there is nobody to ask. */
-static int ask_in_use(const struct options *o, long process)
+/* Open the store; 0 and r->store NULL: the conversation runs without one, where no session was asked for. */
+static int open_store(struct session_log *r, const struct options *o, struct str *notice, struct err *e)
 {
-	struct str question = {0};
-	int answer;
-
-	if (o->prompt || !isatty(0) || !isatty(1) || !isatty(2))
+	if (!store_open(&r->store, &(struct store_options){.notice = notice}, e))
 		return 0;
-	str_adds(&question, "another weir keeps the sessions");
-	if (process > 0)
-		str_addf(&question, " (process %ld)", process);
-	str_adds(&question, "\nhere: [r]ead sessions but save nothing, [p]rivate without sessions, [q]uit? ");
-	answer = terminal_choose(question.p, "rpq");
-	str_free(&question);
-	return answer ? answer : 'q';
-}
-
-/* Open the store; 0 and r->store NULL: the conversation runs without one. */
-static int open_store(struct session_log *r, struct options *o, struct str *notice, struct err *e)
-{
-	long in_use = 0;
-	int wants = o->session || o->go_on;
-
-	if (!store_open(&r->store, &(struct store_options){.notice = notice, .in_use = &in_use}, e))
-		return 0;
-	switch (in_use ? ask_in_use(o, in_use) : 0) {
-	case 'r':
-		*e = (struct err){0};
-		r->failed = r->read_only = 1;
-		if (!o->quiet)
-			say("sessions can be read here; nothing is saved, because another weir writes");
-		return store_open(&r->store, &(struct store_options){.notice = notice, .read_only = 1}, e);
-	case 'q':
-		return err_set(e, ERR_CANCELLED, "left");
-	case 'p':
-		wants = 0;
-		o->private_talk = 1;
-		signals_leave_no_core();
-		break;
-	default:
-		if (!wants && !o->quiet)
-			say("this conversation is not saved: %s", e->msg);
-	}
-	if (wants)
+	if (o->session || o->go_on)
 		return -1;
-	/* The user asked for no session, or for none now: the conversation runs without one. */
+	if (!o->quiet)
+		say("this conversation is not saved: %s", e->msg);
 	*e = (struct err){0};
 	return 0;
 }
@@ -348,20 +366,26 @@ int session_log_resume(struct session_log *r, struct conversation *t, struct str
 	return 0;
 }
 
-int session_log_switch(struct session_log *r, struct conversation *t, struct options *o, int64_t session, struct str *note, struct err *e)
+int session_log_switch(struct session_log *r, struct conversation *t, struct options *o, int64_t session, long by, struct str *note, struct err *e)
 {
 	struct str has = {0}, wants = {0};
 	int64_t before = r->session;
 	int rc = 0;
 
 	r->session = session;
-	r->writing = 0;
-	r->fresh = 0;
 	o->system = NULL;
 	if (options_recall(r, o, e) < 0) {
 		r->session = before;
+		if (!by && session != before)
+			session_leave(r->store, session);
 		return -1;
 	}
+	r->session = before == session ? 0 : before;
+	session_log_unbind(r, t);
+	r->session = session;
+	r->fresh = 0;
+	r->read_only = by;
+	r->failed |= by != 0;
 	session_log_detach(r, t);   /* emptying the conversation must not change the session before */
 	conversation_empty(t);
 	conversation_system(t, o->system);
@@ -454,6 +478,7 @@ int session_log_fork(struct session_log *r, struct conversation *t, const char *
 		return err_set(e, ERR_USAGE, "there is nothing to fork yet");
 	if (session_fork(r->store, r->session, session_log_head(t), name, &id, e) < 0)
 		return -1;
+	session_leave(r->store, r->session);
 	r->session = id;
 	undo_forget(t);   /* what was undone belongs to the session before */
 	return 0;
@@ -468,8 +493,12 @@ int session_log_rename(struct session_log *r, struct conversation *t, const char
 
 int session_log_delete(struct session_log *r, struct conversation *t, int64_t session, struct err *e)
 {
+	long by;
+
 	if (session == r->session)
 		conversation_clear(t);
+	if (session_hold(r->store, session, &by, e) < 0)
+		return -1;
 	if (r->snaps && snap_drop(r->snaps, session, e) < 0)
 		return -1;
 	return session_delete(r->store, session, e);

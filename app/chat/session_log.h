@@ -20,8 +20,8 @@ struct session_log {
 	int64_t writing;                 /* the stored answer that still grows; 0 = none */
 	double written_at;               /* when it was written last */
 	int32_t entries_at;              /* tokens prefilled when KV entries were saved last */
-	int failed;                      /* the disk failed, or another weir writes: nothing is saved */
-	int read_only;                   /* another weir writes: sessions are read, nothing is saved */
+	int failed;                      /* the disk failed, or the session is only read: nothing is saved */
+	long read_only;                  /* the process that writes this session, which is only read here; -1 = a process; 0 = it is ours */
 };
 
 /* Open the session that the options name: -s NAME (created where there is none), --continue, or a new one at a terminal;
@@ -33,8 +33,11 @@ void session_log_close(struct session_log *);
 
 /* ---- what the user asks for ---- */
 
-/* Resume another session in place of this one. */
-int  session_log_switch(struct session_log *, struct conversation *, struct options *, int64_t session, struct str *note, struct err *);
+/* Become the one that writes a session.  0; or -1, and *e names the process that does, which stands in *by, too (0: there is none).
+ * wait: until it is free, or the user stops that. */
+int  session_log_hold(struct session_log *, int64_t session, int wait, long *by, struct err *);
+/* Resume another session, which is held, in place of this one; by: process `by` writes it, and it is only read. */
+int  session_log_switch(struct session_log *, struct conversation *, struct options *, int64_t session, long by, struct str *note, struct err *);
 /* Show another branch of the session: messages from index `from` on become those that end with message `end`.  *note: what becomes of the
  * cache, or nothing. */
 int  session_log_show(struct session_log *, struct conversation *, size_t from, int64_t end, struct str *note, struct err *);

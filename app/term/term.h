@@ -127,8 +127,8 @@ size_t terminal_width(int fd);
 void terminal_wrap(int fd, const char *text, size_t n, struct str *out);
 /* TERM is missing or says "dumb": no control sequences. */
 int  terminal_is_dumb(void);
-/* Ask the user at the terminal, on standard error, until the answer begins with one of these letters: that letter; Enter alone is the
- * first.  0: the input has ended. */
+/* Ask the user at the terminal, on standard error, until one of these letters is pressed: that letter; Enter is the first.  0: Ctrl-D, or
+ * the input has ended. */
 int  terminal_choose(const char *question, const char *letters);
 /* Colours wanted on this file descriptor?  when: "always", "never" or "auto". */
 int  color_wanted(const char *when, int fd);

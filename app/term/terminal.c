@@ -1,9 +1,10 @@
-/* app/term/terminal.c - what the terminal behind a descriptor can show: width, colours. */
+/* app/term/terminal.c - what the terminal behind a descriptor can show: width, colours; a question that one key answers. */
 #include "app/term/term.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <termios.h>
 #include <unistd.h>
 
 size_t terminal_width(int fd)
@@ -24,24 +25,30 @@ void terminal_wrap(int fd, const char *text, size_t n, struct str *out)
 
 int terminal_choose(const char *question, const char *letters)
 {
-	char line[256];
+	struct termios was, keys;
+	int terminal = !tcgetattr(0, &was), answer = 0;
+	char c;
 
-	for (;;) {
-		size_t n = 0;
-		char c = 0;
-
-		write_all(2, question, strlen(question));
-		/* Byte by byte: what is typed behind the answer belongs to the conversation. */
-		while (read(0, &c, 1) == 1 && c != '\n')
-			if (n < sizeof line)
-				line[n++] = c;
-		if (c != '\n')
-			return 0;
-		if (!n)
-			return letters[0];
-		if (strchr(letters, line[0] | 32) && (line[0] | 32))
-			return line[0] | 32;
+	write_all(2, question, strlen(question));
+	if (terminal) {
+		signals_save_terminal(0, "");
+		keys = was;
+		keys.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
+		keys.c_cc[VMIN] = 1;
+		keys.c_cc[VTIME] = 0;
+		tcsetattr(0, TCSANOW, &keys);
 	}
+	/* One byte at a time: what is typed behind the answer belongs to the conversation. */
+	while (!answer && read(0, &c, 1) == 1 && c != 4) {
+		if (c == '\n' || c == '\r')
+			answer = letters[0];
+		else if (c && strchr(letters, c | 32))
+			answer = c | 32;
+	}
+	if (terminal)
+		tcsetattr(0, TCSANOW, &was);
+	write_all(2, (char[]){(char)(answer ? answer : ' '), '\n'}, 2);
+	return answer;
 }
 
 int terminal_is_dumb(void)

@@ -1,6 +1,6 @@
 /* app/tools/docs.c - weir docs ls|show|search|rm: the documents that sessions have read, without a model.
  *
- * Commands that only read open the store beside a running weir; rm needs it alone. */
+ * All of them run beside other weirs; a document of a session that one of these has open is not deleted. */
 #include "app/tools/tools.h"
 
 #include <stdio.h>
@@ -186,7 +186,21 @@ out:
 
 /* ---- rm ---- */
 
-struct dropping { struct snaps *snaps; int n; struct err *e; };
+struct dropping { struct store *store; struct snaps *snaps; int n; struct err *e; };
+
+/* Nobody may have a session open whose document is deleted. */
+static int hold(int64_t session, void *ud)
+{
+	struct dropping *d = ud;
+	struct session s = {.id = session, .name = "", .title = ""};
+	long by;
+
+	if (!session_hold(d->store, session, &by, d->e))
+		return 0;
+	if (by && !session_get(d->store, session, &s, NULL))
+		err_set(d->e, d->e->code, "session %lld '%.80s' has it: %s", (long long)session, *s.name ? s.name : s.title, d->e->msg);
+	return 1;
+}
 
 /* Snapshots of a session that has the document hold its KV entries, and those beyond are computed behind it. */
 static int drop_snapshots(int64_t session, void *ud)
@@ -208,9 +222,10 @@ static int remove_all(struct store *store, struct snaps *snaps, const struct opt
 		if (library_find(store, o->file[i], &id, e) < 0)
 			return -1;
 	for (int i = 0; i < o->n_file; i++) {
-		struct dropping d = {.snaps = snaps, .e = e};
+		struct dropping d = {.store = store, .snaps = snaps, .e = e};
 
-		if (library_find(store, o->file[i], &id, e) < 0 || library_sessions(store, id, drop_snapshots, &d, e) < 0 || e->code ||
+		if (library_find(store, o->file[i], &id, e) < 0 || library_sessions(store, id, hold, &d, e) < 0 || e->code ||
+		    library_sessions(store, id, drop_snapshots, &d, e) < 0 || e->code ||
 		    library_remove(store, id, e) < 0)
 			return -1;
 		if (!o->quiet)

@@ -1,6 +1,6 @@
 /* app/tools/sessions.c - weir sessions ls|show|search|rename|rm|export|gc|check: stored sessions, without a model.
  *
- * Commands that only read open the store beside a running weir; those that change it need it alone. */
+ * All of them run beside other weirs; a session that one of these has open is not deleted. */
 #include "app/tools/tools.h"
 
 #include <stdio.h>
@@ -138,13 +138,16 @@ static int export_one(struct store *store, const char *format, const char *name,
 static int remove_all(struct store *store, struct snaps *snaps, const struct options *o, struct err *e)
 {
 	int64_t id;
+	long by;
 
 	if (!o->n_file)
 		return err_set(e, ERR_USAGE, "'weir sessions rm' wants the names of sessions");
-	/* All names are looked up before the first session is deleted. */
+	/* All names are looked up, and nobody has them open, before the first session is deleted. */
 	for (int i = 0; i < o->n_file; i++)
 		if (session_find(store, o->file[i], &id, e) < 0)
 			return -1;
+		else if (session_hold(store, id, &by, e) < 0)
+			return err_set(e, e->code, "session '%.80s' is not deleted: %s", o->file[i], e->msg);
 	for (int i = 0; i < o->n_file; i++)
 		if (session_find(store, o->file[i], &id, e) < 0 || (snaps && snap_drop(snaps, id, e) < 0) ||
 		    session_delete(store, id, e) < 0)

@@ -90,18 +90,17 @@ static void run_small(struct worker *w, struct job *job)
 	}
 	if (job->what == JOB_RENAME)
 		chat_delete_due(c, 1);   /* a deleted session has the name no longer */
-	if (!c->log || c->log->failed)
-		err_set(&e, ERR_USAGE, "%s", c->log && c->log->read_only ? "sessions are only read here, because another weir writes" :
-		        "this conversation is not saved: there are no sessions to change");
+	if (!c->log || (c->log->failed && !c->log->read_only))
+		chat_no_sessions(c, &e);
 	else if (job->what == JOB_RENAME && job->id == c->log->session)
 		session_log_rename(c->log, &c->t, job->text.p, &e);
 	else if (job->what == JOB_RENAME)
 		session_rename(c->log->store, job->id, job->text.p, &e);
-	else if (job->what == JOB_FORK)
-		session_fork(c->log->store, job->id, 0, NULL, &id, &e);
+	else if (job->what == JOB_FORK && !session_fork(c->log->store, job->id, 0, NULL, &id, &e))
+		session_leave(c->log->store, id);
 	else if (job->what == JOB_DELETE)
 		chat_delete(c, job->id);
-	else
+	else if (job->what == JOB_UNDELETE)
 		chat_undelete(c);
 	if (e.code)
 		chat_error(c, &e);
@@ -203,7 +202,7 @@ void worker_run_job(struct worker *w, struct job *job)
 			chat_read(c);
 		} else {
 			w->holding = 1;
-			chat_switch(c, job->id);
+			chat_switch(c, job->id, job->text.n > 0);
 		}
 	}
 	signals_take_int();

@@ -1,6 +1,6 @@
 #!/bin/sh
 # tests/cli/s_sessions.sh - sessions as users meet them: going on where one was, to the token; lists, search, export; what happens
-# when a file is damaged or another weir has the store.
+# when a file is damaged or another weir has the session.
 #
 # A tiny model with random weights and the default model.
 # WEIR is the program (default ./weir), WEIR_TEST_MODEL the model.  Closes with "N passed, M failed, K skipped".
@@ -324,13 +324,46 @@ shows "inspect session reads beside it, too" '^name *walrus2$'
 grep -q '^snapshots.*another process' "$dir/out" && bad "and kv.db as well" "$(cat "$dir/out")" || ok "and kv.db as well"
 ask hi -s walrus2
 [ $rc = 1 ] && grep -q "$pid" "$dir/err" && ok "a second one that wants to write names the first" || bad "a second one that wants to write names the first" "status $rc: $(cat "$dir/err")"
+ask hi -s beside
+[ $rc = 0 ] && ok "one with another session writes it beside the first" || bad "one with another session writes it beside the first" "status $rc: $(cat "$dir/err")"
+sessions rename beside besides
+[ $rc = 0 ] && ok "sessions are renamed beside it" || bad "sessions are renamed beside it" "status $rc: $(cat "$dir/err")"
+sessions rm besides
+[ $rc = 0 ] && ok "and deleted" || bad "and deleted" "status $rc: $(cat "$dir/err")"
+sessions rm walrus2
+[ $rc = 1 ] && grep -q "'walrus2' is not deleted: another weir (process $pid)" "$dir/err" && ok "but not the one that it has open" || bad "but not the one that it has open" "status $rc: $(cat "$dir/err")"
+for i in gc check; do
+	sessions $i
+	[ $rc = 0 ] && ok "sessions $i beside it" || bad "sessions $i beside it" "status $rc: $(cat "$dir/out" "$dir/err")"
+done
+# Ten turns each at the same time, about the same text.
+echo 'The lamp was lit in 1874.' >"$dir/lamp.txt"
+for i in 1 2; do
+	seq -f "question %g of session $i" 10 | "$weir" -m "$tiny" --each-line -n 12 --temp 0 -s twin$i --kv full -c 2000 "$dir/lamp.txt" >"$dir/twin$i" 2>"$dir/twin$i.err" &
+	eval "twin$i=$!"
+done
+wait $twin1; a=$?
+wait $twin2; b=$?
+[ $a$b = 00 ] && ok "two with ten turns each at the same time" || bad "two with ten turns each at the same time" "status $a $b: $(cat "$dir"/twin?.err)"
+for i in 1 2; do
+	sessions export json twin$i
+	[ "$(grep -o '"role":"user","text":"question [0-9]* of session '$i'"' "$dir/out" | wc -l)" = 10 ] && ok "session twin$i has its ten questions" ||
+		bad "session twin$i has its ten questions" "$(cat "$dir/out")"
+	ask 'and on?' -s twin$i --temp 0 -c 2000
+	says "session twin$i is resumed by its snapshot" 'restored .* tokens, 0 recomputed'
+done
+sessions check
+[ $rc = 0 ] && ok "everything is whole" || bad "everything is whole" "$(cat "$dir/out" "$dir/err")"
 # What a crash would leave, and then a disk spoils: what is lost with it is said, and the log is kept.
 mkdir -p "$dir/spoiled/weir"
 chmod 700 "$dir/spoiled/weir"
 cp "$store/chat.db" "$store/chat.db-wal" "$dir/spoiled/weir"
 printf 'X' | dd of="$dir/spoiled/weir/chat.db-wal" bs=1 seek=100 conv=notrunc 2>/dev/null
+kill -9 $pid
 exec 9>&-
-wait $pid
+wait $pid 2>/dev/null
+ask hi -s walrus2
+[ $rc = 0 ] && ok "the session of one that was killed is free" || bad "the session of one that was killed is free" "status $rc: $(cat "$dir/err")"
 XDG_DATA_HOME=$dir/spoiled "$weir" sessions check >"$dir/out" 2>"$dir/err"
 rc=$?
 says "a log that was damaged is said to be" "chat.db-wal' was damaged on the disk, and up to [0-9]* of the last changes are lost; it was kept as 'chat.db-wal.damaged'\$"
