@@ -136,24 +136,38 @@ static void draw_names(struct documents_pane *p, const struct area *a)
 	}
 }
 
+/* The byte whose page and heading are told: of the place that was asked for, which has some rows above it, as long as it is seen; else of
+ * the first row. */
+static uint32_t told_byte(struct documents_pane *p)
+{
+	struct doc_text *d = documents_current(p);
+	struct pos last = documents_pos_of(p, d->top);
+
+	if (p->asked_in != p->at + 1 || p->asked < d->top)
+		return d->top;
+	documents_walk(p, &last, p->h - 1);
+	return p->asked < documents_end_of(p, last) ? p->asked : d->top;
+}
+
 /* Which part of the document is seen: lines, pages, tokens; w: columns of the pane. */
 static void add_position(struct documents_pane *p, int w, struct str *out)
 {
 	struct doc_text *d = documents_current(p);
 	struct pos last = documents_pos_of(p, d->top);
 	uint32_t end, top_line = doc_text_line(d, d->top);
+	size_t page = doc_text_page(d, told_byte(p));
 
 	documents_walk(p, &last, p->h - 1);
 	end = documents_end_of(p, last);
 	if (d->label && w >= 60) {
 		struct str label = {0};
 
-		clean_line(d->label[doc_text_page(d, d->top) - 1], strnlen(d->label[doc_text_page(d, d->top) - 1], 12), &label);
-		str_addf(out, "p. %s (%s/%s)  ", label.n ? label.p : "-", num_count((int64_t)doc_text_page(d, d->top)).s,
+		clean_line(d->label[page - 1], strnlen(d->label[page - 1], 12), &label);
+		str_addf(out, "p. %s (%s/%s)  ", label.n ? label.p : "-", num_count((int64_t)page).s,
 		         num_count((int64_t)d->n_page + 1).s);
 		str_free(&label);
 	} else if (d->n_page && w >= 60)
-		str_addf(out, "p. %s/%s  ", num_count((int64_t)doc_text_page(d, d->top)).s, num_count((int64_t)d->n_page + 1).s);
+		str_addf(out, "p. %s/%s  ", num_count((int64_t)page).s, num_count((int64_t)d->n_page + 1).s);
 	if (d->tokens > 0 && w >= 90) {
 		char about[40];
 
@@ -184,11 +198,11 @@ static void add_name(const struct documents_pane *p, struct str *out)
 		str_add(out, d->name.p ? d->name.p : "", d->name.n);
 }
 
-/* The heading that the first row stands below; *n = 0: none, or the row is needed for something else. */
-static const char *heading_seen(const struct documents_pane *p, size_t *n)
+/* The heading that it stands below; *n = 0: none, or the row is needed for something else. */
+static const char *heading_seen(struct documents_pane *p, size_t *n)
 {
 	struct doc_text *d = documents_current(p);
-	size_t head = doc_text_head(d, d->top);
+	size_t head = doc_text_head(d, told_byte(p));
 
 	*n = 0;
 	return head && !p->say.n && p->count < 0 ? doc_text_title(d, &d->head[head - 1], n) : "";

@@ -186,6 +186,8 @@ void documents_pane_show(struct pane *pane, size_t document, size_t from, size_t
 	str_clear(&p->words);   /* other matches would hide this one */
 	p->found = doc_text_clean(d, from);
 	p->found_n = doc_text_clean(d, to > from ? to : from) - p->found;
+	p->asked = p->found;
+	p->asked_in = document + 1;
 	pos = documents_pos_of(p, p->found);
 	documents_walk(p, &pos, -(int64_t)(p->h / 6));
 	documents_set_top(p, documents_byte_of(p, pos));

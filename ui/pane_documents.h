@@ -30,6 +30,7 @@ struct documents_pane {
 	struct str words;             /* the pattern; folded to small letters when fold */
 	int fold, back;
 	uint32_t found, found_n;      /* the current match; n = 0: none */
+	uint32_t asked; size_t asked_in;   /* the place that documents_pane_show() was asked for: in document asked_in - 1 */
 	struct ui_source source[UI_SOURCES]; size_t n_source;   /* of the last answer */
 	int64_t count;                /* digits typed before a key; -1: none */
 	int outline; struct list heads; int heads_rows;

@@ -88,6 +88,32 @@ static void document_text(const struct doc *d, struct str *s)
 		str_adds(s, "\n");
 }
 
+/* On standard error, so that standard output stays the text alone: "a.pdf: PDF, 14 pages, 86 KiB of text", then each page and heading
+ * with the byte of the text where it begins. */
+static void say_outline(const struct doc *d)
+{
+	struct str s = {0};
+
+	str_addf(&s, "%s: %s, ", d->name, doc_type_name[d->type]);
+	if (d->pages)
+		str_addf(&s, "%d page%s, ", d->pages, d->pages == 1 ? "" : "s");
+	human_bytes(&s, d->text.n);
+	str_adds(&s, " of text");
+	say("%s", s.p);
+	for (size_t i = 0; i < d->n_mark; i++) {
+		const struct mark *m = &d->mark[i];
+
+		str_clear(&s);
+		if (m->kind == MARK_PAGE)
+			str_addf(&s, "page %s", m->text);
+		else if (m->kind == MARK_HEADING)
+			str_addf(&s, "%*s%s", 2 * m->level, "", m->text);
+		if (s.n)
+			say("%10zu  %s", m->at, s.p);
+	}
+	str_free(&s);
+}
+
 int cmd_inspect_document(const struct options *o)
 {
 	struct doc d;
@@ -105,9 +131,11 @@ int cmd_inspect_document(const struct options *o)
 		document_json(o, &d, &s);
 	else
 		document_text(&d, &s);
-	if (!o->json && !o->quiet)
-		say_lines(&d.notices);
 	rc = (o->json ? print_json(&s, &e) : print_all(s.p ? s.p : "", s.n, &e)) < 0 ? fail(&e) : 0;
+	if (!rc && !o->json && !o->quiet) {
+		say_outline(&d);
+		say_lines(&d.notices);
+	}
 	str_free(&s);
 	doc_free(&d);
 	return rc;

@@ -45,7 +45,14 @@ assert (d["name"], d["type"], d["pages"], d["bytes"], d["tokens"], d["notes"]) =
 assert [(m["kind"], m["at"], m["text"], m["level"]) for m in d["marks"]] == [("heading", 0, "One", 1), ("heading", 13, "Two", 1)], d["marks"]
 EOT
 "$weir" inspect document "$dir/a.md" >"$dir/out" 2>"$dir/err"
-if cmp -s "$dir/a.md" "$dir/out" && [ ! -s "$dir/err" ]; then ok "a text comes out as it is"; else bad "a text comes out as it is" "$(cat "$dir/err")"; fi
+if cmp -s "$dir/a.md" "$dir/out"; then ok "a text comes out as it is"; else bad "a text comes out as it is" "$(cat "$dir/err")"; fi
+if [ "$(cat "$dir/err")" = 'a.md: markdown, 39 B of text
+         0    One
+        13    Two' ]; then ok "its headings stand on standard error"; else bad "its headings stand on standard error" "$(cat "$dir/err")"; fi
+printf '1 One\n\ntext\n\f2 Two\n\nmore\n' | "$weir" inspect document - >/dev/null 2>"$dir/err"
+if grep -q '^ *0  page 1$' "$dir/err" && grep -q '^ *13  page 2$' "$dir/err"; then ok "so do its pages"; else bad "so do its pages" "$(cat "$dir/err")"; fi
+"$weir" inspect document "$dir/a.md" -q >"$dir/out" 2>"$dir/err"
+if cmp -s "$dir/a.md" "$dir/out" && [ ! -s "$dir/err" ]; then ok "with -q it is the text alone"; else bad "with -q it is the text alone" "$(cat "$dir/err")"; fi
 printf 'page one\fpage two\n' | gzip | "$weir" inspect document - --json >"$dir/out" 2>"$dir/err"
 if grep -q '"type":"text".*"pages":2.*"kind":"page","at":9,"text":"2"' "$dir/out"; then ok "gzip on standard input, pages"; else bad "gzip on standard input, pages" "$(cat "$dir/out" "$dir/err")"; fi
 "$weir" inspect document >"$dir/out" 2>"$dir/err"

@@ -611,6 +611,38 @@ TEST(docs_show_a_place)
 	pane_free(p);
 }
 
+/* The title tells the page and the heading that were asked for, not those of the rows above. */
+TEST(docs_tell_the_page_that_was_asked_for)
+{
+	struct str text = {0};
+	struct mark mark[] = {{.kind = MARK_PAGE, .text = (char[]){"1"}}, {.kind = MARK_HEADING, .level = 1, .text = (char[]){"row 0"}},
+	                      {.kind = MARK_PAGE, .text = (char[]){"2"}}, {.kind = MARK_HEADING, .level = 1, .text = (char[]){"row 100"}}};
+	struct pane *p = pane_new(&documents_pane, 0);
+	struct ui_document d[2] = {{.name = "a.pdf", .mark = mark, .n_mark = 4}, {.name = "b.txt", .text = "one\n", .n = 4}};
+
+	for (int i = 0; i < 200; i++) {
+		if (i == 100)
+			mark[2].at = mark[3].at = text.n;
+		str_addf(&text, "row %d\n", i);
+	}
+	d[0].text = text.p;
+	d[0].n = text.n;
+	documents_pane_post(p, d, 2);
+	docs_draw(p, 80, 22);
+	documents_pane_show(p, 0, mark[2].at, mark[2].at);
+	docs_draw(p, 80, 22);
+	CHECK_SAYS("row 99");
+	CHECK_SAYS("p. 2 (2/2)");
+	CHECK_SAYS("a.pdf  row 100");   /* the heading */
+	for (int i = 0; i < 30; i++)
+		docs_type(p, "k");
+	docs_draw(p, 80, 22);
+	CHECK_SAYS("p. 1 (1/2)");
+	CHECK_SAYS("a.pdf  row 0");
+	str_free(&text);
+	pane_free(p);
+}
+
 /* Pages and headings of a format whose text does not show them. */
 TEST(docs_have_the_marks_of_their_format)
 {
