@@ -63,6 +63,9 @@ int  doc_decode(const char *name, const void *bytes, size_t n, struct doc *out, 
  * doc_decode() needs whole. */
 int  doc_is_plain(const char *name, const void *bytes, size_t n);
 int  doc_is_address(const char *path);   /* "http://..." or "https://..." */
+/* An address as it is fetched, with %20 for blanks, and as it is shown: without what stands behind "?" or "#", which may be secret.  -1: a document
+ * cannot have this address, for example since it has a user name and a password; ERR_DOCUMENT.  Appended. */
+int  doc_address(const char *said, struct str *url, struct str *shown, struct err *);
 /* While documents are read, fetched or parsed, `stopped` is asked twenty times a second, in any thread: not 0 ends the import with
  * ERR_CANCELLED.  One for the process; NULL: imports run to their end. */
 void doc_stop_when(int (*stopped)(void));
@@ -349,7 +352,8 @@ struct http_reply {
 	int status;            /* 200, 404, ...; 0: there was no answer */
 	int64_t length;        /* bytes that follow, -1 = unknown */
 	int64_t first, total;  /* Content-Range: the first byte that follows, bytes of the whole file; -1 = unknown */
-	char type[64];         /* Content-Type, without its parameters; "" = it does not say */
+	char type[128];        /* Content-Type, as it came; "" = it does not say */
+	int encodings;         /* Content-Encoding: how many; more than one is refused, since a short answer could be endless work then */
 	int retry_after;       /* seconds that the server asks to wait, 0 = it does not say */
 	int broken;            /* after -1: the connection failed, and may succeed another time */
 	int elsewhere;         /* another server has answered than the one that was asked, which had redirected to it */
@@ -362,7 +366,9 @@ struct http_reply {
 };
 struct http_request {
 	const char *url;
-	const char *token;     /* sent to the host of url and, whatever it redirects to, to no other one; NULL: none */
+	const char *token;     /* sent to the host of url, if that is http_is_private(), and to no other one; NULL: none */
+	int packed;            /* the answer may come compressed; its length is that of the compressed bytes then */
+	int seconds;           /* after which all must be over; 0: no limit */
 	int64_t first, last;   /* the bytes that are wanted; first -1: the whole file; last -1: to the end */
 	/* Called with what follows a status of 200 or 206: begin() before the first byte (may be NULL), then bytes().  Not 0, with *e set, ends
 	 * the transfer. */
@@ -373,6 +379,14 @@ struct http_request {
 };
 /* 0: the server has answered, whatever its status.  -1: there was no answer, or it was broken off or refused; *r says how far it came. */
 int  http_get(const struct http_request *, struct http_reply *r, struct err *e);
+/* Is the Content-Type this one, whatever its parameters? */
+int  http_type_is(const struct http_reply *, const char *type);
+/* Is there a user name in an address, and maybe a password?  Such an address is not repeated in messages. */
+int  http_has_user(const char *url);
+/* Is the host of an address this machine: 127.0.0.0/8, [::1] or "localhost"? */
+int  http_is_here(const char *url);
+/* Can nobody on the way read what is sent to an address: by encryption, or since it does not leave this machine? */
+int  http_is_private(const char *url);
 
 /* ---- answers that are read as they arrive (fetch/stream.c) ----
  *

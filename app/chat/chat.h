@@ -40,6 +40,7 @@ struct front {
 	/* An answer begins (question NULL: the last one is answered again), grows by bytes, and ends, as rc and e say. */
 	void (*turn)(struct chat *, const char *question, size_t n);
 	int  (*text)(struct chat *, const char *bytes, size_t n, struct err *);   /* -1 ends the answer */
+	void (*was_reasoning)(struct chat *);                           /* the text of the answer so far, which was shown; NULL: as it came */
 	int  (*turned)(struct chat *, const struct turn *, int rc, struct err *); /* the new rc: -1 when the answer could not be written */
 	void (*came_back)(struct chat *);                               /* the conversation of an earlier run is loaded */
 	void (*reading)(struct chat *, const struct reading *);         /* a text without an end; NULL: none is read now */
@@ -73,6 +74,7 @@ struct chat {
 	int goes_on;                 /* the turn that runs extends the last answer */
 	int hides, thinking;         /* reasoning is not shown; the model is reasoning now */
 	struct reasoning think; struct str shown;   /* of the answer that is generated */
+	size_t close_seen;           /* of that answer: reasoning_unopened() */
 	struct deleted { int64_t session; double until; int was_here; struct str name; } *deleted; size_t n_deleted;   /* deferred_delete.c */
 	struct streaming {           /* a text without an end (cmd_stream.c) */
 		struct text_source *source;   /* NULL: there is none */

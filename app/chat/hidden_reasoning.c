@@ -24,6 +24,7 @@ void chat_message(const struct chat *c, const struct message *m, struct str *out
 {
 	const char *text = m->text.p ? m->text.p : "";
 	int closed;
+	size_t seen = 0;
 	struct reasoning think = {.first = 0};
 
 	if (!chat_hides(c) || m->role != ROLE_ASSISTANT) {
@@ -32,7 +33,8 @@ void chat_message(const struct chat *c, const struct message *m, struct str *out
 	}
 	/* Where the reply's head opened the reasoning, the message has its end mark alone, or no mark while it is unfinished. */
 	closed = reasoning_closed(text);
-	think.first = closed ? closed > 0 && (c->t.info->thinks_first || c->t.info->asked_thinks_first) : chat_thinks_at_once(c);
+	think.first = closed ? closed > 0 && (c->t.info->thinks_first || c->t.info->asked_thinks_first || reasoning_unopened(text, m->text.n, 1, &seen)) :
+	              chat_thinks_at_once(c);
 	reasoning_feed(&think, text, m->text.n, out);
 	reasoning_end(&think, out);
 	if (note)

@@ -61,19 +61,32 @@ static int check_kind(struct text_source *s, int is_input, struct err *e)
 	return 0;
 }
 
+static int open_address(struct text_source *s, struct text_source **out, const char *address, struct err *e)
+{
+	struct str url = {0}, shown = {0};
+	int rc = doc_address(address, &url, &shown, e);
+
+	s->name = url.p;
+	clean_line(shown.p ? shown.p : "", shown.n, &s->shown);
+	s->gathers = 1;
+	str_free(&shown);
+	if (rc < 0)
+		text_source_close(s);
+	else
+		*out = s;
+	return rc;
+}
+
 int text_source_open(struct text_source **out, const char *path, struct err *e)
 {
 	int is_input = !strcmp(path, "-");
 	struct text_source *s = xcalloc(1, sizeof *s);
 
-	s->name = xstrndup(is_input ? "standard input" : path, is_input ? 14 : strlen(path));
 	s->size = s->fd = -1;
+	if (doc_is_address(path))
+		return open_address(s, out, path, e);
+	s->name = xstrndup(is_input ? "standard input" : path, is_input ? 14 : strlen(path));
 	clean_line(s->name, strlen(s->name), &s->shown);
-	if (doc_is_address(path)) {
-		s->gathers = 1;
-		*out = s;
-		return 0;
-	}
 	/* Open a pipe without waiting for its writer; each read waits for a limited time. */
 	s->fd = is_input ? fcntl(0, F_DUPFD_CLOEXEC, 3) : open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	if (s->fd < 0)

@@ -3,6 +3,29 @@
 
 #include <string.h>
 
+/* Some servers leave out the mark that opens the reasoning.  Is there the one that closes it, in text that counted as the answer?  What follows it, and
+ * nothing else, is in c->shown then. */
+static int closes_now(struct chat *c, int whole)
+{
+	const struct message *m = conversation_answer(&c->t);
+	struct reasoning again = {.first = 1};
+
+	if (!m || c->think.at != REASONING_AFTER || c->think.mark >= 0 || c->think.first || !m->text.n || c->t.tl ||
+	    !reasoning_unopened(m->text.p, m->text.n, whole, &c->close_seen))
+		return 0;
+	reasoning_free(&c->think);
+	c->think = again;
+	str_clear(&c->shown);
+	reasoning_feed(&c->think, m->text.p, m->text.n, &c->shown);
+	return 1;
+}
+
+/* A script that wants no reasoning gets the answer of a server at its end, when it is known what of it was reasoning. */
+static int waits_for_close(const struct chat *c)
+{
+	return !c->interactive && !c->goes_on && !c->t.tl && c->think.at == REASONING_AFTER && c->think.mark < 0 && !c->think.first;
+}
+
 static int on_text(const char *bytes, size_t n, void *ud, struct err *e)
 {
 	struct chat *c = ud;
@@ -12,6 +35,10 @@ static int on_text(const char *bytes, size_t n, void *ud, struct err *e)
 	str_clear(&c->shown);
 	reasoning_feed(&c->think, bytes, n, &c->shown);
 	c->thinking = c->think.at == REASONING_WITHIN;
+	if (waits_for_close(c))
+		return 0;
+	if (closes_now(c, 0) && c->front->was_reasoning)
+		c->front->was_reasoning(c);
 	return c->front->text(c, c->shown.p ? c->shown.p : "", c->shown.n, e);
 }
 
@@ -24,6 +51,14 @@ static void end_text(struct chat *c)
 	if (!c->hides)
 		return;
 	str_clear(&c->shown);
+	if (waits_for_close(c)) {
+		const struct message *m = conversation_answer(&c->t);
+
+		if (m && !closes_now(c, 1))
+			str_add(&c->shown, m->text.p ? m->text.p : "", m->text.n);
+	} else if (closes_now(c, 1) && c->front->was_reasoning) {
+		c->front->was_reasoning(c);
+	}
 	reasoning_end(&c->think, &c->shown);
 	if (c->shown.n)
 		c->front->text(c, c->shown.p, c->shown.n, &e);
@@ -171,6 +206,7 @@ static void run_turn(struct chat *c, enum turn_kind kind, const char *text, size
 	c->hides = chat_hides(c);
 	reasoning_free(&c->think);
 	c->think.first = chat_thinks_at_once(c);
+	c->close_seen = 0;
 	c->goes_on = last != NULL;
 	c->front->turn(c, text, n);
 	/* Feed the reasoning filter what the answer has so far. */

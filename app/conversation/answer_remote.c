@@ -131,11 +131,9 @@ static void list_add_message(struct list *l, const struct conversation *t, const
 	own = &l->own[l->n];
 
 	if (m->role == ROLE_ASSISTANT) {
-		struct reasoning think = {.first = 0};
+		size_t from = m->text.n ? reasoning_length(m->text.p, m->text.n) : 0;
 
-		reasoning_feed(&think, m->text.p ? m->text.p : "", m->text.n, own);
-		reasoning_end(&think, own);
-		reasoning_free(&think);
+		str_add(own, m->text.p ? m->text.p + from : "", m->text.n - from);
 	} else {
 		for (size_t i = 0; first && i < t->n_doc; i++)
 			if (t->doc[i].whole)

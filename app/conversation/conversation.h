@@ -399,7 +399,7 @@ size_t passages_cut(const char *text, size_t n, const size_t *end, size_t n_toke
 /* ---- reasoning (reasoning.c) ----
  *
  * Models that reason first write marks around that (reasoning_mark_at()), as <think> ... </think>, before their answer.  Only marks at the
- * beginning count; later ones are part of the answer. */
+ * beginning count; later ones are part of the answer, but for reasoning_unopened(). */
 
 /* A text that arrives in pieces; all zero and `first` to begin with. */
 struct reasoning {
@@ -417,8 +417,12 @@ void reasoning_feed(struct reasoning *, const char *text, size_t n, struct str *
 void reasoning_end(struct reasoning *, struct str *out);
 /* "reasoned for 312 words first", or nothing where there was no reasoning; appended. */
 void reasoning_describe(const struct reasoning *, struct str *out);
-/* Bytes of the reasoning in front of a whole answer, with its marks. */
+/* Bytes of the reasoning in front of a whole answer, with its marks, also where it was not opened. */
 size_t reasoning_length(const char *text, size_t n);
+/* The template of a model on a server may open the reasoning in the prompt, so that the answer has the closing mark alone.  Bytes up to that mark's end;
+ * 0: none closes reasoning; one that is only mentioned, as in code, does not.  whole: no more text comes.  *seen, 0 at first, is what is known of a
+ * text that grows. */
+size_t reasoning_unopened(const char *text, size_t n, int whole, size_t *seen);
 /* 1: the text closes reasoning that it has not opened; -1: it opens reasoning, and closes that; 0: it closes none. */
 int reasoning_closed(const char *text);
 

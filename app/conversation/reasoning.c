@@ -3,7 +3,10 @@
 
 #include <string.h>
 
-enum { HEAD_BYTES = 200 };   /* of what names a channel, at most */
+enum {
+	HEAD_BYTES = 200,   /* of what names a channel, at most */
+	MARK_BYTES = 32,    /* of a mark, at most */
+};
 
 static int is_blank(char c)
 {
@@ -186,7 +189,8 @@ void reasoning_describe(const struct reasoning *t, struct str *out)
 
 size_t reasoning_length(const char *text, size_t n)
 {
-	struct reasoning t = {.first = 0};
+	size_t seen = 0;
+	struct reasoning t = {.first = reasoning_unopened(text, n, 1, &seen) > 0};
 	struct str out = {0};
 	size_t length;
 
@@ -210,4 +214,122 @@ int reasoning_closed(const char *text)
 		close = at && (!close || at < close) ? at : close;
 	}
 	return !close ? 0 : !open || open > close ? 1 : -1;
+}
+
+/* ---- reasoning that was not opened ---- */
+
+/* The first of the marks in p[from .. n): *len its bytes; NULL: there is none. */
+static const char *find_mark(const char *p, size_t from, size_t n, int closes, size_t *len)
+{
+	const char *first = NULL;
+	const struct reasoning_mark *m;
+
+	for (size_t i = 0; (m = reasoning_mark_at(i)); i++) {
+		const char *mark = closes ? m->close : m->open, *at;
+
+		if (reasoning_has_channels(m))
+			continue;
+		at = memmem(p + from, (first ? (size_t)(first - p) + MARK_BYTES < n ? (size_t)(first - p) + MARK_BYTES : n : n) - from, mark, strlen(mark));
+		if (at && (!first || at < first)) {
+			first = at;
+			*len = strlen(mark);
+		}
+	}
+	return first;
+}
+
+/* Is the place p[at] in code, as Markdown shows it? */
+static int in_code(const char *p, size_t at)
+{
+	int fenced = 0, ticks = 0;
+
+	for (size_t i = 0, line = 0; i < at; i++) {
+		if (i == line) {
+			size_t k = i;
+
+			while (k < at && k - i < 3 && p[k] == ' ')
+				k++;
+			fenced ^= at - k >= 3 && (!memcmp(p + k, "```", 3) || !memcmp(p + k, "~~~", 3));
+		}
+		ticks += p[i] == '`';
+		if (p[i] == '\n') {
+			line = i + 1;
+			ticks = 0;
+		}
+	}
+	return fenced || ticks & 1;
+}
+
+/* Does p[0 .. n) end with one of these, with blanks between them? */
+static int ends_with_one(const char *p, size_t n, const char *list)
+{
+	for (const char *w = list; *w; w += strspn(w, " ")) {
+		size_t k = strcspn(w, " ");
+
+		if (n >= k && !memcmp(p + n - k, w, k))
+			return 1;
+		w += k;
+	}
+	return 0;
+}
+
+static int is_lower(char c)
+{
+	return c >= 'a' && c <= 'z';
+}
+
+/* A mark that ends reasoning ends a sentence, a line or a word of it, and the answer begins behind it, mostly on a line of its own.  One that is only
+ * mentioned stands within a sentence, in quotes or in code. */
+static int ends_reasoning(const char *p, size_t at, size_t end, size_t n)
+{
+	static const char stops[] = ". ! ? ) … 。 ！ ？", opens[] = "( [ { < “ „ ‘ « 「", wraps[] = "\" ' * _ ~";
+	size_t line = at, text, next = end;
+	int own, stopped, glued, newlines = 0;
+	char c;
+
+	while (line && p[line - 1] != '\n')
+		line--;
+	for (text = at; text > line && (p[text - 1] == ' ' || p[text - 1] == '\t'); text--)
+		;
+	own = text == line;
+	glued = text == at && !own;
+	while (own && text && is_blank(p[text - 1]))
+		text--;
+	stopped = own || ends_with_one(p, text, stops);
+	while (next < n && is_blank(p[next]))
+		newlines += p[next++] == '\n';
+	c = next < n ? p[next] : 0;
+	if (own && (at - line > 3 || (text && p[text - 1] == ':')))
+		return 0;
+	if (!own && !glued && !stopped)
+		return 0;
+	if (glued && (ends_with_one(p, text, opens) || (!newlines && c && ends_with_one(p, text, wraps))))
+		return 0;
+	if (!c || newlines > 1)
+		return 1;
+	if (newlines)
+		return !own || !is_lower(c);
+	return !strchr(".,;:!?)]}'\"", c) && (!is_lower(c) || (stopped && next == end)) && !(c & 0x80 && next + 3 <= n && ends_with_one(p, next + 3, "” ’ 」"));
+}
+
+size_t reasoning_unopened(const char *text, size_t n, int whole, size_t *seen)
+{
+	size_t len = 0, at, end;
+	const char *mark = *seen < n ? find_mark(text, *seen, n, 1, &len) : NULL;
+
+	if (!mark) {
+		if (*seen + MARK_BYTES < n)
+			*seen = n - MARK_BYTES;
+		return 0;
+	}
+	at = (size_t)(mark - text);
+	end = at + len;
+	*seen = at;
+	if (!whole && n - end < 4)   /* what follows decides */
+		return 0;
+	*seen = SIZE_MAX;
+	if (find_mark(text, 0, at, 0, &len) || find_mark(text, end, n, 0, &len) || find_mark(text, end, n, 1, &len) || in_code(text, at) ||
+	    !ends_reasoning(text, at, end, n))
+		return 0;
+	return end;
 }

@@ -87,6 +87,15 @@ static int line_text(struct chat *c, const char *bytes, size_t n, struct err *e)
 	return c->o.json ? 0 : output_text(&l->out, bytes, n, e);
 }
 
+/* It stands above and cannot be taken back. */
+static void line_was_reasoning(struct chat *c)
+{
+	if (c->o.quiet)
+		return;
+	output_break();
+	notice(c, "[what stands above is its reasoning; the answer:]");
+}
+
 static int line_summary(struct chat *c, const char *text, size_t n, struct err *e)
 {
 	struct output out;
@@ -209,7 +218,7 @@ static int line_ask(struct chat *c, const char *question)
 }
 
 static const struct front line_front = {
-	.notice = line_notice, .error = line_error, .progress = line_progress, .turn = line_turn, .text = line_text,
+	.notice = line_notice, .error = line_error, .progress = line_progress, .turn = line_turn, .text = line_text, .was_reasoning = line_was_reasoning,
 	.turned = line_turned, .came_back = line_came_back, .reading = line_reading, .summary = line_summary, .draft = line_draft, .ask = line_ask,
 };
 

@@ -1,7 +1,6 @@
 /* app/remote/address.c - the address of a server, and the key: what may be sent where (remote_private.h). */
 #include "app/remote/remote_private.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -20,44 +19,30 @@ void address_free(struct address *a)
 	str_free(&a->api);
 	str_free(&a->root);
 	str_free(&a->server);
-}
-
-/* Is this the name or number of this machine?  A name that only begins with 127. is none. */
-static int is_here(const char *host, size_t n)
-{
-	char name[64];
-	struct in_addr v4;
-
-	if (n >= sizeof name)
-		return 0;
-	memcpy(name, host, n);
-	name[n] = 0;
-	if (inet_pton(AF_INET, name, &v4) == 1)
-		return ntohl(v4.s_addr) >> 24 == 127;
-	return !strcasecmp(name, "localhost") || !strcmp(name, "[::1]");
+	str_free(&a->query);
 }
 
 int address_read(struct address *a, const char *url, struct err *e)
 {
-	size_t n = strlen(url), authority, host;
+	size_t n = strcspn(url, "?"), authority, host;
 	const char *p, *path;
 
 	*a = (struct address){.secure = !strncasecmp(url, "https://", 8)};
+	if (http_has_user(url))
+		return err_set(e, ERR_USAGE, "the address of the server has a user name in it; WEIR_API_KEY or --key-file gives the key");
 	if (!remote_is_address(url))
 		return err_set(e, ERR_USAGE, "'%.100s' is no address of a server: it begins with http:// or https://", url);
-	if (n > URL_MOST)
+	if (strlen(url) > URL_MOST)
 		return err_set(e, ERR_USAGE, "the address of the server is longer than %d bytes", URL_MOST);
 	p = strstr(url, "://") + 3;
-	authority = strcspn(p, "/");
+	authority = strcspn(p, "/?");
 	for (const char *c = url; *c; c++)
-		if ((unsigned char)*c <= ' ' || (unsigned char)*c >= 0x7f || strchr("?#\\\"", *c))
-			return err_set(e, ERR_USAGE, "the address of the server, '%.100s', has a character that it cannot have", url);
-	if (memchr(p, '@', authority))   /* not repeated: it may be a password */
-		return err_set(e, ERR_USAGE, "the address of the server has a user name in it; WEIR_API_KEY or --key-file gives the key");
-	host = *p == '[' ? strcspn(p, "]") + 1 : strcspn(p, ":/");
+		if ((unsigned char)*c <= ' ' || (unsigned char)*c >= 0x7f || strchr("#\\\"", *c))
+			return err_set(e, ERR_USAGE, "the address of the server, '%.*s', has a character that it cannot have", n < 100 ? (int)n : 100, url);
+	host = *p == '[' ? strcspn(p, "]") + 1 : strcspn(p, ":/?");
 	if (!host || host > authority)
 		return err_set(e, ERR_USAGE, "the address of the server, '%.100s', names no host", url);
-	a->here = is_here(p, host);
+	a->here = http_is_here(url);
 	path = p + authority;
 	while (n && url[n - 1] == '/' && url + n > path)
 		n--;
@@ -65,6 +50,7 @@ int address_read(struct address *a, const char *url, struct err *e)
 	str_add(&a->api, url, n);
 	if (url + n <= path)
 		str_adds(&a->api, "/v1");
+	str_adds(&a->query, url + strcspn(url, "?"));
 	n = a->api.n;
 	str_add(&a->root, a->api.p, n > 3 && !strcmp(a->api.p + n - 3, "/v1") ? n - 3 : n);
 	return 0;

@@ -239,8 +239,8 @@ static int try(struct remote *r, const struct remote_request *q, const struct st
 		*again = s == 429 || s == 500 || s == 502 || s == 503 || s == 504 || s == 529;
 		return refused(r, reply, e);
 	}
-	a->streams = strcasecmp(reply->type, "application/json") != 0;
-	if (!strcasecmp(reply->type, "text/html"))
+	a->streams = !http_type_is(reply, "application/json");
+	if (http_type_is(reply, "text/html"))
 		return err_set(e, ERR_FAIL, "%.100s answers with a page for people; is it a server of models?", r->at.server.p);
 	do
 		rc = more(r, e);

@@ -260,6 +260,7 @@ static void read_thought(struct chunk *c, struct jv delta)
 static void read_choice(struct chunk *c, struct jv choice)
 {
 	struct jv delta = jv_get(choice, "delta");
+	size_t had = c->text.n;
 	double index;
 
 	if (jv_number(jv_get(choice, "index"), &index) == 0 && index != 0)
@@ -268,6 +269,11 @@ static void read_choice(struct chunk *c, struct jv choice)
 		delta = jv_get(choice, "message");
 	read_thought(c, delta);
 	read_content(c, jv_get(delta, "content"));
+	/* Some call it as the older protocol for texts does. */
+	if (c->text.n == had)
+		read_text(jv_get(delta, "text"), &c->text);
+	if (c->text.n == had)
+		read_text(jv_get(choice, "text"), &c->text);
 	read_text(jv_get(delta, "refusal"), &c->text);
 	read_finish(c, jv_get(choice, "finish_reason"));
 }

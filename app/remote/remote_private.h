@@ -14,8 +14,9 @@ enum {
 	NAME_MOST = 200,            /* bytes of a model's name */
 };
 
-/* Where requests go.  api: with the path, as "http://127.0.0.1:8080/v1"; root: without "/v1", for what only llama-server and vLLM have. */
-struct address { struct str api, root, server; int secure, here; };   /* here: the server is this machine */
+/* Where requests go.  api: with the path, as "http://127.0.0.1:8080/v1"; root: without "/v1", for what only llama-server and vLLM have; query:
+ * behind every path, as "?api-version=1"; it may be secret. */
+struct address { struct str api, root, server, query; int secure, here; };   /* here: the server is this machine */
 int  address_read(struct address *, const char *url, struct err *);
 void address_free(struct address *);
 /* The key, from the options or the file, appended; ERR_USAGE where it cannot be read or must not go there. */

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PROBE_SECONDS = 30, NAMED = 6, SHORT_PAGE = 160 };
+enum { PROBE_SECONDS = 30, ASIDE_MOST = 4 << 20, NAMED = 6, SHORT_PAGE = 160 };   /* ASIDE_MOST: bytes of what it says of itself */
 
 /* ---- requests ---- */
 
@@ -19,6 +19,7 @@ int server_send(struct remote *r, const struct str *base, const char *path, cons
 
 	str_add(&url, base->p, base->n);
 	str_adds(&url, path);
+	str_add(&url, r->at.query.p, r->at.query.n);
 	q.url = url.p;
 	rc = http_ask(r->client, &q, reply, e);
 	r->reached |= rc >= 0;
@@ -29,7 +30,7 @@ int server_send(struct remote *r, const struct str *base, const char *path, cons
 	return rc;
 }
 
-int server_get(struct remote *r, const struct str *base, const char *path, const struct str *json, int *status, struct str *out, struct err *e)
+static int get(struct remote *r, const struct str *base, const char *path, const struct str *json, size_t most, int *status, struct str *out, struct err *e)
 {
 	struct http_reply reply;
 	int rc = server_send(r, base, path, json, &reply, e);
@@ -40,11 +41,28 @@ int server_get(struct remote *r, const struct str *base, const char *path, const
 	if (r->timeout > PROBE_SECONDS)
 		http_patience(r->client, PROBE_SECONDS);
 	while ((rc = http_read(r->client, out, NULL, e)) > 0)
-		if (out->n > BODY_MOST) {
+		if (out->n > most) {
 			http_end(r->client);
-			return err_set(e, ERR_FAIL, "%.100s: the answer to '%s' is longer than 16 MiB", r->at.server.p, path);
+			return err_set(e, ERR_FAIL, "%.100s: the answer to '%s' is longer than %zu MiB", r->at.server.p, path, most >> 20);
 		}
 	return rc;
+}
+
+int server_get(struct remote *r, const struct str *base, const char *path, const struct str *json, int *status, struct str *out, struct err *e)
+{
+	return get(r, base, path, json, BODY_MOST, status, out, e);
+}
+
+/* What the server says of itself where it is a program that does: JSON, whose text is in *out; .p NULL: it does not say. */
+static struct jv ask_aside(struct remote *r, const char *path, const struct str *json, struct str *out)
+{
+	struct err none = {0};
+	int status;
+
+	str_clear(out);
+	if (get(r, &r->at.root, path, json, ASIDE_MOST, &status, out, &none) || status != 200 || !out->n || !json_valid(out->p, out->n))
+		return (struct jv){.p = NULL};
+	return jv_parse(out->p, out->n);
 }
 
 /* ---- what it refuses ---- */
@@ -267,22 +285,15 @@ static int choose_model(struct remote *r, const char *wanted, struct jv list, st
 static void ask_props(struct remote *r)
 {
 	struct str out = {0}, template = {0};
-	struct err none = {0};
-	struct jv root;
-	int status, rc = server_get(r, &r->at.root, "/props", NULL, &status, &out, &none);
+	struct jv root = ask_aside(r, "/props", NULL, &out);
+	int32_t ctx = whole(jv_get(jv_get(root, "default_generation_settings"), "n_ctx"));
 
-	if (!rc && status == 200 && out.n && json_valid(out.p, out.n)) {
-		int32_t ctx;
-
-		root = jv_parse(out.p, out.n);
-		ctx = whole(jv_get(jv_get(root, "default_generation_settings"), "n_ctx"));
-		r->info.ctx = ctx ? ctx : r->info.ctx;
-		if (jv_text(jv_get(root, "chat_template"), &template) == 0)
-			r->info.think_switch = strstr(template.p, "enable_thinking") != NULL;
-		if (jv_get(root, "total_slots").p && r->info.kind == REMOTE_PLAIN) {
-			r->info.kind = REMOTE_LLAMA;
-			r->info.program = "llama-server";
-		}
+	r->info.ctx = ctx ? ctx : r->info.ctx;
+	if (jv_text(jv_get(root, "chat_template"), &template) == 0)
+		r->info.think_switch = strstr(template.p, "enable_thinking") != NULL;
+	if (jv_get(root, "total_slots").p && r->info.kind == REMOTE_PLAIN) {
+		r->info.kind = REMOTE_LLAMA;
+		r->info.program = "llama-server";
 	}
 	str_free(&out);
 	str_free(&template);
@@ -305,21 +316,16 @@ static int32_t context_of_parameters(const struct str *lines)
 static void ask_ollama(struct remote *r)
 {
 	struct str out = {0}, json = {0}, text = {0};
-	struct err none = {0};
-	struct jv it = {0};
-	int status;
+	struct jv list = jv_get(ask_aside(r, "/api/ps", NULL, &out), "models"), it = {0};
 
-	if (!server_get(r, &r->at.root, "/api/ps", NULL, &status, &out, &none) && status == 200 && out.n && json_valid(out.p, out.n))
-		while (!r->info.ctx && jv_next(jv_get(jv_parse(out.p, out.n), "models"), &it, NULL))
-			if (jv_is(jv_get(it, "name"), r->model.p) || jv_is(jv_get(it, "model"), r->model.p))
-				r->info.ctx = whole(jv_get(it, "context_length"));
+	while (!r->info.ctx && jv_next(list, &it, NULL))
+		if (jv_is(jv_get(it, "name"), r->model.p) || jv_is(jv_get(it, "model"), r->model.p))
+			r->info.ctx = whole(jv_get(it, "context_length"));
 	if (!r->info.ctx) {
 		json_open(&json, NULL, '{');
 		json_text(&json, "model", r->model.p, r->model.n);
 		json_close(&json, '}');
-		str_clear(&out);
-		if (!server_get(r, &r->at.root, "/api/show", &json, &status, &out, &none) && status == 200 && out.n && json_valid(out.p, out.n) &&
-		    jv_text(jv_get(jv_parse(out.p, out.n), "parameters"), &text) == 0)
+		if (jv_text(jv_get(ask_aside(r, "/api/show", &json, &out), "parameters"), &text) == 0)
 			r->info.ctx = context_of_parameters(&text);
 	}
 	str_free(&out);

@@ -113,6 +113,26 @@ static int begin_again(struct fetched *f, struct err *e)
 	return 0;
 }
 
+/* Open and lock the file that grows: 1; 0: meanwhile another process has given it its name, or deleted it; -1, and the file is left alone. */
+static int open_part(struct fetched *f, struct stat *st, struct err *e)
+{
+	struct stat there;
+	int fd = open(f->part, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+
+	if (fd < 0)
+		return err_set(e, ERR_FAIL, "cannot write '%.200s': %s", f->part, strerror(errno));
+	if (flock(fd, LOCK_EX | LOCK_NB)) {
+		close(fd);
+		return err_set(e, ERR_FAIL, "another process fetches '%.120s' just now", base_of(f->path));
+	}
+	if (fstat(fd, st) || stat(f->part, &there) || there.st_ino != st->st_ino || there.st_dev != st->st_dev) {
+		close(fd);
+		return 0;
+	}
+	f->fd = fd;
+	return 1;
+}
+
 int fetched_open(struct fetched *f, const struct hub_repo *r, const struct hub_file *file, const char *folder, struct progress *progress, struct err *e)
 {
 	struct str path = {0}, part = {0};
@@ -128,17 +148,17 @@ int fetched_open(struct fetched *f, const struct hub_repo *r, const struct hub_f
 		return err_set(e, ERR_FAIL, "cannot compute a checksum: libcrypto refuses SHA-256");
 	if (make_parents(f->path))
 		return err_set(e, ERR_FAIL, "cannot make the directory of '%.200s': %s", f->path, strerror(errno));
-	rc = look_for_whole(f, e);
-	if (rc) {
-		f->whole = rc > 0;
-		f->at = f->file->bytes;
-		return rc > 0 ? 0 : -1;
-	}
-	f->fd = open(f->part, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-	if (f->fd < 0 || fstat(f->fd, &st))
-		return err_set(e, ERR_FAIL, "cannot write '%.200s': %s", f->part, strerror(errno));
-	if (flock(f->fd, LOCK_EX | LOCK_NB))
-		return err_set(e, ERR_FAIL, "another process fetches '%.120s' just now", base_of(f->path));
+	do {
+		rc = look_for_whole(f, e);
+		if (rc) {
+			f->whole = rc > 0;
+			f->at = f->file->bytes;
+			return rc > 0 ? 0 : -1;
+		}
+		rc = open_part(f, &st, e);
+	} while (!rc);
+	if (rc < 0)
+		return -1;
 	remove_others(f, folder);
 	if ((uint64_t)st.st_size > file->bytes)
 		return begin_again(f, e);

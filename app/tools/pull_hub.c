@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LIST_BYTES_MOST = 16 << 20, PAGES_MOST = 100, NAME_MOST = 96, TRIES_MOST = 5, CONTACTS_MOST = 3, WAIT_MOST = 310, TOKEN_MOST = 512 };
+enum { LIST_BYTES_MOST = 16 << 20, PAGES_MOST = 100, FILES_MOST = 4096, NAME_MOST = 96, LIST_SECONDS = 300, TRIES_MOST = 5, CONTACTS_MOST = 3, WAIT_MOST = 310, TOKEN_MOST = 512 };
 static const char public_address[] = "https://huggingface.co";
 static const uint64_t file_bytes_most = UINT64_C(1) << 42;
 
@@ -51,16 +51,20 @@ static int take_address(struct hub_repo *r, struct err *e)
 	n = strlen(set);
 	while (n && set[n - 1] == '/')
 		n--;
+	if (http_has_user(set))
+		return err_set(e, ERR_USAGE, "HF_ENDPOINT has a user name in it; HF_TOKEN gives the token, and a password is not sent");
 	if (!doc_is_address(set) || strpbrk(set, " \t\r\n@"))
 		return err_set(e, ERR_USAGE, "HF_ENDPOINT must be an address such as https://huggingface.co, and is '%.80s'", set);
 	r->address = xstrndup(set, n);
 	return 0;
 }
 
-static void take_token(struct hub_repo *r)
+/* One that is stored is for huggingface.co, and pulls go on without it; one that is given is meant to be sent. */
+static int take_token(struct hub_repo *r, struct err *e)
 {
 	const char *set = getenv("HF_TOKEN"), *home = getenv("HOME"), *hf = getenv("HF_HOME");
 	struct str path = {0}, text = {0};
+	int rc = 0;
 
 	if (set && *set) {
 		str_adds(&text, set);
@@ -77,10 +81,16 @@ static void take_token(struct hub_repo *r)
 	for (size_t i = 0; i < text.n; i++)
 		if (!isgraph((unsigned char)text.p[i]))
 			text.n = 0;
-	if (text.n)
+	if (text.n && http_is_private(r->address))
 		r->token = xstrndup(text.p, text.n);
+	else if (text.n && set && *set)
+		rc = err_set(e, ERR_USAGE, "HF_ENDPOINT, '%.100s', is another machine and not encrypted: everybody on the way would read the token; use https, or "
+		             "unset HF_TOKEN", r->address);
+	else if (text.n)
+		say("the stored token is not sent to %.100s: that is another machine and not encrypted", r->address);
 	str_free(&path);
 	str_free(&text);
+	return rc;
 }
 
 /* ---- what a server answers ---- */
@@ -170,7 +180,7 @@ static int on_list(const void *p, size_t n, void *ud, struct err *e)
 /* What the server answers to a request of its interface.  *reply: of the last try. */
 static int ask(const struct hub_repo *r, const char *url, struct str *out, struct http_reply *reply, struct err *e)
 {
-	struct http_request q = {.url = url, .first = -1, .last = -1, .token = r->token, .bytes = on_list, .stopped = signals_stopped, .ud = out};
+	struct http_request q = {.url = url, .first = -1, .last = -1, .token = r->token, .seconds = LIST_SECONDS, .bytes = on_list, .stopped = signals_stopped, .ud = out};
 	int rc;
 
 	for (int tries = 1; ; tries++) {
@@ -295,9 +305,11 @@ static int ask_files(struct hub_repo *r, struct err *e)
 		if (rc)
 			break;
 		all = jv_parse(list.p, list.n);
-		while (jv_next(all, &it, NULL))
+		while (r->n <= FILES_MOST && jv_next(all, &it, NULL))
 			odd += add_file(r, it);
-		if (!reply.next[0])
+		if (r->n > FILES_MOST)
+			rc = err_set(e, ERR_FAIL, "'%.100s' has more than %d GGUF files", r->name, FILES_MOST);
+		if (rc || !reply.next[0])
 			break;
 		if (page == PAGES_MOST)
 			rc = err_set(e, ERR_FAIL, "the list of files of '%.100s' has more than %d pages", r->name, PAGES_MOST);
@@ -324,10 +336,7 @@ int hub_open(struct hub_repo *r, const char *name, const char *revision, struct 
 			return err_set(e, ERR_USAGE, "a revision is a branch, tag or commit, and '%.80s' is not", revision);
 	r->name = xstrndup(name, strlen(name));
 	r->revision = xstrndup(revision, strlen(revision));
-	if (take_address(r, e))
-		return -1;
-	take_token(r);
-	if (ask_commit(r, e) || (odd = ask_files(r, e)) < 0)
+	if (take_address(r, e) || take_token(r, e) || ask_commit(r, e) || (odd = ask_files(r, e)) < 0)
 		return -1;
 	if (r->n)
 		qsort(r->file, r->n, sizeof *r->file, by_path);

@@ -288,6 +288,14 @@ static int on_text(struct chat *c, const char *bytes, size_t n, struct err *e)
 	return 0;
 }
 
+static void on_was_reasoning(struct chat *c)
+{
+	struct worker *w = c->ud;
+
+	withdraw_answer(w);
+	worker_post_text(w, EV_QUESTION, NULL, 0);
+}
+
 static int on_turned(struct chat *c, const struct turn *turn, int rc, struct err *e)
 {
 	struct event *ev = event_new(EV_TURNED, NULL, 0);
@@ -425,7 +433,7 @@ void worker_send_changes(struct worker *w)
 }
 
 const struct front worker_front = {
-	.notice = on_notice, .error = on_error, .progress = on_progress, .turn = on_turn, .text = on_text, .turned = on_turned,
+	.notice = on_notice, .error = on_error, .progress = on_progress, .turn = on_turn, .text = on_text, .was_reasoning = on_was_reasoning, .turned = on_turned,
 	.draft = on_draft, .came_back = on_came_back, .reading = on_reading, .yield = on_yield, .document = on_document,
 	.summary = on_summary, .sources = on_sources,
 	.dims = 1, .notes = 1,

@@ -2,6 +2,7 @@
 #include "sessions/fetch/curl.h"
 
 #include <dlfcn.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -56,7 +57,14 @@ void curl_set_certificates(const struct curl_lib *curl, CURL *c)
 		"/etc/ssl/cert.pem",
 	};
 	char *file = NULL, *folder = NULL;
+#endif
+	const char *said = getenv("SSL_CERT_FILE");
 
+	if (said && *said) {
+		curl->setopt(c, CURLOPT_CAINFO, said);
+		return;
+	}
+#if LIBCURL_VERSION_NUM >= 0x075400
 	if (curl->getinfo(c, CURLINFO_CAINFO, &file) != CURLE_OK || file || curl->getinfo(c, CURLINFO_CAPATH, &folder) != CURLE_OK || folder)
 		return;
 	for (size_t i = 0; i < sizeof bundles / sizeof *bundles; i++)

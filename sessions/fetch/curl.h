@@ -30,9 +30,20 @@ struct curl_lib {
 };
 /* NULL: it is not installed, or does not start; ERR_DOCUMENT. */
 const struct curl_lib *curl_load(struct err *);
-/* A libcurl that was not built for one distribution (app/package/portable.sh) does not know where certificates are: one of the places where
- * distributions keep them. */
+/* The file with the certificates of authorities: SSL_CERT_FILE.  A libcurl that was not built for one distribution (app/package/portable.sh)
+ * does not know where they are: then one of the places where distributions keep them. */
 void curl_set_certificates(const struct curl_lib *, CURL *);
+
+/* ---- near.c ---- */
+
+struct sockaddr;
+enum nearness { NEAR_PUBLIC, NEAR_NETWORK, NEAR_HERE };   /* anywhere, an address of a network's own, this machine */
+enum nearness near_address(const struct sockaddr *);
+enum nearness near_number(const char *ip);
+/* By the host of an address: a number or "localhost"; any other name counts as public. */
+enum nearness near_host(const char *url);
+/* A proxy finds the machines: nothing but their names tells where they are. */
+int near_by_name(void);
 
 /* ---- http.c ---- */
 

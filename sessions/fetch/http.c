@@ -1,7 +1,7 @@
 /* sessions/fetch/http.c - one answer of a web server: a page, or a part of a file (sessions.h).
  *
  * Redirections are followed here and not by libcurl: the token goes to the host that it is for and to no other one, whatever the host
- * answers, and what began encrypted stays encrypted. */
+ * answers, what began encrypted stays encrypted, and no server leads to machines that are nearer to this one than itself (near.c). */
 #include "sessions/sessions.h"
 
 #include <inttypes.h>
@@ -9,18 +9,29 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "sessions/fetch/curl.h"
 
-enum { CONNECT_SECONDS = 20, STALLED_SECONDS = 30, REDIRECTIONS_MOST = 8 };
+enum {
+	CONNECT_SECONDS = 20, STALLED_SECONDS = 30, REDIRECTIONS_MOST = 8,
+	HEAD_SECONDS = 60,                           /* until the last header line, of each request */
+	PAGE_MOST = 1 << 20, PAGE_SECONDS = 10,      /* of a page that goes with an error or a redirection */
+};
 
 struct transfer {
 	const struct http_request *q;
 	struct http_reply *r;
 	struct err *e;
 	size_t head;             /* bytes of header lines of this answer */
+	size_t page;             /* bytes of a page that nobody reads */
+	double asked, answered;  /* when the request began, and when the last header line came; 0: not yet */
+	double until;            /* when all must be over; 0: no limit */
 	int began;               /* begin() was called */
 	int refused;             /* the caller, or a limit, ended the transfer */
+	int ended;               /* the page of an error was long enough */
+	enum nearness nearest;   /* of machines that may be connected to: of the farthest one that has answered */
+	int nearer;              /* one was nearer */
 };
 
 /* The value of a header line if it has this name; else NULL. */
@@ -97,6 +108,9 @@ void http_head_line(struct http_reply *r, const char *bytes, size_t n)
 	} else if ((v = value_of(line, strlen(line), "Content-Length"))) {
 		if (sscanf(v, "%" SCNd64, &r->length) != 1 || r->length < 0)
 			r->length = -1;
+	} else if ((v = value_of(line, strlen(line), "Content-Encoding"))) {
+		for (r->encodings++; (v = strchr(v, ',')); v++)
+			r->encodings++;
 	} else if ((v = value_of(line, strlen(line), "Content-Range"))) {
 		int64_t last;
 
@@ -119,8 +133,15 @@ void http_head_line(struct http_reply *r, const char *bytes, size_t n)
 		if (sscanf(v, "%" SCNd64, &r->linked_size) != 1 || r->linked_size < 0)
 			r->linked_size = -1;
 	} else if ((v = value_of(line, strlen(line), "Content-Type"))) {
-		snprintf(r->type, sizeof r->type, "%.*s", (int)strcspn(v, "; \t\r\n"), v);
+		snprintf(r->type, sizeof r->type, "%.*s", (int)strcspn(v, "\r\n"), v);
 	}
+}
+
+int http_type_is(const struct http_reply *r, const char *type)
+{
+	size_t n = strcspn(r->type, "; \t");
+
+	return n == strlen(type) && !strncasecmp(r->type, type, n);
 }
 
 static size_t on_header(char *bytes, size_t size, size_t n, void *ud)
@@ -135,7 +156,23 @@ static size_t on_header(char *bytes, size_t size, size_t n, void *ud)
 		return 0;
 	}
 	http_head_line(t->r, bytes, n);
+	if (t->r->encodings > 1) {
+		t->refused = 1;
+		err_set(t->e, ERR_DOCUMENT, "the answer is compressed twice");
+		return 0;
+	}
+	t->answered = n && (*bytes == '\r' || *bytes == '\n') && t->r->status >= 200 ? now_seconds() : 0;
 	return n;
+}
+
+static int has_file(const struct http_reply *r)
+{
+	return r->status == 200 || r->status == 206;
+}
+
+static int is_redirection(const struct http_reply *r)
+{
+	return r->status >= 301 && r->status <= 308 && r->status != 304;
 }
 
 static size_t on_body(char *bytes, size_t size, size_t n, void *ud)
@@ -143,8 +180,11 @@ static size_t on_body(char *bytes, size_t size, size_t n, void *ud)
 	struct transfer *t = ud;
 
 	n *= size;
-	if (t->r->status != 200 && t->r->status != 206)
-		return n;   /* a page for people */
+	if (!has_file(t->r)) {   /* a page for people */
+		t->page += n;
+		t->ended = t->page > PAGE_MOST;
+		return t->ended ? 0 : n;
+	}
 	if (!t->began && t->q->begin && t->q->begin(t->r, t->q->ud, t->e)) {
 		t->refused = 1;
 		return 0;
@@ -162,7 +202,29 @@ static int on_wait(void *ud, curl_off_t a, curl_off_t b, curl_off_t c, curl_off_
 	struct transfer *t = ud;
 
 	(void)a, (void)b, (void)c, (void)d;
-	return t->q->stopped && t->q->stopped();
+	if (t->until > 0 && now_seconds() > t->until) {
+		t->refused = 1;
+		err_set(t->e, ERR_DOCUMENT, "it has not come within %d seconds", t->q->seconds);
+	} else if (!t->answered && now_seconds() > t->asked + HEAD_SECONDS) {
+		t->refused = t->r->broken = 1;
+		err_set(t->e, ERR_DOCUMENT, "the server has not answered within %d seconds", HEAD_SECONDS);
+	} else if (t->answered && !has_file(t->r) && now_seconds() > t->answered + PAGE_SECONDS) {
+		t->ended = 1;
+	}
+	return t->refused || t->ended || (t->q->stopped && t->q->stopped());
+}
+
+/* A name may belong to any machine: where it leads is known when it is connected to. */
+static curl_socket_t on_socket(void *ud, curlsocktype purpose, struct curl_sockaddr *to)
+{
+	struct transfer *t = ud;
+
+	(void)purpose;
+	if (near_address(&to->addr) > t->nearest) {
+		t->nearer = 1;
+		return CURL_SOCKET_BAD;
+	}
+	return socket(to->family, to->socktype | SOCK_CLOEXEC, to->protocol);
 }
 
 void http_plain_options(const struct curl_lib *curl, CURL *c, const char *url, char *error)
@@ -176,6 +238,8 @@ void http_plain_options(const struct curl_lib *curl, CURL *c, const char *url, c
 	curl->setopt(c, CURLOPT_URL, url);
 	curl->setopt(c, CURLOPT_FOLLOWLOCATION, 0L);
 	curl->setopt(c, CURLOPT_USERAGENT, "weir/" WEIR_VERSION);
+	/* Some compress their answers though they were asked not to: what this is set to, libcurl decodes what comes. */
+	curl->setopt(c, CURLOPT_ACCEPT_ENCODING, "identity");
 	curl->setopt(c, CURLOPT_NOSIGNAL, 1L);
 	curl->setopt(c, CURLOPT_ERRORBUFFER, error);
 }
@@ -195,6 +259,12 @@ static void set_options(const struct curl_lib *curl, CURL *c, struct transfer *t
 	curl->setopt(c, CURLOPT_HEADERDATA, t);
 	curl->setopt(c, CURLOPT_WRITEFUNCTION, on_body);
 	curl->setopt(c, CURLOPT_WRITEDATA, t);
+	if (!near_by_name()) {
+		curl->setopt(c, CURLOPT_OPENSOCKETFUNCTION, on_socket);
+		curl->setopt(c, CURLOPT_OPENSOCKETDATA, t);
+	}
+	if (t->q->packed && strstr(curl->version(), "zlib"))
+		curl->setopt(c, CURLOPT_ACCEPT_ENCODING, "gzip");
 	if (with_token) {
 		curl->setopt(c, CURLOPT_HTTPAUTH, (long)CURLAUTH_BEARER);
 		curl->setopt(c, CURLOPT_XOAUTH2_BEARER, t->q->token);
@@ -227,32 +297,66 @@ int http_is_broken(CURLcode rc)
 	       rc == CURLE_HTTP2 || rc == CURLE_HTTP2_STREAM;
 }
 
+/* May the token go to this address?  To the host that it is for, and so that nobody on the way reads it. */
+static int token_may_go(const struct http_request *q, const char *url)
+{
+	return q->token && same_origin(q->url, url) && http_is_private(url);
+}
+
+/* Of the machine that has answered: what it redirects to may be as near as it is, and no nearer. */
+static enum nearness nearness_of(const struct curl_lib *curl, CURL *c, const char *url)
+{
+	char *ip = NULL;
+
+	if (near_by_name())
+		return near_host(url);
+	return curl->getinfo(c, CURLINFO_PRIMARY_IP, &ip) == CURLE_OK && ip ? near_number(ip) : NEAR_PUBLIC;
+}
+
+static int refuse_nearer(const char *url, struct err *e)
+{
+	return err_set(e, ERR_DOCUMENT, "it is redirected to %.*s, which is this machine or one of its own network; if that is meant, give the address there",
+	               (int)http_origin_bytes(url), url);
+}
+
 /* One request.  0, with the next address in *next where it is a redirection; -1. */
 static int ask(const struct curl_lib *curl, struct transfer *t, const char *url, struct str *next)
 {
 	char error[CURL_ERROR_SIZE] = "", *to = NULL;
 	curl_off_t wait = 0;   /* Retry-After, which also may be a date */
 	CURL *c = curl->init();
+	enum nearness near;
 	CURLcode rc;
 	int result = 0;
 
 	if (!c)
-		return err_set(t->e, ERR_FIT, "no memory for '%.200s'", url);
+		return err_set(t->e, ERR_FIT, "no memory for a connection");
 	reply_begin(t->r, 0);
-	t->head = 0;
-	set_options(curl, c, t, url, t->q->token && same_origin(t->q->url, url), error);
+	t->head = t->page = 0;
+	t->answered = 0;
+	t->asked = now_seconds();
+	set_options(curl, c, t, url, token_may_go(t->q, url), error);
 	rc = curl->perform(c);
+	near = nearness_of(curl, c, url);
+	if (near < t->nearest)
+		t->nearest = near;
 	if (!t->r->retry_after && curl->getinfo(c, CURLINFO_RETRY_AFTER, &wait) == CURLE_OK && wait > 0)
 		t->r->retry_after = wait < INT_MAX ? (int)wait : INT_MAX;
 	t->r->elsewhere = !same_origin(t->q->url, url);
 	if (t->refused) {
 		result = -1;   /* *e is set */
+	} else if (t->ended && is_redirection(t->r)) {
+		result = err_set(t->e, ERR_DOCUMENT, "%.*s redirects with a page that does not end", (int)http_origin_bytes(url), url);
+	} else if (t->ended) {
+		;              /* its status says what is wrong */
+	} else if (t->nearer && rc != CURLE_OK) {
+		result = refuse_nearer(url, t->e);
 	} else if (rc == CURLE_ABORTED_BY_CALLBACK) {
 		result = err_set(t->e, ERR_CANCELLED, "stopped");
 	} else if (rc != CURLE_OK) {
 		t->r->broken = http_is_broken(rc);
 		result = err_set(t->e, ERR_DOCUMENT, "%.*s: %.160s", (int)http_origin_bytes(url), url, error[0] ? error : curl->strerror(rc));
-	} else if (t->r->status >= 301 && t->r->status <= 308 && t->r->status != 304) {
+	} else if (is_redirection(t->r)) {
 		curl->getinfo(c, CURLINFO_REDIRECT_URL, &to);
 		if (to)
 			str_adds(next, to);
@@ -266,7 +370,7 @@ static int ask(const struct curl_lib *curl, struct transfer *t, const char *url,
 int http_get(const struct http_request *q, struct http_reply *r, struct err *e)
 {
 	const struct curl_lib *curl = curl_load(e);
-	struct transfer t = {.q = q, .r = r, .e = e};
+	struct transfer t = {.q = q, .r = r, .e = e, .nearest = NEAR_HERE, .until = q->seconds ? now_seconds() + q->seconds : 0};
 	struct str url = {0}, next = {0};
 	int rc;
 
@@ -283,8 +387,12 @@ int http_get(const struct http_request *q, struct http_reply *r, struct err *e)
 			rc = err_set(e, ERR_DOCUMENT, "%.*s redirects more than %d times", (int)http_origin_bytes(q->url), q->url, REDIRECTIONS_MOST);
 		else if (!doc_is_address(next.p))
 			rc = err_set(e, ERR_DOCUMENT, "%.*s redirects to '%.80s', which is no web address", (int)http_origin_bytes(url.p), url.p, next.p);
+		else if (http_has_user(next.p))
+			rc = err_set(e, ERR_DOCUMENT, "%.*s redirects to an address with a user name in it", (int)http_origin_bytes(url.p), url.p);
 		else if (!strncasecmp(q->url, "https:", 6) && strncasecmp(next.p, "https:", 6) != 0)
 			rc = err_set(e, ERR_DOCUMENT, "%.*s redirects to an address without encryption, '%.80s'", (int)http_origin_bytes(url.p), url.p, next.p);
+		else if (near_by_name() && near_host(next.p) > t.nearest)
+			rc = refuse_nearer(next.p, e);
 		if (rc)
 			break;
 		str_clear(&url);

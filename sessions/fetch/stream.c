@@ -9,7 +9,7 @@
 
 #include "sessions/fetch/curl.h"
 
-enum { LOOK_MS = 40 };
+enum { LOOK_MS = 40, GOT_MOST = 32 << 20 };   /* bytes between two looks: compressed, an answer can be a thousand times as long as what came */
 
 struct http_client {
 	const struct curl_lib *curl;
@@ -23,6 +23,7 @@ struct http_client {
 	double patience;              /* seconds that `until` was set to */
 	size_t head;                  /* bytes of header lines */
 	int head_ended, done;
+	int flooded;                  /* more than GOT_MOST came at once */
 	CURLcode rc;
 	char error[CURL_ERROR_SIZE];
 };
@@ -87,6 +88,8 @@ static size_t on_header(char *bytes, size_t size, size_t n, void *ud)
 	if (c->head > HTTP_HEAD_MOST)
 		return 0;
 	http_head_line(&c->reply, bytes, n);
+	if (c->reply.encodings > 1)
+		return 0;
 	/* An empty line ends the head; behind "100 Continue" another one follows. */
 	c->head_ended = n && (bytes[0] == '\r' || bytes[0] == '\n') && c->reply.status >= 200;
 	return n;
@@ -96,8 +99,12 @@ static size_t on_body(char *bytes, size_t size, size_t n, void *ud)
 {
 	struct http_client *c = ud;
 
-	str_add(&c->got, bytes, n * size);
-	return n * size;
+	n *= size;
+	c->flooded = n > GOT_MOST - c->got.n;
+	if (c->flooded)
+		return 0;
+	str_add(&c->got, bytes, n);
+	return n;
 }
 
 /* ---- a request ---- */
@@ -105,7 +112,6 @@ static size_t on_body(char *bytes, size_t size, size_t n, void *ud)
 static void set_options(struct http_client *c, const struct http_send *q)
 {
 	const struct curl_lib *curl = c->curl;
-	const char *bundle = getenv("SSL_CERT_FILE");
 
 	http_plain_options(curl, c->easy, c->url.p, c->error);
 	curl->setopt(c->easy, CURLOPT_CONNECTTIMEOUT, (long)q->connect_s);
@@ -113,8 +119,6 @@ static void set_options(struct http_client *c, const struct http_send *q)
 	curl->setopt(c->easy, CURLOPT_HEADERDATA, c);
 	curl->setopt(c->easy, CURLOPT_WRITEFUNCTION, on_body);
 	curl->setopt(c->easy, CURLOPT_WRITEDATA, c);
-	if (bundle && *bundle)
-		curl->setopt(c->easy, CURLOPT_CAINFO, bundle);
 	if (q->no_proxy)
 		curl->setopt(c->easy, CURLOPT_PROXY, "");
 	if (q->token) {
@@ -177,6 +181,10 @@ static int ended(struct http_client *c, struct err *e)
 	c->reply.broken = http_is_broken(c->rc);
 	if (c->head > HTTP_HEAD_MOST)
 		return err_set(e, ERR_FAIL, "%.*s: the answer begins with more than 64 KiB of headers", origin_is(c), c->url.p);
+	if (c->reply.encodings > 1)
+		return err_set(e, ERR_FAIL, "%.*s: the answer is compressed twice", origin_is(c), c->url.p);
+	if (c->flooded)
+		return err_set(e, ERR_FAIL, "%.*s: the answer is more than 32 MiB at once", origin_is(c), c->url.p);
 	if (c->rc == CURLE_PARTIAL_FILE)
 		return err_set(e, ERR_FAIL, "%.*s: the connection broke off", origin_is(c), c->url.p);
 	return err_set(e, ERR_FAIL, "%.*s: %.160s%s", origin_is(c), c->url.p, c->error[0] ? c->error : c->curl->strerror(c->rc), advice(c->rc, c->error));
@@ -196,7 +204,7 @@ int http_ask(struct http_client *c, const struct http_send *q, struct http_reply
 	str_add(&c->body, q->json ? q->json : "", q->n_json);
 	c->stopped = q->stopped;
 	c->head = 0;
-	c->head_ended = c->done = 0;
+	c->head_ended = c->done = c->flooded = 0;
 	c->rc = CURLE_OK;
 	c->error[0] = 0;
 	http_patience(c, q->patience_s);

@@ -1,58 +1,40 @@
-/* sessions/import/url.c - documents by http and https, through libcurl (fetch/curl.c).
+/* sessions/import/url.c - documents by http and https (fetch/http.c).
  *
  * Limits: size, time, redirections; no protocol but http and https, no credentials, no cookies, no proxy but the user's. */
 #include "sessions/import/import.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "sessions/fetch/curl.h"
 
-#define CONNECT_SECONDS 15L
-#define TOTAL_SECONDS 120L
-#define STALLED_SECONDS 20L
-#define REDIRECTIONS_MAX 8L
+enum { TOTAL_SECONDS = 120 };
 
-struct reply { char *p; size_t n, cap; const char *why; };
-
-static size_t on_bytes(char *bytes, size_t size, size_t n, void *ud)
-{
-	struct reply *r = ud;
-
-	n *= size;
-	if (n > DOC_BYTES_MAX || r->n + n > DOC_BYTES_MAX) {
-		r->why = "is longer than 64 MiB";
-		return 0;
-	}
-	if (r->n + n > r->cap) {
-		size_t cap = r->cap ? r->cap : 65536;
-		char *p;
-		while (cap < r->n + n)
-			cap *= 2;
-		p = realloc(r->p, cap);
-		if (!p) {
-			r->why = "does not fit into memory";
-			return 0;
-		}
-		r->p = p;
-		r->cap = cap;
-	}
-	memcpy(r->p + r->n, bytes, n);
-	r->n += n;
-	return n;
-}
+struct body { char *p; size_t n, cap; char type[sizeof ((struct http_reply *)0)->type]; };
 
 int doc_is_address(const char *path)
 {
 	return !strncasecmp(path, "http://", 7) || !strncasecmp(path, "https://", 8);
 }
 
-/* Called while libcurl waits and transfers: not 0 ends the transfer. */
-static int on_wait(void *ud, curl_off_t a, curl_off_t b, curl_off_t c, curl_off_t d)
+int doc_address(const char *said, struct str *url, struct str *shown, struct err *e)
 {
-	(void)ud, (void)a, (void)b, (void)c, (void)d;
-	return import_stopped();
+	size_t n = strlen(said), host = (size_t)(strstr(said, "://") + 3 - said), from = url->n;
+
+	while (n && said[n - 1] == ' ')
+		n--;
+	if (http_has_user(said))
+		return err_set(e, ERR_DOCUMENT, "the address of a document has a user name in it; weir sends no passwords to web servers: save the page, and name the file");
+	for (size_t i = 0; i < n; i++) {
+		if ((unsigned char)said[i] < ' ' || said[i] == 0x7f || (said[i] == '\\' && i < host + strcspn(said + host, "/?#")))
+			return err_set(e, ERR_DOCUMENT, "the address of a document has a character that it cannot have");
+		if (said[i] == ' ')
+			str_adds(url, "%20");
+		else
+			str_add(url, said + i, 1);
+	}
+	str_add(shown, url->p + from, strcspn(url->p + from, "?#"));
+	return 0;
 }
 
 /* The last part of the path, or the host. */
@@ -67,74 +49,83 @@ static char *url_name(const char *url)
 	return xstrndup(from, (size_t)(end - from));
 }
 
-static void set_options(const struct curl_lib *curl, CURL *c, const char *url, struct reply *r, char *error)
+/* ---- what arrives ---- */
+
+static int too_long(struct err *e)
 {
-	curl_set_certificates(curl, c);
-	curl->setopt(c, CURLOPT_URL, url);
-#if LIBCURL_VERSION_NUM >= 0x075500
-	curl->setopt(c, CURLOPT_PROTOCOLS_STR, "http,https");
-	curl->setopt(c, CURLOPT_REDIR_PROTOCOLS_STR, "http,https");
-#else
-	curl->setopt(c, CURLOPT_PROTOCOLS, (long)(CURLPROTO_HTTP | CURLPROTO_HTTPS));
-	curl->setopt(c, CURLOPT_REDIR_PROTOCOLS, (long)(CURLPROTO_HTTP | CURLPROTO_HTTPS));
-#endif
-	curl->setopt(c, CURLOPT_FOLLOWLOCATION, 1L);
-	curl->setopt(c, CURLOPT_MAXREDIRS, REDIRECTIONS_MAX);
-	curl->setopt(c, CURLOPT_CONNECTTIMEOUT, CONNECT_SECONDS);
-	curl->setopt(c, CURLOPT_TIMEOUT, TOTAL_SECONDS);
-	curl->setopt(c, CURLOPT_LOW_SPEED_LIMIT, 64L);
-	curl->setopt(c, CURLOPT_LOW_SPEED_TIME, STALLED_SECONDS);
-	curl->setopt(c, CURLOPT_MAXFILESIZE, (long)DOC_BYTES_MAX);
-	if (strstr(curl->version(), "zlib"))
-		curl->setopt(c, CURLOPT_ACCEPT_ENCODING, "gzip");
-	curl->setopt(c, CURLOPT_USERAGENT, "weir/" WEIR_VERSION);
-	curl->setopt(c, CURLOPT_NOSIGNAL, 1L);
-	curl->setopt(c, CURLOPT_FAILONERROR, 1L);
-	curl->setopt(c, CURLOPT_NOPROGRESS, 0L);
-	curl->setopt(c, CURLOPT_XFERINFOFUNCTION, on_wait);
-	curl->setopt(c, CURLOPT_WRITEFUNCTION, on_bytes);
-	curl->setopt(c, CURLOPT_WRITEDATA, r);
-	curl->setopt(c, CURLOPT_ERRORBUFFER, error);
+	return err_set(e, ERR_DOCUMENT, "it is longer than 64 MiB");
 }
 
-static int fetch(const struct curl_lib *curl, CURL *c, const char *url, struct reply *r, struct doc *out, struct err *e)
+static int on_begin(const struct http_reply *r, void *ud, struct err *e)
 {
-	char error[CURL_ERROR_SIZE] = "", *mime = NULL, *name;
-	CURLcode rc;
-	int result;
+	struct body *b = ud;
 
-	set_options(curl, c, url, r, error);
-	rc = curl->perform(c);
-	if (rc == CURLE_ABORTED_BY_CALLBACK)
-		return import_refuse_stopped(doc_shown(url), e);
-	if (r->why)
-		return err_set(e, ERR_DOCUMENT, "document '%.200s' %s", url, r->why);
-	if (rc == CURLE_FILESIZE_EXCEEDED)
-		return err_set(e, ERR_DOCUMENT, "document '%.200s' is longer than 64 MiB", url);
-	if (rc != CURLE_OK)
-		return err_set(e, ERR_DOCUMENT, "document '%.200s' cannot be fetched: %.120s", url, error[0] ? error : curl->strerror(rc));
-	curl->getinfo(c, CURLINFO_CONTENT_TYPE, &mime);
-	name = url_name(url);
-	result = document_import(name, mime, r->p ? r->p : "", r->n, out, e);
-	free(name);
-	return result;
+	memcpy(b->type, r->type, sizeof b->type);
+	return r->length > (int64_t)DOC_BYTES_MAX ? too_long(e) : 0;
 }
 
-int url_document(const char *url, struct doc *out, struct err *e)
+static int on_bytes(const void *bytes, size_t n, void *ud, struct err *e)
 {
-	struct reply r = {0};
-	const struct curl_lib *curl = curl_load(e);
-	CURL *c;
+	struct body *b = ud;
+
+	if (n > DOC_BYTES_MAX || b->n + n > DOC_BYTES_MAX)
+		return too_long(e);
+	if (b->n + n > b->cap) {
+		size_t cap = b->cap ? b->cap : 65536;
+		char *p;
+
+		while (cap < b->n + n)
+			cap *= 2;
+		p = realloc(b->p, cap);
+		if (!p)
+			return err_set(e, ERR_FIT, "it does not fit into memory");
+		b->p = p;
+		b->cap = cap;
+	}
+	memcpy(b->p + b->n, bytes, n);
+	b->n += n;
+	return 0;
+}
+
+static int fetch(const char *url, const char *shown, struct body *b, struct err *e)
+{
+	struct http_request q = {
+		.url = url, .packed = 1, .seconds = TOTAL_SECONDS, .first = -1, .last = -1, .begin = on_begin, .bytes = on_bytes, .stopped = import_stopped, .ud = b,
+	};
+	struct http_reply reply;
+	struct err why = {0};
+	size_t origin = http_origin_bytes(url);
+	const char *said = why.msg;
+
+	if (!http_get(&q, &reply, &why) && reply.status == 200)
+		return 0;
+	if (why.code == ERR_CANCELLED)
+		return import_refuse_stopped(doc_shown(shown), e);
+	if (!why.code)
+		return err_set(e, ERR_DOCUMENT, "document '%s' cannot be fetched: the server answers %d", doc_shown(shown), reply.status);
+	if (!strncmp(said, url, origin) && !strncmp(said + origin, ": ", 2))
+		said += origin + 2;
+	return err_set(e, why.code, "document '%s' cannot be fetched: %.180s", doc_shown(shown), said);
+}
+
+int url_document(const char *said, struct doc *out, struct err *e)
+{
+	struct str url = {0}, shown = {0};
+	struct body b = {0};
 	int rc;
 
 	*out = (struct doc){0};
-	if (!curl)
-		return -1;
-	c = curl->init();
-	if (!c)
-		return err_set(e, ERR_FIT, "no memory for document '%.200s'", url);
-	rc = fetch(curl, c, url, &r, out, e);
-	curl->cleanup(c);
-	free(r.p);
+	rc = doc_address(said, &url, &shown, e);
+	if (!rc)
+		rc = fetch(url.p, shown.p, &b, e);
+	if (!rc) {
+		char *name = url_name(shown.p);
+
+		rc = document_import(name, b.type[0] ? b.type : NULL, b.p ? b.p : "", b.n, out, e);
+		free(name);
+	}
+	str_free(&url);
+	str_free(&shown);
+	free(b.p);
 	return rc;
 }

@@ -1,10 +1,13 @@
 /* tests/app/t_remote.c - app/remote without a server: server-sent events however they are cut, the JSON of answers and errors, addresses and
  * keys, requests.  tests/cli/s_remote.sh has the server. */
+#include "app/conversation/conversation.h"
 #include "app/remote/remote_private.h"
 #include "tests/lib/test.h"
 
 #include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 /* ---- server-sent events ---- */
@@ -173,6 +176,13 @@ TEST(chunks_of_all_servers_are_understood)
 	CHECK_STR(c.thought.p, "s");
 	parse(&c, "{\"choices\":[{\"delta\":{\"reasoning_content\":\"\",\"reasoning\":\"v\"}}]}", 0);
 	CHECK_STR(c.thought.p, "v");
+	/* The name that the text has in the older protocol. */
+	parse(&c, "{\"choices\":[{\"index\":0,\"text\":\"a\"}]}", 0);
+	CHECK_STR(c.text.p, "a");
+	parse(&c, "{\"choices\":[{\"delta\":{\"text\":\"b\"}}]}", 0);
+	CHECK_STR(c.text.p, "b");
+	parse(&c, "{\"choices\":[{\"delta\":{\"content\":\"c\"},\"text\":\"c\"}]}", 0);
+	CHECK_STR(c.text.p, "c");
 	/* DeepSeek's count of cached tokens. */
 	parse(&c, "{\"choices\":[],\"usage\":{\"prompt_tokens\":9,\"prompt_cache_hit_tokens\":8}}", 0);
 	CHECK_INT(c.usage.cached, 8);
@@ -234,6 +244,72 @@ TEST(errors_of_all_servers_are_understood)
 	chunk_free(&c);
 }
 
+/* ---- reasoning ---- */
+
+/* The prompt has opened it: only the closing mark comes.  0: the mark is only mentioned. */
+TEST(reasoning_that_was_not_opened_ends_at_its_mark_and_a_mention_is_none)
+{
+	static const struct { const char *text; size_t length; } cases[] = {
+		{"I wonder</think>\n\nAnswer", 18}, {"I wonder\n</think>\n\nAnswer", 19}, {"I wonder.</think>\nanswer", 18}, {"I wonder</think>Answer", 16},
+		{"I wonder.</think> It is 4.", 18}, {"I wonder. </think>\n\nyes", 20}, {"one\n\ntwo?\n</think>\n\nyes", 20}, {"I wonder</think>", 16},
+		{"</think>\n\nAnswer", 10}, {"\n\n</think>\n\nAnswer", 12}, {"I wonder[/THINK]\n\nAnswer", 18}, {"I wonder</thinking>\nAnswer", 20},
+		{"I will say \"Hello!\"</think>\n\nHello!", 29}, {"Use `x`.\n</think>\n\n`y` is better.", 19}, {"```\ncode\n```\n</think>\n\nDone.", 23},
+		{"我想想。</think>\n\n答案", 22}, {"我想想</think>答案", 17}, {"I wonder.</think>**4**", 17}, {"I wonder.</think>\n1. one\n2. two", 18},
+		/* mentions */
+		{"plain words", 0}, {"The `</think>` tag ends it.\n\nIt is said.", 0}, {"The tag </think> ends it.", 0}, {"It ends with </think>", 0}, {"It ends with </think>\n\nSo do I.", 0},
+		{"It is called \"</think>\".\n", 0}, {"Look:\n\n```\nI wonder\n</think>\n\nAnswer\n```\n", 0}, {"Look:\n\n    </think>\n\nSo.", 0}, {"The model writes:\n\n</think>\n\nThen it goes on.", 0},
+		{"It ends with the tag\n</think>\nand then the answer comes.", 0}, {"- <think> opens\n- </think> closes", 0}, {"Wonder</think>\n\nThis was <think> without its beginning.", 0},
+		{"One</think>\n\nTwo</think>\n\nThree", 0}, {"## </think>\n\nThis mark ends it.", 0}, {"**</think>** ends it", 0}, {"| </think> | ends it |\n", 0}, {"(</think>)\n\nIt", 0},
+		{"It writes reasoning</think>answer in one go.", 0}, {"„</think>“ beendet es.", 0}, {"`I wonder</think>`\n\nSo it is.", 0}, {"It ends with </think>, and then it goes on.", 0},
+		{"<think>a</think>b", 16}, {"a <think>b</think>\n\nc", 0},
+	};
+
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		size_t n = strlen(cases[i].text), seen = 0, found = 0, whole = 0;
+		const char *text = cases[i].text;
+
+		CHECK_MSG(reasoning_length(text, n) == cases[i].length, "case %zu, '%s': %zu bytes", i, text, reasoning_length(text, n));
+		/* The same in pieces; what comes later may change it back. */
+		for (size_t k = 1; k <= n && !found; k++)
+			found = reasoning_unopened(text, k, k == n, &seen);
+		seen = 0;
+		whole = reasoning_unopened(text, n, 1, &seen);
+		CHECK_MSG(!whole || found == whole, "case %zu in pieces: %zu, whole %zu", i, found, whole);
+	}
+}
+
+/* A server may send blanks, and marks, without an end. */
+TEST(reasoning_takes_time_in_proportion_to_the_text)
+{
+	static const char *const unit[] = {"\n", " ", "</think>", "<", "[", "`", "</think>\n\n", "a</think>", "<think", "\n    </think>", "```\n", " </think>", "<think>"};
+
+	for (size_t i = 0; i < sizeof unit / sizeof *unit; i++) {
+		double took[2];
+
+		for (int k = 0; k < 2; k++) {
+			struct reasoning t = {.first = 0};
+			struct str text = {0}, out = {0};
+			size_t most = (size_t)(k + 1) << 20, seen = 0;
+			clock_t begin;
+
+			while (text.n < most)
+				str_adds(&text, unit[i]);
+			begin = clock();
+			for (size_t at = 0; at < text.n; at += 16) {
+				reasoning_feed(&t, text.p + at, text.n - at < 16 ? text.n - at : 16, &out);
+				reasoning_unopened(text.p, text.n - at < 16 ? text.n : at + 16, 0, &seen);
+			}
+			reasoning_end(&t, &out);
+			reasoning_length(text.p, text.n);
+			took[k] = (double)(clock() - begin) / CLOCKS_PER_SEC;
+			reasoning_free(&t);
+			str_free(&text);
+			str_free(&out);
+		}
+		CHECK_MSG(took[1] < 3 * took[0] + 0.1, "'%s': %.2f s and %.2f s", unit[i], took[0], took[1]);
+	}
+}
+
 /* ---- addresses and keys ---- */
 
 TEST(addresses_are_completed_and_their_hosts_known)
@@ -249,9 +325,11 @@ TEST(addresses_are_completed_and_their_hosts_known)
 		{"http://127.0.0.1.example", "http://127.0.0.1.example/v1", "http://127.0.0.1.example", "http://127.0.0.1.example", 0, 0},
 		{"http://localhost.example", "http://localhost.example/v1", "http://localhost.example", "http://localhost.example", 0, 0},
 		{"http://127.1", "http://127.1/v1", "http://127.1", "http://127.1", 0, 0},
+		{"https://host/openai/?api-version=1", "https://host/openai", "https://host/openai", "https://host", 1, 0},
+		{"https://host?a=/b@c", "https://host/v1", "https://host", "https://host", 1, 0},
 	};
 	static const char *const bad[] = {
-		"", "127.0.0.1:8080", "ftp://x", "http://", "http:///v1", "http://:80/", "http://a b/", "http://a@b/", "http://a/?x", "http://a/#x", "http://[::1/v1", "http://a\nb",
+		"", "127.0.0.1:8080", "ftp://x", "http://", "http:///v1", "http://:80/", "http://a b/", "http://a@b/", "http://a/#x", "http://me:pass@host", "me:pass@host", "http://me:pa/ss@host/", "http://me:pa ss@host", "http://[::1/v1", "http://a\nb",
 	};
 	struct address a;
 	struct err e = {0};
@@ -267,6 +345,7 @@ TEST(addresses_are_completed_and_their_hosts_known)
 	}
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
 		CHECK_MSG(address_read(&a, bad[i], &e) < 0 && e.code == ERR_USAGE, "'%s' is an address", bad[i]);
+		CHECK_MSG(!strstr(e.msg, "pa"), "a password is repeated: %s", e.msg);
 		address_free(&a);
 	}
 }

@@ -185,6 +185,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return self.answer(429, RateLimit='"api";r=0;t=9999')
         if name == "circle":
             return self.answer(302, Location=self.path)
+        if name in ("flood", "drip", "floodaway"):
+            return self.endless(name)
         if name == "away":
             return self.answer(302, Location="ftp://127.0.0.1/x")
         if asked:
@@ -221,6 +223,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return self.answer(404, X_Error_Code="EntryNotFound", X_Error_Message="Entry not found")
         if name in ("gated", "asked", "closed"):
             return self.refuse(name)
+        while name == "gate" and not os.path.exists(sys.argv[2] + ".open"):
+            time.sleep(0.05)
         there = self.path.startswith(("/there/", "/api/resolve-cache/"))
         if name == "cached" and not there:
             return self.answer(307, Location="/api/resolve-cache/models" + self.path)
@@ -265,6 +269,20 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if first and (name == "held" or name == "changed" and times == 2):   # the first request is for the header
             return self.part(206, head, part[:len(part) // 2], holds=True)
         self.part(206, head, part)
+
+    def endless(self, name):
+        """A page that goes with an error or a redirection, without an end."""
+        self.send_response(302 if name == "floodaway" else 404)
+        self.send_header("Location", "/api/models/t/plain/revision/main?expand=sha")
+        self.end_headers()
+        try:
+            while True:
+                self.wfile.write(b"x" * (1 if name == "drip" else 65536))
+                self.wfile.flush()
+                time.sleep(0.2 if name == "drip" else 0)
+        except OSError:
+            pass
+        self.close_connection = True
 
     def part(self, code, head, body, pause=0, holds=False):
         self.send_response(code)

@@ -86,22 +86,27 @@ reads "a PDF in Japanese" "$dir/japanese.pdf" 'page text.*日本語\|page text.*
 # ---- addresses ----
 
 cat >"$dir/server.py" <<'EOT'
-import gzip, http.server, socketserver
+import gzip, http.server, socketserver, ssl, sys, threading, time
 class Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.0"
     def do_GET(self):
         path, code, head, body = self.path, 200, {}, b"<html><p>served page"
-        if path.startswith("/to-"):
-            code, head = 302, {"Location": {"/to-page": "/page.html", "/to-file": "file:///etc/passwd", "/to-itself": "/to-itself", "/to-ftp": "ftp://127.0.0.1/"}[path]}
+        if path.startswith("http://"):   # as a proxy
+            code, head = 302, {"Location": "http://%s/secret" % path.split("/")[3]}
+            if path.endswith("/secret"):
+                code, head, body = 200, {"Content-Type": "text/plain"}, b"a page that only this machine sees"
+        elif path.startswith("/to-"):
+            code, head = 302, {"Location": {"/to-plain": "http://127.0.0.1:%s/notes.md" % plain, "/to-user": "http://me:hunter2@127.0.0.1:%s/notes.md" % plain,
+                                            "/to-endless": "/notes.md", "/to-page": "/page.html", "/to-file": "file:///etc/passwd", "/to-itself": "/to-itself", "/to-ftp": "ftp://127.0.0.1/"}[path]}
         elif path == "/russian.html":
             head, body = {"Content-Type": "text/html; charset=koi8-r"}, "<p>\u043f\u0440\u0438\u0432\u0435\u0442".encode("koi8-r")
         elif path == "/packed":
             head, body = {"Content-Type": "text/html", "Content-Encoding": "gzip"}, gzip.compress(b"<html><p>unpacked page")
         elif path == "/bomb":
             head, body = {"Content-Type": "text/plain", "Content-Encoding": "gzip"}, gzip.compress(b"x" * (100 << 20))
-        elif path == "/missing":
+        elif path.startswith("/missing"):
             code = 404
-        elif path == "/notes.md":
+        elif path.split("?")[0] in ("/notes.md", "/a%20b.txt"):
             head, body = {"Content-Type": "text/plain"}, b"# Title\n\ntext\n"
         self.send_response(code)
         for k, v in head.items():
@@ -109,21 +114,35 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.end_headers()
         try:
             self.wfile.write(body)
-            while path == "/endless":
+            while path in ("/endless", "/to-endless", "/missing-endless"):
                 self.wfile.write(b"x" * 65536)
         except OSError:
             pass
     def log_message(self, *a):
         pass
-with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler) as s:
-    print(s.server_address[1], flush=True)
+with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler) as s, socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler) as t:
+    plain = s.server_address[1]
+    if sys.argv[1:]:
+        c = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        c.load_cert_chain(sys.argv[1])
+        t.socket = c.wrap_socket(t.socket, server_side=True)
+    threading.Thread(target=t.serve_forever, daemon=True).start()
+    print(plain, t.server_address[1], flush=True)
     s.serve_forever()
 EOT
-unset http_proxy https_proxy all_proxy HTTP_PROXY HTTPS_PROXY ALL_PROXY
-python3 "$dir/server.py" >"$dir/port" 2>/dev/null &
+pem=
+if command -v openssl >/dev/null 2>&1 && openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost \
+	-addext subjectAltName=DNS:localhost,IP:127.0.0.1 -keyout "$dir/key.pem" -out "$dir/cert.pem" >/dev/null 2>&1; then
+	cat "$dir/key.pem" "$dir/cert.pem" >"$dir/both.pem"
+	pem=$dir/both.pem
+fi
+unset http_proxy https_proxy all_proxy no_proxy HTTP_PROXY HTTPS_PROXY ALL_PROXY NO_PROXY SSL_CERT_FILE
+# shellcheck disable=SC2086 # no certificate is no argument
+python3 "$dir/server.py" $pem >"$dir/port" 2>/dev/null &
 server=$!
 wait_for [ -s "$dir/port" ]
-at=http://127.0.0.1:$(cat "$dir/port")
+read -r port tls <"$dir/port"
+at=http://127.0.0.1:$port
 if [ -s "$dir/port" ]; then
 	reads "an address" "$at/page.html" '"name":"page.html","type":"html".*served page'
 	reads "a name without a path" "$at/" '"name":"127.0.0.1:[0-9]*".*served page'
@@ -137,6 +156,41 @@ if [ -s "$dir/port" ]; then
 	refuses "a page that is not there" "$at/missing" '404'
 	refuses "an endless page" "$at/endless" 'longer than 64 MiB'
 	refuses "a compressed bomb" "$at/bomb" 'longer than 64 MiB'
+	refuses "the page of an error without an end" "$at/missing-endless" '404'
+	refuses "the page of a redirection without an end" "$at/to-endless" 'does not end'
+	reads "an address with a blank" "$at/a b.txt" '"name":"a%20b.txt".*text'
+	reads "blanks at its end" "$at/notes.md  " '"name":"notes.md"'
+	reads "what stands behind a question mark is no name" "$at/notes.md?token=hunter2" '"name":"notes.md"'
+	refuses "nor in an error" "$at/missing?token=hunter2" "/missing' cannot be fetched: the server answers 404"
+	refuses "a password in an address" "http://me:hunter2@127.0.0.1:$port/" 'has a user name in it'
+	refuses "one with a slash in it" "http://me:hun/ter2@127.0.0.1:$port/notes.md" 'has a user name in it'
+	refuses "one in a redirection" "$at/to-user" 'an address with a user name in it'
+	for url in "http://me:hunter2@127.0.0.1:$port/" "http://me:hunter2@127.0.0.1:1/" "http://me:hunter2@" "$at/missing?token=hunter2" "$at/to-user"; do
+		"$weir" inspect document --json "$url" </dev/null 2>&1
+		echo 'what is it?' | "$weir" read "$url" 2>&1
+		"$weir" --remote "http://127.0.0.1:1" -p 'what is it?' "$url" </dev/null 2>&1
+		"$weir" --remote "$url" -p 'what is it?' </dev/null 2>&1
+	done >"$dir/out"
+	if grep -q hunter2 "$dir/out"; then bad "passwords are not repeated" "$(grep hunter2 "$dir/out")"; else ok "passwords are not repeated"; fi
+	# A proxy finds other machines, so their names alone tell how near they are.
+	export http_proxy="$at"
+	reads "a redirection by a proxy to another name" http://pages.test/other.test/ 'only this machine sees'
+	for near in 127.0.0.1 127.1 localhost x.localhost. 10.1.2.3 172.16.0.1 192.168.0.1 169.254.169.254 100.64.0.1 '[::1]' '[::ffff:127.0.0.1]' '[fd00::1]' '[fe80::1]'; do
+		refuses "from the net to $near" "http://pages.test/$near/" 'which is this machine or one of its own network'
+	done
+	reads "from a network to itself" http://10.1.2.3/10.1.2.4/ 'only this machine sees'
+	refuses "from there to this machine" http://10.1.2.3/127.0.0.1/ 'which is this machine'
+	unset http_proxy
+	if [ -n "$pem" ]; then
+		refuses "a certificate of nobody" "https://localhost:$tls/notes.md" 'cannot be fetched'
+		export SSL_CERT_FILE="$dir/cert.pem"
+		reads "one of an authority that SSL_CERT_FILE names" "https://localhost:$tls/notes.md" '"name":"notes.md"'
+		refuses "from https to http" "https://localhost:$tls/to-plain" 'without encryption'
+		reads "from http to http" "$at/to-plain" '"name":"to-plain"'
+		unset SSL_CERT_FILE
+	else
+		skip "https" "openssl makes no certificate"
+	fi
 	kill "$server"
 	wait "$server" 2>/dev/null
 	server=

@@ -66,6 +66,9 @@ pull --yes 't/a b';    refused "a repository with a blank" 2 'ORG/NAME'
 HF_ENDPOINT=ftp://127.0.0.1/ pull --yes t/plain; refused "a server that is no address" 2 'HF_ENDPOINT'
 HF_ENDPOINT=http://127.0.0.1:1 pull --yes t/plain; refused "a server that is not there" 1 'http://127.0.0.1:1: '
 
+HF_ENDPOINT="http://me:hunter2@127.0.0.1:$port" pull --yes t/plain; refused "a password in the server's address" 2 'HF_ENDPOINT has a user name'
+grep -q hunter2 "$dir/err" && bad "it is not repeated" "$(cat "$dir/err")" || ok "it is not repeated"
+
 # ---- good ones ----
 
 pull --yes t/plain
@@ -185,6 +188,16 @@ else bad "the token does not follow to another host" "$(grep elsewhere "$dir/log
 mkdir -p "$HOME/.cache/huggingface" && echo stored >"$HOME/.cache/huggingface/token"
 pull -y t/slow; whole "a slow server" slow-Q4_K_M.gguf
 grep -q '^/t/slow/.* token hub' "$dir/log" && ok "a stored token is used" || bad "a stored token is used" "$(grep slow "$dir/log")"
+# To the proxy a name without encryption is another machine, and nobody asks who that is.
+: >"$dir/log"
+http_proxy="http://127.0.0.1:$port" HF_ENDPOINT=http://models.test pull -y t/plain
+if grep -q '^http://models.test/.* plain hub' "$dir/log" && ! grep -q ' token ' "$dir/log" && grep -q 'the stored token is not sent to http://models.test' "$dir/err"; then
+	ok "a stored token does not go to another machine unencrypted"
+else bad "a stored token does not go to another machine unencrypted" "$(cat "$dir/err" "$dir/log")"; fi
+: >"$dir/log"
+http_proxy="http://127.0.0.1:$port" HF_TOKEN=secret HF_ENDPOINT=http://models.test pull -y t/plain
+refused "a token that is given would go unencrypted" 2 'everybody on the way would read the token'
+[ -s "$dir/log" ] && bad "nothing is asked then" "$(cat "$dir/log")" || ok "nothing is asked then"
 pull -y t/gated; refused "a file that is gated, with a token" 1 'gated (403): accept its terms on .* with the account that the token is of'
 pull -y t/asked; refused "terms that were accepted and not granted" 1 'not yet granted'
 pull -y t/401; refused "401 with a token" 1 'does not accept the token (401)'
@@ -222,6 +235,9 @@ pull -y t/json; refused "a list that is cut off" 1 'cut off'
 pull -y t/login; refused "a login page" 1 'login page'
 pull -y t/away; refused "a redirection to ftp" 1 'no web address'
 pull -y t/circle; refused "redirections in a circle" 1 'more than 8 times'
+pull -y t/flood; refused "the page of an error without an end" 1 'no repository .*(404)'
+pull -y t/drip; refused "one that never stops dripping" 1 'no repository .*(404)'
+pull -y t/floodaway; refused "the page of a redirection without an end" 1 'a page that does not end'
 pull -y t/hostile; refused "names that lead elsewhere" 1 'plain name'
 pull -y t/huge; refused "sizes that cannot be" 1 'a size'
 pull -y t/large; refused "a size that is not the file's" 1 'another size'
@@ -249,6 +265,19 @@ done
 pull -y t/family; refused "a family that weir does not run" 3 "architecture 'lxama' is not supported"
 if [ "$(grep -c '^/t/family/' "$dir/log")" = 1 ]; then ok "which its header says"; else bad "which its header says" "$(grep family "$dir/log")"; fi
 find "$dir" -name 'evil*' -o -name 'b-Q4*' | grep -q . && bad "nothing outside of the folder" "$(find "$dir" -name 'evil*')" || ok "nothing outside of the folder"
+
+# Two at once, of which the first has not got a byte yet.
+"$weir" pull -y t/gate </dev/null >"$dir/out" 2>"$dir/first" &
+job=$!
+waits() { grep -q '^/t/gate/resolve/' "$dir/log"; }
+wait_for waits
+pull -y t/gate
+grep -q 'another process fetches' "$dir/err" && ok "a second one is refused" || bad "a second one is refused" "$rc: $(cat "$dir/err")"
+: >"$dir/log.open"
+wait $job
+rc=$?
+cp "$dir/first" "$dir/err"
+whole "and leaves the file of the first one alone" gate-Q4_K_M.gguf
 
 # Of a version that is no longer there nothing is continued.
 "$weir" pull -y t/changed </dev/null >"$dir/out" 2>"$dir/err" &
