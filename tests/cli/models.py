@@ -2,7 +2,7 @@
 
 The first folder of a path, /NAME/v1/chat/completions, says what goes wrong, or of which make the server is (makes.py).  LOG gets a JSON line for each request: its path, whether a
 key came, its messages; and one for each connection that the other side has closed early.  PORTS gets the port, and that of a second host."""
-import json, os, socket, ssl, sys, threading, time
+import gzip, json, os, socket, ssl, sys, threading, time, zlib
 
 sys.dont_write_bytecode = True   # nothing beside the source
 import makes
@@ -293,6 +293,27 @@ def answer(c, name, q):
         stream(c, text(WORDS) + event({"choices": [{"index": 0, "delta": {}, "finish_reason": "eos"}]}))
     elif name == "cut":
         stream(c, text(WORDS[:2]) + event({"choices": [{"index": 0, "delta": {"content": "world."}, "finish_reason": "length"}]}) + event("[DONE]"))
+    elif name in ("gzip", "deflate", "twice", "gzipbad", "gzipbomb", "gziperror"):   # compressed, though nobody asked for that
+        pack = zlib.compress if name == "deflate" else gzip.compress
+        data = pack(b": " + b"x" * (200 << 20) + b"\n\n" if name == "gzipbomb" else good())
+        if name == "gziperror":
+            data = pack(json.dumps({"error": {"message": "it is full"}}).encode())
+        if name == "twice":
+            data = pack(data)
+        coding = {"deflate": "deflate", "twice": "gzip, gzip"}.get(name, "gzip")
+        c.head(400 if name == "gziperror" else 200, more=f"Content-Encoding: {coding}\r\n")
+        c.send(data[:20] + b"xxxxxxxx" + data[20:] if name == "gzipbad" else data)
+    elif name == "gzipslow":   # what is compressed arrives piece by piece, too
+        z = zlib.compressobj(wbits=31)
+        c.head(more="Content-Encoding: gzip\r\n")
+        c.send(z.compress(text(WORDS[:2])) + z.flush(zlib.Z_SYNC_FLUSH))
+        c.closed(600)
+    elif name == "text":
+        stream(c, b"".join(event({"choices": [{"index": 0, "text": w, "finish_reason": None}]}) for w in WORDS) + event({"choices": [{"text": "", "finish_reason": "stop"}]}))
+    elif name == "unopened":
+        stream(c, good(["I won", "der</th", "ink>", "\n\n", "Hello, ", "world."]))
+    elif name == "mentioned":
+        stream(c, good(["The tag ", "`</think>`", " ends it."]))
     elif name == "escape":
         stream(c, text(["Hello, \u001b[2J\u001b]0;owned\u0007", "world."]) + event(SAYS_STOP) + event("[DONE]"))
     elif name == "figures":
@@ -456,11 +477,16 @@ def handle(sock, port):
         key_of["last"] = key.replace("Bearer ", "")
         q = json.loads(body) if body else {}
         name = url.split("/")[1]
-        note(what="request", port=port, method=method, path=url, key=bool(key), proxied=proxied, body=q)
+        whole, url = url, url.split("?")[0]
+        note(what="request", port=port, method=method, path=whole, key=bool(key), proxied=proxied, body=q)
         if url.endswith("/models"):
             list_models(c, name)
         elif url.endswith("/chat/completions"):
             answer(c, name, q)
+        elif url.endswith("/api/ps") and name == "ollamamany":
+            c.json(b'{"models":[' + b",".join([b"{}"] * 300000) + b',{"name":"tiny:latest","context_length":300}]}')
+        elif url.endswith("/api/ps") and name == "ollamahuge":
+            c.json(b'{"models":[' + b" " * (5 << 20) + b"]}")
         elif url.endswith("/api/ps") and name.startswith("ollama"):   # the context of a model that is loaded
             c.json({"models": [{"name": "other", "context_length": 9}] + [{"name": "tiny:latest", "context_length": 300}] * (name in loaded and name == "ollama")})
         elif url.endswith("/api/show") and name.startswith("ollama"):

@@ -110,6 +110,28 @@ It greets, so do I.
 </think>
 
 $hello"
+ask gzip;       says "an answer that is compressed" "$hello"
+ask deflate;    says "one by deflate" "$hello"
+ask_silent gzipslow 'Hello, '; refused "a compressed one that comes piece by piece" 1 "nothing has come for $silent seconds" 'Hello, '
+ask twice;      refused "one that is compressed twice" 1 'is compressed twice'
+ask gzipbad;    refused "one that is damaged" 1 "127.0.0.1:$port: "
+ask gzipbomb;   refused "a compressed bomb" 1 'more than'
+ask gziperror;  refused "an error that is compressed" 1 'it is full'
+ask text;       says "chunks with text instead of delta" "$hello"
+ask mentioned --think hide; says "a mark that is mentioned" 'The tag `</think>` ends it.'
+ask unopened --think hide;  says "reasoning that is closed alone" "$hello"
+ask unopened --think show;  says "... is shown" "I wonder</think>
+
+$hello"
+: >"$dir/log"
+timeout 600 "$weir" -p 'Say hello.' --remote "$at/plain/v1?api-version=7" </dev/null >"$dir/out" 2>"$dir/err"
+rc=$?
+says "an address with a query" "$hello"
+[ "$(grep -c '/plain/v1/[a-z/]*?api-version=7' "$dir/log")" = 2 ] && ok "... which goes with every request" || bad "... which goes with every request" "$(cat "$dir/log")"
+times_of() { sh -c 'timeout 100 "$0" -p hello --remote "$1" </dev/null >/dev/null 2>&1; times' "$weir" "$1" | awk 'END { split($1, a, /[ms]/); print a[1] * 60 + a[2] }'; }
+seconds=$(times_of "$at/ollamamany/v1")
+[ "${seconds%.*}" -lt 20 ] && ok "a long list of what is loaded takes $seconds s of a processor" || bad "a long list of what is loaded" "$seconds s"
+ask ollamahuge; says "a list that is too long" "$hello"
 ask cut -v;     grep -q . "$dir/out" && says "an answer that is cut" "$hello"
 ask many
 if [ $rc = 0 ] && [ "$(wc -w <"$dir/out")" = 10000 ]; then ok "ten thousand tokens"; else bad "ten thousand tokens" "$(wc "$dir/out") $(cat "$dir/err")"; fi
@@ -232,7 +254,7 @@ key=sk-5ecret-of-a-user
 wrong "no address" 2 'begins with http' --remote ftp://127.0.0.1/
 wrong "a name for an address" 2 'begins with http' --remote localhost
 wrong "a blank in the address" 2 'a character' --remote 'http://127.0.0.1/a b'
-wrong "a query in the address" 2 'a character' --remote "$at/plain?x=1"
+wrong "a fragment in the address" 2 'a character' --remote "$at/plain#x=1"
 wrong "no host" 2 'names no host' --remote http:///v1
 wrong "a password in the address" 2 'a user name in it' --remote "http://me:$key@127.0.0.1:$port/"
 grep -q "$key" "$dir/err" && bad "... is not shown" "$(cat "$dir/err")" || ok "... is not shown"
@@ -341,6 +363,12 @@ printf 'one\n' | talk errorlate -s partly
 printf 'one\n' | talk thoughts -s reasons
 printf 'two\n' | talk plain -s reasons
 grep -q '"assistant", "content": "Hello, world."}, {"role": "user", "content": "two"}' "$dir/log" && ok "reasoning is not sent back" || bad "reasoning is not sent back" "$(cat "$dir/log")"
+printf 'one\n' | talk unopened -s closes
+printf 'two\n' | talk plain -s closes
+grep -q '"assistant", "content": "Hello, world."}, {"role": "user", "content": "two"}' "$dir/log" && ok "nor is one that was not opened, also in a session" || bad "nor is one that was not opened, also in a session" "$(cat "$dir/log")"
+printf 'one\n' | talk mentioned -s mentions
+printf 'two\n' | talk plain -s mentions
+grep -qF '"assistant", "content": "The tag `</think>` ends it."}' "$dir/log" && ok "a mark that is mentioned is" || bad "a mark that is mentioned is" "$(cat "$dir/log")"
 printf '/set kv\n/set kv full\n/summarize\n/stream README.md\n/pin\nhello\n/stats\n' | talk plain
 grep -q 'kv (the server has its own cache)' "$dir/err" && grep -q '/set kv: the server has its own cache' "$dir/err" && grep -q '/summarize needs a model in this process' "$dir/err" && grep -q 'a text without an end needs' "$dir/err" &&
 	grep -q 'go with every question' "$dir/err" && grep -q "tiny at $at" "$dir/err" && ok "what a server cannot do is said" || bad "what a server cannot do is said" "$(cat "$dir/err")"
