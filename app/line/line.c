@@ -87,7 +87,7 @@ static int line_text(struct chat *c, const char *bytes, size_t n, struct err *e)
 	return c->o.json ? 0 : output_text(&l->out, bytes, n, e);
 }
 
-/* It stands above and cannot be taken back. */
+/* On a terminal what was written stays. */
 static void line_was_reasoning(struct chat *c)
 {
 	if (c->o.quiet)
