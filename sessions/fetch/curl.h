@@ -34,7 +34,7 @@ const struct curl_lib *curl_load(struct err *);
  * does not know where they are: then one of the places where distributions keep them. */
 void curl_set_certificates(const struct curl_lib *, CURL *);
 
-/* ---- near.c ---- */
+/* ---- address.c ---- */
 
 struct sockaddr;
 enum nearness { NEAR_PUBLIC, NEAR_NETWORK, NEAR_HERE };   /* anywhere, an address of a network's own, this machine */

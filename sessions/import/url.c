@@ -12,11 +12,6 @@ enum { TOTAL_SECONDS = 120 };
 
 struct body { char *p; size_t n, cap; char type[sizeof ((struct http_reply *)0)->type]; };
 
-int doc_is_address(const char *path)
-{
-	return !strncasecmp(path, "http://", 7) || !strncasecmp(path, "https://", 8);
-}
-
 int doc_address(const char *said, struct str *url, struct str *shown, struct err *e)
 {
 	size_t n = strlen(said), host = (size_t)(strstr(said, "://") + 3 - said), from = url->n;

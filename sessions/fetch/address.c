@@ -1,4 +1,4 @@
-/* sessions/fetch/near.c - how near to this machine another one is (curl.h).
+/* sessions/fetch/address.c - web addresses: what they hold, and how near to this machine the other one is (curl.h).
  *
  * What only machines nearby can ask for, such as a router's settings, a cloud's keys or a service of this machine, is no document of a page far
  * away: a server that redirects there would have weir fetch what the server itself cannot reach. */
@@ -10,6 +10,11 @@
 #include <string.h>
 
 #include "sessions/fetch/curl.h"
+
+int doc_is_address(const char *path)
+{
+	return !strncasecmp(path, "http://", 7) || !strncasecmp(path, "https://", 8);
+}
 
 static enum nearness near_v4(uint32_t a)
 {
