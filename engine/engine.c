@@ -88,6 +88,7 @@ static void info_fill(struct engine *e)
 	}
 	i->threads = e->be ? e->be->threads : 0;
 	snprintf(i->arch, sizeof i->arch, "%s", hp->arch->name);
+	sampling_read(e);
 	i->weight_bytes = e->model.weight_bytes;
 	i->n_params = e->model.n_params;
 	i->bytes_per_token = e->model.bytes_per_token;

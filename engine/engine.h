@@ -37,6 +37,7 @@ struct engine_info {
 	char arch[32], quant[16];           /* quant: the type that holds most weight bytes */
 	char device[64];                    /* "cpu avx512, 2 threads"; "cuda NVIDIA H100 80GB HBM3, ..." */
 	char device_note[200];              /* why "auto" passed over a device that it found, as a sentence; else "" */
+	char sampling_note[200];            /* which of the file's keys for sampling is not used, and why, as a sentence; else "" */
 	uint64_t device_total;              /* bytes of the device's own memory; 0: it computes in the system's */
 	int threads;                        /* CPU threads that compute */
 	char tokenizer[48];                 /* "gpt2/smollm" */
@@ -262,6 +263,22 @@ struct sampling {
 };
 extern const struct sampling sampling_default;
 void sampling_seed(struct sampling *, uint64_t seed);
+
+/* Where settings of the sampler come from, the later above the earlier (advice.c): the defaults above, the advice that the makers of the model's
+ * family publish, keys of its file; the last two are for callers, whose user has set it, or whose server decides. */
+enum sampling_source { SAMPLING_DEFAULT, SAMPLING_FAMILY, SAMPLING_FILE, SAMPLING_USER, SAMPLING_SERVER };
+enum sampling_setting {
+	SAMPLING_TEMP, SAMPLING_TOP_K, SAMPLING_TOP_P, SAMPLING_MIN_P, SAMPLING_REPEAT, SAMPLING_PRESENCE, SAMPLING_FREQUENCY, SAMPLING_SETTINGS
+};
+struct sampling_choice {
+	struct sampling s;
+	unsigned char from[SAMPLING_SETTINGS];   /* enum sampling_source */
+	const char *family;                      /* whose advice it is, or NULL */
+};
+/* reasons: 1 for answers with reasoning, for which some makers advise something else. */
+void engine_sampling(const struct engine *, int reasons, struct sampling_choice *out);
+/* Copy one setting. */
+void sampling_take(struct sampling *to, const struct sampling *from, enum sampling_setting);
 
 struct step_out { int32_t id; };
 /* Sample the next token and append it: 1, or 0 when it ends the turn (the end token is in *out, not appended),

@@ -16,9 +16,13 @@ struct engine {
 	int plan_only;                    /* be is there, and no weight */
 	struct model model;
 	struct engine_info info;
+	struct sampling_choice sampling[2];   /* of answers without and with reasoning */
 	char *name, *types;
 	/* Held while the backend works: timelines of several threads take turns. */
 	pthread_mutex_t lock;
 };
+
+/* Fill sampling[] and info.sampling_note from the file and info.arch (advice.c). */
+void sampling_read(struct engine *);
 
 #endif

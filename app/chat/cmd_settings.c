@@ -72,6 +72,15 @@ static void set_policy(struct chat *c, const char *where, const char *value)
 	str_free(&s);
 }
 
+/* The option's value as /set shows it: of the sampler's settings the one in force, and where it comes from. */
+static void value_shown(const struct chat *c, const struct option_def *d, struct str *out)
+{
+	if (option_sampling(d) == SAMPLING_SETTINGS)
+		option_show(&c->o, d, out);
+	else
+		sampling_show(&c->t.sampled, option_sampling(d), out);
+}
+
 static void list_settings(struct chat *c)
 {
 	struct timeline_stats st;
@@ -85,7 +94,7 @@ static void list_settings(struct chat *c)
 		if (d->type == OPT_POLICY)
 			str_adds(&s, policy_shown(c, &st));
 		else
-			option_show(&c->o, d, &s);
+			value_shown(c, d, &s);
 	}
 	notice(c, "%s", s.p);
 	str_free(&s);
@@ -136,7 +145,12 @@ static void set_option(struct chat *c, const struct option_def *d, const char *k
 		if (save && *value && !kv_policy_check(value, NULL))
 			save_option(c, d, value);
 	} else if (!*value) {
-		option_show(&c->o, d, &s);
+		if (!save)
+			value_shown(c, d, &s);
+		else if (option_sampling(d) != SAMPLING_SETTINGS)
+			sampling_value(&c->t.sampled, option_sampling(d), &s);
+		else
+			option_show(&c->o, d, &s);
 		if (save)
 			save_option(c, d, s.p ? s.p : "");
 		else
@@ -146,10 +160,15 @@ static void set_option(struct chat *c, const struct option_def *d, const char *k
 	} else {
 		conversation_options_changed(&c->t, d->type == OPT_SEED);
 		option_show(&c->o, d, &s);
-		if (save)
+		if (save) {
 			save_option(c, d, s.p ? s.p : "");
-		else
+		} else {
+			if (!strcmp(value, "auto")) {
+				str_clear(&s);
+				value_shown(c, d, &s);
+			}
 			notice(c, "[%s %s]", key, s.p ? s.p : "");
+		}
 	}
 	str_free(&s);
 }

@@ -36,17 +36,47 @@ static int option_recall(struct options *o, const struct option_def *d, struct s
 	return option_set(o, d, where, options_own(o, value->p, value->n), e);
 }
 
+/* Old sessions kept the sampler's settings, set or not: none is "auto".  1: the session is one of them. */
+static int samples_as_of_old(struct session_log *r)
+{
+	struct str value = {0};
+	struct err none = {0};
+	int all = 1;
+
+	for (const struct option_def *d = option_defs; d->name && all; d++)
+		if (option_sampling(d) != SAMPLING_SETTINGS) {
+			str_clear(&value);
+			all = session_value(r->store, r->session, d->name, &value, &none) > 0 && value.n && strcmp(value.p, "auto") != 0;
+		}
+	str_free(&value);
+	return all;
+}
+
+/* What was the default of that time was not set. */
+static void migrate_default_sampling(const struct option_def *d, struct str *value)
+{
+	static const char *const was[SAMPLING_SETTINGS] = {"0.3", "40", "0.9", "0.05", "1.1", "0", "0"};
+	enum sampling_setting i = option_sampling(d);
+
+	if (i != SAMPLING_SETTINGS && !strcmp(value->p, was[i])) {
+		str_clear(value);
+		str_adds(value, "auto");
+	}
+}
+
 /* Take the session's settings, except those that the command line gives. */
 static int options_recall(struct session_log *r, struct options *o, struct err *e)
 {
+	int rc = 0, old = samples_as_of_old(r);
 	struct str value = {0};
-	int rc = 0;
 
 	for (const struct option_def *d = option_defs; d->name && rc >= 0; d++) {
 		if (!(d->flags & OPT_KEPT) || option_said(o, d))
 			continue;
 		str_clear(&value);
 		rc = session_value(r->store, r->session, d->name, &value, e);
+		if (rc > 0 && value.n && old)
+			migrate_default_sampling(d, &value);
 		if (rc > 0 && value.n)
 			rc = option_recall(o, d, &value, e);
 	}

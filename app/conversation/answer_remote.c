@@ -265,21 +265,6 @@ static void waiting(int32_t done, int32_t total, const char *why, void *ud)
 		w->h->progress(done, total, w->h->progress_ud);
 }
 
-/* Options that stand on the command line. */
-static unsigned said(const struct options *o)
-{
-	static const char *const name[] = {
-		[REMOTE_TEMPERATURE] = "temp", [REMOTE_TOP_K] = "top-k", [REMOTE_TOP_P] = "top-p", [REMOTE_MIN_P] = "min-p",
-		[REMOTE_REPEAT] = "repeat-penalty", [REMOTE_PRESENCE] = "presence-penalty", [REMOTE_FREQUENCY] = "frequency-penalty",
-	};
-	unsigned bits = 0;
-
-	for (size_t i = 0; i < sizeof name / sizeof *name; i++)
-		if (option_said(o, option_find(name[i], strlen(name[i]), CMD_CHAT)))
-			bits |= 1u << i;
-	return bits;
-}
-
 static int ask(struct conversation *t, const struct message *begun, const struct answer_hooks *h, struct err *e)
 {
 	struct wait w = {.h = h, .t = t};
@@ -287,7 +272,7 @@ static int ask(struct conversation *t, const struct message *begun, const struct
 	struct remote_request q = {
 		.msg = l.msg, .n_msg = l.n, .extends = begun != NULL, .no_thought = t->o->think && !strcmp(t->o->think, "off"),
 		.thought = t->o->think && !strcmp(t->o->think, "on"),
-		.most = t->o->predict, .sampling = &t->sampling, .said = said(t->o), .seeded = t->o->seed_set, .seed = t->o->seed,
+		.most = t->o->predict, .sampling = &t->sampling, .said = t->o->sampling_set, .seeded = t->o->seed_set, .seed = t->o->seed,
 		.waiting = waiting, .ud = &w,
 	};
 	int rc = remote_ask(t->served.remote, &q, e);

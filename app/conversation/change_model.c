@@ -141,6 +141,7 @@ static int32_t change_to_server(struct conversation *t, const struct options *ne
 	forget_model(t);
 	undo_forget(t);
 	documents_choose(t);
+	conversation_sampling(t, 0);
 	return 0;
 }
 
@@ -184,7 +185,9 @@ int32_t conversation_change_model(struct conversation *t, const struct options *
 		undo_forget(t);
 	}
 	free(was);
-	if (t->by)
+	if (t->by) {
 		documents_choose(t);
+		conversation_sampling(t, 0);
+	}
 	return rc < 0 ? -1 : (int32_t)n;
 }

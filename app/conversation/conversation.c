@@ -18,10 +18,11 @@ static uint64_t random_seed(void)
 
 void conversation_sampling(struct conversation *t, int reseed)
 {
-	struct sampling s = t->o->sampling;
+	struct sampling before = t->sampling;
 
-	memcpy(s.rng, t->sampling.rng, sizeof s.rng);
-	t->sampling = s;
+	sampling_choose(t->o, t->engine, &t->sampled);
+	t->sampling = t->sampled.s;
+	memcpy(t->sampling.rng, before.rng, sizeof before.rng);
 	if (reseed)
 		sampling_seed(&t->sampling, t->o->seed_set ? t->o->seed : random_seed());
 }

@@ -207,7 +207,8 @@ struct conversation {
 		double prefill_s, decode_s;
 	} served;
 	const struct options *o;
-	struct sampling sampling;     /* rng continues from turn to turn; the rest comes from the options */
+	struct sampling sampling;     /* rng continues from turn to turn; the rest is sampled.s */
+	struct sampling_choice sampled;   /* the settings in force, and where each comes from */
 	struct str system; int has_system;
 	char *kv;                     /* cache policy set during the conversation; NULL = the one of the options */
 	struct message *msg; size_t n_msg, cap_msg;
@@ -246,8 +247,16 @@ void conversation_stats(const struct conversation *, struct timeline_stats *);
 void conversation_server_models(const struct conversation *, struct str *out);
 /* -1 with a sentence, where the model is on a server: what begins the sentence ("/stream") needs a model in this process. */
 int  conversation_needs_local(const struct conversation *, const char *what, struct err *);
-/* Take over changed sampling options; a seed only when reseed. */
+/* Take over changed sampling options, and what a changed model asks for; a seed only when reseed. */
 void conversation_sampling(struct conversation *, int reseed);
+/* The settings of the sampler for answers of this model: what the user has set, else what the model's file or its makers ask for, else the
+ * defaults (sampling.c).  engine NULL: a server decides what the user has not set. */
+void sampling_choose(const struct options *, const struct engine *, struct sampling_choice *out);
+/* One setting, as "0.6", and as "0.6 (family: Qwen3)"; all that matter, as "temp 0.5 (yours); top-k 40, top-p 0.9, min-p 0.05 (default)"; all, as a JSON object. */
+void sampling_value(const struct sampling_choice *, enum sampling_setting, struct str *out);
+void sampling_show(const struct sampling_choice *, enum sampling_setting, struct str *out);
+void sampling_line(const struct sampling_choice *, struct str *out);
+void sampling_json(const struct sampling_choice *, const char *key, struct str *out);
 /* Change the cache policy.  Returns how many tokens are recomputed before the next answer, or -1 and nothing has changed.
  * where: names the setting in messages. */
 int32_t conversation_change_policy(struct conversation *, const char *where, const char *text, struct err *);

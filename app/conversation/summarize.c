@@ -46,18 +46,14 @@ static int32_t answer_tokens(int32_t words)
 	return TOKENS_PER_WORD * words + 32;
 }
 
-static int user_samples(const struct options *o)
-{
-	const struct option_def *temp = option_find("temp", 4, CMD_CHAT);
-
-	return o->sampling.temperature != sampling_default.temperature || (temp && option_said(o, temp));
-}
-
 /* The likeliest token, as long as the answer does not repeat itself, unless the user has chosen a temperature. */
 static void choose_sampling(struct maker *m)
 {
-	m->sampling = m->o->sampling;
-	if (user_samples(m->o))
+	struct sampling_choice c;
+
+	sampling_choose(m->o, m->engine, &c);
+	m->sampling = c.s;
+	if (c.from[SAMPLING_TEMP] == SAMPLING_USER)
 		return;
 	m->sampling = sampling_default;
 	m->sampling.temperature = 0;

@@ -219,6 +219,7 @@ void conversation_json(const struct conversation *t, const struct turn *turn, co
 		json_close(out, '}');
 	}
 	json_string(out, "stop", stop[turn->stop]);
+	sampling_json(&t->sampled, "sampling", out);
 	kv_memory_json(t, out);
 	json_string(out, "session", *session ? session : NULL);
 	passages_json(t, out);

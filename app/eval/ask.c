@@ -1,8 +1,8 @@
 /* app/eval/ask.c - weir eval ask: how many questions about documents are answered, and what should go with a question.
  *
  * The questions are a JSON list of {"question": TEXT, "answers": [TEXT, ...]}; no answers: the documents do not answer it.  Each is asked
- * alone, greedily, in several settings: without the documents, with the best sentence, with 1, 3 and 5 passages, and behind the whole
- * text where that fits.  An answer counts if one of the answers of the list occurs in it. */
+ * alone, as often as --seeds says, in several settings: without the documents, with the best sentence, with 1, 3 and 5 passages, and behind the
+ * whole text where that fits.  An answer counts if one of the answers of the list occurs in it. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,7 +11,7 @@
 #include "app/eval/score.h"
 #include "sessions/sessions.h"
 
-enum { QUESTIONS_MAX = 64 << 20, FIRST = 5, ANSWER_TOKENS = 48 };
+enum { QUESTIONS_MAX = 64 << 20, FIRST = 5, ANSWER_TOKENS = 48, SEED = 42 };
 
 struct setting {
 	const char *name, *docs;   /* docs: --docs */
@@ -23,6 +23,8 @@ struct asking {
 	struct options o;
 	struct conversation t;
 	struct passage_index *index;
+	uint64_t seed;             /* the first */
+	int32_t seeds;
 	struct mean first, among, quote, seconds, found, not_found;
 };
 
@@ -71,17 +73,24 @@ static int ask(struct asking *a, struct setting *how, const char *question, cons
 	struct answer_hooks hooks = {.without_documents = how->passages < 0};
 	const struct message *m;
 	struct turn turn;
+	int32_t good = 0;
 
-	conversation_clear(&a->t);
 	a->o.passages = how->passages;
-	if (conversation_ask(&a->t, question, strlen(question), &hooks, &turn, e) < 0)
-		return -1;
-	m = turn.answered ? conversation_answer(&a->t) : NULL;
-	mean_add(&how->good, m && m->text.p && score_any(gold, m->text.p) > 0);
-	if (turn.answered) {
-		mean_add(&how->tokens, turn.prompt_tokens);
-		mean_add(&how->first_s, turn.ttft_s);
+	for (int32_t k = 0; k < a->seeds; k++) {
+		conversation_clear(&a->t);
+		a->o.seed = a->seed + (uint64_t)k;
+		conversation_sampling(&a->t, 1);
+		if (conversation_ask(&a->t, question, strlen(question), &hooks, &turn, e) < 0)
+			return -1;
+		m = turn.answered ? conversation_answer(&a->t) : NULL;
+		good += m && m->text.p && score_any(gold, m->text.p) > 0;
+		if (turn.answered) {
+			mean_add(&how->tokens, turn.prompt_tokens);
+			mean_add(&how->first_s, turn.ttft_s);
+		}
 	}
+	/* Answers to one question are not independent: the error is that of the questions. */
+	mean_add(&how->good, (double)good / a->seeds);
 	return 0;
 }
 
@@ -158,9 +167,19 @@ static void show(const struct asking *a, const struct setting *all, size_t n, st
 	share(a, out, "the best sentence holds it", "sentence", &a->quote);
 	share(a, out, "found, where there is an answer", "found", &a->found);
 	share(a, out, "not found, where there is none", "not_found", &a->not_found);
-	if (!a->o.json)
-		str_addf(out, "searching takes %.3f s a question\n\nthe answer, with                             right        prompt tokens  first token\n",
-		         mean_get(&a->seconds));
+	if (a->o.json) {
+		json_open(out, NULL, '{');
+		json_string(out, "task", "ask");
+		json_int(out, "seeds", a->seeds);
+		sampling_json(&a->t.sampled, "sampling", out);
+		json_close(out, '}');
+		str_adds(out, "\n");
+	} else {
+		str_addf(out, "searching takes %.3f s a question\nsampling: ", mean_get(&a->seconds));
+		sampling_line(&a->t.sampled, out);
+		str_addf(out, "; %d seed%s a question\n\nthe answer, with                             right        prompt tokens  first token\n", a->seeds,
+		         a->seeds == 1 ? "" : "s");
+	}
 	for (size_t i = 0; i < n; i++) {
 		const struct setting *s = &all[i];
 
@@ -223,8 +242,9 @@ int cmd_eval_ask(const struct options *o)
 
 	a.o.quiet = 1;
 	a.o.docs = "auto";
-	a.o.sampling.temperature = 0;
 	a.o.predict = ANSWER_TOKENS;
+	a.seed = o->seed_set ? o->seed : SEED;
+	a.o.seed_set = 1;
 	if (!o->n_file)
 		rc = err_set(&e, ERR_USAGE, "'weir eval ask' wants documents");
 	else if (!o->questions)
@@ -232,6 +252,7 @@ int cmd_eval_ask(const struct options *o)
 	else
 		rc = conversation_open(&a.t, &a.o, &e);
 	if (!rc) {
+		a.seeds = a.t.sampled.s.temperature > 0 ? o->seeds : 1;   /* the likeliest token is the same with any seed */
 		a.t.hooks.search = search;
 		rc = passage_index_open(&a.index, NULL, &e);
 		a.t.hooks.search_ud = a.index;

@@ -106,7 +106,8 @@ struct options {
 	int32_t ctx, predict, threads;
 	int check_tensors;
 
-	struct sampling sampling;     /* all but rng */
+	struct sampling sampling;     /* all but rng; the user's where sampling_set says so, else the defaults, which a model may know better */
+	unsigned sampling_set;        /* 1 << enum sampling_setting */
 	uint64_t seed; int seed_set;
 
 	const char *system;           /* NULL = what the template says */
@@ -140,7 +141,7 @@ struct options {
 	int32_t samples, depths;      /* samples: of a task, a text, or the questions; of eval needle at every length and depth */
 	int32_t block, rows, crops, epochs; const char *net;   /* eval predictor */
 	const char *mask, *held, *type; int32_t context, fixed, batch, steps, warmup, rank; float rate, alpha, decay, clip; int full;   /* train */
-	const char *questions;        /* eval ask: the file of questions */
+	const char *questions; int32_t seeds;   /* eval ask: the file of questions, and how often each is asked */
 	const char *resume;           /* evaluations: the file of finished pieces */
 	struct int_list prefill, depth;              /* bench */
 	int32_t decode_steps, reps, turns;
@@ -166,6 +167,8 @@ void options_free(struct options *);
 
 /* Give one option a value from text.  where: "option '--ctx'", for messages. */
 int option_set(struct options *, const struct option_def *, const char *where, const char *value, struct err *);
+/* Which of the sampler's settings it is; SAMPLING_SETTINGS: none.  These take "auto", too: not set. */
+enum sampling_setting option_sampling(const struct option_def *);
 /* The row of this name that these commands share, or NULL. */
 const struct option_def *option_find(const char *name, size_t len, command_set commands);
 /* Did it stand on the command line? */

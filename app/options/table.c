@@ -51,6 +51,7 @@ const struct command_def command_defs[] = {
 };
 
 #define CHAT (CMD_CHAT | CMD_READ | CMD_TOUR)
+#define SAMPLED (CHAT | CMD_EVAL_ASK)
 #define EVAL_TASKS (CMD_EVAL_RULER | CMD_EVAL_PASSKEY | CMD_EVAL_CHAIN | CMD_EVAL_NEEDLE | CMD_EVAL_ANSWERS)
 #define EVAL_TEXTS (CMD_EVAL_PPL | CMD_EVAL_RECOVERY | CMD_EVAL_TUNE)
 #define EVAL (EVAL_TEXTS | EVAL_TASKS | CMD_EVAL_PLOT | CMD_EVAL_ASK)
@@ -100,21 +101,21 @@ const struct option_def option_defs[] = {
 	{"system", 0, OPT_TEXT, "TEXT", NULL, "system prompt",
 		CHAT, OPT_CONFIG, AT(system), 0, 0},
 	{"seed", 0, OPT_SEED, "N", NULL, "random seed: equal seed and settings give equal tokens",
-		CHAT | EVAL_TASKS | CMD_EVAL_PREDICTOR | CMD_TRAIN, OPT_CONFIG | OPT_SET, AT(seed), 0, 0},
-	{"temp", 0, OPT_FLOAT, "X", NULL, "temperature; 0 takes the likeliest token",
-		CHAT, OPT_CONFIG | OPT_SET | OPT_KEPT, AT(sampling.temperature), 0, 100},
+		SAMPLED | EVAL_TASKS | CMD_EVAL_PREDICTOR | CMD_TRAIN, OPT_CONFIG | OPT_SET, AT(seed), 0, 0},
+	{"temp", 0, OPT_FLOAT, "X", NULL, "temperature; 0 takes the likeliest token (auto, as for the next six: as the model's file or makers advise)",
+		SAMPLED, OPT_CONFIG | OPT_SET | OPT_KEPT, AT(sampling.temperature), 0, 100},
 	{"top-k", 0, OPT_INT, "N", NULL, "sample among the N likeliest tokens (0: all)",
-		CHAT, OPT_CONFIG | OPT_SET | OPT_KEPT, AT(sampling.top_k), 0, INT32_MAX},
+		SAMPLED, OPT_CONFIG | OPT_SET | OPT_KEPT, AT(sampling.top_k), 0, INT32_MAX},
 	{"top-p", 0, OPT_FLOAT, "X", NULL, "sample among the likeliest tokens that reach this share (1: all)",
-		CHAT, OPT_CONFIG | OPT_SET | OPT_KEPT, AT(sampling.top_p), 0, 1},
+		SAMPLED, OPT_CONFIG | OPT_SET | OPT_KEPT, AT(sampling.top_p), 0, 1},
 	{"min-p", 0, OPT_FLOAT, "X", NULL, "leave out tokens below this share of the likeliest (0: none)",
-		CHAT, OPT_CONFIG | OPT_SET | OPT_KEPT, AT(sampling.min_p), 0, 1},
+		SAMPLED, OPT_CONFIG | OPT_SET | OPT_KEPT, AT(sampling.min_p), 0, 1},
 	{"repeat-penalty", 0, OPT_FLOAT, "X", NULL, "divide the scores of the answer's last 64 tokens by X (1: off)",
-		CHAT, OPT_CONFIG | OPT_SET | OPT_KEPT, AT(sampling.repeat_penalty), 0.01, 100},
+		SAMPLED, OPT_CONFIG | OPT_SET | OPT_KEPT, AT(sampling.repeat_penalty), 0.01, 100},
 	{"presence-penalty", 0, OPT_FLOAT, "X", NULL, "lower the scores of the answer's last 64 tokens by X (0: off)",
-		CHAT, OPT_CONFIG | OPT_SET | OPT_KEPT, AT(sampling.presence_penalty), -100, 100},
+		SAMPLED, OPT_CONFIG | OPT_SET | OPT_KEPT, AT(sampling.presence_penalty), -100, 100},
 	{"frequency-penalty", 0, OPT_FLOAT, "X", NULL, "lower the scores of the answer's last 64 tokens by X an occurrence (0: off)",
-		CHAT, OPT_CONFIG | OPT_SET | OPT_KEPT, AT(sampling.frequency_penalty), -100, 100},
+		SAMPLED, OPT_CONFIG | OPT_SET | OPT_KEPT, AT(sampling.frequency_penalty), -100, 100},
 
 	{"surprise", 0, OPT_CHOICE, "off|on", NULL, "tint surprising sentences of a text that is read (slower)",
 		CHAT, OPT_CONFIG | OPT_SET, AT(surprise), 0, 0},
@@ -231,6 +232,8 @@ const struct option_def option_defs[] = {
 		CMD_EVAL_PREDICTOR, 0, AT(epochs), 1, 10000},
 	{"questions", 0, OPT_TEXT, "FILE", NULL, "the questions: a JSON list of {\"question\": TEXT, \"answers\": [TEXT, ...]}",
 		CMD_EVAL_ASK, 0, AT(questions), 0, 0},
+	{"seeds", 0, OPT_INT, "N", NULL, "ask each question N times, with N random seeds (default 1)",
+		CMD_EVAL_ASK, 0, AT(seeds), 1, 1000},
 	{"depths", 0, OPT_INT, "N", NULL, "depths, evenly from the beginning to the end (default 11)",
 		CMD_EVAL_NEEDLE, 0, AT(depths), 2, 100},
 	{"resume", 0, OPT_TEXT, "FILE", NULL, "store finished results in FILE, and take from it those that are there",
@@ -308,7 +311,7 @@ void options_default(struct options *o)
 		.predict = -1, .sampling = sampling_default, .color = "auto", .surprise = "off", .think = "auto", .docs = "auto", .sources = "on", .theme = "auto", .mouse = "on", .panel = "off", .answers = "formatted", .loops = "auto", .recall = "on", .speculate = "on", .passages = -1, .fill = "read", .skip = 1,
 		.timeout = 300,
 		.prefill = {{512}, 1}, .depth = {{0, 2048}, 2}, .decode_steps = 64, .reps = 5,
-		.len = {{2048}, 1},  .depths = 11, .limit = 20, .layer = -1, .head = -1, .net = "cnn", .block = 16, .rows = 64, .crops = 12000, .epochs = 15,
+		.len = {{2048}, 1},  .depths = 11, .seeds = 1, .limit = 20, .layer = -1, .head = -1, .net = "cnn", .block = 16, .rows = 64, .crops = 12000, .epochs = 15,
 		.mask = "full", .type = "f32", .context = 512, .batch = 8, .steps = 100, .warmup = 10, .rank = 8, .rate = 2e-4, .alpha = 16, .clip = 1,
 	};
 }

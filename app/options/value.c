@@ -41,11 +41,38 @@ static int parse_size(const char *text, uint64_t *out)
 	return 0;
 }
 
+enum sampling_setting option_sampling(const struct option_def *d)
+{
+	static const size_t at[SAMPLING_SETTINGS] = {
+		[SAMPLING_TEMP] = offsetof(struct sampling, temperature), [SAMPLING_TOP_K] = offsetof(struct sampling, top_k),
+		[SAMPLING_TOP_P] = offsetof(struct sampling, top_p), [SAMPLING_MIN_P] = offsetof(struct sampling, min_p),
+		[SAMPLING_REPEAT] = offsetof(struct sampling, repeat_penalty), [SAMPLING_PRESENCE] = offsetof(struct sampling, presence_penalty),
+		[SAMPLING_FREQUENCY] = offsetof(struct sampling, frequency_penalty),
+	};
+	int i = 0;
+
+	while (i < SAMPLING_SETTINGS && d->off != offsetof(struct options, sampling) + at[i])
+		i++;
+	return (enum sampling_setting)i;
+}
+
 static int bad_number(const struct option_def *d, const char *where, const char *value, struct err *e)
 {
+	const char *or_auto = option_sampling(d) == SAMPLING_SETTINGS ? "" : " or auto";
+
 	if (d->max == INT32_MAX)
-		return err_set(e, ERR_USAGE, "%s wants a number from %g up, not '%.60s'", where, d->min, value);
-	return err_set(e, ERR_USAGE, "%s wants a number from %g to %g, not '%.60s'", where, d->min, d->max, value);
+		return err_set(e, ERR_USAGE, "%s wants a number from %g up%s, not '%.60s'", where, d->min, or_auto, value);
+	return err_set(e, ERR_USAGE, "%s wants a number from %g to %g%s, not '%.60s'", where, d->min, d->max, or_auto, value);
+}
+
+/* The sampler's setting i is the user's (1) or not (0). */
+static void sampling_said(struct options *o, enum sampling_setting i, int said)
+{
+	if (i == SAMPLING_SETTINGS)
+		return;
+	o->sampling_set = (o->sampling_set & ~(1u << i)) | (unsigned)said << i;
+	if (!said)
+		sampling_take(&o->sampling, &sampling_default, i);
 }
 
 static int set_list(struct int_list *list, const struct option_def *d, const char *where, const char *value,
@@ -74,8 +101,13 @@ static int set_list(struct int_list *list, const struct option_def *d, const cha
 int option_set(struct options *o, const struct option_def *d, const char *where, const char *value, struct err *e)
 {
 	void *at = (char *)o + d->off;
+	enum sampling_setting sampled = option_sampling(d);
 	char *end;
 
+	if (sampled != SAMPLING_SETTINGS && !strcmp(value, "auto")) {
+		sampling_said(o, sampled, 0);
+		return 0;
+	}
 	switch (d->type) {
 	case OPT_FLAG:
 		if (!value || !strcmp(value, "1") || !strcmp(value, "yes") || !strcmp(value, "true") || !strcmp(value, "on"))
@@ -88,6 +120,7 @@ int option_set(struct options *o, const struct option_def *d, const char *where,
 	case OPT_INT:
 		if (parse_int(value, d->min, d->max, at) < 0)
 			return bad_number(d, where, value, e);
+		sampling_said(o, sampled, 1);
 		return 0;
 	case OPT_INT_LIST:
 		return set_list(at, d, where, value, e);
@@ -112,6 +145,7 @@ int option_set(struct options *o, const struct option_def *d, const char *where,
 		if (end == value || *end || !isfinite(v) || v < d->min || v > d->max)
 			return bad_number(d, where, value, e);
 		*(float *)at = (float)v;
+		sampling_said(o, sampled, 1);
 		return 0;
 	}
 	case OPT_TEXT:
@@ -158,7 +192,12 @@ static void show_size(uint64_t bytes, struct str *out)
 void option_show(const struct options *o, const struct option_def *d, struct str *out)
 {
 	const void *at = (const char *)o + d->off;
+	enum sampling_setting sampled = option_sampling(d);
 
+	if (sampled != SAMPLING_SETTINGS && !(o->sampling_set & 1u << sampled)) {
+		str_adds(out, "auto");
+		return;
+	}
 	switch (d->type) {
 	case OPT_FLAG:
 		str_adds(out, *(const int *)at ? "yes" : "no");

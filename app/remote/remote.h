@@ -71,15 +71,14 @@ struct remote_request {
 	int thought;                /* an answer with reasoning, where think_switch says that it can be asked for */
 	int no_thought;             /* an answer without reasoning, where think_switch says that it can be asked for */
 	int32_t most;               /* tokens of the answer; -1 = as the server thinks */
-	const struct sampling *sampling;   /* what differs from sampling_default is sent ... */
-	unsigned said;              /* ... and what the user has named: 1 << enum remote_setting */
+	const struct sampling *sampling;
+	unsigned said;              /* what of it is sent: 1 << enum sampling_setting */
 	int seeded; uint64_t seed;
 	/* Called while nothing has come yet: tokens of the prompt that are read, where the server says so (total 0: it does not); why: what it
 	 * waits for before it tries again, or NULL.  May be NULL. */
 	void (*waiting)(int32_t done, int32_t total, const char *why, void *ud);
 	void *ud;
 };
-enum remote_setting { REMOTE_TEMPERATURE, REMOTE_TOP_K, REMOTE_TOP_P, REMOTE_MIN_P, REMOTE_REPEAT, REMOTE_PRESENCE, REMOTE_FREQUENCY };
 
 /* What the server says of an answer that has ended, or that ends: -1 = it does not say. */
 struct remote_usage {

@@ -1,6 +1,6 @@
 /* app/remote/request.c - a conversation as the JSON of a request (remote_private.h).
  *
- * A setting that the user has not changed is left to the server.  Hosted servers refuse fields that they do not know, so the ones
+ * A setting that the user has not set is left to the server.  Hosted servers refuse fields that they do not know, so the ones
  * beyond OpenAI's go only to programs that are known to have them. */
 #include "app/remote/remote_private.h"
 
@@ -30,27 +30,23 @@ void messages_json(const struct remote *r, const struct remote_message *msg, siz
 	str_free(&both);
 }
 
-static void setting(struct str *out, const struct remote_request *q, enum remote_setting which, const char *name, double value, double usual)
-{
-	if (value < usual || value > usual || (q->said & 1u << which))
-		json_real(out, name, value, "%.7g");
-}
-
 static void settings(const struct remote *r, const struct remote_request *q, struct str *out)
 {
-	const struct sampling *s = q->sampling, *usual = &sampling_default;
+	const struct sampling *s = q->sampling;
 	int more = r->info.kind == REMOTE_LLAMA || r->info.kind == REMOTE_VLLM || r->info.kind == REMOTE_SGLANG;
+	const struct { enum sampling_setting which; const char *name; double value; int sent; } all[] = {
+		{SAMPLING_TEMP, "temperature", (double)s->temperature, 1},
+		{SAMPLING_TOP_P, "top_p", (double)s->top_p, 1},
+		{SAMPLING_PRESENCE, "presence_penalty", (double)s->presence_penalty, 1},
+		{SAMPLING_FREQUENCY, "frequency_penalty", (double)s->frequency_penalty, 1},
+		{SAMPLING_TOP_K, "top_k", s->top_k, more},
+		{SAMPLING_MIN_P, "min_p", (double)s->min_p, more},
+		{SAMPLING_REPEAT, r->info.kind == REMOTE_LLAMA ? "repeat_penalty" : "repetition_penalty", (double)s->repeat_penalty, more},
+	};
 
-	setting(out, q, REMOTE_TEMPERATURE, "temperature", (double)s->temperature, (double)usual->temperature);
-	setting(out, q, REMOTE_TOP_P, "top_p", (double)s->top_p, (double)usual->top_p);
-	setting(out, q, REMOTE_PRESENCE, "presence_penalty", (double)s->presence_penalty, (double)usual->presence_penalty);
-	setting(out, q, REMOTE_FREQUENCY, "frequency_penalty", (double)s->frequency_penalty, (double)usual->frequency_penalty);
-	if (more) {
-		setting(out, q, REMOTE_TOP_K, "top_k", s->top_k, usual->top_k);
-		setting(out, q, REMOTE_MIN_P, "min_p", (double)s->min_p, (double)usual->min_p);
-		setting(out, q, REMOTE_REPEAT, r->info.kind == REMOTE_LLAMA ? "repeat_penalty" : "repetition_penalty", (double)s->repeat_penalty,
-		        (double)usual->repeat_penalty);
-	}
+	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+		if (all[i].sent && q->said & 1u << all[i].which)
+			json_real(out, all[i].name, all[i].value, "%.7g");
 	if (q->seeded)
 		json_uint(out, "seed", q->seed & INT64_MAX);
 	if (q->most >= 0 && !(r->lacks & FIELD_LIMIT))

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "app/conversation/conversation.h"
 #include "app/tools/tools.h"
 #include "ui/ui.h"
 
@@ -61,8 +62,6 @@ static void model_json(const struct engine_info *i, struct str *s)
 	json_string(s, "template", i->template_name[0] ? i->template_name : NULL);
 	json_bool(s, "system_messages", i->takes_system);
 	json_string(s, "template_error", i->template_error[0] ? i->template_error : NULL);
-	json_close(s, '}');
-	str_adds(s, "\n");
 }
 
 static void row(struct str *s, const char *key, const char *value)
@@ -70,6 +69,37 @@ static void row(struct str *s, const char *key, const char *value)
 	str_addf(s, "%-13s", key);
 	clean_line(value, strlen(value), s);
 	str_adds(s, "\n");
+}
+
+/* Settings of the sampler, also those of answers with reasoning and without where the model can do both. */
+static void model_sampling(const struct options *o, const struct engine *engine, struct str *s)
+{
+	static const struct { const char *think, *key, *row; } how[] = {
+		{"auto", "sampling", "sampling"}, {"on", "sampling_reasoning", "... reasoning"}, {"off", "sampling_no_reasoning", "... without"},
+	};
+	struct str usual = {0}, line = {0};
+	struct options with = *o;
+
+	for (size_t i = 0; i < sizeof how / sizeof *how; i++) {
+		struct sampling_choice c;
+
+		with.think = how[i].think;
+		sampling_choose(&with, engine, &c);
+		str_clear(&line);
+		sampling_line(&c, &line);
+		if (o->json)
+			sampling_json(&c, how[i].key, s);
+		else if (!i || strcmp(line.p, usual.p) != 0)
+			row(s, how[i].row, line.p);
+		if (!i)
+			str_adds(&usual, line.p);
+	}
+	if (o->json)
+		json_string(s, "sampling_note", engine_info(engine)->sampling_note[0] ? engine_info(engine)->sampling_note : NULL);
+	else if (engine_info(engine)->sampling_note[0])
+		row(s, "", engine_info(engine)->sampling_note);
+	str_free(&usual);
+	str_free(&line);
 }
 
 static void row_id(struct str *s, const char *key, int32_t id)
@@ -138,6 +168,11 @@ int cmd_inspect_model(const struct options *given)
 		model_json(engine_info(engine), &s);
 	else
 		model_text(engine_info(engine), &s);
+	model_sampling(&o, engine, &s);
+	if (o.json) {
+		json_close(&s, '}');
+		str_adds(&s, "\n");
+	}
 	rc = (o.json ? print_json(&s, &e) : print_all(s.p, s.n, &e)) < 0 ? fail(&e) : 0;
 	str_free(&s);
 	engine_close(engine);

@@ -145,6 +145,7 @@ static struct options options(const char *kv)
 	struct options o = { .model = TINY, .ctx = 240, .kv = kv, .predict = 12, .quiet = 1, .json = 1, .sampling = sampling_default, .speculate = "on" };
 
 	o.sampling.temperature = 0;
+	o.sampling_set = 1u << SAMPLING_TEMP;
 	return o;
 }
 

@@ -417,7 +417,7 @@ TEST(a_request_has_what_the_user_has_said)
 	r.info.think_switch = 1;
 	s.temperature = 0.5f;
 	s.repeat_penalty = 1.25f;
-	q = (struct remote_request){.msg = msg + 1, .n_msg = 2, .extends = 1, .no_thought = 1, .most = 9, .sampling = &s, .said = 1u << REMOTE_TOP_K,
+	q = (struct remote_request){.msg = msg + 1, .n_msg = 2, .extends = 1, .no_thought = 1, .most = 9, .sampling = &s, .said = 1u << SAMPLING_TOP_K | 1u << SAMPLING_TEMP | 1u << SAMPLING_REPEAT,
 	                            .seeded = 1, .seed = 3};
 	request_json(&r, &q, &out);
 	CHECK_STR(out.p, "{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"hi\\n\"},{\"role\":\"assistant\",\"content\":\"ho\"}],"

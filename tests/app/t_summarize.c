@@ -193,6 +193,7 @@ TEST(what_was_stopped_goes_on)
 	CHECK(again.made > 0);
 	summary_free(&again);
 	o.sampling.temperature = 0.9f;
+	o.sampling_set = 1u << SAMPLING_TEMP;
 	CHECK_MSG(run(engine, &o, &text, 20, all, &again, &e) == 0, "%s", e.msg);
 	CHECK(again.made > s.sections);
 	summary_free(&again);

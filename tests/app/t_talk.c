@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "app/conversation/conversation_private.h"
+#include "tests/lib/keyed.h"
 #include "tests/lib/scene.h"
 
 #define OTHER "tests/vectors/models/qwen3.gguf"
@@ -501,10 +502,11 @@ TEST(answers_with_channels)
 TEST(an_answer_in_parts_is_the_answer)
 {
 	static const char *const policies[] = {"full", "auto", "cascade:size=96,n=3,stride=32", "sift:k=24", "refresh:k=24"};
-	static const char *const sampling[] = {"", "--temp 0.9 --seed 7"};
+	/* Penalties count the whole answer, also the part that is there. */
+	static const char *const sampling[] = {"", "--temp 0.9 --seed 7", "--repeat-penalty 1.5", "--temp 0.9 --seed 7 --frequency-penalty 0.5"};
 
 	for (size_t i = 0; i < sizeof policies / sizeof *policies; i++)
-		for (int k = 0; k < 2; k++) {
+		for (size_t k = 0; k < sizeof sampling / sizeof *sampling; k++) {
 			struct scene s;
 			struct str one = {0}, parts = {0};
 			char words[120];
@@ -949,6 +951,86 @@ TEST(think_is_a_setting)
 	CHECK(has(&s.said, "temp 0.5"));
 	str_free(&out);
 	str_free(&note);
+	close_scene(&s);
+}
+
+/* The user's setting, else the model file's, else the advice of its makers, which may differ with reasoning, else the default. */
+TEST(sampling_is_the_models)
+{
+	struct scene s;
+	struct mk m = {0};
+	char path[64], words[200];
+
+	open_scene(&s, "-n 2 --private -c 500 -m " OTHER " --chat-template qwen3 --temp auto");
+	do_line(&s, "/set temp");
+	CHECK_STR(s.said.p, "temp 0.6 (family: Qwen3)\n");   /* it reasons by itself */
+	do_line(&s, "/think off");
+	do_line(&s, "/set top-p");
+	CHECK_STR(s.said.p, "top-p 0.8 (family: Qwen3)\n");
+	CHECK(s.c.t.sampling.top_p > 0.79f && s.c.t.sampling.top_p < 0.81f && s.c.t.sampling.top_k == 20);
+	do_line(&s, "/set repeat-penalty");
+	CHECK_STR(s.said.p, "repeat-penalty 1 (default)\n");
+	do_line(&s, "/set temp 0.9");
+	CHECK_STR(s.said.p, "[temp 0.9]\n");
+	/* What is not set is the next model's. */
+	do_line(&s, "/model " TINY);
+	CHECK_MSG(!s.errors.n, "%s", s.errors.p);
+	do_line(&s, "/set");
+	CHECK_MSG(has(&s.said, "temp               0.9 (yours)\ntop-k              40 (default)\ntop-p              0.9 (default)\n"), "%s", s.said.p);
+	CHECK(s.c.t.sampling.temperature > 0.89f && s.c.t.sampling.top_k == 40);
+	do_line(&s, "/model " OTHER);
+	do_line(&s, "/set temp auto");
+	CHECK_STR(s.said.p, "[temp 0.7 (family: Qwen3)]\n");
+	do_line(&s, "/set top-k warm");
+	CHECK(has(&s.errors, "from 0 up or auto, not 'warm'"));
+	close_scene(&s);
+	snprintf(path, sizeof path, "/tmp/weir-talk-keys-%d.gguf", (int)getpid());
+	mk_f32(&m, "general.sampling.temp", 0.25f);
+	keyed_model(OTHER, &m, path);
+	snprintf(words, sizeof words, "-n 2 --private -c 500 -m %s --chat-template qwen3 --temp auto --min-p 0.5", path);
+	open_scene(&s, words);
+	do_line(&s, "/set");
+	CHECK_MSG(has(&s.said, "temp               0.25 (model file)\ntop-k              20 (family: Qwen3)\n"), "%s", s.said.p);
+	CHECK_MSG(has(&s.said, "min-p              0.5 (yours)\n"), "%s", s.said.p);
+	CHECK(s.c.t.sampling.temperature > 0.24f && s.c.t.sampling.temperature < 0.26f);
+	close_scene(&s);
+	unlink(path);
+}
+
+/* A session keeps what the user has set, and the rest stays the model's.  Old ones kept everything, with the defaults of that time. */
+TEST(a_session_keeps_the_sampling_that_was_set)
+{
+	static const struct { const char *name, *value; } old[] = {
+		{"temp", "0.3"}, {"top-k", "40"}, {"top-p", "0.7"}, {"min-p", "0.05"}, {"repeat-penalty", "1.1"}, {"presence-penalty", "0"}, {"frequency-penalty", "0"},
+	};
+	struct scene s;
+	struct err e = {0};
+
+	open_scene(&s, "-n 2 -c 500 -s sampled");
+	do_line(&s, "/set top-p 0.9");   /* the default, but set */
+	do_line(&s, "a question");
+	close_scene(&s);
+	open_scene(&s, "-n 2 -c 500 -s sampled -m " OTHER " --chat-template qwen3");
+	do_line(&s, "/set");
+	CHECK_MSG(has(&s.said, "top-k              20 (family: Qwen3)\ntop-p              0.9 (yours)\n"), "%s", s.said.p);
+	for (size_t i = 0; i < sizeof old / sizeof *old; i++)
+		CHECK(!session_set(s.c.log->store, s.c.log->session, old[i].name, old[i].value, strlen(old[i].value), &e));
+	close_scene(&s);
+	open_scene(&s, "-n 2 -c 500 -s sampled");
+	do_line(&s, "/set");
+	CHECK_MSG(has(&s.said, "top-k              40 (default)\ntop-p              0.7 (yours)\n"), "%s", s.said.p);
+	CHECK_MSG(has(&s.said, "repeat-penalty     1 (default)\n"), "%s", s.said.p);
+	/* Another session, in which nothing is set. */
+	do_line(&s, "a question");
+	close_scene(&s);
+	open_scene(&s, "-n 2 -c 500 -s plain");
+	do_line(&s, "a question");
+	do_line(&s, "/switch sampled");
+	do_line(&s, "/set top-p");
+	CHECK_STR(s.said.p, "top-p 0.7 (yours)\n");
+	do_line(&s, "/switch plain");
+	do_line(&s, "/set top-p");
+	CHECK_STR(s.said.p, "top-p 0.9 (default)\n");
 	close_scene(&s);
 }
 

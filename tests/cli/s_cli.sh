@@ -252,7 +252,7 @@ if command -v python3 >/dev/null 2>&1; then
 	if problem=$(python3 - "$dir/out" 2>&1 <<'PY'
 import json, sys
 d = json.loads(open(sys.argv[1]).read())
-keys = "text tokens prompt_tokens reused_tokens ttft_s prefill_tps decode_tps drafted accepted attention stop session passages recalled recall_s evidence".split()
+keys = "text tokens prompt_tokens reused_tokens ttft_s prefill_tps decode_tps drafted accepted attention stop sampling session passages recalled recall_s evidence".split()
 assert list(d) == keys, list(d)
 assert d["stop"] in ("eos", "length") and len(d["tokens"]) <= 5 and d["session"] is None and d["evidence"] == d["passages"] == d["recalled"] == []
 assert all(type(t) is int for t in d["tokens"]) and d["prompt_tokens"] > 5
@@ -464,6 +464,29 @@ printf '\0\0\0\0\0\0\0\0' | dd of="$vocabulary" bs=1 seek=8 conv=notrunc 2>/dev/
 cmp -s "$dir/text" "$dir/back" && ok "tokens and back with a vocabulary alone" ||
 	bad "tokens and back with a vocabulary alone" "$(cat "$dir/back")"
 run inspect model --json; expect "inspect model --json" 0 '"arch":"llama".*"template":"'
+expect "inspect model --json says how it samples" 0 '"sampling":{"temp":{"value":[0-9.]*,"from":"[a-z]*"}'
+run inspect model; expect "inspect model says how it samples" 0 '^sampling     temp [0-9.]*'
+run inspect model -m tests/vectors/models/gemma3.gguf --chat-template chatml; expect "... by the model's makers" 0 '^sampling     temp 1, top-k 64, top-p 0.95, min-p 0 (family: Gemma 3)$'
+# Keys of the file, one of them out of range: a file of more keys, the last of which fills it up to a multiple of 32 bytes.
+python3 - tests/vectors/models/gemma3.gguf "$dir/keys.gguf" <<'END'
+import struct, sys
+text = lambda s: struct.pack('<Q', len(s)) + s
+float32 = lambda key, x: text(key) + struct.pack('<If', 6, x)
+more = float32(b'general.sampling.temp', 0.5) + float32(b'general.sampling.top_p', 7.5) + text(b'test.fill') + struct.pack('<I', 8)
+more += text(b' ' * (-(len(more) + 8) % 32))
+old = open(sys.argv[1], 'rb').read()
+open(sys.argv[2], 'wb').write(old[:16] + struct.pack('<Q', struct.unpack('<Q', old[16:24])[0] + 3) + more + old[24:])
+END
+run inspect model -m "$dir/keys.gguf" --chat-template chatml
+expect "keys of the file come first" 0 '^sampling     temp 0.5 (model file); top-k 64, top-p 0.95, min-p 0 (family: Gemma 3)$'
+expect "one out of range is named" 0 "'general.sampling.top_p' is 7.5, and should be a number from 0 to 1; it is not used"
+run -m "$dir/keys.gguf" --chat-template chatml -p hi -n 2 --min-p 0.25 --json
+expect "an answer says how it was sampled" 0 '"sampling":{"temp":{"value":0.5,"from":"model file"},"top_k":{"value":64,"from":"family"},.*"min_p":{"value":0.25,"from":"yours"},"repeat_penalty":{"value":1,"from":"default"}'
+grep -q "top_p' is 7.5" "$dir/err" && ok "... and what is not used" || bad "... and what is not used" "$(cat "$dir/err")"
+mkdir -p "$XDG_CONFIG_HOME/weir"; echo 'temp = 0.75' >"$XDG_CONFIG_HOME/weir/config"
+run inspect model -m "$dir/keys.gguf" --chat-template chatml; expect "the config file is the user's" 0 '^sampling     temp 0.75 (yours); top-k 64'
+run -m "$dir/keys.gguf" --chat-template chatml -p hi -n 2 --temp auto --json; expect "auto undoes it" 0 '"temp":{"value":0.5,"from":"model file"}'
+rm "$XDG_CONFIG_HOME/weir/config"
 echo '504 3575 282 4649 314' >"$dir/ids"
 run inspect logits --tokens "$dir/ids" --out "$dir/logits"
 bytes=$(wc -c <"$dir/logits")

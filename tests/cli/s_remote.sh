@@ -313,6 +313,11 @@ ask plain --temp 0.3 --seed 7 -n 50 --top-k 5 --system 'Be short.'
 sent "what the user says is sent" '"temperature": 0.3, "seed": 7, "max_tokens": 50'
 sent "the system prompt is sent" '"role": "system", "content": "Be short."'
 grep -q top_k "$dir/log" && bad "no field of others" "$(cat "$dir/log")" || ok "no field of others"
+printf '/set\n' | "$weir" --each-line --remote "$at/plain/v1" --top-p 0.5 >"$dir/out" 2>&1
+grep -q '^temp *auto (server)$' "$dir/out" && grep -q '^top-p *0.5 (yours)$' "$dir/out" && ok "/set says what the server decides" ||
+	bad "/set says what the server decides" "$(cat "$dir/out")"
+ask plain --json --top-p 0.5
+grep -q '"sampling":{"temp":{"value":null,"from":"server"},.*"top_p":{"value":0.5,"from":"yours"}' "$dir/out" && ok "--json says it, too" || bad "--json says it, too" "$(cat "$dir/out")"
 ask llama --top-k 5 --think off -v
 sent "llama-server gets its own" '"top_k": 5, "return_progress": true, "chat_template_kwargs": {"enable_thinking": false}'
 grep -q 'tiny.Q4 at http.*llama-server, context 300$' "$dir/err" && grep -q '(7 reused), 100.0 t/s; 4 tokens answered, 25.0 t/s' "$dir/err" &&

@@ -1,0 +1,105 @@
+/* app/conversation/sampling.c - the settings of the sampler that are in force, and where each comes from. */
+#include "app/conversation/conversation_private.h"
+
+#include <string.h>
+
+/* Do the model's answers begin with reasoning, as --think asks for? */
+static int reasons(const struct options *o, const struct engine_info *i)
+{
+	if (o->think && !strcmp(o->think, "off"))
+		return i->thinks_first && !i->think_switch;
+	if (o->think && !strcmp(o->think, "on"))
+		return i->thinks_first || i->think_switch || i->think_ask;
+	/* Where the template can keep a model from reasoning, and cannot ask for more of it, the model reasons by itself. */
+	return i->thinks_first || (i->think_switch && !i->think_ask);
+}
+
+void sampling_choose(const struct options *o, const struct engine *engine, struct sampling_choice *out)
+{
+	if (engine)
+		engine_sampling(engine, reasons(o, engine_info(engine)), out);
+	else
+		*out = (struct sampling_choice){.s = sampling_default};
+	for (int i = 0; i < SAMPLING_SETTINGS; i++) {
+		if (!engine)
+			out->from[i] = SAMPLING_SERVER;
+		if (o->sampling_set & 1u << i) {
+			sampling_take(&out->s, &o->sampling, (enum sampling_setting)i);
+			out->from[i] = SAMPLING_USER;
+		}
+	}
+}
+
+static double value_of(const struct sampling *s, int i)
+{
+	const double value[SAMPLING_SETTINGS] = {
+		[SAMPLING_TEMP] = (double)s->temperature, [SAMPLING_TOP_K] = s->top_k, [SAMPLING_TOP_P] = (double)s->top_p,
+		[SAMPLING_MIN_P] = (double)s->min_p, [SAMPLING_REPEAT] = (double)s->repeat_penalty,
+		[SAMPLING_PRESENCE] = (double)s->presence_penalty, [SAMPLING_FREQUENCY] = (double)s->frequency_penalty,
+	};
+
+	return value[i];
+}
+
+static const char *const name[SAMPLING_SETTINGS] = {"temp", "top_k", "top_p", "min_p", "repeat_penalty", "presence_penalty", "frequency_penalty"};
+static const char *const source[] = {
+	[SAMPLING_DEFAULT] = "default", [SAMPLING_FAMILY] = "family", [SAMPLING_FILE] = "model file", [SAMPLING_USER] = "yours",
+	[SAMPLING_SERVER] = "server",
+};
+
+static void add_source(const struct sampling_choice *c, unsigned from, struct str *out)
+{
+	str_addf(out, from == SAMPLING_FAMILY ? " (%s: %s)" : " (%s)", source[from], c->family);
+}
+
+void sampling_value(const struct sampling_choice *c, enum sampling_setting i, struct str *out)
+{
+	if (c->from[i] == SAMPLING_SERVER)
+		str_adds(out, "auto");
+	else
+		str_addf(out, "%g", value_of(&c->s, i));
+}
+
+void sampling_show(const struct sampling_choice *c, enum sampling_setting i, struct str *out)
+{
+	sampling_value(c, i, out);
+	add_source(c, c->from[i], out);
+}
+
+void sampling_line(const struct sampling_choice *c, struct str *out)
+{
+	static const unsigned char order[] = {SAMPLING_USER, SAMPLING_FILE, SAMPLING_FAMILY, SAMPLING_DEFAULT};
+	size_t began = out->n;
+
+	for (size_t k = 0; k < sizeof order; k++) {
+		int n = 0;
+
+		for (int i = 0; i < SAMPLING_SETTINGS; i++) {
+			double off = i == SAMPLING_REPEAT ? 1 : 0, value = value_of(&c->s, i);
+
+			/* Penalties that nobody sets are left out. */
+			if (c->from[i] == order[k] && (i < SAMPLING_REPEAT || order[k] != SAMPLING_DEFAULT || value < off || value > off))
+				str_addf(out, "%s%s %g", n++ ? ", " : out->n > began ? "; " : "", name[i], value);
+		}
+		if (n)
+			add_source(c, order[k], out);
+	}
+	for (char *p = out->n > began ? out->p + began : NULL; p && *p; p++)
+		*p = *p == '_' ? '-' : *p;
+}
+
+void sampling_json(const struct sampling_choice *c, const char *key, struct str *out)
+{
+	json_open(out, key, '{');
+	for (int i = 0; i < SAMPLING_SETTINGS; i++) {
+		json_open(out, name[i], '{');
+		if (c->from[i] == SAMPLING_SERVER)
+			json_null(out, "value");
+		else
+			json_real(out, "value", value_of(&c->s, i), "%.7g");
+		json_string(out, "from", source[c->from[i]]);
+		json_close(out, '}');
+	}
+	json_string(out, "family", c->family);
+	json_close(out, '}');
+}
