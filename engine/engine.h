@@ -385,6 +385,7 @@ enum { VIEW_COLS = 256, VIEW_LAYERS = 128, VIEW_EVICTED = 255 };
 enum view_watched {
 	VIEW_NONE,      /* no heat: attention is not observed */
 	VIEW_MASS,      /* heat: attention mass of the column's tokens, a running average, where the policy sums it */
+	VIEW_MEASURED,  /* the same of the tokens in which it was measured, where everything is read and nothing summed */
 	VIEW_SELECTED   /* heat: share of KV heads that read the column's tokens for the last generated token; h2o, h2o+, snapkv:
 	                 * for the next one */
 };

@@ -70,8 +70,8 @@ void token_attention_head(struct token_attention *, const struct attention *, in
 struct observe_panel;
 struct observe_panel *observe_panel_open(struct cache *);
 void observe_panel_close(struct observe_panel *);
-/* Measure in the next few layers that come which share of attention was selected; and the shares of regions, where a token reads `slots`
- * slots (0: not these). */
+/* Measure in the next few layers that come which share of attention was selected; and the shares of regions and the mass of tokens, where a
+ * token reads `slots` slots (0: not these). */
 void observe_panel_measure(struct observe_panel *, int32_t slots);
 /* Slots of the region when the last generated token selected among them; 0: no token did since the last prefill. */
 int32_t observe_panel_region(const struct observe_panel *);
@@ -90,6 +90,9 @@ int32_t observe_panel_sample(const struct observe_panel *, double *spread);
 int32_t observe_panel_fresh(const struct observe_panel *, double *cosine);
 /* Shares of all attention on the pinned prefix [0] and each ring, mean over the layers that were measured; returns their number. */
 int32_t observe_panel_regions(const struct observe_panel *, float share[1 + RINGS_MOST]);
+/* The attention mass of a layer, a running average over the tokens that were measured: cell[i] of n is that of the tokens from i << *shift on.
+ * 1; 0: it has not been measured. */
+int observe_panel_mass(const struct observe_panel *, int32_t layer, const float **cell, int32_t *n, int *shift);
 
 /* ---- which tokens an answer rests on ---- */
 

@@ -23,12 +23,21 @@ struct layer_regions {
 	double now[1 + RINGS_MOST], share[1 + RINGS_MOST];   /* [0] < 0: not known */
 	int wanted;
 };
+/* Attention mass of a layer by tokens, 1 << mass_shift of them together. */
+enum { MASS_CELLS = 4096 };
+static const float MASS_KEEP = 0.7f;   /* of a running average: what is older weighs less with each measurement */
+struct layer_mass {
+	float *now, *mean;         /* [MASS_CELLS], NULL before the first measurement: of the running step; the average */
+	int now_known, mean_known;
+};
 struct observe_panel {
 	struct observer base;      /* first */
 	struct cache *c;
 	struct token_attention one;
 	struct layer_selection *sel;    /* [n_layer] */
 	struct layer_regions *region;   /* [n_layer] */
+	struct layer_mass *mass;        /* [n_layer] */
+	int mass_shift;
 	int32_t next_scan, next_attend; /* the first layer that the next view asks for */
 	int32_t at;                /* slots of the region when the token of sel[] selected; 0: no generated token did */
 	int32_t n_slots;           /* the same for the running step */
@@ -162,18 +171,56 @@ static void region_columns(const struct observe_panel *p, const struct attention
 	}
 }
 
+/* Two cells become one, in all layers. */
+static void mass_fold(struct observe_panel *p)
+{
+	p->mass_shift++;
+	for (int32_t i = 0; i < p->c->hp->n_layer; i++)
+		for (int k = 0; k < 2 && p->mass[i].mean; k++) {
+			float *x = k ? p->mass[i].now : p->mass[i].mean;
+
+			for (int c = 0; c < MASS_CELLS; c++)
+				x[c] = 2 * c + 1 < MASS_CELLS ? x[2 * c] + x[2 * c + 1] : 0;
+		}
+}
+
+/* What each token got of one head's attention, which was read last. */
+static void mass_add(struct observe_panel *p, int32_t layer)
+{
+	struct layer_mass *m = &p->mass[layer];
+
+	for (int32_t i = 0; i < p->one.n_col; i++) {
+		int32_t token = p->one.token[i];
+
+		while (token >= 0 && token >> p->mass_shift >= MASS_CELLS)
+			mass_fold(p);
+		if (token >= 0 && p->one.share[i] > 0)
+			m->now[token >> p->mass_shift] += p->one.share[i];
+	}
+}
+
 static void regions_measure(struct observe_panel *p, const struct attention *a, const struct retained_view *v)
 {
 	struct layer_regions *l = &p->region[a->layer];
-	int32_t cols[1 + RINGS_MOST];
+	struct layer_mass *m = &p->mass[a->layer];
+	int32_t cols[1 + RINGS_MOST] = { 0 };
 	double all = 0;
 
 	l->wanted = 0;
 	memset(l->now, 0, sizeof l->now);
+	if (!m->now) {
+		m->now = xcalloc(MASS_CELLS, sizeof *m->now);
+		m->mean = xcalloc(MASS_CELLS, sizeof *m->mean);
+	}
+	memset(m->now, 0, MASS_CELLS * sizeof *m->now);
 	token_attention_take(&p->one, a);
-	region_columns(p, a, v, cols);
+	if (v->rings)
+		region_columns(p, a, v, cols);
+	else
+		cols[0] = p->one.n_col;
 	for (int32_t h = 0; h < p->c->hp->n_kv_head; h++) {
-		token_attention_head(&p->one, a, h, 0);
+		token_attention_head(&p->one, a, h, 1);
+		mass_add(p, a->layer);
 		l->now[0] += sum_of(p->one.share, cols[0]);
 		for (int32_t i = RINGS_MOST, at = cols[0]; i > 0; at += cols[i--])
 			l->now[i] += sum_of(p->one.share + at, cols[i]);
@@ -182,8 +229,33 @@ static void regions_measure(struct observe_panel *p, const struct attention *a, 
 		all += l->now[i];
 	for (int32_t i = 0; i <= RINGS_MOST; i++)
 		l->now[i] /= all;
-	if (!(all > 0) || !isfinite(all))
+	m->now_known = all > 0 && isfinite(all);
+	for (int c = 0; m->now_known && c < MASS_CELLS; c++)
+		m->now[c] /= (float)all;
+	if (!m->now_known)
 		l->now[0] = -1;
+}
+
+/* The step is committed. */
+static void mass_commit(struct layer_mass *m)
+{
+	float keep = m->mean_known ? MASS_KEEP : 0;
+
+	if (!m->now_known)
+		return;
+	for (int c = 0; c < MASS_CELLS; c++)
+		m->mean[c] = keep * m->mean[c] + (1 - keep) * m->now[c];
+	m->mean_known = 1;
+	m->now_known = 0;
+}
+
+/* All but the first n tokens are forgotten. */
+static void mass_rewind(struct observe_panel *p, struct layer_mass *m, int32_t n)
+{
+	m->now_known = 0;
+	for (int c = (n + (1 << p->mass_shift) - 1) >> p->mass_shift; m->mean && c < MASS_CELLS; c++)
+		m->mean[c] = 0;
+	m->mean_known &= n > 0;
 }
 
 /* ---- the observer ---- */
@@ -212,7 +284,8 @@ static void panel_attended(struct observer *o, const struct attention *a)
 	}
 	if (p->c->policy.def->retention->view)
 		p->c->policy.def->retention->view(p->c, &v);
-	if (v.rings && p->region[a->layer].wanted)
+	/* Where entries of everything are selected, what was selected is shown. */
+	if ((v.rings || !p->c->selecting) && p->region[a->layer].wanted)
 		regions_measure(p, a, &v);
 }
 
@@ -237,6 +310,7 @@ static void panel_commit(struct observer *o, const struct step *st)
 		if (p->region[i].now[0] >= 0)
 			memcpy(p->region[i].share, p->region[i].now, sizeof p->region[i].share);
 		p->region[i].now[0] = -1;
+		mass_commit(&p->mass[i]);
 	}
 	if (!p->n_slots || !step_generates(st)) {
 		forget_selection(p);
@@ -268,8 +342,10 @@ static int32_t panel_rewind(struct observer *o, int32_t n)
 	struct observe_panel *p = (struct observe_panel *)o;
 
 	forget_selection(p);
-	for (int32_t i = 0; i < p->c->hp->n_layer; i++)
+	for (int32_t i = 0; i < p->c->hp->n_layer; i++) {
 		p->region[i].now[0] = -1;
+		mass_rewind(p, &p->mass[i], n);
+	}
 	return n;
 }
 
@@ -283,6 +359,7 @@ struct observe_panel *observe_panel_open(struct cache *c)
 	*p = (struct observe_panel){ .base.ops = &panel_ops, .c = c, .cosine = -2 };
 	p->sel = xcalloc((size_t)c->hp->n_layer, sizeof *p->sel);
 	p->region = xcalloc((size_t)c->hp->n_layer, sizeof *p->region);
+	p->mass = xcalloc((size_t)c->hp->n_layer, sizeof *p->mass);
 	if (token_attention_open(&p->one, c, &err) || !(p->score = try_alloc((size_t)c->kv.cap, sizeof *p->score, "scores", &err)) ||
 	    !(p->slot = try_alloc((size_t)c->kv.cap, sizeof *p->slot, "slots", &err))) {
 		observe_panel_close(p);
@@ -302,9 +379,13 @@ void observe_panel_close(struct observe_panel *p)
 	observer_remove(&p->c->observers, &p->base);
 	if (p->one.kv)
 		token_attention_close(&p->one);
-	for (int32_t i = 0; i < p->c->hp->n_layer; i++)
+	for (int32_t i = 0; i < p->c->hp->n_layer; i++) {
 		for (int k = 0; k < SELECT_PARTS; k++)
 			cache_drop(p->c, &p->sel[i].list[k]);
+		free(p->mass[i].now);
+		free(p->mass[i].mean);
+	}
+	free(p->mass);
 	free(p->sel);
 	free(p->region);
 	free(p->score);
@@ -371,6 +452,14 @@ int32_t observe_panel_fresh(const struct observe_panel *p, double *cosine)
 {
 	*cosine = p->cosine;
 	return p->fresh;
+}
+
+int observe_panel_mass(const struct observe_panel *p, int32_t layer, const float **cell, int32_t *n, int *shift)
+{
+	*cell = p->mass[layer].mean;
+	*n = MASS_CELLS;
+	*shift = p->mass_shift;
+	return p->mass[layer].mean_known;
 }
 
 int32_t observe_panel_regions(const struct observe_panel *p, float share[1 + RINGS_MOST])

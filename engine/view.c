@@ -129,6 +129,8 @@ static void view_make(struct timeline *t, struct view_work *w)
 	if (w->sel)
 		view_selected(w);
 	view_kept(w);
+	if (!w->sel && w->out->watched == VIEW_NONE && w->panel)
+		view_measured_heat(w);
 }
 
 /* The backend failed: nothing is known of attention and selection. */
@@ -162,8 +164,7 @@ void timeline_view(struct timeline *t, int32_t cols, struct cache_view *out)
 	if (c->policy.def->retention->mass_read)
 		c->policy.def->retention->mass_read(c);
 	view_make(t, w);
-	/* Under `full` there is nothing to observe, and a view does not slow it down. */
-	if (!t->panel && (w->in.rings || (w->sel && !w->sel->ops->holds)))
+	if (!t->panel && !(w->sel && w->sel->ops->holds))
 		t->panel = observe_panel_open(c);
 	if (t->panel) {
 		slots = w->in.rings ? w->in.rings->s.sinks + w->in.rings->size : w->past;

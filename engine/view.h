@@ -50,6 +50,8 @@ uint8_t view_heat_byte(double x, double most);
 void view_rings(struct view_work *);
 /* The attention mass that view_rings() added up, as heat. */
 void view_rings_heat(struct view_work *);
+/* The same of the mass that the panel's observer has measured; nothing before it has. */
+void view_measured_heat(struct view_work *);
 
 /* ---- selected entries (view_selected.c) ---- */
 

@@ -142,15 +142,45 @@ static double heat_most(struct view_work *w)
 	}
 }
 
-void view_rings_heat(struct view_work *w)
+/* Columns whose tokens are all evicted have none: what was measured may be older. */
+static double heat_take(struct view_work *w, int with_evicted)
 {
-	const struct rings *r = w->in.rings;
 	struct cache_view *v = w->out;
 	double most = heat_most(w);
 
 	for (int32_t i = 0; i < v->n_layer; i++)
 		for (int32_t c = 0; c < v->cols; c++)
-			v->heat[i][c] = view_heat_byte(view_heat_row(w, layer_entries(w->p->hp, i))[c], most);
+			v->heat[i][c] = with_evicted || v->kept[c] ? view_heat_byte(view_heat_row(w, layer_entries(w->p->hp, i))[c], most) : 0;
+	return most;
+}
+
+void view_measured_heat(struct view_work *w)
+{
+	int known = 0;
+
+	for (int32_t i = 0; i < w->p->hp->n_layer; i++) {
+		const float *cell;
+		int32_t n;
+		int shift;
+
+		if (!observe_panel_mass(w->panel, i, &cell, &n, &shift))
+			continue;
+		known = 1;
+		for (int32_t k = 0; k < n && (int64_t)k << shift < w->out->n_tokens; k++)
+			view_heat_row(w, i)[view_column(w, k << shift)] += (double)cell[k];
+	}
+	if (!known)
+		return;
+	heat_take(w, 0);
+	w->out->watched = VIEW_MEASURED;
+}
+
+void view_rings_heat(struct view_work *w)
+{
+	const struct rings *r = w->in.rings;
+	struct cache_view *v = w->out;
+	double most = heat_take(w, 1);
+
 	v->watched = VIEW_MASS;
 	v->most = ema_value(&r->ema, (float)(most * w->p->kv.n_full / w->heads), r->t + w->in.waiting);
 }

@@ -152,14 +152,9 @@ void history_draw(const struct cache_pane *p, const struct area *a)
 
 	area_text(a, 0, 0, ST_TITLE, "attention over time", 19);
 	if (!cache_observed(p)) {
-		struct str why = {0};
+		const char *why = p->c.n_region > 1 ? "attention appears with the next answer" : "there is one region, which gets all of it";
 
-		if (p->c.n_region > 1)
-			str_adds(&why, "attention appears with the next answer");
-		else
-			str_addf(&why, "attention is not observed under '%s'", p->kv);
-		put_left(a, 0, 1, a->w, ST_FAINT, why.p, why.n, p->ascii);
-		str_free(&why);
+		put_left(a, 0, 1, a->w, ST_FAINT, why, strlen(why), p->ascii);
 		return;
 	}
 	if (w < 1)

@@ -60,7 +60,7 @@ static void draw_looks(const struct cache_pane *p, const struct area *a, int y)
 	unsigned done = 0;
 
 	if (!cache_observed(p)) {
-		put_left(a, x, y, a->w - x, ST_FAINT, p->c.n_region > 1 ? "appears with the next answer" : "not observed", p->c.n_region > 1 ? 28 : 12, p->ascii);
+		put_left(a, x, y, a->w - x, ST_FAINT, p->c.n_region > 1 ? "appears with the next answer" : "all of it", p->c.n_region > 1 ? 28 : 9, p->ascii);
 		return;
 	}
 	for (int n = 0; n < p->c.n_region; n++) {

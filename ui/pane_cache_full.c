@@ -51,17 +51,9 @@ static void draw_heat(const struct cache_pane *p, const struct area *a)
 {
 	int each, per_row, w = a->w - LABEL;
 
-	if (p->c.heat_is != HEAT_NONE && !p->heat_any) {
-		static const char why[] = "no attention has been observed yet";
+	if (!p->heat_any) {
+		static const char why[] = "the attention of the layers has not been measured yet: the next answer shows it";
 		put_left(a, 0, 0, a->w, ST_FAINT, why, sizeof why - 1, p->ascii);
-		return;
-	}
-	if (p->c.heat_is == HEAT_NONE) {
-		struct str why = {0};
-
-		str_addf(&why, "attention of single layers is not observed under '%s'", p->kv);
-		put_left(a, 0, 0, a->w, ST_FAINT, why.p, why.n, p->ascii);
-		str_free(&why);
 		return;
 	}
 	if (w < 1)

@@ -230,7 +230,7 @@ void cache_report_take(struct cache_report *p, struct conversation *t, struct li
 	c->where_col = p->view.where;
 	cut_unread(p, read);
 	c->bytes = st.kv_used_bytes;
-	c->heat_is = p->view.watched == VIEW_MASS ? HEAT_MASS : p->view.watched == VIEW_SELECTED ? HEAT_SELECTED : HEAT_NONE;
+	c->heat_is = p->view.watched == VIEW_MASS || p->view.watched == VIEW_MEASURED ? HEAT_MASS : p->view.watched == VIEW_SELECTED ? HEAT_SELECTED : HEAT_NONE;
 	if (c->heat_is == HEAT_NONE && p->view.watched_pinned == VIEW_SELECTED)
 		c->heat_is = HEAT_SELECTED;
 	if (how > 1 && c->heat_is != HEAT_NONE) {
@@ -248,6 +248,10 @@ void cache_report_take(struct cache_report *p, struct conversation *t, struct li
 	c->estimated = p->view.estimated;
 	c->sampled = p->view.sampled;
 	c->spread = p->view.spread;
+	p->lensed = 0;
+	c->seconds = now_seconds() - start;
+	if (!how)
+		return;
 	flow_words(p, t, l);
 	over = start - l->since;
 	if (over > 0) {

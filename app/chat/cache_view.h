@@ -33,7 +33,7 @@ struct cache_report {
 };
 struct cache_report *cache_report_new(void);
 void cache_report_free(struct cache_report *);
-/* how: 1 the bar, 2 all.  read: tokens prefilled so far while a prefill runs (the sequence has its final length then), else -1.
+/* how: 0 what the panel remembers while it is closed, 1 the bar, 2 all.  read: tokens prefilled so far while a prefill runs (the sequence has its final length then), else -1.
  * The lenses, which mark evicted words, are made once a second. */
 void cache_report_take(struct cache_report *, struct conversation *, struct listener *, int how, int32_t read);
 /* The index of the first token of each document, -1 = the document is not prefilled: first[n_doc]. */

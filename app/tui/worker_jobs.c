@@ -121,6 +121,10 @@ void worker_delete_due(struct worker *w)
 	worker_post_text(w, EV_SESSIONS, "", 0);
 }
 
+/* Whoever opens the cache's panel behind an answer sees where it looked: while nothing of the cache is shown a few figures are taken, so
+ * many times more rarely. */
+enum { CACHE_UNSEEN = 4 };
+
 void worker_between(struct worker *w)
 {
 	struct job *job;
@@ -154,8 +158,8 @@ void worker_between(struct worker *w)
 		free(job);
 	}
 	worker_delete_due(w);
-	if (atomic_load(&w->panel) ? now_seconds() - w->cache_reported >= w->cache_every : w->listener.on)
-		worker_report_cache(w);
+	if (now_seconds() - w->cache_reported >= (atomic_load(&w->panel) || w->listener.on ? 1 : CACHE_UNSEEN) * w->cache_every)
+		worker_report_cache(w, 0);
 }
 
 void worker_finish(struct worker *w)
@@ -215,8 +219,7 @@ void worker_run_job(struct worker *w, struct job *job)
 		worker_send_changes(w);
 		worker_release_held(w);
 		w->listener.lensed = 0;   /* the last report has all evicted words */
-		if (atomic_load(&w->panel) || w->listener.on)
-			worker_report_cache(w);
+		worker_report_cache(w, 1);
 	}
 }
 

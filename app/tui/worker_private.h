@@ -82,6 +82,6 @@ void worker_sent_all(struct worker *);      /* the screen has the messages as th
 enum worker_work { WORKER_IDLE, WORKER_BUSY, WORKER_DECODES };
 void worker_report(struct worker *, enum worker_work, const char *verb, int64_t done, int64_t total);
 void worker_report_sessions(struct worker *);   /* the title or the deleted sessions have changed */
-void worker_report_cache(struct worker *);
+void worker_report_cache(struct worker *, int last);       /* last: the job is over */
 
 #endif

@@ -94,21 +94,22 @@ void worker_report(struct worker *w, enum worker_work working, const char *verb,
 	pthread_mutex_unlock(&w->lock);
 }
 
-void worker_report_cache(struct worker *w)
+void worker_report_cache(struct worker *w, int last)
 {
 	int how = atomic_load(&w->panel);
 	struct cache_report *done;
 
-	if (!how) {
+	if (!how)
 		listener_off(&w->listener, w->c->t.tl);
+	if (!conversation_is_open(&w->c->t) || (!how && !w->c->t.tl))
 		return;
-	}
-	if (!conversation_is_open(&w->c->t))
-		return;
-	listener_on(&w->listener, w->c->t.tl);
+	if (how)
+		listener_on(&w->listener, w->c->t.tl);
 	cache_report_take(w->cache_work, &w->c->t, &w->listener, how, w->reading);
 	w->cache_work->cache.every = w->cache_every;
 	w->cache_reported = now_seconds();
+	if (!how && !last && w->cache_every <= 0)
+		return;   /* how many the screen takes would depend on its speed (worker_still()) */
 	pthread_mutex_lock(&w->lock);
 	done = w->cache_work;
 	w->cache_work = w->cache_new;

@@ -691,6 +691,41 @@ TEST(what_sets_recover)
 	}
 }
 
+/* Where no policy sums attention, and none selects, the view measures it: from the first tokens behind the first view on, layer by layer, and
+ * rolled back tokens are gone. */
+TEST(attention_is_measured_where_no_policy_sums_it)
+{
+	static const char *const kv[] = { "full", "auto", "sink" };
+
+	for (size_t i = 0; i < sizeof kv / sizeof *kv; i++) {
+		struct timeline *t = read_kv(kv[i], 100);
+		struct cache_view v;
+		struct err err = { 0 };
+		int32_t id[60];
+		size_t n;
+
+		timeline_view(t, 100, &v);
+		generate(t, 1);
+		timeline_view(t, 101, &v);
+		CHECK_MSG(v.watched == VIEW_MEASURED, "%s: nothing was measured", kv[i]);
+		for (int32_t l = 0; l < LAYERS; l++) {
+			int seen = 0;
+
+			for (int32_t c = 0; c < v.cols; c++)
+				seen += v.heat[l][c] > 0;
+			CHECK_MSG(seen > 50, "%s: layer %d has %d columns", kv[i], l, seen);
+		}
+		memcpy(id, timeline_tokens(t, &n), 60 * sizeof *id);
+		CHECK_MSG(timeline_sync(t, id, 60, NULL, NULL, &err) >= 0, "%s: %s", kv[i], err.msg);
+		timeline_view(t, 60, &v);
+		CHECK_INT(v.n_tokens, 60);
+		generate(t, 1);
+		timeline_view(t, 61, &v);
+		CHECK_MSG(v.watched == VIEW_MEASURED, "%s: nothing after a rollback", kv[i]);
+		timeline_close(t);
+	}
+}
+
 /* Without a view: measured on request, in the tokens that follow it; the figures are those of a view. */
 TEST(how_much_is_read)
 {

@@ -134,10 +134,10 @@ TEST(cache_not_observed)
 	compare("cache_full_policy", &s);
 	a = fresh(80, 24);
 	pane_draw(p, &a);
-	CHECK_SAYS("attention of single layers is not observed under 'full'");
+	CHECK_SAYS("the attention of the layers has not been measured yet");
 	a = fresh(44, 24);
 	cache_pane_draw_side(p, &a);
-	CHECK_SAYS("looks at   not observed");
+	CHECK_SAYS("looks at   all of it");
 	CHECK_SAYS("remembers  all 5,410 tokens");
 	/* Watched, and nothing seen yet. */
 	c.heat_is = HEAT_MASS;
@@ -146,7 +146,7 @@ TEST(cache_not_observed)
 	cache_pane_post(p, &c);
 	a = fresh(80, 24);
 	pane_draw(p, &a);
-	CHECK_SAYS("no attention has been observed yet");
+	CHECK_SAYS("the attention of the layers has not been measured yet");
 	CHECK_SAYS_NOT("peaks");
 	str_free(&s);
 	pane_free(p);
