@@ -81,7 +81,7 @@ const struct binding bindings[] = {
 	{BROWSING | IN_TRANSCRIPT, "]", "to the next question", ACT_QUESTION_DOWN},
 	{BROWSING | IN_TRANSCRIPT, "y", "copy the message, unformatted", ACT_COPY},
 	{BROWSING | IN_TRANSCRIPT, "c", "copy the last block of code", ACT_COPY_CODE},
-	{BROWSING | IN_TRANSCRIPT, "z", "fold the message to its first line, or unfold it", ACT_FOLD},
+	{BROWSING | IN_TRANSCRIPT, "z", "fold the message to its first line, or unfold it, as a click does", ACT_FOLD},
 	{BROWSING | IN_TRANSCRIPT, "m", "mark this place", ACT_MARK},
 	{BROWSING | IN_TRANSCRIPT, "'", "jump to the mark, and back", ACT_JUMP},
 	{BROWSING | IN_TRANSCRIPT, "i, Tab, Enter", "back to writing", ACT_LINE},

@@ -46,4 +46,7 @@ void input_draw(const struct area *, const char *mark);
 int  input_offers(void);
 void input_draw_offers(const struct area *, int ascii);
 
+/* Is a text of so many lines or bytes collapsed when it is pasted? */
+int  paste_is_long(const char *text, size_t n);
+
 #endif

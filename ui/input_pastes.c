@@ -2,6 +2,7 @@
  *
  * So a paste is moved over, deleted, killed, yanked and restored by undo as one, by whatever means readline has.  The characters are private
  * ones of Unicode.  A paste is kept until the program ends: the kill ring, undo and changed lines of the history may still have its character. */
+#include "ui/input.h"
 #include "ui/input_private.h"
 
 #include <stdio.h>

@@ -26,7 +26,6 @@ void   wrap_draw(const struct wrapped *, const struct wrap_row *, const struct a
 
 /* ---- long pastes ---- */
 
-int  paste_is_long(const char *text, size_t n);
 int  paste_keep(const char *text, size_t n, char out[5]);   /* *out: the character that stands for it; 0: there are too many */
 int  paste_is_mark(int32_t cp);                             /* one that comes by any other way becomes U+FFFD */
 int  paste_label(int32_t cp, char out[32]);                 /* what is shown for it, its columns; 0: it stands for no paste */

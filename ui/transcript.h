@@ -62,7 +62,10 @@ int  transcript_question(struct transcript *, int step);  /* to the previous (-1
 
 /* The entry that copying and folding mean: the question jumped to last, else the last entry that is seen. */
 size_t transcript_focus(const struct transcript *);
-void transcript_fold(struct transcript *);                /* shows that entry's first line only, or all of it */
+/* Shows that entry's first line only, or all of it; where none was jumped to and folded ones are seen, all of the last of those. */
+void transcript_fold(struct transcript *);
+void transcript_fold_last(struct transcript *);           /* the entry added last, to its first line */
+int  transcript_unfold_at(struct transcript *, int y);    /* the folded entry at that row: 1; 0: there is none */
 void transcript_raw(struct transcript *, int raw);        /* answers unformatted */
 int  transcript_is_raw(const struct transcript *);
 

@@ -311,6 +311,31 @@ size_t transcript_focus(const struct transcript *t)
 	return t->jumped < t->n ? t->jumped : entry_first(t, last_seen(t));
 }
 
+void transcript_fold_last(struct transcript *t)
+{
+	if (!t->n)
+		return;
+	entry_fold(t, entry_first(t, t->n - 1), 1);
+	t->dirty = 1;
+}
+
+int transcript_unfold_at(struct transcript *t, int y)
+{
+	size_t entry, line;
+
+	if (!t->n || y < 0 || y >= t->h)
+		return 0;
+	transcript_settle(t);
+	entry = t->top;
+	line = t->line;
+	transcript_move(t, &entry, &line, y);
+	if (!t->entry[entry].folded || line)
+		return 0;
+	entry_fold(t, entry_first(t, entry), 0);
+	t->dirty = 1;
+	return 1;
+}
+
 void transcript_fold(struct transcript *t)
 {
 	size_t i;
@@ -319,6 +344,11 @@ void transcript_fold(struct transcript *t)
 		return;
 	transcript_settle(t);
 	i = transcript_focus(t);
+	for (size_t k = last_seen(t) + 1, none = t->jumped >= t->n; none && k-- > t->top;)
+		if (t->entry[k].folded) {
+			i = entry_first(t, k);
+			break;
+		}
 	entry_fold(t, i, !t->entry[i].folded);
 	t->jumped = i;   /* the same key unfolds it */
 	if (!t->follow && entry_first(t, t->top) == i)

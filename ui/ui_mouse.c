@@ -128,7 +128,7 @@ static int press(struct ui *u, const struct key *k, struct key *of_hint)
 	return 0;
 }
 
-/* A click on a source opens it; whoever drags over it copies its words. */
+/* A click opens a source and unfolds a message; whoever drags over them copies their words. */
 static void release(struct ui *u, const struct key *k)
 {
 	int clicked = u->select.pressed && k->y < u->lay.body && !u->pane, source;
@@ -138,6 +138,8 @@ static void release(struct ui *u, const struct key *k)
 		copy_selected(u);
 	else if (clicked && (source = transcript_source_at(u->transcript, k->x, k->y)) && (size_t)source <= u->n_source)
 		ui_source_open(u, (size_t)source - 1);
+	else if (clicked)
+		transcript_unfold_at(u->transcript, k->y);
 	select_end(u);
 }
 

@@ -21,6 +21,8 @@ void ui_clear(struct ui *u)
 
 size_t ui_entry(struct ui *u, enum ui_role role, const char *text, size_t n)
 {
+	size_t i;
+
 	if (role == UI_USER) {
 		str_clear(&u->last_question);
 		if (n)
@@ -33,7 +35,11 @@ size_t ui_entry(struct ui *u, enum ui_role role, const char *text, size_t n)
 	/* A pane over the transcript hides it there; the list of sessions alone would stay as it is without a word. */
 	if (role == UI_ERROR && u->pane != NO_PANE && u->pane != CACHE)
 		ui_sayf(u, "%.*s", (int)(n < 200 ? n : 200), text);
-	return transcript_add(u->transcript, role, text, n);
+	i = transcript_add(u->transcript, role, text, n);
+	/* What the input line shows as "[pasted 123 lines]" is no wall before the answer. */
+	if (role == UI_USER && paste_is_long(text, n))
+		transcript_fold_last(u->transcript);
+	return i;
 }
 
 void ui_piece(struct ui *u, const char *bytes, size_t n)

@@ -99,6 +99,8 @@ void ui_submit(struct ui *u, const char *text, size_t n)
 	u->asked = is_command && !busy;
 	if (is_command)
 		return;
+	if (paste_is_long(text, n))
+		ui_sayf(u, "the message is folded to its first line; a click, or F6 and z, unfolds it");
 	/* The transcript is shown, with the answer. */
 	if (u->pane)
 		pane_close(u);

@@ -986,6 +986,39 @@ TEST(keys_on_the_first_screen)
 	closed();
 }
 
+/* A long message is its first line until it is unfolded: by z, by a click, by a search in it. */
+TEST(long_messages_are_folded)
+{
+	struct str s = {0};
+
+	for (int i = 0; i < 30; i++)
+		str_addf(&s, "row %d\n", i);
+	for (int way = 0; way < 3; way++) {
+		opened(80, 24);
+		ui_entry(u, UI_USER, s.p, s.n);
+		answer("Rows.");
+		CHECK(shows("> row 0 [+") && !shows("row 1\n") && shows("Rows."));
+		if (way == 0) {
+			key(F6);
+			key("z");
+		} else if (way == 1) {
+			screen();
+			key("\33[<0;5;1M"), key("\33[<0;5;1m");
+		} else {
+			ui_search(u, "row 17");
+		}
+		if (way != 2)
+			ui_search(u, "row 1");
+		CHECK_MSG(!shows("> row 0 [+") && shows("row 17"), "way %d", way);
+		closed();
+	}
+	opened(80, 24);
+	question("one\ntwo\nthree");
+	CHECK(shows("three"));
+	closed();
+	str_free(&s);
+}
+
 TEST(bindings_are_sound)
 {
 	struct ui_command none = {0};
