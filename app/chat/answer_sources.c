@@ -63,7 +63,7 @@ static void add_place(const struct conversation *t, size_t i, size_t from, size_
 	const struct document *d = &t->doc[i];
 	const char *p = d->text.p + d->body, *end = p + from;
 	struct document_place at;
-	size_t first = 1, last;
+	size_t first = d->lines + 1, last;
 
 	source_place(t, i, from, to, out);
 	document_place(d, from, to, &at);

@@ -62,7 +62,7 @@ struct chat {
 	struct options o;            /* a copy that /set changes */
 	struct conversation t;
 	struct session_log *log;     /* NULL: nothing is kept */
-	struct passage_index *index; int index_kept;   /* of documents; NULL: none was searched yet; in the store (document_search.c) */
+	struct passage_index *index; int index_kept; size_t index_from;   /* of documents; NULL: none was searched yet; in the store (document_search.c) */
 	struct { int on; double since, shown; struct str verb; } indexing;   /* on: the store is in a transaction; verb: front ends keep its bytes */
 	struct passage_index *messages;   /* of messages, for recall; NULL: none was indexed yet (message_search.c) */
 	const struct front *front;

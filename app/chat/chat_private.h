@@ -95,6 +95,12 @@ int  session_log_fingerprint(struct session_log *, const struct conversation *, 
 /* The number of the last message that is stored; 0 = none. */
 int64_t session_log_head(const struct conversation *);
 
+/* ---- cmd_stream.c ---- */
+
+enum { TEXT_SEARCHED = 8 << 20 };   /* bytes of a text without an end, from its newest on, that questions search */
+/* Before a question: what was read so far becomes the document that it searches. */
+void chat_read_document(struct chat *);
+
 /* ---- document_search.c ---- */
 
 /* Let the conversation search its documents, and close the index again. */

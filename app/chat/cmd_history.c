@@ -111,10 +111,7 @@ static void edit_question(struct chat *c, long n, struct err *e)
 		err_set(e, ERR_USAGE, "there is no question of %ld %s ago", n, n == 1 ? "turn" : "turns");
 		return;
 	}
-	/* The question stands behind the text without an end and a line break. */
-	from = c->t.msg[i].read;
-	while (c->t.msg[i].read && from < c->t.msg[i].text.n && c->t.msg[i].text.p[from] == '\n')
-		from++;
+	from = question_at(&c->t.msg[i]);
 	str_add(&text, c->t.msg[i].text.p ? c->t.msg[i].text.p + from : "", c->t.msg[i].text.n - from);
 	conversation_undo(&c->t, (size_t)n);
 	c->front->draft(c, text.p, text.n);

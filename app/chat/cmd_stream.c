@@ -5,6 +5,7 @@
  * In line mode chat_stream() reads until the end, a stop or an error.  On the full screen it returns between two pieces when another
  * job waits, and is called again after that job.  Until the text has ended, questions stand beside it (conversation_beside()). */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -54,7 +55,8 @@ static void show(struct chat *c, int waiting)
 
 	text_source_place(s->source, &place);
 	s->reading = (struct reading){
-		.tokens = conversation_grown(&c->t), .at = place.at, .total = place.total, .page = place.page, .pages = place.pages,
+		.tokens = conversation_grown(&c->t), .at = place.at, .total = place.total, .page = place.page, .number = place.number,
+		.pages = place.pages,
 		.tps = s->reading.tps, .left = s->reading.left, .waiting = waiting, .imports = place.imports,
 	};
 	measure(s);
@@ -166,6 +168,46 @@ void chat_stream(struct chat *c)
 		chat_error(c, &e);
 		c->quit |= !c->interactive;
 	}
+}
+
+void chat_read_document(struct chat *c)
+{
+	const struct streaming *s = &c->streaming;
+	const struct doc *whole = s->source ? text_source_document(s->source) : NULL;
+	const struct message *m = NULL;
+	struct doc d = {.name = NULL};
+	size_t from = 0, lines = 0;
+	const char *name;
+
+	for (size_t i = 0; i < c->t.n_msg; i++)
+		m = c->t.msg[i].read ? &c->t.msg[i] : m;
+	if (!m)
+		conversation_read_document(&c->t, NULL, 0, 0);
+	if (!m || !s->source)
+		return;
+	name = strrchr(text_source_name(s->source), '/');
+	name = name && name[1] ? name + 1 : text_source_name(s->source);
+	if (m->read > TEXT_SEARCHED)
+		from = text_part_end(m->text.p, m->read, 0, m->read - TEXT_SEARCHED);
+	for (const char *p = m->text.p; (p = memchr(p, '\n', (size_t)(m->text.p + from - p))); p++)
+		lines++;
+	/* Lent: it is copied. */
+	d.name = xstrndup(name, strlen(name));
+	d.text = (struct str){.p = m->text.p + from, .n = m->read - from};
+	d.bytes = d.text.n;
+	if (whole) {
+		d.type = whole->type;
+		d.n_mark = marks_copy(whole->mark, whole->n_mark, &d.mark);
+		for (size_t i = 0; i < d.n_mark; i++)
+			d.mark[i].at = d.mark[i].at > from ? d.mark[i].at - from : 0;
+		while (d.n_mark && d.mark[d.n_mark - 1].at >= d.text.n)
+			free(d.mark[--d.n_mark].text);
+	} else {
+		doc_mark_again(&d);
+	}
+	conversation_read_document(&c->t, &d, from, lines);
+	marks_free(d.mark, d.n_mark);
+	free(d.name);
 }
 
 int chat_stream_open(struct chat *c, const char *path, struct err *e)

@@ -9,17 +9,32 @@ static int in_store(struct chat *c)
 {
 	struct err e = {0};
 
+	for (size_t i = 0; i < c->t.n_doc; i++)
+		if (c->t.doc[i].grows)
+			return 0;   /* not stored as a document */
 	return c->log && !c->log->failed && session_log_begin(c->log, &c->t, &e) == 0;
 }
 
+/* Bytes of a growing text that are not searched any more. */
+static size_t text_skipped(const struct chat *c)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < c->t.n_doc; i++)
+		n += c->t.doc[i].skipped;
+	return n;
+}
+
+/* In memory, what is searched no more goes when as much has come since. */
 static int open_index(struct chat *c, struct err *e)
 {
 	int kept = in_store(c);
 
-	if (c->index && c->index_kept == kept)
+	if (c->index && c->index_kept == kept && c->index_from + TEXT_SEARCHED > text_skipped(c))
 		return 0;
 	document_search_close(c);
 	c->index_kept = kept;
+	c->index_from = text_skipped(c);
 	return passage_index_open(&c->index, kept ? c->log->store : NULL, e);
 }
 

@@ -207,8 +207,11 @@ int session_log_open(struct session_log **out, struct options *o, struct err *e)
 		return err_set(e, ERR_USAGE, "--private keeps nothing: it cannot stand beside '%s'", o->session ? "-s" : "--continue");
 	if (o->session && o->go_on)
 		return err_set(e, ERR_USAGE, "'-s' names a session and '--continue' is the one used last: give one of the two");
-	if (!session_wanted(o))
+	if (!session_wanted(o)) {
+		if (o->command == CMD_READ && !o->private_talk && !o->prompt && !o->quiet && o->n_file && !strcmp(o->file[0], "-") && isatty(1))
+			say("this conversation is not saved, because standard input is its text; -s NAME saves it");
 		return 0;
+	}
 	r = xcalloc(1, sizeof *r);
 	rc = open_store(r, o, &notice, e);
 	say_lines(&notice);

@@ -139,7 +139,7 @@ int session_log_begin(struct session_log *r, struct conversation *t, struct err 
 		session_log_settings(r, t);
 	r->fresh = 0;
 	for (size_t i = 0; i < t->n_doc; i++)
-		if (!t->doc[i].stored && keep_document(r, t, &t->doc[i], e) < 0)
+		if (!t->doc[i].stored && !t->doc[i].grows && keep_document(r, t, &t->doc[i], e) < 0)
 			return -1;
 	return 0;
 }
@@ -433,6 +433,8 @@ static void log_documents_from(struct session_log *r, struct conversation *t, si
 	for (size_t i = from; i < t->n_doc && !off(r) && r->session; i++) {
 		int64_t old = t->doc[i].stored;
 
+		if (t->doc[i].grows)
+			continue;
 		/* Store the new row before the old one is deleted: a crash in between keeps the text. */
 		if (keep_document(r, t, &t->doc[i], &e) < 0 ||
 		    (old && session_drop_document(r->store, r->session, old, &e) < 0))

@@ -296,8 +296,12 @@ void text_source_place(const struct text_source *s, struct source_place *out)
 		const struct mark *page = doc_mark_at(&s->doc, MARK_PAGE, s->at ? s->at - 1 : 0);
 
 		*out = (struct source_place){
-			.at = s->at, .total = s->doc.text.n, .page = page ? page->text : NULL, .pages = s->doc.pages,
+			.at = s->at, .total = s->doc.text.n, .page = page ? page->text : NULL,
 		};
+		for (size_t i = 0; i < s->doc.n_mark; i++) {
+			out->pages += s->doc.mark[i].kind == MARK_PAGE;
+			out->number += s->doc.mark[i].kind == MARK_PAGE && &s->doc.mark[i] <= page;
+		}
 	} else if (s->gathers) {
 		out->imports = 1;
 	}

@@ -24,7 +24,7 @@ const char *text_source_name(const struct text_source *);
 /* How far it is read: bytes of the file, or of the text of an imported document, which may have pages. */
 struct source_place {
 	uint64_t at, total;      /* total 0: nobody knows */
-	const char *page; int32_t pages;   /* the page's label, NULL = it has none; how many there are */
+	const char *page; int32_t number, pages;   /* the page's label, NULL = it has none; its number among all; how many there are */
 	int imports;             /* the document is not imported yet */
 };
 void text_source_place(const struct text_source *, struct source_place *);

@@ -243,6 +243,8 @@ static void run_turn(struct chat *c, enum turn_kind kind, const char *text, size
 void chat_turn(struct chat *c, const char *text, size_t n)
 {
 	chat_look_at_files(c);
+	if (text)
+		chat_read_document(c);
 	run_turn(c, text ? TURN_ASK : TURN_AGAIN, text, n);
 }
 

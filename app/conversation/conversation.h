@@ -30,7 +30,8 @@ struct message {
 	int64_t stored;           /* its number in the store; 0 = not kept */
 	int64_t number;           /* of the text in the index of messages; 0 = it is not indexed yet (recall_turns.c) */
 	int interrupted;          /* an answer that a crash or a signal cut short */
-	size_t read;              /* bytes of the text that conversation_grow() appended; the question stands behind them */
+	size_t read;              /* bytes of the text that conversation_grow() appended; the question stands behind them, */
+	size_t quoted;            /* a blank line and so many bytes of passages */
 };
 
 /* A file to ask about; text is what stands before the first question: the file, quoted, with its name. */
@@ -49,6 +50,8 @@ struct document {
 	struct doc_origin *origin;          /* its file; never NULL, but maybe empty */
 	struct document *before; size_t replaced;   /* what it replaced, until the next answer, and messages there were then */
 	int told;                 /* the user knows that its file has changed */
+	int grows;                /* it is the text that a growing message has so far: searched in parts, stored with the message alone */
+	size_t skipped, lines;    /* of such a text: bytes and lines before its body, which are searched no more */
 };
 
 /* Where a passage of a document stands, as its reader sees it: "12", "xii"; "Methods".  NULL: none. */
@@ -292,6 +295,17 @@ size_t conversation_document_tokens(const struct conversation *);
 
 /* ---- a text without an end (growing_message.c) ---- */
 
+/* Where the question begins in a message of the user. */
+static inline size_t question_at(const struct message *m)
+{
+	return m->read < m->text.n ? m->read + (m->read ? 2 : 0) + m->quoted : m->text.n;
+}
+/* What was read so far, as the document that questions search; in place of that before.  skipped, lines: what of it is left out.  NULL:
+ * there is none any more. */
+void conversation_read_document(struct conversation *, const struct doc *, size_t skipped, size_t lines);
+/* Such a text is indexed in parts, so that one that has grown is indexed again in its last part alone: where the part ends that has byte
+ * `at` of p[0 .. n), which stands behind `skipped` bytes. */
+size_t text_part_end(const char *p, size_t n, size_t skipped, size_t at);
 /* Append a piece (whole characters) to the growing message, or begin one, and prefill its tokens in whole chunks; all: also those of a
  * chunk that is not full, because no text follows for a while.  A few words at the end, where the text cannot be cut yet, always wait.
  * After -1 (ERR_CANCELLED) nothing is lost: the next call continues.  conversation_ask() closes the message with the question. */

@@ -83,6 +83,8 @@ static int document_choose(struct conversation *t, struct document *d, size_t ro
 	int decides = decides_itself(t);
 	struct err why = {0};
 
+	if (d->grows)
+		return 0;
 	d->whole = 0;
 	d->tokens = d->n_body / BYTES_PER_TOKEN;
 	t->prefix_known = 0;
@@ -184,6 +186,29 @@ int document_put_back(struct conversation *t, const struct document *d, size_t i
 	t->prefix_known = 0;
 	emit(t, EVENT_DOCUMENT_PUT_BACK, i);
 	return 0;
+}
+
+void conversation_read_document(struct conversation *t, const struct doc *in, size_t skipped, size_t lines)
+{
+	size_t i = 0;
+
+	while (i < t->n_doc && !t->doc[i].grows)
+		i++;
+	if (i < t->n_doc || in)
+		sources_forget(t);
+	if (i < t->n_doc)
+		document_free(&t->doc[i]);
+	else if (in)
+		t->doc = xrealloc(t->doc, ++t->n_doc * sizeof *t->doc);
+	if (in) {
+		t->doc[i] = document_make(in, 0);
+		t->doc[i].grows = 1;
+		t->doc[i].skipped = skipped;
+		t->doc[i].lines = lines;
+		t->doc[i].place.first = -1;
+	} else if (i < t->n_doc) {
+		memmove(t->doc + i, t->doc + i + 1, (--t->n_doc - i) * sizeof *t->doc);
+	}
 }
 
 /* ---- another version ---- */

@@ -108,7 +108,7 @@ static double mass_of_question(const struct conversation *t, const float *weight
 	m = i ? &t->msg[i - 1] : NULL;
 	if (!m || m->place.first < 0)
 		return 0;
-	from = m->place.byte + m->read;
+	from = m->place.byte + question_at(m);
 	to = m->place.byte + m->text.n;
 	for (size_t k = (size_t)m->place.first; k < n_token && t->rendered.end[k] <= to; k++)
 		if (t->rendered.end[k] > from)
@@ -120,9 +120,13 @@ int evidence_begin(struct conversation *t)
 {
 	struct err e = {0};
 
+	int there = 0;
+
 	t->n_evidence = 0;
 	t->unattended = 0;
-	if (!t->n_doc)
+	for (size_t i = 0; i < t->n_doc; i++)
+		there |= !t->doc[i].grows;   /* what is quoted of that stands in the text of the message */
+	if (!there)
 		return 0;
 	if (!t->tl)
 		err_set(&e, ERR_USAGE, "a server does not show its attention");

@@ -255,6 +255,7 @@ void growing_reopen(struct conversation *t)
 	struct growing *s = &t->growing;
 
 	m->text.n = m->read;
+	m->quoted = 0;
 	m->text.p[m->read] = 0;
 	m->stored = 0;
 	m->number = 0;

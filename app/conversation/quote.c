@@ -158,7 +158,10 @@ void question_context(struct conversation *t, struct str *out)
 		if (sent_before(t, text, s->to - s->from))
 			continue;
 		str_adds(out, "From ");
-		source_place(t, s->doc, s->from, s->to, out);
+		if (t->doc[s->doc].grows)
+			str_adds(out, "the text above");
+		else
+			source_place(t, s->doc, s->from, s->to, out);
 		str_adds(out, ":\n");
 		str_add(out, text, s->to - s->from);
 		str_adds(out, "\n\n");

@@ -94,7 +94,8 @@ static void search_words(const struct conversation *t, const char *question, siz
 	if (!i || !leans(question, n))
 		return;
 	for (size_t first = i > 2 ? i - 2 : 0; i-- > first;)
-		add_beginning(out, t->msg[i].text.p ? t->msg[i].text.p : "", t->msg[i].text.n, BEFORE_MOST);
+		if (!t->msg[i].read)   /* a text that was read is no talk */
+			add_beginning(out, t->msg[i].text.p ? t->msg[i].text.p : "", t->msg[i].text.n, BEFORE_MOST);
 }
 
 /* ---- the order ---- */
@@ -148,19 +149,59 @@ static int rerank(struct conversation *t, const char *question, size_t n, struct
 	return scored;
 }
 
+enum { PART = 65536, PART_MORE = 4096 };
+
+size_t text_part_end(const char *p, size_t n, size_t skipped, size_t at)
+{
+	size_t end = ((skipped + at) / PART + 1) * PART - skipped;
+
+	for (size_t i = end; i < n && i < end + PART_MORE; i++)
+		if (p[i] == '\n')
+			return i + 1;
+	while (end < n && ((unsigned char)p[end] & 0xc0) == 0x80)
+		end++;
+	return end < n ? end : n;
+}
+
 /* The passages of the documents that have words of the question, the best first: how many, or -1. */
 static int search(const struct conversation *t, const struct str *words, struct found_passage *out, size_t most, struct err *e)
 {
 	struct indexed_text *text;
+	struct { size_t doc, at; } *part;
+	size_t n = 0, most_parts = t->n_doc;
 	int count;
 
 	if (!t->n_doc || !t->hooks.search)
 		return 0;
-	text = xcalloc(t->n_doc, sizeof *text);
 	for (size_t i = 0; i < t->n_doc; i++)
-		text[i] = (struct indexed_text){t->doc[i].text.p + t->doc[i].body, t->doc[i].n_body};
-	count = t->hooks.search(text, t->n_doc, words->p ? words->p : "", words->n, out, most, t->hooks.search_ud, e);
+		most_parts += t->doc[i].grows ? t->doc[i].n_body / (PART - PART_MORE) + 1 : 0;
+	text = xcalloc(most_parts, sizeof *text);
+	part = xcalloc(most_parts, sizeof *part);
+	for (size_t i = 0; i < t->n_doc; i++) {
+		const struct document *d = &t->doc[i];
+		const char *body = d->text.p + d->body;
+
+		for (size_t at = 0, end; (at < d->n_body || !at) && n < most_parts; at = end) {
+			end = d->grows ? text_part_end(body, d->n_body, d->skipped, at) : d->n_body;
+			part[n].doc = i;
+			part[n].at = at;
+			text[n++] = (struct indexed_text){body + at, end - at};
+			if (end == d->n_body)
+				break;
+		}
+	}
+	count = t->hooks.search(text, n, words->p ? words->p : "", words->n, out, most, t->hooks.search_ud, e);
+	for (int i = 0; i < count; i++) {
+		size_t at = part[out[i].text].at;
+
+		out[i].text = part[out[i].text].doc;
+		out[i].from += at;
+		out[i].to += at;
+		out[i].quote += at;
+		out[i].quote_end += at;
+	}
 	free(text);
+	free(part);
 	return count;
 }
 

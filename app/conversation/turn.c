@@ -69,7 +69,7 @@ static int find_sources(struct conversation *t, const char *text, size_t n, cons
 	if (conversation_sources(t, text, n, &t->sources, e) < 0)
 		return -1;
 	for (size_t i = 0; i < t->n_doc; i++)
-		whole |= t->doc[i].whole;
+		whole |= t->doc[i].whole || t->doc[i].grows;
 	if (signals_stopped())   /* between two timelines */
 		return err_set(e, ERR_CANCELLED, "stopped");
 	if (!t->sources.found) {
@@ -102,6 +102,7 @@ int conversation_ask(struct conversation *t, const char *text, size_t n, const s
 	if (was_open) {   /* the text that was read stands in front, and must not move */
 		str_adds(&m->text, "\n\n");
 		str_add(&m->text, context.p ? context.p : "", context.n);
+		m->quoted = context.n;
 		str_free(&context);
 	}
 	m->context = context;

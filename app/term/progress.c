@@ -1,6 +1,7 @@
 /* app/term/progress.c - one line on standard error that rewrites itself. */
 #include "app/term/term.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -83,6 +84,18 @@ void progress_now(struct progress *p, const char *text)
 		draw_line(p, text);
 }
 
+static void add_page(struct str *out, const struct reading *r, int brief)
+{
+	char number[16];
+
+	snprintf(number, sizeof number, "%d", r->number);
+	str_addf(out, brief ? " p. " : ", p. ");
+	if (strcmp(number, r->page) != 0)
+		str_addf(out, brief ? "%.8s (%d/%d)" : "%.8s (%d of %d)", r->page, r->number, r->pages);
+	else
+		str_addf(out, brief ? "%d/%d" : "%d of %d", r->number, r->pages);
+}
+
 void reading_text(const struct reading *r, int brief, struct str *out)
 {
 	int percent = r->at >= r->total ? 100 : (int)(r->at * 100 / r->total);
@@ -100,7 +113,7 @@ void reading_text(const struct reading *r, int brief, struct str *out)
 		human_bytes(out, r->total);
 	}
 	if (r->page && *r->page && r->pages > 1)
-		str_addf(out, brief ? " p. %.8s/%d" : ", p. %.8s of %d", r->page, r->pages);
+		add_page(out, r, brief);
 	if (brief || r->waiting)
 		return;
 	if (r->tps >= 1) {

@@ -156,12 +156,13 @@ void progress_now(struct progress *, const char *text);   /* at once: what follo
 struct reading {
 	uint64_t tokens;
 	uint64_t at, total;      /* bytes; total 0: nobody knows */
-	const char *page; int32_t pages;   /* the page's label; NULL: the text has none */
+	const char *page; int32_t number, pages;   /* the page's label, its number among all pages; NULL: the text has none */
 	double tps, left;        /* left: seconds, < 0 = nobody knows */
 	int waiting;             /* there is no more just now */
 	int imports;             /* no text yet: a document of another format is read and converted */
 };
-/* "reading 123,456 tokens, 24 % of 1.2 MB, p. 34 of 311, 1,300 t/s, 95 s left"; brief: "reading 123,456, 24% of 1.2 MB, p. 34/311". */
+/* "reading 123,456 tokens, 24 % of 1.2 MB, p. 34 of 311, 1,300 t/s, 95 s left"; brief: "reading 123,456, 24% of 1.2 MB, p. 34/311".  A
+ * page whose label is not its number: "p. xii (12 of 311)", "p. xii (12/311)". */
 void reading_text(const struct reading *, int brief, struct str *out);
 void progress_clear(struct progress *);
 /* As a timeline_progress_fn; ud is the struct progress. */

@@ -68,7 +68,7 @@ static size_t send_streamed(struct worker *w, const struct message *m)
 	e->begins = 1;
 	e->at = from;
 	worker_post(w, e);
-	return m->read + (m->text.n > m->read ? 2 : 0);
+	return question_at(m);
 }
 
 /* "it reasoned for 312 words first" as the note below an answer. */
@@ -148,10 +148,16 @@ static void returned(struct worker *w, size_t messages)
 	worker_post(w, e);
 }
 
+static void send_documents(struct worker *);
+
 static void on_sources(struct chat *c, const struct answer_source *s, size_t n)
 {
 	struct event *e = event_new(EV_SOURCES, "", 0);
 
+	/* A text that is read has grown since the screen got it. */
+	for (size_t i = 0; i < c->t.n_doc; i++)
+		if (c->t.doc[i].grows)
+			send_documents(c->ud);
 	for (; e->n_source < n && e->n_source < UI_SOURCES; e->n_source++) {
 		const struct answer_source *from = &s[e->n_source];
 

@@ -8,6 +8,7 @@
 
 #include "app/chat/text_source.h"
 #include "app/conversation/conversation.h"
+#include "app/term/term.h"
 #include "sessions/sessions.h"
 #include "tests/lib/test.h"
 
@@ -692,6 +693,46 @@ TEST(what_is_no_text)
 	CHECK(text_source_open(&s, "/dev/zero", &e) < 0 && strstr(e.msg, "device"));
 	CHECK(text_source_open(&s, "/nonexistent/file", &e) < 0);
 	CHECK_INT(e.code, ERR_DOCUMENT);
+}
+
+/* A text is indexed in parts: when it has grown, or lost its beginning, all but the last are the same. */
+TEST(parts_of_a_text_that_grows)
+{
+	struct str text = {0};
+	size_t n = 0, ends[20], at = 0, k;
+
+	for (int i = 0; text.n < 500000; i++)
+		str_addf(&text, i % 3000 < 1500 ? "line %d\n" : "\xe4\xb8\xad\xe6\x96\x87 %d", i);   /* stretches without line breaks, too */
+	while (at < text.n && n < 20)
+		ends[n++] = at = text_part_end(text.p, text.n, 0, at);
+	CHECK(at == text.n && n > 6 && n < 12);
+	for (size_t i = 0; i + 1 < n; i++) {
+		CHECK(((unsigned char)text.p[ends[i]] & 0xc0) != 0x80);
+		for (at = 0, k = 0; (at = text_part_end(text.p, ends[i + 1], 0, at)) < ends[i + 1]; k++)
+			CHECK_INT(at, ends[k]);
+		for (at = 0, k = i + 1; (at = text_part_end(text.p + ends[i], text.n - ends[i], ends[i], at)) < text.n - ends[i]; k++)
+			CHECK_INT(at + ends[i], ends[k]);
+		CHECK_INT(k, n - 1);
+	}
+	str_free(&text);
+}
+
+/* A page is named by its label, and counted where that is not its number. */
+TEST(pages_of_what_is_read)
+{
+	struct reading r = {.tokens = 20, .page = "172", .number = 45, .pages = 92};
+	struct str s = {0};
+
+	reading_text(&r, 1, &s);
+	CHECK_STR(s.p, "reading 20 p. 172 (45/92)");
+	str_clear(&s);
+	reading_text(&r, 0, &s);
+	CHECK_STR(s.p, "reading 20 tokens, p. 172 (45 of 92)");
+	r.page = "45";
+	str_clear(&s);
+	reading_text(&r, 1, &s);
+	CHECK_STR(s.p, "reading 20 p. 45/92");
+	str_free(&s);
 }
 
 TEST(a_pipe_that_waits)

@@ -33,9 +33,9 @@ says() {   # NAME PATTERN
 }
 
 # Into the FIFO, which then stays open: nothing more comes, for now.  What was said before is not taken for what the next reader says.
-pour() {   # BYTES
+pour() {   # BYTES [LINE BEHIND THEM]
 	: >"$dir/err"
-	(text "$1"; exec sleep 3600) >"$dir/slow" &
+	(text "$1"; [ -z "${2:-}" ] || echo "$2"; exec sleep 3600) >"$dir/slow" &
 	writer=$!
 }
 stop_pouring() { kill "$writer"; wait "$writer" 2>/dev/null; }
@@ -63,6 +63,17 @@ reads "$dir/text" -p 'What turned?' --json >"$dir/one" 2>"$dir/err" </dev/null
 reused=$(sed 's/.*"reused_tokens":\([0-9]*\).*/\1/' "$dir/one") prompt=$(sed 's/.*"prompt_tokens":\([0-9]*\).*/\1/' "$dir/one")
 if [ "$reused" -gt 20000 ] && [ $((prompt - reused)) -lt 200 ]; then ok "the question reads nothing again"
 else bad "the question reads nothing again" "$reused of $prompt tokens were there"; fi
+
+# ---- sources: passages of what was read ----
+
+(text 90000; echo 'The rabbi found a silver spoon under the bridge.'; text 70000) >"$dir/spoon.txt"
+reads "$dir/spoon.txt" -p 'What of the silver spoon, rabbi?' >"$dir/one" 2>"$dir/err" </dev/null
+line=$(grep -n rabbi "$dir/spoon.txt" | cut -d: -f1)
+says "an answer names the passage and its line" "^\[1\] spoon.txt, lines $line-[0-9]*: \"The rabbi found a silver spoon"
+reads --each-line - -p 'What of the silver spoon, rabbi?' <"$dir/spoon.txt" >"$dir/one" 2>"$dir/err"
+says "of standard input, too" "^\[1\] standard input, lines $line-[0-9]*: \"The rabbi"
+printf 'What of the silver spoon, rabbi?\nWho?\nAnd the spoon of silver, the rabbi found?\n' | reads --each-line --json "$dir/spoon.txt" >"$dir/two" 2>"$dir/err"
+is "and in JSON, for later questions, too" 2 "$(grep -c '"passages":\[{"doc":"spoon.txt",.*rabbi' "$dir/two")"
 
 reads "$weir" -p x >"$dir/one" 2>"$dir/err" </dev/null
 is "a program is no text" 4 $?
@@ -191,13 +202,20 @@ else bad "and the session has all of it before the last question" "$(head -c 300
 
 # ---- the full screen ----
 
-pour 3000
+pour 3000 'The rabbi found a silver spoon.'
 start_read --private "$dir/slow"
 name="the screen shows what is read"; pass wait_for shows 'miller'
 name="and how far"; pass wait_for shows 'waiting [0-9,]*'
 ask 'Who turned?'
 name="a question does not wait"; pass wait_for shows '^\[[0-9]* tokens, '
 name="and reading goes on by itself"; pass wait_for shows 'waiting [0-9,]*'
+ask 'What of the silver spoon, rabbi?'
+name="its source is shown on the screen"; pass wait_for shows '\[1\] slow, line [0-9]*: "The rabbi'
+wait_for shows 'waiting [0-9,]*'
+key F7
+name="F7 opens the text there"; pass wait_for shows 'slow.*searched for each question'
+key Escape
+wait_for shows '> What of'
 key Escape
 name="Esc stops it"; pass wait_for shows 'paused after'
 name="and it is at rest"; pass wait_for at_rest
