@@ -18,6 +18,33 @@ static size_t title_end(const struct str *page, size_t at)
 	return heading_title(p + at, n) ? at + n : 0;
 }
 
+/* "4." or "12.", the number of a section without others before it. */
+static int is_section_number(const char *s, size_t n)
+{
+	size_t digits = 0;
+
+	while (digits < n && s[digits] >= '0' && s[digits] <= '9')
+		digits++;
+	return digits && digits <= 2 && n == digits + 1 && s[digits] == '.' && s[0] != '0';
+}
+
+/* A number with an empty line behind it and a title that is a block of its own are a heading wherever the number stands, also right behind a
+ * paragraph: where the title ends; 0: they are none.  The items of a numbered list have the next number behind them. */
+static size_t spread_title(const struct str *page, size_t at, size_t n, int *level)
+{
+	const char *p = page->p, *stop;
+	size_t next = at + n + 1, end;
+	int single = is_section_number(p + at, n);
+
+	*level = single ? 1 : n > 2 ? heading_number_level(p + at, n) : 0;
+	if (!*level || p[at] < '0' || p[at] > '9' || next >= page->n || p[next] != '\n' || !(end = title_end(page, next)) || end + 1 >= page->n ||
+	    p[end + 1] != '\n')
+		return 0;
+	next = end + 2;
+	stop = next < page->n ? memchr(p + next, '\n', page->n - next) : NULL;
+	return single && stop && is_section_number(p + next, (size_t)(stop - p) - next) ? 0 : end;
+}
+
 enum { HEADING_LINES = 3, HEADING_LINE_BYTES = 80 };
 
 /* Could this line go on with a title?  Each word has a capital, or is a short one like "of", and it does not end like a sentence. */
@@ -76,6 +103,8 @@ static size_t mark_line(struct doc *d, const struct str *page, size_t at, size_t
 	size_t title = level ? title_end(page, at + n + 1) : 0;
 
 	*ends_block = 0;
+	if (!title && n && (title = spread_title(page, at, n, &level)) && !alone)
+		str_adds(&d->text, "\n");   /* it begins a block */
 	if (title) {
 		doc_mark(d, MARK_HEADING, level, d->text.n, p + at, title - at);
 		*ends_block = 1;

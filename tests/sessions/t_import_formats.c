@@ -311,11 +311,37 @@ TEST(pdf_headings)
 	CHECK_STR(d.mark[2].text, "1 Introduction");
 	CHECK_STR(d.mark[3].text, "3.1 Long Methods");
 	CHECK_INT(d.mark[3].level, 2);
-	CHECK_STR(d.mark[4].text, "Results");
+	CHECK_STR(d.mark[4].text, "4. Results");
 	doc_free(&d);
 }
 
 /* A title of several lines, with and without a gap behind it; a sentence behind a title is none of it. */
+/* As pdftotext prints a paper whose numbers stand apart from the titles: with empty lines between, at the end of a paragraph, and not those
+ * of a list or of program lines. */
+TEST(pdf_headings_apart_from_their_numbers)
+{
+	static const char text[] = "1.\n\nIntroduction\n\nAs programs grow, so do traces.\n2.\n\nNested Trace Tree Formation\n\nFigure 7 shows it.\n2.1\n\nTraces\n\n"
+	                           "A trace is a path.\n\n1.\n\nApples\n\n2.\n\nPears\n\n3.\n\nof the same kind\n\n2\nif (x)\n3\ncontinue;\n\n10.\n\nIt ends like a sentence.\n\nEnd.\n";
+	static const struct { int level; const char *text; } want[] = {
+		{1, "1. Introduction"}, {1, "2. Nested Trace Tree Formation"}, {2, "2.1 Traces"},
+	};
+	struct doc d = {0};
+	size_t n = 0;
+
+	str_add(&d.text, text, sizeof text - 1);
+	pdf_mark_headings(&d, 0);
+	for (size_t i = 0; i < d.n_mark; i++)
+		if (d.mark[i].kind == MARK_HEADING && n < 3) {
+			CHECK_STR(d.mark[i].text, want[n].text);
+			CHECK_INT(d.mark[i].level, want[n].level);
+			n++;
+		} else if (d.mark[i].kind == MARK_HEADING) {
+			CHECK_STR(d.mark[i].text, "no more");
+		}
+	CHECK_INT(n, 3);
+	doc_free(&d);
+}
+
 TEST(pdf_headings_of_several_lines)
 {
 	struct doc d;
