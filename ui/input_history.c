@@ -200,6 +200,9 @@ void history_append(const char *path, const char *text, size_t n)
 	struct str s = {0};
 	struct stat st;
 	int locked, fd;
+
+	if (untyped_names_file(text, n))
+		return;
 	char last;
 
 	if (n > HISTORY_ENTRY)

@@ -206,6 +206,7 @@ static int paste_key(const struct key *k)
 	char mark[5];
 
 	text_fix(k->bytes, k->n, &s);
+	untyped_note(s.p ? s.p : "", s.n);
 	if (s.n && RL_ISSTATE(RL_STATE_ISEARCH | RL_STATE_NSEARCH)) {
 		/* Into the search: one line of it, as if typed. */
 		size_t n = 0;

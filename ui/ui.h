@@ -72,6 +72,15 @@ int char_width(int32_t cp);
 /* Columns of clean text. */
 size_t text_width(const char *s, size_t n);
 
+/* ---- words that were not typed (untyped.c) ---- */
+
+/* Remember the words behind an @ in a text that gets into the input line by a paste, an editor or a file.  Any thread. */
+void untyped_note(const char *text, size_t n);
+/* Is this such a word, without its @? */
+int  untyped_has(const char *word, size_t n);
+/* Is there such a word in a text that may name a file?  Then it is not kept for another run, which would take it for typed. */
+int  untyped_names_file(const char *text, size_t n);
+
 /* ---- word wrap (wrap.c) ---- */
 
 /* State of one text that arrives in pieces; all zero at the start of a line. */

@@ -275,6 +275,17 @@ void chat_read(struct chat *c)
 	documents_prefill(c, 0);
 }
 
+/* A file that a paste names is not sent to anybody by that. */
+static int may_attach(struct chat *c, const struct str *word)
+{
+	if (!untyped_has(word->p, word->n))
+		return 1;
+	if (!c->told_untyped++)
+		notice(c, "[@%.*s was pasted, not typed, and stays text; /open %.*s adds the document]", (int)(word->n < 200 ? word->n : 200), word->p,
+		       (int)(word->n < 200 ? word->n : 200), word->p);
+	return 0;
+}
+
 int attach_files(struct chat *c, const struct str *text)
 {
 	struct str word = {0}, path = {0};
@@ -293,7 +304,7 @@ int attach_files(struct chat *c, const struct str *text)
 		str_add(&word, text->p + at + 1, end - at - 1);
 		if (word.n)
 			unquote(word.p, &path);
-		if (path.n && stat(path.p, &st) == 0 && S_ISREG(st.st_mode))
+		if (path.n && stat(path.p, &st) == 0 && S_ISREG(st.st_mode) && may_attach(c, &word))
 			chat_document(c, path.p, &e);
 		at = end;
 	}

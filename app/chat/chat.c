@@ -104,7 +104,10 @@ int chat_open(struct chat *c, struct options *o, struct str *note, struct err *e
 		return -1;
 	document_search_attach(c);
 	message_search_attach(c);
-	if (session_log_resume(c->log, &c->t, note, e) < 0 || open_documents(c, e) < 0)
+	if (session_log_resume(c->log, &c->t, note, e) < 0)
+		return -1;
+	c->n_came_back = c->t.n_msg;
+	if (open_documents(c, e) < 0)
 		return -1;
 	return 0;
 }

@@ -71,6 +71,8 @@ struct chat {
 	int anyway;                  /* the turn that runs does without the documents */
 	struct str not_found;        /* the last question that nothing in the documents answered */
 	struct str proposed;         /* a shell command that /run runs (prompts.c) */
+	size_t n_came_back;          /* messages of earlier runs: what was typed of them is not known */
+	int told_untyped;            /* that an @FILE which was not typed stays text */
 	int goes_on;                 /* the turn that runs extends the last answer */
 	int hides, thinking;         /* reasoning is not shown; the model is reasoning now */
 	struct reasoning think; struct str shown;   /* of the answer that is generated */

@@ -114,6 +114,10 @@ static void edit_question(struct chat *c, long n, struct err *e)
 	from = question_at(&c->t.msg[i]);
 	str_add(&text, c->t.msg[i].text.p ? c->t.msg[i].text.p + from : "", c->t.msg[i].text.n - from);
 	conversation_undo(&c->t, (size_t)n);
+	if (i < c->n_came_back) {
+		untyped_note(text.p, text.n);
+		c->n_came_back = i;
+	}
 	c->front->draft(c, text.p, text.n);
 	notice(c, n == 1 ? "[the last question is undone to be asked differently; /redo restores it]" :
 	       "[%ld turns are undone; /redo %ld restores them]", n, n);

@@ -138,6 +138,7 @@ void slash_editor(struct chat *c, char *arg)
 		err_set(&e, ERR_USAGE, "/editor wants a terminal");
 	else if (external_edit(&text, c->o.private_talk, &e) == 0)
 		c->front->draft(c, text.p ? text.p : "", text.n);
+	untyped_note(text.p ? text.p : "", text.n);
 	signals_take_int();   /* a Ctrl-C while the editor ran was meant for the editor */
 	if (e.code)
 		chat_error(c, &e);

@@ -115,6 +115,7 @@ void chat_switch(struct chat *c, int64_t session, int wait)
 	} else {
 		if (note.n && !c->o.quiet)
 			notice(c, "[%s]", note.p);
+		c->n_came_back = c->t.n_msg;
 		c->front->came_back(c);
 		chat_look_at_files(c);
 	}

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <termios.h>
 #include <unistd.h>
 
@@ -18,6 +19,7 @@
 
 
 #define BLOCK "\"\"\""
+enum { BURST = 32 };   /* bytes that wait at once, and that nobody types in the time between */
 
 /* readline has one state for the program, so this has one, too. */
 static struct {
@@ -31,11 +33,50 @@ static struct {
 	double last_int;           /* when Ctrl-C last hit an empty line */
 	struct str begins;         /* what the next line begins with */
 	int edit;                  /* Ctrl-G: the line is to go to the editor */
+	int burst;                 /* what is read now came all at once: a paste that the terminal does not mark */
+	int marks_pastes;          /* it does */
 	int private_talk;
 	struct termios before; int quiet;
 } p;
 
 /* ---- completion ---- */
+
+/* A name that is shown in the line as it is: one with control characters, or with invisible ones, is not offered. */
+static int is_plain(const char *name)
+{
+	struct str s = {0};
+	int plain;
+
+	clean_line(name, strlen(name), &s);
+	plain = s.n == strlen(name) && !memcmp(s.p ? s.p : "", name, s.n);
+	str_free(&s);
+	return plain;
+}
+
+/* list[0] is what all others begin with, or the only one. */
+static int drop_others(char **list)
+{
+	size_t kept = 1;
+
+	for (size_t i = list[1] ? 1 : 0; list[i]; i++) {
+		if (is_plain(list[i])) {
+			if (i)
+				list[kept++] = list[i];
+		} else if (i) {
+			free(list[i]);
+		} else {
+			free(list[0]);
+			list[0] = NULL;
+			return 0;
+		}
+	}
+	if (list[1] && kept == 1) {
+		free(list[0]);
+		list[0] = NULL;
+	}
+	list[kept] = NULL;
+	return 0;
+}
 
 static char *next_name(const char *text, int state)
 {
@@ -46,7 +87,7 @@ static char *next_name(const char *text, int state)
 		i = 0;
 	while ((name = p.names[i])) {
 		i++;
-		if (!strncmp(name, text, strlen(text)))
+		if (!strncmp(name, text, strlen(text)) && is_plain(name))
 			return strdup(name);
 	}
 	return NULL;
@@ -76,6 +117,35 @@ static int insert_newline(int count, int key)
 	while (count-- > 0)
 		rl_insert_text("\n");
 	return 0;
+}
+
+static int paste(int count, int key)
+{
+	int from = rl_point, rc = rl_bracketed_paste_begin(count, key);
+
+	p.marks_pastes = 1;
+	if (rl_point > from)
+		untyped_note(rl_line_buffer + from, (size_t)(rl_point - from));
+	return rc;
+}
+
+/* Read a key.  Bytes that came at once with it are no keys: from then on the line is one that was not typed. */
+static void read_key(void)
+{
+	int waits = 0;
+
+	if (ioctl(0, FIONREAD, &waits) < 0)
+		waits = 0;
+	p.burst |= waits >= BURST;
+	rl_callback_read_char();
+	p.burst &= !p.marks_pastes;
+	if (!p.burst)
+		return;
+	if (p.have_line && p.line)
+		untyped_note(p.line, strlen(p.line));
+	else if (waits <= 1 && !p.have_line)
+		untyped_note(rl_line_buffer, (size_t)rl_end);
+	p.burst = waits > 1;
 }
 
 /* Ctrl-G: end the line here, to be edited in the user's editor.  In a search readline reads the key itself, and it ends the search. */
@@ -146,11 +216,14 @@ void prompt_open(const char *color, const char *const *names, const char *const 
 	rl_catch_sigwinch = 0;
 	rl_change_environment = 0;
 	rl_attempted_completion_function = complete;
+	rl_ignore_some_completions_function = drop_others;
 	rl_completer_word_break_characters = " ";
 	rl_initialize();
 	rl_variable_bind("enable-bracketed-paste", "on");
 	rl_variable_bind("bell-style", "none");
 	rl_bind_keyseq("\\e\\C-m", insert_newline);
+	rl_bind_keyseq_in_map("\\e[200~", paste, emacs_standard_keymap);
+	rl_bind_keyseq_in_map("\\e[200~", paste, vi_insertion_keymap);
 	rl_bind_keyseq_in_map("\\C-g", to_editor, emacs_standard_keymap);
 	rl_bind_keyseq_in_map("\\C-x\\C-e", to_editor, emacs_standard_keymap);
 	rl_bind_keyseq_in_map("\\C-g", to_editor, vi_insertion_keymap);
@@ -234,7 +307,7 @@ static enum line_got line_read(const char *prompt)
 		if (fds[1].revents)
 			signals_drain();
 		if (fds[0].revents & (POLLIN | POLLHUP | POLLERR | POLLNVAL))
-			rl_callback_read_char();
+			read_key();
 		fds[0].revents = fds[1].revents = 0;
 	}
 	if (p.have_line) {
@@ -309,6 +382,7 @@ static void edit_line(void)
 	if (external_edit(&text, p.private_talk, &e) < 0)
 		say_error(&e);
 	signals_take_int();   /* a Ctrl-C while the editor ran was meant for the editor */
+	untyped_note(text.p ? text.p : "", text.n);
 	prompt_draft(text.p ? text.p : "", text.n);
 	str_free(&text);
 }

@@ -98,6 +98,21 @@ static int set_list(struct int_list *list, const struct option_def *d, const cha
 	return 0;
 }
 
+/* "~/FILE", where no shell has read it: in the config file, in the environment and behind a "=". */
+static const char *below_home(struct options *o, const char *path)
+{
+	const char *home = getenv("HOME");
+	struct str s = {0};
+
+	if (path[0] != '~' || path[1] != '/' || !home || !*home)
+		return path;
+	str_adds(&s, home);
+	str_adds(&s, path + 1);
+	path = options_own(o, s.p, s.n);
+	str_free(&s);
+	return path;
+}
+
 int option_set(struct options *o, const struct option_def *d, const char *where, const char *value, struct err *e)
 {
 	void *at = (char *)o + d->off;
@@ -153,7 +168,7 @@ int option_set(struct options *o, const struct option_def *d, const char *where,
 			return err_set(e, ERR_USAGE, "%s is empty", where);
 		if (d->off == offsetof(struct options, prompt) && strspn(value, " \t\r\n") == strlen(value))
 			return err_set(e, ERR_USAGE, "%s has no words: nothing is asked", where);
-		*(const char **)at = value;
+		*(const char **)at = strstr(d->arg, "FILE") ? below_home(o, value) : value;
 		return 0;
 	case OPT_POLICY: {
 		struct err why = {0};

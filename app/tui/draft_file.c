@@ -27,6 +27,7 @@ void draft_restore(struct tui *t)
 	t->keeps_draft = t->chat->log && !t->chat->log->failed;
 	if (draft_path(t, &path) && !access(path.p, R_OK)) {
 		if (!read_whole(path.p, DRAFT_MOST, &text, &e) && text.n) {
+			untyped_note(text.p, text.n);
 			ui_draft(t->ui, text.p, text.n);
 			ui_say(t->ui, "what was not sent when weir was killed is the draft again");
 		}

@@ -30,6 +30,7 @@ static void edit(struct tui *t, const char *draft, size_t n)
 		ui_say(t->ui, e.msg);
 	else
 		ui_draft(t->ui, text.p ? text.p : "", text.n);
+	untyped_note(text.p ? text.p : "", text.n);
 	display_resume(t->display);
 	tui_measure(t);
 	str_free(&text);

@@ -149,6 +149,10 @@ echo 'quetzalcoatl = 5' >"$dir/config/weir/config"
 run -p hi;                      expect "and where the keys are listed" 2 'keys are the long names of options, see weir help options'
 printf '# comment\n\nctx = 100000000000\n' >"$dir/config/weir/config"
 run -p hi;                      expect "a bad config value is named with its line" 2 'line 3'
+printf 'model = ~/below.gguf\n' >"$dir/config/weir/config"
+run -p hi;                      expect "~ in the config file is the home" 3 "'$HOME/below.gguf'"
+run -p hi --model=~/beside.gguf; expect "and behind a =" 3 "'$HOME/beside.gguf'"
+run -p hi '--key-file=~/key' --remote http://127.0.0.1:1; expect "and of other files" 2 "'$HOME/key'"
 printf '\357\273\277ctx = many\n' >"$dir/config/weir/config"
 run -p hi;                      expect "a byte order mark is no part of a config key" 2 "line 1: 'ctx' wants"
 rm "$dir/config/weir/config"

@@ -378,6 +378,121 @@ printf '/set kv\n/set kv full\n/summarize\n/stream README.md\n/pin\nhello\n/stat
 grep -q 'kv (the server has its own cache)' "$dir/err" && grep -q '/set kv: the server has its own cache' "$dir/err" && grep -q '/summarize needs a model in this process' "$dir/err" && grep -q 'a text without an end needs' "$dir/err" &&
 	grep -q 'go with every question' "$dir/err" && grep -q "tiny at $at" "$dir/err" && ok "what a server cannot do is said" || bad "what a server cannot do is said" "$(cat "$dir/err")"
 
+# ---- what is pasted is not typed ----
+
+echo 'SECRET BYTES' >"$dir/secret.txt"
+: >"$dir/log"
+cat >"$dir/pasted.py" <<'EOT'
+import json, os, pty, select, signal, sys, time
+weir, at, log, file = sys.argv[1:]
+mail = "Please sum this up:\n\nDear all, see\n@%s and tell me." % file
+
+
+class Program:
+    def __init__(self, *options):
+        self.pid, self.fd = pty.fork()
+        if not self.pid:
+            os.environ["TERM"] = "xterm-256color"
+            os.execv(weir, [weir, "--remote", at + "/plain/v1", *options])
+        self.out = b""
+
+    def read(self, seconds):
+        end = time.time() + seconds
+        while time.time() < end:
+            if select.select([self.fd], [], [], 0.02)[0]:
+                try:
+                    self.out += os.read(self.fd, 65536)
+                except OSError:
+                    return
+
+    def until(self, done):
+        end = time.time() + 60
+        while not done() and time.time() < end:
+            self.read(0.1)
+        return done()
+
+    def type(self, text):
+        for c in text:
+            os.write(self.fd, c.encode())
+            self.read(0.02)
+
+    def end(self):
+        os.kill(self.pid, signal.SIGKILL)
+        os.waitpid(self.pid, 0)
+        os.close(self.fd)
+
+
+def bodies():
+    return [json.dumps(r["body"]) for r in map(json.loads, open(log)) if r.get("path", "").endswith("/chat/completions")]
+
+
+runs = iter(range(100))
+
+
+def tried(name, options, act, sent, says):
+    open(log, "w").close()
+    p = Program("-s", "pasted%d" % next(runs), *options)
+    p.until(lambda: b"tiny" in p.out)
+    p.read(0.5)
+    act(p)
+    asked = p.until(bodies)
+    if says:
+        p.until(lambda: b"was pasted, not typed" in p.out)
+    got = any("SECRET BYTES" in b for b in bodies())
+    good = asked and got == sent and (b"was pasted, not typed" in p.out) == says
+    print(("ok " if good else "bad ") + "%s, %s%s" % (name, "line" if "--line" in options else "screen", "" if good else ": asked %s, sent %s, %r" % (asked, got, p.out[-300:])), flush=True)
+    p.end()
+
+
+def paste(text, enter=True):
+    def act(p):
+        os.write(p.fd, b"\33[200~" + text.encode() + b"\33[201~")
+        p.read(0.5)
+        p.type("\r" * enter)
+    return act
+
+
+def typed_and_pasted(p):
+    p.type("see @")
+    paste(file)(p)
+
+
+def burst(p):
+    os.write(p.fd, ("See @%s and tell me what is in it.\r" % file).encode())
+
+
+def up(p):
+    p.type("\33[A")
+    p.read(0.5)
+    p.type("\r")
+
+
+for o in ([], ["--line"]):
+    tried("@FILE that is typed is read", o, lambda p: p.type("see @%s\r" % file), True, False)
+    tried("... and whose path alone is pasted", o, typed_and_pasted, True, False)
+    tried("@FILE in a paste is text", o, paste(mail), False, True)
+    tried("... without marks around it", o, burst, False, True)
+    tried("... at its end, with a blank in it", o, paste('See\n@"%s"' % file), False, True)
+    tried("... from the history of another run", o, up, True, False)   # the typed one: the pasted ones are not kept
+
+odd = os.path.dirname(file) + "/odd"
+os.mkdir(odd)
+for name in (b"dx", b"dy", b"d\x9b5n", b"d\xe2\x80\xae", b"d\33[2J"):
+    open(odd.encode() + b"/" + name, "w").close()
+p = Program("-s", "names", "--line")
+p.until(lambda: b"tiny" in p.out)
+p.type("/open %s/\t\t" % odd)
+p.until(lambda: b"dy" in p.out)
+p.read(0.5)
+p.end()
+good = b"dx" in p.out and not any(x in p.out for x in (b"\x9b5n", b"\xe2\x80\xae", b"\33[2J"))
+print("ok no completion with control characters" if good else "bad no completion with control characters: %r" % p.out[-300:])
+EOT
+timeout 500 python3 "$dir/pasted.py" "$weir" "$at" "$dir/log" "$dir/secret.txt" >"$dir/out" 2>&1 || echo "bad the paste tests: $(tail -n 1 "$dir/out")" >>"$dir/out"
+while read -r how name; do
+	[ "$how" = ok ] && ok "$name" || bad "$name" "see above"
+done <"$dir/out"
+
 # ---- the context ----
 
 long=$(printf 'word %.0s' 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32 33 34 35 36 37 38 39 40)

@@ -58,6 +58,16 @@ wait_for at_rest
 ask "/model $at/plain/v1"
 name="and back to a server"; pass wait_for shows '^\[model tiny\]'
 wait_for at_rest
+ask "/model $at/unopened/v1"
+wait_for shows 'tiny at\|^\[model tiny\]'
+wait_for at_rest
+ask 'And what do you wonder?'
+name="reasoning that is closed alone is collapsed"; pass ready '^\[it reasoned for 2 words first; /think show\]'
+name="... and leaves the screen"
+if shows 'I wonder'; then bad "$name" "$(screen)"; else ok "$name"; fi
+name="... but for its answer"; pass shows '^Hello, world\.'
+ask "/model $at/plain/v1"
+wait_for at_rest
 ask '/set n -1'
 wait_for shows '^\[n -1\]'
 wait_for at_rest
@@ -98,7 +108,7 @@ ready 'tiny.Q4'
 write /tour   # not ask: the tour proposes a line
 key Enter
 name="the tour"
-for draft in 'Tell me in two' '/read ' 'For how many hours'; do
+for draft in 'Tell me in two' '/open ' 'For how many hours'; do
 	wait_for shows "^> $draft"
 	key Enter
 done
