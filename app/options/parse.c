@@ -350,9 +350,3 @@ void options_take_back(struct options *o, const struct options *copy)
 	o->owned = copy->owned;
 	o->n_owned = copy->n_owned;
 }
-
-char *options_own(struct options *o, const char *text, size_t n)
-{
-	o->owned = xrealloc(o->owned, (o->n_owned + 1) * sizeof *o->owned);
-	return o->owned[o->n_owned++] = xstrndup(text, n);
-}

@@ -98,6 +98,12 @@ static int set_list(struct int_list *list, const struct option_def *d, const cha
 	return 0;
 }
 
+char *options_own(struct options *o, const char *text, size_t n)
+{
+	o->owned = xrealloc(o->owned, (o->n_owned + 1) * sizeof *o->owned);
+	return o->owned[o->n_owned++] = xstrndup(text, n);
+}
+
 /* "~/FILE", where no shell has read it: in the config file, in the environment and behind a "=". */
 static const char *below_home(struct options *o, const char *path)
 {
