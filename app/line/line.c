@@ -251,6 +251,8 @@ static void run_text(struct chat *c)
 		chat_turn(c, text.p, text.n);
 	else if (text.n && !e.code)
 		chat_take(c, &text);
+	else if (!e.code && !c->o.quiet)
+		say("there was no question: standard input is empty; -p TEXT asks one");
 	str_free(&text);
 }
 

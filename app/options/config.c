@@ -126,9 +126,14 @@ int config_read(struct options *o, struct err *e)
 		for (d = option_defs; d->name; d++)
 			if ((d->flags & OPT_CONFIG) && !strcmp(d->name, key))
 				break;
+		/* It may be a newer weir's: that must not stop an older one. */
 		if (!d->name) {
-			rc = unknown_key(path.p, number, key, e);
-			break;
+			struct err unknown = {0};
+
+			unknown_key(path.p, number, key, &unknown);
+			if (!o->quiet)
+				say("%s; the line is left out", unknown.msg);
+			continue;
 		}
 		snprintf(where, sizeof where, "config file '%.200s' line %d: '%s'", path.p, number, d->name);
 		rc = option_set(o, d, where, options_own(o, value, strlen(value)), e);

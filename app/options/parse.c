@@ -202,7 +202,7 @@ static int take_long(struct parser *p, char *word, char *next, int *used_next)
 }
 
 /* -n 4, -n4, -qv, -qn4 */
-static int take_short(struct parser *p, char *word, char *next, int *used_next)
+static int take_letters(struct parser *p, char *word, char *next, int *used_next)
 {
 	for (char *k = word + 1; *k; k++) {
 		const struct option_def *d = find_letter(*k, p->chosen ? p->commands : ~UINT64_C(0));
@@ -227,6 +227,14 @@ static int take_short(struct parser *p, char *word, char *next, int *used_next)
 		return take_option(p, d, where, next);
 	}
 	return 0;
+}
+
+static int take_short(struct parser *p, char *word, char *next, int *used_next)
+{
+	int rc = take_letters(p, word, next, used_next);
+
+	/* Elsewhere -c goes on with the last talk. */
+	return rc < 0 && word[1] == 'c' ? err_set(p->e, p->e->code, "%s (-c is the size of the context; --continue goes on with the last session)", p->e->msg) : rc;
 }
 
 static int parse_words(struct parser *p, int argc, char **argv)
@@ -307,6 +315,7 @@ static int parse_argv(struct options *o, int argc, char **argv, struct err *e)
 int options_parse(struct options *o, int argc, char **argv, struct err *e)
 {
 	char **file = xcalloc((size_t)argc + 1, sizeof *file);
+	int quiet;
 
 	/* Twice over argv: first to see --help and mistakes, then for good, over the weaker sources. */
 	options_default(o);
@@ -315,9 +324,11 @@ int options_parse(struct options *o, int argc, char **argv, struct err *e)
 		return -1;
 	if (o->help || o->version)
 		return 0;
+	quiet = o->quiet;
 	free(o->said);
 	options_default(o);
 	o->file = file;
+	o->quiet = quiet;   /* for what the config file gives reason to say */
 	if (config_read(o, e) < 0 || read_environment(o, e) < 0)
 		return -1;
 	if (parse_argv(o, argc, argv, e) < 0)

@@ -31,7 +31,8 @@ int address_read(struct address *a, const char *url, struct err *e)
 	if (http_has_user(url))
 		return err_set(e, ERR_USAGE, "the address of the server has a user name in it; WEIR_API_KEY or --key-file gives the key");
 	if (!remote_is_address(url))
-		return err_set(e, ERR_USAGE, "'%.100s' is no address of a server: it begins with http:// or https://", url);
+		return err_set(e, ERR_USAGE, "'%.100s' is no address of a server: it begins with http:// or https://%s%.100s%s", url,
+		               strstr(url, "://") ? "" : ", as 'http://", strstr(url, "://") ? "" : url, strstr(url, "://") ? "" : "'");
 	if (strlen(url) > URL_MOST)
 		return err_set(e, ERR_USAGE, "the address of the server is longer than %d bytes", URL_MOST);
 	p = strstr(url, "://") + 3;

@@ -137,16 +137,26 @@ done
 other -m alpha -p hi; expect "the beginning of two names is none" 3 "the beginning of 2 models: Alpha-Q4, Alpha-Q8"
 other -m nothing -p hi; expect "neither a file nor a name" 3 "no file and no model 'nothing' here"
 
+run -c;                         expect "-c without a size names --continue" 2 '--continue goes on with the last session'
+run -c letter.txt;              expect "so does -c with a word" 2 '--continue goes on with the last session'
+run --private;                  expect "without a question that is said" 0 'there was no question: standard input is empty'
 mkdir -p "$dir/config/weir"
 echo 'tepm = 1' >"$dir/config/weir/config"
-run -p hi;                      expect "a bad config key is named with its line" 2 'line 1'
+keys() {   # NAME PATTERN: it is said in one line, and weir goes on
+	run -p hi -n 1 --private
+	if [ "$rc" = 0 ] && [ "$(err_lines)" = 1 ] && err | grep -q -e "$2"; then ok "$1"
+	else bad "$1" "status $rc: $(err | head -n 3)"; fi
+}
+keys "an unknown config key is named with its line, and left out" 'line 1.*the line is left out'
+run -q -p hi -n 1 --private;    expect "and -q says nothing of it" 0
+[ "$(err_lines)" = 0 ] || bad "and -q says nothing of it" "$(err | head -n 2)"
 run --help;                     expect "--help works with a bad config" 0
 echo 'session = x' >"$dir/config/weir/config"
-run -p hi;                      expect "an option that has no place in the config file is named" 2 "'session' has no place in it, only on the command line"
+keys "an option that has no place in the config file is named" "'session' has no place in it, only on the command line"
 echo 'n = 5' >"$dir/config/weir/config"
-run -p hi;                      expect "so is the long name of a short one" 2 "unknown key 'n'; is it 'predict'?"
+keys "so is the long name of a short one" "unknown key 'n'; is it 'predict'?"
 echo 'quetzalcoatl = 5' >"$dir/config/weir/config"
-run -p hi;                      expect "and where the keys are listed" 2 'keys are the long names of options, see weir help options'
+keys "and where the keys are listed" 'keys are the long names of options, see weir help options'
 printf '# comment\n\nctx = 100000000000\n' >"$dir/config/weir/config"
 run -p hi;                      expect "a bad config value is named with its line" 2 'line 3'
 printf 'model = ~/below.gguf\n' >"$dir/config/weir/config"

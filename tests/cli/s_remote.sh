@@ -252,6 +252,7 @@ wrong() {
 }
 key=sk-5ecret-of-a-user
 wrong "no address" 2 'begins with http' --remote ftp://127.0.0.1/
+wrong "an address without http://" 2 "as 'http://127.0.0.1:9'" --remote 127.0.0.1:9
 wrong "a name for an address" 2 'begins with http' --remote localhost
 wrong "a blank in the address" 2 'a character' --remote 'http://127.0.0.1/a b'
 wrong "a fragment in the address" 2 'a character' --remote "$at/plain#x=1"
