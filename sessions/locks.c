@@ -55,6 +55,14 @@ static long number_at(int fd, int64_t at)
 	return pid;
 }
 
+void lock_look(struct store *s)
+{
+	char *path = store_path(s, WRITERS_FILE);
+
+	s->writers = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+	free(path);
+}
+
 /* ---- the store ---- */
 
 /* What tells this machine, since it was started, from all others; 0 bytes: nothing does. */
@@ -189,6 +197,17 @@ int session_hold(struct store *s, int64_t id, long *by, struct err *e)
 	*by = pid ? pid : -1;
 	return pid ? err_set(e, ERR_FAIL, "another weir (process %ld) has this session open; leave it there first", pid) :
 	       err_set(e, ERR_FAIL, "another weir has this session open; leave it there first");
+}
+
+long session_writer(const struct store *s, int64_t id)
+{
+	struct flock l = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = range_of(id), .l_len = RANGE};
+	long pid;
+
+	if (s->writers < 0 || fcntl(s->writers, F_OFD_GETLK, &l) || l.l_type == F_UNLCK)
+		return 0;
+	pid = number_at(s->writers, range_of(id));
+	return pid == (long)getpid() ? 0 : pid ? pid : -1;
 }
 
 void session_leave(struct store *s, int64_t id)

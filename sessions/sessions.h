@@ -133,6 +133,8 @@ struct session {
  * when another weir writes it: *by is that process, -1 = it is not known, 0 = another error. */
 int  session_hold(struct store *, int64_t id, long *by, struct err *);
 void session_leave(struct store *, int64_t id);
+/* The process that holds it, -1 = it is not known; 0 = nobody, or this one. */
+long session_writer(const struct store *, int64_t id);
 int  session_new(struct store *, const char *name, int64_t *id, struct err *);          /* held; name NULL or "": none yet */
 /* By name, else title, else number as `ls` prints it, else a beginning that fits one alone; ERR_USAGE names the nearest. */
 int  session_find(struct store *, const char *what, int64_t *id, struct err *);

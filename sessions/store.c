@@ -415,6 +415,8 @@ int store_open(struct store **out, const struct store_options *o, struct err *e)
 		goto fail;
 	if (s->read_only ? open_to_read(s, there, e) : open_locked(s, o->notice, e))
 		goto fail;
+	if (s->read_only)
+		lock_look(s);
 	if (read_id(s, e))
 		goto fail;
 	*out = s;

@@ -83,6 +83,8 @@ int  lock_store(struct store *, struct err *);
 /* What had to be done alone is done: let others in. */
 int  lock_share(struct store *, struct err *);
 void lock_free(struct store *);
+/* Of a store that is only read: who writes which session can be seen. */
+void lock_look(struct store *);
 
 /* wal.c */
 /* Before chat.db is opened: a log that was damaged in its middle is copied beside it, and the notice (may be NULL) says so. */

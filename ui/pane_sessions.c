@@ -32,7 +32,7 @@ static struct pane *create(const struct ui_options *o)
 	p->rows = 10;
 	p->item = 1;
 	p->opened = 1;
-	p->chosen_id = p->preview_asked = p->deleted_id = NOBODY;
+	p->chosen_id = p->preview_asked = p->deleted_id = p->renamed_id = NOBODY;
 	return &p->pane;
 }
 
@@ -126,7 +126,7 @@ static void filter(struct sessions_pane *p)
 		}
 	p->list.n = 0;
 	for (size_t i = 0; i < p->n_row; i++) {
-		if (!passes(&p->row[i], words.p ? words.p : "", words.n))
+		if (p->row[i].is.id != p->renamed_id && !passes(&p->row[i], words.p ? words.p : "", words.n))
 			continue;
 		if (!found && p->row[i].is.id == p->chosen_id) {
 			p->list.chosen = p->list.n;
@@ -149,7 +149,7 @@ static enum pane_key open(struct pane *pane, struct ui_action *out)
 	edit_set(&p->filter, "", 0);
 	p->mode = PICK;
 	p->finding = p->preview = p->preview_there = 0;
-	p->preview_asked = NOBODY;
+	p->preview_asked = p->renamed_id = NOBODY;
 	p->opened = 1;
 	p->list.top = 0;
 	p->chosen_id = NOBODY;
@@ -284,6 +284,7 @@ static enum pane_key filter_changed(struct sessions_pane *p, struct ui_action *o
 {
 	size_t n;
 
+	p->renamed_id = NOBODY;
 	if (p->finding && !sessions_find_words(p, &n)) {
 		p->finding = 0;
 		str_clear(&p->asked);
@@ -342,6 +343,7 @@ static enum pane_key rename_key(struct sessions_pane *p, const struct key *k, st
 			return PANE_USED;
 		str_clear(&p->out);
 		str_add(&p->out, s + from, end - from);
+		p->renamed_id = p->chosen_id;
 		act(p, out, UI_RENAME);
 		out->text = p->out.p;
 		out->n = p->out.n;
@@ -370,6 +372,19 @@ static enum pane_key delete_key(struct sessions_pane *p, const struct key *k, st
 	else
 		str_adds(&p->deleted, "the empty session");
 	return act(p, out, UI_DELETE);
+}
+
+static enum pane_key taken_key(struct sessions_pane *p, const struct key *k, struct ui_action *out)
+{
+	int32_t letter = k->code == K_CHAR && !(k->mods & (KEY_CTRL | KEY_ALT)) ? k->cp | 32 : 0;
+
+	p->mode = PICK;
+	if (letter != 'r' && letter != 'w')
+		return PANE_USED;
+	act(p, out, UI_SWITCH);
+	out->text = letter == 'w' ? "wait" : "";
+	out->n = strlen(out->text);
+	return PANE_ACTION;
 }
 
 void sessions_pane_undo_over(struct pane *pane)
@@ -457,6 +472,8 @@ static enum pane_key key(struct pane *pane, const struct key *k, struct ui_actio
 		return rename_key(p, k, out);
 	if (p->mode == DELETE)
 		return delete_key(p, k, out);
+	if (p->mode == TAKEN)
+		return taken_key(p, k, out);
 	if (undo_key(p, k, out))
 		return PANE_ACTION;
 	if (k->code == K_MOUSE)
@@ -470,6 +487,10 @@ static enum pane_key key(struct pane *pane, const struct key *k, struct ui_actio
 	if (k->code == K_ENTER) {
 		if ((did = find(p, out)) == PANE_ACTION)
 			return did;
+		if (sessions_chosen(p) && sessions_chosen(p)->is.writer && !sessions_chosen(p)->is.here) {
+			p->mode = TAKEN;
+			return PANE_USED;
+		}
 		return sessions_chosen(p) ? act(p, out, UI_SWITCH) : PANE_USED;
 	}
 	if (k->code == K_TAB) {
@@ -509,6 +530,18 @@ static void title(const struct pane *pane, struct str *left, struct str *right)
 	str_addf(right, "%s of %s", num_count((int64_t)p->list.n).s, num_count((int64_t)p->n_row).s);
 }
 
+static const struct hint *asks(const struct pane *pane)
+{
+	static const struct hint of[][4] = {
+		[RENAME] = {{"Enter", "Rename"}, {"Esc", "Keep the old name"}, {0}},
+		[DELETE] = {{"y", "Delete"}, {"n", "Keep"}, {0}},
+		[TAKEN] = {{"r", "Read only"}, {"w", "Wait"}, {"Esc", "Another session"}, {0}},
+	};
+	enum mode mode = ((const struct sessions_pane *)pane)->mode;
+
+	return mode == PICK ? NULL : of[mode];
+}
+
 /* The filter, the new name or a question is open all the time. */
 static unsigned state(const struct pane *pane)
 {
@@ -521,6 +554,7 @@ const struct pane_ops sessions_pane = {
 	.hints = (const struct hint[]){
 		{"Enter", "Open"}, {"Esc", "Close"}, {"Tab", "Preview"}, {"^R", "Rename"}, {"^F", "Fork"}, {"^D", "Delete"}, {0},
 	},
+	.asks = asks,
 	.browsing = (const struct hint[]){{"Esc", "Write"}, {0}},
 	.create = create, .release = release, .open = open, .draw = draw, .title = title, .state = state, .key = key, .pause = pause_typing,
 };

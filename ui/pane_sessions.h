@@ -15,7 +15,7 @@ struct session_row {
 	struct str name, title, model, snippet;   /* clean; the snippet with marks around found words */
 };
 
-enum mode { PICK, RENAME, DELETE };
+enum mode { PICK, RENAME, DELETE, TAKEN };   /* TAKEN: another process has the chosen session open */
 
 struct sessions_pane {
 	struct pane pane;
@@ -28,6 +28,7 @@ struct sessions_pane {
 	size_t *shown;                /* [list.n] indices of the rows that pass the filter */
 	struct list list;
 	int64_t chosen_id;
+	int64_t renamed_id;           /* stays in the list until the filter is changed, whatever its new name is; else NOBODY */
 	int64_t forked;               /* a fork was asked for when this was the newest id: a newer session will be chosen.  0 = none */
 	int opened;                   /* opened, and no list posted since: the session on the screen will be chosen */
 	int rows;                     /* rows of the list, and of one session, when they were drawn last */

@@ -41,6 +41,7 @@ struct pane_ops {
 	const char *place;                /* "the list of sessions": where its keys hold, for the help */
 	unsigned flags;
 	const struct hint *hints;         /* the row of keys while the pane is open; ends with key = NULL */
+	const struct hint *(*asks)(const struct pane *);   /* the keys of a question that is open in it, NULL = none is.  NULL: it never asks */
 	const struct hint *browsing;       /* the same in browse mode */
 	struct pane *(*create)(const struct ui_options *);   /* uses ascii, color, commands; the pane is empty */
 	void (*release)(struct pane *);

@@ -104,7 +104,7 @@ static void draw_row(const struct sessions_pane *p, const struct area *a, int y,
 	if (c->bytes)
 		x = put_right(a, x + 2, y, c->bytes, style, t->is.kv_bytes ? num_bytes(t->is.kv_bytes).s : "-");
 	if (c->wait)
-		put_right(a, x + 2, y, c->wait, style, num_wait(t->is.seconds).s);
+		put_right(a, x + 2, y, c->wait, style, t->is.writer ? "in use" : num_wait(t->is.seconds).s);
 	if (p->item == 2)
 		draw_snippet(p, a, 4, y + 1, a->w - 4, &t->snippet, ST_FAINT);
 }
@@ -119,7 +119,7 @@ static void draw_top(struct sessions_pane *p, const struct area *a)
 	area_fill(a, 0, 0, a->w, ST_TEXT, ' ');
 	if (p->mode == DELETE && t) {
 		const struct str *name = t->name.n ? &t->name : &t->title;
-		int room = a->w - 8 - 16, cols = (int)text_width(name->p ? name->p : "", name->n);
+		int room = a->w - 8 - 7, cols = (int)text_width(name->p ? name->p : "", name->n);
 
 		/* The possible answers are shown even where the name has no room. */
 		if (room < 3 || !cols) {
@@ -128,7 +128,18 @@ static void draw_top(struct sessions_pane *p, const struct area *a)
 		}
 		x = area_putf(a, 0, 0, ST_WARNING, "delete '");
 		x = put_left(a, x, 0, cols < room ? cols : room, ST_WARNING | STYLE_BOLD, name->p ? name->p : "", name->n, p->ascii);
-		area_putf(a, x, 0, ST_WARNING, "' for good? y/n");
+		area_putf(a, x, 0, ST_WARNING, "'? y/n");
+		return;
+	}
+	if (p->mode == TAKEN && t) {
+		struct str s = {0};
+
+		str_adds(&s, "open in another weir");
+		if (t->is.writer > 0)
+			str_addf(&s, " (process %ld)", t->is.writer);
+		str_adds(&s, ": r reads it, w waits");
+		put_left(a, 0, 0, a->w, ST_WARNING, a->w < 42 ? "in use: r reads it, w waits" : s.p, a->w < 42 ? 27 : s.n, p->ascii);
+		str_free(&s);
 		return;
 	}
 	if (p->mode == PICK && p->deleted_id != NOBODY) {
@@ -226,6 +237,8 @@ void sessions_draw(struct sessions_pane *p, const struct area *a)
 		list = area_part(a, 0, 0, a->w / 2 - 1, a->h);
 		below = area_part(a, a->w / 2, 0, a->w - a->w / 2, a->h);
 		draw_preview(p, &below);
+		for (int y = 0; y < a->h; y++)
+			area_cell(a, a->w / 2 - 1, y, p->ascii ? '|' : 0x2502, ST_RULE, 0);
 	} else if (p->preview && a->h >= 6) {
 		list = area_part(a, 0, 0, a->w, a->h / 3);
 		below = area_part(a, 0, a->h / 3, a->w, a->h - a->h / 3);

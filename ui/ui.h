@@ -167,7 +167,7 @@ enum ui_what {
 	UI_COPY,            /* text: to the clipboard */
 	UI_LIST,            /* the list of sessions opens or its filter was cleared: post the sessions */
 	UI_PREVIEW,         /* id: post that session's last messages */
-	UI_SWITCH,          /* id: continue in that session */
+	UI_SWITCH,          /* id: continue in that session; text: not empty = wait until no other process has it open */
 	UI_RENAME,          /* id, text */
 	UI_FORK,            /* id */
 	UI_DELETE,          /* id: confirmed; it can be undone for DELETE_UNDO seconds */
@@ -229,6 +229,7 @@ struct ui_session {
 	int64_t used; int32_t messages, tokens;
 	uint64_t kv_bytes; double seconds;   /* seconds of prefill before it can continue: 0 = instant; < 0 = unknown */
 	int here;                            /* the session on the screen */
+	long writer;                         /* another process that has it open, -1 = which is not known; 0 = none */
 };
 void ui_sessions(struct ui *, const struct ui_session *, size_t n, int64_t now);   /* now: seconds since 1970 */
 void ui_preview(struct ui *, int64_t id, const char *text, size_t n);

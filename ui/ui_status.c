@@ -289,6 +289,8 @@ static const struct hint *hints_of(const struct ui *u)
 		return on_talk;
 	if (u->focus == ON_PANEL)
 		return on_panel;
+	if (u->pane && pane_ops[u->pane]->asks && pane_ops[u->pane]->asks(pane_shown(u)))
+		return pane_ops[u->pane]->asks(pane_shown(u));
 	if (u->pane)
 		return u->focus == ON_PANE ? pane_ops[u->pane]->browsing : pane_ops[u->pane]->hints;
 	if (u->pattern.text.n)

@@ -102,7 +102,12 @@ void chat_switch(struct chat *c, int64_t session, int wait)
 
 	if (chat_sessionless(c))
 		return;
-	if (session_log_hold(c->log, session, wait, &by, &e) < 0 && (wait || !by)) {
+	if (session_log_hold(c->log, session, 0, &by, &e) < 0 && by && wait) {
+		notice(c, "[%s: waiting until it is; %s ends that]", e.msg, c->front->ask ? "Ctrl-C" : "Esc");
+		e = (struct err){0};
+		session_log_hold(c->log, session, 1, &by, &e);
+	}
+	if (e.code && (wait || !by)) {
 		chat_error(c, &e);
 		return;
 	}

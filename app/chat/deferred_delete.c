@@ -140,7 +140,7 @@ void slash_delete(struct chat *c, char *arg)
 	if (e.code) {
 		chat_error(c, &e);
 	} else {
-		str_addf(&question, "delete session '%s' (%d %s) for good? y/n ", name.p, messages, messages == 1 ? "message" : "messages");
+		str_addf(&question, "delete session '%s' (%d %s)? y/n ", name.p, messages, messages == 1 ? "message" : "messages");
 		if (c->front->ask(c, question.p))
 			chat_delete(c, id);
 		else

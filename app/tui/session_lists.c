@@ -62,6 +62,7 @@ static struct ui_session *row_add(struct rows *r, const struct session *s, const
 	u = &r->row[r->n++];
 	*u = (struct ui_session){
 		.id = s->id, .used = s->used, .messages = s->messages, .tokens = s->tokens, .seconds = -1, .here = s->id == r->t->session,
+		.writer = session_writer(r->t->store, s->id),
 		.name = as_offset(keep(&r->text, s->name)), .title = as_offset(keep(&r->text, s->title)),
 		.model = as_offset(keep(&r->text, s->model)), .snippet = as_offset(keep(&r->text, snippet)),
 	};

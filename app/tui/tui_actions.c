@@ -132,7 +132,7 @@ static void handle_action(struct tui *t, const struct ui_action *a)
 		tui_find(t, text.p);
 		break;
 	case UI_SWITCH:
-		worker_do(t->worker, JOB_SWITCH, a->id, NULL, 0);
+		worker_do(t->worker, JOB_SWITCH, a->id, text.p, text.n);
 		break;
 	case UI_RENAME:
 		worker_do(t->worker, JOB_RENAME, a->id, text.p, text.n);

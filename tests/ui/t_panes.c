@@ -117,8 +117,8 @@ static void sessions_screens(int ascii, struct str *out)
 	                              "an account of its own and returned within six weeks after the lease ends.\n";
 	static const struct ui_session found[] = {
 		{11, "lease-review", "", "m", "the \x01" "deposit\x02 is two months' rent, and \x1b]0;x\x07 the \x01" "deposit\x02 is held",
-		 NOW - 300, 14, 18204, 676ull << 20, 0, 1},
-		{13, "novel", "", "m", "a \x01" "deposit\x02 of clay", NOW - 86400 * 3, 120, 1234567, 0, 40, 0},
+		 NOW - 300, 14, 18204, 676ull << 20, 0, 1, 0},
+		{13, "novel", "", "m", "a \x01" "deposit\x02 of clay", NOW - 86400 * 3, 120, 1234567, 0, 40, 0, 0},
 	};
 
 	for (int i = 0; i < 4; i++) {
@@ -265,7 +265,9 @@ TEST(sessions_actions)
 	/* Delete: y alone does it. */
 	press(p, control('d'), &act);
 	sessions_draw(p, 80, 24);
-	CHECK_SAYS("delete 'novel' for good? y/n");
+	CHECK_SAYS("delete 'novel'? y/n");
+	/* The row of keys has those of the question. */
+	CHECK_STR(sessions_pane.asks(p)->does, "Delete");
 	CHECK_INT(type(p, "n", &act), PANE_USED);
 	press(p, control('d'), &act);
 	CHECK_INT(PRESS(K_ENTER), PANE_USED);
@@ -287,6 +289,65 @@ TEST(sessions_actions)
 	press(p, control('d'), &act);
 	sessions_draw(p, 20, 6);
 	CHECK_SAYS("y/n");
+	pane_free(p);
+}
+
+/* A session that another process has open: Enter asks. */
+TEST(sessions_that_others_write)
+{
+	struct pane *p = sessions_sample(0);
+	struct ui_session some[SESSIONS_N];
+	struct ui_action act;
+
+	memcpy(some, sessions, sizeof some);
+	some[1].writer = 4711;
+	some[2].writer = -1;
+	sessions_pane_post(p, some, SESSIONS_N, NOW);
+	sessions_draw(p, 80, 24);
+	CHECK_SAYS("in use");
+	CHECK(!sessions_pane.asks(p));
+	PRESS(K_DOWN);
+	CHECK_INT(PRESS(K_ENTER), PANE_USED);
+	sessions_draw(p, 80, 24);
+	CHECK_SAYS("open in another weir (process 4711): r reads it, w waits");
+	CHECK_STR(sessions_pane.asks(p)->does, "Read only");
+	CHECK_INT(PRESS(K_ESC), PANE_USED);
+	CHECK_INT(PRESS(K_ENTER), PANE_USED);
+	CHECK_INT(type(p, "r", &act), PANE_ACTION);
+	CHECK(act.what == UI_SWITCH && act.id == some[1].id && !act.n);
+	PRESS(K_DOWN);
+	CHECK_INT(PRESS(K_ENTER), PANE_USED);
+	sessions_draw(p, 80, 24);
+	CHECK_SAYS("open in another weir: r reads it, w waits");
+	CHECK_INT(type(p, "w", &act), PANE_ACTION);
+	CHECK(act.what == UI_SWITCH && act.id == some[2].id && act.n);
+	sessions_draw(p, 20, 6);
+	pane_free(p);
+}
+
+/* A new name that the filter does not let pass: the row stays until the filter is changed. */
+TEST(sessions_renamed_under_a_filter)
+{
+	struct pane *p = sessions_sample(0);
+	struct ui_session some[SESSIONS_N];
+	struct ui_action act;
+
+	memcpy(some, sessions, sizeof some);
+	type(p, "novel", &act);
+	press(p, control('r'), &act);
+	press(p, control('u'), &act);
+	type(p, "book", &act);
+	CHECK_INT(PRESS(K_ENTER), PANE_ACTION);
+	CHECK(act.what == UI_RENAME && act.id == 13);
+	some[2].name = "book";
+	sessions_pane_post(p, some, SESSIONS_N, NOW);
+	sessions_draw(p, 80, 24);
+	CHECK_SAYS("book  Who is the narrator?");
+	CHECK_INT(PRESS(K_ENTER), PANE_ACTION);
+	CHECK(act.what == UI_SWITCH && act.id == 13);
+	type(p, "s", &act);
+	sessions_draw(p, 80, 24);
+	CHECK_SAYS("no session has that in its name, title or model");
 	pane_free(p);
 }
 
@@ -361,7 +422,7 @@ TEST(sessions_undo_of_a_deletion)
 	/* A question that a command asked: the answer no leads back to where it came from. */
 	sessions_pane_ask(p, 13);
 	sessions_draw(p, 80, 24);
-	CHECK_SAYS("delete 'novel' for good? y/n");
+	CHECK_SAYS("delete 'novel'? y/n");
 	CHECK_INT(type(p, "n", &act), PANE_CLOSE);
 	sessions_pane_ask(p, 13);
 	CHECK_INT(type(p, "y", &act), PANE_ACTION);
