@@ -233,7 +233,7 @@ static int take_short(struct parser *p, char *word, char *next, int *used_next)
 {
 	int rc = take_letters(p, word, next, used_next);
 
-	/* Elsewhere -c goes on with the last talk. */
+	/* Elsewhere -c goes on with the last conversation. */
 	return rc < 0 && word[1] == 'c' ? err_set(p->e, p->e->code, "%s (-c is the size of the context; --continue goes on with the last session)", p->e->msg) : rc;
 }
 
