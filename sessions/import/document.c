@@ -140,6 +140,11 @@ int document_import(const char *name, const char *mime, const char *p, size_t n,
 		out->encoding = "UTF-8";
 	if (type != DOC_GZIP)
 		doc_mark_paragraphs(out);
+	/* Then marks are missing. */
+	if (import_stopped()) {
+		doc_free(out);
+		return import_refuse_stopped(doc_shown(name), e);
+	}
 	return 0;
 }
 

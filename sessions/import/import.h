@@ -228,7 +228,7 @@ enum jail_kind {
 	JAIL_EXEC,      /* may execute one program and read the libraries and data files that it needs */
 	JAIL_MODEL,     /* may also open a model file, and those beside it where the model has several */
 };
-struct jail_level { int landlock; };   /* ABI version, 0 = the kernel has none; the other parts are always there */
+struct jail_level { int root, landlock; };   /* 0: the kernel has none, or does not let its users; landlock: ABI version.  The other parts are always there */
 /* Confine this process for good.  path: what JAIL_EXEC may execute, JAIL_MODEL may read; absolute.  -1: it could not, and nothing should be parsed. */
 int jail_enter(enum jail_kind, const char *path, struct jail_level *, struct err *);
 

@@ -2,6 +2,8 @@
  *
  *     no_new_privs    no set-user-ID program gives rights back
  *     rlimits         memory, processor time, files, processes; nothing can be written to a file
+ *     a root          of its own, where the kernel lets users make namespaces: what the process does not need is not there, so that not even
+ *                     its existence and size can be asked for
  *     Landlock        no path can be opened, no port connected to, no signal sent, where the kernel has it (5.13 and later)
  *     seccomp         a list of system calls; others end the process
  *
@@ -11,13 +13,16 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <sched.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -72,6 +77,130 @@ static int set_limits(enum jail_kind kind)
 	       limit(RLIMIT_MSGQUEUE, 0, 0) ? -1 : 0;
 }
 
+/* ---- paths ---- */
+
+/* Libraries with their cache, and the tables for Chinese, Japanese and Korean text. */
+static const char *const folders[] = {"/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib", "/nix/store", NULL};
+static const char *const tables[] = {"/usr/share/poppler", "/usr/local/share/poppler", "/usr/share/fonts", "/usr/share/fontconfig", "/etc/fonts", NULL};
+static const char library_cache[] = "/etc/ld.so.cache";
+
+/* A model's file alone, or its folder where its name says that it is one of several. */
+static void model_paths(const char *path, char out[PATH_MAX])
+{
+	const char *slash = strrchr(path, '/');
+
+	snprintf(out, PATH_MAX, "%.*s", slash && strstr(slash, "-of-") ? (int)(slash - path) + 1 : (int)strlen(path), path);
+}
+
+/* ---- a root of its own ---- */
+
+/* Where the file system is mounted that becomes the root; it covers what is there for this process alone. */
+static const char new_root[] = "/tmp";
+
+static int write_text(const char *path, const char *text)
+{
+	int fd = open(path, O_WRONLY | O_CLOEXEC), rc;
+
+	if (fd < 0)
+		return -1;
+	rc = write(fd, text, strlen(text)) == (ssize_t)strlen(text) ? 0 : -1;
+	close(fd);
+	return rc;
+}
+
+/* The user as a number that is not root's: what it executes has no rights in the namespace. */
+static int map_user(uid_t user, gid_t group)
+{
+	char text[40];
+
+	snprintf(text, sizeof text, "1 %u 1", (unsigned)user);
+	if (write_text("/proc/self/setgroups", "deny") || write_text("/proc/self/uid_map", text))
+		return -1;
+	snprintf(text, sizeof text, "1 %u 1", (unsigned)group);
+	return write_text("/proc/self/gid_map", text);
+}
+
+/* The folders above the target, and an empty folder or file there to mount on. */
+static int make_target(char *target, int is_folder)
+{
+	int fd;
+
+	for (char *p = target + sizeof new_root; (p = strchr(p, '/')); p++) {
+		*p = 0;
+		if (mkdir(target, 0755) && errno != EEXIST)
+			return -1;
+		*p = '/';
+	}
+	if (is_folder)
+		return mkdir(target, 0755) && errno != EEXIST ? -1 : 0;
+	fd = open(target, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (fd >= 0)
+		close(fd);
+	return fd < 0 ? -1 : 0;
+}
+
+enum { PATHS = 20 };
+struct bound { const char *path; int fd; };   /* opened before the new root covers it */
+
+static void add_path(struct bound *b, size_t *n, const char *path)
+{
+	int fd = open(path, O_PATH | O_CLOEXEC);
+
+	if (fd >= 0)   /* another system keeps its libraries elsewhere */
+		b[(*n)++] = (struct bound){path, fd};
+}
+
+static int bind_path(const struct bound *b)
+{
+	char target[PATH_MAX], source[40];
+	struct stat st;
+
+	if (snprintf(target, sizeof target, "%s%s", new_root, b->path) >= (int)sizeof target || fstat(b->fd, &st))
+		return -1;
+	while (strlen(target) > 1 && target[strlen(target) - 1] == '/')
+		target[strlen(target) - 1] = 0;
+	if (!access(target, F_OK))
+		return 0;   /* in a folder that is there */
+	snprintf(source, sizeof source, "/proc/self/fd/%d", b->fd);
+	return make_target(target, S_ISDIR(st.st_mode)) || mount(source, target, NULL, MS_BIND | MS_REC, NULL) ? -1 : 0;
+}
+
+/* 1; 0: this machine does not let its users make namespaces, or mount there, and the root is that of all. */
+static int set_root(enum jail_kind kind, const char *path)
+{
+	uid_t user = geteuid();
+	gid_t group = getegid();
+	struct bound b[PATHS];
+	char model[PATH_MAX];
+	size_t n = 0;
+	int done;
+
+	if (unshare(CLONE_NEWUSER | CLONE_NEWNS) || map_user(user, group) || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL))
+		return 0;
+	if (kind == JAIL_EXEC) {
+		for (size_t i = 0; folders[i]; i++)
+			add_path(b, &n, folders[i]);
+		for (size_t i = 0; tables[i]; i++)
+			add_path(b, &n, tables[i]);
+		add_path(b, &n, library_cache);
+		add_path(b, &n, path);
+	} else if (kind == JAIL_MODEL) {
+		model_paths(path, model);
+		add_path(b, &n, model);
+	}
+	done = !mount("none", new_root, "tmpfs", MS_NOSUID | MS_NODEV, "size=1m,mode=0755");
+	if (done) {
+		for (size_t i = 0; i < n && done; i++)
+			done = !bind_path(&b[i]);
+		done = done && !mount(NULL, new_root, NULL, MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV, NULL) && !chdir(new_root) && !chroot(".");
+		if (!done)
+			umount2(new_root, MNT_DETACH);
+	}
+	for (size_t i = 0; i < n; i++)
+		close(b[i].fd);
+	return !chdir("/") && done;
+}
+
 /* ---- Landlock ---- */
 
 /* The kernel's interface (linux/landlock.h, the same on every architecture): headers of Linux before 5.13, with which archives for older systems
@@ -101,33 +230,25 @@ static int allow_path(int ruleset, const char *path, uint64_t rights)
 	return rc;
 }
 
-/* Libraries with their cache, the program itself, and the tables for Chinese, Japanese and Korean text. */
 static int allow_program(int ruleset, const char *program)
 {
-	static const char *const folders[] = {"/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib", "/nix/store"};
-	static const char *const tables[] = {"/usr/share/poppler", "/usr/local/share/poppler", "/usr/share/fonts", "/usr/share/fontconfig",
-	                                     "/etc/fonts"};
 	uint64_t run = FS_READ_FILE | FS_EXECUTE;
 
-	for (size_t i = 0; i < sizeof folders / sizeof *folders; i++)
+	for (size_t i = 0; folders[i]; i++)
 		if (allow_path(ruleset, folders[i], run | FS_READ_DIR))
 			return -1;
-	for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
+	for (size_t i = 0; tables[i]; i++)
 		if (allow_path(ruleset, tables[i], FS_READ_FILE | FS_READ_DIR))
 			return -1;
-	return allow_path(ruleset, program, run) || allow_path(ruleset, "/etc/ld.so.cache", FS_READ_FILE) ? -1 : 0;
+	return allow_path(ruleset, program, run) || allow_path(ruleset, library_cache, FS_READ_FILE) ? -1 : 0;
 }
 
-/* The file alone, or its folder where its name says that it is one of several. */
 static int allow_model(int ruleset, const char *path)
 {
-	const char *slash = strrchr(path, '/');
-	char folder[PATH_MAX];
+	char model[PATH_MAX];
 
-	if (!slash || !strstr(slash, "-of-"))
-		return allow_path(ruleset, path, FS_READ_FILE);
-	snprintf(folder, sizeof folder, "%.*s", (int)(slash - path) + 1, path);
-	return allow_path(ruleset, folder, FS_READ_FILE);
+	model_paths(path, model);
+	return allow_path(ruleset, model, FS_READ_FILE);
 }
 
 static int set_landlock(enum jail_kind kind, const char *path, int *abi)
@@ -168,16 +289,15 @@ static const int allowed[] = {
 
 /* Libraries try these and go on without them. */
 static const int refused[] = {
-	SCMP_SYS(stat), SCMP_SYS(lstat), SCMP_SYS(statx), SCMP_SYS(access), SCMP_SYS(faccessat), SCMP_SYS(faccessat2),
+	SCMP_SYS(stat), SCMP_SYS(lstat), SCMP_SYS(access), SCMP_SYS(faccessat), SCMP_SYS(faccessat2),
 	SCMP_SYS(readlink), SCMP_SYS(readlinkat), SCMP_SYS(getcwd), SCMP_SYS(ioctl), SCMP_SYS(prctl), SCMP_SYS(statfs), SCMP_SYS(fadvise64),
 	SCMP_SYS(sched_setaffinity), SCMP_SYS(fcntl), SCMP_SYS(mlock), SCMP_SYS(sched_getparam), SCMP_SYS(sched_getscheduler),
 };
 
 /* What a program needs from execve() to main(), Landlock and the limits saying where. */
 static const int of_a_program[] = {
-	SCMP_SYS(execve), SCMP_SYS(newfstatat), SCMP_SYS(stat), SCMP_SYS(lstat), SCMP_SYS(statx), SCMP_SYS(access), SCMP_SYS(faccessat),
-	SCMP_SYS(faccessat2), SCMP_SYS(readlink), SCMP_SYS(getdents64), SCMP_SYS(arch_prctl), SCMP_SYS(set_tid_address),
-	SCMP_SYS(set_robust_list), SCMP_SYS(rseq), SCMP_SYS(statfs), SCMP_SYS(fstatfs), SCMP_SYS(fcntl), SCMP_SYS(fadvise64), SCMP_SYS(getcwd),
+	SCMP_SYS(execve), SCMP_SYS(getdents64), SCMP_SYS(arch_prctl), SCMP_SYS(set_tid_address), SCMP_SYS(set_robust_list), SCMP_SYS(rseq),
+	SCMP_SYS(fstatfs), SCMP_SYS(fadvise64), SCMP_SYS(getcwd),
 };
 
 static int add_all(scmp_filter_ctx f, uint32_t action, const int *call, size_t n)
@@ -189,6 +309,31 @@ static int add_all(scmp_filter_ctx f, uint32_t action, const int *call, size_t n
 				return -1;
 		}
 	return 0;
+}
+
+/* Of an open file alone: newfstatat() and statx() with an empty path.  The filter cannot look at the path, and a program that was taken over may give
+ * one beside the flag: then the root of its own is what hides files. */
+static int add_stat(scmp_filter_ctx f)
+{
+	uint32_t no = SCMP_ACT_ERRNO(EACCES);
+	int rc;
+
+	rc = seccomp_rule_add(f, SCMP_ACT_ALLOW, SCMP_SYS(newfstatat), 1, SCMP_A3(SCMP_CMP_MASKED_EQ, AT_EMPTY_PATH, AT_EMPTY_PATH));
+	rc |= seccomp_rule_add(f, no, SCMP_SYS(newfstatat), 1, SCMP_A3(SCMP_CMP_MASKED_EQ, AT_EMPTY_PATH, 0));
+	rc |= seccomp_rule_add(f, SCMP_ACT_ALLOW, SCMP_SYS(statx), 1, SCMP_A2(SCMP_CMP_MASKED_EQ, AT_EMPTY_PATH, AT_EMPTY_PATH));
+	rc |= seccomp_rule_add(f, no, SCMP_SYS(statx), 1, SCMP_A2(SCMP_CMP_MASKED_EQ, AT_EMPTY_PATH, 0));
+	return rc;
+}
+
+/* Neither whom signals of a pipe go to (F_SETOWN, F_SETSIG) nor leases and locks. */
+static int add_fcntl(scmp_filter_ctx f)
+{
+	static const int harmless[] = {F_DUPFD, F_DUPFD_CLOEXEC, F_GETFD, F_SETFD, F_GETFL};
+	int rc = 0;
+
+	for (size_t i = 0; i < sizeof harmless / sizeof *harmless; i++)
+		rc |= seccomp_rule_add(f, SCMP_ACT_ALLOW, SCMP_SYS(fcntl), 1, SCMP_A1(SCMP_CMP_EQ, (scmp_datum_t)harmless[i]));
+	return rc;
 }
 
 static int add_rules(scmp_filter_ctx f, enum jail_kind kind)
@@ -203,19 +348,18 @@ static int add_rules(scmp_filter_ctx f, enum jail_kind kind)
 	rc = seccomp_rule_add(f, SCMP_ACT_ALLOW, SCMP_SYS(tgkill), 1, SCMP_A0(SCMP_CMP_EQ, (scmp_datum_t)getpid()));
 	/* Limits are read, never set. */
 	rc |= seccomp_rule_add(f, SCMP_ACT_ALLOW, SCMP_SYS(prlimit64), 1, SCMP_A2(SCMP_CMP_EQ, 0));
+	rc |= add_stat(f);
 	if (kind == JAIL_EXEC) {
 		rc |= seccomp_rule_add(f, SCMP_ACT_ALLOW, SCMP_SYS(mmap), 0);
 		rc |= seccomp_rule_add(f, SCMP_ACT_ALLOW, SCMP_SYS(mprotect), 0);
 		rc |= seccomp_rule_add(f, SCMP_ACT_ALLOW, SCMP_SYS(openat), 1, SCMP_A2(SCMP_CMP_MASKED_EQ, writing, 0));
 		rc |= seccomp_rule_add(f, SCMP_ACT_ALLOW, SCMP_SYS(open), 1, SCMP_A1(SCMP_CMP_MASKED_EQ, writing, 0));
+		rc |= add_fcntl(f);
 		rc |= add_all(f, SCMP_ACT_ALLOW, of_a_program, sizeof of_a_program / sizeof *of_a_program);
 		return rc ? -1 : 0;
 	}
 	rc |= seccomp_rule_add(f, SCMP_ACT_ALLOW, SCMP_SYS(mmap), 1, SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0));
 	rc |= seccomp_rule_add(f, SCMP_ACT_ALLOW, SCMP_SYS(mprotect), 1, SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0));
-	/* fstat() is newfstatat() with an empty path. */
-	rc |= seccomp_rule_add(f, SCMP_ACT_ALLOW, SCMP_SYS(newfstatat), 1, SCMP_A3(SCMP_CMP_MASKED_EQ, AT_EMPTY_PATH, AT_EMPTY_PATH));
-	rc |= seccomp_rule_add(f, no, SCMP_SYS(newfstatat), 1, SCMP_A3(SCMP_CMP_MASKED_EQ, AT_EMPTY_PATH, 0));
 	/* A library that looks for a file of its own goes on without it; writing ends the process. */
 	if (kind == JAIL_MODEL)
 		no = SCMP_ACT_ALLOW;   /* Landlock says which */
@@ -234,10 +378,8 @@ static int set_seccomp(enum jail_kind kind)
 	rc = seccomp_attr_set(f, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS);
 	/* The list that comes first decides: what a program may call is not refused. */
 	rc = rc || add_rules(f, kind);
-	if (!rc && kind != JAIL_EXEC)
+	if (!rc)
 		rc = add_all(f, SCMP_ACT_ERRNO(EACCES), refused, sizeof refused / sizeof *refused);
-	else if (!rc)
-		rc = seccomp_rule_add(f, SCMP_ACT_ERRNO(EACCES), SCMP_SYS(ioctl), 0);
 	if (!rc) {
 		rc = seccomp_load(f);
 		errno = rc < 0 ? -rc : 0;
@@ -248,6 +390,7 @@ static int set_seccomp(enum jail_kind kind)
 
 int jail_enter(enum jail_kind kind, const char *path, struct jail_level *level, struct err *e)
 {
+	level->root = set_root(kind, path);
 	errno = 0;
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_DUMPABLE, 0, 0, 0, 0))
 		return failed(e, "no_new_privs");

@@ -178,6 +178,8 @@ int doc_helper(int argc, char **argv)
 	} else if (type < 0) {
 		struct str s = {0};
 		str_adds(&s, "no_new_privs, limits, ");
+		if (level.root)
+			str_adds(&s, "a root of its own, ");
 		if (level.landlock)
 			str_addf(&s, "Landlock %d, ", level.landlock);
 		str_adds(&s, "seccomp");

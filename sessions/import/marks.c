@@ -183,6 +183,15 @@ void doc_keep(struct doc *d, const struct range *range, size_t n)
 
 /* ---- lines ---- */
 
+/* Has the user stopped the import?  Asked at every MiB of the text: *asked is where it was last. */
+static int stopped_at(size_t at, size_t *asked)
+{
+	if (at - *asked < 1 << 20)
+		return 0;
+	*asked = at;
+	return import_stopped();
+}
+
 struct line { const char *s; size_t n; };   /* without white space around it */
 
 static struct line line_at(const struct str *t, size_t at, size_t *next)
@@ -385,13 +394,14 @@ int heading_level(const char *s, size_t n)
 static void mark_pages(struct doc *d)
 {
 	const char *p = d->text.p, *end = p + d->text.n, *ff = memchr(p, '\f', d->text.n);
+	size_t asked = 0;
 	char number[16];
 	int page = 1;
 
 	if (!ff)
 		return;
 	doc_mark(d, MARK_PAGE, 0, 0, "1", 1);
-	for (; ff; ff = memchr(ff + 1, '\f', (size_t)(end - ff) - 1)) {
+	for (; ff && !stopped_at((size_t)(ff - p), &asked); ff = memchr(ff + 1, '\f', (size_t)(end - ff) - 1)) {
 		const char *rest = ff + 1;
 		while (rest < end && (unsigned char)*rest <= ' ' && *rest != '\f')
 			rest++;
@@ -451,8 +461,9 @@ static void mark_headings(struct doc *d)
 {
 	char seen[6] = {0};
 	int blank_before = 1;
+	size_t asked = 0;
 
-	for (size_t at = 0, next; at < d->text.n; at = next) {
+	for (size_t at = 0, next; at < d->text.n && !stopped_at(at, &asked); at = next) {
 		struct line l = line_at(&d->text, at, &next), after = {0}, title = l;
 		size_t ignored;
 		int level = 0;
@@ -489,9 +500,9 @@ static int atx(struct line *l)
 static void mark_markdown(struct doc *d)
 {
 	char fence = 0;
-	size_t fence_n = 0;
+	size_t fence_n = 0, asked = 0;
 
-	for (size_t at = 0, next; at < d->text.n; at = next) {
+	for (size_t at = 0, next; at < d->text.n && !stopped_at(at, &asked); at = next) {
 		struct line l = line_at(&d->text, at, &next), title = l, under = {0};
 		size_t indent = (size_t)(l.s - d->text.p) - at, run = 0, ignored;
 		int level = 0;
@@ -579,8 +590,9 @@ static void sort_marks(struct doc *d)
 void doc_mark_paragraphs(struct doc *d)
 {
 	int inside = 0;
+	size_t asked = 0;
 
-	for (size_t at = 0, next; at < d->text.n; at = next) {
+	for (size_t at = 0, next; at < d->text.n && !stopped_at(at, &asked); at = next) {
 		struct line l = line_at(&d->text, at, &next);
 		if (l.n && (!inside || d->text.p[at] == '\f'))
 			doc_mark(d, MARK_PARAGRAPH, 0, (size_t)(l.s - d->text.p), NULL, 0);

@@ -82,6 +82,16 @@ static int raise_limit(void) { struct rlimit r = {RLIM_INFINITY, RLIM_INFINITY};
 static int map_code(void) { return mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == MAP_FAILED; }
 static int dup_stdin(void) { return tried(dup(0)); }
 
+/* Asking for a file without opening it. */
+static int do_stat(void) { struct stat st; return tried(syscall(SYS_newfstatat, AT_FDCWD, "/etc/passwd", &st, 0)); }
+static int do_access(void) { return tried(access("/etc/passwd", F_OK)); }
+static int do_readlink(void) { char to[64]; return tried(readlink("/proc/self/exe", to, sizeof to)); }
+static int stat_beside_the_flag(void) { struct stat st; return tried(syscall(SYS_newfstatat, AT_FDCWD, "/etc/passwd", &st, AT_EMPTY_PATH)); }
+static int statx_beside_the_flag(void) { struct statx st; return tried(syscall(SYS_statx, AT_FDCWD, "/etc/passwd", AT_EMPTY_PATH, STATX_SIZE, &st)); }
+static int stat_open_file(void) { struct stat st; return tried(fstat(0, &st)); }
+static int is_not_there(void) { return !(open("/etc/passwd", O_RDONLY) < 0 && errno == ENOENT); }
+static int send_signals(void) { return tried(fcntl(1, F_SETOWN, 1)) && tried(fcntl(1, F_SETSIG, SIGKILL)) && tried(fcntl(1, F_SETFL, O_ASYNC)); }
+
 /* ---- model files ---- */
 
 static const char model[] = "tests/vectors/models/gemma.gguf";
@@ -228,6 +238,35 @@ TEST(the_jail_of_a_program)
 		SKIP("this kernel has no Landlock");
 	CHECK_INT(in_jail(JAIL_EXEC, open_secret), 1);
 	CHECK_INT(in_jail(JAIL_EXEC, open_cwd), 1);
+}
+
+/* Whether a file exists, and how large it is, is none of the business of who may not read it. */
+TEST(files_cannot_be_asked_for)
+{
+	static const enum jail_kind kinds[] = {JAIL_PARSE, JAIL_EXEC, JAIL_MODEL};
+	struct jail_level level = {0};
+	struct err e = {0};
+	pid_t pid = fork();
+	int status;
+
+	if (!pid)
+		_exit(jail_enter(JAIL_PARSE, NULL, &level, &e) ? 99 : level.root);
+	CHECK(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) != 99);
+	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+		CHECK_INT(in_jail(kinds[i], do_stat), 1);
+		CHECK_INT(in_jail(kinds[i], do_access), 1);
+		CHECK_INT(in_jail(kinds[i], do_readlink), 1);
+		CHECK_INT(in_jail(kinds[i], stat_open_file), 0);
+		CHECK_INT(in_jail(kinds[i], send_signals), 1);
+	}
+	if (!WEXITSTATUS(status))
+		SKIP("this machine does not let its users make namespaces");
+	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+		CHECK_INT(in_jail(kinds[i], stat_beside_the_flag), 1);
+		CHECK_INT(in_jail(kinds[i], statx_beside_the_flag), 1);
+		if (kinds[i] != JAIL_PARSE)   /* which opens nothing at all */
+			CHECK_INT(in_jail(kinds[i], is_not_there), 0);
+	}
 }
 
 /* ---- limits ---- */
