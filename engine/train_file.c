@@ -322,12 +322,14 @@ static const struct train_param *param_of(const struct trainer *t, struct view n
 /* The source's keys as they are, but for what no longer holds. */
 static void model_keys(const struct gguf *g, struct gguf_out *o, int half)
 {
+	const uint8_t *head = g->head ? g->head : g->base;
+
 	for (uint64_t i = 0; i < g->n_kv; i++) {
 		const struct gguf_value *v = &g->kv[i];
 
 		if (view_is(v->key, "general.file_type") || (v->key.n > 6 && !memcmp(v->key.p, "split.", 6)))
 			continue;
-		str_add(&o->keys, g->base + v->off, (size_t)(v->data + v->bytes - (g->base + v->off)));
+		str_add(&o->keys, head + v->off, (size_t)(v->data + v->bytes - (head + v->off)));
 		o->n_keys++;
 	}
 	key(o, "general.file_type", GGUF_U32);
