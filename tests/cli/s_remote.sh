@@ -482,7 +482,7 @@ for name in (b"dx", b"dy", b"d\x9b5n", b"d\xe2\x80\xae", b"d\33[2J"):
     open(odd.encode() + b"/" + name, "w").close()
 p = Program("-s", "names", "--line")
 p.until(lambda: b"tiny" in p.out)
-p.type("/open %s/\t\t" % odd)
+p.type("/open %s/d\t\t" % odd)
 p.until(lambda: b"dy" in p.out)
 p.read(0.5)
 p.end()
