@@ -114,6 +114,8 @@ int session_log_hold(struct session_log *r, int64_t session, int wait, long *by,
 	while ((rc = session_hold(r->store, session, by, e)) && *by && !signals_stopped())
 		usleep(100000);
 	signals_work(0);
+	if (!rc)
+		*e = (struct err){0};
 	return rc;
 }
 

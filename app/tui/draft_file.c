@@ -1,13 +1,15 @@
 /* app/tui/draft_file.c - what was typed and not sent yet, kept in a file for the next start after a crash (tui_private.h).
  *
  * The file holds the queued messages and the draft, as they would stand in the input line after a stop.  It is written at most once a
- * second while it grows, and removed when the screen is left in the ordinary way.  A conversation that is not saved has none. */
+ * second while it grows, and removed when the screen is left in the ordinary way.  A conversation that is not saved has none, and neither has
+ * a second screen: the first one locks it. */
 #include "app/tui/tui_private.h"
 
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 enum { DRAFT_MOST = 1 << 20 };
@@ -19,12 +21,30 @@ static int draft_path(const struct tui *t, struct str *path)
 	return t->keeps_draft && !user_path(path, DIR_STATE, "draft", NULL);
 }
 
+/* 1: no other screen has the draft; the lock lasts as long as the program. */
+static int draft_lock(void)
+{
+	static int fd = -1;   /* of the last screen */
+	struct str path = {0};
+	int mine = 0;
+
+	if (fd >= 0)
+		close(fd);
+	fd = -1;
+	if (!user_path(&path, DIR_STATE, "draft.lock", NULL) && !make_parents(path.p)) {
+		fd = open(path.p, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+		mine = fd >= 0 && !flock(fd, LOCK_EX | LOCK_NB);
+	}
+	str_free(&path);
+	return mine;
+}
+
 void draft_restore(struct tui *t)
 {
 	struct str path = {0}, text = {0};
 	struct err e = {0};
 
-	t->keeps_draft = t->chat->log && !t->chat->log->failed;
+	t->keeps_draft = t->chat->log && !t->chat->log->failed && draft_lock();
 	if (draft_path(t, &path) && !access(path.p, R_OK)) {
 		if (!read_whole(path.p, DRAFT_MOST, &text, &e) && text.n) {
 			untyped_note(text.p, text.n);

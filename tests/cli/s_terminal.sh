@@ -270,43 +270,60 @@ while [ $i -lt 10 ] && ! ended; do
 done
 ends_well "Ctrl-C twice at an empty prompt ends, terminal as before" 0
 
-# Another weir writes: here sessions are read and nothing is saved, or weir is left.
-if command -v flock >/dev/null 2>&1; then
-	kept() { XDG_DATA_HOME="$dir/data" "$weir" sessions ls 2>&1 | awk '{ print $1 }'; }
-	before=$(kept)
-	(flock 9; exec sleep 3600) 9>>"$dir/data/weir/lock" &
-	holder=$!
-	trap 'kill $holder 2>/dev/null; cleanup' EXIT
-	locked() { ! flock -n "$dir/data/weir/lock" true; }
-	wait_for locked
-	start --temp 0 -n 8
-	if wait_for shows '\[r\]ead sessions'; then ok "a second weir asks what to do"
-	else bad "a second weir asks what to do" "$(tail_of_screen)"; fi
-	type_text maybe
-	key Enter
-	type_text r
-	key Enter
-	wait_for at_prompt
-	send_line 'A question that nobody keeps.'
-	wait_for at_prompt
-	send_line '/rename kept'
-	if wait_for shows 'sessions are only read here'; then ok "it reads sessions and changes none"
-	else bad "it reads sessions and changes none" "$(tail_of_screen)"; fi
-	key C-d
-	ends_well "a second weir ends with status 0, terminal as before" 0
-	if [ "$(kept)" = "$before" ]; then ok "a second weir has saved nothing"
-	else bad "a second weir has saved nothing" "$(kept)"; fi
-	start --temp 0 -n 8
-	wait_for shows '\[q\]uit'
-	type_text q
-	key Enter
-	ends_well "a second weir is left at once" 130
-	kill "$holder"
-	wait "$holder" 2>/dev/null
-	trap cleanup EXIT
-else
-	skip "a second weir asks what to do" "flock is not installed"
-fi
+# Another weir has the session open: it is read and nothing is saved, or waited for, or weir is left.  One key says which.
+mkfifo "$dir/pipe"
+HOME="$dir" XDG_STATE_HOME="$dir/state" XDG_CONFIG_HOME="$dir/config" XDG_CACHE_HOME="$dir/cache" XDG_DATA_HOME="$dir/data" \
+	"$weir" -m "$model" --each-line -n 4 -s held <"$dir/pipe" >/dev/null 2>&1 &
+holder=$!
+trap 'kill $holder 2>/dev/null; cleanup' EXIT
+exec 9>"$dir/pipe"
+echo 'The first question.' >&9
+kept() { XDG_DATA_HOME="$dir/data" "$weir" sessions show held 2>&1; }
+is_kept() { kept | grep -q "$1"; }
+wait_for is_kept 'The first question'
+start --temp 0 -n 8 -s held
+if wait_for shows "another weir (process $holder) has this session open" && wait_for shows '\[r\]ead it'; then ok "a second weir asks what to do"
+else bad "a second weir asks what to do" "$(tail_of_screen)"; fi
+type_text xr
+wait_for at_prompt
+if shows 'The first question'; then ok "one key, and it reads the session"
+else bad "one key, and it reads the session" "$(tail_of_screen)"; fi
+send_line 'A question that nobody keeps.'
+wait_for at_prompt
+send_line '/rename other'
+if wait_for shows "only read here: another weir (process $holder) writes it"; then ok "and changes nothing"
+else bad "and changes nothing" "$(tail_of_screen)"; fi
+key C-d
+ends_well "a second weir ends with status 0, terminal as before" 0
+if is_kept 'nobody keeps'; then bad "a second weir has saved nothing" "$(kept)"
+else ok "a second weir has saved nothing"; fi
+start --temp 0 -n 8 -s held
+wait_for shows '\[q\]uit'
+type_text q
+ends_well "a second weir is left at once" 130
+start --temp 0 -n 8 -s held
+wait_for shows '\[q\]uit'
+type_text n
+wait_for at_prompt
+send_line 'Another session at the same time.'
+wait_for at_prompt
+key C-d
+ends_well "a second weir has a session of its own beside it" 0
+start --temp 0 -n 8 -s held
+wait_for shows '\[q\]uit'
+type_text w
+wait_for shows 'waiting until it is left there'
+kill "$holder"
+wait "$holder" 2>/dev/null
+exec 9>&-
+trap cleanup EXIT
+wait_for at_prompt
+send_line 'A question that is kept.'
+wait_for at_prompt
+if wait_for is_kept 'that is kept'; then ok "a second weir that waits goes on with the session"
+else bad "a second weir that waits goes on with the session" "$(tail_of_screen)"; fi
+key C-d
+ends_well "and ends with status 0" 0
 
 # SIGTERM at the prompt and during an answer.  The pane's shell is the parent of the program.
 child() { child_of "$(mux display-message -p '#{pane_pid}')"; }
