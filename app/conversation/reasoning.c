@@ -317,8 +317,10 @@ size_t reasoning_unopened(const char *text, size_t n, int whole, size_t *seen)
 	size_t len = 0, at, end;
 	const char *mark = *seen < n ? find_mark(text, *seen, n, 1, &len) : NULL;
 
+	if (*seen >= n)   /* decided, if it is SIZE_MAX */
+		return 0;
 	if (!mark) {
-		if (*seen + MARK_BYTES < n)
+		if (n - *seen > MARK_BYTES)
 			*seen = n - MARK_BYTES;
 		return 0;
 	}
