@@ -273,8 +273,11 @@ int  sentences_find(struct passage_index *, const char *question, size_t n, stru
                     struct err *);
 
 enum export_format { EXPORT_MARKDOWN, EXPORT_JSON, EXPORT_TEXT };
-/* The branch shown, in order.  JSON: {"name","model","kv","messages":[{"role","text","tokens":[...]}]}. */
-int  session_export(struct store *, int64_t id, enum export_format, struct str *out, struct err *);
+/* What the program adds to a message from its stats, appended: JSON members, each with a comma before it, else lines. */
+typedef void export_more_fn(int role, const char *stats, int json, struct str *out);
+/* The branch shown, in order; more: may be NULL.  JSON: {"name","model","kv","settings":{KEY:TEXT},"documents":[{"name","type","bytes","after",
+ * "text","marks"}],"messages":[{"role","text","tokens":[...],"at"}]}. */
+int  session_export(struct store *, int64_t id, enum export_format, export_more_fn *more, struct str *out, struct err *);
 
 /* Everything that can be checked; what is wrong as one sentence a line.  0, 1 = something is wrong, -1 = could not check. */
 int  store_check(struct store *, struct str *report, struct err *);

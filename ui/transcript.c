@@ -51,6 +51,7 @@ static void entry_release(struct entry *e)
 	entry_drop_lines(e);
 	entry_drop_lens(e);
 	free(e->heat);
+	free(e->source);
 }
 
 void transcript_cut(struct transcript *t, size_t n)

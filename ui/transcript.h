@@ -51,9 +51,17 @@ void transcript_end_follow(struct transcript *);
 /* The position, for transcript_go(); 0 = at the end.  Valid while lines are added or laid out again, until a clear. */
 uint64_t transcript_place(const struct transcript *);
 void transcript_go(struct transcript *, uint64_t place);
+/* The sources of an answer, copied; message: the number of its question, SIZE_MAX: the last one. */
+void transcript_sources(struct transcript *, size_t message, const struct ui_source *, size_t n);
+/* A turn is an entry, a question, and what follows until the next one.  The one whose answer is seen, or the last one; 1 + its question's
+ * entry, 0: there is none. */
+size_t transcript_turn(const struct transcript *);
+size_t transcript_last_turn(const struct transcript *);
+/* Its sources: how many. */
+size_t transcript_turn_sources(const struct transcript *, size_t turn, const struct ui_source **out);
 /* The number of the source, from 1 on, that a notice names at column x of row y as they were drawn ("[1] report.pdf, page 3"), or in that
- * row; 0: none, or a question follows. */
-int  transcript_source_at(struct transcript *, int x, int y);
+ * row, and its turn; 0: none. */
+size_t transcript_source_at(struct transcript *, int x, int y, size_t *turn);
 /* How the row at y of what was drawn continues the row above it: 0 not at all, 1 behind a blank, 2 within a word. */
 int  transcript_row_continues(struct transcript *, int y);
 /* New text does not move what is seen, until transcript_end_follow(): 1; 0: it did not before. */

@@ -214,42 +214,6 @@ int transcript_question(struct transcript *t, int step)
 	return 1;
 }
 
-/* The number in brackets that stands at column x of a line, else the first one of the line; 0: none. */
-static int number_in(const struct lines *l, size_t line, int x)
-{
-	struct str s = {0};
-	int found = 0;
-
-	for (size_t k = l->line[line].run; k < (size_t)l->line[line].run + l->line[line].n_run; k++)
-		str_add(&s, l->text.p + l->run[k].from, l->run[k].n);
-	for (size_t i = 0; i + 2 < s.n; i++)
-		if (s.p[i] == '[' && s.p[i + 1] >= '1' && s.p[i + 1] <= '9' && s.p[i + 2] == ']' && (!found || (int)text_width(s.p, i) <= x))
-			found = s.p[i + 1] - '0';
-	str_free(&s);
-	return found;
-}
-
-int transcript_source_at(struct transcript *t, int x, int y)
-{
-	size_t entry, line;
-	int found = 0;
-
-	x -= t->gutter;
-	if (!t->n || y < 0 || y >= t->h)
-		return 0;
-	transcript_settle(t);
-	entry = t->top;
-	line = t->line;
-	transcript_move(t, &entry, &line, y);
-	for (size_t i = entry; i < t->n; i++)
-		if (t->entry[i].role == UI_USER && !t->entry[i].part)
-			return 0;
-	/* A line that is continued names the source in its first row. */
-	for (line++; t->entry[entry].role == UI_NOTICE && line <= t->entry[entry].lines.n_line && !found && line > 0; line--, x = 0)
-		found = number_in(&t->entry[entry].lines, line - 1, x);
-	return found;
-}
-
 /* The run of a line that shows text of the entry, the first or the last one; NULL: none does. */
 static const struct run *text_run(const struct lines *l, size_t line, int last)
 {

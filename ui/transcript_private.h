@@ -6,6 +6,7 @@
  *     transcript_draw.c    drawing them
  *     transcript_lens.c    which words were evicted
  *     transcript_find.c    search
+ *     transcript_sources.c the sources of answers
  *     transcript_copy.c    text for the clipboard */
 #ifndef WEIR_TRANSCRIPT_PRIVATE_H
 #define WEIR_TRANSCRIPT_PRIVATE_H
@@ -45,6 +46,8 @@ struct entry {
 	struct ui_span *lens; size_t n_lens;         /* over raw */
 	struct ui_span *heat; size_t n_heat;         /* over raw: levels of surprise */
 	struct kept *kept; size_t n_kept; int lens_fits;   /* over clean; computed when the entry is drawn */
+
+	struct ui_source *source; size_t n_source;   /* UI_USER: of its answer */
 };
 
 struct match { uint32_t entry, from, n; };       /* bytes of the clean text; may end in a later part */

@@ -218,11 +218,18 @@ struct ui_document {
 };
 void ui_documents(struct ui *, const struct ui_document *, size_t n);
 
-/* The sources of the last answer as its lines number them, at most UI_SOURCES: F7 opens one after the other, a click on "[1]" that one.
- * The text of the documents is shaded by share, the part of the answer's attention; < 0: not known. */
-enum { UI_SOURCES = 8 };
-struct ui_source { size_t document, from, to; float share; };        /* bytes of the document's text as it was posted */
-void ui_sources(struct ui *, const struct ui_source *, size_t n);
+/* The sources of an answer as its lines number them, at most UI_SOURCES; question: the number of that message, SIZE_MAX: the last question.
+ * F7 opens those of the answer that is seen, one after the other, a click on "[1]" that one.  The text of the documents is shaded by share, the
+ * part of the answer's attention; < 0: not known. */
+enum { UI_SOURCES = 13, UI_SOURCE_NAME = 64 };
+#define SOURCE_GONE "source [%zu]: '%.60s' is not among the documents any more, or has another text"
+struct ui_source {
+	size_t document, from, to;              /* bytes of the document's text as it was posted; document SIZE_MAX: it is not there any more, */
+	char name[UI_SOURCE_NAME];              /* only its name is known */
+	int sent;                               /* the model was sent it */
+	float share;
+};
+void ui_sources(struct ui *, size_t question, const struct ui_source *, size_t n);
 
 struct ui_session {
 	int64_t id; const char *name, *title, *model, *snippet;   /* snippet: after UI_FIND the match, \x01 and \x02 around its words; else "" */

@@ -205,7 +205,7 @@ int ui_act(struct ui *u, enum act what, const struct key *k)
 	case ACT_FIND:       find(u, 1); break;
 	case ACT_FIND_BACK:  find(u, -1); break;
 	case ACT_NEXT:       next_focus(u); break;
-	case ACT_SOURCE:     ui_source_open(u, u->next_source); break;
+	case ACT_SOURCE:     ui_source_next(u); break;
 	case ACT_MOUSE:      ui_mouse(u, -1); break;
 	case ACT_QUIT:       quit(u); break;
 	case ACT_NEW:        ui_submit_command(u, "/new"); break;

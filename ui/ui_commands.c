@@ -64,20 +64,41 @@ void ui_show_document(struct ui *u, size_t document, size_t from, size_t to)
 	ui_lay_out(u);
 }
 
-void ui_source_open(struct ui *u, size_t i)
+void ui_source_open(struct ui *u, size_t turn, size_t i)
 {
-	const struct ui_source *s = &u->source[i];
+	const struct ui_source *all, *s;
+	size_t n = transcript_turn_sources(u->transcript, turn, &all);
 
-	if (i >= u->n_source) {
-		ui_sayf(u, "the last answer has no sources in the documents");
+	if (i >= n)
+		return;
+	s = &all[i];
+	u->source_turn = turn;
+	u->next_source = (i + 1) % n;
+	documents_pane_sources(u->panes[DOCUMENTS], all, n);
+	if (s->document == SIZE_MAX) {
+		ui_sayf(u, SOURCE_GONE, i + 1, s->name);
 		return;
 	}
-	u->next_source = (i + 1) % u->n_source;
 	ui_show_document(u, s->document, s->from, s->to);
-	if (s->share < 0)
-		ui_sayf(u, "source [%zu] of %zu", i + 1, u->n_source);
+	if (!s->sent)
+		ui_sayf(u, "source [%zu] of %zu: found, but not sent to the model", i + 1, n);
+	else if (s->share < 0)
+		ui_sayf(u, "source [%zu] of %zu", i + 1, n);
 	else
-		ui_sayf(u, "source [%zu] of %zu: %.0f %% of the attention", i + 1, u->n_source, 100 * (double)s->share);
+		ui_sayf(u, "source [%zu] of %zu: %.0f %% of the attention", i + 1, n, 100 * (double)s->share);
+}
+
+void ui_source_next(struct ui *u)
+{
+	const struct ui_source *all;
+	size_t turn = u->pane == DOCUMENTS && u->source_turn ? u->source_turn : transcript_turn(u->transcript);
+
+	if (!transcript_turn_sources(u->transcript, turn, &all)) {
+		ui_sayf(u, turn == transcript_last_turn(u->transcript) ? "the last answer has no sources in the documents" :
+		        "this answer has no sources in the documents");
+		return;
+	}
+	ui_source_open(u, turn, turn == u->source_turn ? u->next_source : 0);
 }
 
 void ui_open_panel(struct ui *u, const char *how)

@@ -131,13 +131,14 @@ static int press(struct ui *u, const struct key *k, struct key *of_hint)
 /* A click opens a source and unfolds a message; whoever drags over them copies their words. */
 static void release(struct ui *u, const struct key *k)
 {
-	int clicked = u->select.pressed && k->y < u->lay.body && !u->pane, source;
+	int clicked = u->select.pressed && k->y < u->lay.body && !u->pane;
+	size_t source, turn;
 
 	drag(u, k->x, k->y);
 	if (u->select.dragged)
 		copy_selected(u);
-	else if (clicked && (source = transcript_source_at(u->transcript, k->x, k->y)) && (size_t)source <= u->n_source)
-		ui_source_open(u, (size_t)source - 1);
+	else if (clicked && (source = transcript_source_at(u->transcript, k->x, k->y, &turn)))
+		ui_source_open(u, turn, source - 1);
 	else if (clicked)
 		transcript_unfold_at(u->transcript, k->y);
 	select_end(u);

@@ -14,6 +14,7 @@ void ui_clear(struct ui *u)
 		ui_search_off(u);
 	}
 	str_clear(&u->last_question);
+	documents_pane_sources(u->panes[DOCUMENTS], NULL, 0);
 	u->has_place = 0;
 	u->fresh = u->below = 0;
 	u->dirty = 1;
@@ -169,13 +170,12 @@ void ui_documents(struct ui *u, const struct ui_document *d, size_t n)
 	u->dirty |= u->pane == DOCUMENTS || u->pane == PALETTE;
 }
 
-void ui_sources(struct ui *u, const struct ui_source *s, size_t n)
+void ui_sources(struct ui *u, size_t question, const struct ui_source *s, size_t n)
 {
-	u->n_source = n < UI_SOURCES ? n : UI_SOURCES;
+	n = n < UI_SOURCES ? n : UI_SOURCES;
+	transcript_sources(u->transcript, question, s, n);
 	u->next_source = 0;
-	for (size_t i = 0; i < u->n_source; i++)
-		u->source[i] = s[i];
-	documents_pane_sources(u->panes[DOCUMENTS], u->source, u->n_source);
+	documents_pane_sources(u->panes[DOCUMENTS], s, n);
 	u->dirty |= u->pane == DOCUMENTS;
 }
 

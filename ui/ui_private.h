@@ -100,7 +100,7 @@ struct ui {
 	struct todo *todo; size_t n_todo, cap_todo;
 	struct str given;                  /* text of the last action */
 
-	struct ui_source source[UI_SOURCES]; size_t n_source, next_source;   /* of the last answer; which one F7 opens */
+	size_t source_turn, next_source;   /* the turn whose source F7 has opened (transcript_turn()); its next one */
 	double undo_until;                 /* until then the last deletion of a session can be undone; 0 = none */
 	int typed; double typed_until;     /* keys went to a pane; when it is told that none came for TYPED_SECONDS */
 	struct str say; double say_until; int say_new;     /* new: its time begins when it is drawn */
@@ -146,7 +146,8 @@ int  mouse_key(struct ui *, const struct key *, struct key *of_hint);   /* 1: a 
 void select_draw(struct ui *);                          /* over what is drawn */
 void select_end(struct ui *);
 /* ui_commands.c */
-void ui_source_open(struct ui *, size_t i);  /* F7, a click: the document, at source i of the last answer */
+void ui_source_next(struct ui *);           /* F7: the document, at the next source of the answer that is seen */
+void ui_source_open(struct ui *, size_t turn, size_t i);   /* a click: at source i of that turn */
 void ui_panel_next(struct ui *);            /* F2 */
 void ui_background(struct ui *, int light); /* the terminal's: it chooses a theme where the user has chosen none */
 /* ui_acts.c */

@@ -28,9 +28,6 @@
 struct chat;
 struct text_source;
 
-/* A source of the last answer: bytes of the body of document `doc`.  share: of the answer's attention; < 0: not known yet. */
-struct answer_source { size_t doc, from, to; double share; };
-
 /* What a front end shows of a chat.  All functions are called in the thread that runs the conversation. */
 struct front {
 	void (*notice)(struct chat *, const char *text, size_t n);      /* weir's own lines; text of others in them is not clean */
@@ -51,7 +48,7 @@ struct front {
 	/* Open a document at bytes [from, to) of its body; NULL: the front end has no place to show one, and its text is a notice. */
 	void (*document)(struct chat *, size_t i, size_t from, size_t to);
 	/* The sources of the last answer as they are numbered, before it begins and again when it ends.  NULL: only their lines are shown. */
-	void (*sources)(struct chat *, const struct answer_source *, size_t n);
+	void (*sources)(struct chat *, const struct answer_sources *);
 	/* Asked between two pieces of such a text: 0 = read on, 1 = another job waits, 2 = the user stops the reading.  NULL: always 0. */
 	int  (*yield)(struct chat *);
 	int  dims;                                                      /* evicted words are shown dimmed */
@@ -166,6 +163,8 @@ void chat_switch(struct chat *, int64_t session, int wait);
 void chat_goodbye(struct chat *);
 /* Adds to *out, behind what is there, that the answer `i` was cut short, or that the last question has no answer; and what goes on. */
 void chat_cut_note(const struct chat *, size_t i, struct str *out);
+/* The sources of an answer, as lines; appended.  Nothing where sources are not shown. */
+void chat_source_lines(const struct chat *, const struct message *, struct str *out);
 /* The last messages of an earlier run, as text. */
 void chat_tail(const struct chat *, struct str *out);
 

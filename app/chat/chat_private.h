@@ -82,8 +82,6 @@ int chat_sessionless(struct chat *);
 /* Save every change of the conversation from now on, or save no more. */
 void session_log_attach(struct session_log *, struct conversation *);
 void session_log_detach(struct session_log *, struct conversation *);
-/* The context of a question that the store keeps. */
-void stored_context(const struct stored_message *, struct message *);
 /* Create the session in the store, where it is not there yet, and store settings and documents that it lacks. */
 int  session_log_begin(struct session_log *, struct conversation *, struct err *);
 /* The conversation belongs to no session any more: its next question begins one. */

@@ -211,7 +211,7 @@ void slash_export(struct chat *c, char *arg)
 		format = format_of(path.p);
 	if (!c->log->session)
 		err_set(&e, ERR_USAGE, "there is nothing to export yet");
-	else if (session_export(c->log->store, c->log->session, format, &text, &e) == 0)
+	else if (session_export(c->log->store, c->log->session, format, message_export_more, &text, &e) == 0)
 		write_new(path.p, &text, &e);
 	if (e.code)
 		chat_error(c, &e);

@@ -84,6 +84,10 @@ void chat_tail(const struct chat *c, struct str *out)
 			str_addf(out, "(%s)\n", note.p);
 		add_lines(out, t->msg[i].role == ROLE_USER ? "> " : "", &text);
 		str_clear(&note);
+		chat_source_lines(c, &t->msg[i], &note);
+		if (note.n)
+			str_addf(out, "%s\n", note.p);
+		str_clear(&note);
 		chat_cut_note(c, i, &note);
 		if (note.n)
 			str_addf(out, "%s\n", note.p);

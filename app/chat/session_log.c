@@ -281,7 +281,7 @@ static int add_message(const struct stored_message *m, void *ud)
 
 	to->stored = m->id;
 	to->interrupted = m->role == ROLE_ASSISTANT && !m->complete;
-	stored_context(m, to);
+	message_read_stats(m->role, m->stats, to);
 	return 0;
 }
 

@@ -161,10 +161,23 @@ static void question_stats(const struct message *m, struct str *out)
 	json_close(out, '}');
 }
 
-void stored_context(const struct stored_message *from, struct message *to)
+/* ... and beside an answer: its sources, and what the turn did once it has ended. */
+static void answer_stats(const struct message *m, const struct turn *turn, struct str *out)
 {
-	if (from->role == ROLE_USER && from->stats && *from->stats)
-		jv_text(jv_get(jv_parse(from->stats, strlen(from->stats)), "context"), &to->context);
+	if (!turn && !m->sources.n)
+		return;
+	json_open(out, NULL, '{');
+	if (turn) {
+		json_int(out, "prompt_tokens", turn->prompt_tokens);
+		json_int(out, "reused_tokens", turn->reused_tokens);
+		json_int(out, "answer_tokens", turn->answer_tokens);
+		json_real(out, "ttft_s", turn->ttft_s, "%.6f");
+		json_real(out, "decode_tps", turn->decode_tps, "%.2f");
+		json_string(out, "stop", turn->stop == STOP_EOS ? "eos" : turn->stop == STOP_LENGTH ? "length" : turn->stop == STOP_LOOP ? "loop" : "cancel");
+	}
+	if (m->sources.n)
+		answer_sources_json(&m->sources, out);
+	json_close(out, '}');
 }
 
 static void log_question(struct session_log *r, struct conversation *t)
@@ -261,7 +274,7 @@ static void copy_message(const struct conversation *t, const struct stored_messa
 {
 	*to = (struct message){.role = from->role == ROLE_ASSISTANT ? ROLE_ASSISTANT : ROLE_USER, .stored = from->id};
 	str_add(&to->text, from->text, from->n_text);
-	stored_context(from, to);
+	message_read_stats(from->role, from->stats, to);
 	if (tokens_match_text(t->engine, from->token, from->n_token, from->text, from->n_text))
 		tokens_append(&to->id, from->token, from->n_token);
 }
@@ -330,17 +343,20 @@ static int next_turn(struct conversation *t, struct message out[2], void *ud, st
 	return 1;
 }
 
-/* Store the answer as it is now; stats and complete where it has ended. */
-static void write_answer(struct session_log *r, struct conversation *t, const char *stats, int complete)
+/* Store the answer as it is now; turn: it has ended, else NULL. */
+static void write_answer(struct session_log *r, struct conversation *t, const struct turn *turn)
 {
 	struct message *m = &t->msg[t->n_msg - 1];
 	struct stored_message s = {
 		.parent = parent_of_last(t), .role = ROLE_ASSISTANT, .text = m->text.p ? m->text.p : "", .n_text = m->text.n,
-		.token = m->id.id, .n_token = m->id.n, .stats = stats, .complete = complete,
+		.token = m->id.id, .n_token = m->id.n, .complete = turn != NULL,
 	};
+	struct str stats = {0};
 	struct err e = {0};
 	int rc;
 
+	answer_stats(m, turn, &stats);
+	s.stats = stats.p ? stats.p : "";
 	if (!r->writing) {
 		rc = message_append(r->store, r->session, &s, &m->stored, &e);
 		r->writing = m->stored;
@@ -348,6 +364,7 @@ static void write_answer(struct session_log *r, struct conversation *t, const ch
 		rc = message_update(r->store, r->writing, &s, &e);
 	}
 	r->written_at = now_seconds();
+	str_free(&stats);
 	if (rc < 0)
 		save_failed(r, &e);
 }
@@ -364,7 +381,7 @@ static void log_piece(struct session_log *r, struct conversation *t)
 	if (off(r))
 		return;
 	if (now_seconds() - r->written_at >= ANSWER_EVERY)
-		write_answer(r, t, "", 0);
+		write_answer(r, t, NULL);
 }
 
 /* A model file, or a server's model with the server's address. */
@@ -379,23 +396,14 @@ static void model_name(const struct conversation *t, struct str *out)
 
 static void log_turn(struct session_log *r, struct conversation *t, const struct turn *turn)
 {
-	struct str stats = {0}, model = {0};
+	struct str model = {0};
 	struct timeline_stats st;
 	struct err e = {0};
 
 	if (off(r))
 		return;
-	json_open(&stats, NULL, '{');
-	json_int(&stats, "prompt_tokens", turn->prompt_tokens);
-	json_int(&stats, "reused_tokens", turn->reused_tokens);
-	json_int(&stats, "answer_tokens", turn->answer_tokens);
-	json_real(&stats, "ttft_s", turn->ttft_s, "%.6f");
-	json_real(&stats, "decode_tps", turn->decode_tps, "%.2f");
-	json_string(&stats, "stop", turn->stop == STOP_EOS ? "eos" : turn->stop == STOP_LENGTH ? "length" : turn->stop == STOP_LOOP ? "loop" : "cancel");
-	json_close(&stats, '}');
-	write_answer(r, t, stats.p, 1);
+	write_answer(r, t, turn);
 	r->writing = 0;
-	str_free(&stats);
 	conversation_stats(t, &st);
 	model_name(t, &model);
 	if (!r->failed && (session_set(r->store, r->session, "random", t->sampling.rng, sizeof t->sampling.rng, &e) < 0 ||

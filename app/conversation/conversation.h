@@ -20,11 +20,26 @@ struct indexed_text; /* a text that is searched, and what was found in it: there
 struct found_passage;
 struct found_sentence;
 
+/* A source of an answer, as its line numbers it.  It is kept with the answer and outlives its document, so it has all that is shown of it. */
+struct answer_source {
+	char *doc, *page, *heading;   /* the document's name; page, heading NULL: none */
+	size_t line, last_line;       /* of a text without pages; 0: there are none */
+	size_t from, to;              /* the passage: bytes of the document's text */
+	size_t quote, quote_end;      /* its best sentence; where found is 0, its beginning */
+	char *text;                   /* that, on one line */
+	int found;                    /* by the search: its line stands above the answer.  0: the answer attended to it */
+	double score;                 /* of the search */
+	int sent;                     /* the model was sent it */
+	double share;                 /* of the answer's attention on the documents; < 0: not measured, or there was no other passage */
+};
+struct answer_sources { struct answer_source *at; size_t n; };
+
 struct message {
 	enum chat_role role;
 	struct str text;
 	struct str context;       /* of a question: passages of documents, quoted; rendered in front of the text */
 	struct tokens id;         /* of an answer: the sampled tokens */
+	struct answer_sources sources;   /* of an answer (answer_sources.c) */
 	struct text_at place;     /* of text */
 	struct text_at context_place;
 	int64_t stored;           /* its number in the store; 0 = not kept */
@@ -70,6 +85,8 @@ struct source {
 	size_t from, to;              /* the passage */
 	size_t quote, quote_end;      /* its best sentence */
 	double score;
+	int weak;                     /* far below the best one: not shown to people, and sent to the model only where a number of passages is set */
+	int chosen;                   /* the passage goes along with the question; where it is 0, the sentence of the first one does */
 };
 struct sources {
 	struct source *at; size_t n;  /* distinct passages, the best first; also where none is good enough */
@@ -234,6 +251,7 @@ struct conversation {
 	double recall_seconds;        /* that finding them took */
 	int unattended;               /* the last answer's attention was on its question, hardly on the documents: it has no evidence */
 	struct evidence evidence[EVIDENCE_MOST]; size_t n_evidence;   /* of the last answer, the largest share first; hooks.evidence asks for it */
+	int compared;                 /* it could attend to several passages, so their shares say something */
 	struct rerank { struct timeline *tl; int32_t tokens; } rerank;   /* of sources (rerank.c); tokens that it may take for a question: 0 = not known yet, -1 = none */
 	struct observer observer[OBSERVERS_MOST]; int n_observer;
 	struct conversation_hooks hooks;
@@ -401,6 +419,31 @@ void sources_free(struct sources *);
 void source_place(const struct conversation *, size_t i, size_t from, size_t to, struct str *out);
 /* The best sentence of a source, on one line; appended. */
 void source_quote(const struct conversation *, const struct source *, struct str *out);
+/* The model is sent it: the passage, or at least its sentence. */
+int  source_sent(const struct conversation *, const struct source *);
+
+/* ---- the sources of an answer (answer_sources.c) ---- */
+
+enum { ANSWER_SOURCES_MOST = SOURCES_MOST + 3 };
+/* What people are shown of t->sources: what the model is sent, and of the others the best few that are not far below the first.  No sentence
+ * twice.  Freed by answer_sources_free(). */
+void answer_sources_found(const struct conversation *, struct answer_sources *out);
+void answer_sources_free(struct answer_sources *);
+/* The document that a source is in: its index, or SIZE_MAX: it is none of the conversation's any more, or has another text. */
+size_t answer_source_document(const struct conversation *, const struct answer_source *);
+/* 'report.pdf, page 12, "Methods"', and for a text without pages its lines: ', lines 148-152'; appended. */
+void answer_source_place(const struct answer_source *, struct str *out);
+/* '[1] report.pdf, page 12, "Methods": "Its best sentence."', a line each; appended. */
+void answer_found_lines(const struct answer_sources *, struct str *out);
+/* "attention: [1] 62 %, [2] 30 %", and what was not found, a line each; appended. */
+void answer_attended_lines(const struct answer_sources *, struct str *out);
+/* "sources", a list in JSON, and back; what is none, or is more than a few, is left out. */
+void answer_sources_json(const struct answer_sources *, struct str *out);
+void answer_sources_read(struct jv list, struct answer_sources *out);
+/* From what a session keeps beside a message, a JSON object: the context of a question, the sources of an answer. */
+void message_read_stats(int role, const char *stats, struct message *to);
+/* The same for an export: members of a JSON object, or the lines of an answer's sources (export_more_fn in sessions/sessions.h). */
+void message_export_more(int role, const char *stats, int json, struct str *out);
 
 /* ---- recall (recall.c): evicted turns that a question asks about ---- */
 

@@ -94,12 +94,23 @@ int  named_place(const struct conversation *, const char *question, size_t n, st
 /* The documents are numbered anew, or another question is the last one: t->sources and t->evidence are empty. */
 void sources_forget(struct conversation *);
 
+/* ---- answer_sources.c ---- */
+
+/* t->evidence counts for the sources of the answer; what it attended to besides becomes another one. */
+void answer_sources_attended(const struct conversation *, struct answer_sources *);
+/* t->sources again, from those of an answer: 1; 0: its documents are not all there, or it has none. */
+int  sources_restore(struct conversation *, const struct answer_sources *);
+
 /* ---- quote.c ---- */
 
 /* Text on one line: a line break in the middle of a sentence is a blank.  Appended. */
 void text_on_one_line(const char *p, size_t n, struct str *out);
 
-/* The passages of t->sources and their best sentence, as they stand in front of the question; appended. */
+/* Choose which passages of t->sources go along with the question. */
+void sources_choose(struct conversation *);
+/* They are those that this context has, or that of an earlier question. */
+void sources_chosen_before(struct conversation *, const struct str *context);
+/* The chosen passages and the best sentence, as they stand in front of the question; appended. */
 void question_context(struct conversation *, struct str *out);
 /* What a question's context quotes of the last question's sources, passages and best sentences: bytes from .. to of the document's body,
  * bytes at .. at + n of the context.  Returns how many. */

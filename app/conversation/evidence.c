@@ -123,7 +123,7 @@ int evidence_begin(struct conversation *t)
 	int there = 0;
 
 	t->n_evidence = 0;
-	t->unattended = 0;
+	t->compared = t->unattended = 0;
 	for (size_t i = 0; i < t->n_doc; i++)
 		there |= !t->doc[i].grows;   /* what is quoted of that stands in the text of the message */
 	if (!there)
@@ -159,6 +159,7 @@ void evidence_end(struct conversation *t)
 			all += add_quoted(t, &t->msg[i], weight, n, best);
 	beside = all + mass_of_question(t, weight, n);
 	t->unattended = all < BESIDE_LEAST * beside;
+	t->compared = best[1].weight > 0;
 	for (int i = 0; i < BEST && all >= BESIDE_LEAST * beside && best[i].weight > 0 && best[i].weight >= SHARE_LEAST * all; i++)
 		t->evidence[t->n_evidence++] = (struct evidence){
 			.doc = (size_t)(best[i].d - t->doc), .from = best[i].p.from, .to = best[i].p.to, .share = best[i].weight / all,

@@ -32,4 +32,5 @@ void message_free(struct message *m)
 	str_free(&m->text);
 	str_free(&m->context);
 	tokens_free(&m->id);
+	answer_sources_free(&m->sources);
 }

@@ -112,25 +112,42 @@ static size_t passages_most(const struct conversation *t)
 	return t->o->passages >= 0 ? (size_t)t->o->passages : t->info->n_params && t->info->n_params < SMALL ? PASSAGES_SMALL : PASSAGES;
 }
 
-/* The best passages of documents that are not read whole, in the order of the documents; returns how many. */
-static size_t choose_passages(const struct conversation *t, struct source out[SOURCES_MOST])
+/* The best passages of documents that are not read whole. */
+void sources_choose(struct conversation *t)
 {
 	size_t room = room_for_passages(t), most = passages_most(t), chosen = 0;
 
 	for (size_t i = 0; i < t->sources.n && chosen < most && chosen < SOURCES_MOST; i++) {
-		const struct source *s = &t->sources.at[i];
+		struct source *s = &t->sources.at[i];
 		size_t n;
 
-		if (t->doc[s->doc].whole)
+		if (t->doc[s->doc].whole || (s->weak && t->o->passages < 0))
 			continue;
 		n = t->by->count(t, body_of(t, s) + s->from, s->to - s->from);
 		if (n > room)
 			continue;
 		room -= n;
-		out[chosen++] = *s;
+		s->chosen = 1;
+		chosen++;
 	}
-	qsort(out, chosen, sizeof *out, by_place);
-	return chosen;
+}
+
+void sources_chosen_before(struct conversation *t, const struct str *context)
+{
+	for (size_t k = 0; k < t->sources.n; k++) {
+		struct source *s = &t->sources.at[k];
+		const char *text = body_of(t, s) + s->from;
+		size_t n = s->to - s->from;
+
+		s->chosen = context->n && memmem(context->p, context->n, text, n) != NULL;
+		for (size_t i = 0; i < t->n_msg && !s->chosen; i++)
+			s->chosen = t->msg[i].context.n && memmem(t->msg[i].context.p, t->msg[i].context.n, text, n) != NULL;
+	}
+}
+
+int source_sent(const struct conversation *t, const struct source *s)
+{
+	return s->chosen || s == t->sources.at || t->doc[s->doc].whole;
 }
 
 #define SAYS "The document says: \""
@@ -149,8 +166,12 @@ static void quote_in_marks(const struct conversation *t, const struct source *s,
 void question_context(struct conversation *t, struct str *out)
 {
 	struct source chosen[SOURCES_MOST];
-	size_t n = choose_passages(t, chosen);
+	size_t n = 0;
 
+	for (size_t i = 0; i < t->sources.n && n < SOURCES_MOST; i++)
+		if (t->sources.at[i].chosen)
+			chosen[n++] = t->sources.at[i];
+	qsort(chosen, n, sizeof *chosen, by_place);
 	for (size_t i = 0; i < n; i++) {
 		const struct source *s = &chosen[i];
 		const char *text = body_of(t, s) + s->from;
@@ -220,6 +241,7 @@ void passages_json(const struct conversation *t, struct str *out)
 		source_quote(t, s, &quote);
 		json_text(out, "text", quote.p, quote.n);
 		json_real(out, "score", s->score, "%.4f");
+		json_bool(out, "sent", source_sent(t, s));
 		json_close(out, '}');
 		str_free(&quote);
 	}

@@ -26,6 +26,8 @@ static int answer(struct conversation *t, struct message *begun, const struct an
 		m->interrupted = 0;
 		m->stored = 0;   /* a new message: the session and its forks keep the one that was cut */
 		m->place = (struct text_at){.first = first};
+		if (!m->sources.n)
+			answer_sources_found(t, &m->sources);
 		emit(t, EVENT_ANSWER_BEGAN, 0);
 		rc = t->by->generate(t, !by_text, start, h, turn, e);
 	}
@@ -36,6 +38,7 @@ static int answer(struct conversation *t, struct message *begun, const struct an
 		evidence_end(t);
 	if (!turn->answered)
 		return rc;
+	answer_sources_attended(t, &t->msg[t->n_msg - 1].sources);
 	t->by->measure(t, turn);
 	t->total_answer += (uint64_t)turn->answer_tokens;
 	if (begun && !turn->answer_tokens) {
@@ -58,8 +61,10 @@ static int find_recalled(struct conversation *t, const char *text, size_t n, con
 	return 0;
 }
 
-/* Find the passages that answer the question.  0; 1 = nothing in the documents answers it, and none of them is read whole; -1. */
-static int find_sources(struct conversation *t, const char *text, size_t n, const struct answer_hooks *h, struct err *e)
+/* Find the passages that answer the question.  context: what it was sent with before, or NULL.  0; 1 = nothing in the documents answers it,
+ * and none of them is read whole; -1. */
+static int find_sources(struct conversation *t, const char *text, size_t n, const struct str *context, const struct answer_hooks *h,
+                        struct err *e)
 {
 	int whole = 0;
 
@@ -76,6 +81,10 @@ static int find_sources(struct conversation *t, const char *text, size_t n, cons
 		sources_free(&t->sources);
 		return !whole && !t->n_recalled;
 	}
+	if (context)
+		sources_chosen_before(t, context);
+	else
+		sources_choose(t);
 	if (h->sources)
 		h->sources(t, h->sources_ud);
 	return 0;
@@ -89,7 +98,7 @@ int conversation_ask(struct conversation *t, const char *text, size_t n, const s
 	struct message *m;
 
 	if (!rc)
-		rc = find_sources(t, text, n, h, e);
+		rc = find_sources(t, text, n, NULL, h, e);
 	if (rc) {
 		*turn = (struct turn){.stop = rc > 0 ? STOP_NOT_FOUND : e->code == ERR_CANCELLED ? STOP_CANCEL : STOP_LENGTH};
 		return rc < 0 ? -1 : 0;
@@ -120,16 +129,17 @@ int conversation_ask(struct conversation *t, const char *text, size_t n, const s
 	return rc;
 }
 
-/* Tell the sources of the last question once more.  They are searched for again where they are forgotten: the session was resumed, or a
- * turn undone.  The question keeps its context, so a search that fails only leaves them unnamed.  -1: it was stopped. */
-static int find_again(struct conversation *t, const struct answer_hooks *h, struct err *e)
+/* Tell the sources of the last question once more.  Where they are forgotten, because the session was resumed or a turn undone, its old answer
+ * has them, or they are searched for again.  The question keeps its context, so a search that fails only leaves them unnamed.  -1: it was
+ * stopped. */
+static int find_again(struct conversation *t, const struct message *old, const struct answer_hooks *h, struct err *e)
 {
 	const struct message *m = &t->msg[t->n_msg - 1];
 	struct err why = {0};
 
-	if (t->sources.n && h->sources)
+	if ((t->sources.n || sources_restore(t, &old->sources)) && h->sources)
 		h->sources(t, h->sources_ud);
-	else if (!t->sources.n && context_is_searched(&m->context) && find_sources(t, m->text.p, m->text.n, h, &why) < 0 &&
+	else if (!t->sources.n && context_is_searched(&m->context) && find_sources(t, m->text.p, m->text.n, &m->context, h, &why) < 0 &&
 	         why.code == ERR_CANCELLED)
 		return err_set(e, why.code, "%s", why.msg);
 	return 0;
@@ -148,7 +158,7 @@ int conversation_regenerate(struct conversation *t, const struct answer_hooks *h
 		emit(t, EVENT_ANSWER_WITHDRAWN, 0);
 	}
 	*turn = (struct turn){.stop = STOP_CANCEL};
-	rc = find_again(t, h, e);
+	rc = find_again(t, &old, h, e);
 	if (!rc)
 		rc = answer(t, NULL, h, turn, e);
 	if (had && !turn->answered)
@@ -168,6 +178,8 @@ int conversation_continue(struct conversation *t, const struct answer_hooks *h, 
 	if (t->msg[t->n_msg - 1].role != ROLE_ASSISTANT)   /* the answer was stopped before its first word */
 		return answer(t, NULL, h, turn, e);
 	old = t->msg[--t->n_msg];
+	if (!t->sources.n)
+		sources_restore(t, &old.sources);
 	rc = answer(t, &old, h, turn, e);
 	if (!turn->answered)
 		*message_add(t, ROLE_ASSISTANT) = old;

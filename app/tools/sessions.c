@@ -130,7 +130,7 @@ static int export_one(struct store *store, const char *format, const char *name,
 
 	if (f == EXPORT_MARKDOWN && strcmp(format, "md") != 0)
 		return err_set(e, ERR_USAGE, "'%.40s' is no format of sessions; it is md, json or txt", format);
-	if (session_find(store, name, &id, e) < 0 || session_export(store, id, f, &text, e) < 0)
+	if (session_find(store, name, &id, e) < 0 || session_export(store, id, f, message_export_more, &text, e) < 0)
 		return -1;
 	return print_str(&text, e);
 }

@@ -113,7 +113,7 @@ static void handle_event(struct tui *t, const struct event *e)
 		ui_say(t->ui, text);
 		break;
 	case EV_SOURCES:
-		ui_sources(t->ui, e->source, e->n_source);
+		ui_sources(t->ui, e->at, e->source, e->n_source);
 		break;
 	case EV_SESSIONS:
 		t->relist = 1;   /* once the status is known */

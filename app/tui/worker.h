@@ -41,7 +41,7 @@ enum event_what {
 	EV_PLACE,       /* open document place.doc at its bytes [place.from, place.to) */
 	EV_LOOK,        /* text: what a command said that ran between two tokens; note: the command */
 	EV_SAY,         /* text: what a change of sessions said between two tokens, for the status row: the list stays open */
-	EV_SOURCES,     /* source[n_source]: of the last answer */
+	EV_SOURCES,     /* source[n_source]: of the answer to question number `at`; SIZE_MAX: to the last one */
 	EV_SESSIONS,    /* the list of sessions has changed */
 	EV_IDLE,        /* all jobs are done */
 	EV_QUIT,        /* the chat has ended */
@@ -57,7 +57,7 @@ struct event {
 	struct event_doc *doc; size_t n_doc;
 	struct ui_span *span; size_t n_span;
 	struct { size_t doc, from, to; } place;
-	struct ui_source source[UI_SOURCES]; size_t n_source;
+	struct ui_source *source; size_t n_source;
 };
 void event_free(struct event *);
 

@@ -15,6 +15,7 @@ void event_free(struct event *e)
 	}
 	free(e->doc);
 	free(e->span);
+	free(e->source);
 	str_free(&e->text);
 	str_free(&e->note);
 	free(e);

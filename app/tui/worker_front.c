@@ -1,8 +1,9 @@
 /* app/tui/worker_front.c - the chat's calls become events for the screen; messages and documents that changed are sent again. */
 #include "app/tui/worker_private.h"
 
-#include <string.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* Between two tokens it may not stand in the transcript: the answer goes on there. */
 static void tell(struct worker *w, enum event_what what, const char *text, size_t n)
@@ -94,6 +95,49 @@ static void variants_note(const struct worker *w, size_t i, struct str *note)
 		str_addf(note, "%s[variant %zu of %zu]", note->n ? " " : "", number, count);
 }
 
+/* question: its number on the screen; SIZE_MAX: the last one. */
+static void send_sources(struct worker *w, size_t question, const struct answer_sources *list)
+{
+	struct event *e = event_new(EV_SOURCES, "", 0);
+
+	e->at = question;
+	e->source = xcalloc(UI_SOURCES, sizeof *e->source);
+	for (; e->n_source < list->n && e->n_source < UI_SOURCES; e->n_source++) {
+		const struct answer_source *from = &list->at[e->n_source];
+		struct ui_source *s = &e->source[e->n_source];
+
+		*s = (struct ui_source){
+			.document = answer_source_document(&w->c->t, from), .from = from->from, .to = from->to, .sent = from->sent, .share = (float)from->share,
+		};
+		snprintf(s->name, sizeof s->name, "%.*s", (int)utf8_complete(from->doc, strnlen(from->doc, sizeof s->name - 1)), from->doc);
+	}
+	worker_post(w, e);
+}
+
+/* The lines below an answer of an earlier run, and what they name. */
+static void send_source_lines(struct worker *w, const struct message *m)
+{
+	struct str lines = {0};
+
+	if (!m->sources.n)
+		return;
+	chat_source_lines(w->c, m, &lines);
+	if (lines.n)
+		worker_post(w, event_new(EV_NOTICE, lines.p, lines.n));
+	send_sources(w, SIZE_MAX, &m->sources);
+	str_free(&lines);
+}
+
+/* The documents have changed: what the sources name may be elsewhere. */
+static void send_all_sources(struct worker *w)
+{
+	const struct conversation *t = &w->c->t;
+
+	for (size_t i = 1; i < t->n_msg; i++)
+		if (t->msg[i].role == ROLE_ASSISTANT && t->msg[i].sources.n)
+			send_sources(w, i - 1, &t->msg[i].sources);
+}
+
 /* resting: no turn begins, and the last message says when its answer was cut or is missing. */
 static void send_messages(struct worker *w, size_t n, int resting)
 {
@@ -124,6 +168,8 @@ static void send_messages(struct worker *w, size_t n, int resting)
 			variants_note(w, i, &e->note);
 		e->role = t->msg[i].role;
 		worker_post(w, e);
+		if (m->role == ROLE_ASSISTANT)
+			send_source_lines(w, m);
 	}
 }
 
@@ -148,30 +194,6 @@ static void returned(struct worker *w, size_t messages)
 	worker_post(w, e);
 }
 
-static void send_documents(struct worker *);
-
-static void on_sources(struct chat *c, const struct answer_source *s, size_t n)
-{
-	struct event *e = event_new(EV_SOURCES, "", 0);
-
-	/* A text that is read has grown since the screen got it. */
-	for (size_t i = 0; i < c->t.n_doc; i++)
-		if (c->t.doc[i].grows)
-			send_documents(c->ud);
-	for (; e->n_source < n && e->n_source < UI_SOURCES; e->n_source++) {
-		const struct answer_source *from = &s[e->n_source];
-
-		e->source[e->n_source] = (struct ui_source){.document = from->doc, .from = from->from, .to = from->to, .share = (float)from->share};
-	}
-	worker_post(c->ud, e);
-}
-
-/* The answer that had them is gone, or the documents are numbered anew. */
-static void no_sources(struct worker *w)
-{
-	worker_post(w, event_new(EV_SOURCES, "", 0));
-}
-
 /* What the transcript does not hear of by the front's calls: it is sent again then. */
 static void on_event(struct conversation *t, const struct conversation_event *event, void *ud)
 {
@@ -180,23 +202,16 @@ static void on_event(struct conversation *t, const struct conversation_event *ev
 	switch (event->what) {
 	case EVENT_UNDONE:
 	case EVENT_REDONE:
-		no_sources(w);
-		w->messages_stale = 1;
-		break;
 	case EVENT_ANSWER_WITHDRAWN:
 		w->messages_stale = 1;
 		break;
 	case EVENT_CLEARED:
-		no_sources(w);
 		w->messages_stale |= w->n_sent > 0;
 		w->documents_stale |= w->n_first != t->n_doc;
 		break;
 	case EVENT_DOCUMENT_ADDED:
-		w->documents_stale = 1;
-		break;
 	case EVENT_DOCUMENT_DROPPED:
 	case EVENT_DOCUMENT_PUT_BACK:
-		no_sources(w);
 		w->documents_stale = 1;
 		break;
 	case EVENT_RETURNED:
@@ -265,6 +280,8 @@ static void on_turn(struct chat *c, const char *question, size_t n)
 		send_messages(w, t->n_msg, 0);
 	if (!question)
 		worker_drop_held(w);   /* a regenerated answer stands right below its question */
+	if (!question && !c->goes_on)
+		send_sources(w, SIZE_MAX, &(struct answer_sources){0});
 	worker_release_held(w);
 	worker_post_text(w, EV_QUESTION, question, question ? n : 0);
 	if (c->goes_on) {
@@ -318,6 +335,17 @@ static int on_turned(struct chat *c, const struct turn *turn, int rc, struct err
 	reasoning_note(&ev->note);
 	worker_post(w, ev);
 	return rc;
+}
+
+static void send_documents(struct worker *);
+
+static void on_sources(struct chat *c, const struct answer_sources *list)
+{
+	/* A text that is read has grown since the screen got it. */
+	for (size_t i = 0; i < c->t.n_doc; i++)
+		if (c->t.doc[i].grows)
+			send_documents(c->ud);
+	send_sources(c->ud, SIZE_MAX, list);
 }
 
 static int on_summary(struct chat *c, const char *text, size_t n, struct err *e)
@@ -427,15 +455,18 @@ static void send_documents(struct worker *w)
 void worker_send_changes(struct worker *w)
 {
 	const struct conversation *t = &w->c->t;
-	int unread = 0;
+	int unread = 0, changed;
 
 	/* Documents may have been prefilled meanwhile. */
 	for (size_t i = 0; i < w->n_first; i++)
 		unread |= i < t->n_doc && t->doc[i].whole && w->first[i] < 0;
+	changed = w->documents_stale;
 	if (w->documents_stale || unread)
 		send_documents(w);
 	if (w->messages_stale)
 		send_messages(w, t->n_msg, 1);
+	else if (changed)
+		send_all_sources(w);
 }
 
 const struct front worker_front = {

@@ -80,7 +80,9 @@ TEST(sources_are_numbered_once_and_shown)
 	CHECK(has(&s.errors, "no sources"));
 	do_line(&s, "Which brothers have built Tower93?");
 	CHECK_INT(count(&s.said, "[1] towers.txt, line 187: \"Tower93"), 1);
-	CHECK(has(&s.said, "attention: [1] 100 %"));
+	/* All attention on the only passage that there is says nothing; passages that only mention towers are no sources. */
+	CHECK(!has(&s.said, "attention"));
+	CHECK(!has(&s.said, "[2]"));
 	/* As after an answer that looked at nothing but its question. */
 	s.c.t.n_evidence = 0;
 	s.c.t.unattended = 1;
@@ -90,21 +92,56 @@ TEST(sources_are_numbered_once_and_shown)
 	CHECK(has(&s.said, "[1] towers.txt, line"));
 	CHECK(has(&s.said, "brothers of the badger93. It looks over the marshes"));
 	do_line(&s, "/source 9");
-	CHECK(has(&s.errors, "/source wants a number from 1 to 3"));
+	CHECK(has(&s.errors, "the last answer has one source: /source 1"));
 	/* They belong to the question: answering it again shows them again, also where they have to be searched for again. */
 	do_line(&s, "/regen");
 	CHECK_INT(count(&s.said, "[1] towers.txt, line 187: \"Tower93"), 1);
-	CHECK(has(&s.said, "attention: [1] 100 %"));
 	do_line(&s, "Of which stone is Tower17 built?");
 	do_line(&s, "/undo");
 	do_line(&s, "/source 1");
-	CHECK(has(&s.errors, "no sources"));
+	CHECK(has(&s.said, "brothers of the badger93. It looks over the marshes"));
 	do_line(&s, "/regen");
 	CHECK_INT(count(&s.said, "[1] towers.txt, line 187: \"Tower93"), 1);
-	CHECK(has(&s.said, "attention: [1] 100 %"));
 	do_line(&s, "/set sources off");
 	do_line(&s, "Of which stone is Tower17 built?");
 	CHECK(!has(&s.said, "[1]") && !has(&s.said, "attention"));
+	close_scene(&s);
+}
+
+/* What the model has not seen is told apart, also where its answer is told of later; the same sentence is a source once. */
+TEST(what_was_found_but_not_sent_is_marked)
+{
+	struct scene s;
+	struct str json = {0}, lines = {0};
+	char path[128], line[160];
+	FILE *f;
+
+	open_towers(&s, "-n 8 --private --kv full -c 4000 --docs passages --passages 1");
+	do_line(&s, "What was built of basalt by the brothers?");
+	CHECK_MSG(has(&s.said, "[1] towers.txt, line ") && has(&s.said, "[3] towers.txt, line "), "%s", s.said.p);
+	CHECK_INT(count(&s.said, " (not sent to the model): \"Tower"), 2);
+	CHECK(!has(&s.said, "attention"));
+	conversation_json(&s.c.t, &s.c.t.last, "", &json);
+	CHECK_INT(count(&json, "\"sent\":true"), 1);
+	CHECK(count(&json, "\"sent\":false") >= 2);
+	do_line(&s, "/source 1");
+	CHECK(!has(&s.said, "not sent"));
+	do_line(&s, "/source 2");
+	CHECK(has(&s.said, " (not sent to the model)\nTower") && !has(&s.said, "attention"));
+	chat_source_lines(&s.c, conversation_answer(&s.c.t), &lines);
+	CHECK_INT(count(&lines, " (not sent to the model): \"Tower"), 2);
+	do_line(&s, "/set passages 3");
+	do_line(&s, "What was built of basalt by the brothers?");
+	CHECK(has(&s.said, "[3] towers.txt, line ") && !has(&s.said, "not sent"));
+	snprintf(path, sizeof path, "%s/again.txt", home);
+	f = fopen(path, "w");
+	CHECK(f && fprintf(f, "Of old times.\n\nTower93 was built of basalt by the brothers of the badger93.\n") > 0 && fclose(f) == 0);
+	snprintf(line, sizeof line, "/read %s", path);
+	do_line(&s, line);
+	do_line(&s, "Which brothers have built Tower93?");
+	CHECK_INT(count(&s.said, ": \"Tower93 was built of basalt by the brothers of the badger93.\""), 1);
+	str_free(&json);
+	str_free(&lines);
 	close_scene(&s);
 }
 
@@ -123,7 +160,7 @@ TEST(attended_passages_have_numbers_of_their_own)
 	snprintf(line, sizeof line, "/read %s", path);
 	do_line(&s, line);
 	do_line(&s, "zebras");   /* nothing is found */
-	CHECK_MSG(has(&s.said, "[1] whole.txt, lines 1-5: 100 % of the attention"), "%s", s.said.p);
+	CHECK_MSG(has(&s.said, "[1] whole.txt, lines 1-5: \"one two The ferry sails at dawn."), "%s", s.said.p);   /* there is no other passage */
 	do_line(&s, "/source");
 	CHECK(has(&s.said, "The ferry sails at dawn.\nIt comes back at night."));
 	close_scene(&s);
@@ -246,6 +283,120 @@ TEST(a_session_goes_on_with_the_passages_that_were_sent)
 	tokens_free(&before);
 	tokens_free(&after);
 	str_free(&context);
+}
+
+/* The lines of the last answer's sources, and how they are shown when a session comes back. */
+static void lines_of(const struct scene *s, struct str *out)
+{
+	str_clear(out);
+	if (conversation_answer(&s->c.t))
+		chat_source_lines(&s->c, conversation_answer(&s->c.t), out);
+	str_adds(out, "");
+}
+
+static void reopen(struct scene *s, const char *words)
+{
+	close_scene(s);
+	open_scene(s, words);
+	s->c.o.quiet = 0;
+	s->c.t.rerank.tokens = -1;
+}
+
+TEST(every_answer_keeps_its_sources)
+{
+	static const char words[] = "-n 8 -s kept -c 4000 --docs passages --passages 2 --kv full";
+	struct str first = {0}, second = {0}, now = {0}, tail = {0};
+	struct scene s;
+
+	open_towers(&s, words);
+	do_line(&s, "What was built of basalt by the brothers?");
+	lines_of(&s, &first);
+	CHECK_MSG(strstr(first.p, "[1] towers.txt, line ") && strstr(first.p, "\n[3] towers.txt, line ") && strstr(first.p, " (not sent to the model): "),
+	          "%s", first.p);
+	do_line(&s, "Which brothers have built Tower93?");
+	lines_of(&s, &second);
+	CHECK_MSG(strstr(second.p, "[1] towers.txt, line 187: \"Tower93"), "%s", second.p);
+	/* The session is resumed: all answers have theirs, to the last per cent. */
+	reopen(&s, "-s kept -c 4000");
+	lines_of(&s, &now);
+	CHECK_STR(now.p, second.p);
+	chat_tail(&s.c, &tail);
+	CHECK_MSG(has(&tail, first.p) && has(&tail, second.p), "%s", tail.p);
+	do_line(&s, "/source");
+	CHECK(has(&s.said, "brothers of the badger93. It looks over"));
+	/* Undo goes back to the answer before and its sources, redo to this one's, also those of an earlier run. */
+	do_line(&s, "/undo");
+	lines_of(&s, &now);
+	CHECK_STR(now.p, first.p);
+	do_line(&s, "/source 3");
+	CHECK(has(&s.said, "[3] towers.txt") && has(&s.said, " (not sent to the model)\n"));
+	reopen(&s, "-s kept -c 4000");
+	lines_of(&s, &now);
+	CHECK_STR(now.p, first.p);
+	do_line(&s, "/redo");
+	lines_of(&s, &now);
+	CHECK_STR(now.p, second.p);
+	/* A variant has its own, a fork has those of its branch. */
+	do_line(&s, "/edit Which brothers have built Tower17?");
+	lines_of(&s, &now);
+	CHECK_MSG(strstr(now.p, "Tower17") && !strstr(now.p, "Tower93"), "%s", now.p);
+	do_line(&s, "/variant 1");
+	lines_of(&s, &now);
+	CHECK_STR(now.p, second.p);
+	do_line(&s, "/fork other");
+	reopen(&s, "-s other -c 4000");
+	lines_of(&s, &now);
+	CHECK_STR(now.p, second.p);
+	/* What they name may be gone: the lines stay, and what is opened is said to be gone.  It is there again with the document. */
+	do_line(&s, "/drop 1");
+	lines_of(&s, &now);
+	CHECK_STR(now.p, second.p);
+	do_line(&s, "/source");
+	CHECK(has(&s.errors, "source [1]: 'towers.txt' is not among the documents any more"));
+	do_line(&s, "/redo");
+	do_line(&s, "/source");
+	CHECK(has(&s.said, "brothers of the badger93. It looks over") && !s.errors.n);
+	/* Where sources are not shown, those of an earlier run are not, either. */
+	do_line(&s, "/set sources off");
+	lines_of(&s, &now);
+	CHECK_STR(now.p, "");
+	close_scene(&s);
+	str_free(&first);
+	str_free(&second);
+	str_free(&now);
+	str_free(&tail);
+}
+
+/* What is stored beside an answer may be damaged, or of another program: it gives no sources, and few of many. */
+TEST(stored_sources_are_read_with_care)
+{
+	static const char *const none[] = {
+		"", "{}", "[", "{\"sources\":", "{\"sources\":[", "{\"sources\":{}}", "{\"sources\":[1,\"x\",null,[]]}", "{\"sources\":[{\"doc\":1e999,\"text\":[]}]}",
+		"{\"sources\":[{\"doc\":\"a\"}]}",
+	};
+	struct str many = {0}, out = {0};
+	struct answer_sources list;
+	struct conversation t = {.n_msg = 0};
+
+	for (size_t i = 0; i < sizeof none / sizeof *none; i++) {
+		answer_sources_read(jv_get(jv_parse(none[i], strlen(none[i])), "sources"), &list);
+		CHECK_INT(list.n, 0);
+		answer_sources_free(&list);
+	}
+	str_adds(&many, "[");
+	for (int i = 0; i < 1000; i++)
+		str_addf(&many, "%s{\"doc\":\"a\",\"text\":\"x\",\"bytes\":[-1,1e300],\"quote\":[9,4],\"share\":\"no\",\"sent\":true,\"page\":7}", i ? "," : "");
+	str_adds(&many, "]");
+	answer_sources_read(jv_parse(many.p, many.n), &list);
+	CHECK_INT(list.n, ANSWER_SOURCES_MOST);
+	CHECK(list.at[0].share < 0 && list.at[0].sent && !list.at[0].found);
+	CHECK_STR(list.at[0].page, "7");
+	CHECK(answer_source_document(&t, &list.at[0]) == SIZE_MAX);
+	answer_sources_json(&list, &out);
+	CHECK(json_valid(out.p + strlen("\"sources\":"), out.n - strlen("\"sources\":")));
+	answer_sources_free(&list);
+	str_free(&many);
+	str_free(&out);
 }
 
 TEST(changing_docs_decides_anew_what_is_read_whole)

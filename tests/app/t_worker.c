@@ -688,6 +688,58 @@ TEST(an_interrupted_answer_is_marked)
 	closed();
 }
 
+/* A session that comes back shows the sources of every answer; F7 and a click open those of the answer that is seen. */
+TEST(answers_come_back_with_their_sources)
+{
+	static const char *const args[] = {"-s", "kept", "-n", "4", "--kv", "full", "tests/screens/document.md", NULL};
+	struct str screen = {0};
+	struct tui *t;
+	struct err e = {0};
+	char *first, *second;
+
+	opened(args);
+	p.c.t.rerank.tokens = -1;   /* the tiny model judges nothing well */
+	CHECK(tui_open(&t, &p.c, -1, 100, 60, NULL, &e) == 0);
+	settle(t);
+	tui_feed(t, "What does the tenant pay?\r", 26);
+	settle(t);
+	tui_feed(t, "/set passages 0\r", 16);
+	tui_feed(t, "Who found the landlord?\r", 24);
+	settle(t);
+	tui_feed(t, "/new\r/switch kept\r", 18);
+	settle(t);
+	tui_dump(t, 0, &screen);
+	first = strstr(screen.p, "[1] document.md, ");
+	second = first ? strstr(first + 1, "[1] document.md, ") : NULL;
+	CHECK_MSG(second && !strstr(second + 1, "[1] document.md, "), "%s", screen.p);
+	CHECK(first > strstr(screen.p, "What does the tenant pay?") && first < strstr(screen.p, "Who found"));
+	tui_feed(t, "\33[18~", 5);
+	settle(t);
+	str_clear(&screen);
+	tui_dump(t, 0, &screen);
+	CHECK_MSG(strstr(screen.p, "source [1] of ") != NULL, "%s", screen.p);
+	/* The document goes, and its answers say so. */
+	tui_feed(t, "\3", 1);
+	settle(t);
+	tui_feed(t, "/drop 1\r", 8);
+	settle(t);
+	tui_feed(t, "\33[18~", 5);
+	settle(t);
+	str_clear(&screen);
+	tui_dump(t, 0, &screen);
+	CHECK_MSG(strstr(screen.p, "source [1]: 'document.md' is not among the documents any more") != NULL && strstr(screen.p, "Who found"), "%s", screen.p);
+	tui_feed(t, "/redo\r", 6);
+	settle(t);
+	tui_feed(t, "\33[18~", 5);
+	settle(t);
+	str_clear(&screen);
+	tui_dump(t, 0, &screen);
+	CHECK_MSG(strstr(screen.p, "source [1] of ") != NULL, "%s", screen.p);
+	tui_close(t);
+	closed();
+	str_free(&screen);
+}
+
 /* The sources of earlier answers stay on the screen when the last answer is regenerated, and its own come back. */
 TEST(a_regenerated_answer_has_its_sources)
 {

@@ -73,18 +73,38 @@ static size_t questions(char *text, struct asked **out)
 	return n;
 }
 
+static int is_at(const struct source *s, const char *place)
+{
+	size_t from = 0, to = 0, a, b;
+
+	sscanf(place, "%zu-%zu", &from, &to);
+	a = s->from > from ? s->from : from;
+	b = s->to < to ? s->to : to;
+	return b > a && 2 * (b - a) >= (to - from < s->to - s->from ? to - from : s->to - s->from);
+}
+
 /* Which source (from 1 on) has the place; 0 = none. */
 static int rank_of(const struct sources *s, const char *place)
 {
-	size_t from = 0, to = 0;
-
-	sscanf(place, "%zu-%zu", &from, &to);
-	for (size_t i = 0; i < s->n; i++) {
-		size_t a = s->at[i].from > from ? s->at[i].from : from, b = s->at[i].to < to ? s->at[i].to : to;
-		if (b > a && 2 * (b - a) >= (to - from < s->at[i].to - s->at[i].from ? to - from : s->at[i].to - s->at[i].from))
+	for (size_t i = 0; i < s->n; i++)
+		if (is_at(&s->at[i], place))
 			return (int)i + 1;
-	}
 	return 0;
+}
+
+/* Of the second and third of what is found, how many lie below each part of the first one's score: right passages, others. */
+enum { PARTS = 20 };
+static int below[2][PARTS + 1], followers[2];
+
+static void count_below(const struct sources *s, const char *place, const char *place2)
+{
+	for (size_t i = 1; s->found && i < s->n && i < 3; i++) {
+		int right = is_at(&s->at[i], place) || (place2 && is_at(&s->at[i], place2));
+
+		followers[right]++;
+		for (int k = 0; k <= PARTS; k++)
+			below[right][k] += s->at[i].score < s->at[0].score * k / PARTS;
+	}
 }
 
 static int has_answer(const char *text, size_t n, const char *answers)
@@ -168,6 +188,7 @@ int main(int argc, char **argv)
 		if (conversation_sources(&t, q->text, strlen(q->text), &s, &e) < 0)
 			return fprintf(stderr, "sources: %s\n", e.msg), 1;
 		times[n_time++] = s.seconds;
+		count_below(&s, q->places, second ? second + 1 : NULL);
 		rank = rank_of(&s, q->places);
 		if (second)
 			other = rank_of(&s, second + 1);
@@ -205,6 +226,9 @@ int main(int argc, char **argv)
 	share("two: both among the first ten", two ? count[2] : 0, two);
 	share("lost: answerable, but 'not found'", count[4], one + two);
 	share("not answerable and 'not found'", count[5], none);
+	for (int k = 6; k < PARTS && followers[0] && followers[1]; k += 2)
+		printf("  second or third, below %.1f of the first's score: %.3f of the right ones, %.3f of the others\n", (double)k / PARTS,
+		       (double)below[1][k] / followers[1], (double)below[0][k] / followers[0]);
 	if (n_time)
 		printf("  seconds: median %.3f, 95 %% %.3f, most %.3f\n", times[n_time / 2], times[n_time * 95 / 100], times[n_time - 1]);
 	passage_index_close(passages);

@@ -893,26 +893,28 @@ TEST(exports_are_what_was_said)
 	struct str out = {0};
 	int32_t token[3] = {11, 0, 49151};
 	struct stored_message answer = {.role = ROLE_ASSISTANT, .text = "Because.\n\"Light\" \x01\xff\n\n", .n_text = 21,
-	                                .token = token, .n_token = 3, .complete = 0};
+	                                .token = token, .n_token = 3, .at = 5, .complete = 0};
 	struct stored_document d = {.name = "a\x1b.txt", .text = "t", .n_text = 1, .bytes = 1};
 	struct jv j, list;
 	char *text;
 	size_t n;
 
-	OK(session_export(s, id, EXPORT_MARKDOWN, &out, e));
+	OK(session_export(s, id, EXPORT_MARKDOWN, NULL, &out, e));
 	CHECK_STR(out.p, "# Session 1\n");
-	OK(session_export(s, id, EXPORT_JSON, &out, e));
-	CHECK_STR(out.p, "{\"name\":\"\",\"model\":\"\",\"kv\":\"\",\"messages\":[]}\n");
+	OK(session_export(s, id, EXPORT_JSON, NULL, &out, e));
+	CHECK_STR(out.p, "{\"name\":\"\",\"model\":\"\",\"kv\":\"\",\"settings\":{},\"documents\":[],\"messages\":[]}\n");
 	m = say_message(s, id, 0, ROLE_USER, "Why is the sky blue?");
 	answer.parent = m;
 	OK(message_append(s, id, &answer, &m, e));
 	OK(session_touch(s, id, "tiny \"x\".gguf", "sift:k=512", 9, e));
 	OK(session_add_document(s, id, &d, &m, e));
-	OK(session_export(s, id, EXPORT_JSON, &out, e));
-	CHECK_STR(out.p, "{\"name\":\"\",\"model\":\"tiny \\\"x\\\".gguf\",\"kv\":\"sift:k=512\",\"messages\":["
-	          "{\"role\":\"user\",\"text\":\"Why is the sky blue?\",\"tokens\":[]},"
+	OK(session_export(s, id, EXPORT_JSON, NULL, &out, e));
+	CHECK(strstr(out.p, "{\"name\":\"\",\"model\":\"tiny \\\"x\\\".gguf\",\"kv\":\"sift:k=512\",\"settings\":{},\"documents\":[{\"name\":\"a\\u001b.txt\","
+	      "\"type\":\"text\",\"bytes\":1,\"after\":0,\"text\":\"t\",\"marks\":[]}],\"messages\":["
+	      "{\"role\":\"user\",\"text\":\"Why is the sky blue?\",\"tokens\":[],\"at\":") == out.p);
+	CHECK_STR(strstr(out.p, ",{\"role\":\"assistant\"") + 1,
 	          "{\"role\":\"assistant\",\"text\":\"Because.\\n\\\"Light\\\" \\u0001\xef\xbf\xbd\\n\\n\","
-	          "\"tokens\":[11,0,49151]}]}\n");
+	          "\"tokens\":[11,0,49151],\"complete\":false,\"at\":5}]}\n");
 	j = jv_parse(out.p, out.n);
 	CHECK(j.p);
 	CHECK(jv_is(jv_get(j, "kv"), "sift:k=512"));
@@ -922,18 +924,18 @@ TEST(exports_are_what_was_said)
 	CHECK_STR(text, "Because.\n\"Light\" \x01\xef\xbf\xbd\n\n");
 	free(text);
 	CHECK_INT(jv_num(jv_at(jv_get(jv_at(list, 1), "tokens"), 2)), 49151);
-	OK(session_export(s, id, EXPORT_MARKDOWN, &out, e));
+	OK(session_export(s, id, EXPORT_MARKDOWN, NULL, &out, e));
 	CHECK_STR(out.p, "# Why is the sky blue?\n\nModel: tiny \"x\".gguf\n\nDocuments:\n\n- a\\x1b.txt (1 bytes)\n"
 	          "\n## Question\n\nWhy is the sky blue?\n\n## Answer (incomplete)\n\nBecause.\n\"Light\" \x01\xff\n");
-	OK(session_export(s, id, EXPORT_TEXT, &out, e));
+	OK(session_export(s, id, EXPORT_TEXT, NULL, &out, e));
 	CHECK_STR(out.p, "Question:\nWhy is the sky blue?\n\nAnswer (incomplete):\nBecause.\n\"Light\" \x01\xff\n");
 	OK(session_rename(s, id, "sky", e));
-	OK(session_export(s, id, EXPORT_JSON, &out, e));
+	OK(session_export(s, id, EXPORT_JSON, NULL, &out, e));
 	CHECK(!strncmp(out.p, "{\"name\":\"sky\",", 14));
-	OK(session_export(s, id, EXPORT_MARKDOWN, &out, e));
+	OK(session_export(s, id, EXPORT_MARKDOWN, NULL, &out, e));
 	CHECK(!strncmp(out.p, "# sky\n", 6));
-	REFUSED(session_export(s, 99, EXPORT_TEXT, &out, e), ERR_USAGE, "there is no session 99");
-	REFUSED(session_export(s, id, (enum export_format)9, &out, e), ERR_USAGE, "no export format 9");
+	REFUSED(session_export(s, 99, EXPORT_TEXT, NULL, &out, e), ERR_USAGE, "there is no session 99");
+	REFUSED(session_export(s, id, (enum export_format)9, NULL, &out, e), ERR_USAGE, "no export format 9");
 	str_free(&out);
 	place_remove(&p);
 }

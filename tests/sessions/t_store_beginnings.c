@@ -81,7 +81,7 @@ TEST(questions_beside_a_text_store_it_once)
 	CHECK_INT(hits(s, "rested"), 1);
 	CHECK_INT(hits(s, "tested"), 1);
 	OK(session_set_head(s, id, q[3], e));
-	OK(session_export(s, id, EXPORT_TEXT, &out, e));
+	OK(session_export(s, id, EXPORT_TEXT, NULL, &out, e));
 	CHECK(strstr(out.p, "line000000") && strstr(out.p, "line002999") && strstr(out.p, "When is tested?"));
 	check_clean(s, __LINE__);
 	OK(session_delete(s, id, e));
@@ -208,7 +208,7 @@ TEST(damaged_beginnings_end_and_are_seen)
 		for (int k = 0; k < 3; k++)
 			message_path(s, q[k], add_text, &out, &err);
 		message_children(s, id, 0, add_text, &out, &err);
-		session_export(s, f, EXPORT_JSON, &out, &err);
+		session_export(s, f, EXPORT_JSON, NULL, &out, &err);
 		q[0] = ask(s, id, 0, 900, "four");
 		CHECK(is_asked(s, q[0], 900, "four"));
 		session_delete(s, id, &err);

@@ -672,8 +672,8 @@ TEST(hostile_values_are_bounded)
 		message_visible(s, f, 1, &err);
 		session_documents(s, id, add_document, &out, &err);
 		CHECK(session_value(s, id, "k", &out, &err) != 1 || !strcmp(out.p, "value"));
-		session_export(s, f, EXPORT_JSON, &out, &err);
-		session_export(s, f, EXPORT_MARKDOWN, &out, &err);
+		session_export(s, f, EXPORT_JSON, NULL, &out, &err);
+		session_export(s, f, EXPORT_MARKDOWN, NULL, &out, &err);
 		hits(s, "answer");
 		session_fork(s, f, 0, NULL, &x, &err);
 		message_append(s, f, &a, &x, &err);

@@ -806,7 +806,7 @@ static int use_everything(struct store *s, struct str *out)
 	}
 	str_clear(out);
 	str_add(out, k.text.p ? k.text.p : "", k.text.n);
-	session_export(s, 1, EXPORT_JSON, &k.text, &e);
+	session_export(s, 1, EXPORT_JSON, NULL, &k.text, &e);
 	store_search(s, "words", 100, count_found, &n, &e);
 	message_append(s, 2, &m, &id, &e);
 	session_fork(s, 1, 0, NULL, &id, &e);

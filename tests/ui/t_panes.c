@@ -800,7 +800,9 @@ TEST(docs_sources)
 	static const char text[] = "one\ttab\ntwo words\nthree\nfour\n";
 	struct pane *p = pane_new(&documents_pane, 1);
 	struct ui_document d = {"t.txt", text, sizeof text - 1, 0, 10, 0, NULL, 0};
-	struct ui_source source[3] = {{0, 8, 17, 0.9f}, {0, 18, 23, 0.05f}, {1, 0, 30, 0.5f}};
+	struct ui_source source[3] = {
+		{0, 8, 17, "a", 1, 0.9f}, {0, 18, 23, "a", 1, 0.05f}, {1, 0, 30, "b", 1, 0.5f},
+	};
 
 	documents_pane_post(p, &d, 1);
 	documents_pane_sources(p, source, 3);

@@ -745,7 +745,7 @@ TEST(sources_open_by_key_and_click)
 {
 	static const char text[] = "zero\none two three\nfour five\n";
 	struct ui_document doc = {"a.txt", text, sizeof text - 1, 0, 9, 0, NULL, 0};
-	struct ui_source source[2] = {{0, 5, 18, 0.62f}, {0, 19, 28, -1}};
+	struct ui_source source[2] = {{0, 5, 18, "a.txt", 1, 0.62f}, {0, 19, 28, "a.txt", 1, -1}};
 
 	opened(80, 24);
 	ui_documents(u, &doc, 1);
@@ -754,7 +754,7 @@ TEST(sources_open_by_key_and_click)
 	question("what?");
 	answer("three [2]");
 	ui_entry(u, UI_NOTICE, "[1] a.txt, line 2: 62 % of the attention\n[2] a.txt, line 3", 58);
-	ui_sources(u, source, 2);
+	ui_sources(u, SIZE_MAX, source, 2);
 	key(F7);
 	CHECK(shows("one two three") && shows("source [1] of 2: 62 % of the attention"));
 	key(F7);
@@ -776,16 +776,28 @@ TEST(sources_open_by_key_and_click)
 	key("\33[<0;1;5M"), key("\33[<0;1;5m");
 	CHECK(shows("source [1] of 2"));
 	key(ESC);
-	/* They belong to the last question. */
+	/* Each answer has its own: F7 is about the one that is seen, a click about the one that it is on. */
 	question("and then?");
+	answer("five");
+	ui_sources(u, SIZE_MAX, &(struct ui_source){0, 19, 28, "a.txt", 0, -1}, 1);
+	screen();
+	key(F7);
+	CHECK(shows("four five") && shows("source [1] of 1: found, but not sent to the model"));
+	key(ESC);
 	screen();
 	key("\33[<0;1;5M"), key("\33[<0;1;5m");
-	CHECK(!shows("one two three"));
+	CHECK(shows("one two three") && shows("source [1] of 2: 62 %"));
+	key(ESC);
+	/* A document that is gone is said to be gone. */
+	ui_sources(u, 0, &(struct ui_source){SIZE_MAX, 5, 18, "a.txt", 1, 0.6f}, 1);
+	screen();
+	key("\33[<0;1;5M"), key("\33[<0;1;5m");
+	CHECK(shows("source [1]: 'a.txt' is not among the documents any more") && !shows("four five"));
 	ui_cut(u, 1);
 	CHECK(shows("what?") && !shows("three [2]") && !shows("[1] a.txt") && !shows("and then?"));
-	ui_sources(u, NULL, 0);
+	ui_clear(u);
 	key(F7);
-	CHECK(!shows("one two three"));
+	CHECK(!shows("one two three") && shows("the last answer has no sources"));
 	closed();
 }
 

@@ -72,7 +72,9 @@ static void any_event(void)
 	struct ui_span span[2] = {{3, 255, 0}, {1000000, 0, 0}};
 	struct err e;
 
-	struct ui_source source[2] = {{test_rand() % 3, test_rand() % 20, test_rand() % 90, 0.3f}, {0, 2, 4, -1}};
+	struct ui_source source[2] = {
+		{test_rand() % 8 ? test_rand() % 3 : SIZE_MAX, test_rand() % 20, test_rand() % 90, "n", test_rand() % 2, 0.3f}, {0, 2, 4, "n", 1, -1},
+	};
 
 	switch (test_rand() % 28) {
 	case 0: ui_entry(u, UI_USER, t, strlen(t)); break;
@@ -83,7 +85,7 @@ static void any_event(void)
 	case 8: ui_entry_end(u, t); break;
 	case 9: case 10: ui_work(u, &w); break;
 	case 11: ui_work(u, NULL); break;
-	case 26: ui_sources(u, source, test_rand() % 3); break;
+	case 26: ui_sources(u, test_rand() % 2 ? SIZE_MAX : test_rand() % 4, source, test_rand() % 3); break;
 	case 27: ui_cut(u, test_rand() % 5); break;
 	case 12: ui_status(u, &s); break;
 	case 13: ui_documents(u, doc, test_rand() % 3); break;
