@@ -4,6 +4,8 @@
  * file. */
 #include "sessions/store.h"
 
+#include "engine/engine.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -131,10 +133,33 @@ int library_sessions(struct store *s, int64_t id, library_session_fn *fn, void *
 	return rc;
 }
 
+/* Messages of the sessions that have the text repeat some of it: questions the passages that they were sent with, answers the sentences of
+ * their sources. */
+static int forget_quotes(struct store *s, int64_t id, struct err *e)
+{
+	sqlite3_stmt *st = db_query(&s->db, e,
+		"SELECT m.id, CASE m.role WHEN ?2 THEN json_remove(m.stats, '$.context') ELSE json_set(m.stats, '$.sources',"
+		" (SELECT json_group_array(CASE WHEN json_extract(x.value, '$.doc') IN (SELECT CAST(name AS TEXT) FROM document WHERE content=?1)"
+		" OR instr(c.text, json_extract(x.value, '$.text'))>0 THEN json_set(x.value, '$.text', '') ELSE json(x.value) END)"
+		" FROM json_each(m.stats, '$.sources') x)) END"
+		" FROM message m JOIN content c ON c.id=?1 WHERE m.session IN (SELECT session FROM document WHERE content=?1) AND m.stats<>'' AND"
+		" json_valid(m.stats) AND coalesce(json_type(m.stats, CASE m.role WHEN ?2 THEN '$.context' ELSE '$.sources' END), '') IN ('text', 'array')"
+		" AND NOT EXISTS (SELECT 1 FROM json_each(m.stats, '$.sources') y WHERE y.type<>'object')", "ii", id, (int64_t)ROLE_USER);
+	int rc = st ? 1 : -1;
+
+	while (rc > 0 && (rc = db_step(&s->db, st, e)) > 0)
+		if (message_set_stats(s, sqlite3_column_int64(st, 0), db_text(st, 1), e))
+			rc = -1;
+	db_put(&s->db, st);
+	return rc;
+}
+
 static int do_remove(struct store *s, void *arg, struct err *e)
 {
 	int64_t id = *(int64_t *)arg;
 
+	if (forget_quotes(s, id, e))
+		return -1;
 	if (db_run(&s->db, e, "DELETE FROM document WHERE content=?1", "i", id))
 		return -1;
 	if (!sqlite3_changes(s->db.h))

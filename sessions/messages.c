@@ -232,6 +232,23 @@ int message_update(struct store *s, int64_t id, const struct stored_message *m, 
 	return writing_begin(&w, e) ? -1 : store_change(s, do_update, &w, e);
 }
 
+int message_set_stats(struct store *s, int64_t id, const char *stats, struct err *e)
+{
+	sqlite3_stmt *st = db_query(&s->db, e, "SELECT role, complete, text, token, beginning, beginning_bytes FROM message WHERE id=?1", "i", id);
+	int rc = st ? db_step(&s->db, st, e) : -1;
+	int64_t sum = 0;
+
+	if (rc > 0) {
+		struct beginning b = {sqlite3_column_int64(st, 4), (size_t)sqlite3_column_int64(st, 5)};
+		size_t n_text, n_token;
+		const void *text = db_bytes(st, 2, 0, &n_text), *token = db_bytes(st, 3, 1, &n_token);
+
+		sum = message_sum((int)sqlite3_column_int64(st, 0), (int)sqlite3_column_int64(st, 1), text, n_text, token, n_token, stats, strlen(stats), &b);
+	}
+	db_put(&s->db, st);
+	return rc <= 0 ? rc : db_run(&s->db, e, "UPDATE message SET stats=?2, sum=?3 WHERE id=?1", "iti", id, stats, sum);
+}
+
 struct moving { int64_t session, to; };
 
 static int do_set_head(struct store *s, void *arg, struct err *e)

@@ -110,6 +110,8 @@ int  message_sum_ok(sqlite3_stmt *, int first_column);                  /* role,
                                                                            beginning, beginning_bytes */
 /* The sum of a row that gets its whole text; columns from the first on: role, complete, token, stats. */
 int64_t message_sum_whole(sqlite3_stmt *, int first_column, const char *text, size_t n_text);
+/* Replace what is stored beside a message. */
+int  message_set_stats(struct store *, int64_t id, const char *stats, struct err *);
 int  session_base(struct store *, int64_t session, int64_t *base, struct err *);
 
 /* beginnings.c */

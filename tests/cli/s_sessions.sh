@@ -193,6 +193,42 @@ shows "export json" '"messages":\[{"role":"user","text":"where is the walrus?"'
 ids "$dir/out" >"$dir/a"
 sessions export md seal
 shows "export md" 'where is the walrus?'
+
+# ---- sources stay with their answer ----
+
+for i in $(seq 60); do echo "Tower$i was built of granite by the brothers of the heron$i. It looks over the marshes and the road to the coast."; echo; done >"$dir/towers.txt"
+towers() { "$weir" -m "$tiny" --temp 0 -n 4 -s towers -c 2000 --kv full "$@" >"$dir/out" 2>"$dir/err"; rc=$?; }
+towers --docs passages -p 'Which brothers have built Tower9?' "$dir/towers.txt" </dev/null
+says "an answer names its sources" '^\[1\] towers\.txt, line 17: "Tower9 was built of granite by the brothers of the heron9\."$'
+printf 'What was built of granite by the brothers?\n/fork towers2\n' | towers --each-line
+for name in towers towers2; do
+	for format in md txt; do
+		sessions export $format $name
+		shows "$name as $format has the sources of the first answer" '\[1\] towers\.txt, line 17: "Tower9 was built of granite by the brothers of the heron9\."$'
+		shows "... and those of the second, with what was not sent" '\[3\] towers\.txt, line [0-9]* (not sent to the model): "Tower'
+	done
+	sessions show $name
+	shows "and so shows it" '^\[1\] towers\.txt, line 17: "Tower9'
+	sessions export json $name
+	shows "$name as json has them" '"sources":\[{"doc":"towers.txt","page":null,"heading":null,"lines":\[17,17\],"bytes":\[[0-9]*,[0-9]*\],"quote":\[[0-9]*,[0-9]*\],"text":"Tower9 was built of granite by the brothers of the heron9\.","score":[0-9.]*,"sent":true,"share":'
+	shows "... says what was not sent" '"sent":false,"share":null}'
+	shows "... and has the document" '"documents":\[{"name":"towers.txt","type":"text","bytes":[0-9]*,"after":0,"text":"Tower1 was'
+done
+printf '/source 1\n/drop 1\n/source 1\n' | towers --each-line
+says "what they name is there" "It looks over the marshes"
+grep -q "source \[1\]: 'towers.txt' is not among the documents any more" "$dir/err" && ok "and said to be gone when it is" || bad "and said to be gone when it is" "$(cat "$dir/err")"
+sessions show towers
+shows "its lines stay" '^\[1\] towers\.txt, line 17: "Tower9'
+sessions check
+[ $rc = 0 ] && ok "the store is whole" || bad "the store is whole" "$(cat "$dir/out")"
+towers -p 'Which brothers have built Tower8?' "$dir/towers.txt" </dev/null
+docs rm towers.txt
+if grep -rq 'the heron8' "$store"; then bad "docs rm: no sentence of it is left beside messages" "$(grep -rl heron8 "$store")"; else ok "docs rm: no sentence of it is left beside messages"; fi
+sessions show towers
+shows "docs rm: the places stay" '^\[1\] towers\.txt, line 17$'
+sessions check
+[ $rc = 0 ] && ok "docs rm: the store is whole" || bad "docs rm: the store is whole" "$(cat "$dir/out")"
+
 sessions export pdf seal
 [ $rc = 2 ] && ok "an unknown format is usage" || bad "an unknown format is usage" "status $rc"
 sessions check
@@ -231,7 +267,7 @@ shows "/rename renamed the one switched to" 'walrus'
 printf '%s\n' 'one' 'two' '/undo' '/edit uno' |
 	"$weir" -m "$tiny" --each-line -n 10 --temp 0 -s edits >"$dir/out" 2>"$dir/err"
 sessions export json edits
-shows "/undo and /edit change what is shown" '"messages":\[{"role":"user","text":"uno","tokens":\[\]},{"role":"assistant"[^}]*}\]'
+shows "/undo and /edit change what is shown" '"messages":\[{"role":"user","text":"uno","tokens":\[\],"at":[0-9]*},{"role":"assistant"[^}]*}\]'
 
 # Going back in a talk that has outgrown its cache: the snapshot of that turn is there.
 printf '%s\n' 'one question of several words' 'another question of several words' 'a third question of several words' /undo 'the last question' /regen |
