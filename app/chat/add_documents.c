@@ -236,6 +236,13 @@ void documents_prefill(struct chat *c, size_t from)
 		}
 	if (!c->interactive || (!whole && !replaced))
 		return;
+	if (!c->t.tl) {   /* a server reads it with every question */
+		for (size_t i = from; i < c->t.n_doc && !c->o.quiet; i++)
+			if (c->t.doc[i].whole)
+				notice(c, "[document '%s': about %s tokens, which go to the server with every question]", c->t.doc[i].name,
+				       count_text(c->t.doc[i].tokens).s);
+		return;
+	}
 	n = conversation_prefill(&c->t, chat_prefill_progress, c, &e);
 	c->front->progress(c, "reading", -1, 0);
 	signals_take_int();

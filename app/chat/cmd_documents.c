@@ -50,6 +50,8 @@ static void list_documents(struct chat *c, int others)
 		human_bytes(&s, c->t.doc[i].bytes);
 		str_adds(&s, c->t.doc[i].whole ? ", read whole" : ", searched");
 	}
+	if (s.n && !others)
+		str_adds(&s, "\n[/drop N or /drop NAME takes one of them out]");
 	if (!s.n)
 		str_adds(&s, "[there is no document; /open FILE adds one]");
 	if (others)
@@ -74,7 +76,7 @@ static void say_recomputed(struct chat *c, const char *what, const char *name)
 	if (c->t.n_msg && c->t.tl && conversation_render(&c->t, 0, &all, &e) == 0)
 		human_count(&s, all.n);
 	if (s.n)
-		notice(c, "[%s '%s'; the conversation, %s tokens, is recomputed with the next question; /redo]", what, name, s.p);
+		notice(c, "[%s '%s'; the conversation, %s tokens, is recomputed with the next question; /redo restores it]", what, name, s.p);
 	else
 		notice(c, "[%s '%s'; /redo restores it]", what, name);
 	tokens_free(&all);

@@ -44,7 +44,7 @@ void slash_undo(struct chat *c, char *arg)
 		if (rc < 0)
 			chat_error(c, &e);
 		else
-			notice(c, "[document '%s' is again as it was before it was read anew; /redo]", name.p);
+			notice(c, "[document '%s' is again as it was before it was read anew; /redo restores the new one]", name.p);
 		str_free(&name);
 		return;
 	}

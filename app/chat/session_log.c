@@ -476,7 +476,7 @@ static int place_document(const struct stored_document *d, void *ud)
 	return 0;
 }
 
-int session_log_show(struct session_log *r, struct conversation *t, size_t from, int64_t end, struct str *note, struct err *e)
+int session_log_show(struct session_log *r, struct conversation *t, size_t from, int64_t end, struct err *e)
 {
 	struct branch b = {.resuming = {.t = t, .e = e}, .skip = from};
 	struct snap_loaded got = {0};
@@ -496,11 +496,9 @@ int session_log_show(struct session_log *r, struct conversation *t, size_t from,
 	session_log_attach(r, t);
 	if (rc < 0)
 		return -1;
-	if (t->tl && r->snaps && !session_log_fingerprint(r, t, &why) && snap_load(r->snaps, t->tl, &r->fingerprint, end, &extra, &got, &why) > 0) {
-		str_adds(note, "its ");
-		human_count(note, (uint64_t)got.tokens);
-		str_adds(note, " tokens are restored");
-	}
+	/* Where it is not there, the next question computes it again. */
+	if (t->tl && r->snaps && !session_log_fingerprint(r, t, &why))
+		snap_load(r->snaps, t->tl, &r->fingerprint, end, &extra, &got, &why);
 	str_free(&extra);
 	return 0;
 }

@@ -38,9 +38,8 @@ void session_log_close(struct session_log *);
 int  session_log_hold(struct session_log *, int64_t session, int wait, long *by, struct err *);
 /* Resume another session, which is held, in place of this one; by: process `by` writes it, and it is only read. */
 int  session_log_switch(struct session_log *, struct conversation *, struct options *, int64_t session, long by, struct str *note, struct err *);
-/* Show another branch of the session: messages from index `from` on become those that end with message `end`.  *note: what becomes of the
- * cache, or nothing. */
-int  session_log_show(struct session_log *, struct conversation *, size_t from, int64_t end, struct str *note, struct err *);
+/* Show another branch of the session: messages from index `from` on become those that end with message `end`. */
+int  session_log_show(struct session_log *, struct conversation *, size_t from, int64_t end, struct err *);
 /* Continue in a second session, which has the messages so far. */
 int  session_log_fork(struct session_log *, struct conversation *, const char *name, struct err *);
 int  session_log_rename(struct session_log *, struct conversation *, const char *name, struct err *);

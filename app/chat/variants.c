@@ -155,7 +155,6 @@ void slash_variant(struct chat *c, char *arg)
 	long n = *arg ? number_of(arg) : 0, q, to = 0;
 	int step = !*arg || !strcmp(arg, "next") ? 1 : !strcmp(arg, "previous") ? -1 : 0;
 	struct variants v = {0};
-	struct str note = {0};
 	struct err e = {0};
 	int64_t end;
 
@@ -178,17 +177,14 @@ void slash_variant(struct chat *c, char *arg)
 			to = (long)v.n - 1;
 		if (to < 0 || to >= (long)v.n)
 			notice(c, to < 0 ? "[this is the first of %zu variants]" : "[this is the last of %zu variants]", v.n);
-		else if (!newest_end(c, v.at[to].answer, &end, &e) && !session_log_show(c->log, &c->t, (size_t)q, end, &note, &e)) {
+		else if (!newest_end(c, v.at[to].answer, &end, &e) && !session_log_show(c->log, &c->t, (size_t)q, end, &e)) {
 			c->front->came_back(c);
 			if (!c->front->notes)
-				notice(c, "[variant %ld of %zu%s%s]", to + 1, v.n, note.n ? "; " : "", note.n ? note.p : "");
-			else if (note.n)
-				notice(c, "[%s]", note.p);
+				notice(c, "[variant %ld of %zu]", to + 1, v.n);
 		}
 	}
 	if (e.code)
 		chat_error(c, &e);
-	str_free(&note);
 	if (q >= 0)
 		free(v.at);
 }
