@@ -74,6 +74,8 @@ int32_t conversation_sync(struct conversation *, int reply_head, const struct to
 /* Make a document of what was read; at: messages that there are.  document_free() it. */
 struct document document_make(const struct doc *, size_t at);
 void document_free(struct document *);
+/* "page" and "heading" of a JSON object. */
+void place_json(const struct document_place *, struct str *out);
 /* Free the version that it replaced. */
 void document_forget_before(struct document *);
 
@@ -161,8 +163,6 @@ int  evidence_begin(struct conversation *);
 void evidence_end(struct conversation *);
 /* "evidence": t->evidence. */
 void evidence_json(const struct conversation *, struct str *out);
-/* "page" and "heading" of a JSON object. */
-void place_json(const struct document_place *, struct str *out);
 
 /* ---- recall.c ---- */
 

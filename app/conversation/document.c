@@ -65,3 +65,12 @@ void document_place(const struct document *d, size_t from, size_t to, struct doc
 			heading = &d->mark[i];
 	*out = (struct document_place){.page = page && *page->text ? page->text : NULL, .heading = heading && *heading->text ? heading->text : NULL};
 }
+
+void place_json(const struct document_place *place, struct str *out)
+{
+	json_page(out, "page", place->page);
+	if (place->heading)
+		json_string(out, "heading", place->heading);
+	else
+		json_null(out, "heading");
+}

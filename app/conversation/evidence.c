@@ -170,15 +170,6 @@ void evidence_end(struct conversation *t)
 
 /* ---- for programs ---- */
 
-void place_json(const struct document_place *place, struct str *out)
-{
-	json_page(out, "page", place->page);
-	if (place->heading)
-		json_string(out, "heading", place->heading);
-	else
-		json_null(out, "heading");
-}
-
 void evidence_json(const struct conversation *t, struct str *out)
 {
 	json_open(out, "evidence", '[');
