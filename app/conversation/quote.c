@@ -152,15 +152,31 @@ int source_sent(const struct conversation *t, const struct source *s)
 
 #define SAYS "The document says: \""
 
-/* The best sentence within quotation marks: its own become single ones. */
+/* Bytes of the mark of a list's item in front of its sentence, "- " or "12. "; 0: there is none. */
+static size_t item_mark(const char *p, size_t n)
+{
+	size_t digits = 0, mark;
+
+	while (digits < n && digits < 3 && p[digits] >= '0' && p[digits] <= '9')
+		digits++;
+	mark = digits < n && strchr(digits ? ".)" : "-*+", p[digits]) && p[digits] ? digits + 1 : 0;
+	return mark && mark + 1 < n && p[mark] == ' ' ? mark + 1 : 0;
+}
+
+/* The best sentence within quotation marks: its own become single ones, and the mark of a list's item is left out, which leads small models
+ * astray. */
 static void quote_in_marks(const struct conversation *t, const struct source *s, struct str *out)
 {
-	size_t from = out->n;
+	struct str quote = {0};
+	size_t skip;
 
-	source_quote(t, s, out);
-	for (size_t i = from; i < out->n; i++)
-		if (out->p[i] == '"')
-			out->p[i] = '\'';
+	source_quote(t, s, &quote);
+	skip = item_mark(quote.p ? quote.p : "", quote.n);
+	for (size_t i = 0; i < quote.n; i++)
+		if (quote.p[i] == '"')
+			quote.p[i] = '\'';
+	str_add(out, quote.p ? quote.p + skip : "", quote.n - skip);
+	str_free(&quote);
 }
 
 void question_context(struct conversation *t, struct str *out)

@@ -70,6 +70,33 @@ TEST(a_document_that_does_not_fit_is_searched)
 	close_scene(&s);
 }
 
+/* The sentence of a list's item is quoted without the item's mark, which is no word of it; a number that is one stays. */
+TEST(a_quoted_item_has_no_mark)
+{
+	static const struct { const char *line, *question, *says; } all[] = {
+		{"- Slugs are kept away with beer in a saucer.", "How are the slugs kept away?", "The document says: \"Slugs are kept away with beer in a saucer.\""},
+		{"12. The caretaker salts the steps in winter.", "Who salts the steps?", "The document says: \"The caretaker salts the steps in winter.\""},
+		{"2027 is the year of the harvest festival.", "Which year has the harvest festival?", "The document says: \"2027 is the year of the harvest festival.\""},
+	};
+	char path[128], line[160];
+
+	for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+		struct scene s;
+		FILE *f;
+
+		open_scene(&s, "-n 2 --private --kv full -c 1000");
+		snprintf(path, sizeof path, "%s/item.md", home);
+		f = fopen(path, "w");
+		CHECK(f != NULL && fprintf(f, "# Notes\n\n%s\n", all[i].line) > 0 && !fclose(f));
+		snprintf(line, sizeof line, "/read %s", path);
+		do_line(&s, line);
+		s.c.t.rerank.tokens = -1;
+		do_line(&s, all[i].question);
+		CHECK_MSG(has(&question_of(&s)->context, all[i].says), "%s", question_of(&s)->context.p ? question_of(&s)->context.p : s.said.p);
+		close_scene(&s);
+	}
+}
+
 /* Sources are numbered before the answer; below it only their share of the attention is told. */
 TEST(sources_are_numbered_once_and_shown)
 {
