@@ -8,19 +8,19 @@
 
 #include <string.h>
 
-static int are_shown(const struct chat *c)
+int sources_shown(const struct chat *c)
 {
 	return !c->o.quiet && (!c->o.sources || strcmp(c->o.sources, "off") != 0);
 }
 
 int chat_attends(const struct chat *c)
 {
-	return c->o.json || are_shown(c);
+	return c->o.json || sources_shown(c);
 }
 
 void chat_source_lines(const struct chat *c, const struct message *m, struct str *out)
 {
-	if (!are_shown(c))
+	if (!sources_shown(c))
 		return;
 	answer_found_lines(&m->sources, out);
 	answer_attended_lines(&m->sources, out);
@@ -39,7 +39,7 @@ void sources_before(struct conversation *t, void *ud)
 	struct str s = {0};
 
 	answer_sources_found(t, &list);
-	if (are_shown(c) && list.n) {
+	if (sources_shown(c) && list.n) {
 		answer_found_lines(&list, &s);
 		notice(c, "%s", s.p);
 		post(c, &list);
@@ -54,7 +54,7 @@ void sources_below(struct chat *c)
 	const struct message *m = conversation_answer(t);
 	struct str s = {0};
 
-	if (!are_shown(c) || !m || !m->sources.n)
+	if (!sources_shown(c) || !m || !m->sources.n)
 		return;
 	if (t->unattended && !c->o.json)
 		notice(c, "attention: hardly on the documents; the answer may be the model's own");
@@ -72,28 +72,38 @@ void slash_source(struct chat *c, char *arg)
 	const struct conversation *t = &c->t;
 	const struct message *m = conversation_answer(t);
 	const struct answer_source *source;
-	size_t n = m ? m->sources.n : 0, doc;
+	/* What is nearest to a question that was not answered, else the sources of the last answer. */
+	struct answer_sources nearest = {0};
+	const struct answer_sources *list;
+	size_t n, doc;
 	long i = *arg ? number_of(arg) : 1;
 	struct str s = {0};
 	struct err e = {0};
 
+	if (!t->sources.found)
+		answer_sources_found(t, &nearest);
+	list = nearest.n ? &nearest : m ? &m->sources : NULL;
+	n = list ? list->n : 0;
 	if (!n)
 		err_set(&e, ERR_USAGE, t->n_doc ? "the last answer has no sources in the documents" : "there is no document; /open FILE adds one");
 	else if (i < 1 || (size_t)i > n)
 		err_set(&e, ERR_USAGE, n > 1 ? "/source wants a number from 1 to %zu" : "the last answer has one source: /source %zu", n);
 	if (e.code) {
 		chat_error(c, &e);
+		answer_sources_free(&nearest);
 		return;
 	}
-	source = &m->sources.at[i - 1];
+	source = &list->at[i - 1];
 	doc = answer_source_document(t, source);
 	if (doc == SIZE_MAX) {
 		err_set(&e, ERR_USAGE, SOURCE_GONE, (size_t)i, source->doc);
 		chat_error(c, &e);
+		answer_sources_free(&nearest);
 		return;
 	}
 	if (c->front->document) {
 		c->front->document(c, doc, source->from, source->to);
+		answer_sources_free(&nearest);
 		return;
 	}
 	str_addf(&s, "[%ld] ", i);
@@ -105,4 +115,5 @@ void slash_source(struct chat *c, char *arg)
 	str_add(&s, t->doc[doc].text.p + t->doc[doc].body + source->from, source->to - source->from);
 	notice(c, "%s", s.p);
 	str_free(&s);
+	answer_sources_free(&nearest);
 }

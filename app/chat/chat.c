@@ -25,7 +25,6 @@ void chat_take(struct chat *c, struct str *text)
 		command_propose(c, text->p + 1, text->n - 1);
 	} else if (!c->interactive || attach_files(c, text) == 0) {   /* @FILE counts only where a user types */
 		chat_turn(c, text->p, text->n);
-		offer_summary(c, text->p, text->n);
 	}
 }
 

@@ -48,9 +48,9 @@ int  library_known(struct chat *, const char *what, struct doc *out, struct err 
 
 /* ---- cmd_summarize.c ---- */
 
-/* Does a question ask for the whole of a document? */
-int  asks_for_whole(const char *text, size_t n);
-/* Say behind the answer to such a question that there is /summarize. */
+/* "Summarize this.", of documents that are only searched: summarize them.  0: it is another question. */
+int  summary_asked(struct chat *, const char *question, size_t n);
+/* Say behind the answer to a question for the whole of a document that there is /summarize. */
 void offer_summary(struct chat *, const char *question, size_t n);
 void summaries_free(struct chat *);
 
@@ -58,7 +58,9 @@ void summaries_free(struct chat *);
 
 /* Is the attention of the answers observed?  It is not where nobody sees what it says. */
 int  chat_attends(const struct chat *);
-/* Show the passages that answer the question: a hook for conversation_ask(). */
+/* Are the sources of answers shown? */
+int  sources_shown(const struct chat *);
+/* Show the passages that answer the question, or are nearest to it: a hook for conversation_ask(). */
 void sources_before(struct conversation *, void *chat);
 /* The answer has ended: show which passages it attended to. */
 void sources_below(struct chat *);

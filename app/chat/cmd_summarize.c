@@ -1,4 +1,4 @@
-/* app/chat/cmd_summarize.c - /summarize, and the offer of it.
+/* app/chat/cmd_summarize.c - /summarize, the questions that start it, and the offer of it.
  *
  * The work is summarize()'s, on a timeline of its own.  What the model answered is kept by key: as settings of the session, "summary/KEY",
  * or in memory where nothing is stored.  The summary is shown like an answer and is no message: the conversation, its cache and its next
@@ -239,41 +239,33 @@ void slash_summarize(struct chat *c, char *arg)
 	run(c, doc < 0 ? 0 : (size_t)doc, doc < 0 ? c->t.n_doc : 1, (int32_t)words);
 }
 
-/* ---- the offer ---- */
+/* ---- a question in its place ---- */
 
-/* Questions for the whole of a document; words that must occur in this order. */
-static const char *const whole[][3] = {
-	{"summar"}, {"main", "points"}, {"what", "document", "about"}, {"what", "book", "about"}, {"what", "text", "about"},
-	{"what", "file", "about"}, {"what", "this about"}, {"tl;dr"},
-	{"fasse", "zusammen"}, {"zusammenfassung"}, {"zusammenfassen"}, {"worum geht"}, {"wovon handelt"},
-	{"r\xc3\xa9sum"}, {"de quoi", "parle"}, {"de quoi", "agit"},
-	{"resum"}, {"de qu\xc3\xa9", "trata"}, {"de que", "trata"},
-};
-enum { WHOLE_MOST = 160 };   /* bytes: a longer question asks for something of its own */
-
-int asks_for_whole(const char *text, size_t n)
+int summary_asked(struct chat *c, const char *question, size_t n)
 {
-	char low[WHOLE_MOST + 1];
+	size_t doc, first, count;
+	int32_t words;
+	int searched = 0;
 
-	if (n > WHOLE_MOST)
+	if (!c->t.tl || asks_for_whole(&c->t, question, n, &doc, &words) != WHOLE_SUMMARY)
 		return 0;
-	for (size_t i = 0; i < n; i++)
-		low[i] = text[i] >= 'A' && text[i] <= 'Z' ? (char)(text[i] - 'A' + 'a') : text[i] ? text[i] : ' ';
-	low[n] = 0;
-	for (size_t i = 0; i < sizeof whole / sizeof *whole; i++) {
-		const char *at = low;
-
-		for (size_t k = 0; at && k < 3 && whole[i][k]; k++)
-			if ((at = strstr(at, whole[i][k])))
-				at += strlen(whole[i][k]);
-		if (at)
-			return 1;
-	}
-	return 0;
+	first = doc < c->t.n_doc ? doc : 0;
+	count = doc < c->t.n_doc ? 1 : c->t.n_doc;
+	for (size_t i = first; i < first + count; i++)
+		searched |= !c->t.doc[i].whole && !c->t.doc[i].grows;
+	if (!searched)   /* the model has read all of it */
+		return 0;
+	if (c->front->dims)   /* the screen: the line is no question of the conversation */
+		notice(c, "%.*s", (int)n, question);
+	run(c, first, count, words_in_bounds(words) ? words : SUMMARY_WORDS);
+	return 1;
 }
 
 void offer_summary(struct chat *c, const char *question, size_t n)
 {
-	if (c->interactive && !c->quit && !c->o.quiet && c->t.tl && c->t.n_doc && asks_for_whole(question, n))
+	size_t doc;
+	int32_t words;
+
+	if (c->interactive && !c->quit && !c->o.quiet && c->t.tl && c->t.n_doc && asks_for_whole(&c->t, question, n, &doc, &words) >= WHOLE_ABOUT)
 		notice(c, "[/summarize reads all of it]");
 }

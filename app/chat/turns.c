@@ -178,16 +178,19 @@ static void on_recalled(struct conversation *t, void *ud)
 	}
 }
 
-/* Nothing in the documents answers the question: say so instead of answering from nothing.  To a script that is a search that found
- * nothing. */
+/* Nothing in the documents clearly answers the question: say so instead of answering from nothing, and show what is nearest.  To a script that
+ * is a search that found nothing. */
 static void not_found(struct chat *c, const char *text, size_t n)
 {
 	str_clear(&c->not_found);
 	str_add(&c->not_found, text, n);
 	if (!c->rc && !c->interactive)
 		c->rc = 1;
-	notice(c, c->interactive ? "[nothing in the documents answers this; /anyway asks the model without them, /summarize tells the whole]" :
-	       "nothing in the documents answers this");
+	notice(c, c->interactive ? "[nothing in the documents clearly answers this%s]" : "nothing in the documents clearly answers this%s",
+	       c->t.sources.n && sources_shown(c) ? "; nearest:" : "");
+	sources_before(&c->t, c);
+	if (c->interactive)
+		notice(c, "[/anyway asks the model without them, /summarize tells the whole]");
 }
 
 static void run_turn(struct chat *c, enum turn_kind kind, const char *text, size_t n)
@@ -243,9 +246,13 @@ static void run_turn(struct chat *c, enum turn_kind kind, const char *text, size
 void chat_turn(struct chat *c, const char *text, size_t n)
 {
 	chat_look_at_files(c);
+	if (text && summary_asked(c, text, n))
+		return;
 	if (text)
 		chat_read_document(c);
 	run_turn(c, text ? TURN_ASK : TURN_AGAIN, text, n);
+	if (text)
+		offer_summary(c, text, n);
 }
 
 void chat_turn_anyway(struct chat *c)

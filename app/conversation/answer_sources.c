@@ -59,7 +59,7 @@ static struct answer_source *add(const struct conversation *t, size_t doc, const
 void answer_sources_found(const struct conversation *t, struct answer_sources *out)
 {
 	*out = (struct answer_sources){0};
-	for (size_t i = 0; t->sources.found && i < t->sources.n; i++) {
+	for (size_t i = 0; i < t->sources.n; i++) {
 		const struct source *s = &t->sources.at[i];
 		struct str text = {0};
 		int known = 0;

@@ -90,7 +90,7 @@ struct source {
 };
 struct sources {
 	struct source *at; size_t n;  /* distinct passages, the best first; also where none is good enough */
-	int found;                    /* 0: nothing is good enough */
+	int found;                    /* 0: nothing is good enough; those that are nearest stay until the next question */
 	double seconds;
 };
 enum { SOURCES_MOST = 10 };
@@ -444,6 +444,12 @@ void answer_sources_read(struct jv list, struct answer_sources *out);
 void message_read_stats(int role, const char *stats, struct message *to);
 /* The same for an export: members of a JSON object, or the lines of an answer's sources (export_more_fn in sessions/sessions.h). */
 void message_export_more(int role, const char *stats, int json, struct str *out);
+
+/* Does a question ask for a document as a whole, or what its beginning tells (about_document.c)?  TITLE, ABOUT: the beginning comes first among
+ * the sources; POINTS: where the search finds nothing.  *doc: the document that it names, or SIZE_MAX; *words: the words of a summary that it
+ * names, or 0. */
+enum whole_question { WHOLE_NOT, WHOLE_TITLE, WHOLE_ABOUT, WHOLE_POINTS, WHOLE_SUMMARY };
+enum whole_question asks_for_whole(const struct conversation *, const char *question, size_t n, size_t *doc, int32_t *words);
 
 /* ---- recall (recall.c): evicted turns that a question asks about ---- */
 

@@ -152,8 +152,7 @@ static int find_in(const struct document *d, const struct place_name *want, size
 	return found && *from < *to;
 }
 
-/* The end of the last sentence or line in [from, to), which is shortened to `most` bytes; the end of a character where there is none. */
-static size_t cut_end(const char *body, size_t from, size_t to, size_t most)
+size_t cut_end(const char *body, size_t from, size_t to, size_t most)
 {
 	size_t end;
 

@@ -241,7 +241,7 @@ size_t context_quotes(const struct conversation *t, const struct str *context, s
 void passages_json(const struct conversation *t, struct str *out)
 {
 	json_open(out, "passages", '[');
-	for (size_t i = 0; t->sources.found && i < t->sources.n; i++) {
+	for (size_t i = 0; i < t->sources.n; i++) {
 		const struct source *s = &t->sources.at[i];
 		struct document_place at;
 		struct str quote = {0};

@@ -61,8 +61,8 @@ static int find_recalled(struct conversation *t, const char *text, size_t n, con
 	return 0;
 }
 
-/* Find the passages that answer the question.  context: what it was sent with before, or NULL.  0; 1 = nothing in the documents answers it,
- * and none of them is read whole; -1. */
+/* Find the passages that answer the question.  context: what it was sent with before, or NULL.  0; 1 = nothing in the documents clearly
+ * answers it, and none of them is read whole; -1. */
 static int find_sources(struct conversation *t, const char *text, size_t n, const struct str *context, const struct answer_hooks *h,
                         struct err *e)
 {
@@ -77,9 +77,11 @@ static int find_sources(struct conversation *t, const char *text, size_t n, cons
 		whole |= t->doc[i].whole || t->doc[i].grows;
 	if (signals_stopped())   /* between two timelines */
 		return err_set(e, ERR_CANCELLED, "stopped");
+	if (!t->sources.found && !whole && !t->n_recalled)
+		return 1;   /* the nearest ones stay */
 	if (!t->sources.found) {
 		sources_free(&t->sources);
-		return !whole && !t->n_recalled;
+		return 0;
 	}
 	if (context)
 		sources_chosen_before(t, context);
@@ -136,13 +138,17 @@ static int find_again(struct conversation *t, const struct message *old, const s
 {
 	const struct message *m = &t->msg[t->n_msg - 1];
 	struct err why = {0};
+	int rc = 0;
 
+	if (!t->sources.found)   /* none of a question that was not answered */
+		sources_free(&t->sources);
 	if ((t->sources.n || sources_restore(t, &old->sources)) && h->sources)
 		h->sources(t, h->sources_ud);
-	else if (!t->sources.n && context_is_searched(&m->context) && find_sources(t, m->text.p, m->text.n, &m->context, h, &why) < 0 &&
-	         why.code == ERR_CANCELLED)
-		return err_set(e, why.code, "%s", why.msg);
-	return 0;
+	else if (!t->sources.n && context_is_searched(&m->context))
+		rc = find_sources(t, m->text.p, m->text.n, &m->context, h, &why);
+	if (!t->sources.found)
+		sources_free(&t->sources);
+	return rc < 0 && why.code == ERR_CANCELLED ? err_set(e, why.code, "%s", why.msg) : 0;
 }
 
 int conversation_regenerate(struct conversation *t, const struct answer_hooks *h, struct turn *turn, struct err *e)
@@ -177,6 +183,8 @@ int conversation_continue(struct conversation *t, const struct answer_hooks *h, 
 		return err_set(e, ERR_USAGE, "there is no answer yet to continue");
 	if (t->msg[t->n_msg - 1].role != ROLE_ASSISTANT)   /* the answer was stopped before its first word */
 		return answer(t, NULL, h, turn, e);
+	if (!t->sources.found)
+		sources_forget(t);
 	old = t->msg[--t->n_msg];
 	if (!t->sources.n)
 		sources_restore(t, &old.sources);
@@ -231,6 +239,7 @@ void conversation_json(const struct conversation *t, const struct turn *turn, co
 		json_real(out, "spread", turn->read.spread, "%.4f");
 		json_close(out, '}');
 	}
+	json_bool(out, "answered", turn->answered);
 	json_string(out, "stop", stop[turn->stop]);
 	sampling_json(&t->sampled, "sampling", out);
 	kv_memory_json(t, out);

@@ -52,8 +52,11 @@ static void line_progress(struct chat *c, const char *verb, int32_t done, int32_
 		l->progress.verb = NULL;
 		return;
 	}
-	if (!l->progress.verb)
+	if (!l->progress.verb) {
 		progress_init(&l->progress, c->o.quiet, c->o.verbose, verb, "tokens");
+		if (total <= 0)   /* no prefill: it may take minutes */
+			progress_slow(&l->progress, c->o.quiet);
+	}
 	if (total > 0)
 		progress_show(&l->progress, done, total);
 	else
@@ -104,7 +107,9 @@ static int line_summary(struct chat *c, const char *text, size_t n, struct err *
 
 	if (c->o.json) {
 		json_open(&s, NULL, '{');
+		json_text(&s, "text", text, n);
 		json_text(&s, "summary", text, n);
+		json_bool(&s, "answered", 1);
 		json_close(&s, '}');
 		str_adds(&s, "\n");
 		rc = print_json(&s, e);
@@ -284,14 +289,34 @@ static void run_lines(struct chat *c)
 	str_free(&text);
 }
 
+static int is_summarize(const char *text)
+{
+	size_t n = strcspn(text, " \t");
+
+	for (size_t i = 0; *text == '/' && slash_at(i); i++)
+		if (slash_is(slash_at(i)->name, slash_at(i)->aliases, text, n))
+			return !strcmp(slash_at(i)->name, "/summarize");
+	return 0;
+}
+
 static void run_once(struct chat *c, const char *note)
 {
 	if (note && *note && !c->o.quiet)
 		say("%s", note);
 	if (c->streaming.on)
 		chat_stream(c);
-	if (!c->quit)
+	if (c->quit)
+		return;
+	/* Other commands are questions: the text may come from anywhere. */
+	if (is_summarize(c->o.prompt)) {
+		struct str text = {0};
+
+		str_adds(&text, c->o.prompt);
+		chat_take(c, &text);
+		str_free(&text);
+	} else {
 		chat_turn(c, c->o.prompt, strlen(c->o.prompt));
+	}
 }
 
 /* note: what resuming has to say, or NULL. */

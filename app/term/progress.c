@@ -10,6 +10,15 @@ void progress_init(struct progress *p, int quiet, int verbose, const char *verb,
 	*p = (struct progress){.verb = verb, .unit = unit};
 	p->on = !quiet && isatty(2) && !said_elsewhere();
 	p->lines = !quiet && !p->on && verbose && !said_elsewhere();
+	p->every = p->on ? 0.1 : 1.0;
+}
+
+void progress_slow(struct progress *p, int quiet)
+{
+	if (p->on || p->lines || quiet || said_elsewhere())
+		return;
+	p->lines = 1;
+	p->every = 5;
 }
 
 static void add_time(struct str *s, double seconds)
@@ -29,7 +38,7 @@ static int line_due(struct progress *p)
 		p->started = 1;
 		p->start = now;
 	}
-	if ((!p->on && !p->lines) || now - p->start < 0.25 || now - p->last < (p->on ? 0.1 : 1.0))
+	if ((!p->on && !p->lines) || now - p->start < 0.25 || now - p->last < p->every)
 		return 0;
 	p->last = now;
 	return 1;

@@ -139,6 +139,7 @@ int  color_wanted(const char *when, int fd);
 struct progress {
 	int on;                  /* rewrite one line */
 	int lines;               /* or, with -v and no terminal, plain lines */
+	double every;            /* seconds between them */
 	int shown;               /* the line is on the screen now */
 	const char *verb, *unit;
 	double start, last;
@@ -149,6 +150,8 @@ struct progress {
 int  said_elsewhere(void);   /* say.c */
 void progress_init(struct progress *, int quiet, int verbose, const char *verb, const char *unit);
 void progress_show(struct progress *, int64_t done, int64_t total);
+/* Where no line can be rewritten there are plain ones, without -v, too: one each five seconds. */
+void progress_slow(struct progress *, int quiet);
 /* The same with other words. */
 void progress_line(struct progress *, const char *text);
 void progress_now(struct progress *, const char *text);   /* at once: what follows may take long */

@@ -266,7 +266,7 @@ TEST(nothing_found_is_said_and_the_model_is_not_asked)
 	open_towers(&s, "-n 4 --private --kv full -c 512");
 	do_line(&s, "zebra quantum saxophone");
 	CHECK_INT(s.c.t.n_msg, 0);
-	CHECK(has(&s.said, "nothing in the documents answers this"));
+	CHECK(has(&s.said, "[nothing in the documents clearly answers this]"));
 	CHECK(!s.errors.n);
 	do_line(&s, "/anyway");
 	CHECK_INT(s.c.t.n_msg, 2);
@@ -275,6 +275,35 @@ TEST(nothing_found_is_said_and_the_model_is_not_asked)
 	do_line(&s, "/anyway");
 	CHECK(has(&s.said, "there is none"));
 	CHECK_INT(s.c.t.n_msg, 2);
+	close_scene(&s);
+}
+
+/* What is nearest is shown, and can be opened, but never sent. */
+TEST(the_nearest_passages_are_shown)
+{
+	struct scene s;
+	struct turn turn = {.stop = STOP_NOT_FOUND};
+	struct str json = {0};
+
+	open_towers(&s, "-n 4 --private --kv full -c 512");
+	do_line(&s, "Which brothers have built Tower93?");
+	do_line(&s, "zebra quantum saxophone of basalt");
+	CHECK_INT(s.c.t.n_msg, 2);
+	CHECK(has(&s.said, "[nothing in the documents clearly answers this; nearest:]"));
+	CHECK(has(&s.said, "[1] towers.txt, line"));
+	CHECK(has(&s.said, "[/anyway asks the model without them, /summarize tells the whole]"));
+	conversation_json(&s.c.t, &turn, "", &json);
+	CHECK(has(&json, "\"answered\":false,\"stop\":\"not found\""));
+	CHECK(has(&json, "\"passages\":[{\"doc\":\"towers.txt\""));
+	str_free(&json);
+	do_line(&s, "/source 1");
+	CHECK(has(&s.said, "[1] towers.txt, line"));
+	/* They are no sources of the answer that goes on. */
+	do_line(&s, "/continue");
+	CHECK(!has(&s.said, "[1]") || !has(&s.said, "basalt by"));
+	do_line(&s, "zebra quantum saxophone of basalt");
+	do_line(&s, "/regen");
+	CHECK(has(&s.said, "[1] towers.txt, line 187: \"Tower93"));
 	close_scene(&s);
 }
 

@@ -124,6 +124,149 @@ TEST(a_question_may_lean_on_what_was_said)
 	chat_close(&k.c, &k.o);
 }
 
+/* A question behind others is found where it is found alone. */
+TEST(what_is_found_alone_is_found_behind_any_turn)
+{
+	static const char *const question[] = {
+		"When does the ferry sail?", "Which bakery sells bread?", "Who plants the tulips?", "What do roses need?", "What is a lighthouse?",
+		"Please explain what the gardener does", "Can you tell me who sells bread?",
+	};
+	enum { N = sizeof question / sizeof *question };
+	struct talk k;
+	char *alone[N];
+	int found, is_found[N];
+
+	talk_open(&k);
+	add(&k, "ferry.txt", ferry);
+	add(&k, "garden.txt", garden);
+	for (int model = 0; model < 2; model++) {
+		k.c.t.rerank.tokens = model ? 0 : -1;
+		for (size_t i = 0; i < N; i++) {
+			alone[i] = strdup(quoted(&k, question[i], &found));
+			is_found[i] = found;
+			CHECK_MSG(found || model, "%s", question[i]);
+		}
+		for (size_t i = 0; i < N * N; i++) {
+			const char *before = question[i / N];
+
+			conversation_message(&k.c.t, ROLE_USER, before, strlen(before), NULL, 0);
+			conversation_message(&k.c.t, ROLE_ASSISTANT, alone[i / N], strlen(alone[i / N]), NULL, 0);
+			if (!model)
+				CHECK_STR(quoted(&k, question[i % N], &found), alone[i % N]);
+			else
+				quoted(&k, question[i % N], &found);
+			CHECK_MSG(found || !is_found[i % N], "'%s' behind '%s'", question[i % N], before);
+			conversation_clear(&k.c.t);
+		}
+		for (size_t i = 0; i < N; i++)
+			free(alone[i]);
+	}
+	chat_close(&k.c, &k.o);
+}
+
+TEST(the_last_turn_decides_between_equals)
+{
+#define LONG "  This was the talk of the valley for many years, and old people still tell their children of such works on winter evenings.\n\n"
+	static const char repairs[] = "The bridge was built by Adam Wright." LONG "The mill was built by Joan Carter." LONG "After the flood of 1790 the bridge was repaired at "
+	                              "great cost." LONG "After the fire of 1801 the mill was repaired at great cost." LONG "After the storm of 1815 the church was repaired "
+	                              "at great cost." LONG;
+	static const char *const said[][3] = {
+		{"Who built the mill?", "Joan Carter built the mill.", "repairs.txt: After the fire of 1801 the mill was repaired at great cost."},
+		{"Who built the bridge?", "Adam Wright built the bridge.", "repairs.txt: After the flood of 1790 the bridge was repaired at great cost."},
+	};
+	static const char *const follows[] = {"And when was it repaired?", "Repaired when?"};
+	struct talk k;
+	int found;
+
+	talk_open(&k);
+	k.c.t.rerank.tokens = -1;
+	add(&k, "repairs.txt", repairs);
+	for (size_t i = 0; i < 4; i++) {
+		const char *const *turn = said[i / 2];
+
+		conversation_message(&k.c.t, ROLE_USER, turn[0], strlen(turn[0]), NULL, 0);
+		conversation_message(&k.c.t, ROLE_ASSISTANT, turn[1], strlen(turn[1]), NULL, 0);
+		CHECK_STR(quoted(&k, follows[i % 2], &found), turn[2]);
+		CHECK_INT(found, 1);
+		/* It finds nothing by the words of the turn alone. */
+		quoted(&k, "zebra quantum saxophone", &found);
+		CHECK_INT(found, 0);
+		conversation_clear(&k.c.t);
+	}
+	chat_close(&k.c, &k.o);
+}
+
+TEST(questions_for_the_whole_are_told_from_others)
+{
+	static const struct { enum whole_question what; const char *question; } all[] = {
+		{WHOLE_SUMMARY, "Summarise this."}, {WHOLE_SUMMARY, "summarize"}, {WHOLE_SUMMARY, "Please give me a summary of the paper!"}, {WHOLE_SUMMARY, "TL;DR"},
+		{WHOLE_SUMMARY, "tldr"}, {WHOLE_SUMMARY, "Could you summarize the whole document for me in three sentences?"}, {WHOLE_SUMMARY, "Summarise report.pdf"},
+		{WHOLE_SUMMARY, "Sum up the main points of this article, please."}, {WHOLE_SUMMARY, "I'd like a brief overview."},
+		{WHOLE_SUMMARY, "Fasse das bitte zusammen."}, {WHOLE_SUMMARY, "Kannst du mir den Text in 100 W\xc3\xb6rtern zusammenfassen?"},
+		{WHOLE_SUMMARY, "R\xc3\xa9sume ce texte"}, {WHOLE_SUMMARY, "Fais-moi un r\xc3\xa9sum\xc3\xa9 du document, s\xe2\x80\x99il te pla\xc3\xaet."}, {WHOLE_SUMMARY, "Haz un resumen"},
+		{WHOLE_SUMMARY, "\xc2\xbfPuedes resumir este documento?"}, {WHOLE_SUMMARY, "Riassumi questo testo."}, {WHOLE_SUMMARY, "Fa\xc3\xa7" "a um resumo do documento"},
+		{WHOLE_SUMMARY, "Vat dit document samen"}, {WHOLE_SUMMARY, "Geef een korte samenvatting."},
+		{WHOLE_TITLE, "Who wrote it?"}, {WHOLE_TITLE, "Who are the authors?"}, {WHOLE_TITLE, "What is the title of this book?"}, {WHOLE_TITLE, "who's the author"},
+		{WHOLE_TITLE, "When was it published?"}, {WHOLE_TITLE, "Wer hat das geschrieben?"}, {WHOLE_TITLE, "Qui est l'auteur ?"}, {WHOLE_TITLE, "\xc2\xbfQui\xc3\xa9n lo escribi\xc3\xb3?"},
+		{WHOLE_TITLE, "Chi \xc3\xa8 l'autore?"}, {WHOLE_TITLE, "Quem escreveu este livro?"}, {WHOLE_TITLE, "Wie is de schrijver?"},
+		{WHOLE_ABOUT, "What is this document about?"}, {WHOLE_ABOUT, "what's it about"}, {WHOLE_ABOUT, "What is report.pdf about?"},
+		{WHOLE_ABOUT, "Worum geht es in diesem Buch?"}, {WHOLE_ABOUT, "De quoi parle ce document ?"}, {WHOLE_ABOUT, "\xc2\xbf" "De qu\xc3\xa9 trata este texto?"},
+		{WHOLE_ABOUT, "Di cosa parla?"}, {WHOLE_ABOUT, "Do que trata este documento?"}, {WHOLE_ABOUT, "Waar gaat dit over?"},
+		{WHOLE_POINTS, "What are the main findings?"}, {WHOLE_POINTS, "What does the document say?"}, {WHOLE_POINTS, "Was sind die wichtigsten Punkte?"},
+		{WHOLE_NOT, ""}, {WHOLE_NOT, "Who is the miller?"}, {WHOLE_NOT, "What about the river?"}, {WHOLE_NOT, "Wer ist der M\xc3\xbcller?"}, {WHOLE_NOT, "Translate this."},
+		{WHOLE_NOT, "What does the summary of chapter 3 say about costs?"}, {WHOLE_NOT, "What does the summary say?"}, {WHOLE_NOT, "Summarise chapter 3."},
+		{WHOLE_NOT, "Summarise 4.3.1"}, {WHOLE_NOT, "Summarise the conclusion."}, {WHOLE_NOT, "Summarise what the miller says"}, {WHOLE_NOT, "Who wrote the letter?"},
+		{WHOLE_NOT, "What was the war about?"}, {WHOLE_NOT, "Which book did they read?"}, {WHOLE_NOT, "Who wrote to the editor of the Times?"}, {WHOLE_NOT, "When was it?"},
+		{WHOLE_NOT, "What is it?"}, {WHOLE_NOT, "Who was the author of the plot against the king?"}, {WHOLE_NOT, "Wer schrieb den Brief?"},
+		{WHOLE_NOT, "\xe8\xbf\x99\xe6\x9c\xac\xe4\xb9\xa6"}, {WHOLE_NOT, "\xff\xfe \xc2"},
+		/* Longer than any such question. */
+		{WHOLE_NOT, "Summarise this this this this this this this this this this this this this this this this this this this this this this this this this this "
+		            "this this this this this this this this this this this this this this this this this this this this this this this this."},
+	};
+	struct talk k;
+	size_t doc;
+	int32_t words;
+
+	talk_open(&k);
+	add(&k, "ferry.txt", ferry);
+	add(&k, "report.pdf.txt", garden);
+	for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+		enum whole_question what = asks_for_whole(&k.c.t, all[i].question, strlen(all[i].question), &doc, &words);
+		CHECK_MSG(what == all[i].what, "'%s': %d", all[i].question, what);
+		CHECK_INT(doc, strstr(all[i].question, "report.pdf") ? 1 : SIZE_MAX);
+		CHECK_INT(words, strstr(all[i].question, "in 100") ? 100 : 0);
+	}
+	chat_close(&k.c, &k.o);
+}
+
+TEST(the_beginning_answers_questions_for_the_whole)
+{
+	static const char paper[] = "On Mills\n\nAnn Miller, Bob Stone\nUniversity of the River\n\nAbstract\n\nMills grind slowly.  We measure how slowly they grind, compare three "
+	                            "of them over ten years, and find that the oldest one grinds finest of all, which nobody expected.\n\n1 Introduction\n\nThe wheel "
+	                            "turns in the river, and the miller, who wrote long letters to the authors of this paper, was of great help.\n\nAcknowledgements\n\nThe "
+	                            "authors thank the miller, whose title is a long one.\n";
+	struct talk k;
+	int found;
+
+	talk_open(&k);
+	add(&k, "mills.txt", paper);
+	CHECK_MSG(!strncmp(quoted(&k, "Who are the authors?", &found), "mills.txt: On Mills\n\nAnn Miller", 30), "%s", quoted(&k, "Who are the authors?", NULL));
+	CHECK_INT(found, 1);
+	CHECK(!strncmp(quoted(&k, "What is the title?", NULL), "mills.txt: On Mills", 19));
+	CHECK_MSG(!strncmp(quoted(&k, "What is this about?", &found), "mills.txt: Mills grind slowly.", 30), "%s", quoted(&k, "What is this about?", NULL));
+	CHECK_INT(found, 1);
+	CHECK(!strncmp(quoted(&k, "What are the main findings?", &found), "mills.txt: Mills grind slowly.", 30));
+	CHECK_INT(found, 1);
+	/* Behind any turn, too. */
+	conversation_message(&k.c.t, ROLE_USER, "Who thanks the miller?", 22, NULL, 0);
+	conversation_message(&k.c.t, ROLE_ASSISTANT, "The authors.", 12, NULL, 0);
+	CHECK(!strncmp(quoted(&k, "Who wrote it?", NULL), "mills.txt: On Mills", 19));
+	/* Of several documents the one that is named. */
+	add(&k, "ferry.txt", ferry);
+	CHECK(!strncmp(quoted(&k, "What is ferry.txt about?", NULL), "ferry.txt: The ferry sails", 20));
+	chat_close(&k.c, &k.o);
+}
+
 TEST(searching_leaves_the_conversation_as_it_is)
 {
 	struct talk k;

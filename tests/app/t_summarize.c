@@ -456,20 +456,8 @@ TEST(what_the_command_takes)
 
 TEST(it_is_offered_where_a_question_asks_for_all)
 {
-	static const char *const yes[] = {
-		"Summarize this.", "please summarise the document", "What is this document about?", "Give me a summary", "What are the main points?",
-		"Fasse das zusammen.", "Worum geht es in diesem Buch?", "R\xc3\xa9sume ce texte", "De quoi parle ce document ?",
-		"Haz un resumen", "\xc2\xbf" "De qu\xc3\xa9 trata este texto?", "TL;DR",
-	};
-	static const char *const no[] = {
-		"Who is the miller?", "What about the river?", "Wer ist der M\xc3\xbcller?", "Translate this.", "", "Where does the document say who wrote it?",
-	};
 	struct scene s;
 
-	for (size_t i = 0; i < sizeof yes / sizeof *yes; i++)
-		CHECK_MSG(asks_for_whole(yes[i], strlen(yes[i])), "%s", yes[i]);
-	for (size_t i = 0; i < sizeof no / sizeof *no; i++)
-		CHECK_MSG(!asks_for_whole(no[i], strlen(no[i])), "%s", no[i]);
 	open_told(&s, "--private -n 8 -c 5000 --kv full");
 	do_line(&s, "Summarize this.");
 	CHECK(!has(&s.said, "/summarize reads all of it"));
@@ -480,6 +468,31 @@ TEST(it_is_offered_where_a_question_asks_for_all)
 	CHECK_INT(s.c.n_kept, 0);
 	do_line(&s, "Who is the miller?");
 	CHECK(!has(&s.said, "/summarize"));
+	close_scene(&s);
+	cleanup();
+}
+
+/* No passage of a document that is only searched answers that. */
+TEST(a_request_starts_it_where_documents_are_searched)
+{
+	struct scene s;
+
+	open_told(&s, "--private -n 8 -c 5000 --kv full --docs passages");
+	add_document(&s, "mill.txt", 2500);
+	do_line(&s, "Please summarise this document in 25 words.");
+	CHECK(has(&s.said, "[summary of 'mill.txt', 3 sections"));
+	CHECK(s.shown.n > 0);
+	CHECK_INT(s.c.t.n_msg, 0);
+	do_line(&s, "/summarize 25");
+	CHECK(has(&s.said, "summary of 'mill.txt', made before"));
+	add_document(&s, "river.txt", 600);
+	do_line(&s, "Summarize river.txt");
+	CHECK(has(&s.said, "[summary of 'river.txt', 1 section"));
+	do_line(&s, "tl;dr");
+	CHECK(has(&s.said, "[summary of 2 documents"));
+	/* A question of its own stays one. */
+	do_line(&s, "What does the summary of the miller say?");
+	CHECK(!has(&s.said, "[summary of"));
 	close_scene(&s);
 	cleanup();
 }

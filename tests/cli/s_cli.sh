@@ -306,9 +306,14 @@ grep -q '"passages":\[{"doc":"standard input"' "$dir/out" && ok "standard input 
 	bad "standard input is a document beside files" "$(out | head -n 4)"
 # Nothing in the documents answers it: a search that found nothing.
 strange='Which emperor crowned the zebra in Constantinople?'
-run -p "$strange" --docs passages --private -q "$dir/beside.txt"; expect "a question that no document answers is 1" 1 'nothing in the documents answers this'
+run -p "$strange" --docs passages --private -q "$dir/beside.txt"; expect "a question that no document answers is 1" 1 'nothing in the documents clearly answers this'
 [ ! -s "$dir/out" ] && ok "and has no answer" || bad "and has no answer" "$(out)"
-run -p "$strange" --docs passages --private -q --json "$dir/beside.txt"; expect "--json says what it was" 1 '^{"text":"","tokens":\[\],.*"stop":"not found"'
+run -p "$strange" --docs passages --private -q --json "$dir/beside.txt"; expect "--json says what it was" 1 '^{"text":"","tokens":\[\],.*"answered":false,"stop":"not found".*"passages":\[\]'
+run -p 'Which emperor crowned the walrus in Constantinople?' --docs passages --private --json "$dir/beside.txt"
+expect "and what is nearest" 1 '"answered":false,.*"passages":\[{"doc":"beside.txt",'
+run -p 'Which emperor crowned the walrus in Constantinople?' --docs passages --private "$dir/beside.txt"
+expect "which is shown" 1 'clearly answers this; nearest:'
+grep -q '^\[1\] beside.txt, line 1: "The secret word is walrus."' "$dir/err" && ok "with its place" || bad "with its place" "$(err)"
 printf '%s\nWhat is the secret word?\n' "$strange" | "$weir" --each-line --docs passages --private --json -n 4 --temp 0 "$dir/beside.txt" >"$dir/out" 2>"$dir/err"; rc=$?
 [ $rc = 1 ] && [ "$(grep -c '^{"text"' "$dir/out")" = 2 ] && sed -n 1p "$dir/out" | grep -q '"stop":"not found"' && ! sed -n 2p "$dir/out" | grep -q '"stop":"not found"' &&
 	ok "in a pipe every question has its object, and one that found nothing decides" || bad "in a pipe every question has its object, and one that found nothing decides" "status $rc: $(out; err)"

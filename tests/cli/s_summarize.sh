@@ -58,6 +58,18 @@ echo '/summarize' | chats --private >"$dir/two" 2>"$dir/err"
 is "no document is usage" 2 $?
 says "and that is said" 'there is no document to summarize'
 
+# A script asks for it in words, or by the command.
+for asked in 'Summarise this.' 'Give me a summary of the document, please' '/summarize'; do
+	XDG_DATA_HOME=$dir/data XDG_STATE_HOME=$dir/state XDG_CONFIG_HOME=$dir/config "$weir" -m "$model" $how --docs passages --private -p "$asked" <"$dir/short.txt" >"$dir/two" 2>"$dir/err"
+	is "-p '$asked' summarizes standard input" 0 $?
+	if [ -s "$dir/two" ]; then ok "and prints it"; else bad "and prints it" "$(cat "$dir/err")"; fi
+done
+XDG_DATA_HOME=$dir/data XDG_STATE_HOME=$dir/state XDG_CONFIG_HOME=$dir/config "$weir" -m "$model" $how --docs passages --private -p 'tl;dr' --json "$dir/book.txt" >"$dir/two" 2>"$dir/err"
+if grep -q '^{"text":".*,"summary":".*,"answered":true}' "$dir/two"; then ok "--json has it as text, too"; else bad "--json has it as text, too" "$(cat "$dir/two" "$dir/err")"; fi
+says "and how far it is stands on standard error" 'summarizing: section [0-9]* of [0-9]*'
+XDG_DATA_HOME=$dir/data XDG_STATE_HOME=$dir/state XDG_CONFIG_HOME=$dir/config "$weir" -m "$model" $how -q --docs passages --private -p 'tl;dr' "$dir/short.txt" >"$dir/two" 2>"$dir/err"
+if [ -s "$dir/err" ]; then bad "-q says nothing of that" "$(cat "$dir/err")"; else ok "-q says nothing of that"; fi
+
 # Stopped, it goes on with the next section.
 mkfifo "$dir/lines"
 (echo '/summarize 30'; exec sleep 3600) >"$dir/lines" &
@@ -83,7 +95,7 @@ send_line '/summarize 30'
 name="line mode shows how far it is"; pass wait_for shows 'summarizing: section [0-9]* of [0-9]*, [0-9]* [a-z]* left'
 key C-c
 name="Ctrl-C stops it"; pass all wait_for shows 'sections are done; the same command goes on there' -- wait_for at_prompt
-send_line 'Summarize this.'
+send_line 'What is this about?'
 name="it is offered"; pass all wait_for shows '/summarize reads all of it' -- wait_for at_prompt
 key C-d
 name="Ctrl-D quits"; pass wait_for ended
@@ -93,6 +105,10 @@ ask '/summarize 30'
 name="the screen shows how far it is"; pass wait_for shows 'summarizing: section [0-9]* of'
 key Escape
 name="Esc stops it"; pass all wait_for at_rest -- wait_for shows 'sections are done; the same command goes on there'
+ask 'Summarize this in 30 words.'
+name="a request in words goes on there"; pass all wait_for shows 'summarizing: section' -- wait_for shows 'Summarize this in 30 words.'
+key Escape
+wait_for at_rest
 done_before=$(screen | sed -n 's/.*stopped: \([0-9]*\) of .*/\1/p' | tail -n 1)
 goes_on() { [ "$(screen | sed -n 's/.*summarizing: section \([0-9]*\) of.*/\1/p' | tail -n 1)" -gt "$done_before" ] 2>/dev/null; }
 ask '/summarize 30'

@@ -3,7 +3,9 @@
  *     build/tests/measure/sources DOCUMENT.md QUESTIONS.tsv [b] [-m MODEL ...]
  *
  * Document and table come from tests/measure/sources_data.py SQUAD HOTPOT ESSAYS OUT (../shared/data/ruler has the three); b: ask only questions of that half.  Prints one line a question where SOURCES_EACH is
- * set, and the shares at the end.  SOURCES_INDEX: the index alone, as on a machine where the model is too slow. */
+ * set, and the shares at the end.  SOURCES_INDEX: the index alone, as on a machine where the model is too slow.  SOURCES_BEHIND=N: each question
+ * is asked behind the one N lines earlier in the table, 1: mostly of the same paragraph, and its first answer.  A table with questions
+ * that follow names the one before and its answer in two more columns. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +13,7 @@
 #include "app/conversation/conversation.h"
 #include "sessions/sessions.h"
 
-struct asked { int half; const char *kind, *places, *answers, *text; };
+struct asked { int half; const char *kind, *places, *answers, *text, *before, *answered; };
 
 static int search(const struct indexed_text *text, size_t n_text, const char *question, size_t n, struct found_passage *out, size_t most,
                   void *ud, struct err *e)
@@ -67,6 +69,8 @@ static size_t questions(char *text, struct asked **out)
 		q.places = column(&line);
 		q.answers = column(&line);
 		q.text = column(&line);
+		q.before = column(&line);
+		q.answered = column(&line);
 		*out = xrealloc(*out, (n + 1) * sizeof **out);
 		(*out)[n++] = q;
 	}
@@ -117,6 +121,23 @@ static int has_answer(const char *text, size_t n, const char *answers)
 		a += len + (a[len] == '|');
 	}
 	return 0;
+}
+
+/* The conversation so far: one question and its answer, or nothing. */
+static void say_before(struct conversation *t, const struct asked *all, size_t i)
+{
+	const char *behind = getenv("SOURCES_BEHIND"), *question = all[i].before, *answer = all[i].answered;
+	size_t lines = behind ? (size_t)atoi(behind) : 0;
+
+	conversation_clear(t);
+	if (!*question && lines && lines <= i) {
+		question = all[i - lines].text;
+		answer = all[i - lines].answers;
+	}
+	if (!*question)
+		return;
+	conversation_message(t, ROLE_USER, question, strlen(question), NULL, 0);
+	conversation_message(t, ROLE_ASSISTANT, answer, strcspn(answer, "|"), NULL, 0);
 }
 
 static int by_size(const void *a, const void *b)
@@ -183,6 +204,7 @@ int main(int argc, char **argv)
 
 		if (half && q->half != half)
 			continue;
+		say_before(&t, asked, i);
 		if (getenv("SOURCES_INDEX"))
 			t.rerank.tokens = -1;
 		if (conversation_sources(&t, q->text, strlen(q->text), &s, &e) < 0)

@@ -4,7 +4,9 @@
 Writes OUT/NAME.md and OUT/NAME.tsv for each of four documents: squad-70k, squad-500k, hotpot-70k and hotpot-500k.  A line of the table:
 half (a or b), kind (one, two or none: paragraphs that the answer needs), the places in the document that are wanted ("FROM-TO FROM-TO",
 bytes), the accepted answers with | between them, the question.  squad-*: every other article is in the document; questions about the
-others cannot be answered.  FROM-TO is a paragraph: the one the question was written for, or those of the supporting facts."""
+others cannot be answered.  FROM-TO is a paragraph: the one the question was written for, or those of the supporting facts.
+NAME-follow.tsv of the SQuAD ones: questions that lean on the one before them, which stands with its answer in two more columns.  They are
+made of two questions about a paragraph: names that both have are "it" or "its" in the second."""
 import json
 import os
 import random
@@ -31,6 +33,28 @@ class Document:
 
 def clean(text):
     return re.sub(r'[\t\r\n]+', ' ', text).strip()
+
+
+def follow(before, question):
+    """The second question without the names that the first one has, or None."""
+    names = {w.rstrip("'s").strip('?,.').lower() for w in before.split()[1:] if w[:1].isupper() or w[:1].isdigit()}
+    out, left = [], 0
+    for i, w in enumerate(question.split()):
+        bare = w.strip('?,.')
+        if i and bare.rstrip("'s").lower() in names:
+            left += 1
+            word = 'its' if bare.endswith("'s") else 'it'
+            if out and out[-1] in ('it', 'its'):
+                out[-1] = word
+            elif out and out[-1].lower() in ('the', 'a', 'an'):
+                out[-1] = word
+            else:
+                out.append(word)
+            if w.endswith('?'):
+                out.append('?')
+        else:
+            out.append(w)
+    return ' '.join(out).replace(' ?', '?') if left else None
 
 
 def half(number):
@@ -76,7 +100,7 @@ def filler(document, blocks, size):
 
 
 def squad(data, hotpot, essay, tokens, out):
-    rows, document = [], Document()
+    rows, document, following = [], Document(), []
     blocks = list(squad_blocks(data, rows, [0]))
     other = ['## %s\n\n%s' % (t, p) for t, p in paragraphs_of(hotpot, False).items()]
     fill = [p for pair in zip(other, essay) for p in pair] + other[len(essay):] + essay[len(other):]
@@ -88,11 +112,16 @@ def squad(data, hotpot, essay, tokens, out):
             for h, q in asked:
                 place = '%d-%d' % (at, at + len(text.encode()))
                 rows.append((h, 'one', place, [x['text'] for x in q['answers']], q['question']))
+            for (_, a), (h, b) in zip(asked, asked[1:]):
+                question = follow(a['question'], b['question'])
+                if question:
+                    following.append((h, 'one', place, [x['text'] for x in b['answers']], question, a['question'], a['answers'][0]['text']))
         share = (size - document.at) / (len(blocks) - i)
         goal = document.at + max(share, 0)
         while fill and document.at < goal:
             document.add(fill.pop() + '\n\n')
     save(document, rows, out)
+    save(document, following, out + '-follow')
 
 
 def hotpot_doc(hotpot, data, essay, tokens, gold_only, out):
@@ -120,11 +149,12 @@ def hotpot_doc(hotpot, data, essay, tokens, gold_only, out):
 
 
 def save(document, rows, out):
-    document.write(out + '.md')
+    if not out.endswith('-follow'):
+        document.write(out + '.md')
     with open(out + '.tsv', 'w', encoding='utf-8', newline='\n') as f:
-        for h, kind, place, answers, question in rows:
+        for h, kind, place, answers, *said in rows:
             answers = '|'.join(dict.fromkeys(clean(a).replace('|', ' ') for a in answers))
-            f.write('\t'.join((h, kind, place, answers, clean(question))) + '\n')
+            f.write('\t'.join((h, kind, place, answers, *map(clean, said))) + '\n')
 
 
 def main():
