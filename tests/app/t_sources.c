@@ -166,7 +166,7 @@ TEST(what_is_found_alone_is_found_behind_any_turn)
 
 TEST(the_last_turn_decides_between_equals)
 {
-#define LONG "  This was the talk of the valley for many years, and old people still tell their children of such works on winter evenings.\n\n"
+#define LONG "  The valley spoke of nothing else for many years, and old people still tell their children of such works on winter evenings.\n\n"
 	static const char repairs[] = "The bridge was built by Adam Wright." LONG "The mill was built by Joan Carter." LONG "After the flood of 1790 the bridge was repaired at "
 	                              "great cost." LONG "After the fire of 1801 the mill was repaired at great cost." LONG "After the storm of 1815 the church was repaired "
 	                              "at great cost." LONG;

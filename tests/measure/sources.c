@@ -127,7 +127,7 @@ static int has_answer(const char *text, size_t n, const char *answers)
 static void say_before(struct conversation *t, const struct asked *all, size_t i)
 {
 	const char *behind = getenv("SOURCES_BEHIND"), *question = all[i].before, *answer = all[i].answered;
-	size_t lines = behind ? (size_t)atoi(behind) : 0;
+	size_t lines = behind ? strtoul(behind, NULL, 10) : 0;
 
 	conversation_clear(t);
 	if (!*question && lines && lines <= i) {
