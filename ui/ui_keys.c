@@ -221,6 +221,10 @@ void ui_key(const struct key *k, void *ud)
 	struct ui *u = ud;
 
 	u->asked = 0;
+	if (u->say.n && !u->say_new && k->code != K_MOUSE) {   /* it was seen: the session's name has its place again */
+		str_clear(&u->say);
+		u->dirty = 1;
+	}
 	route(u, k);
 	if (u->chosen)
 		ui_do_chosen(u);

@@ -741,6 +741,26 @@ TEST(mouse)
 	closed();
 }
 
+/* A line in the status row makes room for the session's name: at the next key, or after some seconds. */
+TEST(what_is_said_leaves_again)
+{
+	struct ui_status s = {.model = "m", .session = "mine", .kv = "full", .ctx = 100};
+
+	opened(80, 24);
+	ui_status(u, &s);
+	for (int i = 0; i < 2; i++) {
+		key(F7);
+		CHECK(shows("the last answer has no sources") && !shows("mine"));
+		ui_tick(u, now);
+		if (i)
+			ui_tick(u, now += 5);
+		else
+			key("x");
+		CHECK(!shows("the last answer has no sources") && shows("mine"));
+	}
+	closed();
+}
+
 TEST(sources_open_by_key_and_click)
 {
 	static const char text[] = "zero\none two three\nfour five\n";
