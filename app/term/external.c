@@ -71,10 +71,10 @@ static int run_editor(const char *editor, const char *folder)
 
 static int is_in_memory(const char *dir)
 {
-	enum { TMPFS = 0x01021994, RAMFS = 0x858458f6u };
+	const unsigned tmpfs = 0x01021994, ramfs = 0x858458f6;
 	struct statfs fs;
 
-	return !statfs(dir, &fs) && ((unsigned)fs.f_type == TMPFS || (unsigned)fs.f_type == RAMFS);
+	return !statfs(dir, &fs) && ((unsigned)fs.f_type == tmpfs || (unsigned)fs.f_type == ramfs);
 }
 
 /* Make the folder for a draft; its path in `path`. */

@@ -1,0 +1,59 @@
+#!/bin/sh
+# tests/cli/s_stops.sh - Ctrl-C and SIGTERM end the import and the indexing of a document within a second of processor time, whatever it is made of.
+#
+# WEIR is the program (default ./weir).  Closes with "N passed, M failed, K skipped".
+set -u
+weir=${WEIR:-./weir}
+model=tests/vectors/models/llama-linear.gguf
+
+. "$(dirname "$0")/../lib/count.sh"
+
+dir=$(mktemp -d) || exit 1
+trap 'rm -rf "$dir"' EXIT
+trap 'exit 1' HUP INT TERM
+export HOME="$dir" XDG_CACHE_HOME="$dir/cache" XDG_DATA_HOME="$dir/data" XDG_STATE_HOME="$dir/state" XDG_CONFIG_HOME="$dir/config"
+unset WEIR_MODEL
+
+# Hundredths of a second of processor time that a process has taken; nothing: it is gone.
+cpu() {
+	{ read -r line <"/proc/$1/stat"; } 2>/dev/null || return 0
+	# shellcheck disable=SC2086 # words
+	set -- ${line##*) }
+	[ "$1" = Z ] || echo $((${12} + ${13}))
+}
+
+# stops NAME SIGNAL AFTER FILE: after so many hundredths of a second of processor time the signal ends it.
+stops() {
+	"$weir" -m "$model" --private -n 1 -q -p 'zebra quagga' --docs passages "$4" </dev/null >/dev/null 2>&1 &
+	pid=$! before=
+	until [ "${before:-0}" -ge "$3" ]; do
+		before=$(cpu $pid)
+		[ -n "$before" ] || break
+		sleep 0.01
+	done
+	kill "-$2" $pid 2>/dev/null
+	last=$before
+	while took=$(cpu $pid) && [ -n "$took" ] && [ $((took - before)) -lt 500 ]; do last=$took; sleep 0.01; done
+	kill -KILL $pid 2>/dev/null
+	wait $pid 2>/dev/null
+	name="$1: SIG$2 after $3 hundredths of a second"
+	if [ -z "$before" ]; then ok "$name: it was done before"
+	elif [ $((last - before)) -le $((100 * slow)) ]; then ok "$name"
+	else bad "$name" "$((last - before)) hundredths later it still ran"; fi
+}
+
+# repeat UNIT BYTES FILE
+repeat() { { printf b; yes "$(printf '%bx' "$1")" | sed 's/x$//' | tr -d '\n' | tr '~' '\n' | head -c "$2"; } >"$3"; }
+repeat 'a\f' 8000000 "$dir/pages.txt"
+repeat 'a~~' 8000000 "$dir/paragraphs.txt"
+repeat '# a~' 8000000 "$dir/headings.md"
+repeat 'word ' 8000000 "$dir/words.txt"
+repeat '<p>a' 8000000 "$dir/paragraphs.html"
+
+for file in pages.txt paragraphs.txt headings.md words.txt paragraphs.html; do
+	for signal in TERM INT; do
+		stops "$file" $signal 5 "$dir/$file"
+		stops "$file" $signal 60 "$dir/$file"
+	done
+done
+finish
