@@ -152,8 +152,13 @@ mux load-buffer "$dir/paste"
 mux paste-buffer -p
 name="a paste of 200 lines is one character of the draft"; pass wait_for shows '> .pasted 200 lines.'
 key Enter
-one_message() { at_rest && shows '^\[4 tokens, ' && shows '^  line 200 of the paste' && hides '^> line'; }
-name="and one message"; pass wait_for one_message
+one_message() { at_rest && shows '^\[4 tokens, ' && shows '^> line 1 of the paste \[+199 lines\]' && hides 'line 200 of the paste'; }
+name="and one message, folded"; pass wait_for one_message
+key F6
+wait_for shows 'browse mode'
+key z
+name="which z unfolds"; pass wait_for shows '^  line 200 of the paste'
+escape
 
 # ---- coming and going ----
 
