@@ -205,7 +205,7 @@ for doomed in second third fourth fifth; do
 	listed $doomed || another $doomed
 	begin
 	ask "/delete $doomed"
-	wait_for shows "^│delete '$doomed' for good? y/n"; asks=$?
+	wait_for shows "^│delete '$doomed'? y/n"; asks=$?
 	from=$(now_ms)
 	type_text y
 	all wait_for shows "^│deleted .$doomed.: Ctrl-U restores it" -- wait_for or_late hides "^│[ >*] $doomed"; gone=$?
