@@ -127,6 +127,7 @@ static int run(struct options *o)
 	case CMD_SESSIONS_RENAME:
 	case CMD_SESSIONS_RM:
 	case CMD_SESSIONS_EXPORT:
+	case CMD_SESSIONS_IMPORT:
 	case CMD_SESSIONS_GC:
 	case CMD_SESSIONS_CHECK: return cmd_sessions(o);
 	case CMD_DOCS_LS:

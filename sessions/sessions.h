@@ -117,6 +117,10 @@ struct store_options {
 int  store_open(struct store **out, const struct store_options *, struct err *);
 void store_close(struct store *);
 const char *store_dir(const struct store *);
+/* All that body() changes as one transaction; a change inside of another one is part of that.  When a search index turns out to be damaged
+ * both are made anew and body() called once more: they hold nothing that is not in the messages and documents. */
+typedef int store_body(struct store *, void *arg, struct err *);
+int  store_change(struct store *, store_body *, void *arg, struct err *);
 
 /* One row of the list; strings are the store's until the next call. */
 struct session {

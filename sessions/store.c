@@ -458,6 +458,8 @@ int store_change(struct store *s, store_body *body, void *arg, struct err *e)
 
 	if (store_writable(s, e))
 		return -1;
+	if (s->db.inside)
+		return body(s, arg, e);
 	for (int tries = 0;; tries++) {
 		s->db.code = 0;
 		if (db_begin(&s->db, e))

@@ -67,10 +67,6 @@ static inline int store_writable(const struct store *s, struct err *e)
 {
 	return s->read_only ? err_set(e, ERR_FAIL, "the sessions in '%s' were opened to be read only", s->dir) : 0;
 }
-/* A change as one transaction.  When a search index turns out to be damaged both are made anew and the change tried once
- * more: they hold nothing that is not in the messages and documents. */
-typedef int store_body(struct store *, void *arg, struct err *);
-int  store_change(struct store *, store_body *, void *arg, struct err *);
 /* After something was deleted for good: give its pages back, and overwrite what logs and older copies have of it. */
 void store_erase_traces(struct store *);
 /* Delete the copies that migrations made of older formats. */

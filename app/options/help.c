@@ -92,7 +92,7 @@ static const char overview[] =
 	"  weir tour                  two minutes that show what there is\n\n"
 	"  weir pull [NAME]           fetch a model; without a name: those to choose from\n"
 	"  weir models                the models on this machine; models rm deletes\n"
-	"  weir sessions ls|show|...  list, show, search, rename, delete, export sessions\n"
+	"  weir sessions ls|show|...  list, search, rename, delete, export, import them\n"
 	"  weir docs ls|show|...      the documents that sessions have read\n"
 	"  weir inspect document|...  what is in a document, a model, a session\n"
 	"  weir eval|train|bench      measure models and cache policies; train models\n"

@@ -58,6 +58,7 @@ typedef uint64_t command_set;
 #define CMD_EVAL_PREDICTOR    COMMAND_BIT(37)
 #define CMD_TRAIN             COMMAND_BIT(38)
 #define CMD_HELP              COMMAND_BIT(39)   /* the word that stands for --help */
+#define CMD_SESSIONS_IMPORT   COMMAND_BIT(40)
 
 struct command_def {
 	const char *name;    /* "inspect tokens": one or two words; "" for the chat */

@@ -36,6 +36,7 @@ const struct command_def command_defs[] = {
 	{"sessions rename", "NAME NEW", "give a session another name", CMD_SESSIONS_RENAME, 2},
 	{"sessions rm", "NAME ...", "delete sessions for good", CMD_SESSIONS_RM, -1},
 	{"sessions export", "md|json|txt NAME", "a session as text on standard output", CMD_SESSIONS_EXPORT, 2},
+	{"sessions import", "FILE", "a session from what 'sessions export json' wrote; -: standard input", CMD_SESSIONS_IMPORT, 1},
 	{"sessions gc", "", "free disk space that nothing uses any more", CMD_SESSIONS_GC, 0},
 	{"sessions check", "", "verify everything that is stored", CMD_SESSIONS_CHECK, 0},
 	{"docs ls", "", "the documents that sessions have read, the newest first", CMD_DOCS_LS, 0},
@@ -145,8 +146,8 @@ const struct option_def option_defs[] = {
 	{"answers", 0, OPT_CHOICE, "formatted|raw", NULL, "screen: answers as Markdown, or as they came",
 		CHAT, OPT_CONFIG | OPT_SET, AT(answers), 0, 0},
 
-	{"session", 's', OPT_TEXT, "NAME", NULL, "continue this session, or begin it",
-		CHAT, 0, AT(session), 0, 0},
+	{"session", 's', OPT_TEXT, "NAME", NULL, "continue this session, or begin it (import: its name)",
+		CHAT | CMD_SESSIONS_IMPORT, 0, AT(session), 0, 0},
 	{"continue", 0, OPT_FLAG, NULL, NULL, "continue the session used last",
 		CHAT, 0, AT(go_on), 0, 0},
 	{"private", 0, OPT_FLAG, NULL, NULL, "store nothing of this conversation on disk",

@@ -1,4 +1,4 @@
-/* app/tools/sessions.c - weir sessions ls|show|search|rename|rm|export|gc|check: stored sessions, without a model.
+/* app/tools/sessions.c - weir sessions ls|show|search|rename|rm|export|import|gc|check: stored sessions, without a model.
  *
  * All of them run beside other weirs; a session that one of these has open is not deleted. */
 #include "app/tools/tools.h"
@@ -217,6 +217,9 @@ int cmd_sessions(const struct options *o)
 		case CMD_SESSIONS_EXPORT:
 			rc = o->n_file == 2 ? export_one(store, o->file[0], o->file[1], &e) :
 			     err_set(&e, ERR_USAGE, "'weir sessions export' wants a format (md, json, txt) and the name of a session");
+			break;
+		case CMD_SESSIONS_IMPORT:
+			rc = session_import(store, o, &e);
 			break;
 		case CMD_SESSIONS_RENAME:
 			rc = o->n_file != 2 ? err_set(&e, ERR_USAGE, "'weir sessions rename' wants a name and the new one") :

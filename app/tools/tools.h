@@ -4,7 +4,7 @@
  *     pull.c             weir pull; its files: pull.h
  *     inspect.c          weir inspect model, tokens, logits
  *     inspect_session.c  weir inspect session
- *     sessions.c         weir sessions: all its commands
+ *     sessions.c         weir sessions: all its commands; sessions_import.c: import
  *     docs.c             weir docs: all its commands
  *     bench.c            weir bench; bench_turns.c: --turns; bench_snapshot.c: saving and loading
  *     doctor.c           weir doctor */
@@ -28,6 +28,7 @@ int cmd_inspect_document(const struct options *);
 int cmd_inspect_chat(const struct options *);
 int cmd_bench(const struct options *);
 int cmd_sessions(const struct options *);
+int session_import(struct store *, const struct options *, struct err *);
 int cmd_docs(const struct options *);
 int cmd_doctor(const struct options *);
 /* The program's version; verbose: and CPU levels, libraries, compiler, a line each; appended. */

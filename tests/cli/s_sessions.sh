@@ -214,6 +214,83 @@ for name in towers towers2; do
 	shows "... says what was not sent" '"sent":false,"share":null}'
 	shows "... and has the document" '"documents":\[{"name":"towers.txt","type":"text","bytes":[0-9]*,"after":0,"text":"Tower1 was'
 done
+
+# ---- sessions import ----
+
+# Another store; the export of what was imported is the file, but for the name.
+sessions export json towers
+cp "$dir/out" "$dir/towers.json"
+import() { XDG_DATA_HOME="$dir/other" "$weir" sessions import "$@" >"$dir/out" 2>"$dir/err"; rc=$?; }
+other() { XDG_DATA_HOME="$dir/other" "$weir" "$@" >"$dir/out" 2>"$dir/err" </dev/null; rc=$?; }
+import "$dir/towers.json"
+[ $rc = 0 ] && says "sessions import says what it has brought" "^session 1 'towers': messages 4, documents 1$" || bad "sessions import" "status $rc: $(cat "$dir/err")"
+other sessions export json towers
+equal "exported again it is the same file" "$dir/towers.json" "$dir/out"
+import "$dir/towers.json"
+[ $rc = 2 ] && says "a name that is taken is refused" "another session (1) is called 'towers' already; -s NAME imports it under another name" || bad "a name that is taken" "status $rc"
+import -s copy - <"$dir/towers.json"
+other sessions export json copy
+sed 's/"name":"towers"/"name":"copy"/' "$dir/towers.json" >"$dir/copy.json"
+equal "-s gives it another one" "$dir/copy.json" "$dir/out"
+other sessions check
+[ $rc = 0 ] && ok "the store with them is whole" || bad "the store with them is whole" "$(cat "$dir/out")"
+printf '/source 1\n/undo\n' | XDG_DATA_HOME="$dir/other" "$weir" -m "$tiny" -c 2000 -s towers --each-line >"$dir/out" 2>"$dir/err"
+says "an imported session shows its sources" "brothers of the heron"
+other sessions export json towers
+[ "$(grep -o '"role"' "$dir/out" | wc -l)" = 2 ] && ok "and can be undone" || bad "and can be undone" "$(cat "$dir/out")"
+# The sampled ids are used again: the next answer has the tokens that it has in the first store.
+other -m "$tiny" --temp 0 -n 8 -c 2000 --kv full --json -s copy -p 'And Tower3?'
+ids "$dir/out" >"$dir/b"
+printf '/fork third\nAnd Tower3?\n' | "$weir" -m "$tiny" --temp 0 -n 8 -c 2000 --kv full --json -s towers --each-line 2>"$dir/err" | tail -n 1 >"$dir/out"
+ids "$dir/out" >"$dir/a"
+[ -s "$dir/a" ] && equal "it goes on as the first one does" "$dir/a" "$dir/b" || bad "it goes on as the first one does" "$(cat "$dir/err")"
+
+# wrong NAME SED WORDS: the export, changed by sed, is refused with these words and leaves nothing.
+other sessions ls
+cp "$dir/out" "$dir/before"
+wrong() {
+	sed "$2" "$dir/copy.json" | sed 's/"name":"copy"/"name":"wrong"/' >"$dir/wrong.json"
+	import "$dir/wrong.json"
+	[ $rc = 2 ] && says "import: $1" "$3" || bad "import: $1" "status $rc: $(cat "$dir/err")"
+}
+at="wrong.json' is not imported"
+wrong "cut short" 's/....$//' "$at: it is not the JSON that"
+wrong "no JSON" 's/.*/words/' "$at: it is not the JSON that"
+wrong "a list" 's/.*/[]/' "$at: it is not the JSON that"
+wrong "empty" d "$at: it is not the JSON that"
+wrong "nested deeply" "s/.*/$(printf '%0200d' 0 | tr 0 '[')/" "$at: it is not the JSON that"
+wrong "not UTF-8" "s/Tower1/$(printf 'Tower\377')/" "$at: byte [0-9]* is not UTF-8"
+wrong "no name" 's/"name":"copy",//' 'the session: "name" is missing or no text'
+wrong "a name that is no name" 's/"name":"copy"/"name":"a\\u001bb"/' 'name is of printable letters'
+wrong "a number as the name" 's/"name":"copy"/"name":"12"/' 'not a number alone'
+wrong "another role" 's/"role":"assistant"/"role":"tool"/2' 'message 4: "role" is neither'
+wrong "no text" 's/"role":"user","text":/"role":"user","txt":/2' 'message 3: "text" is missing'
+wrong "messages that are none" 's/"messages":.*/"messages":[1]}/' 'message 1: "role" is neither'
+wrong "messages that are no list" 's/"messages":.*/"messages":{}}/' 'the session: "messages" is no list'
+wrong "an answer first" 's/"role":"user"/"role":"assistant"/' 'message 1: "role" is an answer without a question'
+for id in -1 2147483648 1.5 1e300 '"1"' null; do wrong "token $id" "s/\"tokens\":\[[0-9]/\"tokens\":[$id,1/" '"tokens" has something that is no token'; done
+wrong "a time that is none" 's/"at":[0-9]*\(,"sources"\)/"at":-5\1/' 'message [0-9]: "at" is no whole number from 0'
+wrong "half an answer" 's/"tokens":\[[0-9][^]]*\]/&,"complete":"no"/' 'message 2: "complete" is neither'
+wrong "sources of nothing" 's/"sources":\[{"doc":/"sources":[{"dog":/' 'message 2: "sources" has'
+wrong "a document behind the end" 's/"after":0/"after":9/' 'document 1: "after" is no whole number from 0 to 4'
+wrong "a document of no type" 's/"type":"text"/"type":"gzip"/' 'document 1: "type" is no type'
+wrong "a document with NUL" 's/"text":"Tower1/"text":"\\u0000/' 'document 1: "text" has a NUL'
+mark() { wrong "$1" "s/\"marks\":\[\]/\"marks\":[$2]/" "document 1, mark $3"; }
+mark "a mark of no kind" '{"kind":"word","at":0,"text":""}' '1: "kind" is neither'
+mark "a mark behind the text" '{"kind":"page","at":0,"text":"1"},{"kind":"page","at":99999999,"text":"2"}' '2: "at" is no whole number'
+mark "marks out of order" '{"kind":"page","at":5,"text":"1"},{"kind":"heading","at":4,"level":2,"text":"2"}' '2: "at" is before'
+wrong "a setting out of range" 's/"settings":{/&"read-share":"7",/' 'its settings: read-share'
+wrong "a setting that is no text" 's/"settings":{/&"system":7,/' 'its settings: "system" is no text'
+import "$dir/nowhere.json"
+[ $rc = 2 ] && says "import: no file" 'cannot open' || bad "import: no file" "status $rc"
+other sessions ls
+equal "files that are refused leave nothing" "$dir/before" "$dir/out"
+other sessions check
+[ $rc = 0 ] && ok "import: the store is whole" || bad "import: the store is whole" "$(cat "$dir/out")"
+printf '{"name":"","model":"","kv":"","settings":{"of-tomorrow":"7"},"documents":[{"name":"gone.txt","type":"text","text":null}]}' >"$dir/small.json"
+import "$dir/small.json"
+[ $rc = 0 ] && says "import: a text that was lost is left out" "'gone.txt' is left out" || bad "import: a small file" "status $rc: $(cat "$dir/err")"
+
 printf '/source 1\n/drop 1\n/source 1\n' | towers --each-line
 says "what they name is there" "It looks over the marshes"
 grep -q "source \[1\]: 'towers.txt' is not among the documents any more" "$dir/err" && ok "and said to be gone when it is" || bad "and said to be gone when it is" "$(cat "$dir/err")"
