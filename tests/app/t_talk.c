@@ -774,7 +774,7 @@ TEST(deleting_can_be_undone_and_is_done_later)
 	do_line(&s, "xylophones");
 	do_line(&s, "/switch keep");
 	do_line(&s, "/delete victim");
-	CHECK(has(&s.said, "delete session 'victim' (4 messages) for good?"));
+	CHECK(has(&s.said, "delete session 'victim' (4 messages)?"));
 	CHECK(has(&s.said, "it stays"));
 	s.answer = 1;
 	do_line(&s, "/delete victim");
