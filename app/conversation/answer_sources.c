@@ -72,7 +72,7 @@ void answer_sources_found(const struct conversation *t, struct answer_sources *o
 			continue;
 		add(t, s->doc, &(struct answer_source){
 			.from = s->from, .to = s->to, .quote = s->quote, .quote_end = s->quote_end, .found = 1, .score = s->score,
-			.sent = source_sent(t, s), .share = -1,
+			.sent = source_sent(t, s) || !t->sources.found, .share = -1,   /* of the nearest none is sent: no mark tells them apart */
 		}, out);
 	}
 }

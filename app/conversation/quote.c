@@ -147,7 +147,7 @@ void sources_chosen_before(struct conversation *t, const struct str *context)
 
 int source_sent(const struct conversation *t, const struct source *s)
 {
-	return s->chosen || s == t->sources.at || t->doc[s->doc].whole;
+	return t->doc[s->doc].whole || (t->sources.found && (s->chosen || s == t->sources.at));
 }
 
 #define SAYS "The document says: \""

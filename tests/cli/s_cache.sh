@@ -75,7 +75,7 @@ says "/set kv shows it" '^kv full$'
 says "/set kv says what it costs" '^\[cache sift:k=32'
 # What of attention was read: under sift alone, and once tokens were decoded alone after it was asked for.
 { questions 2; echo /stats; echo '/set kv full'; questions 1; echo /stats; } >"$dir/in"; talk --kv sift:k=16,sample=16 -c 640 --speculate off
-[ "$(grep -c '"attention":{"exact":0\.[0-9]*,"sampled":0\.[0-9]*,"spread":0\.[0-9]*},"stop"' "$dir/out")" = 2 ] && [ "$(grep -c '"attention":null' "$dir/out")" = 1 ] &&
+[ "$(grep -c '"attention":{"exact":0\.[0-9]*,"sampled":0\.[0-9]*,"spread":0\.[0-9]*},"answered"' "$dir/out")" = 2 ] && [ "$(grep -c '"attention":null' "$dir/out")" = 1 ] &&
 	ok "--json says what of attention was read" || bad "--json says what of attention was read" "$(tr '\n' '|' <"$dir/out" | cut -c 1-900)"
 [ "$(grep -c '^ *[0-9.]*% of attention read exactly, [0-9.]*% by a sample, give or take [0-9.]*%$' "$dir/err")" = 1 ] &&
 	ok "/stats says what of attention was read" || bad "/stats says what of attention was read" "$(tr '\n' '|' <"$dir/err")"
