@@ -54,7 +54,7 @@ static void line_progress(struct chat *c, const char *verb, int32_t done, int32_
 	}
 	if (!l->progress.verb) {
 		progress_init(&l->progress, c->o.quiet, c->o.verbose, verb, "tokens");
-		if (total <= 0)   /* no prefill: it may take minutes */
+		if (total <= 0 && strcmp(verb, "reading") != 0)   /* neither a prefill nor a server's answer: it may take minutes */
 			progress_slow(&l->progress, c->o.quiet);
 	}
 	if (total > 0)

@@ -49,7 +49,7 @@ echo '/summarize short.txt 30' | chats -v -s short >"$dir/two" 2>"$dir/err"
 if cmp -s "$dir/one" "$dir/two"; then ok "the same after a restart"; else bad "the same after a restart" "$(cat "$dir/two" "$dir/err")"; fi
 says "without work" 'made before'
 echo '/summarize 30' | chats --json -s short >"$dir/two" 2>"$dir/err"
-if grep -q '^{"summary":"' "$dir/two"; then ok "--json prints an object"; else bad "--json prints an object" "$(cat "$dir/two" "$dir/err")"; fi
+if grep -q '^{.*"summary":"' "$dir/two"; then ok "--json prints an object"; else bad "--json prints an object" "$(cat "$dir/two" "$dir/err")"; fi
 printf 'Who turned?\n' | chats --private --temp 0.9 --seed 3 "$dir/short.txt" >"$dir/one" 2>"$dir/err"
 printf '/summarize 30\nWho turned?\n' | chats --private --temp 0.9 --seed 3 "$dir/short.txt" >"$dir/two" 2>"$dir/err"
 if [ "$(tail -c "$(wc -c <"$dir/one")" "$dir/two")" = "$(cat "$dir/one")" ]; then ok "the answer behind it is the same"
