@@ -107,8 +107,8 @@ static int line_summary(struct chat *c, const char *text, size_t n, struct err *
 
 	if (c->o.json) {
 		json_open(&s, NULL, '{');
-		json_text(&s, "text", text, n);
 		json_text(&s, "summary", text, n);
+		json_text(&s, "text", text, n);   /* where an answer has it */
 		json_bool(&s, "answered", 1);
 		json_close(&s, '}');
 		str_adds(&s, "\n");

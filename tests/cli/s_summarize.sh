@@ -65,7 +65,7 @@ for asked in 'Summarise this.' 'Give me a summary of the document, please' '/sum
 	if [ -s "$dir/two" ]; then ok "and prints it"; else bad "and prints it" "$(cat "$dir/err")"; fi
 done
 XDG_DATA_HOME=$dir/data XDG_STATE_HOME=$dir/state XDG_CONFIG_HOME=$dir/config "$weir" -m "$model" $how --docs passages --private -p 'tl;dr' --json "$dir/book.txt" >"$dir/two" 2>"$dir/err"
-if grep -q '^{"text":".*,"summary":".*,"answered":true}' "$dir/two"; then ok "--json has it as text, too"; else bad "--json has it as text, too" "$(cat "$dir/two" "$dir/err")"; fi
+if grep -q '^{"summary":".*,"text":".*,"answered":true}' "$dir/two"; then ok "--json has it as text, too"; else bad "--json has it as text, too" "$(cat "$dir/two" "$dir/err")"; fi
 says "and how far it is stands on standard error" 'summarizing: section [0-9]* of [0-9]*'
 XDG_DATA_HOME=$dir/data XDG_STATE_HOME=$dir/state XDG_CONFIG_HOME=$dir/config "$weir" -m "$model" $how -q --docs passages --private -p 'tl;dr' "$dir/short.txt" >"$dir/two" 2>"$dir/err"
 if [ -s "$dir/err" ]; then bad "-q says nothing of that" "$(cat "$dir/err")"; else ok "-q says nothing of that"; fi
