@@ -198,7 +198,7 @@ static void run_turn(struct chat *c, enum turn_kind kind, const char *text, size
 	struct answer_hooks hooks = {
 		.text = on_text, .text_ud = c, .progress = chat_prefill_progress, .progress_ud = c, .sources = sources_before, .sources_ud = c,
 		.recalled = on_recalled, .recalled_ud = c,
-		.stop_loops = !strcmp(c->o.loops, "stop") || (c->interactive && strcmp(c->o.loops, "go") != 0),
+		.stop_loops = strcmp(c->o.loops, "go") != 0,
 		.without_documents = c->anyway, .evidence = chat_attends(c),
 	};
 	struct turn turn = {.stop = STOP_LENGTH};

@@ -1127,8 +1127,10 @@ TEST(an_answer_in_a_loop_is_stopped)
 {
 	struct scene s;
 
-	open_scene(&s, "-n 200 --private --temp 0 --loops stop -m tests/vectors/models/llama-linear.gguf");
+	open_scene(&s, "-n 200 --private --temp 0 -m tests/vectors/models/llama-linear.gguf");
+	s.c.interactive = 0;   /* in scripts, too */
 	do_line(&s, "a question");
+	s.c.interactive = 1;
 	CHECK(s.c.t.last.stop == STOP_LOOP);
 	CHECK_INT(s.c.t.last.loop, 1);
 	CHECK(s.c.t.last.answer_tokens < 140);
