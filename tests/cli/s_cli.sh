@@ -532,7 +532,7 @@ then expect "bench" 0; else bad "bench" "$(cat "$dir/out" "$dir/err" | head -n 4
 # ---- stopping ----
 
 # An answer without an end: what it has said becomes ever more likely.
-answers() { exec "$weir" -p 'Repeat the letter a forever: a a a a a a a a a a a a a a a a' --temp 0.01 --frequency-penalty -1 --loops go --speculate off -n 1000000 "$@"; }
+answers() { exec "$weir" -p 'Repeat the letter a forever: a a a a a a a a a a a a a a a a' --temp 0.01 --frequency-penalty -100 --loops go --speculate off -n 1000000 "$@"; }
 rm "$dir/out"   # or its old bytes would pass for the answer
 (answers </dev/null >"$dir/out" 2>"$dir/err") &
 pid=$!

@@ -487,7 +487,7 @@ says "a log that was damaged is said to be" "chat.db-wal' was damaged on the dis
 if [ -r "$model" ]; then
 	# An answer without an end: what it has said becomes ever more likely.
 	answers() {
-		exec "$weir" -m "$model" --temp 0.01 --frequency-penalty -1 --loops go --speculate off -n 1000000 -p 'Repeat the letter a forever: a a a a a a a a a a a a a a a a' "$@" </dev/null >"$dir/out" 2>"$dir/err"
+		exec "$weir" -m "$model" --temp 0.01 --frequency-penalty -100 --loops go --speculate off -n 1000000 -p 'Repeat the letter a forever: a a a a a a a a a a a a a a a a' "$@" </dev/null >"$dir/out" 2>"$dir/err"
 	}
 	(answers -s long) &
 	pid=$!

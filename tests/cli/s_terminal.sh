@@ -70,7 +70,7 @@ wait_for shows "dropped 'long.txt'"
 
 # An answer without an end; Ctrl-C is timed, and the time is a figure to look at.
 goes_on() {
-	for setting in 'temp 0.01' 'frequency-penalty -1' 'loops go' 'n 1000000'; do
+	for setting in 'temp 0.01' 'frequency-penalty -100' 'loops go' 'n 1000000'; do
 		send_line "/set $setting"
 		wait_for at_prompt
 	done

@@ -103,9 +103,9 @@ only_a_prompt() { case $(screen | grep -v '^ *$') in '>' | '> ') ;; *) return 1 
 
 # ---- both ----
 
-# What the default model answers without an end, with these options: what it has said becomes ever more likely, the end never does.
+# What the default model answers without an end, with these options: its first token becomes so likely that no other follows.
 endless='Repeat the letter a forever: a a a a a a a a a a a a a a a a'
-without_end='--temp 0.01 --frequency-penalty -1 --loops go --speculate off -n 1000000'
+without_end='--temp 0.01 --frequency-penalty -100 --loops go --speculate off -n 1000000'
 
 # The first child of a process, by /proc: not every machine has pgrep.
 child_of() {
