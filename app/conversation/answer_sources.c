@@ -86,13 +86,27 @@ static int same_passage(const struct answer_source *a, const struct evidence *b)
 	return to > from && 2 * (to - from) >= n;
 }
 
+/* Do the shares of the listed passages say something?  Not where one of them was in the context alone, beside passages of earlier questions that
+ * the list does not have: of a document that was read whole all others were. */
+static int shares_say_something(const struct conversation *t, const struct answer_sources *list)
+{
+	size_t sent = 0;
+
+	for (size_t i = 0; i < t->n_doc; i++)
+		if (t->doc[i].whole)
+			return t->compared;
+	for (size_t i = 0; i < list->n; i++)
+		sent += list->at[i].sent != 0;
+	return t->compared && sent > 1;
+}
+
 void answer_sources_attended(const struct conversation *t, struct answer_sources *out)
 {
 	size_t n = out->n, new = 0;
 
 	if (t->n_evidence)
 		for (size_t i = 0; i < n; i++)
-			out->at[i].share = t->compared && out->at[i].sent ? 0 : -1;
+			out->at[i].share = out->at[i].sent ? 0 : -1;
 	for (size_t i = 0; i < t->n_evidence && t->evidence[i].share >= ATTENDED_LEAST; i++) {
 		const struct evidence *v = &t->evidence[i];
 		const struct document *d = &t->doc[v->doc];
@@ -101,14 +115,16 @@ void answer_sources_attended(const struct conversation *t, struct answer_sources
 		for (size_t k = 0; k < n && !s; k++)
 			if (same_passage(&out->at[k], v) && answer_source_document(t, &out->at[k]) == v->doc)
 				s = &out->at[k];
-		if (s)
-			s->share = t->compared ? (s->share > 0 ? s->share : 0) + v->share : -1;
-		else if (new < ATTENDED_MOST && out->n < ANSWER_SOURCES_MOST)
+		if (s && s->sent)
+			s->share += v->share;
+		else if (!s && new < ATTENDED_MOST && out->n < ANSWER_SOURCES_MOST)
 			new += add(t, v->doc, &(struct answer_source){
-				.from = v->from, .to = v->to, .quote = v->from, .sent = 1, .share = t->compared ? v->share : -1,
+				.from = v->from, .to = v->to, .quote = v->from, .sent = 1, .share = v->share,
 				.quote_end = v->from + (v->to - v->from > TEXT_MOST ? utf8_complete(d->text.p + d->body + v->from, TEXT_MOST) : v->to - v->from),
 			}, out) != NULL;
 	}
+	for (size_t i = 0; i < out->n && !shares_say_something(t, out); i++)
+		out->at[i].share = -1;
 }
 
 /* ---- in the documents ---- */

@@ -44,15 +44,15 @@ void source_quote(const struct conversation *t, const struct source *s, struct s
 
 /* ---- passages that the cache holds already ---- */
 
-/* Do the tokens of bytes at .. at + n of message m's context keep their KV entries? */
-static int context_kept(const struct conversation *t, const struct message *m, size_t at, size_t n)
+/* Do the tokens of bytes at .. at + n of a text that stands there keep their KV entries? */
+static int text_kept(const struct conversation *t, const struct text_at *place, size_t at, size_t n)
 {
-	size_t n_id = t->rendered.id.n, from = m->context_place.byte + at, i;
+	size_t n_id = t->rendered.id.n, from = place->byte + at, i;
 	int32_t first;
 
-	if (m->context_place.first < 0)
+	if (place->first < 0)
 		return 0;
-	for (i = (size_t)m->context_place.first; i < n_id && t->rendered.end[i] <= from; i++)
+	for (i = (size_t)place->first; i < n_id && t->rendered.end[i] <= from; i++)
 		;
 	first = (int32_t)i;
 	for (; i < n_id && t->rendered.end[i] <= from + n; i++)
@@ -66,7 +66,20 @@ static int sent_before(const struct conversation *t, const char *text, size_t n)
 		const struct message *m = &t->msg[i];
 		const char *at = m->context.n ? memmem(m->context.p, m->context.n, text, n) : NULL;
 
-		if (at && (t->tl ? context_kept(t, m, (size_t)(at - m->context.p), n) : i >= t->served.left_out))
+		if (at && (t->tl ? text_kept(t, &m->context_place, (size_t)(at - m->context.p), n) : i >= t->served.left_out))
+			return 1;
+	}
+	return 0;
+}
+
+/* The same for a text that grows, which is read as a message. */
+static int read_before(const struct conversation *t, const char *text, size_t n)
+{
+	for (size_t i = t->n_msg; i--; ) {
+		const struct message *m = &t->msg[i];
+		const char *at = m->read ? memmem(m->text.p, m->read, text, n) : NULL;
+
+		if (at && t->tl && text_kept(t, &m->place, (size_t)(at - m->text.p), n))
 			return 1;
 	}
 	return 0;
@@ -147,7 +160,12 @@ void sources_chosen_before(struct conversation *t, const struct str *context)
 
 int source_sent(const struct conversation *t, const struct source *s)
 {
-	return t->doc[s->doc].whole || (t->sources.found && (s->chosen || s == t->sources.at));
+	const char *text = body_of(t, s) + s->from;
+	size_t n = s->to - s->from;
+
+	if (t->doc[s->doc].whole)
+		return 1;
+	return t->sources.found && (s->chosen || s == t->sources.at || sent_before(t, text, n) || (t->doc[s->doc].grows && read_before(t, text, n)));
 }
 
 #define SAYS "The document says: \""

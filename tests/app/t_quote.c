@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "app/chat/chat_private.h"
+#include "app/conversation/conversation_private.h"
 #include "tests/lib/scene.h"
 
 /* A text of 200 paragraphs, far too long for a context of 512. */
@@ -169,6 +170,44 @@ TEST(what_was_found_but_not_sent_is_marked)
 	CHECK_INT(count(&s.said, ": \"Tower93 was built of basalt by the brothers of the badger93.\""), 1);
 	str_free(&json);
 	str_free(&lines);
+	close_scene(&s);
+}
+
+/* What an earlier question brought is in the context: it is not marked, and a share stands only beside one that is. */
+TEST(what_an_earlier_question_brought_was_sent)
+{
+	struct scene s;
+	struct str json = {0}, lines = {0};
+	struct answer_sources list;
+
+	open_towers(&s, "-n 8 --private --kv full -c 4000 --docs passages --passages 1");
+	do_line(&s, "Which brothers have built Tower93?");
+	CHECK(!has(&s.said, "attention"));
+	/* Another passage comes along.  What the first one still draws is told; a little is not, and then there is nothing to compare. */
+	do_line(&s, "Which brothers have built Tower17?");
+	CHECK_MSG(has(&s.said, "[1] towers.txt, line 35: \"Tower17"), "%s", s.said.p);
+	CHECK_INT(s.c.t.compared, 1);
+	CHECK_INT(s.c.t.n_evidence, 2);
+	s.c.t.evidence[0].share = 0.97;
+	s.c.t.evidence[1].share = 0.03;
+	answer_sources_found(&s.c.t, &list);
+	answer_sources_attended(&s.c.t, &list);
+	answer_attended_lines(&list, &lines);
+	CHECK_STR(lines.p ? lines.p : "", "");
+	answer_sources_free(&list);
+	/* Both are found: the second in the list is the first's, and both have shares. */
+	do_line(&s, "Which brothers have built Tower93, and Tower17?");
+	CHECK_MSG(has(&s.said, ": \"Tower93") && has(&s.said, ": \"Tower17"), "%s", s.said.p);
+	CHECK_MSG(!has(&s.said, "not sent"), "%s", s.said.p);
+	conversation_json(&s.c.t, &s.c.t.last, "", &json);
+	CHECK_INT(count(&json, "\"sent\":true"), 2);
+	do_line(&s, "/source 2");
+	CHECK_MSG(!has(&s.said, "not sent"), "%s", s.said.p);
+	/* It is not in the context any more. */
+	do_line(&s, "/undo 3");
+	do_line(&s, "Which brothers have built Tower93, and Tower17?");
+	CHECK_MSG(count(&s.said, " (not sent to the model): \"Tower") == 1 && !has(&s.said, "attention"), "%s", s.said.p);
+	str_free(&json);
 	close_scene(&s);
 }
 
