@@ -115,12 +115,15 @@ int document_add(struct chat *c, struct doc *doc, struct err *e)
 
 int chat_document(struct chat *c, const char *path_or_dash, struct err *e)
 {
+	struct progress progress;
 	struct doc doc = {0};
 	int rc;
 
+	progress_begin(&progress, c->o.quiet, "importing the document");
 	signals_work(1);
 	rc = doc_read(path_or_dash, &doc, e);
 	signals_work(0);
+	progress_clear(&progress);
 	if (c->interactive)
 		signals_take_int();   /* this Ctrl-C has stopped the import: hide it from the prompt */
 	return rc < 0 ? -1 : document_add(c, &doc, e);

@@ -98,12 +98,18 @@ static int open_documents(struct chat *c, struct err *e)
 
 int chat_open(struct chat *c, struct options *o, struct str *note, struct err *e)
 {
+	struct progress progress;
+	int rc;
+
 	c->o = *o;
 	if ((o->command == CMD_CHAT && mistyped_command(o, e) < 0) || session_log_open(&c->log, &c->o, e) < 0 || conversation_open(&c->t, &c->o, e) < 0)
 		return -1;
 	document_search_attach(c);
 	message_search_attach(c);
-	if (session_log_resume(c->log, &c->t, note, e) < 0)
+	progress_begin(&progress, c->o.quiet || !c->log || !c->log->session, "restoring the session");
+	rc = session_log_resume(c->log, &c->t, note, e);
+	progress_clear(&progress);
+	if (rc < 0)
 		return -1;
 	c->n_came_back = c->t.n_msg;
 	if (open_documents(c, e) < 0)

@@ -9,7 +9,9 @@
 int local_open(struct conversation *t, const struct options *o, struct err *e)
 {
 	const struct engine_info *info;
+	struct progress progress;
 	struct timeline_stats st;
+	int rc;
 
 	if (model_open(&t->engine, o, MODEL_RUN, e) < 0)
 		return -1;
@@ -23,7 +25,10 @@ int local_open(struct conversation *t, const struct options *o, struct err *e)
 	}
 	if (!info->template_name[0] && !o->quiet)
 		say("the model has no chat template: it continues the text as it stands");
-	if (timeline_open_for(&t->tl, t->engine, o, o->ctx, e) < 0) {
+	progress_begin(&progress, o->quiet, "making room for the KV cache");
+	rc = timeline_open_for(&t->tl, t->engine, o, o->ctx, e);
+	progress_clear(&progress);
+	if (rc < 0) {
 		local_close(t);
 		return -1;
 	}

@@ -93,6 +93,12 @@ void progress_now(struct progress *p, const char *text)
 		draw_line(p, text);
 }
 
+void progress_begin(struct progress *p, int quiet, const char *text)
+{
+	progress_init(p, quiet, 0, "", "");
+	progress_now(p, text);
+}
+
 static void add_page(struct str *out, const struct reading *r, int brief)
 {
 	char number[16];

@@ -155,6 +155,8 @@ void progress_slow(struct progress *, int quiet);
 /* The same with other words. */
 void progress_line(struct progress *, const char *text);
 void progress_now(struct progress *, const char *text);   /* at once: what follows may take long */
+/* What begins now says nothing until it is over: its name stands there meanwhile, until progress_clear(). */
+void progress_begin(struct progress *, int quiet, const char *text);
 /* How far a text without an end is read. */
 struct reading {
 	uint64_t tokens;

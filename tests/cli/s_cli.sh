@@ -588,6 +588,36 @@ else
 	expect "a model file cut while in use is 3" 3 'changed while in use'
 fi
 
+# ---- what is done at the start is said at a terminal, and gone when it is over ----
+
+# at_terminal [ARGS]: weir with a terminal for all three, which is written down in $dir/out.
+at_terminal() {
+	XDG_DATA_HOME="$dir/data" python3 -c 'import pty, sys; sys.exit(pty.spawn(sys.argv[1:]))' "$weir" -m tests/vectors/stories260K/stories260K-q8_0.gguf \
+		--chat-template chatml -n 2 "$@" </dev/null >"$dir/out" 2>"$dir/err"
+	rc=$?
+}
+# said_and_gone WORDS...: they stand in lines of their own, each erased by what is written next.
+said_and_gone() {
+	python3 - "$dir/out" "$@" <<'END'
+import sys
+out = open(sys.argv[1], 'rb').read()
+for words in sys.argv[2:]:
+    at = out.find(b'\r\x1b[K' + words.encode())
+    assert at >= 0, (words, out[:400])
+    assert out[at + 4 + len(words):].startswith(b'\r\x1b[K'), (words, out[at:at + 200])
+END
+}
+if command -v python3 >/dev/null 2>&1; then
+	at_terminal -s began -p hi tests/screens/note.txt
+	why=$(said_and_gone 'making room for the KV cache' 'importing the document' 2>&1) && ok "the start of a conversation is told" ||
+		bad "the start of a conversation is told" "status $rc: $(echo "$why" | tail -n 1)"
+	at_terminal -s began -p hi
+	why=$(said_and_gone 'making room for the KV cache' 'restoring the session' 2>&1) && ok "and what is restored" ||
+		bad "and what is restored" "status $rc: $(echo "$why" | tail -n 1)"
+	at_terminal -s began -p hi -q
+	grep -q -e 'making room' -e 'restoring' "$dir/out" && bad "-q says nothing of it" "$(cat "$dir/out")" || ok "-q says nothing of it"
+fi
+
 # ---- completion for shells ----
 
 # offers LINE...: what bash would offer for the last of these words.
