@@ -305,9 +305,11 @@ fuzz:
 	  CFLAGS="$(FUZZ_FLAGS) -fsanitize=fuzzer-no-link $(if $(filter 0,$(FUZZ_COMPARE)),-fno-sanitize-coverage=trace-cmp -DUSED_ONE_IN=64)"
 fuzz-programs: $(fuzzers)
 $(BUILD)/fuzz_events: $(addprefix $(BUILD)/app/,remote/events.o remote/chunk.o term/json.o)
+# It includes the file that it tests, and is linked to the rest of the program.
+$(BUILD)/fuzz_sessions: $(filter-out $(addprefix $(BUILD)/app/,main.o tools/sessions_import.o),$(call objects,app))
 $(BUILD)/fuzz_%: $(BUILD)/tests/fuzz/fuzz_%.o $(archives)
 	$(say) link $@
-	$(Q)clang -fsanitize=fuzzer,address,undefined -o $@ $(filter %.o,$^) $(filter %.a,$^) $(if $(findstring markdown,$@),-lmd4c) $(if $(filter %import %documents %http,$@),-lxml2 -larchive -lseccomp -lcrypto) $(if $(filter %passages,$@),-lsqlite3 -lcrypto -lxxhash) -lm -lpthread
+	$(Q)clang -fsanitize=fuzzer,address,undefined -o $@ $(filter %.o,$^) $(filter %.a,$^) $(if $(findstring markdown,$@),-lmd4c) $(if $(filter %sessions,$@),$(LDLIBS)) $(if $(filter %import %documents %http %jail,$@),-lxml2 -larchive -lseccomp -lcrypto) $(if $(filter %passages,$@),-lsqlite3 -lcrypto -lxxhash) -lm -lpthread
 
 # ---- installation ----
 
