@@ -89,10 +89,11 @@ static void document_text(const struct doc *d, struct str *s)
 }
 
 /* On standard error, so that standard output stays the text alone: "a.pdf: PDF, 14 pages, 86 KiB of text", then each page and heading
- * with the byte of the text where it begins. */
+ * with the byte of the text where it begins, under that word. */
 static void say_outline(const struct doc *d)
 {
 	struct str s = {0};
+	int said = 0;
 
 	str_addf(&s, "%s: %s, ", d->name, doc_type_name[d->type]);
 	if (d->pages)
@@ -103,13 +104,16 @@ static void say_outline(const struct doc *d)
 	for (size_t i = 0; i < d->n_mark; i++) {
 		const struct mark *m = &d->mark[i];
 
+		if (m->kind == MARK_PARAGRAPH)
+			continue;
+		if (!said++)
+			say("%10s", "byte");
 		str_clear(&s);
 		if (m->kind == MARK_PAGE)
 			str_addf(&s, "page %s", m->text);
-		else if (m->kind == MARK_HEADING)
+		else
 			str_addf(&s, "%*s%s", 2 * m->level, "", m->text);
-		if (s.n)
-			say("%10zu  %s", m->at, s.p);
+		say("%10zu  %s", m->at, s.p);
 	}
 	str_free(&s);
 }

@@ -95,12 +95,92 @@ static size_t heading_bytes(const struct str *page, size_t at, size_t n)
 	return end - at;
 }
 
+/* ---- numbers in their order ----
+ *
+ * "4.1 Nesting" as a line of a paragraph, or "6.3" whose title stands elsewhere on the page, is a heading only where its number is the next one. */
+
+enum { PARTS_MOST = 5, MARKS_BACK = 32, BLOCKS_ON = 40 };   /* looked at: headings before, blocks behind */
+
+/* The numbers of "6.2.1" in front of a line: how many; *n: their bytes. */
+static int number_parts(const char *s, size_t len, int part[PARTS_MOST], size_t *n)
+{
+	int parts = 0;
+	size_t i = 0;
+
+	while (i < len && parts < PARTS_MOST && s[i] >= '0' && s[i] <= '9') {
+		size_t from = i;
+
+		for (part[parts] = 0; i < len && s[i] >= '0' && s[i] <= '9' && i - from < 3; i++)
+			part[parts] = 10 * part[parts] + (s[i] - '0');
+		parts++;
+		if (i == len || s[i] != '.')
+			break;
+		i++;
+	}
+	*n = i;
+	return parts;
+}
+
+/* Is it the number of a section in a section, and the next one behind that of the last heading with a number: "4.1" or "5.1" behind "4" and "4.3"? */
+static int is_next_number(const struct doc *d, const char *s, size_t n)
+{
+	int now[PARTS_MOST], last[PARTS_MOST], parts = number_parts(s, n, now, &n), before = 0, same = 0;
+
+	for (size_t i = d->n_mark, back = 0; i-- && back < MARKS_BACK && !before; back++)
+		if (d->mark[i].kind == MARK_HEADING)
+			before = number_parts(d->mark[i].text, strlen(d->mark[i].text), last, &n);
+	while (same < parts && same < before && now[same] == last[same])
+		same++;
+	return parts > 1 && before && same == parts - 1 && now[same] == (same < before ? last[same] + 1 : 1);
+}
+
+/* "4.1 Nesting Algorithm" between two sentences of a block: its level, or 0. */
+static int title_in_block(const struct doc *d, const struct str *page, size_t at, size_t n)
+{
+	const char *p = page->p + at;
+	int part[PARTS_MOST], parts;
+	size_t number;
+
+	if (at < 2 || !strchr(".!?:)\"", p[-2]) || at + n + 1 >= page->n || p[n + 1] < 'A' || p[n + 1] > 'Z')
+		return 0;
+	parts = number_parts(p, n, part, &number);
+	return number + 2 < n && p[number] == ' ' && heading_title(p + number + 1, n - number - 1) && continues_title(p + number + 1, n - number - 1) &&
+	       is_next_number(d, p, n) ? parts : 0;
+}
+
+/* pdftotext may print a number in one column and its title, a block of its own with text behind it, in another.  The title of that number, which
+ * stands at `at`: where it begins, and its bytes in *n; 0: there is none. */
+static size_t title_elsewhere(const struct doc *d, const struct str *page, size_t at, size_t *n)
+{
+	const char *p = page->p, *end;
+	int blocks = 0;
+
+	if (!heading_number_level(p + at, *n) || at + *n + 1 >= page->n || p[at + *n + 1] != '\n' || !is_next_number(d, p + at, *n))
+		return 0;
+	for (at += *n; blocks++ < BLOCKS_ON && (end = memmem(p + at, page->n - at, "\n\n", 2)); ) {
+		size_t from = (size_t)(end - p) + 2, len, behind;
+
+		end = memchr(p + from, '\n', page->n - from);
+		len = end ? (size_t)(end - p) - from : 0;
+		if (heading_number_level(p + from, len))
+			return 0;   /* what comes is its title */
+		behind = from + len + 2;
+		if (len && behind < page->n && p[behind - 1] == '\n' && memchr(p + from, ' ', len) && heading_title(p + from, len) && !heading_level(p + from, len) &&
+		    continues_title(p + from, len) && (end = memchr(p + behind, '\n', page->n - behind)) && (size_t)(end - p) - behind > HEADING_LINE_BYTES / 2) {
+			*n = len;
+			return from;
+		}
+		at = from;
+	}
+	return 0;
+}
+
 /* The line at `at` of the page, of n bytes: where it ends, or the heading that it begins. */
 static size_t mark_line(struct doc *d, const struct str *page, size_t at, size_t n, int alone, int *ends_block)
 {
 	const char *p = page->p;
 	int level = alone && n ? heading_number_level(p + at, n) : 0;
-	size_t title = level ? title_end(page, at + n + 1) : 0;
+	size_t title = level ? title_end(page, at + n + 1) : 0, len = n;
 
 	*ends_block = 0;
 	if (!title && n && (title = spread_title(page, at, n, &level)) && !alone)
@@ -109,6 +189,23 @@ static size_t mark_line(struct doc *d, const struct str *page, size_t at, size_t
 		doc_mark(d, MARK_HEADING, level, d->text.n, p + at, title - at);
 		*ends_block = 1;
 		return title;
+	}
+	if (n && !alone && (level = title_in_block(d, page, at, n))) {
+		str_adds(&d->text, "\n");
+		doc_mark(d, MARK_HEADING, level, d->text.n, p + at, n);
+		*ends_block = 1;
+		return at + n;
+	}
+	if (n && (title = title_elsewhere(d, page, at, &len))) {
+		struct str whole = {0};
+
+		if (!alone)
+			str_adds(&d->text, "\n");
+		str_addf(&whole, "%.*s %.*s", (int)n, p + at, (int)len, p + title);
+		doc_mark(d, MARK_HEADING, heading_number_level(p + at, n), d->text.n, whole.p, whole.n);
+		str_free(&whole);
+		*ends_block = 1;
+		return at + n;
 	}
 	level = alone && n ? heading_level(p + at, n) : 0;
 	/* "1." and "Introduction" may stand in blocks of their own. */

@@ -47,6 +47,7 @@ EOT
 "$weir" inspect document "$dir/a.md" >"$dir/out" 2>"$dir/err"
 if cmp -s "$dir/a.md" "$dir/out"; then ok "a text comes out as it is"; else bad "a text comes out as it is" "$(cat "$dir/err")"; fi
 if [ "$(cat "$dir/err")" = 'a.md: markdown, 39 B of text
+      byte
          0    One
         13    Two' ]; then ok "its headings stand on standard error"; else bad "its headings stand on standard error" "$(cat "$dir/err")"; fi
 printf '1 One\n\ntext\n\f2 Two\n\nmore\n' | "$weir" inspect document - >/dev/null 2>"$dir/err"

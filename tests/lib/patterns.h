@@ -48,7 +48,7 @@ static const char *const units[] = {
 	/* code */
 	"/*", "*/", "//", "\"a", "\\\"", "'''", "\"\"\"", "#", "int a = 1; /* c */ ", "f(", "R\"(", "<<EOF\n", "$(", "${a", "0x1 ", "--[[", "=begin\n",
 };
-enum { UNITS = sizeof units / sizeof *units, SHAPES = 6, RANDOM = 40, PATTERNS = UNITS + SHAPES + RANDOM, UNIT_MOST = 400 };
+enum { UNITS = sizeof units / sizeof *units, SHAPES = 7, RANDOM = 40, PATTERNS = UNITS + SHAPES + RANDOM, UNIT_MOST = 400 };
 
 /* A unit of its own for each number; 0: not of bytes that repeat. */
 static inline void random_unit(size_t seed, struct str *out)
@@ -100,6 +100,11 @@ static inline const char *shape(size_t i, size_t n, struct str *out)
 		while (out->n < n)
 			str_adds(out, "int a = \"b\"; /* c */ ");
 		return "a line of code that never ends";
+	case 5:   /* the next number, again and again, behind which no title is found */
+		str_adds(out, "6. Head\n\n");
+		while (out->n < n)
+			str_adds(out, "x\n6.1\n\n");
+		return "the number of a section without a title";
 	default:  /* brackets that close */
 		for (size_t j = 0; j < n / 2; j++)
 			str_adds(out, "[");

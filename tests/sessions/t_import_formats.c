@@ -342,6 +342,35 @@ TEST(pdf_headings_apart_from_their_numbers)
 	doc_free(&d);
 }
 
+/* A number that is the next one: its title in a line of a paragraph, or elsewhere on the page; not those of a sentence, of no title. */
+TEST(pdf_headings_by_the_order_of_their_numbers)
+{
+	static const char text[] =
+		"4. Nested Trees\n\nLoops are nested, and a system needs a way\nto cover them.\n4.1 Nesting Algorithm\nThe key is that each loop has a tree.\n"
+		"As Figure 7 and Section\n4.2 The Loop show, that holds.\n4.4 Not Next\nThis is out of order.\n4.2 the loop\nThis is no title.\n"
+		"4.2 Blacklisting with Nesting\nNo more is said.\n4.3\n\nThe other column comes first, with this paragraph of some length.\n\nx\n\n"
+		"Trace Recording\n\nThe job of the trace recorder is to emit instructions with the same meaning.\n\n4.4\n\nPreemption\n\nThe main reasons are these.\n\n"
+		"4.5\n\nThis number has no title at all, and none is found behind it either.\n";
+	static const struct { int level; const char *text; } want[] = {
+		{1, "4. Nested Trees"}, {2, "4.1 Nesting Algorithm"}, {2, "4.2 Blacklisting with Nesting"}, {2, "4.3 Trace Recording"}, {2, "4.4 Preemption"},
+	};
+	struct doc d = {0};
+	size_t n = 0;
+
+	str_add(&d.text, text, sizeof text - 1);
+	pdf_mark_headings(&d, 0);
+	for (size_t i = 0; i < d.n_mark; i++)
+		if (d.mark[i].kind == MARK_HEADING) {
+			CHECK_STR(d.mark[i].text, n < 5 ? want[n].text : "no more");
+			CHECK_INT(d.mark[i].level, n < 5 ? want[n].level : 0);
+			n++;
+		}
+	CHECK_INT(n, 5);
+	/* Each is a block of its own. */
+	CHECK(strstr(d.text.p, "cover them.\n\n4.1 Nesting Algorithm\n\nThe key") && strstr(d.text.p, "said.\n\n4.3\n\nThe other"));
+	doc_free(&d);
+}
+
 TEST(pdf_headings_of_several_lines)
 {
 	struct doc d;
