@@ -305,6 +305,7 @@ fuzz:
 	  CFLAGS="$(FUZZ_FLAGS) -fsanitize=fuzzer-no-link $(if $(filter 0,$(FUZZ_COMPARE)),-fno-sanitize-coverage=trace-cmp -DUSED_ONE_IN=64)"
 fuzz-programs: $(fuzzers)
 $(BUILD)/fuzz_events: $(addprefix $(BUILD)/app/,remote/events.o remote/chunk.o term/json.o)
+$(BUILD)/fuzz_reasoning: $(addprefix $(BUILD)/app/,conversation/reasoning.o term/format.o)
 # It includes the file that it tests, and is linked to the rest of the program.
 $(BUILD)/fuzz_sessions: $(filter-out $(addprefix $(BUILD)/app/,main.o tools/sessions_import.o),$(call objects,app))
 $(BUILD)/fuzz_%: $(BUILD)/tests/fuzz/fuzz_%.o $(archives)

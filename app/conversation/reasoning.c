@@ -75,24 +75,26 @@ static int find_close(const char *p, size_t n, int which)
 /* The name of a channel, up to the mark in front of its text: "final" is the answer. */
 static size_t step_channel(struct reasoning *t, const char *p, size_t n)
 {
-	const char *end = memmem(p, n, CHANNEL_TEXT, sizeof CHANNEL_TEXT - 1);
+	size_t most = n < HEAD_BYTES ? n : HEAD_BYTES;   /* however many bytes came together */
+	const char *end = memmem(p, most, CHANNEL_TEXT, sizeof CHANNEL_TEXT - 1);
 
 	if (!end && n < HEAD_BYTES)
 		return 0;
 	t->in_word = 0;
 	t->at = !end || !memcmp(p, "final", 5) ? REASONING_AFTER : REASONING_WITHIN;
-	return end ? (size_t)(end - p) + sizeof CHANNEL_TEXT - 1 : n;
+	return end ? (size_t)(end - p) + sizeof CHANNEL_TEXT - 1 : most;
 }
 
 /* Behind a channel: the head of the next one, as "<|start|>assistant<|channel|>". */
 static size_t step_next(struct reasoning *t, const char *p, size_t n)
 {
-	const char *mark = memmem(p, n, CHANNEL_MARK, sizeof CHANNEL_MARK - 1);
+	size_t most = n < HEAD_BYTES ? n : HEAD_BYTES;
+	const char *mark = memmem(p, most, CHANNEL_MARK, sizeof CHANNEL_MARK - 1);
 
 	if (!mark && n < HEAD_BYTES)
 		return 0;
 	t->at = mark ? REASONING_CHANNEL : REASONING_AFTER;
-	return mark ? (size_t)(mark - p) + sizeof CHANNEL_MARK - 1 : n;
+	return mark ? (size_t)(mark - p) + sizeof CHANNEL_MARK - 1 : most;
 }
 
 /* Handle the bytes from held[0] on: returns how many were handled; 0 = more bytes are needed first. */

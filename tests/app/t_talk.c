@@ -881,6 +881,25 @@ TEST(thoughts_are_told_apart_however_they_are_cut)
 	str_free(&note);
 }
 
+/* What names a channel has 200 bytes at most, however many come together. */
+TEST(a_channel_whose_name_does_not_end_is_cut_at_one_place)
+{
+	static const char *const before[] = {"<|channel|>", "<|channel|>analysis<|message|>one<|end|>"}, *const behind[] = {"<|message|>yes", "<|channel|>final<|message|>yes"};
+	struct str text = {0}, out = {0}, note = {0};
+
+	for (int i = 0; i < 2; i++) {
+		str_clear(&text);
+		str_addf(&text, "%s%0300d%s", before[i], 0, behind[i]);
+		for (size_t piece = 1; piece <= text.n; piece++) {
+			fold(text.p, 0, piece, &out, &note);
+			CHECK_MSG(out.n == 100 + strlen(behind[i]) && !strcmp(out.p + 100, behind[i]), "in pieces of %zu: '%s'", piece, out.p);
+		}
+	}
+	str_free(&text);
+	str_free(&out);
+	str_free(&note);
+}
+
 /* Marks in any order, whole and cut: the pieces in which a text comes change nothing. */
 TEST(marks_in_any_order_are_told_apart_in_any_pieces)
 {

@@ -463,7 +463,7 @@ def burst(p):
 
 
 def up(p):
-    p.type("\33[A")
+    os.write(p.fd, b"\33[A")   # one key
     p.read(0.5)
     p.type("\r")
 
