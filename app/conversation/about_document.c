@@ -21,8 +21,8 @@ static const struct language { const char *nothing, *says, *document, *title, *a
 		"possible look main most kind sort type year go documents docs texts papers articles files reports pages ",
 		" say says said state states mention mentions ",
 		" document doc text paper article book ebook report file story novel manual essay thesis dissertation study publication work piece pdf "
-		"attachment content contents material guide specification spec poem memo notes transcript presentation ",
-		" title* subtitle* author* writer* wrote written editor* published publisher* date dated ",
+		"attachment content contents material guide specification spec poem* memo notes transcript presentation ",
+		" title* subtitle* author* writer* wrote written editor* published publisher* date dated dedicat* translated translator* illustrated illustrator* edition isbn copyright* licen* affiliation* ",
 		" about topic* subject* theme* purpose aim* goal* deals dealing cover covers ",
 		" key central core major important finding* contribution* claim* point* idea* message* argument* "
 		"takeaway* lesson* highlight* insight* outcome* essence ",
@@ -31,13 +31,13 @@ static const struct language { const char *nothing, *says, *document, *title, *a
 	}, {   /* German */
 		" der die das den dem des ein eine einen einem einer eines und oder von vom in im zu zum zur mit f\xc3\xbcr auf aus bei ist sind war "
 		"waren hat haben wird wurde wurden werden kann kannst k\xc3\xb6nnen k\xc3\xb6nntest k\xc3\xb6nnten k\xc3\xb6nnte mir mich uns du sie er es ich wir ihr bitte mal "
-		"kurz kurze kurzen k\xc3\xbcrze knapp knappe doch was wer wie wo wann warum welche welcher welches welchen wessen geht gehts hei\xc3\x9ft heisst "
+		"kurz kurze kurzen k\xc3\xbcrze knapp knappe doch was wer wem wie wo wann warum welche welcher welches welchen wessen geht gehts hei\xc3\x9ft heisst "
 		"lautet dieser diese dieses diesem diesen hier sag sage erkl\xc3\xa4re erkl\xc3\xa4r beschreibe beschreib gib geben mach mache schreib "
 		"schreibe nenne nenn zeig zeige erstelle fass fasse fassen ganze ganzen gesamte gesamten alle alles satz satz s\xc3\xa4tze s\xc3\xa4tzen "
 		"wort worten w\xc3\xb6rter w\xc3\xb6rtern zwei drei vier f\xc3\xbcnf dazu daf\xc3\xbcr eigentlich wohl ",
 		" sagt steht ",
 		" dokument* text* buch buches artikel* bericht* datei* aufsatz* arbeit studie* geschichte roman* pdf ",
-		" titel* \xc3\xbc" "berschrift autor* verfasser* schrieb geschrieben verfasst verfa\xc3\x9ft verlag ver\xc3\xb6" "ffentlicht erschien erschienen ",
+		" titel* \xc3\xbc" "berschrift autor* verfasser* schrieb geschrieben verfasst verfa\xc3\x9ft verlag ver\xc3\xb6" "ffentlicht erschien erschienen gewidmet widmung* auflage \xc3\xbc" "bersetz* ",
 		" worum wovon worin handelt thema themen zweck ziel inhalt gegenstand ",
 		" wichtig* haupt* kern* erkenntnis* zentral* aussage* punkte ",
 		" ergebnis* schlussfolgerung* fazit einleitung methode* ",
@@ -50,7 +50,7 @@ static const struct language { const char *nothing, *says, *document, *title, *a
 		"lignes deux trois quatre cinq nom ",
 		" dit ",
 		" document* texte* livre* article* rapport* fichier* roman* \xc3\xa9tude* histoire m\xc3\xa9moire ouvrage* \xc5\x93uvre* pdf ",
-		" titre* auteur* autrice* \xc3\xa9" "crit \xc3\xa9" "crite r\xc3\xa9" "dig\xc3\xa9* \xc3\xa9" "diteur* publi\xc3\xa9* intitul\xc3\xa9* appelle ",
+		" titre* auteur* autrice* \xc3\xa9" "crit \xc3\xa9" "crite r\xc3\xa9" "dig\xc3\xa9* \xc3\xa9" "diteur* publi\xc3\xa9* intitul\xc3\xa9* appelle d\xc3\xa9" "di* traduct* ",
 		" parle agit traite sujet* th\xc3\xa8me* but objet ",
 		" principa* cl\xc3\xa9* important* id\xc3\xa9" "e* point* essentiel* message* ",
 		" r\xc3\xa9sultat* conclusion* introduction m\xc3\xa9thode* ",
@@ -62,7 +62,7 @@ static const struct language { const char *nothing, *says, *document, *title, *a
 		"brevemente corto corta todo toda completo frase frases palabra palabras l\xc3\xadnea l\xc3\xadneas dos tres cuatro cinco hay nombre ",
 		" dice ",
 		" documento* texto* libro* art\xc3\xad" "culo* articulo* informe* archivo* fichero* novela* estudio* historia obra* pdf ",
-		" t\xc3\xadtulo* titulo* autor* escribi\xc3\xb3 escrito escrita publicado publicada editorial llama ",
+		" t\xc3\xadtulo* titulo* autor* escribi\xc3\xb3 escrito escrita publicado publicada editorial llama dedica* traduct* ",
 		" trata tema* asunto objetivo ",
 		" principal* clave* importante* hallazgo* idea* punto* mensaje* ",
 		" resultado* conclusi* introducci* m\xc3\xa9todo* ",
@@ -74,7 +74,7 @@ static const struct language { const char *nothing, *says, *document, *title, *a
 		"parole riga righe due tre quattro cinque c stato stata nome ",
 		" dice ",
 		" documento* testo* libro* articolo* rapporto* relazione file romanzo* studio* storia opera* pdf ",
-		" titolo* autore autori autrice scritto scritta scrisse pubblicato pubblicata editore intitola chiama ",
+		" titolo* autore autori autrice scritto scritta scrisse pubblicato pubblicata editore intitola chiama dedica* traduttor* ",
 		" parla tratta tema* argomento* scopo oggetto ",
 		" principal* chiave important* idea idee punto punti messaggi* ",
 		" risultat* conclusion* introduzione metod* ",
@@ -86,7 +86,7 @@ static const struct language { const char *nothing, *says, *document, *title, *a
 		"quatro cinco nome ",
 		" diz ",
 		" documento* texto* livro* artigo* relat\xc3\xb3rio* arquivo* ficheiro* romance* estudo* hist\xc3\xb3ria obra* pdf ",
-		" t\xc3\xadtulo* titulo* autor* escreveu escrito escrita publicado publicada editora chama ",
+		" t\xc3\xadtulo* titulo* autor* escreveu escrito escrita publicado publicada editora chama dedica* tradut* ",
 		" trata fala tema* assunto* objetivo ",
 		" principa* chave important* descoberta* ideia* ponto* mensage* ",
 		" resultado* conclus* introdu* m\xc3\xa9todo* ",
@@ -97,7 +97,7 @@ static const struct language { const char *nothing, *says, *document, *title, *a
 		"korte kort beknopt heel hele gehele alle alles zin zinnen woord woorden regel regels twee drie vier vijf vat naam ",
 		" zegt staat ",
 		" document* tekst* boek* artikel* rapport* bestand* verslag* roman* studie* verhaal pdf ",
-		" titel* auteur* schrijver* schreef geschreven uitgever* gepubliceerd heet ",
+		" titel* auteur* schrijver* schreef geschreven uitgever* gepubliceerd heet opgedragen vertaler* ",
 		" gaat waarover onderwerp* thema* doel ",
 		" belangrijk* hoofd* bevinding* kern* punten ",
 		" conclusie* resulta* inleiding methode* ",
@@ -238,26 +238,123 @@ enum whole_question asks_for_whole(const struct conversation *t, const char *que
 	return what;
 }
 
-/* ---- the beginning of a document ---- */
+/* ---- the beginning of a document ----
+ *
+ * "Who wrote it?" is answered by its first lines.  "What is it about?" is answered by its abstract, else by its first prose: licences, notes of the
+ * publisher and lists of names and chapters stand in front of that. */
 
-enum { BEGINNING_MOST = 2000, TITLE_MOST = 300, PARAGRAPH_LEAST = 150, PARAGRAPH_MOST = 500 };   /* bytes */
+enum {
+	BEGINNING_MOST = 2000, FIRST_LINES = 300, PARAGRAPH_LEAST = 150, ABSTRACT_LEAST = 60, PARAGRAPH_MOST = 500, TITLE_MOST = 150,   /* bytes */
+	PROSE_WITHIN = 40000, ABSTRACT_WITHIN = 10000,
+	HEADING_MOST = 80,       /* of a block that may be a heading */
+};
+/* Sections that tell what a text is about, and those that do not; where a heading begins with one of them. */
+static const char *const abstracts[] = {"abstract", "summary", "executive summary", "overview", "synopsis", "zusammenfassung", "r\xc3\xa9sum\xc3\xa9", "resumen", "resumo", "riassunto", "samenvatting", NULL};
+static const char *const beside[] = {
+	"contents", "table of contents", "source", "the author", "about the author", "author's note", "authors", "copyright", "licen", "acknowledg", "bibliography", "references",
+	"illustrations", "list of", "publisher", "imprint", "colophon", "transcriber", "notice", "disclaimer", "also by", "other books", "inhalt", "impressum",
+	"table des mati", "sommaire", "\xc3\xadndice", "indice", "inhoud", NULL,
+};
+/* What only stands in notes of those who publish a text. */
+static const char *const imprint[] = {
+	"copyright", "\xc2\xa9", "all rights reserved", "isbn", "gutenberg", "licence", "license", "permission to", "this ebook", "electronic text", "transcriber", "proofread",
+	"printed in", NULL,
+};
 
-/* The first paragraph that is one by its length, from byte `from` on: 1, or 0. */
-static int first_paragraph(const char *body, size_t from, size_t n, size_t *begin, size_t *end)
+static int begins_with_any(const char *p, size_t n, const char *const *any)
 {
-	while (from < n) {
-		const char *blank = memmem(body + from, n - from, "\n\n", 2);
-		size_t to = blank ? (size_t)(blank - body) : n;
-
-		if (to - from >= PARAGRAPH_LEAST && body[from] != '#' && body[from] != '|') {
-			*begin = from;
-			*end = cut_end(body, from, to, PARAGRAPH_MOST);
+	for (; *any; any++)
+		if (n >= strlen(*any) && !strncasecmp(p, *any, strlen(*any)))
 			return 1;
-		}
-		for (from = to; from < n && (unsigned char)body[from] <= ' '; from++)
-			;
-	}
 	return 0;
+}
+
+static int has_any(const char *p, size_t n, const char *const *any)
+{
+	for (size_t i = 0; i < n; i++)
+		if (begins_with_any(p + i, n - i, any))
+			return 1;
+	return 0;
+}
+
+/* Sentences in small letters, no table, list, address, motto or note of a publisher. */
+static int is_prose(const char *p, size_t n, size_t least)
+{
+	size_t small = 0, stops = 0, lines = 1, items = 0;
+
+	if (n < least || strchr("#|-*+\"", *p) || !strncmp(p, "\xe2\x80\x9c", 3) || memchr(p, '@', n) || has_any(p, n < BEGINNING_MOST ? n : BEGINNING_MOST, imprint))
+		return 0;
+	for (size_t i = 0; i < n; i++) {
+		small += (p[i] >= 'a' && p[i] <= 'z') || (unsigned char)p[i] & 0x80;
+		stops += i + 1 < n && strchr(".!?:;,", p[i]) && p[i] && (unsigned char)p[i + 1] <= ' ';
+		lines += p[i] == '\n';
+		items += (!i || p[i - 1] == '\n') && p[i] >= '0' && p[i] <= '9';
+	}
+	return small * 10 >= n * 6 && (stops || (unsigned char)*p & 0x80) && items * 2 <= lines;
+}
+
+/* The block of lines at or behind a byte: where it begins, and its end; n where there is none. */
+static size_t block_at(const char *body, size_t from, size_t n, size_t *end)
+{
+	const char *blank;
+
+	while (from < n && (unsigned char)body[from] <= ' ')
+		from++;
+	blank = memmem(body + from, n - from, "\n\n", 2);
+	*end = blank ? (size_t)(blank - body) : n;
+	return from;
+}
+
+/* The abstract, or the first prose; *head: where the heading in front of it begins.  1, or 0: there is none. */
+static int find_prose(const struct document *d, size_t from, size_t *head, size_t *begin, size_t *end)
+{
+	const char *body = d->text.p + d->body;
+	size_t n = d->n_body - from < PROSE_WITHIN ? d->n_body : from + PROSE_WITHIN, heading = SIZE_MAX, to;
+	int found = 0, skip = 0, wanted = 0;
+
+	for (size_t at = from; (at = block_at(body, at, n, &to)) < n; at = to) {
+		const char *p = body + at, *line = memchr(p, '\n', to - at);
+		size_t len = line ? (size_t)(line - p) : to - at, mark = 0;
+
+		if (found && at - from > ABSTRACT_WITHIN)
+			break;
+		while (mark < len && strchr("#*_= 0123456789.", p[mark]))   /* of Markdown, and the number of a section */
+			mark++;
+		if (len <= HEADING_MOST && (len == to - at || begins_with_any(p + mark, len - mark, abstracts))) {
+			skip = begins_with_any(p + mark, len - mark, beside);
+			wanted = begins_with_any(p + mark, len - mark, abstracts);
+			heading = at;
+			at += len == to - at ? len : len + 1;   /* "Abstract", and its text in the next line */
+		}
+		if (at < to && !skip && (wanted || !found) && is_prose(body + at, to - at, wanted ? ABSTRACT_LEAST : PARAGRAPH_LEAST)) {
+			*head = heading == SIZE_MAX || at - heading > 2 * HEADING_MOST ? at : heading;
+			*begin = at;
+			*end = cut_end(body, at, to, PARAGRAPH_MOST);
+			found = 1;
+			if (wanted)
+				break;
+		}
+	}
+	return found;
+}
+
+/* The title: what "Title: " says, else the first line, and the second where that goes on.  1, or 0: the text begins without one. */
+static int find_title(const char *body, size_t from, size_t n, size_t *begin, size_t *end)
+{
+	static const char says[] = "\nTitle: ";
+	const char *at = memmem(body + from, n - from < BEGINNING_MOST ? n - from : BEGINNING_MOST, says, sizeof says - 1), *line;
+
+	*begin = at ? (size_t)(at - body) + sizeof says - 1 : from;
+	line = memchr(body + *begin, '\n', n - *begin);
+	*end = line ? (size_t)(line - body) : n;
+	if (!at && line && *end + 1 < n) {
+		const char *next = line + 1, *stop = memchr(next, '\n', n - *end - 1);
+		size_t len = stop ? (size_t)(stop - next) : n - *end - 1;
+
+		if (len && len <= HEADING_MOST && !memchr(next, ',', len) && !memchr(next, '@', len) && strncasecmp(next, "by ", 3) != 0)
+			*end += len + 1;
+	}
+	return *end > *begin && *end - *begin <= TITLE_MOST && !strchr(".,;:", body[*end - 1]) && !is_prose(body + *begin, *end - *begin, PARAGRAPH_LEAST);
 }
 
 int document_beginning(const struct conversation *t, size_t i, enum whole_question what, struct source *out)
@@ -265,27 +362,32 @@ int document_beginning(const struct conversation *t, size_t i, enum whole_questi
 	static const char starts[] = "*** START OF TH";   /* of Project Gutenberg: what stands above is not the book's */
 	const struct document *d = &t->doc[i];
 	const char *body = d->text.p + d->body, *start;
-	size_t from = 0, to, begin, end, most;
+	size_t first = 0, from, to, head, begin, end, title, title_end;
 
-	while (from < d->n_body && (unsigned char)body[from] <= ' ')
-		from++;
-	to = cut_end(body, from, d->n_body, BEGINNING_MOST);
-	while (to > from && (unsigned char)body[to - 1] <= ' ')
+	while (first < d->n_body && (unsigned char)body[first] <= ' ')
+		first++;
+	to = cut_end(body, first, d->n_body, BEGINNING_MOST);
+	while (to > first && (unsigned char)body[to - 1] <= ' ')
 		to--;
-	if (from == to)
+	if (first == to)
 		return 0;
-	*out = (struct source){.doc = i, .from = from, .to = to, .quote = from, .quote_end = cut_end(body, from, to, TITLE_MOST)};
-	if (what == WHOLE_TITLE)
+	*out = (struct source){.doc = i, .from = first, .to = to, .quote = first, .quote_end = cut_end(body, first, to, FIRST_LINES)};
+	if (what == WHOLE_TITLE) {
+		if (find_title(body, first, d->n_body, &title, &title_end) && title < to) {   /* behind a licence */
+			out->quote = title;
+			out->quote_end = cut_end(body, title, to, FIRST_LINES);
+		}
 		return 1;
-	start = memmem(body + from, to - from, starts, sizeof starts - 1);
-	most = from;
-	if (start && (start = memchr(start, '\n', (size_t)(body + to - start))))
-		most = (size_t)(start - body) + 1;
-	while (most < to && (unsigned char)body[most] <= ' ')
-		most++;
-	if (first_paragraph(body, most, to, &begin, &end) || first_paragraph(body, from, to, &begin, &end)) {
-		out->quote = begin;
-		out->quote_end = end;
 	}
+	from = first;
+	start = memmem(body + first, to - first, starts, sizeof starts - 1);
+	if (start && (start = memchr(start, '\n', (size_t)(body + d->n_body - start))))
+		from = (size_t)(start - body);
+	if (!find_prose(d, from, &head, &begin, &end))
+		return 1;
+	out->from = head;
+	out->to = cut_end(body, out->from, d->n_body, BEGINNING_MOST);
+	out->quote = begin;
+	out->quote_end = end < out->to ? end : out->to;
 	return 1;
 }

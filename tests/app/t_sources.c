@@ -209,13 +209,14 @@ TEST(questions_for_the_whole_are_told_from_others)
 		{WHOLE_TITLE, "Who wrote it?"}, {WHOLE_TITLE, "Who are the authors?"}, {WHOLE_TITLE, "What is the title of this book?"}, {WHOLE_TITLE, "who's the author"},
 		{WHOLE_TITLE, "When was it published?"}, {WHOLE_TITLE, "Wer hat das geschrieben?"}, {WHOLE_TITLE, "Qui est l'auteur ?"}, {WHOLE_TITLE, "\xc2\xbfQui\xc3\xa9n lo escribi\xc3\xb3?"},
 		{WHOLE_TITLE, "Chi \xc3\xa8 l'autore?"}, {WHOLE_TITLE, "Quem escreveu este livro?"}, {WHOLE_TITLE, "Wie is de schrijver?"},
+		{WHOLE_TITLE, "To whom is the poem dedicated?"}, {WHOLE_TITLE, "Who translated this book?"}, {WHOLE_TITLE, "Wem ist das Buch gewidmet?"},
 		{WHOLE_ABOUT, "What is this document about?"}, {WHOLE_ABOUT, "what's it about"}, {WHOLE_ABOUT, "What is report.pdf about?"},
 		{WHOLE_ABOUT, "Worum geht es in diesem Buch?"}, {WHOLE_ABOUT, "De quoi parle ce document ?"}, {WHOLE_ABOUT, "\xc2\xbf" "De qu\xc3\xa9 trata este texto?"},
 		{WHOLE_ABOUT, "Di cosa parla?"}, {WHOLE_ABOUT, "Do que trata este documento?"}, {WHOLE_ABOUT, "Waar gaat dit over?"},
 		{WHOLE_POINTS, "What are the main findings?"}, {WHOLE_POINTS, "What does the document say?"}, {WHOLE_POINTS, "Was sind die wichtigsten Punkte?"},
 		{WHOLE_NOT, ""}, {WHOLE_NOT, "Who is the miller?"}, {WHOLE_NOT, "What about the river?"}, {WHOLE_NOT, "Wer ist der M\xc3\xbcller?"}, {WHOLE_NOT, "Translate this."},
 		{WHOLE_NOT, "What does the summary of chapter 3 say about costs?"}, {WHOLE_NOT, "What does the summary say?"}, {WHOLE_NOT, "Summarise chapter 3."},
-		{WHOLE_NOT, "Summarise 4.3.1"}, {WHOLE_NOT, "Summarise the conclusion."}, {WHOLE_NOT, "Summarise what the miller says"}, {WHOLE_NOT, "Who wrote the letter?"},
+		{WHOLE_NOT, "Summarise 4.3.1"}, {WHOLE_NOT, "Summarise the conclusion."}, {WHOLE_NOT, "Summarise what the miller says"}, {WHOLE_NOT, "Who wrote the letter?"}, {WHOLE_NOT, "Who was dedicated to the mill?"},
 		{WHOLE_NOT, "What was the war about?"}, {WHOLE_NOT, "Which book did they read?"}, {WHOLE_NOT, "Who wrote to the editor of the Times?"}, {WHOLE_NOT, "When was it?"},
 		{WHOLE_NOT, "What is it?"}, {WHOLE_NOT, "Who was the author of the plot against the king?"}, {WHOLE_NOT, "Wer schrieb den Brief?"},
 		{WHOLE_NOT, "\xe8\xbf\x99\xe6\x9c\xac\xe4\xb9\xa6"}, {WHOLE_NOT, "\xff\xfe \xc2"},
@@ -265,6 +266,47 @@ TEST(the_beginning_answers_questions_for_the_whole)
 	add(&k, "ferry.txt", ferry);
 	CHECK(!strncmp(quoted(&k, "What is ferry.txt about?", NULL), "ferry.txt: The ferry sails", 20));
 	chat_close(&k.c, &k.o);
+}
+
+/* What a text is about is said by its abstract or its first prose, whatever stands in front of that. */
+TEST(what_it_is_about_is_not_said_by_licences_and_lists)
+{
+#define PROSE "Nothing shows the change in our mills better than the way in which the word grinding is used today. In former days the miller was proud of it, and said so to everybody.\n"
+#define NAMES "Ann Miller, Bob Stone, Carl Wheel, Dora River, Emil Sack, Frida Barley, Gustav Oats, Hanna Stone, Igor Weir, Jane Ferry, Karl Bridge, Lena Harvest"
+	static const struct { const char *text, *says; } all[] = {
+		{"The Project Gutenberg EBook of Mills, by Ann Miller\n\nThis eBook is for the use of anyone anywhere at no cost and with almost no restrictions whatsoever. "
+		 "You may copy it, give it away or re-use it under the terms of the Project Gutenberg License.\n\nTitle: On Mills\n\nAuthor: Ann Miller\n\n"
+		 "*** START OF THIS PROJECT GUTENBERG EBOOK MILLS ***\n\nON MILLS\n\nSource\n\nOn Mills was printed in 1905 by a house in the town. This text is derived from the twelfth "
+		 "edition, which follows the first one in its spelling and its commas.\n\nThe Author\n\nAnn Miller was born in the mill on the 29th of May. Though she called herself a "
+		 "mere writer, she was a miller, and a man of her time would have known that.\n\nTable of Contents\n\n1. On the first of the mills, and why it stands there\n"
+		 "2. On the second mill, which grinds as well\n3. On all the other mills of the valley, and the bridge\n4. Of millers, their children and their dogs\n\n"
+		 "I. On the first of the mills\n\n" PROSE "\nThe End.\n", "Nothing shows"},
+		{"Trace-based Grinding of\nBarley and Oats\n" NAMES "\nUniversity of the River\n{ann,bob}@river.example\n\n" PROSE "\nAbstract\n"
+		 "Mills grind slowly. We measure how slowly they grind, compare three of them over ten years, and find that the oldest one grinds finest of all.\n\n1 Introduction\n\n" PROSE,
+		 "Mills grind slowly."},
+		{"The Waste Mill\n\nA. Miller\n\n\"Molam quidem ego ipse oculis meis vidi in valle pendere, et cum illi pueri dicerent: quid vis? respondebat illa: molere volo, "
+		 "et semper molere, donec aqua fluit.\"\n\nFor Bob Stone, the better miller\n\n" PROSE, "Nothing shows"},
+	};
+
+	for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+		struct sources s;
+		struct err e = {0};
+		struct talk k;
+
+		talk_open(&k);
+		add(&k, "mills.txt", all[i].text);
+		CHECK_INT(conversation_sources(&k.c.t, "What is this about?", 19, &s, &e), 0);
+		CHECK(s.n > 0);
+		if (s.n) {
+			const char *body = k.c.t.doc[0].text.p + k.c.t.doc[0].body;
+
+			CHECK_MSG(!strncmp(body + s.at[0].quote, all[i].says, strlen(all[i].says)), "%zu: %.60s", i, body + s.at[0].quote);
+			CHECK_MSG(!memmem(body + s.at[0].from, s.at[0].to - s.at[0].from, "Gutenberg", 9) && !memmem(body + s.at[0].from, s.at[0].to - s.at[0].from, "Ann Miller", 10),
+			          "%zu: %.*s", i, (int)(s.at[0].to - s.at[0].from), body + s.at[0].from);
+		}
+		sources_free(&s);
+		chat_close(&k.c, &k.o);
+	}
 }
 
 TEST(searching_leaves_the_conversation_as_it_is)
