@@ -259,6 +259,7 @@ struct sampling {
 	float repeat_penalty, presence_penalty, frequency_penalty;   /* 1, 0, 0 = off */
 	int32_t repeat_last;                  /* the last tokens of the answer that penalties count; -1 = all */
 	int32_t answer;                       /* index of the answer's first token in the sequence; 0 = the prompt counts, too */
+	const int32_t *given; int32_t n_given;   /* the first tokens of the answer are these, without a draw; the caller's */
 	uint64_t rng[4];                      /* state; sampling_seed() fills it */
 };
 extern const struct sampling sampling_default;

@@ -223,6 +223,16 @@ int timeline_decode_pending(struct timeline *t, struct err *err)
 	return 0;
 }
 
+/* The next token of the answer: given, or sampled from the logits; -1: these are invalid. */
+static int32_t next_token(struct timeline *t, struct sampling *s, const float *logits)
+{
+	size_t n = t->tokens.n, first = s->answer > 0 ? (size_t)s->answer : 0;
+
+	if (n >= first && n - first < (size_t)s->n_given)
+		return s->given[n - first];
+	return sample(s, logits, t->e->model.hp.n_vocab, t->tokens.id, t->tokens.n, t->scratch);
+}
+
 int timeline_step(struct timeline *t, struct sampling *s, struct step_out *out, struct err *err)
 {
 	double start = now_seconds();
@@ -241,7 +251,7 @@ int timeline_step(struct timeline *t, struct sampling *s, struct step_out *out, 
 	if (atomic_load(&t->cancel))
 		return err_set(err, ERR_CANCELLED, "stopped");
 	logits = t->ahead ? t->draft_logits + ((size_t)t->tokens.n - (size_t)t->n_past - 1) * (size_t)t->e->model.hp.n_vocab : t->logits;
-	out->id = sample(s, logits, t->e->model.hp.n_vocab, t->tokens.id, t->tokens.n, t->scratch);
+	out->id = next_token(t, s, logits);
 	if (out->id < 0)
 		return err_set(err, ERR_FAIL, "the model produced invalid numbers (NaN or infinity) at token %zu; "
 		               "check the file with --check-tensors", t->tokens.n);

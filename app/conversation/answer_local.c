@@ -117,6 +117,20 @@ static int ends_answer(const struct conversation *t, struct reasoning *r, int32_
 	return ends;
 }
 
+/* Does the token end the paragraph (1) with which an answer that began with given tokens ends? */
+static int ends_paragraph(const struct conversation *t, const struct turn *turn, int32_t id)
+{
+	struct str piece = {0};
+	int ends;
+
+	if (!t->given.n || (size_t)turn->answer_tokens < t->given.n)
+		return 0;
+	engine_piece_add(t->engine, id, 0, &piece);
+	ends = piece.n && memchr(piece.p, '\n', piece.n) != NULL;
+	str_free(&piece);
+	return ends;
+}
+
 /* Generate the last message.  ids: keep the sampled tokens; 0 where another model wrote the beginning. */
 static int generate_tokens(struct conversation *t, int ids, double start, struct reasoning *channels, const struct answer_hooks *h,
                            struct turn *turn, struct err *e)
@@ -127,6 +141,8 @@ static int generate_tokens(struct conversation *t, int ids, double start, struct
 	struct loop_watch watch = {.n = 0};
 
 	t->sampling.answer = m->place.first;   /* also of an answer that goes on: all of it counts */
+	t->sampling.given = t->given.id;
+	t->sampling.n_given = (int32_t)t->given.n;
 	timeline_speculate(t->tl, strcmp(t->o->speculate, "off") != 0);
 	timeline_stats(t->tl, &st);
 	/* An evicting cache never fills: without a limit a model that repeats itself would answer for ever. */
@@ -138,7 +154,7 @@ static int generate_tokens(struct conversation *t, int ids, double start, struct
 
 		if (turn->ttft_s == 0)
 			turn->ttft_s = now_seconds() - start;
-		if (got > 0 && ends_answer(t, channels, step.id))
+		if (got > 0 && (ends_answer(t, channels, step.id) || ends_paragraph(t, turn, step.id)))
 			got = 0;
 		if (got == 0)
 			turn->stop = STOP_EOS;

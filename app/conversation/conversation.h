@@ -228,6 +228,7 @@ struct conversation {
 	} served;
 	const struct options *o;
 	struct sampling sampling;     /* rng continues from turn to turn; the rest is sampled.s */
+	struct tokens given;          /* what the answer to the question begins with: quotation_given() */
 	struct sampling_choice sampled;   /* the settings in force, and where each comes from */
 	struct str system; int has_system;
 	char *kv;                     /* cache policy set during the conversation; NULL = the one of the options */

@@ -123,6 +123,10 @@ void question_context(struct conversation *, struct str *out);
 struct quoted { size_t doc, from, to, at, n; };
 enum { QUOTED_MOST = 2 * SOURCES_MOST };
 size_t context_quotes(const struct conversation *, const struct str *context, struct quoted out[QUOTED_MOST]);
+/* 1 if the text has one of the words, which stand between blanks and in lower case, or begins with one of first (NULL: none).  sources.c */
+int  text_has_word(const char *text, size_t n, const char *words, const char *first);
+/* The tokens that the answer begins with: of a model of few parameters the best sentence, as the question quotes it, else none. */
+void quotation_given(const struct conversation *, const char *question, size_t n, struct tokens *out);
 /* Was the question sent with what a search of the documents found? */
 int  context_is_searched(const struct str *context);
 /* "passages": the sources of the last question. */

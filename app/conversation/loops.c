@@ -4,7 +4,7 @@
  * row of numbers repeats less: what is new in each row breaks the run. */
 #include "app/conversation/conversation_private.h"
 
-enum { LEAST = 128, TURNS = 5 };
+enum { LEAST = 96, TURNS = 4 };
 
 int loop_add(struct loop_watch *w, int32_t id)
 {

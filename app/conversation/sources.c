@@ -64,26 +64,30 @@ static const char pronouns[] =
 	"esto lei loro suo sua suoi questo quello quella ele ela eles elas seu seus dele dela isso isto hij zij ze hem haar hun ervan daarvan daarmee ";
 static const char beginnings[] = " and but so or then und aber oder et mais ou y pero e ma ed mas maar ";
 
-/* Does a question refer to what was said before? */
-static int refers(const char *question, size_t n)
+int text_has_word(const char *text, size_t n, const char *words, const char *first)
 {
 	char word[16] = " ";
-	int first = 1;
 
-	for (size_t i = 0; i < n; first = 0) {
+	for (size_t i = 0; i < n; first = NULL) {
 		size_t len = 1;
 
-		while (i < n && ((unsigned char)question[i] <= ' ' || ispunct((unsigned char)question[i])))
+		while (i < n && ((unsigned char)text[i] <= ' ' || ispunct((unsigned char)text[i])))
 			i++;
-		for (; i < n && (unsigned char)question[i] > ' ' && !ispunct((unsigned char)question[i]); i++)
+		for (; i < n && (unsigned char)text[i] > ' ' && !ispunct((unsigned char)text[i]); i++)
 			if (len < sizeof word - 2)
-				word[len++] = (char)tolower((unsigned char)question[i]);
+				word[len++] = (char)tolower((unsigned char)text[i]);
 		word[len] = ' ';
 		word[len + 1] = 0;
-		if (len > 1 && (strstr(pronouns, word) || (first && strstr(beginnings, word))))
+		if (len > 1 && (strstr(words, word) || (first && strstr(first, word))))
 			return 1;
 	}
 	return 0;
+}
+
+/* 1 if the question refers to what was said before. */
+static int refers(const char *question, size_t n)
+{
+	return text_has_word(question, n, pronouns, beginnings);
 }
 
 /* The question, and the last turn, which it may lean on: 1; 0 where there is none. */

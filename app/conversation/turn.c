@@ -120,7 +120,9 @@ int conversation_ask(struct conversation *t, const char *text, size_t n, const s
 	str_add(&m->text, text, n);
 	growing_close(t);
 	emit(t, EVENT_QUESTION, 0);
+	quotation_given(t, text, n, &t->given);
 	rc = answer(t, NULL, h, turn, e);
+	tokens_free(&t->given);
 	if (turn->answered)
 		return rc;
 	if (was_open)

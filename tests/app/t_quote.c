@@ -98,6 +98,54 @@ TEST(a_quoted_item_has_no_mark)
 	}
 }
 
+/* 1 if the last answer begins with the text. */
+static int answer_begins(const struct scene *s, const char *text)
+{
+	const struct message *m = conversation_answer(&s->c.t);
+	size_t blank = m && m->text.n && m->text.p[0] == ' ';   /* of this vocabulary's first token */
+
+	return m && m->text.n >= blank + strlen(text) && !memcmp(m->text.p + blank, text, strlen(text));
+}
+
+/* A model of few parameters answers a question with the sentence, and goes on in its own words when it is asked to: /continue, /regen.  A request is
+ * answered in its own words at once. */
+TEST(a_small_model_answers_with_the_sentence)
+{
+	static const char sentence[] = "The document says: \"Tower93 was built of basalt by the brothers of the badger93.\"";
+	struct scene s;
+	size_t n;
+
+	open_towers(&s, "-n 150 --private --kv full -c 4000 --docs passages --passages 1 --temp 0 --loops go --chat-template chatml");
+	do_line(&s, "Which brothers have built Tower93?");
+	CHECK_MSG(answer_begins(&s, sentence), "%s%s", s.shown.p, s.errors.p ? s.errors.p : "");
+	CHECK(!memchr(conversation_answer(&s.c.t)->text.p, '\n', conversation_answer(&s.c.t)->text.n));
+	n = conversation_answer(&s.c.t)->id.n;
+	CHECK_INT(s.c.t.last.answer_tokens, (int32_t)n);
+	CHECK(has(&s.shown, sentence));
+	do_line(&s, "/set predict 160");
+	do_line(&s, "/continue");
+	CHECK(answer_begins(&s, sentence) && conversation_answer(&s.c.t)->id.n > n);
+	do_line(&s, "/regen");
+	CHECK(!answer_begins(&s, sentence));
+	do_line(&s, "Praise the brothers who built Tower93.");
+	CHECK(answer_begins(&s, "The document says: \"Tower93"));
+	do_line(&s, "Praise the brothers of Tower93.");
+	CHECK(!answer_begins(&s, "The document says"));
+	close_scene(&s);
+}
+
+/* A limit of tokens holds for the sentence, too. */
+TEST(a_limit_cuts_the_sentence)
+{
+	struct scene s;
+
+	open_towers(&s, "-n 8 --private --kv full -c 4000 --docs passages --passages 1 --chat-template chatml");
+	do_line(&s, "Which brothers have built Tower93?");
+	CHECK_INT((int)conversation_answer(&s.c.t)->id.n, 8);
+	CHECK(answer_begins(&s, "The "));
+	close_scene(&s);
+}
+
 /* Sources are numbered before the answer; below it only their share of the attention is told. */
 TEST(sources_are_numbered_once_and_shown)
 {

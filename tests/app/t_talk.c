@@ -1120,7 +1120,7 @@ TEST(a_model_whose_template_begins_the_reasoning)
 
 /* ---- answers that repeat themselves ---- */
 
-/* A loop of every period is noticed after 128 tokens and five rounds; one token that is another each round is none. */
+/* A loop of every period is noticed after 96 tokens and four rounds; one token that is another each round is none. */
 TEST(a_loop_is_noticed)
 {
 	for (int period = 1; period <= LOOP_PERIOD; period++)
@@ -1136,7 +1136,7 @@ TEST(a_loop_is_noticed)
 				CHECK_INT(found, 0);
 			} else {
 				CHECK_INT(found, period);
-				CHECK_INT(at, period + (5 * period > 128 ? 5 * period : 128));
+				CHECK_INT(at, period + (4 * period > 96 ? 4 * period : 96));
 			}
 		}
 }

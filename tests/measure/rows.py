@@ -31,22 +31,42 @@ def right(text, answers):
     return any(re.search(r"(?<!\w)" + re.escape(a) + r"(?!\w)", text, re.I) for a in answers)
 
 
+NUMBER = {w: str(i) for i, w in enumerate("zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "
+                                         "seventeen eighteen nineteen twenty".split())}
+
+
+def numbers(text):
+    """The numbers of a text, as digits without separators; marks of list items ("2. ") are none."""
+    text = re.sub(r"(?m)^\s*\d+[.)]\s", " ", text)
+    found = re.findall(r"\d+(?:[.,:]\d+)*", text) + [NUMBER[w] for w in re.findall(r"[a-z]+", text.lower()) if w in NUMBER]
+    return {re.sub(r"[.,:]", "", n) for n in found}
+
+
 def easy(args):
     folder = here / "questions/easy"
     questions = json.loads((folder / "easy.json").read_text())
-    total = 0
+    total = invented = endless = 0
     wrong = []
     for seed in range(1, args.seeds + 1):
         count = 0
         for q in questions:
-            text = run(args.weir, ["--seed", str(seed), "-n", "96", *args.options, "-p", q["question"], *(str(folder / d) for d in q["documents"])])
+            documents = [folder / d for d in q["documents"]]
+            out = run(args.weir, ["--json", "--seed", str(seed), "-n", "96", *args.options, "-p", q["question"], *map(str, documents)])
+            reply = json.loads(out.splitlines()[-1])
+            text = reply["text"] or ""
+            new = numbers(text) - numbers(q["question"]) - set().union(*(numbers(d.read_text()) for d in documents)) - {"1"}
+            invented += bool(new)
+            endless += reply["stop"] in ("length", "loop")
+            if new:
+                wrong.append(f"{q['id']} seed {seed}: invents {', '.join(new)}: {' '.join(text.split())[:300]!r}")
             if right(text, q["answers"]):
                 count += 1
             else:
                 wrong.append(f"{q['id']} seed {seed}: {q['question']} -> {' '.join(text.split())[:150]!r}")
         total += count
         print(f"seed {seed}: {count} of {len(questions)} right", flush=True)
-    print(f"all seeds: {total} of {args.seeds * len(questions)} right, {100 * total / (args.seeds * len(questions)):.1f} %")
+    print(f"all seeds: of {args.seeds * len(questions)}: {total} right ({100 * total / (args.seeds * len(questions)):.1f} %), "
+          f"{invented} with a number that stands in no document, {endless} without an end of their own")
     print(*wrong, sep="\n")
 
 
@@ -125,4 +145,5 @@ def main():
     (easy if args.what == "easy" else rows)(args)
 
 
-main()
+if __name__ == "__main__":
+    main()
