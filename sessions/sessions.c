@@ -53,8 +53,20 @@ static int do_rename(struct store *s, void *arg, struct err *e)
 int session_rename(struct store *s, int64_t id, const char *name, struct err *e)
 {
 	struct making m = {.name = name ? name : "", .id = id};
+	long by;
 
-	return name_ok(m.name, e) ? -1 : store_change(s, do_rename, &m, e);
+	/* Its writer would not know. */
+	if (name_ok(m.name, e) || (session_writer(s, id) && session_hold(s, id, &by, e)))
+		return -1;
+	return store_change(s, do_rename, &m, e);
+}
+
+int session_is_silent(struct store *s, int64_t id)
+{
+	struct err none = {0};
+	int64_t found;
+
+	return db_find(&s->db, &none, &found, "SELECT id FROM session WHERE id=?1 AND head=0 AND base=0 AND NOT EXISTS(SELECT 1 FROM message WHERE session=?1)", "i", id) > 0;
 }
 
 struct touch { int64_t id; const char *model, *kv; int32_t tokens; };

@@ -237,10 +237,22 @@ int session_log_open(struct session_log **out, struct options *o, struct err *e)
 	return 0;
 }
 
+void session_log_leave(struct session_log *r)
+{
+	struct err none = {0};
+
+	if (!r->session || r->read_only)
+		return;
+	if (!r->failed && session_is_silent(r->store, r->session) && (!r->snaps || snap_drop(r->snaps, r->session, &none) == 0))
+		session_delete(r->store, r->session, &none);
+	session_leave(r->store, r->session);
+}
+
 void session_log_close(struct session_log *r)
 {
 	if (!r)
 		return;
+	session_log_leave(r);
 	if (r->snaps)
 		snaps_close(r->snaps);
 	store_close(r->store);

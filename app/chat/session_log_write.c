@@ -416,10 +416,9 @@ static void log_turn(struct session_log *r, struct conversation *t, const struct
 
 void session_log_unbind(struct session_log *r, struct conversation *t)
 {
+	session_log_leave(r);
 	if (r->read_only)
 		r->failed = 0;
-	else
-		session_leave(r->store, r->session);
 	r->read_only = 0;
 	r->session = r->writing = 0;
 	for (size_t i = 0; i < t->n_doc; i++)

@@ -318,7 +318,7 @@ static int import_all(struct store *store, void *arg, struct err *e)
 	x->n_message = x->n_lost = 0;   /* it is called again where an index was damaged */
 	str_clear(&x->notice);
 	snprintf(x->where, sizeof x->where, "the session");
-	rc = get_words(x, x->all, "name", WORDS_MOST, &name, e) || get_words(x, x->all, "model", WORDS_MOST, &model, e) ||
+	rc = (!x->o->session && get_words(x, x->all, "name", WORDS_MOST, &name, e)) || get_words(x, x->all, "model", WORDS_MOST, &model, e) ||
 	     get_words(x, x->all, "kv", WORDS_MOST, &kv, e) ? -1 : 0;
 	if (!rc && session_new(store, x->o->session ? x->o->session : name.p, &x->session, e) < 0)
 		rc = err_set(e, e->code, e->code == ERR_USAGE ? "%s; -s NAME imports it under another name" : "%s", e->msg);

@@ -291,11 +291,24 @@ printf '{"name":"","model":"","kv":"","settings":{"of-tomorrow":"7"},"documents"
 import "$dir/small.json"
 [ $rc = 0 ] && says "import: a text that was lost is left out" "'gone.txt' is left out" || bad "import: a small file" "status $rc: $(cat "$dir/err")"
 
+printf '{"model":"","kv":"","settings":{},"messages":[{"role":"user","text":"hi"}]}' >"$dir/nameless.json"
+import "$dir/nameless.json"
+[ $rc = 2 ] && says "import: a file without a name" 'name. is missing' || bad "import: a file without a name" "status $rc: $(cat "$dir/err")"
+import -s named "$dir/nameless.json"
+[ $rc = 0 ] && says "import: -s gives it one" "'named'" || bad "import: -s gives it one" "status $rc: $(cat "$dir/err")"
+
 printf '/source 1\n/drop 1\n/source 1\n' | towers --each-line
 says "what they name is there" "It looks over the marshes"
 grep -q "source \[1\]: 'towers.txt' is not among the documents any more" "$dir/err" && ok "and said to be gone when it is" || bad "and said to be gone when it is" "$(cat "$dir/err")"
 sessions show towers
 shows "its lines stay" '^\[1\] towers\.txt, line 17: "Tower9'
+# Nothing is kept of a session in which nothing was said: of one that is left at once, and of one with a document and a question that was refused.
+printf '/set temp 0.2\n' | "$weir" -m "$tiny" -s silent --each-line >"$dir/said" 2>&1 &&
+	printf 'zebra quantum saxophone\n' | "$weir" -m "$tiny" -s refused --docs passages --each-line tests/screens/note.txt >>"$dir/said" 2>&1
+grep -q 'nothing in the documents' "$dir/said" && ok "a question is refused in a session of its own" || bad "a question is refused in a session of its own" "$(cat "$dir/said")"
+sessions ls
+grep -q -e ' silent ' -e ' refused ' "$dir/out" && bad "a session in which nothing was said is not kept" "$(cat "$dir/out")" ||
+	ok "a session in which nothing was said is not kept"
 sessions check
 [ $rc = 0 ] && ok "the store is whole" || bad "the store is whole" "$(cat "$dir/out")"
 towers -p 'Which brothers have built Tower8?' "$dir/towers.txt" </dev/null
@@ -441,6 +454,9 @@ ask hi -s beside
 [ $rc = 0 ] && ok "one with another session writes it beside the first" || bad "one with another session writes it beside the first" "status $rc: $(cat "$dir/err")"
 sessions rename beside besides
 [ $rc = 0 ] && ok "sessions are renamed beside it" || bad "sessions are renamed beside it" "status $rc: $(cat "$dir/err")"
+sessions rename walrus2 walrus3
+if [ $rc = 1 ] && grep -q 'another weir (process [0-9]*) has this session open' "$dir/err"; then ok "but not the one that it writes"
+else bad "but not the one that it writes" "status $rc: $(cat "$dir/err")"; fi
 sessions rm besides
 [ $rc = 0 ] && ok "and deleted" || bad "and deleted" "status $rc: $(cat "$dir/err")"
 sessions rm walrus2
