@@ -362,7 +362,7 @@ int document_beginning(const struct conversation *t, size_t i, enum whole_questi
 	static const char starts[] = "*** START OF TH";   /* of Project Gutenberg: what stands above is not the book's */
 	const struct document *d = &t->doc[i];
 	const char *body = d->text.p + d->body, *start;
-	size_t first = 0, from, to, head, begin, end, title, title_end;
+	size_t first = 0, from, to, head, begin, end;
 
 	while (first < d->n_body && (unsigned char)body[first] <= ' ')
 		first++;
@@ -372,11 +372,14 @@ int document_beginning(const struct conversation *t, size_t i, enum whole_questi
 	if (first == to)
 		return 0;
 	*out = (struct source){.doc = i, .from = first, .to = to, .quote = first, .quote_end = cut_end(body, first, to, FIRST_LINES)};
+	if (!find_title(body, first, d->n_body, &out->title, &out->title_end))
+		out->title = out->title_end = 0;
 	if (what == WHOLE_TITLE) {
-		if (find_title(body, first, d->n_body, &title, &title_end) && title < to) {   /* behind a licence */
-			out->quote = title;
-			out->quote_end = cut_end(body, title, to, FIRST_LINES);
+		if (out->title && out->title < to) {   /* behind a licence */
+			out->quote = out->title;
+			out->quote_end = cut_end(body, out->title, to, FIRST_LINES);
 		}
+		out->title = out->title_end = 0;
 		return 1;
 	}
 	from = first;

@@ -84,6 +84,7 @@ struct source {
 	size_t doc;
 	size_t from, to;              /* the passage */
 	size_t quote, quote_end;      /* its best sentence */
+	size_t title, title_end;      /* the document's title goes along with the passage; 0 and 0: it does not */
 	double score;
 	int weak;                     /* far below the best one: not shown to people, and sent to the model only where a number of passages is set */
 	int chosen;                   /* the passage goes along with the question; where it is 0, the sentence of the first one does */

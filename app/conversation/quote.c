@@ -220,6 +220,11 @@ void question_context(struct conversation *t, struct str *out)
 			str_adds(out, "the text above");
 		else
 			source_place(t, s->doc, s->from, s->to, out);
+		if (s->title_end) {
+			str_adds(out, ", whose title is \"");
+			text_on_one_line(body_of(t, s) + s->title, s->title_end - s->title, out);
+			str_adds(out, "\"");
+		}
 		str_adds(out, ":\n");
 		str_add(out, text, s->to - s->from);
 		str_adds(out, "\n\n");

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "app/chat/chat.h"
+#include "app/conversation/conversation_private.h"
 #include "tests/lib/test.h"
 
 #define TINY "tests/vectors/models/llama-block32.gguf"
@@ -268,24 +269,24 @@ TEST(the_beginning_answers_questions_for_the_whole)
 	chat_close(&k.c, &k.o);
 }
 
-/* What a text is about is said by its abstract or its first prose, whatever stands in front of that. */
+/* What a text is about is said by its abstract or its first prose, whatever stands in front of that; its title goes along. */
 TEST(what_it_is_about_is_not_said_by_licences_and_lists)
 {
 #define PROSE "Nothing shows the change in our mills better than the way in which the word grinding is used today. In former days the miller was proud of it, and said so to everybody.\n"
 #define NAMES "Ann Miller, Bob Stone, Carl Wheel, Dora River, Emil Sack, Frida Barley, Gustav Oats, Hanna Stone, Igor Weir, Jane Ferry, Karl Bridge, Lena Harvest"
-	static const struct { const char *text, *says; } all[] = {
+	static const struct { const char *text, *says, *title; } all[] = {
 		{"The Project Gutenberg EBook of Mills, by Ann Miller\n\nThis eBook is for the use of anyone anywhere at no cost and with almost no restrictions whatsoever. "
 		 "You may copy it, give it away or re-use it under the terms of the Project Gutenberg License.\n\nTitle: On Mills\n\nAuthor: Ann Miller\n\n"
 		 "*** START OF THIS PROJECT GUTENBERG EBOOK MILLS ***\n\nON MILLS\n\nSource\n\nOn Mills was printed in 1905 by a house in the town. This text is derived from the twelfth "
 		 "edition, which follows the first one in its spelling and its commas.\n\nThe Author\n\nAnn Miller was born in the mill on the 29th of May. Though she called herself a "
 		 "mere writer, she was a miller, and a man of her time would have known that.\n\nTable of Contents\n\n1. On the first of the mills, and why it stands there\n"
 		 "2. On the second mill, which grinds as well\n3. On all the other mills of the valley, and the bridge\n4. Of millers, their children and their dogs\n\n"
-		 "I. On the first of the mills\n\n" PROSE "\nThe End.\n", "Nothing shows"},
+		 "I. On the first of the mills\n\n" PROSE "\nThe End.\n", "Nothing shows", "On Mills"},
 		{"Trace-based Grinding of\nBarley and Oats\n" NAMES "\nUniversity of the River\n{ann,bob}@river.example\n\n" PROSE "\nAbstract\n"
 		 "Mills grind slowly. We measure how slowly they grind, compare three of them over ten years, and find that the oldest one grinds finest of all.\n\n1 Introduction\n\n" PROSE,
-		 "Mills grind slowly."},
+		 "Mills grind slowly.", "Trace-based Grinding of Barley and Oats"},
 		{"The Waste Mill\n\nA. Miller\n\n\"Molam quidem ego ipse oculis meis vidi in valle pendere, et cum illi pueri dicerent: quid vis? respondebat illa: molere volo, "
-		 "et semper molere, donec aqua fluit.\"\n\nFor Bob Stone, the better miller\n\n" PROSE, "Nothing shows"},
+		 "et semper molere, donec aqua fluit.\"\n\nFor Bob Stone, the better miller\n\n" PROSE, "Nothing shows", "The Waste Mill"},
 	};
 
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
@@ -299,10 +300,14 @@ TEST(what_it_is_about_is_not_said_by_licences_and_lists)
 		CHECK(s.n > 0);
 		if (s.n) {
 			const char *body = k.c.t.doc[0].text.p + k.c.t.doc[0].body;
+			struct str title = {0};
 
 			CHECK_MSG(!strncmp(body + s.at[0].quote, all[i].says, strlen(all[i].says)), "%zu: %.60s", i, body + s.at[0].quote);
 			CHECK_MSG(!memmem(body + s.at[0].from, s.at[0].to - s.at[0].from, "Gutenberg", 9) && !memmem(body + s.at[0].from, s.at[0].to - s.at[0].from, "Ann Miller", 10),
 			          "%zu: %.*s", i, (int)(s.at[0].to - s.at[0].from), body + s.at[0].from);
+			text_on_one_line(body + s.at[0].title, s.at[0].title_end - s.at[0].title, &title);
+			CHECK_STR(title.p ? title.p : "", all[i].title);
+			str_free(&title);
 		}
 		sources_free(&s);
 		chat_close(&k.c, &k.o);
