@@ -146,6 +146,22 @@ static inline void pattern(size_t i, size_t n, struct str *out, char name[UNIT_M
 	str_free(&unit);
 }
 
+/* before, the pattern, behind; escaped as text of XML, or as it is. */
+static inline void wrap(struct str *out, const char *before, const char *p, size_t n, int escape, const char *behind)
+{
+	str_clear(out);
+	str_adds(out, before);
+	for (size_t i = 0; i < n && escape; i++) {
+		if (p[i] == '<' || p[i] == '&')
+			str_adds(out, p[i] == '<' ? "&lt;" : "&amp;");
+		else if ((unsigned char)p[i] >= ' ' || p[i] == '\n' || p[i] == '\t')
+			str_add(out, p + i, 1);
+	}
+	if (!escape)
+		str_add(out, p, n);
+	str_adds(out, behind);
+}
+
 /* ---- the measure ---- */
 
 /* share: it gets a part of the bytes that others get, since it is slow by its nature. */
