@@ -445,6 +445,27 @@ static void reopen(struct scene *s, const char *words)
 	s->c.t.rerank.tokens = -1;
 }
 
+TEST(a_resumed_answer_is_regenerated_with_its_sources)
+{
+	static const char words[] = "-n 8 -s again -c 4000 --docs passages --passages 2 --kv full";
+	struct str before = {0}, now = {0};
+	struct scene s;
+
+	open_towers(&s, words);
+	do_line(&s, "Which brothers have built Tower93?");
+	do_line(&s, "What was built of basalt by the brothers?");
+	answer_found_lines(&conversation_answer(&s.c.t)->sources, &before);
+	reopen(&s, "-s again -c 4000");
+	do_line(&s, "/regen");
+	CHECK_INT(s.c.t.n_msg, 4);
+	CHECK_MSG(!s.errors.n && has(&s.said, "[1] towers.txt, line "), "%s%s", s.said.p ? s.said.p : "", s.errors.p ? s.errors.p : "");
+	answer_found_lines(&conversation_answer(&s.c.t)->sources, &now);
+	CHECK_STR(now.p, before.p);
+	close_scene(&s);
+	str_free(&before);
+	str_free(&now);
+}
+
 TEST(every_answer_keeps_its_sources)
 {
 	static const char words[] = "-n 8 -s kept -c 4000 --docs passages --passages 2 --kv full";
