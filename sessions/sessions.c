@@ -61,12 +61,13 @@ int session_rename(struct store *s, int64_t id, const char *name, struct err *e)
 	return store_change(s, do_rename, &m, e);
 }
 
-int session_is_silent(struct store *s, int64_t id)
+int session_is_empty(struct store *s, int64_t id)
 {
 	struct err none = {0};
 	int64_t found;
 
-	return db_find(&s->db, &none, &found, "SELECT id FROM session WHERE id=?1 AND head=0 AND base=0 AND NOT EXISTS(SELECT 1 FROM message WHERE session=?1)", "i", id) > 0;
+	return db_find(&s->db, &none, &found, "SELECT id FROM session WHERE id=?1 AND head=0 AND base=0 AND NOT EXISTS(SELECT 1 FROM message WHERE session=?1)"
+	               " AND NOT EXISTS(SELECT 1 FROM document WHERE session=?1)", "i", id) > 0;
 }
 
 struct touch { int64_t id; const char *model, *kv; int32_t tokens; };

@@ -149,8 +149,8 @@ typedef int session_fn(const struct session *, void *ud);                       
 int  session_list(struct store *, session_fn *, void *ud, struct err *);                 /* the one used last first */
 /* ERR_USAGE: taken, or no name; ERR_FAIL: another weir has it open. */
 int  session_rename(struct store *, int64_t id, const char *name, struct err *);
-/* Was nothing ever said in it, also nothing that was undone?  Nor in what it was forked from. */
-int  session_is_silent(struct store *, int64_t id);
+/* 1 if it never had a message, also none that was undone, and has no document, nor has the session that it was forked from. */
+int  session_is_empty(struct store *, int64_t id);
 /* A second session with the same messages up to `at` (0: the head), held. */
 int  session_fork(struct store *, int64_t id, int64_t at, const char *name, int64_t *new_id, struct err *);
 /* For good: messages that no other session shows are overwritten on disk.  ERR_FAIL when another weir writes it. */

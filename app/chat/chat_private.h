@@ -88,7 +88,7 @@ void session_log_detach(struct session_log *, struct conversation *);
 int  session_log_begin(struct session_log *, struct conversation *, struct err *);
 /* The conversation belongs to no session any more: its next question begins one. */
 void session_log_unbind(struct session_log *, struct conversation *);
-/* The session is no longer written here; one in which nothing was said is not kept. */
+/* The session is no longer written here; one without a message and a document is deleted. */
 void session_log_leave(struct session_log *);
 /* Store the options that a session keeps, the cache policy and the system prompt. */
 void session_log_settings(struct session_log *, const struct conversation *);

@@ -243,7 +243,7 @@ void session_log_leave(struct session_log *r)
 
 	if (!r->session || r->read_only)
 		return;
-	if (!r->failed && session_is_silent(r->store, r->session) && (!r->snaps || snap_drop(r->snaps, r->session, &none) == 0))
+	if (!r->failed && session_is_empty(r->store, r->session) && (!r->snaps || snap_drop(r->snaps, r->session, &none) == 0))
 		session_delete(r->store, r->session, &none);
 	session_leave(r->store, r->session);
 }
