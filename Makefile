@@ -18,7 +18,7 @@
 # For GPUs: CUDA=1 (as make cuda, for other targets) or 0 (without), NVCC=, NVCCFLAGS=, CUDA_ARCH=sm_90 | native.
 
 # The version is that of the newest entry of the changelog.
-VERSION := $(shell sed -n '1s/.*(\(.*\)).*/\1/p' app/package/debian/changelog)
+VERSION := $(shell sed -n '1s/.*(\(.*\)).*/\1/p' tests/package/debian/changelog)
 PREFIX  ?= /usr/local
 CC      ?= cc
 AR      ?= ar
@@ -69,17 +69,17 @@ ifeq ($(ARCH),x86_64)
 AVX2   := -mavx2 -mfma -mf16c -mbmi2
 # Attention over one query is a loop of a few instructions: where it lies in a cache line is worth 4 % of decoding at depth 7,680.
 AVX512 := $(AVX2) -falign-loops=64 -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni
-$(BUILD)/kernels/cpu_avx2.o $(BUILD)/kernels/cpu_avx2_%.o: LEVEL := $(AVX2)
-$(BUILD)/kernels/cpu_avx512.o $(BUILD)/kernels/cpu_avx512_%.o: LEVEL := $(AVX512)
+$(BUILD)/kernels/cpu/avx2.o $(BUILD)/kernels/cpu/avx2_%.o: LEVEL := $(AVX2)
+$(BUILD)/kernels/cpu/avx512.o $(BUILD)/kernels/cpu/avx512_%.o: LEVEL := $(AVX512)
 endif
 ifeq ($(ARCH),aarch64)
-$(BUILD)/kernels/cpu_neon_dot.o: LEVEL := -march=armv8.2-a+dotprod
+$(BUILD)/kernels/cpu/neon_dot.o: LEVEL := -march=armv8.2-a+dotprod
 endif
 # Kernels are worth the last bit of the optimiser; with sanitizers that would take minutes to compile.
 # Where variables are at each instruction takes a quarter of the time to find out, and changes no instruction.
 $(BUILD)/kernels/%.o: OPTIMISE := $(if $(SANITIZE),-O1,-O3) -fno-var-tracking
 # So is the one pass over the whole vocabulary that every token takes.
-$(BUILD)/engine/sampler.o: OPTIMISE := $(if $(SANITIZE),-O1,-O3)
+$(BUILD)/engine/timeline/sampler.o: OPTIMISE := $(if $(SANITIZE),-O1,-O3)
 # Tests run once after they are compiled, and what they spend their time in is the libraries; what measures is compiled as the program is.
 $(BUILD)/tests/%.o: OPTIMISE := -Og
 $(BUILD)/tests/measure/%.o $(BUILD)/tests/app/t_lag.o: OPTIMISE :=
@@ -87,7 +87,7 @@ $(BUILD)/tests/measure/%.o $(BUILD)/tests/app/t_lag.o: OPTIMISE :=
 # ---- files ----
 
 libs     := kernels engine sessions ui
-sources   = $(wildcard $(1)/*.c) $(if $(filter app sessions,$(1)),$(wildcard $(1)/*/*.c))
+sources   = $(wildcard $(1)/*.c $(1)/*/*.c)
 objects   = $(patsubst %.c,$(BUILD)/%.o,$(call sources,$(1)))
 archives := $(foreach l,ui sessions engine kernels,$(BUILD)/lib$(l).a)
 unit     := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/*/t_*.c))
@@ -113,7 +113,7 @@ endif
 endif
 NVCCFLAGS ?= -O3
 # Plain C that the plugin shares with the program.
-cuda_shared := $(BUILD)/cuda/kernels/quant.o $(BUILD)/cuda/kernels/operands.o
+cuda_shared := $(BUILD)/cuda/kernels/common/quant.o $(BUILD)/cuda/kernels/common/operands.o
 # CUDA's own folder: what it links to is found there when the program runs, too.
 cuda_home    = $(patsubst %/bin/,%,$(dir $(realpath $(shell command -v $(NVCC)))))
 cuda_objects = $(patsubst %.cu,$(BUILD)/cuda/%.o,$(wildcard kernels/cuda/*.cu)) \
@@ -165,7 +165,7 @@ $(PLUGIN): $(cuda_objects) kernels/cuda/exports.map
 	  -Xlinker --no-undefined -Xlinker --version-script=kernels/cuda/exports.map \
 	  $(addprefix -Xlinker -rpath=,$(wildcard $(cuda_home)/lib64 $(cuda_home)/lib))
 endif
--include $(wildcard $(BUILD)/cuda/kernels/*.d $(BUILD)/cuda/kernels/cuda/*.d)
+-include $(wildcard $(BUILD)/cuda/kernels/*/*.d)
 
 # The same files for an emulated device on the processor (tests/cuda/emulator/).  The emulator's fibers confuse the thread sanitizer.
 HOST_CUDA    := $(filter-out -Wextra -Wmissing-prototypes -Wstrict-prototypes -Wshadow -Wundef -pedantic,$(patsubst -std=gnu11,-std=gnu++17,$(FLAGS))) \
@@ -195,17 +195,17 @@ $(foreach l,$(libs),$(eval $(call archive,$(l))))
 
 # A missing library is named before the first file is compiled, instead of a compiler error in the middle.  Empty: nobody looks.
 LIBRARIES := $(BUILD)/libraries
-$(BUILD)/libraries: app/setup.sh
+$(BUILD)/libraries: tests/package/setup.sh
 	@mkdir -p $(@D)
-	@CC="$(CC)" CFLAGS="$(CFLAGS) $(filter -I%,$(packages))" app/setup.sh check
+	@CC="$(CC)" CFLAGS="$(CFLAGS) $(filter -I%,$(packages))" tests/package/setup.sh check
 	@touch $@
 $(BUILD)/%.o: %.c Makefile | $(LIBRARIES)
 	@mkdir -p $(@D)
 	$(say) cc $<
 	$(Q)$(CC) $(CFLAGS) $(OPTIMISE) $(FLAGS) $(LEVEL) -MMD -MP -c -o $@ $<
 
-# What tests share, and the program's JSON reader; only what a test calls is linked.
-$(BUILD)/libtest.a: $(patsubst %.c,$(BUILD)/%.o,$(filter-out tests/lib/faultvfs.c,$(wildcard tests/lib/*.c)) app/term/json.c)
+# What tests share, and the JSON reader that it needs; only what a test calls is linked.
+$(BUILD)/libtest.a: $(patsubst %.c,$(BUILD)/%.o,$(filter-out tests/lib/faultvfs.c,$(wildcard tests/lib/*.c)) engine/base/json.c)
 	$(say) ar $@
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
 # kernels/ and engine/ need the C library alone, and so do their tests: a compiler for another processor builds them without
@@ -239,13 +239,13 @@ $(addprefix $(BUILD)/tests/cuda/,t_cuda_plugin t_cuda_models t_cuda_sessions t_c
 jobs = $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(shell getconf _NPROCESSORS_ONLN))
 
 setup:
-	@app/setup.sh build
+	@tests/package/setup.sh build
 setup-test:
-	@app/setup.sh test
+	@tests/package/setup.sh test
 setup-cuda:
-	@app/setup.sh cuda
+	@tests/package/setup.sh cuda
 model:
-	@app/setup.sh model
+	@tests/package/setup.sh model
 
 # stdin stays the user's: `echo Hello | make run` asks one question.
 run: setup
@@ -304,7 +304,7 @@ fuzz:
 	@$(MAKE) --no-print-directory BUILD=build/fuzz$(if $(filter 0,$(FUZZ_COMPARE)),-fast) CC=clang fuzz-programs \
 	  CFLAGS="$(FUZZ_FLAGS) -fsanitize=fuzzer-no-link $(if $(filter 0,$(FUZZ_COMPARE)),-fno-sanitize-coverage=trace-cmp -DUSED_ONE_IN=64)"
 fuzz-programs: $(fuzzers)
-$(BUILD)/fuzz_events: $(addprefix $(BUILD)/app/,remote/events.o remote/chunk.o term/json.o)
+$(BUILD)/fuzz_events: $(addprefix $(BUILD)/app/remote/,events.o chunk.o)
 $(BUILD)/fuzz_reasoning: $(addprefix $(BUILD)/app/,conversation/reasoning.o term/format.o)
 # It includes the file that it tests, and is linked to the rest of the program.
 $(BUILD)/fuzz_sessions: $(filter-out $(addprefix $(BUILD)/app/,main.o tools/sessions_import.o),$(call objects,app))
@@ -326,10 +326,10 @@ endif
 	./weir completion bash >$(DESTDIR)$(PREFIX)/share/bash-completion/completions/weir
 	./weir completion zsh >$(DESTDIR)$(PREFIX)/share/zsh/site-functions/_weir
 	./weir completion fish >$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/weir.fish
-	install -D -m 644 app/package/weir.desktop $(DESTDIR)$(PREFIX)/share/applications/weir.desktop
+	install -D -m 644 tests/package/weir.desktop $(DESTDIR)$(PREFIX)/share/applications/weir.desktop
 
 dist deb portable:
-	@app/package/package.sh $@
+	@tests/package/package.sh $@
 
 compile_commands.json:
 	@$(MAKE) -n -B V=1 all unit | sed -n 's/^\(.*-c -o [^ ]* \)\([^ ]*\.c\)$$/{"directory":"$(subst /,\/,$(CURDIR))","file":"\2","command":"\1\2"},/p' \

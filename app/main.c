@@ -12,6 +12,7 @@
 #include "app/tools/tools.h"
 #include "app/train/train.h"
 #include "app/tui/tui.h"
+#include "app/models/models.h"
 
 /* A descriptor 0, 1 or 2 that the caller closed would be given to the next file we open, and answers would go
  * into it.  Fill the holes so that using them fails (input: is empty). */

@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/lora.h"
-#include "engine/memory_budget.h"
-#include "engine/recurrent.h"
-#include "engine/serialize.h"
+#include "engine/model/lora.h"
+#include "engine/base/memory_budget.h"
+#include "engine/cache/recurrent.h"
+#include "engine/base/base.h"
 
 /* ---- describing the file ---- */
 

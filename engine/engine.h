@@ -8,7 +8,7 @@
 #ifndef WEIR_ENGINE_H
 #define WEIR_ENGINE_H
 
-#include "engine/base.h"
+#include "engine/base/base.h"
 
 struct engine;
 struct timeline;

@@ -3,10 +3,10 @@
 #define WEIR_ENGINE_PRIVATE_H
 
 #include <pthread.h>
-#include "engine/chat.h"
+#include "engine/template/chat.h"
 #include "engine/engine.h"
-#include "engine/weights.h"
-#include "engine/token.h"
+#include "engine/model/weights.h"
+#include "engine/token/token.h"
 
 struct engine {
 	struct gguf *gguf;

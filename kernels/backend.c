@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "kernels/cpu_fns.h"
+#include "kernels/cpu/fns.h"
 #include "kernels/plugin.h"
 
 static const struct {

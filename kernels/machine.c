@@ -1,15 +1,15 @@
 /* kernels/machine.c - what the processor and its memory reach at best: the figures that speeds are compared with.
  *
  * Both measurements start a pool of their own, repeat a pass and keep the fastest one; the leaf functions of the chosen CPU
- * level do the work (read_sum, multiply).  The name of that level is backend_cpu_level() in cpu_fns.c. */
+ * level do the work (read_sum, multiply).  The name of that level is backend_cpu_level() in cpu/fns.c. */
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
 
 #include "kernels/backend.h"
-#include "kernels/cpu_fns.h"
-#include "kernels/cpu_pool.h"
+#include "kernels/cpu/fns.h"
+#include "kernels/cpu/pool.h"
 
 enum { PASSES = 7 };
 #define LEAST_PASS 4e-3             /* seconds; shorter passes measure the hand-over to the threads */

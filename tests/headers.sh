@@ -9,7 +9,8 @@ CC=${CC:-cc}
 FLAGS=${FLAGS:--std=gnu11 -D_GNU_SOURCE -I. -Wall -Wextra -Wno-unused-parameter}
 
 bad=0
-for header in kernels/*.h kernels/cuda/*.h engine/*.h sessions/*.h ui/*.h app/*.h app/*/*.h tests/*/*.h tests/cuda/emulator/*.h; do
+for header in kernels/*.h kernels/*/*.h engine/*.h engine/*/*.h sessions/*.h sessions/*/*.h ui/*.h ui/*/*.h app/*.h app/*/*.h \
+  tests/*/*.h tests/cuda/emulator/*.h; do
   [ -f "$header" ] || continue
   # CC and FLAGS are lists of words.
   # shellcheck disable=SC2086

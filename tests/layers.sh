@@ -2,10 +2,16 @@
 # tests/layers.sh - keeps the house in order; run by `make check-layers` and `make check`.
 #
 #   kernels <- engine <- sessions <- ui <- app       who may include what (tests may include anything)
-#   in app/: term <- options <- remote <- conversation <- chat <- { line, tui }, conversation <- { eval, tools }, main.c above all;
-#   sessions/ from chat, eval and tools on, and for what a remote server sends
-#   each folder is entered by one header, its door
-#   curses only in ui/display*, SQLite only in sessions/
+#   in a house a room includes headers of its own and of the rooms before it:
+#     kernels    common <- { cpu, cuda }
+#     engine     base <- jinja <- gguf <- token <- template <- model <- cache <- policies <- observe <- forward <- timeline <- lab
+#     sessions   fetch <- import <- store <- snap, each by its door
+#     ui         text <- screen <- input <- transcript <- panes
+#     app        term <- options <- remote <- models <- conversation <- summary <- retrieval <- reader <- chat <- { line, tui },
+#                reader <- { eval, tools, train }, each by its door; sessions/ from summary on, and for what a remote server sends
+#   files directly in a house see all of its rooms; a door is ROOM/ROOM.h
+#   `known` below are includes against this order that are to go
+#   curses only in ui/screen/display*, SQLite only in sessions/store, sessions/snap and sessions/libraries.c
 #   no function that cannot be told the size of its buffer, none that hides a parse error
 #   no source file above 1500 lines; nothing unexpected at the top level
 #
@@ -71,20 +77,20 @@ check_sources() {
     function offence(why) {
       print FILENAME ":" FNR ": " why
     }
-    function check_include(    path, quoted, ok) {
+    function check_include(    path, quoted, ok, to) {
       if (!match($0, /[<"][^>"]*[>"]/))
         return
       quoted = substr($0, RSTART, 1) == "\""
       path = substr($0, RSTART + 1, RLENGTH - 2)
       if (folder != "tests") {
-        if (path ~ /curses|^(term|panel|menu|form)\.h$/ && FILENAME !~ /^ui\/display(_[a-z]+)?\.[ch]$/)
-          offence("curses outside ui/display*: " path)
-        if (path ~ /sqlite/ && folder != "sessions")
+        if (path ~ /curses|^(term|panel|menu|form)\.h$/ && FILENAME !~ /^ui\/screen\/display(_[a-z]+)?\.[ch]$/)
+          offence("curses outside ui/screen/display*: " path)
+        if (path ~ /sqlite/ && folder !~ /^sessions(\/(store|snap))?$/)
           offence("SQLite outside sessions/: " path)
         if (path ~ /cuda|cublas/ && !quoted && FILENAME !~ /^kernels\/cuda\//)
           offence("CUDA outside kernels/cuda/: " path)
       }
-      if (!(folder in allowed))
+      if (!(folder in open_to))
         return
       # <...> is for the system: a project header found through -I. would slip past the rule.
       if (!quoted) {
@@ -92,34 +98,74 @@ check_sources() {
           offence("project header in <>: " path)
         return
       }
-      ok = (index(path, folder "/") == 1 && (folder != "app" || path !~ /^app\/.*\//)) || index(allowed[folder], " " path " ") > 0
-      if (!ok || path ~ /\.\./)
+      to = path
+      sub(/\/[^\/]*$/, "", to)
+      if (to == folder)
+        ok = 1
+      else if (index(open_to[folder], " " path " "))
+        ok = 1
+      else if (house != "app" && index(to "/", house "/") == 1)
+        ok = folder == house || (to in rank && folder in rank && rank[to] < rank[folder] && (house != "sessions" || is_door(path)))
+      else
+        ok = 0
+      if ((!ok && !((folder " " path) in known)) || path ~ /\.\./)
         offence(folder " may not include " path)
     }
+    # ROOM/ROOM.h
+    function is_door(path,    part, n) {
+      n = split(path, part, "/")
+      return n == 3 && part[3] == part[2] ".h"
+    }
+    # The rooms of a house from the ground up; { and } around rooms that stand beside each other.  What all of them may include.
+    function rooms(house, list, all,    room, n, i, floor, beside) {
+      n = split(list, room, " ")
+      open_to[house] = all
+      for (i = 1; i <= n; i++) {
+        if (room[i] == "{" || room[i] == "}") {
+          beside = room[i] == "{"
+          floor++
+          continue
+        }
+        if (!beside)
+          floor++
+        rank[house "/" room[i]] = floor
+        open_to[house "/" room[i]] = all
+      }
+    }
     BEGIN {
-      allowed["kernels"]  = " "
-      allowed["engine"]   = " kernels/backend.h "
-      allowed["sessions"] = " engine/engine.h engine/base.h "
-      allowed["ui"]       = " sessions/sessions.h engine/base.h "
-      # In app/ a door is FOLDER/FOLDER.h; a folder may use those below it.
-      below = " engine/engine.h engine/base.h ui/ui.h "
-      n_app = split("term options remote conversation chat", app, " ")
+      rooms("kernels", "common { cpu cuda }", " kernels/backend.h ")
+      rooms("engine", "base jinja gguf token template model cache policies observe forward timeline lab", " kernels/backend.h engine/engine.h ")
+      open_to["engine/timeline"] = open_to["engine/lab"] = open_to["engine"] "engine/engine_private.h "
+      rooms("sessions", "fetch import store snap", " engine/engine.h engine/base/base.h ")
+      rooms("ui", "text screen input transcript panes", " ui/ui.h sessions/import/import.h engine/base/base.h ")
+      below = " engine/engine.h engine/base/base.h engine/base/json.h ui/ui.h ui/text/text.h "
+      n_app = split("term options remote models conversation summary retrieval reader chat", app, " ")
       for (i = 1; i <= n_app; i++) {
-        allowed["app/" app[i]] = below (app[i] == "remote" ? "sessions/sessions.h " : "")
+        open_to["app/" app[i]] = below (app[i] == "remote" ? "sessions/fetch/fetch.h " : "")
         below = below "app/" app[i] "/" app[i] ".h "
         # A conversation knows nothing of what is stored of it.
-        if (app[i] == "conversation") {
-          below = below "sessions/sessions.h "
-          allowed["app/eval"] = allowed["app/tools"] = allowed["app/train"] = below
-        }
+        if (app[i] == "conversation")
+          below = below "sessions/fetch/fetch.h sessions/import/import.h sessions/store/store.h sessions/snap/snap.h sessions/sessions.h "
+        if (app[i] == "reader")
+          open_to["app/eval"] = open_to["app/tools"] = open_to["app/train"] = below
       }
-      allowed["app/line"] = allowed["app/tui"] = below
-      allowed["app"] = below "app/line/line.h app/tui/tui.h app/eval/eval.h app/tools/tools.h app/train/train.h "
+      open_to["app/line"] = open_to["app/tui"] = below
+      open_to["app"] = below "app/line/line.h app/tui/tui.h app/eval/eval.h app/tools/tools.h app/train/train.h "
+      # Against the order.  A question calls what stands beside a conversation, whose state the conversation has; a snapshot lies in a
+      # database beside that of the store, opened by the same means; a document from the web is fetched with settings of its own.
+      split("app/conversation app/retrieval/retrieval.h|app/conversation app/reader/reader.h|" \
+            "app/retrieval app/conversation/conversation_private.h|app/reader app/conversation/conversation_private.h|" \
+            "sessions/snap sessions/store/store_private.h|sessions/import sessions/fetch/curl.h", list, "|")
+      for (i in list)
+        known[list[i]] = 1
     }
     FNR == 1 {
       in_comment = 0
-      folder = FILENAME
-      sub(folder ~ /^app\/.*\// ? "/[^/]*$" : "/.*", "", folder)
+      folder = house = FILENAME
+      sub(/\/.*/, "", house)
+      sub(house ~ /^(app|engine|kernels|sessions|ui)$/ ? "/[^/]*$" : "/.*", "", folder)
+      if (house ~ /^(app|engine|kernels|sessions|ui)$/ && FILENAME ~ /\.(c|h|cu|cuh|cc)$/ && !(folder in open_to))
+        offence(folder " has no place in the order of rooms")
       is_c = FILENAME ~ /\.(c|h|cu|cuh)$/
     }
     FNR == 1501 {

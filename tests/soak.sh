@@ -54,7 +54,7 @@ done
 
 # Packages on bare systems.
 log=$(mktemp)
-if nice tests/package.sh >"$log" 2>&1; then ok "packages on bare systems: $(tail -n 1 "$log")"; rm -f "$log"
+if nice tests/package/try.sh >"$log" 2>&1; then ok "packages on bare systems: $(tail -n 1 "$log")"; rm -f "$log"
 else bad "packages on bare systems (see $log)"; fi
 
 # All tests of kernels and models on an emulated ARM processor.

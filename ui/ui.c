@@ -12,6 +12,7 @@
  * After a change everything is drawn into a grid of cells; display.c finds the cells that differ.  The parts know nothing of each
  * other: the transcript, the panes and the input line draw into areas and get keys. */
 #include "ui/ui_private.h"
+#include "ui/text/text.h"
 
 #include <stdarg.h>
 #include <stdio.h>

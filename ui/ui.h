@@ -1,76 +1,23 @@
-/* ui/ui.h - what the screen side offers to app/.
+/* ui/ui.h - the full screen, as app/ sees it.
  *
- *     clean     the door that every untrusted string goes through (clean.c), and word wrap for line mode (wrap.c)
- *     ui        the full screen: keys go in, actions come out, what happens is posted, the picture is a grid of cells (ui.c)
- *     display   a terminal that shows such a grid (display.c)
- *
- * Model output, documents, file names, GGUF metadata, session titles and library error texts are
- * hostile until cleaned: the bytes may move the cursor, rewrite the clipboard, reorder a line or hide
- * text.  Nothing of that kind reaches a terminal, stdout, a title or a log except through clean_text(),
- * clean_line() or clean_title().  The table of what happens to which character is in ui/clean.c. */
+ *     ui        keys go in, actions come out, what happens is posted, the picture is a grid of cells (ui.c)
+ *     display   a terminal that shows such a grid (screen/display.c)
+ *     history   the input history, one file for the screen and line mode (input/input_history.c) */
 #ifndef WEIR_UI_H
 #define WEIR_UI_H
 
-#include "sessions/sessions.h"
+#include "sessions/import/import.h"
 
 enum clean_flags {
 	CLEAN_LINE = 1,    /* one line: newlines and tabs are shown (^J ^I), not kept */
 	CLEAN_SHOW = 2,    /* hidden characters are shown as <U+200B> instead of dropped */
 };
-
-#define CLEAN_LINE_MAX 65536   /* bytes of one output line; a longer one is broken (cut, with CLEAN_LINE) */
 #define CLEAN_MARKS_MAX 4      /* combining marks on one base character */
-#define CLEAN_TAB 8
-
-/* Counts of what clean_text() removed or replaced; they only grow. */
-struct clean_found {
-	uint64_t hidden;     /* invisible characters: zero width, tags, fillers, variation selectors out of place */
-	uint64_t bidi;       /* direction controls */
-	uint64_t controls;   /* control characters, escape sequences among them */
-	uint64_t invalid;    /* bytes that are not UTF-8, noncharacters, private use, unassigned */
-	uint64_t marks;      /* combining marks beyond CLEAN_MARKS_MAX */
-	uint64_t breaks;     /* over-long lines broken or cut */
-};
-
-/* State of one text that arrives in pieces.  Set up by clean_init(), no other ownership. */
-struct clean {
-	unsigned flags;
-	struct clean_found found;
-	/* private */
-	int32_t cp;                        /* the code point being decoded */
-	unsigned char need, lo, hi;        /* bytes still wanted; bounds of the next one */
-	unsigned char after;               /* what was written last */
-	unsigned char marks;               /* combining marks on it */
-	unsigned char swallow_lf, cut;
-	int32_t joiner;                    /* joiner held back until its right neighbour is known; 0 = none */
-	unsigned col;                      /* column modulo CLEAN_TAB */
-	size_t line;                       /* bytes of the line so far */
-};
-
-void clean_init(struct clean *, unsigned flags);
-/* Append the clean form of in[0..n) to *out: valid UTF-8, printable code points and '\n' only.  The pieces may
- * be cut anywhere, inside a character too; the concatenated output does not depend on the cuts. */
-void clean_text(struct clean *, const char *in, size_t n, struct str *out);
-/* End of the text: an unfinished character becomes U+FFFD.  The state is reset, the counters stay. */
-void clean_end(struct clean *, struct str *out);
-/* "3 hidden characters, 1 direction control", or nothing where no warning is due (hidden and bidi
- * always are; controls and invalid bytes too).  Appends to *out, returns the number of finds. */
-uint64_t clean_describe(const struct clean_found *, struct str *out);
 
 /* Does '#' at the start of a line begin a heading in a file of that name, and not a comment?  The level of the heading (1 to 6) that
  * a line is, and where its words are; 0: it is none. */
 int headings_expected(const char *name);
 int heading_line(const char *line, size_t n, size_t *from, size_t *len);
-
-/* A whole string as one line: messages, file names, titles in lists. */
-void clean_line(const char *in, size_t n, struct str *out);
-/* A terminal title: at most 80 printable ASCII characters, '?' for the rest. */
-void clean_title(const char *in, size_t n, struct str *out);
-
-/* Columns of one code point: 0 combining, 1 or 2; -1 when clean text cannot contain it.  '\n' is -1. */
-int char_width(int32_t cp);
-/* Columns of clean text. */
-size_t text_width(const char *s, size_t n);
 
 /* ---- words that were not typed (untyped.c) ---- */
 
@@ -80,25 +27,6 @@ void untyped_note(const char *text, size_t n);
 int  untyped_has(const char *word, size_t n);
 /* Is there such a word in a text that may name a file?  Then it is not kept for another run, which would take it for typed. */
 int  untyped_names_file(const char *text, size_t n);
-
-/* ---- word wrap (wrap.c) ---- */
-
-/* State of one text that arrives in pieces; all zero at the start of a line. */
-struct wrap {
-	size_t col;                /* columns used of the line, as far as they are written */
-	/* private */
-	size_t gap;                /* blanks held back: the end of a line loses them */
-	struct str word; size_t word_cols;   /* held back, too: it may not fit */
-	unsigned char flows;       /* the rest of this word is written at once */
-	unsigned char joined;      /* the last character was a joiner */
-	unsigned char as_is, code; /* this line, and those up to the closing fence, are not wrapped */
-	enum { WRAP_INDENT, WRAP_FENCE, WRAP_BODY } head;   /* the part of the line being read */
-	size_t indent; int32_t fence; int n_fence;
-};
-void wrap_free(struct wrap *);
-/* Append clean text to *out with line breaks between words, so that lines of `width` columns suffice (0: as it is).
- * What is held back comes out with the next '\n'.  The pieces may be cut between any two characters. */
-void wrap_text(struct wrap *, size_t width, const char *in, size_t n, struct str *out);
 
 /* ---- the input history (input_history.c): one file for the screen, line mode and other running weirs ---- */
 

@@ -1,5 +1,5 @@
 /* ui/ui_commands.c - the screen's own commands: panes, the cache beside the transcript, search, copying, themes. */
-#include "ui/theme.h"
+#include "ui/screen/theme.h"
 #include "ui/ui_private.h"
 
 #include <stdio.h>

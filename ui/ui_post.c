@@ -1,5 +1,6 @@
 /* ui/ui_post.c - what the application posts: entries of the transcript, work, status, documents, sessions, the cache. */
 #include "ui/ui_private.h"
+#include "ui/text/text.h"
 
 #include <stdio.h>
 #include <stdlib.h>

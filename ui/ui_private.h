@@ -16,10 +16,10 @@
 #ifndef WEIR_UI_PRIVATE_H
 #define WEIR_UI_PRIVATE_H
 
-#include "ui/input.h"
-#include "ui/panes.h"
-#include "ui/transcript.h"
-#include "ui/widgets.h"
+#include "ui/input/input.h"
+#include "ui/panes/panes.h"
+#include "ui/transcript/transcript.h"
+#include "ui/screen/widgets.h"
 
 #define SAY_SECONDS 4.0
 #define QUIT_SECONDS 1.5     /* between the two Ctrl-C that quit */
@@ -38,19 +38,6 @@ enum {
 };
 
 enum { DUSK = 2, PAPER = 3 };   /* theme_at(): the themes for a dark and for a light background */
-
-/* What a key does: bindings.c names the act, ui_acts.c carries it out. */
-enum act {
-	ACT_NONE,            /* the input line or the pane handles the key */
-	ACT_PANEL, ACT_SOURCE, ACT_FIND, ACT_NEXT, ACT_MOUSE, ACT_QUIT, ACT_QUIT_EMPTY,
-	ACT_NEW, ACT_THEME, ACT_RAW, ACT_EDITOR, ACT_STOP, ACT_BACK, ACT_SUSPEND, ACT_REPAINT,
-	ACT_FIND_BACK, ACT_RETRY, ACT_COPY_LAST, ACT_COPY_CODE,
-	ACT_UP, ACT_DOWN, ACT_HALF_UP, ACT_HALF_DOWN, ACT_PAGE_UP, ACT_PAGE_DOWN, ACT_TOP, ACT_END,
-	ACT_END_EMPTY, ACT_TOP_EMPTY, ACT_UNQUEUE, ACT_VARIANT, ACT_VARIANT_BACK,
-	ACT_FIND_DOWN, ACT_FIND_UP, ACT_AGAIN, ACT_AGAIN_BACK, ACT_QUESTION_UP, ACT_QUESTION_DOWN,
-	ACT_COPY, ACT_FOLD, ACT_MARK, ACT_JUMP, ACT_LINE,
-	ACT_PANE,            /* + enum pane_id: open or close that pane */
-};
 
 /* ON_LINE: typed text goes to the input line, or to the field that a pane has open.  The others are browse mode, entered by F6: letters
  * are keys of the transcript, of the open pane, or of the cache beside or below (ON_PANEL). */

@@ -1,5 +1,6 @@
 /* ui/ui_queue.c - messages and commands that the user has sent; those that may not run yet wait in the queue. */
 #include "ui/ui_private.h"
+#include "ui/text/text.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,6 @@
 /* ui/ui_requests.c - requests to the application, and what it says that it is doing. */
 #include "ui/ui_private.h"
+#include "ui/text/text.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -4,6 +4,7 @@
  * table give_up[] says which part becomes shorter first: policy, memory and speed before position, position before what runs now.
  * The number of evicted tokens is given up last. */
 #include "ui/ui_private.h"
+#include "ui/text/text.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -5,6 +5,7 @@
  *
  * An answer of an earlier run has all of these lines below it. */
 #include "app/chat/chat_private.h"
+#include "app/retrieval/retrieval.h"
 
 #include <string.h>
 

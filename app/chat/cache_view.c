@@ -3,6 +3,7 @@
  * The engine gives the figures (timeline_view, timeline_stats, slot events); this file adds the names that the panel shows and the
  * words that tokens stand for; cache_lens.c adds which words of the texts are retained. */
 #include "app/chat/cache_lens.h"
+#include "engine/base/json.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -24,6 +24,7 @@
 #include "app/chat/session_log.h"
 #include "app/conversation/conversation.h"
 #include "ui/ui.h"
+#include "app/summary/summary.h"
 
 struct chat;
 struct text_source;

@@ -1,5 +1,6 @@
 /* app/chat/cmd_sessions.c - the commands about sessions. */
 #include "app/chat/chat_private.h"
+#include "app/retrieval/retrieval.h"
 
 #include <errno.h>
 #include <fcntl.h>

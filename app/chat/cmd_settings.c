@@ -1,6 +1,7 @@
 /* app/chat/cmd_settings.c - the commands /system, /set, /think and /model. */
 #include "app/chat/chat_private.h"
 #include "app/remote/remote.h"
+#include "app/models/models.h"
 
 #include <stdio.h>
 #include <stdlib.h>

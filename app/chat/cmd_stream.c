@@ -11,6 +11,8 @@
 
 #include "app/chat/chat_private.h"
 #include "app/chat/text_source.h"
+#include "app/retrieval/retrieval.h"
+#include "app/reader/reader.h"
 
 enum {
 	WAIT_MS = 100,             /* the longest wait for text between two checks of yield() and Ctrl-C */

@@ -1,4 +1,4 @@
-/* app/chat/document_search.c - searches the documents of a conversation (sessions.h: passages).
+/* app/chat/document_search.c - searches the documents of a conversation (sessions/store/store.h: passages).
  *
  * The index lies in the session's store, where the text of a document lies, too; without a store, and when it cannot be written any more, in
  * memory. */

@@ -1,4 +1,4 @@
-/* app/chat/library.c - what other sessions have read, for the commands about documents (sessions.h: the library). */
+/* app/chat/library.c - what other sessions have read, for the commands about documents (sessions/store/store.h: the library). */
 #include "app/chat/chat_private.h"
 
 #include <stdio.h>

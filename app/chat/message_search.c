@@ -1,4 +1,4 @@
-/* app/chat/message_search.c - the index of the messages of a conversation, for recall (app/conversation/recall.c).
+/* app/chat/message_search.c - the index of the messages of a conversation, for recall (app/retrieval/recall.c).
  *
  * It lies in memory: it is made from the messages in milliseconds, and what /undo or another session takes away leaves no trace on the
  * disk. */

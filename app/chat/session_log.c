@@ -1,5 +1,6 @@
 /* app/chat/session_log.c - opening, resuming, switching and changing the session that keeps a conversation (session_log.h). */
 #include "app/chat/chat_private.h"
+#include "app/retrieval/retrieval.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* app/chat/session_log.h - an observer that saves a conversation in a session on disk (sessions/sessions.h).
+/* app/chat/session_log.h - an observer that saves a conversation in a session on disk (sessions/store/store.h).
  *
  * A question is committed before it is prefilled, an answer every two seconds and at its end.  Then a snapshot of the cache is
  * saved, so that a later run continues without recomputing.  When the disk fails the conversation continues: the user is told
@@ -9,7 +9,7 @@
 #define WEIR_SESSION_LOG_H
 
 #include "app/conversation/conversation.h"
-#include "sessions/sessions.h"
+#include "sessions/snap/snap.h"
 
 struct session_log {
 	struct store *store;

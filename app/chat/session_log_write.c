@@ -1,5 +1,6 @@
 /* app/chat/session_log_write.c - what a session keeps of its conversation: messages, documents, settings and snapshots (session_log.h). */
 #include "app/chat/chat_private.h"
+#include "app/retrieval/retrieval.h"
 
 #include <string.h>
 

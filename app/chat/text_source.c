@@ -13,8 +13,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "sessions/sessions.h"
-#include "ui/ui.h"
+#include "sessions/fetch/fetch.h"
+#include "sessions/import/import.h"
+#include "ui/text/text.h"
 
 enum {
 	LOOK = 4096,        /* bytes by which the encoding is found; fewer where a pipe has no more at once */

@@ -7,7 +7,7 @@
 #define WEIR_TEXT_SOURCE_H
 
 #include "app/conversation/conversation.h"
-#include "sessions/sessions.h"
+#include "sessions/import/import.h"
 
 struct text_source;
 /* "-": the present standard input, which is duplicated: the caller may replace it afterwards. */

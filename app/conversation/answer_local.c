@@ -1,5 +1,8 @@
 /* app/conversation/answer_local.c - the model in this process answers: engine and timeline (conversation_private.h). */
 #include "app/conversation/conversation_private.h"
+#include "app/reader/reader.h"
+#include "app/conversation/conversation.h"
+#include "app/models/models.h"
 
 #include <stdio.h>
 #include <string.h>

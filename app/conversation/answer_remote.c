@@ -3,6 +3,8 @@
  * Each question sends the whole conversation as text; what the server has computed of it before is its own affair.  Where the context is full
  * the oldest turns are left out of the request, and stay left out, so that the beginning which the server has cached stays the same. */
 #include "app/conversation/conversation_private.h"
+#include "app/conversation/conversation.h"
+#include "app/models/models.h"
 
 #include <stdio.h>
 #include <stdlib.h>

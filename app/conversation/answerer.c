@@ -1,5 +1,6 @@
 /* app/conversation/answerer.c - what is asked of the model that answers, wherever it is (conversation_private.h). */
 #include "app/conversation/conversation_private.h"
+#include "app/conversation/conversation.h"
 
 int conversation_is_open(const struct conversation *t)
 {

@@ -8,6 +8,10 @@
 #include <string.h>
 
 #include "app/conversation/conversation_private.h"
+#include "app/retrieval/retrieval.h"
+#include "app/reader/reader.h"
+#include "app/conversation/conversation.h"
+#include "app/models/models.h"
 
 int tokens_match_text(const struct engine *engine, const int32_t *id, size_t n_id, const char *text, size_t n_text)
 {

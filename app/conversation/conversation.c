@@ -1,5 +1,9 @@
 /* app/conversation/conversation.c - opening, closing and emptying a conversation, and its settings (conversation.h). */
 #include "app/conversation/conversation_private.h"
+#include "app/retrieval/retrieval.h"
+#include "app/reader/reader.h"
+#include "app/conversation/conversation.h"
+#include "app/models/models.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -9,14 +9,16 @@
 #include "app/options/options.h"
 #include "app/term/term.h"
 
+struct remote;
+
 /* Where a text stood in the sequence when the conversation was rendered last: its first token (-1 = nowhere) and its first byte in the
  * rendered text. */
 struct text_at { int32_t first; size_t byte; };
 
-struct doc;          /* a document as it was read, its marks and its file: sessions/sessions.h */
+struct doc;          /* a document as it was read, its marks and its file: sessions/import/import.h */
 struct mark;
 struct doc_origin;
-struct indexed_text; /* a text that is searched, and what was found in it: there, too */
+struct indexed_text; /* a text that is searched, and what was found in it: sessions/store/store.h */
 struct found_passage;
 struct found_sentence;
 
@@ -94,7 +96,6 @@ struct sources {
 	int found;                    /* 0: nothing is good enough; those that are nearest stay until the next question */
 	double seconds;
 };
-enum { SOURCES_MOST = 10 };
 
 /* A passage that the last answer attended to (evidence.c): bytes of the body of document `doc`. */
 struct evidence {
@@ -164,6 +165,7 @@ struct surprise {
  *
  * Every change of a conversation is one event; observers hear of it at once, in the order in which they were added, in the thread that runs
  * the conversation. */
+
 enum conversation_event_what {
 	EVENT_QUESTION,             /* the last message is a new question: an answer follows */
 	EVENT_QUESTION_WITHDRAWN,   /* ... which was not answered: it is no message any more */
@@ -323,29 +325,7 @@ static inline size_t question_at(const struct message *m)
 /* What was read so far, as the document that questions search; in place of that before.  skipped, lines: what of it is left out.  NULL:
  * there is none any more. */
 void conversation_read_document(struct conversation *, const struct doc *, size_t skipped, size_t lines);
-/* Such a text is indexed in parts, so that one that has grown is indexed again in its last part alone: where the part ends that has byte
- * `at` of p[0 .. n), which stands behind `skipped` bytes. */
-size_t text_part_end(const char *p, size_t n, size_t skipped, size_t at);
-/* Append a piece (whole characters) to the growing message, or begin one, and prefill its tokens in whole chunks; all: also those of a
- * chunk that is not full, because no text follows for a while.  A few words at the end, where the text cannot be cut yet, always wait.
- * After -1 (ERR_CANCELLED) nothing is lost: the next call continues.  conversation_ask() closes the message with the question. */
-int  conversation_grow(struct conversation *, const char *piece, size_t n, int all, timeline_progress_fn *progress, void *ud, struct err *);
-/* ERR_USAGE where the cache policy does not evict, so that the context ends. */
-int  conversation_may_grow(const struct conversation *, struct err *);
-/* The tokens of total_grown that are prefilled. */
-uint64_t conversation_grown(const struct conversation *);
-/* From now on questions about the growing message stand beside it (on), or close it for good.  Beside it, they and their answers are
- * messages until conversation_return(): follow-up questions know them. */
-void conversation_beside(struct conversation *, int on);
-/* Is the last question one that stands beside a growing message? */
-int  conversation_is_beside(const struct conversation *);
-/* Go back to the growing message, to where it was before the first question: 1; 0: there is nothing to go back from.  What is read from then
- * on is computed bit for bit as if nothing had been asked. */
-int  conversation_return(struct conversation *);
-/* The last place in p[from .. n) where such a text may be cut; from = there is none. */
-size_t text_cut(const char *p, size_t from, size_t n);
-/* Tokens of a text that stands behind a letter. */
-int  text_tokens_behind(const struct engine *, const char *text, size_t n, struct tokens *out, struct err *);
+
 /* ---- turns ---- */
 
 typedef int answer_text_fn(const char *bytes, size_t n, void *ud, struct err *);   /* -1 ends the turn */
@@ -410,66 +390,6 @@ const struct message *conversation_answer(const struct conversation *);
 /* The answer as the JSON object of -p --json, with a newline.  session: its name; "" = none. */
 void conversation_json(const struct conversation *, const struct turn *, const char *session, struct str *out);
 
-/* ---- sources (sources.c, quote.c): the passages of the documents that answer a question ---- */
-
-/* Find what the documents say about a question, which may lean on the messages so far.  No message is added, and the conversation's
- * timeline is not touched.  signals_watch() watches nothing afterwards.  Without documents, or without an index of them (hooks.search),
- * nothing is found.  After -1 (ERR_CANCELLED) *out is empty. */
-int  conversation_sources(struct conversation *, const char *question, size_t n, struct sources *out, struct err *);
-void sources_free(struct sources *);
-/* 'report.pdf, page 12, "Methods"': where bytes [from, to) of document i's body stand; appended. */
-void source_place(const struct conversation *, size_t i, size_t from, size_t to, struct str *out);
-/* The best sentence of a source, on one line; appended. */
-void source_quote(const struct conversation *, const struct source *, struct str *out);
-/* The model is sent it: the passage, or at least its sentence. */
-int  source_sent(const struct conversation *, const struct source *);
-
-/* ---- the sources of an answer (answer_sources.c) ---- */
-
-enum { ANSWER_SOURCES_MOST = SOURCES_MOST + 3 };
-/* What people are shown of t->sources: what the model is sent, and of the others the best few that are not far below the first.  No sentence
- * twice.  Freed by answer_sources_free(). */
-void answer_sources_found(const struct conversation *, struct answer_sources *out);
-void answer_sources_free(struct answer_sources *);
-/* The document that a source is in: its index, or SIZE_MAX: it is none of the conversation's any more, or has another text. */
-size_t answer_source_document(const struct conversation *, const struct answer_source *);
-/* 'report.pdf, page 12, "Methods"', and for a text without pages its lines: ', lines 148-152'; appended. */
-void answer_source_place(const struct answer_source *, struct str *out);
-/* '[1] report.pdf, page 12, "Methods": "Its best sentence."', a line each; appended. */
-void answer_found_lines(const struct answer_sources *, struct str *out);
-/* "attention: [1] 62 %, [2] 30 %", and what was not found, a line each; appended. */
-void answer_attended_lines(const struct answer_sources *, struct str *out);
-/* "sources", a list in JSON, and back; what is none, or is more than a few, is left out. */
-void answer_sources_json(const struct answer_sources *, struct str *out);
-void answer_sources_read(struct jv list, struct answer_sources *out);
-/* From what a session keeps beside a message, a JSON object: the context of a question, the sources of an answer. */
-void message_read_stats(int role, const char *stats, struct message *to);
-/* The same for an export: members of a JSON object, or the lines of an answer's sources (export_more_fn in sessions/sessions.h). */
-void message_export_more(int role, const char *stats, int json, struct str *out);
-
-/* Does a question ask for a document as a whole, or what its beginning tells (about_document.c)?  TITLE, ABOUT: the beginning comes first among
- * the sources; POINTS: where the search finds nothing.  *doc: the document that it names, or SIZE_MAX; *words: the words of a summary that it
- * names, or 0. */
-enum whole_question { WHOLE_NOT, WHOLE_TITLE, WHOLE_ABOUT, WHOLE_POINTS, WHOLE_SUMMARY };
-enum whole_question asks_for_whole(const struct conversation *, const char *question, size_t n, size_t *doc, int32_t *words);
-
-/* ---- recall (recall.c): evicted turns that a question asks about ---- */
-
-/* Find them: t->recalled, which is empty where nothing is evicted, --recall is off or nothing is clearly about the question.  Needs
- * hooks.add_message and hooks.find_sentences.  0, or -1 with ERR_CANCELLED. */
-int  conversation_recall(struct conversation *, const char *question, size_t n, struct err *);
-
-/* ---- passages (passages.c): a document cut into passages that can be quoted ---- */
-
-struct passage { size_t from, to; };   /* bytes of the text; no white space at its ends */
-
-/* Tokens of a passage.  It ends with a paragraph once it has PASSAGE_LEAST, with a sentence once it has PASSAGE_GOOD, and where else it
- * can at PASSAGE_MOST; where a page or a section begins in any case. */
-enum { PASSAGE_LEAST = 40, PASSAGE_GOOD = 80, PASSAGE_MOST = 120 };
-
-/* The passages of a text in UTF-8, in order; free *out.  end[n_token]: the byte behind each of its tokens, ascending. */
-size_t passages_cut(const char *text, size_t n, const size_t *end, size_t n_token, const struct mark *, size_t n_mark, struct passage **out);
-
 /* ---- reasoning (reasoning.c) ----
  *
  * Models that reason first write marks around that (reasoning_mark_at()), as <think> ... </think>, before their answer.  Only marks at the
@@ -500,34 +420,10 @@ size_t reasoning_unopened(const char *text, size_t n, int whole, size_t *seen);
 /* 1: the text closes reasoning that it has not opened; -1: it opens reasoning, and closes that; 0: it closes none. */
 int reasoning_closed(const char *text);
 
-/* ---- model files (model_files.c) ---- */
-
-/* A model file: its name without .gguf, or as Ollama calls it ("llama3:8b"); which program fetched it. */
-struct model_file { char *name, *path; uint64_t bytes; const char *from; int64_t when; };   /* when: it was fetched, in seconds since 1970 */
-/* All that are on this machine, weir's own first; model_files_free() frees the list. */
-size_t model_files(struct model_file **out);
-void model_files_free(struct model_file *, size_t n);
-/* Of weir's own the one that was fetched last: its path appended.  0: there is none. */
-int model_newest(struct str *out);
-/* The path of a file or of a model by its name or the beginning of its name, appended; ERR_MODEL where there is none, or several. */
-int model_find(const char *name, struct str *out, struct err *);
-
 /* ---- the model (open_model.c) ---- */
 
-#define DEFAULT_MODEL "SmolLM2-135M-Instruct.Q4_1.gguf"
-/* Find the model: the one of the options (-m, WEIR_MODEL, config), else the default one, else the newest of weir's own.  ERR_MODEL when there is none. */
-int model_path(const struct options *, struct str *out, struct err *);
-/* The address of the server that the options name in place of a model, or NULL. */
-const char *model_server(const struct options *);
 /* How that server is asked, as the options say; with its model, where they name one. */
 struct remote_options;
 void model_server_options(const struct options *, struct remote_options *);
-enum model_use { MODEL_RUN, MODEL_LOOK, MODEL_VOCAB };   /* all; all but the weights, checked; the vocabulary alone */
-/* Reads a model file before this process does, where it does no harm; -1: it must not be opened.  The program sets it; NULL: nobody does. */
-extern int (*model_first_reader)(const char *path, const struct options *, struct err *);
-int model_open(struct engine **, const struct options *, enum model_use, struct err *);
-int timeline_open_for(struct timeline **, struct engine *, const struct options *, int32_t ctx, struct err *);
-
-#include "app/conversation/summarize.h"
 
 #endif

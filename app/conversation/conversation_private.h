@@ -7,6 +7,7 @@
 /* ---- what answers ----
  *
  * All that a conversation asks of a model, one in this process (answer_local.c) or one on a server (answer_remote.c). */
+
 struct answerer {
 	/* Read the prompt, all messages, and begun, the beginning of its answer or NULL.  Returns the token where the answer begins, or -1.  Sets
 	 * turn->answered, and what is known of the prompt. */
@@ -89,49 +90,6 @@ void document_keep_before(struct conversation *, size_t i, const struct document
 /* The document takes the place of document i, which becomes *old.  -1: it does not fit, and nothing has changed. */
 int  document_swap(struct conversation *, const struct document *, size_t i, struct document *old, struct err *);
 
-/* ---- sources.c ---- */
-
-/* The page, chapter or section that a question names, where one document has it: 1 and its beginning, *end: where it ends; or 0 (named_place.c). */
-int  named_place(const struct conversation *, const char *question, size_t n, struct source *out, size_t *end);
-/* The end of the last sentence or line in [from, to), which is shortened to `most` bytes; the end of a character where there is none. */
-size_t cut_end(const char *body, size_t from, size_t to, size_t most);
-/* The beginning of document i, and in it what answers such a question best: 1; 0: the document is empty (about_document.c). */
-int  document_beginning(const struct conversation *, size_t i, enum whole_question, struct source *out);
-/* The documents are numbered anew, or another question is the last one: t->sources and t->evidence are empty. */
-void sources_forget(struct conversation *);
-
-/* ---- answer_sources.c ---- */
-
-/* t->evidence counts for the sources of the answer; what it attended to besides becomes another one. */
-void answer_sources_attended(const struct conversation *, struct answer_sources *);
-/* t->sources again, from those of an answer: 1; 0: its documents are not all there, or it has none. */
-int  sources_restore(struct conversation *, const struct answer_sources *);
-
-/* ---- quote.c ---- */
-
-/* Text on one line: a line break in the middle of a sentence is a blank.  Appended. */
-void text_on_one_line(const char *p, size_t n, struct str *out);
-
-/* Choose which passages of t->sources go along with the question. */
-void sources_choose(struct conversation *);
-/* They are those that this context has, or that of an earlier question. */
-void sources_chosen_before(struct conversation *, const struct str *context);
-/* The chosen passages and the best sentence, as they stand in front of the question; appended. */
-void question_context(struct conversation *, struct str *out);
-/* What a question's context quotes of the last question's sources, passages and best sentences: bytes from .. to of the document's body,
- * bytes at .. at + n of the context.  Returns how many. */
-struct quoted { size_t doc, from, to, at, n; };
-enum { QUOTED_MOST = 2 * SOURCES_MOST };
-size_t context_quotes(const struct conversation *, const struct str *context, struct quoted out[QUOTED_MOST]);
-/* 1 if the text has one of the words, which stand between blanks and in lower case, or begins with one of first (NULL: none).  sources.c */
-int  text_has_word(const char *text, size_t n, const char *words, const char *first);
-/* The tokens that the answer begins with: of a model of few parameters the best sentence, as the question quotes it, else none. */
-void quotation_given(const struct conversation *, const char *question, size_t n, struct tokens *out);
-/* Was the question sent with what a search of the documents found? */
-int  context_is_searched(const struct str *context);
-/* "passages": the sources of the last question. */
-void passages_json(const struct conversation *, struct str *out);
-
 /* ---- undo_stack.c ---- */
 
 /* Move messages from there on, or a document, onto the stack of what can be redone. */
@@ -143,59 +101,11 @@ void undo_uncached(struct conversation *);   /* the cache was brought up to date
 /* A version of document i whose replacing was undone. */
 void undo_keep_version(struct conversation *, const struct document *, size_t i);
 
-/* ---- growing_message.c ---- */
-
-/* End the growth of the last message; let it grow again, without its question. */
-void growing_close(struct conversation *);
-void growing_reopen(struct conversation *);
-
-/* ---- aside.c: questions beside a growing message ---- */
-
-/* Before a question closes the growing message: take a snapshot, if that is wanted.  -1: there is none, and why. */
-int  aside_save(struct conversation *, struct err *);
-/* The last message grows again: load its snapshot, if there is one.  1: timeline and message are as they were. */
-int  aside_restore(struct conversation *);
-void aside_forget(struct conversation *);
-
-/* ---- surprise.c ---- */
-
-/* timeline_extend() with the surprise of id[0 .. n), which begin at byte `byte` of the last message. */
-int  surprise_extend(struct conversation *, const int32_t *id, size_t n, size_t byte, struct err *);
-void surprise_forget(struct conversation *);
-
-/* ---- evidence.c: what an answer rests on ---- */
-
-/* Observe attention while the answer is generated: 1; 0 where there are no documents, or it cannot be observed.  evidence_end() then
- * fills t->evidence. */
-int  evidence_begin(struct conversation *);
-void evidence_end(struct conversation *);
-/* "evidence": t->evidence. */
-void evidence_json(const struct conversation *, struct str *out);
-
-/* ---- recall.c ---- */
-
-/* t->recalled as it stands in front of the question; appended. */
-void recall_context(const struct conversation *, struct str *out);
-void recall_forget(struct conversation *);
-/* "recalled": the turns that were recalled for the last question. */
-void recalled_json(const struct conversation *, struct str *out);
-
 /* ---- loops.c ---- */
 
 enum { LOOP_PERIOD = 128 };   /* tokens of the longest loop that is noticed */
 struct loop_watch { int32_t id[LOOP_PERIOD]; int n, run[LOOP_PERIOD + 1]; };
 /* The answer has one more token.  The period of the loop that its last tokens are, in tokens; 0: they are none. */
 int  loop_add(struct loop_watch *, int32_t id);
-
-/* ---- rerank.c: how well passages explain a question ---- */
-
-struct quote { const char *p; size_t n; };
-/* How much likelier the question is behind each of the quotes than behind nothing, in nats: gain[0 .. *scored), of as many of the first
- * ones as the model's size allows; 0 of them where the model is too large or there is no room.  Signals stop it: -1,
- * ERR_CANCELLED. */
-int  rerank_gains(struct conversation *, const char *question, size_t n, const struct quote *, int count, double *gain, int *scored,
-                  struct err *);
-/* Before the model is closed. */
-void rerank_close(struct conversation *);
 
 #endif

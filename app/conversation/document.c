@@ -3,7 +3,9 @@
 #include <string.h>
 
 #include "app/conversation/conversation_private.h"
-#include "ui/ui.h"
+#include "app/conversation/conversation.h"
+#include "ui/text/text.h"
+#include "engine/base/json.h"
 
 static char *clean_name(const struct doc *in)
 {

@@ -10,6 +10,8 @@
 #include <string.h>
 
 #include "app/conversation/conversation_private.h"
+#include "app/retrieval/retrieval.h"
+#include "app/conversation/conversation.h"
 
 enum {
 	ROOM_MIN = 32,          /* tokens of a question and its answer that must fit beside the documents */

@@ -1,5 +1,6 @@
 /* app/conversation/events.c - who observes a conversation, and telling them of its changes (conversation.h). */
 #include "app/conversation/conversation_private.h"
+#include "app/conversation/conversation.h"
 
 #include <string.h>
 

@@ -1,5 +1,7 @@
 /* app/conversation/messages.c - the list of messages (conversation.h). */
 #include "app/conversation/conversation_private.h"
+#include "app/retrieval/retrieval.h"
+#include "app/conversation/conversation.h"
 
 #include <stdlib.h>
 

@@ -1,5 +1,6 @@
 /* app/conversation/sampling.c - the settings of the sampler that are in force, and where each comes from. */
-#include "app/conversation/conversation_private.h"
+#include "app/conversation/conversation.h"
+#include "engine/base/json.h"
 
 #include <string.h>
 

@@ -1,5 +1,8 @@
 /* app/conversation/turn.c - questions and their answers (conversation.h). */
 #include "app/conversation/conversation_private.h"
+#include "app/retrieval/retrieval.h"
+#include "app/reader/reader.h"
+#include "app/conversation/conversation.h"
 
 #include <stdlib.h>
 #include <string.h>

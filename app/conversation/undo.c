@@ -6,6 +6,9 @@
 #include <string.h>
 
 #include "app/conversation/conversation_private.h"
+#include "app/retrieval/retrieval.h"
+#include "app/reader/reader.h"
+#include "app/conversation/conversation.h"
 
 size_t conversation_undo(struct conversation *t, size_t n)
 {

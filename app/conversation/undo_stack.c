@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "app/conversation/conversation_private.h"
+#include "app/conversation/conversation.h"
 
 static struct undone *undone_new(struct conversation *t)
 {

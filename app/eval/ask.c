@@ -7,9 +7,11 @@
 #include <string.h>
 
 #include "app/conversation/conversation.h"
+#include "app/retrieval/retrieval.h"
 #include "app/eval/eval.h"
 #include "app/eval/score.h"
-#include "sessions/sessions.h"
+#include "sessions/import/import.h"
+#include "sessions/store/store.h"
 
 enum { QUESTIONS_MAX = 64 << 20, FIRST = 5, ANSWER_TOKENS = 48, SEED = 42 };
 

@@ -3,6 +3,7 @@
 #define WEIR_EVAL_CHECKPOINT_H
 
 #include "app/conversation/conversation.h"
+#include "engine/base/json.h"
 
 /* A result and its key, a JSON object of all that decides it; views into the text of the struct checkpoint. */
 struct finished { struct jv key, result; };

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "engine/base/json.h"
 #include "app/term/term.h"
 
 #define MATERIAL_MAX (256u << 20)

@@ -2,7 +2,7 @@
 #ifndef WEIR_EVAL_CORPUS_H
 #define WEIR_EVAL_CORPUS_H
 
-#include "engine/base.h"
+#include "engine/base/base.h"
 
 struct words { const char **w; size_t n, cap; };
 void words_add(struct words *, const char *);

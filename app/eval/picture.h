@@ -2,7 +2,7 @@
 #ifndef WEIR_PICTURE_H
 #define WEIR_PICTURE_H
 
-#include "engine/base.h"
+#include "engine/base/base.h"
 
 struct picture {
 	int32_t w, h;

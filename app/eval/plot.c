@@ -11,6 +11,8 @@
 #include "app/eval/eval.h"
 #include "app/eval/plot.h"
 #include "app/eval/policies.h"
+#include "engine/base/json.h"
+#include "app/models/models.h"
 
 #define TEXT_MAX ((size_t)64 << 20)
 enum { TOKENS = 512, SQUARE = 1024, GAP = 8, SPAN_POINTS = 128 };   /* by default; pixels of a square at most; between squares */

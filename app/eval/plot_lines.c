@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "app/eval/plot.h"
+#include "engine/base/json.h"
 
 enum { CELL = 24, HEADS_MOST = 256, LAYERS_MOST = 1024 };   /* pixels of a head's square */
 

@@ -1,5 +1,6 @@
 /* app/eval/policies.c - the cache policies that are compared, and one timeline for all of them. */
 #include "app/eval/policies.h"
+#include "app/models/models.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -9,6 +9,7 @@
 #include "app/eval/checkpoint.h"
 #include "app/eval/policies.h"
 #include "app/eval/window.h"
+#include "app/models/models.h"
 
 #include <math.h>
 

@@ -6,7 +6,8 @@
 #include <string.h>
 
 #include "app/eval/eval.h"
-#include "app/conversation/conversation.h"
+#include "app/models/models.h"
+#include "engine/base/json.h"
 
 #define TEXT_MAX (1u << 30)
 enum { WINDOW = 2048, LAST = 192, HELD_EVERY = 5, DENSE = 2 };

@@ -2,7 +2,7 @@
 #ifndef WEIR_EVAL_RANDOM_H
 #define WEIR_EVAL_RANDOM_H
 
-#include "engine/base.h"
+#include "engine/base/base.h"
 
 struct rng { uint64_t state; };
 uint64_t rng_next(struct rng *);

@@ -24,6 +24,7 @@
 #include "app/eval/recovery_detail.h"
 #include "app/eval/score.h"
 #include "app/eval/window.h"
+#include "app/models/models.h"
 
 enum { WINDOW = 4096, LAST = 256 };
 

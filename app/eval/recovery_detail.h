@@ -3,7 +3,7 @@
 #ifndef WEIR_EVAL_RECOVERY_DETAIL_H
 #define WEIR_EVAL_RECOVERY_DETAIL_H
 
-#include "app/term/term.h"
+#include "engine/base/json.h"
 #include "engine/engine.h"
 
 /* Of a policy whose sets serve several tokens (timeline_recovery_ages). */

@@ -14,6 +14,7 @@
 #include "app/eval/given.h"
 #include "app/eval/policies.h"
 #include "app/eval/tasks.h"
+#include "app/models/models.h"
 
 /* ---- prompts of the right length ---- */
 

@@ -10,6 +10,7 @@
 #include "app/eval/eval.h"
 #include "app/eval/score.h"
 #include "app/eval/window.h"
+#include "app/models/models.h"
 
 enum { WINDOW = 2048, LAST = 128, FULL = 0 };   /* policy 0 is `full`, the values follow */
 

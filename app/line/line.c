@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "app/line/line.h"
+#include "engine/base/json.h"
 
 struct line {
 	struct output out;

@@ -12,7 +12,7 @@
 #ifndef WEIR_OPTIONS_H
 #define WEIR_OPTIONS_H
 
-#include "engine/base.h"
+#include "engine/base/base.h"
 #include "engine/engine.h"
 
 /* Sets of commands, one bit each, so that a row can name all that take it.  Macros: an enum has no 64 bits. */

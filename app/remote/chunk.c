@@ -3,7 +3,7 @@
  * What is missing or of another type counts as absent: servers differ.  Errors come as {"error": {"message": ...}}, {"error": "..."},
  * {"object": "error", "message": ...}, {"detail": ...}, {"errors": [...]}, {"message": ...} or such an object in a list. */
 #include "app/remote/remote.h"
-#include "app/term/term.h"
+#include "engine/base/json.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,6 +2,7 @@
  *
  * llama-server renders a conversation (/apply-template) and tokenizes a text (/tokenize), vLLM does both in one (/tokenize). */
 #include "app/remote/remote_private.h"
+#include "engine/base/json.h"
 
 #include <string.h>
 

@@ -14,7 +14,7 @@
 #ifndef WEIR_REMOTE_H
 #define WEIR_REMOTE_H
 
-#include "engine/base.h"
+#include "engine/base/base.h"
 #include "engine/engine.h"
 
 /* Is it the address of a server, "http://..." or "https://..."? */

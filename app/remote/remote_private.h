@@ -4,7 +4,7 @@
 
 #include "app/remote/remote.h"
 #include "app/term/term.h"
-#include "sessions/sessions.h"
+#include "sessions/fetch/fetch.h"
 
 enum {
 	CONNECT_SECONDS = 10,

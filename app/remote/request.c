@@ -3,6 +3,7 @@
  * A setting that the user has not set is left to the server.  Hosted servers refuse fields that they do not know, so the ones
  * beyond OpenAI's go only to programs that are known to have them. */
 #include "app/remote/remote_private.h"
+#include "engine/base/json.h"
 
 #include <string.h>
 

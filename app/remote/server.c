@@ -1,5 +1,6 @@
 /* app/remote/server.c - requests to the server and what it refuses; what it is, and the models that it has (remote.h). */
 #include "app/remote/remote_private.h"
+#include "engine/base/json.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -13,6 +13,8 @@
 #include <string.h>
 
 #include "app/tools/bench.h"
+#include "engine/base/json.h"
+#include "app/models/models.h"
 
 #define BANDWIDTH_BYTES (256u << 20)
 #define COPY_BYTES (1024u << 20)

@@ -6,7 +6,8 @@
 #include <unistd.h>
 
 #include "app/tools/bench.h"
-#include "sessions/sessions.h"
+#include "sessions/store/store.h"
+#include "sessions/snap/snap.h"
 
 /* A store of our own in the directory for temporary files, with a session of one message */
 struct scratch { char dir[200]; struct store *store; struct snaps *snaps; int64_t session, message; struct fingerprint print; };

@@ -8,6 +8,8 @@
 #include <string.h>
 
 #include "app/tools/bench.h"
+#include "engine/base/json.h"
+#include "app/models/models.h"
 
 enum { SHORT = 512 };                    /* tokens: below that, some more of them show */
 

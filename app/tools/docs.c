@@ -2,13 +2,16 @@
  *
  * All of them run beside other weirs; a document of a session that one of these has open is not deleted. */
 #include "app/tools/tools.h"
+#include "engine/base/json.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "sessions/sessions.h"
+#include "sessions/import/import.h"
+#include "sessions/store/store.h"
+#include "sessions/snap/snap.h"
 
 static int print_str(struct str *s, struct err *e)
 {

@@ -13,8 +13,12 @@
 
 #include "app/remote/remote.h"
 #include "app/tools/tools.h"
+#include "sessions/import/import.h"
 #include "sessions/sessions.h"
+#include "ui/text/text.h"
 #include "ui/ui.h"
+#include "engine/base/json.h"
+#include "app/models/models.h"
 
 static int cores(void)
 {

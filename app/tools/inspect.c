@@ -5,9 +5,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "app/models/models.h"
 #include "app/conversation/conversation.h"
 #include "app/tools/tools.h"
-#include "ui/ui.h"
+#include "ui/text/text.h"
+#include "engine/base/json.h"
 
 #define TEXT_MAX (256u << 20)
 

@@ -4,7 +4,9 @@
 #include <unistd.h>
 
 #include "app/tools/tools.h"
-#include "ui/ui.h"
+#include "ui/text/text.h"
+#include "engine/base/json.h"
+#include "app/models/models.h"
 
 enum { MESSAGES_MAX = 64 << 20 };   /* bytes of the file */
 

@@ -3,7 +3,9 @@
 #include <unistd.h>
 
 #include "app/tools/tools.h"
-#include "ui/ui.h"
+#include "ui/text/text.h"
+#include "engine/base/json.h"
+#include "app/models/models.h"
 
 /* Tokens of the text with the model in use; -1: there is no model. */
 static int64_t count_tokens(const struct options *o, const struct doc *d)

@@ -5,8 +5,10 @@
 #include <string.h>
 
 #include "app/tools/tools.h"
-#include "sessions/sessions.h"
-#include "ui/ui.h"
+#include "sessions/store/store.h"
+#include "sessions/snap/snap.h"
+#include "ui/text/text.h"
+#include "engine/base/json.h"
 
 #define SHOWN_MAX 200   /* bytes of a setting that are shown */
 

@@ -9,7 +9,8 @@
 #include <unistd.h>
 
 #include "app/tools/pull.h"
-#include "ui/ui.h"
+#include "ui/text/text.h"
+#include "app/models/models.h"
 
 /* What a pull that was stopped has left: NAME.gguf.SUM.part in weir's own folder.  out NULL: only count; width: of the longest name. */
 static void list_unfinished(struct str *out, size_t *width)

@@ -1,5 +1,6 @@
 /* app/tools/pull.c - weir pull: a model from a repository into weir's own folder (pull.h). */
 #include "app/tools/pull.h"
+#include "app/models/models.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -10,7 +10,9 @@
 #define WEIR_PULL_H
 
 #include "app/tools/tools.h"
-#include "sessions/sessions.h"
+#include "sessions/fetch/fetch.h"
+
+struct sum;
 
 /* ---- pull_table.c ---- */
 

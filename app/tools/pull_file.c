@@ -3,6 +3,7 @@
  * It grows as NAME.gguf.SUM.part, whose name no program takes for a model; SUM is the beginning of the SHA-256 that the whole file must
  * have, so what was begun of another version is never continued.  Only a whole file with the right sum gets its name. */
 #include "app/tools/pull.h"
+#include "sessions/store/store.h"
 
 #include <dirent.h>
 #include <errno.h>

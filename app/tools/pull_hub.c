@@ -5,6 +5,7 @@
  *
  * Names, sizes and sums come from a server and may be anything.  A file is known by its SHA-256, so it does not matter where it came from. */
 #include "app/tools/pull.h"
+#include "engine/base/json.h"
 
 #include <ctype.h>
 #include <poll.h>

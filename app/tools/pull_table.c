@@ -1,5 +1,6 @@
 /* app/tools/pull_table.c - models to choose from: small to large, each of a family that weir runs, from its makers where they publish one. */
 #include "app/tools/pull.h"
+#include "app/models/models.h"
 
 #include <stdio.h>
 #include <stdlib.h>

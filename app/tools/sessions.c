@@ -2,12 +2,14 @@
  *
  * All of them run beside other weirs; a session that one of these has open is not deleted. */
 #include "app/tools/tools.h"
+#include "app/retrieval/retrieval.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "sessions/sessions.h"
+#include "sessions/store/store.h"
+#include "sessions/snap/snap.h"
 
 static int print_str(struct str *s, struct err *e)
 {

@@ -2,12 +2,14 @@
  *
  * The file may come from anyone.  It is checked while it is stored, in one transaction: a file that is refused leaves nothing. */
 #include "app/tools/tools.h"
+#include "app/retrieval/retrieval.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "sessions/sessions.h"
+#include "sessions/import/import.h"
+#include "sessions/store/store.h"
 
 enum { FILE_MOST = 64 << 20, MESSAGES_MOST = 100000, DOCUMENTS_MOST = 10000, WORDS_MOST = 4000 };
 #define NUMBER_MOST (INT64_C(1) << 53)       /* whole numbers up to here are exact as double */

@@ -13,6 +13,8 @@
 
 #include "app/conversation/conversation.h"
 
+struct store;
+
 int cmd_models(const struct options *);
 int cmd_models_rm(const struct options *);
 int cmd_pull(const struct options *);

@@ -6,8 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "app/conversation/conversation.h"
+#include "app/models/models.h"
 #include "app/train/train.h"
+#include "engine/base/json.h"
 
 #define TEXT_MAX (1u << 30)
 enum { HELD = 20, SAVE_SECONDS = 120, MASKS = 2 };

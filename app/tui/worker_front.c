@@ -1,5 +1,6 @@
 /* app/tui/worker_front.c - the chat's calls become events for the screen; messages and documents that changed are sent again. */
 #include "app/tui/worker_private.h"
+#include "app/retrieval/retrieval.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -19,14 +19,14 @@
  *     gpu.h                the device underneath, implemented by gpu_cuda*.cu (and by tests/cuda/emulator/ for tests)
  *     language.cuh         the dialect of C++ that kernels are written in
  *
- * An operation of kernels/backend.h checks its operands (kernels/operands.h) and enqueues launches; nothing runs on the device before
+ * An operation of kernels/backend.h checks its operands (kernels/common/operands.h) and enqueues launches; nothing runs on the device before
  * the queue is submitted (gpu.h).  A backend is used by one thread at a time. */
 #ifndef WEIR_CUDA_CUH
 #define WEIR_CUDA_CUH
 
 #include <string.h>
 
-#include "kernels/operands.h"
+#include "kernels/common/operands.h"
 #include "kernels/cuda/gpu.h"
 #include "kernels/cuda/language.cuh"
 

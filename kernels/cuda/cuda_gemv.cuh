@@ -28,7 +28,7 @@ struct gemv_args {
 /* Products of a->n <= GEMV_TOKENS tokens: 0, or -1 with the error set. */
 int cuda_gemv(struct cuda *, struct gemv_args *a);
 
-/* ACT_SILU, or ACT_GELU as x / (1 + exp(-2u)) (cpu_simd_rows.h). */
+/* ACT_SILU, or ACT_GELU as x / (1 + exp(-2u)) (cpu/simd_rows.h). */
 static __device__ __forceinline__ float activate(int32_t act, float x)
 {
 	return x / (1.0f + expf(act == ACT_GELU ? -x * (1.5957691216057308f + 0.07135481282553243f * (x * x)) : -x));

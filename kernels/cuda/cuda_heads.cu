@@ -13,7 +13,7 @@
 #include "kernels/cuda/cuda_quant.cuh"
 
 extern "C" {
-#include "kernels/quant.h"
+#include "kernels/common/quant.h"
 }
 
 /* ---- heads ---- */

@@ -1,4 +1,4 @@
-/* kernels/cuda/cuda_key_sketch.cu - key_sketch (layout: kernels/key_sketch.h).
+/* kernels/cuda/cuda_key_sketch.cu - key_sketch (layout: kernels/common/key_sketch.h).
  *
  * The bits are those of the CPU backend: sums are taken in the same order, and no multiplication is fused with an addition.
  *

@@ -16,7 +16,7 @@
 #endif
 
 extern "C" {
-#include "kernels/key_sketch.h"
+#include "kernels/common/key_sketch.h"
 }
 
 static inline int32_t min_i32(int32_t a, int32_t b) { return a < b ? a : b; }

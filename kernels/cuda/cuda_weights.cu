@@ -11,7 +11,7 @@
 #include "kernels/cuda/cuda_quant.cuh"
 
 extern "C" {
-#include "kernels/quant.h"
+#include "kernels/common/quant.h"
 }
 
 enum { PIECE_BYTES = 32 << 20, THREADS = 256 };

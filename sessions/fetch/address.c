@@ -2,7 +2,7 @@
  *
  * What only machines nearby can ask for, such as a router's settings, a cloud's keys or a service of this machine, is no document of a page far
  * away: a server that redirects there would have weir fetch what the server itself cannot reach. */
-#include "sessions/sessions.h"
+#include "sessions/fetch/fetch.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>

@@ -4,7 +4,7 @@
 #ifndef WEIR_CURL_H
 #define WEIR_CURL_H
 
-#include "sessions/sessions.h"
+#include "sessions/fetch/fetch.h"
 
 #include <curl/curl.h>
 
@@ -30,7 +30,7 @@ struct curl_lib {
 };
 /* NULL: it is not installed, or does not start; ERR_DOCUMENT. */
 const struct curl_lib *curl_load(struct err *);
-/* The file with the certificates of authorities: SSL_CERT_FILE.  A libcurl that was not built for one distribution (app/package/portable.sh)
+/* The file with the certificates of authorities: SSL_CERT_FILE.  A libcurl that was not built for one distribution (tests/package/portable.sh)
  * does not know where they are: then one of the places where distributions keep them. */
 void curl_set_certificates(const struct curl_lib *, CURL *);
 

@@ -1,8 +1,8 @@
-/* sessions/fetch/http.c - one answer of a web server: a page, or a part of a file (sessions.h).
+/* sessions/fetch/http.c - one answer of a web server: a page, or a part of a file (fetch.h).
  *
  * Redirections are followed here and not by libcurl: the token goes to the host that it is for and to no other one, whatever the host
  * answers, what began encrypted stays encrypted, and no server leads to machines that are nearer to this one than itself (address.c). */
-#include "sessions/sessions.h"
+#include "sessions/fetch/fetch.h"
 
 #include <inttypes.h>
 #include <limits.h>

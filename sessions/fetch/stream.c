@@ -1,8 +1,8 @@
-/* sessions/fetch/stream.c - requests whose answers are read as they arrive (sessions.h).
+/* sessions/fetch/stream.c - requests whose answers are read as they arrive (fetch.h).
  *
  * libcurl's multi interface in the caller's thread: it sleeps in poll() until the server sends something, and looks every 40 ms whether
  * the user has stopped it.  A transfer that is taken out of the multi handle before its end closes its connection at once. */
-#include "sessions/sessions.h"
+#include "sessions/fetch/fetch.h"
 
 #include <stdlib.h>
 #include <string.h>

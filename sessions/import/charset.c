@@ -2,7 +2,7 @@
  *
  * Only encodings of this table reach iconv(): those that the web uses (WHATWG's Encoding standard), each under the labels that pages
  * give it, and three of DOS for old texts.  ISO-8859-1 and ASCII mean Windows-1252 there. */
-#include "sessions/import/import.h"
+#include "sessions/import/import_private.h"
 
 #include <errno.h>
 #include <iconv.h>

@@ -1,6 +1,6 @@
 /* sessions/import/document.c - a document of any format: its type decides who converts it; then every document gets its name, its
  * encoding and the marks of its paragraphs. */
-#include "sessions/import/import.h"
+#include "sessions/import/import_private.h"
 
 #include <stdlib.h>
 #include <string.h>

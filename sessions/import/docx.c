@@ -2,7 +2,7 @@
  *
  * The text that a reader sees: deleted text, field codes and hidden text are left out; of alternatives the first stays.  Footnotes
  * and endnotes are numbered where they are referred to, "[1]", and follow at the end. */
-#include "sessions/import/import.h"
+#include "sessions/import/import_private.h"
 
 #include <stdio.h>
 #include <stdlib.h>

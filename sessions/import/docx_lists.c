@@ -2,7 +2,7 @@
  *
  * A list (w:num) refers to a numbering (w:abstractNum), which has a format for each of nine levels and whose counters all of its lists
  * share; a list that overrides a start begins anew with its first item. */
-#include "sessions/import/import.h"
+#include "sessions/import/import_private.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* sessions/import/epub.c - EPUB 2 and 3: META-INF/container.xml names the package file, whose spine names the chapters in reading
  * order.  Chapters without a heading of their own get the one that the table of contents has for them. */
-#include "sessions/import/import.h"
+#include "sessions/import/import_private.h"
 
 #include <stdio.h>
 #include <stdlib.h>

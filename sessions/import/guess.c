@@ -3,7 +3,7 @@
  * Scripts other than Latin: the text is decoded with each encoding of each script; the one that yields the most frequent letters of
  * their language wins.  They stand side by side.  The Latin script: letters beyond ASCII stand alone; an encoding wins where nearly
  * all of them belong to one language that is written in it. */
-#include "sessions/import/import.h"
+#include "sessions/import/import_private.h"
 
 #include <string.h>
 

@@ -8,7 +8,7 @@
  *     T text   M mark (kind, level, 8 bytes of place, label)   P pages (4 bytes)   N notices   E why it failed   Z the end
  *
  * Nothing of it is believed: lengths, places and UTF-8 are checked, and what takes too long or sends too much is killed. */
-#include "sessions/import/import.h"
+#include "sessions/import/import_private.h"
 
 #include <errno.h>
 #include <fcntl.h>

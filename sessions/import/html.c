@@ -3,7 +3,7 @@
  * libxml2's HTML parser reports elements one by one (SAX), so nothing is built and depth costs nothing.  What a browser would not
  * show is left out and counted where it is hidden text; navigation, scripts, forms and pictures are left out.  Where a page says
  * which part is its main text (<main>, or one <article>), only that part stays. */
-#include "sessions/import/import.h"
+#include "sessions/import/import_private.h"
 
 #include <stdio.h>
 #include <stdlib.h>

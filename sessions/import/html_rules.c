@@ -1,5 +1,5 @@
 /* sessions/import/html_rules.c - which elements of an HTML page its own style sheet hides: rules with a simple selector and display: none. */
-#include "sessions/import/import.h"
+#include "sessions/import/import_private.h"
 
 #include <string.h>
 

@@ -8,7 +8,7 @@
  *     seccomp         a list of system calls; others end the process
  *
  * All of it holds from here on for this process and for what it executes; nothing gives it back. */
-#include "sessions/import/import.h"
+#include "sessions/import/import_private.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -4,7 +4,7 @@
  * helper.c starts this program a second time, with the document as standard input; doc_helper() is the first thing that main() calls.  A model
  * file is read by the reader that the program itself uses: header, keys, tensors, vocabulary, chat template.  What crashes the reader, or takes it too
  * long, ends that process alone. */
-#include "sessions/import/import.h"
+#include "sessions/import/import_private.h"
 
 #include <errno.h>
 #include <signal.h>

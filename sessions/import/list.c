@@ -1,5 +1,6 @@
 /* sessions/import/list.c - the documents that an argument names: a file, a folder, a pattern. */
-#include "sessions/import/import.h"
+#include "sessions/import/import_private.h"
+#include "sessions/fetch/fetch.h"
 
 #include <errno.h>
 #include <fts.h>

@@ -1,6 +1,6 @@
 /* sessions/import/list_labels.c - the labels of list items and numbered headings, "2.a) ", for the formats whose files say how items are
  * numbered and not what stands before them: DOCX and OpenDocument. */
-#include "sessions/import/import.h"
+#include "sessions/import/import_private.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* sessions/import/marks.c - marks of a document: pages, headings, paragraphs. */
-#include "sessions/import/import.h"
+#include "sessions/import/import_private.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,9 +1,9 @@
-/* sessions/import/model.c - a model file is read in a jail before this process reads it (sessions.h).
+/* sessions/import/model.c - a model file is read in a jail before this process reads it (import.h).
  *
  * Most files are opened many times, and reading one in another process takes as long as starting it: a file that was found good is not
  * read there again as long as it is the same, by device, number, size and times, for the same version of the program: the caller's list has
  * a line for each. */
-#include "sessions/import/import.h"
+#include "sessions/import/import_private.h"
 
 #include <fcntl.h>
 #include <limits.h>

@@ -2,7 +2,7 @@
 #ifndef WEIR_ODF_H
 #define WEIR_ODF_H
 
-#include "sessions/import/import.h"
+#include "sessions/import/import_private.h"
 
 enum { ODF_DEPTH_MAX = 64, ODF_LISTS_MAX = 16 };
 

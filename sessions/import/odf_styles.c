@@ -2,7 +2,7 @@
  * text, page breaks, and how lists and headings are numbered (OpenDocument 1.3, part 3, chapters 16, 17, 19 and 20).
  *
  * Styles lie in styles.xml and, those of single paragraphs, in content.xml; a style inherits what it does not say from its parent. */
-#include "sessions/import/import.h"
+#include "sessions/import/import_private.h"
 
 #include <stdio.h>
 #include <stdlib.h>

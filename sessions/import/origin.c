@@ -1,5 +1,5 @@
 /* sessions/import/origin.c - the file that a document was read from, and whether it has changed since. */
-#include "sessions/import/import.h"
+#include "sessions/import/import_private.h"
 
 #include <errno.h>
 #include <fcntl.h>

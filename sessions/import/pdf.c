@@ -1,6 +1,6 @@
 /* sessions/import/pdf.c - the text that pdftotext prints, made fit to be read: pages end with form feeds, running heads and feet are
  * dropped, words that a line end divides are joined, ligatures become letters.  It is as foreign as the PDF, and is parsed in the jail, too. */
-#include "sessions/import/import.h"
+#include "sessions/import/import_private.h"
 
 #include <stdio.h>
 #include <stdlib.h>

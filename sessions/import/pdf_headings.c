@@ -1,6 +1,6 @@
 /* sessions/import/pdf_headings.c - headings in the text of a PDF: short lines that stand alone, with a number before them or a second line behind
  * them. */
-#include "sessions/import/import.h"
+#include "sessions/import/import_private.h"
 
 #include <stdio.h>
 #include <string.h>

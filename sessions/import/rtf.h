@@ -2,7 +2,7 @@
 #ifndef WEIR_RTF_H
 #define WEIR_RTF_H
 
-#include "sessions/import/import.h"
+#include "sessions/import/import_private.h"
 
 enum { RTF_GROUPS_MAX = 256, RTF_FONTS_MAX = 512, RTF_STYLES_MAX = 512 };
 

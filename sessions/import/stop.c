@@ -1,5 +1,5 @@
 /* sessions/import/stop.c - stopping an import: the one question that every loop asks which may take long. */
-#include "sessions/import/import.h"
+#include "sessions/import/import_private.h"
 
 static int (*stop_asked)(void);
 

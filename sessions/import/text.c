@@ -3,7 +3,7 @@
  *
  * Bytes that are not text are recognised by their first bytes and refused by name; whatever had to be guessed or replaced is said
  * in a notice. */
-#include "sessions/import/import.h"
+#include "sessions/import/import_private.h"
 
 #include <stdlib.h>
 #include <string.h>

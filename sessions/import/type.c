@@ -1,5 +1,5 @@
 /* sessions/import/type.c - what a document is: by its first bytes, then by its name. */
-#include "sessions/import/import.h"
+#include "sessions/import/import_private.h"
 
 #include <string.h>
 

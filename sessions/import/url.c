@@ -1,7 +1,7 @@
 /* sessions/import/url.c - documents by http and https (fetch/http.c).
  *
  * Limits: size, time, redirections; no protocol but http and https, no credentials, no cookies, no proxy but the user's. */
-#include "sessions/import/import.h"
+#include "sessions/import/import_private.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,7 @@
  * A converter names gaps (space, line, blank line) and gives text; the widest gap since the last text is written before the next
  * one.  Cells of a table are written as lines and joined to one row when the row ends, because only then it is known whether the
  * table holds data or lays out a page. */
-#include "sessions/import/import.h"
+#include "sessions/import/import_private.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* sessions/import/xml.c - XML parts of EPUB, DOCX and OpenDocument: the declaration of an entity ends the parsing, so there is nothing to expand and
  * nothing to fetch. */
-#include "sessions/import/import.h"
+#include "sessions/import/import_private.h"
 
 #include <stdlib.h>
 #include <string.h>

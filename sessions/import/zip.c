@@ -2,7 +2,7 @@
  *
  * Nothing is written to disk, so the names of entries are only names.  What is counted is what was really unpacked; what the archive
  * says about sizes is not believed. */
-#include "sessions/import/import.h"
+#include "sessions/import/import_private.h"
 
 #include <stdlib.h>
 #include <string.h>

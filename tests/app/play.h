@@ -13,7 +13,7 @@
 #define WEIR_TEST_PLAY_H
 
 #include "app/tui/tui.h"
-#include "engine/base.h"
+#include "engine/base/base.h"
 
 enum { WORDS_MOST = 40 };
 

@@ -5,7 +5,7 @@
  * stay columns.  One element a line, so that a change of the screen is a readable diff. */
 #include "tests/app/svg.h"
 
-#include "ui/theme.h"
+#include "ui/screen/theme.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -13,7 +13,7 @@
 #include "app/eval/given.h"
 #include "app/eval/policies.h"
 #include "app/eval/tasks.h"
-#include "app/term/term.h"
+#include "engine/base/json.h"
 
 /* ---- scores ---- */
 

@@ -1,9 +1,10 @@
-/* tests/app/t_evidence.c - what an answer rests on: passages of a text (app/conversation/passages.c), and those of the documents (app/conversation/evidence.c). */
+/* tests/app/t_evidence.c - what an answer rests on: passages of a text (app/retrieval/passages.c), and those of the documents (app/retrieval/evidence.c). */
 #include <stdlib.h>
 #include <string.h>
 
-#include "app/conversation/conversation_private.h"
-#include "sessions/sessions.h"
+#include "app/retrieval/retrieval.h"
+#include "app/conversation/conversation.h"
+#include "sessions/import/import.h"
 #include "tests/lib/test.h"
 
 

@@ -6,12 +6,12 @@
 #include <unistd.h>
 
 #include "app/tui/tui_private.h"
-#include "kernels/cpu_fns.h"
+#include "kernels/cpu/fns.h"
 #include "tests/app/play.h"
 #include "tests/app/svg.h"
 #include "tests/lib/recite.h"
 #include "tests/lib/test.h"
-#include "ui/theme.h"
+#include "ui/screen/theme.h"
 
 static void write_picture(const struct grid *g, const char *name, const char *theme)
 {

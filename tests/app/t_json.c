@@ -1,5 +1,5 @@
 /* tests/app/t_json.c - the JSON writer of app/term, and that its reader understands it. */
-#include "app/term/term.h"
+#include "engine/base/json.h"
 #include "tests/lib/test.h"
 
 #include <math.h>

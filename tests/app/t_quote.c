@@ -1,10 +1,11 @@
-/* tests/app/t_quote.c - what a question brings along from the documents (app/conversation/quote.c, documents.c; tests/lib/scene.h). */
+/* tests/app/t_quote.c - what a question brings along from the documents (app/retrieval/quote.c, documents.c; tests/lib/scene.h). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "app/chat/chat_private.h"
-#include "app/conversation/conversation_private.h"
+#include "app/retrieval/retrieval.h"
+#include "app/conversation/conversation.h"
 #include "tests/lib/scene.h"
 
 /* A text of 200 paragraphs, far too long for a context of 512. */

@@ -1,4 +1,4 @@
-/* tests/app/t_recall.c - evicted turns that a question asks about (app/conversation/recall.c), in a conversation with the default model. */
+/* tests/app/t_recall.c - evicted turns that a question asks about (app/retrieval/recall.c), in a conversation with the default model. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -3,6 +3,7 @@
 #include "app/conversation/conversation.h"
 #include "app/remote/remote_private.h"
 #include "tests/lib/test.h"
+#include "engine/base/json.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,11 +1,13 @@
-/* tests/app/t_sources.c - the passages that answer a question (app/conversation/sources.c, rerank.c; app/chat/document_search.c).
+/* tests/app/t_sources.c - the passages that answer a question (app/retrieval/sources.c, rerank.c; app/chat/document_search.c).
  *
  * The tiny model judges nothing well: what it is asked to judge is in an order that bm25 leaves no doubt about. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "app/chat/chat.h"
-#include "app/conversation/conversation_private.h"
+#include "app/retrieval/retrieval.h"
+#include "app/retrieval/retrieval_private.h"
+#include "app/conversation/conversation.h"
 #include "tests/lib/test.h"
 
 #define TINY "tests/vectors/models/llama-block32.gguf"

@@ -1,4 +1,4 @@
-/* tests/app/t_stream_text.c - a text without an end as a growing message (app/conversation/growing_message.c), questions beside it (aside.c),
+/* tests/app/t_stream_text.c - a text without an end as a growing message (app/reader/growing_message.c), questions beside it (aside.c),
  * and where it comes from (app/chat/text_source.c). */
 #include <fcntl.h>
 #include <stdio.h>
@@ -8,8 +8,10 @@
 
 #include "app/chat/text_source.h"
 #include "app/conversation/conversation.h"
+#include "app/retrieval/retrieval.h"
+#include "app/reader/reader.h"
 #include "app/term/term.h"
-#include "sessions/sessions.h"
+#include "sessions/import/import.h"
 #include "tests/lib/test.h"
 
 #define TINY "tests/vectors/models/llama-block32.gguf"

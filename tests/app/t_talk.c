@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "app/conversation/conversation_private.h"
+#include "app/conversation/conversation.h"
 #include "tests/lib/keyed.h"
 #include "tests/lib/scene.h"
 

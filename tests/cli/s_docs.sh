@@ -73,7 +73,7 @@ each "every exit code is in the manual" "$dir/codes" "$dir/man_codes"
 sed -n '/^\.SH MODELS/,/^\.SH [^M]/p' man/weir.1 | plain >"$dir/man_models"
 "$weir" doctor -m "$dir/none.gguf" | sed -n 's/^families *//p' | tr ' ' '\n' >"$dir/families"
 each "every model family is in the manual" "$dir/families" "$dir/man_models"
-sed -n 's/^\t\[DT_[A-Z0-9_]*\] *= { "\([A-Z0-9_]*\)".*/\1/p' kernels/quant.c | grep -v '^[IU][0-9]*$' >"$dir/types"   # less those of lists and copies
+sed -n 's/^\t\[DT_[A-Z0-9_]*\] *= { "\([A-Z0-9_]*\)".*/\1/p' kernels/common/quant.c | grep -v '^[IU][0-9]*$' >"$dir/types"   # less those of lists and copies
 each "every weight type is in the manual" "$dir/types" "$dir/man_models"
 
 # Document formats, as users write them: "PDF", "plain text".

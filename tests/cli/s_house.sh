@@ -14,13 +14,14 @@ fresh() {
   rm -rf "$dir/tree"
   mkdir -p "$dir/tree/tests/unit" "$dir/tree/tests/cli" "$dir/tree/build/tests/unit"
   cd "$dir/tree" || exit 1
-  mkdir app engine kernels ui sessions man
+  mkdir -p app/tools engine/base engine/gguf engine/cache kernels/common ui/text ui/screen sessions/import sessions/store man
   cp "$here/../layers.sh" "$here/../headers.sh" "$here/../words.sh" "$here/../run.sh" tests/
   echo '# none' > tests/words.txt
   echo 'int kernels_one(void);' > kernels/backend.h
   echo '#include "kernels/backend.h"' > engine/engine.h
-  echo '#include <stdint.h>' > engine/base.h
-  echo '#include "engine/base.h"' > sessions/sessions.h
+  echo 'int gguf_one(void);' > engine/gguf/gguf.h
+  echo '#include <stdint.h>' > engine/base/base.h
+  echo '#include "engine/base/base.h"' > sessions/sessions.h
   echo '#include <stddef.h>' > ui/ui.h
   # Words in comments and strings are no offences.
   printf '%s\n' '/* never strcpy(a, b) or' ' * atoi(c) */' 'const char *s = "gets(x) /* not a comment";' \
@@ -50,10 +51,18 @@ allows() {
 }
 
 allows layers_good_tree README.md 'nothing'
-refuses layers_kernels_up kernels/a.c 'kernels may not include engine/base.h' '#include "engine/base.h"'
-refuses layers_engine_private engine/a.c 'engine may not include kernels/quant.h' '#include "kernels/quant.h"'
+refuses layers_kernels_up kernels/a.c 'kernels may not include engine/base/base.h' '#include "engine/base/base.h"'
+refuses layers_engine_private engine/a.c 'engine may not include kernels/common/quant.h' '#include "kernels/common/quant.h"'
 refuses layers_sessions_kernels sessions/a.c 'may not include kernels/backend.h' '#include "kernels/backend.h"'
-refuses layers_sessions_private sessions/a.c 'may not include engine/gguf.h' '# include "engine/gguf.h"'
+refuses layers_sessions_private sessions/a.c 'may not include engine/gguf/gguf.h' '# include "engine/gguf/gguf.h"'
+refuses layers_room_up engine/gguf/a.c 'engine/gguf may not include engine/cache/cache.h' '#include "engine/cache/cache.h"'
+refuses layers_room_beside kernels/cpu/a.c 'kernels/cpu may not include kernels/cuda/gpu.h' '#include "kernels/cuda/gpu.h"'
+refuses layers_room_no_door sessions/store/a.c 'may not include sessions/import/import_private.h' '#include "sessions/import/import_private.h"'
+refuses layers_room_unknown engine/attic/a.c 'has no place in the order of rooms' 'int a;'
+refuses layers_room_private engine/cache/a.c 'may not include engine/engine_private.h' '#include "engine/engine_private.h"'
+allows layers_room_down engine/cache/a.c '#include "engine/gguf/gguf.h"'
+allows layers_room_door sessions/store/a.c '#include "sessions/import/import.h"'
+allows layers_room_known app/conversation/a.c '#include "app/retrieval/retrieval.h"'
 refuses layers_ui_engine ui/a.c 'may not include engine/engine.h' '#include "engine/engine.h"'
 refuses layers_app_private app/a.c 'may not include ui/cells.h' '#include "ui/cells.h"'
 refuses layers_app_upward app/term/a.c 'app/term may not include app/options/options.h' '#include "app/options/options.h"'
@@ -74,9 +83,9 @@ done
 refuses layers_after_comment app/b.c 'banned function atoi' '/* a */ int x = atoi ("1"); /* b */'
 refuses layers_length engine/long.c 'more than 1500 lines' "$(seq 1501 | sed 's/.*/;/')"
 refuses layers_top_level notes.txt 'top level' 'x'
-allows layers_own_folder engine/a.c '#include "engine/gguf.h"'
-allows layers_tests_may tests/unit/t_a.c '#include "kernels/quant.h"'
-allows layers_curses_home ui/display.c '#include <curses.h>'
+allows layers_own_folder engine/a.c '#include "engine/gguf/gguf.h"'
+allows layers_tests_may tests/unit/t_a.c '#include "kernels/common/quant.h"'
+allows layers_curses_home ui/screen/display.c '#include <curses.h>'
 allows layers_safe_cousins app/b.c 'void f(void) { snprintf(a, 1, "b"); strtok_r(a, b, c); localtime_r(a, b); fgets(a, 1, f); }'
 
 # ---- headers.sh ----

@@ -1,5 +1,5 @@
 #!/bin/sh
-# tests/cli/s_setup.sh - app/setup.sh on machines that lack things: it says what, and installs nothing here.
+# tests/cli/s_setup.sh - tests/package/setup.sh on machines that lack things: it says what, and installs nothing here.
 #
 # The machine is made poor by a PATH of a few tools: no package manager, no python, no network.
 # Closes with "N passed, M failed, K skipped".
@@ -19,7 +19,7 @@ done
 setup() {
 	name=$1 want=$2 pattern=$3 target=$4
 	shift 4
-	env -i PATH="$dir/bin" HOME="$dir/home" "$@" sh app/setup.sh "$target" </dev/null >"$dir/out" 2>"$dir/err"
+	env -i PATH="$dir/bin" HOME="$dir/home" "$@" sh tests/package/setup.sh "$target" </dev/null >"$dir/out" 2>"$dir/err"
 	rc=$?
 	if [ $rc != "$want" ]; then bad "$name" "status $rc, expected $want: $(cat "$dir/err")"
 	elif [ -s "$dir/out" ]; then bad "$name" "it wrote to standard output: $(head -n 1 "$dir/out")"
@@ -103,7 +103,7 @@ done
 [ -z "$unknown" ] && ok "make help lists every target" || bad "make help lists every target" "not$unknown"
 
 # With everything here it is quick and says nothing.
-app/setup.sh build </dev/null >"$dir/out" 2>&1
+tests/package/setup.sh build </dev/null >"$dir/out" 2>&1
 rc=$?
 if [ $rc = 0 ] && [ ! -s "$dir/out" ]; then ok "a complete machine is left alone"; else bad "a complete machine is left alone" "status $rc: $(head -n 2 "$dir/out")"; fi
 finish

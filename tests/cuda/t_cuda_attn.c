@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "tests/cuda/emulator/gpu_host.h"
-#include "kernels/quant.h"
+#include "kernels/common/quant.h"
 #include "tests/lib/attn_ref.h"
 #include "tests/cuda/cuda_test.h"
 

@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "engine/kv_host.h"
-#include "engine/timeline.h"
+#include "engine/cache/kv_host.h"
+#include "engine/timeline/timeline.h"
 #include "tests/cuda/cuda_test.h"
 #include "tests/lib/carry.h"
 #include "tests/lib/tiny.h"

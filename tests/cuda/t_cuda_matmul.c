@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "tests/cuda/emulator/gpu_host.h"
-#include "kernels/quant.h"
+#include "kernels/common/quant.h"
 #include "tests/cuda/cuda_test.h"
 #include "tests/lib/levels.h"
 

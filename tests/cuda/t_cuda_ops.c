@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #include "tests/cuda/emulator/gpu_host.h"
-#include "kernels/quant.h"
+#include "kernels/common/quant.h"
 #include "tests/cuda/cuda_test.h"
 #include "tests/lib/levels.h"
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "engine/engine.h"
-#include "sessions/snaps.h"
+#include "sessions/snap/snap_private.h"
 #include "tests/cuda/cuda_test.h"
 #include "tests/lib/resume_help.h"
 #include "tests/lib/storedir.h"

@@ -3,11 +3,12 @@
  * Beside those of archs[], families of this file are read from tiny files by hparams_read_as().  What they compute is compared with a
  * second forward pass, in double and straight from the definitions. */
 #include "tests/lib/test.h"
+#include "engine/policies/policy.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-#include "engine/forward.h"
+#include "engine/forward/forward.h"
 #include "tests/lib/mkgguf.h"
 
 enum { LAYERS = 2, WIDTH = 32, HEADS = 4, KV_HEADS = 2, DIM = 8, FF = 24, VOCAB = 16, CTX = 128, IDS = 120, SECOND = 100 };

@@ -1,5 +1,5 @@
 /* tests/engine/t_base.c - errors, byte strings, token lists, checked sizes, UTF-8. */
-#include "engine/base.h"
+#include "engine/base/base.h"
 #include "tests/lib/json.h"
 #include "tests/lib/test.h"
 

@@ -2,12 +2,14 @@
  * against what policies are known to read; under every policy, wherever a sequence was cut, and without a trace in it.
  * WEIR_SOAK=N: lives N times as long, and what a view costs on the default model. */
 #include "tests/lib/test.h"
+#include "engine/policies/policy.h"
+#include "engine/observe/observe.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-#include "engine/rings.h"
-#include "engine/timeline.h"
+#include "engine/cache/rings.h"
+#include "engine/timeline/timeline.h"
 #include "tests/lib/predictor.h"
 #include "tests/lib/tiny.h"
 

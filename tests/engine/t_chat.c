@@ -1,8 +1,8 @@
 /* tests/engine/t_chat.c - chat templates: run within bounds, rendered byte for byte as Jinja2 renders them. */
-#include "engine/chat.h"
-#include "engine/gguf.h"
-#include "engine/jinja.h"
-#include "engine/token.h"
+#include "engine/template/chat.h"
+#include "engine/gguf/gguf.h"
+#include "engine/jinja/jinja.h"
+#include "engine/token/token.h"
 #include "tests/lib/json.h"
 #include "tests/lib/test.h"
 

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "engine/draft.h"
+#include "engine/timeline/draft.h"
 
 enum { ALONE, AGREE, MOST_OF_THEM, FEW_OF_THEM };
 

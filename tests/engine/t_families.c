@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "engine/cache.h"
+#include "engine/cache/cache.h"
 #include "engine/engine.h"
 #include "tests/lib/predictor.h"
 

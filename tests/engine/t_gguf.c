@@ -2,7 +2,7 @@
  *
  * The names of the tests follow the rows of a checklist of what has gone wrong in GGUF readers.  Whole files,
  * systematic damage and limits: t_gguf_files.c. */
-#include "kernels/quant.h"
+#include "kernels/common/quant.h"
 #include "tests/lib/gguf_bad.h"
 
 #include <stdio.h>

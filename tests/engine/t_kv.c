@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "engine/engine.h"
-#include "engine/policy.h"
+#include "engine/policies/policy.h"
 
 static struct engine *open_tiny(void)
 {

@@ -15,8 +15,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "engine/kv_rows.h"
-#include "engine/timeline.h"
+#include "engine/cache/kv_rows.h"
+#include "engine/timeline/timeline.h"
 #include "tests/lib/carry.h"
 #include "tests/lib/tiny.h"
 

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "engine/engine.h"
-#include "kernels/quant.h"
+#include "kernels/common/quant.h"
 #include "tests/lib/mkgguf.h"
 
 enum { N_ID = 24, RANK = 3 };

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "engine/engine.h"
-#include "kernels/cpu_fns.h"
+#include "kernels/cpu/fns.h"
 
 enum { MAX_IDS = 64 };
 

@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-#include "engine/predictor.h"
+#include "engine/policies/predictor.h"
 
 static void random_net(struct predictor *p)
 {

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "engine/timeline.h"
+#include "engine/timeline/timeline.h"
 #include "tests/lib/tiny.h"
 
 enum { TOKENS = 900 };

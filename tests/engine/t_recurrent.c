@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "engine/engine.h"
-#include "engine/hparams.h"
+#include "engine/model/hparams.h"
 
 enum { TURNS = 20, ASKED = 5, ANSWERED = 6, CTX = 640, SHORT = 7 };   /* tokens of a question, of an answer; so many that `auto` evicts none */
 

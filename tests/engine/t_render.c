@@ -1,8 +1,8 @@
 /* tests/engine/t_render.c - a conversation rendered again after a change has the tokens of one rendered afresh, whatever the template, the
  * tokenizer and the change; what stands in both is tokenized once; and its places are where the texts are. */
-#include "engine/chat.h"
-#include "engine/gguf.h"
-#include "engine/token.h"
+#include "engine/template/chat.h"
+#include "engine/gguf/gguf.h"
+#include "engine/token/token.h"
 #include "tests/lib/test.h"
 
 #include <stdio.h>

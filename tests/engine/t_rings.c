@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "engine/rings.h"
+#include "engine/cache/rings.h"
 
 /* ---- a model of lists: one head, tokens only, written from the description of the method ---- */
 

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "engine/engine.h"
-#include "engine/timeline.h"
+#include "engine/timeline/timeline.h"
 #include "tests/lib/predictor.h"
 #include "tests/lib/tiny.h"
 

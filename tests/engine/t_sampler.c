@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "engine/sampler.h"
+#include "engine/timeline/sampler.h"
 
 enum { N = 1000 };
 static float logits[N];

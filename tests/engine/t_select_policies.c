@@ -2,6 +2,7 @@
  * that nothing depends on threads, on calls that failed, or on what was there before; settings; losses with the default model.  What a
  * selector lists: t_selectors.c. */
 #include "tests/lib/test.h"
+#include "engine/policies/policy.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -10,7 +11,7 @@
 #include <unistd.h>
 
 #include "engine/engine.h"
-#include "engine/cache.h"
+#include "engine/cache/cache.h"
 #include "tests/lib/mkgguf.h"
 #include "tests/lib/predictor.h"
 

@@ -1,13 +1,14 @@
 /* tests/engine/t_select_predict.c - `predict` over known keys against its algorithm in double: the history of a prefill, rows of tokens that
  * read some of the entries, rows of those that calibrate, the network, what is always read; and where its networks come from. */
 #include "tests/lib/test.h"
+#include "engine/policies/policy.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 
-#include "engine/cache.h"
+#include "engine/cache/cache.h"
 #include "tests/lib/predictor.h"
 
 enum { DIM = 32, GROUP = 3, KV = 2, HEADS = GROUP * KV, LAYERS = 3, CAP = 260, READ = 150, MOST_ROWS = 64 };

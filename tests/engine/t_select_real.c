@@ -4,18 +4,19 @@
  * An observer keeps every query and sees what was read; keys come from the planes, which are f32 here.  The definition goes on from its own
  * state; where two entries are so near that single precision may decide otherwise, either counts as right. */
 #include "tests/lib/test.h"
+#include "engine/observe/observe.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "engine/timeline.h"
+#include "engine/timeline/timeline.h"
 #include "tests/lib/predictor.h"
 #include "tests/lib/scored.h"
 
 enum { PROMPT = 400, STEPS = 40, ALL = PROMPT + STEPS, K = 96, POOL = 7, BLOCK = 4, ROWS = 64, LAYERS_MOST = 4, HEADS_MOST = 8, WIDTH_MOST = 1024 };
 /* Of a score, what counts as equal: heads are compared by their sums of exponentials, which have relative errors of up to 7e-4 (CHOOSE_EXP,
- * kernels/cpu_select.h) and depend on the processor. */
+ * kernels/cpu/select.h) and depend on the processor. */
 static const double NEAR = 1e-3;
 
 struct real;

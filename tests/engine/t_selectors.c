@@ -1,13 +1,14 @@
 /* tests/engine/t_selectors.c - selectors alone over a cache of known keys: which entries they list for a token, and when they are selected anew;
  * sets that were published, against their definitions. */
 #include "tests/lib/test.h"
+#include "engine/policies/policy.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/cache.h"
+#include "engine/cache/cache.h"
 #include "engine/engine.h"
 #include "tests/lib/scored.h"
 

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "engine/serialize.h"
+#include "engine/base/base.h"
 #include "engine/engine.h"
 #include "tests/lib/predictor.h"
 #include "tests/lib/tiny.h"

@@ -3,6 +3,7 @@
  *
  * The first half drives policies alone, on random queries, keys and values; the second half whole timelines. */
 #include "tests/lib/test.h"
+#include "engine/policies/policy.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -10,9 +11,9 @@
 #include <unistd.h>
 
 #include "engine/engine.h"
-#include "engine/cache.h"
-#include "engine/cascade_shape.h"
-#include "engine/rings.h"
+#include "engine/cache/cache.h"
+#include "engine/cache/cascade_shape.h"
+#include "engine/cache/rings.h"
 #include "tests/lib/scored.h"
 
 enum { DIM = 16, CALL_MAX = 128 };

@@ -3,10 +3,10 @@
  * Vectors: 46 + 17 strings for each of six vocabularies, the default model's own prompts and text, and
  * 150 random strings cut by the reference pre-tokenizers (vectors/pretok.json).  Bad vocabularies are
  * built in memory; each must be refused with one sentence that names the field. */
-#include "engine/gguf.h"
-#include "engine/pretok.h"
-#include "engine/token.h"
-#include "engine/token_private.h"
+#include "engine/gguf/gguf.h"
+#include "engine/token/pretok.h"
+#include "engine/token/token.h"
+#include "engine/token/token_private.h"
 #include "tests/lib/mkgguf.h"
 #include "tests/lib/json.h"
 #include "tests/lib/test.h"

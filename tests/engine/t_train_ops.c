@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/train.h"
+#include "engine/lab/train.h"
 
 /* A function of inputs: y[0 .. n_y) from in[0], in[1], in[2], in double. */
 enum { INPUTS = 4 };

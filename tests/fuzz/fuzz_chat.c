@@ -4,8 +4,8 @@
  *	mkdir -p corpus && build/fuzz/fuzz_chat -max_len=8192 -timeout=60 corpus tests/fuzz/chat
  *
  * The first byte chooses: from 128 on a template to compile and run, else one that is built in and a conversation cut from the rest. */
-#include "engine/chat.h"
-#include "engine/token.h"
+#include "engine/template/chat.h"
+#include "engine/token/token.h"
 
 #include <stdlib.h>
 #include <string.h>

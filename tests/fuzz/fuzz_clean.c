@@ -1,6 +1,7 @@
-/* tests/fuzz/fuzz_clean.c - libFuzzer target for ui/clean.c: `make fuzz`, then build/fuzz/fuzz_clean [CORPUS].
+/* tests/fuzz/fuzz_clean.c - libFuzzer target for ui/text/clean.c: `make fuzz`, then build/fuzz/fuzz_clean [CORPUS].
  *
  * The first byte chooses the flags and where the text is cut; the rest is the text. */
+#include "ui/text/text.h"
 #include "ui/ui.h"
 
 #include <stdlib.h>

@@ -2,7 +2,7 @@
  *
  * The first byte chooses: an HTML page, the body of a DOCX, a chapter or package file of an EPUB, what pdftotext printed, a whole
  * archive; above 127, OpenDocument as one XML file or in an archive, RTF.  Seeds lie in tests/fuzz/documents. */
-#include "sessions/import/import.h"
+#include "sessions/import/import_private.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -6,7 +6,7 @@
  * The first byte chooses the policy, the second how much is cut; then edits of eight bytes: place (3), width (1), value (4).
  * What can be loaded is used for a while: always, or in the fast build for one input in USED_ONE_IN, because a use takes as long as some thirty
  * loads. */
-#include "engine/serialize.h"
+#include "engine/base/base.h"
 #include "engine/engine.h"
 #include "tests/lib/tiny.h"
 

@@ -3,7 +3,7 @@
  *
  * Each line of the input is a header line.  Whatever they say, the reply's numbers are in their ranges and its texts end inside of their room. */
 #include "sessions/fetch/curl.h"
-#include "sessions/sessions.h"
+#include "sessions/fetch/fetch.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* tests/fuzz/fuzz_import.c - libFuzzer target for sessions/import/text.c: any bytes are plain text or are refused. */
-#include "sessions/import/import.h"
+#include "sessions/import/import_private.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,8 @@
-/* tests/fuzz/fuzz_keys.c - libFuzzer target for ui/keys.c: `make fuzz`, then build/fuzz/fuzz_keys [CORPUS].
+/* tests/fuzz/fuzz_keys.c - libFuzzer target for ui/screen/keys.c: `make fuzz`, then build/fuzz/fuzz_keys [CORPUS].
  *
  * The first two bytes choose how the rest is cut and whether time passes in between; without that the keys must not depend
  * on the cuts. */
-#include "ui/keys.h"
+#include "ui/screen/keys.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,8 @@
-/* tests/fuzz/fuzz_markdown.c - libFuzzer target for ui/markdown.c and all below it: `make fuzz`, then build/fuzz/fuzz_markdown [CORPUS].
+/* tests/fuzz/fuzz_markdown.c - libFuzzer target for ui/transcript/markdown.c and all below it: `make fuzz`, then build/fuzz/fuzz_markdown [CORPUS].
  *
  * The first byte is the width, the second says how the text arrives; the rest is the text. */
-#include "ui/lines.h"
+#include "ui/text/text.h"
+#include "ui/transcript/lines.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -11,7 +11,7 @@
 #include <sys/mman.h>
 
 #include "engine/engine.h"
-#include "engine/gguf.h"
+#include "engine/gguf/gguf.h"
 #include "tests/lib/tiny.h"
 
 #ifndef USED_ONE_IN

@@ -1,7 +1,7 @@
 /* tests/fuzz/fuzz_passages.c - libFuzzer target for the cutter and the search of passages: `make fuzz`, then build/fuzz/fuzz_passages [CORPUS].
  *
  * The first line is the question, the rest the text. */
-#include "sessions/passages.h"
+#include "sessions/store/passages.h"
 
 #include <stdlib.h>
 #include <string.h>

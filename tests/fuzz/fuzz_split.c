@@ -1,4 +1,4 @@
-/* tests/fuzz/fuzz_split.c - libFuzzer target: any bytes as a model in several files (engine/gguf_split.c).
+/* tests/fuzz/fuzz_split.c - libFuzzer target: any bytes as a model in several files (engine/gguf/gguf_split.c).
  *
  *	make fuzz
  *	mkdir -p corpus && build/fuzz/fuzz_split -max_len=4096 corpus tests/fuzz/split

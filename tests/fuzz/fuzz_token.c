@@ -6,8 +6,8 @@
  * The first byte chooses: the rest is a GGUF file as it stands; or it is read as choices from which a file is
  * built, mostly well-formed, then a text with its ranges.  What vocab_encode gives is compared with the
  * simplest possible encoder: no heap, no cutting at spaces, no memory of words. */
-#include "engine/gguf.h"
-#include "engine/token_private.h"
+#include "engine/gguf/gguf.h"
+#include "engine/token/token_private.h"
 #include "tests/lib/mkgguf.h"
 
 #include <stdlib.h>

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "kernels/backend.h"
-#include "kernels/quant.h"
+#include "kernels/common/quant.h"
 #include "tests/lib/attn_ref.h"
 #include "tests/lib/levels.h"
 

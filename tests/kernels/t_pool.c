@@ -8,8 +8,8 @@
 #include <time.h>
 
 #include "kernels/backend.h"
-#include "kernels/cpu_fns.h"
-#include "kernels/cpu_pool.h"
+#include "kernels/cpu/fns.h"
+#include "kernels/cpu/pool.h"
 #include "tests/lib/test.h"
 
 enum { STRESS_TASKS = 97 };

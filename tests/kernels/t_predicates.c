@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "kernels/backend.h"
-#include "kernels/cpu_attn.h"
+#include "kernels/cpu/attn.h"
 #include "tests/lib/levels.h"
 
 enum { HEADS = 4, KV = 2, DIM = 32, CAP = 128, ROWS = 100 };

@@ -1,6 +1,6 @@
 /* tests/kernels/t_quant.c - weight types: the table, half floats, the reference conversions against blocks whose
  * values another implementation of the file format computed (tests/vectors/dequant.bin). */
-#include "kernels/quant.h"
+#include "kernels/common/quant.h"
 #include "tests/lib/test.h"
 
 #include <math.h>

@@ -3,7 +3,7 @@
 #ifndef WEIR_TEST_ATTACKS_H
 #define WEIR_TEST_ATTACKS_H
 
-#include "engine/base.h"
+#include "engine/base/base.h"
 
 #include <stdlib.h>
 #include <string.h>

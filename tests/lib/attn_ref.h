@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "kernels/backend.h"
-#include "kernels/quant.h"
+#include "kernels/common/quant.h"
 #include "tests/lib/levels.h"
 
 static const enum dtype attn_types[] = { DT_F16, DT_F32, DT_BF16, DT_Q8_0 };

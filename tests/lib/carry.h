@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-#include "engine/timeline.h"
+#include "engine/timeline/timeline.h"
 #include "tests/lib/test.h"
 
 /* Save the entries and the state of one and load them into the other, which then has all n tokens of id. */

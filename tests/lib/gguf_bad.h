@@ -6,7 +6,7 @@
 #ifndef WEIR_GGUF_BAD_H
 #define WEIR_GGUF_BAD_H
 
-#include "engine/gguf.h"
+#include "engine/gguf/gguf.h"
 #include "tests/lib/mkgguf.h"
 #include "tests/lib/test.h"
 #include "tests/lib/walk_gguf.h"

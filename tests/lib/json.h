@@ -3,7 +3,7 @@
 #ifndef WEIR_TESTS_JSON_H
 #define WEIR_TESTS_JSON_H
 
-#include "app/term/term.h"
+#include "engine/base/json.h"
 
 struct jv jv_at(struct jv array, size_t i);
 size_t jv_len(struct jv array);

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "kernels/backend.h"
-#include "kernels/cpu_fns.h"
+#include "kernels/cpu/fns.h"
 #include "tests/lib/test.h"
 
 #define levels cpu_level_name

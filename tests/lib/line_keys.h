@@ -2,7 +2,7 @@
 #ifndef WEIR_LINE_KEYS_H
 #define WEIR_LINE_KEYS_H
 
-#include "ui/input.h"
+#include "ui/input/input.h"
 #include "tests/lib/test.h"
 
 #include <stdio.h>

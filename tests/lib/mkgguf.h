@@ -15,8 +15,8 @@
 #ifndef WEIR_MKGGUF_H
 #define WEIR_MKGGUF_H
 
-#include "engine/base.h"
-#include "engine/gguf.h"
+#include "engine/base/base.h"
+#include "engine/gguf/gguf.h"
 
 #include <stdint.h>
 #include <stdio.h>

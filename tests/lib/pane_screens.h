@@ -3,7 +3,8 @@
 #define WEIR_PANE_SCREENS_H
 
 #include "tests/lib/test.h"
-#include "ui/panes.h"
+#include "ui/panes/panes.h"
+#include "ui/text/text.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -101,7 +102,7 @@ static inline void check_ascii(const struct str *s)
 		}
 }
 
-/* What every grid must hold, see ui/grid.c. */
+/* What every grid must hold, see ui/screen/grid.c. */
 static inline int sound(const struct grid *g)
 {
 	for (int y = 0; y < g->h; y++)

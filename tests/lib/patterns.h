@@ -9,7 +9,7 @@
 #ifndef WEIR_TEST_PATTERNS_H
 #define WEIR_TEST_PATTERNS_H
 
-#include "engine/base.h"
+#include "engine/base/base.h"
 #include "tests/lib/test.h"
 
 #include <stdio.h>

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "engine/engine_private.h"
-#include "engine/predictor.h"
+#include "engine/policies/predictor.h"
 #include "tests/lib/test.h"
 
 static char predictor_dir[] = "/tmp/weir-predict-XXXXXX";

@@ -7,8 +7,8 @@
 
 #include "tests/lib/test.h"
 #include "tests/lib/vt.h"
-#include "ui/grid.h"
-#include "ui/theme.h"
+#include "ui/screen/grid.h"
+#include "ui/screen/theme.h"
 
 #include <curses.h>
 #include <term.h>

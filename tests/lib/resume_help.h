@@ -3,7 +3,7 @@
 #define WEIR_RESUME_HELP_H
 
 #include "engine/engine.h"
-#include "sessions/snaps.h"
+#include "sessions/snap/snap_private.h"
 #include "tests/lib/test.h"
 
 static inline void save_on(struct snaps *s, struct engine *e, struct timeline *t, int64_t message)

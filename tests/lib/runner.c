@@ -9,7 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* The second process that parses a document (sessions.h): in the programs that read documents, and only in those. */
+/* The second process that parses a document (sessions/import/import.h): in the programs that read documents, and only in those. */
 int doc_helper(int argc, char **argv) __attribute__((weak));
 
 static struct { const char *name; void (*fn)(void); } test[512];

@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "kernels/backend.h"
-#include "kernels/cpu_select.h"
-#include "kernels/quant.h"
+#include "kernels/cpu/select.h"
+#include "kernels/common/quant.h"
 #include "tests/lib/levels.h"
 
 /* The tensor's bytes. */

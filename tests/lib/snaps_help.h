@@ -2,7 +2,7 @@
 #ifndef WEIR_SNAPS_HELP_H
 #define WEIR_SNAPS_HELP_H
 
-#include "sessions/snaps.h"
+#include "sessions/snap/snap_private.h"
 #include "tests/lib/fake_timeline.h"
 #include "tests/lib/test.h"
 

@@ -2,7 +2,7 @@
 #ifndef WEIR_STOREDIR_H
 #define WEIR_STOREDIR_H
 
-#include "sessions/store.h"
+#include "sessions/store/store_private.h"
 #include "tests/lib/test.h"
 
 #include "engine/engine.h"

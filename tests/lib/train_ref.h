@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/train.h"
+#include "engine/lab/train.h"
 
 struct ref_matrix { double *w, *a, *b; };
 struct ref_layer { double *attn_norm, *ffn_norm; struct ref_matrix m[TRAIN_PLACES]; double *k, *v; int32_t *sets; };

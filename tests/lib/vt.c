@@ -1,5 +1,6 @@
 /* tests/lib/vt.c - the terminal in miniature: sequences are judged, then obeyed. */
 #include "tests/lib/vt.h"
+#include "ui/text/text.h"
 
 static struct vt_cell vt_blank(const struct vt *v)
 {

@@ -5,7 +5,7 @@
 #ifndef WEIR_VT_H
 #define WEIR_VT_H
 
-#include "ui/ui.h"
+#include "engine/base/base.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -5,7 +5,7 @@
 #ifndef WEIR_WALK_GGUF_H
 #define WEIR_WALK_GGUF_H
 
-#include "engine/gguf.h"
+#include "engine/gguf/gguf.h"
 
 #include <stdlib.h>
 

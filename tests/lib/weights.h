@@ -2,7 +2,7 @@
 #ifndef WEIR_TEST_WEIGHTS_H
 #define WEIR_TEST_WEIGHTS_H
 
-#include "kernels/quant.h"
+#include "kernels/common/quant.h"
 #include "tests/lib/levels.h"
 
 static inline float *random_floats(size_t n, float lo, float hi)

@@ -14,8 +14,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "engine/kv_rows.h"
-#include "engine/timeline.h"
+#include "engine/cache/kv_rows.h"
+#include "engine/timeline/timeline.h"
 
 enum { KINDS = 5, ROUNDS = 3, MOST = 4096, PIECE = 256 };
 

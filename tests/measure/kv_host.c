@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/kv_host.h"
-#include "engine/timeline.h"
+#include "engine/cache/kv_host.h"
+#include "engine/timeline/timeline.h"
 
 enum { WAYS = 3, ROUNDS = 3, MOST = 4096 };
 static const char *const names[WAYS] = { "all on the GPU", "when they are selected", "ahead" };

@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "kernels/backend.h"
-#include "kernels/quant.h"
+#include "kernels/common/quant.h"
 
 struct shape {
 	const char *name, *arch;

@@ -5,7 +5,7 @@
 
 100 facts are told at the start of a conversation, which then grows to so many tokens by paragraphs of encyclopedia articles. At its end comes
 a question about each fact, then ordinary questions that ask about nothing evicted: each recall for one of them is a false one. Facts and paragraphs are
-made from ../shared/data/ruler; without these files there is nothing to measure. The thresholds of app/conversation/recall.c were chosen
+made from ../shared/data/ruler; without these files there is nothing to measure. The thresholds of app/retrieval/recall.c were chosen
 on seeds 1 and 2; every other seed is a fresh one."""
 import argparse, json, os, random, re, subprocess, sys, time
 

@@ -11,7 +11,8 @@
 #include <string.h>
 
 #include "app/conversation/conversation.h"
-#include "sessions/sessions.h"
+#include "app/retrieval/retrieval.h"
+#include "sessions/store/store.h"
 
 struct asked { int half; const char *kind, *places, *answers, *text, *before, *answered; };
 

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "engine/timeline.h"
+#include "engine/timeline/timeline.h"
 
 enum { MOST = VERIFY_MOST, ROUNDS = 200, PIECE = 256 };
 

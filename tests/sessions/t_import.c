@@ -1,4 +1,4 @@
-/* tests/sessions/t_import.c - sessions/import.c and sessions/import/text.c: what is read as text, and what is refused by name.
+/* tests/sessions/t_import.c - sessions/import/import.c and sessions/import/text.c: what is read as text, and what is refused by name.
  *
  * The source is included, with read() behind a hook, so that files can shrink and disks can fail on demand. */
 #include <stdio.h>
@@ -6,7 +6,7 @@
 
 static ssize_t hooked_read(int fd, void *buf, size_t n);
 #define read hooked_read
-#include "sessions/import.c"
+#include "sessions/import/import.c"
 #include "sessions/import/text.c"
 #undef read
 
@@ -157,7 +157,7 @@ TEST(line_ends)
 	READS("a\r\nb\nc\rd\r\r\n", "a\nb\nc\rd\r\n", "UTF-8", NULL);
 	READS("old\rMac\r", "old\nMac\n", "UTF-8", NULL);
 	READS("a\r\nb\r", "a\nb\r", "UTF-8", NULL);
-	READS("x\f\ty\v\x1b[31mz\x07", "x\f\ty\v\x1b[31mz\x07", "UTF-8", NULL);   /* showing it safely is ui/clean.c's work */
+	READS("x\f\ty\v\x1b[31mz\x07", "x\f\ty\v\x1b[31mz\x07", "UTF-8", NULL);   /* showing it safely is ui/text/clean.c's work */
 }
 
 TEST(nul_bytes)

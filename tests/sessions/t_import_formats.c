@@ -1,5 +1,5 @@
 /* tests/sessions/t_import_formats.c - DOCX, PDF text, marks of plain text, encodings and types. */
-#include "sessions/import/import.h"
+#include "sessions/import/import_private.h"
 #include "tests/lib/test.h"
 #include "tests/lib/zip.h"
 

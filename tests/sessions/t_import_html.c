@@ -1,5 +1,5 @@
 /* tests/sessions/t_import_html.c - sessions/import/html.c and writer.c: what of a page becomes text, and where its marks are. */
-#include "sessions/import/import.h"
+#include "sessions/import/import_private.h"
 #include "tests/lib/test.h"
 
 #include <stdio.h>

@@ -2,7 +2,7 @@
  * read there first.
  *
  * Each try runs in a child of its own, which enters the jail first.  What a parser needs must work there. */
-#include "sessions/import/import.h"
+#include "sessions/import/import_private.h"
 #include "tests/lib/test.h"
 
 #include <errno.h>

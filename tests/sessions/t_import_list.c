@@ -1,5 +1,5 @@
 /* tests/sessions/t_import_list.c - sessions/import/list.c: which documents a folder, a pattern or a name stands for. */
-#include "sessions/sessions.h"
+#include "sessions/import/import.h"
 #include "tests/lib/test.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* tests/sessions/t_import_odf.c - OpenDocument: texts, sheets and slides, packed and as one XML file. */
-#include "sessions/import/import.h"
+#include "sessions/import/import_private.h"
 #include "tests/lib/test.h"
 #include "tests/lib/zip.h"
 

@@ -1,5 +1,5 @@
 /* tests/sessions/t_import_rtf.c - RTF: groups, code pages, paragraphs, lists, tables and notes. */
-#include "sessions/import/import.h"
+#include "sessions/import/import_private.h"
 #include "tests/lib/test.h"
 
 #include <stdlib.h>

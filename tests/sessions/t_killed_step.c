@@ -3,9 +3,9 @@
  *
  * A child generates with drafts, saves every few tokens, mostly while such a step is open, and dies in the attention of one of its layers.
  * The next child goes on from what the last one had saved, with another number of threads. */
-#include "engine/observe.h"
-#include "engine/timeline.h"
-#include "sessions/snaps.h"
+#include "engine/observe/observe.h"
+#include "engine/timeline/timeline.h"
+#include "sessions/snap/snap_private.h"
 #include "tests/lib/storedir.h"
 #include "tests/lib/test.h"
 #include "tests/lib/tiny.h"

@@ -1,7 +1,7 @@
-/* tests/sessions/t_passages.c - the passages of texts: cutting (sessions/passages.c), the index (passage_index.c), finding (passage_search.c). */
+/* tests/sessions/t_passages.c - the passages of texts: cutting (sessions/store/passages.c), the index (passage_index.c), finding (passage_search.c). */
 #include "tests/lib/storedir.h"
 
-#include "sessions/passages.h"
+#include "sessions/store/passages.h"
 
 /* ---- cutting ---- */
 

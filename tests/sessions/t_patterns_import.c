@@ -1,10 +1,10 @@
 /* tests/sessions/t_patterns_import.c - importers, the sentences and the index of passages, tokens and header lines over repeating patterns take time in
  * proportion to the text (tests/lib/patterns.h). */
-#include "engine/gguf.h"
-#include "engine/token.h"
+#include "engine/gguf/gguf.h"
+#include "engine/token/token.h"
 #include "sessions/fetch/curl.h"
-#include "sessions/import/import.h"
-#include "sessions/passages.h"
+#include "sessions/import/import_private.h"
+#include "sessions/store/passages.h"
 #include "tests/lib/patterns.h"
 
 /* ---- passes ---- */

@@ -2,8 +2,8 @@
  *
  * t_snapshot.c shows it for the bytes of a timeline, t_snaps.c for files with timelines that compute nothing; here
  * both work together, under policies that keep all rows, move them, or choose among them. */
-#include "kernels/cpu_fns.h"
-#include "sessions/snaps.h"
+#include "kernels/cpu/fns.h"
+#include "sessions/snap/snap_private.h"
 #include "tests/lib/resume_help.h"
 #include "tests/lib/storedir.h"
 #include "tests/lib/test.h"

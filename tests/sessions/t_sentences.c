@@ -1,4 +1,4 @@
-/* tests/sessions/t_sentences.c - sentences with words of a question, in all texts of an index (sessions/sentence_search.c). */
+/* tests/sessions/t_sentences.c - sentences with words of a question, in all texts of an index (sessions/store/sentence_search.c). */
 #include "tests/lib/storedir.h"
 
 #include <stdlib.h>

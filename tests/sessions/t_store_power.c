@@ -8,7 +8,7 @@
 #include "tests/lib/faultvfs.h"
 #include "tests/lib/store_life.h"
 
-#include "sessions/snaps.h"
+#include "sessions/snap/snap_private.h"
 
 #include <fcntl.h>
 

@@ -5,7 +5,7 @@
 #include "tests/lib/fake_timeline.h"
 #include "tests/lib/storedir.h"
 
-#include "sessions/snaps.h"
+#include "sessions/snap/snap_private.h"
 
 #include <errno.h>
 #include <signal.h>

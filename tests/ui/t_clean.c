@@ -1,10 +1,11 @@
-/* tests/ui/t_clean.c - ui/clean.c: nothing but printable text and line ends comes out, whatever goes in.
+/* tests/ui/t_clean.c - ui/text/clean.c: nothing but printable text and line ends comes out, whatever goes in.
  *
  * Three judges that share no code with the cleaner: allowed() knows the forbidden ranges by heart, slow_clean()
  * is a second implementation that sees the whole text at once, and the cleaner itself must agree with
  * itself under any cutting of the input and when run twice.  WEIR_CLEAN_STRINGS scales the random part. */
 #include "tests/lib/test.h"
-#include "ui/chars.h"
+#include "ui/text/chars.h"
+#include "ui/text/text.h"
 #include "ui/ui.h"
 
 #include <locale.h>
@@ -780,7 +781,7 @@ TEST(utf8_torture)
 
 TEST(documents_pass)
 {
-	static const char *const name[] = { "tests/vectors/scripts.txt", "tests/vectors/books/kim.txt", "HACKING.md", "ui/transcript.c",
+	static const char *const name[] = { "tests/vectors/scripts.txt", "tests/vectors/books/kim.txt", "HACKING.md", "ui/transcript/transcript.c",
 	                                    "tests/pictures/cache.svg" };
 
 	for (size_t k = 0; k < sizeof name / sizeof name[0]; k++) {

@@ -1,4 +1,4 @@
-/* tests/ui/t_display.c - ui/display.c on a pseudo terminal: what arrives there, and what it leaves behind.
+/* tests/ui/t_display.c - ui/screen/display.c on a pseudo terminal: what arrives there, and what it leaves behind.
  *
  * The terminal in miniature is in pty.h and vt.h.  One test asks tmux, too: this program draws inside of it (see helper()). */
 #include "tests/lib/pty.h"

@@ -1,6 +1,7 @@
-/* tests/ui/t_grid.c - ui/grid.c: text in cells, whatever it is and wherever it is cut. */
+/* tests/ui/t_grid.c - ui/screen/grid.c: text in cells, whatever it is and wherever it is cut. */
 #include "tests/lib/test.h"
-#include "ui/grid.h"
+#include "ui/screen/grid.h"
+#include "ui/text/text.h"
 
 #include <limits.h>
 #include <stdio.h>

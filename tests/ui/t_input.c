@@ -3,7 +3,7 @@
  * WEIR_SOAK scales the random keys.  vi's keys and the user's own settings are in t_input_vi.c: readline reads them
  * once. */
 #include "tests/lib/line_keys.h"
-#include "ui/input_private.h"
+#include "ui/input/input_private.h"
 
 #include <fcntl.h>
 #include <locale.h>

@@ -1,9 +1,9 @@
-/* tests/ui/t_keys.c - ui/keys.c: which bytes are which keys, however they arrive.
+/* tests/ui/t_keys.c - ui/screen/keys.c: which bytes are which keys, however they arrive.
  *
  * Keys are compared as text: "C-a", "M-Up", "S-F5", "mouse1@3,4", "paste(abc)".  Every sequence goes through whole, cut at every
  * byte and byte by byte.  WEIR_SOAK scales the random part. */
 #include "tests/lib/test.h"
-#include "ui/keys.h"
+#include "ui/screen/keys.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,8 @@
-/* tests/ui/t_markdown.c - ui/markdown*.c, lines.c, code.c: what Markdown looks like at several widths, that it does not
+/* tests/ui/t_markdown.c - ui/transcript/markdown*.c, lines.c, code.c: what Markdown looks like at several widths, that it does not
  * matter how the text arrives, and that nothing hostile gets through or takes long. */
 #include "tests/lib/test.h"
-#include "ui/lines.h"
+#include "ui/text/text.h"
+#include "ui/transcript/lines.h"
 
 #include <stdlib.h>
 

@@ -3,8 +3,8 @@
  * Whole screens are compared with tests/vectors/panes_NAME.txt (WEIR_SCREENS=write writes what is drawn there: look at the
  * difference before it is committed); then what keys do. */
 #include "tests/lib/pane_screens.h"
-#include "ui/pane_documents.h"
-#include "ui/widgets.h"
+#include "ui/panes/pane_documents.h"
+#include "ui/screen/widgets.h"
 
 #include <math.h>
 

@@ -1,10 +1,11 @@
 /* tests/ui/t_patterns_screen.c - the filter, wrapping, Markdown, the transcript and keys over repeating patterns take time in proportion to the text
  * (tests/lib/patterns.h). */
 #include "tests/lib/patterns.h"
-#include "ui/doc_text.h"
-#include "ui/keys.h"
-#include "ui/lines.h"
-#include "ui/transcript_private.h"
+#include "ui/panes/doc_text.h"
+#include "ui/screen/keys.h"
+#include "ui/text/text.h"
+#include "ui/transcript/lines.h"
+#include "ui/transcript/transcript_private.h"
 
 /* ---- passes ---- */
 

@@ -1,7 +1,7 @@
-/* tests/ui/t_transcript.c - ui/transcript*.c: what the transcript looks like, that positions hold while text comes and the width changes,
+/* tests/ui/t_transcript.c - ui/transcript/transcript*.c: what the transcript looks like, that positions hold while text comes and the width changes,
  * search, the lens, and what is copied. */
 #include "tests/lib/test.h"
-#include "ui/transcript_private.h"
+#include "ui/transcript/transcript_private.h"
 
 #include <stdlib.h>
 

@@ -1,6 +1,6 @@
 /* tests/ui/t_typing.c - letters are written whatever is open; the queue comes back; the palette; completed settings. */
 #include "tests/lib/screen_alone.h"
-#include "ui/theme.h"
+#include "ui/screen/theme.h"
 
 /* Typed in every place that can be open without a field: the text is in the input line, and Enter sends it. */
 TEST(typing_always_types)

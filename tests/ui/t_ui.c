@@ -3,6 +3,7 @@
  * A test plays both sides: it feeds the bytes of keys and posts what happens, and compares what is asked for and what is
  * on the screen.  The clock is a number.  Whole screens: t_ui_screens.c; random keys: t_ui_random.c. */
 #include "tests/lib/screen_alone.h"
+#include "ui/text/text.h"
 
 /* ---- sending and waiting ---- */
 

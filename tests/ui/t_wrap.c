@@ -1,6 +1,6 @@
-/* tests/ui/t_wrap.c - ui/wrap.c: lines fit, words stay whole, nothing is lost, and the cuts do not matter. */
+/* tests/ui/t_wrap.c - ui/text/wrap.c: lines fit, words stay whole, nothing is lost, and the cuts do not matter. */
 #include "tests/lib/test.h"
-#include "ui/ui.h"
+#include "ui/text/text.h"
 
 #include <stdlib.h>
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Write ui/chars.c, the table of character classes behind ui/clean.c.
+"""Write ui/text/chars.c, the table of character classes behind ui/text/clean.c.
 
-    pip install regex unicodedata2 && python3 tests/vectors/make_width.py > ui/chars.c
+    pip install regex unicodedata2 && python3 tests/vectors/make_width.py > ui/text/chars.c
 
 Needs the PyPI packages regex (binary properties, scripts) and unicodedata2 (categories, east asian
 width) of the same Unicode version; the version is written into the file.  The classes are decided
-here, what happens to each is decided in ui/clean.c.
+here, what happens to each is decided in ui/text/clean.c.
 """
 import sys
 import regex
@@ -74,11 +74,11 @@ def main():
     names = ["PLAIN", "WIDE", "EMOJI", "EMOJI_WIDE", "JOINING", "MARK", "JOINER", "VS16", "SELECTOR", "HIDDEN", "BIDI",
              "BREAK", "CONTROL", "PRIVATE", "UNASSIGNED", "NONE"]
     out = sys.stdout.write
-    out(f"""/* ui/chars.c - the class of every code point (Unicode {ud.unidata_version}).
+    out(f"""/* ui/text/chars.c - the class of every code point (Unicode {ud.unidata_version}).
  *
  * Written by tests/vectors/make_width.py; do not edit.  Each entry is the first code point of a run times
  * 256 plus its enum char_class; a run ends where the next one starts. */
-#include "ui/chars.h"
+#include "ui/text/chars.h"
 
 const uint32_t char_run[] = {{
 """)

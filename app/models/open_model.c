@@ -1,0 +1,105 @@
+/* app/models/open_model.c - opens the model and a timeline that the options name (models.h). */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "app/models/models.h"
+#include "app/remote/remote.h"
+
+const char *model_server(const struct options *o)
+{
+	return o->remote ? o->remote : remote_is_address(o->model) ? o->model : NULL;
+}
+
+int model_path(const struct options *o, struct str *out, struct err *e)
+{
+	struct stat st;
+
+	if (remote_is_address(o->model))
+		return err_set(e, ERR_USAGE, "'%.100s' is a server, which only a chat can ask; this wants a model file", o->model);
+	if (o->model)
+		return model_find(o->model, out, e);
+	if (user_path(out, DIR_CACHE, "models/" DEFAULT_MODEL, e))
+		return -1;
+	if (!stat(out->p, &st))
+		return 0;
+	str_clear(out);
+	if (model_newest(out))
+		return 0;
+	return err_set(e, ERR_MODEL, "no model: 'weir pull' lists models to fetch, 'weir pull qwen3-4b' fetches one; -m FILE.gguf opens a file");
+}
+
+static void on_loaded(uint64_t done, uint64_t total, void *ud)
+{
+	progress_show(ud, (int64_t)(done >> 20), (int64_t)(total >> 20));
+}
+
+/* "FILE:SCALE" or "FILE": the file, appended.  A file of the whole name goes first. */
+static int read_lora(const char *text, struct str *file, double *scale, struct err *e)
+{
+	const char *colon = strrchr(text, ':');
+	struct stat st;
+	char *end;
+
+	*scale = 1;
+	str_adds(file, text);
+	if (!colon || !stat(text, &st))
+		return 0;
+	*scale = strtod(colon + 1, &end);
+	if (end == colon + 1 || *end || !(*scale >= -100 && *scale <= 100))
+		return err_set(e, ERR_USAGE, "option '--lora' wants FILE or FILE:SCALE with a number from -100 to 100, not '%.200s'", text);
+	file->p[file->n = (size_t)(colon - text)] = 0;
+	return 0;
+}
+
+int (*model_first_reader)(const char *path, const struct options *, struct err *);
+
+static int read_first(const char *path, const struct options *o, struct err *e)
+{
+	return path && model_first_reader ? model_first_reader(path, o, e) : 0;
+}
+
+int model_open(struct engine **engine, const struct options *o, enum model_use use, struct err *e)
+{
+	struct engine_options eo = {
+		.device = o->device, .threads = o->threads, .vocab_only = use == MODEL_VOCAB, .inspect_only = use == MODEL_LOOK,
+		.check_weights = o->check_tensors, .pre = o->pre, .chat_template = o->chat_template,
+	};
+	struct progress progress;
+	struct str path = {0}, lora = {0};
+	int rc;
+
+	if (model_path(o, &path, e) < 0 || (o->lora && read_lora(o->lora, &lora, &eo.lora_scale, e) < 0)) {
+		str_free(&path);
+		str_free(&lora);
+		return -1;
+	}
+	eo.lora = lora.p;
+	if (read_first(path.p, o, e) < 0 || read_first(lora.p, o, e) < 0) {
+		str_free(&path);
+		str_free(&lora);
+		return -1;
+	}
+	progress_init(&progress, o->quiet, o->verbose, "loading", "MiB");
+	eo.model_path = path.p;
+	eo.progress = on_loaded;
+	eo.progress_ud = &progress;
+	rc = engine_open(engine, &eo, e);
+	progress_clear(&progress);
+	str_free(&path);
+	str_free(&lora);
+	if (!rc && !o->quiet && engine_info(*engine)->device_note[0])
+		say("%s", engine_info(*engine)->device_note);
+	if (!rc && !o->quiet && use == MODEL_RUN && engine_info(*engine)->sampling_note[0])
+		say("%s", engine_info(*engine)->sampling_note);
+	return rc;
+}
+
+int timeline_open_for(struct timeline **tl, struct engine *engine, const struct options *o, int32_t ctx, struct err *e)
+{
+	/* A conversation takes the default policy; measurements and inspections keep every entry unless --kv is given. */
+	const char *kv = o->kv ? o->kv : o->command & (CMD_CHAT | CMD_READ | CMD_TOUR) ? NULL : "full";
+	struct timeline_options to = {.ctx = ctx, .kv = kv, .kv_type = o->kv_type, .kv_memory = o->kv_memory, .read_share = o->read_share, .batch = o->chunk};
+
+	return timeline_open(tl, engine, &to, e);
+}

@@ -1,0 +1,287 @@
+/* app/reader/growing_message.c - a text without an end as one message of the user that grows (reader.h).
+ *
+ * The message stays open while its text arrives: the template's end of a message follows with the question.  The tokens of a piece
+ * are appended to the sequence as they arrive, so each byte is tokenised once, however long the text is:
+ *
+ *     message   |  cut, tokenised, in the cache  |  tokenised  |  not cut yet  |
+ *                                                ^ pending     ^ at            ^ text.n
+ *
+ * A text in pieces must give the tokens of the whole, because the question renders the whole.  So it is cut only where every
+ * tokenizer ends a word: between a letter and one blank or line break before another letter (in scripts without blanks, before a
+ * mark that ends a clause).  Where that fails the answer is right all the same: the question finds other tokens there and
+ * recomputes from that token on. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/conversation/conversation_private.h"
+#include "app/reader/reader.h"
+#include "app/reader/reader_private.h"
+#include "app/conversation/conversation.h"
+
+/* In text without such a place: bytes after which lesser places count, and bytes after which any character will do. */
+enum { CARRY_MARKS = 1024, CARRY_MOST = 16384 };
+
+/* Only what is a letter in every edition of Unicode and in every tokenizer. */
+static int is_letter(int32_t cp)
+{
+	static const int32_t range[][2] = {
+		{'A', 'Z'}, {'a', 'z'}, {0xc0, 0xd6}, {0xd8, 0xf6}, {0xf8, 0x24f}, {0x391, 0x3a1}, {0x3a3, 0x3c9}, {0x400, 0x481},
+		{0x48a, 0x52f}, {0x5d0, 0x5ea}, {0x620, 0x64a}, {0x3041, 0x3096}, {0x30a1, 0x30fa}, {0x4e00, 0x9fa5}, {0xac00, 0xd7a3},
+	};
+
+	for (size_t i = 0; i < sizeof range / sizeof *range; i++)
+		if (cp >= range[i][0] && cp <= range[i][1])
+			return 1;
+	return 0;
+}
+
+/* The character that ends at p[end], end > 0; where it begins in *from. */
+static int32_t char_before(const char *p, size_t end, size_t *from)
+{
+	size_t at = end - 1;
+	int32_t cp;
+
+	while (at && end - at < 4 && ((unsigned char)p[at] & 0xc0) == 0x80)
+		at--;
+	*from = at;
+	return utf8_decode(p + at, end - at, &cp) == (int)(end - at) ? cp : -1;
+}
+
+static int is_mark(int32_t cp)
+{
+	return cp == 0x3001 || cp == 0x3002 || cp == 0xff01 || cp == 0xff0c || cp == 0xff1a || cp == 0xff1b || cp == 0xff1f;
+}
+
+size_t text_cut(const char *p, size_t from, size_t n)
+{
+	int marks = n - from > CARRY_MARKS;
+
+	for (size_t at = n; at > from + 1; ) {
+		size_t left, before;
+		int32_t cp, next;
+
+		cp = char_before(p, at, &left);
+		at = left;
+		if (left <= from)
+			break;
+		if (cp == ' ' || cp == '\n') {
+			if (left + 1 == n)
+				continue;
+			utf8_decode(p + left + 1, n - left - 1, &next);
+			if (!is_letter(next))
+				continue;
+		} else if (!marks || !is_mark(cp)) {
+			continue;
+		}
+		if (is_letter(char_before(p, left, &before)))
+			return left;
+	}
+	if (n - from <= CARRY_MOST)
+		return from;
+	return from + utf8_complete(p + from, n - from);
+}
+
+int text_tokens_behind(const struct engine *engine, const char *text, size_t n, struct tokens *out, struct err *e)
+{
+	struct str with = {0};
+	struct tokens head = {0}, all = {0};
+	int rc;
+
+	str_adds(&with, "A");
+	str_add(&with, text, n);
+	rc = engine_tokenize(engine, with.p, 1, 0, &head, e);
+	if (!rc)
+		rc = engine_tokenize(engine, with.p, with.n, 0, &all, e);
+	if (!rc && all.n >= head.n && !memcmp(all.id, head.id, head.n * sizeof *head.id))
+		tokens_append(out, all.id + head.n, all.n - head.n);
+	else if (!rc)
+		rc = engine_tokenize(engine, text, n, 0, out, e);   /* cut within a word: the question recomputes from here on */
+	tokens_free(&head);
+	tokens_free(&all);
+	str_free(&with);
+	return rc;
+}
+
+/* Compare the rendering with the timeline from the first token on: needed once, and after another caller has changed the timeline. */
+static int sync_open(struct conversation *t, timeline_progress_fn *progress, void *ud, struct err *e)
+{
+	struct tokens want = {0};
+	int rc = render_open(t, t->growing.at, &want, e);
+
+	if (!rc)
+		rc = conversation_pin(t, &want, e);
+	if (!rc && timeline_sync(t->tl, want.id, want.n, progress, ud, e) < 0)
+		rc = -1;
+	tokens_free(&want);
+	t->growing.pending.n = 0;
+	timeline_tokens(t->tl, &t->growing.had);
+	t->growing.known = !rc;
+	t->growing.rendered = t->growing.at;
+	return rc;
+}
+
+/* The byte of the message where the pending tokens begin. */
+static size_t pending_byte(const struct conversation *t)
+{
+	const struct growing *s = &t->growing;
+	size_t n = 0;
+
+	for (size_t i = 0; i < s->pending.n; i++)
+		n += engine_piece(t->engine, s->pending.id[i], 0, NULL, 0);
+	return n < s->at ? s->at - n : 0;
+}
+
+/* Prefill pending tokens in whole chunks; all: also the rest. */
+static int extend_open(struct conversation *t, int all, struct err *e)
+{
+	struct tokens *p = &t->growing.pending;
+	struct timeline_stats st;
+	int rc = 0;
+
+	timeline_stats(t->tl, &st);
+	while (!rc && p->n && (all || p->n >= (size_t)st.batch)) {
+		size_t n = p->n < (size_t)st.batch ? p->n : (size_t)st.batch, now;
+
+		if (t->o->surprise && !strcmp(t->o->surprise, "on"))
+			rc = surprise_extend(t, p->id, n, pending_byte(t), e);
+		else
+			rc = timeline_extend(t->tl, p->id, n, 0, NULL, NULL, e);
+		timeline_tokens(t->tl, &now);
+		n = now > t->growing.had ? now - t->growing.had : 0;
+		t->growing.had = now;
+		p->n -= n;
+		memmove(p->id, p->id + n, p->n * sizeof *p->id);
+	}
+	return rc;
+}
+
+int conversation_may_grow(const struct conversation *t, struct err *e)
+{
+	struct timeline_stats st;
+
+	if (conversation_needs_local(t, "a text without an end", e) < 0)
+		return -1;
+	timeline_stats(t->tl, &st);
+	if (st.endless)
+		return 0;
+	return err_set(e, ERR_USAGE, "cache '%.60s' ends with the context of %d tokens, and a text to read may have no end; choose "
+	               "--kv auto, cascade or sink", st.kv, st.ctx);
+}
+
+int conversation_grow(struct conversation *t, const char *piece, size_t n, int all, timeline_progress_fn *progress, void *ud, struct err *e)
+{
+	struct growing *s = &t->growing;
+	struct str *text;
+	size_t had, cut, before = s->pending.n;
+
+	if (conversation_may_grow(t, e) < 0)
+		return -1;
+	if (!s->open) {
+		if (!n)
+			return 0;
+		aside_forget(t);
+		surprise_forget(t);
+		conversation_message(t, ROLE_USER, "", 0, NULL, 0);
+		*s = (struct growing){.open = 1, .pending = s->pending};
+		s->pending.n = before = 0;
+	}
+	text = &t->msg[t->n_msg - 1].text;
+	str_add(text, piece, n);
+	t->msg[t->n_msg - 1].read = text->n;
+	if (n)
+		emit(t, EVENT_TEXT_GREW, text->n - n);
+	cut = text_cut(text->p, s->at, text->n);
+	if (cut > s->at) {
+		if (text_tokens_behind(t->engine, text->p + s->at, cut - s->at, &s->pending, e) < 0)
+			return -1;
+		t->total_grown += s->pending.n - before;
+		s->at = cut;
+	}
+	timeline_tokens(t->tl, &had);
+	if (!s->at)
+		return 0;
+	if (!s->known || !t->prefix_known || t->pinned < 0 || had != s->had)
+		return sync_open(t, progress, ud, e);
+	return extend_open(t, all, e);
+}
+
+uint64_t conversation_grown(const struct conversation *t)
+{
+	return t->total_grown - (t->growing.open ? t->growing.pending.n : 0);
+}
+
+/* Add the tokens that were cut since the last rendering to it, so that rendering the question does not tokenise them again. */
+static void keep_tokens(struct conversation *t)
+{
+	struct growing *s = &t->growing;
+	const struct str *text = &t->msg[t->n_msg - 1].text;
+	struct tokens all = {0};
+	size_t n, had = t->rendered.id.n;
+	const int32_t *id = timeline_tokens(t->tl, &n);
+
+	tokens_append(&all, id, n);
+	tokens_append(&all, s->pending.id, s->pending.n);
+	if (all.n >= had && !memcmp(all.id, t->rendered.id.id, had * sizeof *id))
+		engine_render_add(t->engine, &t->rendered, text->p + s->rendered, s->at - s->rendered, all.id + had, all.n - had);
+	tokens_free(&all);
+}
+
+void growing_close(struct conversation *t)
+{
+	if (t->growing.open && t->growing.known && t->tl)
+		keep_tokens(t);
+	t->growing.open = t->growing.known = 0;
+}
+
+/* The rendering ends with the text again, as far as it was cut.  0: what stands before the text has changed meanwhile (a document, the
+ * system prompt). */
+static int render_back(struct conversation *t)
+{
+	struct tokens want = {0};
+	struct err e = {0};
+	size_t n, same = 0;
+	const int32_t *id = timeline_tokens(t->tl, &n);
+	int32_t first;
+	int rc = render_open(t, t->growing.at, &want, &e);
+
+	n = n < want.n ? n : want.n;
+	while (same < n && id[same] == want.id[same])
+		same++;
+	tokens_free(&want);
+	first = t->msg[t->n_msg - 1].place.first;
+	return !rc && first >= 0 && same >= (size_t)first;
+}
+
+void growing_reopen(struct conversation *t)
+{
+	struct message *m = &t->msg[t->n_msg - 1];
+	struct growing *s = &t->growing;
+
+	m->text.n = m->read;
+	m->quoted = 0;
+	m->text.p[m->read] = 0;
+	m->stored = 0;
+	m->number = 0;
+	if (aside_restore(t)) {
+		s->known = render_back(t);
+		s->rendered = s->at;
+		return;
+	}
+	*s = (struct growing){.open = 1, .pending = s->pending};
+	s->pending.n = 0;
+	s->at = text_cut(m->text.p, 0, m->text.n);
+}
+
+int conversation_return(struct conversation *t)
+{
+	size_t at = t->aside.msg;
+
+	if (!conversation_is_beside(t))
+		return 0;
+	while (t->n_msg > at + 1)
+		message_free(&t->msg[--t->n_msg]);
+	undo_forget(t);
+	growing_reopen(t);
+	emit(t, EVENT_RETURNED, at);
+	return 1;
+}

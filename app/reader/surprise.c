@@ -1,0 +1,107 @@
+/* app/reader/surprise.c - how surprising the sentences of a growing message are to the model (reader.h).
+ *
+ * Surprise is the mean of -log p over a sentence's tokens.  It wants the logits after every token, where a prefill computes the last ones
+ * alone: that costs half as much again as reading, or more, so it is off unless --surprise on asks for it.  Entries and logits of the
+ * stream are the same bits either way. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/reader/reader.h"
+#include "app/reader/reader_private.h"
+#include "app/conversation/conversation.h"
+
+enum {
+	SENTENCES_MOST = 4096,     /* are kept; then the older half goes */
+	SENTENCE_MOST = 200,       /* tokens of what has no end */
+	LEVELS_FROM = 8,           /* the first sentences have no level: there is too little to compare them with */
+};
+
+/* Does a sentence end with p[0 .. end) of p[0 .. n)?  Behind a full stop or the like, quotation marks and brackets included, before a blank;
+ * with an empty line; behind a full stop of Chinese or Japanese. */
+static int ends_sentence(const char *p, size_t end, size_t n)
+{
+	size_t at = end;
+
+	if (end >= 2 && p[end - 1] == '\n' && p[end - 2] == '\n')
+		return 1;
+	if (end >= 3 && (!memcmp(p + end - 3, "\xe3\x80\x82", 3) || !memcmp(p + end - 3, "\xef\xbc\x81", 3) || !memcmp(p + end - 3, "\xef\xbc\x9f", 3)))
+		return 1;
+	while (at && end - at < 4 && strchr("\"')]", p[at - 1]) && p[at - 1])
+		at--;
+	return at && strchr(".!?", p[at - 1]) && p[at - 1] && (end == n || strchr(" \n\t", p[end]));
+}
+
+/* How far above the mean of all sentences so far: 0 to SURPRISE_LEVELS. */
+static uint8_t level_of(const struct surprise *s, double nll)
+{
+	double sd = s->count > 1 ? sqrt(s->squares / (double)(s->count - 1)) : 0, z = sd > 0 ? (nll - s->mean) / sd : 0;
+
+	return s->count < LEVELS_FROM ? 0 : z > 2 ? 3 : z > 1.3 ? 2 : z > 0.7 ? 1 : 0;
+}
+
+static void sentence_end(struct surprise *s, size_t end)
+{
+	double nll = s->sum / s->tokens, over = nll - s->mean;
+
+	if (s->n == s->cap) {
+		s->cap = s->cap ? 2 * s->cap : 64;
+		s->at = xrealloc(s->at, s->cap * sizeof *s->at);
+	}
+	s->at[s->n++] = (struct sentence){.end = end, .nll = (float)nll, .level = level_of(s, nll)};
+	s->count++;
+	s->mean += over / (double)s->count;
+	s->squares += over * (nll - s->mean);
+	s->sum = 0;
+	s->tokens = 0;
+	if (s->n == SENTENCES_MOST) {
+		s->n /= 2;
+		s->first += s->n;
+		memmove(s->at, s->at + s->n, s->n * sizeof *s->at);
+	}
+}
+
+struct take { struct conversation *t; const int32_t *id; size_t n; size_t had; double nll; size_t byte; };
+
+/* Token i is prefilled. */
+static void take_token(struct take *x, size_t i, double nll)
+{
+	struct surprise *s = &x->t->surprise;
+	const struct str *text = &x->t->msg[x->t->n_msg - 1].text;
+
+	x->byte += engine_piece(x->t->engine, x->id[i], 0, NULL, 0);
+	if (isfinite(nll)) {
+		s->sum += nll;
+		s->tokens++;
+	}
+	if (s->tokens && x->byte <= text->n && (s->tokens >= SENTENCE_MOST || ends_sentence(text->p, x->byte, text->n)))
+		sentence_end(s, x->byte);
+}
+
+static void on_logits(int32_t pos, const float *logits, void *ud)
+{
+	struct take *x = ud;
+	size_t i = (size_t)pos - x->had;
+
+	if (!i)
+		take_token(x, 0, x->nll);
+	if (i + 1 < x->n)
+		take_token(x, i + 1, engine_logprob(logits, engine_info(x->t->engine)->n_vocab, x->id[i + 1]) * -1);
+}
+
+int surprise_extend(struct conversation *t, const int32_t *id, size_t n, size_t byte, struct err *e)
+{
+	struct take x = {.t = t, .id = id, .n = n, .nll = NAN, .byte = byte};
+	const float *before = timeline_logits(t->tl);
+
+	timeline_tokens(t->tl, &x.had);
+	if (before && n)
+		x.nll = -engine_logprob(before, engine_info(t->engine)->n_vocab, id[0]);
+	return timeline_extend(t->tl, id, n, 0, on_logits, &x, e);
+}
+
+void surprise_forget(struct conversation *t)
+{
+	free(t->surprise.at);
+	t->surprise = (struct surprise){.n = 0};
+}

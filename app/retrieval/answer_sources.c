@@ -1,0 +1,200 @@
+/* app/retrieval/answer_sources.c - the numbered sources of an answer, which are kept with it (retrieval.h).
+ *
+ *     found      the passages that answer the question (t->sources)
+ *     attended   the passages that the answer attended to (t->evidence)
+ *
+ * Both are one list.  A passage that was found keeps its number, and the attention only adds its share; others get the next numbers. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/retrieval/retrieval.h"
+#include "app/retrieval/retrieval_private.h"
+#include "app/conversation/conversation.h"
+
+enum {
+	FOUND_MOST = 3,          /* that are shown of those that the search found, unless the model is sent more; */
+	ATTENDED_MOST = ANSWER_SOURCES_MOST - SOURCES_MOST,
+	TEXT_MOST = 200,         /* bytes of a passage that was not searched for */
+};
+static const double ATTENDED_LEAST = 0.05;   /* of the attention: a smaller share says nothing */
+
+static char *copy_of(const char *text)
+{
+	return text ? xstrndup(text, strlen(text)) : NULL;
+}
+
+static size_t lines_in(const char *p, const char *end)
+{
+	size_t n = 0;
+
+	for (; p < end && (p = memchr(p, '\n', (size_t)(end - p))); p++)
+		n++;
+	return n;
+}
+
+/* Name, place and text, from the bytes that are given; in the list. */
+static struct answer_source *add(const struct conversation *t, size_t doc, const struct answer_source *s, struct answer_sources *out)
+{
+	const struct document *d = &t->doc[doc];
+	const char *body = d->text.p + d->body;
+	size_t from = s->found ? s->quote : s->from, to = s->found ? s->quote_end : s->to;
+	struct document_place at;
+	struct answer_source *new;
+	struct str text = {0};
+
+	out->at = xrealloc(out->at, (out->n + 1) * sizeof *out->at);
+	new = &out->at[out->n++];
+	*new = *s;
+	document_place(d, from, to, &at);
+	new->doc = copy_of(d->name);
+	new->page = copy_of(at.page);
+	new->heading = copy_of(at.heading);
+	if (!at.page && d->type <= DOC_SOURCE) {
+		new->line = d->lines + 1 + lines_in(body, body + from);
+		new->last_line = new->line + lines_in(body + from, body + to);
+	}
+	text_on_one_line(body + s->quote, s->quote_end - s->quote, &text);
+	new->text = text.p ? text.p : copy_of("");
+	return new;
+}
+
+void answer_sources_found(const struct conversation *t, struct answer_sources *out)
+{
+	*out = (struct answer_sources){0};
+	for (size_t i = 0; i < t->sources.n; i++) {
+		const struct source *s = &t->sources.at[i];
+		struct str text = {0};
+		int known = 0;
+
+		source_quote(t, s, &text);
+		for (size_t k = 0; k < out->n; k++)
+			known |= !strcmp(out->at[k].text, text.p ? text.p : "");
+		str_free(&text);
+		if (known || (!s->chosen && (out->n >= FOUND_MOST || s->weak)))
+			continue;
+		add(t, s->doc, &(struct answer_source){
+			.from = s->from, .to = s->to, .quote = s->quote, .quote_end = s->quote_end, .found = 1, .score = s->score,
+			.sent = source_sent(t, s) || !t->sources.found, .share = -1,   /* of the nearest none is sent: no mark tells them apart */
+		}, out);
+	}
+}
+
+/* Do two passages have half of the shorter one in common? */
+static int same_passage(const struct answer_source *a, const struct evidence *b)
+{
+	size_t from = a->from > b->from ? a->from : b->from, to = a->to < b->to ? a->to : b->to;
+	size_t n = a->to - a->from < b->to - b->from ? a->to - a->from : b->to - b->from;
+
+	return to > from && 2 * (to - from) >= n;
+}
+
+/* Do the shares of the listed passages say something?  Not where one of them was in the context alone, beside passages of earlier questions that
+ * the list does not have: of a document that was read whole all others were. */
+static int shares_say_something(const struct conversation *t, const struct answer_sources *list)
+{
+	size_t sent = 0;
+
+	for (size_t i = 0; i < t->n_doc; i++)
+		if (t->doc[i].whole)
+			return t->compared;
+	for (size_t i = 0; i < list->n; i++)
+		sent += list->at[i].sent != 0;
+	return t->compared && sent > 1;
+}
+
+void answer_sources_attended(const struct conversation *t, struct answer_sources *out)
+{
+	size_t n = out->n, new = 0;
+
+	if (t->n_evidence)
+		for (size_t i = 0; i < n; i++)
+			out->at[i].share = out->at[i].sent ? 0 : -1;
+	for (size_t i = 0; i < t->n_evidence && t->evidence[i].share >= ATTENDED_LEAST; i++) {
+		const struct evidence *v = &t->evidence[i];
+		const struct document *d = &t->doc[v->doc];
+		struct answer_source *s = NULL;
+
+		for (size_t k = 0; k < n && !s; k++)
+			if (same_passage(&out->at[k], v) && answer_source_document(t, &out->at[k]) == v->doc)
+				s = &out->at[k];
+		if (s && s->sent)
+			s->share += v->share;
+		else if (!s && new < ATTENDED_MOST && out->n < ANSWER_SOURCES_MOST)
+			new += add(t, v->doc, &(struct answer_source){
+				.from = v->from, .to = v->to, .quote = v->from, .sent = 1, .share = v->share,
+				.quote_end = v->from + (v->to - v->from > TEXT_MOST ? utf8_complete(d->text.p + d->body + v->from, TEXT_MOST) : v->to - v->from),
+			}, out) != NULL;
+	}
+	for (size_t i = 0; i < out->n && !shares_say_something(t, out); i++)
+		out->at[i].share = -1;
+}
+
+/* ---- in the documents ---- */
+
+size_t answer_source_document(const struct conversation *t, const struct answer_source *s)
+{
+	struct str text = {0};
+	size_t found = SIZE_MAX;
+
+	for (size_t i = 0; i < t->n_doc && found == SIZE_MAX; i++) {
+		const struct document *d = &t->doc[i];
+
+		if (strcmp(d->name, s->doc) != 0 || s->to > d->n_body || s->from > s->quote || s->quote > s->quote_end || s->quote_end > s->to)
+			continue;
+		str_clear(&text);
+		text_on_one_line(d->text.p + d->body + s->quote, s->quote_end - s->quote, &text);
+		if (!strcmp(text.p ? text.p : "", s->text))
+			found = i;
+	}
+	str_free(&text);
+	return found;
+}
+
+int sources_restore(struct conversation *t, const struct answer_sources *from)
+{
+	sources_forget(t);
+	for (size_t i = 0; i < from->n && from->at[i].found && t->sources.n < SOURCES_MOST; i++) {
+		const struct answer_source *s = &from->at[i];
+		size_t doc = answer_source_document(t, s);
+
+		if (doc == SIZE_MAX) {
+			sources_forget(t);
+			return 0;
+		}
+		t->sources.at = xrealloc(t->sources.at, (t->sources.n + 1) * sizeof *t->sources.at);
+		t->sources.at[t->sources.n++] = (struct source){
+			.doc = doc, .from = s->from, .to = s->to, .quote = s->quote, .quote_end = s->quote_end, .score = s->score,
+			.chosen = s->sent && !t->doc[doc].whole,
+		};
+	}
+	t->sources.found = t->sources.n > 0;
+	return t->sources.found;
+}
+
+/* ---- beside a stored message ---- */
+
+void message_read_stats(int role, const char *stats, struct message *to)
+{
+	struct jv v = jv_parse(stats ? stats : "", stats ? strlen(stats) : 0);
+
+	if (role == ROLE_USER)
+		jv_text(jv_get(v, "context"), &to->context);
+	else
+		answer_sources_read(jv_get(v, "sources"), &to->sources);
+}
+
+void message_export_more(int role, const char *stats, int json, struct str *out)
+{
+	struct message m = {.role = ROLE_USER};
+
+	message_read_stats(role, stats, &m);
+	if (!json) {
+		answer_found_lines(&m.sources, out);
+		answer_attended_lines(&m.sources, out);
+	} else if (role == ROLE_ASSISTANT) {
+		answer_sources_json(&m.sources, out);
+	} else if (m.context.n) {
+		json_text(out, "context", m.context.p, m.context.n);
+	}
+	message_free(&m);
+}

@@ -1,0 +1,199 @@
+/* app/retrieval/evidence.c - the passages of the documents with most of an answer's attention mass (retrieval.h).
+ *
+ * The engine gives the attention mass of each token while the answer was generated, and the rendering the bytes of a document that a
+ * token stands for. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/conversation/conversation_private.h"
+#include "app/retrieval/retrieval.h"
+#include "app/retrieval/retrieval_private.h"
+#include "app/conversation/conversation.h"
+#include "engine/base/base.h"
+
+/* Attention sinks are skipped: they draw attention whatever they contain.  A passage with less than SHARE_LEAST of it all is no evidence.
+ *
+ * An answer that owes nothing to the documents attends to them a little all the same, and the shares of that little say nothing.  So the
+ * documents must draw BESIDE_LEAST of what they and the words of the question draw together: 0.3 or more in right answers about SQuAD
+ * paragraphs and where a document's words were repeated, below 0.19 where "What is the capital of France?" was answered beside one. */
+enum { SINKS = 4, BEST = EVIDENCE_MOST, TEXT_MOST = 200 };
+static const double SHARE_LEAST = 0.01, BESIDE_LEAST = 0.2;
+
+struct looked_at { const struct document *d; struct passage p; double weight; };
+
+/* The byte of the document behind each token of the prompt from `token` on, ascending, until the document ends.  Returns how many. */
+static size_t tokens_in(const struct conversation *t, const struct document *d, size_t n_token, size_t *end)
+{
+	size_t n = d->body + d->n_body, done = 0, k = 0;
+
+	for (size_t i = (size_t)d->place.first; i < n_token && done < n; i++) {
+		done = t->rendered.end[i] - d->place.byte;
+		end[k++] = done = done < n ? done : n;
+	}
+	return k;
+}
+
+static int by_weight(const void *a, const void *b)
+{
+	const struct looked_at *x = a, *y = b;
+
+	if (x->weight != y->weight)
+		return x->weight < y->weight ? 1 : -1;
+	return x->d != y->d ? (x->d < y->d ? -1 : 1) : x->p.from < y->p.from ? -1 : 1;
+}
+
+/* Add one document's passages to best[], which keeps those with the most mass; returns the mass of them all. */
+static double add_document(const struct document *d, const size_t *end, const float *weight, size_t n_token, struct looked_at *best)
+{
+	size_t *body = xcalloc(n_token + 1, sizeof *body), token = 0, n;
+	struct passage *p;
+	double all = 0;
+
+	for (size_t i = 0; i < n_token; i++)
+		body[i] = end[i] > d->body ? end[i] - d->body : 0;
+	n = passages_cut(d->text.p + d->body, d->n_body, body, n_token, d->mark, d->n_mark, &p);
+	for (size_t i = 0; i < n; i++) {
+		struct looked_at *last = &best[BEST];
+
+		*last = (struct looked_at){ .d = d, .p = p[i] };
+		/* A token belongs to the passage where it ends, because it may begin with the blank before. */
+		for (; token < n_token && body[token] <= p[i].to; token++)
+			if (body[token] > p[i].from)
+				last->weight += (double)weight[token];
+		all += last->weight;
+		qsort(best, BEST + 1, sizeof *best, by_weight);
+	}
+	free(p);
+	free(body);
+	return all;
+}
+
+/* The passage among the best that holds the beginning of what is quoted, or a new one without mass yet. */
+static struct looked_at *quoted_passage(const struct document *d, const struct quoted *q, struct looked_at *best)
+{
+	for (int i = 0; i < BEST; i++)
+		if (best[i].d == d && best[i].p.from < q->to && q->from < best[i].p.to)
+			return &best[i];
+	best[BEST] = (struct looked_at){.d = d, .p = {.from = q->from, .to = q->to}};
+	return &best[BEST];
+}
+
+/* What the questions quote of the last question's sources counts for the passage that holds it. */
+static double add_quoted(const struct conversation *t, const struct message *m, const float *weight, size_t n_token, struct looked_at *best)
+{
+	struct quoted q[QUOTED_MOST];
+	size_t n = m->context_place.first < 0 ? 0 : context_quotes(t, &m->context, q);
+	double all = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		size_t from = m->context_place.byte + q[i].at, to = from + q[i].n;
+		struct looked_at *p = quoted_passage(&t->doc[q[i].doc], &q[i], best);
+
+		for (size_t k = (size_t)m->context_place.first; k < n_token && t->rendered.end[k] <= to; k++)
+			if (t->rendered.end[k] > from) {
+				p->weight += (double)weight[k];
+				all += (double)weight[k];
+			}
+		qsort(best, BEST + 1, sizeof *best, by_weight);
+	}
+	return all;
+}
+
+/* The attention mass of the last question's own words: without what it quotes, and without a text that was read before it. */
+static double mass_of_question(const struct conversation *t, const float *weight, size_t n_token)
+{
+	const struct message *m;
+	size_t i = t->n_msg, from, to;
+	double all = 0;
+
+	while (i && t->msg[i - 1].role != ROLE_USER)
+		i--;
+	m = i ? &t->msg[i - 1] : NULL;
+	if (!m || m->place.first < 0)
+		return 0;
+	from = m->place.byte + question_at(m);
+	to = m->place.byte + m->text.n;
+	for (size_t k = (size_t)m->place.first; k < n_token && t->rendered.end[k] <= to; k++)
+		if (t->rendered.end[k] > from)
+			all += (double)weight[k];
+	return all;
+}
+
+int evidence_begin(struct conversation *t)
+{
+	struct err e = {0};
+
+	int there = 0;
+
+	t->n_evidence = 0;
+	t->compared = t->unattended = 0;
+	for (size_t i = 0; i < t->n_doc; i++)
+		there |= !t->doc[i].grows;   /* what is quoted of that stands in the text of the message */
+	if (!there)
+		return 0;
+	if (!t->tl)
+		err_set(&e, ERR_USAGE, "a server does not show its attention");
+	else if (timeline_evidence_begin(t->tl, &e) == 0)
+		return 1;
+	if (t->o->json)
+		say("no evidence: %s", e.msg);
+	return 0;
+}
+
+void evidence_end(struct conversation *t)
+{
+	struct looked_at best[BEST + 1] = {{ .d = NULL }};
+	size_t n = t->rendered.id.n, *end = xcalloc(n + 1, sizeof *end);
+	float *weight = xcalloc(n + 1, sizeof *weight);
+	double all = 0, beside;
+
+	timeline_evidence(t->tl, 0, (int32_t)n, weight);
+	timeline_evidence_end(t->tl);
+	for (size_t i = 0; i < SINKS && i < n; i++)
+		weight[i] = 0;
+	for (size_t i = 0; i < t->n_doc; i++) {
+		const struct document *d = &t->doc[i];
+
+		if (d->place.first >= 0)
+			all += add_document(d, end, weight + d->place.first, tokens_in(t, d, n, end), best);
+	}
+	for (size_t i = 0; i < t->n_msg; i++)
+		if (t->msg[i].context.n)
+			all += add_quoted(t, &t->msg[i], weight, n, best);
+	beside = all + mass_of_question(t, weight, n);
+	t->unattended = all < BESIDE_LEAST * beside;
+	t->compared = best[1].weight > 0;
+	for (int i = 0; i < BEST && all >= BESIDE_LEAST * beside && best[i].weight > 0 && best[i].weight >= SHARE_LEAST * all; i++)
+		t->evidence[t->n_evidence++] = (struct evidence){
+			.doc = (size_t)(best[i].d - t->doc), .from = best[i].p.from, .to = best[i].p.to, .share = best[i].weight / all,
+		};
+	free(end);
+	free(weight);
+}
+
+/* ---- for programs ---- */
+
+void evidence_json(const struct conversation *t, struct str *out)
+{
+	json_open(out, "evidence", '[');
+	for (size_t i = 0; i < t->n_evidence; i++) {
+		const struct evidence *v = &t->evidence[i];
+		const struct document *d = &t->doc[v->doc];
+		const char *text = d->text.p + d->body + v->from;
+		size_t n = v->to - v->from;
+		struct document_place place;
+
+		json_open(out, NULL, '{');
+		json_string(out, "doc", d->name);
+		document_place(d, v->from, v->to, &place);
+		place_json(&place, out);
+		json_open(out, "bytes", '[');
+		json_uint(out, NULL, v->from);
+		json_uint(out, NULL, v->to);
+		json_close(out, ']');
+		json_real(out, "share", v->share, "%.4f");
+		json_text(out, "text", text, n > TEXT_MOST ? utf8_complete(text, TEXT_MOST) : n);
+		json_close(out, '}');
+	}
+	json_close(out, ']');
+}

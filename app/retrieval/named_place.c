@@ -1,0 +1,208 @@
+/* app/retrieval/named_place.c - the page, chapter or section that a question names (retrieval_private.h).
+ *
+ * "What is on page 30?" shares no word with that page, so no index finds it; the marks of the document do.  What is named is a word such as
+ * "page" or "chapter" and a number behind it, "4.3.1" or "IV", or "第3章". */
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/retrieval/retrieval_private.h"
+#include "app/conversation/conversation.h"
+
+enum { PARTS = 6, PASSAGE_BYTES = 1000, QUOTE_BYTES = 300 };
+
+struct place_name { int page; int word; int part[PARTS], n; };   /* word: which of words[], -1: none */
+
+static const struct { const char *word; int page; } words[] = {
+	{"page", 1}, {"seite", 1}, {"página", 1}, {"pagina", 1}, {"страница", 1}, {"странице", 1}, {"chapter", 0}, {"section", 0}, {"appendix", 0}, {"part", 0},
+	{"book", 0}, {"kapitel", 0}, {"abschnitt", 0}, {"anhang", 0}, {"teil", 0}, {"chapitre", 0}, {"annexe", 0}, {"capítulo", 0}, {"sección", 0}, {"глава", 0},
+	{"главе", 0}, {"раздел", 0}, {"разделе", 0},
+};
+/* The units of Chinese and Japanese, behind the number. */
+static const struct { const char *unit; int page; } units[] = {{"页", 1}, {"頁", 1}, {"ページ", 1}, {"章", 0}, {"节", 0}, {"節", 0}, {"回", 0}};
+
+static int is_digit(char c)
+{
+	return c >= '0' && c <= '9';
+}
+
+static int is_letter(char c)
+{
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (unsigned char)c & 0x80;
+}
+
+static int same(const char *s, size_t n, const char *word)
+{
+	size_t k = strlen(word);
+
+	return n >= k && !strncasecmp(s, word, k) ? (int)k : 0;
+}
+
+static int roman(const char *s, size_t n, int *value)
+{
+	static const char digits[] = "IVXLCDM";
+	static const int worth[] = {1, 5, 10, 50, 100, 500, 1000};
+	size_t i = 0;
+	int before = 0;
+
+	for (*value = 0; i < n && s[i] && strchr(digits, s[i]); i++) {
+		int v = worth[strchr(digits, s[i]) - digits];
+
+		*value += v > before && before ? v - 2 * before : v;
+		before = v;
+		if (i > 12)
+			return 0;
+	}
+	return (int)i;
+}
+
+/* "4.3.1", "IV": the bytes that it takes, 0 = there is none. */
+static size_t read_number(const char *s, size_t n, struct place_name *out)
+{
+	size_t i = 0, first;
+	int value;
+
+	out->n = 0;
+	while (out->n < PARTS) {
+		for (first = i, value = 0; i < n && is_digit(s[i]) && i - first < 6; i++)
+			value = 10 * value + s[i] - '0';
+		if (i == first)
+			break;
+		out->part[out->n++] = value;
+		if (i + 1 >= n || s[i] != '.' || !is_digit(s[i + 1]))
+			break;
+		i++;
+	}
+	/* "In this chapter I want" names none. */
+	if (!out->n && (i = (size_t)roman(s, n, &value)) && !(i == 1 && i < n && s[i] == ' '))
+		out->part[out->n++] = value;
+	return out->n && (i == n || !(is_letter(s[i]) || is_digit(s[i]))) ? i : out->n && i < n && (unsigned char)s[i] >= 0xe3 ? i : 0;
+}
+
+/* A name that begins at s: 1, or 0. */
+static int read_name(const char *s, size_t n, struct place_name *out)
+{
+	*out = (struct place_name){.word = -1};
+	for (size_t w = 0; w < sizeof words / sizeof *words; w++) {
+		size_t k = (size_t)same(s, n, words[w].word);
+
+		if (!k || k == n || s[k] != ' ')
+			continue;
+		out->page = words[w].page;
+		out->word = (int)w;
+		return read_number(s + k + 1, n - k - 1, out) > 0;
+	}
+	if (n > 3 && !memcmp(s, "第", 3))
+		s += 3, n -= 3;
+	else if (!n || !is_digit(*s))
+		return 0;
+	for (size_t k = read_number(s, n, out), u = 0; k && u < sizeof units / sizeof *units; u++)
+		if (same(s + k, n - k, units[u].unit)) {
+			out->page = units[u].page;
+			return 1;
+		}
+	return 0;
+}
+
+/* Is a heading called that: "4.3.1 Title", "CHAPTER IV", "第3章"?  One with a word of its own must have the question's. */
+static int heading_has(const char *text, const struct place_name *want)
+{
+	struct place_name has;
+	size_t n = strlen(text);
+
+	if (!read_name(text, n, &has)) {
+		has.word = -1;
+		if (!read_number(text, n, &has))
+			return 0;
+	}
+	if (has.n != want->n || memcmp(has.part, want->part, (size_t)has.n * sizeof *has.part))
+		return 0;
+	return has.word < 0 || want->word < 0 || has.word == want->word;
+}
+
+/* Where a page or a section ends: at the next page, or the next heading of its level or a higher one. */
+static size_t place_end(const struct document *d, size_t i)
+{
+	for (size_t k = i + 1; k < d->n_mark; k++)
+		if (d->mark[k].kind == d->mark[i].kind && d->mark[k].at > d->mark[i].at && d->mark[k].level <= d->mark[i].level)
+			return d->mark[k].at;
+	return d->n_body;
+}
+
+/* The longest place of that name: a table of contents may name it, too. */
+static int find_in(const struct document *d, const struct place_name *want, size_t *from, size_t *to)
+{
+	int found = 0;
+
+	*from = *to = 0;
+	for (size_t i = 0; i < d->n_mark; i++) {
+		const struct mark *m = &d->mark[i];
+		char *end;
+		size_t until;
+
+		if (m->kind != (want->page ? MARK_PAGE : MARK_HEADING) || !m->text || !*m->text)
+			continue;
+		if (want->page ? want->n != 1 || strtol(m->text, &end, 10) != want->part[0] || *end : !heading_has(m->text, want))
+			continue;
+		until = place_end(d, i);
+		if (!found || until - m->at > *to - *from) {
+			*from = m->at;
+			*to = until;
+		}
+		found = 1;
+	}
+	return found && *from < *to;
+}
+
+size_t cut_end(const char *body, size_t from, size_t to, size_t most)
+{
+	size_t end;
+
+	if (to - from <= most)
+		return to;
+	for (end = from + most; end > from + most / 3; end--)
+		if (body[end] == '\n' || (body[end] == ' ' && strchr(".!?", body[end - 1])) || !memcmp(body + end - 3, "。", 3))
+			return end;
+	return from + utf8_complete(body + from, most);
+}
+
+static int is_blank(char c)
+{
+	return (unsigned char)c <= ' ';
+}
+
+int named_place(const struct conversation *t, const char *question, size_t n, struct source *out, size_t *end)
+{
+	struct place_name want;
+	size_t from = 0, to = 0, found = 0;
+
+	for (size_t i = 0; i < n && !found; i++) {
+		/* Not inside of a word or a number; Chinese and Japanese have no blanks. */
+		if (i && (unsigned char)question[i] < 0xe3 && ((is_letter(question[i]) && is_letter(question[i - 1])) ||
+		    (is_digit(question[i]) && (is_digit(question[i - 1]) || question[i - 1] == '.'))))
+			continue;
+		if (!read_name(question + i, n - i, &want))
+			continue;
+		for (size_t k = 0; k < t->n_doc; k++) {
+			const char *body = t->doc[k].text.p + t->doc[k].body, *line;
+
+			if (!find_in(&t->doc[k], &want, &from, &to) || found++)
+				continue;
+			while (from < to && is_blank(body[from]))
+				from++;
+			*end = to;
+			to = cut_end(body, from, to, PASSAGE_BYTES);
+			while (to > from && is_blank(body[to - 1]))
+				to--;
+			*out = (struct source){.doc = k, .from = from, .to = to, .quote = from};
+			/* A title says less than what follows it. */
+			line = want.page ? NULL : memchr(body + from, '\n', to - from);
+			for (out->quote = line ? (size_t)(line - body) : from; out->quote < to && is_blank(body[out->quote]); out->quote++)
+				;
+			out->quote_end = cut_end(body, out->quote, to, QUOTE_BYTES);
+			if (from >= to || out->quote >= out->quote_end)
+				return 0;
+		}
+	}
+	/* Of several documents nothing says which is meant. */
+	return found == 1;
+}

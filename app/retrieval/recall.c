@@ -1,0 +1,291 @@
+/* app/retrieval/recall.c - what was evicted from a conversation, found again for a question (retrieval.h).
+ *
+ * The turns are searched for the question's words (bm25 of a turn and of its best sentence); a sentence that the cache still holds needs no
+ * recall.  Of the best sentences those are accepted that explain the question better than chance: the question's log probability behind the
+ * sentence, less its log probability without it.  They are quoted in front of the question, at the end of the sequence: nothing that was
+ * evicted comes back into its old place. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/retrieval/recall.h"
+#include "app/retrieval/retrieval_private.h"
+
+enum {
+	CANDIDATES = 4,          /* sentences, of as many turns, that are scored by the model */
+	LOOKED_AT = 40,          /* turns whose sentences are looked for in the cache */
+	SHARED_LEAST = 2,        /* words that a candidate has of the question */
+	RECALLED_MOST = 3,
+	TOKENS_MOST = 150,       /* of all that is recalled */
+	BEST_BYTES = 500,        /* of the sentence that was found; of the other side of its turn */
+	OTHER_BYTES = RECALL_BEGINNING,
+};
+static const double CACHED_SHARE = 0.8;    /* a candidate with less than this share of the score of a sentence in the cache adds nothing to it */
+/* Accepted: nats that the question gains behind the sentence, and the share of its words, by idf, that the sentence has.  Measured with
+ * tests/measure/recall.py. */
+static const double COVERED_LEAST = 0.25, SCORE_LEAST = 5, ACCEPTED = 14, NATS_OF_COVERED = 10;
+/* The same without the model's opinion, where the model is too large to give it quickly. */
+static const double COVERED_ALONE = 0.5, SCORE_ALONE = 8;
+static const double BESIDE_SHARE = 0.5;    /* a further turn comes along with this share of the best one's gain */
+
+/* ---- the cache ---- */
+
+/* The tokens of bytes from .. to of a message: the first one, and how many; 0 = they are not in the sequence. */
+static int32_t tokens_of(const struct conversation *t, const struct message *m, size_t from, size_t to, int32_t *first)
+{
+	size_t i = (size_t)m->place.first, at = 0, n_id = t->rendered.id.n;
+	int32_t n = 0;
+
+	if (m->place.first < 0)
+		return 0;
+	if (m->id.n) {   /* an answer, by the bytes of its sampled tokens */
+		for (size_t k = 0; k < m->id.n && at < to; k++, i++) {
+			at += engine_piece(t->engine, m->id.id[k], 0, NULL, 0);
+			if (at > from && !n++)
+				*first = (int32_t)i;
+		}
+		return n;
+	}
+	for (; i < n_id && at < m->place.byte + to; i++) {
+		at = t->rendered.end[i];
+		if (at > m->place.byte + from && !n++)
+			*first = (int32_t)i;
+	}
+	return n;
+}
+
+static int in_cache(const struct conversation *t, const struct best *b)
+{
+	int32_t first = 0, n = tokens_of(t, &t->msg[b->msg], b->from, b->to, &first);
+
+	return tokens_cached(t, first, n);
+}
+
+/* ---- candidates ---- */
+
+struct candidate { const struct turn_words *turn; double gain; };
+
+/* The best turns of which the sentence that was found is evicted, and shares enough words with the question. */
+static size_t choose(const struct conversation *t, const struct memory *m, struct candidate *out)
+{
+	double cached = 0;
+	size_t n = 0;
+
+	for (size_t i = 0; i < m->n_turn && i < LOOKED_AT && n < CANDIDATES && m->turn[i].score > 0; i++) {
+		const struct best *b = &m->turn[i].tells;
+
+		if (in_cache(t, b))
+			cached = b->score > cached ? b->score : cached;
+		else if (b->covered >= COVERED_LEAST && b->shared >= SHARED_LEAST && b->score >= SCORE_LEAST && b->score >= CACHED_SHARE * cached)
+			out[n++] = (struct candidate){.turn = &m->turn[i]};
+	}
+	return n;
+}
+
+static int accept_alone(const struct candidate *c)
+{
+	return c->turn->tells.covered >= COVERED_ALONE && c->turn->tells.score >= SCORE_ALONE;
+}
+
+/* Nats of the question that each of the first candidates explains: how many of them its size allows; -1. */
+static int score(struct conversation *t, const char *question, size_t n, struct candidate *c, size_t n_c, struct err *e)
+{
+	struct quote quote[CANDIDATES];
+	double gain[CANDIDATES];
+	int scored = 0;
+
+	for (size_t i = 0; i < n_c; i++) {
+		const struct best *b = &c[i].turn->tells;
+
+		quote[i] = (struct quote){t->msg[b->msg].text.p + b->from, b->to - b->from};
+	}
+	if (rerank_gains(t, question, n, quote, (int)n_c, gain, &scored, e) < 0)
+		return -1;
+	for (int i = 0; i < scored; i++)
+		c[i].gain = gain[i];
+	return scored;
+}
+
+static int by_gain(const void *a, const void *b)
+{
+	const struct candidate *x = a, *y = b;
+
+	return x->gain > y->gain ? -1 : x->gain < y->gain;
+}
+
+/* Those that are accepted, the best first: how many; -1 with ERR_CANCELLED. */
+static int accept(struct conversation *t, const char *question, size_t n, struct candidate *c, size_t n_c, struct err *e)
+{
+	int scored = n_c ? score(t, question, n, c, n_c, e) : 0, count = 0;
+
+	if (scored < 0)
+		return -1;
+	if (scored)
+		n_c = (size_t)scored;
+	for (size_t i = 0; i < n_c; i++)
+		if (scored ? c[i].gain + NATS_OF_COVERED * c[i].turn->tells.covered >= ACCEPTED : accept_alone(&c[i]))
+			c[count++] = c[i];
+	if (scored && count)
+		qsort(c, (size_t)count, sizeof *c, by_gain);
+	while (scored && count > 1 && c[count - 1].gain < BESIDE_SHARE * c[0].gain)
+		count--;
+	return count;
+}
+
+/* ---- quoting ---- */
+
+/* Bytes from .. to of a text on one line, cut behind a word where there are more than `most`. */
+static void quote(const struct str *text, size_t from, size_t to, size_t most, struct str *out)
+{
+	size_t end = to;
+
+	if (to - from > most) {
+		size_t i = end = from + utf8_complete(text->p + from, most);
+
+		while (i > from + most / 2 && text->p[i] != ' ')
+			i--;
+		end = text->p[i] == ' ' ? i : end;
+	}
+	text_on_one_line(text->p + from, end - from, out);
+	if (end < to)
+		str_adds(out, " ...");
+}
+
+/* The question's and the answer's words of a turn: the sentence that was found, and from the other side what belongs to it. */
+static void quote_turn(const struct conversation *t, const struct turn_words *turn, struct recalled *out)
+{
+	const struct best *q = &turn->best[0], *a = &turn->best[1], *tells = &turn->tells;
+	int answers = tells->msg != turn->question;
+
+	*out = (struct recalled){.turn = turn->number};
+	if (q->score > 0)
+		quote(&t->msg[q->msg].text, q->from, q->to, answers ? OTHER_BYTES : BEST_BYTES, &out->said);
+	if (answers)
+		quote(&t->msg[tells->msg].text, tells->from, tells->to, BEST_BYTES, &out->answered);
+	else if (a->score >= q->score / 2)
+		quote(&t->msg[a->msg].text, a->from, a->to, OTHER_BYTES, &out->answered);
+}
+
+static void add_quoted(const char *who, const struct str *text, struct str *out)
+{
+	size_t from;
+
+	str_addf(out, "%s: \"", who);
+	from = out->n;
+	str_add(out, text->p, text->n);
+	for (size_t i = from; i < out->n; i++)   /* quotation marks within quotation marks */
+		if (out->p[i] == '"')
+			out->p[i] = '\'';
+	str_adds(out, "\"");
+}
+
+static void add_turn(const struct recalled *r, struct str *out)
+{
+	str_addf(out, "Earlier in this conversation (turn %zu) ", r->turn);
+	if (r->said.n)
+		add_quoted("the user said", &r->said, out);
+	if (r->answered.n)
+		add_quoted(r->said.n ? " and the answer was" : "the answer was", &r->answered, out);
+	str_adds(out, "\n");
+}
+
+static size_t count_tokens(const struct conversation *t, const struct recalled *r)
+{
+	struct str text = {0};
+	struct tokens id = {0};
+	struct err none = {0};
+	size_t n;
+
+	add_turn(r, &text);
+	engine_tokenize(t->engine, text.p, text.n, 0, &id, &none);
+	n = id.n;
+	tokens_free(&id);
+	str_free(&text);
+	return n;
+}
+
+void recall_context(const struct conversation *t, struct str *out)
+{
+	for (size_t i = t->n_recalled; i--; )   /* the best one next to the question */
+		add_turn(&t->recalled[i], out);
+	if (t->n_recalled)
+		str_adds(out, "\n");
+}
+
+/* ---- recall ---- */
+
+static int evicts(const struct conversation *t)
+{
+	struct timeline_stats st;
+
+	conversation_stats(t, &st);
+	return st.rings.evicted + st.rings.evicted_in_part > 0;
+}
+
+/* Into t->recalled. */
+static int recall(struct conversation *t, const char *question, size_t n, struct memory *m, struct err *e)
+{
+	struct candidate c[CANDIDATES];
+	size_t n_c, left = TOKENS_MOST;
+	int count;
+
+	if (memory_search(t, question, n, m, e) < 0)
+		return -1;
+	n_c = choose(t, m, c);
+	count = accept(t, question, n, c, n_c, e);
+	if (count < 0)
+		return -1;
+	t->recalled = xcalloc(RECALLED_MOST + 1, sizeof *t->recalled);
+	for (int i = 0; i < count && t->n_recalled < RECALLED_MOST; i++) {
+		struct recalled *r = &t->recalled[t->n_recalled];
+		size_t tokens;
+
+		quote_turn(t, c[i].turn, r);
+		tokens = count_tokens(t, r);
+		if (t->n_recalled && tokens > left) {
+			recalled_free(r);
+			continue;
+		}
+		left -= tokens < left ? tokens : left;
+		t->n_recalled++;
+	}
+	return 0;
+}
+
+int conversation_recall(struct conversation *t, const char *question, size_t n, struct err *e)
+{
+	double start = now_seconds();
+	struct memory m = {0};
+	struct err why = {0};
+	int rc;
+
+	recall_forget(t);
+	t->recall_seconds = 0;
+	if ((t->o->recall && !strcmp(t->o->recall, "off")) || !t->hooks.add_message || !t->n_msg || !evicts(t))
+		return 0;
+	rc = recall(t, question, n, &m, &why);
+	memory_free(&m);
+	t->recall_seconds = now_seconds() - start;
+	if (rc >= 0)
+		return 0;
+	recall_forget(t);
+	if (why.code == ERR_CANCELLED)
+		return err_set(e, why.code, "%s", why.msg);
+	say("earlier turns cannot be searched: %s", why.msg);
+	return 0;
+}
+
+void recalled_json(const struct conversation *t, struct str *out)
+{
+	json_open(out, "recalled", '[');
+	for (size_t i = 0; i < t->n_recalled; i++) {
+		const struct recalled *r = &t->recalled[i];
+
+		json_open(out, NULL, '{');
+		json_uint(out, "turn", r->turn);
+		json_text(out, "question", r->said.p, r->said.n);
+		json_text(out, "answer", r->answered.p, r->answered.n);
+		json_close(out, '}');
+	}
+	json_close(out, ']');
+	json_real(out, "recall_s", t->recall_seconds, "%.4f");
+}

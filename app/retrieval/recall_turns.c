@@ -1,0 +1,262 @@
+/* app/retrieval/recall_turns.c - searches the turns of a conversation for the words of a question (recall.h).
+ *
+ * The index has the sentences of all messages, each message once.  A turn's score is its bm25 (Robertson and Zaragoza 2009) and half of that
+ * of its best sentence; what a word weighs, its idf, is counted over turns. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/retrieval/recall.h"
+#include "engine/base/base.h"
+#include "sessions/store/store.h"
+#include "app/retrieval/retrieval.h"
+
+enum { WORD_BYTES = 6 };   /* of a word with its blank: turns are counted in words */
+static const double K1 = 1.2, B = 0.6, SENTENCE_WEIGHT = 0.5;
+
+/* ---- what was said ---- */
+
+
+void memory_free(struct memory *m)
+{
+	free(m->turn);
+	free(m->turn_of);
+	free(m->numbered);
+}
+
+static int by_number(const void *a, const void *b)
+{
+	const struct numbered *x = a, *y = b;
+
+	if (x->number != y->number)
+		return x->number < y->number ? -1 : 1;
+	return x->msg < y->msg ? -1 : x->msg > y->msg;
+}
+
+static int says_something(const struct str *text)
+{
+	for (size_t i = 0; i < text->n; i++)
+		if ((unsigned char)text->p[i] > ' ')
+			return 1;
+	return 0;
+}
+
+/* Index the messages that are not yet; a text that still grows is left out. */
+static int add_messages(struct conversation *t, struct err *e)
+{
+	size_t n = t->n_msg - (size_t)(t->growing.open != 0);
+	int anew = 1;
+
+	for (size_t i = 0; i < t->n_msg && anew; i++)
+		anew = !t->msg[i].number;
+	for (size_t i = 0; i < n; i++) {
+		struct message *m = &t->msg[i];
+
+		if (m->number || !says_something(&m->text))
+			continue;
+		if (t->hooks.add_message(m->text.p, m->text.n, anew, &m->number, t->hooks.messages_ud, e) < 0)
+			return -1;
+		anew = 0;
+	}
+	return 0;
+}
+
+static void memory_open(const struct conversation *t, struct memory *m)
+{
+	size_t n_turn = 0;
+
+	m->turn = xcalloc(t->n_msg + 1, sizeof *m->turn);
+	m->turn_of = xcalloc(t->n_msg + 1, sizeof *m->turn_of);
+	m->numbered = xcalloc(t->n_msg + 1, sizeof *m->numbered);
+	for (size_t i = 0; i < t->n_msg; i++) {
+		const struct message *msg = &t->msg[i];
+		struct turn_words *turn;
+
+		if (msg->role == ROLE_USER)
+			m->turn[n_turn++] = (struct turn_words){.number = n_turn, .question = i, .answer = SIZE_MAX};
+		m->turn_of[i] = n_turn ? n_turn - 1 : SIZE_MAX;
+		if (!n_turn)
+			continue;
+		turn = &m->turn[n_turn - 1];
+		turn->number = n_turn;
+		turn->words += (double)msg->text.n / WORD_BYTES;
+		if (msg->role == ROLE_ASSISTANT)
+			turn->answer = i;
+		if (msg->number)
+			m->numbered[m->n_numbered++] = (struct numbered){msg->number, i};
+	}
+	m->n_turn = n_turn;
+	qsort(m->numbered, m->n_numbered, sizeof *m->numbered, by_number);
+}
+
+/* The first of the messages with that text; n_numbered: it is no message any more. */
+static size_t find_text(const struct memory *m, int64_t number)
+{
+	size_t lo = 0, hi = m->n_numbered;
+
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
+
+		if (m->numbered[mid].number < number)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo < m->n_numbered && m->numbered[lo].number == number ? lo : m->n_numbered;
+}
+
+/* ---- bm25 ---- */
+
+static double saturate(double count, double words, double mean)
+{
+	return count * (K1 + 1) / (count + K1 * (1 - B + B * words / (mean > 0 ? mean : 1)));
+}
+
+/* Which words each turn has, and what they weigh: the fewer turns have a word, the more. */
+static void weigh_words(struct memory *m, const struct found_sentence *s, size_t n, uint64_t asked)
+{
+	size_t have[RECALL_WORDS] = {0};
+
+	for (size_t i = 0; i < n; i++)
+		for (size_t k = find_text(m, s[i].text); k < m->n_numbered && m->numbered[k].number == s[i].text; k++) {
+			struct turn_words *turn = &m->turn[m->turn_of[m->numbered[k].msg]];
+
+			for (int w = 0; w < RECALL_WORDS; w++)
+				if (s[i].has >> w & 1 && turn->count[w] < UINT8_MAX)
+					have[w] += !turn->count[w]++;
+		}
+	for (int w = 0; w < RECALL_WORDS; w++) {
+		m->weight[w] = asked >> w & 1 ? log(1 + ((double)m->n_turn - (double)have[w] + 0.5) / ((double)have[w] + 0.5)) : 0;
+		m->whole += m->weight[w];
+	}
+}
+
+static void score_sentences(struct memory *m, const struct found_sentence *s, size_t n)
+{
+	double mean = 0;
+
+	for (size_t i = 0; i < n; i++)
+		mean += s[i].words / (double)n;
+	for (size_t i = 0; i < n; i++) {
+		double sum = 0;
+		int shared = 0;
+
+		for (int w = 0; w < RECALL_WORDS; w++)
+			if (s[i].has >> w & 1) {
+				sum += m->weight[w];
+				shared++;
+			}
+		for (size_t k = find_text(m, s[i].text); k < m->n_numbered && m->numbered[k].number == s[i].text; k++) {
+			size_t msg = m->numbered[k].msg;
+			struct turn_words *turn = &m->turn[m->turn_of[msg]];
+			struct best *best = &turn->best[msg != turn->question];
+			double score = sum * saturate(1, s[i].words, mean);
+
+			if (score > best->score)
+				*best = (struct best){msg, s[i].from, s[i].to, score, m->whole > 0 ? sum / m->whole : 0, shared};
+		}
+	}
+}
+
+static int is_question(const struct str *text, const struct best *b)
+{
+	static const char *const mark[] = {"?", "\xef\xbc\x9f", "\xd8\x9f"};   /* Chinese, Arabic */
+
+	for (size_t i = 0; i < sizeof mark / sizeof *mark; i++) {
+		size_t n = strlen(mark[i]);
+		if (b->to - b->from >= n && !memcmp(text->p + b->to - n, mark[i], n))
+			return 1;
+	}
+	return 0;
+}
+
+static double larger(double a, double b)
+{
+	return a > b ? a : b;
+}
+
+/* What the turn has to say: its best sentence.  Where that only asks, it is the answer's best sentence or else its beginning, and what the
+ * question has in common with it counts half. */
+static void find_telling(const struct conversation *t, struct turn_words *turn)
+{
+	const struct best *q = &turn->best[0], *a = &turn->best[1];
+	size_t n;
+
+	turn->tells = a->score > q->score ? *a : *q;
+	turn->score += SENTENCE_WEIGHT * turn->tells.score;
+	if (turn->tells.score <= 0 || turn->tells.msg != turn->question || !is_question(&t->msg[q->msg].text, q))
+		return;
+	if (turn->answer == SIZE_MAX || !t->msg[turn->answer].text.n) {
+		turn->tells = (struct best){0};
+		turn->score = 0;
+		return;
+	}
+	n = t->msg[turn->answer].text.n;
+	if (a->score > 0)
+		turn->tells = *a;
+	else
+		turn->tells = (struct best){.msg = turn->answer, .to = n <= RECALL_BEGINNING ? n : utf8_complete(t->msg[turn->answer].text.p, RECALL_BEGINNING)};
+	turn->tells.score = larger(a->score, q->score / 2);
+	turn->tells.covered = larger(a->covered, q->covered / 2);
+	turn->tells.shared = q->shared > a->shared ? q->shared : a->shared;
+	turn->score = larger((1 + SENTENCE_WEIGHT) * a->score, turn->score / 2);
+}
+
+static int by_score(const void *a, const void *b)
+{
+	const struct turn_words *x = a, *y = b;
+
+	if (x->score != y->score)
+		return x->score < y->score ? 1 : -1;
+	return x->number < y->number ? 1 : -1;   /* the newer one */
+}
+
+/* Sort the turns, the best first. */
+static void score_turns(const struct conversation *t, struct memory *m)
+{
+	double mean = 0;
+
+	for (size_t i = 0; i < m->n_turn; i++)
+		mean += m->turn[i].words / (double)m->n_turn;
+	for (size_t i = 0; i < m->n_turn; i++) {
+		struct turn_words *turn = &m->turn[i];
+
+		for (int w = 0; w < RECALL_WORDS; w++)
+			if (turn->count[w])
+				turn->score += m->weight[w] * saturate(turn->count[w], turn->words, mean);
+		find_telling(t, turn);
+	}
+	qsort(m->turn, m->n_turn, sizeof *m->turn, by_score);
+}
+
+int memory_search(struct conversation *t, const char *question, size_t n, struct memory *m, struct err *e)
+{
+	struct found_sentence *found = NULL;
+	size_t n_found;
+	uint64_t words;
+
+	if (add_messages(t, e) < 0 || t->hooks.find_sentences(question, n, &found, &n_found, &words, t->hooks.messages_ud, e) < 0)
+		return -1;
+	memory_open(t, m);
+	weigh_words(m, found, n_found, words);
+	score_sentences(m, found, n_found);
+	score_turns(t, m);
+	free(found);
+	return 0;
+}
+
+/* ---- what was recalled ---- */
+
+void recalled_free(struct recalled *r)
+{
+	str_free(&r->said);
+	str_free(&r->answered);
+}
+
+void recall_forget(struct conversation *t)
+{
+	while (t->n_recalled)
+		recalled_free(&t->recalled[--t->n_recalled]);
+	free(t->recalled);
+	t->recalled = NULL;
+}

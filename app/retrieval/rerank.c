@@ -1,0 +1,161 @@
+/* app/retrieval/rerank.c - how well passages explain a question, as the model sees it (retrieval_private.h).
+ *
+ * The query likelihood is the log p of the question behind a passage (Sachan et al. 2022, "Improving passage retrieval with zero-shot
+ * question generation").  It is computed on a short timeline of its own, so that the conversation's stays as it is.
+ *
+ * How many passages are judged depends on the size of the model and the kind of processor alone, not on the clock: the same question
+ * gets the same passages, on a busy machine and with any number of threads.  Only a machine 20 times as slow as meant stops earlier. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/retrieval/retrieval.h"
+#include "app/retrieval/retrieval_private.h"
+#include "app/conversation/conversation.h"
+
+enum { CTX = 512, QUESTION_TOKENS = 64, QUOTE_TOKENS = 200 };
+/* Multiply-adds for one question: about 0.4 s of two cores with AVX-512.  A device has more, plain C less. */
+static const double MACS = 75e9, MACS_DEVICE = 3e12, MACS_C = 0.5e9;
+static const double SECONDS_MOST = 10;  /* a machine that takes this long is in trouble */
+#define HEAD "Passage:"                /* all of them begin with it: it is computed once */
+#define ASK "\n\nQuestion:"
+
+void rerank_close(struct conversation *t)
+{
+	timeline_close(t->rerank.tl);
+	t->rerank.tl = NULL;
+	t->rerank.tokens = 0;   /* another model may come */
+}
+
+/* ---- one passage ---- */
+
+struct scoring { const int32_t *id; size_t n, at; int32_t n_vocab; double sum; };
+
+static void on_logits(int32_t pos, const float *logits, void *ud)
+{
+	struct scoring *s = ud;
+
+	if (s->at < s->n)
+		s->sum += engine_logprob(logits, s->n_vocab, s->id[s->at++]);
+}
+
+/* Log p of the question behind want. */
+static int likelihood(struct conversation *t, const struct tokens *want, const struct tokens *question, double *out, struct err *e)
+{
+	struct scoring s = {.id = question->id, .n = question->n, .n_vocab = engine_info(t->engine)->n_vocab};
+	int32_t reused = timeline_sync(t->rerank.tl, want->id, want->n, NULL, NULL, e);
+	const float *logits;
+
+	if (reused < 0 || !(logits = timeline_logits(t->rerank.tl)))
+		return -1;
+	on_logits(0, logits, &s);
+	if (s.n > 1 && timeline_extend(t->rerank.tl, s.id, s.n - 1, 0, on_logits, &s, e) < 0)
+		return -1;
+	*out = s.sum;
+	return 0;
+}
+
+static int passage_tokens(struct conversation *t, const struct quote *q, const struct tokens *head, const struct tokens *ask, struct tokens *out,
+                          struct err *e)
+{
+	struct str text = {0};
+	int rc = 0;
+
+	out->n = 0;
+	tokens_append(out, head->id, head->n);
+	if (q) {
+		str_adds(&text, " ");
+		str_add(&text, q->p, q->n);
+		rc = engine_tokenize(t->engine, text.p, text.n, 0, out, e);
+		str_free(&text);
+		if (out->n > head->n + QUOTE_TOKENS)
+			out->n = head->n + QUOTE_TOKENS;
+	}
+	tokens_append(out, ask->id, ask->n);
+	return rc;
+}
+
+/* ---- all of them ---- */
+
+static int32_t tokens_for(const struct conversation *t)
+{
+	const struct engine_info *i = engine_info(t->engine);
+	double macs = strncmp(i->device, "cpu", 3) ? MACS_DEVICE : strncmp(i->device, "cpu c,", 6) ? MACS : MACS_C;
+	double n = i->n_params ? macs / (double)i->n_params : 0;
+
+	return n < INT32_MAX ? (int32_t)n : INT32_MAX;
+}
+
+static int gains(struct conversation *t, const struct tokens *question, const struct quote *quote, int count, double *gain, int *scored,
+                 struct err *e)
+{
+	struct tokens head = {0}, ask = {0}, want = {0};
+	double until = now_seconds() + SECONDS_MOST, none, with;
+	size_t left = t->rerank.tokens > 0 ? (size_t)t->rerank.tokens : 0;
+	int rc = engine_tokenize(t->engine, HEAD, strlen(HEAD), TOKENIZE_BOS, &head, e);
+
+	if (!rc)
+		rc = engine_tokenize(t->engine, ASK, strlen(ASK), 0, &ask, e);
+	if (!rc)
+		rc = passage_tokens(t, NULL, &head, &ask, &want, e);
+	if (!rc && want.n + question->n <= left)
+		rc = likelihood(t, &want, question, &none, e);
+	else
+		count = 0;
+	left -= count ? want.n + question->n : 0;
+	for (int i = 0; i < count && !rc; i++) {
+		size_t cost;
+
+		rc = passage_tokens(t, &quote[i], &head, &ask, &want, e);
+		cost = want.n - head.n + question->n;
+		if (rc || cost > left || now_seconds() > until)
+			break;
+		left -= cost;
+		rc = likelihood(t, &want, question, &with, e);
+		if (!rc)
+			gain[(*scored)++] = with - none;
+	}
+	tokens_free(&head);
+	tokens_free(&ask);
+	tokens_free(&want);
+	return rc;
+}
+
+int rerank_gains(struct conversation *t, const char *text, size_t n, const struct quote *quote, int count, double *gain, int *scored,
+                 struct err *e)
+{
+	struct timeline_options o = {.ctx = CTX, .kv = "full"};
+	struct err why = {0};
+	struct tokens question = {0};
+	struct str asked = {0};
+	int rc;
+
+	*scored = 0;
+	if (!t->engine)   /* a server gives no likelihoods of a prompt */
+		return 0;
+	if (!t->rerank.tokens)
+		t->rerank.tokens = tokens_for(t);
+	if (t->rerank.tokens <= 0)
+		return 0;
+	/* Without room for it the passages stay in the order of the index. */
+	if (!t->rerank.tl && timeline_open(&t->rerank.tl, t->engine, &o, &why) < 0) {
+		t->rerank.tl = NULL;
+		return 0;
+	}
+	str_adds(&asked, " ");
+	str_add(&asked, text, n);
+	rc = engine_tokenize(t->engine, asked.p, asked.n, 0, &question, e);
+	str_free(&asked);
+	if (question.n > QUESTION_TOKENS)
+		question.n = QUESTION_TOKENS;
+	if (!rc && question.n) {
+		timeline_resume(t->rerank.tl);
+		signals_watch(t->rerank.tl);
+		rc = gains(t, &question, quote, count, gain, scored, &why);
+		signals_watch(NULL);
+		timeline_resume(t->rerank.tl);
+		/* What the user stopped is stopped; any other failure costs the model's opinion alone. */
+		rc = rc && why.code == ERR_CANCELLED ? err_set(e, why.code, "%s", why.msg) : 0;
+	}
+	tokens_free(&question);
+	return rc;
+}

@@ -1,0 +1,185 @@
+/* app/retrieval/source_list.c - the list of an answer's sources as text, for people and programs, and back (retrieval.h). */
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/conversation/conversation_private.h"
+#include "app/retrieval/retrieval.h"
+#include "app/conversation/conversation.h"
+
+enum {
+	BEGINNING_MOST = 80,     /* bytes of a passage that are shown where it has no share */
+	STORED_MOST = 4000,      /* of each text that is read back */
+};
+
+static void source_free(struct answer_source *s)
+{
+	free(s->doc);
+	free(s->page);
+	free(s->heading);
+	free(s->text);
+}
+
+void answer_sources_free(struct answer_sources *s)
+{
+	for (size_t i = 0; i < s->n; i++)
+		source_free(&s->at[i]);
+	free(s->at);
+	*s = (struct answer_sources){0};
+}
+
+void answer_source_place(const struct answer_source *s, struct str *out)
+{
+	str_adds(out, s->doc);
+	if (s->page)
+		str_addf(out, ", page %s", s->page);
+	if (s->heading)
+		str_addf(out, ", \"%s\"", s->heading);
+	if (s->line && s->last_line > s->line)
+		str_addf(out, ", lines %zu-%zu", s->line, s->last_line);
+	else if (s->line)
+		str_addf(out, ", line %zu", s->line);
+}
+
+/* ---- for people ---- */
+
+static void new_line(struct str *out)
+{
+	if (out->n)
+		str_adds(out, "\n");
+}
+
+static void add_text(const char *text, size_t most, struct str *out)
+{
+	size_t n = strlen(text), shown = n > most ? utf8_complete(text, most) : n;
+
+	if (n)   /* weir docs rm has emptied it */
+		str_addf(out, ": \"%.*s%s\"", (int)shown, text, shown < n ? "..." : "");
+}
+
+void answer_found_lines(const struct answer_sources *list, struct str *out)
+{
+	for (size_t i = 0; i < list->n; i++) {
+		const struct answer_source *s = &list->at[i];
+
+		if (!s->found)
+			continue;
+		new_line(out);
+		str_addf(out, "[%zu] ", i + 1);
+		answer_source_place(s, out);
+		str_adds(out, s->sent ? "" : " (not sent to the model)");
+		add_text(s->text, SIZE_MAX, out);
+	}
+}
+
+void answer_attended_lines(const struct answer_sources *list, struct str *out)
+{
+	const char *head = "attention:";
+
+	for (size_t i = 0; i < list->n; i++) {
+		if (!list->at[i].found || list->at[i].share <= 0)
+			continue;
+		if (*head == 'a')
+			new_line(out);
+		str_addf(out, "%s [%zu] %.0f %%", head, i + 1, 100 * list->at[i].share);
+		head = ",";
+	}
+	for (size_t i = 0; i < list->n; i++) {
+		const struct answer_source *s = &list->at[i];
+
+		if (s->found)
+			continue;
+		new_line(out);
+		str_addf(out, "[%zu] ", i + 1);
+		answer_source_place(s, out);
+		if (s->share < 0)
+			add_text(s->text, BEGINNING_MOST, out);
+		else
+			str_addf(out, ": %.0f %% of the attention", 100 * s->share);
+	}
+}
+
+/* ---- JSON ---- */
+
+static void range_json(const char *key, size_t from, size_t to, struct str *out)
+{
+	json_open(out, key, '[');
+	json_uint(out, NULL, from);
+	json_uint(out, NULL, to);
+	json_close(out, ']');
+}
+
+void answer_sources_json(const struct answer_sources *list, struct str *out)
+{
+	json_open(out, "sources", '[');
+	for (size_t i = 0; i < list->n; i++) {
+		const struct answer_source *s = &list->at[i];
+
+		json_open(out, NULL, '{');
+		json_string(out, "doc", s->doc);
+		place_json(&(struct document_place){.page = s->page, .heading = s->heading}, out);
+		if (s->line)
+			range_json("lines", s->line, s->last_line, out);
+		range_json("bytes", s->from, s->to, out);
+		range_json("quote", s->quote, s->quote_end, out);
+		json_string(out, "text", s->text);
+		if (s->found)
+			json_real(out, "score", s->score, "%.4f");
+		else
+			json_null(out, "score");
+		json_bool(out, "sent", s->sent);
+		if (s->share < 0)
+			json_null(out, "share");
+		else
+			json_real(out, "share", s->share, "%.4f");
+		json_close(out, '}');
+	}
+	json_close(out, ']');
+}
+
+/* A string, or a number as it stands there; NULL: neither, or too long. */
+static char *read_text(struct jv v)
+{
+	struct str s = {0};
+	double number;
+
+	if (v.p && (size_t)(v.end - v.p) <= STORED_MOST && jv_text(v, &s) < 0 && jv_number(v, &number) == 0)
+		str_add(&s, v.p, (size_t)(v.end - v.p));
+	return s.p;
+}
+
+static void read_range(struct jv v, size_t *from, size_t *to)
+{
+	struct jv it = {0};
+	double number;
+	size_t *out[2] = {from, to};
+
+	for (int i = 0; i < 2 && jv_next(v, &it, NULL); i++)
+		if (jv_number(it, &number) == 0 && number >= 0 && number <= DOC_BYTES_MAX)
+			*out[i] = (size_t)number;
+}
+
+void answer_sources_read(struct jv list, struct answer_sources *out)
+{
+	struct jv it = {0};
+
+	*out = (struct answer_sources){0};
+	while (out->n < ANSWER_SOURCES_MOST && list.p && *list.p == '[' && jv_next(list, &it, NULL)) {
+		struct jv sent = jv_get(it, "sent");
+		struct answer_source s = {
+			.doc = read_text(jv_get(it, "doc")), .page = read_text(jv_get(it, "page")), .heading = read_text(jv_get(it, "heading")),
+			.text = read_text(jv_get(it, "text")), .sent = sent.p && *sent.p == 't', .share = -1,
+		};
+
+		read_range(jv_get(it, "lines"), &s.line, &s.last_line);
+		read_range(jv_get(it, "bytes"), &s.from, &s.to);
+		read_range(jv_get(it, "quote"), &s.quote, &s.quote_end);
+		s.found = jv_number(jv_get(it, "score"), &s.score) == 0;
+		jv_number(jv_get(it, "share"), &s.share);
+		if (!s.doc || !s.text) {
+			source_free(&s);
+			continue;
+		}
+		out->at = xrealloc(out->at, (out->n + 1) * sizeof *out->at);
+		out->at[out->n++] = s;
+	}
+}

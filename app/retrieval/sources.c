@@ -1,0 +1,399 @@
+/* app/retrieval/sources.c - the passages of the documents that answer a question (retrieval.h).
+ *
+ * The index gives candidates by bm25.  The model then says of each how much likelier the question is behind the passage's best sentence
+ * and its neighbours than behind nothing (rerank.c), for as many candidates as the model's size allows.  What a passage must reach to count
+ * as found was calibrated by tests/measure/sources on one half of its questions.  A page or section that is named needs no index (named_place.c). */
+#include <ctype.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/retrieval/retrieval.h"
+#include "app/retrieval/retrieval_private.h"
+#include "app/conversation/conversation.h"
+#include "engine/base/base.h"
+#include "sessions/store/store.h"
+
+static const double NAT = 1.8;                 /* what a nat of the question is worth in bm25 */
+/* With log p: words covered, and a nat as a share of them; without: words covered alone. */
+static const double GAIN_SHARE = 0.02, FOUND_LEAST = 0.64, COVERED_LEAST = 0.4;
+
+/* Of the best score: of the passages below, in the second and third place, 0 to 3 % of SQuAD's and HotpotQA's right ones, and up to 70 % of the
+ * others (tests/results.md). */
+static const double WEAK_BELOW = 0.4;
+
+/* What the words of the last turn are worth at most, in bm25 of a word that stands in one sentence of the documents; the passage with such a word of
+ * the question has 1.75.  Where the question refers to something they are worth more; else they decide between equals. */
+static const double LEAN = 0.15, LEAN_REFERS = 1.5;
+static const double LEAN_MOST = 0.75;          /* the same as a share of the best passage's bm25 */
+
+enum {
+	BEFORE_MOST = 400, WINDOW = 300,       /* bytes */
+	LOOKED_AT = 64,                        /* passages with the question's words that the index gives */
+	LEANING = 2,                           /* passages that the model judges beside those of the question alone */
+	SENTENCE_BYTES = 100,
+	BEGINNINGS = 3,                        /* of so many documents, where the question names none */
+};
+
+void sources_free(struct sources *s)
+{
+	free(s->at);
+	*s = (struct sources){0};
+}
+
+void sources_forget(struct conversation *t)
+{
+	sources_free(&t->sources);
+	t->n_evidence = 0;
+	t->compared = t->unattended = 0;
+}
+
+/* ---- what was said before ---- */
+
+/* Without a cut through a character. */
+static void add_beginning(struct str *out, const char *text, size_t n, size_t most)
+{
+	for (n = n < most ? n : most; n && n == most && ((unsigned char)text[n] & 0xc0) == 0x80; n--)
+		;
+	str_adds(out, " ");
+	str_add(out, text, n);
+}
+
+/* Words that stand for something said before, and those that begin a question which goes on: English, German, French, Spanish, Italian, Portuguese,
+ * Dutch. */
+static const char pronouns[] =
+	" he she it they him her them his hers its their theirs this these those er sie es ihn ihm ihr ihnen sein seine seinen seiner ihre ihren ihrer dessen deren "
+	"dies diese dieser dieses davon damit daran darin daf\xc3\xbcr il elle ils elles lui leur leurs cela \xc3\xa7" "a celui celle \xc3\xa9l ella ellos ellas su sus eso "
+	"esto lei loro suo sua suoi questo quello quella ele ela eles elas seu seus dele dela isso isto hij zij ze hem haar hun ervan daarvan daarmee ";
+static const char beginnings[] = " and but so or then und aber oder et mais ou y pero e ma ed mas maar ";
+
+int text_has_word(const char *text, size_t n, const char *words, const char *first)
+{
+	char word[16] = " ";
+
+	for (size_t i = 0; i < n; first = NULL) {
+		size_t len = 1;
+
+		while (i < n && ((unsigned char)text[i] <= ' ' || ispunct((unsigned char)text[i])))
+			i++;
+		for (; i < n && (unsigned char)text[i] > ' ' && !ispunct((unsigned char)text[i]); i++)
+			if (len < sizeof word - 2)
+				word[len++] = (char)tolower((unsigned char)text[i]);
+		word[len] = ' ';
+		word[len + 1] = 0;
+		if (len > 1 && (strstr(words, word) || (first && strstr(first, word))))
+			return 1;
+	}
+	return 0;
+}
+
+/* 1 if the question refers to what was said before. */
+static int refers(const char *question, size_t n)
+{
+	return text_has_word(question, n, pronouns, beginnings);
+}
+
+/* The question, and the last turn, which it may lean on: 1; 0 where there is none. */
+static int with_last_turn(const struct conversation *t, const char *question, size_t n, struct str *out)
+{
+	size_t i = t->n_msg;
+	int any = 0;
+
+	str_add(out, question, n);
+	/* The question may be the last message already. */
+	if (i && t->msg[i - 1].role == ROLE_USER && t->msg[i - 1].text.n == n && !memcmp(t->msg[i - 1].text.p, question, n))
+		i--;
+	for (size_t first = i > 2 ? i - 2 : 0, k = i; k-- > first;)
+		if (!t->msg[k].read) {   /* a text that was read was not said */
+			add_beginning(out, t->msg[k].text.p ? t->msg[k].text.p : "", t->msg[k].text.n, BEFORE_MOST);
+			any = 1;
+		}
+	return any;
+}
+
+/* ---- the order ---- */
+
+/* score: without the model's opinion.  gain: that, in nats, where it is judged. */
+struct candidate { struct found_passage found; double score, gain; int judged; };
+
+static double total(const struct candidate *c)
+{
+	return c->score + NAT * c->gain;
+}
+
+/* What the model has judged comes first. */
+static int by_score(const void *a, const void *b)
+{
+	const struct candidate *x = a, *y = b;
+
+	if (x->judged != y->judged)
+		return y->judged - x->judged;
+	if (total(x) != total(y))
+		return total(x) < total(y) ? 1 : -1;
+	return x->found.text != y->found.text ? (x->found.text < y->found.text ? -1 : 1) : x->found.from < y->found.from ? -1 : 1;
+}
+
+/* What the model is to judge of a passage: its best sentence, and as much around it as WINDOW allows. */
+static struct quote judged_text(const struct document *d, const struct found_passage *f)
+{
+	const char *body = d->text.p + d->body;
+	size_t n = f->quote_end - f->quote, around = n < WINDOW ? (WINDOW - n) / 2 : 0;
+	size_t from = f->quote - f->from < around ? f->from : f->quote - around;
+	size_t to = f->to - f->quote_end < around ? f->to : f->quote_end + around;
+
+	for (; from > f->from && from < f->quote && ((unsigned char)body[from] & 0xc0) == 0x80; from++)
+		;
+	for (; to < f->to && to > f->quote_end && ((unsigned char)body[to] & 0xc0) == 0x80; to--)
+		;
+	return (struct quote){body + from, to - from};
+}
+
+/* Let the model judge the first ones of c: how many it has judged, or -1. */
+static int judge(struct conversation *t, const char *question, size_t n, struct candidate *c, int count, struct err *e)
+{
+	double gain[SOURCES_MOST];
+	int judged = 0;
+	struct quote quote[SOURCES_MOST];
+
+	for (int i = 0; i < count; i++) {
+		const struct document *d = &t->doc[c[i].found.text];
+		quote[i] = judged_text(d, &c[i].found);
+	}
+	if (rerank_gains(t, question, n, quote, count, gain, &judged, e) < 0)
+		return -1;
+	for (int i = 0; i < judged; i++) {
+		c[i].gain = gain[i];
+		c[i].judged = 1;
+	}
+	return judged;
+}
+
+/* Has one of the passages enough of the question's own words? */
+static int is_found(const struct candidate *c, int count, int judged)
+{
+	if (!judged)
+		return count && c[0].found.covered >= COVERED_LEAST;
+	for (int i = 0; i < count; i++)
+		if (c[i].judged && c[i].found.covered + GAIN_SHARE * c[i].gain >= FOUND_LEAST)
+			return 1;
+	return 0;
+}
+
+enum { PART = 65536, PART_MORE = 4096 };
+
+size_t text_part_end(const char *p, size_t n, size_t skipped, size_t at)
+{
+	size_t end = ((skipped + at) / PART + 1) * PART - skipped;
+
+	for (size_t i = end; i < n && i < end + PART_MORE; i++)
+		if (p[i] == '\n')
+			return i + 1;
+	while (end < n && ((unsigned char)p[end] & 0xc0) == 0x80)
+		end++;
+	return end < n ? end : n;
+}
+
+/* The passages of the documents that have words of the question, the best first: how many, or -1. */
+static int search(const struct conversation *t, const char *words, size_t n_words, struct found_passage *out, size_t most, struct err *e)
+{
+	struct indexed_text *text;
+	struct { size_t doc, at; } *part;
+	size_t n = 0, most_parts = t->n_doc;
+	int count;
+
+	if (!t->n_doc || !t->hooks.search)
+		return 0;
+	for (size_t i = 0; i < t->n_doc; i++)
+		most_parts += t->doc[i].grows ? t->doc[i].n_body / (PART - PART_MORE) + 1 : 0;
+	text = xcalloc(most_parts, sizeof *text);
+	part = xcalloc(most_parts, sizeof *part);
+	for (size_t i = 0; i < t->n_doc; i++) {
+		const struct document *d = &t->doc[i];
+		const char *body = d->text.p + d->body;
+
+		for (size_t at = 0, end; (at < d->n_body || !at) && n < most_parts; at = end) {
+			end = d->grows ? text_part_end(body, d->n_body, d->skipped, at) : d->n_body;
+			part[n].doc = i;
+			part[n].at = at;
+			text[n++] = (struct indexed_text){body + at, end - at};
+			if (end == d->n_body)
+				break;
+		}
+	}
+	count = t->hooks.search(text, n, words ? words : "", n_words, out, most, t->hooks.search_ud, e);
+	for (int i = 0; i < count; i++) {
+		size_t at = part[out[i].text].at;
+
+		out[i].text = part[out[i].text].doc;
+		out[i].from += at;
+		out[i].to += at;
+		out[i].quote += at;
+		out[i].quote_end += at;
+	}
+	free(text);
+	free(part);
+	return count;
+}
+
+static const struct found_passage *same_place(const struct found_passage *f, const struct found_passage *in, int n)
+{
+	for (int i = 0; i < n; i++)
+		if (in[i].text == f->text && in[i].from == f->from)
+			return &in[i];
+	return NULL;
+}
+
+/* bm25 of a word that stands in one sentence. */
+static double rarest_word(const struct conversation *t)
+{
+	double sentences = 1;
+
+	for (size_t i = 0; i < t->n_doc; i++)
+		sentences += (double)t->doc[i].n_body / SENTENCE_BYTES;
+	return log(1 + sentences);
+}
+
+/* The question may lean on the last turn: passages that have the words of both, too.  own: those with the question's own words, the best of which
+ * are c[0 .. count).  What the words of the turn add is worth less than one word of the question.  Returns how many candidates there are now, the best
+ * first, or -1. */
+static int lean(struct conversation *t, const char *question, size_t n, const struct str *words, const struct found_passage *own, int n_own,
+                struct candidate *c, int count, struct err *e)
+{
+	struct found_passage with[LOOKED_AT];
+	double added[2 * SOURCES_MOST], most = 0, worth = (refers(question, n) ? LEAN_REFERS : LEAN) * rarest_word(t);
+	int n_with = search(t, words->p, words->n, with, LOOKED_AT, e), first = count, all = count, judged = 0;
+
+	if (n_with < 0)
+		return -1;
+	/* A passage without a word of the question comes behind the best one with some, unless they all only ask: "And why?" */
+	if (n_own && own[0].score > rarest_word(t) / 2 && worth > LEAN_MOST * own[0].score)
+		worth = LEAN_MOST * own[0].score;
+	for (int i = 0; i < n_with && i < SOURCES_MOST; i++) {
+		const struct found_passage *f = same_place(&with[i], own, n_own);
+		int k;
+
+		for (k = 0; k < count && (c[k].found.text != with[i].text || c[k].found.from != with[i].from); k++)
+			;
+		if (k < count)
+			continue;
+		c[all] = (struct candidate){.found = f ? *f : with[i], .score = f ? f->score : 0};
+		if (!f)
+			c[all].found.covered = 0;   /* by the question's own words */
+		all++;
+	}
+	for (int i = 0; i < all; i++) {
+		const struct found_passage *f = same_place(&c[i].found, with, n_with);
+
+		added[i] = f && f->score > c[i].score ? f->score - c[i].score : 0;
+		most = added[i] > most ? added[i] : most;
+		judged += c[i].judged;
+	}
+	for (int i = 0; i < all && most > 0; i++)
+		c[i].score += worth * added[i] / most;
+	qsort(c, (size_t)all, sizeof *c, by_score);
+	/* Those that would be among the judged ones. */
+	for (first = judged; judged && first < all && first < judged + LEANING && c[first].score > c[judged - 1].score; first++)
+		;
+	if (first > judged && judge(t, question, n, c + judged, first - judged, e) < 0)
+		return -1;
+	qsort(c, (size_t)all, sizeof *c, by_score);
+	return all;
+}
+
+/* Put a place in front that needed no search. */
+static void put_first(struct source first, struct sources *out)
+{
+	size_t kept = 1;
+
+	first.score = out->n ? out->at[0].score + 1 : 1;
+	out->at = xrealloc(out->at, (out->n + 2) * sizeof *out->at);
+	memmove(out->at + 1, out->at, out->n * sizeof *out->at);
+	out->at[0] = first;
+	for (size_t i = 1; i <= out->n && kept < SOURCES_MOST; i++) {
+		const struct source *s = &out->at[i];
+
+		if (s->doc != first.doc || s->to <= first.from || s->from >= first.to)
+			out->at[kept++] = *s;
+	}
+	out->n = kept;
+	out->found = 1;
+}
+
+/* The beginning of what the question names comes first, unless its words are found best inside of that: "What does chapter 5 say of matrices?" */
+static int put_named(const struct conversation *t, const char *question, size_t n, struct sources *out)
+{
+	struct source named;
+	size_t end;
+
+	if (!named_place(t, question, n, &named, &end))
+		return 0;
+	out->found = 1;
+	if (!out->n || out->at[0].doc != named.doc || out->at[0].from < named.from || out->at[0].to > end)
+		put_first(named, out);
+	return 1;
+}
+
+/* The beginning of a document comes first where it answers the question: "Who wrote it?" */
+static void put_beginnings(const struct conversation *t, const char *question, size_t n, struct sources *out)
+{
+	struct source beginning;
+	int32_t words;
+	size_t doc;
+	enum whole_question what = asks_for_whole(t, question, n, &doc, &words);
+
+	if (!what || (what == WHOLE_POINTS && out->found))
+		return;
+	for (size_t i = t->n_doc < BEGINNINGS ? t->n_doc : BEGINNINGS; i--;) {
+		size_t of = doc < t->n_doc ? doc : i;
+
+		/* What was read whole needs no beginning to be summarized. */
+		if (!(what == WHOLE_SUMMARY && t->doc[of].whole) && !t->doc[of].skipped && document_beginning(t, of, what, &beginning))
+			put_first(beginning, out);
+		if (doc < t->n_doc)
+			break;
+	}
+}
+
+int conversation_sources(struct conversation *t, const char *question, size_t n, struct sources *out, struct err *e)
+{
+	struct found_passage own[LOOKED_AT];
+	struct candidate c[2 * SOURCES_MOST];
+	double start = now_seconds();
+	struct str words = {0};
+	int n_own = search(t, question, n, own, LOOKED_AT, e), count = n_own < SOURCES_MOST ? n_own : SOURCES_MOST, judged = 0;
+
+	*out = (struct sources){0};
+	for (int i = 0; i < count; i++)
+		c[i] = (struct candidate){.found = own[i], .score = own[i].score};
+	if (count > 0)
+		judged = judge(t, question, n, c, count, e);
+	if (count < 0 || judged < 0)
+		return -1;
+	out->found = is_found(c, count, judged);
+	qsort(c, (size_t)count, sizeof *c, by_score);
+	if (with_last_turn(t, question, n, &words)) {
+		count = lean(t, question, n, &words, own, n_own, c, count, e);
+		out->found |= count > 0 && is_found(c, count, judged);
+	}
+	str_free(&words);
+	if (count < 0)
+		return -1;
+	count = count < SOURCES_MOST ? count : SOURCES_MOST;
+	out->at = xcalloc((size_t)count + 1, sizeof *out->at);
+	for (int i = 0; i < count; i++) {
+		const struct found_passage *f = &c[i].found;
+		double score = total(&c[i]);
+
+		if (i && score > out->at[i - 1].score)   /* what the model has not judged stands behind what it has */
+			score = out->at[i - 1].score;
+		out->at[out->n++] = (struct source){
+			.doc = f->text, .from = f->from, .to = f->to, .quote = f->quote, .quote_end = f->quote_end, .score = score,
+			/* Those that the model has not judged have the index's score alone. */
+			.weak = i && (c[i].judged ? total(&c[i]) < WEAK_BELOW * total(&c[0]) : n_own && c[i].score < WEAK_BELOW * own[0].score),
+		};
+	}
+	if (!put_named(t, question, n, out))
+		put_beginnings(t, question, n, out);
+	out->seconds = now_seconds() - start;
+	return 0;
+}

@@ -1,0 +1,171 @@
+/* app/summary/sections.c - cuts texts into sections (summarize.h). */
+#include "app/summary/summary.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum place { PLACE_NONE, PLACE_CHAR, PLACE_WORD, PLACE_LINE, PLACE_SENTENCE, PLACE_PARAGRAPH, PLACE_HEADING };
+enum {
+	LEVELS = 7,   /* of headings; a lower one ranks higher */
+	TRIES = 12,   /* of sizes, until one has the tokens that are asked for */
+};
+
+static int is_blank(char c)
+{
+	return c == ' ' || c == '\n' || c == '\t' || c == '\r' || c == '\f';
+}
+
+static int is_stop(const char *text, size_t end)
+{
+	static const char *const wide[] = {"\xe3\x80\x82", "\xef\xbc\x81", "\xef\xbc\x9f"};   /* the full stops of Chinese and Japanese */
+
+	for (size_t i = 0; end >= 3 && i < sizeof wide / sizeof *wide; i++)
+		if (!memcmp(text + end - 3, wide[i], 3))
+			return 1;
+	while (end && strchr("\"')]*_", text[end - 1]) && text[end - 1])
+		end--;
+	return end && (text[end - 1] == '.' || text[end - 1] == '!' || text[end - 1] == '?');
+}
+
+/* What ends between two bytes of the text. */
+static enum place place_at(const char *s, size_t at)
+{
+	size_t end = at, lines = 0;
+
+	if (((unsigned char)s[at] & 0xc0) == 0x80)
+		return PLACE_NONE;
+	while (end && is_blank(s[end - 1]))
+		lines += s[--end] == '\n';
+	if (end == at)
+		return is_stop(s, at) && (unsigned char)s[at - 1] >= 0x80 ? PLACE_SENTENCE : PLACE_CHAR;
+	if (is_blank(s[at]))
+		return PLACE_CHAR;
+	if (lines > 1)
+		return PLACE_PARAGRAPH;
+	if (is_stop(s, end))
+		return PLACE_SENTENCE;
+	return lines ? PLACE_LINE : PLACE_WORD;
+}
+
+/* The first heading at or behind a byte. */
+static size_t heading_from(const struct summary_text *t, size_t at)
+{
+	size_t lo = 0, hi = t->n_heading;
+
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
+
+		if (t->heading[mid].at < at)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo;
+}
+
+size_t section_end(const struct summary_text *t, size_t from, size_t least, size_t most)
+{
+	size_t best = from, next = heading_from(t, from + least);
+	int best_rank = 0;
+
+	if (t->n - from <= most)
+		return t->n;
+	for (size_t at = from + (least ? least : 1); at <= from + most; at++) {
+		int rank = (int)place_at(t->text, at);
+
+		for (; next < t->n_heading && t->heading[next].at <= at; next++)
+			if (t->heading[next].at == at && rank)
+				rank = PLACE_HEADING + LEVELS - t->heading[next].level;
+		if (rank && rank >= best_rank) {
+			best = at;
+			best_rank = rank;
+		}
+	}
+	return best > from ? best : from + most;
+}
+
+/* The number of tokens of n bytes, or -1. */
+static long tokens_of(const struct engine *engine, const char *text, size_t n, struct err *e)
+{
+	struct tokens id = {0};
+	long count = engine_tokenize(engine, text, n, 0, &id, e) < 0 ? -1 : (long)id.n;
+
+	tokens_free(&id);
+	return count;
+}
+
+/* How many bytes from `from` on have at most that many tokens, and not many fewer: *out. */
+static int bytes_of(const struct engine *engine, const struct summary_text *t, size_t from, int32_t tokens, size_t *out, struct err *e)
+{
+	size_t left = t->n - from, fits = 1, too_many = left + 1, bytes = (size_t)tokens * 4;
+
+	for (int i = 0; i < TRIES; i++) {
+		long n;
+
+		bytes = bytes < left ? utf8_complete(t->text + from, bytes) : left;
+		bytes += !bytes;
+		n = tokens_of(engine, t->text + from, bytes, e);
+		if (n < 0)
+			return -1;
+		if (n > tokens)
+			too_many = bytes;
+		else
+			fits = bytes;
+		if (n <= tokens && (bytes == left || n > tokens - tokens / 8))
+			break;
+		bytes = bytes * (size_t)tokens / (size_t)(n ? n : 1);
+		if (bytes <= fits || bytes >= too_many)
+			bytes = fits + (too_many - fits) / 2;
+	}
+	*out = fits;
+	return 0;
+}
+
+static int has_text(const struct summary_text *t, size_t from, size_t to)
+{
+	while (from < to && is_blank(t->text[from]))
+		from++;
+	return from < to;
+}
+
+/* The heading that the first word from there on stands under. */
+static const char *heading_of(const struct summary_text *t, size_t from)
+{
+	size_t i;
+
+	while (from < t->n && is_blank(t->text[from]))
+		from++;
+	i = heading_from(t, from + 1);
+	return i ? t->heading[i - 1].text : NULL;
+}
+
+int sections_cut(const struct engine *engine, const struct summary_text *text, size_t n_text, int32_t tokens, struct section **out, size_t *n,
+                 struct err *e)
+{
+	struct section *list = NULL;
+	size_t cap = 0;
+
+	*n = 0;
+	for (size_t k = 0; k < n_text; k++) {
+		const struct summary_text *t = &text[k];
+
+		for (size_t from = 0, to, most; from < t->n; from = to) {
+			if (bytes_of(engine, t, from, tokens, &most, e) < 0) {
+				free(list);
+				return -1;
+			}
+			/* What is left for two sections is cut in about the middle, so that the last is none of a few words. */
+			if (t->n - from > most && t->n - from < most + most / 2)
+				to = section_end(t, from, (t->n - from) / 3, 2 * (t->n - from) / 3);
+			else
+				to = section_end(t, from, most / 2, most);
+			if (!has_text(t, from, to))
+				continue;
+			if (*n == cap)
+				list = xrealloc(list, (cap = cap ? 2 * cap : 16) * sizeof *list);
+			list[(*n)++] = (struct section){.text = k, .from = from, .to = to, .heading = heading_of(t, from)};
+		}
+	}
+	*out = list;
+	return 0;
+}

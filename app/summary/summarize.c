@@ -1,0 +1,531 @@
+/* app/summary/summarize.c - summarizes sections, then their summaries, until one is left (summarize.h). */
+#include "app/summary/summary.h"
+#include "app/models/models.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+enum {
+	SECTION_TOKENS = 1024,      /* of a section; more where many words are asked for, fewer where the model's context is small */
+	SECTION_LEAST = 128,
+	PART_WORDS = 60,            /* of a section's summary, at least */
+	TOKENS_PER_WORD = 3,        /* an answer's limit, generous for languages that the tokenizer does not know */
+	FRAME_TOKENS = 256,         /* template, name, heading and instruction of a prompt */
+	REASONING_TOKENS = 1024,    /* for models that cannot be kept from reasoning */
+	RUNAWAY = 64,               /* bytes that an answer repeats, which ends it */
+	NAME_MOST = 80,             /* bytes of a name and of a heading in a prompt */
+};
+#define REPEAT_PENALTY 1.1f
+
+struct part { struct str text; int32_t tokens; size_t first, last; };   /* the summary of sections first .. last */
+
+struct maker {
+	struct engine *engine;
+	const struct options *o;
+	const struct summary_hooks *hooks;
+	struct timeline *tl;           /* NULL until a prompt is not known */
+	struct sampling sampling;
+	int32_t words, section, ctx, reasoning;
+	struct summary_progress at;
+	size_t ahead;                  /* prompts of the levels above, about */
+	double began, last; size_t made;   /* for the time left: when the first prompt began, when the last one was answered */
+	struct summary *out;
+};
+
+void summary_free(struct summary *s)
+{
+	str_free(&s->text);
+	str_free(&s->empty);
+}
+
+/* ---- settings ---- */
+
+static int32_t answer_tokens(int32_t words)
+{
+	return TOKENS_PER_WORD * words + 32;
+}
+
+/* The likeliest token, as long as the answer does not repeat itself, unless the user has chosen a temperature. */
+static void choose_sampling(struct maker *m)
+{
+	struct sampling_choice c;
+
+	sampling_choose(m->o, m->engine, &c);
+	m->sampling = c.s;
+	if (c.from[SAMPLING_TEMP] == SAMPLING_USER)
+		return;
+	m->sampling = sampling_default;
+	m->sampling.temperature = 0;
+	m->sampling.repeat_penalty = REPEAT_PENALTY;
+	m->sampling.repeat_last = -1;
+}
+
+/* Sizes that the model's context holds: a section, or two summaries to be joined, its frame and the answer. */
+static int choose_sizes(struct maker *m, struct err *e)
+{
+	const struct engine_info *info = engine_info(m->engine);
+	int32_t most = info->ctx_train > m->o->ctx ? info->ctx_train : m->o->ctx, words = m->words > PART_WORDS ? m->words : PART_WORDS;
+
+	m->reasoning = info->thinks_first && !info->think_switch ? REASONING_TOKENS : 0;
+	m->section = SECTION_TOKENS > 3 * m->words ? SECTION_TOKENS : 3 * m->words;
+	if (m->section > most / 2)
+		m->section = most / 2;
+	m->ctx = m->section + FRAME_TOKENS + answer_tokens(words) + m->reasoning;
+	if (m->ctx > most) {
+		m->section -= m->ctx - most;
+		m->ctx = most;
+	}
+	if (m->section < SECTION_LEAST)
+		return err_set(e, ERR_FIT, "a summary of %d words does not fit the model's context of %d tokens", m->words, most);
+	return 0;
+}
+
+/* ---- one prompt ---- */
+
+/* Two texts that differ in anything that decides the answer have different keys. */
+static void prompt_key(const struct maker *m, const struct str *prompt, int32_t words, char key[SUMMARY_KEY])
+{
+	const struct engine_info *info = engine_info(m->engine);
+	const struct sampling *s = &m->sampling;
+	struct str all = {0};
+	XXH128_hash_t hash;
+
+	str_addf(&all, "1\n%s\n%s\n%s\n%llu %llu\n%d %d\n", info->name, info->quant, info->template_name, (unsigned long long)info->n_params,
+	         (unsigned long long)info->weight_bytes, words, m->reasoning);
+	str_addf(&all, "%g %d %g %g %g %g %g\n", (double)s->temperature, s->top_k, (double)s->top_p, (double)s->min_p,
+	         (double)s->repeat_penalty, (double)s->presence_penalty, (double)s->frequency_penalty);
+	if (m->o->seed_set)
+		str_addf(&all, "%llu\n", (unsigned long long)m->o->seed);
+	str_add(&all, prompt->p, prompt->n);
+	hash = XXH3_128bits(all.p, all.n);
+	snprintf(key, SUMMARY_KEY, "%016llx%016llx", (unsigned long long)hash.high64, (unsigned long long)hash.low64);
+	str_free(&all);
+}
+
+static int report(struct maker *m, struct err *e)
+{
+	double each = m->made ? (m->last - m->began) / (double)m->made : 0, within = m->made ? now_seconds() - m->last : 0;
+
+	/* All prompts take about the same time. */
+	m->at.left = m->made ? each * (double)(m->at.parts - m->at.part + m->ahead) + (within < each ? each - within : 0) : -1;
+	if (m->hooks->progress && m->hooks->progress(&m->at, m->hooks->ud))
+		return err_set(e, ERR_CANCELLED, "stopped");
+	/* Before signals watch the timeline, an earlier stop is still noted. */
+	return m->tl && signals_stopped() ? err_set(e, ERR_CANCELLED, "stopped") : 0;
+}
+
+/* A prefill ends early when the caller wants to stop. */
+static void on_prefill(int32_t done, int32_t total, void *ud)
+{
+	struct maker *m = ud;
+	struct err e = {0};
+
+	(void)done, (void)total;
+	if (report(m, &e) < 0)
+		timeline_cancel(m->tl);
+}
+
+static int open_timeline(struct maker *m, struct err *e)
+{
+	struct options o = *m->o;
+	struct err why = {0};
+
+	if (m->tl)
+		return 0;
+	o.kv = "full";   /* a prompt always fits */
+	if (timeline_open_for(&m->tl, m->engine, &o, m->ctx, &why) < 0)
+		return err_set(e, why.code, "there is no room to summarize in: %.200s", why.msg);
+	signals_watch(m->tl);
+	m->began = now_seconds();
+	return 0;
+}
+
+static int read_prompt(struct maker *m, const struct str *prompt, struct err *e)
+{
+	struct chat_msg msg = {.role = ROLE_USER, .text = prompt->p, .len = prompt->n};
+	struct rendered r = {0};
+	int rc = engine_render(m->engine, &msg, 1, REPLY_HEAD | REPLY_NO_THOUGHT, NULL, &r, e);
+
+	if (!rc && timeline_sync(m->tl, r.id.id, r.id.n, on_prefill, m, e) < 0)
+		rc = -1;
+	rendered_free(&r);
+	return rc;
+}
+
+static size_t words_of(const struct str *s)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < s->n; i++)
+		n += (unsigned char)s->p[i] > ' ' && (!i || (unsigned char)s->p[i - 1] <= ' ');
+	return n;
+}
+
+/* The end of the last sentence in s[0 .. n); 0: there is none. */
+static size_t last_sentence(const char *s, size_t n)
+{
+	for (; n; n--) {
+		if (strchr(".!?", s[n - 1]) && s[n - 1] && (n < 2 || s[n - 2] < '0' || s[n - 2] > '9'))
+			return n;
+		if (n >= 3 && (!memcmp(s + n - 3, "\xe3\x80\x82", 3) || !memcmp(s + n - 3, "\xef\xbc\x81", 3)))
+			return n;
+	}
+	return 0;
+}
+
+/* Cut an answer that did not end by itself behind its last whole sentence. */
+static void cut_to_sentence(struct str *s)
+{
+	size_t end = last_sentence(s->p ? s->p : "", s->n);
+
+	if (end) {
+		s->n = end;
+		s->p[end] = 0;
+	}
+}
+
+static int runs_away(const struct str *s)
+{
+	return s->n > 2 * RUNAWAY && memmem(s->p, s->n - RUNAWAY, s->p + s->n - RUNAWAY, RUNAWAY) != NULL;
+}
+
+static void trim(struct str *s)
+{
+	size_t from = 0;
+
+	while (s->n && (unsigned char)s->p[s->n - 1] <= ' ')
+		s->p[--s->n] = 0;
+	while (from < s->n && (unsigned char)s->p[from] <= ' ')
+		from++;
+	if (from) {
+		memmove(s->p, s->p + from, s->n - from + 1);
+		s->n -= from;
+	}
+}
+
+static void add_piece(struct maker *m, struct reasoning *think, int32_t id, struct str *out)
+{
+	struct str piece = {0};
+
+	engine_piece_add(m->engine, id, 0, &piece);
+	reasoning_feed(think, piece.p ? piece.p : "", piece.n, out);
+	str_free(&piece);
+}
+
+/* The answer ends by itself, behind a sentence once it has half as many words again as it should, at its limit of tokens, or where it
+ * repeats itself. */
+static int read_answer(struct maker *m, int32_t words, struct str *out, struct err *e)
+{
+	struct reasoning think = {.first = engine_info(m->engine)->thinks_first && m->reasoning};
+	int32_t most = answer_tokens(words) + m->reasoning, n = 0;
+	size_t prompt;
+	int rc = 1, whole = 0;
+
+	timeline_speculate(m->tl, strcmp(m->o->speculate, "off") != 0);
+	timeline_tokens(m->tl, &prompt);
+	m->sampling.answer = (int32_t)prompt;
+	if (most > m->ctx - (int32_t)prompt)
+		most = m->ctx - (int32_t)prompt;
+	while (n < most && (rc = report(m, e)) == 0) {
+		struct step_out step;
+
+		rc = timeline_step(m->tl, &m->sampling, &step, e);
+		if (rc <= 0) {
+			whole = rc == 0;
+			break;
+		}
+		n++;
+		add_piece(m, &think, step.id, out);
+		if (runs_away(out)) {
+			out->n -= RUNAWAY;
+			out->p[out->n] = 0;
+			break;
+		}
+		if (words_of(out) >= (size_t)words * 3 / 2 && last_sentence(out->p, out->n) == out->n)
+			break;
+	}
+	if (whole)
+		reasoning_end(&think, out);
+	else
+		cut_to_sentence(out);
+	trim(out);
+	reasoning_free(&think);
+	return rc < 0 ? -1 : 0;
+}
+
+void summary_without(struct str *s, const char *instruction)
+{
+	size_t n = strlen(instruction);
+	char *at = s->n && n ? strstr(s->p, instruction) : NULL;
+
+	if (at == s->p && at) {
+		memmove(s->p, s->p + n, s->n - n + 1);
+		s->n -= n;
+	} else if (at) {
+		s->n = (size_t)(at - s->p);
+		*at = 0;
+	}
+	trim(s);
+}
+
+/* The model's answer to a prompt, known or new. */
+static int answer(struct maker *m, const struct str *prompt, int32_t words, struct str *out, struct err *e)
+{
+	char key[SUMMARY_KEY];
+
+	prompt_key(m, prompt, words, key);
+	str_clear(out);
+	if (m->hooks->get && m->hooks->get(key, out, m->hooks->ud) > 0)
+		return report(m, e);
+	if (open_timeline(m, e) < 0 || report(m, e) < 0)
+		return -1;
+	sampling_seed(&m->sampling, m->o->seed_set ? m->o->seed : 0);
+	if (read_prompt(m, prompt, e) < 0 || read_answer(m, words, out, e) < 0)
+		return -1;
+	summary_without(out, strrchr(prompt->p, '\n') + 1);
+	m->made++;
+	m->last = now_seconds();
+	if (m->hooks->put)
+		m->hooks->put(key, out->p ? out->p : "", out->n, m->hooks->ud);
+	return 0;
+}
+
+/* ---- the levels ---- */
+
+/* A name or heading of a document as one line of a prompt: it is data. */
+static void add_name(struct str *out, const char *name)
+{
+	size_t n = strlen(name);
+
+	if (n > NAME_MOST)
+		n = utf8_complete(name, NAME_MOST);
+	str_adds(out, "\"");
+	for (size_t i = 0; i < n; i++)
+		str_add(out, (unsigned char)name[i] < ' ' ? " " : name + i, 1);
+	str_adds(out, "\"");
+}
+
+static void add_end(const struct maker *m, struct str *prompt)
+{
+	if (!engine_info(m->engine)->template_name[0])
+		str_adds(prompt, "\n\nSummary:");
+}
+
+static void section_prompt(const struct maker *m, const struct summary_text *t, const struct section *s, int whole, int32_t words,
+                           struct str *out)
+{
+	str_clear(out);
+	str_adds(out, whole ? "Document " : "Part of the document ");
+	add_name(out, t->name);
+	if (!whole && s->heading) {
+		str_adds(out, ", section ");
+		add_name(out, s->heading);
+	}
+	str_adds(out, ":\n\n");
+	str_add(out, t->text + s->from, s->to - s->from);
+	str_addf(out, "\n\nSummarize this %s in about %d words.", whole ? "document" : "part", words);
+	add_end(m, out);
+}
+
+static void join_prompt(const struct maker *m, const char *name, const struct part *p, size_t n, int whole, int32_t words, struct str *out)
+{
+	str_clear(out);
+	str_addf(out, "Summaries of %sconsecutive parts of ", whole ? "all " : "");
+	add_name(out, name);
+	str_adds(out, ":\n");
+	for (size_t i = 0; i < n; i++) {
+		str_adds(out, "\n");
+		str_add(out, p[i].text.p ? p[i].text.p : "", p[i].text.n);
+		str_adds(out, "\n");
+	}
+	str_addf(out, "\nJoin them into one summary of the whole in about %d words.", words);
+	add_end(m, out);
+}
+
+static void note_empty(struct maker *m, size_t first, size_t last, const char *heading)
+{
+	struct str *s = &m->out->empty;
+
+	if (s->n)
+		str_adds(s, ", ");
+	str_addf(s, first == last ? "%zu" : "%zu to %zu", first + 1, last + 1);
+	if (heading) {
+		str_adds(s, " (");
+		add_name(s, heading);
+		str_adds(s, ")");
+	}
+}
+
+/* Count a part's tokens, and cut it where two of its size would not fit a prompt. */
+static int count_tokens(const struct maker *m, struct part *p, struct err *e)
+{
+	struct tokens id = {0};
+	int32_t most = m->section / 2 - 2;
+	int rc = engine_tokenize(m->engine, p->text.p ? p->text.p : "", p->text.n, 0, &id, e);
+
+	if (!rc && id.n > (size_t)most) {
+		p->text.n = utf8_complete(p->text.p, p->text.n * (size_t)most / id.n);
+		p->text.p[p->text.n] = 0;
+		id.n = (size_t)most;
+	}
+	p->tokens = (int32_t)id.n + 2;
+	tokens_free(&id);
+	return rc;
+}
+
+/* How many parts from the first on are joined by one prompt: at least two, where there are two. */
+static size_t group_of(const struct maker *m, const struct part *p, size_t n)
+{
+	size_t take = 1;
+	int32_t tokens = p->tokens;
+
+	while (take < n && (take < 2 || tokens + p[take].tokens <= m->section))
+		tokens += p[take++].tokens;
+	return take;
+}
+
+static size_t groups_of(const struct maker *m, const struct part *p, size_t n)
+{
+	size_t groups = 0;
+
+	for (size_t i = 0; i < n; i += group_of(m, p + i, n - i))
+		groups++;
+	return groups;
+}
+
+/* Words of a section's summary: together about twice the words of the whole, as far as two of them fit a prompt. */
+static int32_t part_words(const struct maker *m, size_t sections)
+{
+	int32_t fits = (m->section / 2 - 32) / TOKENS_PER_WORD, words = (int32_t)(2 * (size_t)m->words / sections);
+
+	if (words < PART_WORDS)
+		words = PART_WORDS;
+	if (words > m->words)
+		words = m->words > PART_WORDS ? m->words : PART_WORDS;
+	return words < fits ? words : fits;
+}
+
+static int summarize_sections(struct maker *m, const struct summary_text *text, const struct section *s, size_t n, struct part *p,
+                              size_t *n_part, struct err *e)
+{
+	int32_t words = n == 1 ? m->words : part_words(m, n);
+	struct str prompt = {0};
+	int rc = 0;
+
+	m->at = (struct summary_progress){.parts = n};
+	m->ahead = n > 1 ? n * (size_t)answer_tokens(words) / 2 / (size_t)m->section + 1 : 0;
+	for (size_t i = 0; i < n && !rc; i++) {
+		struct part *to = &p[*n_part];
+
+		m->at.part = i + 1;
+		section_prompt(m, &text[s[i].text], &s[i], n == 1, words, &prompt);
+		to->first = to->last = i;
+		rc = answer(m, &prompt, words, &to->text, e);
+		if (!rc) {
+			m->out->done++;
+			if (n > 1)
+				rc = count_tokens(m, to, e);
+		}
+		if (!rc && !to->text.n)
+			note_empty(m, i, i, s[i].heading);
+		*n_part += to->text.n > 0;
+	}
+	str_free(&prompt);
+	return rc;
+}
+
+/* Join neighbours: the n parts become fewer, in place.  Returns how many, or 0 after an error. */
+static size_t join_level(struct maker *m, const char *name, struct part *p, size_t n, struct err *e)
+{
+	size_t groups = groups_of(m, p, n), to = 0, take;
+	int32_t words = groups == 1 ? m->words : part_words(m, groups);
+	struct str prompt = {0}, text = {0};
+	int rc = 0;
+
+	m->at = (struct summary_progress){.joining = 1, .parts = groups};
+	m->ahead = groups > 1 ? groups / 4 + 1 : 0;
+	for (size_t i = 0; i < n && !rc; i += take) {
+		struct part joined = {.first = p[i].first};
+
+		take = group_of(m, p + i, n - i);
+		joined.last = p[i + take - 1].last;
+		m->at.part++;
+		if (take == 1) {
+			joined = p[i];
+			p[i].text = (struct str){0};
+		} else {
+			join_prompt(m, name, p + i, take, groups == 1, words, &prompt);
+			rc = answer(m, &prompt, words, &text, e);
+			joined.text = text;
+			text = (struct str){0};
+			if (!rc && !joined.text.n) {
+				note_empty(m, joined.first, joined.last, NULL);
+				joined.text = p[i].text;   /* better than nothing of them */
+				p[i].text = (struct str){0};
+			}
+		}
+		for (size_t k = i; k < i + take; k++)
+			str_free(&p[k].text);
+		p[to] = joined;
+		if (!rc && groups > 1)
+			rc = count_tokens(m, &p[to], e);
+		to++;
+	}
+	str_free(&prompt);
+	return rc ? 0 : to;
+}
+
+static int all_levels(struct maker *m, const struct summary_text *text, size_t n_text, struct err *e)
+{
+	struct section *s = NULL;
+	struct part *p;
+	struct str name = {0};
+	size_t n = 0, n_part = 0, all;
+	int rc;
+
+	if (sections_cut(m->engine, text, n_text, m->section, &s, &n, e) < 0)
+		return -1;
+	m->out->sections = n;
+	if (n_text == 1)
+		str_adds(&name, text[0].name);
+	else
+		str_addf(&name, "%zu documents", n_text);
+	p = xcalloc(n + 1, sizeof *p);
+	rc = n ? summarize_sections(m, text, s, n, p, &n_part, e) : err_set(e, ERR_DOCUMENT, "there is no text to summarize");
+	all = n_part;
+	while (!rc && n_part > 1) {
+		n_part = join_level(m, name.p, p, n_part, e);
+		rc = n_part ? 0 : -1;
+	}
+	if (!rc && !n_part)
+		rc = err_set(e, ERR_FAIL, "the model returned nothing for any of the %zu sections", n);
+	if (!rc)
+		str_add(&m->out->text, p[0].text.p, p[0].text.n);
+	for (size_t i = 0; i <= all && i <= n; i++)
+		str_free(&p[i].text);
+	free(p);
+	free(s);
+	str_free(&name);
+	return rc;
+}
+
+int summarize(struct engine *engine, const struct options *o, const struct summary_text *text, size_t n_text, int32_t words,
+              const struct summary_hooks *hooks, struct summary *out, struct err *e)
+{
+	struct maker m = {.engine = engine, .o = o, .hooks = hooks, .words = words, .out = out};
+	int rc;
+
+	*out = (struct summary){.sections = 0};
+	choose_sampling(&m);
+	rc = choose_sizes(&m, e);
+	if (!rc)
+		rc = all_levels(&m, text, n_text, e);
+	if (m.tl) {
+		signals_watch(NULL);
+		timeline_close(m.tl);
+	}
+	out->made = m.made;
+	return rc;
+}

@@ -1,0 +1,121 @@
+/* engine/base/memory_budget.c - how much memory can be allocated, asked before large allocations.
+ *
+ * Linux overcommits: malloc() succeeds, and the OOM killer ends the program when the pages are touched.  So host memory is read
+ * from /proc, the control group and the rlimits; a device's memory is what its backend reports. */
+#include "engine/base/memory_budget.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/sysinfo.h>
+#include <unistd.h>
+
+#define CGROUP_V1 "/sys/fs/cgroup/memory/"
+#define CGROUP_V2 "/sys/fs/cgroup/"
+
+/* The number at the start of a file, or with a key the N of its line "key N".  UINT64_MAX: no such file, line or number
+ * ("max"). */
+static uint64_t read_number(const char *path, const char *key)
+{
+	FILE *f = fopen(path, "re");
+	char line[128], *end;
+	uint64_t v = UINT64_MAX;
+	size_t n = key ? strlen(key) : 0;
+
+	if (!f)
+		return UINT64_MAX;
+	while (fgets(line, sizeof line, f)) {
+		if (n && strncmp(line, key, n))
+			continue;
+		v = strtoull(line + n, &end, 10);
+		if (end == line + n)
+			v = UINT64_MAX;
+		break;
+	}
+	fclose(f);
+	return v;
+}
+
+static uint64_t meminfo_available(void)
+{
+	uint64_t kib = read_number("/proc/meminfo", "MemAvailable:");
+	struct sysinfo info;
+
+	if (kib < UINT64_MAX / 1024)
+		return kib * 1024;
+	/* Without /proc: what nothing uses, the page cache left out. */
+	return sysinfo(&info) ? UINT64_MAX : ((uint64_t)info.freeram + info.bufferram) * info.mem_unit;
+}
+
+/* What a limit leaves; unknown use counts as all of it. */
+static uint64_t left_of(uint64_t limit, uint64_t used)
+{
+	if (limit >= (uint64_t)INT64_MAX / 4096 * 4096)   /* none: control groups of version 1 say so by this number */
+		return UINT64_MAX;
+	return used == UINT64_MAX || used >= limit ? 0 : limit - used;
+}
+
+/* Page cache, the mapped model file included, counts as used by a control group, but the kernel reclaims it on demand. */
+static uint64_t page_cache(const char *stat, const char *inactive, const char *active)
+{
+	uint64_t a = read_number(stat, inactive), b = read_number(stat, active);
+	return (a == UINT64_MAX ? 0 : a) + (b == UINT64_MAX ? 0 : b);
+}
+
+/* The rest of the limit of the control group (v1 or v2) that is mounted as the root, as in a container. */
+static uint64_t cgroup_available(void)
+{
+	uint64_t v2_cache = page_cache(CGROUP_V2 "memory.stat", "inactive_file ", "active_file ");
+	uint64_t v1_cache = page_cache(CGROUP_V1 "memory.stat", "total_inactive_file ", "total_active_file ");
+	uint64_t v2 = left_of(read_number(CGROUP_V2 "memory.max", NULL),
+	                      left_of(read_number(CGROUP_V2 "memory.current", NULL), v2_cache));
+	uint64_t v1 = left_of(read_number(CGROUP_V1 "memory.limit_in_bytes", NULL),
+	                      left_of(read_number(CGROUP_V1 "memory.usage_in_bytes", NULL), v1_cache));
+
+	return v2 < v1 ? v2 : v1;
+}
+
+static uint64_t rlimit_available(void)
+{
+	struct rlimit r;
+	uint64_t pages;
+
+	if (getrlimit(RLIMIT_AS, &r) || r.rlim_cur == RLIM_INFINITY)
+		return UINT64_MAX;
+	pages = read_number("/proc/self/statm", NULL);
+	return left_of(r.rlim_cur, pages == UINT64_MAX ? 0 : pages * (uint64_t)sysconf(_SC_PAGESIZE));
+}
+
+uint64_t memory_available(void)
+{
+	uint64_t free_bytes = meminfo_available(), group = cgroup_available(), space = rlimit_available();
+
+	if (group < free_bytes)
+		free_bytes = group;
+	return space < free_bytes ? space : free_bytes;
+}
+
+#define RESERVED_MAX (512u << 20)
+
+struct memory_budget memory_budget_of(const struct backend *be)
+{
+	struct memory_budget b = { 0, 0, 0 };
+
+	if (be)
+		be->ops->memory(be, &b.available, &b.total);
+	if (!b.total)
+		return (struct memory_budget){ memory_available(), 0, 0 };
+	b.reserved = b.total / 8 < RESERVED_MAX ? b.total / 8 : RESERVED_MAX;
+	return b;
+}
+
+void memory_budget_text(const struct memory_budget *b, struct str *out)
+{
+	const double mib = 1 << 20;
+
+	if (b->total)
+		str_addf(out, "the GPU has %.0f MiB free of %.0f", (double)b->available / mib, (double)b->total / mib);
+	else
+		str_addf(out, "%.0f MiB are free", (double)b->available / mib);
+}

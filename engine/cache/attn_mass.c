@@ -1,0 +1,336 @@
+/* engine/cache/attn_mass.c - see attn_mass.h. */
+#include "engine/cache/attn_mass.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/cache/serialize.h"
+
+/* ---- life ---- */
+
+uint64_t mass_bytes(int32_t heads, uint64_t slots)
+{
+	return 4 * (uint64_t)heads * ((MASS_POINTS + 3) * slots + 7 * (uint64_t)MASS_FEW);
+}
+
+static int tensor_init(struct attn_mass *f, struct tensor *t, enum dtype type, int32_t rows, int32_t cols, struct err *err)
+{
+	*t = (struct tensor){ .type = type, .rows = rows, .cols = cols };
+	if (!f->be->ops->alloc(f->be, t))
+		return 0;
+	t->data = NULL;
+	return err_set(err, ERR_FIT, "cannot allocate the attention mass of a bounded cache: %s", f->be->err);
+}
+
+/* Allocate planes until there are n. */
+static int planes_grow(struct attn_mass *f, int32_t n, struct err *err)
+{
+	for (; f->n_plane < n; f->n_plane++) {
+		if (tensor_init(f, &f->plane[f->n_plane], DT_F32, f->rings->heads, f->cap, err))
+			return -1;
+		f->plane[f->n_plane].cols = f->rings->n_slots;
+	}
+	return 0;
+}
+
+int mass_init(struct attn_mass *f, struct backend *be, struct rings *r, struct err *err)
+{
+	size_t heads = (size_t)r->heads;
+
+	*f = (struct attn_mass){ .be = be, .rings = r, .cap = r->n_slots };
+	if (planes_grow(f, MASS_POINTS + 2, err) || tensor_init(f, &f->few, DT_F32, MASS_FEW, r->heads, err) ||
+	    tensor_init(f, &f->move, DT_I32, r->heads, 3 * MASS_FEW, err) ||
+	    !(f->swap = try_alloc(heads * (size_t)r->n_slots, sizeof *f->swap, "attention mass", err)) ||
+	    !(f->list = try_alloc(heads * 3 * MASS_FEW, sizeof *f->list, "moves of attention mass", err)))
+		return -1;
+	mass_reset(f);
+	return 0;
+}
+
+void mass_release(struct attn_mass *f)
+{
+	struct tensor *t[MASS_PLANES + 2] = { &f->few, &f->move };
+
+	for (int32_t i = 0; i < MASS_PLANES; i++)
+		t[2 + i] = &f->plane[i];
+	for (size_t i = 0; i < sizeof t / sizeof *t; i++)
+		if (t[i]->data)
+			f->be->ops->drop(f->be, t[i]);
+	free(f->swap);
+	free(f->list);
+}
+
+void mass_reset(struct attn_mass *f)
+{
+	if (!f->be)
+		return;
+	for (int32_t i = 0; i < f->n_plane; i++)
+		f->plane[i].cols = f->rings->n_slots;
+	mass_forget(f, -1);
+	f->plane_stale = 1;
+	f->sum_stale = 0;
+}
+
+static int is_kept(const struct attn_mass *f, int32_t plane)
+{
+	for (int i = 0; i < MASS_POINTS; i++)
+		if (f->point[i].t >= 0 && f->point[i].plane == plane)
+			return 1;
+	return 0;
+}
+
+/* The first plane after `plane` that may be written; there is one. */
+static int32_t free_plane(const struct attn_mass *f, int32_t plane)
+{
+	for (plane++; plane < f->n_plane && (plane == f->now || is_kept(f, plane)); plane++)
+		;
+	return plane;
+}
+
+/* ---- to the host and back ---- */
+
+static size_t plane_bytes(const struct attn_mass *f)
+{
+	return (size_t)f->rings->heads * (size_t)f->rings->n_slots * sizeof *f->swap;
+}
+
+static void transpose(float *out, const float *in, int32_t rows, int32_t cols)
+{
+	enum { TILE = 16 };
+
+	for (int32_t r0 = 0; r0 < rows; r0 += TILE)
+		for (int32_t c = 0; c < cols; c++)
+			for (int32_t r = r0; r < rows && r < r0 + TILE; r++)
+				out[(size_t)c * (size_t)rows + (size_t)r] = in[(size_t)r * (size_t)cols + (size_t)c];
+}
+
+/* Something failed, or the call is being stopped: what was asked of the backend was not done. */
+static int stopped(const struct backend *be)
+{
+	return be->failed || (be->cancel && *be->cancel);
+}
+
+int mass_read(struct attn_mass *f)
+{
+	if (!f->sum_stale)
+		return 0;
+	f->be->ops->read(f->be, &f->plane[f->now], 0, f->swap, plane_bytes(f));
+	if (stopped(f->be))
+		return -1;
+	transpose(f->rings->mass, f->swap, f->rings->heads, f->rings->n_slots);
+	f->sum_stale = 0;
+	return 0;
+}
+
+/* The host's sums to a plane that no point keeps. */
+static void write_all(struct attn_mass *f)
+{
+	if (is_kept(f, f->now))
+		f->now = free_plane(f, -1);
+	transpose(f->swap, f->rings->mass, f->rings->n_slots, f->rings->heads);
+	f->be->ops->write(f->be, &f->plane[f->now], 0, f->swap, plane_bytes(f));
+}
+
+/* The sums of these slots; the host's others stay as old as they are. */
+static void read_few(struct attn_mass *f, const int32_t *slot, int32_t n)
+{
+	size_t heads = (size_t)f->rings->heads;
+
+	f->be->ops->columns(f->be, &f->few, &f->plane[f->now], slot, n);
+	f->be->ops->read(f->be, &f->few, 0, f->swap, (size_t)n * heads * sizeof *f->swap);
+	if (stopped(f->be))
+		return;
+	for (int32_t i = 0; i < n; i++)
+		memcpy(f->rings->mass + (size_t)slot[i] * heads, f->swap + (size_t)i * heads, heads * sizeof *f->swap);
+}
+
+/* ---- a step ---- */
+
+int mass_must_scale(const struct attn_mass *f, int32_t pos, int32_t n)
+{
+	struct ema next = f->rings->ema;
+
+	ema_scale(&next, pos, n);
+	return next.shift != f->rings->ema.shift;
+}
+
+int mass_scale(struct attn_mass *f, int32_t pos, int32_t n)
+{
+	struct rings *r = f->rings;
+	struct ema next = r->ema;
+	float by = ldexpf(1, ema_scale(&next, pos, n));
+
+	if (next.shift == r->ema.shift)
+		return 0;
+	if (mass_read(f))
+		return -1;
+	for (size_t i = 0; i < (size_t)r->heads * (size_t)r->n_slots; i++)
+		r->mass[i] *= by;
+	r->ema = next;
+	f->plane_stale = 1;
+	return 0;
+}
+
+int mass_begin(struct attn_mass *f, int32_t pos, int32_t n, int32_t planes, float *weight)
+{
+	int32_t plane = -1;
+
+	/* Whatever fails: the step writes beside the plane that counts. */
+	for (int32_t i = 0; i < planes; i++)
+		f->next[i] = free_plane(f, -1);
+	if (mass_scale(f, pos, n) || planes_grow(f, 1 + MASS_POINTS + planes, NULL))
+		return -1;
+	if (f->plane_stale)
+		write_all(f);              /* and stale until the commit: a step that is being cancelled writes nothing */
+	for (int32_t i = 0; i < planes; i++)
+		f->next[i] = plane = free_plane(f, plane);
+	ema_weights(&f->rings->ema, pos, n, weight);
+	return 0;
+}
+
+struct tensor *mass_from(struct attn_mass *f, int32_t index)
+{
+	return &f->plane[index ? f->next[index - 1] : f->now];
+}
+
+struct tensor *mass_to(struct attn_mass *f, int32_t index)
+{
+	return &f->plane[f->next[index]];
+}
+
+void mass_commit(struct attn_mass *f, int32_t planes)
+{
+	f->now = f->next[planes - 1];
+	f->plane_stale = 0;
+	f->sum_stale = 1;
+}
+
+/* ---- rollback ---- */
+
+void mass_keep(struct attn_mass *f, int i, int32_t t, float nll)
+{
+	f->point[i].t = -1;
+	if (stopped(f->be))
+		return;
+	if (f->plane_stale)
+		write_all(f);
+	f->plane_stale = 0;
+	f->point[i] = (struct mass_point){ .t = t, .plane = f->now, .ema = f->rings->ema, .nll = nll };
+}
+
+void mass_keep_inner(struct attn_mass *f, int i, int32_t t, float nll, int32_t index)
+{
+	f->point[i] = (struct mass_point){ .t = t, .plane = f->next[index], .ema = f->rings->ema, .nll = nll };
+}
+
+void mass_restore(struct attn_mass *f, int i)
+{
+	f->now = f->point[i].plane;
+	f->rings->ema = f->point[i].ema;
+	f->plane_stale = 0;
+	f->sum_stale = 1;
+}
+
+void mass_forget(struct attn_mass *f, int32_t t)
+{
+	for (int i = 0; i < MASS_POINTS; i++)
+		if (f->point[i].t > t)
+			f->point[i].t = -1;
+}
+
+/* ---- tokens join ---- */
+
+void mass_join(struct attn_mass *f, int32_t n)
+{
+	int32_t slot[MASS_FEW], n_read;
+
+	if (!f->be || !f->sum_stale)
+		return;
+	n_read = rings_slots_read(f->rings, n, slot, MASS_FEW);
+	if (n_read > MASS_FEW)
+		mass_read(f);
+	else if (n_read)
+		read_few(f, slot, n_read);
+}
+
+void mass_follow(struct attn_mass *f)
+{
+	const struct rings *r = f->rings;
+	struct tensor plane = f->plane[f->now];
+
+	if (!f->be || !r->n_changed || f->plane_stale)
+		return;
+	if (r->n_changed > MASS_FEW) {
+		f->plane_stale = 1;         /* all of them, with the next call */
+		return;
+	}
+	for (int32_t h = 0; h < r->heads; h++) {
+		int32_t *out = f->list + (size_t)h * 3 * MASS_FEW;
+
+		for (int32_t i = 0; i < r->n_changed; i++, out += 3) {
+			int32_t from = r->from[(size_t)i * (size_t)r->heads + (size_t)h];
+
+			out[0] = from == r->changed[i] ? -1 : from;
+			out[1] = r->changed[i];
+			out[2] = -1;
+		}
+	}
+	f->be->ops->write(f->be, &f->move, 0, f->list, (size_t)r->heads * 3 * MASS_FEW * sizeof *f->list);
+	plane.rows = r->heads * r->n_slots;
+	plane.cols = 1;
+	f->be->ops->kv_move(f->be, &plane, &(struct kv_moves){ .move = &f->move, .n = r->n_changed, .n_kv_head = r->heads,
+	                                                       .head_dim = 1, .cap = r->n_slots });
+}
+
+/* ---- saving ---- */
+
+/* Head by head, as they lie on the backend. */
+void mass_archive(struct attn_mass *f, struct serializer *a, int32_t slots)
+{
+	const struct rings *r = f->rings;
+	size_t heads = f->be ? (size_t)r->heads : 0;
+
+	for (size_t h = 0; h < heads; h++) {
+		float *sum = r->mass + h;
+
+		for (int32_t i = 0; i < slots; i++)
+			f->swap[i] = sum[(size_t)i * heads];
+		serialize_bytes(a, f->swap, (uint64_t)slots * sizeof *f->swap);
+		for (int32_t i = 0; serialize_loading(a) && !a->bad && i < slots; i++)
+			sum[(size_t)i * heads] = f->swap[i];
+	}
+}
+
+/* One plane, through the host's swap. */
+static void plane_archive(struct attn_mass *f, struct serializer *a, struct tensor *plane, int32_t slots)
+{
+	size_t cols = (size_t)f->rings->n_slots;
+
+	if (a->mode == SERIALIZE_SAVE)
+		f->be->ops->read(f->be, plane, 0, f->swap, plane_bytes(f));
+	else if (serialize_loading(a))
+		memset(f->swap, 0, plane_bytes(f));
+	for (size_t h = 0; h < (size_t)f->rings->heads; h++)
+		serialize_bytes(a, f->swap + h * cols, (uint64_t)slots * sizeof *f->swap);
+	if (serialize_loading(a) && !a->bad)
+		f->be->ops->write(f->be, plane, 0, f->swap, plane_bytes(f));
+}
+
+void mass_points_archive(struct attn_mass *f, struct serializer *a, const int32_t slots[MASS_POINTS])
+{
+	for (int i = 0; i < MASS_POINTS && !a->bad; i++) {
+		struct mass_point *p = &f->point[i];
+
+		if (p->t < 0)
+			continue;
+		if (serialize_loading(a)) {
+			p->plane = f->now;   /* not yet one of its own */
+			p->plane = free_plane(f, -1);
+			p->ema = f->rings->ema;
+		}
+		serialize_i64(a, &p->ema.shift, 0, INT64_MAX / 2, "the weight of attention mass");
+		serialize_bytes(a, &p->nll, sizeof p->nll);
+		plane_archive(f, a, &f->plane[p->plane], slots[i]);
+	}
+}

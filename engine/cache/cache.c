@@ -1,0 +1,470 @@
+/* engine/cache/cache.c - the transaction of a step in a cache, and rollbacks; see cache.h. */
+#include "engine/cache/cache.h"
+
+#include <string.h>
+
+#include "engine/cache/kv_host.h"
+#include "engine/cache/kv_rows.h"
+#include "engine/cache/serialize.h"
+
+/* ---- a step ---- */
+
+void cache_begin(struct cache *c, const struct step *st)
+{
+	if (!st->pos)
+		kv_clear(&c->kv);
+	c->step = *st;
+	c->step.tried = st->n;
+	c->step.index = 0;
+	/* A message begins: an undo comes back here. */
+	if (c->model && !step_generates(st) && c->total > c->read_end)
+		recurrent_keep(&c->recurrent);
+	if (c->model)
+		recurrent_begin(&c->recurrent, st->kind == STEP_VERIFY && st->n > 1);
+	c->kv.prompt = !step_generates(st);
+	kv_ahead_step(&c->kv, step_generates(st) ? st->n : 0);
+	kv_host_step(&c->kv, step_generates(st) ? st->n : 0);
+	windows_begin(c, &c->step);
+	c->policy.def->retention->begin(c, &c->step);
+}
+
+void cache_put(struct cache *c, const struct step *st, int32_t layer, const struct qkv *x, const struct rope *rope)
+{
+	c->q.cols = x->q->cols;
+	kv_rotate_queries(&c->kv, layer, c->q.data ? &c->q : x->q, x->q, rope, st->n);
+	if (!x->k)
+		return;
+	kv_rotate(&c->kv, layer, x->k, x->k, rope, st->n);
+	kv_put(&c->kv, layer, x->k, x->v, st->pos, st->n);
+}
+
+/* Are the tokens of that step passed on one by one? */
+static int one_by_one(const struct step *st)
+{
+	return st->kind == STEP_VERIFY && st->tried > 1;
+}
+
+/* Row `row` of src in a tensor of one row, which is allocated when it is first needed, for the widest layer. */
+static struct tensor *row_of(struct cache *c, struct tensor *one, const struct tensor *src, int32_t row)
+{
+	if (!one->data && cache_alloc(c, one, DT_F32, 1, widest_queries(c->hp), NULL))
+		return one;   /* the backend's failure is sticky: sync() reports it */
+	one->cols = src->cols;
+	c->be->ops->copy(c->be, one, 0, src, row, 1);
+	return one;
+}
+
+const struct tensor *cache_frame(struct cache *c, const struct step *st, int frame, const struct tensor *q)
+{
+	return one_by_one(st) ? row_of(c, &c->one[st->index].frame[frame], q, st->index) : q;
+}
+
+int cache_region(struct cache *c, const struct step *st, int32_t layer, const struct qkv *x, const struct tensor *q, int32_t n_slots,
+                 struct attn_part part[SELECT_PARTS])
+{
+	if (c->selecting && step_generates(st))
+		return c->sel.ops->select(&c->sel, st, layer, q, x->q, n_slots, part);
+	return select_whole(q, n_slots, part);
+}
+
+/* The parts of a step's tokens where planes lie elsewhere.  In host memory beside a device: with entries on the device.  On disk: of a generated token
+ * one list of the region with rows in memory, where there are such; entries outside of the region move. */
+static struct attn_part *rows_in_memory(struct cache *c, const struct step *st, int32_t layer, struct reading *r, struct attn_part near[READ_PARTS])
+{
+	int taken = 0;
+
+	if (kv_host_serves(&c->kv, layer) && r->n_part == 1) {
+		near[0] = r->part[0];
+		kv_host_near(&c->kv, layer, near, r->n_slots);
+		return near;
+	}
+	if (!c->kv.rows || !step_generates(st))
+		return r->part;
+	memcpy(near, r->part, (size_t)r->n_part * sizeof *near);
+	for (int i = 0; i < r->n_region && !taken; i++)
+		taken = kv_rows_take(&c->kv, layer, &near[i]);
+	return taken ? near : r->part;
+}
+
+static const struct selector_ops *selector_of(const struct cache *c, int32_t layer)
+{
+	return c->selecting && !layer_window(c->hp, layer) ? c->sel.ops : NULL;
+}
+
+/* What tokens read that read the same parts: those of a step, or one token of a VERIFY step. */
+static void parts_of(struct cache *c, const struct step *st, int32_t layer, const struct qkv *x, struct reading *r)
+{
+	const struct retention_ops *retention = c->policy.def->retention;
+	const struct selector_ops *s = selector_of(c, layer);
+
+	*r = (struct reading){ .n_slots = retention->region(c, st) };
+	if (s && s->note && st->pos < r->n_slots)
+		s->note(&c->sel, layer, st->pos, r->n_slots - st->pos);
+	(layer_window(c->hp, layer) ? windows_parts : retention->parts)(c, st, layer, x, r);
+}
+
+/* They have attended. */
+static void attended(struct cache *c, const struct step *st, int32_t layer, const struct qkv *x, struct reading *r)
+{
+	const struct selector_ops *s = selector_of(c, layer);
+
+	for (int i = 0; i < r->n_part; i++)
+		r->part[i].selection = NULL;
+	if (step_generates(st))
+		kv_ahead_note(&c->kv, layer, r->part, r->n_part);
+	for (struct observer *o = c->observers; o; o = o->next)
+		o->ops->attended(o, &(struct attention){ .c = c, .st = st, .layer = layer, .r = r, .x = x });
+	if (s && s->seen)
+		s->seen(&c->sel, st, layer, r->q, x->q, r->n_slots);
+}
+
+/* Which blocks the tokens of a prompt read of a part that has slot i for token i; NULL: everything. */
+static const struct tensor *blocks_of(struct cache *c, const struct step *st, int32_t layer, const struct reading *r)
+{
+	const struct attn_spec *a = &model_layer_spec(c->hp, layer)->attn;
+	const struct attn_part *part = r->part;
+
+	if (!c->blocks.data || step_generates(st) || r->n_part != 1 || part->slots || part->slot0 || layer_window(c->hp, layer))
+		return NULL;
+	c->blocks.cols = a->n_head * cache_block_bytes(c->kv.cap);
+	c->be->ops->read_blocks(c->be, &(struct read_blocks_args){
+		.out = &c->blocks, .q = part->q, .keys = &c->kv.k[layer], .n_head = a->n_head, .n_kv_head = a->n_kv_head, .head_dim = a->head_dim,
+		.cap = c->kv.cap, .n_slots = part->n_slots, .scale = a->scale, .share = c->read_share,
+	}, st->n);
+	return &c->blocks;
+}
+
+/* One attention. */
+static void attend(struct cache *c, const struct step *st, int32_t layer, const struct qkv *x)
+{
+	const struct retention_ops *r = c->policy.def->retention;
+	const struct selector_ops *s = selector_of(c, layer);
+	const struct attn_probe *own = NULL, *probe = NULL;
+	struct reading reads;
+	struct attn_part near[READ_PARTS], *part = reads.part;
+
+	const struct attn_selection *by;
+
+	parts_of(c, st, layer, x, &reads);
+	by = reads.part[0].selection;
+	if (c->kv.clock || (step_generates(st) && (kv_ahead_wants(&c->kv, layer) || kv_host_serves(&c->kv, layer))))
+		kv_select(&c->kv, reads.part, reads.n_part);   /* selecting is the policy's time, not attention's */
+	kv_ahead_ask(&c->kv, layer, reads.part, reads.n_part);
+	if (s && s->probe)
+		probe = s->probe(&c->sel, st, layer, reads.n_slots);
+	if (r->probe && !layer_window(c->hp, layer))
+		own = r->probe(c, st, layer, reads.skip);
+	part = rows_in_memory(c, st, layer, &reads, near);
+	c->kv.blocks = blocks_of(c, st, layer, &reads);
+	/* A probe has room for one purpose: where retention and selector both observe, the tokens attend twice. */
+	if (own)
+		kv_attend(&c->kv, layer, x->out, part, reads.n_part, st->n, own);
+	if (probe || !own)
+		kv_attend(&c->kv, layer, x->out, part, reads.n_part, st->n, probe);
+	c->kv.blocks = NULL;
+	if (step_generates(st) && st->index + 1 == st->tried && by)
+		kv_host_ahead(&c->kv, layer, by->topk);
+	attended(c, st, layer, x, &reads);
+}
+
+/* How many tokens of a VERIFY step, from this one on, can attend in one call: nothing that one of them does may concern the next, and their
+ * entries are in memory. */
+static int32_t together(struct cache *c, const struct step *st, int32_t layer)
+{
+	const struct retention_ops *r = c->policy.def->retention;
+	const struct selector_ops *s = selector_of(c, layer);
+	int32_t left = st->tried - st->index, most;
+
+	if (!c->be->rows_alone || c->kv.disk || c->kv.host || c->kv.clock || (r->probe && !layer_window(c->hp, layer) && r->probe(c, st, layer, 0)))
+		return 1;
+	most = !s ? left : s->together ? s->together(&c->sel, r->region(c, st)) : 1;
+	return most < left ? most : left;
+}
+
+/* The token of a VERIFY step that st is about; its attention goes to a tensor of its own. */
+static struct qkv token_of(struct cache *c, const struct step *st, const struct qkv *x)
+{
+	struct qkv one = *x;
+
+	one.q = row_of(c, &c->one[st->index].raw, x->q, st->index);
+	one.out = row_of(c, &c->one[st->index].out, x->out, st->index);
+	return one;
+}
+
+/* One attention each for n tokens of a VERIFY step, in one call. */
+static void attend_each(struct cache *c, struct step st, int32_t layer, const struct qkv *x, int32_t n)
+{
+	struct step at[VERIFY_MOST];
+	struct qkv one[VERIFY_MOST];
+	struct reading reads[VERIFY_MOST];
+	struct kv_token token[VERIFY_MOST] = { 0 };
+
+	for (int32_t i = 0; i < n; i++, st.index++, st.pos++) {
+		at[i] = st;
+		one[i] = token_of(c, &st, x);
+		if (c->be->failed)
+			return;
+		parts_of(c, &st, layer, &one[i], &reads[i]);
+		token[i] = (struct kv_token){ one[i].out, reads[i].part, reads[i].n_part };
+	}
+	kv_attend_each(&c->kv, layer, token, n);
+	for (int32_t i = 0; i < n; i++) {
+		attended(c, &at[i], layer, &one[i], &reads[i]);
+		c->be->ops->copy(c->be, x->out, at[i].index, one[i].out, 0, 1);
+	}
+}
+
+void cache_attend(struct cache *c, int32_t layer, const struct qkv *x)
+{
+	struct step st = c->step;
+
+	c->kv.sinks = x->sinks;
+	(layer_window(c->hp, layer) ? windows_put : c->policy.def->retention->put)(c, &st, layer, x);
+	if (!one_by_one(&st)) {
+		attend(c, &st, layer, x);
+		kv_used(&c->kv, layer);
+		return;
+	}
+	st.n = 1;
+	for (int32_t n; st.index < st.tried; st.index += n, st.pos += n) {
+		n = together(c, &st, layer);
+		if (n == 1) {
+			struct qkv one = token_of(c, &st, x);
+
+			if (c->be->failed)
+				return;
+			attend(c, &st, layer, &one);
+			c->be->ops->copy(c->be, x->out, st.index, one.out, 0, 1);
+		} else {
+			attend_each(c, st, layer, x, n);
+		}
+	}
+	kv_used(&c->kv, layer);
+}
+
+void cache_commit(struct cache *c, int32_t n, const float *nll)
+{
+	struct step st = c->step;
+
+	st.n = n;
+	if (!n) {
+		cache_rollback(c);
+		return;
+	}
+	c->policy.def->retention->commit(c, &st, nll);
+	c->total = st.pos + n;
+	kv_slide(&c->kv, c->total);
+	if (!step_generates(&st))
+		c->read_end = c->total;
+	if (c->model)
+		recurrent_commit(&c->recurrent, n, st.tried);
+	if (c->model && !step_generates(&st) && st.last)
+		recurrent_keep(&c->recurrent);
+	if (c->selecting && c->sel.ops->end)
+		c->sel.ops->end(&c->sel, &st, c->policy.def->retention->region(c, &st));
+	for (struct observer *o = c->observers; o; o = o->next)
+		o->ops->commit(o, &st);
+}
+
+/* What a step writes before its commit lies where the next step writes again: slots behind the committed ones, sums and sets beside those
+ * in use. */
+void cache_rollback(struct cache *c)
+{
+	c->step = (struct step){ 0 };
+	kv_host_doubt(&c->kv);
+}
+
+int32_t cache_verify_most(const struct cache *c, int32_t pos)
+{
+	const struct retention_ops *r = c->policy.def->retention;
+	/* A device takes drafted tokens one by one through each layer, which its states do not follow. */
+	int32_t most = c->model && !c->be->rows_alone ? 1 : r->verify_most(c, pos), n;
+
+	if (c->selecting && c->sel.ops->verify_most) {
+		struct step st = { .kind = STEP_VERIFY, .pos = pos, .n = 1, .tried = 1 };
+
+		n = c->sel.ops->verify_most(&c->sel, pos, r->region(c, &st));
+		most = n < most ? n : most;
+	}
+	most = most < VERIFY_MOST ? most : VERIFY_MOST;
+	most = most < c->chunk ? most : c->chunk;
+	return most > 0 ? most : 1;
+}
+
+/* ---- other changes ---- */
+
+/* Rewind the selector and the observers to n tokens.  Returns from how many all of them can continue. */
+static int32_t rewind_others(struct cache *c, int32_t n)
+{
+	int32_t to = c->selecting ? c->sel.ops->rewind(&c->sel, n) : n;
+
+	for (struct observer *o = c->observers; o; o = o->next) {
+		int32_t m = o->ops->rewind(o, n);
+
+		to = m < to ? m : to;
+	}
+	return to;
+}
+
+enum { REPLAY_MOST = 64 };   /* generated tokens that are decoded again; more are prefilled */
+
+static int32_t rewind_parts(struct cache *c, int32_t n, int32_t *replay)
+{
+	const struct retention_ops *r = c->policy.def->retention;
+	int32_t to = rewind_others(c, n), kept = r->rewind(c, to), again = 0;
+
+	/* Replay only where the selector can continue: one that needs the end of a prefill again needs it prefilled. */
+	if (to >= n && kept >= c->read_end && n - kept <= REPLAY_MOST && c->total > kept)
+		again = c->total - kept;
+	while (kept < to && !again) {
+		to = rewind_others(c, kept);
+		kept = r->rewind(c, to);
+	}
+	if (kept < n)
+		rewind_others(c, kept);    /* some may have kept more */
+	while (c->model && recurrent_rewind(&c->recurrent, kept) < kept) {
+		again = 0;
+		to = rewind_others(c, c->recurrent.at);
+		/* A selector that wants the end of a prefill again (> 0) gets it: the tokens up to n are prefilled. */
+		if (to > 0 && n - c->recurrent.at >= c->sel.tail)
+			to = c->recurrent.at;
+		kept = r->rewind(c, to);
+	}
+	c->total = kept;
+	c->read_end = kept < c->read_end ? kept : c->read_end;
+	if (replay)
+		*replay = again;
+	return kept;
+}
+
+/* From which of its tokens a sequence can continue, as far as layers with a window go. */
+struct returns { int32_t least, pin; };   /* from `least` on, and from pin */
+
+/* Once entries have moved, snapshots hold only the newest windows and those of the pinned prefix.  What can be gone back to is the same
+ * whether or not the sequence was loaded from one. */
+static struct returns returns_of(const struct cache *c)
+{
+	int moved = c->kv.window_cap && cache_ready(c, c->total) < c->total;
+
+	return (struct returns){ .least = moved ? c->total - WINDOW_LEAST : 0, .pin = c->kv.pin };
+}
+
+static int windows_return(struct cache *c, const struct returns *r, int32_t n)
+{
+	int32_t first = n + 1 - kv_window_most(&c->kv);
+
+	if ((n < r->least && n != r->pin) || !kv_return(&c->kv, n))
+		return 0;
+	if (n < r->least && c->kv.held < first)
+		c->kv.held = first;   /* all that the copy has */
+	return 1;
+}
+
+int32_t cache_rewind(struct cache *c, int32_t n, int32_t *replay)
+{
+	struct returns r = returns_of(c);
+	int32_t kept = rewind_parts(c, n, replay);
+
+	return kept && !windows_return(c, &r, kept) ? rewind_parts(c, 0, replay) : kept;
+}
+
+void cache_keep_states(struct cache *c)
+{
+	if (c->model)
+		recurrent_keep(&c->recurrent);
+}
+
+int32_t cache_pin(struct cache *c, int32_t n, struct err *err)
+{
+	struct returns r = returns_of(c);
+	int32_t kept;
+
+	kv_rows_clear(&c->kv);   /* slots may change between the region and the stream, where entries move */
+	kept = c->policy.def->retention->pin ? c->policy.def->retention->pin(c, n, err) : c->total;
+
+	if (c->model && kept >= 0 && kept < c->total)
+		return cache_rewind(c, kept, NULL);
+	if (kept >= 0 && kept < c->total) {
+		c->total = kept;
+		c->read_end = kept < c->read_end ? kept : c->read_end;
+	}
+	return kept > 0 && !windows_return(c, &r, kept) ? cache_rewind(c, 0, NULL) : kept;
+}
+
+uint64_t cache_read_bytes(const struct cache *c, int32_t pos, int generated)
+{
+	return c->policy.def->retention->read_bytes(c, pos, generated) + kv_window_read_bytes(&c->kv, pos);
+}
+
+uint64_t cache_used_bytes(const struct cache *c)
+{
+	const struct retention_ops *r = c->policy.def->retention;
+	int32_t kept = r->kept ? r->kept(c) : c->total, held = c->total - (c->total ? c->kv.held : 0);
+
+	return kv_full_token_bytes(c->hp, c->type) * (uint64_t)kept + kv_window_token_bytes(c->hp, c->type) * (uint64_t)held;
+}
+
+void cache_note(struct cache *c, int32_t n)
+{
+	for (int32_t layer = 0; n > 0 && c->selecting && c->sel.ops->note && layer < c->kv.n_layer; layer++) {
+		for (int32_t slot = 0, m; slot < n && !layer_window(c->hp, layer); slot += m) {
+			m = n - slot < c->chunk ? n - slot : c->chunk;
+			c->sel.ops->note(&c->sel, layer, slot, m);
+		}
+		kv_used(&c->kv, layer);
+	}
+}
+
+int cache_take_store(struct cache *c, struct cache *other, int32_t n)
+{
+	struct recurrent states = c->recurrent;
+
+	if (!c->kv.disk != !other->kv.disk || !c->kv.host != !other->kv.host) {
+		if (kv_copy(&c->kv, &other->kv, n))
+			return -1;
+	} else {
+		kv_swap(&c->kv, &other->kv);
+		for (int32_t layer = 0; layer < c->kv.n_layer; layer++)
+			kv_used(&c->kv, layer);
+	}
+	c->recurrent = other->recurrent;
+	other->recurrent = states;
+	c->total = c->read_end = n;
+	cache_note(c, n);
+	return 0;
+}
+
+int32_t cache_ready(const struct cache *c, int32_t n)
+{
+	return c->policy.def->retention->ready(c, n);
+}
+
+int32_t cache_take(struct cache *c, int32_t n)
+{
+	/* Entries without the states of the other layers are of no use. */
+	c->total = c->read_end = c->model ? 0 : c->policy.def->retention->take(c, n);
+	return c->total && !kv_complete(&c->kv, c->total) ? cache_rewind(c, 0, NULL) : c->total;
+}
+
+void cache_archive(struct cache *c, struct serializer *a, int32_t n)
+{
+	c->policy.def->retention->archive(c, a, n);
+	if (c->kv.window_cap && !a->bad && cache_ready(c, n) < n)
+		windows_archive(c, a, n);
+	if (c->model && !a->bad)
+		recurrent_archive(&c->recurrent, a, n);
+	if (!serialize_loading(a))
+		return;
+	c->total = c->read_end = n;
+	if (n && !kv_complete(&c->kv, n))
+		serialize_fail(a, "the window of a layer");
+}
+
+void cache_points_archive(struct cache *c, struct serializer *a)
+{
+	serialize_i32(a, &c->read_end, 0, c->total, "the end of the prefill");
+	if (c->policy.def->retention->points && !a->bad)
+		c->policy.def->retention->points(c, a);
+	if (c->model && !a->bad)
+		recurrent_copies_archive(&c->recurrent, a, c->total);
+}

@@ -1,0 +1,213 @@
+/* engine/cache/kv_ahead.c - entries on disk are asked for before attention needs them.
+ *
+ * Attention that touches a page on disk waits for it, one page after the other.  A disk answers many requests in hardly more time than one,
+ * so all that is known to be needed is asked for at once: slots that stand one after the other while the layer before computes, and of a
+ * selection, as soon as it is made, what memory does not hold (kv_rows.h).  Where memory holds no selected rows, the next layer's last selection,
+ * most of which is selected again, is asked for while this layer computes.  Only pages that
+ * the system's page cache lacks travel.  While it lacks none, as the system's own count says, selections are not asked for: that would cost a
+ * system call a page for nothing. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/cache/kv_rows.h"
+
+enum { GAP = 32 << 10   /* so much is read with what lies before and behind it sooner than two requests are answered */ };
+
+/* Bytes that this process has had read from disks; 0 where the system does not say. */
+static uint64_t bytes_read(const struct kv_ahead *a)
+{
+	char text[512], *at;
+	ssize_t n = a->io < 0 ? -1 : pread(a->io, text, sizeof text - 1, 0);
+
+	text[n > 0 ? n : 0] = 0;
+	at = strstr(text, "\nread_bytes: ");
+	return at ? strtoull(at + 13, NULL, 10) : 0;
+}
+
+struct kv_ahead *kv_ahead_open(const struct kv_store *kv)
+{
+	struct kv_ahead *a = xcalloc(1, sizeof *a);
+
+	for (int32_t i = 0; i < kv->hp->n_layer; i++) {
+		int32_t heads = model_layer_spec(kv->hp, i)->attn.n_kv_head;
+
+		a->heads = heads > a->heads ? heads : a->heads;
+	}
+	a->kinds = AHEAD_LAST | AHEAD_CHOICE;
+	a->n_list = kv->hp->n_layer * a->heads;
+	a->list = xcalloc((size_t)a->n_list, sizeof *a->list);
+	a->io = open("/proc/self/io", O_RDONLY | O_CLOEXEC);
+	a->had = bytes_read(a);
+	return a;
+}
+
+void kv_ahead_close(struct kv_ahead *a)
+{
+	if (!a)
+		return;
+	if (a->io >= 0)
+		close(a->io);
+	for (int32_t i = 0; i < a->n_list; i++)
+		free(a->list[i].slot);
+	free(a->list);
+	free(a);
+}
+
+void kv_ahead_step(struct kv_store *kv, int32_t generates)
+{
+	struct kv_ahead *a = kv->ahead;
+	uint64_t now;
+
+	if (!a)
+		return;
+	now = bytes_read(a);
+	a->cold = now > a->had;
+	if (a->generates) {
+		a->fetched += now - a->had;
+		a->tokens += (uint64_t)a->generates;
+	}
+	a->had = now;
+	a->generates = generates;
+	if (!generates)
+		a->tokens = a->fetched = a->selected = a->again = 0;
+}
+
+static void read_early(int fd, uint64_t off, uint64_t n)
+{
+	posix_fadvise(fd, (off_t)off, (off_t)n, POSIX_FADV_WILLNEED);
+}
+
+static int asks_choice(const struct kv_store *kv, int32_t layer)
+{
+	return kv->ahead->cold && kv->ahead->kinds & AHEAD_CHOICE && !kv_stays(kv, layer);
+}
+
+int kv_ahead_wants(const struct kv_store *kv, int32_t layer)
+{
+	return kv->ahead && kv->place[layer] >= 0 && (kv->rows || asks_choice(kv, layer));
+}
+
+/* Pages of both planes of a head that hold these slots, ascending; those near each other go together. */
+static void ask_for(const struct kv_store *kv, int32_t layer, int32_t head, const int32_t *slot, int32_t n)
+{
+	uint64_t row = kv_file_row(kv, layer, 0, 0, 1) - kv_file_row(kv, layer, 0, 0, 0), page = (uint64_t)sysconf(_SC_PAGESIZE);
+
+	for (int plane = 0; plane < 2; plane++) {
+		uint64_t from = 0, to = 0;
+
+		for (int32_t i = 0; i < n; i++) {
+			uint64_t first = kv_file_row(kv, layer, plane, head, slot[i]), end = (first + row + page - 1) / page * page;
+
+			first = first / page * page;
+			if (to && first > to + GAP) {
+				read_early(kv->fd, from, to - from);
+				to = 0;
+			}
+			from = to ? from : first;
+			to = end > to ? end : to;
+		}
+		if (to)
+			read_early(kv->fd, from, to - from);
+	}
+}
+
+void kv_ahead_rows(const struct kv_store *kv, int32_t layer, int32_t head, const int32_t *slot, int32_t n)
+{
+	if (kv->ahead->cold && kv->ahead->kinds & AHEAD_CHOICE)
+		ask_for(kv, layer, head, slot, n);
+}
+
+static int ascending(const void *a, const void *b)
+{
+	const int32_t *x = a, *y = b;
+
+	return *x < *y ? -1 : *x > *y;
+}
+
+/* The selected slots of a head on the host, ascending. */
+static void list_read(const struct kv_store *kv, const struct attn_part *p, int32_t head, struct kv_list *to)
+{
+	if (to->room < p->n_slots) {
+		to->room = p->n_slots + p->n_slots / 4;
+		to->slot = xrealloc(to->slot, (size_t)to->room * sizeof *to->slot);
+	}
+	to->n = p->n_slots;
+	kv->be->ops->read(kv->be, p->slots, 4 * (size_t)head * (size_t)p->slots->cols, to->slot, 4 * (size_t)to->n);
+	for (int32_t i = 1; i < to->n; i++)
+		if (to->slot[i] < to->slot[i - 1]) {
+			qsort(to->slot, (size_t)to->n, sizeof *to->slot, ascending);
+			return;
+		}
+}
+
+void kv_ahead_ask(const struct kv_store *kv, int32_t layer, const struct attn_part *part, int32_t n_part)
+{
+	const struct kv_ahead *a = kv->ahead;
+	struct kv_list chosen = { 0 };
+	int32_t next;
+
+	if (!a || kv->place[layer] < 0)
+		return;
+	next = kv->full[(kv->place[layer] + 1) % kv->n_full];
+	for (int32_t i = 0; i < n_part; i++) {
+		if (!part[i].slots && !kv_stays(kv, next))
+			kv_file_rows(kv, next, part[i].slot0, part[i].n_slots, read_early);
+		for (int32_t h = 0; part[i].slots && !part[i].selection && !kv->rows && asks_choice(kv, layer) && h < model_layer_spec(kv->hp, layer)->attn.n_kv_head; h++) {
+			list_read(kv, &part[i], h, &chosen);
+			ask_for(kv, layer, h, chosen.slot, chosen.n);
+		}
+	}
+	free(chosen.slot);
+	for (int32_t h = 0; a->cold && a->generates && a->kinds & AHEAD_LAST && !kv->rows && h < a->heads && !kv_stays(kv, next); h++)
+		ask_for(kv, next, h, a->list[next * a->heads + h].slot, a->list[next * a->heads + h].n);
+}
+
+/* Slots of both lists, which ascend. */
+static int32_t in_both(const struct kv_list *a, const struct kv_list *b)
+{
+	int32_t n = 0;
+
+	for (int32_t i = 0, j = 0; i < a->n && j < b->n;) {
+		int32_t x = a->slot[i], y = b->slot[j];
+
+		n += x == y;
+		i += x <= y;
+		j += y <= x;
+	}
+	return n;
+}
+
+void kv_ahead_note(struct kv_store *kv, int32_t layer, const struct attn_part *part, int32_t n_part)
+{
+	struct kv_ahead *a = kv->ahead;
+	struct kv_list chosen = { 0 };
+
+	if (!a || kv->place[layer] < 0 || kv->be->failed)
+		return;
+	for (int32_t i = 0; i < n_part; i++) {
+		if (!part[i].slots)
+			continue;
+		for (int32_t h = 0; h < model_layer_spec(kv->hp, layer)->attn.n_kv_head; h++) {
+			struct kv_list *last = &a->list[layer * a->heads + h], was = *last;
+
+			list_read(kv, &part[i], h, &chosen);
+			a->selected += was.n ? (uint64_t)chosen.n : 0;
+			a->again += (uint64_t)in_both(&chosen, last);
+			*last = chosen;
+			chosen = was;
+		}
+		break;   /* of several lists the first, the newest selection */
+	}
+	free(chosen.slot);
+}
+
+void kv_ahead_stats(const struct kv_store *kv, double *fetched, double *overlap)
+{
+	const struct kv_ahead *a = kv->ahead;
+
+	*fetched = a && a->tokens && a->io >= 0 ? (double)a->fetched / (double)a->tokens : -1;
+	*overlap = a && a->selected ? (double)a->again / (double)a->selected : -1;
+}

@@ -1,0 +1,229 @@
+/* engine/cache/kv_disk.c - planes that lie in a file, and how much of them is in memory at a time.
+ *
+ * A plane in a file is a shared mapping: reading or writing a slot brings its page into memory, and nothing but the memory behind the
+ * tensors differs from planes in memory.  Attention goes through the layers in turns, so the pages least worth keeping are those used last:
+ * the first layers stay in memory as far as `resident` has room, and every other layer leaves it as soon as it has been used.  Where
+ * tokens select, memory holds selected rows instead (kv_rows.h).  What leaves stays in the system's page cache for as long as nobody else
+ * needs that memory; what has left that too is asked for ahead (kv_ahead.c). */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/cache/kv_host.h"
+#include "engine/cache/kv_rows.h"
+#include "engine/base/mapped.h"
+
+enum { WRITE_EARLY = 64 };   /* slots of a step from which on the disk begins to write them at once */
+
+static uint64_t round_up(uint64_t n)
+{
+	return (n + FILE_ALIGN - 1) / FILE_ALIGN * FILE_ALIGN;
+}
+
+static uint64_t head_rows(const struct hparams *hp, enum dtype type, int32_t layer, int32_t n)
+{
+	return dtype_bytes(type, (uint64_t)model_layer_spec(hp, layer)->attn.head_dim) * (uint64_t)n;
+}
+
+static uint64_t plane_file(const struct hparams *hp, enum dtype type, int32_t layer, int32_t cap)
+{
+	return round_up(head_rows(hp, type, layer, cap) * (uint64_t)model_layer_spec(hp, layer)->attn.n_kv_head);
+}
+
+/* Memory that the first n slots of a layer take at most, keys and values; the system maps whole blocks around them. */
+static uint64_t layer_near(const struct hparams *hp, enum dtype type, int32_t layer, int32_t n, int32_t cap)
+{
+	uint64_t heads = (uint64_t)model_layer_spec(hp, layer)->attn.n_kv_head, all = plane_file(hp, type, layer, cap);
+	uint64_t part = heads * (round_up(head_rows(hp, type, layer, n)) + FILE_ALIGN);
+
+	return 2 * (part < all ? part : all);
+}
+
+static int in_file(const struct hparams *hp, int32_t layer)
+{
+	return layer_entries(hp, layer) == layer && !layer_window(hp, layer);
+}
+
+uint64_t kv_disk_bytes(const struct hparams *hp, enum dtype type, int32_t cap)
+{
+	uint64_t sum = 0;
+
+	for (int32_t i = 0; i < hp->n_layer; i++)
+		sum += in_file(hp, i) ? 2 * plane_file(hp, type, i, cap) : 0;
+	return sum;
+}
+
+uint64_t kv_disk_least(const struct hparams *hp, enum dtype type, int32_t cap)
+{
+	uint64_t most = 0;
+
+	for (int32_t i = 0; i < hp->n_layer; i++) {
+		uint64_t n = in_file(hp, i) ? layer_near(hp, type, i, cap, cap) : 0;
+
+		most = n > most ? n : most;
+	}
+	return most;
+}
+
+/* ---- what is in memory ---- */
+
+/* The first so many layers of kv->full stay in memory; *bytes: what they take with one more, which is being used. */
+static int32_t layers_staying(const struct kv_store *kv, int32_t slots, uint64_t *bytes)
+{
+	uint64_t sum = 0, widest = 0;
+	int32_t n = 0;
+
+	for (int32_t i = 0; i < kv->n_full; i++) {
+		uint64_t b = layer_near(kv->hp, kv->type, kv->full[i], slots, kv->cap);
+
+		widest = b > widest ? b : widest;
+	}
+	for (; n < kv->n_full; n++) {
+		uint64_t b = layer_near(kv->hp, kv->type, kv->full[n], slots, kv->cap);
+
+		if (sum + b + (n < kv->n_full - 1 ? widest : 0) > kv->resident)
+			break;
+		sum += b;
+	}
+	*bytes = sum + (n < kv->n_full ? widest : 0);
+	return n;
+}
+
+/* A step may still write its tokens. */
+int kv_stays(const struct kv_store *kv, int32_t layer)
+{
+	uint64_t bytes;
+
+	return kv->place[layer] < layers_staying(kv, kv->written < kv->cap - kv->step ? kv->written + kv->step : kv->cap, &bytes);
+}
+
+uint64_t kv_disk_resident(const struct kv_store *kv)
+{
+	uint64_t bytes = 0;
+
+	if (kv->disk && kv->written)
+		layers_staying(kv, kv->written, &bytes);
+	return bytes;
+}
+
+static void leave(const struct kv_store *kv, int32_t layer)
+{
+	const struct tensor *plane[] = { &kv->k[layer], &kv->v[layer] };
+
+	for (int i = 0; i < 2; i++)
+		kv->be->ops->give_back(kv->be, plane[i], 0, (size_t)dtype_bytes(kv->type, (uint64_t)plane[i]->cols) * (size_t)plane[i]->rows);
+}
+
+void kv_used(const struct kv_store *kv, int32_t layer)
+{
+	if (kv->disk && kv->place[layer] >= 0 && !kv_stays(kv, layer))
+		leave(kv, layer);
+}
+
+void kv_disk_clear(struct kv_store *kv)
+{
+	for (int32_t i = 0; kv->disk && kv->written && i < kv->n_full; i++)
+		leave(kv, kv->full[i]);
+	if (kv->written)
+		kv_rows_clear(kv);
+	kv->written = 0;
+}
+
+/* ---- places in the file ---- */
+
+void kv_file_rows(const struct kv_store *kv, int32_t layer, int32_t slot0, int32_t n, kv_range_fn *fn)
+{
+	for (int32_t plane = 0; plane < 2; plane++)
+		for (int32_t h = 0; h < model_layer_spec(kv->hp, layer)->attn.n_kv_head; h++)
+			fn(kv->fd, kv_file_row(kv, layer, plane, h, slot0), head_rows(kv->hp, kv->type, layer, n));
+}
+
+uint64_t kv_file_row(const struct kv_store *kv, int32_t layer, int plane, int32_t head, int32_t slot)
+{
+	return kv->at[layer] + (uint64_t)plane * plane_file(kv->hp, kv->type, layer, kv->cap) +
+	       head_rows(kv->hp, kv->type, layer, head * kv->cap + slot);
+}
+
+/* Begin to write what changed in these bytes, so that it does not pile up in memory.  Does not wait for the disk. */
+static void write_early(int fd, uint64_t off, uint64_t n)
+{
+#ifdef SYNC_FILE_RANGE_WRITE
+	sync_file_range(fd, (off_t)off, (off_t)n, SYNC_FILE_RANGE_WRITE);
+#endif
+}
+
+void kv_written(struct kv_store *kv, int32_t layer, int32_t slot0, int32_t n)
+{
+	kv_host_forget(kv, layer, slot0);
+	if (!kv->disk || kv->place[layer] < 0)
+		return;
+	kv->written = slot0 + n > kv->written ? slot0 + n : kv->written;
+	kv_rows_forget(kv, layer, slot0, n);
+	if (n >= WRITE_EARLY)
+		kv_file_rows(kv, layer, slot0, n, write_early);
+}
+
+/* ---- life ---- */
+
+int kv_disk_open(struct kv_store *kv, int unreserved, struct err *err)
+{
+	uint64_t off = 0;
+
+	kv->at = xcalloc((size_t)kv->hp->n_layer, sizeof *kv->at);
+	for (int32_t i = 0; i < kv->hp->n_layer; i++) {
+		kv->at[i] = off;
+		off += in_file(kv->hp, i) ? 2 * plane_file(kv->hp, kv->type, i, kv->cap) : 0;
+	}
+	kv->fd = scratch_file("the KV cache", unreserved ? 0 : off, err);
+	if (kv->fd < 0)
+		return -1;
+	if (unreserved && ftruncate(kv->fd, (off_t)off)) {
+		close(kv->fd);
+		return err_set(err, ERR_FAIL, "cannot make a file of %llu bytes for the KV cache: %s", (unsigned long long)off, strerror(errno));
+	}
+	kv->disk = off;
+	kv->lost = xcalloc(1, sizeof *kv->lost);
+	kv->ahead = kv_ahead_open(kv);
+	return 0;
+}
+
+void kv_disk_close(struct kv_store *kv)
+{
+	if (kv->disk)
+		close(kv->fd);
+	kv_ahead_close(kv->ahead);
+	free(kv->at);
+	free(kv->lost);
+}
+
+static int plane_alloc(struct kv_store *kv, struct tensor *plane, uint64_t off)
+{
+	if (kv->be->ops->alloc_file(kv->be, plane, kv->fd, off))
+		return -1;
+	mapped_add(plane->data, (size_t)dtype_bytes(kv->type, (uint64_t)plane->cols) * (size_t)plane->rows, kv->lost);
+	return 0;
+}
+
+int kv_disk_alloc(struct kv_store *kv, int32_t layer)
+{
+	return plane_alloc(kv, &kv->k[layer], kv->at[layer]) ||
+	       plane_alloc(kv, &kv->v[layer], kv->at[layer] + plane_file(kv->hp, kv->type, layer, kv->cap)) ? -1 : 0;
+}
+
+void kv_disk_drop(struct kv_store *kv, int32_t layer)
+{
+	if (!kv->disk || layer_window(kv->hp, layer))
+		return;
+	if (kv->k[layer].data)
+		mapped_remove(kv->k[layer].data);
+	if (kv->v[layer].data)
+		mapped_remove(kv->v[layer].data);
+}
+
+int kv_check_there(const struct kv_store *kv, struct err *err)
+{
+	return kv->lost && atomic_load(kv->lost)
+	       ? err_set(err, ERR_FAIL, "the disk failed under the KV cache: open the session anew, without --kv-memory if it happens again") : 0;
+}

@@ -1,0 +1,263 @@
+/* engine/cache/kv_rows.c - a store of the rows that were selected last; see kv_rows.h. */
+#include "engine/cache/kv_rows.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { RUN = 64 };   /* neighbouring slots that one read brings at most */
+
+uint64_t kv_rows_bytes(const struct hparams *hp, enum dtype type, int32_t cap, int32_t rows)
+{
+	uint64_t sum = (4 + 3 * 4 * (uint64_t)most_kv_heads(hp)) * (uint64_t)rows, one;
+
+	for (int32_t i = 0; i < hp->n_layer; i++) {
+		one = 4 * (uint64_t)cap + (2 * kv_layer_row_bytes(hp, type, i) + 4 + 1 + 4) * (uint64_t)rows;
+		sum += layer_entries(hp, i) == i && !layer_window(hp, i) ? one * (uint64_t)kv_layer_heads(hp, i) : 0;
+	}
+	return sum;
+}
+
+/* ---- life ---- */
+
+static int map_open(struct row_map *m, int32_t cap, int32_t rows, struct err *err)
+{
+	if (!(m->at = try_alloc((size_t)cap, sizeof *m->at, "KV entries in memory", err)) ||
+	    !(m->slot = try_alloc((size_t)rows, sizeof *m->slot, "KV entries in memory", err)) ||
+	    !(m->used = try_alloc((size_t)rows, sizeof *m->used, "KV entries in memory", err)) ||
+	    !(m->asked = try_alloc((size_t)rows, sizeof *m->asked, "KV entries in memory", err)))
+		return -1;
+	memset(m->slot, 0xff, (size_t)rows * sizeof *m->slot);
+	return 0;
+}
+
+static int alloc(struct kv_store *kv, struct tensor *t, enum dtype type, int64_t rows, int32_t cols, struct err *err)
+{
+	*t = (struct tensor){ .type = type, .rows = (int32_t)rows, .cols = cols };
+	if (rows <= INT32_MAX && !kv->be->ops->alloc(kv->be, t))
+		return 0;
+	t->data = NULL;
+	return err_set(err, ERR_FIT, "cannot allocate KV entries in memory: %s", kv->be->err);
+}
+
+static int open_all(struct kv_store *kv, struct kv_rows *r, struct err *err)
+{
+	size_t most = 0;
+
+	for (int32_t i = 0; i < kv->n_full; i++) {
+		int32_t layer = kv->full[i], heads = kv_layer_heads(kv->hp, layer), dim = model_layer_spec(kv->hp, layer)->attn.head_dim;
+		size_t row = (size_t)kv_layer_row_bytes(kv->hp, kv->type, layer);
+
+		most = row > most ? row : most;
+		if (alloc(kv, &r->k[i], kv->type, (int64_t)heads * r->rows, dim, err) || alloc(kv, &r->v[i], kv->type, (int64_t)heads * r->rows, dim, err))
+			return -1;
+		for (int32_t h = 0; h < heads; h++)
+			if (map_open(&r->map[i * r->heads + h], kv->cap, r->rows, err))
+				return -1;
+	}
+	return alloc(kv, &r->list, DT_I32, r->heads, r->rows, err) || !(r->want = try_alloc((size_t)r->rows, 4, "KV entries in memory", err)) ||
+	       !(r->got = try_alloc((size_t)r->heads * (size_t)r->rows, 4, "KV entries in memory", err)) ||
+	       !(r->missed = try_alloc((size_t)r->heads * (size_t)r->rows, 4, "KV entries in memory", err)) ||
+	       !(r->bytes = try_alloc(RUN, most, "KV entries in memory", err)) ? -1 : 0;
+}
+
+struct kv_rows *kv_rows_open(struct kv_store *kv, int32_t rows, struct err *err)
+{
+	struct kv_rows *r = kv->rows = xcalloc(1, sizeof *r);
+
+	r->rows = rows;
+	r->heads = most_kv_heads(kv->hp);
+	r->k = xcalloc((size_t)kv->n_full, sizeof *r->k);
+	r->v = xcalloc((size_t)kv->n_full, sizeof *r->v);
+	r->n_missed = xcalloc((size_t)r->heads, sizeof *r->n_missed);
+	r->map = xcalloc((size_t)kv->n_full * (size_t)r->heads, sizeof *r->map);
+	if (!open_all(kv, r, err))
+		return r;
+	kv_rows_close(kv);
+	return NULL;
+}
+
+static void drop(const struct kv_store *kv, struct tensor *t)
+{
+	if (t->data)
+		kv->be->ops->drop(kv->be, t);
+}
+
+void kv_rows_close(struct kv_store *kv)
+{
+	struct kv_rows *r = kv->rows;
+
+	if (!r)
+		return;
+	for (int32_t i = 0; i < kv->n_full; i++) {
+		drop(kv, &r->k[i]);
+		drop(kv, &r->v[i]);
+	}
+	drop(kv, &r->list);
+	for (int32_t i = 0; i < kv->n_full * r->heads; i++) {
+		free(r->map[i].at);
+		free(r->map[i].slot);
+		free(r->map[i].used);
+		free(r->map[i].asked);
+	}
+	free(r->map);
+	free(r->k);
+	free(r->v);
+	free(r->want);
+	free(r->got);
+	free(r->missed);
+	free(r->n_missed);
+	free(r->bytes);
+	free(r);
+	kv->rows = NULL;
+}
+
+/* ---- rows ---- */
+
+static void forget_row(struct row_map *m, int32_t slot)
+{
+	if (m->at[slot])
+		m->slot[m->at[slot] - 1] = -1;
+	m->at[slot] = 0;
+}
+
+void kv_rows_forget(struct kv_store *kv, int32_t layer, int32_t slot0, int32_t n)
+{
+	struct kv_rows *r = kv->rows;
+
+	for (int32_t h = 0; r && kv->place[layer] >= 0 && h < kv_layer_heads(kv->hp, layer); h++)
+		for (int32_t s = slot0; s < slot0 + n; s++)
+			forget_row(&r->map[kv->place[layer] * r->heads + h], s);
+}
+
+void kv_rows_clear(struct kv_store *kv)
+{
+	for (int32_t i = 0; kv->rows && i < kv->n_full; i++)
+		kv_rows_forget(kv, kv->full[i], 0, kv->cap);
+}
+
+/* The row that is replaced next: none of this call's, of which there are no more than rows. */
+static int32_t next_row(struct kv_rows *r, struct row_map *m)
+{
+	for (;;) {
+		int32_t i = m->hand;
+
+		m->hand = i + 1 < r->rows ? i + 1 : 0;
+		if (m->slot[i] < 0)
+			return i;
+		if (m->asked[i] == r->call)
+			continue;
+		if (!m->used[i])
+			return i;
+		m->used[i] = 0;
+	}
+}
+
+/* Find rows for the n slots of r->want; missed[]: slots that have to come.  Returns how many these are. */
+static int32_t find_rows(struct kv_rows *r, struct row_map *m, int32_t n, int32_t *got, int32_t *missed_slot)
+{
+	int32_t missed = 0;
+
+	for (int32_t i = 0; i < n; i++) {
+		int32_t at = m->at[r->want[i]] - 1;
+
+		if (at < 0)
+			continue;
+		m->used[at] = 1;
+		m->asked[at] = r->call;
+	}
+	for (int32_t i = 0; i < n; i++) {
+		int32_t slot = r->want[i], at = m->at[slot] - 1;
+
+		if (at < 0) {
+			at = next_row(r, m);
+			if (m->slot[at] >= 0)
+				m->at[m->slot[at]] = 0;
+			m->slot[at] = slot;
+			m->at[slot] = at + 1;
+			m->used[at] = 1;
+			m->asked[at] = r->call;
+			missed_slot[missed++] = slot;
+		}
+		got[i] = at;
+	}
+	return missed;
+}
+
+/* Bytes of slots slot .. slot + n of a head to r->bytes: from the file, or where so many are wanted of a plane that most of it is mapped for less
+ * than reading them one by one costs, from the plane.  0, or -1. */
+static int fetch(struct kv_store *kv, int32_t layer, int plane, int32_t head, int32_t slot, int32_t n, int mapped)
+{
+	struct kv_rows *r = kv->rows;
+	size_t row = (size_t)kv_layer_row_bytes(kv->hp, kv->type, layer), bytes = row * (size_t)n;
+
+	if (!mapped)
+		return pread(kv->fd, r->bytes, bytes, (off_t)kv_file_row(kv, layer, plane, head, slot)) == (ssize_t)bytes ? 0 : -1;
+	kv->be->ops->read(kv->be, plane ? &kv->v[layer] : &kv->k[layer], row * ((size_t)head * (size_t)kv->cap + (size_t)slot), r->bytes, bytes);
+	return 0;
+}
+
+/* The missed slots of a head from the file to their rows; neighbours come together.  0, or -1. */
+static int bring(struct kv_store *kv, int32_t layer, int32_t head, int32_t missed)
+{
+	struct kv_rows *r = kv->rows;
+	const int32_t *slot = r->missed + (size_t)head * (size_t)r->rows;
+	struct row_map *m = &r->map[kv->place[layer] * r->heads + head];
+	size_t row = (size_t)kv_layer_row_bytes(kv->hp, kv->type, layer);
+	int mapped = (uint64_t)missed > row * (uint64_t)kv->written / FILE_ALIGN;   /* a page fault maps as much as FILE_ALIGN */
+
+	for (int plane = 0; plane < 2; plane++) {
+		struct tensor *to = plane ? &r->v[kv->place[layer]] : &r->k[kv->place[layer]];
+
+		for (int32_t i = 0, n; i < missed; i += n) {
+			for (n = 1; n < RUN && i + n < missed && slot[i + n] == slot[i] + n; n++)
+				;
+			if (fetch(kv, layer, plane, head, slot[i], n, mapped))
+				return -1;
+			for (int32_t k = 0; k < n; k++)
+				kv->be->ops->write(kv->be, to, row * ((size_t)head * (size_t)r->rows + (size_t)(m->at[slot[i] + k] - 1)),
+				                   r->bytes + row * (size_t)k, row);
+		}
+	}
+	r->moved += 2 * row * (uint64_t)missed;
+	return 0;
+}
+
+/* Some rows were given to slots whose entries have not come. */
+static int taken_back(struct kv_store *kv)
+{
+	kv_rows_clear(kv);
+	return 0;
+}
+
+int kv_rows_take(struct kv_store *kv, int32_t layer, struct attn_part *p)
+{
+	struct kv_rows *r = kv->rows;
+	int32_t n = p->n_slots, heads = kv_layer_heads(kv->hp, layer);
+
+	if (!r || kv->place[layer] < 0 || !p->slots || p->selection || p->when.flag || n > r->rows || kv->be->failed)
+		return 0;
+	r->call = r->call < INT32_MAX ? r->call + 1 : 1;
+	for (int32_t h = 0; h < heads; h++) {
+		int32_t *missed = r->missed + (size_t)h * (size_t)r->rows;
+
+		kv->be->ops->read(kv->be, p->slots, 4 * (size_t)h * (size_t)p->slots->cols, r->want, 4 * (size_t)n);
+		for (int32_t i = 0; i < n; i++)
+			if (r->want[i] < 0 || r->want[i] >= kv->cap)
+				return taken_back(kv);   /* attention refuses the list */
+		r->n_missed[h] = find_rows(r, &r->map[kv->place[layer] * r->heads + h], n, r->got + (size_t)h * (size_t)r->rows, missed);
+		kv_ahead_rows(kv, layer, h, missed, r->n_missed[h]);
+	}
+	for (int32_t h = 0; h < heads; h++) {
+		if (bring(kv, layer, h, r->n_missed[h]))
+			return taken_back(kv);
+		kv->be->ops->write(kv->be, &r->list, 4 * (size_t)h * (size_t)r->rows, r->got + (size_t)h * (size_t)r->rows, 4 * (size_t)n);
+	}
+	if (kv->be->failed)
+		return taken_back(kv);
+	p->slots = &r->list;
+	p->k = &r->k[kv->place[layer]];
+	p->v = &r->v[kv->place[layer]];
+	p->cap = r->rows;
+	return 1;
+}

@@ -1,0 +1,498 @@
+/* engine/cache/kv_store.c - the planes of keys and values: their sizes, layers with a window, entries as bytes; see kv_store.h for the layout. */
+#include "engine/cache/kv_host.h"
+#include "engine/cache/kv_rows.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- sizes ---- */
+
+/* Bytes of one token's entries in all heads of a layer. */
+static uint64_t entry_bytes(const struct hparams *hp, enum dtype type, int32_t layer)
+{
+	return 2 * (uint64_t)kv_layer_heads(hp, layer) * kv_layer_row_bytes(hp, type, layer);
+}
+
+/* Of the first `layers` layers, those with a window or the others. */
+static uint64_t layers_bytes(const struct hparams *hp, enum dtype type, int32_t layers, int windowed)
+{
+	uint64_t sum = 0;
+
+	for (int32_t i = 0; i < layers; i++)
+		if ((layer_window(hp, i) > 0) == windowed)
+			sum += entry_bytes(hp, type, i);
+	return sum;
+}
+
+uint64_t kv_full_token_bytes(const struct hparams *hp, enum dtype type)
+{
+	return layers_bytes(hp, type, layers_with_entries(hp), 0);
+}
+
+uint64_t kv_window_token_bytes(const struct hparams *hp, enum dtype type)
+{
+	return layers_bytes(hp, type, layers_with_entries(hp), 1);
+}
+
+uint64_t kv_token_bytes(const struct hparams *hp, enum dtype type)
+{
+	return kv_full_token_bytes(hp, type) + kv_window_token_bytes(hp, type);
+}
+
+uint64_t kv_full_read_bytes(const struct hparams *hp, enum dtype type)
+{
+	return layers_bytes(hp, type, hp->n_layer, 0);
+}
+
+static int32_t window_within(const struct hparams *hp, int32_t layer, int32_t ctx)
+{
+	int32_t window = layer_window(hp, layer);
+
+	return window < ctx ? window : ctx;
+}
+
+static int32_t largest_window(const struct hparams *hp, int32_t ctx)
+{
+	int32_t most = 0;
+
+	for (int32_t i = 0; i < hp->n_layer; i++)
+		most = window_within(hp, i, ctx) > most ? window_within(hp, i, ctx) : most;
+	return most;
+}
+
+/* Planes slide by multiples of it, and parts of windows begin at one: a multiple of the slots that attention sums as one (ATTN_SPAN), so
+ * that the CPU's results depend neither on `base` nor on where a part begins. */
+enum { SLIDE = 512 };
+
+/* Slots of the planes of layers with a window. */
+static int32_t window_cap(const struct hparams *hp, const struct kv_shape *s)
+{
+	int64_t least = (int64_t)largest_window(hp, s->ctx) + s->step + SLIDE, most = least + WINDOW_KEPT, rows = s->cap;
+
+	if (layers_unwindowed(hp) == hp->n_layer)
+		return 0;
+	if (s->endless && rows < least + WINDOW_LEAST)
+		rows = least + WINDOW_LEAST;
+	rows = rows < most ? rows : most;
+	return (int32_t)(rows + rows % 2);   /* plane_slide() copies two rows at a time */
+}
+
+uint64_t kv_bytes(const struct hparams *hp, enum dtype type, const struct kv_shape *s)
+{
+	uint64_t full, windowed, sum, slots = (uint64_t)window_cap(hp, s) + (s->endless ? (uint64_t)largest_window(hp, s->ctx) : 0);   /* with the copy */
+
+	if (size_mul(kv_full_token_bytes(hp, type), (uint64_t)s->cap, &full) ||
+	    size_mul(kv_window_token_bytes(hp, type), slots, &windowed) || size_add(full, windowed, &sum))
+		return UINT64_MAX;
+	return sum;
+}
+
+/* ---- life ---- */
+
+static int planes_alloc(struct kv_store *kv, int32_t layer, int host)
+{
+	int (*alloc)(struct backend *, struct tensor *) = host ? kv->be->ops->alloc_host : kv->be->ops->alloc;
+
+	return alloc(kv->be, &kv->k[layer]) || alloc(kv->be, &kv->v[layer]) ? -1 : 0;
+}
+
+int kv_init(struct kv_store *kv, struct backend *be, const struct hparams *hp, enum dtype type, const struct kv_shape *s, struct err *err)
+{
+	*kv = (struct kv_store){ .hp = hp, .be = be, .n_layer = hp->n_layer, .cap = s->cap, .window_cap = window_cap(hp, s), .ctx = s->ctx,
+	                         .step = s->step, .endless = s->endless, .type = type, .resident = s->resident };
+	if ((int64_t)kv_read_most(kv) * most_kv_heads(hp) > INT32_MAX)
+		return err_set(err, ERR_FIT, "a context of %d tokens is more than %d KV heads can address; use a smaller -c", s->cap,
+		               most_kv_heads(hp));
+	kv->k = xcalloc((size_t)hp->n_layer, sizeof *kv->k);
+	kv->v = xcalloc((size_t)hp->n_layer, sizeof *kv->v);
+	kv->place = xcalloc((size_t)hp->n_layer, sizeof *kv->place);
+	kv->full = xcalloc((size_t)hp->n_layer, sizeof *kv->full);
+	if (s->resident && kv_disk_open(kv, s->unreserved, err)) {
+		kv_release(kv);
+		return -1;
+	}
+	for (int32_t i = 0; i < hp->n_layer; i++) {
+		int32_t from = layer_entries(hp, i);
+		int windowed = layer_window(hp, i) > 0;
+
+		if (from != i) {
+			kv->k[i] = kv->k[from];
+			kv->v[i] = kv->v[from];
+			kv->place[i] = kv->place[from];
+			continue;
+		}
+		kv->place[i] = windowed ? kv->n_full - i - 1 : kv->n_full;
+		if (!windowed)
+			kv->full[kv->n_full++] = i;
+		kv->k[i] = kv->v[i] = (struct tensor){ .type = type, .rows = kv_layer_heads(hp, i) * (windowed ? kv->window_cap : s->cap),
+		                                       .cols = model_layer_spec(hp, i)->attn.head_dim };
+		if (kv->disk && !windowed ? kv_disk_alloc(kv, i) : planes_alloc(kv, i, s->device_rows && !windowed)) {
+			err_set(err, ERR_FIT, "cannot allocate the KV cache for %d tokens: %s", s->cap, be->err);
+			kv_release(kv);
+			return -1;
+		}
+	}
+	if ((s->resident && s->rows && !kv_rows_open(kv, s->rows, err)) ||
+	    (s->device_rows && kv_host_open(kv, s->device_rows, s->listed, err))) {
+		kv_release(kv);
+		return -1;
+	}
+	return 0;
+}
+
+void kv_release(struct kv_store *kv)
+{
+	kv_rows_close(kv);
+	kv_host_close(kv);
+	for (int32_t i = 0; kv->k && i < layers_with_entries(kv->hp); i++) {
+		kv_disk_drop(kv, i);
+		if (kv->k[i].data)
+			kv->be->ops->drop(kv->be, &kv->k[i]);
+		if (kv->v[i].data)
+			kv->be->ops->drop(kv->be, &kv->v[i]);
+	}
+	kv_disk_close(kv);
+	free(kv->k);
+	free(kv->v);
+	free(kv->place);
+	free(kv->full);
+	free(kv->copy);
+	memset(kv, 0, sizeof *kv);
+}
+
+void kv_swap(struct kv_store *a, struct kv_store *b)
+{
+	struct kv_store was = *a;
+
+	*a = *b;
+	*b = was;
+	b->resident = a->resident;
+	b->rows = a->rows;
+	b->host = a->host;
+	a->resident = was.resident;
+	a->rows = was.rows;
+	a->host = was.host;
+	kv_rows_clear(a);
+	kv_rows_clear(b);
+	kv_host_clear(a);
+	kv_host_clear(b);
+}
+
+int kv_copy(struct kv_store *kv, const struct kv_store *from, int32_t n)
+{
+	enum { SLOTS = 256 };
+	uint8_t *p = malloc((size_t)kv_token_bytes(kv->hp, kv->type) * SLOTS);
+
+	for (int32_t at = 0, m; p && at < n; at += m) {
+		m = n - at < SLOTS ? n - at : SLOTS;
+		kv_entries_read(from, at, m, p);
+		kv_entries_write(kv, at, m, p);
+	}
+	free(p);
+	return p ? 0 : -1;
+}
+
+/* ---- layers with a window ---- */
+
+int32_t kv_window(const struct kv_store *kv, int32_t layer)
+{
+	return window_within(kv->hp, layer, kv->ctx);
+}
+
+int32_t kv_window_most(const struct kv_store *kv)
+{
+	return largest_window(kv->hp, kv->ctx);
+}
+
+int32_t kv_window_first(const struct kv_store *kv, int32_t layer, int32_t pos)
+{
+	int32_t first = pos + 1 - kv_window(kv, layer);
+
+	return first > 0 ? first / SLIDE * SLIDE : 0;
+}
+
+uint64_t kv_window_read_bytes(const struct kv_store *kv, int32_t pos)
+{
+	uint64_t sum = 0;
+
+	for (int32_t i = 0; i < kv->n_layer; i++) {
+		int32_t window = kv_window(kv, i);
+
+		if (window)
+			sum += entry_bytes(kv->hp, kv->type, i) * (uint64_t)(window <= pos ? window - 1 : pos);
+	}
+	return sum;
+}
+
+/* Rows of each head from row `by` on move to its front.  The backend copies f32, so two rows are copied as so many floats. */
+static void plane_slide(struct kv_store *kv, const struct tensor *plane, int32_t by)
+{
+	int32_t rows = kv->window_cap;
+	struct tensor pairs = *plane;
+
+	pairs.type = DT_F32;
+	pairs.rows = plane->rows / 2;
+	pairs.cols = (int32_t)(dtype_bytes(plane->type, (uint64_t)plane->cols) / 2);
+	for (int32_t h = 0; h * rows < plane->rows; h++)
+		for (int32_t to = 0, n; to + by < rows; to += n) {
+			n = rows - by - to < by ? rows - by - to : by;
+			kv->be->ops->copy(kv->be, &pairs, (h * rows + to) / 2, &pairs, (h * rows + to + by) / 2, n / 2);
+		}
+}
+
+/* The first of the slots that a token behind slot `end` reads. */
+static int32_t window_from(const struct kv_store *kv, int32_t end)
+{
+	int32_t from = end + 1 - kv_window_most(kv);
+
+	return from > 0 ? from : 0;
+}
+
+/* Copy the windows before slot `end`, if the planes hold them. */
+static void keep_windows(struct kv_store *kv, int32_t end)
+{
+	int32_t from = window_from(kv, end);
+	uint8_t *p;
+
+	if (!end || kv->copy_end == end || !kv_complete(kv, end))
+		return;
+	kv->copy_end = 0;
+	if (!(p = realloc(kv->copy, (size_t)kv_window_token_bytes(kv->hp, kv->type) * (size_t)(end - from) + 1)))
+		return;   /* a rollback to there reads the sequence again */
+	kv->copy = p;
+	kv_window_read(kv, from, end - from, p);
+	kv->copy_end = end;
+}
+
+void kv_keep_pinned(struct kv_store *kv)
+{
+	keep_windows(kv, kv->pin);
+}
+
+int kv_return(struct kv_store *kv, int32_t n)
+{
+	int32_t from = window_from(kv, n);
+
+	if (kv->copy_end > n)
+		kv->copy_end = 0;
+	if (kv_complete(kv, n))
+		return 1;
+	if (!n || kv->copy_end != n)
+		return 0;
+	kv_window_write(kv, from, n - from, kv->copy);
+	return 1;
+}
+
+/* By how many slots the planes slide to have room for a step behind n. */
+static int32_t slide_by(const struct kv_store *kv, int32_t n)
+{
+	int32_t end = kv->endless || n < kv->cap - kv->step ? n + kv->step : kv->cap, over = end - kv->base - kv->window_cap;
+
+	return kv->window_cap && over > 0 ? (over + SLIDE - 1) / SLIDE * SLIDE : 0;
+}
+
+static void slide(struct kv_store *kv, int32_t by)
+{
+	for (int32_t i = 0; i < layers_with_entries(kv->hp) && by < kv->window_cap; i++) {
+		if (kv->place[i] >= 0)
+			continue;
+		plane_slide(kv, &kv->k[i], by);
+		plane_slide(kv, &kv->v[i], by);
+	}
+	kv->base += by;
+	kv->held = kv->held > kv->base ? kv->held : kv->base;
+}
+
+void kv_slide(struct kv_store *kv, int32_t n)
+{
+	int32_t by = slide_by(kv, n);
+
+	if (by && n >= kv->pin && kv->base + by > window_from(kv, kv->pin))
+		kv_keep_pinned(kv);
+	if (by)
+		slide(kv, by);
+}
+
+int kv_complete(const struct kv_store *kv, int32_t n)
+{
+	return !kv->held || n - kv_window_most(kv) + 1 >= kv->held;
+}
+
+void kv_clear(struct kv_store *kv)
+{
+	kv_disk_clear(kv);
+	kv_host_clear(kv);
+	kv->base = kv->held = kv->copy_end = 0;
+}
+
+/* ---- entries as bytes ---- */
+
+/* Rows of layer and slots slot0 .. slot0 + n: how many of them the planes lack, at the beginning. */
+static int32_t missing(const struct kv_store *kv, int32_t layer, int32_t slot0, int32_t n)
+{
+	int32_t lacks = kv->place[layer] < 0 ? kv->held - slot0 : 0;
+
+	return lacks < 0 ? 0 : lacks < n ? lacks : n;
+}
+
+/* Fill in what the copy has of n slots that a layer with a window lacks; kind: 0 keys, 1 values. */
+static void copy_read(const struct kv_store *kv, int32_t layer, int kind, int32_t head, int32_t slot0, int32_t n, uint8_t *to)
+{
+	int32_t from = window_from(kv, kv->copy_end), slots = kv->copy_end - from, first = slot0 > from ? slot0 : from;
+	int32_t end = slot0 + n < kv->copy_end ? slot0 + n : kv->copy_end, heads = kv_layer_heads(kv->hp, layer);
+	size_t row = kv_layer_row_bytes(kv->hp, kv->type, layer), at = layers_bytes(kv->hp, kv->type, layer, 1) * (size_t)slots;   /* of the layers before it */
+
+	at += row * ((size_t)(kind * heads + head) * (size_t)slots + (size_t)(first - from));
+	if (first < end)
+		memcpy(to + row * (size_t)(first - slot0), kv->copy + at, row * (size_t)(end - first));
+}
+
+/* Slots slot0 .. slot0 + n of one layer to bytes [K, V][n_kv_head][n]; returns their end. */
+static uint8_t *layer_read(const struct kv_store *kv, int32_t layer, int32_t slot0, int32_t n, uint8_t *to)
+{
+	size_t row = kv_layer_row_bytes(kv->hp, kv->type, layer), piece = row * (size_t)n;
+	int32_t lacks = missing(kv, layer, slot0, n), at = slot0 + lacks - kv_layer_base(kv, layer);
+	size_t gone = row * (size_t)lacks;
+
+	for (int i = 0; i < 2; i++)
+		for (int32_t h = 0; h < kv_layer_heads(kv->hp, layer); h++, to += piece) {
+			memset(to, 0xff, gone);
+			if (lacks && kv->copy_end)
+				copy_read(kv, layer, i, h, slot0, lacks, to);
+			if (lacks < n)
+				kv->be->ops->read(kv->be, i ? &kv->v[layer] : &kv->k[layer], row * ((size_t)h * (size_t)kv_layer_slots(kv, layer) + (size_t)at),
+				                  to + gone, piece - gone);
+		}
+	kv_used(kv, layer);
+	return to;
+}
+
+/* And back, the first `count` of these slots. */
+static const uint8_t *layer_write(struct kv_store *kv, int32_t layer, int32_t slot0, int32_t n, int32_t count, const uint8_t *from)
+{
+	size_t row = kv_layer_row_bytes(kv->hp, kv->type, layer);
+	int32_t lacks = missing(kv, layer, slot0, n), at = slot0 + lacks - kv_layer_base(kv, layer);
+
+	for (int i = 0; i < 2; i++)
+		for (int32_t h = 0; h < kv_layer_heads(kv->hp, layer); h++, from += row * (size_t)n)
+			if (lacks < count)
+				kv->be->ops->write(kv->be, i ? &kv->v[layer] : &kv->k[layer], row * ((size_t)h * (size_t)kv_layer_slots(kv, layer) + (size_t)at),
+				                   from + row * (size_t)lacks, row * (size_t)(count - lacks));
+	kv_written(kv, layer, slot0, count);
+	kv_used(kv, layer);
+	return from;
+}
+
+void kv_entries_read(const struct kv_store *kv, int32_t slot0, int32_t n, void *out)
+{
+	uint8_t *to = out;
+
+	for (int32_t i = 0; i < layers_with_entries(kv->hp); i++)
+		to = layer_read(kv, i, slot0, n, to);
+}
+
+/* Of n tokens, those first .. end lack their entries in layers with a window; if several runs of tokens do, from the first to the last of
+ * all.  first = end: none. */
+struct gap { int32_t first, end; };
+
+static struct gap entries_missing(const struct kv_store *kv, int32_t n, const uint8_t *entries)
+{
+	struct gap gap = { 0, 0 };
+	int32_t layer = 0, layers = layers_with_entries(kv->hp);
+	size_t row;
+
+	while (layer < layers && kv->place[layer] >= 0)
+		entries += entry_bytes(kv->hp, kv->type, layer++) * (size_t)n;
+	row = layer < layers ? kv_layer_row_bytes(kv->hp, kv->type, layer) : 0;
+	for (int32_t k = 0; layer < layers && k < n; k++) {
+		const uint8_t *p = entries + row * (size_t)k;
+		size_t i = 0;
+
+		while (i < row && p[i] == 0xff)
+			i++;
+		if (i < row)
+			continue;
+		gap.first = gap.end ? gap.first : k;
+		gap.end = k + 1;
+	}
+	return gap;
+}
+
+void kv_entries_write(struct kv_store *kv, int32_t slot0, int32_t n, const void *entries)
+{
+	struct gap gap = entries_missing(kv, n, entries);
+	const uint8_t *from = entries;
+	int32_t by = slide_by(kv, slot0 + n);
+
+	if (by)
+		slide(kv, by);
+	if (gap.end) {
+		/* Behind a gap nothing before it is held.  What is there before it are the windows of a pinned prefix. */
+		for (int32_t i = 0; i < layers_with_entries(kv->hp); i++)
+			from = layer_write(kv, i, slot0, n, gap.first, from);
+		keep_windows(kv, slot0 + gap.first);
+		from = entries;
+		kv->held = kv->held > slot0 + gap.end ? kv->held : slot0 + gap.end;
+	}
+	for (int32_t i = 0; i < layers_with_entries(kv->hp); i++)
+		from = layer_write(kv, i, slot0, n, n, from);
+}
+
+int kv_windows_hold(const struct kv_store *kv, int32_t slot0, int32_t n)
+{
+	int32_t copied = kv->copy_end ? window_from(kv, kv->copy_end) : 0;
+
+	return !kv->window_cap || slot0 + n > kv->held || (slot0 < kv->copy_end && slot0 + n > copied);
+}
+
+void kv_entries_write_full(struct kv_store *kv, int32_t slot0, int32_t n, const void *entries)
+{
+	int32_t by = slide_by(kv, slot0 + n);
+
+	if (by)
+		slide(kv, by);
+	keep_windows(kv, slot0);
+	kv->held = kv->held > slot0 + n ? kv->held : slot0 + n;
+	kv_full_write(kv, slot0, n, entries);
+}
+
+void kv_full_read(const struct kv_store *kv, int32_t slot0, int32_t n, void *out)
+{
+	uint8_t *to = out;
+
+	for (int32_t i = 0; i < kv->n_full; i++)
+		to = layer_read(kv, kv->full[i], slot0, n, to);
+}
+
+void kv_full_write(struct kv_store *kv, int32_t slot0, int32_t n, const void *entries)
+{
+	const uint8_t *from = entries;
+
+	for (int32_t i = 0; i < kv->n_full; i++)
+		from = layer_write(kv, kv->full[i], slot0, n, n, from);
+}
+
+void kv_window_read(const struct kv_store *kv, int32_t slot0, int32_t n, void *out)
+{
+	uint8_t *to = out;
+
+	for (int32_t i = 0; i < layers_with_entries(kv->hp); i++)
+		if (kv->place[i] < 0)
+			to = layer_read(kv, i, slot0, n, to);
+}
+
+int kv_window_fits(const struct kv_store *kv, int32_t slot0, int32_t n)
+{
+	return n <= kv->window_cap - slot0 % SLIDE;
+}
+
+void kv_window_write(struct kv_store *kv, int32_t slot0, int32_t n, const void *entries)
+{
+	const uint8_t *from = entries;
+
+	kv->base = slot0 / SLIDE * SLIDE;
+	kv->held = slot0;
+	for (int32_t i = 0; i < layers_with_entries(kv->hp); i++)
+		if (kv->place[i] < 0)
+			from = layer_write(kv, i, slot0, n, n, from);
+}

@@ -1,0 +1,459 @@
+/* engine/cache/retain_cascade.c - bounded retention: the first tokens are never evicted, the stream behind them runs through rings (rings.h).
+ *
+ *     slot   0 ......... S-1 | S .............................. S+size-1 | S+size .......
+ *            sinks or prefix   ring n (oldest) ........ ring 1 (newest)    the step's tokens
+ *
+ * `sink` and `cascade` pin a few sinks.  `auto` pins a prefix given by the application (system prompt and documents), reads it through a
+ * selector, and lets the conversation flow through the rings.
+ *
+ * Until the rings are full, slot i holds token i at position i and one part covers them all: the same numbers as full attention.  After
+ * that a step attends the prefix, each ring under its own rotation of the queries, and its own tokens.
+ *
+ * Generated tokens wait behind the rings and join them in groups of `lag`, as the tokens of a prefill step do, so most steps cost no more
+ * than attention.  Joining compares tokens by attention mass (attn_mass.h), moves entries and evicts; it cannot be undone:
+ * retain_cascade_back.c says how far a rollback reaches. */
+#include "engine/cache/retain_cascade.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "engine/cache/cascade_shape.h"
+
+/* ---- life ---- */
+
+static uint64_t cascade_bytes(const struct cache *c)
+{
+	struct rings_shape s = cascade_shape(c, 0);
+	int32_t chunk = cascade_chunk(c), heads = cascade_heads(c);
+	uint64_t q = 4 * (uint64_t)chunk * (uint64_t)c->hp->n_head * (uint64_t)c->hp->head_dim;
+	uint64_t slots = (uint64_t)s.n * (uint64_t)s.w + (uint64_t)s.stage;
+	int scored = cascade_scored(c);
+
+	return (uint64_t)s.n * (q + rope_bytes(c->hp, chunk)) + rope_bytes(c->hp, cascade_moves(&s)) +
+	       rings_bytes(&s, heads, scored, cascade_surprised(c)) + (scored ? mass_bytes(heads, slots) : 0);
+}
+
+/* Reset rings and attention mass, and derive from the shape when tokens join, whose attention counts, and whether a selector reads the prefix. */
+void cascade_set_shape(struct cache *c, const struct rings_shape *s)
+{
+	struct cascade *f = c->retained;
+
+	c->kv.pin = s->sinks;
+	f->lag = cascade_lag(s, c->chunk);
+	f->waiting = 0;
+	rings_reset(&f->rings, s);
+	mass_reset(&f->mass);
+	f->lost = 0;
+	f->nll = 0;
+	/* Mass that is w tokens old when tokens are first compared weighs 1 / 100, 2 w tokens old 1 / 10,000: auto sums none while the first
+	 * half of its rings fills, so that most conversations save the cost. */
+	f->probe_from = cascade_params(c)->fill ? s->sinks + s->n * s->w - (s->n > 3 ? 2 * s->w : s->n * s->w / 2) : s->sinks;
+	/* select_split() gives every layer at least a quarter of k: a shorter prefix would be read whole, so nothing is selected. */
+	c->selecting = c->sel.ops && s->sinks > c->sel.ops->entries(&c->sel, s->sinks) / 4;
+	c->marked = c->selecting;
+	c->steps_matter = c->selecting && c->sel.tail > 1 && c->sel.tail > c->chunk / 2;
+	c->region = c->selecting ? s->sinks : -1;
+}
+
+static int cascade_init(struct cache *c, struct err *err)
+{
+	struct cascade *f = c->retained = xcalloc(1, sizeof *f);
+	struct cascade_params *p = (void *)c->policy.values;
+	struct rings_shape s = cascade_shape(c, 0);
+	int64_t width = (int64_t)c->hp->n_head * c->hp->head_dim;
+	int32_t layers = layers_retained(c->hp);
+
+	if (cascade_check(c, &s, err))
+		return -1;
+	if (p->stride > c->chunk)
+		p->stride = c->chunk;     /* the settings shown are those in effect */
+	c->wants_nll = cascade_surprised(c);
+	if (rings_init(&f->rings, &s, cascade_heads(c), cascade_scored(c), cascade_surprised(c), err) ||
+	    rope_init(&f->shift, c->hp, c->be, cascade_moves(&s), cascade_cap(c), err) ||
+	    cache_alloc(c, &f->move, DT_I32, (int64_t)(layers ? layers : 1) * c->hp->n_kv_head, 3 * (int64_t)cascade_moves(&s), err) ||
+	    (cascade_scored(c) && mass_init(&f->mass, c->be, &f->rings, err)) ||
+	    !(f->weight = try_alloc((size_t)c->chunk, sizeof *f->weight, "weights", err)) ||
+	    !(f->list = try_alloc((size_t)f->move.rows * (size_t)f->move.cols, sizeof *f->list, "moves of KV entries", err)))
+		return -1;
+	if (f->rings.factor && !(f->nll_seen = try_alloc((size_t)f->rings.mask + 1, sizeof *f->nll_seen, "surprise", err)))
+		return -1;
+	for (int32_t i = 0; i < s.n; i++)
+		if (rope_init(&f->rope[i], c->hp, c->be, c->chunk, cascade_cap(c), err) || cache_alloc(c, &f->q[i], DT_F32, c->chunk, width, err))
+			return -1;
+	return 0;
+}
+
+static void cascade_selector_opened(struct cache *c)
+{
+	struct rings_shape s = cascade_shape(c, 0);
+
+	if (c->sel.ops)
+		c->tail = c->sel.tail < c->chunk ? c->sel.tail : 0;
+	cascade_set_shape(c, &s);
+}
+
+static void cascade_release(struct cache *c)
+{
+	struct cascade *f = c->retained;
+
+	cache_drop(c, &f->move);
+	for (int i = 0; i < RINGS_MOST; i++) {
+		cache_drop(c, &f->q[i]);
+		if (f->rope[i].be)
+			rope_release(&f->rope[i]);
+	}
+	if (f->shift.be)
+		rope_release(&f->shift);
+	if (f->mass.be)
+		mass_release(&f->mass);
+	rings_release(&f->rings);
+	free(f->nll_seen);
+	free(f->weight);
+	free(f->list);
+	free(f->event);
+	free(f);
+}
+
+/* ---- a step ---- */
+
+/* Planes of mass that a step writes: one, in a VERIFY step one for each token. */
+static int32_t planes_of(const struct step *st)
+{
+	return st->kind == STEP_VERIFY ? st->tried : 1;
+}
+
+static void cascade_begin(struct cache *c, const struct step *st)
+{
+	struct cascade *f = c->retained;
+	struct rings *r = &f->rings;
+	int32_t skipped = r->s.sinks - st->pos;
+
+	if (rings_filling(r)) {
+		rope_set(&c->rope, st->pos, st->pos, st->n);
+	} else {
+		int32_t rank = rings_rank(r) + f->waiting;
+
+		rope_set(&c->rope, rank, rank, st->n);
+		for (int32_t i = 0; i < r->s.n; i++)
+			rope_set(&f->rope[i], rings_query(r, i) + f->waiting, rank, st->n);
+	}
+	if (!step_generates(st) && r->t > c->read_end && f->mass.be && rings_filling(r) && r->t > f->probe_from)
+		mass_keep(&f->mass, POINT_TURN, r->t, f->nll);
+	f->probing = r->mass && skipped < st->n && st->pos + st->n > f->probe_from;
+	if (!f->probing)
+		return;
+	if (mass_begin(&f->mass, st->pos, st->n, planes_of(st), f->weight))
+		return;
+	/* VERIFY: as when decoded alone, tokens before probe_from do not count. */
+	if (st->kind == STEP_VERIFY && f->probe_from - st->pos > skipped)
+		skipped = f->probe_from - st->pos;
+	for (int32_t i = 0; i < skipped; i++)
+		f->weight[i] = 0;
+}
+
+static void cascade_put(struct cache *c, const struct step *st, int32_t layer, const struct qkv *x)
+{
+	struct cascade *f = c->retained;
+	const struct rings *r = &f->rings;
+	int filling = rings_filling(r);
+
+	/* Keys are rotated in the frame of the newest ring, which every token enters first. */
+	if (x->k) {
+		kv_rotate(&c->kv, layer, x->k, x->k, filling ? &c->rope : &f->rope[0], st->n);
+		kv_put(&c->kv, layer, x->k, x->v, r->s.sinks + rings_stage(r) + f->waiting, st->n);
+	}
+	c->q.cols = x->q->cols;
+	for (int32_t i = 0; i < r->s.n; i++)
+		f->q[i].cols = x->q->cols;
+	if (filling || r->s.sinks)
+		kv_rotate_queries(&c->kv, layer, &c->q, x->q, &c->rope, st->n);
+	for (int32_t i = 0; !filling && i < r->s.n; i++)
+		kv_rotate_queries(&c->kv, layer, &f->q[i], x->q, &f->rope[i], st->n);
+}
+
+static int32_t cascade_region(const struct cache *c, const struct step *st)
+{
+	const struct cascade *f = c->retained;
+	int32_t end = st->pos + st->n;
+
+	return end < f->rings.s.sinks ? end : f->rings.s.sinks;
+}
+
+static void cascade_parts(struct cache *c, const struct step *st, int32_t layer, const struct qkv *x, struct reading *out)
+{
+	struct cascade *f = c->retained;
+	const struct rings *r = &f->rings;
+	int32_t end = st->pos + st->n, sinks = r->s.sinks;
+	struct attn_part *part = out->part;
+	int n = 0;
+
+	if (rings_filling(r) || sinks)
+		out->q = cache_frame(c, st, 0, &c->q);
+	if (rings_filling(r) && !(step_generates(st) && c->selecting && st->pos >= sinks)) {
+		part[0] = (struct attn_part){ .q = out->q, .n_slots = end };
+		out->skip = sinks < end ? sinks : end;
+		out->n_part = 1;
+		return;
+	}
+	if (sinks > 0)
+		n = cache_region(c, st, layer, x, out->q, sinks, part);
+	out->n_region = n;
+	for (int i = 0; i < n; i++)
+		out->skip += part[i].n_slots;
+	if (rings_filling(r))
+		part[n++] = (struct attn_part){ .q = out->q, .slot0 = sinks, .n_slots = end - sinks };
+	for (int32_t i = r->s.n - 1; !rings_filling(r) && i >= 0; i--)
+		part[n++] = (struct attn_part){ .q = cache_frame(c, st, 1 + i, &f->q[i]), .slot0 = sinks + (r->s.n - 1 - i) * r->s.w,
+		                                .n_slots = r->s.w + (i ? 0 : f->waiting + st->index + st->n) };
+	out->n_part = n;
+}
+
+static const struct attn_probe *cascade_probe(struct cache *c, const struct step *st, int32_t layer, int32_t skip)
+{
+	struct cascade *f = c->retained;
+	const struct cascade_params *p = cascade_params(c);
+	int whole = p->heads == HEADS_LAYER;
+	int32_t place = c->kv.place[layer], index = st->kind == STEP_VERIFY ? st->index : 0;
+
+	/* Entries that are borrowed are evicted with those of the layer that has them. */
+	if (!f->probing || layer_entries(c->hp, layer) != layer)
+		return NULL;
+	f->probe = (struct attn_probe){
+		.mass = mass_to(&f->mass, index), .from = mass_from(&f->mass, index), .mass_row = whole ? place : place * c->hp->n_kv_head,
+		.weight = f->weight + index, .reduce = (enum reduce)p->reduce, .whole_layer = whole, .skip = skip,
+	};
+	return &f->probe;
+}
+
+/* ---- the commit ---- */
+
+/* Move keys and values of the layers as rings_insert() planned. */
+static void entries_move(struct cache *c)
+{
+	struct cascade *f = c->retained;
+	struct rings *r = &f->rings;
+	const struct hparams *hp = c->hp;
+	int32_t n = r->n_changed, whole = cascade_params(c)->heads == HEADS_LAYER, kv_heads = hp->n_kv_head, sinks = r->s.sinks;
+	struct tensor move = f->move;
+	int32_t rows = c->kv.n_full * kv_heads;
+	struct kv_moves m = { .move = &move, .n = n, .n_kv_head = kv_heads, .head_dim = hp->head_dim, .dims = hp->rope[0].dims,
+	                      .cap = c->kv.cap, .neox = hp->rope[0].neox };
+	int32_t *out = f->list;
+
+	/* The lists of all layers go to the backend in one write. */
+	for (int32_t row = 0; row < rows; row++) {
+		size_t at = (size_t)(whole ? row / kv_heads : row);
+
+		for (int32_t i = 0; i < n; i++, at += (size_t)r->heads, out += 3) {
+			int32_t from = r->from[at];
+
+			out[0] = from == r->changed[i] ? -1 : sinks + from;
+			out[1] = sinks + r->changed[i];
+			out[2] = r->rope_shift_at[at];
+		}
+	}
+	move.cols = 3 * n;
+	rope_set_shifts(&f->shift, r->rope_shift, r->n_rope_shift);
+	c->be->ops->write(c->be, &move, 0, f->list, (size_t)(out - f->list) * sizeof *f->list);
+	for (int32_t k = 0; k < c->kv.n_full; k++, m.move_row += kv_heads) {
+		int32_t layer = c->kv.full[k];
+		const struct rope_freqs *freqs = model_rope(hp, layer);
+
+		m.shift = freqs && r->n_rope_shift ? rope_table(&f->shift, layer) : NULL;
+		if (freqs) {
+			m.dims = freqs->dims;
+			m.neox = freqs->neox;
+		}
+		c->be->ops->kv_move(c->be, &c->kv.k[layer], &m);
+		m.shift = NULL;
+		c->be->ops->kv_move(c->be, &c->kv.v[layer], &m);
+		kv_used(&c->kv, layer);
+	}
+}
+
+/* Pass the events of a join to the listener. */
+static void events_tell(struct cache *c)
+{
+	struct cascade *f = c->retained;
+	struct rings *r = &f->rings;
+	float heads = (float)r->heads;
+
+	if (f->cap_event < r->n_event) {
+		f->cap_event = 2 * r->n_event;
+		f->event = xrealloc(f->event, f->cap_event * sizeof *f->event);
+	}
+	for (size_t i = 0; i < r->n_event; i++) {
+		const struct rings_event *o = &r->event[i];
+		int32_t held = o->token < r->oldest ? 0 : r->held[o->token & r->mask];
+
+		f->event[i] = (struct slot_event){
+			.what = o->what, .token = o->token, .ring = o->ring, .evicted = (float)(r->heads - held) / heads,
+			.share = o->what == SLOT_ADMITTED ? 1 : (float)o->heads / heads,
+			.mass = r->mass ? ema_value(&r->ema, (float)(o->mass / o->heads), r->t) : 0,
+		};
+	}
+	if (r->n_event)
+		c->evictions_fn(f->event, r->n_event, c->evictions_ud);
+}
+
+/* The waiting tokens join the rings.  Entries may move, which invalidates the points of mass. */
+static void join(struct cache *c)
+{
+	struct cascade *f = c->retained;
+	struct rings *r = &f->rings;
+	int32_t n = f->waiting;
+
+	mass_join(&f->mass, n);
+	f->waiting = 0;
+	r->log_events = c->evictions_fn != NULL;
+	rings_insert(r, n);
+	if (r->n_changed)
+		entries_move(c);
+	mass_follow(&f->mass);
+	f->lost |= c->be->failed;
+	if (!rings_filling(r))
+		mass_forget(&f->mass, -1);
+	if (c->evictions_fn)
+		events_tell(c);
+}
+
+/* The mass of a token is weighted by the larger of the surprises at it and at its predecessor. */
+static void note_surprise(struct cascade *f, const struct step *st, const float *nll)
+{
+	struct rings *r = &f->rings;
+
+	for (int32_t i = 0; r->factor && i < st->n; i++) {
+		float *seen = &f->nll_seen[(st->pos + i) & r->mask], now = nll[i];
+
+		if (isnan(now))
+			now = step_generates(st) ? *seen : 0;
+		r->factor[(st->pos + i) & r->mask] = (now > f->nll ? now : f->nll) + 0.5f;
+		*seen = f->nll = now;
+	}
+}
+
+/* While nothing moves, every LAG generated tokens are a point, wherever steps begin and end: for one inside of a VERIFY step, keep the
+ * plane of its token. */
+static void keep_inner_point(struct cascade *f, const struct step *st, const float *nll)
+{
+	int32_t t = f->rings.t / LAG * LAG;
+
+	if (f->mass.be && f->probing && step_generates(st) && rings_filling(&f->rings) && t > st->pos && t < f->rings.t &&
+	    t > f->probe_from)
+		mass_keep_inner(&f->mass, POINT_JOIN, t, nll ? f->nll_seen[(t - 1) & f->rings.mask] : 0, t - st->pos - 1);
+}
+
+/* Points at the end of a step: the end of a prefill, and every join. */
+static void keep_points(struct cascade *f, const struct step *st, int joined)
+{
+	const struct rings *r = &f->rings;
+
+	if (!step_generates(st))
+		f->mass.point[POINT_READ].t = f->mass.point[POINT_JOIN].t = -1;
+	/* A VERIFY step probes from its first token on if its last one counts: what is kept of it may end before probe_from. */
+	if (!f->mass.be || !f->probing || f->lost || f->waiting || r->t <= f->probe_from)
+		return;
+	if (!step_generates(st) && st->last)
+		mass_keep(&f->mass, POINT_READ, r->t, f->nll);
+	else if (step_generates(st) && (rings_filling(r) ? r->t % LAG == 0 : joined))
+		mass_keep(&f->mass, POINT_JOIN, r->t, f->nll);
+}
+
+static void cascade_commit(struct cache *c, const struct step *st, const float *nll)
+{
+	struct cascade *f = c->retained;
+	int joins;
+
+	if (nll)
+		note_surprise(f, st, nll);
+	if (f->probing)
+		mass_commit(&f->mass, st->kind == STEP_VERIFY ? st->n : 1);
+	f->waiting += st->n;
+	joins = rings_filling(&f->rings) || !step_generates(st) || f->waiting >= f->lag;
+	if (joins)
+		join(c);
+	keep_inner_point(f, st, nll);
+	if (f->probing)
+		mass_scale(&f->mass, st->pos + st->n, c->chunk);
+	keep_points(f, st, joins);
+}
+
+static int32_t cascade_verify_most(const struct cache *c, int32_t pos)
+{
+	const struct cascade *f = c->retained;
+	const struct rings *r = &f->rings;
+	int32_t most = rings_filling(r) ? r->s.sinks + r->size - r->t : f->lag - f->waiting, n = 1;
+
+	/* Only the last token of a step may make tokens join or sums be scaled. */
+	while (n < most && n < VERIFY_MOST && !(r->mass && mass_must_scale(&f->mass, pos + n, c->chunk)))
+		n++;
+	return n;
+}
+
+/* ---- for statistics and observers ---- */
+
+static void cascade_ring_stats(const struct cache *c, struct ring_stats *out)
+{
+	const struct cascade *f = c->retained;
+	const struct rings *r = &f->rings;
+
+	out->pinned = r->s.sinks;
+	out->n_ring = r->s.n;
+	out->ring_slots = r->s.w;
+	out->factor = r->s.f;
+	for (int32_t i = 0; i < r->s.n; i++) {
+		out->fill[i] = rings_fill(r, i);
+		rings_span(r, i, &out->first[i], &out->last[i]);
+	}
+	out->seen = cascade_tokens(f);
+	out->evicted = r->evicted;
+	out->evicted_in_part = r->evicted_in_part;
+	out->oldest = r->t > r->s.sinks ? r->oldest : -1;
+}
+
+static int32_t cascade_kept(const struct cache *c)
+{
+	const struct cascade *f = c->retained;
+
+	return rings_rank(&f->rings) + f->waiting;
+}
+
+static void cascade_view(const struct cache *c, struct retained_view *out)
+{
+	const struct cascade *f = c->retained;
+
+	out->rings = &f->rings;
+	out->waiting = f->waiting;
+	out->observed = f->rings.mass && cascade_tokens(f) > f->probe_from;
+}
+
+static void cascade_mass_read(struct cache *c)
+{
+	struct cascade *f = c->retained;
+
+	if (f->mass.be)
+		mass_read(&f->mass);
+}
+
+static uint64_t cascade_read_bytes(const struct cache *c, int32_t pos, int generated)
+{
+	const struct cascade *f = c->retained;
+	const struct rings *r = &f->rings;
+	int32_t most = r->s.sinks + r->size, slots = pos < most ? pos : most;
+	uint64_t selected = 0;
+
+	if (generated && c->selecting && pos >= r->s.sinks) {
+		selected = c->sel.ops->read_bytes(&c->sel, r->s.sinks);
+		slots -= r->s.sinks;
+	}
+	return selected + kv_full_read_bytes(c->hp, c->type) * (uint64_t)slots;
+}
+
+const struct retention_ops retain_cascade = {
+	.endless = 1, .bytes = cascade_bytes, .cap = cascade_cap, .holds = cascade_holds, .chunk = cascade_chunk, .init = cascade_init, .release = cascade_release,
+	.selector_opened = cascade_selector_opened, .begin = cascade_begin, .put = cascade_put, .region = cascade_region,
+	.parts = cascade_parts, .probe = cascade_probe, .commit = cascade_commit, .verify_most = cascade_verify_most,
+	.rewind = cascade_rewind, .pin = cascade_pin, .read_bytes = cascade_read_bytes, .ring_stats = cascade_ring_stats, .view = cascade_view,
+	.mass_read = cascade_mass_read, .kept = cascade_kept, .ready = cascade_ready, .take = cascade_take, .archive = cascade_archive,
+	.points = cascade_points,
+};

@@ -1,0 +1,68 @@
+/* engine/cache/retain_window.c - layers with a sliding window, under every policy: slot i holds token i at position i, and the planes hold the newest
+ * tokens (kv_store.h): the window, a step, and some by which the sequence can be rolled back.
+ *
+ * Such a layer computes what it computes under full attention, also where the retention of the other layers has evicted tokens or numbers
+ * positions of its own.  Nothing is selected in it, its attention is not observed, and no retention moves its entries.  Positions count
+ * without end: RoPE sees the distances within the window alone, and angles are computed in double. */
+#include "engine/cache/cache.h"
+
+#include "engine/cache/serialize.h"
+
+/* Where everything is retained, the frame of the region has the same positions. */
+static int own_frame(const struct cache *c)
+{
+	return layers_unwindowed(c->hp) < c->hp->n_layer && !cache_keeps_all(c);
+}
+
+uint64_t windows_bytes(const struct cache *c)
+{
+	return own_frame(c) ? rope_bytes(c->hp, c->batch) : 0;
+}
+
+int windows_open(struct cache *c, struct err *err)
+{
+	return own_frame(c) ? rope_init(&c->window_rope, c->hp, c->be, c->chunk, c->kv.cap, err) : 0;
+}
+
+void windows_close(struct cache *c)
+{
+	if (c->window_rope.be)
+		rope_release(&c->window_rope);
+}
+
+void windows_begin(struct cache *c, const struct step *st)
+{
+	if (c->window_rope.be)
+		rope_set(&c->window_rope, st->pos, st->pos, st->n);
+}
+
+void windows_put(struct cache *c, const struct step *st, int32_t layer, const struct qkv *x)
+{
+	cache_put(c, st, layer, x, c->window_rope.be ? &c->window_rope : &c->rope);
+}
+
+void windows_parts(struct cache *c, const struct step *st, int32_t layer, const struct qkv *x, struct reading *out)
+{
+	int32_t first = kv_window_first(&c->kv, layer, st->pos);
+
+	out->q = c->q.data ? cache_frame(c, st, 0, &c->q) : x->q;
+	out->part[0] = (struct attn_part){ .q = out->q, .slot0 = first, .n_slots = st->pos + st->n - first };
+	out->n_part = 1;
+	out->skip = out->part[0].n_slots;
+}
+
+/* Tokens behind which a rollback may lead: those that wait to join a cascade. */
+void windows_archive(struct cache *c, struct serializer *a, int32_t n)
+{
+	struct kv_store *kv = &c->kv;
+	int32_t from = n + 1 - kv_window_most(kv) - WINDOW_LEAST;
+
+	from = from > kv->held ? from : kv->held;
+	serialize_i32(a, &from, 0, n, "the first token in the windows of layers");
+	if (serialize_loading(a) && !a->bad && !kv_window_fits(kv, from, n - from))
+		serialize_fail(a, "the first token in the windows of layers");
+	if (serialize_loading(a) && !a->bad)
+		kv_keep_pinned(kv);   /* their entries have been loaded */
+	if (!a->bad)
+		serialize_kv(a, kv, 1, from, n - from);
+}

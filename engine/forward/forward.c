@@ -1,0 +1,524 @@
+/* engine/forward/forward.c - the forward pass: one decoder layer after the other, a straight line of backend operations.
+ *
+ * A layer's spec (arch.h) and tensors say what it computes: a bias or a norm runs when its tensor is there.  The cache decides at which
+ * position a token stands and which KV entries it attends. */
+#include "engine/forward/forward.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Of all layers' feed-forwards: the widest, the most experts, the most of them used. */
+static struct ffn_spec largest_ffn(const struct hparams *hp)
+{
+	struct ffn_spec most = { .width = 0 };
+
+	for (int32_t i = 0; i < hp->n_layer; i++) {
+		const struct ffn_spec *f = &model_layer_spec(hp, i)->ffn;
+
+		most.width = f->width > most.width ? f->width : most.width;
+		most.width = f->shared > most.width ? f->shared : most.width;
+		most.width = f->dense > most.width ? f->dense : most.width;
+		most.dense = f->dense > most.dense ? f->dense : most.dense;
+		most.n_expert = f->n_expert > most.n_expert ? f->n_expert : most.n_expert;
+		most.n_used = f->n_used > most.n_used ? f->n_used : most.n_used;
+	}
+	return most;
+}
+
+/* Columns of the buffers of layers that have a state, or gates: the most of all layers. */
+struct mix_columns { int32_t in, conv, delta, heads, both, gated, halves; };   /* halves: pieces of a row that split() tells apart */
+static struct mix_columns largest_mix(const struct hparams *hp)
+{
+	struct mix_columns most = { 0 };
+
+	for (int32_t i = 0; i < hp->n_layer; i++) {
+		const struct attn_spec *a = &model_layer_spec(hp, i)->attn;
+		int32_t conv = layer_conv(hp, i), in = a->kind == ATTN_CONV ? 3 * conv : conv, delta = a->kind == ATTN_DELTA || a->kind == ATTN_SPACE ? layer_mixed(hp, i) : 0;
+
+		most.in = in > most.in ? in : most.in;
+		most.conv = conv > most.conv ? conv : most.conv;
+		most.delta = delta > most.delta ? delta : most.delta;
+		most.heads = a->n_value_head > most.heads ? a->n_value_head : most.heads;
+		if (a->gated)
+			most.gated = a->n_head * a->head_dim;
+		if (a->grouped && a->n_value_head > most.both)
+			most.both = a->n_value_head;
+		if (a->gated && a->n_head > most.halves)
+			most.halves = a->n_head;
+		if (a->grouped && a->n_key_head > most.halves)
+			most.halves = a->n_key_head;
+	}
+	return most;
+}
+
+/* The buffers of struct forward with their shapes.  Returns their number. */
+struct buffer_def { struct tensor *t; int32_t rows, cols; };
+enum { BUFFERS = 30 };
+static int forward_buffers(struct forward *f, const struct hparams *hp, struct buffer_def out[BUFFERS])
+{
+	int32_t q = widest_queries(hp), kv = widest_keys(hp);
+	struct ffn_spec most = largest_ffn(hp);
+	struct mix_columns mix = largest_mix(hp);
+	int32_t expert = most.n_expert ? hp->n_embd : 0, dense = most.dense ? hp->n_embd : 0;
+	const struct buffer_def all[] = {
+		{ &f->x, f->batch, hp->n_embd }, { &f->norm, f->batch, hp->n_embd }, { &f->q, f->batch, q },
+		{ &f->k, f->batch, kv }, { &f->v, f->batch, kv }, { &f->attn, f->batch, q }, { &f->ffn, f->batch, most.width },
+		{ &f->head_in, f->head_rows, hp->n_embd }, { &f->logits, f->head_rows, hp->n_vocab },
+		{ &f->route, f->batch, most.n_expert }, { &f->expert_in, f->batch, expert }, { &f->expert_out, f->batch, expert },
+		{ &f->expert_sum, f->batch, expert }, { &f->conv_in, f->batch, mix.in }, { &f->conv, f->batch, mix.conv },
+		{ &f->delta, f->batch, mix.delta }, { &f->delta_gate, f->batch, mix.delta }, { &f->alpha, f->batch, mix.heads },
+		{ &f->beta, f->batch, mix.heads }, { &f->beta_alpha, f->batch, 2 * mix.both }, { &f->q_gate, f->batch, 2 * mix.gated }, { &f->gate, f->batch, mix.gated },
+		{ &f->dense_out, f->batch, dense }, { &f->inputs, f->batch, hp->n_layer * hp->n_input }, { &f->input_embd, f->batch, hp->n_layer * hp->n_input }, { &f->input, f->batch, hp->n_input },
+		{ &f->input_gate, f->batch, hp->n_input }, { &f->lora, f->batch, hp->lora_rank }, { &f->lora_gate, f->batch, hp->lora_rank ? most.width : 0 },
+	};
+	int n = 0;
+
+	_Static_assert(sizeof all <= BUFFERS * sizeof all[0], "out is too small");
+	for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)   /* without those that no layer needs */
+		if (all[i].cols)
+			out[n++] = all[i];
+	return n;
+}
+
+uint64_t forward_bytes(const struct hparams *hp, int32_t batch, int32_t head_rows)
+{
+	struct forward f = { .batch = batch, .head_rows = head_rows };
+	struct buffer_def buf[BUFFERS];
+	uint64_t sum = 0;
+	int n = forward_buffers(&f, hp, buf);
+
+	for (int i = 0; i < n; i++)
+		sum += 4 * (uint64_t)buf[i].rows * (uint64_t)buf[i].cols;
+	return sum;
+}
+
+int forward_init(struct forward *f, const struct model *m, struct cache *cache, int32_t batch, int32_t head_rows,
+               struct err *err)
+{
+	const struct hparams *hp = &m->hp;
+	struct ffn_spec most = largest_ffn(hp);
+	size_t tokens = (size_t)batch, used = (size_t)most.n_used;
+	struct buffer_def buf[BUFFERS];
+	int n;
+
+	*f = (struct forward){ .m = m, .be = m->be, .cache = cache, .batch = batch, .head_rows = head_rows };
+	n = forward_buffers(f, hp, buf);
+	for (int i = 0; i < n; i++) {
+		*buf[i].t = (struct tensor){ .type = DT_F32, .rows = buf[i].rows, .cols = buf[i].cols };
+		if (f->be->ops->alloc(f->be, buf[i].t)) {
+			err_set(err, ERR_FIT, "cannot allocate buffers for %d tokens at a time: %s", batch, f->be->err);
+			forward_release(f);
+			return -1;
+		}
+	}
+	if (most.n_expert && (!(f->score = try_alloc(tokens * (size_t)most.n_expert, sizeof *f->score, "scores of experts", err)) ||
+	                      !(f->chosen = try_alloc(tokens * used, sizeof *f->chosen, "experts of tokens", err)) ||
+	                      !(f->share = try_alloc(tokens * used, sizeof *f->share, "weights of experts", err)) ||
+	                      !(f->token = try_alloc(tokens, sizeof *f->token, "tokens of an expert", err)) ||
+	                      !(f->weight = try_alloc(tokens, sizeof *f->weight, "weights of an expert", err)))) {
+		forward_release(f);
+		return -1;
+	}
+	if (hp->n_input && !(f->input_row = try_alloc(tokens, sizeof *f->input_row, "inputs of layers", err))) {
+		forward_release(f);
+		return -1;
+	}
+	f->halves = batch * largest_mix(hp).halves;
+	if (f->halves && !(f->half = try_alloc(2 * (size_t)f->halves, sizeof *f->half, "pieces of rows", err))) {
+		forward_release(f);
+		return -1;
+	}
+	for (int32_t i = 0; i < f->halves; i++) {
+		f->half[i] = 2 * i;
+		f->half[f->halves + i] = 2 * i + 1;
+	}
+	return 0;
+}
+
+void forward_release(struct forward *f)
+{
+	struct buffer_def buf[BUFFERS];
+	int n;
+
+	if (!f->be)
+		return;
+	if (f->one)
+		forward_release(f->one);
+	free(f->one);
+	free(f->score);
+	free(f->chosen);
+	free(f->share);
+	free(f->token);
+	free(f->weight);
+	free(f->half);
+	free(f->input_row);
+	n = forward_buffers(f, &f->m->hp, buf);
+	for (int i = 0; i < n; i++)
+		if (buf[i].t->data)
+			f->be->ops->drop(f->be, buf[i].t);
+	memset(f, 0, sizeof *f);
+}
+
+/* The input of a block: x normed, or x itself where the layer has no norm before it. */
+static const struct tensor *block_in(struct forward *f, const struct tensor *norm, int32_t n)
+{
+	const struct hparams *hp = &f->m->hp;
+
+	if (!norm->data)
+		return &f->x;
+	f->be->ops->rmsnorm(f->be, &f->norm, &f->x, norm, hp->n_embd, hp->eps, n);
+	return &f->norm;
+}
+
+/* x += residual_scale * norm(out), where out is f->norm or another buffer that may be overwritten. */
+static void add_residual(struct forward *f, const struct layer_spec *s, struct tensor *out, const struct tensor *norm, int32_t n)
+{
+	const struct hparams *hp = &f->m->hp;
+
+	if (norm->data)
+		f->be->ops->rmsnorm(f->be, out, out, norm, hp->n_embd, hp->eps, n);
+	f->be->ops->axpby(f->be, &f->x, s->residual_scale, out, 1, n);
+}
+
+/* out += in A^T B^T, an adapter's change of the product that `out` holds or is added to; nothing where there is none. */
+static void add_lora(struct forward *f, const struct lora *l, struct tensor *out, const struct tensor *in, int32_t n)
+{
+	struct tensor mid = f->lora;
+
+	if (!l->a.data)
+		return;
+	mid.cols = l->a.rows;
+	f->be->ops->matmul(f->be, &(struct matmul){ .out = &mid, .w = &l->a }, 1, in, n);
+	f->be->ops->matmul(f->be, &(struct matmul){ .out = out, .w = &l->b, .accumulate = 1 }, 1, &mid, n);
+}
+
+/* x += residual_scale * norm(in W^T + bias), with norm and bias (may be NULL) where their tensors are there.  One product where there is
+ * no norm and the scale is 1. */
+static void block_out(struct forward *f, const struct layer_spec *s, const struct tensor *w, const struct tensor *bias,
+                      const struct lora *lora, const struct tensor *norm, const struct tensor *in, int32_t n)
+{
+	int direct = !norm->data && s->residual_scale == 1;
+
+	f->be->ops->matmul(f->be, &(struct matmul){ .out = direct ? &f->x : &f->norm, .w = w, .bias = bias && bias->data ? bias : NULL,
+	                                            .accumulate = direct }, 1, in, n);
+	add_lora(f, lora, direct ? &f->x : &f->norm, in, n);
+	if (!direct)
+		add_residual(f, s, &f->norm, norm, n);
+}
+
+static void qk_norm(struct forward *f, const struct attn_spec *a, struct tensor *x, const struct tensor *w, int32_t n)
+{
+	if (w->data)
+		f->be->ops->rmsnorm(f->be, x, x, w, a->qk_norm_whole ? x->cols : a->head_dim, f->m->hp.eps, n);
+}
+
+/* Rows of `both` are pieces of `cols` columns, in turn of the one tensor and of the other: put them apart.  n rows. */
+static void split(struct forward *f, struct tensor both, struct tensor one, struct tensor other, int32_t cols, int32_t n)
+{
+	int32_t pieces = one.cols / cols;
+
+	both.rows *= 2 * pieces;
+	one.rows *= pieces;
+	other.rows *= pieces;
+	both.cols = one.cols = other.cols = cols;
+	f->be->ops->take_rows(f->be, &one, &both, f->half, n * pieces);
+	f->be->ops->take_rows(f->be, &other, &both, f->half + f->halves, n * pieces);
+}
+
+/* The buffers of attention with the columns of this layer. */
+static void attention_columns(struct forward *f, int32_t layer)
+{
+	const struct attn_spec *a = &model_layer_spec(&f->m->hp, layer)->attn;
+
+	f->q.cols = f->attn.cols = a->n_head * a->head_dim;
+	f->k.cols = f->v.cols = a->n_kv_head * a->head_dim;
+}
+
+/* x -> q, k, v, unrotated; gate. */
+static void attention_in(struct forward *f, const struct layer *l, int32_t layer, int32_t n)
+{
+	const struct attn_spec *a = &model_layer_spec(&f->m->hp, layer)->attn;
+	const struct tensor *in = block_in(f, &l->attn_norm, n);
+
+	attention_columns(f, layer);
+	f->be->ops->matmul(f->be, (struct matmul[]){
+		{ .out = a->gated ? &f->q_gate : &f->q, .w = &l->wq, .bias = l->bq.data ? &l->bq : NULL },
+		{ .out = &f->k, .w = &l->wk, .bias = l->bk.data ? &l->bk : NULL },
+		{ .out = &f->v, .w = &l->wv, .bias = l->bv.data ? &l->bv : NULL },
+	}, a->borrows ? 1 : l->wv.data ? 3 : 2, in, n);
+	add_lora(f, &l->lora[LORA_Q], a->gated ? &f->q_gate : &f->q, in, n);
+	if (!a->borrows)
+		add_lora(f, &l->lora[LORA_K], &f->k, in, n);
+	if (!a->borrows && l->wv.data)
+		add_lora(f, &l->lora[LORA_V], &f->v, in, n);
+	if (a->gated)
+		split(f, f->q_gate, f->q, f->gate, a->head_dim, n);
+	qk_norm(f, a, &f->q, &l->q_norm, n);
+	if (a->borrows)
+		return;
+	if (!l->wv.data)
+		f->be->ops->copy(f->be, &f->v, 0, &f->k, 0, n);
+	qk_norm(f, a, &f->k, &l->k_norm, n);
+	qk_norm(f, a, &f->v, &l->v_norm, n);
+}
+
+static void attention(struct forward *f, int32_t layer)
+{
+	const struct tensor *sinks = &f->m->layer[layer].sinks;
+	int borrows = model_layer_spec(&f->m->hp, layer)->attn.borrows;
+	double start = f->clock ? now_seconds() : 0;
+
+	attention_columns(f, layer);
+	cache_attend(f->cache, f->m->hp.kv ? f->m->hp.kv_layer[layer] : layer,
+	             &(struct qkv){ &f->q, borrows ? NULL : &f->k, borrows ? NULL : &f->v, &f->attn, sinks->data ? sinks : NULL });
+	if (f->clock)
+		*f->clock += now_seconds() - start;
+}
+
+/* What mix() computes: the buffer, with the layer's own columns. */
+static struct tensor mixed(const struct forward *f, int32_t layer)
+{
+	enum attn_kind kind = model_layer_spec(&f->m->hp, layer)->attn.kind;
+	struct tensor t = kind == ATTN_CONV ? f->conv : kind == ATTN_SOFTMAX ? f->attn : f->delta;
+
+	t.cols = layer_mixed(&f->m->hp, layer);
+	return t;
+}
+
+/* x -> conv: the convolution of a layer over the product of x and w. */
+static void convolve(struct forward *f, const struct layer *l, const struct tensor *w, const struct tensor *x, int32_t layer, int32_t n)
+{
+	struct tensor in = f->conv_in, out = f->conv;
+
+	in.cols = w->rows;
+	out.cols = layer_conv(&f->m->hp, layer);
+	f->be->ops->matmul(f->be, &(struct matmul){ .out = &in, .w = w }, 1, x, n);
+	recurrent_short_conv(&f->cache->recurrent, layer, &(struct short_conv){ .out = &out, .in = &in, .w = &l->conv,
+	                                                                        .bias = l->conv_bias.data ? &l->conv_bias : NULL, .taps = l->conv.cols }, n);
+}
+
+/* x -> delta: queries, keys and values from the convolution, then the gated delta rule, and norm and gate of its result. */
+static void delta_rule(struct forward *f, const struct layer *l, int32_t layer, int32_t n)
+{
+	const struct attn_spec *a = &model_layer_spec(&f->m->hp, layer)->attn;
+	const struct tensor *in = block_in(f, &l->attn_norm, n);
+	struct tensor out = mixed(f, layer), gate = f->delta_gate, qkv = f->conv;
+
+	gate.cols = out.cols;
+	qkv.cols = layer_conv(&f->m->hp, layer);
+	convolve(f, l, &l->delta_in, in, layer, n);
+	if (a->grouped)
+		f->be->ops->matmul(f->be, (struct matmul[]){ { .out = &gate, .w = &l->delta_gate },
+		                                             { .out = &f->beta_alpha, .w = &l->delta_beta_alpha } }, 2, in, n);
+	else
+		f->be->ops->matmul(f->be, (struct matmul[]){ { .out = &gate, .w = &l->delta_gate }, { .out = &f->alpha, .w = &l->delta_alpha },
+		                                             { .out = &f->beta, .w = &l->delta_beta } }, 3, in, n);
+	if (a->grouped)
+		split(f, f->beta_alpha, f->beta, f->alpha, a->n_value_head / a->n_key_head, n);
+	recurrent_delta_rule(&f->cache->recurrent, layer, &(struct delta_rule){ .out = &out, .qkv = &qkv, .alpha = &f->alpha, .beta = &f->beta,
+		.decay = &l->delta_decay, .dt = &l->delta_dt, .n_key_head = a->n_key_head, .n_value_head = a->n_value_head,
+		.key_dim = a->key_dim, .value_dim = a->value_dim, .grouped = a->grouped }, n);
+	f->be->ops->rmsnorm(f->be, &out, &out, &l->delta_norm, a->value_dim, f->m->hp.eps, n);
+	f->be->ops->gate(f->be, &out, &gate, GATE_SILU, n);
+}
+
+/* x -> delta: the convolution, then the state space, and gate and norm of its result. */
+static void state_space(struct forward *f, const struct layer *l, int32_t layer, int32_t n)
+{
+	const struct attn_spec *a = &model_layer_spec(&f->m->hp, layer)->attn;
+	const struct tensor *in = block_in(f, &l->attn_norm, n);
+	struct tensor out = mixed(f, layer), gate = f->delta_gate, xbc = f->conv;
+
+	gate.cols = out.cols;
+	xbc.cols = layer_conv(&f->m->hp, layer);
+	convolve(f, l, &l->delta_in, in, layer, n);
+	f->be->ops->matmul(f->be, (struct matmul[]){ { .out = &gate, .w = &l->delta_gate }, { .out = &f->alpha, .w = &l->delta_alpha } }, 2, in, n);
+	recurrent_state_space(&f->cache->recurrent, layer, &(struct state_space){ .out = &out, .xbc = &xbc, .step = &f->alpha, .decay = &l->delta_decay,
+		.bias = &l->delta_dt, .skip = &l->space_skip, .n_head = a->n_value_head, .n_group = a->n_key_head, .state_dim = a->key_dim,
+		.head_dim = a->value_dim }, n);
+	f->be->ops->gate(f->be, &out, &gate, GATE_SILU, n);
+	f->be->ops->rmsnorm(f->be, &out, &out, &l->delta_norm, out.cols / a->n_key_head, f->m->hp.eps, n);   /* of each group */
+}
+
+/* Attention or what the layer has in its place, from x to mixed(). */
+static void mix(struct forward *f, const struct layer *l, int32_t layer, int32_t n)
+{
+	const struct attn_spec *a = &model_layer_spec(&f->m->hp, layer)->attn;
+
+	if (a->kind == ATTN_CONV) {
+		convolve(f, l, &l->conv_in, block_in(f, &l->attn_norm, n), layer, n);
+	} else if (a->kind == ATTN_DELTA) {
+		delta_rule(f, l, layer, n);
+	} else if (a->kind == ATTN_SPACE) {
+		state_space(f, l, layer, n);
+	} else {
+		attention_in(f, l, layer, n);
+		attention(f, layer);
+		if (a->gated)
+			f->be->ops->gate(f->be, &f->attn, &f->gate, GATE_SIGMOID, n);
+	}
+}
+
+/* ---- feed-forward, and a layer as a whole ---- */
+
+/* x *= factor. */
+static void scale(struct forward *f, struct tensor *x, float factor, int32_t n)
+{
+	if (factor != 1)
+		f->be->ops->axpby(f->be, x, factor, x, 0, n);
+}
+
+/* hidden = act(gate) * up of a dense feed-forward. */
+static void gated(struct forward *f, const struct layer_spec *s, const struct layer *l, struct tensor *hidden, const struct tensor *in, int32_t n)
+{
+	struct tensor gate = f->lora_gate;
+
+	if (!l->lora[LORA_GATE].a.data && !l->lora[LORA_UP].a.data) {
+		f->be->ops->matmul_glu(f->be, hidden, &(struct matmul_glu){ .gate = &l->gate, .up = &l->up, .act = s->ffn.act }, in, n);
+		return;
+	}
+	gate.cols = hidden->cols;
+	f->be->ops->matmul(f->be, (struct matmul[]){ { .out = &gate, .w = &l->gate }, { .out = hidden, .w = &l->up } }, 2, in, n);
+	add_lora(f, &l->lora[LORA_GATE], &gate, in, n);
+	add_lora(f, &l->lora[LORA_UP], hidden, in, n);
+	f->be->ops->gate(f->be, hidden, &gate, s->ffn.act == ACT_GELU ? GATE_GELU : GATE_SILU, n);
+}
+
+static void feed_forward(struct forward *f, const struct layer_spec *s, const struct layer *l, int32_t n)
+{
+	const struct tensor *in;
+	struct tensor hidden = f->ffn;
+
+	if (s->ffn.dense) {
+		forward_dense_and_experts(f, s, l, n);
+		add_residual(f, s, &f->expert_sum, &l->ffn_post_norm, n);
+		return;
+	}
+	in = block_in(f, &l->ffn_norm, n);
+	if (s->ffn.kind == FFN_EXPERTS) {
+		forward_experts(f, s, l, in, in, n);
+		add_residual(f, s, &f->expert_sum, &l->ffn_post_norm, n);
+		return;
+	}
+	hidden.cols = s->ffn.width;
+	gated(f, s, l, &hidden, in, n);
+	block_out(f, s, &l->down, NULL, &l->lora[LORA_DOWN], &l->ffn_post_norm, &hidden, n);
+}
+
+/* What follows mix() in a layer. */
+static void layer_out(struct forward *f, const struct layer *l, int32_t layer, int32_t n)
+{
+	const struct layer_spec *s = model_layer_spec(&f->m->hp, layer);
+
+	enum attn_kind kind = s->attn.kind;
+	struct tensor in = mixed(f, layer);
+
+	block_out(f, s, kind == ATTN_CONV ? &l->conv_out : kind == ATTN_SOFTMAX ? &l->wo : &l->delta_out, &l->bo, &l->lora[LORA_OUT], &l->attn_post_norm, &in, n);
+	feed_forward(f, s, l, n);
+	if (f->m->hp.n_input)
+		forward_add_input(f, l, layer, n);
+	scale(f, &f->x, l->out_scale, n);
+}
+
+/* ---- drafted tokens ----
+ *
+ * Where a backend's product of several tokens sums in another order than its product of one, products and norms of a VERIFY step take the
+ * tokens one by one, so that each gets the bits that it would have alone. */
+
+static int one_ready(struct forward *f)
+{
+	struct err err;
+
+	if (f->one)
+		return 1;
+	f->one = xcalloc(1, sizeof *f->one);
+	if (!forward_init(f->one, f->m, f->cache, 1, 1, &err))
+		return 1;
+	free(f->one);              /* the backend's failure is sticky: sync() reports it */
+	f->one = NULL;
+	return 0;
+}
+
+static void verify_layer(struct forward *f, const struct layer *l, int32_t layer, int32_t n)
+{
+	struct backend *be = f->be;
+	const struct backend_ops *op = be->ops;
+	struct forward *one = f->one;
+
+	attention_columns(f, layer);
+	for (int32_t i = 0; i < n; i++) {
+		op->copy(be, &one->x, 0, &f->x, i, 1);
+		attention_in(one, l, layer, 1);
+		op->copy(be, &f->q, i, &one->q, 0, 1);
+		if (model_layer_spec(&f->m->hp, layer)->attn.borrows)
+			continue;
+		op->copy(be, &f->k, i, &one->k, 0, 1);
+		op->copy(be, &f->v, i, &one->v, 0, 1);
+	}
+	attention(f, layer);
+	for (int32_t i = 0; i < n; i++) {
+		op->copy(be, &one->x, 0, &f->x, i, 1);
+		op->copy(be, &one->attn, 0, &f->attn, i, 1);
+		if (f->inputs.data)
+			op->copy(be, &one->inputs, 0, &f->inputs, i, 1);
+		layer_out(one, l, layer, 1);
+		op->copy(be, &f->x, i, &one->x, 0, 1);
+	}
+}
+
+void forward_run(struct forward *f, const int32_t *id, const struct step *st, int32_t rows)
+{
+	const backend_flag *cancel = f->be->cancel;
+	const struct hparams *hp = &f->m->hp;
+	double start = f->clock ? now_seconds() : 0;
+	int32_t n = st->n;
+	int verify = st->kind == STEP_VERIFY && n > 1 && !f->be->rows_alone;
+
+	f->first = 0;
+	cache_begin(f->cache, st);
+	if (f->clock)
+		*f->clock += now_seconds() - start;
+	if (verify && !one_ready(f))
+		return;
+	f->be->ops->embed(f->be, &f->x, &f->m->embd, id, st->n);
+	scale(f, &f->x, hp->embd_scale, n);
+	if (hp->n_input)
+		forward_inputs(f, id, n);
+	for (int32_t i = 0; i < hp->n_layer; i++) {
+		const struct layer *l = &f->m->layer[i];
+		struct tensor out = mixed(f, i);
+
+		if (cancel && *cancel)
+			return;
+		if (verify) {
+			verify_layer(f, l, i, n);
+			continue;
+		}
+		mix(f, l, i, n);
+		/* The last layer's KV entries are stored: only tokens whose logits are wanted go on. */
+		if (i == hp->n_layer - 1 && rows < n && rows <= 1) {
+			f->first = n - rows;
+			if (!rows)
+				return;
+			f->be->ops->copy(f->be, &f->x, 0, &f->x, n - 1, 1);
+			f->be->ops->copy(f->be, &out, 0, &out, n - 1, 1);
+			n = rows;
+		}
+		layer_out(f, l, i, n);
+	}
+}
+
+void forward_logits(struct forward *f, int32_t row0, int32_t n, float *out)
+{
+	const struct hparams *hp = &f->m->hp;
+	const struct backend_ops *op = f->be->ops;
+
+	op->copy(f->be, &f->head_in, 0, &f->x, row0 - f->first, n);
+	op->rmsnorm(f->be, &f->head_in, &f->head_in, &f->m->out_norm, hp->n_embd, hp->eps, n);
+	op->matmul(f->be, &(struct matmul){ .out = &f->logits, .w = &f->m->output }, 1, &f->head_in, n);
+	scale(f, &f->logits, hp->logit_scale, n);
+	op->read(f->be, &f->logits, 0, out, (size_t)n * (size_t)hp->n_vocab * sizeof(float));
+	for (size_t i = 0; hp->logit_softcap != 0 && i < (size_t)n * (size_t)hp->n_vocab; i++)
+		out[i] = hp->logit_softcap * tanhf(out[i] / hp->logit_softcap);
+}

@@ -1,0 +1,138 @@
+/* engine/forward/forward_experts.c - feed-forwards with experts: the router's choice, each expert's tokens, the expert that all tokens share. */
+#include <math.h>
+#include <string.h>
+
+#include "engine/forward/forward.h"
+
+/* The experts of one token, ascending, and their weights, as struct ffn_spec says; of equal scores the first is better.  A NaN is never
+ * among them while there is a number.  bias: NULL or [n_expert].  score is overwritten. */
+static void choose(float *score, const float *bias, const struct ffn_spec *s, int32_t *chosen, float *share)
+{
+	uint8_t taken[EXPERTS_MAX] = { 0 };
+	float rank[EXPERTS_MAX], most = -INFINITY;
+	double sum = 0;
+
+	for (int32_t e = 0; e < s->n_expert; e++) {
+		score[e] = s->sigmoid ? (float)(1 / (1 + exp(-(double)score[e]))) : score[e];
+		rank[e] = bias ? score[e] + bias[e] : score[e];
+	}
+	for (int32_t k = 0; k < s->n_used; k++) {
+		int32_t best = -1, at = k;
+
+		for (int32_t e = 0; e < s->n_expert; e++)
+			if (!taken[e] && (best < 0 || rank[e] > rank[best] || isnan(rank[best])))
+				best = e;
+		taken[best] = 1;
+		for (; at > 0 && chosen[at - 1] > best; at--)
+			chosen[at] = chosen[at - 1];
+		chosen[at] = best;
+		most = score[best] > most ? score[best] : most;
+	}
+	for (int32_t e = 0; s->whole && e < s->n_expert; e++)
+		sum += exp((double)score[e] - (double)most);
+	for (int32_t k = 0; k < s->n_used && !s->whole; k++)
+		sum += s->sigmoid ? (double)score[chosen[k]] : exp((double)score[chosen[k]] - (double)most);
+	for (int32_t k = 0; k < s->n_used; k++)
+		share[k] = (float)(s->sigmoid ? (double)score[chosen[k]] / (sum + 1e-6) : exp((double)score[chosen[k]] - (double)most) / sum);
+}
+
+/* token[] and weight[] = those of n tokens that go through expert e.  Returns their number. */
+static int32_t tokens_of(struct forward *f, const struct ffn_spec *s, int32_t e, int32_t n)
+{
+	int32_t found = 0;
+
+	for (int32_t i = 0; i < n; i++)
+		for (int32_t k = i * s->n_used; k < (i + 1) * s->n_used; k++)
+			if (f->chosen[k] == e) {
+				f->token[found] = i;
+				f->weight[found++] = f->share[k];
+			}
+	return found;
+}
+
+/* expert_sum += the expert that all tokens go through, times the sigmoid of each token's own score where there are scores. */
+static void shared_expert(struct forward *f, const struct layer_spec *s, const struct layer *l, const struct tensor *in, int32_t n)
+{
+	const struct backend_ops *op = f->be->ops;
+	struct tensor hidden = f->ffn, score = f->route;
+
+	hidden.cols = s->ffn.shared;
+	score.cols = 1;
+	if (l->shared_router.data) {
+		op->matmul(f->be, &(struct matmul){ .out = &score, .w = &l->shared_router }, 1, in, n);
+		memset(f->weight, 0, (size_t)n * sizeof *f->weight);
+		op->read(f->be, &score, 0, f->weight, (size_t)n * sizeof *f->weight);
+	}
+	for (int32_t i = 0; i < n; i++) {
+		f->token[i] = i;
+		f->weight[i] = l->shared_router.data ? (float)(1 / (1 + exp(-(double)f->weight[i]))) : 1;
+	}
+	op->matmul_glu(f->be, &hidden, &(struct matmul_glu){ .gate = &l->shared_gate, .up = &l->shared_up, .act = s->ffn.act }, in, n);
+	op->matmul(f->be, &(struct matmul){ .out = &f->expert_out, .w = &l->shared_down }, 1, &hidden, n);
+	op->add_rows(f->be, &f->expert_sum, &f->expert_out, f->token, f->weight, n);
+}
+
+/* One expert after the other computes its tokens; a token's experts are added up in ascending order, whatever tokens come with it. */
+void forward_experts(struct forward *f, const struct layer_spec *s, const struct layer *l, const struct tensor *in, const struct tensor *choice,
+                     int32_t n)
+{
+	const struct backend_ops *op = f->be->ops;
+	const struct ffn_spec *ffn = &s->ffn;
+	struct tensor hidden = f->ffn, route = f->route;
+	size_t scores = (size_t)n * (size_t)ffn->n_expert;
+	float bias[EXPERTS_MAX] = { 0 };   /* of experts: biases, then scales */
+
+	route.cols = ffn->n_expert;
+	hidden.cols = ffn->width;
+	op->matmul(f->be, &(struct matmul){ .out = &route, .w = &l->router, .bias = l->router_bias.data ? &l->router_bias : NULL }, 1, choice, n);
+	memset(f->score, 0, scores * sizeof *f->score);   /* not read after a failure */
+	op->read(f->be, &route, 0, f->score, scores * sizeof *f->score);
+	if (l->probs_bias.data)
+		op->read(f->be, &l->probs_bias, 0, bias, (size_t)ffn->n_expert * sizeof *bias);
+	for (int32_t i = 0; i < n; i++)
+		choose(f->score + (size_t)i * (size_t)ffn->n_expert, l->probs_bias.data ? bias : NULL, ffn, f->chosen + (size_t)i * (size_t)ffn->n_used,
+		       f->share + (size_t)i * (size_t)ffn->n_used);
+	if (l->expert_scales.data) {
+		op->read(f->be, &l->expert_scales, 0, bias, (size_t)ffn->n_expert * sizeof *bias);
+		for (int32_t i = 0; i < n * ffn->n_used; i++)
+			f->share[i] *= bias[f->chosen[i]];
+	}
+	op->axpby(f->be, &f->expert_sum, 0, in, 0, n);
+	for (int32_t e = 0; e < ffn->n_expert; e++) {
+		const struct expert *x = &l->expert[e];
+		int32_t m = tokens_of(f, ffn, e, n);
+
+		if (!m)
+			continue;
+		op->take_rows(f->be, &f->expert_in, in, f->token, m);
+		op->matmul_glu(f->be, &hidden, &(struct matmul_glu){
+			.gate = &x->gate, .up = &x->up, .gate_bias = x->gate_bias.data ? &x->gate_bias : NULL,
+			.up_bias = x->up_bias.data ? &x->up_bias : NULL, .act = ffn->act }, &f->expert_in, m);
+		op->matmul(f->be, &(struct matmul){ .out = &f->expert_out, .w = &x->down, .bias = x->down_bias.data ? &x->down_bias : NULL }, 1,
+		           &hidden, m);
+		op->add_rows(f->be, &f->expert_sum, &f->expert_out, f->token, f->weight, m);
+	}
+	if (ffn->shared)
+		shared_expert(f, s, l, in, n);
+}
+
+/* expert_sum = what a dense feed-forward and the experts beside it make of x, each between norms of its own. */
+void forward_dense_and_experts(struct forward *f, const struct layer_spec *s, const struct layer *l, int32_t n)
+{
+	const struct hparams *hp = &f->m->hp;
+	const struct backend_ops *op = f->be->ops;
+	struct tensor hidden = f->ffn;
+
+	hidden.cols = s->ffn.dense;
+	op->rmsnorm(f->be, &f->norm, &f->x, &l->ffn_norm, hp->n_embd, hp->eps, n);
+	op->matmul_glu(f->be, &hidden, &(struct matmul_glu){ .gate = &l->gate, .up = &l->up, .act = s->ffn.act }, &f->norm, n);
+	op->matmul(f->be, &(struct matmul){ .out = &f->dense_out, .w = &l->down }, 1, &hidden, n);
+	op->rmsnorm(f->be, &f->dense_out, &f->dense_out, &l->dense_post_norm, hp->n_embd, hp->eps, n);
+	/* The router chooses by x normed with weights of its own, over the root of its width. */
+	op->rmsnorm(f->be, &f->expert_out, &f->x, &l->router_scale, hp->n_embd, hp->eps, n);
+	op->axpby(f->be, &f->expert_out, (float)(1 / sqrt((double)hp->n_embd)), &f->expert_out, 0, n);
+	op->rmsnorm(f->be, &f->norm, &f->x, &l->experts_norm, hp->n_embd, hp->eps, n);
+	forward_experts(f, s, l, &f->norm, &f->expert_out, n);
+	op->rmsnorm(f->be, &f->expert_sum, &f->expert_sum, &l->experts_post_norm, hp->n_embd, hp->eps, n);
+	op->axpby(f->be, &f->expert_sum, 1, &f->dense_out, 1, n);
+}

@@ -1,0 +1,64 @@
+/* engine/gguf/cursor.h (private to engine/) - bounded reader of little-endian bytes.
+ *
+ * Every read names its field.  A read past the end returns zero (or NULL), leaves the position, and records the field, its offset
+ * and the bytes it needs; all later reads fail too.  So a parser reads a whole record without checks and then tests
+ * cursor.failed. */
+#ifndef WEIR_CURSOR_H
+#define WEIR_CURSOR_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+struct cursor {
+	const uint8_t *base;
+	uint64_t size, pos;      /* pos <= size, always */
+	const char *failed;      /* the first field whose read failed; NULL = none */
+	uint64_t failed_at;      /* offset of that field */
+	uint64_t failed_need;    /* bytes that it needs */
+};
+
+static inline uint64_t cursor_left(const struct cursor *c)
+{
+	return c->size - c->pos;
+}
+
+/* The next n bytes, or NULL.  n is compared with the bytes left, since pos + n could overflow. */
+static inline const uint8_t *cursor_bytes(struct cursor *c, uint64_t n, const char *field)
+{
+	const uint8_t *p;
+	if (c->failed)
+		return NULL;
+	if (n > cursor_left(c)) {
+		c->failed = field;
+		c->failed_at = c->pos;
+		c->failed_need = n;
+		return NULL;
+	}
+	p = c->base + c->pos;
+	c->pos += n;
+	return p;
+}
+
+/* Unsigned little-endian number of n <= 8 bytes. */
+static inline uint64_t bytes_le(const uint8_t *p, unsigned n)
+{
+	uint64_t v = 0;
+	while (n--)
+		v = v << 8 | p[n];
+	return v;
+}
+
+static inline uint32_t cursor_u32(struct cursor *c, const char *field)
+{
+	const uint8_t *p = cursor_bytes(c, 4, field);
+	return p ? (uint32_t)bytes_le(p, 4) : 0;
+}
+
+static inline uint64_t cursor_u64(struct cursor *c, const char *field)
+{
+	const uint8_t *p = cursor_bytes(c, 8, field);
+	return p ? bytes_le(p, 8) : 0;
+}
+
+#endif

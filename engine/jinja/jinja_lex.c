@@ -1,0 +1,396 @@
+/* engine/jinja/jinja_lex.c - the text of a Jinja template as tokens: text between tags, and what stands in tags.
+ *
+ * White space: the newline behind a block tag goes (trim_blocks), so do blanks before one at the start of a line (lstrip_blocks); "-" takes
+ * all white space on its side, "+" keeps it.  One newline at the end of the template goes. */
+#include "engine/jinja/jinja_private.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct lexer {
+	struct work *w;
+	const char *p, *end;       /* what is left */
+	int line;
+	int line_start;            /* the last match ended with a newline, or nothing was matched */
+	struct lexed *out;
+};
+
+static struct token *add(struct lexer *x, enum token_kind kind, const char *p, size_t n)
+{
+	struct lexed *o = x->out;
+
+	o->v = work_grow(x->w, o->v, o->n, &o->cap, sizeof *o->v);
+	o->v[o->n] = (struct token){ .kind = kind, .line = x->line, .p = p, .n = n };
+	return &o->v[o->n++];
+}
+
+static void skip(struct lexer *x, size_t n)
+{
+	for (; n; n--)
+		x->line += *x->p++ == '\n';
+	x->w->line = x->line;
+	x->line_start = x->p[-1] == '\n';
+}
+
+static int starts(const struct lexer *x, const char *mark)
+{
+	size_t n = strlen(mark);
+
+	return (size_t)(x->end - x->p) >= n && !memcmp(x->p, mark, n);
+}
+
+static size_t blanks(const char *p, const char *end)
+{
+	const char *s = p;
+	size_t n;
+
+	while (s < end && (n = blank_at(s, (size_t)(end - s))))
+		s += n;
+	return (size_t)(s - p);
+}
+
+static void skip_blanks(struct lexer *x)
+{
+	size_t n = blanks(x->p, x->end);
+
+	if (n)
+		skip(x, n);
+}
+
+/* Length of text without the white space at its end. */
+static size_t without_blanks(const char *p, size_t n)
+{
+	size_t kept = 0, i = 0;
+
+	while (i < n) {
+		size_t b = blank_at(p + i, n - i);
+
+		i += b ? b : 1;
+		kept = b ? kept : i;
+	}
+	return kept;
+}
+
+/* Text before a tag that begins with `sign` ('-', '+' or another character). */
+static void add_text(struct lexer *x, const char *p, size_t n, char sign, int is_print)
+{
+	if (sign == '-') {
+		n = without_blanks(p, n);
+	} else if (sign != '+' && !is_print) {
+		const char *newline = memrchr(p, '\n', n);
+		size_t line = newline ? (size_t)(newline + 1 - p) : 0;
+
+		if ((line || x->line_start) && blanks(p + line, p + n) == n - line)
+			n = line;
+	}
+	if (n)
+		add(x, T_TEXT, p, n);
+}
+
+/* Behind the closing mark of a block or a comment, whose sign stood before it. */
+static void close_tag(struct lexer *x, size_t mark, char sign)
+{
+	skip(x, mark);
+	if (sign == '-')
+		skip_blanks(x);
+	else if (sign != '+' && x->p < x->end && *x->p == '\n')
+		skip(x, 1);
+}
+
+static void comment(struct lexer *x)
+{
+	const char *close = memmem(x->p + 2, (size_t)(x->end - x->p - 2), "#}", 2);
+	char sign;
+
+	if (!close)
+		jinja_fail(x->w, "a comment is not closed");
+	sign = close > x->p + 2 ? close[-1] : 0;
+	/* "{#-#}": one sign, at the opening */
+	if (close == x->p + 3 && (sign == '-' || sign == '+'))
+		sign = 0;
+	skip(x, (size_t)(close - x->p));
+	close_tag(x, 2, sign);
+}
+
+/* {% raw %} at x->p: its text up to {% endraw %}.  1 when there is one. */
+static int raw(struct lexer *x)
+{
+	const char *s = x->p + 2, *from, *close;
+	size_t body;
+
+	s += s < x->end && (*s == '-' || *s == '+');
+	s += blanks(s, x->end);
+	if (x->end - s < 3 || memcmp(s, "raw", 3) != 0)
+		return 0;
+	s += 3;
+	s += blanks(s, x->end);
+	from = s;
+	if (x->end - s >= 3 && !memcmp(s, "-%}", 3))
+		s += 3, s += blanks(s, x->end);
+	else if (x->end - s >= 2 && !memcmp(s, "%}", 2))
+		s += 2;
+	else
+		return 0;
+	(void)from;
+	skip(x, (size_t)(s - x->p));
+	for (close = x->p; (close = memmem(close, (size_t)(x->end - close), "{%", 2)); close += 2) {
+		char sign = close + 2 < x->end ? close[2] : 0, after;
+		const char *e = close + 2 + (sign == '-' || sign == '+');
+
+		e += blanks(e, x->end);
+		if (x->end - e < 6 || memcmp(e, "endraw", 6) != 0)
+			continue;
+		e += 6;
+		e += blanks(e, x->end);
+		after = e < x->end ? *e : 0;
+		e += after == '-' || after == '+';
+		if (x->end - e < 2 || memcmp(e, "%}", 2) != 0)
+			continue;
+		body = (size_t)(close - x->p);
+		add_text(x, x->p, body, sign, 0);
+		skip(x, (size_t)(e - x->p));
+		close_tag(x, 2, after);
+		return 1;
+	}
+	jinja_fail(x->w, "{%% raw %%} is not closed");
+}
+
+/* ---- inside of tags ---- */
+
+static int is_letter(unsigned char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c >= 0x80; }
+static int is_digit(char c) { return c >= '0' && c <= '9'; }
+
+static int hex_digits(const char *p, const char *end, int n, uint32_t *out)
+{
+	*out = 0;
+	for (int i = 0; i < n; i++) {
+		const char *digits = "0123456789abcdef", *d;
+
+		if (p + i >= end || !p[i] || !(d = strchr(digits, p[i] | 32)))
+			return 0;
+		*out = *out * 16 + (uint32_t)(d - digits);
+	}
+	return 1;
+}
+
+/* The bytes that a string literal stands for. */
+static void add_string(struct lexer *x, const char *p, const char *end)
+{
+	static const char from[] = "\\'\"abfnrtv", to[] = "\\'\"\a\b\f\n\r\t\v";
+	char *s = work_alloc(x->w, (size_t)(end - p) + 1), *o = s;
+
+	while (p < end) {
+		const char *known;
+		uint32_t cp;
+
+		if (*p != '\\' || p + 1 == end) {
+			*o++ = *p++;
+			continue;
+		}
+		p++;
+		known = *p ? strchr(from, *p) : NULL;
+		if (known) {
+			*o++ = to[known - from];
+			p++;
+		} else if (*p == '\n') {
+			p++;
+		} else if (*p >= '0' && *p <= '7') {
+			cp = 0;
+			for (int i = 0; i < 3 && p < end && *p >= '0' && *p <= '7'; i++)
+				cp = cp * 8 + (uint32_t)(*p++ - '0');
+			o += utf8_encode((int32_t)cp, o);
+		} else if (*p == 'x' || *p == 'u' || *p == 'U') {
+			int n = *p == 'x' ? 2 : *p == 'u' ? 4 : 8;
+
+			if (!hex_digits(p + 1, end, n, &cp) || cp > 0x10ffff)
+				jinja_fail(x->w, "a string has a broken escape '\\%c'", *p);
+			o += utf8_encode((int32_t)cp, o);
+			p += 1 + n;
+		} else {
+			*o++ = '\\';
+		}
+	}
+	add(x, T_STRING, s, (size_t)(o - s));
+}
+
+static void string(struct lexer *x)
+{
+	const char *s = x->p + 1;
+
+	while (s < x->end && *s != *x->p)
+		s += *s == '\\' && s + 1 < x->end ? 2 : 1;
+	if (s >= x->end)
+		jinja_fail(x->w, "a string is not closed");
+	add_string(x, x->p + 1, s);
+	skip(x, (size_t)(s + 1 - x->p));
+}
+
+static size_t digits(const char *p, const char *end)
+{
+	const char *s = p;
+
+	while (s < end && (is_digit(*s) || (*s == '_' && s > p && s + 1 < end && is_digit(s[1]))))
+		s++;
+	return (size_t)(s - p);
+}
+
+static void number(struct lexer *x)
+{
+	const char *s = x->p + digits(x->p, x->end), *real = s;
+	char text[64];
+	size_t n = 0;
+	struct token *t;
+
+	if (real + 1 < x->end && *real == '.' && is_digit(real[1]))
+		real += 1 + digits(real + 1, x->end);
+	if (real + 1 < x->end && (*real | 32) == 'e') {
+		const char *e = real + 1 + (real[1] == '+' || real[1] == '-');
+
+		if (e < x->end && is_digit(*e))
+			real = e + digits(e, x->end);
+	}
+	for (const char *c = x->p; c < real; c++) {
+		if (n == sizeof text - 1)
+			jinja_fail(x->w, "a number is too long");
+		if (*c != '_')
+			text[n++] = *c;
+	}
+	text[n] = 0;
+	t = add(x, real > s ? T_REAL : T_INT, x->p, (size_t)(real - x->p));
+	errno = 0;
+	if (real > s)
+		t->real = strtod(text, NULL);
+	else
+		t->i = strtoll(text, NULL, 10);
+	if (errno == ERANGE && real == s)
+		jinja_fail(x->w, "the number %s is too large", text);
+	skip(x, (size_t)(real - x->p));
+}
+
+static void mark(struct lexer *x)
+{
+	static const char *const two[] = { "//", "**", "==", "!=", ">=", "<=" };
+	size_t n = 1;
+
+	for (size_t i = 0; i < sizeof two / sizeof *two; i++)
+		if (starts(x, two[i]))
+			n = 2;
+	if (n == 1 && !strchr("+-/*%~[](){}<>=.:|,;", *x->p)) {
+		int32_t cp;
+		int len = utf8_decode(x->p, (size_t)(x->end - x->p), &cp);
+
+		jinja_fail(x->w, "'%.*s' has no meaning in a tag", len, x->p);
+	}
+	add(x, T_MARK, x->p, n);
+	skip(x, n);
+}
+
+/* What stands in a tag, up to its end. */
+static void inside(struct lexer *x, const char *end_mark, enum token_kind end_kind)
+{
+	char open[JINJA_NEST_MAX];
+	int depth = 0;
+
+	for (;;) {
+		char c;
+
+		skip_blanks(x);
+		if (x->p == x->end)
+			jinja_fail(x->w, "a tag is not closed");
+		c = *x->p;
+		if (!depth) {
+			char sign = c == '-' || (c == '+' && *end_mark == '%') ? c : 0;
+			const char *s = x->p + (sign != 0);
+
+			if (x->end - s >= 2 && !memcmp(s, end_mark, 2)) {
+				add(x, end_kind, s, 2);
+				skip(x, sign != 0);
+				if (*end_mark == '%') {
+					close_tag(x, 2, sign);
+				} else {
+					skip(x, 2);
+					if (sign)
+						skip_blanks(x);
+				}
+				return;
+			}
+		}
+		if (c && strchr("([{", c)) {
+			if (depth == JINJA_NEST_MAX)
+				jinja_fail(x->w, "brackets are nested more than %d deep", JINJA_NEST_MAX);
+			open[depth++] = c == '(' ? ')' : (char)(c + 2);
+		} else if (c && strchr(")]}", c) && (!depth || open[--depth] != c)) {
+			jinja_fail(x->w, "'%c' closes nothing", c);
+		}
+		if (c == '\'' || c == '"') {
+			string(x);
+		} else if (is_digit(c)) {
+			number(x);
+		} else if (is_letter((unsigned char)c)) {
+			const char *s = x->p;
+
+			while (s < x->end && (is_letter((unsigned char)*s) || is_digit(*s)))
+				s++;
+			add(x, T_NAME, x->p, (size_t)(s - x->p));
+			skip(x, (size_t)(s - x->p));
+		} else {
+			if (!c)
+				jinja_fail(x->w, "a zero byte stands in a tag");
+			mark(x);
+		}
+	}
+}
+
+/* Newlines of one kind, the last one removed. */
+static char *plain_newlines(struct work *w, const char *text, size_t n, size_t *out)
+{
+	char *s = work_alloc(w, n + 1), *o = s;
+
+	for (size_t i = 0; i < n; i++) {
+		if (text[i] == '\r' && i + 1 < n && text[i + 1] == '\n')
+			i++;
+		*o++ = text[i] == '\r' ? '\n' : text[i];
+	}
+	if (o > s && o[-1] == '\n')
+		o--;
+	*out = (size_t)(o - s);
+	return s;
+}
+
+void jinja_lex(struct work *w, const char *text, size_t n, struct lexed *out)
+{
+	struct lexer x = { .w = w, .line = 1, .line_start = 1, .out = out };
+
+	x.p = plain_newlines(w, text, n, &n);
+	x.end = x.p + n;
+	while (x.p < x.end) {
+		const char *tag = x.p;
+		char sign, kind;
+
+		while ((tag = memchr(tag, '{', (size_t)(x.end - tag))) && (tag + 1 == x.end || !strchr("{%#", tag[1]) || !tag[1]))
+			tag++;
+		if (!tag) {
+			add(&x, T_TEXT, x.p, (size_t)(x.end - x.p));
+			skip(&x, (size_t)(x.end - x.p));
+			break;
+		}
+		kind = tag[1];
+		sign = tag + 2 < x.end ? tag[2] : 0;
+		add_text(&x, x.p, (size_t)(tag - x.p), sign, kind == '{');
+		if (tag > x.p)
+			skip(&x, (size_t)(tag - x.p));
+		if (kind == '#') {
+			comment(&x);
+		} else if (kind == '{') {
+			add(&x, T_PRINT, x.p, 2);
+			skip(&x, 2 + (sign == '-' || sign == '+'));
+			inside(&x, "}}", T_PRINT_END);
+		} else if (!raw(&x)) {
+			add(&x, T_BLOCK, x.p, 2);
+			skip(&x, 2 + (sign == '-' || sign == '+'));
+			inside(&x, "%}", T_BLOCK_END);
+		}
+	}
+	add(&x, T_END, x.p, 0);
+}

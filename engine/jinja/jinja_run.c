@@ -1,0 +1,327 @@
+/* engine/jinja/jinja_run.c - runs the statements of a Jinja template.
+ *
+ * Scopes are Jinja's: a loop's body, a macro, {% with %}, {% call %} and captured blocks have one of their own, {% if %} has none.  What is
+ * set in a scope is gone at its end; a namespace is how templates keep something. */
+#include "engine/jinja/jinja_private.h"
+
+#include <string.h>
+
+enum { GO_ON, BREAK, CONTINUE };
+
+/* ---- scopes and output ---- */
+
+void scope_set(struct run *r, struct scope *s, const char *name, struct value v)
+{
+	for (size_t i = 0; i < s->n; i++)
+		if (s->v[i].name == name) {
+			s->v[i].value = v;
+			return;
+		}
+	s->v = work_grow(&r->w, s->v, s->n, &s->cap, sizeof *s->v);
+	s->v[s->n++] = (struct variable){ name, v };
+}
+
+/* A scope inside of another; macros may keep it, so it lives as long as the run. */
+static struct scope *scope_new(struct run *r, const struct scope *parent)
+{
+	struct scope *s = work_alloc(&r->w, sizeof *s);
+
+	s->parent = parent;
+	return s;
+}
+
+void run_assign(struct run *r, const struct node *target, struct value v)
+{
+	struct value object;
+
+	if (target->op == E_NAME) {
+		scope_set(r, r->scope, target->name, v);
+	} else if (target->op == E_ATTR) {
+		object = eval(r, target->a);
+		if (object.kind != V_NAMESPACE)
+			jinja_fail(&r->w, "only attributes of a namespace can be set, not of %s", kind_name(object));
+		dict_set(&r->w, object.dict, text_word(&r->w, target->name), v);
+	} else {
+		v = sequence(&r->w, v);
+		if (v.list->n != target->n_kid)
+			jinja_fail(&r->w, "%zu values are assigned to %zu names", v.list->n, target->n_kid);
+		for (size_t i = 0; i < target->n_kid; i++)
+			scope_set(r, r->scope, target->kid[i]->name, v.list->v[i]);
+	}
+}
+
+void run_print(struct run *r, struct value v)
+{
+	v = printed(&r->w, v);
+	if (v.text->n > r->bytes_max - r->bytes)
+		jinja_fail(&r->w, "it writes more than %s bytes", count_text(r->bytes_max).s);
+	r->bytes += v.text->n;
+	if (r->out) {
+		pieces_text(&r->w, r->out, v.text, 0, v.text->n);
+		return;
+	}
+	for (size_t i = 0; i < v.text->n_piece; i++)
+		r->write(r->ud, &v.text->v[i]);
+}
+
+struct value run_capture(struct run *r, const struct node *body)
+{
+	struct pieces o = { .n = 0 }, *before = r->out;
+
+	r->out = &o;
+	run_body(r, body);
+	r->out = before;
+	return text_pieces(&r->w, &o);
+}
+
+/* ---- loops ---- */
+
+/* The elements that the loop's filter lets through. */
+static struct value filtered(struct run *r, const struct node *n, struct value list)
+{
+	struct value o = v_list(&r->w, V_LIST, 0);
+	struct scope *outer = r->scope;
+
+	for (size_t i = 0; i < list.list->n; i++) {
+		r->scope = scope_new(r, outer);
+		run_assign(r, n->a, list.list->v[i]);
+		if (truth(eval(r, n->kid[0])))
+			list_add(&r->w, o, list.list->v[i]);
+	}
+	r->scope = outer;
+	return o;
+}
+
+static int loop_over(struct run *r, const struct node *n, struct value list, int depth)
+{
+	struct scope *outer = r->scope;
+	struct loop *l = work_alloc(&r->w, sizeof *l);
+	const char *name = jinja_name(r->t, "loop");
+
+	list = sequence(&r->w, list);
+	if (n->kid[0])
+		list = filtered(r, n, list);
+	*l = (struct loop){ .node = n, .scope = outer, .v = list.list->v, .n = list.list->n, .depth = depth };
+	for (; l->at < l->n; l->at++) {
+		int what;
+
+		spend(&r->w, 1);
+		r->scope = scope_new(r, outer);
+		if (name)
+			scope_set(r, r->scope, name, (struct value){ .kind = V_LOOP, .loop = l });
+		r->w.line = n->line;
+		run_assign(r, n->a, l->v[l->at]);
+		what = run_body(r, n->c);
+		if (what == BREAK)
+			break;
+	}
+	r->scope = outer;
+	if (!l->n && n->kid[1]) {
+		int what;
+
+		r->scope = scope_new(r, outer);
+		what = run_body(r, n->kid[1]);
+		r->scope = outer;
+		return what;
+	}
+	return GO_ON;
+}
+
+struct value run_loop(struct run *r, struct loop *l, struct value list)
+{
+	struct pieces o = { .n = 0 }, *before = r->out;
+	struct scope *scope = r->scope;
+
+	if (!l->node->recursive)
+		jinja_fail(&r->w, "loop() needs a loop that is declared as recursive");
+	enter(&r->w);
+	r->out = &o;
+	r->scope = l->scope;
+	loop_over(r, l->node, list, l->depth + 1);
+	r->scope = scope;
+	r->out = before;
+	leave(&r->w);
+	return text_pieces(&r->w, &o);
+}
+
+/* ---- macros ---- */
+
+static int is_parameter(const struct node *n, const char *name)
+{
+	for (size_t i = 0; i < n->n_kid; i++)
+		if (!strcmp(n->kid[i]->name, name))
+			return 1;
+	return 0;
+}
+
+/* Arguments beyond the parameters: varargs and kwargs, where the macro reads them; caller comes with {% call %}. */
+static void surplus(struct run *r, const struct macro *m, const struct call *c)
+{
+	const struct node *n = m->node;
+	const char *varargs = jinja_name(r->t, "varargs"), *kwargs = jinja_name(r->t, "kwargs"), *caller = jinja_name(r->t, "caller");
+	struct value list = v_list(&r->w, V_TUPLE, 0), dict = v_dict(&r->w, V_DICT);
+
+	for (size_t i = n->n_kid; i < c->n; i++)
+		list_add(&r->w, list, c->v[i]);
+	for (size_t i = 0; i < c->n_named; i++) {
+		if (is_parameter(n, c->name[i]))
+			continue;
+		if (caller && !strcmp(c->name[i], "caller"))
+			scope_set(r, r->scope, caller, c->named[i]);
+		else
+			dict_set(&r->w, dict.dict, text_word(&r->w, c->name[i]), c->named[i]);
+	}
+	if (varargs)
+		scope_set(r, r->scope, varargs, list);
+	else if (list.list->n)
+		jinja_fail(&r->w, "the macro '%s' takes %zu arguments, not %zu", n->name, n->n_kid, c->n);
+	if (kwargs)
+		scope_set(r, r->scope, kwargs, dict);
+	else if (dict.dict->n)
+		jinja_fail(&r->w, "the macro '%s' has no parameter '%s'", n->name, text_flat(&r->w, dict.dict->v[0].key));
+}
+
+struct value run_macro(struct run *r, const struct macro *m, struct call *c)
+{
+	const struct node *n = m->node;
+	struct scope *scope = r->scope;
+	struct value v;
+	size_t required = n->n_kid - n->args->n;
+
+	enter(&r->w);
+	r->scope = scope_new(r, m->scope);
+	for (size_t i = 0; i < n->n_kid; i++) {
+		v = call_arg(c, i, n->kid[i]->name, v_undefined(NULL));
+		if (v.kind == V_UNDEFINED && i >= c->n && i >= required) {
+			size_t k = 0;
+
+			while (k < c->n_named && strcmp(c->name[k], n->kid[i]->name) != 0)
+				k++;
+			if (k == c->n_named)
+				v = eval(r, n->args->v[i - required]);
+		}
+		scope_set(r, r->scope, n->kid[i]->name, v);
+	}
+	surplus(r, m, c);
+	v = run_capture(r, n->c);
+	r->scope = scope;
+	leave(&r->w);
+	return v;
+}
+
+static struct value macro_of(struct run *r, const struct node *n)
+{
+	struct macro *m = work_alloc(&r->w, sizeof *m);
+
+	*m = (struct macro){ n, r->scope };
+	return (struct value){ .kind = V_MACRO, .macro = m };
+}
+
+/* {% call(...) f(...) %}: f with the block as its macro `caller`. */
+static void call_block(struct run *r, const struct node *n)
+{
+	struct value f = eval(r, n->a->a);
+	struct call c = { .n = 0 };
+	const char **name;
+	struct value *named;
+
+	run_call(r, n->a->args, &c);
+	name = work_array(&r->w, c.n_named + 1, sizeof *name);
+	named = work_array(&r->w, c.n_named + 1, sizeof *named);
+	for (size_t i = 0; i < c.n_named; i++) {
+		name[i] = c.name[i];
+		named[i] = c.named[i];
+	}
+	name[c.n_named] = n->name;
+	named[c.n_named++] = macro_of(r, n);
+	c.name = name;
+	c.named = named;
+	r->w.line = n->line;
+	run_print(r, call_value(r, f, &c));
+}
+
+/* ---- statements ---- */
+
+/* The filters of a block, innermost first. */
+static struct value through(struct run *r, const struct node *filter, struct value v)
+{
+	struct call c = { .n = 0 };
+
+	if (!filter)
+		return v;
+	v = through(r, filter->a, v);
+	run_call(r, filter->args, &c);
+	r->w.line = filter->line;
+	return filter_apply(r, filter->name, v, &c);
+}
+
+static int run_if(struct run *r, const struct node *n)
+{
+	for (size_t i = 0; i + 1 < n->n_kid; i += 2)
+		if (truth(eval(r, n->kid[i])))
+			return run_body(r, n->kid[i + 1]);
+	return n->n_kid % 2 ? run_body(r, n->kid[n->n_kid - 1]) : GO_ON;
+}
+
+/* A block in a scope of its own: as a string, or (captured: NULL) as output. */
+static int run_inside(struct run *r, const struct node *n, struct value *captured)
+{
+	struct scope *outer = r->scope, *s = scope_new(r, outer);
+	int what = GO_ON;
+
+	for (size_t i = 0; n->op == S_WITH && i + 1 < n->n_kid; i += 2) {
+		/* the values are those of outside */
+		struct value v = eval(r, n->kid[i + 1]);
+
+		r->scope = s;
+		run_assign(r, n->kid[i], v);
+		r->scope = outer;
+	}
+	r->scope = s;
+	if (captured)
+		*captured = run_capture(r, n->c);
+	else
+		what = run_body(r, n->c);
+	r->scope = outer;
+	return what;
+}
+
+static int run_statement(struct run *r, const struct node *n)
+{
+	struct value v;
+
+	spend(&r->w, 1);
+	r->w.line = n->line;
+	switch (n->op) {
+	case S_TEXT: run_print(r, n->value); break;
+	case S_PRINT: run_print(r, eval(r, n->a)); break;
+	case S_IF: return run_if(r, n);
+	case S_FOR: return loop_over(r, n, eval(r, n->b), 0);
+	case S_SET: run_assign(r, n->a, eval(r, n->b)); break;
+	case S_SET_BLOCK:
+		run_inside(r, n, &v);
+		run_assign(r, n->a, through(r, n->b, v));
+		break;
+	case S_MACRO: scope_set(r, r->scope, n->name, macro_of(r, n)); break;
+	case S_CALL: call_block(r, n); break;
+	case S_FILTER:
+		run_inside(r, n, &v);
+		run_print(r, through(r, n->a, v));
+		break;
+	case S_BREAK: return BREAK;
+	case S_CONTINUE: return CONTINUE;
+	default: return run_inside(r, n, NULL);      /* S_WITH, S_SCOPE */
+	}
+	return GO_ON;
+}
+
+int run_body(struct run *r, const struct node *body)
+{
+	int what = GO_ON;
+
+	enter(&r->w);
+	for (size_t i = 0; what == GO_ON && i < body->n_kid; i++)
+		what = run_statement(r, body->kid[i]);
+	leave(&r->w);
+	return what;
+}

@@ -1,0 +1,125 @@
+/* engine/model/arch_gemma.c - the layers of Gemma 1 to 4. */
+#include <math.h>
+#include <stdio.h>
+
+#include "engine/model/arch_families.h"
+#include "engine/model/hparams.h"
+#include "engine/model/tensor_sets.h"
+
+/* What Gemma 2 and 3 have in common: GELU, embeddings times the root of their width, caps.  Scores are divided by the root of a number that
+ * is not in the file: the size of a head, and for the 27B models the width of the model by the number of heads. */
+static int gemma_specs(struct hparams *hp, struct key_reader *r, int32_t layers_of_27b, double logit_cap, double score_cap)
+{
+	double width = hp->n_layer == layers_of_27b ? (double)hp->n_embd / hp->n_head : hp->head_dim, logit, score;
+
+	if (key_real(r, "final_logit_softcapping", 0, 1e6, logit_cap, &logit) || key_real(r, "attn_logit_softcapping", 0, 1e6, score_cap, &score))
+		return -1;
+	hp->embd_scale = (float)sqrt((double)hp->n_embd);
+	hp->logit_softcap = (float)logit;
+	for (int32_t i = 0; i < hp->n_layer; i++) {
+		hp->spec[i].ffn.act = ACT_GELU;
+		hp->spec[i].attn.softcap = (float)score;
+		hp->spec[i].attn.scale = (float)(1 / sqrt(width));
+	}
+	return 0;
+}
+
+int arch_gemma(struct hparams *hp, struct key_reader *r)
+{
+	return gemma_specs(hp, r, 0, 0, 0);
+}
+
+int arch_gemma2(struct hparams *hp, struct key_reader *r)
+{
+	return gemma_specs(hp, r, 46, 30, 50) || arch_windows(hp, r, 2, 4096) ? -1 : 0;
+}
+
+/* Layers with a window have a RoPE base of their own, without scaling. */
+int arch_gemma3(struct hparams *hp, struct key_reader *r)
+{
+	int32_t table;
+	double base;
+
+	if (gemma_specs(hp, r, 62, 0, 0) || arch_windows(hp, r, 6, 1024) || key_real(r, "rope.freq_base_swa", 2, 1e12, 10000, &base))
+		return -1;
+	table = rope_freqs_add(hp, hp->rope[0].dims, base);
+	for (int32_t i = 0; i < hp->n_layer; i++)
+		if (arch_windowed(r, i, 6))
+			hp->spec[i].attn.rope = table;
+	return 0;
+}
+
+/* The tensors of a layer of Gemma 4, and its experts, whose gates and ups may be one tensor. */
+static void gemma4_tensors(struct hparams *hp, struct key_reader *r, int32_t layer, int32_t width)
+{
+	struct layer_spec *s = &hp->spec[layer];
+	char fused[64];
+
+	s->ffn.act = ACT_GELU;
+	if (s->attn.borrows) {
+		s->required &= ~(T(K) | T(K_NORM));   /* files have them; see weights.c */
+		s->optional &= ~T(V);
+	}
+	if (hp->n_input)
+		s->required |= INPUTS;
+	if (!hp->n_expert)
+		return;
+	snprintf(fused, sizeof fused, "blk.%d.ffn_gate_up_exps.weight", layer);
+	s->ffn.kind = FFN_EXPERTS;
+	s->ffn.dense = s->ffn.width;
+	s->ffn.width = width;
+	s->ffn.n_expert = hp->n_expert;
+	s->ffn.n_used = hp->n_expert_used;
+	s->required |= BESIDE_EXPERTS | T(ROUTER_SCALE) | (gguf_tensor_find(r->g, fused) ? (EXPERTS & ~(T(GATE_EXPS) | T(UP_EXPS))) | T(GATE_UP_EXPS) : EXPERTS);
+	s->optional |= T(EXPERT_SCALES);
+}
+
+/* Gemma 4.  Layers with a window have a size of heads, KV heads and RoPE of their own.  The last layers borrow keys and values of the last layer
+ * before them that is like them.  Each layer may have an input of its own beside the residual stream, and experts beside its feed-forward. */
+int arch_gemma4(struct hparams *hp, struct key_reader *r)
+{
+	int32_t window, shared, dim, value, dims, width = 0, last[2] = { -1, -1 }, table;
+	double logit, base;
+
+	if (arch_windowed(r, hp->n_layer - 1, 6))
+		return key_bad(r, "attention.sliding_window_pattern", "gives the last layer, %d, a window, which is not supported", hp->n_layer - 1);
+	if (key_int(r, "attention.sliding_window", 1, INT32_MAX, 0, &window) || key_int(r, "attention.shared_kv_layers", 0, hp->n_layer - 1, 0, &shared) ||
+	    key_int(r, "attention.key_length_swa", 2, hp->head_dim, 0, &dim) || key_int(r, "attention.value_length_swa", 2, hp->head_dim, dim, &value) ||
+	    key_int(r, "rope.dimension_count_swa", 2, dim, dim, &dims) || key_real(r, "rope.freq_base_swa", 2, 1e12, 10000, &base) ||
+	    key_int(r, "embedding_length_per_layer_input", 0, 1 << 16, 0, &hp->n_input) ||
+	    key_real(r, "final_logit_softcapping", 0, 1e6, 0, &logit) || (hp->n_expert && key_int(r, "expert_feed_forward_length", 1, 1 << 20, 0, &width)))
+		return -1;
+	if (dim % 2 || value != dim || dims % 2)
+		return key_bad(r, "attention.key_length_swa", "is %d: it must be even and equal the value_length_swa, %d; the rope.dimension_count_swa must be even, too",
+		               dim, value);
+	if (hp->n_expert && arch_experts_check(hp, r))
+		return -1;
+	table = rope_freqs_add(hp, dims, base);
+	hp->rope[0].scaling = "proportional";
+	hp->embd_scale = (float)sqrt((double)hp->n_embd);
+	hp->logit_softcap = (float)logit;
+	for (int32_t i = 0; i < hp->n_layer; i++) {
+		struct layer_spec *s = &hp->spec[i];
+		int local = arch_windowed(r, i, 6);
+
+		s->attn.scale = 1;
+		s->attn.v_norm = s->attn.v_from_k = 1;
+		if (local) {
+			s->attn.window = window < hp->ctx_train ? window : hp->ctx_train;
+			s->attn.head_dim = dim;
+			s->attn.rope = table;
+		}
+		if (key_int_of(r, "attention.head_count_kv", i, 1, hp->n_head, hp->n_head, &s->attn.n_kv_head) ||
+		    key_int_of(r, "feed_forward_length", i, 1, 1 << 20, 0, &s->ffn.width))
+			return -1;
+		if (!local)
+			hp->n_kv_head = s->attn.n_kv_head;
+		s->attn.borrows = i < hp->n_layer - shared ? 0 : i - last[local];
+		if (i < hp->n_layer - shared)
+			last[local] = i;
+		else if (last[local] < 0)
+			return key_bad(r, "attention.shared_kv_layers", "is %d, and layer %d has no layer to share with", shared, i);
+		gemma4_tensors(hp, r, i, width);
+	}
+	return 0;
+}

@@ -1,0 +1,140 @@
+/* engine/observe/observe.c - the list of observers, and one token's attention by tokens. */
+#include "engine/observe/observe.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/cache/cache.h"
+#include "engine/cache/rings.h"
+
+void observer_add(struct observer **list, struct observer *o)
+{
+	o->next = *list;
+	*list = o;
+}
+
+void observer_remove(struct observer **list, struct observer *o)
+{
+	for (; *list; list = &(*list)->next)
+		if (*list == o) {
+			*list = o->next;
+			return;
+		}
+}
+
+/* ---- one token ---- */
+
+int token_attention_open(struct token_attention *t, struct cache *c, struct err *err)
+{
+	/* Layers with a window have queries of a width of their own, and are not observed where there are others. */
+	int32_t width = c->hp->n_head * c->hp->head_dim, most = kv_read_most(&c->kv);
+	int failed;
+
+	*t = (struct token_attention){ .kv = &c->kv };
+	failed = cache_alloc(c, &t->mass, DT_F32, c->hp->n_kv_head, most, err) || cache_alloc(c, &t->out, DT_F32, 1, width, err) ||
+	         !(t->share = try_alloc((size_t)most, sizeof *t->share, "shares of attention", err)) ||
+	         !(t->token = try_alloc((size_t)most, sizeof *t->token, "tokens", err));
+	for (int i = 0; !failed && i <= RINGS_MOST; i++)
+		failed = cache_alloc(c, &t->q[i], DT_F32, 1, width, err);
+	t->met = xcalloc(1, sizeof *t->met);
+	if (!failed)
+		return 0;
+	token_attention_close(t);
+	return -1;
+}
+
+void token_attention_close(struct token_attention *t)
+{
+	struct tensor *all[3 + RINGS_MOST] = { &t->mass, &t->out };
+
+	for (int i = 0; i <= RINGS_MOST; i++)
+		all[2 + i] = &t->q[i];
+	for (int i = 0; t->kv && i < 3 + RINGS_MOST; i++)
+		if (all[i]->data)
+			t->kv->be->ops->drop(t->kv->be, all[i]);
+	free(t->share);
+	free(t->token);
+	free(t->met);
+	*t = (struct token_attention){ 0 };
+}
+
+/* The parts with the queries of the last of n tokens alone.  Parts that share their queries share the copy. */
+static void parts_of_last(struct token_attention *t, int32_t n)
+{
+	struct attn_part *part = t->met->part;
+	const struct tensor *q[READ_PARTS];
+	int n_q = 0;
+
+	for (int i = 0; n > 1 && i < t->met->n_part; i++) {
+		int k = 0;
+
+		while (k < n_q && q[k] != part[i].q)
+			k++;
+		if (k == n_q) {
+			q[n_q++] = part[i].q;
+			t->kv->be->ops->copy(t->kv->be, &t->q[k], 0, part[i].q, n - 1, 1);
+		}
+		part[i].q = &t->q[k];
+	}
+}
+
+void token_attention_take(struct token_attention *t, const struct attention *a)
+{
+	struct backend *be = t->kv->be;
+	const float one = 1;
+
+	*t->met = *a->r;
+	t->met->n_region = kv_parts_met(t->kv, t->met->part, a->r->n_region);
+	memmove(t->met->part + t->met->n_region, a->r->part + a->r->n_region, (size_t)(a->r->n_part - a->r->n_region) * sizeof *a->r->part);
+	t->met->n_part = t->met->n_region + a->r->n_part - a->r->n_region;
+	parts_of_last(t, a->st->n);
+	t->layer = a->layer;
+	t->n_col = 0;
+	t->n_region = a->r->n_region ? 0 : a->r->skip;
+	for (int i = 0; i < t->met->n_part; i++) {
+		t->n_col += t->met->part[i].n_slots;
+		t->n_region += i < t->met->n_region ? t->met->part[i].n_slots : 0;
+	}
+	memset(t->share, 0, (size_t)t->n_col * sizeof *t->share);
+	for (int32_t h = 0; h < t->mass.rows; h++)
+		be->ops->write(be, &t->mass, 4 * (size_t)h * (size_t)t->mass.cols, t->share, 4 * (size_t)t->n_col);
+	kv_attend(t->kv, a->layer, &t->out, t->met->part, t->met->n_part, 1,
+	          &(struct attn_probe){ .mass = &t->mass, .weight = &one, .reduce = REDUCE_MEAN });
+}
+
+/* The token whose entry a slot holds once slots have moved, before the step's own tokens join the rings; -1 = none. */
+static int32_t token_at(const struct cache *c, const struct retained_view *v, int32_t layer, int32_t head, int32_t slot)
+{
+	const struct rings *r = v->rings;
+	int32_t place = slot - r->s.sinks, stage = rings_stage(r), number = c->kv.place[layer];
+
+	if (place < 0)
+		return slot;
+	if (place >= stage)           /* waiting behind the rings; the last such token is the one that attends */
+		return r->t + place - stage;
+	return r->id[(int64_t)place * r->heads + (r->heads == c->kv.n_full ? number : number * c->hp->n_kv_head + head)];
+}
+
+void token_attention_head(struct token_attention *t, const struct attention *a, int32_t head, int with_tokens)
+{
+	struct backend *be = t->kv->be;
+	struct retained_view v = { 0 };
+	int32_t *token = t->token;
+
+	memset(t->share, 0, (size_t)t->n_col * sizeof *t->share);
+	be->ops->read(be, &t->mass, 4 * (size_t)head * (size_t)t->mass.cols, t->share, 4 * (size_t)t->n_col);
+	if (!with_tokens)
+		return;
+	if (a->c->policy.def->retention->view && t->kv->place[t->layer] >= 0)
+		a->c->policy.def->retention->view(a->c, &v);
+	for (int k = 0; k < t->met->n_part; token += t->met->part[k++].n_slots) {
+		const struct attn_part *part = &t->met->part[k];
+
+		if (part->slots)
+			be->ops->read(be, part->slots, 4 * (size_t)head * (size_t)part->slots->cols, token, 4 * (size_t)part->n_slots);
+		for (int32_t i = 0; !part->slots && i < part->n_slots; i++)
+			token[i] = part->slot0 + i;
+		for (int32_t i = 0; v.rings && !rings_filling(v.rings) && i < part->n_slots; i++)
+			token[i] = token_at(a->c, &v, t->layer, head, token[i]);
+	}
+}

@@ -1,0 +1,193 @@
+/* engine/observe/observe_evidence.c - which tokens an answer rests on, and the attention of one token in one layer.
+ *
+ * Measured on the default model, with 34 questions that it answered right: about SQuAD paragraphs and facts put into a novel, in texts of
+ * some ten passages.  How often the passage with the answer ranked first: 35 % by the mean over all heads and layers, 59 % by the
+ * strongest head of each token, 79 % by the mean over the third quarter of the layers, 94 % by the squares there, because attention in
+ * lower layers, and of heads that attend everywhere, says little about the answer.  Every other layer in turns: 91 % at half the cost; of
+ * 32 later questions 94 %, the other passages among the first five. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/cache/cache.h"
+#include "engine/observe/observe.h"
+
+/* ---- summed over an answer ---- */
+
+struct sums { float *p; size_t n; };   /* p[token] */
+
+struct observe_evidence {
+	struct observer base;         /* first */
+	struct cache *c;
+	struct token_attention one;
+	int32_t from, to, turns;      /* of the layers that attend to all tokens, from .. to are observed; turns 2: in turns */
+	struct sums sum;
+	struct sums step[VERIFY_MOST];   /* of the running step, one for each of its tokens that attend */
+};
+
+static void sums_grow(struct sums *s, size_t n)
+{
+	if (n <= s->n)
+		return;
+	n += n / 2;
+	s->p = xrealloc(s->p, n * sizeof *s->p);
+	memset(s->p + s->n, 0, (n - s->n) * sizeof *s->p);
+	s->n = n;
+}
+
+/* The place of a layer among those that attend to all tokens, or among all layers where each has a window; -1: a window hides tokens
+ * from it. */
+static int32_t place_of(const struct observe_evidence *e, int32_t layer)
+{
+	const struct hparams *hp = e->c->hp;
+	int32_t place = 0;
+
+	if (!layers_unwindowed(hp))
+		return layer;
+	if (layer_window(hp, layer))
+		return -1;
+	while (layer-- > 0)
+		place += !layer_window(hp, layer);
+	return place;
+}
+
+static void evidence_attended(struct observer *o, const struct attention *a)
+{
+	struct observe_evidence *e = (struct observe_evidence *)o;
+	const struct step *st = a->st;
+	int32_t end = st->pos + st->n, at = place_of(e, a->layer);
+	struct sums *s = &e->step[st->index];
+
+	if (!(step_generates(st) || st->last) || at < e->from || at >= e->to)
+		return;
+	if ((at - e->from - end) % e->turns)
+		return;
+	if (at - e->from < e->turns) {   /* the first layer of this step: a step that failed may have left sums */
+		sums_grow(s, (size_t)end);
+		memset(s->p, 0, s->n * sizeof *s->p);
+	}
+	token_attention_take(&e->one, a);
+	for (int32_t h = 0; h < e->c->hp->n_kv_head; h++) {
+		token_attention_head(&e->one, a, h, 1);
+		for (int32_t i = 0; i < e->one.n_col; i++)
+			if (e->one.token[i] >= 0 && (size_t)e->one.token[i] < s->n)
+				s->p[e->one.token[i]] += e->one.share[i] * e->one.share[i];
+	}
+}
+
+static void evidence_commit(struct observer *o, const struct step *st)
+{
+	struct observe_evidence *e = (struct observe_evidence *)o;
+	int32_t n = st->kind == STEP_VERIFY ? st->n : 1;
+
+	if (!(step_generates(st) || st->last))
+		return;
+	sums_grow(&e->sum, (size_t)(st->pos + st->n));
+	for (int32_t k = 0; k < n; k++)
+		for (size_t i = 0; i < e->step[k].n && i < e->sum.n; i++)
+			e->sum.p[i] += e->step[k].p[i];
+}
+
+static int32_t evidence_rewind(struct observer *o, int32_t n)
+{
+	return n;
+}
+
+static const struct observer_ops evidence_ops = { evidence_attended, evidence_commit, evidence_rewind };
+
+int observe_evidence_open(struct observe_evidence **out, struct cache *c, struct err *err)
+{
+	struct observe_evidence *e = xcalloc(1, sizeof *e);
+	int32_t n_layer = layers_unwindowed(c->hp) ? layers_unwindowed(c->hp) : c->hp->n_layer;
+
+	e->base.ops = &evidence_ops;
+	e->c = c;
+	e->from = n_layer / 2;
+	e->to = e->from + (n_layer > 4 ? n_layer / 4 : 1);
+	e->turns = e->to - e->from > 1 ? 2 : 1;
+	if (token_attention_open(&e->one, c, err)) {
+		free(e);
+		return -1;
+	}
+	observer_add(&c->observers, &e->base);
+	*out = e;
+	return 0;
+}
+
+void observe_evidence_close(struct observe_evidence *e)
+{
+	if (!e)
+		return;
+	observer_remove(&e->c->observers, &e->base);
+	token_attention_close(&e->one);
+	for (int i = 0; i < VERIFY_MOST; i++)
+		free(e->step[i].p);
+	free(e->sum.p);
+	free(e);
+}
+
+void observe_evidence_sums(const struct observe_evidence *e, int32_t first, int32_t n, float *out)
+{
+	for (int32_t i = 0; i < n; i++)
+		out[i] = e && first + i >= 0 && (size_t)(first + i) < e->sum.n ? e->sum.p[first + i] : 0;
+}
+
+/* ---- one token, one layer ---- */
+
+struct observe_token {
+	struct observer base;         /* first */
+	struct cache *c;
+	struct token_attention one;
+	int32_t layer, head;          /* head: KV head; -1: all */
+	float *p;                     /* [n] by token; borrowed */
+	int32_t n;
+};
+
+static void token_attended(struct observer *o, const struct attention *a)
+{
+	struct observe_token *t = (struct observe_token *)o;
+	int32_t from = t->head < 0 ? 0 : t->head, to = t->head < 0 ? t->c->hp->n_kv_head : t->head + 1;
+
+	if (a->layer != t->layer)
+		return;
+	for (int32_t i = 0; i < t->n; i++)
+		t->p[i] = -1;
+	token_attention_take(&t->one, a);
+	for (int32_t h = from; h < to; h++) {
+		token_attention_head(&t->one, a, h, 1);
+		for (int32_t i = 0; i < t->one.n_col; i++) {
+			int32_t token = t->one.token[i];
+
+			if (token >= 0 && token < t->n)
+				t->p[token] = (t->p[token] < 0 ? 0 : t->p[token]) + t->one.share[i] / (float)(to - from);
+		}
+	}
+}
+
+static void token_commit(struct observer *o, const struct step *st)
+{
+}
+
+static const struct observer_ops token_ops = { token_attended, token_commit, evidence_rewind };
+
+int observe_token_open(struct observe_token **out, struct cache *c, int32_t layer, int32_t head, float *p, int32_t n, struct err *err)
+{
+	struct observe_token *t = xcalloc(1, sizeof *t);
+
+	*t = (struct observe_token){ .base.ops = &token_ops, .c = c, .layer = layer, .head = head, .p = p, .n = n };
+	if (token_attention_open(&t->one, c, err)) {
+		free(t);
+		return -1;
+	}
+	observer_add(&c->observers, &t->base);
+	*out = t;
+	return 0;
+}
+
+void observe_token_close(struct observe_token *t)
+{
+	if (!t)
+		return;
+	observer_remove(&t->c->observers, &t->base);
+	token_attention_close(&t->one);
+	free(t);
+}

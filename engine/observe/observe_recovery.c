@@ -1,0 +1,487 @@
+/* engine/observe/observe_recovery.c - how much of full attention selectors would have recovered.
+ *
+ * The cache retains and reads everything, so the sequence follows full attention.  For each generated token every watched selector
+ * selects, and the probability on its entries is summed: mean over query heads, layers and tokens.  To compare with, the same for as many
+ * entries selected otherwise: the most probable per KV head, the sinks and the newest, and two guesses from earlier tokens.
+ *
+ * For a selector with a probe (h2o) the tokens attend once more, into a buffer whose content is not used. */
+#include "engine/cache/cache.h"
+#include "engine/observe/observe.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { REFERENCE_SINKS = 4 };
+
+struct watched {
+	struct policy policy;
+	struct selector sel;
+	struct recovered sum, call;   /* of all committed steps; of the running one */
+	/* Where sets serve several tokens: */
+	struct recovered_ages ages;
+	struct watched_layer {
+		struct recovered_layer sum;
+		int32_t age;              /* tokens since the last selection */
+		int whole;                /* in the running step it reads everything */
+		double mass;              /* of the running step */
+	} *layer;                     /* [n_layer] */
+};
+
+struct observe_recovery {
+	struct observer base;      /* first */
+	struct cache *c;
+	struct tensor out;         /* f32 [chunk][n_head * head_dim] */
+	struct tensor score;       /* f32 [n_kv_head][ctx]: logarithm of the mean probability over the group */
+	struct tensor best;        /* i32 [n_kv_head][ctx] */
+	float *p;                  /* [n_kv_head][ctx] the same on the host, exponentiated */
+	/* Probabilities of generated tokens, for guesses: [n_layer][n_kv_head][ctx] */
+	float *now, *last, *sum;   /* of this step; of the step before; added up since the last prefill */
+	int64_t before;            /* generated tokens in sum */
+	struct tensor guess;       /* f32 [n_kv_head][ctx] */
+	struct { int32_t n; double last, mean; } guessed;   /* results in this layer for n entries; n = 0: none yet */
+	int32_t *slots;            /* [ctx] */
+	float *bias;               /* [ctx] of a list's entries */
+	/* Queries, before rotation: of the running step; of the token before; what both have in common. */
+	float *query, *query_before;          /* [n_layer][n_head * head_dim] */
+	double *cosine;                       /* [n_layer][n_head]: sum over pairs of tokens */
+	int64_t pairs;
+	struct watched *one;       /* [n] */
+	int n;
+};
+
+uint64_t observe_recovery_bytes(const struct cache *c, const struct policy *watch, int n)
+{
+	uint64_t ctx = (uint64_t)c->ctx, width = (uint64_t)c->hp->n_head * (uint64_t)c->hp->head_dim;
+	uint64_t sum = 4 * (uint64_t)c->batch * width + (16 + 12 * (uint64_t)c->hp->n_layer) * ctx * (uint64_t)c->hp->n_kv_head + 8 * ctx +
+	               8 * (uint64_t)c->hp->n_layer * (width + (uint64_t)c->hp->n_head);
+
+	for (int i = 0; i < n; i++)
+		if (watch[i].def->selector)
+			sum += watch[i].def->selector->bytes(watch[i].values, c->hp, c->be, c->ctx);
+	return sum;
+}
+
+/* ---- one generated token ---- */
+
+/* w->p = the exact probabilities of all entries, mean over the heads of a group.  A scan serves ranking, its scale may be off by some
+ * 1e-4: scaled here to sum to 1. */
+static void exact_probabilities(struct observe_recovery *w, const struct tensor *q, int32_t layer, int32_t n_slots)
+{
+	const struct hparams *hp = w->c->hp;
+
+	w->c->be->ops->key_scan(w->c->be, &(struct scan_args){
+		.out = &w->score, .q = q, .keys = &w->c->kv.k[layer], .n_head = hp->n_head, .n_kv_head = hp->n_kv_head,
+		.head_dim = hp->head_dim, .cap = w->c->ctx, .n_slots = n_slots, .bits = 16,
+		.scale = model_layer_spec(hp, layer)->attn.scale, .reduce = REDUCE_MEAN,
+	});
+	for (int32_t h = 0; h < hp->n_kv_head; h++) {
+		float *row = w->p + (size_t)h * (size_t)w->c->ctx;
+		double sum = 0;
+
+		w->c->be->ops->read(w->c->be, &w->score, 4 * (size_t)h * (size_t)w->c->ctx, row, 4 * (size_t)n_slots);
+		for (int32_t i = 0; i < n_slots; i++)
+			sum += (double)(row[i] = expf(row[i]));
+		for (int32_t i = 0; i < n_slots && sum > 0; i++)
+			row[i] = (float)((double)row[i] / sum);
+	}
+}
+
+static double mass_between(const float *p, int32_t from, int32_t to)
+{
+	double sum = 0;
+
+	for (int32_t i = from; i < to; i++)
+		sum += (double)p[i];
+	return sum;
+}
+
+/* The probability on the first n slots of a list.  bias: of the list's entries, or NULL; where a sample has fewer, the rest of the list
+ * names slots that are not read. */
+static double mass_listed(struct observe_recovery *w, const struct tensor *list, const struct tensor *bias, int32_t head, int32_t n)
+{
+	const float *row = w->p + (size_t)head * (size_t)w->c->ctx;
+	double sum = 0;
+
+	w->c->be->ops->read(w->c->be, list, 4 * (size_t)head * (size_t)list->cols, w->slots, 4 * (size_t)n);
+	if (bias)
+		w->c->be->ops->read(w->c->be, bias, 4 * (size_t)head * (size_t)bias->cols, w->bias, 4 * (size_t)n);
+	for (int32_t i = 0; i < n; i++)
+		if (w->slots[i] >= 0 && w->slots[i] < w->c->ctx && !(bias && w->bias[i] <= SAMPLE_NONE))
+			sum += (double)row[w->slots[i]];
+	return sum;
+}
+
+/* The mass on the n entries that have the largest `from`, the token's own entry among them. */
+static double mass_guessed(struct observe_recovery *w, const float *from, int32_t n, int32_t n_slots)
+{
+	double sum = 0;
+
+	for (int32_t h = 0; h < w->c->hp->n_kv_head; h++)
+		w->c->be->ops->write(w->c->be, &w->guess, 4 * (size_t)h * (size_t)w->c->ctx, from + (size_t)h * (size_t)w->c->ctx, 4 * (size_t)n_slots);
+	w->c->be->ops->topk(w->c->be, &(struct topk_args){
+		.slots = &w->best, .score = &w->guess, .n_kv_head = w->c->hp->n_kv_head, .n = n_slots, .k = n, .pool = 1, .last = 1,
+	});
+	for (int32_t h = 0; h < w->c->hp->n_kv_head; h++)
+		sum += mass_listed(w, &w->best, NULL, h, n);
+	return sum;
+}
+
+/* Policies that read equally many entries share their guesses. */
+static void add_guesses(struct observe_recovery *w, struct recovered *to, int32_t layer, int32_t n, int32_t n_slots)
+{
+	double unit = 1.0 / ((double)w->c->hp->n_kv_head * layers_unwindowed(w->c->hp));
+	size_t at = (size_t)layer * (size_t)w->c->hp->n_kv_head * (size_t)w->c->ctx;
+
+	if (!w->before)
+		return;
+	if (n >= n_slots) {
+		to->last_row += 1.0 / layers_unwindowed(w->c->hp);
+		to->mean_row += 1.0 / layers_unwindowed(w->c->hp);
+		return;
+	}
+	if (w->guessed.n != n) {
+		w->guessed.n = n;
+		w->guessed.last = unit * mass_guessed(w, w->last + at, n, n_slots);
+		w->guessed.mean = unit * mass_guessed(w, w->sum + at, n, n_slots);
+	}
+	to->last_row += w->guessed.last;
+	to->mean_row += w->guessed.mean;
+}
+
+static void add_recovered(struct observe_recovery *w, struct watched *one, int32_t layer, const struct attn_part *part, int n_part,
+                          int32_t n_slots)
+{
+	double unit = 1.0 / ((double)w->c->hp->n_kv_head * layers_unwindowed(w->c->hp)), before = one->call.mass;
+	struct recovered *to = &one->call;
+	int32_t n = 0, sinks;
+
+	for (int i = 0; i < n_part; i++)
+		n += part[i].n_slots;
+	sinks = n < REFERENCE_SINKS ? n : REFERENCE_SINKS;
+	if (n < n_slots)
+		w->c->be->ops->topk(w->c->be, &(struct topk_args){
+			.slots = &w->best, .score = &w->score, .n_kv_head = w->c->hp->n_kv_head, .n = n_slots, .k = n, .pool = 1,
+		});
+	for (int32_t h = 0; h < w->c->hp->n_kv_head; h++) {
+		const float *row = w->p + (size_t)h * (size_t)w->c->ctx;
+
+		for (int i = 0; i < n_part; i++)
+			to->mass += unit * (part[i].slots ? mass_listed(w, part[i].slots, part[i].bias, h, part[i].n_slots)
+			                                 : mass_between(row, part[i].slot0, part[i].slot0 + part[i].n_slots));
+		to->oracle += unit * (n < n_slots ? mass_listed(w, &w->best, NULL, h, n) : mass_between(row, 0, n_slots));
+		to->recent += unit * (n < n_slots ? mass_between(row, 0, sinks) + mass_between(row, n_slots - (n - sinks), n_slots)
+		                                 : mass_between(row, 0, n_slots));
+	}
+	add_guesses(w, to, layer, n, n_slots);
+	one->layer[layer].mass = (to->mass - before) * layers_unwindowed(w->c->hp);
+	one->layer[layer].whole = n == n_slots;
+	to->selected += (double)n / layers_unwindowed(w->c->hp);
+	to->all += (double)n_slots / layers_unwindowed(w->c->hp);
+}
+
+/* ---- the observer ---- */
+
+/* Prefill: the tokens attend everything once more for each selector that observes them. */
+static void observe_read(struct observe_recovery *w, const struct attention *a)
+{
+	struct attn_part all[SELECT_PARTS];
+	const struct attn_probe *probe;
+
+	select_whole(a->r->q, a->r->n_slots, all);
+	for (int i = 0; i < w->n; i++) {
+		struct selector *s = &w->one[i].sel;
+
+		if (s->ops->probe && (probe = s->ops->probe(s, a->st, a->layer, a->r->n_slots)))
+			kv_attend(&w->c->kv, a->layer, &w->out, all, 1, a->st->n, probe);
+	}
+}
+
+/* Keep this token's probabilities, for guesses about the next token; slots without a token get 0. */
+static void keep_probabilities(struct observe_recovery *w, int32_t layer, int32_t n_slots)
+{
+	size_t row = (size_t)w->c->ctx, heads = (size_t)w->c->hp->n_kv_head;
+
+	for (size_t h = 0; h < heads; h++) {
+		float *to = w->now + ((size_t)layer * heads + h) * row;
+
+		memcpy(to, w->p + h * row, (size_t)n_slots * sizeof *to);
+		memset(to + n_slots, 0, (row - (size_t)n_slots) * sizeof *to);
+	}
+	w->guessed.n = 0;
+}
+
+static void keep_query(struct observe_recovery *w, const struct attention *a)
+{
+	size_t width = (size_t)w->c->hp->n_head * (size_t)w->c->hp->head_dim;
+
+	w->c->be->ops->read(w->c->be, a->x->q, 0, w->query + (size_t)a->layer * width, width * sizeof *w->query);
+}
+
+static void observe_generated(struct observe_recovery *w, const struct attention *a)
+{
+	struct attn_part part[SELECT_PARTS];
+	const struct attn_probe *probe;
+
+	keep_query(w, a);
+	exact_probabilities(w, a->r->q, a->layer, a->r->n_slots);
+	keep_probabilities(w, a->layer, a->r->n_slots);
+	for (int i = 0; i < w->n; i++) {
+		struct selector *s = &w->one[i].sel;
+		int n_part = s->ops->select(s, a->st, a->layer, a->r->q, a->x->q, a->r->n_slots, part);
+
+		kv_select(&w->c->kv, part, n_part);
+		n_part = kv_parts_met(&w->c->kv, part, n_part);
+		add_recovered(w, &w->one[i], a->layer, part, n_part, a->r->n_slots);
+		if (s->ops->probe && (probe = s->ops->probe(s, a->st, a->layer, a->r->n_slots)))
+			kv_attend(&w->c->kv, a->layer, &w->out, part, n_part, 1, probe);
+	}
+}
+
+static void recovery_attended(struct observer *o, const struct attention *a)
+{
+	struct observe_recovery *w = (struct observe_recovery *)o;
+
+	for (int i = 0; i < w->n; i++) {
+		struct selector *s = &w->one[i].sel;
+
+		if (a->layer == 0)
+			w->one[i].call = (struct recovered){ 0 };
+		if (s->ops->note && select_serves(s, a->layer))
+			s->ops->note(s, a->layer, a->st->pos, a->st->n);
+	}
+	if (layer_window(w->c->hp, a->layer))
+		return;
+	(step_generates(a->st) ? observe_generated : observe_read)(w, a);
+	for (int i = 0; i < w->n; i++)
+		if (w->one[i].sel.ops->seen)
+			w->one[i].sel.ops->seen(&w->one[i].sel, a->st, a->layer, a->r->q, a->x->q, a->r->n_slots);
+}
+
+static void remember_probabilities(struct observe_recovery *w, int generated)
+{
+	size_t n = (size_t)w->c->hp->n_layer * (size_t)w->c->hp->n_kv_head * (size_t)w->c->ctx;
+	float *last = w->last;
+
+	if (!generated || !w->n) {
+		w->before = 0;
+		return;
+	}
+	w->last = w->now;
+	w->now = last;
+	for (size_t i = 0; i < n; i++)
+		w->sum[i] = (w->before ? w->sum[i] : 0) + w->last[i];
+	w->before++;
+}
+
+/* Each head's query and that of the token before. */
+static void compare_queries(struct observe_recovery *w, int generated)
+{
+	const struct hparams *hp = w->c->hp;
+	float *before = w->query_before;
+
+	if (generated && w->before) {
+		for (int32_t i = 0; i < hp->n_layer * hp->n_head; i++) {
+			const float *x = w->query + (size_t)i * (size_t)hp->head_dim, *y = before + (size_t)i * (size_t)hp->head_dim;
+			double xy = 0, xx = 0, yy = 0;
+
+			for (int32_t d = 0; d < hp->head_dim; d++) {
+				xy += (double)x[d] * (double)y[d];
+				xx += (double)x[d] * (double)x[d];
+				yy += (double)y[d] * (double)y[d];
+			}
+			w->cosine[i] += xx > 0 && yy > 0 ? xy / sqrt(xx * yy) : 0;
+		}
+		w->pairs++;
+	}
+	if (generated) {
+		w->query_before = w->query;
+		w->query = before;
+	}
+}
+
+/* The step is committed: count each layer by the age of the set that it read. */
+static void count_ages(struct observe_recovery *w, struct watched *one, int generated)
+{
+	for (int32_t i = 0; one->sel.ops->status && i < w->c->hp->n_layer; i++) {
+		struct watched_layer *l = &one->layer[i];
+		struct select_status status = one->sel.ops->status(&one->sel, i);
+
+		if (!select_serves(&one->sel, i) || status.fresh < 0)
+			continue;
+		l->age = !generated || status.fresh ? 0 : l->age < RECOVERY_AGES - 1 ? l->age + 1 : l->age;
+		if (!generated || (l->whole && !status.fresh))
+			continue;
+		one->ages.mass[l->age] += l->mass;
+		one->ages.n[l->age]++;
+		l->sum.tokens++;
+		l->sum.selected += status.fresh;
+	}
+}
+
+static void recovery_commit(struct observer *o, const struct step *st)
+{
+	struct observe_recovery *w = (struct observe_recovery *)o;
+	int generated = step_generates(st);
+
+	for (int i = 0; i < w->n; i++) {
+		struct recovered *sum = &w->one[i].sum, *call = &w->one[i].call;
+
+		if (w->one[i].sel.ops->end)
+			w->one[i].sel.ops->end(&w->one[i].sel, st, st->pos + st->n);
+		count_ages(w, &w->one[i], generated);
+		sum->mass += call->mass;
+		sum->oracle += call->oracle;
+		sum->recent += call->recent;
+		sum->selected += call->selected;
+		sum->all += call->all;
+		sum->steps += generated;
+		sum->last_row += call->last_row;
+		sum->mean_row += call->mean_row;
+		sum->guesses += generated && w->before;
+	}
+	compare_queries(w, generated);
+	remember_probabilities(w, generated);
+}
+
+static int32_t recovery_rewind(struct observer *o, int32_t n)
+{
+	struct observe_recovery *w = (struct observe_recovery *)o;
+	int32_t least = n;
+
+	w->before = 0;   /* forgotten tokens may be among them */
+	for (int i = 0; i < w->n; i++) {
+		int32_t m = w->one[i].sel.ops->rewind(&w->one[i].sel, n);
+
+		least = m < least ? m : least;
+	}
+	/* Selectors that could have continued from more tokens go back to the least, too. */
+	for (int i = 0; least < n && i < w->n; i++)
+		w->one[i].sel.ops->rewind(&w->one[i].sel, least);
+	return least;
+}
+
+static const struct observer_ops recovery_ops = { recovery_attended, recovery_commit, recovery_rewind };
+
+static int selector_watch(struct observe_recovery *w, const struct policy *p, struct err *err)
+{
+	struct watched *one = &w->one[w->n];
+
+	if (!p->def->selector)
+		return err_set(err, ERR_USAGE, "cache policy '%s' does not select among kept entries: it cannot be watched", p->def->name);
+	one->policy = *p;
+	one->layer = xcalloc((size_t)w->c->hp->n_layer, sizeof *one->layer);
+	if (select_open(&one->sel, &one->policy, &w->c->kv, 1, err)) {
+		free(one->layer);
+		return -1;
+	}
+	if (w->c->tail < one->sel.tail)
+		w->c->tail = one->sel.tail;
+	w->n++;
+	return 0;
+}
+
+int observe_recovery_open(struct observe_recovery **out, struct cache *c, const struct policy *watch, int n, struct err *err)
+{
+	struct observe_recovery *w = xcalloc(1, sizeof *w);
+	int32_t heads = c->hp->n_kv_head;
+	size_t rows = (size_t)c->hp->n_layer * (size_t)heads * (size_t)c->ctx;
+	int failed;
+
+	w->base.ops = &recovery_ops;
+	w->c = c;
+	w->one = xcalloc((size_t)n, sizeof *w->one);
+	w->query = xcalloc((size_t)c->hp->n_layer * (size_t)c->hp->n_head * (size_t)c->hp->head_dim, sizeof *w->query);
+	w->query_before = xcalloc((size_t)c->hp->n_layer * (size_t)c->hp->n_head * (size_t)c->hp->head_dim, sizeof *w->query_before);
+	w->cosine = xcalloc((size_t)c->hp->n_layer * (size_t)c->hp->n_head, sizeof *w->cosine);
+	failed = cache_alloc(c, &w->out, DT_F32, c->chunk, (int64_t)c->hp->n_head * c->hp->head_dim, err) ||
+	         cache_alloc(c, &w->score, DT_F32, heads, c->ctx, err) || cache_alloc(c, &w->best, DT_I32, heads, c->ctx, err) ||
+	         cache_alloc(c, &w->guess, DT_F32, heads, c->ctx, err) ||
+	         !(w->now = try_alloc(rows, sizeof *w->now, "probabilities", err)) ||
+	         !(w->last = try_alloc(rows, sizeof *w->last, "probabilities", err)) ||
+	         !(w->sum = try_alloc(rows, sizeof *w->sum, "probabilities", err)) ||
+	         !(w->p = try_alloc((size_t)heads * (size_t)c->ctx, sizeof *w->p, "probabilities", err)) ||
+	         !(w->slots = try_alloc((size_t)c->ctx, sizeof *w->slots, "slots", err)) ||
+	         !(w->bias = try_alloc((size_t)c->ctx, sizeof *w->bias, "slots", err));
+	for (int i = 0; !failed && i < n; i++)
+		failed = selector_watch(w, &watch[i], err);
+	if (failed) {
+		observe_recovery_close(w);
+		return -1;
+	}
+	observer_add(&c->observers, &w->base);
+	*out = w;
+	return 0;
+}
+
+void observe_recovery_close(struct observe_recovery *w)
+{
+	if (!w)
+		return;
+	observer_remove(&w->c->observers, &w->base);
+	for (int i = 0; i < w->n; i++) {
+		select_close(&w->one[i].sel);
+		free(w->one[i].layer);
+	}
+	cache_drop(w->c, &w->out);
+	cache_drop(w->c, &w->score);
+	cache_drop(w->c, &w->best);
+	cache_drop(w->c, &w->guess);
+	free(w->one);
+	free(w->p);
+	free(w->now);
+	free(w->last);
+	free(w->sum);
+	free(w->slots);
+	free(w->bias);
+	free(w->query);
+	free(w->query_before);
+	free(w->cosine);
+	free(w);
+}
+
+static const struct watched *watched_at(const struct observe_recovery *w, int i)
+{
+	return w && i >= 0 && i < w->n ? &w->one[i] : NULL;
+}
+
+int observe_recovery_get(const struct observe_recovery *w, int i, struct recovered *out)
+{
+	const struct watched *one = watched_at(w, i);
+
+	if (!one)
+		return -1;
+	*out = one->sum;
+	return 0;
+}
+
+int observe_recovery_ages(const struct observe_recovery *w, int i, struct recovered_ages *out)
+{
+	const struct watched *one = watched_at(w, i);
+
+	if (!one || !one->sel.ops->status)
+		return -1;
+	*out = one->ages;
+	return 0;
+}
+
+int observe_recovery_layer(const struct observe_recovery *w, int i, int32_t layer, struct recovered_layer *out)
+{
+	const struct watched *one = watched_at(w, i);
+
+	if (!one || !one->sel.ops->status || layer < 0 || layer >= w->c->hp->n_layer)
+		return -1;
+	*out = one->layer[layer].sum;
+	return 0;
+}
+
+int64_t observe_query_cosine(const struct observe_recovery *w, int32_t layer, double *cosine)
+{
+	size_t n;
+
+	if (!w || layer < 0 || layer >= w->c->hp->n_layer)
+		return -1;
+	n = (size_t)w->c->hp->n_head;
+	memcpy(cosine, w->cosine + (size_t)layer * n, n * sizeof *cosine);
+	return layer_window(w->c->hp, layer) ? 0 : w->pairs;
+}

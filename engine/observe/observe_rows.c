@@ -1,0 +1,163 @@
+/* engine/observe/observe_rows.c - rows of attention by blocks of KV entries, to train the predictor of `predict` on: of the last tokens of a
+ * prefill and of every generated token, in each layer that attends to all tokens and each KV head.
+ *
+ * A pixel is the largest probability of a block's entries and of the group's heads, as `predict` keeps it; beside it stands how much of
+ * the attention fell on the block: the sum over the entries of the mean over the heads. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/cache/cache.h"
+#include "engine/observe/observe.h"
+
+struct observe_rows {
+	struct observer base;      /* first */
+	struct cache *c;
+	int32_t block, last, most; /* entries of a block; tokens at the end of a prefill; rows that there is room for */
+	int32_t cols, heads;       /* blocks; KV heads of all layers that are observed */
+	struct tensor score, query;
+	float *p;                  /* [ctx] */
+	float *top, *mass;         /* [most][heads][cols] */
+	int32_t n, read;           /* committed rows; those of a prefill, the first ones */
+	int32_t first;             /* slots that row 0 saw; each row saw one more */
+	int32_t step;              /* rows of the running step */
+};
+
+/* The place of a layer among those that are observed; -1: it has a window. */
+static int32_t place_of(const struct observe_rows *o, int32_t layer)
+{
+	int32_t place = 0;
+
+	if (layer_window(o->c->hp, layer))
+		return -1;
+	while (layer-- > 0)
+		place += !layer_window(o->c->hp, layer);
+	return place;
+}
+
+static float *row_at(const struct observe_rows *o, float *rows, int32_t i, int32_t head)
+{
+	return rows + ((size_t)i * (size_t)o->heads + (size_t)head) * (size_t)o->cols;
+}
+
+/* Row i of one layer: the query in row q_row of q sees n_slots. */
+static void keep(struct observe_rows *o, const struct attention *a, int32_t q_row, int32_t n_slots, int32_t i, enum reduce reduce)
+{
+	const struct hparams *hp = o->c->hp;
+	struct backend *be = o->c->be;
+	float *rows = reduce == REDUCE_MAX ? o->top : o->mass;
+	int32_t place = place_of(o, a->layer);
+
+	be->ops->copy(be, &o->query, 0, a->r->q, q_row, 1);
+	be->ops->key_scan(be, &(struct scan_args){
+		.out = &o->score, .q = &o->query, .keys = &o->c->kv.k[a->layer], .n_head = hp->n_head, .n_kv_head = hp->n_kv_head,
+		.head_dim = hp->head_dim, .cap = o->c->ctx, .n_slots = n_slots, .bits = 16, .scale = model_layer_spec(hp, a->layer)->attn.scale,
+		.reduce = reduce,
+	});
+	for (int32_t h = 0; h < hp->n_kv_head; h++) {
+		float *row = row_at(o, rows, i, place * hp->n_kv_head + h);
+
+		be->ops->read(be, &o->score, 4 * (size_t)h * (size_t)o->c->ctx, o->p, 4 * (size_t)n_slots);
+		memset(row, 0, (size_t)o->cols * sizeof *row);
+		for (int32_t k = 0; k < n_slots; k++) {
+			float x = expf(o->p[k]), *to = &row[k / o->block];
+
+			*to = reduce == REDUCE_MEAN ? *to + x : x > *to ? x : *to;
+		}
+	}
+}
+
+static void rows_attended(struct observer *base, const struct attention *a)
+{
+	struct observe_rows *o = (struct observe_rows *)base;
+	const struct step *st = a->st;
+	int32_t n = st->n < o->last ? st->n : o->last;
+
+	if (place_of(o, a->layer) < 0 || o->c->be->failed)
+		return;
+	if (step_generates(st)) {
+		o->step = o->n < o->most;
+		for (int mean = 0; mean < 2 && o->step; mean++)
+			keep(o, a, 0, a->r->n_slots, o->n, mean ? REDUCE_MEAN : REDUCE_MAX);
+		return;
+	}
+	o->step = st->last ? n : 0;
+	for (int32_t i = 0; i < o->step; i++)
+		keep(o, a, st->n - n + i, a->r->n_slots - (n - 1 - i), i, REDUCE_MAX);
+}
+
+static void rows_commit(struct observer *base, const struct step *st)
+{
+	struct observe_rows *o = (struct observe_rows *)base;
+
+	if (step_generates(st)) {
+		o->n += o->step;
+		return;
+	}
+	o->n = o->read = o->step;
+	o->first = st->pos + st->n - o->n + 1;
+}
+
+static int32_t rows_rewind(struct observer *base, int32_t n)
+{
+	struct observe_rows *o = (struct observe_rows *)base;
+
+	o->n = o->read = 0;
+	return n;
+}
+
+static const struct observer_ops rows_ops = { rows_attended, rows_commit, rows_rewind };
+
+int observe_rows_open(struct observe_rows **out, struct cache *c, int32_t block, int32_t last, int32_t most, struct err *err)
+{
+	struct observe_rows *o = xcalloc(1, sizeof *o);
+	size_t size;
+
+	*o = (struct observe_rows){ .base.ops = &rows_ops, .c = c, .block = block, .last = last, .most = most, .cols = (c->ctx + block - 1) / block,
+	                            .heads = layers_unwindowed(c->hp) * c->hp->n_kv_head };
+	size = (size_t)most * (size_t)o->heads * (size_t)o->cols;
+	if (!o->heads) {
+		free(o);
+		return err_set(err, ERR_USAGE, "every layer of this model has a window: there is nothing to predict");
+	}
+	if (cache_alloc(c, &o->score, DT_F32, c->hp->n_kv_head, c->ctx, err) ||
+	    cache_alloc(c, &o->query, DT_F32, 1, (int64_t)c->hp->n_head * c->hp->head_dim, err) ||
+	    !(o->p = try_alloc((size_t)c->ctx, sizeof *o->p, "rows of attention", err)) ||
+	    !(o->top = try_alloc(size, sizeof *o->top, "rows of attention", err)) ||
+	    !(o->mass = try_alloc(size, sizeof *o->mass, "rows of attention", err))) {
+		observe_rows_close(o);
+		return -1;
+	}
+	observer_add(&c->observers, &o->base);
+	*out = o;
+	return 0;
+}
+
+void observe_rows_close(struct observe_rows *o)
+{
+	if (!o)
+		return;
+	observer_remove(&o->c->observers, &o->base);
+	cache_drop(o->c, &o->score);
+	cache_drop(o->c, &o->query);
+	free(o->p);
+	free(o->top);
+	free(o->mass);
+	free(o);
+}
+
+void observe_rows_shape(const struct observe_rows *o, struct rows_shape *out)
+{
+	*out = (struct rows_shape){ .block = o->block, .rows = o->n, .read = o->read, .heads = o->heads, .per_layer = o->c->hp->n_kv_head,
+	                            .first = o->first };
+}
+
+const float *observe_rows_top(const struct observe_rows *o, int32_t row, int32_t head)
+{
+	return row_at(o, o->top, row, head);
+}
+
+const float *observe_rows_mass(const struct observe_rows *o, int32_t row, int32_t head)
+{
+	return row_at(o, o->mass, row, head);
+}

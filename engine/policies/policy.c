@@ -1,0 +1,143 @@
+/* engine/policies/policy.c - the table of cache policies: found by name, listed with their settings. */
+#include "engine/cache/cache.h"
+#include "engine/policies/policy.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Every policy, the default first; help lists them in this order.  X(sift) is policy_sift. */
+#define POLICIES(X) \
+	X(auto) X(full) X(sift) X(refresh) X(recycled) X(streaming) X(quest) X(h2o) X(h2o_plus) X(snapkv) X(predict) X(sink) X(cascade)
+
+#define DECLARE(name) extern const struct policy_def policy_##name;
+#define LIST(name) &policy_##name,
+POLICIES(DECLARE)
+const struct policy_def *const policies[] = { POLICIES(LIST) NULL };
+
+static const struct policy_def *policy_find(const char *name, size_t len)
+{
+	for (int i = 0; policies[i]; i++)
+		if (strlen(policies[i]->name) == len && !memcmp(policies[i]->name, name, len))
+			return policies[i];
+	return NULL;
+}
+
+static int unknown_policy(const char *name, size_t len, struct err *err)
+{
+	char known[160] = "";
+	size_t at = 0;
+
+	for (int i = 0; policies[i] && at < sizeof known; i++)
+		at += (size_t)snprintf(known + at, sizeof known - at, "%s%s", i ? ", " : "", policies[i]->name);
+	return err_set(err, ERR_USAGE, "unknown cache policy '%.*s'; there are %s", (int)(len < 40 ? len : 40), name, known);
+}
+
+static int unknown_key(const struct policy_def *d, const char *key, size_t len, struct err *err)
+{
+	char known[160] = "";
+	size_t at = 0;
+
+	if (!d->params[0].key)
+		return err_set(err, ERR_USAGE, "cache policy '%s' has no settings", d->name);
+	for (const struct param *p = d->params; p->key && at < sizeof known; p++)
+		at += (size_t)snprintf(known + at, sizeof known - at, "%s%s", p == d->params ? "" : ", ", p->key);
+	return err_set(err, ERR_USAGE, "cache policy '%s' has no setting '%.*s'; it has %s", d->name,
+	               (int)(len < 40 ? len : 40), key, known);
+}
+
+int policy_parse(struct policy *par, const char *text, struct err *err)
+{
+	const struct policy_def *d = policies[0];
+	const char *at = text ? text : "";
+	size_t len = strcspn(at, ":");
+
+	if (*at && !(d = policy_find(at, len)))
+		return unknown_policy(at, len, err);
+	policy_preset(par, d);
+	at += len;
+	for (at += *at == ':'; *at; at += *at == ',') {
+		size_t key = strcspn(at, "=,"), value;
+		const struct param *p = d->params;
+		char range[120];
+
+		while (p->key && (strlen(p->key) != key || memcmp(p->key, at, key)))
+			p++;
+		if (!p->key)
+			return unknown_key(d, at, key, err);
+		if (at[key] != '=')
+			return err_set(err, ERR_USAGE, "cache policy '%s' wants a value for '%s': %s=...", d->name, p->key, p->key);
+		at += key + 1;
+		value = strcspn(at, ",");
+		if (param_set(par, p, at, value)) {
+			param_range(p, range, sizeof range);
+			return err_set(err, ERR_USAGE, "cache policy '%s' cannot take %s='%.*s' (%s)", d->name, p->key,
+			               (int)(value < 40 ? value : 40), at, range);
+		}
+		at += value;
+	}
+	return 0;
+}
+
+int kv_policy_check(const char *text, struct err *err)
+{
+	struct policy par;
+
+	return policy_parse(&par, text, err);
+}
+
+void kv_policy_whole(const char *text, struct str *out)
+{
+	struct policy par;
+
+	if (policy_parse(&par, text, NULL))
+		str_adds(out, text);
+	else
+		policy_whole(&par, out);
+}
+
+int kv_policy_with(const char *text, const char *key, const char *value, struct str *out, struct err *err)
+{
+	struct policy par;
+	struct str s = { 0 };
+	char shortest[256];
+	int rc;
+
+	/* A setting that is given twice has the later value. */
+	str_addf(&s, "%s%c%s=%s", text, strchr(text, ':') ? ',' : ':', key, value);
+	rc = policy_parse(&par, s.p, err);
+	str_free(&s);
+	if (rc)
+		return rc;
+	policy_text(&par, shortest, sizeof shortest);
+	str_adds(out, shortest);
+	return 0;
+}
+
+int kv_policy_endless(const char *text)
+{
+	struct policy par;
+
+	return !policy_parse(&par, text, NULL) && par.def->retention->endless;
+}
+
+enum kv_sharing kv_policy_sharing(const char *text)
+{
+	struct policy par;
+
+	if (policy_parse(&par, text, NULL) || !par.def->retention->keeps_all)
+		return KV_SHARES_NOTHING;
+	return par.def->observes_all ? KV_SHARES_AFTER : KV_SHARES_BOTH;
+}
+
+void kv_policy_help(struct str *out)
+{
+	char range[120];
+
+	for (int i = 0; policies[i]; i++) {
+		str_addf(out, "  %-12s %s%s\n", policies[i]->name, policies[i]->help, i ? "" : " (default)");
+		for (const struct param *p = policies[i]->params; p->key; p++) {
+			param_range(p, range, sizeof range);
+			str_addf(out, "      %s=%s  %s (%s)\n", p->key, p->preset, p->help, range);
+		}
+	}
+}

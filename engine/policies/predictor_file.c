@@ -1,0 +1,155 @@
+/* engine/policies/predictor_file.c - where networks of `predict` come from: files of the user, one for each model, block and number of rows, and
+ * those that are built in.
+ *
+ * A file is 64 bytes and the weights as f32, little-endian: "WEIRPRED", u32 version, u32 block, u32 rows, u32 number of weights, u64
+ * fingerprint of the model, u64 hash of the weights, u32 enum predictor_net, zeros.  It is taken only where all of this
+ * agrees and every weight is a number.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "engine/policies/predictor.h"
+#include "engine/base/base.h"
+
+enum { HEAD_BYTES = 64, FILE_BYTES = HEAD_BYTES + PREDICTOR_WEIGHTS * 4, VERSION = 1 };
+static const char magic[8] = { 'W', 'E', 'I', 'R', 'P', 'R', 'E', 'D' };
+
+static int file_path(struct str *out, const struct predictor_key *k, struct err *err)
+{
+	static const char *const suffix[] = { "", "-mlp", "-lstm" };
+	char name[80];
+
+	snprintf(name, sizeof name, "predict/%016" PRIx64 "-block%d-rows%d%s", k->fingerprint, k->block, k->rows, suffix[k->net]);
+	return user_path(out, DIR_DATA, name, err);
+}
+
+static void head_of(uint8_t head[HEAD_BYTES], const struct predictor_key *k, const struct predictor *p)
+{
+	const uint32_t number[4] = { VERSION, (uint32_t)k->block, (uint32_t)k->rows, PREDICTOR_WEIGHTS };
+	uint64_t sum = hash64(0, p, sizeof *p);
+	uint32_t net = k->net;
+
+	memset(head, 0, HEAD_BYTES);
+	memcpy(head, magic, 8);
+	memcpy(head + 8, number, 16);
+	memcpy(head + 24, &k->fingerprint, 8);
+	memcpy(head + 32, &sum, 8);
+	memcpy(head + 40, &net, 4);
+}
+
+static int all_finite(const struct predictor *p)
+{
+	const float *w = (const float *)p;
+	int ok = 1;
+
+	for (int i = 0; i < PREDICTOR_WEIGHTS; i++)
+		ok &= isfinite(w[i]) != 0;
+	return ok;
+}
+
+int predictor_parse(struct predictor *out, const struct predictor_key *k, const void *bytes, size_t n, const char *path, struct err *err)
+{
+	struct predictor p;
+	uint8_t head[HEAD_BYTES];
+
+	if (n != FILE_BYTES)
+		return err_set(err, ERR_FAIL, "'%s' holds no predictor: it has %zu bytes instead of %d; remove it", path, n, FILE_BYTES);
+	memcpy(&p, (const uint8_t *)bytes + HEAD_BYTES, sizeof p);
+	head_of(head, k, &p);
+	if (memcmp(head, bytes, HEAD_BYTES) || !all_finite(&p))
+		return err_set(err, ERR_FAIL, "'%s' is damaged, or holds the predictor of another model, block or number of rows; remove it", path);
+	*out = p;
+	return 0;
+}
+
+/* 1: read, 0: there is no such file. */
+static int file_read(struct predictor *out, const struct predictor_key *k, struct err *err)
+{
+	uint8_t bytes[FILE_BYTES + 1];
+	struct str path = { 0 };
+	ssize_t n = -1;
+	int fd, rc = 0;
+
+	if (file_path(&path, k, NULL))
+		return 0;   /* no home directory: no files */
+	fd = open(path.p, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	if (fd < 0 && errno != ENOENT && errno != ENOTDIR)
+		rc = err_set(err, ERR_FAIL, "cannot read '%s': %s", path.p, strerror(errno));
+	if (fd >= 0) {
+		do
+			n = read(fd, bytes, sizeof bytes);
+		while (n < 0 && errno == EINTR);
+		rc = n < 0 ? err_set(err, ERR_FAIL, "cannot read '%s': %s", path.p, strerror(errno)) :
+		     predictor_parse(out, k, bytes, (size_t)n, path.p, err) ? -1 : 1;
+		close(fd);
+	}
+	str_free(&path);
+	return rc;
+}
+
+int predictor_find(struct predictor *out, const struct predictor_key *k, struct err *err)
+{
+	static const char *const option[] = { "", " --net mlp", " --net lstm" };
+	int got = file_read(out, k, err);
+
+	if (got)
+		return got < 0 ? -1 : 0;
+	for (const struct predictor_built_in *b = predictors_built_in; b->weights; b++)
+		if (b->key.fingerprint == k->fingerprint && b->key.block == k->block && b->key.rows == k->rows && b->key.net == k->net) {
+			memcpy(out, b->weights, sizeof *out);
+			return 0;
+		}
+	return err_set(err, ERR_USAGE, "cache policy 'predict' has no predictor for this model with block=%d,rows=%d; 'weir eval predictor train TEXT "
+	               "--block %d --rows %d%s' trains one", k->block, k->rows, k->block, k->rows, option[k->net]);
+}
+
+/* The folders above a path. */
+static int folders_make(const char *path, struct err *err)
+{
+	struct str dir = { 0 };
+	int rc = 0;
+
+	for (const char *slash = path; !rc && (slash = strchr(slash + 1, '/')); ) {
+		str_clear(&dir);
+		str_add(&dir, path, (size_t)(slash - path));
+		if (mkdir(dir.p, 0700) && errno != EEXIST && errno != EROFS && errno != EACCES)
+			rc = err_set(err, ERR_FAIL, "cannot make the folder '%s': %s", dir.p, strerror(errno));
+	}
+	str_free(&dir);
+	return rc;
+}
+
+int predictor_save(const struct predictor *p, const struct predictor_key *k, struct str *path, struct err *err)
+{
+	uint8_t bytes[FILE_BYTES];
+	struct str next = { 0 };
+	size_t at = path->n;
+	int fd, rc;
+
+	if (!all_finite(p))
+		return err_set(err, ERR_FAIL, "training gave weights that are no numbers");
+	head_of(bytes, k, p);
+	memcpy(bytes + HEAD_BYTES, p, sizeof *p);
+	if (file_path(path, k, err))
+		return -1;
+	str_addf(&next, "%s.new", path->p + at);
+	rc = folders_make(path->p + at, err);
+	fd = rc ? -1 : open(next.p, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+	/* A file that is cut short is found out when it is read. */
+	if (!rc && (fd < 0 || write(fd, bytes, sizeof bytes) != (ssize_t)sizeof bytes || fsync(fd)))
+		rc = err_set(err, ERR_FAIL, "cannot write '%s': %s", next.p, strerror(errno));
+	if (fd >= 0 && close(fd) && !rc)
+		rc = err_set(err, ERR_FAIL, "cannot write '%s': %s", next.p, strerror(errno));
+	if (!rc && rename(next.p, path->p + at))
+		rc = err_set(err, ERR_FAIL, "cannot replace '%s': %s", path->p + at, strerror(errno));
+	if (rc && fd >= 0)
+		unlink(next.p);
+	str_free(&next);
+	return rc;
+}

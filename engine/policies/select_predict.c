@@ -1,0 +1,497 @@
+/* engine/policies/select_predict.c - `predict`: each generated token reads the blocks that a small network expects it to attend to, from how the
+ * tokens before it did (AttentionPredictor, arXiv 2502.04077).
+ *
+ * Of a region it reads the first entries, the newest ones, and between them the blocks whose predicted attention is largest, in each layer and
+ * KV head.  What the network sees (predictor.h) is the history: a row for each of the last tokens, beginning with the last ones of the
+ * prefill, a column for each block, in it the largest probability that the token gave to an entry of the block.  A token's own attention
+ * is added once it has attended, and entries that it did not read count as 0.  So every few tokens the row is that of attention to
+ * everything (calibrate), by a scan of the keys; such a token reads what others do.
+ *
+ * Differs from the published method: the probabilities of a group's heads are reduced to the largest, so that there is one history for each
+ * KV head and its heads read the same entries; the newest entries begin at the border of a block, and are up to a block more, so that no
+ * entry lies between them and the last column; the rows of the prefill see no later tokens.
+ *
+ * by= replaces the network by what it has to be better than: the last row, the mean of the rows, 0.3 times that and 0.7 times this, a
+ * perceptron that sees each block alone.
+ *
+ * The history is on the host, where a token adds k numbers for each KV head, and the network runs there, on a CPU backend's threads. */
+#include "engine/policies/select_mass.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/cache/cache.h"
+#include "engine/policies/predictor.h"
+#include "engine/cache/serialize.h"
+
+enum { BY_NET, BY_LAST, BY_MEAN, BY_MIXED, BY_MLP, BY_LSTM };
+struct predict_params {
+	struct entry_count k;
+	int32_t block, rows, calibrate, first, last, dense;
+	int by;
+};
+
+struct predict {
+	struct predictor net;
+	struct step_mass mass;     /* its slots: the selected blocks' */
+	struct tensor query;       /* f32 [n_layer * rows][n_head * head_dim]: the last queries of a prefill */
+	struct tensor one_query;   /* f32 [1][n_head * head_dim] */
+	struct attn_image *image;  /* [n_layer * n_kv_head] the histories */
+	float *a, *r;              /* [n_layer * n_kv_head][rows][cols]: what they hold */
+	float *score;              /* [n_layer * n_kv_head][cols] */
+	int32_t *list;             /* [n_layer * n_kv_head][mass.most] */
+	int32_t cols;              /* blocks */
+	int32_t n;                 /* rows of the histories, the newest ones; 0: there is no history */
+	int32_t start;             /* tokens of the sequence when the last prefill ended */
+	int32_t selected_for;      /* mass.slots are those for a region of so many slots; 0: they are not */
+};
+
+/* What is read of a region, in blocks. */
+struct plan {
+	int32_t from, to;          /* the columns between those that are always read */
+	int32_t n;                 /* selected among them */
+};
+
+static const struct predict_params *par_of(const struct selector *s)
+{
+	return s->par;
+}
+
+static int is_trained(const struct predict_params *par)
+{
+	return par->by == BY_NET || par->by == BY_MLP || par->by == BY_LSTM;
+}
+
+static enum predictor_net net_of(const struct predict_params *par)
+{
+	return par->by == BY_MLP ? PREDICTOR_MLP : par->by == BY_LSTM ? PREDICTOR_LSTM : PREDICTOR_CNN;
+}
+
+static int32_t blocks_of(const struct predict_params *par, int32_t slots)
+{
+	return slots / par->block + (slots % par->block != 0);
+}
+
+/* 0: everything is read. */
+static int plan_of(const struct predict_params *par, int own, int32_t n_slots, struct plan *out)
+{
+	int32_t k = entry_count_of(par->k, n_slots), last = par->last > own ? par->last : own;
+
+	out->from = blocks_of(par, par->first);
+	out->to = n_slots > last ? (n_slots - last) / par->block : 0;
+	out->n = (k - out->from * par->block - last) / par->block;
+	out->n = out->n > 1 ? out->n : 1;
+	return k < n_slots && out->to - out->from > out->n;
+}
+
+static int32_t entries_of(const struct predict_params *par, int own, int32_t n_slots)
+{
+	struct plan p;
+
+	return plan_of(par, own, n_slots, &p) ? (p.from + p.n) * par->block + n_slots - p.to * par->block : n_slots;
+}
+
+/* One block fits, whatever k is. */
+static struct entry_count most_of(const struct predict_params *par, int32_t cap)
+{
+	int32_t most = select_most(par->k, cap);
+
+	return (struct entry_count){ .n = most > par->block ? most : par->block };
+}
+
+/* ---- life ---- */
+
+static uint64_t predict_bytes(const void *values, const struct hparams *hp, const struct backend *be, int32_t cap)
+{
+	const struct predict_params *par = values;
+	uint64_t heads = (uint64_t)hp->n_layer * (uint64_t)hp->n_kv_head, cols = (uint64_t)blocks_of(par, cap), rows = (uint64_t)par->rows;
+	uint64_t most = (uint64_t)select_most(most_of(par, cap), cap);
+
+	return step_mass_bytes(hp, most_of(par, cap), cap) + 4 * heads * (cols * (2 * rows + 1) + most) +
+	       4 * (rows * (uint64_t)hp->n_layer + 1) * (uint64_t)hp->n_head * (uint64_t)hp->head_dim;
+}
+
+static int predict_init(struct selector *s, struct err *err)
+{
+	struct predict *f = s->state = xcalloc(1, sizeof *f);
+	const struct hparams *hp = s->kv->hp;
+	const struct predict_params *par = par_of(s);
+	size_t heads = (size_t)hp->n_layer * (size_t)hp->n_kv_head, rows = (size_t)par->rows, size;
+	int64_t width = (int64_t)hp->n_head * hp->head_dim;
+
+	s->tail = par->rows;
+	f->cols = blocks_of(par, s->kv->cap);
+	size = heads * rows * (size_t)f->cols;
+	if (net_of(par) != PREDICTOR_CNN && par->rows != PREDICTOR_ROWS)
+		return err_set(err, ERR_USAGE, "by=mlp and by=lstm of cache policy 'predict' want rows=%d", PREDICTOR_ROWS);
+	if ((is_trained(par) && predictor_find(&f->net, &(struct predictor_key){ hp->fingerprint, par->block, par->rows, net_of(par) }, err)) ||
+	    step_mass_init(&f->mass, s, most_of(par, s->kv->cap), err) ||
+	    select_alloc(s, &f->query, DT_F32, (int64_t)hp->n_layer * par->rows, width, err) ||
+	    select_alloc(s, &f->one_query, DT_F32, 1, width, err) ||
+	    !(f->a = try_alloc(size, sizeof *f->a, "rows of attention", err)) || !(f->r = try_alloc(size, sizeof *f->r, "rows of attention", err)) ||
+	    !(f->score = try_alloc(heads * (size_t)f->cols, sizeof *f->score, "predictions", err)) ||
+	    !(f->list = try_alloc(heads * (size_t)f->mass.most, sizeof *f->list, "selected slots", err)))
+		return -1;
+	f->image = xcalloc(heads, sizeof *f->image);
+	for (size_t i = 0; i < heads; i++)
+		attn_image_init(&f->image[i], f->a + i * rows * (size_t)f->cols, f->r + i * rows * (size_t)f->cols, par->rows, f->cols);
+	return 0;
+}
+
+static void predict_release(struct selector *s)
+{
+	struct predict *f = s->state;
+
+	step_mass_release(&f->mass, s);
+	select_drop(s, &f->query);
+	select_drop(s, &f->one_query);
+	free(f->image);
+	free(f->a);
+	free(f->r);
+	free(f->score);
+	free(f->list);
+}
+
+/* Does that layer have a history? */
+static int has_history(const struct selector *s, int32_t layer)
+{
+	return layer >= par_of(s)->dense && select_serves(s, layer);
+}
+
+static struct attn_image *image_of(const struct selector *s, int32_t layer, int32_t head)
+{
+	const struct predict *f = s->state;
+
+	return &f->image[layer * s->kv->hp->n_kv_head + head];
+}
+
+/* ---- selection ---- */
+
+/* Larger for larger scores; a NaN is the lowest. */
+static uint32_t rank_of(float score)
+{
+	uint32_t bits;
+
+	if (!(score == score))
+		return 0;
+	memcpy(&bits, &score, sizeof bits);
+	return bits >> 31 ? ~bits : bits | 0x80000000u;
+}
+
+/* The n columns with the largest scores, of equal ones the later, as ascending slots. */
+static void best_blocks(const float *score, int32_t cols, int32_t n, int32_t from, int32_t block, int32_t *slots)
+{
+	uint32_t rank = 0, mask = 0;
+	int32_t left = n, equal = 0, at = 0;
+
+	/* The rank of the last one that belongs to them, byte by byte; `left` of those with this rank do. */
+	for (int shift = 24; shift >= 0; shift -= 8) {
+		int32_t count[256] = { 0 };
+		int digit = 255;
+
+		for (int32_t i = 0; i < cols; i++)
+			if ((rank_of(score[i]) & mask) == rank)
+				count[rank_of(score[i]) >> shift & 255]++;
+		for (; digit > 0 && count[digit] < left; digit--)
+			left -= count[digit];
+		rank |= (uint32_t)digit << shift;
+		mask |= 255u << shift;
+		equal = count[digit];
+	}
+	for (int32_t i = 0; i < cols; i++) {
+		uint32_t r = rank_of(score[i]);
+
+		if (r < rank || (r == rank && equal-- > left))
+			continue;
+		for (int32_t k = 0; k < block; k++)
+			slots[at++] = (from + i) * block + k;
+	}
+}
+
+/* What the network is compared with, of columns from .. from + n. */
+static void guess(const struct attn_image *m, int by, int32_t rows, int32_t from, int32_t n, float *out)
+{
+	const float *last = attn_image_row(m, m->rows - 1) + from;
+
+	for (int32_t x = 0; x < n; x++)
+		out[x] = 0;
+	for (int32_t t = m->rows - rows; by != BY_LAST && t < m->rows; t++)
+		for (int32_t x = 0; x < n; x++)
+			out[x] += attn_image_row(m, t)[from + x];
+	for (int32_t x = 0; x < n; x++) {
+		out[x] /= (float)rows;
+		out[x] = by == BY_LAST ? last[x] : by == BY_MIXED ? 0.3f * last[x] + 0.7f * out[x] : out[x];
+	}
+}
+
+struct selecting { const struct selector *s; struct plan plan; };
+
+static void select_head(void *arg, int task)
+{
+	const struct selecting *w = arg;
+	const struct predict_params *par = par_of(w->s);
+	const struct predict *f = w->s->state;
+	int32_t n = w->plan.to - w->plan.from;
+	float *score = f->score + (size_t)task * (size_t)f->cols;
+
+	if (!has_history(w->s, task / w->s->kv->hp->n_kv_head))
+		return;
+	if (par->by == BY_NET)
+		predictor_run(&f->net, w->s->kv->be, &f->image[task], w->plan.from, w->plan.to, score);
+	else if (par->by == BY_MLP)
+		predictor_mlp_run(&f->net, &f->image[task], w->plan.from, w->plan.to, score);
+	else if (par->by == BY_LSTM)
+		predictor_lstm_run(&f->net, &f->image[task], w->plan.from, w->plan.to, score);
+	else
+		guess(&f->image[task], par->by, f->n, w->plan.from, n, score);
+	best_blocks(score, n, w->plan.n, w->plan.from, par->block, f->list + (size_t)task * (size_t)f->mass.most);
+}
+
+/* Select in all layers at once: nothing of it depends on the token that is about to attend. */
+static void select_all(struct selector *s, const struct plan *plan, int32_t n_slots)
+{
+	struct predict *f = s->state;
+	const struct hparams *hp = s->kv->hp;
+	struct selecting w = { s, *plan };
+	size_t row = (size_t)f->mass.most * sizeof *f->list;
+
+	backend_each(s->kv->be, select_head, &w, hp->n_layer * hp->n_kv_head);
+	f->mass.n = plan->n * par_of(s)->block;
+	for (int32_t i = 0; i < hp->n_layer * hp->n_kv_head; i++)
+		if (has_history(s, i / hp->n_kv_head))
+			s->kv->be->ops->write(s->kv->be, &f->mass.slots[i / hp->n_kv_head], (size_t)(i % hp->n_kv_head) * row,
+			                      f->list + (size_t)i * (size_t)f->mass.most, (size_t)f->mass.n * sizeof *f->list);
+	f->selected_for = n_slots;
+}
+
+static int predict_select(struct selector *s, const struct step *st, int32_t layer, const struct tensor *q,
+                          const struct tensor *raw, int32_t n_slots, struct attn_part part[SELECT_PARTS])
+{
+	struct predict *f = s->state;
+	int32_t block = par_of(s)->block;
+	struct plan plan;
+	int n = 0;
+
+	if (!f->n || layer < par_of(s)->dense || !plan_of(par_of(s), s->own, n_slots, &plan))
+		return select_whole(q, n_slots, part);
+	if (f->selected_for != n_slots)
+		select_all(s, &plan, n_slots);
+	if (plan.from)
+		part[n++] = (struct attn_part){ .q = q, .n_slots = plan.from * block };
+	part[n++] = (struct attn_part){ .q = q, .slots = &f->mass.slots[layer], .n_slots = f->mass.n };
+	part[n++] = (struct attn_part){ .q = q, .slot0 = plan.to * block, .n_slots = n_slots - plan.to * block };
+	return n;
+}
+
+/* ---- the history ---- */
+
+/* Does the history get the attention of this token to everything? */
+static int calibrates(const struct selector *s, const struct step *st)
+{
+	const struct predict *f = s->state;
+
+	return step_generates(st) && (st->pos + 1 - f->start) % par_of(s)->calibrate == 0;
+}
+
+static const struct attn_probe *predict_probe(struct selector *s, const struct step *st, int32_t layer, int32_t n_slots)
+{
+	struct predict *f = s->state;
+	int32_t cols = f->n ? entries_of(par_of(s), s->own, n_slots) : n_slots;
+
+	return step_generates(st) && layer >= par_of(s)->dense && !calibrates(s, st) ?
+	       step_mass_probe(&f->mass, s, st, layer, 1, cols, REDUCE_MAX) : NULL;
+}
+
+/* mass.score = the logarithms of the probabilities of all slots, the largest of each group. */
+static void scan(struct selector *s, int32_t layer, const struct tensor *q, int32_t n_slots)
+{
+	struct predict *f = s->state;
+	const struct hparams *hp = s->kv->hp;
+
+	s->kv->be->ops->key_scan(s->kv->be, &(struct scan_args){
+		.out = &f->mass.score[layer], .q = q, .keys = &s->kv->k[layer], .n_head = hp->n_head, .n_kv_head = hp->n_kv_head,
+		.head_dim = hp->head_dim, .cap = s->kv->cap, .n_slots = n_slots, .bits = 16, .scale = model_layer_spec(hp, layer)->attn.scale,
+		.reduce = REDUCE_MAX,
+	});
+}
+
+/* The last tokens of a prefill that are observed. */
+static int32_t counted(const struct selector *s, const struct step *st)
+{
+	return !st->last ? 0 : st->n < s->tail ? st->n : s->tail;
+}
+
+static void predict_seen(struct selector *s, const struct step *st, int32_t layer, const struct tensor *q, const struct tensor *raw,
+                         int32_t n_slots)
+{
+	struct predict *f = s->state;
+	int32_t n = counted(s, st);
+
+	if (layer < par_of(s)->dense)
+		return;
+	if (calibrates(s, st))
+		scan(s, layer, q, n_slots);
+	else if (!step_generates(st) && n)
+		s->kv->be->ops->copy(s->kv->be, &f->query, layer * par_of(s)->rows, q, st->n - n, n);
+}
+
+static void keep_largest(const struct predict_params *par, float *row, int32_t slot, float p)
+{
+	float *at = &row[slot / par->block];
+
+	*at = p > *at ? p : *at;
+}
+
+/* Add a row to the history of each head of a layer, from mass.score: of a region of n_slots all probabilities as logarithms, or those of the
+ * entries that were read. */
+static void add_rows(struct selector *s, int32_t layer, int32_t n_slots, int logarithms)
+{
+	struct predict *f = s->state;
+	const struct predict_params *par = par_of(s);
+	struct plan plan;
+	int some = !logarithms && f->n && plan_of(par, s->own, n_slots, &plan);
+	int32_t first = some ? plan.from * par->block : n_slots, listed = some ? f->mass.n : 0, tail = some ? plan.to * par->block : n_slots;
+
+	for (int32_t h = 0; h < s->kv->hp->n_kv_head; h++) {
+		const float *x = step_mass_head(&f->mass, s, layer, h, first + listed + n_slots - tail);
+		const int32_t *list = f->list + ((size_t)layer * (size_t)s->kv->hp->n_kv_head + (size_t)h) * (size_t)f->mass.most;
+		float *row = attn_image_push(image_of(s, layer, h));
+
+		memset(row, 0, (size_t)f->cols * sizeof *row);
+		for (int32_t i = 0; i < first; i++)
+			keep_largest(par, row, i, logarithms ? expf(x[i]) : x[i]);
+		for (int32_t i = 0; i < listed; i++)
+			keep_largest(par, row, list[i], x[first + i]);
+		for (int32_t i = tail; i < n_slots; i++)
+			keep_largest(par, row, i, x[first + listed + i - tail]);
+	}
+}
+
+static void history_clear(struct selector *s)
+{
+	struct predict *f = s->state;
+
+	for (int32_t i = 0; i < s->kv->n_layer * s->kv->hp->n_kv_head; i++)
+		if (has_history(s, i / s->kv->hp->n_kv_head))
+			attn_image_clear(&f->image[i], f->cols);
+	f->n = 0;
+}
+
+/* The history begins with the last n tokens of a prefill. */
+static void history_begin(struct selector *s, int32_t n, int32_t n_slots)
+{
+	struct predict *f = s->state;
+
+	history_clear(s);
+	for (int32_t layer = 0; layer < s->kv->n_layer; layer++)
+		for (int32_t i = 0; has_history(s, layer) && i < n; i++) {
+			s->kv->be->ops->copy(s->kv->be, &f->one_query, 0, &f->query, layer * par_of(s)->rows + i, 1);
+			scan(s, layer, &f->one_query, n_slots - (n - 1 - i));
+			add_rows(s, layer, n_slots - (n - 1 - i), 1);
+		}
+	f->n = n;
+}
+
+static void predict_end(struct selector *s, const struct step *st, int32_t n_slots)
+{
+	struct predict *f = s->state;
+
+	if (!step_generates(st)) {
+		f->start = st->pos + st->n;
+		history_begin(s, counted(s, st), n_slots);
+	} else {
+		if (!f->n)
+			history_clear(s);
+		for (int32_t layer = 0; layer < s->kv->n_layer; layer++)
+			if (has_history(s, layer))
+				add_rows(s, layer, n_slots, calibrates(s, st));
+		f->n += f->n < par_of(s)->rows;
+	}
+	f->selected_for = 0;
+}
+
+/* The rows of the history are those of the last tokens of a prefill and of all since: these tokens are prefilled again. */
+static int32_t predict_rewind(struct selector *s, int32_t n)
+{
+	struct predict *f = s->state;
+
+	f->n = f->start = f->selected_for = 0;
+	return n < s->tail ? 0 : n - s->tail;
+}
+
+/* Each token may change what the next one reads. */
+static int32_t predict_verify_most(const struct selector *s, int32_t pos, int32_t n_slots)
+{
+	return 1;
+}
+
+/* ---- what it costs, what it depends on ---- */
+
+static int32_t predict_entries(const struct selector *s, int32_t n_slots)
+{
+	return (int32_t)select_mean(s, par_of(s)->dense, entries_of(par_of(s), s->own, n_slots), n_slots);
+}
+
+static uint64_t predict_read_bytes(const struct selector *s, int32_t n_slots)
+{
+	/* The scan of a calibration reads the keys, half of the entries' bytes. */
+	double k = entries_of(par_of(s), s->own, n_slots) + n_slots / 2.0 / par_of(s)->calibrate;
+
+	return select_entry_bytes(s, select_mean(s, par_of(s)->dense, k, n_slots));
+}
+
+static void predict_archive(struct selector *s, struct serializer *a, int32_t n_slots)
+{
+	struct predict *f = s->state;
+	int32_t n = f->n, rows = par_of(s)->rows;
+
+	if (serialize_loading(a))
+		f->selected_for = 0;
+	serialize_i32(a, &f->start, 0, INT32_MAX, "the end of the prefill");
+	serialize_i32(a, &n, 0, rows, "the number of rows of attention");
+	if (serialize_loading(a))
+		history_clear(s);
+	for (int32_t layer = 0; layer < s->kv->n_layer && !a->bad; layer++)
+		for (int32_t h = 0; has_history(s, layer) && h < s->kv->hp->n_kv_head && !a->bad; h++) {
+			struct attn_image *m = image_of(s, layer, h);
+
+			for (int32_t i = rows - n; i < rows; i++)
+				serialize_bytes(a, attn_image_row(m, i), (uint64_t)blocks_of(par_of(s), n_slots) * sizeof(float));
+		}
+	if (serialize_loading(a) && !a->bad)
+		f->n = n;
+}
+
+static void predict_identity(const struct selector *s, struct str *out)
+{
+	const struct predict *f = s->state;
+
+	if (is_trained(par_of(s)))
+		str_addf(out, "predictor %016" PRIx64 "\n", hash64(0, &f->net, sizeof f->net));
+}
+
+static const struct selector_ops predict_ops = {
+	.bytes = predict_bytes, .init = predict_init, .release = predict_release, .select = predict_select, .probe = predict_probe,
+	.seen = predict_seen, .end = predict_end, .rewind = predict_rewind, .verify_most = predict_verify_most, .entries = predict_entries,
+	.read_bytes = predict_read_bytes, .archive = predict_archive, .identity = predict_identity,
+};
+
+#define AT(field) offsetof(struct predict_params, field)
+static const struct param predict_params[] = {
+	PARAM_K(struct predict_params, "512"),
+	{ "block", PARAM_INT, AT(block), 0, 0, "1|4|8|16|32", "16", "KV entries of a block, which are selected together" },
+	{ "rows", PARAM_INT, AT(rows), 2, 256, NULL, "64", "tokens of the history" },
+	{ "calibrate", PARAM_INT, AT(calibrate), 1, 1e9, NULL, "5", "tokens between two whose attention to everything enters the history" },
+	{ "first", PARAM_INT, AT(first), 0, 1e6, NULL, "64", "first entries that are always read" },
+	{ "last", PARAM_INT, AT(last), 0, 1e6, NULL, "64", "newest entries that are always read" },
+	PARAM_DENSE(struct predict_params, "2"),
+	{ "by", PARAM_CHOICE, AT(by), 0, 0, "net|last|mean|mixed|mlp|lstm", "net",
+	  "what predicts: the network; to compare with: the last row, the mean of the rows, 0.3 and 0.7 of these, a perceptron, an LSTM" },
+	{ .key = NULL },
+};
+const struct policy_def policy_predict = {
+	.name = "predict", .help = "every token stays; each generated token reads the blocks that a trained network expects (AttentionPredictor)",
+	.params = predict_params, .retention = &retain_all, .selector = &predict_ops,
+};

@@ -1,0 +1,181 @@
+/* engine/policies/select_quest.c - `quest`: each generated token reads the pages whose keys could score best.
+ *
+ * A page is `page` slots, 16 as published.  Its smallest and largest key value per KV head and channel bound the score of any of its keys
+ * with a query.  The k / page pages with the best bounds are read whole.
+ * bound=raw is the published form: pages are compared by the largest bound of the group's heads; the last page is always selected, and
+ * unless `dense` says otherwise the first two layers read everything.  bound=soft turns each head's bounds into probabilities before the
+ * heads of a group are compared, because heads with large scores would select for all others; the first page and those of the newest
+ * SOFT_RECENT slots are always selected.
+ *
+ * All heads select the last page, which may be partly filled, so all read equally many entries.  The backend turns pages into slots
+ * (page_slots), so the host waits for nothing in the middle of a step. */
+#include "engine/cache/select.h"
+
+#include <stdlib.h>
+
+#include "engine/cache/cache.h"
+
+enum { MIN_PAGES = 3, SOFT_RECENT = 49, RAW_DENSE = 2, DENSE_PUBLISHED = -1 };
+
+enum { BOUND_SOFT, BOUND_RAW };
+struct quest_params {
+	struct entry_count k;
+	int32_t page, dense;
+	int bound;
+};
+
+struct quest {
+	struct tensor *bounds;     /* [n_layer], without data where the layer has a window; f32 [n_kv_head * pages][2 * head_dim] */
+	struct tensor score;       /* f32 [n_kv_head][pages] */
+	struct tensor page;        /* i32 [n_kv_head][pages] */
+	struct tensor slots;       /* i32 [n_kv_head][pages * page] */
+	int32_t pages;
+};
+
+static const struct quest_params *par_of(const struct selector *s)
+{
+	return s->par;
+}
+
+static int32_t dense_of(const struct quest_params *par)
+{
+	return par->dense != DENSE_PUBLISHED ? par->dense : par->bound == BOUND_RAW ? RAW_DENSE : 0;
+}
+
+static int32_t pages_of(const struct quest_params *par, int32_t slots)
+{
+	return slots / par->page + (slots % par->page != 0);
+}
+
+/* soft: so many last pages hold the newest SOFT_RECENT slots, however full the last one is. */
+static int32_t soft_last(const struct quest_params *par)
+{
+	return 1 + pages_of(par, SOFT_RECENT - 1);
+}
+
+/* Pages that are read when not all are; soft: those that are always selected, and at least one more. */
+static int32_t quest_most(const struct quest_params *par, int32_t n_slots)
+{
+	int32_t n = entry_count_of(par->k, n_slots) / par->page, least = par->bound == BOUND_SOFT ? soft_last(par) + 2 : MIN_PAGES;
+
+	return n > least ? n : least;
+}
+
+static uint64_t quest_bytes(const void *values, const struct hparams *hp, const struct backend *be, int32_t cap)
+{
+	const struct quest_params *par = values;
+	uint64_t pages = (uint64_t)pages_of(par, cap) * (uint64_t)hp->n_kv_head;
+
+	return pages * ((uint64_t)layers_unwindowed(hp) * 8 * (uint64_t)hp->head_dim + 4 + 4 + 4 * (uint64_t)par->page);
+}
+
+static int quest_init(struct selector *s, struct err *err)
+{
+	struct quest *f = s->state = xcalloc(1, sizeof *f);
+	const struct hparams *hp = s->kv->hp;
+
+	f->pages = pages_of(par_of(s), s->kv->cap);
+	f->bounds = xcalloc((size_t)hp->n_layer, sizeof *f->bounds);
+	if (select_alloc(s, &f->score, DT_F32, hp->n_kv_head, f->pages, err) ||
+	    select_alloc(s, &f->page, DT_I32, hp->n_kv_head, f->pages, err) ||
+	    select_alloc(s, &f->slots, DT_I32, hp->n_kv_head, (int64_t)f->pages * par_of(s)->page, err))
+		return -1;
+	for (int32_t i = 0; i < hp->n_layer; i++)
+		if (select_serves(s, i) && select_alloc(s, &f->bounds[i], DT_F32, (int64_t)hp->n_kv_head * f->pages, 2 * (int64_t)hp->head_dim, err))
+			return -1;
+	return 0;
+}
+
+static void quest_release(struct selector *s)
+{
+	struct quest *f = s->state;
+
+	for (int32_t i = 0; f->bounds && i < s->kv->n_layer; i++)
+		select_drop(s, &f->bounds[i]);
+	select_drop(s, &f->score);
+	select_drop(s, &f->page);
+	select_drop(s, &f->slots);
+	free(f->bounds);
+}
+
+static void quest_note(struct selector *s, int32_t layer, int32_t slot0, int32_t n)
+{
+	struct quest *f = s->state;
+	struct kv_store *kv = s->kv;
+
+	kv->be->ops->page_bounds(kv->be, &f->bounds[layer], &kv->k[layer], kv->hp->n_kv_head, kv->cap, par_of(s)->page, slot0, n);
+}
+
+static int quest_select(struct selector *s, const struct step *st, int32_t layer, const struct tensor *q,
+                        const struct tensor *raw, int32_t n_slots, struct attn_part part[SELECT_PARTS])
+{
+	struct quest *f = s->state;
+	struct backend *be = s->kv->be;
+	const struct hparams *hp = s->kv->hp;
+	int32_t page = par_of(s)->page, k = quest_most(par_of(s), n_slots), pages = pages_of(par_of(s), n_slots), n;
+	int soft = par_of(s)->bound == BOUND_SOFT;
+
+	if (k >= pages || entry_count_of(par_of(s)->k, n_slots) >= n_slots || layer < dense_of(par_of(s)))
+		return select_whole(q, n_slots, part);
+	be->ops->page_scan(be, &(struct scan_args){
+		.out = &f->score, .q = q, .keys = &f->bounds[layer], .n_head = hp->n_head, .n_kv_head = hp->n_kv_head,
+		.head_dim = hp->head_dim, .cap = s->kv->cap, .n_slots = n_slots,
+		.scale = model_layer_spec(hp, layer)->attn.scale, .reduce = REDUCE_MAX, .page = page, .raw = !soft,
+	});
+	be->ops->topk(be, &(struct topk_args){
+		.slots = &f->page, .score = &f->score, .n_kv_head = hp->n_kv_head, .n = pages, .k = k, .pool = 1,
+		.first = soft, .last = soft ? soft_last(par_of(s)) : 1,
+	});
+	/* Selected pages ascend, so the last one is the region's last page, the only one that may be partly filled. */
+	n = (k - 1) * page + n_slots - (pages - 1) * page;
+	be->ops->page_slots(be, &f->slots, &f->page, hp->n_kv_head, page, n);
+	part[0] = (struct attn_part){ .q = q, .slots = &f->slots, .n_slots = n };
+	return 1;
+}
+
+/* Recompute the bounds of the last page from the keys that are left in it. */
+static int32_t quest_rewind(struct selector *s, int32_t n)
+{
+	int32_t rest = n % par_of(s)->page;
+
+	for (int32_t i = 0; rest && i < s->kv->n_layer; i++)
+		if (select_serves(s, i))
+			quest_note(s, i, n - rest, rest);
+	return n;
+}
+
+static int32_t quest_entries(const struct selector *s, int32_t n_slots)
+{
+	return (int32_t)select_mean(s, dense_of(par_of(s)), (double)quest_most(par_of(s), n_slots) * par_of(s)->page, n_slots);
+}
+
+static uint64_t quest_read_bytes(const struct selector *s, int32_t n_slots)
+{
+	const struct hparams *hp = s->kv->hp;
+	double k = (double)quest_most(par_of(s), n_slots) * par_of(s)->page, dense = dense_of(par_of(s));
+
+	if (k >= n_slots)
+		return select_entry_bytes(s, n_slots);
+	dense = dense < hp->n_layer ? dense / hp->n_layer : 1;
+	return select_entry_bytes(s, select_mean(s, dense_of(par_of(s)), k, n_slots)) +
+	       (uint64_t)((1 - dense) * 8 * hp->head_dim * pages_of(par_of(s), n_slots) * hp->n_kv_head * layers_unwindowed(hp));
+}
+
+static const struct selector_ops quest_ops = {
+	.bytes = quest_bytes, .init = quest_init, .release = quest_release, .note = quest_note, .select = quest_select,
+	.rewind = quest_rewind, .entries = quest_entries, .read_bytes = quest_read_bytes,
+};
+
+static const struct param quest_params[] = {
+	PARAM_K(struct quest_params, "512"),
+	{ "bound", PARAM_CHOICE, offsetof(struct quest_params, bound), 0, 0, "soft|raw", "soft",
+	  "soft: bounds soft-maxed, outer pages forced; raw: as published" },
+	{ "dense", PARAM_INT, offsetof(struct quest_params, dense), -1, 1000, NULL, "-1",
+	  "first layers that read everything; -1: two with bound=raw, else none" },
+	{ "page", PARAM_INT, offsetof(struct quest_params, page), 0, 0, "8|16|32|64", "16", "entries of a page" },
+	{ .key = NULL },
+};
+const struct policy_def policy_quest = {
+	.name = "quest", .help = "every token stays; each generated token reads the pages whose bounds promise most (Quest)",
+	.params = quest_params, .retention = &retain_all, .selector = &quest_ops,
+};

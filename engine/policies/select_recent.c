@@ -1,0 +1,145 @@
+/* engine/policies/select_recent.c - `streaming++`: a generated token reads the sinks and the newest entries; every stride-th token reads
+ * everything.
+ *
+ * positions=cache: the entries that are read stand side by side, as in StreamingLLM, which counts positions within its cache.  The
+ * cached keys stay as they are: attention depends on distances alone, so the query meets the sinks as if it stood sinks + size - 1
+ * positions behind the first of them. */
+#include "engine/cache/select.h"
+
+#include <stdlib.h>
+
+#include "engine/cache/serialize.h"
+#include "engine/cache/cache.h"
+
+enum { POSITIONS_TEXT, POSITIONS_CACHE };
+struct recent_params {
+	int32_t size, stride, sinks, dense;
+	int positions;
+};
+_Static_assert(sizeof(struct recent_params) <= POLICY_VALUES, "settings do not fit");
+
+struct recent {
+	int32_t start;             /* tokens of the sequence when the last prefill ended: strides count from there */
+	/* positions=cache: a query that stands where the sinks and the newest entries end, as these count; and its angles. */
+	struct rope rope;
+	struct tensor near;        /* f32 [1][n_head * head_dim] */
+};
+
+static const struct recent_params *par_of(const struct selector *s)
+{
+	return s->par;
+}
+
+static int within_cache(const struct recent_params *par)
+{
+	return par->positions == POSITIONS_CACHE && par->sinks > 0;
+}
+
+static uint64_t recent_bytes(const void *values, const struct hparams *hp, const struct backend *be, int32_t cap)
+{
+	return within_cache(values) ? rope_bytes(hp, 1) + 4 * (uint64_t)hp->n_head * (uint64_t)hp->head_dim : 0;
+}
+
+static int recent_init(struct selector *s, struct err *err)
+{
+	struct recent *f = s->state = xcalloc(1, sizeof *f);
+	int32_t last = par_of(s)->sinks + par_of(s)->size - 1;
+
+	if (!within_cache(par_of(s)))
+		return 0;
+	if (rope_init(&f->rope, s->kv->hp, s->kv->be, 1, s->kv->cap, err) ||
+	    select_alloc(s, &f->near, DT_F32, 1, (int64_t)s->kv->hp->n_head * s->kv->hp->head_dim, err))
+		return -1;
+	rope_set(&f->rope, last, last, 1);
+	return 0;
+}
+
+static void recent_release(struct selector *s)
+{
+	struct recent *f = s->state;
+
+	select_drop(s, &f->near);
+	if (f->rope.be)
+		rope_release(&f->rope);
+}
+
+static int recent_select(struct selector *s, const struct step *st, int32_t layer, const struct tensor *q, const struct tensor *raw,
+                         int32_t n_slots, struct attn_part part[SELECT_PARTS])
+{
+	struct recent *f = s->state;
+	int32_t sinks = par_of(s)->sinks, size = par_of(s)->size;
+	const struct tensor *near = q;
+
+	if (layer < par_of(s)->dense || n_slots - sinks <= size || (st->pos + 1 - f->start) % par_of(s)->stride == 0)
+		return select_whole(q, n_slots, part);
+	if (within_cache(par_of(s))) {
+		kv_rotate_queries(s->kv, layer, &f->near, raw, &f->rope, 1);
+		near = &f->near;
+	}
+	part[0] = (struct attn_part){ .q = near, .n_slots = sinks };
+	part[sinks > 0] = (struct attn_part){ .q = q, .slot0 = n_slots - size, .n_slots = size };
+	return 1 + (sinks > 0);
+}
+
+static void recent_end(struct selector *s, const struct step *st, int32_t n_slots)
+{
+	struct recent *f = s->state;
+
+	if (!step_generates(st))
+		f->start = st->pos + st->n;
+}
+
+/* Back behind the end of the last prefill, as after one that was stopped: the last token is prefilled again, so that strides count from it. */
+static int32_t recent_rewind(struct selector *s, int32_t n)
+{
+	struct recent *f = s->state;
+
+	if (n >= f->start)
+		return n;
+	f->start = 0;
+	return n > 0 ? n - 1 : 0;
+}
+
+static double mean_entries(const struct selector *s, int32_t n_slots)
+{
+	double some = par_of(s)->size + par_of(s)->sinks, often = 1.0 / par_of(s)->stride;
+
+	return some >= n_slots ? n_slots : select_mean(s, par_of(s)->dense, often * n_slots + (1 - often) * some, n_slots);
+}
+
+static int32_t recent_entries(const struct selector *s, int32_t n_slots)
+{
+	return (int32_t)mean_entries(s, n_slots);
+}
+
+static uint64_t recent_read_bytes(const struct selector *s, int32_t n_slots)
+{
+	return select_entry_bytes(s, mean_entries(s, n_slots));
+}
+
+static void recent_archive(struct selector *s, struct serializer *a, int32_t n_slots)
+{
+	struct recent *f = s->state;
+
+	serialize_i32(a, &f->start, 0, INT32_MAX, "the end of the prefill");
+}
+
+static const struct selector_ops recent_ops = {
+	.bytes = recent_bytes, .init = recent_init, .release = recent_release, .select = recent_select, .end = recent_end,
+	.rewind = recent_rewind, .entries = recent_entries, .read_bytes = recent_read_bytes, .archive = recent_archive,
+};
+
+#define AT(field) offsetof(struct recent_params, field)
+static const struct param streaming_params[] = {
+	{ "size", PARAM_INT, AT(size), 1, 1e9, NULL, "512", "newest entries that are read" },
+	PARAM_STRIDE(struct recent_params, "10"),
+	{ "sinks", PARAM_INT, AT(sinks), 0, 1000, NULL, "4", "first entries that are read" },
+	{ "positions", PARAM_CHOICE, AT(positions), 0, 0, "text|cache", "text",
+	  "where the first entries stand: as in the text, or next to the newest, as in StreamingLLM" },
+	PARAM_DENSE(struct recent_params, "0"),
+	{ .key = NULL },
+};
+const struct policy_def policy_streaming = {
+	.name = "streaming++", .help = "every token stays; first and newest entries are read, everything at every stride-th token",
+	.params = streaming_params, .retention = &retain_all, .selector = &recent_ops,
+};

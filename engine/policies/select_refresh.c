@@ -1,0 +1,450 @@
+/* engine/policies/select_refresh.c - `refresh`: a set of k entries per KV head serves generated tokens until it is selected anew from the whole
+ * cache; `recycled`: the same at a fixed stride.
+ *
+ * A set is selected by the probabilities of one token (the last of a prefill, or the generated one): reduced over the heads of a group,
+ * max-pooled, the k best.  The tokens that follow read the set and the tokens since; for each of these the lowest-scored entry leaves the
+ * set.  A set is stored best entry first, so leaving shortens the list.
+ *
+ * When: every `stride` tokens; or (qc) each layer for itself: every qc tokens its query, averaged over the heads, is compared with the
+ * query of its last selection, and a cosine of s or less selects anew.
+ * How: scan=kv attends everything at such a step, as published; scan=k reads the keys alone and attends the new set.
+ *
+ * With qc the backend compares the queries and decides (struct predicate): the scan, the selection, and the parts that are attended, those of
+ * the new set or of the old one, depend on its flag, which the host reads after the step. */
+#include "engine/cache/select.h"
+#include "engine/policies/policy.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/cache/serialize.h"
+#include "engine/cache/cache.h"
+
+enum { SCAN_K, SCAN_KV };
+enum { GROUP_MAX, GROUP_MEAN, GROUP_FIRST };
+enum { QUERY_PRE, QUERY_POST };
+enum { UPDATE_YES, UPDATE_NO };
+struct refresh_params {
+	struct entry_count k;
+	double s;
+	int32_t qc, stride, pool, sinks, recent, dense;
+	int group, scan, update, query;
+};
+_Static_assert(sizeof(struct refresh_params) <= POLICY_VALUES, "settings do not fit");
+
+struct refresh {
+	struct tensor score;       /* f32 [n_kv_head][cap] */
+	struct tensor q;           /* f32 [1][n_head * head_dim]: one token's query */
+	struct tensor first;       /* f32 [1][n_kv_head * head_dim]: the query of each group's first head */
+	struct picks picks;
+	struct tensor mean[2];     /* f32 [n_layer][head_dim]: mean over the heads of the query that selected picks.slot[layer][0], [1] */
+	struct tensor turned;      /* i32 [1][n_layer]: 1 = the query has turned away, the layer selects anew */
+	struct tensor cosine;      /* f32 [1][n_layer] */
+	int32_t *flag;             /* [n_layer]: turned, on the host */
+	float *same;               /* [n_layer]: cosine, on the host */
+	uint8_t *compared;         /* [n_layer]: in the step that runs the backend decides */
+	uint8_t *due;              /* [n_layer]: in the step that runs an older set may be replaced */
+	uint8_t *knows;            /* [n_layer]: the last step set same[] */
+	int32_t start;             /* tokens of the sequence when the last prefill ended: steps count from there */
+	int64_t asked, chose;      /* generated tokens times layers that used a set; those of them that selected a new one */
+};
+
+static const struct refresh_params *par_of(const struct selector *s)
+{
+	return s->par;
+}
+
+static uint64_t refresh_bytes(const void *values, const struct hparams *hp, const struct backend *be, int32_t cap)
+{
+	const struct refresh_params *par = values;
+
+	return 4 * (uint64_t)hp->n_kv_head * (uint64_t)cap + 8 * (uint64_t)hp->n_layer * (uint64_t)hp->head_dim +
+	       picks_bytes(hp, select_most(par->k, cap));
+}
+
+static int refresh_init(struct selector *s, struct err *err)
+{
+	struct refresh *r = s->state = xcalloc(1, sizeof *r);
+	const struct hparams *hp = s->kv->hp;
+	int32_t width = hp->n_head * hp->head_dim;
+
+	r->flag = xcalloc((size_t)hp->n_layer, sizeof *r->flag);
+	r->same = xcalloc((size_t)hp->n_layer, sizeof *r->same);
+	r->compared = xcalloc((size_t)hp->n_layer, 1);
+	r->due = xcalloc((size_t)hp->n_layer, 1);
+	r->knows = xcalloc((size_t)hp->n_layer, 1);
+	return select_alloc(s, &r->score, DT_F32, hp->n_kv_head, s->kv->cap, err) ||
+	       select_alloc(s, &r->mean[0], DT_F32, hp->n_layer, hp->head_dim, err) ||
+	       select_alloc(s, &r->mean[1], DT_F32, hp->n_layer, hp->head_dim, err) ||
+	       select_alloc(s, &r->turned, DT_I32, 1, hp->n_layer, err) ||
+	       select_alloc(s, &r->cosine, DT_F32, 1, hp->n_layer, err) ||
+	       select_alloc(s, &r->q, DT_F32, 1, width, err) ||
+	       select_alloc(s, &r->first, DT_F32, 1, hp->n_kv_head * hp->head_dim, err) ||
+	       picks_init(&r->picks, s, select_most(par_of(s)->k, s->kv->cap), err) ? -1 : 0;
+}
+
+static void refresh_release(struct selector *s)
+{
+	struct refresh *r = s->state;
+
+	select_drop(s, &r->score);
+	select_drop(s, &r->q);
+	select_drop(s, &r->first);
+	select_drop(s, &r->mean[0]);
+	select_drop(s, &r->mean[1]);
+	select_drop(s, &r->turned);
+	select_drop(s, &r->cosine);
+	picks_release(&r->picks, s);
+	free(r->flag);
+	free(r->same);
+	free(r->compared);
+	free(r->due);
+	free(r->knows);
+}
+
+/* ---- the query ---- */
+
+/* Store the mean over the heads of the step's query i, for the set that is being selected.  compare: also decide whether it has turned
+ * away from the mean of the set in use. */
+static void query_drift(struct selector *s, int32_t layer, const struct tensor *q, const struct tensor *raw, int32_t i, int compare)
+{
+	struct refresh *r = s->state;
+	const struct hparams *hp = s->kv->hp;
+	int cur = r->picks.cur[layer];
+
+	s->kv->be->ops->query_drift(s->kv->be, &(struct query_drift_args){
+		.now = &r->mean[!cur], .then = &r->mean[cur], .q = par_of(s)->query == QUERY_PRE ? raw : q, .q_row = i, .row = layer,
+		.n_head = hp->n_head, .head_dim = hp->head_dim, .flag = compare ? &r->turned : NULL, .cosine = &r->cosine, .col = layer,
+		.least = par_of(s)->s,
+	});
+}
+
+/* The query of each group's first head alone. */
+static const struct tensor *first_heads(struct selector *s, const struct tensor *q, int32_t i)
+{
+	struct refresh *r = s->state;
+	const struct hparams *hp = s->kv->hp;
+	struct tensor from = *q, to = r->first;              /* viewed with a row for every head */
+
+	from.rows *= hp->n_head;
+	to.rows = hp->n_kv_head;
+	from.cols = to.cols = hp->head_dim;
+	for (int32_t h = 0; h < hp->n_kv_head; h++)
+		s->kv->be->ops->copy(s->kv->be, &to, h, &from, i * hp->n_head + h * (hp->n_head / hp->n_kv_head), 1);
+	return &r->first;
+}
+
+/* ---- selection ---- */
+
+/* A scan of all keys by the queries of all heads. */
+static struct scan_args region_scan(const struct selector *s, int32_t layer, const struct tensor *q, int32_t n_slots)
+{
+	struct refresh *r = s->state;
+	const struct hparams *hp = s->kv->hp;
+
+	return (struct scan_args){
+		.out = &r->score, .q = q, .keys = &s->kv->k[layer], .n_head = hp->n_head, .n_kv_head = hp->n_kv_head,
+		.head_dim = hp->head_dim, .cap = s->kv->cap, .n_slots = n_slots, .bits = 16,
+		.scale = model_layer_spec(hp, layer)->attn.scale,
+		.reduce = par_of(s)->group == GROUP_MEAN ? REDUCE_MEAN : REDUCE_MAX,
+	};
+}
+
+/* Select the top k entries by the probabilities of the step's query i (of n_q) over the region, where `when` holds. */
+static void pick(struct selector *s, struct pick *new, int32_t layer, const struct tensor *q, int32_t i, int32_t n_q, struct predicate when)
+{
+	struct refresh *r = s->state;
+	struct backend *be = s->kv->be;
+	const struct hparams *hp = s->kv->hp;
+	int first = par_of(s)->group == GROUP_FIRST;
+	int32_t own = s->own;
+	const struct tensor *one = q;
+	struct scan_args scan;
+
+	if (first) {
+		one = first_heads(s, q, i);
+	} else if (n_q > 1) {
+		be->ops->copy(be, &r->q, 0, q, i, 1);
+		one = &r->q;
+	}
+	scan = region_scan(s, layer, one, new->at);
+	scan.when = when;
+	if (first)
+		scan.n_head = hp->n_kv_head;
+	be->ops->key_scan(be, &scan);
+	/* Entries leave a set from its end: those that are always selected go to the front. */
+	be->ops->topk(be, &(struct topk_args){
+		.slots = &new->slots, .score = &r->score, .n_kv_head = hp->n_kv_head, .n = new->at, .k = new->k,
+		.pool = par_of(s)->pool,
+		.first = par_of(s)->sinks, .last = par_of(s)->recent > own ? par_of(s)->recent : own,
+		.order = par_of(s)->sinks > 0 || par_of(s)->recent > own ? FORCED_FIRST : BEST_FIRST, .when = when,
+	});
+}
+
+/* Select a new set of this layer. */
+static struct pick *pick_now(struct selector *s, int32_t layer, const struct tensor *q, const struct tensor *raw, int32_t i,
+                             int32_t n_q, int32_t n_slots)
+{
+	struct refresh *r = s->state;
+	struct pick *new = picks_new(&r->picks, layer, n_slots, entry_count_of(par_of(s)->k, n_slots));
+
+	if (par_of(s)->qc)
+		query_drift(s, layer, q, raw, i, 0);
+	pick(s, new, layer, q, i, n_q, (struct predicate){ 0 });
+	return new;
+}
+
+/* The set without the entries that left it for the tokens since, and these tokens. */
+static int set_parts(const struct pick *set, const struct tensor *q, int32_t n_slots, struct attn_part *part)
+{
+	int32_t since = n_slots - set->at, left = since > 1 ? since - 1 : 0, n = 0;
+
+	if (left < set->k)
+		part[n++] = (struct attn_part){ .q = q, .slots = &set->slots, .n_slots = set->k - left };
+	if (since > set->k + 1)
+		since = set->k + 1;
+	if (since > 0)
+		part[n++] = (struct attn_part){ .q = q, .slot0 = n_slots - since, .n_slots = since };
+	return n;
+}
+
+/* The parts of both outcomes, because the backend decides whether this layer selects anew. */
+static int either_parts(struct selector *s, const struct pick *set, int32_t layer, const struct tensor *q, const struct tensor *raw,
+                        int32_t n_slots, struct attn_part part[SELECT_PARTS])
+{
+	struct refresh *r = s->state;
+	struct predicate turned = { &r->turned, layer, 1 };
+	int n, scan_kv = par_of(s)->scan == SCAN_KV;
+
+	query_drift(s, layer, q, raw, 0, 1);
+	r->compared[layer] = 1;
+	if (par_of(s)->update == UPDATE_YES) {
+		struct pick *new = picks_spare(&r->picks, layer, n_slots, entry_count_of(par_of(s)->k, n_slots));
+
+		pick(s, new, layer, q, 0, 1, turned);
+		n = scan_kv ? select_whole(q, n_slots, part) : set_parts(new, q, n_slots, part);
+	} else if (scan_kv) {
+		n = select_whole(q, n_slots, part);
+	} else {
+		return set_parts(set, q, n_slots, part);
+	}
+	part[0].when = turned;
+	turned.is = 0;
+	for (int i = n, end = n += set_parts(set, q, n_slots, part + n); i < end; i++)
+		part[i].when = turned;
+	return n;
+}
+
+static int refresh_select(struct selector *s, const struct step *st, int32_t layer, const struct tensor *q,
+                          const struct tensor *raw, int32_t n_slots, struct attn_part part[SELECT_PARTS])
+{
+	struct refresh *r = s->state;
+	int32_t every = par_of(s)->qc ? par_of(s)->qc : par_of(s)->stride;
+	const struct pick *set;
+
+	picks_enter(&r->picks, st, layer);
+	r->compared[layer] = 0;
+	r->due[layer] = 0;
+	if (layer < par_of(s)->dense || entry_count_of(par_of(s)->k, n_slots) >= n_slots)
+		return select_whole(q, n_slots, part);
+	set = picks_get(&r->picks, layer);
+	if (!set->at || set->at > n_slots)
+		return set_parts(pick_now(s, layer, q, raw, 0, 1, n_slots), q, n_slots, part);
+	if (every < 1 || (st->pos + 1 - r->start) % every)
+		return set_parts(set, q, n_slots, part);
+	r->due[layer] = 1;
+	if (par_of(s)->qc)
+		return either_parts(s, set, layer, q, raw, n_slots, part);
+	if (par_of(s)->update == UPDATE_YES)
+		set = pick_now(s, layer, q, raw, 0, 1, n_slots);
+	return par_of(s)->scan == SCAN_KV ? select_whole(q, n_slots, part) : set_parts(set, q, n_slots, part);
+}
+
+static void refresh_seen(struct selector *s, const struct step *st, int32_t layer, const struct tensor *q,
+                         const struct tensor *raw, int32_t n_slots)
+{
+	struct refresh *r = s->state;
+
+	if (step_generates(st) || layer < par_of(s)->dense)
+		return;
+	picks_enter(&r->picks, st, layer);
+	r->compared[layer] = 0;
+	if (st->last && entry_count_of(par_of(s)->k, n_slots) < n_slots)
+		pick_now(s, layer, q, raw, st->n - 1, st->n, n_slots);
+}
+
+/* Layers that have sets. */
+static int32_t choosing_layers(const struct selector *s)
+{
+	int32_t n = 0;
+
+	for (int32_t i = par_of(s)->dense; i < s->kv->n_layer; i++)
+		n += select_serves(s, i);
+	return n;
+}
+
+/* Read what the backend decided in this step. */
+static void learn_turns(struct selector *s)
+{
+	struct refresh *r = s->state;
+	struct backend *be = s->kv->be;
+	size_t n = (size_t)r->picks.n_layer;
+
+	memcpy(r->knows, r->compared, n);
+	if (!memchr(r->compared, 1, n))
+		return;
+	be->ops->read(be, &r->turned, 0, r->flag, n * sizeof *r->flag);
+	be->ops->read(be, &r->cosine, 0, r->same, n * sizeof *r->same);
+	for (size_t i = 0; i < n && !be->failed; i++) {
+		if (!r->compared[i])
+			continue;
+		r->compared[i] = 0;
+		if (!r->flag[i] || par_of(s)->update != UPDATE_YES)
+			continue;
+		r->picks.fresh[i] = 1;
+	}
+}
+
+static void refresh_end(struct selector *s, const struct step *st, int32_t n_slots)
+{
+	struct refresh *r = s->state;
+
+	if (st->n == st->tried)
+		learn_turns(s);
+	for (int32_t i = 0; step_generates(st) && i < st->n; i++) {
+		int32_t slots = s->own ? n_slots - st->n + 1 + i : n_slots;
+
+		r->asked += entry_count_of(par_of(s)->k, slots) < slots ? choosing_layers(s) : 0;
+	}
+	for (int32_t i = 0; step_generates(st) && i < r->picks.n_layer; i++)
+		r->chose += st->n == st->tried && r->picks.fresh[i];
+	if (!step_generates(st)) {
+		r->start = st->pos + st->n;
+		for (int32_t i = 0; i < r->picks.n_layer; i++)
+			if (!r->picks.fresh[i])
+				picks_get(&r->picks, i)->at = 0;
+	}
+	picks_commit(&r->picks, st);
+}
+
+/* Sets go.  Over the whole cache the last token is prefilled again and selects, as the end of a prefill does; over a pinned prefix the
+ * next generated token selects, unless the end of the last prefill goes, too (one that was stopped): steps count from the end. */
+static int32_t refresh_rewind(struct selector *s, int32_t n)
+{
+	struct refresh *r = s->state;
+
+	int again = s->own || n < r->start;
+
+	picks_forget(&r->picks, 0);
+	if (n < r->start)
+		r->start = 0;
+	return again && n > 0 ? n - 1 : n;
+}
+
+/* A token that selects, or may select, is the last of its step. */
+static int32_t refresh_verify_most(const struct selector *s, int32_t pos, int32_t n_slots)
+{
+	const struct refresh *r = s->state;
+
+	for (int32_t i = par_of(s)->dense; i < r->picks.n_layer; i++)
+		if (!select_serves(s, i))
+			continue;
+		else if (!picks_old(&r->picks, i)->at || picks_old(&r->picks, i)->at > n_slots)
+			return 1;
+	return select_until(pos, r->start, par_of(s)->qc ? par_of(s)->qc : par_of(s)->stride);
+}
+
+static int refresh_replaced(const struct selector *s, int32_t layer, const struct tensor *q, int32_t n_slots,
+                            struct attn_part part[SELECT_PARTS])
+{
+	const struct refresh *r = s->state;
+
+	return r->due[layer] ? set_parts(picks_old(&r->picks, layer), q, n_slots, part) : 0;
+}
+
+static struct select_status refresh_status(const struct selector *s, int32_t layer)
+{
+	const struct refresh *r = s->state;
+
+	return (struct select_status){ r->picks.was_fresh[layer], r->knows[layer] ? (double)r->same[layer] : -2 };
+}
+
+static int32_t refresh_entries(const struct selector *s, int32_t n_slots)
+{
+	return (int32_t)select_mean(s, par_of(s)->dense, entry_count_of(par_of(s)->k, n_slots), n_slots);
+}
+
+static uint64_t refresh_read_bytes(const struct selector *s, int32_t n_slots)
+{
+	const struct refresh *r = s->state;
+	double k = entry_count_of(par_of(s)->k, n_slots), often = r->asked ? (double)r->chose / (double)r->asked : 0;
+
+	if (!par_of(s)->qc)
+		often = 1.0 / par_of(s)->stride;
+	if (k >= n_slots)
+		return select_entry_bytes(s, n_slots);
+	/* A selecting step scans the keys, half of the entries' bytes, and attends the new set or everything. */
+	k += often * (n_slots / 2.0 + (par_of(s)->scan == SCAN_KV ? n_slots - k : 0));
+	return select_entry_bytes(s, select_mean(s, par_of(s)->dense, k, n_slots));
+}
+
+static void refresh_archive(struct selector *s, struct serializer *a, int32_t n_slots)
+{
+	struct refresh *r = s->state;
+	uint64_t dim = (uint64_t)s->kv->hp->head_dim;
+
+	(void)n_slots;
+	serialize_i32(a, &r->start, 0, INT32_MAX, "the end of the prefill");
+	serialize_i64(a, &r->asked, 0, INT64_MAX, "how often sets were used");
+	serialize_i64(a, &r->chose, 0, INT64_MAX, "how often sets were selected");
+	picks_archive(&r->picks, s, a);
+	for (int32_t i = 0; i < r->picks.n_layer; i++)
+		serialize_tensor_f32(a, s->kv->be, &r->mean[r->picks.cur[i]], (uint64_t)i * dim, dim);
+}
+
+static const struct selector_ops refresh_ops = {
+	.bytes = refresh_bytes, .init = refresh_init, .release = refresh_release, .select = refresh_select, .seen = refresh_seen,
+	.end = refresh_end, .rewind = refresh_rewind, .verify_most = refresh_verify_most, .entries = refresh_entries,
+	.read_bytes = refresh_read_bytes, .archive = refresh_archive, .scan = region_scan, .replaced = refresh_replaced,
+	.status = refresh_status,
+};
+
+#define AT(field) offsetof(struct refresh_params, field)
+#define REFRESH(scan_preset) \
+	PARAM_POOL(struct refresh_params, "neighbours pooled before selecting"), \
+	{ "group", PARAM_CHOICE, AT(group), 0, 0, REFRESH_GROUPS, "max", "how the query heads of a KV head are reduced" }, \
+	{ "scan", PARAM_CHOICE, AT(scan), 0, 0, REFRESH_SCANS, scan_preset, \
+	  "what a selecting step reads: all keys, or everything (as published)" }, \
+	PARAM_DENSE(struct refresh_params, "0"), \
+	{ "sinks", PARAM_INT, AT(sinks), 0, 1000, NULL, "0", "first entries that are always selected" }, \
+	{ "recent", PARAM_INT, AT(recent), 0, 1e6, NULL, "0", "newest entries that are always selected" }, \
+	{ "update", PARAM_CHOICE, AT(update), 0, 0, "yes|no", "yes", "no: the set of the last prefill serves for ever (an ablation)" }
+
+static const struct param refresh_params[] = {
+	PARAM_K(struct refresh_params, "512"),
+	{ "qc", PARAM_INT, AT(qc), 0, 1e9, NULL, "5", "compare queries every so many tokens; 0 = fixed stride" },
+	{ "s", PARAM_REAL, AT(s), -2, 2, NULL, "0.85", "select anew at this cosine and below" },
+	{ "stride", PARAM_INT, AT(stride), 1, 1e9, NULL, "10", "with qc=0: tokens between two selections" },
+	REFRESH("k"),
+	{ "query", PARAM_CHOICE, AT(query), 0, 0, "pre|post", "pre", "compare queries before or after rotation" },
+	{ .key = NULL },
+};
+const struct policy_def policy_refresh = {
+	.name = "refresh", .help = "every token stays; k entries are read, selected anew when the query has drifted away (RefreshKV)",
+	.params = refresh_params, .retention = &retain_all, .selector = &refresh_ops,
+};
+
+static const struct param recycled_params[] = {
+	PARAM_K(struct refresh_params, "512"), PARAM_STRIDE(struct refresh_params, "10"), REFRESH("kv"), { .key = NULL },
+};
+static void recycled_preset(void *values)
+{
+	struct refresh_params *p = values;
+
+	p->qc = 0;
+	p->query = QUERY_PRE;
+}
+const struct policy_def policy_recycled = {
+	.name = "recycled", .help = "refresh at a fixed stride (Recycled Attention)", .params = recycled_params, .preset = recycled_preset,
+	.retention = &retain_all, .selector = &refresh_ops,
+};

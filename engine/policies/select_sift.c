@@ -1,0 +1,429 @@
+/* engine/policies/select_sift.c - `sift`: each generated token selects through a low-bit sketch of the keys.
+ *
+ * Beside the planes lies the key sketch, with a few bits a value.  Every generated token scans the sketch with its own query, and attends
+ * the exact KV entries of the k keys that score best, per KV head.  Attention of small models jumps from token to token, so a selection
+ * for each token recovers more than precise scores would.
+ *
+ * split=need: layers differ in how widely their attention spreads.  The last tokens of a prefill tell how many entries hold 95 % of the
+ * probability in each layer, and n_layer * k entries are split in that proportion.
+ * every=n: a selected set serves n steps, together with the tokens since; its scores are max-pooled, because later tokens attend near the
+ * same places rather than at them. */
+#include "engine/cache/select.h"
+#include "engine/policies/policy.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/cache/serialize.h"
+#include "engine/cache/cache.h"
+
+enum { SPREAD_TOKENS = 16, POOL_REUSED = 7 };
+#define SPREAD_SHARE 0.95f
+
+enum { SPLIT_NEED, SPLIT_EVEN };
+struct sift_params {
+	struct entry_count k;
+	int32_t bits, every, dense, pool, sample;
+	int split;
+};
+_Static_assert(sizeof(struct sift_params) <= POLICY_VALUES, "settings do not fit");
+
+struct sift {
+	struct tensor *sketch;     /* [n_layer], U8, without data where the layer has a window; none with 16 bits */
+	/* The selection that a part asks attention for, by the part's own query: of a step's one token, or of each token of a VERIFY step.  The
+	 * tensors of all but the first are allocated when they are first needed. */
+	struct choice {
+		struct tensor score;       /* f32 [n_kv_head][cap] */
+		struct tensor slots;       /* i32 [n_kv_head][most + sample]: every=1 */
+		struct tensor bias;        /* f32, the same: of sampled entries; only with a sample */
+		struct scan_args scan;
+		struct topk_args topk;
+		struct attn_selection selection;
+	} choice[VERIFY_MOST];
+	struct picks picks;        /* every > 1 */
+	int32_t start;             /* tokens of the sequence when the last prefill ended: steps count from there */
+	struct tensor spread_sum;  /* f32 [1][n_layer] */
+	struct attn_probe probe;
+	float *weight;             /* [weight_cap] */
+	int32_t weight_cap;
+	double *spread;            /* [n_layer] entries that hold SPREAD_SHARE of the probability */
+	int has_spread;
+	int32_t *split_layer, *split_k;   /* [n_layer] scratch: the layers that share entries, and what each gets */
+	double *split_spread;      /* the same: their spread */
+	int32_t *k, k_slots;       /* [n_layer] entries to read of a region of k_slots, INT32_MAX: all; k_slots 0 = to be computed */
+};
+
+static const struct sift_params *par_of(const struct selector *s)
+{
+	return s->par;
+}
+
+static int32_t sift_every(const struct sift_params *par)
+{
+	return par->every > 1 ? par->every : 1;
+}
+
+static int32_t sift_bits(const struct sift_params *par)
+{
+	return par->bits ? par->bits : 2;
+}
+
+/* Entries beside the selected ones that stand for all others; a set that serves several steps has none. */
+static int32_t sift_sample(const struct sift_params *par)
+{
+	return sift_every(par) > 1 ? 0 : par->sample;
+}
+
+/* The most entries that one layer may get. */
+static int32_t sift_most(const struct sift_params *par, int32_t cap)
+{
+	int64_t n = (par->split == SPLIT_NEED ? 3 : 1) * (int64_t)select_most(par->k, cap);
+
+	return n < cap ? (int32_t)n : cap;
+}
+
+static int32_t sift_listed(const void *values, int32_t cap)
+{
+	const struct sift_params *par = values;
+
+	return sift_every(par) > 1 || sift_bits(par) >= 16 ? 0 : sift_most(par, cap) + sift_sample(par);
+}
+
+static uint64_t sketch_bytes(const struct sift_params *par, const struct hparams *hp, const struct backend *be, int32_t cap)
+{
+	return sift_bits(par) >= 16 ? 0 : be->ops->key_sketch_bytes(be, hp->n_kv_head, cap, hp->head_dim, sift_bits(par));
+}
+
+static uint64_t sift_bytes(const void *values, const struct hparams *hp, const struct backend *be, int32_t cap)
+{
+	const struct sift_params *par = values;
+	uint64_t most = (uint64_t)sift_most(par, cap), heads = (uint64_t)hp->n_kv_head;
+
+	return (uint64_t)layers_unwindowed(hp) * sketch_bytes(par, hp, be, cap) + 4 * heads * (uint64_t)cap +
+	       (sift_every(par) > 1 ? picks_bytes(hp, (int32_t)most) : 4 * heads * (most + (uint64_t)sift_sample(par))) +
+	       (sift_sample(par) ? 4 * heads * (most + (uint64_t)sift_sample(par)) : 0);
+}
+
+/* A failure to allocate is the backend's, and sticky: sync() reports it. */
+static int choice_ready(struct selector *s, struct choice *c, struct err *err)
+{
+	const struct sift_params *par = s->par;
+	int32_t heads = s->kv->hp->n_kv_head, listed = sift_most(par, s->kv->cap) + sift_sample(par);
+
+	if (c->score.data)
+		return 0;
+	if (select_alloc(s, &c->score, DT_F32, heads, s->kv->cap, err))
+		return -1;
+	if (sift_every(par) == 1 && select_alloc(s, &c->slots, DT_I32, heads, listed, err))
+		return -1;
+	return sift_sample(par) ? select_alloc(s, &c->bias, DT_F32, heads, listed, err) : 0;
+}
+
+static int sift_init(struct selector *s, struct err *err)
+{
+	struct sift *f = s->state = xcalloc(1, sizeof *f);
+	const struct sift_params *par = s->par;
+	const struct hparams *hp = s->kv->hp;
+	int32_t most = sift_most(par, s->kv->cap);
+
+	s->tail = par->split == SPLIT_NEED ? SPREAD_TOKENS : 1;
+	f->sketch = xcalloc((size_t)hp->n_layer, sizeof *f->sketch);
+	f->spread = xcalloc((size_t)hp->n_layer, sizeof *f->spread);
+	f->k = xcalloc((size_t)hp->n_layer, sizeof *f->k);
+	f->split_layer = xcalloc((size_t)hp->n_layer, sizeof *f->split_layer);
+	f->split_k = xcalloc((size_t)hp->n_layer, sizeof *f->split_k);
+	f->split_spread = xcalloc((size_t)hp->n_layer, sizeof *f->split_spread);
+	if (choice_ready(s, f->choice, err) || select_alloc(s, &f->spread_sum, DT_F32, 1, hp->n_layer, err) ||
+	    (sift_every(par) > 1 && picks_init(&f->picks, s, most, err)))
+		return -1;
+	for (int32_t i = 0; sift_bits(par) < 16 && i < hp->n_layer; i++) {
+		uint64_t bytes = sketch_bytes(par, hp, s->kv->be, s->kv->cap);
+
+		if (select_serves(s, i) && select_alloc(s, &f->sketch[i], DT_U8, 1, bytes > INT32_MAX ? -1 : (int64_t)bytes, err))
+			return -1;
+	}
+	return 0;
+}
+
+static void sift_release(struct selector *s)
+{
+	struct sift *f = s->state;
+
+	for (int32_t i = 0; f->sketch && i < s->kv->n_layer; i++)
+		select_drop(s, &f->sketch[i]);
+	for (struct choice *c = f->choice; c < f->choice + VERIFY_MOST; c++) {
+		select_drop(s, &c->score);
+		select_drop(s, &c->slots);
+		select_drop(s, &c->bias);
+	}
+	select_drop(s, &f->spread_sum);
+	picks_release(&f->picks, s);
+	free(f->sketch);
+	free(f->spread);
+	free(f->k);
+	free(f->split_layer);
+	free(f->split_k);
+	free(f->split_spread);
+	free(f->weight);
+}
+
+static void sift_note(struct selector *s, int32_t layer, int32_t slot0, int32_t n)
+{
+	struct sift *f = s->state;
+	struct kv_store *kv = s->kv;
+
+	if (sift_bits(par_of(s)) < 16)
+		kv->be->ops->key_sketch(kv->be, &f->sketch[layer], &kv->k[layer], kv->hp->n_kv_head, kv->cap, sift_bits(par_of(s)), slot0, n);
+}
+
+/* ---- selection ---- */
+
+/* Entries of each layer for a region of n_slots. */
+static void split_entries(struct selector *s, int32_t n_slots)
+{
+	struct sift *f = s->state;
+	int32_t n_layer = s->kv->n_layer, dense = par_of(s)->dense < n_layer ? par_of(s)->dense : n_layer, n = 0;
+	int32_t mean = entry_count_of(par_of(s)->k, n_slots), before = f->k_slots;
+	int by_spread = par_of(s)->split == SPLIT_NEED && f->has_spread;
+
+	/* No layer gets more than three times the mean: beyond that the slots do not matter. */
+	if (before == n_slots || (before > 3 * (int64_t)mean && n_slots > 3 * (int64_t)mean && mean == entry_count_of(par_of(s)->k, before)))
+		return;
+	f->k_slots = n_slots;
+	for (int32_t i = 0; i < n_layer; i++) {
+		f->k[i] = INT32_MAX;
+		if (i < dense || !select_serves(s, i))
+			continue;
+		f->split_spread[n] = f->spread[i];
+		f->split_layer[n++] = i;
+	}
+	if (n > 0)
+		select_split(f->split_k, by_spread ? f->split_spread : NULL, n, mean, n_slots);
+	for (int32_t i = 0; i < n; i++)
+		f->k[f->split_layer[i]] = f->split_k[i];
+}
+
+static struct scan_args sift_scan(const struct selector *s, int32_t layer, const struct tensor *q, int32_t n_slots)
+{
+	struct sift *f = s->state;
+	const struct hparams *hp = s->kv->hp;
+	int32_t bits = sift_bits(par_of(s));
+
+	return (struct scan_args){
+		.out = &f->choice->score, .q = q, .keys = bits >= 16 ? &s->kv->k[layer] : &f->sketch[layer], .n_head = hp->n_head,
+		.n_kv_head = hp->n_kv_head, .head_dim = hp->head_dim, .cap = s->kv->cap, .n_slots = n_slots,
+		.bits = bits, .scale = model_layer_spec(hp, layer)->attn.scale, .reduce = REDUCE_MAX,
+	};
+}
+
+/* A part of k entries of n_slots, selected into `slots` by the part's query when it is attended. */
+static struct attn_part best_entries(struct selector *s, struct choice *c, int32_t layer, const struct tensor *q, int32_t n_slots,
+                                     struct tensor *slots, int32_t k, int32_t pool)
+{
+	c->scan = sift_scan(s, layer, q, n_slots);
+	c->scan.out = &c->score;
+	c->topk = (struct topk_args){
+		.slots = slots, .score = &c->score, .n_kv_head = s->kv->hp->n_kv_head, .n = n_slots, .k = k, .pool = pool,
+		.last = s->own,
+	};
+	if (sift_sample(par_of(s))) {
+		c->topk.sample = sift_sample(par_of(s));
+		c->topk.bias = &c->bias;
+	}
+	c->selection = (struct attn_selection){ .scan = &c->scan, .topk = &c->topk };
+	return (struct attn_part){ .q = q, .slots = slots, .n_slots = k + c->topk.sample, .selection = &c->selection, .bias = c->topk.bias,
+	                           .sample = c->topk.sample };
+}
+
+static int sift_select(struct selector *s, const struct step *st, int32_t layer, const struct tensor *q,
+                       const struct tensor *raw, int32_t n_slots, struct attn_part part[SELECT_PARTS])
+{
+	struct sift *f = s->state;
+	int32_t every = sift_every(par_of(s)), k;
+	struct choice *c = f->choice + (st->kind == STEP_VERIFY ? st->index : 0);
+	struct pick *set;
+
+	split_entries(s, n_slots);
+	k = f->k[layer];
+	if (every > 1)
+		picks_enter(&f->picks, st, layer);
+	if (k >= n_slots - sift_sample(par_of(s)) || choice_ready(s, c, NULL))
+		return select_whole(q, n_slots, part);
+	if (every == 1) {
+		part[0] = best_entries(s, c, layer, q, n_slots, &c->slots, k, 1);
+		return 1;
+	}
+	set = picks_get(&f->picks, layer);
+	if (!set->at || set->at > n_slots || (st->pos + 1 - f->start) % every == 0) {
+		set = picks_new(&f->picks, layer, n_slots, k);
+		part[0] = best_entries(s, c, layer, q, n_slots, &set->slots, k, par_of(s)->pool > 0 ? par_of(s)->pool : POOL_REUSED);
+	} else {
+		part[0] = (struct attn_part){ .q = q, .slots = &set->slots, .n_slots = set->k };
+	}
+	part[1] = (struct attn_part){ .q = q, .slot0 = set->at, .n_slots = n_slots - set->at };
+	return set->at < n_slots ? 2 : 1;
+}
+
+/* ---- how widely attention spreads ---- */
+
+static int32_t spread_tokens(const struct step *st)
+{
+	return st->n < SPREAD_TOKENS ? st->n : SPREAD_TOKENS;
+}
+
+static int32_t first_serving(const struct selector *s)
+{
+	int32_t i = 0;
+
+	while (i < s->kv->n_layer && !select_serves(s, i))
+		i++;
+	return i;
+}
+
+static const struct attn_probe *sift_probe(struct selector *s, const struct step *st, int32_t layer, int32_t n_slots)
+{
+	struct sift *f = s->state;
+
+	if (step_generates(st) || !st->last || par_of(s)->split != SPLIT_NEED)
+		return NULL;
+	if (layer == first_serving(s)) {
+		if (f->weight_cap < st->n) {
+			f->weight = xrealloc(f->weight, (size_t)st->n * sizeof *f->weight);
+			f->weight_cap = st->n;
+		}
+		for (int32_t i = 0; i < st->n; i++)
+			f->weight[i] = i >= st->n - spread_tokens(st);
+		select_zero(s, &f->spread_sum, 1, s->kv->n_layer);
+	}
+	f->probe = (struct attn_probe){ .weight = f->weight, .spread = &f->spread_sum, .spread_col = layer, .share = SPREAD_SHARE };
+	return &f->probe;
+}
+
+static void sift_end(struct selector *s, const struct step *st, int32_t n_slots)
+{
+	struct sift *f = s->state;
+	struct kv_store *kv = s->kv;
+
+	if (sift_every(par_of(s)) > 1) {
+		picks_commit(&f->picks, st);
+		if (!step_generates(st))
+			picks_forget(&f->picks, 0);
+	}
+	if (step_generates(st))
+		return;
+	f->start = st->pos + st->n;
+	f->k_slots = 0;
+	if (!st->last || par_of(s)->split != SPLIT_NEED)
+		return;
+	for (int32_t i = 0; i < kv->n_layer; i++) {
+		float sum;
+
+		kv->be->ops->read(kv->be, &f->spread_sum, 4 * (size_t)i, &sum, sizeof sum);
+		f->spread[i] = (double)sum / (spread_tokens(st) * (double)kv->hp->n_head);
+	}
+	f->has_spread = 1;
+}
+
+/* The spread was observed at the end of the last prefill and stays valid for the tokens generated since.  Sets go: forgotten tokens may
+ * have selected them. */
+static int32_t sift_rewind(struct selector *s, int32_t n)
+{
+	struct sift *f = s->state;
+	int sets = sift_every(par_of(s)) > 1;
+
+	if (sets)
+		picks_forget(&f->picks, 0);
+	f->k_slots = 0;
+	if (f->start > 0 && n >= f->start)
+		return sets ? f->start : n;
+	f->start = 0;
+	return n >= s->tail ? n - s->tail : 0;
+}
+
+static int32_t sift_verify_most(const struct selector *s, int32_t pos, int32_t n_slots)
+{
+	struct sift *f = s->state;
+
+	if (sift_every(par_of(s)) == 1)
+		return VERIFY_MOST;
+	for (int32_t i = 0; i < s->kv->n_layer; i++)
+		if (!select_serves(s, i))
+			continue;
+		else if (!picks_old(&f->picks, i)->at || picks_old(&f->picks, i)->at > n_slots)
+			return 1;
+	return select_until(pos, f->start, sift_every(par_of(s)));
+}
+
+/* A sketch has the slots of all these tokens before the first one scans it, which only changes what it has of older ones where they fill a
+ * block. */
+static int32_t sift_together(const struct selector *s, int32_t n_slots)
+{
+	if (sift_every(par_of(s)) > 1)
+		return 1;
+	return s->own && sift_bits(par_of(s)) < 16 ? SKETCH_BLOCK - n_slots % SKETCH_BLOCK : VERIFY_MOST;
+}
+
+static struct select_status sift_status(const struct selector *s, int32_t layer)
+{
+	const struct sift *f = s->state;
+
+	return (struct select_status){ sift_every(par_of(s)) > 1 ? f->picks.was_fresh[layer] : -1, -2 };
+}
+
+static int32_t sift_entries(const struct selector *s, int32_t n_slots)
+{
+	return entry_count_of(par_of(s)->k, n_slots) + sift_sample(par_of(s));
+}
+
+static uint64_t sift_read_bytes(const struct selector *s, int32_t n_slots)
+{
+	const struct hparams *hp = s->kv->hp;
+	double k = entry_count_of(par_of(s)->k, n_slots) + sift_sample(par_of(s)), dense = par_of(s)->dense < hp->n_layer ? par_of(s)->dense : hp->n_layer, scan;
+
+	if (k >= n_slots)
+		return select_entry_bytes(s, n_slots);
+	scan = sift_bits(par_of(s)) >= 16 ? (double)select_entry_bytes(s, n_slots) / 2
+	                               : (double)sketch_bytes(par_of(s), hp, s->kv->be, n_slots) * layers_unwindowed(hp);
+	dense /= hp->n_layer;
+	return select_entry_bytes(s, dense * n_slots + (1 - dense) * k) + (uint64_t)(scan * (1 - dense) / sift_every(par_of(s)));
+}
+
+static void sift_archive(struct selector *s, struct serializer *a, int32_t n_slots)
+{
+	struct sift *f = s->state;
+
+	(void)n_slots;
+	serialize_i32(a, &f->start, 0, INT32_MAX, "the end of the prefill");
+	if (par_of(s)->split == SPLIT_NEED) {
+		serialize_i32(a, &f->has_spread, 0, 1, "the spread of layers");
+		serialize_bytes(a, f->spread, (uint64_t)s->kv->n_layer * sizeof *f->spread);
+	}
+	if (sift_every(par_of(s)) > 1)
+		picks_archive(&f->picks, s, a);
+	if (serialize_loading(a))
+		f->k_slots = 0;
+}
+
+static const struct selector_ops sift_ops = {
+	.bytes = sift_bytes, .listed = sift_listed, .init = sift_init, .release = sift_release, .note = sift_note, .select = sift_select,
+	.probe = sift_probe, .end = sift_end, .rewind = sift_rewind, .verify_most = sift_verify_most, .together = sift_together, .entries = sift_entries,
+	.read_bytes = sift_read_bytes, .archive = sift_archive, .scan = sift_scan, .status = sift_status,
+};
+
+#define AT(field) offsetof(struct sift_params, field)
+static const struct param sift_params[] = {
+	PARAM_K(struct sift_params, "512"),
+	{ "bits", PARAM_INT, AT(bits), 0, 0, "2|4|8|16", "2", "bits a value of the key sketch; 16 scans the keys themselves" },
+	{ "every", PARAM_INT, AT(every), 1, 1000, NULL, "1", "steps that a selected set serves" },
+	{ "split", PARAM_CHOICE, AT(split), 0, 0, "need|even", "need",
+	  "k is the mean over the layers: shared by how widely their attention spreads, or evenly" },
+	PARAM_DENSE(struct sift_params, "0"),
+	{ "sample", PARAM_INT, AT(sample), 0, 4096, NULL, "0",
+	  "entries beside the k that stand for all others: an unbiased sample, weighted by what each stands for (every=1)" },
+	PARAM_POOL(struct sift_params, "neighbours pooled when a set serves several steps"),
+	{ .key = NULL },
+};
+const struct policy_def policy_sift = {
+	.name = "sift", .help = "every token stays; each generated token reads k entries, which a scan of a low-bit key sketch scores highest",
+	.params = sift_params, .retention = &retain_all, .selector = &sift_ops,
+};

@@ -1,0 +1,189 @@
+/* engine/policies/select_snapkv.c - `snapkv`: k entries are selected once at the end of a prefill, those with the largest pooled attention mass of
+ * the prefill's last `window` tokens, and these tokens; later tokens are all added.
+ *
+ * Its authors evict the entries that are not selected.  Here all entries stay and only generated tokens read the selected ones, so that it
+ * compares with other selections, and the next prefill attends everything and selects anew. */
+#include "engine/policies/select_mass.h"
+
+#include <stdlib.h>
+
+#include "engine/cache/cache.h"
+#include "engine/cache/serialize.h"
+
+enum { KIND_MAX, KIND_AVG };
+struct snapkv_params {
+	struct entry_count k;
+	int32_t dense, window, pool;
+	int pool_kind;
+};
+
+struct snapkv {
+	struct step_mass mass;
+	int selected;              /* 0: everything is read */
+	int32_t from;              /* slots from here on are read beside the selected ones */
+};
+
+static const struct snapkv_params *par_of(const struct selector *s)
+{
+	return s->par;
+}
+
+static uint64_t snapkv_bytes(const void *values, const struct hparams *hp, const struct backend *be, int32_t cap)
+{
+	return step_mass_bytes(hp, ((const struct snapkv_params *)values)->k, cap);
+}
+
+static int snapkv_init(struct selector *s, struct err *err)
+{
+	struct snapkv *f = s->state = xcalloc(1, sizeof *f);
+
+	s->tail = par_of(s)->window;
+	return step_mass_init(&f->mass, s, par_of(s)->k, err);
+}
+
+static void snapkv_release(struct selector *s)
+{
+	step_mass_release(&((struct snapkv *)s->state)->mass, s);
+}
+
+/* The selected slots, and all from `from` on. */
+static int snapkv_parts(const struct selector *s, int32_t layer, const struct tensor *q, int32_t n_slots,
+                        struct attn_part part[SELECT_PARTS])
+{
+	struct snapkv *f = s->state;
+	int n = 0;
+
+	if (!f->selected || layer < par_of(s)->dense)
+		return select_whole(q, n_slots, part);
+	if (f->mass.n > 0)
+		part[n++] = (struct attn_part){ .q = q, .slots = &f->mass.slots[layer], .n_slots = f->mass.n };
+	part[n++] = (struct attn_part){ .q = q, .slot0 = f->from, .n_slots = n_slots - f->from };
+	return n;
+}
+
+static int snapkv_select(struct selector *s, const struct step *st, int32_t layer, const struct tensor *q,
+                         const struct tensor *raw, int32_t n_slots, struct attn_part part[SELECT_PARTS])
+{
+	return snapkv_parts(s, layer, q, n_slots, part);
+}
+
+static int snapkv_holds(const struct selector *s, int32_t layer, int32_t n_slots, struct attn_part part[SELECT_PARTS])
+{
+	return snapkv_parts(s, layer, NULL, n_slots, part);
+}
+
+/* Tokens at the end of a step whose attention counts. */
+static int32_t counted(const struct selector *s, const struct step *st)
+{
+	if (step_generates(st) || !st->last)
+		return 0;
+	return st->n < s->tail ? st->n : s->tail;
+}
+
+static const struct attn_probe *snapkv_probe(struct selector *s, const struct step *st, int32_t layer, int32_t n_slots)
+{
+	struct snapkv *f = s->state;
+	int32_t n = counted(s, st);
+
+	if (!n || layer < par_of(s)->dense)
+		return NULL;
+	return step_mass_probe(&f->mass, s, st, layer, n, n_slots, par_of(s)->window > 1 ? REDUCE_MEAN : REDUCE_MAX);
+}
+
+/* Replace the mass of the first n columns by its average over `kernel` neighbours; those outside count as 0, as published. */
+static void pool_average(struct selector *s, int32_t layer, int32_t n, int32_t kernel)
+{
+	struct snapkv *f = s->state;
+	float *out = xcalloc((size_t)n, sizeof *out);
+
+	for (int32_t h = 0; h < s->kv->hp->n_kv_head; h++) {
+		const float *x = step_mass_head(&f->mass, s, layer, h, n);
+
+		for (int32_t i = 0; i < n; i++) {
+			double sum = 0;
+
+			for (int32_t j = i - kernel / 2; j <= i + kernel / 2; j++)
+				sum += j >= 0 && j < n ? (double)x[j] : 0;
+			out[i] = (float)(sum / kernel);
+		}
+		step_mass_set_head(&f->mass, s, layer, h, out, n);
+	}
+	free(out);
+}
+
+static void snapkv_end(struct selector *s, const struct step *st, int32_t n_slots)
+{
+	struct snapkv *f = s->state;
+	int32_t k = entry_count_of(par_of(s)->k, n_slots), window = counted(s, st), pool = par_of(s)->pool;
+
+	if (step_generates(st))
+		return;
+	f->selected = st->last && k < n_slots;
+	if (!f->selected)
+		return;
+	window = window < k ? window : k;
+	f->from = n_slots - window;
+	f->mass.n = k - window;
+	for (int32_t i = par_of(s)->dense; f->mass.n > 0 && i < s->kv->n_layer; i++) {
+		if (par_of(s)->pool_kind == KIND_AVG)
+			pool_average(s, i, f->from, pool);
+		step_mass_select(&f->mass, s, i, f->from, par_of(s)->pool_kind == KIND_AVG ? 1 : pool);
+	}
+}
+
+static int32_t snapkv_rewind(struct selector *s, int32_t n)
+{
+	((struct snapkv *)s->state)->selected = 0;
+	return n < s->tail ? 0 : n - s->tail;
+}
+
+static int32_t snapkv_entries(const struct selector *s, int32_t n_slots)
+{
+	return (int32_t)select_mean(s, par_of(s)->dense, entry_count_of(par_of(s)->k, n_slots), n_slots);
+}
+
+static uint64_t snapkv_read_bytes(const struct selector *s, int32_t n_slots)
+{
+	double k = entry_count_of(par_of(s)->k, n_slots);
+
+	return select_entry_bytes(s, k >= n_slots ? n_slots : select_mean(s, par_of(s)->dense, k, n_slots));
+}
+
+static void snapkv_archive(struct selector *s, struct serializer *a, int32_t n_slots)
+{
+	struct snapkv *f = s->state;
+	int32_t selected = f->selected, most = f->mass.most < n_slots ? f->mass.most : n_slots;
+
+	if (serialize_loading(a))
+		f->selected = 0;
+	serialize_i32(a, &selected, 0, 1, "whether slots were selected");
+	if (!selected || a->bad)
+		return;
+	serialize_i32(a, &f->mass.n, 0, most, "the number of selected slots");
+	serialize_i32(a, &f->from, f->mass.n, n_slots, "the slots beside those selected");
+	for (int32_t i = par_of(s)->dense; i < s->kv->n_layer && !a->bad; i++)
+		step_mass_archive(&f->mass, s, a, i, n_slots);
+	if (!a->bad)
+		f->selected = 1;
+}
+
+static const struct selector_ops snapkv_ops = {
+	.bytes = snapkv_bytes, .init = snapkv_init, .release = snapkv_release, .select = snapkv_select, .probe = snapkv_probe,
+	.end = snapkv_end, .rewind = snapkv_rewind, .entries = snapkv_entries, .read_bytes = snapkv_read_bytes,
+	.archive = snapkv_archive, .holds = snapkv_holds,
+};
+
+#define AT(field) offsetof(struct snapkv_params, field)
+static const struct param snapkv_params[] = {
+	PARAM_K(struct snapkv_params, "512"),
+	{ "window", PARAM_INT, AT(window), 0, 0, "1|32|64", "32",
+	  "last tokens whose attention selects; 1: largest of a group, else the mean" },
+	PARAM_POOL(struct snapkv_params, "neighbours pooled before selecting"),
+	{ "kind", PARAM_CHOICE, AT(pool_kind), 0, 0, "max|avg", "max", "how they are pooled" },
+	PARAM_DENSE(struct snapkv_params, "0"),
+	{ .key = NULL },
+};
+const struct policy_def policy_snapkv = {
+	.name = "snapkv", .help = "k entries selected once at the end of the prefill, and all that comes later; the others stay unread (SnapKV)",
+	.params = snapkv_params, .retention = &retain_all, .selector = &snapkv_ops,
+};

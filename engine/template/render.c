@@ -1,0 +1,518 @@
+/* engine/template/render.c - a conversation as tokens, rendered again after each change.
+ *
+ * The template writes the whole conversation as text, which costs a copy; tokenizing is what takes time.  So the text is compared with the
+ * one that was rendered before, and the tokens of what both begin and end with stay:
+ *
+ *     before   |  same beginning  |   old    |  same end  |
+ *     now      |  same beginning  |     new     |  same end  |
+ *                                 ^ first       ^ last: tokenized between these two
+ *
+ * Tokens depend on their neighbourhood, so both places are moved to where the text may be cut: around the sampled ids of an answer, before a
+ * control token, or between two words (vocab_cuts()).  Whatever a template does to earlier messages shows in its text. */
+#include "engine/template/chat.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/token/token.h"
+
+/* An answer that stands there by its sampled ids: its bytes, and its tokens in the sequence. */
+struct verbatim { size_t off, len, first, n_id; };
+
+struct rendered_text {
+	struct chat_text t;
+	struct verbatim *verb; size_t n_verb;
+	size_t lead;               /* tokens before the text: a BOS that the template does not write */
+};
+
+static void text_free(struct rendered_text *x)
+{
+	if (!x)
+		return;
+	chat_text_free(&x->t);
+	free(x->verb);
+	free(x);
+}
+
+void rendered_free(struct rendered *r)
+{
+	tokens_free(&r->id);
+	free(r->end);
+	free(r->place);
+	text_free(r->text);
+	*r = (struct rendered){ .n_msg = 0 };
+}
+
+/* ---- the text ---- */
+
+/* 1 when the template's own text has a control token at byte `at`, or the text ends there. */
+static int control_at(const struct vocab *v, const struct chat_text *t, size_t at)
+{
+	size_t span = 0, n;
+
+	if (at == t->text.n)
+		return 1;
+	while (span < t->n_special && t->special[span].off + t->special[span].len <= at)
+		span++;
+	if (span == t->n_special || t->special[span].off > at)
+		return 0;
+	n = t->special[span].off + t->special[span].len - at;
+	for (size_t k = 1; k <= n && k <= 64; k++) {
+		int32_t id = vocab_find(v, t->text.p + at, k);
+		if (id >= 0 && !vocab_piece(v, id, 0, NULL, 0))
+			return 1;
+	}
+	return 0;
+}
+
+/* An answer that the template leaves unchanged keeps its sampled ids: its text, encoded again, might give other ids, and the KV entries from
+ * there on would have to be recomputed.  SentencePiece puts a space before a run of plain text, so none may start behind such an answer. */
+static void find_verbatim(struct rendered_text *x, int base, const struct vocab *v, const struct chat_msg *m, const struct text_place *place,
+                          size_t n)
+{
+	int spm = !strcmp(vocab_info(v)->model, "llama");
+
+	x->verb = xcalloc(n + 1, sizeof *x->verb);
+	for (size_t i = 0; i < n; i++) {
+		if (!m[i].n_id || m[i].role != ROLE_ASSISTANT || place[i].at == SIZE_MAX || place[i].from || place[i].n != m[i].len)
+			continue;
+		if (spm && !base && !control_at(v, &x->t, place[i].at + m[i].len))
+			continue;
+		x->verb[x->n_verb++] = (struct verbatim){ .off = place[i].at, .len = m[i].len, .n_id = m[i].n_id, .first = i };
+	}
+}
+
+/* ---- what two texts have in common ---- */
+
+static size_t min_of(size_t a, size_t b) { return a < b ? a : b; }
+
+static size_t span_end(const struct span *s) { return s->off + s->len; }
+
+/* Bytes that both begin with, up to where the template's own text or sampled answers differ. */
+static size_t common_front(const struct rendered_text *a, const int32_t *id_a, const struct rendered_text *b, const struct chat_msg *m)
+{
+	size_t most = min_of(a->t.text.n, b->t.text.n), n = 0, i;
+
+	while (n + 4096 <= most && !memcmp(a->t.text.p + n, b->t.text.p + n, 4096))
+		n += 4096;
+	while (n < most && a->t.text.p[n] == b->t.text.p[n])
+		n++;
+	for (i = 0; i < a->t.n_special && i < b->t.n_special; i++) {
+		const struct span *x = &a->t.special[i], *y = &b->t.special[i];
+
+		if (x->off != y->off || x->len != y->len) {
+			n = min_of(n, x->off != y->off ? min_of(x->off, y->off) : min_of(span_end(x), span_end(y)));
+			break;
+		}
+	}
+	if (i == a->t.n_special || i == b->t.n_special)
+		n = min_of(n, i < a->t.n_special ? a->t.special[i].off : i < b->t.n_special ? b->t.special[i].off : n);
+	for (i = 0; i < a->n_verb || i < b->n_verb; i++) {
+		const struct verbatim *x = i < a->n_verb ? &a->verb[i] : NULL, *y = i < b->n_verb ? &b->verb[i] : NULL;
+
+		if (x && y && x->off == y->off && x->len == y->len && x->n_id == y->n_id &&
+		    !memcmp(id_a + x->first, m[y->first].id, x->n_id * sizeof *id_a))
+			continue;
+		return min_of(n, min_of(x ? x->off : SIZE_MAX, y ? y->off : SIZE_MAX));
+	}
+	return n;
+}
+
+/* Bytes that both end with, at most `most`. */
+static size_t common_back(const struct rendered_text *a, const int32_t *id_a, const struct rendered_text *b, const struct chat_msg *m, size_t most)
+{
+	size_t len_a = a->t.text.n, len_b = b->t.text.n, n = 0, i;
+
+	while (n + 4096 <= most && !memcmp(a->t.text.p + len_a - n - 4096, b->t.text.p + len_b - n - 4096, 4096))
+		n += 4096;
+	while (n < most && a->t.text.p[len_a - n - 1] == b->t.text.p[len_b - n - 1])
+		n++;
+	for (i = 1; i <= a->t.n_special || i <= b->t.n_special; i++) {
+		const struct span *x = i <= a->t.n_special ? &a->t.special[a->t.n_special - i] : NULL;
+		const struct span *y = i <= b->t.n_special ? &b->t.special[b->t.n_special - i] : NULL;
+		size_t from_x = x ? len_a - span_end(x) : SIZE_MAX, from_y = y ? len_b - span_end(y) : SIZE_MAX;
+
+		if (from_x != from_y) {
+			n = min_of(n, min_of(from_x, from_y));
+			break;
+		}
+		if (x->len != y->len) {
+			n = min_of(n, from_x + min_of(x->len, y->len));
+			break;
+		}
+	}
+	for (i = 1; i <= a->n_verb || i <= b->n_verb; i++) {
+		const struct verbatim *x = i <= a->n_verb ? &a->verb[a->n_verb - i] : NULL, *y = i <= b->n_verb ? &b->verb[b->n_verb - i] : NULL;
+		size_t from_x = x ? len_a - x->off - x->len : SIZE_MAX, from_y = y ? len_b - y->off - y->len : SIZE_MAX;
+
+		if (x && y && from_x == from_y && x->len == y->len && x->n_id == y->n_id &&
+		    !memcmp(id_a + x->first, m[y->first].id, x->n_id * sizeof *id_a))
+			continue;
+		return min_of(n, min_of(from_x, from_y));
+	}
+	return n;
+}
+
+/* Tokens of r that end at byte `at` or before. */
+static size_t tokens_until(const struct rendered *r, size_t at)
+{
+	size_t lo = 0, hi = r->id.n;
+
+	while (lo < hi) {
+		size_t mid = (lo + hi) / 2;
+		if (r->end[mid] <= at)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo;
+}
+
+/* The answer that has byte `at`, or begins or ends there. */
+static const struct verbatim *verbatim_over(const struct rendered_text *x, size_t at)
+{
+	for (size_t i = 0; i < x->n_verb; i++)
+		if (x->verb[i].off <= at && at <= x->verb[i].off + x->verb[i].len)
+			return &x->verb[i];
+	return NULL;
+}
+
+static int verbatim_begins(const struct rendered_text *x, size_t at)
+{
+	for (size_t i = 0; i < x->n_verb; i++)
+		if (x->verb[i].off == at)
+			return 1;
+	return 0;
+}
+
+static int verbatim_ends(const struct rendered_text *x, size_t at)
+{
+	for (size_t i = 0; i < x->n_verb; i++)
+		if (x->verb[i].off + x->verb[i].len == at)
+			return 1;
+	return 0;
+}
+
+/* A place where r may be cut: tokens before it, its byte, and whether the text behind it continues plain text. */
+struct place { size_t token, at; int continues; };
+
+/* The last cut of r at byte `most` or before that holds whatever follows behind byte `most`.  next: the text that will follow; NULL = any. */
+static struct place cut_front(const struct rendered *r, const struct vocab *v, const struct rendered_text *next, size_t most)
+{
+	const struct rendered_text *x = r->text;
+
+	/* All of r is there, and an answer begins behind it. */
+	if (next && most == x->t.text.n && verbatim_begins(next, most))
+		return (struct place){ .token = r->id.n, .at = most };
+	for (size_t k = tokens_until(r, most); k > x->lead; k--) {
+		size_t at = r->end[k - 1];
+		const struct verbatim *in = verbatim_over(x, at);
+
+		if (in && in->len && in->off + in->len <= most)
+			return (struct place){ .token = in->first + in->n_id, .at = in->off + in->len };
+		if (in && next && verbatim_begins(next, in->off))
+			return (struct place){ .token = in->first, .at = in->off };
+		if (in)
+			continue;
+		if (k < r->id.n && vocab_is_control(v, r->id.id[k]) && r->end[k] <= most)
+			return (struct place){ .token = k, .at = at };
+		if (vocab_cuts(v, x->t.text.p, most, at))
+			return (struct place){ .token = k, .at = at, .continues = 1 };
+	}
+	return (struct place){ .token = x->lead };
+}
+
+/* The first cut of r among its last `most` bytes that holds whatever stands before them.  next: the text that they will end. */
+static struct place cut_back(const struct rendered *r, const struct vocab *v, const struct rendered_text *next, size_t most)
+{
+	const struct rendered_text *x = r->text;
+	size_t first = x->t.text.n - most;
+
+	for (size_t k = tokens_until(r, first ? first - 1 : 0); k < r->id.n; k++) {
+		size_t at = k ? r->end[k - 1] : 0;
+		const struct verbatim *in = verbatim_over(x, at);
+
+		if (in && in->off > first)
+			return (struct place){ .token = in->first, .at = in->off };
+		if (in && in->off + in->len >= first && verbatim_ends(next, next->t.text.n - (x->t.text.n - in->off - in->len)))
+			return (struct place){ .token = in->first + in->n_id, .at = in->off + in->len };
+		if (in && k < in->first + in->n_id)
+			continue;
+		if (at < first || k < x->lead)
+			continue;
+		if (vocab_is_control(v, r->id.id[k]))
+			return (struct place){ .token = k, .at = at };
+		if (vocab_cuts(v, x->t.text.p + first, most, at - first))
+			return (struct place){ .token = k, .at = at };
+	}
+	return (struct place){ .token = r->id.n, .at = x->t.text.n };
+}
+
+/* ---- tokens ---- */
+
+/* What is being put together: ids, and where each ends. */
+struct builder { struct tokens id; struct token_ends end; };
+
+/* Bytes from .. to of t, with the parts of the special ranges in it. */
+static int encode_part(struct builder *b, const struct vocab *v, const struct chat_text *t, size_t from, size_t to, int continues, struct err *e)
+{
+	size_t first = 0, last, done = b->end.n;
+	struct span *part;
+	int rc;
+
+	if (from >= to)
+		return 0;
+	while (first < t->n_special && span_end(&t->special[first]) <= from)
+		first++;
+	for (last = first; last < t->n_special && t->special[last].off < to; )
+		last++;
+	part = xcalloc(last - first + 1, sizeof *part);
+	for (size_t i = first; i < last; i++) {
+		size_t a = t->special[i].off < from ? from : t->special[i].off, z = min_of(span_end(&t->special[i]), to);
+		part[i - first] = (struct span){ a - from, z - a };
+	}
+	rc = vocab_encode_ends(v, t->text.p + from, to - from, part, last - first, continues, &b->id, &b->end, e);
+	for (size_t i = done; i < b->end.n; i++)
+		b->end.at[i] += (uint32_t)from;
+	free(part);
+	return rc;
+}
+
+/* The sampled ids of an answer, which say its text. */
+static void add_verbatim(struct builder *b, const struct vocab *v, struct verbatim *x, const struct chat_msg *m)
+{
+	size_t at = x->off;
+
+	x->first = b->id.n;
+	tokens_append(&b->id, m->id, m->n_id);
+	for (size_t i = 0; i < m->n_id; i++) {
+		at = min_of(at + vocab_piece(v, m->id[i], 0, NULL, 0), x->off + x->len);
+		token_ends_add(&b->end, at);
+	}
+}
+
+/* Tokens first .. last of r, whose text has moved by so many bytes. */
+static void add_kept(struct builder *b, const struct rendered *r, size_t first, size_t last, size_t moved)
+{
+	if (first >= last)
+		return;
+	tokens_append(&b->id, r->id.id + first, last - first);
+	for (size_t i = first; i < last; i++)
+		token_ends_add(&b->end, r->end[i] + moved);
+}
+
+/* The text of x from a cut to byte `to`, with the answers verb .. last in it. */
+static int add_new(struct builder *b, const struct vocab *v, struct rendered_text *x, const struct chat_msg *m, size_t verb, size_t last,
+                   struct place from, size_t to, struct err *e)
+{
+	for (; verb < last; verb++) {
+		struct verbatim *y = &x->verb[verb];
+
+		if (encode_part(b, v, &x->t, from.at, y->off, from.continues, e) < 0)
+			return -1;
+		add_verbatim(b, v, y, &m[y->first]);
+		from = (struct place){ .at = y->off + y->len };
+	}
+	return encode_part(b, v, &x->t, from.at, to, from.continues, e);
+}
+
+/* Answers of r before a token. */
+static size_t verbatim_before(const struct rendered_text *x, size_t token)
+{
+	size_t n = 0;
+
+	while (n < x->n_verb && x->verb[n].first < token)
+		n++;
+	return n;
+}
+
+/* The tokens of x, those of r where they stand in both. */
+static int tokenize(struct builder *b, const struct vocab *v, const struct rendered *r, struct rendered_text *x, const struct chat_msg *m,
+                    struct err *e)
+{
+	const struct vocab_info *info = vocab_info(v);
+	const struct rendered_text *old = r->text;
+	struct place first = { .token = 0 }, last = { .token = 0 };
+	size_t to = x->t.text.n, before = 0, behind = 0;
+
+	if (info->bos >= 0 && info->add_bos) {
+		tokens_add(&b->id, info->bos);
+		token_ends_add(&b->end, 0);
+	}
+	x->lead = b->id.n;
+	if (old) {
+		first = cut_front(r, v, x, common_front(old, r->id.id, x, m));
+		last = cut_back(r, v, x, common_back(old, r->id.id, x, m, min_of(old->t.text.n, x->t.text.n) - first.at));
+		to -= old->t.text.n - last.at;
+		before = verbatim_before(old, first.token);
+		behind = old->n_verb - verbatim_before(old, last.token);
+		for (size_t i = 0; i < before; i++)
+			x->verb[i].first = old->verb[i].first + x->lead - old->lead;
+		add_kept(b, r, old->lead, first.token, 0);
+	}
+	if (add_new(b, v, x, m, before, x->n_verb - behind, first, to, e) < 0)
+		return -1;
+	if (old) {
+		for (size_t i = 1; i <= behind; i++)
+			x->verb[x->n_verb - i].first = old->verb[old->n_verb - i].first + b->id.n - last.token;
+		add_kept(b, r, last.token, r->id.n, to - last.at);
+	}
+	/* The template wrote BOS too: remove one of the two. */
+	if (x->lead && b->id.n >= 2 && b->id.id[1] == info->bos && x->t.n_special && !x->t.special[0].off) {
+		memmove(b->id.id, b->id.id + 1, --b->id.n * sizeof *b->id.id);
+		memmove(b->end.at, b->end.at + 1, --b->end.n * sizeof *b->end.at);
+		for (size_t i = 0; i < x->n_verb; i++)
+			x->verb[i].first--;
+		x->lead = 0;
+	}
+	return 0;
+}
+
+int chat_render(const struct chat_template *f, const struct vocab *v, const struct chat_msg *m, size_t n, unsigned flags,
+                const struct rendered *before, struct rendered *out, struct err *e)
+{
+	struct rendered_text *x = xcalloc(1, sizeof *x);
+	struct text_place *place = xcalloc(n + 1, sizeof *place);
+	const struct rendered none = { .n_msg = 0 };
+	struct builder b = {0};
+	int rc = chat_compose(f, v, m, n, flags, &x->t, place, e);
+
+	if (!rc && x->t.text.n > UINT32_MAX)
+		rc = err_set(e, ERR_FIT, "a conversation of %zu bytes is too long to render", x->t.text.n);
+	if (!rc) {
+		str_add(&x->t.text, "", 0);
+		find_verbatim(x, !f, v, m, place, n);
+		rc = tokenize(&b, v, before && before->text ? before : &none, x, m, e);
+	}
+	if (rc < 0) {
+		tokens_free(&b.id);
+		free(b.end.at);
+		free(place);
+		text_free(x);
+		return -1;
+	}
+	rendered_free(out);
+	*out = (struct rendered){ .id = b.id, .end = b.end.at, .place = place, .n_msg = n, .text = x };
+	return 0;
+}
+
+/* ---- places ---- */
+
+static size_t byte_of(const struct rendered *r, size_t i, size_t byte)
+{
+	const struct text_place *p = i < r->n_msg ? &r->place[i] : NULL;
+
+	return p && p->at != SIZE_MAX && byte >= p->from && byte <= p->from + p->n ? p->at + byte - p->from : SIZE_MAX;
+}
+
+size_t rendered_token(const struct rendered *r, size_t i, size_t byte)
+{
+	size_t at = byte_of(r, i, byte);
+
+	return at == SIZE_MAX ? SIZE_MAX : tokens_until(r, at);
+}
+
+/* Bytes from.at .. to of t and a text behind them. */
+static int encode_with(struct builder *b, const struct vocab *v, const struct chat_text *t, struct place from, size_t to, const char *next,
+                       struct err *e)
+{
+	struct chat_text part = {0};
+	int rc;
+
+	for (size_t i = 0; i < t->n_special; i++) {
+		struct span s = t->special[i];
+
+		if (span_end(&s) <= from.at || s.off >= to)
+			continue;
+		s = (struct span){ s.off < from.at ? 0 : s.off - from.at, min_of(span_end(&s), to) - (s.off < from.at ? from.at : s.off) };
+		part.special = xrealloc(part.special, (part.n_special + 1) * sizeof *part.special);
+		part.special[part.n_special++] = s;
+	}
+	str_add(&part.text, t->text.p + from.at, to - from.at);
+	str_adds(&part.text, next);
+	rc = encode_part(b, v, &part, 0, part.text.n, from.continues, e);
+	chat_text_free(&part);
+	return rc;
+}
+
+/* What any text may begin with: a letter and a digit have nothing in common. */
+int rendered_stable(const struct rendered *r, const struct vocab *v, size_t i, size_t byte, struct tokens *out, struct err *e)
+{
+	static const char *const next[2] = { "A", "1" };
+	size_t at = byte_of(r, i, byte), n = 0;
+	struct builder b[2] = {{ .id = {0} }, { .id = {0} }};
+	struct place first;
+	int rc = 0;
+
+	if (at == SIZE_MAX)
+		return 0;
+	first = cut_front(r, v, NULL, at);
+	for (int k = 0; k < 2 && !rc; k++)
+		rc = encode_with(&b[k], v, &r->text->t, first, at, next[k], e);
+	while (n < b[0].id.n && n < b[1].id.n && b[0].id.id[n] == b[1].id.id[n])
+		n++;
+	if (!rc) {
+		tokens_append(out, r->id.id, first.token);
+		tokens_append(out, b[0].id.id, n);
+	}
+	for (int k = 0; k < 2; k++) {
+		tokens_free(&b[k].id);
+		free(b[k].end.at);
+	}
+	return rc;
+}
+
+int rendered_count(const struct rendered *r, const struct vocab *v, size_t i, size_t from, size_t to, size_t *n, struct err *e)
+{
+	size_t first = byte_of(r, i, from), end = byte_of(r, i, to), lo, hi;
+	struct builder b = {0};
+	const char *text;
+	int rc;
+
+	if (first == SIZE_MAX || end == SIZE_MAX)
+		return err_set(e, ERR_USAGE, "the chat template changes the text of message %zu", i);
+	/* Between its first and its last cut the text has its own tokens there, too. */
+	text = r->text->t.text.p + first;
+	lo = tokens_until(r, first);
+	hi = tokens_until(r, end);
+	while (lo < hi && !(r->end[lo] > first && vocab_cuts(v, text, end - first, r->end[lo] - first)))
+		lo++;
+	while (hi > lo && !vocab_cuts(v, text, end - first, r->end[hi - 1] - first))
+		hi--;
+	if (lo >= hi) {
+		rc = encode_with(&b, v, &(struct chat_text){ .text = r->text->t.text }, (struct place){ .at = first }, end, "", e);
+		*n = b.id.n;
+	} else {
+		rc = encode_with(&b, v, &(struct chat_text){ .text = r->text->t.text }, (struct place){ .at = first }, r->end[lo], "", e);
+		if (!rc)
+			rc = encode_with(&b, v, &(struct chat_text){ .text = r->text->t.text }, (struct place){ .at = r->end[hi - 1], .continues = 1 }, end, "", e);
+		*n = b.id.n + hi - 1 - lo;
+	}
+	tokens_free(&b.id);
+	free(b.end.at);
+	return rc;
+}
+
+void rendered_add(struct rendered *r, const struct vocab *v, const char *text, size_t n, const int32_t *id, size_t n_id)
+{
+	struct token_ends end = { .at = r->end, .n = r->id.n, .cap = r->id.n };
+	size_t at = 0, i, from;
+	char piece[256];
+
+	if (!r->text || !r->n_msg)
+		return;
+	from = r->text->t.text.n;
+	/* As far as the tokens say the text. */
+	for (i = 0; i < n_id; i++) {
+		size_t len = vocab_piece(v, id[i], 0, piece, sizeof piece);
+
+		if (!len || len > sizeof piece || len > n - at || memcmp(text + at, piece, len) != 0)
+			break;
+		at += len;
+		token_ends_add(&end, from + at);
+	}
+	tokens_append(&r->id, id, i);
+	str_add(&r->text->t.text, text, at);
+	r->place[r->n_msg - 1].n += at;
+	r->end = end.at;
+}

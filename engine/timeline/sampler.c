@@ -1,0 +1,283 @@
+/* engine/timeline/sampler.c - greedy and random choice of the next token.
+ *
+ * Randomness is xoshiro256** (Blackman and Vigna 2018), seeded by splitmix64.  Its own generator instead of the C library's, so
+ * that a seed gives the same tokens on every system and a saved state continues exactly.  Of equal logits the lower id is
+ * preferred. */
+#include "engine/timeline/sampler.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A low temperature keeps small models on topic and answers from documents literal.  No penalty: it takes names and numbers from an
+ * answer that has to say them twice. */
+const struct sampling sampling_default = {
+	.temperature = 0.3f, .top_k = 40, .top_p = 0.9f, .min_p = 0.05f,
+	.repeat_penalty = 1, .presence_penalty = 0, .frequency_penalty = 0, .repeat_last = 64,
+};
+
+void sampling_seed(struct sampling *s, uint64_t seed)
+{
+	for (int i = 0; i < 4; i++)
+		s->rng[i] = random_next(&seed);
+}
+
+static uint64_t rotl(uint64_t x, int k)
+{
+	return x << k | x >> (64 - k);
+}
+
+/* Uniform in [0, 1). */
+static double draw(struct sampling *p)
+{
+	uint64_t *s = p->rng, r = rotl(s[1] * 5, 7) * 9, t = s[1] << 17;
+
+	s[2] ^= s[0];
+	s[3] ^= s[1];
+	s[1] ^= s[2];
+	s[0] ^= s[3];
+	s[2] ^= t;
+	s[3] = rotl(s[3], 45);
+	return (double)(r >> 11) * 0x1p-53;
+}
+
+/* ---- passes over the whole vocabulary: vectors of four floats, four independent accumulators ---- */
+
+typedef float four __attribute__((vector_size(16)));
+typedef int32_t four_bits __attribute__((vector_size(16)));
+
+enum {
+	BLOCKS = 1024,               /* the most blocks into which candidates() cuts the vocabulary */
+	ROUND = 16,                  /* values per step of a pass; a block is a multiple */
+};
+
+static four load4(const float *x)
+{
+	four v;
+
+	memcpy(&v, x, sizeof v);
+	return v;
+}
+
+/* 1 when no logit is NaN or +inf. */
+static int logits_valid(const float *x, int32_t n)
+{
+	const four limit = { INFINITY, INFINITY, INFINITY, INFINITY };
+	four_bits good = { -1, -1, -1, -1 };
+	int32_t i = 0, all;
+
+	for (; i + ROUND <= n; i += ROUND)
+		good &= (load4(x + i) < limit) & (load4(x + i + 4) < limit) & (load4(x + i + 8) < limit) &
+		        (load4(x + i + 12) < limit);
+	all = good[0] & good[1] & good[2] & good[3];
+	for (; i < n; i++)
+		all &= x[i] < INFINITY;
+	return all != 0;
+}
+
+static four max4(four a, four b)
+{
+	four_bits more = a > b;
+
+	return (four)(((four_bits)a & more) | ((four_bits)b & ~more));
+}
+
+/* The largest value, NaN ignored; -inf when there is none. */
+static float largest(const float *x, int32_t n)
+{
+	const four least = { -INFINITY, -INFINITY, -INFINITY, -INFINITY };
+	four a = least, b = least, c = least, d = least;
+	float best = -INFINITY;
+	int32_t i = 0;
+
+	for (; i + ROUND <= n; i += ROUND) {
+		a = max4(load4(x + i), a);
+		b = max4(load4(x + i + 4), b);
+		c = max4(load4(x + i + 8), c);
+		d = max4(load4(x + i + 12), d);
+	}
+	a = max4(max4(a, b), max4(c, d));
+	for (int l = 0; l < 4; l++)
+		best = a[l] > best ? a[l] : best;
+	for (; i < n; i++)
+		best = x[i] > best ? x[i] : best;
+	return best;
+}
+
+static int penalises(const struct sampling *p)
+{
+	return p->repeat_penalty != 1 || p->presence_penalty != 0 || p->frequency_penalty != 0;
+}
+
+/* Lower the logits of the last repeat_last tokens of the answer (-1: all of it): each is divided (when negative: multiplied) by
+ * repeat_penalty (Keskar et al. 2019), and loses presence_penalty once and frequency_penalty per occurrence.  The prompt is not
+ * counted: its words are those that an answer has to use.  count [n_vocab] is scratch of any content: only the answer's ids are
+ * used. */
+static void penalise(const struct sampling *p, float *logit, int32_t *count, int32_t n_vocab, const int32_t *history,
+                     size_t n)
+{
+	size_t prompt = p->answer > 0 ? (size_t)p->answer : 0;
+
+	prompt = prompt < n ? prompt : n;
+	history += prompt;
+	n -= prompt;
+	if (p->repeat_last >= 0 && n > (size_t)p->repeat_last) {
+		history += n - (size_t)p->repeat_last;
+		n = (size_t)p->repeat_last;
+	}
+	for (size_t i = 0; i < n; i++)
+		if (history[i] >= 0 && history[i] < n_vocab)
+			count[history[i]] = 0;
+	for (size_t i = 0; i < n; i++)
+		if (history[i] >= 0 && history[i] < n_vocab)
+			count[history[i]]++;
+	for (size_t i = 0; i < n; i++) {
+		int32_t id = history[i];
+		if (id < 0 || id >= n_vocab || !count[id])
+			continue;
+		logit[id] = logit[id] > 0 ? logit[id] / p->repeat_penalty : logit[id] * p->repeat_penalty;
+		logit[id] -= p->presence_penalty + p->frequency_penalty * (float)count[id];
+		count[id] = 0;
+	}
+}
+
+/* ---- the k best ---- */
+
+static int better(const float *value, int32_t a, int32_t b)
+{
+	return value[a] > value[b] || (value[a] == value[b] && a < b);
+}
+
+static int by_value(const void *a, const void *b, void *value)
+{
+	int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
+
+	return better(value, y, x) - better(value, x, y);
+}
+
+/* Restore the heap below id[at]; its top is the worst of id[0..k). */
+static void sift_down(const float *value, int32_t *id, int32_t k, int32_t at)
+{
+	for (int32_t child; (child = 2 * at + 1) < k; at = child) {
+		int32_t t = id[at];
+		if (child + 1 < k && better(value, id[child], id[child + 1]))
+			child++;
+		if (!better(value, t, id[child]))
+			return;
+		id[at] = id[child];
+		id[child] = t;
+	}
+}
+
+/* Move the k best of id[0..n) to the front, the worst of them first. */
+static void keep_best(const float *value, int32_t *id, int32_t n, int32_t k)
+{
+	for (int32_t i = k / 2 - 1; i >= 0; i--)
+		sift_down(value, id, k, i);
+	for (int32_t i = k; i < n; i++)
+		if (better(value, id[i], id[0])) {
+			id[0] = id[i];
+			sift_down(value, id, k, 0);
+		}
+}
+
+/* Write the k best ids (all when k is 0), best first, without those whose logit is more than `far` below the best; returns their
+ * number.  To sort few ids, those below a bound are skipped: the k-th largest of the blocks' maxima, which at least k logits
+ * reach. */
+static int32_t candidates(const float *logit, int32_t n_vocab, int32_t k, float far, int32_t *id)
+{
+	int32_t len = (n_vocab / BLOCKS / ROUND + 1) * ROUND, blocks = (n_vocab + len - 1) / len, n = 0;
+	float top[BLOCKS], best, bound;
+
+	for (int32_t b = 0; b < blocks; b++) {
+		top[b] = largest(logit + (size_t)b * (size_t)len, b < blocks - 1 ? len : n_vocab - b * len);
+		id[b] = b;
+	}
+	best = largest(top, blocks);
+	if (!isfinite(best))
+		return 0;
+	bound = best - far;
+	if (k > 0 && k < blocks) {
+		keep_best(top, id, blocks, k);
+		bound = top[id[0]] > bound ? top[id[0]] : bound;
+	}
+	for (int32_t b = 0; b < blocks; b++)
+		if (top[b] >= bound)
+			for (int32_t i = b * len; i < n_vocab && i < (b + 1) * len; i++)
+				if (logit[i] >= bound)
+					id[n++] = i;
+	if (k <= 0 || k > n)
+		k = n;
+	if (k < n)
+		keep_best(logit, id, n, k);
+	qsort_r(id, (size_t)k, sizeof *id, by_value, (void *)(uintptr_t)logit);
+	return k;
+}
+
+static int32_t greedy(const float *logits, int32_t n_vocab)
+{
+	float best = largest(logits, n_vocab);
+	int32_t id = 0;
+
+	if (!isfinite(best))
+		return -1;
+	while (logits[id] != best)
+		id++;
+	return id;
+}
+
+int32_t sample(struct sampling *p, const float *logits, int32_t n_vocab, const int32_t *history, size_t n_history,
+               void *scratch)
+{
+	float *logit = scratch, top;
+	int32_t *id = (int32_t *)(void *)(logit + n_vocab), n;
+	double sum = 0, kept = 0, r;
+
+	if (!logits_valid(logits, n_vocab))
+		return -1;
+	if (p->temperature <= 0 && !penalises(p))
+		return greedy(logits, n_vocab);
+	memcpy(logit, logits, (size_t)n_vocab * sizeof *logit);
+	if (penalises(p))
+		penalise(p, logit, id, n_vocab, history, n_history);
+	if (p->temperature <= 0)
+		return greedy(logit, n_vocab);
+	/* A token 50 nats below the best is drawn once in 10^21 times: left out. */
+	n = candidates(logit, n_vocab, p->top_k, 50, id);
+	if (!n)
+		return -1;
+	top = logit[id[0]];
+	for (int32_t i = 0; i < n; i++)
+		sum += exp((double)logit[id[i]] - top);
+	for (int32_t i = 0; i < n; i++) {
+		double q = exp((double)logit[id[i]] - top);
+		if (i > 0 && (kept >= p->top_p * sum || q < p->min_p)) {
+			n = i;
+			break;
+		}
+		kept += q;
+	}
+	sum = 0;
+	for (int32_t i = 0; i < n; i++)
+		sum += exp(((double)logit[id[i]] - top) / p->temperature);
+	r = draw(p) * sum;
+	for (int32_t i = 0; i < n; i++) {
+		r -= exp(((double)logit[id[i]] - top) / p->temperature);
+		if (r < 0)
+			return id[i];
+	}
+	return id[n - 1];
+}
+
+double engine_logprob(const float *logits, int32_t n_vocab, int32_t id)
+{
+	double sum = 0;
+	float top = logits[0];
+
+	for (int32_t i = 1; i < n_vocab; i++)
+		if (logits[i] > top)
+			top = logits[i];
+	for (int32_t i = 0; i < n_vocab; i++)
+		sum += exp((double)logits[i] - top);
+	return (double)logits[id] - top - log(sum);
+}

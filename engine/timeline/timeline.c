@@ -1,0 +1,413 @@
+/* engine/timeline/timeline.c - one token sequence and its KV cache: sync, extend, cancel, and the steps they consist of.
+ *
+ * Invariant between calls: tokens[0 .. n_past) have their KV entries in the cache.  At most one more token is pending: it was sampled last,
+ * and its entry is computed when the next token is wanted, so that a token reaches the screen without waiting for its successor.
+ * n_past moves only after a whole step succeeded: an error or a cancel leaves the sequence as it was before that step. */
+#include "engine/timeline/timeline.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- computing ---- */
+
+/* From here to timeline_backend_give() the backend works for this timeline alone. */
+void timeline_backend_take(struct timeline *t)
+{
+	pthread_mutex_lock(&t->e->lock);
+	t->e->be->cancel = &t->cancel;
+}
+
+int timeline_backend_sync(struct timeline *t, struct err *err)
+{
+	struct backend *be = t->e->be;
+
+	if (be->ops->sync(be))
+		return err_set(err, ERR_FAIL, "computation failed: %s", be->err);
+	return gguf_check_there(t->e->gguf, err) || kv_check_there(&t->cache.kv, err) ? -1 : 0;
+}
+
+static int backend_result(struct timeline *t, struct err *err)
+{
+	int failed = timeline_backend_sync(t, err);
+
+	t->e->be->cancel = NULL;
+	return atomic_load(&t->cancel) ? err_set(err, ERR_CANCELLED, "stopped") : failed;
+}
+
+int timeline_backend_give(struct timeline *t, struct err *err)
+{
+	int failed = backend_result(t, err);
+
+	pthread_mutex_unlock(&t->e->lock);
+	return failed;
+}
+
+/* nll[i] = the surprise at token i of a step, from the logits after its predecessor; several of these at a time. */
+static int chunk_nll(struct timeline *t, const int32_t *id, int32_t n, struct err *err)
+{
+	size_t n_vocab = (size_t)t->e->model.hp.n_vocab;
+	int32_t most = t->forward.head_rows;
+	float *rows = NULL;   /* [most][n_vocab] */
+
+	t->nll[0] = t->logits_at == t->n_past ? (float)-engine_logprob(t->logits, (int32_t)n_vocab, id[0]) : NAN;
+	if (n > 1 && !(rows = try_alloc((size_t)most * n_vocab, sizeof *rows, "logits of several tokens", err)))
+		return -1;
+	for (int32_t row = 0; row < n - 1; row += most) {
+		int32_t k = n - 1 - row < most ? n - 1 - row : most;
+
+		forward_logits(&t->forward, row, k, rows);
+		for (int32_t i = 0; i < k; i++)
+			t->nll[row + i + 1] = (float)-engine_logprob(rows + (size_t)i * n_vocab, (int32_t)n_vocab, id[row + i + 1]);
+	}
+	if (n > 1)
+		free(rows);
+	return 0;
+}
+
+void timeline_forget(struct timeline *t, int32_t n)
+{
+	t->ahead = 0;
+	t->n_past = n < t->n_past ? n : t->n_past;
+	draft_index_cut(&t->drafts, t->tokens.id, (size_t)t->n_past);
+	if (t->tokens.n > (size_t)t->n_past)
+		t->tokens.n = (size_t)t->n_past;
+	if (t->marks.n > (size_t)t->n_past)
+		t->marks.n = (size_t)t->n_past;
+	if (t->logits_at > t->n_past)
+		t->logits_at = -1;
+	if (t->kept_at > t->n_past)
+		t->kept_at = -1;
+	if (t->read_end > t->n_past)
+		t->read_end = -1;
+	t->draft.n = 0;
+	if (t->begun_n > t->n_past)
+		t->begun_n = t->n_past;
+	if (t->mixed_from < t->n_past)
+		return;
+	t->mixed_from = -1;
+	str_clear(&t->mixed);
+}
+
+/* Note how the tokens of a committed step were computed (enum token_mark), before n_past moves. */
+static void mark(struct timeline *t, const struct step *st)
+{
+	const struct cache *c = &t->cache;
+	int apart = c->marked || (c->be->prompts_apart && c->type != DT_F32);
+
+	for (int32_t i = 0; i < st->n; i++) {
+		char m = apart && step_generates(st) ? MARK_GENERATED : MARK_READ;
+
+		if (c->marked && !step_generates(st) && i == st->n - 1 && (st->last || c->steps_matter))
+			m = MARK_READ_END;
+		if (c->marked && st->pos + i == c->region)
+			m |= MARK_STREAM;
+		str_add(&t->marks, &m, 1);
+	}
+}
+
+/* Compute tokens id[0 .. st->n) up to the cache's commit; tokens and logits of the timeline stay as they are.  The lock is held. */
+void timeline_step_run(struct timeline *t, const int32_t *id, const struct step *st, enum want want)
+{
+	t->loaded = 0;
+	t->draft.n = 0;
+	t->in_cache = t->in_attention = 0;
+	t->forward.clock = t->measure && step_generates(st) ? &t->in_cache : NULL;
+	t->cache.kv.clock = t->forward.clock ? &t->in_attention : NULL;
+	forward_run(&t->forward, id, st, want == WANT_ALL ? st->n : want == WANT_LAST);
+}
+
+/* Commit the first n tokens of the step that ran, after its results have arrived; n_past moves.  The lock is held. */
+int timeline_step_keep(struct timeline *t, const struct step *st, int32_t n, struct err *err)
+{
+	struct step kept = *st;
+	double start = now_seconds();
+
+	kept.n = n;
+	t->e->be->cancel = NULL;
+	cache_commit(&t->cache, n, t->cache.wants_nll ? t->nll : NULL);
+	t->in_cache += now_seconds() - start;
+	if (timeline_backend_sync(t, err)) {
+		timeline_forget(t, cache_rewind(&t->cache, 0, NULL));   /* some entries may have moved, others not */
+		return -1;
+	}
+	if (t->forward.clock)
+		t->stats.policy_seconds += t->in_cache - t->in_attention;
+	mark(t, &kept);
+	t->n_past += n;
+	return 0;
+}
+
+/* Before the first generated token after a prefill: keep the logits after the prefill, for a rollback to its end. */
+void timeline_keep_read_logits(struct timeline *t)
+{
+	float *logits = t->logits;
+
+	if (t->logits_at != t->n_past || t->n_past != t->read_end)
+		return;
+	t->logits = t->kept_logits;
+	t->kept_logits = logits;
+	t->kept_at = t->n_past;
+	t->logits_at = -1;
+}
+
+/* Run id[0..n) as one step.  want: WANT_LAST computes the logits after its last token; WANT_ALL also lets run_logits() compute the
+ * others.  n_past moves on success only. */
+int timeline_run_step(struct timeline *t, const int32_t *id, int32_t n, enum step_kind kind, int last, enum want want, struct err *err)
+{
+	struct step st = { .kind = kind, .pos = t->n_past, .n = n, .last = last };
+	struct cache *c = &t->cache;
+	int failed = 0;
+
+	if (c->wants_nll)
+		want = WANT_ALL;          /* the surprise at the next step's first token needs the last ones */
+	timeline_backend_take(t);
+	timeline_step_run(t, id, &st, want);
+	if (c->wants_nll && !atomic_load(&t->cancel))
+		failed = chunk_nll(t, id, n, err);
+	if (step_generates(&st))
+		timeline_keep_read_logits(t);
+	if (want) {
+		t->logits_at = -1;   /* a cancel may leave them half written */
+		forward_logits(&t->forward, n - 1, 1, t->logits);
+	}
+	if (!failed)
+		failed = backend_result(t, err);
+	if (failed)
+		cache_rollback(c);
+	else
+		failed = timeline_step_keep(t, &st, n, err);
+	t->e->be->cancel = NULL;
+	pthread_mutex_unlock(&t->e->lock);
+	if (failed)
+		return -1;
+	if (kind == STEP_READ)
+		t->read_end = last ? t->n_past : -1;
+	if (want)
+		t->logits_at = t->n_past;
+	return 0;
+}
+
+/* Logits after tokens row .. row + n of the step that ran last. */
+static int run_logits(struct timeline *t, int32_t row, int32_t n, float *out, struct err *err)
+{
+	timeline_backend_take(t);
+	forward_logits(&t->forward, row, n, out);
+	return timeline_backend_give(t, err);
+}
+
+/* Tokens of the next prefill step when so many are left: the last step carries all tokens that the policy observes (cache.tail). */
+static int32_t chunk_of(const struct timeline *t, int32_t left)
+{
+	const struct cache *c = &t->cache;
+
+	if (left <= c->chunk)
+		return left;
+	return left < c->chunk + c->tail && c->tail <= c->chunk / 2 ? left - c->tail : c->chunk;
+}
+
+enum { MESSAGES_KEPT = 16 };
+
+/* Tokens of the next step of a prefill up to token n, m or fewer: with recurrent layers it ends where one of the last messages ends, so that
+ * a rollback to there finds their states.  Not where the cut into steps changes what is computed. */
+static int32_t cut_at_message(const struct timeline *t, int32_t n, int32_t m)
+{
+	const struct cache *c = &t->cache;
+	int32_t cut = m, ends = 0;
+
+	for (int32_t i = n - (c->tail > 1 ? c->tail : 1); c->model && !c->steps_matter && i > t->n_past && ends < MESSAGES_KEPT; i--) {
+		if (!vocab_is_end(t->e->vocab, t->tokens.id[i - 1]))
+			continue;
+		ends++;
+		if (i - t->n_past < m)
+			cut = i - t->n_past;
+	}
+	return cut;
+}
+
+int timeline_check_ids(const struct timeline *t, const int32_t *id, size_t n, size_t at, struct err *err)
+{
+	/* The suggested context has room for an answer of 256 tokens, too. */
+	if (at + n > (size_t)t->cache.limit)
+		return err_set(err, ERR_FIT, "%zu tokens do not fit the context of %d; start with -c %zu or more", at + n,
+		               t->cache.limit, (at + n + 511) / 256 * 256);
+	for (size_t i = 0; i < n; i++)
+		if (id[i] < 0 || id[i] >= t->e->model.hp.n_vocab)
+			return err_set(err, ERR_USAGE, "token %zu is %d, the vocabulary has 0 to %d", at + i, id[i],
+			               t->e->model.hp.n_vocab - 1);
+	return 0;
+}
+
+/* Forget everything after the first n tokens, or after fewer, where the cache cannot go back to n.  Returns how many of the tokens that
+ * followed were generated and have to be decoded again one by one, as far as the new sequence has them. */
+static int32_t truncate_to(struct timeline *t, int32_t n)
+{
+	int32_t keep = n < t->n_past ? n : t->n_past, replay = 0;
+
+	if (t->n_past > n || t->adopted) {
+		pthread_mutex_lock(&t->e->lock);      /* the cache may need the backend to go back */
+		keep = cache_rewind(&t->cache, keep, &replay);
+		pthread_mutex_unlock(&t->e->lock);
+	}
+	timeline_forget(t, keep);
+	t->adopted = 0;
+	return replay;
+}
+
+/* Tokens that want[0 .. n) has in common with the sequence. */
+static int32_t tokens_in_common(const struct timeline *t, const int32_t *want, size_t n)
+{
+	int32_t same = 0;
+
+	while (same < t->n_past && (size_t)same < n && t->tokens.id[same] == want[same])
+		same++;
+	return same;
+}
+
+/* After a rollback to the end of the last prefill: bring its logits back. */
+static void restore_read_logits(struct timeline *t)
+{
+	float *logits = t->logits;
+
+	if (t->kept_at != t->n_past || t->logits_at == t->n_past)
+		return;
+	t->logits = t->kept_logits;
+	t->kept_logits = logits;
+	t->logits_at = t->n_past;
+	t->kept_at = -1;
+}
+
+/* Compute tokens n_past .. n of t->tokens: decode the first `replay` one by one, prefill the others. */
+static int read_tokens(struct timeline *t, int32_t n, int32_t replay, timeline_progress_fn *progress, void *ud, struct err *err)
+{
+	int32_t from = t->n_past;
+
+	while (t->n_past < n) {
+		int32_t left = n - t->n_past, m = replay > 0 ? 1 : chunk_of(t, left), cut = replay > 0 ? m : cut_at_message(t, n, m);
+
+		if (progress)
+			progress(t->n_past - from, n - from, ud);
+		if (timeline_run_step(t, t->tokens.id + t->n_past, cut, replay > 0 ? STEP_GENERATE : STEP_READ, replay <= 0 && cut == left,
+		             cut == left ? WANT_LAST : WANT_NONE, err))
+			return -1;
+		if (cut < m)
+			cache_keep_states(&t->cache);
+		replay--;
+	}
+	if (n > from && progress)
+		progress(n - from, n - from, ud);
+	return 0;
+}
+
+int32_t timeline_sync(struct timeline *t, const int32_t *want, size_t n, timeline_progress_fn *progress, void *ud,
+                      struct err *err)
+{
+	double start = now_seconds();
+	int32_t same, common, replay;
+	int failed, needs;
+
+	if (timeline_settle(t, err) || timeline_check_ids(t, want, n, 0, err))
+		return -1;
+	common = tokens_in_common(t, want, n);
+	/* The logits after the last token are needed, too: without them the last token is computed again. */
+	needs = n && (size_t)common == n && t->logits_at != common && t->kept_at != common;
+	replay = truncate_to(t, common - needs);
+	if ((size_t)t->n_past == n)
+		restore_read_logits(t);
+	if (n && (size_t)t->n_past == n && t->logits_at != (int32_t)n)
+		replay = truncate_to(t, (int32_t)n - 1);
+	same = t->n_past;
+	replay = replay < common - same ? replay : common - same;
+	if (t->logits_at != same)
+		t->logits_at = -1;
+	tokens_append(&t->tokens, want + same, n - (size_t)same);
+	t->stats.reused_tokens = same;
+	t->stats.decode_tokens = t->stats.drafted = t->stats.accepted = 0;
+	t->stats.decode_seconds = 0;
+	t->stats.policy_seconds = 0;
+	failed = read_tokens(t, (int32_t)n, replay, progress, ud, err);
+	if (failed)
+		truncate_to(t, t->n_past);
+	t->stats.prefill_tokens = t->n_past > same ? t->n_past - same : 0;
+	t->stats.prefill_seconds = now_seconds() - start;
+	return failed ? -1 : same;
+}
+
+const float *timeline_logits(const struct timeline *t)
+{
+	return t->logits_at == t->n_past && (size_t)t->n_past == t->tokens.n ? t->logits : NULL;
+}
+
+int timeline_extend(struct timeline *t, const int32_t *id, size_t n, int stepwise, timeline_logits_fn *fn, void *ud,
+                    struct err *err)
+{
+	const struct hparams *hp = &t->e->model.hp;
+	int32_t most = t->forward.head_rows, end;
+	float *rows = NULL;   /* [most][n_vocab] logits of several tokens */
+
+	if (timeline_check_ids(t, id, n, t->tokens.n, err))
+		return -1;
+	if (t->adopted && t->tokens.n)
+		return err_set(err, ERR_USAGE, "the cache policy was changed; sync the sequence first");
+	if (timeline_decode_pending(t, err))
+		return -1;
+	if (fn && !stepwise && !(rows = try_alloc((size_t)most * (size_t)hp->n_vocab, sizeof *rows, "logits of several tokens", err)))
+		return -1;
+	tokens_append(&t->tokens, id, n);
+	end = (int32_t)t->tokens.n;
+	while (t->n_past < end) {
+		int32_t at = t->n_past, left = end - at, m = stepwise ? 1 : chunk_of(t, left);
+
+		enum want want = fn && !stepwise ? WANT_ALL : m == left || stepwise ? WANT_LAST : WANT_NONE;
+
+		if (timeline_run_step(t, t->tokens.id + at, m, stepwise ? STEP_GENERATE : STEP_READ, m == left, want, err))
+			goto failed;
+		if (stepwise && fn) {
+			fn(at, t->logits, ud);
+			continue;
+		}
+		for (int32_t row = 0; fn && row < m; row += most) {
+			int32_t k = m - row < most ? m - row : most;
+
+			if (run_logits(t, row, k, rows, err))
+				goto failed;
+			for (int32_t i = 0; i < k; i++)
+				fn(at + row + i, rows + (size_t)i * (size_t)hp->n_vocab, ud);
+		}
+	}
+	free(rows);
+	return 0;
+failed:
+	free(rows);
+	truncate_to(t, t->n_past);
+	return -1;
+}
+
+int timeline_pin(struct timeline *t, int32_t n, struct err *err)
+{
+	int32_t kept;
+
+	if (n < 0)
+		return err_set(err, ERR_USAGE, "%d tokens cannot be pinned", n);
+	if (!t->cache.policy.def->retention->pin)
+		return 0;
+	if (timeline_settle(t, err))
+		return -1;
+	pthread_mutex_lock(&t->e->lock);
+	kept = cache_pin(&t->cache, n, err);
+	pthread_mutex_unlock(&t->e->lock);
+	if (kept < 0)
+		return -1;
+	timeline_forget(t, kept);
+	return 0;
+}
+
+void timeline_cancel(struct timeline *t)
+{
+	atomic_store(&t->cancel, 1);
+}
+
+void timeline_resume(struct timeline *t)
+{
+	atomic_store(&t->cancel, 0);
+}

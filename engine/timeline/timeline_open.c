@@ -1,0 +1,430 @@
+/* engine/timeline/timeline_open.c - opening and closing a timeline, what it takes of memory, changing its cache policy, and what it says of itself. */
+#include "engine/timeline/timeline.h"
+#include "engine/policies/policy.h"
+#include "engine/observe/observe.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/cache/kv_host.h"
+#include "engine/base/memory_budget.h"
+#include "engine/timeline/sampler.h"
+
+enum { BATCH_DEFAULT = 512, CTX_DEFAULT_MAX = 32768, HEAD_TILE = 8, HEAD_ROWS_MOST = 32, HEAD_FLOATS = 1 << 20 };
+
+/* ---- memory ---- */
+
+static int kv_type_parse(const char *name, const struct hparams *hp, enum dtype *out, struct err *err)
+{
+	static const enum dtype types[] = { DT_F16, DT_F32, DT_BF16, DT_Q8_0 };
+	static const char *const names[] = { "f16", "f32", "bf16", "q8_0" };
+
+	*out = DT_F16;
+	if (!name)
+		return 0;
+	for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+		if (!strcmp(name, names[i])) {
+			*out = types[i];
+			for (int32_t l = 0; l < hp->n_layer; l++)
+				if (model_layer_spec(hp, l)->attn.head_dim % dtype_info(*out)->block)
+					return err_set(err, ERR_USAGE, "KV type '%s' needs heads of a multiple of %d values, this model's have %d; "
+					               "use f16", name, dtype_info(*out)->block, model_layer_spec(hp, l)->attn.head_dim);
+			return 0;
+		}
+	return err_set(err, ERR_USAGE, "unknown KV type '%s' (f16, f32, bf16, q8_0)", name);
+}
+
+/* Parse the policies whose selection is observed beside full attention. */
+static int watch_describe(struct timeline *t, const struct timeline_options *o, struct err *err)
+{
+	if (o->n_watch > 0 && strcmp(t->cache.policy.def->name, "full"))
+		return err_set(err, ERR_USAGE, "policies are watched under 'full', not under '%s'", o->kv);
+	if (o->n_watch > WATCH_MAX)
+		return err_set(err, ERR_USAGE, "%d policies cannot be watched at once, the limit is %d", o->n_watch, WATCH_MAX);
+	for (t->n_watch = 0; t->n_watch < o->n_watch; t->n_watch++)
+		if (policy_parse(&t->watch[t->n_watch], o->watch[t->n_watch], err))
+			return -1;
+	return 0;
+}
+
+/* Can prompts be read in part under that policy? */
+static int share_check(const struct cache *c, const struct policy *policy, struct err *err)
+{
+	if (c->read_share <= 0)
+		return 0;
+	if (c->be->ops->lacks & LACKS_BLOCKS)
+		return err_set(err, ERR_USAGE, "--read-share below 1 works on the CPU alone: a GPU reads prompts whole; use --device cpu");
+	if (!policy->def->retention->keeps_all && !policy->def->compose)
+		return err_set(err, ERR_USAGE, "--read-share below 1 needs a cache policy that keeps everything, or auto, not '%s'", policy->def->name);
+	return 0;
+}
+
+/* Set the cache's settings and the policies to observe; nothing is opened yet. */
+static int cache_describe(struct timeline *t, const struct engine *e, const struct timeline_options *o, int32_t ctx, struct err *err)
+{
+	struct cache *c = &t->cache;
+	const char *kv = o->n_watch > 0 && !(o->kv && *o->kv) ? "full" : o->kv;
+
+	*c = (struct cache){ .hp = model_kv(&e->model.hp), .model = e->model.hp.kv ? &e->model.hp : NULL, .be = e->be, .ctx = ctx, .unrotated = o->n_watch > 0,
+	                      .memory = o->kv_memory, .read_share = o->read_share < 1 ? o->read_share : 0 };
+	c->batch = o->batch ? o->batch : BATCH_DEFAULT;
+	c->batch = c->batch < ctx ? c->batch : ctx;
+	return kv_type_parse(o->kv_type, c->hp, &c->type, err) || policy_parse(&c->policy, kv, err) || share_check(c, &c->policy, err) || watch_describe(t, o, err) ? -1 : 0;
+}
+
+/* Rows of logits that are computed at once: tiles of the matrix product, at least those of the widest VERIFY step; more where the vocabulary is
+ * small, since the rows of a large one would take more memory than all activations. */
+static int32_t head_rows(const struct hparams *hp)
+{
+	int32_t rows = HEAD_FLOATS / hp->n_vocab / HEAD_TILE * HEAD_TILE;
+
+	return rows < VERIFY_MOST ? VERIFY_MOST : rows < HEAD_ROWS_MOST ? rows : HEAD_ROWS_MOST;
+}
+
+/* Buffers, logits of timeline_extend() and of the last token, candidates for sampling; on a device: buffers, and what it reserves. */
+static uint64_t scratch_bytes(const struct hparams *hp, int32_t batch, const struct memory_budget *budget)
+{
+	uint64_t buffers = forward_bytes(hp, batch, head_rows(hp));
+
+	if (budget->total)
+		return buffers + budget->reserved;
+	return buffers + (uint64_t)hp->n_vocab * ((uint64_t)head_rows(hp) * 4 + 4 + sizeof(struct candidate));
+}
+
+static uint64_t bytes_with(struct timeline *t, int32_t ctx)
+{
+	uint64_t sum;
+
+	t->cache.ctx = ctx;
+	sum = cache_size(&t->cache).memory;
+	if (t->n_watch && size_add(sum, observe_recovery_bytes(&t->cache, t->watch, t->n_watch), &sum))
+		return UINT64_MAX;
+	return sum;
+}
+
+static int ctx_fits(struct timeline *t, uint64_t bytes, int32_t ctx)
+{
+	return bytes_with(t, ctx) <= bytes && cache_size(&t->cache).least <= t->cache.memory;
+}
+
+/* The largest context, `most` at most, whose cache takes no more than that many bytes, and is allowed; 0 = none. */
+static int32_t ctx_that_fits(struct timeline *t, uint64_t bytes, int32_t most)
+{
+	int32_t lo = 0, hi = most;
+
+	while (lo < hi) {
+		int32_t mid = lo + (hi - lo) / 2 + 1;
+
+		if (ctx_fits(t, bytes, mid))
+			lo = mid;
+		else
+			hi = mid - 1;
+	}
+	return lo;
+}
+
+/* t is scratch.  The lock is held, because the device is asked for its free memory. */
+static int need_locked(struct timeline *t, const struct engine *e, const struct timeline_options *o, struct timeline_need *need,
+                       struct err *err)
+{
+	const struct hparams *hp = &e->model.hp;
+	struct memory_budget budget;
+	int32_t most = INT32_MAX / most_kv_heads(hp);   /* slots of a plane are counted in 31 bits */
+	uint64_t beside;
+
+	if (most > CTX_MAX)
+		most = CTX_MAX;
+	need->ctx = o->ctx ? o->ctx : hp->ctx_train < CTX_DEFAULT_MAX ? hp->ctx_train : CTX_DEFAULT_MAX;
+	if (cache_describe(t, e, o, need->ctx, err))
+		return -1;
+	budget = memory_budget_of(e->be);
+	need->scratch_bytes = scratch_bytes(hp, t->cache.batch, &budget);
+	need->free_bytes = budget.available;
+	need->device_bytes = budget.total;
+	beside = need->scratch_bytes + (e->plan_only ? e->model.weight_bytes : 0);   /* the weights are still to be loaded */
+	need->ctx_fits = need->free_bytes <= beside ? 0 : ctx_that_fits(t, need->free_bytes - beside, most);
+	/* The default is the trained length, CTX_DEFAULT_MAX at most, or half of what fits. */
+	if (!o->ctx && need->ctx > need->ctx_fits / 2 && need->ctx_fits >= 512)
+		need->ctx = need->ctx_fits / 2 / 256 * 256;
+	need->kv_bytes = bytes_with(t, need->ctx);
+	need->held = t->cache.policy.def->retention->holds ? t->cache.policy.def->retention->holds(&t->cache) : need->ctx;
+	need->disk_bytes = cache_size(&t->cache).disk;
+	need->host_bytes = cache_size(&t->cache).host;
+	need->least_bytes = cache_size(&t->cache).least;
+	return 0;
+}
+
+int timeline_need(const struct engine *e, const struct timeline_options *o, struct timeline_need *need, struct err *err)
+{
+	pthread_mutex_t *lock = (pthread_mutex_t *)(uintptr_t)&e->lock;
+	struct timeline *t;
+	int failed;
+
+	memset(need, 0, sizeof *need);
+	if (!e->be)
+		return err_set(err, ERR_USAGE, "the model was opened without its weights");
+	if (o->ctx < 0 || o->batch < 0)
+		return err_set(err, ERR_USAGE, "a context of %d tokens in chunks of %d makes no sense", o->ctx, o->batch);
+	t = xcalloc(1, sizeof *t);
+	pthread_mutex_lock(lock);
+	failed = need_locked(t, e, o, need, err);
+	pthread_mutex_unlock(lock);
+	free(t);
+	return failed;
+}
+
+/* Can the cache lie where it does not fit, and does `memory` allow the rest of it? */
+static int limit_check(const struct cache *c, struct err *err)
+{
+	struct cache_size size = cache_size(c);
+	uint64_t least = size.least, have = size.host ? memory_available() : UINT64_MAX;
+
+	if (size.host && !cache_listed(c))
+		return err_set(err, ERR_USAGE, "cache policy '%s' needs all entries in the GPU's memory, and --kv-memory allows fewer; use 'sift' (every=1, bits up "
+		               "to 8), or --device cpu", c->policy.def->name);
+	if (size.host > have)
+		return err_set(err, ERR_FIT, "the entries of %d tokens need %.0f MiB of the machine's memory, %.0f are free; use a smaller -c", c->ctx,
+		               (double)size.host / (1 << 20), (double)have / (1 << 20));
+	if (least <= c->memory)
+		return 0;
+	return err_set(err, ERR_FIT, "a context of %d tokens under cache policy '%s' needs at least %.1f MiB in memory, for what selects entries "
+	               "and for one layer of them; --kv-memory allows %.1f MiB", c->ctx, c->policy.def->name, (double)(least + 52428) / (1 << 20),
+	               (double)c->memory / (1 << 20));
+}
+
+static int fit_check(const struct timeline_need *n, struct err *err)
+{
+	struct memory_budget budget = { .available = n->free_bytes, .total = n->device_bytes };
+	double need = (double)(n->kv_bytes + n->scratch_bytes) / (1 << 20);
+	struct str have = {0};
+
+	if (n->free_bytes >= n->scratch_bytes && n->free_bytes - n->scratch_bytes >= n->kv_bytes)
+		return 0;
+	memory_budget_text(&budget, &have);
+	if (n->ctx_fits >= 16)
+		err_set(err, ERR_FIT, "a context of %d tokens needs %.0f MiB, %s; -c %d fits", n->ctx, need, have.p, n->ctx_fits);
+	else
+		err_set(err, ERR_FIT, "a context of %d tokens needs %.0f MiB, %s; no -c fits, %s", n->ctx, need, have.p,
+		        n->device_bytes ? "use --device cpu" : "free some memory");
+	str_free(&have);
+	return -1;
+}
+
+/* What timeline_stats() says of the cache. */
+static void stats_of_cache(struct timeline *t)
+{
+	struct cache *c = &t->cache;
+
+	t->stats.endless = c->limit == ENDLESS;
+	t->stats.ctx = t->stats.endless ? c->ctx : c->limit;
+	t->stats.batch = c->chunk;
+	t->stats.kv_bytes = bytes_with(t, c->ctx);
+	t->stats.kv_disk_bytes = cache_size(c).disk;
+	t->stats.kv_host_bytes = cache_size(c).host;
+	policy_text(&c->policy, t->stats.kv, sizeof t->stats.kv);
+}
+
+int timeline_open(struct timeline **out, struct engine *e, const struct timeline_options *o, struct err *err)
+{
+	int32_t n_vocab = e->model.hp.n_vocab;
+	struct timeline_need need;
+	struct timeline *t;
+	int failed;
+
+	if (e->plan_only)
+		return err_set(err, ERR_USAGE, "the model was opened without its weights");
+	if (timeline_need(e, o, &need, err))
+		return -1;
+	t = xcalloc(1, sizeof *t);
+	t->e = e;
+	t->logits_at = t->mixed_from = t->read_end = t->kept_at = -1;
+	pthread_mutex_lock(&e->lock);
+	failed = cache_describe(t, e, o, need.ctx, err) || limit_check(&t->cache, err) || fit_check(&need, err) ||
+	         !(t->logits = try_alloc((size_t)n_vocab, sizeof *t->logits, "logits", err)) ||
+	         !(t->kept_logits = try_alloc((size_t)n_vocab, sizeof *t->kept_logits, "logits", err)) ||
+	         !(t->scratch = try_alloc((size_t)n_vocab, sizeof *t->scratch, "sampling", err)) ||
+	         cache_open(&t->cache, err) ||
+	         (t->n_watch && observe_recovery_open(&t->recovery, &t->cache, t->watch, t->n_watch, err)) ||
+	         !(t->nll = try_alloc((size_t)t->cache.chunk, sizeof *t->nll, "surprise", err)) ||
+	         forward_init(&t->forward, &e->model, &t->cache, t->cache.chunk, head_rows(&e->model.hp), err);
+	e->be->ops->sync(e->be);   /* clears a failure, which is in err: other timelines continue */
+	pthread_mutex_unlock(&e->lock);
+	if (failed) {
+		timeline_close(t);
+		return -1;
+	}
+	t->stats = (struct timeline_stats){
+		.scratch_bytes = need.scratch_bytes, .kv_bytes_per_token = kv_token_bytes(t->cache.hp, t->cache.type),
+	};
+	stats_of_cache(t);
+	snprintf(t->stats.kv_type, sizeof t->stats.kv_type, "%s", o->kv_type ? o->kv_type : "f16");
+	*out = t;
+	return 0;
+}
+
+/* Before the cache that the observers are attached to is closed.  The lock is held. */
+static void observers_close(struct timeline *t)
+{
+	observe_panel_close(t->panel);
+	observe_evidence_close(t->evidence);
+	observe_recovery_close(t->recovery);
+	observe_rows_close(t->rows);
+	t->rows = NULL;
+	t->panel = NULL;
+	t->evidence = NULL;
+	t->recovery = NULL;
+}
+
+void timeline_close(struct timeline *t)
+{
+	if (!t)
+		return;
+	pthread_mutex_lock(&t->e->lock);
+	observers_close(t);
+	forward_release(&t->forward);
+	cache_close(&t->cache);
+	pthread_mutex_unlock(&t->e->lock);
+	tokens_free(&t->tokens);
+	tokens_free(&t->draft);
+	draft_index_free(&t->drafts);
+	str_free(&t->marks);
+	str_free(&t->mixed);
+	str_free(&t->begun);
+	free(t->nll);
+	free(t->logits);
+	free(t->kept_logits);
+	free(t->draft_logits);
+	free(t->scratch);
+	free(t);
+}
+
+/* ---- another cache policy ---- */
+
+/* Open t->cache, and what depends on its chunk.  The caller holds a copy of the cache before. */
+static int switch_open(struct timeline *t, struct forward *forward, float **nll, struct err *err)
+{
+	struct cache *c = &t->cache;
+	struct memory_budget budget = memory_budget_of(c->be);
+	const struct hparams *hp = &t->e->model.hp;
+	uint64_t need = cache_size(c).memory + forward_bytes(hp, c->batch, head_rows(hp)), have = budget.available;
+	struct str text = { 0 };
+	int failed;
+
+	if (limit_check(c, err))
+		return -1;
+	if (need > have) {
+		memory_budget_text(&budget, &text);
+		err_set(err, ERR_FIT, "cache policy '%s' needs %.0f MiB beside the current one, %s", c->policy.def->name,
+		        (double)need / (1 << 20), text.p);
+		str_free(&text);
+		return -1;
+	}
+	failed = cache_open(c, err) || !(*nll = try_alloc((size_t)c->chunk, sizeof **nll, "surprise", err)) ||
+	         forward_init(forward, &t->e->model, c, c->chunk, head_rows(hp), err);
+	t->e->be->ops->sync(t->e->be);
+	if (failed) {
+		free(*nll);
+		cache_close(c);
+	}
+	return failed ? -1 : 0;
+}
+
+int timeline_switch_kv(struct timeline *t, const char *kv, struct err *err)
+{
+	struct cache *c = &t->cache, old, now;
+	struct forward forward = { .m = NULL };
+	struct policy policy;
+	float *nll = NULL;
+	int32_t kept = 0, generated = 0;
+	int takes;
+
+	if (policy_parse(&policy, kv, err) || share_check(c, &policy, err) || timeline_settle(t, err))
+		return -1;
+	old = *c;
+	pthread_mutex_lock(&t->e->lock);
+	/* Opened in its final place, because parts of a cache point into it. */
+	*c = (struct cache){ .policy = policy, .hp = old.hp, .model = old.model, .be = old.be, .type = old.type, .batch = old.batch, .ctx = old.ctx, .memory = old.memory,
+	                     .read_share = old.read_share,
+	                     .evictions_fn = old.evictions_fn, .evictions_ud = old.evictions_ud };
+	takes = cache_keeps_all(c) && cache_keeps_all(&old) && t->n_past > 0 && !kv_check_there(&old.kv, NULL);
+	c->takes_store = takes && old.kv.disk;
+	if (switch_open(t, &forward, &nll, err)) {
+		*c = old;
+		pthread_mutex_unlock(&t->e->lock);
+		return -1;
+	}
+	if (takes)
+		kept = cache_take_store(c, &old, t->n_past) ? 0 : t->n_past;
+	if (t->e->be->ops->sync(t->e->be))
+		kept = 0;   /* key sketches could not be computed: all is prefilled again */
+	while (generated < kept && !(t->marks.p[generated] & MARK_GENERATED))
+		generated++;
+	if (generated < kept) {
+		str_addf(&t->mixed, "%s", t->mixed.n ? ", " : "");
+		policy_identity(&old.policy, &t->mixed);
+		t->mixed_from = generated;
+	}
+	now = *c;
+	*c = old;
+	observers_close(t);   /* they belong to the old cache */
+	cache_close(c);
+	*c = now;
+	forward_release(&t->forward);
+	t->forward = forward;
+	free(t->nll);
+	t->nll = nll;
+	pthread_mutex_unlock(&t->e->lock);
+	timeline_forget(t, kept);
+	t->adopted = 1;
+	t->logits_at = t->kept_at = t->read_end = -1;
+	t->n_watch = 0;
+	stats_of_cache(t);
+	return 0;
+}
+
+/* ---- what it says of itself ---- */
+
+void timeline_on_evictions(struct timeline *t, timeline_evictions_fn *fn, void *ud)
+{
+	t->cache.evictions_fn = fn;
+	t->cache.evictions_ud = ud;
+}
+
+uint64_t timeline_read_bytes(const struct timeline *t, int32_t pos, int decode)
+{
+	return cache_read_bytes(&t->cache, pos, decode);
+}
+
+void timeline_measure(struct timeline *t, int on)
+{
+	t->measure = on;
+}
+
+const int32_t *timeline_tokens(const struct timeline *t, size_t *n)
+{
+	*n = t->tokens.n;
+	return t->tokens.id;
+}
+
+void timeline_policy(const struct timeline *t, struct str *out)
+{
+	policy_whole(&t->cache.policy, out);
+}
+
+void timeline_stats(const struct timeline *t, struct timeline_stats *out)
+{
+	const struct retention_ops *r = t->cache.policy.def->retention;
+	*out = t->stats;
+	out->n_tokens = (int32_t)t->tokens.n;
+	out->kv_used_bytes = cache_used_bytes(&t->cache);
+	out->kv_resident_bytes = cache_resident_bytes(&t->cache);
+	kv_ahead_stats(&t->cache.kv, &out->kv_fetched, &out->kv_overlap);
+	if (t->cache.kv.host)
+		kv_host_stats(&t->cache.kv, &out->kv_fetched, &out->kv_overlap);
+	out->rings = (struct ring_stats){ .seen = t->n_past, .oldest = -1 };
+	if (r->ring_stats)
+		r->ring_stats(&t->cache, &out->rings);
+	if (out->endless)
+		out->ctx = out->rings.pinned + out->rings.n_ring * out->rings.ring_slots;
+}

@@ -1,0 +1,187 @@
+/* engine/timeline/view_selected.c - the entries that generated tokens read, in columns (view.h). */
+#include "engine/timeline/view.h"
+#include "engine/observe/observe.h"
+
+#include <math.h>
+#include <string.h>
+
+int32_t view_list_read(struct view_work *w, const struct attn_part *part, int32_t head)
+{
+	struct backend *be = w->p->be;
+	int32_t n = part->n_slots;
+
+	if (n < 1 || n > part->slots->cols || head >= part->slots->rows)
+		return 0;
+	if (n > w->cap_list) {
+		w->list = xrealloc(w->list, (size_t)n * sizeof *w->list);
+		w->cap_list = n;
+	}
+	memset(w->list, 0xff, (size_t)n * sizeof *w->list);
+	be->ops->read(be, part->slots, 4 * (size_t)head * (size_t)part->slots->cols, w->list, 4 * (size_t)n);
+	return n;
+}
+
+/* Add to to[col] how many entries of a part the KV heads of a layer read, in a region of `limit` slots. */
+static void add_part(struct view_work *w, const struct attn_part *part, int32_t limit, double *to)
+{
+	int32_t heads = w->p->hp->n_kv_head;
+
+	for (int32_t h = 0; part->slots && h < heads; h++) {
+		int32_t n = view_list_read(w, part, h);
+
+		for (int32_t i = 0; i < n; i++)
+			if (w->list[i] >= 0 && w->list[i] < limit)
+				to[view_column(w, w->list[i])]++;
+	}
+	if (part->slots || part->slot0 >= limit)
+		return;
+	for (struct view_piece p = view_pieces(w, part->slot0, part->n_slots < limit - part->slot0 ? part->slot0 + part->n_slots : limit);
+	     view_piece_next(w, &p); )
+		to[p.col] += (double)p.n * heads;
+}
+
+int view_parts(const struct view_work *w, int32_t layer, int32_t region, struct attn_part part[SELECT_PARTS])
+{
+	const struct selector *s = w->sel;
+	const struct attn_part *read;
+	int32_t window = kv_window(&w->p->kv, layer);
+	int n;
+
+	if (window) {   /* what the next token will read: the newest, all but its own */
+		int32_t most = window - 1 < w->past ? window - 1 : w->past;
+
+		part[0] = (struct attn_part){ .slot0 = w->past - most, .n_slots = most };
+		return 1;
+	}
+	if (s->ops->holds)
+		return s->ops->holds(s, layer, region, part);
+	n = observe_panel_parts(w->panel, layer, &read);
+	memcpy(part, read, (size_t)n * sizeof *part);
+	return n;
+}
+
+/* Is view_parts() known?  *region: its slots at most; becomes the slots when the token selected. */
+static int known(const struct view_work *w, int32_t *region)
+{
+	int32_t at = w->panel ? observe_panel_region(w->panel) : 0;
+
+	if (w->sel->ops->holds) {
+		*region = w->past;
+		return w->past > 0;
+	}
+	if (at < 1 || at > *region)
+		return 0;
+	*region = at;
+	return 1;
+}
+
+/* Add the entries of the region that each layer reads to the heat, and those in the windows of layers.  Returns the entries read per KV head,
+ * all layers without a window together. */
+static int64_t add_selected(struct view_work *w, int32_t region)
+{
+	struct attn_part part[SELECT_PARTS];
+	double count[VIEW_COLS];
+	int64_t entries = 0;
+
+	for (int32_t i = 0; i < w->p->hp->n_layer; i++) {
+		int n = view_parts(w, i, region, part);
+
+		memset(count, 0, sizeof count);
+		for (int k = 0; k < n; k++) {
+			add_part(w, &part[k], w->p->kv.place[i] < 0 ? w->past : region, count);
+			entries += w->p->kv.place[i] < 0 ? 0 : part[k].n_slots;
+		}
+		for (int32_t c = 0; c < w->out->cols; c++) {
+			view_heat_row(w, i)[c] += count[c];
+			if (w->sel->ops->holds)
+				w->kept[0][c] += (int64_t)count[c];
+		}
+	}
+	return entries;
+}
+
+/* Add what a generated token reads of a stream in layers without a window: all that is kept there, by all heads alike where no mass is
+ * summed. */
+static void add_stream_read(struct view_work *w)
+{
+	double share = (double)w->p->hp->n_kv_head / w->heads;
+
+	for (int32_t c = 0; c < w->out->cols; c++) {
+		int64_t kept = 0;
+
+		for (int i = 1; i <= RINGS_MOST; i++)
+			kept += w->kept[i][c];
+		for (int32_t i = 0; kept && i < w->p->kv.n_full; i++)
+			view_heat_row(w, w->p->kv.full[i])[c] += (double)kept * share;
+	}
+}
+
+/* The share of the first VIEW_SINKS tokens in the attention mass that a selector sums. */
+static void view_sums(struct view_work *w)
+{
+	const struct selector *s = w->sel;
+	struct cache_view *v = w->out;
+	double all = 0, sinks = 0;
+
+	for (int32_t i = 0; i < w->p->hp->n_layer; i++)
+		for (int32_t h = 0; h < w->p->hp->n_kv_head; h++) {
+			const float *sum = s->ops->sums(s, i, h);
+			float head = 0;
+
+			for (int32_t r = 0; sum && r < w->past; r++) {
+				head += sum[r];
+				if (r == VIEW_SINKS - 1 || (r == w->past - 1 && r < VIEW_SINKS))
+					sinks += (double)head;
+			}
+			all += (double)head;
+		}
+	if (!(all > 0) || !isfinite(all))
+		return;
+	v->share[0] = 1;
+	v->sink = (float)(sinks / all);
+}
+
+void view_selected(struct view_work *w)
+{
+	const struct selector *s = w->sel;
+	struct cache_view *v = w->out;
+	int32_t n_layer = w->p->hp->n_layer, n_full = w->p->kv.n_full, region = w->in.rings ? w->pinned : w->past;
+	int scored = v->watched == VIEW_MASS;
+	int64_t entries;
+
+	v->watched_pinned = w->in.rings ? VIEW_SELECTED : VIEW_NONE;
+	v->watched = scored ? VIEW_MASS : VIEW_SELECTED;
+	memset(w->heat, 0, (size_t)n_layer * VIEW_COLS * sizeof *w->heat);
+	if (!known(w, &region)) {
+		if (s->ops->holds)
+			view_keep_range(w, 0, 0, v->n_tokens);
+		return;
+	}
+	entries = add_selected(w, region);
+	if (w->in.rings && !scored)
+		add_stream_read(w);
+	for (int32_t i = 0; i < v->n_layer; i++)
+		for (int32_t c = 0; c < v->cols; c++) {
+			int64_t all = (int64_t)view_column_tokens(v, c, w->past) * w->p->hp->n_kv_head;
+			uint8_t b = view_heat_byte(view_heat_row(w, i)[c], (double)all);
+
+			v->heat[i][c] = b > v->heat[i][c] ? b : v->heat[i][c];
+		}
+	entries = entries < (int64_t)region * n_full ? (entries + n_full / 2) / n_full : 0;
+	v->selected = (int32_t)entries;
+	if (w->panel && !s->ops->holds) {
+		double cosine, spread;
+
+		v->refreshed = observe_panel_fresh(w->panel, &cosine);
+		v->cosine = (float)cosine;
+		*(s->ops->replaced ? &v->recovered : &v->estimated) = (float)observe_panel_share(w->panel);
+		v->sampled = observe_panel_sample(w->panel, &spread);
+		if (v->estimated >= 0)
+			v->spread = (float)spread;
+	}
+	if (s->ops->sums)
+		view_sums(w);
+	/* The pending token will be read. */
+	if (s->ops->holds)
+		view_keep_range(w, 0, w->past, v->n_tokens);
+}

@@ -1,0 +1,287 @@
+/* engine/token/pretok.c - the pre-tokenizers of byte-level BPE as linear scanners.
+ *
+ * Each kind implements the regular expression that its models were trained with, whose alternatives are tried in order.  L are
+ * letters, N numbers, M marks, S white space:
+ *
+ *   GPT2    's|'t|'re|'ve|'m|'ll|'d| ?L+| ?N+| ?[^S L N]+|S+(?!\S)|S+
+ *           (digits = 1: the text is first cut at every digit, and the parts between digits are matched
+ *           separately, so white space before a digit is at the end of its part)
+ *   LLAMA3  (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n L N]?L+|N{1,digits}| ?[^S L N]+[\r\n]*|S*[\r\n]+|S+(?!\S)|S+
+ *   SEED    the same with [^\r\n S L N]+ in the place of [^S L N]+[\r\n]*
+ *   QWEN35  (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n L N]?[L M]+|N{1,digits}| ?[^S L M N]+[\r\n]*|S*[\r\n]+|S+(?!\S)|S+
+ *   TEKKEN  [^\r\n L N]?[Lu Lt Lm Lo M]*[Ll Lm Lo M]+C?|[^\r\n L N]?[Lu Lt Lm Lo M]+[Ll Lm Lo M]*C?
+ *           |N{1,digits}| ?[^S L N]+[\r\n/]*|S*[\r\n]+|S+(?!\S)|S+        C = contractions, where suffix is set
+ */
+#include "engine/token/pretok.h"
+
+#include "engine/base/base.h"
+#include "engine/token/unicode_data.h"
+
+#include <string.h>
+
+#define ANY_LETTER (CH_UPPER | CH_LOWER | CH_LETTER)
+#define UPPER_PART (CH_UPPER | CH_LETTER | CH_MARK)
+#define LOWER_PART (CH_LOWER | CH_LETTER | CH_MARK)
+#define SYMBOL     (CH_OTHER | CH_MARK)
+
+/* name, kind, digits, suffix, whole_words, add_bos */
+#define PRETOKS(X) \
+	X("default",          PRETOK_GPT2,   0, 0, 0, 0) \
+	X("gpt-2",            PRETOK_GPT2,   0, 0, 0, 0) \
+	X("phi-2",            PRETOK_GPT2,   0, 0, 0, 0) \
+	X("olmo",             PRETOK_GPT2,   0, 0, 0, 0) \
+	X("smollm",           PRETOK_GPT2,   1, 0, 0, 0) \
+	X("starcoder",        PRETOK_GPT2,   1, 0, 0, 0) \
+	X("command-r",        PRETOK_GPT2,   1, 0, 0, 0) \
+	X("refact",           PRETOK_GPT2,   1, 0, 0, 0) \
+	X("llama-bpe",        PRETOK_LLAMA3, 3, 0, 1, 1) \
+	X("llama3",           PRETOK_LLAMA3, 3, 0, 1, 1) \
+	X("llama-v3",         PRETOK_LLAMA3, 3, 0, 1, 1) \
+	X("falcon3",          PRETOK_LLAMA3, 3, 0, 1, 1) \
+	X("lfm2",             PRETOK_LLAMA3, 3, 0, 1, 1) \
+	X("smaug-bpe",        PRETOK_LLAMA3, 3, 0, 0, 0) \
+	X("dbrx",             PRETOK_LLAMA3, 3, 0, 0, 0) \
+	X("qwen2",            PRETOK_LLAMA3, 1, 0, 0, 0) \
+	X("deepseek-r1-qwen", PRETOK_LLAMA3, 1, 0, 0, 0) \
+	X("stablelm2",        PRETOK_LLAMA3, 1, 0, 0, 0) \
+	X("megrez",           PRETOK_LLAMA3, 1, 0, 0, 0) \
+	X("glm4",             PRETOK_LLAMA3, 3, 0, 0, 0) \
+	X("chatglm-bpe",      PRETOK_LLAMA3, 3, 0, 0, 0) \
+	X("exaone4",          PRETOK_GPT2,   0, 0, 0, 0) \
+	X("seed-coder",       PRETOK_SEED,   1, 0, 0, 0) \
+	X("qwen35",           PRETOK_QWEN35, 1, 0, 0, 0) \
+	X("tekken",           PRETOK_TEKKEN, 1, 0, 1, 1) \
+	X("gpt-4o",           PRETOK_TEKKEN, 3, 1, 0, 0)
+
+#define ROW(name, ...) { name, __VA_ARGS__ },
+static const struct pretok table[] = { PRETOKS(ROW) };
+#define NAME(name, ...) name,
+static const char *const names[] = { PRETOKS(NAME) NULL };
+
+const struct pretok *pretok_find(const char *name, size_t n)
+{
+	for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
+		if (strlen(table[i].name) == n && !memcmp(table[i].name, name, n))
+			return &table[i];
+	return NULL;
+}
+
+const char *const *pretok_names(void)
+{
+	return names;
+}
+
+/* ---- characters ---- */
+
+struct text { const char *s; size_t n; };
+
+static int class_of(int32_t cp)
+{
+	uint32_t lo = 0, hi = n_unicode_run;   /* the last run that begins at or before cp */
+	if (cp < 0)
+		return CH_OTHER;
+	while (hi - lo > 1) {
+		uint32_t mid = lo + (hi - lo) / 2;
+		if (unicode_run[mid] >> 8 <= (uint32_t)cp)
+			lo = mid;
+		else
+			hi = mid;
+	}
+	return (int)(unicode_run[lo] & 0xff);
+}
+
+#define O CH_OTHER
+#define S CH_SPACE
+#define N CH_NUMBER
+#define U CH_UPPER
+#define L CH_LOWER
+static const uint8_t ascii_class[128] = {
+	O, O, O, O, O, O, O, O, O, S, S, S, S, S, O, O, O, O, O, O, O, O, O, O, O, O, O, O, O, O, O, O,
+	S, O, O, O, O, O, O, O, O, O, O, O, O, O, O, O, N, N, N, N, N, N, N, N, N, N, O, O, O, O, O, O,
+	O, U, U, U, U, U, U, U, U, U, U, U, U, U, U, U, U, U, U, U, U, U, U, U, U, U, U, O, O, O, O, O,
+	O, L, L, L, L, L, L, L, L, L, L, L, L, L, L, L, L, L, L, L, L, L, L, L, L, L, L, O, O, O, O, O,
+};
+#undef O
+#undef S
+#undef N
+#undef U
+#undef L
+
+/* Class of the character at i, 0 at the end of the text; *next is where the next character begins. */
+static inline int class_at(struct text t, size_t i, size_t *next)
+{
+	int32_t cp;
+	if (i >= t.n) {
+		*next = t.n;
+		return 0;
+	}
+	if ((unsigned char)t.s[i] < 0x80) {
+		*next = i + 1;
+		return ascii_class[(unsigned char)t.s[i]];
+	}
+	*next = i + (size_t)utf8_decode(t.s + i, t.n - i, &cp);
+	return class_of(cp);
+}
+
+/* End of the run that begins at i of characters of these classes. */
+static size_t run(struct text t, size_t i, int classes)
+{
+	size_t next;
+	while (class_at(t, i, &next) & classes)
+		i = next;
+	return i;
+}
+
+/* The same for at most `limit` characters; 0: any number. */
+static size_t run_at_most(struct text t, size_t i, int classes, int limit)
+{
+	size_t next;
+	for (int k = 0; (!limit || k < limit) && (class_at(t, i, &next) & classes); k++)
+		i = next;
+	return i;
+}
+
+static int is_newline(struct text t, size_t i)
+{
+	return i < t.n && (t.s[i] == '\n' || t.s[i] == '\r');
+}
+
+/* ---- alternatives of the expressions ---- */
+
+/* End of a contraction ('s 't 're 've 'm 'll 'd) at i, or i when there is none.  fold: in any case, and U+017F, the long s, is
+ * an s. */
+static size_t contraction(struct text t, size_t i, int fold)
+{
+	size_t left = t.n - i;
+	int a, b;
+
+	if (left < 2 || t.s[i] != '\'')
+		return i;
+	a = fold && t.s[i + 1] >= 'A' && t.s[i + 1] <= 'Z' ? t.s[i + 1] | 32 : t.s[i + 1];
+	if (a == 's' || a == 't' || a == 'm' || a == 'd')
+		return i + 2;
+	if (left < 3)
+		return i;
+	if (fold && !memcmp(t.s + i + 1, "\xc5\xbf", 2))
+		return i + 3;
+	b = fold && t.s[i + 2] >= 'A' && t.s[i + 2] <= 'Z' ? t.s[i + 2] | 32 : t.s[i + 2];
+	if ((a == 'r' && b == 'e') || (a == 'v' && b == 'e') || (a == 'l' && b == 'l'))
+		return i + 3;
+	return i;
+}
+
+/* End of the white space at i: S+(?!\S)|S+, with newlines preceded by S*[\r\n]+.  So a run of two or more before another word
+ * leaves its last character to that word.  stop: classes that count as the end of the text. */
+static size_t space(struct text t, size_t i, int newlines, int stop)
+{
+	size_t end = i, last = i, next, after_newline = 0;
+	int c;
+
+	while ((c = class_at(t, end, &next)) & CH_SPACE) {
+		last = end;
+		if (newlines && is_newline(t, end))
+			after_newline = next;
+		end = next;
+	}
+	if (after_newline)
+		return after_newline;
+	return !c || (c & stop) || last == i ? end : last;
+}
+
+/* End of " ?symbols+" at i, with newlines also of a following [\r\n]*, with slash of [\r\n/]*; i when there is no match. */
+static size_t symbols(struct text t, size_t i, int classes, int newlines, int slash)
+{
+	size_t from = i + (t.s[i] == ' '), end = run(t, from, classes);
+	if (end == from)
+		return i;
+	while (newlines && (is_newline(t, end) || (slash && end < t.n && t.s[end] == '/')))
+		end++;
+	return end;
+}
+
+/* End of [Lu Lt Lm Lo M]*[Ll Lm Lo M]+ at i, or i when there is no match.  When no Ll follows the first run, the match ends
+ * behind the last character of that run that is in the second class too (Lm Lo M), as backtracking would. */
+static size_t cased_word(struct text t, size_t i)
+{
+	size_t end = i, back = i, next;
+	int c;
+
+	while ((c = class_at(t, end, &next)) & UPPER_PART) {
+		end = next;
+		if (c & LOWER_PART)
+			back = end;
+	}
+	return c & CH_LOWER ? run(t, end, LOWER_PART) : back;
+}
+
+/* ---- the kinds ---- */
+
+static size_t next_gpt2(const struct pretok *p, struct text t, size_t i)
+{
+	size_t next, end = contraction(t, i, 0);
+	int c;
+
+	if (end > i)
+		return end;
+	c = class_at(t, i + (t.s[i] == ' '), &next);
+	if (c & ANY_LETTER)
+		return run(t, next, ANY_LETTER);
+	if (c & SYMBOL)
+		return run(t, next, SYMBOL);
+	if (c & CH_NUMBER && !p->digits)
+		return run(t, next, CH_NUMBER);
+	if (c & CH_NUMBER && t.s[i] != ' ')
+		return run_at_most(t, i, CH_NUMBER, p->digits);
+	return space(t, i, 0, p->digits ? CH_NUMBER : 0);
+}
+
+static size_t next_llama3(const struct pretok *p, struct text t, size_t i)
+{
+	int marks = p->kind == PRETOK_QWEN35 ? CH_MARK : 0, letters = ANY_LETTER | marks, c;
+	size_t next, end = contraction(t, i, 1);
+
+	if (end > i)
+		return end;
+	c = class_at(t, i, &next);
+	if (c & letters)
+		return run(t, next, letters);
+	if (c & CH_NUMBER)
+		return run_at_most(t, i, CH_NUMBER, p->digits);
+	if (!is_newline(t, i) && (end = run(t, next, letters)) > next)
+		return end;
+	end = symbols(t, i, SYMBOL & ~marks, p->kind != PRETOK_SEED, 0);
+	return end > i ? end : space(t, i, 1, 0);
+}
+
+static size_t next_tekken(const struct pretok *p, struct text t, size_t i)
+{
+	size_t next, end = i, from;
+	int c = class_at(t, i, &next);
+
+	if (c & CH_NUMBER)
+		return run_at_most(t, i, CH_NUMBER, p->digits);
+	/* The optional first character belongs to the match when a word of either alternative follows it. */
+	from = !(c & ANY_LETTER) && !is_newline(t, i) ? next : i;
+	if ((end = cased_word(t, from)) == from && (from == i || (end = cased_word(t, i)) == i) &&
+	    (end = run(t, from, UPPER_PART)) == from)
+		end = run(t, i, UPPER_PART);
+	if (end > i)
+		return p->suffix ? contraction(t, end, 1) : end;
+	end = symbols(t, i, SYMBOL, 1, 1);
+	return end > i ? end : space(t, i, 1, 0);
+}
+
+size_t pretok_next(const struct pretok *p, const char *s, size_t n, size_t pos)
+{
+	struct text t = { s, n };
+	switch (p->kind) {
+	case PRETOK_GPT2:
+		return next_gpt2(p, t, pos);
+	case PRETOK_LLAMA3:
+	case PRETOK_SEED:
+	case PRETOK_QWEN35:
+		return next_llama3(p, t, pos);
+	default:
+		return next_tekken(p, t, pos);
+	}
+}

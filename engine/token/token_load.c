@@ -1,0 +1,602 @@
+/* engine/token/token_load.c - loads a vocabulary from GGUF metadata and checks every array.
+ *
+ * Texts are copied: the file may be closed afterwards.  Two hash tables are built: stored text -> id (of tokens with equal text
+ * the first counts), and for byte-level BPE (left id, right id) -> merge (of merges of an equal pair the first counts: it has
+ * the lowest rank). */
+#include "engine/engine.h"
+#include "engine/token/token_private.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+typedef unsigned long long ull;
+
+struct loader {
+	struct vocab *v;
+	const struct gguf *g;
+	struct err *err;
+	const struct gguf_value *types;   /* NULL = the file has none */
+};
+
+/* "byte N: 'KEY': ..." */
+__attribute__((format(printf, 3, 4)))
+static int refuse(struct loader *l, const struct gguf_value *a, const char *fmt, ...)
+{
+	char text[300];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof text, fmt, ap);
+	va_end(ap);
+	return gguf_err(l->g, l->err, "byte %llu: '%.*s': %s", (ull)a->off, (int)a->key.n, a->key.p, text);
+}
+
+/* Arguments for "%.*s": at most 40 bytes of a text from the file. */
+#define SHOW(n, p) (int)((n) < 40 ? (n) : 40), (p)
+
+/* ---- tables ---- */
+
+/* The seed is random, so that no file can be built whose millions of tokens collide. */
+static void draw_seed(uint64_t seed[2])
+{
+	if (getrandom(seed, 2 * sizeof seed[0], GRND_NONBLOCK) != (ssize_t)(2 * sizeof seed[0])) {
+		seed[0] = (uint64_t)(uintptr_t)seed ^ 0x9e3779b97f4a7c15u;
+		seed[1] = (uint64_t)(now_seconds() * 1e9) * 0xbf58476d1ce4e5b9u;
+	}
+	seed[0] |= 1;
+	seed[1] |= 1u | (1ull << 63);
+}
+
+static uint32_t table_size(uint64_t n)
+{
+	uint64_t size = 64;
+	while (size < n + n / 2)
+		size *= 2;
+	return (uint32_t)size;
+}
+
+/* ---- tokens ---- */
+
+static int load_texts(struct loader *l)
+{
+	struct vocab *v = l->v;
+	const struct gguf_value *tokens;
+	struct view t;
+	uint64_t pos = 0, total = 0, size;
+	int32_t n;
+	int got = gguf_array(l->g, "tokenizer.ggml.tokens", GGUF_STRING, UINT64_MAX, &tokens, l->err);
+
+	if (got < 0)
+		return -1;
+	if (!got)
+		return gguf_err(l->g, l->err,
+		                "there is no 'tokenizer.ggml.tokens', so the file has no vocabulary");
+	if (tokens->n < 1 || tokens->n > VOCAB_MAX)
+		return refuse(l, tokens, "%llu tokens, and there must be 1 to %d", (ull)tokens->n, VOCAB_MAX);
+	v->info.n = n = (int32_t)tokens->n;
+	for (uint64_t i = 0; gguf_string_next(tokens, &pos, &t); i++) {
+		if (t.n > TOKEN_BYTES_MAX)
+			return refuse(l, tokens, "token %llu has %llu bytes, and the limit is %d", (ull)i,
+			              (ull)t.n, TOKEN_BYTES_MAX);
+		total += t.n;
+	}
+	if (total > UINT32_MAX)
+		return refuse(l, tokens, "%llu bytes of text, and the limit is %u", (ull)total, UINT32_MAX);
+
+	size = table_size(tokens->n);
+	v->by_text_mask = (uint32_t)size - 1;
+	if (!(v->text = try_alloc(total, 1, "the texts of the vocabulary", l->err)) ||
+	    !(v->off = try_alloc((size_t)n + 1, sizeof *v->off, "the vocabulary", l->err)) ||
+	    !(v->type = try_alloc((size_t)n, 1, "the types of the vocabulary", l->err)) ||
+	    !(v->by_text = try_alloc(size, sizeof *v->by_text, "the index of the vocabulary", l->err)))
+		return -1;
+	pos = total = 0;
+	for (int32_t i = 0; gguf_string_next(tokens, &pos, &t); i++) {
+		uint64_t h;
+		if (t.n)
+			memcpy(v->text + total, t.p, t.n);
+		v->off[i] = (uint32_t)total;
+		total += t.n;
+		v->off[i + 1] = (uint32_t)total;
+		if (!t.n)
+			continue;   /* some vocabularies have empty entries; an empty text is never looked up */
+		h = hash_bytes(v->seed, t.p, t.n);
+		for (uint32_t k = (uint32_t)(h >> 32) & v->by_text_mask;; k = (k + 1) & v->by_text_mask) {
+			struct text_slot *s = &v->by_text[k];
+			uint32_t id = s->id1 - 1;
+			if (!s->id1) {
+				*s = (struct text_slot){ (uint32_t)h, (uint32_t)i + 1 };
+				break;
+			}
+			if (s->hash == (uint32_t)h && v->off[id + 1] - v->off[id] == t.n &&
+			    !memcmp(v->text + v->off[id], t.p, t.n))
+				break;
+		}
+	}
+	return 0;
+}
+
+static int load_types(struct loader *l)
+{
+	struct vocab *v = l->v;
+	const struct gguf_value *a = gguf_find(l->g, "tokenizer.ggml.token_type");
+	enum gguf_type elem = a && a->type == GGUF_ARRAY && a->elem == GGUF_U32 ? GGUF_U32 : GGUF_I32;
+	int got = gguf_array(l->g, "tokenizer.ggml.token_type", elem, (uint64_t)v->info.n, &l->types, l->err);
+
+	if (got < 0)
+		return -1;
+	for (int32_t i = 0; i < v->info.n; i++) {
+		const char *p = v->text + v->off[i];
+		uint32_t n = v->off[i + 1] - v->off[i];
+		int64_t type = TOKEN_NORMAL;
+		if (got)
+			type = gguf_array_int(l->types, (uint64_t)i);
+		else if (v->spm && token_byte(p, n) >= 0)
+			type = TOKEN_BYTE;
+		/* 0 is "undefined" in the format: taken as normal. */
+		if (type < 0 || type > TOKEN_BYTE)
+			return refuse(l, l->types, "token %d has type %lld, and must have 0 to %d", i,
+			              (long long)type, TOKEN_BYTE);
+		v->type[i] = type ? (uint8_t)type : TOKEN_NORMAL;
+		if (type == TOKEN_BYTE && v->spm && token_byte(p, n) < 0)
+			return refuse(l, l->types, "token %d is marked as a byte but its text '%.*s' is not of "
+			              "the form <0xNN>", i, SHOW(n, p));
+		if (v->type[i] == TOKEN_NORMAL && n > v->longest)
+			v->longest = n;
+	}
+	return 0;
+}
+
+/* ---- scores and merges ---- */
+
+static int load_scores(struct loader *l)
+{
+	struct vocab *v = l->v;
+	const struct gguf_value *a;
+	int got = gguf_array(l->g, "tokenizer.ggml.scores", GGUF_F32, (uint64_t)v->info.n, &a, l->err);
+
+	if (got < 0)
+		return -1;
+	if (!got && !v->merges)
+		return gguf_err(l->g, l->err,
+		                "there is no 'tokenizer.ggml.scores', which tokenizer model 'llama' needs");
+	if (!v->merges) {
+		v->rank = try_alloc((size_t)v->info.n, sizeof *v->rank, "the scores of the vocabulary", l->err);
+		if (!v->rank)
+			return -1;
+	}
+	for (int32_t i = 0; got && i < v->info.n; i++) {
+		float f;
+		uint32_t bits;
+		memcpy(&f, a->data + 4 * (size_t)i, 4);
+		if (isnan(f))
+			return refuse(l, a, "the score of token %d is not a number", i);
+		f += 0.0f;   /* -0 becomes 0: they are equal */
+		memcpy(&bits, &f, 4);
+		/* These bits, as unsigned numbers, are in the order of the floats; the highest score gets the lowest rank. */
+		bits = bits >> 31 ? ~bits : bits | 0x80000000u;
+		if (!v->merges)
+			v->rank[i] = ~bits;
+	}
+	return 0;
+}
+
+/* Id of the token that a merge's two parts spell together, or -1; -2: out of memory.  Most vocabularies store the results in the
+ * order of the merges, so *guess, the id after the last result, is tried first. */
+static int32_t merge_result(struct loader *l, struct view merge, size_t n_left, int32_t *guess)
+{
+	const struct vocab *v = l->v;
+	size_t n = merge.n - 1;
+	char small[256], *joined = small;
+	int32_t to;
+
+	if (n > sizeof small && !(joined = try_alloc(n, 1, "a merge of the vocabulary", l->err)))
+		return -2;
+	memcpy(joined, merge.p, n_left);
+	memcpy(joined + n_left, merge.p + n_left + 1, n - n_left);
+	if (*guess >= 0 && *guess < v->info.n && v->off[*guess + 1] - v->off[*guess] == n &&
+	    !memcmp(v->text + v->off[*guess], joined, n))
+		to = *guess;
+	else
+		to = vocab_lookup(v, joined, n);
+	if (joined != small)
+		free(joined);
+	*guess = to + 1;
+	return to;
+}
+
+/* Of equal pairs the first, which has the lowest rank, is kept. */
+static void pair_add(struct vocab *v, int32_t left, int32_t right, uint32_t rank, int32_t to)
+{
+	uint32_t i = pair_hash(v, left, right) & v->pair_mask;
+
+	for (; v->pair[i].to1; i = (i + 1) & v->pair_mask)
+		if (v->pair[i].left == left && v->pair[i].right == right)
+			return;
+	v->pair[i] = (struct pair_slot){ left, right, rank, to + 1 };
+}
+
+static int load_merges(struct loader *l)
+{
+	struct vocab *v = l->v;
+	const struct gguf_value *a;
+	struct view t;
+	uint64_t pos = 0;
+	uint32_t size;
+	int32_t guess = -1;
+	int got = gguf_array(l->g, "tokenizer.ggml.merges", GGUF_STRING, UINT64_MAX, &a, l->err);
+
+	if (got < 0)
+		return -1;
+	if (!got)
+		return gguf_err(l->g, l->err,
+		                "there is no 'tokenizer.ggml.merges', which tokenizer model '%s' needs", v->info.model);
+	if (a->n > MERGES_MAX)
+		return refuse(l, a, "%llu merges, and the limit is %d", (ull)a->n, MERGES_MAX);
+	size = table_size(a->n);
+	v->pair_mask = size - 1;
+	if (!(v->pair = try_alloc(size, sizeof *v->pair, "the merges of the vocabulary", l->err)))
+		return -1;
+	for (uint32_t rank = 0; gguf_string_next(a, &pos, &t); rank++) {
+		/* The left part may begin with a space, so the separator is searched from the second byte. */
+		const char *sep = t.n > 2 ? memchr(t.p + 1, ' ', t.n - 2) : NULL;
+		int32_t left, right, to;
+		size_t n_left;
+
+		if (!sep)
+			return refuse(l, a, "merge %u '%.*s' is not two parts with a space between", rank,
+			              SHOW(t.n, t.p));
+		n_left = (size_t)(sep - t.p);
+		left = vocab_lookup(v, t.p, n_left);
+		right = vocab_lookup(v, sep + 1, t.n - n_left - 1);
+		if (left < 0 || right < 0)
+			return refuse(l, a, "a part of merge %u '%.*s' is not in the vocabulary", rank,
+			              SHOW(t.n, t.p));
+		if ((to = merge_result(l, t, n_left, &guess)) == -2)
+			return -1;
+		if (to < 0)
+			return refuse(l, a, "the result of merge %u '%.*s' is not in the vocabulary", rank,
+			              SHOW(t.n, t.p));
+		/* Text merges into plain tokens alone: a user could type a control token otherwise. */
+		if (v->type[to] != TOKEN_CONTROL && v->type[to] != TOKEN_UNKNOWN)
+			pair_add(v, left, right, rank, to);
+	}
+	return 0;
+}
+
+/* ---- derived tables ---- */
+
+/* byte_id[] and words_apart. */
+static void find_bytes(struct vocab *v)
+{
+	for (int b = 0; b < 256; b++) {
+		char c[4];
+		v->byte_id[b] = -1;
+		if (!v->spm) {
+			int32_t id = vocab_lookup(v, c, (size_t)utf8_encode(byte_char((unsigned char)b), c));
+			v->byte_id[b] = id >= 0 && v->type[id] == TOKEN_NORMAL ? id : -1;
+		}
+	}
+	v->words_apart = 1;
+	for (int32_t i = v->info.n; v->spm && i-- > 0; ) {
+		const char *p = v->text + v->off[i];
+		uint32_t n = v->off[i + 1] - v->off[i], k = 0;
+		if (v->type[i] == TOKEN_BYTE)
+			v->byte_id[token_byte(p, n)] = i;
+		/* Merges of a list may end in tokens of other types. */
+		if (v->merges ? v->type[i] == TOKEN_CONTROL || v->type[i] == TOKEN_UNKNOWN : v->type[i] != TOKEN_NORMAL)
+			continue;
+		while (n - k >= 3 && !memcmp(p + k, SPACE_MARK, 3))
+			k += 3;
+		for (; n - k >= 3; k++)
+			if (!memcmp(p + k, SPACE_MARK, 3)) {
+				v->words_apart = 0;
+				break;
+			}
+	}
+}
+
+static int special_cmp(const void *a, const void *b)
+{
+	const struct special *x = a, *y = b;
+	int c = memcmp(x->p, y->p, x->n < y->n ? x->n : y->n);
+	if (c)
+		return c;
+	if (x->n != y->n)
+		return x->n < y->n ? -1 : 1;
+	return x->id < y->id ? -1 : x->id > y->id;
+}
+
+static int is_special(int type)
+{
+	return type == TOKEN_CONTROL || type == TOKEN_USER || type == TOKEN_UNKNOWN;
+}
+
+static int find_specials(struct loader *l)
+{
+	struct vocab *v = l->v;
+	size_t n = 0, bytes = 0, kept = 0;
+	char *p;
+
+	for (int32_t i = 0; i < v->info.n; i++)
+		if (is_special(v->type[i])) {
+			n++;
+			bytes += v->off[i + 1] - v->off[i];
+		}
+	if (!(v->special = try_alloc(n, sizeof *v->special, "the special tokens", l->err)) ||
+	    !(v->special_text = p = try_alloc(bytes, 1, "the special tokens", l->err)))
+		return -1;
+	n = 0;
+	v->cuts = 1;
+	for (int32_t i = 0; i < v->info.n; i++) {
+		const char *t = v->text + v->off[i];
+		uint32_t len = v->off[i + 1] - v->off[i], used = 0;
+		if (!is_special(v->type[i]) || !len || len > SPECIAL_BYTES_MAX)
+			continue;
+		for (uint32_t k = 0; k < len; k++) {
+			int mark = v->spm && len - k >= 3 && !memcmp(t + k, SPACE_MARK, 3);
+			p[used++] = mark ? ' ' : t[k];
+			k += mark ? 2 : 0;
+		}
+		v->special[n++] = (struct special){ p, used, i, v->type[i] == TOKEN_USER };
+		for (uint32_t k = 1; v->type[i] == TOKEN_USER && k < used; k++)
+			if ((p[k] == ' ' || p[k] == '\n') && p[k - 1] != ' ' && p[k - 1] != '\n')
+				v->cuts = 0;
+		p += used;
+	}
+	qsort(v->special, n, sizeof *v->special, special_cmp);
+	for (size_t i = 0; i < n; i++)   /* of equal texts the first id is kept */
+		if (!kept || v->special[kept - 1].n != v->special[i].n ||
+		    memcmp(v->special[kept - 1].p, v->special[i].p, v->special[i].n))
+			v->special[kept++] = v->special[i];
+	v->n_special = (int32_t)kept;
+	for (int b = 0, i = 0; b < 257; b++) {
+		while (i < v->n_special && (unsigned char)v->special[i].p[0] < b)
+			i++;
+		v->special_from[b] = i;
+	}
+	return 0;
+}
+
+/* ---- ids and flags named by the file ---- */
+
+static int read_id(struct loader *l, const char *key, int32_t *out)
+{
+	int64_t id = -1;
+	if (gguf_int(l->g, key, 0, l->v->info.n - 1, &id, l->err) < 0)
+		return -1;
+	*out = (int32_t)id;
+	return 0;
+}
+
+static int32_t control_find(const struct vocab *v, const char *text)
+{
+	int32_t id = vocab_lookup(v, text, strlen(text));
+	return id >= 0 && v->type[id] == TOKEN_CONTROL ? id : -1;
+}
+
+static void add_end(struct vocab *v, int32_t id)
+{
+	for (int i = 0; i < v->n_end; i++)
+		if (v->end[i] == id)
+			return;
+	if (id >= 0 && v->n_end < (int)(sizeof v->end / sizeof v->end[0]))
+		v->end[v->n_end++] = id;
+}
+
+/* The marks of reasoning that are control tokens.  1: the vocabulary has channels, whose messages end with a token that ends no answer. */
+static int load_marks(struct vocab *v)
+{
+	static const char *const of_channels[] = { CHANNEL_TEXT, CHANNEL_NEXT, NULL };
+	int channels = vocab_lookup(v, CHANNEL_MARK, sizeof CHANNEL_MARK - 1) >= 0 && vocab_lookup(v, CHANNEL_TEXT, sizeof CHANNEL_TEXT - 1) >= 0;
+	const struct reasoning_mark *m;
+	const char *text[24] = {0};
+	size_t n = 0;
+
+	for (size_t i = 0; (m = reasoning_mark_at(i)); i++)
+		if (channels || !reasoning_has_channels(m)) {
+			text[n++] = m->open;
+			text[n++] = m->close;
+		}
+	for (size_t i = 0; channels && of_channels[i]; i++)
+		text[n++] = of_channels[i];
+	for (size_t i = 0; i < n; i++) {
+		int32_t id = control_find(v, text[i]);
+
+		if (id >= 0)
+			v->mark[v->n_mark++] = id;
+	}
+	return channels;
+}
+
+static int load_ids(struct loader *l)
+{
+	/* Texts of tokens that end a turn, of all model families; the first that the vocabulary has is EOT, if the file names
+	 * none. */
+	static const char *const turn_end[] = {
+		"<|eot_id|>", "<|im_end|>", "<|end|>", "<end_of_turn>", "<|endofturn|>", "<|end_of_turn|>",
+		"<turn|>", "<|END_OF_TURN_TOKEN|>", "<end_of_utterance>", "<EOT>", NULL,
+	};
+	static const char *const text_end[] = {
+		"<|eom_id|>", "<|endoftext|>", "<|end_of_text|>", "</s>", "<eos>", "<|return|>", "<|call|>",
+		"<\xef\xbd\x9c" "end\xe2\x96\x81of\xe2\x96\x81sentence\xef\xbd\x9c>", NULL,
+	};
+	static const char *const others[] = {   /* unused; their range is checked */
+		"separator", "seperator", "cls", "mask", "fim_pre", "fim_suf", "fim_mid", "fim_pad", "fim_rep",
+		"fim_sep", "prefix", "suffix", "middle", NULL,
+	};
+	struct vocab *v = l->v;
+	struct vocab_info *in = &v->info;
+	int32_t eom, ignored, ends_channel;
+	char key[64];
+	int flag;
+
+	for (int i = 0; others[i]; i++) {
+		snprintf(key, sizeof key, "tokenizer.ggml.%s_token_id", others[i]);
+		if (read_id(l, key, &ignored))
+			return -1;
+	}
+	if (read_id(l, "tokenizer.ggml.bos_token_id", &in->bos) ||
+	    read_id(l, "tokenizer.ggml.eos_token_id", &in->eos) ||
+	    read_id(l, "tokenizer.ggml.eot_token_id", &in->eot) ||
+	    read_id(l, "tokenizer.ggml.eom_token_id", &eom) ||
+	    read_id(l, "tokenizer.ggml.unknown_token_id", &in->unk) ||
+	    read_id(l, "tokenizer.ggml.padding_token_id", &in->pad))
+		return -1;
+	if (!v->merges) {
+		/* Early files lack these keys; SentencePiece fixes the texts. */
+		in->bos = in->bos < 0 ? vocab_lookup(v, "<s>", 3) : in->bos;
+		in->eos = in->eos < 0 ? vocab_lookup(v, "</s>", 4) : in->eos;
+		in->unk = in->unk < 0 ? vocab_lookup(v, "<unk>", 5) : in->unk;
+	}
+	if (!l->types) {
+		/* Without types, plain text must at least not produce the ids that the file names as special. */
+		int32_t named[] = { in->bos, in->eos, in->eot, eom, in->unk, in->pad };
+		for (size_t i = 0; i < sizeof named / sizeof named[0]; i++)
+			if (named[i] >= 0 && v->type[named[i]] == TOKEN_NORMAL)
+				v->type[named[i]] = TOKEN_CONTROL;
+	}
+	ends_channel = load_marks(v) ? control_find(v, CHANNEL_END) : -1;
+	if (in->eot == ends_channel)
+		in->eot = -1;
+	for (int i = 0; in->eot < 0 && turn_end[i]; i++)
+		if (control_find(v, turn_end[i]) != ends_channel)
+			in->eot = control_find(v, turn_end[i]);
+	add_end(v, in->eos);
+	add_end(v, in->eot);
+	add_end(v, eom);
+	for (int i = 0; turn_end[i]; i++)
+		add_end(v, control_find(v, turn_end[i]));
+	for (int i = 0; text_end[i]; i++)
+		add_end(v, control_find(v, text_end[i]));
+	for (int i = 0; i < v->n_end; i++)
+		if (v->end[i] == ends_channel)
+			v->end[i--] = v->end[--v->n_end];
+
+	flag = v->spm || v->pre->add_bos;
+	if (gguf_bool(l->g, "tokenizer.ggml.add_bos_token", &flag, l->err) < 0)
+		return -1;
+	in->add_bos = (flag || (v->spm && v->merges)) && in->bos >= 0;   /* Gemma 4's key was wrong in some files */
+	flag = 0;
+	if (gguf_bool(l->g, "tokenizer.ggml.add_eos_token", &flag, l->err) < 0)
+		return -1;
+	in->add_eos = flag && in->eos >= 0;
+	flag = v->spm && !v->merges;
+	if (gguf_bool(l->g, "tokenizer.ggml.add_space_prefix", &flag, l->err) < 0)
+		return -1;
+	v->add_space = v->spm && flag;
+	return 0;
+}
+
+/* ---- the kind of tokenizer ---- */
+
+static void list_names(char *out, size_t cap)
+{
+	size_t used = 0;
+	for (const char *const *p = pretok_names(); *p && used < cap; p++)
+		used += (size_t)snprintf(out + used, cap - used, "%s%s", used ? ", " : "", *p);
+}
+
+static int load_pre(struct loader *l, const char *pre)
+{
+	struct vocab *v = l->v;
+	struct view name = { "default", 7 };
+	char known[320];
+
+	if (pre)
+		name = (struct view){ pre, strlen(pre) };
+	else if (gguf_string(l->g, "tokenizer.ggml.pre", &name, l->err) < 0)
+		return -1;
+	v->pre = pretok_find(name.p, name.n);
+	if (v->pre) {
+		snprintf(v->info.pre, sizeof v->info.pre, "%s", v->pre->name);
+		return 0;
+	}
+	list_names(known, sizeof known);
+	if (pre)
+		return err_set(l->err, ERR_USAGE, "pre-tokenizer '%.40s' is not known (known: %s)", pre, known);
+	return gguf_err(l->g, l->err,
+	                "pre-tokenizer '%.*s' is not known (known: %s); pass --pre NAME if it works like one of "
+	                "these",
+	                SHOW(name.n, name.p), known);
+}
+
+static int load_model(struct loader *l)
+{
+	struct view name;
+	int got = gguf_string(l->g, "tokenizer.ggml.model", &name, l->err);
+
+	if (got < 0)
+		return -1;
+	if (!got)
+		return gguf_err(l->g, l->err,
+		                "there is no 'tokenizer.ggml.model', so the file has no tokenizer");
+	if (view_is(name, "llama"))
+		l->v->spm = 1;
+	else if (view_is(name, "gemma4"))
+		l->v->spm = l->v->merges = 1;
+	else if (view_is(name, "gpt2"))
+		l->v->merges = 1;
+	else
+		return gguf_err(l->g, l->err,
+		                "tokenizer model '%.*s' is not supported (supported: llama, gpt2, gemma4)",
+		                SHOW(name.n, name.p));
+	snprintf(l->v->info.model, sizeof l->v->info.model, "%.*s", (int)name.n, name.p);
+	return 0;
+}
+
+/* ARCH.vocab_size, if present, must equal the number of tokens. */
+static int check_size(struct loader *l)
+{
+	struct view arch = { "", 0 };
+	int64_t size = l->v->info.n;
+	char key[96];
+	int got = gguf_string(l->g, "general.architecture", &arch, l->err);
+
+	if (got < 0)
+		return -1;
+	if (!got || arch.n > 64)
+		return 0;
+	snprintf(key, sizeof key, "%.*s.vocab_size", (int)arch.n, arch.p);
+	if (gguf_int(l->g, key, 1, VOCAB_MAX, &size, l->err) < 0)
+		return -1;
+	if (size != l->v->info.n)
+		return gguf_err(l->g, l->err, "'%s' is %lld but there are %d tokens", key, (long long)size,
+		                l->v->info.n);
+	return 0;
+}
+
+int vocab_load(struct vocab **out, const struct gguf *g, const char *pre, struct err *err)
+{
+	struct loader l = { xcalloc(1, sizeof *l.v), g, err, NULL };
+
+	draw_seed(l.v->seed);
+	if (load_model(&l) || (!l.v->spm && load_pre(&l, pre)) || load_texts(&l) || check_size(&l) ||
+	    load_types(&l) || load_scores(&l) || load_ids(&l) || (l.v->merges && load_merges(&l)) ||
+	    find_specials(&l)) {
+		vocab_free(l.v);
+		return -1;
+	}
+	find_bytes(l.v);
+	*out = l.v;
+	return 0;
+}
+
+void vocab_free(struct vocab *v)
+{
+	if (!v)
+		return;
+	free(v->text);
+	free(v->off);
+	free(v->type);
+	free(v->by_text);
+	free(v->rank);
+	free(v->pair);
+	free(v->special);
+	free(v->special_text);
+	free(v);
+}

@@ -1,0 +1,21 @@
+/* engine/token/unicode_data.h (private to engine/) - the character class of every code point, for pre-tokenizers. */
+#ifndef WEIR_UNICODE_DATA_H
+#define WEIR_UNICODE_DATA_H
+
+#include <stdint.h>
+
+enum char_class {
+	CH_UPPER = 1,    /* Lu Lt */
+	CH_LOWER = 2,    /* Ll */
+	CH_LETTER = 4,   /* Lm Lo: letters without case */
+	CH_MARK = 8,     /* M */
+	CH_NUMBER = 16,  /* N */
+	CH_SPACE = 32,   /* White_Space */
+	CH_OTHER = 64,   /* punctuation, symbols, controls, unassigned */
+};
+
+/* Generated: ascending, first code point << 8 | class. */
+extern const uint32_t unicode_run[];
+extern const uint32_t n_unicode_run;
+
+#endif

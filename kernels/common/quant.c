@@ -1,0 +1,535 @@
+/* kernels/common/quant.c - weight types: table, half floats, the reference conversions and simple quantisers.
+ *
+ * quant_unpack32() alone knows every block layout: it unpacks 32 weights of any quantised type to small integers with one scale (and
+ * one minimum, for some types) per 16.  dtype_to_f32() computes scale * q (+ min) from these, each step rounded to f32, which is
+ * the arithmetic that the file format's own tools define.  So the leaf functions that multiply integers and this reference agree
+ * about every layout. */
+#include <math.h>
+#include "kernels/common/quant.h"
+
+static const struct dtype_info info[DT_ALL] = {
+	[DT_F32]    = { "F32",      1,   4,  0 },
+	[DT_F16]    = { "F16",      1,   2,  1 },
+	[DT_BF16]   = { "BF16",     1,   2, 30 },
+	[DT_Q4_0]   = { "Q4_0",    32,  18,  2 },
+	[DT_Q4_1]   = { "Q4_1",    32,  20,  3 },
+	[DT_Q5_0]   = { "Q5_0",    32,  22,  6 },
+	[DT_Q5_1]   = { "Q5_1",    32,  24,  7 },
+	[DT_Q8_0]   = { "Q8_0",    32,  34,  8 },
+	[DT_Q2_K]   = { "Q2_K",   256,  84, 10 },
+	[DT_Q3_K]   = { "Q3_K",   256, 110, 11 },
+	[DT_Q4_K]   = { "Q4_K",   256, 144, 12 },
+	[DT_Q5_K]   = { "Q5_K",   256, 176, 13 },
+	[DT_Q6_K]   = { "Q6_K",   256, 210, 14 },
+	[DT_IQ4_NL] = { "IQ4_NL",  32,  18, 20 },
+	[DT_IQ4_XS] = { "IQ4_XS", 256, 136, 23 },
+	[DT_MXFP4]  = { "MXFP4",   32,  17, 39 },
+	[DT_I32]    = { "I32",      1,   4, -1 },
+	[DT_U8]     = { "U8",       1,   1, -1 },
+	[DT_TQ1_0]  = { "TQ1_0",  256,  54, 34 },
+	[DT_TQ2_0]  = { "TQ2_0",  256,  66, 35 },
+};
+
+/* The structs must be the file's bytes: no padding anywhere. */
+_Static_assert(sizeof(struct block_q4_0) == 18 && sizeof(struct block_q4_1) == 20, "layout");
+_Static_assert(sizeof(struct block_q5_0) == 22 && sizeof(struct block_q5_1) == 24, "layout");
+_Static_assert(sizeof(struct block_q8_0) == 34 && sizeof(struct block_q2_k) == 84, "layout");
+_Static_assert(sizeof(struct block_q3_k) == 110 && sizeof(struct block_q4_k) == 144, "layout");
+_Static_assert(sizeof(struct block_q5_k) == 176 && sizeof(struct block_q6_k) == 210, "layout");
+_Static_assert(sizeof(struct block_iq4_nl) == 18 && sizeof(struct block_iq4_xs) == 136, "layout");
+_Static_assert(sizeof(struct block_mxfp4) == 17, "layout");
+_Static_assert(sizeof(struct block_tq1_0) == 54 && sizeof(struct block_tq2_0) == 66, "layout");
+
+/* Every type number of GGUF files, with those that are unsupported or withdrawn, so that an error can name the type. */
+static const char *const ggml_name[] = {
+	[0] = "F32", [1] = "F16", [2] = "Q4_0", [3] = "Q4_1", [4] = "Q4_2", [5] = "Q4_3",
+	[6] = "Q5_0", [7] = "Q5_1", [8] = "Q8_0", [9] = "Q8_1",
+	[10] = "Q2_K", [11] = "Q3_K", [12] = "Q4_K", [13] = "Q5_K", [14] = "Q6_K", [15] = "Q8_K",
+	[16] = "IQ2_XXS", [17] = "IQ2_XS", [18] = "IQ3_XXS", [19] = "IQ1_S", [20] = "IQ4_NL",
+	[21] = "IQ3_S", [22] = "IQ2_S", [23] = "IQ4_XS",
+	[24] = "I8", [25] = "I16", [26] = "I32", [27] = "I64", [28] = "F64",
+	[29] = "IQ1_M", [30] = "BF16",
+	[31] = "Q4_0_4_4", [32] = "Q4_0_4_8", [33] = "Q4_0_8_8",
+	[34] = "TQ1_0", [35] = "TQ2_0",
+	[36] = "IQ4_NL_4_4", [37] = "IQ4_NL_4_8", [38] = "IQ4_NL_8_8",
+	[39] = "MXFP4", [40] = "NVFP4", [41] = "Q1_0",
+};
+
+const int8_t iq4_values[16] = {
+	-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113
+};
+
+const int8_t mxfp4_values[16] = {
+	0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12
+};
+
+const struct dtype_info *dtype_info(enum dtype t)
+{
+	return &info[t];
+}
+
+int dtype_from_ggml(uint32_t ggml_id, const char **name)
+{
+	*name = ggml_id < sizeof ggml_name / sizeof *ggml_name ? ggml_name[ggml_id] : NULL;
+	for (int t = 0; t < DT_ALL; t++)
+		if (info[t].ggml_id >= 0 && (uint32_t)info[t].ggml_id == ggml_id)
+			return t;
+	return -1;
+}
+
+uint64_t dtype_bytes(enum dtype t, uint64_t n)
+{
+	return n / (uint64_t)info[t].block * (uint64_t)info[t].block_bytes;
+}
+
+/* ---- half floats ---- */
+
+static float float_of(uint32_t u)
+{
+	float f;
+	memcpy(&f, &u, sizeof f);
+	return f;
+}
+
+static uint32_t bits_of(float f)
+{
+	uint32_t u;
+	memcpy(&u, &f, sizeof u);
+	return u;
+}
+
+/* NaNs keep sign and payload and become quiet in both directions, as with the processor's own instructions: all CPU levels then
+ * agree on every input. */
+float f16_to_f32(uint16_t h)
+{
+	uint32_t sign = (uint32_t)(h & 0x8000) << 16, e = h >> 10 & 31, m = h & 0x3ff;
+
+	if (e == 31)
+		return float_of(sign | 0x7f800000 | (m ? 0x400000 | m << 13 : 0));
+	if (e)
+		return float_of(sign | (e + 112) << 23 | m << 13);
+	/* Subnormal: m * 2^-24 is exact in f32. */
+	float f = (float)m * 0x1p-24f;
+	return sign ? -f : f;
+}
+
+uint16_t f32_to_f16(float f)
+{
+	uint32_t u = bits_of(f), a = u & 0x7fffffff;
+	uint16_t sign = (uint16_t)(u >> 16 & 0x8000);
+
+	if (a > 0x7f800000)
+		return (uint16_t)(sign | 0x7e00 | (a >> 13 & 0x3ff));
+	if (a >= 0x47800000)                 /* 65536 and above, infinity */
+		return sign | 0x7c00;
+	if (a < 0x38800000) {                /* below 2^-14: a multiple of 2^-24 */
+		uint32_t shift = 126 - (a >> 23);
+		if (shift > 24)              /* below 2^-25: nothing left to round up */
+			return sign;
+		uint32_t m = (a & 0x7fffff) | 0x800000, half = 1u << (shift - 1);
+		uint32_t q = m >> shift, rest = m & ((1u << shift) - 1);
+		q += rest > half || (rest == half && (q & 1));
+		return (uint16_t)(sign | q);
+	}
+	/* Rounding up may carry into the exponent and, from 65520 on, to infinity, as it should. */
+	uint32_t q = (a - 0x38000000) >> 13, rest = a & 0x1fff;
+	q += rest > 0x1000 || (rest == 0x1000 && (q & 1));
+	return (uint16_t)(sign | q);
+}
+
+float bf16_to_f32(uint16_t h)
+{
+	return float_of((uint32_t)h << 16);
+}
+
+static uint16_t f32_to_bf16(float f)
+{
+	uint32_t u = bits_of(f);
+
+	if ((u & 0x7fffffff) > 0x7f800000)
+		return (uint16_t)(u >> 16 | 0x40);
+	return (uint16_t)((u + 0x7fff + (u >> 16 & 1)) >> 16);
+}
+
+/* ---- blocks to integers ---- */
+
+/* 32 nibbles: the low halves are the first 16 values, the high halves the rest. */
+static void unpack_nibbles(int8_t q[32], const uint8_t qs[16], int offset)
+{
+	for (int j = 0; j < 16; j++) {
+		q[j] = (int8_t)((qs[j] & 15) - offset);
+		q[j + 16] = (int8_t)((qs[j] >> 4) - offset);
+	}
+}
+
+/* Nibbles with a fifth bit per value in qh. */
+static void unpack_fives(int8_t q[32], const uint8_t qs[16], const uint8_t qh[4], int offset)
+{
+	for (int j = 0; j < 16; j++) {
+		int lo = (qs[j] & 15) | (qh[j / 8] >> j % 8 & 1) << 4;
+		int hi = qs[j] >> 4 | (qh[2 + j / 8] >> j % 8 & 1) << 4;
+		q[j] = (int8_t)(lo - offset);
+		q[j + 16] = (int8_t)(hi - offset);
+	}
+}
+
+/* Q4_K and Q5_K: 8 scales and 8 minimums of 6 bits in 12 bytes.  The first four of each lie in the low six
+ * bits of bytes 0-3 and 4-7; the others take their low nibble from bytes 8-11 and their top two bits from
+ * the top of bytes 0-7. */
+static void k_scale_min(const uint8_t s[12], int i, int *scale, int *min)
+{
+	if (i < 4) {
+		*scale = s[i] & 63;
+		*min = s[i + 4] & 63;
+	} else {
+		*scale = (s[i + 4] & 15) | (s[i - 4] >> 6) << 4;
+		*min = s[i + 4] >> 4 | (s[i] >> 6) << 4;
+	}
+}
+
+/* Q3_K: 16 scales of 6 bits: low nibbles in bytes 0-7 (low halves first), top two bits in bytes 8-11. */
+static int q3_scale(const uint8_t s[12], int i)
+{
+	int lo = i < 8 ? s[i] & 15 : s[i - 8] >> 4;
+	return (lo | (s[8 + i % 4] >> i / 4 * 2 & 3) << 4) - 32;
+}
+
+/* A block of 32.  min is 0 already. */
+static void unpack_block(enum dtype t, const void *block, int8_t q[32], float scale[2], float min[2])
+{
+	switch (t) {
+	case DT_Q4_0: {
+		const struct block_q4_0 *b = block;
+		scale[0] = scale[1] = f16_to_f32(b->d);
+		unpack_nibbles(q, b->qs, 8);
+		return;
+	}
+	case DT_Q4_1: {
+		const struct block_q4_1 *b = block;
+		scale[0] = scale[1] = f16_to_f32(b->d);
+		min[0] = min[1] = f16_to_f32(b->m);
+		unpack_nibbles(q, b->qs, 0);
+		return;
+	}
+	case DT_Q5_0: {
+		const struct block_q5_0 *b = block;
+		scale[0] = scale[1] = f16_to_f32(b->d);
+		unpack_fives(q, b->qs, b->qh, 16);
+		return;
+	}
+	case DT_Q5_1: {
+		const struct block_q5_1 *b = block;
+		scale[0] = scale[1] = f16_to_f32(b->d);
+		min[0] = min[1] = f16_to_f32(b->m);
+		unpack_fives(q, b->qs, b->qh, 0);
+		return;
+	}
+	case DT_Q8_0: {
+		const struct block_q8_0 *b = block;
+		scale[0] = scale[1] = f16_to_f32(b->d);
+		memcpy(q, b->qs, 32);
+		return;
+	}
+	case DT_MXFP4: {
+		const struct block_mxfp4 *b = block;
+		scale[0] = scale[1] = bf16_to_f32(mxfp4_scale(b->e));
+		unpack_nibbles(q, b->qs, 0);
+		for (int j = 0; j < 32; j++)
+			q[j] = mxfp4_values[q[j]];
+		return;
+	}
+	default: {             /* IQ4_NL */
+		const struct block_iq4_nl *b = block;
+		scale[0] = scale[1] = f16_to_f32(b->d);
+		unpack_nibbles(q, b->qs, 0);
+		for (int j = 0; j < 32; j++)
+			q[j] = iq4_values[q[j]];
+		return;
+	}
+	}
+}
+
+/* Value j (0 .. 255) of a block of TQ1_0, 0 to 2.  A byte is a fraction in base 3: its n-th digit is the integer part of three times what
+ * is left of 3^n times the byte / 256.  Bytes 0 .. 31 hold values 0 .. 159 with a digit each 32, 32 .. 47 the next 80, qh the last 16. */
+static int tq1_digit(const struct block_tq1_0 *b, int j)
+{
+	static const uint8_t power[5] = { 1, 3, 9, 27, 81 };
+	uint8_t byte, n;
+
+	if (j < 160)
+		byte = b->qs[j % 32], n = (uint8_t)(j / 32);
+	else if (j < 240)
+		byte = b->qs[32 + (j - 160) % 16], n = (uint8_t)((j - 160) / 16);
+	else
+		byte = b->qh[(j - 240) % 4], n = (uint8_t)((j - 240) / 4);
+	return (uint8_t)(byte * power[n]) * 3 >> 8;
+}
+
+/* Block i of the eight blocks of 32 in a super-block.  min is 0 already. */
+static void unpack_super(enum dtype t, const void *block, int i, int8_t q[32], float scale[2], float min[2])
+{
+	int sc, mn;
+
+	switch (t) {
+	case DT_Q2_K: {        /* 32 bytes carry four blocks, two bits each; scale and minimum per 16 */
+		const struct block_q2_k *b = block;
+		float d = f16_to_f32(b->d), dmin = f16_to_f32(b->dmin);
+		for (int h = 0; h < 2; h++) {
+			scale[h] = d * (float)(b->scales[2 * i + h] & 15);
+			min[h] = -(dmin * (float)(b->scales[2 * i + h] >> 4));
+		}
+		for (int j = 0; j < 32; j++)
+			q[j] = (int8_t)(b->qs[i / 4 * 32 + j] >> i % 4 * 2 & 3);
+		return;
+	}
+	case DT_TQ1_0: {
+		const struct block_tq1_0 *b = block;
+		scale[0] = scale[1] = f16_to_f32(b->d);
+		for (int j = 0; j < 32; j++)
+			q[j] = (int8_t)(tq1_digit(b, 32 * i + j) - 1);
+		return;
+	}
+	case DT_TQ2_0: {
+		const struct block_tq2_0 *b = block;
+		scale[0] = scale[1] = f16_to_f32(b->d);
+		for (int j = 0; j < 32; j++)
+			q[j] = (int8_t)((b->qs[i / 4 * 32 + j] >> i % 4 * 2 & 3) - 1);
+		return;
+	}
+	case DT_Q3_K: {        /* the same as Q2_K, and a clear bit i of hmask[j] takes 4 away */
+		const struct block_q3_k *b = block;
+		float d = f16_to_f32(b->d);
+		for (int h = 0; h < 2; h++)
+			scale[h] = d * (float)q3_scale(b->scales, 2 * i + h);
+		for (int j = 0; j < 32; j++)
+			q[j] = (int8_t)((b->qs[i / 4 * 32 + j] >> i % 4 * 2 & 3) - (b->hmask[j] >> i & 1 ? 0 : 4));
+		return;
+	}
+	case DT_Q4_K: {        /* 32 bytes carry two blocks: low nibbles, then high nibbles */
+		const struct block_q4_k *b = block;
+		k_scale_min(b->scales, i, &sc, &mn);
+		scale[0] = scale[1] = f16_to_f32(b->d) * (float)sc;
+		min[0] = min[1] = -(f16_to_f32(b->dmin) * (float)mn);
+		for (int j = 0; j < 32; j++)
+			q[j] = (int8_t)(b->qs[i / 2 * 32 + j] >> i % 2 * 4 & 15);
+		return;
+	}
+	case DT_Q5_K: {        /* the same, and bit i of qh[j] is the fifth bit */
+		const struct block_q5_k *b = block;
+		k_scale_min(b->scales, i, &sc, &mn);
+		scale[0] = scale[1] = f16_to_f32(b->d) * (float)sc;
+		min[0] = min[1] = -(f16_to_f32(b->dmin) * (float)mn);
+		for (int j = 0; j < 32; j++)
+			q[j] = (int8_t)((b->qs[i / 2 * 32 + j] >> i % 2 * 4 & 15) | (b->qh[j] >> i & 1) << 4);
+		return;
+	}
+	case DT_Q6_K: {        /* each half of 128: 64 bytes of nibbles (low: blocks 0, 1; high: 2, 3),
+	                        * 32 of top bits */
+		const struct block_q6_k *b = block;
+		const uint8_t *ql = b->ql + i / 4 * 64 + i % 2 * 32, *qh = b->qh + i / 4 * 32;
+		float d = f16_to_f32(b->d);
+		for (int h = 0; h < 2; h++)
+			scale[h] = d * (float)b->scales[2 * i + h];
+		for (int j = 0; j < 32; j++)
+			q[j] = (int8_t)(((ql[j] >> i % 4 / 2 * 4 & 15) | (qh[j] >> i % 4 * 2 & 3) << 4) - 32);
+		return;
+	}
+	default: {             /* IQ4_XS: scales of 6 bits: nibbles in scales_l, top two bits in scales_h */
+		const struct block_iq4_xs *b = block;
+		sc = (b->scales_l[i / 2] >> i % 2 * 4 & 15) | (b->scales_h >> 2 * i & 3) << 4;
+		scale[0] = scale[1] = f16_to_f32(b->d) * (float)(sc - 32);
+		unpack_nibbles(q, b->qs + 16 * i, 0);
+		for (int j = 0; j < 32; j++)
+			q[j] = iq4_values[q[j]];
+		return;
+	}
+	}
+}
+
+void quant_unpack32(enum dtype t, const void *row, int32_t block32, int8_t q[32], float scale[2], float min[2])
+{
+	int32_t per = info[t].block / 32;
+	const void *block = (const uint8_t *)row + (size_t)(block32 / per) * (size_t)info[t].block_bytes;
+
+	min[0] = min[1] = 0;
+	if (per > 1)
+		unpack_super(t, block, block32 % per, q, scale, min);
+	else
+		unpack_block(t, block, q, scale, min);
+}
+
+/* ---- conversions ---- */
+
+static int has_min(enum dtype t)
+{
+	return t == DT_Q4_1 || t == DT_Q5_1 || t == DT_Q2_K || t == DT_Q4_K || t == DT_Q5_K;
+}
+
+int dtype_ternary(enum dtype t)
+{
+	return t == DT_TQ1_0 || t == DT_TQ2_0;
+}
+
+/* A Q2_K value is d * scale * q - dmin * min: with both factors 1 and dmin = d, d * (q - 1). */
+void dtype_ternary_to_q2_k(enum dtype t, void *out, const void *in, int64_t n)
+{
+	struct block_q2_k *to = out;
+	float scale[2], min[2];
+	int8_t q[32];
+
+	for (int64_t k = 0; k < n / 256; k++, to++) {
+		union { struct block_tq1_0 tq1; struct block_tq2_0 tq2; } block;   /* a file may place it at an odd address */
+
+		memcpy(&block, (const uint8_t *)in + k * info[t].block_bytes, (size_t)info[t].block_bytes);
+		memset(to, 0, sizeof *to);
+		memset(to->scales, 0x11, sizeof to->scales);
+		to->d = to->dmin = t == DT_TQ1_0 ? block.tq1.d : block.tq2.d;
+		for (int i = 0; i < 8; i++) {
+			unpack_super(t, &block, i, q, scale, min);
+			for (int j = 0; j < 32; j++)
+				to->qs[i / 4 * 32 + j] |= (uint8_t)((q[j] + 1) << i % 4 * 2);
+		}
+	}
+}
+
+void dtype_to_f32(enum dtype t, float *out, const void *in, int64_t n)
+{
+	const uint16_t *half = in;
+	int8_t q[32];
+	float scale[2], min[2];
+
+	switch (t) {
+	case DT_F32:
+		memcpy(out, in, (size_t)n * sizeof *out);
+		return;
+	case DT_F16:
+		for (int64_t i = 0; i < n; i++)
+			out[i] = f16_to_f32(half[i]);
+		return;
+	case DT_BF16:
+		for (int64_t i = 0; i < n; i++)
+			out[i] = bf16_to_f32(half[i]);
+		return;
+	default:
+		break;
+	}
+	int64_t per = info[t].block / 32;
+	for (int64_t i = 0; i < n / 32; i++, out += 32) {
+		const uint8_t *block = (const uint8_t *)in + i / per * info[t].block_bytes;
+		quant_unpack32(t, block, (int32_t)(i % per), q, scale, min);
+		/* Without a minimum nothing is added: -0 + 0 would lose the sign. */
+		if (has_min(t))
+			for (int j = 0; j < 32; j++)
+				out[j] = scale[j / 16] * (float)q[j] + min[j / 16];
+		else
+			for (int j = 0; j < 32; j++)
+				out[j] = scale[j / 16] * (float)q[j];
+	}
+}
+
+/* Nearest integer within [0, top]; not-a-number becomes 0. */
+static uint8_t level_of(float v, int top)
+{
+	v = floorf(v + 0.5f);
+	if (!(v > 0))
+		return 0;
+	return (uint8_t)(v < (float)top ? v : (float)top);
+}
+
+/* Levels 0..top of 32 values.  With an offset the smallest value is level 0; without, the value of largest
+ * magnitude is level 0 of a scale that may be negative: the signed range has one level more on that side. */
+static void quantize_levels(uint8_t level[32], uint16_t *d, uint16_t *m, const float *x, int top)
+{
+	float lo = x[0], hi = x[0];
+
+	for (int j = 1; j < 32; j++) {
+		lo = fminf(lo, x[j]);
+		hi = fmaxf(hi, x[j]);
+	}
+	float half = (float)(top + 1) / 2;
+	float scale = m ? (hi - lo) / (float)top : (-lo > hi ? lo : hi) / -half;
+	*d = f32_to_f16(scale);
+	if (m)
+		*m = f32_to_f16(lo);
+	/* Levels are computed from scale and offset after their rounding to f16. */
+	float s = f16_to_f32(*d), off = m ? f16_to_f32(*m) : -half * s;
+	for (int j = 0; j < 32; j++)
+		level[j] = s != 0 ? level_of((x[j] - off) / s, top) : m ? 0 : (uint8_t)half;
+}
+
+static void pack_nibbles(uint8_t qs[16], const uint8_t level[32])
+{
+	for (int j = 0; j < 16; j++)
+		qs[j] = (uint8_t)((level[j] & 15) | (level[j + 16] & 15) << 4);
+}
+
+static void pack_fifth(uint8_t qh[4], const uint8_t level[32])
+{
+	memset(qh, 0, 4);
+	for (int j = 0; j < 32; j++)
+		qh[j / 8] |= (uint8_t)((level[j] >> 4) << j % 8);
+}
+
+static void quantize_q8_0(struct block_q8_0 *b, const float *x)
+{
+	float top = 0;
+
+	for (int j = 0; j < 32; j++)
+		top = fmaxf(top, fabsf(x[j]));
+	b->d = f32_to_f16(top / 127);
+	float s = f16_to_f32(b->d);
+	for (int j = 0; j < 32; j++)
+		b->qs[j] = s > 0 ? (int8_t)(level_of(x[j] / s + 127, 254) - 127) : 0;
+}
+
+int dtype_from_f32(enum dtype t, void *out, const float *in, int64_t n)
+{
+	uint8_t level[32];
+	uint16_t *half = out;
+
+	switch (t) {
+	case DT_F32:
+		memcpy(out, in, (size_t)n * sizeof *in);
+		return 0;
+	case DT_F16:
+		for (int64_t i = 0; i < n; i++)
+			half[i] = f32_to_f16(in[i]);
+		return 0;
+	case DT_BF16:
+		for (int64_t i = 0; i < n; i++)
+			half[i] = f32_to_bf16(in[i]);
+		return 0;
+	case DT_Q4_0:
+		for (struct block_q4_0 *b = out; n > 0; n -= 32, in += 32, b++) {
+			quantize_levels(level, &b->d, NULL, in, 15);
+			pack_nibbles(b->qs, level);
+		}
+		return 0;
+	case DT_Q4_1:
+		for (struct block_q4_1 *b = out; n > 0; n -= 32, in += 32, b++) {
+			quantize_levels(level, &b->d, &b->m, in, 15);
+			pack_nibbles(b->qs, level);
+		}
+		return 0;
+	case DT_Q5_0:
+		for (struct block_q5_0 *b = out; n > 0; n -= 32, in += 32, b++) {
+			quantize_levels(level, &b->d, NULL, in, 31);
+			pack_nibbles(b->qs, level);
+			pack_fifth(b->qh, level);
+		}
+		return 0;
+	case DT_Q5_1:
+		for (struct block_q5_1 *b = out; n > 0; n -= 32, in += 32, b++) {
+			quantize_levels(level, &b->d, &b->m, in, 31);
+			pack_nibbles(b->qs, level);
+			pack_fifth(b->qh, level);
+		}
+		return 0;
+	case DT_Q8_0:
+		for (struct block_q8_0 *b = out; n > 0; n -= 32, in += 32, b++)
+			quantize_q8_0(b, in);
+		return 0;
+	default:
+		return -1;
+	}
+}

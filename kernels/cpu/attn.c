@@ -1,0 +1,551 @@
+/* kernels/cpu/attn.c - attention: tiles of queries, spans of keys, merging in a fixed order. */
+#include <math.h>
+#include <string.h>
+
+#include "kernels/cpu/attn.h"
+#include "kernels/cpu/select.h"
+
+enum {
+	SMALL_ATTN = 64 << 10,       /* multiply-adds up to which one thread is faster than two */
+	STATE_BYTES = 64 << 20,      /* most memory for partial states */
+};
+
+/* One thread's working memory, cut from its part of the scratch buffer. */
+struct attn_mem {
+	const float **q;
+	float **score;
+	int32_t *limit, *from;
+	uint8_t *blocks;
+	struct attn_state *run, *add;
+	float *leaf;
+};
+
+static size_t attn_mem_cut(char *base, struct attn_mem *m, const struct attn_job *j, int32_t n_q)
+{
+	int32_t dim = j->a->head_dim;
+	size_t n = (size_t)n_q, acc = align64(n * (size_t)dim * sizeof(float));
+	size_t q = 0, score = q + align64(n * sizeof *m->q), limit = score + align64(n * sizeof *m->score);
+	size_t from = limit + align64(n * sizeof *m->limit), blocks = from + align64(n * sizeof *m->from), st = blocks + align64(n);
+	size_t sums = st + align64(2 * n * sizeof *m->run), leaf = sums + 2 * acc;
+
+	if (base) {
+		m->q = (const float **)(base + q);
+		m->score = (float **)(base + score);
+		m->limit = (int32_t *)(base + limit);
+		m->from = (int32_t *)(base + from);
+		m->blocks = (uint8_t *)base + blocks;
+		m->run = (struct attn_state *)(base + st);
+		m->add = m->run + n;
+		for (size_t i = 0; i < n; i++) {
+			m->run[i].acc = (float *)(base + sums) + i * (size_t)dim;
+			m->add[i].acc = (float *)(base + sums + acc) + i * (size_t)dim;
+		}
+		m->leaf = (float *)(base + leaf);
+	}
+	return leaf + align64(j->scratch(dim, n_q) * sizeof(float));
+}
+
+size_t attn_part_bytes(const struct attn_job *j, int32_t n_q)
+{
+	struct attn_mem m;
+
+	return attn_mem_cut(NULL, &m, j, n_q);
+}
+
+/* Slots of a span.  Only one-token calls read lists: their few heads give few units of work, so spans are half as long. */
+static int32_t span_slots(const struct attn_part *p)
+{
+	return p->slots ? ATTN_SPAN / 2 : ATTN_SPAN;
+}
+
+int32_t attn_part_spans(const struct attn_part *p)
+{
+	return ceil_div(p->n_slots, span_slots(p));
+}
+
+/* Fill in the queries of one tile and KV head for one part, and how many of its slots each sees; returns their number. */
+static int32_t attn_queries(const struct attn_job *j, int32_t part, int32_t tile, int32_t head, struct attn_mem *m)
+{
+	const struct attn_part *p = j->a->part + part;
+	int32_t t0 = j->t0 + tile * j->tokens, t1 = min32(t0 + j->tokens, j->t1), n_q = 0;
+	int32_t last = part == j->a->n_part - 1, behind = 0;
+	size_t dim = (size_t)j->a->head_dim;
+
+	for (int32_t k = part + 1; k < j->a->n_part; k++)
+		behind += j->a->part[k].n_slots;
+	for (int32_t i = t0; i < t1; i++)
+		for (int32_t g = 0; g < j->group; g++) {
+			size_t h = (size_t)head * (size_t)j->group + (size_t)g;
+
+			m->q[n_q] = (const float *)p->q->data + ((size_t)i * (size_t)j->a->n_head + h) * dim;
+			m->limit[n_q] = last ? p->n_slots - (j->n - 1 - i) : p->n_slots;
+			m->from[n_q] = 0;
+			/* Of its window `behind` slots lie in later parts. */
+			if (j->a->window && m->limit[n_q] + behind - (last ? 0 : j->n - 1 - i) > j->a->window)
+				m->from[n_q] = min32(m->limit[n_q] + behind - (last ? 0 : j->n - 1 - i) - j->a->window, m->limit[n_q]);
+			n_q++;
+		}
+	return n_q;
+}
+
+/* Index of a query's (token, head) in the arrays of a probe. */
+static size_t attn_place(const struct attn_job *j, int32_t tile, int32_t head, int32_t query)
+{
+	return (size_t)(tile * j->tokens + query / j->group) * (size_t)j->a->n_head +
+	       (size_t)head * (size_t)j->group + (size_t)(query % j->group);
+}
+
+/* The blocks of a span that a query of a tile reads, as bits. */
+static uint8_t span_blocks(const struct attn_job *j, int32_t tile, int32_t head, int32_t query, int32_t span)
+{
+	const struct tensor *t = j->a->blocks;
+	size_t token = (size_t)(j->t0 + tile * j->tokens + query / j->group), of = (size_t)(head * j->group + query % j->group);
+
+	return t ? ((const uint8_t *)t->data)[token * (size_t)t->cols + of * (size_t)(t->cols / j->a->n_head) + (size_t)span] : 0xff;
+}
+
+/* Which blocks of a span the queries from q0 on read.  Blocks that one of them does not read have no scores: those that a probe looks at become 0
+ * probabilities. */
+static void attn_blocks(const struct attn_job *j, int32_t span, int32_t tile, int32_t head, const struct attn_mem *m, int32_t n_q, struct attn_tile *t)
+{
+	int32_t q0 = n_q - t->n_q;
+
+	for (int32_t r = q0; r < n_q; r++)
+		m->blocks[r] = span_blocks(j, tile, head, r, span);
+	t->blocks = m->blocks + q0;
+	for (int32_t r = 0; t->score && r < t->n_q; r++)
+		for (int32_t k = t->k0; k < t->k1; k++)
+			if (!attn_reads(t, r, k))
+				t->score[r][k - t->k0] = -INFINITY;
+}
+
+/* Compute one span of a part for the queries that see it; returns the first of these. */
+static int32_t attn_span(const struct attn_job *j, int32_t part, int32_t span, int32_t tile, int32_t head,
+                         const struct attn_mem *m, int32_t n_q, struct attn_state *st)
+{
+	const struct attn_args *a = j->a;
+	const struct attn_part *p = a->part + part;
+	const struct tensor *k = p->k ? p->k : a->k, *v = p->k ? p->v : a->v;
+	size_t plane = ((size_t)head * (size_t)(p->k ? p->cap : a->cap) + (size_t)(p->slots ? 0 : p->slot0)) * j->row_bytes;
+	struct attn_tile t = {
+		.head_dim = a->head_dim, .kv_type = a->k->type, .scale = a->scale, .softcap = a->softcap, .scratch = m->leaf,
+		.k = (const char *)k->data + plane, .v = (const char *)v->data + plane,
+		.rows = p->slots ? (const int32_t *)p->slots->data + (size_t)head * (size_t)p->slots->cols : NULL,
+		.bias = p->bias ? (const float *)p->bias->data + (size_t)head * (size_t)p->bias->cols : NULL,
+		.k0 = span * span_slots(p),
+	};
+	int32_t q0 = 0, col = 0;
+
+	t.k1 = min32(t.k0 + span_slots(p), m->limit[n_q - 1]);
+	while (q0 < n_q && m->limit[q0] <= t.k0)
+		q0++;
+	for (int32_t i = 0; i < part; i++)
+		col += a->part[i].n_slots;
+	if (j->score && col >= j->first) {
+		for (int32_t r = q0; r < n_q; r++)
+			m->score[r] = j->score + attn_place(j, tile, head, r) * j->stride + (size_t)(col - j->first + t.k0);
+		t.score = m->score + q0;
+	}
+	t.q = m->q + q0;
+	t.limit = m->limit + q0;
+	t.from = a->window ? m->from + q0 : NULL;
+	t.st = st + q0;
+	t.n_q = n_q - q0;
+	if (a->blocks)
+		attn_blocks(j, span, tile, head, m, n_q, &t);
+	if (t.n_q > 0)
+		j->attn(&t);
+	return q0;
+}
+
+static void attn_finish(const struct attn_job *j, int32_t tile, int32_t head, int32_t query,
+                        const struct attn_state *st)
+{
+	size_t at = attn_place(j, tile, head, query), dim = (size_t)j->a->head_dim;
+	float *out = j->out + ((size_t)j->t0 * (size_t)j->a->n_head + at) * dim, inv, l = st->l;
+
+	if (j->a->sinks) {
+		/* The sink's part of the sum; where it is by far the largest, the sum is infinite and the output 0. */
+		float sink = ((const float *)j->a->sinks->data)[at % (size_t)j->a->n_head], unit = j->c->fns->score_unit;
+
+		l += expf((sink * unit - st->m) / unit);
+	}
+	inv = 1.0f / l;
+	for (size_t d = 0; d < dim; d++)
+		out[d] = st->acc[d] * inv;
+	if (j->score) {
+		j->m[at] = st->m;
+		j->l[at] = l;
+	}
+}
+
+static void attn_tile_task(void *arg, int task, int worker)
+{
+	const struct attn_job *j = arg;
+	/* Late tiles see more keys: start with the longest. */
+	int32_t tile = j->tiles - 1 - task / j->a->n_kv_head, head = task % j->a->n_kv_head, n_q = 0, done = 0;
+	struct attn_mem m;
+
+	attn_mem_cut((char *)j->c->scratch.p + (size_t)worker * j->part_bytes, &m, j, j->n_q);
+	for (int32_t p = 0; p < j->a->n_part; p++) {
+		int32_t spans;
+
+		n_q = attn_queries(j, p, tile, head, &m);
+		spans = ceil_div(m.limit[n_q - 1], span_slots(j->a->part + p));
+		for (int32_t s = m.from[0] / span_slots(j->a->part + p); s < spans; s++) {
+			if (cpu_cancelled(j->c))
+				return;
+			/* Every query sees the very first span, or begins behind it, which initialises the states. */
+			if (!done++) {
+				attn_span(j, p, s, tile, head, &m, n_q, m.run);
+				continue;
+			}
+			for (int32_t r = attn_span(j, p, s, tile, head, &m, n_q, m.add); r < n_q; r++)
+				if (span_blocks(j, tile, head, r, s))
+					j->c->fns->attn_merge(&m.run[r], &m.add[r], j->a->head_dim);
+		}
+	}
+	for (int32_t r = 0; r < n_q; r++)
+		attn_finish(j, tile, head, r, &m.run[r]);
+}
+
+/* States of queries that see nothing of a span. */
+static void attn_empty(struct attn_state *st, int32_t n_q, int32_t dim)
+{
+	for (int32_t r = 0; r < n_q; r++) {
+		st[r].m = -INFINITY;
+		st[r].l = 0;
+		memset(st[r].acc, 0, (size_t)dim * sizeof(float));
+	}
+}
+
+/* One span of a unit (tile, KV head) is there: the last one merges them and writes the unit's output. */
+static void attn_span_done(const struct attn_job *j, int32_t unit, struct attn_mem *m)
+{
+	int32_t tile = unit / j->a->n_kv_head, head = unit % j->a->n_kv_head, n_q, before;
+	const struct attn_part *last = j->a->part + j->a->n_part - 1;
+
+	if (atomic_fetch_sub_explicit(&j->left[unit], 1, memory_order_acq_rel) != 1)
+		return;
+	n_q = attn_queries(j, j->a->n_part - 1, tile, head, m);
+	before = j->spans - attn_part_spans(last);
+	for (int32_t r = 0; r < n_q; r++) {
+		struct attn_state *run = j->st + (size_t)unit * (size_t)j->spans * (size_t)j->n_q + r;
+		int32_t spans = before + ceil_div(m->limit[r], span_slots(last));
+
+		for (int32_t s = 1; s < spans; s++)
+			if (span_blocks(j, tile, head, r, s))
+				j->c->fns->attn_merge(run, run + (size_t)s * (size_t)j->n_q, j->a->head_dim);
+		attn_finish(j, tile, head, r, run);
+	}
+}
+
+/* The part that a span belongs to; *span becomes its index there. */
+static int32_t attn_part_of(const struct attn_job *j, int32_t *span)
+{
+	int32_t part = 0;
+
+	while (*span >= attn_part_spans(j->a->part + part))
+		*span -= attn_part_spans(j->a->part + part++);
+	return part;
+}
+
+/* The states of a span of a unit, with their sums in place. */
+static struct attn_state *attn_states(const struct attn_job *j, int32_t unit, int32_t span, int32_t n_q)
+{
+	size_t first = ((size_t)unit * (size_t)j->spans + (size_t)span) * (size_t)j->n_q;
+
+	for (int32_t r = 0; r < n_q; r++)
+		j->st[first + (size_t)r].acc = j->acc + (first + (size_t)r) * (size_t)j->a->head_dim;
+	return j->st + first;
+}
+
+void attn_span_task(void *arg, int task, int worker)
+{
+	const struct attn_job *j = arg;
+	int32_t unit = task / j->spans, in = task % j->spans, part, n_q;
+	int32_t tile = unit / j->a->n_kv_head, head = unit % j->a->n_kv_head, dim = j->a->head_dim;
+	struct attn_state *st;
+	struct attn_mem m;
+
+	if (cpu_cancelled(j->c))
+		return;
+	part = attn_part_of(j, &in);
+	attn_mem_cut((char *)j->c->scratch.p + (size_t)worker * j->part_bytes, &m, j, j->n_q);
+	n_q = attn_queries(j, part, tile, head, &m);
+	st = attn_states(j, unit, task % j->spans, n_q);
+	if (m.from[0] >= (in + 1) * span_slots(j->a->part + part))
+		attn_empty(st, n_q, dim);
+	else if (m.limit[n_q - 1] > in * span_slots(j->a->part + part))
+		attn_span(j, part, in, tile, head, &m, n_q, st);
+	attn_span_done(j, unit, &m);
+}
+
+void attn_tokens_span(const struct attn_job *j, int32_t n, int32_t head, int32_t span, int worker)
+{
+	int32_t in = span, part, n_q = 0, group = j->group;
+	struct attn_mem m;
+
+	if (cpu_cancelled(j->c))
+		return;
+	part = attn_part_of(j, &in);
+	attn_mem_cut((char *)j->c->scratch.p + (size_t)worker * j->part_bytes, &m, j, n * group);
+	for (int32_t i = 0; i < n; i++) {
+		struct attn_mem own = m;
+		struct attn_state *st = attn_states(j + i, head, span, group);
+
+		own.q += n_q;
+		own.limit += n_q;
+		own.from += n_q;
+		attn_queries(j + i, part, 0, head, &own);
+		for (int32_t r = 0; r < group; r++)
+			m.run[n_q++] = st[r];
+	}
+	attn_span(j, part, in, 0, head, &m, n_q, m.run);
+	for (int32_t i = 0; i < n; i++) {
+		memcpy(attn_states(j + i, head, span, group), m.run + i * group, (size_t)group * sizeof *m.run);
+		attn_span_done(j + i, head, &m);
+	}
+}
+
+/* Where the parts of the memory for partial states begin; returns its size. */
+static size_t states_cut(const struct attn_job *j, size_t *acc, size_t *left)
+{
+	size_t units = (size_t)j->tiles * (size_t)j->a->n_kv_head, states = units * (size_t)j->spans * (size_t)j->n_q;
+
+	*acc = align64(states * sizeof *j->st);
+	*left = *acc + align64(states * (size_t)j->a->head_dim * sizeof(float));
+	return *left + align64(units * sizeof *j->left);
+}
+
+int attn_split(struct attn_job *j, int32_t n)
+{
+	struct cpu *c = j->c;
+	size_t all = 0, acc, left;
+	char *p;
+
+	for (int32_t t = 0; t < n; t++)
+		all += states_cut(j + t, &acc, &left);
+	if (all > STATE_BYTES || cpu_buffer_grow(c, &c->state, all) < 0)
+		return 0;
+	p = c->state.p;
+	for (int32_t t = 0; t < n; t++, j++) {
+		size_t bytes = states_cut(j, &acc, &left);
+
+		j->st = (struct attn_state *)(void *)p;
+		j->acc = (float *)(void *)(p + acc);
+		j->left = (_Atomic int32_t *)(void *)(p + left);
+		for (int32_t i = 0; i < j->tiles * j->a->n_kv_head; i++)
+			atomic_init(&j->left[i], j->spans);
+		p += bytes;
+	}
+	return 1;
+}
+
+/* Tokens of a tile, of n. */
+static int32_t tile_tokens(const struct attn_job *j, int32_t n)
+{
+	int64_t share = (int64_t)n * j->group * j->a->n_kv_head / (PROMPT_TILES * (int64_t)j->c->base.threads);
+	int32_t queries = TILE_QUERIES;
+
+	if (j->attn != j->c->fns->attn && share > TILE_QUERIES)
+		queries = share < PROMPT_QUERIES ? (int32_t)share : PROMPT_QUERIES;
+	return j->group < queries ? min32(queries / j->group, n) : 1;
+}
+
+void attn_tiles(struct attn_job *j, int32_t t0, int32_t t1)
+{
+	j->t0 = t0;
+	j->t1 = t1;
+	j->tokens = tile_tokens(j, t1 - t0);
+	j->tiles = ceil_div(t1 - t0, j->tokens);
+	j->n_q = j->tokens * j->group;
+	j->part_bytes = attn_part_bytes(j, j->n_q);
+}
+
+int attn_run(struct attn_job *j, int32_t t0, int32_t t1)
+{
+	struct cpu *c = j->c;
+	int64_t units;
+	double work;
+	int split;
+
+	attn_tiles(j, t0, t1);
+	if (cpu_buffer_grow(c, &c->scratch, j->part_bytes * (size_t)c->base.threads) < 0)
+		return -1;
+	if (j->selection)
+		return fused_run(j, 1);
+	units = (int64_t)j->tiles * j->a->n_kv_head;
+	split = c->base.threads > 1 && j->spans > 1 && units < 2 * (int64_t)c->base.threads && attn_split(j, 1);
+	if (c->base.failed)
+		return -1;
+	if (split)
+		units *= j->spans;
+	work = (double)(t1 - t0) * j->a->n_head * j->a->head_dim * 2 * (double)j->slots;
+	if (work < SMALL_ATTN)
+		for (int32_t t = 0; t < (int32_t)units; t++)
+			(split ? attn_span_task : attn_tile_task)(j, t, 0);
+	else
+		pool_run(c->pool, split ? attn_span_task : attn_tile_task, j, (int)units);
+	return cpu_cancelled(c) ? -1 : 0;
+}
+
+/* Spans of all parts. */
+static int32_t count_spans(const struct attn_args *a)
+{
+	int32_t spans = 0;
+
+	for (int32_t i = 0; i < a->n_part; i++)
+		spans += attn_part_spans(a->part + i);
+	return spans;
+}
+
+/* Lists are written by operations of this backend; a wrong one must not lead to reads outside of the plane. */
+static int lists_ok(const struct attn_args *a)
+{
+	for (int32_t i = 0; i < a->n_part; i++) {
+		const struct tensor *t = a->part[i].slots;
+		uint32_t most = 0, cap = (uint32_t)(a->part[i].k ? a->part[i].cap : a->cap);
+
+		for (int32_t h = 0; t && !a->part[i].selection && h < a->n_kv_head; h++) {
+			const uint32_t *slot = (const uint32_t *)t->data + (size_t)h * (size_t)t->cols;
+
+			for (int32_t k = 0; k < a->part[i].n_slots; k++)
+				most = slot[k] > most ? slot[k] : most;
+		}
+		if (most >= cap)
+			return 0;
+	}
+	return 1;
+}
+
+int attn_parts_met(struct attn_met *m, const struct attn_args *a)
+{
+	int32_t n = 0;
+
+	if (a->n_part > ATTN_MET_PARTS)
+		return -1;
+	m->a = *a;
+	m->a.part = m->part;
+	if (a->probe) {
+		m->probe = *a->probe;
+		m->a.probe = &m->probe;
+	}
+	for (int32_t i = 0; i < a->n_part; i++) {
+		if (!predicate_ok(&a->part[i].when))
+			return -1;
+		if (predicate_holds(&a->part[i].when)) {
+			m->part[n] = a->part[i];
+			m->part[n++].when.flag = NULL;
+		} else if (a->probe) {
+			m->probe.skip -= a->part[i].n_slots;
+		}
+	}
+	m->a.n_part = n;
+	return a->probe && m->probe.skip < 0 ? -1 : 0;
+}
+
+/* Check a call without predicates and fill in its job.  0, or -1 with the error set. */
+static int attn_job_open(struct attn_job *j, struct cpu *c, const struct attn_args *a, int32_t n)
+{
+	struct backend *be = &c->base;
+	int64_t width = (int64_t)a->n_head * a->head_dim;
+
+	*j = (struct attn_job){ .c = c, .a = a, .n = n, .attn = c->fns->attn, .scratch = c->fns->attn_scratch };
+	if (attn_check(be, a, n, &j->slots) < 0)
+		return -1;
+	if (!lists_ok(a))
+		return backend_fail(be, "internal: attention got a list with a slot that is not within a cache of %d", (int)a->cap);
+	if (a->prompt && c->fns->attn_prompt && a->k->type != DT_F32) {
+		j->attn = c->fns->attn_prompt;
+		j->scratch = c->fns->attn_prompt_scratch;
+	}
+	j->spans = count_spans(a);
+	j->out = cpu_rows_of(be, a->out, n, (int32_t)width, "attn");
+	for (int32_t i = 0; i < a->n_part; i++)
+		cpu_rows_of(be, a->part[i].q, n, (int32_t)width, "attn");
+	j->group = a->n_head / a->n_kv_head;
+	j->row_bytes = row_bytes(a->k);
+	return be->failed ? -1 : 0;
+}
+
+void cpu_attn(struct backend *be, const struct attn_args *a, int32_t n)
+{
+	struct cpu *c = cpu_of(be);
+	struct attn_job j;
+
+	if (be->failed || n <= 0 || cpu_cancelled(c))
+		return;
+	for (int32_t i = 0; i < a->n_part; i++)
+		if (a->part[i].when.flag) {
+			struct attn_met m;
+
+			if (n == 1 && !attn_parts_met(&m, a))
+				cpu_attn(be, &m.a, n);
+			else
+				backend_fail(be, "internal: attention of %d tokens over %d parts got conditions that do not fit",
+				             (int)n, (int)a->n_part);
+			return;
+		}
+	if (attn_job_open(&j, c, a, n) < 0)
+		return;
+	for (int32_t i = 0; i < a->n_part; i++) {
+		const struct attn_selection *selection = a->part[i].selection;
+
+		if (selection && n == 1 && !j.selection) {
+			j.selection = selection;
+		} else if (selection) {
+			cpu_key_scan(be, selection->scan);
+			cpu_topk(be, selection->topk);
+		}
+	}
+	if (be->failed)
+		return;
+	if (!attn_probe_wanted(a->probe, n))
+		attn_run(&j, 0, n);
+	else if (attn_probe_check(be, a, j.slots) == 0)
+		probe_run(&j);
+}
+
+/* Can that token go together with others?  *selection = what it selects, or NULL. */
+static int attn_joins(const struct attn_args *a, const struct attn_args *first, const struct attn_selection **selection)
+{
+	int32_t selections = 0;
+
+	*selection = NULL;
+	for (int32_t i = 0; i < a->n_part; i++) {
+		if (a->part[i].when.flag || a->part[i].k)
+			return 0;
+		if (a->part[i].selection) {
+			*selection = a->part[i].selection;
+			selections++;
+		}
+	}
+	return selections <= 1 && !attn_probe_wanted(a->probe, 1) && !a->blocks && a->n_head == first->n_head && a->n_kv_head == first->n_kv_head &&
+	       a->head_dim == first->head_dim && a->prompt == first->prompt && a->k == first->k && a->v == first->v && a->cap == first->cap;
+}
+
+void cpu_attn_each(struct backend *be, const struct attn_args *a, int32_t n)
+{
+	struct cpu *c = cpu_of(be);
+	struct attn_job job[ATTN_EACH_MOST];
+	const struct attn_selection *selection[ATTN_EACH_MOST];
+	int together = n <= ATTN_EACH_MOST;
+
+	for (int32_t i = 0; i < n && together; i++)
+		together = attn_joins(a + i, a, selection + i);
+	if (!together || n == 1) {
+		for (int32_t i = 0; i < n; i++)
+			cpu_attn(be, a + i, 1);
+		return;
+	}
+	if (be->failed || n <= 0 || cpu_cancelled(c))
+		return;
+	for (int32_t i = 0; i < n; i++) {
+		if (attn_job_open(job + i, c, a + i, 1) < 0)
+			return;
+		job[i].selection = selection[i];
+		attn_tiles(job + i, 0, 1);
+	}
+	fused_run(job, n);
+}

@@ -1,0 +1,158 @@
+/* kernels/cpu/cpu.h (private to kernels/cpu/) - what the files of the CPU backend share.
+ *
+ *     cpu.c          opening, errors, the table of operations
+ *     mem.c          memory, weights and their repacking
+ *     rows.c         operations row by row: embed, norms, rotations, cache writes
+ *     matmul.c       products
+ *     cols.c         arranges quantised input rows for the kernels of products
+ *     attn.c         attention
+ *     read_blocks.c  which blocks of keys a prompt's tokens read
+ *     probe.c        attention that is also measured: mass and spread
+ *     key_sketch.c, scan.c, topk.c   selection of slots (select.h): key sketches, scores of keys, the best scores
+ *     fused_select_attn.c  selection and attention, of one token or of several, in one hand-over
+ *     kv_move.c      moves KV entries inside a plane
+ *     fetch.c        KV entries from host memory, the reference for devices
+ *     recurrent.c    short convolutions
+ *     compare.c      operations of the comparison policies
+ *     host.c         tasks and convolutions in host memory, beside every backend
+ *     gemm.c         products of float matrices in host memory
+ *
+ * The leaf functions of the CPU level do the arithmetic (fns.h).  These files decide which thread computes what, under one
+ * rule: work is split by outputs (rows, columns, spans of keys that are merged in ascending order) and never inside a sum.  So a
+ * result does not depend on the number of threads, on the tiles, or on the number of tokens in a call.
+ *
+ * Decoding is a chain of short operations.  Those that cost less than waking a thread (norms, rotations, cache writes of one
+ * token) run on the caller; products and long attention are handed to the pool. */
+#ifndef WEIR_CPU_H
+#define WEIR_CPU_H
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kernels/backend.h"
+#include "kernels/cpu/fns.h"
+#include "kernels/cpu/pool.h"
+#include "kernels/common/operands.h"
+
+enum { LAYOUT_PLAIN, LAYOUT_PACKED, LAYOUT_HOST };
+
+struct buffer { void *p; size_t size; };
+
+struct cpu {
+	struct backend base;
+	const struct cpu_fns *fns;
+	struct pool *pool;
+	struct cpu_chunk *weights, *planes;  /* chunks that the next weight and the next large tensor go to (mem.c) */
+	struct buffer act;           /* quantised inputs */
+	struct buffer scratch;       /* one part per thread */
+	struct buffer state;         /* partial attention; estimates of blocks */
+	struct buffer scan;          /* scores of cached keys */
+	/* fused_select_attn.c: the scans of tokens that go together, their tasks, and whether the slots of a token's KV head are selected */
+	struct buffer scans[ATTN_EACH_MOST], tasks, selected;
+	struct buffer probe;         /* scores of measured tokens */
+};
+
+extern const struct backend_ops cpu_ops;
+
+static inline struct cpu *cpu_of(struct backend *be)
+{
+	return (struct cpu *)be;     /* base is the first member */
+}
+
+static inline int cpu_cancelled(const struct cpu *c)
+{
+	return c->base.cancel && atomic_load_explicit(c->base.cancel, memory_order_relaxed) != 0;
+}
+
+static inline int32_t min32(int32_t a, int32_t b)
+{
+	return a < b ? a : b;
+}
+
+static inline int32_t ceil_div(int32_t a, int32_t b)
+{
+	return a / b + (a % b != 0);
+}
+
+static inline size_t align64(size_t n)
+{
+	return (n + 63) & ~(size_t)63;
+}
+
+static inline size_t row_bytes(const struct tensor *t)
+{
+	return (size_t)dtype_bytes(t->type, (uint64_t)t->cols);
+}
+
+/* Grow a working buffer to at least `size` bytes; its contents are lost.  0, or -1 with the error set. */
+int cpu_buffer_grow(struct cpu *c, struct buffer *b, size_t size);
+void cpu_mem_free(struct cpu *c, void *p);
+
+/* An f32 operand with at least n rows (and `cols` columns unless 0); sets the error otherwise. */
+float *cpu_rows_of(struct backend *be, const struct tensor *t, int32_t n, int32_t cols, const char *op);
+
+/* The level of a CPU backend; beside a device the best one, looked up once (host.c). */
+const struct cpu_fns *cpu_host_fns(struct backend *);
+
+/* Does the predicate hold now? */
+static inline int predicate_holds(const struct predicate *w)
+{
+	return !w->flag || ((const int32_t *)w->flag->data)[w->col] == w->is;
+}
+
+/* One row of a plane from floats, the same at every level.  A block of q8_0 with anything that is not finite becomes NaN. */
+void cpu_kv_row(const struct cpu_fns *, enum dtype, void *out, const float *x, int32_t n);
+
+/* A job on n independent rows; each operation uses the fields that it needs. */
+struct row_job {
+	struct cpu *c;
+	float *out;
+	const float *x, *w;
+	const struct tensor *table;
+	const int32_t *id;
+	int32_t n, cols, per_task;
+	int32_t group, w_cols, heads, head_dim, dims, neox, cap, slot0;
+	float eps, a, b;
+	void *plane;
+	enum dtype type;
+	struct act *act;
+};
+
+/* Run a row-wise job: on the caller when it is small, else in tasks of a few rows. */
+void cpu_run_rows(struct row_job *j, pool_fn *fn);
+#define FOR_TASK_ROWS(i, j, task) \
+	for (int32_t i = (task) * (j)->per_task, end_ = min32(i + (j)->per_task, (j)->n); i < end_; i++)
+
+int  cpu_alloc(struct backend *, struct tensor *);
+int  cpu_alloc_file(struct backend *, struct tensor *, int fd, uint64_t off);
+void cpu_give_back(struct backend *, const struct tensor *, size_t off, size_t n);
+int  cpu_load_weight(struct backend *, struct tensor *, const void *host, int as_table);
+void cpu_drop(struct backend *, struct tensor *);
+void cpu_write(struct backend *, struct tensor *, size_t off, const void *src, size_t n);
+void cpu_read(struct backend *, const struct tensor *, size_t off, void *dst, size_t n);
+void cpu_query_drift(struct backend *, const struct query_drift_args *);
+void cpu_copy(struct backend *, struct tensor *dst, int32_t dst_row, const struct tensor *src, int32_t src_row, int32_t n);
+void cpu_columns(struct backend *, struct tensor *out, const struct tensor *src, const int32_t *col, int32_t n);
+void cpu_embed(struct backend *, struct tensor *out, const struct tensor *table, const int32_t *id,
+               int32_t n);
+void cpu_rmsnorm(struct backend *, struct tensor *out, const struct tensor *x, const struct tensor *w,
+                 int32_t group, float eps, int32_t n);
+void cpu_axpby(struct backend *, struct tensor *y, float a, const struct tensor *x, float b, int32_t n);
+void cpu_short_conv(struct backend *, const struct short_conv *, int32_t n);
+void cpu_delta_rule(struct backend *, const struct delta_rule *, int32_t n);
+void cpu_state_space(struct backend *, const struct state_space *, int32_t n);
+void cpu_gate(struct backend *, struct tensor *x, struct tensor *gate, enum gate_kind, int32_t n);
+void cpu_rope(struct backend *, struct tensor *out, const struct tensor *x, const struct tensor *table,
+              int32_t head_dim, int32_t dims, int neox, int32_t n);
+void cpu_kv_put(struct backend *, struct tensor *plane, const struct tensor *x, int32_t n_kv_head,
+                int32_t slot0, int32_t n);
+void cpu_matmul(struct backend *, const struct matmul *m, int32_t n_m, const struct tensor *x, int32_t n);
+void cpu_matmul_glu(struct backend *, struct tensor *out, const struct matmul_glu *, const struct tensor *x, int32_t n);
+void cpu_take_rows(struct backend *, struct tensor *out, const struct tensor *x, const int32_t *row, int32_t n);
+void cpu_add_rows(struct backend *, struct tensor *out, const struct tensor *x, const int32_t *row, const float *weight, int32_t n);
+void cpu_attn(struct backend *, const struct attn_args *, int32_t n);
+void cpu_attn_each(struct backend *, const struct attn_args *, int32_t n);
+void cpu_read_blocks(struct backend *, const struct read_blocks_args *, int32_t n);
+
+#endif

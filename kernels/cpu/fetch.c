@@ -1,0 +1,130 @@
+/* kernels/cpu/fetch.c - fetch_rows, fetch_slots: KV entries from planes in host memory to smaller planes.
+ *
+ * On the CPU all memory is the host's, so nothing is gained by it: this is what the kernels of devices are compared with, to the bit, and it
+ * does everything on the calling thread.  What is asked for ahead has come when the call returns. */
+#include <string.h>
+
+#include "kernels/cpu/cpu.h"
+#include "kernels/cpu/select.h"
+
+/* One KV head of a call. */
+struct fetch_head {
+	const struct fetch_args *a;
+	int32_t head, call;
+	int32_t *map, *at, *slot, *used, *pair;   /* the head's columns of the map: all; slot -> row; row -> slot; row -> call; slots and rows */
+	const int32_t *want;
+	int32_t *list;
+};
+
+static struct fetch_head head_of(const struct fetch_args *a, int32_t head)
+{
+	int32_t *map = (int32_t *)a->map->data + (size_t)head * (size_t)a->map->cols, *at = map + FETCH_AT, *slot = at + a->cap;
+
+	return (struct fetch_head){
+		.a = a, .head = head, .map = map, .at = at, .slot = slot, .used = slot + a->rows, .pair = slot + 2 * (size_t)a->rows,
+		.want = (const int32_t *)a->slots->data + (size_t)head * (size_t)a->slots->cols,
+		.list = a->ahead ? NULL : (int32_t *)a->list->data + (size_t)head * (size_t)a->list->cols,
+	};
+}
+
+/* Pairs of the missing slots and their places in the list; returns their number.  A slot out of the plane reads row 0. */
+static int32_t find_missing(struct fetch_head *f)
+{
+	int32_t n = 0;
+
+	for (int32_t i = 0; i < f->a->n; i++) {
+		int32_t s = f->want[i], row = (uint32_t)s < (uint32_t)f->a->cap ? f->at[s] : -1;
+
+		if (row == 0) {
+			f->pair[2 * n] = s;
+			f->pair[2 * n++ + 1] = i;
+			continue;
+		}
+		if (row > 0)
+			f->used[row - 1] = f->call;
+		if (f->list)
+			f->list[i] = row > 0 ? row - 1 : 0;
+	}
+	return n;
+}
+
+/* Does the row have an entry that still counts? */
+static int row_has(const struct fetch_head *f, int32_t row)
+{
+	return f->slot[row] && f->at[f->slot[row] - 1] == row + 1;
+}
+
+static void row_give(struct fetch_head *f, int32_t row, int32_t *pair)
+{
+	if (row_has(f, row))
+		f->at[f->slot[row] - 1] = 0;
+	f->slot[row] = pair[0] + 1;
+	f->at[pair[0]] = row + 1;
+	f->used[row] = f->call;
+	if (f->list)
+		f->list[pair[1]] = row;
+	pair[1] = row;
+}
+
+/* Rows for n missing slots; returns how many got one. */
+static int32_t give_rows(struct fetch_head *f, int32_t n)
+{
+	int32_t rows = f->a->rows, hand = f->map[FETCH_HAND], given = 0;
+
+	for (int pass = 0; pass < 2 - f->a->ahead; pass++)
+		for (int32_t i = 0; i < rows && given < n; i++) {
+			int32_t row = hand + i < rows ? hand + i : hand + i - rows;
+
+			if (pass ? f->used[row] >= f->call : row_has(f, row) && f->used[row] >= f->call - 1)
+				continue;
+			row_give(f, row, f->pair + 2 * given++);
+			f->map[FETCH_HAND] = row + 1 < rows ? row + 1 : 0;
+		}
+	return given;
+}
+
+static void bring(const struct fetch_head *f, struct tensor *to, const struct tensor *from, int32_t n)
+{
+	size_t row = (size_t)dtype_bytes(to->type, (uint64_t)to->cols), head = (size_t)f->head;
+
+	for (int32_t i = 0; i < n; i++)
+		memcpy((char *)to->data + row * (head * (size_t)f->a->rows + (size_t)f->pair[2 * i + 1]),
+		       (const char *)from->data + row * (head * (size_t)f->a->cap + (size_t)f->pair[2 * i]), row);
+}
+
+void cpu_fetch_slots(struct backend *be, const struct fetch_args *a)
+{
+	if (be->failed || fetch_check(be, a) < 0 || !a->n)
+		return;
+	for (int32_t h = 0; h < a->n_kv_head; h++) {
+		struct fetch_head f = head_of(a, h);
+		int32_t *count = (int32_t *)a->count->data + (size_t)(a->count_row + h) * FETCH_COUNTS, n;
+
+		f.call = f.map[FETCH_CALLS] += !a->ahead;
+		n = give_rows(&f, find_missing(&f));
+		f.map[FETCH_MISSED] = n;
+		count[FETCH_COUNT_WANTED] += a->ahead ? 0 : a->n;
+		count[a->ahead ? FETCH_COUNT_AHEAD : FETCH_COUNT_BROUGHT] += n;
+		bring(&f, a->k, a->from_k, n);
+		bring(&f, a->v, a->from_v, n);
+	}
+}
+
+void cpu_fetch_rows(struct backend *be, struct tensor *to, const struct tensor *from, int32_t n_kv_head, int32_t cap, int32_t slot0, int32_t n)
+{
+	size_t row;
+
+	if (be->failed || fetch_rows_check(be, to, from, n_kv_head, cap, slot0, n) < 0)
+		return;
+	row = (size_t)dtype_bytes(to->type, (uint64_t)to->cols);
+	for (int32_t h = 0; h < n_kv_head; h++) {
+		size_t at = row * ((size_t)h * (size_t)cap + (size_t)slot0);
+
+		memcpy((char *)to->data + at, (const char *)from->data + at, row * (size_t)n);
+	}
+}
+
+void cpu_fetch_wait(struct backend *be)
+{
+	(void)be;
+}

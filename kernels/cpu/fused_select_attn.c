@@ -1,0 +1,209 @@
+/* kernels/cpu/fused_select_attn.c - scan, topk and attention over the selected slots, in one hand-over to the threads: of one token, or of
+ * several over the same planes, each with lists of its own.
+ *
+ * The run's tasks are the scans of all KV heads and tokens, then the attention spans.  The thread that finishes a scan selects the slots of that
+ * token and head, while other threads scan the next or already attend.  Hand-overs for each operation, every one waiting for its slowest task,
+ * would cost half as much as the work itself where there are few heads.
+ *
+ * Several tokens: what they read comes from memory once.  Scans of a head follow each other, so the sketch is in the caches for all but the
+ * first, as are the slots that several lists name.  Spans without a list are attended by all tokens together. */
+#include "kernels/cpu/attn.h"
+#include "kernels/cpu/select.h"
+
+enum { SMALL_SELECTION = 128 << 10 };   /* multiply-adds of the scans up to which one thread is faster than two */
+
+enum fused_kind { FUSED_SCAN, FUSED_SPAN, FUSED_SPANS };
+struct fused_task {
+	enum fused_kind kind;
+	int32_t token, tokens, head;       /* FUSED_SPANS: so many tokens from `token` on */
+	int32_t at;                        /* the scan's chunk, or the span */
+};
+
+struct fused_job {
+	struct attn_job *attn;             /* [n] */
+	int32_t n, heads, n_task;
+	struct scan_job scan[ATTN_EACH_MOST];
+	struct topk_job topk[ATTN_EACH_MOST];
+	struct fused_task *task;
+	_Atomic int32_t *selected;         /* [n][heads]: 1 = the slots are selected */
+};
+
+static void fused_task(void *arg, int at, int worker)
+{
+	struct fused_job *j = arg;
+	const struct fused_task *t = j->task + at;
+	struct attn_job *a = j->attn + t->token;
+	_Atomic int32_t *selected = j->selected + t->token * j->heads + t->head;
+
+	switch (t->kind) {
+	case FUSED_SCAN:
+		if (scan_part(&j->scan[t->token], t->head * j->scan[t->token].chunks + t->at) < 0)
+			return;
+		topk_head(&j->topk[t->token], t->head, worker);
+		atomic_store_explicit(selected, 1, memory_order_release);
+		return;
+	case FUSED_SPAN:
+		if (a->selection)
+			pool_await(selected);
+		attn_span_task(a, t->head * a->spans + t->at, worker);
+		return;
+	case FUSED_SPANS:
+		attn_tokens_span(a, t->tokens, t->head, t->at, worker);
+		return;
+	}
+}
+
+/* Are the spans of all jobs the same but for the length of the last part?  Then spans without a list are attended together. */
+static int spans_alike(const struct attn_job *j, int32_t n)
+{
+	for (int32_t t = 1; t < n; t++) {
+		const struct attn_args *a = j[t].a, *b = j[t - 1].a;
+
+		if (a->n_part != b->n_part || a->window != b->window || a->scale != b->scale || a->softcap != b->softcap)
+			return 0;
+		for (int32_t p = 0; p < a->n_part; p++) {
+			const struct attn_part *x = a->part + p, *y = b->part + p;
+			int last = p == a->n_part - 1 && !x->slots;
+
+			if (!x->slots != !y->slots || x->slot0 != y->slot0 || x->n_slots < y->n_slots ||
+			    (!last && attn_part_spans(x) != attn_part_spans(y)) || (!last && !x->slots && x->n_slots != y->n_slots))
+				return 0;
+		}
+	}
+	return n > 1;
+}
+
+/* The first span of a part, among those of all parts. */
+static int32_t first_span(const struct attn_args *a, int32_t part)
+{
+	int32_t at = 0;
+
+	for (int32_t p = 0; p < part; p++)
+		at += attn_part_spans(a->part + p);
+	return at;
+}
+
+static void task_add(struct fused_job *j, enum fused_kind kind, int32_t token, int32_t tokens, int32_t head, int32_t at)
+{
+	if (j->task)
+		j->task[j->n_task] = (struct fused_task){ .kind = kind, .token = token, .tokens = tokens, .head = head, .at = at };
+	j->n_task++;
+}
+
+/* Spans of a part that all tokens attend together, in one head; later tokens may have more of them. */
+static void spans_together(struct fused_job *j, int32_t part, int32_t head)
+{
+	int32_t most = TILE_QUERIES / j->attn->group, at = first_span(j->attn->a, part), token = 0;
+
+	for (int32_t i = 0; i < attn_part_spans(j->attn[j->n - 1].a->part + part); i++) {
+		while (attn_part_spans(j->attn[token].a->part + part) <= i)
+			token++;
+		for (int32_t t = token, n; t < j->n; t += n) {
+			n = min32(most > 1 ? most : 1, j->n - t);
+			task_add(j, n > 1 ? FUSED_SPANS : FUSED_SPAN, t, n, head, at + i);
+		}
+	}
+}
+
+/* List the tasks, or count them while there is no memory for the list.  Tasks that wait for others come after them. */
+static void tasks_list(struct fused_job *j)
+{
+	int alike = spans_alike(j->attn, j->n);
+
+	j->n_task = 0;
+	for (int32_t h = 0; h < j->heads; h++)
+		for (int32_t t = 0; t < j->n; t++)
+			for (int32_t i = 0; j->attn[t].selection && i < j->scan[t].chunks; i++)
+				task_add(j, FUSED_SCAN, t, 1, h, i);
+	for (int32_t h = 0; alike && h < j->heads; h++)
+		for (int32_t p = 0; p < j->attn->a->n_part; p++)
+			if (!j->attn->a->part[p].slots)
+				spans_together(j, p, h);
+	for (int32_t h = 0; h < j->heads; h++)
+		for (int32_t t = 0; t < j->n; t++)
+			for (int32_t p = 0, at = 0, end; p < j->attn[t].a->n_part; p++)
+				for (end = at + attn_part_spans(j->attn[t].a->part + p); at < end; at++)
+					if (!alike || j->attn[t].a->part[p].slots)
+						task_add(j, FUSED_SPAN, t, 1, h, at);
+}
+
+/* Check and prepare the selections of all tokens.  *part_bytes: scratch of a thread, which may grow; *work: multiply-adds of the scans. */
+static int selections_plan(struct fused_job *j, size_t *part_bytes, int64_t *work)
+{
+	struct cpu *c = j->attn->c;
+
+	for (int32_t t = 0; t < j->n; t++) {
+		const struct attn_selection *s = j->attn[t].selection;
+		struct buffer used;
+
+		if (!s)
+			continue;
+		if (attn_selection_check(&c->base, s, j->heads) < 0 || scan_plan(&c->base, s->scan, &j->scan[t]) ||
+		    topk_plan(&c->base, s->topk, &j->topk[t]))
+			return -1;
+		/* The next token's scan is planned in other memory. */
+		used = c->scan;
+		if (t < j->n - 1) {
+			c->scan = c->scans[t];
+			c->scans[t] = used;
+		}
+		*part_bytes = *part_bytes < j->topk[t].part_bytes ? j->topk[t].part_bytes : *part_bytes;
+		*work += (int64_t)j->scan[t].n * s->scan->n_head * s->scan->head_dim;
+	}
+	return 0;
+}
+
+/* One token after the other, each operation by itself. */
+static int run_alone(struct attn_job *a, int32_t n)
+{
+	struct backend *be = &a->c->base;
+
+	for (int32_t t = 0; t < n; t++, a++) {
+		if (a->selection) {
+			cpu_key_scan(be, a->selection->scan);
+			cpu_topk(be, a->selection->topk);
+		}
+		a->selection = NULL;
+		if (be->failed || attn_run(a, a->t0, a->t1))
+			return -1;
+	}
+	return 0;
+}
+
+int fused_run(struct attn_job *a, int32_t n)
+{
+	struct cpu *c = a->c;
+	struct fused_job j = { .attn = a, .n = n, .heads = a->a->n_kv_head };
+	int32_t tokens = a->group < TILE_QUERIES ? min32(TILE_QUERIES / a->group, n) : 1;
+	size_t part_bytes = attn_part_bytes(a, tokens * a->group), flags = (size_t)n * (size_t)j.heads;
+	int64_t work = 0;
+
+	if (selections_plan(&j, &part_bytes, &work) < 0)
+		return -1;
+	for (int32_t t = 0; t < n; t++) {
+		const struct attn_args *args = a[t].a;
+
+		/* Selection and attention use a thread's scratch one after the other. */
+		a[t].part_bytes = j.topk[t].part_bytes = part_bytes;
+		for (int32_t p = 0; p < args->n_part; p++)
+			work += args->part[p].slots ? 0 : 2 * (int64_t)args->part[p].n_slots * args->n_head * args->head_dim;
+	}
+	tasks_list(&j);
+	if (cpu_buffer_grow(c, &c->scratch, part_bytes * (size_t)c->base.threads) < 0 ||
+	    cpu_buffer_grow(c, &c->tasks, (size_t)j.n_task * sizeof *j.task) < 0 ||
+	    cpu_buffer_grow(c, &c->selected, flags * sizeof *j.selected) < 0)
+		return -1;
+	if (!attn_split(a, n))
+		return run_alone(a, n);
+	j.task = c->tasks.p;
+	tasks_list(&j);
+	j.selected = c->selected.p;
+	for (size_t i = 0; i < flags; i++)
+		atomic_init(&j.selected[i], 0);
+	if (work <= SMALL_SELECTION)
+		for (int32_t t = 0; t < j.n_task; t++)
+			fused_task(&j, t, 0);
+	else
+		pool_run(c->pool, fused_task, &j, j.n_task);
+	return cpu_cancelled(c) ? -1 : 0;
+}

@@ -1,0 +1,161 @@
+/* kernels/cpu/lanes.h (private to the vector levels) - vectors of LANES floats, whatever the instruction set.
+ *
+ * The processor and the compiler's flags decide how wide a vector is.  Operators (+ - * / & | << >>) work on vectors as they do on
+ * numbers; the rest comes from one header per kind of processor, included below.  Another one needs such a header, a file with its
+ * table like avx2.c, and matrix products:
+ *
+ *     LANES, REGISTERS         floats a vector, vector registers
+ *     vec, vec_int, vec_mask   floats, 32-bit integers, a choice of lanes
+ *     vec8                     eight floats: one vector, half of one or two; no operators
+ *     bytes32, struct dots     quantised activations; products of bytes
+ *
+ * The order of a sum across lanes follows from LANES, so each level has an order of its own. */
+#ifndef WEIR_CPU_LANES_H
+#define WEIR_CPU_LANES_H
+
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include "kernels/cpu/fns.h"
+
+#define INLINE static inline __attribute__((always_inline))
+#define UNROLL _Pragma("GCC unroll 16")
+#define ROLLED _Pragma("GCC unroll 1")
+
+#include "kernels/cpu/lanes_x86.h"
+#include "kernels/cpu/lanes_neon.h"
+
+#ifdef LANES
+#ifndef __AVX512F__
+/* ---- what AVX-512 has instructions for (lanes_x86.h) ---- */
+
+/* 2^n for -126 <= n <= 127. */
+INLINE vec power(vec_int n)
+{
+	return (vec)((n + 127) << 23);
+}
+
+INLINE vec vec_times_power(vec x, vec n)
+{
+	vec_int i = vec_int_of(n), half = i >> 1;
+
+	return x * power(half) * power(i - half);
+}
+
+#ifndef PICKS
+INLINE int32_t mask_pick(int32_t *row, float *value, vec_int at, vec v, vec_mask m)
+{
+	int32_t n = 0;
+
+	for (unsigned bits = mask_bits(m); bits; bits &= bits - 1, n++) {
+		row[n] = at[__builtin_ctz(bits)];
+		value[n] = v[__builtin_ctz(bits)];
+	}
+	return n;
+}
+#endif
+
+INLINE int32_t mask_keep(int32_t *out, const int32_t *row, vec_mask m)
+{
+	int32_t n = 0;
+
+	for (unsigned bits = mask_bits(m); bits; bits &= bits - 1)
+		out[n++] = row[__builtin_ctz(bits)];
+	return n;
+}
+#endif
+
+INLINE size_t kv_row_bytes(enum dtype type, int32_t dim)
+{
+	return type == DT_F32 ? (size_t)dim * 4 : type == DT_Q8_0 ? (size_t)dim / 32 * 34 : (size_t)dim * 2;
+}
+
+/* Fetch ahead for a product that reads nr rows of float weights side by side and stands at column j.  Of short rows the processor does not follow
+ * several by itself: the next nr rows are fetched as they lie in memory, one after the other, which memory gives 1.5 times as fast as lines of
+ * each in turn.  Of long ones the same rows further on: the processor follows them. */
+INLINE void rows_fetch(enum dtype type, int nr, const uint8_t *w, size_t row_bytes, int32_t j)
+{
+	enum { LONG_ROW = 4096 };
+	const size_t at = (size_t)j * (type == DT_F32 ? 4 : 2);
+
+	if (at % 64 != 0)
+		return;
+	UNROLL for (int r = 0; r < nr; r++)
+		line_fetch(w + (row_bytes < LONG_ROW ? (size_t)nr * (row_bytes + at) + 64 * (size_t)r : (size_t)r * row_bytes + at + LONG_ROW));
+}
+
+/* Floats of a row of n, rounded up to whole vectors. */
+INLINE size_t lanes_round(int32_t n)
+{
+	return ((size_t)n + LANES - 1) & ~(size_t)(LANES - 1);
+}
+
+/* exp(x) to about one unit in the last place.  x = n ln 2 + r with |r| <= ln 2 / 2, a polynomial for exp(r), and 2^n, with
+ * which the gradual end below and infinity above come out by themselves.  NaN stays NaN. */
+INLINE vec vec_exp(vec x)
+{
+	vec n, r, p;
+
+	/* Past these ends the result no longer changes; min and max pass a NaN in the second place on. */
+	x = vec_max(vec_splat(-110.0f), vec_min(vec_splat(110.0f), x));
+	n = vec_round(x * 1.44269504088896341f);
+	r = vec_fma(n, vec_splat(-0.693145751953125f), x);
+	r = vec_fma(n, vec_splat(-1.42860682030941723e-6f), r);
+	p = vec_splat(1.0f / 720);
+	p = vec_fma(p, r, vec_splat(1.0f / 120));
+	p = vec_fma(p, r, vec_splat(1.0f / 24));
+	p = vec_fma(p, r, vec_splat(1.0f / 6));
+	p = vec_fma(p, r, vec_splat(0.5f));
+	p = vec_fma(p, r, vec_splat(1.0f));
+	p = vec_fma(p, r, vec_splat(1.0f));
+	return vec_times_power(p, n);
+}
+
+/* 2^x for x <= 0 to about one and a half units in the last place; 2^0 = 1 exactly.  NaN stays NaN. */
+INLINE vec vec_exp2(vec x)
+{
+	vec n, r, p;
+
+	/* -inf would become NaN below. */
+	x = vec_max(vec_splat(-200.0f), x);
+	n = vec_round(x);
+	r = x - n;
+	p = vec_splat(0.00133822637f);
+	p = vec_fma(p, r, vec_splat(0.00966734067f));
+	p = vec_fma(p, r, vec_splat(0.0555037968f));
+	p = vec_fma(p, r, vec_splat(0.240223363f));
+	p = vec_fma(p, r, vec_splat(0.693147182f));
+	p = vec_fma(p, r, vec_splat(1.0f));
+	return vec_times_power(p, n);
+}
+
+/* The unit of attention's scores (attn_state.m): a probability is score_exp(score - m) / l. */
+#ifdef __AVX512F__
+#define SCORE_UNIT 1.44269504088896341f      /* powers of two */
+
+INLINE vec score_exp(vec x)
+{
+	return vec_exp2(x);
+}
+
+INLINE double score_log(double x)
+{
+	return log2(x);
+}
+#else
+#define SCORE_UNIT 1.0f                      /* powers of e */
+
+INLINE vec score_exp(vec x)
+{
+	return vec_exp(x);
+}
+
+INLINE double score_log(double x)
+{
+	return log(x);
+}
+#endif
+#endif
+
+#endif

@@ -1,0 +1,343 @@
+/* kernels/cpu/matmul.c - matmul and matmul_glu: quantises the input, cuts outputs into tiles, adds bias and residual. */
+#include <math.h>
+#include <string.h>
+
+#include "kernels/cpu/cpu.h"
+#include "kernels/cpu/cols.h"
+
+enum {
+	MAX_PARTS = 8,               /* products of one hand-over */
+	TILE_FLOATS = 16 << 10,      /* results of one leaf call: with two of them (matmul_glu) half of a small L2 cache */
+	COL_TILE = 2 * 12,           /* columns of a task: whole register tiles */
+	RUN_BYTES = 512 << 10,       /* weights of a task with many columns: they stay in the L2 cache */
+	RUN_PANELS = 16,             /* and at least this many panels, or preparing the columns takes noticeable time */
+	TASK_BYTES = 24 << 10,       /* weights x columns below which a second thread does not pay */
+	SHARE_BYTES = 4 << 20,       /* weights per task of a thread */
+};
+
+static void quantize_task(void *arg, int task, int worker)
+{
+	const struct row_job *j = arg;
+
+	(void)worker;
+	FOR_TASK_ROWS(i, j, task)
+		j->c->fns->quantize(j->act, i);
+}
+
+/* Quantise all rows of a->x. */
+static int act_quantize(struct cpu *c, struct act *a)
+{
+	struct row_job j = { .c = c, .n = a->n, .cols = a->cols, .act = a };
+	size_t values = (size_t)a->n * (size_t)a->cols;
+	size_t q = align64(values), w = align64(values / 32), d = align64(values / 32 * sizeof(float));
+	size_t s = align64(values / 16 * sizeof(int32_t));
+	char *p;
+
+	if (a->cols % 32)
+		return backend_fail(&c->base, "internal: %d columns are not whole blocks of 32", (int)a->cols);
+	if (cpu_buffer_grow(c, &c->act, 2 * q + w + d + 2 * s) < 0)
+		return -1;
+	p = c->act.p;
+	a->q = (int8_t *)p;
+	a->lo = (int8_t *)(p += q);
+	a->wide = (uint8_t *)(p += q);
+	a->d = (float *)(void *)(p += w);
+	a->sum = (int32_t *)(void *)(p += d);
+	a->lo_sum = (int32_t *)(void *)(p + s);
+	cpu_run_rows(&j, quantize_task);
+	return 0;
+}
+
+struct weight {
+	const uint8_t *data;
+	enum dtype type;
+	int packed;
+	size_t row_bytes, panel_bytes;
+};
+
+struct part {                    /* one product, or gate and up of matmul_glu */
+	struct weight w, up;
+	float *out;
+	const float *bias, *up_bias;
+	int accumulate;
+	int32_t rows, panels;
+};
+
+struct product_job {
+	struct cpu *c;
+	struct act x;
+	int n_parts, glu;
+	enum activation act;         /* of glu */
+	int32_t panels;              /* of all parts */
+	int32_t panel_tasks;         /* ranges of panels */
+	int32_t col_tile, col_tiles;
+	size_t cols_bytes;           /* scratch of a thread: prepared columns, then one tile of results, or two for matmul_glu */
+	size_t scratch_bytes;
+	struct part part[MAX_PARTS];
+};
+
+/* The view of n columns from c0 on: leaf functions start at column 0. */
+static struct act act_from(const struct act *a, int32_t c0, int32_t n)
+{
+	struct act v = *a;
+	size_t i = (size_t)c0, cols = (size_t)a->cols;
+
+	v.x += i * cols;
+	if (v.q) {
+		v.q += i * cols;
+		v.lo += i * cols;
+		v.wide += i * (cols / 32);
+		v.d += i * (cols / 32);
+		v.sum += i * (cols / 16);
+		v.lo_sum += i * (cols / 16);
+	}
+	v.n = n;
+	return v;
+}
+
+/* The state of one task. */
+struct task {
+	const struct product_job *job;
+	struct act x;                /* the task's columns */
+	struct cols cols;            /* the same, prepared; n = 0: not yet */
+	int32_t c0;
+	char *scratch;
+	float *tile;
+};
+
+static void weight_times(struct task *t, const struct weight *w, int32_t panel, int32_t n_panels, int32_t n_rows,
+                         float *out, int32_t ld)
+{
+	const struct cpu_fns *f = t->job->c->fns;
+	struct pack_format format;
+
+	if (!w->packed) {
+		f->matmul_rows(w->type, w->data + (size_t)panel * (size_t)f->panel * w->row_bytes, w->row_bytes, n_rows, &t->x,
+		               0, t->x.n, out, ld);
+		return;
+	}
+	format = f->format(w->type);
+	if (!t->cols.n || !cols_serve(&t->cols, format))
+		cols_prepare(&t->cols, format, f->widths, &t->x, 0, t->x.n, t->scratch);
+	f->matmul_panels(w->type, w->data + (size_t)panel * w->panel_bytes, n_panels, &t->cols, out, ld);
+}
+
+/* Store a tile [n][ld] in the output rows, with bias and accumulation. */
+static void store_tile(const struct part *p, const float *tile, int32_t ld, int32_t r0, int32_t nr, int32_t c0, int32_t n,
+                       const float *bias)
+{
+	for (int32_t c = 0; c < n; c++, tile += ld) {
+		float *out = p->out + (size_t)(c0 + c) * (size_t)p->rows + r0;
+
+		if (bias && p->accumulate)
+			for (int32_t r = 0; r < nr; r++)
+				out[r] += tile[r] + bias[r0 + r];
+		else if (bias)
+			for (int32_t r = 0; r < nr; r++)
+				out[r] = tile[r] + bias[r0 + r];
+		else if (p->accumulate)
+			for (int32_t r = 0; r < nr; r++)
+				out[r] += tile[r];
+		else
+			memcpy(out, tile, (size_t)nr * sizeof *out);
+	}
+}
+
+/* Rows [n][ld] += bias of their first nr values. */
+static void add_bias(float *rows, int32_t ld, const float *bias, int32_t nr, int32_t n)
+{
+	for (int32_t c = 0; bias && c < n; c++, rows += ld)
+		for (int32_t r = 0; r < nr; r++)
+			rows[r] += bias[r];
+}
+
+/* Compute panels p .. p + n - 1 of one part. */
+static void part_task(struct task *t, const struct part *part, int32_t p, int32_t n)
+{
+	const struct product_job *j = t->job;
+	const struct cpu_fns *f = j->c->fns;
+	int32_t most = TILE_FLOATS / (f->panel * t->x.n);
+
+	for (int32_t m; n > 0; n -= m, p += m) {
+		int32_t r0 = p * f->panel, nr, ld;
+		float *out = t->tile;
+
+		if (cpu_cancelled(j->c))
+			return;
+		m = min32(n, most);
+		ld = m * f->panel;
+		nr = min32(ld, part->rows - r0);
+		/* Whole panels without bias and accumulation are written to the output directly. */
+		int direct = nr == ld && (j->glu || !part->bias) && !part->accumulate;
+
+		if (direct) {
+			out = part->out + (size_t)t->c0 * (size_t)part->rows + r0;
+			ld = part->rows;
+		}
+		weight_times(t, &part->w, p, m, nr, out, ld);
+		if (j->glu) {
+			float *up = t->tile + TILE_FLOATS;
+			int32_t width = m * f->panel;        /* whole panels: the level never takes its tail path */
+
+			weight_times(t, &part->up, p, m, nr, up, width);
+			add_bias(out, ld, part->bias ? part->bias + r0 : NULL, nr, t->x.n);
+			add_bias(up, width, part->up_bias ? part->up_bias + r0 : NULL, nr, t->x.n);
+			for (int32_t c = 0; c < t->x.n; c++)
+				f->glu(j->act, out + (size_t)c * (size_t)ld, up + (size_t)c * (size_t)width, width);
+		}
+		if (!direct)
+			store_tile(part, out, ld, r0, nr, t->c0, t->x.n, j->glu ? NULL : part->bias);
+	}
+}
+
+/* Consecutive tasks use the same panels, which then are in the caches for all columns. */
+static void product_task(void *arg, int task, int worker)
+{
+	const struct product_job *j = arg;
+	int32_t range = task / j->col_tiles, c0 = task % j->col_tiles * j->col_tile;
+	int32_t p = (int32_t)((int64_t)j->panels * range / j->panel_tasks);
+	int32_t left = (int32_t)((int64_t)j->panels * (range + 1) / j->panel_tasks) - p;
+	struct task t = { .job = j, .c0 = c0, .x = act_from(&j->x, c0, min32(j->col_tile, j->x.n - c0)) };
+
+	t.cols.n = 0;
+	t.scratch = (char *)j->c->scratch.p + (size_t)worker * j->scratch_bytes;
+	t.tile = (float *)(void *)(t.scratch + j->cols_bytes);
+	for (const struct part *part = j->part; left > 0; part++) {
+		int32_t n = min32(left, part->panels - p);
+
+		if (n > 0) {
+			part_task(&t, part, p, n);
+			left -= n;
+			p += n;
+		}
+		p -= part->panels;
+	}
+}
+
+static int weight_set(struct cpu *c, struct weight *w, const struct tensor *t, const struct tensor *x)
+{
+	if (!t || !t->data || t->cols != x->cols)
+		return backend_fail(&c->base, "internal: matmul got a weight of the wrong shape");
+	w->data = t->data;
+	w->type = t->type;
+	w->packed = t->layout == LAYOUT_PACKED;
+	w->row_bytes = row_bytes(t);
+	w->panel_bytes = w->packed ? c->fns->pack_bytes(t->type, t->cols) : w->row_bytes * (size_t)c->fns->panel;
+	return 0;
+}
+
+/* Cut the parts into tasks and run them. */
+static void product_run(struct product_job *j)
+{
+	struct cpu *c = j->c;
+	int32_t n = j->x.n, tasks;
+	double work = 0;
+	int q8 = 0;
+
+	j->panels = 0;
+	for (int i = 0; i < j->n_parts; i++) {
+		struct part *p = &j->part[i];
+
+		p->panels = ceil_div(p->rows, c->fns->panel);
+		j->panels += p->panels;
+		work += (double)p->panels * (double)(p->w.panel_bytes + (j->glu ? p->up.panel_bytes : 0));
+		q8 |= c->fns->wants_q8(p->w.type) || (j->glu && c->fns->wants_q8(p->up.type));
+	}
+	if (q8 && !j->x.q && act_quantize(c, &j->x) < 0)
+		return;
+	j->cols_bytes = align64(cols_scratch(j->x.cols));
+	j->scratch_bytes = j->cols_bytes + TILE_FLOATS * sizeof(float) * (j->glu ? 2 : 1);
+	if (cpu_buffer_grow(c, &c->scratch, j->scratch_bytes * (size_t)c->base.threads) < 0)
+		return;
+
+	j->col_tile = min32(n, COL_TILE);
+	j->col_tiles = ceil_div(n, j->col_tile);
+	if (j->col_tiles > 1) {
+		int32_t enough = ceil_div(c->base.threads * 8, j->col_tiles);
+
+		/* A task is a range of panels times a tile of columns.  Ranges are small enough to stay in the caches, and smaller
+		 * where that would leave too few tasks to balance. */
+		tasks = (int32_t)fmin(work / RUN_BYTES, j->panels / RUN_PANELS);
+		if (c->base.threads > 1 && tasks < enough)
+			tasks = min32(enough, j->panels / 4);
+	} else {
+		/* One task per thread is the cheapest hand-over, and decode hands over every few microseconds.  Larger products get
+		 * several tasks per thread: others take over the tasks of a thread that is held up. */
+		tasks = c->base.threads * (int32_t)fmin(1 + work / c->base.threads / SHARE_BYTES, 8);
+		if (work * n / TASK_BYTES < tasks)
+			tasks = (int32_t)(work * n / TASK_BYTES) + 1;
+		if (c->base.threads == 1)
+			tasks = 1;
+	}
+	j->panel_tasks = tasks < 1 ? 1 : min32(tasks, j->panels);
+	pool_run(c->pool, product_task, j, j->panel_tasks * j->col_tiles);
+}
+
+/* Q8_0 weights are finer than 8-bit activations: their activations are 16 bits in every block. */
+static int wants_wide(const struct tensor *w)
+{
+	return w->type == DT_Q8_0;
+}
+
+void cpu_matmul(struct backend *be, const struct matmul *m, int32_t n_m, const struct tensor *x, int32_t n)
+{
+	struct cpu *c = cpu_of(be);
+	struct product_job j;
+
+	if (be->failed || n <= 0 || n_m <= 0 || cpu_cancelled(c))
+		return;
+	j.c = c;
+	j.glu = 0;
+	j.x = (struct act){ .x = cpu_rows_of(be, x, n, 0, "matmul"), .n = n, .cols = x->cols };
+	if (!j.x.x)
+		return;
+	for (int32_t i = 0; i < n_m; i++)
+		j.x.all_wide |= wants_wide(m[i].w);
+	for (int32_t i = 0; i < n_m; ) {
+		for (j.n_parts = 0; i < n_m && j.n_parts < MAX_PARTS; i++) {
+			struct part *p = &j.part[j.n_parts++];
+
+			if (weight_set(c, &p->w, m[i].w, x) < 0)
+				return;
+			p->rows = m[i].w->rows;
+			p->accumulate = m[i].accumulate;
+			p->bias = NULL;
+			p->out = cpu_rows_of(be, m[i].out, n, p->rows, "matmul");
+			if (m[i].bias)
+				p->bias = cpu_rows_of(be, m[i].bias, 1, p->rows, "matmul");
+			if (be->failed)
+				return;
+		}
+		product_run(&j);
+	}
+}
+
+void cpu_matmul_glu(struct backend *be, struct tensor *out, const struct matmul_glu *m, const struct tensor *x, int32_t n)
+{
+	const struct tensor *gate = m->gate, *up = m->up;
+	struct cpu *c = cpu_of(be);
+	struct product_job j;
+	struct part *p = &j.part[0];
+
+	if (be->failed || n <= 0 || cpu_cancelled(c))
+		return;
+	j.c = c;
+	j.glu = 1;
+	j.act = m->act;
+	j.n_parts = 1;
+	j.x = (struct act){ .x = cpu_rows_of(be, x, n, 0, "matmul_glu"), .n = n, .cols = x->cols };
+	if (!j.x.x || weight_set(c, &p->w, gate, x) < 0 || weight_set(c, &p->up, up, x) < 0)
+		return;
+	if (gate->rows != up->rows) {
+		backend_fail(be, "internal: matmul_glu got gate and up of different shapes");
+		return;
+	}
+	j.x.all_wide = wants_wide(gate) || wants_wide(up);
+	p->rows = gate->rows;
+	p->bias = m->gate_bias ? cpu_rows_of(be, m->gate_bias, 1, p->rows, "matmul_glu") : NULL;
+	p->up_bias = m->up_bias ? cpu_rows_of(be, m->up_bias, 1, p->rows, "matmul_glu") : NULL;
+	p->accumulate = 0;
+	p->out = cpu_rows_of(be, out, n, p->rows, "matmul_glu");
+	if (!be->failed)
+		product_run(&j);
+}

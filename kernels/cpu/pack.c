@@ -1,0 +1,234 @@
+/* kernels/cpu/pack.c - rearranges plain rows of quantised weights into panels (layout: pack.h).
+ *
+ * Runs once per weight while a model is loaded and must keep up with the disk: planes are written four bytes at a time, with
+ * shifts on whole words instead of loops over bits. */
+#include "kernels/cpu/pack.h"
+#include "kernels/common/quant.h"
+
+size_t cpu_pack_bytes(enum dtype type, int32_t panel, int32_t cols)
+{
+	struct pack_format f = pack_format_of(type);
+	int32_t blocks = cols / 32;
+
+	if (!f.group)
+		return 0;
+	return (size_t)((blocks + f.group - 1) / f.group) * (size_t)pack_group_units(f) * 4 * (size_t)panel;
+}
+
+static uint32_t load32(const void *p)
+{
+	uint32_t u;
+
+	memcpy(&u, p, sizeof u);
+	return u;
+}
+
+static void store32(uint8_t *p, uint32_t u)
+{
+	memcpy(p, &u, sizeof u);
+}
+
+/* The stored values (q + offset, or table indices) of one block. */
+static void block_values(enum dtype type, struct pack_format f, const uint8_t *block, int32_t i, const void *row, int32_t b,
+                         uint8_t sign_bit, uint8_t w[32])
+{
+	const uint8_t *qs = NULL;
+	float scale[2], min[2];
+	int8_t q[32];
+
+	switch (type) {
+	case DT_Q4_0:   qs = ((const struct block_q4_0 *)block)->qs; break;
+	case DT_Q4_1:   qs = ((const struct block_q4_1 *)block)->qs; break;
+	case DT_IQ4_NL: qs = ((const struct block_iq4_nl *)block)->qs; break;
+	case DT_IQ4_XS: qs = ((const struct block_iq4_xs *)block)->qs + 16 * i; break;
+	case DT_MXFP4:  qs = ((const struct block_mxfp4 *)block)->qs; break;
+	case DT_Q8_0:
+		for (int j = 0; j < 32; j++)
+			w[j] = (uint8_t)((const struct block_q8_0 *)block)->qs[j] ^ sign_bit;
+		return;
+	/* Four values at a time: the shift of a whole word brings bits of neighbours into a byte, and the mask drops them. */
+	case DT_Q4_K:
+		qs = ((const struct block_q4_k *)block)->qs + 32 * (i / 2);
+		for (int j = 0; j < 32; j += 4)
+			store32(w + j, load32(qs + j) >> 4 * (i % 2) & 0x0f0f0f0f);
+		return;
+	case DT_Q5_K: {
+		const uint8_t *high = ((const struct block_q5_k *)block)->qh;
+
+		qs = ((const struct block_q5_k *)block)->qs + 32 * (i / 2);
+		for (int j = 0; j < 32; j += 4)
+			store32(w + j, (load32(qs + j) >> 4 * (i % 2) & 0x0f0f0f0f) | (load32(high + j) >> i & 0x01010101) << 4);
+		return;
+	}
+	case DT_Q6_K: {   /* halves of 128 values: of every 32, four bits in ql and two in qh */
+		const uint8_t *high = ((const struct block_q6_k *)block)->qh + 32 * (i / 4);
+
+		qs = ((const struct block_q6_k *)block)->ql + 64 * (i / 4) + 32 * (i % 2);
+		for (int j = 0; j < 32; j += 4)
+			store32(w + j, (load32(qs + j) >> i % 4 / 2 * 4 & 0x0f0f0f0f) | (load32(high + j) >> i % 4 * 2 & 0x03030303) << 4);
+		return;
+	}
+	default:
+		quant_unpack32(type, row, b, q, scale, min);
+		for (int j = 0; j < 32; j++)
+			w[j] = (uint8_t)(q[j] + f.offset);
+		return;
+	}
+	for (int j = 0; j < 16; j++) {
+		w[j] = qs[j] & 15;
+		w[j + 16] = qs[j] >> 4;
+	}
+}
+
+/* Write the planes of one row's block; out points at the row's lane of the block's first unit. */
+static void put_planes(struct pack_format f, uint8_t *out, size_t unit, const uint8_t w[32])
+{
+	uint32_t v[8];
+
+	for (int g = 0; g < 8; g++)
+		v[g] = load32(w + 4 * g);
+	if (f.bytes)
+		for (int g = 0; g < 8; g++, out += unit)
+			store32(out, v[g]);
+	if (f.nibbles)
+		for (int i = 0; i < 4; i++, out += unit) {
+			store32(out, (v[i] & 0x0f0f0f0f) | (v[i + 4] & 0x0f0f0f0f) << 4);
+			v[i] >>= 4;
+			v[i + 4] >>= 4;
+		}
+	if (f.twos)
+		for (int z = 0; z < 8; z += 4, out += unit) {
+			store32(out, (v[z] & 0x03030303) | (v[z + 1] & 0x03030303) << 2 | (v[z + 2] & 0x03030303) << 4 |
+			             (v[z + 3] & 0x03030303) << 6);
+			for (int t = z; t < z + 4; t++)
+				v[t] >>= 2;
+		}
+	if (f.ones) {
+		uint32_t bits = 0;
+
+		for (int g = 0; g < 8; g++)
+			bits |= (v[g] & 0x01010101) << g;
+		store32(out, bits);
+	}
+}
+
+static void put_half(uint8_t *unit, int32_t at, uint16_t h)
+{
+	memcpy(unit + 2 * (size_t)at, &h, sizeof h);
+}
+
+/* Six-bit scales and minima of Q4_K and Q5_K (see k_scale_min in quant.c). */
+static void put_k_scales(uint8_t *sub, int32_t panel, int32_t r, const uint8_t s[12])
+{
+	for (int i = 0; i < 8; i++) {
+		uint8_t scale = i < 4 ? s[i] & 63 : (uint8_t)((s[i + 4] & 15) | (s[i - 4] >> 6) << 4);
+		uint8_t min = i < 4 ? s[i + 4] & 63 : (uint8_t)(s[i + 4] >> 4 | (s[i] >> 6) << 4);
+
+		sub[(2 * i) * panel + r] = scale;
+		sub[(2 * i + 1) * panel + r] = min;
+	}
+}
+
+/* Scales of one row's group.  sub holds P bytes per entry: Q4_K, Q5_K: scale, minimum of each block; Q2_K: scale | minimum
+ * << 4 of each half block; Q3_K, Q6_K: signed scale of each half block; IQ4_XS: signed scale of each block. */
+static void put_scales(enum dtype type, uint8_t *head, uint8_t *sub, int32_t panel, int32_t r, int32_t in_group,
+                       const void *block)
+{
+	switch (type) {
+	case DT_Q4_0:   put_half(head, in_group * panel + r, ((const struct block_q4_0 *)block)->d); break;
+	case DT_Q5_0:   put_half(head, in_group * panel + r, ((const struct block_q5_0 *)block)->d); break;
+	case DT_Q8_0:   put_half(head, in_group * panel + r, ((const struct block_q8_0 *)block)->d); break;
+	case DT_IQ4_NL: put_half(head, in_group * panel + r, ((const struct block_iq4_nl *)block)->d); break;
+	case DT_MXFP4:  put_half(head, in_group * panel + r, mxfp4_scale(((const struct block_mxfp4 *)block)->e)); break;
+	case DT_Q4_1:
+		put_half(head, r, ((const struct block_q4_1 *)block)->d);
+		put_half(head, panel + r, ((const struct block_q4_1 *)block)->m);
+		break;
+	case DT_Q5_1:
+		put_half(head, r, ((const struct block_q5_1 *)block)->d);
+		put_half(head, panel + r, ((const struct block_q5_1 *)block)->m);
+		break;
+	case DT_Q2_K: {
+		const struct block_q2_k *b = block;
+
+		put_half(head, r, b->d);
+		put_half(head, panel + r, b->dmin);
+		for (int i = 0; i < 16; i++)
+			sub[i * panel + r] = b->scales[i];
+		break;
+	}
+	case DT_Q3_K: {
+		const struct block_q3_k *b = block;
+
+		put_half(head, r, b->d);
+		for (int i = 0; i < 16; i++) {
+			int lo = i < 8 ? b->scales[i] & 15 : b->scales[i - 8] >> 4;
+
+			sub[i * panel + r] = (uint8_t)((lo | (b->scales[8 + i % 4] >> i / 4 * 2 & 3) << 4) - 32);
+		}
+		break;
+	}
+	case DT_Q4_K: {
+		const struct block_q4_k *b = block;
+
+		put_half(head, r, b->d);
+		put_half(head, panel + r, b->dmin);
+		put_k_scales(sub, panel, r, b->scales);
+		break;
+	}
+	case DT_Q5_K: {
+		const struct block_q5_k *b = block;
+
+		put_half(head, r, b->d);
+		put_half(head, panel + r, b->dmin);
+		put_k_scales(sub, panel, r, b->scales);
+		break;
+	}
+	case DT_Q6_K: {
+		const struct block_q6_k *b = block;
+
+		put_half(head, r, b->d);
+		for (int i = 0; i < 16; i++)
+			sub[i * panel + r] = (uint8_t)b->scales[i];
+		break;
+	}
+	case DT_IQ4_XS: {
+		const struct block_iq4_xs *b = block;
+
+		put_half(head, r, b->d);
+		for (int i = 0; i < 8; i++)
+			sub[i * panel + r] = (uint8_t)(((b->scales_l[i / 2] >> i % 2 * 4 & 15) |
+			                                (b->scales_h >> 2 * i & 3) << 4) - 32);
+		break;
+	}
+	default:
+		break;
+	}
+}
+
+void cpu_pack(enum dtype type, int32_t panel, uint8_t sign_bit, void *out, const void *rows, size_t row_bytes,
+              int32_t n_rows, int32_t cols)
+{
+	struct pack_format f = pack_format_of(type);
+	const struct dtype_info *info = dtype_info(type);
+	int32_t per = info->block / 32;      /* blocks of 32 in one block of the file */
+	size_t unit = 4 * (size_t)panel, group_bytes = (size_t)pack_group_units(f) * unit;
+	size_t block_bytes = (size_t)pack_block_units(f) * unit;
+
+	memset(out, 0, cpu_pack_bytes(type, panel, cols));
+	for (int32_t b = 0; b < cols / 32; b++) {
+		uint8_t *head = (uint8_t *)out + (size_t)(b / f.group) * group_bytes, *sub = head + unit;
+		uint8_t *quants = sub + f.sub * unit + (size_t)(b % f.group) * block_bytes;
+
+		for (int32_t r = 0; r < n_rows; r++) {
+			const uint8_t *row = (const uint8_t *)rows + (size_t)r * row_bytes;
+			const uint8_t *block = row + (size_t)(b / per) * (size_t)info->block_bytes;
+			uint8_t w[32];
+
+			if (b % per == 0)
+				put_scales(type, head, sub, panel, r, b % f.group, block);
+			block_values(type, f, block, b % per, row, b, sign_bit, w);
+			put_planes(f, quants + 4 * (size_t)r, unit, w);
+		}
+	}
+}

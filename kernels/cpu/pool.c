@@ -1,0 +1,391 @@
+/* kernels/cpu/pool.c - persistent worker threads with a cheap hand-over.
+ *
+ * Decoding one token hands out about 150 pieces of work of 10-50 microseconds each, so the hand-over
+ * must cost far less than a system call: workers spin for a short while after their last task and fall
+ * asleep only then.  All of the state that decides who does what is one 64-bit word, the ticket:
+ *
+ *     bits 63..32  number of tasks of the current run
+ *     bits 31..0   next task to hand out
+ *
+ * A thread takes a task with one fetch_add and reads both numbers from the value it got back.  With a task number below the count,
+ * the run cannot end before this thread reports the task, so fn and arg stay valid.  A number at or above the count means that no
+ * task is left.  A worker that wakes late, or not at all, delays nobody: the others finish the run.  So the pool stays fast on a
+ * crowded machine. */
+#include "kernels/cpu/pool.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { QUIET_NS = 5000, SPIN_NS = 50000, SPIN_NS_CROWDED = 2000 };
+
+struct worker {
+	struct pool *pool;
+	pthread_t thread;
+	int id;
+	int avoids;              /* the processor that the worker has moved away from, or -1 */
+};
+
+struct pool {
+	int n_threads;
+	int64_t spin_ns;
+#ifdef __linux__
+	cpu_set_t cpus;              /* processors that the process may use; empty = not known */
+#endif
+	_Atomic int quit;
+
+	/* All fields that a hand-over touches lie in one cache line: moving a line between processors without a shared cache takes
+	 * a quarter of a microsecond, and a hand-over should move one line there and one back. */
+	_Alignas(64) _Atomic uint64_t ticket;
+	pool_fn *fn;                 /* fn, arg: written before the ticket is published */
+	void *arg;
+	_Atomic uint32_t done;       /* tasks finished by workers in this run */
+	_Atomic int sleepers;        /* workers asleep, or about to be */
+	_Atomic int caller_waits;
+	_Atomic int caller_cpu;
+
+	_Alignas(64) pthread_mutex_t lock;
+	pthread_cond_t work, finished;
+	struct worker worker[];                   /* [n_threads - 1] */
+};
+
+static inline void cpu_relax(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+	__builtin_ia32_pause();
+#elif defined(__aarch64__)
+	__asm__ volatile("yield");
+#endif
+}
+
+static int64_t now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+static int ticket_open(uint64_t t)
+{
+	return (uint32_t)t < (uint32_t)(t >> 32);
+}
+
+/* Take and run tasks until none is left; returns their number.  The run cannot end before they are reported, so the ticket belongs
+ * to the same run in every turn of the loop. */
+static uint32_t run_tasks(struct pool *p, int id)
+{
+	uint32_t n = 0;
+	uint64_t t;
+
+	/* The load before the fetch_add keeps idle threads from increasing the counter without end. */
+	while (ticket_open(atomic_load_explicit(&p->ticket, memory_order_relaxed))) {
+		t = atomic_fetch_add_explicit(&p->ticket, 1, memory_order_acquire);
+		if (!ticket_open(t))
+			break;
+		p->fn(p->arg, (int)(uint32_t)t, id);
+		n++;
+	}
+	return n;
+}
+
+static void report(struct pool *p, uint32_t n)
+{
+	if (!n)
+		return;
+	atomic_fetch_add(&p->done, n);
+	if (atomic_load(&p->caller_waits)) {
+		pthread_mutex_lock(&p->lock);
+		pthread_cond_signal(&p->finished);
+		pthread_mutex_unlock(&p->lock);
+	}
+}
+
+static int idle(struct pool *p)
+{
+	return !ticket_open(atomic_load(&p->ticket)) && !atomic_load(&p->quit);
+}
+
+/* A busy machine may leave a worker on the caller's processor for a long time: the two then alternate, and a pool of two is slower
+ * than one thread.  The worker notices this and asks for any other processor. */
+static void step_aside(struct pool *p, struct worker *w)
+{
+#ifdef __linux__
+	int cpu = atomic_load_explicit(&p->caller_cpu, memory_order_relaxed);
+	cpu_set_t set;
+
+	if (cpu < 0 || cpu >= CPU_SETSIZE || cpu == w->avoids || sched_getcpu() != cpu || CPU_COUNT(&p->cpus) < 2)
+		return;
+	set = p->cpus;
+	CPU_CLR(cpu, &set);
+	sched_setaffinity(0, sizeof set, &set);   /* may be refused: nothing changes then */
+	w->avoids = cpu;
+#else
+	(void)p;
+	(void)w;
+#endif
+}
+
+/* Spin for up to spin_ns until ready() is true: first with pauses alone, then yielding the processor between checks, which the
+ * thread waited for may need.  1 when ready, else 0.  w is NULL in the caller of pool_run(). */
+static int spin(struct pool *p, struct worker *w, int (*ready)(struct pool *, uint32_t), uint32_t n)
+{
+	int64_t start = 0, now;
+
+	for (int quiet = 1;; ) {
+		for (int i = 0; i < 32; i++) {
+			if (ready(p, n))
+				return 1;
+			if (!quiet)
+				break;
+			cpu_relax();
+		}
+		if (!quiet) {
+			if (w)
+				step_aside(p, w);
+			sched_yield();
+		}
+		now = now_ns();
+		if (start == 0)
+			start = now;
+		if (now - start >= p->spin_ns)
+			return 0;
+		quiet = now - start < QUIET_NS;
+	}
+}
+
+static int work_ready(struct pool *p, uint32_t n)
+{
+	(void)n;
+	return ticket_open(atomic_load_explicit(&p->ticket, memory_order_relaxed));
+}
+
+static int done_ready(struct pool *p, uint32_t n)
+{
+	return atomic_load_explicit(&p->done, memory_order_acquire) == n;
+}
+
+static void *worker_main(void *arg)
+{
+	struct worker *w = arg;
+	struct pool *p = w->pool;
+
+	while (!atomic_load_explicit(&p->quit, memory_order_relaxed)) {
+		report(p, run_tasks(p, w->id));
+		if (spin(p, w, work_ready, 0))
+			continue;
+		/* The caller publishes its ticket, then reads `sleepers`; a worker increases `sleepers`, then reads the ticket.  Both
+		 * are sequentially consistent, so one of them sees the other. */
+		pthread_mutex_lock(&p->lock);
+		atomic_fetch_add(&p->sleepers, 1);
+		while (idle(p))
+			pthread_cond_wait(&p->work, &p->lock);
+		atomic_fetch_sub(&p->sleepers, 1);
+		pthread_mutex_unlock(&p->lock);
+	}
+	return NULL;
+}
+
+static void wait_done(struct pool *p, uint32_t n)
+{
+	if (spin(p, NULL, done_ready, n))
+		return;
+	pthread_mutex_lock(&p->lock);
+	atomic_store(&p->caller_waits, 1);
+	while (atomic_load(&p->done) != n)
+		pthread_cond_wait(&p->finished, &p->lock);
+	atomic_store(&p->caller_waits, 0);
+	pthread_mutex_unlock(&p->lock);
+}
+
+void pool_run(struct pool *p, pool_fn *fn, void *arg, int n_tasks)
+{
+	uint32_t mine;
+
+	if (n_tasks <= 1 || p->n_threads == 1) {
+		for (int t = 0; t < n_tasks; t++)
+			fn(arg, t, 0);
+		return;
+	}
+	p->fn = fn;
+	p->arg = arg;
+#ifdef __linux__
+	atomic_store_explicit(&p->caller_cpu, sched_getcpu(), memory_order_relaxed);
+#endif
+	atomic_store_explicit(&p->done, 0, memory_order_relaxed);
+	/* Task 0 is the caller's. */
+	atomic_store(&p->ticket, (uint64_t)n_tasks << 32 | 1);
+	if (atomic_load(&p->sleepers) > 0) {
+		pthread_mutex_lock(&p->lock);
+		pthread_cond_broadcast(&p->work);
+		pthread_mutex_unlock(&p->lock);
+	}
+	fn(arg, 0, 0);
+	mine = 1 + run_tasks(p, 0);
+	wait_done(p, (uint32_t)n_tasks - mine);
+}
+
+void pool_await(const _Atomic int32_t *flag)
+{
+	for (int i = 0; !atomic_load_explicit(flag, memory_order_acquire); i++)
+		if (i < 1000)
+			cpu_relax();
+		else
+			sched_yield();
+}
+
+static void stop_workers(struct pool *p, int n_started)
+{
+	pthread_mutex_lock(&p->lock);
+	atomic_store(&p->quit, 1);
+	pthread_cond_broadcast(&p->work);
+	pthread_mutex_unlock(&p->lock);
+	for (int i = 0; i < n_started; i++)
+		pthread_join(p->worker[i].thread, NULL);
+}
+
+static void pool_free(struct pool *p)
+{
+	pthread_cond_destroy(&p->finished);
+	pthread_cond_destroy(&p->work);
+	pthread_mutex_destroy(&p->lock);
+	free(p);
+}
+
+struct pool *pool_open(int threads)
+{
+	struct pool *p;
+	sigset_t all, old;
+	size_t size;
+	int err = 0, started = 0;
+
+	if (threads < 1)
+		threads = 1;
+	if (threads > POOL_MAX_THREADS)
+		threads = POOL_MAX_THREADS;
+	size = sizeof *p + (size_t)(threads - 1) * sizeof p->worker[0];
+	size = (size + 63) / 64 * 64;
+	p = aligned_alloc(64, size);
+	if (!p) {
+		errno = ENOMEM;
+		return NULL;
+	}
+	p->fn = NULL;
+	p->arg = NULL;
+	p->n_threads = threads;
+	p->spin_ns = threads <= pool_cpus() ? SPIN_NS : SPIN_NS_CROWDED;
+#ifdef __linux__
+	if (sched_getaffinity(0, sizeof p->cpus, &p->cpus) < 0)
+		CPU_ZERO(&p->cpus);
+#endif
+	atomic_init(&p->caller_cpu, -1);
+	atomic_init(&p->ticket, 0);
+	atomic_init(&p->done, 0);
+	atomic_init(&p->sleepers, 0);
+	atomic_init(&p->caller_waits, 0);
+	atomic_init(&p->quit, 0);
+	pthread_mutex_init(&p->lock, NULL);
+	pthread_cond_init(&p->work, NULL);
+	pthread_cond_init(&p->finished, NULL);
+
+	/* Workers inherit a full signal mask: signals go to the threads that expect them.  Signals that a thread raises itself stay
+	 * open: a blocked SIGBUS (the model file was truncated) would kill the program before a handler could say why. */
+	sigfillset(&all);
+	sigdelset(&all, SIGBUS);
+	sigdelset(&all, SIGSEGV);
+	sigdelset(&all, SIGFPE);
+	sigdelset(&all, SIGILL);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	for (; started < threads - 1; started++) {
+		struct worker *w = &p->worker[started];
+
+		w->pool = p;
+		w->id = started + 1;
+		w->avoids = -1;
+		err = pthread_create(&w->thread, NULL, worker_main, w);
+		if (err)
+			break;
+#ifdef __linux__
+		char name[16];
+
+		snprintf(name, sizeof name, "weir-cpu%d", w->id);
+		pthread_setname_np(w->thread, name);
+#endif
+	}
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (err) {
+		stop_workers(p, started);
+		pool_free(p);
+		errno = err;
+		return NULL;
+	}
+	return p;
+}
+
+void pool_close(struct pool *p)
+{
+	if (!p)
+		return;
+	stop_workers(p, p->n_threads - 1);
+	pool_free(p);
+}
+
+int pool_threads(const struct pool *p)
+{
+	return p->n_threads;
+}
+
+/* Whole processors of the control group's quota, or 0 when there is none. */
+static int cgroup_cpus(void)
+{
+	long long quota = 0, period = 0;
+	FILE *f;
+
+	f = fopen("/sys/fs/cgroup/cpu.max", "re");
+	if (f) {
+		if (fscanf(f, "%19lld %19lld", &quota, &period) != 2)
+			quota = 0;
+		fclose(f);
+	} else if ((f = fopen("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "re"))) {
+		if (fscanf(f, "%19lld", &quota) != 1)
+			quota = 0;
+		fclose(f);
+		f = fopen("/sys/fs/cgroup/cpu/cpu.cfs_period_us", "re");
+		if (f) {
+			if (fscanf(f, "%19lld", &period) != 1)
+				period = 0;
+			fclose(f);
+		}
+	}
+	if (quota <= 0 || period <= 0)
+		return 0;
+	quota = (quota - 1) / period + 1;
+	return quota > POOL_MAX_THREADS ? POOL_MAX_THREADS : (int)quota;
+}
+
+int pool_cpus(void)
+{
+	int n = 0, quota;
+
+#ifdef __linux__
+	cpu_set_t set;
+
+	if (sched_getaffinity(0, sizeof set, &set) == 0)
+		n = CPU_COUNT(&set);
+#endif
+	if (n < 1)
+		n = (int)sysconf(_SC_NPROCESSORS_ONLN);
+	quota = cgroup_cpus();
+	if (quota > 0 && n > quota)
+		n = quota;
+	if (n < 1)
+		n = 1;
+	return n > POOL_MAX_THREADS ? POOL_MAX_THREADS : n;
+}

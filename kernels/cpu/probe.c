@@ -1,0 +1,199 @@
+/* kernels/cpu/probe.c - attention with a probe: attention mass per slot, and how wide attention spreads.
+ *
+ * Measured tokens are processed a tile at a time: ordinary attention of the tile, which keeps its scores, then for every column
+ * the probabilities of the tile's tokens in token order.  So neither tiles nor threads nor the way a run of tokens is cut into
+ * calls change a sum, and the output has the bits of attention without a probe.
+ *
+ * The number of slots that hold a share of the probability is found by bisection over thresholds in steps of 1/64 octave; inside
+ * the last step by the mean probability of its slots. */
+#include <math.h>
+#include <string.h>
+
+#include "kernels/cpu/attn.h"
+
+enum {
+	RANGE = 1024,                /* columns of a task */
+	SMALL_PROBE = 24 << 10,      /* scores up to which one thread is faster than two */
+	STEPS = 64, OCTAVES = 32,    /* thresholds are 2^(-step / STEPS), down to 2^-OCTAVES */
+};
+#define SCORE_BYTES ((size_t)16 << 20)      /* most memory for scores, while one token needs less */
+
+struct probe_job {
+	const struct attn_job *j;
+	const struct attn_probe *p;
+	int32_t heads;               /* reduced to one row */
+	int32_t ranges;              /* ranges of columns that get mass */
+	int32_t first;               /* the first of these columns among the kept scores */
+	int carry;                   /* the call's first tile, with `from`: start the sums from there */
+	float *spread;                 /* [tokens][n_head] */
+};
+
+/* Start the sums of a range of columns: from `from`, and the call's own tokens from 0. */
+static void mass_carry(const struct probe_job *pj, float *out, int32_t row, int32_t c0)
+{
+	const struct attn_probe *p = pj->p;
+	int32_t left = pj->j->slots - p->skip - c0, n = min32(RANGE, left), old = min32(n, left - pj->j->n);
+
+	old = old > 0 ? old : 0;
+	memcpy(out, (const float *)p->from->data + (size_t)(p->mass_row + row) * (size_t)p->from->cols + c0, (size_t)old * sizeof *out);
+	memset(out + old, 0, (size_t)(n - old) * sizeof *out);
+}
+
+/* Columns that token i of the call sees. */
+static int32_t columns_seen(const struct attn_job *j, int32_t i)
+{
+	return j->slots - (j->n - 1 - i);
+}
+
+/* One output row, one range of columns, all tokens of the tile. */
+static void mass_task(void *arg, int task, int worker)
+{
+	const struct probe_job *pj = arg;
+	const struct attn_job *j = pj->j;
+	int32_t row = task / pj->ranges, c0 = task % pj->ranges * RANGE;
+	struct probe_tile t = {
+		.out = (float *)pj->p->mass->data + (size_t)(pj->p->mass_row + row) * (size_t)pj->p->mass->cols + c0,
+		.stride = j->stride, .heads = pj->heads, .reduce = pj->p->reduce,
+	};
+
+	(void)worker;
+	if (pj->carry)
+		mass_carry(pj, t.out, row, c0);
+	for (int32_t i = j->t0; i < j->t1; i++) {
+		size_t at = (size_t)(i - j->t0) * (size_t)j->a->n_head + (size_t)row * (size_t)pj->heads;
+
+		t.n = min32(RANGE, columns_seen(j, i) - pj->p->skip - c0);
+		t.score = j->score + at * j->stride + pj->first + c0;
+		t.m = j->m + at;
+		t.l = j->l + at;
+		t.weight = pj->p->weight[i];
+		if (t.n > 0)
+			j->c->fns->probe_mass(&t);
+	}
+}
+
+/* The smallest number of the n probabilities whose sum reaches the share. */
+static float rows_holding(const struct cpu_fns *f, const float *p, int32_t n, float share)
+{
+	int32_t low = -1, high = OCTAVES * STEPS, count_low = 0, count_high, count;
+	float sum_low = 0, sum_high, sum;
+
+	f->probe_above(p, n, exp2f(-OCTAVES), &sum_high, &count_high);
+	if (!(sum_high >= share))
+		return (float)n;
+	while (high - low > 1) {
+		int32_t mid = low + (high - low) / 2;
+
+		f->probe_above(p, n, exp2f(-(float)mid / STEPS), &sum, &count);
+		if (sum >= share) {
+			high = mid;
+			sum_high = sum;
+			count_high = count;
+		} else {
+			low = mid;
+			sum_low = sum;
+			count_low = count;
+		}
+	}
+	/* Probabilities between the two thresholds differ by less than a step, so their mean stands for each; 1e-3 absorbs the
+	 * rounding of the sums. */
+	if (count_high > count_low) {
+		float mean = (sum_high - sum_low) / (float)(count_high - count_low);
+		float more = ceilf((share - sum_low) / mean - 1e-3f);
+
+		return fminf((float)count_high, (float)count_low + fmaxf(more, 1));
+	}
+	return (float)count_high;
+}
+
+/* One (token, head).  Overwrites its scores by probabilities, so it must run after mass_task. */
+static void spread_task(void *arg, int task, int worker)
+{
+	const struct probe_job *pj = arg;
+	const struct attn_job *j = pj->j;
+	int32_t n = columns_seen(j, j->t0 + task / j->a->n_head);
+	float *p = j->score + (size_t)task * j->stride;
+
+	(void)worker;
+	j->c->fns->probe_share(p, p, n, j->m[task], j->l[task]);
+	pj->spread[task] = rows_holding(j->c->fns, p, n, pj->p->share);
+}
+
+static void run_tasks(struct probe_job *pj, pool_fn *fn, int32_t n, int small)
+{
+	if (small)
+		for (int32_t t = 0; t < n; t++)
+			fn(pj, t, 0);
+	else
+		pool_run(pj->j->c->pool, fn, pj, n);
+}
+
+/* Mass and spread of a measured tile. */
+static void probe_tile(const struct attn_job *j, float *spread, int first)
+{
+	const struct attn_probe *p = j->a->probe;
+	int32_t heads = p->whole_layer ? j->a->n_head : j->group, all = (j->t1 - j->t0) * j->a->n_head;
+	int32_t cols = j->slots - p->skip;
+	struct probe_job pj = {
+		.j = j, .p = p, .heads = heads, .ranges = ceil_div(cols, RANGE), .first = p->skip - j->first, .spread = spread,
+		.carry = first && p->from,
+	};
+	double sum = 0;
+
+	if (p->mass)
+		run_tasks(&pj, mass_task, j->a->n_head / heads * pj.ranges, (double)all * cols < SMALL_PROBE);
+	if (!p->spread)
+		return;
+	run_tasks(&pj, spread_task, all, (double)all * j->slots < SMALL_PROBE / 8);
+	for (int32_t i = 0; i < all; i++)
+		sum += spread[i];
+	((float *)p->spread->data)[p->spread_col] += (float)sum;
+}
+
+void probe_run(struct attn_job *j)
+{
+	struct cpu *c = j->c;
+	const float *weight = j->a->probe->weight;
+	size_t heads = (size_t)j->a->n_head, row, small, scores;
+	int32_t most;
+	int first = 1;
+	float *spread;
+
+	/* Scores are kept for whole parts: those within `skip` need none, unless spread counts them. */
+	j->first = 0;
+	for (int32_t i = 0; i < j->a->n_part && !j->a->probe->spread; i++) {
+		if (j->first + j->a->part[i].n_slots > j->a->probe->skip)
+			break;
+		j->first += j->a->part[i].n_slots;
+	}
+	j->stride = ((size_t)(j->slots - j->first) + 16) & ~(size_t)15;
+	row = heads * j->stride * sizeof(float);
+	most = j->group < TILE_QUERIES ? TILE_QUERIES / j->group : 1;
+	if ((size_t)most > SCORE_BYTES / row)
+		most = row < SCORE_BYTES ? (int32_t)(SCORE_BYTES / row) : 1;
+	most = min32(most, j->n);
+	small = align64((size_t)most * heads * sizeof(float));
+	scores = align64((size_t)most * row);
+	if (cpu_buffer_grow(c, &c->probe, scores + 3 * small) < 0)
+		return;
+	spread = (float *)((char *)c->probe.p + scores + 2 * small);
+	for (int32_t i = 0; i < j->n;) {
+		int32_t to = i + 1, look = weight[i] != 0;
+
+		while (to < j->n && (weight[to] != 0) == look && (!look || to - i < most))
+			to++;
+		j->score = look ? c->probe.p : NULL;
+		j->m = (float *)((char *)c->probe.p + scores);
+		j->l = (float *)((char *)c->probe.p + scores + small);
+		/* Keys before a window are skipped: they have no score otherwise. */
+		for (size_t k = 0, all = (size_t)(to - i) * heads * j->stride; look && j->a->window && k < all; k++)
+			j->score[k] = -INFINITY;
+		if (attn_run(j, i, to) < 0)
+			return;
+		if (look) {
+			probe_tile(j, spread, first);
+			first = 0;
+		}
+		i = to;
+	}
+}

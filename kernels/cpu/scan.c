@@ -1,0 +1,298 @@
+/* kernels/cpu/scan.c - key_scan: scores of all keys of a layer for one token.
+ *
+ * A scan reads every key of a plane or of its sketch once per KV head, for all query heads of the group.  A task computes some
+ * ranges of SCAN_RANGE keys: their scores and, per query head, the maximum and the sum of exponentials.  The thread that finishes
+ * the last range of a KV head merges maxima and sums in ascending order and writes the head's row of the output.  So the result
+ * does not depend on which thread did what. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/cpu/select.h"
+
+enum { SMALL_SCAN = 128 << 10 };     /* multiply-adds up to which one thread is faster than two */
+
+/* The largest size of a value times scale, or of four together that meet the same byte of a key in a sketch of two bits; as bits, which rise
+ * with it, those of infinity and above where a value is infinite or no number. */
+static uint32_t largest_bits(const float *q, float scale, int32_t dim, int fours)
+{
+	uint32_t bits = 0;
+
+	for (int32_t i = 0; i < dim; i++) {
+		float size = fabsf(q[i] * scale);
+		uint32_t u;
+
+		for (int32_t k = i + 4; fours && i % 16 < 4 && k < i + 16 && k < dim; k += 4)
+			size += fabsf(q[k] * scale);
+		memcpy(&u, &size, 4);
+		bits = u > bits ? u : bits;
+	}
+	return bits;
+}
+
+/* Quantise a query to bytes: x ~ mult * hi, or with lo x ~ mult * (256 hi + lo). */
+static void query_bytes(int8_t *hi, int8_t *lo, int32_t *sum, float *mult, const float *q, float scale, int32_t dim)
+{
+	const float round = 12582912.0f;     /* 1.5 * 2^23: adding and subtracting it rounds to the nearest integer */
+	float top = 0, inv, d;
+	uint32_t bits = largest_bits(q, scale, dim, !lo);
+
+	memcpy(&top, &bits, 4);
+	if (bits >= 0x7f800000) {
+		/* Bytes cannot represent NaN and infinity; the factor carries them to the scores. */
+		*mult = NAN;
+		return;
+	}
+	/* Four values, each rounded by at most a half, come to 42 at most. */
+	d = top / (lo ? 127.0f : 40.0f);
+	/* 1 / d would overflow for a subnormal d; such a query is treated as zeros. */
+	if (d < 1.17549435e-38f)
+		d = 0;
+	inv = d > 0 ? 1.0f / d : 0;
+	*mult = lo ? d / 256 : d;
+	for (int32_t g = 0; g < sketch_groups(dim); g++) {
+		int32_t at = g * SKETCH_GROUP, n = sketch_values(dim, g), whole = 0, rest = 0;
+
+		for (int32_t i = at; i < at + n; i++) {
+			float v = q[i] * scale * inv, r = (v + round) - round;
+
+			hi[i] = (int8_t)(int32_t)r;
+			whole += (int32_t)r;
+			if (lo) {
+				float low = ((v - r) * 256 + round) - round;
+
+				low = low > 127 ? 127 : low;
+				lo[i] = (int8_t)(int32_t)low;
+				rest += (int32_t)low;
+			}
+		}
+		sum[g] = lo ? 256 * whole + rest : whole;
+	}
+}
+
+/* What is looked up for a group (struct scan_tile).  Two bits of four bytes at a time: no byte is more than 126. */
+static void lookup_tables(uint8_t *table, const int8_t *hi)
+{
+	for (int32_t i = 0; i < SKETCH_GROUP; i += 8)
+		for (int32_t j = i; j < i + 4; j++, table += 16) {
+			int32_t a = hi[j], b = hi[j + 4];
+			uint32_t first = (uint32_t)abs(a) * (a < 0 ? 0x00010203u : 0x03020100u);
+
+			for (int32_t c = 0; c < 4; c++) {
+				uint32_t word = first + (uint32_t)(abs(b) * (b < 0 ? 3 - c : c)) * 0x01010101u;
+
+				memcpy(table + 4 * c, &word, 4);
+			}
+		}
+}
+
+static void scan_finish(const struct scan_job *j, int32_t head)
+{
+	size_t first = (size_t)head * (size_t)j->group;
+
+	for (int32_t r = 0; r < j->group; r++) {
+		const float *max = j->max + first * (size_t)j->ranges + r, *sum = j->sum + (max - j->max);
+		double mult = j->mult[first + (size_t)r], l = 0;
+		float top = -INFINITY;
+
+		j->lse[first + (size_t)r] = 0;
+		if (j->raw)
+			continue;
+		for (int32_t i = 0; i < j->ranges * j->group; i += j->group)
+			top = max[i] > top ? max[i] : top;
+		for (int32_t i = 0; i < j->ranges * j->group; i += j->group)
+			l += sum[i] * exp(((double)max[i] - top) * mult);
+		j->lse[first + (size_t)r] = (float)(top * mult + log(l));
+	}
+	j->fns->reduce(j->out + (size_t)head * j->out_cols, j->score + first * j->tile.ld, j->tile.ld, j->mult + first,
+	               j->lse + first, j->group, j->n, j->reduce);
+}
+
+int scan_part(const struct scan_job *j, int task)
+{
+	int32_t head = task / j->chunks, r0 = task % j->chunks * j->per_task, r1 = min32(r0 + j->per_task, j->ranges);
+	size_t first = (size_t)head * (size_t)j->group;
+	struct scan_tile t = j->tile;
+
+	t.keys = j->keys + (size_t)head * j->head_bytes;
+	t.score = j->score + first * t.ld;
+	t.q += first * (((size_t)t.dim + 15) & ~(size_t)15);
+	if (t.hi) {
+		size_t groups = (size_t)sketch_groups(t.dim);
+
+		t.hi += first * groups * SKETCH_GROUP;
+		t.lo = t.lo ? t.lo + first * groups * SKETCH_GROUP : NULL;
+		t.sum += first * groups;
+		t.table = t.table ? t.table + first * groups * LOOKUP_BYTES : NULL;
+		t.size = t.table ? t.size + first * groups : NULL;
+		t.unit += first;
+	}
+	for (int32_t i = r0; i < r1; i++) {
+		int32_t end;
+
+		t.k0 = i * SCAN_RANGE;
+		t.k1 = min32(t.k0 + SCAN_RANGE, j->n);
+		t.max = j->max + (first * (size_t)j->ranges + (size_t)i * (size_t)j->group);
+		end = ceil_div(t.k1, SKETCH_PANEL) * SKETCH_PANEL;
+		if (t.hi)
+			j->fns->scan_sketch(&t);
+		else
+			j->fns->scan_rows(&t);
+		for (int32_t r = 0; r < j->group; r++) {
+			float *s = t.score + (size_t)r * t.ld;
+
+			for (int32_t k = t.k1; k < end; k++)
+				s[k] = -INFINITY;
+			if (!j->raw)
+				j->sum[t.max + r - j->max] = j->fns->sum_exp(s + t.k0, end - t.k0, t.max[r], j->mult[first + (size_t)r]);
+		}
+	}
+	if (atomic_fetch_sub_explicit(&j->left[head], 1, memory_order_acq_rel) != 1)
+		return -1;
+	scan_finish(j, head);
+	return head;
+}
+
+static void scan_task(void *arg, int task, int worker)
+{
+	(void)worker;
+	scan_part(arg, task);
+}
+
+static size_t cut(size_t *at, size_t n, size_t size)
+{
+	size_t from = *at;
+
+	*at += align64(n * size);
+	return from;
+}
+
+int scan_prepare(struct backend *be, const struct scan_args *a, struct scan_job *j, int pages)
+{
+	struct cpu *c = cpu_of(be);
+	int32_t dim = j->tile.dim, width = (dim + 15) / 16 * 16, groups = sketch_groups(dim);
+	size_t heads = (size_t)a->n_head, at = 0, score, max, sum, mult, lse, left, q, hi, lo, q_sum, unit, transformed, table, size;
+	const float *query = cpu_rows_of(be, a->q, 1, a->n_head * a->head_dim, "a scan of keys");
+	int sketch = j->tile.bits != 16, wide = sketch && j->tile.bits != 2, looks_up = sketch && !wide && c->fns->select->looks_up;
+	float *rows;
+	char *base;
+
+	if (!query)
+		return -1;
+	j->fns = c->fns->select;
+	j->out_cols = (size_t)a->out->cols;
+	j->reduce = a->reduce;
+	j->group = a->n_head / a->n_kv_head;
+	j->tile.n_q = j->group;
+	j->tile.ld = (size_t)ceil_div(j->n, SKETCH_PANEL) * SKETCH_PANEL;
+	j->ranges = ceil_div(j->n, SCAN_RANGE);
+	j->per_task = ceil_div(j->ranges, ceil_div(c->base.threads * 4, a->n_kv_head));
+	j->chunks = ceil_div(j->ranges, j->per_task);
+	j->tasks = a->n_kv_head * j->chunks;
+
+	score = cut(&at, heads * j->tile.ld, sizeof(float));
+	max = cut(&at, heads * (size_t)j->ranges, sizeof(float));
+	sum = cut(&at, heads * (size_t)j->ranges, sizeof(float));
+	mult = cut(&at, heads, sizeof(float));
+	lse = cut(&at, heads, sizeof(float));
+	left = cut(&at, (size_t)a->n_kv_head, sizeof *j->left);
+	q = cut(&at, heads * (size_t)width, sizeof(float));
+	hi = cut(&at, sketch ? heads * (size_t)groups * SKETCH_GROUP : 0, 1);
+	lo = cut(&at, wide ? heads * (size_t)groups * SKETCH_GROUP : 0, 1);
+	q_sum = cut(&at, sketch ? heads * (size_t)groups : 0, sizeof(int32_t));
+	unit = cut(&at, sketch ? heads : 0, sizeof(float));
+	transformed = cut(&at, sketch ? (size_t)dim : 0, sizeof(float));
+	size = cut(&at, looks_up ? heads * (size_t)groups : 0, sizeof(int32_t));
+	table = cut(&at, looks_up ? heads * (size_t)groups * LOOKUP_BYTES : 0, 1);
+	if (cpu_buffer_grow(c, &c->scan, at) < 0)
+		return -1;
+	base = c->scan.p;
+	j->score = (float *)(base + score);
+	j->max = (float *)(base + max);
+	j->sum = (float *)(base + sum);
+	j->mult = (float *)(base + mult);
+	j->lse = (float *)(base + lse);
+	j->left = (_Atomic int32_t *)(base + left);
+	for (int32_t i = 0; i < a->n_kv_head; i++)
+		atomic_init(&j->left[i], j->chunks);
+	memset(base + q, 0, size - q);
+	rows = (float *)(base + q);
+	j->tile.q = rows;
+	if (sketch) {
+		size_t stride = (size_t)groups * SKETCH_GROUP;
+		int32_t *sums = (int32_t *)(base + q_sum), top = (1 << j->tile.bits) - 1;
+		float *units = (float *)(base + unit), *x = (float *)(base + transformed);
+
+		j->tile.hi = (int8_t *)(base + hi);
+		j->tile.lo = wide ? (int8_t *)(base + lo) : NULL;
+		j->tile.sum = sums;
+		j->tile.unit = units;
+		j->tile.table = looks_up ? (uint8_t *)(base + table) : NULL;
+		j->tile.size = looks_up ? (int32_t *)(base + size) : NULL;
+		for (size_t h = 0; h < heads; h++, sums += groups) {
+			memcpy(rows + h * (size_t)width, query + h * (size_t)dim, (size_t)dim * sizeof *x);
+			memcpy(x, query + h * (size_t)dim, (size_t)dim * sizeof *x);
+			sketch_hadamard(x, dim);
+			query_bytes((int8_t *)(base + hi) + h * stride, wide ? (int8_t *)(base + lo) + h * stride : NULL, sums, &j->mult[h], x,
+			            a->scale, dim);
+			for (int32_t g = 0; g < groups; g++)
+				sums[g] *= top;
+			for (int32_t g = 0; looks_up && g < groups; g++) {
+				const int8_t *bytes = (int8_t *)(base + hi) + h * stride + (size_t)g * SKETCH_GROUP;
+				int32_t sizes = 0;
+
+				for (int32_t i = 0; i < SKETCH_GROUP; i++)
+					sizes += abs(bytes[i]);
+				((int32_t *)(base + size))[h * (size_t)groups + (size_t)g] = sizes * top;
+				lookup_tables((uint8_t *)(base + table) + (h * (size_t)groups + (size_t)g) * LOOKUP_BYTES, bytes);
+			}
+			units[h] = j->mult[h] > 0 ? a->scale / j->mult[h] : 0;
+		}
+	} else {
+		for (size_t h = 0; h < heads; h++, rows += width, query += a->head_dim) {
+			j->mult[h] = 1;
+			for (int32_t i = 0; i < a->head_dim; i++) {
+				float x = query[i] * a->scale;
+
+				/* A page's row holds minima, then maxima: negative values of the query meet the minima, positive ones
+				 * the maxima, which gives the upper bound of the product. */
+				rows[i] = pages && x > 0 ? 0 : x;
+				if (pages)
+					rows[a->head_dim + i] = x > 0 ? x : 0;
+			}
+		}
+	}
+	return 0;
+}
+
+void scan_run(struct backend *be, const struct scan_args *a, struct scan_job *j)
+{
+	if ((int64_t)j->n * a->n_head * j->tile.dim <= SMALL_SCAN)
+		for (int32_t t = 0; t < j->tasks; t++)
+			scan_part(j, t);
+	else
+		pool_run(cpu_of(be)->pool, scan_task, j, j->tasks);
+}
+
+int scan_plan(struct backend *be, const struct scan_args *a, struct scan_job *j)
+{
+	*j = (struct scan_job){ .n = a->n_slots, .tile = { .bits = a->bits, .dim = a->head_dim } };
+	if (be->failed || key_scan_check(be, a) < 0)
+		return -1;
+	if (j->n == 0)
+		return 1;
+	j->keys = a->keys->data;
+	j->tile.type = a->keys->type;
+	j->head_bytes = a->bits == 16 ? (size_t)a->cap * row_bytes(a->keys) :
+	                (size_t)sketch_blocks(a->cap) * sketch_block_bytes(a->head_dim, a->bits);
+	j->out = a->out->data;
+	return scan_prepare(be, a, j, 0);
+}
+
+void cpu_key_scan(struct backend *be, const struct scan_args *a)
+{
+	struct scan_job j;
+
+	if (scan_plan(be, a, &j) == 0 && predicate_holds(&a->when))
+		scan_run(be, a, &j);
+}

@@ -1,0 +1,622 @@
+/* kernels/cpu/simd_attn.h (private to the vector levels) - attention over one KV head; compiled once a level.
+ *
+ * Keys are taken in blocks of 64.  A score is defined as eight chains of multiply-adds, one per dimension modulo 8,
+ * whose sums are added in pairs (0 2) (1 3) (4 6) (5 7), (02 13) (46 57), and these two.  There are two ways to do
+ * exactly that, so that steps of any number of tokens give the same bits (prompts: simd_attn_prompt.h):
+ *
+ *     few queries    dimensions in lanes, straight from the rows; eight keys' chains are added across lanes at once
+ *     many           the block's keys as floats and transposed, keys in lanes, RUN queries at a time
+ *
+ * Values are added row by row with the dimensions in lanes; for many queries they are converted to floats first.
+ *
+ *     scratch   offsets of the span's rows, keys [head_dim][64], values [64][head_dim]; head_dim rounded up to LANES
+ *
+ * A query never reads past its limit: what lies there may be anything.  Scores are in the level's unit (SCORE_UNIT). */
+#ifndef WEIR_CPU_SIMD_ATTN_H
+#define WEIR_CPU_SIMD_ATTN_H
+
+#include "kernels/cpu/lanes.h"
+#include "kernels/common/quant.h"
+
+#ifdef LANES
+enum {
+	KEYS = ATTN_BLOCK, LINE = 64, CHAINS = 8,
+	OFFSETS = ATTN_SPAN + KEYS + 8,
+	RUN = REGISTERS > 16 ? 6 : 3,        /* queries that go together over transposed keys */
+	FEW = REGISTERS > 16 ? 4 : 3,        /* most queries of a run that reads keys from their rows */
+	HELD = REGISTERS > 16 ? 3 : 0,       /* most of them that stay in registers, with heads of 64 */
+	FEWEST = 28,                         /* most queries of a tile that is worked off in such runs alone: converting a block pays for more of them */
+};
+
+/* A span as the code below sees it. */
+struct span {
+	const uint8_t *k, *v;
+	const size_t *off;       /* [k1 - k0 + KEYS + 8] offset of each key's row; past the end to be fetched ahead, not read */
+	float *keys, *values;
+	const float *bias;       /* of its keys, or NULL */
+	float scale, cap;        /* to the level's unit; cap 0: none */
+};
+
+/* One block of it: keys kb .. kb + n of the span. */
+struct block {
+	const struct span *sp;
+	const size_t *off;       /* of its first key */
+	float *const *score;     /* of the run's queries, or NULL */
+	int32_t kb, n;
+	int32_t low;             /* the first so many keys are not seen */
+};
+
+static size_t attn_scratch(int32_t head_dim, int32_t n_q)
+{
+	(void)n_q;
+	return 2 * KEYS * lanes_round(head_dim) + OFFSETS * sizeof(size_t) / sizeof(float);
+}
+
+/* The lines of a row are fetched into the second-level cache: few misses can be on their way into the first, and they
+ * would hold up everything else.  Rows of q8_0 are few bytes for their work: misses are rare, and the first cache is the
+ * better place. */
+INLINE void row_fetch(enum dtype type, const uint8_t *row, size_t bytes)
+{
+	if (type == DT_Q8_0)
+		ROLLED for (size_t i = 0; i < bytes; i += LINE)
+			line_fetch(row + i);
+	else if (__builtin_constant_p(bytes))
+		UNROLL for (size_t i = 0; i < bytes; i += LINE)
+			line_fetch_far(row + i);
+	else
+		ROLLED for (size_t i = 0; i < bytes; i += LINE)
+			line_fetch_far(row + i);
+}
+
+/* ---- many queries: keys transposed, values as floats ---- */
+
+/* LANES keys, dimensions j .. j + LANES - 1, of which n are there. */
+INLINE void tile_transpose(enum dtype type, float *out, const uint8_t *const rows[LANES], int32_t j, int32_t n)
+{
+	vec x[LANES], d[LANES];
+
+	UNROLL for (int i = 0; i < LANES; i++)
+		x[i] = vec_row(type, rows[i], j, n);
+	vec_transpose(d, x);
+	UNROLL for (int i = 0; i < LANES; i++)
+		vec_store(out + (size_t)(j + i) * KEYS, d[i]);
+}
+
+/* The block's keys into sp->keys [dim][64].  Keys past the n-th repeat the last: defined, and masked later.  Meanwhile the
+ * block's values are fetched. */
+INLINE void keys_transpose_as(enum dtype type, const struct block *b, int32_t dim)
+{
+	float *out = b->sp->keys;
+
+	for (int32_t k = 0; k < KEYS; k += LANES, out += LANES) {
+		const uint8_t *rows[LANES];
+		int32_t j = 0;
+
+		for (int32_t i = 0; i < LANES; i++) {
+			size_t off = b->off[k + i < b->n ? k + i : b->n - 1];
+
+			rows[i] = b->sp->k + off;
+			if (k + i < b->n)
+				row_fetch(DT_F32, b->sp->v + off, kv_row_bytes(type, dim));
+		}
+		for (; j + LANES <= dim; j += LANES)
+			tile_transpose(type, out, rows, j, LANES);
+		if (j < dim)
+			tile_transpose(type, out, rows, j, dim - j);
+	}
+}
+
+static void keys_transpose(enum dtype type, const struct block *b, int32_t dim)
+{
+	switch (type) {
+	case DT_F32:  keys_transpose_as(DT_F32, b, dim); break;
+	case DT_F16:  keys_transpose_as(DT_F16, b, dim); break;
+	case DT_BF16: keys_transpose_as(DT_BF16, b, dim); break;
+	default:      keys_transpose_as(DT_Q8_0, b, dim); break;
+	}
+}
+
+INLINE void values_convert_as(enum dtype type, const struct block *b, int32_t dim)
+{
+	float *out = b->sp->values;
+
+	for (int32_t k = 0; k < b->n; k++, out += lanes_round(dim)) {
+		const uint8_t *row = b->sp->v + b->off[k];
+		int32_t j = 0;
+
+		row_fetch(DT_F32, b->sp->k + b->off[KEYS + k], kv_row_bytes(type, dim));
+		for (; j + LANES <= dim; j += LANES)
+			vec_store(out + j, vec_row(type, row, j, LANES));
+		if (j < dim)
+			vec_store(out + j, vec_row(type, row, j, dim - j));
+	}
+}
+
+/* The block's values as floats [n][dim rounded up to LANES]; meanwhile the next block's keys are fetched. */
+static void values_convert(enum dtype type, const struct block *b, int32_t dim)
+{
+	switch (type) {
+	case DT_F32:  values_convert_as(DT_F32, b, dim); break;
+	case DT_F16:  values_convert_as(DT_F16, b, dim); break;
+	case DT_BF16: values_convert_as(DT_BF16, b, dim); break;
+	default:      values_convert_as(DT_Q8_0, b, dim); break;
+	}
+}
+
+/* ---- scores ---- */
+
+/* The eight chains of one key, for each query. */
+INLINE void row_chains(int nr, enum dtype type, int32_t dim, const uint8_t *row, const float *const q[FEW], vec8 s[FEW])
+{
+	int32_t j = 0;
+
+	UNROLL for (int r = 0; r < nr; r++)
+		s[r] = vec8_zero();
+	ROLLED for (; j + CHAINS <= dim; j += CHAINS) {
+		vec8 k = vec8_row(type, row, j, CHAINS);
+
+		UNROLL for (int r = 0; r < nr; r++)
+			s[r] = vec8_fma(vec8_load(q[r] + j), k, s[r]);
+	}
+	if (j < dim) {
+		vec8 k = vec8_row(type, row, j, dim - j);
+
+		UNROLL for (int r = 0; r < nr; r++)
+			s[r] = vec8_fma(vec8_load_part(q[r] + j, dim - j), k, s[r]);
+	}
+}
+
+struct queries64 { const float *p[FEW]; vec8 held[HELD + 1][8]; };
+
+/* The same for heads of 64, most queries in registers. */
+INLINE void row_chains64(int nr, enum dtype type, const uint8_t *row, const struct queries64 *q, vec8 s[FEW])
+{
+	UNROLL for (int r = 0; r < nr; r++)
+		s[r] = vec8_zero();
+	UNROLL for (int32_t c = 0; c < 8; c++) {
+		vec8 k = vec8_row(type, row, CHAINS * c, CHAINS);
+
+		UNROLL for (int r = 0; r < nr; r++)
+			s[r] = vec8_fma(r < HELD ? q->held[r][c] : vec8_load(q->p[r] + CHAINS * c), k, s[r]);
+	}
+}
+
+/* Four keys with heads of 64: sums are taken as soon as two of them are there. */
+INLINE void four_scores64(int nr, enum dtype type, const uint8_t *const rows[4], const struct queries64 *q, vec8 s[FEW])
+{
+	vec8 a[FEW], b[FEW];
+
+	row_chains64(nr, type, rows[0], q, a);
+	row_chains64(nr, type, rows[1], q, b);
+	UNROLL for (int r = 0; r < nr; r++)
+		s[r] = vec8_add2(a[r], b[r]);
+	row_chains64(nr, type, rows[2], q, a);
+	row_chains64(nr, type, rows[3], q, b);
+	UNROLL for (int r = 0; r < nr; r++)
+		s[r] = vec8_add4(s[r], vec8_add2(a[r], b[r]));
+}
+
+/* Four keys with heads of any size. */
+INLINE void four_scores(int nr, enum dtype type, int32_t dim, const uint8_t *const rows[4], const float *const q[FEW],
+                      vec8 s[FEW])
+{
+	vec8 a[4][FEW];
+
+	ROLLED for (int i = 0; i < 4; i++)
+		row_chains(nr, type, dim, rows[i], q, a[i]);
+	UNROLL for (int r = 0; r < nr; r++)
+		s[r] = vec8_add4(vec8_add2(a[0][r], a[1][r]), vec8_add2(a[2][r], a[3][r]));
+}
+
+/* Scores of a few queries from the rows; meanwhile the next block's keys are fetched (q8_0: its values). */
+INLINE void few_scores(int nr, enum dtype type, int32_t dim, const struct block *b, const float *const q[FEW],
+                       float p[RUN][KEYS])
+{
+	size_t clamped[KEYS];
+	const size_t *off = b->off;
+	struct queries64 q64;
+	int32_t k = 0;
+
+	/* Keys past the last repeat it: defined, and masked later. */
+	if (b->n % 8) {
+		for (int32_t i = 0; i < KEYS; i++)
+			clamped[i] = b->off[i < b->n ? i : b->n - 1];
+		off = clamped;
+	}
+	if (dim == 64)
+		UNROLL for (int r = 0; r < nr; r++) {
+			q64.p[r] = q[r];
+			UNROLL for (int c = 0; c < 8; c++)
+				if (r < HELD)
+					q64.held[r][c] = vec8_load(q[r] + CHAINS * c);
+		}
+	ROLLED do {
+		const uint8_t *rows[8];
+		vec8 lo[FEW], hi[FEW];
+
+		UNROLL for (int i = 0; i < 8; i++) {
+			rows[i] = b->sp->k + off[k + i];
+			row_fetch(type, type == DT_Q8_0 ? b->sp->v + off[k + i] : b->sp->k + b->off[KEYS + k + i], kv_row_bytes(type, dim));
+		}
+		if (dim == 64) {
+			four_scores64(nr, type, rows, &q64, lo);
+			four_scores64(nr, type, rows + 4, &q64, hi);
+		} else {
+			four_scores(nr, type, dim, rows, q, lo);
+			four_scores(nr, type, dim, rows + 4, q, hi);
+		}
+		UNROLL for (int r = 0; r < nr; r++)
+			vec8_store(p[r] + k, vec8_add8(lo[r], hi[r]));
+	} while ((k += 8) < b->n);
+}
+
+/* One chain of dimensions l, l + 8, ... for nr queries and two vectors of keys. */
+INLINE void key_chain(int nr, int32_t dim, const float *keys, const float *const *q, int32_t l, vec s[RUN][2])
+{
+	UNROLL for (int r = 0; r < nr; r++)
+		s[r][0] = s[r][1] = vec_zero();
+#define STEP(j) \
+	{ \
+		vec k0 = vec_load(keys + (size_t)(j) * KEYS), k1 = vec_load(keys + (size_t)(j) * KEYS + LANES); \
+		UNROLL for (int r = 0; r < nr; r++) { \
+			vec v = vec_splat(q[r][j]); \
+			s[r][0] = vec_fma(v, k0, s[r][0]); \
+			s[r][1] = vec_fma(v, k1, s[r][1]); \
+		} \
+	}
+	if (dim == 64)
+		UNROLL for (int32_t j = 0; j < 64; j += CHAINS)
+			STEP(l + j)
+	else
+		ROLLED for (int32_t j = l; j < dim; j += CHAINS)
+			STEP(j)
+#undef STEP
+}
+
+/* Chains l .. l + 3. */
+INLINE void four_chains(int nr, int32_t dim, const float *keys, const float *const *q, int32_t l, vec s[RUN][2])
+{
+	vec a[RUN][2], b[RUN][2];
+
+	key_chain(nr, dim, keys, q, l, a);
+	key_chain(nr, dim, keys, q, l + 2, b);
+	UNROLL for (int r = 0; r < nr; r++)
+		UNROLL for (int i = 0; i < 2; i++)
+			s[r][i] = a[r][i] + b[r][i];
+	key_chain(nr, dim, keys, q, l + 1, a);
+	key_chain(nr, dim, keys, q, l + 3, b);
+	UNROLL for (int r = 0; r < nr; r++)
+		UNROLL for (int i = 0; i < 2; i++)
+			s[r][i] = s[r][i] + (a[r][i] + b[r][i]);
+}
+
+/* Scores of many queries from transposed keys. */
+INLINE void many_scores(int nr, int32_t dim, const struct block *b, const float *const *q, float p[RUN][KEYS])
+{
+	int32_t k = 0;
+
+	ROLLED do {
+		vec lo[RUN][2], hi[RUN][2];
+
+		four_chains(nr, dim, b->sp->keys + k, q, 0, lo);
+		four_chains(nr, dim, b->sp->keys + k, q, 4, hi);
+		UNROLL for (int r = 0; r < nr; r++)
+			UNROLL for (int i = 0; i < 2; i++)
+				vec_store(p[r] + k + LANES * i, lo[r][i] + hi[r][i]);
+	} while ((k += 2 * LANES) < b->n);
+}
+
+/* ---- softmax and values ---- */
+
+static float exp1(float x)
+{
+	return score_exp(vec_splat(x))[0];
+}
+
+/* Each level's own order. */
+INLINE vec block_sum(const vec x[KEYS / LANES])
+{
+	vec sum = x[0];
+
+	if (LANES == 16)
+		return (x[0] + x[1]) + (x[2] + x[3]);
+	UNROLL for (int i = 1; i < KEYS / LANES; i++)
+		sum += x[i];
+	return sum;
+}
+
+/* cap * tanh(s / cap), with exp of negative numbers only. */
+static __attribute__((noinline)) vec score_capped(vec s, float cap)
+{
+	/* Twice the unit: score_exp() takes scores in it. */
+	vec e = score_exp((vec)((vec_int)(s * (2 * SCORE_UNIT / cap)) | vec_int_splat(INT32_MIN)));
+	vec t = cap * (1.0f - e) / (1.0f + e);
+
+	return vec_select(vec_negative(s), -t, t);
+}
+
+/* Sums in p -> probabilities to m, also of the keys that are not seen: 0.  Returns what the old sums are multiplied with. */
+static __attribute__((noinline)) float softmax_step(const struct block *b, struct attn_state *st, float p[KEYS],
+                                                    float *score)
+{
+	const vec none = vec_splat(-INFINITY);
+	vec s[KEYS / LANES], most = none, m;
+	float old = st->m, max, fix;
+
+	UNROLL for (int i = 0; i < KEYS / LANES; i++) {
+		int32_t n = b->n - LANES * i;
+
+		s[i] = vec_load_part(p + LANES * i, n) * b->sp->scale;
+		if (b->sp->cap > 0)
+			s[i] = score_capped(s[i], b->sp->cap);
+		if (b->sp->bias)
+			s[i] += vec_load_part(b->sp->bias + b->kb + LANES * i, n) * SCORE_UNIT;
+		if (b->low > LANES * i)
+			s[i] = vec_select(mask_first(b->low - LANES * i), none, s[i]);
+		if (score)
+			vec_store_part(score + b->kb + LANES * i, n, s[i]);
+		s[i] = vec_select(mask_first(n), s[i], none);
+		most = vec_max(s[i], most);
+	}
+	max = vec_largest(most);
+	max = max > old ? max : old;
+	m = vec_splat(max);
+	UNROLL for (int i = 0; i < KEYS / LANES; i++) {
+		s[i] = score_exp(s[i] - m);
+		vec_store(p + LANES * i, s[i]);
+	}
+	/* Late blocks seldom hold a new maximum. */
+	fix = max == old ? 1 : old > -INFINITY ? exp1(old - max) : 0;
+	st->m = max;
+	st->l = st->l * fix + vec_sum(block_sum(s));
+	return fix;
+}
+
+/* Values of nr queries added up: acc = acc * fix + sum over keys of p * v.  Rows at off are read; those 64 further on in the plane
+ * at `ahead` are fetched, if there is one. */
+struct value_run {
+	const uint8_t *v, *ahead;
+	const size_t *off;
+	struct attn_state *st;
+	float (*p)[KEYS];
+	float fix[RUN];
+	int32_t n;
+};
+
+/* n dimensions from j on of the row 64 further on than k. */
+INLINE void value_fetch(enum dtype type, const struct value_run *u, size_t k, int32_t j, int n)
+{
+	size_t part = type == DT_F32 ? 4 : type == DT_Q8_0 ? 1 : 2;
+
+	row_fetch(type, u->ahead + u->off[KEYS + k] + part * (size_t)j, part * (size_t)n);
+}
+
+/* nv vectors of dimensions from j, of which n are left. */
+INLINE void run_values(int nr, int nv, int ahead, enum dtype type, const struct value_run *u, int32_t j, int32_t n)
+{
+	vec acc[RUN][4];
+
+	UNROLL for (int r = 0; r < nr; r++)
+		UNROLL for (int i = 0; i < nv; i++)
+			acc[r][i] = vec_load_part(u->st[r].acc + j + LANES * i, n) * u->fix[r];
+	for (int32_t k = 0; k < u->n; k++) {
+		vec w[RUN];
+
+		if (ahead)
+			value_fetch(type, u, (size_t)k, j, LANES * nv);
+		UNROLL for (int r = 0; r < nr; r++)
+			w[r] = vec_splat(u->p[r][k]);
+		UNROLL for (int i = 0; i < nv; i++) {
+			vec x = vec_row(type, u->v + u->off[k], j + LANES * i, n);
+
+			IN_REGISTER(x);
+			UNROLL for (int r = 0; r < nr; r++)
+				acc[r][i] = vec_fma(w[r], x, acc[r][i]);
+		}
+	}
+	UNROLL for (int r = 0; r < nr; r++)
+		UNROLL for (int i = 0; i < nv; i++)
+			vec_store_part(u->st[r].acc + j + LANES * i, n, acc[r][i]);
+}
+
+/* The same for 64 dimensions of up to three queries in half vectors: converting these costs less, and there are registers
+ * for all sums. */
+INLINE void run_values64(int nr, enum dtype type, const struct value_run *u, int32_t j)
+{
+	vec8 acc[3][8];
+
+	UNROLL for (int r = 0; r < nr; r++)
+		UNROLL for (int i = 0; i < 8; i++)
+			acc[r][i] = vec8_mul(vec8_load(u->st[r].acc + j + 8 * i), vec8_splat(u->fix[r]));
+	ROLLED for (int32_t k = 0; k < u->n; k++) {
+		vec8 w[3];
+
+		value_fetch(type, u, (size_t)k, j, 64);
+		UNROLL for (int r = 0; r < nr; r++)
+			w[r] = vec8_splat(u->p[r][k]);
+		UNROLL for (int i = 0; i < 8; i++) {
+			vec8 x = vec8_row(type, u->v + u->off[k], j + 8 * i, 8);
+
+			UNROLL for (int r = 0; r < nr; r++)
+				acc[r][i] = vec8_fma(w[r], x, acc[r][i]);
+		}
+	}
+	UNROLL for (int r = 0; r < nr; r++)
+		UNROLL for (int i = 0; i < 8; i++)
+			vec8_store(u->st[r].acc + j + 8 * i, acc[r][i]);
+}
+
+INLINE void run_finish(int nr, int ahead, enum dtype type, int32_t dim, const struct block *b, struct value_run *u)
+{
+	int32_t j = 0;
+
+	UNROLL for (int r = 0; r < nr; r++)
+		u->fix[r] = softmax_step(b, u->st + r, u->p[r], b->score ? b->score[r] : NULL);
+	u->n = b->n;
+	if (LANES > 8 && nr <= 3 && ahead && type != DT_F32)
+		for (; j + 64 <= dim; j += 64)
+			run_values64(nr, type, u, j);
+	for (; j + 4 * LANES <= dim; j += 4 * LANES)
+		run_values(nr, 4, ahead, type, u, j, LANES);
+	for (; j + LANES <= dim; j += LANES)
+		run_values(nr, 1, ahead, type, u, j, LANES);
+	if (j < dim)
+		run_values(nr, 1, ahead, type, u, j, dim - j);
+}
+
+/* ---- instances: one to FEW queries of each type, RUN on floats; heads of 64 and of any other size ---- */
+
+INLINE void run_few(int nr, enum dtype type, int32_t dim, const struct block *b, const float *const *qs,
+                    struct attn_state *st)
+{
+	float p[RUN][KEYS] __attribute__((aligned(64)));
+	struct value_run u = { .v = b->sp->v, .ahead = type == DT_Q8_0 ? b->sp->k : b->sp->v, .off = b->off, .st = st, .p = p };
+	const float *q[FEW];
+
+	UNROLL for (int r = 0; r < nr; r++)
+		q[r] = qs[r];
+	few_scores(nr, type, dim, b, q, p);
+	run_finish(nr, 1, type, dim, b, &u);
+}
+
+INLINE void run_many(int32_t dim, const struct block *b, const float *const *q, const size_t *off, struct attn_state *st)
+{
+	float p[RUN][KEYS] __attribute__((aligned(64)));
+	struct value_run u = { .v = (const uint8_t *)b->sp->values, .off = off, .st = st, .p = p };
+
+	many_scores(RUN, dim, b, q, p);
+	run_finish(RUN, 0, DT_F32, dim, b, &u);
+}
+
+typedef void few_fn(int32_t dim, const struct block *, const float *const *, struct attn_state *);
+
+#define FEW_FN(nr, type) static void few_##nr##_##type(int32_t dim, const struct block *b, const float *const *q, \
+	struct attn_state *st) \
+	{ \
+		if (nr <= FEW && dim == 64) \
+			run_few(nr, DT_##type, 64, b, q, st); \
+		else if (nr <= FEW) \
+			run_few(nr, DT_##type, dim, b, q, st); \
+	}
+#define FEW_OF(type) FEW_FN(1, type) FEW_FN(2, type) FEW_FN(3, type) FEW_FN(4, type)
+FEW_OF(F32) FEW_OF(F16) FEW_OF(BF16) FEW_OF(Q8_0)
+
+static void few(enum dtype type, int nr, int32_t dim, const struct block *b, const float *const *q, struct attn_state *st)
+{
+	static few_fn *const fn[4][4] = {
+		{ few_1_F32, few_2_F32, few_3_F32, few_4_F32 },
+		{ few_1_F16, few_2_F16, few_3_F16, few_4_F16 },
+		{ few_1_BF16, few_2_BF16, few_3_BF16, few_4_BF16 },
+		{ few_1_Q8_0, few_2_Q8_0, few_3_Q8_0, few_4_Q8_0 },
+	};
+
+	fn[type == DT_F32 ? 0 : type == DT_F16 ? 1 : type == DT_BF16 ? 2 : 3][nr - 1](dim, b, q, st);
+}
+
+static void many(int32_t dim, const struct block *b, const float *const *q, const size_t *off, struct attn_state *st)
+{
+	if (dim == 64)
+		run_many(64, b, q, off, st);
+	else
+		run_many(dim, b, q, off, st);
+}
+
+static int32_t keys_seen(const struct attn_tile *t, int32_t r, int32_t k, int32_t n)
+{
+	return t->limit[r] - k < n ? t->limit[r] - k : n;
+}
+
+static int32_t keys_below(const struct attn_tile *t, int32_t r, int32_t k)
+{
+	return t->from && t->from[r] > k ? t->from[r] - k : 0;
+}
+
+/* One block of keys from k on, for the queries from `first` on.  Queries that see as many of them go together: RUN where
+ * there are, and the rest from the rows. */
+static void block_run(const struct attn_tile *t, struct block *b, int32_t first, int32_t k)
+{
+	size_t off[KEYS], stride = lanes_round(t->head_dim) * sizeof(float);
+	int32_t n = b->n, transposed = t->n_q - first > FEWEST;
+
+	if (transposed) {
+		keys_transpose(t->kv_type, b, t->head_dim);
+		values_convert(t->kv_type, b, t->head_dim);
+		for (size_t i = 0; i < KEYS; i++)
+			off[i] = i * stride;
+	}
+	for (int32_t r = first; r < t->n_q;) {
+		int nr = 1;
+
+		b->n = keys_seen(t, r, k, n);
+		b->low = keys_below(t, r, k);
+		if (b->low >= b->n || !attn_reads(t, r, k)) {
+			r++;             /* its window begins behind these keys, or it does not read them */
+			continue;
+		}
+		b->score = t->score ? t->score + r : NULL;
+		while (nr < RUN && r + nr < t->n_q && keys_seen(t, r + nr, k, n) == b->n && keys_below(t, r + nr, k) == b->low &&
+		       attn_reads(t, r + nr, k))
+			nr++;
+		if (transposed && nr == RUN) {
+			many(t->head_dim, b, t->q + r, off, t->st + r);
+		} else {
+			nr = nr > FEW ? FEW : nr;
+			few(t->kv_type, nr, t->head_dim, b, t->q + r, t->st + r);
+		}
+		r += nr;
+	}
+}
+
+static void attn(const struct attn_tile *t)
+{
+	size_t *off = (size_t *)(void *)t->scratch, bytes = (size_t)dtype_bytes(t->kv_type, (uint64_t)t->head_dim);
+	struct span sp = { .k = t->k, .v = t->v, .off = off, .scale = t->scale * SCORE_UNIT, .cap = t->softcap * SCORE_UNIT,
+	                   .bias = t->bias ? t->bias + t->k0 : NULL };
+	int32_t n_keys = t->k1 - t->k0, first = 0;
+
+	sp.keys = t->scratch + OFFSETS * sizeof(size_t) / sizeof(float);
+	sp.values = sp.keys + KEYS * lanes_round(t->head_dim);
+	for (int32_t i = 0; i < n_keys; i++)
+		off[i] = attn_row(t, t->k0 + i) * bytes;
+	/* The next span's rows, where they are known without looking; a list's first block nobody has fetched. */
+	for (int32_t i = n_keys; i < n_keys + KEYS + 8; i++)
+		off[i] = t->rows ? off[n_keys - 1] : off[n_keys - 1] + (size_t)(i - n_keys + 1) * bytes;
+	for (int32_t i = 0; t->rows && i < KEYS && i < n_keys; i++) {
+		row_fetch(DT_F32, sp.k + off[i], bytes);
+		row_fetch(DT_F32, sp.v + off[i], bytes);
+	}
+	for (int32_t r = 0; r < t->n_q; r++) {
+		t->st[r].m = -INFINITY;
+		t->st[r].l = 0;
+		memset(t->st[r].acc, 0, (size_t)t->head_dim * sizeof(float));
+	}
+	for (int32_t k = t->k0; k < t->k1; k += KEYS) {
+		struct block b = { .sp = &sp, .off = off + (k - t->k0), .kb = k - t->k0 };
+
+		while (first < t->n_q && t->limit[first] <= k)
+			first++;
+		if (first == t->n_q)
+			return;
+		b.n = keys_seen(t, t->n_q - 1, k, t->k1 - k < KEYS ? t->k1 - k : KEYS);
+		block_run(t, &b, first, k);
+	}
+}
+
+static void attn_merge(struct attn_state *a, const struct attn_state *b, int32_t head_dim)
+{
+	float m = a->m > b->m ? a->m : b->m;
+	/* An empty state weighs nothing; exp(-inf - -inf) would be NaN. */
+	float fa = a->m > -INFINITY ? exp1(a->m - m) : 0;
+	float fb = b->m > -INFINITY ? exp1(b->m - m) : 0;
+
+	a->m = m;
+	a->l = a->l * fa + b->l * fb;
+	for (int32_t j = 0; j < head_dim; j += LANES) {
+		vec x = vec_load_part(a->acc + j, head_dim - j) * fa;
+
+		vec_store_part(a->acc + j, head_dim - j, vec_fma(vec_load_part(b->acc + j, head_dim - j), vec_splat(fb), x));
+	}
+}
+#endif
+
+#endif

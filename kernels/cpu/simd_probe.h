@@ -1,0 +1,132 @@
+/* kernels/cpu/simd_probe.h (private to the vector levels) - attention mass per key; compiled once a level.
+ *
+ * Scores are in the unit that simd_attn.h leaves them in. */
+#ifndef WEIR_CPU_SIMD_PROBE_H
+#define WEIR_CPU_SIMD_PROBE_H
+
+#include "kernels/cpu/lanes.h"
+
+#ifdef LANES
+/* out[c ..] += weight * x, for n keys at most. */
+INLINE void mass_add(const struct probe_tile *t, int32_t c, int32_t n, vec weight, vec x)
+{
+	vec_store_part(t->out + c, n, vec_fma(weight, x, vec_load_part(t->out + c, n)));
+}
+
+INLINE vec head_scores(const struct probe_tile *t, int32_t h, int32_t c, int32_t n)
+{
+	return vec_load_part(t->score + (size_t)h * t->stride + c, n);
+}
+
+/* The largest of p_h = exp(s - m_h) / l_h is one power: that of the largest s - (m_h + log l_h). */
+static void mass_max(const struct probe_tile *t)
+{
+	float least[PROBE_HEADS];
+	vec weight = vec_splat(t->weight);
+
+	for (int32_t h = 0; h < t->heads; h++)
+		least[h] = (float)(t->m[h] + score_log((double)t->l[h]));
+	for (int32_t c = 0; c < t->n; c += LANES) {
+		int32_t n = t->n - c;
+		vec x = head_scores(t, 0, c, n) - least[0];
+
+		for (int32_t h = 1; h < t->heads; h++)
+			x = vec_max(x, head_scores(t, h, c, n) - least[h]);
+		mass_add(t, c, n, weight, score_exp(x));
+	}
+}
+
+INLINE vec head_shares(const struct probe_tile *t, int32_t h, int32_t c, int32_t n, float inv)
+{
+	return score_exp(head_scores(t, h, c, n) - t->m[h]) * inv;
+}
+
+static void mass_mean(const struct probe_tile *t, const float *inv)
+{
+	vec weight = vec_splat(t->weight / (float)t->heads);
+
+	for (int32_t c = 0; c < t->n; c += LANES) {
+		int32_t n = t->n - c;
+		vec x = vec_zero();
+
+		for (int32_t h = 0; h < t->heads; h++)
+			x += head_shares(t, h, c, n, inv[h]);
+		mass_add(t, c, n, weight, x);
+	}
+}
+
+/* Sorted by insertion, a vector of keys at once: min and max move a value to its place. */
+static void mass_median(const struct probe_tile *t, const float *inv)
+{
+	vec weight = vec_splat(t->weight / 2);
+
+	for (int32_t c = 0; c < t->n; c += LANES) {
+		int32_t n = t->n - c;
+		vec p[PROBE_HEADS];
+
+		for (int32_t h = 0; h < t->heads; h++) {
+			vec x = head_shares(t, h, c, n, inv[h]);
+
+			for (int32_t i = 0; i < h; i++) {
+				vec low = vec_min(p[i], x);
+
+				x = vec_max(p[i], x);
+				p[i] = low;
+			}
+			p[h] = x;
+		}
+		mass_add(t, c, n, weight, p[(t->heads - 1) / 2] + p[t->heads / 2]);
+	}
+}
+
+static void probe_mass(const struct probe_tile *t)
+{
+	float inv[PROBE_HEADS];
+
+	if (t->reduce == REDUCE_MAX) {
+		mass_max(t);
+		return;
+	}
+	for (int32_t h = 0; h < t->heads; h++)
+		inv[h] = 1 / t->l[h];
+	if (t->reduce == REDUCE_MEAN)
+		mass_mean(t, inv);
+	else
+		mass_median(t, inv);
+}
+
+static void probe_share(float *out, const float *score, int32_t n, float m, float l)
+{
+	float inv = 1 / l;
+
+	for (int32_t c = 0; c < n; c += LANES)
+		vec_store_part(out + c, n - c, score_exp(vec_load_part(score + c, n - c) - m) * inv);
+}
+
+static void probe_above(const float *p, int32_t n, float least, float *sum, int32_t *count)
+{
+	const vec at = vec_splat(least);
+	vec s[4] = { vec_zero(), vec_zero(), vec_zero(), vec_zero() };
+	int32_t c = 0, found = 0;
+
+	for (; c + 4 * LANES <= n; c += 4 * LANES)
+		UNROLL for (int i = 0; i < 4; i++) {
+			vec x = vec_load(p + c + LANES * i);
+			vec_mask above = vec_at_least(x, at);
+
+			s[i] = vec_add_in(above, s[i], x);
+			found += __builtin_popcount(mask_bits(above));
+		}
+	for (; c < n; c += LANES) {
+		vec x = vec_load_part(p + c, n - c);
+		vec_mask above = vec_at_least(x, at) & mask_first(n - c);
+
+		s[0] = vec_add_in(above, s[0], x);
+		found += __builtin_popcount(mask_bits(above));
+	}
+	*sum = vec_sum((s[0] + s[1]) + (s[2] + s[3]));
+	*count = found;
+}
+#endif
+
+#endif

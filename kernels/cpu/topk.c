@@ -1,0 +1,407 @@
+/* kernels/cpu/topk.c - topk: the k highest of n scores per KV head, exactly.
+ *
+ * No sorting.  A sample of the scores gives a bound that almost always more than k scores reach; one pass gathers these.  Then
+ * the interval of floats that can be the threshold is narrowed until exactly k scores reach the float tried.  When the interval
+ * closes first, several scores equal the threshold: these ties go to the higher score before pooling, then to the later slot. */
+#include <math.h>
+#include <string.h>
+
+#include "kernels/cpu/cpu.h"
+#include "kernels/cpu/select.h"
+
+enum {
+	SMALL_TOPK = 64 << 10,       /* scores up to which one thread is faster than two */
+	SAMPLE = 512, SAMPLE_FROM = 4 * SAMPLE,      /* scores in a sample; from how many scores on one is taken */
+	SHORT_RUN = 24,              /* entries up to which insertion sort is faster */
+};
+
+struct order { uint32_t key; int32_t slot; };
+
+/* One thread's working memory; lists have 16 entries more than they need. */
+struct topk_mem {
+	float *pooled, *tmp;         /* [n], [n + 2 half]; only with pooling */
+	int32_t *slot;                /* [n]: candidates, slots whose score reaches a bound */
+	float *value;                /* [n]: their scores; then exp of all scores */
+	float *sum;                  /* [n / SAMPLE_BLOCK + 1]: sums of the latter; only with a sample */
+	int32_t *tie;                /* [n]: candidates that equal the threshold, as indices of `slot` */
+	float *tie_score;            /* [n]: their scores before pooling */
+	struct order *order[2], *spare;      /* [k] each; only for BEST_FIRST and FORCED_FIRST */
+};
+
+static void *part(char *base, size_t *at, size_t n, size_t size)
+{
+	size_t from = *at;
+
+	*at += align64((n + 16) * size);
+	return base ? base + from : NULL;
+}
+
+static size_t mem_cut(char *base, struct topk_mem *m, const struct topk_args *a, int32_t half)
+{
+	size_t at = 0, n = (size_t)a->n, pooled = half ? n : 0, k = a->order ? (size_t)a->k : 0;
+
+	m->pooled = part(base, &at, pooled, sizeof(float));
+	m->tmp = part(base, &at, pooled + 2 * (size_t)half, sizeof(float));
+	m->slot = part(base, &at, n, sizeof(int32_t));
+	m->value = part(base, &at, n + SAMPLE_BLOCK, sizeof(float));
+	m->sum = part(base, &at, a->sample ? n / SAMPLE_BLOCK + 1 : 0, sizeof(float));
+	m->tie = part(base, &at, pooled, sizeof(int32_t));
+	m->tie_score = part(base, &at, pooled, sizeof(float));
+	m->order[0] = part(base, &at, k, sizeof(struct order));
+	m->order[1] = part(base, &at, k, sizeof(struct order));
+	m->spare = part(base, &at, k, sizeof(struct order));
+	return at;
+}
+
+/* NaN ranks lowest. */
+static float score_of(float x)
+{
+	return x > -INFINITY ? x : -INFINITY;
+}
+
+/* Map floats to integers in the same order, and back. */
+static int32_t rank_of(float x)
+{
+	int32_t i;
+
+	x += 0.0f;                   /* -0 is 0 */
+	memcpy(&i, &x, 4);
+	return i < 0 ? i ^ 0x7fffffff : i;
+}
+
+static float of_rank(int32_t i)
+{
+	float x;
+
+	i = i < 0 ? i ^ 0x7fffffff : i;
+	memcpy(&x, &i, 4);
+	return x;
+}
+
+/* Find t such that `want` to `want + slack` of n values are >= t; all values lie within least .. top, and none is NaN.  *ties = 0, or
+ * when more values are >= t: how many of those equal to t are wanted. */
+static float threshold(const struct select_fns *f, const float *x, int32_t n, int32_t want, int32_t slack, float least,
+                       float top, int32_t *ties)
+{
+	int64_t lo = rank_of(least), hi = (int64_t)rank_of(top) + 1;
+	int32_t reach = n, above = 0;        /* values >= lo, values >= hi */
+
+	*ties = 0;
+	if (n <= want + slack)
+		return least;
+	for (int turn = 0; hi - lo > 1; turn++) {
+		int64_t mid = lo + (hi - lo) / 2;
+		int32_t c;
+
+		/* Bisection and interpolation in turn: bisection always makes progress, interpolation converges in few steps. */
+		if (turn % 2) {
+			double part = (double)(reach - want) / (reach - above);
+
+			mid = lo + (int64_t)((double)(hi - lo) * part);
+			mid = mid <= lo ? lo + 1 : mid >= hi ? hi - 1 : mid;
+		}
+		c = f->count(x, n, of_rank((int32_t)mid));
+		if (c >= want && c <= want + slack)
+			return of_rank((int32_t)mid);
+		if (c > want) {
+			lo = mid;
+			reach = c;
+		} else {
+			hi = mid;
+			above = c;
+		}
+	}
+	*ties = want - above;
+	return of_rank((int32_t)lo);
+}
+
+/* A bound that almost surely more than `want` of x[i0 .. i1) reach. */
+static float likely_bound(const struct select_fns *f, const float *x, int32_t i0, int32_t i1, int32_t want)
+{
+	int32_t n = i1 - i0, step = n / SAMPLE, place, ties;
+	float sample[SAMPLE], top = -INFINITY;
+	double share = (double)want / n;
+
+	if (n < SAMPLE_FROM)
+		return -INFINITY;
+	/* 3.5 standard deviations of the sample on the safe side. */
+	place = (int32_t)(SAMPLE * share + 3.5 * sqrt(SAMPLE * share * (1 - share))) + 3;
+	if (place >= SAMPLE / 2)
+		return -INFINITY;
+	for (int32_t i = 0; i < SAMPLE; i++) {
+		sample[i] = score_of(x[i0 + i * step]);
+		top = sample[i] > top ? sample[i] : top;
+	}
+	return threshold(f, sample, SAMPLE, place, SAMPLE / 64, -INFINITY, top, &ties);
+}
+
+/* Keep `ties` of the candidates equal to t: set the values of the others to NaN. */
+static void settle_ties(const struct select_fns *f, const struct topk_mem *m, int32_t n, float t, int32_t ties,
+                        const float *score, int pooled)
+{
+	int32_t equal = 0, less = 0, tied = 0;
+	float bound = t, top = -INFINITY;
+
+	for (int32_t i = 0; i < n; i++)
+		equal += m->value[i] == t;
+	if (equal == ties)
+		return;
+	if (!pooled) {
+		for (int32_t i = 0; equal > ties; i++)
+			if (m->value[i] == t) {
+				m->value[i] = NAN;
+				equal--;
+			}
+		return;
+	}
+	equal = 0;
+	for (int32_t i = 0; i < n; i++)
+		if (m->value[i] == t) {
+			float s = score_of(score[m->slot[i]]);
+
+			m->tie[equal] = i;
+			m->tie_score[equal++] = s;
+			top = s > top ? s : top;
+		}
+	bound = threshold(f, m->tie_score, equal, ties, 0, -INFINITY, top, &tied);
+	for (int32_t i = 0; i < equal; i++)
+		if (m->tie_score[i] < bound)
+			m->value[m->tie[i]] = NAN;
+		else
+			less += m->tie_score[i] == bound;
+	/* Of the `less` candidates at the bound keep the last `tied`. */
+	for (int32_t i = 0; tied && less > tied; i++)
+		if (m->tie_score[i] == bound) {
+			m->value[m->tie[i]] = NAN;
+			less--;
+		}
+}
+
+/* Radix sort by key, least significant byte first: stable.  Returns the array that holds the result. */
+static struct order *sort(struct order *from, struct order *to, int32_t n)
+{
+	int32_t count[4][256];
+
+	memset(count, 0, sizeof count);
+	for (int32_t i = 0; i < n; i++)
+		for (int b = 0; b < 4; b++)
+			count[b][from[i].key >> (8 * b) & 255]++;
+	for (int b = 0; b < 4; b++) {
+		struct order *swap = from;
+		int32_t at = 0;
+
+		if (count[b][from[0].key >> (8 * b) & 255] == n)
+			continue;
+		for (int d = 0; d < 256; d++) {
+			int32_t c = count[b][d];
+
+			count[b][d] = at;
+			at += c;
+		}
+		for (int32_t i = 0; i < n; i++)
+			to[count[b][from[i].key >> (8 * b) & 255]++] = from[i];
+		from = to;
+		to = swap;
+	}
+	return from;
+}
+
+/* Sort key of a score: smaller for higher scores. */
+static uint32_t order_of(float x)
+{
+	return ~((uint32_t)rank_of(score_of(x)) ^ 0x80000000u);
+}
+
+/* Sort a run of entries with equal pooled scores by their scores before pooling. */
+static void sort_run(const struct topk_mem *m, struct order *run, int32_t n, const float *score)
+{
+	for (int32_t i = 0; i < n; i++)
+		run[i].key = order_of(score[run[i].slot]);
+	if (n > SHORT_RUN) {
+		struct order *sorted = sort(run, m->spare, n);
+
+		if (sorted != run)
+			memcpy(run, sorted, (size_t)n * sizeof *run);
+		return;
+	}
+	for (int32_t i = 1; i < n; i++) {
+		struct order x = run[i];
+		int32_t j = i;
+
+		for (; j > 0 && run[j - 1].key > x.key; j--)
+			run[j] = run[j - 1];
+		run[j] = x;
+	}
+}
+
+/* Sort slots (ascending) by descending score.  The sort is stable, so slots enter it in descending order for later slots to win ties. */
+static void best_first(const struct topk_mem *m, int32_t *slot, int32_t k, const float *score, const float *pooled)
+{
+	struct order *order;
+
+	for (int32_t i = 0; i < k; i++) {
+		int32_t r = slot[k - 1 - i];
+
+		m->order[0][i].slot = r;
+		m->order[0][i].key = order_of((pooled ? pooled : score)[r]);
+	}
+	order = sort(m->order[0], m->order[1], k);
+	for (int32_t i = 0, end; pooled && i < k; i = end) {
+		uint32_t key = order[i].key;
+
+		for (end = i + 1; end < k && order[end].key == key; end++)
+			;
+		if (end - i > 1)
+			sort_run(m, order + i, end - i, score);
+	}
+	for (int32_t i = 0; i < k; i++)
+		slot[i] = order[i].slot;
+}
+
+/* Move the forced slots, below i0 and from i1 on, to the front; the order is otherwise kept. */
+static void forced_first(const struct topk_mem *m, int32_t *slot, int32_t k, int32_t i0, int32_t i1)
+{
+	int32_t n = 0, others = 0;
+
+	for (int32_t i = 0; i < k; i++)
+		if (slot[i] < i0 || slot[i] >= i1)
+			slot[n++] = slot[i];
+		else
+			m->order[0][others++].slot = slot[i];
+	for (int32_t i = 0; i < others; i++)
+		slot[n + i] = m->order[0][i].slot;
+}
+
+/* Behind the k selected slots, which ascend: a sample of the others.  Their probabilities of being taken are added up slot by slot; a slot at
+ * which the sum, rounded, steps is taken.  So the sample is spread over the sequence, and the same whenever it is taken again. */
+static void sample_rest(const struct topk_job *j, const struct topk_mem *m, const float *score, int32_t *slot, float *bias)
+{
+	const struct topk_args *a = j->a;
+	int32_t blocks = (a->n + SAMPLE_BLOCK - 1) / SAMPLE_BLOCK, taken = 0;
+	float top = -INFINITY, *p = m->value, least;       /* least: a score whose probability is 1 */
+	double quarter[4] = { 0 }, all, sum = 0, next = 0.5, scale;
+
+	for (int32_t i = 0; i < a->k; i++)
+		top = score[slot[i]] > top ? score[slot[i]] : top;
+	top = top > -INFINITY ? top : 0;
+	memset(bias, 0, (size_t)a->k * sizeof *bias);
+	slot += a->k;
+	bias += a->k;
+	j->fns->exps(p, score, a->n, top);
+	for (int32_t i = 0; i < a->k; i++)
+		p[slot[i - a->k]] = 0;
+	j->fns->block_sums(m->sum, p, blocks);
+	for (int32_t b = 0; b < blocks; b++)
+		quarter[b % 4] += (double)m->sum[b];
+	all = (quarter[0] + quarter[1]) + (quarter[2] + quarter[3]);
+	scale = all > 0 ? a->sample / all : 0;
+	least = top - (float)log(scale);
+	for (int32_t b = 0; b < blocks && scale > 0 && taken < a->sample; b++) {
+		double here = scale * (double)m->sum[b], end = sum + here, upto[SAMPLE_BLOCK];
+		int32_t first = b * SAMPLE_BLOCK, at = 0;
+
+		if (end < next) {
+			sum = end;
+			continue;
+		}
+		/* Where in the block the sum steps nobody can predict: it is counted, without a branch. */
+		for (int32_t i = 0; i < SAMPLE_BLOCK; i++) {
+			double step = scale * (double)p[first + i];
+
+			upto[i] = sum += step < 1 ? step : 1;
+		}
+		for (int32_t i = 0; i < SAMPLE_BLOCK; i++)
+			at += upto[i] < next;
+		for (; at < SAMPLE_BLOCK && taken < a->sample; at++) {
+			if (upto[at] < next)
+				continue;
+			next++;
+			slot[taken] = first + at;
+			bias[taken++] = scale * (double)p[first + at] < 1 ? least - score[first + at] : 0;
+			/* No second step in a block whose sum is less than 1. */
+			if (here < 1) {
+				sum = end;
+				break;
+			}
+		}
+	}
+	for (; taken < a->sample; taken++) {
+		slot[taken] = slot[-1];
+		bias[taken] = SAMPLE_NONE;
+	}
+}
+
+void topk_head(const struct topk_job *j, int32_t head, int worker)
+{
+	const struct topk_args *a = j->a;
+	const struct select_fns *f = j->fns;
+	const float *score = (const float *)a->score->data + (size_t)head * (size_t)a->score->cols, *x = score;
+	int32_t *out = (int32_t *)a->slots->data + (size_t)head * (size_t)a->slots->cols;
+	int32_t first = min32(a->first, a->k), last = min32(min32(a->last, a->n - first), a->k - first);
+	int32_t want = a->k - first - last, i0 = first, i1 = a->n - last;
+	struct topk_mem m;
+
+	mem_cut((char *)j->c->scratch.p + (size_t)worker * j->part_bytes, &m, a, j->half);
+	if (j->half) {
+		f->pool(m.pooled, score, a->n, j->half, m.tmp);
+		x = m.pooled;
+	}
+	for (int32_t i = 0; i < first; i++)
+		out[i] = i;
+	for (int32_t i = 0; i < last; i++)
+		out[first + want + i] = i1 + i;
+	if (want == i1 - i0) {
+		for (int32_t i = 0; i < want; i++)
+			out[first + i] = i0 + i;
+	} else if (want > 0) {
+		float least = likely_bound(f, x, i0, i1, want), top, t;
+		int32_t n = f->pick(m.slot, m.value, &top, x, i0, i1, least), ties;
+
+		if (n < want) {
+			least = -INFINITY;
+			n = f->pick(m.slot, m.value, &top, x, i0, i1, least);
+		}
+		t = threshold(f, m.value, n, want, 0, least, top, &ties);
+		if (ties)
+			settle_ties(f, &m, n, t, ties, score, j->half > 0);
+		f->keep(out + first, m.slot, m.value, n, t);
+	}
+	if (a->order)
+		best_first(&m, out, a->k, score, j->half ? m.pooled : NULL);
+	if (a->order == FORCED_FIRST)
+		forced_first(&m, out, a->k, first, i1);
+	if (a->sample)
+		sample_rest(j, &m, score, out, (float *)a->bias->data + (size_t)head * (size_t)a->bias->cols);
+}
+
+int topk_plan(struct backend *be, const struct topk_args *a, struct topk_job *j)
+{
+	struct cpu *c = cpu_of(be);
+	struct topk_mem m;
+
+	*j = (struct topk_job){ .fns = c->fns->select, .c = c, .a = a };
+	if (be->failed || topk_check(be, a) < 0)
+		return -1;
+	j->half = min32(a->pool / 2, a->n - 1);
+	j->part_bytes = mem_cut(NULL, &m, a, j->half);
+	return 0;
+}
+
+static void topk_task(void *arg, int head, int worker)
+{
+	topk_head(arg, head, worker);
+}
+
+void cpu_topk(struct backend *be, const struct topk_args *a)
+{
+	struct cpu *c = cpu_of(be);
+	struct topk_job j;
+
+	if (topk_plan(be, a, &j) < 0 || !predicate_holds(&a->when) || cpu_buffer_grow(c, &c->scratch, j.part_bytes * (size_t)c->base.threads) < 0)
+		return;
+	if ((int64_t)a->n * a->n_kv_head <= SMALL_TOPK)
+		for (int32_t h = 0; h < a->n_kv_head; h++)
+			topk_head(&j, h, 0);
+	else
+		pool_run(c->pool, topk_task, &j, a->n_kv_head);
+}

@@ -1,0 +1,372 @@
+/* sessions/snap/fingerprint.c - what KV entries were computed with: the engine's and the timeline's identity and a hash of the
+ * weights.
+ *
+ * The fingerprint is SHA-256 of a text, and the text is kept beside the snapshots, so that a snapshot that cannot be
+ * used can say why.  And so that one whose kernels alone are others (a GPU, another instruction set) can be used: its
+ * KV entries are right, to rounding.  That is not taken from the saved text: its kernels are put into ours, and the hash must be
+ * the saved one.  Hashing the weights takes seconds for a large file; the result is kept under the file's device,
+ * inode, size and times, and computed anew when one of them differs. */
+#include "sessions/snap/snap_private.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <openssl/evp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include "engine/engine.h"
+
+enum { HASH_BYTES = 32 };
+#define RACY_MS 100   /* clocks of file systems tick as rarely as every 10 ms: a younger file may change unseen */
+
+/* ---- the weights ---- */
+
+static int64_t ns(struct timespec t)
+{
+	return (int64_t)((uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec);
+}
+
+static int same_file(const struct stat *a, const struct stat *b)
+{
+	return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_size == b->st_size &&
+	       ns(a->st_mtim) == ns(b->st_mtim) && ns(a->st_ctim) == ns(b->st_ctim);
+}
+
+static int hash_file(int fd, uint8_t out[HASH_BYTES], const char *path, struct err *e)
+{
+	EVP_MD_CTX *ctx = EVP_MD_CTX_new();
+	size_t cap = 1 << 20;
+	void *buf = xmalloc(cap);
+	int ok = ctx && EVP_DigestInit_ex(ctx, EVP_sha256(), NULL) == 1;
+	ssize_t n = 0;
+
+	posix_fadvise(fd, 0, 0, POSIX_FADV_SEQUENTIAL);
+	while (ok && ((n = read(fd, buf, cap)) > 0 || (n < 0 && errno == EINTR)))
+		if (n > 0)
+			ok = EVP_DigestUpdate(ctx, buf, (size_t)n) == 1;
+	if (ok && n < 0)
+		err_set(e, ERR_MODEL, "cannot read '%s': %s", path, strerror(errno));
+	else if (!ok || EVP_DigestFinal_ex(ctx, out, NULL) != 1)
+		n = err_set(e, ERR_FAIL, "cannot hash '%s': no memory", path);
+	free(buf);
+	EVP_MD_CTX_free(ctx);
+	return n < 0 ? -1 : 0;
+}
+
+/* 1 = known. */
+static int hash_known(struct snaps *s, const struct stat *st, uint8_t out[HASH_BYTES])
+{
+	sqlite3_stmt *q;
+	int known = 0;
+
+	if (!s->db.h)
+		return 0;
+	q = db_query(&s->db, NULL,
+	             "SELECT hash, sum FROM weights WHERE device = ? AND inode = ? AND size = ? AND mtime = ? "
+	             "AND ctime = ?",
+	             "iiiii", (int64_t)st->st_dev, (int64_t)st->st_ino, (int64_t)st->st_size, ns(st->st_mtim),
+	             ns(st->st_ctim));
+	/* A flipped bit here would make every snapshot useless for good. */
+	if (q && db_step(&s->db, q, NULL) > 0 && sqlite3_column_bytes(q, 0) == HASH_BYTES &&
+	    sqlite3_column_int64(q, 1) == (int64_t)XXH3_64bits(sqlite3_column_blob(q, 0), HASH_BYTES)) {
+		memcpy(out, sqlite3_column_blob(q, 0), HASH_BYTES);
+		known = 1;
+	}
+	db_put(&s->db, q);
+	return known;
+}
+
+static int weights_hash(struct snaps *s, const char *path, uint8_t out[HASH_BYTES], struct err *e)
+{
+	struct stat st, after;
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), rc = -1;
+
+	if (fd < 0 || fstat(fd, &st))
+		err_set(e, ERR_MODEL, "cannot read '%s': %s", path, strerror(errno));
+	else if (!S_ISREG(st.st_mode))
+		err_set(e, ERR_MODEL, "cannot read '%s': not a regular file", path);
+	else if (hash_known(s, &st, out))
+		rc = 0;
+	else if (!hash_file(fd, out, path, e)) {
+		if (fstat(fd, &after) || !same_file(&st, &after))
+			err_set(e, ERR_MODEL, "'%s' changed while it was read", path);
+		else
+			rc = 0;
+		/* Not kept: hashed anew next time. */
+		if (!rc && !snaps_writable(s, NULL) && snaps_now() - ns(st.st_ctim) / 1000000 > RACY_MS)
+			db_run(&s->db, NULL, "INSERT OR REPLACE INTO weights VALUES(?, ?, ?, ?, ?, ?, ?)", "iiiiibi",
+			       (int64_t)st.st_dev, (int64_t)st.st_ino, (int64_t)st.st_size, ns(st.st_mtim), ns(st.st_ctim), out,
+			       (size_t)HASH_BYTES, (int64_t)XXH3_64bits(out, HASH_BYTES));
+	}
+	if (fd >= 0)
+		close(fd);
+	return rc;
+}
+
+/* ---- the fingerprint ---- */
+
+static int hash_text(const struct str *text, uint8_t out[HASH_BYTES])
+{
+	return EVP_Digest(text->p, text->n, out, NULL, EVP_sha256(), NULL) == 1 ? 0 : -1;
+}
+
+int snaps_fingerprint(struct snaps *s, const struct engine *engine, const struct timeline *t, struct fingerprint *out,
+                      struct err *e)
+{
+	struct str text = {0}, entries = {0};
+	uint8_t hash[HASH_BYTES];
+	int64_t known;
+
+	if (weights_hash(s, engine_info(engine)->path, hash, e))
+		return -1;
+	str_addf(&text, "snapshots %d\n", SNAPS_VERSION);
+	engine_identity(engine, &text);
+	str_adds(&text, "weights ");
+	for (int i = 0; i < HASH_BYTES; i++)
+		str_addf(&text, "%02x", hash[i]);
+	str_adds(&text, "\n");
+	str_add(&entries, text.p, text.n);
+	timeline_entries_identity(t, &entries);
+	timeline_identity(t, &text);
+	if (hash_text(&text, out->all) || hash_text(&entries, out->entries)) {
+		str_free(&text);
+		str_free(&entries);
+		return err_set(e, ERR_FAIL, "cannot hash what the model is: no memory");
+	}
+	/* Without its text a snapshot is as good; it only cannot tell why it does not fit. */
+	if (!snaps_writable(s, NULL) && text.n <= PART_BYTES &&
+	    !db_find(&s->db, NULL, &known, "SELECT 1 FROM identity WHERE fingerprint = ?", "b", out->all, sizeof out->all))
+		db_run(&s->db, NULL, "INSERT OR IGNORE INTO identity VALUES(?, ?)", "bb", out->all, sizeof out->all, text.p, text.n);
+	str_free(&s->identity);
+	str_free(&s->entries_identity);
+	s->identity = text;
+	s->entries_identity = entries;
+	s->mine = *out;
+	return 0;
+}
+
+/* ---- reading an identity ---- */
+
+/* The value behind `name` at the start of a line of a text; NULL = no such line. */
+static const char *value_of(const struct str *text, const char *name, size_t n_name, size_t *n)
+{
+	const char *p = text->p, *end = p + text->n;
+
+	while (p < end) {
+		const char *nl = memchr(p, '\n', (size_t)(end - p));
+
+		nl = nl ? nl : end;
+		if ((size_t)(nl - p) > n_name && !memcmp(p, name, n_name) && p[n_name] == ' ') {
+			*n = (size_t)(nl - p) - n_name - 1;
+			return p + n_name + 1;
+		}
+		p = nl + 1;
+	}
+	*n = 0;
+	return NULL;
+}
+
+/* A value as part of a sentence: short, and fit for a terminal whatever the file says. */
+static const char *shown(char out[64], const char *value, size_t n)
+{
+	size_t len = text_escape(out, 44, value ? value : "none", !value ? 4 : n < 40 ? n : 40);
+
+	if (n > 40)
+		snprintf(out + len, 64 - len, "...");
+	return out;
+}
+
+/* The text that was saved with a fingerprint; empty when it is not there. */
+static void saved_identity(struct snaps *s, const uint8_t *saved, size_t n_saved, struct str *out)
+{
+	sqlite3_stmt *q = db_query(&s->db, NULL, "SELECT text FROM identity WHERE fingerprint = ?", "b", saved, n_saved);
+
+	if (q && db_step(&s->db, q, NULL) > 0 && sqlite3_column_bytes(q, 0) > 0)
+		str_add(out, sqlite3_column_blob(q, 0), (size_t)sqlite3_column_bytes(q, 0));
+	db_put(&s->db, q);
+}
+
+/* ---- other kernels ---- */
+
+static const char kernels[] = "kernels", begun_by[] = "begun by";
+
+static int is_line(const char *p, size_t n, const char *name, size_t n_name)
+{
+	return n > n_name && !memcmp(p, name, n_name) && p[n_name] == ' ';
+}
+
+/* The hash of a text with another value in its line of kernels and another last line, which says who computed the first
+ * KV entries (n_begun 0: none is there). */
+static int hash_with(const struct str *text, const char *name, size_t n_name, const char *begun, size_t n_begun,
+                     uint8_t out[HASH_BYTES])
+{
+	struct str with = {0};
+	const char *nl;
+	int rc;
+
+	for (const char *p = text->p, *end = p + text->n; p < end; p = nl) {
+		nl = memchr(p, '\n', (size_t)(end - p));
+		nl = nl ? nl + 1 : end;
+		if (is_line(p, (size_t)(nl - p), kernels, sizeof kernels - 1))
+			str_addf(&with, "%s %.*s\n", kernels, (int)n_name, name);
+		else if (!is_line(p, (size_t)(nl - p), begun_by, sizeof begun_by - 1))
+			str_add(&with, p, (size_t)(nl - p));
+	}
+	if (n_begun)
+		str_addf(&with, "%s %.*s\n", begun_by, (int)n_begun, begun);
+	rc = hash_text(&with, out);
+	str_free(&with);
+	return rc;
+}
+
+/* "NAMES until N": where the names end, and N; 0 = it is none. */
+static size_t begun_parse(const char *p, size_t n, int32_t *tokens)
+{
+	static const char until[] = " until ";
+	size_t at = n, place = 1;
+	int64_t v = 0;
+
+	for (; at && p[at - 1] >= '0' && p[at - 1] <= '9' && n - at < 10; place *= 10)
+		v += (p[--at] - '0') * (int64_t)place;
+	if (at == n || at < sizeof until || memcmp(p + at - (sizeof until - 1), until, sizeof until - 1) || v <= 0 || v > INT32_MAX)
+		return 0;
+	*tokens = (int32_t)v;
+	return at - (sizeof until - 1);
+}
+
+/* What is told of KV entries whose newest were computed by `name`, and its first ones as `begun` says. */
+static int origin_set(struct origin *o, const char *name, size_t n_name, const char *begun, size_t n_begun, int ours)
+{
+	char by[64];
+	size_t n = n_begun;
+
+	str_clear(&o->begun);
+	o->begun_n = INT32_MAX;
+	if (ours && n_begun && !(n = begun_parse(begun, n_begun, &o->begun_n)))
+		return 0;
+	str_add(&o->begun, begun, n);
+	if (!ours)
+		str_addf(&o->begun, "%s%.*s", n_begun ? ", " : "", (int)n_name, name);
+	snprintf(o->by, sizeof o->by, "%s", ours ? "" : shown(by, name, n_name));
+	return 1;
+}
+
+int fingerprint_fits(struct snaps *s, const uint8_t *saved, size_t n_saved, const struct fingerprint *mine,
+                     struct origin *out)
+{
+	int known = s->identity.n && !memcmp(mine, &s->mine, sizeof *mine), own = !memcmp(saved, mine->all, HASH_BYTES);
+	struct str was = {0};
+	const struct str *text = own ? &s->identity : &was;
+	size_t n_name, n_begun, n_own;
+	const char *name, *begun, *here;
+	int rc = 0;
+
+	out->fp = *mine;
+	/* No identity text: only an exact match is usable. */
+	if (!known || n_saved != HASH_BYTES)
+		return own ? origin_set(out, "", 0, "", 0, 1) : 0;
+	if (!own)
+		saved_identity(s, saved, n_saved, &was);
+	name = text->n ? value_of(text, kernels, sizeof kernels - 1, &n_name) : NULL;
+	begun = text->n ? value_of(text, begun_by, sizeof begun_by - 1, &n_begun) : NULL;
+	here = value_of(&s->identity, kernels, sizeof kernels - 1, &n_own);
+	n_begun = begun ? n_begun : 0;
+	if (name && here && n_name)
+		rc = origin_set(out, name, n_name, begun ? begun : "", n_begun, n_name == n_own && !memcmp(name, here, n_own));
+	if (rc && !own)
+		rc = !hash_with(&s->identity, name, n_name, begun, n_begun, out->fp.all) && !memcmp(out->fp.all, saved, HASH_BYTES) &&
+		     !hash_with(&s->entries_identity, name, n_name, begun, n_begun, out->fp.entries);
+	str_free(&was);
+	return rc || own;
+}
+
+int fingerprint_pure(struct snaps *s, const struct fingerprint *mine, struct fingerprint *out)
+{
+	size_t n_name, n_begun;
+	const char *name;
+
+	*out = *mine;
+	if (!s->identity.n || memcmp(mine, &s->mine, sizeof *mine) ||
+	    !value_of(&s->identity, begun_by, sizeof begun_by - 1, &n_begun))
+		return 0;
+	name = value_of(&s->identity, kernels, sizeof kernels - 1, &n_name);
+	return !name || hash_with(&s->identity, name, n_name, NULL, 0, out->all) ||
+	       hash_with(&s->entries_identity, name, n_name, NULL, 0, out->entries) ? -1 : 0;
+}
+
+/* ---- why not ---- */
+
+/* Does this line differ?  Then fill the two values into the sentence. */
+static int differs(const struct str *was, const struct str *is, const char *name, size_t n_name, const char *sentence,
+                   char *out, size_t cap)
+{
+	size_t n_a, n_b;
+	const char *a = value_of(was, name, n_name, &n_a), *b = value_of(is, name, n_name, &n_b);
+	char sa[64], sb[64];
+
+	if (!a == !b && n_a == n_b && (!a || !memcmp(a, b, n_a)))
+		return 0;
+	shown(sa, a, n_a);
+	shown(sb, b, n_b);
+	/* Sentences come from the table below: "%1" and "%2" are the values. */
+	for (size_t k = 0; *sentence && k + 1 < cap; sentence++) {
+		const char *v = *sentence == '%' ? (sentence[1] == '1' ? sa : sb) : NULL;
+
+		if (v) {
+			k += (size_t)snprintf(out + k, cap - k, "%s", v);
+			sentence++;
+		} else {
+			out[k++] = *sentence;
+			out[k] = 0;
+		}
+	}
+	return 1;
+}
+
+void fingerprint_differs(struct snaps *s, const uint8_t *saved, size_t n_saved, const struct fingerprint *mine,
+                         char *out, size_t cap)
+{
+	/* What makes all others void comes first, then what the user did himself. */
+	static const char *const known[][2] = {
+		{"snapshots", "the snapshot is of another version of weir"},
+		{"format", "the snapshot is of another version of weir"},
+		{"weights", "the model file changed"},
+		{"cache", "cache policy was '%1', is '%2'"},
+		{"rows", "cache type was '%1', is '%2'"},
+		{"prefill", "its prompts were read with '%1', now with '%2'"},
+		{"context", "the context was opened with -c %1, now with -c %2"},
+		{"calls", "%1 tokens were read at once, now %2"},
+		{"generated under", "some of it was generated under cache policy '%1', now '%2'"},
+		{"mathematics", "computed with another mathematical library"},
+	};
+	struct str was = {0};
+	int found = 0;
+
+	saved_identity(s, saved, n_saved, &was);
+	if (was.n && s->identity.n && !memcmp(mine, &s->mine, sizeof *mine)) {
+		const char *p = s->identity.p, *end = p + s->identity.n;
+
+		for (size_t i = 0; i < sizeof known / sizeof *known && !found; i++)
+			found = differs(&was, &s->identity, known[i][0], strlen(known[i][0]), known[i][1], out, cap);
+		/* Any other line, under its own name. */
+		for (const char *nl; !found && p < end && (nl = memchr(p, '\n', (size_t)(end - p))); p = nl + 1) {
+			char sentence[96], name[48];
+			const char *space = memchr(p, ' ', (size_t)(nl - p));
+
+			/* Other kernels are no reason: fingerprint_fits(). */
+			if (!space || space - p > 24 || is_line(p, (size_t)(nl - p), kernels, sizeof kernels - 1) ||
+			    is_line(p, (size_t)(nl - p), begun_by, sizeof begun_by - 1))
+				continue;
+			text_escape(name, sizeof name, p, (size_t)(space - p));
+			snprintf(sentence, sizeof sentence, "%s was '%%1', is '%%2'", name);
+			found = differs(&was, &s->identity, p, (size_t)(space - p), sentence, out, cap);
+		}
+	}
+	if (!found)
+		snprintf(out, cap, "computed with another model or other settings");
+	str_free(&was);
+}

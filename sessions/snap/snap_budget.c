@@ -1,0 +1,407 @@
+/* sessions/snap/snap_budget.c - how large kv.db may become, what goes first, and how things go for good.
+ *
+ * What is needed is what a head lists; chunks without a head (a text whose reading was interrupted, a head that was
+ * dropped) are only worth something while somebody may come back for them.  Under pressure those go first, the oldest
+ * first and the ends of texts before their beginnings; then heads, the one with the least tokens saved by its age
+ * first.  An older head of a session saves what it alone has, its last few tokens; the newest saves the whole text.
+ *
+ * Dropping a session means that its bytes are gone.  SQLite's own way (secure_delete) copies every page to the
+ * journal, then overwrites it.  Here pages are just given up, and then all empty pages are filled with zeros as rows
+ * of table `zero`: pages that were empty when a transaction began need no journal.  A mark in table `about` makes the
+ * next start go on where a crash stopped that. */
+#include "sessions/snap/snap_private.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "engine/engine.h"
+
+#define DAY_MS 86400000
+#define RESERVED_MS 600000   /* no snapshot takes that long to save */
+#define VACUUM_STEP 4096   /* pages a transaction */
+
+int snaps_space(struct snaps *s, uint64_t *used, uint64_t *empty, struct err *e)
+{
+	int64_t size, pages, unused;
+
+	if (db_find(&s->db, e, &size, "PRAGMA page_size", "") < 0 ||
+	    db_find(&s->db, e, &pages, "PRAGMA page_count", "") < 0 ||
+	    db_find(&s->db, e, &unused, "PRAGMA freelist_count", "") < 0)
+		return -1;
+	unused = unused < 0 ? 0 : unused < pages ? unused : pages;
+	*empty = (uint64_t)unused * (uint64_t)size;
+	*used = (uint64_t)(pages - unused) * (uint64_t)size;
+	return 0;
+}
+
+int head_delete(struct snaps *s, int64_t number, struct err *e)
+{
+	return parts_delete(s, number, e) || db_run(&s->db, e, "DELETE FROM need WHERE head = ?", "i", number) ||
+	       db_run(&s->db, e, "DELETE FROM head WHERE id = ?", "i", number) || snaps_deleted(s, e) ? -1 : 0;
+}
+
+/* The numbers a query gives, 64 at most; -1 = error. */
+enum { AT_ONCE = 64 };
+static int numbers(struct snaps *s, sqlite3_stmt *st, int64_t out[AT_ONCE], struct err *e)
+{
+	int n = 0, rc = st ? 0 : -1;
+
+	while (st && n < AT_ONCE && (rc = db_step(&s->db, st, e)) > 0)
+		out[n++] = sqlite3_column_int64(st, 0);
+	db_put(&s->db, st);
+	return rc < 0 ? -1 : n;
+}
+
+/* ---- the budget ---- */
+
+/* 1 = `more` bytes fit. */
+static int fits(struct snaps *s, uint64_t more, struct err *e)
+{
+	uint64_t used, empty;
+
+	if (snaps_space(s, &used, &empty, e))
+		return -1;
+	return more <= s->budget && used <= s->budget - more;
+}
+
+/* Drop chunks without a head until it fits: 1, 0 = none is left. */
+static int drop_loose(struct snaps *s, uint64_t more, int *dropped, struct err *e)
+{
+	for (;;) {
+		int64_t id[AT_ONCE];
+		int rc, n = numbers(s, db_query(&s->db, e, "SELECT id FROM chunk WHERE id NOT IN (SELECT chunk FROM need) "
+		                                "ORDER BY used / 60000, depth DESC LIMIT 64", ""), id, e);
+
+		if (n <= 0)
+			return n;
+		for (int i = 0; i < n; i++) {
+			if (chunk_delete(s, id[i], e))
+				return -1;
+			*dropped = 1;
+			rc = fits(s, more, e);
+			if (rc)
+				return rc;
+		}
+	}
+}
+
+int snaps_make_room(struct snaps *s, uint64_t more, int64_t keep, int64_t keep_session, int *dropped, struct err *e)
+{
+	int rc = fits(s, more, e);
+
+	while (!rc) {
+		int64_t id;
+
+		rc = drop_loose(s, more, dropped, e);
+		if (rc)
+			break;
+		rc = db_find(&s->db, e, &id,
+		             "SELECT id FROM head h WHERE id <> ?1 AND NOT (session = ?2 AND id = (SELECT max(id) FROM "
+		             "head WHERE session = ?2 AND id <> ?1)) ORDER BY CASE WHEN id = (SELECT max(id) FROM head WHERE "
+		             "session = h.session) THEN tokens ELSE tokens - 256 * chunks + 1 END / "
+		             "(max(?3 - used, 0) / 1000.0 + 60.0), id LIMIT 1",
+		             "iii", keep, keep_session, snaps_now());
+		if (rc <= 0)
+			break;
+		rc = head_delete(s, id, e);
+		*dropped = 1;
+		if (!rc)
+			rc = fits(s, more, e);
+	}
+	return rc < 0 ? -1 : 0;
+}
+
+/* ---- sweeping ---- */
+
+int snaps_sweep(struct snaps *s, int all, struct err *e)
+{
+	int64_t id[AT_ONCE], now = snaps_now(), before = all ? INT64_MAX : now - DAY_MS;
+	int64_t reserved = s->store->alone_at > now - RESERVED_MS ? s->store->alone_at : now - RESERVED_MS;
+	int n;
+
+	/* A head that is reserved belongs to a process that is saving, or was killed then. */
+	while ((n = numbers(s, db_query(&s->db, e, "SELECT id FROM head WHERE done = 0 AND used < ? LIMIT 64", "i", reserved), id, e)) > 0)
+		for (int i = 0; i < n; i++)
+			if (head_delete(s, id[i], e))
+				return -1;
+	if (n < 0 || db_run(&s->db, e, "DELETE FROM need WHERE head NOT IN (SELECT id FROM head)", ""))
+		return -1;
+	while ((n = numbers(s,
+	                    db_query(&s->db, e,
+	                             "SELECT id FROM chunk WHERE used < ? AND id NOT IN (SELECT chunk FROM need) LIMIT 64",
+	                             "i", before),
+	                    id, e)) > 0)
+		for (int i = 0; i < n; i++)
+			if (chunk_delete(s, id[i], e))
+				return -1;
+	return n;
+}
+
+/* Rows that damage has left without an owner. */
+static int sweep_parts(struct snaps *s, struct err *e)
+{
+	if (db_run(&s->db, e,
+	           "DELETE FROM part WHERE id >> 12 NOT IN (SELECT id FROM chunk UNION ALL SELECT id FROM head)", ""))
+		return -1;
+	return db_run(&s->db, e,
+	              "DELETE FROM identity WHERE fingerprint <> ? AND fingerprint NOT IN (SELECT fingerprint FROM head)",
+	              "b", s->mine.all, sizeof s->mine.all);
+}
+
+/* ---- overwriting ---- */
+
+/* One transaction's worth of empty pages become zeros; *left: pages that are still to do. */
+static int scrub_some(struct snaps *s, int64_t *left, struct err *e)
+{
+	uint64_t written = 0;
+	int64_t size = PAGE_BYTES;
+
+	if (db_find(&s->db, e, &size, "PRAGMA page_size", "") < 0)
+		return -1;
+	while (written < SNAPS_TX_BYTES) {
+		int64_t n;
+
+		if (db_find(&s->db, e, left, "PRAGMA freelist_count", "") < 0)
+			return -1;
+		if (*left <= 0)
+			return 0;
+		/* Four bytes of each page lead to the next one. */
+		n = (*left < PART_BYTES / size ? *left : PART_BYTES / size) * (size - 4);
+		if (db_run(&s->db, e, "INSERT INTO zero VALUES(zeroblob(?))", "i", n))
+			return -1;
+		written += (uint64_t)n;
+	}
+	return 0;
+}
+
+int snaps_scrub(struct snaps *s, struct err *e)
+{
+	int64_t left = 1;
+	int rc = 0;
+
+	/* The mark goes when no page was empty that is not zeros: another process may have dropped something meanwhile. */
+	do {
+		while (left > 0 && !rc)
+			rc = snaps_begin(s, e) || db_end(&s->db, scrub_some(s, &left, e), e);
+		if (rc || snaps_begin(s, e))
+			return -1;
+		rc = db_find(&s->db, e, &left, "PRAGMA freelist_count", "") < 0 ||
+		     (left <= 0 && (db_run(&s->db, e, "DELETE FROM zero", "") || db_run(&s->db, e, "DELETE FROM about WHERE name = 'scrub'", "")));
+		rc = db_end(&s->db, rc ? -1 : 0, e);
+	} while (left > 0 && !rc);
+	return rc;
+}
+
+/* Give empty pages back to the file system. */
+static int vacuum(struct snaps *s, struct err *e)
+{
+	int64_t before = INT64_MAX, unused;
+	int rc;
+
+	for (;;) {
+		if (db_find(&s->db, e, &unused, "PRAGMA freelist_count", "") < 0)
+			return -1;
+		if (unused <= 0 || unused >= before)
+			return 0;
+		before = unused;
+		_Static_assert(VACUUM_STEP == 4096, "the statement below");
+		if (db_gate_enter(s->db.gate, s->path, e))
+			return -1;
+		rc = db_exec(&s->db, "PRAGMA incremental_vacuum(4096)", e);
+		db_gate_leave(s->db.gate);
+		if (rc)
+			return -1;
+	}
+}
+
+/* ---- what callers ask for ---- */
+
+static int drop(struct snaps *s, int64_t session, struct err *e)
+{
+	int64_t id[AT_ONCE];
+	int n;
+
+	while ((n = numbers(s, db_query(&s->db, e, "SELECT id FROM head WHERE session = ? LIMIT 64", "i", session), id,
+	                    e)) > 0)
+		for (int i = 0; i < n; i++)
+			if (head_delete(s, id[i], e))
+				return -1;
+	/* Nobody knows whose chunks without a head were: they go, too. */
+	if (n < 0 || snaps_sweep(s, 1, e))
+		return -1;
+	return db_run(&s->db, e, "INSERT OR REPLACE INTO about VALUES('scrub', 1)", "");
+}
+
+/* A file that was put aside may hold KV entries of any session, and is as large as ours.  Bytes freed. */
+static uint64_t remove_aside(const struct snaps *s)
+{
+	struct str aside = {0};
+	struct stat st;
+	uint64_t n = 0;
+
+	str_addf(&aside, "%s.aside", s->path);
+	if (!lstat(aside.p, &st) && !unlink(aside.p) && st.st_size > 0)
+		n = (uint64_t)st.st_size;
+	str_free(&aside);
+	return n;
+}
+
+static int drop_and_scrub(struct snaps *s, int64_t session, struct err *e)
+{
+	uint64_t used, empty;
+
+	return snaps_begin(s, e) || db_end(&s->db, drop(s, session, e), e) || snaps_scrub(s, e) ||
+	       snaps_space(s, &used, &empty, e) || (empty > used / 4 && vacuum(s, e)) ? -1 : 0;
+}
+
+int snap_drop(struct snaps *s, int64_t session, struct err *e)
+{
+	int rc;
+
+	snaps_start(s);
+	if (snaps_writable(s, e))
+		return -1;
+	rc = s->ruined ? -1 : drop_and_scrub(s, session, e);
+	/* From a damaged file nothing can be picked out: all of it goes. */
+	if (rc && (s->ruined || db_damaged(&s->db)))
+		rc = snaps_renew(s, e);
+	remove_aside(s);
+	return rc ? snaps_failed(s, e) : 0;
+}
+
+static int gc_body(struct snaps *s, struct err *e)
+{
+	int dropped = 0;
+
+	return snaps_sweep(s, 0, e) || sweep_parts(s, e) || snaps_make_room(s, 0, 0, 0, &dropped, e) ? -1 : 0;
+}
+
+int snaps_gc(struct snaps *s, uint64_t *freed, struct err *e)
+{
+	uint64_t used, empty, used_after, empty_after;
+	int64_t scrub;
+
+	*freed = 0;
+	snaps_start(s);
+	if (snaps_writable(s, e) || (s->ruined && snaps_renew(s, e)))
+		return -1;
+	if (snaps_space(s, &used, &empty, e) || snaps_begin(s, e) || db_end(&s->db, gc_body(s, e), e) ||
+	    db_number(&s->db, "SELECT value FROM about WHERE name = 'scrub'", &scrub, e) || (scrub && snaps_scrub(s, e)) ||
+	    vacuum(s, e) || snaps_space(s, &used_after, &empty_after, e))
+		return snaps_failed(s, e);
+	*freed = used + empty > used_after + empty_after ? used + empty - used_after - empty_after : 0;
+	*freed += remove_aside(s);
+	return 0;
+}
+
+/* ---- checking ---- */
+
+static int check_chunks(struct snaps *s, struct str *report, struct err *e)
+{
+	sqlite3_stmt *st = db_query(&s->db, e, "SELECT key, id, bytes FROM chunk ORDER BY id", "");
+	uint64_t biggest = (uint64_t)PART_TAIL * PART_BYTES;
+	int rc = -1;
+
+	while (st && (rc = db_step(&s->db, st, e)) > 0) {
+		int64_t id = sqlite3_column_int64(st, 1), bytes = sqlite3_column_int64(st, 2);
+		int good = sqlite3_column_bytes(st, 0) == KEY_BYTES && bytes > 0 && (uint64_t)bytes <= biggest;
+
+		if (good) {
+			int64_t there = 0;
+
+			/* Memory only for what the file really holds. */
+			rc = db_find(&s->db, e, &there, "SELECT total(length(data)) FROM part WHERE id BETWEEN ? AND ?", "ii",
+			             part_id(id, 0), part_id(id, PART_TAIL - 1));
+			if (rc < 0 || (there == bytes && snaps_stage(s, (uint64_t)bytes, e)))
+				break;
+			rc = there == bytes ? parts_read(s, id, 0, sqlite3_column_blob(st, 0), s->staging, (uint64_t)bytes, e) : 0;
+			if (rc < 0)
+				break;
+			good = rc;
+		}
+		rc = -1;
+		if (!good)
+			str_addf(report, "KV entries of %d tokens are damaged (chunk %lld)\n", CHUNK_TOKENS, (long long)id);
+	}
+	db_put(&s->db, st);
+	return rc;
+}
+
+int head_check(struct snaps *s, int64_t id, int64_t message, int64_t bytes, int64_t tail, const uint8_t key[KEY_BYTES],
+               struct err *e)
+{
+	struct head_layout lay;
+	int64_t there = 0;
+	int rc = id <= 0 || id > SERIAL_MOST ? 0 :
+	         db_find(&s->db, e, &there, "SELECT total(length(data)) FROM part WHERE id BETWEEN ? AND ?", "ii",
+	                 part_id(id, 0), part_id(id, (1 << PART_BITS) - 1));
+
+	if (rc <= 0)
+		return rc;
+	if (bytes < HEAD_FIXED || tail < 0 || bytes > there || tail != there - bytes)
+		return 0;
+	if (snaps_stage(s, (uint64_t)(bytes > tail ? bytes : tail), e))
+		return -1;
+	rc = parts_read(s, id, PART_TAIL, key, s->staging, (uint64_t)tail, e);
+	if (rc > 0)
+		rc = parts_read(s, id, 0, key, s->staging, (uint64_t)bytes, e);
+	return rc <= 0 ? rc : !head_layout_get(&lay, s->staging, (uint64_t)bytes) && lay.message == message;
+}
+
+static int check_heads(struct snaps *s, struct str *report, struct err *e)
+{
+	sqlite3_stmt *st = db_query(
+		&s->db, e, "SELECT id, message, bytes, tail, fingerprint FROM head WHERE done = 1 ORDER BY id", "");
+	int rc = -1;
+
+	while (st && (rc = db_step(&s->db, st, e)) > 0) {
+		int64_t id = sqlite3_column_int64(st, 0);
+
+		rc = sqlite3_column_bytes(st, 4) != KEY_BYTES ? 0 :
+		     head_check(s, id, sqlite3_column_int64(st, 1), sqlite3_column_int64(st, 2), sqlite3_column_int64(st, 3),
+		                sqlite3_column_blob(st, 4), e);
+		if (rc < 0)
+			break;
+		if (!rc)
+			str_addf(report, "a snapshot is damaged (head %lld)\n", (long long)id);
+	}
+	db_put(&s->db, st);
+	return rc;
+}
+
+static int check_tree(struct snaps *s, struct str *report, struct err *e)
+{
+	sqlite3_stmt *st = db_query(&s->db, e, "PRAGMA quick_check(20)", "");
+	int rc = -1;
+
+	while (st && (rc = db_step(&s->db, st, e)) > 0) {
+		const char *text = (const char *)sqlite3_column_text(st, 0);
+
+		if (text && strcmp(text, "ok"))
+			str_addf(report, "the structure of '%s' is damaged: %.200s\n", s->path, text);
+	}
+	db_put(&s->db, st);
+	return rc;
+}
+
+int snaps_check(struct snaps *s, struct str *report, struct err *e)
+{
+	size_t before = report->n;
+	struct err why = {0};
+	int rc;
+
+	if (!s->db.h)
+		return s->db.read_only ? 0 : snaps_writable(s, e);
+	s->db.code = 0;
+	rc = check_tree(s, report, &why) || check_chunks(s, report, &why) || check_heads(s, report, &why);
+	if (rc && !db_damaged(&s->db)) {
+		if (e)
+			*e = why;
+		return -1;
+	}
+	if (rc)
+		str_addf(report, "%s\n", why.msg);
+	return report->n > before;
+}

@@ -1,0 +1,220 @@
+/* sessions/snap/snap_chunks.c - KV entries of a timeline as chunks with content-addressed keys, and their bytes as checksummed
+ * parts.
+ *
+ * Two hashes with two tasks.  The key is SHA-256 over the key before it, the fingerprint and the tokens: it decides
+ * whose KV entries these are, and must withstand somebody who makes up documents that collide.  The checksum is XXH3-64
+ * over key, part number and bytes: it finds flipped bits and rows that a damaged tree hands out under a wrong number,
+ * at the speed of memory.
+ *
+ * SQLite's own structure is not trusted either: what a lookup finds is right when its checksum is, and absent
+ * otherwise. */
+#include "sessions/snap/snap_private.h"
+
+#include <openssl/evp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+void put_le32(uint8_t *p, uint32_t v)
+{
+	for (int i = 0; i < 4; i++)
+		p[i] = (uint8_t)(v >> 8 * i);
+}
+
+void chunk_key(uint8_t key[KEY_BYTES], const uint8_t before[KEY_BYTES], const struct fingerprint *f, const int32_t *id,
+               const uint8_t *marks, int32_t n)
+{
+	uint8_t text[2 * KEY_BYTES + CHUNK_TOKENS * 5];
+	size_t at = 2 * KEY_BYTES;
+	int read = 1;
+
+	if (n < 0 || n > CHUNK_TOKENS)
+		abort();
+	memcpy(text, before, KEY_BYTES);
+	for (int32_t i = 0; marks && i < n; i++)
+		read &= !marks[i];
+	/* What was only read is the same under every cache policy.  What came before is in its own key. */
+	memcpy(text + KEY_BYTES, read ? f->entries : f->all, KEY_BYTES);
+	for (int32_t i = 0; i < n; i++, at += 4)
+		put_le32(text + at, (uint32_t)id[i]);
+	if (marks)
+		memcpy(text + at, marks, (size_t)n);
+	else
+		memset(text + at, 0, (size_t)n);
+	at += (size_t)n;
+	/* Fails only without memory; KV entries under a key that is no hash must not be written. */
+	if (EVP_Digest(text, at, key, NULL, EVP_sha256(), NULL) != 1)
+		abort();
+}
+
+/* ---- parts ---- */
+
+static int64_t part_sum(const uint8_t key[KEY_BYTES], int part, const void *bytes, size_t n)
+{
+	uint8_t whose[KEY_BYTES + 4];
+
+	memcpy(whose, key, KEY_BYTES);
+	put_le32(whose + KEY_BYTES, (uint32_t)part);
+	return (int64_t)XXH3_64bits_withSeed(bytes, n, XXH3_64bits(whose, sizeof whose));
+}
+
+int64_t part_id(int64_t owner, int part)
+{
+	/* A number from a damaged file may be anything. */
+	return (int64_t)((uint64_t)owner << PART_BITS | (unsigned)part);
+}
+
+int parts_write(struct snaps *s, int64_t owner, int first, const uint8_t key[KEY_BYTES], const void *bytes, uint64_t n,
+                struct err *e)
+{
+	const uint8_t *p = bytes;
+
+	if (n > (uint64_t)PART_TAIL * PART_BYTES)
+		return err_set(e, ERR_FIT, "a snapshot of %llu bytes in one piece is beyond the limit of %llu",
+		               (unsigned long long)n, (unsigned long long)PART_TAIL * PART_BYTES);
+	for (int part = first; n; part++) {
+		size_t len = n < PART_BYTES ? n : PART_BYTES;
+
+		if (db_run(&s->db, e, "INSERT INTO part VALUES(?, ?, ?)", "iib", part_id(owner, part),
+		           part_sum(key, part, p, len), p, len))
+			return -1;
+		p += len;
+		n -= len;
+	}
+	return 0;
+}
+
+/* A row that cannot be read because the tree is damaged is a damaged row; and into such a tree nothing more is
+ * written. */
+static int damage_or_error(struct snaps *s, int rc)
+{
+	if (rc >= 0 || !db_damaged(&s->db))
+		return rc;
+	s->ruined = 1;
+	return 0;
+}
+
+/* Bytes of a row straight to where they are wanted: as a column's value they would be copied once more.  1 or -1. */
+static int blob_read(struct snaps *s, int64_t id, void *out, size_t n, struct err *e)
+{
+	sqlite3_blob *b = NULL;
+	int rc = sqlite3_blob_open(s->db.h, "main", "part", "data", id, 0, &b) ||
+	         sqlite3_blob_read(b, out, (int)n, 0) ? db_error(&s->db, "read", e) : 1;
+
+	sqlite3_blob_close(b);
+	return rc;
+}
+
+int parts_read(struct snaps *s, int64_t owner, int first, const uint8_t key[KEY_BYTES], void *out, uint64_t n,
+               struct err *e)
+{
+	uint8_t *p = out;
+
+	if (owner < 0 || owner > SERIAL_MOST || n > (uint64_t)PART_TAIL * PART_BYTES)
+		return 0;
+	for (int part = first; n; part++) {
+		size_t len = n < PART_BYTES ? n : PART_BYTES;
+		/* Neither function reads the bytes. */
+		sqlite3_stmt *st = db_query(&s->db, e,
+		                            "SELECT sum, CASE typeof(data) WHEN 'blob' THEN length(data) END FROM part "
+		                            "WHERE id = ?", "i", part_id(owner, part));
+		int rc = st ? db_step(&s->db, st, e) : -1;
+		int64_t sum = rc > 0 ? sqlite3_column_int64(st, 0) : 0;
+
+		if (rc > 0)
+			rc = sqlite3_column_int64(st, 1) == (int64_t)len;
+		db_put(&s->db, st);
+		if (rc > 0)
+			rc = blob_read(s, part_id(owner, part), p, len, e);
+		if (rc > 0)
+			rc = part_sum(key, part, p, len) == sum;
+		if (rc <= 0)
+			return damage_or_error(s, rc);
+		p += len;
+		n -= len;
+	}
+	return 1;
+}
+
+int parts_delete(struct snaps *s, int64_t owner, struct err *e)
+{
+	return db_run(&s->db, e, "DELETE FROM part WHERE id BETWEEN ? AND ?", "ii", part_id(owner, 0),
+	              part_id(owner, (1 << PART_BITS) - 1));
+}
+
+/* ---- chunks ---- */
+
+int chunk_find(struct snaps *s, const uint8_t key[KEY_BYTES], struct chunk_bytes bytes, struct found_chunk *out, struct err *e)
+{
+	/* A size that is not what such a chunk has comes from damage; the key alone says which chunk it is. */
+	sqlite3_stmt *st = db_query(&s->db, e, "SELECT id, bytes FROM chunk WHERE key = ? AND bytes IN (?, ?)", "bii", key, (size_t)KEY_BYTES,
+	                            (int64_t)bytes.all, (int64_t)bytes.full);
+	int rc = st ? db_step(&s->db, st, e) : -1;
+
+	if (rc > 0) {
+		*out = (struct found_chunk){.number = sqlite3_column_int64(st, 0), .bytes = (uint64_t)sqlite3_column_int64(st, 1)};
+		out->windows = out->bytes == bytes.all;
+	}
+	db_put(&s->db, st);
+	return damage_or_error(s, rc);
+}
+
+/* In a damaged tree a row can be seen and not be found; loops that delete what they see would not end. */
+int snaps_deleted(struct snaps *s, struct err *e)
+{
+	if (sqlite3_changes(s->db.h) > 0)
+		return 0;
+	s->db.code = SQLITE_CORRUPT;
+	return err_set(e, ERR_FAIL, "'%s' is damaged: a row that is there cannot be found", s->path);
+}
+
+int chunk_delete(struct snaps *s, int64_t number, struct err *e)
+{
+	return parts_delete(s, number, e) || db_run(&s->db, e, "DELETE FROM need WHERE chunk = ?", "i", number) ||
+	       db_run(&s->db, e, "DELETE FROM chunk WHERE id = ?", "i", number) || snaps_deleted(s, e) ? -1 : 0;
+}
+
+int chunk_write(struct snaps *s, const uint8_t key[KEY_BYTES], int32_t depth, const void *bytes, uint64_t n,
+                int64_t *number, struct err *e)
+{
+	*number = s->serial++;
+	/* The key may stand there with a size that is damaged. */
+	if (db_run(&s->db, e, "INSERT OR REPLACE INTO chunk VALUES(?, ?, ?, ?, ?)", "biiii", key, (size_t)KEY_BYTES,
+	           *number, (int64_t)depth, (int64_t)n, snaps_now()))
+		return -1;
+	return parts_write(s, *number, 0, key, bytes, n, e);
+}
+
+int chunk_replace(struct snaps *s, int64_t old, int64_t number, struct err *e)
+{
+	return db_run(&s->db, e, "UPDATE OR IGNORE need SET chunk = ? WHERE chunk = ?", "ii", number, old) ||
+	       db_run(&s->db, e, "DELETE FROM need WHERE chunk = ?", "i", old) || parts_delete(s, old, e) ? -1 : 0;
+}
+
+static int find_and_read(struct snaps *s, const uint8_t key[KEY_BYTES], struct chunk_bytes bytes, struct found_chunk *found, void *out,
+                         struct err *e)
+{
+	int rc = chunk_find(s, key, bytes, found, e);
+
+	return rc <= 0 ? rc : parts_read(s, found->number, 0, key, out, found->bytes, e);
+}
+
+int chunk_read(struct snaps *s, const uint8_t key[KEY_BYTES], struct chunk_bytes bytes, struct found_chunk *found, void *out, struct err *e)
+{
+	int rc;
+
+	found->number = 0;
+	rc = find_and_read(s, key, bytes, found, out, e);
+	if (rc || !found->number || s->db.read_only)
+		return rc;
+	s->db.code = 0;
+	if (!snaps_begin(s, NULL)) {
+		/* Another process may have replaced it between its row and its bytes. */
+		found->number = 0;
+		rc = find_and_read(s, key, bytes, found, out, e);
+		if (!db_end(&s->db, rc < 0 || (!rc && found->number && chunk_delete(s, found->number, NULL)), NULL))
+			return rc;
+	}
+	s->ruined |= db_damaged(&s->db);
+	return 0;
+}

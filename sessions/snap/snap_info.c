@@ -1,0 +1,312 @@
+/* sessions/snap/snap_info.c - what snapshots are there: sizes for lists of sessions, and one session's in full.
+ *
+ * Lists ask for all sessions with three queries, however many there are.  Looking at one session reads every byte that
+ * its snapshots need and compares it with its checksum; what several of them need is read once.  Each query is a
+ * transaction of its own, so that a weir that saves beside never waits long; a snapshot that it drops in between looks
+ * damaged, which the next look corrects. */
+#include "sessions/snap/snap_private.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static uint64_t size_of(sqlite3_stmt *st, int column)
+{
+	int64_t n = sqlite3_column_int64(st, column);
+
+	return n > 0 ? (uint64_t)n : 0;
+}
+
+/* ---- of many ---- */
+
+int snap_bytes(struct snaps *s, int64_t session, uint64_t *out, struct err *e)
+{
+	int64_t n = 0;
+
+	*out = 0;
+	if (s->db.h && db_find(&s->db, e, &n,
+	                       "SELECT total(bytes + tail) + (SELECT total(bytes) FROM chunk WHERE id IN (SELECT chunk "
+	                       "FROM need WHERE head IN (SELECT id FROM head WHERE session = ?1 AND done = 1))) FROM head "
+	                       "WHERE session = ?1 AND done = 1",
+	                       "i", session) < 0)
+		return snaps_failed(s, e);
+	*out = n > 0 ? (uint64_t)n : 0;
+	return 0;
+}
+
+static int by_session(const void *a, const void *b)
+{
+	const struct snap_state *x = *(struct snap_state *const *)a, *y = *(struct snap_state *const *)b;
+
+	return (x->session > y->session) - (x->session < y->session);
+}
+
+static int by_message(const void *a, const void *b)
+{
+	const struct snap_state *x = *(struct snap_state *const *)a, *y = *(struct snap_state *const *)b;
+
+	return (x->message > y->message) - (x->message < y->message);
+}
+
+/* The first of the list that is not less than `key`. */
+static size_t first_of(struct snap_state **list, size_t n, const struct snap_state *key,
+                       int (*compare)(const void *, const void *))
+{
+	size_t from = 0;
+
+	while (n) {
+		size_t half = n / 2;
+
+		if (compare(&list[from + half], &key) < 0) {
+			from += half + 1;
+			n -= half + 1;
+		} else {
+			n = half;
+		}
+	}
+	return from;
+}
+
+/* Rows (session, bytes), added to what these sessions have. */
+static int add_bytes(struct snaps *s, const char *sql, struct snap_state **list, size_t n, struct err *e)
+{
+	sqlite3_stmt *st = db_query(&s->db, e, sql, "");
+	int rc = -1;
+
+	while (st && (rc = db_step(&s->db, st, e)) > 0) {
+		struct snap_state key = {.session = sqlite3_column_int64(st, 0)};
+
+		for (size_t i = first_of(list, n, &key, by_session); i < n && list[i]->session == key.session; i++)
+			if (size_of(st, 1) <= UINT64_MAX - list[i]->bytes)
+				list[i]->bytes += size_of(st, 1);
+	}
+	db_put(&s->db, st);
+	return rc;
+}
+
+static int mark_ready(struct snaps *s, struct snap_state **list, size_t n, struct err *e)
+{
+	sqlite3_stmt *st = db_query(&s->db, e, "SELECT message FROM head WHERE done = 1", "");
+	int rc = -1;
+
+	while (st && (rc = db_step(&s->db, st, e)) > 0) {
+		struct snap_state key = {.message = sqlite3_column_int64(st, 0)};
+
+		for (size_t i = first_of(list, n, &key, by_message); i < n && list[i]->message == key.message; i++)
+			list[i]->ready = key.message != 0;
+	}
+	db_put(&s->db, st);
+	return rc;
+}
+
+int snap_states(struct snaps *s, struct snap_state *state, size_t n, struct err *e)
+{
+	struct snap_state **list;
+	int rc;
+
+	for (size_t i = 0; i < n; i++) {
+		state[i].bytes = 0;
+		state[i].ready = 0;
+	}
+	if (!s->db.h || !n)
+		return 0;
+	s->db.code = 0;
+	list = try_alloc(n, sizeof *list, "a list of sessions", e);
+	if (!list)
+		return -1;
+	for (size_t i = 0; i < n; i++)
+		list[i] = &state[i];
+	qsort(list, n, sizeof *list, by_session);
+	rc = add_bytes(s, "SELECT session, total(bytes + tail) FROM head WHERE done = 1 GROUP BY session", list, n, e);
+	if (!rc)
+		rc = add_bytes(s, "SELECT u.session, total(c.bytes) FROM (SELECT DISTINCT h.session, n.chunk FROM head h JOIN need n "
+		               "ON n.head = h.id WHERE h.done = 1) u JOIN chunk c ON c.id = u.chunk GROUP BY u.session", list, n, e);
+	qsort(list, n, sizeof *list, by_message);
+	if (!rc)
+		rc = mark_ready(s, list, n, e);
+	free(list);
+	return rc ? snaps_failed(s, e) : 0;
+}
+
+/* ---- of one ---- */
+
+struct seen_chunk { int64_t id; uint64_t bytes; int good, shared; };
+struct looking {
+	struct snaps *s;
+	int64_t session;
+	struct seen_chunk *chunk;          /* in order of id */
+	size_t n, cap;
+};
+
+static int by_id(const void *a, const void *b)
+{
+	const struct seen_chunk *x = a, *y = b;
+
+	return (x->id > y->id) - (x->id < y->id);
+}
+
+static struct seen_chunk *seen(struct looking *l, int64_t id)
+{
+	struct seen_chunk key = {.id = id};
+
+	return l->n ? bsearch(&key, l->chunk, l->n, sizeof key, by_id) : NULL;
+}
+
+/* Its bytes as they must be: 1, 0, -1. */
+static int chunk_good(struct snaps *s, int64_t id, const uint8_t *key, uint64_t bytes, struct err *e)
+{
+	int64_t there = 0;
+	int rc = db_find(&s->db, e, &there, "SELECT total(length(data)) FROM part WHERE id BETWEEN ? AND ?", "ii",
+	                 part_id(id, 0), part_id(id, PART_TAIL - 1));
+
+	/* Memory only for what the file really holds. */
+	if (rc < 0 || !bytes || there < 0 || (uint64_t)there != bytes)
+		return rc < 0 ? -1 : 0;
+	return snaps_stage(s, bytes, e) ? -1 : parts_read(s, id, 0, key, s->staging, bytes, e);
+}
+
+/* All chunks that its snapshots need. */
+static int find_chunks(struct looking *l, struct err *e)
+{
+	sqlite3_stmt *st = db_query(&l->s->db, e,
+	                            "SELECT id, bytes FROM chunk WHERE id IN (SELECT chunk FROM need WHERE head IN "
+	                            "(SELECT id FROM head WHERE session = ? AND done = 1)) ORDER BY id", "i", l->session);
+	int rc = -1;
+
+	while (st && (rc = db_step(&l->s->db, st, e)) > 0) {
+		if (l->n == l->cap) {
+			size_t cap = l->cap ? 2 * l->cap : 64;
+			struct seen_chunk *more = try_alloc(cap, sizeof *more, "a list of chunks", e);
+
+			if (!more) {
+				rc = -1;
+				break;
+			}
+			if (l->n)
+				memcpy(more, l->chunk, l->n * sizeof *more);
+			free(l->chunk);
+			l->chunk = more;
+			l->cap = cap;
+		}
+		l->chunk[l->n++] = (struct seen_chunk){.id = sqlite3_column_int64(st, 0), .bytes = size_of(st, 1)};
+	}
+	db_put(&l->s->db, st);
+	return rc;
+}
+
+static int verify_chunks(struct looking *l, struct err *e)
+{
+	struct snaps *s = l->s;
+	sqlite3_stmt *st;
+	int rc = 0;
+
+	for (size_t i = 0; i < l->n && rc >= 0; i++) {
+		struct seen_chunk *c = &l->chunk[i];
+		uint8_t key[KEY_BYTES] = {0};
+		int whole;
+
+		st = db_query(&s->db, e, "SELECT key FROM chunk WHERE id = ?", "i", c->id);
+		rc = st ? db_step(&s->db, st, e) : -1;
+		whole = rc > 0 && sqlite3_column_bytes(st, 0) == KEY_BYTES;
+		if (whole)
+			memcpy(key, sqlite3_column_blob(st, 0), KEY_BYTES);
+		/* Before the bytes are read: no lock is held from one chunk to the next. */
+		db_put(&s->db, st);
+		if (rc >= 0)
+			rc = whole ? chunk_good(s, c->id, key, c->bytes, e) : 0;
+		c->good = rc > 0;
+	}
+	if (rc < 0)
+		return -1;
+	st = db_query(&s->db, e,
+	              "SELECT DISTINCT n.chunk FROM need n JOIN head h ON h.id = n.head WHERE h.done = 1 AND h.session <> ?1 "
+	              "AND n.chunk IN (SELECT chunk FROM need WHERE head IN (SELECT id FROM head WHERE session = ?1))",
+	              "i", l->session);
+	rc = -1;
+	while (st && (rc = db_step(&s->db, st, e)) > 0) {
+		struct seen_chunk *c = seen(l, sqlite3_column_int64(st, 0));
+		if (c)
+			c->shared = 1;
+	}
+	db_put(&s->db, st);
+	return rc;
+}
+
+static int look_at(struct looking *l, int64_t head, struct snap_info *out, struct err *e)
+{
+	struct snaps *s = l->s;
+	sqlite3_stmt *st = db_query(&s->db, e, "SELECT message, tokens, chunks, bytes, tail, used, fingerprint FROM head "
+	                            "WHERE id = ? AND done = 1", "i", head);
+	int rc = st ? db_step(&s->db, st, e) : -1;
+	int64_t bytes = 0, tail = 0;
+	uint8_t key[KEY_BYTES] = {0};
+
+	memset(out, 0, sizeof *out);
+	if (rc > 0) {
+		*out = (struct snap_info){
+			.message = sqlite3_column_int64(st, 0), .tokens = db_small(sqlite3_column_int64(st, 1)),
+			.chunks = db_small(sqlite3_column_int64(st, 2)), .used = sqlite3_column_int64(st, 5) / 1000,
+		};
+		bytes = sqlite3_column_int64(st, 3);
+		tail = sqlite3_column_int64(st, 4);
+		out->own = out->bytes = size_of(st, 3) + size_of(st, 4);
+		if (sqlite3_column_bytes(st, 6) == KEY_BYTES)
+			memcpy(key, sqlite3_column_blob(st, 6), KEY_BYTES);
+	}
+	db_put(&s->db, st);
+	if (rc <= 0)
+		return rc;
+	rc = head_check(s, head, out->message, bytes, tail, key, e);
+	if (rc < 0)
+		return -1;
+	out->head = rc;
+	out->bad = out->chunks;
+	st = db_query(&s->db, e, "SELECT chunk FROM need WHERE head = ?", "i", head);
+	rc = -1;
+	while (st && (rc = db_step(&s->db, st, e)) > 0) {
+		const struct seen_chunk *c = seen(l, sqlite3_column_int64(st, 0));
+
+		if (!c || c->bytes > UINT64_MAX - out->bytes)
+			continue;
+		out->bytes += c->bytes;
+		out->shared += c->shared ? c->bytes : 0;
+		out->bad -= c->good && out->bad > 0;
+	}
+	db_put(&s->db, st);
+	return rc < 0 ? -1 : 1;
+}
+
+static int look(struct looking *l, snap_fn *fn, void *ud, struct err *e)
+{
+	int64_t head;
+	int rc;
+
+	/* What others write from now on is left to the next look. */
+	if (snaps_read_serial(l->s, e))
+		return -1;
+	head = l->s->serial;
+	if (find_chunks(l, e) || verify_chunks(l, e))
+		return -1;
+	/* One after the other: the caller may take its time. */
+	while ((rc = db_find(&l->s->db, e, &head, "SELECT max(id) FROM head WHERE session = ? AND done = 1 AND id < ? "
+	                     "HAVING max(id) IS NOT NULL", "ii", l->session, head)) > 0) {
+		struct snap_info info;
+
+		rc = look_at(l, head, &info, e);
+		if (rc < 0 || (rc && fn(&info, ud)))
+			break;
+	}
+	return rc < 0 ? -1 : 0;
+}
+
+int snap_list(struct snaps *s, int64_t session, snap_fn *fn, void *ud, struct err *e)
+{
+	struct looking l = {.s = s, .session = session};
+	int rc;
+
+	if (!s->db.h)
+		return 0;
+	s->db.code = 0;
+	rc = look(&l, fn, ud, e);
+	free(l.chunk);
+	return rc ? snaps_failed(s, e) : 0;
+}

@@ -1,0 +1,410 @@
+/* sessions/snap/snap_load.c - bringing a timeline back: by a head, bit for bit, or by the longest beginning whose chunks
+ * are there.
+ *
+ * Bytes go from SQLite into a staging buffer, are verified there, and then go into the timeline.  A timeline that holds
+ * something already is only emptied when all that is to replace it has been read and verified once: then it is read
+ * twice, which costs far less than losing KV entries without need.  Whatever is wrong is no error: it is said in `why`, and
+ * the text is read again. */
+#include "sessions/snap/snap_private.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/engine.h"
+
+static int32_t get_le32(const uint8_t *p)
+{
+	return (int32_t)((uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24);
+}
+
+/* A snapshot on its way into a timeline. */
+struct loading {
+	struct snaps *s;
+	struct timeline *t;
+	struct origin origin;              /* whose KV entries they are, and what their keys are made of */
+	uint64_t row_bytes;
+	struct chunk_bytes chunk_bytes;
+	int32_t *id;                       /* of the tokens whose KV entries come */
+	uint8_t *marks;
+	uint8_t (*key)[KEY_BYTES];
+	int32_t chunks, tail;
+	int64_t head;                      /* whose tail it is */
+	int32_t done;                      /* tokens that are in the timeline */
+	struct snap_loaded *out;
+};
+
+static void loading_free(struct loading *l)
+{
+	free(l->id);
+	free(l->marks);
+	free(l->key);
+	str_free(&l->origin.begun);
+}
+
+static int loading_begin(struct loading *l, int32_t tokens, struct err *e)
+{
+	l->row_bytes = timeline_token_bytes(l->t, 1);
+	l->chunk_bytes.full = timeline_token_bytes(l->t, 0) * CHUNK_TOKENS;
+	if (size_mul(l->row_bytes, CHUNK_TOKENS, &l->chunk_bytes.all) || l->chunk_bytes.all > (uint64_t)PART_TAIL * PART_BYTES)
+		return err_set(e, ERR_FIT, "KV entries of %llu bytes a token are too large for a snapshot",
+		               (unsigned long long)l->row_bytes);
+	l->id = try_alloc((size_t)tokens + 1, sizeof *l->id, "a snapshot", e);
+	l->marks = try_alloc((size_t)tokens + 1, 1, "a snapshot", e);
+	l->key = try_alloc((size_t)tokens / CHUNK_TOKENS + 1, sizeof *l->key, "a snapshot", e);
+	return l->id && l->marks && l->key && !snaps_stage(l->s, l->chunk_bytes.all, e) ? 0 : -1;
+}
+
+static void loading_key(struct loading *l, int32_t i)
+{
+	static const uint8_t none[KEY_BYTES];
+
+	chunk_key(l->key[i], i ? l->key[i - 1] : none, &l->origin.fp, l->id + i * CHUNK_TOKENS, l->marks + i * CHUNK_TOKENS,
+	          CHUNK_TOKENS);
+}
+
+/* Chunk i, or the tail behind the last one: 1 = its KV entries lie at s->staging, as `found` says, 0, -1. */
+static int piece_read(struct loading *l, int32_t i, struct found_chunk *found, struct err *e)
+{
+	if (i < l->chunks)
+		return chunk_read(l->s, l->key[i], l->chunk_bytes, found, l->s->staging, e);
+	*found = (struct found_chunk){.bytes = (uint64_t)l->tail * l->row_bytes, .windows = 1};
+	return parts_read(l->s, l->head, PART_TAIL, l->origin.fp.all, l->s->staging, found->bytes, e);
+}
+
+/* All pieces, into the timeline if `load`.  1 = all are right, 0 = one is not, -1 = the timeline or the database
+ * failed. */
+static int pieces(struct loading *l, int load, struct err *e)
+{
+	int32_t count = l->chunks + (l->tail > 0);
+
+	for (int32_t i = 0; i < count; i++) {
+		int32_t n = i < l->chunks ? CHUNK_TOKENS : l->tail;
+		struct found_chunk found;
+		int rc = piece_read(l, i, &found, e);
+
+		if (rc <= 0)
+			return rc;
+		if (!load)
+			continue;
+		if (timeline_entries_load(l->t, i * CHUNK_TOKENS, n, found.windows, l->s->staging, e)) {
+			l->done = 0;
+			return -1;
+		}
+		l->done += n;
+		l->out->bytes += found.bytes;
+	}
+	return 1;
+}
+
+static size_t tokens_held(const struct timeline *t)
+{
+	size_t n;
+
+	timeline_tokens(t, &n);
+	return n;
+}
+
+/* Does a sequence of so many tokens fit? */
+static int32_t tokens_most(const struct timeline *t)
+{
+	struct timeline_stats st;
+
+	timeline_stats(t, &st);
+	return st.endless ? INT32_MAX : st.ctx;
+}
+
+/* The timeline has its tokens: from here on it knows which KV entries other kernels computed, and so does what is saved of it. */
+static void note_origin(struct loading *l)
+{
+	struct origin *o = &l->origin;
+
+	if (!o->begun.n)
+		return;
+	timeline_begun(l->t, o->begun.p, o->begun.n, o->begun_n);
+	snprintf(l->out->by, sizeof l->out->by, "%s", o->by);
+}
+
+/* The timeline keeps the entries that were loaded before the failure. */
+static void keep_beginning(struct loading *l)
+{
+	int32_t kept;
+
+	if (!l->done)
+		return;
+	kept = timeline_adopt(l->t, l->id, l->marks, (size_t)l->done, NULL);
+	l->out->tokens = kept > 0 ? kept : 0;
+	if (kept > 0)
+		note_origin(l);
+}
+
+static void say_why(struct snap_loaded *out, const char *why, int32_t tokens)
+{
+	if (out->tokens)
+		snprintf(out->why, sizeof out->why, "%s: %s tokens restored, %s will be read again", why,
+		         count_text((uint64_t)out->tokens).s, count_text((uint64_t)(tokens - out->tokens)).s);
+	else
+		snprintf(out->why, sizeof out->why, "%s: %s tokens will be read again", why, count_text((uint64_t)tokens).s);
+}
+
+/* ---- by a head ---- */
+
+struct found_head {
+	int64_t id, message, bytes, tail;
+	int32_t tokens;
+	uint8_t fingerprint[KEY_BYTES];
+	int fits;                          /* 0: unusable; the larger the better */
+};
+
+static void read_head(sqlite3_stmt *st, int64_t message, struct found_head *h)
+{
+	*h = (struct found_head){.id = sqlite3_column_int64(st, 0),
+	                         .message = message,
+	                         .bytes = sqlite3_column_int64(st, 2),
+	                         .tail = sqlite3_column_int64(st, 3),
+	                         .tokens = db_small(sqlite3_column_int64(st, 1))};
+	if (sqlite3_column_bytes(st, 4) == KEY_BYTES)
+		memcpy(h->fingerprint, sqlite3_column_blob(st, 4), KEY_BYTES);
+}
+
+/* The best one of a message: of the fingerprint wanted, which goes on bit for bit; one that began with other kernels and went on
+ * with ours, which does so, too; one of other kernels; and of equals the newest.  1, 0 = there is none, -1. */
+static int find_head(struct loading *l, const struct fingerprint *fp, int64_t message, struct found_head *best,
+                     struct err *e)
+{
+	sqlite3_stmt *st = db_query(&l->s->db, e,
+	                            "SELECT id, tokens, bytes, tail, fingerprint FROM head WHERE message = ?1 AND done = 1 "
+	                            "ORDER BY fingerprint = ?2 DESC, id DESC LIMIT 16",
+	                            "ib", message, fp->all, sizeof fp->all);
+	struct origin o = {.begun_n = 0};
+	int rc = -1, found = 0;
+
+	while (st && (rc = db_step(&l->s->db, st, e)) > 0) {
+		struct found_head h;
+
+		read_head(st, message, &h);
+		if (fingerprint_fits(l->s, h.fingerprint, KEY_BYTES, fp, &o))
+			h.fits = !memcmp(h.fingerprint, fp->all, KEY_BYTES) ? 3 : *o.by ? 1 : 2;
+		if (!found || h.fits > best->fits) {
+			struct origin worse = l->origin;
+
+			*best = h;
+			l->origin = o;
+			o = (struct origin){.begun = worse.begun};
+		}
+		found = 1;
+		if (best->fits == 3)
+			break;
+	}
+	str_free(&o.begun);
+	db_put(&l->s->db, st);
+	return rc < 0 ? -1 : found;
+}
+
+/* Bytes of a head as they lie in their parts; a number in table head may be anything. */
+static int head_size(struct snaps *s, const struct found_head *h, struct err *e)
+{
+	int64_t n = 0;
+	int rc;
+
+	if (h->id <= 0 || h->id > SERIAL_MOST)
+		return 0;
+	rc = db_find(&s->db, e, &n, "SELECT total(length(data)) FROM part WHERE id BETWEEN ? AND ?", "ii",
+	             part_id(h->id, 0), part_id(h->id, PART_TAIL - 1));
+	return rc < 0 ? -1 : n == h->bytes && n > 0;
+}
+
+static int load_head(struct loading *l, const struct found_head *h, const uint8_t *bytes, struct str *extra,
+                     const char **why, struct err *e)
+{
+	struct head_layout lay;
+	const uint8_t *p = bytes + HEAD_FIXED;
+	int rc;
+
+	*why = "the snapshot is damaged";
+	if (head_layout_get(&lay, bytes, (uint64_t)h->bytes) || lay.message != h->message || lay.tokens != h->tokens)
+		return 0;
+	if (loading_begin(l, lay.tokens, e))
+		return -1;
+	if (lay.row_bytes != l->row_bytes)
+		return 0;
+	for (int32_t i = 0; i < lay.tokens; i++, p += 4)
+		l->id[i] = get_le32(p);
+	memcpy(l->marks, p, (size_t)lay.tokens);
+	p += lay.tokens;
+	l->chunks = l->row_bytes ? lay.ready / CHUNK_TOKENS : 0;
+	l->tail = l->row_bytes ? lay.ready % CHUNK_TOKENS : 0;
+	l->head = h->id;
+	if (h->tail != (int64_t)((uint64_t)l->tail * l->row_bytes))
+		return 0;
+	if (lay.tokens > tokens_most(l->t)) {
+		*why = "the snapshot is longer than the context";
+		return 0;
+	}
+	for (int32_t i = 0; i < l->chunks; i++)
+		loading_key(l, i);
+	*why = "a part of the snapshot is missing or damaged";
+	if (tokens_held(l->t) && (rc = pieces(l, 0, e)) <= 0)
+		return rc;
+	/* Without KV entries the timeline must be emptied all the same. */
+	rc = l->chunks || l->tail ? pieces(l, 1, e) : timeline_entries_load(l->t, 0, 0, 1, l->s->staging, e) ? -1 : 1;
+	if (rc <= 0) {
+		keep_beginning(l);
+		return rc;
+	}
+	if (timeline_head_load(l->t, p, lay.n_head, e)) {
+		*why = "the snapshot does not fit this timeline";
+		return 0;
+	}
+	l->out->bytes += lay.n_head;
+	l->out->tokens = lay.tokens;
+	note_origin(l);
+	if (extra)
+		str_add(extra, p + lay.n_head, lay.n_extra);
+	return 1;
+}
+
+static void note_used(struct snaps *s, int64_t head)
+{
+	int i = 0;
+
+	while (i < s->n_used && s->used[i].head != head)
+		i++;
+	if (i == (int)(sizeof s->used / sizeof *s->used))
+		i = 0;
+	s->used[i].head = head;
+	s->used[i].at = snaps_now();
+	s->n_used = i < s->n_used ? s->n_used : i + 1;
+}
+
+/* The database could not be read: less is restored, and that is no error for the caller.  No memory is. */
+static int miss(struct snaps *s, struct snap_loaded *out, struct err *why, struct err *e)
+{
+	if (why->code == ERR_FIT || why->code == ERR_CANCELLED) {
+		if (e)
+			*e = *why;
+		return -1;
+	}
+	snaps_failed(s, why);
+	snprintf(out->why, sizeof out->why, "%.*s", (int)sizeof out->why - 1, why->msg);
+	return 0;
+}
+
+int snap_load(struct snaps *s, struct timeline *t, const struct fingerprint *fp, int64_t message, struct str *extra,
+              struct snap_loaded *out, struct err *e)
+{
+	struct loading l = {.s = s, .t = t, .out = out};
+	struct found_head h;
+	struct err said = {0};
+	double start = now_seconds();
+	const char *why = "the snapshot is damaged";
+	uint8_t *bytes = NULL;
+	int rc;
+
+	memset(out, 0, sizeof *out);
+	snaps_start(s);
+	if (!s->db.h)
+		return 0;
+	rc = find_head(&l, fp, message, &h, &said);
+	if (rc <= 0) {
+		loading_free(&l);
+		return rc ? miss(s, out, &said, e) : 0;
+	}
+	if (!h.fits) {
+		char differs[160];
+
+		loading_free(&l);
+		fingerprint_differs(s, h.fingerprint, sizeof h.fingerprint, fp, differs, sizeof differs);
+		say_why(out, differs, h.tokens);
+		return 0;
+	}
+	rc = head_size(s, &h, &said);
+	if (rc > 0) {
+		bytes = try_alloc((size_t)h.bytes, 1, "a snapshot", &said);
+		rc = bytes ? parts_read(s, h.id, 0, h.fingerprint, bytes, (uint64_t)h.bytes, &said) : -1;
+	}
+	if (rc > 0)
+		rc = load_head(&l, &h, bytes, extra, &why, &said);
+	free(bytes);
+	loading_free(&l);
+	if (rc < 0)
+		return miss(s, out, &said, e);
+	out->seconds = now_seconds() - start;
+	if (rc)
+		note_used(s, h.id);
+	else
+		say_why(out, why, h.tokens);
+	return rc;
+}
+
+/* ---- by tokens alone ----
+ *
+ * Only what the own kernels computed: a text that was read by others is read again.  Its KV entries would serve, but every session that
+ * has the text would be one that others have begun, for good, to save what a GPU does in seconds. */
+
+static size_t common(const struct timeline *t, const int32_t *want, size_t n)
+{
+	size_t have, i = 0;
+	const int32_t *id = timeline_tokens(t, &have);
+
+	while (i < n && i < have && id[i] == want[i])
+		i++;
+	return i;
+}
+
+static int32_t load_prefix(struct loading *l, const int32_t *want, size_t n, struct err *e)
+{
+	size_t most = (size_t)tokens_most(l->t), shared = common(l->t, want, n);
+	int32_t whole = 0;
+	int rc = 1;
+
+	n = n < most ? n : most;
+	if (n < PREFIX_LEAST || loading_begin(l, (int32_t)n, e))
+		return n < PREFIX_LEAST ? 0 : -1;
+	if (!l->row_bytes)
+		return 0;
+	memcpy(l->id, want, n * sizeof *want);
+	memset(l->marks, 0, n);
+	for (; (size_t)(l->chunks + 1) * CHUNK_TOKENS <= n; l->chunks++) {
+		struct found_chunk found;
+
+		loading_key(l, l->chunks);
+		rc = chunk_find(l->s, l->key[l->chunks], l->chunk_bytes, &found, e);
+		if (rc <= 0)
+			break;
+		whole = found.windows ? l->chunks + 1 : whole;
+	}
+	if (rc < 0)
+		return -1;
+	l->chunks = whole;   /* behind a chunk without windows no token can attend */
+	if (l->chunks * CHUNK_TOKENS < PREFIX_LEAST || (size_t)l->chunks * CHUNK_TOKENS <= shared)
+		return 0;
+	if (tokens_held(l->t) && (rc = pieces(l, 0, e)) <= 0)
+		return rc;
+	if (pieces(l, 1, e) < 0 && !l->done)
+		return -1;
+	keep_beginning(l);
+	return l->out->tokens;
+}
+
+int32_t snap_load_prefix(struct snaps *s, struct timeline *t, const struct fingerprint *fp, const int32_t *want,
+                         size_t n, struct snap_loaded *out, struct err *e)
+{
+	struct loading l = {.s = s, .t = t, .out = out};
+	struct err said = {0};
+	double start = now_seconds();
+	int32_t rc;
+
+	memset(out, 0, sizeof *out);
+	snaps_start(s);
+	if (!s->db.h)
+		return 0;
+	if (fingerprint_pure(s, fp, &l.origin.fp))
+		return err_set(e, ERR_FAIL, "cannot hash what the model is: no memory");
+	rc = load_prefix(&l, want, n < INT32_MAX ? n : INT32_MAX, &said);
+	loading_free(&l);
+	if (rc < 0)
+		return miss(s, out, &said, e);
+	out->seconds = now_seconds() - start;
+	return rc;
+}

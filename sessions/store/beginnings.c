@@ -1,0 +1,175 @@
+/* sessions/store/beginnings.c - a long question that begins like the one before it keeps only the rest of its text (store_private.h).
+ *
+ * Questions beside a text that is being read hold all that was read so far, and an edited question most of the one that it replaces.
+ * Both are children of one parent:
+ *
+ *     parent --+-- 7   [text read until then][question]
+ *              +-- 9   [beginning: 2 MB of 7][text read since][question]
+ *              +-- 12  [beginning: 2.1 MB of 9][text read since][question]
+ *
+ * A beginning is of a message with a smaller number, which ends every walk.  The search index has what a row holds itself: a word of a
+ * text that many questions hold is found once. */
+#include "sessions/store/store_private.h"
+
+#include "engine/engine.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+	SHARED_LEAST = 4096,   /* bytes in common, below which the whole text is stored */
+	WORD_MOST = 64,        /* bytes that a beginning ends earlier so as not to cut a word */
+};
+
+static int beginning_lost(struct store *s, int64_t message, struct err *e)
+{
+	return err_set(e, ERR_FAIL, "'%s/" CHAT_FILE "' is damaged: the beginning of message %lld is lost; "
+	               "'weir sessions check' says more", s->dir, (long long)message);
+}
+
+/* Of the first `bytes` bytes of message id's text, those that its row holds, to their place in out; *rest: the others.  1, 0 = they are
+ * lost, -1. */
+static int own_part(struct store *s, int64_t id, size_t bytes, char *out, struct beginning *rest, struct err *e)
+{
+	sqlite3_stmt *st = db_query(&s->db, e, "SELECT text, beginning, beginning_bytes FROM message WHERE id=?1", "i", id);
+	int rc = st ? db_step(&s->db, st, e) : -1;
+
+	if (rc > 0) {
+		size_t n;
+		const char *own = db_bytes(st, 0, 0, &n);
+		int64_t of = sqlite3_column_int64(st, 1), before = sqlite3_column_int64(st, 2);
+
+		if (of < 0 || of >= id || before < 0 || before > DB_VALUE_MAX || (!of && before) || (uint64_t)before + n < bytes) {
+			rc = 0;
+		} else {
+			*rest = (struct beginning){of, (size_t)before < bytes ? (size_t)before : bytes};
+			memcpy(out + rest->bytes, own, bytes - rest->bytes);
+		}
+	}
+	db_put(&s->db, st);
+	return rc;
+}
+
+/* The beginning's bytes to out. */
+static int beginning_read(struct store *s, const struct beginning *b, int64_t message, char *out, struct err *e)
+{
+	struct beginning at = *b, rest;
+
+	for (int64_t before = message; at.bytes; before = at.of, at = rest) {
+		int rc = at.of > 0 && at.of < before ? own_part(s, at.of, at.bytes, out, &rest, e) : 0;
+
+		if (rc <= 0)
+			return rc < 0 ? -1 : beginning_lost(s, message, e);
+	}
+	return 0;
+}
+
+int beginning_add(struct store *s, int64_t id, int64_t of, int64_t bytes, char **whole, const char **text, size_t *n, struct err *e)
+{
+	struct beginning b = {of, (size_t)bytes};
+	char *p;
+
+	if (bytes < 0 || bytes > DB_VALUE_MAX)
+		return beginning_lost(s, id, e);
+	p = try_alloc(b.bytes + *n + 1, 1, "the text of a message", e);
+	if (!p || beginning_read(s, &b, id, p, e)) {
+		free(p);
+		return -1;
+	}
+	memcpy(p + b.bytes, *text, *n);
+	*n += b.bytes;
+	p[*n] = 0;
+	free(*whole);
+	*text = *whole = p;
+	return 0;
+}
+
+/* Bytes that the two have in common, without half a character, and if possible without half a word. */
+static size_t common(const char *a, size_t n_a, const char *b, size_t n_b)
+{
+	size_t n = 0, word;
+
+	while (n < n_a && n < n_b && a[n] == b[n])
+		n++;
+	while (n && n < n_b && ((unsigned char)b[n] & 0xc0) == 0x80)
+		n--;
+	for (word = n; word && n - word < WORD_MOST; word--)
+		if (b[word - 1] == ' ' || b[word - 1] == '\n')
+			return word;
+	return n;
+}
+
+int beginning_find(struct store *s, int64_t session, const struct stored_message *m, struct beginning *out, struct err *e)
+{
+	sqlite3_stmt *st;
+	char *whole = NULL;
+	int rc;
+
+	*out = (struct beginning){0};
+	if (m->role != ROLE_USER || m->n_text < SHARED_LEAST)
+		return 0;
+	st = db_query(&s->db, e, "SELECT id, text, beginning, beginning_bytes FROM message WHERE session=?1 AND parent=?2 AND role=?3"
+	              " ORDER BY id DESC LIMIT 1", "iii", session, m->parent, (int64_t)ROLE_USER);
+	rc = st ? db_step(&s->db, st, e) : -1;
+	if (rc > 0) {
+		int64_t id = sqlite3_column_int64(st, 0), of = sqlite3_column_int64(st, 2), bytes = sqlite3_column_int64(st, 3);
+		struct err damaged = {0};
+		size_t n;
+		const char *text = db_bytes(st, 1, 0, &n);
+
+		/* Nothing is shared with a text that is lost. */
+		if (of && beginning_add(s, id, of, bytes, &whole, &text, &n, &damaged))
+			n = 0;
+		n = common(text, n, m->text, m->n_text);
+		if (n >= SHARED_LEAST)
+			*out = (struct beginning){of && n <= (uint64_t)bytes ? of : id, n};
+		rc = 0;
+	}
+	db_put(&s->db, st);
+	free(whole);
+	return rc;
+}
+
+/* Give message id its whole text. */
+static int make_whole(struct store *s, int64_t id, struct err *e)
+{
+	sqlite3_stmt *st = db_query(&s->db, e, "SELECT text, beginning, beginning_bytes, role, complete, token, stats FROM message"
+	                            " WHERE id=?1", "i", id);
+	int rc = st ? db_step(&s->db, st, e) : -1;
+	char *whole = NULL;
+
+	if (rc > 0) {
+		size_t n_own, n;
+		const char *own = db_bytes(st, 0, 0, &n_own), *text = own;
+		int64_t sum;
+
+		n = n_own;
+		rc = beginning_add(s, id, sqlite3_column_int64(st, 1), sqlite3_column_int64(st, 2), &whole, &text, &n, e);
+		if (!rc)
+			rc = index_remove(s, id, own, n_own, e);
+		sum = rc ? 0 : message_sum_whole(st, 3, text, n);
+		db_put(&s->db, st);
+		st = NULL;
+		if (!rc)
+			rc = db_run(&s->db, e, "UPDATE message SET text=?2, beginning=0, beginning_bytes=0, sum=?3 WHERE id=?1", "isi", id, text, n,
+			            sum);
+		if (!rc)
+			rc = index_add(s, id, text, n, e);
+	}
+	db_put(&s->db, st);
+	free(whole);
+	return rc;
+}
+
+int beginnings_keep(struct store *s, int64_t deleted, struct err *e)
+{
+	int64_t id;
+	int rc;
+
+	/* From the first on: what a later one shares with it is whole then. */
+	while ((rc = db_find(&s->db, e, &id, "SELECT id FROM message WHERE beginning<>0 AND session<>?1 AND beginning IN"
+	                     " (SELECT id FROM message WHERE session=?1) ORDER BY id LIMIT 1", "i", deleted)) > 0)
+		if (make_whole(s, id, e) < 0)
+			return -1;
+	return rc;
+}

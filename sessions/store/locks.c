@@ -1,0 +1,217 @@
+/* sessions/store/locks.c - who has the store open to write, and who writes which session.
+ *
+ * Two files.  `lock` is locked by flock(): exclusively by the process that opens the store first, until the database is found good and
+ * up to date, then by all that have it open together; an older weir holds it exclusively to its end.  It names the first process and its
+ * machine: processes of several machines would not see each other's memory, which SQLite's log needs, so a second machine waits until
+ * the first has left.
+ *
+ * `writers` has a range of bytes for each session, locked by the process that writes the session, and in it the number of that process.
+ * Two single bytes at its beginning keep changes of chat.db and of kv.db apart (db.h).  The kernel ends all locks with their process. */
+#include "sessions/store/store_private.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define LOCK_FILE "lock"
+#define WRITERS_FILE "writers"
+#define LOCK_MS 3000   /* until the process that opens the store first is done with it */
+
+enum { RANGE = 16 };   /* bytes of a session: "12345\n" */
+
+static int lock_file(const struct store *s, const char *name, struct err *e)
+{
+	char *path = store_path(s, name);
+	struct stat st;
+	int fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, 0600);
+
+	if (fd < 0) {
+		err_set(e, ERR_FAIL, "cannot write in '%s': %s", s->dir, strerror(errno));
+	} else if (fstat(fd, &st) || !S_ISREG(st.st_mode) || st.st_uid != geteuid()) {
+		close(fd);
+		fd = err_set(e, ERR_FAIL, "refused to use '%s': it is not a plain file of yours", path);
+	} else if (fchmod(fd, 0600)) {
+		/* A file system without modes. */
+	}
+	free(path);
+	return fd;
+}
+
+/* The number that a file has at a place; 0 = there is none. */
+static long number_at(int fd, int64_t at)
+{
+	char text[RANGE + 1] = "";
+	ssize_t n = pread(fd, text, RANGE, at);
+	long pid = 0;
+
+	for (ssize_t i = 0; i < n && text[i] >= '0' && text[i] <= '9' && pid < 100000000; i++)
+		pid = pid * 10 + (text[i] - '0');
+	return pid;
+}
+
+void lock_look(struct store *s)
+{
+	char *path = store_path(s, WRITERS_FILE);
+
+	s->writers = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+	free(path);
+}
+
+/* ---- the store ---- */
+
+/* What tells this machine, since it was started, from all others; 0 bytes: nothing does. */
+static size_t machine(char out[40])
+{
+	int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? 0 : read(fd, out, 36);
+
+	if (fd >= 0)
+		close(fd);
+	return n == 36 ? 36 : 0;
+}
+
+/* The numbers are for messages, and a machine that is not named is another one: a full disk does not matter here. */
+static void lock_note(int fd)
+{
+	char text[64], id[40];
+	int n = snprintf(text, sizeof text, "%ld\n", (long)getpid());
+
+	n += snprintf(text + n, sizeof text - (size_t)n, "%.*s\n", (int)machine(id), id);
+	if (ftruncate(fd, 0) || pwrite(fd, text, (size_t)n, 0) != n)
+		return;
+}
+
+static int same_machine(int fd)
+{
+	char text[64] = "", id[40], *line;
+	ssize_t n = pread(fd, text, sizeof text - 1, 0);
+
+	line = n > 0 ? strchr(text, '\n') : NULL;
+	return line && machine(id) && !strncmp(line + 1, id, 36);
+}
+
+/* 1, 0 = somebody else has it, -1 = errno. */
+static int try_flock(int fd, int how)
+{
+	return !flock(fd, how | LOCK_NB) ? 1 : errno == EWOULDBLOCK || errno == EINTR ? 0 : -1;
+}
+
+static int lock_wait(struct store *s, int alone, struct err *e)
+{
+	double end = now_seconds() + LOCK_MS / 1000.0;
+	long by;
+
+	for (;;) {
+		int rc = alone ? try_flock(s->lock, LOCK_EX) : 0;
+
+		s->alone = rc > 0;
+		if (!rc)
+			rc = try_flock(s->lock, LOCK_SH);
+		if (rc < 0)
+			return err_set(e, ERR_FAIL, "cannot lock '%s': %s", s->dir, strerror(errno));
+		if (s->alone || (rc && same_machine(s->lock)))
+			return 0;
+		if (rc)
+			flock(s->lock, LOCK_UN);
+		if (now_seconds() > end)
+			break;
+		usleep(10000);
+	}
+	by = number_at(s->lock, 0);
+	return by ? err_set(e, ERR_FAIL, "the sessions in '%s' are in use by another weir (process %ld), an older one or one on another machine; "
+	                    "leave it first, or use --private", s->dir, by) :
+	       err_set(e, ERR_FAIL, "the sessions in '%s' are in use by another weir, an older one or one on another machine; leave it first, or "
+	               "use --private", s->dir);
+}
+
+int lock_store(struct store *s, struct err *e)
+{
+	s->lock = lock_file(s, LOCK_FILE, e);
+	s->writers = s->lock < 0 ? -1 : lock_file(s, WRITERS_FILE, e);
+	if (s->writers < 0)
+		return -1;
+	for (int i = 0; i < 2; i++)
+		s->gate[i] = (struct gate){.fd = s->writers, .at = i};
+	if (lock_wait(s, 1, e))
+		return -1;
+	if (s->alone) {
+		struct timespec t;
+
+		lock_note(s->lock);
+		clock_gettime(CLOCK_REALTIME, &t);
+		s->alone_at = (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+	}
+	return 0;
+}
+
+int lock_share(struct store *s, struct err *e)
+{
+	int alone = s->alone;
+
+	if (alone && lock_wait(s, 0, e))
+		return -1;
+	s->alone = alone;
+	return 0;
+}
+
+void lock_free(struct store *s)
+{
+	if (s->writers >= 0)
+		close(s->writers);
+	if (s->lock >= 0)
+		close(s->lock);
+	s->lock = s->writers = -1;
+}
+
+/* ---- a session ---- */
+
+/* A number from a damaged file may be anything. */
+static int64_t range_of(int64_t session)
+{
+	return (session & 0xffffffffff) * RANGE;
+}
+
+int session_hold(struct store *s, int64_t id, long *by, struct err *e)
+{
+	char text[RANGE + 1];
+	long pid;
+	int rc, n;
+
+	*by = 0;
+	if (store_writable(s, e))
+		return -1;
+	rc = range_lock(s->writers, range_of(id), RANGE);
+	if (rc < 0)
+		return err_set(e, ERR_FAIL, "cannot lock session %lld in '%s': %s", (long long)id, s->dir, strerror(errno));
+	if (rc) {
+		n = snprintf(text, sizeof text, "%ld\n", (long)getpid());
+		return pwrite(s->writers, text, (size_t)n, range_of(id)) == n ? 0 : 0;
+	}
+	pid = number_at(s->writers, range_of(id));
+	*by = pid ? pid : -1;
+	return pid ? err_set(e, ERR_FAIL, "another weir (process %ld) has this session open; leave it there first", pid) :
+	       err_set(e, ERR_FAIL, "another weir has this session open; leave it there first");
+}
+
+long session_writer(const struct store *s, int64_t id)
+{
+	struct flock l = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = range_of(id), .l_len = RANGE};
+	long pid;
+
+	if (s->writers < 0 || fcntl(s->writers, F_OFD_GETLK, &l) || l.l_type == F_UNLCK)
+		return 0;
+	pid = number_at(s->writers, range_of(id));
+	return pid == (long)getpid() ? 0 : pid ? pid : -1;
+}
+
+void session_leave(struct store *s, int64_t id)
+{
+	if (s->writers >= 0 && id)
+		range_unlock(s->writers, range_of(id), RANGE);
+}

@@ -1,0 +1,410 @@
+/* sessions/store/passage_search.c - finds the passages of texts that answer a question (store.h).
+ *
+ * bm25 (Robertson and Zaragoza 2009) of each sentence, and of the passage that it stands in: the index says which sentences have a word,
+ * and in sentences a word rarely stands twice, so that its count in a passage is the number of its sentences that have it.  What somebody
+ * types reaches SQLite's query language as single words inside quotes, which its own tokenizer has cut. */
+#include "sessions/store/passages.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+	PREFIX_LEAST = 5,          /* characters of a stem's beginning that is searched for, */
+	PREFIX_LESS = 2,           /* and characters of the stem that it may lack */
+	TRIES = 5,                 /* where another process changes the index meanwhile */
+	COMMON_ABOVE = 400,        /* sentences: in a text with fewer of them no word is too common */
+};
+static const double COMMON_SHARE = 0.12;   /* a word in more of the sentences says nothing and is skipped: "the" */
+static const double ASKING_WEIGHT = 0.1;   /* of a word that only asks: a question of nothing else is searched all the same */
+static const double NAME_WEIGHT = 1.3;     /* of a word with a capital letter inside the question, beside other words */
+static const double RELATED_WEIGHT = 0.5;  /* of a word that begins like the question's, as "religious" for "religion", beside that word */
+/* Of bm25; the lengths of sentences differ for less reason than those of passages. */
+static const double K1 = 0.6, B_PASSAGE = 0.6, B_SENTENCE = 0.2;
+static const double SENTENCE_WEIGHT = 0.75; /* of a passage's best sentence, beside the passage itself */
+static const double HEADING_WEIGHT = 0.3;  /* of a word that stands in the passage's heading only, as a part of its weight */
+
+/* ---- the question ---- */
+
+/* Words that make a question a question and are rare in the text that answers it, as their bm25 would not tell: English, German, French,
+ * Spanish. */
+static const char *const asking[] = {
+	"a", "about", "an", "and", "any", "are", "as", "at", "be", "been", "besides", "by", "can", "could", "did", "do", "does", "for", "from", "get", "give",
+	"had", "has", "have", "he", "her", "his", "how", "i", "if", "in", "is", "it", "its", "kind", "many", "may", "me", "might", "much", "name", "of", "on",
+	"or", "say", "says", "she", "should", "so", "tell", "that", "the", "their", "them", "there", "these", "they", "this", "those", "to", "type", "was",
+	"please", "explain", "describe", "define", "briefly", "mean", "means", "meant", "meaning", "show", "know", "like", "understand", "want",
+	"were", "what", "when", "where", "which", "who", "whom", "whose", "why", "will", "with", "would", "you", "according", "called", "document", "text",
+	"bitte", "erkl\xc3\xa4re", "erkl\xc3\xa4r", "mir", "sag", "kannst", "k\xc3\xb6nnen", "bedeutet", "hei\xc3\x9ft",
+	"wer", "wie", "was", "wann", "wo", "warum", "welche", "welcher", "welches", "der", "die", "das", "ist", "sind", "hat", "wurde", "und", "von", "ein", "eine",
+	"expliquez", "explique", "pla\xc3\xaet", "dis", "dites", "moi", "peux", "pouvez", "signifie",
+	"qui", "que", "quoi", "quand", "comment", "pourquoi", "quel", "quelle", "quels", "quelles", "est", "sont", "le", "la", "les", "des", "du", "et", "un", "une",
+	"qu\xc3\xa9", "qui\xc3\xa9n", "cu\xc3\xa1ndo", "d\xc3\xb3nde", "c\xc3\xb3mo", "cu\xc3\xa1l", "cu\xc3\xa1ntos", "el", "los", "las", "es", "fue", "de", "en", "y",
+	"favor", "explica", "expl\xc3\xad" "came", "dime", "puedes", "significa",
+};
+
+/* The same in Chinese and Korean, as pairs of letters (words_fold). */
+static const char *const asking_pairs[] = {
+	"什么", "甚麼", "什麼", "怎么", "怎麼", "怎样", "怎樣", "如何", "哪个", "哪個", "哪里", "哪些", "哪儿", "多少", "为什", "為什", "是什", "为何",
+	"무엇", "어디", "언제", "누구", "어떻", "떻게", "얼마", "엇입", "마입", "입니", "니까", "합니", "습니", "됩니", "나요", "까요",
+};
+
+/* Two letters of Hiragana are endings and particles, hardly ever a word that tells texts apart. */
+static int is_hiragana_pair(const struct question_word *w)
+{
+	int32_t first, second;
+	size_t k = (size_t)utf8_decode(w->text, w->n, &first);
+
+	return w->n == 6 && k == 3 && utf8_decode(w->text + 3, 3, &second) == 3 && first >= 0x3041 && first <= 0x309f && second >= 0x3041 &&
+	       second <= 0x309f;
+}
+
+static int is_asking(const struct question_word *w)
+{
+	char low[12];
+
+	if (w->n >= sizeof low)
+		return 0;
+	if ((unsigned char)*w->text >= 0xe3) {
+		for (size_t i = 0; i < sizeof asking_pairs / sizeof *asking_pairs; i++)
+			if (w->n == 6 && !memcmp(w->text, asking_pairs[i], 6))
+				return 1;
+		return is_hiragana_pair(w);
+	}
+	for (size_t i = 0; i <= w->n; i++)
+		low[i] = (char)(w->text[i] >= 'A' && w->text[i] <= 'Z' ? w->text[i] + 32 : w->text[i]);
+	for (size_t i = 0; i < sizeof asking / sizeof *asking; i++)
+		if (!strcmp(low, asking[i]))
+			return 1;
+	return 0;
+}
+
+/* Factor of a word's idf.  A sentence begins with a capital letter: the first word says nothing by it. */
+static double word_factor(const struct question_word *w, int first)
+{
+	return is_asking(w) ? ASKING_WEIGHT : !first && *w->text >= 'A' && *w->text <= 'Z' ? NAME_WEIGHT : 1;
+}
+
+/* The query for the words that have the stem of w; related: for all that begin like it, empty where it is too short to tell. */
+static void word_query(const struct question_word *w, int related, struct str *out)
+{
+	size_t n = w->n_stem, n_char = 0;
+
+	str_clear(out);
+	if (!related) {
+		str_addf(out, "\"%s\"", w->text);
+		return;
+	}
+	for (size_t i = 0; i < n; i++)
+		n_char += ((unsigned char)w->stem[i] & 0xc0) != 0x80;
+	if (n_char < PREFIX_LEAST || is_asking(w) || strpbrk(w->stem, "\"0123456789"))
+		return;
+	for (int less = 0; less < PREFIX_LESS && n_char > PREFIX_LEAST; less++, n_char--)
+		while (n && ((unsigned char)w->stem[--n] & 0xc0) == 0x80)
+			;
+	str_adds(out, "\"");
+	str_add(out, w->stem, n);
+	str_adds(out, "\" *");
+}
+
+/* ---- the texts ---- */
+
+/* A passage: its sentences, and what the words of the question that it has add up to. */
+struct place {
+	size_t text, from, to;
+	uint32_t words;
+	double score, covered;
+	uint32_t has, headed;      /* number of sentences with the word that is looked up, and that word (from 1 on) */
+};
+struct search {
+	struct passage_index *x;
+	const struct indexed_text *text; size_t n_text;
+	struct passage_rows *rows;
+	size_t *base;              /* [n_text + 1] sentences before each text */
+	struct place *place; size_t n_place, cap;
+	uint32_t *place_of;        /* [sentences] */
+	uint32_t *under;           /* [places] the place with the heading that it stands under; itself: none */
+	double *score;             /* [sentences] */
+	uint32_t *has;             /* [sentences] the last word that it has (from 1 on) */
+	size_t n_sentence;
+	double mean_sentence, mean_place;
+};
+
+static void search_free(struct search *s)
+{
+	for (size_t i = 0; s->rows && i < s->n_text; i++)
+		free(s->rows[i].at);
+	free(s->rows);
+	free(s->base);
+	free(s->place);
+	free(s->place_of);
+	free(s->under);
+	free(s->score);
+	free(s->has);
+}
+
+/* The rows of all texts, and their passages. */
+static int search_open(struct search *s, struct err *e)
+{
+	uint64_t words = 0;
+
+	s->rows = xcalloc(s->n_text + 1, sizeof *s->rows);
+	s->base = xcalloc(s->n_text + 1, sizeof *s->base);
+	for (size_t i = 0; i < s->n_text; i++) {
+		if (passage_rows_of(s->x, s->text[i].p, s->text[i].n, &s->rows[i], e))
+			return -1;
+		s->base[i + 1] = s->base[i] + s->rows[i].n;
+	}
+	s->n_sentence = s->base[s->n_text];
+	s->place_of = xcalloc(s->n_sentence + 1, sizeof *s->place_of);
+	s->score = xcalloc(s->n_sentence + 1, sizeof *s->score);
+	s->has = xcalloc(s->n_sentence + 1, sizeof *s->has);
+	for (size_t i = 0; i < s->n_text; i++)
+		for (size_t k = 0; k < s->rows[i].n; k++) {
+			const struct sentence *at = &s->rows[i].at[k];
+			if (!k || at->flags & SENTENCE_FIRST) {
+				if (s->n_place == s->cap) {
+					s->cap = s->cap ? 2 * s->cap : 64;
+					s->place = xrealloc(s->place, s->cap * sizeof *s->place);
+				}
+				s->place[s->n_place++] = (struct place){.text = i, .from = s->base[i] + k};
+			}
+			s->place_of[s->base[i] + k] = (uint32_t)(s->n_place - 1);
+			s->place[s->n_place - 1].to = s->base[i] + k + 1;
+			s->place[s->n_place - 1].words += at->words;
+			words += at->words;
+		}
+	s->under = xcalloc(s->n_place + 1, sizeof *s->under);
+	for (size_t i = 0; i < s->n_place; i++) {
+		const struct place *p = &s->place[i];
+		int heading = s->rows[p->text].at[p->from - s->base[p->text]].flags & SENTENCE_HEADING;
+		s->under[i] = heading || !i || s->place[i - 1].text != p->text ? (uint32_t)i : s->under[i - 1];
+	}
+	s->mean_sentence = s->n_sentence ? (double)words / (double)s->n_sentence : 1;
+	s->mean_place = s->n_place ? (double)words / (double)s->n_place : 1;
+	return 0;
+}
+
+static const struct sentence *sentence_at(const struct search *s, size_t text, size_t i)
+{
+	return &s->rows[text].at[i - s->base[text]];
+}
+
+/* ---- bm25 ---- */
+
+static double idf(size_t n, size_t have)
+{
+	return log(1 + ((double)n - (double)have + 0.5) / ((double)have + 0.5));
+}
+
+static double saturate(double count, double b, double words, double mean)
+{
+	return count * (K1 + 1) / (count + K1 * (1 - b + b * words / mean));
+}
+
+/* The sentences that the query finds: numbers from all texts into found[], at most `most` of them; -1 on errors. */
+static int64_t look_up(struct search *s, const struct str *query, size_t most, uint32_t *found, struct err *e)
+{
+	int64_t n = 0;
+
+	for (size_t i = 0; i < s->n_text && n >= 0 && (size_t)n < most; i++) {
+		const struct passage_rows *r = &s->rows[i];
+		sqlite3_stmt *st = db_query(s->x->db, e, "SELECT rowid FROM sentence WHERE sentence MATCH ?1 AND rowid BETWEEN ?2 AND ?3", "sii",
+		                            query->p, query->n, r->id, r->id + (int64_t)r->n - 1);
+		int rc = st ? 1 : -1;
+		while (rc > 0 && (size_t)n < most && (rc = db_step(s->x->db, st, e)) > 0) {
+			int64_t row = sqlite3_column_int64(st, 0) - r->id;
+			if (row >= 0 && row < (int64_t)r->n)
+				found[n++] = (uint32_t)(s->base[i] + (size_t)row);
+		}
+		db_put(s->x->db, st);
+		if (rc < 0)
+			n = -1;
+	}
+	return n;
+}
+
+/* A word of the question: what it weighs, and which one it is (from 1 on). */
+struct word { double weight; uint32_t number; };
+
+/* Add a word to the sentences that have it and to their passages. */
+static void add_word(struct search *s, struct word w, const uint32_t *found, size_t n)
+{
+	for (size_t i = 0; i < n;) {
+		struct place *p = &s->place[s->place_of[found[i]]];
+		size_t first = i;
+
+		for (; i < n && found[i] < p->to; i++) {
+			const struct sentence *at = sentence_at(s, p->text, found[i]);
+			s->has[found[i]] = w.number;
+			s->score[found[i]] += w.weight * saturate(1, B_SENTENCE, at->words, s->mean_sentence);
+			if (at->flags & SENTENCE_HEADING)
+				p->headed = w.number;
+		}
+		p->has = w.number;
+		p->score += w.weight * saturate((double)(i - first), B_PASSAGE, p->words, s->mean_place);
+		p->covered += w.weight;
+		if (i == first)
+			i++;
+	}
+}
+
+/* A related word counts where the word itself is missing: in a sentence, and once in a passage. */
+static void add_related(struct search *s, struct word w, const uint32_t *found, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		struct place *p = &s->place[s->place_of[found[i]]];
+
+		if (s->has[found[i]] == w.number)
+			continue;
+		s->score[found[i]] += w.weight;
+		if (p->has == w.number)
+			continue;
+		p->has = w.number;
+		p->score += w.weight;
+		p->covered += w.weight;
+	}
+}
+
+/* A word of the heading counts for the passages below that lack it. */
+static void add_heading(struct search *s, struct word w)
+{
+	for (size_t k = 0; k < s->n_place; k++) {
+		struct place *p = &s->place[k];
+		if (p->has != w.number && s->place[s->under[k]].headed == w.number) {
+			p->score += HEADING_WEIGHT * w.weight;
+			p->covered += w.weight;
+		}
+	}
+}
+
+/* Add word i of the question and those related to it, unless it stands in more than `most` sentences.  Returns its weight, 0 for a word
+ * that is too common, or -1. */
+static double score_word(struct search *s, const struct question_words *q, size_t i, size_t most, uint32_t *found, struct err *e)
+{
+	struct word w = {.number = (uint32_t)i + 1}, related = w;
+	struct str query = {0};
+	int64_t n, n_like = 0;
+
+	word_query(&q->at[i], 0, &query);
+	n = look_up(s, &query, most + 1, found, e);
+	if (n >= 0 && (size_t)n <= most) {
+		w.weight = idf(s->n_sentence, (size_t)n) * word_factor(&q->at[i], !i);
+		add_word(s, w, found, (size_t)n);
+		word_query(&q->at[i], 1, &query);
+		n_like = query.n ? look_up(s, &query, most + 1, found, e) : 0;
+		if (n_like > n && (size_t)n_like <= most) {
+			related.weight = idf(s->n_sentence, (size_t)(n_like - n));
+			related.weight = RELATED_WEIGHT * (related.weight < w.weight ? related.weight : w.weight);
+			add_related(s, related, found, (size_t)n_like);
+		}
+		add_heading(s, w);
+	}
+	str_free(&query);
+	return n < 0 || n_like < 0 ? -1 : w.weight;
+}
+
+static int score_all(struct search *s, const struct question_words *q, double *whole, struct err *e)
+{
+	size_t most = s->n_sentence > COMMON_ABOVE ? (size_t)((double)s->n_sentence * COMMON_SHARE) : s->n_sentence;
+	uint32_t *found = xcalloc(s->n_sentence + 1, sizeof *found);
+	double weight = 0;
+
+	*whole = 0;
+	for (size_t i = 0; i < q->n && weight >= 0; i++) {
+		weight = score_word(s, q, i, most, found, e);
+		*whole += weight;
+	}
+	free(found);
+	return weight < 0 ? -1 : 0;
+}
+
+/* ---- the best ---- */
+
+static size_t best_sentence(const struct search *s, const struct place *p)
+{
+	size_t best = p->from;
+
+	/* A heading answers nothing. */
+	for (size_t i = p->from; i < p->to; i++) {
+		int heading = sentence_at(s, p->text, i)->flags & SENTENCE_HEADING, before = sentence_at(s, p->text, best)->flags & SENTENCE_HEADING;
+		if (heading == before ? s->score[i] > s->score[best] : before)
+			best = i;
+	}
+	return best;
+}
+
+static void put_hit(const struct search *s, const struct place *p, double whole, struct found_passage *out, size_t *n, size_t most)
+{
+	size_t best = best_sentence(s, p), i;
+	const struct sentence *quote = sentence_at(s, p->text, best);
+	struct found_passage hit = {
+		.text = p->text, .from = sentence_at(s, p->text, p->from)->from, .to = sentence_at(s, p->text, p->to - 1)->to,
+		.quote = quote->from, .quote_end = quote->to, .sentence = s->score[best], .passage = p->score,
+		.covered = whole > 0 ? p->covered / whole : 0,
+	};
+
+	hit.score = hit.passage + SENTENCE_WEIGHT * hit.sentence;
+	if (*n == most && out[most - 1].score >= hit.score)
+		return;
+	for (i = *n < most ? (*n)++ : most - 1; i && out[i - 1].score < hit.score; i--)
+		out[i] = out[i - 1];
+	out[i] = hit;
+}
+
+/* The rows of all texts, and a transaction in which the index has them: another process may delete rows, and use their numbers again. */
+static int search_begin(struct search *s, struct err *e)
+{
+	for (int tries = 0;; tries++) {
+		struct search again = {.x = s->x, .text = s->text, .n_text = s->n_text};
+		int64_t ignored;
+		int rc = search_open(s, e) || db_exec(s->x->db, "BEGIN", e) ? -1 : 1;
+
+		for (size_t i = 0; i < s->n_text && rc > 0; i++)
+			rc = db_find(s->x->db, e, &ignored, "SELECT 1 FROM passages WHERE id=?1 AND hash=?2", "ib", s->rows[i].id,
+			             (const void *)s->rows[i].hash, sizeof s->rows[i].hash);
+		if (rc || tries == TRIES)
+			return rc > 0 ? 0 : rc ? -1 : err_set(e, ERR_FAIL, "cannot search: another weir deletes what is indexed; try again");
+		db_exec(s->x->db, "COMMIT", NULL);
+		search_free(s);
+		*s = again;
+	}
+}
+
+static int find(struct passage_index *x, const struct indexed_text *text, size_t n_text, const char *question, size_t n, struct found_passage *out,
+                size_t most, struct err *e)
+{
+	struct search s = {.x = x, .text = text, .n_text = n_text};
+	struct question_words q = {.n = 0};
+	double whole = 0;
+	size_t count = 0;
+	int rc = search_begin(&s, e);
+
+	if (!rc && question_words(x->words, question, n, &q))
+		rc = err_set(e, ERR_FIT, "cannot search: no memory");
+	if (!rc)
+		rc = score_all(&s, &q, &whole, e);
+	for (size_t i = 0; !rc && i < s.n_place && most; i++)
+		if (s.place[i].score > 0)
+			put_hit(&s, &s.place[i], whole, out, &count, most);
+	if (!sqlite3_get_autocommit(x->db->h))
+		sqlite3_exec(x->db->h, "COMMIT", NULL, NULL, NULL);
+	question_words_free(&q);
+	search_free(&s);
+	return rc ? -1 : (int)count;
+}
+
+int passages_find(struct passage_index *x, const struct indexed_text *text, size_t n_text, const char *question, size_t n,
+                  struct found_passage *out, size_t most, struct err *e)
+{
+	struct err first = {0};
+	int count;
+
+	x->db->code = 0;
+	count = find(x, text, n_text, question, n, out, most, &first);
+	if (count < 0 && db_index_damaged(x->db)) {
+		if (db_begin(x->db, e) || db_end(x->db, passages_empty(x->db, e), e))
+			return -1;
+		return find(x, text, n_text, question, n, out, most, e);
+	}
+	return count < 0 ? err_set(e, first.code, "%s", first.msg) : count;
+}

@@ -1,0 +1,429 @@
+/* sessions/store/passages.c - cuts a text into sentences, and these into passages (store.h).
+ *
+ * Blocks end at blank lines, pages and headings.  In a block a sentence ends behind a full stop that is no part of an abbreviation, an
+ * initial or a number, behind the full stops of scripts that write no blank after them, where a line of a list begins, and at
+ * SENTENCE_MOST words.  A long block is cut into passages of about PASSAGE_WORDS; a short one, a heading for example, is joined with
+ * the next.  Any bytes will do: what is not UTF-8 is no letter and ends nothing. */
+#include "sessions/store/passages.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+	SENTENCE_MOST = 80,        /* words */
+	PASSAGE_WORDS = 120,
+	PASSAGE_JOIN = 25,         /* a block with fewer words is joined with the next one */
+	LINE_LONG = 200,           /* bytes: a line of that length is no line of a wrapped paragraph, it ends with a sentence */
+	THAI_LEAST = 90,           /* bytes of a Thai sentence before a blank ends it: blanks stand between phrases, too */
+	WATCH_BYTES = 1 << 20,     /* between two questions whether to go on: some milliseconds */
+};
+
+struct cutter {
+	const char *p; size_t n;
+	struct sentence *out; size_t count, cap;
+	size_t first;              /* the first sentence of the passage that grows */
+	size_t words;              /* of that passage */
+};
+
+/* ---- characters ---- */
+
+int script_spaceless(int32_t cp)
+{
+	return (cp >= 0x0e00 && cp <= 0x0eff) ||     /* Thai, Lao */
+	       (cp >= 0x1000 && cp <= 0x109f) ||     /* Burmese */
+	       (cp >= 0x1780 && cp <= 0x17ff) ||     /* Khmer */
+	       (cp >= 0x3005 && cp <= 0x3007) || (cp >= 0x3041 && cp <= 0x30ff && cp != 0x30fb) || (cp >= 0x3105 && cp <= 0x312f) ||
+	       (cp >= 0x31f0 && cp <= 0x31ff) || (cp >= 0x3400 && cp <= 0x4dbf) || (cp >= 0x4e00 && cp <= 0x9fff) ||
+	       (cp >= 0xac00 && cp <= 0xd7a3) ||     /* Korean has blanks, but joins what English writes apart */
+	       (cp >= 0xf900 && cp <= 0xfaff) || (cp >= 0xff66 && cp <= 0xff9f) || (cp >= 0x20000 && cp <= 0x3ffff);
+}
+
+static int is_thai(int32_t cp)
+{
+	return (cp >= 0x0e00 && cp <= 0x0eff) || (cp >= 0x1000 && cp <= 0x109f) || (cp >= 0x1780 && cp <= 0x17ff);
+}
+
+static int is_blank(char c)
+{
+	return c == ' ' || (c >= '\t' && c <= '\r');
+}
+
+static int is_digit(char c)
+{
+	return c >= '0' && c <= '9';
+}
+
+static int is_capital(char c)
+{
+	return c >= 'A' && c <= 'Z';
+}
+
+static int is_letter(char c)
+{
+	return is_capital(c) || (c >= 'a' && c <= 'z') || ((unsigned char)c & 0x80);
+}
+
+/* The character before byte `at`; *from is where it begins. */
+static int32_t char_before(const struct cutter *c, size_t begin, size_t at, size_t *from)
+{
+	int32_t cp;
+	size_t i = at - 1;
+
+	while (i > begin && at - i < 4 && ((unsigned char)c->p[i] & 0xc0) == 0x80)
+		i--;
+	*from = i;
+	return i + (size_t)utf8_decode(c->p + i, at - i, &cp) == at ? cp : (*from = at - 1, -1);
+}
+
+/* A full stop of a script that writes no blank behind it. */
+static int is_wide_stop(int32_t cp)
+{
+	return cp == 0x3002 || cp == 0xff01 || cp == 0xff1f || cp == 0xff61;
+}
+
+/* A full stop that a blank follows: Latin, Arabic, Devanagari, Armenian, Ethiopic, Burmese, Khmer, Tibetan. */
+static int is_stop(int32_t cp)
+{
+	return cp == '.' || cp == '!' || cp == '?' || cp == 0x2026 || cp == 0x203c || cp == 0x2047 || cp == 0x2048 || cp == 0x2049 ||
+	       cp == 0x061f || cp == 0x06d4 || cp == 0x0964 || cp == 0x0965 || cp == 0x0589 || cp == 0x1362 || cp == 0x1367 ||
+	       cp == 0x104b || cp == 0x17d4 || cp == 0x0f0d;
+}
+
+/* What closes behind a full stop and still belongs to the sentence. */
+static int is_closer(int32_t cp)
+{
+	return cp == '"' || cp == '\'' || cp == ')' || cp == ']' || cp == '*' || cp == '_' || cp == 0x2019 || cp == 0x201d || cp == 0xbb ||
+	       cp == 0x203a || cp == 0x300d || cp == 0x300f || cp == 0xff09 || cp == 0x3011;
+}
+
+/* ---- sentences ---- */
+
+static const char *const abbreviations[] = {
+	"mr", "mrs", "ms", "dr", "prof", "st", "sr", "jr", "vs", "no", "nos", "fig", "figs", "vol", "vols", "pp", "ch", "sec", "eq", "ed", "eds",
+	"cf", "al", "gen", "col", "lt", "sgt", "capt", "maj", "rev", "hon", "sen", "rep", "gov", "pres", "supt", "messrs", "mt", "ft", "ca",
+	"approx", "dept", "est", "jan", "feb", "mar", "apr", "jun", "jul", "aug", "sep", "sept", "oct", "nov", "dec", "e.g", "i.e", "viz", "resp",
+	"bzw", "nr", "hr", "fr", "ggf", "vgl", "mme", "mlle", "art", "sra", "dra", "z.b", "d.h", "u.a",
+};
+
+/* Is the word that ends before the full stop at `dot` one that is written with it? */
+static int is_abbreviation(const char *p, size_t begin, size_t dot)
+{
+	size_t from = dot, n, dots = 0;
+	char word[8];
+
+	while (from > begin && (is_letter(p[from - 1]) || p[from - 1] == '.') && dot - from < 12)
+		dots += p[--from] == '.';
+	n = dot - from;
+	if (n == 1)
+		return is_capital(p[from]);                        /* an initial */
+	if (n > 1 && dots && n <= 2 * dots + 1 && is_capital(p[from]))
+		return 1;                                          /* U.S., J.R.R. */
+	if (!n || n >= sizeof word)
+		return 0;
+	for (size_t i = 0; i < n; i++)
+		word[i] = (char)(is_capital(p[from + i]) ? p[from + i] + 32 : p[from + i]);
+	word[n] = 0;
+	for (size_t i = 0; i < sizeof abbreviations / sizeof *abbreviations; i++)
+		if (!strcmp(word, abbreviations[i]))
+			return 1;
+	return 0;
+}
+
+/* The number of an item, "3." or "(12).", is no sentence. */
+static int is_item_number(const char *p, size_t begin, size_t dot)
+{
+	size_t i = dot;
+
+	while (i > begin && is_digit(p[i - 1]))
+		i--;
+	return i < dot && dot - i <= 3 && i == begin;
+}
+
+/* A sentence that began at `begin` and has a blank at `at`: does it end there?  next: what follows the blanks. */
+static int ends_sentence(const struct cutter *c, size_t begin, size_t at, size_t next, size_t end)
+{
+	size_t from = at, i = at;
+	int32_t cp = -1, after = -1;
+	int closed = 0;
+
+	while (i > begin) {
+		cp = char_before(c, begin, i, &from);
+		if (!is_closer(cp))
+			break;
+		closed = 1;
+		i = from;
+	}
+	if (i == begin || !is_stop(cp))
+		return 0;
+	if (next < end)
+		utf8_decode(c->p + next, end - next, &after);
+	if (after >= 'a' && after <= 'z')
+		return 0;                                              /* "Yahoo! has", "e.g. here" */
+	if (cp != '.')
+		return 1;
+	/* A bracket or quotation mark behind the full stop ends what no abbreviation would. */
+	return closed || !(is_abbreviation(c->p, begin, from) || is_item_number(c->p, begin, from));
+}
+
+/* Does the text that ends at `at` end with a mark behind which a new item may follow? */
+static int ends_marked(const struct cutter *c, size_t begin, size_t at)
+{
+	int32_t cp;
+	size_t from;
+
+	while (at > begin && is_blank(c->p[at - 1]))
+		at--;
+	if (at == begin)
+		return 1;
+	cp = char_before(c, begin, at, &from);
+	return is_stop(cp) || is_wide_stop(cp) || is_closer(cp) || cp == ':' || cp == ';' || cp == ',' || cp == 0xff1a || cp == 0xff1b;
+}
+
+/* Does a line that begins there begin an item of a list, a row of a table or the like?  A number begins one where the numbers count up, or
+ * behind the end of a sentence: not in "a status of" and, on the next line, "127.  Otherwise".  *number: of the last item. */
+static int begins_item(const struct cutter *c, size_t begin, size_t at, size_t end, long *number)
+{
+	const char *p = c->p;
+	long count = 0;
+	size_t i = at, line;
+
+	while (i < end && (p[i] == ' ' || p[i] == '\t'))
+		i++;
+	if (i + 1 >= end)
+		return 0;
+	if (strchr("-*+|>#", p[i]) && p[i])
+		return is_blank(p[i + 1]) || p[i] == '#' || p[i] == '|';
+	if (i + 3 < end && (unsigned char)p[i] == 0xe2 && (unsigned char)p[i + 1] == 0x80 && (unsigned char)p[i + 2] == 0xa2)
+		return 1;                                              /* a bullet */
+	for (line = i; i < end && is_digit(p[i]) && i - line < 6; i++)
+		count = 10 * count + p[i] - '0';
+	if (i == line || i + 1 >= end || (p[i] != '.' && p[i] != ')') || !is_blank(p[i + 1]))
+		return 0;
+	if (count > *number + 1 && !ends_marked(c, begin, at))
+		return 0;
+	*number = count;
+	return 1;
+}
+
+/* The separators of a line of CSV or the like, behind which no blank stands as it does in prose.  *next: the line behind it. */
+static size_t count_separators(const char *p, size_t at, size_t end, size_t *next)
+{
+	size_t n = 0;
+
+	for (; at < end && p[at] != '\n'; at++)
+		n += p[at] == '\t' || ((p[at] == ',' || p[at] == ';') && at + 1 < end && !is_blank(p[at + 1]));
+	*next = at + (at < end);
+	return n;
+}
+
+/* Are the line that ends before `at` and the one that begins there rows of a table? */
+static int between_rows(const char *p, size_t line, size_t at, size_t end)
+{
+	size_t next, n = count_separators(p, line, at, &next);
+
+	return n > 1 && n == count_separators(p, at, end, &next);
+}
+
+static void add_sentence(struct cutter *c, size_t from, size_t to, size_t words)
+{
+	while (from < to && is_blank(c->p[from]))
+		from++;
+	while (to > from && is_blank(c->p[to - 1]))
+		to--;
+	if (from == to)
+		return;
+	if (c->count == c->cap) {
+		c->cap = c->cap ? 2 * c->cap : 64;
+		c->out = xrealloc(c->out, c->cap * sizeof *c->out);
+	}
+	c->out[c->count++] = (struct sentence){(uint32_t)from, (uint32_t)to, (uint16_t)(words ? words : 1), 0};
+}
+
+/* Where a sentence is cut that does not end: behind the last blank, but for scripts without blanks. */
+static size_t forced_end(const struct cutter *c, size_t begin, size_t at)
+{
+	for (size_t i = at; i > begin + (at - begin) / 2; i--)
+		if (is_blank(c->p[i - 1]))
+			return i;
+	return at;
+}
+
+/* The sentences of a block. */
+static void cut_block(struct cutter *c, size_t from, size_t end)
+{
+	size_t begin = from, line = from, words = 0, at = from;
+	long number = 0;
+	int in_word = 0;
+
+	begins_item(c, from, from, end, &number);
+	while (at < end) {
+		int32_t cp;
+		size_t len = (size_t)utf8_decode(c->p + at, end - at, &cp), next = at;
+		int cut = 0;
+
+		if (cp >= 0 && cp < 0x80 && is_blank((char)cp)) {
+			int lines = 0;
+
+			in_word = 0;
+			for (; next < end && is_blank(c->p[next]); next++)
+				if (c->p[next] == '\n') {
+					lines++;
+					cut |= next - line >= LINE_LONG || between_rows(c->p, line, next + 1, end) ||
+					       begins_item(c, from, next + 1, end, &number);
+					line = next + 1;
+				}
+			if (!cut && at > begin) {
+				size_t ignored;
+				cut = ends_sentence(c, begin, at, next, end) ||
+				      (at - begin >= THAI_LEAST && is_thai(char_before(c, begin, at, &ignored)));
+			}
+		} else {
+			next = at + len;
+			if (script_spaceless(cp)) {
+				words++;
+				in_word = 0;
+			} else if (!in_word) {
+				words++;
+				in_word = 1;
+			}
+			if (is_wide_stop(cp)) {
+				size_t more;
+				/* What closes behind it belongs to it; more full stops do, too. */
+				while (next < end && (more = (size_t)utf8_decode(c->p + next, end - next, &cp), is_closer(cp) || is_wide_stop(cp)))
+					next += more;
+				cut = 1;
+			}
+			if (!cut && (words > SENTENCE_MOST || next - begin > 16 * SENTENCE_MOST)) {
+				next = forced_end(c, begin, next);
+				cut = 1;
+			}
+		}
+		if (cut) {
+			add_sentence(c, begin, next, words);
+			begin = next;
+			words = 0;
+			in_word = 0;
+		}
+		at = next;
+	}
+	add_sentence(c, begin, end, words);
+}
+
+/* ---- passages ---- */
+
+/* Mark where passages begin among the sentences from c->first on, which have `words` words. */
+static void end_passage(struct cutter *c)
+{
+	size_t parts = (c->words + PASSAGE_WORDS / 2) / PASSAGE_WORDS, words = 0, cut = 1;
+
+	if (c->first == c->count)
+		return;
+	c->out[c->first].flags |= SENTENCE_FIRST;
+	for (size_t i = c->first; i + 1 < c->count && cut < parts; i++) {
+		words += c->out[i].words;
+		/* The sentence that crosses the place goes where most of it belongs. */
+		if (words + c->out[i + 1].words / 2u >= cut * c->words / parts) {
+			c->out[i + 1].flags |= SENTENCE_FIRST;
+			cut++;
+		}
+	}
+	c->first = c->count;
+	c->words = 0;
+}
+
+/* A line that is a heading by its looks: Markdown's, or a short line that stands alone and ends without a full stop. */
+static int is_heading(const struct cutter *c, size_t from, size_t to)
+{
+	size_t last;
+	int32_t cp;
+
+	if (c->p[from] == '#')
+		return 1;
+	if (to - from > 100 || memchr(c->p + from, '\n', to - from))
+		return 0;
+	cp = char_before(c, from, to, &last);
+	return !is_stop(cp) && !is_wide_stop(cp) && cp != ':' && cp != ';' && cp != ',';
+}
+
+static void take_block(struct cutter *c, size_t from, size_t to)
+{
+	size_t before = c->count;
+	int heading;
+
+	while (from < to && is_blank(c->p[from]))
+		from++;
+	while (to > from && is_blank(c->p[to - 1]))
+		to--;
+	if (from == to)
+		return;
+	heading = is_heading(c, from, to);
+	if (c->first < before && heading && c->p[from] == '#')
+		end_passage(c);                                        /* what a heading follows is not joined with it */
+	cut_block(c, from, to);
+	for (size_t i = before; i < c->count; i++) {
+		c->words += c->out[i].words;
+		if (heading)
+			c->out[i].flags |= SENTENCE_HEADING;
+	}
+	if (c->words >= PASSAGE_JOIN)
+		end_passage(c);
+}
+
+/* The next '\n' and the next '\f', or the text's end.  Kept, so that each byte is looked at once however many of the other there are. */
+struct line_ends { size_t newline, page; };
+
+static size_t next_byte(const struct cutter *c, size_t at, char byte)
+{
+	const char *p = memchr(c->p + at, byte, c->n - at);
+
+	return p ? (size_t)(p - c->p) : c->n;
+}
+
+/* Where the line ends, or the part of it in front of a form feed. */
+static size_t line_stop(const struct cutter *c, size_t at, struct line_ends *next)
+{
+	if (next->newline < at)
+		next->newline = next_byte(c, at, '\n');
+	if (next->page < at)
+		next->page = next_byte(c, at, '\f');
+	return next->newline < next->page ? next->newline : next->page;
+}
+
+size_t sentences_cut(const char *text, size_t n, struct sentence **out, indexing_fn *watch, void *ud)
+{
+	struct cutter c = {.p = text, .n = n < UINT32_MAX ? n : UINT32_MAX};
+	struct line_ends next = {0};
+	size_t from = 0, asked = 0;
+
+	if (n)
+		next = (struct line_ends){next_byte(&c, 0, '\n'), next_byte(&c, 0, '\f')};
+	for (size_t at = 0, stop; at < c.n; at = stop + 1) {
+		size_t words = at;
+		int page, heading;
+
+		if (watch && at - asked >= WATCH_BYTES) {
+			asked = at;
+			if (watch(0, n, ud)) {
+				free(c.out);
+				*out = NULL;
+				return SIZE_MAX;
+			}
+		}
+		stop = line_stop(&c, at, &next);
+		page = stop < c.n && c.p[stop] == '\f';
+		heading = !page && c.p[at] == '#' && stop - at > 1 && strchr("# \t", c.p[at + 1]) && c.p[at + 1];
+		while (words < stop && is_blank(c.p[words]))
+			words++;
+		if (words < stop && !page && !heading)
+			continue;
+		take_block(&c, from, at);
+		if (page || heading)
+			take_block(&c, at, stop);
+		from = stop + 1;
+	}
+	if (from < c.n)
+		take_block(&c, from, c.n);
+	end_passage(&c);
+	*out = c.out;
+	return c.count;
+}

@@ -1,0 +1,147 @@
+/* sessions/store/search.c - full text search over all messages.
+ *
+ * The index keeps no text of its own (external content): it is told the old text when that goes, and made anew
+ * from the messages when it turns out to be wrong.  What somebody types reaches the query language only inside
+ * quotes, so that no letter of it means anything there. */
+#include "sessions/store/store_private.h"
+
+#include <string.h>
+
+#define WORDS_BYTES 1000
+#define WORDS_MOST 40
+#define LIMIT_MOST 1000
+#define LEVELS_MOST 30
+
+int index_add(struct store *s, int64_t id, const char *text, size_t n, struct err *e)
+{
+	return db_run(&s->db, e, "INSERT INTO find(rowid, text) VALUES(?1, ?2)", "is", id, text, n);
+}
+
+int index_remove(struct store *s, int64_t id, const char *text, size_t n, struct err *e)
+{
+	return db_run(&s->db, e, "INSERT INTO find(find, rowid, text) VALUES('delete', ?1, ?2)", "is", id, text, n);
+}
+
+/* Take the table and what it keeps out of the schema by hand and make it again: when it cannot even be opened, SQLite
+ * cannot drop it either. */
+static int index_replace(struct db *d, struct err *e)
+{
+	static const char sql[] =
+		"PRAGMA writable_schema=ON; DELETE FROM sqlite_schema WHERE name='find' AND type='table';"
+		"PRAGMA writable_schema=RESET;"
+		"DROP TABLE IF EXISTS find_data; DROP TABLE IF EXISTS find_idx; DROP TABLE IF EXISTS find_docsize;"
+		"DROP TABLE IF EXISTS find_config;";
+	int rc;
+
+	sqlite3_db_config(d->h, SQLITE_DBCONFIG_DEFENSIVE, 0, (int *)NULL);
+	rc = db_exec(d, sql, e);
+	sqlite3_db_config(d->h, SQLITE_DBCONFIG_WRITABLE_SCHEMA, 0, (int *)NULL);
+	sqlite3_db_config(d->h, SQLITE_DBCONFIG_DEFENSIVE, 1, (int *)NULL);
+	if (!rc)
+		rc = db_exec(d, store_migrations[1].sql, e);
+	return rc ? rc : db_run(d, e, "INSERT INTO find(find) VALUES('rebuild')", "");
+}
+
+int index_rebuild(struct db *d, struct err *e)
+{
+	struct err first = {0};
+
+	if (!db_run(d, &first, "INSERT INTO find(find) VALUES('rebuild')", ""))
+		return 0;
+	if (!db_index_damaged(d))
+		return err_set(e, first.code, "%s", first.msg);
+	return index_replace(d, e);
+}
+
+/* Each rewriting adds a level to the index (in SQLite 3.40 at least), and with more than 2,000 it calls itself
+ * damaged.  Its record of them begins with four bytes and then their number, in one byte while there are few. */
+static int many_levels(struct store *s, struct err *e)
+{
+	sqlite3_stmt *st = db_query(&s->db, e, "SELECT block FROM find_data WHERE id=10", "");
+	int rc = st ? db_step(&s->db, st, e) : -1;
+
+	if (rc > 0) {
+		size_t n;
+		const uint8_t *block = db_bytes(st, 0, 1, &n);
+		rc = n < 5 || block[4] > LEVELS_MOST;
+	}
+	db_put(&s->db, st);
+	return rc;
+}
+
+int index_purge(struct store *s, struct err *e)
+{
+	int many = many_levels(s, e);
+
+	if (many < 0)
+		return -1;
+	return many ? index_rebuild(&s->db, e) : db_run(&s->db, e, "INSERT INTO find(find) VALUES('optimize')", "");
+}
+
+static int is_blank(char c)
+{
+	return c == ' ' || (c >= '\t' && c <= '\r');
+}
+
+/* Each word or "phrase" as a string of the query language: all must occur. */
+static int build_query(const char *words, struct str *out, struct err *e)
+{
+	size_t n = strlen(words);
+	int count = 0;
+
+	if (n > WORDS_BYTES)
+		return err_set(e, ERR_USAGE, "a search has at most %d bytes, this one %zu", WORDS_BYTES, n);
+	for (size_t i = 0; i < n;) {
+		int phrase = words[i] == '"';
+		size_t start = i += (size_t)phrase;
+		if (!phrase && is_blank(words[i])) {
+			i++;
+			continue;
+		}
+		while (i < n && (phrase ? words[i] != '"' : !is_blank(words[i]) && words[i] != '"'))
+			i++;
+		if (i > start) {
+			if (++count > WORDS_MOST)
+				return err_set(e, ERR_USAGE, "a search has at most %d words", WORDS_MOST);
+			str_adds(out, "\"");
+			str_add(out, words + start, i - start);   /* holds no quote: they end words */
+			str_adds(out, "\" ");
+		}
+		i += (size_t)phrase;
+	}
+	return count ? 0 : err_set(e, ERR_USAGE, "nothing to search for: name a word");
+}
+
+int store_search(struct store *s, const char *words, int limit, found_fn *fn, void *ud, struct err *e)
+{
+	struct str query = {0};
+	sqlite3_stmt *st = NULL;
+	int rc = build_query(words, &query, e) ? -1 : 1;
+
+	limit = limit < 1 ? 1 : limit > LIMIT_MOST ? LIMIT_MOST : limit;
+	if (rc > 0)
+		st = db_query(&s->db, e, "SELECT s.id, m.id, coalesce(s.name, ''), s.title, m.role,"
+		              " snippet(find, 0, char(1), char(2), '\xe2\x80\xa6', 16), m.at FROM find"
+		              " CROSS JOIN message m ON m.id=find.rowid CROSS JOIN session s ON s.id=m.session"
+		              " WHERE find MATCH ?1 ORDER BY rank LIMIT ?2", "si", query.p, query.n, (int64_t)limit);
+	if (!st)
+		rc = -1;
+	while (rc > 0 && (rc = db_step(&s->db, st, e)) > 0) {
+		struct found f = {
+			.session = sqlite3_column_int64(st, 0), .message = sqlite3_column_int64(st, 1), .name = db_text(st, 2),
+			.title = db_text(st, 3), .role = sqlite3_column_int(st, 4), .snippet = db_text(st, 5),
+			.at = sqlite3_column_int64(st, 6),
+		};
+		if (f.role < 0 || f.role > 2)
+			f.role = 1;
+		if (fn(&f, ud)) {
+			rc = 0;
+			break;
+		}
+	}
+	if (rc < 0 && st && (s->db.code == SQLITE_CORRUPT_VTAB || s->db.code == SQLITE_NOMEM))
+		err_set(e, ERR_FAIL, "the search index in '%s' is damaged; 'weir sessions check' makes it anew", s->dir);
+	db_put(&s->db, st);
+	str_free(&query);
+	return rc;
+}

@@ -1,0 +1,156 @@
+/* sessions/store/sentence_search.c - which sentences of all texts in an index have words of a question (store.h).
+ *
+ * One look-up for each word finds its sentences in all texts at once.  A word that more than SENTENCES_MOST sentences have is too common to
+ * tell them apart and is left out, so that the cost of a search is bounded, however much was indexed. */
+#include "sessions/store/passages.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { SENTENCES_MOST = 2000 };
+
+int sentences_add(struct passage_index *x, const char *text, size_t n, int64_t *number, struct err *e)
+{
+	struct passage_rows rows;
+
+	if (passage_rows_of(x, text, n, &rows, e))
+		return -1;
+	*number = rows.id;
+	free(rows.at);
+	return 0;
+}
+
+/* ---- looking up ---- */
+
+struct row { int64_t row; uint64_t has; };
+struct row_list { struct row *at; size_t n, cap; };
+
+/* Append the sentences that have the word: 1, 0 = it is too common, -1. */
+static int look_up(struct passage_index *x, const struct question_word *w, uint64_t bit, struct row_list *f, struct err *e)
+{
+	struct str query = {0};
+	size_t before = f->n;
+	sqlite3_stmt *st;
+	int rc;
+
+	str_adds(&query, "\"");
+	str_add(&query, w->text, w->n);
+	str_adds(&query, "\"");
+	st = db_query(x->db, e, "SELECT rowid FROM sentence WHERE sentence MATCH ?1 LIMIT ?2", "si", query.p, query.n,
+	              (int64_t)SENTENCES_MOST + 1);
+	rc = st ? 1 : -1;
+	while (rc > 0 && (rc = db_step(x->db, st, e)) > 0) {
+		if (f->n == f->cap) {
+			f->cap = f->cap ? 2 * f->cap : 256;
+			f->at = xrealloc(f->at, f->cap * sizeof *f->at);
+		}
+		f->at[f->n++] = (struct row){sqlite3_column_int64(st, 0), bit};
+	}
+	db_put(x->db, st);
+	str_free(&query);
+	if (rc < 0)
+		return -1;
+	if (f->n - before <= SENTENCES_MOST)
+		return 1;
+	f->n = before;
+	return 0;
+}
+
+static int by_row(const void *a, const void *b)
+{
+	const struct row *x = a, *y = b;
+
+	return x->row < y->row ? -1 : x->row > y->row;
+}
+
+/* Each sentence once, with all of its words, ascending. */
+static void merge(struct row_list *f)
+{
+	size_t n = 0;
+
+	if (f->n)
+		qsort(f->at, f->n, sizeof *f->at, by_row);
+	for (size_t i = 0; i < f->n; i++) {
+		if (n && f->at[n - 1].row == f->at[i].row)
+			f->at[n - 1].has |= f->at[i].has;
+		else
+			f->at[n++] = f->at[i];
+	}
+	f->n = n;
+}
+
+/* ---- which text a sentence stands in ---- */
+
+struct text_rows { int64_t id; size_t n; struct sentence *at; };
+
+/* The text that sentence `row` belongs to: 1, 0 = none, -1.  Free out->at, which is freed here where it was set. */
+static int text_of(struct passage_index *x, int64_t row, struct text_rows *out, struct err *e)
+{
+	sqlite3_stmt *st = db_query(x->db, e, "SELECT id, n, rows FROM passages WHERE id<=?1 ORDER BY id DESC LIMIT 1", "i", row);
+	int rc = st ? db_step(x->db, st, e) : -1;
+
+	free(out->at);
+	*out = (struct text_rows){0};
+	if (rc > 0) {
+		size_t bytes;
+		const void *rows = db_bytes(st, 2, 1, &bytes);
+
+		out->id = sqlite3_column_int64(st, 0);
+		out->n = bytes / sizeof *out->at;
+		out->at = xmalloc(bytes + 1);
+		memcpy(out->at, rows, bytes);
+	}
+	db_put(x->db, st);
+	return rc;
+}
+
+static int place_all(struct passage_index *x, const struct row_list *f, struct found_sentence *out, size_t *n_out, struct err *e)
+{
+	struct text_rows t = {0};
+	int rc = 0;
+
+	for (size_t i = 0; i < f->n && rc >= 0; i++) {
+		int64_t row = f->at[i].row;
+
+		if (!t.at || row < t.id || row >= t.id + (int64_t)t.n)
+			rc = text_of(x, row, &t, e);
+		if (rc >= 0 && t.at && row >= t.id && row < t.id + (int64_t)t.n) {
+			const struct sentence *s = &t.at[row - t.id];
+			out[(*n_out)++] = (struct found_sentence){t.id, s->from, s->to, s->words, f->at[i].has};
+		}
+	}
+	free(t.at);
+	return rc < 0 ? -1 : 0;
+}
+
+int sentences_find(struct passage_index *x, const char *question, size_t n, struct found_sentence **out, size_t *n_out, uint64_t *words,
+                   struct err *e)
+{
+	struct question_words q;
+	struct row_list f = {0};
+	int rc = 1;
+
+	*out = NULL;
+	*n_out = 0;
+	*words = 0;
+	if (question_words(x->words, question, n, &q))
+		rc = err_set(e, ERR_FIT, "cannot search: no memory");
+	for (size_t i = 0; i < q.n && rc >= 0; i++) {
+		rc = look_up(x, &q.at[i], (uint64_t)1 << i, &f, e);
+		if (rc > 0)
+			*words |= (uint64_t)1 << i;
+	}
+	if (rc >= 0) {
+		merge(&f);
+		*out = xcalloc(f.n + 1, sizeof **out);
+		rc = place_all(x, &f, *out, n_out, e);
+	}
+	if (rc < 0) {
+		free(*out);
+		*out = NULL;
+		*n_out = 0;
+	}
+	free(f.at);
+	question_words_free(&q);
+	return rc < 0 ? -1 : 0;
+}

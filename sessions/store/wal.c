@@ -1,0 +1,133 @@
+/* sessions/store/wal.c - was the log beside chat.db damaged while nobody had it open?
+ *
+ * After a crash the last changes lie in the log alone.  SQLite reads it up to the first frame whose checksum is wrong and
+ * drops what comes behind, without a word: behind a crash that is the transaction that was being written.  A flipped bit
+ * looks the same to it, and takes changes with it that had been acknowledged.
+ *
+ * The two can be told apart.  A transaction begins only when the one before it was synced.  So where a frame behind the
+ * wrong one goes on from the end of a transaction (its checksum, which chains all frames, follows from the one that is
+ * written there), that transaction had been on the disk whole, and has changed since.  Damage in the last transaction
+ * alone cannot be told from a crash. */
+#include "sessions/store/store_private.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { HEADER = 32, FRAME = 24, PAGE_USUAL = 4096, PAGE_MOST = 65536 };
+
+static uint32_t word(const uint8_t *p, int big)
+{
+	return big ? (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3] :
+	             (uint32_t)p[3] << 24 | (uint32_t)p[2] << 16 | (uint32_t)p[1] << 8 | p[0];
+}
+
+struct sum { uint32_t a, b; };
+
+static struct sum sum_on(struct sum s, const uint8_t *p, size_t n, int big)
+{
+	for (size_t i = 0; i + 8 <= n; i += 8) {
+		s.a += word(p + i, big) + s.b;
+		s.b += word(p + i + 4, big) + s.a;
+	}
+	return s;
+}
+
+static struct sum sum_at(const uint8_t *p)
+{
+	return (struct sum){word(p, 1), word(p + 4, 1)};
+}
+
+static int same(struct sum a, struct sum b)
+{
+	return a.a == b.a && a.b == b.b;
+}
+
+/* The frames behind the header: transactions that are dropped, if one of them had been synced; 0 = none. */
+static int scan(FILE *f, const uint8_t header[HEADER])
+{
+	uint32_t magic = word(header, 1), page = word(header + 8, 1);
+	int whole = (magic & ~1u) == 0x377f0682 && page >= 512 && page <= PAGE_MOST && !(page & (page - 1));
+	int big = whole ? (int)(magic & 1) : __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__;
+	/* What the last frame says its sum is, and what it is: damage may be in either. */
+	struct sum said = sum_at(header + 24), is = sum_on((struct sum){0, 0}, header, 24, big);
+	uint8_t salt[8], *frame;
+	int bad, ended = 0, ends = 0, damaged = 0;
+
+	memcpy(salt, header + 16, 8);
+	whole = whole && same(said, is);
+	bad = !whole;
+	if (!whole)
+		page = PAGE_USUAL;
+	frame = xmalloc(FRAME + page);
+	for (long n = 0; fread(frame, 1, FRAME + page, f) == FRAME + page; n++) {
+		struct sum now = sum_at(frame + 16);
+		struct sum from_said = sum_on(sum_on(said, frame, 8, big), frame + FRAME, page, big);
+		struct sum from_is = sum_on(sum_on(is, frame, 8, big), frame + FRAME, page, big);
+		int follows, first;
+
+		/* Without a header the first frame says whose they are. */
+		if (!whole && !n)
+			memcpy(salt, frame + 8, 8);
+		follows = !memcmp(salt, frame + 8, 8) && (same(now, from_said) || same(now, from_is));
+		if (bad && ended && follows)
+			damaged = 1;
+		first = !bad && !follows;
+		bad = bad || first;
+		ended = word(frame + 4, 1) != 0;
+		ends += ended && (first || (bad && follows));
+		said = now;
+		is = same(now, from_is) ? from_is : from_said;
+	}
+	free(frame);
+	return damaged ? ends : 0;
+}
+
+static int copy(FILE *from, const char *to)
+{
+	char block[65536];
+	int fd, rc = 0;
+	size_t n;
+
+	/* The one of last time. */
+	unlink(to);
+	fd = open(to, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return -1;
+	rewind(from);
+	while (!rc && (n = fread(block, 1, sizeof block, from)) > 0)
+		rc = write(fd, block, n) == (ssize_t)n ? 0 : -1;
+	rc = rc || ferror(from) || fsync(fd) ? -1 : 0;
+	close(fd);
+	if (rc)
+		unlink(to);
+	return rc;
+}
+
+void store_check_log(const struct store *s, struct str *notice)
+{
+	char *path = store_path(s, CHAT_FILE "-wal"), *kept = store_path(s, LOG_COPY);
+	int fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK), lost = 0;
+	uint8_t header[HEADER];
+	struct stat st;
+	FILE *f = fd >= 0 && !fstat(fd, &st) && S_ISREG(st.st_mode) && st.st_size > HEADER ? fdopen(fd, "rb") : NULL;
+
+	if (f && fread(header, 1, HEADER, f) == HEADER)
+		lost = scan(f, header);
+	if (lost) {
+		int failed = copy(f, kept);
+		if (notice)
+			str_addf(notice, "'%s' was damaged on the disk, and up to %d of the last changes are lost; %s '%s'\n", path, lost,
+			         failed ? "there is no room for a copy beside it as" : "it was kept as", LOG_COPY);
+	}
+	if (f)
+		fclose(f);
+	else if (fd >= 0)
+		close(fd);
+	free(path);
+	free(kept);
+}

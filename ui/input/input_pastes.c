@@ -1,0 +1,95 @@
+/* ui/input/input_pastes.c - long pastes: one character of the input line stands for each, and is drawn as "[pasted 40 lines]".
+ *
+ * So a paste is moved over, deleted, killed, yanked and restored by undo as one, by whatever means readline has.  The characters are private
+ * ones of Unicode.  A paste is kept until the program ends: the kill ring, undo and changed lines of the history may still have its character. */
+#include "ui/input/input.h"
+#include "ui/input/input_private.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum {
+	PASTE_FIRST = 0x10e000, PASTES_MOST = 4096,   /* characters U+10E000 .. U+10EFFF */
+	PASTES_BYTES = 256 << 20,                     /* of all that are kept */
+	LINES_SHOWN = 8, BYTES_SHOWN = 1500,          /* a longer paste is collapsed */
+};
+
+static struct { struct str *at; size_t n, cap, bytes; } pastes;
+
+static size_t lines_of(const char *text, size_t n)
+{
+	size_t lines = 1;
+
+	for (size_t i = 0; i + 1 < n; i++)   /* a line break at the end begins no line */
+		lines += text[i] == '\n';
+	return lines;
+}
+
+int paste_is_long(const char *text, size_t n)
+{
+	return n > BYTES_SHOWN || lines_of(text, n) > LINES_SHOWN;
+}
+
+int paste_is_mark(int32_t cp)
+{
+	return cp >= PASTE_FIRST && cp < PASTE_FIRST + PASTES_MOST;
+}
+
+int paste_keep(const char *text, size_t n, char out[5])
+{
+	if (pastes.n == PASTES_MOST || pastes.bytes + n > PASTES_BYTES)
+		return 0;
+	pastes.bytes += n;
+	if (pastes.n == pastes.cap) {
+		pastes.cap = pastes.cap ? 2 * pastes.cap : 8;
+		pastes.at = xrealloc(pastes.at, pastes.cap * sizeof *pastes.at);
+	}
+	pastes.at[pastes.n] = (struct str){0};
+	str_add(&pastes.at[pastes.n], text, n);
+	out[utf8_encode(PASTE_FIRST + (int32_t)pastes.n++, out)] = 0;
+	return 1;
+}
+
+/* The paste that a character stands for, or NULL. */
+static const struct str *paste_of(int32_t cp)
+{
+	return cp >= PASTE_FIRST && cp < PASTE_FIRST + (int32_t)pastes.n ? &pastes.at[cp - PASTE_FIRST] : NULL;
+}
+
+int paste_label(int32_t cp, char out[32])
+{
+	const struct str *s = paste_of(cp);
+	size_t lines = s ? lines_of(s->p, s->n) : 0;
+
+	if (!s)
+		return 0;
+	return lines > 1 ? snprintf(out, 32, "[pasted %zu lines]", lines) : snprintf(out, 32, "[pasted %zu KB]", (s->n + 1023) / 1024);
+}
+
+void pastes_expand(const char *in, size_t n, struct str *out)
+{
+	size_t done = 0;
+
+	for (size_t i = 0, len; i < n; i += len) {
+		const struct str *s;
+		int32_t cp;
+
+		len = (size_t)utf8_decode(in + i, n - i, &cp);
+		s = paste_of(cp);
+		if (!s)
+			continue;
+		str_add(out, in + done, i - done);
+		str_add(out, s->p, s->n);
+		done = i + len;
+	}
+	str_add(out, in + done, n - done);
+}
+
+void pastes_forget(void)
+{
+	for (size_t i = 0; i < pastes.n; i++)
+		str_free(&pastes.at[i]);
+	free(pastes.at);
+	pastes.at = NULL;
+	pastes.n = pastes.cap = pastes.bytes = 0;
+}

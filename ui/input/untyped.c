@@ -1,0 +1,131 @@
+/* ui/input/untyped.c - words that stand in the input line without having been typed there (ui.h).
+ *
+ * "@FILE" in a message reads a file.  What was pasted may be a stranger's text, and then the file is not what the user wanted to send.  So the
+ * words behind an @ of all such text are remembered until the program ends, wherever they go meanwhile: undo, the kill ring, the history. */
+#include "ui/ui.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+enum { WORDS_FIRST = 256 };
+
+/* A set of hashes; 0 is a free place.  The seed keeps pasted words from sharing a place on purpose. */
+static struct { uint64_t *hash, seed; size_t n, cap; pthread_mutex_t lock; } set = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static uint64_t step(uint64_t h, unsigned char c)
+{
+	h = (h ^ c) * 0x9e3779b97f4a7c15u;
+	return h ^ h >> 29;
+}
+
+/* A word that is whole, or one that may go on. */
+static uint64_t finish(uint64_t h, int whole)
+{
+	h = step(h, whole ? 1 : 2);
+	return h ? h : 1;
+}
+
+static size_t place_of(uint64_t h)
+{
+	size_t i = h & (set.cap - 1);
+
+	while (set.hash[i] && set.hash[i] != h)
+		i = (i + 1) & (set.cap - 1);
+	return i;
+}
+
+static void add(uint64_t h)
+{
+	size_t i;
+
+	if (2 * set.n >= set.cap) {
+		uint64_t *old = set.hash;
+		size_t cap = set.cap;
+
+		set.cap = cap ? 2 * cap : WORDS_FIRST;
+		set.hash = xcalloc(set.cap, sizeof *set.hash);
+		for (size_t k = 0; k < cap; k++)
+			if (old[k])
+				set.hash[place_of(old[k])] = old[k];
+		free(old);
+		if (!cap && getrandom(&set.seed, sizeof set.seed, 0) < 0)
+			set.seed = (uintptr_t)set.hash;
+	}
+	i = place_of(h);
+	set.n += !set.hash[i];
+	set.hash[i] = h;
+}
+
+static int is_blank(char c)
+{
+	return c == ' ' || c == '\t' || c == '\n' || c == '\r';
+}
+
+/* The next word behind an @ from *from on: where it begins and ends. */
+static int next_word(const char *text, size_t n, size_t *from, size_t *end)
+{
+	const char *at;
+
+	while (*end < n && (at = memchr(text + *end, '@', n - *end))) {
+		*from = *end = (size_t)(at - text) + 1;
+		if (*from > 1 && !is_blank(text[*from - 2]))
+			continue;
+		while (*end < n && !is_blank(text[*end]))
+			++*end;
+		if (*end > *from)
+			return 1;
+	}
+	return 0;
+}
+
+void untyped_note(const char *text, size_t n)
+{
+	size_t from, end = 0;
+
+	pthread_mutex_lock(&set.lock);
+	if (!set.cap)
+		add(1);
+	while (next_word(text, n, &from, &end)) {
+		uint64_t h = set.seed;
+		int whole = end < n;
+
+		for (size_t i = from; i < end; i++) {
+			h = step(h, (unsigned char)text[i]);
+			whole &= text[i] != '"' && text[i] != '\'' && text[i] != '\\';   /* blanks may belong to it */
+		}
+		add(finish(h, whole));
+	}
+	pthread_mutex_unlock(&set.lock);
+}
+
+int untyped_names_file(const char *text, size_t n)
+{
+	size_t from, end = 0;
+	int found = 0;
+
+	while (!found && next_word(text, n, &from, &end)) {
+		char *word = xstrndup(text + from, end - from);
+
+		found = untyped_has(word, end - from) && (strpbrk(word, "/.~\"'\\") || !access(word, F_OK));
+		free(word);
+	}
+	return found;
+}
+
+int untyped_has(const char *word, size_t n)
+{
+	uint64_t h = set.seed;
+	int found = 0;
+
+	pthread_mutex_lock(&set.lock);
+	for (size_t i = 0; set.cap && i < n && !found; i++) {
+		h = step(h, (unsigned char)word[i]);
+		found = set.hash[place_of(finish(h, 0))] != 0;
+	}
+	found |= set.cap && set.hash[place_of(finish(h, 1))] != 0;
+	pthread_mutex_unlock(&set.lock);
+	return found;
+}

@@ -1,0 +1,407 @@
+/* ui/panes/pane_cache.c - the pane of the cache: posted figures, and its two small forms.
+ *
+ *   the bar, above the input line (about four rows)     the side panel, beside the transcript (40 to 48 columns)
+ *     what it remembers, in one row                       boxes: what it remembers, forgot, looks at; the strip; attention over
+ *     the strip: all positions and what is kept of them   time; examples; a plain legend; what the panel costs
+ *     the parts that its colours or letters stand for
+ *
+ * The full form is in pane_cache_full.c, the parts in cache_*.c.  Posted figures are copied and brought within bounds
+ * here: the parts rely on it.  `?` shows the legend. */
+#include "ui/panes/pane_cache.h"
+#include "ui/text/text.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static struct pane *create(const struct ui_options *o)
+{
+	struct cache_pane *p = xcalloc(1, sizeof *p);
+
+	p->pane.ops = &cache_pane;
+	p->ascii = o->ascii;
+	p->color = o->color != 0;
+	p->at = -1;
+	return &p->pane;
+}
+
+static void release(struct pane *pane)
+{
+	struct cache_pane *p = (struct cache_pane *)pane;
+
+	free(p->heat);
+	free(p->text);
+	free(p);
+}
+
+/* ---- posted figures ---- */
+
+/* One clean line, cut to the capacity. */
+static void take_text(char *out, size_t cap, const char *text, size_t most)
+{
+	struct str s = {0};
+	size_t n;
+
+	if (text)
+		clean_line(text, strnlen(text, most), &s);
+	n = s.n < cap - 1 ? s.n : cap - 1;
+	n = utf8_complete(s.p ? s.p : "", n);
+	if (n)
+		memcpy(out, s.p, n);
+	out[n] = 0;
+	str_free(&s);
+}
+
+static int within(int v, int lo, int hi)
+{
+	return v < lo ? lo : v > hi ? hi : v;
+}
+
+static void take_columns(struct cache_pane *p, const struct ui_cache *c)
+{
+	p->c.cols = within(c->cols, 0, UI_COLS);
+	p->c.per_col = c->per_col > 0 ? c->per_col : 1;
+	if (!c->kept_col || !c->where_col)
+		p->c.cols = 0;
+	if (p->c.cols) {
+		memcpy(p->kept, c->kept_col, (size_t)p->c.cols);
+		memcpy(p->where, c->where_col, (size_t)p->c.cols);
+	}
+	p->c.n_layer = within(c->n_layer, 0, LAYERS_MOST);
+	if (!c->heat || !p->c.cols || !p->c.n_layer || c->cols != p->c.cols ||
+	    (c->heat_is != HEAT_MASS && c->heat_is != HEAT_SELECTED))
+		p->c.heat_is = HEAT_NONE;
+	p->heat_any = 0;
+	if (p->c.heat_is != HEAT_NONE) {
+		size_t n = (size_t)p->c.n_layer * (size_t)p->c.cols;
+		p->heat = xrealloc(p->heat, n);
+		memcpy(p->heat, c->heat, n);
+		for (size_t i = 0; i < n && !p->heat_any; i++)
+			p->heat_any = p->heat[i] != 0;
+	}
+	if (c->text_col && p->c.cols && c->cols == p->c.cols) {
+		p->text = xrealloc(p->text, (size_t)p->c.cols * sizeof *p->text);
+		memcpy(p->text, c->text_col, (size_t)p->c.cols * sizeof *p->text);
+	} else {
+		free(p->text);
+		p->text = NULL;
+	}
+	p->at = within(p->at, -1, p->c.cols - 1);
+	p->layer = within(p->layer, 0, p->c.n_layer ? p->c.n_layer - 1 : 0);
+	if (p->from + p->span > cache_tokens(p))
+		p->from = p->span < cache_tokens(p) ? cache_tokens(p) - p->span : 0;
+}
+
+/* The history starts again when the regions change. */
+static void remember(struct cache_pane *p, const struct ui_cache *was)
+{
+	int same = was->n_region == p->c.n_region;
+	uint16_t *row;
+
+	for (int i = 0; same && i < p->c.n_region; i++)
+		same = was->region[i].letter == p->c.region[i].letter;
+	if (!same)
+		p->n_past = 0;
+	row = p->past[p->n_past++ % HISTORY];
+	for (int i = 0; i < UI_REGIONS; i++) {
+		float share = i < p->c.n_region ? p->c.region[i].share : -1;
+		row[i] = !(share >= 0) ? NOT_OBSERVED : share >= 1 ? UINT16_MAX - 1 : (uint16_t)(share * (UINT16_MAX - 1));
+	}
+}
+
+void cache_pane_post(struct pane *pane, const struct ui_cache *c)
+{
+	struct cache_pane *p = (struct cache_pane *)pane;
+	struct ui_cache was = p->c;
+
+	p->c = *c;
+	p->c.n_region = within(c->n_region, 0, UI_REGIONS);
+	p->c.n_flow = within(c->n_flow, 0, UI_FLOWS);
+	p->c.n_mark = within(c->n_mark, 0, MARKS);
+	take_text(p->none, sizeof p->none, c->none, 256);
+	take_text(p->kv, sizeof p->kv, c->kv, 256);
+	for (int i = 0; i < p->c.n_region; i++) {
+		struct ui_region *r = &p->c.region[i];
+
+		take_text(p->name[i], sizeof p->name[i], r->name, 64);
+		r->name = NULL;
+		if (r->letter < 0x21 || r->letter > 0x7e)
+			r->letter = '?';
+		if (!(r->share >= 0))
+			r->share = -1;
+	}
+	for (int i = 0; i < p->c.n_flow; i++)
+		take_text(p->flow_text[i], sizeof p->flow_text[i], p->c.flow[i].text, sizeof p->c.flow[i].text);
+	for (int i = 0; i < p->c.n_mark; i++) {
+		take_text(p->mark_name[i], sizeof p->mark_name[i], p->c.mark[i].name, 256);
+		p->c.mark[i].name = NULL;
+	}
+	take_columns(p, c);
+	p->c.kv = p->c.none = NULL;
+	p->c.kept_col = p->c.where_col = p->c.heat = NULL;
+	p->c.text_col = NULL;
+	remember(p, &was);
+	p->posted = 1;
+}
+
+void cache_pick_layer(struct cache_pane *p, int layer)
+{
+	/* Before the first post the number of layers is unknown. */
+	p->layer = within(layer, 0, p->posted && p->c.n_layer ? p->c.n_layer - 1 : LAYERS_MOST - 1);
+}
+
+void cache_pane_layer(struct pane *pane, int layer)
+{
+	cache_pick_layer((struct cache_pane *)pane, layer);
+}
+
+void cache_pane_color(struct pane *pane, int on)
+{
+	((struct cache_pane *)pane)->color = on != 0;
+}
+
+int cache_pane_colored(const struct pane *pane)
+{
+	const struct cache_pane *p = (const struct cache_pane *)pane;
+
+	return p->color && !p->ascii && p->posted;
+}
+
+static void none_lay_out(const struct cache_pane *p, int w, struct lines *out)
+{
+	const char *why = p->posted ? p->none : "no figures of the cache yet";
+
+	lines_plain(out, why, strlen(why), w, ST_FAINT);
+}
+
+int cache_none_draw(const struct cache_pane *p, const struct area *a)
+{
+	struct lines why = {0};
+	int is_none = !p->posted || *p->none;
+
+	if (is_none)
+		none_lay_out(p, a->w, &why);
+	for (size_t i = 0; i < why.n_line && i < (size_t)a->h; i++)
+		lines_draw(&why, i, a, 0, (int)i);
+	lines_free(&why);
+	return is_none;
+}
+
+/* The legend, as far as there is room. */
+static void small_legend(struct cache_pane *p, const struct area *a)
+{
+	struct lines legend = {0};
+
+	legend_plain(p, a->w, &legend);
+	p->legend_more = (int)legend.n_line - a->h;
+	p->legend_top = within(p->legend_top, 0, p->legend_more > 0 ? p->legend_more : 0);
+	for (size_t i = (size_t)p->legend_top; i < legend.n_line && i - (size_t)p->legend_top < (size_t)a->h; i++)
+		lines_draw(&legend, i, a, 0, (int)(i - (size_t)p->legend_top));
+	if (p->legend_top < p->legend_more && a->h > 0)
+		put_right(a, a->w - 6, a->h - 1, 6, ST_NOTICE, p->ascii ? " v j k" : " \xe2\x96\xbc j k");
+	lines_free(&legend);
+}
+
+/* ---- the bar ---- */
+
+int cache_pane_rows(const struct pane *pane, int w)
+{
+	const struct cache_pane *p = (const struct cache_pane *)pane;
+	struct lines legend = {0};
+	int rows;
+
+	if (!p->posted || *p->none) {
+		none_lay_out(p, w, &legend);
+		rows = (int)legend.n_line;
+		lines_free(&legend);
+		return rows;
+	}
+	rows = 1 + strip_rows(p, 0) + 1;
+	if (p->legend > 0) {
+		legend_plain(p, w, &legend);
+		rows += (int)legend.n_line;
+		lines_free(&legend);
+	}
+	return rows;
+}
+
+void cache_pane_draw_bar(struct pane *pane, const struct area *a)
+{
+	struct cache_pane *p = (struct cache_pane *)pane;
+	struct area part;
+	int y = 0, rows;
+
+	if (a->w < 1 || a->h < 1)
+		return;
+	area_clear(a, ST_TEXT);
+	p->full = 0;
+	if (cache_none_draw(p, a))
+		return;
+	part = *a;
+	if (a->w >= 60) {
+		area_fill(a, 0, 0, a->w, ST_RULE, p->ascii ? '-' : 0x2500);
+		part = area_part(a, 2, 0, a->w - 4, 1);
+	}
+	words_row(p, &part, 0);
+	y++;
+	rows = strip_rows(p, 0) < a->h - y ? strip_rows(p, 0) : a->h - y;
+	if (rows > 0) {
+		part = area_part(a, 0, y, a->w, rows);
+		strip_draw(p, &part, 0, 0, 0, 0);
+		y += rows;
+	}
+	if (y < a->h)
+		parts_draw(p, a, y++);
+	p->small_seen = p->legend > 0 && y < a->h;
+	if (p->small_seen) {
+		part = area_part(a, 0, y, a->w, a->h - y);
+		small_legend(p, &part);
+	}
+}
+
+/* ---- the side panel ---- */
+
+static int take(const struct area *a, int *y, int rows, int gap, struct area *part)
+{
+	if (*y + rows > a->h)
+		return 0;
+	*part = area_part(a, 0, *y, a->w, rows);
+	*y += rows + gap;
+	return 1;
+}
+
+/* A thin rule with a title in it. */
+static void box_title(const struct cache_pane *p, const struct area *a, const char *title)
+{
+	area_fill(a, 0, 0, a->w, ST_RULE, p->ascii ? '-' : 0x2500);
+	area_cell(a, 1, 0, ' ', ST_RULE, 0);
+	area_cell(a, area_text(a, 2, 0, ST_TITLE, title, strlen(title)), 0, ' ', ST_RULE, 0);
+}
+
+/* A titled box of as many rows; 0: there is no room for it. */
+static int take_box(const struct cache_pane *p, const struct area *a, int *y, int rows, const char *title, struct area *part)
+{
+	struct area head;
+
+	if (*y + 1 + rows > a->h || !take(a, y, 1, 0, &head))
+		return 0;
+	box_title(p, &head, title);
+	return take(a, y, rows, a->h >= 30, part);
+}
+
+void cache_pane_draw_side(struct pane *pane, const struct area *all)
+{
+	struct cache_pane *p = (struct cache_pane *)pane;
+	struct area a = *all, part;
+	struct lines legend = {0};
+	int y = 0, rows;
+
+	if (a.w < 1 || a.h < 1)
+		return;
+	area_clear(&a, ST_TEXT);
+	p->full = 0;
+	if (cache_none_draw(p, &a))
+		return;
+	/* The cost of the panel is always shown. */
+	if (a.h >= 8) {
+		cost_draw(p, &a, a.h - 1);
+		a.h--;
+	}
+	if (take_box(p, &a, &y, WORDS_ROWS, "memory of the model", &part))
+		words_draw(p, &part);
+	else if (take(&a, &y, 1, 0, &part))
+		words_row(p, &part, 0);
+	p->small_seen = p->legend > 0;
+	if (p->small_seen) {
+		part = area_part(&a, 0, y, a.w, a.h - y);
+		small_legend(p, &part);
+		return;
+	}
+	if (take_box(p, &a, &y, strip_rows(p, 0) + 1, "the conversation, oldest left", &part)) {
+		strip_draw(p, &part, 0, 0, 0, 0);
+		parts_draw(p, &part, part.h - 1);
+	}
+	if (cache_observed(p) && take_box(p, &a, &y, history_rows(p) - 1, "where it looks, over time", &part)) {
+		part.y--, part.h++;   /* the history has a title of its own, which the box replaces */
+		history_draw(p, &part);
+		part.h = 1;
+		box_title(p, &part, "where it looks, over time");
+	}
+	/* Examples and the legend, as far as there is room. */
+	if (went_rows(p) && take_box(p, &a, &y, went_rows(p), "last words that", &part))
+		went_draw(p, &part);
+	legend_plain(p, a.w, &legend);
+	rows = (int)legend.n_line;
+	p->small_seen = !p->legend && y + rows <= a.h && a.h >= 20;
+	if (p->small_seen) {
+		part = area_part(&a, 0, a.h - rows, a.w, rows);
+		small_legend(p, &part);
+	}
+	lines_free(&legend);
+}
+
+/* ---- keys ---- */
+
+static enum pane_key small_key(struct cache_pane *p, const struct key *k)
+{
+	int32_t cp = k->code == K_CHAR && !(k->mods & (KEY_CTRL | KEY_ALT)) ? k->cp : 0;
+
+	if (cp == '?') {
+		p->legend = p->small_seen ? -1 : 1;
+		p->legend_top = 0;
+	} else if (p->legend <= 0) {
+		return PANE_NOT_MINE;
+	} else if (cp == 'j' || k->code == K_DOWN) {
+		p->legend_top++;
+	} else if (cp == 'k' || k->code == K_UP) {
+		p->legend_top--;
+	} else if (cp == ' ' || k->code == K_PAGE_DOWN) {
+		p->legend_top += LEGEND_PAGE;
+	} else if (k->code == K_PAGE_UP) {
+		p->legend_top -= LEGEND_PAGE;
+	} else {
+		return PANE_NOT_MINE;
+	}
+	return PANE_USED;
+}
+
+static enum pane_key key(struct pane *pane, const struct key *k, struct ui_action *out)
+{
+	struct cache_pane *p = (struct cache_pane *)pane;
+
+	if (k->code == K_ESC || (k->code == K_CHAR && !(k->mods & (KEY_CTRL | KEY_ALT)) && k->cp == 'q')) {
+		/* Leaving the small panel closes its legend. */
+		if (!p->full)
+			p->legend = 0;
+		return PANE_CLOSE;
+	}
+	if (p->full)
+		return cache_full_key(p, k);
+	return small_key(p, k);
+}
+
+static void draw(struct pane *pane, const struct area *a)
+{
+	cache_full_draw((struct cache_pane *)pane, a);
+}
+
+static void title(const struct pane *pane, struct str *left, struct str *right)
+{
+	cache_full_title((const struct cache_pane *)pane, left, right);
+}
+
+static unsigned state(const struct pane *pane)
+{
+	(void)pane;
+	return 0;
+}
+
+const struct pane_ops cache_pane = {
+	.place = "the view of the cache", .flags = PANE_IS_CACHE,
+	.hints = (const struct hint[]){
+		{"F2", "Close"}, {"Up Down", "Layer"}, {"Left Right", "Words"}, {"Tab", "Legend"}, {"F6", "Browse: zoom"}, {"F1", "Help"}, {0},
+	},
+	.browsing = (const struct hint[]){
+		{"Esc", "Write"}, {"j k", "Layer"}, {"h l", "Words"}, {"n N", "Peak"}, {"+ -", "Zoom"}, {"c", "Colours"}, {"?", "Legend"}, {"q", "Close"}, {0},
+	},
+	.create = create, .release = release, .draw = draw, .title = title, .state = state, .key = key,
+};

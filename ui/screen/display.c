@@ -1,0 +1,435 @@
+/* ui/screen/display.c - a terminal that shows a grid: opening and leaving it, its modes, the clipboard (display_show.c shows).
+ *
+ * ncurses computes the changes and the control sequences of the terminal; these files decide the rest:
+ *
+ *   start      newterm(), since initscr() ends the program when it does not like the terminal; what terminfo does not
+ *              know is taken for an xterm or a vt100
+ *   signals    newterm() installs handlers of its own; those that were there before come back at once
+ *   keys       keypad off (as it is at first), raw mode: all bytes go to ui/screen/keys.c, Ctrl-C and Ctrl-Z too
+ *   widths     a character whose width the C library sees in another way than char_width() would shift the rest of the
+ *              row: it is replaced and padded (showable())
+ *   colours    pairs of ncurses are made as they are needed; ui/screen/theme.c maps styles to colours
+ *   size       from the grid, so that picture and size change together
+ *
+ * Bytes reach the terminal in two ways only: through ncurses, and as the fixed strings below by display_say().  Both write to
+ * the descriptor at once, so their order is the order of the calls.
+ *
+ * When the terminal is lost, everything here does nothing. */
+#include "ui/screen/display_private.h"
+
+#include <term.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <langinfo.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#define COPY_MAX 100000     /* bytes of base64; terminals have limits, too */
+#define PATIENCE_MS 2000    /* for a terminal that takes no bytes, outside of ncurses */
+
+#define PASTE_ON   "\33[?2004h"
+#define ASK_BACKGROUND "\33]11;?\a"   /* answered with the colour of the background, as keys (keys.h); or not at all */
+#define PASTE_OFF  "\33[?2004l"
+#define MOUSE_ON   "\33[?1002h\33[?1006h"   /* buttons, and moves while one is down */
+#define MOUSE_OFF  "\33[?1006l\33[?1002l\33[?1000l"
+#define CURSOR_ON  "\33[?25h"
+#define COLOURS_OFF "\33[m"
+#define ALTERNATE_OFF "\33[?1049l"
+
+/* ---- bytes of our own ---- */
+
+static void say_bytes(struct display *d, const char *s, size_t n)
+{
+	while (n && !d->lost) {
+		ssize_t k = write(d->fd, s, n);
+		if (k > 0) {
+			s += k;
+			n -= (size_t)k;
+		} else if (k < 0 && errno == EAGAIN) {
+			struct pollfd wait = { .fd = d->fd, .events = POLLOUT };
+			if (poll(&wait, 1, PATIENCE_MS) == 0)
+				return;
+		} else if (!(k < 0 && errno == EINTR)) {
+			d->lost = 1;
+		}
+	}
+}
+
+void display_say(struct display *d, const char *s)
+{
+	say_bytes(d, s, strlen(s));
+}
+
+const char *display_reset(void)
+{
+	return FRAME_OFF PASTE_OFF MOUSE_OFF CURSOR_ON COLOURS_OFF ALTERNATE_OFF;
+}
+
+/* ---- which terminal ---- */
+
+/* Has the current terminfo entry such a string? */
+static int has_string(const char *name)
+{
+	const char *s = tigetstr(name);
+
+	return s && s != (const char *)-1;
+}
+
+/* 1: it can put the cursor anywhere and erase; 0: it cannot; -1: terminfo does not know it. */
+static int known(const char *name)
+{
+	TERMINAL *current = cur_term;
+	int status, can = -1;
+
+	if (setupterm(name, -1, &status) == OK) {
+		can = has_string("cup") && has_string("clear");
+	} else if (status == 1) {
+		can = 0;   /* one that prints on paper */
+	}
+	if (cur_term && cur_term != current) {
+		TERMINAL *ours = set_curterm(current);
+		del_curterm(ours);
+	}
+	return can;
+}
+
+/* The entry to use for a terminal of this name, or NULL. */
+static const char *entry_for(const char *term)
+{
+	static const char *const hopeless[] = { "", "dumb", "unknown", "emacs", "network", "dialup" };
+	const char *const candidate[] = { term, "xterm-256color", "vt100" };
+
+	for (size_t i = 0; term && i < sizeof hopeless / sizeof hopeless[0]; i++)
+		if (!strcmp(term, hopeless[i]))
+			return NULL;
+	for (size_t i = 0; term && i < sizeof candidate / sizeof candidate[0]; i++) {
+		int can = known(candidate[i]);
+		if (can >= 0)
+			return can ? candidate[i] : NULL;
+	}
+	return NULL;
+}
+
+int display_usable(const char *term)
+{
+	return entry_for(term) != NULL;
+}
+
+/* ---- opening and closing ---- */
+
+static const int curses_signals[] = { SIGINT, SIGTERM, SIGTSTP, SIGWINCH };
+enum { N_SIGNALS = sizeof curses_signals / sizeof curses_signals[0] };
+
+/* newterm() with the signal handlers left alone. */
+static SCREEN *start_curses(const char *entry, FILE *out, FILE *in)
+{
+	struct sigaction before[N_SIGNALS];
+	SCREEN *screen;
+
+	for (int i = 0; i < N_SIGNALS; i++)
+		sigaction(curses_signals[i], NULL, &before[i]);
+	screen = newterm(entry, out, in);
+	for (int i = 0; i < N_SIGNALS; i++)
+		sigaction(curses_signals[i], &before[i], NULL);
+	return screen;
+}
+
+static void start_colours(struct display *d)
+{
+	d->own_fg = d->own_bg = -1;
+	if (!has_colors() || start_color() == ERR)
+		return;
+	if (use_default_colors() == ERR) {
+		d->own_fg = COLOR_WHITE;
+		d->own_bg = COLOR_BLACK;
+	}
+	/* Beyond 256, numbers are mixtures of red, green and blue; the first eight are the palette everywhere. */
+	d->colours = COLORS == 256 ? 256 : COLORS >= 8 ? 8 : 0;
+}
+
+static void set_modes(struct display *d)
+{
+	struct termios t;
+
+	raw();
+	nonl();
+	noecho();
+	leaveok(stdscr, FALSE);
+	scrollok(stdscr, FALSE);
+	typeahead(-1);   /* otherwise a waiting key holds up drawing */
+	/* Odd settings of the user that would change bytes on their way here. */
+	if (!tcgetattr(d->fd, &t)) {
+		t.c_iflag &= ~(tcflag_t)(INLCR | IGNCR | ICRNL | ISTRIP | IXON);
+		t.c_cc[VMIN] = 1;
+		t.c_cc[VTIME] = 0;
+		tcsetattr(d->fd, TCSANOW, &t);
+	}
+	def_prog_mode();
+}
+
+/* ncurses would retry a write that blocks for ever. */
+static void set_blocking(struct display *d)
+{
+	if (d->flags >= 0 && (d->flags & O_NONBLOCK))
+		fcntl(d->fd, F_SETFL, d->flags & ~O_NONBLOCK);
+}
+
+static void restore_flags(struct display *d)
+{
+	if (d->flags >= 0 && (d->flags & O_NONBLOCK))
+		fcntl(d->fd, F_SETFL, d->flags);
+}
+
+static FILE *stream_of(int fd, const char *mode)
+{
+	int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	FILE *f = copy < 0 ? NULL : fdopen(copy, mode);
+
+	if (!f && copy >= 0)
+		close(copy);
+	return f;
+}
+
+static void release(struct display *d)
+{
+	free(d->entry);
+	if (d->out)
+		fclose(d->out);
+	if (d->in)
+		fclose(d->in);
+	grid_free(&d->shown);
+	free(d);
+}
+
+/* curses takes over.  0, or -1: it cannot. */
+static int enter(struct display *d)
+{
+	set_blocking(d);
+	d->screen = start_curses(d->entry, d->out, d->in);
+	if (!d->screen) {
+		restore_flags(d);
+		return -1;
+	}
+	d->has_alternate = has_string("rmcup");
+	d->awkward_corner = tigetflag("am") > 0 && !has_string("rmam");
+	d->attrs = term_attrs();
+	d->cursor = -1;
+	d->all = d->clear = 1;
+	memset(d->pair, 0, sizeof d->pair);
+	if (d->want_colours)
+		start_colours(d);
+	set_modes(d);
+	resizeterm(d->shown.h, d->shown.w);
+	/* On a small screen curses has a small buffer: without this the end of its first sequence would come behind our bytes. */
+	delay_output(0);
+	display_say(d, PASTE_ON);
+	if (d->mouse)
+		display_say(d, MOUSE_ON);
+	return 0;
+}
+
+/* The terminal is restored.  curses is closed for good: started again it would reset the user's palette. */
+static void leave(struct display *d)
+{
+	set_term(d->screen);
+	if (d->mouse)
+		display_say(d, MOUSE_OFF);
+	display_say(d, PASTE_OFF);
+	if (!d->has_alternate) {   /* what stood there is lost; at least leave nothing of ours */
+		erase();
+		clearok(stdscr, TRUE);
+		refresh();
+	}
+	curs_set(1);
+	endwin();
+	delscreen(d->screen);
+	d->screen = NULL;
+	tcsetattr(d->fd, TCSANOW, &d->before);
+	restore_flags(d);
+}
+
+const char *display_library(void)
+{
+	return curses_version();
+}
+
+int display_open(struct display **out, int fd, const struct display_options *o, struct err *e)
+{
+	const char *term = getenv("TERM"), *entry = entry_for(term);
+	struct display *d;
+	int w, h;
+
+	*out = NULL;
+	if (!entry)
+		return err_set(e, ERR_FAIL, "the terminal '%s' cannot show a full screen (TERM), use --line", term ? term : "");
+	d = xcalloc(1, sizeof *d);
+	d->fd = fd;
+	d->flags = fcntl(fd, F_GETFL);
+	if (tcgetattr(fd, &d->before) || !(d->out = stream_of(fd, "w")) || !(d->in = stream_of(fd, "r"))) {
+		release(d);
+		return err_set(e, ERR_FAIL, "this is no terminal that can be read and written: %s, use --line", strerror(errno));
+	}
+	d->entry = xstrndup(entry, strlen(entry));
+	d->want_colours = o->color;
+	d->utf8 = MB_CUR_MAX > 1 && !strcmp(nl_langinfo(CODESET), "UTF-8");
+	d->theme = theme_find("", getenv("COLORFGBG"));
+	display_size(d, &w, &h);
+	grid_resize(&d->shown, w, h);
+	if (enter(d)) {
+		release(d);
+		return err_set(e, ERR_FAIL, "the terminal '%s' cannot be set up, use --line", term);
+	}
+	if (o->ask_background && d->colours && strcmp(term, "linux") != 0)
+		display_say(d, ASK_BACKGROUND);
+	*out = d;
+	return 0;
+}
+
+void display_close(struct display *d)
+{
+	if (!d)
+		return;
+	if (d->screen)
+		leave(d);
+	release(d);
+}
+
+void display_pause(struct display *d)
+{
+	if (d->screen)
+		leave(d);
+}
+
+void display_resume(struct display *d)
+{
+	int w, h;
+
+	if (d->screen)
+		return;
+	display_size(d, &w, &h);
+	grid_resize(&d->shown, w, h);
+	if (enter(d))
+		d->lost = 1;   /* no memory, or no terminfo any more: nothing to draw on */
+}
+
+/* ---- small things ---- */
+
+static int side(int v)
+{
+	return v < 1 ? 1 : v > SIDE_MAX ? SIDE_MAX : v;
+}
+
+void display_size(struct display *d, int *w, int *h)
+{
+	struct winsize size;
+
+	*w = d->shown.w ? d->shown.w : 80;
+	*h = d->shown.h ? d->shown.h : 24;
+	if (!ioctl(d->fd, TIOCGWINSZ, &size) && size.ws_col && size.ws_row) {
+		*w = side(size.ws_col);
+		*h = side(size.ws_row);
+	}
+}
+
+int display_utf8(const struct display *d)
+{
+	return d->utf8;
+}
+
+int display_colors(const struct display *d)
+{
+	return d->colours;
+}
+
+void display_repaint(struct display *d)
+{
+	d->all = d->clear = 1;
+}
+
+void display_mouse(struct display *d, int on)
+{
+	if (d->mouse == !!on)
+		return;
+	d->mouse = !!on;
+	if (d->screen)
+		display_say(d, on ? MOUSE_ON : MOUSE_OFF);
+}
+
+int display_theme(struct display *d, const char *name)
+{
+	const struct theme *t = theme_find(name, getenv("COLORFGBG"));
+
+	if (!t)
+		return -1;
+	d->theme = t;
+	d->all = 1;
+	memset(d->pair, 0, sizeof d->pair);
+	return 0;
+}
+
+/* ---- the clipboard ---- */
+
+static void add_base64(struct str *out, const char *text, size_t n)
+{
+	static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+	for (size_t i = 0; i < n; i += 3) {
+		unsigned v = (unsigned)(unsigned char)text[i] << 16;
+		char four[4];
+
+		if (i + 1 < n)
+			v |= (unsigned)(unsigned char)text[i + 1] << 8;
+		if (i + 2 < n)
+			v |= (unsigned char)text[i + 2];
+		four[0] = digits[v >> 18];
+		four[1] = digits[v >> 12 & 63];
+		four[2] = i + 1 < n ? digits[v >> 6 & 63] : '=';
+		four[3] = i + 2 < n ? digits[v & 63] : '=';
+		str_add(out, four, 4);
+	}
+}
+
+static int begins_with(const char *s, const char *prefix)
+{
+	return s && !strncmp(s, prefix, strlen(prefix));
+}
+
+int display_copy(struct display *d, const char *text, size_t n)
+{
+	const char *term = getenv("TERM"), *tmux = getenv("TMUX");
+	int in_tmux = begins_with(term, "tmux") || (begins_with(term, "screen") && tmux && *tmux);
+	struct str code = { 0 }, s = { 0 };
+
+	if (n > COPY_MAX / 4 * 3)
+		return -1;
+	if (!d->screen || d->lost)
+		return 0;
+	add_base64(&code, text, n);
+	str_adds(&code, "");
+	if (begins_with(term, "screen") && !in_tmux) {
+		/* Screen hands on what stands in a device control string, up to some 700 bytes of it. */
+		str_adds(&s, "\33P\33]52;c;");
+		for (size_t i = 0, part; i < code.n; i += part) {
+			part = code.n - i < 500 ? code.n - i : 500;
+			if (i)
+				str_adds(&s, "\33\\\33P");
+			str_add(&s, code.p + i, part);
+		}
+		str_adds(&s, "\a\33\\");
+	} else {
+		/* tmux takes the first as its own with "set-clipboard on", hands on the second with "allow-passthrough on",
+		 * and the user may have either; both mean the same. */
+		str_addf(&s, "\33]52;c;%s\a", code.p);
+		if (in_tmux)
+			str_addf(&s, "\33Ptmux;\33\33]52;c;%s\a\33\\", code.p);
+	}
+	say_bytes(d, s.p, s.n);
+	str_free(&code);
+	str_free(&s);
+	return 0;
+}

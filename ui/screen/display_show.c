@@ -1,0 +1,138 @@
+/* ui/screen/display_show.c - a grid on the terminal: cells become cells of curses, and rows that changed are written. */
+#include "ui/screen/display_private.h"
+
+#include "ui/text/text.h"
+#include "ui/ui.h"
+
+#include <string.h>
+#include <wchar.h>
+
+#define REPLACEMENT 0xfffd
+
+static int pair_of(struct display *d, unsigned style, uint8_t back, const struct look *look)
+{
+	int *known_pair;
+	int fg = look->fg < 0 ? d->own_fg : look->fg, bg = look->bg < 0 ? d->own_bg : look->bg;
+
+	if (!d->colours || (look->fg < 0 && look->bg < 0))
+		return 0;
+	known_pair = &d->pair[style & STYLE_MASK][back];
+	if (!*known_pair) {
+		int pair = alloc_pair(fg, bg);
+		*known_pair = (pair < 0 ? 0 : pair) + 1;
+	}
+	return *known_pair - 1;
+}
+
+static attr_t attrs_of(const struct display *d, unsigned style, const struct look *look)
+{
+	attr_t a = 0;
+
+	if (look->attrs & LOOK_BOLD)
+		a |= A_BOLD;
+	if (look->attrs & LOOK_UNDER)
+		a |= A_UNDERLINE;
+	if (look->attrs & LOOK_REVERSE)
+		a |= A_REVERSE;
+	if (look->attrs & LOOK_ITALIC)
+		a |= d->attrs & A_ITALIC ? A_ITALIC : A_UNDERLINE;
+	if (look->attrs & LOOK_FAINT) {
+		if (d->attrs & A_DIM)
+			a |= A_DIM;
+		else if ((style & STYLE_MASK) == ST_EVICTED)
+			a |= A_UNDERLINE;   /* faint words are a nicety, but these must differ */
+	}
+	return a;
+}
+
+/* May curses see this character?  The C library, whose opinion it takes, must give it the same width. */
+static int showable(const struct display *d, int32_t cp, int width)
+{
+	if (cp < 0x7f || !d->utf8)
+		return cp >= 0x20 && cp < 0x7f && width == 1;
+	return char_width(cp) == width && wcwidth((wchar_t)cp) == width;
+}
+
+/* One character of the grid, `width` columns; returns how many cells of curses it became.  hide: it cannot be shown. */
+static int convert(struct display *d, const struct cell *c, int width, int hide, cchar_t *out)
+{
+	wchar_t text[CLEAN_MARKS_MAX + 2];
+	unsigned style = (c->style & STYLE_MASK) < ST_COUNT ? c->style : ST_TEXT;
+	uint8_t back = c->back < ST_COUNT ? c->back : 0;
+	struct look look = theme_look(d->theme, style, back, d->colours);
+	attr_t attrs = attrs_of(d, style, &look);
+	int pair = pair_of(d, style, back, &look), good = !hide && showable(d, c->cp, width), n = 0;
+
+	text[n++] = good ? (wchar_t)c->cp : d->utf8 ? REPLACEMENT : '?';
+	for (int i = 0; good && d->utf8 && i < CLEAN_MARKS_MAX && c->mark[i]; i++)
+		if (showable(d, c->mark[i], 0))
+			text[n++] = (wchar_t)c->mark[i];
+	text[n] = 0;
+	/* The short holds pairs up to 255 for curses of old; this one reads the int behind the last argument. */
+	setcchar(out, text, attrs, (short)(pair < 256 ? pair : 0), &pair);
+	if (good || width < 2)
+		return 1;
+	setcchar(out + 1, L" ", attrs, (short)(pair < 256 ? pair : 0), &pair);
+	return 2;
+}
+
+static void write_row(struct display *d, const struct grid *g, int y)
+{
+	cchar_t row[SIDE_MAX + 1];
+	const struct cell *c = g->cell + (size_t)y * (size_t)g->w;
+	int n = 0;
+
+	for (int x = 0, width; x < g->w; x += width) {
+		/* Where margins cannot be turned off, the last cell of all is written one column too early and pushed into
+		 * its place: that would cut a wide character there in two. */
+		int corner = d->awkward_corner && y == g->h - 1 && x == g->w - 3;
+		width = c[x].width == 2 && x + 1 < g->w && !c[x + 1].width ? 2 : 1;
+		n += convert(d, &c[x], width, corner && width == 2, row + n);
+	}
+	mvwadd_wchnstr(stdscr, y, 0, row, n);
+}
+
+void display_show(struct display *d, const struct grid *g)
+{
+	size_t row = (size_t)g->w * sizeof *g->cell;
+	int first, changed, cursor = g->cursor_y >= 0;
+
+	if (!d->screen || d->lost || g->w > SIDE_MAX || g->h > SIDE_MAX)
+		return;
+	set_term(d->screen);
+	if (g->w != d->shown.w || g->h != d->shown.h) {
+		grid_resize(&d->shown, g->w, g->h);
+		resizeterm(g->h, g->w);
+		d->all = d->clear = 1;
+	}
+	for (first = 0; !d->all && first < g->h; first++)
+		if (memcmp(g->cell + (size_t)first * (size_t)g->w, d->shown.cell + (size_t)first * (size_t)g->w, row))
+			break;
+	changed = d->all || first < g->h;
+	if (!changed && cursor == d->cursor &&
+	    (!cursor || (g->cursor_x == d->shown.cursor_x && g->cursor_y == d->shown.cursor_y)))
+		return;
+	for (int y = first; y < g->h; y++) {
+		struct cell *old = d->shown.cell + (size_t)y * (size_t)g->w;
+		const struct cell *new = g->cell + (size_t)y * (size_t)g->w;
+		if (!d->all && !memcmp(new, old, row))
+			continue;
+		write_row(d, g, y);
+		memcpy(old, new, row);
+	}
+	d->shown.cursor_x = g->cursor_x;
+	d->shown.cursor_y = g->cursor_y;
+	display_say(d, FRAME_ON);
+	if (d->clear)
+		clearok(curscr, TRUE);
+	if (cursor != d->cursor)
+		curs_set(cursor);
+	d->cursor = cursor;
+	d->all = d->clear = 0;
+	/* A hidden cursor rests where the bytes end soonest. */
+	if (cursor)
+		wmove(stdscr, g->cursor_y, g->cursor_x);
+	wnoutrefresh(stdscr);
+	doupdate();
+	display_say(d, FRAME_OFF);
+}

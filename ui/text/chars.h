@@ -1,0 +1,31 @@
+/* ui/text/chars.h (private to ui/) - classes of characters, as far as a terminal and clean.c care. */
+#ifndef WEIR_CHARS_H
+#define WEIR_CHARS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* The order is known to tests/vectors/make_width.py. */
+enum char_class {
+	CH_PLAIN, CH_WIDE,          /* one column, two columns */
+	CH_EMOJI, CH_EMOJI_WIDE,    /* the same; may be joined by U+200D */
+	CH_JOINING,                 /* one column, a letter of a script with joiners: Arabic, Indic, ... */
+	CH_MARK,                    /* no column: combines with the character before */
+	CH_JOINER,                  /* U+200C, U+200D */
+	CH_VS16,                    /* U+FE0F, "as an emoji" */
+	CH_SELECTOR,                /* Mongolian variation selectors */
+	CH_HIDDEN,                  /* draws nothing */
+	CH_BIDI,                    /* changes the direction of text */
+	CH_BREAK,                   /* U+0085 U+2028 U+2029 */
+	CH_CONTROL,                 /* C0, DEL, C1; \n \r \t too */
+	CH_PRIVATE, CH_UNASSIGNED,
+	CH_NONE,                    /* surrogates, noncharacters */
+};
+
+extern const uint32_t char_run[];
+extern const size_t n_char_run;
+
+/* cp must be 0..0x10ffff. */
+enum char_class char_class(int32_t cp);
+
+#endif

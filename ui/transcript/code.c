@@ -1,0 +1,357 @@
+/* ui/transcript/code.c - a table lexer for code colours.
+ *
+ * One table row says what a language's comments, strings and keywords look like; one function cuts a line into tokens by it.
+ * What goes on over the end of a line (block comments, some strings, tags) is remembered in struct code. */
+#include "ui/transcript/code.h"
+
+#include "ui/screen/grid.h"
+
+#include <string.h>
+
+enum flag {
+	TRIPLE = 1,        /* three quotes make a string of many lines */
+	BACKTICK = 2,      /* so does a backtick */
+	CASELESS = 4,      /* keywords in any case */
+	MARKUP = 8,        /* tags; the rest is text */
+	PREPROCESSOR = 16, /* a # that begins a line */
+	LIFETIMES = 32,    /* 'a is no string unless it is closed at once */
+	SHELL = 64,        /* quotes go on over lines, # is a comment only behind a blank, $names */
+	LONG_BRACKETS = 128,   /* [[ ... ]] */
+	DOUBLED = 256,     /* a quote in a string is written twice; no backslashes */
+	DIFF = 512,        /* whole lines by their first character */
+};
+
+enum in { IN_NOTHING, IN_COMMENT, IN_STRING, IN_TRIPLE, IN_BRACKETS, IN_TAG, IN_TAG_STRING, IN_LINE };
+
+struct language {
+	const char *names;             /* with a blank around each */
+	const char *line[2];           /* a comment up to the end of the line */
+	const char *open, *close;      /* a comment of many lines */
+	const char *quotes;
+	unsigned flags;
+	const char *const *keywords;   /* ends with NULL */
+};
+
+#define WORDS(...) (const char *const[]){ __VA_ARGS__, NULL }
+
+static const struct language languages[] = {
+	{ "", { NULL, NULL }, NULL, NULL, "", 0, NULL },
+	{ " c h ", { "//" }, "/*", "*/", "\"'", PREPROCESSOR,
+	  WORDS("auto", "bool", "break", "case", "char", "const", "continue", "default", "do", "double", "else", "enum", "extern",
+	        "false", "float", "for", "goto", "if", "inline", "int", "long", "NULL", "register", "restrict", "return", "short",
+	        "signed", "sizeof", "static", "struct", "switch", "true", "typedef", "union", "unsigned", "void", "volatile", "while",
+	        "size_t", "int8_t", "int16_t", "int32_t", "int64_t", "uint8_t", "uint16_t", "uint32_t", "uint64_t") },
+	{ " c++ cpp cc cxx hpp cuda cu ", { "//" }, "/*", "*/", "\"'", PREPROCESSOR,
+	  WORDS("alignas", "alignof", "auto", "bool", "break", "case", "catch", "char", "class", "concept", "const", "consteval",
+	        "constexpr", "const_cast", "continue", "co_await", "co_return", "co_yield", "decltype", "default", "delete", "do",
+	        "double", "dynamic_cast", "else", "enum", "explicit", "export", "extern", "false", "final", "float", "for", "friend",
+	        "goto", "if", "inline", "int", "long", "mutable", "namespace", "new", "noexcept", "nullptr", "operator", "override",
+	        "private", "protected", "public", "register", "reinterpret_cast", "requires", "return", "short", "signed", "sizeof",
+	        "static", "static_assert", "static_cast", "struct", "switch", "template", "this", "throw", "true", "try", "typedef",
+	        "typeid", "typename", "union", "unsigned", "using", "virtual", "void", "volatile", "while") },
+	{ " python py python3 ", { "#" }, NULL, NULL, "\"'", TRIPLE,
+	  WORDS("and", "as", "assert", "async", "await", "break", "case", "class", "continue", "def", "del", "elif", "else", "except",
+	        "False", "finally", "for", "from", "global", "if", "import", "in", "is", "lambda", "match", "None", "nonlocal", "not",
+	        "or", "pass", "raise", "return", "self", "True", "try", "while", "with", "yield") },
+	{ " javascript js jsx mjs node typescript ts tsx ", { "//" }, "/*", "*/", "\"'`", BACKTICK,
+	  WORDS("abstract", "any", "as", "async", "await", "boolean", "break", "case", "catch", "class", "const", "continue",
+	        "debugger", "declare", "default", "delete", "do", "else", "enum", "export", "extends", "false", "finally", "for",
+	        "from", "function", "if", "implements", "import", "in", "instanceof", "interface", "let", "new", "null", "number",
+	        "of", "private", "protected", "public", "readonly", "return", "static", "string", "super", "switch", "this", "throw",
+	        "true", "try", "type", "typeof", "undefined", "var", "void", "while", "with", "yield") },
+	{ " go golang ", { "//" }, "/*", "*/", "\"'`", BACKTICK,
+	  WORDS("any", "bool", "break", "byte", "case", "chan", "const", "continue", "default", "defer", "else", "error",
+	        "fallthrough", "false", "float64", "for", "func", "go", "goto", "if", "import", "int", "interface", "map", "nil",
+	        "package", "range", "return", "rune", "select", "string", "struct", "switch", "true", "type", "uint", "var") },
+	{ " rust rs ", { "//" }, "/*", "*/", "\"'", LIFETIMES,
+	  WORDS("as", "async", "await", "bool", "break", "const", "continue", "crate", "dyn", "else", "enum", "extern", "false", "fn",
+	        "for", "i32", "i64", "if", "impl", "in", "let", "loop", "match", "mod", "move", "mut", "pub", "ref", "return", "self",
+	        "Self", "static", "str", "struct", "super", "trait", "true", "type", "u32", "u64", "u8", "unsafe", "use", "usize",
+	        "where", "while") },
+	{ " java kotlin kt scala cs csharp c# swift dart ", { "//" }, "/*", "*/", "\"'", TRIPLE,
+	  WORDS("abstract", "as", "async", "await", "boolean", "bool", "break", "byte", "case", "catch", "char", "class", "const",
+	        "continue", "data", "default", "do", "double", "else", "enum", "extends", "false", "final", "finally", "float", "for",
+	        "foreach", "fun", "func", "guard", "if", "implements", "import", "in", "init", "instanceof", "int", "interface",
+	        "internal", "is", "let", "long", "namespace", "new", "nil", "null", "object", "override", "package", "private",
+	        "protected", "protocol", "public", "record", "return", "sealed", "self", "short", "static", "string", "struct",
+	        "super", "switch", "synchronized", "this", "throw", "throws", "true", "try", "using", "val", "var", "virtual", "void",
+	        "volatile", "when", "where", "while", "yield") },
+	{ " sh bash shell zsh console terminal shellsession ", { "#" }, NULL, NULL, "\"'", SHELL,
+	  WORDS("alias", "break", "case", "cd", "continue", "declare", "do", "done", "echo", "elif", "else", "esac", "eval", "exec",
+	        "exit", "export", "fi", "for", "function", "if", "in", "local", "printf", "read", "readonly", "return", "set",
+	        "shift", "source", "sudo", "test", "then", "trap", "unset", "until", "while") },
+	{ " sql sqlite mysql postgresql psql ", { "--" }, "/*", "*/", "'\"", CASELESS | DOUBLED,
+	  WORDS("add", "all", "alter", "and", "as", "asc", "begin", "between", "by", "case", "commit", "constraint", "create", "cross",
+	        "default", "delete", "desc", "distinct", "drop", "else", "end", "exists", "foreign", "from", "full", "group",
+	        "having", "in", "index", "inner", "insert", "integer", "into", "is", "join", "key", "left", "like", "limit", "not",
+	        "null", "offset", "on", "or", "order", "outer", "primary", "references", "returning", "right", "rollback", "select",
+	        "set", "table", "text", "then", "transaction", "union", "unique", "update", "using", "values", "varchar", "view",
+	        "when", "where", "with") },
+	{ " json json5 jsonc jsonl ", { "//" }, "/*", "*/", "\"", 0, WORDS("true", "false", "null") },
+	{ " html xml xhtml svg vue ", { NULL, NULL }, "<!--", "-->", "", MARKUP, NULL },
+	{ " ruby rb ", { "#" }, NULL, NULL, "\"'", 0,
+	  WORDS("alias", "and", "begin", "break", "case", "class", "def", "defined", "do", "else", "elsif", "end", "ensure", "extend",
+	        "false", "for", "if", "in", "include", "lambda", "module", "next", "nil", "not", "or", "private", "proc", "puts",
+	        "raise", "redo", "require", "rescue", "retry", "return", "self", "super", "then", "true", "undef", "unless", "until",
+	        "when", "while", "yield") },
+	{ " lua ", { "--" }, "--[[", "]]", "\"'", LONG_BRACKETS,
+	  WORDS("and", "break", "do", "else", "elseif", "end", "false", "for", "function", "goto", "if", "in", "local", "nil", "not",
+	        "or", "repeat", "return", "then", "true", "until", "while") },
+	{ " php ", { "//", "#" }, "/*", "*/", "\"'", SHELL,
+	  WORDS("abstract", "array", "as", "break", "case", "catch", "class", "const", "continue", "default", "do", "echo", "else",
+	        "elseif", "extends", "false", "final", "finally", "fn", "for", "foreach", "function", "if", "implements",
+	        "interface", "match", "namespace", "new", "null", "private", "protected", "public", "return", "static", "switch",
+	        "this", "throw", "true", "try", "use", "while") },
+	{ " css scss less ", { "//" }, "/*", "*/", "\"'", 0, NULL },
+	{ " yaml yml toml ini conf make makefile dockerfile cmake properties ", { "#" }, NULL, NULL, "\"'", 0,
+	  WORDS("true", "false", "null", "yes", "no", "on", "off", "ifeq", "ifneq", "ifdef", "else", "endif", "include", "FROM", "RUN",
+	        "COPY", "WORKDIR", "ENV", "CMD", "ENTRYPOINT", "EXPOSE") },
+	{ " diff patch ", { NULL, NULL }, NULL, NULL, "", DIFF, NULL },
+};
+
+void code_start(struct code *c, const char *name, size_t n)
+{
+	char key[24];
+	size_t k = 0;
+
+	*c = (struct code){0};
+	while (n && *name == ' ')
+		name++, n--;
+	key[k++] = ' ';
+	for (size_t i = 0; i < n && !strchr(" ,:;{", name[i]); i++) {
+		if (k + 2 >= sizeof key)
+			return;
+		key[k++] = (char)(name[i] >= 'A' && name[i] <= 'Z' ? name[i] + 32 : name[i]);
+	}
+	if (k == 1)
+		return;
+	key[k++] = ' ';
+	key[k] = 0;
+	for (size_t i = 1; i < sizeof languages / sizeof *languages; i++)
+		if (strstr(languages[i].names, key))
+			c->lang = (uint8_t)i;
+}
+
+static int is_digit(char ch)
+{
+	return ch >= '0' && ch <= '9';
+}
+
+/* Letters of names; all that is not ASCII is one. */
+static int is_name(char ch)
+{
+	return (ch >= 'a' && ch <= 'z') || (ch >= 'A' && ch <= 'Z') || is_digit(ch) || ch == '_' || (unsigned char)ch >= 0x80;
+}
+
+static int starts(const char *s, size_t n, const char *with)
+{
+	size_t k = with ? strlen(with) : 0;
+
+	return k && n >= k && !memcmp(s, with, k);
+}
+
+static int is_keyword(const struct language *l, const char *s, size_t n)
+{
+	for (const char *const *w = l->keywords; w && *w; w++) {
+		const char *k = *w;
+		size_t i = 0;
+		if (!(l->flags & CASELESS) && *k != *s)
+			continue;
+		while (i < n && k[i] && (k[i] == s[i] || ((l->flags & CASELESS) && k[i] == (s[i] | 32))))
+			i++;
+		if (i == n && !k[i])
+			return 1;
+	}
+	return 0;
+}
+
+/* Up to and with the words that close it, or the end of the line. */
+static size_t until(struct code *c, const char *line, size_t n, size_t at, const char *close)
+{
+	const char *p = memmem(line + at, n - at, close, strlen(close));
+
+	if (!p)
+		return n;
+	c->in = IN_NOTHING;
+	return (size_t)(p - line) + strlen(close);
+}
+
+/* From behind its opening quote. */
+static size_t string_end(struct code *c, const struct language *l, const char *line, size_t n, size_t at)
+{
+	while (at < n) {
+		if (line[at] == '\\' && !(l->flags & DOUBLED) && !((l->flags & SHELL) && c->quote == '\'')) {
+			at += at + 1 < n ? 2 : 1;
+			continue;
+		}
+		if (line[at] == c->quote) {
+			c->in = IN_NOTHING;
+			return at + 1;
+		}
+		at++;
+	}
+	return n;
+}
+
+/* 'a' and '\n', not the 'a of &'a str. */
+static int closed_at_once(const char *s, size_t n)
+{
+	size_t k = 2;
+
+	if (n > 1 && s[1] == '\\')
+		return 1;
+	while (k < n && k < 6 && (unsigned char)s[k] >= 0x80)
+		k++;
+	return k < n && s[k] == '\'';
+}
+
+static size_t markup(struct code *c, const char *line, size_t n, size_t at, unsigned *style)
+{
+	size_t i = at;
+
+	if (c->in == IN_NOTHING) {
+		if (line[i] == '<' && i + 1 < n && (is_name(line[i + 1]) || strchr("/!?", line[i + 1]))) {
+			c->in = IN_TAG;
+			*style = ST_CODE_KEYWORD;
+			for (i++; i < n && (is_name(line[i]) || strchr("/!?:-", line[i])); i++)
+				;
+			return i;
+		}
+		for (i++; i < n && line[i] != '<'; i++)
+			;
+		return i;
+	}
+	if (line[i] == '"' || line[i] == '\'') {
+		c->in = IN_TAG_STRING;
+		c->quote = line[i];
+		i++;
+	}
+	if (c->in == IN_TAG_STRING) {
+		*style = ST_CODE_STRING;
+		for (; i < n && line[i] != c->quote; i++)
+			;
+		if (i < n)
+			c->in = IN_TAG, i++;
+		return i;
+	}
+	if (line[i] == '>' || line[i] == '/' || line[i] == '?') {
+		*style = ST_CODE_KEYWORD;
+		if (line[i] == '>')
+			c->in = IN_NOTHING;
+		return i + 1;
+	}
+	for (i++; i < n && !strchr(">/?\"'", line[i]); i++)
+		;
+	return i;
+}
+
+static size_t open_string(struct code *c, const struct language *l, const char *line, size_t n, size_t at)
+{
+	char q = line[at];
+	char three[4] = { q, q, q, 0 };
+
+	c->quote = q;
+	if ((l->flags & TRIPLE) && starts(line + at, n - at, three)) {
+		c->in = IN_TRIPLE;
+		return until(c, line, n, at + 3, three);
+	}
+	c->in = IN_STRING;
+	return string_end(c, l, line, n, at + 1);
+}
+
+size_t code_token(struct code *c, const char *line, size_t n, size_t at, unsigned *style)
+{
+	const struct language *l = &languages[c->lang];
+	const char *s = line + at;
+	size_t i = at, left = n - at;
+
+	*style = ST_CODE;
+	if (!c->lang)
+		return n;
+	switch (c->in) {
+	case IN_COMMENT:
+		*style = ST_CODE_COMMENT;
+		return until(c, line, n, at, l->close);
+	case IN_STRING:
+		*style = ST_CODE_STRING;
+		return string_end(c, l, line, n, at);
+	case IN_TRIPLE:
+		*style = ST_CODE_STRING;
+		return until(c, line, n, at, c->quote == '"' ? "\"\"\"" : "'''");
+	case IN_BRACKETS:
+		*style = ST_CODE_STRING;
+		return until(c, line, n, at, "]]");
+	default:
+		break;
+	}
+	if (l->flags & DIFF) {
+		*style = *s == '+' ? ST_CODE_STRING : *s == '-' ? ST_CODE_COMMENT : *s == '@' ? ST_CODE_KEYWORD : ST_CODE;
+		return n;
+	}
+	if ((c->in == IN_NOTHING || c->in == IN_LINE) && starts(s, left, l->open)) {
+		*style = ST_CODE_COMMENT;
+		c->in = IN_COMMENT;
+		return until(c, line, n, at + strlen(l->open), l->close);
+	}
+	if (l->flags & MARKUP)
+		return markup(c, line, n, at, style);
+	for (int k = 0; k < 2; k++)
+		if (starts(s, left, l->line[k]) &&
+		    !((l->flags & SHELL) && *s == '#' && at && line[at - 1] != ' ' && line[at - 1] != ';')) {
+			*style = ST_CODE_COMMENT;
+			return n;
+		}
+	if ((l->flags & PREPROCESSOR) && *s == '#' && c->in != IN_LINE) {
+		*style = ST_CODE_KEYWORD;
+		c->in = IN_LINE;
+		for (i++; i < n && line[i] == ' '; i++)
+			;
+		for (; i < n && is_name(line[i]); i++)
+			;
+		return i;
+	}
+	if (*s == ' ') {
+		while (i < n && line[i] == ' ')
+			i++;
+		return i;
+	}
+	if ((l->flags & PREPROCESSOR))
+		c->in = IN_LINE;   /* something stands in it */
+	if ((l->flags & LONG_BRACKETS) && starts(s, left, "[[")) {
+		*style = ST_CODE_STRING;
+		c->in = IN_BRACKETS;
+		return until(c, line, n, at + 2, "]]");
+	}
+	if (strchr(l->quotes, *s) && !((l->flags & LIFETIMES) && *s == '\'' && !closed_at_once(s, left))) {
+		*style = ST_CODE_STRING;
+		return open_string(c, l, line, n, at);
+	}
+	if (is_digit(*s)) {
+		*style = ST_CODE_NUMBER;
+		while (i < n && (is_name(line[i]) || (line[i] == '.' && i + 1 < n && is_digit(line[i + 1]))))
+			i++;
+		return i;
+	}
+	if ((l->flags & SHELL) && *s == '$') {
+		*style = ST_CODE_NUMBER;
+		for (i++; i < n && (is_name(line[i]) || (i == at + 1 && strchr("{#?@*", line[i]))); i++)
+			;
+		return i;
+	}
+	if (is_name(*s)) {
+		while (i < n && is_name(line[i]))
+			i++;
+		if (is_keyword(l, s, i - at))
+			*style = ST_CODE_KEYWORD;
+		return i;
+	}
+	return at + 1;
+}
+
+void code_newline(struct code *c)
+{
+	unsigned flags = languages[c->lang].flags;
+
+	if (c->in == IN_LINE || (c->in == IN_STRING && !(flags & SHELL) && !((flags & BACKTICK) && c->quote == '`')))
+		c->in = IN_NOTHING;
+}

@@ -1,0 +1,148 @@
+/* ui/transcript/transcript_draw.c - the transcript in its area: text, matches, folds, notes. */
+#include "ui/transcript/transcript_private.h"
+
+#define LAID_MOST ((size_t)32 << 20)      /* bytes of laid-out text; above that, lines far from the screen are freed */
+
+static void draw_matches(const struct transcript *t, size_t i, const struct run *r, const struct area *a, int x, int y)
+{
+	const struct entry *e = &t->entry[i];
+	const char *p = e->lines.text.p + r->from;
+	size_t from = r->source, end = (size_t)r->source + r->n;
+	const struct match *m = find_first(t, i, from);
+	size_t first, last;
+
+	for (; m && find_in(t, m, i, &first, &last) && first < end; m++) {
+		size_t lo = first > from ? first : from, hi = last < end ? last : end;
+		int shown = t->find.has_shown && t->find.shown.entry == m->entry && t->find.shown.from == m->from;
+
+		if (hi > lo)
+			area_restyle(a, x + (int)text_width(p, lo - from), y, (int)text_width(p + (lo - from), hi - lo),
+			             ST_MATCH | (shown ? STYLE_BOLD : 0));
+	}
+}
+
+/* The part of the cache that holds the row's first word. */
+static void draw_gutter(const struct entry *e, size_t line, const struct area *a, int y)
+{
+	const struct text_line *l = &e->lines.line[line];
+	const struct kept *k = NULL;
+
+	for (size_t r = l->run; r < (size_t)l->run + l->n_run && !k; r++)
+		if (e->lines.run[r].source != NO_SOURCE && e->lines.run[r].n)
+			k = entry_kept_at(e, e->lines.run[r].source);
+	if (!k || (!k->part && k->what != KEPT_NOT))
+		return;
+	if (k->what == KEPT_NOT)
+		area_cell(a, 0, y, 0x00b7, ST_EVICTED, 0);
+	else
+		area_cell(a, 0, y, 0x258e, ST_PART + (unsigned)(k->part <= PARTS_OF_CACHE ? k->part - 1 : PARTS_OF_CACHE - 1), 0);
+}
+
+static void draw_text(const struct transcript *t, size_t i, size_t line, const struct area *a, int y)
+{
+	const struct entry *e = &t->entry[i];
+	int x = e->role == UI_USER ? MARK_COLS : 0;
+	const struct text_line *l;
+
+	if (x && !line && !e->part)
+		area_text(a, 0, y, ST_QUESTION, "> ", MARK_COLS);
+	if (line >= e->lines.n_line)
+		return;
+	lines_draw(&e->lines, line, a, x, y);
+	l = &e->lines.line[line];
+	for (size_t k = l->run; k < (size_t)l->run + l->n_run; k++) {
+		const struct run *r = &e->lines.run[k];
+		if (r->source != NO_SOURCE) {
+			if (e->n_kept)
+				entry_draw_lens(e, r, a, x, y);
+			if (t->find.n)
+				draw_matches(t, i, r, a, x, y);
+		}
+		x += r->cols;
+	}
+}
+
+/* The number of lines that a fold hides, behind its first line; estimated where parts were never laid out. */
+static void draw_fold(const struct transcript *t, size_t i, const struct area *a, int y)
+{
+	const struct entry *e = &t->entry[i];
+	size_t hidden = e->lines.n_line ? e->lines.n_line - 1 : 0;
+	struct str s = {0};
+	int x = e->role == UI_USER ? MARK_COLS : 0;
+
+	for (size_t k = i; t->entry[k].more; k++)
+		hidden += entry_open_rows(t, &t->entry[k + 1]) + t->entry[k].gap;
+	if (!hidden || !e->lines.n_line)
+		return;
+	str_addf(&s, " [+%zu %s]", hidden, hidden == 1 ? "line" : "lines");
+	for (size_t k = e->lines.line[0].run; k < (size_t)e->lines.line[0].run + e->lines.line[0].n_run; k++)
+		x += e->lines.run[k].cols;
+	if (x > a->w - (int)s.n)
+		x = a->w > (int)s.n ? a->w - (int)s.n : 0;
+	area_text(a, x, y, ST_FAINT, s.p, s.n);
+	str_free(&s);
+}
+
+static void forget_far_lines(struct transcript *t, size_t first, size_t last)
+{
+	size_t laid = 0;
+
+	for (size_t i = 0; i < t->n; i++)
+		laid += t->entry[i].lines.text.n;
+	for (size_t i = 0; laid > LAID_MOST && i + 1 < t->n; i++) {
+		if (i + 1 >= first && i <= last + 1)
+			continue;
+		laid -= t->entry[i].lines.text.n;
+		entry_drop_lines(&t->entry[i]);
+	}
+}
+
+/* Longer lines are hard to read: wide screens leave the right empty. */
+enum { COLUMN_MOST = 100 };
+
+void transcript_draw(struct transcript *t, const struct area *all)
+{
+	int gutter = all->w > 2 * GUTTER_COLS ? t->gutter : 0, room = all->w - gutter;
+	const struct area column = area_part(all, gutter, 0, room < COLUMN_MOST ? room : COLUMN_MOST, all->h), *a = &column;
+	size_t i, line;
+
+	if (t->w != a->w && a->w > 0) {
+		t->w = a->w;
+		transcript_anew(t);
+	}
+	t->h = a->h > 0 ? a->h : 1;
+	t->dirty = 0;
+	area_clear(all, ST_TEXT);
+	if (!t->n)
+		return;
+	transcript_settle(t);
+	entry_lay_out(t, &t->entry[t->n - 1]);   /* it grows: the lines below are counted */
+	find_update(t);
+	i = t->top;
+	line = t->line;
+	for (int y = 0; y < a->h && i < t->n; y++) {
+		struct entry *e = &t->entry[i];
+
+		while (i < t->n && line >= entry_rows_laid(t, i)) {
+			i++;
+			line = 0;
+		}
+		if (i == t->n)
+			break;
+		e = &t->entry[i];
+		if ((e->n_lens || e->n_heat) && !e->lens_fits)
+			entry_fit_lens(t, e);
+		if (e->folded && !line && !e->part) {
+			draw_text(t, i, 0, a, y);
+			draw_fold(t, i, a, y);
+		} else if (!e->folded && line < e->rows) {
+			draw_text(t, i, line, a, y);
+			if (gutter && line < e->lines.n_line)
+				draw_gutter(e, line, all, y);
+		} else if (!e->folded && line < e->rows + e->note_rows) {
+			lines_draw(&e->note_lines, line - e->rows, a, 0, y);
+		}
+		line++;
+	}
+	forget_far_lines(t, t->top, i);
+}
