@@ -153,15 +153,22 @@ static int find_in(const struct document *d, const struct place_name *want, size
 	return found && *from < *to;
 }
 
+/* 1 if a sentence ends in front of p, which has three bytes in front of it. */
+static int ends_sentence(const char *p)
+{
+	return ((*p == ' ' || *p == '\n') && (p[-1] == '.' || p[-1] == '!' || p[-1] == '?')) || !memcmp(p - 3, "。", 3);
+}
+
 size_t cut_end(const char *body, size_t from, size_t to, size_t most)
 {
 	size_t end;
 
 	if (to - from <= most)
 		return to;
-	for (end = from + most; end > from + most / 3; end--)
-		if (body[end] == '\n' || (body[end] == ' ' && strchr(".!?", body[end - 1])) || !memcmp(body + end - 3, "。", 3))
-			return end;
+	for (int lines = 0; lines < 2; lines++)
+		for (end = from + most; end > from + most / 3; end--)
+			if (lines ? body[end] == '\n' : ends_sentence(body + end))
+				return end;
 	return from + utf8_complete(body + from, most);
 }
 

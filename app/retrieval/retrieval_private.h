@@ -9,7 +9,7 @@
 
 /* The page, chapter or section that a question names, where one document has it: 1 and its beginning, *end: where it ends; or 0 (named_place.c). */
 int  named_place(const struct conversation *, const char *question, size_t n, struct source *out, size_t *end);
-/* The end of the last sentence or line in [from, to), which is shortened to `most` bytes; the end of a character where there is none. */
+/* Where body[from .. to) ends when it is shortened to `most` bytes: behind its last sentence, else its last line, else its last whole character. */
 size_t cut_end(const char *body, size_t from, size_t to, size_t most);
 /* The beginning of document i, and in it what answers such a question best: 1; 0: the document is empty (about_document.c). */
 int  document_beginning(const struct conversation *, size_t i, enum whole_question, struct source *out);
