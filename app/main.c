@@ -7,10 +7,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "app/eval/eval.h"
+#include "app/lab/lab.h"
 #include "app/line/line.h"
 #include "app/tools/tools.h"
-#include "app/train/train.h"
 #include "app/tui/tui.h"
 #include "app/models/models.h"
 

@@ -8,7 +8,7 @@
 #     sessions   fetch <- import <- store <- snap, each by its door
 #     ui         text <- screen <- input <- transcript <- panes
 #     app        term <- options <- remote <- models <- conversation <- summary <- retrieval <- reader <- chat <- { line, tui },
-#                reader <- { eval, tools, train }, each by its door; sessions/ from summary on, and for what a remote server sends
+#                reader <- { tools, lab }, each by its door; sessions/ from summary on, and for what a remote server sends
 #   files directly in a house see all of its rooms; a door is ROOM/ROOM.h
 #   `known` below are includes against this order that are to go
 #   curses only in ui/screen/display*, SQLite only in sessions/store, sessions/snap and sessions/libraries.c
@@ -147,10 +147,10 @@ check_sources() {
         if (app[i] == "conversation")
           below = below "sessions/fetch/fetch.h sessions/import/import.h sessions/store/store.h sessions/snap/snap.h sessions/sessions.h "
         if (app[i] == "reader")
-          open_to["app/eval"] = open_to["app/tools"] = open_to["app/train"] = below
+          open_to["app/tools"] = open_to["app/lab"] = below
       }
       open_to["app/line"] = open_to["app/tui"] = below
-      open_to["app"] = below "app/line/line.h app/tui/tui.h app/eval/eval.h app/tools/tools.h app/train/train.h "
+      open_to["app"] = below "app/line/line.h app/tui/tui.h app/tools/tools.h app/lab/lab.h "
       # Against the order.  A question calls what stands beside a conversation, whose state the conversation has; a snapshot lies in a
       # database beside that of the store, opened by the same means; a document from the web is fetched with settings of its own.
       split("app/conversation app/retrieval/retrieval.h|app/conversation app/reader/reader.h|" \

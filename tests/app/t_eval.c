@@ -7,12 +7,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "app/eval/checkpoint.h"
-#include "app/eval/entry_fit.h"
-#include "app/eval/eval.h"
-#include "app/eval/given.h"
-#include "app/eval/policies.h"
-#include "app/eval/tasks.h"
+#include "app/lab/checkpoint.h"
+#include "app/lab/entry_fit.h"
+#include "app/lab/lab.h"
+#include "app/lab/given.h"
+#include "app/lab/policies.h"
+#include "app/lab/tasks.h"
 #include "engine/base/json.h"
 
 /* ---- scores ---- */

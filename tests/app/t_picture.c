@@ -6,7 +6,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
-#include "app/eval/picture.h"
+#include "app/lab/picture.h"
 
 static uint32_t be32(const uint8_t *p)
 {

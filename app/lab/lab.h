@@ -1,0 +1,40 @@
+/* app/lab/lab.h - weir eval, weir train: each command returns the exit code.
+ *
+ *     ppl.c            weir eval ppl
+ *     recovery.c       weir eval recovery
+ *     tune.c           weir eval tune: which value of a policy's setting to take
+ *     predictor.c      weir eval predictor: training
+ *     plot.c           weir eval plot: pictures (picture.c) of a text
+ *     plot_lines.c     of what other evaluations found: curves (curves.c), squares
+ *     ask.c            weir eval ask: questions about documents
+ *     tasks.c          weir eval ruler, passkey, chain, needle, answers: prompts of the right length, answers, tables
+ *     given.c          prompts of answers: the user's files
+ *     ruler.c          prompts of the RULER tasks and of needle
+ *     rows.c           the F1 of an answer's rows
+ *     passkey_chain.c  prompts of passkey and chain
+ *     corpus.c         what prompts are made of: words, essays, questions
+ *     wordlists.c      the words that are built in
+ *     score.c          what an answer is worth, means and their errors
+ *     metrics.c        the metrics of LongBench, GSM8K and MMLU
+ *     policies.c       the cache policies that are compared, one timeline for all of them
+ *     recovery_detail.c  recovery by the age of a set and by layer, the likeness of queries
+ *     entry_fit.c      settings under which policies read equally many KV entries
+ *     window.c         windows of a text, the perplexity of one
+ *     checkpoint.c     finished results: stored in a file, taken from it
+ *     random.c         pseudo-random numbers, equal on every machine
+ *     train.c          weir train: an adapter, or all weights */
+#ifndef WEIR_LAB_H
+#define WEIR_LAB_H
+
+#include "app/options/options.h"
+
+int cmd_eval_ppl(const struct options *);
+int cmd_eval_recovery(const struct options *);
+int cmd_eval_tune(const struct options *);
+int cmd_eval_ask(const struct options *);
+int cmd_eval_predictor(const struct options *);
+int cmd_eval_plot(const struct options *);
+int cmd_eval_tasks(const struct options *);   /* ruler, passkey, chain, needle, answers */
+int cmd_train(const struct options *);
+
+#endif

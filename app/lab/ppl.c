@@ -1,0 +1,210 @@
+/* app/lab/ppl.c - weir eval ppl: perplexity of texts under every policy.
+ *
+ * Without --window the text is one stream; with it, full windows that do not overlap, each from an empty cache.
+ * Tokens with index >= --skip in their window are scored, read in chunks: a policy that bounds its cache reads in its own
+ * stride.  With --last N only the last N tokens of the stream, or of each window, are scored, one at a time, as if each had been generated; all
+ * before them are read, and the first of them is predicted by what was read.  A window under a policy is a result that --resume
+ * stores; without --window that is the whole text. */
+#include "app/lab/lab.h"
+#include "app/lab/checkpoint.h"
+#include "app/lab/policies.h"
+#include "app/lab/window.h"
+#include "app/models/models.h"
+
+#include <math.h>
+
+#define TEXT_MAX (1u << 30)
+
+/* What one policy got in one text. */
+struct score {
+	double nll, seconds;     /* of all windows */
+	double read;             /* bytes of the cache that a generated token reads at the end of a window, summed over windows */
+	int windows;
+	uint64_t scored;
+	int32_t curve;           /* every so many tokens scored the sum is noted; 0 = never */
+	struct str points;
+};
+
+struct ppl {
+	const struct options *o;
+	struct engine *engine;
+	struct shared_timeline line;
+	struct checkpoint checkpoint;
+	struct policy_list kvs;
+	int order[LIST_MAX];            /* in which the kvs run */
+	struct score score[LIST_MAX];   /* of the kvs */
+	struct progress progress;
+	size_t text_tokens, base;       /* of the text; where the window at work begins */
+	int nth;                        /* place in the order of the policy at work */
+};
+
+static void show(size_t at, void *ud)
+{
+	struct ppl *p = ud;
+
+	progress_show(&p->progress, (int64_t)(p->text_tokens * (size_t)p->nth + p->base + at), (int64_t)(p->text_tokens * (size_t)p->kvs.n));
+}
+
+/* What a window gave. */
+static void add_window(struct score *s, const struct window *w)
+{
+	struct jv curve = jv_parse(w->curve.p, w->curve.n), point = {0};
+	double x;
+
+	while (jv_next(curve, &point, NULL))
+		if (jv_number(point, &x) == 0)
+			json_real(&s->points, NULL, s->nll + x, "%.6f");
+	s->nll += w->nll;
+	s->scored += w->scored;
+	s->read += w->read;
+	s->seconds += w->seconds;
+	s->windows++;
+}
+
+static int score_text(struct ppl *p, const struct tokens *t, struct err *e)
+{
+	const struct options *o = p->o;
+	size_t n = t->n, window = o->window ? (size_t)o->window : n, from = (size_t)o->skip, ctx = window < n ? window : n;
+	int rc = 0;
+
+	if (o->last && (size_t)o->last < window && window - (size_t)o->last > from)
+		from = window - (size_t)o->last;
+	p->text_tokens = n;
+	progress_init(&p->progress, o->quiet, o->verbose, "evaluating", "tokens");
+	for (size_t base = 0; !rc && n - base >= window && base < n; base += window) {
+		shared_timeline_fresh(&p->line);
+		for (p->nth = 0; !rc && p->nth < p->kvs.n; p->nth++) {
+			int k = p->order[p->nth];
+			struct score *s = &p->score[k];
+			struct window w = {
+				.id = t->id + base, .n = window, .from = from, .stepwise = o->last > 0, .every = s->curve,
+				.after = s->curve ? (int32_t)(s->scored % (uint64_t)s->curve) : 0,
+			};
+
+			p->base = base;
+			rc = window_score(&w, p->kvs.v[k], (int32_t)ctx, &p->line, &p->checkpoint, show, p, e);
+			if (!rc)
+				add_window(s, &w);
+			window_free(&w);
+		}
+	}
+	progress_clear(&p->progress);
+	if (!rc && !p->score[0].scored)
+		rc = err_set(e, ERR_USAGE, "nothing to score: the text has %zu tokens, %s %zu, and scoring starts at token %d", n,
+		             o->window ? "the window is" : "one stream of", window, o->skip);
+	return rc;
+}
+
+/* Bytes that the tokens stand for. */
+static uint64_t covered_bytes(const struct engine *engine, const struct tokens *t)
+{
+	uint64_t bytes = 0;
+
+	for (size_t i = 0; i < t->n; i++)
+		bytes += engine_piece(engine, t->id[i], 0, NULL, 0);
+	return bytes;
+}
+
+static void report(const struct ppl *p, int k, const struct tokens *t, const char *file, uint64_t bytes, struct str *out)
+{
+	const struct options *o = p->o;
+	const struct score *s = &p->score[k];
+	double ppl = exp(s->nll / (double)s->scored);
+	int several = o->n_file > 1 || p->kvs.n > 1 || o->offset;
+
+	if (o->json) {
+		json_open(out, NULL, '{');
+		if (several) {
+			json_string(out, "file", file);
+			json_int(out, "offset", o->offset);
+			json_string(out, "kv", p->kvs.v[k]);
+		}
+		json_uint(out, "tokens", t->n);
+		json_uint(out, "scored", s->scored);
+		json_real(out, "nll", s->nll, "%.9g");
+		json_real(out, "ppl", ppl, "%.9g");
+		json_uint(out, "bytes", bytes);
+		json_real(out, "seconds", s->seconds, "%.3f");
+		if (several)
+			json_real(out, "read", s->read / s->windows, "%.0f");
+		if (s->curve) {
+			json_int(out, "every", s->curve);
+			json_list(out, "curve", &s->points);
+		}
+		json_close(out, '}');
+		str_adds(out, "\n");
+		return;
+	}
+	if (several)
+		str_addf(out, "%s%s, from token %d, under %s\n", k ? "\n" : "", file, o->offset, p->kvs.v[k]);
+	str_addf(out, "tokens      %zu of %llu bytes\nscored      %llu\nnll         %.4f nats, %.6f a token\n"
+	         "perplexity  %.6f\nseconds     %.1f\n", t->n, (unsigned long long)bytes,
+	         (unsigned long long)s->scored, s->nll, s->nll / (double)s->scored, ppl, s->seconds);
+}
+
+static int eval_text(struct ppl *p, const char *file, struct err *e)
+{
+	const struct options *o = p->o;
+	const struct engine_info *info = engine_info(p->engine);
+	struct str text = {0}, out = {0};
+	struct tokens t = {0}, part;
+	uint64_t bytes;
+	int rc = read_whole(file, TEXT_MAX, &text, e), cut;
+
+	if (rc < 0) {
+		e->code = ERR_DOCUMENT;
+		str_free(&text);
+		return rc;
+	}
+	bytes = text.n;
+	rc = engine_tokenize(p->engine, text.p ? text.p : "", text.n, info->add_bos ? TOKENIZE_BOS : 0, &t, e);
+	str_free(&text);
+	cut = (size_t)o->offset < t.n ? o->offset : (int)t.n;
+	part = (struct tokens){ .id = t.id ? t.id + cut : NULL, .n = t.n - (size_t)cut };
+	if (o->tokens && (size_t)o->tokens < part.n)
+		part.n = (size_t)o->tokens;
+	if (part.n < t.n)
+		bytes = covered_bytes(p->engine, &part);
+	if (!rc && (part.n < 2 || part.n > INT32_MAX))
+		rc = err_set(e, ERR_USAGE, "the text has %zu tokens; 2 to %d can be evaluated", part.n, INT32_MAX);
+	for (int k = 0; k < p->kvs.n; k++)
+		p->score[k] = (struct score){ .curve = o->curve };
+	if (!rc)
+		rc = score_text(p, &part, e);
+	for (int k = 0; k < p->kvs.n; k++) {
+		if (!rc)
+			report(p, k, &part, file, bytes, &out);
+		str_free(&p->score[k].points);
+	}
+	if (!rc)
+		rc = print_json(&out, e);
+	tokens_free(&t);
+	str_free(&out);
+	return rc;
+}
+
+int cmd_eval_ppl(const struct options *o)
+{
+	struct ppl p = {.o = o};
+	struct err e = {0};
+	int rc = 0;
+
+	if (!o->n_file) {
+		err_set(&e, ERR_USAGE, "'weir eval ppl' wants a text FILE (-: standard input)");
+		return fail(&e);
+	}
+	policies_compared(o, &p.kvs);
+	policies_order(&p.kvs, p.order);
+	if (checkpoint_open(&p.checkpoint, o, &e) < 0)
+		return fail(&e);
+	rc = model_open(&p.engine, o, MODEL_RUN, &e);
+	if (!rc)
+		rc = checkpoint_model(&p.checkpoint, p.engine, &e);
+	p.line = (struct shared_timeline){.o = o, .engine = p.engine};
+	for (int i = 0; !rc && i < o->n_file; i++)
+		rc = eval_text(&p, o->file[i], &e);
+	shared_timeline_close(&p.line);
+	engine_close(p.engine);
+	checkpoint_close(&p.checkpoint);
+	return rc < 0 ? fail(&e) : 0;
+}

@@ -1,0 +1,13 @@
+/* app/lab/random.h - inside app/lab: pseudo-random numbers, equal on every machine. */
+#ifndef WEIR_EVAL_RANDOM_H
+#define WEIR_EVAL_RANDOM_H
+
+#include "engine/base/base.h"
+
+struct rng { uint64_t state; };
+uint64_t rng_next(struct rng *);
+uint32_t rng_below(struct rng *, uint32_t n);        /* n > 0 */
+/* Independent of others with another task or sample. */
+struct rng rng_for(uint64_t seed, const char *task, int32_t len, int32_t sample);
+
+#endif
