@@ -49,8 +49,8 @@ static const struct step {
 	{"Tour, 2 of 5: a document.\nEnter opens a page about a lighthouse. It works the same with a book or a folder, in PDF, EPUB, Word, HTML or plain text: "
 	 "what does not fit the context is searched for each question.",
 	 "/open %", has_document, NULL},
-	{"Tour, 3 of 5: ask it.\nAbove the answer stand the places that it comes from; F7 opens them in the document, Esc closes it. A small model often misreads "
-	 "what it is given: trust the lines that are quoted, and see 'weir models' for larger ones.",
+	{"Tour, 3 of 5: ask it.\nAbove the answer stand the places that it comes from; F7 opens them in the document, Esc closes it. The default model answers "
+	 "with the best sentence itself; larger ones, which 'weir models' lists, answer in their own words.",
 	 "For how many hours did the keeper turn the lens by hand?", has_answer, NULL},
 	{"Tour, 4 of 5: memory.\nF2 shows the KV cache, which is what the model remembers of this conversation; F2 again on the whole screen, and once more "
 	 "not at all. When it is full, the oldest text leaves it first and is dimmed here: nothing is forgotten in silence.",
