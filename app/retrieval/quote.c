@@ -20,7 +20,7 @@ enum {
 };
 static const uint64_t SMALL = 1000000000;   /* parameters */
 /* Below so many parameters an answer begins with the best sentence, and ends with its paragraph: the default model, of 135 million, had 67 of 80
- * easy questions right in its own words, and 80 by the sentence (tests/results.md). */
+ * easy questions right in its own words, and 80 by the sentence (tests/results/2026-11-28-answers.md). */
 static const uint64_t QUOTES = 200000000;
 
 static const char *body_of(const struct conversation *t, const struct source *s)

@@ -19,7 +19,7 @@ static const double NAT = 1.8;                 /* what a nat of the question is 
 static const double GAIN_SHARE = 0.02, FOUND_LEAST = 0.64, COVERED_LEAST = 0.4;
 
 /* Of the best score: of the passages below, in the second and third place, 0 to 3 % of SQuAD's and HotpotQA's right ones, and up to 70 % of the
- * others (tests/results.md). */
+ * others (tests/results/2026-11-28-answers.md). */
 static const double WEAK_BELOW = 0.4;
 
 /* What the words of the last turn are worth at most, in bm25 of a word that stands in one sentence of the documents; the passage with such a word of

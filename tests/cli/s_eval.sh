@@ -210,13 +210,13 @@ results() {
 		WEIR_TEST_MODEL="$PWD/tests/vectors/stories260K/stories260K-q8_0.gguf" tests/measure/results.sh >"$dir/out" 2>&1
 	rc=$?
 }
-printf 'by hand\n# What the cache policies lose and cost\nof the last run\n' >"$dir/page.md"
+echo 'of the last run' >"$dir/page.md"
 results
 [ "$rc" = 0 ] && ok "results.sh runs" || bad "results.sh runs" "status $rc: $(tail -n 2 "$dir/out")"
 [ "$(grep -c '^## ' "$dir/page.md")" = 9 ] && ! grep -q 'nan\|inf ' "$dir/page.md" && ok "its page has all parts" ||
 	bad "its page has all parts" "$(grep -n 'nan\|inf \|^## ' "$dir/page.md" | head)"
-[ "$(head -n 1 "$dir/page.md")" = 'by hand' ] && ! grep -q 'of the last run' "$dir/page.md" && ok "what stands before them stays" ||
-	bad "what stands before them stays" "$(head -n 3 "$dir/page.md")"
+[ "$(head -n 1 "$dir/page.md")" = '# What the cache policies lose and cost' ] && ! grep -q 'of the last run' "$dir/page.md" && ok "it takes the place of the last page" ||
+	bad "it takes the place of the last page" "$(head -n 3 "$dir/page.md")"
 started=$(cat "$dir"/raw/*.jsonl | wc -l)
 results
 [ "$(cat "$dir"/raw/*.jsonl | wc -l)" = "$started" ] && [ "$(wc -l <"$dir/out")" = 1 ] && ok "it goes on where it was" ||

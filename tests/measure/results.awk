@@ -1,4 +1,4 @@
-# tests/measure/results.awk - the tables of tests/results.md out of one part's JSON lines (tests/measure/results.sh).  -v part=NAME
+# tests/measure/results.awk - the tables of tests/results/DATE-tables.md out of one part's JSON lines (tests/measure/results.sh).  -v part=NAME
 
 function text(key,   at) {
 	at = index($0, "\"" key "\":\"")

@@ -1,5 +1,5 @@
 #!/bin/sh
-# tests/measure/results.sh - measures the cache policies and writes tests/results.md: what they lose, and what they cost.
+# tests/measure/results.sh - measures the cache policies and writes tests/results/DATE-tables.md: what they lose, and what they cost.
 #
 #   tests/measure/results.sh [PART ...]      PART: stream cascade last recovery ruler pools passkey needle speed (all when none is given)
 #
@@ -7,10 +7,10 @@
 # that a run that was stopped goes on where it was.  Remove a file to measure its part anew.  The page is written from all
 # files that are there.
 #
-# WEIR (./weir), WEIR_TEST_MODEL, WEIR_SHARED (../shared: data/books, data/ruler), WEIR_RESULTS_OUT (tests/results.md), and
+# WEIR (./weir), WEIR_TEST_MODEL, WEIR_SHARED (../shared: data/books, data/ruler), WEIR_RESULTS_OUT (tests/results/DATE-tables.md), and
 # the size: WEIR_RESULTS_BOOKS (4), WEIR_RESULTS_TOKENS (32768, of each book for `stream`; half of it for `cascade`), WEIR_RESULTS_WINDOWS (3 a book, for
 # `last` and `recovery`), WEIR_RESULTS_SAMPLES (10: `ruler` and `pools` take twice as many), WEIR_RESULTS_KEYS (5, for `passkey`).
-# What stands in the page before its heading "What the cache policies lose and cost" is written by hand and stays.
+# The rows of its tables that are newer and better go to tests/results.md by hand.
 # With these sizes the parts take about 2, 1, 1.5, 1, 3, 0.7, 1, 0.3 and 0.1 hours on two idle cores.
 # WEIR_RESULTS_SMOKE=1: seconds instead of hours, to see that all of it works; the figures say nothing.
 set -u
@@ -19,7 +19,7 @@ weir=${WEIR:-./weir}
 model=${WEIR_TEST_MODEL:-${XDG_CACHE_HOME:-$HOME/.cache}/weir/models/SmolLM2-135M-Instruct.Q4_1.gguf}
 shared=${WEIR_SHARED:-../shared}
 raw=${WEIR_RESULTS_RAW:-build/results}
-page=${WEIR_RESULTS_OUT:-tests/results.md}
+page=${WEIR_RESULTS_OUT:-tests/results/$(date -u +%Y-%m-%d)-tables.md}
 smoke=${WEIR_RESULTS_SMOKE:-0}
 books=${WEIR_RESULTS_BOOKS:-4} windows=${WEIR_RESULTS_WINDOWS:-3} samples=${WEIR_RESULTS_SAMPLES:-10}
 tokens=${WEIR_RESULTS_TOKENS:-32768} keys=${WEIR_RESULTS_KEYS:-5}
@@ -259,11 +259,9 @@ took() { [ -f "$raw/$1.jsonl" ] && awk '{ match($0, /"unit":"[^"]*"/); u = subst
 	match($0, /"took":[0-9]*/); t += substr($0, RSTART + 7, RLENGTH - 7) } END { printf "%.0f min", t / 60 }' "$raw/$1.jsonl"; }
 table() { awk -v part="$1" -v windows="$windows" -f tests/measure/results.awk "$raw/$1.jsonl"; }
 has() { [ -s "$raw/$1.jsonl" ]; }
-heading='# What the cache policies lose and cost'
 {
-	[ -f "$page" ] && sed "/^$heading/,\$d" "$page"
 	cat <<TEXT
-$heading
+# What the cache policies lose and cost
 
 Written by \`tests/measure/results.sh\` on $(date -u +%Y-%m-%d) at commit $(git rev-parse --short HEAD 2>/dev/null || echo '(none)'); anyone can run it again.
 Model: $(basename "$model"). Machine: $("$weir" doctor 2>/dev/null | sed -n 's/^cpu *//p' | head -n 1), $(nproc) processors. The parts took:
