@@ -458,6 +458,14 @@ sessions rename beside besides
 sessions rename walrus2 walrus3
 if [ $rc = 1 ] && grep -q 'another weir (process [0-9]*) has this session open' "$dir/err"; then ok "but not the one that it writes"
 else bad "but not the one that it writes" "status $rc: $(cat "$dir/err")"; fi
+printf 'The kite is red.\n' >"$dir/kite.txt"
+echo "/open $dir/kite.txt" >&9
+echo 'What is red?' >&9
+opened() { "$weir" docs ls 2>/dev/null | grep -q kite.txt; }
+wait_for opened && ok "a document is stored at once" || bad "a document is stored at once" "$("$weir" docs ls 2>&1)"
+docs rm kite.txt
+if [ $rc = 1 ] && grep -q 'another weir (process [0-9]*) has this session open' "$dir/err" && opened; then ok "docs rm: not of a session that another weir writes"
+else bad "docs rm: not of a session that another weir writes" "status $rc: $(cat "$dir/err")"; fi
 sessions rm besides
 [ $rc = 0 ] && ok "and deleted" || bad "and deleted" "status $rc: $(cat "$dir/err")"
 sessions rm walrus2
