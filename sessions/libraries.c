@@ -1,4 +1,4 @@
-/* sessions/libraries.c - the versions of the libraries that this folder uses. */
+/* sessions/libraries.c - versions of the libraries that sessions/ uses. */
 #include "sessions/sessions.h"
 
 #include <stdlib.h>

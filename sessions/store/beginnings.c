@@ -1,14 +1,14 @@
-/* sessions/store/beginnings.c - a long question that begins like the one before it keeps only the rest of its text (store_private.h).
+/* sessions/store/beginnings.c - stores the common beginning of long questions once (store_private.h).
  *
- * Questions beside a text that is being read hold all that was read so far, and an edited question most of the one that it replaces.
- * Both are children of one parent:
+ * A question beside a text that is being read contains all text read so far; an edited question contains most of the one it
+ * replaces.  Such questions are children of one parent:
  *
  *     parent --+-- 7   [text read until then][question]
  *              +-- 9   [beginning: 2 MB of 7][text read since][question]
  *              +-- 12  [beginning: 2.1 MB of 9][text read since][question]
  *
- * A beginning is of a message with a smaller number, which ends every walk.  The search index has what a row holds itself: a word of a
- * text that many questions hold is found once. */
+ * A beginning refers to a smaller id, so every walk ends.  The search index holds only the bytes that a row stores itself, so a
+ * word in the common beginning is found once. */
 #include "sessions/store/store_private.h"
 
 #include "engine/engine.h"
@@ -17,8 +17,8 @@
 #include <string.h>
 
 enum {
-	SHARED_LEAST = 4096,   /* bytes in common, below which the whole text is stored */
-	WORD_MOST = 64,        /* bytes that a beginning ends earlier so as not to cut a word */
+	SHARED_LEAST = 4096,   /* with fewer common bytes the whole text is stored */
+	WORD_MOST = 64,        /* most bytes given up to end a beginning between words */
 };
 
 static int beginning_lost(struct store *s, int64_t message, struct err *e)
@@ -27,8 +27,8 @@ static int beginning_lost(struct store *s, int64_t message, struct err *e)
 	               "'weir sessions check' says more", s->dir, (long long)message);
 }
 
-/* Of the first `bytes` bytes of message id's text, those that its row holds, to their place in out; *rest: the others.  1, 0 = they are
- * lost, -1. */
+/* Copy the part of the first `bytes` bytes of message id's text that its own row stores to its place in out. 
+ * *rest describes the part before it.  1, 0 = the bytes are lost, -1. */
 static int own_part(struct store *s, int64_t id, size_t bytes, char *out, struct beginning *rest, struct err *e)
 {
 	sqlite3_stmt *st = db_query(&s->db, e, "SELECT text, beginning, beginning_bytes FROM message WHERE id=?1", "i", id);
@@ -50,7 +50,7 @@ static int own_part(struct store *s, int64_t id, size_t bytes, char *out, struct
 	return rc;
 }
 
-/* The beginning's bytes to out. */
+/* Read the bytes of beginning b, which message refers to, into out[b->bytes]. */
 static int beginning_read(struct store *s, const struct beginning *b, int64_t message, char *out, struct err *e)
 {
 	struct beginning at = *b, rest;
@@ -84,8 +84,9 @@ int beginning_add(struct store *s, int64_t id, int64_t of, int64_t bytes, char *
 	return 0;
 }
 
-/* Bytes that the two have in common, without half a character, and if possible without half a word. */
-static size_t common(const char *a, size_t n_a, const char *b, size_t n_b)
+/* Length of the common prefix.  It does not end inside a character, nor inside a word if a blank is within
+ * WORD_MOST bytes. */
+static size_t common_prefix(const char *a, size_t n_a, const char *b, size_t n_b)
 {
 	size_t n = 0, word;
 
@@ -117,10 +118,10 @@ int beginning_find(struct store *s, int64_t session, const struct stored_message
 		size_t n;
 		const char *text = db_bytes(st, 1, 0, &n);
 
-		/* Nothing is shared with a text that is lost. */
+		/* Damaged text is not shared. */
 		if (of && beginning_add(s, id, of, bytes, &whole, &text, &n, &damaged))
 			n = 0;
-		n = common(text, n, m->text, m->n_text);
+		n = common_prefix(text, n, m->text, m->n_text);
 		if (n >= SHARED_LEAST)
 			*out = (struct beginning){of && n <= (uint64_t)bytes ? of : id, n};
 		rc = 0;
@@ -130,7 +131,7 @@ int beginning_find(struct store *s, int64_t session, const struct stored_message
 	return rc;
 }
 
-/* Give message id its whole text. */
+/* Store the whole text in the row of message id. */
 static int make_whole(struct store *s, int64_t id, struct err *e)
 {
 	sqlite3_stmt *st = db_query(&s->db, e, "SELECT text, beginning, beginning_bytes, role, complete, token, stats FROM message"
@@ -166,7 +167,7 @@ int beginnings_keep(struct store *s, int64_t deleted, struct err *e)
 	int64_t id;
 	int rc;
 
-	/* From the first on: what a later one shares with it is whole then. */
+	/* In ascending order: a later message may share with one that was made whole before. */
 	while ((rc = db_find(&s->db, e, &id, "SELECT id FROM message WHERE beginning<>0 AND session<>?1 AND beginning IN"
 	                     " (SELECT id FROM message WHERE session=?1) ORDER BY id LIMIT 1", "i", deleted)) > 0)
 		if (make_whole(s, id, e) < 0)

@@ -1,13 +1,13 @@
-/* sessions/store/check.c - everything about chat.db that can be checked.
+/* sessions/store/check.c - checks all of chat.db.
  *
- * SQLite's own check sees structure only; a flipped bit in a text looks fine to it.  So messages and documents
- * have sums, the tree has rules, and the search index is compared with the messages.  The indexes are the one thing
- * that is mended here: they can be made from messages and documents at any time. */
+ * SQLite's own check sees structure only, not a flipped bit in a text.  So messages and documents have checksums, the tree has
+ * rules, and the search index is compared with the messages.  Only the indexes are repaired here: they can be rebuilt
+ * from messages and documents at any time. */
 #include "sessions/store/passages.h"
 
 #include <string.h>
 
-#define LINES_MOST 100   /* of one kind: the first tell as much as ten thousand */
+#define LINES_MOST 100   /* most lines of one kind in the report */
 
 struct checking {
 	struct store *s;
@@ -15,8 +15,9 @@ struct checking {
 	int wrong;
 };
 
-/* The end of one part.  So damaged that it cannot even be read: that is an answer, too. */
-static int ended(struct checking *c, int rc, const struct err *seen, struct err *e)
+/* End one part of the check.  If rc < 0 and the file is damaged, report the error *seen and return 0; other errors
+ * return -1. */
+static int end_part(struct checking *c, int rc, const struct err *seen, struct err *e)
 {
 	if (rc >= 0)
 		return 0;
@@ -27,7 +28,7 @@ static int ended(struct checking *c, int rc, const struct err *seen, struct err 
 	return 0;
 }
 
-static int structure(struct checking *c, struct err *e)
+static int check_structure(struct checking *c, struct err *e)
 {
 	struct db *d = &c->s->db;
 	struct err seen = {0};
@@ -42,10 +43,10 @@ static int structure(struct checking *c, struct err *e)
 		}
 	}
 	db_put(d, st);
-	return ended(c, rc, &seen, e);
+	return end_part(c, rc, &seen, e);
 }
 
-/* Tables of the index are SQLite's own affair. */
+/* Write the schema as text.  FTS5's internal tables are left out: their form depends on SQLite's version. */
 static int schema_text(struct db *d, struct str *out, struct err *e)
 {
 	sqlite3_stmt *st = db_query(d, e, "SELECT type, name, tbl_name, coalesce(sql, '') FROM sqlite_schema"
@@ -64,8 +65,8 @@ static int schema_text(struct db *d, struct str *out, struct err *e)
 	return rc;
 }
 
-/* As in a new file: nothing bent, nothing added. */
-static int schema(struct checking *c, struct err *e)
+/* Compare the schema with that of a new file. */
+static int check_schema(struct checking *c, struct err *e)
 {
 	struct str here = {0}, fresh = {0};
 	struct err seen = {0};
@@ -77,7 +78,7 @@ static int schema(struct checking *c, struct err *e)
 	rc = store_migrate(&d, 0, store_version, e) || schema_text(&d, &fresh, e) ? -1 : 0;
 	db_close(&d);
 	if (!rc)
-		rc = ended(c, schema_text(&c->s->db, &here, &seen), &seen, e);
+		rc = end_part(c, schema_text(&c->s->db, &here, &seen), &seen, e);
 	if (!rc && (here.n != fresh.n || memcmp(here.p, fresh.p, here.n))) {
 		c->wrong = 1;
 		str_adds(c->report, "the tables are not those that weir makes\n");
@@ -87,8 +88,8 @@ static int schema(struct checking *c, struct err *e)
 	return rc;
 }
 
-/* A query whose rows are what is wrong: two numbers for the sentence. */
-static int rule(struct checking *c, const char *sql, const char *sentence, struct err *e)
+/* Report each row of the query as a defect.  Columns: id, kind ("message"). */
+static int check_rule(struct checking *c, const char *sql, const char *sentence, struct err *e)
 {
 	struct db *d = &c->s->db;
 	struct err seen = {0};
@@ -104,11 +105,11 @@ static int rule(struct checking *c, const char *sql, const char *sentence, struc
 	db_put(d, st);
 	if (lines > LINES_MOST)
 		str_addf(c->report, "... and %d more of these\n", lines - LINES_MOST);
-	return ended(c, rc, &seen, e);
+	return end_part(c, rc, &seen, e);
 }
 
-/* Rows of a table against the sums in them. */
-static int sums(struct checking *c, const char *sql, int (*ok)(sqlite3_stmt *, int), const char *what,
+/* Verify the checksums of the query's rows.  Columns: id, then those that ok() reads. */
+static int check_sums(struct checking *c, const char *sql, int (*ok)(sqlite3_stmt *, int), const char *what,
                 const char *sentence, struct err *e)
 {
 	struct db *d = &c->s->db;
@@ -122,10 +123,10 @@ static int sums(struct checking *c, const char *sql, int (*ok)(sqlite3_stmt *, i
 			str_addf(c->report, "%s %lld: %s\n", what, (long long)sqlite3_column_int64(st, 0), sentence);
 		}
 	db_put(d, st);
-	return ended(c, rc, &seen, e);
+	return end_part(c, rc, &seen, e);
 }
 
-static int texts(struct checking *c, struct err *e)
+static int check_texts(struct checking *c, struct err *e)
 {
 	struct db *d = &c->s->db;
 	struct err seen = {0};
@@ -146,11 +147,12 @@ static int texts(struct checking *c, struct err *e)
 		}
 	}
 	db_put(d, st);
-	return ended(c, rc, &seen, e);
+	return end_part(c, rc, &seen, e);
 }
 
-/* Asking the index is a write to SQLite, so a store that is only read cannot. */
-static int index_check(struct checking *c, struct err *e)
+/* Compare the message index with the messages, and rebuild it if they differ.  The comparison is a write for
+ * SQLite, so a read-only store skips it. */
+static int check_index(struct checking *c, struct err *e)
 {
 	struct db *d = &c->s->db;
 	struct err seen = {0};
@@ -168,14 +170,14 @@ static int index_check(struct checking *c, struct err *e)
 		return -1;
 	if (db_end(d, index_rebuild(d, &seen), &seen)) {
 		str_adds(c->report, "the search index is damaged, and could not be made anew:\n");
-		return ended(c, -1, &seen, e);
+		return end_part(c, -1, &seen, e);
 	}
 	str_adds(c->report, "the search index was not that of the messages; it was made anew\n");
 	return 0;
 }
 
-/* What is damaged is emptied: the next search indexes the texts again. */
-static int passages_check(struct checking *c, struct err *e)
+/* Check the document index, and empty it if it is damaged: the next search indexes the texts again. */
+static int check_passages(struct checking *c, struct err *e)
 {
 	struct db *d = &c->s->db;
 	struct err seen = {0};
@@ -199,7 +201,7 @@ static int passages_check(struct checking *c, struct err *e)
 		return -1;
 	if (db_end(d, passages_empty(d, &seen), &seen)) {
 		str_adds(c->report, "the index of documents is damaged, and could not be emptied:\n");
-		return ended(c, -1, &seen, e);
+		return end_part(c, -1, &seen, e);
 	}
 	str_adds(c->report, "the index of documents was not that of their texts; it is made anew with the next search\n");
 	return 0;
@@ -210,44 +212,44 @@ int store_check(struct store *s, struct str *report, struct err *e)
 	struct checking c = {s, report, 0};
 
 	str_clear(report);
-	if (structure(&c, e) || schema(&c, e))
+	if (check_structure(&c, e) || check_schema(&c, e))
 		return -1;
-	if (rule(&c, "SELECT id, 'message' FROM message m WHERE parent<>0 AND (parent>=id OR NOT EXISTS"
+	if (check_rule(&c, "SELECT id, 'message' FROM message m WHERE parent<>0 AND (parent>=id OR NOT EXISTS"
 	         " (SELECT 1 FROM message p WHERE p.id=m.parent))", "what came before it is lost", e) ||
-	    rule(&c, "SELECT id, 'message' FROM message m WHERE depth<>1+coalesce("
+	    check_rule(&c, "SELECT id, 'message' FROM message m WHERE depth<>1+coalesce("
 	         "(SELECT depth FROM message p WHERE p.id=m.parent), 0)", "its depth in the tree is wrong", e) ||
-	    rule(&c, "SELECT id, 'message' FROM message m WHERE NOT EXISTS (SELECT 1 FROM session s WHERE s.id=m.session)",
+	    check_rule(&c, "SELECT id, 'message' FROM message m WHERE NOT EXISTS (SELECT 1 FROM session s WHERE s.id=m.session)",
 	         "its session is lost", e) ||
-	    rule(&c, "SELECT id, 'message' FROM message m WHERE beginning<>0 AND (beginning>=id OR NOT EXISTS (SELECT 1 FROM message b"
+	    check_rule(&c, "SELECT id, 'message' FROM message m WHERE beginning<>0 AND (beginning>=id OR NOT EXISTS (SELECT 1 FROM message b"
 	         " WHERE b.id=m.beginning AND length(CAST(b.text AS BLOB))+b.beginning_bytes>=m.beginning_bytes))",
 	         "the beginning of its text is lost", e) ||
-	    rule(&c, "SELECT id, 'session' FROM session s WHERE messages<>coalesce("
+	    check_rule(&c, "SELECT id, 'session' FROM session s WHERE messages<>coalesce("
 	         "(SELECT depth FROM message m WHERE m.id=s.head), 0) OR head<>0 AND NOT EXISTS"
 	         " (SELECT 1 FROM message m WHERE m.id=s.head)",
 	         "its last message is lost or its number of messages is wrong", e) ||
-	    rule(&c, "SELECT id, 'session' FROM session s WHERE base<>0 AND NOT EXISTS"
+	    check_rule(&c, "SELECT id, 'session' FROM session s WHERE base<>0 AND NOT EXISTS"
 	         " (SELECT 1 FROM message m WHERE m.id=s.base)", "the message it was forked at is lost", e) ||
-	    rule(&c, "SELECT session, 'session' FROM (SELECT session FROM setting UNION SELECT session FROM document) x"
+	    check_rule(&c, "SELECT session, 'session' FROM (SELECT session FROM setting UNION SELECT session FROM document) x"
 	         " WHERE NOT EXISTS (SELECT 1 FROM session s WHERE s.id=x.session)",
 	         "settings or documents of it are there, itself it is not", e) ||
-	    rule(&c, "SELECT id, 'document' FROM document d WHERE NOT EXISTS (SELECT 1 FROM content c WHERE c.id=d.content)",
+	    check_rule(&c, "SELECT id, 'document' FROM document d WHERE NOT EXISTS (SELECT 1 FROM content c WHERE c.id=d.content)",
 	         "its text is lost", e) ||
-	    rule(&c, "SELECT id, 'document' FROM document d WHERE after<>0 AND NOT EXISTS"
+	    check_rule(&c, "SELECT id, 'document' FROM document d WHERE after<>0 AND NOT EXISTS"
 	         " (SELECT 1 FROM message m WHERE m.id=d.after)", "the message it came behind is lost", e) ||
-	    rule(&c, "SELECT id, 'text' FROM content c WHERE NOT EXISTS (SELECT 1 FROM document d WHERE d.content=c.id)",
+	    check_rule(&c, "SELECT id, 'text' FROM content c WHERE NOT EXISTS (SELECT 1 FROM document d WHERE d.content=c.id)",
 	         "no document has it", e) ||
-	    rule(&c, "SELECT content, 'text' FROM outline o WHERE NOT EXISTS (SELECT 1 FROM content c WHERE c.id=o.content)",
+	    check_rule(&c, "SELECT content, 'text' FROM outline o WHERE NOT EXISTS (SELECT 1 FROM content c WHERE c.id=o.content)",
 	         "its pages and headings are there, itself it is not", e))
 		return -1;
-	if (sums(&c, "SELECT id, role, complete, text, token, stats, sum, beginning, beginning_bytes FROM message", message_sum_ok, "message",
+	if (check_sums(&c, "SELECT id, role, complete, text, token, stats, sum, beginning, beginning_bytes FROM message", message_sum_ok, "message",
 	         "its text or tokens are not what was saved", e) ||
-	    sums(&c, "SELECT session, key, sum, value FROM setting", setting_sum_ok, "session",
+	    check_sums(&c, "SELECT session, key, sum, value FROM setting", setting_sum_ok, "session",
 	         "a setting is not what was saved", e) ||
-	    sums(&c, "SELECT id, content, bytes, at, after, sum, name, mtime, file, path FROM document", document_sum_ok, "document",
+	    check_sums(&c, "SELECT id, content, bytes, at, after, sum, name, mtime, file, path FROM document", document_sum_ok, "document",
 	         "its name, size, place or file are not what was saved", e) ||
-	    sums(&c, "SELECT content, type, bytes, sum, marks FROM outline", outline_sum_ok, "text",
+	    check_sums(&c, "SELECT content, type, bytes, sum, marks FROM outline", outline_sum_ok, "text",
 	         "its pages and headings are not what was saved; they are found anew in the text", e) ||
-	    texts(&c, e) || index_check(&c, e) || passages_check(&c, e))
+	    check_texts(&c, e) || check_index(&c, e) || check_passages(&c, e))
 		return -1;
 	return c.wrong;
 }

@@ -1,8 +1,7 @@
-/* sessions/store/db.c - opening SQLite databases safely, prepared statements, and errors as sentences.
+/* sessions/store/db.c - opens SQLite databases safely, caches statements, and turns errors into sentences.
  *
- * What is read back is untrusted: another program, a copied file or a failing disk may have written it.  So the
- * connection is told to distrust the schema before it reads it, and nothing a schema can bring along (triggers,
- * views, functions) runs. */
+ * File contents are untrusted: another program, a copied file or a failing disk may have written them.  So the connection is
+ * told to distrust the schema before it reads it, and nothing that a schema can contain (triggers, views, functions) runs. */
 #include "sessions/store/db.h"
 
 #include <errno.h>
@@ -17,8 +16,8 @@
 
 /* ---- errors ---- */
 
-/* The end of a path tells files apart; a path that fills the message would push the reason out of it. */
-static const char *shown(const struct db *d)
+/* The file's path for messages.  A long path is cut to its last 160 bytes, so that the reason still fits. */
+static const char *shown_path(const struct db *d)
 {
 	size_t n = d->path ? strlen(d->path) : 0;
 
@@ -42,7 +41,7 @@ int db_error(struct db *d, const char *doing, struct err *e)
 {
 	int code = d->h ? sqlite3_extended_errcode(d->h) : SQLITE_NOMEM;
 	int os = d->h ? sqlite3_system_errno(d->h) : 0;
-	const char *file = shown(d);
+	const char *file = shown_path(d);
 
 	d->code = code;
 	switch (code & 0xff) {
@@ -78,9 +77,9 @@ int db_error(struct db *d, const char *doing, struct err *e)
 
 /* ---- opening ---- */
 
-/* The file as SQLite will find it: ours alone, and 0600 whatever the umask is.  SQLite gives its own files
- * beside it the same mode.  Files that exist are not opened here: closing one would drop the locks that SQLite
- * may hold on it. */
+/* Create the file, or check the existing one and its -wal, -shm and -journal: regular, of this user, one link,
+ * mode 0600.  SQLite gives new files beside it the same mode.  Existing files are not opened here, because closing
+ * one would drop SQLite's POSIX locks on it. */
 static int file_prepare(const struct db *d, int read_only, struct err *e)
 {
 	static const char *const beside[] = {"-wal", "-shm", "-journal"};
@@ -93,27 +92,27 @@ static int file_prepare(const struct db *d, int read_only, struct err *e)
 			int bad = fchmod(fd, 0600);
 			close(fd);
 			if (bad)
-				return err_set(e, ERR_FAIL, "cannot set the mode of '%s': %s", shown(d), strerror(errno));
+				return err_set(e, ERR_FAIL, "cannot set the mode of '%s': %s", shown_path(d), strerror(errno));
 			return 0;
 		}
 		if (errno != EEXIST)
-			return err_set(e, ERR_FAIL, "cannot make '%s': %s", shown(d), strerror(errno));
+			return err_set(e, ERR_FAIL, "cannot make '%s': %s", shown_path(d), strerror(errno));
 	}
 	if (lstat(d->path, &st))
-		return err_set(e, ERR_FAIL, "cannot open '%s': %s", shown(d), strerror(errno));
+		return err_set(e, ERR_FAIL, "cannot open '%s': %s", shown_path(d), strerror(errno));
 	if (!S_ISREG(st.st_mode))
-		return err_set(e, ERR_FAIL, "refused to open '%s': it is %s", shown(d),
+		return err_set(e, ERR_FAIL, "refused to open '%s': it is %s", shown_path(d),
 		               S_ISLNK(st.st_mode) ? "a symbolic link" : "not a regular file");
 	if (st.st_uid != geteuid())
-		return err_set(e, ERR_FAIL, "refused to open '%s': it belongs to another user (%u)", shown(d),
+		return err_set(e, ERR_FAIL, "refused to open '%s': it belongs to another user (%u)", shown_path(d),
 		               (unsigned)st.st_uid);
 	if (st.st_nlink > 1)
 		return err_set(e, ERR_FAIL, "refused to open '%s': it has a second name (hard link), which SQLite cannot guard; "
-		               "remove one", shown(d));
+		               "remove one", shown_path(d));
 	if (read_only)
 		return 0;
 	if ((st.st_mode & 077) && chmod(d->path, st.st_mode & 0700))
-		return err_set(e, ERR_FAIL, "cannot set the mode of '%s': %s", shown(d), strerror(errno));
+		return err_set(e, ERR_FAIL, "cannot set the mode of '%s': %s", shown_path(d), strerror(errno));
 	for (size_t i = 0; i < sizeof beside / sizeof *beside; i++) {
 		struct str path = {0};
 		int bad = 0;
@@ -121,10 +120,10 @@ static int file_prepare(const struct db *d, int read_only, struct err *e)
 		str_addf(&path, "%s%s", d->path, beside[i]);
 		if (!lstat(path.p, &st)) {
 			if (!S_ISREG(st.st_mode) || st.st_uid != geteuid() || st.st_nlink > 1)
-				bad = err_set(e, ERR_FAIL, "refused to open '%s': '%s' beside it is not a plain file of yours", shown(d),
+				bad = err_set(e, ERR_FAIL, "refused to open '%s': '%s' beside it is not a plain file of yours", shown_path(d),
 				              beside[i]);
 			else if ((st.st_mode & 077) && chmod(path.p, 0600))
-				bad = err_set(e, ERR_FAIL, "cannot set the mode of '%s%s': %s", shown(d), beside[i], strerror(errno));
+				bad = err_set(e, ERR_FAIL, "cannot set the mode of '%s%s': %s", shown_path(d), beside[i], strerror(errno));
 		}
 		str_free(&path);
 		if (bad)
@@ -133,8 +132,8 @@ static int file_prepare(const struct db *d, int read_only, struct err *e)
 	return 0;
 }
 
-/* Before the first statement: preparing one reads the schema. */
-static int settle(struct db *d, struct err *e)
+/* Configure the connection.  Must come before the first statement, since preparing one reads the schema. */
+static int configure(struct db *d, struct err *e)
 {
 	static const struct { int what, value; } config[] = {
 		{SQLITE_DBCONFIG_DEFENSIVE, 1},      {SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0}, {SQLITE_DBCONFIG_ENABLE_TRIGGER, 0},
@@ -154,14 +153,14 @@ static int settle(struct db *d, struct err *e)
 		sqlite3_limit(d->h, limit[i].what, limit[i].value);
 	sqlite3_extended_result_codes(d->h, 1);
 	sqlite3_busy_timeout(d->h, d->read_only ? DB_READER_MS : DB_BUSY_MS);
-	/* Text must not reach a temporary file. */
+	/* temp_store: text must not reach a temporary file. */
 	if (db_exec(d, "PRAGMA cell_size_check=ON", e) || db_exec(d, "PRAGMA mmap_size=0", e) ||
 	    db_exec(d, "PRAGMA temp_store=MEMORY", e) || db_exec(d, "PRAGMA secure_delete=ON", e))
 		return -1;
 	return d->read_only ? db_exec(d, "PRAGMA query_only=ON", e) : 0;
 }
 
-/* A path as SQLite's URI, for the one option that has no flag. */
+/* Write the path as SQLite's URI with immutable=1, which has no open flag. */
 static void add_uri(struct str *out, const char *path)
 {
 	str_adds(out, "file:");
@@ -180,13 +179,13 @@ static int open_with(struct db *d, const char *name, const char *vfs, int flags,
 
 	if (rc)
 		return db_error(d, "open", e);
-	return settle(d, e);
+	return configure(d, e);
 }
 
-/* Nobody writes: a writer in WAL mode always has its log beside the file, another one its journal.  On a full disk an
- * empty log counts as none: the reader itself has just made it, and a writer would have the shared memory that the disk
- * had no room for. */
-static int no_log(const struct db *d, int full_disk)
+/* 1 if no process can be writing.  A writer in WAL mode has a -wal file, another writer a -journal.  On a full
+ * disk an empty -wal does not count: this reader has just made it, and a writer would have the shared memory for
+ * which there was no space. */
+static int no_writer(const struct db *d, int full_disk)
 {
 	struct str path = {0};
 	struct stat st;
@@ -210,13 +209,13 @@ int db_open(struct db *d, const char *path, const char *vfs, int read_only, stru
 		goto fail;
 	if (open_with(d, path, vfs, read_only ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE, e))
 		goto fail;
-	/* The first read finds out whether it can be read at all. */
+	/* Only the first read shows whether the file is readable. */
 	if (db_number(d, "SELECT count(*) FROM sqlite_schema", &ignored, e)) {
 		int code = d->code & 0xff, full_disk = d->code == SQLITE_IOERR_SHMSIZE;
 		struct str uri = {0};
 		int bad;
 
-		if (!read_only || (code != SQLITE_CANTOPEN && code != SQLITE_READONLY && !full_disk) || !no_log(d, full_disk))
+		if (!read_only || (code != SQLITE_CANTOPEN && code != SQLITE_READONLY && !full_disk) || !no_writer(d, full_disk))
 			goto fail;
 		sqlite3_close(d->h);
 		d->h = NULL;
@@ -251,7 +250,7 @@ void db_close(struct db *d)
 		db_gate_leave(d->gate);
 	for (size_t i = 0; i < sizeof d->cached / sizeof *d->cached; i++)
 		sqlite3_finalize(d->cached[i].st);
-	/* The second form: a statement that somebody forgot would keep the file open. */
+	/* close_v2: with sqlite3_close() a forgotten statement would keep the file open. */
 	sqlite3_close_v2(d->h);
 	free(d->path);
 	*d = (struct db){0};
@@ -301,7 +300,7 @@ void db_put(struct db *d, sqlite3_stmt *st)
 	sqlite3_finalize(st);
 }
 
-static int bind(sqlite3_stmt *st, const char *types, va_list *ap)
+static int bind_arguments(sqlite3_stmt *st, const char *types, va_list *ap)
 {
 	int rc = SQLITE_OK;
 
@@ -336,11 +335,11 @@ static int bind(sqlite3_stmt *st, const char *types, va_list *ap)
 	return rc;
 }
 
-static sqlite3_stmt *query(struct db *d, struct err *e, const char *sql, const char *types, va_list *ap)
+static sqlite3_stmt *query_with(struct db *d, struct err *e, const char *sql, const char *types, va_list *ap)
 {
 	sqlite3_stmt *st = db_get(d, sql, e);
 
-	if (st && bind(st, types, ap)) {
+	if (st && bind_arguments(st, types, ap)) {
 		db_error(d, "use", e);
 		db_put(d, st);
 		st = NULL;
@@ -354,7 +353,7 @@ sqlite3_stmt *db_query(struct db *d, struct err *e, const char *sql, const char 
 	sqlite3_stmt *st;
 
 	va_start(ap, types);
-	st = query(d, e, sql, types, &ap);
+	st = query_with(d, e, sql, types, &ap);
 	va_end(ap);
 	return st;
 }
@@ -367,7 +366,7 @@ int db_step(struct db *d, sqlite3_stmt *st, struct err *e)
 		return 1;
 	if (rc == SQLITE_DONE)
 		return 0;
-	/* BEGIN and COMMIT count as read-only, and return nothing: what they do is a part of writing. */
+	/* BEGIN and COMMIT are "read-only" statements without columns, but part of writing. */
 	return db_error(d, sqlite3_stmt_readonly(st) && sqlite3_column_count(st) ? "read" : "save in", e);
 }
 
@@ -378,7 +377,7 @@ int db_run(struct db *d, struct err *e, const char *sql, const char *types, ...)
 	int rc;
 
 	va_start(ap, types);
-	st = query(d, e, sql, types, &ap);
+	st = query_with(d, e, sql, types, &ap);
 	va_end(ap);
 	if (!st)
 		return -1;
@@ -396,7 +395,7 @@ int db_find(struct db *d, struct err *e, int64_t *out, const char *sql, const ch
 	int rc;
 
 	va_start(ap, types);
-	st = query(d, e, sql, types, &ap);
+	st = query_with(d, e, sql, types, &ap);
 	va_end(ap);
 	if (!st)
 		return -1;
@@ -431,7 +430,7 @@ const char *db_text(sqlite3_stmt *st, int column)
 
 const void *db_bytes(sqlite3_stmt *st, int column, int blob, size_t *n)
 {
-	/* The value and then its length: SQLite may have to convert it first. */
+	/* Value before length: SQLite may convert it. */
 	const void *p = blob ? sqlite3_column_blob(st, column) : (const void *)sqlite3_column_text(st, column);
 	int len = sqlite3_column_bytes(st, column);
 
@@ -460,8 +459,8 @@ void range_unlock(int fd, int64_t at, int64_t n)
 	fcntl(fd, F_OFD_SETLK, &l);
 }
 
-/* SQLite's own lock keeps transactions apart, but before 3.51.3 not the copying of a log into its file from a commit elsewhere,
- * which could damage the file.  Here one process at a time does either. */
+/* SQLite's own lock separates transactions.  Before 3.51.3 it does not separate a checkpoint from a commit of
+ * another process, which can damage the file.  The gate lets one process at a time do either. */
 int db_gate_enter(struct gate *g, const char *path, struct err *e)
 {
 	double end = now_seconds() + DB_GATE_MS / 1000.0;
@@ -487,11 +486,11 @@ void db_gate_leave(struct gate *g)
 
 int db_begin(struct db *d, struct err *e)
 {
-	if (db_gate_enter(d->gate, shown(d), e)) {
+	if (db_gate_enter(d->gate, shown_path(d), e)) {
 		d->code = SQLITE_BUSY;
 		return -1;
 	}
-	/* What an earlier rollback could not undo must not become part of this. */
+	/* A transaction that an earlier rollback could not end must not become part of this one. */
 	if (!sqlite3_get_autocommit(d->h))
 		sqlite3_exec(d->h, "ROLLBACK", NULL, NULL, NULL);
 	if (db_run(d, e, "BEGIN IMMEDIATE", "")) {
@@ -506,7 +505,7 @@ int db_end(struct db *d, int rc, struct err *e)
 {
 	if (!rc && db_run(d, e, "COMMIT", ""))
 		rc = -1;
-	/* Some errors have rolled back already. */
+	/* Some errors roll back by themselves. */
 	if (rc && !sqlite3_get_autocommit(d->h)) {
 		int code = d->code;
 		sqlite3_exec(d->h, "ROLLBACK", NULL, NULL, NULL);

@@ -1,20 +1,20 @@
-/* sessions/store/documents.c - the documents of sessions.
+/* sessions/store/documents.c - documents of sessions.
  *
- * A text is stored once under its SHA-256, however many sessions or forks have it; each stores its own name for it. */
+ * A text is stored once, under its SHA-256, however many sessions have it.  Each session stores its own name for it. */
 #include "sessions/store/passages.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* The columns of a document that its sum is of. */
-struct row { int64_t number[4], mtime; const void *name, *file, *path; size_t n_name, n_file, n_path; };   /* content, bytes, at, after */
+/* The columns that a document's checksum covers.  number: content, bytes, at, after. */
+struct row { int64_t number[4], mtime; const void *name, *file, *path; size_t n_name, n_file, n_path; };
 
 static int64_t row_sum(const struct row *r)
 {
 	struct str tail = {0};
 	int64_t sum;
 
-	/* Rows of before the file was known have the sum of then. */
+	/* A row without file data (all rows of format 2 and older) has a checksum of its name alone. */
 	str_add(&tail, r->name, r->n_name);
 	if (r->n_file || r->n_path || r->mtime) {
 		str_addf(&tail, "%c%lld %zu ", 0, (long long)r->mtime, r->n_file);
@@ -131,7 +131,7 @@ int documents_drop(struct store *s, int64_t session, struct err *e)
 	return sqlite3_changes(s->db.h) ? documents_drop_orphans(s, e) : 0;
 }
 
-/* A row of session_documents(): 0, 1 = the caller has seen enough, -1. */
+/* Give one row to fn: 0, 1 = fn ended the list, -1. */
 static int give_document(struct store *s, sqlite3_stmt *st, document_fn *fn, void *ud, struct err *e)
 {
 	struct stored_document d = {

@@ -1,6 +1,6 @@
-/* sessions/store/export.c - the branch that a session shows, as a file for people or programs.
+/* sessions/store/export.c - writes the branch that a session shows, for people or programs.
  *
- * Text goes out as it is stored.  Whoever writes it to a terminal cleans it first, as with everything else. */
+ * Text is written as it is stored; the caller cleans it before it reaches a terminal. */
 #include "sessions/store/store_private.h"
 
 #include "engine/engine.h"
@@ -14,7 +14,7 @@ struct exporting {
 	export_more_fn *more;
 	struct str *out;
 	int n;
-	int64_t *shown; size_t n_shown;   /* the messages on the branch, in order */
+	int64_t *shown; size_t n_shown;   /* ids on the branch, in order */
 };
 
 static const char *const role_key[] = {"system", "user", "assistant"};
@@ -28,7 +28,7 @@ static void add_lines(struct str *out, const char *text, size_t n)
 	str_adds(out, "\n");
 }
 
-/* Its lines, in Markdown as a list. */
+/* Append the caller's lines about a message, in Markdown as a list. */
 static void add_more(const struct exporting *x, const struct stored_message *m)
 {
 	struct str lines = {0};
@@ -76,7 +76,7 @@ static int one_message(const struct stored_message *m, void *ud)
 	return 0;
 }
 
-/* Names alone: a lost text must not prevent the export. */
+/* Append names and sizes only: a damaged text must not prevent the export. */
 static int list_documents(struct store *s, int64_t session, struct str *out, struct err *e)
 {
 	sqlite3_stmt *st = db_query(&s->db, e, "SELECT name, bytes FROM document WHERE session=?1 ORDER BY id", "i", session);
@@ -95,7 +95,7 @@ static int list_documents(struct store *s, int64_t session, struct str *out, str
 	return rc;
 }
 
-/* ---- JSON: all that a session is, so that another store can take it ---- */
+/* ---- JSON: the complete session, so that another store can import it ---- */
 
 static int note_shown(const struct stored_message *m, void *ud)
 {
@@ -115,7 +115,7 @@ static int is_text(const char *p, size_t n)
 	return cp >= 0;
 }
 
-/* The settings that are text; the state of the random numbers is none. */
+/* Append a setting.  Damaged values and binary ones (the random state) are left out. */
 static int one_setting(const char *key, const void *value, size_t n, int whole, void *ud)
 {
 	struct exporting *x = ud;
@@ -144,7 +144,8 @@ static void add_marks(const struct stored_document *d, struct str *out)
 	str_adds(out, "]");
 }
 
-/* "after": how many messages of the branch stand before it.  A text that is lost is null. */
+/* Append the documents.  "after": number of messages on the branch before the document.  "text": null if it is
+ * lost. */
 static int add_documents(struct exporting *x, struct err *e)
 {
 	sqlite3_stmt *st = db_query(&x->s->db, e, "SELECT d.name, d.bytes, d.after, c.text, o.type, o.bytes, o.sum, o.marks FROM document d"
@@ -201,7 +202,7 @@ static int begin_json(struct exporting *x, const struct session *row, struct err
 	return 0;
 }
 
-/* A line in a heading has no line ends. */
+/* Append the title as one line. */
 static void add_title(struct str *out, const struct session *row)
 {
 	char text[300];

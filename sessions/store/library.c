@@ -1,7 +1,6 @@
-/* sessions/store/library.c - the texts that any session has as a document: listing, finding, giving and deleting them (store.h).
+/* sessions/store/library.c - the distinct texts of all documents: list, find, load, delete (store.h).
  *
- * A text is in the library as long as a session has it.  It is called as the newest of its documents is, and that one's file is its
- * file. */
+ * A text stays in the library as long as one session has it.  Name and file are those of its newest document. */
 #include "sessions/store/store_private.h"
 
 #include "engine/engine.h"
@@ -54,7 +53,7 @@ static int find_one(const struct library_text *t, void *ud)
 
 	if (t->id == f->number)
 		f->numbered = t->id;
-	/* The newest comes first. */
+	/* Newest first: keep the first match. */
 	if (!strcmp(t->name, f->what)) {
 		if (!f->n_named++)
 			f->named = t->id;
@@ -86,7 +85,7 @@ int library_find(struct store *s, const char *what, int64_t *id, struct err *e)
 	return err_set(e, ERR_USAGE, "no session has a document '%.80s'; 'weir docs ls' lists them", what);
 }
 
-/* The document of a row, as session_documents() gives it. */
+/* Argument of copy_document(): which document to copy, and where to. */
 struct getting { int64_t id; struct doc *out; int found; };
 
 static int copy_document(const struct stored_document *d, void *ud)
@@ -133,8 +132,8 @@ int library_sessions(struct store *s, int64_t id, library_session_fn *fn, void *
 	return rc;
 }
 
-/* Messages of the sessions that have the text repeat some of it: questions the passages that they were sent with, answers the sentences of
- * their sources. */
+/* Remove quotes of the text from the stats of messages: questions store the passages that were sent with them,
+ * answers the sentences of their sources. */
 static int forget_quotes(struct store *s, int64_t id, struct err *e)
 {
 	sqlite3_stmt *st = db_query(&s->db, e,

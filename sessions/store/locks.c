@@ -1,12 +1,12 @@
-/* sessions/store/locks.c - who has the store open to write, and who writes which session.
+/* sessions/store/locks.c - locks of the store and of each session.
  *
- * Two files.  `lock` is locked by flock(): exclusively by the process that opens the store first, until the database is found good and
- * up to date, then by all that have it open together; an older weir holds it exclusively to its end.  It names the first process and its
- * machine: processes of several machines would not see each other's memory, which SQLite's log needs, so a second machine waits until
- * the first has left.
+ * File `lock` is locked by flock().  The first process locks it exclusively while it checks and migrates the database, then
+ * shares it with all processes that have the store open; an older weir holds it exclusively until it ends.  Its text is the pid of the
+ * first process and the boot id of its machine.  SQLite's log needs memory shared by all processes, so a process on another machine
+ * waits until the first machine has left.
  *
- * `writers` has a range of bytes for each session, locked by the process that writes the session, and in it the number of that process.
- * Two single bytes at its beginning keep changes of chat.db and of kv.db apart (db.h).  The kernel ends all locks with their process. */
+ * File `writers` has a range of RANGE bytes for each session: the process that writes the session locks the range and
+ * stores its pid there.  Bytes 0 and 1 are the gates of chat.db and kv.db (db.h).  The kernel drops all locks when a process ends. */
 #include "sessions/store/store_private.h"
 
 #include <errno.h>
@@ -21,9 +21,9 @@
 
 #define LOCK_FILE "lock"
 #define WRITERS_FILE "writers"
-#define LOCK_MS 3000   /* until the process that opens the store first is done with it */
+#define LOCK_MS 3000   /* how long to wait for the first process to check and migrate */
 
-enum { RANGE = 16 };   /* bytes of a session: "12345\n" */
+enum { RANGE = 16 };   /* bytes for each session: "12345\n" */
 
 static int lock_file(const struct store *s, const char *name, struct err *e)
 {
@@ -37,13 +37,13 @@ static int lock_file(const struct store *s, const char *name, struct err *e)
 		close(fd);
 		fd = err_set(e, ERR_FAIL, "refused to use '%s': it is not a plain file of yours", path);
 	} else if (fchmod(fd, 0600)) {
-		/* A file system without modes. */
+		/* Ignored: the file system has no modes. */
 	}
 	free(path);
 	return fd;
 }
 
-/* The number that a file has at a place; 0 = there is none. */
+/* Read the pid at offset `at`; 0 = none. */
 static long number_at(int fd, int64_t at)
 {
 	char text[RANGE + 1] = "";
@@ -65,8 +65,8 @@ void lock_look(struct store *s)
 
 /* ---- the store ---- */
 
-/* What tells this machine, since it was started, from all others; 0 bytes: nothing does. */
-static size_t machine(char out[40])
+/* Write the boot id, which identifies this machine since its start, and return its length: 36, or 0 = unknown. */
+static size_t machine_id(char out[40])
 {
 	int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
 	ssize_t n = fd < 0 ? 0 : read(fd, out, 36);
@@ -76,13 +76,14 @@ static size_t machine(char out[40])
 	return n == 36 ? 36 : 0;
 }
 
-/* The numbers are for messages, and a machine that is not named is another one: a full disk does not matter here. */
+/* Write pid and boot id to the lock file.  Failure (a full disk) is ignored: the pid is only for messages, and a
+ * missing boot id counts as another machine. */
 static void lock_note(int fd)
 {
 	char text[64], id[40];
 	int n = snprintf(text, sizeof text, "%ld\n", (long)getpid());
 
-	n += snprintf(text + n, sizeof text - (size_t)n, "%.*s\n", (int)machine(id), id);
+	n += snprintf(text + n, sizeof text - (size_t)n, "%.*s\n", (int)machine_id(id), id);
 	if (ftruncate(fd, 0) || pwrite(fd, text, (size_t)n, 0) != n)
 		return;
 }
@@ -93,10 +94,10 @@ static int same_machine(int fd)
 	ssize_t n = pread(fd, text, sizeof text - 1, 0);
 
 	line = n > 0 ? strchr(text, '\n') : NULL;
-	return line && machine(id) && !strncmp(line + 1, id, 36);
+	return line && machine_id(id) && !strncmp(line + 1, id, 36);
 }
 
-/* 1, 0 = somebody else has it, -1 = errno. */
+/* 1 = locked, 0 = another process has it, -1 = see errno. */
 static int try_flock(int fd, int how)
 {
 	return !flock(fd, how | LOCK_NB) ? 1 : errno == EWOULDBLOCK || errno == EINTR ? 0 : -1;
@@ -171,7 +172,7 @@ void lock_free(struct store *s)
 
 /* ---- a session ---- */
 
-/* A number from a damaged file may be anything. */
+/* First byte of a session's range.  The mask bounds ids from a damaged file. */
 static int64_t range_of(int64_t session)
 {
 	return (session & 0xffffffffff) * RANGE;

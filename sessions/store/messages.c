@@ -1,7 +1,6 @@
-/* sessions/store/messages.c - the tree of messages: adding, changing, walking.
+/* sessions/store/messages.c - the tree of messages: adds, changes and walks it.
  *
- * Numbers of messages grow from parent to child.  Every walk towards the beginning relies on that and so ends,
- * whatever a damaged file says. */
+ * A child has a larger id than its parent.  Every walk to the root checks that, and therefore ends even in a damaged file. */
 #include "sessions/store/store_private.h"
 
 #include "engine/engine.h"
@@ -67,7 +66,7 @@ int message_visible(struct store *s, int64_t session, int64_t message, struct er
 
 /* ---- messages ---- */
 
-/* A row's text is what follows its beginning. */
+/* Checksum of a row.  text is what the row stores: the part after its beginning. */
 static int64_t message_sum(int role, int complete, const void *text, size_t n_text, const void *token, size_t n_token,
                            const void *stats, size_t n_stats, const struct beginning *b)
 {
@@ -76,7 +75,7 @@ static int64_t message_sum(int role, int complete, const void *text, size_t n_te
 	XXH3_state_t *x = XXH3_createState();
 	uint64_t sum;
 
-	/* No memory: a sum that is wrong only says so later. */
+	/* No memory: a wrong sum is reported by the next check. */
 	if (!x)
 		return 0;
 	XXH3_64bits_reset(x);
@@ -128,7 +127,7 @@ static int writing_begin(struct writing *w, struct err *e)
 	return 0;
 }
 
-/* Of the row that holds the message's text behind its beginning. */
+/* Checksum of the row that stores w->m without the shared beginning b. */
 static int64_t writing_sum(const struct writing *w, const struct beginning *b)
 {
 	const struct stored_message *m = w->m;
@@ -228,7 +227,7 @@ int message_update(struct store *s, int64_t id, const struct stored_message *m, 
 	struct stored_message answer = *m;
 	struct writing w = {.m = &answer, .id = id};
 
-	answer.role = ROLE_ASSISTANT;   /* what it is, whatever the caller left there: the sum covers it */
+	answer.role = ROLE_ASSISTANT;   /* the checksum covers the role, which callers may leave unset */
 	return writing_begin(&w, e) ? -1 : store_change(s, do_update, &w, e);
 }
 
@@ -280,11 +279,11 @@ int session_set_head(struct store *s, int64_t session, int64_t message, struct e
 
 #define MESSAGE_COLUMNS "id, parent, at, role, complete, text, token, stats, sum, beginning, beginning_bytes"
 
-/* What a row is read into: the tokens, and the text where the row does not hold all of it. */
+/* Buffers for reading rows: the tokens, and the whole text if the row stores only a part. */
 struct reading { struct tokens token; char *whole; };
 
-/* The row as the caller sees it.  Tokens whose checksum is wrong are left out: damaged text can still be read, but damaged tokens
- * would be computed with. */
+/* Fill *out from a row.  If the checksum is wrong, the tokens are dropped: damaged text can still be read, but
+ * damaged tokens would be fed to the model. */
 static int message_of(struct store *s, sqlite3_stmt *st, struct stored_message *out, struct reading *r, struct err *e)
 {
 	struct tokens *token = &r->token;
@@ -300,7 +299,7 @@ static int message_of(struct store *s, sqlite3_stmt *st, struct stored_message *
 		out->role = ROLE_USER;
 	token->n = 0;
 	if (n && n % sizeof *token->id == 0 && message_sum_ok(st, 3)) {
-		/* A copy: SQLite's bytes may lie at any address. */
+		/* Copy: SQLite's bytes may be unaligned. */
 		if (n / sizeof *token->id > token->cap) {
 			free(token->id);
 			token->cap = 0;
@@ -340,7 +339,7 @@ static int ids_add(struct ids *l, int64_t id, struct err *e)
 	return 0;
 }
 
-/* In the order of the list, or from its end. */
+/* Call fn for the messages of the list, from its first or (backwards) from its last. */
 static int give_messages(struct store *s, const struct ids *l, int backwards, message_fn *fn, void *ud, struct err *e)
 {
 	struct reading r = {.whole = NULL};
@@ -395,7 +394,7 @@ int message_children(struct store *s, int64_t session, int64_t message, message_
 		return -1;
 	if (message && (rc = message_visible(s, session, message, e)) <= 0)
 		return rc < 0 ? -1 : message_none(e, session, message);
-	/* A fork has one more: the next on the way to its base. */
+	/* A fork inherits one more child: the next message on the path to its base. */
 	while (base > message) {
 		rc = node_get(s, base, &n, e);
 		if (rc <= 0)
@@ -424,7 +423,7 @@ int message_children(struct store *s, int64_t session, int64_t message, message_
 	return rc;
 }
 
-/* A fork shows what others wrote up to its base, and its own: what hangs on the base or on its own. */
+/* Count the messages of a session.  A fork has the messages on the path to its base, and its own. */
 int session_tree(struct store *s, int64_t session, struct session_tree *out, struct err *e)
 {
 	struct node n = {0};
@@ -446,7 +445,7 @@ int session_tree(struct store *s, int64_t session, struct session_tree *out, str
 		if (n.session == session)
 			continue;
 		inherited++;
-		/* Nothing hangs on the base: it ends a branch itself. */
+		/* The base has no child in this session, so it is a leaf. */
 		if (id == base && !follows)
 			leaves++;
 	}

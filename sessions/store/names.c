@@ -1,5 +1,4 @@
-/* sessions/store/names.c - what sessions are called: names that somebody gave, titles that they got, and finding one
- * by either. */
+/* sessions/store/names.c - names given by the user, titles made from questions, and lookup by either. */
 #include "sessions/store/store_private.h"
 
 #include <stdio.h>
@@ -12,8 +11,8 @@
 
 /* ---- names and titles ---- */
 
-/* May it be shown as it is?  text_escape() leaves exactly those letters alone. */
-static int plain(const char *s, size_t n)
+/* 1 if s is printable: text_escape() leaves exactly the printable characters unchanged. */
+static int is_printable(const char *s, size_t n)
 {
 	char out[32];
 
@@ -31,7 +30,7 @@ int name_ok(const char *name, struct err *e)
 		int32_t cp;
 		size_t len = (size_t)utf8_decode(name + i, n - i, &cp);
 		int blank = cp == ' ' || cp == 0xa0 || cp == 0x3000 || (cp >= 0x2000 && cp <= 0x200a);
-		if (cp < 0 || !plain(name + i, len))
+		if (cp < 0 || !is_printable(name + i, len))
 			return err_set(e, ERR_USAGE, "a session's name is of printable letters, this one is not: '%.80s'", name);
 		if (blank && (i == 0 || i + len == n))
 			return err_set(e, ERR_USAGE, "a session's name neither begins nor ends with a blank: '%.80s'", name);
@@ -51,7 +50,7 @@ int name_free(struct store *s, const char *name, int64_t but, struct err *e)
 	return rc > 0 ? err_set(e, ERR_USAGE, "another session (%lld) is called '%s' already", (long long)id, name) : rc;
 }
 
-/* The first line with something in it, blanks made one, cut behind a word. */
+/* Make a title from the first line that is not empty: runs of blanks become one, and the end is cut after a word. */
 void title_make(struct str *out, const char *text, size_t n)
 {
 	size_t word_end = 0;
@@ -73,14 +72,14 @@ void title_make(struct str *out, const char *text, size_t n)
 			blank = out->n > 0;
 			continue;
 		}
-		if (cp < 0 || !plain(at, len))
+		if (cp < 0 || !is_printable(at, len))
 			continue;
 		if (blank) {
 			word_end = out->n;
 			letters++;
 		}
 		if (letters >= TITLE_LETTERS) {
-			/* One endless word is cut where it is. */
+			/* A very long word is cut inside. */
 			if (word_end > out->n / 3)
 				out->n = word_end;
 			str_adds(out, "\xe2\x80\xa6");
@@ -99,12 +98,12 @@ void title_make(struct str *out, const char *text, size_t n)
 struct finding {
 	const char *what;
 	size_t n;
-	int64_t number;              /* -1 = it is none */
+	int64_t number;              /* `what` as a number; -1 = not a number */
 	int64_t named, titled, numbered, begun;
 	int n_titled, n_begun;
-	struct str names;            /* of those that begin so */
+	struct str names;            /* sessions that begin with `what`, for the message */
 	struct nearest near;
-	char near_name[64];          /* near.best, which is gone with its row */
+	char near_name[64];          /* copy of near.best, which lives only as long as its row */
 };
 
 static void name_near(struct finding *f, const char *candidate)

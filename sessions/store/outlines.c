@@ -1,8 +1,8 @@
-/* sessions/store/outlines.c - the pages and headings of texts, stored beside them.
+/* sessions/store/outlines.c - stores pages and headings of texts.
  *
- * A mark is a line: 'p' or the level of a heading, the byte where it begins, a blank, its label.  The same text may come from files of
- * two types; the first one that has marks decides.  A row that is damaged is no loss: the marks are found anew in the text, as far as
- * they stand in it. */
+ * A mark is one line: 'p' for a page or the level of a heading, its byte offset, a blank, its label.  The same text may come from
+ * files of two types; the first one with marks wins.  A damaged row loses little: marks are then found again in the text, as far as
+ * the text shows them. */
 #include "sessions/store/store_private.h"
 
 #include <stdlib.h>
@@ -55,7 +55,7 @@ int outline_put(struct store *s, int64_t content, const struct stored_document *
 	return rc;
 }
 
-/* The mark of a line, without its text; 0: it is none. */
+/* Parse the line p[n] into *m; *text = offset of the label.  0: the line is not a mark. */
 static int read_mark(const char *p, size_t n, struct mark *m, size_t *text)
 {
 	size_t i = 1;

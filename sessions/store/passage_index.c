@@ -1,18 +1,17 @@
-/* sessions/store/passage_index.c - the index of the sentences of texts: adding, deleting, repair (passages.h).
+/* sessions/store/passage_index.c - adds texts to the index of sentences, deletes them, repairs the index (passages.h).
  *
- * The index can be made from the texts at any time.  So what turns out to be damaged is emptied, and each text is indexed again when it is
- * searched next. */
+ * The index can be rebuilt from the texts at any time.  A damaged index is emptied, and each text is indexed again at its next search. */
 #include "sessions/store/passages.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define LEVELS_MOST 30     /* as in search.c: each rewriting adds one */
+#define LEVELS_MOST 30     /* as in search.c: each rewrite adds a level */
 #define TOKENS "'porter unicode61 remove_diacritics 2 categories ''L* N* Co Mn Mc'''"
 
 #define SENTENCE_TABLE "CREATE VIRTUAL TABLE sentence USING fts5(text, content='', columnsize=0, detail=none, tokenize=" TOKENS ");"
 
-/* id: the number of the first sentence; rows: struct sentence [n]; sum: XXH3 of id, n, hash and rows. */
+/* id: row number of the first sentence; rows: struct sentence [n]; sum: XXH3 of id, n, hash and rows. */
 const char passage_tables[] =
 	"CREATE TABLE passages(id INTEGER PRIMARY KEY, n INTEGER NOT NULL, sum INTEGER NOT NULL, hash BLOB NOT NULL UNIQUE,"
 	" rows BLOB NOT NULL) STRICT;"
@@ -54,7 +53,8 @@ void passage_index_watch(struct passage_index *x, indexing_fn *watch, void *ud)
 
 /* ---- repair ---- */
 
-/* Take the table out of the schema by hand and make it again, as search.c does: SQLite cannot drop what it cannot open. */
+/* Remove the table from the schema by hand and create it again, as in search.c: SQLite cannot drop a table that it
+ * cannot open. */
 static int replace_table(struct db *d, struct err *e)
 {
 	static const char sql[] =
@@ -92,7 +92,7 @@ static int64_t rows_sum(int64_t id, int64_t n, const void *hash, const void *row
 	return pair_sum(head, sizeof head, rows, bytes);
 }
 
-/* Columns id, n, sum, hash, rows: are they what was saved?  0 or 1. */
+/* 1 if the checksum of a row is right.  Columns: id, n, sum, hash, rows. */
 static int rows_ok(sqlite3_stmt *st)
 {
 	int64_t id = sqlite3_column_int64(st, 0), n = sqlite3_column_int64(st, 1);
@@ -129,7 +129,8 @@ static int index_damaged(struct passage_index *x, struct err *e)
 	return err_set(e, ERR_FAIL, "the index of documents is damaged");
 }
 
-/* 1 = it is indexed, 0 = not, -1; damage is -1 with a code that db_index_damaged() knows. */
+/* Look the text up by its hash: 1 = indexed, a->out is set; 0 = not indexed; -1.  Damage is -1 with a code that
+ * db_index_damaged() recognises. */
 static int rows_find(struct passage_index *x, struct adding *a, struct err *e)
 {
 	sqlite3_stmt *st = db_query(x->db, e, "SELECT id, n, sum, hash, rows FROM passages WHERE hash=?1", "b", (const void *)a->hash,
@@ -167,7 +168,8 @@ static int probe_word(const char *stem, size_t n, size_t from, size_t to, void *
 	return 1;
 }
 
-/* Has the index the first word of a sentence in the middle of an indexed text?  An index that has lost its rows may look whole. */
+/* 1 if the index finds the first word of the text's middle sentence.  An index that lost its rows can look intact
+ * otherwise. */
 static int rows_there(struct passage_index *x, const struct adding *a, struct err *e)
 {
 	const struct passage_rows *r = a->out;
@@ -183,9 +185,9 @@ static int rows_there(struct passage_index *x, const struct adding *a, struct er
 	return p.found;
 }
 
-enum { WATCH_EVERY = 256 };   /* sentences, about a millisecond */
+enum { WATCH_EVERY = 256 };   /* sentences between two calls of watch(), about a millisecond */
 
-/* x: whose watcher is asked; NULL: nobody's. */
+/* Run sql (row number, folded text) for each sentence of r.  x: its watch() is called; NULL: none. */
 static int sentences_write(const struct passage_index *x, struct db *d, const char *sql, const char *text, const struct passage_rows *r,
                            struct err *e)
 {
@@ -250,7 +252,7 @@ int passage_rows_of(struct passage_index *x, const char *text, size_t n, struct 
 		if (!rc) {
 			if (db_begin(x->db, e))
 				return -1;
-			/* Another process may have indexed it since. */
+			/* Look again inside the transaction: another process may have indexed the text. */
 			rc = rows_find(x, &a, &first);
 			if (!db_end(x->db, rc > 0 ? 0 : rc < 0 ? -1 : rows_add(x, &a, &first), &first))
 				return 0;
@@ -278,7 +280,8 @@ static int many_levels(struct db *d, struct err *e)
 	return rc;
 }
 
-/* A row of the query below.  The index is told the words that go; -2: it cannot be told, all must go. */
+/* Delete the text of one row of passages_drop_orphans().  FTS5 needs the old words to delete them; -2 = they are
+ * lost, the whole index must be emptied. */
 static int rows_drop(struct db *d, sqlite3_stmt *st, struct err *e)
 {
 	size_t n_text, bytes;

@@ -1,8 +1,8 @@
 /* sessions/store/passage_search.c - finds the passages of texts that answer a question (store.h).
  *
- * bm25 (Robertson and Zaragoza 2009) of each sentence, and of the passage that it stands in: the index says which sentences have a word,
- * and in sentences a word rarely stands twice, so that its count in a passage is the number of its sentences that have it.  What somebody
- * types reaches SQLite's query language as single words inside quotes, which its own tokenizer has cut. */
+ * A passage is scored by bm25 (Robertson and Zaragoza 2009), and so is each of its sentences.  The index gives the sentences that
+ * have a word.  A word rarely occurs twice in a sentence, so its count in a passage is the number of its sentences with the word.
+ * Words of the question reach SQLite's query language one by one, in quotes, as SQLite's own tokenizer has cut them. */
 #include "sessions/store/passages.h"
 
 #include <math.h>
@@ -10,24 +10,23 @@
 #include <string.h>
 
 enum {
-	PREFIX_LEAST = 5,          /* characters of a stem's beginning that is searched for, */
-	PREFIX_LESS = 2,           /* and characters of the stem that it may lack */
-	TRIES = 5,                 /* where another process changes the index meanwhile */
-	COMMON_ABOVE = 400,        /* sentences: in a text with fewer of them no word is too common */
+	PREFIX_LEAST = 5,          /* shortest prefix of a stem that is searched for, in characters */
+	PREFIX_LESS = 2,           /* characters cut from the end of the stem to make the prefix */
+	TRIES = 5,                 /* retries while another process changes the index */
+	COMMON_ABOVE = 400,        /* with fewer sentences no word is too common */
 };
-static const double COMMON_SHARE = 0.12;   /* a word in more of the sentences says nothing and is skipped: "the" */
-static const double ASKING_WEIGHT = 0.1;   /* of a word that only asks: a question of nothing else is searched all the same */
-static const double NAME_WEIGHT = 1.3;     /* of a word with a capital letter inside the question, beside other words */
-static const double RELATED_WEIGHT = 0.5;  /* of a word that begins like the question's, as "religious" for "religion", beside that word */
-/* Of bm25; the lengths of sentences differ for less reason than those of passages. */
+static const double COMMON_SHARE = 0.12;   /* a word in more of the sentences ("the") is skipped */
+static const double ASKING_WEIGHT = 0.1;   /* of a question word; not 0, so that a question of question words alone still finds something */
+static const double NAME_WEIGHT = 1.3;     /* of a capitalised word that is not the first, against 1 of others */
+static const double RELATED_WEIGHT = 0.5;  /* of a word with the same prefix ("religious" for "religion"), against the word itself */
+/* Parameters of bm25.  B is lower for sentences: their length says less. */
 static const double K1 = 0.6, B_PASSAGE = 0.6, B_SENTENCE = 0.2;
-static const double SENTENCE_WEIGHT = 0.75; /* of a passage's best sentence, beside the passage itself */
-static const double HEADING_WEIGHT = 0.3;  /* of a word that stands in the passage's heading only, as a part of its weight */
+static const double SENTENCE_WEIGHT = 0.75; /* of the passage's best sentence, added to the passage's own score */
+static const double HEADING_WEIGHT = 0.3;  /* of a word that is only in the passage's heading */
 
 /* ---- the question ---- */
 
-/* Words that make a question a question and are rare in the text that answers it, as their bm25 would not tell: English, German, French,
- * Spanish. */
+/* Question words.  They are rare in texts, so idf would overrate them.  English, German, French, Spanish. */
 static const char *const asking[] = {
 	"a", "about", "an", "and", "any", "are", "as", "at", "be", "been", "besides", "by", "can", "could", "did", "do", "does", "for", "from", "get", "give",
 	"had", "has", "have", "he", "her", "his", "how", "i", "if", "in", "is", "it", "its", "kind", "many", "may", "me", "might", "much", "name", "of", "on",
@@ -42,13 +41,13 @@ static const char *const asking[] = {
 	"favor", "explica", "expl\xc3\xad" "came", "dime", "puedes", "significa",
 };
 
-/* The same in Chinese and Korean, as pairs of letters (words_fold). */
+/* Chinese and Korean question words, as pairs of letters (words_fold). */
 static const char *const asking_pairs[] = {
 	"什么", "甚麼", "什麼", "怎么", "怎麼", "怎样", "怎樣", "如何", "哪个", "哪個", "哪里", "哪些", "哪儿", "多少", "为什", "為什", "是什", "为何",
 	"무엇", "어디", "언제", "누구", "어떻", "떻게", "얼마", "엇입", "마입", "입니", "니까", "합니", "습니", "됩니", "나요", "까요",
 };
 
-/* Two letters of Hiragana are endings and particles, hardly ever a word that tells texts apart. */
+/* 1 if w is two letters of Hiragana: almost always an ending or particle. */
 static int is_hiragana_pair(const struct question_word *w)
 {
 	int32_t first, second;
@@ -78,13 +77,13 @@ static int is_asking(const struct question_word *w)
 	return 0;
 }
 
-/* Factor of a word's idf.  A sentence begins with a capital letter: the first word says nothing by it. */
+/* Factor for a word's idf.  The first word is capitalised anyway, so its capital says nothing. */
 static double word_factor(const struct question_word *w, int first)
 {
 	return is_asking(w) ? ASKING_WEIGHT : !first && *w->text >= 'A' && *w->text <= 'Z' ? NAME_WEIGHT : 1;
 }
 
-/* The query for the words that have the stem of w; related: for all that begin like it, empty where it is too short to tell. */
+/* Write the FTS5 query for word w.  related = 1: for words with the same prefix; empty if the stem is too short. */
 static void word_query(const struct question_word *w, int related, struct str *out)
 {
 	size_t n = w->n_stem, n_char = 0;
@@ -108,23 +107,23 @@ static void word_query(const struct question_word *w, int related, struct str *o
 
 /* ---- the texts ---- */
 
-/* A passage: its sentences, and what the words of the question that it has add up to. */
+/* A passage: its sentences from .. to, and its scores so far. */
 struct place {
 	size_t text, from, to;
 	uint32_t words;
 	double score, covered;
-	uint32_t has, headed;      /* number of sentences with the word that is looked up, and that word (from 1 on) */
+	uint32_t has, headed;      /* number (from 1) of the last word found in it; of the last word found in its heading */
 };
 struct search {
 	struct passage_index *x;
 	const struct indexed_text *text; size_t n_text;
 	struct passage_rows *rows;
-	size_t *base;              /* [n_text + 1] sentences before each text */
+	size_t *base;              /* [n_text + 1] number of sentences before each text */
 	struct place *place; size_t n_place, cap;
-	uint32_t *place_of;        /* [sentences] */
-	uint32_t *under;           /* [places] the place with the heading that it stands under; itself: none */
-	double *score;             /* [sentences] */
-	uint32_t *has;             /* [sentences] the last word that it has (from 1 on) */
+	uint32_t *place_of;        /* [n_sentence] index of its place */
+	uint32_t *under;           /* [n_place] place with the heading above it; its own index = none */
+	double *score;             /* [n_sentence] */
+	uint32_t *has;             /* [n_sentence] number (from 1) of the last word found in it */
 	size_t n_sentence;
 	double mean_sentence, mean_place;
 };
@@ -142,7 +141,7 @@ static void search_free(struct search *s)
 	free(s->has);
 }
 
-/* The rows of all texts, and their passages. */
+/* Load the rows of all texts and group them into places. */
 static int search_open(struct search *s, struct err *e)
 {
 	uint64_t words = 0;
@@ -201,8 +200,9 @@ static double saturate(double count, double b, double words, double mean)
 	return count * (K1 + 1) / (count + K1 * (1 - b + b * words / mean));
 }
 
-/* The sentences that the query finds: numbers from all texts into found[], at most `most` of them; -1 on errors. */
-static int64_t look_up(struct search *s, const struct str *query, size_t most, uint32_t *found, struct err *e)
+/* Collect the sentences that match the query into found[most], as indexes over all texts.  Returns their number,
+ * or -1. */
+static int64_t match_sentences(struct search *s, const struct str *query, size_t most, uint32_t *found, struct err *e)
 {
 	int64_t n = 0;
 
@@ -223,10 +223,10 @@ static int64_t look_up(struct search *s, const struct str *query, size_t most, u
 	return n;
 }
 
-/* A word of the question: what it weighs, and which one it is (from 1 on). */
+/* A word of the question: its weight and its number (from 1). */
 struct word { double weight; uint32_t number; };
 
-/* Add a word to the sentences that have it and to their passages. */
+/* Add a word's score to the sentences found[n] and to their passages. */
 static void add_word(struct search *s, struct word w, const uint32_t *found, size_t n)
 {
 	for (size_t i = 0; i < n;) {
@@ -248,7 +248,7 @@ static void add_word(struct search *s, struct word w, const uint32_t *found, siz
 	}
 }
 
-/* A related word counts where the word itself is missing: in a sentence, and once in a passage. */
+/* Add a related word's weight to sentences and passages without the word itself; once for each passage. */
 static void add_related(struct search *s, struct word w, const uint32_t *found, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
@@ -265,7 +265,7 @@ static void add_related(struct search *s, struct word w, const uint32_t *found, 
 	}
 }
 
-/* A word of the heading counts for the passages below that lack it. */
+/* Add a heading's word to the passages below it that lack the word. */
 static void add_heading(struct search *s, struct word w)
 {
 	for (size_t k = 0; k < s->n_place; k++) {
@@ -277,8 +277,8 @@ static void add_heading(struct search *s, struct word w)
 	}
 }
 
-/* Add word i of the question and those related to it, unless it stands in more than `most` sentences.  Returns its weight, 0 for a word
- * that is too common, or -1. */
+/* Score word i of the question and its related words, unless it is in more than `most` sentences.  Returns its
+ * weight, 0 = too common, -1. */
 static double score_word(struct search *s, const struct question_words *q, size_t i, size_t most, uint32_t *found, struct err *e)
 {
 	struct word w = {.number = (uint32_t)i + 1}, related = w;
@@ -286,12 +286,12 @@ static double score_word(struct search *s, const struct question_words *q, size_
 	int64_t n, n_like = 0;
 
 	word_query(&q->at[i], 0, &query);
-	n = look_up(s, &query, most + 1, found, e);
+	n = match_sentences(s, &query, most + 1, found, e);
 	if (n >= 0 && (size_t)n <= most) {
 		w.weight = idf(s->n_sentence, (size_t)n) * word_factor(&q->at[i], !i);
 		add_word(s, w, found, (size_t)n);
 		word_query(&q->at[i], 1, &query);
-		n_like = query.n ? look_up(s, &query, most + 1, found, e) : 0;
+		n_like = query.n ? match_sentences(s, &query, most + 1, found, e) : 0;
 		if (n_like > n && (size_t)n_like <= most) {
 			related.weight = idf(s->n_sentence, (size_t)(n_like - n));
 			related.weight = RELATED_WEIGHT * (related.weight < w.weight ? related.weight : w.weight);
@@ -324,7 +324,7 @@ static size_t best_sentence(const struct search *s, const struct place *p)
 {
 	size_t best = p->from;
 
-	/* A heading answers nothing. */
+	/* Prefer any sentence to a heading. */
 	for (size_t i = p->from; i < p->to; i++) {
 		int heading = sentence_at(s, p->text, i)->flags & SENTENCE_HEADING, before = sentence_at(s, p->text, best)->flags & SENTENCE_HEADING;
 		if (heading == before ? s->score[i] > s->score[best] : before)
@@ -351,7 +351,8 @@ static void put_hit(const struct search *s, const struct place *p, double whole,
 	out[i] = hit;
 }
 
-/* The rows of all texts, and a transaction in which the index has them: another process may delete rows, and use their numbers again. */
+/* Load the rows, and begin a transaction in which the index still has them: another process may delete rows and
+ * reuse their numbers. */
 static int search_begin(struct search *s, struct err *e)
 {
 	for (int tries = 0;; tries++) {
@@ -370,7 +371,7 @@ static int search_begin(struct search *s, struct err *e)
 	}
 }
 
-static int find(struct passage_index *x, const struct indexed_text *text, size_t n_text, const char *question, size_t n, struct found_passage *out,
+static int find_passages(struct passage_index *x, const struct indexed_text *text, size_t n_text, const char *question, size_t n, struct found_passage *out,
                 size_t most, struct err *e)
 {
 	struct search s = {.x = x, .text = text, .n_text = n_text};
@@ -400,11 +401,11 @@ int passages_find(struct passage_index *x, const struct indexed_text *text, size
 	int count;
 
 	x->db->code = 0;
-	count = find(x, text, n_text, question, n, out, most, &first);
+	count = find_passages(x, text, n_text, question, n, out, most, &first);
 	if (count < 0 && db_index_damaged(x->db)) {
 		if (db_begin(x->db, e) || db_end(x->db, passages_empty(x->db, e), e))
 			return -1;
-		return find(x, text, n_text, question, n, out, most, e);
+		return find_passages(x, text, n_text, question, n, out, most, e);
 	}
 	return count < 0 ? err_set(e, first.code, "%s", first.msg) : count;
 }

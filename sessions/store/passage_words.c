@@ -1,6 +1,6 @@
-/* sessions/store/passage_words.c - the words of a text as the index of passages has them (passages.h).
+/* sessions/store/passage_words.c - tokenizes texts and questions for the index of passages (passages.h).
  *
- * SQLite's own tokenizer makes them: what the index has of a text and what a search asks for are the same words by construction. */
+ * SQLite's own tokenizer does both, so a word of a question and the same word in the index always agree. */
 #include "sessions/store/passages.h"
 
 #include <stdlib.h>
@@ -8,15 +8,15 @@
 
 void words_fold(const char *text, size_t n, struct str *out)
 {
-	size_t before = 0;         /* bytes of the letter without blanks that stood directly before; 0 = another character */
-	int paired = 0;            /* that letter is in a pair */
+	size_t before = 0;         /* bytes of the previous character if it is a letter of a script without blanks, else 0 */
+	int paired = 0;            /* 1: that letter is in a pair already */
 
 	str_clear(out);
 	for (size_t i = 0; i < n;) {
 		size_t len, plain = i;
 		int32_t cp = 0;
 
-		/* The rest goes as a whole. */
+		/* Copy a run of ASCII at once. */
 		while (plain < n && (unsigned char)text[plain] < 0x80)
 			plain++;
 		len = plain > i ? plain - i : (size_t)utf8_decode(text + i, n - i, &cp);
@@ -25,7 +25,7 @@ void words_fold(const char *text, size_t n, struct str *out)
 				str_add(out, text + i - before, before);
 				str_adds(out, " ");
 			}
-			/* SQLite takes malformed UTF-8 for other letters at each reading: the stem of such a word would be two words. */
+			/* SQLite decodes malformed UTF-8 differently each time: one such word would get two stems. */
 			str_add(out, cp < 0 ? " " : text + i, cp < 0 ? 1 : len);
 			before = 0;
 		} else {
@@ -50,7 +50,7 @@ void words_fold(const char *text, size_t n, struct str *out)
 struct tokenizer {
 	fts5_tokenizer fts;
 	Fts5Tokenizer *of;
-	word_fn *fn; void *ud;     /* of the running call */
+	word_fn *fn; void *ud;     /* of the current tokenizer_run() */
 };
 
 int tokenizer_open(struct tokenizer **out, struct db *d, struct err *e)

@@ -1,28 +1,28 @@
-/* sessions/store/passages.c - cuts a text into sentences, and these into passages (store.h).
+/* sessions/store/passages.c - cuts a text into sentences and groups sentences into passages (store.h).
  *
- * Blocks end at blank lines, pages and headings.  In a block a sentence ends behind a full stop that is no part of an abbreviation, an
- * initial or a number, behind the full stops of scripts that write no blank after them, where a line of a list begins, and at
- * SENTENCE_MOST words.  A long block is cut into passages of about PASSAGE_WORDS; a short one, a heading for example, is joined with
- * the next.  Any bytes will do: what is not UTF-8 is no letter and ends nothing. */
+ * Blocks end at blank lines, page breaks and headings.  Inside a block a sentence ends: after a full stop that is not part of an
+ * abbreviation, an initial or a number; after the full stop of a script that writes no blank after it; at a new list item; at
+ * SENTENCE_MOST words.  A long block is cut into passages of about PASSAGE_WORDS; a short one, for example a heading, is joined with the
+ * next.  Input may be any bytes: malformed UTF-8 is neither a letter nor the end of a sentence. */
 #include "sessions/store/passages.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum {
-	SENTENCE_MOST = 80,        /* words */
+	SENTENCE_MOST = 80,        /* words in a sentence */
 	PASSAGE_WORDS = 120,
-	PASSAGE_JOIN = 25,         /* a block with fewer words is joined with the next one */
-	LINE_LONG = 200,           /* bytes: a line of that length is no line of a wrapped paragraph, it ends with a sentence */
-	THAI_LEAST = 90,           /* bytes of a Thai sentence before a blank ends it: blanks stand between phrases, too */
-	WATCH_BYTES = 1 << 20,     /* between two questions whether to go on: some milliseconds */
+	PASSAGE_JOIN = 25,         /* blocks with fewer words are joined with the next */
+	LINE_LONG = 200,           /* bytes; a longer line is not part of a wrapped paragraph, so its end ends a sentence */
+	THAI_LEAST = 90,           /* bytes; a blank ends a Thai sentence of this length.  Shorter ones: blanks separate phrases, too */
+	WATCH_BYTES = 1 << 20,     /* bytes between two calls of watch(): some milliseconds */
 };
 
 struct cutter {
 	const char *p; size_t n;
 	struct sentence *out; size_t count, cap;
-	size_t first;              /* the first sentence of the passage that grows */
-	size_t words;              /* of that passage */
+	size_t first;              /* first sentence of the current passage */
+	size_t words;              /* words of the current passage */
 };
 
 /* ---- characters ---- */
@@ -34,7 +34,7 @@ int script_spaceless(int32_t cp)
 	       (cp >= 0x1780 && cp <= 0x17ff) ||     /* Khmer */
 	       (cp >= 0x3005 && cp <= 0x3007) || (cp >= 0x3041 && cp <= 0x30ff && cp != 0x30fb) || (cp >= 0x3105 && cp <= 0x312f) ||
 	       (cp >= 0x31f0 && cp <= 0x31ff) || (cp >= 0x3400 && cp <= 0x4dbf) || (cp >= 0x4e00 && cp <= 0x9fff) ||
-	       (cp >= 0xac00 && cp <= 0xd7a3) ||     /* Korean has blanks, but joins what English writes apart */
+	       (cp >= 0xac00 && cp <= 0xd7a3) ||     /* Korean has blanks, but attaches particles to words */
 	       (cp >= 0xf900 && cp <= 0xfaff) || (cp >= 0xff66 && cp <= 0xff9f) || (cp >= 0x20000 && cp <= 0x3ffff);
 }
 
@@ -63,7 +63,7 @@ static int is_letter(char c)
 	return is_capital(c) || (c >= 'a' && c <= 'z') || ((unsigned char)c & 0x80);
 }
 
-/* The character before byte `at`; *from is where it begins. */
+/* Decode the character before byte `at`; *from = its first byte.  -1: malformed. */
 static int32_t char_before(const struct cutter *c, size_t begin, size_t at, size_t *from)
 {
 	int32_t cp;
@@ -75,13 +75,13 @@ static int32_t char_before(const struct cutter *c, size_t begin, size_t at, size
 	return i + (size_t)utf8_decode(c->p + i, at - i, &cp) == at ? cp : (*from = at - 1, -1);
 }
 
-/* A full stop of a script that writes no blank behind it. */
+/* 1 for full stops of scripts that write no blank after them. */
 static int is_wide_stop(int32_t cp)
 {
 	return cp == 0x3002 || cp == 0xff01 || cp == 0xff1f || cp == 0xff61;
 }
 
-/* A full stop that a blank follows: Latin, Arabic, Devanagari, Armenian, Ethiopic, Burmese, Khmer, Tibetan. */
+/* 1 for full stops followed by a blank: Latin, Arabic, Devanagari, Armenian, Ethiopic, Burmese, Khmer, Tibetan. */
 static int is_stop(int32_t cp)
 {
 	return cp == '.' || cp == '!' || cp == '?' || cp == 0x2026 || cp == 0x203c || cp == 0x2047 || cp == 0x2048 || cp == 0x2049 ||
@@ -89,7 +89,7 @@ static int is_stop(int32_t cp)
 	       cp == 0x104b || cp == 0x17d4 || cp == 0x0f0d;
 }
 
-/* What closes behind a full stop and still belongs to the sentence. */
+/* 1 for closing marks that may follow a full stop and belong to its sentence. */
 static int is_closer(int32_t cp)
 {
 	return cp == '"' || cp == '\'' || cp == ')' || cp == ']' || cp == '*' || cp == '_' || cp == 0x2019 || cp == 0x201d || cp == 0xbb ||
@@ -105,7 +105,7 @@ static const char *const abbreviations[] = {
 	"bzw", "nr", "hr", "fr", "ggf", "vgl", "mme", "mlle", "art", "sra", "dra", "z.b", "d.h", "u.a",
 };
 
-/* Is the word that ends before the full stop at `dot` one that is written with it? */
+/* 1 if the word before the full stop at `dot` is an abbreviation or an initial. */
 static int is_abbreviation(const char *p, size_t begin, size_t dot)
 {
 	size_t from = dot, n, dots = 0;
@@ -129,7 +129,7 @@ static int is_abbreviation(const char *p, size_t begin, size_t dot)
 	return 0;
 }
 
-/* The number of an item, "3." or "(12).", is no sentence. */
+/* 1 if the text from begin to dot is only a short number: "3." numbers an item and is not a sentence. */
 static int is_item_number(const char *p, size_t begin, size_t dot)
 {
 	size_t i = dot;
@@ -139,7 +139,7 @@ static int is_item_number(const char *p, size_t begin, size_t dot)
 	return i < dot && dot - i <= 3 && i == begin;
 }
 
-/* A sentence that began at `begin` and has a blank at `at`: does it end there?  next: what follows the blanks. */
+/* 1 if the sentence from begin ends before the blank at `at`.  next: first byte after the blanks. */
 static int ends_sentence(const struct cutter *c, size_t begin, size_t at, size_t next, size_t end)
 {
 	size_t from = at, i = at;
@@ -161,11 +161,11 @@ static int ends_sentence(const struct cutter *c, size_t begin, size_t at, size_t
 		return 0;                                              /* "Yahoo! has", "e.g. here" */
 	if (cp != '.')
 		return 1;
-	/* A bracket or quotation mark behind the full stop ends what no abbreviation would. */
+	/* A bracket or quotation mark after the full stop ends the sentence even after an abbreviation. */
 	return closed || !(is_abbreviation(c->p, begin, from) || is_item_number(c->p, begin, from));
 }
 
-/* Does the text that ends at `at` end with a mark behind which a new item may follow? */
+/* 1 if the text before `at` ends with punctuation that may precede a new list item. */
 static int ends_marked(const struct cutter *c, size_t begin, size_t at)
 {
 	int32_t cp;
@@ -179,8 +179,9 @@ static int ends_marked(const struct cutter *c, size_t begin, size_t at)
 	return is_stop(cp) || is_wide_stop(cp) || is_closer(cp) || cp == ':' || cp == ';' || cp == ',' || cp == 0xff1a || cp == 0xff1b;
 }
 
-/* Does a line that begins there begin an item of a list, a row of a table or the like?  A number begins one where the numbers count up, or
- * behind the end of a sentence: not in "a status of" and, on the next line, "127.  Otherwise".  *number: of the last item. */
+/* 1 if the line at `at` begins a list item, a table row or the like.  A number begins an item if it is at most
+ * *number + 1 (the last item's) or follows punctuation.  So a wrapped "a status of / 127.  Otherwise" is not an
+ * item. */
 static int begins_item(const struct cutter *c, size_t begin, size_t at, size_t end, long *number)
 {
 	const char *p = c->p;
@@ -205,7 +206,8 @@ static int begins_item(const struct cutter *c, size_t begin, size_t at, size_t e
 	return 1;
 }
 
-/* The separators of a line of CSV or the like, behind which no blank stands as it does in prose.  *next: the line behind it. */
+/* Count the separators of a CSV or TSV line.  A comma before a blank is prose and does not count.  *next = start
+ * of the next line. */
 static size_t count_separators(const char *p, size_t at, size_t end, size_t *next)
 {
 	size_t n = 0;
@@ -216,7 +218,8 @@ static size_t count_separators(const char *p, size_t at, size_t end, size_t *nex
 	return n;
 }
 
-/* Are the line that ends before `at` and the one that begins there rows of a table? */
+/* 1 if the line that ends before `at` and the line at `at` have the same number (> 1) of separators: rows of a
+ * table. */
 static int between_rows(const char *p, size_t line, size_t at, size_t end)
 {
 	size_t next, n = count_separators(p, line, at, &next);
@@ -239,7 +242,7 @@ static void add_sentence(struct cutter *c, size_t from, size_t to, size_t words)
 	c->out[c->count++] = (struct sentence){(uint32_t)from, (uint32_t)to, (uint16_t)(words ? words : 1), 0};
 }
 
-/* Where a sentence is cut that does not end: behind the last blank, but for scripts without blanks. */
+/* Find the place to cut an overlong sentence: after a blank in its second half, else at `at`. */
 static size_t forced_end(const struct cutter *c, size_t begin, size_t at)
 {
 	for (size_t i = at; i > begin + (at - begin) / 2; i--)
@@ -248,7 +251,7 @@ static size_t forced_end(const struct cutter *c, size_t begin, size_t at)
 	return at;
 }
 
-/* The sentences of a block. */
+/* Cut the block from .. end into sentences. */
 static void cut_block(struct cutter *c, size_t from, size_t end)
 {
 	size_t begin = from, line = from, words = 0, at = from;
@@ -288,7 +291,7 @@ static void cut_block(struct cutter *c, size_t from, size_t end)
 			}
 			if (is_wide_stop(cp)) {
 				size_t more;
-				/* What closes behind it belongs to it; more full stops do, too. */
+				/* Closing marks and further full stops belong to the sentence. */
 				while (next < end && (more = (size_t)utf8_decode(c->p + next, end - next, &cp), is_closer(cp) || is_wide_stop(cp)))
 					next += more;
 				cut = 1;
@@ -311,7 +314,8 @@ static void cut_block(struct cutter *c, size_t from, size_t end)
 
 /* ---- passages ---- */
 
-/* Mark where passages begin among the sentences from c->first on, which have `words` words. */
+/* End the current passage: split its sentences into parts of about PASSAGE_WORDS and set SENTENCE_FIRST on each
+ * part. */
 static void end_passage(struct cutter *c)
 {
 	size_t parts = (c->words + PASSAGE_WORDS / 2) / PASSAGE_WORDS, words = 0, cut = 1;
@@ -321,7 +325,7 @@ static void end_passage(struct cutter *c)
 	c->out[c->first].flags |= SENTENCE_FIRST;
 	for (size_t i = c->first; i + 1 < c->count && cut < parts; i++) {
 		words += c->out[i].words;
-		/* The sentence that crosses the place goes where most of it belongs. */
+		/* A sentence that crosses the boundary goes to the side with more of its words. */
 		if (words + c->out[i + 1].words / 2u >= cut * c->words / parts) {
 			c->out[i + 1].flags |= SENTENCE_FIRST;
 			cut++;
@@ -331,7 +335,7 @@ static void end_passage(struct cutter *c)
 	c->words = 0;
 }
 
-/* A line that is a heading by its looks: Markdown's, or a short line that stands alone and ends without a full stop. */
+/* 1 if the block looks like a heading: Markdown's, or one short line without a full stop. */
 static int is_heading(const struct cutter *c, size_t from, size_t to)
 {
 	size_t last;
@@ -358,7 +362,7 @@ static void take_block(struct cutter *c, size_t from, size_t to)
 		return;
 	heading = is_heading(c, from, to);
 	if (c->first < before && heading && c->p[from] == '#')
-		end_passage(c);                                        /* what a heading follows is not joined with it */
+		end_passage(c);                                        /* text before a heading is not joined with it */
 	cut_block(c, from, to);
 	for (size_t i = before; i < c->count; i++) {
 		c->words += c->out[i].words;
@@ -369,7 +373,7 @@ static void take_block(struct cutter *c, size_t from, size_t to)
 		end_passage(c);
 }
 
-/* The next '\n' and the next '\f', or the text's end.  Kept, so that each byte is looked at once however many of the other there are. */
+/* Offsets of the next '\n' and the next '\f', or the end of the text.  Caching both keeps the scan linear. */
 struct line_ends { size_t newline, page; };
 
 static size_t next_byte(const struct cutter *c, size_t at, char byte)
@@ -379,7 +383,7 @@ static size_t next_byte(const struct cutter *c, size_t at, char byte)
 	return p ? (size_t)(p - c->p) : c->n;
 }
 
-/* Where the line ends, or the part of it in front of a form feed. */
+/* End of the line at `at`: the next '\n' or '\f'. */
 static size_t line_stop(const struct cutter *c, size_t at, struct line_ends *next)
 {
 	if (next->newline < at)

@@ -1,13 +1,13 @@
-/* sessions/store/passages.h - inside sessions/: the index that finds the passages of texts which answer a question.
+/* sessions/store/passages.h - the index of sentences of documents, private to this room.
  *
  *     passages.c         cuts a text into sentences and passages
- *     passage_words.c    the words of a text as the index has them
- *     passage_index.c    the index in chat.db or in memory: adding, deleting, repair
- *     passage_search.c   finding passages
- *     sentence_search.c  finding sentences in all texts of an index
+ *     passage_words.c    tokenizes a text for the index
+ *     passage_index.c    adds texts, deletes them, repairs the index
+ *     passage_search.c   finds passages
+ *     sentence_search.c  finds sentences in all texts of an index
  *
- * The index is a full text index without content, a row for each sentence.  The rows of a text are numbered one after the other, so that a
- * search in some texts is a search in some ranges of numbers.  Where a sentence stands in its text says a row of `passages`. */
+ * The index is a contentless FTS5 table with one row for each sentence.  The rows of one text have consecutive numbers, so a search
+ * in some texts is a search in some ranges of row numbers.  Table `passages` stores the byte range of each sentence in its text. */
 #ifndef WEIR_SESSIONS_PASSAGES_H
 #define WEIR_SESSIONS_PASSAGES_H
 
@@ -15,57 +15,60 @@
 
 /* ---- passages.c ---- */
 
-enum { SENTENCE_FIRST = 1, SENTENCE_HEADING = 2 };   /* of a passage; or part of a heading */
+enum { SENTENCE_FIRST = 1, SENTENCE_HEADING = 2 };   /* first sentence of a passage; part of a heading */
 
-/* Bytes from .. to of the text, without white space at its ends.  As it stands in the database: 12 bytes. */
+/* Bytes from .. to of the text, without white space at its ends.  12 bytes, stored in the database as they are. */
 struct sentence { uint32_t from, to; uint16_t words, flags; };
 
-/* The sentences of a text, ascending and apart; every byte that is not white space is in one of them.  The first one has SENTENCE_FIRST.
- * Free *out.  SIZE_MAX: watch(0, n), which may be NULL, has ended it. */
+/* Cut a text into sentences: ascending, not overlapping, together all bytes but white space.  The first one has
+ * SENTENCE_FIRST. Returns their number; the caller frees *out.  SIZE_MAX: watch(0, n) returned nonzero (watch may
+ * be NULL). */
 size_t sentences_cut(const char *text, size_t n, struct sentence **out, indexing_fn *watch, void *ud);
-/* A letter of a script that has no blanks between words: indexed as pairs of letters. */
+/* 1 if cp is a letter of a script without blanks between words.  Such letters are indexed in pairs. */
 int script_spaceless(int32_t cp);
 
 /* ---- passage_words.c ---- */
 
-/* The text as the index takes it: letters of scripts without blanks become overlapping pairs, malformed bytes
- * blanks, the rest stays.  *out is overwritten. */
+/* Prepare a text for the tokenizer: letters of scripts without blanks become overlapping pairs, malformed bytes
+ * become blanks. *out is overwritten. */
 void words_fold(const char *text, size_t n, struct str *out);
 
 struct tokenizer;
 int  tokenizer_open(struct tokenizer **out, struct db *, struct err *);
 void tokenizer_close(struct tokenizer *);
-/* The words of a folded text: the stem, and the bytes from .. to that it was made from.  Not 0 ends it. */
+/* Call fn for each word of a folded text: its stem, and the bytes from .. to of the word.  Nonzero from fn ends
+ * the run. */
 typedef int word_fn(const char *stem, size_t n, size_t from, size_t to, void *ud);
 int  tokenizer_run(struct tokenizer *, const char *text, size_t n, word_fn *, void *ud);
 
-/* The distinct words of a question, the first ones: as they stand in it, without a '"', and their stems. */
+/* The first distinct words of a question: text as written, without '"', and stem. */
 enum { QUESTION_WORDS = 64 };
 struct question_word { char *text; size_t n; char *stem; size_t n_stem; };
 struct question_words { struct str folded; struct question_word at[QUESTION_WORDS]; size_t n; };
-/* 0, or -1 for want of memory; free *out in both cases. */
+/* 0, or -1 = no memory; the caller frees *out in both cases. */
 int  question_words(struct tokenizer *, const char *question, size_t n, struct question_words *out);
 void question_words_free(struct question_words *);
 
 /* ---- passage_index.c ---- */
 
 struct passage_index {
-	struct db *db;                 /* the store's, or the one below */
+	struct db *db;                 /* the store's, or &memory */
 	struct db memory;
 	struct tokenizer *words;
-	indexing_fn *watch; void *watch_ud;   /* NULL: nobody watches */
+	indexing_fn *watch; void *watch_ud;   /* NULL: no callback */
 };
 
-extern const char passage_tables[];   /* SQL of the migration */
-/* The rows of an indexed text. */
+extern const char passage_tables[];   /* SQL that creates the tables; a migration */
+/* The sentences of an indexed text; at[i] has row number id + i. */
 struct passage_rows { int64_t id; size_t n; struct sentence *at; uint8_t hash[32]; };
-/* Find a text, which is indexed now where it was not.  Free rows->at. */
+/* Get the rows of a text, and index it first if needed.  The caller frees rows->at. */
 int  passage_rows_of(struct passage_index *, const char *text, size_t n, struct passage_rows *, struct err *);
-/* Forget all: texts are indexed again when they are searched. */
+/* Empty the index.  Each text is indexed again at its next search. */
 int  passages_empty(struct db *, struct err *);
-/* Delete the texts that no document has any more; before their content is deleted, and inside of that transaction. */
+/* Delete index entries of texts without a document.  Call before the texts are deleted, inside the same
+ * transaction. */
 int  passages_drop_orphans(struct db *, struct err *);
-/* Structure and sums: 1, 0 = damaged, -1. */
+/* Check structure and checksums of the index: 1 = good, 0 = damaged, -1. */
 int  passages_whole(struct db *, struct err *);
 
 #endif

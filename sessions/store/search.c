@@ -1,8 +1,7 @@
 /* sessions/store/search.c - full text search over all messages.
  *
- * The index keeps no text of its own (external content): it is told the old text when that goes, and made anew
- * from the messages when it turns out to be wrong.  What somebody types reaches the query language only inside
- * quotes, so that no letter of it means anything there. */
+ * The FTS5 index stores no text of its own (external content).  It must be given the old text when a message changes, and is rebuilt
+ * from the messages if it turns out to be wrong.  Search words reach the query language only in quotes, so they contain no operators. */
 #include "sessions/store/store_private.h"
 
 #include <string.h>
@@ -22,8 +21,8 @@ int index_remove(struct store *s, int64_t id, const char *text, size_t n, struct
 	return db_run(&s->db, e, "INSERT INTO find(find, rowid, text) VALUES('delete', ?1, ?2)", "is", id, text, n);
 }
 
-/* Take the table and what it keeps out of the schema by hand and make it again: when it cannot even be opened, SQLite
- * cannot drop it either. */
+/* Remove the table and its shadow tables from the schema by hand and create it again: SQLite cannot drop a table
+ * that it cannot open. */
 static int index_replace(struct db *d, struct err *e)
 {
 	static const char sql[] =
@@ -53,8 +52,9 @@ int index_rebuild(struct db *d, struct err *e)
 	return index_replace(d, e);
 }
 
-/* Each rewriting adds a level to the index (in SQLite 3.40 at least), and with more than 2,000 it calls itself
- * damaged.  Its record of them begins with four bytes and then their number, in one byte while there are few. */
+/* 1 if the index has more than LEVELS_MOST levels, -1.  Each rewrite adds a level (seen in SQLite 3.40), and above
+ * 2,000 the index reports itself damaged.  FTS5's structure record has four bytes and then the number of levels,
+ * one byte while it is below 128. */
 static int many_levels(struct store *s, struct err *e)
 {
 	sqlite3_stmt *st = db_query(&s->db, e, "SELECT block FROM find_data WHERE id=10", "");
@@ -83,7 +83,7 @@ static int is_blank(char c)
 	return c == ' ' || (c >= '\t' && c <= '\r');
 }
 
-/* Each word or "phrase" as a string of the query language: all must occur. */
+/* Write each word or "phrase" as a quoted string; FTS5 requires all of them. */
 static int build_query(const char *words, struct str *out, struct err *e)
 {
 	size_t n = strlen(words);
@@ -104,7 +104,7 @@ static int build_query(const char *words, struct str *out, struct err *e)
 			if (++count > WORDS_MOST)
 				return err_set(e, ERR_USAGE, "a search has at most %d words", WORDS_MOST);
 			str_adds(out, "\"");
-			str_add(out, words + start, i - start);   /* holds no quote: they end words */
+			str_add(out, words + start, i - start);   /* contains no quote: quotes end words */
 			str_adds(out, "\" ");
 		}
 		i += (size_t)phrase;

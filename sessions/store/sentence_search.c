@@ -1,7 +1,7 @@
-/* sessions/store/sentence_search.c - which sentences of all texts in an index have words of a question (store.h).
+/* sessions/store/sentence_search.c - finds the sentences of all indexed texts that share words with a question (store.h).
  *
- * One look-up for each word finds its sentences in all texts at once.  A word that more than SENTENCES_MOST sentences have is too common to
- * tell them apart and is left out, so that the cost of a search is bounded, however much was indexed. */
+ * One query for each word finds its sentences in all texts.  A word in more than SENTENCES_MOST sentences is too common and is left
+ * out, which bounds the cost of a search however large the index is. */
 #include "sessions/store/passages.h"
 
 #include <stdlib.h>
@@ -25,8 +25,8 @@ int sentences_add(struct passage_index *x, const char *text, size_t n, int64_t *
 struct row { int64_t row; uint64_t has; };
 struct row_list { struct row *at; size_t n, cap; };
 
-/* Append the sentences that have the word: 1, 0 = it is too common, -1. */
-static int look_up(struct passage_index *x, const struct question_word *w, uint64_t bit, struct row_list *f, struct err *e)
+/* Append the sentences with the word: 1, 0 = too common, -1. */
+static int append_matches(struct passage_index *x, const struct question_word *w, uint64_t bit, struct row_list *f, struct err *e)
 {
 	struct str query = {0};
 	size_t before = f->n;
@@ -63,7 +63,7 @@ static int by_row(const void *a, const void *b)
 	return x->row < y->row ? -1 : x->row > y->row;
 }
 
-/* Each sentence once, with all of its words, ascending. */
+/* Sort by row number and merge entries of the same sentence. */
 static void merge(struct row_list *f)
 {
 	size_t n = 0;
@@ -83,7 +83,8 @@ static void merge(struct row_list *f)
 
 struct text_rows { int64_t id; size_t n; struct sentence *at; };
 
-/* The text that sentence `row` belongs to: 1, 0 = none, -1.  Free out->at, which is freed here where it was set. */
+/* Load the text that contains sentence `row`: 1, 0 = none, -1.  Frees the old out->at; the caller frees the last
+ * one. */
 static int text_of(struct passage_index *x, int64_t row, struct text_rows *out, struct err *e)
 {
 	sqlite3_stmt *st = db_query(x->db, e, "SELECT id, n, rows FROM passages WHERE id<=?1 ORDER BY id DESC LIMIT 1", "i", row);
@@ -136,7 +137,7 @@ int sentences_find(struct passage_index *x, const char *question, size_t n, stru
 	if (question_words(x->words, question, n, &q))
 		rc = err_set(e, ERR_FIT, "cannot search: no memory");
 	for (size_t i = 0; i < q.n && rc >= 0; i++) {
-		rc = look_up(x, &q.at[i], (uint64_t)1 << i, &f, e);
+		rc = append_matches(x, &q.at[i], (uint64_t)1 << i, &f, e);
 		if (rc > 0)
 			*words |= (uint64_t)1 << i;
 	}

@@ -1,16 +1,15 @@
-/* sessions/store/sessions.c - sessions: making, naming, forks, deleting.
+/* sessions/store/sessions.c - creates, renames, forks and deletes sessions.
  *
- * A message belongs to the session it was written in.  A fork begins behind a message of another session (its
- * base) and shows everything up to there without copying it; what it adds is its own.  Deleting a session
- * therefore deletes its own messages that are on no other session's path to its base; those that another session still shows
- * pass to that one. */
+ * A message belongs to the session in which it was written.  A fork begins after a message of another session (its base) and shows
+ * all messages up to the base without a copy; later messages are its own.  Deleting a session deletes its messages, except those
+ * on the path to the base of another session: these pass to that session. */
 #include "sessions/store/store_private.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#define VACUUM_PAGES 4096   /* given back to the disk after a deletion: 16 MiB, so that it never takes long */
-#define READERS_MS 200      /* wait for those who read beside */
+#define VACUUM_PAGES 4096   /* most free pages returned after a deletion: 16 MiB, to bound its time */
+#define READERS_MS 200      /* how long to wait for readers before truncating the log */
 
 /* ---- making, naming, using ---- */
 
@@ -28,7 +27,7 @@ static int do_new(struct store *s, void *arg, struct err *e)
 	           m->name))
 		return -1;
 	m->id = sqlite3_last_insert_rowid(s->db.h);
-	return session_hold(s, m->id, &by, e);   /* before others can see it */
+	return session_hold(s, m->id, &by, e);   /* before the commit makes it visible to others */
 }
 
 int session_new(struct store *s, const char *name, int64_t *id, struct err *e)
@@ -55,7 +54,7 @@ int session_rename(struct store *s, int64_t id, const char *name, struct err *e)
 	struct making m = {.name = name ? name : "", .id = id};
 	long by;
 
-	/* Its writer would not know. */
+	/* A session that another process writes keeps its name: that process would not notice. */
 	if (name_ok(m.name, e) || (session_writer(s, id) && session_hold(s, id, &by, e)))
 		return -1;
 	return store_change(s, do_rename, &m, e);
@@ -122,7 +121,7 @@ static int do_fork(struct store *s, void *arg, struct err *e)
 	if (session_hold(s, m->id, &by, e) || db_run(&s->db, e, "INSERT INTO setting SELECT ?2, key, sum, value FROM setting WHERE session=?1", "ii", from,
 	           m->id))
 		return -1;
-	/* Documents that had come by then. */
+	/* Copy the documents that were added up to message m->at. */
 	return db_run(&s->db, e, "INSERT INTO document(session, content, bytes, at, after, sum, name, mtime, file, path)"
 	              " SELECT ?2, content, bytes, at, after, sum, name, mtime, file, path FROM document WHERE session=?1 AND after IN"
 	              " (WITH RECURSIVE up(id) AS (SELECT ?3 UNION SELECT m.parent FROM up JOIN message m ON m.id=up.id"
@@ -141,7 +140,8 @@ int session_fork(struct store *s, int64_t id, int64_t at, const char *name, int6
 
 /* ---- deleting ---- */
 
-/* Walk base to root; the fork inherits the deleted session's messages; stop where already walked. */
+/* Walk from base to the root and give the fork the messages of session `deleted`.  Stop at a message that an
+ * earlier walk has visited. */
 static int inherit_path(struct store *s, int64_t deleted, int64_t fork, int64_t base, struct err *e)
 {
 	struct node n;
@@ -160,7 +160,7 @@ static int inherit_path(struct store *s, int64_t deleted, int64_t fork, int64_t 
 	return 0;
 }
 
-/* Messages of the deleted session that forks show pass to these. */
+/* Give the messages of session `deleted` that forks show to these forks. */
 static int inherit_shown(struct store *s, int64_t deleted, struct err *e)
 {
 	sqlite3_stmt *st;
@@ -208,7 +208,7 @@ static int do_delete(struct store *s, void *arg, struct err *e)
 	return db_run(&s->db, e, "DELETE FROM session WHERE id=?1", "i", id);
 }
 
-/* What fails here is done when the store is closed. */
+/* Failures are ignored: closing the store checkpoints the log again. */
 void store_erase_traces(struct store *s)
 {
 	char vacuum[60];

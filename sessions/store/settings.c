@@ -1,4 +1,4 @@
-/* sessions/store/settings.c - what a session remembers by name, each value with its checksum. */
+/* sessions/store/settings.c - values that a session stores by key, each with its checksum. */
 #include "sessions/store/store_private.h"
 
 #include <string.h>

@@ -1,8 +1,8 @@
-/* sessions/store/store.c - the directory of sessions: whose it is, and which format chat.db has.
+/* sessions/store/store.c - opens the store: checks the directory, checks chat.db, migrates it.
  *
- * Everything that can refuse does so before anything is written: the directory must be a real one of this user,
- * the file must be ours, whole and not newer than this program.  Until then SQLite is told not even to carry its log into the file
- * when it closes.  Who opens it first looks at all of that, and brings it up to date, before others are let in (locks.c). */
+ * All refusals come before the first write.  The directory must be a real one of this user; the file must belong to this user, be
+ * intact and not newer than this program.  Until that is known, SQLite may not even checkpoint its log on close.  The first
+ * process to open the store does the checks and migrations alone, before others are let in (locks.c). */
 #include "sessions/store/passages.h"
 #include "sessions/store/store_private.h"
 
@@ -15,30 +15,30 @@
 #include <time.h>
 #include <unistd.h>
 
-#define OPEN_MS 5000              /* until another process has opened the store */
-#define CHECK_WHOLE (128 << 20)   /* bytes of chat.db that are checked at every start: 0.15 s */
+#define OPEN_MS 5000              /* how long to wait for a process that is opening the store */
+#define CHECK_WHOLE (128 << 20)   /* up to this many bytes all of chat.db is checked at every start: 0.15 s */
 
 /* ---- the format ---- */
 
-/* Numbers are never used twice (AUTOINCREMENT): kv.db refers to them.  A message stands behind its parent in
- * number, which is what ends every walk.  Small columns come first: long text pushes what follows onto other
+/* Ids are never reused (AUTOINCREMENT), because kv.db refers to them.  A message has a larger id than its parent,
+ * so every walk to the root ends.  Small columns come first: a long text pushes the columns after it onto overflow
  * pages. */
 static const char sql_tables[] =
 	"CREATE TABLE meta(key TEXT PRIMARY KEY, value BLOB NOT NULL) STRICT, WITHOUT ROWID;"
 	"INSERT INTO meta VALUES('id', randomblob(16));"
 	"CREATE TABLE session(id INTEGER PRIMARY KEY AUTOINCREMENT,"
-	" head INTEGER NOT NULL DEFAULT 0,"       /* the last message shown; 0 = none */
-	" base INTEGER NOT NULL DEFAULT 0,"       /* forks: the message it begins behind, written by other sessions */
+	" head INTEGER NOT NULL DEFAULT 0,"       /* last message of the branch that is shown; 0 = none */
+	" base INTEGER NOT NULL DEFAULT 0,"       /* forks: last message inherited from other sessions */
 	" parent INTEGER NOT NULL DEFAULT 0,"
 	" created INTEGER NOT NULL, used INTEGER NOT NULL,"
-	" turn INTEGER NOT NULL,"                 /* order of use: seconds are too coarse and clocks are set */
+	" turn INTEGER NOT NULL,"                 /* order of use; clocks are too coarse and may be set back */
 	" messages INTEGER NOT NULL DEFAULT 0, tokens INTEGER NOT NULL DEFAULT 0,"
 	" name TEXT UNIQUE, title TEXT NOT NULL DEFAULT '', model TEXT NOT NULL DEFAULT '',"
 	" kv TEXT NOT NULL DEFAULT '') STRICT;"
 	"CREATE INDEX session_turn ON session(turn);"
 	"CREATE TABLE message(id INTEGER PRIMARY KEY AUTOINCREMENT,"
 	" parent INTEGER NOT NULL,"
-	" session INTEGER NOT NULL,"              /* that it was written in; another one that shows it when that is deleted */
+	" session INTEGER NOT NULL,"              /* session that owns it: where it was written, or a fork after that was deleted */
 	" depth INTEGER NOT NULL, role INTEGER NOT NULL, complete INTEGER NOT NULL, at INTEGER NOT NULL,"
 	" sum INTEGER NOT NULL,"                  /* XXH3 of role, complete, text, token, stats, beginning */
 	" stats TEXT NOT NULL, token BLOB NOT NULL, text TEXT NOT NULL) STRICT;"
@@ -56,17 +56,18 @@ static const char sql_find[] =
 	"CREATE VIRTUAL TABLE find USING fts5(text, content='message', content_rowid='id',"
 	" tokenize='unicode61 remove_diacritics 2');";
 
-/* What is known of a text beside its words: small, so that a list of documents need not read the texts. */
+/* Type, size and marks of a text, apart from the text, so that listing documents need not read the texts. */
 static const char sql_outlines[] =
 	"CREATE TABLE outline(content INTEGER PRIMARY KEY,"
-	" type INTEGER NOT NULL, bytes INTEGER NOT NULL,"   /* bytes: of the text */
+	" type INTEGER NOT NULL, bytes INTEGER NOT NULL,"   /* bytes: size of the text */
 	" sum INTEGER NOT NULL,"                  /* XXH3 of type, bytes, marks */
-	" marks BLOB NOT NULL) STRICT;"           /* pages and headings, a line each (outlines.c) */
+	" marks BLOB NOT NULL) STRICT;"           /* pages and headings, one a line (outlines.c) */
 	"ALTER TABLE document ADD COLUMN mtime INTEGER NOT NULL DEFAULT 0;"
-	"ALTER TABLE document ADD COLUMN file BLOB NOT NULL DEFAULT x'';"   /* SHA-256 of the file; empty: none is known */
+	"ALTER TABLE document ADD COLUMN file BLOB NOT NULL DEFAULT x'';"   /* SHA-256 of the imported file; empty = unknown */
 	"ALTER TABLE document ADD COLUMN path BLOB NOT NULL DEFAULT x'';";
 
-/* Of a question that begins like another: that one, and how many bytes; text has the rest (beginnings.c). */
+/* A question that begins like an earlier one stores that message's id, the number of shared bytes, and in text the
+ * rest (beginnings.c). */
 static const char sql_beginnings[] =
 	"ALTER TABLE message ADD COLUMN beginning INTEGER NOT NULL DEFAULT 0;"
 	"ALTER TABLE message ADD COLUMN beginning_bytes INTEGER NOT NULL DEFAULT 0;"
@@ -77,7 +78,7 @@ const struct migration store_migrations[] = {
 	{sql_find, index_rebuild},     /* 2: full text search */
 	{sql_outlines, NULL},          /* 3: marks of documents, and the files that they were read from */
 	{passage_tables, NULL},        /* 4: the index of passages */
-	{sql_beginnings, NULL},        /* 5: what questions have in common is stored once */
+	{sql_beginnings, NULL},        /* common beginnings of questions are stored once */
 };
 const int store_version = sizeof store_migrations / sizeof *store_migrations;
 
@@ -101,8 +102,7 @@ int store_migrate(struct db *d, int from, int to, struct err *e)
 
 /* ---- directory ---- */
 
-/* A name is on the disk for good when the directory it stands in was synced.  Where that cannot be done nothing better
- * can. */
+/* fsync the directory, which makes a new name durable.  Failure is ignored: there is no other way. */
 static void sync_dir(const char *path)
 {
 	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -140,7 +140,7 @@ static int make_parents(char *path, struct err *e)
 	return 0;
 }
 
-/* Without slashes at the end: lstat("x/") would look through a symbolic link. */
+/* Return the directory's path without trailing slashes: lstat("x/") would follow a symbolic link. */
 static char *dir_name(const char *given, struct err *e)
 {
 	struct str path = {0};
@@ -154,7 +154,7 @@ static char *dir_name(const char *given, struct err *e)
 	return path.p;
 }
 
-/* 1 = it is there and ours, 0 = read only and not there, -1. */
+/* Create the directory or check the existing one.  1 = usable, 0 = read only and missing, -1. */
 static int dir_prepare(struct store *s, struct err *e)
 {
 	struct stat st;
@@ -165,7 +165,7 @@ static int dir_prepare(struct store *s, struct err *e)
 		if (errno == ENOENT) {
 			if (make_parents(s->dir, e))
 				return -1;
-			/* The second call is for odd umasks. */
+			/* A umask may have cleared bits of the user. */
 			if (mkdir(s->dir, 0700) ? errno != EEXIST : chmod(s->dir, 0700))
 				return err_set(e, ERR_FAIL, "cannot make the directory '%s': %s", s->dir, strerror(errno));
 			sync_parent(s->dir);
@@ -183,7 +183,7 @@ static int dir_prepare(struct store *s, struct err *e)
 		               (unsigned)st.st_uid);
 	if (st.st_mode & 022)
 		return err_set(e, ERR_FAIL, "refused to keep sessions in '%s': others may write there; chmod 700 it", s->dir);
-	/* Rights of others go; that the user cannot write there himself stays as it is. */
+	/* Take rights from others; keep the user's own, even if he cannot write. */
 	if (!s->read_only && (st.st_mode & 077) && chmod(s->dir, st.st_mode & 0700))
 		return err_set(e, ERR_FAIL, "cannot make the directory '%s' private: %s", s->dir, strerror(errno));
 	return 1;
@@ -191,7 +191,7 @@ static int dir_prepare(struct store *s, struct err *e)
 
 /* ---- opening ---- */
 
-/* Version of the open file: 0 = nothing in it yet. */
+/* Read the format of the open file; 0 = empty file. */
 static int format_of(struct store *s, int *out, struct err *e)
 {
 	int64_t app, version, tables;
@@ -212,8 +212,8 @@ static int format_of(struct store *s, int *out, struct err *e)
 	return 0;
 }
 
-/* Structure only; store_check() looks at the content, too.  The time grows with the file, and much of a large
- * one is text of documents: that is left to store_check(). */
+/* Check the structure of chat.db.  Its time grows with the file, and large files are mostly text of documents, so
+ * above CHECK_WHOLE only the small tables are checked.  store_check() checks content, too. */
 static int quick_check(struct store *s, struct err *e)
 {
 	static const char *const whole[] = {"PRAGMA quick_check(1)", NULL};
@@ -237,7 +237,7 @@ static int quick_check(struct store *s, struct err *e)
 	return rc;
 }
 
-/* Copy the old file before it is migrated: a migration that goes wrong must not destroy the only one. */
+/* Copy the old file before a migration, which may go wrong. */
 static int copy_beside(struct store *s, int version, struct err *e)
 {
 	char name[40];
@@ -258,7 +258,7 @@ static int copy_beside(struct store *s, int version, struct err *e)
 		sqlite3_backup_finish(b);
 	}
 	rc = sqlite3_errcode(copy.h) ? db_error(&copy, "copy the older sessions to", e) : 0;
-	/* The copy of a file with a log would ask for a log of its own. */
+	/* The copy inherits WAL mode and would need a log of its own. */
 	if (!rc)
 		rc = db_exec(&copy, "PRAGMA journal_mode=DELETE", e);
 	db_close(&copy);
@@ -278,7 +278,7 @@ out:
 	return rc;
 }
 
-/* What was there before an update, or before damage, still holds what is deleted now. */
+/* Old copies still hold deleted text. */
 void store_drop_copies(struct store *s)
 {
 	char *log = store_path(s, LOG_COPY);
@@ -319,7 +319,7 @@ static int open_to_read(struct store *s, int there, struct err *e)
 	struct stat st;
 	int version = 0, rc = 0;
 
-	/* No session was ever stored: an empty store answers every query. */
+	/* No session was ever stored: answer from an empty database in memory. */
 	if (there && lstat(path, &st) && errno == ENOENT)
 		there = 0;
 	if (there) {
@@ -339,7 +339,7 @@ static int open_to_read(struct store *s, int there, struct err *e)
 	return db_exec(&s->db, "PRAGMA query_only=ON", e);
 }
 
-/* 1: it is to be made or brought up to date, which is not done while others have it open. */
+/* Open to write.  1 = the file must be created or migrated, but another process has it open; 0, -1. */
 static int open_to_write(struct store *s, struct err *e)
 {
 	char *path = store_path(s, CHAT_FILE);
@@ -357,7 +357,7 @@ static int open_to_write(struct store *s, struct err *e)
 		return 1;
 	if (version && version < store_version && copy_beside(s, version, e))
 		return -1;
-	/* Only an empty file takes this to heart, so it comes before the first table and before the log. */
+	/* SQLite obeys this only in an empty file, so it comes before the first table and before WAL mode. */
 	if (!version && db_exec(&s->db, "PRAGMA auto_vacuum=INCREMENTAL", e))
 		return -1;
 	if (!(st = db_query(&s->db, e, "PRAGMA journal_mode=WAL", "")))
@@ -369,17 +369,17 @@ static int open_to_write(struct store *s, struct err *e)
 		               s->dir)
 		     : 0;
 	db_put(&s->db, st);
-	/* A log that a long document has blown up does not stay so. */
+	/* Shrink the log after a large document. */
 	if (rc || db_exec(&s->db, "PRAGMA synchronous=FULL; PRAGMA journal_size_limit=4194304", e))
 		return -1;
 	if (version < store_version && store_migrate(&s->db, version, store_version, e))
 		return -1;
 	sqlite3_db_config(s->db.h, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0, (int *)NULL);
-	/* For session_delete(): messages on the paths of other sessions. */
+	/* Used by session_delete(): messages that other sessions show. */
 	return db_exec(&s->db, "CREATE TEMP TABLE walked(id INTEGER PRIMARY KEY)", e);
 }
 
-/* With the locks of a writer. */
+/* Lock the store and open it to write.  Retry for OPEN_MS while another process has an older format open. */
 static int open_locked(struct store *s, struct str *notice, struct err *e)
 {
 	double end = now_seconds() + OPEN_MS / 1000.0;
@@ -431,7 +431,7 @@ void store_close(struct store *s)
 	if (!s)
 		return;
 	db_close(&s->db);
-	lock_free(s);   /* after the file: who waits for it may open it now */
+	lock_free(s);   /* after db_close(): a waiting process may open the file at once */
 	for (size_t i = 0; i < sizeof s->row / sizeof *s->row; i++)
 		str_free(&s->row[i]);
 	free(s->dir);

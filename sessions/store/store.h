@@ -1,7 +1,10 @@
-/* sessions/store/store.h - chat.db: sessions with their messages, documents and settings, and the search in them.
+/* sessions/store/store.h - chat.db: sessions with their messages, documents and settings, and full text search over them.
  *
- * One directory (0700, files 0600) for any number of processes of one machine; a session is written by the one that holds it.  An open
- * store belongs to one thread; another thread may open a store of its own. */
+ * The store is one directory (mode 0700, files 0600).  Any number of processes of one machine may open it; each session is
+ * written by the one process that holds it.  A struct store belongs to one thread; another thread opens its own.
+ *
+ * Functions return 0, or -1 with *err set, unless their comment says otherwise.  A list stops early, with 0, when its callback
+ * returns nonzero.  Strings and arrays given to a callback are valid until it returns. */
 #ifndef WEIR_STORE_H
 #define WEIR_STORE_H
 
@@ -11,199 +14,211 @@
 
 struct store;
 struct store_options {
-	const char *dir;         /* NULL: $XDG_DATA_HOME/weir, ~/.local/share/weir; made if missing */
+	const char *dir;         /* NULL: $XDG_DATA_HOME/weir or ~/.local/share/weir; created if missing */
 	const char *vfs;         /* SQLite's VFS, for tests; NULL = the default */
-	struct str *notice;      /* what the user should know, one sentence a line is added; NULL = nothing */
-	/* Takes no lock, writes nothing, sees what is committed at once.  It does not see a store that is made later. */
+	struct str *notice;      /* notices for the user are appended, one sentence a line; NULL = none */
+	/* 1: take no lock and write nothing.  Commits of other processes are visible at once; a store that is created
+	 * after this one was opened is not. */
 	int read_only;
 };
-/* ERR_FAIL when an older weir or one on another machine has it (its process is named), when it cannot be opened, when it is damaged or
- * from a newer weir: nothing is changed then.  An older one is migrated, with a copy of the old file beside it. */
+/* Open the store; a file of an older format is migrated, and a copy of the old file stays beside it.  ERR_FAIL,
+ * and nothing is changed: an older weir or another machine has the store open (the message names the process), the
+ * file cannot be opened, it is damaged, or a newer weir wrote it. */
 int  store_open(struct store **out, const struct store_options *, struct err *);
 void store_close(struct store *);
 const char *store_dir(const struct store *);
-/* All that body() changes as one transaction; a change inside of another one is part of that.  When a search index turns out to be damaged
- * both are made anew and body() called once more: they hold nothing that is not in the messages and documents. */
+/* Run body() as one transaction; a nested call joins the outer transaction.  If a search index turns out to be
+ * damaged, rebuild both indexes from messages and documents and run body() a second time. */
 typedef int store_body(struct store *, void *arg, struct err *);
 int  store_change(struct store *, store_body *, void *arg, struct err *);
 
-/* One row of the list; strings are the store's until the next call. */
+/* One session.  Strings belong to the store and are valid until the next call. */
 struct session {
-	int64_t id, head;               /* head: its last message; 0 = none yet */
-	const char *name, *title;       /* name: unique, "" = none was given; title: from the first question */
+	int64_t id, head;               /* head: last message of the branch that is shown; 0 = none */
+	const char *name, *title;       /* name: unique, "" = unnamed; title: made from the first question */
 	const char *model;              /* file name of the model used last */
 	const char *kv;
 	int64_t created, used;          /* seconds since 1970 */
 	int32_t messages;               /* on the path to head */
-	int32_t tokens;                 /* of its sequence when it was saved last */
+	int32_t tokens;                 /* length of its token sequence at the last session_touch() */
 	int64_t parent;                 /* the session it was forked from; 0 = none */
 };
-/* From now on this store alone writes the session: asked for before it is resumed, since functions that write do not ask.  -1 and ERR_FAIL
- * when another weir writes it: *by is that process, -1 = it is not known, 0 = another error. */
+/* Become the only writer of the session, until session_leave() or the store is closed.  Call it before resuming:
+ * functions that write do not check.  -1 with ERR_FAIL if another process is the writer: *by = its pid, or -1 =
+ * unknown.  *by = 0: another error. */
 int  session_hold(struct store *, int64_t id, long *by, struct err *);
 void session_leave(struct store *, int64_t id);
-/* The process that holds it, -1 = it is not known; 0 = nobody, or this one. */
+/* Pid of another process that holds the session; -1 = held by an unknown process; 0 = free, or held by this
+ * process. */
 long session_writer(const struct store *, int64_t id);
-int  session_new(struct store *, const char *name, int64_t *id, struct err *);          /* held; name NULL or "": none yet */
-/* By name, else title, else number as `ls` prints it, else a beginning that fits one alone; ERR_USAGE names the nearest. */
+int  session_new(struct store *, const char *name, int64_t *id, struct err *);          /* held on return; name NULL or "": unnamed */
+/* Find a session by name, else title, else number as `ls` prints it, else a prefix that fits exactly one. 
+ * ERR_USAGE suggests the nearest name. */
 int  session_find(struct store *, const char *what, int64_t *id, struct err *);
-/* The one used last: 1, or 0 when there is none. */
+/* The session used last: 1, 0 = the store has no session, -1. */
 int  session_last(struct store *, int64_t *id, struct err *);
 int  session_get(struct store *, int64_t id, struct session *out, struct err *);
-typedef int session_fn(const struct session *, void *ud);                                /* not 0 ends the list */
-int  session_list(struct store *, session_fn *, void *ud, struct err *);                 /* the one used last first */
-/* ERR_USAGE: taken, or no name; ERR_FAIL: another weir has it open. */
+typedef int session_fn(const struct session *, void *ud);                                /* nonzero ends the list */
+int  session_list(struct store *, session_fn *, void *ud, struct err *);                 /* used last comes first */
+/* ERR_USAGE: the name is taken or not valid.  ERR_FAIL: another process writes the session. */
 int  session_rename(struct store *, int64_t id, const char *name, struct err *);
-/* 1 if it never had a message, also none that was undone, and has no document, nor has the session that it was forked from. */
+/* 1 if the session has no message (undone ones count), no document, and was not forked from a session with
+ * messages. */
 int  session_is_empty(struct store *, int64_t id);
-/* A second session with the same messages up to `at` (0: the head), held. */
+/* Make a session that shows the messages of `id` up to `at` (0: the head).  It is held on return. */
 int  session_fork(struct store *, int64_t id, int64_t at, const char *name, int64_t *new_id, struct err *);
-/* For good: messages that no other session shows are overwritten on disk.  ERR_FAIL when another weir writes it. */
+/* Delete a session; messages that no other session shows are overwritten on disk.  ERR_FAIL: another process
+ * writes it. */
 int  session_delete(struct store *, int64_t id, struct err *);
-/* Values that a session stores by name: model, kv, system prompt, sampling, random state ...; value NULL: delete it. */
+/* Store a value under a key: model, kv, system prompt, sampling, random state ...  value NULL deletes the key. */
 int  session_set(struct store *, int64_t id, const char *key, const void *value, size_t n, struct err *);
 int  session_value(struct store *, int64_t id, const char *key, struct str *out, struct err *);   /* 1, 0 = not set, -1 */
-/* All of them in order of their names; whole = 0: the value is damaged. */
+/* List all settings in order of their keys.  whole = 0: the checksum of the value is wrong. */
 typedef int setting_fn(const char *key, const void *value, size_t n, int whole, void *ud);
 int  session_settings(struct store *, int64_t id, setting_fn *, void *ud, struct err *);
-/* Used now, with that model, cache and number of tokens. */
+/* Make the session the one used last, and store its model, cache policy (NULL: keep the old ones) and number of
+ * tokens. */
 int  session_touch(struct store *, int64_t id, const char *model, const char *kv, int32_t tokens, struct err *);
 
-/* Messages are a tree: a question that is asked anew or edited begins another branch, the old one stays. */
+/* Messages form a tree: a regenerated or edited question begins a new branch, and the old branch stays. */
 struct stored_message {
-	int64_t id, parent;             /* parent 0: the first */
+	int64_t id, parent;             /* parent 0: first message of its session */
 	int role;                       /* enum chat_role */
 	const char *text; size_t n_text;
-	const int32_t *token; size_t n_token;   /* of an answer: as sampled */
+	const int32_t *token; size_t n_token;   /* answers: the sampled tokens; [n_token] */
 	const char *stats;              /* JSON object, or "" */
 	int64_t at;
-	int complete;                   /* 0: the answer was cut by a crash or is being written */
+	int complete;                   /* 0: the answer is still being written, or a crash cut it */
 };
-/* Committed on return: the message is the session's head. */
+/* Append a message and make it the session's head.  It is committed on return. */
 int  message_append(struct store *, int64_t session, const struct stored_message *, int64_t *id, struct err *);
-/* Replace text, tokens, stats and complete of an answer that is being written. */
+/* Replace text, tokens, stats and complete of an answer while it is being generated. */
 int  message_update(struct store *, int64_t id, const struct stored_message *, struct err *);
-/* Show another branch, or fewer messages (0: none). */
+/* Set the last message that is shown: on another branch, or an earlier one (0: show none). */
 int  session_set_head(struct store *, int64_t session, int64_t message, struct err *);
-/* From the first to message `to`. */
+/* Give the messages from the first one down to `to`. */
 typedef int message_fn(const struct stored_message *, void *ud);
 int  message_path(struct store *, int64_t to, message_fn *, void *ud, struct err *);
-/* The branches after a message (0: the first messages of the session), the oldest first. */
+/* Give the direct children of a message (0: the first messages of the session), oldest first. */
 int  message_children(struct store *, int64_t session, int64_t message, message_fn *, void *ud, struct err *);
 
-/* The whole tree of a session. */
+/* Count the messages of a session's tree. */
 struct session_tree {
-	int32_t shown, all;             /* messages on the path to the head; on all branches */
+	int32_t shown, all;             /* messages on the path to the head; messages on all branches */
 	int32_t branches;               /* messages without a child */
-	int32_t cut;                    /* answers that were cut by a crash or are being written */
+	int32_t cut;                    /* answers that are being written, or that a crash cut */
 };
 int  session_tree(struct store *, int64_t session, struct session_tree *, struct err *);
 
-/* Documents: the text is stored once, however many sessions have it. */
+/* A document of a session.  Its text is stored once, however many sessions have it. */
 struct stored_document {
 	int64_t id;
 	const char *name, *text; size_t n_text;
-	uint64_t bytes;                 /* of the file that the text was read from */
+	uint64_t bytes;                 /* size of the imported file */
 	int64_t at;                     /* seconds since 1970 */
-	int64_t after;                  /* the message that it follows; 0 = before the first */
+	int64_t after;                  /* id of the message before it; 0 = it stands before the first */
 	enum doc_type type;
-	const struct mark *mark; size_t n_mark;   /* pages and headings are kept, paragraphs are not */
-	const struct doc_origin *origin;          /* NULL: not known */
+	const struct mark *mark; size_t n_mark;   /* pages and headings; paragraph marks are not stored */
+	const struct doc_origin *origin;          /* NULL = unknown */
 };
 int  session_add_document(struct store *, int64_t session, const struct stored_document *, int64_t *id, struct err *);
 int  session_drop_document(struct store *, int64_t session, int64_t id, struct err *);
 typedef int document_fn(const struct stored_document *, void *ud);
-int  session_documents(struct store *, int64_t session, document_fn *, void *ud, struct err *);   /* in order of adding */
+int  session_documents(struct store *, int64_t session, document_fn *, void *ud, struct err *);   /* oldest first */
 
-/* The library (library.c): the texts that sessions have as documents, each once. */
+/* The library (library.c): the distinct texts of all documents of all sessions. */
 struct library_text {
 	int64_t id;
-	const char *name;               /* of the newest document that has it */
+	const char *name;               /* name of the newest document with this text */
 	enum doc_type type;
-	int32_t pages;                  /* 0: none */
-	uint64_t bytes;                 /* of the text */
-	int64_t at;                     /* when it was added last, seconds since 1970 */
-	int32_t sessions;               /* that have it */
+	int32_t pages;                  /* 0: no page marks */
+	uint64_t bytes;                 /* size of the text */
+	int64_t at;                     /* when a document with this text was last added, seconds since 1970 */
+	int32_t sessions;               /* number of sessions with this text */
 };
 typedef int library_fn(const struct library_text *, void *ud);
-int  library_list(struct store *, library_fn *, void *ud, struct err *);                 /* the newest first */
-/* By name, else by number ("7", "#7"), else by a beginning that fits one alone; ERR_USAGE. */
+int  library_list(struct store *, library_fn *, void *ud, struct err *);                 /* newest first */
+/* Find a text by document name, else by number ("7", "#7"), else by a prefix that fits exactly one.  ERR_USAGE if
+ * none or several fit. */
 int  library_find(struct store *, const char *what, int64_t *id, struct err *);
-/* As it was imported; doc_free() it. */
+/* Load a text as a document; the caller calls doc_free(). */
 int  library_get(struct store *, int64_t id, struct doc *out, struct err *);
 typedef int library_session_fn(int64_t session, void *ud);
 int  library_sessions(struct store *, int64_t id, library_session_fn *, void *ud, struct err *);
-/* For good, out of all sessions that have it.  Their snapshots are the caller's to drop. */
+/* Delete a text and its documents from all sessions.  The caller drops the snapshots of those sessions. */
 int  library_remove(struct store *, int64_t id, struct err *);
 
-/* Full text; words as typed, all must occur; "..." a phrase; the best first. */
+/* Search the messages.  Every word must occur; "..." is a phrase.  Best match first, at most `limit`. */
 struct found {
 	int64_t session, message;
-	const char *name, *title;       /* of the session */
+	const char *name, *title;       /* name and title of the session */
 	int role;
-	const char *snippet;            /* \x01 and \x02 around the words that were found */
+	const char *snippet;            /* \x01 and \x02 enclose the words that matched */
 	int64_t at;
 };
 typedef int found_fn(const struct found *, void *ud);
 int  store_search(struct store *, const char *words, int limit, found_fn *, void *ud, struct err *);
 
-/* ---- passages (passages.c, passage_index.c, passage_search.c): which parts of texts answer a question ----
+/* ---- passages (passages.c, passage_index.c, passage_search.c): find the parts of texts that answer a question ----
  *
- * Texts are cut into passages of about a paragraph and these into sentences, which a full text index in chat.db has.  A text is indexed once,
- * under its SHA-256; the index is deleted with the last document that has the text. */
+ * A text is cut into passages of about a paragraph, a passage into sentences; a full text index in chat.db holds the sentences.
+ * A text is indexed once, under its SHA-256, and leaves the index with the last document that has it. */
 
 struct passage_index;
-/* The index in the store's chat.db; in memory where there is no store (NULL) or it is only read.  Close it before the store. */
+/* Open the index in the store's chat.db, or one in memory if the store is NULL or read only.  Close the index
+ * before the store. */
 int  passage_index_open(struct passage_index **out, struct store *, struct err *);
 void passage_index_close(struct passage_index *);
-/* Called often while a text is indexed, with the bytes of it that are.  Not 0 ends the search with ERR_CANCELLED, and the text is not indexed. */
+/* Progress of indexing: `done` of `total` bytes, called every millisecond or so.  Nonzero cancels: the text is not
+ * indexed, and the search returns ERR_CANCELLED. */
 typedef int indexing_fn(size_t done, size_t total, void *ud);
 void passage_index_watch(struct passage_index *, indexing_fn *, void *ud);
 
 struct indexed_text { const char *p; size_t n; };
 struct found_passage {
-	size_t text;                    /* number of the text */
-	size_t from, to;                /* its bytes, without white space at the ends */
-	size_t quote, quote_end;        /* the sentence in it that fits best */
-	double score;                   /* what they are sorted by, from: */
-	double passage, sentence;       /* bm25 of the passage; of the sentence */
-	double covered;                 /* 0 .. 1: words of the question that the passage has, weighted by their idf */
+	size_t text;                    /* index into the text[] of the call */
+	size_t from, to;                /* byte range, without white space at its ends */
+	size_t quote, quote_end;        /* byte range of its best sentence */
+	double score;                   /* sort key, computed from: */
+	double passage, sentence;       /* bm25 of the passage; bm25 of its best sentence */
+	double covered;                 /* 0 .. 1: share of the question's words in the passage, weighted by idf */
 };
-/* Index the texts that are not yet, and find the passages of them that answer a question, the best first: how many (0 .. most), or -1. */
+/* Index the texts that are not indexed yet, and find the passages that answer the question.  out[most], best
+ * first; returns their number, or -1. */
 int  passages_find(struct passage_index *, const struct indexed_text *text, size_t n_text, const char *question, size_t n,
                    struct found_passage *out, size_t most, struct err *);
 
-/* ---- sentences (sentence_search.c): which sentences of all texts in an index have words of a question ---- */
+/* ---- sentences (sentence_search.c): find the sentences of all indexed texts that share words with a question
+ * ---- */
 
-/* Bytes from .. to of a text; has: bit i = the sentence has word i of the question. */
+/* Bytes from .. to of a text; words: its length in words; has: bit i is set if the sentence has word i of the
+ * question. */
 struct found_sentence { int64_t text; size_t from, to; uint32_t words; uint64_t has; };
-/* Index a text, once, and give its number in the index: above 0, and larger than that of texts that were indexed before it. */
+/* Index a text unless it is indexed already, and give its number: > 0, ascending in the order of indexing. */
 int  sentences_add(struct passage_index *, const char *text, size_t n, int64_t *number, struct err *);
-/* The sentences with any of the question's words, in the order of the index; free *out.  *words: bit i = word i is rare enough to be looked
- * for, whether or not it was found.  A search costs no more for a larger index. */
+/* Find the sentences with at least one of the question's words, in index order; the caller frees *out.  *words:
+ * bit i is set if word i was searched for (too common words are not).  The cost does not grow with the index. */
 int  sentences_find(struct passage_index *, const char *question, size_t n, struct found_sentence **out, size_t *n_out, uint64_t *words,
                     struct err *);
 
 enum export_format { EXPORT_MARKDOWN, EXPORT_JSON, EXPORT_TEXT };
-/* What the program adds to a message from its stats, appended: JSON members, each with a comma before it, else lines. */
+/* Append what the caller shows of a message's stats.  json: JSON members, each with a comma before it; else lines
+ * of text. */
 typedef void export_more_fn(int role, const char *stats, int json, struct str *out);
-/* The branch shown, in order; more: may be NULL.  JSON: {"name","model","kv","settings":{KEY:TEXT},"documents":[{"name","type","bytes","after",
- * "text","marks"}],"messages":[{"role","text","tokens":[...],"at"}]}. */
+/* Write the branch that is shown to out; more may be NULL.  JSON: {"name","model","kv","settings":{KEY:TEXT},
+ * "documents":[{"name","type","bytes","after","text","marks"}],"messages":[{"role","text","tokens":[...],"at"}]}. */
 int  session_export(struct store *, int64_t id, enum export_format, export_more_fn *more, struct str *out, struct err *);
 
-/* Everything that can be checked; what is wrong as one sentence a line.  0, 1 = something is wrong, -1 = could not check. */
+/* Check everything in chat.db, and repair the search indexes.  Defects go to report, one sentence a line.  0 =
+ * good, 1 = defects, -1 = the check could not run. */
 int  store_check(struct store *, struct str *report, struct err *);
 
-/* ---- answers that are read as they arrive (fetch/stream.c) ----
- *
- * A client is the connection to one server, which stays open between requests.  One request at a time, in one thread.  No redirection is
- * followed: the status says that there is one. */
 
-/* SHA-256 of bytes that come one after the other (sums.c).  NULL: no memory. */
+/* SHA-256 of a stream of bytes (sums.c).  NULL: no memory. */
 struct sum;
 struct sum *sum_open(void);
 void sum_add(struct sum *, const void *p, size_t n);
-/* Those of base 16, and a zero.  The sum begins again. */
+/* Write the sum as 64 hexadecimal digits and a NUL, and start a new sum. */
 void sum_hex(struct sum *, char out[65]);
 void sum_close(struct sum *);
 

@@ -1,22 +1,22 @@
-/* sessions/store/store_private.h - inside sessions/: the open store, its directory and its locks.
+/* sessions/store/store_private.h - the open store, for the files of this room and of sessions/snap.
  *
- *     db.c            a careful way to SQLite
- *     store.c         directory, opening, migrations, checking
- *     locks.c         who has the directory, and who writes which session
- *     wal.c           what the log beside chat.db does not say
- *     session_rows.c  the rows of sessions
- *     sessions.c      making, naming, forking and deleting them
- *     names.c         names, titles, finding by them
+ *     db.c            SQLite: opening, statements, transactions, error sentences
+ *     store.c         directory, opening, migrations
+ *     locks.c         locks of the store and of each session
+ *     wal.c           detects damage in SQLite's log
+ *     session_rows.c  reads rows of sessions
+ *     sessions.c      creates, names, forks and deletes sessions
+ *     names.c         names, titles, lookup by either
  *     messages.c      the tree of messages
- *     beginnings.c    what long questions have in common
+ *     beginnings.c    stores the common beginning of long questions once
  *     sums.c          checksums
- *     settings.c      values that a session stores by name
+ *     settings.c      values that a session stores by key
  *     documents.c     documents of a session
- *     library.c       the texts of all documents
- *     outlines.c      pages and headings of their texts
- *     search.c        full text of messages; passages.h: of documents
- *     export.c        a session as a file
- *     check.c         everything that can be checked */
+ *     library.c       the distinct texts of all documents
+ *     outlines.c      pages and headings of texts
+ *     search.c        full text index of messages (passages.h: of documents)
+ *     export.c        writes a session as a file
+ *     check.c         checks the whole file */
 #ifndef WEIR_STORE_PRIVATE_H
 #define WEIR_STORE_PRIVATE_H
 
@@ -33,26 +33,26 @@ struct store {
 	char *dir;                 /* no slash at the end */
 	char *vfs;                 /* NULL = the default */
 	int read_only;
-	int lock;                  /* locked by all that have the store open to write; -1 = read only */
-	int alone;                 /* nobody else had it open when it was opened ... */
-	int64_t alone_at;          /* ... which was then, in milliseconds since 1970; 0 = somebody had */
-	int writers;               /* whose byte ranges are locks: the gates, and each session that is held */
-	struct gate gate[2];       /* of chat.db, of kv.db */
-	uint8_t id[16];            /* random, made with chat.db: what refers to its numbers is void beside another one */
-	struct str row[4];         /* strings of the session that session_get() gave last */
+	int lock;                  /* fd of the lock file, shared by all processes that write; -1 = read only */
+	int alone;                 /* 1: no other process had the store open when this one opened it */
+	int64_t alone_at;          /* time of that, milliseconds since 1970; 0 = not alone */
+	int writers;               /* fd of the file whose byte ranges are the gates and the session locks */
+	struct gate gate[2];       /* [0] of chat.db, [1] of kv.db */
+	uint8_t id[16];            /* random identity of this chat.db; kv.db stores it, and is void beside another one */
+	struct str row[4];         /* strings of the last session_get() */
 };
 
-/* The numbered steps from an empty file to today's: step i brings version i to version i + 1. */
+/* Migrations; entry i brings format i to format i + 1.  Format 0 is an empty file. */
 struct migration {
 	const char *sql;
-	int (*fn)(struct db *, struct err *);   /* after sql; NULL = nothing more */
+	int (*fn)(struct db *, struct err *);   /* runs after sql; NULL = no function */
 };
 extern const struct migration store_migrations[];
 extern const int store_version;
-/* Bring an open database from one version to another, all in one transaction. */
+/* Bring an open database from format `from` to format `to`, in one transaction. */
 int  store_migrate(struct db *, int from, int to, struct err *);
 
-/* "DIR/name"; the caller frees. */
+/* Return "DIR/name"; the caller frees it. */
 static inline char *store_path(const struct store *s, const char *name)
 {
 	struct str path = {0};
@@ -63,33 +63,35 @@ static inline char *store_path(const struct store *s, const char *name)
 /* Seconds since 1970. */
 int64_t store_now(void);
 
-/* Refuses work on a store that was opened to be read. */
+/* Return -1 with ERR_FAIL if the store was opened read only, else 0. */
 static inline int store_writable(const struct store *s, struct err *e)
 {
 	return s->read_only ? err_set(e, ERR_FAIL, "the sessions in '%s' were opened to be read only", s->dir) : 0;
 }
-/* After something was deleted for good: give its pages back, and overwrite what logs and older copies have of it. */
+/* After a deletion: return free pages to the file system, and remove the deleted bytes from SQLite's log and from
+ * old copies. */
 void store_erase_traces(struct store *);
-/* Delete the copies that migrations made of older formats. */
+/* Delete the copies that migrations and log damage left beside chat.db. */
 void store_drop_copies(struct store *);
 
 /* locks.c */
-/* Wait until others have opened the store, and lock it: alone, or together with those of this machine that have it.  -1: another one
- * has it for itself. */
+/* Lock the store.  s->alone = 1: exclusively, no other process has it open.  0: shared with processes of this
+ * machine.  Waits up to LOCK_MS; -1 if another process holds it exclusively or on another machine. */
 int  lock_store(struct store *, struct err *);
-/* What had to be done alone is done: let others in. */
+/* Turn the exclusive lock into a shared one. */
 int  lock_share(struct store *, struct err *);
 void lock_free(struct store *);
-/* Of a store that is only read: who writes which session can be seen. */
+/* Read-only store: open the file of session locks, so that session_writer() works. */
 void lock_look(struct store *);
 
 /* wal.c */
-/* Before chat.db is opened: a log that was damaged in its middle is copied beside it, and the notice (may be NULL) says so. */
+/* Call before chat.db is opened.  If the log lost committed transactions to damage, copy it beside chat.db and
+ * append a notice (notice may be NULL). */
 void store_check_log(const struct store *, struct str *notice);
 
 /* session_rows.c */
-int  session_none(struct err *, int64_t id);                            /* says that there is none; -1 */
-int  session_exists(struct store *, int64_t id, struct err *);          /* -1 and ERR_USAGE when not */
+int  session_none(struct err *, int64_t id);                            /* error "there is no session"; -1 */
+int  session_exists(struct store *, int64_t id, struct err *);          /* 0, or -1 with ERR_USAGE */
 #define NEXT_TURN "(SELECT coalesce(max(turn), 0) + 1 FROM session)"
 
 /* names.c */
@@ -99,30 +101,33 @@ void title_make(struct str *out, const char *question, size_t n);
 
 /* messages.c */
 struct node { int64_t parent, session, depth; };
-int  node_get(struct store *, int64_t id, struct node *, struct err *); /* 1, 0 = there is no such message, -1 */
-int  message_none(struct err *, int64_t session, int64_t id);           /* says so; -1 */
-int  message_lost(struct store *, int64_t id, struct err *);            /* says that the chain ends there; -1 */
-int  message_visible(struct store *, int64_t session, int64_t message, struct err *);   /* 1, 0, -1 */
-int  message_sum_ok(sqlite3_stmt *, int first_column);                  /* role, complete, text, token, stats, sum,
-                                                                           beginning, beginning_bytes */
-/* The sum of a row that gets its whole text; columns from the first on: role, complete, token, stats. */
+int  node_get(struct store *, int64_t id, struct node *, struct err *); /* 1, 0 = no such message, -1 */
+int  message_none(struct err *, int64_t session, int64_t id);           /* error "no such message"; -1 */
+int  message_lost(struct store *, int64_t id, struct err *);            /* error "the parents of id are lost"; -1 */
+int  message_visible(struct store *, int64_t session, int64_t message, struct err *);   /* 1 = on a branch of the session */
+/* Columns from the first one: role, complete, text, token, stats, sum, beginning, beginning_bytes. */
+int  message_sum_ok(sqlite3_stmt *, int first_column);
+/* Checksum for a row that will store its whole text.  Columns from the first one: role, complete, token, stats. */
 int64_t message_sum_whole(sqlite3_stmt *, int first_column, const char *text, size_t n_text);
-/* Replace what is stored beside a message. */
+/* Replace the stats of a message. */
 int  message_set_stats(struct store *, int64_t id, const char *stats, struct err *);
 int  session_base(struct store *, int64_t session, int64_t *base, struct err *);
 
 /* beginnings.c */
-/* The first bytes of another message's text, which a message does not store again; of = 0: none. */
+/* The first `bytes` bytes of the text are those of message `of`, and are not stored again.  of = 0: the row holds
+ * the whole text. */
 struct beginning { int64_t of; size_t bytes; };
-/* Inside a transaction: what a question that is to be stored has in common with the one before it. */
+/* Find what a new question shares with its newest sibling.  Call inside the transaction that stores the question. */
 int  beginning_find(struct store *, int64_t session, const struct stored_message *, struct beginning *, struct err *);
-/* Message id has *text behind `bytes` bytes of another one: *text becomes the whole, in *whole, which the caller frees at last. */
+/* Put the first `bytes` bytes of message `of` before *text.  *text and *n become the whole text, which lies in
+ * *whole (the old *whole is freed; the caller frees the last one). */
 int  beginning_add(struct store *, int64_t id, int64_t of, int64_t bytes, char **whole, const char **text, size_t *n, struct err *);
-/* Inside the transaction that deletes the messages of a session: messages that stay get back what they shared with them. */
+/* Give messages of other sessions their own copy of beginnings that lie in session `deleted`.  Call inside the
+ * transaction that deletes it. */
 int  beginnings_keep(struct store *, int64_t deleted, struct err *);
 
 /* sums.c */
-/* Checksum of a row's two parts: structure is SQLite's to check, that a value is the one that was saved is not. */
+/* XXH3 of the two parts of a row.  SQLite checks structure only; this sum finds changed values. */
 int64_t pair_sum(const void *a, size_t n_a, const void *b, size_t n_b);
 int  text_hash(const void *, size_t, uint8_t out[32], struct err *);   /* SHA-256 */
 
@@ -131,25 +136,26 @@ int  setting_sum_ok(sqlite3_stmt *, int first_column);                  /* key, 
 
 /* documents.c */
 int  document_sum_ok(sqlite3_stmt *, int first_column);                 /* content, bytes, at, after, sum, name, mtime, file, path */
-/* Delete the texts that no session has any more, and what is known of them. */
+/* Delete texts without a document, with their outlines and index entries. */
 int  documents_drop_orphans(struct store *, struct err *);
-/* All documents of a session, and texts that no other one has. */
+/* Delete all documents of a session, and texts that no other session has. */
 int  documents_drop(struct store *, int64_t session, struct err *);
 
 /* outlines.c */
 int  outline_sum_ok(sqlite3_stmt *, int first_column);                  /* type, bytes, sum, marks */
-/* Inside a transaction: of a text that has none with marks yet. */
+/* Store type and marks of a text; a row that has marks already stays.  Call inside a transaction. */
 int  outline_put(struct store *, int64_t content, const struct stored_document *, struct err *);
-/* The marks of a row into d->type and d->mark, the caller's to free; -1: it is damaged, or not of this text. */
+/* Read d->type and d->mark (*mark, the caller frees it) from a row.  -1: the row is damaged or describes another
+ * text. */
 int  outline_get(sqlite3_stmt *, int first_column, size_t n_text, struct stored_document *d, struct mark **mark);
-/* Pages of it. */
+/* Count the page marks of a row. */
 int32_t outline_pages(sqlite3_stmt *, int first_column);
 
-/* search.c: keep the index in step; inside the transaction that changes the message. */
+/* search.c.  Call index_add() and index_remove() inside the transaction that changes the message. */
 int  index_add(struct store *, int64_t id, const char *text, size_t n, struct err *);
 int  index_remove(struct store *, int64_t id, const char *text, size_t n, struct err *);
 int  index_rebuild(struct db *, struct err *);
-/* Rewrite it without what was removed: removing only notes it. */
+/* Rewrite the index without removed entries; index_remove() alone only marks them. */
 int  index_purge(struct store *, struct err *);
 
 #endif

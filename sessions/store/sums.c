@@ -1,4 +1,4 @@
-/* sessions/store/sums.c - checksums of rows, the hash that a text is stored under (store_private.h), and SHA-256 of long files (store.h). */
+/* sessions/store/sums.c - checksums of rows, SHA-256 of texts (store_private.h) and of streams (store.h). */
 #include "sessions/store/store_private.h"
 
 #include <stdio.h>

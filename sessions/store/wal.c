@@ -1,13 +1,12 @@
-/* sessions/store/wal.c - was the log beside chat.db damaged while nobody had it open?
+/* sessions/store/wal.c - detects damage in SQLite's log (chat.db-wal) that happened while no process had it open.
  *
- * After a crash the last changes lie in the log alone.  SQLite reads it up to the first frame whose checksum is wrong and
- * drops what comes behind, without a word: behind a crash that is the transaction that was being written.  A flipped bit
- * looks the same to it, and takes changes with it that had been acknowledged.
+ * After a crash the last changes are in the log alone.  SQLite reads it up to the first frame with a wrong checksum and silently
+ * drops the rest.  After a crash the rest is the transaction that was being written.  A flipped bit looks the same, but the rest then
+ * includes committed transactions.
  *
- * The two can be told apart.  A transaction begins only when the one before it was synced.  So where a frame behind the
- * wrong one goes on from the end of a transaction (its checksum, which chains all frames, follows from the one that is
- * written there), that transaction had been on the disk whole, and has changed since.  Damage in the last transaction
- * alone cannot be told from a crash. */
+ * The two cases can be told apart.  A transaction starts only after the one before it was synced, and each frame's checksum chains
+ * from the frame before.  If a frame after the bad one continues the chain from the end of a transaction, then that transaction had
+ * been on the disk intact and has changed since.  Damage inside the last transaction looks like a crash and is not detected. */
 #include "sessions/store/store_private.h"
 
 #include <errno.h>
@@ -20,7 +19,7 @@
 
 enum { HEADER = 32, FRAME = 24, PAGE_USUAL = 4096, PAGE_MOST = 65536 };
 
-static uint32_t word(const uint8_t *p, int big)
+static uint32_t read_u32(const uint8_t *p, int big)
 {
 	return big ? (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3] :
 	             (uint32_t)p[3] << 24 | (uint32_t)p[2] << 16 | (uint32_t)p[1] << 8 | p[0];
@@ -31,35 +30,36 @@ struct sum { uint32_t a, b; };
 static struct sum sum_on(struct sum s, const uint8_t *p, size_t n, int big)
 {
 	for (size_t i = 0; i + 8 <= n; i += 8) {
-		s.a += word(p + i, big) + s.b;
-		s.b += word(p + i + 4, big) + s.a;
+		s.a += read_u32(p + i, big) + s.b;
+		s.b += read_u32(p + i + 4, big) + s.a;
 	}
 	return s;
 }
 
 static struct sum sum_at(const uint8_t *p)
 {
-	return (struct sum){word(p, 1), word(p + 4, 1)};
+	return (struct sum){read_u32(p, 1), read_u32(p + 4, 1)};
 }
 
-static int same(struct sum a, struct sum b)
+static int sum_equal(struct sum a, struct sum b)
 {
 	return a.a == b.a && a.b == b.b;
 }
 
-/* The frames behind the header: transactions that are dropped, if one of them had been synced; 0 = none. */
-static int scan(FILE *f, const uint8_t header[HEADER])
+/* Scan the frames after the header.  Returns the number of lost transactions if at least one of them had been
+ * synced, else 0. */
+static int log_scan(FILE *f, const uint8_t header[HEADER])
 {
-	uint32_t magic = word(header, 1), page = word(header + 8, 1);
+	uint32_t magic = read_u32(header, 1), page = read_u32(header + 8, 1);
 	int whole = (magic & ~1u) == 0x377f0682 && page >= 512 && page <= PAGE_MOST && !(page & (page - 1));
 	int big = whole ? (int)(magic & 1) : __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__;
-	/* What the last frame says its sum is, and what it is: damage may be in either. */
+	/* said: checksum stored in the last frame; is: checksum computed from its bytes.  Damage may be in either. */
 	struct sum said = sum_at(header + 24), is = sum_on((struct sum){0, 0}, header, 24, big);
 	uint8_t salt[8], *frame;
 	int bad, ended = 0, ends = 0, damaged = 0;
 
 	memcpy(salt, header + 16, 8);
-	whole = whole && same(said, is);
+	whole = whole && sum_equal(said, is);
 	bad = !whole;
 	if (!whole)
 		page = PAGE_USUAL;
@@ -70,30 +70,30 @@ static int scan(FILE *f, const uint8_t header[HEADER])
 		struct sum from_is = sum_on(sum_on(is, frame, 8, big), frame + FRAME, page, big);
 		int follows, first;
 
-		/* Without a header the first frame says whose they are. */
+		/* Damaged header: take the salt from the first frame. */
 		if (!whole && !n)
 			memcpy(salt, frame + 8, 8);
-		follows = !memcmp(salt, frame + 8, 8) && (same(now, from_said) || same(now, from_is));
+		follows = !memcmp(salt, frame + 8, 8) && (sum_equal(now, from_said) || sum_equal(now, from_is));
 		if (bad && ended && follows)
 			damaged = 1;
 		first = !bad && !follows;
 		bad = bad || first;
-		ended = word(frame + 4, 1) != 0;
+		ended = read_u32(frame + 4, 1) != 0;
 		ends += ended && (first || (bad && follows));
 		said = now;
-		is = same(now, from_is) ? from_is : from_said;
+		is = sum_equal(now, from_is) ? from_is : from_said;
 	}
 	free(frame);
 	return damaged ? ends : 0;
 }
 
-static int copy(FILE *from, const char *to)
+static int log_copy(FILE *from, const char *to)
 {
 	char block[65536];
 	int fd, rc = 0;
 	size_t n;
 
-	/* The one of last time. */
+	/* Replace the copy of an earlier damage. */
 	unlink(to);
 	fd = open(to, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (fd < 0)
@@ -117,9 +117,9 @@ void store_check_log(const struct store *s, struct str *notice)
 	FILE *f = fd >= 0 && !fstat(fd, &st) && S_ISREG(st.st_mode) && st.st_size > HEADER ? fdopen(fd, "rb") : NULL;
 
 	if (f && fread(header, 1, HEADER, f) == HEADER)
-		lost = scan(f, header);
+		lost = log_scan(f, header);
 	if (lost) {
-		int failed = copy(f, kept);
+		int failed = log_copy(f, kept);
 		if (notice)
 			str_addf(notice, "'%s' was damaged on the disk, and up to %d of the last changes are lost; %s '%s'\n", path, lost,
 			         failed ? "there is no room for a copy beside it as" : "it was kept as", LOG_COPY);
