@@ -1,11 +1,12 @@
-/* sessions/snap/fingerprint.c - what KV entries were computed with: the engine's and the timeline's identity and a hash of the
- * weights.
+/* sessions/snap/fingerprint.c - identifies what KV entries were computed with.
  *
- * The fingerprint is SHA-256 of a text, and the text is kept beside the snapshots, so that a snapshot that cannot be
- * used can say why.  And so that one whose kernels alone are others (a GPU, another instruction set) can be used: its
- * KV entries are right, to rounding.  That is not taken from the saved text: its kernels are put into ours, and the hash must be
- * the saved one.  Hashing the weights takes seconds for a large file; the result is kept under the file's device,
- * inode, size and times, and computed anew when one of them differs. */
+ * A fingerprint is SHA-256 of a text: the engine's and the timeline's identity, and a hash of the weights.  The text is
+ * stored beside the snapshots for two uses.  A snapshot that cannot be used can say why.  And a snapshot whose text differs only
+ * in its kernels (a GPU, another instruction set) can be used, because its KV entries are equal up to rounding.  The
+ * stored text is not trusted for this: its kernels are put into this program's text, whose hash must equal the stored fingerprint.
+ *
+ * Hashing the weights of a large file takes seconds.  The result is stored under the file's device, inode, size and times, and
+ * recomputed when one of them differs. */
 #include "sessions/snap/snap_private.h"
 
 #include <errno.h>
@@ -21,7 +22,7 @@
 #include "engine/engine.h"
 
 enum { HASH_BYTES = 32 };
-#define RACY_MS 100   /* clocks of file systems tick as rarely as every 10 ms: a younger file may change unseen */
+#define RACY_MS 100   /* file system clocks tick every 10 ms or faster; a file younger than this may change with the same times */
 
 /* ---- the weights ---- */
 
@@ -57,7 +58,7 @@ static int hash_file(int fd, uint8_t out[HASH_BYTES], const char *path, struct e
 	return n < 0 ? -1 : 0;
 }
 
-/* 1 = known. */
+/* 1 if the hash of this file is stored. */
 static int hash_known(struct snaps *s, const struct stat *st, uint8_t out[HASH_BYTES])
 {
 	sqlite3_stmt *q;
@@ -70,7 +71,7 @@ static int hash_known(struct snaps *s, const struct stat *st, uint8_t out[HASH_B
 	             "AND ctime = ?",
 	             "iiiii", (int64_t)st->st_dev, (int64_t)st->st_ino, (int64_t)st->st_size, ns(st->st_mtim),
 	             ns(st->st_ctim));
-	/* A flipped bit here would make every snapshot useless for good. */
+	/* Checksum: a flipped bit here would make every snapshot useless. */
 	if (q && db_step(&s->db, q, NULL) > 0 && sqlite3_column_bytes(q, 0) == HASH_BYTES &&
 	    sqlite3_column_int64(q, 1) == (int64_t)XXH3_64bits(sqlite3_column_blob(q, 0), HASH_BYTES)) {
 		memcpy(out, sqlite3_column_blob(q, 0), HASH_BYTES);
@@ -96,7 +97,7 @@ static int weights_hash(struct snaps *s, const char *path, uint8_t out[HASH_BYTE
 			err_set(e, ERR_MODEL, "'%s' changed while it was read", path);
 		else
 			rc = 0;
-		/* Not kept: hashed anew next time. */
+		/* A failed insert is ignored: the file is hashed again next time. */
 		if (!rc && !snaps_writable(s, NULL) && snaps_now() - ns(st.st_ctim) / 1000000 > RACY_MS)
 			db_run(&s->db, NULL, "INSERT OR REPLACE INTO weights VALUES(?, ?, ?, ?, ?, ?, ?)", "iiiiibi",
 			       (int64_t)st.st_dev, (int64_t)st.st_ino, (int64_t)st.st_size, ns(st.st_mtim), ns(st.st_ctim), out,
@@ -137,7 +138,7 @@ int snaps_fingerprint(struct snaps *s, const struct engine *engine, const struct
 		str_free(&entries);
 		return err_set(e, ERR_FAIL, "cannot hash what the model is: no memory");
 	}
-	/* Without its text a snapshot is as good; it only cannot tell why it does not fit. */
+	/* Failure is ignored: without the text a snapshot works, but cannot say why it does not fit. */
 	if (!snaps_writable(s, NULL) && text.n <= PART_BYTES &&
 	    !db_find(&s->db, NULL, &known, "SELECT 1 FROM identity WHERE fingerprint = ?", "b", out->all, sizeof out->all))
 		db_run(&s->db, NULL, "INSERT OR IGNORE INTO identity VALUES(?, ?)", "bb", out->all, sizeof out->all, text.p, text.n);
@@ -151,7 +152,7 @@ int snaps_fingerprint(struct snaps *s, const struct engine *engine, const struct
 
 /* ---- reading an identity ---- */
 
-/* The value behind `name` at the start of a line of a text; NULL = no such line. */
+/* Find the line that starts with `name` and a blank, and return its value; NULL = no such line. */
 static const char *value_of(const struct str *text, const char *name, size_t n_name, size_t *n)
 {
 	const char *p = text->p, *end = p + text->n;
@@ -170,8 +171,8 @@ static const char *value_of(const struct str *text, const char *name, size_t n_n
 	return NULL;
 }
 
-/* A value as part of a sentence: short, and fit for a terminal whatever the file says. */
-static const char *shown(char out[64], const char *value, size_t n)
+/* Shorten and escape a value for a message. */
+static const char *shorten(char out[64], const char *value, size_t n)
 {
 	size_t len = text_escape(out, 44, value ? value : "none", !value ? 4 : n < 40 ? n : 40);
 
@@ -180,7 +181,7 @@ static const char *shown(char out[64], const char *value, size_t n)
 	return out;
 }
 
-/* The text that was saved with a fingerprint; empty when it is not there. */
+/* Read the text that was stored with a fingerprint; empty if there is none. */
 static void saved_identity(struct snaps *s, const uint8_t *saved, size_t n_saved, struct str *out)
 {
 	sqlite3_stmt *q = db_query(&s->db, NULL, "SELECT text FROM identity WHERE fingerprint = ?", "b", saved, n_saved);
@@ -199,8 +200,8 @@ static int is_line(const char *p, size_t n, const char *name, size_t n_name)
 	return n > n_name && !memcmp(p, name, n_name) && p[n_name] == ' ';
 }
 
-/* The hash of a text with another value in its line of kernels and another last line, which says who computed the first
- * KV entries (n_begun 0: none is there). */
+/* Hash a text after two changes: other kernels, and another last line "begun by", which names the kernels of the
+ * first KV entries (n_begun 0: no such line). */
 static int hash_with(const struct str *text, const char *name, size_t n_name, const char *begun, size_t n_begun,
                      uint8_t out[HASH_BYTES])
 {
@@ -223,7 +224,7 @@ static int hash_with(const struct str *text, const char *name, size_t n_name, co
 	return rc;
 }
 
-/* "NAMES until N": where the names end, and N; 0 = it is none. */
+/* Parse "NAMES until N": returns the length of NAMES and sets *tokens; 0 = malformed. */
 static size_t begun_parse(const char *p, size_t n, int32_t *tokens)
 {
 	static const char until[] = " until ";
@@ -238,7 +239,8 @@ static size_t begun_parse(const char *p, size_t n, int32_t *tokens)
 	return at - (sizeof until - 1);
 }
 
-/* What is told of KV entries whose newest were computed by `name`, and its first ones as `begun` says. */
+/* Fill *o for KV entries whose newest were computed by kernels `name` and whose first by `begun`.  0: begun is
+ * malformed. */
 static int origin_set(struct origin *o, const char *name, size_t n_name, const char *begun, size_t n_begun, int ours)
 {
 	char by[64];
@@ -251,7 +253,7 @@ static int origin_set(struct origin *o, const char *name, size_t n_name, const c
 	str_add(&o->begun, begun, n);
 	if (!ours)
 		str_addf(&o->begun, "%s%.*s", n_begun ? ", " : "", (int)n_name, name);
-	snprintf(o->by, sizeof o->by, "%s", ours ? "" : shown(by, name, n_name));
+	snprintf(o->by, sizeof o->by, "%s", ours ? "" : shorten(by, name, n_name));
 	return 1;
 }
 
@@ -300,7 +302,7 @@ int fingerprint_pure(struct snaps *s, const struct fingerprint *mine, struct fin
 
 /* ---- why not ---- */
 
-/* Does this line differ?  Then fill the two values into the sentence. */
+/* 1 if the line `name` differs in the two texts; then write `sentence` with the two values. */
 static int differs(const struct str *was, const struct str *is, const char *name, size_t n_name, const char *sentence,
                    char *out, size_t cap)
 {
@@ -310,9 +312,9 @@ static int differs(const struct str *was, const struct str *is, const char *name
 
 	if (!a == !b && n_a == n_b && (!a || !memcmp(a, b, n_a)))
 		return 0;
-	shown(sa, a, n_a);
-	shown(sb, b, n_b);
-	/* Sentences come from the table below: "%1" and "%2" are the values. */
+	shorten(sa, a, n_a);
+	shorten(sb, b, n_b);
+	/* "%1" and "%2" in the sentence stand for the values. */
 	for (size_t k = 0; *sentence && k + 1 < cap; sentence++) {
 		const char *v = *sentence == '%' ? (sentence[1] == '1' ? sa : sb) : NULL;
 
@@ -330,7 +332,7 @@ static int differs(const struct str *was, const struct str *is, const char *name
 void fingerprint_differs(struct snaps *s, const uint8_t *saved, size_t n_saved, const struct fingerprint *mine,
                          char *out, size_t cap)
 {
-	/* What makes all others void comes first, then what the user did himself. */
+	/* In order of importance: changes that invalidate everything, then the user's settings. */
 	static const char *const known[][2] = {
 		{"snapshots", "the snapshot is of another version of weir"},
 		{"format", "the snapshot is of another version of weir"},
@@ -352,12 +354,12 @@ void fingerprint_differs(struct snaps *s, const uint8_t *saved, size_t n_saved, 
 
 		for (size_t i = 0; i < sizeof known / sizeof *known && !found; i++)
 			found = differs(&was, &s->identity, known[i][0], strlen(known[i][0]), known[i][1], out, cap);
-		/* Any other line, under its own name. */
+		/* Any other line is reported under its own name. */
 		for (const char *nl; !found && p < end && (nl = memchr(p, '\n', (size_t)(end - p))); p = nl + 1) {
 			char sentence[96], name[48];
 			const char *space = memchr(p, ' ', (size_t)(nl - p));
 
-			/* Other kernels are no reason: fingerprint_fits(). */
+			/* Other kernels alone are accepted by fingerprint_fits(). */
 			if (!space || space - p > 24 || is_line(p, (size_t)(nl - p), kernels, sizeof kernels - 1) ||
 			    is_line(p, (size_t)(nl - p), begun_by, sizeof begun_by - 1))
 				continue;

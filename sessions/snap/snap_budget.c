@@ -1,14 +1,12 @@
-/* sessions/snap/snap_budget.c - how large kv.db may become, what goes first, and how things go for good.
+/* sessions/snap/snap_budget.c - keeps kv.db within its budget, deletes and overwrites snapshots, checks the file.
  *
- * What is needed is what a head lists; chunks without a head (a text whose reading was interrupted, a head that was
- * dropped) are only worth something while somebody may come back for them.  Under pressure those go first, the oldest
- * first and the ends of texts before their beginnings; then heads, the one with the least tokens saved by its age
- * first.  An older head of a session saves what it alone has, its last few tokens; the newest saves the whole text.
+ * Deletion order under pressure.  First chunks that no head needs (a prefill that was interrupted, a deleted head): the least
+ * recently used first, and the end of a text before its beginning.  Then heads: the smallest (tokens saved / age) first.  The
+ * newest head of a session saves all its tokens; an older one saves only its tail, as its chunks are shared.
  *
- * Dropping a session means that its bytes are gone.  SQLite's own way (secure_delete) copies every page to the
- * journal, then overwrites it.  Here pages are just given up, and then all empty pages are filled with zeros as rows
- * of table `zero`: pages that were empty when a transaction began need no journal.  A mark in table `about` makes the
- * next start go on where a crash stopped that. */
+ * Deleting a session must also erase its bytes.  SQLite's secure_delete copies every page to the journal before it overwrites the
+ * page.  Here pages are only freed, and then all free pages are filled with zeros as rows of table `zero`: pages that were free
+ * when a transaction began need no journal.  A row in table `about` makes the next start finish what a crash interrupted. */
 #include "sessions/snap/snap_private.h"
 
 #include <stdlib.h>
@@ -19,8 +17,8 @@
 #include "engine/engine.h"
 
 #define DAY_MS 86400000
-#define RESERVED_MS 600000   /* no snapshot takes that long to save */
-#define VACUUM_STEP 4096   /* pages a transaction */
+#define RESERVED_MS 600000   /* a reserved head older than this belongs to a process that died */
+#define VACUUM_STEP 4096   /* pages freed by one transaction */
 
 int snaps_space(struct snaps *s, uint64_t *used, uint64_t *empty, struct err *e)
 {
@@ -42,9 +40,9 @@ int head_delete(struct snaps *s, int64_t number, struct err *e)
 	       db_run(&s->db, e, "DELETE FROM head WHERE id = ?", "i", number) || snaps_deleted(s, e) ? -1 : 0;
 }
 
-/* The numbers a query gives, 64 at most; -1 = error. */
+/* Read up to AT_ONCE numbers from a query.  Returns how many, or -1. */
 enum { AT_ONCE = 64 };
-static int numbers(struct snaps *s, sqlite3_stmt *st, int64_t out[AT_ONCE], struct err *e)
+static int read_numbers(struct snaps *s, sqlite3_stmt *st, int64_t out[AT_ONCE], struct err *e)
 {
 	int n = 0, rc = st ? 0 : -1;
 
@@ -56,8 +54,8 @@ static int numbers(struct snaps *s, sqlite3_stmt *st, int64_t out[AT_ONCE], stru
 
 /* ---- the budget ---- */
 
-/* 1 = `more` bytes fit. */
-static int fits(struct snaps *s, uint64_t more, struct err *e)
+/* 1 if `more` bytes fit the budget, 0, -1. */
+static int fits_budget(struct snaps *s, uint64_t more, struct err *e)
 {
 	uint64_t used, empty;
 
@@ -66,12 +64,12 @@ static int fits(struct snaps *s, uint64_t more, struct err *e)
 	return more <= s->budget && used <= s->budget - more;
 }
 
-/* Drop chunks without a head until it fits: 1, 0 = none is left. */
+/* Delete chunks that no head needs until `more` bytes fit: 1 = they fit, 0 = no such chunk is left, -1. */
 static int drop_loose(struct snaps *s, uint64_t more, int *dropped, struct err *e)
 {
 	for (;;) {
 		int64_t id[AT_ONCE];
-		int rc, n = numbers(s, db_query(&s->db, e, "SELECT id FROM chunk WHERE id NOT IN (SELECT chunk FROM need) "
+		int rc, n = read_numbers(s, db_query(&s->db, e, "SELECT id FROM chunk WHERE id NOT IN (SELECT chunk FROM need) "
 		                                "ORDER BY used / 60000, depth DESC LIMIT 64", ""), id, e);
 
 		if (n <= 0)
@@ -80,7 +78,7 @@ static int drop_loose(struct snaps *s, uint64_t more, int *dropped, struct err *
 			if (chunk_delete(s, id[i], e))
 				return -1;
 			*dropped = 1;
-			rc = fits(s, more, e);
+			rc = fits_budget(s, more, e);
 			if (rc)
 				return rc;
 		}
@@ -89,7 +87,7 @@ static int drop_loose(struct snaps *s, uint64_t more, int *dropped, struct err *
 
 int snaps_make_room(struct snaps *s, uint64_t more, int64_t keep, int64_t keep_session, int *dropped, struct err *e)
 {
-	int rc = fits(s, more, e);
+	int rc = fits_budget(s, more, e);
 
 	while (!rc) {
 		int64_t id;
@@ -108,7 +106,7 @@ int snaps_make_room(struct snaps *s, uint64_t more, int64_t keep, int64_t keep_s
 		rc = head_delete(s, id, e);
 		*dropped = 1;
 		if (!rc)
-			rc = fits(s, more, e);
+			rc = fits_budget(s, more, e);
 	}
 	return rc < 0 ? -1 : 0;
 }
@@ -121,14 +119,14 @@ int snaps_sweep(struct snaps *s, int all, struct err *e)
 	int64_t reserved = s->store->alone_at > now - RESERVED_MS ? s->store->alone_at : now - RESERVED_MS;
 	int n;
 
-	/* A head that is reserved belongs to a process that is saving, or was killed then. */
-	while ((n = numbers(s, db_query(&s->db, e, "SELECT id FROM head WHERE done = 0 AND used < ? LIMIT 64", "i", reserved), id, e)) > 0)
+	/* A reserved head belongs to a process that is saving, or that was killed. */
+	while ((n = read_numbers(s, db_query(&s->db, e, "SELECT id FROM head WHERE done = 0 AND used < ? LIMIT 64", "i", reserved), id, e)) > 0)
 		for (int i = 0; i < n; i++)
 			if (head_delete(s, id[i], e))
 				return -1;
 	if (n < 0 || db_run(&s->db, e, "DELETE FROM need WHERE head NOT IN (SELECT id FROM head)", ""))
 		return -1;
-	while ((n = numbers(s,
+	while ((n = read_numbers(s,
 	                    db_query(&s->db, e,
 	                             "SELECT id FROM chunk WHERE used < ? AND id NOT IN (SELECT chunk FROM need) LIMIT 64",
 	                             "i", before),
@@ -139,7 +137,7 @@ int snaps_sweep(struct snaps *s, int all, struct err *e)
 	return n;
 }
 
-/* Rows that damage has left without an owner. */
+/* Delete parts without an owner, which damage may leave, and texts of unused fingerprints. */
 static int sweep_parts(struct snaps *s, struct err *e)
 {
 	if (db_run(&s->db, e,
@@ -152,7 +150,7 @@ static int sweep_parts(struct snaps *s, struct err *e)
 
 /* ---- overwriting ---- */
 
-/* One transaction's worth of empty pages become zeros; *left: pages that are still to do. */
+/* Fill empty pages with zeros, up to SNAPS_TX_BYTES.  *left = pages still to do. */
 static int scrub_some(struct snaps *s, int64_t *left, struct err *e)
 {
 	uint64_t written = 0;
@@ -167,7 +165,7 @@ static int scrub_some(struct snaps *s, int64_t *left, struct err *e)
 			return -1;
 		if (*left <= 0)
 			return 0;
-		/* Four bytes of each page lead to the next one. */
+		/* Each overflow page starts with a 4-byte link. */
 		n = (*left < PART_BYTES / size ? *left : PART_BYTES / size) * (size - 4);
 		if (db_run(&s->db, e, "INSERT INTO zero VALUES(zeroblob(?))", "i", n))
 			return -1;
@@ -181,7 +179,8 @@ int snaps_scrub(struct snaps *s, struct err *e)
 	int64_t left = 1;
 	int rc = 0;
 
-	/* The mark goes when no page was empty that is not zeros: another process may have dropped something meanwhile. */
+	/* Remove the mark only in a transaction that finds no free page: another process may have deleted something
+	 * meanwhile. */
 	do {
 		while (left > 0 && !rc)
 			rc = snaps_begin(s, e) || db_end(&s->db, scrub_some(s, &left, e), e);
@@ -194,8 +193,8 @@ int snaps_scrub(struct snaps *s, struct err *e)
 	return rc;
 }
 
-/* Give empty pages back to the file system. */
-static int vacuum(struct snaps *s, struct err *e)
+/* Return empty pages to the file system. */
+static int give_back_pages(struct snaps *s, struct err *e)
 {
 	int64_t before = INT64_MAX, unused;
 	int rc;
@@ -216,25 +215,25 @@ static int vacuum(struct snaps *s, struct err *e)
 	}
 }
 
-/* ---- what callers ask for ---- */
+/* ---- operations ---- */
 
-static int drop(struct snaps *s, int64_t session, struct err *e)
+static int delete_session(struct snaps *s, int64_t session, struct err *e)
 {
 	int64_t id[AT_ONCE];
 	int n;
 
-	while ((n = numbers(s, db_query(&s->db, e, "SELECT id FROM head WHERE session = ? LIMIT 64", "i", session), id,
+	while ((n = read_numbers(s, db_query(&s->db, e, "SELECT id FROM head WHERE session = ? LIMIT 64", "i", session), id,
 	                    e)) > 0)
 		for (int i = 0; i < n; i++)
 			if (head_delete(s, id[i], e))
 				return -1;
-	/* Nobody knows whose chunks without a head were: they go, too. */
+	/* Chunks that no head needs have no known owner: delete them, too. */
 	if (n < 0 || snaps_sweep(s, 1, e))
 		return -1;
 	return db_run(&s->db, e, "INSERT OR REPLACE INTO about VALUES('scrub', 1)", "");
 }
 
-/* A file that was put aside may hold KV entries of any session, and is as large as ours.  Bytes freed. */
+/* Delete the file that was put aside: it may contain KV entries of any session.  Returns the bytes freed. */
 static uint64_t remove_aside(const struct snaps *s)
 {
 	struct str aside = {0};
@@ -252,8 +251,8 @@ static int drop_and_scrub(struct snaps *s, int64_t session, struct err *e)
 {
 	uint64_t used, empty;
 
-	return snaps_begin(s, e) || db_end(&s->db, drop(s, session, e), e) || snaps_scrub(s, e) ||
-	       snaps_space(s, &used, &empty, e) || (empty > used / 4 && vacuum(s, e)) ? -1 : 0;
+	return snaps_begin(s, e) || db_end(&s->db, delete_session(s, session, e), e) || snaps_scrub(s, e) ||
+	       snaps_space(s, &used, &empty, e) || (empty > used / 4 && give_back_pages(s, e)) ? -1 : 0;
 }
 
 int snap_drop(struct snaps *s, int64_t session, struct err *e)
@@ -264,7 +263,7 @@ int snap_drop(struct snaps *s, int64_t session, struct err *e)
 	if (snaps_writable(s, e))
 		return -1;
 	rc = s->ruined ? -1 : drop_and_scrub(s, session, e);
-	/* From a damaged file nothing can be picked out: all of it goes. */
+	/* A damaged file cannot be edited: replace all of it. */
 	if (rc && (s->ruined || db_damaged(&s->db)))
 		rc = snaps_renew(s, e);
 	remove_aside(s);
@@ -289,7 +288,7 @@ int snaps_gc(struct snaps *s, uint64_t *freed, struct err *e)
 		return -1;
 	if (snaps_space(s, &used, &empty, e) || snaps_begin(s, e) || db_end(&s->db, gc_body(s, e), e) ||
 	    db_number(&s->db, "SELECT value FROM about WHERE name = 'scrub'", &scrub, e) || (scrub && snaps_scrub(s, e)) ||
-	    vacuum(s, e) || snaps_space(s, &used_after, &empty_after, e))
+	    give_back_pages(s, e) || snaps_space(s, &used_after, &empty_after, e))
 		return snaps_failed(s, e);
 	*freed = used + empty > used_after + empty_after ? used + empty - used_after - empty_after : 0;
 	*freed += remove_aside(s);
@@ -311,7 +310,7 @@ static int check_chunks(struct snaps *s, struct str *report, struct err *e)
 		if (good) {
 			int64_t there = 0;
 
-			/* Memory only for what the file really holds. */
+			/* Compare sizes first, so that memory is allocated only for bytes that exist. */
 			rc = db_find(&s->db, e, &there, "SELECT total(length(data)) FROM part WHERE id BETWEEN ? AND ?", "ii",
 			             part_id(id, 0), part_id(id, PART_TAIL - 1));
 			if (rc < 0 || (there == bytes && snaps_stage(s, (uint64_t)bytes, e)))

@@ -1,13 +1,10 @@
-/* sessions/snap/snap_chunks.c - KV entries of a timeline as chunks with content-addressed keys, and their bytes as checksummed
- * parts.
+/* sessions/snap/snap_chunks.c - chunks of KV entries under content-addressed keys, stored as checksummed parts.
  *
- * Two hashes with two tasks.  The key is SHA-256 over the key before it, the fingerprint and the tokens: it decides
- * whose KV entries these are, and must withstand somebody who makes up documents that collide.  The checksum is XXH3-64
- * over key, part number and bytes: it finds flipped bits and rows that a damaged tree hands out under a wrong number,
- * at the speed of memory.
+ * Two hashes for two tasks.  The key is SHA-256 over the previous key, the fingerprint and the tokens.  It identifies the KV
+ * entries, and must resist an attacker who makes up colliding documents.  The checksum is XXH3-64 over key, part number and bytes.
+ * It detects flipped bits, and rows that a damaged tree returns under a wrong number, at the speed of memory.
  *
- * SQLite's own structure is not trusted either: what a lookup finds is right when its checksum is, and absent
- * otherwise. */
+ * SQLite's structure is not trusted: a row counts as found only if its checksum is right. */
 #include "sessions/snap/snap_private.h"
 
 #include <openssl/evp.h>
@@ -33,7 +30,7 @@ void chunk_key(uint8_t key[KEY_BYTES], const uint8_t before[KEY_BYTES], const st
 	memcpy(text, before, KEY_BYTES);
 	for (int32_t i = 0; marks && i < n; i++)
 		read &= !marks[i];
-	/* What was only read is the same under every cache policy.  What came before is in its own key. */
+	/* Entries of prefilled tokens are equal under every cache policy.  The previous key covers earlier tokens. */
 	memcpy(text + KEY_BYTES, read ? f->entries : f->all, KEY_BYTES);
 	for (int32_t i = 0; i < n; i++, at += 4)
 		put_le32(text + at, (uint32_t)id[i]);
@@ -42,7 +39,7 @@ void chunk_key(uint8_t key[KEY_BYTES], const uint8_t before[KEY_BYTES], const st
 	else
 		memset(text + at, 0, (size_t)n);
 	at += (size_t)n;
-	/* Fails only without memory; KV entries under a key that is no hash must not be written. */
+	/* Fails only without memory.  Abort rather than write entries under a wrong key. */
 	if (EVP_Digest(text, at, key, NULL, EVP_sha256(), NULL) != 1)
 		abort();
 }
@@ -60,7 +57,7 @@ static int64_t part_sum(const uint8_t key[KEY_BYTES], int part, const void *byte
 
 int64_t part_id(int64_t owner, int part)
 {
-	/* A number from a damaged file may be anything. */
+	/* Unsigned: a number from a damaged file may overflow. */
 	return (int64_t)((uint64_t)owner << PART_BITS | (unsigned)part);
 }
 
@@ -84,8 +81,8 @@ int parts_write(struct snaps *s, int64_t owner, int first, const uint8_t key[KEY
 	return 0;
 }
 
-/* A row that cannot be read because the tree is damaged is a damaged row; and into such a tree nothing more is
- * written. */
+/* Turn a read error from a damaged tree into 0 (row missing), and mark the file so that nothing more is written to
+ * it. */
 static int damage_or_error(struct snaps *s, int rc)
 {
 	if (rc >= 0 || !db_damaged(&s->db))
@@ -94,7 +91,7 @@ static int damage_or_error(struct snaps *s, int rc)
 	return 0;
 }
 
-/* Bytes of a row straight to where they are wanted: as a column's value they would be copied once more.  1 or -1. */
+/* Read a row's bytes directly into out; a column value would be copied once more.  1 or -1. */
 static int blob_read(struct snaps *s, int64_t id, void *out, size_t n, struct err *e)
 {
 	sqlite3_blob *b = NULL;
@@ -114,7 +111,7 @@ int parts_read(struct snaps *s, int64_t owner, int first, const uint8_t key[KEY_
 		return 0;
 	for (int part = first; n; part++) {
 		size_t len = n < PART_BYTES ? n : PART_BYTES;
-		/* Neither function reads the bytes. */
+		/* typeof() and length() do not read the bytes. */
 		sqlite3_stmt *st = db_query(&s->db, e,
 		                            "SELECT sum, CASE typeof(data) WHEN 'blob' THEN length(data) END FROM part "
 		                            "WHERE id = ?", "i", part_id(owner, part));
@@ -146,7 +143,7 @@ int parts_delete(struct snaps *s, int64_t owner, struct err *e)
 
 int chunk_find(struct snaps *s, const uint8_t key[KEY_BYTES], struct chunk_bytes bytes, struct found_chunk *out, struct err *e)
 {
-	/* A size that is not what such a chunk has comes from damage; the key alone says which chunk it is. */
+	/* Any other size comes from damage. */
 	sqlite3_stmt *st = db_query(&s->db, e, "SELECT id, bytes FROM chunk WHERE key = ? AND bytes IN (?, ?)", "bii", key, (size_t)KEY_BYTES,
 	                            (int64_t)bytes.all, (int64_t)bytes.full);
 	int rc = st ? db_step(&s->db, st, e) : -1;
@@ -159,7 +156,6 @@ int chunk_find(struct snaps *s, const uint8_t key[KEY_BYTES], struct chunk_bytes
 	return damage_or_error(s, rc);
 }
 
-/* In a damaged tree a row can be seen and not be found; loops that delete what they see would not end. */
 int snaps_deleted(struct snaps *s, struct err *e)
 {
 	if (sqlite3_changes(s->db.h) > 0)
@@ -178,7 +174,7 @@ int chunk_write(struct snaps *s, const uint8_t key[KEY_BYTES], int32_t depth, co
                 int64_t *number, struct err *e)
 {
 	*number = s->serial++;
-	/* The key may stand there with a size that is damaged. */
+	/* OR REPLACE: the key may exist with a damaged size. */
 	if (db_run(&s->db, e, "INSERT OR REPLACE INTO chunk VALUES(?, ?, ?, ?, ?)", "biiii", key, (size_t)KEY_BYTES,
 	           *number, (int64_t)depth, (int64_t)n, snaps_now()))
 		return -1;
@@ -209,7 +205,8 @@ int chunk_read(struct snaps *s, const uint8_t key[KEY_BYTES], struct chunk_bytes
 		return rc;
 	s->db.code = 0;
 	if (!snaps_begin(s, NULL)) {
-		/* Another process may have replaced it between its row and its bytes. */
+		/* Read again inside a transaction: another process may have replaced the chunk between its row and its
+		 * parts. */
 		found->number = 0;
 		rc = find_and_read(s, key, bytes, found, out, e);
 		if (!db_end(&s->db, rc < 0 || (!rc && found->number && chunk_delete(s, found->number, NULL)), NULL))

@@ -1,4 +1,4 @@
-/* sessions/snap/snap_head.c - what stands before the bytes of a head, little-endian. */
+/* sessions/snap/snap_head.c - writes and parses the fixed beginning of a head, little-endian. */
 #include "sessions/snap/snap_private.h"
 
 #include <string.h>

@@ -1,9 +1,9 @@
-/* sessions/snap/snap_info.c - what snapshots are there: sizes for lists of sessions, and one session's in full.
+/* sessions/snap/snap_info.c - lists snapshots: sizes for all sessions, details for one.
  *
- * Lists ask for all sessions with three queries, however many there are.  Looking at one session reads every byte that
- * its snapshots need and compares it with its checksum; what several of them need is read once.  Each query is a
- * transaction of its own, so that a weir that saves beside never waits long; a snapshot that it drops in between looks
- * damaged, which the next look corrects. */
+ * snap_states() answers for all sessions with three queries.  snap_list() reads every byte that the snapshots of one session need
+ * and verifies its checksum; chunks that several snapshots need are read once.  Each query is a transaction of its own, so that another
+ * process that saves never waits long.  A snapshot that the other process deletes meanwhile is reported as damaged; the next list
+ * is right again. */
 #include "sessions/snap/snap_private.h"
 
 #include <stdlib.h>
@@ -16,7 +16,7 @@ static uint64_t size_of(sqlite3_stmt *st, int column)
 	return n > 0 ? (uint64_t)n : 0;
 }
 
-/* ---- of many ---- */
+/* ---- all sessions ---- */
 
 int snap_bytes(struct snaps *s, int64_t session, uint64_t *out, struct err *e)
 {
@@ -47,7 +47,7 @@ static int by_message(const void *a, const void *b)
 	return (x->message > y->message) - (x->message < y->message);
 }
 
-/* The first of the list that is not less than `key`. */
+/* Index of the first entry of the sorted list that is not less than `key`. */
 static size_t first_of(struct snap_state **list, size_t n, const struct snap_state *key,
                        int (*compare)(const void *, const void *))
 {
@@ -66,7 +66,7 @@ static size_t first_of(struct snap_state **list, size_t n, const struct snap_sta
 	return from;
 }
 
-/* Rows (session, bytes), added to what these sessions have. */
+/* Run a query with columns (session, bytes) and add the bytes to the sessions of the list. */
 static int add_bytes(struct snaps *s, const char *sql, struct snap_state **list, size_t n, struct err *e)
 {
 	sqlite3_stmt *st = db_query(&s->db, e, sql, "");
@@ -127,13 +127,13 @@ int snap_states(struct snaps *s, struct snap_state *state, size_t n, struct err 
 	return rc ? snaps_failed(s, e) : 0;
 }
 
-/* ---- of one ---- */
+/* ---- one session ---- */
 
 struct seen_chunk { int64_t id; uint64_t bytes; int good, shared; };
 struct looking {
 	struct snaps *s;
 	int64_t session;
-	struct seen_chunk *chunk;          /* in order of id */
+	struct seen_chunk *chunk;          /* sorted by id */
 	size_t n, cap;
 };
 
@@ -144,27 +144,27 @@ static int by_id(const void *a, const void *b)
 	return (x->id > y->id) - (x->id < y->id);
 }
 
-static struct seen_chunk *seen(struct looking *l, int64_t id)
+static struct seen_chunk *find_seen(struct looking *l, int64_t id)
 {
 	struct seen_chunk key = {.id = id};
 
 	return l->n ? bsearch(&key, l->chunk, l->n, sizeof key, by_id) : NULL;
 }
 
-/* Its bytes as they must be: 1, 0, -1. */
+/* Verify the bytes of a chunk: 1 = good, 0 = damaged, -1. */
 static int chunk_good(struct snaps *s, int64_t id, const uint8_t *key, uint64_t bytes, struct err *e)
 {
 	int64_t there = 0;
 	int rc = db_find(&s->db, e, &there, "SELECT total(length(data)) FROM part WHERE id BETWEEN ? AND ?", "ii",
 	                 part_id(id, 0), part_id(id, PART_TAIL - 1));
 
-	/* Memory only for what the file really holds. */
+	/* Compare sizes first, so that memory is allocated only for bytes that exist. */
 	if (rc < 0 || !bytes || there < 0 || (uint64_t)there != bytes)
 		return rc < 0 ? -1 : 0;
 	return snaps_stage(s, bytes, e) ? -1 : parts_read(s, id, 0, key, s->staging, bytes, e);
 }
 
-/* All chunks that its snapshots need. */
+/* Collect the chunks that the session's snapshots need. */
 static int find_chunks(struct looking *l, struct err *e)
 {
 	sqlite3_stmt *st = db_query(&l->s->db, e,
@@ -209,7 +209,7 @@ static int verify_chunks(struct looking *l, struct err *e)
 		whole = rc > 0 && sqlite3_column_bytes(st, 0) == KEY_BYTES;
 		if (whole)
 			memcpy(key, sqlite3_column_blob(st, 0), KEY_BYTES);
-		/* Before the bytes are read: no lock is held from one chunk to the next. */
+		/* Release the statement before reading bytes, so that no lock is held between chunks. */
 		db_put(&s->db, st);
 		if (rc >= 0)
 			rc = whole ? chunk_good(s, c->id, key, c->bytes, e) : 0;
@@ -223,7 +223,7 @@ static int verify_chunks(struct looking *l, struct err *e)
 	              "i", l->session);
 	rc = -1;
 	while (st && (rc = db_step(&s->db, st, e)) > 0) {
-		struct seen_chunk *c = seen(l, sqlite3_column_int64(st, 0));
+		struct seen_chunk *c = find_seen(l, sqlite3_column_int64(st, 0));
 		if (c)
 			c->shared = 1;
 	}
@@ -231,7 +231,7 @@ static int verify_chunks(struct looking *l, struct err *e)
 	return rc;
 }
 
-static int look_at(struct looking *l, int64_t head, struct snap_info *out, struct err *e)
+static int describe_head(struct looking *l, int64_t head, struct snap_info *out, struct err *e)
 {
 	struct snaps *s = l->s;
 	sqlite3_stmt *st = db_query(&s->db, e, "SELECT message, tokens, chunks, bytes, tail, used, fingerprint FROM head "
@@ -263,7 +263,7 @@ static int look_at(struct looking *l, int64_t head, struct snap_info *out, struc
 	st = db_query(&s->db, e, "SELECT chunk FROM need WHERE head = ?", "i", head);
 	rc = -1;
 	while (st && (rc = db_step(&s->db, st, e)) > 0) {
-		const struct seen_chunk *c = seen(l, sqlite3_column_int64(st, 0));
+		const struct seen_chunk *c = find_seen(l, sqlite3_column_int64(st, 0));
 
 		if (!c || c->bytes > UINT64_MAX - out->bytes)
 			continue;
@@ -275,23 +275,23 @@ static int look_at(struct looking *l, int64_t head, struct snap_info *out, struc
 	return rc < 0 ? -1 : 1;
 }
 
-static int look(struct looking *l, snap_fn *fn, void *ud, struct err *e)
+static int list_heads(struct looking *l, snap_fn *fn, void *ud, struct err *e)
 {
 	int64_t head;
 	int rc;
 
-	/* What others write from now on is left to the next look. */
+	/* Heads written from now on are left to the next list. */
 	if (snaps_read_serial(l->s, e))
 		return -1;
 	head = l->s->serial;
 	if (find_chunks(l, e) || verify_chunks(l, e))
 		return -1;
-	/* One after the other: the caller may take its time. */
+	/* One query for each head: the callback may be slow. */
 	while ((rc = db_find(&l->s->db, e, &head, "SELECT max(id) FROM head WHERE session = ? AND done = 1 AND id < ? "
 	                     "HAVING max(id) IS NOT NULL", "ii", l->session, head)) > 0) {
 		struct snap_info info;
 
-		rc = look_at(l, head, &info, e);
+		rc = describe_head(l, head, &info, e);
 		if (rc < 0 || (rc && fn(&info, ud)))
 			break;
 	}
@@ -306,7 +306,7 @@ int snap_list(struct snaps *s, int64_t session, snap_fn *fn, void *ud, struct er
 	if (!s->db.h)
 		return 0;
 	s->db.code = 0;
-	rc = look(&l, fn, ud, e);
+	rc = list_heads(&l, fn, ud, e);
 	free(l.chunk);
 	return rc ? snaps_failed(s, e) : 0;
 }

@@ -1,10 +1,8 @@
-/* sessions/snap/snap_load.c - bringing a timeline back: by a head, bit for bit, or by the longest beginning whose chunks
- * are there.
+/* sessions/snap/snap_load.c - restores a timeline: bit for bit from a head, or the longest prefix whose chunks exist.
  *
- * Bytes go from SQLite into a staging buffer, are verified there, and then go into the timeline.  A timeline that holds
- * something already is only emptied when all that is to replace it has been read and verified once: then it is read
- * twice, which costs far less than losing KV entries without need.  Whatever is wrong is no error: it is said in `why`, and
- * the text is read again. */
+ * Bytes go from SQLite into a staging buffer, are verified there, and then go into the timeline.  A timeline that holds tokens is
+ * emptied only after all that is to replace them has been read and verified once.  This reads everything twice, which costs far
+ * less than losing KV entries without need.  Damage is not an error: out->why names it, and the text is prefilled again. */
 #include "sessions/snap/snap_private.h"
 
 #include <stdio.h>
@@ -18,19 +16,19 @@ static int32_t get_le32(const uint8_t *p)
 	return (int32_t)((uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24);
 }
 
-/* A snapshot on its way into a timeline. */
+/* State of one load. */
 struct loading {
 	struct snaps *s;
 	struct timeline *t;
-	struct origin origin;              /* whose KV entries they are, and what their keys are made of */
+	struct origin origin;              /* kernels of the KV entries, and the fingerprint of their keys */
 	uint64_t row_bytes;
 	struct chunk_bytes chunk_bytes;
-	int32_t *id;                       /* of the tokens whose KV entries come */
+	int32_t *id;                       /* tokens to restore */
 	uint8_t *marks;
 	uint8_t (*key)[KEY_BYTES];
 	int32_t chunks, tail;
-	int64_t head;                      /* whose tail it is */
-	int32_t done;                      /* tokens that are in the timeline */
+	int64_t head;                      /* head that owns the tail */
+	int32_t done;                      /* tokens loaded into the timeline so far */
 	struct snap_loaded *out;
 };
 
@@ -63,8 +61,8 @@ static void loading_key(struct loading *l, int32_t i)
 	          CHUNK_TOKENS);
 }
 
-/* Chunk i, or the tail behind the last one: 1 = its KV entries lie at s->staging, as `found` says, 0, -1. */
-static int piece_read(struct loading *l, int32_t i, struct found_chunk *found, struct err *e)
+/* Read chunk i, or the tail (i = chunks), to s->staging.  1, *found describes it; 0 = missing or damaged; -1. */
+static int read_chunk_or_tail(struct loading *l, int32_t i, struct found_chunk *found, struct err *e)
 {
 	if (i < l->chunks)
 		return chunk_read(l->s, l->key[i], l->chunk_bytes, found, l->s->staging, e);
@@ -72,16 +70,16 @@ static int piece_read(struct loading *l, int32_t i, struct found_chunk *found, s
 	return parts_read(l->s, l->head, PART_TAIL, l->origin.fp.all, l->s->staging, found->bytes, e);
 }
 
-/* All pieces, into the timeline if `load`.  1 = all are right, 0 = one is not, -1 = the timeline or the database
- * failed. */
-static int pieces(struct loading *l, int load, struct err *e)
+/* Read all chunks and the tail; load = 1: put them into the timeline, 0: only verify them.  1, 0 = one is missing
+ * or damaged, -1. */
+static int load_chunks(struct loading *l, int load, struct err *e)
 {
 	int32_t count = l->chunks + (l->tail > 0);
 
 	for (int32_t i = 0; i < count; i++) {
 		int32_t n = i < l->chunks ? CHUNK_TOKENS : l->tail;
 		struct found_chunk found;
-		int rc = piece_read(l, i, &found, e);
+		int rc = read_chunk_or_tail(l, i, &found, e);
 
 		if (rc <= 0)
 			return rc;
@@ -105,7 +103,7 @@ static size_t tokens_held(const struct timeline *t)
 	return n;
 }
 
-/* Does a sequence of so many tokens fit? */
+/* Largest number of tokens that the timeline accepts. */
 static int32_t tokens_most(const struct timeline *t)
 {
 	struct timeline_stats st;
@@ -114,7 +112,7 @@ static int32_t tokens_most(const struct timeline *t)
 	return st.endless ? INT32_MAX : st.ctx;
 }
 
-/* The timeline has its tokens: from here on it knows which KV entries other kernels computed, and so does what is saved of it. */
+/* Tell the timeline which KV entries other kernels computed; later saves record it. */
 static void note_origin(struct loading *l)
 {
 	struct origin *o = &l->origin;
@@ -125,7 +123,7 @@ static void note_origin(struct loading *l)
 	snprintf(l->out->by, sizeof l->out->by, "%s", o->by);
 }
 
-/* The timeline keeps the entries that were loaded before the failure. */
+/* After a failure, keep the tokens whose entries were loaded. */
 static void keep_beginning(struct loading *l)
 {
 	int32_t kept;
@@ -153,7 +151,8 @@ struct found_head {
 	int64_t id, message, bytes, tail;
 	int32_t tokens;
 	uint8_t fingerprint[KEY_BYTES];
-	int fits;                          /* 0: unusable; the larger the better */
+	/* 3 = exactly this fingerprint; 2 = begun by other kernels, continued by ours; 1 = other kernels; 0 = unusable */
+	int fits;
 };
 
 static void read_head(sqlite3_stmt *st, int64_t message, struct found_head *h)
@@ -167,8 +166,7 @@ static void read_head(sqlite3_stmt *st, int64_t message, struct found_head *h)
 		memcpy(h->fingerprint, sqlite3_column_blob(st, 4), KEY_BYTES);
 }
 
-/* The best one of a message: of the fingerprint wanted, which goes on bit for bit; one that began with other kernels and went on
- * with ours, which does so, too; one of other kernels; and of equals the newest.  1, 0 = there is none, -1. */
+/* Find the best head of a message: the largest `fits`, then the newest.  1, 0 = none, -1. */
 static int find_head(struct loading *l, const struct fingerprint *fp, int64_t message, struct found_head *best,
                      struct err *e)
 {
@@ -201,7 +199,7 @@ static int find_head(struct loading *l, const struct fingerprint *fp, int64_t me
 	return rc < 0 ? -1 : found;
 }
 
-/* Bytes of a head as they lie in their parts; a number in table head may be anything. */
+/* Compare the size of a head's parts with its row, which may be damaged.  1 = equal, 0, -1. */
 static int head_size(struct snaps *s, const struct found_head *h, struct err *e)
 {
 	int64_t n = 0;
@@ -244,10 +242,10 @@ static int load_head(struct loading *l, const struct found_head *h, const uint8_
 	for (int32_t i = 0; i < l->chunks; i++)
 		loading_key(l, i);
 	*why = "a part of the snapshot is missing or damaged";
-	if (tokens_held(l->t) && (rc = pieces(l, 0, e)) <= 0)
+	if (tokens_held(l->t) && (rc = load_chunks(l, 0, e)) <= 0)
 		return rc;
-	/* Without KV entries the timeline must be emptied all the same. */
-	rc = l->chunks || l->tail ? pieces(l, 1, e) : timeline_entries_load(l->t, 0, 0, 1, l->s->staging, e) ? -1 : 1;
+	/* Without KV entries, still empty the timeline. */
+	rc = l->chunks || l->tail ? load_chunks(l, 1, e) : timeline_entries_load(l->t, 0, 0, 1, l->s->staging, e) ? -1 : 1;
 	if (rc <= 0) {
 		keep_beginning(l);
 		return rc;
@@ -277,8 +275,9 @@ static void note_used(struct snaps *s, int64_t head)
 	s->n_used = i < s->n_used ? s->n_used : i + 1;
 }
 
-/* The database could not be read: less is restored, and that is no error for the caller.  No memory is. */
-static int miss(struct snaps *s, struct snap_loaded *out, struct err *why, struct err *e)
+/* End a failed load.  A read error is not the caller's error: 0, and out->why names it.  Lack of memory and
+ * cancelling are: -1. */
+static int load_failed(struct snaps *s, struct snap_loaded *out, struct err *why, struct err *e)
 {
 	if (why->code == ERR_FIT || why->code == ERR_CANCELLED) {
 		if (e)
@@ -308,7 +307,7 @@ int snap_load(struct snaps *s, struct timeline *t, const struct fingerprint *fp,
 	rc = find_head(&l, fp, message, &h, &said);
 	if (rc <= 0) {
 		loading_free(&l);
-		return rc ? miss(s, out, &said, e) : 0;
+		return rc ? load_failed(s, out, &said, e) : 0;
 	}
 	if (!h.fits) {
 		char differs[160];
@@ -328,7 +327,7 @@ int snap_load(struct snaps *s, struct timeline *t, const struct fingerprint *fp,
 	free(bytes);
 	loading_free(&l);
 	if (rc < 0)
-		return miss(s, out, &said, e);
+		return load_failed(s, out, &said, e);
 	out->seconds = now_seconds() - start;
 	if (rc)
 		note_used(s, h.id);
@@ -339,10 +338,10 @@ int snap_load(struct snaps *s, struct timeline *t, const struct fingerprint *fp,
 
 /* ---- by tokens alone ----
  *
- * Only what the own kernels computed: a text that was read by others is read again.  Its KV entries would serve, but every session that
- * has the text would be one that others have begun, for good, to save what a GPU does in seconds. */
+ * Uses only chunks that this program's kernels computed.  Chunks of other kernels would serve, too, but then every session with
+ * the text would carry their origin forever, to save what a GPU computes in seconds. */
 
-static size_t common(const struct timeline *t, const int32_t *want, size_t n)
+static size_t tokens_shared(const struct timeline *t, const int32_t *want, size_t n)
 {
 	size_t have, i = 0;
 	const int32_t *id = timeline_tokens(t, &have);
@@ -354,7 +353,7 @@ static size_t common(const struct timeline *t, const int32_t *want, size_t n)
 
 static int32_t load_prefix(struct loading *l, const int32_t *want, size_t n, struct err *e)
 {
-	size_t most = (size_t)tokens_most(l->t), shared = common(l->t, want, n);
+	size_t most = (size_t)tokens_most(l->t), shared = tokens_shared(l->t, want, n);
 	int32_t whole = 0;
 	int rc = 1;
 
@@ -376,12 +375,12 @@ static int32_t load_prefix(struct loading *l, const int32_t *want, size_t n, str
 	}
 	if (rc < 0)
 		return -1;
-	l->chunks = whole;   /* behind a chunk without windows no token can attend */
+	l->chunks = whole;   /* the prefix must end in a chunk with its sliding windows */
 	if (l->chunks * CHUNK_TOKENS < PREFIX_LEAST || (size_t)l->chunks * CHUNK_TOKENS <= shared)
 		return 0;
-	if (tokens_held(l->t) && (rc = pieces(l, 0, e)) <= 0)
+	if (tokens_held(l->t) && (rc = load_chunks(l, 0, e)) <= 0)
 		return rc;
-	if (pieces(l, 1, e) < 0 && !l->done)
+	if (load_chunks(l, 1, e) < 0 && !l->done)
 		return -1;
 	keep_beginning(l);
 	return l->out->tokens;
@@ -404,7 +403,7 @@ int32_t snap_load_prefix(struct snaps *s, struct timeline *t, const struct finge
 	rc = load_prefix(&l, want, n < INT32_MAX ? n : INT32_MAX, &said);
 	loading_free(&l);
 	if (rc < 0)
-		return miss(s, out, &said, e);
+		return load_failed(s, out, &said, e);
 	out->seconds = now_seconds() - start;
 	return rc;
 }

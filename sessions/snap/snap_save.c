@@ -1,8 +1,8 @@
-/* sessions/snap/snap_save.c - saving a timeline: the chunks that are not there yet, then its head.
+/* sessions/snap/snap_save.c - saves a timeline: missing chunks first, then its head.
  *
- * Order is everything.  The head is reserved with the first transaction, so that its chunks count as needed; chunks
- * follow in transactions of bounded size; the last one flips the head and deletes the heads that it replaces.
- * Whatever stops this in the middle leaves the older head; chunks that are there already serve the next attempt. */
+ * Order matters.  The first transaction reserves the head, so that its chunks count as needed.  Chunks follow in transactions of
+ * bounded size.  The last transaction marks the head done and deletes the heads that it replaces.  An interrupted save
+ * leaves the older head in place, and the chunks written so far serve the next attempt. */
 #include "sessions/snap/snap_private.h"
 
 #include <stdlib.h>
@@ -16,20 +16,20 @@ struct saving {
 	const struct fingerprint *fp;
 	int64_t session, message;
 	int with_head;
-	int32_t *id;                       /* copies: the timeline's own do not outlive the next call */
+	int32_t *id;                       /* copies; the timeline's array is valid only until the next call */
 	uint8_t *marks;
 	int32_t n, ready, chunks, tail;
 	uint64_t row_bytes;
 	struct chunk_bytes chunk_bytes;
 	uint8_t (*key)[KEY_BYTES];
-	/* Of each chunk: its number, 0 = it is not there; whether it is to be written, also because the one there lacks the layers with a window;
-	 * whether all layers are. */
+	/* For each chunk: number, 0 = missing; write: 1 = it is missing, or lacks the sliding-window layers that the
+	 * timeline has; windows: the timeline holds all its layers. */
 	struct chunk_plan { int64_t number; uint8_t write, windows; } *chunk;
 	struct str head;
-	uint64_t need, total;              /* bytes to be written; all bytes that the snapshot holds */
+	uint64_t need, total;              /* bytes to write; bytes of the whole snapshot */
 	int64_t head_number;
-	uint64_t pending;                  /* bytes in the transaction that is open */
-	int committed;                     /* something is on disk already */
+	uint64_t pending;                  /* bytes written in the current transaction */
+	int committed;                     /* 1: an earlier transaction of this save was committed */
 	struct snap_saved *out;
 };
 
@@ -70,7 +70,7 @@ static uint64_t plan_bytes(const struct saving *w, const struct chunk_plan *c)
 	return c->windows ? w->chunk_bytes.all : w->chunk_bytes.full;
 }
 
-/* Which chunks are there already? */
+/* Compute the keys of all chunks and find which of them exist. */
 static int gather_chunks(struct saving *w, struct err *e)
 {
 	static const uint8_t none[KEY_BYTES];
@@ -115,7 +115,7 @@ static int gather_head(struct saving *w, const void *extra, size_t n_extra, stru
 	return 0;
 }
 
-/* Pages are not filled to the last byte, and the tree needs some. */
+/* Estimate the size on disk: pages are not completely filled, and the tree needs some. */
 static uint64_t on_disk(uint64_t bytes)
 {
 	return bytes + bytes / 128 + 32 * PAGE_BYTES;
@@ -131,12 +131,12 @@ static int check_room(struct saving *w, struct err *e)
 		               (double)w->total / mib, w->s->path, (double)w->s->budget / mib);
 	if (snaps_space(w->s, &used, &empty, e))
 		return -1;
-	/* Beyond the budget something is dropped first, and its pages are used again. */
+	/* Beyond the budget, older chunks are deleted first and their pages reused. */
 	full = used + on_disk(w->need);
 	if (full > w->s->budget)
 		full = used > w->s->budget ? used : w->s->budget;
 	grow = full > used + empty ? full - used - empty : 0;
-	/* The journal, and something for the messages, which matter more. */
+	/* Leave space for the journal and for chat.db, which matters more. */
 	grow += 8u << 20;
 	if (grow > room)
 		return err_set(e, ERR_FIT,
@@ -146,7 +146,8 @@ static int check_room(struct saving *w, struct err *e)
 	return 0;
 }
 
-/* Another process may have dropped the reservation, or put the file aside. */
+/* Commit and begin the next transaction.  -1 if another process has deleted the reserved head or put the file
+ * aside. */
 static int next_transaction(struct saving *w, struct err *e)
 {
 	int64_t mine;
@@ -160,11 +161,11 @@ static int next_transaction(struct saving *w, struct err *e)
 	rc = db_find(&w->s->db, e, &mine, "SELECT 1 FROM head WHERE id = ? AND session = ? AND done = 0", "ii", w->head_number, w->session);
 	if (rc)
 		return rc < 0 ? -1 : 0;
-	w->committed = 0;   /* nothing of it is left to be deleted */
+	w->committed = 0;   /* nothing is left to delete */
 	return err_set(e, ERR_FAIL, "another weir has dropped what was saved of it in '%s'", w->s->path);
 }
 
-/* In the transaction that is open there is room for so many bytes more; else it is ended and another begun. */
+/* Account for `bytes` in the current transaction; if it would exceed SNAPS_TX_BYTES, commit and begin the next. */
 static int room_in_transaction(struct saving *w, uint64_t bytes, struct err *e)
 {
 	if (w->pending && w->pending + bytes > SNAPS_TX_BYTES) {
@@ -176,7 +177,7 @@ static int room_in_transaction(struct saving *w, uint64_t bytes, struct err *e)
 	return 0;
 }
 
-static int reserve(struct saving *w, struct err *e)
+static int reserve_head(struct saving *w, struct err *e)
 {
 	struct db *d = &w->s->db;
 	int dropped = 0;
@@ -191,7 +192,7 @@ static int reserve(struct saving *w, struct err *e)
 			return -1;
 	if (snaps_make_room(w->s, on_disk(w->need), w->head_number, w->with_head ? w->session : 0, &dropped, e))
 		return -1;
-	/* Pages that were emptied by this very transaction would be copied to the journal before they are used again. */
+	/* Commit first: pages freed by the same transaction would be copied to the journal before reuse. */
 	return dropped ? next_transaction(w, e) : 0;
 }
 
@@ -204,7 +205,7 @@ static int write_chunks(struct saving *w, struct err *e)
 
 		if (!c->write)
 			continue;
-		/* Another process may read the same text, and have saved this chunk since. */
+		/* Look again: another process that prefills the same text may have saved this chunk. */
 		if (room_in_transaction(w, plan_bytes(w, c), e) || chunk_find(w->s, w->key[i], w->chunk_bytes, &found, e) < 0)
 			return -1;
 		old = c->number = found.number;
@@ -238,7 +239,7 @@ static int write_head(struct saving *w, struct err *e)
 		return -1;
 	if (db_run(d, e, "UPDATE head SET done = 1 WHERE id = ?", "i", w->head_number))
 		return -1;
-	/* The same message again, and what is older than the few that are kept. */
+	/* Delete the older head of the same message, and heads beyond the newest HEADS_KEPT. */
 	st = db_query(d, e,
 	              "SELECT id FROM head WHERE session = ?2 AND id NOT IN (SELECT id FROM head WHERE session = ?2 AND "
 	              "(id = ?1 OR NOT (message = ?3 AND fingerprint = ?4)) ORDER BY id DESC LIMIT ?5) LIMIT 64",
@@ -252,8 +253,8 @@ static int write_head(struct saving *w, struct err *e)
 	return rc;
 }
 
-/* Heads that were read since the last save: nothing waited for this then. */
-static int note_used(struct snaps *s, struct err *e)
+/* Store when heads were loaded since the last save. */
+static int store_used(struct snaps *s, struct err *e)
 {
 	for (int i = 0; i < s->n_used; i++)
 		if (db_run(&s->db, e, "UPDATE head SET used = ? WHERE id = ?", "ii", s->used[i].at, s->used[i].head))
@@ -267,13 +268,13 @@ static int save_body(struct saving *w, const void *extra, size_t n_extra, struct
 		return -1;
 	if (!w->need)
 		return 0;
-	if (note_used(w->s, e) || reserve(w, e) || write_chunks(w, e))
+	if (store_used(w->s, e) || reserve_head(w, e) || write_chunks(w, e))
 		return -1;
 	return w->with_head ? write_head(w, e) : head_delete(w->s, w->head_number, e);
 }
 
-/* The budget once more: heads of this session may have been kept until now. */
-static void trim(struct saving *w)
+/* Apply the budget again, now without protecting the session's previous head. */
+static void trim_to_budget(struct saving *w)
 {
 	uint64_t used, empty;
 	int dropped;
@@ -291,7 +292,7 @@ static int save(struct saving *w, const void *extra, size_t n_extra, struct err 
 	if (snaps_writable(w->s, e) || gather_tokens(w, e) || snaps_stage(w->s, w->chunk_bytes.all, e) || snaps_begin(w->s, e))
 		return -1;
 	if (db_end(&w->s->db, save_body(w, extra, n_extra, e), e)) {
-		/* The reservation goes at once if the disk lets it; else with the next start. */
+		/* Delete the reserved head now; if that fails, the next start does it. */
 		if (w->committed && !db_damaged(&w->s->db)) {
 			int code = w->s->db.code;
 			if (!snaps_begin(w->s, NULL))
@@ -302,7 +303,7 @@ static int save(struct saving *w, const void *extra, size_t n_extra, struct err 
 	}
 	if (w->need) {
 		w->s->n_used = 0;
-		trim(w);
+		trim_to_budget(w);
 		sqlite3_db_release_memory(w->s->db.h);
 	}
 	w->out->bytes = w->total;

@@ -1,13 +1,13 @@
-/* sessions/snap/snaps.c - kv.db: opening it, its schema, and what happens when it is no use.
+/* sessions/snap/snaps.c - opens kv.db, creates its schema, and replaces a useless file.
  *
- * kv.db holds nothing that cannot be computed again.  So damage is never repaired: a file that SQLite cannot use, or
- * that another version wrote, is put aside under another name and a new one begun.  The user reads one sentence, and
- * waits while the text is read again.
+ * Everything in kv.db can be computed again, so damage is never repaired.  A file that SQLite cannot use, or that another
+ * version wrote, is put aside under another name, and a new one is created.  The user reads one sentence and waits while the text
+ * is prefilled again.
  *
- * A rollback journal, not a log: chunks are appended once, and pages that were empty before need no copy in the
- * journal, so a save writes its bytes once.  Pages of 8 KiB: each save writes about twelve pages of trees and free
- * lists, and most of them a second time to the journal, which with larger pages is more than a tenth of a short turn;
- * loading is as fast with 8 as with 16, 32 or 64. */
+ * Rollback journal instead of WAL: chunks are appended once, and pages that were free before need no copy in the
+ * journal, so a save writes its bytes once.  Pages of 8 KiB: each save writes about twelve pages of trees and free lists, most of
+ * them a second time to the journal; with larger pages this is more than a tenth of a short turn.  Loading is as fast with
+ * 8 KiB as with 16, 32 or 64. */
 #include "sessions/snap/snap_private.h"
 
 #include <errno.h>
@@ -23,7 +23,7 @@
 
 #define BUDGET_DEFAULT ((uint64_t)8 << 30)
 
-/* The text is compared when the file is opened: a schema that is not exactly this one is not ours. */
+/* The schema.  On opening it is compared word for word; any difference means the file is not ours. */
 static const char *const schema[] = {
 	"CREATE TABLE about(name TEXT PRIMARY KEY, value) WITHOUT ROWID",
 	"CREATE TABLE chunk(key BLOB PRIMARY KEY, id INTEGER, depth INTEGER, bytes INTEGER, used INTEGER) WITHOUT ROWID",
@@ -51,7 +51,7 @@ static uint64_t disk_free(const char *dir)
 	struct statvfs v;
 	uint64_t n;
 
-	/* A file system that does not tell is left to complain when it is full. */
+	/* Unknown: try, and report a full disk when it happens. */
 	if (statvfs(dir, &v) || !v.f_blocks || size_mul(v.f_bavail, v.f_frsize, &n))
 		return UINT64_MAX;
 	return n;
@@ -81,28 +81,26 @@ int snaps_stage(struct snaps *s, uint64_t n, struct err *e)
 
 /* ---- opening ---- */
 
-/* Settings of the connection, then of a file that is still empty. */
-static int settle(struct snaps *s, struct err *e)
+/* Configure the connection, and the file if it is still empty. */
+static int configure(struct snaps *s, struct err *e)
 {
 	char sql[64];
 
-	/* Rows longer than ours are not read. */
+	/* Refuse rows longer than any that this program writes. */
 	sqlite3_limit(s->db.h, SQLITE_LIMIT_LENGTH, PART_BYTES + (1 << 20));
-	/* SQLite opens what may not be written to be read, without a word. */
+	/* SQLite silently opens a file without write permission read only. */
 	if (sqlite3_db_readonly(s->db.h, "main") == 1)
 		s->db.read_only = 1;
 	snprintf(sql, sizeof sql, "PRAGMA page_size=%d", PAGE_BYTES);
-	/* Empty pages are overwritten by snaps_scrub(), which costs half of what SQLite's own way does, and only where
-	 * somebody asked for it; what is deleted inside of pages is cleared at once. */
+	/* FAST clears deleted bytes inside pages.  Free pages are overwritten by snaps_scrub(), only on request and at
+	 * half the cost of SQLite's full mode. */
 	if (db_exec(&s->db, "PRAGMA secure_delete=FAST", e) || db_exec(&s->db, "PRAGMA cache_size=-4096", e))
 		return -1;
-	/* Pages that leave a full cache in the middle of a transaction cost a sync of the journal each time; ours are
-	 * bounded. */
+	/* Without spilling: each spill costs a sync of the journal, and our transactions are bounded. */
 	if (db_exec(&s->db, "PRAGMA cache_spill=OFF", e))
 		return -1;
 	if (s->db.read_only)
 		return 0;
-	/* Others may read beside us, as they may in chat.db: a lock that is kept would save little. */
 	if (db_exec(&s->db, sql, e) || db_exec(&s->db, "PRAGMA auto_vacuum=INCREMENTAL", e) ||
 	    db_exec(&s->db, "PRAGMA journal_mode=TRUNCATE", e) || db_exec(&s->db, "PRAGMA synchronous=FULL", e))
 		return -1;
@@ -125,7 +123,7 @@ static int make_schema(struct snaps *s, struct err *e)
 	return db_end(&s->db, rc, e);
 }
 
-/* 1 = the schema is word for word ours. */
+/* 1 if the schema equals ours word for word. */
 static int schema_right(struct snaps *s, struct err *e)
 {
 	sqlite3_stmt *st = db_query(&s->db, e, "SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY name", "");
@@ -140,7 +138,7 @@ static int schema_right(struct snaps *s, struct err *e)
 	return rc < 0 ? -1 : right && n == N_SCHEMA;
 }
 
-/* Byte 18 of the header names a format that no SQLite writes, for which the file is opened to be read alone. */
+/* 1 if byte 18 of the file's header (write format) is invalid, for which SQLite opens the file read only. */
 static int write_format_damaged(const struct snaps *s)
 {
 	int fd = open(s->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -154,8 +152,8 @@ static int write_format_damaged(const struct snaps *s)
 
 enum verdict { GOOD, EMPTY, FOREIGN, OLDER, NEWER, DAMAGED, OTHER_STORE, FAILED };
 
-/* What file is it that was opened? */
-static enum verdict judge(struct snaps *s, struct err *e)
+/* Classify the file that was opened. */
+static enum verdict classify(struct snaps *s, struct err *e)
 {
 	int64_t application, version, tables, same;
 	int rc;
@@ -180,7 +178,7 @@ static enum verdict judge(struct snaps *s, struct err *e)
 	return rc && same ? GOOD : OTHER_STORE;
 }
 
-/* Numbers go on where they ended: a number that was used may still be that of KV entries which lost their owner. */
+/* Continue above the largest number in use: parts without an owner may still carry an old number. */
 int snaps_read_serial(struct snaps *s, struct err *e)
 {
 	int64_t part = 0, head = 0, chunk = 0;
@@ -200,8 +198,8 @@ int snaps_read_serial(struct snaps *s, struct err *e)
 	return 0;
 }
 
-/* Finish what a crash left: heads that were reserved, pages to be overwritten, chunks that nobody came back for. */
-static int recover(struct snaps *s, struct err *e)
+/* Finish what a crash left: reserved heads, free pages to overwrite, chunks unused for a day. */
+static int finish_interrupted(struct snaps *s, struct err *e)
 {
 	int64_t work;
 
@@ -221,8 +219,8 @@ static int recover(struct snaps *s, struct err *e)
 
 /* ---- putting aside ---- */
 
-/* Move the file away.  Its journal must not stay: SQLite would play it back into the new file.  A foreign file keeps
- * what stands under the name already; of ours the last is enough. */
+/* Rename the file to *where, with its journal, which SQLite would otherwise play back into the new file.  Foreign
+ * files each get a new name; of ours the last one replaces the one before. */
 static int put_aside(struct snaps *s, enum verdict v, struct str *where, struct err *e)
 {
 	static const char *const suffix[] = {"-journal", "-wal", "-shm"};
@@ -242,7 +240,7 @@ static int put_aside(struct snaps *s, enum verdict v, struct str *where, struct 
 
 		str_addf(&from, "%s%s", s->path, suffix[i]);
 		str_addf(&to, "%s%s", where->p, suffix[i]);
-		/* Of ours a journal is worth nothing without the file, which is worth nothing either. */
+		/* Our own journal is deleted; a foreign one moves with its file. */
 		if (v == FOREIGN ? rename(from.p, to.p) : unlink(from.p))
 			if (errno != ENOENT)
 				rc = err_set(e, ERR_FAIL, "'%s' is in the way and cannot be moved: %s", from.p, strerror(errno));
@@ -268,10 +266,10 @@ static enum verdict open_once(struct snaps *s, struct err *e)
 	enum verdict v;
 	struct stat st;
 
-	if (db_open(&s->db, s->path, s->vfs, s->store->read_only, e) || settle(s, e))
+	if (db_open(&s->db, s->path, s->vfs, s->store->read_only, e) || configure(s, e))
 		v = db_damaged(&s->db) ? DAMAGED : FAILED;
 	else
-		v = judge(s, e);
+		v = classify(s, e);
 	if (s->db.h && !s->store->read_only)
 		s->db.gate = &s->store->gate[1];
 	if (!lstat(s->path, &st)) {
@@ -282,7 +280,7 @@ static enum verdict open_once(struct snaps *s, struct err *e)
 		v = DAMAGED;
 	if (v == EMPTY && !s->db.read_only)
 		v = make_schema(s, e) ? FAILED : GOOD;
-	if (v == GOOD && (snaps_read_serial(s, e) || (!s->db.read_only && recover(s, e))))
+	if (v == GOOD && (snaps_read_serial(s, e) || (!s->db.read_only && finish_interrupted(s, e))))
 		v = db_damaged(&s->db) ? DAMAGED : FAILED;
 	if (v != GOOD)
 		db_close(&s->db);
@@ -304,7 +302,7 @@ static int begin_anew(struct snaps *s, enum verdict v, struct str *notice, struc
 	return rc;
 }
 
-/* The file that is open has the name still. */
+/* 1 if the open file is still the one named kv.db. */
 static int has_name(const struct snaps *s)
 {
 	struct stat st;
@@ -404,7 +402,7 @@ int snaps_open(struct snaps **out, struct store *store, const struct snaps_optio
 		s->vfs = xstrndup(o->vfs, strlen(o->vfs));
 	v = store->read_only && lstat(s->path, &st) && errno == ENOENT ? EMPTY :
 	    db_gate_enter(gate, s->path, &why) ? FAILED : open_once(s, &why);
-	/* Nothing was ever saved: that answers every question. */
+	/* Read only and no file: act as an empty kv.db. */
 	if (v == EMPTY && store->read_only) {
 		s->db.read_only = 1;
 		*out = s;
@@ -431,7 +429,7 @@ void snaps_close(struct snaps *s)
 {
 	if (!s)
 		return;
-	/* What was used lately only decides what is dropped first: no error of the disk matters. */
+	/* Store times of use.  Errors are ignored: the times only order deletions. */
 	if (s->db.h && !s->db.read_only && s->n_used && !snaps_begin(s, NULL)) {
 		int rc = 0;
 		for (int i = 0; i < s->n_used && !rc; i++)
