@@ -1,7 +1,7 @@
-/* sessions/fetch/address.c - web addresses: what they hold, and how near to this machine the other one is (curl.h).
+/* sessions/fetch/address.c - parses web addresses, and classifies how near a host is to this machine (curl.h).
  *
- * What only machines nearby can ask for, such as a router's settings, a cloud's keys or a service of this machine, is no document of a page far
- * away: a server that redirects there would have weir fetch what the server itself cannot reach. */
+ * A redirection from a public server to this machine or its private network is refused (http.c): it could make weir fetch what the
+ * server cannot reach, such as a router's settings, a cloud's keys or a local service. */
 #include "sessions/fetch/fetch.h"
 
 #include <arpa/inet.h>
@@ -25,7 +25,7 @@ static enum nearness near_v4(uint32_t a)
 	return NEAR_PUBLIC;
 }
 
-/* An address of version 6 may hold one of version 4: mapped, compatible, or by NAT64. */
+/* An IPv6 address may contain an IPv4 address: mapped, compatible, or NAT64. */
 static enum nearness near_v6(const unsigned char a[16])
 {
 	static const unsigned char here[16] = {[15] = 1}, mapped[12] = {[10] = 0xff, [11] = 0xff}, nat64[12] = {0, 0x64, 0xff, 0x9b};
@@ -48,7 +48,7 @@ enum nearness near_address(const struct sockaddr *sa)
 		return near_v4(ntohl(v4.sin_addr.s_addr));
 	}
 	if (sa->sa_family != AF_INET6)
-		return NEAR_HERE;   /* a socket in the file system */
+		return NEAR_HERE;   /* a Unix socket */
 	memcpy(&v6, sa, sizeof v6);
 	return near_v6(v6.sin6_addr.s6_addr);
 }
@@ -60,10 +60,10 @@ enum nearness near_number(const char *text)
 
 	if (inet_pton(AF_INET6, text, &v6) == 1)
 		return near_v6(v6.s6_addr);
-	return inet_aton(text, &v4) ? near_v4(ntohl(v4.s_addr)) : NEAR_PUBLIC;   /* also "127.1" and 0x7f000001 */
+	return inet_aton(text, &v4) ? near_v4(ntohl(v4.s_addr)) : NEAR_PUBLIC;   /* inet_aton() also reads "127.1" and 0x7f000001 */
 }
 
-/* The host of an address, without brackets: -1 where it has none, or one that no machine can have. */
+/* Copy the host of a URL, without brackets.  -1: no host, or longer than 255 bytes. */
 static int host_of(const char *url, char host[256])
 {
 	size_t n = http_origin_bytes(url);
@@ -114,7 +114,7 @@ int near_by_name(void)
 	return 0;
 }
 
-/* A name that only begins with 127. is another machine's. */
+/* inet_pton(): a host name such as "127.0.0.1.example" is another machine. */
 int http_is_here(const char *url)
 {
 	struct in_addr v4;
@@ -139,7 +139,7 @@ int http_has_user(const char *url)
 
 	if (memchr(p, '@', n))
 		return 1;
-	/* "NAME:PASSWORD@" whose password has one of these. */
+	/* The password of "NAME:PASSWORD@" may contain '/', '?' or '#'. */
 	port = *p == '[' ? NULL : memchr(p, ':', n);
 	return port && port + 1 + strspn(port + 1, "0123456789") < p + n && strchr(p, '@');
 }

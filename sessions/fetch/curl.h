@@ -1,6 +1,6 @@
-/* sessions/fetch/curl.h - private to sessions/: libcurl, loaded when the first address is read.
+/* sessions/fetch/curl.h - libcurl, private to sessions/.
  *
- * It brings thirty libraries, which would double the time that weir takes to start. */
+ * It is loaded with dlopen() when the first address is read: its thirty libraries would double the start time of weir. */
 #ifndef WEIR_CURL_H
 #define WEIR_CURL_H
 
@@ -8,7 +8,7 @@
 
 #include <curl/curl.h>
 
-/* What is used of it. */
+/* The functions of libcurl that are used. */
 struct curl_lib {
 	CURLcode (*global_init)(long);
 	CURL *(*init)(void);
@@ -28,32 +28,33 @@ struct curl_lib {
 	CURLMsg *(*multi_info)(CURLM *, int *);
 	char *(*version)(void);
 };
-/* NULL: it is not installed, or does not start; ERR_DOCUMENT. */
+/* Load libcurl once.  NULL with ERR_DOCUMENT: it is not installed or does not start. */
 const struct curl_lib *curl_load(struct err *);
-/* The file with the certificates of authorities: SSL_CERT_FILE.  A libcurl that was not built for one distribution (tests/package/portable.sh)
- * does not know where they are: then one of the places where distributions keep them. */
+/* Set the file of CA certificates: SSL_CERT_FILE.  A libcurl that was not built for one distribution
+ * (tests/package/portable.sh) has no default path; then use the first known file of the common distributions. */
 void curl_set_certificates(const struct curl_lib *, CURL *);
 
 /* ---- address.c ---- */
 
 struct sockaddr;
-enum nearness { NEAR_PUBLIC, NEAR_NETWORK, NEAR_HERE };   /* anywhere, an address of a network's own, this machine */
+enum nearness { NEAR_PUBLIC, NEAR_NETWORK, NEAR_HERE };   /* the internet, a private network, this machine */
+/* Classify a socket address; an IP address as text. */
 enum nearness near_address(const struct sockaddr *);
 enum nearness near_number(const char *ip);
-/* By the host of an address: a number or "localhost"; any other name counts as public. */
+/* Classify the host of a URL: an IP address or "localhost"; every other name counts as public. */
 enum nearness near_host(const char *url);
-/* A proxy finds the machines: nothing but their names tells where they are. */
+/* 1 if a proxy is set.  The proxy resolves names, so only the names tell how near a host is. */
 int near_by_name(void);
 
 /* ---- http.c ---- */
 
-/* A line of an answer's head, which is not terminated: into *r. */
+/* Parse one header line (n bytes, not NUL-terminated) into *r. */
 void http_head_line(struct http_reply *r, const char *bytes, size_t n);
-/* Bytes of "https://host:port": two addresses with the same ones are of the same server. */
+/* Length of "https://host:port" in url.  URLs with the same origin are of the same server. */
 size_t http_origin_bytes(const char *url);
-/* Did the connection fail in a way that may be another one the next time? */
+/* 1 for connection errors that a retry may cure. */
 int http_is_broken(CURLcode);
-/* Nothing but http and https, no redirection followed, no signals. */
+/* Set the common options: http and https only, no redirections, no signals. */
 void http_plain_options(const struct curl_lib *, CURL *, const char *url, char *error);
 
 #endif

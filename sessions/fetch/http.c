@@ -1,7 +1,7 @@
-/* sessions/fetch/http.c - one answer of a web server: a page, or a part of a file (fetch.h).
+/* sessions/fetch/http.c - fetches a page or a part of a file (fetch.h).
  *
- * Redirections are followed here and not by libcurl: the token goes to the host that it is for and to no other one, whatever the host
- * answers, what began encrypted stays encrypted, and no server leads to machines that are nearer to this one than itself (address.c). */
+ * Redirections are followed here, not by libcurl, for three reasons: the token goes only to the host of the request; a request that
+ * began encrypted stays encrypted; and no server leads to machines that are nearer to this one than the server itself (address.c). */
 #include "sessions/fetch/fetch.h"
 
 #include <inttypes.h>
@@ -15,26 +15,26 @@
 
 enum {
 	CONNECT_SECONDS = 20, STALLED_SECONDS = 30, REDIRECTIONS_MOST = 8,
-	HEAD_SECONDS = 60,                           /* until the last header line, of each request */
-	PAGE_MOST = 1 << 20, PAGE_SECONDS = 10,      /* of a page that goes with an error or a redirection */
+	HEAD_SECONDS = 60,                           /* time limit for the header lines of each request */
+	PAGE_MOST = 1 << 20, PAGE_SECONDS = 10,      /* limits for the body of an error or a redirection */
 };
 
 struct transfer {
 	const struct http_request *q;
 	struct http_reply *r;
 	struct err *e;
-	size_t head;             /* bytes of header lines of this answer */
-	size_t page;             /* bytes of a page that nobody reads */
-	double asked, answered;  /* when the request began, and when the last header line came; 0: not yet */
-	double until;            /* when all must be over; 0: no limit */
+	size_t head;             /* bytes of header lines so far */
+	size_t page;             /* bytes of an error's or redirection's body so far */
+	double asked, answered;  /* times: request sent; last header line received (0: not yet) */
+	double until;            /* deadline of the transfer; 0: none */
 	int began;               /* begin() was called */
-	int refused;             /* the caller, or a limit, ended the transfer */
-	int ended;               /* the page of an error was long enough */
-	enum nearness nearest;   /* of machines that may be connected to: of the farthest one that has answered */
-	int nearer;              /* one was nearer */
+	int refused;             /* 1: a callback or a limit ended the transfer; *e is set */
+	int ended;               /* 1: the body of an error reached its limit */
+	enum nearness nearest;   /* nearest class that may be connected to: that of the farthest host so far */
+	int nearer;              /* 1: a host nearer than that was refused */
 };
 
-/* The value of a header line if it has this name; else NULL. */
+/* The value of the header line if its name is `name`, else NULL. */
 static const char *value_of(const char *line, size_t n, const char *name)
 {
 	size_t k = strlen(name);
@@ -42,7 +42,7 @@ static const char *value_of(const char *line, size_t n, const char *name)
 	return n > k && line[k] == ':' && !strncasecmp(line, name, k) ? line + k + 1 + strspn(line + k + 1, " \t") : NULL;
 }
 
-/* Another answer begins: only what came with a redirection about the file that it leads to is still true. */
+/* Reset *r for a new answer.  Only the linked file's sum and size, which came with the redirection, stay. */
 static void reply_begin(struct http_reply *r, int status)
 {
 	struct http_reply fresh = {.status = status, .length = -1, .first = -1, .total = -1, .linked_size = r->linked_size};
@@ -51,15 +51,15 @@ static void reply_begin(struct http_reply *r, int status)
 	*r = fresh;
 }
 
-/* A value without the line's end, or nothing where it is longer than the room for it. */
-static void keep(char *out, size_t cap, const char *v)
+/* Copy a header value up to the line's end; a value that does not fit is left out. */
+static void keep_value(char *out, size_t cap, const char *v)
 {
 	size_t n = strcspn(v, "\r\n");
 
 	snprintf(out, cap, "%.*s", n < cap ? (int)n : 0, v);
 }
 
-/* Link: <ADDRESS>; rel="next", maybe among others with commas between. */
+/* Keep the address of Link: <ADDRESS>; rel="next", from a list with commas. */
 static void keep_next(struct http_reply *r, const char *v)
 {
 	while ((v = strchr(v, '<'))) {
@@ -78,7 +78,7 @@ static void keep_next(struct http_reply *r, const char *v)
 	}
 }
 
-/* "SHA-256 in base 16", in quotes, also as W/"..." */
+/* Keep a SHA-256 of 64 hexadecimal digits in quotes, also as W/"...". */
 static void keep_sum(struct http_reply *r, const char *v)
 {
 	const char *sum = strchr(v, '"');
@@ -87,7 +87,7 @@ static void keep_sum(struct http_reply *r, const char *v)
 		snprintf(r->linked_sum, sizeof r->linked_sum, "%.64s", sum + 1);
 }
 
-/* RateLimit: "resolvers";r=0;t=55: no request is left for 55 seconds. */
+/* Parse RateLimit: "resolvers";r=0;t=55 (no request is left for 55 seconds).  Returns the seconds to wait, or 0. */
 static int limit_seconds(const char *v)
 {
 	const char *left = strstr(v, "r="), *time = strstr(v, "t=");
@@ -103,7 +103,7 @@ void http_head_line(struct http_reply *r, const char *bytes, size_t n)
 	int end = 0, limit;
 
 	snprintf(line, sizeof line, "%.*s", (int)(n < sizeof line ? n : sizeof line - 1), bytes);
-	if (!strncmp(line, "HTTP/", 5)) {   /* also behind "100 Continue" */
+	if (!strncmp(line, "HTTP/", 5)) {   /* also after "100 Continue" */
 		reply_begin(r, (int)strtol(line + strcspn(line, " "), NULL, 10));
 	} else if ((v = value_of(line, strlen(line), "Content-Length"))) {
 		if (sscanf(v, "%" SCNd64, &r->length) != 1 || r->length < 0)
@@ -116,17 +116,17 @@ void http_head_line(struct http_reply *r, const char *bytes, size_t n)
 
 		if (sscanf(v, "bytes %" SCNd64 "-%" SCNd64 "%n/%" SCNd64, &r->first, &last, &end, &r->total) < 2 || !end || r->first < 0 || last < r->first)
 			r->first = r->total = -1;
-	} else if ((v = value_of(line, strlen(line), "RateLimit"))) {   /* comes with every answer */
+	} else if ((v = value_of(line, strlen(line), "RateLimit"))) {   /* sent with every answer */
 		if (r->status == 429 && (limit = limit_seconds(v)))
 			r->retry_after = limit;
 	} else if ((v = value_of(line, strlen(line), "Link"))) {
 		keep_next(r, v);
 	} else if (r->status >= 300 && r->status < 400 && (v = value_of(line, strlen(line), "Location"))) {
-		keep(r->next, sizeof r->next, v);
+		keep_value(r->next, sizeof r->next, v);
 	} else if ((v = value_of(line, strlen(line), "X-Error-Code"))) {
-		keep(r->code, sizeof r->code, v);
+		keep_value(r->code, sizeof r->code, v);
 	} else if ((v = value_of(line, strlen(line), "X-Error-Message"))) {
-		keep(r->message, sizeof r->message, v);
+		keep_value(r->message, sizeof r->message, v);
 	} else if ((v = value_of(line, strlen(line), "X-Linked-Etag"))) {
 		keep_sum(r, v);
 	} else if ((v = value_of(line, strlen(line), "X-Linked-Size"))) {
@@ -180,7 +180,7 @@ static size_t on_body(char *bytes, size_t size, size_t n, void *ud)
 	struct transfer *t = ud;
 
 	n *= size;
-	if (!has_file(t->r)) {   /* a page for people */
+	if (!has_file(t->r)) {   /* a page for humans */
 		t->page += n;
 		t->ended = t->page > PAGE_MOST;
 		return t->ended ? 0 : n;
@@ -214,7 +214,7 @@ static int on_wait(void *ud, curl_off_t a, curl_off_t b, curl_off_t c, curl_off_
 	return t->refused || t->ended || (t->q->stopped && t->q->stopped());
 }
 
-/* A name may belong to any machine: where it leads is known when it is connected to. */
+/* Check the address at connect time: only then is it known where a name leads. */
 static curl_socket_t on_socket(void *ud, curlsocktype purpose, struct curl_sockaddr *to)
 {
 	struct transfer *t = ud;
@@ -238,7 +238,7 @@ void http_plain_options(const struct curl_lib *curl, CURL *c, const char *url, c
 	curl->setopt(c, CURLOPT_URL, url);
 	curl->setopt(c, CURLOPT_FOLLOWLOCATION, 0L);
 	curl->setopt(c, CURLOPT_USERAGENT, "weir/" WEIR_VERSION);
-	/* Some compress their answers though they were asked not to: what this is set to, libcurl decodes what comes. */
+	/* Some servers compress anyway.  If this option is set at all, libcurl decodes their answers. */
 	curl->setopt(c, CURLOPT_ACCEPT_ENCODING, "identity");
 	curl->setopt(c, CURLOPT_NOSIGNAL, 1L);
 	curl->setopt(c, CURLOPT_ERRORBUFFER, error);
@@ -286,7 +286,7 @@ static int same_origin(const char *a, const char *b)
 {
 	size_t n = http_origin_bytes(a);
 
-	/* "user@host" has a host that is not where it seems to be. */
+	/* "user@host" hides the real host. */
 	return n && n == http_origin_bytes(b) && !strncasecmp(a, b, n) && !memchr(b, '@', n);
 }
 
@@ -297,13 +297,13 @@ int http_is_broken(CURLcode rc)
 	       rc == CURLE_HTTP2 || rc == CURLE_HTTP2_STREAM;
 }
 
-/* May the token go to this address?  To the host that it is for, and so that nobody on the way reads it. */
+/* 1 if the token may be sent to url: same host as the request, encrypted or on this machine. */
 static int token_may_go(const struct http_request *q, const char *url)
 {
 	return q->token && same_origin(q->url, url) && http_is_private(url);
 }
 
-/* Of the machine that has answered: what it redirects to may be as near as it is, and no nearer. */
+/* Class of the host that answered.  Its redirections may lead to hosts as near as itself, not nearer. */
 static enum nearness nearness_of(const struct curl_lib *curl, CURL *c, const char *url)
 {
 	char *ip = NULL;
@@ -319,11 +319,11 @@ static int refuse_nearer(const char *url, struct err *e)
 	               (int)http_origin_bytes(url), url);
 }
 
-/* One request.  0, with the next address in *next where it is a redirection; -1. */
-static int ask(const struct curl_lib *curl, struct transfer *t, const char *url, struct str *next)
+/* Send one request.  0: *next = target of a redirection, or empty; -1. */
+static int ask_once(const struct curl_lib *curl, struct transfer *t, const char *url, struct str *next)
 {
 	char error[CURL_ERROR_SIZE] = "", *to = NULL;
-	curl_off_t wait = 0;   /* Retry-After, which also may be a date */
+	curl_off_t wait = 0;   /* Retry-After; libcurl also parses a date */
 	CURL *c = curl->init();
 	enum nearness near;
 	CURLcode rc;
@@ -348,7 +348,7 @@ static int ask(const struct curl_lib *curl, struct transfer *t, const char *url,
 	} else if (t->ended && is_redirection(t->r)) {
 		result = err_set(t->e, ERR_DOCUMENT, "%.*s redirects with a page that does not end", (int)http_origin_bytes(url), url);
 	} else if (t->ended) {
-		;              /* its status says what is wrong */
+		;              /* the status tells the error */
 	} else if (t->nearer && rc != CURLE_OK) {
 		result = refuse_nearer(url, t->e);
 	} else if (rc == CURLE_ABORTED_BY_CALLBACK) {
@@ -380,7 +380,7 @@ int http_get(const struct http_request *q, struct http_reply *r, struct err *e)
 	str_adds(&url, q->url);
 	for (int i = 0; ; i++) {
 		str_clear(&next);
-		rc = ask(curl, &t, url.p, &next);
+		rc = ask_once(curl, &t, url.p, &next);
 		if (rc || !next.n)
 			break;
 		if (i == REDIRECTIONS_MOST)

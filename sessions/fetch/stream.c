@@ -1,7 +1,7 @@
 /* sessions/fetch/stream.c - requests whose answers are read as they arrive (fetch.h).
  *
- * libcurl's multi interface in the caller's thread: it sleeps in poll() until the server sends something, and looks every 40 ms whether
- * the user has stopped it.  A transfer that is taken out of the multi handle before its end closes its connection at once. */
+ * Runs libcurl's multi interface in the caller's thread: it sleeps in poll() until data arrives, and every 40 ms asks stopped().
+ * Removing a transfer from the multi handle before its end closes its connection at once. */
 #include "sessions/fetch/fetch.h"
 
 #include <stdlib.h>
@@ -9,21 +9,21 @@
 
 #include "sessions/fetch/curl.h"
 
-enum { LOOK_MS = 40, GOT_MOST = 32 << 20 };   /* bytes between two looks: compressed, an answer can be a thousand times as long as what came */
+enum { LOOK_MS = 40, GOT_MOST = 32 << 20 };   /* GOT_MOST: most bytes between two polls; compression expands a thousandfold */
 
 struct http_client {
 	const struct curl_lib *curl;
-	CURLM *multi;                 /* it keeps the connection between requests */
-	CURL *easy;                   /* the request that runs; NULL: none */
+	CURLM *multi;                 /* keeps the connection between requests */
+	CURL *easy;                   /* current request; NULL: none */
 	struct curl_slist *header;
 	struct http_reply reply;
-	struct str url, body, got;    /* got: of the answer, not handed out yet */
+	struct str url, body, got;    /* got: received body, not returned yet */
 	int (*stopped)(void);
 	double until;
-	double patience;              /* seconds that `until` was set to */
+	double patience;              /* seconds of the last http_patience(), for the message */
 	size_t head;                  /* bytes of header lines */
 	int head_ended, done;
-	int flooded;                  /* more than GOT_MOST came at once */
+	int flooded;                  /* 1: more than GOT_MOST bytes between two polls */
 	CURLcode rc;
 	char error[CURL_ERROR_SIZE];
 };
@@ -90,7 +90,7 @@ static size_t on_header(char *bytes, size_t size, size_t n, void *ud)
 	http_head_line(&c->reply, bytes, n);
 	if (c->reply.encodings > 1)
 		return 0;
-	/* An empty line ends the head; behind "100 Continue" another one follows. */
+	/* An empty line ends the head; after "100 Continue" another head follows. */
 	c->head_ended = n && (bytes[0] == '\r' || bytes[0] == '\n') && c->reply.status >= 200;
 	return n;
 }
@@ -128,7 +128,7 @@ static void set_options(struct http_client *c, const struct http_send *q)
 	if (q->json) {
 		c->header = curl->slist_append(c->header, "Content-Type: application/json");
 		c->header = curl->slist_append(c->header, "Accept: text/event-stream, application/json");
-		c->header = curl->slist_append(c->header, "Expect:");   /* else a long body waits a second for leave to be sent */
+		c->header = curl->slist_append(c->header, "Expect:");   /* without this a long body waits a second for "100 Continue" */
 		curl->setopt(c->easy, CURLOPT_HTTPHEADER, c->header);
 		curl->setopt(c->easy, CURLOPT_POSTFIELDS, c->body.p);
 		curl->setopt(c->easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)c->body.n);
@@ -140,8 +140,8 @@ static int origin_is(const struct http_client *c)
 	return (int)http_origin_bytes(c->url.p);
 }
 
-/* Let libcurl work, and wait for it where it has nothing to do.  -1: stopped, or the time is over. */
-static int work(struct http_client *c, struct err *e)
+/* Wait up to LOOK_MS for data and let libcurl process it.  -1: stopped, or the time limit is over. */
+static int wait_for_data(struct http_client *c, struct err *e)
 {
 	CURLMsg *msg;
 	int running, left;
@@ -161,8 +161,8 @@ static int work(struct http_client *c, struct err *e)
 	return 0;
 }
 
-/* What to do about a connection that failed, or "". */
-static const char *advice(CURLcode rc, const char *error)
+/* Advice for a failed connection, appended to its message; may be "". */
+static const char *connection_advice(CURLcode rc, const char *error)
 {
 	if (rc == CURLE_SSL_CACERT_BADFILE || (rc == CURLE_PEER_FAILED_VERIFICATION && (strstr(error, "issuer") || strstr(error, "self"))))
 		return "; SSL_CERT_FILE names the file with its authority's certificate";
@@ -173,8 +173,8 @@ static const char *advice(CURLcode rc, const char *error)
 	return strstr(error, "CONNECT tunnel failed") ? ": the proxy refuses; no_proxy names what is asked without it" : "";
 }
 
-/* The transfer has ended: 0, or -1 and why. */
-static int ended(struct http_client *c, struct err *e)
+/* Result of the ended transfer: 0, or -1 with *e set. */
+static int transfer_result(struct http_client *c, struct err *e)
 {
 	if (c->rc == CURLE_OK)
 		return 0;
@@ -187,7 +187,7 @@ static int ended(struct http_client *c, struct err *e)
 		return err_set(e, ERR_FAIL, "%.*s: the answer is more than 32 MiB at once", origin_is(c), c->url.p);
 	if (c->rc == CURLE_PARTIAL_FILE)
 		return err_set(e, ERR_FAIL, "%.*s: the connection broke off", origin_is(c), c->url.p);
-	return err_set(e, ERR_FAIL, "%.*s: %.160s%s", origin_is(c), c->url.p, c->error[0] ? c->error : c->curl->strerror(c->rc), advice(c->rc, c->error));
+	return err_set(e, ERR_FAIL, "%.*s: %.160s%s", origin_is(c), c->url.p, c->error[0] ? c->error : c->curl->strerror(c->rc), connection_advice(c->rc, c->error));
 }
 
 int http_ask(struct http_client *c, const struct http_send *q, struct http_reply *r, struct err *e)
@@ -215,14 +215,14 @@ int http_ask(struct http_client *c, const struct http_send *q, struct http_reply
 	c->curl->multi_add(c->multi, c->easy);
 	c->curl->multi_perform(c->multi, &running);
 	while (!rc && !c->head_ended && !c->done)
-		rc = work(c, e);
+		rc = wait_for_data(c, e);
 	if (!rc && c->done && !c->head_ended)
-		rc = ended(c, e);
+		rc = transfer_result(c, e);
 	if (!rc && !c->head_ended) {
 		c->reply.broken = 1;
 		rc = err_set(e, ERR_FAIL, "%.*s: the connection was closed without an answer", origin_is(c), c->url.p);
 	}
-	if (!rc && !c->curl->getinfo(c->easy, CURLINFO_RETRY_AFTER, &wait) && wait > 0)   /* it may be a date */
+	if (!rc && !c->curl->getinfo(c->easy, CURLINFO_RETRY_AFTER, &wait) && wait > 0)   /* libcurl also parses a date */
 		c->reply.retry_after = wait < 86400 * 365 ? (int)wait : 86400 * 365;
 	*r = c->reply;
 	if (rc < 0)
@@ -239,14 +239,14 @@ int http_read(struct http_client *c, struct str *out, int *broken, struct err *e
 	if (!c->easy)
 		return 0;
 	while (!rc && !c->got.n && !c->done)
-		rc = work(c, e);
+		rc = wait_for_data(c, e);
 	if (!rc && c->got.n) {
 		str_add(out, c->got.p, c->got.n);
 		str_clear(&c->got);
 		return 1;
 	}
 	if (!rc)
-		rc = ended(c, e);
+		rc = transfer_result(c, e);
 	if (broken)
 		*broken = c->reply.broken;
 	http_end(c);
