@@ -1,7 +1,7 @@
-/* sessions/import/charset.c - encodings by name: what an HTML page declares, and iconv() to read it.
+/* sessions/import/charset.c - encodings by name, the encoding that an HTML page declares, and decoding with iconv().
  *
- * Only encodings of this table reach iconv(): those that the web uses (WHATWG's Encoding standard), each under the labels that pages
- * give it, and three of DOS for old texts.  ISO-8859-1 and ASCII mean Windows-1252 there. */
+ * Only encodings of the table below reach iconv(): those of the web (WHATWG's Encoding standard), each under the labels that pages
+ * use, and three of DOS for old texts.  As in the standard, ISO-8859-1 and ASCII mean Windows-1252. */
 #include "sessions/import/import_private.h"
 
 #include <errno.h>
@@ -73,7 +73,7 @@ const struct charset *charset_by_label(const char *label, size_t n)
 	return NULL;
 }
 
-static const char *find(const char *p, size_t n, const char *what)
+static const char *find_text(const char *p, size_t n, const char *what)
 {
 	size_t k = strlen(what);
 
@@ -83,8 +83,8 @@ static const char *find(const char *p, size_t n, const char *what)
 	return NULL;
 }
 
-/* The value behind "charset" or "encoding": = and a word, in quotes or not. */
-static const struct charset *value(const char *p, const char *end)
+/* Parse the value after "charset" or "encoding": '=' and a word, quoted or not. */
+static const struct charset *charset_after(const char *p, const char *end)
 {
 	size_t n = 0;
 
@@ -104,23 +104,23 @@ const struct charset *charset_declared(const char *p, size_t n)
 {
 	const char *end = p + (n < 1024 ? n : 1024), *at, *stop;
 
-	if (n > 5 && !memcmp(p, "<?xml", 5) && (stop = find(p, (size_t)(end - p), "?>")) &&
-	    (at = find(p, (size_t)(stop - p), "encoding")))
-		return value(at + 8, stop);
-	for (at = p; (at = find(at, (size_t)(end - at), "<meta")); at++) {
+	if (n > 5 && !memcmp(p, "<?xml", 5) && (stop = find_text(p, (size_t)(end - p), "?>")) &&
+	    (at = find_text(p, (size_t)(stop - p), "encoding")))
+		return charset_after(at + 8, stop);
+	for (at = p; (at = find_text(at, (size_t)(end - at), "<meta")); at++) {
 		const struct charset *c;
 		const char *name;
 		stop = memchr(at, '>', (size_t)(end - at));
 		if (!stop)
 			break;
-		name = find(at, (size_t)(stop - at), "charset");
-		if (name && (c = value(name + 7, stop)))
+		name = find_text(at, (size_t)(stop - at), "charset");
+		if (name && (c = charset_after(name + 7, stop)))
 			return c;
 	}
 	return NULL;
 }
 
-static iconv_t loaded[CHARSETS + 2];   /* stay open as long as the process */
+static iconv_t loaded[CHARSETS + 2];   /* never closed */
 
 static void load_all(void)
 {
@@ -137,7 +137,7 @@ void charset_load(void)
 	pthread_once(&once, load_all);
 }
 
-/* The encoding of Adobe's font Symbol; the pieces of large brackets become bullets. */
+/* Adobe's Symbol encoding; pieces of large brackets become bullets. */
 const char *charset_symbol(unsigned char c)
 {
 	static const char *const low[] = {    /* from 0x20 on */
@@ -171,13 +171,13 @@ int charset_decode(const struct charset *c, const char *p, size_t n, struct str 
 		char *to = buf;
 		size_t room = sizeof buf, r;
 		int why;
-		held = left > 0;   /* at the end, the letter that a combining mark could have followed */
+		held = left > 0;   /* the last call flushes a letter that iconv held back for a combining mark */
 		r = held ? iconv(cd, &in, &left, &to, &room) : iconv(cd, NULL, NULL, &to, &room);
 		why = errno;
 		str_add(out, buf, sizeof buf - room);
 		if (r != (size_t)-1 || why == E2BIG)
 			continue;
-		/* What means nothing; a character cut at the end. */
+		/* Undecodable bytes, or a character cut at the end. */
 		str_adds(out, "\xef\xbf\xbd");
 		++*replaced;
 		skip = why == EINVAL || skip > left ? left : skip;

@@ -1,5 +1,5 @@
-/* sessions/import/document.c - a document of any format: its type decides who converts it; then every document gets its name, its
- * encoding and the marks of its paragraphs. */
+/* sessions/import/document.c - imports a document of any format: chooses the converter by type, then sets name,
+ * encoding and paragraph marks. */
 #include "sessions/import/import_private.h"
 
 #include <stdlib.h>
@@ -14,7 +14,8 @@ static void set_name(struct doc *d, const char *path)
 	d->name = xstrndup(slash, strlen(slash));
 }
 
-/* The encoding of an HTML page: what the server says, then what the page says. */
+/* Encoding of an HTML page: the server's charset, else the page's.  NULL: none declared, or a byte order mark
+ * decides. */
 static const struct charset *html_charset(const char *mime, const char *p, size_t n)
 {
 	const char *at = mime ? strstr(mime, "charset=") : NULL;
@@ -27,7 +28,8 @@ static const struct charset *html_charset(const char *mime, const char *p, size_
 	return c ? c : charset_declared(p, n);
 }
 
-/* UTF-8 under the name of an encoding with a byte a character, as many a tool declares it: text in one of those is hardly ever good UTF-8. */
+/* 1 if the bytes are UTF-8 although a single-byte encoding is declared, a common mistake.  Real text in such an
+ * encoding is almost never valid UTF-8. */
 static int is_misnamed_utf8(const struct charset *c, const char *p, size_t n)
 {
 	size_t multibyte = 0;
@@ -46,7 +48,7 @@ static int is_misnamed_utf8(const struct charset *c, const char *p, size_t n)
 	return multibyte > 2;
 }
 
-/* The page as UTF-8 in `text`. */
+/* Decode the page to UTF-8. */
 static int html_text(const char *name, const char *mime, const char *p, size_t n, struct doc *text, struct err *e)
 {
 	const struct charset *c = html_charset(mime, p, n);
@@ -94,7 +96,7 @@ static int import_text(enum doc_type type, const char *name, const char *p, size
 	return 0;
 }
 
-/* The name without ".gz": what is inside has its type by it. */
+/* Unpack, then import the contents under the name without ".gz", which gives their type. */
 static int import_gzip(const char *name, const char *mime, const char *p, size_t n, struct doc *out, struct err *e)
 {
 	size_t len = strlen(name);
@@ -140,7 +142,7 @@ int document_import(const char *name, const char *mime, const char *p, size_t n,
 		out->encoding = "UTF-8";
 	if (type != DOC_GZIP)
 		doc_mark_paragraphs(out);
-	/* Then marks are missing. */
+	/* A stopped import may lack marks. */
 	if (import_stopped()) {
 		doc_free(out);
 		return import_refuse_stopped(doc_shown(name), e);

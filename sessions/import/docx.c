@@ -1,7 +1,7 @@
 /* sessions/import/docx.c - DOCX: paragraphs, headings, lists, tables, notes and pages of WordprocessingML.
  *
- * The text that a reader sees: deleted text, field codes and hidden text are left out; of alternatives the first stays.  Footnotes
- * and endnotes are numbered where they are referred to, "[1]", and follow at the end. */
+ * Writes the text that a reader sees.  Deleted text, field codes and hidden text are left out; of alternatives the first is taken.
+ * Footnotes and endnotes are numbered where they are referred to, "[1]", and follow at the end. */
 #include "sessions/import/import_private.h"
 
 #include <stdio.h>
@@ -10,20 +10,20 @@
 
 #define STYLES_MAX 4096
 #define NOTES_MAX 65536
-#define DEPTH_MAX 64         /* of formulas */
-#define BOXES_MAX 8          /* text boxes in each other that leave the paragraph around them as it was */
+#define DEPTH_MAX 64         /* nested parts of formulas */
+#define BOXES_MAX 8          /* nested text boxes whose outer paragraph is restored */
 
 struct style {
 	char *id, *based;
-	int level;           /* of the heading that it makes, 0 = none */
-	int kept;            /* white space counts, as in program text */
-	long num, ilvl;      /* the list that its paragraphs are items of; num: 0 = none, -1 = the style does not say */
+	int level;           /* heading level; 0 = not a heading */
+	int kept;            /* keep white space, as in program text */
+	long num, ilvl;      /* list of its paragraphs; num: 0 = none, -1 = inherited */
 };
 struct note { char kind; long id; };
 
 struct paragraph {
-	int begun;               /* its properties have been applied */
-	int heading, item, kept; /* heading level; in a list; white space counts */
+	int begun;               /* the paragraph's first text was written */
+	int heading, item, kept; /* heading level; list item; keep white space */
 	long num, level;
 };
 
@@ -36,26 +36,26 @@ struct docx {
 	struct note *note;
 	size_t n_note;
 
-	int skip;                /* depth inside an element whose text is not shown */
-	int in_properties;       /* of a paragraph, run, table ... */
+	int skip;                /* depth inside a skipped element */
+	int in_properties;       /* depth inside properties of a paragraph, run, table ... */
 	int run_hidden, run_raised, in_text;
-	size_t part[DEPTH_MAX];  /* parts of formulas: where they begin */
+	size_t part[DEPTH_MAX];  /* text offsets where open parts of formulas begin */
 	int parts, integral;
 	size_t hidden;
-	int rendered_pages;      /* the file says where pages ended when it was last shown */
+	int rendered_pages;      /* the file contains page breaks of its last layout */
 	int page;
-	int paragraphs;          /* nested: text boxes hold paragraphs inside a paragraph */
-	struct paragraph p, outer[BOXES_MAX];   /* outer: those around this one */
+	int paragraphs;          /* depth: text boxes nest paragraphs */
+	struct paragraph p, outer[BOXES_MAX];   /* outer: the enclosing paragraphs */
 	int last_was_item, last_was_kept;
-	/* Footnotes and endnotes: only the one wanted. */
+	/* While notes are written: element name and id of the wanted note. */
 	const char *note_part;
 	long note_id;
 	int in_note;
 	size_t note_number;
 };
 
-/* <w:b/> is on, <w:b w:val="0"/> is off. */
-static int on(const struct xml_attr *a, size_t n)
+/* 1 if a toggle property is on: <w:b/> is on, <w:b w:val="0"/> is off. */
+static int is_on(const struct xml_attr *a, size_t n)
 {
 	return !(xml_attr_is(a, n, "val", "0") || xml_attr_is(a, n, "val", "false") || xml_attr_is(a, n, "val", "off") ||
 	         xml_attr_is(a, n, "val", "none"));
@@ -63,7 +63,7 @@ static int on(const struct xml_attr *a, size_t n)
 
 /* ---- styles.xml ---- */
 
-/* "Source Code" of pandoc, "HTML Preformatted" of Word, "Preformatted Text" of LibreOffice. */
+/* 1 for styles of program text: of pandoc, Word and LibreOffice. */
 static int is_program_text(const struct xml_attr *name)
 {
 	static const char *const names[] = {"Source Code", "HTML Preformatted", "Preformatted Text", "Code"};
@@ -112,7 +112,7 @@ static const struct style *style_of(const struct docx *x, const char *id, size_t
 	return NULL;
 }
 
-/* What the style of a paragraph and those that it is based on say. */
+/* Apply a paragraph's style and its base styles. */
 static void apply_style(struct docx *x, const char *id, size_t n)
 {
 	const struct style *s = style_of(x, id, n);
@@ -135,7 +135,7 @@ static void apply_style(struct docx *x, const char *id, size_t n)
 
 /* ---- lists ---- */
 
-/* Indent and label of a list item; a numbered heading has a label, too. */
+/* Set the prefix of a list item: indent and label.  Numbered headings have a label, too. */
 static void begin_item(struct docx *x)
 {
 	struct str *prefix = &x->w->prefix;
@@ -161,7 +161,7 @@ static int is_pre(const struct docx *x)
 	return x->p.kept && !x->p.heading && !x->w->tables;
 }
 
-/* Before the first text of a paragraph, when its properties are known. */
+/* Begin the paragraph at its first text, when all its properties are known. */
 static void begin_paragraph(struct docx *x)
 {
 	if (x->p.begun)
@@ -182,7 +182,7 @@ static void begin_paragraph(struct docx *x)
 	x->w->pre = is_pre(x);
 }
 
-static void shown(struct docx *x, const char *s, size_t n)
+static void write_text(struct docx *x, const char *s, size_t n)
 {
 	if (!n || x->skip || x->in_properties)
 		return;
@@ -199,7 +199,7 @@ static void shown(struct docx *x, const char *s, size_t n)
 
 /* ---- formulas (OMML) ---- */
 
-/* The sign before a part of a formula; NULL: it is none. */
+/* Sign written before this part of a formula; NULL: not a part. */
 static const char *part_sign(const char *name)
 {
 	static const char *const signs[][2] = {{"num", ""}, {"den", "/"}, {"sup", "^"}, {"sub", "_"}, {"deg", "\xe2\x88\x9a"}};
@@ -210,7 +210,7 @@ static const char *part_sign(const char *name)
 	return NULL;
 }
 
-static void part_begin(struct docx *x, const char *name)
+static void formula_part_begin(struct docx *x, const char *name)
 {
 	if (x->parts < DEPTH_MAX) {
 		begin_paragraph(x);
@@ -219,7 +219,7 @@ static void part_begin(struct docx *x, const char *name)
 	x->parts++;
 }
 
-/* Signs that are no text of a formula but attributes: a sum or an integral, which is what it is where it does not say, and brackets. */
+/* Write signs that OMML stores as attributes: sums, integrals (the default) and brackets. */
 static void formula_sign(struct docx *x, const char *name, const struct xml_attr *a, size_t n)
 {
 	const struct xml_attr *v = xml_attr(a, n, "val");
@@ -228,28 +228,28 @@ static void formula_sign(struct docx *x, const char *name, const struct xml_attr
 		x->integral = 1;
 	} else if (!strcmp(name, "chr") && x->integral && v) {
 		x->integral = 0;
-		shown(x, v->value, v->n);
+		write_text(x, v->value, v->n);
 	} else if (!strcmp(name, "d")) {
-		shown(x, "(", 1);
+		write_text(x, "(", 1);
 	}
 }
 
 static void formula_end(struct docx *x, const char *name)
 {
 	if (!strcmp(name, "naryPr") && x->integral)
-		shown(x, "\xe2\x88\xab", 3);
+		write_text(x, "\xe2\x88\xab", 3);
 	else if (!strcmp(name, "d"))
-		shown(x, ")", 1);
+		write_text(x, ")", 1);
 	x->integral = 0;
 }
 
-static void part_end(struct docx *x)
+static void formula_part_end(struct docx *x)
 {
 	if (x->parts && --x->parts < DEPTH_MAX)
 		writer_part_end(x->w, x->part[x->parts]);
 }
 
-static void refer(struct docx *x, char kind, long id)
+static void write_reference(struct docx *x, char kind, long id)
 {
 	char s[32];
 
@@ -257,10 +257,10 @@ static void refer(struct docx *x, char kind, long id)
 		return;
 	x->note = xrealloc(x->note, (x->n_note + 1) * sizeof *x->note);
 	x->note[x->n_note++] = (struct note){kind, id};
-	shown(x, s, (size_t)snprintf(s, sizeof s, "[%zu]", x->n_note));
+	write_text(x, s, (size_t)snprintf(s, sizeof s, "[%zu]", x->n_note));
 }
 
-static int skips(const char *name)
+static int is_skipped(const char *name)
 {
 	static const char *const names[] = {"del", "moveFrom", "Fallback", "instrText", "delText", "delInstrText", "rubyPr", "rt"};
 
@@ -280,7 +280,7 @@ static int is_properties(const char *name)
 	return 0;
 }
 
-static void property(struct docx *x, const char *name, const struct xml_attr *a, size_t n)
+static void apply_property(struct docx *x, const char *name, const struct xml_attr *a, size_t n)
 {
 	const struct xml_attr *v = xml_attr(a, n, "val");
 
@@ -295,20 +295,20 @@ static void property(struct docx *x, const char *name, const struct xml_attr *a,
 		x->p.item = x->p.num > 0;
 	} else if (!strcmp(name, "ilvl")) {
 		x->p.level = xml_number(v, 0);
-	} else if (!strcmp(name, "pageBreakBefore") && on(a, n) && !x->rendered_pages && x->page) {
+	} else if (!strcmp(name, "pageBreakBefore") && is_on(a, n) && !x->rendered_pages && x->page) {
 		new_page(x);
 	} else if (!strcmp(name, "vanish") || !strcmp(name, "webHidden")) {
-		x->run_hidden = on(a, n) && strcmp(name, "webHidden") != 0;
+		x->run_hidden = is_on(a, n) && strcmp(name, "webHidden") != 0;
 	} else if (!strcmp(name, "vertAlign")) {
 		x->run_raised = xml_attr_is(a, n, "val", "superscript");
-	} else if (!strcmp(name, "position")) {   /* LibreOffice's way, in half points */
+	} else if (!strcmp(name, "position")) {   /* LibreOffice's superscript, in half points */
 		x->run_raised = xml_number(v, 0) > 0;
 	}
 }
 
 static void paragraph_start(struct docx *x)
 {
-	/* A paragraph of a text box ends the text before it, and a heading. */
+	/* A paragraph of a text box ends the text before it and an open heading. */
 	if (x->paragraphs && x->paragraphs <= BOXES_MAX)
 		x->outer[x->paragraphs - 1] = x->p;
 	if (x->paragraphs++) {
@@ -324,7 +324,7 @@ static void paragraph_end(struct docx *x)
 {
 	if (x->w->heading)
 		writer_heading_end(x->w);
-	/* An empty paragraph parts two lists and two blocks. */
+	/* An empty paragraph separates lists and blocks. */
 	if (!x->p.begun)
 		writer_gap(x->w, GAP_BLOCK);
 	str_clear(&x->w->prefix);
@@ -341,7 +341,7 @@ static void paragraph_end(struct docx *x)
 	}
 }
 
-/* Of a hexadecimal number, "F06D". */
+/* Low byte of a hexadecimal number such as "F06D". */
 static unsigned char low_byte(const struct xml_attr *a)
 {
 	char s[16] = "";
@@ -351,16 +351,16 @@ static unsigned char low_byte(const struct xml_attr *a)
 	return (unsigned char)(strtol(s, NULL, 16) & 0xff);
 }
 
-static void symbol(struct docx *x, const char *name, const struct xml_attr *a, size_t n)
+static void write_symbol(struct docx *x, const char *name, const struct xml_attr *a, size_t n)
 {
 	if (!strcmp(name, "tab")) {
-		shown(x, " ", 1);
+		write_text(x, " ", 1);
 	} else if (!strcmp(name, "sym") && xml_attr(a, n, "char")) {
 		const char *s = xml_attr_is(a, n, "font", "Symbol") ? charset_symbol(low_byte(xml_attr(a, n, "char"))) : "\xe2\x80\xa2";
 
-		shown(x, s, strlen(s));
+		write_text(x, s, strlen(s));
 	} else if (!strcmp(name, "noBreakHyphen")) {
-		shown(x, "-", 1);
+		write_text(x, "-", 1);
 	} else if (!strcmp(name, "cr") || !strcmp(name, "br")) {
 		if (xml_attr_is(a, n, "type", "page")) {
 			if (!x->rendered_pages)
@@ -371,9 +371,9 @@ static void symbol(struct docx *x, const char *name, const struct xml_attr *a, s
 	} else if (!strcmp(name, "lastRenderedPageBreak")) {
 		new_page(x);
 	} else if (!strcmp(name, "footnoteReference")) {
-		refer(x, 'f', xml_number(xml_attr(a, n, "id"), -1));
+		write_reference(x, 'f', xml_number(xml_attr(a, n, "id"), -1));
 	} else if (!strcmp(name, "endnoteReference")) {
-		refer(x, 'e', xml_number(xml_attr(a, n, "id"), -1));
+		write_reference(x, 'e', xml_number(xml_attr(a, n, "id"), -1));
 	}
 }
 
@@ -385,7 +385,7 @@ static void text_start(void *ud, const char *name, const struct xml_attr *a, siz
 		x->in_note = xml_number(xml_attr(a, n, "id"), -1) == x->note_id;
 	if (x->note_part && !x->in_note)
 		return;
-	if (x->skip || skips(name)) {
+	if (x->skip || is_skipped(name)) {
 		x->skip++;
 		return;
 	}
@@ -394,13 +394,13 @@ static void text_start(void *ud, const char *name, const struct xml_attr *a, siz
 		if (!strcmp(name, "rPr"))
 			x->run_hidden = 0;
 	} else if (x->in_properties) {
-		property(x, name, a, n);
+		apply_property(x, name, a, n);
 	} else if (!strcmp(name, "p")) {
 		paragraph_start(x);
 	} else if (!strcmp(name, "r")) {
 		x->run_hidden = x->run_raised = 0;
 	} else if (part_sign(name)) {
-		part_begin(x, name);
+		formula_part_begin(x, name);
 	} else if (!strcmp(name, "t")) {
 		x->in_text++;
 	} else if (!strcmp(name, "tbl")) {
@@ -410,7 +410,7 @@ static void text_start(void *ud, const char *name, const struct xml_attr *a, siz
 	} else if (!strcmp(name, "tc")) {
 		writer_cell_begin(x->w);
 	} else {
-		symbol(x, name, a, n);
+		write_symbol(x, name, a, n);
 		formula_sign(x, name, a, n);
 	}
 }
@@ -431,13 +431,13 @@ static void text_end(void *ud, const char *name)
 	}
 	if (is_properties(name)) {
 		x->in_properties -= x->in_properties > 0;
-		/* What a paragraph's mark looks like hides no run. */
+		/* Properties of the paragraph mark do not apply to runs. */
 		if (!strcmp(name, "pPr"))
 			x->run_hidden = x->run_raised = 0;
 	} else if (x->in_properties) {
 		return;
 	} else if (part_sign(name)) {
-		part_end(x);
+		formula_part_end(x);
 	} else if (!strcmp(name, "t")) {
 		x->in_text -= x->in_text > 0;
 	} else if (!strcmp(name, "p")) {
@@ -456,14 +456,14 @@ static void text_text(void *ud, const char *s, size_t n)
 	struct docx *x = ud;
 
 	if (x->in_text && (!x->note_part || x->in_note))
-		shown(x, s, n);
+		write_text(x, s, n);
 }
 
 static const struct xml_handler text_handler = {.start = text_start, .end = text_end, .text = text_text};
 
 /* ---- notes ---- */
 
-/* "[3] Text of the note" for each reference, in order. */
+/* Append "[3] text of the note" for each reference, in order. */
 static void add_notes(struct docx *x)
 {
 	for (size_t i = 0; i < x->n_note && !x->w->full; i++) {
@@ -485,7 +485,7 @@ static void add_notes(struct docx *x)
 
 /* ---- the file ---- */
 
-static int want(const char *name)
+static int want_docx_entry(const char *name)
 {
 	static const char *const names[] = {
 		"word/document.xml", "word/styles.xml", "word/numbering.xml", "word/footnotes.xml", "word/endnotes.xml", "word/document2.xml",
@@ -512,7 +512,7 @@ static int read_docx(struct docx *x, const char *p, size_t n, struct doc *d, str
 	const struct zip_entry *z;
 	struct err why = {0};
 
-	if (zip_read(&x->zip, p, n, want, e))
+	if (zip_read(&x->zip, p, n, want_docx_entry, e))
 		return -1;
 	if (!(z = zip_find(&x->zip, "word/document.xml")) && !(z = zip_find(&x->zip, "word/document2.xml")))
 		return err_set(e, ERR_DOCUMENT, "is damaged: it lacks 'word/document.xml'");
@@ -523,7 +523,7 @@ static int read_docx(struct docx *x, const char *p, size_t n, struct doc *d, str
 	xml_parse(z->name, z->p, z->n, &text_handler, x, &why);
 	add_notes(x);
 	writer_end(x->w);
-	/* Without a page break nothing says how many pages there are. */
+	/* Without any page break the number of pages is unknown. */
 	if (x->page == 1)
 		doc_forget_pages(d);
 	return doc_finish(d, x->hidden, &why, e);

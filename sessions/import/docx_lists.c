@@ -1,7 +1,7 @@
-/* sessions/import/docx_lists.c - numbering.xml of a DOCX: the labels that stand before its list items and numbered headings.
+/* sessions/import/docx_lists.c - numbering.xml of a DOCX: labels of list items and numbered headings.
  *
- * A list (w:num) refers to a numbering (w:abstractNum), which has a format for each of nine levels and whose counters all of its lists
- * share; a list that overrides a start begins anew with its first item. */
+ * A list (w:num) refers to a numbering (w:abstractNum), which has a format and a counter for each of nine levels; all lists of a
+ * numbering share its counters.  A list that overrides a start restarts with its first item. */
 #include "sessions/import/import_private.h"
 
 #include <stdlib.h>
@@ -12,9 +12,9 @@
 struct numbering { long id; struct list_level level[LIST_LEVELS]; };
 struct list {
 	long id;
-	int of;                          /* index of its numbering, -1 = none */
+	int of;                          /* index into numbering[]; -1 = none */
 	int used;
-	long override[LIST_LEVELS];      /* where it begins anew, -1 = goes on */
+	long override[LIST_LEVELS];      /* start override of each level; -1 = none */
 };
 
 struct docx_lists {
@@ -22,7 +22,7 @@ struct docx_lists {
 	size_t n_numbering;
 	struct list *list;
 	size_t n_list;
-	long ilvl;                       /* of the element that is being read */
+	long ilvl;                       /* level of the current element */
 };
 
 static enum list_format format_of(const struct xml_attr *v)
@@ -65,7 +65,7 @@ static void numbering_start(void *ud, const char *name, const struct xml_attr *a
 {
 	struct docx_lists *x = ud;
 	const struct xml_attr *v = xml_attr(a, n, "val");
-	/* Levels within a list override those of its numbering: only their start is taken. */
+	/* Of levels inside a w:num only the start is used. */
 	struct list_level *level = x->n_numbering && !x->n_list && x->ilvl >= 0 && x->ilvl < LIST_LEVELS ?
 	                      &x->numbering[x->n_numbering - 1].level[x->ilvl] : NULL;
 
@@ -115,7 +115,7 @@ void docx_lists_free(struct docx_lists *x)
 
 /* ---- labels ---- */
 
-static void count(struct numbering *m, struct list *l, int level)
+static void count_item(struct numbering *m, struct list *l, int level)
 {
 	if (!l->used++)
 		for (int i = 0; i < LIST_LEVELS; i++)
@@ -139,6 +139,6 @@ int docx_lists_label(struct docx_lists *x, long num, long ilvl, struct str *out)
 	if (!l || l->of < 0)
 		return 0;
 	m = &x->numbering[l->of];
-	count(m, l, level);
+	count_item(m, l, level);
 	return list_label(m->level, level, out);
 }

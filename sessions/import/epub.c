@@ -1,5 +1,7 @@
-/* sessions/import/epub.c - EPUB 2 and 3: META-INF/container.xml names the package file, whose spine names the chapters in reading
- * order.  Chapters without a heading of their own get the one that the table of contents has for them. */
+/* sessions/import/epub.c - EPUB 2 and 3.
+ *
+ * META-INF/container.xml names the package file, whose spine lists the chapters in reading order.  A chapter without a heading gets
+ * the one of the table of contents. */
 #include "sessions/import/import_private.h"
 
 #include <stdio.h>
@@ -8,8 +10,8 @@
 
 #define SPINE_MAX 10000
 
-struct item { char *id, *href, *type; };   /* of the manifest; href: path inside the archive */
-struct label { char *href, *text; };       /* of the table of contents */
+struct item { char *id, *href, *type; };   /* manifest item; href: path inside the archive */
+struct label { char *href, *text; };       /* entry of the table of contents */
 
 struct epub {
 	struct zip zip;
@@ -20,14 +22,13 @@ struct epub {
 	size_t n_spine;
 	struct label *label;
 	size_t n_label;
-	struct str text;                    /* of the label that is being read */
+	struct str text;                    /* text of the current label */
 	int in_label, in_nav_point;
 	char *toc;                          /* path of the NCX or of the navigation document */
-	size_t encrypted;                   /* entries that are encrypted and no fonts */
-	int font;                           /* the entry of encryption.xml that is being read is a font's */
+	size_t encrypted;                   /* encrypted entries other than fonts */
 };
 
-static int want(const char *name)
+static int want_epub_entry(const char *name)
 {
 	static const char *const other[] = {
 		".jpg", ".jpeg", ".png", ".gif", ".svg", ".webp", ".css", ".ttf", ".otf", ".woff", ".woff2", ".mp3", ".mp4", ".m4a", ".js",
@@ -45,8 +46,8 @@ static int hex(char c)
 	return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
-/* The path in the archive that `href` means in the file `base`: percent signs decoded, "." and ".." resolved, no fragment; NULL
- * where it would leave the archive. */
+/* Resolve href, relative to the file `base`, to a path in the archive: decodes %XX, resolves "." and "..", drops
+ * the fragment.  NULL: it would leave the archive. */
 static char *resolve(const char *base, const char *href, size_t n)
 {
 	const char *slash = strrchr(base, '/');
@@ -86,7 +87,7 @@ static char *resolve(const char *base, const char *href, size_t n)
 	return out.p;
 }
 
-static char *value(const struct xml_attr *a)
+static char *attr_copy(const struct xml_attr *a)
 {
 	return a ? xstrndup(a->value, a->n) : xstrndup("", 0);
 }
@@ -112,10 +113,10 @@ static void package_start(void *ud, const char *name, const struct xml_attr *a, 
 		if (!path)
 			return;
 		b->item = xrealloc(b->item, (b->n_item + 1) * sizeof *b->item);
-		b->item[b->n_item++] = (struct item){value(xml_attr(a, n, "id")), path, value(xml_attr(a, n, "media-type"))};
+		b->item[b->n_item++] = (struct item){attr_copy(xml_attr(a, n, "id")), path, attr_copy(xml_attr(a, n, "media-type"))};
 		type = xml_attr(a, n, "properties");
 		if ((type && memmem(type->value, type->n, "nav", 3)) || xml_attr_is(a, n, "media-type", "application/x-dtbncx+xml")) {
-			/* The navigation document of EPUB 3 goes before the NCX of EPUB 2. */
+			/* Prefer the navigation document of EPUB 3 to the NCX of EPUB 2. */
 			if (!b->toc || type) {
 				free(b->toc);
 				b->toc = xstrndup(path, strlen(path));
@@ -123,11 +124,11 @@ static void package_start(void *ud, const char *name, const struct xml_attr *a, 
 		}
 	} else if (!strcmp(name, "itemref") && b->n_spine < SPINE_MAX) {
 		b->spine = xrealloc(b->spine, (b->n_spine + 1) * sizeof *b->spine);
-		b->spine[b->n_spine++] = value(xml_attr(a, n, "idref"));
+		b->spine[b->n_spine++] = attr_copy(xml_attr(a, n, "idref"));
 	}
 }
 
-/* Fonts are "encrypted" so that they are not copied; any other entry is the book itself. */
+/* Count encrypted entries.  Fonts do not count: they are only obfuscated. */
 static void encryption_start(void *ud, const char *name, const struct xml_attr *a, size_t n)
 {
 	struct epub *b = ud;
@@ -136,7 +137,7 @@ static void encryption_start(void *ud, const char *name, const struct xml_attr *
 	if (strcmp(name, "CipherReference") || !(uri = xml_attr(a, n, "URI")))
 		return;
 	char *path = resolve("", uri->value, uri->n);
-	b->encrypted += path && want(path);
+	b->encrypted += path && want_epub_entry(path);
 	free(path);
 }
 
@@ -210,7 +211,7 @@ static const char *label_of(const struct epub *b, const char *href)
 
 /* ---- the book ---- */
 
-static int part(struct epub *b, const char *path, const struct xml_handler *h, int needed, struct err *e)
+static int parse_part(struct epub *b, const char *path, const struct xml_handler *h, int needed, struct err *e)
 {
 	const struct zip_entry *entry = zip_find(&b->zip, path);
 
@@ -227,7 +228,7 @@ static const struct item *item_of(const struct epub *b, const char *id)
 	return NULL;
 }
 
-/* A chapter as valid UTF-8: XHTML may say its encoding in the XML declaration.  What iconv() makes of it is checked like any text. */
+/* Decode a chapter to valid UTF-8; XHTML may declare its encoding.  iconv's result is checked like any text. */
 static void chapter_text(const struct zip_entry *z, struct str *out)
 {
 	const struct charset *c = charset_declared(z->p, z->n);
@@ -270,13 +271,13 @@ static int read_book(struct epub *b, struct doc *d, struct err *e)
 {
 	struct writer w = {.doc = d};
 	size_t hidden = 0, missing = 0;
-	unsigned char *done = xcalloc(b->zip.n + 1, 1);   /* a chapter is read once, however often the spine names it */
+	unsigned char *done = xcalloc(b->zip.n + 1, 1);   /* chapters already read; the spine may repeat one */
 
 	for (size_t i = 0; i < b->n_spine && !w.full; i++) {
 		const struct item *it = item_of(b, b->spine[i]);
 		const struct zip_entry *z = it ? zip_find(&b->zip, it->href) : NULL;
 		if (!z)
-			missing += !it || want(it->href);
+			missing += !it || want_epub_entry(it->href);
 		else if (!done[z - b->zip.entry]) {
 			done[z - b->zip.entry] = 1;
 			hidden += add_chapter(&w, b, it, z);
@@ -293,21 +294,21 @@ static int read_book(struct epub *b, struct doc *d, struct err *e)
 	return d->text.n ? 0 : err_set(e, ERR_DOCUMENT, "holds no text");
 }
 
-static int book(struct epub *b, const char *p, size_t n, struct doc *d, struct err *e)
+static int import_book(struct epub *b, const char *p, size_t n, struct doc *d, struct err *e)
 {
 	static const struct xml_handler container = {.start = container_start}, package = {.start = package_start},
 	                                encryption = {.start = encryption_start},
 	                                toc = {.start = toc_start, .end = toc_end, .text = toc_text};
 	const struct zip_entry *z;
 
-	if (zip_read(&b->zip, p, n, want, e) || part(b, "META-INF/container.xml", &container, 1, e))
+	if (zip_read(&b->zip, p, n, want_epub_entry, e) || parse_part(b, "META-INF/container.xml", &container, 1, e))
 		return -1;
 	if (!b->package)
 		return err_set(e, ERR_DOCUMENT, "is damaged: its container names no package file");
-	part(b, "META-INF/encryption.xml", &encryption, 0, NULL);
+	parse_part(b, "META-INF/encryption.xml", &encryption, 0, NULL);
 	if (b->encrypted)
 		return err_set(e, ERR_DOCUMENT, "is encrypted (DRM): its text cannot be read");
-	if (part(b, b->package, &package, 1, e))
+	if (parse_part(b, b->package, &package, 1, e))
 		return -1;
 	z = b->toc ? zip_find(&b->zip, b->toc) : NULL;
 	if (z)
@@ -318,7 +319,7 @@ static int book(struct epub *b, const char *p, size_t n, struct doc *d, struct e
 int epub_import(const char *p, size_t n, struct doc *d, struct err *e)
 {
 	struct epub b = {0};
-	int rc = book(&b, p, n, d, e);
+	int rc = import_book(&b, p, n, d, e);
 
 	for (size_t i = 0; i < b.n_item; i++) {
 		free(b.item[i].id);

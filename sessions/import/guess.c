@@ -1,22 +1,22 @@
-/* sessions/import/guess.c - the encoding of a text that is no UTF-8 and does not say what it is.
+/* sessions/import/guess.c - guesses the encoding of a text that is not UTF-8 and does not declare one.
  *
- * Scripts other than Latin: the text is decoded with each encoding of each script; the one that yields the most frequent letters of
- * their language wins.  They stand side by side.  The Latin script: letters beyond ASCII stand alone; an encoding wins where nearly
- * all of them belong to one language that is written in it. */
+ * Non-Latin scripts: their letters are adjacent bytes beyond ASCII.  The text is decoded with each encoding of each script; the one
+ * with the most frequent letters of its language wins.  Latin script: letters beyond ASCII are isolated.  An encoding wins if
+ * nearly all of them belong to one language that is written in it. */
 #include "sessions/import/import_private.h"
 
 #include <string.h>
 
 #define GUESS_BYTES (256u << 10)
-#define COUNTED 0x2200        /* code points that are counted one by one */
+#define COUNTED 0x2200        /* code points below this are counted individually */
 
 /* ---- other scripts ---- */
 
 struct candidate {
 	const char *label;
-	const char *frequent;   /* letters that make up a good part of any text of the language, UTF-8 */
-	int32_t from, to;       /* the script: what is not in it speaks against the encoding */
-	int wide;               /* several bytes a character: an error speaks against it more than elsewhere */
+	const char *frequent;   /* the most frequent letters of the language, UTF-8 */
+	int32_t from, to;       /* code points of the script; others count against the encoding */
+	int wide;               /* multi-byte encoding: decoding errors rule it out */
 };
 
 static const struct candidate candidates[] = {
@@ -36,14 +36,15 @@ static const struct candidate candidates[] = {
 	{"windows-874", "านรอกเงยวม", 0x0e00, 0x0e7f, 0},
 };
 
-/* Quotation marks, dashes, spaces: of every script and language. */
+/* 1 for quotation marks, dashes and spaces, which every language uses. */
 static int is_common(int32_t cp)
 {
 	return (cp >= 0x2010 && cp <= 0x203a) || (cp >= 0x20a0 && cp <= 0x2122) || cp == 0xa0 || cp == 0xa7 || cp == 0xa9 || cp == 0xab ||
 	       cp == 0xad || cp == 0xae || cp == 0xb0 || cp == 0xb7 || cp == 0xbb;
 }
 
-/* Share of the frequent letters among the characters beyond ASCII, less what does not belong to the script; 0: ruled out. */
+/* Score: share of frequent letters among the characters beyond ASCII, minus the share outside of the script.  0:
+ * ruled out. */
 static double script_score(const struct candidate *k, const char *p, size_t n)
 {
 	struct str text = {0};
@@ -69,8 +70,8 @@ static double script_score(const struct candidate *k, const char *p, size_t n)
 	return all && other * 20 <= all ? (double)(frequent - (frequent < other ? frequent : other)) / (double)all : 0;
 }
 
-/* What the score must reach.  Bytes that several of a character fit without an error say much by themselves, and the tables and headings
- * of a technical text have few of the frequent letters: 0.05 where another encoding had 0.02 at most. */
+/* Minimum scores.  Error-free decoding of a multi-byte encoding is strong evidence by itself, and tables and
+ * headings have few frequent letters (right encoding 0.05, others 0.02 at most), so the wide minimum is lower. */
 static const double SCORE_LEAST = 0.15, SCORE_LEAST_WIDE = 0.04;
 
 static const struct charset *guess_script(const char *p, size_t n)
@@ -90,7 +91,7 @@ static const struct charset *guess_script(const char *p, size_t n)
 
 /* ---- the Latin script ---- */
 
-/* Encodings of the Latin script; the one for want of a better comes first. */
+/* Encodings of the Latin script; the default comes first. */
 static const char *const latin[] = {"windows-1252", "windows-1250", "iso-8859-2", "windows-1254", "windows-1257", "iso-8859-3", "ibm850", "ibm852"};
 enum { WESTERN = 1 | 1 << 6, CENTRAL = 1 << 1 | 1 << 2 | 1 << 7, TURKISH = 1 << 3, BALTIC = 1 << 4, ESPERANTO = 1 << 5 };
 
@@ -118,7 +119,7 @@ static const struct language { unsigned in; const char *letters; } languages[] =
 	{ESPERANTO, "ĉĝĥĵŝŭĈĜĤĴŜŬ"},
 };
 
-/* How often each character beyond ASCII stands there; returns the count of all, and of those that every language has. */
+/* Count each character beyond ASCII.  Returns how many there are; *common = those of is_common(). */
 static size_t count_characters(const char *label, const char *p, size_t n, uint32_t count[COUNTED], size_t *common)
 {
 	struct str text = {0};
@@ -155,7 +156,7 @@ static size_t count_letters(const struct language *l, const uint32_t count[COUNT
 	return sum;
 }
 
-/* NULL: Windows-1252, or nothing better. */
+/* Guess an encoding of the Latin script; NULL: Windows-1252 is as good. */
 static const struct charset *guess_latin(const char *p, size_t n)
 {
 	static const double enough = 0.9, better = 0.03;

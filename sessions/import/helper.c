@@ -1,13 +1,13 @@
-/* sessions/import/helper.c - has a document or a model file parsed in a process that can do nothing else (jailed.c), and checks what comes back.
+/* sessions/import/helper.c - runs the jailed parser (jailed.c) and checks its output.
  *
- * This program is started a second time with nothing but the document as standard input, a pipe as standard output and one as standard error.
- * What comes are records: a letter, four bytes of length, as many bytes.
- *
- * pdftotext, in such a process, prints text, which is parsed in one more.
+ * This program is started a second time with the document as standard input and pipes as standard output and standard error.  The
+ * child writes records: a letter, four bytes of length, that many bytes.
  *
  *     T text   M mark (kind, level, 8 bytes of place, label)   P pages (4 bytes)   N notices   E why it failed   Z the end
  *
- * Nothing of it is believed: lengths, places and UTF-8 are checked, and what takes too long or sends too much is killed. */
+ * pdftotext runs in such a process, too; the text that it prints is parsed in another one.
+ *
+ * The records are untrusted: lengths, places and UTF-8 are checked, and a child that takes too long or sends too much is killed. */
 #include "sessions/import/import_private.h"
 
 #include <errno.h>
@@ -23,25 +23,25 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define PROBE "probe"                       /* a type that parses nothing and says how the process is confined */
+#define PROBE "probe"                       /* a type that parses nothing and reports the jail */
 #define WALL_SECONDS 50.0
-#define OUTPUT_MAX (160u << 20)             /* text, and marks of a text that is all headings */
+#define OUTPUT_MAX (160u << 20)             /* largest output: text, and marks of a text that is all headings */
 #define MARKS_MAX 2000000u
 #define STDERR_MAX 4096
 
 struct child {
 	pid_t pid;
 	int out, err;            /* pipes */
-	struct str message;      /* what came from standard error */
-	int no_tables;           /* pdftotext lacks the tables of Chinese, Japanese or Korean fonts */
-	char *p;                 /* what came from standard output */
+	struct str message;      /* standard error so far */
+	int no_tables;           /* 1: pdftotext lacks the tables for Chinese, Japanese or Korean fonts */
+	char *p;                 /* standard output so far */
 	size_t n, cap;
-	const char *why;         /* it was killed, and why */
-	int stopped;             /* ... because the user stopped the import */
+	const char *why;         /* killed by us, and why; NULL: not killed */
+	int stopped;             /* killed because the user stopped the import */
 	int status;
 };
 
-/* The document in memory, as a file that nobody else can name. */
+/* Copy the document to an anonymous file in memory. */
 static int document_file(const char *p, size_t n)
 {
 	int fd = memfd_create("document", MFD_CLOEXEC);
@@ -62,7 +62,7 @@ static int document_file(const char *p, size_t n)
 	return fd;
 }
 
-static int spawn(struct child *c, const char *type, const char *program, int in, int out, int err)
+static int spawn_helper(struct child *c, const char *type, const char *program, int in, int out, int err)
 {
 	char *argv[] = {(char *)(uintptr_t)"weir", (char *)(uintptr_t)helper_argument, (char *)(uintptr_t)type, (char *)(uintptr_t)program, NULL};
 	char *env[] = {NULL};
@@ -79,7 +79,7 @@ static int spawn(struct child *c, const char *type, const char *program, int in,
 		posix_spawn_file_actions_destroy(&files);
 		return -1;
 	}
-	/* A terminal's signals are for the parent, which then ends the child. */
+	/* A session of its own: the terminal's signals go to the parent, which ends the child. */
 	posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
 	posix_spawnattr_setsigmask(&attr, &none);
 	posix_spawnattr_setsigdefault(&attr, &all);
@@ -101,12 +101,12 @@ static void close_all(int *fd, int n)
 			close(fd[i]);
 }
 
-static int start(struct child *c, const char *type, const char *program, const char *p, size_t n)
+static int start_child(struct child *c, const char *type, const char *program, const char *p, size_t n)
 {
-	int fd[5] = {-1, -1, -1, -1, -1};   /* the document, two pipes */
+	int fd[5] = {-1, -1, -1, -1, -1};   /* document, two pipes */
 
 	if ((fd[0] = document_file(p, n)) < 0 || pipe2(fd + 1, O_CLOEXEC) || pipe2(fd + 3, O_CLOEXEC) ||
-	    spawn(c, type, program, fd[0], fd[2], fd[4])) {
+	    spawn_helper(c, type, program, fd[0], fd[2], fd[4])) {
 		int why = errno;
 		close_all(fd, 5);
 		errno = why;
@@ -127,7 +127,7 @@ static void kill_child(struct child *c, const char *why)
 	c->why = why;
 }
 
-/* What has come; 0 at the end of the pipe. */
+/* Read output; 0 at the end of the pipe. */
 static int take_output(struct child *c)
 {
 	ssize_t got;
@@ -157,12 +157,12 @@ static int take_message(struct child *c)
 
 	if (got > 0 && c->message.n < STDERR_MAX)
 		str_add(&c->message, buf, (size_t)got);
-	/* Said again for every font, so it does not matter where a read cuts. */
+	/* pdftotext repeats the message for each font, so a cut between two reads does not matter. */
 	c->no_tables |= got > 0 && memmem(buf, (size_t)got, "Missing language pack", 21) != NULL;
 	return got > 0 || (got < 0 && errno == EINTR);
 }
 
-/* Until both pipes are at their ends, or time is up. */
+/* Read both pipes to their ends, or kill the child after WALL_SECONDS; then wait for it. */
 static void listen_to(struct child *c)
 {
 	double until = now_seconds() + WALL_SECONDS;
@@ -193,8 +193,8 @@ static void listen_to(struct child *c)
 		;
 }
 
-/* Why it ended without saying so; a part of a sentence. */
-static void ending(const struct child *c, char *out, size_t cap)
+/* Write why the child ended without a complete output, as a part of a sentence. */
+static void describe_ending(const struct child *c, char *out, size_t cap)
 {
 	if (c->why)
 		snprintf(out, cap, "%s", c->why);
@@ -270,7 +270,7 @@ static int take_record(struct records *r, char tag, const char *p, size_t n, int
 	return -1;
 }
 
-/* 0: all records are whole and right. */
+/* Parse all records: 0, or -1 = incomplete or invalid. */
 static int take_records(struct records *r, const char *p, size_t n, int raw)
 {
 	int32_t pages = 0;
@@ -285,13 +285,13 @@ static int take_records(struct records *r, const char *p, size_t n, int raw)
 		p += 5 + len;
 		n -= 5 + (size_t)len;
 	}
-	r->d->pages = pages;   /* marks count them, too */
+	r->d->pages = pages;   /* doc_mark() counted pages, too; the record is right */
 	return r->end && !n ? 0 : -1;
 }
 
 /* ---- pdftotext ---- */
 
-/* The program as the user's PATH has it. */
+/* Find a program in PATH; the caller frees the result. */
 static char *find_program(const char *name)
 {
 	const char *path = getenv("PATH");
@@ -323,20 +323,20 @@ static int pdf_refused(const struct child *c, const char *name, struct err *e)
 		return err_set(e, ERR_DOCUMENT, "document '%s' does not permit that its text is copied", name);
 	if (WIFEXITED(c->status) && !c->why)
 		return err_set(e, ERR_DOCUMENT, "document '%s' is a damaged PDF: pdftotext cannot read it (qpdf or mutool clean may repair it)", name);
-	ending(c, why, sizeof why);
+	describe_ending(c, why, sizeof why);
 	return err_set(e, ERR_DOCUMENT, "document '%s' cannot be read: %s", name, why);
 }
 
-/* ---- both ---- */
+/* ---- results ---- */
 
-static int finish(struct child *c, const char *name, int raw, struct doc *d, struct err *e)
+static int finish_child(struct child *c, const char *name, int raw, struct doc *d, struct err *e)
 {
 	struct records r = {.d = d};
 	char why[160];
 	int rc = 0;
 
 	if (take_records(&r, c->p, c->n, raw)) {
-		ending(c, why, sizeof why);
+		describe_ending(c, why, sizeof why);
 		rc = err_set(e, ERR_DOCUMENT, "document '%s' cannot be read: %s", name, why);
 	} else if (r.error.n) {
 		rc = err_set(e, ERR_DOCUMENT, "document '%s' %s", name, r.error.p);
@@ -350,16 +350,16 @@ static int failed_to_start(const char *name, struct err *e)
 	return err_set(e, ERR_DOCUMENT, "document '%s' cannot be read: no second process (%s)", name, strerror(errno));
 }
 
-/* What pdftotext printed goes into a jail of its own. */
+/* Parse the text that pdftotext printed, in a jail of its own. */
 static int parse_printed(const struct child *printed, const char *name, struct doc *d, struct err *e)
 {
 	struct child c = {.pid = -1};
 	int rc;
 
-	if (start(&c, doc_type_name[DOC_PDF], NULL, printed->p ? printed->p : "", printed->n))
+	if (start_child(&c, doc_type_name[DOC_PDF], NULL, printed->p ? printed->p : "", printed->n))
 		return failed_to_start(name, e);
 	listen_to(&c);
-	rc = c.stopped ? import_refuse_stopped(name, e) : finish(&c, name, 0, d, e);
+	rc = c.stopped ? import_refuse_stopped(name, e) : finish_child(&c, name, 0, d, e);
 	free(c.p);
 	str_free(&c.message);
 	return rc;
@@ -371,7 +371,7 @@ static int finish_pdf(struct child *c, const char *name, struct doc *d, struct e
 
 	if (!complete && !c->n)
 		return pdf_refused(c, name, e);
-	/* The jail could not be set up: the one thing that is no text of pdftotext. */
+	/* If the jail could not be set up, the output is an error record instead of pdftotext's text. */
 	if (c->n > 5 && c->p[0] == 'E' && WIFEXITED(c->status) && memmem(c->p, c->n < 400 ? c->n : 400, "on this machine: no ", 20)) {
 		struct records r = {.d = d};
 		if (!take_records(&r, c->p, c->n, 0) && r.error.n) {
@@ -387,7 +387,7 @@ static int finish_pdf(struct child *c, const char *name, struct doc *d, struct e
 		doc_note(d, "text in Chinese, Japanese or Korean fonts is missing: install poppler-data and read it again");
 	if (!complete) {
 		char reason[160];
-		ending(c, reason, sizeof reason);
+		describe_ending(c, reason, sizeof reason);
 		doc_note(d, "the text ends on page %d: %s", d->pages, reason);
 	}
 	return 0;
@@ -402,11 +402,11 @@ int helper_convert(enum doc_type type, const char *name, const char *p, size_t n
 	*d = (struct doc){.type = type};
 	if (type == DOC_PDF && !program)
 		return err_set(e, ERR_DOCUMENT, "document '%s' is a PDF: install pdftotext (package poppler-utils) to read it", name);
-	if (start(&c, doc_type_name[type], program, p, n)) {
+	if (start_child(&c, doc_type_name[type], program, p, n)) {
 		rc = failed_to_start(name, e);
 	} else {
 		listen_to(&c);
-		rc = c.stopped ? import_refuse_stopped(name, e) : type == DOC_PDF ? finish_pdf(&c, name, d, e) : finish(&c, name, type == DOC_GZIP, d, e);
+		rc = c.stopped ? import_refuse_stopped(name, e) : type == DOC_PDF ? finish_pdf(&c, name, d, e) : finish_child(&c, name, type == DOC_GZIP, d, e);
 	}
 	if (rc)
 		doc_free(d);
@@ -422,10 +422,10 @@ int doc_jail(struct str *out, struct err *e)
 	struct doc d = {0};
 	int rc;
 
-	if (start(&c, PROBE, NULL, "", 0))
+	if (start_child(&c, PROBE, NULL, "", 0))
 		return err_set(e, ERR_DOCUMENT, "documents cannot be parsed: no second process (%s)", strerror(errno));
 	listen_to(&c);
-	rc = finish(&c, "", 0, &d, e);
+	rc = finish_child(&c, "", 0, &d, e);
 	if (!rc)
 		str_add(out, d.text.p ? d.text.p : "", d.text.n);
 	doc_free(&d);
@@ -442,13 +442,13 @@ int helper_model(const char *path, struct err *e)
 	char why[160];
 	int rc = 1;
 
-	if (!start(&c, helper_model_type, path, "", 0)) {
+	if (!start_child(&c, helper_model_type, path, "", 0)) {
 		listen_to(&c);
 		rc = 0;
 		if (c.stopped) {
 			rc = err_set(e, ERR_CANCELLED, "stopped");
 		} else if (take_records(&r, c.p, c.n, 0)) {
-			ending(&c, why, sizeof why);
+			describe_ending(&c, why, sizeof why);
 			rc = err_set(e, ERR_MODEL, "file '%.300s' cannot be read: %s; this is a damaged or harmful model file, of which nothing was loaded", path, why);
 		} else if (r.error.n) {
 			rc = 1;

@@ -1,8 +1,8 @@
 /* sessions/import/html.c - HTML and XHTML to text with marks.
  *
- * libxml2's HTML parser reports elements one by one (SAX), so nothing is built and depth costs nothing.  What a browser would not
- * show is left out and counted where it is hidden text; navigation, scripts, forms and pictures are left out.  Where a page says
- * which part is its main text (<main>, or one <article>), only that part stays. */
+ * libxml2's HTML parser reports elements one by one (SAX), so no tree is built and depth costs nothing.  Hidden text is left out and
+ * counted; navigation, scripts, forms and pictures are left out.  If a page marks its main text (<main>, or a single
+ * <article>), only that part is kept. */
 #include "sessions/import/import_private.h"
 
 #include <stdio.h>
@@ -32,29 +32,29 @@ static const struct element { const char *name; unsigned char is; } elements[] =
 };
 
 struct frame {
-	char name[16];          /* cut: only compared */
+	char name[16];          /* cut to 15 bytes; only compared */
 	unsigned is;
-	unsigned skips : 1;     /* nothing of it is text */
-	unsigned hides : 1;     /* what it holds is counted as hidden */
-	unsigned main : 1;      /* begins a range of the main text */
+	unsigned skips : 1;     /* its contents are not text */
+	unsigned hides : 1;     /* its text is counted as hidden */
+	unsigned main : 1;      /* it begins a range of the main text */
 	unsigned list : 1, ordered : 1, heading : 1, link_note : 1, link : 1, raised : 1, part : 1;
-	const char *signs[2];   /* of a formula: before its second and its third part */
-	unsigned parts;         /* of it, that have begun */
+	const char *signs[2];   /* formula: signs before its second and third part */
+	unsigned parts;         /* parts begun so far */
 	size_t part_begin, ranges;
-	long number;            /* of the next item of an ordered list */
+	long number;            /* number of the next item of an ordered list */
 };
 
 struct html {
 	struct writer *w;
-	int whole;              /* navigation stays */
+	int whole;              /* 1: keep navigation */
 	struct frame frame[DEPTH_MAX];
-	int depth, deeper;      /* deeper: elements open below DEPTH_MAX */
+	int depth, deeper;      /* deeper: open elements beyond DEPTH_MAX */
 	int skip, hide, style;
 	size_t hidden;          /* characters */
-	size_t left_out;        /* characters of navigation */
+	size_t left_out;        /* characters of navigation left out */
 	int nav;
 	int lists;
-	int raise;              /* text above the line is due: 2 in a link, so it refers to a note */
+	int raise;              /* superscript pending; 2: inside a link, so it refers to a note */
 	struct range main[RANGES_MAX], article[RANGES_MAX];
 	size_t n_main, n_article;
 	int in_main, in_article;
@@ -84,7 +84,7 @@ static const char *attribute(const xmlChar **a, const char *name)
 	return NULL;
 }
 
-/* One of the words of an attribute. */
+/* 1 if the attribute value s contains `word` as one of its words. */
 static int has_word(const char *s, const char *word)
 {
 	size_t n = strlen(word);
@@ -133,7 +133,7 @@ static void begin_item(struct html *h, const xmlChar **a)
 	}
 }
 
-/* "12" of <span epub:type="pagebreak" title="12"/>; a book without titles has ids. */
+/* Begin a page; its label is the title of <span epub:type="pagebreak" title="12"/>, else digits of the id. */
 static void begin_page(struct html *h, const xmlChar **a)
 {
 	const char *label = attribute(a, "title");
@@ -156,7 +156,7 @@ static void begin_list(struct html *h, struct frame *f, int ordered, const xmlCh
 	f->list = 1;
 	f->ordered = ordered != 0;
 	f->number = start && *start ? strtol(start, NULL, 10) : 1;
-	/* A list in an item is a part of it, not a block of its own. */
+	/* A list inside an item gets no blank line before it. */
 	if (h->lists++)
 		h->w->gap = GAP_LINE;
 }
@@ -182,14 +182,14 @@ static int is_nav(const struct html *h, unsigned is, const xmlChar **a)
 
 	if (h->whole)
 		return 0;
-	/* DocBook's and Texinfo's pages have their links to the neighbours in classes of their own. */
+	/* DocBook and Texinfo mark links to neighbouring pages by class. */
 	for (size_t i = 0; i < sizeof classes / sizeof *classes; i++)
 		if (has_word(attribute(a, "class"), classes[i]))
 			return 1;
 	return (is & NAV) || has_word(role, "navigation") || has_word(role, "search") || has_word(role, "menu") || has_word(role, "menubar");
 }
 
-/* Text above the line, and a link in it or around it. */
+/* Begin a superscript, or a link inside or around one. */
 static void begin_raised(struct html *h, struct frame *f, const char *name)
 {
 	if (!strcmp(name, "a")) {
@@ -204,7 +204,7 @@ static void begin_raised(struct html *h, struct frame *f, const char *name)
 	}
 }
 
-/* MathML: what stands between the parts of a formula is said by its element alone. */
+/* MathML: write the signs between the parts of a formula, which only its elements express. */
 static void begin_formula(struct html *h, struct frame *f, const char *name)
 {
 	static const struct { const char *name, *second, *third; } formulas[] = {
@@ -242,7 +242,7 @@ static void begin_block(struct html *h, struct frame *f, const char *name, const
 {
 	struct writer *w = h->w;
 
-	/* What begins an item of a list stands behind its bullet. */
+	/* A block at the start of a list item follows its bullet directly. */
 	if (f->is & BLOCK)
 		writer_gap(w, w->prefix.n ? GAP_LINE : GAP_BLOCK);
 	else if (f->is & LINE)
@@ -268,7 +268,7 @@ static void begin_block(struct html *h, struct frame *f, const char *name, const
 	}
 }
 
-/* A picture of a formula has its source beside it, as in Wikipedia and the pages of LaTeX2HTML: "{\\displaystyle x^{2}}", "$x^2$". */
+/* Write the source of a formula's picture, as in Wikipedia and LaTeX2HTML: "{\\displaystyle x^{2}}", "$x^2$". */
 static void begin_picture(struct html *h, const xmlChar **a)
 {
 	static const char display[] = "{\\displaystyle ";
@@ -330,7 +330,7 @@ static void on_start(void *ud, const xmlChar *element, const xmlChar **a)
 		return;
 	}
 	if (is_hidden(h, a) && strcmp(name, "body") && strcmp(name, "html")) {
-		/* Wikipedia hides the formula whose picture is shown. */
+		/* Wikipedia hides the MathML of a formula that is shown as a picture. */
 		f->hides = !has_word(attribute(a, "class"), "mwe-math-mathml-a11y");
 		f->skips = 1;
 		h->hide += f->hides;
@@ -408,7 +408,7 @@ static void end_frame(struct html *h, struct frame *f)
 	else if (!strcmp(f->name, "td") || !strcmp(f->name, "th"))
 		writer_gap(w, GAP_LINE);
 	if (!strcmp(f->name, "li"))
-		str_clear(&w->prefix);   /* of an empty item */
+		str_clear(&w->prefix);   /* if the item was empty */
 	if (f->list && h->lists)
 		writer_gap(w, GAP_LINE);
 	else if (f->is & BLOCK)
@@ -446,7 +446,7 @@ static size_t count_characters(const char *s, size_t n)
 	return count;
 }
 
-/* The innermost element with text above the line. */
+/* The innermost superscript element. */
 static struct frame *raised_frame(struct html *h)
 {
 	for (int i = h->depth - 1; i >= 0; i--)
@@ -455,11 +455,11 @@ static struct frame *raised_frame(struct html *h)
 	return NULL;
 }
 
-static void shown(struct html *h, const char *s, size_t n)
+static void write_text(struct html *h, const char *s, size_t n)
 {
 	static const char pilcrow[] = "\xc2\xb6";
 
-	/* The sign of a heading's link to itself. */
+	/* Skip the pilcrow of a heading's link to itself. */
 	if (n == 2 && !memcmp(s, pilcrow, 2) && h->depth && h->frame[h->depth - 1].link)
 		return;
 	if (h->raise && (unsigned char)*s > ' ') {
@@ -488,7 +488,7 @@ static void on_text(void *ud, const xmlChar *s, int n)
 		return;
 	}
 	if (!h->skip) {
-		shown(h, (const char *)s, (size_t)n);
+		write_text(h, (const char *)s, (size_t)n);
 		return;
 	}
 	if (h->nav)
@@ -499,7 +499,7 @@ static void on_text(void *ud, const xmlChar *s, int n)
 
 /* ---- a page ---- */
 
-static void parse(struct html *h, const char *p, size_t n)
+static void parse_page(struct html *h, const char *p, size_t n)
 {
 	htmlParserCtxtPtr ctxt;
 
@@ -529,7 +529,7 @@ static void html_free(struct html *h)
 	free(h);
 }
 
-static size_t total(const struct range *r, size_t n)
+static size_t total_bytes(const struct range *r, size_t n)
 {
 	size_t sum = 0;
 
@@ -538,11 +538,12 @@ static size_t total(const struct range *r, size_t n)
 	return sum;
 }
 
-/* Keep the part that the page calls its main text, where that is a good part of it. */
+/* Keep only the marked main text if it is large enough: 200 bytes, and a quarter (<main>) or half (<article>) of
+ * the page. */
 static void keep_main(struct html *h)
 {
 	struct doc *d = h->w->doc;
-	size_t main = total(h->main, h->n_main), article = total(h->article, h->n_article);
+	size_t main = total_bytes(h->main, h->n_main), article = total_bytes(h->article, h->n_article);
 
 	if (h->n_main && main >= 200 && main >= d->text.n / 4)
 		doc_keep(d, h->main, h->n_main);
@@ -555,7 +556,7 @@ size_t html_convert(struct writer *w, const char *utf8, size_t n)
 	struct html *h = html_new(w);
 	size_t hidden;
 
-	parse(h, utf8, n);
+	parse_page(h, utf8, n);
 	hidden = h->hidden;
 	html_free(h);
 	return hidden;
@@ -566,9 +567,9 @@ int html_import(const char *p, size_t n, struct doc *d, struct err *e)
 	struct writer w = {.doc = d};
 	struct html *h = html_new(&w);
 
-	parse(h, p, n);
+	parse_page(h, p, n);
 	writer_heading_end(&w);
-	/* A page of links: navigation is all it has. */
+	/* A page of links: convert it again with navigation kept. */
 	if (h->left_out > 4 * count_characters(d->text.p ? d->text.p : "", d->text.n)) {
 		html_free(h);
 		writer_end(&w);
@@ -576,7 +577,7 @@ int html_import(const char *p, size_t n, struct doc *d, struct err *e)
 		w = (struct writer){.doc = d};
 		h = html_new(&w);
 		h->whole = 1;
-		parse(h, p, n);
+		parse_page(h, p, n);
 	}
 	writer_end(&w);
 	if (h->hidden)

@@ -1,9 +1,10 @@
-/* sessions/import/html_rules.c - which elements of an HTML page its own style sheet hides: rules with a simple selector and display: none. */
+/* sessions/import/html_rules.c - finds the classes and ids that an HTML page's own style sheet hides: simple
+ * selectors with display: none. */
 #include "sessions/import/import_private.h"
 
 #include <string.h>
 
-/* "display:none" and its like, white space and case apart. */
+/* Ignores white space and case. */
 int css_hides(const char *css, size_t n)
 {
 	char s[256];
@@ -41,8 +42,7 @@ int html_rules_hide(const struct html_rules *h, const char *id, const char *clas
 	return 0;
 }
 
-/* Rules of the page's own style sheet that hide a class or an id: "x, .secret { display: none }".  Rules in blocks (@media print)
- * do not count. */
+/* Reads rules such as "x, .secret { display: none }".  Rules in nested blocks (@media print) are ignored. */
 void html_rules_read(struct html_rules *h, struct str *css)
 {
 	const char *p = css->p ? css->p : "", *end = p + css->n;
@@ -52,7 +52,7 @@ void html_rules_read(struct html_rules *h, struct str *css)
 		if (!open || !(close = memchr(open, '}', (size_t)(end - open))))
 			break;
 		inner = memchr(open + 1, '{', (size_t)(close - open) - 1);
-		if (inner) {   /* to the end of the block */
+		if (inner) {   /* skip the nested block */
 			int level = 1;
 			for (p = open + 1; p < end && level; p++)
 				level += (*p == '{') - (*p == '}');

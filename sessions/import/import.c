@@ -1,8 +1,7 @@
-/* sessions/import/import.c - documents: the bytes of a file, a pipe or an address.
+/* sessions/import/import.c - reads the bytes of a document: a file, a pipe or an address.
  *
- * A document is hostile until proven otherwise.  Only regular files are opened (the check runs before the open, because opening a
- * device can already do something, and again after it, on the file that was really opened); standard input may be a pipe.  Sizes are
- * capped before memory is asked for.  What the bytes are is found out in sessions/import/. */
+ * Paths are untrusted.  Only regular files are opened: checked before open(), since opening a device can have effects, and again
+ * after it on the opened file.  Standard input may be a pipe.  Sizes are checked before memory is allocated. */
 #include "sessions/import/import_private.h"
 #include "sessions/fetch/fetch.h"
 
@@ -28,7 +27,7 @@ static int refuse_errno(struct err *e, const char *path, const char *what, int c
 
 /* ---- bytes ---- */
 
-/* Until there are bytes, the end or an error: 0; -1: the user stopped it.  Regular files do not wait. */
+/* Wait until fd has bytes, its end or an error: 0; -1: the user stopped the import.  Regular files never wait. */
 static int wait_for_bytes(int fd)
 {
 	struct pollfd p = {.fd = fd, .events = POLLIN};
@@ -39,7 +38,7 @@ static int wait_for_bytes(int fd)
 	return -1;
 }
 
-/* Everything fd has, at most DOC_BYTES_MAX; hint: the expected size or 0. */
+/* Read all of fd, at most DOC_BYTES_MAX.  hint: expected size, or 0. */
 static int read_all(int fd, const char *path, size_t hint, char **out, size_t *out_n, struct err *e)
 {
 	size_t cap = hint ? hint + 1 : 65536, n = 0;
@@ -86,7 +85,7 @@ static int read_all(int fd, const char *path, size_t hint, char **out, size_t *o
 	return -1;
 }
 
-/* 0 if this is a file to read, or says what it is instead. */
+/* 0 if this is a regular file of allowed size; else -1, and *e says what it is. */
 static int check_kind(const char *path, const struct stat *st, struct err *e)
 {
 	switch (st->st_mode & S_IFMT) {
@@ -109,7 +108,7 @@ static int check_kind(const char *path, const struct stat *st, struct err *e)
 	return 0;
 }
 
-/* Files of the kernel look regular, and reading one can block or tell secrets. */
+/* Refuse /proc and /sys: their files look regular, but reading one can block or reveal secrets. */
 static int check_filesystem(const char *path, int fd, struct err *e)
 {
 #ifdef __linux__
@@ -131,7 +130,7 @@ static int read_file(const char *path, char **buf, size_t *n, struct stat *opene
 		return refuse_errno(e, path, "opened", errno);
 	if (check_kind(path, &st, e))
 		return -1;
-	/* O_NONBLOCK: if a pipe took the file's place meanwhile, this must not wait for a writer. */
+	/* O_NONBLOCK: do not wait for a writer if a pipe has replaced the file. */
 	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	if (fd < 0)
 		return refuse_errno(e, path, "opened", errno);

@@ -1,11 +1,13 @@
-/* sessions/import/import.h - documents: the bytes of a file of any format become text with marks, or are refused with one sentence
- * that names the document.  What is hostile is parsed by a second process in a jail. */
+/* sessions/import/import.h - documents: turns the bytes of a file of any format into text with marks, or refuses with one sentence
+ * that names the document.  Formats that need a complex parser are parsed by a second process in a jail.
+ *
+ * Functions return 0, or -1 with *err set, unless their comment says otherwise. */
 #ifndef WEIR_IMPORT_H
 #define WEIR_IMPORT_H
 
 #include "engine/base/base.h"
 
-#define DOC_BYTES_MAX (64u << 20)   /* bytes of a document as read */
+#define DOC_BYTES_MAX (64u << 20)   /* most bytes of a document, as read */
 
 enum doc_type { DOC_TEXT, DOC_MARKDOWN, DOC_SOURCE, DOC_HTML, DOC_EPUB, DOC_DOCX, DOC_PDF, DOC_GZIP, DOC_ODF, DOC_RTF, DOC_TYPES };
 extern const char *const doc_type_name[];   /* "text", "markdown", "source", "html", "epub", "docx", "pdf", "gzip", "odf", "rtf" */
@@ -13,79 +15,82 @@ extern const char *const doc_type_name[];   /* "text", "markdown", "source", "ht
 enum mark_kind { MARK_PAGE, MARK_HEADING, MARK_PARAGRAPH, MARK_KINDS };
 struct mark {
 	enum mark_kind kind;
-	int level;             /* of a heading: 1 to 6 */
-	size_t at;             /* byte of the text where it begins; a page or section lasts until the next one */
-	char *text;            /* label of a page ("12", "xii"), text of a heading; NULL for a paragraph */
-	uint32_t last[MARK_KINDS];   /* for marks_at(): the number, from 1, of the last mark of each kind up to this one; zeros: not numbered yet */
+	int level;             /* headings: 1 to 6 */
+	size_t at;             /* first byte in the text; a page or section extends to the next mark of its kind */
+	char *text;            /* label of a page ("12", "xii") or text of a heading; NULL for a paragraph */
+	uint32_t last[MARK_KINDS];   /* number (from 1) of the last mark of each kind up to this one, for marks_at(); all 0: not set */
 };
 
-/* The file that a document was read from, to notice later that it has changed. */
+/* The file that a document was read from, so that later changes can be noticed. */
 struct doc_origin {
-	char *path;            /* absolute; NULL: it was no file, or is not known */
-	int64_t size, mtime;   /* in bytes; in nanoseconds since 1970 */
-	uint8_t hash[32];      /* SHA-256 of its bytes */
+	char *path;            /* absolute; NULL: not a file, or unknown */
+	int64_t size, mtime;   /* bytes; nanoseconds since 1970 */
+	uint8_t hash[32];      /* SHA-256 of the file */
 };
 
-/* A document as plain UTF-8 text with \n line ends.  The text is data, never instructions, and hostile: it goes
- * to a tokenizer with special tokens off and to a terminal through clean_text(). */
+/* A document as UTF-8 text with \n line ends.  The text is untrusted data, never instructions: the tokenizer reads
+ * it with special tokens off, and clean_text() filters it before it reaches a terminal. */
 struct doc {
-	char *name;            /* last part of the path, "standard input" for "-": raw bytes, clean before showing */
-	enum doc_type type;    /* never DOC_GZIP: that is unpacked; stored as this number */
+	char *name;            /* last part of the path, or "standard input"; raw bytes: clean before showing */
+	enum doc_type type;    /* never DOC_GZIP, which is unpacked; the number is stored in chat.db */
 	const char *encoding;  /* "UTF-8", "UTF-16LE", "UTF-16BE", "Windows-1252", ... */
-	uint64_t bytes;        /* as read */
+	uint64_t bytes;        /* size as read */
 	struct str text;
-	struct mark *mark;     /* ascending by place */
+	struct mark *mark;     /* [n_mark], ascending by `at` */
 	size_t n_mark;
-	int32_t pages;         /* 0: a format without pages */
-	struct str notices;    /* what the user should know, one sentence a line; empty when all is plain */
+	int32_t pages;         /* 0: the format has no pages */
+	struct str notices;    /* notices for the user, one sentence a line; may be empty */
 	struct doc_origin origin;
 };
 
-/* Read a regular file, standard input when path is "-" (a pipe, a socket or a redirected file), or an http(s) address.
- * -1: *out is empty and *e is ERR_DOCUMENT, or ERR_FIT when there is no memory for it. */
+/* Read a regular file, standard input ("-": a pipe, a socket or a redirected file), or an http(s) address.  -1:
+ * *out is empty and *e is ERR_DOCUMENT, or ERR_FIT = no memory. */
 int  doc_read(const char *path_or_dash, struct doc *out, struct err *e);
-/* The same for bytes in memory. */
+/* Read a document from memory; name serves for its type and for messages. */
 int  doc_decode(const char *name, const void *bytes, size_t n, struct doc *out, struct err *e);
-/* By its name and its first bytes: is it plain text, or source code or Markdown, which can be read piece by piece?  0: another format, which
- * doc_decode() needs whole. */
+/* 1 if name and first bytes show plain text, source code or Markdown, which can be read in parts.  0: another
+ * format; doc_decode() needs the whole file. */
 int  doc_is_plain(const char *name, const void *bytes, size_t n);
-/* An address as it is fetched, with %20 for blanks, and as it is shown: without what stands behind "?" or "#", which may be secret.  -1: a document
- * cannot have this address, for example since it has a user name and a password; ERR_DOCUMENT.  Appended. */
+/* Check an address.  Appends it to url as it is fetched (blanks as %20), and to shown without "?..." and "#...",
+ * which may be secret. -1 with ERR_DOCUMENT: not allowed, for example because it has a user name. */
 int  doc_address(const char *said, struct str *url, struct str *shown, struct err *);
-/* While documents are read, fetched or parsed, `stopped` is asked twenty times a second, in any thread: not 0 ends the import with
- * ERR_CANCELLED.  One for the process; NULL: imports run to their end. */
+/* Set a function that imports poll twenty times a second, from any thread; nonzero ends the import with
+ * ERR_CANCELLED.  One per process; NULL: imports run to their end. */
 void doc_stop_when(int (*stopped)(void));
 void doc_free(struct doc *);
-/* The page or heading that a byte of the text belongs to; NULL: none. */
+/* Find the page or heading that contains byte `at` of the text; NULL: none. */
 const struct mark *doc_mark_at(const struct doc *, enum mark_kind, size_t at);
 const struct mark *marks_at(const struct mark *, size_t n, enum mark_kind, size_t at);
-/* A copy of the pages and headings; paragraphs are left out, since blank lines of the text show them.  Returns their number. */
+/* Copy pages and headings, not paragraphs (blank lines of the text show them).  Returns the number of copies. */
 size_t marks_copy(const struct mark *, size_t n, struct mark **out);
 void marks_free(struct mark *, size_t n);
-/* The marks of a text that was stored without them, as far as the text shows them: form feeds, headings of Markdown and plain text. */
+/* Find the marks of a stored text again, as far as the text shows them: form feeds, headings of Markdown and plain
+ * text. */
 void doc_mark_again(struct doc *);
 
 enum doc_change { DOC_SAME, DOC_CHANGED, DOC_GONE };
 void origin_copy(struct doc_origin *to, const struct doc_origin *from);
 void origin_free(struct doc_origin *);
-/* Compares the file with what was read: by size and time, and by content where these differ.  A new time alone is noted in *o. */
+/* Compare the file with what was read: size and time, then content if only the time differs.  A new time with old
+ * content is stored in *o. */
 enum doc_change doc_changed(struct doc_origin *o);
 
-/* The documents that an argument names, in order: a file, "-" or an address is itself; a folder is the files below it by name, without
- * hidden ones, links, pictures and programs; a pattern with * ? [ that is no file's name is the files that match.  At most 1,000.
- * -1: *out is empty; ERR_DOCUMENT when there are none. */
-struct doc_paths { char **path; size_t n; char *other; size_t n_other; };   /* files left out for their names: one of them, how many */
+/* List the documents that an argument names, at most 1,000.  A file, "-" or an address names itself; a folder its
+ * files, recursively, by name, without hidden files, links, pictures and programs; a pattern with * ? [ the files
+ * that match, unless a file has that name. -1: *out is empty; ERR_DOCUMENT if there is none. */
+struct doc_paths { char **path; size_t n; char *other; size_t n_other; };   /* skipped because of their names: one of them, and how many */
 int  doc_find(const char *what, struct doc_paths *out, struct err *e);
 void doc_paths_free(struct doc_paths *);
 
-/* Documents that are no plain text, and model files, are parsed by a second process of this program in a jail.  main() begins with this call: it returns -1 in
- * an ordinary process; anything else is the exit code of the second process. */
+/* Entry point of the jailed process; main() calls it first.  -1: this is an ordinary process.  Else: the exit code
+ * of the jailed process, which parses a document that is not plain text, or a model file. */
 int  doc_helper(int argc, char **argv);
-/* Read a model file in the jail, before this process reads it: header, keys, tensors, vocabulary, template.  -1: its reader crashed or took too
- * much there, and *e says so (ERR_MODEL, ERR_CANCELLED).  0 otherwise: what the reader refuses it refuses again.  A file that was found good
- * is not read again while it stays the same; list: the file that notes this, or NULL; remember: write it, too. */
+/* Read a model file (header, keys, tensors, vocabulary, template) in the jail before this process reads it.  -1
+ * with ERR_MODEL or ERR_CANCELLED: the reader crashed or used too much.  0 otherwise: other errors reappear when
+ * the caller reads the file.  list: file that remembers good model files, which are not checked again while
+ * unchanged (NULL: none); remember = 1: add to it. */
 int  model_check(const char *path, const char *list, int remember, struct err *e);
-/* What the jail consists of on this machine, as a list; -1: there is none, and *e says why. */
+/* Describe the jail's parts on this machine.  -1: there is no jail, and *e says why. */
 int  doc_jail(struct str *out, struct err *e);
 
 #endif

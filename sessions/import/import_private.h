@@ -1,19 +1,20 @@
-/* sessions/import/import_private.h - private to sessions/: how documents of every format become text with marks.
+/* sessions/import/import_private.h - the importers, for the files of this room.
  *
- *     type.c      what a document is, by its first bytes and its name
- *     charset.c   the encoding that an HTML page declares;  guess.c  the one that a text seems to have
- *     writer.c    text with marks, written by blocks, lines and cells: what all converters share
- *     html.c      HTML and XHTML, html_rules.c what their style sheets hide
- *     docx.c with docx_lists.c, odf.c with odf_*.c, epub.c  over zip.c and xml.c;  list_labels.c  the labels of list items
+ *     type.c      finds the format by first bytes and name
+ *     charset.c   encodings by name, and the one that an HTML page declares;  guess.c  guesses the encoding of a text
+ *     writer.c    writes text with marks, by blocks, lines and cells; used by all converters
+ *     html.c      HTML and XHTML;  html_rules.c  elements that a style sheet hides
+ *     docx.c with docx_lists.c, odf.c with odf_*.c, epub.c  over zip.c and xml.c;  list_labels.c  labels of list items
  *     rtf.c with rtf_text.c  RTF
- *     pdf.c       what pdftotext prints: pages, running heads and feet, hyphens, ligatures
- *     text.c      plain text of any encoding, and what is no text
- *     marks.c     marks of plain text: pages, headings, paragraphs
- *     jail.c      the limits of a process that parses;  helper.c  that process and its parent
- *     url.c       http and https;  document.c  puts all of it together
+ *     pdf.c       text printed by pdftotext: pages, running heads and feet, hyphens, ligatures;  pdf_headings.c  its headings
+ *     text.c      plain text of any encoding; refuses binary files
+ *     marks.c     marks: pages, headings, paragraphs
+ *     jail.c      confines a process;  jailed.c  that process;  helper.c  its parent
+ *     url.c       documents by http and https;  document.c  chooses the importer
  *     stop.c      stopping an import
- *     list.c      the files that a folder or a pattern names
- *     origin.c    the file that a document was read from, and whether it has changed
+ *     list.c      files of a folder or a pattern
+ *     model.c     checks model files in the jail
+ *     origin.c    the file that a document was read from
  *
  * Everything that libxml2, libarchive or poppler parses is parsed by another process, in a jail (helper.c). */
 #ifndef WEIR_IMPORT_PRIVATE_H
@@ -23,32 +24,32 @@
 
 /* ---- type.c ---- */
 
-/* What a document is; DOC_TEXT, DOC_MARKDOWN or DOC_SOURCE where nothing else is recognised.  name: only its ending counts.
- * mime: the Content-Type of a server, or NULL. */
+/* Find the type of a document; DOC_TEXT, DOC_MARKDOWN or DOC_SOURCE if no other format is recognised.  Only the
+ * ending of name counts. mime: Content-Type of a server, or NULL. */
 enum doc_type doc_type_of(const char *name, const char *mime, const char *p, size_t n);
 
 /* ---- charset.c ---- */
 
 struct charset {
-	const char *name;      /* as users know it: "windows-1251" */
-	const char *iconv;     /* what iconv() calls it */
+	const char *name;      /* name for users: "Windows-1251" */
+	const char *iconv;     /* name for iconv() */
 };
-extern const struct charset charset_utf16le, charset_utf16be;   /* recognised by a byte order mark alone */
-/* By a label of the web ("latin1", "utf8", "x-sjis"); NULL: unknown. */
+extern const struct charset charset_utf16le, charset_utf16be;   /* recognised by byte order mark */
+/* Find a charset by a web label ("latin1", "utf8", "x-sjis"); NULL: unknown. */
 const struct charset *charset_by_label(const char *label, size_t n);
-/* The one that an HTML page declares in its first 1,024 bytes; NULL: none. */
+/* Find the charset that an HTML page declares in its first 1,024 bytes; NULL: none. */
 const struct charset *charset_declared(const char *p, size_t n);
-/* Load every conversion into this process, once, and keep it: the C library has most of them in files of their own, which a process in
- * the jail cannot open, and unloads those that nobody uses. */
+/* Load all of iconv's conversions, once, and keep them.  glibc keeps most in files that a jailed process cannot
+ * open, and unloads unused ones. */
 void charset_load(void);
-/* To UTF-8; bytes that cannot be decoded become U+FFFD and are counted.  -1: iconv does not know it. */
+/* Append p[n] as UTF-8; undecodable bytes become U+FFFD and are counted.  -1: iconv does not know the charset. */
 int charset_decode(const struct charset *, const char *p, size_t n, struct str *out, size_t *replaced);
-/* The sign that a byte of the font Symbol stands for, which has a code of its own. */
+/* UTF-8 character for a byte of the font Symbol, which has its own encoding. */
 const char *charset_symbol(unsigned char);
 
 /* ---- guess.c ---- */
 
-/* The one that a text seems to have which is no UTF-8.  NULL: none is better than Windows-1252. */
+/* Guess the charset of a text that is not UTF-8.  NULL: nothing better than Windows-1252. */
 const struct charset *charset_guess(const char *p, size_t n);
 
 /* ---- writer.c ---- */
@@ -57,119 +58,124 @@ enum gap { GAP_NONE, GAP_SPACE, GAP_LINE, GAP_BLOCK };
 
 #define WRITER_TABLES 16
 
-/* Text that grows block by block.  Gaps are pending until text follows, so the text begins and ends without one. */
+/* Writes text block by block.  A gap is pending until text follows, so the text neither begins nor ends with one. */
 struct writer {
-	struct doc *doc;            /* text, marks, pages and notices go there */
-	enum gap gap;               /* before the next text */
-	int pre;                    /* > 0: white space is kept */
-	int full;                   /* the text has reached DOC_BYTES_MAX: the rest is left out */
-	struct str prefix;          /* of the next text: indent and bullet of a list item */
-	struct str page;            /* label of the page that begins with the next text */
+	struct doc *doc;            /* receives text, marks, pages and notices */
+	enum gap gap;               /* pending gap before the next text */
+	int pre;                    /* > 0: keep white space */
+	int full;                   /* 1: the text reached DOC_BYTES_MAX; the rest is dropped */
+	struct str prefix;          /* written before the next text: indent and bullet of a list item */
+	struct str page;            /* label of the pending page mark */
 	int page_due;
-	int heading;                /* level of the heading that is being written, 0 = none */
+	int heading;                /* level of the current heading; 0 = none */
 	size_t heading_at;
-	size_t raised_end;          /* where the text that writer_raise() announced ends */
+	size_t raised_end;          /* end of the text announced by writer_raise() */
 	struct table {
-		size_t row, mark;       /* where the row and its marks begin */
-		size_t *cell;           /* where its cells begin */
+		size_t row, mark;       /* text offset and mark index where the row begins */
+		size_t *cell;           /* [n_cell] text offsets where cells begin */
 		size_t n_cell, cap;
-		int nested;             /* the row holds another table, or must stay as it is */
+		int nested;             /* 1: the row contains a table or is kept by writer_row_keep(); do not join its cells */
 	} table[WRITER_TABLES];
-	int tables;                 /* how deep, may exceed WRITER_TABLES */
+	int tables;                 /* nesting depth; may exceed WRITER_TABLES */
 };
-void writer_text(struct writer *, const char *s, size_t n);   /* UTF-8; white space collapses unless w->pre */
+void writer_text(struct writer *, const char *s, size_t n);   /* UTF-8; collapses white space unless w->pre */
 void writer_gap(struct writer *, enum gap);
-void writer_line(struct writer *, int begun);   /* the next line of a paragraph; begun: it has text, so a second break makes an empty line */
-/* Before text that stands above the line: a '^', where the text is a number behind a letter, a digit or a bracket.  10 and 3 are not 103. */
+void writer_line(struct writer *, int begun);   /* line break; begun: the paragraph has text, so a second break makes a blank line */
+/* Call before superscript text: writes '^' if the text is a number after a letter, digit or bracket, so that 10
+ * and 3 do not become 103. */
 void writer_raise(struct writer *, const char *s, size_t n);
-/* A part of a formula: the sign before it, and brackets around it once it has ended and turns out to be more than one word. */
+/* Begin and end a part of a formula: write its sign, and at its end brackets around it if it is more than one
+ * word. */
 size_t writer_part_begin(struct writer *, const char *sign);
 void writer_part_end(struct writer *, size_t begin);
 void writer_page(struct writer *, const char *label, size_t n);
 void writer_heading_begin(struct writer *, int level);
 void writer_heading_end(struct writer *);
-/* Tables: a row becomes one line with " | " between cells, unless it holds headings, tables or much text. */
+/* Tables.  A row becomes one line with " | " between its cells, unless it contains headings, tables or long text. */
 void writer_table_begin(struct writer *);
 void writer_table_end(struct writer *);
 void writer_row_begin(struct writer *);
 void writer_cell_begin(struct writer *);
 void writer_row_end(struct writer *);
-/* The last cell, and the last row, `times` more times: spreadsheets keep equal neighbours once. */
+/* Repeat the last cell or row `times` more times: spreadsheets store equal neighbours once. */
 void writer_cell_repeat(struct writer *, long times);
 void writer_row_repeat(struct writer *, long times);
-void writer_row_keep(struct writer *);   /* the open rows stay lines: somebody remembers a place of their text */
-void writer_end(struct writer *);                             /* frees what the writer holds; the document stays */
+void writer_row_keep(struct writer *);   /* do not join the cells of open rows, because a caller has stored an offset into them */
+void writer_end(struct writer *);                             /* end heading and page, free the writer's memory; the document stays */
 
 /* ---- marks.c ---- */
 
 void doc_mark(struct doc *, enum mark_kind, int level, size_t at, const char *text, size_t n);
-void doc_forget_pages(struct doc *);     /* where they begin is not known */
-void doc_mark_text(struct doc *);        /* pages and headings of plain text, Markdown; by doc->type */
-void doc_mark_paragraphs(struct doc *);  /* of any text: runs of lines between blank ones.  Sorts all marks */
-/* Only [from[i], to[i]) of the text stay, in order; marks move along. */
+void doc_forget_pages(struct doc *);     /* delete the page marks: where pages begin is unknown */
+void doc_mark_text(struct doc *);        /* mark pages, and headings of plain text or Markdown, by doc->type */
+void doc_mark_paragraphs(struct doc *);  /* mark runs of lines between blank ones; then sort all marks */
+/* Keep only the given ranges of the text, in order, and move the marks along. */
 struct range { size_t from, to; };
 void doc_keep(struct doc *, const struct range *, size_t n);
-/* What DOCX and OpenDocument end with: a note on hidden characters, and on damage that ended the text (why, from its parser); -1 where there is none. */
+/* End the import of DOCX or OpenDocument: add notices about hidden characters and about damage that ended the text
+ * (*why, from the parser). -1 if there is no text. */
 int  doc_finish(struct doc *, size_t hidden, const struct err *why, struct err *);
-void doc_note(struct doc *, const char *fmt, ...) __attribute__((format(printf, 2, 3)));   /* one sentence */
-/* A line that stands alone and looks like a heading ("3.1 Methods", "CHAPTER IV"): its level, or 0. */
+void doc_note(struct doc *, const char *fmt, ...) __attribute__((format(printf, 2, 3)));   /* add one notice, a sentence */
+/* Level of a line that stands alone and looks like a heading ("3.1 Methods", "CHAPTER IV"); else 0. */
 int heading_level(const char *line, size_t n);
-/* PDF has a heading's number in a block of its own, "3.1" or "Chapter 4": its level, or 0; and what its title looks like. */
+/* PDF: level of a block that is only a heading's number ("3.1", "Chapter 4"), else 0; 1 if a line looks like a
+ * heading's title. */
 int heading_number_level(const char *line, size_t n);
 int heading_title(const char *line, size_t n);
-/* Mark the headings of the page that the text has from byte `from` on, each a block of its own (pdf_headings.c). */
+/* Mark the headings of the page that begins at byte `from`, and put each into a block of its own (pdf_headings.c). */
 void pdf_mark_headings(struct doc *, size_t from);
 
-/* A note: count, ends of the plural. */
+/* Format of a notice: count, plural ending with verb. */
 #define HIDDEN_TEXT "%zu hidden character%s left out"
 
-/* ---- converters: they run in the jail ----
- * Bytes to a zeroed document with text, marks, pages and notices.  -1: *e is the rest of a sentence that begins with the document's
- * name ("is encrypted"). */
+/* ---- converters, run in the jail ----
+ *
+ * Convert bytes to a zeroed document with text, marks, pages and notices.  -1: *e is the rest of a sentence that begins with the
+ * document's name ("is encrypted"). */
 
-/* Returns the characters of hidden text, which are left out. */
+/* Convert a part of a document.  Returns the number of hidden characters left out. */
 size_t html_convert(struct writer *, const char *utf8, size_t n);
 int  html_import(const char *p, size_t n, struct doc *, struct err *);
 int  epub_import(const char *p, size_t n, struct doc *, struct err *);
 int  docx_import(const char *p, size_t n, struct doc *, struct err *);
 int  odf_import(const char *p, size_t n, struct doc *, struct err *);    /* OpenDocument: text, spreadsheet, presentation; packed or one XML file */
 int  rtf_import(const char *p, size_t n, struct doc *, struct err *);
-int  gzip_import(const char *p, size_t n, struct doc *, struct err *);   /* text = the bytes unpacked */
-int  pdf_import(const char *p, size_t n, struct doc *, struct err *);    /* what pdftotext printed */
+int  gzip_import(const char *p, size_t n, struct doc *, struct err *);   /* text = unpacked bytes */
+int  pdf_import(const char *p, size_t n, struct doc *, struct err *);    /* input: text printed by pdftotext */
 
 /* ---- html_rules.c ---- */
 
 enum { HTML_RULES = 256 };
 struct html_rules { struct { char name[48]; } rule[HTML_RULES]; int n; };   /* ".secret", "#secret" */
-/* The rules of a style sheet, which is emptied. */
+/* Read the hiding rules of a style sheet, and empty css. */
 void html_rules_read(struct html_rules *, struct str *css);
-int  html_rules_hide(const struct html_rules *, const char *id, const char *classes);   /* NULL: the element has none */
-/* Do these declarations hide an element? */
+int  html_rules_hide(const struct html_rules *, const char *id, const char *classes);   /* id, classes: of the element, or NULL */
+/* 1 if CSS declarations hide an element. */
 int  css_hides(const char *css, size_t n);
 
 /* ---- zip.c ---- */
 
 struct zip_entry { char *name; char *p; size_t n; };
 struct zip { struct zip_entry *entry; size_t n, cap; };
-/* Every entry whose name `want` accepts, unpacked in memory, within the limits on entries, sizes and ratio. */
+/* Unpack every entry whose name want() accepts, within limits on entries, sizes and compression ratio. */
 int  zip_read(struct zip *, const char *p, size_t n, int want(const char *name), struct err *);
-const struct zip_entry *zip_find(const struct zip *, const char *name);   /* NULL: not there */
+const struct zip_entry *zip_find(const struct zip *, const char *name);   /* NULL: missing */
 void zip_free(struct zip *);
 
 /* ---- xml.c ---- */
 
-struct xml_attr { const char *name; const char *value; size_t n; };   /* local name; value is not terminated */
+struct xml_attr { const char *name; const char *value; size_t n; };   /* local name; value is not NUL-terminated */
 struct xml_handler {
 	void (*start)(void *ud, const char *name, const struct xml_attr *, size_t n);   /* local names */
 	void (*end)(void *ud, const char *name);
 	void (*text)(void *ud, const char *s, size_t n);
 };
-/* Well-formed XML; no entities but the five of XML, nothing is fetched.  -1: *e says why and where; what was parsed until
- * there has been reported. */
+/* Parse well-formed XML; only the five predefined entities, and no external files.  -1: *e says what is wrong and
+ * where; everything before was reported to the handler. */
 int xml_parse(const char *what, const char *p, size_t n, const struct xml_handler *, void *ud, struct err *);
 const struct xml_attr *xml_attr(const struct xml_attr *, size_t n, const char *name);
 int xml_attr_is(const struct xml_attr *, size_t n, const char *name, const char *value);
-long xml_number(const struct xml_attr *, long otherwise);   /* otherwise: the attribute is NULL, empty or too long */
+long xml_number(const struct xml_attr *, long otherwise);   /* `otherwise` if the attribute is NULL, empty or too long */
 
 /* ---- list_labels.c ---- */
 
@@ -177,80 +183,83 @@ enum { LIST_LEVELS = 9, LIST_PATTERN_MAX = 64 };
 enum list_format { LIST_DECIMAL, LIST_LETTER, LIST_CAPITAL_LETTER, LIST_ROMAN, LIST_CAPITAL_ROMAN, LIST_BULLET /* no label */ };
 struct list_level {
 	enum list_format format;
-	int as_columns;                  /* letters go on behind z with aa, ab, like the columns of a sheet; 0: with aa, bb */
-	long start, count;               /* count: of the last item, start - 1 before the first one */
+	int as_columns;                  /* 1: letters continue after z with aa, ab (like spreadsheet columns); 0: with aa, bb */
+	long start, count;               /* count: number of the last item; start - 1 before the first */
 	char pattern[LIST_PATTERN_MAX];  /* "%1.%2." */
 };
-void list_levels_begin(struct list_level[LIST_LEVELS]);               /* decimal numbers from 1, one a level */
-void list_levels_restart(struct list_level[LIST_LEVELS], int from);   /* level `from` and those below it */
-void list_levels_count(struct list_level[LIST_LEVELS], int level);    /* one more item; the levels below begin anew */
-/* Append the label of the item that was counted last, "2.a) ".  0: it has none. */
+void list_levels_begin(struct list_level[LIST_LEVELS]);               /* set all levels to decimal numbers from 1 */
+void list_levels_restart(struct list_level[LIST_LEVELS], int from);   /* restart level `from` and deeper ones */
+void list_levels_count(struct list_level[LIST_LEVELS], int level);    /* count one item; deeper levels restart */
+/* Append the label of the last counted item, "2.a) ".  0: it has none. */
 int  list_label(const struct list_level[LIST_LEVELS], int level, struct str *out);
-long list_start(const struct xml_attr *);                             /* what an item or a level begins with, made safe; 1: it does not say */
+long list_start(const struct xml_attr *);                             /* start value of an item or level, within limits; 1 if missing */
 
 /* ---- docx_lists.c ---- */
 
 struct docx_lists;
-struct docx_lists *docx_lists_read(const struct zip_entry *numbering);   /* NULL: the file has no lists */
-/* Counts one more item of a list and appends its label, "2.a) ".  0: a bullet, or an unknown list. */
+struct docx_lists *docx_lists_read(const struct zip_entry *numbering);
+/* Count one item of a list and append its label, "2.a) ".  0: a bullet, or an unknown list. */
 int  docx_lists_label(struct docx_lists *, long num, long level, struct str *out);
 void docx_lists_free(struct docx_lists *);
 
 /* ---- odf_styles.c ---- */
 
-/* What a style and those that it is based on say of a paragraph, a run of text, a section or a table. */
+/* Effective properties of a style and its parents, for a paragraph, run of text, section or table. */
 struct odf_look {
-	int level;            /* of the heading that it makes, 0 = none */
-	int hidden, raised, kept;    /* kept: white space counts, as in program text */
+	int level;            /* heading level; 0 = not a heading */
+	int hidden, raised, kept;    /* kept: keep white space, as in program text */
 	int break_before, break_after;
-	long page_number;     /* of the page that begins before it, 0 = the next one */
-	const char *list;     /* name of the list style, of the styles; NULL = none */
+	long page_number;     /* number of the page that begins before it; 0 = the next one */
+	const char *list;     /* name of the list style (owned by the styles); NULL = none */
 };
 struct odf_styles;
-size_t odf_name_hash(char family, const char *name, size_t n);   /* for tables of names; family: a letter for each kind of name */
-struct odf_styles *odf_styles_read(const struct zip_entry *styles, const struct zip_entry *content);   /* either may be NULL: there is no such part */
+size_t odf_name_hash(char family, const char *name, size_t n);   /* hash for name tables; family: one letter for each kind of name */
+/* Read the styles of both parts; either may be NULL: the part is missing. */
+struct odf_styles *odf_styles_read(const struct zip_entry *styles, const struct zip_entry *content);
 /* family: "paragraph", "text", "section", "table". */
 void odf_style(const struct odf_styles *, const char *family, const struct xml_attr *name, struct odf_look *out);
-/* How a list style numbers items; the count of a level is that of the item numbered last, of whichever list. */
+/* How a list style numbers items.  The count of a level is that of the last numbered item of any list. */
 struct odf_list_style {
 	struct list_level level[LIST_LEVELS];
-	int used;             /* a list has this style; counter: of the last one */
+	int used;             /* used: some list has this style; counter: of the last such list */
 	size_t counter;
 };
-struct odf_list_style *odf_list_style(struct odf_styles *, const char *name, size_t n);   /* NULL: there is none of this name */
-struct list_level *odf_outline(struct odf_styles *);   /* the levels of headings, which count themselves */
+struct odf_list_style *odf_list_style(struct odf_styles *, const char *name, size_t n);   /* NULL: no style of this name */
+struct list_level *odf_outline(struct odf_styles *);   /* levels for numbered headings, with their counts */
 void odf_styles_free(struct odf_styles *);
 
 /* ---- jail.c ---- */
 
 enum jail_kind {
-	JAIL_PARSE,     /* reads and writes what is open, and nothing else */
-	JAIL_EXEC,      /* may execute one program and read the libraries and data files that it needs */
-	JAIL_MODEL,     /* may also open a model file, and those beside it where the model has several */
+	JAIL_PARSE,     /* may read and write open files only */
+	JAIL_EXEC,      /* may execute one program and read its libraries and data files */
+	JAIL_MODEL,     /* may also open a model file, or its folder if the model has several files */
 };
-struct jail_level { int root, landlock; };   /* 0: the kernel has none, or does not let its users; landlock: ABI version.  The other parts are always there */
-/* Confine this process for good.  path: what JAIL_EXEC may execute, JAIL_MODEL may read; absolute.  -1: it could not, and nothing should be parsed. */
+/* Optional parts of the jail; 0 = not available to users on this kernel.  landlock: ABI version. */
+struct jail_level { int root, landlock; };
+/* Confine this process irrevocably.  path (absolute): program for JAIL_EXEC, model file for JAIL_MODEL.  -1:
+ * failed; parse nothing. */
 int jail_enter(enum jail_kind, const char *path, struct jail_level *, struct err *);
 
 /* ---- jailed.c ---- */
 
-/* argv[1] of the process that parses; argv[2] is a name of enum doc_type, or this one, argv[3] the path of the model file or of pdftotext; a PDF
- * without it is the text that pdftotext printed. */
+/* Arguments of the jailed process.  argv[1]: helper_argument.  argv[2]: a doc_type_name, or helper_model_type. 
+ * argv[3]: path of the model file, or of pdftotext; a PDF without argv[3] is text printed by pdftotext. */
 extern const char helper_argument[], helper_model_type[];
 
 /* ---- helper.c ---- */
 
-/* Convert in another process; *out is zeroed first.  e.msg is a whole sentence. */
+/* Convert a document in a jailed process.  *out is overwritten; e->msg is a whole sentence. */
 int helper_convert(enum doc_type, const char *name, const char *p, size_t n, struct doc *out, struct err *);
 
-/* Read a model file, by its absolute path, in another process.  0: its reader likes it; 1: it does not, or there is no jail: the caller hears why
- * when it reads the file itself; -1: the reader crashed or took too much, *e says so. */
+/* Read a model file (absolute path) in a jailed process.  0: good.  1: the reader refused it, or there is no jail;
+ * the caller's own read reports why.  -1: the reader crashed or used too much; *e says so. */
 int helper_model(const char *path, struct err *);
 
 /* ---- stop.c ---- */
 
 #define STOP_EVERY_MS 50
-/* Has the user stopped the import?  Asked every STOP_EVERY_MS. */
+/* 1 if the user has stopped the import.  Poll it every STOP_EVERY_MS. */
 int import_stopped(void);
 int import_refuse_stopped(const char *shown, struct err *);   /* ERR_CANCELLED: "document 'SHOWN' was not read: stopped" */
 
@@ -260,21 +269,21 @@ int url_document(const char *url, struct doc *, struct err *);
 
 /* ---- document.c ---- */
 
-/* Bytes of any format; mime: a server's Content-Type, or NULL. */
+/* Import bytes of any format.  mime: a server's Content-Type, or NULL. */
 int document_import(const char *name, const char *mime, const char *p, size_t n, struct doc *, struct err *);
 
 /* ---- origin.c ---- */
 
 struct stat;
-/* A regular file: st as it was opened, and what was read of it. */
+/* Record a regular file: its stat when it was opened, and the bytes read. */
 void origin_note(struct doc_origin *, const char *path, const struct stat *st, const void *bytes, size_t n);
 
 /* ---- text.c ---- */
 
-/* Plain text of any encoding to UTF-8; what is no text is refused by name.  No type, no marks. */
+/* Decode plain text of any encoding to UTF-8; refuse binary files by kind.  Sets neither type nor marks. */
 int text_decode(const char *name, const char *p, size_t n, struct doc *, struct err *);
-const char *doc_shown(const char *path);   /* the end of a path, as errors name it */
-/* ERR_DOCUMENT: "document 'PATH' WHY". */
+const char *doc_shown(const char *path);   /* end of a path, for messages */
+/* Set ERR_DOCUMENT: "document 'PATH' WHY". */
 int  doc_refuse(struct err *, const char *path, const char *why);
 
 #endif

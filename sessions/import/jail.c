@@ -1,13 +1,12 @@
-/* sessions/import/jail.c - what a process that parses a document or a model file may do: compute, read what is open, write to its pipe.
+/* sessions/import/jail.c - confines a process that parses a document or a model file: it may compute, read open files and write to its pipe.
  *
- *     no_new_privs    no set-user-ID program gives rights back
- *     rlimits         memory, processor time, files, processes; nothing can be written to a file
- *     a root          of its own, where the kernel lets users make namespaces: what the process does not need is not there, so that not even
- *                     its existence and size can be asked for
- *     Landlock        no path can be opened, no port connected to, no signal sent, where the kernel has it (5.13 and later)
- *     seccomp         a list of system calls; others end the process
+ *     no_new_privs    set-user-ID programs give no rights back
+ *     rlimits         memory, processor time, files, processes; no file can be written
+ *     own root        if the kernel lets users make namespaces: other files do not exist, so even their existence and size are hidden
+ *     Landlock        (kernel 5.13 and later) no path can be opened, no port connected to, no signal sent
+ *     seccomp         a list of allowed system calls; others end the process
  *
- * All of it holds from here on for this process and for what it executes; nothing gives it back. */
+ * Nothing can lift the jail from this process or from what it executes. */
 #include "sessions/import/import_private.h"
 
 #include <errno.h>
@@ -28,11 +27,11 @@
 
 #include <seccomp.h>
 
-#define MEMORY_MAX (1ull << 30)   /* of address space */
+#define MEMORY_MAX (1ull << 30)   /* bytes of address space */
 #define CPU_SECONDS 30
 #define FILES_MAX 32
 
-/* Sanitizers map terabytes. */
+/* Sanitizers map terabytes: no memory limit. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define SANITIZED 1
 #elif defined(__has_feature)
@@ -44,20 +43,20 @@
 #define SANITIZED 0
 #endif
 
-static int failed(struct err *e, const char *what)
+static int jail_failed(struct err *e, const char *what)
 {
 	return err_set(e, ERR_DOCUMENT, "cannot be parsed safely on this machine: no %s (%s)", what, strerror(errno));
 }
 
 /* ---- limits ---- */
 
-static int limit(int what, rlim_t soft, rlim_t hard)
+static int set_limit(int what, rlim_t soft, rlim_t hard)
 {
 	struct rlimit old, new = {soft, hard};
 
 	if (getrlimit(what, &old))
 		return -1;
-	/* Somebody may have set a lower one. */
+	/* Keep a lower limit that is set already. */
 	if (new.rlim_max > old.rlim_max)
 		new.rlim_max = old.rlim_max;
 	if (new.rlim_cur > new.rlim_max)
@@ -69,22 +68,22 @@ static int set_limits(enum jail_kind kind)
 {
 	rlim_t files = kind == JAIL_PARSE ? 3 : FILES_MAX;
 
-	/* A model file is mapped, however large it is; what is allocated counts. */
-	if (!SANITIZED && limit(kind == JAIL_MODEL ? RLIMIT_DATA : RLIMIT_AS, MEMORY_MAX, MEMORY_MAX))
+	/* Model: limit allocations only, since the file is mapped, however large. */
+	if (!SANITIZED && set_limit(kind == JAIL_MODEL ? RLIMIT_DATA : RLIMIT_AS, MEMORY_MAX, MEMORY_MAX))
 		return -1;
-	return limit(RLIMIT_CPU, CPU_SECONDS, CPU_SECONDS + 2) || limit(RLIMIT_FSIZE, 0, 0) || limit(RLIMIT_CORE, 0, 0) ||
-	       limit(RLIMIT_NPROC, 0, 0) || limit(RLIMIT_NOFILE, files, files) || limit(RLIMIT_MEMLOCK, 0, 0) ||
-	       limit(RLIMIT_MSGQUEUE, 0, 0) ? -1 : 0;
+	return set_limit(RLIMIT_CPU, CPU_SECONDS, CPU_SECONDS + 2) || set_limit(RLIMIT_FSIZE, 0, 0) || set_limit(RLIMIT_CORE, 0, 0) ||
+	       set_limit(RLIMIT_NPROC, 0, 0) || set_limit(RLIMIT_NOFILE, files, files) || set_limit(RLIMIT_MEMLOCK, 0, 0) ||
+	       set_limit(RLIMIT_MSGQUEUE, 0, 0) ? -1 : 0;
 }
 
 /* ---- paths ---- */
 
-/* Libraries with their cache, and the tables for Chinese, Japanese and Korean text. */
+/* Libraries and their cache, and poppler's tables for Chinese, Japanese and Korean text. */
 static const char *const folders[] = {"/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib", "/nix/store", NULL};
 static const char *const tables[] = {"/usr/share/poppler", "/usr/local/share/poppler", "/usr/share/fonts", "/usr/share/fontconfig", "/etc/fonts", NULL};
 static const char library_cache[] = "/etc/ld.so.cache";
 
-/* A model's file alone, or its folder where its name says that it is one of several. */
+/* Path to allow: the model file, or its folder if the name ("-of-") shows a model in several files. */
 static void model_paths(const char *path, char out[PATH_MAX])
 {
 	const char *slash = strrchr(path, '/');
@@ -92,9 +91,9 @@ static void model_paths(const char *path, char out[PATH_MAX])
 	snprintf(out, PATH_MAX, "%.*s", slash && strstr(slash, "-of-") ? (int)(slash - path) + 1 : (int)strlen(path), path);
 }
 
-/* ---- a root of its own ---- */
+/* ---- own root ---- */
 
-/* Where the file system is mounted that becomes the root; it covers what is there for this process alone. */
+/* Mount point of the new root; it covers the real folder for this process only. */
 static const char new_root[] = "/tmp";
 
 static int write_text(const char *path, const char *text)
@@ -108,7 +107,7 @@ static int write_text(const char *path, const char *text)
 	return rc;
 }
 
-/* The user as a number that is not root's: what it executes has no rights in the namespace. */
+/* Map the user to uid 1, so that executed programs have no rights in the namespace. */
 static int map_user(uid_t user, gid_t group)
 {
 	char text[40];
@@ -120,7 +119,7 @@ static int map_user(uid_t user, gid_t group)
 	return write_text("/proc/self/gid_map", text);
 }
 
-/* The folders above the target, and an empty folder or file there to mount on. */
+/* Make the parent folders of target, and target itself as an empty folder or file to mount on. */
 static int make_target(char *target, int is_folder)
 {
 	int fd;
@@ -140,13 +139,13 @@ static int make_target(char *target, int is_folder)
 }
 
 enum { PATHS = 20 };
-struct bound { const char *path; int fd; };   /* opened before the new root covers it */
+struct bound { const char *path; int fd; };   /* fd: opened before the new root covers the path */
 
 static void add_path(struct bound *b, size_t *n, const char *path)
 {
 	int fd = open(path, O_PATH | O_CLOEXEC);
 
-	if (fd >= 0)   /* another system keeps its libraries elsewhere */
+	if (fd >= 0)   /* missing: this system keeps its libraries elsewhere */
 		b[(*n)++] = (struct bound){path, fd};
 }
 
@@ -160,12 +159,13 @@ static int bind_path(const struct bound *b)
 	while (strlen(target) > 1 && target[strlen(target) - 1] == '/')
 		target[strlen(target) - 1] = 0;
 	if (!access(target, F_OK))
-		return 0;   /* in a folder that is there */
+		return 0;   /* inside a folder that was bound already */
 	snprintf(source, sizeof source, "/proc/self/fd/%d", b->fd);
 	return make_target(target, S_ISDIR(st.st_mode)) || mount(source, target, NULL, MS_BIND | MS_REC, NULL) ? -1 : 0;
 }
 
-/* 1; 0: this machine does not let its users make namespaces, or mount there, and the root is that of all. */
+/* Enter a root that contains only the needed paths.  1; 0 = not possible for users of this machine, the real root
+ * stays. */
 static int set_root(enum jail_kind kind, const char *path)
 {
 	uid_t user = geteuid();
@@ -203,15 +203,15 @@ static int set_root(enum jail_kind kind, const char *path)
 
 /* ---- Landlock ---- */
 
-/* The kernel's interface (linux/landlock.h, the same on every architecture): headers of Linux before 5.13, with which archives for older systems
- * are built, lack it. */
+/* From linux/landlock.h, the same on every architecture.  Headers before Linux 5.13, used to build for older
+ * systems, lack it. */
 enum { SYS_CREATE_RULESET = 444, SYS_ADD_RULE = 445, SYS_RESTRICT_SELF = 446 };
 enum { RULESET_VERSION = 1, RULE_PATH = 1 };
 enum { FS_EXECUTE = 1, FS_READ_FILE = 4, FS_READ_DIR = 8 };
 struct path_rule { uint64_t allowed; int32_t parent_fd; } __attribute__((packed));
 struct ruleset { uint64_t fs, net, scoped; };
 
-/* Rights by version of the ABI: 13 with the first, then REFER, TRUNCATE, (network), IOCTL_DEV. */
+/* All file rights of an ABI version: 13 in the first; then REFER, TRUNCATE, IOCTL_DEV were added. */
 static uint64_t all_rights(int abi)
 {
 	return (1ull << (abi >= 5 ? 16 : abi >= 3 ? 15 : abi >= 2 ? 14 : 13)) - 1;
@@ -224,7 +224,7 @@ static int allow_path(int ruleset, const char *path, uint64_t rights)
 
 	rule.parent_fd = open(path, O_PATH | O_CLOEXEC);
 	if (rule.parent_fd < 0)
-		return 0;   /* another system keeps its libraries elsewhere */
+		return 0;   /* missing: this system keeps its libraries elsewhere */
 	rc = (int)syscall(SYS_ADD_RULE, ruleset, RULE_PATH, &rule, 0);
 	close(rule.parent_fd);
 	return rc;
@@ -262,7 +262,7 @@ static int set_landlock(enum jail_kind kind, const char *path, int *abi)
 		return 0;
 	}
 	all.fs = all_rights(*abi);
-	all.net = *abi >= 4 ? 3 : 0;        /* bind and connect of TCP */
+	all.net = *abi >= 4 ? 3 : 0;        /* TCP bind and connect */
 	all.scoped = *abi >= 6 ? 3 : 0;     /* abstract UNIX sockets, signals */
 	fd = (int)syscall(SYS_CREATE_RULESET, &all, *abi >= 6 ? sizeof all : *abi >= 4 ? 16 : 8, 0);
 	if (fd < 0)
@@ -276,7 +276,7 @@ static int set_landlock(enum jail_kind kind, const char *path, int *abi)
 
 /* ---- seccomp ---- */
 
-/* Computing, memory, what is open, and the end. */
+/* Allowed: computing, memory, open files, exit. */
 static const int allowed[] = {
 	SCMP_SYS(read), SCMP_SYS(readv), SCMP_SYS(pread64), SCMP_SYS(write), SCMP_SYS(writev), SCMP_SYS(lseek), SCMP_SYS(close),
 	SCMP_SYS(fstat), SCMP_SYS(brk), SCMP_SYS(munmap), SCMP_SYS(mremap), SCMP_SYS(madvise), SCMP_SYS(futex), SCMP_SYS(getrandom),
@@ -287,14 +287,14 @@ static const int allowed[] = {
 	SCMP_SYS(restart_syscall), SCMP_SYS(exit), SCMP_SYS(exit_group),
 };
 
-/* Libraries try these and go on without them. */
+/* Answered with EACCES: libraries try these and continue without them. */
 static const int refused[] = {
 	SCMP_SYS(stat), SCMP_SYS(lstat), SCMP_SYS(access), SCMP_SYS(faccessat), SCMP_SYS(faccessat2),
 	SCMP_SYS(readlink), SCMP_SYS(readlinkat), SCMP_SYS(getcwd), SCMP_SYS(ioctl), SCMP_SYS(prctl), SCMP_SYS(statfs), SCMP_SYS(fadvise64),
 	SCMP_SYS(sched_setaffinity), SCMP_SYS(fcntl), SCMP_SYS(mlock), SCMP_SYS(sched_getparam), SCMP_SYS(sched_getscheduler),
 };
 
-/* What a program needs from execve() to main(), Landlock and the limits saying where. */
+/* Needed from execve() to main(); Landlock and the limits restrict where. */
 static const int of_a_program[] = {
 	SCMP_SYS(execve), SCMP_SYS(getdents64), SCMP_SYS(arch_prctl), SCMP_SYS(set_tid_address), SCMP_SYS(set_robust_list), SCMP_SYS(rseq),
 	SCMP_SYS(fstatfs), SCMP_SYS(fadvise64), SCMP_SYS(getcwd),
@@ -311,8 +311,8 @@ static int add_all(scmp_filter_ctx f, uint32_t action, const int *call, size_t n
 	return 0;
 }
 
-/* Of an open file alone: newfstatat() and statx() with an empty path.  The filter cannot look at the path, and a program that was taken over may give
- * one beside the flag: then the root of its own is what hides files. */
+/* Allow newfstatat() and statx() with AT_EMPTY_PATH, meant for open files.  The filter cannot inspect the path, so
+ * a hijacked process may pass one; then only the own root hides files. */
 static int add_stat(scmp_filter_ctx f)
 {
 	uint32_t no = SCMP_ACT_ERRNO(EACCES);
@@ -325,7 +325,7 @@ static int add_stat(scmp_filter_ctx f)
 	return rc;
 }
 
-/* Neither whom signals of a pipe go to (F_SETOWN, F_SETSIG) nor leases and locks. */
+/* Allow harmless fcntl() commands only: no F_SETOWN, F_SETSIG, leases or locks. */
 static int add_fcntl(scmp_filter_ctx f)
 {
 	static const int harmless[] = {F_DUPFD, F_DUPFD_CLOEXEC, F_GETFD, F_SETFD, F_GETFL};
@@ -344,9 +344,9 @@ static int add_rules(scmp_filter_ctx f, enum jail_kind kind)
 
 	if (add_all(f, SCMP_ACT_ALLOW, allowed, sizeof allowed / sizeof *allowed))
 		return -1;
-	/* Only itself, as abort() does. */
+	/* Signals to itself only, for abort(). */
 	rc = seccomp_rule_add(f, SCMP_ACT_ALLOW, SCMP_SYS(tgkill), 1, SCMP_A0(SCMP_CMP_EQ, (scmp_datum_t)getpid()));
-	/* Limits are read, never set. */
+	/* Limits can be read, not set. */
 	rc |= seccomp_rule_add(f, SCMP_ACT_ALLOW, SCMP_SYS(prlimit64), 1, SCMP_A2(SCMP_CMP_EQ, 0));
 	rc |= add_stat(f);
 	if (kind == JAIL_EXEC) {
@@ -360,9 +360,9 @@ static int add_rules(scmp_filter_ctx f, enum jail_kind kind)
 	}
 	rc |= seccomp_rule_add(f, SCMP_ACT_ALLOW, SCMP_SYS(mmap), 1, SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0));
 	rc |= seccomp_rule_add(f, SCMP_ACT_ALLOW, SCMP_SYS(mprotect), 1, SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0));
-	/* A library that looks for a file of its own goes on without it; writing ends the process. */
+	/* Opening to read: EACCES, and libraries continue.  Opening to write ends the process. */
 	if (kind == JAIL_MODEL)
-		no = SCMP_ACT_ALLOW;   /* Landlock says which */
+		no = SCMP_ACT_ALLOW;   /* Landlock restricts which files */
 	rc |= seccomp_rule_add(f, no, SCMP_SYS(openat), 1, SCMP_A2(SCMP_CMP_MASKED_EQ, writing, 0));
 	rc |= seccomp_rule_add(f, no, SCMP_SYS(open), 1, SCMP_A1(SCMP_CMP_MASKED_EQ, writing, 0));
 	return rc ? -1 : 0;
@@ -376,7 +376,7 @@ static int set_seccomp(enum jail_kind kind)
 	if (!f)
 		return -1;
 	rc = seccomp_attr_set(f, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS);
-	/* The list that comes first decides: what a program may call is not refused. */
+	/* The first rule for a call wins, so calls allowed above are not refused here. */
 	rc = rc || add_rules(f, kind);
 	if (!rc)
 		rc = add_all(f, SCMP_ACT_ERRNO(EACCES), refused, sizeof refused / sizeof *refused);
@@ -393,13 +393,13 @@ int jail_enter(enum jail_kind kind, const char *path, struct jail_level *level, 
 	level->root = set_root(kind, path);
 	errno = 0;
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_DUMPABLE, 0, 0, 0, 0))
-		return failed(e, "no_new_privs");
-	/* Rules of Landlock need descriptors: before the limit on them. */
+		return jail_failed(e, "no_new_privs");
+	/* Landlock needs descriptors, so it comes before the limits. */
 	if (set_landlock(kind, path, &level->landlock))
-		return failed(e, "Landlock");
+		return jail_failed(e, "Landlock");
 	if (set_limits(kind))
-		return failed(e, "limits");
+		return jail_failed(e, "limits");
 	if (set_seccomp(kind))
-		return failed(e, "seccomp");
+		return jail_failed(e, "seccomp");
 	return 0;
 }

@@ -1,9 +1,9 @@
-/* sessions/import/jailed.c - the process that parses a document or a model file: converts it and writes records (helper.c reads them), or becomes
- * pdftotext, whose output is text.
+/* sessions/import/jailed.c - the jailed process: converts a document and writes records (read by helper.c), or reads a model file, or
+ * becomes pdftotext.
  *
- * helper.c starts this program a second time, with the document as standard input; doc_helper() is the first thing that main() calls.  A model
- * file is read by the reader that the program itself uses: header, keys, tensors, vocabulary, chat template.  What crashes the reader, or takes it too
- * long, ends that process alone. */
+ * helper.c starts this program a second time; doc_helper() is the first call of main().  A model file is read by the program's own
+ * reader: header, keys, tensors, vocabulary, chat template.  A file that crashes the reader or takes too long ends only this
+ * process. */
 #include "sessions/import/import_private.h"
 
 #include <errno.h>
@@ -79,7 +79,7 @@ static int send_error(const struct err *e)
 	return send_record('E', e->msg, strlen(e->msg)) || send_record('Z', "", 0) ? 1 : 0;
 }
 
-/* All of standard input; its size is known. */
+/* Read all of standard input, a file of known size. */
 static char *take_document(size_t *n)
 {
 	struct stat st;
@@ -116,7 +116,8 @@ static int convert(enum doc_type type)
 	return by_type[type](p, n, &d, &e) ? send_error(&e) : send_doc(&d);
 }
 
-/* What the reader refuses, it refuses in the parent as well, with the parent's options and words. */
+/* Read a model file.  The record's text does not matter: the parent reads the file again and reports errors in its
+ * own words. */
 static int read_model(const char *path)
 {
 	struct engine_options o = {.model_path = path, .inspect_only = 1};
@@ -125,7 +126,7 @@ static int read_model(const char *path)
 
 	if (!engine_open(&engine, &o, &e))
 		return send_record('Z', "", 0);
-	o.vocab_only = 1;   /* a family that is not known may have a vocabulary that is */
+	o.vocab_only = 1;   /* an unknown model family may have a known vocabulary */
 	engine_open(&engine, &o, NULL);
 	return send_error(&e);
 }
@@ -138,7 +139,7 @@ static int parse_type(const char *s)
 	return -1;
 }
 
-/* The parent's open files are none of the helper's business.  The system call is that of Linux 5.9, whose name older headers lack. */
+/* Close inherited descriptors.  close_range() by number: Linux 5.9, missing in older headers. */
 static void close_inherited(void)
 {
 	enum { SYS_CLOSE_RANGE = 436 };
@@ -163,7 +164,7 @@ int doc_helper(int argc, char **argv)
 	model = argc > 3 && !strcmp(argv[2], helper_model_type);
 	program = argc > 3 && type == DOC_PDF;
 	prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
-	/* Chapters and runs of text come in encodings of their own; a page of HTML has been decoded by the parent. */
+	/* EPUB and RTF contain text in several encodings; an HTML page was decoded by the parent. */
 	if (type == DOC_EPUB || type == DOC_RTF)
 		charset_load();
 	if (jail_enter(program ? JAIL_EXEC : model ? JAIL_MODEL : JAIL_PARSE, argc > 3 ? argv[3] : NULL, &level, &e)) {
@@ -187,5 +188,5 @@ int doc_helper(int argc, char **argv)
 	} else {
 		rc = convert((enum doc_type)type);
 	}
-	_exit(rc);   /* nothing to flush or free */
+	_exit(rc);   /* nothing to flush */
 }

@@ -1,4 +1,4 @@
-/* sessions/import/list.c - the documents that an argument names: a file, a folder, a pattern. */
+/* sessions/import/list.c - lists the documents that an argument names: a file, a folder, a pattern. */
 #include "sessions/import/import_private.h"
 #include "sessions/fetch/fetch.h"
 
@@ -12,7 +12,7 @@
 #define PATHS_MAX 1000
 #define DEPTH_MAX 16
 
-static int add(struct doc_paths *list, const char *path, struct err *e)
+static int add_path(struct doc_paths *list, const char *path, struct err *e)
 {
 	if (list->n == PATHS_MAX)
 		return err_set(e, ERR_DOCUMENT, "more than %d documents at once: name a smaller folder", PATHS_MAX);
@@ -29,7 +29,8 @@ static void leave_out(struct doc_paths *list, const char *path)
 		list->other = xstrndup(slash ? slash + 1 : path, strlen(slash ? slash + 1 : path));
 }
 
-/* What a folder holds beside documents: pictures, archives, programs.  Asked by name, so that nothing has to be opened. */
+/* 1 for files that are not documents: pictures, archives, programs.  Judged by name, so that no file has to be
+ * opened. */
 static int is_other(const char *name)
 {
 	static const char *const endings[] = {
@@ -50,7 +51,7 @@ static int by_name(const FTSENT **a, const FTSENT **b)
 	return strcmp((*a)->fts_name, (*b)->fts_name);
 }
 
-/* Regular files below a folder, in order of their names; links and hidden ones are left out, but the folder itself may be a link. */
+/* Add the regular files below a folder, by name; without links and hidden files.  The folder itself may be a link. */
 static int add_folder(struct doc_paths *list, const char *path, struct err *e)
 {
 	char *roots[] = {(char *)(uintptr_t)path, NULL};
@@ -66,7 +67,7 @@ static int add_folder(struct doc_paths *list, const char *path, struct err *e)
 		else if (f->fts_info == FTS_F && is_other(f->fts_name))
 			leave_out(list, f->fts_path);
 		else if (f->fts_info == FTS_F)
-			rc = add(list, f->fts_path, e);
+			rc = add_path(list, f->fts_path, e);
 		else if (f->fts_info == FTS_DNR && f->fts_level == 0)
 			rc = err_set(e, ERR_DOCUMENT, "folder '%s' cannot be opened: %s", doc_shown(path), strerror(f->fts_errno));
 	}
@@ -88,13 +89,13 @@ static int add_pattern(struct doc_paths *list, const char *pattern, struct err *
 	for (size_t i = 0; !rc && i < g.gl_pathc; i++) {
 		const char *path = g.gl_pathv[i];
 		size_t n = strlen(path);
-		/* A folder that matches is not what "*.md" asks for. */
+		/* Skip folders that match. */
 		if (n && path[n - 1] == '/')
 			continue;
 		if (is_other(path))
 			leave_out(list, path);
 		else
-			rc = add(list, path, e);
+			rc = add_path(list, path, e);
 	}
 	globfree(&g);
 	if (!rc && !list->n)
@@ -109,11 +110,11 @@ int doc_find(const char *what, struct doc_paths *out, struct err *e)
 
 	*out = (struct doc_paths){0};
 	if (!strcmp(what, "-") || doc_is_address(what))
-		rc = add(out, what, e);
+		rc = add_path(out, what, e);
 	else if (!stat(what, &st))
-		rc = S_ISDIR(st.st_mode) ? add_folder(out, what, e) : add(out, what, e);
+		rc = S_ISDIR(st.st_mode) ? add_folder(out, what, e) : add_path(out, what, e);
 	else
-		rc = strpbrk(what, "*?[") ? add_pattern(out, what, e) : add(out, what, e);   /* doc_read() says what is wrong with it */
+		rc = strpbrk(what, "*?[") ? add_pattern(out, what, e) : add_path(out, what, e);   /* missing file: doc_read() reports it */
 	if (rc)
 		doc_paths_free(out);
 	return rc;

@@ -1,5 +1,5 @@
-/* sessions/import/list_labels.c - the labels of list items and numbered headings, "2.a) ", for the formats whose files say how items are
- * numbered and not what stands before them: DOCX and OpenDocument. */
+/* sessions/import/list_labels.c - computes labels of list items and numbered headings, "2.a) ", for DOCX and
+ * OpenDocument, whose files store only how items are numbered. */
 #include "sessions/import/import_private.h"
 
 #include <stdio.h>
@@ -7,7 +7,7 @@
 
 #define COUNT_MAX 1000000
 
-/* A start that no counter carries out of range. */
+/* Clamp a start value so that counters cannot overflow. */
 long list_start(const struct xml_attr *a)
 {
 	long v = xml_number(a, 1);
@@ -66,7 +66,7 @@ static void add_roman(struct str *out, long v, int capital)
 
 static void add_count(struct str *out, const struct list_level *l)
 {
-	long v = l->count < l->start ? l->start : l->count;   /* a level without an item of its own */
+	long v = l->count < l->start ? l->start : l->count;   /* a level without an item yet */
 
 	if (v <= 0 || v >= 5000 || l->format == LIST_DECIMAL)
 		str_addf(out, "%ld", v);

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define HEADING_BYTES_MAX 200   /* of a mark's text */
-#define HEADING_LINE_MAX 80     /* of a line that may be a heading of plain text */
+#define HEADING_BYTES_MAX 200   /* longest text of a mark */
+#define HEADING_LINE_MAX 80     /* longest line that can be a heading of plain text */
 
 void doc_note(struct doc *d, const char *fmt, ...)
 {
@@ -20,8 +20,8 @@ void doc_note(struct doc *d, const char *fmt, ...)
 	str_addf(&d->notices, "%s\n", s);
 }
 
-/* A mark's text: one line, shortened at a character. */
-static char *label(const char *s, size_t n)
+/* Copy a mark's text as one line, cut at a character. */
+static char *mark_text(const char *s, size_t n)
 {
 	struct str out = {0};
 
@@ -41,10 +41,10 @@ static char *label(const char *s, size_t n)
 
 void doc_mark(struct doc *d, enum mark_kind kind, int level, size_t at, const char *text, size_t n)
 {
-	/* Grows at powers of two. */
+	/* The array doubles when n_mark + 1 is a power of two. */
 	if (!(d->n_mark & (d->n_mark + 1)) || !d->mark)
 		d->mark = xrealloc(d->mark, (2 * d->n_mark + 2) * sizeof *d->mark);
-	d->mark[d->n_mark++] = (struct mark){.kind = kind, .level = level, .at = at, .text = text ? label(text, n) : NULL};
+	d->mark[d->n_mark++] = (struct mark){.kind = kind, .level = level, .at = at, .text = text ? mark_text(text, n) : NULL};
 	if (kind == MARK_PAGE && d->pages < INT32_MAX)
 		d->pages++;
 }
@@ -135,8 +135,8 @@ void marks_free(struct mark *mark, size_t n)
 	free(mark);
 }
 
-/* A range begins with text, not with the gap before it. */
-static struct range trimmed(const struct str *t, struct range r)
+/* Skip newlines at the beginning of a range. */
+static struct range skip_newlines(const struct str *t, struct range r)
 {
 	while (r.from < r.to && t->p[r.from] == '\n')
 		r.from++;
@@ -149,7 +149,7 @@ void doc_keep(struct doc *d, const struct range *range, size_t n)
 	size_t to = 0, m = 0, kept = 0;
 
 	for (size_t i = 0; i < n; i++) {
-		struct range r = trimmed(t, range[i]);
+		struct range r = skip_newlines(t, range[i]);
 		size_t len = r.to - r.from;
 		if (to && len) {
 			size_t gap = r.from - to < 2 ? r.from - to : 2;
@@ -183,7 +183,7 @@ void doc_keep(struct doc *d, const struct range *range, size_t n)
 
 /* ---- lines ---- */
 
-/* Has the user stopped the import?  Asked at every MiB of the text: *asked is where it was last. */
+/* 1 if the user has stopped the import; polled once per MiB.  *asked: offset of the last poll. */
 static int stopped_at(size_t at, size_t *asked)
 {
 	if (at - *asked < 1 << 20)
@@ -192,7 +192,7 @@ static int stopped_at(size_t at, size_t *asked)
 	return import_stopped();
 }
 
-struct line { const char *s; size_t n; };   /* without white space around it */
+struct line { const char *s; size_t n; };   /* trimmed */
 
 static struct line line_at(const struct str *t, size_t at, size_t *next)
 {
@@ -207,11 +207,11 @@ static struct line line_at(const struct str *t, size_t at, size_t *next)
 	return l;
 }
 
-static int digit(char c) { return c >= '0' && c <= '9'; }
-static int upper(char c) { return c >= 'A' && c <= 'Z'; }
-static int lower(char c) { return c >= 'a' && c <= 'z'; }
+static int is_digit(char c) { return c >= '0' && c <= '9'; }
+static int is_upper(char c) { return c >= 'A' && c <= 'Z'; }
+static int is_lower(char c) { return c >= 'a' && c <= 'z'; }
 
-/* A capital of the Latin, Greek or Cyrillic script, or any letter of a script that has none. */
+/* 1 for a capital of the Latin, Greek or Cyrillic script, or a letter of a script without capitals. */
 static int begins_title(const char *s, size_t n)
 {
 	int32_t cp;
@@ -219,13 +219,13 @@ static int begins_title(const char *s, size_t n)
 	if (!n)
 		return 0;
 	if ((unsigned char)*s < 0x80)
-		return upper(*s);
+		return is_upper(*s);
 	utf8_decode(s, n, &cp);
 	return (cp >= 0xc0 && cp <= 0xde) || (cp >= 0x100 && cp < 0x180) || (cp >= 0x386 && cp <= 0x3ab) || (cp >= 0x400 && cp <= 0x42f) ||
 	       (cp >= 0x590 && cp < 0x2000) || (cp >= 0x3040 && cp < 0xfe00);
 }
 
-/* "CHAPTER IV", "Part 2. The return", "Kapitel 3": a word of division and a number. */
+/* Level of "CHAPTER IV", "Part 2. The return", "Kapitel 3": a division word and a number; else 0. */
 static int word_division(const char *s, size_t n)
 {
 	static const struct { const char *word; int level; } words[] = {
@@ -239,9 +239,9 @@ static int word_division(const char *s, size_t n)
 		size_t k = strlen(words[i].word), at;
 		if (n < k + 2 || strncasecmp(s, words[i].word, k) || s[k] != ' ' || !begins_title(s, n))
 			continue;
-		for (at = k + 1; at < n && (digit(s[at]) || (s[at] && strchr("IVXLCDM", s[at]))); at++)
+		for (at = k + 1; at < n && (is_digit(s[at]) || (s[at] && strchr("IVXLCDM", s[at]))); at++)
 			;
-		if (at == k + 1 && n == k + 2 && upper(s[at]))   /* "Appendix B" */
+		if (at == k + 1 && n == k + 2 && is_upper(s[at]))   /* "Appendix B" */
 			at++;
 		if (at > k + 1 && (at == n || strchr(" .:-,", s[at])))
 			return words[i].level;
@@ -266,7 +266,7 @@ static size_t skip_any(const char *s, size_t n, const char *const *any)
 	return at;
 }
 
-/* "第3章 ...", "第十二节", "제 3 장". */
+/* The same for "第3章 ...", "第十二节", "제 3 장". */
 static int east_asian_division(const char *s, size_t n)
 {
 	static const char *const digits[] = {"0", "1", "2", "3", "4", "5", "6", "7", "8", "9", " ", "一", "二", "三", "四", "五", "六", "七",
@@ -291,24 +291,24 @@ static int division_level(const char *s, size_t n)
 	return level ? level : east_asian_division(s, n);
 }
 
-/* "3 Methods", "3.1. Results": numbers with points, then a title. */
+/* Level of "3 Methods", "3.1. Results": numbers with points, then a title; else 0. */
 static int numbered_level(const char *s, size_t n)
 {
 	size_t i = 0, digits = 0;
 	int level = 1;
 
-	for (; i < n && (digit(s[i]) || (s[i] == '.' && i && digit(s[i - 1]))); i++) {
-		digits = digit(s[i]) ? digits + 1 : 0;
+	for (; i < n && (is_digit(s[i]) || (s[i] == '.' && i && is_digit(s[i - 1]))); i++) {
+		digits = is_digit(s[i]) ? digits + 1 : 0;
 		if (digits > 2)
 			return 0;
-		if (s[i] == '.' && i + 1 < n && digit(s[i + 1]))
+		if (s[i] == '.' && i + 1 < n && is_digit(s[i + 1]))
 			level++;
 	}
 	if (!i || i + 3 > n || s[i] != ' ' || s[0] == '0')
 		return 0;
 	while (i < n && s[i] == ' ')
 		i++;
-	/* Neither "2 July 2011" nor "3.94 MB[1]". */
+	/* Exclude "2 July 2011" and "3.94 MB[1]". */
 	if (i + 2 > n || !begins_title(s + i, n - i) || memchr(s + i, '|', n - i) || strchr(".,;:!?]0123456789", s[n - 1]))
 		return 0;
 	return level < 6 ? level : 6;
@@ -323,12 +323,12 @@ static int known_heading(const char *s, size_t n)
 	};
 
 	for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-		if (strlen(known[i]) == n && upper(*s) && !strncasecmp(s, known[i], n))
+		if (strlen(known[i]) == n && is_upper(*s) && !strncasecmp(s, known[i], n))
 			return 1;
 	return 0;
 }
 
-/* Leaders to a page number: a line of a table of contents. */
+/* 1 if the line has leaders to a page number, as in a table of contents. */
 static int has_leaders(const char *s, size_t n)
 {
 	return memmem(s, n, " . . ", 5) || memmem(s, n, "....", 4);
@@ -341,7 +341,7 @@ int heading_number_level(const char *s, size_t n)
 
 	if (n < 2 || n > 40)
 		return 0;
-	/* "Chapter 4", "第4章" and nothing else */
+	/* "Chapter 4", "第4章" without a title */
 	if ((level = division_level(s, n)) && !memchr(s, '|', n)) {
 		size_t words = 0;
 		for (size_t k = 0; k < n; k++)
@@ -349,11 +349,11 @@ int heading_number_level(const char *s, size_t n)
 		return words < 2 || (words == 2 && !memcmp(s, "제", 3)) ? level : 0;
 	}
 	/* "3.1", "3.1.2.", "A.2" */
-	if (upper(s[0]) && n > 2 && s[1] == '.')
+	if (is_upper(s[0]) && n > 2 && s[1] == '.')
 		i = 2, parts = 1;
 	while (i < n) {
 		size_t digits = 0;
-		while (i < n && digit(s[i]))
+		while (i < n && is_digit(s[i]))
 			i++, digits++;
 		if (!digits || digits > 2)
 			return 0;
@@ -380,17 +380,17 @@ int heading_level(const char *s, size_t n)
 		return level;
 	if (known_heading(s, n))
 		return 1;
-	/* Capitals alone, as in old books. */
+	/* Only capitals, as in old books. */
 	for (size_t i = 0; i < n; i++) {
-		letters += upper(s[i]) || lower(s[i]);
-		small += lower(s[i]);
+		letters += is_upper(s[i]) || is_lower(s[i]);
+		small += is_lower(s[i]);
 	}
 	return !small && letters >= 5 && letters * 4 >= n * 3 && !memchr(s, '|', n) && !strchr(",;", s[n - 1]) ? 2 : 0;
 }
 
 /* ---- plain text ---- */
 
-/* Form feeds end pages; the text keeps them. */
+/* Mark pages at form feeds, which stay in the text. */
 static void mark_pages(struct doc *d)
 {
 	const char *p = d->text.p, *end = p + d->text.n, *ff = memchr(p, '\f', d->text.n);
@@ -419,8 +419,8 @@ static int all_of(struct line l, char c)
 	return l.n >= 2;
 }
 
-/* The level of a title by the line under it, as reStructuredText and AsciiDoc have it: one sign again and again, as long as the title; 0: it is
- * no such line.  seen: the signs so far; each is one level deeper than the one before it. */
+/* Level of a title by the line under it, as in reStructuredText and AsciiDoc: one sign repeated to the length of
+ * the title.  0: not such a line.  seen: signs in order of appearance; each new sign is one level deeper. */
 static int underlined_level(struct line title, struct line under, char seen[6])
 {
 	size_t width = 0;
@@ -430,7 +430,7 @@ static int underlined_level(struct line title, struct line under, char seen[6])
 		width += ((unsigned char)title.s[i] & 0xc0) != 0x80;
 	if (under.n < 3 || !strchr("=-~^*+#\"'`_", *under.s) || !all_of(under, *under.s))
 		return 0;
-	/* Chinese and Japanese letters are two columns wide. */
+	/* Chinese and Japanese letters are two columns wide, so the line may be longer. */
 	if (under.n + 1 < width || under.n > 2 * width + 2 || title.n > HEADING_LINE_MAX || memchr(title.s, '|', title.n) || all_of(title, *title.s))
 		return 0;
 	if (under.n > width + 2 && width == title.n)
@@ -441,7 +441,7 @@ static int underlined_level(struct line title, struct line under, char seen[6])
 	return level + 1;
 }
 
-/* "== Title": the signs before it tell the level, those behind it are left out. */
+/* Level of "== Title ==" by the number of leading signs; *l becomes the title. */
 static int equals_level(struct line *l)
 {
 	size_t level = 0;
@@ -474,13 +474,13 @@ static void mark_headings(struct doc *d)
 			level = !after.n ? heading_level(l.s, l.n) : underlined_level(l, after, seen);
 		if (level)
 			doc_mark(d, MARK_HEADING, level, (size_t)(title.s - d->text.p), title.s, title.n);
-		/* A title may be overlined, too, or stand behind what AsciiDoc says of it: "[[there]]", "[preface]". */
+		/* A title may follow an overline or an AsciiDoc attribute line: "[[there]]", "[preface]". */
 		blank_before = !l.n || (blank_before && (all_of(l, *l.s) || (*l.s == '[' && l.s[l.n - 1] == ']')));
 	}
 }
 
-/* ATX ("## Title ##"): its level, and the title in *l. */
-static int atx(struct line *l)
+/* Level of an ATX heading ("## Title ##"); *l becomes the title. */
+static int atx_level(struct line *l)
 {
 	int level = 0;
 
@@ -520,7 +520,7 @@ static void mark_markdown(struct doc *d)
 		}
 		if (indent > 3 || !l.n)
 			continue;
-		level = atx(&title);
+		level = atx_level(&title);
 		if (!level && next < d->text.n && l.s[0] != '-' && l.s[0] != '>' && l.s[0] != '|') {
 			under = line_at(&d->text, next, &ignored);
 			level = all_of(under, '=') ? 1 : all_of(under, '-') ? 2 : 0;
@@ -550,10 +550,10 @@ static int by_place(const void *a, const void *b)
 	return x->at != y->at ? (x->at > y->at) - (x->at < y->at) : (x->kind > y->kind) - (x->kind < y->kind);
 }
 
-/* At one place: pages in their order, then headings, then the paragraph. */
+/* Sort by place; at one place pages, then headings, then paragraphs. */
 static void sort_kinds(struct doc *d)
 {
-	/* Empty pages share their place with the next one: their order must stay. */
+	/* A stable sort: empty pages share their place with the next page and must keep their order. */
 	struct mark *copy = xmalloc(d->n_mark * sizeof *copy), *at[3];
 	size_t n[3] = {0}, to = 0;
 	memcpy(copy, d->mark, d->n_mark * sizeof *copy);
@@ -562,7 +562,7 @@ static void sort_kinds(struct doc *d)
 	at[0] = d->mark, at[1] = at[0] + n[0], at[2] = at[1] + n[1];
 	for (size_t i = 0; i < d->n_mark; i++)
 		*at[copy[i].kind]++ = copy[i];
-	/* Each kind is in order: merge the three. */
+	/* Each kind is sorted already: merge the three. */
 	memcpy(copy, d->mark, d->n_mark * sizeof *copy);
 	at[0] = copy, at[1] = copy + n[0], at[2] = at[1] + n[1];
 	while (to < d->n_mark) {
@@ -604,7 +604,7 @@ void doc_mark_paragraphs(struct doc *d)
 void doc_mark_again(struct doc *d)
 {
 	d->type = doc_type_of(d->name ? d->name : "", NULL, d->text.p ? d->text.p : "", d->text.n);
-	/* The name is that of the file; the text is what became of it. */
+	/* The name's ending tells the file's format, not that of the stored text. */
 	if (d->type != DOC_MARKDOWN && d->type != DOC_SOURCE)
 		d->type = DOC_TEXT;
 	doc_mark_text(d);

@@ -1,8 +1,7 @@
-/* sessions/import/model.c - a model file is read in a jail before this process reads it (import.h).
+/* sessions/import/model.c - checks a model file in the jail before this process reads it (import.h).
  *
- * Most files are opened many times, and reading one in another process takes as long as starting it: a file that was found good is not
- * read there again as long as it is the same, by device, number, size and times, for the same version of the program: the caller's list has
- * a line for each. */
+ * Starting the jailed process takes time, so good files are remembered: the caller's list has one line for each, with program
+ * version, device, inode, size and times.  An unchanged file in the list is not checked again. */
 #include "sessions/import/import_private.h"
 
 #include <fcntl.h>
@@ -13,9 +12,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { LIST_MOST = 64 << 10 };   /* bytes; then it begins anew */
+enum { LIST_MOST = 64 << 10 };   /* most bytes of the list; then it starts again, empty */
 
-/* Its line, or "" for what is not remembered: a model in several files, of which this is one. */
+/* Line of the file in the list; empty for one file of a model in several, which is never remembered. */
 static void line_of(const char *path, struct str *line)
 {
 	struct stat st;
@@ -41,7 +40,8 @@ static int is_listed(const char *list, const struct str *line)
 	return found;
 }
 
-/* One write, so that two processes do not mix theirs.  Where it fails the file is read again the next time. */
+/* Append with one write(), so that lines of two processes do not mix.  Failure is ignored: the file is checked
+ * again next time. */
 static void add_to_list(const char *list, const struct str *line)
 {
 	struct stat st;
@@ -50,7 +50,7 @@ static void add_to_list(const char *list, const struct str *line)
 	if (fd < 0)
 		return;
 	full = fstat(fd, &st) || st.st_size + (off_t)line->n > LIST_MOST;
-	if ((full && ftruncate(fd, 0)) || write(fd, line->p, line->n) < 0) { /* nothing depends on it */ }
+	if ((full && ftruncate(fd, 0)) || write(fd, line->p, line->n) < 0) { /* ignored */ }
 	close(fd);
 }
 
@@ -61,7 +61,7 @@ int model_check(const char *path, const char *list, int remember, struct err *e)
 	int rc = 0;
 
 	if (!whole)
-		return 0;   /* whoever opens it says why it cannot be opened */
+		return 0;   /* the caller's open reports why */
 	line_of(whole, &line);
 	if (!line.n || !list || !is_listed(list, &line)) {
 		rc = helper_model(whole, e);

@@ -1,8 +1,8 @@
-/* sessions/import/odf.c - OpenDocument, as LibreOffice and others write it: texts, spreadsheets and presentations.
+/* sessions/import/odf.c - OpenDocument: texts, spreadsheets and presentations.
  *
- * The text that a reader sees: deleted text, comments and hidden text are left out.  Footnotes and endnotes are numbered where they are
- * referred to, "[1]", and follow at the end.  A page of a text begins where the file says that the last program broke it, if these are
- * all of its pages; a slide is a page; a sheet has its name as heading (OpenDocument 1.3, part 3, chapters 3 to 9). */
+ * Writes the text that a reader sees.  Deleted text, comments and hidden text are left out.  Footnotes and endnotes are numbered where
+ * they are referred to, "[1]", and follow at the end.  A page of a text begins at the stored page breaks of the last layout, if
+ * they are complete; a slide is a page; a sheet's name becomes a heading (OpenDocument 1.3, part 3, chapters 3 to 9). */
 #include "sessions/import/odf.h"
 
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 
 /* ---- the text ---- */
 
-/* Shapes have paragraphs of their own, as text boxes have. */
+/* 1 for shapes, which contain paragraphs like text boxes. */
 static int is_shape(const char *name)
 {
 	static const char *const names[] = {"custom-shape", "rect", "ellipse", "circle", "line", "polyline", "polygon", "regular-polygon", "path",
@@ -24,23 +24,23 @@ static int is_shape(const char *name)
 	return 0;
 }
 
-static int skips(const struct odf *x, const char *name, const struct xml_attr *a, size_t n_attr)
+static int is_skipped(const struct odf *x, const char *name, const struct xml_attr *a, size_t n_attr)
 {
 	static const char *const names[] = {"tracked-changes", "annotation", "note-citation", "ruby-text", "number", "hidden-text", "desc", "script",
 	                                    "forms", "covered-table-cell", "event-listeners", "content-validations", "binary-data",
-	                                    "document"};   /* an embedded one of a flat file */
-	static const char *const furniture[] = {"page-number", "header", "footer", "date-time"};   /* the same on every slide */
+	                                    "document"};   /* embedded in a flat file */
+	static const char *const furniture[] = {"page-number", "header", "footer", "date-time"};   /* repeated on every slide */
 	size_t n = strlen(name);
 
 	for (size_t i = 0; i < sizeof furniture / sizeof *furniture && !strcmp(name, "frame"); i++)
 		if (xml_attr_is(a, n_attr, "class", furniture[i]))
 			return 1;
-	if (!strcmp(name, "title"))   /* of a picture; elsewhere the document's, shown */
+	if (!strcmp(name, "title"))   /* title of a picture; elsewhere the document's, which is written */
 		return x->flow.frames > 0;
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
 		if (!strcmp(name, names[i]))
 			return 1;
-	return n > 7 && !strcmp(name + n - 7, "-source");   /* templates of an index */
+	return n > 7 && !strcmp(name + n - 7, "-source");   /* template of an index */
 }
 
 static void inline_start(struct odf *x, const char *name, const struct xml_attr *a, size_t n)
@@ -102,7 +102,7 @@ static void on_start(void *ud, const char *name, const struct xml_attr *a, size_
 		x->in_body = !strcmp(name, "body");
 		return;
 	}
-	if (x->skip || skips(x, name, a, n)) {
+	if (x->skip || is_skipped(x, name, a, n)) {
 		if (!x->skip && !strcmp(name, "covered-table-cell"))
 			odf_cells_covered(x, xml_attr(a, n, "number-columns-repeated"));
 		x->skip++;
@@ -177,7 +177,7 @@ static void meta_start(void *ud, const char *name, const struct xml_attr *a, siz
 		x->pages = xml_number(xml_attr(a, n, "page-count"), 0);
 }
 
-/* Is one of the pages too long to be one?  end: where the text of the last page ends. */
+/* 1 if a page is too long to be real.  end: end of the last page's text. */
 static int has_overlong_page(const struct doc *d, size_t end)
 {
 	for (size_t i = d->n_mark; i-- > 0;) {
@@ -194,8 +194,8 @@ static int has_overlong_page(const struct doc *d, size_t end)
 	return 0;
 }
 
-/* Forget the pages where they are not all there: a program that saves a text before it has laid out all of it writes the breaks of the first
- * pages alone, and counts those. */
+/* Forget incomplete pages: a program that saves before the layout is finished stores only the first page breaks,
+ * and counts only those. */
 static void check_pages(struct odf *x, const struct zip_entry *content, size_t end)
 {
 	static const struct xml_handler handler = {.start = meta_start};
@@ -207,7 +207,7 @@ static void check_pages(struct odf *x, const struct zip_entry *content, size_t e
 		doc_forget_pages(x->document->doc);
 }
 
-static int want(const char *name)
+static int want_odf_entry(const char *name)
 {
 	static const char object[] = "/content.xml";
 	size_t n = strlen(name);
@@ -216,7 +216,7 @@ static int want(const char *name)
 	       (n > sizeof object - 1 && !strcmp(name + n - (sizeof object - 1), object));
 }
 
-/* The parts of a package, or the one file that holds them all. */
+/* Find content and styles: parts of a package, or both in one flat file. */
 static int find_parts(struct odf *x, char *p, size_t n, struct zip_entry *content, struct zip_entry *styles, struct err *e)
 {
 	const struct zip_entry *z;
@@ -225,7 +225,7 @@ static int find_parts(struct odf *x, char *p, size_t n, struct zip_entry *conten
 	*content = *styles = (struct zip_entry){.name = name, .p = p, .n = n};
 	if (n < 4 || memcmp(p, "PK\3\4", 4) != 0)
 		return 0;
-	if (zip_read(&x->zip, p, n, want, e))
+	if (zip_read(&x->zip, p, n, want_odf_entry, e))
 		return -1;
 	if ((z = zip_find(&x->zip, "META-INF/manifest.xml")) && z->n && memmem(z->p, z->n, "encryption-data", 15))
 		return err_set(e, ERR_DOCUMENT, "is encrypted: its text cannot be read without the password");

@@ -1,4 +1,4 @@
-/* sessions/import/odf.h - private to odf*.c: an OpenDocument file that is being read. */
+/* sessions/import/odf.h - state of an OpenDocument import, private to odf*.c. */
 #ifndef WEIR_ODF_H
 #define WEIR_ODF_H
 
@@ -6,60 +6,62 @@
 
 enum { ODF_DEPTH_MAX = 64, ODF_LISTS_MAX = 16 };
 
-struct odf_list { struct odf_list_style *style; size_t counter; int first; };   /* style: NULL = none; first: the item has had no paragraph yet */
-struct odf_cells { int row_begun, cell_begun; long empty, times, rows; };   /* of a table; empty: cells before the next one with text */
+/* An open list.  style: NULL = none; first: the item has no paragraph yet. */
+struct odf_list { struct odf_list_style *style; size_t counter; int first; };
+/* An open table.  empty: cells without text before the next one with text. */
+struct odf_cells { int row_begun, cell_begun; long empty, times, rows; };
 
-/* The paragraphs and lists that are open: of the document, and apart from those of each frame and note. */
+/* Open paragraphs and lists.  The document, each frame and each note has its own. */
 struct odf_flow {
-	int paragraphs;          /* that are open */
-	int begun;               /* the paragraph has text */
-	int heading, kept;       /* of this paragraph */
-	int blank;               /* kept: the last character was white space */
-	int numbered;            /* the heading takes part in the numbering of headings */
+	int paragraphs;          /* open paragraphs */
+	int begun;               /* 1: the paragraph has text */
+	int heading, kept;       /* heading level, keep white space */
+	int blank;               /* kept text: the last character was white space */
+	int numbered;            /* level of a heading that takes part in heading numbering; 0 = none */
 	int last_was_item, last_was_kept;
 	int break_after;
-	int frames, title;       /* title: paragraphs are the title of a slide */
+	int frames, title;       /* title: paragraphs are a slide's title */
 	struct odf_list list[ODF_LISTS_MAX];
 	int lists;
 };
 
 struct odf {
-	struct writer *w;        /* where text goes: the document or its notes */
+	struct writer *w;        /* current writer: document or notes */
 	struct writer *document, *notes;
 	struct zip zip;
 	struct odf_styles *styles;
-	struct odf_lists *counters;   /* of the list items */
-	int skip;                /* depth inside an element whose text is not shown */
+	struct odf_lists *counters;   /* numbers of list items */
+	int skip;                /* depth inside a skipped element */
 	int in_body, spreadsheet, is_text;
-	long pages;              /* that a text had when it was last shown, by its statistics; 0: they do not say */
+	long pages;              /* page count of the last layout, from the statistics; 0: unknown */
 	int page;
 	struct odf_flow flow, outer[ODF_DEPTH_MAX];
 	int flows;
-	unsigned char hides[ODF_DEPTH_MAX];   /* of the open paragraphs, spans, sections and tables */
-	int open, hide, raised;  /* hide: how many of them are hidden */
+	unsigned char hides[ODF_DEPTH_MAX];   /* for each open paragraph, span, section and table */
+	int open, hide, raised;  /* hide: number of hidden open elements */
 	size_t hidden;
 	struct odf_cells cells[WRITER_TABLES];
 	int tables;
-	char *sheet;             /* name of a sheet whose first text is still to come */
-	const char *lead;        /* before the next text, "Notes: " */
+	char *sheet;             /* name of a sheet without text so far */
+	const char *lead;        /* written before the next text, "Notes: " */
 	size_t note;
 	int next_is_title;
 };
 
 /* ---- odf_text.c: what the elements of the body do to the document ---- */
 
-void odf_page(struct odf *, long number);                 /* a page or slide begins; number 0: the next one */
-void odf_page_break(struct odf *, long number);           /* the same before a paragraph or table, where a page can end */
-void odf_hide_begin(struct odf *, int hidden);            /* an element that is hidden hides all that is in it */
+void odf_page(struct odf *, long number);                 /* begin a page or slide; number 0: the next one */
+void odf_page_break(struct odf *, long number);           /* the same, before a paragraph or table */
+void odf_hide_begin(struct odf *, int hidden);            /* begin an element; a hidden one hides all inside it */
 void odf_hide_end(struct odf *);
 void odf_paragraph_begin(struct odf *, int is_heading, const struct xml_attr *, size_t n);
 void odf_paragraph_end(struct odf *);
-void odf_shown(struct odf *, const char *s, size_t n);    /* text, shown if it stands in a paragraph that is not hidden */
+void odf_shown(struct odf *, const char *s, size_t n);    /* write text of a visible paragraph; count text of a hidden one */
 void odf_blanks(struct odf *, long count);
 void odf_line_break(struct odf *);
-void odf_box_begin(struct odf *);                         /* of a frame: paragraphs of their own */
+void odf_box_begin(struct odf *);                         /* begin a text box with its own paragraphs */
 void odf_box_end(struct odf *);
-void odf_note_begin(struct odf *);                        /* "[1]", then its text, which follows at the end of the document */
+void odf_note_begin(struct odf *);                        /* write "[1]"; the note's text follows at the end of the document */
 void odf_note_body_begin(struct odf *);
 void odf_note_body_end(struct odf *);
 void odf_object(struct odf *, const struct xml_attr *href);
@@ -70,10 +72,10 @@ struct odf_lists *odf_lists_new(void);
 void odf_lists_free(struct odf_lists *);
 void odf_list_begin(struct odf *, const struct xml_attr *, size_t n);
 void odf_list_end(struct odf *);
-void odf_list_adopt(struct odf *, const char *style);     /* the list style that a paragraph names; NULL = none.  A list that has one keeps it */
+void odf_list_adopt(struct odf *, const char *style);     /* set the list's style from its paragraph (NULL = none), unless it has one */
 void odf_item_begin(struct odf *, int header, const struct xml_attr *start);
-void odf_item_label(struct odf *);                        /* counts the item; indent and label, to the writer's prefix */
-void odf_item_without_text(struct odf *);                 /* counts the item */
+void odf_item_label(struct odf *);                        /* count the item; put indent and label into the writer's prefix */
+void odf_item_without_text(struct odf *);                 /* count an item without text */
 
 /* ---- odf_tables.c ---- */
 
@@ -83,7 +85,7 @@ void odf_row_begin(struct odf *, const struct xml_attr *times);
 void odf_row_end(struct odf *);
 void odf_cell_begin(struct odf *, const struct xml_attr *times);
 void odf_cell_end(struct odf *);
-void odf_cells_covered(struct odf *, const struct xml_attr *times);   /* under a wider or higher cell: they have no text */
-void odf_cells_open(struct odf *);                        /* the rows and cells around the text that follows; those without text are no lines */
+void odf_cells_covered(struct odf *, const struct xml_attr *times);   /* cells covered by a merged cell; they have no text */
+void odf_cells_open(struct odf *);                        /* open the rows and cells around the next text */
 
 #endif

@@ -1,8 +1,8 @@
-/* sessions/import/odf_lists.c - the lists of an OpenDocument file and the numbers of their items.
+/* sessions/import/odf_lists.c - numbers of list items of an OpenDocument file.
  *
- * A list style says how items are numbered, a list counts them: two lists of one style count apart, also when one of them stands in a
- * note inside the other.  A list goes on counting where one before it ended if it says so (OpenDocument 1.3, part 3, text:list):
- * `continue-list` names that list, `continue-numbering` means the last one of its style. */
+ * A list style says how items are numbered, a list counts them.  Two lists of one style count separately, even if one is in a
+ * note inside the other.  A list may continue an earlier count (OpenDocument 1.3, part 3, text:list): `continue-list` names the
+ * earlier list, `continue-numbering` means the last list of the same style. */
 #include "sessions/import/odf.h"
 
 #include <stdlib.h>
@@ -14,11 +14,11 @@ struct counter { long count[LIST_LEVELS]; };
 struct odf_lists {
 	struct counter *counter;
 	size_t n_counter;
-	struct { size_t name, counter; } named[NAMES_MAX];   /* a ring: hash of the list's xml:id, and where it counted */
+	struct { size_t name, counter; } named[NAMES_MAX];   /* ring buffer: hash of a list's xml:id, and its counter */
 	size_t n_named;
 };
 
-/* Behind the limit all lists share the last counter, which each of them begins anew. */
+/* Add a counter.  Beyond the limit all lists share the last one, which each restarts. */
 static size_t new_counter(struct odf *x, const struct odf_list_style *style)
 {
 	struct odf_lists *s = x->counters;
@@ -35,7 +35,7 @@ static size_t new_counter(struct odf *x, const struct odf_list_style *style)
 	return i;
 }
 
-/* Where the list of this xml:id counts; 0: there is none. */
+/* Find the counter of the list with this xml:id; 0: none. */
 static int find_counter(const struct odf_lists *s, const struct xml_attr *name, size_t *counter)
 {
 	size_t h = odf_name_hash('l', name->value, name->n);
@@ -49,7 +49,7 @@ static int find_counter(const struct odf_lists *s, const struct xml_attr *name, 
 	return 0;
 }
 
-/* Gives the list a style and with it a counter: a new one, or the one that it goes on with. */
+/* Give the list a style and a counter: a new one, or the one that it continues. */
 static void list_join(struct odf *x, struct odf_list *l, struct odf_list_style *style, int goes_on, const struct xml_attr *other)
 {
 	l->style = style;
@@ -109,7 +109,7 @@ void odf_item_begin(struct odf *x, int header, const struct xml_attr *start)
 		x->counters->counter[l->counter].count[f->lists - 1] = list_start(start) - 1;
 }
 
-/* Counts an item of the innermost list and appends its label.  0: it has none. */
+/* Count an item of the innermost list and append its label.  0: no label. */
 static int count_item(struct odf *x, struct str *label)
 {
 	struct odf_flow *f = &x->flow;

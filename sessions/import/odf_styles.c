@@ -1,7 +1,7 @@
-/* sessions/import/odf_styles.c - the styles of an OpenDocument file, as far as they say what a reader sees: headings, hidden and raised
- * text, page breaks, and how lists and headings are numbered (OpenDocument 1.3, part 3, chapters 16, 17, 19 and 20).
+/* sessions/import/odf_styles.c - styles of an OpenDocument file, as far as they affect the text: headings, hidden and raised text, page
+ * breaks, numbering of lists and headings (OpenDocument 1.3, part 3, chapters 16, 17, 19 and 20).
  *
- * Styles lie in styles.xml and, those of single paragraphs, in content.xml; a style inherits what it does not say from its parent. */
+ * Named styles are in styles.xml, automatic ones in content.xml.  A style inherits unset properties from its parent. */
 #include "sessions/import/import_private.h"
 
 #include <stdio.h>
@@ -15,24 +15,24 @@
 enum { SAYS_NOTHING = -1 };
 
 struct style {
-	char family;         /* first letter of its name */
+	char family;         /* first letter of the family's name */
 	char *name, *parent, *list;
-	int level, hidden, raised, kept, before, after;   /* SAYS_NOTHING or a value of struct odf_look */
+	int level, hidden, raised, kept, before, after;   /* SAYS_NOTHING (unset), or a value of struct odf_look */
 	long page_number;
 };
 struct list { char *name; struct odf_list_style style; };
 
 struct odf_styles {
 	struct style *style;
-	size_t n_style, *slot, n_slot;   /* slot: hash table of styles, index + 1 */
+	size_t n_style, *slot, n_slot;   /* slot: hash table of indexes + 1 */
 	struct list *list;
 	size_t n_list;
 	struct list_level outline[LIST_LEVELS];
-	struct style *open;              /* the style that is being read */
-	struct list_level *levels;       /* those of the list style that is being read */
+	struct style *open;              /* current style */
+	struct list_level *levels;       /* levels of the current list style */
 };
 
-static char *copy(const struct xml_attr *a)
+static char *attr_copy(const struct xml_attr *a)
 {
 	return a && a->n ? xstrndup(a->value, a->n) : NULL;
 }
@@ -46,7 +46,7 @@ size_t odf_name_hash(char family, const char *name, size_t n)
 	return (size_t)(h ^ h >> 29);
 }
 
-static const struct style *find(const struct odf_styles *x, char family, const char *name, size_t n)
+static const struct style *find_style(const struct odf_styles *x, char family, const char *name, size_t n)
 {
 	for (size_t i = odf_name_hash(family, name, n) % (x->n_slot ? x->n_slot : 1); x->n_slot && x->slot[i]; i = (i + 1) % x->n_slot) {
 		const struct style *s = &x->style[x->slot[i] - 1];
@@ -70,8 +70,8 @@ static struct style *add_style(struct odf_styles *x, const struct xml_attr *a, s
 		x->slot = xcalloc(x->n_slot, sizeof *x->slot);
 	}
 	s = &x->style[x->n_style++];
-	*s = (struct style){.family = family->value[0], .name = copy(name), .parent = copy(xml_attr(a, n, "parent-style-name")),
-	                    .list = copy(xml_attr(a, n, "list-style-name")), .level = SAYS_NOTHING, .hidden = SAYS_NOTHING, .raised = SAYS_NOTHING,
+	*s = (struct style){.family = family->value[0], .name = attr_copy(name), .parent = attr_copy(xml_attr(a, n, "parent-style-name")),
+	                    .list = attr_copy(xml_attr(a, n, "list-style-name")), .level = SAYS_NOTHING, .hidden = SAYS_NOTHING, .raised = SAYS_NOTHING,
 	                    .kept = SAYS_NOTHING, .before = SAYS_NOTHING, .after = SAYS_NOTHING};
 	for (i = odf_name_hash(s->family, s->name, name->n) % x->n_slot; x->slot[i]; i = (i + 1) % x->n_slot)
 		;
@@ -82,31 +82,31 @@ static struct style *add_style(struct odf_styles *x, const struct xml_attr *a, s
 		s->level = 1;
 	if (memmem(name->value, name->n, "Preformatted", 12) || memmem(name->value, name->n, "Source_20_Code", 14))
 		s->kept = 1;
-	/* Another kind of page begins with the paragraph. */
+	/* A new master page begins with the paragraph. */
 	if (xml_attr(a, n, "master-page-name") && xml_attr(a, n, "master-page-name")->n)
 		s->before = 1;
 	return s;
 }
 
-static int is(const struct xml_attr *a, const char *value)
+static int attr_equals(const struct xml_attr *a, const char *value)
 {
 	return a->n == strlen(value) && !memcmp(a->value, value, a->n);
 }
 
-/* One of the elements style:*-properties of a style. */
-static void property(struct style *s, const struct xml_attr *a, size_t n)
+/* Read one style:*-properties element. */
+static void read_properties(struct style *s, const struct xml_attr *a, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
 		const char *name = a[i].name;
 
 		if (!strcmp(name, "break-before"))
-			s->before = is(&a[i], "page");
+			s->before = attr_equals(&a[i], "page");
 		else if (!strcmp(name, "break-after"))
-			s->after = is(&a[i], "page");
+			s->after = attr_equals(&a[i], "page");
 		else if (!strcmp(name, "page-number") && xml_number(&a[i], 0) > 0)
 			s->page_number = xml_number(&a[i], 0);
-		else if (!strcmp(name, "display"))   /* of text "none", of a table "false" */
-			s->hidden = is(&a[i], "none") || is(&a[i], "false");
+		else if (!strcmp(name, "display"))   /* "none" for text, "false" for a table */
+			s->hidden = attr_equals(&a[i], "none") || attr_equals(&a[i], "false");
 		else if (!strcmp(name, "text-position"))
 			s->raised = (a[i].n >= 5 && !memcmp(a[i].value, "super", 5)) || (a[i].n && a[i].value[0] != '-' && xml_number(&a[i], 0) > 0);
 	}
@@ -122,14 +122,14 @@ static void add_list(struct odf_styles *x, const struct xml_attr *name)
 		return;
 	x->list = xrealloc(x->list, (x->n_list + 1) * sizeof *x->list);
 	l = &x->list[x->n_list++];
-	*l = (struct list){.name = copy(name)};
+	*l = (struct list){.name = attr_copy(name)};
 	list_levels_begin(l->style.level);
 	for (int i = 0; i < LIST_LEVELS; i++)
 		l->style.level[i].format = LIST_BULLET;
 	x->levels = l->style.level;
 }
 
-/* "%1.%2)" from the parts of a level; a percent sign of the file itself would be taken for a number's place. */
+/* Append prefix or suffix to a label pattern such as "%1.%2)"; the file's own percent signs are dropped. */
 static void add_text(struct list_level *l, const struct xml_attr *a)
 {
 	size_t k = strlen(l->pattern);
@@ -137,7 +137,7 @@ static void add_text(struct list_level *l, const struct xml_attr *a)
 	for (size_t i = 0; a && i < a->n && k < LIST_PATTERN_MAX - 4; i++)
 		if (a->value[i] != '%')
 			l->pattern[k++] = a->value[i];
-	/* Drop a character that the limit cut in half. */
+	/* Drop a character that the limit has cut. */
 	l->pattern[utf8_complete(l->pattern, k)] = 0;
 }
 
@@ -161,7 +161,7 @@ static void read_level(struct list_level *levels, const struct xml_attr *a, size
 	add_text(l, xml_attr(a, n, "num-prefix"));
 	for (long i = shown < 1 ? number : shown > number ? 1 : number - shown + 1; i <= number; i++) {
 		size_t k = strlen(l->pattern);
-		/* A level above without a number of its own takes no part. */
+		/* Skip a parent level without a number. */
 		if ((i == number || levels[i - 1].format != LIST_BULLET) && k < LIST_PATTERN_MAX - 4)
 			snprintf(l->pattern + k, LIST_PATTERN_MAX - k, "%%%ld%s", i, i < number ? "." : "");
 	}
@@ -205,7 +205,7 @@ static void on_start(void *ud, const char *name, const struct xml_attr *a, size_
 	} else if (x->levels && (!strcmp(name, "list-level-style-number") || !strcmp(name, "outline-level-style"))) {
 		read_level(x->levels, a, n);
 	} else if (x->open && ends_in(name, "-properties") && !x->levels) {
-		property(x->open, a, n);
+		read_properties(x->open, a, n);
 	}
 }
 
@@ -245,7 +245,7 @@ static void inherit(int *value, int from)
 
 void odf_style(const struct odf_styles *x, const char *family, const struct xml_attr *name, struct odf_look *out)
 {
-	const struct style *s = name ? find(x, *family, name->value, name->n) : NULL;
+	const struct style *s = name ? find_style(x, *family, name->value, name->n) : NULL;
 	struct style all = {.level = SAYS_NOTHING, .hidden = SAYS_NOTHING, .raised = SAYS_NOTHING, .kept = SAYS_NOTHING, .before = SAYS_NOTHING,
 	                    .after = SAYS_NOTHING, .page_number = s ? s->page_number : 0};
 
@@ -257,7 +257,7 @@ void odf_style(const struct odf_styles *x, const char *family, const struct xml_
 		inherit(&all.before, s->before);
 		inherit(&all.after, s->after);
 		all.list = all.list ? all.list : s->list;
-		s = s->parent ? find(x, *family, s->parent, strlen(s->parent)) : NULL;
+		s = s->parent ? find_style(x, *family, s->parent, strlen(s->parent)) : NULL;
 	}
 	*out = (struct odf_look){.level = all.level > 0 ? all.level : 0, .hidden = all.hidden == 1, .raised = all.raised == 1, .kept = all.kept == 1,
 	                         .break_before = all.before == 1, .break_after = all.after == 1, .page_number = all.page_number, .list = all.list};

@@ -1,4 +1,4 @@
-/* sessions/import/odf_tables.c - tables of an OpenDocument file. */
+/* sessions/import/odf_tables.c - writes tables of an OpenDocument file. */
 #include "sessions/import/odf.h"
 
 #include <stdlib.h>
@@ -6,7 +6,6 @@
 
 #define EMPTY_CELLS_MAX 64
 
-/* The rows and cells around the text that follows; those without text are no lines. */
 void odf_cells_open(struct odf *x)
 {
 	if (x->sheet) {
@@ -68,7 +67,7 @@ void odf_table_end(struct odf *x)
 	odf_hide_end(x);
 }
 
-static long repeated(const struct xml_attr *a)
+static long repeat_count(const struct xml_attr *a)
 {
 	long v = xml_number(a, 1);
 
@@ -80,7 +79,7 @@ void odf_row_begin(struct odf *x, const struct xml_attr *rows)
 	struct odf_cells *t = cells_now(x);
 
 	if (t)
-		*t = (struct odf_cells){.rows = repeated(rows)};
+		*t = (struct odf_cells){.rows = repeat_count(rows)};
 }
 
 void odf_row_end(struct odf *x)
@@ -89,7 +88,7 @@ void odf_row_end(struct odf *x)
 
 	if (!t || x->w != x->document)
 		return;
-	/* Rows without text part the blocks of a sheet. */
+	/* A row without text separates blocks of a sheet. */
 	if (!t->row_begun) {
 		writer_gap(x->w, x->spreadsheet ? GAP_BLOCK : GAP_LINE);
 		return;
@@ -105,7 +104,7 @@ void odf_cell_begin(struct odf *x, const struct xml_attr *times)
 
 	if (t) {
 		t->cell_begun = 0;
-		t->times = repeated(times);
+		t->times = repeat_count(times);
 	}
 }
 
@@ -119,12 +118,11 @@ void odf_cell_end(struct odf *x)
 		writer_cell_repeat(x->w, t->times - 1);
 	else
 		t->empty += t->times;
-	t->cell_begun = 1;   /* what stands between two cells belongs to the last one */
+	t->cell_begun = 1;   /* text between two cells belongs to the first */
 }
 
-/* Cells under a wider or higher one: they have no text. */
 void odf_cells_covered(struct odf *x, const struct xml_attr *times)
 {
 	if (cells_now(x))
-		cells_now(x)->empty += repeated(times);
+		cells_now(x)->empty += repeat_count(times);
 }

@@ -1,4 +1,4 @@
-/* sessions/import/odf_text.c - pages, paragraphs, frames, notes and formulas of an OpenDocument file. */
+/* sessions/import/odf_text.c - writes pages, paragraphs, frames, notes and formulas of an OpenDocument file. */
 #include "sessions/import/odf.h"
 
 #include <stdio.h>
@@ -17,7 +17,7 @@ void odf_page(struct odf *x, long number)
 
 void odf_page_break(struct odf *x, long number)
 {
-	int first = x->document->page_due && !x->document->doc->n_mark;   /* the first page has no text yet: it is this one */
+	int first = x->document->page_due && !x->document->doc->n_mark;   /* the first page has no text yet, so the break belongs to it */
 
 	if (x->flows || x->tables || x->spreadsheet || (first && number <= 0))
 		return;
@@ -28,7 +28,6 @@ void odf_page_break(struct odf *x, long number)
 
 /* ---- hidden text ---- */
 
-/* An element that is hidden hides all that is in it. */
 void odf_hide_begin(struct odf *x, int hidden)
 {
 	if (x->open < ODF_DEPTH_MAX) {
@@ -66,7 +65,7 @@ static void begin_heading(struct odf *x)
 	}
 }
 
-/* Before the first text of a paragraph. */
+/* Begin the paragraph at its first text. */
 static void begin_paragraph(struct odf *x)
 {
 	struct odf_flow *f = &x->flow;
@@ -127,18 +126,18 @@ void odf_paragraph_end(struct odf *x)
 
 	if (x->w->heading)
 		writer_heading_end(x->w);
-	/* Empty items and headings count as well. */
+	/* Empty items and headings are counted, too. */
 	if (!f->begun && !x->hide && f->lists)
 		odf_item_without_text(x);
 	else if (!f->begun && !x->hide && f->numbered)
 		list_levels_count(odf_outline(x->styles), outline_level(f));
-	/* An empty paragraph parts two lists and two blocks. */
+	/* An empty paragraph separates lists and blocks. */
 	if (!f->begun && !f->kept)
 		writer_gap(x->w, GAP_BLOCK);
 	if (f->begun && x->w == x->document)
 		str_clear(&x->w->prefix);
 	x->w->pre = 0;
-	/* A blank line of program text is a part of it. */
+	/* Keep blank lines inside program text. */
 	if (!f->begun && f->kept && f->last_was_kept)
 		writer_gap(x->w, GAP_BLOCK);
 	writer_gap(x->w, GAP_LINE);
@@ -152,7 +151,8 @@ static int is_blank(char c)
 	return c == ' ' || c == '\t' || c == '\r' || c == '\n';
 }
 
-/* Text whose white space counts: as many blanks as the file says, which XML's own line ends are not. */
+/* Write text with kept white space.  Runs of XML white space count as one blank; further blanks come from
+ * <text:s>. */
 static void shown_kept(struct odf *x, const char *s, size_t n)
 {
 	for (size_t i = 0; i < n;) {
@@ -203,7 +203,7 @@ void odf_line_break(struct odf *x)
 	if (x->hide)
 		return;
 	writer_line(x->w, x->flow.begun);
-	x->flow.blank = 0;   /* a blank behind the break counts */
+	x->flow.blank = 0;   /* a blank after the break is written */
 }
 
 /* ---- frames, notes, objects ---- */
@@ -262,7 +262,7 @@ void odf_note_body_end(struct odf *x)
 	odf_box_end(x);
 }
 
-/* What html_convert() takes: the parser of HTML lets other bytes pass. */
+/* 1 if the bytes are valid UTF-8, which html_convert() requires. */
 static int is_utf8(const char *p, size_t n)
 {
 	int32_t cp;
@@ -275,7 +275,7 @@ static int is_utf8(const char *p, size_t n)
 	return 1;
 }
 
-/* A formula is an object of its own, in MathML. */
+/* Write a formula, which is a separate MathML file. */
 void odf_object(struct odf *x, const struct xml_attr *href)
 {
 	struct str path = {0};

@@ -1,4 +1,4 @@
-/* sessions/import/origin.c - the file that a document was read from, and whether it has changed since. */
+/* sessions/import/origin.c - records the file that a document was read from, and detects later changes. */
 #include "sessions/import/import_private.h"
 
 #include <errno.h>
@@ -36,7 +36,7 @@ void origin_free(struct doc_origin *o)
 	*o = (struct doc_origin){0};
 }
 
-/* The file's SHA-256; -1: it cannot be read whole. */
+/* Compute the file's SHA-256; -1: read error. */
 static int hash_file(int fd, uint8_t out[32])
 {
 	char buf[16384];
@@ -60,7 +60,7 @@ enum doc_change doc_changed(struct doc_origin *o)
 
 	if (!o->path)
 		return DOC_SAME;
-	/* The kind first: opening a device can already do something. */
+	/* Check the kind before open(): opening a device can have effects. */
 	if (stat(o->path, &st) || !S_ISREG(st.st_mode))
 		return DOC_GONE;
 	if (st.st_size == o->size && mtime_of(&st) == o->mtime)

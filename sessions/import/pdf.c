@@ -1,30 +1,32 @@
-/* sessions/import/pdf.c - the text that pdftotext prints, made fit to be read: pages end with form feeds, running heads and feet are
- * dropped, words that a line end divides are joined, ligatures become letters.  It is as foreign as the PDF, and is parsed in the jail, too. */
+/* sessions/import/pdf.c - cleans the text that pdftotext prints.
+ *
+ * Splits it into pages at form feeds, drops running heads and feet, joins words divided at line ends, replaces ligatures by letters.
+ * The text is as untrusted as the PDF and is parsed in the jail, too. */
 #include "sessions/import/import_private.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define EDGE 3             /* lines at the top and at the bottom of a page that may be a head or a foot */
-#define NEAR 4             /* pages before and after: the head of a chapter recurs there and nowhere else */
-#define PAGES_NAMED 12     /* pages without text that are named one by one */
+#define EDGE 3             /* lines at the top and bottom of a page that may be running heads or feet */
+#define NEAR 4             /* pages before and after that are compared: a chapter's head recurs only nearby */
+#define PAGES_NAMED 12     /* most pages without text listed in the notice */
 
-struct pdf_line { size_t at, n; };   /* without white space at its ends; n = 0: blank */
+struct pdf_line { size_t at, n; };   /* trimmed; n = 0: blank */
 struct page { size_t line, n_line; int text; };
 
 struct pdf {
-	struct str raw;            /* UTF-8, ligatures gone */
+	struct str raw;            /* UTF-8, ligatures replaced */
 	struct pdf_line *line;
 	size_t n_line, cap_line;
 	struct page *page;
 	size_t n_page, cap_page;
-	unsigned char *drop;       /* of each line */
+	unsigned char *drop;       /* [n_line] 1: repeats; 2: dropped for good (see drop_heads_and_feet) */
 };
 
 /* ---- characters ---- */
 
-static void clean(struct str *out, const char *p, size_t n, size_t *replaced)
+static void clean_characters(struct str *out, const char *p, size_t n, size_t *replaced)
 {
 	static const char *const ligature[] = {"ff", "fi", "fl", "ffi", "ffl", "st", "st"};
 
@@ -112,7 +114,7 @@ static int small_letter(const char *p, size_t n)
 	return (cp >= 'a' && cp <= 'z') || (cp >= 0xdf && cp < 0x250 && cp != 0xf7) || (cp >= 0x3ac && cp <= 0x3ce) || (cp >= 0x430 && cp <= 0x45f);
 }
 
-/* The k-th line with text from the top (or from the bottom) of a page; SIZE_MAX: none. */
+/* Index of the k-th line with text from the top (or bottom) of a page; SIZE_MAX: none. */
 static size_t edge_line(const struct pdf *f, const struct page *pg, int bottom, int k)
 {
 	for (size_t i = 0; i < pg->n_line; i++) {
@@ -123,8 +125,8 @@ static size_t edge_line(const struct pdf *f, const struct page *pg, int bottom, 
 	return SIZE_MAX;
 }
 
-/* Numbers count as one sign, so "Chapter 3 - 47" recurs as "Chapter # - #". */
-static uint64_t shape(const struct pdf *f, size_t l)
+/* Hash of a line with numbers replaced by '#': "Chapter 3 - 47" equals "Chapter 4 - 61". */
+static uint64_t line_shape(const struct pdf *f, size_t l)
 {
 	const char *p = f->raw.p + f->line[l].at;
 	uint64_t h = 1469598103934665603u;
@@ -151,7 +153,7 @@ static int is_roman(const char *p, size_t n)
 	return n > 0 && n < 8;
 }
 
-/* A line that is a page number and nothing else: "12", "- 12 -", "xii", "Page 3 of 9". */
+/* 1 if the line is only a page number: "12", "- 12 -", "xii", "Page 3 of 9". */
 static int is_number(const struct pdf *f, size_t l)
 {
 	const char *p = f->raw.p + f->line[l].at;
@@ -175,23 +177,24 @@ static int by_shape(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* How many of the pages near page i have a line of its shape at the same place; 0 where the line is hardly a word. */
-static size_t near(const struct pdf *f, size_t i, size_t l, int bottom, int k)
+/* Count the pages near page i with a line of the same shape at the same place; 0 if the line has fewer than 4
+ * letters. */
+static size_t count_nearby(const struct pdf *f, size_t i, size_t l, int bottom, int k)
 {
-	uint64_t h = shape(f, l);
+	uint64_t h = line_shape(f, l);
 	size_t count = 0, letters = 0, from = i > NEAR ? i - NEAR : 0;
 
 	for (size_t c = 0; c < f->line[l].n; c++)
 		letters += (unsigned char)(f->raw.p[f->line[l].at + c] | 32) >= 'a';
 	for (size_t j = from; j < f->n_page && j <= i + NEAR && letters >= 4; j++) {
 		size_t other = j == i ? SIZE_MAX : edge_line(f, &f->page[j], bottom, k);
-		count += other != SIZE_MAX && shape(f, other) == h;
+		count += other != SIZE_MAX && line_shape(f, other) == h;
 	}
 	return count;
 }
 
-/* Lines at one place of the pages (k-th from the top or bottom) that recur on a fifth of them and at least three times, or on two
- * pages near; page numbers that stand there on half of them. */
+/* Mark running lines at one place (k-th from the top or bottom): text that recurs on a fifth of the pages and at
+ * least three times, or three times of which two nearby; page numbers, if half of the pages have one there. */
 static void drop_edge(struct pdf *f, int bottom, int k)
 {
 	struct seen *s = xcalloc(f->n_page + 1, sizeof *s), *at;
@@ -201,7 +204,7 @@ static void drop_edge(struct pdf *f, int bottom, int k)
 		size_t l = edge_line(f, &f->page[i], bottom, k);
 		if (l == SIZE_MAX)
 			continue;
-		s[n++] = (struct seen){shape(f, l), 1};
+		s[n++] = (struct seen){line_shape(f, l), 1};
 		numbers += is_number(f, l) != 0;
 	}
 	qsort(s, n, sizeof *s, by_shape);
@@ -216,15 +219,15 @@ static void drop_edge(struct pdf *f, int bottom, int k)
 		struct seen key;
 		if (l == SIZE_MAX)
 			continue;
-		key.shape = shape(f, l);
+		key.shape = line_shape(f, l);
 		at = bsearch(&key, s, kinds, sizeof *s, by_shape);
-		if ((at && (at->n >= need || (at->n >= 3 && near(f, i, l, bottom, k) >= 2))) || (is_number(f, l) && numbers >= 3 && numbers * 2 >= n))
+		if ((at && (at->n >= need || (at->n >= 3 && count_nearby(f, i, l, bottom, k) >= 2))) || (is_number(f, l) && numbers >= 3 && numbers * 2 >= n))
 			f->drop[l] |= 1;
 	}
 	free(s);
 }
 
-/* "2.1. SUPPORTED HARDWARE": the head of a section in capitals. */
+/* 1 for a section head in capitals, "2.1. SUPPORTED HARDWARE". */
 static int is_capital_head(const struct pdf *f, size_t l)
 {
 	const char *p = f->raw.p + f->line[l].at;
@@ -237,12 +240,13 @@ static int is_capital_head(const struct pdf *f, size_t l)
 	for (; i < n; i++) {
 		if (small_letter(p + i, n - i))
 			return 0;
-		letters += (p[i] >= 'A' && p[i] <= 'Z') || (unsigned char)p[i] == 0xd0;   /* most Cyrillic capitals */
+		letters += (p[i] >= 'A' && p[i] <= 'Z') || (unsigned char)p[i] == 0xd0;   /* lead byte of most Cyrillic capitals */
 	}
 	return letters >= 4;
 }
 
-/* Heads of sections change too often to recur: where they stand on an eighth of the pages, that is the custom of the book. */
+/* Mark section heads.  Section titles differ, so they never repeat; if an eighth of the pages have a capitalised
+ * head at the top, all of them are running heads. */
 static void drop_capital_heads(struct pdf *f)
 {
 	size_t n = 0;
@@ -259,13 +263,13 @@ static void drop_capital_heads(struct pdf *f)
 			}
 }
 
-/* The number of a heading, which pdftotext prints between two halves of the head. */
+/* 1 if the line is a heading's number, which pdftotext may print between two halves of a running head. */
 static int is_heading_number(const struct pdf *f, size_t l)
 {
 	return heading_number_level(f->raw.p + f->line[l].at, f->line[l].n) > 1;
 }
 
-/* From the edge inwards: the second line goes only where the first one went. */
+/* Drop marked lines from the edge inwards: a line is dropped only if the lines outside of it are. */
 static void drop_heads_and_feet(struct pdf *f)
 {
 	if (f->n_page < 3)
@@ -287,7 +291,7 @@ static void drop_heads_and_feet(struct pdf *f)
 					continue;
 				gone = f->drop[l] != 0;
 				if (gone)
-					f->drop[l] = 3;   /* the other edge does not take it back */
+					f->drop[l] = 3;   /* final, also for the pass from the other edge */
 			}
 		}
 	}
@@ -295,7 +299,7 @@ static void drop_heads_and_feet(struct pdf *f)
 
 /* ---- words divided at the end of a line ---- */
 
-static int letter(const char *p, size_t n)
+static int is_letter(const char *p, size_t n)
 {
 	int32_t cp;
 
@@ -305,8 +309,8 @@ static int letter(const char *p, size_t n)
 	return (cp >= 'a' && cp <= 'z') || (cp >= 'A' && cp <= 'Z') || (cp >= 0xc0 && cp < 0x2000 && cp != 0xd7 && cp != 0xf7);
 }
 
-/* Words with a hyphen inside that the text has somewhere in the middle of a line: their hashes, sorted.  In a hash table a text could be made
- * whose words all fall into one slot. */
+/* Sorted hashes of hyphenated words found inside lines.  Not a hash table: a hostile text could put all words into
+ * one slot. */
 struct words { uint64_t *hash; size_t n; };
 
 static uint64_t word_hash(const char *a, size_t n_a, const char *b, size_t n_b)
@@ -367,8 +371,9 @@ static void words_collect(struct words *w, const struct str *t)
 	qsort(w->hash, w->n, sizeof *w->hash, by_hash);
 }
 
-/* The bytes at the end of a line that divide a word which the next line continues; *keep: the hyphen belongs to the word. */
-static size_t divides(const struct pdf *f, const struct words *w, const struct pdf_line *l, const struct pdf_line *next, int *keep)
+/* Length of a hyphen at the end of line l that divides a word continued on the next line; 0: none.  *keep: the
+ * hyphen belongs to the word. */
+static size_t dividing_hyphen(const struct pdf *f, const struct words *w, const struct pdf_line *l, const struct pdf_line *next, int *keep)
 {
 	const char *p = f->raw.p + l->at, *q = f->raw.p + next->at;
 	size_t mark = 0, a, b;
@@ -385,10 +390,10 @@ static size_t divides(const struct pdf *f, const struct words *w, const struct p
 	a = l->n - mark;
 	while (a && ((unsigned char)p[a - 1] & 0xc0) == 0x80)
 		a--;
-	if (!a || !letter(p + a - 1, l->n - mark - a + 1) || !next->n)
+	if (!a || !is_letter(p + a - 1, l->n - mark - a + 1) || !next->n)
 		return 0;
 	if (!small_letter(q, next->n)) {
-		*keep = letter(q, next->n);
+		*keep = is_letter(q, next->n);
 		return *keep ? mark : 0;
 	}
 	a = word_before(p, l->n - mark);
@@ -414,14 +419,14 @@ static void write_page(const struct pdf *f, const struct words *w, const struct 
 		if (d->text.n && !joined)
 			str_adds(&d->text, blank ? "\n\n" : "\n");
 		if (next && next->n && !f->drop[i + 1])
-			divided = divides(f, w, l, next, &keep);
+			divided = dividing_hyphen(f, w, l, next, &keep);
 		str_add(&d->text, f->raw.p + l->at, l->n - (keep ? 0 : divided));
 		joined = divided > 0;
 		blank = 0;
 	}
 }
 
-/* "14 of 311 pages hold no text (scanned?): 3, 17, ..." */
+/* Add the notice "14 of 311 pages hold no text (scanned?): 3, 17, ...". */
 static void note_empty_pages(const struct pdf *f, struct doc *d)
 {
 	struct str list = {0};
@@ -450,7 +455,7 @@ static void write_pages(const struct pdf *f, struct doc *d)
 		size_t before = d->text.n, from, m = d->n_mark;
 		doc_mark(d, MARK_PAGE, 0, before, label, (size_t)snprintf(label, sizeof label, "%zu", i + 1));
 		write_page(f, &w, &f->page[i], d);
-		/* The page begins with its text, behind the gap. */
+		/* The page mark belongs to its first text, after the gap. */
 		for (from = before; from < d->text.n && d->text.p[from] == '\n'; from++)
 			;
 		d->mark[m].at = from;
@@ -466,7 +471,7 @@ int pdf_import(const char *p, size_t n, struct doc *d, struct err *e)
 	size_t replaced = 0, with_text = 0;
 	int rc = 0;
 
-	clean(&f.raw, p, n, &replaced);
+	clean_characters(&f.raw, p, n, &replaced);
 	if (f.raw.n > DOC_BYTES_MAX) {
 		str_free(&f.raw);
 		return err_set(e, ERR_DOCUMENT, "holds more than %u MiB of text", DOC_BYTES_MAX >> 20);
@@ -479,7 +484,7 @@ int pdf_import(const char *p, size_t n, struct doc *d, struct err *e)
 	} else {
 		drop_heads_and_feet(&f);
 		write_pages(&f, d);
-		/* Nothing but heads and feet: then they are the text. */
+		/* If only heads and feet were found, they are the text. */
 		if (!d->text.n) {
 			memset(f.drop, 0, f.n_line);
 			doc_free(d);

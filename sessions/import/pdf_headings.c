@@ -1,11 +1,11 @@
-/* sessions/import/pdf_headings.c - headings in the text of a PDF: short lines that stand alone, with a number before them or a second line behind
- * them. */
+/* sessions/import/pdf_headings.c - finds headings in the text of a PDF: short lines that stand alone, after a
+ * number or with a second line. */
 #include "sessions/import/import_private.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* Where the line ends that begins a block and looks like a title, behind the number of its heading; 0: there is none. */
+/* End of the line at `at` if it begins a block and looks like a title; 0: it does not. */
 static size_t title_end(const struct str *page, size_t at)
 {
 	const char *p = page->p, *end;
@@ -18,7 +18,7 @@ static size_t title_end(const struct str *page, size_t at)
 	return heading_title(p + at, n) ? at + n : 0;
 }
 
-/* "4." or "12.", the number of a section without others before it. */
+/* 1 for "4." or "12.", the number of a top-level section. */
 static int is_section_number(const char *s, size_t n)
 {
 	size_t digits = 0;
@@ -28,8 +28,8 @@ static int is_section_number(const char *s, size_t n)
 	return digits && digits <= 2 && n == digits + 1 && s[digits] == '.' && s[0] != '0';
 }
 
-/* A number with an empty line behind it and a title that is a block of its own are a heading wherever the number stands, also right behind a
- * paragraph: where the title ends; 0: they are none.  The items of a numbered list have the next number behind them. */
+/* Find the title of a number that is followed by a blank line and a title as a block of its own, wherever the
+ * number stands.  Returns the title's end; 0: none.  A number followed by the next number is an item of a list. */
 static size_t spread_title(const struct str *page, size_t at, size_t n, int *level)
 {
 	const char *p = page->p, *stop;
@@ -47,7 +47,8 @@ static size_t spread_title(const struct str *page, size_t at, size_t n, int *lev
 
 enum { HEADING_LINES = 3, HEADING_LINE_BYTES = 80 };
 
-/* Could this line go on with a title?  Each word has a capital, or is a short one like "of", and it does not end like a sentence. */
+/* 1 if the line can continue a title: each word is capitalised or short ("of"), and it does not end like a
+ * sentence. */
 static int continues_title(const char *p, size_t n)
 {
 	static const char small[] = " a an and at by for from in into of on or the to with ";
@@ -70,7 +71,8 @@ static int continues_title(const char *p, size_t n)
 	return 1;
 }
 
-/* A heading in capitals alone ends with its line, and what follows may belong to it: names in capitals stand below each other in tables. */
+/* 1 if the line has only capitals.  Such a heading ends with its line: in tables, names in capitals stand below
+ * each other. */
 static int in_capitals(const char *p, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
@@ -79,7 +81,7 @@ static int in_capitals(const char *p, size_t n)
 	return 1;
 }
 
-/* A heading that is too long for one line: how many bytes it has in all; its first line has n. */
+/* Total bytes of a heading whose first line has n bytes and that may continue on further lines. */
 static size_t heading_bytes(const struct str *page, size_t at, size_t n)
 {
 	size_t end = at + n;
@@ -95,13 +97,14 @@ static size_t heading_bytes(const struct str *page, size_t at, size_t n)
 	return end - at;
 }
 
-/* ---- numbers in their order ----
+/* ---- numbers in sequence ----
  *
- * "4.1 Nesting" as a line of a paragraph, or "6.3" whose title stands elsewhere on the page, is a heading only where its number is the next one. */
+ * "4.1 Nesting" as a line of a paragraph, or "6.3" with its title elsewhere on the page, is a heading only if its number is the next
+ * in sequence. */
 
-enum { PARTS_MOST = 5, MARKS_BACK = 32, BLOCKS_ON = 40 };   /* looked at: headings before, blocks behind */
+enum { PARTS_MOST = 5, MARKS_BACK = 32, BLOCKS_ON = 40 };   /* limits of the search: headings before, blocks after */
 
-/* The numbers of "6.2.1" in front of a line: how many; *n: their bytes. */
+/* Parse the numbers of "6.2.1" at the start of a line.  Returns how many; *n = their bytes. */
 static int number_parts(const char *s, size_t len, int part[PARTS_MOST], size_t *n)
 {
 	int parts = 0;
@@ -121,7 +124,8 @@ static int number_parts(const char *s, size_t len, int part[PARTS_MOST], size_t 
 	return parts;
 }
 
-/* Is it the number of a section in a section, and the next one behind that of the last heading with a number: "4.1" or "5.1" behind "4" and "4.3"? */
+/* 1 if the number is of a subsection and the next after the last numbered heading: "4.1" after "4", "4.4" after
+ * "4.3". */
 static int is_next_number(const struct doc *d, const char *s, size_t n)
 {
 	int now[PARTS_MOST], last[PARTS_MOST], parts = number_parts(s, n, now, &n), before = 0, same = 0;
@@ -134,7 +138,7 @@ static int is_next_number(const struct doc *d, const char *s, size_t n)
 	return parts > 1 && before && same == parts - 1 && now[same] == (same < before ? last[same] + 1 : 1);
 }
 
-/* "4.1 Nesting Algorithm" between two sentences of a block: its level, or 0. */
+/* Level of a heading such as "4.1 Nesting Algorithm" between two sentences of a block; else 0. */
 static int title_in_block(const struct doc *d, const struct str *page, size_t at, size_t n)
 {
 	const char *p = page->p + at;
@@ -148,8 +152,8 @@ static int title_in_block(const struct doc *d, const struct str *page, size_t at
 	       is_next_number(d, p, n) ? parts : 0;
 }
 
-/* pdftotext may print a number in one column and its title, a block of its own with text behind it, in another.  The title of that number, which
- * stands at `at`: where it begins, and its bytes in *n; 0: there is none. */
+/* Find the title of the number at `at`, which pdftotext may print in another column, as a block followed by text. 
+ * Returns its offset and *n = its bytes; 0: none. */
 static size_t title_elsewhere(const struct doc *d, const struct str *page, size_t at, size_t *n)
 {
 	const char *p = page->p, *end;
@@ -163,7 +167,7 @@ static size_t title_elsewhere(const struct doc *d, const struct str *page, size_
 		end = memchr(p + from, '\n', page->n - from);
 		len = end ? (size_t)(end - p) - from : 0;
 		if (heading_number_level(p + from, len))
-			return 0;   /* what comes is its title */
+			return 0;   /* the title belongs to this number */
 		behind = from + len + 2;
 		if (len && behind < page->n && p[behind - 1] == '\n' && memchr(p + from, ' ', len) && heading_title(p + from, len) && !heading_level(p + from, len) &&
 		    continues_title(p + from, len) && (end = memchr(p + behind, '\n', page->n - behind)) && (size_t)(end - p) - behind > HEADING_LINE_BYTES / 2) {
@@ -175,7 +179,7 @@ static size_t title_elsewhere(const struct doc *d, const struct str *page, size_
 	return 0;
 }
 
-/* The line at `at` of the page, of n bytes: where it ends, or the heading that it begins. */
+/* Mark the line of n bytes at `at` if it begins a heading.  Returns the end of the line or heading. */
 static size_t mark_line(struct doc *d, const struct str *page, size_t at, size_t n, int alone, int *ends_block)
 {
 	const char *p = page->p;
@@ -184,7 +188,7 @@ static size_t mark_line(struct doc *d, const struct str *page, size_t at, size_t
 
 	*ends_block = 0;
 	if (!title && n && (title = spread_title(page, at, n, &level)) && !alone)
-		str_adds(&d->text, "\n");   /* it begins a block */
+		str_adds(&d->text, "\n");   /* make it begin a block */
 	if (title) {
 		doc_mark(d, MARK_HEADING, level, d->text.n, p + at, title - at);
 		*ends_block = 1;
@@ -208,7 +212,7 @@ static size_t mark_line(struct doc *d, const struct str *page, size_t at, size_t
 		return at + n;
 	}
 	level = alone && n ? heading_level(p + at, n) : 0;
-	/* "1." and "Introduction" may stand in blocks of their own. */
+	/* "1." and "Introduction" may be separate blocks. */
 	if (level && (at + n + 1 >= page->n || p[at + n + 1] == '\n' || level < 6)) {
 		*ends_block = !in_capitals(p + at, n);
 		if (level < 6 && *ends_block)
@@ -232,7 +236,7 @@ void pdf_mark_headings(struct doc *d, size_t from)
 
 		end = mark_line(d, &page, at, n, alone, &ends_block);
 		str_add(&d->text, page.p + at, end - at + (end < page.n));
-		/* The text that follows a heading is a block of its own. */
+		/* Put the text after a heading into a block of its own. */
 		if (ends_block && end + 1 < page.n && page.p[end + 1] != '\n')
 			str_adds(&d->text, "\n");
 		alone = ends_block || !n;

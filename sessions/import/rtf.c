@@ -1,8 +1,8 @@
-/* sessions/import/rtf.c - RTF, as word processors exchange it: groups, control words and text in code pages.
+/* sessions/import/rtf.c - RTF: groups, control words and text in code pages (Rich Text Format Specification 1.9.1).
  *
- * The text that a reader sees: hidden and deleted text, field codes, headers and footers are left out; labels of list items are those
- * that the file has ready.  Footnotes are numbered where they are referred to, "[1]", and follow at the end.  RTF does not say where
- * pages end (Rich Text Format Specification 1.9.1). */
+ * Writes the text that a reader sees.  Hidden and deleted text, field codes, headers and footers are left out; labels of list items are
+ * taken as stored.  Footnotes are numbered where they are referred to, "[1]", and follow at the end.  RTF does not store where pages
+ * end. */
 #include "sessions/import/rtf.h"
 
 #include <stdio.h>
@@ -32,7 +32,7 @@ static const struct charset *charset_of_page(int page)
 	return c ? c : charset_by_label("windows-1252", 12);
 }
 
-/* The code page that \fcharset means; 0: the document's. */
+/* Code page of an \fcharset; 0: the document's. */
 static int page_of_charset(int charset)
 {
 	static const struct { int charset, page; } pages[] = {
@@ -46,7 +46,7 @@ static int page_of_charset(int charset)
 	return 0;
 }
 
-/* A byte of a font that has signs for letters: of Symbol they are known, of others (Wingdings) all are bullets. */
+/* Write a byte of a symbol font: known characters for Symbol, a bullet for others (Wingdings). */
 static void show_sign(struct rtf *x, unsigned char c)
 {
 	const struct rtf_font *f = rtf_font_now(x);
@@ -55,8 +55,8 @@ static void show_sign(struct rtf *x, unsigned char c)
 	rtf_shown(x, s, strlen(s));
 }
 
-/* Show the bytes that have come, before anything that may change how they are read. */
-static void flush(struct rtf *x)
+/* Write the collected bytes.  Call before anything that may change how they are decoded. */
+static void write_bytes(struct rtf *x)
 {
 	const struct rtf_font *f = rtf_font_now(x);
 	int page = f && f->page ? f->page : x->page, plain = 1;
@@ -97,18 +97,18 @@ static void add_byte(struct rtf *x, char c)
 		str_add(&x->bytes, &c, 1);
 }
 
-/* \uN: 16 bits of UTF-16, signed. */
-static void unicode(struct rtf *x, long n)
+/* Write \uN, a signed UTF-16 unit. */
+static void write_utf16_unit(struct rtf *x, long n)
 {
 	int32_t cp = (int32_t)(n & 0xffff), high = x->high;
 
-	flush(x);
+	write_bytes(x);
 	x->drop = x->g->skip;
 	if (cp >= 0xd800 && cp < 0xdc00)
 		x->high = cp;
 	else if (cp >= 0xdc00 && cp < 0xe000)
 		add_character(x, high ? 0x10000 + ((high - 0xd800) << 10) + (cp - 0xdc00) : 0xfffd);
-	else if (cp >= 0xf020 && cp < 0xf100)   /* the characters of such fonts, moved there */
+	else if (cp >= 0xf020 && cp < 0xf100)   /* symbol fonts use this private range */
 		show_sign(x, (unsigned char)(cp & 0xff));
 	else
 		add_character(x, cp);
@@ -118,7 +118,7 @@ static void unicode(struct rtf *x, long n)
 
 static void group_begin(struct rtf *x)
 {
-	flush(x);
+	write_bytes(x);
 	x->drop = 0;
 	if (x->depth + 1 == RTF_GROUPS_MAX) {
 		x->deeper++;
@@ -164,7 +164,7 @@ static void style_end(struct rtf *x)
 
 static void group_end(struct rtf *x)
 {
-	flush(x);
+	write_bytes(x);
 	x->drop = 0;
 	if (x->deeper) {
 		x->deeper--;
@@ -191,7 +191,7 @@ static void group_end(struct rtf *x)
 
 /* ---- control words ---- */
 
-/* Groups that hold no text of the document. */
+/* 1 for groups without document text. */
 static int is_nowhere(const char *word)
 {
 	static const char *const words[] = {
@@ -208,10 +208,10 @@ static int is_nowhere(const char *word)
 	for (size_t i = 0; i < sizeof words / sizeof *words; i++)
 		if (!strcmp(word, words[i]))
 			return 1;
-	return n > 3 && *word == 'm' && !strcmp(word + n - 2, "Pr") && strcmp(word, "mnaryPr") != 0;   /* properties of formulas */
+	return n > 3 && *word == 'm' && !strcmp(word + n - 2, "Pr") && strcmp(word, "mnaryPr") != 0;   /* properties of a formula */
 }
 
-/* Groups that a reader may leave out, but that hold text all the same. */
+/* 1 for optional (\*) groups that contain document text. */
 static int is_text_though_starred(const char *word)
 {
 	static const char *const words[] = {"shpinst", "shptxt", "do", "ud", "moMath", "moMathPara", "footnote", "listtext", "pntext"};
@@ -237,8 +237,8 @@ static const char *part_sign(const char *word)
 	return NULL;
 }
 
-/* Words that say where the text of the group goes. */
-static int destination(struct rtf *x, const char *word)
+/* Handle words that set where the group's text goes; 0: not such a word. */
+static int destination_word(struct rtf *x, const char *word)
 {
 	if (x->g->to == RTF_NOWHERE)
 		return 0;
@@ -285,7 +285,7 @@ static void style_word(struct rtf *x, const char *word, long n)
 		x->style[x->n_style - 1].level = (int)n + 1;
 }
 
-/* Words of a paragraph. */
+/* Handle words about the paragraph; 0: not such a word. */
 static int paragraph_word(struct rtf *x, const char *word, long n)
 {
 	if (!strcmp(word, "par") || !strcmp(word, "sect") || !strcmp(word, "page") || !strcmp(word, "nestcell") || !strcmp(word, "nestrow")) {
@@ -316,7 +316,7 @@ static int paragraph_word(struct rtf *x, const char *word, long n)
 	return 1;
 }
 
-/* Words of characters.  on: it has no number, or one that is not 0. */
+/* Handle words about characters.  on: the word has no number, or not 0. */
 static void character_word(struct rtf *x, const char *word, long n, int on)
 {
 	if (!strcmp(word, "f"))
@@ -355,10 +355,10 @@ static void word_read(struct rtf *x, const char *word, int has_number, long n)
 
 	x->starred = 0;
 	if (!strcmp(word, "u") && has_number) {
-		unicode(x, n);
+		write_utf16_unit(x, n);
 		return;
 	}
-	flush(x);
+	write_bytes(x);
 	if (x->drop) {
 		x->drop--;
 		return;
@@ -367,7 +367,7 @@ static void word_read(struct rtf *x, const char *word, int has_number, long n)
 		x->p += n > 0 && n < x->end - x->p ? n : n > 0 ? x->end - x->p : 0;
 		return;
 	}
-	if (x->deeper || destination(x, word))
+	if (x->deeper || destination_word(x, word))
 		return;
 	if (starred && !is_text_though_starred(word)) {
 		x->g->to = RTF_NOWHERE;
@@ -395,8 +395,8 @@ static int hex(char c)
 	return c >= '0' && c <= '9' ? c - '0' : (c | 32) >= 'a' && (c | 32) <= 'f' ? (c | 32) - 'a' + 10 : -1;
 }
 
-/* What follows a backslash. */
-static void control(struct rtf *x)
+/* Read a control word or symbol, after its backslash. */
+static void read_control(struct rtf *x)
 {
 	char word[WORD_MAX];
 	size_t n = 0;
@@ -443,7 +443,7 @@ static void read_all(struct rtf *x)
 		char c = *x->p++;
 
 		if (c == '\\')
-			control(x);
+			read_control(x);
 		else if (c == '{')
 			group_begin(x);
 		else if (c == '}')
@@ -455,7 +455,7 @@ static void read_all(struct rtf *x)
 	}
 	while (x->depth || x->deeper)
 		group_end(x);
-	flush(x);
+	write_bytes(x);
 }
 
 int rtf_import(const char *p, size_t n, struct doc *d, struct err *e)

@@ -1,4 +1,4 @@
-/* sessions/import/rtf.h - private to rtf*.c: an RTF file that is being read. */
+/* sessions/import/rtf.h - state of an RTF import, private to rtf*.c. */
 #ifndef WEIR_RTF_H
 #define WEIR_RTF_H
 
@@ -7,58 +7,58 @@
 enum { RTF_GROUPS_MAX = 256, RTF_FONTS_MAX = 512, RTF_STYLES_MAX = 512 };
 
 /* Where the text of a group goes. */
-enum rtf_to { RTF_TEXT, RTF_NOWHERE, RTF_FONTS, RTF_STYLES, RTF_LABEL /* of a list item */ };
+enum rtf_to { RTF_TEXT, RTF_NOWHERE, RTF_FONTS, RTF_STYLES, RTF_LABEL /* label of a list item */ };
 
 struct rtf_group {
 	enum rtf_to to;
-	int hidden, raised;      /* of the text */
-	int skip;                /* bytes behind \u that say the same in the code page */
+	int hidden, raised;      /* properties of the text */
+	int skip;                /* bytes after \u that repeat its character in the code page */
 	int font;
-	int bracket, note, part; /* the group is a bracket of a formula; a note; a part of a formula, which begins at part_at */
+	int bracket, note, part; /* the group is a formula's bracket; a note; a formula's part, which begins at part_at */
 	size_t part_at;
-	int heading, level, in_table, program;   /* of the paragraph, as they are behind a group in this one */
-	int alternatives;        /* the text comes twice, in a code page and in Unicode: 1 = the first is still to come */
+	int heading, level, in_table, program;   /* paragraph properties to restore after a nested group */
+	int alternatives;        /* \upr: the text comes twice, in a code page and in Unicode; 1 = the first is still to come */
 };
-struct rtf_font { int number, page, fixed, symbol; };   /* page: code page, 0 = the document's; fixed: of one width, as program text has */
-struct rtf_style { int number, level, program; };       /* level: of the heading that it makes; program: for program text */
+struct rtf_font { int number, page, fixed, symbol; };   /* page: code page, 0 = the document's; fixed: fixed-width, as for program text */
+struct rtf_style { int number, level, program; };       /* level: heading level, 0 = none; program: program text */
 
 struct rtf {
-	struct writer *w;        /* where text goes: the document or its notes */
+	struct writer *w;        /* current writer: document or notes */
 	struct writer *document, *notes;
 	const char *p, *end;
 	struct rtf_group group[RTF_GROUPS_MAX], *g;
-	int depth, deeper;       /* deeper: groups open below RTF_GROUPS_MAX */
-	int starred;             /* the next word may be left out with its group */
-	int page;                /* code page of the document */
+	int depth, deeper;       /* deeper: open groups beyond RTF_GROUPS_MAX */
+	int starred;             /* 1: after \*, the next word's group is optional */
+	int page;                /* the document's code page */
 	struct rtf_font font[RTF_FONTS_MAX];
 	int n_font, default_font;
 	struct rtf_style style[RTF_STYLES_MAX];
 	int n_style;
-	struct str bytes;        /* of text, in the code page of the font */
-	struct str name;         /* of the font or style that is being read */
-	int32_t high;            /* first half of a character of two */
-	int drop;                /* bytes to leave out, behind \u */
+	struct str bytes;        /* text bytes not yet decoded, in the font's code page */
+	struct str name;         /* name of the current font or style */
+	int32_t high;            /* pending high surrogate */
+	int drop;                /* bytes still to skip after \u */
 	size_t hidden;
-	/* The paragraph, and what stands around it. */
+	/* The paragraph and its surroundings. */
 	int begun, heading, level, in_table, program, kept, last_was_item, last_was_kept;
-	struct str label;        /* of the list item that begins */
-	int table, row, cell;    /* that are open */
+	struct str label;        /* label of the list item that begins */
+	int table, row, cell;    /* 1: open */
 	size_t note;
-	int outer_last_was_item, outer_last_was_kept, outer_heading, outer_level, outer_in_table;   /* around a note */
-	size_t replaced;         /* byte sequences that are no text in their code page */
+	int outer_last_was_item, outer_last_was_kept, outer_heading, outer_level, outer_in_table;   /* saved while a note is read */
+	size_t replaced;         /* undecodable byte sequences */
 };
 
 /* ---- rtf_text.c ---- */
 
-void rtf_shown(struct rtf *, const char *s, size_t n);   /* UTF-8 of the open group */
+void rtf_shown(struct rtf *, const char *s, size_t n);   /* write UTF-8 text of the current group */
 void rtf_paragraph_end(struct rtf *);
-void rtf_paragraph_plain(struct rtf *);                  /* its properties are the default's */
+void rtf_paragraph_plain(struct rtf *);                  /* reset paragraph properties */
 void rtf_cell_end(struct rtf *);
 void rtf_row_end(struct rtf *);
 void rtf_table_end(struct rtf *);
 void rtf_note_begin(struct rtf *);
 void rtf_note_end(struct rtf *);
-void rtf_part_begin(struct rtf *, const char *sign);     /* of a formula */
-const struct rtf_font *rtf_font_now(const struct rtf *);   /* NULL: the file does not list it */
+void rtf_part_begin(struct rtf *, const char *sign);     /* begin a part of a formula */
+const struct rtf_font *rtf_font_now(const struct rtf *);   /* current font; NULL: not in the font table */
 
 #endif

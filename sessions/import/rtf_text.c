@@ -1,4 +1,4 @@
-/* sessions/import/rtf_text.c - paragraphs, lists, tables and notes of an RTF file. */
+/* sessions/import/rtf_text.c - writes paragraphs, lists, tables and notes of an RTF file. */
 #include "sessions/import/rtf.h"
 
 #include <stdio.h>
@@ -6,7 +6,7 @@
 
 /* ---- tables ---- */
 
-/* The row and the cell around the text that follows. */
+/* Open the table, row and cell around the next text. */
 static void open_cell(struct rtf *x)
 {
 	if (!x->table)
@@ -62,13 +62,14 @@ static int is_program_text(const struct rtf *x)
 	return x->program || (f && f->fixed);
 }
 
-/* Does a letter of several bytes begin here that has company, as in a label of Cyrillic?  Bullets and signs begin with 0xc2, 0xe2 and 0xef. */
+/* 1 if c is the lead byte of a letter and the label has more than this letter, as a Cyrillic label.  Bullets and
+ * signs begin with 0xc2, 0xe2, 0xef. */
 static int is_letter_of_label(unsigned char c, size_t n)
 {
 	return c >= 0xc3 && c < 0xef && c != 0xe2 && n > (c < 0xe0 ? 2u : 3u);
 }
 
-/* "2.a) " of the label that the file has ready; a bullet is whatever is no letter and no digit. */
+/* Write the stored label, "2.a) ".  A label without letters and digits is a bullet. */
 static void add_label(struct rtf *x)
 {
 	struct str *prefix = &x->w->prefix;
@@ -94,7 +95,7 @@ static void add_label(struct rtf *x)
 	str_clear(&x->label);
 }
 
-/* Is there a label at all?  Some programs write an empty one before every paragraph. */
+/* 1 if the paragraph has a label.  Some programs write an empty one before every paragraph. */
 static int is_item(const struct rtf *x)
 {
 	for (size_t i = 0; i < x->label.n; i++)
@@ -133,7 +134,7 @@ void rtf_paragraph_end(struct rtf *x)
 	if (x->w->heading)
 		writer_heading_end(x->w);
 	x->w->pre = 0;
-	/* An empty paragraph parts two blocks. */
+	/* An empty paragraph separates blocks. */
 	writer_gap(x->w, x->begun ? GAP_LINE : GAP_BLOCK);
 	str_clear(&x->label);
 	if (x->begun)
@@ -167,7 +168,7 @@ void rtf_shown(struct rtf *x, const char *s, size_t n)
 	}
 	while (blank < n && s[blank] == ' ')
 		blank++;
-	/* Blanks alone begin no paragraph, but of program text. */
+	/* Blanks alone begin a paragraph only in program text. */
 	if (blank == n && !x->begun && !is_program_text(x))
 		return;
 	begin_paragraph(x);
@@ -178,7 +179,7 @@ void rtf_shown(struct rtf *x, const char *s, size_t n)
 
 /* ---- notes and formulas ---- */
 
-/* "[1]" where the note is referred to; its text follows at the end of the document. */
+/* Write "[1]", and send the note's text to the end of the document. */
 void rtf_note_begin(struct rtf *x)
 {
 	char s[32];

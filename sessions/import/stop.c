@@ -1,4 +1,4 @@
-/* sessions/import/stop.c - stopping an import: the one question that every loop asks which may take long. */
+/* sessions/import/stop.c - lets the user stop an import: every long loop polls import_stopped(). */
 #include "sessions/import/import_private.h"
 
 static int (*stop_asked)(void);

@@ -1,8 +1,7 @@
-/* sessions/import/text.c - plain text: UTF-8, UTF-16 with a byte order mark or without, an encoding that its letters or escapes show, or
+/* sessions/import/text.c - decodes plain text: UTF-8, UTF-16 with or without a byte order mark, ISO-2022-JP, a guessed encoding, or
  * Windows-1252 as the last resort.
  *
- * Bytes that are not text are recognised by their first bytes and refused by name; whatever had to be guessed or replaced is said
- * in a notice. */
+ * Binary files are recognised by their first bytes and refused by kind.  Guesses and replaced bytes are reported in notices. */
 #include "sessions/import/import_private.h"
 
 #include <stdlib.h>
@@ -18,7 +17,7 @@ void doc_free(struct doc *d)
 	*d = (struct doc){0};
 }
 
-/* The end of a path tells files apart; a path that fills the message would push the reason out of it. */
+/* A long path is cut to its last 180 bytes, so that the reason still fits. */
 const char *doc_shown(const char *path)
 {
 	size_t n = strlen(path);
@@ -60,7 +59,7 @@ static const char *zip_kind(const char *p, size_t n)
 {
 	static const char odt[] = "mimetypeapplication/vnd.oasis.opendocument";
 
-	/* The first entry of these is stored and begins at byte 30. */
+	/* The first entry of OpenDocument files is stored unpacked, at byte 30. */
 	if (n >= 30 + sizeof odt - 1 && !memcmp(p + 30, odt, sizeof odt - 1))
 		return "is an OpenDocument formula, chart or database, not a text";
 	if (memmem(p, n, "[Content_Types].xml", 19))
@@ -68,7 +67,7 @@ static const char *zip_kind(const char *p, size_t n)
 	return "is a zip archive: unpack it first";
 }
 
-static const char *not_text(const char *p, size_t n)
+static const char *why_not_text(const char *p, size_t n)
 {
 	if (n >= 4 && !memcmp(p, "PK\3\4", 4))
 		return zip_kind(p, n);
@@ -82,10 +81,10 @@ static const char *not_text(const char *p, size_t n)
 
 /* ---- text ---- */
 
-/* What a look over the bytes as UTF-8 shows. */
+/* Counts of a scan of the bytes as UTF-8. */
 struct survey { size_t bad, multibyte, nul, control; };
 
-static struct survey survey(const char *p, size_t n)
+static struct survey survey_bytes(const char *p, size_t n)
 {
 	struct survey s = { 0 };
 
@@ -100,7 +99,8 @@ static struct survey survey(const char *p, size_t n)
 				s.multibyte++;
 			continue;
 		}
-		/* Tabs, ends of lines and pages, bells, backspaces and escapes are found in real texts and logs. */
+		/* Control characters found in real texts and logs (tab, line and page ends, bell, backspace, escape) do
+		 * not count. */
 		if (c < 0x20 && !(c >= 7 && c <= 13) && c != 27)
 			s.control++;
 		s.nul += !c;
@@ -109,20 +109,20 @@ static struct survey survey(const char *p, size_t n)
 	return s;
 }
 
-/* The encoding of a text that is not UTF-8; NULL: it is. */
+/* Encoding of a text with bad UTF-8; NULL: it is damaged UTF-8. */
 static const struct charset *foreign_charset(const struct survey *s, const char *p, size_t n)
 {
 	const struct charset *c = s->multibyte < 10 * s->bad ? charset_guess(p, n) : NULL;
 
-	/* Good UTF-8 hardly comes about by chance: bad bytes beside it are damage, and reading all of the text as another encoding would
-	 * be the greater one. */
+	/* Valid multi-byte UTF-8 rarely occurs by chance: bad bytes beside much of it are damage, and another encoding
+	 * would damage the rest. */
 	return c ? c : 8 * s->multibyte < s->bad ? charset_by_label("windows-1252", 12) : NULL;
 }
 
-/* Bytes of the text that tidy() writes. */
+/* Result of tidy(): bytes written, bad sequences, NULs. */
 struct tidied { size_t used, bad, nul; };
 
-/* To valid UTF-8 with \n line ends; to == NULL only counts. */
+/* Write valid UTF-8 with \n line ends to `to`; NULL: only count. */
 static struct tidied tidy(int keep_cr, const char *p, size_t n, char *to)
 {
 	struct tidied t = { 0 };
@@ -137,7 +137,7 @@ static struct tidied tidy(int keep_cr, const char *p, size_t n, char *to)
 		t.bad += cp < 0;
 		if (cp <= 0)
 			cp = 0xfffd;
-		/* A CR is written when it is known that no LF follows. */
+		/* Write a CR only after it is known that no LF follows. */
 		if (after_cr && cp != '\n') {
 			if (to)
 				to[t.used] = keep_cr ? '\r' : '\n';
@@ -159,14 +159,14 @@ static struct tidied tidy(int keep_cr, const char *p, size_t n, char *to)
 	return t;
 }
 
-static int blank(const char *p, size_t n)
+static int is_white_space(const char *p, size_t n)
 {
 	while (n && strchr(" \t\n\r\f\v", *p) && *p)
 		p++, n--;
 	return !n;
 }
 
-/* What the first bytes of a text say of its encoding: the length of its byte order mark; *c NULL: UTF-8, or none. */
+/* Length of the byte order mark; *c = its charset, NULL: UTF-8 or no mark. */
 static size_t order_mark(const char *p, size_t n, const struct charset **c)
 {
 	*c = NULL;
@@ -179,8 +179,8 @@ static size_t order_mark(const char *p, size_t n, const struct charset **c)
 	return 2;
 }
 
-/* UTF-16 without a byte order mark: its blanks and ends of lines have a NUL byte on one side, always the same one, and nothing in it is a
- * control character or half a pair.  NULL: it is none. */
+/* Recognise UTF-16 without a byte order mark: NUL bytes only on one side of all pairs, some blank or newline, no
+ * control characters, no half surrogate pairs.  NULL: not UTF-16. */
 static const struct charset *unmarked_utf16(const char *p, size_t n)
 {
 	size_t nul[2] = {0}, low, blanks = 0;
@@ -189,7 +189,7 @@ static const struct charset *unmarked_utf16(const char *p, size_t n)
 		nul[i & 1] += !p[i];
 	if (n % 2 || nul[0] + nul[1] < n / 256 || (nul[0] && nul[1]))
 		return NULL;
-	low = nul[0] > 0;   /* the byte of a pair with the lower half of the character */
+	low = nul[0] > 0;   /* index of the low byte in a pair */
 	for (size_t i = 0, pair = 0; i < n; i += 2) {
 		unsigned high = (unsigned char)p[i + !low], c = high << 8 | (unsigned char)p[i + low];
 		int first = high >= 0xd8 && high < 0xdc, second = high >= 0xdc && high < 0xe0;
@@ -202,17 +202,17 @@ static const struct charset *unmarked_utf16(const char *p, size_t n)
 	return !blanks ? NULL : low ? &charset_utf16be : &charset_utf16le;
 }
 
-/* ISO-2022-JP, as in old mail: ASCII with escapes between which pairs of ASCII bytes are Japanese letters. */
+/* 1 for ISO-2022-JP (old mail): ASCII, with Japanese letters as pairs of ASCII bytes between escapes. */
 static int is_iso2022jp(const char *p, size_t n, const struct survey *s)
 {
 	return !s->bad && !s->multibyte && (memmem(p, n, "\033$B", 3) || memmem(p, n, "\033$@", 3)) &&
 	       (memmem(p, n, "\033(B", 3) || memmem(p, n, "\033(J", 3));
 }
 
-/* The encoding of p[0..n), which has no byte order mark (marked: one of UTF-8); *c NULL: UTF-8.  -1: it is no text. */
+/* Find the encoding of p[n], after its byte order mark (marked: that of UTF-8).  *c NULL: UTF-8.  -1: not text. */
 static int find_charset(const char *name, const char *p, size_t n, int marked, const struct charset **c, struct err *e)
 {
-	struct survey s = survey(p, n);
+	struct survey s = survey_bytes(p, n);
 
 	if (s.nul > n / 256 && !marked && (*c = unmarked_utf16(p, n)))
 		return 0;
@@ -222,7 +222,7 @@ static int find_charset(const char *name, const char *p, size_t n, int marked, c
 		return 0;
 	if (s.nul > n / 256)
 		return doc_refuse(e, name, "is a binary file, not a text (it has NUL bytes)");
-	/* A last character cut in half is no sign of anything. */
+	/* Ignore a character cut at the end. */
 	if (s.multibyte && utf8_complete(p, n) < n)
 		s.bad--;
 	if (!s.bad || marked)
@@ -233,11 +233,11 @@ static int find_charset(const char *name, const char *p, size_t n, int marked, c
 	return 0;
 }
 
-/* Bytes that should be UTF-8 become the document's text. */
+/* Make the document's text from bytes that should be UTF-8. */
 static int take_utf8(const char *name, const char *p, size_t n, struct doc *out, struct tidied *t, struct err *e)
 {
 	const char *slash = strrchr(name, '/');
-	int keep_cr = memchr(p, '\n', n) != NULL;   /* no LF at all: CR ends the lines */
+	int keep_cr = memchr(p, '\n', n) != NULL;   /* without any LF, CR ends lines */
 	char *text;
 
 	*t = tidy(keep_cr, p, n, NULL);
@@ -248,7 +248,7 @@ static int take_utf8(const char *name, const char *p, size_t n, struct doc *out,
 		return -1;
 	tidy(keep_cr, p, n, text);
 	text[t->used] = 0;
-	if (blank(text, t->used)) {
+	if (is_white_space(text, t->used)) {
 		free(text);
 		return doc_refuse(e, name, t->used ? "is empty: it holds only white space" : "is empty");
 	}
@@ -270,7 +270,7 @@ int text_decode(const char *name, const char *p, size_t n, struct doc *out, stru
 	*out = (struct doc){ 0 };
 	if (!n)
 		return doc_refuse(e, name, "is empty");
-	why = not_text(p, n);
+	why = why_not_text(p, n);
 	if (why)
 		return doc_refuse(e, name, why);
 

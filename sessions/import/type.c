@@ -1,4 +1,4 @@
-/* sessions/import/type.c - what a document is: by its first bytes, then by its name. */
+/* sessions/import/type.c - finds the format of a document by its first bytes, then by its name. */
 #include "sessions/import/import_private.h"
 
 #include <string.h>
@@ -27,7 +27,7 @@ static const char *const source_endings[] = {
 	"mk", "json", "yaml", "yml", "toml", "ini", "cfg", "conf", "xml", "xsl", "svg", "css", "scss", "proto", "diff", "patch", NULL,
 };
 
-/* An HTML page begins with a doctype, <html> or <head> behind white space, comments and an XML declaration. */
+/* 1 if the text begins with an HTML doctype, <html> or <head>, after white space, comments and an XML declaration. */
 static int is_html(const char *p, size_t n)
 {
 	const char *end = p + (n < 4096 ? n : 4096);
@@ -64,8 +64,8 @@ static int has_tag(const char *p, size_t n)
 	return 0;
 }
 
-/* UTF-16 with a byte order mark, as far as ASCII goes. */
-static size_t narrow(const char *p, size_t n, char *out, size_t cap)
+/* Convert UTF-16 with a byte order mark to ASCII; other characters become '?'. */
+static size_t utf16_to_ascii(const char *p, size_t n, char *out, size_t cap)
 {
 	size_t k = 0;
 	int be = n >= 2 && (unsigned char)p[0] == 0xfe;
@@ -75,7 +75,7 @@ static size_t narrow(const char *p, size_t n, char *out, size_t cap)
 	return k;
 }
 
-/* A text, a sheet, slides or a drawing, or a template of one; no formula, no database. */
+/* 1 for texts, sheets, slides, drawings and their templates; 0 for formulas and databases. */
 static int is_odf_kind(const char *kind, size_t n)
 {
 	static const char *const kinds[] = {"text", "spreadsheet", "presentation", "graphics"};
@@ -88,7 +88,7 @@ static int is_odf_kind(const char *kind, size_t n)
 
 static const char odf_mime[] = "application/vnd.oasis.opendocument.";
 
-/* One XML file that is a whole OpenDocument file (.fodt): its first element says so. */
+/* 1 for an OpenDocument file as a single XML file (.fodt), by its first element. */
 static int is_flat_odf(const char *p, size_t n)
 {
 	const char *end = p + (n < 16384 ? n : 16384), *root, *kind;
@@ -107,20 +107,20 @@ static enum doc_type zip_type(const char *p, size_t n)
 	const char *kind = n >= 38 + sizeof odf_mime && !memcmp(p + 30, "mimetype", 8) && !memcmp(p + 38, odf_mime, sizeof odf_mime - 1) ?
 	                   p + 38 + sizeof odf_mime - 1 : NULL;
 
-	/* The first entry of an EPUB and of an OpenDocument file is stored and begins at byte 30. */
+	/* The first entry of an EPUB or OpenDocument file is stored unpacked, at byte 30. */
 	if (n >= 30 + sizeof epub - 1 && !memcmp(p + 30, epub, sizeof epub - 1))
 		return DOC_EPUB;
 	if (kind)
 		return is_odf_kind(kind, n - (size_t)(kind - p)) ? DOC_ODF : DOC_TEXT;
 	if (memmem(p, n, "word/document", 13))
 		return DOC_DOCX;
-	/* Made by a careless hand: the order of entries differs, or the first one is packed. */
+	/* Nonconforming archives: another order of entries, or the first one is packed. */
 	if (memmem(p, n, "META-INF/manifest.xml", 21) && memmem(p, n, "content.xml", 11))
 		return DOC_ODF;
 	return memmem(p, n, "META-INF/container.xml", 22) ? DOC_EPUB : DOC_TEXT;
 }
 
-/* Behind a byte order mark or white space, too. */
+/* 1 for a PDF, also after a byte order mark or white space. */
 static int is_pdf(const char *p, size_t n)
 {
 	size_t i = n >= 3 && !memcmp(p, "\xef\xbb\xbf", 3) ? 3 : 0;
@@ -152,7 +152,7 @@ enum doc_type doc_type_of(const char *name, const char *mime, const char *p, siz
 		return DOC_SOURCE;
 	if (ends_in(name, text_endings))
 		return DOC_TEXT;
-	k = utf16 ? narrow(p, n, ascii, sizeof ascii) : 0;
+	k = utf16 ? utf16_to_ascii(p, n, ascii, sizeof ascii) : 0;
 	if (is_html(utf16 ? ascii : p, utf16 ? k : n))
 		return DOC_HTML;
 	if ((ends_in(name, html_endings) || (mime && (strstr(mime, "text/html") || strstr(mime, "application/xhtml")))) &&
@@ -165,6 +165,6 @@ enum doc_type doc_type_of(const char *name, const char *mime, const char *p, siz
 
 int doc_is_plain(const char *name, const void *bytes, size_t n)
 {
-	/* The first bytes of an archive do not tell what it holds. */
+	/* An archive's contents are not known from its first bytes. */
 	return !(n >= 4 && !memcmp(bytes, "PK\3\4", 4)) && doc_type_of(name, NULL, bytes, n) <= DOC_SOURCE;
 }

@@ -1,6 +1,6 @@
-/* sessions/import/url.c - documents by http and https (fetch/http.c).
+/* sessions/import/url.c - imports documents by http and https (fetch/http.c).
  *
- * Limits: size, time, redirections; no protocol but http and https, no credentials, no cookies, no proxy but the user's. */
+ * Size, time and redirections are limited; only http and https, no credentials, no cookies, no proxy but the user's. */
 #include "sessions/import/import_private.h"
 
 #include <stdlib.h>
@@ -32,7 +32,7 @@ int doc_address(const char *said, struct str *url, struct str *shown, struct err
 	return 0;
 }
 
-/* The last part of the path, or the host. */
+/* Name of the document: last part of the path, or the host. */
 static char *url_name(const char *url)
 {
 	const char *p = strstr(url, "://") + 3, *end = p + strcspn(p, "?#"), *from = end;
@@ -82,7 +82,7 @@ static int on_bytes(const void *bytes, size_t n, void *ud, struct err *e)
 	return 0;
 }
 
-static int fetch(const char *url, const char *shown, struct body *b, struct err *e)
+static int fetch_body(const char *url, const char *shown, struct body *b, struct err *e)
 {
 	struct http_request q = {
 		.url = url, .packed = 1, .seconds = TOTAL_SECONDS, .first = -1, .last = -1, .begin = on_begin, .bytes = on_bytes, .stopped = import_stopped, .ud = b,
@@ -112,7 +112,7 @@ int url_document(const char *said, struct doc *out, struct err *e)
 	*out = (struct doc){0};
 	rc = doc_address(said, &url, &shown, e);
 	if (!rc)
-		rc = fetch(url.p, shown.p, &b, e);
+		rc = fetch_body(url.p, shown.p, &b, e);
 	if (!rc) {
 		char *name = url_name(shown.p);
 

@@ -1,21 +1,21 @@
-/* sessions/import/writer.c - text with marks, written block by block.
+/* sessions/import/writer.c - writes text with marks, block by block.
  *
- * A converter names gaps (space, line, blank line) and gives text; the widest gap since the last text is written before the next
- * one.  Cells of a table are written as lines and joined to one row when the row ends, because only then it is known whether the
- * table holds data or lays out a page. */
+ * A converter calls for gaps (space, line, blank line) and gives text; the widest gap since the last text is written before the
+ * next one.  Cells of a table are written as lines and joined when the row ends, because only then it is known whether the table
+ * contains data or lays out a page. */
 #include "sessions/import/import_private.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define ROW_BYTES_MAX 8192   /* a longer row lays out a page */
-#define ROWS_MAX 1000        /* equal rows that are shown */
+#define ROW_BYTES_MAX 8192   /* a longer row is page layout, not data */
+#define ROWS_MAX 1000        /* most equal rows that are written */
 
 void writer_gap(struct writer *w, enum gap gap)
 {
 	const struct table *t = w->tables > 0 && w->tables <= WRITER_TABLES ? &w->table[w->tables - 1] : NULL;
 
-	/* Rows follow one another without blank lines, whatever begins in their first cell. */
+	/* No blank line between rows, whatever their first cell begins with. */
 	if (gap == GAP_BLOCK && t && t->n_cell && w->doc->text.n == t->row)
 		gap = GAP_LINE;
 	if (gap > w->gap)
@@ -32,7 +32,7 @@ void writer_line(struct writer *w, int begun)
 		writer_gap(w, w->gap >= GAP_LINE && begun ? GAP_BLOCK : GAP_LINE);
 }
 
-static void put(struct writer *w, const char *s, size_t n)
+static void append_text(struct writer *w, const char *s, size_t n)
 {
 	if (w->doc->text.n + n > DOC_BYTES_MAX)
 		w->full = 1;
@@ -40,20 +40,20 @@ static void put(struct writer *w, const char *s, size_t n)
 		str_add(&w->doc->text, s, n);
 }
 
-/* What is pending before text: the gap, the mark of a page, the bullet of a list item. */
+/* Write what is pending before text: gap, page mark, prefix of a list item. */
 static void begin_text(struct writer *w)
 {
 	struct str *t = &w->doc->text;
 
 	if (w->gap && t->n) {
 		size_t newlines = w->gap == GAP_BLOCK ? 2 : w->gap == GAP_LINE;
-		/* Text that keeps its white space may end in newlines of its own. */
+		/* Text with kept white space may end in newlines already. */
 		for (size_t i = 0; newlines && i < 2 && t->n > i && t->p[t->n - 1 - i] == '\n'; i++)
 			newlines--;
 		if (w->gap == GAP_SPACE)
-			put(w, " ", 1);
+			append_text(w, " ", 1);
 		else
-			put(w, "\n\n", newlines);
+			append_text(w, "\n\n", newlines);
 	}
 	if (w->page_due) {
 		doc_mark(w->doc, MARK_PAGE, 0, t->n, w->page.p ? w->page.p : "", w->page.n);
@@ -62,7 +62,7 @@ static void begin_text(struct writer *w)
 	if (w->heading && w->heading_at == SIZE_MAX)
 		w->heading_at = t->n;
 	if (w->prefix.n) {
-		put(w, w->prefix.p, w->prefix.n);
+		append_text(w, w->prefix.p, w->prefix.n);
 		str_clear(&w->prefix);
 	}
 	w->gap = GAP_NONE;
@@ -73,7 +73,8 @@ static int is_space(char c)
 	return c == ' ' || c == '\n' || c == '\t' || c == '\r' || c == '\f' || c == '\v';
 }
 
-/* Bytes of s[0..n) that are white space (no-break spaces among it) or invisible: *space tells which. */
+/* Length of the white space or invisible character at s; 0: none.  *space = 1 if it is white space (including
+ * no-break spaces). */
 static size_t blank_at(const char *s, size_t n, int *space)
 {
 	static const struct { const char *s; unsigned char n, space; } blank[] = {
@@ -94,19 +95,19 @@ static size_t blank_at(const char *s, size_t n, int *space)
 	return 0;
 }
 
-/* Text as it stands, but for carriage returns. */
+/* Write text with its white space, without carriage returns. */
 static void text_kept(struct writer *w, const char *s, size_t n)
 {
 	for (size_t i = 0; i < n;) {
 		size_t from = i;
 		while (i < n && s[i] != '\r')
 			i++;
-		/* Newlines at the beginning of a block belong to its gap. */
+		/* Skip newlines at the start of a block: the gap has them. */
 		while (from < i && s[from] == '\n' && (w->gap >= GAP_LINE || !w->doc->text.n))
 			from++;
 		if (from < i) {
 			begin_text(w);
-			put(w, s + from, i - from);
+			append_text(w, s + from, i - from);
 		}
 		i++;
 	}
@@ -127,7 +128,7 @@ void writer_text(struct writer *w, const char *s, size_t n)
 			i++;
 		if (i > from) {
 			begin_text(w);
-			put(w, s + from, i - from);
+			append_text(w, s + from, i - from);
 		}
 		while (i < n && (len = blank_at(s + i, n - i, &space))) {
 			if (space)
@@ -152,7 +153,7 @@ void writer_raise(struct writer *w, const char *s, size_t n)
 
 	if (first >= n || s[first] < '0' || s[first] > '9' || !t->n || w->gap || w->prefix.n)
 		return;
-	/* Raised text in several runs has one sign. */
+	/* Superscript text in several runs gets one '^'. */
 	if (t->n != w->raised_end && (is_word(t->p[t->n - 1]) || t->p[t->n - 1] == ')'))
 		writer_text(w, "^", 1);
 	w->raised_end = t->n + n;
@@ -174,11 +175,11 @@ void writer_part_end(struct writer *w, size_t begin)
 
 	while (at < t->n && is_word(t->p[at]))
 		at++;
-	/* Where a block, a cell or a page began since, somebody remembers its place. */
+	/* Inserting would shift offsets that others have stored if a block, cell or page began since `begin`. */
 	if (at >= t->n || is_space(t->p[begin]) || memchr(t->p + begin, '\n', t->n - begin) || w->full ||
 	    (w->doc->n_mark && w->doc->mark[w->doc->n_mark - 1].at > begin))
 		return;
-	put(w, "()", 2);
+	append_text(w, "()", 2);
 	if (w->full)
 		return;
 	memmove(t->p + begin + 1, t->p + begin, t->n - 2 - begin);
@@ -187,7 +188,7 @@ void writer_part_end(struct writer *w, size_t begin)
 
 void writer_page(struct writer *w, const char *label, size_t n)
 {
-	/* A page without text begins where the next one does. */
+	/* An empty page begins where the next one does. */
 	if (w->page_due)
 		doc_mark(w->doc, MARK_PAGE, 0, w->doc->text.n, w->page.p ? w->page.p : "", w->page.n);
 	str_clear(&w->page);
@@ -281,7 +282,7 @@ void writer_row_keep(struct writer *w)
 		w->table[i].nested = 1;
 }
 
-/* Append s[0..n) as one line without white space around it. */
+/* Append s[n] as one trimmed line. */
 static void add_cell(struct str *out, const char *s, size_t n)
 {
 	int gap = 0;
@@ -299,13 +300,13 @@ static void add_cell(struct str *out, const char *s, size_t n)
 	}
 }
 
-/* The row's cells, which are lines so far, as one line. */
+/* Join the row's cells, written as lines, into one line. */
 static void join_cells(struct writer *w, const struct table *t)
 {
 	struct str *text = &w->doc->text, row = {0};
 	size_t from = t->row;
 
-	/* The gap before the row was written with its first text. */
+	/* Skip the gap, which was written with the row's first text. */
 	while (from < text->n && text->p[from] == '\n')
 		from++;
 	for (size_t i = 0; i < t->n_cell; i++) {
@@ -318,7 +319,7 @@ static void join_cells(struct writer *w, const struct table *t)
 	while (row.n && (row.p[row.n - 1] == ' ' || row.p[row.n - 1] == '|'))
 		row.n--;
 	text->n = from;
-	/* A page that begins within the row begins with it. */
+	/* A page that begins inside the row begins with the row. */
 	for (size_t i = t->mark; i < w->doc->n_mark; i++)
 		w->doc->mark[i].at = from;
 	str_add(text, row.p ? row.p : "", row.n);

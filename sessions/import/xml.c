@@ -1,5 +1,5 @@
-/* sessions/import/xml.c - XML parts of EPUB, DOCX and OpenDocument: the declaration of an entity ends the parsing, so there is nothing to expand and
- * nothing to fetch. */
+/* sessions/import/xml.c - parses XML parts of EPUB, DOCX and OpenDocument.  A declaration of an entity ends
+ * parsing, so nothing is expanded or fetched. */
 #include "sessions/import/import_private.h"
 
 #include <stdlib.h>

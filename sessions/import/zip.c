@@ -1,7 +1,7 @@
-/* sessions/import/zip.c - zip archives and gzip, unpacked in memory through libarchive.
+/* sessions/import/zip.c - unpacks zip archives and gzip in memory, with libarchive.
  *
- * Nothing is written to disk, so the names of entries are only names.  What is counted is what was really unpacked; what the archive
- * says about sizes is not believed. */
+ * Nothing is written to disk, so names of entries are harmless.  Limits apply to the bytes really unpacked; sizes stated in the
+ * archive are not trusted. */
 #include "sessions/import/import_private.h"
 
 #include <stdlib.h>
@@ -13,16 +13,16 @@
 #define ENTRIES_MAX 10000
 #define ENTRY_BYTES_MAX (64u << 20)
 #define TOTAL_BYTES_MAX (512u << 20)
-#define RATIO_MAX 100                /* bytes out for one byte in ... */
-#define RATIO_FREE (1u << 20)        /* ... beyond so many bytes */
+#define RATIO_MAX 100                /* most bytes unpacked for each byte of the archive */
+#define RATIO_FREE (1u << 20)        /* the ratio is checked above this many bytes */
 
-static int bomb(struct err *e)
+static int refuse_bomb(struct err *e)
 {
 	return err_set(e, ERR_DOCUMENT, "unpacks to more than %u times its size or %u MiB: a decompression bomb", RATIO_MAX,
 	               TOTAL_BYTES_MAX >> 20);
 }
 
-/* The rest of an entry.  in: bytes of the archive, all: unpacked so far. */
+/* Unpack an entry.  in: size of the archive; *all: bytes unpacked so far. */
 static int read_entry(struct archive *a, struct zip_entry *to, size_t in, size_t *all, struct err *e)
 {
 	size_t cap = 0;
@@ -42,7 +42,7 @@ static int read_entry(struct archive *a, struct zip_entry *to, size_t in, size_t
 		to->n += (size_t)got;
 		*all += (size_t)got;
 		if (*all > TOTAL_BYTES_MAX || (*all > RATIO_FREE && *all / RATIO_MAX > in))
-			return bomb(e);
+			return refuse_bomb(e);
 		if (to->n > ENTRY_BYTES_MAX)
 			return err_set(e, ERR_DOCUMENT, "holds '%.100s' of more than %u MiB", to->name, ENTRY_BYTES_MAX >> 20);
 	}
