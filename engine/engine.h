@@ -455,14 +455,11 @@ void timeline_evidence(struct timeline *, int32_t first, int32_t n, float *out);
 int  timeline_rows_begin(struct timeline *, int32_t block, int32_t last, int32_t most, struct err *);
 void timeline_rows_end(struct timeline *);
 
-/* The published network, and two to compare with, which see each block without its neighbours and want 64 rows. */
-enum predictor_net { PREDICTOR_CNN, PREDICTOR_MLP, PREDICTOR_LSTM };
 struct predictor_settings {
 	int32_t block, rows;       /* KV entries of a block, tokens of the history: as the policy's settings */
 	int32_t dense;             /* the first layers, which `predict` reads whole, are no examples */
 	int32_t crops, epochs;     /* examples to train on, and how often each */
 	uint64_t seed;
-	enum predictor_net net;
 };
 struct predictor_trainer;
 int  predictor_trainer_open(struct predictor_trainer **, struct engine *, const struct predictor_settings *, struct err *);

@@ -170,11 +170,6 @@ static int epochs_run(struct training *w, struct err *e)
 	return rc;
 }
 
-static enum predictor_net net_of(const char *name)
-{
-	return !strcmp(name, "mlp") ? PREDICTOR_MLP : !strcmp(name, "lstm") ? PREDICTOR_LSTM : PREDICTOR_CNN;
-}
-
 int cmd_eval_predictor(const struct options *o)
 {
 	struct training w = {.o = o, .window = o->window ? o->window : WINDOW, .last = o->last ? o->last : LAST};
@@ -183,7 +178,7 @@ int cmd_eval_predictor(const struct options *o)
 	int rc = 0;
 
 	w.s = (struct predictor_settings){.block = o->block, .rows = o->rows, .dense = DENSE, .crops = o->crops, .epochs = o->epochs,
-	                                  .seed = o->seed_set ? o->seed : 1, .net = net_of(o->net)};
+	                                  .seed = o->seed_set ? o->seed : 1};
 	if (!o->n_file || strcmp(o->file[0], "train"))
 		rc = err_set(&e, ERR_USAGE, "'weir eval predictor' wants the word 'train' and texts: weir eval predictor train FILE ...");
 	else if (o->n_file < 2)

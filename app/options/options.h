@@ -140,7 +140,7 @@ struct options {
 	const char *tasks;            /* eval ruler: names, commas between */
 	struct int_list len;          /* eval tasks: tokens of a prompt and its answer */
 	int32_t samples, depths;      /* samples: of a task, a text, or the questions; of eval needle at every length and depth */
-	int32_t block, rows, crops, epochs; const char *net;   /* eval predictor */
+	int32_t block, rows, crops, epochs;   /* eval predictor */
 	const char *mask, *held, *type; int32_t context, fixed, batch, steps, warmup, rank; float rate, alpha, decay, clip; int full;   /* train */
 	const char *questions; int32_t seeds;   /* eval ask: the file of questions, and how often each is asked */
 	const char *resume;           /* evaluations: the file of finished pieces */

@@ -227,8 +227,6 @@ const struct option_def option_defs[] = {
 		CMD_EVAL_PREDICTOR, 0, AT(rows), 2, 256},
 	{"crops", 0, OPT_INT, "N", NULL, "examples to train on (default 12000)",
 		CMD_EVAL_PREDICTOR, 0, AT(crops), 1, 1000000},
-	{"net", 0, OPT_CHOICE, "cnn|mlp|lstm", NULL, "train the published network, or the one of predict:by=mlp or by=lstm",
-		CMD_EVAL_PREDICTOR, 0, AT(net), 0, 0},
 	{"epochs", 0, OPT_INT, "N", NULL, "how often each example is used (default 15)",
 		CMD_EVAL_PREDICTOR, 0, AT(epochs), 1, 10000},
 	{"questions", 0, OPT_TEXT, "FILE", NULL, "the questions: a JSON list of {\"question\": TEXT, \"answers\": [TEXT, ...]}",
@@ -312,7 +310,7 @@ void options_default(struct options *o)
 		.predict = -1, .sampling = sampling_default, .color = "auto", .surprise = "off", .think = "auto", .docs = "auto", .sources = "on", .theme = "auto", .mouse = "on", .panel = "off", .answers = "formatted", .loops = "auto", .recall = "on", .speculate = "on", .passages = -1, .fill = "read", .skip = 1,
 		.timeout = 300,
 		.prefill = {{512}, 1}, .depth = {{0, 2048}, 2}, .decode_steps = 64, .reps = 5,
-		.len = {{2048}, 1},  .depths = 11, .seeds = 1, .limit = 20, .layer = -1, .head = -1, .net = "cnn", .block = 16, .rows = 64, .crops = 12000, .epochs = 15,
+		.len = {{2048}, 1},  .depths = 11, .seeds = 1, .limit = 20, .layer = -1, .head = -1, .block = 16, .rows = 64, .crops = 12000, .epochs = 15,
 		.mask = "full", .type = "f32", .context = 512, .batch = 8, .steps = 100, .warmup = 10, .rank = 8, .rate = 2e-4, .alpha = 16, .clip = 1,
 	};
 }

@@ -55,9 +55,8 @@ static int32_t random_below(struct predictor_trainer *t, int32_t n)
 }
 
 /* Of variance s^2, nearly normal. */
-static float random_weight(void *trainer, double s)
+static float random_weight(struct predictor_trainer *t, double s)
 {
-	struct predictor_trainer *t = trainer;
 	double sum = 0;
 
 	for (int i = 0; i < 12; i++)
@@ -113,13 +112,9 @@ int predictor_trainer_open(struct predictor_trainer **out, struct engine *e, con
 	struct predictor_trainer *t = xcalloc(1, sizeof *t);
 	int failed;
 
-	if (s->net != PREDICTOR_CNN && s->rows != PREDICTOR_ROWS) {
-		free(t);
-		return err_set(err, ERR_USAGE, "the networks to compare with see %d rows, not %d", PREDICTOR_ROWS, s->rows);
-	}
 	t->e = e;
 	t->s = *s;
-	t->key = (struct predictor_key){ e->model.hp.fingerprint, s->block, s->rows, s->net };
+	t->key = (struct predictor_key){ e->model.hp.fingerprint, s->block, s->rows };
 	t->rng = s->seed;
 	failed = examples_init(&t->train, s->crops, s->rows, COLS, err) ||
 	         examples_init(&t->held, s->crops / 24 + 1, s->rows, COLS_HELD, err) ||
@@ -130,11 +125,7 @@ int predictor_trainer_open(struct predictor_trainer **out, struct engine *e, con
 		predictor_trainer_close(t);
 		return -1;
 	}
-	switch (s->net) {
-	case PREDICTOR_CNN:  weights_begin(t); break;
-	case PREDICTOR_MLP:  predictor_mlp_begin(&t->net, random_weight, t); break;
-	case PREDICTOR_LSTM: predictor_lstm_begin(&t->net, random_weight, t); break;
-	}
+	weights_begin(t);
 	*out = t;
 	return 0;
 }
@@ -219,15 +210,9 @@ static void unit_set(struct predictor_trainer *t)
 /* The network for probabilities as they are. */
 static void unit_undo(const struct predictor_trainer *t, struct predictor *p)
 {
-	switch (t->s.net) {
-	case PREDICTOR_CNN:
-		scale(p->b1, PREDICTOR_INNER, t->unit);
-		scale(p->b2, PREDICTOR_OUTER, t->unit);
-		scale(p->b3, 1, t->unit);
-		break;
-	case PREDICTOR_MLP:  predictor_mlp_scale(p, t->unit); break;
-	case PREDICTOR_LSTM: predictor_lstm_scale(p, t->unit); break;
-	}
+	scale(p->b1, PREDICTOR_INNER, t->unit);
+	scale(p->b2, PREDICTOR_OUTER, t->unit);
+	scale(p->b3, 1, t->unit);
 }
 
 static void part_run(void *arg, int task)
@@ -241,15 +226,8 @@ static void part_run(void *arg, int task)
 	for (int32_t i = task; i < t->batch_n; i += PARTS) {
 		size_t at = (size_t)t->order[t->batch0 + i] * COLS;
 
-		const float *x = t->train.x + at * (size_t)t->s.rows, *target = t->train.target + at, *weight = t->train.weight + at;
-
-		switch (t->s.net) {
-		case PREDICTOR_CNN:
-			part->loss += predictor_gradient(&t->net, t->e->be, &part->scratch, x, t->s.rows, COLS, target, weight, &part->grad);
-			break;
-		case PREDICTOR_MLP:  part->loss += predictor_mlp_gradient(&t->net, x, COLS, target, weight, &part->grad); break;
-		case PREDICTOR_LSTM: part->loss += predictor_lstm_gradient(&t->net, x, COLS, target, weight, &part->grad); break;
-		}
+		part->loss += predictor_gradient(&t->net, t->e->be, &part->scratch, t->train.x + at * (size_t)t->s.rows, t->s.rows, COLS,
+		                                 t->train.target + at, t->train.weight + at, &part->grad);
 	}
 }
 
@@ -314,11 +292,7 @@ static void test_one(void *arg, int task)
 		n--;     /* columns that the text has not */
 	k = n / 10 > 1 ? n / 10 : 1;
 	attn_image_init(&m, ex->x + at * (size_t)t->s.rows, w->r + (size_t)task * size, t->s.rows, COLS_HELD);
-	switch (t->s.net) {
-	case PREDICTOR_CNN:  predictor_run(w->net, t->e->be, &m, 0, n, out); break;
-	case PREDICTOR_MLP:  predictor_mlp_run(w->net, &m, 0, n, out); break;
-	case PREDICTOR_LSTM: predictor_lstm_run(w->net, &m, 0, n, out); break;
-	}
+	predictor_run(w->net, t->e->be, &m, 0, n, out);
 	for (int32_t y = 0; y < t->s.rows; y++)
 		for (int32_t x = 0; x < n; x++)
 			mean[x] += attn_image_row(&m, y)[x] / (float)t->s.rows;

@@ -69,40 +69,11 @@ void predictor_scratch_weights(struct predictor_scratch *, const struct predicto
 double predictor_gradient(const struct predictor *, struct backend *, struct predictor_scratch *, const float *x, int32_t rows, int32_t cols,
                           const float *target, const float *weight, struct predictor *grad);
 
-/* ---- a perceptron to compare with, in the place of the network's weights (predictor_mlp.c) ----
- *
- * 64 rows of one column, 72 hidden values, ReLU, 1 output: 4,753 weights; rows = PREDICTOR_ROWS. */
-
-enum { MLP_HIDDEN = 72 };
-void predictor_mlp_run(const struct predictor *, const struct attn_image *, int32_t from, int32_t to, float *out);
-/* As predictor_gradient(). */
-double predictor_mlp_gradient(const struct predictor *, const float *image, int32_t cols, const float *target, const float *weight,
-                              struct predictor *grad);
-/* Where training begins: 0.3 times the last row and 0.7 times the mean, beside random values of standard deviation s. */
-void predictor_mlp_begin(struct predictor *, float (*random)(void *ud, double s), void *ud);
-/* For probabilities that are this many times those it was trained on. */
-void predictor_mlp_scale(struct predictor *, double by);
-
-/* ---- another: a recurrent network, LSTM (predictor_lstm.c) ----
- *
- * It reads the rows of one column from the oldest on, one value a step, with 32 hidden values; the prediction is a weighted sum of these, of the
- * last row and of the mean of the rows: 4,387 weights.  rows = PREDICTOR_ROWS. */
-
-enum { LSTM_HIDDEN = 32 };
-void predictor_lstm_run(const struct predictor *, const struct attn_image *, int32_t from, int32_t to, float *out);
-/* As predictor_gradient(). */
-double predictor_lstm_gradient(const struct predictor *, const float *image, int32_t cols, const float *target, const float *weight,
-                               struct predictor *grad);
-/* As predictor_mlp_begin(). */
-void predictor_lstm_begin(struct predictor *, float (*random)(void *ud, double s), void *ud);
-/* As predictor_mlp_scale(). */
-void predictor_lstm_scale(struct predictor *, double by);
-
 /* ---- files (predictor_file.c) ---- */
 
 /* A network for a model, by its fingerprint (hparams.h), for blocks of so many entries and images of so many rows: from the user's file, or built in.
  * ERR_USAGE with the command that makes it; ERR_FAIL where the file is damaged. */
-struct predictor_key { uint64_t fingerprint; int32_t block, rows; enum predictor_net net; };
+struct predictor_key { uint64_t fingerprint; int32_t block, rows; };
 int  predictor_find(struct predictor *, const struct predictor_key *, struct err *);
 int  predictor_parse(struct predictor *, const struct predictor_key *, const void *bytes, size_t n, const char *path, struct err *);
 /* Replaces the user's file.  Appends its path. */

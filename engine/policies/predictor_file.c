@@ -2,9 +2,8 @@
  * those that are built in.
  *
  * A file is 64 bytes and the weights as f32, little-endian: "WEIRPRED", u32 version, u32 block, u32 rows, u32 number of weights, u64
- * fingerprint of the model, u64 hash of the weights, u32 enum predictor_net, zeros.  It is taken only where all of this
- * agrees and every weight is a number.
- */
+ * fingerprint of the model, u64 hash of the weights, zeros.  It is taken only where all of this agrees and every weight is a number.
+ * The first number behind the hash is not 0 in files of older versions that hold a perceptron or an LSTM. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -22,10 +21,9 @@ static const char magic[8] = { 'W', 'E', 'I', 'R', 'P', 'R', 'E', 'D' };
 
 static int file_path(struct str *out, const struct predictor_key *k, struct err *err)
 {
-	static const char *const suffix[] = { "", "-mlp", "-lstm" };
 	char name[80];
 
-	snprintf(name, sizeof name, "predict/%016" PRIx64 "-block%d-rows%d%s", k->fingerprint, k->block, k->rows, suffix[k->net]);
+	snprintf(name, sizeof name, "predict/%016" PRIx64 "-block%d-rows%d", k->fingerprint, k->block, k->rows);
 	return user_path(out, DIR_DATA, name, err);
 }
 
@@ -33,14 +31,12 @@ static void head_of(uint8_t head[HEAD_BYTES], const struct predictor_key *k, con
 {
 	const uint32_t number[4] = { VERSION, (uint32_t)k->block, (uint32_t)k->rows, PREDICTOR_WEIGHTS };
 	uint64_t sum = hash64(0, p, sizeof *p);
-	uint32_t net = k->net;
 
 	memset(head, 0, HEAD_BYTES);
 	memcpy(head, magic, 8);
 	memcpy(head + 8, number, 16);
 	memcpy(head + 24, &k->fingerprint, 8);
 	memcpy(head + 32, &sum, 8);
-	memcpy(head + 40, &net, 4);
 }
 
 static int all_finite(const struct predictor *p)
@@ -57,11 +53,15 @@ int predictor_parse(struct predictor *out, const struct predictor_key *k, const 
 {
 	struct predictor p;
 	uint8_t head[HEAD_BYTES];
+	uint32_t kind;
 
 	if (n != FILE_BYTES)
 		return err_set(err, ERR_FAIL, "'%s' holds no predictor: it has %zu bytes instead of %d; remove it", path, n, FILE_BYTES);
 	memcpy(&p, (const uint8_t *)bytes + HEAD_BYTES, sizeof p);
+	memcpy(&kind, (const uint8_t *)bytes + 40, sizeof kind);
 	head_of(head, k, &p);
+	if (!memcmp(magic, bytes, sizeof magic) && (kind == 1 || kind == 2))
+		return err_set(err, ERR_FAIL, "'%s' holds a perceptron or an LSTM, which weir no longer runs; remove it", path);
 	if (memcmp(head, bytes, HEAD_BYTES) || !all_finite(&p))
 		return err_set(err, ERR_FAIL, "'%s' is damaged, or holds the predictor of another model, block or number of rows; remove it", path);
 	*out = p;
@@ -95,18 +95,17 @@ static int file_read(struct predictor *out, const struct predictor_key *k, struc
 
 int predictor_find(struct predictor *out, const struct predictor_key *k, struct err *err)
 {
-	static const char *const option[] = { "", " --net mlp", " --net lstm" };
 	int got = file_read(out, k, err);
 
 	if (got)
 		return got < 0 ? -1 : 0;
 	for (const struct predictor_built_in *b = predictors_built_in; b->weights; b++)
-		if (b->key.fingerprint == k->fingerprint && b->key.block == k->block && b->key.rows == k->rows && b->key.net == k->net) {
+		if (b->key.fingerprint == k->fingerprint && b->key.block == k->block && b->key.rows == k->rows) {
 			memcpy(out, b->weights, sizeof *out);
 			return 0;
 		}
 	return err_set(err, ERR_USAGE, "cache policy 'predict' has no predictor for this model with block=%d,rows=%d; 'weir eval predictor train TEXT "
-	               "--block %d --rows %d%s' trains one", k->block, k->rows, k->block, k->rows, option[k->net]);
+	               "--block %d --rows %d' trains one", k->block, k->rows, k->block, k->rows);
 }
 
 /* The folders above a path. */

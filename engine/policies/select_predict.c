@@ -11,8 +11,7 @@
  * KV head and its heads read the same entries; the newest entries begin at the border of a block, and are up to a block more, so that no
  * entry lies between them and the last column; the rows of the prefill see no later tokens.
  *
- * by= replaces the network by what it has to be better than: the last row, the mean of the rows, 0.3 times that and 0.7 times this, a
- * perceptron that sees each block alone.
+ * by= replaces the network by what it has to be better than: the last row, the mean of the rows, 0.3 times that and 0.7 times this.
  *
  * The history is on the host, where a token adds k numbers for each KV head, and the network runs there, on a CPU backend's threads. */
 #include "engine/policies/select_mass.h"
@@ -26,7 +25,7 @@
 #include "engine/policies/predictor.h"
 #include "engine/cache/serialize.h"
 
-enum { BY_NET, BY_LAST, BY_MEAN, BY_MIXED, BY_MLP, BY_LSTM };
+enum { BY_NET, BY_LAST, BY_MEAN, BY_MIXED };
 struct predict_params {
 	struct entry_count k;
 	int32_t block, rows, calibrate, first, last, dense;
@@ -57,16 +56,6 @@ struct plan {
 static const struct predict_params *par_of(const struct selector *s)
 {
 	return s->par;
-}
-
-static int is_trained(const struct predict_params *par)
-{
-	return par->by == BY_NET || par->by == BY_MLP || par->by == BY_LSTM;
-}
-
-static enum predictor_net net_of(const struct predict_params *par)
-{
-	return par->by == BY_MLP ? PREDICTOR_MLP : par->by == BY_LSTM ? PREDICTOR_LSTM : PREDICTOR_CNN;
 }
 
 static int32_t blocks_of(const struct predict_params *par, int32_t slots)
@@ -124,9 +113,7 @@ static int predict_init(struct selector *s, struct err *err)
 	s->tail = par->rows;
 	f->cols = blocks_of(par, s->kv->cap);
 	size = heads * rows * (size_t)f->cols;
-	if (net_of(par) != PREDICTOR_CNN && par->rows != PREDICTOR_ROWS)
-		return err_set(err, ERR_USAGE, "by=mlp and by=lstm of cache policy 'predict' want rows=%d", PREDICTOR_ROWS);
-	if ((is_trained(par) && predictor_find(&f->net, &(struct predictor_key){ hp->fingerprint, par->block, par->rows, net_of(par) }, err)) ||
+	if ((par->by == BY_NET && predictor_find(&f->net, &(struct predictor_key){ hp->fingerprint, par->block, par->rows }, err)) ||
 	    step_mass_init(&f->mass, s, most_of(par, s->kv->cap), err) ||
 	    select_alloc(s, &f->query, DT_F32, (int64_t)hp->n_layer * par->rows, width, err) ||
 	    select_alloc(s, &f->one_query, DT_F32, 1, width, err) ||
@@ -240,10 +227,6 @@ static void select_head(void *arg, int task)
 		return;
 	if (par->by == BY_NET)
 		predictor_run(&f->net, w->s->kv->be, &f->image[task], w->plan.from, w->plan.to, score);
-	else if (par->by == BY_MLP)
-		predictor_mlp_run(&f->net, &f->image[task], w->plan.from, w->plan.to, score);
-	else if (par->by == BY_LSTM)
-		predictor_lstm_run(&f->net, &f->image[task], w->plan.from, w->plan.to, score);
 	else
 		guess(&f->image[task], par->by, f->n, w->plan.from, n, score);
 	best_blocks(score, n, w->plan.n, w->plan.from, par->block, f->list + (size_t)task * (size_t)f->mass.most);
@@ -468,7 +451,7 @@ static void predict_identity(const struct selector *s, struct str *out)
 {
 	const struct predict *f = s->state;
 
-	if (is_trained(par_of(s)))
+	if (par_of(s)->by == BY_NET)
 		str_addf(out, "predictor %016" PRIx64 "\n", hash64(0, &f->net, sizeof f->net));
 }
 
@@ -487,8 +470,8 @@ static const struct param predict_params[] = {
 	{ "first", PARAM_INT, AT(first), 0, 1e6, NULL, "64", "first entries that are always read" },
 	{ "last", PARAM_INT, AT(last), 0, 1e6, NULL, "64", "newest entries that are always read" },
 	PARAM_DENSE(struct predict_params, "2"),
-	{ "by", PARAM_CHOICE, AT(by), 0, 0, "net|last|mean|mixed|mlp|lstm", "net",
-	  "what predicts: the network; to compare with: the last row, the mean of the rows, 0.3 and 0.7 of these, a perceptron, an LSTM" },
+	{ "by", PARAM_CHOICE, AT(by), 0, 0, "net|last|mean|mixed", "net",
+	  "what predicts: the network; to compare with: the last row, the mean of the rows, 0.3 and 0.7 of these" },
 	{ .key = NULL },
 };
 const struct policy_def policy_predict = {

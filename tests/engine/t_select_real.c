@@ -458,7 +458,7 @@ static void read_text(struct engine *e, const int32_t *id, const char *kv, check
 		real.selected[real.n_layer] = PROMPT - 1;
 		real.layer[real.n_layer++] = layer;
 	}
-	if (predictor_find(&real.net, &(struct predictor_key){ hp->fingerprint, BLOCK, ROWS, 0 }, &err))
+	if (predictor_find(&real.net, &(struct predictor_key){ hp->fingerprint, BLOCK, ROWS }, &err))
 		test_skip("%s", err.msg);
 	real.key = calloc(ALL, (size_t)hp->head_dim * sizeof(float));
 	observer_add(&t->cache.observers, &real.base);

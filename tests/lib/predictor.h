@@ -57,7 +57,7 @@ static inline void predictor_put(uint64_t fingerprint, int32_t block, int32_t ro
 
 	predictor_home();
 	predictor_random(&p, seed);
-	if (predictor_save(&p, &(struct predictor_key){ fingerprint, block, rows, 0 }, &path, &err))
+	if (predictor_save(&p, &(struct predictor_key){ fingerprint, block, rows }, &path, &err))
 		test_skip("%s", err.msg);
 	str_free(&path);
 }
