@@ -325,7 +325,8 @@ int options_parse(struct options *o, int argc, char **argv, struct err *e)
 	if (o->help || o->version)
 		return 0;
 	quiet = o->quiet;
-	free(o->said);
+	o->file = NULL;   /* the list is used again */
+	options_free(o);
 	options_default(o);
 	o->file = file;
 	o->quiet = quiet;   /* for what the config file gives reason to say */
