@@ -1,20 +1,20 @@
-/* ui/text/chars.h (private to ui/) - classes of characters, as far as a terminal and clean.c care. */
+/* ui/text/chars.h (private to ui/) - classes of characters for terminals and clean.c. */
 #ifndef WEIR_CHARS_H
 #define WEIR_CHARS_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* The order is known to tests/vectors/make_width.py. */
+/* tests/vectors/make_width.py depends on the order. */
 enum char_class {
-	CH_PLAIN, CH_WIDE,          /* one column, two columns */
-	CH_EMOJI, CH_EMOJI_WIDE,    /* the same; may be joined by U+200D */
-	CH_JOINING,                 /* one column, a letter of a script with joiners: Arabic, Indic, ... */
-	CH_MARK,                    /* no column: combines with the character before */
+	CH_PLAIN, CH_WIDE,          /* one column; two columns */
+	CH_EMOJI, CH_EMOJI_WIDE,    /* the same widths; U+200D may join them */
+	CH_JOINING,                 /* one column; letter of a script with joiners: Arabic, Indic, ... */
+	CH_MARK,                    /* no column; combines with the character before */
 	CH_JOINER,                  /* U+200C, U+200D */
 	CH_VS16,                    /* U+FE0F, "as an emoji" */
 	CH_SELECTOR,                /* Mongolian variation selectors */
-	CH_HIDDEN,                  /* draws nothing */
+	CH_HIDDEN,                  /* invisible */
 	CH_BIDI,                    /* changes the direction of text */
 	CH_BREAK,                   /* U+0085 U+2028 U+2029 */
 	CH_CONTROL,                 /* C0, DEL, C1; \n \r \t too */

@@ -1,10 +1,10 @@
-/* ui/text/clean.c - untrusted text made safe to show.
+/* ui/text/clean.c - makes untrusted text safe to show.
  *
  * One streaming pass: bytes -> code points -> output.  What happens to each:
  *
  *   bytes that are not UTF-8       U+FFFD for each maximal bad part (overlong, surrogate, > U+10FFFF, cut off)
  *   noncharacters, private use     U+FFFD
- *   unassigned (see ui/text/chars.c)    its name: <U+0378>
+ *   unassigned (see chars.c)       its name: <U+0378>
  *   \n                             kept                                with CLEAN_LINE: ^J
  *   \r, \r\n, U+0085 2028 2029     \n                                  with CLEAN_LINE: ^M, ^M^J, <85>, <U+2028>
  *   \t                             spaces up to the next multiple of 8 columns        with CLEAN_LINE: ^I
@@ -17,16 +17,15 @@
  *   U+FE0F                         kept after an emoji, and between a digit and U+20E3; otherwise invisible
  *   other variation selectors      Mongolian ones kept as marks on letters that join; otherwise invisible
  *   combining marks                at most four on one base; without a base (at a line start, where they would change
- *                                  what stands before) on a dotted circle, U+25CC
+ *                                  the character before) on a dotted circle, U+25CC
  *   a line over 64 KiB             broken with \n                      with CLEAN_LINE: cut with an ellipsis
  *   all else                       kept
  *
- * What is dropped or renamed is counted; the program tells the user, so nothing is hidden silently.
+ * Dropped and renamed characters are counted, and the program tells the user, so nothing is hidden silently.
  *
- * Two properties hold for every input and are tested: the output does not depend on how the input was cut into
- * pieces, and cleaning twice gives what cleaning once gave.  The second follows because every decision
- * looks only at what was written so far and at the next character; a joiner is held back until its
- * right neighbour is known, and forgotten characters leave no trace in the state. */
+ * Two properties hold for every input and are tested.  The output does not depend on how the input was cut into parts.  Cleaning
+ * twice gives the same as cleaning once: every decision depends only on the output so far and on the next character; a joiner is
+ * held back until its right neighbour is known; dropped characters leave no trace in the state. */
 #include "ui/text/text.h"
 #include "ui/ui.h"
 
@@ -34,8 +33,8 @@
 
 #include <stdio.h>
 
-/* Room kept free at a line's end for what belongs to the last base character: four marks with joiners, a
- * selector, an ellipsis.  Only base characters break lines. */
+/* Bytes reserved at a line's end for additions to the last base character: four marks with joiners, a selector, an
+ * ellipsis.  Only base characters break lines. */
 #define LINE_RESERVE 64
 
 enum after { AFTER_NOTHING, AFTER_TEXT, AFTER_KEYCAP, AFTER_JOINING, AFTER_EMOJI, AFTER_EMOJI_VS16 };
@@ -103,7 +102,7 @@ static void put_newline(struct clean *c, struct str *out)
 	c->marks = 0;
 }
 
-/* Bytes that attach to the base character before. */
+/* Write a code point that attaches to the base character before it. */
 static void put_attached(struct clean *c, int32_t cp, struct str *out)
 {
 	char s[4];
@@ -118,8 +117,8 @@ static int has_room(const struct clean *c, size_t n)
 	return c->line + n + LINE_RESERVE <= CLEAN_LINE_MAX;
 }
 
-/* n bytes that stand on their own, on a new line if this one is full. */
-static void put(struct clean *c, const char *s, size_t n, unsigned width, enum after after, struct str *out)
+/* Write a base character or other independent text of n bytes; begin a new line if the current one is full. */
+static void put_base(struct clean *c, const char *s, size_t n, unsigned width, enum after after, struct str *out)
 {
 	if (c->cut)
 		return;
@@ -141,7 +140,7 @@ static void put(struct clean *c, const char *s, size_t n, unsigned width, enum a
 
 static void put_replacement(struct clean *c, struct str *out)
 {
-	put(c, "\xef\xbf\xbd", 3, 1, AFTER_TEXT, out);
+	put_base(c, "\xef\xbf\xbd", 3, 1, AFTER_TEXT, out);
 }
 
 static void put_name(struct clean *c, int32_t cp, struct str *out)
@@ -149,7 +148,7 @@ static void put_name(struct clean *c, int32_t cp, struct str *out)
 	char s[16];
 	int n = snprintf(s, sizeof s, cp < 0x100 ? "<%02X>" : "<U+%04X>", (unsigned)cp);
 
-	put(c, s, (size_t)n, (unsigned)n, AFTER_TEXT, out);
+	put_base(c, s, (size_t)n, (unsigned)n, AFTER_TEXT, out);
 }
 
 static void settle_joiner(struct clean *c, struct str *out);
@@ -163,7 +162,7 @@ static void hide(struct clean *c, int32_t cp, struct str *out)
 	}
 }
 
-/* The joiner that was held back has no right neighbour to join. */
+/* The pending joiner has no neighbour to join: treat it as invisible. */
 static void settle_joiner(struct clean *c, struct str *out)
 {
 	int32_t cp = c->joiner;
@@ -195,7 +194,7 @@ static void feed_base(struct clean *c, int32_t cp, enum char_class class, struct
 		c->joiner = 0;
 	}
 	settle_joiner(c, out);
-	put(c, s, n, base[class].width, after, out);
+	put_base(c, s, n, base[class].width, after, out);
 }
 
 static void feed_mark(struct clean *c, int32_t cp, struct str *out)
@@ -207,7 +206,7 @@ static void feed_mark(struct clean *c, int32_t cp, struct str *out)
 	if (c->cut)
 		return;
 	if (c->after == AFTER_NOTHING)
-		put(c, "\u25cc", 3, 1, AFTER_TEXT, out);
+		put_base(c, "\u25cc", 3, 1, AFTER_TEXT, out);
 	if (c->marks == CLEAN_MARKS_MAX) {
 		c->found.marks++;
 		return;
@@ -258,7 +257,7 @@ static void feed_control(struct clean *c, int32_t cp, struct str *out)
 	if (!(c->flags & CLEAN_LINE)) {
 		if (cp == '\t') {
 			for (unsigned n = CLEAN_TAB - c->col; n; n--)
-				put(c, " ", 1, 1, AFTER_TEXT, out);
+				put_base(c, " ", 1, 1, AFTER_TEXT, out);
 			return;
 		}
 		if (cp == '\n' || cp == '\r') {
@@ -269,7 +268,7 @@ static void feed_control(struct clean *c, int32_t cp, struct str *out)
 	}
 	c->found.controls++;
 	if (cp < 0x80)
-		put(c, s, 2, 2, AFTER_TEXT, out);
+		put_base(c, s, 2, 2, AFTER_TEXT, out);
 	else
 		put_name(c, cp, out);
 }
@@ -346,8 +345,8 @@ void clean_init(struct clean *c, unsigned flags)
 	*c = (struct clean){ .flags = flags };
 }
 
-/* The first byte of a character: how many follow, and the bounds of the second, which shut out overlong forms,
- * surrogates and what lies beyond U+10FFFF. */
+/* Read the first byte of a character: how many bytes follow, and bounds of the second one, which exclude overlong
+ * forms, surrogates and code points above U+10FFFF. */
 static void start_char(struct clean *c, unsigned char b, struct str *out)
 {
 	c->lo = 0x80;
@@ -376,7 +375,7 @@ static void start_char(struct clean *c, unsigned char b, struct str *out)
 	}
 }
 
-/* Most text is printable ASCII: take a run of it at once.  Returns its length, 0 if the slow way is needed. */
+/* Write a run of printable ASCII at once, the common case.  Returns its length; 0 = use the slow path. */
 static size_t take_ascii(struct clean *c, const char *s, size_t n, struct str *out)
 {
 	size_t room = CLEAN_LINE_MAX - LINE_RESERVE, k = 0;
@@ -391,7 +390,7 @@ static size_t take_ascii(struct clean *c, const char *s, size_t n, struct str *o
 	str_add(out, s, k - 1);
 	c->line += k - 1;
 	c->col = (unsigned)(c->col + k - 1) % CLEAN_TAB;
-	feed(c, s[k - 1], out);   /* the last one sets the state */
+	feed(c, s[k - 1], out);   /* the last character sets the state */
 	return k;
 }
 
@@ -409,7 +408,7 @@ void clean_text(struct clean *c, const char *in, size_t n, struct str *out)
 			start_char(c, b, out);
 			i++;
 		} else if (b < c->lo || b > c->hi) {
-			c->need = 0;   /* the byte is decoded again: it may start a valid character */
+			c->need = 0;   /* decode the byte again: it may start a valid character */
 			feed_invalid(c, out);
 		} else {
 			c->cp = c->cp << 6 | (b & 0x3f);

@@ -1,13 +1,13 @@
-/* ui/text/punycode.c - the host of an address in ASCII (RFC 3492): letters of other scripts can look like Latin ones, their code cannot.
+/* ui/text/punycode.c - writes the host of an address in ASCII (RFC 3492), because letters of other scripts can look like Latin ones.
  *
- * Only for showing: labels are encoded as they are written, without the mapping that a browser would do first. */
+ * For display only: labels are encoded as written, without a browser's case and compatibility mapping. */
 #include "ui/text/text.h"
 
 #include <string.h>
 
 enum { BASE = 36, T_MIN = 1, T_MAX = 26, SKEW = 38, DAMP = 700, FIRST_BIAS = 72, FIRST_CODE = 128, LABEL_MOST = 256 };
 
-static uint32_t adapt(uint32_t delta, uint32_t n, int first)
+static uint32_t adapt_bias(uint32_t delta, uint32_t n, int first)
 {
 	uint32_t k = 0;
 
@@ -25,8 +25,8 @@ static void add_digit(struct str *out, uint32_t digit)
 	str_add(out, &c, 1);
 }
 
-/* n code points, not all of them ASCII.  0, or -1 = too long for a label. */
-static int encode(const int32_t *cp, uint32_t n, struct str *out)
+/* Encode a label of n code points, not all ASCII. */
+static int encode_label(const int32_t *cp, uint32_t n, struct str *out)
 {
 	uint32_t code = FIRST_CODE, delta = 0, bias = FIRST_BIAS, basic = 0, done;
 
@@ -44,7 +44,7 @@ static int encode(const int32_t *cp, uint32_t n, struct str *out)
 		for (uint32_t i = 0; i < n; i++)
 			if ((uint32_t)cp[i] >= code && (uint32_t)cp[i] < next)
 				next = (uint32_t)cp[i];
-		/* At most LABEL_MOST times 0x110000: no overflow. */
+		/* No overflow: at most LABEL_MOST * 0x110000. */
 		delta += (next - code) * (done + 1);
 		code = next;
 		for (uint32_t i = 0; i < n; i++) {
@@ -62,7 +62,7 @@ static int encode(const int32_t *cp, uint32_t n, struct str *out)
 				q = (q - t) / (BASE - t);
 			}
 			add_digit(out, q);
-			bias = adapt(delta, done + 1, done == basic);
+			bias = adapt_bias(delta, done + 1, done == basic);
 			delta = 0;
 			done++;
 		}
@@ -89,14 +89,14 @@ static void add_label(const char *p, size_t n, struct str *out)
 	}
 	for (size_t i = 0; i < n; k++) {
 		if (k == LABEL_MOST) {
-			str_add(out, p, n);   /* no host has such a label */
+			str_add(out, p, n);   /* too long for a real label: unchanged */
 			return;
 		}
 		i += (size_t)utf8_decode(p + i, n - i, &cp[k]);
 		if (cp[k] < 0)
 			cp[k] = 0xfffd;
 	}
-	encode(cp, k, out);
+	encode_label(cp, k, out);
 }
 
 int address_in_ascii(const char *p, size_t n, struct str *out)

@@ -1,84 +1,82 @@
-/* ui/text/text.h - the door that every untrusted string goes through, widths of characters, word wrap for line mode.
+/* ui/text/text.h - the filter for untrusted text, widths of characters, word wrap for line mode.
  *
- * Model output, documents, file names, GGUF metadata, session titles and library error texts are
- * hostile until cleaned: the bytes may move the cursor, rewrite the clipboard, reorder a line or hide
- * text.  Nothing of that kind reaches a terminal, stdout, a title or a log except through clean_text(),
- * clean_line() or clean_title().  The table of what happens to which character is in ui/text/clean.c. */
+ * Model output, documents, file names, GGUF metadata, session titles and library error texts are hostile until cleaned: their bytes
+ * may move the cursor, rewrite the clipboard, reorder a line or hide text.  They reach a terminal, stdout, a title or a log
+ * only through clean_text(), clean_line() or clean_title().  clean.c lists what happens to which character. */
 #ifndef WEIR_TEXT_H
 #define WEIR_TEXT_H
 
 #include "engine/base/base.h"
 
-#define CLEAN_LINE_MAX 65536   /* bytes of one output line; a longer one is broken (cut, with CLEAN_LINE) */
+#define CLEAN_LINE_MAX 65536   /* most bytes of an output line; longer lines are broken (with CLEAN_LINE: cut) */
 #define CLEAN_TAB 8
 
-/* Counts of what clean_text() removed or replaced; they only grow. */
+/* Counts of characters that clean_text() removed or replaced; they only grow. */
 struct clean_found {
 	uint64_t hidden;     /* invisible characters: zero width, tags, fillers, variation selectors out of place */
 	uint64_t bidi;       /* direction controls */
-	uint64_t controls;   /* control characters, escape sequences among them */
+	uint64_t controls;   /* control characters, including escape */
 	uint64_t invalid;    /* bytes that are not UTF-8, noncharacters, private use, unassigned */
 	uint64_t marks;      /* combining marks beyond CLEAN_MARKS_MAX */
 	uint64_t breaks;     /* over-long lines broken or cut */
 };
 
-/* State of one text that arrives in pieces.  Set up by clean_init(), no other ownership. */
+/* State of cleaning one text that arrives in parts.  clean_init() sets it up; it owns no memory. */
 struct clean {
 	unsigned flags;
 	struct clean_found found;
 	/* private */
-	int32_t cp;                        /* the code point being decoded */
-	unsigned char need, lo, hi;        /* bytes still wanted; bounds of the next one */
-	unsigned char after;               /* what was written last */
-	unsigned char marks;               /* combining marks on it */
+	int32_t cp;                        /* code point being decoded */
+	unsigned char need, lo, hi;        /* bytes still missing; bounds of the next one */
+	unsigned char after;               /* kind of the last written character */
+	unsigned char marks;               /* combining marks on that character */
 	unsigned char swallow_lf, cut;
-	int32_t joiner;                    /* joiner held back until its right neighbour is known; 0 = none */
+	int32_t joiner;                    /* joiner not written yet, until its right neighbour is known; 0 = none */
 	unsigned col;                      /* column modulo CLEAN_TAB */
-	size_t line;                       /* bytes of the line so far */
+	size_t line;                       /* bytes of the current line */
 };
 
 void clean_init(struct clean *, unsigned flags);
-/* Append the clean form of in[0..n) to *out: valid UTF-8, printable code points and '\n' only.  The pieces may
- * be cut anywhere, inside a character too; the concatenated output does not depend on the cuts. */
+/* Append the clean form of in[n] to *out: valid UTF-8, printable code points and '\n' only.  The text may be cut
+ * anywhere, even inside a character; the output does not depend on the cuts. */
 void clean_text(struct clean *, const char *in, size_t n, struct str *out);
-/* End of the text: an unfinished character becomes U+FFFD.  The state is reset, the counters stay. */
+/* End the text: an unfinished character becomes U+FFFD.  Resets the state, keeps the counts. */
 void clean_end(struct clean *, struct str *out);
-/* "3 hidden characters, 1 direction control", or nothing where no warning is due (hidden and bidi
- * always are; controls and invalid bytes too).  Appends to *out, returns the number of finds. */
+/* Append "3 hidden characters, 1 direction control", or nothing if nothing was found.  Returns the total. */
 uint64_t clean_describe(const struct clean_found *, struct str *out);
 
-/* A whole string as one line: messages, file names, titles in lists. */
+/* Clean a whole string to one line: messages, file names, titles in lists. */
 void clean_line(const char *in, size_t n, struct str *out);
-/* A terminal title: at most 80 printable ASCII characters, '?' for the rest. */
+/* Clean a terminal title: at most 80 printable ASCII characters, '?' for others. */
 void clean_title(const char *in, size_t n, struct str *out);
 
-/* Columns of one code point: 0 combining, 1 or 2; -1 when clean text cannot contain it.  '\n' is -1. */
+/* Columns of a code point: 0 (combining), 1 or 2; -1 = never in clean text (also '\n'). */
 int char_width(int32_t cp);
-/* Columns of clean text. */
+/* Columns of clean text s[n]. */
 size_t text_width(const char *s, size_t n);
 
 /* ---- word wrap (wrap.c) ---- */
 
-/* State of one text that arrives in pieces; all zero at the start of a line. */
+/* State of wrapping one text that arrives in parts; all zero at the start of a line. */
 struct wrap {
-	size_t col;                /* columns used of the line, as far as they are written */
+	size_t col;                /* columns of the line written so far */
 	/* private */
-	size_t gap;                /* blanks held back: the end of a line loses them */
-	struct str word; size_t word_cols;   /* held back, too: it may not fit */
-	unsigned char flows;       /* the rest of this word is written at once */
-	unsigned char joined;      /* the last character was a joiner */
-	unsigned char as_is, code; /* this line, and those up to the closing fence, are not wrapped */
-	enum { WRAP_INDENT, WRAP_FENCE, WRAP_BODY } head;   /* the part of the line being read */
+	size_t gap;                /* blanks not written yet; dropped at a line's end */
+	struct str word; size_t word_cols;   /* word not written yet: it may not fit */
+	unsigned char flows;       /* 1: write the rest of this word as it comes */
+	unsigned char joined;      /* 1: the last character was a joiner */
+	unsigned char as_is, code; /* 1: do not wrap this line; the lines up to the closing fence */
+	enum { WRAP_INDENT, WRAP_FENCE, WRAP_BODY } head;   /* part of the line being read */
 	size_t indent; int32_t fence; int n_fence;
 };
 void wrap_free(struct wrap *);
-/* Append clean text to *out with line breaks between words, so that lines of `width` columns suffice (0: as it is).
- * What is held back comes out with the next '\n'.  The pieces may be cut between any two characters. */
+/* Append clean text with line breaks between words, for lines of `width` columns (0: unchanged).  Pending text is
+ * written with the next '\n'. The text may be cut between any two characters. */
 void wrap_text(struct wrap *, size_t width, const char *in, size_t n, struct str *out);
 
 /* ---- punycode.c ---- */
 
-/* An address whose host is not ASCII, with the host in ASCII ("xn--..."), appended to *out: 1; 0 = the host is, or there is none. */
+/* Append the address with its host in ASCII ("xn--..."): 1; 0 = the host is ASCII already, or there is none. */
 int  address_in_ascii(const char *address, size_t n, struct str *out);
 
 #endif

@@ -1,33 +1,32 @@
-/* ui/text/wrap.c - word wrap for text that arrives in pieces.
+/* ui/text/wrap.c - word wrap for text that arrives in parts.
  *
- * A terminal breaks a line after any letter.  Here a word that would not fit begins a new line instead.  Nothing is
- * ever erased (no cursor movement, so any terminal will do and a wrong guess about its width does no harm):
- * a word is held back only while it could still reach the border, which is when it begins in the last WORD_MAX
- * columns.  Elsewhere its letters go out as they come.
+ * A terminal breaks a line after any letter.  Here a word that does not fit begins a new line.  Nothing is ever erased: no cursor
+ * movement, so any terminal will do, and a wrong guess about its width does no harm.  A word is held back only if it begins in the last
+ * WORD_MAX columns and may reach the edge; elsewhere its letters are written as they come.
  *
- * Left to the terminal, which breaks them without a newline, so that copying them gives what was written: words longer
- * than WORD_MAX (addresses of pages), code (fenced or indented) and tables. */
+ * Not wrapped: words longer than WORD_MAX (web addresses), code (fenced or indented) and tables.  The terminal breaks them without a
+ * newline, so copying from the screen gives the original text. */
 #include "ui/text/text.h"
 
 #include <string.h>
 
 #define WORD_MAX 24
-#define JOINER 0x200d   /* the character after it belongs to the one before */
+#define JOINER 0x200d   /* joins the characters before and after it */
 
 void wrap_free(struct wrap *w)
 {
 	str_free(&w->word);
 }
 
-/* Written one after the other; the terminal breaks the line at its edge. */
-static void put(struct wrap *w, size_t width, const char *s, size_t n, size_t cols, struct str *out)
+/* Write characters and count columns; the terminal breaks the line at its edge. */
+static void put_columns(struct wrap *w, size_t width, const char *s, size_t n, size_t cols, struct str *out)
 {
 	str_add(out, s, n);
 	w->col = w->col + cols <= width ? w->col + cols : cols <= width ? cols : width;
 }
 
-/* The word that was held back, in this line or the next. */
-static void release(struct wrap *w, size_t width, struct str *out)
+/* Write the pending word, on this line or the next. */
+static void put_word(struct wrap *w, size_t width, struct str *out)
 {
 	if (!w->word.n)
 		return;
@@ -36,13 +35,13 @@ static void release(struct wrap *w, size_t width, struct str *out)
 		w->col = w->gap = 0;
 	}
 	for (; w->gap; w->gap--)
-		put(w, width, " ", 1, 1, out);
-	put(w, width, w->word.p, w->word.n, w->word_cols, out);
+		put_columns(w, width, " ", 1, 1, out);
+	put_columns(w, width, w->word.p, w->word.n, w->word_cols, out);
 	str_clear(&w->word);
 	w->word_cols = 0;
 }
 
-/* What a line is shows at its first characters. */
+/* Classify the line by its first characters: code, fence or table lines are not wrapped. */
 static void look_at_head(struct wrap *w, int32_t cp)
 {
 	if (w->head == WRAP_INDENT && cp == ' ') {
@@ -51,7 +50,7 @@ static void look_at_head(struct wrap *w, int32_t cp)
 		w->fence = w->indent < 4 && (cp == '`' || cp == '~') ? cp : 0;
 		w->n_fence = 1;
 		w->head = w->fence ? WRAP_FENCE : WRAP_BODY;
-		/* Deep list items are indented, too, and are no code. */
+		/* Deeply indented list items are not code. */
 		if (cp == '|' || (w->indent >= 4 && !(cp < 0x80 && strchr("-*+0123456789", cp))))
 			w->as_is = 1;
 	} else if (w->head == WRAP_FENCE) {
@@ -65,7 +64,7 @@ static void look_at_head(struct wrap *w, int32_t cp)
 	}
 }
 
-static void take(struct wrap *w, size_t width, int32_t cp, const char *s, size_t n, struct str *out)
+static void wrap_char(struct wrap *w, size_t width, int32_t cp, const char *s, size_t n, struct str *out)
 {
 	size_t limit = width / 2 < WORD_MAX ? width / 2 : WORD_MAX;
 	int cols = char_width(cp);
@@ -73,22 +72,22 @@ static void take(struct wrap *w, size_t width, int32_t cp, const char *s, size_t
 	if (cols < 0)
 		cols = 1;
 	if (cp == ' ') {
-		release(w, width, out);
+		put_word(w, width, out);
 		w->flows = 0;
 		w->gap++;
 	} else if (w->flows || (!w->word.n && (!cols || w->joined))) {
-		put(w, width, s, n, (size_t)cols, out);
+		put_columns(w, width, s, n, (size_t)cols, out);
 	} else if (cols == 2 && !w->joined) {
-		/* Scripts of wide characters have no blanks: a line may end after each of them. */
-		release(w, width, out);
+		/* Wide characters: scripts without blanks, a line may end after each. */
+		put_word(w, width, out);
 		str_add(&w->word, s, n);
 		w->word_cols = 2;
-		release(w, width, out);
+		put_word(w, width, out);
 	} else {
 		str_add(&w->word, s, n);
 		w->word_cols += (size_t)cols;
 		if (w->word_cols > limit || w->col + w->gap + limit <= width) {
-			release(w, width, out);
+			put_word(w, width, out);
 			w->flows = 1;
 		}
 	}
@@ -97,7 +96,7 @@ static void take(struct wrap *w, size_t width, int32_t cp, const char *s, size_t
 
 void wrap_text(struct wrap *w, size_t width, const char *in, size_t n, struct str *out)
 {
-	/* The window became narrower. */
+	/* The window was narrowed. */
 	if (width && w->col > width)
 		w->col %= width;
 	for (size_t i = 0, len; i < n; i += len) {
@@ -105,7 +104,7 @@ void wrap_text(struct wrap *w, size_t width, const char *in, size_t n, struct st
 
 		len = (size_t)utf8_decode(in + i, n - i, &cp);
 		if (cp == '\n') {
-			release(w, width ? width : SIZE_MAX, out);
+			put_word(w, width ? width : SIZE_MAX, out);
 			str_adds(out, "\n");
 			w->col = w->gap = w->indent = 0;
 			w->flows = w->joined = 0;
@@ -116,12 +115,12 @@ void wrap_text(struct wrap *w, size_t width, const char *in, size_t n, struct st
 		if (w->head != WRAP_BODY)
 			look_at_head(w, cp);
 		if (!width || w->as_is) {
-			release(w, width ? width : SIZE_MAX, out);
+			put_word(w, width ? width : SIZE_MAX, out);
 			for (; w->gap; w->gap--)
 				str_adds(out, " ");
 			str_add(out, in + i, len);
 		} else {
-			take(w, width, cp, in + i, len, out);
+			wrap_char(w, width, cp, in + i, len, out);
 		}
 	}
 }
