@@ -1,20 +1,20 @@
-/* ui/screen/display.c - a terminal that shows a grid: opening and leaving it, its modes, the clipboard (display_show.c shows).
+/* ui/screen/display.c - a terminal that shows a grid: opening and closing it, its modes, the clipboard (display_show.c draws).
  *
- * ncurses computes the changes and the control sequences of the terminal; these files decide the rest:
+ * ncurses computes changes and control sequences.  These files decide the rest:
  *
- *   start      newterm(), since initscr() ends the program when it does not like the terminal; what terminfo does not
- *              know is taken for an xterm or a vt100
- *   signals    newterm() installs handlers of its own; those that were there before come back at once
- *   keys       keypad off (as it is at first), raw mode: all bytes go to ui/screen/keys.c, Ctrl-C and Ctrl-Z too
- *   widths     a character whose width the C library sees in another way than char_width() would shift the rest of the
- *              row: it is replaced and padded (showable())
- *   colours    pairs of ncurses are made as they are needed; ui/screen/theme.c maps styles to colours
- *   size       from the grid, so that picture and size change together
+ *   start      newterm(), because initscr() exits on unsuitable terminals; a terminal unknown to terminfo is treated as an
+ *              xterm or a vt100
+ *   signals    newterm() installs handlers; the previous ones are restored at once
+ *   keys       keypad mode off, raw mode: all bytes go to ui/screen/keys.c, Ctrl-C and Ctrl-Z too
+ *   widths     if the C library's width of a character differs from char_width(), the rest of the row would shift, so the
+ *              character is replaced and padded (is_showable())
+ *   colours    ncurses pairs are made on demand; ui/screen/theme.c maps styles to colours
+ *   size       taken from the grid, so that picture and size change together
  *
- * Bytes reach the terminal in two ways only: through ncurses, and as the fixed strings below by display_say().  Both write to
- * the descriptor at once, so their order is the order of the calls.
+ * Bytes reach the terminal through ncurses, or as the fixed strings below by display_say().  Both write to the descriptor at once,
+ * so their order is the order of the calls.
  *
- * When the terminal is lost, everything here does nothing. */
+ * After the terminal is lost, all functions do nothing. */
 #include "ui/screen/display_private.h"
 
 #include <term.h>
@@ -29,19 +29,19 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#define COPY_MAX 100000     /* bytes of base64; terminals have limits, too */
-#define PATIENCE_MS 2000    /* for a terminal that takes no bytes, outside of ncurses */
+#define COPY_MAX 100000     /* most bytes of base64; terminals have limits of their own */
+#define PATIENCE_MS 2000    /* how long display_say() waits for a terminal that accepts no bytes */
 
 #define PASTE_ON   "\33[?2004h"
-#define ASK_BACKGROUND "\33]11;?\a"   /* answered with the colour of the background, as keys (keys.h); or not at all */
+#define ASK_BACKGROUND "\33]11;?\a"   /* the terminal may answer with its background colour, as a key (keys.h) */
 #define PASTE_OFF  "\33[?2004l"
-#define MOUSE_ON   "\33[?1002h\33[?1006h"   /* buttons, and moves while one is down */
+#define MOUSE_ON   "\33[?1002h\33[?1006h"   /* buttons, and moves with a button down */
 #define MOUSE_OFF  "\33[?1006l\33[?1002l\33[?1000l"
 #define CURSOR_ON  "\33[?25h"
 #define COLOURS_OFF "\33[m"
 #define ALTERNATE_OFF "\33[?1049l"
 
-/* ---- bytes of our own ---- */
+/* ---- bytes outside of ncurses ---- */
 
 static void say_bytes(struct display *d, const char *s, size_t n)
 {
@@ -72,7 +72,7 @@ const char *display_reset(void)
 
 /* ---- which terminal ---- */
 
-/* Has the current terminfo entry such a string? */
+/* 1 if the current terminfo entry has the string capability. */
 static int has_string(const char *name)
 {
 	const char *s = tigetstr(name);
@@ -80,8 +80,8 @@ static int has_string(const char *name)
 	return s && s != (const char *)-1;
 }
 
-/* 1: it can put the cursor anywhere and erase; 0: it cannot; -1: terminfo does not know it. */
-static int known(const char *name)
+/* 1: the terminal can position the cursor and erase; 0: it cannot; -1: unknown to terminfo. */
+static int terminal_can(const char *name)
 {
 	TERMINAL *current = cur_term;
 	int status, can = -1;
@@ -89,7 +89,7 @@ static int known(const char *name)
 	if (setupterm(name, -1, &status) == OK) {
 		can = has_string("cup") && has_string("clear");
 	} else if (status == 1) {
-		can = 0;   /* one that prints on paper */
+		can = 0;   /* a hardcopy terminal */
 	}
 	if (cur_term && cur_term != current) {
 		TERMINAL *ours = set_curterm(current);
@@ -98,7 +98,7 @@ static int known(const char *name)
 	return can;
 }
 
-/* The entry to use for a terminal of this name, or NULL. */
+/* Name of the terminfo entry to use for `term`; NULL: none fits. */
 static const char *entry_for(const char *term)
 {
 	static const char *const hopeless[] = { "", "dumb", "unknown", "emacs", "network", "dialup" };
@@ -108,7 +108,7 @@ static const char *entry_for(const char *term)
 		if (!strcmp(term, hopeless[i]))
 			return NULL;
 	for (size_t i = 0; term && i < sizeof candidate / sizeof candidate[0]; i++) {
-		int can = known(candidate[i]);
+		int can = terminal_can(candidate[i]);
 		if (can >= 0)
 			return can ? candidate[i] : NULL;
 	}
@@ -125,7 +125,7 @@ int display_usable(const char *term)
 static const int curses_signals[] = { SIGINT, SIGTERM, SIGTSTP, SIGWINCH };
 enum { N_SIGNALS = sizeof curses_signals / sizeof curses_signals[0] };
 
-/* newterm() with the signal handlers left alone. */
+/* Call newterm() and restore the signal handlers. */
 static SCREEN *start_curses(const char *entry, FILE *out, FILE *in)
 {
 	struct sigaction before[N_SIGNALS];
@@ -148,7 +148,7 @@ static void start_colours(struct display *d)
 		d->own_fg = COLOR_WHITE;
 		d->own_bg = COLOR_BLACK;
 	}
-	/* Beyond 256, numbers are mixtures of red, green and blue; the first eight are the palette everywhere. */
+	/* With more than 256 colours, numbers above 7 are RGB values; the first eight are always the palette. */
 	d->colours = COLORS == 256 ? 256 : COLORS >= 8 ? 8 : 0;
 }
 
@@ -161,8 +161,8 @@ static void set_modes(struct display *d)
 	noecho();
 	leaveok(stdscr, FALSE);
 	scrollok(stdscr, FALSE);
-	typeahead(-1);   /* otherwise a waiting key holds up drawing */
-	/* Odd settings of the user that would change bytes on their way here. */
+	typeahead(-1);   /* otherwise pending input delays drawing */
+	/* Turn off settings that would change input bytes. */
 	if (!tcgetattr(d->fd, &t)) {
 		t.c_iflag &= ~(tcflag_t)(INLCR | IGNCR | ICRNL | ISTRIP | IXON);
 		t.c_cc[VMIN] = 1;
@@ -172,7 +172,7 @@ static void set_modes(struct display *d)
 	def_prog_mode();
 }
 
-/* ncurses would retry a write that blocks for ever. */
+/* With O_NONBLOCK ncurses would retry a blocked write forever. */
 static void set_blocking(struct display *d)
 {
 	if (d->flags >= 0 && (d->flags & O_NONBLOCK))
@@ -195,7 +195,7 @@ static FILE *stream_of(int fd, const char *mode)
 	return f;
 }
 
-static void release(struct display *d)
+static void display_free(struct display *d)
 {
 	free(d->entry);
 	if (d->out)
@@ -206,8 +206,8 @@ static void release(struct display *d)
 	free(d);
 }
 
-/* curses takes over.  0, or -1: it cannot. */
-static int enter(struct display *d)
+/* Start ncurses on the terminal: 0, -1. */
+static int start_screen(struct display *d)
 {
 	set_blocking(d);
 	d->screen = start_curses(d->entry, d->out, d->in);
@@ -225,7 +225,7 @@ static int enter(struct display *d)
 		start_colours(d);
 	set_modes(d);
 	resizeterm(d->shown.h, d->shown.w);
-	/* On a small screen curses has a small buffer: without this the end of its first sequence would come behind our bytes. */
+	/* Flush: ncurses' buffer is small on small screens, and the end of its first sequence would follow our bytes. */
 	delay_output(0);
 	display_say(d, PASTE_ON);
 	if (d->mouse)
@@ -233,14 +233,14 @@ static int enter(struct display *d)
 	return 0;
 }
 
-/* The terminal is restored.  curses is closed for good: started again it would reset the user's palette. */
-static void leave(struct display *d)
+/* Restore the terminal.  ncurses is closed, not suspended: starting it again would reset the user's palette. */
+static void stop_screen(struct display *d)
 {
 	set_term(d->screen);
 	if (d->mouse)
 		display_say(d, MOUSE_OFF);
 	display_say(d, PASTE_OFF);
-	if (!d->has_alternate) {   /* what stood there is lost; at least leave nothing of ours */
+	if (!d->has_alternate) {   /* no alternate screen: clear ours */
 		erase();
 		clearok(stdscr, TRUE);
 		refresh();
@@ -271,7 +271,7 @@ int display_open(struct display **out, int fd, const struct display_options *o, 
 	d->fd = fd;
 	d->flags = fcntl(fd, F_GETFL);
 	if (tcgetattr(fd, &d->before) || !(d->out = stream_of(fd, "w")) || !(d->in = stream_of(fd, "r"))) {
-		release(d);
+		display_free(d);
 		return err_set(e, ERR_FAIL, "this is no terminal that can be read and written: %s, use --line", strerror(errno));
 	}
 	d->entry = xstrndup(entry, strlen(entry));
@@ -280,8 +280,8 @@ int display_open(struct display **out, int fd, const struct display_options *o, 
 	d->theme = theme_find("", getenv("COLORFGBG"));
 	display_size(d, &w, &h);
 	grid_resize(&d->shown, w, h);
-	if (enter(d)) {
-		release(d);
+	if (start_screen(d)) {
+		display_free(d);
 		return err_set(e, ERR_FAIL, "the terminal '%s' cannot be set up, use --line", term);
 	}
 	if (o->ask_background && d->colours && strcmp(term, "linux") != 0)
@@ -295,14 +295,14 @@ void display_close(struct display *d)
 	if (!d)
 		return;
 	if (d->screen)
-		leave(d);
-	release(d);
+		stop_screen(d);
+	display_free(d);
 }
 
 void display_pause(struct display *d)
 {
 	if (d->screen)
-		leave(d);
+		stop_screen(d);
 }
 
 void display_resume(struct display *d)
@@ -313,13 +313,13 @@ void display_resume(struct display *d)
 		return;
 	display_size(d, &w, &h);
 	grid_resize(&d->shown, w, h);
-	if (enter(d))
-		d->lost = 1;   /* no memory, or no terminfo any more: nothing to draw on */
+	if (start_screen(d))
+		d->lost = 1;   /* no memory, or no terminfo: give up drawing */
 }
 
 /* ---- small things ---- */
 
-static int side(int v)
+static int clamp_side(int v)
 {
 	return v < 1 ? 1 : v > SIDE_MAX ? SIDE_MAX : v;
 }
@@ -331,8 +331,8 @@ void display_size(struct display *d, int *w, int *h)
 	*w = d->shown.w ? d->shown.w : 80;
 	*h = d->shown.h ? d->shown.h : 24;
 	if (!ioctl(d->fd, TIOCGWINSZ, &size) && size.ws_col && size.ws_row) {
-		*w = side(size.ws_col);
-		*h = side(size.ws_row);
+		*w = clamp_side(size.ws_col);
+		*h = clamp_side(size.ws_row);
 	}
 }
 
@@ -412,7 +412,7 @@ int display_copy(struct display *d, const char *text, size_t n)
 	add_base64(&code, text, n);
 	str_adds(&code, "");
 	if (begins_with(term, "screen") && !in_tmux) {
-		/* Screen hands on what stands in a device control string, up to some 700 bytes of it. */
+		/* GNU screen passes on device control strings of up to some 700 bytes. */
 		str_adds(&s, "\33P\33]52;c;");
 		for (size_t i = 0, part; i < code.n; i += part) {
 			part = code.n - i < 500 ? code.n - i : 500;
@@ -422,8 +422,8 @@ int display_copy(struct display *d, const char *text, size_t n)
 		}
 		str_adds(&s, "\a\33\\");
 	} else {
-		/* tmux takes the first as its own with "set-clipboard on", hands on the second with "allow-passthrough on",
-		 * and the user may have either; both mean the same. */
+		/* tmux uses the first with "set-clipboard on" and passes on the second with "allow-passthrough on"; both
+		 * set the same text. */
 		str_addf(&s, "\33]52;c;%s\a", code.p);
 		if (in_tmux)
 			str_addf(&s, "\33Ptmux;\33\33]52;c;%s\a\33\\", code.p);

@@ -1,9 +1,9 @@
-/* ui/screen/display_private.h (private to ui/screen/display*.c) - a terminal as its files share it.
+/* ui/screen/display_private.h (private to ui/screen/display*.c) - the terminal.
  *
- *     display.c        opening and leaving it, its size and modes, the clipboard
- *     display_show.c   a grid becomes cells of curses
+ *     display.c        opens and closes it; size, modes, clipboard
+ *     display_show.c   draws a grid
  *
- * No other file knows curses. */
+ * No other file includes curses. */
 #ifndef WEIR_UI_DISPLAY_PRIVATE_H
 #define WEIR_UI_DISPLAY_PRIVATE_H
 
@@ -14,32 +14,32 @@
 #include <stdio.h>
 #include <termios.h>
 
-#define SIDE_MAX 1000       /* most columns and rows that are accepted */
+#define SIDE_MAX 1000       /* most columns and rows accepted */
 
-#define FRAME_ON   "\33[?2026h"    /* show nothing until ... */
-#define FRAME_OFF  "\33[?2026l"    /* ... the picture is whole; terminals that do not know it ignore it */
+#define FRAME_ON   "\33[?2026h"    /* begin a synchronized frame */
+#define FRAME_OFF  "\33[?2026l"    /* end it; ignored by terminals that do not know it */
 
 struct display {
 	int fd;
 	SCREEN *screen;             /* NULL while paused */
 	FILE *in, *out;
-	char *entry;                /* of terminfo */
+	char *entry;                /* terminfo entry */
 	int want_colours;
 	const struct theme *theme;
 	int colours;                /* 0, 8 or 256 */
-	int own_fg, own_bg;         /* what stands for the terminal's own colours */
-	attr_t attrs;               /* that it has */
+	int own_fg, own_bg;         /* numbers of the terminal's default colours */
+	attr_t attrs;               /* attributes that the terminal has */
 	int utf8, has_alternate, awkward_corner;
 	int mouse, lost;
-	int all;                    /* the next show writes every cell ... */
-	int clear;                  /* ... and erases the terminal first */
-	int cursor;                 /* shown: 1, 0, -1 = not known */
+	int all;                    /* 1: the next display_show() writes every cell */
+	int clear;                  /* 1: and erases the terminal first */
+	int cursor;                 /* 1 visible, 0 hidden, -1 unknown */
 	struct grid shown;
-	int pair[ST_COUNT][ST_COUNT];   /* of a style and what is behind it, + 1; 0 = not made yet */
+	int pair[ST_COUNT][ST_COUNT];   /* [style][back] ncurses pair + 1; 0 = not made yet */
 	struct termios before;
-	int flags;                  /* of the descriptor, before */
+	int flags;                  /* descriptor flags before opening */
 };
 
-void display_say(struct display *, const char *s);   /* to the terminal, at once */
+void display_say(struct display *, const char *s);   /* write to the terminal at once */
 
 #endif

@@ -1,4 +1,4 @@
-/* ui/screen/display_show.c - a grid on the terminal: cells become cells of curses, and rows that changed are written. */
+/* ui/screen/display_show.c - draws a grid: converts cells to ncurses cells and writes the rows that changed. */
 #include "ui/screen/display_private.h"
 
 #include "ui/text/text.h"
@@ -40,35 +40,36 @@ static attr_t attrs_of(const struct display *d, unsigned style, const struct loo
 		if (d->attrs & A_DIM)
 			a |= A_DIM;
 		else if ((style & STYLE_MASK) == ST_EVICTED)
-			a |= A_UNDERLINE;   /* faint words are a nicety, but these must differ */
+			a |= A_UNDERLINE;   /* other faint text may look normal, but evicted text must differ */
 	}
 	return a;
 }
 
-/* May curses see this character?  The C library, whose opinion it takes, must give it the same width. */
-static int showable(const struct display *d, int32_t cp, int width)
+/* 1 if the character can be given to ncurses: it relies on wcwidth(), which must agree about the width. */
+static int is_showable(const struct display *d, int32_t cp, int width)
 {
 	if (cp < 0x7f || !d->utf8)
 		return cp >= 0x20 && cp < 0x7f && width == 1;
 	return char_width(cp) == width && wcwidth((wchar_t)cp) == width;
 }
 
-/* One character of the grid, `width` columns; returns how many cells of curses it became.  hide: it cannot be shown. */
-static int convert(struct display *d, const struct cell *c, int width, int hide, cchar_t *out)
+/* Convert one character of `width` columns to 1 or 2 ncurses cells; returns how many.  hide: show a replacement
+ * instead. */
+static int convert_cell(struct display *d, const struct cell *c, int width, int hide, cchar_t *out)
 {
 	wchar_t text[CLEAN_MARKS_MAX + 2];
 	unsigned style = (c->style & STYLE_MASK) < ST_COUNT ? c->style : ST_TEXT;
 	uint8_t back = c->back < ST_COUNT ? c->back : 0;
 	struct look look = theme_look(d->theme, style, back, d->colours);
 	attr_t attrs = attrs_of(d, style, &look);
-	int pair = pair_of(d, style, back, &look), good = !hide && showable(d, c->cp, width), n = 0;
+	int pair = pair_of(d, style, back, &look), good = !hide && is_showable(d, c->cp, width), n = 0;
 
 	text[n++] = good ? (wchar_t)c->cp : d->utf8 ? REPLACEMENT : '?';
 	for (int i = 0; good && d->utf8 && i < CLEAN_MARKS_MAX && c->mark[i]; i++)
-		if (showable(d, c->mark[i], 0))
+		if (is_showable(d, c->mark[i], 0))
 			text[n++] = (wchar_t)c->mark[i];
 	text[n] = 0;
-	/* The short holds pairs up to 255 for curses of old; this one reads the int behind the last argument. */
+	/* The short argument holds pairs up to 255; current ncurses reads the int behind the last argument. */
 	setcchar(out, text, attrs, (short)(pair < 256 ? pair : 0), &pair);
 	if (good || width < 2)
 		return 1;
@@ -83,11 +84,11 @@ static void write_row(struct display *d, const struct grid *g, int y)
 	int n = 0;
 
 	for (int x = 0, width; x < g->w; x += width) {
-		/* Where margins cannot be turned off, the last cell of all is written one column too early and pushed into
-		 * its place: that would cut a wide character there in two. */
+		/* If automatic margins cannot be turned off, ncurses writes the last cell one column early and pushes it
+		 * into place, which would split a wide character. */
 		int corner = d->awkward_corner && y == g->h - 1 && x == g->w - 3;
 		width = c[x].width == 2 && x + 1 < g->w && !c[x + 1].width ? 2 : 1;
-		n += convert(d, &c[x], width, corner && width == 2, row + n);
+		n += convert_cell(d, &c[x], width, corner && width == 2, row + n);
 	}
 	mvwadd_wchnstr(stdscr, y, 0, row, n);
 }
@@ -129,7 +130,7 @@ void display_show(struct display *d, const struct grid *g)
 		curs_set(cursor);
 	d->cursor = cursor;
 	d->all = d->clear = 0;
-	/* A hidden cursor rests where the bytes end soonest. */
+	/* A hidden cursor stays where drawing ends. */
 	if (cursor)
 		wmove(stdscr, g->cursor_y, g->cursor_x);
 	wnoutrefresh(stdscr);

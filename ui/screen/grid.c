@@ -1,9 +1,9 @@
-/* ui/screen/grid.c - the screen as cells: writing text into them, and reading them back as text.
+/* ui/screen/grid.c - the screen as cells: writes text into cells, and dumps them as text.
  *
- * Three things always hold of a grid, whatever is drawn into it and in whatever order:
- *   - a cell of width 2 is followed by its right half (width 0, cp 0, same style); there are no other right halves
+ * Invariants of a grid, whatever is drawn into it:
+ *   - a cell of width 2 is followed by its right half (width 0, cp 0, same style), and there are no other right halves
  *   - every other cell holds one code point of width 1 and at most CLEAN_MARKS_MAX marks, without gaps
- *   - nothing is in a cell that char_width() does not know
+ *   - every code point is known to char_width()
  * So display.c and grid_dump() can walk a row from left to right. */
 #include "ui/screen/grid.h"
 #include "ui/text/text.h"
@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define GRID_MAX 1000   /* columns and rows; more than any terminal, and a bound for what one may claim to have */
+#define GRID_MAX 1000   /* most columns and rows, whatever a terminal claims */
 #define REPLACEMENT 0xfffd
 #define VS15 0xfe0e
 
@@ -24,7 +24,7 @@ static struct cell blank_cell(unsigned style)
 	return (struct cell){ .cp = ' ', .style = (uint16_t)style, .width = 1 };
 }
 
-static int within(int v, int lo, int hi)
+static int clamp(int v, int lo, int hi)
 {
 	return v < lo ? lo : v > hi ? hi : v;
 }
@@ -40,8 +40,8 @@ void grid_clear(struct grid *g)
 void grid_resize(struct grid *g, int w, int h)
 {
 	free(g->cell);
-	g->w = within(w, 1, GRID_MAX);
-	g->h = within(h, 1, GRID_MAX);
+	g->w = clamp(w, 1, GRID_MAX);
+	g->h = clamp(h, 1, GRID_MAX);
 	g->cell = xcalloc((size_t)g->w * (size_t)g->h, sizeof *g->cell);
 	grid_clear(g);
 }
@@ -54,8 +54,8 @@ void grid_free(struct grid *g)
 
 /* ---- cells ---- */
 
-/* Overwriting one half of a wide character blanks the other. */
-static void part_halves(struct cell *row, int w, int x)
+/* Blank the other half of a wide character before one half is overwritten. */
+static void blank_other_half(struct cell *row, int w, int x)
 {
 	if (row[x].width == 0 && x > 0) {
 		uint8_t back = row[x - 1].back;
@@ -68,21 +68,21 @@ static void part_halves(struct cell *row, int w, int x)
 	}
 }
 
-/* x, y and, of a wide one, x + 1 are inside of the grid. */
-static struct cell *put(struct grid *g, int x, int y, int32_t cp, int width, unsigned style, uint8_t back)
+/* Write one character.  (x, y), and (x + 1, y) for a wide one, must be inside the grid. */
+static struct cell *put_cell(struct grid *g, int x, int y, int32_t cp, int width, unsigned style, uint8_t back)
 {
 	struct cell *row = g->cell + (size_t)y * (size_t)g->w;
 
-	part_halves(row, g->w, x);
+	blank_other_half(row, g->w, x);
 	if (width == 2)
-		part_halves(row, g->w, x + 1);
+		blank_other_half(row, g->w, x + 1);
 	row[x] = (struct cell){ .cp = cp, .style = (uint16_t)style, .back = back, .width = (uint8_t)width };
 	if (width == 2)
 		row[x + 1] = (struct cell){ .style = (uint16_t)style, .back = back };
 	return row + x;
 }
 
-/* What stands on its own: its width, 1 or 2; others become U+FFFD. */
+/* Width of a base character, 1 or 2; any other code point becomes U+FFFD. */
 static int base_width(int32_t *cp)
 {
 	int width = *cp == '\n' ? -1 : char_width(*cp);
@@ -100,7 +100,7 @@ struct area area_of(struct grid *g)
 	return (struct area){ g, 0, 0, g->w, g->h };
 }
 
-/* One dimension of a part: *from becomes absolute. */
+/* Clip one dimension of a part.  *from becomes absolute; returns the size. */
 static int cut_part(int origin, int size, int *from, int n)
 {
 	long long lo = *from, hi = (long long)*from + (n > 0 ? n : 0);
@@ -130,7 +130,8 @@ static struct cell *cell_at(const struct area *a, int x, int y)
 	return a->grid->cell + (size_t)(a->y + y) * (size_t)a->grid->w + (a->x + x);
 }
 
-/* A character at x, which may lie outside; a half of it that is inside shows as a blank.  NULL if it is not there. */
+/* Write a character that the area may cut: a visible half becomes a blank.  NULL if the character is not visible
+ * as a whole. */
 static struct cell *put_cut(const struct area *a, int x, int y, int32_t cp, int width, unsigned style, uint8_t back)
 {
 	int whole = x >= 0 && x + width <= a->w;
@@ -138,10 +139,10 @@ static struct cell *put_cut(const struct area *a, int x, int y, int32_t cp, int 
 	if (!has_row(a, y))
 		return NULL;
 	if (whole)
-		return put(a->grid, a->x + x, a->y + y, cp, width, style, back);
+		return put_cell(a->grid, a->x + x, a->y + y, cp, width, style, back);
 	for (int i = x; i < x + width; i++)
 		if (i >= 0 && i < a->w)
-			put(a->grid, a->x + i, a->y + y, ' ', 1, style, back);
+			put_cell(a->grid, a->x + i, a->y + y, ' ', 1, style, back);
 	return NULL;
 }
 
@@ -149,7 +150,7 @@ void area_fill(const struct area *a, int x, int y, int n, unsigned style, int32_
 {
 	int width = base_width(&cp);
 	long long end = (long long)x + n;
-	int from = x < 0 ? x % width : x;   /* wide ones keep their places when the left edge cuts */
+	int from = x < 0 ? x % width : x;   /* wide characters keep their places when cut at the left edge */
 
 	if (end > a->w)
 		end = a->w;
@@ -231,7 +232,8 @@ static void add_mark(struct cell *c, int32_t cp)
 	}
 }
 
-/* Terminals disagree about what a joiner or selector makes of emoji; among letters they change no width. */
+/* 1 if a mark is kept.  Joiners and selectors after emoji are dropped, since terminals disagree about the width;
+ * among letters they change no width. */
 static int mark_stays(const struct cell *c, int32_t cp)
 {
 	enum char_class class = char_class(cp);
@@ -241,7 +243,7 @@ static int mark_stays(const struct cell *c, int32_t cp)
 	return class == CH_MARK || (c && char_class(c->cp) == CH_JOINING);
 }
 
-/* A skin colour behind an emoji: some terminals draw both in two columns, others in four. */
+/* 1 for a skin colour after an emoji: some terminals draw both in two columns, others in four. */
 static int is_modifier(const struct cell *before, int32_t cp)
 {
 	enum char_class class = before && cp >= 0x1f3fb && cp <= 0x1f3ff ? char_class(before->cp) : CH_PLAIN;
@@ -251,7 +253,7 @@ static int is_modifier(const struct cell *before, int32_t cp)
 
 int area_text(const struct area *a, int x, int y, unsigned style, const char *text, size_t n)
 {
-	struct cell *last = NULL;   /* where marks go */
+	struct cell *last = NULL;   /* cell that receives marks */
 
 	if (has_row(a, y) && x > 0 && x <= a->w) {
 		last = cell_at(a, x - 1, y);
@@ -273,7 +275,7 @@ int area_text(const struct area *a, int x, int y, unsigned style, const char *te
 		if (x >= a->w)
 			break;
 		width = base_width(&cp);
-		if (is_modifier(last, cp)) {   /* its columns stay, so that text_width() is right */
+		if (is_modifier(last, cp)) {   /* blanks, so that text_width() stays right */
 			for (int k = 0; k < width && x + k < a->w; k++)
 				put_cut(a, x + k, y, ' ', 1, style, 0);
 			last = NULL;
@@ -310,7 +312,7 @@ int area_putf(const struct area *a, int x, int y, unsigned style, const char *fm
 
 /* ---- the dump ---- */
 
-/* A letter for each style, so that screens kept in files change only where the picture does. */
+/* Fixed letters, so that stored screens change only when the picture does. */
 static const struct { char letter; const char *name; } style_name[ST_COUNT] = {
 	[ST_TEXT] = { '.', "text" },             [ST_FAINT] = { 'f', "faint" },
 	[ST_STRONG] = { 's', "strong" },         [ST_EMPH] = { 'e', "emphasis" },
@@ -335,7 +337,7 @@ static const struct { char letter; const char *name; } style_name[ST_COUNT] = {
 	[ST_HEAT + 6] = { '6', "heat 6" },       [ST_HEAT + 7] = { '7', "heat 7" },
 };
 
-/* A style with flags or something behind it has none of its own: it gets one of these, in the order of appearance. */
+/* Letters for styles with flags or a background, in order of appearance. */
 static const char spare_letter[] = "ABDFGIJLOPRVXYZadijotvyz89!#$%&*+-/:;<=>@^_~";
 struct seen { uint16_t style; uint8_t back; char letter; };
 struct legend { struct seen seen[128]; size_t n, n_spare; };

@@ -1,32 +1,30 @@
-/* ui/screen/keys.c - from the bytes of a terminal to keys.
+/* ui/screen/keys.c - decodes a terminal's bytes to keys: stream, pastes, timeouts (keys_decode.c: single sequences).
  *
- * One pass over what came.  In the order of how it is recognised:
+ * One pass over the input.  In order of recognition:
  *
- *   paste       ESC[200~ ... ESC[201~: all between them is content, whatever it looks like
+ *   paste       ESC[200~ ... ESC[201~: everything between is content
  *   CSI         ESC [ parameters final: arrows and named keys with xterm's modifiers (1;5A, 3;2~), F keys of xterm, the
  *               Linux console (ESC[[A) and rxvt (11~, 3^, 3$), any key as 27;MODS;CODE~ or CODE;MODSu, mouse
  *               (<0;1;1M), focus (I, O)
  *   SS3         ESC O final: arrows, F1-F4, the numeric pad
- *   strings     ESC ] P X ^ _ up to BEL or ESC \: unrequested answers of the terminal; dropped
+ *   strings     ESC ] P X ^ _ up to BEL or ESC \: answers of the terminal; dropped
  *   Alt         ESC and any other character; ESC ESC [ ... as rxvt sends it
  *   the rest    controls, UTF-8
  *
- * An unknown sequence is dropped to its end and becomes one K_UNKNOWN, so that none of its letters gets into the
- * input line.  A control character in the middle of a sequence ends it and counts: Ctrl-C and Enter always
- * get through.  keys_decode.c tells what one sequence is; here are the stream, pastes and time.
+ * An unknown sequence is skipped to its end and becomes one K_UNKNOWN, so that none of its letters gets into the input line.  A control
+ * character inside a sequence ends it and counts: Ctrl-C and Enter always get through.
  *
- * An incomplete sequence is kept in `held` and decoded with the next bytes; it is short, because longer sequences are skipped as
- * they come.  So the keys do not depend on where the bytes were cut.  Time decides only about sequences that stay incomplete: see
- * wait_of(). */
+ * An incomplete sequence is kept in `held` and decoded with the next bytes, so keys do not depend on where the bytes were cut.  It is
+ * short, because longer sequences are skipped as they come.  Time matters only for sequences that stay incomplete: see wait_of(). */
 #include "ui/screen/keys_private.h"
 
 #include <float.h>
 #include <string.h>
 
 #define REPLACEMENT 0xfffd
-#define WAIT_SEQUENCE 0.25   /* for the rest of a sequence: links that cut one in two are slow */
-#define WAIT_PASTE 5.0       /* for the end mark of a paste: without it the keyboard would be dead for good */
-#define WAIT_BURST 0.05      /* for the rest of a paste without marks */
+#define WAIT_SEQUENCE 0.25   /* seconds for the rest of a sequence; slow links cut sequences in two */
+#define WAIT_PASTE 5.0       /* seconds for the end mark of a paste; without a limit a lost mark would disable the keyboard */
+#define WAIT_BURST 0.05      /* seconds for the rest of an unmarked paste */
 
 static const char paste_end[] = "\33[201~";
 
@@ -66,7 +64,7 @@ static void paste_byte(struct keys *k, char b)
 		add_content(k, &b, 1);
 }
 
-/* The paste ends.  Its text is UTF-8, which readline does not check. */
+/* End the paste and report it as valid UTF-8, which readline does not check. */
 static void end_paste(struct keys *k, key_fn *fn, void *ud)
 {
 	struct str text = { 0 };
@@ -77,7 +75,7 @@ static void end_paste(struct keys *k, key_fn *fn, void *ud)
 	size_t n_bad = (size_t)utf8_encode(REPLACEMENT, bad);
 
 	if (n != k->held.n && k->held.n < KEYS_PASTE_MAX)
-		n = k->held.n;   /* not cut by us */
+		n = k->held.n;   /* not cut at the limit */
 	for (size_t i = 0, from = 0, len; i <= n; i += len) {
 		int32_t cp = -1;
 		len = i < n ? (size_t)utf8_decode(s + i, n - i, &cp) : 1;
@@ -99,7 +97,7 @@ static void end_paste(struct keys *k, key_fn *fn, void *ud)
 	str_free(&text);
 }
 
-/* Content, until its end mark; returns the bytes used. */
+/* Read paste content up to its end mark; returns the bytes used. */
 static size_t feed_paste(struct keys *k, const char *s, size_t n, key_fn *fn, void *ud)
 {
 	size_t i = 0;
@@ -119,7 +117,7 @@ static size_t feed_paste(struct keys *k, const char *s, size_t n, key_fn *fn, vo
 				continue;
 			end_paste(k, fn, ud);
 			return i;
-		} else if (k->matched) {   /* it was not the mark: content without its ESC */
+		} else if (k->matched) {   /* not the mark: content, without its ESC */
 			add_content(k, paste_end + 1, k->matched - 1u);
 			k->after_cr = k->matched = 0;
 		} else {
@@ -129,7 +127,7 @@ static size_t feed_paste(struct keys *k, const char *s, size_t n, key_fn *fn, vo
 	return i;
 }
 
-/* Could these bytes be a paste without marks?  No, if keys other than text are among them. */
+/* 1 if the bytes can be an unmarked paste: text only, no control keys. */
 static int is_plain(const char *s, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
@@ -150,7 +148,8 @@ static int is_burst(const struct keys *k, const char *s, size_t n)
 
 /* ---- the stream ---- */
 
-/* "11;rgb:ffff/eeee/dddd", also with one to four digits: is that background light?  -1: it is none.  By the weights of Rec. 709. */
+/* Parse "11;rgb:ffff/eeee/dddd" (one to four digits): 1 = light, 0 = dark, by the weights of Rec. 709; -1:
+ * malformed. */
 static int background_of(const char *s, size_t n)
 {
 	static const double weight[3] = {0.2126, 0.7152, 0.0722};
@@ -177,7 +176,7 @@ static int background_of(const char *s, size_t n)
 	return light > 0.5;
 }
 
-/* The rest of a sequence that means nothing, but for the terminal's background; returns the bytes used. */
+/* Skip the rest of a sequence; an answer about the background becomes K_BACKGROUND.  Returns the bytes used. */
 static size_t feed_skip(struct keys *k, const char *s, size_t n, key_fn *fn, void *ud)
 {
 	struct key key = { .code = K_UNKNOWN, .bytes = "" };
@@ -192,7 +191,7 @@ static size_t feed_skip(struct keys *k, const char *s, size_t n, key_fn *fn, voi
 			k->skipping = 0;
 			i += b >= '@' && b < DEL;
 		} else if (k->skipping == SKIP_STRING_ESC) {
-			/* ESC and no backslash: another sequence begins.  The ESC has been taken, so hand it back. */
+			/* ESC without a backslash begins another sequence: put the ESC back. */
 			k->skipping = 0;
 			if (b == '\\')
 				i++;
@@ -228,7 +227,7 @@ static double wait_of(const struct keys *k)
 		return k->pasting == PASTING_BURST ? WAIT_BURST : WAIT_PASTE;
 	if (k->skipping)
 		return WAIT_SEQUENCE;
-	/* Alt-] and its like are keys that one may bind; "ESC [" alone is none. */
+	/* Alt-] and similar keys can be bound; "ESC [" alone cannot. */
 	if (k->held.n && k->held.n <= 2 && k->held.p[0] == ESC &&
 	    (k->held.n == 1 || k->held.p[1] == ESC || key_begins_string(k->held.p[1])))
 		return KEYS_ESC;
@@ -240,7 +239,7 @@ double keys_wake(const struct keys *k)
 	return k->since > 0 ? k->since + wait_of(k) : 0;
 }
 
-/* The held bytes will not be completed any more. */
+/* Report the held bytes, which will not be completed. */
 static void give_up(struct keys *k, key_fn *fn, void *ud)
 {
 	struct str held = k->held;
@@ -288,7 +287,7 @@ void keys_tick(struct keys *k, double now, key_fn *fn, void *ud)
 	give_up(k, fn, ud);
 }
 
-/* Bytes outside of a paste; returns the number used.  The rest is the beginning of a sequence. */
+/* Decode keys outside of a paste.  Returns the bytes used; the rest begins a sequence. */
 static size_t feed_keys(struct keys *k, const char *s, size_t n, key_fn *fn, void *ud)
 {
 	size_t i = 0;
@@ -332,7 +331,7 @@ void keys_feed(struct keys *k, const char *bytes, size_t n, double now, key_fn *
 		} else if (k->skipping) {
 			i += feed_skip(k, bytes + i, n - i, fn, ud);
 		} else if (k->held.n) {
-			/* The held beginning, and as many bytes as can complete it. */
+			/* Decode the held beginning with as many bytes as can complete it. */
 			struct str whole = k->held;
 			size_t n_held = whole.n, more = n - i < KEYS_SEQ_MAX ? n - i : KEYS_SEQ_MAX, used;
 

@@ -1,4 +1,4 @@
-/* ui/screen/keys_decode.c - which key a sequence of bytes is: characters, CSI and SS3 sequences, the mouse. */
+/* ui/screen/keys_decode.c - decodes one key: characters, CSI and SS3 sequences, the mouse. */
 #include "ui/screen/keys_private.h"
 
 #include <string.h>
@@ -22,20 +22,20 @@ void key_set_char(struct key *out, int32_t cp, unsigned mods)
 	out->cp = cp;
 }
 
-/* One of the 32 control characters, or DEL. */
+/* Set the key of a control character (0 to 31) or DEL. */
 static void set_control(struct key *out, unsigned char b, unsigned mods)
 {
 	switch (b) {
 	case '\r':        key_set(out, K_ENTER, mods); break;
 	case '\n':        key_set(out, K_ENTER, mods | KEY_CTRL); break;
 	case '\t':        key_set(out, K_TAB, mods); break;
-	case '\b': case DEL: key_set(out, K_BACKSPACE, mods); break;   /* which of them it is depends on the terminal */
+	case '\b': case DEL: key_set(out, K_BACKSPACE, mods); break;   /* terminals send either */
 	case ESC:         key_set(out, K_ESC, mods); break;
 	default:          key_set_char(out, b >= 1 && b <= 26 ? b + 'a' - 1 : b + '@', mods | KEY_CTRL); break;
 	}
 }
 
-/* A character that came as a number, with its modifiers: as if it had been typed the old way, where there is one. */
+/* Set the key of a character given by number with modifiers; use the traditional code if there is one. */
 static void set_coded(struct key *out, int32_t cp, unsigned mods)
 {
 	int32_t lower = cp >= 'A' && cp <= 'Z' ? cp + 'a' - 'A' : cp;
@@ -66,24 +66,24 @@ static void set_coded(struct key *out, int32_t cp, unsigned mods)
 enum { PARAMS = 8, SUBPARAMS = 2, PARAM_MAX = 9999999 };
 struct csi {
 	char private, intermediate, final;
-	int32_t param[PARAMS][SUBPARAMS];   /* -1 = not given */
+	int32_t param[PARAMS][SUBPARAMS];   /* -1 = missing */
 	int n_param;
 };
 
-static int32_t param(const struct csi *c, int i, int32_t otherwise)
+static int32_t csi_param(const struct csi *c, int i, int32_t otherwise)
 {
 	return i < c->n_param && c->param[i][0] >= 0 ? c->param[i][0] : otherwise;
 }
 
-/* Modifiers as xterm and kitty number them; -1: the key was released, or with a modifier that means another key. */
+/* Decode modifiers in xterm's and kitty's numbering; -1: a key release, or a modifier that is not supported. */
 static int csi_mods(const struct csi *c, int i)
 {
-	int32_t bits = param(c, i, 1) - 1, event = i < c->n_param ? c->param[i][1] : -1;
+	int32_t bits = csi_param(c, i, 1) - 1, event = i < c->n_param ? c->param[i][1] : -1;
 	unsigned mods = (unsigned)bits & (KEY_SHIFT | KEY_ALT | KEY_CTRL);
 
 	if (bits < 0 || bits > 255 || event == 3 || (bits & 16))
 		return -1;
-	if (bits & (8 | 32))   /* Meta, of xterm and of kitty */
+	if (bits & (8 | 32))   /* Meta of xterm and of kitty */
 		mods |= KEY_ALT;
 	return (int)mods;
 }
@@ -127,7 +127,7 @@ static int set_numbered(struct key *out, int32_t number, unsigned mods)
 	return 0;
 }
 
-/* Keys beyond characters in kitty's numbering: the numeric pad, F13 and up. */
+/* Set a key of kitty's private range: numeric pad, F13 and up. */
 static void set_unicode_key(struct key *out, int32_t code, unsigned mods)
 {
 	static const char pad[] = "0123456789./*-+\r=,";
@@ -153,7 +153,7 @@ static void set_mouse(struct key *out, int32_t bits, int32_t x, int32_t y, int r
 {
 	int button = bits & 3;
 
-	/* Moves but with the left button, the wheel's sides and buttons beyond the third mean nothing here. */
+	/* Unsupported: moves without the left button, sideways wheel, more than three buttons. */
 	if (x < 1 || y < 1 || ((bits & 32) && (button || (bits & 64))) || bits >= 128 || ((bits & 64) ? button > 1 : button == 3 && !released)) {
 		key_set(out, K_UNKNOWN, 0);
 		return;
@@ -169,31 +169,31 @@ static void decode_csi(const struct csi *c, struct key *out)
 	int mods = csi_mods(c, 1);
 
 	if (c->private == '<' && !c->intermediate && (c->final == 'M' || c->final == 'm') && c->n_param == 3) {
-		set_mouse(out, param(c, 0, 0), param(c, 1, 0), param(c, 2, 0), c->final == 'm');
+		set_mouse(out, csi_param(c, 0, 0), csi_param(c, 1, 0), csi_param(c, 2, 0), c->final == 'm');
 		return;
 	}
 	if (c->private || c->intermediate)
 		return;
 	if (c->final == 'u' && mods >= 0 && c->n_param >= 1) {
-		/* With Shift, the second number of the first field is what the key then types. */
-		int32_t code = (mods & KEY_SHIFT) && c->param[0][1] > 0 && !(mods & KEY_CTRL) ? c->param[0][1] : param(c, 0, 0);
+		/* With Shift, the second number of the first field is the shifted character. */
+		int32_t code = (mods & KEY_SHIFT) && c->param[0][1] > 0 && !(mods & KEY_CTRL) ? c->param[0][1] : csi_param(c, 0, 0);
 		set_unicode_key(out, code, (unsigned)mods);
-	} else if (c->final == '~' && param(c, 0, 0) == 27 && c->n_param == 3 && mods >= 0) {
-		set_coded(out, param(c, 2, 0), (unsigned)mods);
+	} else if (c->final == '~' && csi_param(c, 0, 0) == 27 && c->n_param == 3 && mods >= 0) {
+		set_coded(out, csi_param(c, 2, 0), (unsigned)mods);
 	} else if (c->final == '~' && c->n_param <= 2 && mods >= 0) {
-		set_numbered(out, param(c, 0, 0), (unsigned)mods);
+		set_numbered(out, csi_param(c, 0, 0), (unsigned)mods);
 	} else if ((c->final == '^' || c->final == '@') && c->n_param == 1) {   /* rxvt */
-		set_numbered(out, param(c, 0, 0), KEY_CTRL | (c->final == '@' ? KEY_SHIFT : 0));
+		set_numbered(out, csi_param(c, 0, 0), KEY_CTRL | (c->final == '@' ? KEY_SHIFT : 0));
 	} else if (c->final == '$' && c->n_param == 1) {
-		set_numbered(out, param(c, 0, 0), KEY_SHIFT);
-	} else if (c->final >= 'a' && c->final <= 'd' && c->n_param == 0) {     /* rxvt, too */
+		set_numbered(out, csi_param(c, 0, 0), KEY_SHIFT);
+	} else if (c->final >= 'a' && c->final <= 'd' && c->n_param == 0) {     /* also rxvt */
 		set_letter(out, (char)(c->final - 'a' + 'A'), KEY_SHIFT);
 	} else if (c->final == 'Z' && c->n_param == 0) {
 		key_set(out, K_TAB, KEY_SHIFT);
 	} else if ((c->final == 'I' || c->final == 'O') && c->n_param == 0) {
 		key_set(out, K_FOCUS, 0);
 		out->cp = c->final == 'I';
-	} else if (mods >= 0 && c->n_param <= 2 && param(c, 0, 1) == 1) {
+	} else if (mods >= 0 && c->n_param <= 2 && csi_param(c, 0, 1) == 1) {
 		set_letter(out, c->final, (unsigned)mods);
 	}
 }
@@ -219,8 +219,8 @@ static void read_params(const char *s, size_t n, struct csi *c)
 	c->n_param = !n ? 0 : field < PARAMS ? field + 1 : PARAMS;
 }
 
-/* ESC[M and three bytes: a mouse that speaks the oldest way. */
-static size_t old_mouse(const char *s, size_t n, struct key *out)
+/* Decode the oldest mouse protocol: ESC[M and three bytes. */
+static size_t take_old_mouse(const char *s, size_t n, struct key *out)
 {
 	for (size_t i = 3; i < 6; i++) {
 		if (i == n)
@@ -233,7 +233,7 @@ static size_t old_mouse(const char *s, size_t n, struct key *out)
 	return 6;
 }
 
-/* s begins with ESC [. */
+/* Decode a CSI sequence; s begins with ESC [. */
 static size_t take_csi(const char *s, size_t n, struct key *out, enum turn *turn)
 {
 	struct csi c = { 0 };
@@ -241,8 +241,8 @@ static size_t take_csi(const char *s, size_t n, struct key *out, enum turn *turn
 	int number;
 
 	if (i < n && s[i] == 'M')
-		return old_mouse(s, n, out);
-	if (i < n && s[i] == '[') {   /* the Linux console's F1 to F5 */
+		return take_old_mouse(s, n, out);
+	if (i < n && s[i] == '[') {   /* F1 to F5 of the Linux console */
 		if (n < 4)
 			return 0;
 		if ((unsigned char)s[3] < 0x20 || (unsigned char)s[3] >= DEL)
@@ -260,14 +260,14 @@ static size_t take_csi(const char *s, size_t n, struct key *out, enum turn *turn
 		i++;
 	read_params(s + from, i - from, &c);
 	number = !c.private && c.n_param == 1 && c.param[0][0] >= 0 && c.param[0][1] < 0;
-	/* '$' is no final byte, except for rxvt. */
+	/* '$' is a final byte only in rxvt's sequences. */
 	if (i < n && i < KEYS_SEQ_MAX && s[i] == '$' && number) {
 		struct key probe = { .code = K_UNKNOWN };
 		if (set_numbered(&probe, c.param[0][0], 0))
 			c.final = s[i++];
 	}
 	while (!c.final && i < n && i < KEYS_SEQ_MAX && s[i] >= 0x20 && s[i] <= '?') {
-		if (s[i] >= '0')        /* a parameter in the wrong place: no known sequence */
+		if (s[i] >= '0')        /* a misplaced parameter: unknown sequence */
 			c.private = '?';
 		else
 			c.intermediate = s[i];
@@ -280,7 +280,7 @@ static size_t take_csi(const char *s, size_t n, struct key *out, enum turn *turn
 		}
 		if (i == n)
 			return 0;
-		if ((unsigned char)s[i] < '@' || (unsigned char)s[i] >= DEL)   /* controls, bytes above 127: it ends before them */
+		if ((unsigned char)s[i] < '@' || (unsigned char)s[i] >= DEL)   /* a control or a byte above 127 ends the sequence */
 			return i;
 		c.final = s[i++];
 	}
@@ -292,7 +292,7 @@ static size_t take_csi(const char *s, size_t n, struct key *out, enum turn *turn
 	return i;
 }
 
-/* s begins with ESC O. */
+/* Decode an SS3 sequence; s begins with ESC O. */
 static size_t take_ss3(const char *s, size_t n, struct key *out)
 {
 	static const char pad[] = "*+,-./0123456789";
@@ -300,7 +300,7 @@ static size_t take_ss3(const char *s, size_t n, struct key *out)
 	size_t i = 2;
 	char b;
 
-	if (n > 2 && s[2] >= '1' && s[2] <= '9') {   /* ESC O 5 P, of old ones */
+	if (n > 2 && s[2] >= '1' && s[2] <= '9') {   /* ESC O 5 P of old terminals */
 		int bits = s[2] - '1';
 		if (n < 4)
 			return 0;
@@ -381,7 +381,7 @@ size_t key_take(const char *s, size_t n, struct key *out, enum turn *turn)
 				out->mods |= KEY_ALT;
 				return len + 1;
 			}
-			*out = (struct key){ .code = K_UNKNOWN };   /* Esc, and then something else */
+			*out = (struct key){ .code = K_UNKNOWN };   /* Esc, then another key */
 		}
 		key_set(out, K_ESC, 0);
 		return 1;

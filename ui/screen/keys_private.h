@@ -1,4 +1,4 @@
-/* ui/screen/keys_private.h (private to keys*.c) - one key of the stream. */
+/* ui/screen/keys_private.h (private to keys*.c) - decodes one key of the stream. */
 #ifndef WEIR_KEYS_PRIVATE_H
 #define WEIR_KEYS_PRIVATE_H
 
@@ -6,11 +6,12 @@
 
 enum { ESC = 0x1b, DEL = 0x7f };
 
-/* What follows the key: nothing, the content of a paste, or bytes to skip. */
+/* What follows: another key, the content of a paste, or bytes to skip. */
 enum turn { TURN_NONE, TURN_PASTE, TURN_SKIP_CSI, TURN_SKIP_STRING };
-/* The first key in s[0..n): its length, 0 if more bytes are needed.  *out is K_UNKNOWN with nothing in it. */
+/* Decode the first key in s[n].  Returns its length, or 0 = more bytes are needed.  *out must be a zeroed
+ * K_UNKNOWN. */
 size_t key_take(const char *s, size_t n, struct key *out, enum turn *);
-/* ESC and this byte begin a string: an answer of the terminal. */
+/* 1 if ESC and b begin a control string, an answer of the terminal. */
 int  key_begins_string(char b);
 void key_set(struct key *, enum key_code, unsigned mods);
 void key_set_char(struct key *, int32_t cp, unsigned mods);

@@ -1,12 +1,12 @@
-/* ui/screen/theme.c - colours and attributes of styles: with 256 colours, with 8, with none.
+/* ui/screen/theme.c - maps styles to colours and attributes, for terminals with 256, 8 or no colours.
  *
- * Text keeps the terminal's own foreground and background.  dark and light take the eight colours of the user's palette, so they are as
- * readable as everything else in that terminal; bright colours (8-15) are not used, since some palettes make greys of them.  dusk and paper
- * take quieter ones of the 256 fixed colours, and those of dark and light where there are none.  Heat takes fixed colours in all of
- * them, as it needs an order of brightness; without 256 of them it has three steps, and the views draw its amount with characters, too.
+ * Text keeps the terminal's own foreground and background.  dark and light use the eight palette colours, which are as readable as
+ * everything else in the user's terminal; bright colours (8-15) are avoided, since some palettes make them grey.  dusk and paper use
+ * quieter fixed colours of the 256, and fall back to those of dark and light.  Heat needs an order of brightness, so it always uses
+ * fixed colours; with fewer than 256 it has three steps, and views also draw its amount with characters.
  *
- * Themes for dark and for light backgrounds differ where a colour would be too near to the background (yellow, cyan on white), and in which
- * end of the ramp is much.  Without colours what matters must still be told apart by bold, faint, underline and reverse. */
+ * Themes for dark and light backgrounds differ where a colour would be close to the background (yellow or cyan on white), and in the
+ * direction of the heat ramp.  Without colours bold, faint, underline and reverse must suffice. */
 #include "ui/screen/theme.h"
 
 #include <stdlib.h>
@@ -16,9 +16,9 @@ enum { BLACK, RED, GREEN, YELLOW, BLUE, MAGENTA, CYAN, WHITE, OWN = -1 };
 
 struct theme {
 	const char *name;
-	int colour;                       /* 0: none, whatever the terminal can */
+	int colour;                       /* 0: no colours, even if the terminal has them */
 	struct look look[ST_HEAT];
-	int has256;                       /* look256 holds where there are 256 colours */
+	int has256;                       /* 1: use look256 with 256 colours */
 	struct look look256[ST_HEAT];
 	int16_t heat256[HEATS], heat8[HEATS];
 };
@@ -26,7 +26,7 @@ struct theme {
 #define PART_COLOURS(pinned, newest, second, third) \
 	[ST_PART] = { pinned, OWN, 0 }, [ST_PART + 1] = { newest, OWN, 0 }, [ST_PART + 2] = { second, OWN, 0 }, [ST_PART + 3] = { third, OWN, 0 }
 
-/* Without colours, and what the others begin with. */
+/* Without colours; also the base of the other themes. */
 #define MONO \
 	[ST_TEXT] = { OWN, OWN, 0 }, \
 	[ST_FAINT] = { OWN, OWN, LOOK_FAINT }, \
@@ -59,7 +59,7 @@ struct theme {
 	[ST_METER] = { OWN, OWN, LOOK_BOLD }, \
 	PART_COLOURS(OWN, OWN, OWN, OWN)
 
-/* The same on a dark and on a light background. */
+/* Shared by themes for dark and light backgrounds. */
 #define COLOURED(theirs, notes, numbers) \
 	[ST_QUESTION] = { theirs, OWN, LOOK_BOLD }, \
 	[ST_ERROR] = { RED, OWN, LOOK_BOLD }, \
@@ -78,8 +78,8 @@ struct theme {
 	[ST_PROMPT] = { GREEN, OWN, LOOK_BOLD }, \
 	[ST_METER] = { GREEN, OWN, 0 }
 
-/* Fixed colours: what is the user's (questions, keys), the second and third accent, the four of code and prompt, two greys, the two of the
- * bars, and white or black on the accent. */
+/* Fixed colours.  theirs: the user's (questions, keys); notes, numbers: second and third accent; keyword, string:
+ * code and prompt; grey, dim; bar, bar_back: status row; on_theirs: text on the accent. */
 #define FIXED(theirs, notes, numbers, keyword, string, red, grey, dim, bar, bar_back, on_theirs) \
 	[ST_FAINT] = { grey, OWN, 0 }, \
 	[ST_QUESTION] = { theirs, OWN, LOOK_BOLD }, \
@@ -108,7 +108,7 @@ struct theme {
 	[ST_EVICTED] = { dim, OWN, 0 }, \
 	[ST_METER] = { string, OWN, 0 }
 
-/* A later entry replaces an earlier one: that is what they are for. */
+/* Later initialisers override those of MONO on purpose. */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Woverride-init"
 static const struct theme themes[] = {
@@ -143,7 +143,7 @@ static const struct theme themes[] = {
 enum { THEMES = sizeof themes / sizeof themes[0] };
 static const struct theme *const mono = &themes[THEMES - 1];
 
-/* "15;0", "0;default;15": the last number is the background.  7 and 9 to 15 are light. */
+/* Parse COLORFGBG, "15;0" or "0;default;15": the last number is the background; 7 and 9 to 15 are light. */
 static int is_light(const char *colorfgbg)
 {
 	const char *last = colorfgbg ? strrchr(colorfgbg, ';') : NULL;

@@ -1,5 +1,6 @@
-/* ui/screen/widgets.c - what panes are made of.  Nothing here keeps state of its own; everything may be called with whatever numbers
- * and texts come from outside: a count may be negative, a share no number, a time at the end of all times. */
+/* ui/screen/widgets.c - building blocks of panes.
+ *
+ * No state is kept.  All arguments may come from untrusted data: a count may be negative, a share not a number, a time extreme. */
 #include "ui/screen/widgets.h"
 #include "ui/text/text.h"
 
@@ -21,7 +22,7 @@ struct num num_count(int64_t n)
 	return out;
 }
 
-/* Digits are cut, not rounded: 99,999 must not become 100.0k. */
+/* Cut digits, do not round: 99,999 must not become 100.0k. */
 struct num num_short(int64_t n)
 {
 	static const struct { uint64_t unit; char letter; } unit[] = {{1000000000, 'G'}, {1000000, 'M'}, {1000, 'k'}};
@@ -81,7 +82,7 @@ struct num num_percent(double share)
 	else if (share > 0 && share < 0.005)
 		snprintf(out.s, sizeof out.s, "<1%%");
 	else if (share < 1 && share >= 0.995)
-		snprintf(out.s, sizeof out.s, "99%%");   /* 100 % is said of all alone */
+		snprintf(out.s, sizeof out.s, "99%%");   /* 100 % only for all */
 	else
 		snprintf(out.s, sizeof out.s, "%.0f%%", share * 100);
 	return out;
@@ -177,7 +178,7 @@ int put_right(const struct area *a, int x, int y, int w, unsigned style, const c
 	return x + w;
 }
 
-/* ---- a line that is edited in place ---- */
+/* ---- an edited line ---- */
 
 void edit_free(struct edit *e)
 {
@@ -185,8 +186,8 @@ void edit_free(struct edit *e)
 	e->at = 0;
 }
 
-/* Printable characters alone, others as blanks, as far as they fit. */
-static int insert(struct edit *e, const char *s, size_t n)
+/* Insert text at the cursor, up to EDIT_MOST bytes in all; control characters become blanks. */
+static int edit_insert(struct edit *e, const char *s, size_t n)
 {
 	struct str in = {0};
 	struct str all = {0};
@@ -221,10 +222,10 @@ void edit_set(struct edit *e, const char *text, size_t n)
 {
 	str_clear(&e->text);
 	e->at = 0;
-	insert(e, text, n);
+	edit_insert(e, text, n);
 }
 
-/* A character and the marks on it. */
+/* Offset of the character before `at`, with its marks. */
 static size_t step_left(const struct edit *e, size_t at)
 {
 	int32_t cp;
@@ -262,7 +263,7 @@ static size_t word_left(const struct edit *e, size_t at)
 	return at;
 }
 
-static int cut(struct edit *e, size_t from, size_t to)
+static int edit_cut(struct edit *e, size_t from, size_t to)
 {
 	if (from >= to)
 		return 2;
@@ -272,7 +273,7 @@ static int cut(struct edit *e, size_t from, size_t to)
 	return 1;
 }
 
-static int move(struct edit *e, size_t to)
+static int edit_move(struct edit *e, size_t to)
 {
 	int same = to == e->at;
 
@@ -288,27 +289,27 @@ int edit_key(struct edit *e, const struct key *k)
 	case K_CHAR:
 		if (k->mods & KEY_CTRL) {
 			switch (k->cp) {
-			case 'a': return move(e, 0);
-			case 'e': return move(e, e->text.n);
-			case 'h': return cut(e, step_left(e, e->at), e->at);
-			case 'u': return cut(e, 0, e->at);
-			case 'w': return cut(e, word_left(e, e->at), e->at);
-			case 'k': return cut(e, e->at, e->text.n);
+			case 'a': return edit_move(e, 0);
+			case 'e': return edit_move(e, e->text.n);
+			case 'h': return edit_cut(e, step_left(e, e->at), e->at);
+			case 'u': return edit_cut(e, 0, e->at);
+			case 'w': return edit_cut(e, word_left(e, e->at), e->at);
+			case 'k': return edit_cut(e, e->at, e->text.n);
 			default: return 0;
 			}
 		}
 		if ((k->mods & KEY_ALT) || k->cp < 0x20 || k->cp > 0x10ffff || (k->cp >= 0xd800 && k->cp < 0xe000) || k->cp == 0x7f)
 			return 0;
-		return insert(e, out, (size_t)utf8_encode(k->cp, out)) ? 1 : 2;
+		return edit_insert(e, out, (size_t)utf8_encode(k->cp, out)) ? 1 : 2;
 	case K_PASTE:
-		return insert(e, k->bytes ? k->bytes : "", k->bytes ? k->n : 0) ? 1 : 2;
+		return edit_insert(e, k->bytes ? k->bytes : "", k->bytes ? k->n : 0) ? 1 : 2;
 	case K_BACKSPACE:
-		return cut(e, k->mods & KEY_ALT ? word_left(e, e->at) : step_left(e, e->at), e->at);
-	case K_DELETE: return cut(e, e->at, step_right(e, e->at));
-	case K_LEFT: return move(e, step_left(e, e->at));
-	case K_RIGHT: return move(e, step_right(e, e->at));
-	case K_HOME: return move(e, 0);
-	case K_END: return move(e, e->text.n);
+		return edit_cut(e, k->mods & KEY_ALT ? word_left(e, e->at) : step_left(e, e->at), e->at);
+	case K_DELETE: return edit_cut(e, e->at, step_right(e, e->at));
+	case K_LEFT: return edit_move(e, step_left(e, e->at));
+	case K_RIGHT: return edit_move(e, step_right(e, e->at));
+	case K_HOME: return edit_move(e, 0);
+	case K_END: return edit_move(e, e->text.n);
 	default: return 0;
 	}
 }
@@ -324,7 +325,7 @@ void edit_draw(const struct edit *e, const struct area *a, int x, int y, int w, 
 		return;
 	clean_line(e->text.p ? e->text.p : "", e->at, &left);
 	clean_line(e->text.p ? e->text.p + e->at : "", e->text.n - e->at, &right);
-	/* Text before the cursor is cut at its left end. */
+	/* Cut text before the cursor at the left so that the cursor is visible. */
 	for (cols = text_width(left.p ? left.p : "", left.n); cols > (size_t)(w - 1) && from < left.n;) {
 		int32_t cp;
 		size_t len = (size_t)utf8_decode(left.p + from, left.n - from, &cp);
@@ -381,7 +382,7 @@ int list_key(struct list *l, const struct key *k, int rows)
 	}
 }
 
-/* ---- words in text ---- */
+/* ---- search ---- */
 
 int32_t fold_case(int32_t cp)
 {
@@ -406,8 +407,8 @@ static int is_blank(char c)
 	return c == ' ' || c == '\n';
 }
 
-/* Bytes of s[0..n) that are the words, from its first one on; 0 = they are not there. */
-static size_t match(const char *s, size_t n, const char *words, size_t n_words, int fold)
+/* Length of the match at the start of s[n]; 0 = no match. */
+static size_t match_words(const char *s, size_t n, const char *words, size_t n_words, int fold)
 {
 	size_t i = 0;
 
@@ -446,7 +447,7 @@ size_t words_find(const char *s, size_t n, size_t from, const char *words, size_
 		n_words--;
 	if (!n_words)
 		return SIZE_MAX;
-	/* Most bytes of the text cannot begin a match.  Beyond ASCII, a capital may begin with any byte. */
+	/* Skip bytes that cannot begin a match.  With fold, any byte of a non-ASCII character may. */
 	utf8_decode(words, n_words, &first);
 	may_begin[(unsigned char)words[0]] = 1;
 	if (fold)
@@ -456,7 +457,7 @@ size_t words_find(const char *s, size_t n, size_t from, const char *words, size_
 	for (size_t i = from; i < n; i++) {
 		if (!may_begin[(unsigned char)s[i]])
 			continue;
-		if ((*len = match(s + i, n - i, words, n_words, fold)) > 0)
+		if ((*len = match_words(s + i, n - i, words, n_words, fold)) > 0)
 			return i;
 	}
 	return SIZE_MAX;
