@@ -1,7 +1,7 @@
-/* ui/transcript/code.c - a table lexer for code colours.
+/* ui/transcript/code.c - a table-driven lexer for code colours.
  *
- * One table row says what a language's comments, strings and keywords look like; one function cuts a line into tokens by it.
- * What goes on over the end of a line (block comments, some strings, tags) is remembered in struct code. */
+ * One row of the table describes a language's comments, strings and keywords; code_token() cuts a line into tokens by it.  Block
+ * comments, some strings and tags continue on the next line; struct code remembers them. */
 #include "ui/transcript/code.h"
 
 #include "ui/screen/grid.h"
@@ -9,27 +9,27 @@
 #include <string.h>
 
 enum flag {
-	TRIPLE = 1,        /* three quotes make a string of many lines */
-	BACKTICK = 2,      /* so does a backtick */
+	TRIPLE = 1,        /* three quotes begin a multi-line string */
+	BACKTICK = 2,      /* a backtick begins a multi-line string */
 	CASELESS = 4,      /* keywords in any case */
 	MARKUP = 8,        /* tags; the rest is text */
-	PREPROCESSOR = 16, /* a # that begins a line */
-	LIFETIMES = 32,    /* 'a is no string unless it is closed at once */
-	SHELL = 64,        /* quotes go on over lines, # is a comment only behind a blank, $names */
+	PREPROCESSOR = 16, /* # at the start of a line */
+	LIFETIMES = 32,    /* 'a is a string only if it is closed at once */
+	SHELL = 64,        /* strings span lines, # begins a comment only after a blank, $names */
 	LONG_BRACKETS = 128,   /* [[ ... ]] */
-	DOUBLED = 256,     /* a quote in a string is written twice; no backslashes */
-	DIFF = 512,        /* whole lines by their first character */
+	DOUBLED = 256,     /* quotes inside strings are doubled; no backslashes */
+	DIFF = 512,        /* colour whole lines by their first character */
 };
 
 enum in { IN_NOTHING, IN_COMMENT, IN_STRING, IN_TRIPLE, IN_BRACKETS, IN_TAG, IN_TAG_STRING, IN_LINE };
 
 struct language {
-	const char *names;             /* with a blank around each */
-	const char *line[2];           /* a comment up to the end of the line */
-	const char *open, *close;      /* a comment of many lines */
+	const char *names;             /* each with blanks around it */
+	const char *line[2];           /* begins a comment up to the end of the line */
+	const char *open, *close;      /* begin and end of a multi-line comment */
 	const char *quotes;
 	unsigned flags;
-	const char *const *keywords;   /* ends with NULL */
+	const char *const *keywords;   /* NULL-terminated */
 };
 
 #define WORDS(...) (const char *const[]){ __VA_ARGS__, NULL }
@@ -137,13 +137,13 @@ static int is_digit(char ch)
 	return ch >= '0' && ch <= '9';
 }
 
-/* Letters of names; all that is not ASCII is one. */
+/* 1 for characters of names, including everything beyond ASCII. */
 static int is_name(char ch)
 {
 	return (ch >= 'a' && ch <= 'z') || (ch >= 'A' && ch <= 'Z') || is_digit(ch) || ch == '_' || (unsigned char)ch >= 0x80;
 }
 
-static int starts(const char *s, size_t n, const char *with)
+static int starts_with(const char *s, size_t n, const char *with)
 {
 	size_t k = with ? strlen(with) : 0;
 
@@ -165,8 +165,8 @@ static int is_keyword(const struct language *l, const char *s, size_t n)
 	return 0;
 }
 
-/* Up to and with the words that close it, or the end of the line. */
-static size_t until(struct code *c, const char *line, size_t n, size_t at, const char *close)
+/* End of a multi-line token: after `close`, or the end of the line. */
+static size_t token_end(struct code *c, const char *line, size_t n, size_t at, const char *close)
 {
 	const char *p = memmem(line + at, n - at, close, strlen(close));
 
@@ -176,7 +176,7 @@ static size_t until(struct code *c, const char *line, size_t n, size_t at, const
 	return (size_t)(p - line) + strlen(close);
 }
 
-/* From behind its opening quote. */
+/* End of a string whose text begins at `at`. */
 static size_t string_end(struct code *c, const struct language *l, const char *line, size_t n, size_t at)
 {
 	while (at < n) {
@@ -193,7 +193,7 @@ static size_t string_end(struct code *c, const struct language *l, const char *l
 	return n;
 }
 
-/* 'a' and '\n', not the 'a of &'a str. */
+/* 1 for 'a' and '\n', 0 for the lifetime in &'a str. */
 static int closed_at_once(const char *s, size_t n)
 {
 	size_t k = 2;
@@ -205,7 +205,7 @@ static int closed_at_once(const char *s, size_t n)
 	return k < n && s[k] == '\'';
 }
 
-static size_t markup(struct code *c, const char *line, size_t n, size_t at, unsigned *style)
+static size_t markup_token(struct code *c, const char *line, size_t n, size_t at, unsigned *style)
 {
 	size_t i = at;
 
@@ -251,9 +251,9 @@ static size_t open_string(struct code *c, const struct language *l, const char *
 	char three[4] = { q, q, q, 0 };
 
 	c->quote = q;
-	if ((l->flags & TRIPLE) && starts(line + at, n - at, three)) {
+	if ((l->flags & TRIPLE) && starts_with(line + at, n - at, three)) {
 		c->in = IN_TRIPLE;
-		return until(c, line, n, at + 3, three);
+		return token_end(c, line, n, at + 3, three);
 	}
 	c->in = IN_STRING;
 	return string_end(c, l, line, n, at + 1);
@@ -271,16 +271,16 @@ size_t code_token(struct code *c, const char *line, size_t n, size_t at, unsigne
 	switch (c->in) {
 	case IN_COMMENT:
 		*style = ST_CODE_COMMENT;
-		return until(c, line, n, at, l->close);
+		return token_end(c, line, n, at, l->close);
 	case IN_STRING:
 		*style = ST_CODE_STRING;
 		return string_end(c, l, line, n, at);
 	case IN_TRIPLE:
 		*style = ST_CODE_STRING;
-		return until(c, line, n, at, c->quote == '"' ? "\"\"\"" : "'''");
+		return token_end(c, line, n, at, c->quote == '"' ? "\"\"\"" : "'''");
 	case IN_BRACKETS:
 		*style = ST_CODE_STRING;
-		return until(c, line, n, at, "]]");
+		return token_end(c, line, n, at, "]]");
 	default:
 		break;
 	}
@@ -288,15 +288,15 @@ size_t code_token(struct code *c, const char *line, size_t n, size_t at, unsigne
 		*style = *s == '+' ? ST_CODE_STRING : *s == '-' ? ST_CODE_COMMENT : *s == '@' ? ST_CODE_KEYWORD : ST_CODE;
 		return n;
 	}
-	if ((c->in == IN_NOTHING || c->in == IN_LINE) && starts(s, left, l->open)) {
+	if ((c->in == IN_NOTHING || c->in == IN_LINE) && starts_with(s, left, l->open)) {
 		*style = ST_CODE_COMMENT;
 		c->in = IN_COMMENT;
-		return until(c, line, n, at + strlen(l->open), l->close);
+		return token_end(c, line, n, at + strlen(l->open), l->close);
 	}
 	if (l->flags & MARKUP)
-		return markup(c, line, n, at, style);
+		return markup_token(c, line, n, at, style);
 	for (int k = 0; k < 2; k++)
-		if (starts(s, left, l->line[k]) &&
+		if (starts_with(s, left, l->line[k]) &&
 		    !((l->flags & SHELL) && *s == '#' && at && line[at - 1] != ' ' && line[at - 1] != ';')) {
 			*style = ST_CODE_COMMENT;
 			return n;
@@ -316,11 +316,11 @@ size_t code_token(struct code *c, const char *line, size_t n, size_t at, unsigne
 		return i;
 	}
 	if ((l->flags & PREPROCESSOR))
-		c->in = IN_LINE;   /* something stands in it */
-	if ((l->flags & LONG_BRACKETS) && starts(s, left, "[[")) {
+		c->in = IN_LINE;   /* the line is not empty */
+	if ((l->flags & LONG_BRACKETS) && starts_with(s, left, "[[")) {
 		*style = ST_CODE_STRING;
 		c->in = IN_BRACKETS;
-		return until(c, line, n, at + 2, "]]");
+		return token_end(c, line, n, at + 2, "]]");
 	}
 	if (strchr(l->quotes, *s) && !((l->flags & LIFETIMES) && *s == '\'' && !closed_at_once(s, left))) {
 		*style = ST_CODE_STRING;

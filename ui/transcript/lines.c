@@ -1,7 +1,7 @@
-/* ui/transcript/lines.c - laid-out text: wrapping, lines made of runs, plain text, and drawing.
+/* ui/transcript/lines.c - laid-out text: wrapping, lines of runs, plain text, drawing.
  *
- * Everything that is shown stands once in struct lines' text; runs point into it.  Texts that grow are laid out from the last point on
- * behind which something may still change (struct growth): for plain text that is the last newline. */
+ * All shown text is stored once, in struct lines' text; runs refer to it.  A growing text is laid out again from the last point
+ * whose layout is final (struct growth): in plain text the last newline. */
 #include "ui/text/text.h"
 #include "ui/transcript/lines.h"
 
@@ -12,7 +12,7 @@
 
 /* ---- growing arrays ---- */
 
-static void *more(void *p, size_t n, size_t *cap, size_t size)
+static void *grow_array(void *p, size_t n, size_t *cap, size_t size)
 {
 	if (n < *cap)
 		return p;
@@ -42,7 +42,7 @@ int lines_room(const struct lines *l, size_t n)
 
 /* ---- wrapping ---- */
 
-static inline size_t one_char(const char *p, size_t at, size_t end, int32_t *cp, int *width)
+static inline size_t next_char(const char *p, size_t at, size_t end, int32_t *cp, int *width)
 {
 	size_t len;
 
@@ -54,11 +54,11 @@ static inline size_t one_char(const char *p, size_t at, size_t end, int32_t *cp,
 	len = (size_t)utf8_decode(p + at, end - at, cp);
 	*width = char_width(*cp);
 	if (*width < 0)
-		*width = 1;   /* drawn as U+FFFD */
+		*width = 1;   /* is drawn as U+FFFD */
 	return len;
 }
 
-/* Closing marks of scripts without blanks never begin a line. */
+/* 0 for closing punctuation of scripts without blanks, which must not begin a line. */
 static int may_begin(int32_t cp)
 {
 	return !(cp == 0x3001 || cp == 0x3002 || cp == 0xff0c || cp == 0xff0e || cp == 0xff1a || cp == 0xff1b || cp == 0xff01 ||
@@ -67,12 +67,12 @@ static int may_begin(int32_t cp)
 
 size_t wrap_next(const char *p, size_t at, size_t end, int width, size_t *stop, int *cols)
 {
-	size_t i = at, best = at, best_next = at, len;   /* best: where the line may stop; best_next > at: there is such a place */
+	size_t i = at, best = at, best_next = at, len;   /* best: last place where the line may end; best_next > at: there is one */
 	int col = 0, best_cols = 0, w, blank = 0, wide = 0, joined = 0;
 	int32_t cp;
 
 	for (; i < end && p[i] != '\n'; i += len) {
-		len = one_char(p, i, end, &cp, &w);
+		len = next_char(p, i, end, &cp, &w);
 		if (cp == ' ') {
 			if (!blank) {
 				best = i;
@@ -84,7 +84,7 @@ size_t wrap_next(const char *p, size_t at, size_t end, int width, size_t *stop, 
 			col++;
 			continue;
 		}
-		/* A mark makes a character of the blank that it stands on. */
+		/* A blank with a combining mark is not a place to break. */
 		if (!w && blank) {
 			best_next = i - 1;
 			if (col > width) {
@@ -93,7 +93,7 @@ size_t wrap_next(const char *p, size_t at, size_t end, int width, size_t *stop, 
 				return best_next;
 			}
 		}
-		/* Between wide characters a line may end, too. */
+		/* A line may also end between wide characters. */
 		if ((w == 2 || wide) && w && i > at && !blank && !joined && may_begin(cp)) {
 			best = best_next = i;
 			best_cols = col;
@@ -125,7 +125,7 @@ size_t cut_next(const char *p, size_t at, size_t end, int width, size_t *stop, i
 	int32_t cp;
 
 	for (; i < end && p[i] != '\n'; i += len, col += w) {
-		len = one_char(p, i, end, &cp, &w);
+		len = next_char(p, i, end, &cp, &w);
 		if (w && col + w > width && i > at) {
 			*stop = i;
 			*cols = col;
@@ -152,13 +152,13 @@ void spans_add(struct lines *l, struct spans *s, const char *text, size_t n, uns
 		last->n += (uint32_t)n;
 		return;
 	}
-	s->p = more(s->p, s->n, &s->cap, sizeof *s->p);
+	s->p = grow_array(s->p, s->n, &s->cap, sizeof *s->p);
 	s->p[s->n++] = (struct span){ from, (uint32_t)n, source, (uint16_t)style };
 }
 
 void lines_begin(struct lines *l, uint32_t source)
 {
-	l->line = more(l->line, l->n_line, &l->cap_line, sizeof *l->line);
+	l->line = grow_array(l->line, l->n_line, &l->cap_line, sizeof *l->line);
 	l->line[l->n_line++] = (struct text_line){ (uint32_t)l->n_run, 0, source };
 }
 
@@ -169,10 +169,10 @@ static void add_run(struct lines *l, size_t from, size_t n, unsigned style, uint
 	for (size_t i = 0; i < n;) {
 		int32_t cp;
 		int w;
-		i += one_char(l->text.p, from + i, from + n, &cp, &w);
+		i += next_char(l->text.p, from + i, from + n, &cp, &w);
 		cols += (size_t)w;
 	}
-	l->run = more(l->run, l->n_run, &l->cap_run, sizeof *l->run);
+	l->run = grow_array(l->run, l->n_run, &l->cap_run, sizeof *l->run);
 	l->run[l->n_run++] = (struct run){ (uint32_t)from, (uint32_t)n, source, (uint16_t)style, (uint16_t)cols };
 	l->line[l->n_line - 1].n_run++;
 }

@@ -1,17 +1,18 @@
-/* ui/transcript/markdown.c - Markdown laid out in lines: pieces of text (markdown_pieces.c), each through md4c, what md4c says as lines.
+/* ui/transcript/markdown.c - lays out Markdown: cuts the text into pieces (markdown_pieces.c), parses each with md4c, and turns md4c's
+ * events into lines.
  *
- * Not as CommonMark has it, on purpose: link definitions are text like any other (they would reach over pieces, hide text, and let a
- * few bytes grow into many), blank lines are where the text has them (so lists are never loose or tight as a whole), a line break
- * after a short line stays one (answers mean it), and HTML is text. */
+ * Deliberate differences from CommonMark.  Link definitions are ordinary text: they would reach across pieces, hide text, and let a few
+ * bytes grow into many.  Blank lines are shown where the text has them, so lists are never loose or tight as a whole.  A line break after
+ * a short line is kept, because answers mean it.  HTML is text. */
 #include "ui/transcript/markdown_private.h"
 #include "ui/text/text.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- what md4c says ---- */
+/* ---- events of md4c ---- */
 
-static int enter_block(MD_BLOCKTYPE type, void *detail, void *ud)
+static int md_enter_block(MD_BLOCKTYPE type, void *detail, void *ud)
 {
 	struct build *b = ud;
 
@@ -59,7 +60,7 @@ static int enter_block(MD_BLOCKTYPE type, void *detail, void *ud)
 		b->in_table = 1;
 		b->table.cols = ((MD_BLOCK_TABLE_DETAIL *)detail)->col_count;
 		if (b->table.cols > TABLE_COLUMNS)
-			b->table.cols = TABLE_COLUMNS;   /* piece_is_hostile() lets none in that has more */
+			b->table.cols = TABLE_COLUMNS;   /* piece_is_hostile() excludes wider tables */
 		b->table.n_cell = b->table.spans.n = 0;
 		break;
 	case MD_BLOCK_TH:
@@ -75,7 +76,7 @@ static int enter_block(MD_BLOCKTYPE type, void *detail, void *ud)
 	return 0;
 }
 
-static int leave_block(MD_BLOCKTYPE type, void *detail, void *ud)
+static int md_leave_block(MD_BLOCKTYPE type, void *detail, void *ud)
 {
 	struct build *b = ud;
 
@@ -115,7 +116,7 @@ static int leave_block(MD_BLOCKTYPE type, void *detail, void *ud)
 	return 0;
 }
 
-static int enter_span(MD_SPANTYPE type, void *detail, void *ud)
+static int md_enter_span(MD_SPANTYPE type, void *detail, void *ud)
 {
 	struct build *b = ud;
 
@@ -137,7 +138,7 @@ static int enter_span(MD_SPANTYPE type, void *detail, void *ud)
 	return 0;
 }
 
-static int leave_span(MD_SPANTYPE type, void *detail, void *ud)
+static int md_leave_span(MD_SPANTYPE type, void *detail, void *ud)
 {
 	struct build *b = ud;
 
@@ -160,7 +161,7 @@ static int leave_span(MD_SPANTYPE type, void *detail, void *ud)
 	return 0;
 }
 
-static int on_text(MD_TEXTTYPE type, const MD_CHAR *p, MD_SIZE n, void *ud)
+static int md_on_text(MD_TEXTTYPE type, const MD_CHAR *p, MD_SIZE n, void *ud)
 {
 	struct build *b = ud;
 	size_t skip;
@@ -200,8 +201,8 @@ static int on_text(MD_TEXTTYPE type, const MD_CHAR *p, MD_SIZE n, void *ud)
 
 static const MD_PARSER parser = {
 	.flags = PARSER_FLAGS,
-	.enter_block = enter_block, .leave_block = leave_block,
-	.enter_span = enter_span, .leave_span = leave_span, .text = on_text,
+	.enter_block = md_enter_block, .leave_block = md_leave_block,
+	.enter_span = md_enter_span, .leave_span = md_leave_span, .text = md_on_text,
 };
 
 /* ---- pieces ---- */
@@ -219,7 +220,7 @@ static void plain_piece(struct build *b, size_t from, size_t to)
 			lines_plain_one(b->l, b->text, at, end, b->width, ST_TEXT);
 			b->g->any = 1;
 		} else {
-			from = at + 1;   /* blank lines at its beginning are build_block()'s */
+			from = at + 1;   /* build_block() draws leading blank lines */
 		}
 		at = end + 1;
 	}
@@ -278,7 +279,7 @@ static void code_until(struct build *b, size_t at)
 		b->l->code[b->l->n_code - 1].n = (uint32_t)(at - b->g->body);
 }
 
-/* From g->done on: up to the closing fence, or all there is, with a last line that may still grow. */
+/* Lay out fenced code from g->done up to the closing fence, or all of it with a last line that may still grow. */
 static void fence_body(struct build *b, size_t n)
 {
 	struct growth *g = b->g;

@@ -1,13 +1,13 @@
-/* ui/transcript/markdown_blocks.c - what blocks look like as lines: bars and bullets before the text, code, tables, rules.
+/* ui/transcript/markdown_blocks.c - lays out blocks: bars and bullets before the text, code, tables, rules.
  *
- * Blank lines are where the text has them: between the end of what was shown last and the beginning of a block. */
+ * A blank line is drawn if the source has one between the end of the last shown text and the beginning of the block. */
 #include "ui/transcript/markdown_private.h"
 #include "ui/text/text.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- lines with what stands before them ---- */
+/* ---- lines with bars and bullets ---- */
 
 static int before_cols(const struct build *b)
 {
@@ -29,7 +29,8 @@ static void put_bullet(struct build *b, struct level *v)
 	v->used = 1;
 }
 
-/* all: bullets, too; else only the bars of quotes that have begun.  Bars next to each other are one run. */
+/* Draw the bars and bullets of all levels.  all = 0: only bars of quotes that have begun.  Adjacent bars share one
+ * run. */
 static void put_before(struct build *b, int all)
 {
 	const char *bar = b->l->ascii ? "| " : "\u2502 ";
@@ -64,7 +65,7 @@ static void put_before(struct build *b, int all)
 	lines_own(b->l, same, n, quote ? ST_QUOTE : ST_TEXT);
 }
 
-/* An empty line.  Lines of ours stand with the text before them: sources never go back. */
+/* Begin a line.  A line without source takes that of the text before it: sources never decrease. */
 static void new_line(struct build *b, uint32_t source)
 {
 	uint32_t least = b->g->any && b->l->n_line ? b->l->line[b->l->n_line - 1].source : 0;
@@ -86,10 +87,10 @@ static void begin_table_line(void *ud, uint32_t source)
 	build_line(ud, source);
 }
 
-/* Is there an empty line in the text between what was shown last and `source`? */
+/* 1 if the text has an empty line between the last shown text and `source`. */
 static int blank_before(const struct build *b, uint32_t source)
 {
-	int fresh = 0;   /* so far nothing stands in this line */
+	int fresh = 0;   /* 1: the line is empty so far */
 
 	if (!b->g->any || source == NO_SOURCE)
 		return 0;
@@ -105,7 +106,6 @@ static int blank_before(const struct build *b, uint32_t source)
 	return 0;
 }
 
-/* A block begins that was written at `source`. */
 void build_block(struct build *b, uint32_t source)
 {
 	if (blank_before(b, source)) {
@@ -139,7 +139,6 @@ static void all_shown(struct build *b, const struct spans *s)
 		}
 }
 
-/* The inline text so far as lines. */
 void build_flush(struct build *b)
 {
 	size_t end = b->l->text.n, span = 0, next, look = 0;
@@ -167,7 +166,7 @@ void build_flush(struct build *b)
 	b->para.n = 0;
 }
 
-/* One line of code, bytes [from, to) of the lines' text, coloured and cut where it must be. */
+/* Spans of tokens are made first, then the line is cut to the width. */
 void build_code_line(struct build *b, size_t from, size_t to, uint32_t source)
 {
 	int indent = build_room(b) > CODE_INDENT + 4 ? CODE_INDENT : 0, cont = 0;
@@ -209,7 +208,6 @@ void build_code_line(struct build *b, size_t from, size_t to, uint32_t source)
 	}
 }
 
-/* What stands behind a fence. */
 void build_code_head(struct build *b, const char *info, size_t n, uint32_t source)
 {
 	int indent = build_room(b) > CODE_INDENT + 4 ? CODE_INDENT : 0;
@@ -240,7 +238,6 @@ void build_note_code(struct lines *l, size_t from, size_t n)
 	l->code[l->n_code++] = (struct code_block){ (uint32_t)from, (uint32_t)n };
 }
 
-/* Code inside of a list or quote, collected in para. */
 void build_code(struct build *b)
 {
 	size_t from = b->para_from, end = b->l->text.n, look = 0;
@@ -257,7 +254,7 @@ void build_code(struct build *b)
 		size_t to = nl ? (size_t)(nl - b->l->text.p) : end;
 		uint32_t source = NO_SOURCE;
 
-		/* The line's blanks may be md4c's own; the first byte that is the text's tells where it stands. */
+		/* The line's blanks may be md4c's; the first byte of the text tells the line's place. */
 		for (; look < b->para.n && (size_t)b->para.p[look].from + b->para.p[look].n <= from; look++)
 			;
 		for (size_t k = look; k < b->para.n && b->para.p[k].from < to; k++) {
@@ -286,7 +283,7 @@ void build_rule(struct build *b)
 	uint32_t source = NO_SOURCE;
 	int n = build_room(b);
 
-	/* md4c does not say where it stood: the next line of nothing else. */
+	/* md4c does not report a rule's place: find the next line that is a rule. */
 	if (b->g->shown < b->shift)
 		p = b->text + b->shift;
 	while (p < end && source == NO_SOURCE) {
@@ -308,7 +305,7 @@ void build_rule(struct build *b)
 		          (size_t)(n < 8 ? n : 8) * (b->l->ascii ? 1 : 3), ST_RULE);
 }
 
-/* Bullets without room stand in a line of their own where no paragraph takes them in. */
+/* Bullets without a column of their own get a line, unless a paragraph took them. */
 void build_bullets(struct build *b)
 {
 	for (int i = 0; i < b->n_level && i < LEVELS; i++)
@@ -325,7 +322,7 @@ void build_push(struct build *b, const struct level *v)
 		int cols = before_cols(b) + v->cols;
 
 		b->level[b->n_level] = *v;
-		/* Half of the width stays for text. */
+		/* Keep half of the width for text. */
 		if (cols > b->width / 2 || cols > BEFORE_MOST) {
 			b->level[b->n_level].cols = 0;
 			b->level[b->n_level].flat = !v->quote;
@@ -357,13 +354,13 @@ void build_pop(struct build *b)
 {
 	build_bullets(b);
 	if (b->n_level <= LEVELS && !b->level[b->n_level - 1].used && !b->level[b->n_level - 1].quote)
-		build_line(b, NO_SOURCE);   /* an item without text */
+		build_line(b, NO_SOURCE);   /* item without text */
 	b->n_level--;
 }
 
 void build_table(struct build *b)
 {
-	/* md4c fills rows up: a few bytes would become much more. */
+	/* md4c fills short rows with empty cells: few bytes could become many. */
 	b->table.sparse = b->table.n_cell > b->piece.n;
 	build_block(b, first_source(&b->table.spans, 0));
 	table_lay_out(b->l, &b->table, build_room(b), begin_table_line, b);

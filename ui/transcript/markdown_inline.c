@@ -1,6 +1,6 @@
-/* ui/transcript/markdown_inline.c - the words of a paragraph, heading or cell: their style, links with their address, entities.
+/* ui/transcript/markdown_inline.c - inline text of a paragraph, heading or cell: styles, links with their address, entities.
  *
- * Text is collected at the end of the lines' text, in spans, until its block ends. */
+ * Text is collected at the end of the lines' text, as spans, until its block ends. */
 #include "ui/transcript/markdown_private.h"
 #include "ui/text/text.h"
 
@@ -14,7 +14,7 @@ uint32_t build_source(const struct build *b, const char *p)
 	return at == SIZE_MAX ? NO_SOURCE : (uint32_t)(b->shift + at);
 }
 
-static struct spans *here(struct build *b)
+static struct spans *current_spans(struct build *b)
 {
 	return b->in_table ? &b->table.spans : &b->para;
 }
@@ -36,7 +36,7 @@ unsigned build_style(const struct build *b)
 	return b->del ? style | STYLE_FAINT : style;
 }
 
-/* A paragraph begins: the bullets that have no room of their own become part of it. */
+/* Bullets without a column of their own become part of the paragraph. */
 void build_paragraph(struct build *b)
 {
 	b->para_from = b->l->text.n;
@@ -50,7 +50,7 @@ void build_paragraph(struct build *b)
 
 void build_add_as(struct build *b, const char *p, size_t n, unsigned style, uint32_t source)
 {
-	struct spans *s = here(b);
+	struct spans *s = current_spans(b);
 	const struct span *last;
 	int32_t cp;
 	size_t from;
@@ -59,7 +59,8 @@ void build_add_as(struct build *b, const char *p, size_t n, unsigned style, uint
 		return;
 	if (!b->in_table && !b->para.n)
 		build_paragraph(b);
-	/* A mark must not move from a character that is not shown to the one before. */
+	/* Text with a combining mark first: its base was not shown, so it gets a dotted circle instead of moving to
+	 * another character. */
 	utf8_decode(p, n, &cp);
 	last = s->n ? &s->p[s->n - 1] : NULL;
 	if (cp >= 0x300 && char_width(cp) == 0 && !(last && source != NO_SOURCE && last->source + last->n == source))
@@ -104,7 +105,7 @@ void build_add_entity(struct build *b, const char *p, size_t n, unsigned style)
 	for (size_t i = 0; i < sizeof named / sizeof *named; i++)
 		if (strlen(named[i].name) == n && !memcmp(named[i].name, p, n))
 			cp = named[i].cp;
-	/* What clean text could not contain stays as it is written. */
+	/* Entities of characters that clean text cannot contain stay as written. */
 	if (cp < 0x20 || cp > 0x10ffff || char_width(cp) < 1)
 		build_add(b, p, n, style);
 	else
@@ -132,7 +133,8 @@ static void add_attribute(struct build *b, const MD_ATTRIBUTE *a, unsigned style
 	}
 }
 
-/* Letters of other scripts may look like the host that one knows: what the lines' text has from `from` on, in ASCII. */
+/* Append the address that l->text has from `from` on with its host in ASCII, if it was not: other scripts have
+ * letters that look like Latin ones. */
 static void add_ascii(struct build *b, size_t from, const char *before, const char *behind)
 {
 	struct str s = {0};
@@ -145,7 +147,7 @@ static void add_ascii(struct build *b, size_t from, const char *before, const ch
 	str_free(&s);
 }
 
-/* The address in full behind the text, unless the text is the address. */
+/* Append the full address, unless the link's text is the address. */
 void build_add_address(struct build *b, const MD_ATTRIBUTE *href, const MD_ATTRIBUTE *title, size_t from)
 {
 	const char *said = from < b->l->text.n ? b->l->text.p + from : "";
@@ -170,7 +172,6 @@ void build_add_address(struct build *b, const MD_ATTRIBUTE *href, const MD_ATTRI
 	build_add_as(b, ")", 1, ST_FAINT, NO_SOURCE);
 }
 
-/* The end of a source line inside of a paragraph. */
 void build_soft_break(struct build *b)
 {
 	int joins = b->line_cols >= SHORT_LINE;

@@ -1,9 +1,9 @@
-/* ui/transcript/markdown_pieces.c - where a Markdown text can be cut, and its fenced code.
+/* ui/transcript/markdown_pieces.c - cuts Markdown into pieces that can be parsed separately, and finds fenced code.
  *
- * A text is cut where what follows cannot depend on what stands before: at a blank line before a line without indent, and
- * around fenced code at the top level, which never sees md4c.  So a text that grows costs as much as its last piece, and hostile text
- * meets the corners of md4c that are not linear in pieces of PIECE_MOST bytes only; a piece that cannot be cut or is full of marks
- * is shown as plain text.  The cuts depend on whole lines only: however the text arrives, it is cut the same. */
+ * A text is cut where the rest cannot depend on the part before: at a blank line before an unindented line, and around
+ * fenced code at the top level, which md4c never sees.  So a growing text costs as much as its last piece, and hostile text reaches the
+ * nonlinear parts of md4c only in pieces of PIECE_MOST bytes.  A piece that is full of marks is shown as plain text.  Cuts depend on whole
+ * lines only, so they are the same however the text arrives. */
 #include "ui/transcript/lines.h"
 
 #include <md4c.h>
@@ -11,9 +11,9 @@
 #include <string.h>
 
 enum {
-	PIECE_MOST = 16384,      /* bytes for md4c in one go */
-	MARKS_MOST = 2000,       /* characters in a piece that may mean something */
-	NESTED_MOST = 24,        /* quotes and list items that begin in one line */
+	PIECE_MOST = 16384,      /* longest piece, in bytes */
+	MARKS_MOST = 2000,       /* most characters with a Markdown meaning in a piece */
+	NESTED_MOST = 24,        /* most quotes and list items that begin in one line */
 };
 
 /* ---- kinds of lines ---- */
@@ -23,7 +23,7 @@ static int is_digit(char ch)
 	return ch >= '0' && ch <= '9';
 }
 
-/* The mark of a list item at p: its length, or 0.  *number: -1 for a bullet. */
+/* Length of the list item's mark at p, or 0.  *number: -1 for a bullet. */
 static size_t item_mark(const char *p, const char *end, long *number)
 {
 	size_t n = 0;
@@ -58,7 +58,7 @@ static int is_rule(const char *p, const char *end)
 	return marks >= 3;
 }
 
-/* Does p[0..end) open a fence?  Its length, or 0. */
+/* Length of the fence that p[0..end) opens, or 0. */
 static size_t fence_mark(const char *p, const char *end)
 {
 	size_t n = 0;
@@ -111,7 +111,7 @@ size_t line_end(const char *text, size_t n, size_t at)
 size_t piece_end(const char *text, size_t n, size_t from, struct piece_scan *scan, int *whole, int *fence)
 {
 	int goes_on = scan && scan->from == from && scan->at > from && scan->at <= n;
-	int list = goes_on ? scan->list : -1;        /* column where the text of the outermost open list item begins */
+	int list = goes_on ? scan->list : -1;        /* column where the text of the outermost open list item begins; -1 = none */
 	int after_blank = goes_on && scan->after_blank;
 	size_t at = goes_on ? scan->at : from;
 
@@ -123,7 +123,7 @@ size_t piece_end(const char *text, size_t n, size_t from, struct piece_scan *sca
 		long number = -1;
 		size_t mark;
 
-		/* It may become anything, but a piece as long as that ends before it in any case. */
+		/* The last line may become anything, but an overlong piece ends before it. */
 		if (end == text + n && at > from && n - from > PIECE_MOST)
 			return at;
 		if (end == text + n)
@@ -196,7 +196,7 @@ int piece_is_hostile(const char *p, size_t n)
 		if (bars >= TABLE_COLUMNS || nested > NESTED_MOST || marks > MARKS_MOST)
 			return 1;
 	}
-	/* Short rows in a wide table: each becomes as many cells as the widest has. */
+	/* Short rows in a wide table: md4c gives each as many cells as the widest. */
 	return rows * most > 2 * n;
 }
 
@@ -205,8 +205,8 @@ static int is_letter(char c)
 	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || is_digit(c);
 }
 
-/* Dashes that the cell of a delimiter row lacks so that md4c takes it for one: it wants three characters where one is enough for others.
- * -1: it is no such cell. */
+/* Number of dashes missing in a cell of a delimiter row: md4c requires three characters, others one.  -1: not such
+ * a cell. */
 static int cell_lacks(const char *p, const char *end)
 {
 	const char *from;
@@ -226,7 +226,7 @@ static int cell_lacks(const char *p, const char *end)
 	return p - from < 3 ? 3 - (int)(p - from) : 0;
 }
 
-/* The same for the row p[0..end); 0: it lacks nothing, or is none. */
+/* The same for the row p[0..end); 0: nothing missing, or not a delimiter row. */
 static size_t row_lacks(const char *p, const char *end)
 {
 	size_t sum = 0;
@@ -251,7 +251,7 @@ static size_t row_lacks(const char *p, const char *end)
 
 static void copy_row(struct piece *c, const char *p, const char *end)
 {
-	int dashed = 0;   /* this cell has its dash */
+	int dashed = 0;   /* a dash of this cell was seen */
 
 	for (const char *cell = p; p < end; p++) {
 		if (*p == '|') {
@@ -325,7 +325,7 @@ static int is_within(const struct piece *c, const char *p)
 	return p >= c->p && p <= c->p + c->n + PIECE_BEHIND;
 }
 
-/* The first of the added dashes at or behind `at`. */
+/* Index of the first added dashes at or after `at`. */
 static size_t more_at(const struct piece *c, size_t at)
 {
 	size_t lo = 0, hi = c->n_more;
@@ -356,7 +356,7 @@ size_t piece_text(const struct piece *c, const char *p, size_t n, size_t *skip)
 
 	*skip = 0;
 	if (!is_within(c, p))
-		return n;   /* its own: a blank, a newline */
+		return n;   /* md4c's own blank or newline */
 	if (at >= c->n || n > c->n - at) {
 		size_t left = at < c->n ? c->n - at : 0;
 		*skip = n - left;
@@ -383,7 +383,7 @@ void piece_unpatch(char *p, size_t n)
 
 struct codes { size_t n, which; int inside; struct str *out; struct piece piece; };
 
-static int enter_block(MD_BLOCKTYPE type, void *detail, void *ud)
+static int codes_enter_block(MD_BLOCKTYPE type, void *detail, void *ud)
 {
 	struct codes *c = ud;
 
@@ -394,18 +394,18 @@ static int enter_block(MD_BLOCKTYPE type, void *detail, void *ud)
 	return 0;
 }
 
-static int leave_block(MD_BLOCKTYPE type, void *detail, void *ud)
+static int codes_leave_block(MD_BLOCKTYPE type, void *detail, void *ud)
 {
 	((struct codes *)ud)->inside = 0;
 	return 0;
 }
 
-static int no_span(MD_SPANTYPE type, void *detail, void *ud)
+static int codes_no_span(MD_SPANTYPE type, void *detail, void *ud)
 {
 	return 0;
 }
 
-static int on_text(MD_TEXTTYPE type, const MD_CHAR *p, MD_SIZE n, void *ud)
+static int codes_on_text(MD_TEXTTYPE type, const MD_CHAR *p, MD_SIZE n, void *ud)
 {
 	struct codes *c = ud;
 
@@ -417,8 +417,8 @@ static int on_text(MD_TEXTTYPE type, const MD_CHAR *p, MD_SIZE n, void *ud)
 }
 
 static const MD_PARSER parser = {
-	.flags = PARSER_FLAGS, .enter_block = enter_block, .leave_block = leave_block,
-	.enter_span = no_span, .leave_span = no_span, .text = on_text,
+	.flags = PARSER_FLAGS, .enter_block = codes_enter_block, .leave_block = codes_leave_block,
+	.enter_span = codes_no_span, .leave_span = codes_no_span, .text = codes_on_text,
 };
 
 static void piece_codes(struct codes *c, const char *p, size_t n)
@@ -434,7 +434,7 @@ static void piece_codes(struct codes *c, const char *p, size_t n)
 		piece_unpatch(c->out->p + from, c->out->n - from);
 }
 
-/* The fence that the line at `at` opens: returns where the text goes on. */
+/* Read the fenced code that begins at `at`; returns the offset after it. */
 static size_t fence_codes(struct codes *c, const char *text, size_t n, size_t at)
 {
 	struct fence f;

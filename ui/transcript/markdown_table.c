@@ -1,14 +1,15 @@
-/* ui/transcript/markdown_table.c - tables of Markdown: columns as wide as they need to be, narrower when the screen is; cells are wrapped.
+/* ui/transcript/markdown_table.c - lays out Markdown tables: columns as wide as needed, narrower on narrow screens; cells are wrapped.
  *
- * The widest columns give way first, down to their longest word (of up to WORD_MOST columns).  Where not even that fits, the cells of
- * a row stand below each other, all but the first indented.  A row is as high as its highest cell; what one takes is bounded by its text times TABLE_COLUMNS. */
+ * The widest columns are narrowed first, down to their longest word (at most WORD_MOST columns).  If even that does not fit, the
+ * cells of a row are written below each other, all but the first indented.  A row is as high as its highest cell; the cost of a row is
+ * bounded by its text times TABLE_COLUMNS. */
 #include "ui/text/text.h"
 #include "ui/transcript/lines.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { WORD_MOST = 12, BETWEEN = 3 };   /* columns; BETWEEN: blank, bar, blank */
+enum { WORD_MOST = 12, BETWEEN = 3 };   /* in columns; BETWEEN: blank, bar, blank */
 
 void table_free(struct table *t)
 {
@@ -33,7 +34,7 @@ static void put_blanks(struct lines *l, int n)
 		lines_own(l, blanks, n < (int)sizeof blanks - 1 ? (size_t)n : sizeof blanks - 1, ST_TEXT);
 }
 
-/* How wide a cell would be in one line, and its longest word. */
+/* Width of a cell in one line; *word = width of its longest word. */
 static int cell_cols(const struct lines *l, const struct table_cell *c, int *word)
 {
 	int most = 0, cols;
@@ -56,7 +57,7 @@ static int cell_cols(const struct lines *l, const struct table_cell *c, int *wor
 	return most;
 }
 
-/* Widths that add up to what there is: 1, or 0 = too narrow. */
+/* Choose column widths that fit `width`: 1; 0 = too narrow. */
 static int share_width(const struct lines *l, const struct table *t, int width, int *w)
 {
 	int total = ((int)t->cols - 1) * BETWEEN, least[TABLE_COLUMNS];
@@ -78,7 +79,7 @@ static int share_width(const struct lines *l, const struct table *t, int width, 
 	while (total > width) {
 		int widest = 0, next = 0, n = 0, less;
 
-		/* All of the widest that can give way do so together, down to the next one. */
+		/* Narrow all of the widest columns together, down to the next widest. */
 		for (unsigned c = 0; c < t->cols; c++)
 			if (w[c] > least[c] && w[c] > widest)
 				widest = w[c];
@@ -157,7 +158,7 @@ static void row_in_columns(struct lines *l, const struct table *t, const struct 
 	}
 }
 
-static void rule(struct lines *l, const struct table *t, const int *w, table_line_fn *begin, void *ud)
+static void table_rule(struct lines *l, const struct table *t, const int *w, table_line_fn *begin, void *ud)
 {
 	struct str s = {0};
 
@@ -172,7 +173,7 @@ static void rule(struct lines *l, const struct table *t, const int *w, table_lin
 	str_free(&s);
 }
 
-/* Too narrow for columns. */
+/* Lay out a row without columns, cells below each other. */
 static void row_as_text(struct lines *l, const struct table *t, const struct table_cell *cell, int width, table_line_fn *begin,
                         void *ud)
 {
@@ -209,6 +210,6 @@ void table_lay_out(struct lines *l, const struct table *t, int width, table_line
 		else
 			row_as_text(l, t, t->cell + row, width, begin, ud);
 		if (!row && fits)
-			rule(l, t, w, begin, ud);
+			table_rule(l, t, w, begin, ud);
 	}
 }

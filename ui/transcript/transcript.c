@@ -1,9 +1,9 @@
 /* ui/transcript/transcript.c - the entries of the transcript: messages, notices and errors, long ones in parts.
  *
- * Only entries that are seen are laid out; their lines are kept until the width changes or they take too much memory.  Rows of other
- * entries are estimated, for percent and "lines below".  Of a growing answer only the unfinished end is laid out again (struct growth).
+ * Only visible entries are laid out.  Their lines are kept until the width changes or they use too much memory.  Rows of other entries are
+ * estimated, for percent and "lines below".  Of a growing answer only the unfinished end is laid out again (struct growth).
  *
- * An entry's rows: its text, a faint note, and an empty row unless it is the last entry or continues in another part. */
+ * Rows of an entry: its text, a faint note, and an empty row, unless it is the last entry or continues in another part. */
 #include "ui/transcript/transcript_private.h"
 
 #include "ui/text/text.h"
@@ -94,7 +94,7 @@ void transcript_free(struct transcript *t)
 	free(t);
 }
 
-/* Counts newlines of the clean text from byte `from` on. */
+/* Count newlines of the clean text from byte `from` on. */
 static void count_newlines(struct entry *e, size_t from)
 {
 	const char *p = e->clean.p + from, *end = e->clean.p + e->clean.n;
@@ -105,7 +105,7 @@ static void count_newlines(struct entry *e, size_t from)
 	}
 }
 
-static void take(struct entry *e, const char *text, size_t n)
+static void entry_take(struct entry *e, const char *text, size_t n)
 {
 	size_t from = e->clean.n;
 
@@ -142,7 +142,7 @@ void entry_fold(struct transcript *t, size_t entry, int folded)
 		t->entry[++entry].folded = folded != 0;
 }
 
-/* The last part is full: new text goes into another part. */
+/* Begin another part after the last one, which is full. */
 static struct entry *next_part(struct transcript *t)
 {
 	size_t was = t->n - 1;
@@ -158,7 +158,7 @@ static struct entry *next_part(struct transcript *t)
 	return e;
 }
 
-/* A line of code, or the fence that ends the code. */
+/* Track a line inside fenced code, or the closing fence. */
 static void scan_code(struct open *o, const char *p, const char *end)
 {
 	unsigned style;
@@ -174,7 +174,7 @@ static void scan_code(struct open *o, const char *p, const char *end)
 	code_newline(&o->colours);
 }
 
-/* Does the text end with an empty line? */
+/* 1 if the text ends with an empty line. */
 static int ends_empty(const char *p, size_t n)
 {
 	int lines = 0;
@@ -184,7 +184,7 @@ static int ends_empty(const char *p, size_t n)
 	return lines > 1;
 }
 
-/* Moves e->whole to the end of the Markdown blocks that no further text can change. */
+/* Move e->whole to the end of the Markdown blocks that later text cannot change. */
 static void scan_whole(struct entry *e)
 {
 	const char *text = e->clean.p;
@@ -223,7 +223,7 @@ static void mark_line(struct entry *e)
 	e->line.clean = e->clean.n;
 	e->line.newlines = e->newlines;
 	e->line.state = e->state;
-	e->line.behind_code = e->whole == e->clean.n;   /* a block begins here; its first line has not come yet */
+	e->line.behind_code = e->whole == e->clean.n;   /* a block begins here, before its first line has come */
 }
 
 static void cut_to(struct str *s, size_t n)
@@ -232,7 +232,7 @@ static void cut_to(struct str *s, size_t n)
 	s->p[n] = 0;
 }
 
-/* A line has ended.  Returns the entry where the text goes on. */
+/* A line has ended: start another part if the text can be cut here.  Returns the entry for further text. */
 static struct entry *cut_at_line(struct transcript *t, struct entry *e)
 {
 	struct str line = {0};
@@ -246,10 +246,10 @@ static struct entry *cut_at_line(struct transcript *t, struct entry *e)
 		mark_line(e);
 		if (e->raw.n < 2 * t->part_most)
 			return e;
-		e->gap = (unsigned char)ends_empty(e->clean.p, e->clean.n);   /* a block without end is cut */
+		e->gap = (unsigned char)ends_empty(e->clean.p, e->clean.n);   /* cut inside an endless block */
 		return next_part(t);
 	}
-	/* The line begins another block, and moves to the next part with it. */
+	/* The line begins another block: move it to the next part. */
 	str_add(&line, e->raw.p + e->line.raw, e->raw.n - e->line.raw);
 	cut_to(&e->raw, e->line.raw);
 	cut_to(&e->clean, e->line.clean);
@@ -257,13 +257,13 @@ static struct entry *cut_at_line(struct transcript *t, struct entry *e)
 	e->state = e->line.state;
 	e->gap = (unsigned char)ends_empty(e->clean.p, e->clean.n);
 	e = next_part(t);
-	take(e, line.p, line.n);
+	entry_take(e, line.p, line.n);
 	str_free(&line);
 	return e;
 }
 
-/* Where a text without line ends is cut: behind a blank, or between two characters. */
-static size_t forced(const struct transcript *t, const struct entry *e, const char *text, size_t n)
+/* Place to cut a text without line ends: after a blank, or between characters. */
+static size_t forced_cut(const struct transcript *t, const struct entry *e, const char *text, size_t n)
 {
 	size_t most = 2 * t->part_most, left = e->raw.n < most ? most - e->raw.n : 1, at;
 
@@ -287,14 +287,14 @@ static void more_text(struct transcript *t, const char *text, size_t n)
 		size_t least = t->part_most, room = e->raw.n < least ? least - e->raw.n : 0, k = n;
 		const char *nl = NULL;
 
-		/* A part is filled, then its last line, then line by line until it can be cut. */
+		/* Fill the part, complete its last line, then go line by line until it can be cut. */
 		if (n > room) {
 			nl = memchr(text + room, '\n', n - room);
-			k = forced(t, e, text, nl ? (size_t)(nl - text) + 1 : n);
+			k = forced_cut(t, e, text, nl ? (size_t)(nl - text) + 1 : n);
 			if (nl && k <= (size_t)(nl - text))
 				nl = NULL;
 		}
-		take(e, text, k);
+		entry_take(e, text, k);
 		text += k;
 		n -= k;
 		if (nl)
@@ -331,7 +331,7 @@ size_t transcript_add(struct transcript *t, enum ui_role role, const char *text,
 		t->message[t->n_message++] = t->n;
 	}
 	if (t->follow)
-		t->jumped = SIZE_MAX;   /* the new entry has the focus */
+		t->jumped = SIZE_MAX;   /* the new entry gets the focus */
 	e = new_entry(t, role);
 	clean_init(&e->state, t->raw ? CLEAN_SHOW : 0);
 	number = t->n - 1;
@@ -376,7 +376,7 @@ void transcript_raw(struct transcript *t, int raw)
 	if (t->raw == !!raw)
 		return;
 	t->raw = !!raw;
-	/* Raw text shows hidden characters, too, so the clean text differs. */
+	/* Raw mode also shows hidden characters, so clean the texts again. */
 	for (size_t i = 0; i < t->n; i++) {
 		struct entry *e = &t->entry[i];
 		str_clear(&e->clean);

@@ -1,5 +1,5 @@
-/* ui/transcript/transcript_copy.c - messages as text for the clipboard: raw, without control characters, which some programs would obey when it
- * is pasted into them. */
+/* ui/transcript/transcript_copy.c - messages as text for the clipboard: raw, but without control characters, which
+ * some programs obey when they are pasted. */
 #include "ui/transcript/transcript_private.h"
 
 static void add_copy(struct str *out, const struct str *raw)
@@ -15,7 +15,7 @@ static void add_copy(struct str *out, const struct str *raw)
 	}
 }
 
-/* All parts of a text. */
+/* Append all parts of a text. */
 static void add_parts(const struct transcript *t, size_t entry, struct str *out)
 {
 	do
@@ -80,7 +80,7 @@ int transcript_copy_all(const struct transcript *t, struct str *out)
 			;
 		if (i)
 			str_adds(out, "\n");
-		/* Questions are quoted, to tell them from answers. */
+		/* Quote questions to distinguish them from answers. */
 		for (size_t k = 0; k < n; k++) {
 			if (e->role == UI_USER && (!k || text.p[k - 1] == '\n'))
 				str_adds(out, "> ");

@@ -1,7 +1,7 @@
-/* ui/transcript/transcript_draw.c - the transcript in its area: text, matches, folds, notes. */
+/* ui/transcript/transcript_draw.c - draws the transcript: text, matches, folds, notes. */
 #include "ui/transcript/transcript_private.h"
 
-#define LAID_MOST ((size_t)32 << 20)      /* bytes of laid-out text; above that, lines far from the screen are freed */
+#define LAID_MOST ((size_t)32 << 20)      /* bytes of laid-out text above which lines far from the screen are freed */
 
 static void draw_matches(const struct transcript *t, size_t i, const struct run *r, const struct area *a, int x, int y)
 {
@@ -21,7 +21,7 @@ static void draw_matches(const struct transcript *t, size_t i, const struct run 
 	}
 }
 
-/* The part of the cache that holds the row's first word. */
+/* Draw a bar for the cache part that holds the row's first word. */
 static void draw_gutter(const struct entry *e, size_t line, const struct area *a, int y)
 {
 	const struct text_line *l = &e->lines.line[line];
@@ -62,7 +62,7 @@ static void draw_text(const struct transcript *t, size_t i, size_t line, const s
 	}
 }
 
-/* The number of lines that a fold hides, behind its first line; estimated where parts were never laid out. */
+/* Draw the number of hidden lines after a fold's first line; estimated for parts that were never laid out. */
 static void draw_fold(const struct transcript *t, size_t i, const struct area *a, int y)
 {
 	const struct entry *e = &t->entry[i];
@@ -97,7 +97,7 @@ static void forget_far_lines(struct transcript *t, size_t first, size_t last)
 	}
 }
 
-/* Longer lines are hard to read: wide screens leave the right empty. */
+/* Widest text column: longer lines are hard to read. */
 enum { COLUMN_MOST = 100 };
 
 void transcript_draw(struct transcript *t, const struct area *all)
@@ -116,7 +116,7 @@ void transcript_draw(struct transcript *t, const struct area *all)
 	if (!t->n)
 		return;
 	transcript_settle(t);
-	entry_lay_out(t, &t->entry[t->n - 1]);   /* it grows: the lines below are counted */
+	entry_lay_out(t, &t->entry[t->n - 1]);   /* it may have grown */
 	find_update(t);
 	i = t->top;
 	line = t->line;

@@ -1,8 +1,8 @@
-/* ui/transcript/transcript_find.c - the search in the transcript.
+/* ui/transcript/transcript_find.c - search in the transcript.
  *
- * The clean text of entries is searched once, new text when it has come.  A blank in the pattern matches
- * any white space, line breaks and the bars of quotes among it; marks of Markdown inside a match are skipped, so that
- * visible words are found.  A text that is kept in several parts is one text here: a match may begin in one and end in another. */
+ * The clean text of each entry is searched once, and new text when it comes.  A blank in the pattern matches any white space, including
+ * line breaks and bars of quotes; Markdown marks inside a match are skipped, so that visible words are found.  The parts of a long text
+ * are searched as one text: a match may begin in one part and end in another. */
 #include "ui/transcript/transcript_private.h"
 
 #include "ui/screen/widgets.h"
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PATTERN_MOST = 256, MATCHES_MOST = 4000000 };   /* bytes; beyond, the rest is not counted */
+enum { PATTERN_MOST = 256, MATCHES_MOST = 4000000 };   /* PATTERN_MOST: bytes; MATCHES_MOST: further matches are not counted */
 
 void find_reset(struct find *f)
 {
@@ -25,7 +25,7 @@ void find_free(struct find *f)
 	*f = (struct find){0};
 }
 
-/* The index of the first match that begins at or behind a place. */
+/* Index of the first match that begins at or after (entry, from). */
 static size_t index_at(const struct find *f, size_t entry, size_t from)
 {
 	size_t lo = 0, hi = f->n;
@@ -40,7 +40,7 @@ static size_t index_at(const struct find *f, size_t entry, size_t from)
 	return lo;
 }
 
-/* Where a match ends, in bytes of that entry, which is its own or a part behind it; 0 = before. */
+/* End of a match in bytes of `entry`, its own or a later part; 0 = it ends before. */
 static size_t end_in(const struct transcript *t, const struct match *m, size_t entry)
 {
 	size_t end = (size_t)m->from + m->n;
@@ -58,7 +58,7 @@ const struct match *find_first(const struct transcript *t, size_t entry, size_t 
 	const struct find *f = &t->find;
 	size_t i = index_at(f, entry, from);
 
-	/* The match before may reach over the place; matches do not overlap. */
+	/* The match before may extend past the place; matches do not overlap. */
 	if (i && end_in(t, &f->match[i - 1], entry) > from)
 		i--;
 	return i < f->n ? &f->match[i] : NULL;
@@ -80,8 +80,8 @@ static int is_mark(char c)
 	return c == '*' || c == '`' || c == '~';
 }
 
-/* Bytes of s[0..n) that match, 0 = no, SIZE_MAX = perhaps, when there is more text. */
-static size_t match(const struct find *f, const char *s, size_t n, int marks)
+/* Length of the match at the start of s[n]; 0 = none; SIZE_MAX = needs more text. */
+static size_t match_at(const struct find *f, const char *s, size_t n, int marks)
 {
 	size_t i = 0, k = 0;
 
@@ -118,7 +118,7 @@ static size_t match(const struct find *f, const char *s, size_t n, int marks)
 	return k;
 }
 
-/* The same for the text from a byte of an entry on, over the ends of its parts.  SIZE_MAX: perhaps, when the last entry grows. */
+/* The same across the ends of parts.  SIZE_MAX: needs more text, and the last entry may grow. */
 static size_t match_over(const struct transcript *t, size_t entry, size_t at, int marks)
 {
 	struct str s = {0};
@@ -132,7 +132,7 @@ static size_t match_over(const struct transcript *t, size_t entry, size_t at, in
 			end++;
 		if (end > at)
 			str_add(&s, e->clean.p + at, end - at);
-		found = match(&t->find, s.n ? s.p : "", s.n, marks);
+		found = match_at(&t->find, s.n ? s.p : "", s.n, marks);
 		at = end;
 		if (at < e->clean.n)
 			continue;
@@ -145,9 +145,9 @@ static size_t match_over(const struct transcript *t, size_t entry, size_t at, in
 	return found == SIZE_MAX && entry + 1 < t->n ? 0 : found;
 }
 
-/* Search an entry from that byte on; returns where the search continues, in bytes of this entry: its end, or behind it, where a match
- * reaches into the next part. */
-static size_t look_through(struct transcript *t, size_t entry, size_t i)
+/* Search an entry from byte i on.  Returns where to continue, in bytes of this entry: its end, or beyond it if a
+ * match reaches into the next part. */
+static size_t find_in_entry(struct transcript *t, size_t entry, size_t i)
 {
 	struct find *f = &t->find;
 	const struct entry *e = &t->entry[entry];
@@ -168,7 +168,7 @@ static size_t look_through(struct transcript *t, size_t entry, size_t i)
 			i++;
 			continue;
 		}
-		n = match(f, e->clean.p + i, e->clean.n - i, marks);
+		n = match_at(f, e->clean.p + i, e->clean.n - i, marks);
 		if (n == SIZE_MAX)
 			n = match_over(t, entry, i, marks);
 		if (n == SIZE_MAX && f->entry == t->n) {
@@ -189,8 +189,8 @@ static size_t look_through(struct transcript *t, size_t entry, size_t i)
 	return i;
 }
 
-/* The end of a last part may have moved to a new part since.  1: the place was there. */
-static int moved(const struct transcript *t, size_t *entry, size_t *from)
+/* Follow text that has moved from the end of a part to a new part.  1: the place has moved. */
+static int place_moved(const struct transcript *t, size_t *entry, size_t *from)
 {
 	size_t was = *entry;
 
@@ -202,7 +202,7 @@ static int moved(const struct transcript *t, size_t *entry, size_t *from)
 static int match_moved(const struct transcript *t, struct match *m)
 {
 	size_t entry = m->entry, from = m->from;
-	int yes = moved(t, &entry, &from);
+	int yes = place_moved(t, &entry, &from);
 
 	m->entry = (uint32_t)entry;
 	m->from = (uint32_t)from;
@@ -219,27 +219,27 @@ void find_update(struct transcript *t)
 	for (size_t i = f->n; i && match_moved(t, &f->match[i - 1]); i--)
 		;
 	match_moved(t, &f->shown);
-	moved(t, &f->entry, &f->from);
+	place_moved(t, &f->entry, &f->from);
 	entry = f->entry;
 	from = f->from;
 	f->n = index_at(f, entry, from);
-	f->entry = t->n;   /* none is open */
+	f->entry = t->n;   /* no incomplete match */
 	for (; entry < t->n; entry++) {
 		size_t n = t->entry[entry].clean.n;
 
 		if (from < n)
-			from = look_through(t, entry, from);
+			from = find_in_entry(t, entry, from);
 		from -= n;
 	}
 	if (f->entry < t->n)
 		return;
-	f->entry = t->n - 1;   /* it may grow */
+	f->entry = t->n - 1;   /* the last entry may grow */
 	f->from = t->entry[t->n - 1].clean.n;
 }
 
 /* ---- the pattern ---- */
 
-/* 1: the pattern has changed. */
+/* Set the pattern; 1 = it has changed. */
 static int set_pattern(struct find *f, const char *text)
 {
 	struct str clean = {0}, s = {0};
@@ -282,7 +282,7 @@ static size_t line_with(const struct lines *l, uint32_t source)
 		for (size_t k = l->line[i].run; k < (size_t)l->line[i].run + l->line[i].n_run; k++)
 			if (l->run[k].source != NO_SOURCE && l->run[k].source <= source && source < l->run[k].source + l->run[k].n)
 				return i;
-	/* Not shown as such (the address of a picture, say): the nearest line. */
+	/* Text that is not shown (the address of a picture): the nearest line. */
 	for (size_t i = 0; i < l->n_line; i++)
 		if (l->line[i].source > source)
 			return i ? i - 1 : 0;
@@ -297,7 +297,7 @@ static int is_seen(struct transcript *t, size_t entry, size_t line)
 	return !transcript_is_before(entry, line, t->top, t->line) && !transcript_is_before(end, end_line, entry, line);
 }
 
-static void show(struct transcript *t, const struct match *m)
+static void show_match(struct transcript *t, const struct match *m)
 {
 	struct entry *e = &t->entry[m->entry];
 	size_t entry = m->entry, line, end, end_line;
@@ -321,7 +321,7 @@ static void show(struct transcript *t, const struct match *m)
 	t->find.has_shown = 1;
 }
 
-/* The byte of the text that stands in row (entry, line), for comparing with matches. */
+/* First byte of the text in row (entry, line), to compare with matches. */
 static uint32_t source_at(struct transcript *t, size_t entry, size_t line)
 {
 	struct entry *e = &t->entry[entry];
@@ -330,8 +330,8 @@ static uint32_t source_at(struct transcript *t, size_t entry, size_t line)
 	return line < e->lines.n_line ? e->lines.line[line].source : UINT32_MAX;
 }
 
-/* Index of the match to go to.  There is at least one. */
-static size_t choose(struct transcript *t, int step)
+/* Index of the match to go to; there must be at least one. */
+static size_t choose_match(struct transcript *t, int step)
 {
 	struct find *f = &t->find;
 	size_t entry, line, i;
@@ -346,7 +346,7 @@ static size_t choose(struct transcript *t, int step)
 		}
 		if (e)
 			entry_lay_out(t, e);
-		/* From the match that is shown, unless the user has scrolled away. */
+		/* Start from the shown match, unless the user has scrolled away. */
 		if (e && is_seen(t, f->shown.entry, e->folded ? 0 : line_with(&e->lines, f->shown.from))) {
 			i = index_at(f, f->shown.entry, (size_t)f->shown.from + (step > 0));
 			return step > 0 ? (i < f->n ? i : 0) : i ? i - 1 : f->n - 1;
@@ -358,7 +358,7 @@ static size_t choose(struct transcript *t, int step)
 		i = index_at(f, entry, source_at(t, entry, line));
 		return i < f->n ? i : 0;
 	}
-	/* The last match above the end of the screen. */
+	/* The last match above the bottom of the screen. */
 	transcript_move(t, &entry, &line, t->h);
 	i = index_at(f, entry, entry + 1 == t->n && line + 1 >= t->entry[entry].rows ? UINT32_MAX : source_at(t, entry, line));
 	return i ? i - 1 : f->n - 1;
@@ -381,8 +381,8 @@ size_t transcript_search(struct transcript *t, const char *pattern, int step, si
 	find_update(t);
 	if (!f->n)
 		return 0;
-	i = choose(t, step);
-	show(t, &f->match[i]);
+	i = choose_match(t, step);
+	show_match(t, &f->match[i]);
 	*at = i + 1;
 	return f->n;
 }

@@ -1,4 +1,4 @@
-/* ui/transcript/transcript_layout.c - the rows that entries take: laid out where they are seen, estimated elsewhere. */
+/* ui/transcript/transcript_layout.c - rows of entries: exact for visible entries, estimated for others. */
 #include "ui/transcript/transcript_private.h"
 
 void transcript_anew(struct transcript *t)
@@ -66,8 +66,8 @@ size_t entry_open_rows(const struct transcript *t, const struct entry *e)
 	return e->newlines + 1 + e->clean.n / (size_t)(t->w > 4 ? t->w : 4) + (e->note.n > 0);
 }
 
-/* Is there an empty row behind the entry?  A notice of one line and the notice behind it stand together, but for echoed commands, which
- * begin something new; so do an answer without text and what follows. */
+/* 1 if an empty row follows the entry.  None between a one-line notice and the next notice, unless that is an
+ * echoed command; none after an answer without text. */
 static int has_gap(const struct transcript *t, size_t i)
 {
 	const struct entry *e = &t->entry[i], *next = e + 1;

@@ -1,12 +1,12 @@
-/* ui/transcript/transcript_lens.c - which words of the transcript are still in the KV cache: evicted ones are dimmed.
+/* ui/transcript/transcript_lens.c - shows which words are still in the KV cache: evicted words are dimmed.
  *
- * Spans are over the text as it came; they are fitted to the clean text when an entry is drawn. */
+ * Spans refer to raw text; they are mapped to the clean text when an entry is drawn. */
 #include "ui/transcript/transcript_private.h"
 
 #include <stdlib.h>
 
-/* The entry's lens: those of span[0 .. n) that lie within bytes from .. from + its length of the text that they are about.  Returns the first
- * span that reaches beyond it. */
+/* Set the entry's lens from span[n], which covers a longer text in which the entry begins at byte `from`.  Returns
+ * the index of the first span that extends beyond the entry. */
 static size_t entry_lens(struct entry *e, size_t from, const struct ui_span *span, size_t n)
 {
 	size_t end = from + e->raw.n, first = 0, last;
@@ -71,7 +71,7 @@ void transcript_text_heat(struct transcript *t, size_t from, const struct ui_spa
 		if (e->role != UI_TEXT || end <= from || e->at >= from + span[n - 1].end)
 			continue;
 		if (at > e->at)
-			entry_add_heat(e, at - e->at, 0);   /* nothing is known of what stands before */
+			entry_add_heat(e, at - e->at, 0);   /* earlier bytes: unknown */
 		for (size_t k = 0; k < n && at < end; at = from + span[k++].end)
 			if (from + span[k].end > e->at)
 				entry_add_heat(e, (from + span[k].end < end ? from + span[k].end : end) - e->at, span[k].kept);
@@ -104,7 +104,7 @@ void transcript_lens_clear(struct transcript *t)
 	t->dirty = 1;
 }
 
-/* The end of the word of raw text that begins at `at`; a wide character is one. */
+/* End of the word of raw text at `at`; a wide character is a word. */
 static size_t word_end(const struct str *raw, size_t at)
 {
 	size_t from = at;
@@ -148,10 +148,10 @@ void entry_fit_lens(const struct transcript *t, struct entry *e)
 				most = e->lens[k].kept;
 			if (e->lens[k].end >= end)
 				break;
-			span = k;   /* no later word begins before the span ends */
+			span = k;   /* the next word begins in this span or later */
 		}
 		if (k == e->n_lens)
-			most = 255;   /* nothing is known of the rest */
+			most = 255;   /* the rest is unknown */
 		what = least == 255 ? KEPT : most == 0 ? KEPT_NOT : KEPT_PARTLY;
 		while (hot < e->n_heat && e->heat[hot].end <= at)
 			hot++;
@@ -174,8 +174,8 @@ void entry_fit_lens(const struct transcript *t, struct entry *e)
 	str_free(&out);
 }
 
-/* Of evicted words only that they are evicted is shown. */
-static unsigned style_of(const struct kept *k, const struct run *r)
+/* Style of a run; evicted words show only that they are evicted. */
+static unsigned lens_style(const struct kept *k, const struct run *r)
 {
 	unsigned style = k->heat ? ST_HEAT + (k->heat < 3 ? 3u + k->heat : 7u) : (unsigned)r->style;
 
@@ -206,7 +206,7 @@ void entry_draw_lens(const struct entry *e, const struct run *r, const struct ar
 		int cols = (int)text_width(p + (from - r->source), to - from);
 
 		if (k->what != KEPT || k->heat)
-			area_restyle(a, x, y, cols, style_of(k, r));
+			area_restyle(a, x, y, cols, lens_style(k, r));
 		x += cols;
 		from = to;
 	}

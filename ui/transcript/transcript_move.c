@@ -1,6 +1,6 @@
-/* ui/transcript/transcript_move.c - which rows of the transcript are seen: scrolling, questions, places, folds.
+/* ui/transcript/transcript_move.c - visible rows of the transcript: scrolling, questions, places, folds.
  *
- * A position is an entry and a byte of its text, so it holds through resizes and while text comes. */
+ * A position is an entry and a byte of its text, so it survives resizing and new text. */
 #include "ui/transcript/transcript_private.h"
 
 #include <string.h>
@@ -65,7 +65,7 @@ void transcript_at(struct transcript *t, size_t entry, size_t line)
 	t->dirty = 1;
 }
 
-/* The line that shows byte `source`. */
+/* Line that shows byte `source`. */
 static size_t line_of(const struct lines *l, uint32_t source)
 {
 	size_t lo = 0, hi = l->n_line;
@@ -106,8 +106,8 @@ void transcript_settle(struct transcript *t)
 		t->line = rows ? rows - 1 : 0;
 }
 
-/* The whole transcript fits on the screen. */
-static int fits(struct transcript *t)
+/* 1 if the whole transcript fits on the screen. */
+static int fits_screen(struct transcript *t)
 {
 	size_t entry, line;
 
@@ -136,7 +136,7 @@ void transcript_scroll(struct transcript *t, int lines)
 
 void transcript_page(struct transcript *t, double pages)
 {
-	/* A whole page keeps one row of the page before. */
+	/* A whole page keeps one row of the previous page. */
 	double rows = pages * (t->h > 2 && (pages == 1 || pages == -1) ? t->h - 1 : t->h);
 
 	if (rows > 1e6 || rows < -1e6)
@@ -152,7 +152,7 @@ void transcript_top(struct transcript *t)
 		return;
 	t->jumped = SIZE_MAX;
 	t->dirty = 1;
-	if (fits(t))
+	if (fits_screen(t))
 		t->follow = 1;
 	else
 		transcript_at(t, 0, 0);
@@ -164,7 +164,7 @@ void transcript_end_follow(struct transcript *t)
 	t->follow = t->dirty = 1;
 }
 
-/* 33 bits up: entry + 1; bit 32: behind the text; below: the byte, or the row behind the text. */
+/* Bits 33 and up: entry + 1; bit 32: behind; bits 0-31: source. */
 uint64_t transcript_place(const struct transcript *t)
 {
 	if (t->follow || !t->n)
@@ -201,7 +201,7 @@ int transcript_question(struct transcript *t, int step)
 	if (t->jumped < t->n)
 		i = t->jumped;
 	else if (t->follow)
-		i = t->n;   /* the last question, on the screen or not */
+		i = t->n;   /* the last question, visible or not */
 	else
 		i = t->top + (step < 0 && t->line > 0);
 	do {
@@ -214,7 +214,7 @@ int transcript_question(struct transcript *t, int step)
 	return 1;
 }
 
-/* The run of a line that shows text of the entry, the first or the last one; NULL: none does. */
+/* First or last run of a line that shows text of the entry; NULL: none. */
 static const struct run *text_run(const struct lines *l, size_t line, int last)
 {
 	const struct run *found = NULL;
@@ -264,7 +264,7 @@ static size_t last_seen(const struct transcript *t)
 	if (t->follow || !t->n)
 		return t->n ? t->n - 1 : 0;
 	rows = (size_t)t->h + t->line;
-	/* An entry of which only the empty row before it fits is not seen. */
+	/* An entry is not visible if only the empty row before it fits. */
 	for (; i + 1 < t->n && rows > entry_rows(t, i); i++)
 		rows -= entry_rows(t, i);
 	return i;
@@ -314,7 +314,7 @@ void transcript_fold(struct transcript *t)
 			break;
 		}
 	entry_fold(t, i, !t->entry[i].folded);
-	t->jumped = i;   /* the same key unfolds it */
+	t->jumped = i;   /* so that the same key unfolds it */
 	if (!t->follow && entry_first(t, t->top) == i)
 		transcript_at(t, i, 0);
 	t->dirty = 1;

@@ -1,10 +1,11 @@
-/* ui/transcript/transcript_sources.c - the sources of answers: which turn has which, and which one a row of the screen names (transcript.h). */
+/* ui/transcript/transcript_sources.c - sources of answers: which turn has which, and which one a row of the screen
+ * names (transcript.h). */
 #include "ui/transcript/transcript_private.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* The question at an entry or before it. */
+/* Turn of an entry: 1 + index of the question at or before it. */
 static size_t turn_of(const struct transcript *t, size_t entry)
 {
 	for (size_t i = entry < t->n ? entry + 1 : t->n; i; i--)
@@ -26,7 +27,7 @@ size_t transcript_turn(const struct transcript *t)
 		return 0;
 	entry = transcript_focus(t);
 	turn = turn_of(t, entry);
-	/* A question that is the last thing seen: the answer that is seen is the one before. */
+	/* If the last visible entry is a question, the visible answer belongs to the turn before. */
 	if (turn == entry + 1 && t->jumped >= t->n && !t->follow && entry > t->top && turn_of(t, entry - 1))
 		turn = turn_of(t, entry - 1);
 	return turn;
@@ -54,7 +55,7 @@ size_t transcript_turn_sources(const struct transcript *t, size_t turn, const st
 	return e ? e->n_source : 0;
 }
 
-/* The number in brackets that stands at column x of a line, else the first one of the line; 0: none. */
+/* Number in brackets at column x of a line, else the first one of the line; 0: none. */
 static size_t number_in(const struct lines *l, size_t line, int x)
 {
 	struct str s = {0};
@@ -87,7 +88,7 @@ size_t transcript_source_at(struct transcript *t, int x, int y, size_t *turn)
 	line = t->line;
 	transcript_move(t, &entry, &line, y);
 	*turn = turn_of(t, entry);
-	/* A line that is continued names the source in its first row. */
+	/* A continued line names the source in its first row. */
 	for (line++; t->entry[entry].role == UI_NOTICE && line <= t->entry[entry].lines.n_line && !found && line > 0; line--, x = 0)
 		found = number_in(&t->entry[entry].lines, line - 1, x);
 	return found;
