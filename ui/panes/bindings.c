@@ -1,7 +1,7 @@
-/* ui/panes/bindings.c - the table of keys: where each key holds, its name, what it does.
+/* ui/panes/bindings.c - the table of keys: where each key is valid, its name, its act.
  *
- * ui_keys.c looks up what a key does; the help pane and the manual print the table.  Rows with the same `where` stand together: they
- * are one section of the help.  Rows without an act describe what the input line or a pane does by itself. */
+ * ui_keys.c looks up acts; the help pane and the manual print the table.  Rows with the same `where` must be adjacent: they form one
+ * section of the help.  Rows without an act describe keys that the input line or a pane handles. */
 #include "ui/panes/panes.h"
 
 #define OPEN_TEXTS (IN_DOCUMENTS | IN_HELP)

@@ -1,4 +1,5 @@
-/* ui/panes/cache_flow.c - parts of the cache pane: tokens that entered, moved and were evicted; what the last token read; what the pane costs. */
+/* ui/panes/cache_flow.c - parts of the cache pane: tokens that entered, moved or were evicted; reads of the last
+ * token; cost of the pane. */
 #include "ui/panes/pane_cache.h"
 
 #include <stdio.h>
@@ -24,7 +25,7 @@ static struct num rate_text(float v)
 	return out;
 }
 
-/* Attention mass is not observed under every policy: zero says so. */
+/* Format an attention mass; 0 = not observed under this policy. */
 static struct num mass_text(float v)
 {
 	struct num out;
@@ -41,12 +42,11 @@ static struct num mass_text(float v)
 	return out;
 }
 
-/* Tokens that came, moved and went, the newest first. */
-static void examples_draw(const struct cache_pane *p, const struct area *a)
+/* Draw recent tokens that entered, moved or were evicted, newest first. */
+static void flow_draw_examples(const struct cache_pane *p, const struct area *a)
 {
 	const struct ui_cache *c = &p->c;
 
-	/* The newest first. */
 	for (int i = 0; i < c->n_flow; i++) {
 		const struct ui_flow *f = &c->flow[c->n_flow - 1 - i];
 		const char *text = p->flow_text[c->n_flow - 1 - i];
@@ -79,14 +79,14 @@ void flow_draw(const struct cache_pane *p, const struct area *a)
 	if (!c->n_flow && c->evicted <= 0 && c->thinned <= 0)
 		put_left(a, 0, 1, a->w, ST_FAINT, "nothing is evicted so far", 25, p->ascii);
 	rest = area_part(a, 0, 1, a->w, a->h - 1);
-	examples_draw(p, &rest);
+	flow_draw_examples(p, &rest);
 }
 
-/* ---- what the last token read, what the pane costs ---- */
+/* ---- reads of the last token, cost of the pane ---- */
 
 int reads_known(const struct ui_cache *c)
 {
-	/* Where all entries are read, the share of attention is 1. */
+	/* `estimated` counts only under a selection: if all entries are read, the share is 1. */
 	return c->refreshed >= 0 || c->cosine >= -1 || c->recovered >= 0 || (c->estimated >= 0 && c->selected > 0);
 }
 
@@ -96,7 +96,7 @@ void reads_draw(const struct cache_pane *p, const struct area *a, int y)
 	char cosine[16] = "-";
 	struct num entries = num_short(c->selected), refreshed = num_short(c->refreshed);
 	const char *read = c->selected > 0 ? entries.s : c->selected < 0 ? "-" : "all", *layers = c->refreshed >= 0 ? refreshed.s : "-";
-	/* Reused sets report `recovered`; per-token choices report `estimated`. */
+	/* Policies that reuse a selection report `recovered`, per-token selections `estimated`. */
 	int estimated = c->estimated >= 0 && !(c->recovered >= 0);
 	struct num share = num_percent((double)(estimated ? c->estimated : c->recovered));
 

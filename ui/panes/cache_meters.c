@@ -1,7 +1,7 @@
 /* ui/panes/cache_meters.c - parts of the cache pane: a meter for each region, and the numbers of the whole cache.
  *
- * Every number stands in a field of its own width, so nothing moves when it changes.  What is not observed shows as "-", never as
- * a zero.  Regions are told apart by their letters, so the parts say the same without colours. */
+ * Each number has a field of fixed width, so nothing moves when it changes.  Unobserved values show as "-", never as zero.  Regions
+ * are identified by letters, so colours are not needed. */
 #include "ui/panes/pane_cache.h"
 
 #include <stdio.h>
@@ -17,7 +17,7 @@ int cache_observed(const struct cache_pane *p)
 	return 0;
 }
 
-/* Columns of a meter, beside the bar. */
+/* Columns of a meter's fields beside the bar. */
 struct meter_form { int name, stride, att, span, labels; };
 
 static struct meter_form meter_form(int w)
@@ -125,7 +125,7 @@ void meters_draw(const struct cache_pane *p, const struct area *a, int compact)
 
 /* ---- numbers ---- */
 
-static double of_seen(const struct cache_pane *p, int64_t n)
+static double share_of_seen(const struct cache_pane *p, int64_t n)
 {
 	return p->c.seen > 0 && n >= 0 ? (double)n / p->c.seen : -1;
 }
@@ -133,7 +133,7 @@ static double of_seen(const struct cache_pane *p, int64_t n)
 void numbers_draw(const struct cache_pane *p, const struct area *a, int y, int most)
 {
 	const struct ui_cache *c = &p->c;
-	struct num kept = num_percent(of_seen(p, c->kept));
+	struct num kept = num_percent(share_of_seen(p, c->kept));
 
 	if (a->w >= 73 && most)
 		area_putf(a, 0, y, ST_TEXT, "seen %7s  kept %7s (%4s)  evicted %7s  %9s of %9s", num_fit(c->seen, 7).s, num_fit(c->kept, 7).s,
@@ -164,8 +164,8 @@ void kept_by_draw(const struct cache_pane *p, const struct area *a, int y)
 		return;
 	}
 	x = area_putf(a, 0, y, ST_TEXT, "kept by all %9s (%4s)  by some %7s (%4s)  by none %9s", num_fit(all, 9).s,
-	              num_percent(of_seen(p, all)).s, num_fit(some, 7).s, num_percent(of_seen(p, some)).s, num_fit(none, 9).s) + 2;
-	/* The same as a bar, where there is room. */
+	              num_percent(share_of_seen(p, all)).s, num_fit(some, 7).s, num_percent(share_of_seen(p, some)).s, num_fit(none, 9).s) + 2;
+	/* Draw the same as a bar if it fits. */
 	if ((w = a->w - x - 2) < 8 || all + some + none <= 0)
 		return;
 	n_some = (int)(some * w / (all + some + none));

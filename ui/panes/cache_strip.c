@@ -1,6 +1,6 @@
-/* ui/panes/cache_strip.c - parts of the cache pane that show many amounts side by side: the strip over all positions, attention over time.
+/* ui/panes/cache_strip.c - parts of the cache pane: the strip over all positions, and attention over time.
  *
- * Amounts are glyphs, in ASCII others at the same places, so the parts say the same without colours. */
+ * Amounts are glyphs (ASCII or block characters), so colours are not needed. */
 #include "ui/panes/pane_cache.h"
 
 #include <stdio.h>
@@ -18,8 +18,8 @@ int32_t ladder(const struct cache_pane *p, int v)
 	return p->ascii ? plain[v * 9 / 255] : 0x2581 + v * 8 / 255;
 }
 
-/* Share of the entries that are kept: blank is none, solid is all. */
-static int32_t shade(const struct cache_pane *p, int v)
+/* Glyph for the share of kept entries, 0 to 255: blank = none, solid = all. */
+static int32_t kept_glyph(const struct cache_pane *p, int v)
 {
 	static const char plain[] = " .:*#";
 	static const int32_t block[] = {' ', 0x2591, 0x2592, 0x2593, 0x2588};
@@ -54,7 +54,7 @@ void cell_columns(const struct cache_pane *p, int64_t from, int64_t span, int w,
 	}
 	lo = (from + span * i / w) / per;
 	hi = (from + span * (i + 1) / w + per - 1) / per;
-	/* A cell that begins within a column belongs to it, and to others only if it is wider. */
+	/* If a screen cell is narrower than a data column, it shows one data column only. */
 	if (span * (i + 1) / w - span * i / w <= per)
 		hi = lo + 1;
 	if (lo >= p->c.cols)
@@ -81,7 +81,7 @@ static void draw_mark_row(const struct cache_pane *p, const struct area *a, int 
 		if (first < from || first >= from + span)
 			continue;
 		x = (int)((first - from) * a->w / span);
-		/* The name ends at the next mark. */
+		/* The name must end before the next mark. */
 		for (int k = 0; k < p->c.n_mark; k++)
 			if (p->c.mark[k].first > first && p->c.mark[k].first < from + span) {
 				int next = (int)((p->c.mark[k].first - from) * a->w / span);
@@ -126,13 +126,13 @@ void strip_draw(const struct cache_pane *p, const struct area *all, int left, in
 			if (best < 0 || p->kept[i] > p->kept[best])
 				best = i;
 		}
-		/* All is shown only where all is kept, none only where none is. */
+		/* Show "all" only if all is kept, "none" only if nothing is. */
 		most = sum / (end - first);
 		if (sum && !most)
 			most = 1;
 		where = p->where[best];
-		area_cell(&a, x, y, shade(p, most), p->color && where != 255 ? part_style(p, where) : heat_style(most), 0);
-		/* Where there are no colours, letters tell the parts apart. */
+		area_cell(&a, x, y, kept_glyph(p, most), p->color && where != 255 ? part_style(p, where) : heat_style(most), 0);
+		/* Without colours, letters identify the regions. */
 		if (!p->color)
 			area_cell(&a, x, y + 1, where == 255 ? ' ' : where < p->c.n_region ? p->c.region[where].letter : '?', ST_TEXT, 0);
 	}

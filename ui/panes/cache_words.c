@@ -1,10 +1,10 @@
-/* ui/panes/cache_words.c - the cache in plain words: what it still remembers, what it forgot, what it looks at now. */
+/* ui/panes/cache_words.c - the cache in plain words: what it remembers, what it forgot, where its attention is. */
 #include "ui/panes/pane_cache.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* The part of the conversation that a region holds, for people. */
+/* Plain name of the part of the conversation that a region holds. */
 static const char *part_of(const struct ui_region *r)
 {
 	return r->letter == 's' ? "start" : r->letter == 'p' ? "pinned" : r->letter == '1' ? "newest" : r->stride > 1 ? "older" : "all";
@@ -15,14 +15,14 @@ unsigned part_style(const struct cache_pane *p, int region)
 	return p->color ? ST_PART + (unsigned)(region < 0 ? 0 : region < PARTS_OF_CACHE ? region : PARTS_OF_CACHE - 1) : ST_TEXT;
 }
 
-static int labelled(const struct area *a, int y, const char *label)
+static int draw_label(const struct area *a, int y, const char *label)
 {
 	area_text(a, 0, y, ST_FAINT, label, strlen(label));
 	return 11;
 }
 
-/* Tokens that some layer or head still holds. */
-static int64_t held(const struct ui_cache *c)
+/* Number of tokens that at least one layer and head still holds. */
+static int64_t tokens_held(const struct ui_cache *c)
 {
 	int64_t n = (int64_t)c->seen - (c->evicted > 0 ? c->evicted : 0);
 
@@ -32,31 +32,31 @@ static int64_t held(const struct ui_cache *c)
 static void draw_remembers(const struct cache_pane *p, const struct area *a, int y)
 {
 	const struct ui_cache *c = &p->c;
-	int x = labelled(a, y, "remembers");
+	int x = draw_label(a, y, "remembers");
 
 	if (c->seen < 1)
 		area_putf(a, x, y, ST_TEXT, "nothing yet");
 	else if (c->evicted < 1)
 		area_putf(a, x, y, ST_STRONG, "all %s tokens", num_count(c->seen).s);
 	else
-		area_putf(a, x, y, ST_STRONG, "%s of %s tokens (%s)", num_count(held(c)).s, num_count(c->seen).s,
-		              num_percent((double)held(c) / c->seen).s);
+		area_putf(a, x, y, ST_STRONG, "%s of %s tokens (%s)", num_count(tokens_held(c)).s, num_count(c->seen).s,
+		              num_percent((double)tokens_held(c) / c->seen).s);
 }
 
 static void draw_forgot(const struct cache_pane *p, const struct area *a, int y)
 {
 	const struct ui_cache *c = &p->c;
-	int x = labelled(a, y, "forgot");
+	int x = draw_label(a, y, "forgot");
 
 	x = c->evicted > 0 ? area_putf(a, x, y, ST_TEXT, "%s tokens", num_count(c->evicted).s) : area_putf(a, x, y, ST_TEXT, "nothing");
 	if (c->thinned > 0)
 		area_putf(a, x, y, ST_TEXT, "%s %s in part", c->evicted > 0 ? " and" : ", but", num_short(c->thinned).s);
 }
 
-/* The regions' shares of attention, the largest first. */
+/* Draw the regions' shares of attention, largest first. */
 static void draw_looks(const struct cache_pane *p, const struct area *a, int y)
 {
-	int x = labelled(a, y, "looks at"), said = 0;
+	int x = draw_label(a, y, "looks at"), said = 0;
 	unsigned done = 0;
 
 	if (!cache_observed(p)) {
@@ -89,9 +89,9 @@ void words_draw(const struct cache_pane *p, const struct area *a)
 	draw_forgot(p, a, 1);
 	draw_looks(p, a, 2);
 	if (c->resident)
-		area_putf(a, labelled(a, 3, "memory"), 3, ST_TEXT, "%s, of %s on disk", num_bytes(c->resident).s, num_bytes(c->bytes).s);
+		area_putf(a, draw_label(a, 3, "memory"), 3, ST_TEXT, "%s, of %s on disk", num_bytes(c->resident).s, num_bytes(c->bytes).s);
 	else
-		area_putf(a, labelled(a, 3, "memory"), 3, ST_TEXT, "%s of %s", num_bytes(c->bytes).s, num_bytes(c->bytes_most).s);
+		area_putf(a, draw_label(a, 3, "memory"), 3, ST_TEXT, "%s of %s", num_bytes(c->bytes).s, num_bytes(c->bytes_most).s);
 }
 
 void words_row(const struct cache_pane *p, const struct area *a, int y)
@@ -99,12 +99,12 @@ void words_row(const struct cache_pane *p, const struct area *a, int y)
 	const struct ui_cache *c = &p->c;
 	int x;
 
-	/* Numbers stand in fields, so that nothing moves when they change. */
+	/* Fixed-width fields, so that nothing moves when numbers change. */
 	if (a->w < 40)
-		area_putf(a, 0, y, ST_TEXT, "remembers %5s forgot %5s", num_short(held(c)).s, num_short(c->evicted).s);
+		area_putf(a, 0, y, ST_TEXT, "remembers %5s forgot %5s", num_short(tokens_held(c)).s, num_short(c->evicted).s);
 	if (a->w < 40)
 		return;
-	x = area_putf(a, 0, y, ST_TEXT, " remembers %7s of %7s ", num_fit(held(c), 7).s, num_fit(c->seen, 7).s);
+	x = area_putf(a, 0, y, ST_TEXT, " remembers %7s of %7s ", num_fit(tokens_held(c), 7).s, num_fit(c->seen, 7).s);
 	x = area_putf(a, x + 1, y, ST_TEXT, " forgot %7s ", num_fit(c->evicted, 7).s);
 	if (x + 18 <= a->w)
 		x = area_putf(a, x + 1, y, ST_TEXT, " in part %7s ", num_fit(c->thinned, 7).s);
@@ -135,12 +135,12 @@ void parts_draw(const struct cache_pane *p, const struct area *a, int y)
 	}
 }
 
-/* ---- what came and went ---- */
+/* ---- tokens that came and went ---- */
 
 static const struct { enum ui_flow_what what; const char *label; } moves[] = {{FLOW_IN, "came"}, {FLOW_MOVED, "older now"}, {FLOW_OUT, "forgotten"}};
 enum { MOVES = 3 };
 
-static int any(const struct cache_pane *p, enum ui_flow_what what)
+static int has_flow(const struct cache_pane *p, enum ui_flow_what what)
 {
 	for (int i = 0; i < p->c.n_flow; i++)
 		if (p->c.flow[i].what == what)
@@ -153,7 +153,7 @@ int went_rows(const struct cache_pane *p)
 	int rows = 0;
 
 	for (int m = 0; m < MOVES; m++)
-		rows += any(p, moves[m].what);
+		rows += has_flow(p, moves[m].what);
 	return rows;
 }
 
@@ -165,12 +165,12 @@ void went_draw(const struct cache_pane *p, const struct area *a)
 		struct str s = {0};
 		int x;
 
-		if (!any(p, moves[m].what))
+		if (!has_flow(p, moves[m].what))
 			continue;
 		for (int i = p->c.n_flow; i-- > 0; )
 			if (p->c.flow[i].what == moves[m].what && *p->flow_text[i])
 				str_addf(&s, "%s%s", s.n ? p->ascii ? " | " : " \xc2\xb7 " : "", p->flow_text[i] + strspn(p->flow_text[i], " "));
-		x = labelled(a, y, moves[m].label);
+		x = draw_label(a, y, moves[m].label);
 		put_left(a, x, y++, a->w - x, moves[m].what == FLOW_OUT ? ST_FAINT : ST_TEXT, s.p ? s.p : "", s.n, p->ascii);
 		str_free(&s);
 	}

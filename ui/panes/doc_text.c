@@ -1,8 +1,8 @@
-/* ui/panes/doc_text.c - the text of a document for its pane: clean, with a table from clean bytes to raw bytes (the lens counts raw bytes),
- * with pages (form feeds) and headings, cut into chunks at line ends.
+/* ui/panes/doc_text.c - a document's text for display: cleaned, with a table from clean to raw bytes (the lens counts raw bytes), with
+ * pages (form feeds or marks) and headings, cut into chunks at line ends.
  *
- * All of it is computed once, when the document is shown for the first time.  Most lines are clean already and add nothing to the
- * table; each character whose length changes adds a point. */
+ * Everything is computed once, when the document is first shown.  Most lines are clean already and add nothing to the table; each
+ * character whose length changes adds a point. */
 #include "ui/panes/doc_text.h"
 #include "ui/text/text.h"
 
@@ -13,7 +13,7 @@
 #include <strings.h>
 
 #define CHUNK (16u << 10)
-#define POINTS_DENSE (1u << 20)   /* points of the table before it becomes coarse: hostile text must not take all memory */
+#define POINTS_DENSE (1u << 20)   /* points after which the table becomes coarse, so that hostile text cannot use all memory */
 enum { HEADS_MOST = 50000, PAGES_MOST = 100000, TITLE_MOST = 512 };
 
 void doc_text_free(struct doc_text *d)
@@ -30,8 +30,8 @@ void doc_text_free(struct doc_text *d)
 	free(d->span);
 }
 
-/* Room for one more in a table that doubles. */
-static void *grown(void *table, size_t n, size_t *cap, size_t size)
+/* Grow a table, by doubling, if it is full. */
+static void *grow_table(void *table, size_t n, size_t *cap, size_t size)
 {
 	if (n < *cap)
 		return table;
@@ -45,16 +45,16 @@ static void add_point(struct doc_text *d, size_t raw)
 {
 	const struct point *last = d->n_point ? &d->point[d->n_point - 1] : NULL;
 
-	/* Raw and clean bytes correspond one to one since the last point. */
+	/* Not needed: raw and clean bytes correspond one to one since the last point. */
 	if ((last ? d->text.n - last->clean : d->text.n) == (last ? raw - last->raw : raw))
 		return;
 	if (d->n_point > POINTS_DENSE && raw - last->raw < 64)
 		return;
-	d->point = grown(d->point, d->n_point, &d->cap_point, sizeof *d->point);
+	d->point = grow_table(d->point, d->n_point, &d->cap_point, sizeof *d->point);
 	d->point[d->n_point++] = (struct point){(uint32_t)raw, (uint32_t)d->text.n};
 }
 
-/* One line of the raw text, or the rest of it. */
+/* Clean one line of the raw text, or a part of it. */
 static void add_line(struct doc_text *d, struct clean *c, size_t from, size_t to)
 {
 	struct clean before = *c;
@@ -67,7 +67,7 @@ static void add_line(struct doc_text *d, struct clean *c, size_t from, size_t to
 	d->text.n = at;
 	for (size_t i = from, len; i < to; i += len) {
 		int32_t cp;
-		/* A run of printable ASCII is clean. */
+		/* Printable ASCII is clean. */
 		for (len = 0; i + len < to && d->raw[i + len] >= 0x20 && d->raw[i + len] < 0x7f;)
 			len++;
 		if (!len)
@@ -83,7 +83,7 @@ static void add_page(struct doc_text *d, int ascii)
 		str_adds(&d->text, "\n");
 	if (d->n_page == PAGES_MOST)
 		return;
-	d->page = grown(d->page, d->n_page, &d->cap_page, sizeof *d->page);
+	d->page = grow_table(d->page, d->n_page, &d->cap_page, sizeof *d->page);
 	d->page[d->n_page++] = (uint32_t)d->text.n;
 	str_adds(&d->text, ascii ? "-- page " : "\xe2\x94\x80\xe2\x94\x80 page ");
 	if (d->label)
@@ -93,16 +93,16 @@ static void add_page(struct doc_text *d, int ascii)
 	str_adds(&d->text, ascii ? " --\n" : " \xe2\x94\x80\xe2\x94\x80\n");
 }
 
-/* Behind the next such byte, or the end. */
-static size_t behind(const struct doc_text *d, size_t from, char c)
+/* Offset after the next byte c, or the end. */
+static size_t after_byte(const struct doc_text *d, size_t from, char c)
 {
 	const char *at = memchr(d->raw + from, c, d->n_raw - from);
 
 	return at ? (size_t)(at - d->raw) + 1 : d->n_raw;
 }
 
-/* Pages of a format that has no form feeds stand in the marks: the raw bytes where they begin, the first one left out.  Returns their
- * number; 0: there are none. */
+/* Collect page marks if the text has no form feeds: raw offsets where pages begin, without the first.  Returns
+ * their number. */
 static size_t marked_pages(struct doc_text *d, size_t **out)
 {
 	size_t n = 0;
@@ -148,7 +148,7 @@ static void clean_marked(struct doc_text *d, const size_t *page, size_t n_page, 
 			continue;
 		}
 		if (line <= i)
-			line = behind(d, i, '\n');
+			line = after_byte(d, i, '\n');
 		end = k < n_page && page[k] < line ? page[k] : line;
 		add_line(d, &c, i, end);
 		i = end;
@@ -164,18 +164,18 @@ static void clean_all(struct doc_text *d, int ascii)
 	size_t solid = d->n_raw;
 	int ff;
 
-	/* A form feed behind the last page begins no other one. */
+	/* A form feed at the end begins no page. */
 	while (solid && strchr(" \n\r\t\f", d->raw[solid - 1]) && d->raw[solid - 1])
 		solid--;
 	clean_init(&c, 0);
 	for (size_t i = 0, line = 0, page = 0; i < d->n_raw;) {
 		size_t end;
 
-		/* The next newline and the next form feed, each looked for once. */
+		/* Next newline and next form feed, each searched once. */
 		if (line <= i)
-			line = behind(d, i, '\n');
+			line = after_byte(d, i, '\n');
 		if (page <= i)
-			page = behind(d, i, '\f');
+			page = after_byte(d, i, '\f');
 		ff = page <= line && d->raw[page - 1] == '\f';
 		end = ff ? page - 1 : line;
 		if (end > i)
@@ -233,11 +233,11 @@ static void look_for_head(struct doc_text *d, size_t at, size_t end)
 
 	if (!level || d->n_head == HEADS_MOST)
 		return;
-	d->head = grown(d->head, d->n_head, &d->cap_head, sizeof *d->head);
+	d->head = grow_table(d->head, d->n_head, &d->cap_head, sizeof *d->head);
 	d->head[d->n_head++] = (struct head){(uint32_t)at, (uint32_t)(from + n), level};
 }
 
-/* Headings of the marks, at the lines where they stand. */
+/* Add headings from the marks, at their lines. */
 static void marked_heads(struct doc_text *d)
 {
 	for (size_t i = 0; i < d->n_mark && d->n_head < HEADS_MOST; i++) {
@@ -253,19 +253,19 @@ static void marked_heads(struct doc_text *d)
 		if (at >= d->text.n || (d->n_head && d->head[d->n_head - 1].at >= at))
 			continue;
 		nl = memchr(d->text.p + at, '\n', d->text.n - at);
-		d->head = grown(d->head, d->n_head, &d->cap_head, sizeof *d->head);
+		d->head = grow_table(d->head, d->n_head, &d->cap_head, sizeof *d->head);
 		d->head[d->n_head++] = (struct head){at, (uint32_t)((nl ? (size_t)(nl - d->text.p) : d->text.n) - at), m->level > 0 ? m->level : 1};
 	}
 }
 
-/* Counts lines, cuts chunks, finds headings. */
+/* Count lines, cut chunks, find headings. */
 static void look_at_lines(struct doc_text *d)
 {
 	const char *s = d->text.p;
 	int headings = !d->n_mark && headings_expected(d->name.p ? d->name.p : ""), fenced = 0;
 	size_t start = 0;
 
-	d->chunk = grown(d->chunk, 0, &d->cap_chunk, sizeof *d->chunk);
+	d->chunk = grow_table(d->chunk, 0, &d->cap_chunk, sizeof *d->chunk);
 	d->chunk[d->n_chunk++] = (struct chunk){0, 0};
 	for (size_t i = 0; i < d->text.n;) {
 		const char *nl = memchr(s + i, '\n', d->text.n - i);
@@ -278,7 +278,7 @@ static void look_at_lines(struct doc_text *d)
 		d->n_line++;
 		i = end + 1;
 		if (i < d->text.n && i - start >= CHUNK) {
-			d->chunk = grown(d->chunk, d->n_chunk, &d->cap_chunk, sizeof *d->chunk);
+			d->chunk = grow_table(d->chunk, d->n_chunk, &d->cap_chunk, sizeof *d->chunk);
 			d->chunk[d->n_chunk++] = (struct chunk){(uint32_t)i, d->n_line};
 			start = i;
 		}
@@ -385,7 +385,7 @@ uint32_t doc_text_line_start(const struct doc_text *d, int64_t line)
 	return (uint32_t)at;
 }
 
-/* Headings without their marks; the first words of pages. */
+/* A heading without its '#'; for pages their first words. */
 const char *doc_text_title(const struct doc_text *d, const struct head *h, size_t *n)
 {
 	const char *s = d->text.p;
@@ -398,7 +398,7 @@ const char *doc_text_title(const struct doc_text *d, const struct head *h, size_
 		size_t page = doc_text_page(d, h->at);
 
 		end = page <= d->n_page ? d->page[page - 1] : d->text.n;
-		/* Behind the mark itself. */
+		/* Skip the page separator. */
 		while (page > 1 && at < end && s[at++] != '\n')
 			;
 	}
@@ -425,7 +425,7 @@ static uint32_t raw_of(const struct doc_text *d, uint32_t clean)
 			hi = mid;
 	}
 	raw = lo ? d->point[lo - 1].raw + (clean - d->point[lo - 1].clean) : clean;
-	/* All clean bytes of a character belong to it. */
+	/* All clean bytes of a character map to that character. */
 	if (lo < d->n_point && raw >= d->point[lo].raw)
 		raw = d->point[lo].raw - (d->point[lo].raw > 0);
 	return raw;
@@ -443,7 +443,7 @@ uint32_t doc_text_clean(const struct doc_text *d, size_t raw)
 			hi = mid;
 	}
 	clean = lo ? d->point[lo - 1].clean + (raw - d->point[lo - 1].raw) : raw;
-	/* A character that became shorter ends where the next one begins. */
+	/* A character that became shorter ends where the next begins. */
 	if (lo < d->n_point && clean > d->point[lo].clean)
 		clean = d->point[lo].clean;
 	return clean < d->text.n ? (uint32_t)clean : (uint32_t)d->text.n;

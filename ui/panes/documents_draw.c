@@ -1,4 +1,4 @@
-/* ui/panes/documents_draw.c - a document in its area: text with its lens and matches, names, status row, outline. */
+/* ui/panes/documents_draw.c - draws a document: text with lens and matches, names, status row, outline. */
 #include "ui/panes/pane_documents.h"
 #include "ui/text/text.h"
 
@@ -9,8 +9,8 @@ enum { MARKS_SEEN = 2048 };
 
 struct place { uint32_t from, end; };
 
-/* The matches on the screen. */
-static size_t places(const struct documents_pane *p, const struct doc_text *d, uint32_t from, uint32_t end, struct place *out)
+/* Find the matches on the screen. */
+static size_t visible_matches(const struct documents_pane *p, const struct doc_text *d, uint32_t from, uint32_t end, struct place *out)
 {
 	size_t n = 0, len, at = from > 512 ? from - 512 : 0;
 	size_t most = d->text.n - end > 4096 ? (size_t)end + 4096 : d->text.n;
@@ -26,14 +26,14 @@ static size_t places(const struct documents_pane *p, const struct doc_text *d, u
 struct shade { uint32_t from, end; unsigned style; };
 struct marks { struct place place[MARKS_SEEN]; size_t n, at; struct shade shade[UI_SOURCES]; int n_shade; };
 
-#define SHADED_FROM 0.05f   /* of the attention: what it hardly looked at is no source to be seen at once */
+#define SHADED_FROM 0.05f   /* share of attention below which a source is not shaded */
 
-/* The sources of the last answer in this document, the brighter the more attention it paid to them. */
+/* Collect the sources of the last answer in this document; more attention is brighter. */
 static void find_shades(const struct documents_pane *p, const struct doc_text *d, struct marks *m)
 {
 	for (size_t i = 0; i < p->n_source; i++) {
 		const struct ui_source *s = &p->source[i];
-		/* The steps that are readable as text. */
+		/* Only the brightest steps are readable as text. */
 		unsigned step = s->share < 0 ? HEATS - 3 : s->share < 1 ? HEATS - 3 + (unsigned)(s->share * 3) : HEATS - 1;
 
 		if (s->document == p->at && (s->share < 0 || s->share >= SHADED_FROM))
@@ -41,7 +41,7 @@ static void find_shades(const struct documents_pane *p, const struct doc_text *d
 	}
 }
 
-/* Restyles evicted words, sources and matches of a drawn line; lines come from top to bottom. */
+/* Restyle evicted words, sources and matches of a drawn line.  Call for lines from top to bottom. */
 static void draw_marks(const struct documents_pane *p, const struct lines *l, size_t line, uint32_t base, const struct area *a, int y,
                        struct marks *m)
 {
@@ -91,7 +91,7 @@ static void draw_text(struct documents_pane *p, const struct area *a)
 	last = pos = documents_pos_of(p, d->top);
 	documents_walk(p, &last, a->h - 1);
 	if (p->words.n)
-		marks.n = places(p, d, d->top, documents_end_of(p, last), marks.place);
+		marks.n = visible_matches(p, d, d->top, documents_end_of(p, last), marks.place);
 	find_shades(p, d, &marks);
 	for (int y = 0; y < a->h; y++) {
 		const struct lines *l = documents_lay_out(p, pos.chunk);
@@ -115,7 +115,7 @@ static void draw_text(struct documents_pane *p, const struct area *a)
 	}
 }
 
-/* "1 report.pdf  2 notes.md": the current document is always on the screen. */
+/* Draw "1 report.pdf  2 notes.md", so that the current document is visible. */
 static void draw_names(struct documents_pane *p, const struct area *a)
 {
 	size_t from = p->at;
@@ -137,9 +137,9 @@ static void draw_names(struct documents_pane *p, const struct area *a)
 	}
 }
 
-/* The byte whose page and heading are told: of the place that was asked for, which has some rows above it, as long as it is seen; else of
- * the first row. */
-static uint32_t told_byte(struct documents_pane *p)
+/* Byte for which page and heading are shown: the place that was asked for, while it is visible; else the first
+ * row. */
+static uint32_t status_byte(struct documents_pane *p)
 {
 	struct doc_text *d = documents_current(p);
 	struct pos last = documents_pos_of(p, d->top);
@@ -150,13 +150,13 @@ static uint32_t told_byte(struct documents_pane *p)
 	return p->asked < documents_end_of(p, last) ? p->asked : d->top;
 }
 
-/* Which part of the document is seen: lines, pages, tokens; w: columns of the pane. */
+/* Append the visible part of the document: lines, pages, tokens.  w: columns of the pane. */
 static void add_position(struct documents_pane *p, int w, struct str *out)
 {
 	struct doc_text *d = documents_current(p);
 	struct pos last = documents_pos_of(p, d->top);
 	uint32_t end, top_line = doc_text_line(d, d->top);
-	size_t page = doc_text_page(d, told_byte(p));
+	size_t page = doc_text_page(d, status_byte(p));
 
 	documents_walk(p, &last, p->h - 1);
 	end = documents_end_of(p, last);
@@ -203,7 +203,7 @@ static void add_name(const struct documents_pane *p, struct str *out)
 static const char *heading_seen(struct documents_pane *p, size_t *n)
 {
 	struct doc_text *d = documents_current(p);
-	size_t head = doc_text_head(d, told_byte(p));
+	size_t head = doc_text_head(d, status_byte(p));
 
 	*n = 0;
 	return head && !p->say.n && p->count < 0 ? doc_text_title(d, &d->head[head - 1], n) : "";
@@ -249,7 +249,7 @@ static void draw_status(struct documents_pane *p, const struct area *a, int y)
 	str_free(&left);
 }
 
-/* Headings, or pages with their first words. */
+/* Draw the outline: headings, or pages with their first words. */
 static void draw_outline(struct documents_pane *p, const struct area *a)
 {
 	struct doc_text *d = documents_current(p);
@@ -293,7 +293,7 @@ void documents_draw(struct documents_pane *p, const struct area *a)
 		draw_names(p, a);
 	foot = a->h > 1 && (!p->pane.framed || p->asking);
 	text = area_part(a, 0, top, a->w, a->h - top - foot);
-	/* Text is laid out at four columns at least, and cut at the edge. */
+	/* Text needs at least four columns. */
 	if (text.w >= 4 && text.h > 0 && p->outline)
 		draw_outline(p, &text);
 	else if (text.w >= 4 && text.h > 0)

@@ -1,4 +1,4 @@
-/* ui/panes/documents_find.c - the search in a document. */
+/* ui/panes/documents_find.c - search in a document. */
 #include "ui/panes/pane_documents.h"
 #include "ui/text/text.h"
 
@@ -14,8 +14,8 @@ void documents_set_words(struct documents_pane *p, const char *s, size_t n)
 	str_free(&clean);
 }
 
-/* The first match that begins at `from` or later; back: the last match that begins before it. */
-static size_t look(const struct documents_pane *p, const struct doc_text *d, uint32_t from, int back, size_t *len)
+/* Find the first match at or after `from`; back: the last match before it. */
+static size_t find_match(const struct documents_pane *p, const struct doc_text *d, uint32_t from, int back, size_t *len)
 {
 	enum { WINDOW = 64 << 10, BEYOND = 4096 };
 	const char *s = d->text.p;
@@ -53,9 +53,9 @@ void documents_find(struct documents_pane *p, int back)
 	shown_end = documents_end_of(p, last);
 	if (p->found_n && p->found >= d->top && p->found < shown_end)
 		from = back ? p->found : p->found + 1;
-	at = look(p, d, from, back, &len);
+	at = find_match(p, d, from, back, &len);
 	if (at == SIZE_MAX) {
-		at = look(p, d, back ? (uint32_t)d->text.n : 0, back, &len);
+		at = find_match(p, d, back ? (uint32_t)d->text.n : 0, back, &len);
 		if (at == SIZE_MAX) {
 			str_adds(&p->say, "not found: ");
 			str_add(&p->say, p->words.p, p->words.n);

@@ -1,4 +1,4 @@
-/* ui/panes/documents_places.c - positions in a document: the wrapped lines around them, moving by lines, pages and percent. */
+/* ui/panes/documents_places.c - positions in a document: wrapped lines, moving by lines, pages and percent. */
 #include "ui/panes/pane_documents.h"
 
 struct doc_text *documents_current(const struct documents_pane *p)

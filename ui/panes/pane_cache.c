@@ -1,19 +1,19 @@
-/* ui/panes/pane_cache.c - the pane of the cache: posted figures, and its two small forms.
+/* ui/panes/pane_cache.c - the cache pane: stores posted figures, and draws its two small forms.
  *
  *   the bar, above the input line (about four rows)     the side panel, beside the transcript (40 to 48 columns)
- *     what it remembers, in one row                       boxes: what it remembers, forgot, looks at; the strip; attention over
- *     the strip: all positions and what is kept of them   time; examples; a plain legend; what the panel costs
- *     the parts that its colours or letters stand for
+ *     a summary in one row                                boxes: summary; strip; attention over time; examples; a plain
+ *     the strip: all positions and what is kept of them   legend; cost of the panel
+ *     names of the regions that colours or letters mean
  *
- * The full form is in pane_cache_full.c, the parts in cache_*.c.  Posted figures are copied and brought within bounds
- * here: the parts rely on it.  `?` shows the legend. */
+ * The full form is in pane_cache_full.c, the parts in cache_*.c.  Posted figures are copied and clamped here; the parts rely on
+ * that.  `?` shows the legend. */
 #include "ui/panes/pane_cache.h"
 #include "ui/text/text.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-static struct pane *create(const struct ui_options *o)
+static struct pane *cache_pane_create(const struct ui_options *o)
 {
 	struct cache_pane *p = xcalloc(1, sizeof *p);
 
@@ -24,7 +24,7 @@ static struct pane *create(const struct ui_options *o)
 	return &p->pane;
 }
 
-static void release(struct pane *pane)
+static void cache_pane_release(struct pane *pane)
 {
 	struct cache_pane *p = (struct cache_pane *)pane;
 
@@ -35,7 +35,7 @@ static void release(struct pane *pane)
 
 /* ---- posted figures ---- */
 
-/* One clean line, cut to the capacity. */
+/* Copy text as one clean line, cut to the capacity. */
 static void take_text(char *out, size_t cap, const char *text, size_t most)
 {
 	struct str s = {0};
@@ -51,14 +51,14 @@ static void take_text(char *out, size_t cap, const char *text, size_t most)
 	str_free(&s);
 }
 
-static int within(int v, int lo, int hi)
+static int clamp(int v, int lo, int hi)
 {
 	return v < lo ? lo : v > hi ? hi : v;
 }
 
 static void take_columns(struct cache_pane *p, const struct ui_cache *c)
 {
-	p->c.cols = within(c->cols, 0, UI_COLS);
+	p->c.cols = clamp(c->cols, 0, UI_COLS);
 	p->c.per_col = c->per_col > 0 ? c->per_col : 1;
 	if (!c->kept_col || !c->where_col)
 		p->c.cols = 0;
@@ -66,7 +66,7 @@ static void take_columns(struct cache_pane *p, const struct ui_cache *c)
 		memcpy(p->kept, c->kept_col, (size_t)p->c.cols);
 		memcpy(p->where, c->where_col, (size_t)p->c.cols);
 	}
-	p->c.n_layer = within(c->n_layer, 0, LAYERS_MOST);
+	p->c.n_layer = clamp(c->n_layer, 0, LAYERS_MOST);
 	if (!c->heat || !p->c.cols || !p->c.n_layer || c->cols != p->c.cols ||
 	    (c->heat_is != HEAT_MASS && c->heat_is != HEAT_SELECTED))
 		p->c.heat_is = HEAT_NONE;
@@ -85,14 +85,14 @@ static void take_columns(struct cache_pane *p, const struct ui_cache *c)
 		free(p->text);
 		p->text = NULL;
 	}
-	p->at = within(p->at, -1, p->c.cols - 1);
-	p->layer = within(p->layer, 0, p->c.n_layer ? p->c.n_layer - 1 : 0);
+	p->at = clamp(p->at, -1, p->c.cols - 1);
+	p->layer = clamp(p->layer, 0, p->c.n_layer ? p->c.n_layer - 1 : 0);
 	if (p->from + p->span > cache_tokens(p))
 		p->from = p->span < cache_tokens(p) ? cache_tokens(p) - p->span : 0;
 }
 
-/* The history starts again when the regions change. */
-static void remember(struct cache_pane *p, const struct ui_cache *was)
+/* Add a row to the history, which restarts when the regions change. */
+static void history_add(struct cache_pane *p, const struct ui_cache *was)
 {
 	int same = was->n_region == p->c.n_region;
 	uint16_t *row;
@@ -114,9 +114,9 @@ void cache_pane_post(struct pane *pane, const struct ui_cache *c)
 	struct ui_cache was = p->c;
 
 	p->c = *c;
-	p->c.n_region = within(c->n_region, 0, UI_REGIONS);
-	p->c.n_flow = within(c->n_flow, 0, UI_FLOWS);
-	p->c.n_mark = within(c->n_mark, 0, MARKS);
+	p->c.n_region = clamp(c->n_region, 0, UI_REGIONS);
+	p->c.n_flow = clamp(c->n_flow, 0, UI_FLOWS);
+	p->c.n_mark = clamp(c->n_mark, 0, MARKS);
 	take_text(p->none, sizeof p->none, c->none, 256);
 	take_text(p->kv, sizeof p->kv, c->kv, 256);
 	for (int i = 0; i < p->c.n_region; i++) {
@@ -139,14 +139,14 @@ void cache_pane_post(struct pane *pane, const struct ui_cache *c)
 	p->c.kv = p->c.none = NULL;
 	p->c.kept_col = p->c.where_col = p->c.heat = NULL;
 	p->c.text_col = NULL;
-	remember(p, &was);
+	history_add(p, &was);
 	p->posted = 1;
 }
 
 void cache_pick_layer(struct cache_pane *p, int layer)
 {
 	/* Before the first post the number of layers is unknown. */
-	p->layer = within(layer, 0, p->posted && p->c.n_layer ? p->c.n_layer - 1 : LAYERS_MOST - 1);
+	p->layer = clamp(layer, 0, p->posted && p->c.n_layer ? p->c.n_layer - 1 : LAYERS_MOST - 1);
 }
 
 void cache_pane_layer(struct pane *pane, int layer)
@@ -186,14 +186,14 @@ int cache_none_draw(const struct cache_pane *p, const struct area *a)
 	return is_none;
 }
 
-/* The legend, as far as there is room. */
+/* Draw as much of the legend as fits. */
 static void small_legend(struct cache_pane *p, const struct area *a)
 {
 	struct lines legend = {0};
 
 	legend_plain(p, a->w, &legend);
 	p->legend_more = (int)legend.n_line - a->h;
-	p->legend_top = within(p->legend_top, 0, p->legend_more > 0 ? p->legend_more : 0);
+	p->legend_top = clamp(p->legend_top, 0, p->legend_more > 0 ? p->legend_more : 0);
 	for (size_t i = (size_t)p->legend_top; i < legend.n_line && i - (size_t)p->legend_top < (size_t)a->h; i++)
 		lines_draw(&legend, i, a, 0, (int)(i - (size_t)p->legend_top));
 	if (p->legend_top < p->legend_more && a->h > 0)
@@ -260,7 +260,7 @@ void cache_pane_draw_bar(struct pane *pane, const struct area *a)
 
 /* ---- the side panel ---- */
 
-static int take(const struct area *a, int *y, int rows, int gap, struct area *part)
+static int take_rows(const struct area *a, int *y, int rows, int gap, struct area *part)
 {
 	if (*y + rows > a->h)
 		return 0;
@@ -269,7 +269,7 @@ static int take(const struct area *a, int *y, int rows, int gap, struct area *pa
 	return 1;
 }
 
-/* A thin rule with a title in it. */
+/* Draw a thin rule with a title. */
 static void box_title(const struct cache_pane *p, const struct area *a, const char *title)
 {
 	area_fill(a, 0, 0, a->w, ST_RULE, p->ascii ? '-' : 0x2500);
@@ -277,15 +277,15 @@ static void box_title(const struct cache_pane *p, const struct area *a, const ch
 	area_cell(a, area_text(a, 2, 0, ST_TITLE, title, strlen(title)), 0, ' ', ST_RULE, 0);
 }
 
-/* A titled box of as many rows; 0: there is no room for it. */
+/* Take a titled box with `rows` rows; 0 = no room. */
 static int take_box(const struct cache_pane *p, const struct area *a, int *y, int rows, const char *title, struct area *part)
 {
 	struct area head;
 
-	if (*y + 1 + rows > a->h || !take(a, y, 1, 0, &head))
+	if (*y + 1 + rows > a->h || !take_rows(a, y, 1, 0, &head))
 		return 0;
 	box_title(p, &head, title);
-	return take(a, y, rows, a->h >= 30, part);
+	return take_rows(a, y, rows, a->h >= 30, part);
 }
 
 void cache_pane_draw_side(struct pane *pane, const struct area *all)
@@ -301,14 +301,14 @@ void cache_pane_draw_side(struct pane *pane, const struct area *all)
 	p->full = 0;
 	if (cache_none_draw(p, &a))
 		return;
-	/* The cost of the panel is always shown. */
+	/* Always show the panel's cost if there is room. */
 	if (a.h >= 8) {
 		cost_draw(p, &a, a.h - 1);
 		a.h--;
 	}
 	if (take_box(p, &a, &y, WORDS_ROWS, "memory of the model", &part))
 		words_draw(p, &part);
-	else if (take(&a, &y, 1, 0, &part))
+	else if (take_rows(&a, &y, 1, 0, &part))
 		words_row(p, &part, 0);
 	p->small_seen = p->legend > 0;
 	if (p->small_seen) {
@@ -321,12 +321,12 @@ void cache_pane_draw_side(struct pane *pane, const struct area *all)
 		parts_draw(p, &part, part.h - 1);
 	}
 	if (cache_observed(p) && take_box(p, &a, &y, history_rows(p) - 1, "where it looks, over time", &part)) {
-		part.y--, part.h++;   /* the history has a title of its own, which the box replaces */
+		part.y--, part.h++;   /* the box title replaces the history's own title row */
 		history_draw(p, &part);
 		part.h = 1;
 		box_title(p, &part, "where it looks, over time");
 	}
-	/* Examples and the legend, as far as there is room. */
+	/* Examples and legend if they fit. */
 	if (went_rows(p) && take_box(p, &a, &y, went_rows(p), "last words that", &part))
 		went_draw(p, &part);
 	legend_plain(p, a.w, &legend);
@@ -364,12 +364,12 @@ static enum pane_key small_key(struct cache_pane *p, const struct key *k)
 	return PANE_USED;
 }
 
-static enum pane_key key(struct pane *pane, const struct key *k, struct ui_action *out)
+static enum pane_key cache_pane_key(struct pane *pane, const struct key *k, struct ui_action *out)
 {
 	struct cache_pane *p = (struct cache_pane *)pane;
 
 	if (k->code == K_ESC || (k->code == K_CHAR && !(k->mods & (KEY_CTRL | KEY_ALT)) && k->cp == 'q')) {
-		/* Leaving the small panel closes its legend. */
+		/* Leaving a small form closes its legend. */
 		if (!p->full)
 			p->legend = 0;
 		return PANE_CLOSE;
@@ -379,17 +379,17 @@ static enum pane_key key(struct pane *pane, const struct key *k, struct ui_actio
 	return small_key(p, k);
 }
 
-static void draw(struct pane *pane, const struct area *a)
+static void cache_pane_draw(struct pane *pane, const struct area *a)
 {
 	cache_full_draw((struct cache_pane *)pane, a);
 }
 
-static void title(const struct pane *pane, struct str *left, struct str *right)
+static void cache_pane_title(const struct pane *pane, struct str *left, struct str *right)
 {
 	cache_full_title((const struct cache_pane *)pane, left, right);
 }
 
-static unsigned state(const struct pane *pane)
+static unsigned cache_pane_state(const struct pane *pane)
 {
 	(void)pane;
 	return 0;
@@ -403,5 +403,6 @@ const struct pane_ops cache_pane = {
 	.browsing = (const struct hint[]){
 		{"Esc", "Write"}, {"j k", "Layer"}, {"h l", "Words"}, {"n N", "Peak"}, {"+ -", "Zoom"}, {"c", "Colours"}, {"?", "Legend"}, {"q", "Close"}, {0},
 	},
-	.create = create, .release = release, .draw = draw, .title = title, .state = state, .key = key,
+	.create = cache_pane_create, .release = cache_pane_release,
+	.draw = cache_pane_draw, .title = cache_pane_title, .state = cache_pane_state, .key = cache_pane_key,
 };

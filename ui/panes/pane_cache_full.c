@@ -4,11 +4,11 @@
  *   meters, numbers, kept by, read, flow                 | attention over time (beside them from WIDE columns on)
  *   axis, strip, marks of documents
  *   heat: layers x positions, with the same columns as the strip
- *   the picked layer, larger, with a cursor; the positions of its peaks; the words under the cursor
+ *   the picked layer, larger, with a cursor; positions of its peaks; words under the cursor
  *   the legend
  *
- * Rows are given to the parts in the order of `wanted`; the heat takes the rest.  The legend is shown where it fits below all
- * parts; on smaller screens `?` puts it in the place of the heat and more. */
+ * Parts get rows in the order of `wanted`; the heat takes the rest.  The legend is shown if it fits below all parts; on smaller screens
+ * `?` shows it instead of the heat and other parts. */
 #include "ui/panes/pane_cache.h"
 #include "ui/text/text.h"
 
@@ -21,7 +21,7 @@ enum part { TITLE, METERS, NUMBERS, KEPT, READS, FLOW, HISTORY_PART, STRIP, HEAT
 
 /* ---- heat ---- */
 
-/* The highest value of some layers and columns. */
+/* Highest heat value of n_layer layers in screen cell x of w. */
 static int heat_of(const struct cache_pane *p, int layer, int n_layer, int w, int x)
 {
 	int first, end, most = 0;
@@ -35,15 +35,15 @@ static int heat_of(const struct cache_pane *p, int layer, int n_layer, int w, in
 	return most;
 }
 
-static int halves(const struct cache_pane *p)
+static int halves_per_row(const struct cache_pane *p)
 {
 	return p->color && !p->ascii ? 2 : 1;
 }
 
-/* Layers that one half (or whole) of a row stands for. */
+/* Number of layers shown by each half row (or row). */
 static int layers_each(const struct cache_pane *p, int rows)
 {
-	int slots = rows * halves(p);
+	int slots = rows * halves_per_row(p);
 
 	return slots > 0 ? (p->c.n_layer + slots - 1) / slots : p->c.n_layer;
 }
@@ -60,7 +60,7 @@ static void draw_heat(const struct cache_pane *p, const struct area *a)
 	if (w < 1)
 		return;
 	each = layers_each(p, a->h);
-	per_row = each * halves(p);
+	per_row = each * halves_per_row(p);
 	for (int y = 0; y < a->h && y * per_row < p->c.n_layer; y++) {
 		int layer = y * per_row, picked = p->layer >= layer && p->layer < layer + per_row;
 
@@ -70,7 +70,7 @@ static void draw_heat(const struct cache_pane *p, const struct area *a)
 		for (int x = 0; x < w; x++) {
 			int up = heat_of(p, layer, each, w, x), down;
 
-			if (halves(p) == 1) {
+			if (halves_per_row(p) == 1) {
 				area_cell(a, LABEL + x, y, ladder(p, up), heat_style(up), 0);
 				continue;
 			}
@@ -82,8 +82,8 @@ static void draw_heat(const struct cache_pane *p, const struct area *a)
 
 /* ---- the picked layer ---- */
 
-/* Its peaks, the highest first. */
-static int peaks(const struct cache_pane *p, int out[PEAKS_MOST])
+/* Find the peaks of the picked layer, highest first. */
+static int find_peaks(const struct cache_pane *p, int out[PEAKS_MOST])
 {
 	const uint8_t *row = p->heat + (size_t)p->layer * (size_t)p->c.cols;
 	uint8_t taken[UI_COLS] = {0};
@@ -97,7 +97,7 @@ static int peaks(const struct cache_pane *p, int out[PEAKS_MOST])
 				best = i;
 		if (best < 0)
 			break;
-		/* The slopes of a peak are not counted. */
+		/* Exclude the slopes of the peak. */
 		for (int i = best; i < p->c.cols && (i == best || (!taken[i] && row[i] <= row[i - 1])); i++)
 			taken[i] = 1;
 		for (int i = best - 1; i >= 0 && !taken[i] && row[i] <= row[i + 1]; i--)
@@ -107,15 +107,15 @@ static int peaks(const struct cache_pane *p, int out[PEAKS_MOST])
 	return n;
 }
 
-/* The column under the cursor; -1: there is none. */
+/* Data column under the cursor; -1 = none. */
 static int cursor_column(const struct cache_pane *p)
 {
 	int at[PEAKS_MOST];
 
-	return p->at >= 0 ? p->at : p->heat_any && peaks(p, at) ? at[0] : -1;
+	return p->at >= 0 ? p->at : p->heat_any && find_peaks(p, at) ? at[0] : -1;
 }
 
-/* The cell of w that shows a column; -1: it is out of sight. */
+/* Screen cell of w that shows a data column; -1 = not visible. */
 static int cell_of(const struct cache_pane *p, int w, int col)
 {
 	for (int i = 0, first, end; col >= 0 && i < w; i++) {
@@ -126,7 +126,7 @@ static int cell_of(const struct cache_pane *p, int w, int col)
 	return -1;
 }
 
-/* "124-127" */
+/* Append the tokens of a column, "124-127". */
 static void add_tokens(const struct cache_pane *p, int col, struct str *out)
 {
 	int64_t first = (int64_t)col * p->c.per_col, last = first + p->c.per_col - 1, all = cache_tokens(p) - 1;
@@ -137,7 +137,7 @@ static void add_tokens(const struct cache_pane *p, int col, struct str *out)
 		str_addf(out, "-%s", num_count(last).s);
 }
 
-/* The words of a column at x; returns the x behind them. */
+/* Write the words of a column at x; returns the x after them. */
 static int put_column(const struct cache_pane *p, const struct area *a, int x, int y, unsigned style, int col)
 {
 	struct str s = {0};
@@ -150,7 +150,7 @@ static int put_column(const struct cache_pane *p, const struct area *a, int x, i
 	return x;
 }
 
-/* The words under the cursor, and fainter those around them. */
+/* Draw the words under the cursor, and fainter their neighbours. */
 static void draw_words(const struct cache_pane *p, const struct area *a, int y, int col)
 {
 	struct str s = {0};
@@ -169,7 +169,7 @@ static void draw_words(const struct cache_pane *p, const struct area *a, int y, 
 		x = put_column(p, a, x, y, i == col ? ST_STRONG : ST_FAINT, i);
 }
 
-/* Its bars with the cursor, its peaks, and the words under the cursor. */
+/* Draw the picked layer: bars with the cursor, peaks, words under the cursor. */
 static void draw_picked(const struct cache_pane *p, const struct area *a)
 {
 	int w = a->w - LABEL, rows = a->h - 2, x, n, at[PEAKS_MOST], col = cursor_column(p), cell;
@@ -186,7 +186,7 @@ static void draw_picked(const struct cache_pane *p, const struct area *a)
 		area_cell(a, LABEL + cell, rows - 1, p->ascii ? '^' : 0x25b2, ST_SELECTED, 0);
 	x = area_putf(a, 0, rows, ST_STRONG, "L%02d", p->layer) + 1;
 	x = area_text(a, x, rows, ST_FAINT, "peaks", 5);
-	n = peaks(p, at);
+	n = find_peaks(p, at);
 	if (!n)
 		area_text(a, x + 1, rows, ST_FAINT, "none", 4);
 	for (int i = 0; i < n; i++) {
@@ -202,16 +202,16 @@ static void draw_picked(const struct cache_pane *p, const struct area *a)
 	draw_words(p, a, rows + 1, col);
 }
 
-/* ---- all of it ---- */
+/* ---- layout ---- */
 
-/* All parts that a screen of this size can have. */
+/* Legend entries for all parts that a screen of this size can show. */
 static unsigned legend_of(const struct area *a)
 {
 	return LEGEND_METERS | LEGEND_NUMBERS | LEGEND_KEPT | LEGEND_READS | LEGEND_FLOW | LEGEND_HISTORY | LEGEND_STRIP | LEGEND_HEAT |
 	       LEGEND_PEAKS | (a->w >= 60 ? LEGEND_COST : 0);
 }
 
-/* Rows for each part.  beside: the history stands beside the parts before it and takes none of its own. */
+/* Assign rows to parts.  beside: the history is drawn beside other parts and needs no rows. */
 static void share_out(const struct cache_pane *p, const struct area *a, int beside, int rows[PARTS], struct lines *legend)
 {
 	int heat_known = p->heat_any, left = a->h, tall = a->h >= 30;
@@ -238,7 +238,7 @@ static void share_out(const struct cache_pane *p, const struct area *a, int besi
 	legend_lay_out(p, legend_of(a), a->w, legend);
 	legend_rows = (int)legend->n_line;
 	if (p->legend_full > 0 && legend_rows > left) {
-		/* The user asked for the legend: parts at the bottom make room, on small screens all parts. */
+		/* The user asked for the legend: drop parts at the bottom, on small screens all parts. */
 		static const enum part less[] = {HEAT, PICKED, FLOW, KEPT, READS};
 
 		for (size_t i = 0; i < sizeof less / sizeof less[0]; i++) {
@@ -254,9 +254,9 @@ static void share_out(const struct cache_pane *p, const struct area *a, int besi
 		rows[LEGEND] = legend_rows;
 	}
 	left -= rows[LEGEND];
-	/* Rows that are left go to layers, to the picked layer, to examples. */
+	/* Remaining rows go to the picked layer, the heat, and examples. */
 	if (rows[HEAT] && heat_known) {
-		int most = (p->c.n_layer + halves(p) - 1) / halves(p), more = most - rows[HEAT];
+		int most = (p->c.n_layer + halves_per_row(p) - 1) / halves_per_row(p), more = most - rows[HEAT];
 
 		if (tall && left > 8) {
 			rows[PICKED] += 2;
@@ -265,8 +265,8 @@ static void share_out(const struct cache_pane *p, const struct area *a, int besi
 		more = more < left ? more : left;
 		rows[HEAT] += more > 0 ? more : 0;
 		left -= more > 0 ? more : 0;
-		/* No empty rows. */
-		while (rows[HEAT] > 1 && (rows[HEAT] - 1) * halves(p) * layers_each(p, rows[HEAT]) >= p->c.n_layer) {
+		/* Drop rows that would be empty. */
+		while (rows[HEAT] > 1 && (rows[HEAT] - 1) * halves_per_row(p) * layers_each(p, rows[HEAT]) >= p->c.n_layer) {
 			rows[HEAT]--;
 			left++;
 		}
@@ -343,7 +343,7 @@ void cache_full_draw(struct cache_pane *p, const struct area *a)
 		p->legend_top = p->legend_more;
 	top = rows[TITLE];
 	for (enum part i = TITLE; i < PARTS; i++) {
-		/* Meters to flow stand at the left of the history. */
+		/* Meters to flow are drawn left of the history. */
 		int w = beside && i >= METERS && i <= FLOW ? a->w - HISTORY_COLS : a->w;
 		struct area part = area_part(a, 0, y, w, rows[i]);
 
@@ -362,7 +362,7 @@ void cache_full_draw(struct cache_pane *p, const struct area *a)
 
 /* ---- keys ---- */
 
-/* Zoom by two; the cursor, or the middle, comes to the middle. */
+/* Zoom by two, centred on the cursor or the middle. */
 static void zoom(struct cache_pane *p, int closer)
 {
 	int64_t all = cache_tokens(p), span = p->span > 0 ? p->span : all, middle = p->at >= 0 ? (int64_t)p->at * p->c.per_col : p->from + span / 2;
@@ -383,7 +383,7 @@ static void zoom(struct cache_pane *p, int closer)
 		p->from = 0;
 }
 
-/* The cursor to the next column, and what is seen with it. */
+/* Move the cursor by `way` columns and keep it visible. */
 static void move_cursor(struct cache_pane *p, int way)
 {
 	int col = cursor_column(p) + way;
@@ -401,10 +401,10 @@ static void move_cursor(struct cache_pane *p, int way)
 		p->from = 0;
 }
 
-/* The cursor to the peak of the picked layer that is next lower (way > 0) or higher. */
+/* Move the cursor to the next lower (way > 0) or higher peak of the picked layer. */
 static void move_peak(struct cache_pane *p, int way)
 {
-	int at[PEAKS_MOST], n = peaks(p, at), i = 0, col = cursor_column(p);
+	int at[PEAKS_MOST], n = find_peaks(p, at), i = 0, col = cursor_column(p);
 
 	while (i < n && at[i] != col)
 		i++;
@@ -418,7 +418,7 @@ enum pane_key cache_full_key(struct cache_pane *p, const struct key *k)
 {
 	int32_t cp = k->code == K_CHAR && !(k->mods & (KEY_CTRL | KEY_ALT)) ? k->cp : 0;
 
-	/* A legend without enough room gets the paging keys. */
+	/* A legend that does not fit gets the paging keys. */
 	if (p->legend_more > 0 && (k->code == K_PAGE_DOWN || k->code == K_PAGE_UP || cp == ' ')) {
 		p->legend_top += k->code == K_PAGE_UP ? -LEGEND_PAGE : LEGEND_PAGE;
 		if (p->legend_top > p->legend_more)

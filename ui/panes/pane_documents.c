@@ -1,12 +1,12 @@
-/* ui/panes/pane_documents.c - the documents: their texts, as in a pager.
+/* ui/panes/pane_documents.c - the documents pane: a pager for their texts.
  *
- *   row 0      the documents' names, when there are several and there is room
+ *   row 0      names of the documents, if there are several and they fit
  *   rows       the text, wrapped; evicted words are dimmed, matches marked
  *   last row   name, section, line, percent, page, token; or the search line
  *
- * A document may have many megabytes.  It is cleaned when it is shown for the first time (doc_text.c); only chunks on the screen are
- * wrapped, and a few kept.  A position is a byte of the text, never a number of wrapped lines, so opening and a new width cost the same
- * for every length. */
+ * A document may have many megabytes.  It is cleaned when first shown (doc_text.c); only visible chunks are wrapped, and a few are
+ * cached.  A position is a byte of the text, not a wrapped line, so opening a document and changing the width cost the same for every
+ * length. */
 #include "ui/panes/pane_documents.h"
 #include "ui/text/text.h"
 
@@ -16,7 +16,7 @@
 
 enum { NAME_MOST = 256 };
 
-static struct pane *create(const struct ui_options *o)
+static struct pane *documents_pane_create(const struct ui_options *o)
 {
 	struct documents_pane *p = xcalloc(1, sizeof *p);
 
@@ -28,7 +28,7 @@ static struct pane *create(const struct ui_options *o)
 	return &p->pane;
 }
 
-static void release(struct pane *pane)
+static void documents_pane_release(struct pane *pane)
 {
 	struct documents_pane *p = (struct documents_pane *)pane;
 
@@ -55,7 +55,7 @@ static int same_text(const struct doc_text *d, const struct ui_document *in, con
 	       (!in->n || !memcmp(d->raw, in->text, in->n));
 }
 
-/* Documents that were posted before keep their clean text. */
+/* Documents that were posted before keep their clean text and position. */
 void documents_pane_post(struct pane *pane, const struct ui_document *posted, size_t n)
 {
 	struct documents_pane *p = (struct documents_pane *)pane;
@@ -86,7 +86,7 @@ void documents_pane_post(struct pane *pane, const struct ui_document *posted, si
 		if (!d->raw) {
 			d->name = name;
 			d->n_raw = in.n;
-			/* The text may hold zeros. */
+			/* Not a C string: the text may contain NULs. */
 			d->raw = xmalloc(in.n + 1);
 			memcpy(d->raw, in.n ? in.text : "", in.n);
 			d->kept = -1;
@@ -184,7 +184,7 @@ void documents_pane_show(struct pane *pane, size_t document, size_t from, size_t
 	p->asking = NOTHING;
 	p->count = -1;
 	str_clear(&p->say);
-	str_clear(&p->words);   /* other matches would hide this one */
+	str_clear(&p->words);   /* other matches would hide the place */
 	p->found = doc_text_clean(d, from);
 	p->found_n = doc_text_clean(d, to > from ? to : from) - p->found;
 	p->asked = p->found;
@@ -194,7 +194,7 @@ void documents_pane_show(struct pane *pane, size_t document, size_t from, size_t
 	documents_set_top(p, documents_byte_of(p, pos));
 }
 
-static void draw(struct pane *pane, const struct area *a)
+static void documents_pane_draw(struct pane *pane, const struct area *a)
 {
 	documents_draw((struct documents_pane *)pane, a);
 }
@@ -270,7 +270,7 @@ static enum pane_key other_document(struct documents_pane *p, int step)
 	return PANE_USED;
 }
 
-/* A letter; count: the number typed before it, -1 = none. */
+/* Handle a letter.  count: number typed before it, -1 = none. */
 static enum pane_key letter(struct documents_pane *p, int32_t cp, int64_t count)
 {
 	int64_t times = count > 0 ? count : 1;
@@ -307,7 +307,7 @@ static enum pane_key letter(struct documents_pane *p, int32_t cp, int64_t count)
 	return PANE_USED;
 }
 
-static enum pane_key key(struct pane *pane, const struct key *k, struct ui_action *out)
+static enum pane_key documents_pane_key(struct pane *pane, const struct key *k, struct ui_action *out)
 {
 	struct documents_pane *p = (struct documents_pane *)pane;
 	struct doc_text *d = documents_current(p);
@@ -348,7 +348,7 @@ static enum pane_key key(struct pane *pane, const struct key *k, struct ui_actio
 	case K_END: documents_set_top(p, (uint32_t)d->text.n); break;
 	case K_TAB: outline_open(p); break;
 	case K_ESC:
-		/* Esc drops a typed number, then the marks, then closes the pane. */
+		/* Esc drops a typed number, then the match marks, then closes the pane. */
 		if (count >= 0)
 			return PANE_USED;
 		if (p->words.n) {
@@ -367,14 +367,14 @@ static enum pane_key key(struct pane *pane, const struct key *k, struct ui_actio
 	return PANE_USED;
 }
 
-static void title(const struct pane *pane, struct str *left, struct str *right)
+static void documents_pane_title(const struct pane *pane, struct str *left, struct str *right)
 {
-	struct documents_pane *p = (struct documents_pane *)pane;   /* what is laid out for it is no change */
+	struct documents_pane *p = (struct documents_pane *)pane;   /* const apart from cached layouts */
 
 	documents_title(p, p->w, left, right);
 }
 
-static unsigned state(const struct pane *pane)
+static unsigned documents_pane_state(const struct pane *pane)
 {
 	const struct documents_pane *p = (const struct documents_pane *)pane;
 
@@ -391,5 +391,6 @@ const struct pane_ops documents_pane = {
 		{"Esc", "Write"}, {"j k", "Line"}, {"Space", "Page"}, {"/", "Find"}, {"n", "Next"}, {"g G", "Ends"}, {"o", "Outline"},
 		{"40%", "Go to"}, {"q", "Close"}, {0},
 	},
-	.create = create, .release = release, .draw = draw, .title = title, .state = state, .key = key,
+	.create = documents_pane_create, .release = documents_pane_release,
+	.draw = documents_pane_draw, .title = documents_pane_title, .state = documents_pane_state, .key = documents_pane_key,
 };

@@ -1,4 +1,4 @@
-/* ui/panes/pane_documents.h (private to pane_documents.c and documents_*.c) - the pane of documents, as its files share it. */
+/* ui/panes/pane_documents.h (private to pane_documents.c and documents_*.c) - state of the documents pane. */
 #ifndef WEIR_PANE_DOCUMENTS_H
 #define WEIR_PANE_DOCUMENTS_H
 
@@ -11,7 +11,7 @@ enum { LAID = 8 };
 
 struct laid { size_t doc, chunk; int w; uint64_t used; struct lines lines; };
 
-/* A wrapped line. */
+/* Position of a wrapped line. */
 struct pos { size_t chunk, line; };
 
 enum asking { NOTHING, WORDS_DOWN, WORDS_UP };
@@ -21,32 +21,32 @@ struct documents_pane {
 	int ascii;
 	struct doc_text *doc;
 	size_t n_doc, at;
-	int w, h;                     /* of the text, when it was drawn last */
+	int w, h;                     /* size of the text area drawn last */
 	struct laid laid[LAID];
 	uint64_t clock;
 
 	enum asking asking;
 	struct edit edit;
-	struct str words;             /* the pattern; folded to small letters when fold */
+	struct str words;             /* the pattern; lower case if fold */
 	int fold, back;
-	uint32_t found, found_n;      /* the current match; n = 0: none */
-	uint32_t asked; size_t asked_in;   /* the place that documents_pane_show() was asked for: in document asked_in - 1 */
-	struct ui_source source[UI_SOURCES]; size_t n_source;   /* of the last answer */
-	int64_t count;                /* digits typed before a key; -1: none */
+	uint32_t found, found_n;      /* current match; n = 0: none */
+	uint32_t asked; size_t asked_in;   /* place of the last documents_pane_show(): byte `asked` of document asked_in - 1 */
+	struct ui_source source[UI_SOURCES]; size_t n_source;   /* sources of the last answer */
+	int64_t count;                /* number typed before a key; -1 = none */
 	int outline; struct list heads; int heads_rows;
-	struct str say;               /* until the next key */
+	struct str say;               /* message, shown until the next key */
 };
 
 /* documents_places.c */
 struct doc_text *documents_current(const struct documents_pane *);       /* NULL: no document is open */
-void documents_say(struct documents_pane *, const char *what);           /* in the status row, until the next key */
-/* With a document that is open and ready: */
+void documents_say(struct documents_pane *, const char *what);           /* show in the status row until the next key */
+/* The following need an open document that is ready. */
 const struct lines *documents_lay_out(struct documents_pane *, size_t chunk);
-struct pos documents_pos_of(struct documents_pane *, uint32_t at);       /* the wrapped line that a byte stands in */
-uint32_t documents_byte_of(struct documents_pane *, struct pos);         /* its first byte */
-uint32_t documents_end_of(struct documents_pane *, struct pos);          /* the byte behind it */
-int64_t documents_walk(struct documents_pane *, struct pos *, int64_t step);   /* by so many lines; returns how many lines were missing */
-void documents_set_top(struct documents_pane *, uint32_t at);            /* the first row; the last line is never above the last row */
+struct pos documents_pos_of(struct documents_pane *, uint32_t at);       /* wrapped line that contains a byte */
+uint32_t documents_byte_of(struct documents_pane *, struct pos);         /* first byte of a wrapped line */
+uint32_t documents_end_of(struct documents_pane *, struct pos);          /* byte after it */
+int64_t documents_walk(struct documents_pane *, struct pos *, int64_t step);   /* move by `step` lines; returns the missing lines */
+void documents_set_top(struct documents_pane *, uint32_t at);            /* scroll there, but not beyond the last page */
 void documents_scroll(struct documents_pane *, int64_t lines);
 void documents_go_to_line(struct documents_pane *, int64_t line);
 void documents_go_to_percent(struct documents_pane *, double percent);
@@ -54,7 +54,7 @@ void documents_go_to_page(struct documents_pane *, int64_t page);
 
 /* documents_find.c */
 void documents_set_words(struct documents_pane *, const char *, size_t n);
-void documents_find(struct documents_pane *, int back);                  /* to the next match, from the current one if it is on the screen */
+void documents_find(struct documents_pane *, int back);                  /* go to the next match, from the current one if it is visible */
 
 /* documents_draw.c */
 void documents_draw(struct documents_pane *, const struct area *);

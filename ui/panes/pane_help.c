@@ -1,7 +1,7 @@
-/* ui/panes/pane_help.c - the help pane: every key and every command, from the tables that the program acts on.
+/* ui/panes/pane_help.c - the help pane: all keys and commands, from the tables that the program acts on.
  *
- * The text is laid out once per width into lines: a heading, or a name at the left and its description at the right, wrapped
- * below itself.  Narrow panes put the name on a line of its own. */
+ * The text is laid out once per width.  A line is a heading, or a name at the left and its wrapped description at the right; narrow
+ * panes put the name on a line of its own. */
 #include "ui/panes/panes.h"
 #include "ui/screen/widgets.h"
 
@@ -10,23 +10,23 @@
 
 enum { LEFT_MOST = 26, TWO_COLUMNS = 44 };
 
-struct help_line { uint32_t from, n, name; int heading; };   /* bytes of text; the first `name` of them are a name */
+struct help_line { uint32_t from, n, name; int heading; };   /* bytes of text; name: length of the name at its beginning */
 
 struct help_pane {
 	struct pane pane;
 	const struct ui_command *commands;
 	struct str text;
 	struct help_line *line; size_t n_line, cap_line;
-	int width;                 /* of the layout; 0 = none yet */
-	int rows;                  /* of text, drawn last */
+	int width;                 /* width of the layout; 0 = none yet */
+	int rows;                  /* rows of text drawn last */
 	size_t top;
-	int asking;                /* the search line is open */
-	size_t from;               /* the top row when it was opened */
+	int asking;                /* 1: the search line is open */
+	size_t from;               /* top row when it was opened */
 	struct edit pattern;
-	struct str words; int fold; /* the pattern; folded to small letters when fold */
+	struct str words; int fold; /* the pattern; lower case if fold */
 };
 
-static struct pane *create(const struct ui_options *o)
+static struct pane *help_pane_create(const struct ui_options *o)
 {
 	struct help_pane *p = xcalloc(1, sizeof *p);
 
@@ -35,7 +35,7 @@ static struct pane *create(const struct ui_options *o)
 	return &p->pane;
 }
 
-static void release(struct pane *pane)
+static void help_pane_release(struct pane *pane)
 {
 	struct help_pane *p = (struct help_pane *)pane;
 
@@ -48,7 +48,7 @@ static void release(struct pane *pane)
 
 /* ---- layout ---- */
 
-/* Text added since byte `from` becomes a line. */
+/* Make a line of the text added since byte `from`. */
 static void line_end(struct help_pane *p, size_t from, size_t name, int heading)
 {
 	if (p->n_line == p->cap_line) {
@@ -76,7 +76,7 @@ static void add_blanks(struct str *s, size_t n)
 		str_add(s, " ", 1);
 }
 
-/* The tables are ASCII: bytes are columns. */
+/* Add a name with its description, wrapped.  The tables are ASCII, so bytes are columns. */
 static void add_row(struct help_pane *p, const char *name, const char *does)
 {
 	size_t width = (size_t)p->width, two = p->width >= TWO_COLUMNS;
@@ -93,7 +93,7 @@ static void add_row(struct help_pane *p, const char *name, const char *does)
 	}
 	for (int first = 1; at < n || first; first = 0) {
 		size_t take = n - at;
-		if (take > room)   /* the last blank that fits, or in the middle of a word */
+		if (take > room)   /* cut at the last blank that fits, or inside a word */
 			for (take = room; take && does[at + take] != ' '; take--)
 				;
 		if (!take)
@@ -166,21 +166,21 @@ static void lay_out(struct help_pane *p, int width)
 		add_row(p, b->keys, b->does);
 	}
 	add_commands(p);
-	/* Keep about the same position. */
+	/* Keep the position approximately. */
 	if (was)
 		p->top = p->top * p->n_line / was;
 }
 
 void ui_help_text(const struct ui_command *commands, struct str *out)
 {
-	struct help_pane *p = (struct help_pane *)create(&(struct ui_options){.commands = commands});
+	struct help_pane *p = (struct help_pane *)help_pane_create(&(struct ui_options){.commands = commands});
 
 	lay_out(p, 80);
 	for (size_t i = 0; i < p->n_line; i++) {
 		str_add(out, p->text.p + p->line[i].from, p->line[i].n);
 		str_adds(out, "\n");
 	}
-	release(&p->pane);
+	help_pane_release(&p->pane);
 }
 
 /* ---- search: case counts when the pattern has a capital, as in the transcript ---- */
@@ -193,7 +193,7 @@ static void pattern_set(struct help_pane *p)
 	p->fold = p->words.n && !has_capitals(p->words.p, p->words.n);
 }
 
-/* Where in the line from byte `from` on, and how many bytes; -1: nowhere. */
+/* Offset of the first match in the line from byte `from` on, and *len; -1 = none. */
 static int match_at(const struct help_pane *p, size_t line, size_t from, size_t *len)
 {
 	const struct help_line *l = &p->line[line];
@@ -210,8 +210,8 @@ static int has_match(const struct help_pane *p, size_t line)
 	return match_at(p, line, 0, &len) >= 0;
 }
 
-/* Lines with a match; *at: the first of them from the top row on, from 1. */
-static size_t matches(const struct help_pane *p, size_t *at)
+/* Number of lines with a match; *at = number (from 1) of the first one at or below the top row. */
+static size_t count_matches(const struct help_pane *p, size_t *at)
 {
 	size_t n = 0;
 
@@ -225,7 +225,7 @@ static size_t matches(const struct help_pane *p, size_t *at)
 	return n;
 }
 
-/* To the next line with a match in that direction, wrapping around; from: the first line to try. */
+/* Scroll to the next line with a match, wrapping around.  from: first line to try. */
 static void search(struct help_pane *p, size_t from, int step)
 {
 	for (size_t i = 0; i < p->n_line; i++) {
@@ -237,7 +237,7 @@ static void search(struct help_pane *p, size_t from, int step)
 	}
 }
 
-/* The line that begins with the command's name. */
+/* Line that begins with the command's name. */
 static size_t line_of(const struct help_pane *p, const char *name)
 {
 	size_t n = strlen(name);
@@ -278,11 +278,11 @@ void help_pane_find(struct pane *pane, const char *words)
 
 /* ---- drawing ---- */
 
-static void clamp(struct help_pane *p)
+static void clamp_top(struct help_pane *p)
 {
 	size_t most = p->n_line > (size_t)p->rows ? p->n_line - (size_t)p->rows : 0;
 
-	/* A match near the end stands at the top, too, to show which match it is. */
+	/* While searching, a match near the end may also be the top row. */
 	if (p->words.n && p->n_line)
 		most = p->n_line - 1;
 	if (p->top > most)
@@ -306,7 +306,7 @@ static void draw_line(const struct help_pane *p, const struct area *a, int y, si
 		area_restyle(a, m, y, (int)len, ST_MATCH);
 }
 
-static void draw(struct pane *pane, const struct area *a)
+static void help_pane_draw(struct pane *pane, const struct area *a)
 {
 	struct help_pane *p = (struct help_pane *)pane;
 	int foot = p->asking || p->words.n, head = !pane->framed && a->h > 1;
@@ -317,7 +317,7 @@ static void draw(struct pane *pane, const struct area *a)
 		return;
 	lay_out(p, a->w);
 	p->rows = a->h > head + foot ? a->h - head - foot : 1;
-	clamp(p);
+	clamp_top(p);
 	end = p->top + (size_t)p->rows;
 	if (end > p->n_line)
 		end = p->n_line;
@@ -330,7 +330,7 @@ static void draw(struct pane *pane, const struct area *a)
 	for (int y = 0; y < p->rows && p->top + (size_t)y < p->n_line; y++)
 		draw_line(p, a, y + head, p->top + (size_t)y);
 	if (foot && a->h > 2) {
-		size_t at, n = matches(p, &at);
+		size_t at, n = count_matches(p, &at);
 		int y = a->h - 1, w = a->w > 30 ? a->w - 14 : a->w, x = area_putf(a, 0, y, ST_PROMPT, "/");
 		struct area line = area_part(a, x, y, w - x, 1);
 
@@ -345,7 +345,7 @@ static void draw(struct pane *pane, const struct area *a)
 	}
 }
 
-static void title(const struct pane *pane, struct str *left, struct str *right)
+static void help_pane_title(const struct pane *pane, struct str *left, struct str *right)
 {
 	const struct help_pane *p = (const struct help_pane *)pane;
 	size_t end = p->top + (size_t)p->rows;
@@ -359,7 +359,7 @@ static void title(const struct pane *pane, struct str *left, struct str *right)
 static void scroll(struct help_pane *p, long lines)
 {
 	p->top = lines < 0 && (size_t)-lines > p->top ? 0 : p->top + (size_t)lines;
-	clamp(p);
+	clamp_top(p);
 }
 
 static void to_end(struct help_pane *p)
@@ -367,7 +367,7 @@ static void to_end(struct help_pane *p)
 	p->top = p->n_line > (size_t)p->rows ? p->n_line - (size_t)p->rows : 0;
 }
 
-static void forget(struct help_pane *p)
+static void forget_pattern(struct help_pane *p)
 {
 	edit_set(&p->pattern, "", 0);
 	pattern_set(p);
@@ -381,7 +381,7 @@ static enum pane_key ask_key(struct help_pane *p, const struct key *k)
 	    (k->code == K_BACKSPACE && !p->pattern.text.n)) {
 		p->asking = 0;
 		p->top = p->from;
-		forget(p);
+		forget_pattern(p);
 	} else if (k->code == K_ENTER) {
 		p->asking = 0;
 	} else if (edit_key(&p->pattern, k) == 1) {
@@ -393,12 +393,12 @@ static enum pane_key ask_key(struct help_pane *p, const struct key *k)
 	return PANE_USED;
 }
 
-static enum pane_key key(struct pane *pane, const struct key *k, struct ui_action *out)
+static enum pane_key help_pane_key(struct pane *pane, const struct key *k, struct ui_action *out)
 {
 	struct help_pane *p = (struct help_pane *)pane;
 	int page = p->rows > 1 ? p->rows : 1;
 
-	/* Keys may come before the first drawing. */
+	/* A key may come before the first draw. */
 	lay_out(p, p->width ? p->width : 80);
 	if (p->asking)
 		return ask_key(p, k);
@@ -412,7 +412,7 @@ static enum pane_key key(struct pane *pane, const struct key *k, struct ui_actio
 	case K_ESC:
 		if (!p->words.n)
 			return PANE_CLOSE;
-		forget(p);
+		forget_pattern(p);
 		return PANE_USED;
 	case K_CHAR:
 		break;
@@ -431,7 +431,7 @@ static enum pane_key key(struct pane *pane, const struct key *k, struct ui_actio
 	case 'f': case 'f' & 31: scroll(p, page); break;
 	case 'g':                p->top = 0; break;
 	case 'G':                to_end(p); break;
-	case '/':                p->asking = 1; p->from = p->top; forget(p); break;
+	case '/':                p->asking = 1; p->from = p->top; forget_pattern(p); break;
 	case 'n':                search(p, p->top + 1, 1); break;
 	case 'N':                search(p, p->top + p->n_line - 1, -1); break;
 	case 'q':                return PANE_CLOSE;
@@ -440,7 +440,7 @@ static enum pane_key key(struct pane *pane, const struct key *k, struct ui_actio
 	return PANE_USED;
 }
 
-static unsigned state(const struct pane *pane)
+static unsigned help_pane_state(const struct pane *pane)
 {
 	const struct help_pane *p = (const struct help_pane *)pane;
 
@@ -455,5 +455,6 @@ const struct pane_ops help_pane = {
 	.browsing = (const struct hint[]){
 		{"Esc", "Write"}, {"j k", "Line"}, {"Space", "Page"}, {"/", "Find"}, {"n", "Next"}, {"g G", "Ends"}, {"q", "Close"}, {0},
 	},
-	.create = create, .release = release, .draw = draw, .title = title, .state = state, .key = key,
+	.create = help_pane_create, .release = help_pane_release,
+	.draw = help_pane_draw, .title = help_pane_title, .state = help_pane_state, .key = help_pane_key,
 };

@@ -1,12 +1,13 @@
-/* ui/panes/pane_palette.c - the palette: commands, keys, settings, documents and sessions in one list, filtered as one types.
+/* ui/panes/pane_palette.c - the palette: commands, keys, settings, documents and sessions in one list, filtered while typing.
  *
  *   row 0   the filter; how many rows pass it
- *   rows    what it is, its name, what it does
+ *   rows    kind, name, description
  *
- * A word of the filter fits a row whose name has it, or its letters in their order, and a row with a word that begins so in its description, or
- * among the other words for a command.  The rows stay that the most letters of the filter fit, so words that fit nothing do not count ("how do i quit").  The better a row
- * fits the higher it stands: whole words before scattered letters, names before descriptions.
- * Enter does it: a command that needs words, and a setting, become the draft.  Tab makes any command the draft. */
+ * A word of the filter matches a row if the name contains it, or its letters in order, or if a word of the description (or a synonym of a
+ * command) begins with it.  The rows that match most letters of the filter are shown, so words that match nothing do not count ("how do i
+ * quit").  Better matches come first: whole words before scattered letters, names before descriptions.
+ *
+ * Enter carries out the row; a command that needs arguments, and a setting, become the draft.  Tab makes any command the draft. */
 #include "ui/panes/panes.h"
 #include "ui/screen/widgets.h"
 #include "ui/text/text.h"
@@ -17,21 +18,21 @@
 enum { NAME_COLS = 26, KIND_COLS = 10, TEXT_MOST = 256 };
 
 struct item {
-	struct palette_choice is;      /* is.text is owned */
+	struct palette_choice is;      /* owns is.text */
 	const char *kind;
 	struct str name, does;         /* clean, one line */
-	const char *words;             /* that it is found by, too; not shown */
-	int score, fits;               /* of the filter that was applied last: how well; how much of it */
+	const char *words;             /* synonyms for the filter; not shown */
+	int score, fits;               /* last filter: quality of the match; letters matched */
 };
 struct items { struct item *item; size_t n, cap; };
 
 struct palette_pane {
 	struct pane pane;
-	int ascii, rows, y;            /* rows of the list when it was drawn last, and the first of them */
+	int ascii, rows, y;            /* rows of the list drawn last, and its first row */
 	struct items fixed;            /* commands, keys and settings */
 	struct items documents, sessions;
 	struct edit filter;
-	struct item **shown;           /* that pass, the best first */
+	struct item **shown;           /* [list.n] items that pass, best first */
 	struct list list;
 	struct palette_choice chosen;
 };
@@ -46,7 +47,7 @@ static void items_clear(struct items *l)
 	l->n = 0;
 }
 
-static struct item *add(struct items *l, const char *kind, enum palette_kind what, const char *name, const char *does)
+static struct item *items_add(struct items *l, const char *kind, enum palette_kind what, const char *name, const char *does)
 {
 	struct item *x;
 
@@ -61,7 +62,7 @@ static struct item *add(struct items *l, const char *kind, enum palette_kind wha
 	return x;
 }
 
-static char *joined(const char *a, const char *b)
+static char *join_strings(const char *a, const char *b)
 {
 	struct str s = {0};
 
@@ -69,7 +70,7 @@ static char *joined(const char *a, const char *b)
 	return s.p;
 }
 
-static struct pane *create(const struct ui_options *o)
+static struct pane *palette_pane_create(const struct ui_options *o)
 {
 	struct palette_pane *p = xcalloc(1, sizeof *p);
 
@@ -79,32 +80,32 @@ static struct pane *create(const struct ui_options *o)
 	for (const struct ui_command *c = o->commands; c && c->name; c++) {
 		struct str name = {0}, does = {0};
 		struct item *x;
-		/* Words in brackets may be left out. */
+		/* Arguments in brackets are optional. */
 		int needs = *c->args && *c->args != '[';
 
 		str_addf(&name, "%s%s%s", c->name, *c->args ? " " : "", c->args);
 		str_addf(&does, "%s%s%s%s", c->help, *c->aliases ? " (also " : "", c->aliases, *c->aliases ? ")" : "");
-		x = add(&p->fixed, "command", PALETTE_TEXT, name.p, does.p);
-		x->is.text = joined(c->name, needs ? " " : "");
+		x = items_add(&p->fixed, "command", PALETTE_TEXT, name.p, does.p);
+		x->is.text = join_strings(c->name, needs ? " " : "");
 		x->words = c->words;
 		str_free(&name);
 		str_free(&does);
 	}
 	for (const struct binding *b = bindings; b->keys; b++)
 		if (b->where == ANYWHERE && b->act)
-			add(&p->fixed, "key", PALETTE_ACT, b->keys, b->does)->is.act = b->act;
+			items_add(&p->fixed, "key", PALETTE_ACT, b->keys, b->does)->is.act = b->act;
 	for (const struct ui_setting *s = o->settings; s && s->name; s++) {
 		struct str does = {0}, text = {0};
 
 		str_addf(&does, "%s%s%s%s", s->help, *s->values ? " (" : "", s->values, *s->values ? ")" : "");
 		str_addf(&text, "/set %s ", s->name);
-		add(&p->fixed, "setting", PALETTE_TEXT, s->name, does.p)->is.text = text.p;
+		items_add(&p->fixed, "setting", PALETTE_TEXT, s->name, does.p)->is.text = text.p;
 		str_free(&does);
 	}
 	return &p->pane;
 }
 
-static void release(struct pane *pane)
+static void palette_pane_release(struct pane *pane)
 {
 	struct palette_pane *p = (struct palette_pane *)pane;
 
@@ -126,7 +127,7 @@ static int is_word_start(const char *s, size_t at)
 	return !at || strchr(" -/,.|[_", s[at - 1]);
 }
 
-/* How well the letters of a word, small ones, stand in the name in their order; 0: they do not. */
+/* Score of the (lower-case) letters of a word in the name, in order; 0 = not all are there. */
 static int letters_score(const struct str *name, const char *word, size_t n)
 {
 	size_t at = 0;
@@ -143,7 +144,7 @@ static int letters_score(const struct str *name, const char *word, size_t n)
 		}
 		if (at >= name->n)
 			return 0;
-		score += run && i ? 1 : 3;   /* next to the letter before it */
+		score += run && i ? 1 : 3;   /* next to the previous letter */
 		score += is_word_start(name->p, at) ? 3 : 0;
 		at += len;
 		i += step;
@@ -151,7 +152,7 @@ static int letters_score(const struct str *name, const char *word, size_t n)
 	return score;
 }
 
-/* Where a word of the text begins so; SIZE_MAX: nowhere. */
+/* Offset of a word of the text that begins with `word`; SIZE_MAX = none. */
 static size_t word_begins(const char *text, size_t n_text, const char *word, size_t n)
 {
 	size_t at = 0, len;
@@ -161,7 +162,7 @@ static size_t word_begins(const char *text, size_t n_text, const char *word, siz
 	return n_text ? at : SIZE_MAX;
 }
 
-/* How well a word of the filter fits a row; 0: it does not. */
+/* Score of a word of the filter for a row; 0 = no match. */
 static int word_score(const struct item *x, const char *word, size_t n)
 {
 	size_t len, at = x->name.n ? words_find(x->name.p, x->name.n, 0, word, n, 1, &len) : SIZE_MAX;
@@ -180,8 +181,8 @@ static int word_score(const struct item *x, const char *word, size_t n)
 	return score > does ? score : does;
 }
 
-/* fits: of the letters of the filter; long words count more than short ones. */
-static void judge(struct item *x, const char *words, size_t n)
+/* Score a row.  fits: letters matched; long words count more. */
+static void score_item(struct item *x, const char *words, size_t n)
 {
 	x->score = 1;
 	x->fits = 0;
@@ -199,16 +200,16 @@ static void judge(struct item *x, const char *words, size_t n)
 	}
 }
 
-static int judge_all(struct items *l, const char *words, size_t n, int best)
+static int score_items(struct items *l, const char *words, size_t n, int best)
 {
 	for (size_t i = 0; i < l->n; i++) {
-		judge(&l->item[i], words, n);
+		score_item(&l->item[i], words, n);
 		best = l->item[i].fits > best ? l->item[i].fits : best;
 	}
 	return best;
 }
 
-static void show(struct palette_pane *p, struct items *l, int fits)
+static void show_items(struct palette_pane *p, struct items *l, int fits)
 {
 	for (size_t i = 0; i < l->n; i++) {
 		struct item *x = &l->item[i];
@@ -216,14 +217,14 @@ static void show(struct palette_pane *p, struct items *l, int fits)
 
 		if (x->fits < fits)
 			continue;
-		/* Equal ones keep their order. */
+		/* Insert behind equal scores, so that they keep their order. */
 		for (at = p->list.n++; at > 0 && p->shown[at - 1]->score < x->score; at--)
 			p->shown[at] = p->shown[at - 1];
 		p->shown[at] = x;
 	}
 }
 
-static void filter(struct palette_pane *p)
+static void palette_filter(struct palette_pane *p)
 {
 	struct str words = {0};
 	const char *s;
@@ -238,28 +239,28 @@ static void filter(struct palette_pane *p)
 	p->shown = xrealloc(p->shown, (p->fixed.n + p->documents.n + p->sessions.n + 1) * sizeof *p->shown);
 	p->list = (struct list){0};
 	s = words.p ? words.p : "";
-	best = judge_all(&p->fixed, s, words.n, best);
-	best = judge_all(&p->documents, s, words.n, best);
-	best = judge_all(&p->sessions, s, words.n, best);
+	best = score_items(&p->fixed, s, words.n, best);
+	best = score_items(&p->documents, s, words.n, best);
+	best = score_items(&p->sessions, s, words.n, best);
 	if (best || strspn(s, " ") == words.n) {
-		show(p, &p->fixed, best);
-		show(p, &p->documents, best);
-		show(p, &p->sessions, best);
+		show_items(p, &p->fixed, best);
+		show_items(p, &p->documents, best);
+		show_items(p, &p->sessions, best);
 	}
 	str_free(&words);
 }
 
-static enum pane_key open(struct pane *pane, struct ui_action *out)
+static enum pane_key palette_pane_open(struct pane *pane, struct ui_action *out)
 {
 	struct palette_pane *p = (struct palette_pane *)pane;
 
 	edit_set(&p->filter, "", 0);
-	filter(p);
-	out->what = UI_LIST;   /* the sessions as they are now */
+	palette_filter(p);
+	out->what = UI_LIST;   /* request the current sessions */
 	return PANE_ACTION;
 }
 
-/* ---- what is posted ---- */
+/* ---- posted contents ---- */
 
 void palette_pane_documents(struct pane *pane, const struct ui_document *d, size_t n)
 {
@@ -268,8 +269,8 @@ void palette_pane_documents(struct pane *pane, const struct ui_document *d, size
 
 	items_clear(&p->documents);
 	for (size_t i = 0; i < n; i++)
-		add(&p->documents, "document", PALETTE_DOCUMENT, d[i].name ? d[i].name : "", "open it")->is.id = (int64_t)i;
-	filter(p);
+		items_add(&p->documents, "document", PALETTE_DOCUMENT, d[i].name ? d[i].name : "", "open it")->is.id = (int64_t)i;
+	palette_filter(p);
 	list_move(&p->list, (long)chosen);
 }
 
@@ -283,15 +284,15 @@ void palette_pane_sessions(struct pane *pane, const struct ui_session *s, size_t
 		if (!s[i].here) {
 			int named = s[i].name && *s[i].name;
 			const char *title = s[i].title ? s[i].title : "";
-			add(&p->sessions, "session", PALETTE_SESSION, named ? s[i].name : title, named ? title : "continue in it")->is.id = s[i].id;
+			items_add(&p->sessions, "session", PALETTE_SESSION, named ? s[i].name : title, named ? title : "continue in it")->is.id = s[i].id;
 		}
-	filter(p);
+	palette_filter(p);
 	list_move(&p->list, (long)chosen);
 }
 
 /* ---- drawing ---- */
 
-static void draw(struct pane *pane, const struct area *a)
+static void palette_pane_draw(struct pane *pane, const struct area *a)
 {
 	struct palette_pane *p = (struct palette_pane *)pane;
 	int names = a->w >= 70 ? NAME_COLS : a->w >= 44 ? 18 : a->w - 1, kinds = a->w >= 44 ? KIND_COLS : 0, x, w;
@@ -332,7 +333,7 @@ static void draw(struct pane *pane, const struct area *a)
 	}
 }
 
-static void title(const struct pane *pane, struct str *left, struct str *right)
+static void palette_pane_title(const struct pane *pane, struct str *left, struct str *right)
 {
 	const struct palette_pane *p = (const struct palette_pane *)pane;
 
@@ -342,7 +343,7 @@ static void title(const struct pane *pane, struct str *left, struct str *right)
 
 /* ---- keys ---- */
 
-static enum pane_key choose(struct palette_pane *p, int draft)
+static enum pane_key palette_choose(struct palette_pane *p, int draft)
 {
 	const struct item *x = p->list.chosen < p->list.n ? p->shown[p->list.chosen] : NULL;
 
@@ -358,7 +359,7 @@ const struct palette_choice *palette_pane_chosen(const struct pane *pane)
 	return &((const struct palette_pane *)pane)->chosen;
 }
 
-static enum pane_key key(struct pane *pane, const struct key *k, struct ui_action *out)
+static enum pane_key palette_pane_key(struct pane *pane, const struct key *k, struct ui_action *out)
 {
 	struct palette_pane *p = (struct palette_pane *)pane;
 	size_t at = p->list.top + (size_t)(k->y - p->y);
@@ -366,15 +367,15 @@ static enum pane_key key(struct pane *pane, const struct key *k, struct ui_actio
 	(void)out;
 	switch (k->code) {
 	case K_ESC:   return PANE_CLOSE;
-	case K_ENTER: return choose(p, 0);
-	case K_TAB:   return choose(p, 1);
+	case K_ENTER: return palette_choose(p, 0);
+	case K_TAB:   return palette_choose(p, 1);
 	case K_MOUSE:
 		if (k->cp == 4 || k->cp == 5)
 			list_move(&p->list, k->cp == 4 ? -3 : 3);
 		if (k->cp != 1 || k->y < p->y || at >= p->list.n)
 			return PANE_USED;
 		p->list.chosen = at;
-		return choose(p, 0);
+		return palette_choose(p, 0);
 	default: break;
 	}
 	if (k->code == K_CHAR && k->mods == KEY_CTRL && (k->cp == 'p' || k->cp == 'n')) {
@@ -384,13 +385,13 @@ static enum pane_key key(struct pane *pane, const struct key *k, struct ui_actio
 	if (list_key(&p->list, k, p->rows ? p->rows : 1))
 		return PANE_USED;
 	switch (edit_key(&p->filter, k)) {
-	case 1: filter(p); return PANE_USED;
+	case 1: palette_filter(p); return PANE_USED;
 	case 2: return PANE_USED;
 	default: return PANE_NOT_MINE;
 	}
 }
 
-static unsigned state(const struct pane *pane)
+static unsigned palette_pane_state(const struct pane *pane)
 {
 	(void)pane;
 	return PANE_FIELD;
@@ -400,5 +401,6 @@ const struct pane_ops palette_pane = {
 	.place = "the palette",
 	.hints = (const struct hint[]){{"Enter", "Do it"}, {"Esc", "Close"}, {"Tab", "Into the input line"}, {"Up Down", "Choose"}, {0}},
 	.browsing = (const struct hint[]){{"Esc", "Write"}, {0}},
-	.create = create, .release = release, .open = open, .draw = draw, .title = title, .state = state, .key = key,
+	.create = palette_pane_create, .release = palette_pane_release, .open = palette_pane_open,
+	.draw = palette_pane_draw, .title = palette_pane_title, .state = palette_pane_state, .key = palette_pane_key,
 };

@@ -1,12 +1,12 @@
-/* ui/panes/pane_sessions.c - the list of sessions, filtered as one types.
+/* ui/panes/pane_sessions.c - the sessions pane: a list that is filtered while typing.
  *
- *   row 0     the filter: words that name, title or model contain.  "/" and words: sessions whose messages have them (UI_FIND; the
- *             sessions posted next are the matches and are not filtered).  A question replaces the filter
- *   row 1     heads of the columns, where there is room
- *   rows      one a session: "*" the session on the screen, name or title, age, tokens, bytes of saved KV, seconds until it can continue
+ *   row 0     the filter: words contained in name, title or model.  "/" and words: sessions whose messages contain them (UI_FIND;
+ *             the sessions posted next are the matches and are not filtered).  A question replaces the filter
+ *   row 1     column headings, if they fit
+ *   rows      one session each: "*" the current session, name or title, age, tokens, bytes of saved KV, seconds until it can continue
  *   below, or at the right: the last messages of the chosen session, after Tab
  *
- * Posted texts are cleaned once.  The chosen session is kept by its id when list or filter change. */
+ * Posted texts are cleaned once.  The chosen session is identified by its id when list or filter change. */
 #include "ui/panes/pane_sessions.h"
 #include "ui/text/text.h"
 
@@ -15,7 +15,7 @@
 
 enum { NAME_MOST = 256, SNIPPET_MOST = 1024, PREVIEW_MOST = 64 << 10 };
 
-/* One clean line of at most `most` bytes. */
+/* Copy at most `most` bytes of text as one clean line. */
 static void take_line(struct str *out, const char *text, size_t most)
 {
 	str_clear(out);
@@ -24,7 +24,7 @@ static void take_line(struct str *out, const char *text, size_t most)
 	clean_line(text, strnlen(text, most), out);
 }
 
-static struct pane *create(const struct ui_options *o)
+static struct pane *sessions_pane_create(const struct ui_options *o)
 {
 	struct sessions_pane *p = xcalloc(1, sizeof *p);
 
@@ -52,7 +52,7 @@ static void rows_free(struct sessions_pane *p)
 	p->n_row = p->list.n = 0;
 }
 
-static void release(struct pane *pane)
+static void sessions_pane_release(struct pane *pane)
 {
 	struct sessions_pane *p = (struct sessions_pane *)pane;
 
@@ -143,7 +143,7 @@ static void filter(struct sessions_pane *p)
 	str_free(&words);
 }
 
-static enum pane_key open(struct pane *pane, struct ui_action *out)
+static enum pane_key sessions_pane_open(struct pane *pane, struct ui_action *out)
 {
 	struct sessions_pane *p = (struct sessions_pane *)pane;
 
@@ -253,7 +253,7 @@ void sessions_pane_preview(struct pane *pane, int64_t id, const char *text, size
 	p->lines_w = 0;
 }
 
-static void draw(struct pane *pane, const struct area *a)
+static void sessions_pane_draw(struct pane *pane, const struct area *a)
 {
 	sessions_draw((struct sessions_pane *)pane, a);
 }
@@ -459,7 +459,7 @@ static enum pane_key control_key(struct sessions_pane *p, int32_t cp)
 	return PANE_USED;
 }
 
-static enum pane_key key(struct pane *pane, const struct key *k, struct ui_action *out)
+static enum pane_key sessions_pane_key(struct pane *pane, const struct key *k, struct ui_action *out)
 {
 	struct sessions_pane *p = (struct sessions_pane *)pane;
 	int control = k->code == K_CHAR && (k->mods & KEY_CTRL);
@@ -508,7 +508,7 @@ static enum pane_key key(struct pane *pane, const struct key *k, struct ui_actio
 		return control_key(p, k->cp);
 	if (control && (k->cp == 'p' || k->cp == 'n')) {
 		struct key arrow = {.code = k->cp == 'p' ? K_UP : K_DOWN};
-		return key(pane, &arrow, out);
+		return sessions_pane_key(pane, &arrow, out);
 	}
 	/* Home and End move in the list, not in the filter. */
 	if (list_key(&p->list, k, p->rows)) {
@@ -523,7 +523,7 @@ static enum pane_key key(struct pane *pane, const struct key *k, struct ui_actio
 	}
 }
 
-static void title(const struct pane *pane, struct str *left, struct str *right)
+static void sessions_pane_title(const struct pane *pane, struct str *left, struct str *right)
 {
 	const struct sessions_pane *p = (const struct sessions_pane *)pane;
 
@@ -531,7 +531,7 @@ static void title(const struct pane *pane, struct str *left, struct str *right)
 	str_addf(right, "%s of %s", num_count((int64_t)p->list.n).s, num_count((int64_t)p->n_row).s);
 }
 
-static const struct hint *asks(const struct pane *pane)
+static const struct hint *sessions_pane_asks(const struct pane *pane)
 {
 	static const struct hint of[][4] = {
 		[RENAME] = {{"Enter", "Rename"}, {"Esc", "Keep the old name"}, {0}},
@@ -544,7 +544,7 @@ static const struct hint *asks(const struct pane *pane)
 }
 
 /* The filter, the new name or a question is open all the time. */
-static unsigned state(const struct pane *pane)
+static unsigned sessions_pane_state(const struct pane *pane)
 {
 	(void)pane;
 	return PANE_FIELD;
@@ -555,7 +555,8 @@ const struct pane_ops sessions_pane = {
 	.hints = (const struct hint[]){
 		{"Enter", "Open"}, {"Esc", "Close"}, {"Tab", "Preview"}, {"^R", "Rename"}, {"^F", "Fork"}, {"^D", "Delete"}, {0},
 	},
-	.asks = asks,
+	.asks = sessions_pane_asks,
 	.browsing = (const struct hint[]){{"Esc", "Write"}, {0}},
-	.create = create, .release = release, .open = open, .draw = draw, .title = title, .state = state, .key = key, .pause = pause_typing,
+	.create = sessions_pane_create, .release = sessions_pane_release, .open = sessions_pane_open,
+	.draw = sessions_pane_draw, .title = sessions_pane_title, .state = sessions_pane_state, .key = sessions_pane_key, .pause = pause_typing,
 };

@@ -1,6 +1,6 @@
-/* ui/panes/pane_text.c - what a command says while an answer is generated: it may not stand in the middle of the answer.
+/* ui/panes/pane_text.c - output of a command that runs while an answer is generated, so that it does not interrupt the answer.
  *
- * The title is the command; below it its text, wrapped. */
+ * The title is the command; the wrapped text is below. */
 #include "ui/text/text.h"
 #include "ui/transcript/lines.h"
 #include "ui/panes/panes.h"
@@ -14,12 +14,12 @@ struct text_pane {
 	int ascii;
 	struct str title, text;        /* clean */
 	struct lines lines;
-	int lines_w;                   /* columns they are wrapped for; 0 = not at all yet */
+	int lines_w;                   /* width of the wrapped lines; 0 = not wrapped yet */
 	size_t top;
-	int rows;                      /* when it was drawn last */
+	int rows;                      /* rows drawn last */
 };
 
-static struct pane *create(const struct ui_options *o)
+static struct pane *text_pane_create(const struct ui_options *o)
 {
 	struct text_pane *p = xcalloc(1, sizeof *p);
 
@@ -29,7 +29,7 @@ static struct pane *create(const struct ui_options *o)
 	return &p->pane;
 }
 
-static void release(struct pane *pane)
+static void text_pane_release(struct pane *pane)
 {
 	struct text_pane *p = (struct text_pane *)pane;
 
@@ -59,7 +59,7 @@ static size_t last_top(const struct text_pane *p)
 	return p->lines.n_line > (size_t)p->rows ? p->lines.n_line - (size_t)p->rows : 0;
 }
 
-static void draw(struct pane *pane, const struct area *a)
+static void text_pane_draw(struct pane *pane, const struct area *a)
 {
 	struct text_pane *p = (struct text_pane *)pane;
 	size_t end;
@@ -87,7 +87,7 @@ static void draw(struct pane *pane, const struct area *a)
 		lines_draw(&p->lines, i, a, 0, head + (int)(i - p->top));
 }
 
-static void title(const struct pane *pane, struct str *left, struct str *right)
+static void text_pane_title(const struct pane *pane, struct str *left, struct str *right)
 {
 	const struct text_pane *p = (const struct text_pane *)pane;
 
@@ -107,7 +107,7 @@ static enum pane_key scroll(struct text_pane *p, long lines)
 	return PANE_USED;
 }
 
-static enum pane_key key(struct pane *pane, const struct key *k, struct ui_action *out)
+static enum pane_key text_pane_key(struct pane *pane, const struct key *k, struct ui_action *out)
 {
 	struct text_pane *p = (struct text_pane *)pane;
 	int32_t cp = k->code == K_CHAR && !(k->mods & (KEY_CTRL | KEY_ALT)) ? k->cp : 0;
@@ -132,7 +132,7 @@ static enum pane_key key(struct pane *pane, const struct key *k, struct ui_actio
 	return PANE_NOT_MINE;
 }
 
-static unsigned state(const struct pane *pane)
+static unsigned text_pane_state(const struct pane *pane)
 {
 	(void)pane;
 	return 0;
@@ -142,5 +142,6 @@ const struct pane_ops text_pane = {
 	.place = "what a command says", .flags = PANE_SHARES,
 	.hints = (const struct hint[]){{"Esc", "Close"}, {"Up Down", "Scroll"}, {"PgDn", "Page"}, {0}},
 	.browsing = (const struct hint[]){{"Esc", "Write"}, {"j k", "Line"}, {"Space", "Page"}, {"q", "Close"}, {0}},
-	.create = create, .release = release, .draw = draw, .title = title, .state = state, .key = key,
+	.create = text_pane_create, .release = text_pane_release,
+	.draw = text_pane_draw, .title = text_pane_title, .state = text_pane_state, .key = text_pane_key,
 };

@@ -1,10 +1,10 @@
-/* ui/panes/sessions_draw.c - the list of sessions in its area: the filter or a question, the rows, the preview. */
+/* ui/panes/sessions_draw.c - draws the list of sessions: filter or question, rows, preview. */
 #include "ui/panes/pane_sessions.h"
 #include "ui/text/text.h"
 
 #include <string.h>
 
-/* Columns of a row, from the right; 0 = no room for it. */
+/* Widths of the columns of a row; 0 = no room. */
 struct columns { int name, model, age, tokens, bytes, wait; };
 
 static struct columns columns_for(int w)
@@ -46,7 +46,7 @@ static void draw_heads(const struct area *a, int y, const struct columns *c, int
 		put_right(a, x + 2, y, c->wait, ST_FAINT, "ready in");
 }
 
-/* Its name, and its title behind it; or its title alone. */
+/* Draw name and title, or the title alone. */
 static void draw_name(const struct sessions_pane *p, const struct area *a, int y, int w, const struct session_row *t, unsigned style)
 {
 	int x = 2, end = 2 + w, name_w;
@@ -110,7 +110,7 @@ static void draw_row(const struct sessions_pane *p, const struct area *a, int y,
 		draw_snippet(p, a, 4, y + 1, a->w - 4, &t->snippet, ST_FAINT);
 }
 
-/* The filter, or the question in its place. */
+/* Draw the filter, or a question in its place. */
 static void draw_top(struct sessions_pane *p, const struct area *a)
 {
 	const struct session_row *t = sessions_chosen(p);
@@ -122,7 +122,7 @@ static void draw_top(struct sessions_pane *p, const struct area *a)
 		const struct str *name = t->name.n ? &t->name : &t->title;
 		int room = a->w - 8 - 7, cols = (int)text_width(name->p ? name->p : "", name->n);
 
-		/* The possible answers are shown even where the name has no room. */
+		/* The possible answers must be visible even if the name does not fit. */
 		if (room < 3 || !cols) {
 			put_left(a, 0, 0, a->w, ST_WARNING, "delete it? y/n", 14, p->ascii);
 			return;
@@ -160,7 +160,7 @@ static void draw_top(struct sessions_pane *p, const struct area *a)
 		return;
 	}
 	x = area_putf(a, 0, 0, ST_PROMPT, "%s ", a->w < 30 ? ">" : sessions_find_words(p, &n) ? "find" : "filter");
-	/* The number of sessions stands in a field at the right. */
+	/* The number of sessions has a field at the right. */
 	w = a->w >= 60 && !p->pane.framed ? 18 : 0;
 	if (w) {
 		struct str count = {0};
