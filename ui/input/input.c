@@ -1,16 +1,14 @@
-/* ui/input/input.c - see input.h.  Only this file and input_line*.c know readline.
+/* ui/input/input.c - see input.h.  Only this file and input_line*.c use readline.
  *
- * readline runs in callback mode and reads from a queue of bytes.  input_key() puts the bytes of one key there,
- * always in the same encoding whatever the terminal sent, and calls readline until the queue is empty: it never
- * waits, and never sees the end of input, which it would take for the end of the line.  A sequence that nothing is
- * bound to is not put there at all, or its tail would be inserted as text.
+ * readline runs in callback mode and reads from a queue of bytes.  input_key() queues the bytes of one key, in the same encoding for
+ * every terminal, and calls readline until the queue is empty.  So readline never waits and never sees the end of input, which it
+ * would take for the end of the line.  Unbound sequences are not queued: readline would insert their tails as text.
  *
- * What readline has no function for (paste, line breaks, rows, the rule for Enter) is bound to private sequences
- * instead of being called from outside: so it stands in the order of commands that kill, undo, macros and vi's states
- * look at.
+ * Functions that readline lacks (paste, line breaks, rows, the rule for Enter) are bound to private sequences, not called directly.
+ * So they appear in the command order that kill, undo, macros and vi's states rely on.
  *
- * readline keeps settings of its own from ~/.inputrc; those that would break the above are overruled in
- * input_open().  As it does not draw, it leaves the terminal library alone, too: the screen may be open already. */
+ * readline reads settings from ~/.inputrc; input_open() overrides those that break this.  readline draws nothing, so it must leave the
+ * terminal library alone: the screen may be open already. */
 #include "ui/input/input_readline.h"
 
 #include <stdlib.h>
@@ -43,7 +41,7 @@ void input_open(const char *history, const struct ui_command *commands, const st
 	rl_change_environment = 0;
 	rl_completion_query_items = 0;
 	rl_attempted_completion_function = line_no_completion;
-	/* Lines of the history that were changed and not sent stay what they were, unless the user wants it otherwise. */
+	/* Changes to history lines that were not sent are undone, unless the user sets otherwise. */
 	rl_variable_bind("revert-all-at-newline", "on");
 	line_locale_save();
 	rl_initialize();
@@ -65,7 +63,7 @@ void input_close(void)
 	rl_free_line_state();
 	rl_callback_handler_remove();
 	rl_clear_history();
-	/* It leaves the entries' pointers where they were, and readline's searches count up to the end mark. */
+	/* rl_clear_history() leaves old pointers in the list, and readline's searches read up to the end mark. */
 	if (history_list())
 		history_list()[0] = NULL;
 	rl_getc_function = rl_getc;
@@ -117,7 +115,7 @@ int input_key(const struct key *k)
 		return 0;
 	if (had && line_offers_key(k))
 		return 1;
-	/* Who types the blank himself does not want two. */
+	/* Completion added a blank already: drop a typed one. */
 	if (input.spare_blank && k->code == K_CHAR && k->cp == ' ' && !(k->mods & (KEY_CTRL | KEY_ALT))) {
 		input.spare_blank = 0;
 		return 1;
@@ -137,7 +135,7 @@ int input_key(const struct key *k)
 		line_complete(1);
 	else if (!typing || !rl_end)
 		offers_close(&input.offers);
-	/* An open popup follows what is typed; one for commands comes by itself. */
+	/* Update an open popup after typing; open one for commands by itself. */
 	else if (had || (rl_line_buffer[0] == '/' && (int)strcspn(rl_line_buffer, " \t\n") >= rl_point))
 		line_look_for_offers();
 	return 1;

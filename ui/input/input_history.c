@@ -1,10 +1,10 @@
-/* ui/input/input_history.c - the file behind the input line's history, shared with line mode and with other weirs that run.
+/* ui/input/input_history.c - the history file of the input line, shared with line mode and with other weir processes.
  *
- * The format is readline's with time stamps: "#SECONDS", then the lines of the entry.  Here only a line of '#' and
- * digits alone is a stamp, so that "#1 is done" survives.
+ * The format is readline's with time stamps: "#SECONDS", then the lines of the entry.  Here only a line of '#' and digits alone is a
+ * stamp, so that the text "#1 is done" survives.
  *
- * Entries are appended, each by one write().  A file that has grown too long is cut when a program ends, under a lock that appending
- * takes, too; after waiting for the lock the file is opened again, because another one may have taken its name. */
+ * Each entry is appended by one write().  A file that grew too long is cut when a program ends, under a lock that appending takes,
+ * too.  After waiting for the lock the file is opened again, because another file may have replaced it. */
 #include "ui/input/input_private.h"
 
 #include <errno.h>
@@ -19,7 +19,7 @@
 
 void text_fix(const char *in, size_t n, struct str *out)
 {
-	size_t good = 0;   /* bytes before `good` are written */
+	size_t good = 0;   /* input bytes [0, good) are written */
 
 	for (size_t i = 0, len; i < n; i += len) {
 		int32_t cp;
@@ -45,8 +45,8 @@ static int is_stamp(const char *line, size_t n)
 	return n > 1 && line[0] == '#' && i == n;
 }
 
-/* The next entry from *at on; its text is [*text, *end).  1, or 0 at the end.  Lines before the first stamp are
- * entries of their own, as an older readline wrote them. */
+/* Find the next entry from *at on; its text is bytes [*text, *end).  1, or 0 at the end.  Lines before the first
+ * stamp are one entry each, as older versions of readline wrote them. */
 static int next_entry(const char *p, size_t n, size_t *at, int *stamped, size_t *text, size_t *end)
 {
 	int begun = 0;
@@ -76,7 +76,7 @@ static int next_entry(const char *p, size_t n, size_t *at, int *stamped, size_t 
 
 /* ---- the file ---- */
 
-/* Only a regular file of the user's own is used. */
+/* Open a regular file, without following a symbolic link; -1 = error or another type of file. */
 static int open_regular(const char *path, int flags)
 {
 	int fd = open(path, flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0600);
@@ -89,8 +89,8 @@ static int open_regular(const char *path, int flags)
 	return fd;
 }
 
-/* The file of that name, locked.  The screen must not stand still for a lock that somebody holds for long:
- * then it is not. */
+/* Open the file of that name and lock it.  Gives up waiting for the lock after about 0.2 s, so that the screen
+ * does not freeze; then *locked is 0. */
 static int open_locked(const char *path, int flags, int *locked)
 {
 	int fd = -1;
@@ -106,7 +106,7 @@ static int open_locked(const char *path, int flags, int *locked)
 		    mine.st_dev == named.st_dev)
 			return fd;
 		if (!*locked && errno != EWOULDBLOCK && errno != EINTR)
-			return fd;   /* a file system without locks */
+			return fd;   /* this file system has no locks */
 		if (tries < 49) {
 			close(fd);
 			if (!*locked)
@@ -116,7 +116,7 @@ static int open_locked(const char *path, int flags, int *locked)
 	return fd;
 }
 
-/* The last HISTORY_BYTES of it. */
+/* Read the last HISTORY_BYTES of the file. */
 static char *read_tail(int fd, size_t *n)
 {
 	struct stat st;
@@ -136,7 +136,7 @@ static char *read_tail(int fd, size_t *n)
 		*n += (size_t)got;
 	}
 	if (from) {
-		/* Cut anywhere: the first whole entry begins with a stamp. */
+		/* The tail may begin inside an entry: skip to the first stamp. */
 		size_t at = 0;
 		while (at < *n) {
 			char *nl = memchr(p + at, '\n', *n - at);
@@ -151,8 +151,8 @@ static char *read_tail(int fd, size_t *n)
 	return p;
 }
 
-/* Where the last HISTORY_MAX entries begin; how many there are in all. */
-static size_t find_last(const char *p, size_t n, size_t *from)
+/* Set *from to the start of the last HISTORY_MAX entries; returns the number of all entries. */
+static size_t find_last_entries(const char *p, size_t n, size_t *from)
 {
 	size_t ring[HISTORY_MAX], count = 0, at = 0, text, end;
 	int stamped = 0;
@@ -183,7 +183,7 @@ int history_load(const char *path, history_fn *each, void *ud)
 	close(fd);
 	if (!p)
 		return -1;
-	find_last(p, n, &at);
+	find_last_entries(p, n, &at);
 	while (next_entry(p, n, &at, &stamped, &text, &end)) {
 		str_clear(&s);
 		text_fix(p + text, end - text, &s);
@@ -210,13 +210,13 @@ void history_append(const char *path, const char *text, size_t n)
 	fd = open_locked(path, O_RDWR | O_APPEND | O_CREAT, &locked);
 	if (fd < 0)
 		return;
-	/* A writer was interrupted. */
+	/* Another writer was interrupted: end its line first. */
 	if (!fstat(fd, &st) && st.st_size && pread(fd, &last, 1, st.st_size - 1) == 1 && last != '\n')
 		str_adds(&s, "\n");
 	str_addf(&s, "#%lld\n", (long long)time(NULL));
 	str_add(&s, text, n);
 	str_adds(&s, "\n");
-	/* On a full disk the entry is lost, and nothing else. */
+	/* On a full disk only this entry is lost. */
 	if (write(fd, s.p, s.n) < 0)
 		errno = 0;
 	close(fd);
@@ -249,13 +249,13 @@ void history_trim(const char *path)
 		return;
 	if (!locked || fstat(fd, &st) < 0 || !(p = read_tail(fd, &n)))
 		goto out;
-	if (find_last(p, n, &from) <= HISTORY_MAX && st.st_size <= HISTORY_BYTES)
+	if (find_last_entries(p, n, &from) <= HISTORY_MAX && st.st_size <= HISTORY_BYTES)
 		goto out;
 	str_addf(&name, "%s.XXXXXX", path);
-	copy = mkostemp(name.p, O_CLOEXEC);   /* 0600 */
+	copy = mkostemp(name.p, O_CLOEXEC);   /* creates mode 0600 */
 	if (copy < 0)
 		goto out;
-	/* Line mode appends without the lock: then the next program that ends cuts the file. */
+	/* Line mode appends without the lock.  If it did so meanwhile, leave the cut to the next program that ends. */
 	if (write_whole(copy, p + from, n - from) < 0 || fstat(fd, &now) < 0 || now.st_size != st.st_size ||
 	    rename(name.p, path) < 0)
 		unlink(name.p);

@@ -1,6 +1,6 @@
-/* ui/input/input_line.c - readline: the queue that it reads, and functions that it lacks.
+/* ui/input/input_line.c - readline: the queue of bytes that it reads, and functions that it lacks.
  *
- * readline keeps settings of its own from ~/.inputrc; those that the line would not work with are overruled. */
+ * readline reads the user's settings from ~/.inputrc; those that would break the input line are overridden. */
 #include "ui/input/input_readline.h"
 
 #include <locale.h>
@@ -8,7 +8,7 @@
 #include <string.h>
 
 #define BLOCK "\"\"\""
-enum { ARG_MOST = 9999 };       /* Alt-9 Alt-9 ... x inserts so many; a slip must not fill the memory */
+enum { ARG_MOST = 9999 };       /* largest repeat count: Alt-9 Alt-9 ... x inserts x that often, and a slip must not fill the memory */
 
 struct input input;
 
@@ -41,8 +41,8 @@ void line_overrule(void)
 		rl_variable_bind(settings[i][0], settings[i][1]);
 }
 
-/* At the beginning of each line readline turns to the locale of the environment, which may be the one that the
- * program has left for one with UTF-8. */
+/* readline sets the locale of the environment at the start of each line.  The program may have replaced that
+ * locale by one with UTF-8. */
 void line_locale_save(void)
 {
 	const char *now = setlocale(LC_CTYPE, NULL);
@@ -62,7 +62,8 @@ void line_locale_restore(void)
 	str_clear(&input.locale);
 }
 
-/* A mark that text was put in before, and a point that came from it, may be in the middle of a character. */
+/* Move point and mark to character boundaries.  Text inserted before the mark may have left it inside a character,
+ * and point may be a copy of it. */
 static void at_boundary(void)
 {
 	int *at[] = {&rl_point, &rl_mark};
@@ -77,7 +78,7 @@ static void at_boundary(void)
 
 static void feed_queue(const char *bytes, size_t n)
 {
-	/* A search with a line of its own that is aborted forgets the undo list of that line (readline 8.2). */
+	/* readline 8.2 leaks the line's undo list when a non-incremental search is aborted: free it first. */
 	if (n == 1 && (*bytes == '\007' || !*bytes) && RL_ISSTATE(RL_STATE_NSEARCH))
 		rl_free_undo_list();
 	str_clear(&input.queue);
@@ -89,7 +90,7 @@ static void feed_queue(const char *bytes, size_t n)
 		rl_callback_read_char();
 		if (input.locale.n)
 			line_locale_restore();
-		idle = input.taken == before ? idle + 1 : 0;   /* readline takes no byte: do not loop forever */
+		idle = input.taken == before ? idle + 1 : 0;   /* if readline takes no bytes, do not loop forever */
 		if (RL_ISSTATE(RL_STATE_NUMERICARG) && rl_numeric_arg > ARG_MOST)
 			rl_numeric_arg = ARG_MOST;
 	}
@@ -98,9 +99,9 @@ static void feed_queue(const char *bytes, size_t n)
 	input.taken = 0;
 }
 
-/* A line of the history that is being changed.  readline (8.2) writes the change down when it goes to another line,
- * but not if it was typed behind one that is written down, and not when it searches; then the text is lost and its
- * undo list ruins the old one. */
+/* Store the edits of a history line in the history.  readline 8.2 does so when it moves to another line, but not
+ * for text typed after a stored change, and not when it searches.  Then the text is lost, and its undo list
+ * corrupts the old text. */
 static void keep_change(void)
 {
 	HIST_ENTRY *entry = RL_ISSTATE(STATES_OPEN) ? NULL : current_history();
@@ -119,7 +120,7 @@ void line_feed(const char *bytes, size_t n)
 {
 	keep_change();
 	feed_queue(bytes, n);
-	/* After a count readline notices the end of a line only with the next byte. */
+	/* After a repeat count readline notices the end of a line only with the next byte. */
 	if (RL_ISSTATE(RL_STATE_DONE))
 		feed_queue(BYTE_NOTHING, 1);
 }
@@ -154,7 +155,7 @@ static int begins_block(const char *text, size_t n)
 	return n >= 3 && !memcmp(text, BLOCK, 3);
 }
 
-/* A line that does not end the message: an open block, or a backslash at the end. */
+/* 1 if the message continues after this line: an open block, or a backslash at the end. */
 static int goes_on(const char *text, size_t n)
 {
 	if (begins_block(text, n))
@@ -175,7 +176,7 @@ static void message_of(const char *text, size_t n, struct str *out)
 			n--;
 	}
 	pastes_expand(text, n, &whole);
-	text_fix(whole.p ? whole.p : "", whole.n, out);   /* a macro may insert any bytes */
+	text_fix(whole.p ? whole.p : "", whole.n, out);   /* macros may insert any bytes */
 	str_free(&whole);
 }
 
@@ -197,7 +198,7 @@ static int put_back(void)
 	return 0;
 }
 
-/* readline's own end of a line; Enter got here through accept(). */
+/* Handle the end of a line, called by readline.  Enter gets here through accept_line(). */
 void line_ended(char *line)
 {
 	struct str *m;
@@ -215,7 +216,7 @@ void line_ended(char *line)
 		line_history_keep(whole.p, whole.n);
 		str_free(&whole);
 	} else if (goes_on(line, n)) {
-		/* By a macro of the user's. */
+		/* Only a user's macro ends a line here: accept_line() does not. */
 		str_clear(&input.back);
 		str_add(&input.back, line, n - !begins_block(line, n));
 		str_adds(&input.back, "\n");
@@ -249,7 +250,7 @@ void line_replace(size_t from, size_t to, const char *text)
 	rl_end_undo_group();
 }
 
-static int accept(int count, int key)
+static int accept_line(int count, int key)
 {
 	size_t n = (size_t)rl_end;
 
@@ -262,7 +263,7 @@ static int accept(int count, int key)
 	return 0;
 }
 
-static int nothing(int count, int key)
+static int ignore_key(int count, int key)
 {
 	(void)count, (void)key;
 	return 0;
@@ -275,7 +276,7 @@ static int insert_newline(int count, int key)
 	return 0;
 }
 
-static int paste(int count, int key)
+static int insert_arg(int count, int key)
 {
 	(void)count, (void)key;
 	if (input.arg) {
@@ -286,7 +287,7 @@ static int paste(int count, int key)
 	return 0;
 }
 
-static int set_text(int count, int key)
+static int replace_by_arg(int count, int key)
 {
 	(void)count, (void)key;
 	if (input.arg)
@@ -324,7 +325,7 @@ static int row_down(int count, int key)
 	return 0;
 }
 
-/* To the edge of the line in the draft; from there to that of the draft. */
+/* Move to the start (or end) of the current line of the draft; from there, of the whole draft. */
 static int line_home(int count, int key)
 {
 	int at = rl_point;
@@ -346,8 +347,9 @@ static int line_end(int count, int key)
 	return 0;
 }
 
-/* A search with a line of its own saves one line only: from within the history the draft is restored in its place, and its undo list
- * is freed twice (readline 8.2); elsewhere the draft is lost.  So the visible text becomes the draft first, without undo. */
+/* Run a non-incremental search of readline.  Such a search saves only one line.  From within the history readline
+ * 8.2 restores the draft in the wrong line and frees its undo list twice; elsewhere it loses the draft.  So make
+ * the visible text the draft first, without undo. */
 static int search_by_line(int count, int key, rl_command_func_t *fn)
 {
 	if (where_history() != history_length) {
@@ -375,7 +377,7 @@ static int search_vi(int count, int key)
 	return search_by_line(count, key, rl_vi_search);
 }
 
-/* Keys of readline's completion open the popup instead. */
+/* Replace readline's completion: its keys open the popup. */
 char **line_no_completion(const char *text, int start, int end)
 {
 	(void)text, (void)start, (void)end;
@@ -415,7 +417,7 @@ static void bind_instead(rl_command_func_t *old, rl_command_func_t *new)
 void line_bind_keys(void)
 {
 	static const struct { const char *seq; rl_command_func_t *fn; } ours[] = {
-		{SEQ_ACCEPT, accept}, {SEQ_NEWLINE, insert_newline}, {SEQ_PASTE, paste}, {SEQ_SET, set_text},
+		{SEQ_ACCEPT, accept_line}, {SEQ_NEWLINE, insert_newline}, {SEQ_PASTE, insert_arg}, {SEQ_SET, replace_by_arg},
 		{SEQ_UP, row_up},
 		{SEQ_DOWN, row_down}, {SEQ_HOME, line_home}, {SEQ_END, line_end}, {SEQ_COMMAND, rl_vi_movement_mode},
 	}, usual[] = {
@@ -427,9 +429,9 @@ void line_bind_keys(void)
 		{"\033[1;5H", rl_beg_of_line}, {"\033[1;5F", rl_end_of_line},
 	};
 
-	/* The first complains on standard error and undoes line_overrule(); the others count a macro's keys wrong in callback
-	 * mode and may write before its beginning. */
-	static rl_command_func_t *const not_here[] = {
+	/* Unbind these: re-reading the init file writes to standard error and undoes line_overrule().  In callback
+	 * mode, macros count their keys wrongly and may write before their buffer. */
+	static rl_command_func_t *const unbound[] = {
 		rl_re_read_init_file, rl_start_kbd_macro, rl_end_kbd_macro, rl_call_last_kbd_macro,
 	};
 
@@ -437,12 +439,12 @@ void line_bind_keys(void)
 		bind_everywhere(ours[i].seq, ours[i].fn, 1);
 	for (size_t i = 0; i < sizeof usual / sizeof *usual; i++)
 		bind_everywhere(usual[i].seq, usual[i].fn, 0);
-	bind_everywhere(BYTE_NOTHING, nothing, 1);
+	bind_everywhere(BYTE_NOTHING, ignore_key, 1);
 	bind_instead(rl_noninc_reverse_search, search_back);
 	bind_instead(rl_noninc_forward_search, search_on);
 	bind_instead(rl_vi_search, search_vi);
-	for (size_t i = 0; i < sizeof not_here / sizeof *not_here; i++) {
-		rl_unbind_function_in_map(not_here[i], emacs_standard_keymap);
-		rl_unbind_function_in_map(not_here[i], emacs_ctlx_keymap);
+	for (size_t i = 0; i < sizeof unbound / sizeof *unbound; i++) {
+		rl_unbind_function_in_map(unbound[i], emacs_standard_keymap);
+		rl_unbind_function_in_map(unbound[i], emacs_ctlx_keymap);
 	}
 }

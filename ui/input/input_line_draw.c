@@ -1,4 +1,4 @@
-/* ui/input/input_line_draw.c - the input line on the screen: its rows, and the prompt of a search. */
+/* ui/input/input_line_draw.c - draws the input line: its rows, and the prompt of a search. */
 #include "ui/input/input_readline.h"
 #include "ui/text/text.h"
 
@@ -6,21 +6,22 @@
 
 enum { ROWS_MOST = 512 };
 
-/* The prompt of readline: a search and its words. */
-static void own_prompt(struct str *out)
+/* Append readline's prompt during a search, with the pattern. */
+static void search_prompt(struct str *out)
 {
 	if (rl_display_prompt && rl_display_prompt != rl_prompt && *rl_display_prompt)
 		clean_line(rl_display_prompt, strlen(rl_display_prompt), out);
 }
 
-/* Columns before the first row and before the others. */
+/* Columns left of the first row, and of the others.  prompt: columns of a search prompt, -1 = none. */
 static void indents(int width, int prompt, int *first, int *rest)
 {
 	*rest = prompt >= 0 || width - input.mark < 2 ? 0 : input.mark;
 	*first = prompt < 0 ? *rest : prompt;
 }
 
-/* The end of a prompt, so that the line has room. */
+/* Cut the beginning of a long prompt, so that the line has room.  Returns the first byte to show; *cols = its
+ * columns. */
 static size_t prompt_cut(const struct str *s, int width, int *cols)
 {
 	int most = width < 12 ? width / 2 : width - 8, all = (int)text_width(s->p, s->n);
@@ -46,7 +47,7 @@ struct wrapped line_lay_out(int width)
 	struct str prompt = {0};
 	int first, rest, cols = -1;
 
-	own_prompt(&prompt);
+	search_prompt(&prompt);
 	if (prompt.n)
 		prompt_cut(&prompt, width, &cols);
 	str_free(&prompt);
@@ -67,7 +68,7 @@ int input_rows(int width, int most)
 	return wrap_count(&w, 0, most > 1 ? most : 1);
 }
 
-/* The first row on the screen: the same as before, if the cursor is seen and no row at the end stays empty. */
+/* Choose the first visible byte: as before, if the cursor is visible then and no row at the bottom stays empty. */
 static size_t choose_top(const struct wrapped *w, size_t rows)
 {
 	size_t from[ROWS_MOST], n, top;
@@ -102,7 +103,7 @@ void input_draw(const struct area *a, const char *mark)
 	area_clear(a, ST_TEXT);
 	input.width = a->w;
 	input.mark = (int)text_width(mark, strlen(mark));
-	own_prompt(&prompt);
+	search_prompt(&prompt);
 	if (prompt.n)
 		at = prompt_cut(&prompt, a->w, &cols);
 	indents(a->w, cols, &first, &rest);

@@ -1,9 +1,9 @@
-/* ui/input/input_line_keys.c - a key as the bytes that readline knows, and completion. */
+/* ui/input/input_line_keys.c - translates keys to byte sequences for readline; completion. */
 #include "ui/input/input_readline.h"
 
 #include <string.h>
 
-enum { SEARCH_PASTE = 256 };     /* bytes of a paste that go into a search */
+enum { SEARCH_PASTE = 256 };     /* most bytes of a paste added to a search */
 
 /* ---- completion ---- */
 
@@ -20,7 +20,7 @@ static void take_offer(size_t which)
 	int again = input.offers.kind == OFFER_PATHS && input.offers.list[which].more;
 
 	offers_text(&input.offers, which, &s);
-	/* The blank behind it may be there already. */
+	/* If a blank follows already, replace it, too. */
 	if (s.n && s.p[s.n - 1] == ' ' && rl_line_buffer[to] == ' ')
 		to++;
 	if (s.n)
@@ -32,7 +32,7 @@ static void take_offer(size_t which)
 		line_look_for_offers();
 }
 
-static void walk(int step)
+static void offers_walk(int step)
 {
 	long n = (long)input.offers.n, at = input.offers.chosen;
 
@@ -45,7 +45,7 @@ int line_complete(int step)
 	struct str s = {0};
 
 	if (open && input.offers.chosen >= 0) {
-		walk(step);
+		offers_walk(step);
 		return 1;
 	}
 	if (!line_look_for_offers())
@@ -56,7 +56,7 @@ int line_complete(int step)
 		line_replace(input.offers.from, input.offers.to, s.p);
 		line_look_for_offers();
 	} else if (open && input.offers.n) {
-		walk(step);
+		offers_walk(step);
 	}
 	str_free(&s);
 	return 1;
@@ -71,7 +71,7 @@ int line_offers_key(const struct key *k)
 	case K_UP: case K_DOWN:
 		if (k->mods)
 			return 0;
-		walk(k->code == K_UP ? -1 : 1);
+		offers_walk(k->code == K_UP ? -1 : 1);
 		return 1;
 	case K_ENTER:
 		if (k->mods || input.offers.chosen < 0)
@@ -107,14 +107,14 @@ static int is_isearch(rl_command_func_t *fn)
 	return fn == rl_reverse_search_history || fn == rl_forward_search_history;
 }
 
-/* A key that ends with one byte: as it is, behind ESC with Alt. */
+/* Feed a key that has a character: its bytes, after an ESC if Alt is held. */
 static int char_key(const struct key *k)
 {
 	char s[8];
 	size_t n = 0;
 	int32_t cp = k->cp > 0 && !paste_is_mark(k->cp) ? k->cp : 0xfffd;
 
-	/* Behind a count of none or less, and behind Ctrl-X, readline takes the first byte alone for a character. */
+	/* After Ctrl-X, or a repeat count below 1, readline takes only the first byte as the character. */
 	if (cp >= 0x80 && RL_ISSTATE(RL_STATE_MULTIKEY)) {
 		line_settle();
 		return 1;
@@ -141,10 +141,10 @@ static int ctrl_key(const struct key *k)
 
 	if (k->cp < '?' || k->cp > '~')
 		return 0;
-	/* These are the screen's, where no search and no command waits for them. */
+	/* Keys of the screen, unless a search or a command waits for them. */
 	if (strchr("cgzl", (int)k->cp) && !RL_ISSTATE(STATES_OPEN))
 		return 0;
-	/* To readline it is the end of input. */
+	/* readline takes Ctrl-D on an empty line as the end of input. */
 	if (k->cp == 'd' && !rl_end)
 		return 0;
 	if (!RL_ISSTATE(STATES_OPEN) && c) {
@@ -156,7 +156,7 @@ static int ctrl_key(const struct key *k)
 	return char_key(k);
 }
 
-/* Keys without a character, as xterm sends them. */
+/* Feed a key that has no character, as xterm sends it. */
 static int special_key(const struct key *k)
 {
 	static const struct { enum key_code code; const char *plain; char letter; int number; } table[] = {
@@ -168,7 +168,7 @@ static int special_key(const struct key *k)
 	int lines = memchr(rl_line_buffer, '\n', (size_t)rl_end) != NULL;
 	char seq[32];
 
-	/* A count is for the key. */
+	/* A repeat count applies to the key, so keep it. */
 	if ((rl_readline_state & STATES_OPEN) != RL_STATE_NUMERICARG)
 		line_settle();
 	if (!k->mods && (k->code == K_UP || k->code == K_DOWN)) {
@@ -208,7 +208,7 @@ static int paste_key(const struct key *k)
 	text_fix(k->bytes, k->n, &s);
 	untyped_note(s.p ? s.p : "", s.n);
 	if (s.n && RL_ISSTATE(RL_STATE_ISEARCH | RL_STATE_NSEARCH)) {
-		/* Into the search: one line of it, as if typed. */
+		/* Add the first line to the search, as if typed. */
 		size_t n = 0;
 		while (n < s.n && n < SEARCH_PASTE && (unsigned char)s.p[n] >= 0x20 && s.p[n] != 0x7f)
 			n++;
@@ -236,7 +236,7 @@ static int escape_key(void)
 	return 1;
 }
 
-/* Behind Ctrl-V: as it is, if it has a character. */
+/* Insert a key literally, after Ctrl-V.  0: it has no character. */
 static int quoted_key(const struct key *k)
 {
 	struct key plain = {.cp = k->cp, .mods = k->mods & KEY_CTRL};
@@ -245,7 +245,7 @@ static int quoted_key(const struct key *k)
 	case K_CHAR:
 		if (k->mods & KEY_CTRL && k->cp == '@')
 			return 1;
-		/* readline would quote its first byte alone. */
+		/* readline would insert only its first byte. */
 		if (k->cp < 0 || k->cp >= 0x80)
 			line_settle();
 		return char_key(&plain);
@@ -257,7 +257,7 @@ static int quoted_key(const struct key *k)
 	}
 }
 
-/* Keys of a search: to be typed into it, or what repeats, shortens and ends it. */
+/* 1 for keys that type into an incremental search, repeat it, shorten it or end it. */
 static int is_search_key(const struct key *k)
 {
 	char c = (char)(k->cp & 0x1f);
@@ -278,7 +278,7 @@ int line_key(const struct key *k)
 	struct key plain = *k;
 
 	plain.mods &= ~(unsigned)KEY_SHIFT;
-	/* All other keys end it, and not by readline's doing: it crashes over Ctrl-X and one more key (8.2). */
+	/* Other keys end the search.  Do not let readline end it: version 8.2 crashes on Ctrl-X and another key. */
 	if (RL_ISSTATE(RL_STATE_ISEARCH) && !is_search_key(&plain))
 		line_settle();
 	if (input.quoting) {
@@ -287,7 +287,7 @@ int line_key(const struct key *k)
 			return 1;
 	}
 	if (k->code == K_CHAR && plain.mods == KEY_CTRL) {
-		/* What some terminals send in full is on others what these keys send. */
+		/* Terminals without CSI-u send Tab for Ctrl-I, Enter for Ctrl-M, and so on: treat them alike. */
 		switch (k->cp) {
 		case 'i': plain = (struct key){.code = K_TAB}; break;
 		case 'm': plain = (struct key){.code = K_ENTER}; break;
@@ -301,7 +301,7 @@ int line_key(const struct key *k)
 		return char_key(&plain);
 	case K_ENTER:
 		if (RL_ISSTATE(RL_STATE_NSEARCH)) {
-			line_feeds("\r");   /* look for it */
+			line_feeds("\r");   /* start the search */
 			return 1;
 		}
 		line_settle();

@@ -1,7 +1,7 @@
 /* ui/input/input_offers.c - completions: commands, their arguments, paths, names of sessions.
  *
- * A path may be typed with quotes and backslashes as in a shell; an inserted path is quoted so that the program reads the same path.
- * Names come from the disk and from a database: they are shown clean and inserted unchanged; names that are no UTF-8 are not offered. */
+ * Paths may be typed with quotes and backslashes as in a shell; an inserted path is quoted so that the program reads the same path.
+ * Names come from the disk and the database: they are shown clean and inserted unchanged.  Names that are not UTF-8 are not offered. */
 #include "ui/input/input_private.h"
 #include "ui/screen/widgets.h"
 #include "ui/text/text.h"
@@ -27,7 +27,7 @@ void offers_close(struct offers *o)
 	*o = (struct offers){.chosen = -1};
 }
 
-static void add(struct offers *o, const char *name, size_t n, const char *help, int more)
+static void offers_add(struct offers *o, const char *name, size_t n, const char *help, int more)
 {
 	struct str shown = {0}, clean = {0};
 	struct offer *x;
@@ -71,7 +71,7 @@ static int begins(const char *s, const char *with, size_t n)
 
 /* ---- commands ---- */
 
-/* The alias that begins so, in a list of words; *len = its length. */
+/* Find the first word of a blank-separated list that begins with text[0..n); *len = its length, NULL = none. */
 static const char *alias_with(const char *list, const char *text, size_t n, size_t *len)
 {
 	for (const char *p = list; *p; p += strspn(p, " ")) {
@@ -88,13 +88,13 @@ static void find_commands(struct offers *o, const char *text, size_t at, const s
 	o->typed = at;
 	for (const struct ui_command *c = commands; c->name; c++)
 		if (begins(c->name, text, at))
-			add(o, c->name, strlen(c->name), c->help, *c->args != 0);
+			offers_add(o, c->name, strlen(c->name), c->help, *c->args != 0);
 	/* Then aliases. */
 	for (const struct ui_command *c = commands; c->name; c++) {
 		size_t len;
 		const char *alias = begins(c->name, text, at) ? NULL : alias_with(c->aliases, text, at, &len);
 		if (alias)
-			add(o, alias, len, c->help, *c->args != 0);
+			offers_add(o, alias, len, c->help, *c->args != 0);
 	}
 }
 
@@ -114,7 +114,7 @@ static const struct ui_command *command_of(const struct ui_command *commands, co
 	return NULL;
 }
 
-/* The words among the forms of an argument, "[off|bar|layer N|dump FILE]": small letters alone. */
+/* Offer the words among an argument's forms, "[off|bar|layer N|dump FILE]".  A word has lower-case letters only. */
 static void find_words(struct offers *o, const char *forms, const char *typed, size_t n)
 {
 	o->typed = n;
@@ -126,7 +126,7 @@ static void find_words(struct offers *o, const char *forms, const char *typed, s
 		for (len = 0; p + len < end && p[len] >= 'a' && p[len] <= 'z'; len++)
 			;
 		if (len && len >= n && !memcmp(p, typed, n) && (p + len == end || strchr(" ]", p[len])))
-			add(o, p, len, "", p[len] == ' ');
+			offers_add(o, p, len, "", p[len] == ' ');
 		p = end;
 	}
 }
@@ -136,10 +136,10 @@ static void find_names(struct offers *o, char *const *names, size_t n_names, con
 	o->typed = n;
 	for (size_t i = 0; i < n_names; i++)
 		if (*names[i] && begins(names[i], typed, n))
-			add(o, names[i], strlen(names[i]), "", 0);
+			offers_add(o, names[i], strlen(names[i]), "", 0);
 }
 
-/* The setting that the argument names, then its values. */
+/* Offer names of settings; after a name, its values. */
 static void find_settings(struct offers *o, const struct ui_setting *settings, const char *text, size_t arg, size_t at)
 {
 	size_t name = strcspn(text + arg, " \t="), value = arg + name;
@@ -148,7 +148,7 @@ static void find_settings(struct offers *o, const struct ui_setting *settings, c
 		o->typed = at - arg;
 		for (const struct ui_setting *s = settings; s && s->name; s++)
 			if (begins(s->name, text + arg, o->typed))
-				add(o, s->name, strlen(s->name), s->help, 1);
+				offers_add(o, s->name, strlen(s->name), s->help, 1);
 		return;
 	}
 	while (value < at && strchr(" \t=", text[value]))
@@ -161,13 +161,13 @@ static void find_settings(struct offers *o, const struct ui_setting *settings, c
 
 /* ---- paths ---- */
 
-/* A path as it is typed, taken out of its quotes. */
+/* A typed path, unquoted. */
 struct word {
 	struct str path;
-	char quote;                       /* the one that is open at the end, or 0 */
-	size_t slash_raw, slash_typed;    /* behind the last slash: byte of the path, and of what is typed */
-	char slash_quote;                 /* open there */
-	int blank;                        /* it ended at one */
+	char quote;                       /* open quote at the end, or 0 */
+	size_t slash_raw, slash_typed;    /* offset after the last slash: in path, and in the typed text */
+	char slash_quote;                 /* open quote there, or 0 */
+	int blank;                        /* 1: it ended at a blank */
 };
 
 static void word_free(struct word *w)
@@ -176,7 +176,7 @@ static void word_free(struct word *w)
 	*w = (struct word){0};
 }
 
-/* stop_blank: up to the first blank outside of quotes; blank: there was one. */
+/* Unquote s[0..n).  stop_blank: stop at the first blank outside quotes and set w->blank. */
 static void word_read(struct word *w, const char *s, size_t n, int stop_blank)
 {
 	*w = (struct word){0};
@@ -202,12 +202,12 @@ static void word_read(struct word *w, const char *s, size_t n, int stop_blank)
 	}
 }
 
-/* Appends s[0..n), quoted so that the program reads the same bytes again. */
+/* Append s[0..n) quoted so that the program reads the same bytes again.  q: open quote, or 0. */
 static void quote(struct str *out, const char *s, size_t n, char q)
 {
 	for (size_t i = 0; i < n; i++) {
 		if (q == '\'' && s[i] == '\'')
-			str_adds(out, "'\\'");   /* out of the quotes, itself, and in again */
+			str_adds(out, "'\\'");   /* close the quote, escaped quote, open again */
 		else if ((!q && strchr(" \t\n\"'\\", s[i])) || (q == '"' && strchr("\"\\", s[i])))
 			str_adds(out, "\\");
 		str_add(out, s + i, 1);
@@ -237,7 +237,7 @@ static int is_directory(int dir, const struct dirent *e)
 	    S_ISDIR(st.st_mode);
 }
 
-/* s[0..n) is what is typed of a path; it stands at byte `from` of the line. */
+/* Offer the paths that begin with s[0..n), the typed part at byte `from` of the line. */
 static void find_paths(struct offers *o, const char *s, size_t n, size_t from, int stop_blank)
 {
 	const char *home = getenv("HOME"), *last;
@@ -260,7 +260,7 @@ static void find_paths(struct offers *o, const char *s, size_t n, size_t from, i
 	} else {
 		str_adds(&where, ".");
 	}
-	/* As typed, as far as the quotes allow. */
+	/* Keep the typed directory; if a quote opened or closed after its last slash, adjust the quoting. */
 	if (w.slash_quote == w.quote) {
 		str_add(&o->head, s, w.slash_typed);
 		if (!w.slash_typed && w.quote)
@@ -282,7 +282,7 @@ static void find_paths(struct offers *o, const char *s, size_t n, size_t from, i
 		    !strcmp(e->d_name, ".") ||
 		    (!strcmp(e->d_name, "..") && strcmp(last, "..")) || !is_utf8(e->d_name))
 			continue;
-		add(o, e->d_name, strlen(e->d_name), "", is_directory(dirfd(dir), e));
+		offers_add(o, e->d_name, strlen(e->d_name), "", is_directory(dirfd(dir), e));
 	}
 	if (dir)
 		closedir(dir);
@@ -292,7 +292,7 @@ static void find_paths(struct offers *o, const char *s, size_t n, size_t from, i
 	word_free(&w);
 }
 
-/* The "@path" that ends at `at`: where the path begins, or SIZE_MAX. */
+/* Offset of the path in an "@path" that ends at byte `at`, or SIZE_MAX. */
 static size_t at_word(const char *text, size_t at)
 {
 	for (size_t i = at, steps = 0; i > 0 && text[i - 1] != '\n' && steps < PATH_MOST; i--, steps++) {
@@ -309,7 +309,8 @@ static size_t at_word(const char *text, size_t at)
 	return SIZE_MAX;
 }
 
-/* A path may hold blanks as it is if it is all that the command takes; else the last word is meant. */
+/* Offer paths for a command's argument.  Try the whole argument, unquoted blanks included; if nothing matches, its
+ * last word. */
 static void find_file(struct offers *o, const char *text, size_t arg, size_t at)
 {
 	size_t word = arg;
@@ -385,7 +386,7 @@ enum offer_kind offers_find(struct offers *o, const char *text, size_t n, size_t
 	return o->kind;
 }
 
-static void put(const struct offers *o, const char *name, size_t n, struct str *out)
+static void append_offer(const struct offers *o, const char *name, size_t n, struct str *out)
 {
 	str_add(out, o->head.p ? o->head.p : "", o->head.n);
 	if (o->kind != OFFER_PATHS) {
@@ -393,7 +394,7 @@ static void put(const struct offers *o, const char *name, size_t n, struct str *
 		return;
 	}
 	if (!o->head.n && *name == '~' && n)
-		str_adds(out, "\\");   /* a file of that name, not the home */
+		str_adds(out, "\\");   /* a file named "~...", not the home directory */
 	quote(out, name, n, o->quote);
 }
 
@@ -401,7 +402,7 @@ void offers_text(const struct offers *o, size_t which, struct str *out)
 {
 	const struct offer *x = &o->list[which];
 
-	put(o, x->name, strlen(x->name), out);
+	append_offer(o, x->name, strlen(x->name), out);
 	if (o->kind == OFFER_PATHS) {
 		if (x->more)
 			str_adds(out, "/");
@@ -429,17 +430,17 @@ int offers_common(const struct offers *o, struct str *out)
 	n = utf8_complete(o->list[0].name, n);
 	if (n <= o->typed)
 		return 0;
-	put(o, o->list[0].name, n, out);
+	append_offer(o, o->list[0].name, n, out);
 	return 1;
 }
 
-/* Rows over the end of the transcript, told apart from it by a bar at the left, from the status row by not being reversed: only the
- * chosen one is. */
+/* Draw the popup over the end of the transcript.  A bar at the left tells it from the transcript.  Only the chosen
+ * row is reversed, so it is not taken for the status row. */
 void offers_draw(const struct offers *o, const struct area *a, int ascii)
 {
 	long rows = (long)(o->n < OFFER_ROWS ? o->n : OFFER_ROWS), top = 0;
 	int names = 0, w = a->w - 2, counted;
-	struct str count = {0};   /* how far down this is, if there is more than is seen */
+	struct str count = {0};   /* " 3 of 40" if not all offers are visible */
 
 	if (rows > a->h)
 		rows = a->h;

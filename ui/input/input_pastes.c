@@ -1,7 +1,7 @@
-/* ui/input/input_pastes.c - long pastes: one character of the input line stands for each, and is drawn as "[pasted 40 lines]".
+/* ui/input/input_pastes.c - long pastes: one character of the input line represents each, drawn as "[pasted 40 lines]".
  *
- * So a paste is moved over, deleted, killed, yanked and restored by undo as one, by whatever means readline has.  The characters are private
- * ones of Unicode.  A paste is kept until the program ends: the kill ring, undo and changed lines of the history may still have its character. */
+ * So readline moves over, deletes, kills, yanks and restores a paste as one character.  The characters are from a private-use area of
+ * Unicode.  A paste is kept until the program ends: kill ring, undo lists and history lines may still contain its character. */
 #include "ui/input/input.h"
 #include "ui/input/input_private.h"
 
@@ -10,8 +10,8 @@
 
 enum {
 	PASTE_FIRST = 0x10e000, PASTES_MOST = 4096,   /* characters U+10E000 .. U+10EFFF */
-	PASTES_BYTES = 256 << 20,                     /* of all that are kept */
-	LINES_SHOWN = 8, BYTES_SHOWN = 1500,          /* a longer paste is collapsed */
+	PASTES_BYTES = 256 << 20,                     /* total of all kept pastes */
+	LINES_SHOWN = 8, BYTES_SHOWN = 1500,          /* longer pastes are collapsed */
 };
 
 static struct { struct str *at; size_t n, cap, bytes; } pastes;
@@ -20,7 +20,7 @@ static size_t lines_of(const char *text, size_t n)
 {
 	size_t lines = 1;
 
-	for (size_t i = 0; i + 1 < n; i++)   /* a line break at the end begins no line */
+	for (size_t i = 0; i + 1 < n; i++)   /* a line break at the end starts no line */
 		lines += text[i] == '\n';
 	return lines;
 }
@@ -50,7 +50,7 @@ int paste_keep(const char *text, size_t n, char out[5])
 	return 1;
 }
 
-/* The paste that a character stands for, or NULL. */
+/* The paste that a character represents, or NULL. */
 static const struct str *paste_of(int32_t cp)
 {
 	return cp >= PASTE_FIRST && cp < PASTE_FIRST + (int32_t)pastes.n ? &pastes.at[cp - PASTE_FIRST] : NULL;

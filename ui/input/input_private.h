@@ -1,5 +1,6 @@
-/* ui/input/input_private.h (private to ui/) - the parts of the input line that know no readline: its rows on the screen
- * (input_rows.c), completions (input_offers.c), long pastes (input_pastes.c), the history's file (input_history.c). */
+/* ui/input/input_private.h (private to ui/) - the parts of the input line that do not use readline: rows on the
+ * screen (input_rows.c), completions (input_offers.c), long pastes (input_pastes.c), the history file
+ * (input_history.c). */
 #ifndef WEIR_INPUT_PRIVATE_H
 #define WEIR_INPUT_PRIVATE_H
 
@@ -7,28 +8,29 @@
 
 /* ---- rows ---- */
 
-/* A text wrapped at cells: columns of its first row, and of all others (both >= 1).  A row is computed from its first byte, so only
- * rows on the screen cost anything. */
+/* A text wrapped at cells.  first: columns of the first row; cols: columns of the other rows; both >= 1.  A row is
+ * computed from its first byte, so only visible rows cost time. */
 struct wrapped { const char *text; size_t n; int first, cols; };
-struct wrap_row { size_t from, to, next; };   /* bytes; next: where the row below begins, NO_ROW = there is none */
+struct wrap_row { size_t from, to, next; };   /* byte offsets; next: start of the row below, NO_ROW = none */
 #define NO_ROW SIZE_MAX
 
-void   wrap_row_at(const struct wrapped *, size_t from, struct wrap_row *out);   /* from: the first byte of a row */
-/* The first bytes of the row that byte `at` is in and of the rows above it, at most `want`, the topmost first; how
- * many. */
+void   wrap_row_at(const struct wrapped *, size_t from, struct wrap_row *out);   /* from: first byte of the row */
+/* Find the row that contains byte `at` and the rows above it, at most `want` in all.  Writes their first bytes to
+ * from[], topmost first; returns their number. */
 size_t wrap_rows_to(const struct wrapped *, size_t at, size_t *from, size_t want);
-/* Rows below byte `from`, that row too, at most `most`. */
+/* Count rows from the row that begins at byte `from`, at most `most`. */
 int    wrap_count(const struct wrapped *, size_t from, int most);
-/* The column of a byte of the row; the character at a column, or the row's last place. */
+/* wrap_col(): column of a byte of the row.  wrap_byte(): byte of the character at a column, or of the row's last
+ * place. */
 int    wrap_col(const struct wrapped *, const struct wrap_row *, size_t at);
 size_t wrap_byte(const struct wrapped *, const struct wrap_row *, int col);
 void   wrap_draw(const struct wrapped *, const struct wrap_row *, const struct area *, int x, int y, unsigned style);
 
 /* ---- long pastes ---- */
 
-int  paste_keep(const char *text, size_t n, char out[5]);   /* *out: the character that stands for it; 0: there are too many */
-int  paste_is_mark(int32_t cp);                             /* one that comes by any other way becomes U+FFFD */
-int  paste_label(int32_t cp, char out[32]);                 /* what is shown for it, its columns; 0: it stands for no paste */
+int  paste_keep(const char *text, size_t n, char out[5]);   /* out: the character that represents it, as a string; 0: too many pastes */
+int  paste_is_mark(int32_t cp);                             /* 1 for these characters; in text from elsewhere they become U+FFFD */
+int  paste_label(int32_t cp, char out[32]);                 /* text shown for it; returns its columns, 0 = cp represents no paste */
 void pastes_expand(const char *in, size_t n, struct str *out);
 void pastes_forget(void);
 
@@ -37,31 +39,32 @@ void pastes_forget(void);
 enum { OFFER_ROWS = 8, OFFER_MOST = 4096 };
 enum offer_kind { OFFER_NOTHING, OFFER_COMMANDS, OFFER_PATHS, OFFER_NAMES, OFFER_WORDS };
 
-/* name: what it stands for, as it is; shown: clean; help: clean, or "".  more: what follows a command, or what is in
- * a directory, will be typed next. */
+/* name: the raw bytes to insert.  shown: clean text.  help: clean, or "".  more: an argument of the command, or a
+ * name in the directory, is typed next. */
 struct offer { char *name, *shown, *help; int more; };
 struct offers {
 	enum offer_kind kind;
 	struct offer *list; size_t n, cap;
-	int cut;                          /* there were more than OFFER_MOST */
-	size_t from, to;                  /* bytes of the line that the choice replaces */
-	struct str head; char quote;      /* what of them stays before a path's last name; the quote it is in, or 0 */
-	size_t typed;                     /* bytes of each name that are there already */
-	long chosen;                      /* -1: none */
+	int cut;                          /* 1: more than OFFER_MOST were found */
+	size_t from, to;                  /* the choice replaces bytes [from, to) of the line */
+	struct str head; char quote;      /* head: part of them to keep before a path's last name; quote: the open quote there, or 0 */
+	size_t typed;                     /* bytes of each name that are typed already */
+	long chosen;                      /* index; -1 = none */
 };
-void offers_close(struct offers *);                    /* all zero: closed */
-/* What could stand at byte `at` of the text: the kind, with an empty list if nothing fits. */
+void offers_close(struct offers *);                    /* a zeroed struct is closed, too */
+/* Find completions at byte `at` of the text.  Returns their kind; the list is empty if nothing matches. */
 enum offer_kind offers_find(struct offers *, const char *text, size_t n, size_t at, const struct ui_command *,
                             const struct ui_setting *, char *const *names, size_t n_names);
-/* What replaces from..to: the offer, whole; or as much as all of them have in common. */
+/* Append the text that replaces bytes [from, to): the whole offer, or the common beginning of all offers. */
 void offers_text(const struct offers *, size_t which, struct str *out);
-int  offers_common(const struct offers *, struct str *out);   /* 0: no more than what is there */
+int  offers_common(const struct offers *, struct str *out);   /* 0: nothing longer than what is typed */
 void offers_draw(const struct offers *, const struct area *, int ascii);
 
 /* ---- the history's file ---- */
 
 enum { HISTORY_BYTES = 16 << 20, HISTORY_ENTRY = 1 << 20 };
-/* Valid UTF-8 without NUL bytes, which readline cannot hold, and without the characters that stand for long pastes. */
+/* Append text as valid UTF-8 without NUL bytes, which readline cannot hold, and without the characters that
+ * represent long pastes. */
 void text_fix(const char *in, size_t n, struct str *out);
 
 #endif

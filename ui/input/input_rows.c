@@ -1,8 +1,8 @@
-/* ui/input/input_rows.c - the rows that the input line takes on the screen.
+/* ui/input/input_rows.c - wraps the input line into rows.
  *
- * Wrapped at cells, not between words: what is typed must not jump.  A character is what the cursor stops at: a base
- * with its marks.  What cannot be shown as it is has a name, as in clean_line(): ^I, <U+202E>; a name is as little
- * split as a wide character, and on a screen too narrow for one U+FFFD stands for it. */
+ * Rows are wrapped at cells, not between words, so that text does not jump while typing.  The cursor stops at characters: a base with
+ * its marks.  Characters that cannot be shown are named as in clean_line(): ^I, <U+202E>.  Like a wide character, a name is never
+ * split; if the screen is too narrow for it, U+FFFD is shown. */
 #include "ui/input/input_private.h"
 #include "ui/text/text.h"
 
@@ -11,19 +11,19 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Marks that are handed on with a base, joiners among them; the rest of a pile belongs to it, but is not seen. */
+/* Most marks, joiners among them, drawn with a base.  Further marks belong to the character but are not drawn. */
 enum { MARKS = 2 * CLEAN_MARKS_MAX };
 
 struct place { size_t len; int width, named; char show[4 + 4 * MARKS + 8]; size_t n_show; };
 
-static void show(struct place *p, const char *s, size_t n, int width)
+static void set_shown(struct place *p, const char *s, size_t n, int width)
 {
 	memcpy(p->show, s, n);
 	p->n_show = n;
 	p->width = width;
 }
 
-static void show_name(struct place *p, int32_t cp)
+static void set_shown_name(struct place *p, int32_t cp)
 {
 	enum char_class class = cp < 0 ? CH_NONE : char_class(cp);
 	char s[16];
@@ -31,16 +31,17 @@ static void show_name(struct place *p, int32_t cp)
 
 	p->named = 1;
 	if (class == CH_PRIVATE || class == CH_NONE) {
-		show(p, "\xef\xbf\xbd", 3, 1);
+		set_shown(p, "\xef\xbf\xbd", 3, 1);
 		return;
 	}
 	n = cp < 0x80 ? snprintf(s, sizeof s, "^%c", (char)(cp ^ 0x40)) :
 	                snprintf(s, sizeof s, cp < 0x100 ? "<%02X>" : "<U+%04X>", (unsigned)cp);
-	show(p, s, (size_t)n, n);
+	set_shown(p, s, (size_t)n, n);
 }
 
-/* What stands at s; n > 0, and it is no newline. */
-static void look(const char *s, size_t n, int cols, struct place *p)
+/* Classify the character at s: its length, width, and text to show.  n > 0; s[0] is not a newline.  cols: columns
+ * of the row. */
+static void row_cell(const char *s, size_t n, int cols, struct place *p)
 {
 	char label[32];
 	int32_t cp;
@@ -49,25 +50,25 @@ static void look(const char *s, size_t n, int cols, struct place *p)
 	p->named = 0;
 	if (s[0] >= 0x20 && s[0] < 0x7f && (n == 1 || !(s[1] & 0x80))) {
 		p->len = 1;
-		show(p, s, 1, 1);
+		set_shown(p, s, 1, 1);
 		return;
 	}
 	p->len = (size_t)utf8_decode(s, n, &cp);
 	width = paste_label(cp, label);
 	if (width && width <= cols) {
 		p->named = 1;
-		show(p, label, (size_t)width, width);
+		set_shown(p, label, (size_t)width, width);
 		return;
 	}
 	width = cp < 0 ? -1 : char_width(cp);
 	if (width > 0) {
-		show(p, s, p->len, width);
+		set_shown(p, s, p->len, width);
 	} else if (!width && char_class(cp) == CH_MARK) {
-		show(p, "\u25cc", 3, 1);   /* a mark without a base */
+		set_shown(p, "\u25cc", 3, 1);   /* dotted circle: a mark without a base */
 		memcpy(p->show + 3, s, p->len);
 		p->n_show += p->len;
 	} else {
-		show_name(p, cp);
+		set_shown_name(p, cp);
 	}
 	for (int marks = 0; p->len < n; marks++) {
 		size_t len = (size_t)utf8_decode(s + p->len, n - p->len, &cp);
@@ -81,7 +82,7 @@ static void look(const char *s, size_t n, int cols, struct place *p)
 	}
 	if (p->width > cols) {
 		p->named = 1;
-		show(p, "\xef\xbf\xbd", 3, 1);
+		set_shown(p, "\xef\xbf\xbd", 3, 1);
 	}
 }
 
@@ -93,7 +94,7 @@ void wrap_row_at(const struct wrapped *w, size_t from, struct wrap_row *r)
 
 	r->from = from;
 	for (; i < w->n && w->text[i] != '\n'; i += p.len) {
-		look(w->text + i, w->n - i, cols, &p);
+		row_cell(w->text + i, w->n - i, cols, &p);
 		if (col + p.width > cols) {
 			r->to = r->next = i;
 			return;
@@ -101,11 +102,11 @@ void wrap_row_at(const struct wrapped *w, size_t from, struct wrap_row *r)
 		col += p.width;
 	}
 	r->to = i;
-	/* A cursor behind a full last row stands in a row of its own; before a line break it may hang over the edge. */
+	/* After a full last row the cursor gets a row of its own; before a line break it may stand beyond the edge. */
 	r->next = i < w->n ? i + 1 : i > from && col == cols ? i : NO_ROW;
 }
 
-/* Where the line that byte `at` is in begins. */
+/* Start of the line that contains byte `at`. */
 static size_t line_start(const struct wrapped *w, size_t at)
 {
 	const char *nl = at ? memrchr(w->text, '\n', at) : NULL;
@@ -115,7 +116,7 @@ static size_t line_start(const struct wrapped *w, size_t at)
 
 size_t wrap_rows_to(const struct wrapped *w, size_t at, size_t *from, size_t want)
 {
-	size_t left = want;   /* filled from the end */
+	size_t left = want;   /* from[] is filled from its end */
 
 	for (;;) {
 		size_t start = line_start(w, at), n = 0, skip;
@@ -155,7 +156,7 @@ int wrap_col(const struct wrapped *w, const struct wrap_row *r, size_t at)
 	struct place p;
 
 	for (size_t i = r->from; i < r->to; i += p.len) {
-		look(w->text + i, w->n - i, cols, &p);
+		row_cell(w->text + i, w->n - i, cols, &p);
 		if (at < i + p.len)
 			break;
 		col += p.width;
@@ -170,8 +171,8 @@ size_t wrap_byte(const struct wrapped *w, const struct wrap_row *r, int want)
 	size_t i = r->from;
 
 	for (; i < r->to; i += p.len) {
-		look(w->text + i, w->n - i, cols, &p);
-		/* Behind the last character of a row that goes on is the next row. */
+		row_cell(w->text + i, w->n - i, cols, &p);
+		/* The place after the last character of a row that continues belongs to the next row. */
 		if (want < col + p.width || (i + p.len >= r->to && r->next == r->to))
 			break;
 		col += p.width;
@@ -185,7 +186,7 @@ void wrap_draw(const struct wrapped *w, const struct wrap_row *r, const struct a
 	struct place p;
 
 	for (size_t i = r->from; i < r->to; i += p.len) {
-		look(w->text + i, w->n - i, cols, &p);
+		row_cell(w->text + i, w->n - i, cols, &p);
 		x = area_text(a, x, y, p.named ? ST_FAINT : style, p.show, p.n_show);
 	}
 }

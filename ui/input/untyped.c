@@ -1,7 +1,8 @@
-/* ui/input/untyped.c - words that stand in the input line without having been typed there (ui.h).
+/* ui/input/untyped.c - words of the input line that were not typed (ui.h).
  *
- * "@FILE" in a message reads a file.  What was pasted may be a stranger's text, and then the file is not what the user wanted to send.  So the
- * words behind an @ of all such text are remembered until the program ends, wherever they go meanwhile: undo, the kill ring, the history. */
+ * "@FILE" in a message reads a file.  Pasted text may be a stranger's, and the user may not want to send that file.  So this file
+ * remembers the words after an @ in all such text until the program ends, because undo, the kill ring and the history can bring
+ * them back. */
 #include "ui/ui.h"
 
 #include <pthread.h>
@@ -12,19 +13,19 @@
 
 enum { WORDS_FIRST = 256 };
 
-/* A set of hashes; 0 is a free place.  The seed keeps pasted words from sharing a place on purpose. */
+/* A set of hashes; 0 = free slot.  The random seed keeps pasted text from choosing collisions. */
 static struct { uint64_t *hash, seed; size_t n, cap; pthread_mutex_t lock; } set = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-static uint64_t step(uint64_t h, unsigned char c)
+static uint64_t hash_step(uint64_t h, unsigned char c)
 {
 	h = (h ^ c) * 0x9e3779b97f4a7c15u;
 	return h ^ h >> 29;
 }
 
-/* A word that is whole, or one that may go on. */
-static uint64_t finish(uint64_t h, int whole)
+/* Finish a hash.  whole: the word ended there; else more may follow.  Never 0. */
+static uint64_t hash_finish(uint64_t h, int whole)
 {
-	h = step(h, whole ? 1 : 2);
+	h = hash_step(h, whole ? 1 : 2);
 	return h ? h : 1;
 }
 
@@ -37,7 +38,7 @@ static size_t place_of(uint64_t h)
 	return i;
 }
 
-static void add(uint64_t h)
+static void words_add(uint64_t h)
 {
 	size_t i;
 
@@ -64,7 +65,7 @@ static int is_blank(char c)
 	return c == ' ' || c == '\t' || c == '\n' || c == '\r';
 }
 
-/* The next word behind an @ from *from on: where it begins and ends. */
+/* Find the next word after an @, from byte *end on: bytes [*from, *end).  0 = none. */
 static int next_word(const char *text, size_t n, size_t *from, size_t *end)
 {
 	const char *at;
@@ -87,16 +88,16 @@ void untyped_note(const char *text, size_t n)
 
 	pthread_mutex_lock(&set.lock);
 	if (!set.cap)
-		add(1);
+		words_add(1);
 	while (next_word(text, n, &from, &end)) {
 		uint64_t h = set.seed;
 		int whole = end < n;
 
 		for (size_t i = from; i < end; i++) {
-			h = step(h, (unsigned char)text[i]);
-			whole &= text[i] != '"' && text[i] != '\'' && text[i] != '\\';   /* blanks may belong to it */
+			h = hash_step(h, (unsigned char)text[i]);
+			whole &= text[i] != '"' && text[i] != '\'' && text[i] != '\\';   /* quoted or escaped blanks may belong to it */
 		}
-		add(finish(h, whole));
+		words_add(hash_finish(h, whole));
 	}
 	pthread_mutex_unlock(&set.lock);
 }
@@ -122,10 +123,10 @@ int untyped_has(const char *word, size_t n)
 
 	pthread_mutex_lock(&set.lock);
 	for (size_t i = 0; set.cap && i < n && !found; i++) {
-		h = step(h, (unsigned char)word[i]);
-		found = set.hash[place_of(finish(h, 0))] != 0;
+		h = hash_step(h, (unsigned char)word[i]);
+		found = set.hash[place_of(hash_finish(h, 0))] != 0;
 	}
-	found |= set.cap && set.hash[place_of(finish(h, 1))] != 0;
+	found |= set.cap && set.hash[place_of(hash_finish(h, 1))] != 0;
 	pthread_mutex_unlock(&set.lock);
 	return found;
 }
