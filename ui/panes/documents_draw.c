@@ -186,7 +186,7 @@ static void add_position(struct documents_pane *p, int w, struct str *out)
 		str_adds(out, num_percent(d->text.n ? (double)end / (double)d->text.n : 1).s);
 }
 
-/* A typed number, what is to be said, or the document's name. */
+/* Append the typed number, else the message, else the document's name. */
 static void add_name(const struct documents_pane *p, struct str *out)
 {
 	const struct doc_text *d = documents_current(p);
@@ -199,7 +199,7 @@ static void add_name(const struct documents_pane *p, struct str *out)
 		str_add(out, d->name.p ? d->name.p : "", d->name.n);
 }
 
-/* The heading that it stands below; *n = 0: none, or the row is needed for something else. */
+/* Heading above the status row's byte.  *n = 0: no heading, or the row is needed for something else. */
 static const char *heading_seen(struct documents_pane *p, size_t *n)
 {
 	struct doc_text *d = documents_current(p);

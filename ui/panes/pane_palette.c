@@ -217,7 +217,7 @@ static void show_items(struct palette_pane *p, struct items *l, int fits)
 
 		if (x->fits < fits)
 			continue;
-		/* Insert behind equal scores, so that they keep their order. */
+		/* Insert after equal scores, so that they keep their order. */
 		for (at = p->list.n++; at > 0 && p->shown[at - 1]->score < x->score; at--)
 			p->shown[at] = p->shown[at - 1];
 		p->shown[at] = x;

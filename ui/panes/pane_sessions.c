@@ -89,35 +89,35 @@ const struct session_row *sessions_chosen(const struct sessions_pane *p)
 	return p->list.chosen < p->list.n ? &p->row[p->shown[p->list.chosen]] : NULL;
 }
 
-static int contains(const struct str *s, const char *word, size_t n)
+static int str_contains(const struct str *s, const char *word, size_t n)
 {
 	size_t len;
 
 	return s->n && words_find(s->p, s->n, 0, word, n, 1, &len) != SIZE_MAX;
 }
 
-/* Each word of the filter is in name, title or model. */
-static int passes(const struct session_row *t, const char *words, size_t n)
+/* 1 if name, title or model contain each word of the filter. */
+static int passes_filter(const struct session_row *t, const char *words, size_t n)
 {
 	for (size_t i = 0, end; i < n; i = end) {
 		while (i < n && words[i] == ' ')
 			i++;
 		for (end = i; end < n && words[end] != ' ';)
 			end++;
-		if (end > i && !contains(&t->name, words + i, end - i) && !contains(&t->title, words + i, end - i) &&
-		    !contains(&t->model, words + i, end - i))
+		if (end > i && !str_contains(&t->name, words + i, end - i) && !str_contains(&t->title, words + i, end - i) &&
+		    !str_contains(&t->model, words + i, end - i))
 			return 0;
 	}
 	return 1;
 }
 
-/* Applies the filter.  The chosen session stays chosen if it passes, else the first one is. */
-static void filter(struct sessions_pane *p)
+/* Apply the filter.  The chosen session stays chosen if it passes; else choose the first. */
+static void sessions_filter(struct sessions_pane *p)
 {
 	struct str words = {0};
 	int found = 0;
 
-	/* Matches of a search are not filtered, and the list is not while words behind "/" are typed. */
+	/* Do not filter search matches, nor the list while words after "/" are typed. */
 	if (!p->finding && !(p->filter.text.n && p->filter.text.p[0] == '/'))
 		for (size_t i = 0, len; i < p->filter.text.n; i += len) {
 			int32_t cp;
@@ -127,7 +127,7 @@ static void filter(struct sessions_pane *p)
 		}
 	p->list.n = 0;
 	for (size_t i = 0; i < p->n_row; i++) {
-		if (p->row[i].is.id != p->renamed_id && !passes(&p->row[i], words.p ? words.p : "", words.n))
+		if (p->row[i].is.id != p->renamed_id && !passes_filter(&p->row[i], words.p ? words.p : "", words.n))
 			continue;
 		if (!found && p->row[i].is.id == p->chosen_id) {
 			p->list.chosen = p->list.n;
@@ -157,14 +157,14 @@ static enum pane_key sessions_pane_open(struct pane *pane, struct ui_action *out
 	for (size_t i = 0; i < p->n_row; i++)
 		if (p->row[i].is.here)
 			p->chosen_id = p->row[i].is.id;
-	filter(p);
+	sessions_filter(p);
 	out->what = UI_LIST;
 	return PANE_ACTION;
 }
 
 /* ---- posted sessions ---- */
 
-/* Clean, but for the marks around found words. */
+/* Clean a snippet, but keep the marks around matches. */
 static void take_snippet(struct str *out, const char *text)
 {
 	size_t n = text ? strnlen(text, SNIPPET_MOST) : 0;
@@ -187,8 +187,8 @@ static void rename_open(struct sessions_pane *p, const struct session_row *t)
 	p->mode = RENAME;
 }
 
-/* Ids only grow. */
-static int64_t newest(const struct sessions_pane *p)
+/* The largest id: ids only grow. */
+static int64_t newest_id(const struct sessions_pane *p)
 {
 	int64_t id = 1;
 
@@ -221,17 +221,17 @@ void sessions_pane_post(struct pane *pane, const struct ui_session *s, size_t n,
 			p->chosen_id = s[i].id;
 	}
 	p->opened = 0;
-	/* The copy is chosen, and its name asked for: two sessions with the same name cannot be told apart. */
-	if ((copied = p->forked && p->mode == PICK && newest(p) > p->forked)) {
-		p->chosen_id = newest(p);
+	/* Choose a new fork and ask for its name: two sessions with the same name cannot be distinguished. */
+	if ((copied = p->forked && p->mode == PICK && newest_id(p) > p->forked)) {
+		p->chosen_id = newest_id(p);
 		p->forked = 0;
 	}
-	filter(p);
+	sessions_filter(p);
 	if (copied && sessions_chosen(p) && sessions_chosen(p)->is.id == p->chosen_id) {
 		asked = p->chosen_id;
 		rename_open(p, sessions_chosen(p));
 	}
-	/* The session that the question is about may not be in the list any more. */
+	/* Cancel a question about a session that has left the list. */
 	if (p->mode != PICK && (!sessions_chosen(p) || sessions_chosen(p)->is.id != asked))
 		p->mode = PICK;
 }
@@ -260,7 +260,7 @@ static void sessions_pane_draw(struct pane *pane, const struct area *a)
 
 /* ---- keys ---- */
 
-static enum pane_key act(const struct sessions_pane *p, struct ui_action *out, enum ui_what what)
+static enum pane_key make_action(const struct sessions_pane *p, struct ui_action *out, enum ui_what what)
 {
 	memset(out, 0, sizeof *out);
 	out->what = what;
@@ -269,7 +269,7 @@ static enum pane_key act(const struct sessions_pane *p, struct ui_action *out, e
 	return PANE_ACTION;
 }
 
-/* After any change of the chosen session. */
+/* Request the preview after the chosen session changed. */
 static enum pane_key want_preview(struct sessions_pane *p, struct ui_action *out)
 {
 	const struct session_row *t = sessions_chosen(p);
@@ -277,10 +277,10 @@ static enum pane_key want_preview(struct sessions_pane *p, struct ui_action *out
 	if (!p->preview || !t || p->preview_asked == t->is.id)
 		return PANE_USED;
 	p->preview_asked = t->is.id;
-	return act(p, out, UI_PREVIEW);
+	return make_action(p, out, UI_PREVIEW);
 }
 
-/* The words have changed: the matches are those of other words. */
+/* Apply a changed filter; matches of other words are dropped. */
 static enum pane_key filter_changed(struct sessions_pane *p, struct ui_action *out)
 {
 	size_t n;
@@ -289,15 +289,15 @@ static enum pane_key filter_changed(struct sessions_pane *p, struct ui_action *o
 	if (p->finding && !sessions_find_words(p, &n)) {
 		p->finding = 0;
 		str_clear(&p->asked);
-		filter(p);
-		return act(p, out, UI_LIST);
+		sessions_filter(p);
+		return make_action(p, out, UI_LIST);
 	}
-	filter(p);
+	sessions_filter(p);
 	return want_preview(p, out);
 }
 
-/* UI_FIND, unless these words are searched already. */
-static enum pane_key find(struct sessions_pane *p, struct ui_action *out)
+/* Request UI_FIND, unless these words were searched already. */
+static enum pane_key find_action(struct sessions_pane *p, struct ui_action *out)
 {
 	size_t n;
 	const char *words = sessions_find_words(p, &n);
@@ -307,7 +307,7 @@ static enum pane_key find(struct sessions_pane *p, struct ui_action *out)
 	str_clear(&p->asked);
 	str_add(&p->asked, words, n);
 	p->finding = 1;
-	act(p, out, UI_FIND);
+	make_action(p, out, UI_FIND);
 	out->text = p->asked.p;
 	out->n = p->asked.n;
 	return PANE_ACTION;
@@ -316,9 +316,9 @@ static enum pane_key find(struct sessions_pane *p, struct ui_action *out)
 static enum pane_key pause_typing(struct pane *pane, struct ui_action *out)
 {
 	struct sessions_pane *p = (struct sessions_pane *)pane;
-	enum pane_key did = p->mode == PICK ? find(p, out) : PANE_NOT_MINE;
+	enum pane_key did = p->mode == PICK ? find_action(p, out) : PANE_NOT_MINE;
 
-	/* A list posted since may have chosen another session. */
+	/* A new list may have changed the chosen session. */
 	if (did == PANE_NOT_MINE && want_preview(p, out) == PANE_ACTION)
 		did = PANE_ACTION;
 	return did;
@@ -345,7 +345,7 @@ static enum pane_key rename_key(struct sessions_pane *p, const struct key *k, st
 		str_clear(&p->out);
 		str_add(&p->out, s + from, end - from);
 		p->renamed_id = p->chosen_id;
-		act(p, out, UI_RENAME);
+		make_action(p, out, UI_RENAME);
 		out->text = p->out.p;
 		out->n = p->out.n;
 		return PANE_ACTION;
@@ -365,14 +365,14 @@ static enum pane_key delete_key(struct sessions_pane *p, const struct key *k, st
 	p->mode = PICK;
 	p->asked_from_outside = 0;
 	if (k->code != K_CHAR || k->mods & (KEY_CTRL | KEY_ALT) || (k->cp != 'y' && k->cp != 'Y') || !t)
-		return was_asked ? PANE_CLOSE : PANE_USED;   /* a command asked: the pane was opened for the question */
+		return was_asked ? PANE_CLOSE : PANE_USED;   /* a command opened the pane for this question */
 	p->deleted_id = t->is.id;
 	str_clear(&p->deleted);
 	if (name->n)
 		str_add(&p->deleted, name->p, name->n);
 	else
 		str_adds(&p->deleted, "the empty session");
-	return act(p, out, UI_DELETE);
+	return make_action(p, out, UI_DELETE);
 }
 
 static enum pane_key taken_key(struct sessions_pane *p, const struct key *k, struct ui_action *out)
@@ -382,7 +382,7 @@ static enum pane_key taken_key(struct sessions_pane *p, const struct key *k, str
 	p->mode = PICK;
 	if (letter != 'r' && letter != 'w')
 		return PANE_USED;
-	act(p, out, UI_SWITCH);
+	make_action(p, out, UI_SWITCH);
 	out->text = letter == 'w' ? "wait" : "";
 	out->n = strlen(out->text);
 	return PANE_ACTION;
@@ -402,13 +402,13 @@ void sessions_pane_ask(struct pane *pane, int64_t id)
 	edit_set(&p->filter, "", 0);
 	p->finding = 0;
 	p->chosen_id = id;
-	filter(p);
+	sessions_filter(p);
 	if (sessions_chosen(p) && sessions_chosen(p)->is.id == id)
 		p->mode = DELETE;
 	p->asked_from_outside = p->mode == DELETE;
 }
 
-/* While a deletion can be undone, Ctrl-U undoes it; typed text ends the offer. */
+/* Ctrl-U undoes the last deletion while possible; typed text ends the offer. */
 static int undo_key(struct sessions_pane *p, const struct key *k, struct ui_action *out)
 {
 	int letter = k->code == K_CHAR && !(k->mods & (KEY_CTRL | KEY_ALT));
@@ -416,7 +416,7 @@ static int undo_key(struct sessions_pane *p, const struct key *k, struct ui_acti
 	if (p->deleted_id == NOBODY)
 		return 0;
 	if (k->code == K_CHAR && k->mods == KEY_CTRL && k->cp == 'u') {
-		act(p, out, UI_UNDELETE);
+		make_action(p, out, UI_UNDELETE);
 		out->id = p->deleted_id;
 		p->chosen_id = p->deleted_id;
 		p->deleted_id = NOBODY;
@@ -427,7 +427,7 @@ static int undo_key(struct sessions_pane *p, const struct key *k, struct ui_acti
 	return 0;
 }
 
-static enum pane_key mouse(struct sessions_pane *p, const struct key *k, struct ui_action *out)
+static enum pane_key sessions_mouse(struct sessions_pane *p, const struct key *k, struct ui_action *out)
 {
 	if (k->cp == 4 || k->cp == 5) {
 		list_move(&p->list, k->cp == 4 ? -3 : 3);
@@ -478,7 +478,7 @@ static enum pane_key sessions_pane_key(struct pane *pane, const struct key *k, s
 	if (undo_key(p, k, out))
 		return PANE_ACTION;
 	if (k->code == K_MOUSE)
-		return mouse(p, k, out);
+		return sessions_mouse(p, k, out);
 	if (k->code == K_ESC && p->filter.text.n) {
 		edit_set(&p->filter, "", 0);
 		return filter_changed(p, out);
@@ -486,13 +486,13 @@ static enum pane_key sessions_pane_key(struct pane *pane, const struct key *k, s
 	if (k->code == K_ESC)
 		return PANE_CLOSE;
 	if (k->code == K_ENTER) {
-		if ((did = find(p, out)) == PANE_ACTION)
+		if ((did = find_action(p, out)) == PANE_ACTION)
 			return did;
 		if (sessions_chosen(p) && sessions_chosen(p)->is.writer && !sessions_chosen(p)->is.here) {
 			p->mode = TAKEN;
 			return PANE_USED;
 		}
-		return sessions_chosen(p) ? act(p, out, UI_SWITCH) : PANE_USED;
+		return sessions_chosen(p) ? make_action(p, out, UI_SWITCH) : PANE_USED;
 	}
 	if (k->code == K_TAB) {
 		p->preview = !p->preview;
@@ -500,8 +500,8 @@ static enum pane_key sessions_pane_key(struct pane *pane, const struct key *k, s
 		return want_preview(p, out);
 	}
 	if (control && k->cp == 'f') {
-		p->forked = newest(p);
-		return sessions_chosen(p) ? act(p, out, UI_FORK) : PANE_USED;
+		p->forked = newest_id(p);
+		return sessions_chosen(p) ? make_action(p, out, UI_FORK) : PANE_USED;
 	}
 	p->forked = 0;   /* the user has moved on */
 	if (control && (k->cp == 'r' || k->cp == 'd'))
@@ -543,7 +543,7 @@ static const struct hint *sessions_pane_asks(const struct pane *pane)
 	return mode == PICK ? NULL : of[mode];
 }
 
-/* The filter, the new name or a question is open all the time. */
+/* The filter, a new name or a question is always open. */
 static unsigned sessions_pane_state(const struct pane *pane)
 {
 	(void)pane;

@@ -49,9 +49,9 @@ struct sessions_pane {
 	struct str out;               /* text of an action */
 };
 
-/* The words behind "/" in the filter; NULL: it has none. */
+/* Words after "/" in the filter; NULL = the filter has no "/". */
 const char *sessions_find_words(const struct sessions_pane *, size_t *n);
-/* NULL: nothing passes the filter. */
+/* The chosen session; NULL = none passes the filter. */
 const struct session_row *sessions_chosen(const struct sessions_pane *);
 void sessions_draw(struct sessions_pane *, const struct area *);
 
