@@ -1,4 +1,4 @@
-/* ui/ui.c - the full screen: life, requests to the application, layout, time, drawing.
+/* ui/ui.c - the full screen: open and close, requests to the application, time, drawing.
  *
  * From top to bottom:
  *
@@ -9,8 +9,8 @@
  *     input line, or the search line
  *     hints (from HINTS_FROM rows on, or while a pane waits for keys)
  *
- * After a change everything is drawn into a grid of cells; display.c finds the cells that differ.  The parts know nothing of each
- * other: the transcript, the panes and the input line draw into areas and get keys. */
+ * After a change everything is drawn into a grid of cells; display.c finds the cells that differ.  The parts are independent: the
+ * transcript, the panes and the input line draw into areas and get keys. */
 #include "ui/ui_private.h"
 #include "ui/text/text.h"
 
@@ -19,9 +19,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- life ---- */
+/* ---- open and close ---- */
 
-static int is_open;   /* readline is global: one screen a process */
+static int is_open;   /* readline's state is global: one screen per process */
 
 static int screen_side(int v)
 {
@@ -96,7 +96,8 @@ int ui_action(struct ui *u, struct ui_action *out)
 		const struct ui_command *c = command_of(u, u->queue[0].p, u->queue[0].n);
 		out->what = UI_SEND;
 		str_add(&u->given, u->queue[0].p, u->queue[0].n);
-		/* The application posts what it starts a moment later, from another thread.  The next message waits until then. */
+		/* The application posts the work that this message starts a moment later, from another thread.  Hold the
+		 * next message until then. */
 		u->begun = !c || c->busy != BUSY_ALLOWED;
 		u->begun_until = u->now + BEGIN_SECONDS;
 		queue_remove(u, 0);
@@ -138,11 +139,11 @@ static void say_tick(struct ui *u)
 	}
 }
 
-/* Times of keys come from the caller, so that tests can set the clock. */
+/* The caller passes the time of the keys, so that tests can set the clock. */
 void ui_feed(struct ui *u, const char *bytes, size_t n, double now)
 {
 	u->now = now;
-	/* A terminal that does not mark pastes: nobody types that fast. */
+	/* A burst from a terminal that does not mark pastes is a paste: nobody types that fast. */
 	if (n >= KEYS_BURST && !u->keys.marks_pastes)
 		untyped_note(bytes, n);
 	keys_feed(&u->keys, bytes, n, now, ui_key, u);
@@ -192,7 +193,7 @@ int ui_dirty(const struct ui *u)
 	return u->dirty || (u->pane == NO_PANE && u->lay.body > 0 && transcript_changed(u->transcript));
 }
 
-/* "12 new lines", where the transcript continues below the screen. */
+/* Draw "12 new lines" if the transcript continues below the screen. */
 static void draw_below(struct ui *u, const struct area *a)
 {
 	size_t below = transcript_below(u->transcript), lines;
@@ -231,7 +232,7 @@ static void draw_transcript(struct ui *u, const struct area *a)
 		area_text(a, 0, a->h - 1, ST_FAINT, hello, sizeof hello - 1);
 }
 
-/* A title of clean text at x of the upper border, in at most w columns. */
+/* Draw a title (clean text) at column x of the upper border, in at most w columns. */
 static void draw_title(const struct ui *u, const struct area *a, int x, int w, unsigned style, const struct str *title)
 {
 	int cols = (int)text_width(title->p ? title->p : "", title->n);
@@ -243,7 +244,7 @@ static void draw_title(const struct ui *u, const struct area *a, int x, int w, u
 	area_cell(a, put_left(a, x + 1, 0, cols, style, title->p, title->n, u->ascii), 0, ' ', ST_RULE, 0);
 }
 
-/* The open pane; with a border and a title where there is room. */
+/* Draw the open pane, with border and title if there is room. */
 static void draw_pane(struct ui *u, const struct area *a)
 {
 	struct pane *p = pane_shown(u);
@@ -291,7 +292,7 @@ static void draw(struct ui *u)
 		draw_transcript(u, &body);
 	else
 		draw_pane(u, &body);
-	/* The cursor stands where typed keys go. */
+	/* Hide the cursor unless typed keys go to the pane. */
 	if (u->focus != ON_PANE && !pane_state(u, PANE_FIELD))
 		u->grid.cursor_y = -1;
 	cursor_x = u->grid.cursor_x;

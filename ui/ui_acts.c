@@ -1,17 +1,18 @@
-/* ui/ui_acts.c - the acts that the table of bindings names: focus, closing, stopping, quitting, scrolling, copying. */
+/* ui/ui_acts.c - carries out the acts of the table of bindings: focus, closing, stopping, quitting, scrolling,
+ * copying. */
 #include "ui/ui_private.h"
 
 #include <string.h>
 
 /* ---- panes and focus ---- */
 
-/* F6: browse mode for what is open, then for the cache beside or below, then writing again. */
+/* F6: browse the open pane or the transcript, then the cache beside or below it, then return to the input line. */
 static void next_focus(struct ui *u)
 {
 	int panel = u->lay.side || u->lay.bar;
 
 	if (pane_state(u, PANE_FIELD))
-		return;   /* its keys are letters already */
+		return;   /* the field takes letters already */
 	u->searching = 0;
 	if (u->focus == ON_LINE)
 		u->focus = u->pane ? ON_PANE : ON_TRANSCRIPT;
@@ -23,7 +24,8 @@ static void next_focus(struct ui *u)
 
 /* ---- F3 ---- */
 
-/* Opens the search of what is shown, or goes on to the next match.  In the transcript the newest text is searched first, upwards. */
+/* Open the search of the pane or transcript on the screen, or go to its next match.  The transcript is searched
+ * upwards from the newest text. */
 static void find(struct ui *u, int step)
 {
 	char c = !pane_state(u, PANE_MATCHES) ? '/' : step > 0 ? 'n' : 'N';
@@ -39,7 +41,7 @@ static void find(struct ui *u, int step)
 
 /* ---- stopping and quitting ---- */
 
-/* Messages that wait go back into the draft, in front of what is written there. */
+/* Move the queued messages back into the draft, before its text. */
 static void unqueue_all(struct ui *u)
 {
 	struct str s = {0};
@@ -48,7 +50,7 @@ static void unqueue_all(struct ui *u)
 		return;
 	queue_lines(u, &s);
 	if (!input_empty())
-		str_addf(&s, "\n%s", input_text(NULL));   /* with its long pastes collapsed */
+		str_addf(&s, "\n%s", input_text(NULL));   /* long pastes stay collapsed */
 	while (u->n_queue)
 		queue_remove(u, u->n_queue - 1);
 	input_restore(s.p);
@@ -116,7 +118,7 @@ static void stop(struct ui *u, const struct key *k)
 	} else if (u->searching) {
 		ui_search_off(u);
 	} else if (pane_state(u, PANE_FIELD)) {
-		/* An open field of the pane closes first. */
+		/* Let the pane close an open field first. */
 		if (!pane_key(u, k))
 			pane_close(u);
 	} else if (u->focus != ON_LINE) {
@@ -171,7 +173,7 @@ void ui_edit(struct ui *u, const char *text)
 
 static void page(struct ui *u, double pages)
 {
-	/* An open pane has had the key already, but for a pane without pages. */
+	/* An open pane got the key already.  If it is still here, the pane has no pages. */
 	if (!u->pane) {
 		transcript_page(u->transcript, pages);
 		u->moved = 1;

@@ -5,7 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* F2: bar or side panel, then the whole screen, then nothing.  A screen without room for the bar skips it. */
+/* F2: show the cache as bar or side panel, then on the whole screen, then not at all.  Skip the bar if it has no
+ * room. */
 void ui_panel_next(struct ui *u)
 {
 	str_clear(&u->say);
@@ -139,7 +140,7 @@ int ui_search(struct ui *u, const char *words)
 	return u->found > INT32_MAX ? INT32_MAX : (int)u->found;
 }
 
-/* The number that text is, from 1 on, or -1. */
+/* Parse text as a number >= 1; -1 = it is not one. */
 static long number(const char *text)
 {
 	long v = 0;

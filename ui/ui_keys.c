@@ -1,23 +1,23 @@
-/* ui/ui_keys.c - who gets a key: the first of these that uses it.
+/* ui/ui_keys.c - routes each key to the first of these that uses it.
  *
- *   1. keys that mean the same everywhere: Ctrl-C, Ctrl-Z, Ctrl-L, the mouse, the letter behind Ctrl-X
+ *   1. keys that mean the same everywhere: Ctrl-C, Ctrl-Z, Ctrl-L, the mouse, the letter after Ctrl-X
  *   2. an open field: the search line, a field or a question of the open pane
- *   3. in browse mode, the pane that is read
- *   4. an open popup of completions, a search of the history, vi's insert mode: Esc, Enter, Tab and arrows
- *   5. the open pane, for PgUp, PgDn and Esc, and for all keys that type nothing while the input line is empty
+ *   3. in browse mode, the part with the focus
+ *   4. an open popup of completions, a history search, vi's insert mode: Esc, Enter, Tab and arrows
+ *   5. the open pane: PgUp, PgDn, Esc, and while the input line is empty all keys that type nothing
  *   6. the table of bindings
  *   7. the input line
  *
- * Letters and pastes go to the input line, whatever is open: only a field takes them, where the cursor shows it, or browse mode, which
- * F6 enters and the status row names.  A letter without a meaning there leaves that mode and is typed.
- * Esc closes what was opened last: popup, field, browse mode, marks of a search, pane; then it stops the answer. */
+ * Letters and pastes go to the input line, whatever is open, with two exceptions: fields, where the cursor is shown, and browse mode,
+ * which F6 enters and the status row names.  A letter without a meaning in browse mode leaves it and is typed.
+ * Esc closes what was opened last: popup, field, browse mode, search marks, pane; then it stops the answer. */
 #include "ui/ui_private.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* The key's name in the table of bindings: "F1", "Ctrl-G", "Alt-Enter", "PgUp", "j".  At most 23 bytes. */
+/* Write the key's name as in the table of bindings: "F1", "Ctrl-G", "Alt-Enter", "PgUp", "j".  At most 23 bytes. */
 static void key_name(const struct key *k, int leader, char out[24])
 {
 	static const char *const names[] = {
@@ -32,7 +32,7 @@ static void key_name(const struct key *k, int leader, char out[24])
 
 	out[0] = 0;
 	if (k->code == K_CHAR && cp > 0x20 && cp < 0x7f) {
-		mods &= ~(unsigned)KEY_SHIFT;   /* the letter is a capital */
+		mods &= ~(unsigned)KEY_SHIFT;   /* the letter itself is upper case */
 		one[0] = mods & KEY_CTRL && cp >= 'a' && cp <= 'z' ? (char)(cp - 32) : (char)cp;
 	} else if (k->code == K_CHAR && cp == ' ') {
 		memcpy(one, "Space", 6);
@@ -57,7 +57,7 @@ static int named(const char *keys, const char *name)
 
 	for (const char *k = keys; n && *k;) {
 		size_t len = strcspn(k, ",");
-		if (!len)   /* the comma separates names and is none */
+		if (!len)   /* commas only separate names */
 			return 0;
 		if (len == n && !memcmp(k, name, n))
 			return 1;
@@ -73,7 +73,7 @@ static int bound(struct ui *u, const struct key *k, int leader)
 
 	key_name(k, leader, name);
 	for (const struct binding *b = bindings; b->keys; b++) {
-		/* A pane had the key first: of its own rows none is left. */
+		/* Skip rows of panes: an open pane got the key already. */
 		int here = b->where == ANYWHERE || (u->focus == ON_LINE && b->where & IN_INPUT) ||
 		           (u->focus == ON_TRANSCRIPT && b->where & IN_TRANSCRIPT);
 		if (here && b->act && named(b->keys, name) && ui_act(u, (enum act)b->act, k))
@@ -94,13 +94,13 @@ static void line_key(struct ui *u, const struct key *k)
 	str_free(&s);
 }
 
-/* Would the key type something? */
+/* 1 if the key types text. */
 static int is_typed(const struct key *k)
 {
 	return k->code == K_PASTE || (k->code == K_CHAR && !(k->mods & (KEY_CTRL | KEY_ALT)));
 }
 
-/* The small forms of the cache have few keys; Tab, Enter, Esc and q lead back to the input line. */
+/* Pass a key to the small form of the cache.  Tab, Enter, Esc and q return to the input line. */
 static int panel_key(struct ui *u, const struct key *k)
 {
 	enum pane_key did = k->code == K_TAB || k->code == K_ENTER ? PANE_CLOSE : pane_ops[CACHE]->key(u->panes[CACHE], k, NULL);
@@ -110,7 +110,7 @@ static int panel_key(struct ui *u, const struct key *k)
 	return did != PANE_NOT_MINE;
 }
 
-/* A key for the pane that is read. */
+/* Pass a key to the part that has the focus in browse mode. */
 static int browse_key(struct ui *u, const struct key *k)
 {
 	if (u->focus == ON_PANEL)
@@ -122,7 +122,7 @@ static int browse_key(struct ui *u, const struct key *k)
 	return pane_key(u, k);
 }
 
-/* Does the open pane get this key before the input line? */
+/* 1 if the open pane gets this key before the input line. */
 static int is_for_pane(const struct key *k)
 {
 	if (k->code == K_PAGE_UP || k->code == K_PAGE_DOWN || k->code == K_ESC)
@@ -136,7 +136,7 @@ static int is_ctrl(const struct key *k, int32_t letter)
 	return k->code == K_CHAR && k->mods == KEY_CTRL && k->cp == letter;
 }
 
-/* Keys that a popup or a search of the input line gets first. */
+/* 1 for keys that a popup or a search of the input line gets first. */
 static int line_first(const struct key *k)
 {
 	switch (k->code) {
@@ -181,9 +181,9 @@ static void route(struct ui *u, const struct key *k)
 	if (leader) {
 		if (bound(u, k, 1) || k->code == K_ESC)
 			return;
-		/* readline has bindings behind Ctrl-X, too. */
+		/* readline has bindings after Ctrl-X, too. */
 		if (u->focus == ON_LINE) {
-			if (!input_wants_escape())   /* except in a search of the history and in vi mode */
+			if (!input_wants_escape())   /* not in a history search, nor in vi's insert mode */
 				input_key(&x);
 			line_key(u, k);
 		}
@@ -193,7 +193,7 @@ static void route(struct ui *u, const struct key *k)
 		u->leader = 1;
 		return;
 	}
-	/* F keys mean the same everywhere. */
+	/* F keys work in the search line, too. */
 	if (u->searching && k->code != K_F) {
 		ui_search_key(u, k);
 		return;
@@ -221,7 +221,7 @@ void ui_key(const struct key *k, void *ud)
 	struct ui *u = ud;
 
 	u->asked = 0;
-	if (u->say.n && !u->say_new && k->code != K_MOUSE) {   /* it was seen: the session's name has its place again */
+	if (u->say.n && !u->say_new && k->code != K_MOUSE) {   /* the message was shown: the session's name returns */
 		str_clear(&u->say);
 		u->dirty = 1;
 	}

@@ -1,7 +1,7 @@
-/* ui/ui_mouse.c - the mouse: the wheel, clicks on sources, on the row of keys and in panes, and selecting text.
+/* ui/ui_mouse.c - the mouse: wheel, clicks on sources, hints and panes, selecting text.
  *
- * The terminal's own selection is gone while a program has the mouse (but with Shift), so dragging selects here: what was marked is
- * copied when the button is released, with the lines that were wrapped joined again. */
+ * While a program uses the mouse, the terminal's own selection works only with Shift.  So dragging selects here: the marked text is
+ * copied when the button is released, with wrapped lines joined again. */
 #include "ui/ui_private.h"
 
 static int is_in(const struct area *a, int x, int y)
@@ -11,7 +11,7 @@ static int is_in(const struct area *a, int x, int y)
 
 /* ---- selecting ---- */
 
-/* The cells [*from, *to) of row y that are selected; none outside of the rows. */
+/* Selected cells [*from, *to) of row y; 0 = none. */
 static int selected(const struct ui *u, int y, int *from, int *to)
 {
 	const struct area *in = &u->select.in;
@@ -44,7 +44,7 @@ void select_end(struct ui *u)
 	u->dirty = 1;
 }
 
-/* The text of cells, without the blanks at its end. */
+/* Append the text of cells [from, to) of row y, without trailing blanks. */
 static void add_cells(const struct ui *u, int y, int from, int to, struct str *out)
 {
 	const struct cell *row = u->grid.cell + (size_t)y * (size_t)u->grid.w;
@@ -53,7 +53,7 @@ static void add_cells(const struct ui *u, int y, int from, int to, struct str *o
 
 	for (int x = from; x < to && x < u->grid.w; x++) {
 		if (!row[x].cp)
-			continue;   /* the right half of a wide character */
+			continue;   /* right half of a wide character */
 		str_add(out, utf8, (size_t)utf8_encode(row[x].cp, utf8));
 		for (int m = 0; m < CLEAN_MARKS_MAX && row[x].mark[m]; m++)
 			str_add(out, utf8, (size_t)utf8_encode(row[x].mark[m], utf8));
@@ -75,11 +75,11 @@ static void copy_selected(struct ui *u)
 		if (!selected(u, y, &from, &to))
 			continue;
 		while (joins && from < to && u->grid.cell[(size_t)y * (size_t)u->grid.w + (size_t)from].cp == ' ')
-			from++;   /* of the wrapped line's own indent */
+			from++;   /* skip the indent of a wrapped line */
 		str_adds(&s, !lines++ || joins == 2 ? "" : joins ? " " : "\n");
 		add_cells(u, y, from, to, &s);
 	}
-	while (s.n && s.p[s.n - 1] == '\n')   /* of empty rows */
+	while (s.n && s.p[s.n - 1] == '\n')   /* drop empty rows at the end */
 		s.n--;
 	if (s.n)
 		todo_add(u, UI_COPY, s.p, s.n, 0, 0);
@@ -105,8 +105,8 @@ static void drag(struct ui *u, int x, int y)
 
 /* ---- clicks ---- */
 
-/* 1: a key below was clicked, *of_hint. */
-static int press(struct ui *u, const struct key *k, struct key *of_hint)
+/* Handle a press of the button.  1: *of_hint = the key whose hint was clicked. */
+static int button_pressed(struct ui *u, const struct key *k, struct key *of_hint)
 {
 	const struct layout *l = &u->lay;
 	struct area line = {&u->grid, 0, u->h - l->hints - l->line, u->w, l->line};
@@ -118,7 +118,7 @@ static int press(struct ui *u, const struct key *k, struct key *of_hint)
 	u->select.pressed = is_in(&u->select.in, k->x, k->y);
 	u->select.x = k->x;
 	u->select.y = k->y;
-	/* A click selects; only F6 makes keys of letters. */
+	/* A click in a pane selects; it does not enter browse mode. */
 	if (k->y < l->body && u->pane)
 		pane_key(u, k);
 	else if (k->y >= l->body)
@@ -128,8 +128,8 @@ static int press(struct ui *u, const struct key *k, struct key *of_hint)
 	return 0;
 }
 
-/* A click opens a source and unfolds a message; whoever drags over them copies their words. */
-static void release(struct ui *u, const struct key *k)
+/* Handle the release of the button: copy dragged text, or open the clicked source, or unfold the clicked message. */
+static void button_released(struct ui *u, const struct key *k)
 {
 	int clicked = u->select.pressed && k->y < u->lay.body && !u->pane;
 	size_t source, turn;
@@ -160,11 +160,11 @@ int mouse_key(struct ui *u, const struct key *k, struct key *of_hint)
 				pane_try(u, &arrow);
 		}
 	} else if (k->cp == 1 && !u->searching) {
-		return press(u, k, of_hint);
+		return button_pressed(u, k, of_hint);
 	} else if (k->cp == 6) {
 		drag(u, k->x, k->y);
 	} else if (k->cp == 0) {
-		release(u, k);
+		button_released(u, k);
 	}
 	return 0;
 }

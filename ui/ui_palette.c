@@ -1,4 +1,4 @@
-/* ui/ui_palette.c - does what was chosen in the palette. */
+/* ui/ui_palette.c - carries out what the user chose in the palette. */
 #include "ui/ui_private.h"
 
 #include <string.h>
@@ -15,7 +15,7 @@ void ui_do_chosen(struct ui *u)
 	case PALETTE_TEXT:
 		if (c->draft || (n && c->text[n - 1] == ' ')) {
 			if (!input_empty())
-				input_abandon();   /* the draft stays in the history */
+				input_abandon();   /* the history keeps the draft */
 			input_set(c->text, n);
 		} else {
 			ui_submit_command(u, c->text);

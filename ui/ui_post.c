@@ -34,11 +34,11 @@ size_t ui_entry(struct ui *u, enum ui_role role, const char *text, size_t n)
 		transcript_end_follow(u->transcript);
 		u->moved = 1;
 	}
-	/* A pane over the transcript hides it there; the list of sessions alone would stay as it is without a word. */
+	/* A pane hides the error in the transcript, so show it in the status row, too. */
 	if (role == UI_ERROR && u->pane != NO_PANE && u->pane != CACHE)
 		ui_sayf(u, "%.*s", (int)(n < 200 ? n : 200), text);
 	i = transcript_add(u->transcript, role, text, n);
-	/* What the input line shows as "[pasted 123 lines]" is no wall before the answer. */
+	/* Fold a message that the input line showed as "[pasted 123 lines]". */
 	if (role == UI_USER && paste_is_long(text, n))
 		transcript_fold_last(u->transcript);
 	return i;
@@ -102,7 +102,7 @@ static void clean_into(struct str *out, const char *text)
 		clean_line(text, strlen(text), out);
 }
 
-/* Compares what is shown before and after a post: an equal picture is not drawn again. */
+/* Compare texts before and after a post, to avoid drawing the same again. */
 static int same_text(const struct str *a, const struct str *b)
 {
 	return a->n == b->n && (!a->n || !memcmp(a->p, b->p, a->n));
@@ -159,7 +159,7 @@ void ui_status(struct ui *u, const struct ui_status *s)
 	u->status.evicted = s->evicted;
 	u->status.thinned = s->thinned;
 	u->status.tps = s->tps;
-	u->status.memory = s->memory >> 20;   /* MiB: the bytes change all the time */
+	u->status.memory = s->memory >> 20;   /* MiB, because the bytes change all the time */
 	u->has_status = 1;
 	u->dirty |= changed;
 }
@@ -191,7 +191,7 @@ void ui_sessions(struct ui *u, const struct ui_session *s, size_t n, int64_t now
 		if (s[i].name && *s[i].name)
 			names[n_names++] = s[i].name;
 	}
-	/* Matches of a search are not all names: completion keeps the whole list. */
+	/* A search returns only some names: completion keeps the full list. */
 	if (!found)
 		input_names(names, n_names);
 	free(names);

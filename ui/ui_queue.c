@@ -1,4 +1,4 @@
-/* ui/ui_queue.c - messages and commands that the user has sent; those that may not run yet wait in the queue. */
+/* ui/ui_queue.c - messages and commands that the user sent; those that may not run yet wait in the queue. */
 #include "ui/ui_private.h"
 #include "ui/text/text.h"
 
@@ -58,7 +58,7 @@ static void draft_back(struct ui *u, const char *text, size_t n)
 	u->focus = ON_LINE;
 }
 
-/* Sends, queues, or returns the text to the input line. */
+/* Send the text, queue it, or return it to the input line. */
 void ui_submit(struct ui *u, const char *text, size_t n)
 {
 	int busy = ui_closed(u) || u->n_queue, is_command = n > 1 && text[0] == '/' && text[1] != '/';
@@ -96,13 +96,13 @@ void ui_submit(struct ui *u, const char *text, size_t n)
 		return;
 	}
 	str_add(&u->queue[u->n_queue++], text, n);
-	str_clear(&u->say);   /* what it was about has been dealt with */
+	str_clear(&u->say);   /* its message is obsolete */
 	u->asked = is_command && !busy;
 	if (is_command)
 		return;
 	if (paste_is_long(text, n))
 		ui_sayf(u, "the message is folded to its first line; a click, or F6 and z, unfolds it");
-	/* The transcript is shown, with the answer. */
+	/* Show the transcript, where the answer appears. */
 	if (u->pane)
 		pane_close(u);
 	if (!busy) {
@@ -134,7 +134,7 @@ void ui_submit_command(struct ui *u, const char *command)
 	size_t n;
 	const char *text = input_text(&n);
 
-	/* A refused command becomes the draft: the user's own draft is put back. */
+	/* A refused command replaces the draft, so put the user's draft back. */
 	str_add(&draft, text, n);
 	ui_submit(u, command, strlen(command));
 	input_restore(draft.n ? draft.p : "");

@@ -1,4 +1,4 @@
-/* ui/ui_requests.c - requests to the application, and what it says that it is doing. */
+/* ui/ui_requests.c - requests to the application, and its current work. */
 #include "ui/ui_private.h"
 #include "ui/text/text.h"
 
@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Requests of which only the newest counts. */
+/* 1 for requests that replace an older pending one of their kind. */
 static int only_newest(enum ui_what what)
 {
 	switch (what) {

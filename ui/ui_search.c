@@ -1,4 +1,4 @@
-/* ui/ui_search.c - the search in the transcript: its line, its keys, its matches. */
+/* ui/ui_search.c - search in the transcript: search line, keys, matches. */
 #include "ui/ui_private.h"
 
 #include <stdio.h>
@@ -39,7 +39,7 @@ void ui_search_key(struct ui *u, const struct key *k)
 	if (cancel || (k->code == K_BACKSPACE && !u->pattern.text.n)) {
 		ui_search_off(u);
 	} else if (k->code == K_ENTER) {
-		/* The matches stay marked while they are not closed by Esc; F3 goes on. */
+		/* Matches stay marked until Esc; F3 goes to the next one. */
 		u->searching = 0;
 		if (!u->found) {
 			if (u->pattern.text.n)
@@ -49,7 +49,7 @@ void ui_search_key(struct ui *u, const struct key *k)
 	} else if (k->code == K_UP || k->code == K_DOWN) {
 		ui_search_run(u, k->code == K_UP ? -1 : 1);
 	} else if (edit_key(&u->pattern, k) == 1) {
-		/* The first letter finds a match, further letters narrow it. */
+		/* The first letter searches; further letters narrow the match. */
 		ui_search_run(u, had || !u->search_down ? 0 : 1);
 	}
 }

@@ -1,8 +1,8 @@
 /* ui/ui_status.c - the status row and the row of key hints.
  *
- * The status row is made of parts that have several forms, from the longest to none.  Where the row is too narrow the
- * table give_up[] says which part becomes shorter first: policy, memory and speed before position, position before what runs now.
- * The number of evicted tokens is given up last. */
+ * The status row consists of parts with several forms, from the longest to none.  If the row is too narrow, the table give_up[] says
+ * which part becomes shorter first: policy, memory and speed before position, position before the current work.  The number of evicted
+ * tokens is given up last. */
 #include "ui/ui_private.h"
 #include "ui/text/text.h"
 
@@ -16,8 +16,8 @@ enum { FORMS = 4, NONE = FORMS };
 
 struct part {
 	struct str form[FORMS];
-	int most[FORMS];               /* columns; 0 = as many as it needs */
-	int at;                        /* the form that is shown, or NONE */
+	int most[FORMS];               /* most columns; 0 = no limit */
+	int at;                        /* form to show, or NONE */
 };
 
 static const struct { uint8_t part, form; } give_up[] = {
@@ -36,8 +36,8 @@ static int part_cols(const struct part *p, int form)
 	return p->most[form] && cols > p->most[form] ? p->most[form] : cols;
 }
 
-/* Bytes of clean text. */
-static void set(struct part *p, int form, const struct str *text, int most)
+/* Set a form of a part to clean text. */
+static void part_set(struct part *p, int form, const struct str *text, int most)
 {
 	if (text->n)
 		str_add(&p->form[form], text->p, text->n);
@@ -72,7 +72,7 @@ void status_work(const struct ui *u, int form, struct str *out)
 		str_addf(out, " %s", num_wait(u->work.left).s);
 }
 
-/* How full the context is; once tokens are evicted, how many there were. */
+/* Set the parts about the context: how full it is; after evictions, the number of evicted tokens. */
 static void context_parts(const struct ui *u, struct part *p)
 {
 	int64_t kept = (int64_t)u->status.kept, ctx = (int64_t)u->status.ctx;
@@ -97,7 +97,7 @@ static void make_parts(const struct ui *u, struct part part[N_PARTS])
 	int said = u->say.n > 0;
 
 	if (said)
-		set(&part[SAY], 0, &u->say, u->w > 3 ? u->w - 2 : 1);
+		part_set(&part[SAY], 0, &u->say, u->w > 3 ? u->w - 2 : 1);
 	if (u->focus != ON_LINE) {
 		str_adds(&part[BROWSES].form[0], "browse mode: letters are keys");
 		str_adds(&part[BROWSES].form[1], "browse mode");
@@ -116,10 +116,10 @@ static void make_parts(const struct ui *u, struct part part[N_PARTS])
 	if (!u->has_status)
 		return;
 	if (!said) {
-		set(&part[SESSION], 0, &u->status.session, 28);
-		set(&part[SESSION], 1, &u->status.session, 14);
-		set(&part[MODEL], 0, &u->status.model, 32);
-		set(&part[MODEL], 1, &u->status.model, 16);
+		part_set(&part[SESSION], 0, &u->status.session, 28);
+		part_set(&part[SESSION], 1, &u->status.session, 14);
+		part_set(&part[MODEL], 0, &u->status.model, 32);
+		part_set(&part[MODEL], 1, &u->status.model, 16);
 	}
 	context_parts(u, &part[SEEN]);
 	if (u->status.evicted > 0 || u->status.thinned > 0) {
@@ -130,7 +130,7 @@ static void make_parts(const struct ui *u, struct part part[N_PARTS])
 		str_addf(&part[EVICTED].form[2], "%s evicted", num_short(u->status.evicted).s);
 		str_addf(&part[EVICTED].form[3], "-%s", num_short(u->status.evicted).s);
 	}
-	set(&part[POLICY], 0, &u->status.kv, 24);
+	part_set(&part[POLICY], 0, &u->status.kv, 24);
 	if (u->status.tps > 0 && !ui_working(u))
 		str_addf(&part[SPEED].form[0], "%.1f t/s", u->status.tps);
 	if (u->status.memory)
@@ -164,12 +164,12 @@ void status_draw(const struct ui *u, const struct area *a)
 
 	make_parts(u, part);
 	area_fill(a, 0, 0, a->w, ST_STATUS, ' ');
-	/* Two blanks between the parts, one at each end. */
+	/* Shorten parts until the row fits: two blanks between parts, one at each end. */
 	for (size_t i = 0; total_cols(part) > a->w && i < sizeof give_up / sizeof give_up[0]; i++)
 		part[give_up[i].part].at = give_up[i].form;
 	if (u->say.n && total_cols(part) > a->w)
 		part[WORK].at = NONE;
-	/* Restore what fits again, most important first; never policy, speed, memory. */
+	/* Restore longer forms that fit again, most important first; never of policy, speed, memory. */
 	for (size_t i = sizeof give_up / sizeof give_up[0]; i-- > 0;) {
 		struct part *p = &part[give_up[i].part];
 		for (int form = 0, was = p->at; give_up[i].part < POLICY && form < was && p->at == was; form++) {
@@ -208,7 +208,7 @@ void status_draw(const struct ui *u, const struct area *a)
 
 /* ---- hints ---- */
 
-/* At 80 columns the sources are more than F3. */
+/* 80 columns have no room for both F3 and F7: F7 is shown. */
 static const struct hint on_line[] = {
 	{"F1", "Help"}, {"^P", "Do"}, {"F2", "Cache"}, {"F4", "Sessions"}, {"F5", "Docs"}, {"F6", "Browse"}, {"F7", "Sources"}, {"F10", "Quit"}, {0},
 };
@@ -244,7 +244,7 @@ static const struct hint behind_leader[] = {
 	{"q", "Quit"}, {0},
 };
 
-/* The key that a hint names: "F3", "Shift-F3", "^P", "PgDn", "j"; 0: it is none ("40%"). */
+/* Parse the key of a hint: "F3", "Shift-F3", "^P", "PgDn", "j"; 0 = not a key ("40%"). */
 static int key_named(const char *name, size_t n, struct key *out)
 {
 	static const struct { const char *name; enum key_code code; } keys[] = {
@@ -299,7 +299,7 @@ static const struct hint *hints_of(const struct ui *u)
 	return !ui_working(u) ? u->w >= WIDE_LINE ? on_wide_line : on_line : ui_closed(u) ? at_work : while_open;
 }
 
-/* Where the next hint begins behind x columns that are taken, or -1: half a hint is none. */
+/* Column of the next hint after x used columns; -1 = it does not fit whole. */
 static int hint_begins(const struct hint *h, int x, int w)
 {
 	return x && x + (int)(strlen(h->key) + 1 + strlen(h->does)) > w ? -1 : x;
@@ -330,7 +330,7 @@ int hint_at(const struct ui *u, int at, struct key *out)
 		int end = x + (int)(strlen(h->key) + 1 + strlen(h->does));
 
 		if (at >= x && at < end) {
-			/* Of "j k" the key that is clicked; the words mean the first one. */
+			/* In "j k" the clicked key counts; a click on the words means the first. */
 			const char *two = strchr(h->key, ' ');
 			const char *name = two && at > x + (two - h->key) && at < x + (int)strlen(h->key) ? two + 1 : h->key;
 
