@@ -14,7 +14,7 @@ enum clean_flags {
 };
 #define CLEAN_MARKS_MAX 4      /* most combining marks on one base character */
 
-/* headings_expected(): 1 if '#' at the start of a line begins a heading, not a comment, in a file of that name. 
+/* headings_expected(): 1 if '#' at the start of a line begins a heading, not a comment, in a file of that name.
  * heading_line(): level (1 to 6) of the heading in a line, with its words at line[*from], *len bytes; 0 = not a
  * heading. */
 int headings_expected(const char *name);
@@ -37,6 +37,7 @@ typedef void history_fn(const char *text, size_t n, void *ud);
 /* Call back for the last HISTORY_MAX entries, oldest first.  Creates the file with mode 0600 in an existing
  * directory.  -1: file unusable. */
 int  history_load(const char *path, history_fn *, void *ud);
+/* Append an entry, unless it is longer than 1 MiB or untyped_names_file(text, n).  Errors are ignored. */
 void history_append(const char *path, const char *text, size_t n);
 /* Shrink a larger file to HISTORY_MAX entries and at most 16 MiB. */
 void history_trim(const char *path);

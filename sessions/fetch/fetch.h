@@ -20,7 +20,7 @@ struct http_reply {
 	int broken;            /* 1 after a failed call: the connection failed, and a retry may succeed */
 	int elsewhere;         /* 1: a redirection led to another server than the one of the request */
 	char next[1024];       /* address of the next page of a list (Link), or target of a redirection (Location); "" = neither */
-	/* Headers of huggingface.co; "" or -1 if missing.  code, message: why it refuses (X-Error-Code and -Message). 
+	/* Headers of huggingface.co; "" or -1 if missing.  code, message: why it refuses (X-Error-Code and -Message).
 	 * linked_sum, linked_size: SHA-256 in hexadecimal and size of the file behind a redirection to its storage
 	 * (X-Linked-Etag and -Size). */
 	char code[32], message[160];

@@ -243,7 +243,7 @@ int jail_enter(enum jail_kind, const char *path, struct jail_level *, struct err
 
 /* ---- jailed.c ---- */
 
-/* Arguments of the jailed process.  argv[1]: helper_argument.  argv[2]: a doc_type_name, or helper_model_type. 
+/* Arguments of the jailed process.  argv[1]: helper_argument.  argv[2]: a doc_type_name, or helper_model_type.
  * argv[3]: path of the model file, or of pdftotext; a PDF without argv[3] is text printed by pdftotext. */
 extern const char helper_argument[], helper_model_type[];
 

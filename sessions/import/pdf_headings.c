@@ -152,7 +152,7 @@ static int title_in_block(const struct doc *d, const struct str *page, size_t at
 	       is_next_number(d, p, n) ? parts : 0;
 }
 
-/* Find the title of the number at `at`, which pdftotext may print in another column, as a block followed by text. 
+/* Find the title of the number at `at`, which pdftotext may print in another column, as a block followed by text.
  * Returns its offset and *n = its bytes; 0: none. */
 static size_t title_elsewhere(const struct doc *d, const struct str *page, size_t at, size_t *n)
 {

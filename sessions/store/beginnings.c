@@ -27,7 +27,7 @@ static int beginning_lost(struct store *s, int64_t message, struct err *e)
 	               "'weir sessions check' says more", s->dir, (long long)message);
 }
 
-/* Copy the part of the first `bytes` bytes of message id's text that its own row stores to its place in out. 
+/* Copy the part of the first `bytes` bytes of message id's text that its own row stores to its place in out.
  * *rest describes the part before it.  1, 0 = the bytes are lost, -1. */
 static int own_part(struct store *s, int64_t id, size_t bytes, char *out, struct beginning *rest, struct err *e)
 {

@@ -39,7 +39,7 @@ int  db_open(struct db *, const char *path, const char *vfs, int read_only, stru
 int  db_open_memory(struct db *, struct err *);
 void db_close(struct db *);         /* legal on a zeroed struct */
 
-/* Set *e from SQLite's last error; doing is the verb before the file's name: "open", "save in", "read" ... 
+/* Set *e from SQLite's last error; doing is the verb before the file's name: "open", "save in", "read" ...
  * Returns -1. */
 int  db_error(struct db *, const char *doing, struct err *);
 /* 1 if the last error means a damaged file, not a failing disk, missing memory or missing rights.  Callers keep to
@@ -79,7 +79,7 @@ int32_t db_small(int64_t);          /* 0 .. INT32_MAX */
 int  db_begin(struct db *, struct err *);
 int  db_end(struct db *, int rc, struct err *);
 
-/* Take the gate: wait until no other process changes the database, and keep others out until db_gate_leave(). 
+/* Take the gate: wait until no other process changes the database, and keep others out until db_gate_leave().
  * Calls nest.  NULL: no lock. */
 int  db_gate_enter(struct gate *, const char *path, struct err *);
 void db_gate_leave(struct gate *);

@@ -52,7 +52,7 @@ void session_leave(struct store *, int64_t id);
  * process. */
 long session_writer(const struct store *, int64_t id);
 int  session_new(struct store *, const char *name, int64_t *id, struct err *);          /* held on return; name NULL or "": unnamed */
-/* Find a session by name, else title, else number as `ls` prints it, else a prefix that fits exactly one. 
+/* Find a session by name, else title, else number as `ls` prints it, else a prefix that fits exactly one.
  * ERR_USAGE suggests the nearest name. */
 int  session_find(struct store *, const char *what, int64_t *id, struct err *);
 /* The session used last: 1, 0 = the store has no session, -1. */
@@ -188,8 +188,7 @@ struct found_passage {
 int  passages_find(struct passage_index *, const struct indexed_text *text, size_t n_text, const char *question, size_t n,
                    struct found_passage *out, size_t most, struct err *);
 
-/* ---- sentences (sentence_search.c): find the sentences of all indexed texts that share words with a question
- * ---- */
+/* ---- sentences (sentence_search.c): find sentences of all indexed texts that share words with a question ---- */
 
 /* Bytes from .. to of a text; words: its length in words; has: bit i is set if the sentence has word i of the
  * question. */
@@ -212,7 +211,6 @@ int  session_export(struct store *, int64_t id, enum export_format, export_more_
 /* Check everything in chat.db, and repair the search indexes.  Defects go to report, one sentence a line.  0 =
  * good, 1 = defects, -1 = the check could not run. */
 int  store_check(struct store *, struct str *report, struct err *);
-
 
 /* SHA-256 of a stream of bytes (sums.c).  NULL: no memory. */
 struct sum;

@@ -54,7 +54,7 @@ uint64_t transcript_place(const struct transcript *);
 void transcript_go(struct transcript *, uint64_t place);
 /* Copy the sources of an answer.  message: index of its question; SIZE_MAX: the last one. */
 void transcript_sources(struct transcript *, size_t message, const struct ui_source *, size_t n);
-/* A turn is a question and the entries up to the next one, named by 1 + index of the question's entry; 0 = none. 
+/* A turn is a question and the entries up to the next one, named by 1 + index of the question's entry; 0 = none.
  * transcript_turn(): the turn whose answer is visible, else the last one. */
 size_t transcript_turn(const struct transcript *);
 size_t transcript_last_turn(const struct transcript *);

@@ -18,7 +18,7 @@
 /* A range of the clean text that ends at `end`: how much of it the cache holds. */
 struct kept { uint32_t end; enum { KEPT, KEPT_PARTLY, KEPT_NOT } what; uint8_t heat, part; };   /* part: as in struct ui_span */
 
-/* A text longer than PART_MOST bytes continues in further entries, cut where the layout has a line break anyway. 
+/* A text longer than PART_MOST bytes continues in further entries, cut where the layout has a line break anyway.
  * So layout, lens and memory are needed only for visible parts. */
 enum { PART_MOST = 32768 };
 
