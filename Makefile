@@ -1,6 +1,6 @@
 # weir: build, test and run.  `make help` lists the targets.
 #
-#   make             build ./weir, and weir-cuda.so for this machine's GPU where nvcc and an NVIDIA device are found
+#   make             build ./weir, its laboratory ./weir-lab, and weir-cuda.so for this machine's GPU where nvcc and an NVIDIA device are found
 #   make cuda        the same with weir-cuda.so for all GPUs from compute capability 8.0 on; needs nvcc and no device
 #   make run         set up what is missing, fetch the default model, open a chat; ARGS= are its options
 #   make test        set up, build, run every test; make check: the tests alone
@@ -28,6 +28,8 @@ SANITIZE ?=
 comma := ,
 BUILD := build$(if $(SANITIZE),/$(subst $(comma),-,$(SANITIZE)))
 PROGRAM := $(if $(SANITIZE),$(BUILD)/weir,weir)
+# What weir starts for `weir eval` and `weir train`; it looks beside itself.
+LAB = $(PROGRAM)-lab
 
 ifeq ($(V),1)
 Q :=
@@ -123,7 +125,7 @@ cuda_objects = $(patsubst %.cu,$(BUILD)/cuda/%.o,$(wildcard kernels/cuda/*.cu)) 
 .PHONY: all cuda help run test check unit pictures gallery soak bench fuzz fuzz-programs check-layers check-headers check-circles check-words \
         setup setup-test setup-cuda model install dist deb portable clean compile_commands.json
 .SECONDARY:
-all: $(PROGRAM) $(PLUGIN)
+all: $(PROGRAM) $(LAB) $(PLUGIN)
 
 cuda:
 	@[ -n "$(NVCC)" ] || { echo "make: nvcc is not found: 'make setup-cuda' fetches it (525 MB)" >&2; exit 1; }
@@ -132,11 +134,17 @@ cuda:
 help:
 	@sed -n '3,$${/^#/!q;s/^# \{0,1\}//p}' $(firstword $(MAKEFILE_LIST))
 
-$(PROGRAM): $(call objects,app) $(archives)
+# Two programs of the same libraries: each is linked to what its commands call.
+$(BUILD)/libapp.a: $(filter-out $(BUILD)/app/main.o $(BUILD)/app/lab/%,$(call objects,app))
+	$(say) ar $@
+	$(Q)rm -f $@ && $(AR) rcs $@ $^
+$(PROGRAM): $(BUILD)/app/main.o
+$(LAB): $(call objects,app/lab)
+$(PROGRAM) $(LAB): $(BUILD)/libapp.a $(archives)
 	$(say) link $@
-	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(LDLIBS)
 ifeq ($(PLUGIN)$(SANITIZE)$(filter 0,$(CUDA)),)
-	$(say) cuda $(if $(NVCC),"no NVIDIA device: left out ('make cuda' builds it for all devices)","nvcc not found: left out ('make setup-cuda' fetches it$(comma) 525 MB)")
+	$(if $(filter $(PROGRAM),$@),$(say) cuda $(if $(NVCC),"no NVIDIA device: left out ('make cuda' builds it for all devices)","nvcc not found: left out ('make setup-cuda' fetches it$(comma) 525 MB)"))
 endif
 
 # How, and which devices for: when that changes, everything is compiled again.
@@ -221,7 +229,7 @@ $(BUILD)/tests/%: $(BUILD)/tests/%.o
 	$(say) link $@
 	$(Q)$(CC) $(LDFLAGS) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(if $(filter cuda/%,$*),-lstdc++) $(LDLIBS)
 # tests/app/ looks into the program itself; tests/cuda/ into the emulated device.
-$(filter $(BUILD)/tests/app/%,$(unit)) $(BUILD)/tests/measure/sources: $(filter-out $(BUILD)/app/main.o,$(call objects,app))
+$(filter $(BUILD)/tests/app/%,$(unit)) $(BUILD)/tests/measure/sources: $(filter-out %/main.o,$(call objects,app))
 $(addprefix $(BUILD)/tests/app/,t_screen t_pictures t_gallery): $(BUILD)/tests/app/play.o
 $(addprefix $(BUILD)/tests/app/,t_pictures t_gallery): $(BUILD)/tests/app/svg.o
 $(filter $(BUILD)/tests/cuda/%,$(unit)): $(BUILD)/libcuda_host.a
@@ -260,7 +268,7 @@ test: setup-test
 	@$(MAKE) --no-print-directory model || echo 'make: no default model: the tests that need it will be skipped' >&2
 	@$(MAKE) --no-print-directory $(jobs) check
 
-check: $(PROGRAM) $(unit)
+check: $(PROGRAM) $(LAB) $(unit)
 	@BUILD=$(BUILD) WEIR=./$(PROGRAM) SANITIZE=$(SANITIZE) CC="$(CC)" \
 	  $(if $(SANITIZE),WEIR_TEST_SLOW_BUILD=1) tests/run.sh
 
@@ -276,7 +284,7 @@ gallery: $(BUILD)/tests/app/t_gallery
 
 check-layers:
 	@tests/layers.sh
-check-circles: $(PROGRAM)
+check-circles: $(PROGRAM) $(LAB)
 	@BUILD=$(BUILD) tests/circles.sh
 check-words:
 	@tests/words.sh
@@ -307,7 +315,7 @@ fuzz-programs: $(fuzzers)
 $(BUILD)/fuzz_events: $(addprefix $(BUILD)/app/remote/,events.o chunk.o)
 $(BUILD)/fuzz_reasoning: $(addprefix $(BUILD)/app/,conversation/reasoning.o term/format.o)
 # It includes the file that it tests, and is linked to the rest of the program.
-$(BUILD)/fuzz_sessions: $(filter-out $(addprefix $(BUILD)/app/,main.o tools/sessions_import.o),$(call objects,app))
+$(BUILD)/fuzz_sessions: $(filter-out %/main.o %/sessions_import.o,$(call objects,app))
 $(BUILD)/fuzz_%: $(BUILD)/tests/fuzz/fuzz_%.o $(archives)
 	$(say) link $@
 	$(Q)clang -fsanitize=fuzzer,address,undefined -o $@ $(filter %.o,$^) $(filter %.a,$^) $(if $(findstring markdown,$@),-lmd4c) $(if $(filter %sessions,$@),$(LDLIBS)) $(if $(filter %import %documents %http %jail,$@),-lxml2 -larchive -lseccomp -lcrypto) $(if $(filter %passages,$@),-lsqlite3 -lcrypto -lxxhash) -lm -lpthread
@@ -316,6 +324,7 @@ $(BUILD)/fuzz_%: $(BUILD)/tests/fuzz/fuzz_%.o $(archives)
 
 install: all
 	install -D -m 755 weir $(DESTDIR)$(PREFIX)/bin/weir
+	install -D -m 755 weir-lab $(DESTDIR)$(PREFIX)/lib/weir/weir-lab
 ifneq ($(PLUGIN),)
 	install -D -m 755 weir-cuda.so $(DESTDIR)$(PREFIX)/lib/weir/weir-cuda.so
 endif
@@ -336,4 +345,4 @@ compile_commands.json:
 	  | sed 's/\\"/\\\\"/g' | { echo '['; sed '$$s/,$$//'; echo ']'; } > $@
 
 clean:
-	rm -rf build weir weir-cuda.so compile_commands.json
+	rm -rf build weir weir-lab weir-cuda.so compile_commands.json

@@ -1,35 +1,57 @@
-/* app/main.c - start: descriptors, locale, signals, options; then the command. */
-#include <errno.h>
-#include <fcntl.h>
-#include <langinfo.h>
-#include <locale.h>
-#include <stdlib.h>
+/* app/main.c - weir: the commands.  Those of the laboratory start weir-lab (app/lab/main.c). */
+#include <limits.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "app/lab/lab.h"
 #include "app/line/line.h"
+#include "app/models/models.h"
+#include "app/start.h"
 #include "app/tools/tools.h"
 #include "app/tui/tui.h"
-#include "app/models/models.h"
 
-/* A descriptor 0, 1 or 2 that the caller closed would be given to the next file we open, and answers would go
- * into it.  Fill the holes so that using them fails (input: is empty). */
-static void fill_descriptors(void)
+/* ---- weir-lab: the program beside this one ---- */
+
+#define LAB "weir-lab"
+
+/* The folder of this program's file; "" where the system does not tell. */
+static void own_folder(char dir[PATH_MAX])
 {
-	for (int fd = 0; fd <= 2; fd++)
-		if (fcntl(fd, F_GETFD) < 0 && errno == EBADF)
-			if (open("/dev/null", O_RDONLY) < 0)
-				return;
+	ssize_t n = readlink("/proc/self/exe", dir, PATH_MAX - 1);
+	char *slash;
+
+	dir[n > 0 ? n : 0] = 0;
+	slash = strrchr(dir, '/');
+	dir[slash ? slash - dir : 0] = 0;
 }
 
-/* Only characters: numbers keep their point and messages their language. */
-static void set_locale(void)
+/* Become weir-lab where its commands are given: beside the program (where `make` leaves it), or in ../lib/weir (where `make install` puts it).
+ * Returns where they are not, or where it cannot be started: lab_missing() says so. */
+static void lab_become(int argc, char **argv)
 {
-	setlocale(LC_CTYPE, "");
-	if (strcmp(nl_langinfo(CODESET), "UTF-8") != 0 && setlocale(LC_CTYPE, "C.UTF-8"))
-		setenv("LC_ALL", "C.UTF-8", 1);   /* readline looks there again */
+	char dir[PATH_MAX], path[PATH_MAX];
+
+	if (!(options_command(argc, argv) & CMD_LAB))
+		return;
+	own_folder(dir);
+	if (snprintf(path, sizeof path, "%s/" LAB, dir) < PATH_MAX)
+		execv(path, argv);
+	if (snprintf(path, sizeof path, "%s/../lib/weir/" LAB, dir) < PATH_MAX)
+		execv(path, argv);
 }
+
+static int lab_missing(const struct options *o)
+{
+	char dir[PATH_MAX];
+	struct err e = {0};
+
+	own_folder(dir);
+	err_set(&e, ERR_FAIL, "'weir %s' is run by the program " LAB ", which cannot be started from '%.200s' nor from ../lib/weir there; "
+	        "install weir anew, or build it by 'make'", o->def->name, dir);
+	return fail(&e);
+}
+
+/* ---- the chat ---- */
 
 /* A first start at a terminal, without a model: fetch one, if the user wants that. */
 static int offer_model(struct options *o, struct err *e)
@@ -72,29 +94,15 @@ static int cmd_chat(struct options *o)
 	return rc;
 }
 
-/* A private conversation, or the key of a server. */
-static int has_secrets(const struct options *o)
+static void help(const struct options *o, struct str *out)
 {
-	return o->private_talk || o->key_file || getenv("WEIR_API_KEY") || o->command == CMD_PULL;
+	options_help(o, tui_help, out);
 }
 
 static int run(struct options *o)
 {
-	struct err e = {0};
-
-	if (has_secrets(o))
-		signals_leave_no_core();
-	if (o->help || o->version) {
-		struct str text = {0};
-		int rc;
-		if (o->help)
-			options_help(o, tui_help, &text);
-		else
-			version_describe(o->verbose, &text);
-		rc = print_all(text.p, text.n, &e) < 0 ? fail(&e) : 0;
-		str_free(&text);
-		return rc;
-	}
+	if (o->command & CMD_LAB)
+		return lab_missing(o);
 	switch (o->command) {
 	case CMD_CHAT:
 	case CMD_TOUR:
@@ -108,18 +116,6 @@ static int run(struct options *o)
 	case CMD_INSPECT_SESSION: return cmd_inspect_session(o);
 	case CMD_INSPECT_DOCUMENT: return cmd_inspect_document(o);
 	case CMD_INSPECT_CHAT:   return cmd_inspect_chat(o);
-	case CMD_EVAL_PPL:       return cmd_eval_ppl(o);
-	case CMD_EVAL_ASK:       return cmd_eval_ask(o);
-	case CMD_EVAL_PREDICTOR: return cmd_eval_predictor(o);
-	case CMD_EVAL_PLOT:      return cmd_eval_plot(o);
-	case CMD_EVAL_TUNE:      return cmd_eval_tune(o);
-	case CMD_EVAL_RECOVERY:  return cmd_eval_recovery(o);
-	case CMD_EVAL_RULER:
-	case CMD_EVAL_PASSKEY:
-	case CMD_EVAL_CHAIN:
-	case CMD_EVAL_ANSWERS:
-	case CMD_EVAL_NEEDLE:    return cmd_eval_tasks(o);
-	case CMD_TRAIN:          return cmd_train(o);
 	case CMD_BENCH:          return cmd_bench(o);
 	case CMD_SESSIONS_LS:
 	case CMD_SESSIONS_SHOW:
@@ -140,32 +136,8 @@ static int run(struct options *o)
 	return 2;
 }
 
-/* A model file's reader in the jail first; what was found good is noted in "read-models" in the user's cache directory. */
-static int read_model_first(const char *path, const struct options *o, struct err *e)
-{
-	struct str list = {0};
-	int rc;
-
-	if (!user_path(&list, DIR_CACHE, "read-models", NULL) && !o->private_talk)
-		make_parents(list.p);
-	rc = model_check(path, list.n ? list.p : NULL, !o->private_talk, e);
-	str_free(&list);
-	return rc;
-}
-
 int main(int argc, char **argv)
 {
-	struct options o = {.n_owned = 0};
-	struct err e = {0};
-	int rc = doc_helper(argc, argv);
-
-	if (rc >= 0)
-		return rc;
-	fill_descriptors();
-	set_locale();
-	signals_init();
-	model_first_reader = read_model_first;
-	rc = options_parse(&o, argc, argv, &e) < 0 ? fail(&e) : run(&o);
-	options_free(&o);
-	return rc;
+	lab_become(argc, argv);
+	return program_run(argc, argv, help, run);
 }

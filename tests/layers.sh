@@ -8,7 +8,7 @@
 #     sessions   fetch <- import <- store <- snap, each by its door
 #     ui         text <- screen <- input <- transcript <- panes
 #     app        term <- options <- remote <- models <- conversation <- summary <- retrieval <- reader <- chat <- { line, tui },
-#                reader <- { tools, lab }, each by its door; sessions/ from summary on, and for what a remote server sends
+#                reader <- { tools, lab }, each by its door; nobody includes lab, which is a program of its own; sessions/ from summary on, and for what a remote server sends
 #   files directly in a house see all of its rooms; a door is ROOM/ROOM.h
 #   `known` below are includes against this order that are to go
 #   curses only in ui/screen/display*, SQLite only in sessions/store, sessions/snap and sessions/libraries.c
@@ -25,7 +25,7 @@ list_files() {
     return
   fi
   find . -type f ! -path './.git/*' ! -path './build*' ! -name '*.o' | sed 's|^\./||' |
-    grep -vxE 'weir|weir-cuda\.so|compile_commands\.json'
+    grep -vxE 'weir|weir-lab|weir-cuda\.so|compile_commands\.json'
 }
 
 check_top() {
@@ -146,11 +146,13 @@ check_sources() {
         # A conversation knows nothing of what is stored of it.
         if (app[i] == "conversation")
           below = below "sessions/fetch/fetch.h sessions/import/import.h sessions/store/store.h sessions/snap/snap.h sessions/sessions.h "
-        if (app[i] == "reader")
-          open_to["app/tools"] = open_to["app/lab"] = below
+        if (app[i] == "reader") {
+          open_to["app/tools"] = below
+          open_to["app/lab"] = below "app/start.h "
+        }
       }
       open_to["app/line"] = open_to["app/tui"] = below
-      open_to["app"] = below "app/line/line.h app/tui/tui.h app/tools/tools.h app/lab/lab.h "
+      open_to["app"] = below "app/line/line.h app/tui/tui.h app/tools/tools.h "
       # Against the order.  A question calls what stands beside a conversation, whose state the conversation has; a snapshot lies in a
       # database beside that of the store, opened by the same means; a document from the web is fetched with settings of its own.
       split("app/conversation app/retrieval/retrieval.h|app/conversation app/reader/reader.h|" \

@@ -105,11 +105,14 @@ static const char overview[] =
 	"The rest: weir help COMMAND (or weir COMMAND --help); weir help options (those\n"
 	"of the chat), help commands, help keys, help kv (cache policies); man weir.\n";
 
-static void help_commands(struct str *out)
+void options_help_commands(command_set commands, struct str *out)
 {
 	str_adds(out, "commands:\n");
 	for (const struct command_def *c = command_defs + 1; c->name; c++) {
 		char head[64];
+
+		if (!(c->id & commands))
+			continue;
 		snprintf(head, sizeof head, "weir %s%s%s", c->name, *c->args ? " " : "", c->args);
 		str_addf(out, "  %-34s ", head);
 		help_text(out, 37, c->help);
@@ -139,7 +142,7 @@ void options_help(const struct options *o, void (*keys)(struct str *out), struct
 	else if (!strcmp(topic, "options"))
 		help_options(out);
 	else if (!strcmp(topic, "commands"))
-		help_commands(out);
+		options_help_commands(~UINT64_C(0), out);
 	else if (o->command != CMD_CHAT)
 		help_command(o, out);
 	else

@@ -59,6 +59,9 @@ typedef uint64_t command_set;
 #define CMD_TRAIN             COMMAND_BIT(38)
 #define CMD_HELP              COMMAND_BIT(39)   /* the word that stands for --help */
 #define CMD_SESSIONS_IMPORT   COMMAND_BIT(40)
+/* The commands of weir-lab, the program that weir starts for them.  An option that only these take belongs to it. */
+#define CMD_LAB (CMD_EVAL_PPL | CMD_EVAL_RULER | CMD_EVAL_PASSKEY | CMD_EVAL_CHAIN | CMD_EVAL_RECOVERY | CMD_EVAL_PLOT | CMD_EVAL_NEEDLE | \
+                 CMD_EVAL_ASK | CMD_EVAL_TUNE | CMD_EVAL_ANSWERS | CMD_EVAL_PREDICTOR | CMD_TRAIN)
 
 struct command_def {
 	const char *name;    /* "inspect tokens": one or two words; "" for the chat */
@@ -165,6 +168,8 @@ void options_default(struct options *);
  * not read: help must work with a broken config file.  ERR_USAGE with one sentence. */
 int options_parse(struct options *, int argc, char **argv, struct err *);
 void options_free(struct options *);
+/* The command that argv names, by argv alone; 0: argv is wrong, or asks for help or the version. */
+command_set options_command(int argc, char **argv);
 
 /* Give one option a value from text.  where: "option '--ctx'", for messages. */
 int option_set(struct options *, const struct option_def *, const char *where, const char *value, struct err *);
@@ -190,6 +195,8 @@ int config_save(const struct option_def *, const char *value, struct str *where,
 /* --help, `weir help`: one screen, one command and its options, or a topic.  keys: adds the keys and commands of the full screen. */
 extern const char *const help_topics[];   /* ends with NULL */
 void options_help(const struct options *, void (*keys)(struct str *out), struct str *out);
+/* Append these commands, a line each. */
+void options_help_commands(command_set, struct str *out);
 
 /* weir completion SHELL (completion.c): the exit code. */
 int cmd_completion(const struct options *);

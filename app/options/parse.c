@@ -339,6 +339,19 @@ int options_parse(struct options *o, int argc, char **argv, struct err *e)
 	return 0;
 }
 
+command_set options_command(int argc, char **argv)
+{
+	struct options o;
+	command_set command = 0;
+
+	options_default(&o);
+	o.file = xcalloc((size_t)argc + 1, sizeof *o.file);
+	if (parse_argv(&o, argc, argv, &(struct err){0}) == 0 && !o.help && !o.version)
+		command = o.command;
+	options_free(&o);
+	return command;
+}
+
 void options_free(struct options *o)
 {
 	for (size_t i = 0; i < o->n_owned; i++)

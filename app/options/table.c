@@ -188,6 +188,7 @@ const struct option_def option_defs[] = {
 	{"out", 0, OPT_TEXT, "FILE", NULL, "where the logits go: little-endian f32 [tokens][vocabulary]",
 		CMD_INSPECT_LOGITS, 0, AT(out), 0, 0},
 
+	/* From here to --resume: options of weir-lab (CMD_LAB); weir bench takes --chunk, too. */
 	{"out", 0, OPT_TEXT, "FILE", NULL, "where the picture goes: a PNG, or a PPM when it is named so",
 		CMD_EVAL_PLOT, 0, AT(out), 0, 0},
 	{"draw", 0, OPT_CHOICE, "matrix|span|ppl|ratio|age|stride|queries", NULL,

@@ -58,6 +58,52 @@ run eval plot "$dir/nothing" --out "$dir/p.png"; expect "a text that is not ther
 # shellcheck disable=SC2046 # options
 run eval ppl x $(seq 33 | sed 's/.*/--kv full/'); expect "too many policies are refused" 2 'more than 32'
 
+# ---- the second program: weir starts weir-lab ----
+
+# started PROGRAM [ARGS]: like run.
+started() {
+	"$@" </dev/null >"$dir/out" 2>"$dir/err"
+	rc=$?
+}
+mkdir -p "$dir/home/bin" "$dir/home/lib/weir" "$XDG_CONFIG_HOME/weir"
+cp "$weir" "$dir/home/bin/weir"
+started "$dir/home/bin/weir" eval ppl x;      expect "without weir-lab the error names it" 1 "'weir eval ppl' is run by the program weir-lab, which cannot be started from '$dir/home/bin'"
+started "$dir/home/bin/weir" train x;         expect "so it does for weir train" 1 'weir-lab'
+started "$dir/home/bin/weir" help eval;       expect "help needs no weir-lab" 0 'weir eval ruler'
+started "$dir/home/bin/weir" eval ppl --bogus; expect "a mistake is told without it" 2 "unknown option '--bogus'"
+cp "$(dirname "$weir")/weir-lab" "$dir/home/lib/weir/weir-lab"
+echo 'no-such-key = 1' >"$XDG_CONFIG_HOME/weir/config"
+started "$dir/home/bin/weir" eval ppl "$dir/nothing" -m tests/vectors/models/llama-block32.gguf
+[ $rc = 4 ] && [ "$(grep -c no-such-key "$dir/err")" = 1 ] && ok "weir-lab is found in ../lib/weir, and settings are read once" ||
+	bad "weir-lab is found in ../lib/weir, and settings are read once" "status $rc: $(cat "$dir/err")"
+rm "$XDG_CONFIG_HOME/weir/config"
+# What is started gets the words, standard input and the number of the process; its status is the status.
+cat >"$dir/home/bin/weir-lab" <<'END'
+#!/bin/sh
+printf '<%s>' "$$" "$@"
+cat
+echo said >&2
+[ "$1" = train ] && kill -TERM $$
+exit 7
+END
+chmod +x "$dir/home/bin/weir-lab"
+sh -c 'echo $$ >"$0"; exec "$@"' "$dir/pid" "$dir/home/bin/weir" -q eval ppl 'a b' '' <"$dir/none.jsonl" >"$dir/out" 2>"$dir/err"
+rc=$?
+wanted="<$(cat "$dir/pid")><-q><eval><ppl><a b><>$(cat "$dir/none.jsonl")"
+[ "$(out)" = "$wanted" ] && [ "$(cat "$dir/err")" = said ] && ok "weir-lab beside weir comes first; words and streams reach it" ||
+	bad "weir-lab beside weir comes first; words and streams reach it" "$(out), expected $wanted"
+[ $rc = 7 ] && ok "its status is the status" || bad "its status is the status" "$rc"
+started "$dir/home/bin/weir" train x
+[ $rc = 143 ] && ok "and its death by a signal" || bad "and its death by a signal" "$rc"
+lab=$(dirname "$weir")/weir-lab
+started "$lab" --help
+[ $rc = 0 ] && [ "$(grep -c '^  weir \(eval\|train\) ' "$dir/out")" = "$(grep -c '^  weir ' "$dir/out")" ] && ok "weir-lab --help lists its own commands" ||
+	bad "weir-lab --help lists its own commands" "$(head -n 3 "$dir/out")"
+started "$lab" eval ppl --help; expect "and the options of one" 0 '[-]-window'
+started "$lab" bench;           expect "weir-lab runs no command of weir" 2 "runs 'eval' and 'train' alone"
+started "$lab";                 expect "and no chat" 2 "runs 'eval' and 'train' alone"
+rm -rf "$dir/home"
+
 # ---- sweeps, and going on after a stop: with a model of random weights, so that nothing takes long ----
 
 i=0

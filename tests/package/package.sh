@@ -28,7 +28,7 @@ dist() {
 		[ -z "$(git status --porcelain)" ] || say "what is not committed is left out"
 		git archive --prefix="weir-$version/" HEAD | gzip -9n >"$tar.part"
 	else
-		tar -cf - --exclude=./build --exclude=./weir --exclude=./weir-cuda.so --transform "s,^\.,weir-$version," . | gzip -9n >"$tar.part"
+		tar -cf - --exclude=./build --exclude=./weir --exclude=./weir-lab --exclude=./weir-cuda.so --transform "s,^\.,weir-$version," . | gzip -9n >"$tar.part"
 	fi
 	mv "$tar.part" "$tar"
 	echo "$tar"

@@ -109,11 +109,11 @@ build libcurl "$w/curl" "./configure -q CC='$cc' CFLAGS='-O2 $harden' LIBS='-lpt
 tar -xzf "$1" -C "$w"
 to=$w/$name
 build weir "$w/weir-$version" "make -s $jobs install CUDA=0 PREFIX= DESTDIR=$to LIBRARIES= CC='$cc' CFLAGS='-O2 $harden' \
-  LDFLAGS='-Wl,-z,relro,-z,now -Wl,-rpath,'\\''\$\$ORIGIN/../lib'\\' \
+  LDFLAGS='-Wl,-z,relro,-z,now -Wl,-rpath,'\\''\$\$ORIGIN/../lib:\$\$ORIGIN/..'\\' \
   packages='-I$root/usr/include/libxml2 -lncursesw -lreadline -ltinfo -lmd4c -lsqlite3 -lxxhash -lxml2 -larchive -lcrypto -lz -lseccomp'"
 mkdir -p "$to/lib" "$to/licences"
 cp -L "$lib/libmd4c.so.0" "$w/curl/lib/.libs/libcurl.so.4" "$to/lib/"
-strip "$to/bin/weir" "$to"/lib/*.so.*
+strip "$to/bin/weir" "$to/lib/weir/weir-lab" "$to"/lib/*.so.*
 cp "$w/weir-$version/LICENSE" "$w/weir-$version/README.md" "$to/"
 for p in $static libmd4c0; do
 	cp "$(readlink -f "$root/usr/share/doc/$p/copyright")" "$to/licences/${p%-dev}"
@@ -121,7 +121,7 @@ done
 for p in libxml2 libarchive curl; do
 	cp "$w/$p/debian/copyright" "$to/licences/$p"
 done
-for f in "$to/bin/weir" "$to"/lib/*; do
+for f in "$to/bin/weir" "$to/lib/weir/weir-lab" "$to"/lib/*.so.*; do
 	newest=$(objdump -T "$f" | grep -o 'GLIBC_2\.[0-9]*' | sort -Vu | tail -n 1)
 	[ "$(printf '%s\nGLIBC_%s\n' "$newest" "$oldest" | sort -V | tail -n 1)" = "GLIBC_$oldest" ] || die "$f needs $newest"
 done

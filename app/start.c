@@ -1,0 +1,85 @@
+/* app/start.c - start of a program: descriptors, locale, signals, options (start.h). */
+#include "app/start.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <langinfo.h>
+#include <locale.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/models/models.h"
+#include "app/tools/tools.h"
+
+/* A descriptor 0, 1 or 2 that the caller closed would be given to the next file we open, and answers would go
+ * into it.  Fill the holes so that using them fails (input: is empty). */
+static void fill_descriptors(void)
+{
+	for (int fd = 0; fd <= 2; fd++)
+		if (fcntl(fd, F_GETFD) < 0 && errno == EBADF)
+			if (open("/dev/null", O_RDONLY) < 0)
+				return;
+}
+
+/* Only characters: numbers keep their point and messages their language. */
+static void set_locale(void)
+{
+	setlocale(LC_CTYPE, "");
+	if (strcmp(nl_langinfo(CODESET), "UTF-8") != 0 && setlocale(LC_CTYPE, "C.UTF-8"))
+		setenv("LC_ALL", "C.UTF-8", 1);   /* readline looks there again */
+}
+
+/* A private conversation, or the key of a server. */
+static int has_secrets(const struct options *o)
+{
+	return o->private_talk || o->key_file || getenv("WEIR_API_KEY") || o->command == CMD_PULL;
+}
+
+/* A model file's reader in the jail first; what was found good is noted in "read-models" in the user's cache directory. */
+static int read_model_first(const char *path, const struct options *o, struct err *e)
+{
+	struct str list = {0};
+	int rc;
+
+	if (!user_path(&list, DIR_CACHE, "read-models", NULL) && !o->private_talk)
+		make_parents(list.p);
+	rc = model_check(path, list.n ? list.p : NULL, !o->private_talk, e);
+	str_free(&list);
+	return rc;
+}
+
+static int answer(struct options *o, void (*help)(const struct options *, struct str *), int (*run)(struct options *))
+{
+	struct str text = {0};
+	struct err e = {0};
+	int rc;
+
+	if (has_secrets(o))
+		signals_leave_no_core();
+	if (!o->help && !o->version)
+		return run(o);
+	if (o->help)
+		help(o, &text);
+	else
+		version_describe(o->verbose, &text);
+	rc = print_all(text.p, text.n, &e) < 0 ? fail(&e) : 0;
+	str_free(&text);
+	return rc;
+}
+
+int program_run(int argc, char **argv, void (*help)(const struct options *, struct str *out), int (*run)(struct options *))
+{
+	struct options o = {.n_owned = 0};
+	struct err e = {0};
+	int rc = doc_helper(argc, argv);
+
+	if (rc >= 0)
+		return rc;
+	fill_descriptors();
+	set_locale();
+	signals_init();
+	model_first_reader = read_model_first;
+	rc = options_parse(&o, argc, argv, &e) < 0 ? fail(&e) : answer(&o, help, run);
+	options_free(&o);
+	return rc;
+}
