@@ -313,7 +313,6 @@ int  conversation_drop_last_document(struct conversation *, struct str *name);
 /* Drop document i; the messages are recomputed behind the other documents. */
 void conversation_drop_document(struct conversation *, size_t i, struct str *name);
 void conversation_drop_documents(struct conversation *);
-size_t conversation_document_tokens(const struct conversation *);
 
 /* ---- a text without an end (growing_message.c) ---- */
 

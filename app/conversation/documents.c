@@ -53,15 +53,6 @@ void conversation_drop_documents(struct conversation *t)
 	t->prefix_known = 0;
 }
 
-size_t conversation_document_tokens(const struct conversation *t)
-{
-	size_t n = 0;
-
-	for (size_t i = 0; i < t->n_doc; i++)
-		n += t->doc[i].tokens;
-	return n;
-}
-
 /* Does document d come with others, each of which may fit, but by far not all of them?  Only their sizes decide, so a session that is
  * resumed decides alike. */
 static int is_one_of_many(const struct conversation *t, const struct document *d)

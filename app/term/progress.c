@@ -152,8 +152,3 @@ void progress_clear(struct progress *p)
 	p->shown = p->started = 0;
 	p->last = 0;
 }
-
-void progress_tokens(int32_t done, int32_t total, void *ud)
-{
-	progress_show(ud, done, total);
-}

@@ -170,8 +170,6 @@ struct reading {
  * page whose label is not its number: "p. xii (12 of 311)", "p. xii (12/311)". */
 void reading_text(const struct reading *, int brief, struct str *out);
 void progress_clear(struct progress *);
-/* As a timeline_progress_fn; ud is the struct progress. */
-void progress_tokens(int32_t done, int32_t total, void *ud);
 
 /* ---- other programs (external.c) ---- */
 

@@ -143,11 +143,6 @@ int32_t rings_fill(const struct rings *r, int32_t i)
 	return left < 0 ? 0 : left < r->s.w ? left : r->s.w;
 }
 
-int32_t rings_oldest_slot(const struct rings *r, int32_t i)
-{
-	return slot_of(r, i, r->next[i]) % r->s.w;
-}
-
 void rings_span(const struct rings *r, int32_t i, int32_t *first, int32_t *last)
 {
 	int32_t fill = rings_fill(r, i);

@@ -93,8 +93,6 @@ static inline int rings_filling(const struct rings *r) { return !r->s.no_eager &
 int32_t rings_stage(const struct rings *);
 /* Number of tokens in ring i. */
 int32_t rings_fill(const struct rings *, int32_t i);
-/* Of a full ring i: the slot, counted from its first one, of its oldest token. */
-int32_t rings_oldest_slot(const struct rings *, int32_t i);
 /* The oldest and the newest token that any head holds in ring i; -1 when the ring is empty. */
 void rings_span(const struct rings *, int32_t i, int32_t *first, int32_t *last);
 /* The position by which the next token's query is rotated to attend to the keys of ring i. */

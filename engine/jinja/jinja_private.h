@@ -88,7 +88,6 @@ void   pieces_text(struct work *, struct pieces *, const struct text *, size_t f
 const char *text_flat(struct work *, struct value);
 struct value text_cat(struct work *, struct value a, struct value b);
 struct value text_sub(struct work *, struct value, size_t from, size_t n);         /* bytes */
-int32_t text_origin(const struct text *);                                          /* the one of all bytes, or JINJA_MIXED */
 size_t text_length(struct work *, struct value);                                   /* characters */
 size_t text_byte(struct work *, struct value, size_t character);                   /* where a character begins */
 struct value text_strip(struct work *, struct value, int sides, struct value chars);   /* sides: 1 left, 2 right; chars: V_NONE: white space */

@@ -121,14 +121,6 @@ struct value text_sub(struct work *w, struct value v, size_t from, size_t n)
 	return text_pieces(w, &o);
 }
 
-int32_t text_origin(const struct text *t)
-{
-	for (size_t i = 1; i < t->n_piece; i++)
-		if (t->v[i].from != t->v[0].from)
-			return JINJA_MIXED;
-	return t->n_piece ? t->v[0].from : JINJA_TEMPLATE;
-}
-
 int text_is(struct work *w, struct value v, const char *word)
 {
 	return v.kind == V_TEXT && v.text->n == strlen(word) && !memcmp(text_flat(w, v), word, v.text->n);

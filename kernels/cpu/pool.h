@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { POOL_MAX_THREADS = 256, POOL_MAX_TASKS = 1 << 20 };
+enum { POOL_MAX_THREADS = 256 };
 
 struct pool;
 typedef void pool_fn(void *arg, int task, int worker);

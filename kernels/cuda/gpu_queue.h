@@ -21,8 +21,7 @@
 enum {
 	GPU_STAGE_BYTES = 16 << 20,    /* of one step */
 	GPU_STAGE_MOST = 1 << 20,      /* of one call */
-	GPU_WRITE_SMALL = 64 << 10,    /* bytes up to which a write is a kernel, while half of the region is free */
-	GPU_ARGS_MOST = 1024           /* bytes of a kernel's arguments */
+	GPU_WRITE_SMALL = 64 << 10     /* bytes up to which a write is a kernel, while half of the region is free */
 };
 
 struct gpu_node {

@@ -121,7 +121,6 @@ TEST(follows_until_scrolled)
 	/* 3 x (1 + 1 + 4) + 5 empty rows between = 17 + 3 */
 	CHECK_STR(drawn(t, 20, 4, 0), "a3.1\na3.2\na3.3\na3.4\n");
 	CHECK_INT(transcript_below(t), 0);
-	CHECK_INT(transcript_percent(t), 100);
 	CHECK_INT(transcript_place(t), 0);
 	append(t, "\na3.5");
 	CHECK(transcript_changed(t));
@@ -141,7 +140,6 @@ TEST(follows_until_scrolled)
 	CHECK_STR(drawn(t, 20, 4, 0), "a3.6\na3.7\n\nsaved twice\n");
 	transcript_top(t);
 	CHECK_STR(drawn(t, 20, 4, 0), "> q1\n\na1.1\na1.2\n");
-	CHECK_INT(transcript_percent(t), 4 * 100 / 25);
 	transcript_scroll(t, -1000);
 	CHECK_STR(drawn(t, 20, 2, 0), "> q1\n\n");
 	transcript_page(t, 1);
@@ -157,7 +155,6 @@ TEST(follows_until_scrolled)
 	CHECK_INT(transcript_place(t), 0);
 	/* All of it fits: there is nothing to scroll. */
 	drawn(t, 20, 40, 0);
-	CHECK_INT(transcript_percent(t), -1);
 	transcript_scroll(t, -3);
 	CHECK_INT(transcript_place(t), 0);
 	CHECK_INT(transcript_below(t), 0);
@@ -463,9 +460,6 @@ TEST(lens)
 	CHECK(strstr(drawn(t, 60, 5, 1), "\n    ggggggggggggggggg"));
 	transcript_lens(t, 0, NULL, 0);
 	CHECK(!strstr(drawn(t, 60, 5, 1), "evicted"));
-	transcript_lens(t, 0, span, sizeof span / sizeof *span);
-	transcript_lens_clear(t);
-	CHECK(!strstr(drawn(t, 60, 5, 1), "evicted"));
 	transcript_free(t);
 	str_free(&s);
 }
@@ -719,7 +713,6 @@ TEST(a_very_long_text)
 			case 9: transcript_append(t, " more", 5); break;
 			}
 			drawn(t, wh[0], wh[1], 0);
-			transcript_percent(t);
 			transcript_below(t);
 			worst = cpu_seconds() - start > worst ? cpu_seconds() - start : worst;
 			CHECK_MSG(t->work - was <= most, "%s: step %d lays out %llu bytes", kind[k], step, (unsigned long long)(t->work - was));
@@ -776,10 +769,7 @@ TEST(anything)
 		}
 		CHECK(transcript_focus(t) < transcript_count(t) || !transcript_count(t));
 		if (test_rand() % 2) {
-			int percent;
 			drawn(t, w, h, 0);
-			percent = transcript_percent(t);
-			CHECK_MSG(percent >= -1 && percent <= 100 && (transcript_below(t) == 0 || percent < 100), "%d%%", percent);
 			for (int k = 0; k < grid.w * grid.h; k++)
 				CHECK(grid.cell[k].width == 0 || char_width(grid.cell[k].cp) == grid.cell[k].width);
 		}
@@ -808,7 +798,6 @@ TEST(long_conversations)
 		drawn(t, w, 24, 0);
 		transcript_top(t);
 		drawn(t, w, 24, 0);
-		transcript_percent(t);
 		transcript_end_follow(t);
 		took = cpu_seconds() - start;
 		worst = took > worst ? took : worst;

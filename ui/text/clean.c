@@ -39,7 +39,6 @@
 
 enum after { AFTER_NOTHING, AFTER_TEXT, AFTER_KEYCAP, AFTER_JOINING, AFTER_EMOJI, AFTER_EMOJI_VS16 };
 
-#define ZWNJ   0x200c
 #define ZWJ    0x200d
 #define VS16   0xfe0f
 #define KEYCAP 0x20e3
@@ -441,20 +440,6 @@ void clean_line(const char *in, size_t n, struct str *out)
 	clean_init(&c, CLEAN_LINE);
 	clean_text(&c, in, n, out);
 	clean_end(&c, out);
-}
-
-void clean_title(const char *in, size_t n, struct str *out)
-{
-	struct str line = { 0 };
-	size_t columns = 0;
-
-	clean_line(in, n, &line);
-	for (size_t i = 0; i < line.n && columns < 80; columns++) {
-		int32_t cp;
-		i += (size_t)utf8_decode(line.p + i, line.n - i, &cp);
-		str_add(out, cp >= 0x20 && cp < 0x7f ? &(char){ (char)cp } : "?", 1);
-	}
-	str_free(&line);
 }
 
 uint64_t clean_describe(const struct clean_found *f, struct str *out)

@@ -2,7 +2,7 @@
  *
  * Model output, documents, file names, GGUF metadata, session titles and library error texts are hostile until cleaned: their bytes
  * may move the cursor, rewrite the clipboard, reorder a line or hide text.  They reach a terminal, stdout, a title or a log
- * only through clean_text(), clean_line() or clean_title().  clean.c lists what happens to which character. */
+ * only through clean_text() and clean_line().  clean.c lists what happens to which character. */
 #ifndef WEIR_TEXT_H
 #define WEIR_TEXT_H
 
@@ -47,8 +47,6 @@ uint64_t clean_describe(const struct clean_found *, struct str *out);
 
 /* Clean a whole string to one line: messages, file names, titles in lists. */
 void clean_line(const char *in, size_t n, struct str *out);
-/* Clean a terminal title: at most 80 printable ASCII characters, '?' for others. */
-void clean_title(const char *in, size_t n, struct str *out);
 
 /* Columns of a code point: 0 (combining), 1 or 2; -1 = never in clean text (also '\n'). */
 int char_width(int32_t cp);

@@ -208,16 +208,6 @@ void lines_put(struct lines *l, const struct spans *spans, size_t *at, size_t fr
 	}
 }
 
-int lines_cols(const struct lines *l)
-{
-	int cols = 0;
-
-	if (l->n_line)
-		for (size_t i = l->line[l->n_line - 1].run; i < l->n_run; i++)
-			cols += l->run[i].cols;
-	return cols;
-}
-
 void lines_draw(const struct lines *l, size_t line, const struct area *a, int x, int y)
 {
 	const struct text_line *t;

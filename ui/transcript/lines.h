@@ -26,7 +26,6 @@ void lines_begin(struct lines *, uint32_t source);
 void lines_own(struct lines *, const char *text, size_t n, unsigned style);        /* text that is not in the source */
 /* Append bytes [from, to) of l->text with their spans.  *at: first span that may contain them; moves on. */
 void lines_put(struct lines *, const struct spans *, size_t *at, size_t from, size_t to);
-int  lines_cols(const struct lines *);                                              /* columns of the last line */
 /* Lay out one line of plain text, text[from..to) without its newline, wrapped. */
 void lines_plain_one(struct lines *, const char *text, size_t from, size_t to, int width, unsigned style);
 int  lines_width(int width);                                                        /* clamp to the supported range */

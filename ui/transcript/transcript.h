@@ -34,15 +34,12 @@ void transcript_text_lens(struct transcript *, size_t from, const struct ui_span
 void transcript_text_heat(struct transcript *, size_t from, const struct ui_span *, size_t n);
 /* Show or hide the gutter: before each row a bar in the colour of the cache part that holds it. */
 void transcript_gutter(struct transcript *, int on);
-void transcript_lens_clear(struct transcript *);
 
 /* Draw.  While following, the newest line is the last row; otherwise new text does not move the view. */
 void transcript_draw(struct transcript *, const struct area *);
 int  transcript_changed(const struct transcript *);       /* 1: changed since it was drawn */
 /* Number of lines below the last row; 0 while following. */
 size_t transcript_below(const struct transcript *);
-/* Percent of all lines at or above the last row; -1 = all lines fit. */
-int  transcript_percent(const struct transcript *);
 
 /* Moving.  Following ends unless the move reaches the end. */
 void transcript_scroll(struct transcript *, int lines);   /* negative = up */

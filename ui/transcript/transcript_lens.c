@@ -97,13 +97,6 @@ void transcript_gutter(struct transcript *t, int on)
 	t->dirty = 1;
 }
 
-void transcript_lens_clear(struct transcript *t)
-{
-	for (size_t i = 0; i < t->n; i++)
-		entry_drop_lens(&t->entry[i]);
-	t->dirty = 1;
-}
-
 /* End of the word of raw text at `at`; a wide character is a word. */
 static size_t word_end(const struct str *raw, size_t at)
 {

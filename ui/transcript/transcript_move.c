@@ -331,14 +331,3 @@ size_t transcript_below(const struct transcript *t)
 	rows -= t->line < rows ? t->line : rows;
 	return rows > shown ? rows - shown : 0;
 }
-
-int transcript_percent(const struct transcript *t)
-{
-	size_t rows = 0, below = transcript_below(t);
-
-	for (size_t i = 0; i < t->n; i++)
-		rows += entry_rows(t, i);
-	if (rows <= (size_t)t->h)
-		return -1;
-	return below >= rows ? 0 : (int)((rows - below) * 100 / rows);
-}
