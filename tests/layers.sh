@@ -136,9 +136,9 @@ check_sources() {
       rooms("kernels", "common { cpu cuda }", " kernels/backend.h ")
       rooms("engine", "base jinja gguf token template model cache policies observe forward timeline lab", " kernels/backend.h engine/engine.h ")
       open_to["engine/timeline"] = open_to["engine/lab"] = open_to["engine"] "engine/engine_private.h "
-      rooms("sessions", "fetch import store snap", " engine/engine.h engine/base/base.h ")
-      rooms("ui", "text screen input transcript panes", " ui/ui.h sessions/import/import.h engine/base/base.h ")
-      below = " engine/engine.h engine/base/base.h engine/base/json.h ui/ui.h ui/text/text.h "
+      rooms("sessions", "fetch import store snap", " engine/engine.h engine/base/base.h engine/base/utf8.h ")
+      rooms("ui", "text screen input transcript panes", " ui/ui.h sessions/import/import.h engine/base/base.h engine/base/utf8.h ")
+      below = " engine/engine.h engine/base/base.h engine/base/json.h engine/base/utf8.h ui/ui.h ui/text/text.h "
       n_app = split("term options remote models conversation summary retrieval reader chat", app, " ")
       for (i = 1; i <= n_app; i++) {
         open_to["app/" app[i]] = below (app[i] == "remote" ? "sessions/fetch/fetch.h " : "")

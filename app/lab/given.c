@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "app/lab/checkpoint.h"
+#include "engine/base/utf8.h"
 
 enum { FILE_MOST = 1 << 30, TASK_NAME = 48, GEN_GSM8K = 320, GEN_CHOICE = 8, GEN_MOST = 65536, GEN_OWN = 128 };
 
@@ -380,7 +381,7 @@ int given_one_line(const struct given_set *s)
 /* The next place at or before p[at] where no character is cut. */
 static size_t whole(const char *p, size_t at)
 {
-	while (at && ((unsigned char)p[at] & 0xc0) == 0x80)
+	while (at && utf8_continues(p[at]))
 		at--;
 	return at;
 }

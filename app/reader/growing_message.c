@@ -17,6 +17,7 @@
 #include "app/reader/reader.h"
 #include "app/reader/reader_private.h"
 #include "app/conversation/conversation.h"
+#include "engine/base/utf8.h"
 
 /* In text without such a place: bytes after which lesser places count, and bytes after which any character will do. */
 enum { CARRY_MARKS = 1024, CARRY_MOST = 16384 };
@@ -41,7 +42,7 @@ static int32_t char_before(const char *p, size_t end, size_t *from)
 	size_t at = end - 1;
 	int32_t cp;
 
-	while (at && end - at < 4 && ((unsigned char)p[at] & 0xc0) == 0x80)
+	while (at && end - at < 4 && utf8_continues(p[at]))
 		at--;
 	*from = at;
 	return utf8_decode(p + at, end - at, &cp) == (int)(end - at) ? cp : -1;

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "engine/base/base.h"
+#include "engine/base/utf8.h"
 
 enum place { PLACE_NONE, PLACE_CHAR, PLACE_WORD, PLACE_LINE, PLACE_SENTENCE, PLACE_PARAGRAPH, PLACE_SECTION, PLACES };
 
@@ -69,7 +70,7 @@ static enum place place_at(const struct cutter *c, size_t at)
 {
 	const char *s = c->text;
 
-	if (((unsigned char)s[at] & 0xc0) == 0x80)
+	if (utf8_continues(s[at]))
 		return PLACE_NONE;
 	if (c->marks < c->n_mark && c->mark[c->marks].at == at)
 		return PLACE_SECTION;

@@ -12,6 +12,7 @@
 #include "app/retrieval/retrieval_private.h"
 #include "app/conversation/conversation.h"
 #include "engine/base/base.h"
+#include "engine/base/utf8.h"
 #include "sessions/store/store.h"
 
 static const double NAT = 1.8;                 /* what a nat of the question is worth in bm25 */
@@ -53,7 +54,7 @@ void sources_forget(struct conversation *t)
 /* Without a cut through a character. */
 static void add_beginning(struct str *out, const char *text, size_t n, size_t most)
 {
-	for (n = n < most ? n : most; n && n == most && ((unsigned char)text[n] & 0xc0) == 0x80; n--)
+	for (n = n < most ? n : most; n && n == most && utf8_continues(text[n]); n--)
 		;
 	str_adds(out, " ");
 	str_add(out, text, n);
@@ -141,9 +142,9 @@ static struct quote judged_text(const struct document *d, const struct found_pas
 	size_t from = f->quote - f->from < around ? f->from : f->quote - around;
 	size_t to = f->to - f->quote_end < around ? f->to : f->quote_end + around;
 
-	for (; from > f->from && from < f->quote && ((unsigned char)body[from] & 0xc0) == 0x80; from++)
+	for (; from > f->from && from < f->quote && utf8_continues(body[from]); from++)
 		;
-	for (; to < f->to && to > f->quote_end && ((unsigned char)body[to] & 0xc0) == 0x80; to--)
+	for (; to < f->to && to > f->quote_end && utf8_continues(body[to]); to--)
 		;
 	return (struct quote){body + from, to - from};
 }
@@ -188,7 +189,7 @@ size_t text_part_end(const char *p, size_t n, size_t skipped, size_t at)
 	for (size_t i = end; i < n && i < end + PART_MORE; i++)
 		if (p[i] == '\n')
 			return i + 1;
-	while (end < n && ((unsigned char)p[end] & 0xc0) == 0x80)
+	while (end < n && utf8_continues(p[end]))
 		end++;
 	return end < n ? end : n;
 }

@@ -1,5 +1,6 @@
 /* app/summary/sections.c - cuts texts into sections (summarize.h). */
 #include "app/summary/summary.h"
+#include "engine/base/utf8.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -32,7 +33,7 @@ static enum place place_at(const char *s, size_t at)
 {
 	size_t end = at, lines = 0;
 
-	if (((unsigned char)s[at] & 0xc0) == 0x80)
+	if (utf8_continues(s[at]))
 		return PLACE_NONE;
 	while (end && is_blank(s[end - 1]))
 		lines += s[--end] == '\n';

@@ -1,5 +1,6 @@
 /* app/term/format.c - numbers, times and cells of tables as people read them. */
 #include "app/term/term.h"
+#include "engine/base/utf8.h"
 
 #include <string.h>
 #include <time.h>
@@ -27,7 +28,7 @@ static size_t char_bytes(const char *p)
 {
 	size_t n = 1;
 
-	while (((unsigned char)p[n] & 0xc0) == 0x80)
+	while (utf8_continues(p[n]))
 		n++;
 	return n;
 }

@@ -10,6 +10,7 @@
 
 #include "sessions/import/import.h"
 #include "sessions/store/store.h"
+#include "engine/base/utf8.h"
 
 enum { FILE_MOST = 64 << 20, MESSAGES_MOST = 100000, DOCUMENTS_MOST = 10000, WORDS_MOST = 4000 };
 #define NUMBER_MOST (INT64_C(1) << 53)       /* whole numbers up to here are exact as double */
@@ -231,7 +232,7 @@ static int get_marks(struct importing *x, struct jv object, const struct str *te
 		else if (get_number(x, it, "at", (int64_t)text->n, &at, e) || get_number(x, it, "level", 6, &level, e) ||
 		         get_words(x, it, "text", WORDS_MOST, &label, e))
 			rc = -1;
-		else if (at < before || ((unsigned char)text->p[at] & 0xc0) == 0x80)
+		else if (at < before || utf8_continues(text->p[at]))
 			rc = refuse(x, "at", at < before ? "is before that of the mark before it" : "is inside of a letter", e);
 		if (rc)
 			break;

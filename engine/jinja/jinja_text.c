@@ -3,6 +3,7 @@
  * A message's text is never copied to be passed on, so a piece of it still points into it when it is written.  Where an operation needs
  * all bytes in one place, text_flat() makes a copy beside the pieces; what it finds there is cut out of the pieces again (text_sub()). */
 #include "engine/jinja/jinja_private.h"
+#include "engine/base/utf8.h"
 
 #include <string.h>
 
@@ -202,7 +203,7 @@ struct value text_strip(struct work *w, struct value v, int sides, struct value 
 	while ((sides & 2) && to > from) {
 		size_t first = to - 1;
 
-		while (first > from && to - first < 4 && ((unsigned char)p[first] & 0xc0) == 0x80)
+		while (first > from && to - first < 4 && utf8_continues(p[first]))
 			first--;
 		if (char_at(p + first, to - first) != to - first)
 			first = to - 1;

@@ -7,6 +7,7 @@
  * SentencePiece puts a space before a run at the start of the text and after a control token, because models were trained so.  It
  * treats a user-defined token as part of the text and puts no space after it. */
 #include "engine/token/token_private.h"
+#include "engine/base/utf8.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -176,7 +177,7 @@ int vocab_cuts(const struct vocab *v, const char *text, size_t len, size_t at)
 		return 0;
 	do
 		from--;
-	while (from && at - from < 4 && ((unsigned char)text[from] & 0xc0) == 0x80);
+	while (from && at - from < 4 && utf8_continues(text[from]));
 	if (utf8_decode(text + from, at - from, &cp) != (int)(at - from) || !is_letter(cp))
 		return 0;
 	utf8_decode(text + at + 1, len - at - 1, &cp);

@@ -9,6 +9,7 @@
  *
  * The records are untrusted: lengths, places and UTF-8 are checked, and a child that takes too long or sends too much is killed. */
 #include "sessions/import/import_private.h"
+#include "engine/base/utf8.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -230,7 +231,7 @@ static int take_mark(struct doc *d, const char *p, size_t n)
 	if (n < 10 || p[0] < 0 || p[0] > MARK_HEADING || p[1] < 0 || p[1] > 6 || d->n_mark >= MARKS_MAX || !valid_text(p + 10, n - 10))
 		return -1;
 	memcpy(&at, p + 2, 8);
-	if (at > d->text.n || (at < d->text.n && ((unsigned char)d->text.p[at] & 0xc0) == 0x80))
+	if (at > d->text.n || (at < d->text.n && utf8_continues(d->text.p[at])))
 		return -1;
 	doc_mark(d, (enum mark_kind)p[0], p[1], (size_t)at, p + 10, n - 10);
 	return 0;

@@ -4,6 +4,7 @@
  * counted; navigation, scripts, forms and pictures are left out.  If a page marks its main text (<main>, or a single
  * <article>), only that part is kept. */
 #include "sessions/import/import_private.h"
+#include "engine/base/utf8.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -442,7 +443,7 @@ static size_t count_characters(const char *s, size_t n)
 	size_t count = 0;
 
 	for (size_t i = 0; i < n; i++)
-		count += (unsigned char)s[i] > ' ' && ((unsigned char)s[i] & 0xc0) != 0x80;
+		count += (unsigned char)s[i] > ' ' && !utf8_continues(s[i]);
 	return count;
 }
 

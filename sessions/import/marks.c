@@ -1,5 +1,6 @@
 /* sessions/import/marks.c - marks of a document: pages, headings, paragraphs. */
 #include "sessions/import/import_private.h"
+#include "engine/base/utf8.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -427,7 +428,7 @@ static int underlined_level(struct line title, struct line under, char seen[6])
 	int level = 0;
 
 	for (size_t i = 0; i < title.n; i++)
-		width += ((unsigned char)title.s[i] & 0xc0) != 0x80;
+		width += !utf8_continues(title.s[i]);
 	if (under.n < 3 || !strchr("=-~^*+#\"'`_", *under.s) || !all_of(under, *under.s))
 		return 0;
 	/* Chinese and Japanese letters are two columns wide, so the line may be longer. */

@@ -4,6 +4,7 @@
  * they are referred to, "[1]", and follow at the end.  A page of a text begins at the stored page breaks of the last layout, if
  * they are complete; a slide is a page; a sheet's name becomes a heading (OpenDocument 1.3, part 3, chapters 3 to 9). */
 #include "sessions/import/odf.h"
+#include "engine/base/utf8.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -186,7 +187,7 @@ static int has_overlong_page(const struct doc *d, size_t end)
 		if (d->mark[i].kind != MARK_PAGE)
 			continue;
 		for (size_t k = d->mark[i].at; k < end; k++)
-			characters += ((unsigned char)d->text.p[k] & 0xc0) != 0x80;
+			characters += !utf8_continues(d->text.p[k]);
 		if (characters > PAGE_CHARACTERS_MAX)
 			return 1;
 		end = d->mark[i].at;

@@ -1,5 +1,6 @@
 /* sessions/import/odf_text.c - writes pages, paragraphs, frames, notes and formulas of an OpenDocument file. */
 #include "sessions/import/odf.h"
+#include "engine/base/utf8.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -176,7 +177,7 @@ void odf_shown(struct odf *x, const char *s, size_t n)
 		return;
 	if (x->hide) {
 		for (size_t i = 0; i < n; i++)
-			x->hidden += ((unsigned char)s[i] & 0xc0) != 0x80;
+			x->hidden += !utf8_continues(s[i]);
 		return;
 	}
 	begin_paragraph(x);

@@ -3,6 +3,7 @@
  * Splits it into pages at form feeds, drops running heads and feet, joins words divided at line ends, replaces ligatures by letters.
  * The text is as untrusted as the PDF and is parsed in the jail, too. */
 #include "sessions/import/import_private.h"
+#include "engine/base/utf8.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -388,7 +389,7 @@ static size_t dividing_hyphen(const struct pdf *f, const struct words *w, const 
 	if (!mark)
 		return 0;
 	a = l->n - mark;
-	while (a && ((unsigned char)p[a - 1] & 0xc0) == 0x80)
+	while (a && utf8_continues(p[a - 1]))
 		a--;
 	if (!a || !is_letter(p + a - 1, l->n - mark - a + 1) || !next->n)
 		return 0;

@@ -1,5 +1,6 @@
 /* sessions/import/rtf_text.c - writes paragraphs, lists, tables and notes of an RTF file. */
 #include "sessions/import/rtf.h"
+#include "engine/base/utf8.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -163,7 +164,7 @@ void rtf_shown(struct rtf *x, const char *s, size_t n)
 	}
 	if (x->g->hidden) {
 		for (size_t i = 0; i < n; i++)
-			x->hidden += ((unsigned char)s[i] & 0xc0) != 0x80;
+			x->hidden += !utf8_continues(s[i]);
 		return;
 	}
 	while (blank < n && s[blank] == ' ')

@@ -12,6 +12,7 @@
 #include "sessions/store/store_private.h"
 
 #include "engine/engine.h"
+#include "engine/base/utf8.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -92,7 +93,7 @@ static size_t common_prefix(const char *a, size_t n_a, const char *b, size_t n_b
 
 	while (n < n_a && n < n_b && a[n] == b[n])
 		n++;
-	while (n && n < n_b && ((unsigned char)b[n] & 0xc0) == 0x80)
+	while (n && n < n_b && utf8_continues(b[n]))
 		n--;
 	for (word = n; word && n - word < WORD_MOST; word--)
 		if (b[word - 1] == ' ' || b[word - 1] == '\n')

@@ -4,6 +4,7 @@
  * have a word.  A word rarely occurs twice in a sentence, so its count in a passage is the number of its sentences with the word.
  * Words of the question reach SQLite's query language one by one, in quotes, as SQLite's own tokenizer has cut them. */
 #include "sessions/store/passages.h"
+#include "engine/base/utf8.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -94,11 +95,11 @@ static void word_query(const struct question_word *w, int related, struct str *o
 		return;
 	}
 	for (size_t i = 0; i < n; i++)
-		n_char += ((unsigned char)w->stem[i] & 0xc0) != 0x80;
+		n_char += !utf8_continues(w->stem[i]);
 	if (n_char < PREFIX_LEAST || is_asking(w) || strpbrk(w->stem, "\"0123456789"))
 		return;
 	for (int less = 0; less < PREFIX_LESS && n_char > PREFIX_LEAST; less++, n_char--)
-		while (n && ((unsigned char)w->stem[--n] & 0xc0) == 0x80)
+		while (n && utf8_continues(w->stem[--n]))
 			;
 	str_adds(out, "\"");
 	str_add(out, w->stem, n);

@@ -5,6 +5,7 @@
  * SENTENCE_MOST words.  A long block is cut into passages of about PASSAGE_WORDS; a short one, for example a heading, is joined with the
  * next.  Input may be any bytes: malformed UTF-8 is neither a letter nor the end of a sentence. */
 #include "sessions/store/passages.h"
+#include "engine/base/utf8.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -69,7 +70,7 @@ static int32_t char_before(const struct cutter *c, size_t begin, size_t at, size
 	int32_t cp;
 	size_t i = at - 1;
 
-	while (i > begin && at - i < 4 && ((unsigned char)c->p[i] & 0xc0) == 0x80)
+	while (i > begin && at - i < 4 && utf8_continues(c->p[i]))
 		i--;
 	*from = i;
 	return i + (size_t)utf8_decode(c->p + i, at - i, &cp) == at ? cp : (*from = at - 1, -1);

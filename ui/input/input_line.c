@@ -2,6 +2,7 @@
  *
  * readline reads the user's settings from ~/.inputrc; those that would break the input line are overridden. */
 #include "ui/input/input_readline.h"
+#include "engine/base/utf8.h"
 
 #include <locale.h>
 #include <stdlib.h>
@@ -71,7 +72,7 @@ static void at_boundary(void)
 	for (int i = 0; i < 2; i++) {
 		if (*at[i] > rl_end)
 			*at[i] = rl_end;
-		while (*at[i] > 0 && (rl_line_buffer[*at[i]] & 0xc0) == 0x80)
+		while (*at[i] > 0 && utf8_continues(rl_line_buffer[*at[i]]))
 			--*at[i];
 	}
 }

@@ -3,6 +3,7 @@
  * No state is kept.  All arguments may come from untrusted data: a count may be negative, a share not a number, a time extreme. */
 #include "ui/screen/widgets.h"
 #include "ui/text/text.h"
+#include "engine/base/utf8.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -233,7 +234,7 @@ static size_t step_left(const struct edit *e, size_t at)
 	while (at > 0) {
 		do
 			at--;
-		while (at > 0 && ((unsigned char)e->text.p[at] & 0xc0) == 0x80);
+		while (at > 0 && utf8_continues(e->text.p[at]));
 		utf8_decode(e->text.p + at, e->text.n - at, &cp);
 		if (char_width(cp) != 0)
 			break;

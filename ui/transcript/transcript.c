@@ -8,6 +8,7 @@
 
 #include "ui/text/text.h"
 #include "ui/transcript/lines.h"
+#include "engine/base/utf8.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -273,7 +274,7 @@ static size_t forced_cut(const struct transcript *t, const struct entry *e, cons
 		;
 	if (at > 1 && text[at - 1] == ' ')
 		return at;
-	for (at = left; at < n && ((unsigned char)text[at] & 0xc0) == 0x80; at++)
+	for (at = left; at < n && utf8_continues(text[at]); at++)
 		;
 	return at;
 }

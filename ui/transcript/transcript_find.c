@@ -6,6 +6,7 @@
 #include "ui/transcript/transcript_private.h"
 
 #include "ui/screen/widgets.h"
+#include "engine/base/utf8.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -128,7 +129,7 @@ static size_t match_over(const struct transcript *t, size_t entry, size_t at, in
 		const struct entry *e = &t->entry[entry];
 		size_t end = e->clean.n - at > step ? at + step : e->clean.n;
 
-		while (end < e->clean.n && ((unsigned char)e->clean.p[end] & 0xc0) == 0x80)
+		while (end < e->clean.n && utf8_continues(e->clean.p[end]))
 			end++;
 		if (end > at)
 			str_add(&s, e->clean.p + at, end - at);
