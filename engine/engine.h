@@ -543,8 +543,8 @@ void timeline_measure(struct timeline *, int on);
 
 /* ---- snapshots: saving a sequence, and continuing it bit for bit (snapshot.c) ----
  *
- * A snapshot has fixed entries and a head.  Fixed entries: the KV entries of tokens 0 .. n in all layers, as far as slot i holds token i
- * for as long as the token is there.  Sequences with the same beginning have the same ones: these may be cut at any token and shared.
+ * A snapshot has fixed entries and a head.  Fixed entries: the KV entries of tokens 0 .. n that never move: token i stays in slot i until it is
+ * evicted.  Sequences with the same beginning have the same fixed entries, which may be cut behind any token and shared.
  * Head: everything else: token ids, KV entries that move (a bounded stream), the policy's state, the last logits.  A timeline loaded from
  * both has the same logits and generates the same tokens.  Key sketches are recomputed after loading.
  *

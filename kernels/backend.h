@@ -198,7 +198,7 @@ struct attn_probe {
 	struct tensor *spread;
 	int32_t spread_col;
 	float share;                 /* 0 .. 1 */
-	int32_t skip;                /* slots at the start of the call that get no column of mass; spread counts them */
+	int32_t skip;                /* leading slots of the call without a column in mass; they still count in spread */
 };
 
 struct attn_args {

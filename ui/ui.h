@@ -216,7 +216,7 @@ struct ui_cache {
 	const char *kv;
 	int32_t seen, kept, evicted, thinned, ctx;
 	uint64_t bytes, bytes_most;       /* of the cache: in use, at capacity */
-	double fetched; float overlap;    /* bytes a token reads from disk; share of its selection that the last one had; < 0 = unknown */
+	double fetched; float overlap;    /* bytes a token reads from disk; share of its selection that the token before had selected, too; < 0 = unknown */
 	uint64_t resident;                /* bytes of them in memory while the rest is on disk; 0 = all in memory */
 	struct ui_region region[UI_REGIONS]; int n_region;
 	int cols; int32_t per_col;        /* columns of the strips below; tokens per column */

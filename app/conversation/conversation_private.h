@@ -9,8 +9,8 @@
  * All that a conversation asks of a model, one in this process (answer_local.c) or one on a server (answer_remote.c). */
 
 struct answerer {
-	/* Read the prompt, all messages, and begun, the beginning of its answer or NULL.  Returns the token where the answer begins, or -1.  Sets
-	 * turn->answered, and what is known of the prompt. */
+	/* Prefill the prompt, which is all messages, then `begun`, the text with which the answer begins, or NULL.  Returns the index of the answer's first
+	 * token, or -1.  Sets turn->answered, and turn's figures of the prompt. */
 	int32_t (*read)(struct conversation *, const struct message *begun, const struct answer_hooks *, struct turn *, struct err *);
 	/* Generate the last message.  ids: keep the sampled tokens; 0 where another model wrote the beginning.  0 or -1; turn->stop. */
 	int (*generate)(struct conversation *, int ids, double start, const struct answer_hooks *, struct turn *, struct err *);

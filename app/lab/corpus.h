@@ -9,7 +9,7 @@ void words_add(struct words *, const char *);
 void words_free(struct words *);
 void words_free_owned(struct words *);               /* the strings, too */
 
-/* Where the text of a paragraph begins and how long it is, in text. */
+/* A piece of a text: byte offset, and length in bytes. */
 struct span { size_t at, n; };
 struct spans { struct span *s; size_t n, cap; };
 

@@ -22,7 +22,7 @@ void curves_free(struct curves *);
 /* Room for another curve, which takes over the name; NULL where the picture is full. */
 struct curve *curves_new(struct curves *, const char *name, size_t n, int32_t every, int32_t first);
 void curve_point(struct curve *, double y);
-/* The curve is whole: without the points before `from` it sets the scale.  Fewer than two points: it goes. */
+/* End the newest curve: widen the scale to its points from `from` on.  A curve of fewer than two points is removed. */
 void curves_keep(struct curves *, int32_t from);
 int  curves_write(const struct curves *, const char *path, struct err *);
 

@@ -250,7 +250,7 @@ enum {
 	PROSE_WITHIN = 40000, ABSTRACT_WITHIN = 10000,
 	HEADING_MOST = 80,       /* of a block that may be a heading */
 };
-/* Sections that tell what a text is about, and those that do not; where a heading begins with one of them. */
+/* How headings begin: of sections that tell what a text is about, and of those that do not. */
 static const char *const abstracts[] = {"abstract", "summary", "executive summary", "overview", "synopsis", "zusammenfassung", "r\xc3\xa9sum\xc3\xa9", "resumen", "resumo", "riassunto", "samenvatting", NULL};
 static const char *const beside[] = {
 	"contents", "table of contents", "source", "the author", "about the author", "author's note", "authors", "copyright", "licen", "acknowledg", "bibliography", "references",

@@ -12,7 +12,7 @@
 #include "app/conversation/conversation.h"
 
 enum {
-	FOUND_MOST = 3,          /* that are shown of those that the search found, unless the model is sent more; */
+	FOUND_MOST = 3,          /* most passages of the search that are listed, unless the model is sent more */
 	ATTENDED_MOST = ANSWER_SOURCES_MOST - SOURCES_MOST,
 	TEXT_MOST = 200,         /* bytes of a passage that was not searched for */
 };

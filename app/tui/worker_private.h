@@ -68,7 +68,7 @@ void worker_signal(struct worker *);        /* with the lock: main has something
 int  worker_job_is_small(enum job_what);    /* it only has to do with the store */
 void worker_run_job(struct worker *, struct job *);
 void worker_read_on(struct worker *);       /* a text without an end, until a job waits */
-void worker_between(struct worker *);       /* between tokens and chunks of whatever runs: small jobs, due deletions, the cache */
+void worker_between(struct worker *);       /* called between tokens and chunks of running work: run small jobs and due deletions, update the cache view */
 void worker_delete_due(struct worker *);
 void worker_finish(struct worker *);        /* the thread has ended: what changes sessions and still waits is done, the rest dropped */
 /* worker_front.c */

@@ -123,7 +123,7 @@ struct retention_ops {
 	/* Bytes of store and bookkeeping; c is described, not opened.  Grows with ctx or is constant. */
 	uint64_t (*bytes)(const struct cache *);
 	int32_t (*cap)(const struct cache *);    /* slots of the store */
-	int32_t (*holds)(const struct cache *);  /* tokens that stay at most, the sequence being long enough; NULL: ctx.  c as for bytes() */
+	int32_t (*holds)(const struct cache *);  /* most tokens that the cache keeps, however long the sequence; NULL: ctx.  c is not opened yet */
 	int32_t (*chunk)(const struct cache *);  /* tokens of a step at most; NULL: batch */
 	/* Check the settings, set limits, allocate state.  The store is opened afterwards.  On failure release() follows. */
 	int  (*init)(struct cache *, struct err *);

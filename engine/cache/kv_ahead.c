@@ -1,11 +1,10 @@
-/* engine/cache/kv_ahead.c - entries on disk are asked for before attention needs them.
+/* engine/cache/kv_ahead.c - requests KV entries from disk before attention needs them.
  *
- * Attention that touches a page on disk waits for it, one page after the other.  A disk answers many requests in hardly more time than one,
- * so all that is known to be needed is asked for at once: slots that stand one after the other while the layer before computes, and of a
- * selection, as soon as it is made, what memory does not hold (kv_rows.h).  Where memory holds no selected rows, the next layer's last selection,
- * most of which is selected again, is asked for while this layer computes.  Only pages that
- * the system's page cache lacks travel.  While it lacks none, as the system's own count says, selections are not asked for: that would cost a
- * system call a page for nothing. */
+ * Without requests attention waits for one page after the other.  A disk serves many requests in hardly more time than one.  So consecutive slots are
+ * requested while the layer before them computes.  Selected slots that memory does not hold (kv_rows.h) are requested as soon as the selection is
+ * made.  If memory keeps no selected rows, the previous selection of the next layer is requested while this layer computes, because most of it is
+ * selected again.  Only pages that the page cache lacks are read.  While it lacks none, by the system's count, selections are not requested: each page
+ * would cost a system call. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +13,7 @@
 
 #include "engine/cache/kv_rows.h"
 
-enum { GAP = 32 << 10   /* so much is read with what lies before and behind it sooner than two requests are answered */ };
+enum { GAP = 32 << 10 };   /* bytes: a gap of at most this size is read, too, because one longer request is faster than two */
 
 /* Bytes that this process has had read from disks; 0 where the system does not say. */
 static uint64_t bytes_read(const struct kv_ahead *a)

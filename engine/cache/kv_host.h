@@ -62,7 +62,7 @@ void kv_host_clear(struct kv_store *);
 void kv_host_step(struct kv_store *, int32_t generates);
 /* See struct timeline_stats; unknown values stay.  There are such planes. */
 void kv_host_stats(const struct kv_store *, double *fetched, double *overlap);
-/* Reads the counts from the device, behind all that was asked of it. */
+/* Read the counts of fetched entries from the device, after the work that is queued there. */
 void kv_host_count(struct kv_store *, struct kv_fetched *);
 
 #endif

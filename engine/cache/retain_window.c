@@ -8,7 +8,7 @@
 
 #include "engine/cache/serialize.h"
 
-/* Where everything is retained, the frame of the region has the same positions. */
+/* 1 if windowed layers need RoPE angles of their own.  If nothing is evicted, their positions are those of the other layers. */
 static int own_frame(const struct cache *c)
 {
 	return layers_unwindowed(c->hp) < c->hp->n_layer && !cache_keeps_all(c);

@@ -56,7 +56,8 @@ void forward_release(struct forward *);
 void forward_experts(struct forward *, const struct layer_spec *, const struct layer *, const struct tensor *in, const struct tensor *choice, int32_t n);
 /* The same with a dense feed-forward beside the experts: f->expert_sum from f->x, each between norms of its own. */
 void forward_dense_and_experts(struct forward *, const struct layer_spec *, const struct layer *, int32_t n);
-/* forward_inputs.c, called by forward.c alone: the layers' own inputs of n tokens from f->x, their embeddings; what one layer adds to f->x. */
+/* Compute each layer's extra input for n tokens, from their embeddings in f->x; add one layer's extra input to f->x.  forward_inputs.c; called by
+ * forward.c alone. */
 void forward_inputs(struct forward *, const int32_t *id, int32_t n);
 void forward_add_input(struct forward *, const struct layer *, int32_t layer, int32_t n);
 

@@ -134,7 +134,7 @@ int gguf_join(struct gguf *g, struct gguf *part, struct err *e)
 	return 0;
 }
 
-/* A page that is read maps those around it, too, up to this many bytes from a multiple of this on: Linux' fault_around_bytes. */
+/* Reading one page may also map the other pages of its aligned block of this size: Linux' fault_around_bytes. */
 enum { FAULT_BYTES = 64 << 10 };
 
 void gguf_drop_pages(const void *p, size_t n, void *gguf)

@@ -60,7 +60,7 @@ static int bad(struct parse *p, uint64_t off, const char *field, const char *res
 	return gguf_err(p->g, p->e, "byte %" PRIu64 ": %s%s %s", off, field, record, text);
 }
 
-/* Bytes of the file, of which the cursor may have the first ones alone. */
+/* Bytes from `at` to the end of the file.  The cursor may hold only the beginning of the file. */
 static uint64_t file_left(const struct parse *p, uint64_t at)
 {
 	return p->g->size - at;

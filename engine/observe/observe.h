@@ -60,8 +60,8 @@ double observe_panel_share_on(struct observe_panel *, const struct scan_args *, 
 /* Share of the attention that the selected entries (or, of sets that serve several tokens, the replaced ones) got: mean over the layers
  * where it was measured since the last prefill; -1 = in none. */
 double observe_panel_share(const struct observe_panel *);
-/* Entries per KV head that stand for those that were not selected; one standard error of the share of attention that they give, -1 = not
- * known. */
+/* Return the number of sampled entries per KV head, which stand for all entries that were not selected.  *spread: one standard error of the share of
+ * attention that the sample estimates; -1 = not known. */
 int32_t observe_panel_sample(const struct observe_panel *, double *spread);
 /* Layers that selected a set anew for the last token, -1 = there are no sets; similarity of queries, -2 = never compared. */
 int32_t observe_panel_fresh(const struct observe_panel *, double *cosine);

@@ -43,7 +43,7 @@ static const struct h2o_params *par_of(const struct selector *s)
 	return s->par;
 }
 
-/* h2o+: of the queries of a prefill's last tokens, and of one of them. */
+/* h2o+: bytes of the tensors that hold the queries of a prefill's last tokens, and one query. */
 static uint64_t query_bytes(const struct hparams *hp)
 {
 	return 4 * (WINDOW_TOKENS * (uint64_t)hp->n_layer + 1) * (uint64_t)hp->n_head * (uint64_t)hp->head_dim;

@@ -82,7 +82,7 @@ struct select_fns {
 	void (*scan_rows)(const struct scan_tile *);
 	/* Sum of exp((s - max) * mult) over n scores, n a multiple of 16, none above max; a NaN counts 0; mult >= 0. */
 	float (*sum_exp)(const float *s, int32_t n, float max, float mult);
-	/* out[i] = exp(s[i] - max), 0 for a NaN, for n scores, none above max; and 0 up to the next multiple of SAMPLE_BLOCK. */
+	/* For n scores, none above max: out[i] = exp(s[i] - max), or 0 if s[i] is NaN.  Then zeros up to the next multiple of SAMPLE_BLOCK. */
 	void (*exps)(float *out, const float *s, int32_t n, float max);
 	/* out[b] = sum of SAMPLE_BLOCK floats of x from SAMPLE_BLOCK * b on. */
 	void (*block_sums)(float *out, const float *x, int32_t blocks);
@@ -146,7 +146,8 @@ static inline float sum_of_block(const float x[SAMPLE_BLOCK])
 	return ((a[0] + a[2]) + (a[1] + a[3])) + ((a[4] + a[6]) + (a[5] + a[7]));
 }
 
-/* 1 / the step between two codes of a centred and transformed key, whose values have that sum of squares; 0 where there is none. */
+/* 1 / (step between two codes of a centred and transformed key).  squares: sum of the key's squared values.  0 if the step is too small or too
+ * large. */
 static inline float sketch_inverse_step(float squares, int32_t dim, int32_t bits)
 {
 	float step = sketch_step(bits) * sqrtf(squares / (float)dim);
@@ -178,8 +179,9 @@ struct scan_job {
 };
 /* Check the operands of key_scan() and prepare the job.  0; -1 with the error set; 1 when there is nothing to score. */
 int scan_plan(struct backend *, const struct scan_args *, struct scan_job *);
-/* For scans of other rows than keys: prepare queries and working memory for job->n rows of job->keys, which were checked; tile.bits
- * is 16 for floats.  pages: the rows are page bounds, minima before maxima.  0, or -1 with the error set. */
+/* Prepare a scan of rows that are not keys, page bounds for example: queries and working memory for the job->n rows at job->keys.  The caller has
+ * checked the operands.  tile.bits = 16: the rows are floats.  pages = 1: the rows are page bounds, minima before maxima.  0, or -1 with the error
+ * set. */
 int scan_prepare(struct backend *, const struct scan_args *, struct scan_job *, int pages);
 /* Run all tasks. */
 void scan_run(struct backend *, const struct scan_args *, struct scan_job *);

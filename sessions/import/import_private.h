@@ -221,8 +221,8 @@ void odf_style(const struct odf_styles *, const char *family, const struct xml_a
 /* How a list style numbers items.  The count of a level is that of the last numbered item of any list. */
 struct odf_list_style {
 	struct list_level level[LIST_LEVELS];
-	int used;             /* used: some list has this style; counter: of the last such list */
-	size_t counter;
+	int used;             /* 1: some list has this style */
+	size_t counter;       /* of the last list with this style */
 };
 struct odf_list_style *odf_list_style(struct odf_styles *, const char *name, size_t n);   /* NULL: no style of this name */
 struct list_level *odf_outline(struct odf_styles *);   /* levels for numbered headings, with their counts */

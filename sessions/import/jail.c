@@ -211,7 +211,7 @@ enum { FS_EXECUTE = 1, FS_READ_FILE = 4, FS_READ_DIR = 8 };
 struct path_rule { uint64_t allowed; int32_t parent_fd; } __attribute__((packed));
 struct ruleset { uint64_t fs, net, scoped; };
 
-/* All file rights of an ABI version: 13 in the first; then REFER, TRUNCATE, IOCTL_DEV were added. */
+/* All file access rights of a version of Landlock's ABI: 13 in version 1; REFER, TRUNCATE and IOCTL_DEV came with 2, 3 and 5. */
 static uint64_t all_rights(int abi)
 {
 	return (1ull << (abi >= 5 ? 16 : abi >= 3 ? 15 : abi >= 2 ? 14 : 13)) - 1;

@@ -11,7 +11,7 @@
 struct timeline;
 struct engine;
 
-/* ---- snapshots (snaps.c: chunks, heads, budget; fingerprint.c) ---- */
+/* ---- snapshots (snaps.c opens kv.db; snap_chunks.c, snap_head.c, snap_budget.c; fingerprint.c) ---- */
 
 struct snaps;
 struct snaps_options {

@@ -20,7 +20,7 @@ static int32_t get_le32(const uint8_t *p)
 struct loading {
 	struct snaps *s;
 	struct timeline *t;
-	struct origin origin;              /* kernels of the KV entries, and the fingerprint of their keys */
+	struct origin origin;              /* kernels that computed the KV entries; fingerprint of the chunks' keys */
 	uint64_t row_bytes;
 	struct chunk_bytes chunk_bytes;
 	int32_t *id;                       /* tokens to restore */

@@ -38,7 +38,7 @@ enum {
 	PART_BYTES = 4 << 20,
 	PART_BITS = 12,                /* low bits of a part's id: its number; the others: its owner */
 	PART_TAIL = 2048,              /* a head's parts from this number on are its tail */
-	HEADS_KEPT = 4,                /* heads kept for each session: the newest, and those that undo and fork need */
+	HEADS_KEPT = 4,                /* newest heads kept for each session; undo and fork use the older ones */
 	PREFIX_LEAST = 512,            /* shortest prefix that is loaded without a head, in tokens */
 	PAGE_BYTES = 8192,
 	KEY_BYTES = 32,
@@ -74,7 +74,7 @@ int  snaps_renew(struct snaps *, struct err *);
 /* Call before each operation: clear the last error code, and reopen kv.db if another process has put the file
  * aside. */
 void snaps_start(struct snaps *);
-/* Begin a transaction on the file that is named kv.db now, and read s->serial.  End it with db_end(). */
+/* Begin a transaction on kv.db, which is opened anew first if the file was replaced, and read s->serial.  End it with db_end(). */
 int  snaps_begin(struct snaps *, struct err *);
 /* Set s->serial above every number in the file. */
 int  snaps_read_serial(struct snaps *, struct err *);

@@ -80,7 +80,7 @@ int  db_begin(struct db *, struct err *);
 int  db_end(struct db *, int rc, struct err *);
 
 /* Take the gate: wait until no other process changes the database, and keep others out until db_gate_leave().
- * Calls nest.  NULL: no lock. */
+ * Calls nest.  A gate of NULL does nothing. */
 int  db_gate_enter(struct gate *, const char *path, struct err *);
 void db_gate_leave(struct gate *);
 /* Lock a byte range; closing the file unlocks it.  1 = locked, 0 = another process has it, -1 = see errno. */

@@ -122,7 +122,7 @@ struct search {
 	size_t *base;              /* [n_text + 1] number of sentences before each text */
 	struct place *place; size_t n_place, cap;
 	uint32_t *place_of;        /* [n_sentence] index of its place */
-	uint32_t *under;           /* [n_place] place with the heading above it; its own index = none */
+	uint32_t *under;           /* [n_place] index of the place that holds its heading; itself if it has none */
 	double *score;             /* [n_sentence] */
 	uint32_t *has;             /* [n_sentence] number (from 1) of the last word found in it */
 	size_t n_sentence;

@@ -34,7 +34,7 @@ void input_abandon(void);
 /* 1 if Esc is for the input line: a popup, a history search, a half-typed command or vi's insert mode
  * is open. */
 int  input_wants_escape(void);
-/* 1 if Ctrl-G is for the input line: as above, except vi's insert mode. */
+/* 1 if Ctrl-G is for the input line: a popup, a history search or a half-typed command is open. */
 int  input_wants_abort(void);
 /* 1 in vi's command mode, where letters are commands. */
 int  input_commands(void);
