@@ -126,6 +126,8 @@ int conversation_ask(struct conversation *t, const char *text, size_t n, const s
 	quotation_given(t, text, n, &t->given);
 	rc = answer(t, NULL, h, turn, e);
 	tokens_free(&t->given);
+	t->sampling.given = NULL;
+	t->sampling.n_given = 0;
 	if (turn->answered)
 		return rc;
 	if (was_open)

@@ -203,6 +203,14 @@ static void quote_in_marks(const struct conversation *t, const struct source *s,
 	str_free(&quote);
 }
 
+/* Append the best sentence of a source as the question and the answer say it. */
+static void add_quotation(const struct conversation *t, const struct source *s, struct str *out)
+{
+	str_adds(out, SAYS);
+	quote_in_marks(t, s, out);
+	str_adds(out, "\"");
+}
+
 void question_context(struct conversation *t, struct str *out)
 {
 	struct source chosen[SOURCES_MOST];
@@ -234,9 +242,8 @@ void question_context(struct conversation *t, struct str *out)
 	}
 	if (!t->sources.n)
 		return;
-	str_adds(out, SAYS);
-	quote_in_marks(t, &t->sources.at[0], out);
-	str_adds(out, "\"\n\n");
+	add_quotation(t, &t->sources.at[0], out);
+	str_adds(out, "\n\n");
 }
 
 /* 1 if the model's own words are worse than the sentence, and an answer may begin with any text. */
@@ -247,11 +254,11 @@ static int quotes_first(const struct conversation *t)
 	return t->engine && i->n_params && i->n_params < QUOTES && i->template_name[0] && !i->thinks_first && !i->channels;
 }
 
-/* English, German, French, Spanish, Italian, Portuguese, Dutch. */
+/* Question words in English, German, French, Spanish, Italian, Portuguese and Dutch, without "que" and "come", which requests have as well. */
 static const char interrogatives[] =
 	" what whats which who whos whom whose when where wheres why how was wer wen wem wessen wann wo woher wohin warum wieso wie welche welcher welches "
-	"welchen welchem wieviel que quel quelle quels quelles qui quand o\xc3\xb9 pourquoi comment combien qu\xc3\xa9 qui\xc3\xa9n cu\xc3\xa1l cu\xc3\xa1ndo d\xc3\xb3nde "
-	"c\xc3\xb3mo cu\xc3\xa1nto cu\xc3\xa1ntos chi che cosa quale quali quando dove perch\xc3\xa9 come quanto quanti quem qual quais onde porque quantos "
+	"welchen welchem wieviel quel quelle quels quelles qui quand o\xc3\xb9 pourquoi comment combien qu\xc3\xa9 qui\xc3\xa9n cu\xc3\xa1l cu\xc3\xa1ndo d\xc3\xb3nde "
+	"c\xc3\xb3mo cu\xc3\xa1nto cu\xc3\xa1ntos chi che cosa quale quali quando dove perch\xc3\xa9 quanto quanti quem qual quais onde porque quantos "
 	"wat wie welk welke wanneer waar waarom hoe hoeveel ";
 
 /* 1 if the text asks for something that a sentence can tell; "Write a poem about plum cake." does not. */
@@ -270,9 +277,7 @@ void quotation_given(const struct conversation *t, const char *question, size_t 
 
 	if (!t->sources.n || !quotes_first(t) || !is_question(question, n))
 		return;
-	str_adds(&text, SAYS);
-	quote_in_marks(t, &t->sources.at[0], &text);
-	str_adds(&text, "\"");
+	add_quotation(t, &t->sources.at[0], &text);
 	engine_tokenize(t->engine, text.p, text.n, 0, out, &none);
 	str_free(&text);
 }

@@ -132,6 +132,8 @@ TEST(a_small_model_answers_with_the_sentence)
 	CHECK(answer_begins(&s, "The document says: \"Tower93"));
 	do_line(&s, "Praise the brothers of Tower93.");
 	CHECK(!answer_begins(&s, "The document says"));
+	do_line(&s, "Come up with a rhyme on Tower93.");
+	CHECK(!answer_begins(&s, "The document says"));
 	close_scene(&s);
 }
 
