@@ -25,8 +25,8 @@ static void own_folder(char dir[PATH_MAX])
 	dir[slash ? slash - dir : 0] = 0;
 }
 
-/* Become weir-lab where its commands are given: beside the program (where `make` leaves it), or in ../lib/weir (where `make install` puts it).
- * Returns where they are not, or where it cannot be started: lab_missing() says so. */
+/* Replace this process by weir-lab if the command is one of weir-lab's.  weir-lab lies beside this program after `make`, in ../lib/weir after
+ * `make install`.  Returns for all other commands, and if weir-lab cannot be started, which lab_missing() reports. */
 static void lab_become(int argc, char **argv)
 {
 	char dir[PATH_MAX], path[PATH_MAX];

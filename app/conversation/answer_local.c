@@ -120,7 +120,7 @@ static int ends_answer(const struct conversation *t, struct reasoning *r, int32_
 	return ends;
 }
 
-/* Does the token end the paragraph (1) with which an answer that began with given tokens ends? */
+/* 1 if the token begins a new line behind the given tokens: an answer that began with a quotation ends there. */
 static int ends_paragraph(const struct conversation *t, const struct turn *turn, int32_t id)
 {
 	struct str piece = {0};
