@@ -25,8 +25,9 @@ static void own_folder(char dir[PATH_MAX])
 	dir[slash ? slash - dir : 0] = 0;
 }
 
-/* Replace this process by weir-lab if the command is one of weir-lab's.  weir-lab lies beside this program after `make`, in ../lib/weir after
- * `make install`.  Returns for all other commands, and if weir-lab cannot be started, which lab_missing() reports. */
+/* Replace this process by weir-lab if the command is one of weir-lab's. weir-lab lies beside this program after `make`,
+ * in ../lib/weir after `make install`. Returns for all other commands, and if weir-lab cannot be started, which
+ * lab_missing() reports. */
 static void lab_become(int argc, char **argv)
 {
 	char dir[PATH_MAX], path[PATH_MAX];
@@ -43,11 +44,14 @@ static void lab_become(int argc, char **argv)
 static int lab_missing(const struct options *o)
 {
 	char dir[PATH_MAX];
-	struct err e = {0};
+	struct err e = { 0 };
 
 	own_folder(dir);
-	err_set(&e, ERR_FAIL, "'weir %s' is run by the program " LAB ", which cannot be started from '%.200s' nor from ../lib/weir there; "
-	        "install weir anew, or build it by 'make'", o->def->name, dir);
+	err_set(&e, ERR_FAIL,
+	        "'weir %s' is run by the program " LAB
+	        ", which cannot be started from '%.200s' nor from ../lib/weir there; "
+	        "install weir anew, or build it by 'make'",
+	        o->def->name, dir);
 	return fail(&e);
 }
 
@@ -56,16 +60,17 @@ static int lab_missing(const struct options *o)
 /* A first start at a terminal, without a model: fetch one, if the user wants that. */
 static int offer_model(struct options *o, struct err *e)
 {
-	struct str path = {0};
+	struct str path = { 0 };
 	int rc = 0;
 
-	if (!o->model && !o->remote && !o->prompt && isatty(0) && isatty(2) && model_path(o, &path, &(struct err){0}) < 0) {
+	if (!o->model && !o->remote && !o->prompt && isatty(0) && isatty(2) &&
+	    model_path(o, &path, &(struct err){ 0 }) < 0) {
 		str_clear(&path);
 		rc = pull_offer(o, &path, e);
 		if (!rc)
 			o->model = options_own(o, path.p, path.n);
 		else if (e->code == ERR_CANCELLED)
-			say_error(e);   /* what is here, and that it continues */
+			say_error(e); /* what is here, and that it continues */
 	}
 	str_free(&path);
 	return rc;
@@ -74,17 +79,19 @@ static int offer_model(struct options *o, struct err *e)
 /* On the screen, line by line, through a pipe, or one answer. */
 static int cmd_chat(struct options *o)
 {
-	struct chat c = {.quit = 0};
-	struct str note = {0};
-	struct err e = {0};
+	struct chat c = { .quit = 0 };
+	struct str note = { 0 };
+	struct err e = { 0 };
 	int rc = 0;
 
 	if (o->command == CMD_TOUR && !tui_wanted(o)) {
-		err_set(&e, ERR_USAGE, "the tour needs a terminal that shows a full screen; 'weir --help' and 'man weir' tell the same");
+		err_set(&e, ERR_USAGE,
+		        "the tour needs a terminal that shows a full screen; 'weir --help' and 'man weir' tell the same");
 		return fail(&e);
 	}
 	if (offer_model(o, &e) < 0 || chat_open(&c, o, &note, &e) < 0)
-		rc = e.code != ERR_CANCELLED ? fail(&e) : signals_quit() ? 128 + signals_quit() : 130;   /* whoever stopped it knows */
+		/* whoever stopped it knows */
+		rc = e.code != ERR_CANCELLED ? fail(&e) : signals_quit() ? 128 + signals_quit() : 130;
 	else if (!c.o.prompt && tui_wanted(&c.o))
 		rc = tui_run(&c, note.p);
 	else
@@ -106,17 +113,17 @@ static int run(struct options *o)
 	switch (o->command) {
 	case CMD_CHAT:
 	case CMD_TOUR:
-	case CMD_READ:           return cmd_chat(o);
-	case CMD_MODELS:         return cmd_models(o);
-	case CMD_MODELS_RM:      return cmd_models_rm(o);
-	case CMD_PULL:           return cmd_pull(o);
-	case CMD_INSPECT_MODEL:  return cmd_inspect_model(o);
+	case CMD_READ: return cmd_chat(o);
+	case CMD_MODELS: return cmd_models(o);
+	case CMD_MODELS_RM: return cmd_models_rm(o);
+	case CMD_PULL: return cmd_pull(o);
+	case CMD_INSPECT_MODEL: return cmd_inspect_model(o);
 	case CMD_INSPECT_TOKENS: return cmd_inspect_tokens(o);
 	case CMD_INSPECT_LOGITS: return cmd_inspect_logits(o);
 	case CMD_INSPECT_SESSION: return cmd_inspect_session(o);
 	case CMD_INSPECT_DOCUMENT: return cmd_inspect_document(o);
-	case CMD_INSPECT_CHAT:   return cmd_inspect_chat(o);
-	case CMD_BENCH:          return cmd_bench(o);
+	case CMD_INSPECT_CHAT: return cmd_inspect_chat(o);
+	case CMD_BENCH: return cmd_bench(o);
 	case CMD_SESSIONS_LS:
 	case CMD_SESSIONS_SHOW:
 	case CMD_SESSIONS_SEARCH:
@@ -129,9 +136,9 @@ static int run(struct options *o)
 	case CMD_DOCS_LS:
 	case CMD_DOCS_SHOW:
 	case CMD_DOCS_SEARCH:
-	case CMD_DOCS_RM:        return cmd_docs(o);
-	case CMD_DOCTOR:         return cmd_doctor(o);
-	case CMD_COMPLETION:     return cmd_completion(o);
+	case CMD_DOCS_RM: return cmd_docs(o);
+	case CMD_DOCTOR: return cmd_doctor(o);
+	case CMD_COMPLETION: return cmd_completion(o);
 	}
 	return 2;
 }

@@ -26,7 +26,7 @@ static void set_locale(void)
 {
 	setlocale(LC_CTYPE, "");
 	if (strcmp(nl_langinfo(CODESET), "UTF-8") != 0 && setlocale(LC_CTYPE, "C.UTF-8"))
-		setenv("LC_ALL", "C.UTF-8", 1);   /* readline looks there again */
+		setenv("LC_ALL", "C.UTF-8", 1); /* readline looks there again */
 }
 
 /* A private conversation, or the key of a server. */
@@ -35,10 +35,11 @@ static int has_secrets(const struct options *o)
 	return o->private_talk || o->key_file || getenv("WEIR_API_KEY") || o->command == CMD_PULL;
 }
 
-/* A model file's reader in the jail first; what was found good is noted in "read-models" in the user's cache directory. */
+/* A model file's reader in the jail first; what was found good is noted in "read-models" in the user's cache
+ * directory. */
 static int read_model_first(const char *path, const struct options *o, struct err *e)
 {
-	struct str list = {0};
+	struct str list = { 0 };
 	int rc;
 
 	if (!user_path(&list, DIR_CACHE, "read-models", NULL) && !o->private_talk)
@@ -50,8 +51,8 @@ static int read_model_first(const char *path, const struct options *o, struct er
 
 static int answer(struct options *o, void (*help)(const struct options *, struct str *), int (*run)(struct options *))
 {
-	struct str text = {0};
-	struct err e = {0};
+	struct str text = { 0 };
+	struct err e = { 0 };
 	int rc;
 
 	if (has_secrets(o))
@@ -67,10 +68,11 @@ static int answer(struct options *o, void (*help)(const struct options *, struct
 	return rc;
 }
 
-int program_run(int argc, char **argv, void (*help)(const struct options *, struct str *out), int (*run)(struct options *))
+int program_run(int argc, char **argv, void (*help)(const struct options *, struct str *out),
+                int (*run)(struct options *))
 {
-	struct options o = {.n_owned = 0};
-	struct err e = {0};
+	struct options o = { .n_owned = 0 };
+	struct err e = { 0 };
 	int rc = doc_helper(argc, argv);
 
 	if (rc >= 0)

@@ -6,6 +6,7 @@
 
 /* Do all of a program but its commands: descriptors, locale, signals, options, --version; returns the exit code.
  * help: appends what --help prints.  run: runs the command and returns the exit code. */
-int program_run(int argc, char **argv, void (*help)(const struct options *, struct str *out), int (*run)(struct options *));
+int program_run(int argc, char **argv, void (*help)(const struct options *, struct str *out),
+                int (*run)(struct options *));
 
 #endif

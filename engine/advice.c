@@ -1,7 +1,7 @@
 /* engine/advice.c - the sampling that a model asks for: its file's keys, then what its makers publish for its family.
  *
- * Penalties that makers publish are left out: in an answer from documents the words that it has to repeat are the right ones, and an answer that
- * only repeats itself is noticed as such.  Those of the file's keys count. */
+ * Penalties that makers publish are left out: in an answer from documents the words that it has to repeat are the right
+ * ones, and an answer that only repeats itself is noticed as such. Those of the file's keys count. */
 #include "engine/engine_private.h"
 
 #include <ctype.h>
@@ -11,10 +11,10 @@
 
 /* ---- families ---- */
 
-enum { ANY = -1, SILENT = -1 };   /* SILENT: the makers say nothing of it */
+enum { ANY = -1, SILENT = -1 }; /* SILENT: the makers say nothing of it */
 
-/* word: what the file's name or base name has, in lower case, letters and digits alone; NULL: the architecture says it.  reasons: answers with
- * reasoning (1), without (0), or ANY.  The first row that fits holds. */
+/* word: what the file's name or base name has, in lower case, letters and digits alone; NULL: the architecture says it.
+ * reasons: answers with reasoning (1), without (0), or ANY. The first row that fits holds. */
 struct family_advice {
 	const char *family, *arch, *word;
 	int reasons;
@@ -50,7 +50,8 @@ static const struct family_advice families[] = {
 	{ "gpt-oss", "gpt-oss", NULL, ANY, 1, 0, 1, 0 },
 	/* generation_config.json of Llama-3.1-8B-Instruct and of the others from 3 to 3.3. */
 	{ "Llama 3", "llama", "llama3", ANY, 0.6f, SILENT, 0.9f, SILENT },
-	/* Model cards of Mistral-Nemo-Instruct-2407, Magistral-Small-2509, Mistral-Small-24B-Instruct-2501, -3.1-24B-Instruct-2503 and
+	/* Model cards of Mistral-Nemo-Instruct-2407, Magistral-Small-2509, Mistral-Small-24B-Instruct-2501,
+	 * -3.1-24B-Instruct-2503 and
 	 * -3.2-24B-Instruct-2506. */
 	{ "Mistral Nemo", "llama", "mistralnemo", ANY, 0.3f, SILENT, SILENT, SILENT },
 	{ "Magistral", NULL, "magistral", ANY, 0.7f, SILENT, 0.95f, SILENT },
@@ -78,7 +79,7 @@ static const struct family_advice families[] = {
 static void add_letters(const struct gguf *g, const char *key, char *out, size_t size)
 {
 	size_t n = strlen(out);
-	struct view v = {0};
+	struct view v = { 0 };
 
 	if (gguf_string(g, key, &v, NULL) != 1)
 		return;
@@ -112,7 +113,10 @@ static const struct family_advice *family_of(const struct engine *e, int reasons
 
 /* Those of llama.cpp; it has others, of samplers that there are not here (sequence, xtc_*, mirostat*). */
 enum { LAST_N = SAMPLING_SETTINGS, KEYS };
-static const struct { const char *name; double min, max; } keys[KEYS] = {
+static const struct {
+	const char *name;
+	double min, max;
+} keys[KEYS] = {
 	[SAMPLING_TEMP] = { "general.sampling.temp", 0, 5 },
 	[SAMPLING_TOP_K] = { "general.sampling.top_k", -1, INT32_MAX },
 	[SAMPLING_TOP_P] = { "general.sampling.top_p", 0, 1 },
@@ -121,7 +125,8 @@ static const struct { const char *name; double min, max; } keys[KEYS] = {
 	[LAST_N] = { "general.sampling.penalty_last_n", -1, INT32_MAX },
 };
 
-/* 1: the key has a number in its range; 0: there is no such key; -1: it has something else, and note says so if it is empty. */
+/* 1: the key has a number in its range; 0: there is no such key; -1: it has something else, and note says so if it is
+ * empty. */
 static int file_value(const struct gguf *g, int i, double *out, char *note, size_t size)
 {
 	const struct gguf_value *v = keys[i].name ? gguf_find(g, keys[i].name) : NULL;
@@ -141,8 +146,9 @@ static int file_value(const struct gguf *g, int i, double *out, char *note, size
 	else
 		snprintf(is, sizeof is, "of type %s", gguf_type_name(v->type));
 	if (!*note)
-		snprintf(note, size, "the model file's '%s' is %s, and should be a number from %g to %g; it is not used", keys[i].name, is, keys[i].min,
-		         keys[i].max);
+		snprintf(note, size,
+		         "the model file's '%s' is %s, and should be a number from %g to %g; it is not used",
+		         keys[i].name, is, keys[i].min, keys[i].max);
 	return -1;
 }
 
@@ -151,8 +157,11 @@ static int file_value(const struct gguf *g, int i, double *out, char *note, size
 static void put(struct sampling_choice *c, enum sampling_setting i, double value, enum sampling_source from)
 {
 	const struct sampling s = {
-		.temperature = (float)value, .top_k = i == SAMPLING_TOP_K && value > 0 ? (int32_t)value : 0, .top_p = (float)value,
-		.min_p = (float)value, .repeat_penalty = (float)value,
+		.temperature = (float)value,
+		.top_k = i == SAMPLING_TOP_K && value > 0 ? (int32_t)value : 0,
+		.top_p = (float)value,
+		.min_p = (float)value,
+		.repeat_penalty = (float)value,
 	};
 
 	sampling_take(&c->s, &s, i);

@@ -15,8 +15,11 @@
 /* "210 Q4_1, 61 F32": tensors of each type, most frequent first; main_type = the type with most bytes. */
 static char *types_text(const struct gguf *g, char *main_type, size_t cap)
 {
-	struct { int n; uint64_t bytes; } count[DT_ALL] = {0};
-	struct str s = {0};
+	struct {
+		int n;
+		uint64_t bytes;
+	} count[DT_ALL] = { 0 };
+	struct str s = { 0 };
 	int heaviest = 0;
 
 	for (uint64_t i = 0; i < g->n_tensor; i++) {
@@ -42,7 +45,7 @@ static char *types_text(const struct gguf *g, char *main_type, size_t cap)
 
 static char *model_name(const struct gguf *g)
 {
-	struct view v = {0};
+	struct view v = { 0 };
 	const char *slash = strrchr(g->path, '/');
 
 	if (gguf_string(g, "general.name", &v, NULL) == 1 && v.n)
@@ -56,7 +59,7 @@ static void info_fill(struct engine *e)
 	const struct vocab_info *v = vocab_info(e->vocab);
 	const struct hparams *hp = &e->model.hp;
 	struct engine_info *i = &e->info;
-	int32_t first = 0;   /* layer with attention */
+	int32_t first = 0; /* layer with attention */
 
 	i->path = e->gguf->path;
 	i->name = e->name = model_name(e->gguf);
@@ -122,32 +125,35 @@ static void info_fill(struct engine *e)
 
 static int open_template(struct engine *e, const char *wanted, struct err *err)
 {
-	struct err why = {0};
+	struct err why = { 0 };
 
 	if (chat_find(&e->chat, e->gguf, wanted, wanted ? err : &why) < 0) {
 		if (wanted)
 			return -1;
 		/* A model without a usable template still completes text: only rendering a conversation is refused. */
-		snprintf(e->info.template_error, sizeof e->info.template_error, "%.340s; pass --chat-template NAME or FILE", why.msg);
+		snprintf(e->info.template_error, sizeof e->info.template_error,
+		         "%.340s; pass --chat-template NAME or FILE", why.msg);
 	} else if (!e->chat) {
-		snprintf(e->info.template_error, sizeof e->info.template_error, "the model has no chat template; pass --chat-template");
+		snprintf(e->info.template_error, sizeof e->info.template_error,
+		         "the model has no chat template; pass --chat-template");
 		return 0;
 	} else if (!chat_shows_question(e->chat)) {
-		snprintf(e->info.template_error, sizeof e->info.template_error,
-		         "the chat template leaves out what is asked; --chat-template takes another (weir doctor lists those built in)");
+		snprintf(
+			e->info.template_error, sizeof e->info.template_error,
+			"the chat template leaves out what is asked; --chat-template takes another (weir doctor lists those built in)");
 	}
 	e->info.has_template = 1;
 	return 0;
 }
 
-/* Loading packs the weights into memory of their own: refuse before the system kills the program, or before much has been copied to a
- * device. */
+/* Loading packs the weights into memory of their own: refuse before the system kills the program, or before much has
+ * been copied to a device. */
 static int weights_fit(const struct model *m, const struct backend *be, struct err *err)
 {
 	struct memory_budget budget = memory_budget_of(be);
 	/* 1 / 64 more: a device pads rows to its alignment. */
 	uint64_t need = budget.total ? m->weight_bytes + m->weight_bytes / 64 + budget.reserved : m->weight_bytes;
-	struct str have = {0};
+	struct str have = { 0 };
 
 	if (need <= budget.available)
 		return 0;
@@ -165,18 +171,20 @@ static int device_serves(const struct gguf *g, const struct model *m, const stru
 	for (uint64_t i = 0; i < g->n_tensor && !lacked && be->ops->lacks & LACKS_MXFP4; i++)
 		lacked = g->tensor[i].type == DT_MXFP4 ? "MXFP4 weights" : NULL;
 	if (lacked)
-		return err_set(err, ERR_MODEL, "device '%s' does not compute %s, which the model asks for; use --device cpu", be->ops->name, lacked);
+		return err_set(err, ERR_MODEL,
+		               "device '%s' does not compute %s, which the model asks for; use --device cpu",
+		               be->ops->name, lacked);
 	return weights_fit(m, be, err);
 }
 
-/* "auto" falls back to the CPU: silently where no device can be opened (engine_gpu() tells why), with a note where the device is too
- * small or lacks what the model asks for. */
+/* "auto" falls back to the CPU: silently where no device can be opened (engine_gpu() tells why), with a note where the
+ * device is too small or lacks what the model asks for. */
 static int open_device(struct engine *e, const struct engine_options *o, struct err *err)
 {
 	struct backend_options bo = { .threads = o->threads };
 	const char *device = o->device ? o->device : "auto";
 	int is_auto = !strcmp(device, "auto");
-	struct err why = {0};
+	struct err why = { 0 };
 	char msg[160];
 
 	if (is_auto || !strcmp(device, "cuda")) {
@@ -211,9 +219,10 @@ static uint64_t fingerprint_of(const struct model *m, const struct gguf *g)
 
 	for (uint64_t i = 0; i < g->n_tensor; i++)
 		if (g->tensor[i].type == DT_F32 && g->tensor[i].n_dims == 1) {
-			uint64_t one = hash64(hash64(2, g->tensor[i].name.p, g->tensor[i].name.n), g->tensor[i].data, (size_t)g->tensor[i].bytes);
+			uint64_t one = hash64(hash64(2, g->tensor[i].name.p, g->tensor[i].name.n), g->tensor[i].data,
+			                      (size_t)g->tensor[i].bytes);
 
-			h += one;   /* in any order */
+			h += one; /* in any order */
 		}
 	return h ? h : 1;
 }
@@ -229,7 +238,8 @@ static int open_weights(struct engine *e, const struct engine_options *o, struct
 	if (o->check_weights && gguf_check_weights(e->gguf, err))
 		return -1;
 	/* Check everything first: loading weights may take a while. */
-	if (model_bind(&e->model, e->gguf, NULL, NULL, err) || (o->lora && lora_load(&e->model, o->lora, o->lora_scale, err)))
+	if (model_bind(&e->model, e->gguf, NULL, NULL, err) ||
+	    (o->lora && lora_load(&e->model, o->lora, o->lora_scale, err)))
 		return -1;
 	if (o->inspect_only)
 		return 0;
@@ -240,7 +250,8 @@ static int open_weights(struct engine *e, const struct engine_options *o, struct
 		return 0;
 	watch.total = e->model.weight_bytes;
 	model_release(&e->model);
-	/* A backend that copies a weight does so piece by piece, and what it has read leaves the memory: no weight is there twice. */
+	/* A backend that copies a weight does so piece by piece, and what it has read leaves the memory: no weight is
+	 * there twice. */
 	e->be->host_read = gguf_drop_pages;
 	e->be->host_read_ud = e->gguf;
 	failed = model_bind(&e->model, e->gguf, e->be, &watch, err);
@@ -262,8 +273,7 @@ int engine_open(struct engine **out, const struct engine_options *o, struct err 
 
 	pthread_mutex_init(&e->lock, NULL);
 	/* The architecture first: an unknown one explains most other errors. */
-	if (gguf_open(&e->gguf, o->model_path, err) ||
-	    (!o->vocab_only && hparams_read(&e->model.hp, e->gguf, err)) ||
+	if (gguf_open(&e->gguf, o->model_path, err) || (!o->vocab_only && hparams_read(&e->model.hp, e->gguf, err)) ||
 	    vocab_load(&e->vocab, e->gguf, o->pre, err) || open_template(e, o->chat_template, err) ||
 	    (!o->vocab_only && open_weights(e, o, err)) || gguf_check_there(e->gguf, err)) {
 		engine_close(e);
@@ -317,7 +327,10 @@ const char *engine_pre_name(size_t i)
 	return NULL;
 }
 
-const char *engine_template_name(size_t i) { return chat_builtin_name(i); }
+const char *engine_template_name(size_t i)
+{
+	return chat_builtin_name(i);
+}
 
 const char *engine_cpu_level(void)
 {
@@ -384,33 +397,36 @@ int engine_gpu(struct engine_gpu *g)
 
 /* ---- text and tokens ---- */
 
-int engine_render(const struct engine *e, const struct chat_msg *msg, size_t n, unsigned flags, const struct rendered *before,
-                  struct rendered *out, struct err *err)
+int engine_render(const struct engine *e, const struct chat_msg *msg, size_t n, unsigned flags,
+                  const struct rendered *before, struct rendered *out, struct err *err)
 {
 	if (e->info.has_template && e->info.template_error[0])
 		return err_set(err, ERR_MODEL, "%s", e->info.template_error);
 	return chat_render(e->chat, e->vocab, msg, n, flags, before, out, err);
 }
 
-int engine_render_text(const struct engine *e, const struct chat_msg *msg, size_t n, unsigned flags, const char *bos, const char *eos,
-                       struct str *out, struct err *err)
+int engine_render_text(const struct engine *e, const struct chat_msg *msg, size_t n, unsigned flags, const char *bos,
+                       const char *eos, struct str *out, struct err *err)
 {
 	if (!e->chat)
 		return err_set(err, ERR_MODEL, "%s", e->info.template_error);
 	return chat_render_text(e->chat, e->vocab, msg, n, flags, bos, eos, out, err);
 }
 
-int engine_render_stable(const struct engine *e, const struct rendered *r, size_t i, size_t byte, struct tokens *out, struct err *err)
+int engine_render_stable(const struct engine *e, const struct rendered *r, size_t i, size_t byte, struct tokens *out,
+                         struct err *err)
 {
 	return rendered_stable(r, e->vocab, i, byte, out, err);
 }
 
-int engine_render_count(const struct engine *e, const struct rendered *r, size_t i, size_t from, size_t to, size_t *n, struct err *err)
+int engine_render_count(const struct engine *e, const struct rendered *r, size_t i, size_t from, size_t to, size_t *n,
+                        struct err *err)
 {
 	return rendered_count(r, e->vocab, i, from, to, n, err);
 }
 
-void engine_render_add(const struct engine *e, struct rendered *r, const char *text, size_t n, const int32_t *id, size_t n_id)
+void engine_render_add(const struct engine *e, struct rendered *r, const char *text, size_t n, const int32_t *id,
+                       size_t n_id)
 {
 	rendered_add(r, e->vocab, text, n, id, n_id);
 }
@@ -420,8 +436,8 @@ uint64_t engine_tokenized(void)
 	return vocab_encoded();
 }
 
-int engine_tokenize(const struct engine *e, const char *text, size_t len, unsigned flags,
-                    struct tokens *out, struct err *err)
+int engine_tokenize(const struct engine *e, const char *text, size_t len, unsigned flags, struct tokens *out,
+                    struct err *err)
 {
 	struct span all = { 0, len };
 	size_t start = out->n;

@@ -1,7 +1,7 @@
 /* kernels/machine.c - what the processor and its memory reach at best: the figures that speeds are compared with.
  *
- * Both measurements start a pool of their own, repeat a pass and keep the fastest one; the leaf functions of the chosen CPU
- * level do the work (read_sum, multiply).  The name of that level is backend_cpu_level() in cpu/fns.c. */
+ * Both measurements start a pool of their own, repeat a pass and keep the fastest one; the leaf functions of the chosen
+ * CPU level do the work (read_sum, multiply). The name of that level is backend_cpu_level() in cpu/fns.c. */
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -12,7 +12,7 @@
 #include "kernels/cpu/pool.h"
 
 enum { PASSES = 7 };
-#define LEAST_PASS 4e-3             /* seconds; shorter passes measure the hand-over to the threads */
+#define LEAST_PASS 4e-3 /* seconds; shorter passes measure the hand-over to the threads */
 
 static double seconds(void)
 {
@@ -27,8 +27,8 @@ static double seconds(void)
 struct bandwidth_run {
 	const struct cpu_fns *fns;
 	uint8_t *data;
-	uint64_t part;              /* bytes per thread */
-	_Atomic uint64_t sum;       /* of all bytes: the compiler must not drop the reads */
+	uint64_t part;        /* bytes per thread */
+	_Atomic uint64_t sum; /* of all bytes: the compiler must not drop the reads */
 };
 
 /* Commits the pages: all that were never written are one page of zeros, which would be read from the nearest cache. */
@@ -89,8 +89,8 @@ double backend_bandwidth(int threads, uint64_t bytes)
 
 struct multiply_run {
 	const struct cpu_fns *fns;
-	int32_t rounds;             /* of multiply(), per thread and pass */
-	_Atomic uint64_t done;      /* multiply-adds of the last pass, all threads */
+	int32_t rounds;        /* of multiply(), per thread and pass */
+	_Atomic uint64_t done; /* multiply-adds of the last pass, all threads */
 };
 
 static void multiply_task(void *arg, int task, int worker)

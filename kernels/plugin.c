@@ -1,11 +1,11 @@
 /* kernels/plugin.c - finds weir-cuda.so and opens the CUDA backend in it.
  *
- * The program does not link to CUDA and so runs with and without it: the plugin is opened when a GPU is asked for, and an error
- * names what is missing.  The plugin is looked for beside the program (where `make` leaves it), then in ../lib/weir (where
- * `make install` puts it); the environment variable WEIR_CUDA names a file instead, for tests.
+ * The program does not link to CUDA and so runs with and without it: the plugin is opened when a GPU is asked for, and
+ * an error names what is missing. The plugin is looked for beside the program (where `make` leaves it), then in
+ * ../lib/weir (where `make install` puts it); the environment variable WEIR_CUDA names a file instead, for tests.
  *
- * A plugin stays open until the program ends: the CUDA runtime and cuBLAS start threads and register handlers, whose code must
- * stay mapped. */
+ * A plugin stays open until the program ends: the CUDA runtime and cuBLAS start threads and register handlers, whose
+ * code must stay mapped. */
 #include "kernels/plugin.h"
 
 #include <dlfcn.h>
@@ -48,7 +48,8 @@ static int plugin_find(char path[PATH_MAX], char err[160])
 
 	if (is_named()) {
 		/* dlopen() would search the system for a name without a slash. */
-		if (snprintf(path, PATH_MAX, "%s%s", strchr(named, '/') ? "" : "./", named) < PATH_MAX && is_there(path))
+		if (snprintf(path, PATH_MAX, "%s%s", strchr(named, '/') ? "" : "./", named) < PATH_MAX &&
+		    is_there(path))
 			return 0;
 		snprintf(err, 160, "cannot read the plugin '%.80s' that WEIR_CUDA names", path_tail(named, 80));
 		return -1;
@@ -62,20 +63,22 @@ static int plugin_find(char path[PATH_MAX], char err[160])
 		if (snprintf(path, PATH_MAX, "%s/../lib/weir/" PLUGIN, dir) < PATH_MAX && is_there(path))
 			return 0;
 	}
-	snprintf(err, 160, "this weir was built without CUDA: there is no " PLUGIN " beside it; 'make cuda' builds it, "
+	snprintf(err, 160,
+	         "this weir was built without CUDA: there is no " PLUGIN " beside it; 'make cuda' builds it, "
 	         "'make setup-cuda' fetches nvcc");
 	return -1;
 }
 
-/* Turn dlerror()'s text into a sentence.  A missing library stands before the first colon: "libcublas.so.13: cannot open shared
- * object file". */
+/* Turn dlerror()'s text into a sentence. A missing library stands before the first colon: "libcublas.so.13: cannot open
+ * shared object file". */
 static void explain(const char *path, const char *what, char err[160])
 {
 	size_t n = what ? strcspn(what, ":") : 0;
 	const char *of = NULL;
 
 	if (!what || n > 60 || strncmp(what, "lib", 3) || !strstr(what, "cannot open")) {
-		snprintf(err, 160, "cannot load '%.50s': %.90s", path_tail(path, 50), what ? path_tail(what, 90) : "no reason given");
+		snprintf(err, 160, "cannot load '%.50s': %.90s", path_tail(path, 50),
+		         what ? path_tail(what, 90) : "no reason given");
 		return;
 	}
 	if (!strncmp(what, "libcublas", 9))
@@ -91,13 +94,14 @@ static void explain(const char *path, const char *what, char err[160])
 		snprintf(err, 160, PLUGIN " needs '%.*s', which is not installed", (int)n, what);
 }
 
-/* Check for the driver first: opening the plugin loads cuBLAS, hundreds of megabytes from the disk, only for the CUDA runtime to
- * find no driver by the same dlopen(). */
+/* Check for the driver first: opening the plugin loads cuBLAS, hundreds of megabytes from the disk, only for the CUDA
+ * runtime to find no driver by the same dlopen(). */
 static int driver_is_there(char err[160])
 {
 	if (dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL))
 		return 1;
-	snprintf(err, 160, "there is no NVIDIA driver (libcuda.so.1) on this machine; install one, or use --device cpu");
+	snprintf(err, 160,
+	         "there is no NVIDIA driver (libcuda.so.1) on this machine; install one, or use --device cpu");
 	return 0;
 }
 
@@ -105,7 +109,10 @@ int plugin_cuda_open(struct backend **out, const struct backend_options *opt, ch
 {
 	char path[PATH_MAX];
 	void *lib;
-	union { void *sym; open_fn *fn; } door;   /* ISO C has no cast between the two */
+	union {
+		void *sym;
+		open_fn *fn;
+	} door; /* ISO C has no cast between the two */
 
 	*out = NULL;
 	err[0] = 0;

@@ -4,8 +4,8 @@
 
 #include "kernels/backend.h"
 
-/* 0, or -1 with one sentence in err: the plugin is missing, broken or of another build, or the plugin's own reason (no driver, no
- * device, a device too old). */
+/* 0, or -1 with one sentence in err: the plugin is missing, broken or of another build, or the plugin's own reason (no
+ * driver, no device, a device too old). */
 int plugin_cuda_open(struct backend **out, const struct backend_options *, char err[160]);
 
 #endif

@@ -18,16 +18,17 @@ void sessions_libraries(struct str *out)
 {
 	const struct curl_lib *curl;
 	const struct scmp_version *seccomp = seccomp_version();
-	const char *xml = xmlParserVersion;   /* "20914" */
+	const char *xml = xmlParserVersion; /* "20914" */
 	long v = strtol(xml, NULL, 10);
 	unsigned xx = XXH_versionNumber();
-	struct err e = {0};
+	struct err e = { 0 };
 
-	str_addf(out, "SQLite %s, %s, libxml2 %ld.%ld.%ld, zlib %s, xxHash %u.%u.%u, libseccomp %u.%u.%u", sqlite3_libversion(),
-	         archive_version_string(), v / 10000, v / 100 % 100, v % 100, zlibVersion(), xx / 10000, xx / 100 % 100, xx % 100,
-	         seccomp->major, seccomp->minor, seccomp->micro);
+	str_addf(out, "SQLite %s, %s, libxml2 %ld.%ld.%ld, zlib %s, xxHash %u.%u.%u, libseccomp %u.%u.%u",
+	         sqlite3_libversion(), archive_version_string(), v / 10000, v / 100 % 100, v % 100, zlibVersion(),
+	         xx / 10000, xx / 100 % 100, xx % 100, seccomp->major, seccomp->minor, seccomp->micro);
 	/* "OpenSSL 3.0.17 1 Jul 2025", "libcurl/7.88.1 OpenSSL/3.0.17 ..." */
-	str_addf(out, ", OpenSSL %.*s", (int)strcspn(OpenSSL_version(OPENSSL_VERSION) + 8, " "), OpenSSL_version(OPENSSL_VERSION) + 8);
+	str_addf(out, ", OpenSSL %.*s", (int)strcspn(OpenSSL_version(OPENSSL_VERSION) + 8, " "),
+	         OpenSSL_version(OPENSSL_VERSION) + 8);
 	if ((curl = curl_load(&e)))
 		str_addf(out, ", libcurl %.*s", (int)strcspn(curl->version() + 8, " "), curl->version() + 8);
 	else

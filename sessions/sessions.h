@@ -1,4 +1,5 @@
-/* sessions/sessions.h - what is stored between runs, and what is read from files and the web: four rooms, each with one door.
+/* sessions/sessions.h - what is stored between runs, and what is read from files and the web: four rooms, each with one
+ * door.
  *
  *     fetch/fetch.h     reads web pages and parts of files; streams answers of servers
  *     import/import.h   turns documents of any format into text with marks

@@ -15,7 +15,7 @@
 set -u
 cd "$(dirname "$0")/.." || exit 1
 
-checks='layers headers words circles'
+checks='layers headers words circles format'
 
 BUILD=${BUILD:-build}
 WEIR=${WEIR:-./weir}

@@ -9,8 +9,8 @@
  *     input line, or the search line
  *     hints (from HINTS_FROM rows on, or while a pane waits for keys)
  *
- * After a change everything is drawn into a grid of cells; display.c finds the cells that differ.  The parts are independent: the
- * transcript, the panes and the input line draw into areas and get keys. */
+ * After a change everything is drawn into a grid of cells; display.c finds the cells that differ. The parts are
+ * independent: the transcript, the panes and the input line draw into areas and get keys. */
 #include "ui/ui_private.h"
 #include "ui/text/text.h"
 
@@ -21,7 +21,7 @@
 
 /* ---- open and close ---- */
 
-static int is_open;   /* readline's state is global: one screen per process */
+static int is_open; /* readline's state is global: one screen per process */
 
 static int screen_side(int v)
 {
@@ -96,7 +96,7 @@ int ui_action(struct ui *u, struct ui_action *out)
 		const struct ui_command *c = command_of(u, u->queue[0].p, u->queue[0].n);
 		out->what = UI_SEND;
 		str_add(&u->given, u->queue[0].p, u->queue[0].n);
-		/* The application posts the work that this message starts a moment later, from another thread.  Hold the
+		/* The application posts the work that this message starts a moment later, from another thread. Hold the
 		 * next message until then. */
 		u->begun = !c || c->busy != BUSY_ALLOWED;
 		u->begun_until = u->now + BEGIN_SECONDS;
@@ -248,7 +248,7 @@ static void draw_title(const struct ui *u, const struct area *a, int x, int w, u
 static void draw_pane(struct ui *u, const struct area *a)
 {
 	struct pane *p = pane_shown(u);
-	struct str left = {0}, right = {0};
+	struct str left = { 0 }, right = { 0 };
 	struct area inner = area_inner(a);
 	int cols;
 

@@ -12,7 +12,7 @@ static void next_focus(struct ui *u)
 	int panel = u->lay.side || u->lay.bar;
 
 	if (pane_state(u, PANE_FIELD))
-		return;   /* the field takes letters already */
+		return; /* the field takes letters already */
 	u->searching = 0;
 	if (u->focus == ON_LINE)
 		u->focus = u->pane ? ON_PANE : ON_TRANSCRIPT;
@@ -29,7 +29,7 @@ static void next_focus(struct ui *u)
 static void find(struct ui *u, int step)
 {
 	char c = !pane_state(u, PANE_MATCHES) ? '/' : step > 0 ? 'n' : 'N';
-	struct key k = {.code = K_CHAR, .cp = c, .bytes = &c, .n = 1};
+	struct key k = { .code = K_CHAR, .cp = c, .bytes = &c, .n = 1 };
 
 	if (pane_has(u, PANE_SEARCHES))
 		pane_key(u, &k);
@@ -44,13 +44,13 @@ static void find(struct ui *u, int step)
 /* Move the queued messages back into the draft, before its text. */
 static void unqueue_all(struct ui *u)
 {
-	struct str s = {0};
+	struct str s = { 0 };
 
 	if (!u->n_queue)
 		return;
 	queue_lines(u, &s);
 	if (!input_empty())
-		str_addf(&s, "\n%s", input_text(NULL));   /* long pastes stay collapsed */
+		str_addf(&s, "\n%s", input_text(NULL)); /* long pastes stay collapsed */
 	while (u->n_queue)
 		queue_remove(u, u->n_queue - 1);
 	input_restore(s.p);
@@ -73,7 +73,7 @@ static void quit(struct ui *u)
 
 static void edit_last(struct ui *u)
 {
-	struct str s = {0};
+	struct str s = { 0 };
 
 	if (!u->last_question.n) {
 		ui_sayf(u, "no question has been asked yet");
@@ -153,7 +153,7 @@ static void copy_out(struct ui *u, int there, struct str *s, const char *what)
 
 static void editor(struct ui *u)
 {
-	struct str text = {0};
+	struct str text = { 0 };
 
 	input_whole(&text);
 	todo_add(u, UI_EDITOR, text.p ? text.p : "", text.n, 0, 0);
@@ -194,7 +194,7 @@ static void jump(struct ui *u)
 
 int ui_act(struct ui *u, enum act what, const struct key *k)
 {
-	struct str s = {0};
+	struct str s = { 0 };
 	size_t n;
 
 	if (what > ACT_PANE) {
@@ -202,39 +202,50 @@ int ui_act(struct ui *u, enum act what, const struct key *k)
 		return 1;
 	}
 	switch (what) {
-	case ACT_NONE:       return 0;
-	case ACT_PANEL:      ui_panel_next(u); break;
-	case ACT_FIND:       find(u, 1); break;
-	case ACT_FIND_BACK:  find(u, -1); break;
-	case ACT_NEXT:       next_focus(u); break;
-	case ACT_SOURCE:     ui_source_next(u); break;
-	case ACT_MOUSE:      ui_mouse(u, -1); break;
-	case ACT_QUIT:       quit(u); break;
-	case ACT_NEW:        ui_submit_command(u, "/new"); break;
-	case ACT_THEME:      ui_theme(u, "", NULL); break;
-	case ACT_RAW:        ui_raw(u, -1); break;
-	case ACT_EDITOR:     editor(u); break;
-	case ACT_STOP:       stop(u, k); break;
-	case ACT_BACK:       back(u); break;
-	case ACT_SUSPEND:    todo_add(u, UI_SUSPEND, NULL, 0, 0, 0); break;
-	case ACT_REPAINT:    todo_add(u, UI_REPAINT, NULL, 0, 0, 0); break;
+	case ACT_NONE: return 0;
+	case ACT_PANEL: ui_panel_next(u); break;
+	case ACT_FIND: find(u, 1); break;
+	case ACT_FIND_BACK: find(u, -1); break;
+	case ACT_NEXT: next_focus(u); break;
+	case ACT_SOURCE: ui_source_next(u); break;
+	case ACT_MOUSE: ui_mouse(u, -1); break;
+	case ACT_QUIT: quit(u); break;
+	case ACT_NEW: ui_submit_command(u, "/new"); break;
+	case ACT_THEME: ui_theme(u, "", NULL); break;
+	case ACT_RAW: ui_raw(u, -1); break;
+	case ACT_EDITOR: editor(u); break;
+	case ACT_STOP: stop(u, k); break;
+	case ACT_BACK: back(u); break;
+	case ACT_SUSPEND: todo_add(u, UI_SUSPEND, NULL, 0, 0, 0); break;
+	case ACT_REPAINT: todo_add(u, UI_REPAINT, NULL, 0, 0, 0); break;
 
-	case ACT_UP:         transcript_scroll(u->transcript, -1); break;
-	case ACT_DOWN:       transcript_scroll(u->transcript, 1); break;
-	case ACT_HALF_UP:    transcript_page(u->transcript, -0.5); break;
-	case ACT_HALF_DOWN:  transcript_page(u->transcript, 0.5); break;
-	case ACT_PAGE_UP:    page(u, -1); break;
-	case ACT_PAGE_DOWN:  page(u, 1); break;
-	case ACT_TOP:        transcript_top(u->transcript); break;
-	case ACT_END:        transcript_end_follow(u->transcript); break;
-	case ACT_QUESTION_UP:   transcript_question(u->transcript, -1); break;
+	case ACT_UP: transcript_scroll(u->transcript, -1); break;
+	case ACT_DOWN: transcript_scroll(u->transcript, 1); break;
+	case ACT_HALF_UP: transcript_page(u->transcript, -0.5); break;
+	case ACT_HALF_DOWN: transcript_page(u->transcript, 0.5); break;
+	case ACT_PAGE_UP: page(u, -1); break;
+	case ACT_PAGE_DOWN: page(u, 1); break;
+	case ACT_TOP: transcript_top(u->transcript); break;
+	case ACT_END: transcript_end_follow(u->transcript); break;
+	case ACT_QUESTION_UP: transcript_question(u->transcript, -1); break;
 	case ACT_QUESTION_DOWN: transcript_question(u->transcript, 1); break;
-	case ACT_MARK:       u->place = transcript_place(u->transcript); u->has_place = 1; break;
-	case ACT_JUMP:       jump(u); break;
-	case ACT_FOLD:       transcript_fold(u->transcript); break;
+	case ACT_MARK:
+		u->place = transcript_place(u->transcript);
+		u->has_place = 1;
+		break;
+	case ACT_JUMP: jump(u); break;
+	case ACT_FOLD: transcript_fold(u->transcript); break;
 
-	case ACT_TOP_EMPTY:  if (!input_empty()) return 0; transcript_top(u->transcript); break;
-	case ACT_END_EMPTY:  if (!input_empty()) return 0; transcript_end_follow(u->transcript); break;
+	case ACT_TOP_EMPTY:
+		if (!input_empty())
+			return 0;
+		transcript_top(u->transcript);
+		break;
+	case ACT_END_EMPTY:
+		if (!input_empty())
+			return 0;
+		transcript_end_follow(u->transcript);
+		break;
 	case ACT_VARIANT:
 	case ACT_VARIANT_BACK:
 		if (!input_empty())
@@ -256,21 +267,22 @@ int ui_act(struct ui *u, enum act what, const struct key *k)
 			quit(u);
 		break;
 
-	case ACT_FIND_DOWN:  ui_search_open(u, 1); break;
-	case ACT_FIND_UP:    ui_search_open(u, 0); break;
-	case ACT_AGAIN:      ui_search_run(u, u->search_down ? 1 : -1); break;
+	case ACT_FIND_DOWN: ui_search_open(u, 1); break;
+	case ACT_FIND_UP: ui_search_open(u, 0); break;
+	case ACT_AGAIN: ui_search_run(u, u->search_down ? 1 : -1); break;
 	case ACT_AGAIN_BACK: ui_search_run(u, u->search_down ? -1 : 1); break;
-	case ACT_COPY:
-		copy_out(u, transcript_copy_focus(u->transcript, &s), &s, "message");
-		break;
+	case ACT_COPY: copy_out(u, transcript_copy_focus(u->transcript, &s), &s, "message"); break;
 	case ACT_COPY_LAST:
 		n = transcript_messages(u->transcript);
 		copy_out(u, n > 0 && transcript_copy_message(u->transcript, n - 1, &s), &s, "message");
 		break;
-	case ACT_COPY_CODE:  copy_out(u, transcript_copy_code(u->transcript, 1, &s), &s, "block of code"); break;
-	case ACT_RETRY:      focus_line(u); ui_submit_command(u, "/regen"); break;
-	case ACT_LINE:       focus_line(u); break;
-	case ACT_PANE:       break;
+	case ACT_COPY_CODE: copy_out(u, transcript_copy_code(u->transcript, 1, &s), &s, "block of code"); break;
+	case ACT_RETRY:
+		focus_line(u);
+		ui_submit_command(u, "/regen");
+		break;
+	case ACT_LINE: focus_line(u); break;
+	case ACT_PANE: break;
 	}
 	if (what >= ACT_UP)
 		u->moved = 1;

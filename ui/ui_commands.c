@@ -95,8 +95,9 @@ void ui_source_next(struct ui *u)
 	size_t turn = u->pane == DOCUMENTS && u->source_turn ? u->source_turn : transcript_turn(u->transcript);
 
 	if (!transcript_turn_sources(u->transcript, turn, &all)) {
-		ui_sayf(u, turn == transcript_last_turn(u->transcript) ? "the last answer has no sources in the documents" :
-		        "this answer has no sources in the documents");
+		ui_sayf(u, turn == transcript_last_turn(u->transcript)
+		                   ? "the last answer has no sources in the documents"
+		                   : "this answer has no sources in the documents");
 		return;
 	}
 	ui_source_open(u, turn, turn == u->source_turn ? u->next_source : 0);
@@ -155,7 +156,7 @@ static long number(const char *text)
 int ui_copy(struct ui *u, const char *what, struct err *e)
 {
 	size_t messages = transcript_messages(u->transcript);
-	struct str s = {0};
+	struct str s = { 0 };
 	long n = 1;
 	int there;
 
@@ -167,7 +168,8 @@ int ui_copy(struct ui *u, const char *what, struct err *e)
 		if (!there && n == 1)
 			err_set(e, ERR_USAGE, "there is no block of code to copy");
 		else if (!there)
-			err_set(e, ERR_USAGE, "there is no block of code '%.40s'; /copy code takes the last one, /copy code 2 the one before",
+			err_set(e, ERR_USAGE,
+			        "there is no block of code '%.40s'; /copy code takes the last one, /copy code 2 the one before",
 			        what + 5);
 	} else if (!*what) {
 		there = messages > 0 && transcript_copy_message(u->transcript, messages - 1, &s);
@@ -175,8 +177,10 @@ int ui_copy(struct ui *u, const char *what, struct err *e)
 		n = number(what);
 		there = n > 0 && (size_t)n <= messages && transcript_copy_message(u->transcript, (size_t)n - 1, &s);
 		if (!there)
-			err_set(e, ERR_USAGE, "/copy knows no '%.40s'; it takes a number from 1 to %zu, code, code N "
-			        "or all", what, messages);
+			err_set(e, ERR_USAGE,
+			        "/copy knows no '%.40s'; it takes a number from 1 to %zu, code, code N "
+			        "or all",
+			        what, messages);
 	}
 	if (there && s.n) {
 		todo_add(u, UI_COPY, s.p, s.n, 0, 0);
@@ -199,7 +203,7 @@ static void use_theme(struct ui *u, int at)
 
 int ui_theme(struct ui *u, const char *name, struct err *e)
 {
-	struct str all = {0};
+	struct str all = { 0 };
 	int n = 0, at = -1;
 
 	for (; theme_at((size_t)n); n++) {
@@ -239,5 +243,6 @@ void ui_mouse(struct ui *u, int on)
 	u->mouse = on < 0 ? !u->mouse : on;
 	todo_add(u, UI_MOUSE, NULL, 0, on < 0, u->mouse);
 	if (on < 0)
-		ui_sayf(u, u->mouse ? "the mouse is weir's: dragging copies, a click opens sources and presses keys" : "the mouse is the terminal's: it selects there; F8 gives it to weir");
+		ui_sayf(u, u->mouse ? "the mouse is weir's: dragging copies, a click opens sources and presses keys"
+		                    : "the mouse is the terminal's: it selects there; F8 gives it to weir");
 }

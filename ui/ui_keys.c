@@ -8,9 +8,9 @@
  *   6. the table of bindings
  *   7. the input line
  *
- * Letters and pastes go to the input line, whatever is open, with two exceptions: fields, where the cursor is shown, and browse mode,
- * which F6 enters and the status row names.  A letter without a meaning in browse mode leaves it and is typed.
- * Esc closes what was opened last: popup, field, browse mode, search marks, pane; then it stops the answer. */
+ * Letters and pastes go to the input line, whatever is open, with two exceptions: fields, where the cursor is shown,
+ * and browse mode, which F6 enters and the status row names. A letter without a meaning in browse mode leaves it and is
+ * typed. Esc closes what was opened last: popup, field, browse mode, search marks, pane; then it stops the answer. */
 #include "ui/ui_private.h"
 
 #include <stdio.h>
@@ -21,9 +21,10 @@
 static void key_name(const struct key *k, int leader, char out[24])
 {
 	static const char *const names[] = {
-		[K_ENTER] = "Enter", [K_TAB] = "Tab", [K_BACKSPACE] = "Backspace", [K_ESC] = "Esc", [K_UP] = "Up",
-		[K_DOWN] = "Down", [K_LEFT] = "Left", [K_RIGHT] = "Right", [K_HOME] = "Home", [K_END] = "End",
-		[K_PAGE_UP] = "PgUp", [K_PAGE_DOWN] = "PgDn", [K_INSERT] = "Insert", [K_DELETE] = "Delete",
+		[K_ENTER] = "Enter",   [K_TAB] = "Tab",       [K_BACKSPACE] = "Backspace", [K_ESC] = "Esc",
+		[K_UP] = "Up",         [K_DOWN] = "Down",     [K_LEFT] = "Left",           [K_RIGHT] = "Right",
+		[K_HOME] = "Home",     [K_END] = "End",       [K_PAGE_UP] = "PgUp",        [K_PAGE_DOWN] = "PgDn",
+		[K_INSERT] = "Insert", [K_DELETE] = "Delete",
 	};
 	const char *before = leader ? "Ctrl-X " : "";
 	char one[8] = "";
@@ -32,7 +33,7 @@ static void key_name(const struct key *k, int leader, char out[24])
 
 	out[0] = 0;
 	if (k->code == K_CHAR && cp > 0x20 && cp < 0x7f) {
-		mods &= ~(unsigned)KEY_SHIFT;   /* the letter itself is upper case */
+		mods &= ~(unsigned)KEY_SHIFT; /* the letter itself is upper case */
 		one[0] = mods & KEY_CTRL && cp >= 'a' && cp <= 'z' ? (char)(cp - 32) : (char)cp;
 	} else if (k->code == K_CHAR && cp == ' ') {
 		memcpy(one, "Space", 6);
@@ -57,7 +58,7 @@ static int named(const char *keys, const char *name)
 
 	for (const char *k = keys; n && *k;) {
 		size_t len = strcspn(k, ",");
-		if (!len)   /* commas only separate names */
+		if (!len) /* commas only separate names */
 			return 0;
 		if (len == n && !memcmp(k, name, n))
 			return 1;
@@ -86,7 +87,7 @@ static int bound(struct ui *u, const struct key *k, int leader)
 
 static void line_key(struct ui *u, const struct key *k)
 {
-	struct str s = {0};
+	struct str s = { 0 };
 
 	input_key(k);
 	if (input_take(&s))
@@ -103,7 +104,8 @@ static int is_typed(const struct key *k)
 /* Pass a key to the small form of the cache.  Tab, Enter, Esc and q return to the input line. */
 static int panel_key(struct ui *u, const struct key *k)
 {
-	enum pane_key did = k->code == K_TAB || k->code == K_ENTER ? PANE_CLOSE : pane_ops[CACHE]->key(u->panes[CACHE], k, NULL);
+	enum pane_key did =
+		k->code == K_TAB || k->code == K_ENTER ? PANE_CLOSE : pane_ops[CACHE]->key(u->panes[CACHE], k, NULL);
 
 	if (did == PANE_CLOSE)
 		focus_line(u);
@@ -127,8 +129,8 @@ static int is_for_pane(const struct key *k)
 {
 	if (k->code == K_PAGE_UP || k->code == K_PAGE_DOWN || k->code == K_ESC)
 		return 1;
-	return input_empty() && k->code >= K_ENTER && k->code <= K_DELETE && k->code != K_BACKSPACE && k->code != K_DELETE &&
-	       !(k->mods & (KEY_CTRL | KEY_ALT));
+	return input_empty() && k->code >= K_ENTER && k->code <= K_DELETE && k->code != K_BACKSPACE &&
+	       k->code != K_DELETE && !(k->mods & (KEY_CTRL | KEY_ALT));
 }
 
 static int is_ctrl(const struct key *k, int32_t letter)
@@ -140,19 +142,19 @@ static int is_ctrl(const struct key *k, int32_t letter)
 static int line_first(const struct key *k)
 {
 	switch (k->code) {
-	case K_ESC:
-		return input_offers() || input_wants_escape();
-	case K_ENTER: case K_TAB: case K_UP: case K_DOWN:
-		return input_offers() > 0;
-	default:
-		return is_ctrl(k, 'g') && input_wants_abort();
+	case K_ESC: return input_offers() || input_wants_escape();
+	case K_ENTER:
+	case K_TAB:
+	case K_UP:
+	case K_DOWN: return input_offers() > 0;
+	default: return is_ctrl(k, 'g') && input_wants_abort();
 	}
 }
 
 static void route(struct ui *u, const struct key *k)
 {
 	int leader = u->leader;
-	struct key x = {.code = K_CHAR, .mods = KEY_CTRL, .cp = 'x', .bytes = "\x18", .n = 1};
+	struct key x = { .code = K_CHAR, .mods = KEY_CTRL, .cp = 'x', .bytes = "\x18", .n = 1 };
 
 	if (k->code == K_BACKGROUND)
 		ui_background(u, k->cp);
@@ -183,7 +185,7 @@ static void route(struct ui *u, const struct key *k)
 			return;
 		/* readline has bindings after Ctrl-X, too. */
 		if (u->focus == ON_LINE) {
-			if (!input_wants_escape())   /* not in a history search, nor in vi's insert mode */
+			if (!input_wants_escape()) /* not in a history search, nor in vi's insert mode */
 				input_key(&x);
 			line_key(u, k);
 		}
@@ -221,7 +223,7 @@ void ui_key(const struct key *k, void *ud)
 	struct ui *u = ud;
 
 	u->asked = 0;
-	if (u->say.n && !u->say_new && k->code != K_MOUSE) {   /* the message was shown: the session's name returns */
+	if (u->say.n && !u->say_new && k->code != K_MOUSE) { /* the message was shown: the session's name returns */
 		str_clear(&u->say);
 		u->dirty = 1;
 	}

@@ -24,14 +24,18 @@ void ui_lay_out(struct ui *u)
 	l->status = left >= 2;
 	left -= l->status;
 	/* On small screens hints are shown only in states that a user cannot leave without knowing the keys. */
-	l->hints = u->h >= HINTS_FROM || (u->h >= HINTS_LEAST && (u->pane != NO_PANE || u->focus != ON_LINE || u->searching || u->leader));
+	l->hints = u->h >= HINTS_FROM ||
+	           (u->h >= HINTS_LEAST && (u->pane != NO_PANE || u->focus != ON_LINE || u->searching || u->leader));
 	left -= l->hints;
-	/* Give the bar at least one row even before there are figures: the application computes only visible figures. */
-	if (u->panel && !wide && u->w >= BAR_COLS && u->h >= BAR_ROWS && !pane_has(u, PANE_IS_CACHE) && left > TRANSCRIPT_LEAST)
+	/* Give the bar at least one row even before there are figures: the application computes only visible
+	 * figures. */
+	if (u->panel && !wide && u->w >= BAR_COLS && u->h >= BAR_ROWS && !pane_has(u, PANE_IS_CACHE) &&
+	    left > TRANSCRIPT_LEAST)
 		l->bar = within(cache_pane_rows(u->panes[CACHE], u->w), 1, left - TRANSCRIPT_LEAST);
 	left -= l->bar;
 	if (ui_working(u) && u->n_queue)
-		l->queue = within((int)u->n_queue, 0, left > TRANSCRIPT_LEAST ? within(left - TRANSCRIPT_LEAST, 0, QUEUE_ROWS) : 0);
+		l->queue = within((int)u->n_queue, 0,
+		                  left > TRANSCRIPT_LEAST ? within(left - TRANSCRIPT_LEAST, 0, QUEUE_ROWS) : 0);
 	l->body = left - l->queue;
 	if (u->panel && wide && (u->pane == NO_PANE || pane_has(u, PANE_SHARES)))
 		l->side = within(u->w * 2 / 5, 40, 48);

@@ -1,7 +1,7 @@
 /* ui/ui_mouse.c - the mouse: wheel, clicks on sources, hints and panes, selecting text.
  *
- * While a program uses the mouse, the terminal's own selection works only with Shift.  So dragging selects here: the marked text is
- * copied when the button is released, with wrapped lines joined again. */
+ * While a program uses the mouse, the terminal's own selection works only with Shift. So dragging selects here: the
+ * marked text is copied when the button is released, with wrapped lines joined again. */
 #include "ui/ui_private.h"
 
 static int is_in(const struct area *a, int x, int y)
@@ -53,7 +53,7 @@ static void add_cells(const struct ui *u, int y, int from, int to, struct str *o
 
 	for (int x = from; x < to && x < u->grid.w; x++) {
 		if (!row[x].cp)
-			continue;   /* right half of a wide character */
+			continue; /* right half of a wide character */
 		str_add(out, utf8, (size_t)utf8_encode(row[x].cp, utf8));
 		for (int m = 0; m < CLEAN_MARKS_MAX && row[x].mark[m]; m++)
 			str_add(out, utf8, (size_t)utf8_encode(row[x].mark[m], utf8));
@@ -66,7 +66,7 @@ static void add_cells(const struct ui *u, int y, int from, int to, struct str *o
 static void copy_selected(struct ui *u)
 {
 	const struct area *in = &u->select.in;
-	struct str s = {0};
+	struct str s = { 0 };
 	int from, to, lines = 0;
 
 	for (int y = in->y; y < in->y + in->h; y++) {
@@ -75,11 +75,11 @@ static void copy_selected(struct ui *u)
 		if (!selected(u, y, &from, &to))
 			continue;
 		while (joins && from < to && u->grid.cell[(size_t)y * (size_t)u->grid.w + (size_t)from].cp == ' ')
-			from++;   /* skip the indent of a wrapped line */
+			from++; /* skip the indent of a wrapped line */
 		str_adds(&s, !lines++ || joins == 2 ? "" : joins ? " " : "\n");
 		add_cells(u, y, from, to, &s);
 	}
-	while (s.n && s.p[s.n - 1] == '\n')   /* drop empty rows at the end */
+	while (s.n && s.p[s.n - 1] == '\n') /* drop empty rows at the end */
 		s.n--;
 	if (s.n)
 		todo_add(u, UI_COPY, s.p, s.n, 0, 0);
@@ -109,7 +109,7 @@ static void drag(struct ui *u, int x, int y)
 static int button_pressed(struct ui *u, const struct key *k, struct key *of_hint)
 {
 	const struct layout *l = &u->lay;
-	struct area line = {&u->grid, 0, u->h - l->hints - l->line, u->w, l->line};
+	struct area line = { &u->grid, 0, u->h - l->hints - l->line, u->w, l->line };
 
 	select_end(u);
 	if (l->hints && k->y == u->h - 1)
@@ -149,7 +149,7 @@ int mouse_key(struct ui *u, const struct key *k, struct key *of_hint)
 	int up = k->cp == 4;
 
 	if (k->cp == 4 || k->cp == 5) {
-		struct key arrow = {.code = up ? K_UP : K_DOWN};
+		struct key arrow = { .code = up ? K_UP : K_DOWN };
 
 		select_end(u);
 		if (!u->pane) {

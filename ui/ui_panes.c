@@ -32,7 +32,7 @@ int pane_state(const struct ui *u, unsigned state)
 
 void pane_open(struct ui *u, enum pane_id pane)
 {
-	struct ui_action a = {0};
+	struct ui_action a = { 0 };
 
 	if (u->searching || u->pattern.text.n)
 		ui_search_off(u);
@@ -80,7 +80,7 @@ enum pane_key pane_try(struct ui *u, const struct key *k)
 
 int pane_key(struct ui *u, const struct key *k)
 {
-	struct ui_action a = {0};
+	struct ui_action a = { 0 };
 
 	if (u->pane == NO_PANE)
 		return 0;
@@ -89,28 +89,21 @@ int pane_key(struct ui *u, const struct key *k)
 		u->typed_until = u->now + TYPED_SECONDS;
 	}
 	switch (pane_ops[u->pane]->key(pane_shown(u), k, &a)) {
-	case PANE_NOT_MINE:
-		return 0;
-	case PANE_USED:
-		break;
-	case PANE_CLOSE:
-		pane_close(u);
-		break;
-	case PANE_ACTION:
-		pane_act(u, &a);
-		break;
-	case PANE_CHOSEN:
-		u->chosen = 1;
-		pane_close(u);
+	case PANE_NOT_MINE: return 0;
+	case PANE_USED: break;
+	case PANE_CLOSE: pane_close(u); break;
+	case PANE_ACTION: pane_act(u, &a); break;
+	case PANE_CHOSEN: u->chosen = 1; pane_close(u);
 	}
 	return 1;
 }
 
 void pane_pause(struct ui *u)
 {
-	struct ui_action a = {0};
+	struct ui_action a = { 0 };
 
-	if (u->pane == NO_PANE || !pane_ops[u->pane]->pause || pane_ops[u->pane]->pause(pane_shown(u), &a) != PANE_ACTION)
+	if (u->pane == NO_PANE || !pane_ops[u->pane]->pause ||
+	    pane_ops[u->pane]->pause(pane_shown(u), &a) != PANE_ACTION)
 		return;
 	pane_act(u, &a);
 	u->dirty = 1;

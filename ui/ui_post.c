@@ -1,4 +1,5 @@
-/* ui/ui_post.c - what the application posts: entries of the transcript, work, status, documents, sessions, the cache. */
+/* ui/ui_post.c - what the application posts: entries of the transcript, work, status, documents, sessions, the
+ * cache. */
 #include "ui/ui_private.h"
 #include "ui/text/text.h"
 
@@ -110,7 +111,7 @@ static int same_text(const struct str *a, const struct str *b)
 
 void ui_work(struct ui *u, const struct ui_work *w)
 {
-	struct str before = {0}, after = {0};
+	struct str before = { 0 }, after = { 0 };
 
 	u->dirty |= u->begun;
 	u->begun = 0;
@@ -134,7 +135,7 @@ void ui_work(struct ui *u, const struct ui_work *w)
 
 static int change(struct str *s, const char *text, const char *instead)
 {
-	struct str clean = {0};
+	struct str clean = { 0 };
 	int changed;
 
 	clean_into(&clean, text && *text ? text : instead);
@@ -159,7 +160,7 @@ void ui_status(struct ui *u, const struct ui_status *s)
 	u->status.evicted = s->evicted;
 	u->status.thinned = s->thinned;
 	u->status.tps = s->tps;
-	u->status.memory = s->memory >> 20;   /* MiB, because the bytes change all the time */
+	u->status.memory = s->memory >> 20; /* MiB, because the bytes change all the time */
 	u->has_status = 1;
 	u->dirty |= changed;
 }

@@ -12,7 +12,8 @@
  *     ui_queue.c     queued messages
  *     ui_status.c    status row and hints
  *
- * All texts here are clean, except queued messages, actions and the last question, which leave as the user typed them. */
+ * All texts here are clean, except queued messages, actions and the last question, which leave as the user typed
+ * them. */
 #ifndef WEIR_UI_PRIVATE_H
 #define WEIR_UI_PRIVATE_H
 
@@ -21,23 +22,28 @@
 #include "ui/transcript/transcript.h"
 #include "ui/screen/widgets.h"
 
-#define SAY_SECONDS 4.0
-#define QUIT_SECONDS 1.5     /* most time between the two Ctrl-C that quit */
-#define ESC_SECONDS 1.0      /* most time between the two Esc that edit the last question */
-#define TYPED_SECONDS 0.3    /* pause in typing after which the pane is told */
-#define BEGIN_SECONDS 0.3    /* most time that the queue waits for the application to post the work that a message started */
+#define SAY_SECONDS   4.0
+#define QUIT_SECONDS  1.5 /* most time between the two Ctrl-C that quit */
+#define ESC_SECONDS   1.0 /* most time between the two Esc that edit the last question */
+#define TYPED_SECONDS 0.3 /* pause in typing after which the pane is told */
+#define BEGIN_SECONDS                                                                                                  \
+	0.3 /* most time that the queue waits for the application to post the work that a message started */
 enum {
-	SIDE_FROM = 110,     /* columns from which the cache is drawn beside the transcript, not below it */
-	BAR_COLS = 60, BAR_ROWS = 15,   /* smaller screens have no bar */
-	HINTS_FROM = 16,     /* rows from which hints are always shown */
-	HINTS_LEAST = 8,     /* rows from which they are shown while a pane, browse mode, a search or Ctrl-X waits for keys */
-	FRAME_COLS = 60, FRAME_ROWS = 10,   /* smaller panes have no border */
-	TRANSCRIPT_LEAST = 3,      /* rows that bar and queue leave to the transcript */
-	QUEUE_ROWS = 3, QUEUE_MOST = 100,
-	SCREEN_MOST = 1000,  /* most columns, and rows */
+	SIDE_FROM = 110, /* columns from which the cache is drawn beside the transcript, not below it */
+	BAR_COLS = 60,
+	BAR_ROWS = 15,   /* smaller screens have no bar */
+	HINTS_FROM = 16, /* rows from which hints are always shown */
+	/* rows from which they are shown while a pane, browse mode, a search or Ctrl-X waits for keys */
+	HINTS_LEAST = 8,
+	FRAME_COLS = 60,
+	FRAME_ROWS = 10,      /* smaller panes have no border */
+	TRANSCRIPT_LEAST = 3, /* rows that bar and queue leave to the transcript */
+	QUEUE_ROWS = 3,
+	QUEUE_MOST = 100,
+	SCREEN_MOST = 1000, /* most columns, and rows */
 };
 
-enum { DUSK = 2, PAPER = 3 };   /* theme_at(): theme for a dark background, for a light one */
+enum { DUSK = 2, PAPER = 3 }; /* theme_at(): theme for a dark background, for a light one */
 
 /* ON_LINE: typed text goes to the input line, or to an open field of the pane.  The other values are browse mode,
  * entered by F6: letters are keys of the transcript, of the open pane, or of the cache beside or below it
@@ -45,102 +51,134 @@ enum { DUSK = 2, PAPER = 3 };   /* theme_at(): theme for a dark background, for 
 enum focus { ON_LINE, ON_TRANSCRIPT, ON_PANE, ON_PANEL };
 
 /* A pending request to the application. */
-struct todo { enum ui_what what; struct str text; int64_t id; int on; };
+struct todo {
+	enum ui_what what;
+	struct str text;
+	int64_t id;
+	int on;
+};
 
 /* Rows of each part; side: columns of the side panel. */
-struct layout { int body, queue, bar, status, line, hints, side; };
+struct layout {
+	int body, queue, bar, status, line, hints, side;
+};
 
 struct ui {
 	int w, h, ascii, color;
 	const struct ui_command *commands;
 	struct grid grid;
 	int dirty;
-	double now;                        /* last clock value passed in */
+	double now; /* last clock value passed in */
 	struct layout lay;
 
 	struct keys keys;
-	int leader;                        /* 1 after Ctrl-X */
-	double esc_at, quit_at; int esc_once, quit_once;   /* times of the first key of a pair, if it was pressed */
+	int leader; /* 1 after Ctrl-X */
+	double esc_at, quit_at;
+	int esc_once, quit_once; /* times of the first key of a pair, if it was pressed */
 
 	struct transcript *transcript;
-	int chosen;                        /* 1: a choice of the palette is to be carried out */
-	struct pane *panes[N_PANES];       /* [NO_PANE] is NULL */
-	enum pane_id pane; enum focus focus;
-	int panel;                         /* 1: bar or side panel switched on */
-	int panel_told;                    /* value of the last UI_PANEL */
+	int chosen;                  /* 1: a choice of the palette is to be carried out */
+	struct pane *panes[N_PANES]; /* [NO_PANE] is NULL */
+	enum pane_id pane;
+	enum focus focus;
+	int panel;      /* 1: bar or side panel switched on */
+	int panel_told; /* value of the last UI_PANEL */
 	int mouse;
 	/* Text selected by the mouse: from the place where the button was pressed to the pointer, inside the part of
 	 * the screen where it was pressed.  held: the transcript followed new text before.  body: the part of the
 	 * screen that showed text when last drawn. */
-	struct { int pressed, dragged, held, x, y, to_x, to_y; struct area in; } select;
+	struct {
+		int pressed, dragged, held, x, y, to_x, to_y;
+		struct area in;
+	} select;
 	struct area body;
-	int theme, theme_chosen;   /* number for theme_at(); chosen: 1 = by the user, not by the terminal's background */
+	/* number for theme_at(); chosen: 1 = by the user, not by the terminal's background */
+	int theme, theme_chosen;
 
-	struct str last_question;          /* as typed */
-	uint64_t place; int has_place;     /* set by the key m */
-	size_t below, fresh; int moved;    /* lines below the screen at the last drawing; how many of them are new; 1: scrolled since */
+	struct str last_question; /* as typed */
+	uint64_t place;
+	int has_place; /* set by the key m */
+	/* lines below the screen at the last drawing; how many of them are new; 1: scrolled since */
+	size_t below, fresh;
+	int moved;
 
-	int searching;                     /* 1: the search line is open and gets the keys */
-	int search_down;                   /* 1: search towards the end */
-	struct edit pattern; size_t found, found_at;
+	int searching;   /* 1: the search line is open and gets the keys */
+	int search_down; /* 1: search towards the end */
+	struct edit pattern;
+	size_t found, found_at;
 
-	struct str queue[QUEUE_MOST]; size_t n_queue;   /* messages that wait for the current work */
-	int begun; double begun_until;     /* a message was sent: the next one waits for the application to post its work */
-	struct todo *todo; size_t n_todo, cap_todo;
-	struct str given;                  /* text of the last action */
+	struct str queue[QUEUE_MOST];
+	size_t n_queue; /* messages that wait for the current work */
+	/* a message was sent: the next one waits for the application to post its work */
+	int begun;
+	double begun_until;
+	struct todo *todo;
+	size_t n_todo, cap_todo;
+	struct str given; /* text of the last action */
 
-	size_t source_turn, next_source;   /* turn whose source F7 opened last (transcript_turn()); the next source to open */
-	double undo_until;                 /* until then the last deleted session can be restored; 0 = none */
-	int typed; double typed_until;     /* 1: a pane got keys; time at which it is told of the pause */
-	struct str say; double say_until; int say_new;     /* new: its time starts when it is drawn */
-	int asked;                         /* 1: a command was typed last; show its output even if the transcript was scrolled away */
-	struct { struct str verb; int64_t done, total, had; double tps, left; int open; } work;
+	/* turn whose source F7 opened last (transcript_turn()); the next source to open */
+	size_t source_turn, next_source;
+	double undo_until; /* until then the last deleted session can be restored; 0 = none */
+	int typed;
+	double typed_until; /* 1: a pane got keys; time at which it is told of the pause */
+	struct str say;
+	double say_until;
+	int say_new; /* new: its time starts when it is drawn */
+	/* 1: a command was typed last; show its output even if the transcript was scrolled away */
+	int asked;
+	struct {
+		struct str verb;
+		int64_t done, total, had;
+		double tps, left;
+		int open;
+	} work;
 	struct {
 		struct str model, session, kv;
 		int32_t seen, kept, ctx, evicted, thinned;
 		double tps;
-		uint64_t memory;           /* MiB */
+		uint64_t memory; /* MiB */
 	} status;
 	int has_status;
 };
 
 /* ui_requests.c */
 void todo_add(struct ui *, enum ui_what, const char *text, size_t n, int64_t id, int on);
-int  ui_working(const struct ui *);      /* 1: work runs or is about to */
-int  ui_closed(const struct ui *);       /* 1: work runs, and messages wait for its end */
+int ui_working(const struct ui *); /* 1: work runs or is about to */
+int ui_closed(const struct ui *);  /* 1: work runs, and messages wait for its end */
 void ui_sayf(struct ui *, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* ui_layout.c */
 void ui_lay_out(struct ui *);
-int  panel_seen(const struct ui *);      /* visible figures of the cache, as in UI_PANEL */
+int panel_seen(const struct ui *); /* visible figures of the cache, as in UI_PANEL */
 /* ui_panes.c */
 void panes_open(struct ui *, const struct ui_options *);
 void panes_close(struct ui *);
-struct pane *pane_shown(const struct ui *);             /* NULL = the transcript is shown */
-int  pane_has(const struct ui *, unsigned flag);        /* flag: of enum pane_flags; 0 if no pane is open */
+struct pane *pane_shown(const struct ui *);     /* NULL = the transcript is shown */
+int pane_has(const struct ui *, unsigned flag); /* flag: of enum pane_flags; 0 if no pane is open */
 void pane_open(struct ui *, enum pane_id);
 void pane_close(struct ui *);
 void pane_toggle(struct ui *, enum pane_id);
-void pane_act(struct ui *, const struct ui_action *);   /* pass a pane's request to the application */
-int  pane_state(const struct ui *, unsigned state);     /* state: of enum pane_state; 0 if no pane is open */
-int  pane_key(struct ui *, const struct key *);         /* 1: the pane used the key */
-enum pane_key pane_try(struct ui *, const struct key *);   /* drops actions */
-void pane_pause(struct ui *);                           /* tell the pane that no key came for TYPED_SECONDS */
-void focus_line(struct ui *);                           /* give keys to the input line; matches stay marked */
+void pane_act(struct ui *, const struct ui_action *);    /* pass a pane's request to the application */
+int pane_state(const struct ui *, unsigned state);       /* state: of enum pane_state; 0 if no pane is open */
+int pane_key(struct ui *, const struct key *);           /* 1: the pane used the key */
+enum pane_key pane_try(struct ui *, const struct key *); /* drops actions */
+void pane_pause(struct ui *);                            /* tell the pane that no key came for TYPED_SECONDS */
+void focus_line(struct ui *);                            /* give keys to the input line; matches stay marked */
 /* ui_palette.c */
 void ui_do_chosen(struct ui *);
 /* ui_keys.c */
 key_fn ui_key;
 /* ui_mouse.c */
-int  mouse_key(struct ui *, const struct key *, struct key *of_hint);   /* 1: a key in the row of hints was clicked */
-void select_draw(struct ui *);                          /* restyle the selected cells */
+int mouse_key(struct ui *, const struct key *, struct key *of_hint); /* 1: a key in the row of hints was clicked */
+void select_draw(struct ui *);                                       /* restyle the selected cells */
 void select_end(struct ui *);
 /* ui_commands.c */
-void ui_source_next(struct ui *);           /* F7: open the document at the next source of the visible answer */
-void ui_source_open(struct ui *, size_t turn, size_t i);   /* click: open source i of that turn */
-void ui_panel_next(struct ui *);            /* F2 */
+void ui_source_next(struct ui *); /* F7: open the document at the next source of the visible answer */
+void ui_source_open(struct ui *, size_t turn, size_t i); /* click: open source i of that turn */
+void ui_panel_next(struct ui *);                         /* F2 */
 void ui_background(struct ui *, int light); /* the terminal's background: choose a theme, unless the user did */
 /* ui_acts.c */
-int  ui_act(struct ui *, enum act, const struct key *);   /* 0: the act does not apply here, so the input line gets the key */
+/* 0: the act does not apply here, so the input line gets the key */
+int ui_act(struct ui *, enum act, const struct key *);
 /* ui_search.c */
 void ui_search_open(struct ui *, int down);
 void ui_search_key(struct ui *, const struct key *);
@@ -148,17 +186,18 @@ void ui_search_run(struct ui *, int step);
 void ui_search_off(struct ui *);
 void search_draw(const struct ui *, const struct area *);
 /* ui_queue.c */
-void ui_submit(struct ui *, const char *text, size_t n);        /* send or queue a complete message or command */
-void ui_submit_command(struct ui *, const char *command);       /* the same for a command; keeps the draft */
+void ui_submit(struct ui *, const char *text, size_t n);  /* send or queue a complete message or command */
+void ui_submit_command(struct ui *, const char *command); /* the same for a command; keeps the draft */
 void queue_remove(struct ui *, size_t i);
-void queue_lines(const struct ui *, struct str *out);            /* append the queued messages, line by line */
+void queue_lines(const struct ui *, struct str *out); /* append the queued messages, line by line */
 void queue_draw(const struct ui *, const struct area *);
 /* Command with whose name text begins, or NULL. */
 const struct ui_command *command_of(const struct ui *, const char *text, size_t n);
 /* ui_status.c */
 void status_draw(const struct ui *, const struct area *);
-void status_work(const struct ui *, int form, struct str *out);   /* form: 0 = longest, 2 = shortest */
+void status_work(const struct ui *, int form, struct str *out); /* form: 0 = longest, 2 = shortest */
 void hints_draw(const struct ui *, const struct area *);
-int  hint_at(const struct ui *, int x, struct key *);             /* 1: *key = the key whose hint is at column x; 0: none */
+/* 1: *key = the key whose hint is at column x; 0: none */
+int hint_at(const struct ui *, int x, struct key *);
 
 #endif

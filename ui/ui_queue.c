@@ -71,7 +71,7 @@ void ui_submit(struct ui *u, const char *text, size_t n)
 	if (is_command && busy) {
 		const struct ui_command *c = command_of(u, text, n);
 		size_t word = word_of(text, n);
-		struct str name = {0};
+		struct str name = { 0 };
 
 		clean_line(text, word < 40 ? word : 40, &name);
 		if (c && runs_at_once(c, text, n)) {
@@ -96,7 +96,7 @@ void ui_submit(struct ui *u, const char *text, size_t n)
 		return;
 	}
 	str_add(&u->queue[u->n_queue++], text, n);
-	str_clear(&u->say);   /* its message is obsolete */
+	str_clear(&u->say); /* its message is obsolete */
 	u->asked = is_command && !busy;
 	if (is_command)
 		return;
@@ -130,7 +130,7 @@ void ui_unsent(const struct ui *u, struct str *out)
 
 void ui_submit_command(struct ui *u, const char *command)
 {
-	struct str draft = {0};
+	struct str draft = { 0 };
 	size_t n;
 	const char *text = input_text(&n);
 
@@ -143,7 +143,7 @@ void ui_submit_command(struct ui *u, const char *command)
 
 void queue_draw(const struct ui *u, const struct area *a)
 {
-	struct str s = {0};
+	struct str s = { 0 };
 
 	for (int y = 0; y < a->h && (size_t)y < u->n_queue; y++) {
 		size_t more = y == a->h - 1 ? u->n_queue - (size_t)a->h : 0;

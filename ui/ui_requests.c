@@ -10,11 +10,17 @@
 static int only_newest(enum ui_what what)
 {
 	switch (what) {
-	case UI_STOP: case UI_QUIT: case UI_SUSPEND: case UI_REPAINT: case UI_LIST: case UI_PREVIEW: case UI_FIND:
-	case UI_PANEL: case UI_MOUSE: case UI_THEME:
-		return 1;
-	default:
-		return 0;
+	case UI_STOP:
+	case UI_QUIT:
+	case UI_SUSPEND:
+	case UI_REPAINT:
+	case UI_LIST:
+	case UI_PREVIEW:
+	case UI_FIND:
+	case UI_PANEL:
+	case UI_MOUSE:
+	case UI_THEME: return 1;
+	default: return 0;
 	}
 }
 

@@ -1,8 +1,8 @@
 /* ui/ui_status.c - the status row and the row of key hints.
  *
- * The status row consists of parts with several forms, from the longest to none.  If the row is too narrow, the table give_up[] says
- * which part becomes shorter first: policy, memory and speed before position, position before the current work.  The number of evicted
- * tokens is given up last. */
+ * The status row consists of parts with several forms, from the longest to none. If the row is too narrow, the table
+ * give_up[] says which part becomes shorter first: policy, memory and speed before position, position before the
+ * current work. The number of evicted tokens is given up last. */
 #include "ui/ui_private.h"
 #include "ui/text/text.h"
 
@@ -16,14 +16,17 @@ enum { FORMS = 4, NONE = FORMS };
 
 struct part {
 	struct str form[FORMS];
-	int most[FORMS];               /* most columns; 0 = no limit */
-	int at;                        /* form to show, or NONE */
+	int most[FORMS]; /* most columns; 0 = no limit */
+	int at;          /* form to show, or NONE */
 };
 
-static const struct { uint8_t part, form; } give_up[] = {
-	{POLICY, NONE}, {MEMORY, NONE}, {SPEED, NONE}, {MODEL, 1}, {EVICTED, 1}, {SEEN, 1}, {MODEL, NONE}, {SESSION, 1},
-	{SESSION, NONE}, {BROWSES, 1}, {WORK, 1}, {FOUND, 1}, {SEEN, 2}, {WORK, 2}, {EVICTED, 2}, {SEEN, NONE}, {WAITING, NONE},
-	{EVICTED, 3}, {EVICTED, NONE},
+static const struct {
+	uint8_t part, form;
+} give_up[] = {
+	{ POLICY, NONE }, { MEMORY, NONE },  { SPEED, NONE }, { MODEL, 1 },      { EVICTED, 1 },
+	{ SEEN, 1 },      { MODEL, NONE },   { SESSION, 1 },  { SESSION, NONE }, { BROWSES, 1 },
+	{ WORK, 1 },      { FOUND, 1 },      { SEEN, 2 },     { WORK, 2 },       { EVICTED, 2 },
+	{ SEEN, NONE },   { WAITING, NONE }, { EVICTED, 3 },  { EVICTED, NONE },
 };
 
 static int part_cols(const struct part *p, int form)
@@ -82,7 +85,8 @@ static void context_parts(const struct ui *u, struct part *p)
 	} else if (ctx > 0) {
 		int percent = (int)(100 * kept / ctx);
 
-		str_addf(&p->form[0], "context %d%% (%s of %s)", percent, num_count(u->status.kept).s, num_count(u->status.ctx).s);
+		str_addf(&p->form[0], "context %d%% (%s of %s)", percent, num_count(u->status.kept).s,
+		         num_count(u->status.ctx).s);
 		str_addf(&p->form[1], "context %d%%", percent);
 		str_addf(&p->form[2], "%d%%", percent);
 	} else {
@@ -159,7 +163,7 @@ static int part_draw(const struct ui *u, const struct part *p, const struct area
 
 void status_draw(const struct ui *u, const struct area *a)
 {
-	struct part part[N_PARTS] = {0};
+	struct part part[N_PARTS] = { 0 };
 	int x = 1, right = 0, work;
 
 	make_parts(u, part);
@@ -210,50 +214,63 @@ void status_draw(const struct ui *u, const struct area *a)
 
 /* 80 columns have no room for both F3 and F7: F7 is shown. */
 static const struct hint on_line[] = {
-	{"F1", "Help"}, {"^P", "Do"}, {"F2", "Cache"}, {"F4", "Sessions"}, {"F5", "Docs"}, {"F6", "Browse"}, {"F7", "Sources"}, {"F10", "Quit"}, {0},
+	{ "F1", "Help" },     { "^P", "Do" },    { "F2", "Cache" },
+	{ "F4", "Sessions" }, { "F5", "Docs" },  { "F6", "Browse" },
+	{ "F7", "Sources" },  { "F10", "Quit" }, { 0 },
 };
 enum { WIDE_LINE = 93 };
 static const struct hint on_wide_line[] = {
-	{"F1", "Help"}, {"^P", "Do"}, {"F2", "Cache"}, {"F3", "Find"}, {"F4", "Sessions"}, {"F5", "Documents"}, {"F6", "Browse"}, {"F7", "Sources"},
-	{"F10", "Quit"}, {0},
+	{ "F1", "Help" },      { "^P", "Do" },     { "F2", "Cache" },   { "F3", "Find" },  { "F4", "Sessions" },
+	{ "F5", "Documents" }, { "F6", "Browse" }, { "F7", "Sources" }, { "F10", "Quit" }, { 0 },
 };
 static const struct hint at_work[] = {
-	{"Esc", "Stop"}, {"Enter", "Queue"}, {"F1", "Help"}, {"F2", "Cache"}, {"F6", "Browse"}, {"F7", "Sources"}, {"F10", "Quit"},
-	{"PgUp", "Scroll"}, {0},
+	{ "Esc", "Stop" }, { "Enter", "Queue" }, { "F1", "Help" },
+	{ "F2", "Cache" }, { "F6", "Browse" },   { "F7", "Sources" },
+	{ "F10", "Quit" }, { "PgUp", "Scroll" }, { 0 },
 };
 static const struct hint while_open[] = {
-	{"Esc", "Stop"}, {"Enter", "Ask"}, {"F1", "Help"}, {"F2", "Cache"}, {"F6", "Browse"}, {"F7", "Sources"}, {"F10", "Quit"},
-	{"PgUp", "Scroll"}, {0},
+	{ "Esc", "Stop" }, { "Enter", "Ask" },   { "F1", "Help" },
+	{ "F2", "Cache" }, { "F6", "Browse" },   { "F7", "Sources" },
+	{ "F10", "Quit" }, { "PgUp", "Scroll" }, { 0 },
 };
 static const struct hint on_talk[] = {
-	{"Esc", "Write"}, {"j k", "Line"}, {"Space", "Page"}, {"/", "Find"}, {"[ ]", "Question"}, {"y", "Copy"}, {"c", "Code"},
-	{"z", "Fold"}, {0},
+	{ "Esc", "Write" }, { "j k", "Line" }, { "Space", "Page" }, { "/", "Find" }, { "[ ]", "Question" },
+	{ "y", "Copy" },    { "c", "Code" },   { "z", "Fold" },     { 0 },
 };
 static const struct hint in_search[] = {
-	{"Enter", "Keep"}, {"Esc", "Close"}, {"Up", "Previous"}, {"Down", "Next"}, {0},
+	{ "Enter", "Keep" }, { "Esc", "Close" }, { "Up", "Previous" }, { "Down", "Next" }, { 0 },
 };
 static const struct hint after_search[] = {
-	{"F3", "Next"}, {"Shift-F3", "Previous"}, {"Esc", "Unmark"}, {0},
+	{ "F3", "Next" },
+	{ "Shift-F3", "Previous" },
+	{ "Esc", "Unmark" },
+	{ 0 },
 };
 static const struct hint on_panel[] = {
-	{"Esc", "Write"}, {"?", "Legend"}, {"j k", "Scroll"}, {"F2", "All of it"}, {"F1", "Help"}, {0},
+	{ "Esc", "Write" }, { "?", "Legend" }, { "j k", "Scroll" }, { "F2", "All of it" }, { "F1", "Help" }, { 0 },
 };
+/* clang-format off */
 static const struct hint behind_leader[] = {
 	{"h", "Help"}, {"p", "Palette"}, {"k", "Cache"}, {"/", "Find"}, {"s", "Sessions"}, {"d", "Documents"}, {"o", "Browse"}, {"n", "New"},
 	{"y", "Copy"}, {"c", "Code"}, {"g", "Regenerate"}, {"e", "Editor"}, {"t", "Theme"}, {"r", "Raw"}, {"m", "Mouse"},
 	{"q", "Quit"}, {0},
 };
+/* clang-format on */
 
 /* Parse the key of a hint: "F3", "Shift-F3", "^P", "PgDn", "j"; 0 = not a key ("40%"). */
 static int key_named(const char *name, size_t n, struct key *out)
 {
-	static const struct { const char *name; enum key_code code; } keys[] = {
-		{"Esc", K_ESC}, {"Enter", K_ENTER}, {"Tab", K_TAB}, {"PgUp", K_PAGE_UP}, {"PgDn", K_PAGE_DOWN}, {"Up", K_UP}, {"Down", K_DOWN},
-		{"Left", K_LEFT}, {"Right", K_RIGHT}, {"Home", K_HOME}, {"End", K_END},
+	static const struct {
+		const char *name;
+		enum key_code code;
+	} keys[] = {
+		{ "Esc", K_ESC },        { "Enter", K_ENTER }, { "Tab", K_TAB },   { "PgUp", K_PAGE_UP },
+		{ "PgDn", K_PAGE_DOWN }, { "Up", K_UP },       { "Down", K_DOWN }, { "Left", K_LEFT },
+		{ "Right", K_RIGHT },    { "Home", K_HOME },   { "End", K_END },
 	};
 	static char typed[2];
 
-	*out = (struct key){.code = K_UNKNOWN};
+	*out = (struct key){ .code = K_UNKNOWN };
 	if (n > 6 && !strncmp(name, "Shift-", 6)) {
 		name += 6, n -= 6;
 		out->mods = KEY_SHIFT;
@@ -269,9 +286,9 @@ static int key_named(const char *name, size_t n, struct key *out)
 		return 1;
 	}
 	if (name[0] == '^' && n == 2)
-		*out = (struct key){.code = K_CHAR, .mods = KEY_CTRL, .cp = name[1] - 'A' + 'a'};
+		*out = (struct key){ .code = K_CHAR, .mods = KEY_CTRL, .cp = name[1] - 'A' + 'a' };
 	else if (n == 1 || (n == 5 && !strncmp(name, "Space", 5)))
-		*out = (struct key){.code = K_CHAR, .cp = n == 1 ? name[0] : ' '};
+		*out = (struct key){ .code = K_CHAR, .cp = n == 1 ? name[0] : ' ' };
 	else
 		return 0;
 	typed[0] = (char)(out->mods ? out->cp & 31 : out->cp);
@@ -332,7 +349,8 @@ int hint_at(const struct ui *u, int at, struct key *out)
 		if (at >= x && at < end) {
 			/* In "j k" the clicked key counts; a click on the words means the first. */
 			const char *two = strchr(h->key, ' ');
-			const char *name = two && at > x + (two - h->key) && at < x + (int)strlen(h->key) ? two + 1 : h->key;
+			const char *name =
+				two && at > x + (two - h->key) && at < x + (int)strlen(h->key) ? two + 1 : h->key;
 
 			return key_named(name, strcspn(name, " "), out);
 		}

@@ -1,4 +1,5 @@
-/* app/chat/add_documents.c - files, standard input and @FILE in a message become documents, which are prefilled at once (chat.h). */
+/* app/chat/add_documents.c - files, standard input and @FILE in a message become documents, which are prefilled at once
+ * (chat.h). */
 #include "app/chat/chat_private.h"
 
 #include <poll.h>
@@ -10,9 +11,9 @@
 void document_notices(const struct doc *doc)
 {
 	struct clean clean;
-	struct str text = {0};
+	struct str text = { 0 };
 
-	for (const char *p = doc->notices.n ? doc->notices.p : ""; *p; ) {
+	for (const char *p = doc->notices.n ? doc->notices.p : ""; *p;) {
 		size_t n = strcspn(p, "\n");
 		say("document '%s': %.*s", doc->name, (int)n, p);
 		p += n + (p[n] == '\n');
@@ -22,7 +23,7 @@ void document_notices(const struct doc *doc)
 	clean_end(&clean, &text);
 	str_clear(&text);
 	if (clean.found.hidden + clean.found.bidi > 0) {
-		struct clean_found found = {.hidden = clean.found.hidden, .bidi = clean.found.bidi};
+		struct clean_found found = { .hidden = clean.found.hidden, .bidi = clean.found.bidi };
 		if (clean_describe(&found, &text))
 			say("document '%s': %s in it", doc->name, text.p);
 	}
@@ -34,7 +35,8 @@ static int add_or_replace(struct chat *c, const struct doc *doc, struct err *e)
 {
 	size_t i = doc->origin.path ? conversation_document_of(&c->t, doc->origin.path) : SIZE_MAX;
 	struct document *d = i == SIZE_MAX ? NULL : &c->t.doc[i];
-	int same = d && d->n_body == doc->text.n && (!doc->text.n || !memcmp(d->text.p + d->body, doc->text.p, doc->text.n));
+	int same = d && d->n_body == doc->text.n &&
+	           (!doc->text.n || !memcmp(d->text.p + d->body, doc->text.p, doc->text.n));
 
 	if (!d)
 		return conversation_add_document(&c->t, doc, e);
@@ -53,11 +55,12 @@ static int add_or_replace(struct chat *c, const struct doc *doc, struct err *e)
 	return 0;
 }
 
-/* How the documents from number `from` on that are not read whole are used; one line, since a folder may have hundreds. */
+/* How the documents from number `from` on that are not read whole are used; one line, since a folder may have
+ * hundreds. */
 static void say_searched(struct chat *c, size_t from)
 {
 	struct timeline_stats st;
-	struct str s = {0};
+	struct str s = { 0 };
 	size_t n = 0, tokens = 0, last = from;
 
 	for (size_t i = from; i < c->t.n_doc; i++)
@@ -116,7 +119,7 @@ int document_add(struct chat *c, struct doc *doc, struct err *e)
 int chat_document(struct chat *c, const char *path_or_dash, struct err *e)
 {
 	struct progress progress;
-	struct doc doc = {0};
+	struct doc doc = { 0 };
 	int rc;
 
 	progress_begin(&progress, c->o.quiet, "importing the document");
@@ -125,13 +128,13 @@ int chat_document(struct chat *c, const char *path_or_dash, struct err *e)
 	signals_work(0);
 	progress_clear(&progress);
 	if (c->interactive)
-		signals_take_int();   /* this Ctrl-C has stopped the import: hide it from the prompt */
+		signals_take_int(); /* this Ctrl-C has stopped the import: hide it from the prompt */
 	return rc < 0 ? -1 : document_add(c, &doc, e);
 }
 
 int chat_document_bytes(struct chat *c, const char *name, const char *bytes, size_t n, struct err *e)
 {
-	struct doc doc = {0};
+	struct doc doc = { 0 };
 
 	return doc_decode(name, bytes, n, &doc, e) < 0 ? -1 : document_add(c, &doc, e);
 }
@@ -139,10 +142,10 @@ int chat_document_bytes(struct chat *c, const char *name, const char *bytes, siz
 /* One line for a document of several. */
 static void say_added(struct chat *c, const struct document *d)
 {
-	struct str s = {0};
+	struct str s = { 0 };
 
 	human_count(&s, d->tokens);
-	if (!c->o.quiet && d->whole)   /* of the others it was said */
+	if (!c->o.quiet && d->whole) /* of the others it was said */
 		say("document '%s': %s tokens", d->name, s.p);
 	str_free(&s);
 }
@@ -151,11 +154,11 @@ static void say_added(struct chat *c, const struct document *d)
 static int add_several(struct chat *c, const char *what, const struct doc_paths *list, struct err *e)
 {
 	size_t added = 0, failed = 0, first = c->t.n_doc;
-	struct str left_out = {0};
+	struct str left_out = { 0 };
 
 	c->adding_several = 1;
 	for (size_t i = 0; i < list->n && e->code != ERR_CANCELLED; i++) {
-		*e = (struct err){0};
+		*e = (struct err){ 0 };
 		if (chat_document(c, list->path[i], e) == 0)
 			added++;
 		else if (++failed && e->code != ERR_CANCELLED)
@@ -164,16 +167,17 @@ static int add_several(struct chat *c, const char *what, const struct doc_paths 
 	c->adding_several = 0;
 	if (e->code == ERR_CANCELLED)
 		return -1;
-	*e = (struct err){0};
+	*e = (struct err){ 0 };
 	if (!added)
 		return err_set(e, ERR_DOCUMENT, "none of the %zu files of '%.100s' could be read", list->n, what);
 	for (size_t i = first; i < c->t.n_doc; i++)
 		say_added(c, &c->t.doc[i]);
 	if (list->n_other)
-		str_addf(&left_out, "; left out for %s: '%.60s'%s", list->n_other == 1 ? "its name" : "their names", list->other,
-		         list->n_other == 1 ? "" : " and others");
+		str_addf(&left_out, "; left out for %s: '%.60s'%s", list->n_other == 1 ? "its name" : "their names",
+		         list->other, list->n_other == 1 ? "" : " and others");
 	if (!c->o.quiet && failed)
-		say("%zu of %zu files of '%.100s' are documents now, %zu could not be read%s", added, list->n, what, failed, left_out.n ? left_out.p : "");
+		say("%zu of %zu files of '%.100s' are documents now, %zu could not be read%s", added, list->n, what,
+		    failed, left_out.n ? left_out.p : "");
 	else if (!c->o.quiet)
 		say("%zu documents of '%.100s'%s", added, what, left_out.n ? left_out.p : "");
 	str_free(&left_out);
@@ -194,13 +198,13 @@ int chat_documents(struct chat *c, const char *what, struct err *e)
 	return rc;
 }
 
-/* An empty input (`</dev/null`, a closed descriptor, a pipe without a byte) is no document.  A caller may have left the input open, which
- * looks like a hang: beside FILEs it is left alone then, else what is awaited is said. */
+/* An empty input (`</dev/null`, a closed descriptor, a pipe without a byte) is no document. A caller may have left the
+ * input open, which looks like a hang: beside FILEs it is left alone then, else what is awaited is said. */
 int document_from_stdin(struct chat *c, struct err *e)
 {
-	struct pollfd wait = {.fd = 0, .events = POLLIN};
+	struct pollfd wait = { .fd = 0, .events = POLLIN };
 	struct stat st;
-	struct str bytes = {0};
+	struct str bytes = { 0 };
 	int rc, silent;
 
 	if (fstat(0, &st) < 0 || S_ISCHR(st.st_mode))
@@ -225,13 +229,13 @@ int document_from_stdin(struct chat *c, struct err *e)
 void documents_prefill(struct chat *c, size_t from)
 {
 	struct timeline_stats st;
-	struct err e = {0};
-	struct str s = {0};
+	struct err e = { 0 };
+	struct str s = { 0 };
 	size_t tokens = 0, whole = 0, first = 0, replaced = c->replaced;
 	int32_t n;
 
 	c->replaced = 0;
-	for (size_t i = c->t.n_doc; i-- > from; )
+	for (size_t i = c->t.n_doc; i-- > from;)
 		if (c->t.doc[i].whole) {
 			tokens += c->t.doc[i].tokens;
 			whole++;
@@ -239,11 +243,12 @@ void documents_prefill(struct chat *c, size_t from)
 		}
 	if (!c->interactive || (!whole && !replaced))
 		return;
-	if (!c->t.tl) {   /* a server reads it with every question */
+	if (!c->t.tl) { /* a server reads it with every question */
 		for (size_t i = from; i < c->t.n_doc && !c->o.quiet; i++)
 			if (c->t.doc[i].whole)
-				notice(c, "[document '%s': about %s tokens, which go to the server with every question]", c->t.doc[i].name,
-				       count_text(c->t.doc[i].tokens).s);
+				notice(c,
+				       "[document '%s': about %s tokens, which go to the server with every question]",
+				       c->t.doc[i].name, count_text(c->t.doc[i].tokens).s);
 		return;
 	}
 	n = conversation_prefill(&c->t, chat_prefill_progress, c, &e);
@@ -291,15 +296,15 @@ static int may_attach(struct chat *c, const struct str *word)
 	if (!untyped_has(word->p, word->n))
 		return 1;
 	if (!c->told_untyped++)
-		notice(c, "[@%.*s was pasted, not typed, and stays text; /open %.*s adds the document]", (int)(word->n < 200 ? word->n : 200), word->p,
-		       (int)(word->n < 200 ? word->n : 200), word->p);
+		notice(c, "[@%.*s was pasted, not typed, and stays text; /open %.*s adds the document]",
+		       (int)(word->n < 200 ? word->n : 200), word->p, (int)(word->n < 200 ? word->n : 200), word->p);
 	return 0;
 }
 
 int attach_files(struct chat *c, const struct str *text)
 {
-	struct str word = {0}, path = {0};
-	struct err e = {0};
+	struct str word = { 0 }, path = { 0 };
+	struct err e = { 0 };
 	size_t before = c->t.n_doc;
 
 	for (size_t at = 0; at < text->n && !e.code; at++) {
@@ -336,6 +341,7 @@ void chat_look_at_files(struct chat *c)
 			continue;
 		d->told = 1;
 		if (!c->o.quiet)
-			notice(c, "[the file of document '%s' has changed since it was read; /open %s reads it anew]", d->name, d->origin->path);
+			notice(c, "[the file of document '%s' has changed since it was read; /open %s reads it anew]",
+			       d->name, d->origin->path);
 	}
 }

@@ -1,4 +1,5 @@
-/* app/chat/answer_sources.c - the numbered sources of an answer as they are shown before and below it, and opened by /source.
+/* app/chat/answer_sources.c - the numbered sources of an answer as they are shown before and below it, and opened by
+ * /source.
  *
  *     before   the passages that answer the question, with their best sentence
  *     below    their share of the answer's attention, and what else it attended to
@@ -37,7 +38,7 @@ void sources_before(struct conversation *t, void *ud)
 {
 	struct chat *c = ud;
 	struct answer_sources list;
-	struct str s = {0};
+	struct str s = { 0 };
 
 	answer_sources_found(t, &list);
 	if (sources_shown(c) && list.n) {
@@ -53,7 +54,7 @@ void sources_below(struct chat *c)
 {
 	const struct conversation *t = &c->t;
 	const struct message *m = conversation_answer(t);
-	struct str s = {0};
+	struct str s = { 0 };
 
 	if (!sources_shown(c) || !m || !m->sources.n)
 		return;
@@ -74,21 +75,25 @@ void slash_source(struct chat *c, char *arg)
 	const struct message *m = conversation_answer(t);
 	const struct answer_source *source;
 	/* What is nearest to a question that was not answered, else the sources of the last answer. */
-	struct answer_sources nearest = {0};
+	struct answer_sources nearest = { 0 };
 	const struct answer_sources *list;
 	size_t n, doc;
 	long i = *arg ? number_of(arg) : 1;
-	struct str s = {0};
-	struct err e = {0};
+	struct str s = { 0 };
+	struct err e = { 0 };
 
 	if (!t->sources.found)
 		answer_sources_found(t, &nearest);
 	list = nearest.n ? &nearest : m ? &m->sources : NULL;
 	n = list ? list->n : 0;
 	if (!n)
-		err_set(&e, ERR_USAGE, t->n_doc ? "the last answer has no sources in the documents" : "there is no document; /open FILE adds one");
+		err_set(&e, ERR_USAGE,
+		        t->n_doc ? "the last answer has no sources in the documents"
+		                 : "there is no document; /open FILE adds one");
 	else if (i < 1 || (size_t)i > n)
-		err_set(&e, ERR_USAGE, n > 1 ? "/source wants a number from 1 to %zu" : "the last answer has one source: /source %zu", n);
+		err_set(&e, ERR_USAGE,
+		        n > 1 ? "/source wants a number from 1 to %zu" : "the last answer has one source: /source %zu",
+		        n);
 	if (e.code) {
 		chat_error(c, &e);
 		answer_sources_free(&nearest);

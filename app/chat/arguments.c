@@ -63,7 +63,8 @@ long document_of(struct chat *c, const char *arg, struct err *e)
 			return (long)i;
 		if (!strncmp(c->t.doc[i].name, arg, len)) {
 			if (found >= 0)
-				return err_set(e, ERR_USAGE, "several documents begin with '%.60s'; /docs numbers them", arg);
+				return err_set(e, ERR_USAGE, "several documents begin with '%.60s'; /docs numbers them",
+				               arg);
 			found = (long)i;
 		}
 	}

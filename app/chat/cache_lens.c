@@ -1,4 +1,5 @@
-/* app/chat/cache_lens.c - lenses: which words of documents, messages and texts are retained in the cache; where documents begin in it. */
+/* app/chat/cache_lens.c - lenses: which words of documents, messages and texts are retained in the cache; where
+ * documents begin in it. */
 #include "app/chat/cache_lens.h"
 
 #include <stdlib.h>
@@ -22,7 +23,7 @@ static void span_add(struct lens *l, size_t *cap, uint32_t end, uint8_t kept, ui
 		*cap = *cap ? 2 * *cap : 64;
 		l->span = xrealloc(l->span, *cap * sizeof *l->span);
 	}
-	l->span[l->n++] = (struct ui_span){.end = end, .kept = kept, .part = part};
+	l->span[l->n++] = (struct ui_span){ .end = end, .kept = kept, .part = part };
 }
 
 static size_t tokens_common(const struct conversation *t)
@@ -41,19 +42,22 @@ static size_t tokens_common(const struct conversation *t)
 
 /* Which part of a text is retained: token by token from its first one. */
 struct lens_of {
-	struct lens *l; size_t cap;
-	const uint8_t *kept; size_t first;      /* kept[0] is that of token `first` */
+	struct lens *l;
+	size_t cap;
+	const uint8_t *kept;
+	size_t first; /* kept[0] is that of token `first` */
 	const struct cache_view *view;
 };
 
 static struct lens_of lens_begin(struct cache_report *p, int which, const uint8_t *kept)
 {
 	p->lens = xrealloc(p->lens, (p->n_lens + 1) * sizeof *p->lens);
-	p->lens[p->n_lens] = (struct lens){.which = which};
-	return (struct lens_of){.l = &p->lens[p->n_lens++], .kept = kept, .view = &p->view};
+	p->lens[p->n_lens] = (struct lens){ .which = which };
+	return (struct lens_of){ .l = &p->lens[p->n_lens++], .kept = kept, .view = &p->view };
 }
 
-/* Token i ends at byte `end` of the text.  Three shades: all pairs of layer and head keep the token, some do, or none. */
+/* Token i ends at byte `end` of the text. Three shades: all pairs of layer and head keep the token, some do, or
+ * none. */
 static void lens_token(struct lens_of *l, size_t i, size_t end)
 {
 	size_t col = (i + l->first) / (size_t)(l->view->per_col > 0 ? l->view->per_col : 1);
@@ -64,8 +68,8 @@ static void lens_token(struct lens_of *l, size_t i, size_t end)
 }
 
 /* A text of the prompt, `from` bytes behind its place. */
-static void lens_of_prompt(struct cache_report *p, int which, const struct conversation *t, size_t same, const uint8_t *kept,
-                           const struct text_at *place, size_t from, size_t n)
+static void lens_of_prompt(struct cache_report *p, int which, const struct conversation *t, size_t same,
+                           const uint8_t *kept, const struct text_at *place, size_t from, size_t n)
 {
 	struct lens_of l;
 	size_t at = place->byte + from, i;
@@ -73,7 +77,7 @@ static void lens_of_prompt(struct cache_report *p, int which, const struct conve
 	if (place->first < 0 || (size_t)place->first >= same || !n)
 		return;
 	l = lens_begin(p, which, kept);
-	for (i = (size_t)place->first; i < same && t->rendered.end[i] <= at; )
+	for (i = (size_t)place->first; i < same && t->rendered.end[i] <= at;)
 		i++;
 	for (size_t end = 0; i < same && end < n; i++) {
 		end = t->rendered.end[i] - at < n ? t->rendered.end[i] - at : n;
@@ -83,7 +87,7 @@ static void lens_of_prompt(struct cache_report *p, int which, const struct conve
 
 /* ---- a text without an end ---- */
 
-enum { TEXT_MOST = 1 << 20 };   /* bytes of its end that have a lens */
+enum { TEXT_MOST = 1 << 20 }; /* bytes of its end that have a lens */
 
 /* While it grows, the rendering lacks its newest tokens: their bytes are counted back from the end. */
 static void lens_of_growing(struct cache_report *p, const struct conversation *t, const struct message *m)
@@ -104,7 +108,8 @@ static void lens_of_growing(struct cache_report *p, const struct conversation *t
 		ends[i - 1] = end;
 		end -= engine_piece(t->engine, id[i - 1], 0, NULL, 0);
 	}
-	if (i == n || end > m->read) {   /* nothing is prefilled, or the bytes of its tokens are not those of the text */
+	/* nothing is prefilled, or the bytes of its tokens are not those of the text */
+	if (i == n || end > m->read) {
 		free(ends);
 		return;
 	}
@@ -123,13 +128,14 @@ static void lens_of_growing(struct cache_report *p, const struct conversation *t
 /* Closed by a question: the rendering has all of it. */
 static void lens_of_read(struct cache_report *p, const struct conversation *t, size_t same, const struct message *m)
 {
-	size_t from = m->read > TEXT_MOST ? m->read - TEXT_MOST : 0, at = m->place.byte + from, lo = (size_t)m->place.first, hi = same, n;
+	size_t from = m->read > TEXT_MOST ? m->read - TEXT_MOST : 0, at = m->place.byte + from,
+	       lo = (size_t)m->place.first, hi = same, n;
 	struct lens_of l;
 	uint8_t *kept;
 
 	if (m->place.first < 0 || lo >= same)
 		return;
-	while (lo < hi) {   /* the first token that ends behind `at` */
+	while (lo < hi) { /* the first token that ends behind `at` */
 		size_t mid = lo + (hi - lo) / 2;
 		if (t->rendered.end[mid] <= at)
 			lo = mid + 1;
@@ -163,8 +169,8 @@ static void lens_of_text(struct cache_report *p, const struct conversation *t, s
 }
 
 /* An answer, by the bytes of its sampled tokens. */
-static void lens_of_answer(struct cache_report *p, int which, const struct conversation *t, size_t n_token, const uint8_t *kept,
-                           const struct message *m)
+static void lens_of_answer(struct cache_report *p, int which, const struct conversation *t, size_t n_token,
+                           const uint8_t *kept, const struct message *m)
 {
 	struct lens_of l;
 	size_t end = 0;
@@ -183,13 +189,13 @@ static void lens_of_answer(struct cache_report *p, int which, const struct conve
 
 void cache_report_documents(const struct conversation *t, int32_t *first)
 {
-	size_t same = tokens_common(t), read = same ? t->rendered.end[same - 1] : 0;   /* bytes */
+	size_t same = tokens_common(t), read = same ? t->rendered.end[same - 1] : 0; /* bytes */
 
 	for (size_t d = 0; d < t->n_doc; d++) {
 		const struct text_at *place = &t->doc[d].place;
 		size_t body = place->byte + t->doc[d].body;
 
-		first[d] = !t->tl && t->doc[d].whole ? 0 : -1;   /* a server reads it with each question */
+		first[d] = !t->tl && t->doc[d].whole ? 0 : -1; /* a server reads it with each question */
 		if (place->first < 0 || body + t->doc[d].n_body > read)
 			continue;
 		for (size_t i = (size_t)place->first; i < same && first[d] < 0; i++)
@@ -198,7 +204,8 @@ void cache_report_documents(const struct conversation *t, int32_t *first)
 	}
 }
 
-void lenses_take(struct cache_report *p, const struct conversation *t, struct listener *l, const struct timeline_stats *st, int32_t read)
+void lenses_take(struct cache_report *p, const struct conversation *t, struct listener *l,
+                 const struct timeline_stats *st, int32_t read)
 {
 	size_t n, same;
 	uint8_t *kept;
@@ -215,7 +222,8 @@ void lenses_take(struct cache_report *p, const struct conversation *t, struct li
 	timeline_kept(t->tl, 0, (int32_t)n, kept);
 	for (size_t i = 0; i < t->n_doc; i++)
 		if (t->doc[i].at == 0)
-			lens_of_prompt(p, -1 - (int)i, t, same, kept, &t->doc[i].place, t->doc[i].body, t->doc[i].n_body);
+			lens_of_prompt(p, -1 - (int)i, t, same, kept, &t->doc[i].place, t->doc[i].body,
+			               t->doc[i].n_body);
 	for (size_t i = 0; i < t->n_msg; i++) {
 		const struct message *m = &t->msg[i];
 

@@ -1,7 +1,7 @@
 /* app/chat/cache_view.c - gathers the figures and words of the cache panel (cache_view.h).
  *
- * The engine gives the figures (timeline_view, timeline_stats, slot events); this file adds the names that the panel shows and the
- * words that tokens stand for; cache_lens.c adds which words of the texts are retained. */
+ * The engine gives the figures (timeline_view, timeline_stats, slot events); this file adds the names that the panel
+ * shows and the words that tokens stand for; cache_lens.c adds which words of the texts are retained. */
 #include "app/chat/cache_lens.h"
 #include "engine/base/json.h"
 
@@ -11,14 +11,16 @@
 
 #include "app/chat/chat.h"
 
-#define RATE_OVER 2.0          /* seconds over which rates are taken */
+#define RATE_OVER 2.0 /* seconds over which rates are taken */
 
 /* ---- listening to slot events ---- */
 
 static void on_slots(const struct slot_event *ev, size_t n, void *ud)
 {
 	struct listener *l = ud;
-	static const enum ui_flow_what what[] = {[SLOT_ADMITTED] = FLOW_IN, [SLOT_MOVED] = FLOW_MOVED, [SLOT_EVICTED] = FLOW_OUT};
+	static const enum ui_flow_what what[] = {
+		[SLOT_ADMITTED] = FLOW_IN, [SLOT_MOVED] = FLOW_MOVED, [SLOT_EVICTED] = FLOW_OUT
+	};
 
 	for (size_t i = 0; i < n; i++) {
 		int k = (int)what[ev[i].what];
@@ -29,7 +31,9 @@ static void on_slots(const struct slot_event *ev, size_t n, void *ud)
 		/* Keep the newest events, which the panel shows. */
 		if (l->n_flow == FLOW_KEPT)
 			memmove(l->flow, l->flow + 1, sizeof *l->flow * --l->n_flow);
-		l->flow[l->n_flow++] = (struct ui_flow){.what = what[ev[i].what], .ring = ev[i].ring, .token = ev[i].token, .mass = ev[i].mass};
+		l->flow[l->n_flow++] = (struct ui_flow){
+			.what = what[ev[i].what], .ring = ev[i].ring, .token = ev[i].token, .mass = ev[i].mass
+		};
 	}
 }
 
@@ -37,7 +41,7 @@ void listener_on(struct listener *l, struct timeline *tl)
 {
 	if (l->on && l->tl == tl)
 		return;
-	*l = (struct listener){.on = 1, .tl = tl, .since = now_seconds()};
+	*l = (struct listener){ .on = 1, .tl = tl, .since = now_seconds() };
 	if (tl)
 		timeline_on_evictions(tl, on_slots, l);
 }
@@ -46,7 +50,7 @@ void listener_off(struct listener *l, struct timeline *tl)
 {
 	if (l->on && tl && l->tl == tl)
 		timeline_on_evictions(tl, NULL, NULL);
-	*l = (struct listener){.on = 0};
+	*l = (struct listener){ .on = 0 };
 }
 
 /* ---- life ---- */
@@ -73,13 +77,14 @@ static struct ui_region *region_add(struct ui_cache *c)
 {
 	struct ui_region *r = &c->region[c->n_region++];
 
-	*r = (struct ui_region){.first = -1, .last = -1, .share = -1};
+	*r = (struct ui_region){ .first = -1, .last = -1, .share = -1 };
 	return r;
 }
 
 static void regions(struct cache_report *p, const struct timeline_stats *st)
 {
-	static const char *const ring_names[] = {"ring 1", "ring 2", "ring 3", "ring 4", "ring 5", "ring 6", "ring 7", "ring 8"};
+	static const char *const ring_names[] = { "ring 1", "ring 2", "ring 3", "ring 4",
+		                                  "ring 5", "ring 6", "ring 7", "ring 8" };
 	const struct ring_stats *rows = &st->rings;
 	const struct cache_view *v = &p->view;
 	struct ui_cache *c = &p->cache;
@@ -154,7 +159,8 @@ static void column_words(struct cache_report *p, const struct conversation *t)
 		size_t at = 0, token = (size_t)i * (size_t)c->per_col, end = token + (size_t)c->per_col;
 
 		for (; token < end && token < n && at + 1 < UI_COL_TEXT; token++) {
-			size_t room = UI_COL_TEXT - 1 - at, len = engine_piece(t->engine, id[token], 1, p->text[i] + at, room);
+			size_t room = UI_COL_TEXT - 1 - at,
+			       len = engine_piece(t->engine, id[token], 1, p->text[i] + at, room);
 
 			len = len < room ? len : room;
 			for (size_t k = 0; k < len; k++)
@@ -164,7 +170,7 @@ static void column_words(struct cache_report *p, const struct conversation *t)
 		}
 		p->text[i][at] = 0;
 	}
-	c->text_col = (const char (*)[UI_COL_TEXT])p->text;
+	c->text_col = (const char(*)[UI_COL_TEXT])p->text;
 }
 
 /* ---- the report ---- */
@@ -193,11 +199,14 @@ static void cut_unread(struct cache_report *p, int32_t read)
 		}
 }
 
-/* A server keeps its cache to itself: what is known are the messages that it is not sent any more, which the lenses mark. */
+/* A server keeps its cache to itself: what is known are the messages that it is not sent any more, which the lenses
+ * mark. */
 static void report_server(struct cache_report *p, const struct conversation *t, struct listener *l)
 {
-	p->cache = (struct ui_cache){.none = "The server keeps the KV cache, and nothing of it can be seen here. Messages that it is not sent any more "
-	                                       "are dimmed."};
+	p->cache = (struct ui_cache){
+		.none = "The server keeps the KV cache, and nothing of it can be seen here. Messages that it is not sent any more "
+			"are dimmed."
+	};
 	lenses_of_server(p, t, l);
 }
 
@@ -213,14 +222,16 @@ void cache_report_take(struct cache_report *p, struct conversation *t, struct li
 	}
 	timeline_stats(t->tl, &st);
 	timeline_view(t->tl, UI_COLS, &p->view);
-	*c = (struct ui_cache){.kv = p->kv};
+	*c = (struct ui_cache){ .kv = p->kv };
 	memcpy(p->kv, st.kv, sizeof p->kv);
 	c->seen = st.n_tokens;
-	c->kept = st.n_tokens - st.rings.evicted;   /* by any layer and head: more than the cache has slots where heads keep different tokens */
+	/* by any layer and head: more than the cache has slots where heads keep different tokens */
+	c->kept = st.n_tokens - st.rings.evicted;
 	c->evicted = st.rings.evicted;
 	c->thinned = st.rings.evicted_in_part;
 	c->ctx = st.ctx;
-	c->bytes_most = st.kv_disk_bytes + st.kv_host_bytes > st.kv_bytes ? st.kv_disk_bytes + st.kv_host_bytes : st.kv_bytes;
+	c->bytes_most =
+		st.kv_disk_bytes + st.kv_host_bytes > st.kv_bytes ? st.kv_disk_bytes + st.kv_host_bytes : st.kv_bytes;
 	c->fetched = st.kv_fetched;
 	c->overlap = (float)st.kv_overlap;
 	c->resident = st.kv_disk_bytes ? st.kv_resident_bytes : 0;
@@ -231,7 +242,9 @@ void cache_report_take(struct cache_report *p, struct conversation *t, struct li
 	c->where_col = p->view.where;
 	cut_unread(p, read);
 	c->bytes = st.kv_used_bytes;
-	c->heat_is = p->view.watched == VIEW_MASS || p->view.watched == VIEW_MEASURED ? HEAT_MASS : p->view.watched == VIEW_SELECTED ? HEAT_SELECTED : HEAT_NONE;
+	c->heat_is = p->view.watched == VIEW_MASS || p->view.watched == VIEW_MEASURED ? HEAT_MASS
+	             : p->view.watched == VIEW_SELECTED                               ? HEAT_SELECTED
+	                                                                              : HEAT_NONE;
 	if (c->heat_is == HEAT_NONE && p->view.watched_pinned == VIEW_SELECTED)
 		c->heat_is = HEAT_SELECTED;
 	if (how > 1 && c->heat_is != HEAT_NONE) {
@@ -260,7 +273,7 @@ void cache_report_take(struct cache_report *p, struct conversation *t, struct li
 		c->moved_rate = (float)(l->share[FLOW_MOVED] / over);
 		c->out_rate = (float)(l->share[FLOW_OUT] / over);
 	}
-	if (over > RATE_OVER) {   /* older counts weigh half */
+	if (over > RATE_OVER) { /* older counts weigh half */
 		l->since = start - over / 2;
 		for (int k = 0; k < FLOW_KINDS; k++)
 			l->share[k] /= 2;
@@ -289,8 +302,10 @@ static void json_share(struct str *out, const char *name, float share)
 
 void cache_report_json(const struct cache_report *p, struct str *out)
 {
-	static const char *const heat_is[] = {[HEAT_NONE] = "none", [HEAT_MASS] = "score", [HEAT_SELECTED] = "chosen"};
-	static const char *const flow[] = {[FLOW_IN] = "in", [FLOW_MOVED] = "moved", [FLOW_OUT] = "out"};
+	static const char *const heat_is[] = {
+		[HEAT_NONE] = "none", [HEAT_MASS] = "score", [HEAT_SELECTED] = "chosen"
+	};
+	static const char *const flow[] = { [FLOW_IN] = "in", [FLOW_MOVED] = "moved", [FLOW_OUT] = "out" };
 	const struct ui_cache *c = &p->cache;
 
 	json_open(out, NULL, '{');

@@ -23,7 +23,7 @@ void chat_take(struct chat *c, struct str *text)
 		slash_run(c, text->p);
 	} else if (text->p[0] == '!' && c->interactive) {
 		command_propose(c, text->p + 1, text->n - 1);
-	} else if (!c->interactive || attach_files(c, text) == 0) {   /* @FILE counts only where a user types */
+	} else if (!c->interactive || attach_files(c, text) == 0) { /* @FILE counts only where a user types */
 		chat_turn(c, text->p, text->n);
 	}
 }
@@ -33,18 +33,20 @@ void chat_take(struct chat *c, struct str *text)
 void chat_banner(struct chat *c)
 {
 	struct timeline_stats st;
-	struct str name = {0};
+	struct str name = { 0 };
 
 	conversation_stats(&c->t, &st);
 	chat_model_name(c, &name);
 	if (st.ctx)
-		notice(c, "weir %s: %.140s, context of %s tokens", WEIR_VERSION, name.p ? name.p : "", count_text((uint64_t)st.ctx).s);
+		notice(c, "weir %s: %.140s, context of %s tokens", WEIR_VERSION, name.p ? name.p : "",
+		       count_text((uint64_t)st.ctx).s);
 	else
 		notice(c, "weir %s: %.140s", WEIR_VERSION, name.p ? name.p : "");
 	str_free(&name);
 }
 
-/* `weir benhc`: the word names no file and is nearly a command.  `weir why is it so`, `weir 'why is it so?'`: a question is no file. */
+/* `weir benhc`: the word names no file and is nearly a command. `weir why is it so`, `weir 'why is it so?'`: a question
+ * is no file. */
 static int mistyped_command(const struct options *o, struct err *e)
 {
 	char name[32];
@@ -57,14 +59,16 @@ static int mistyped_command(const struct options *o, struct err *e)
 	for (int i = 0; i < o->n_file && !strpbrk(o->file[i], "./*[") && access(o->file[i], F_OK); i++)
 		words = i + 1;
 	if ((strchr(word, ' ') && words == o->n_file) || words > 2)
-		return err_set(e, ERR_DOCUMENT, "there is no document '%.60s'; to ask a question: weir -p '%.60s%s'", word, word, words > 1 ? " ..." : "");
+		return err_set(e, ERR_DOCUMENT, "there is no document '%.60s'; to ask a question: weir -p '%.60s%s'",
+		               word, word, words > 1 ? " ..." : "");
 	nearest_init(&near, word, strlen(word));
 	for (const struct command_def *c = command_defs; c->name; c++) {
 		snprintf(name, sizeof name, "%.*s", (int)strcspn(c->name, " "), c->name);
 		near.best = NULL;
 		nearest_try(&near, name);
 		if (near.best)
-			return err_set(e, ERR_DOCUMENT, "there is no document '%.60s'; is it the command '%s'?", word, name);
+			return err_set(e, ERR_DOCUMENT, "there is no document '%.60s'; is it the command '%s'?", word,
+			               name);
 	}
 	return 0;
 }
@@ -91,7 +95,8 @@ static int open_documents(struct chat *c, struct err *e)
 		return 0;
 	fd = open("/dev/tty", O_RDWR);
 	if (fd < 0 || dup2(fd, 0) < 0)
-		return err_set(e, ERR_USAGE, "standard input was the text and there is no terminal to ask at; give -p TEXT");
+		return err_set(e, ERR_USAGE,
+		               "standard input was the text and there is no terminal to ask at; give -p TEXT");
 	close(fd);
 	return 0;
 }
@@ -102,7 +107,8 @@ int chat_open(struct chat *c, struct options *o, struct str *note, struct err *e
 	int rc;
 
 	c->o = *o;
-	if ((o->command == CMD_CHAT && mistyped_command(o, e) < 0) || session_log_open(&c->log, &c->o, e) < 0 || conversation_open(&c->t, &c->o, e) < 0)
+	if ((o->command == CMD_CHAT && mistyped_command(o, e) < 0) || session_log_open(&c->log, &c->o, e) < 0 ||
+	    conversation_open(&c->t, &c->o, e) < 0)
 		return -1;
 	document_search_attach(c);
 	message_search_attach(c);

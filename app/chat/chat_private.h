@@ -27,16 +27,18 @@ size_t word_end(const char *text, size_t n, size_t at);
 
 /* ---- add_documents.c ---- */
 
-/* Add a document, which is freed; the same one again changes nothing, and a newer version of its file takes its place.  0 or -1. */
-int  document_add(struct chat *, struct doc *, struct err *);
-/* Prefill the documents from index `from` on, which are new, and say how many tokens they have.  In a pipe they are read with the question. */
+/* Add a document, which is freed; the same one again changes nothing, and a newer version of its file takes its place.
+ * 0 or -1. */
+int document_add(struct chat *, struct doc *, struct err *);
+/* Prefill the documents from index `from` on, which are new, and say how many tokens they have. In a pipe they are read
+ * with the question. */
 void documents_prefill(struct chat *, size_t from);
 /* Say what the import has noticed, and text that is hidden from who looks at the document. */
 void document_notices(const struct doc *);
 /* Standard input as a document; an empty one is none. */
 int document_from_stdin(struct chat *, struct err *);
-/* "@notes.txt what is in it?": words behind an @ that name a readable file become documents; others are only words.  -1: one
- * could not be added, which has been said. */
+/* "@notes.txt what is in it?": words behind an @ that name a readable file become documents; others are only words. -1:
+ * one could not be added, which has been said. */
 int attach_files(struct chat *, const struct str *text);
 
 /* ---- library.c ---- */
@@ -44,12 +46,12 @@ int attach_files(struct chat *, const struct str *text);
 /* List the documents of other sessions that this conversation has not; appended. */
 void library_others(struct chat *, struct str *out);
 /* A document of any session, by number or name, as it was imported: doc_free() it. */
-int  library_known(struct chat *, const char *what, struct doc *out, struct err *);
+int library_known(struct chat *, const char *what, struct doc *out, struct err *);
 
 /* ---- cmd_summarize.c ---- */
 
 /* "Summarize this.", of documents that are only searched: summarize them.  0: it is another question. */
-int  summary_asked(struct chat *, const char *question, size_t n);
+int summary_asked(struct chat *, const char *question, size_t n);
 /* Say behind the answer to a question for the whole of a document that there is /summarize. */
 void offer_summary(struct chat *, const char *question, size_t n);
 void summaries_free(struct chat *);
@@ -57,9 +59,9 @@ void summaries_free(struct chat *);
 /* ---- answer_sources.c ---- */
 
 /* Is the attention of the answers observed?  It is not where nobody sees what it says. */
-int  chat_attends(const struct chat *);
+int chat_attends(const struct chat *);
 /* Are the sources of answers shown? */
-int  sources_shown(const struct chat *);
+int sources_shown(const struct chat *);
 /* Show the passages that answer the question, or are nearest to it: a hook for conversation_ask(). */
 void sources_before(struct conversation *, void *chat);
 /* The answer has ended: show which passages it attended to. */
@@ -85,7 +87,7 @@ int chat_sessionless(struct chat *);
 void session_log_attach(struct session_log *, struct conversation *);
 void session_log_detach(struct session_log *, struct conversation *);
 /* Create the session in the store, where it is not there yet, and store settings and documents that it lacks. */
-int  session_log_begin(struct session_log *, struct conversation *, struct err *);
+int session_log_begin(struct session_log *, struct conversation *, struct err *);
 /* The conversation belongs to no session any more: its next question begins one. */
 void session_log_unbind(struct session_log *, struct conversation *);
 /* The session is no longer written here; one without a message and a document is deleted. */
@@ -93,13 +95,13 @@ void session_log_leave(struct session_log *);
 /* Store the options that a session keeps, the cache policy and the system prompt. */
 void session_log_settings(struct session_log *, const struct conversation *);
 /* Compute log->fingerprint before each use: it depends on what the timeline holds. */
-int  session_log_fingerprint(struct session_log *, const struct conversation *, struct err *);
+int session_log_fingerprint(struct session_log *, const struct conversation *, struct err *);
 /* The number of the last message that is stored; 0 = none. */
 int64_t session_log_head(const struct conversation *);
 
 /* ---- cmd_stream.c ---- */
 
-enum { TEXT_SEARCHED = 8 << 20 };   /* bytes of a text without an end, from its newest on, that questions search */
+enum { TEXT_SEARCHED = 8 << 20 }; /* bytes of a text without an end, from its newest on, that questions search */
 /* Before a question: what was read so far becomes the document that it searches. */
 void chat_read_document(struct chat *);
 

@@ -7,7 +7,7 @@
 /* What a session has read, by number or name, where no file is called so: 1; 0 = it is none of these. */
 static int read_known(struct chat *c, const char *what, struct err *e)
 {
-	struct err why = {0};
+	struct err why = { 0 };
 	struct doc doc;
 
 	if (access(what, F_OK) == 0 || library_known(c, what, &doc, &why) < 0)
@@ -17,17 +17,18 @@ static int read_known(struct chat *c, const char *what, struct err *e)
 
 void slash_open(struct chat *c, char *arg)
 {
-	struct err e = {0};
-	struct str path = {0};
+	struct err e = { 0 };
+	struct str path = { 0 };
 	size_t before = c->t.n_doc;
 
 	unquote(arg, &path);
 	if (!path.n)
 		err_set(&e, ERR_USAGE, "/open wants a file, a folder or a pattern");
 	else if (!strcmp(path.p, "-"))
-		err_set(&e, ERR_USAGE, "standard input is the conversation here; /open wants a file, a folder or a pattern");
+		err_set(&e, ERR_USAGE,
+		        "standard input is the conversation here; /open wants a file, a folder or a pattern");
 	else if (access(arg, R_OK) == 0)
-		chat_documents(c, arg, &e);   /* a name with quotes or backslashes of its own */
+		chat_documents(c, arg, &e); /* a name with quotes or backslashes of its own */
 	else if (!read_known(c, path.p, &e) && !e.code)
 		chat_documents(c, path.p, &e);
 	if (e.code)
@@ -38,7 +39,7 @@ void slash_open(struct chat *c, char *arg)
 
 static void list_documents(struct chat *c, int others)
 {
-	struct str s = {0};
+	struct str s = { 0 };
 
 	for (size_t i = 0; i < c->t.n_doc; i++) {
 		str_addf(&s, "%s%3zu  ", i ? "\n" : "", i + 1);
@@ -69,14 +70,16 @@ void slash_docs(struct chat *c, char *arg)
 /* Say what a change of the prefix costs. */
 static void say_recomputed(struct chat *c, const char *what, const char *name)
 {
-	struct tokens all = {0};
-	struct str s = {0};
-	struct err e = {0};
+	struct tokens all = { 0 };
+	struct str s = { 0 };
+	struct err e = { 0 };
 
 	if (c->t.n_msg && c->t.tl && conversation_render(&c->t, 0, &all, &e) == 0)
 		human_count(&s, all.n);
 	if (s.n)
-		notice(c, "[%s '%s'; the conversation, %s tokens, is recomputed with the next question; /redo restores it]", what, name, s.p);
+		notice(c,
+		       "[%s '%s'; the conversation, %s tokens, is recomputed with the next question; /redo restores it]",
+		       what, name, s.p);
 	else
 		notice(c, "[%s '%s'; /redo restores it]", what, name);
 	tokens_free(&all);
@@ -85,8 +88,8 @@ static void say_recomputed(struct chat *c, const char *what, const char *name)
 
 void slash_drop(struct chat *c, char *arg)
 {
-	struct str name = {0};
-	struct err e = {0};
+	struct str name = { 0 };
+	struct err e = { 0 };
 	long i;
 
 	if (!*arg) {
@@ -107,11 +110,12 @@ void slash_drop(struct chat *c, char *arg)
 static void list_pinned(struct chat *c)
 {
 	struct timeline_stats st;
-	struct str s = {0};
+	struct str s = { 0 };
 
 	conversation_stats(&c->t, &st);
 	if (!c->t.tl) {
-		notice(c, "[documents and the system prompt go with every question to the server; /pin N adds message N to them]");
+		notice(c,
+		       "[documents and the system prompt go with every question to the server; /pin N adds message N to them]");
 		return;
 	}
 	if (!st.endless) {
@@ -132,7 +136,7 @@ static void list_pinned(struct chat *c)
 static int pin_message(struct chat *c, size_t i, struct err *e)
 {
 	const struct message *m = &c->t.msg[i];
-	struct str name = {0}, text = {0}, note = {0};
+	struct str name = { 0 }, text = { 0 }, note = { 0 };
 	int rc;
 
 	str_addf(&name, "message %zu (%s)", i + 1, m->role == ROLE_USER ? "question" : "answer");
@@ -140,7 +144,8 @@ static int pin_message(struct chat *c, size_t i, struct err *e)
 		chat_message(c, m, &text, &note);
 	else
 		str_add(&text, m->text.p ? m->text.p : "", m->text.n);
-	rc = text.n ? chat_document_bytes(c, name.p, text.p, text.n, e) : err_set(e, ERR_USAGE, "message %zu is empty", i + 1);
+	rc = text.n ? chat_document_bytes(c, name.p, text.p, text.n, e)
+	            : err_set(e, ERR_USAGE, "message %zu is empty", i + 1);
 	str_free(&name);
 	str_free(&text);
 	str_free(&note);
@@ -150,7 +155,7 @@ static int pin_message(struct chat *c, size_t i, struct err *e)
 void slash_pin(struct chat *c, char *arg)
 {
 	char *dash = strchr(arg, '-');
-	struct err e = {0};
+	struct err e = { 0 };
 	size_t before = c->t.n_doc;
 	long from, to;
 
@@ -169,7 +174,8 @@ void slash_pin(struct chat *c, char *arg)
 	else if (!c->t.n_msg)
 		err_set(&e, ERR_USAGE, "there is no message to pin yet");
 	else if (!from || !to || from > to || (size_t)to > c->t.n_msg)
-		err_set(&e, ERR_USAGE, "/pin wants the number of a message, or two with '-' between them, from 1 to %zu, not '%.40s'",
+		err_set(&e, ERR_USAGE,
+		        "/pin wants the number of a message, or two with '-' between them, from 1 to %zu, not '%.40s'",
 		        c->t.n_msg, arg);
 	else if (c->t.growing.open)
 		err_set(&e, ERR_USAGE, "/pin has to wait until a question has followed the text that is being read");

@@ -1,5 +1,5 @@
-/* app/chat/cmd_history.c - the commands that change which messages there are: /new, /undo, /redo, /edit, /regen, /continue and
- * /anyway. */
+/* app/chat/cmd_history.c - the commands that change which messages there are: /new, /undo, /redo, /edit, /regen,
+ * /continue and /anyway. */
 #include "app/chat/chat_private.h"
 
 #include <stdlib.h>
@@ -10,8 +10,9 @@ void slash_new(struct chat *c, char *arg)
 	(void)arg;
 	c->streaming.on = 0;
 	conversation_clear(&c->t);
-	notice(c, c->t.n_doc == 1 ? "[a new conversation; the document stays, /undo drops it]" :
-	       c->t.n_doc ? "[a new conversation; the documents stay, /undo drops the last]" : "[a new conversation]");
+	notice(c, c->t.n_doc == 1 ? "[a new conversation; the document stays, /undo drops it]"
+	          : c->t.n_doc    ? "[a new conversation; the documents stay, /undo drops the last]"
+	                          : "[a new conversation]");
 }
 
 void slash_regen(struct chat *c, char *arg)
@@ -30,8 +31,8 @@ void slash_undo(struct chat *c, char *arg)
 {
 	char *end;
 	long n = *arg ? strtol(arg, &end, 10) : 1;
-	struct err e = {0};
-	struct str name = {0};
+	struct err e = { 0 };
+	struct str name = { 0 };
 	size_t done;
 	int rc;
 
@@ -44,7 +45,9 @@ void slash_undo(struct chat *c, char *arg)
 		if (rc < 0)
 			chat_error(c, &e);
 		else
-			notice(c, "[document '%s' is again as it was before it was read anew; /redo restores the new one]", name.p);
+			notice(c,
+			       "[document '%s' is again as it was before it was read anew; /redo restores the new one]",
+			       name.p);
 		str_free(&name);
 		return;
 	}
@@ -64,8 +67,8 @@ void slash_undo(struct chat *c, char *arg)
 void slash_redo(struct chat *c, char *arg)
 {
 	long n = *arg ? number_of(arg) : 1, turns = 0, documents = 0;
-	struct err e = {0};
-	struct str s = {0}, name = {0};
+	struct err e = { 0 };
+	struct str s = { 0 }, name = { 0 };
 	int rc = 1;
 
 	if (!n)
@@ -81,7 +84,8 @@ void slash_redo(struct chat *c, char *arg)
 	if (documents && name.n)
 		str_addf(&s, "%sdocument '%s' is there again", turns ? ", " : "[", name.p);
 	else if (documents)
-		str_addf(&s, "%s%ld %s there again", turns ? ", " : "[", documents, documents == 1 ? "document is" : "documents are");
+		str_addf(&s, "%s%ld %s there again", turns ? ", " : "[", documents,
+		         documents == 1 ? "document is" : "documents are");
 	if (s.n)
 		notice(c, "%s]", s.p);
 	else if (!e.code)
@@ -101,7 +105,7 @@ void slash_continue(struct chat *c, char *arg)
 /* Undo the last n turns and put the question of the first of them into the input line. */
 static void edit_question(struct chat *c, long n, struct err *e)
 {
-	struct str text = {0};
+	struct str text = { 0 };
 	size_t i = c->t.n_msg, from;
 	long left = n;
 
@@ -119,14 +123,16 @@ static void edit_question(struct chat *c, long n, struct err *e)
 		c->n_came_back = i;
 	}
 	c->front->draft(c, text.p, text.n);
-	notice(c, n == 1 ? "[the last question is undone to be asked differently; /redo restores it]" :
-	       "[%ld turns are undone; /redo %ld restores them]", n, n);
+	notice(c,
+	       n == 1 ? "[the last question is undone to be asked differently; /redo restores it]"
+	              : "[%ld turns are undone; /redo %ld restores them]",
+	       n, n);
 	str_free(&text);
 }
 
 void slash_edit(struct chat *c, char *arg)
 {
-	struct err e = {0};
+	struct err e = { 0 };
 	char *end = arg;
 	long n = *arg ? strtol(arg, &end, 10) : 1;
 

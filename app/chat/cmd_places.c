@@ -1,7 +1,7 @@
 /* app/chat/cmd_places.c - places in documents: /outline lists headings with their pages, /goto opens a document at one.
  *
- * A place is a page as it is labelled ("12", "xii"), the number of a heading, a percentage, the words of a heading or of the text.
- * It is looked for in all documents, or in the one that is named first. */
+ * A place is a page as it is labelled ("12", "xii"), the number of a heading, a percentage, the words of a heading or
+ * of the text. It is looked for in all documents, or in the one that is named first. */
 #include "app/chat/chat_private.h"
 
 #include <stdio.h>
@@ -9,9 +9,9 @@
 #include <string.h>
 
 enum {
-	GOTO_LINES = 20,          /* of the text, in line mode */
+	GOTO_LINES = 20, /* of the text, in line mode */
 	GOTO_COLUMNS = 78,
-	OUTLINE_MOST = 300,       /* lines */
+	OUTLINE_MOST = 300, /* lines */
 };
 
 static const char *body_of(const struct document *d)
@@ -28,7 +28,7 @@ static size_t outline_of(const struct document *d, struct str *s, size_t most)
 	for (size_t i = 0; i < d->n_mark; i++) {
 		const struct mark *m = &d->mark[i];
 		struct document_place at;
-		struct str cell = {0};
+		struct str cell = { 0 };
 
 		if (m->kind != MARK_HEADING)
 			continue;
@@ -73,8 +73,8 @@ static void pages_of(const struct document *d, struct str *s)
 
 void slash_outline(struct chat *c, char *arg)
 {
-	struct str s = {0}, name = {0};
-	struct err e = {0};
+	struct str s = { 0 }, name = { 0 };
+	struct err e = { 0 };
 	size_t from = 0, to = c->t.n_doc;
 
 	unquote(arg, &name);
@@ -87,7 +87,7 @@ void slash_outline(struct chat *c, char *arg)
 	}
 	for (size_t i = from; i < to; i++) {
 		const struct document *d = &c->t.doc[i];
-		struct str lines = {0};
+		struct str lines = { 0 };
 		size_t n = outline_of(d, &lines, OUTLINE_MOST / (to - from));
 
 		str_addf(&s, "%s%s", s.n ? "\n" : "", d->name);
@@ -108,7 +108,10 @@ void slash_outline(struct chat *c, char *arg)
 
 /* ---- /goto ---- */
 
-struct found_place { size_t doc, from, to; int certain; };   /* certain: a page or heading; else words of the text */
+struct found_place {
+	size_t doc, from, to;
+	int certain;
+}; /* certain: a page or heading; else words of the text */
 
 static int same_letters(const char *a, const char *b, size_t n)
 {
@@ -167,7 +170,10 @@ static int find_heading(const struct document *d, const char *words, struct foun
 
 		if (m->kind != MARK_HEADING)
 			continue;
-		rank = !strcasecmp(m->text, words) ? 3 : same_letters(m->text, words, n) ? 2 : strcasestr(m->text, words) ? 1 : 0;
+		rank = !strcasecmp(m->text, words)       ? 3
+		       : same_letters(m->text, words, n) ? 2
+		       : strcasestr(m->text, words)      ? 1
+		                                         : 0;
 		if (rank > best_rank) {
 			best = m;
 			best_rank = rank;
@@ -183,7 +189,7 @@ static int find_words(const struct document *d, const char *words, struct found_
 
 	for (size_t at = 0; n && at + n <= d->n_body; at++)
 		if (same_letters(p + at, words, n)) {
-			*out = (struct found_place){.doc = out->doc, .from = at, .to = at + n};
+			*out = (struct found_place){ .doc = out->doc, .from = at, .to = at + n };
 			return 1;
 		}
 	return 0;
@@ -220,13 +226,14 @@ static int find_in(const struct document *d, const char *place, struct found_pla
 	return find_heading(d, place, out) || find_words(d, place, out);
 }
 
-/* In documents [from, to): a page or heading goes before words of the text.  Several pages of that label are no answer. */
+/* In documents [from, to): a page or heading goes before words of the text. Several pages of that label are no
+ * answer. */
 static int find_place(struct chat *c, size_t from, size_t to, const char *place, struct found_place *out, struct err *e)
 {
 	size_t certain = 0, found = 0;
 
 	for (size_t i = from; i < to; i++) {
-		struct found_place here = {.doc = i};
+		struct found_place here = { .doc = i };
 
 		if (!find_in(&c->t.doc[i], place, &here))
 			continue;
@@ -235,7 +242,8 @@ static int find_place(struct chat *c, size_t from, size_t to, const char *place,
 		certain += (size_t)here.certain;
 	}
 	if (certain > 1)
-		return err_set(e, ERR_USAGE, "%zu documents have '%.60s'; name one: /goto %zu %.60s", certain, place, out->doc + 1, place);
+		return err_set(e, ERR_USAGE, "%zu documents have '%.60s'; name one: /goto %zu %.60s", certain, place,
+		               out->doc + 1, place);
 	return found > 0;
 }
 
@@ -243,8 +251,8 @@ static int find_place(struct chat *c, size_t from, size_t to, const char *place,
 static int find_named(struct chat *c, char *arg, struct found_place *out, struct err *e)
 {
 	size_t n = word_end(arg, strlen(arg), 0);
-	struct str name = {0};
-	struct err none = {0};
+	struct str name = { 0 };
+	struct err none = { 0 };
 	char *word = xstrndup(arg, n);
 	long i;
 	int rc = 0;
@@ -259,7 +267,7 @@ static int find_named(struct chat *c, char *arg, struct found_place *out, struct
 	if (*arg) {
 		rc = find_place(c, (size_t)i, (size_t)i + 1, arg, out, e);
 	} else {
-		*out = (struct found_place){.doc = (size_t)i};
+		*out = (struct found_place){ .doc = (size_t)i };
 		rc = 1;
 	}
 	return rc;
@@ -302,14 +310,15 @@ static void add_text(const struct document *d, size_t from, struct str *s)
 
 void slash_goto(struct chat *c, char *arg)
 {
-	struct found_place at = {.doc = 0};
-	struct err e = {0};
+	struct found_place at = { .doc = 0 };
+	struct err e = { 0 };
 	int rc = 0;
 
 	if (!c->t.n_doc)
 		err_set(&e, ERR_USAGE, "there is no document; /open FILE adds one");
 	else if (!*arg)
-		err_set(&e, ERR_USAGE, "/goto wants a page, a heading or its number, a percentage, or words; /outline lists the headings");
+		err_set(&e, ERR_USAGE,
+		        "/goto wants a page, a heading or its number, a percentage, or words; /outline lists the headings");
 	else if (!(rc = find_place(c, 0, c->t.n_doc, arg, &at, &e)))
 		rc = find_named(c, arg, &at, &e);
 	if (!e.code && !rc)
@@ -320,7 +329,7 @@ void slash_goto(struct chat *c, char *arg)
 		c->front->document(c, at.doc, at.from, at.to);
 	} else {
 		const struct document *d = &c->t.doc[at.doc];
-		struct str s = {0};
+		struct str s = { 0 };
 
 		describe_place(d, &at, &s);
 		add_text(d, at.from, &s);

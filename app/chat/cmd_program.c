@@ -16,7 +16,8 @@ static void stats_cache(const struct conversation *t, const struct timeline_stat
 {
 	const struct ring_stats *r = &st->rings;
 	int32_t kept = tokens_in_cache(st), replaced = kept - conversation_cached_tokens(t, st);
-	uint64_t apart = st->kv_disk_bytes + st->kv_host_bytes;   /* entries that do not lie in the memory that the engine computes in */
+	/* entries that do not lie in the memory that the engine computes in */
+	uint64_t apart = st->kv_disk_bytes + st->kv_host_bytes;
 
 	str_addf(s, "context    %s of %s tokens (%d%%), cache %s, %s: ", count_text(kept).s, count_text(st->ctx).s,
 	         (int)(100 * (int64_t)kept / (st->ctx ? st->ctx : 1)), st->kv, st->kv_type);
@@ -25,7 +26,8 @@ static void stats_cache(const struct conversation *t, const struct timeline_stat
 	human_bytes(s, apart > st->kv_bytes ? apart : st->kv_bytes);
 	str_adds(s, "\n");
 	if (apart) {
-		str_adds(s, st->kv_host_bytes ? "           in the machine's memory; in the GPU's " : "           on disk; in memory ");
+		str_adds(s, st->kv_host_bytes ? "           in the machine's memory; in the GPU's "
+		                              : "           on disk; in memory ");
 		human_bytes(s, st->kv_resident_bytes);
 		str_adds(s, " of ");
 		human_bytes(s, st->kv_bytes);
@@ -35,7 +37,10 @@ static void stats_cache(const struct conversation *t, const struct timeline_stat
 			str_adds(s, " a token");
 		}
 		if (st->kv_overlap >= 0)
-			str_addf(s, st->kv_host_bytes ? ", %.0f %% of the selected there already" : ", %.0f %% selected again", 100 * st->kv_overlap);
+			str_addf(s,
+			         st->kv_host_bytes ? ", %.0f %% of the selected there already"
+			                           : ", %.0f %% selected again",
+			         100 * st->kv_overlap);
 		str_adds(s, "\n");
 	}
 	if (replaced)
@@ -45,8 +50,8 @@ static void stats_cache(const struct conversation *t, const struct timeline_stat
 		return;
 	str_addf(s, "           %d pinned\n", r->pinned);
 	for (int i = 0; i < r->n_ring && r->fill[i]; i++)
-		str_addf(s, "           ring %d: %s of %s, tokens %s to %s\n", i + 1, count_text(r->fill[i]).s, count_text(r->ring_slots).s,
-		         count_text(r->first[i]).s, count_text(r->last[i]).s);
+		str_addf(s, "           ring %d: %s of %s, tokens %s to %s\n", i + 1, count_text(r->fill[i]).s,
+		         count_text(r->ring_slots).s, count_text(r->first[i]).s, count_text(r->last[i]).s);
 	str_adds(s, "           ");
 	if (!describe_evicted(st, s))
 		str_adds(s, "nothing evicted yet");
@@ -58,7 +63,8 @@ static void stats_server(const struct chat *c, const struct timeline_stats *st, 
 {
 	str_addf(s, "context    %s%s", c->t.served.counted ? "" : "about ", count_text((uint64_t)st->n_tokens).s);
 	if (st->ctx)
-		str_addf(s, " of %s tokens (%d%%)\n", count_text((uint64_t)st->ctx).s, (int)(100 * (int64_t)st->n_tokens / st->ctx));
+		str_addf(s, " of %s tokens (%d%%)\n", count_text((uint64_t)st->ctx).s,
+		         (int)(100 * (int64_t)st->n_tokens / st->ctx));
 	else
 		str_adds(s, " tokens; the server does not say how many it has\n");
 	if (c->t.served.left_out)
@@ -70,7 +76,8 @@ static void stats_read(const struct attention_read *r, struct str *s)
 {
 	str_addf(s, "           %.1f%% of attention read exactly", 100 * (double)r->exact);
 	if (r->spread > 0)
-		str_addf(s, ", %.1f%% by a sample, give or take %.2f%%", 100 * (double)r->sampled, 100 * (double)r->spread);
+		str_addf(s, ", %.1f%% by a sample, give or take %.2f%%", 100 * (double)r->sampled,
+		         100 * (double)r->spread);
 	str_adds(s, "\n");
 }
 
@@ -79,7 +86,7 @@ void slash_stats(struct chat *c, char *arg)
 	const struct turn *turn = &c->t.last;
 	const struct engine_info *info = c->t.info;
 	struct timeline_stats st;
-	struct str s = {0};
+	struct str s = { 0 };
 
 	(void)arg;
 	conversation_stats(&c->t, &st);
@@ -94,17 +101,19 @@ void slash_stats(struct chat *c, char *arg)
 		stats_server(c, &st, &s);
 	}
 	if (turn->prompt_tokens)
-		str_addf(&s, "last turn  prompt %s tokens: %s reused, %s computed at %.1f t/s\n"
-		         "           answer %s tokens at %.1f t/s, first after %.2f s\n", count_text(turn->prompt_tokens).s,
-		         count_text(turn->reused_tokens).s, count_text(turn->prompt_tokens - turn->reused_tokens).s, turn->prefill_tps,
-		         count_text(turn->answer_tokens).s, turn->decode_tps,
-		         turn->ttft_s);
+		str_addf(&s,
+		         "last turn  prompt %s tokens: %s reused, %s computed at %.1f t/s\n"
+		         "           answer %s tokens at %.1f t/s, first after %.2f s\n",
+		         count_text(turn->prompt_tokens).s, count_text(turn->reused_tokens).s,
+		         count_text(turn->prompt_tokens - turn->reused_tokens).s, turn->prefill_tps,
+		         count_text(turn->answer_tokens).s, turn->decode_tps, turn->ttft_s);
 	if (turn->drafted)
-		str_addf(&s, "           %s of %s guessed tokens were right (/set speculate)\n", count_text(turn->accepted).s,
-		         count_text(turn->drafted).s);
+		str_addf(&s, "           %s of %s guessed tokens were right (/set speculate)\n",
+		         count_text(turn->accepted).s, count_text(turn->drafted).s);
 	if (turn->read.known)
 		stats_read(&turn->read, &s);
-	str_addf(&s, "so far     %s message%s, %s tokens answered", count_text(c->t.n_msg).s, c->t.n_msg == 1 ? "" : "s", count_text(c->t.total_answer).s);
+	str_addf(&s, "so far     %s message%s, %s tokens answered", count_text(c->t.n_msg).s,
+	         c->t.n_msg == 1 ? "" : "s", count_text(c->t.total_answer).s);
 	notice(c, "%s", s.p);
 	str_free(&s);
 }
@@ -112,8 +121,8 @@ void slash_stats(struct chat *c, char *arg)
 void slash_log(struct chat *c, char *arg)
 {
 	long n = *arg ? number_of(arg) : LOG_SHOWN;
-	struct err e = {0};
-	struct str s = {0};
+	struct err e = { 0 };
+	struct str s = { 0 };
 
 	if (!n) {
 		err_set(&e, ERR_USAGE, "/log wants a number of lines from 1 up, not '%.40s'", arg);
@@ -130,8 +139,8 @@ void slash_log(struct chat *c, char *arg)
 
 void slash_editor(struct chat *c, char *arg)
 {
-	struct str text = {0};
-	struct err e = {0};
+	struct str text = { 0 };
+	struct err e = { 0 };
 
 	str_adds(&text, arg);
 	if (!c->front->draft || !c->interactive)
@@ -139,7 +148,7 @@ void slash_editor(struct chat *c, char *arg)
 	else if (external_edit(&text, c->o.private_talk, &e) == 0)
 		c->front->draft(c, text.p ? text.p : "", text.n);
 	untyped_note(text.p ? text.p : "", text.n);
-	signals_take_int();   /* a Ctrl-C while the editor ran was meant for the editor */
+	signals_take_int(); /* a Ctrl-C while the editor ran was meant for the editor */
 	if (e.code)
 		chat_error(c, &e);
 	str_free(&text);

@@ -18,7 +18,12 @@ static void done(struct chat *c, int rc, const struct err *e, const char *what)
 		notice(c, "%s", what);
 }
 
-struct listing { struct chat *c; struct str s; int n; int64_t here; };
+struct listing {
+	struct chat *c;
+	struct str s;
+	int n;
+	int64_t here;
+};
 
 static int list_one(const struct session *s, void *ud)
 {
@@ -37,8 +42,8 @@ static int list_one(const struct session *s, void *ud)
 
 void slash_sessions(struct chat *c, char *arg)
 {
-	struct listing x = {.c = c};
-	struct err e = {0};
+	struct listing x = { .c = c };
+	struct err e = { 0 };
 
 	(void)arg;
 	if (chat_sessionless(c))
@@ -54,7 +59,7 @@ void slash_sessions(struct chat *c, char *arg)
 
 void slash_switch(struct chat *c, char *arg)
 {
-	struct err e = {0};
+	struct err e = { 0 };
 	int64_t id;
 
 	if (chat_sessionless(c))
@@ -71,20 +76,20 @@ void slash_switch(struct chat *c, char *arg)
 
 void slash_rename(struct chat *c, char *arg)
 {
-	struct err e = {0};
+	struct err e = { 0 };
 	int rc;
 
 	if (chat_unkept(c))
 		return;
-	chat_delete_due(c, 1);   /* a session with this name may be deleted, but not yet on the disk */
+	chat_delete_due(c, 1); /* a session with this name may be deleted, but not yet on the disk */
 	rc = *arg ? session_log_rename(c->log, &c->t, arg, &e) : err_set(&e, ERR_USAGE, "/rename wants a name");
 	done(c, rc, &e, rc < 0 ? NULL : "[renamed]");
 }
 
 void slash_fork(struct chat *c, char *arg)
 {
-	struct err e = {0};
-	struct str title = {0};
+	struct err e = { 0 };
+	struct str title = { 0 };
 
 	if (chat_unkept(c))
 		return;
@@ -94,8 +99,8 @@ void slash_fork(struct chat *c, char *arg)
 		return;
 	}
 	session_log_title(c->log, &title);
-	notice(c, "[from here on this is session %lld, '%s'; the other one stays as it was]", (long long)c->log->session,
-	       title.p ? title.p : "");
+	notice(c, "[from here on this is session %lld, '%s'; the other one stays as it was]",
+	       (long long)c->log->session, title.p ? title.p : "");
 	str_free(&title);
 }
 
@@ -118,8 +123,8 @@ static int find_one(const struct found *f, void *ud)
 
 void slash_find(struct chat *c, char *arg)
 {
-	struct listing x = {.c = c};
-	struct err e = {0};
+	struct listing x = { .c = c };
+	struct err e = { 0 };
 
 	if (chat_sessionless(c))
 		return;
@@ -146,15 +151,20 @@ static int write_new(const char *path, const struct str *text, struct err *e)
 		rc = err_set(e, ERR_FAIL, "cannot write '%.120s': %s", path, strerror(errno));
 	close(fd);
 	if (rc)
-		unlink(path);   /* half a file would stand in the way of the next try */
+		unlink(path); /* half a file would stand in the way of the next try */
 	return rc;
 }
 
 /* "md", "md FILE": the format by its name, and where the file's name begins; 0 = the file's ending says it. */
 static size_t format_named(const char *arg, enum export_format *format)
 {
-	static const struct { const char *name; enum export_format is; } known[] = {
-		{"md", EXPORT_MARKDOWN}, {"json", EXPORT_JSON}, {"txt", EXPORT_TEXT},
+	static const struct {
+		const char *name;
+		enum export_format is;
+	} known[] = {
+		{ "md", EXPORT_MARKDOWN },
+		{ "json", EXPORT_JSON },
+		{ "txt", EXPORT_TEXT },
 	};
 	size_t n = strcspn(arg, " \t");
 
@@ -169,7 +179,7 @@ static size_t format_named(const char *arg, enum export_format *format)
 /* "weir-NAME.md" of letters that every file system takes. */
 static void default_name(struct chat *c, const char *ending, struct str *out)
 {
-	struct str title = {0};
+	struct str title = { 0 };
 
 	session_log_title(c->log, &title);
 	str_adds(out, "weir-");
@@ -198,8 +208,8 @@ static enum export_format format_of(const char *path)
 void slash_export(struct chat *c, char *arg)
 {
 	enum export_format format = EXPORT_MARKDOWN;
-	struct str path = {0}, text = {0};
-	struct err e = {0};
+	struct str path = { 0 }, text = { 0 };
+	struct err e = { 0 };
 	size_t named;
 
 	if (chat_unkept(c))
@@ -217,15 +227,18 @@ void slash_export(struct chat *c, char *arg)
 	if (e.code)
 		chat_error(c, &e);
 	else
-		notice(c, "[written to %s, as %s]", path.p, format == EXPORT_JSON ? "JSON" : format == EXPORT_TEXT ? "text" : "Markdown");
+		notice(c, "[written to %s, as %s]", path.p,
+		       format == EXPORT_JSON   ? "JSON"
+		       : format == EXPORT_TEXT ? "text"
+		                               : "Markdown");
 	str_free(&path);
 	str_free(&text);
 }
 
 void slash_save(struct chat *c, char *arg)
 {
-	struct err e = {0};
-	struct str s = {0};
+	struct err e = { 0 };
+	struct str s = { 0 };
 	uint64_t bytes = 0;
 
 	if (chat_unkept(c))
@@ -253,10 +266,10 @@ void slash_save(struct chat *c, char *arg)
 /* /kv dump: what the panel of the full screen shows, as JSON for scripts. */
 static void dump_cache(struct chat *c, const char *arg)
 {
-	struct listener nobody = {.on = 0};
+	struct listener nobody = { .on = 0 };
 	struct cache_report *p = cache_report_new();
-	struct str path = {0}, text = {0};
-	struct err e = {0};
+	struct str path = { 0 }, text = { 0 };
+	struct err e = { 0 };
 
 	unquote(arg, &path);
 	/* It is JSON whether it is said or not. */
@@ -282,8 +295,8 @@ static void dump_cache(struct chat *c, const char *arg)
 
 void slash_kv(struct chat *c, char *arg)
 {
-	struct err e = {0};
-	struct str s = {0};
+	struct err e = { 0 };
+	struct str s = { 0 };
 	uint64_t bytes = 0;
 
 	if (!strncmp(arg, "dump", 4) && (!arg[4] || arg[4] == ' ')) {
@@ -293,7 +306,8 @@ void slash_kv(struct chat *c, char *arg)
 	if (chat_unkept(c))
 		return;
 	if (*arg && strcmp(arg, "drop") != 0 && strcmp(arg, "size") != 0)
-		err_set(&e, ERR_USAGE, "/kv size shows what the saved cache of this session takes; /kv drop removes it, /kv dump FILE writes what "
+		err_set(&e, ERR_USAGE,
+		        "/kv size shows what the saved cache of this session takes; /kv drop removes it, /kv dump FILE writes what "
 		        "the cache holds");
 	else if (!c->log->snaps || !c->log->session)
 		str_adds(&s, "[no cache is saved]");

@@ -13,14 +13,19 @@ enum { LISTED = 20 };
 void slash_system(struct chat *c, char *arg)
 {
 	if (!*arg) {
-		notice(c, "%s", !c->t.has_system ? "[the system prompt is the template's own]" :
-		       c->t.system.n ? c->t.system.p : "[the system prompt is empty]");
+		notice(c, "%s",
+		       !c->t.has_system ? "[the system prompt is the template's own]"
+		       : c->t.system.n  ? c->t.system.p
+		                        : "[the system prompt is empty]");
 		return;
 	}
 	conversation_system(&c->t, strcmp(arg, "\"\"") ? arg : NULL);
 	conversation_options_changed(&c->t, 0);
-	notice(c, "[system prompt %s; it holds from the start of the conversation%s]", c->t.has_system ? "set" : "back to the template's own",
-	       c->t.has_system && !c->t.info->takes_system ? ", in front of the first question: the model's template has no place for it" : "");
+	notice(c, "[system prompt %s; it holds from the start of the conversation%s]",
+	       c->t.has_system ? "set" : "back to the template's own",
+	       c->t.has_system && !c->t.info->takes_system
+	               ? ", in front of the first question: the model's template has no place for it"
+	               : "");
 }
 
 static const struct option_def *set_find(const char *key)
@@ -47,8 +52,8 @@ static const char *policy_shown(const struct chat *c, const struct timeline_stat
 static void set_policy(struct chat *c, const char *where, const char *value)
 {
 	struct timeline_stats st;
-	struct str s = {0};
-	struct err e = {0};
+	struct str s = { 0 };
+	struct err e = { 0 };
 	int32_t again;
 
 	conversation_stats(&c->t, &st);
@@ -85,7 +90,7 @@ static void value_shown(const struct chat *c, const struct option_def *d, struct
 static void list_settings(struct chat *c)
 {
 	struct timeline_stats st;
-	struct str s = {0};
+	struct str s = { 0 };
 
 	conversation_stats(&c->t, &st);
 	for (const struct option_def *d = option_defs; d->name; d++) {
@@ -104,7 +109,7 @@ static void list_settings(struct chat *c)
 static void unknown_setting(struct chat *c, const char *key)
 {
 	struct nearest near;
-	struct err e = {0};
+	struct err e = { 0 };
 
 	nearest_init(&near, key, strlen(key));
 	for (const struct option_def *d = option_defs; d->name; d++)
@@ -120,8 +125,8 @@ static void unknown_setting(struct chat *c, const char *key)
 /* Write the value that the option has now into the config file. */
 static void save_option(struct chat *c, const struct option_def *d, const char *value)
 {
-	struct str path = {0};
-	struct err e = {0};
+	struct str path = { 0 };
+	struct err e = { 0 };
 
 	if (!(d->flags & OPT_CONFIG))
 		err_set(&e, ERR_USAGE, "'%s' has no place in the config file", d->name);
@@ -132,11 +137,12 @@ static void save_option(struct chat *c, const struct option_def *d, const char *
 	str_free(&path);
 }
 
-/* Show the option, or set it where value is not empty.  key: the name that the user typed; save: in the config file, too. */
+/* Show the option, or set it where value is not empty. key: the name that the user typed; save: in the config file,
+ * too. */
 static void set_option(struct chat *c, const struct option_def *d, const char *key, const char *value, int save)
 {
-	struct str s = {0};
-	struct err e = {0};
+	struct str s = { 0 };
+	struct err e = { 0 };
 	char where[60];
 
 	snprintf(where, sizeof where, "/set %s", key);
@@ -156,7 +162,8 @@ static void set_option(struct chat *c, const struct option_def *d, const char *k
 			save_option(c, d, s.p ? s.p : "");
 		else
 			notice(c, "%s %s", key, s.p ? s.p : "");
-	} else if (option_set(&c->o, d, where, d->type == OPT_CHOICE ? options_own(&c->o, value, strlen(value)) : value, &e) < 0) {
+	} else if (option_set(&c->o, d, where, d->type == OPT_CHOICE ? options_own(&c->o, value, strlen(value)) : value,
+	                      &e) < 0) {
 		chat_error(c, &e);
 	} else {
 		conversation_options_changed(&c->t, d->type == OPT_SEED);
@@ -176,8 +183,8 @@ static void set_option(struct chat *c, const struct option_def *d, const char *k
 
 void chat_mouse(struct chat *c, int on)
 {
-	struct str path = {0};
-	struct err e = {0};
+	struct str path = { 0 };
+	struct err e = { 0 };
 
 	c->o.mouse = on ? "on" : "off";
 	if (!c->o.private_talk && config_save(option_find("mouse", 5, CMD_CHAT), c->o.mouse, &path, &e) < 0)
@@ -248,7 +255,7 @@ static void list_models(struct str *out)
 static void show_server(const struct chat *c, struct str *out)
 {
 	const struct engine_info *i = c->t.info;
-	struct str models = {0};
+	struct str models = { 0 };
 
 	str_addf(out, "model      %s\nserver     %s%s%s", i->name, i->device, *i->arch ? ", " : "", i->arch);
 	conversation_server_models(&c->t, &models);
@@ -263,13 +270,15 @@ static void show_server(const struct chat *c, struct str *out)
 static void show_model(struct chat *c)
 {
 	const struct engine_info *i = c->t.info;
-	struct str s = {0}, others = {0};
+	struct str s = { 0 }, others = { 0 };
 
 	if (!c->t.tl)
 		show_server(c, &s);
 	else
-		str_addf(&s, "model      %s, %s, %s, %.0f million weights, trained for a context of %d tokens\nfile       %s", i->name, i->quant, i->arch,
-	         (double)i->n_params / 1e6, i->ctx_train, i->path);
+		str_addf(
+			&s,
+			"model      %s, %s, %s, %.0f million weights, trained for a context of %d tokens\nfile       %s",
+			i->name, i->quant, i->arch, (double)i->n_params / 1e6, i->ctx_train, i->path);
 	if (c->t.tl && c->o.lora)
 		str_addf(&s, "\nadapter    %s", c->o.lora);
 	list_models(&others);
@@ -283,7 +292,7 @@ static void show_model(struct chat *c)
 /* "URL [NAME]", or the name of another model of the server that answers now: 1, and next names it. */
 static int is_server(struct chat *c, char *arg, struct options *next)
 {
-	struct str models = {0};
+	struct str models = { 0 };
 	size_t n = strcspn(arg, " \t");
 	const char *url = model_server(&c->o), *name = arg + n + strspn(arg + n, " \t");
 	int known = 0;
@@ -307,7 +316,7 @@ static int is_server(struct chat *c, char *arg, struct options *next)
 /* As the user typed it where that is a file, else without quotes: a path, or a model's name. */
 static char *find_model(struct chat *c, const char *arg)
 {
-	struct str path = {0};
+	struct str path = { 0 };
 	char *found;
 
 	if (access(arg, F_OK))
@@ -331,8 +340,8 @@ static void model_name(const struct chat *c, struct str *out)
 void slash_model(struct chat *c, char *arg)
 {
 	struct options next = c->o;
-	struct str s = {0}, name = {0};
-	struct err e = {0};
+	struct str s = { 0 }, name = { 0 };
+	struct err e = { 0 };
 	int32_t again;
 
 	if (!*arg) {
@@ -348,7 +357,7 @@ void slash_model(struct chat *c, char *arg)
 		next.remote = next.served = NULL;
 		next.model = find_model(c, arg);
 	}
-	next.lora = NULL;   /* it belongs to the model that it was given with */
+	next.lora = NULL; /* it belongs to the model that it was given with */
 	c->front->progress(c, "loading the model", 0, 0);
 	signals_work(1);
 	again = conversation_change_model(&c->t, &next, &e);
@@ -371,7 +380,8 @@ void slash_model(struct chat *c, char *arg)
 	if (again)
 		human_count(&s, (uint64_t)again);
 	model_name(c, &name);
-	notice(c, again ? "[model %s; %s tokens will be recomputed before the next answer]" : "[model %s]", name.p ? name.p : "", s.p);
+	notice(c, again ? "[model %s; %s tokens will be recomputed before the next answer]" : "[model %s]",
+	       name.p ? name.p : "", s.p);
 	str_free(&name);
 	str_free(&s);
 }
@@ -383,7 +393,8 @@ static int any_reasoning(const struct chat *c)
 	if (c->t.n_msg && (c->t.info->thinks_first || c->t.info->asked_thinks_first))
 		return 1;
 	for (size_t i = 0; i < c->t.n_msg; i++)
-		if (c->t.msg[i].role == ROLE_ASSISTANT && c->t.msg[i].text.n && reasoning_length(c->t.msg[i].text.p, c->t.msg[i].text.n))
+		if (c->t.msg[i].role == ROLE_ASSISTANT && c->t.msg[i].text.n &&
+		    reasoning_length(c->t.msg[i].text.p, c->t.msg[i].text.n))
 			return 1;
 	return 0;
 }
@@ -394,22 +405,26 @@ static void say_reasoning(struct chat *c)
 	const char *how = c->o.think ? c->o.think : "auto";
 
 	if (!strcmp(how, "off") && !i->think_switch)
-		notice(c, "[reasoning: off; but this model's template has no way to ask for that: its reasoning is folded]");
+		notice(c,
+		       "[reasoning: off; but this model's template has no way to ask for that: its reasoning is folded]");
 	else if (!strcmp(how, "off"))
 		notice(c, "[reasoning: off, the model is asked to answer at once]");
 	else if (!strcmp(how, "on"))
-		notice(c, "[reasoning: on, the model is asked to reason, and that is %s]", chat_hides(c) ? "folded" : "shown");
+		notice(c, "[reasoning: on, the model is asked to reason, and that is %s]",
+		       chat_hides(c) ? "folded" : "shown");
 	else
 		notice(c, "[reasoning: %s; /think show, hide or off]", chat_hides(c) ? "folded" : "shown");
 }
 
 void slash_think(struct chat *c, char *arg)
 {
-	static const struct { const char *word, *value; } words[] = {
-		{"on", "auto"}, {"off", "off"}, {"show", "show"}, {"hide", "hide"}, {"auto", "auto"},
+	static const struct {
+		const char *word, *value;
+	} words[] = {
+		{ "on", "auto" }, { "off", "off" }, { "show", "show" }, { "hide", "hide" }, { "auto", "auto" },
 	};
 	const char *value = NULL;
-	struct err e = {0};
+	struct err e = { 0 };
 	int hid = chat_hides(c);
 
 	for (size_t i = 0; i < sizeof words / sizeof *words; i++)
@@ -421,7 +436,8 @@ void slash_think(struct chat *c, char *arg)
 		return;
 	}
 	if (value) {
-		/* Where the template reasons by itself, `on` undoes `off` and changes nothing else, so `show` and `hide` stay. */
+		/* Where the template reasons by itself, `on` undoes `off` and changes nothing else, so `show` and
+		 * `hide` stay. */
 		if (!strcmp(arg, "on") && c->t.info->think_ask)
 			c->o.think = "on";
 		else if (strcmp(arg, "on") != 0 || (c->o.think && !strcmp(c->o.think, "off")))

@@ -2,8 +2,9 @@
  *
  *     text_source -> piece -> conversation_grow() -> cache
  *
- * In line mode chat_stream() reads until the end, a stop or an error.  On the full screen it returns between two pieces when another
- * job waits, and is called again after that job.  Until the text has ended, questions stand beside it (conversation_beside()). */
+ * In line mode chat_stream() reads until the end, a stop or an error. On the full screen it returns between two pieces
+ * when another job waits, and is called again after that job. Until the text has ended, questions stand beside it
+ * (conversation_beside()). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,11 +16,11 @@
 #include "app/reader/reader.h"
 
 enum {
-	WAIT_MS = 100,             /* the longest wait for text between two checks of yield() and Ctrl-C */
-	SHOWN_LEAST = 4096,        /* a recomputation of fewer tokens shows no progress */
+	WAIT_MS = 100,      /* the longest wait for text between two checks of yield() and Ctrl-C */
+	SHOWN_LEAST = 4096, /* a recomputation of fewer tokens shows no progress */
 };
 #define SHOW_EVERY 0.1
-#define RATE_OVER 3.0          /* seconds over which the speed is measured */
+#define RATE_OVER  3.0 /* seconds over which the speed is measured */
 
 static void recompute_progress(int32_t done, int32_t total, void *ud)
 {
@@ -57,9 +58,16 @@ static void show(struct chat *c, int waiting)
 
 	text_source_place(s->source, &place);
 	s->reading = (struct reading){
-		.tokens = conversation_grown(&c->t), .at = place.at, .total = place.total, .page = place.page, .number = place.number,
+		.tokens = conversation_grown(&c->t),
+		.at = place.at,
+		.total = place.total,
+		.page = place.page,
+		.number = place.number,
 		.pages = place.pages,
-		.tps = s->reading.tps, .left = s->reading.left, .waiting = waiting, .imports = place.imports,
+		.tps = s->reading.tps,
+		.left = s->reading.left,
+		.waiting = waiting,
+		.imports = place.imports,
 	};
 	measure(s);
 	if (now_seconds() - s->shown < SHOW_EVERY && imports == place.imports)
@@ -72,18 +80,19 @@ static void show(struct chat *c, int waiting)
 
 static void say_end(struct chat *c)
 {
-	struct str s = {0};
+	struct str s = { 0 };
 
 	human_count(&s, conversation_grown(&c->t));
 	if (!c->o.quiet && (c->interactive || c->o.verbose))
-		notice(c, c->interactive ? "[the end of '%s': %s tokens read]" :
-		       "weir: the end of '%s': %s tokens read", text_source_name(c->streaming.source), s.p);
+		notice(c,
+		       c->interactive ? "[the end of '%s': %s tokens read]" : "weir: the end of '%s': %s tokens read",
+		       text_source_name(c->streaming.source), s.p);
 	str_free(&s);
 }
 
 static void say_stop(struct chat *c, const struct err *why)
 {
-	struct str s = {0};
+	struct str s = { 0 };
 
 	if (why && c->streaming.reading.imports) {
 		c->quit |= !c->interactive;
@@ -94,7 +103,8 @@ static void say_stop(struct chat *c, const struct err *why)
 
 	human_count(&s, conversation_grown(&c->t));
 	if (c->interactive)
-		notice(c, "[paused after %s tokens of '%s'; questions stand beside it, /more reads on]", s.p, text_source_name(c->streaming.source));
+		notice(c, "[paused after %s tokens of '%s'; questions stand beside it, /more reads on]", s.p,
+		       text_source_name(c->streaming.source));
 	else
 		c->quit = 1, c->rc = 130;
 	str_free(&s);
@@ -111,12 +121,13 @@ static int read_piece(struct chat *c, struct str *piece, struct err *e)
 	if (wants)
 		return 2;
 	str_clear(piece);
-	show(c, s->reading.waiting);   /* what comes now may be an import, which takes long */
+	show(c, s->reading.waiting); /* what comes now may be an import, which takes long */
 	got = text_source_next(s->source, WAIT_MS, piece, e);
 	if (got < 0)
 		return -1;
 	/* Where no text follows for a while, prefill all that there is. */
-	if (conversation_grow(&c->t, piece->p ? piece->p : "", piece->n, got != SOURCE_TEXT, recompute_progress, c, e) < 0)
+	if (conversation_grow(&c->t, piece->p ? piece->p : "", piece->n, got != SOURCE_TEXT, recompute_progress, c, e) <
+	    0)
 		return -1;
 	show(c, got == SOURCE_LATER);
 	return got != SOURCE_END;
@@ -125,8 +136,8 @@ static int read_piece(struct chat *c, struct str *piece, struct err *e)
 void chat_stream(struct chat *c)
 {
 	struct streaming *s = &c->streaming;
-	struct str piece = {0};
-	struct err e = {0};
+	struct str piece = { 0 };
+	struct err e = { 0 };
 	int rc;
 
 	if (conversation_may_grow(&c->t, &e) < 0) {
@@ -166,7 +177,7 @@ void chat_stream(struct chat *c)
 		say_stop(c, &e);
 	} else {
 		if (e.code == ERR_DOCUMENT)
-			chat_stream_close(c);   /* nothing is there to read on from */
+			chat_stream_close(c); /* nothing is there to read on from */
 		chat_error(c, &e);
 		c->quit |= !c->interactive;
 	}
@@ -177,7 +188,7 @@ void chat_read_document(struct chat *c)
 	const struct streaming *s = &c->streaming;
 	const struct doc *whole = s->source ? text_source_document(s->source) : NULL;
 	const struct message *m = NULL;
-	struct doc d = {.name = NULL};
+	struct doc d = { .name = NULL };
 	size_t from = 0, lines = 0;
 	const char *name;
 
@@ -195,7 +206,7 @@ void chat_read_document(struct chat *c)
 		lines++;
 	/* Lent: it is copied. */
 	d.name = xstrndup(name, strlen(name));
-	d.text = (struct str){.p = m->text.p + from, .n = m->read - from};
+	d.text = (struct str){ .p = m->text.p + from, .n = m->read - from };
 	d.bytes = d.text.n;
 	if (whole) {
 		d.type = whole->type;
@@ -219,7 +230,7 @@ int chat_stream_open(struct chat *c, const char *path, struct err *e)
 	if (conversation_may_grow(&c->t, e) < 0 || text_source_open(&source, path, e) < 0)
 		return -1;
 	text_source_close(c->streaming.source);
-	c->streaming = (struct streaming){.source = source, .on = 1};
+	c->streaming = (struct streaming){ .source = source, .on = 1 };
 	conversation_beside(&c->t, 1);
 	c->t.total_grown = 0;
 	return 0;
@@ -228,7 +239,7 @@ int chat_stream_open(struct chat *c, const char *path, struct err *e)
 void chat_stream_close(struct chat *c)
 {
 	text_source_close(c->streaming.source);
-	c->streaming = (struct streaming){.on = 0};
+	c->streaming = (struct streaming){ .on = 0 };
 	conversation_beside(&c->t, 0);
 }
 
@@ -242,8 +253,8 @@ static void go_on(struct chat *c)
 
 void slash_stream(struct chat *c, char *arg)
 {
-	struct err e = {0};
-	struct str path = {0};
+	struct err e = { 0 };
+	struct str path = { 0 };
 
 	unquote(arg, &path);
 	if (!path.n)
@@ -261,7 +272,7 @@ void slash_stream(struct chat *c, char *arg)
 
 void slash_pause(struct chat *c, char *arg)
 {
-	struct err e = {0};
+	struct err e = { 0 };
 
 	(void)arg;
 	if (c->streaming.source && c->streaming.on) {
@@ -269,13 +280,15 @@ void slash_pause(struct chat *c, char *arg)
 		say_stop(c, NULL);
 		return;
 	}
-	err_set(&e, ERR_USAGE, c->streaming.source ? "the reading is paused already; /more reads on" : "nothing is being read; /stream FILE begins");
+	err_set(&e, ERR_USAGE,
+	        c->streaming.source ? "the reading is paused already; /more reads on"
+	                            : "nothing is being read; /stream FILE begins");
 	chat_error(c, &e);
 }
 
 void slash_on(struct chat *c, char *arg)
 {
-	struct err e = {0};
+	struct err e = { 0 };
 
 	(void)arg;
 	if (!c->streaming.source) {

@@ -1,8 +1,8 @@
 /* app/chat/cmd_summarize.c - /summarize, the questions that start it, and the offer of it.
  *
- * The work is summarize()'s, on a timeline of its own.  What the model answered is kept by key: as settings of the session, "summary/KEY",
- * or in memory where nothing is stored.  The summary is shown like an answer and is no message: the conversation, its cache and its next
- * answer are as they were. */
+ * The work is summarize()'s, on a timeline of its own. What the model answered is kept by key: as settings of the
+ * session, "summary/KEY", or in memory where nothing is stored. The summary is shown like an answer and is no message:
+ * the conversation, its cache and its next answer are as they were. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,15 +10,15 @@
 #include "app/chat/chat_private.h"
 #include "app/retrieval/retrieval.h"
 
-#define PREFIX "summary/"
+#define PREFIX     "summary/"
 #define SHOW_EVERY 0.1
 
 struct run {
 	struct chat *c;
-	struct str verb;          /* the line of progress; front ends keep the pointer */
-	double shown;             /* when progress was shown last */
-	size_t part;              /* of which part that was */
-	int stored;               /* results go to the session */
+	struct str verb; /* the line of progress; front ends keep the pointer */
+	double shown;    /* when progress was shown last */
+	size_t part;     /* of which part that was */
+	int stored;      /* results go to the session */
 };
 
 /* ---- what is kept ---- */
@@ -32,7 +32,7 @@ static int kept_get(const char *key, struct str *out, void *ud)
 {
 	struct run *r = ud;
 	char name[SUMMARY_KEY + sizeof PREFIX];
-	struct err e = {0};
+	struct err e = { 0 };
 
 	setting_name(key, name);
 	/* A damaged one is made anew. */
@@ -51,7 +51,7 @@ static void kept_put(const char *key, const char *text, size_t n, void *ud)
 	struct run *r = ud;
 	struct chat *c = r->c;
 	char name[SUMMARY_KEY + sizeof PREFIX];
-	struct err e = {0};
+	struct err e = { 0 };
 
 	setting_name(key, name);
 	if (r->stored && session_set(c->log->store, c->log->session, name, text, n, &e) < 0) {
@@ -61,7 +61,7 @@ static void kept_put(const char *key, const char *text, size_t n, void *ud)
 	if (r->stored)
 		return;
 	c->kept = xrealloc(c->kept, (c->n_kept + 1) * sizeof *c->kept);
-	c->kept[c->n_kept] = (struct kept_summary){.text = {0}};
+	c->kept[c->n_kept] = (struct kept_summary){ .text = { 0 } };
 	snprintf(c->kept[c->n_kept].key, SUMMARY_KEY, "%s", key);
 	str_add(&c->kept[c->n_kept++].text, text, n);
 }
@@ -77,7 +77,7 @@ void summaries_free(struct chat *c)
 /* A session begins with its first question, or with its first summary: that may be the work of minutes. */
 static int begin_session(struct chat *c)
 {
-	struct err e = {0};
+	struct err e = { 0 };
 
 	if (!c->log || c->log->failed)
 		return 0;
@@ -121,15 +121,17 @@ static void add_text(const struct document *d, struct summary_text *t)
 {
 	struct summary_heading *h = xcalloc(d->n_mark + 1, sizeof *h);
 
-	*t = (struct summary_text){.name = d->name, .text = d->text.p + d->body, .n = d->n_body, .heading = h};
+	*t = (struct summary_text){ .name = d->name, .text = d->text.p + d->body, .n = d->n_body, .heading = h };
 	for (size_t i = 0; i < d->n_mark; i++)
 		if (d->mark[i].kind == MARK_HEADING && d->mark[i].text)
-			h[t->n_heading++] = (struct summary_heading){.at = d->mark[i].at, .level = d->mark[i].level, .text = d->mark[i].text};
+			h[t->n_heading++] = (struct summary_heading){ .at = d->mark[i].at,
+				                                      .level = d->mark[i].level,
+				                                      .text = d->mark[i].text };
 }
 
 static void show(struct chat *c, const struct summary *s, const char *of, double seconds)
 {
-	struct err e = {0};
+	struct err e = { 0 };
 
 	if (c->front->summary(c, s->text.p ? s->text.p : "", s->text.n, &e) < 0) {
 		chat_error(c, &e);
@@ -137,7 +139,8 @@ static void show(struct chat *c, const struct summary *s, const char *of, double
 		return;
 	}
 	if (s->empty.n)
-		notice(c, "[nothing in it of %s %s: the model returned no text]", strchr(s->empty.p, ',') ? "sections" : "section", s->empty.p);
+		notice(c, "[nothing in it of %s %s: the model returned no text]",
+		       strchr(s->empty.p, ',') ? "sections" : "section", s->empty.p);
 	if (c->o.quiet || (!c->interactive && !c->o.verbose))
 		return;
 	if (s->made)
@@ -152,19 +155,20 @@ static void say_stopped(struct chat *c, const struct summary *s)
 	if (!s->sections)
 		notice(c, "[stopped]");
 	else
-		notice(c, "[stopped: %zu of %zu sections are done; the same command goes on there]", s->done, s->sections);
+		notice(c, "[stopped: %zu of %zu sections are done; the same command goes on there]", s->done,
+		       s->sections);
 	if (!c->interactive)
 		c->quit = 1, c->rc = 130;
 }
 
 static void run(struct chat *c, size_t first, size_t n, int32_t words)
 {
-	struct run r = {.c = c};
-	struct summary_hooks hooks = {.get = kept_get, .put = kept_put, .progress = on_progress, .ud = &r};
+	struct run r = { .c = c };
+	struct summary_hooks hooks = { .get = kept_get, .put = kept_put, .progress = on_progress, .ud = &r };
 	struct summary_text *text = xcalloc(n, sizeof *text);
-	struct summary s = {.sections = 0};
-	struct str of = {0};
-	struct err e = {0};
+	struct summary s = { .sections = 0 };
+	struct str of = { 0 };
+	struct err e = { 0 };
 	double start = now_seconds();
 
 	for (size_t i = 0; i < n; i++)
@@ -199,11 +203,12 @@ static int words_in_bounds(long n)
 	return n >= SUMMARY_WORDS_LEAST && n <= SUMMARY_WORDS_MOST;
 }
 
-/* "[DOCUMENT] [WORDS]": a number alone is that of a document, if there is one of that number, else a number of words.  *doc: -1 = all. */
+/* "[DOCUMENT] [WORDS]": a number alone is that of a document, if there is one of that number, else a number of words.
+ * *doc: -1 = all. */
 static int parse(struct chat *c, char *arg, long *doc, long *words, struct err *e)
 {
 	char *last = strrchr(arg, ' ');
-	struct err no_document = {0};
+	struct err no_document = { 0 };
 
 	*doc = -1;
 	*words = SUMMARY_WORDS;
@@ -219,7 +224,8 @@ static int parse(struct chat *c, char *arg, long *doc, long *words, struct err *
 	if (!*words)
 		return err_set(e, no_document.code, "%s", no_document.msg);
 	if (!words_in_bounds(*words))
-		return err_set(e, ERR_USAGE, "a summary has %d to %d words, not %ld", SUMMARY_WORDS_LEAST, SUMMARY_WORDS_MOST, *words);
+		return err_set(e, ERR_USAGE, "a summary has %d to %d words, not %ld", SUMMARY_WORDS_LEAST,
+		               SUMMARY_WORDS_MOST, *words);
 	while (last > arg && last[-1] == ' ')
 		*--last = 0;
 	if (last == arg)
@@ -230,7 +236,7 @@ static int parse(struct chat *c, char *arg, long *doc, long *words, struct err *
 
 void slash_summarize(struct chat *c, char *arg)
 {
-	struct err e = {0};
+	struct err e = { 0 };
 	long doc, words;
 
 	if (conversation_needs_local(&c->t, "/summarize", &e) < 0 || parse(c, arg, &doc, &words, &e) < 0) {
@@ -254,9 +260,9 @@ int summary_asked(struct chat *c, const char *question, size_t n)
 	count = doc < c->t.n_doc ? 1 : c->t.n_doc;
 	for (size_t i = first; i < first + count; i++)
 		searched |= !c->t.doc[i].whole && !c->t.doc[i].grows;
-	if (!searched)   /* the model has read all of it */
+	if (!searched) /* the model has read all of it */
 		return 0;
-	if (c->front->dims)   /* the screen: the line is no question of the conversation */
+	if (c->front->dims) /* the screen: the line is no question of the conversation */
 		notice(c, "%.*s", (int)n, question);
 	run(c, first, count, words_in_bounds(words) ? words : SUMMARY_WORDS);
 	return 1;
@@ -267,6 +273,7 @@ void offer_summary(struct chat *c, const char *question, size_t n)
 	size_t doc;
 	int32_t words;
 
-	if (c->interactive && !c->quit && !c->o.quiet && c->t.tl && c->t.n_doc && asks_for_whole(&c->t, question, n, &doc, &words) >= WHOLE_ABOUT)
+	if (c->interactive && !c->quit && !c->o.quiet && c->t.tl && c->t.n_doc &&
+	    asks_for_whole(&c->t, question, n, &doc, &words) >= WHOLE_ABOUT)
 		notice(c, "[/summarize reads all of it]");
 }

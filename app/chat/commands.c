@@ -5,6 +5,7 @@
 #include <string.h>
 
 /* As often as they are used, the commonest first: lists and completion keep this order. */
+/* clang-format off */
 static const struct slash commands[] = {
 	{"/open", "/file /load /add", "FILE", "add a document, or those of a folder or pattern, to be asked about", BUSY_QUEUED, ARG_FILE, slash_open},
 	{"/docs", "/documents", "[all]", "the documents, numbered, and what other sessions have read", BUSY_QUEUED, ARG_NONE, slash_docs},
@@ -46,28 +47,31 @@ static const struct slash commands[] = {
 	{"/undelete", "", "", "restore the session that was deleted last, within 10 seconds", BUSY_ALLOWED, ARG_NONE, slash_undelete},
 	{"/quit", "/exit /bye /q", "", "end", BUSY_QUEUED, ARG_NONE, slash_quit},
 };
+/* clang-format on */
 
 /* What else people call it.  A word with a slash runs the command. */
-static const struct { const char *name, *words; } synonyms[] = {
-	{"/open", "/read attach upload import pdf"},
-	{"/source", "sources citation evidence"},
-	{"/summarize", "abstract overview"},
-	{"/new", "reset restart forget"},
-	{"/sessions", "chats conversations"},
-	{"/regen", "again"},
-	{"/undo", "forget back"},
-	{"/drop", "remove forget close detach"},
-	{"/delete", "remove forget erase"},
-	{"/set", "settings options config preferences temperature"},
-	{"/think", "thinking reasoning"},
-	{"/stats", "gpu device usage"},
-	{"/kv", "memory forgot context"},
-	{"/quit", "leave close stop"},
-	{"/copy", "clipboard"},
-	{"/theme", "color colors dark light"},
-	{"/grep", "search"},
-	{"/mouse", "click select"},
-	{"/tour", "tutorial introduction"},
+static const struct {
+	const char *name, *words;
+} synonyms[] = {
+	{ "/open", "/read attach upload import pdf" },
+	{ "/source", "sources citation evidence" },
+	{ "/summarize", "abstract overview" },
+	{ "/new", "reset restart forget" },
+	{ "/sessions", "chats conversations" },
+	{ "/regen", "again" },
+	{ "/undo", "forget back" },
+	{ "/drop", "remove forget close detach" },
+	{ "/delete", "remove forget erase" },
+	{ "/set", "settings options config preferences temperature" },
+	{ "/think", "thinking reasoning" },
+	{ "/stats", "gpu device usage" },
+	{ "/kv", "memory forgot context" },
+	{ "/quit", "leave close stop" },
+	{ "/copy", "clipboard" },
+	{ "/theme", "color colors dark light" },
+	{ "/grep", "search" },
+	{ "/mouse", "click select" },
+	{ "/tour", "tutorial introduction" },
 };
 
 const char *slash_words(const char *name)
@@ -106,7 +110,7 @@ void slash_help(struct chat *c, char *arg)
 		"Keys: Ctrl-C stops the answer and keeps it; at the prompt it clears the line. Ctrl-D quits. Ctrl-G: the line in $EDITOR.",
 	};
 	const char *word = arg + (*arg == '/');
-	struct str s = {0}, line = {0};
+	struct str s = { 0 }, line = { 0 };
 	size_t i = 0, n;
 	char **name;
 
@@ -153,13 +157,14 @@ int slash_is(const char *name, const char *aliases, const char *word, size_t len
 void slash_near_init(struct nearest *near, const char *word, size_t n)
 {
 	nearest_init(near, word, n);
-	near->dist = (int)n / 4 + 2;   /* a greater distance would make any word near to many names */
+	near->dist = (int)n / 4 + 2; /* a greater distance would make any word near to many names */
 }
 
 /* The beginning of a name, and another word for it, are nearer than a name with as many wrong letters. */
 void slash_near(struct nearest *near, const char *name, const char *words)
 {
-	if ((near->len > 2 && !strncmp(near->word, name, near->len)) || (near->len > 1 && slash_is("", words, near->word + 1, near->len - 1))) {
+	if ((near->len > 2 && !strncmp(near->word, name, near->len)) ||
+	    (near->len > 1 && slash_is("", words, near->word + 1, near->len - 1))) {
 		near->best = name;
 		near->dist = 0;
 	} else {
@@ -170,9 +175,10 @@ void slash_near(struct nearest *near, const char *name, const char *words)
 int slash_unknown(const struct nearest *near, struct err *e)
 {
 	if (near->best)
-		return err_set(e, ERR_USAGE, "unknown command '%.*s'; is it %s?", near->len < 40 ? (int)near->len : 40, near->word, near->best);
-	return err_set(e, ERR_USAGE, "unknown command '%.*s'; /help lists them, //TEXT sends a slash", near->len < 40 ? (int)near->len : 40,
-	               near->word);
+		return err_set(e, ERR_USAGE, "unknown command '%.*s'; is it %s?", near->len < 40 ? (int)near->len : 40,
+		               near->word, near->best);
+	return err_set(e, ERR_USAGE, "unknown command '%.*s'; /help lists them, //TEXT sends a slash",
+	               near->len < 40 ? (int)near->len : 40, near->word);
 }
 
 /* Commands that only the full screen has (app/tui/screen_commands.c); it never hands them on. */
@@ -183,10 +189,10 @@ void slash_run(struct chat *c, char *text)
 	size_t n = strcspn(text, " \t\n");
 	char *arg = text + n + strspn(text + n, " \t\n");
 	struct nearest near;
-	struct err e = {0};
+	struct err e = { 0 };
 	size_t i = 0;
 
-	for (size_t end = strlen(arg); end && strchr(" \t\r\n", arg[end - 1]); )
+	for (size_t end = strlen(arg); end && strchr(" \t\r\n", arg[end - 1]);)
 		arg[--end] = 0;
 	for (const struct slash *d; (d = slash_at(i)); i++)
 		if (slash_is(d->name, d->aliases, text, n) || slash_is("", slash_words(d->name), text, n)) {
@@ -200,7 +206,7 @@ void slash_run(struct chat *c, char *text)
 			return;
 		}
 	if (user_prompt_is(text, n)) {
-		struct str message = {0};
+		struct str message = { 0 };
 
 		if (user_prompt_text(text, n, arg, &message, &e) < 0)
 			chat_error(c, &e);
@@ -211,7 +217,8 @@ void slash_run(struct chat *c, char *text)
 	}
 	text[n] = 0;
 	if (slash_is("", of_screen, text, n)) {
-		err_set(&e, ERR_USAGE, "%s is a command of the full screen, which weir shows at a terminal without --line", text);
+		err_set(&e, ERR_USAGE,
+		        "%s is a command of the full screen, which weir shows at a terminal without --line", text);
 		chat_error(c, &e);
 		return;
 	}

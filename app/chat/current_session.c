@@ -1,25 +1,32 @@
-/* app/chat/current_session.c - the session that keeps the conversation: is there one, what it shows when it is resumed, and switching to
- * another one (chat.h). */
+/* app/chat/current_session.c - the session that keeps the conversation: is there one, what it shows when it is resumed,
+ * and switching to another one (chat.h). */
 #include "app/chat/chat_private.h"
 
 #include <string.h>
 
-enum { SHOWN = 2, SHOWN_LINES = 12 };   /* turns, and lines of a message */
+enum { SHOWN = 2, SHOWN_LINES = 12 }; /* turns, and lines of a message */
 
 int chat_no_sessions(const struct chat *c, struct err *e)
 {
 	if (c->log && c->log->read_only > 0)
-		return err_set(e, ERR_USAGE, "this session is only read here: another weir (process %ld) writes it; /new begins another", c->log->read_only);
+		return err_set(
+			e, ERR_USAGE,
+			"this session is only read here: another weir (process %ld) writes it; /new begins another",
+			c->log->read_only);
 	if (c->log)
-		return err_set(e, ERR_USAGE, "%s", c->log->read_only ? "this session is only read here: another weir writes it; /new begins another" :
-		               "this conversation is not saved any more; /log says why");
-	return err_set(e, ERR_USAGE, "this conversation is not saved: %s", c->o.private_talk ? "start weir without --private to have sessions" :
-	               c->interactive ? "the sessions were not opened when weir started" : "start weir with -s NAME");
+		return err_set(e, ERR_USAGE, "%s",
+		               c->log->read_only
+		                       ? "this session is only read here: another weir writes it; /new begins another"
+		                       : "this conversation is not saved any more; /log says why");
+	return err_set(e, ERR_USAGE, "this conversation is not saved: %s",
+	               c->o.private_talk ? "start weir without --private to have sessions"
+	               : c->interactive  ? "the sessions were not opened when weir started"
+	                                 : "start weir with -s NAME");
 }
 
 int chat_unkept(struct chat *c)
 {
-	struct err e = {0};
+	struct err e = { 0 };
 
 	if (c->log && !c->log->failed)
 		return 0;
@@ -77,7 +84,7 @@ void chat_tail(const struct chat *c, struct str *out)
 	if (from)
 		str_addf(out, "... %zu messages before\n", from);
 	for (size_t i = from; i < t->n_msg; i++) {
-		struct str text = {0}, note = {0};
+		struct str text = { 0 }, note = { 0 };
 
 		chat_message(c, &t->msg[i], &text, &note);
 		if (note.n)
@@ -100,15 +107,15 @@ void chat_tail(const struct chat *c, struct str *out)
 
 void chat_switch(struct chat *c, int64_t session, int wait)
 {
-	struct str note = {0};
-	struct err e = {0};
+	struct str note = { 0 };
+	struct err e = { 0 };
 	long by = 0;
 
 	if (chat_sessionless(c))
 		return;
 	if (session_log_hold(c->log, session, 0, &by, &e) < 0 && by && wait) {
 		notice(c, "[%s: waiting until it is; %s ends that]", e.msg, c->front->ask ? "Ctrl-C" : "Esc");
-		e = (struct err){0};
+		e = (struct err){ 0 };
 		session_log_hold(c->log, session, 1, &by, &e);
 	}
 	if (e.code && (wait || !by)) {
@@ -133,7 +140,7 @@ void chat_switch(struct chat *c, int64_t session, int wait)
 
 void chat_goodbye(struct chat *c)
 {
-	struct str title = {0};
+	struct str title = { 0 };
 
 	if (c->o.quiet || !c->interactive || !c->log || c->log->failed || !c->log->session || !c->t.n_msg)
 		return;

@@ -1,7 +1,7 @@
 /* app/chat/deferred_delete.c - deleting sessions, which can be undone for some seconds (chat.h).
  *
- * A deleted session leaves the lists at once, and the store DELETE_UNDO seconds later or when the program ends in order.  A program
- * that is killed in between has deleted nothing. */
+ * A deleted session leaves the lists at once, and the store DELETE_UNDO seconds later or when the program ends in
+ * order. A program that is killed in between has deleted nothing. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,13 +28,13 @@ static void forget(struct chat *c, size_t i)
 
 double chat_delete_next(const struct chat *c)
 {
-	return c->n_deleted ? c->deleted[0].until : 0;   /* the list is in the order of deletion */
+	return c->n_deleted ? c->deleted[0].until : 0; /* the list is in the order of deletion */
 }
 
 void chat_delete_due(struct chat *c, int all)
 {
-	for (size_t i = 0; i < c->n_deleted; ) {
-		struct err e = {0};
+	for (size_t i = 0; i < c->n_deleted;) {
+		struct err e = { 0 };
 
 		if (!all && c->deleted[i].until > now_seconds())
 			break;
@@ -62,8 +62,8 @@ static int name_of(struct chat *c, int64_t session, struct str *out, int *messag
 void chat_delete(struct chat *c, int64_t session)
 {
 	struct deleted *d;
-	struct str name = {0};
-	struct err e = {0};
+	struct str name = { 0 };
+	struct err e = { 0 };
 	int messages;
 	long by;
 
@@ -77,11 +77,11 @@ void chat_delete(struct chat *c, int64_t session)
 	}
 	c->deleted = xrealloc(c->deleted, (c->n_deleted + 1) * sizeof *c->deleted);
 	d = &c->deleted[c->n_deleted++];
-	*d = (struct deleted){.session = session, .until = now_seconds() + DELETE_UNDO, .name = name};
+	*d = (struct deleted){ .session = session, .until = now_seconds() + DELETE_UNDO, .name = name };
 	d->was_here = session == c->log->session;
 	if (d->was_here) {
 		c->streaming.on = 0;
-		conversation_clear(&c->t);   /* leaves it */
+		conversation_clear(&c->t); /* leaves it */
 		session_log_hold(c->log, session, 0, &by, &e);
 	}
 	notice(c, "[session '%s' is deleted; /undelete restores it within %.0f seconds]", name.p, DELETE_UNDO);
@@ -89,18 +89,19 @@ void chat_delete(struct chat *c, int64_t session)
 
 int chat_undelete(struct chat *c)
 {
-	struct str name = {0};
-	struct err e = {0};
+	struct str name = { 0 };
+	struct err e = { 0 };
 	int64_t session;
 	int here;
 
 	if (!c->n_deleted) {
-		err_set(&e, ERR_USAGE, "there is nothing to undelete: after %.0f seconds a session is deleted for good", DELETE_UNDO);
+		err_set(&e, ERR_USAGE, "there is nothing to undelete: after %.0f seconds a session is deleted for good",
+		        DELETE_UNDO);
 		chat_error(c, &e);
 		return -1;
 	}
 	name = c->deleted[c->n_deleted - 1].name;
-	c->deleted[c->n_deleted - 1].name = (struct str){0};
+	c->deleted[c->n_deleted - 1].name = (struct str){ 0 };
 	session = c->deleted[c->n_deleted - 1].session;
 	here = c->deleted[c->n_deleted - 1].was_here;
 	forget(c, c->n_deleted - 1);
@@ -124,8 +125,8 @@ static int which(struct chat *c, const char *arg, int64_t *id, struct err *e)
 
 void slash_delete(struct chat *c, char *arg)
 {
-	struct str name = {0}, question = {0};
-	struct err e = {0};
+	struct str name = { 0 }, question = { 0 };
+	struct err e = { 0 };
 	int64_t id = 0;
 	int messages = 0;
 
@@ -140,7 +141,8 @@ void slash_delete(struct chat *c, char *arg)
 	if (e.code) {
 		chat_error(c, &e);
 	} else {
-		str_addf(&question, "delete session '%s' (%d %s)? y/n ", name.p, messages, messages == 1 ? "message" : "messages");
+		str_addf(&question, "delete session '%s' (%d %s)? y/n ", name.p, messages,
+		         messages == 1 ? "message" : "messages");
 		if (c->front->ask(c, question.p))
 			chat_delete(c, id);
 		else

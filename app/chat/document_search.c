@@ -1,17 +1,17 @@
 /* app/chat/document_search.c - searches the documents of a conversation (sessions/store/store.h: passages).
  *
- * The index lies in the session's store, where the text of a document lies, too; without a store, and when it cannot be written any more, in
- * memory. */
+ * The index lies in the session's store, where the text of a document lies, too; without a store, and when it cannot be
+ * written any more, in memory. */
 #include "app/chat/chat_private.h"
 
 /* Texts in the store's index are those of stored documents, so that they are deleted together. */
 static int in_store(struct chat *c)
 {
-	struct err e = {0};
+	struct err e = { 0 };
 
 	for (size_t i = 0; i < c->t.n_doc; i++)
 		if (c->t.doc[i].grows)
-			return 0;   /* not stored as a document */
+			return 0; /* not stored as a document */
 	return c->log && !c->log->failed && session_log_begin(c->log, &c->t, &e) == 0;
 }
 
@@ -38,7 +38,7 @@ static int open_index(struct chat *c, struct err *e)
 	return passage_index_open(&c->index, kept ? c->log->store : NULL, e);
 }
 
-enum { SHOW_FIRST = 300, SHOW_EVERY = 100 };   /* milliseconds: what takes less is not worth a line */
+enum { SHOW_FIRST = 300, SHOW_EVERY = 100 }; /* milliseconds: what takes less is not worth a line */
 
 /* A text is being indexed, before the first question about it. */
 static int on_indexing(size_t done, size_t total, void *ud)
@@ -61,8 +61,8 @@ static int on_indexing(size_t done, size_t total, void *ud)
 	return signals_stopped();
 }
 
-static int search(const struct indexed_text *text, size_t n_text, const char *question, size_t n, struct found_passage *out, size_t most,
-                  void *ud, struct err *e)
+static int search(const struct indexed_text *text, size_t n_text, const char *question, size_t n,
+                  struct found_passage *out, size_t most, void *ud, struct err *e)
 {
 	struct chat *c = ud;
 

@@ -17,7 +17,8 @@ int chat_never_thinks(const struct chat *c)
 
 int chat_thinks_at_once(const struct chat *c)
 {
-	return c->o.think && !strcmp(c->o.think, "on") ? c->t.info->asked_thinks_first : c->t.info->thinks_first && !chat_never_thinks(c);
+	return c->o.think && !strcmp(c->o.think, "on") ? c->t.info->asked_thinks_first
+	                                               : c->t.info->thinks_first && !chat_never_thinks(c);
 }
 
 void chat_message(const struct chat *c, const struct message *m, struct str *out, struct str *note)
@@ -25,16 +26,18 @@ void chat_message(const struct chat *c, const struct message *m, struct str *out
 	const char *text = m->text.p ? m->text.p : "";
 	int closed;
 	size_t seen = 0;
-	struct reasoning think = {.first = 0};
+	struct reasoning think = { .first = 0 };
 
 	if (!chat_hides(c) || m->role != ROLE_ASSISTANT) {
 		str_add(out, text, m->text.n);
 		return;
 	}
-	/* Where the reply's head opened the reasoning, the message has its end mark alone, or no mark while it is unfinished. */
+	/* Where the reply's head opened the reasoning, the message has its end mark alone, or no mark while it is
+	 * unfinished. */
 	closed = reasoning_closed(text);
-	think.first = closed ? closed > 0 && (c->t.info->thinks_first || c->t.info->asked_thinks_first || reasoning_unopened(text, m->text.n, 1, &seen)) :
-	              chat_thinks_at_once(c);
+	think.first = closed ? closed > 0 && (c->t.info->thinks_first || c->t.info->asked_thinks_first ||
+	                                      reasoning_unopened(text, m->text.n, 1, &seen))
+	                     : chat_thinks_at_once(c);
 	reasoning_feed(&think, text, m->text.n, out);
 	reasoning_end(&think, out);
 	if (note)

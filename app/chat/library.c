@@ -1,16 +1,21 @@
-/* app/chat/library.c - what other sessions have read, for the commands about documents (sessions/store/store.h: the library). */
+/* app/chat/library.c - what other sessions have read, for the commands about documents (sessions/store/store.h: the
+ * library). */
 #include "app/chat/chat_private.h"
 
 #include <stdio.h>
 #include <string.h>
 
-enum { OTHERS_MOST = 30 };   /* lines */
+enum { OTHERS_MOST = 30 }; /* lines */
 
-struct others { const struct chat *c; struct str *s; size_t n; };
+struct others {
+	const struct chat *c;
+	struct str *s;
+	size_t n;
+};
 
 static int is_here(const struct chat *c, const struct library_text *t)
 {
-	struct str name = {0};
+	struct str name = { 0 };
 	int here = 0;
 
 	clean_line(t->name, strlen(t->name), &name);
@@ -27,8 +32,10 @@ static int add_other(const struct library_text *t, void *ud)
 
 	if (is_here(x->c, t) || x->n++ >= OTHERS_MOST)
 		return 0;
-	str_addf(x->s, "%s", x->n == 1 ? x->s->n ? "\nread by other sessions; /open #N adds one at once:\n" :
-	         "read by other sessions; /open #N adds one at once:\n" : "\n");
+	str_addf(x->s, "%s",
+	         x->n == 1 ? x->s->n ? "\nread by other sessions; /open #N adds one at once:\n"
+	                             : "read by other sessions; /open #N adds one at once:\n"
+	                   : "\n");
 	snprintf(number, sizeof number, "#%lld", (long long)t->id);
 	str_addf(x->s, "%4s  ", number);
 	table_cell(x->s, t->name, 40);
@@ -43,8 +50,8 @@ static int add_other(const struct library_text *t, void *ud)
 
 void library_others(struct chat *c, struct str *out)
 {
-	struct others x = {.c = c, .s = out};
-	struct err e = {0};
+	struct others x = { .c = c, .s = out };
+	struct err e = { 0 };
 
 	if (!c->log)
 		return;

@@ -1,7 +1,7 @@
 /* app/chat/message_search.c - the index of the messages of a conversation, for recall (app/retrieval/recall.c).
  *
- * It lies in memory: it is made from the messages in milliseconds, and what /undo or another session takes away leaves no trace on the
- * disk. */
+ * It lies in memory: it is made from the messages in milliseconds, and what /undo or another session takes away leaves
+ * no trace on the disk. */
 #include "app/chat/chat_private.h"
 
 static int add(const char *text, size_t n, int anew, int64_t *number, void *ud, struct err *e)
@@ -15,7 +15,8 @@ static int add(const char *text, size_t n, int anew, int64_t *number, void *ud, 
 	return sentences_add(c->messages, text, n, number, e);
 }
 
-static int find(const char *question, size_t n, struct found_sentence **out, size_t *n_out, uint64_t *words, void *ud, struct err *e)
+static int find(const char *question, size_t n, struct found_sentence **out, size_t *n_out, uint64_t *words, void *ud,
+                struct err *e)
 {
 	struct chat *c = ud;
 

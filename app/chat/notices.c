@@ -1,4 +1,5 @@
-/* app/chat/notices.c - what weir itself says in a chat, to the front end and to the log, how far a prefill is, and what the model is called. */
+/* app/chat/notices.c - what weir itself says in a chat, to the front end and to the log, how far a prefill is, and what
+ * the model is called. */
 #include "app/chat/chat_private.h"
 
 #include <stdarg.h>

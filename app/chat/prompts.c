@@ -1,7 +1,8 @@
-/* app/chat/prompts.c - prompts that the user keeps in files, and shell commands whose output becomes a document (chat_private.h).
+/* app/chat/prompts.c - prompts that the user keeps in files, and shell commands whose output becomes a document
+ * (chat_private.h).
  *
- * ~/.config/weir/prompts/NAME.md is the command /NAME: its text is sent as a message, the words behind the command in place of {}, or below the
- * text where it has no {}. */
+ * ~/.config/weir/prompts/NAME.md is the command /NAME: its text is sent as a message, the words behind the command in
+ * place of {}, or below the text where it has no {}. */
 #include "app/chat/chat_private.h"
 
 #include <dirent.h>
@@ -17,7 +18,8 @@ static const char ending[] = ".md";
 static int name_ok(const char *name, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
-		if (!((name[i] | 32) >= 'a' && (name[i] | 32) <= 'z') && !(name[i] >= '0' && name[i] <= '9') && !strchr("-_", name[i]))
+		if (!((name[i] | 32) >= 'a' && (name[i] | 32) <= 'z') && !(name[i] >= '0' && name[i] <= '9') &&
+		    !strchr("-_", name[i]))
 			return 0;
 	return n > 0 && n <= NAME_MOST;
 }
@@ -35,7 +37,7 @@ static int prompt_path(const char *name, size_t n, struct str *path)
 
 int user_prompt_is(const char *word, size_t n)
 {
-	struct str path = {0};
+	struct str path = { 0 };
 	int there = n > 1 && word[0] == '/' && prompt_path(word + 1, n - 1, &path);
 
 	str_free(&path);
@@ -44,7 +46,7 @@ int user_prompt_is(const char *word, size_t n)
 
 int user_prompt_text(const char *word, size_t n, const char *arg, struct str *out, struct err *e)
 {
-	struct str path = {0}, text = {0};
+	struct str path = { 0 }, text = { 0 };
 	const char *at, *hole;
 	int rc = 0;
 
@@ -75,12 +77,12 @@ static int by_name(const void *a, const void *b)
 
 size_t user_prompts(char ***out)
 {
-	struct str path = {0};
+	struct str path = { 0 };
 	DIR *d = user_path(&path, DIR_CONFIG, "prompts", NULL) ? NULL : opendir(path.p);
 	char **name = NULL;
 	size_t count = 0;
 
-	for (struct dirent *f; d && (f = readdir(d)); ) {
+	for (struct dirent *f; d && (f = readdir(d));) {
 		size_t n = strlen(f->d_name), end = sizeof ending - 1;
 
 		if (n <= end || strcmp(f->d_name + n - end, ending) != 0 || !name_ok(f->d_name, n - end))
@@ -119,13 +121,14 @@ void command_propose(struct chat *c, const char *command, size_t n)
 	if (!n)
 		notice(c, "!COMMAND proposes a shell command, whose output becomes a document");
 	else
-		notice(c, "[nothing has run yet: /run runs  %.*s  and adds what it prints as a document]", n < 300 ? (int)n : 300, command);
+		notice(c, "[nothing has run yet: /run runs  %.*s  and adds what it prints as a document]",
+		       n < 300 ? (int)n : 300, command);
 }
 
 void slash_run_command(struct chat *c, char *arg)
 {
-	struct str out = {0}, name = {0};
-	struct err e = {0};
+	struct str out = { 0 }, name = { 0 };
+	struct err e = { 0 };
 	size_t before = c->t.n_doc;
 	int status = 0, rc;
 

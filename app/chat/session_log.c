@@ -1,4 +1,5 @@
-/* app/chat/session_log.c - opening, resuming, switching and changing the session that keeps a conversation (session_log.h). */
+/* app/chat/session_log.c - opening, resuming, switching and changing the session that keeps a conversation
+ * (session_log.h). */
 #include "app/chat/chat_private.h"
 #include "app/retrieval/retrieval.h"
 
@@ -40,14 +41,15 @@ static int option_recall(struct options *o, const struct option_def *d, struct s
 /* Old sessions kept the sampler's settings, set or not: none is "auto".  1: the session is one of them. */
 static int samples_as_of_old(struct session_log *r)
 {
-	struct str value = {0};
-	struct err none = {0};
+	struct str value = { 0 };
+	struct err none = { 0 };
 	int all = 1;
 
 	for (const struct option_def *d = option_defs; d->name && all; d++)
 		if (option_sampling(d) != SAMPLING_SETTINGS) {
 			str_clear(&value);
-			all = session_value(r->store, r->session, d->name, &value, &none) > 0 && value.n && strcmp(value.p, "auto") != 0;
+			all = session_value(r->store, r->session, d->name, &value, &none) > 0 && value.n &&
+			      strcmp(value.p, "auto") != 0;
 		}
 	str_free(&value);
 	return all;
@@ -56,7 +58,7 @@ static int samples_as_of_old(struct session_log *r)
 /* What was the default of that time was not set. */
 static void migrate_default_sampling(const struct option_def *d, struct str *value)
 {
-	static const char *const was[SAMPLING_SETTINGS] = {"0.3", "40", "0.9", "0.05", "1.1", "0", "0"};
+	static const char *const was[SAMPLING_SETTINGS] = { "0.3", "40", "0.9", "0.05", "1.1", "0", "0" };
 	enum sampling_setting i = option_sampling(d);
 
 	if (i != SAMPLING_SETTINGS && !strcmp(value->p, was[i])) {
@@ -69,7 +71,7 @@ static void migrate_default_sampling(const struct option_def *d, struct str *val
 static int options_recall(struct session_log *r, struct options *o, struct err *e)
 {
 	int rc = 0, old = samples_as_of_old(r);
-	struct str value = {0};
+	struct str value = { 0 };
 
 	for (const struct option_def *d = option_defs; d->name && rc >= 0; d++) {
 		if (!(d->flags & OPT_KEPT) || option_said(o, d))
@@ -91,11 +93,11 @@ static int options_recall(struct session_log *r, struct options *o, struct err *
 	return rc < 0 ? -1 : 0;
 }
 
-/* Find the session of exactly that name or number: 1, 0 = there is none, -1.  The beginning of a name is no match here, because
- * the user may mean a new session. */
+/* Find the session of exactly that name or number: 1, 0 = there is none, -1. The beginning of a name is no match here,
+ * because the user may mean a new session. */
 static int session_named(struct session_log *r, const char *name, struct err *e)
 {
-	struct err none = {0};
+	struct err none = { 0 };
 	struct session s;
 
 	if (session_find(r->store, name, &r->session, &none) < 0)
@@ -116,14 +118,14 @@ int session_log_hold(struct session_log *r, int64_t session, int wait, long *by,
 		usleep(100000);
 	signals_work(0);
 	if (!rc)
-		*e = (struct err){0};
+		*e = (struct err){ 0 };
 	return rc;
 }
 
 /* 'r', 'w', 'n' or 'q': what the user wants where another weir writes the session; 0: there is nobody to ask. */
 static int ask_in_use(struct session_log *r, const struct options *o, const struct err *why)
 {
-	struct str question = {0}, title = {0};
+	struct str question = { 0 }, title = { 0 };
 	int answer;
 
 	if (o->prompt || !isatty(0) || !isatty(1) || !isatty(2))
@@ -131,7 +133,8 @@ static int ask_in_use(struct session_log *r, const struct options *o, const stru
 	session_log_title(r, &title);
 	str_adds(&question, "session '");
 	clean_line(title.p ? title.p : "", title.n, &question);
-	str_addf(&question, "': %s\nhere: [r]ead it and save nothing, [w]ait for it, [n]ew session, [q]uit? ", why->msg);
+	str_addf(&question, "': %s\nhere: [r]ead it and save nothing, [w]ait for it, [n]ew session, [q]uit? ",
+	         why->msg);
 	answer = terminal_choose(question.p, "rwnq");
 	str_free(&question);
 	str_free(&title);
@@ -145,7 +148,7 @@ static int take_session(struct session_log *r, struct options *o, struct err *e)
 	int rc = session_log_hold(r, r->session, 0, &by, e), answer = rc && by ? ask_in_use(r, o, e) : 0;
 
 	if (answer) {
-		*e = (struct err){0};
+		*e = (struct err){ 0 };
 		rc = 0;
 	}
 	if (answer == 'q')
@@ -188,30 +191,33 @@ static int choose_session(struct session_log *r, struct options *o, struct err *
 /* Open the store; 0 and r->store NULL: the conversation runs without one, where no session was asked for. */
 static int open_store(struct session_log *r, const struct options *o, struct str *notice, struct err *e)
 {
-	if (!store_open(&r->store, &(struct store_options){.notice = notice}, e))
+	if (!store_open(&r->store, &(struct store_options){ .notice = notice }, e))
 		return 0;
 	if (o->session || o->go_on)
 		return -1;
 	if (!o->quiet)
 		say("this conversation is not saved: %s", e->msg);
-	*e = (struct err){0};
+	*e = (struct err){ 0 };
 	return 0;
 }
 
 int session_log_open(struct session_log **out, struct options *o, struct err *e)
 {
 	struct session_log *r;
-	struct str notice = {0};
-	struct err why = {0};
+	struct str notice = { 0 };
+	struct err why = { 0 };
 	int rc;
 
 	*out = NULL;
 	if (o->private_talk && (o->session || o->go_on))
-		return err_set(e, ERR_USAGE, "--private keeps nothing: it cannot stand beside '%s'", o->session ? "-s" : "--continue");
+		return err_set(e, ERR_USAGE, "--private keeps nothing: it cannot stand beside '%s'",
+		               o->session ? "-s" : "--continue");
 	if (o->session && o->go_on)
-		return err_set(e, ERR_USAGE, "'-s' names a session and '--continue' is the one used last: give one of the two");
+		return err_set(e, ERR_USAGE,
+		               "'-s' names a session and '--continue' is the one used last: give one of the two");
 	if (!session_wanted(o)) {
-		if (o->command == CMD_READ && !o->private_talk && !o->prompt && !o->quiet && o->n_file && !strcmp(o->file[0], "-") && isatty(1))
+		if (o->command == CMD_READ && !o->private_talk && !o->prompt && !o->quiet && o->n_file &&
+		    !strcmp(o->file[0], "-") && isatty(1))
 			say("this conversation is not saved, because standard input is its text; -s NAME saves it");
 		return 0;
 	}
@@ -240,11 +246,12 @@ int session_log_open(struct session_log **out, struct options *o, struct err *e)
 
 void session_log_leave(struct session_log *r)
 {
-	struct err none = {0};
+	struct err none = { 0 };
 
 	if (!r->session || r->read_only)
 		return;
-	if (!r->failed && session_is_empty(r->store, r->session) && (!r->snaps || snap_drop(r->snaps, r->session, &none) == 0))
+	if (!r->failed && session_is_empty(r->store, r->session) &&
+	    (!r->snaps || snap_drop(r->snaps, r->session, &none) == 0))
 		session_delete(r->store, r->session, &none);
 	session_leave(r->store, r->session);
 }
@@ -262,7 +269,10 @@ void session_log_close(struct session_log *r)
 
 /* ---- resuming ---- */
 
-struct resuming { struct conversation *t; struct err *e; };
+struct resuming {
+	struct conversation *t;
+	struct err *e;
+};
 
 static int add_document(const struct stored_document *d, void *ud)
 {
@@ -270,8 +280,12 @@ static int add_document(const struct stored_document *d, void *ud)
 	size_t at = 0;
 	/* Only lent: nothing of it is changed or freed. */
 	struct doc doc = {
-		.name = (char *)(uintptr_t)d->name, .type = d->type, .bytes = d->bytes, .text = {.p = (char *)(uintptr_t)d->text, .n = d->n_text},
-		.mark = (struct mark *)(uintptr_t)d->mark, .n_mark = d->n_mark,
+		.name = (char *)(uintptr_t)d->name,
+		.type = d->type,
+		.bytes = d->bytes,
+		.text = { .p = (char *)(uintptr_t)d->text, .n = d->n_text },
+		.mark = (struct mark *)(uintptr_t)d->mark,
+		.n_mark = d->n_mark,
 	};
 
 	if (d->origin)
@@ -290,7 +304,8 @@ static int add_message(const struct stored_message *m, void *ud)
 	struct resuming *s = ud;
 	size_t n = tokens_match_text(s->t->engine, m->token, m->n_token, m->text, m->n_text) ? m->n_token : 0;
 
-	struct message *to = conversation_message(s->t, m->role == ROLE_ASSISTANT ? ROLE_ASSISTANT : ROLE_USER, m->text, m->n_text, m->token, n);
+	struct message *to = conversation_message(s->t, m->role == ROLE_ASSISTANT ? ROLE_ASSISTANT : ROLE_USER, m->text,
+	                                          m->n_text, m->token, n);
 
 	to->stored = m->id;
 	to->interrupted = m->role == ROLE_ASSISTANT && !m->complete;
@@ -307,14 +322,15 @@ static int settings_given(const struct options *o)
 	return 0;
 }
 
-/* The snapshot of the newest message that has one: after a crash that is an earlier message than the last, and only the tokens behind it
- * are prefilled.  As snap_load(); *behind: messages behind that one. */
-static int load_newest(struct session_log *r, struct conversation *t, struct snap_loaded *got, size_t *behind, struct err *e)
+/* The snapshot of the newest message that has one: after a crash that is an earlier message than the last, and only the
+ * tokens behind it are prefilled. As snap_load(); *behind: messages behind that one. */
+static int load_newest(struct session_log *r, struct conversation *t, struct snap_loaded *got, size_t *behind,
+                       struct err *e)
 {
-	struct str extra = {0};
+	struct str extra = { 0 };
 	int rc = 0;
 
-	for (size_t i = t->n_msg; i-- && !rc && !got->why[0]; ) {
+	for (size_t i = t->n_msg; i-- && !rc && !got->why[0];) {
 		rc = snap_load(r->snaps, t->tl, &r->fingerprint, t->msg[i].stored, &extra, got, e);
 		*behind = t->n_msg - 1 - i;
 	}
@@ -325,8 +341,8 @@ static int load_newest(struct session_log *r, struct conversation *t, struct sna
 /* Tokens that the next question prefills besides its own; the rendering is kept for that question. */
 static size_t left_to_read(struct conversation *t, size_t restored)
 {
-	struct tokens all = {0};
-	struct err e = {0};
+	struct tokens all = { 0 };
+	struct err e = { 0 };
 	size_t n = 0;
 
 	if (conversation_render(t, 0, &all, &e) == 0 && all.n > restored)
@@ -336,7 +352,8 @@ static size_t left_to_read(struct conversation *t, size_t restored)
 }
 
 /* behind: messages behind the snapshot that was restored. */
-static void describe_loaded(struct conversation *t, const struct snap_loaded *got, int restored, size_t behind, struct str *note)
+static void describe_loaded(struct conversation *t, const struct snap_loaded *got, int restored, size_t behind,
+                            struct str *note)
 {
 	size_t left = left_to_read(t, restored ? (size_t)got->tokens : 0);
 
@@ -359,9 +376,11 @@ static void describe_loaded(struct conversation *t, const struct snap_loaded *go
 		/* The reason names the number of tokens. */
 		str_adds(note, got->why);
 	}
-	/* Another machine's entries differ from ours by rounding: later tokens are not bit-identical to that machine's. */
+	/* Another machine's entries differ from ours by rounding: later tokens are not bit-identical to that
+	 * machine's. */
 	if (got->by[0])
-		str_addf(note, "; they were computed by '%s': answers may differ in the last digits from those there", got->by);
+		str_addf(note, "; they were computed by '%s': answers may differ in the last digits from those there",
+		         got->by);
 	if (restored || !left)
 		return;
 	human_count(note, left);
@@ -373,10 +392,10 @@ static void describe_loaded(struct conversation *t, const struct snap_loaded *go
 int session_log_resume(struct session_log *r, struct conversation *t, struct str *note, struct err *e)
 {
 	struct session s;
-	struct resuming state = {.t = t, .e = e};
-	struct str value = {0};
-	struct snap_loaded got = {0};
-	struct err why = {0};
+	struct resuming state = { .t = t, .e = e };
+	struct str value = { 0 };
+	struct snap_loaded got = { 0 };
+	struct err why = { 0 };
 	size_t behind = 0;
 	int64_t head;
 	int rc = 0;
@@ -414,9 +433,10 @@ int session_log_resume(struct session_log *r, struct conversation *t, struct str
 	return 0;
 }
 
-int session_log_switch(struct session_log *r, struct conversation *t, struct options *o, int64_t session, long by, struct str *note, struct err *e)
+int session_log_switch(struct session_log *r, struct conversation *t, struct options *o, int64_t session, long by,
+                       struct str *note, struct err *e)
 {
-	struct str has = {0}, wants = {0};
+	struct str has = { 0 }, wants = { 0 };
 	int64_t before = r->session;
 	int rc = 0;
 
@@ -434,7 +454,7 @@ int session_log_switch(struct session_log *r, struct conversation *t, struct opt
 	r->fresh = 0;
 	r->read_only = by;
 	r->failed |= by != 0;
-	session_log_detach(r, t);   /* emptying the conversation must not change the session before */
+	session_log_detach(r, t); /* emptying the conversation must not change the session before */
 	conversation_empty(t);
 	conversation_system(t, o->system);
 	conversation_sampling(t, 0);
@@ -460,7 +480,10 @@ int session_log_switch(struct session_log *r, struct conversation *t, struct opt
 	return -1;
 }
 
-struct branch { struct resuming resuming; size_t skip; };
+struct branch {
+	struct resuming resuming;
+	size_t skip;
+};
 
 static int add_behind(const struct stored_message *m, void *ud)
 {
@@ -491,15 +514,15 @@ static int place_document(const struct stored_document *d, void *ud)
 
 int session_log_show(struct session_log *r, struct conversation *t, size_t from, int64_t end, struct err *e)
 {
-	struct branch b = {.resuming = {.t = t, .e = e}, .skip = from};
-	struct snap_loaded got = {0};
-	struct str extra = {0};
-	struct err why = {0};
+	struct branch b = { .resuming = { .t = t, .e = e }, .skip = from };
+	struct snap_loaded got = { 0 };
+	struct str extra = { 0 };
+	struct err why = { 0 };
 	int rc;
 
 	if (session_set_head(r->store, r->session, end, e) < 0)
 		return -1;
-	session_log_detach(r, t);   /* the store has this branch already */
+	session_log_detach(r, t); /* the store has this branch already */
 	r->writing = 0;
 	undo_forget(t);
 	conversation_cut(t, from);
@@ -526,7 +549,7 @@ int session_log_fork(struct session_log *r, struct conversation *t, const char *
 		return -1;
 	session_leave(r->store, r->session);
 	r->session = id;
-	undo_forget(t);   /* what was undone belongs to the session before */
+	undo_forget(t); /* what was undone belongs to the session before */
 	return 0;
 }
 
@@ -553,7 +576,7 @@ int session_log_delete(struct session_log *r, struct conversation *t, int64_t se
 void session_log_title(struct session_log *r, struct str *out)
 {
 	struct session s;
-	struct err e = {0};
+	struct err e = { 0 };
 
 	if (!r || !r->session || session_get(r->store, r->session, &s, &e) < 0)
 		return;

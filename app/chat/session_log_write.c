@@ -1,15 +1,17 @@
-/* app/chat/session_log_write.c - what a session keeps of its conversation: messages, documents, settings and snapshots (session_log.h). */
+/* app/chat/session_log_write.c - what a session keeps of its conversation: messages, documents, settings and snapshots
+ * (session_log.h). */
 #include "app/chat/chat_private.h"
 #include "app/retrieval/retrieval.h"
 
 #include <string.h>
 
 enum {
-	ENTRIES_EVERY = 10000,            /* tokens of a long prefill after which its KV entries are saved */
-	ENTRIES_LEAST = 512,              /* ... and at its end */
-	FETCH_BELOW = 256,                /* no saved entries are loaded where the timeline has this many of the wanted tokens */
+	ENTRIES_EVERY = 10000, /* tokens of a long prefill after which its KV entries are saved */
+	ENTRIES_LEAST = 512,   /* ... and at its end */
+	/* no saved entries are loaded where the timeline has this many of the wanted tokens */
+	FETCH_BELOW = 256,
 };
-#define ANSWER_EVERY 2.0              /* seconds after which a growing answer is committed */
+#define ANSWER_EVERY 2.0 /* seconds after which a growing answer is committed */
 
 /* ---- failing ---- */
 
@@ -32,7 +34,7 @@ int64_t session_log_head(const struct conversation *t)
 {
 	size_t n = t->n_msg;
 
-	if (n && t->growing.open)   /* stored with its question */
+	if (n && t->growing.open) /* stored with its question */
 		n--;
 	return n ? t->msg[n - 1].stored : 0;
 }
@@ -47,7 +49,7 @@ int session_log_fingerprint(struct session_log *r, const struct conversation *t,
 static void save_snapshot(struct session_log *r, const struct conversation *t)
 {
 	struct snap_saved saved;
-	struct err e = {0};
+	struct err e = { 0 };
 	int64_t at = session_log_head(t);
 
 	if (!r->snaps || !at || !t->tl)
@@ -61,7 +63,7 @@ static void fetch(struct conversation *t, const struct tokens *want, size_t same
 {
 	struct session_log *r = ud;
 	struct snap_loaded got;
-	struct err e = {0};
+	struct err e = { 0 };
 
 	if (off(r) || !r->snaps || same >= FETCH_BELOW)
 		return;
@@ -75,7 +77,7 @@ static void save_entries(struct session_log *r, struct conversation *t, int all)
 {
 	int32_t ready;
 	struct snap_saved saved;
-	struct err e = {0};
+	struct err e = { 0 };
 
 	if (off(r) || !r->snaps || !t->tl)
 		return;
@@ -85,7 +87,8 @@ static void save_entries(struct session_log *r, struct conversation *t, int all)
 	if (ready - r->entries_at < (all ? ENTRIES_LEAST : ENTRIES_EVERY))
 		return;
 	r->entries_at = ready;
-	if (session_log_fingerprint(r, t, &e) < 0 || snap_save_entries(r->snaps, t->tl, &r->fingerprint, &saved, &e) < 0)
+	if (session_log_fingerprint(r, t, &e) < 0 ||
+	    snap_save_entries(r->snaps, t->tl, &r->fingerprint, &saved, &e) < 0)
 		say("KV entries of what was read so far are not saved: %s", e.msg);
 }
 
@@ -93,8 +96,8 @@ static void save_entries(struct session_log *r, struct conversation *t, int all)
 
 void session_log_settings(struct session_log *r, const struct conversation *t)
 {
-	struct err e = {0};
-	struct str value = {0};
+	struct err e = { 0 };
+	struct str value = { 0 };
 	int rc = 0;
 
 	if (off(r) || !r->session)
@@ -104,7 +107,7 @@ void session_log_settings(struct session_log *r, const struct conversation *t)
 			continue;
 		str_clear(&value);
 		if (d->type == OPT_POLICY && !t->tl)
-			continue;   /* the policy of a model in this process stays */
+			continue; /* the policy of a model in this process stays */
 		if (d->type == OPT_POLICY)
 			timeline_policy(t->tl, &value);
 		else
@@ -112,7 +115,8 @@ void session_log_settings(struct session_log *r, const struct conversation *t)
 		rc = session_set(r->store, r->session, d->name, value.p ? value.p : "", value.n, &e);
 	}
 	if (!rc)
-		rc = session_set(r->store, r->session, "system", t->has_system ? t->system.p ? t->system.p : "" : NULL, t->system.n, &e);
+		rc = session_set(r->store, r->session, "system", t->has_system ? t->system.p ? t->system.p : "" : NULL,
+		                 t->system.n, &e);
 	str_free(&value);
 	if (rc < 0)
 		save_failed(r, &e);
@@ -121,8 +125,14 @@ void session_log_settings(struct session_log *r, const struct conversation *t)
 static int keep_document(struct session_log *r, struct conversation *t, struct document *d, struct err *e)
 {
 	struct stored_document s = {
-		.name = d->name, .text = d->text.p + d->body, .n_text = d->n_body, .bytes = d->bytes,
-		.after = d->at ? t->msg[d->at - 1].stored : 0, .type = (enum doc_type)d->type, .mark = d->mark, .n_mark = d->n_mark,
+		.name = d->name,
+		.text = d->text.p + d->body,
+		.n_text = d->n_body,
+		.bytes = d->bytes,
+		.after = d->at ? t->msg[d->at - 1].stored : 0,
+		.type = (enum doc_type)d->type,
+		.mark = d->mark,
+		.n_mark = d->n_mark,
 		.origin = d->origin,
 	};
 
@@ -174,7 +184,11 @@ static void answer_stats(const struct message *m, const struct turn *turn, struc
 		json_int(out, "answer_tokens", turn->answer_tokens);
 		json_real(out, "ttft_s", turn->ttft_s, "%.6f");
 		json_real(out, "decode_tps", turn->decode_tps, "%.2f");
-		json_string(out, "stop", turn->stop == STOP_EOS ? "eos" : turn->stop == STOP_LENGTH ? "length" : turn->stop == STOP_LOOP ? "loop" : "cancel");
+		json_string(out, "stop",
+		            turn->stop == STOP_EOS      ? "eos"
+		            : turn->stop == STOP_LENGTH ? "length"
+		            : turn->stop == STOP_LOOP   ? "loop"
+		                                        : "cancel");
 	}
 	if (m->sources.n)
 		answer_sources_json(&m->sources, out);
@@ -185,10 +199,14 @@ static void log_question(struct session_log *r, struct conversation *t)
 {
 	struct message *m = &t->msg[t->n_msg - 1];
 	struct stored_message s = {
-		.parent = parent_of_last(t), .role = ROLE_USER, .text = m->text.p ? m->text.p : "", .n_text = m->text.n, .complete = 1,
+		.parent = parent_of_last(t),
+		.role = ROLE_USER,
+		.text = m->text.p ? m->text.p : "",
+		.n_text = m->text.n,
+		.complete = 1,
 	};
-	struct str stats = {0};
-	struct err e = {0};
+	struct str stats = { 0 };
+	struct err e = { 0 };
 
 	if (off(r))
 		return;
@@ -205,8 +223,8 @@ static void load_last_answer(struct session_log *r, const struct conversation *t
 {
 	struct timeline_stats st;
 	struct snap_loaded got;
-	struct str extra = {0};
-	struct err e = {0};
+	struct str extra = { 0 };
+	struct err e = { 0 };
 	size_t n = t->n_msg;
 
 	while (n && t->msg[n - 1].role != ROLE_ASSISTANT)
@@ -222,14 +240,14 @@ static void load_last_answer(struct session_log *r, const struct conversation *t
 
 static void log_undo(struct session_log *r, const struct conversation *t)
 {
-	struct err e = {0};
+	struct err e = { 0 };
 
 	if (off(r) || !r->session)
 		return;
 	r->writing = 0;
 	if (session_set_head(r->store, r->session, session_log_head(t), &e) < 0)
 		save_failed(r, &e);
-	else if (!t->growing.open || !t->growing.known)   /* else the cache is what the text made of it */
+	else if (!t->growing.open || !t->growing.known) /* else the cache is what the text made of it */
 		load_last_answer(r, t);
 }
 
@@ -239,9 +257,9 @@ static void log_redo(struct session_log *r, struct conversation *t)
 {
 	struct timeline_stats st;
 	struct snap_loaded got;
-	struct tokens all = {0};
-	struct str extra = {0};
-	struct err e = {0};
+	struct tokens all = { 0 };
+	struct str extra = { 0 };
+	struct err e = { 0 };
 	int64_t head = session_log_head(t);
 	size_t had;
 
@@ -262,18 +280,26 @@ static void log_redo(struct session_log *r, struct conversation *t)
 		return;
 	}
 	tokens_free(&all);
-	if (session_log_fingerprint(r, t, &e) < 0 || snap_load(r->snaps, t->tl, &r->fingerprint, head, &extra, &got, &e) < 0)
+	if (session_log_fingerprint(r, t, &e) < 0 ||
+	    snap_load(r->snaps, t->tl, &r->fingerprint, head, &extra, &got, &e) < 0)
 		say("the snapshot of that turn cannot be used: %s", e.msg);
 	str_free(&extra);
 }
 
-/* The children of a message in the session's tree: the numbers of its newest questions, or a copy of its newest answer. */
+/* The children of a message in the session's tree: the numbers of its newest questions, or a copy of its newest
+ * answer. */
 enum { NEXT_MOST = 64 };
-struct children { const struct conversation *t; int64_t question[NEXT_MOST]; size_t n; struct message m; int there; };
+struct children {
+	const struct conversation *t;
+	int64_t question[NEXT_MOST];
+	size_t n;
+	struct message m;
+	int there;
+};
 
 static void copy_message(const struct conversation *t, const struct stored_message *from, struct message *to)
 {
-	*to = (struct message){.role = from->role == ROLE_ASSISTANT ? ROLE_ASSISTANT : ROLE_USER, .stored = from->id};
+	*to = (struct message){ .role = from->role == ROLE_ASSISTANT ? ROLE_ASSISTANT : ROLE_USER, .stored = from->id };
 	str_add(&to->text, from->text, from->n_text);
 	message_read_stats(from->role, from->stats, to);
 	if (tokens_match_text(t->engine, from->token, from->n_token, from->text, from->n_text))
@@ -319,7 +345,7 @@ static int copy_question(const struct stored_message *m, void *ud)
 static int next_turn(struct conversation *t, struct message out[2], void *ud, struct err *e)
 {
 	struct session_log *r = ud;
-	struct children x = {.t = t};
+	struct children x = { .t = t };
 	int64_t at = session_log_head(t);
 
 	if (off(r) || !r->session || (t->n_msg && !at) || t->growing.open)
@@ -335,7 +361,7 @@ static int next_turn(struct conversation *t, struct message out[2], void *ud, st
 	if (!x.there)
 		return 0;
 	out[1] = x.m;
-	x.m = (struct message){0};
+	x.m = (struct message){ 0 };
 	if (message_path(r->store, x.question[x.n], copy_question, &x, e) < 0) {
 		message_free(&out[1]);
 		return -1;
@@ -349,11 +375,16 @@ static void write_answer(struct session_log *r, struct conversation *t, const st
 {
 	struct message *m = &t->msg[t->n_msg - 1];
 	struct stored_message s = {
-		.parent = parent_of_last(t), .role = ROLE_ASSISTANT, .text = m->text.p ? m->text.p : "", .n_text = m->text.n,
-		.token = m->id.id, .n_token = m->id.n, .complete = turn != NULL,
+		.parent = parent_of_last(t),
+		.role = ROLE_ASSISTANT,
+		.text = m->text.p ? m->text.p : "",
+		.n_text = m->text.n,
+		.token = m->id.id,
+		.n_token = m->id.n,
+		.complete = turn != NULL,
 	};
-	struct str stats = {0};
-	struct err e = {0};
+	struct str stats = { 0 };
+	struct err e = { 0 };
 	int rc;
 
 	answer_stats(m, turn, &stats);
@@ -370,7 +401,8 @@ static void write_answer(struct session_log *r, struct conversation *t, const st
 		save_failed(r, &e);
 }
 
-/* A short answer is written once, a long one every ANSWER_EVERY seconds; an answer that /continue extends becomes a new message. */
+/* A short answer is written once, a long one every ANSWER_EVERY seconds; an answer that /continue extends becomes a new
+ * message. */
 static void answer_began(struct session_log *r)
 {
 	r->writing = 0;
@@ -397,9 +429,9 @@ static void model_name(const struct conversation *t, struct str *out)
 
 static void log_turn(struct session_log *r, struct conversation *t, const struct turn *turn)
 {
-	struct str model = {0};
+	struct str model = { 0 };
 	struct timeline_stats st;
-	struct err e = {0};
+	struct err e = { 0 };
 
 	if (off(r))
 		return;
@@ -407,8 +439,9 @@ static void log_turn(struct session_log *r, struct conversation *t, const struct
 	r->writing = 0;
 	conversation_stats(t, &st);
 	model_name(t, &model);
-	if (!r->failed && (session_set(r->store, r->session, "random", t->sampling.rng, sizeof t->sampling.rng, &e) < 0 ||
-	                   session_touch(r->store, r->session, model.p, st.kv, st.n_tokens, &e) < 0))
+	if (!r->failed &&
+	    (session_set(r->store, r->session, "random", t->sampling.rng, sizeof t->sampling.rng, &e) < 0 ||
+	     session_touch(r->store, r->session, model.p, st.kv, st.n_tokens, &e) < 0))
 		save_failed(r, &e);
 	str_free(&model);
 	if (!r->failed)
@@ -428,7 +461,7 @@ void session_log_unbind(struct session_log *r, struct conversation *t)
 
 static void log_document(struct session_log *r, struct conversation *t)
 {
-	struct err e = {0};
+	struct err e = { 0 };
 
 	if (!off(r) && r->session && keep_document(r, t, &t->doc[t->n_doc - 1], &e) < 0)
 		save_failed(r, &e);
@@ -436,7 +469,7 @@ static void log_document(struct session_log *r, struct conversation *t)
 
 static void log_documents_from(struct session_log *r, struct conversation *t, size_t from)
 {
-	struct err e = {0};
+	struct err e = { 0 };
 
 	for (size_t i = from; i < t->n_doc && !off(r) && r->session; i++) {
 		int64_t old = t->doc[i].stored;
@@ -452,7 +485,7 @@ static void log_documents_from(struct session_log *r, struct conversation *t, si
 
 static void log_dropped(struct session_log *r, int64_t stored)
 {
-	struct err e = {0};
+	struct err e = { 0 };
 
 	if (!off(r) && stored && session_drop_document(r->store, r->session, stored, &e) < 0)
 		save_failed(r, &e);
@@ -465,23 +498,24 @@ static void on_event(struct conversation *t, const struct conversation_event *ev
 	struct session_log *r = ud;
 
 	switch (event->what) {
-	case EVENT_QUESTION:           log_question(r, t); break;
+	case EVENT_QUESTION: log_question(r, t); break;
 	case EVENT_QUESTION_WITHDRAWN:
-	case EVENT_UNDONE:             log_undo(r, t); break;
-	case EVENT_ANSWER_WITHDRAWN:   load_last_answer(r, t); break;
-	case EVENT_ANSWER_BEGAN:       answer_began(r); break;
-	case EVENT_ANSWER_GREW:        log_piece(r, t); break;
-	case EVENT_ANSWER_ENDED:       log_turn(r, t, event->turn); break;
-	case EVENT_REDONE:             log_redo(r, t); break;
-	case EVENT_CLEARED:            session_log_unbind(r, t); break;
-	case EVENT_RETURNED:           r->writing = 0; break;   /* the session's head stays on what was asked beside the text */
-	case EVENT_TEXT_GREW:          break;   /* stored with its question */
-	case EVENT_DOCUMENT_ADDED:     log_document(r, t); break;
-	case EVENT_DOCUMENT_DROPPED:   log_dropped(r, t->doc[event->i].stored); break;
-	case EVENT_DOCUMENT_PUT_BACK:  log_documents_from(r, t, event->i); break;
-	case EVENT_SETTINGS:           session_log_settings(r, t); break;
-	case EVENT_PREFILL_GREW:       save_entries(r, t, 0); break;
-	case EVENT_PREFILL_ENDED:      save_entries(r, t, 1); break;
+	case EVENT_UNDONE: log_undo(r, t); break;
+	case EVENT_ANSWER_WITHDRAWN: load_last_answer(r, t); break;
+	case EVENT_ANSWER_BEGAN: answer_began(r); break;
+	case EVENT_ANSWER_GREW: log_piece(r, t); break;
+	case EVENT_ANSWER_ENDED: log_turn(r, t, event->turn); break;
+	case EVENT_REDONE: log_redo(r, t); break;
+	case EVENT_CLEARED: session_log_unbind(r, t); break;
+	/* the session's head stays on what was asked beside the text */
+	case EVENT_RETURNED: r->writing = 0; break;
+	case EVENT_TEXT_GREW: break; /* stored with its question */
+	case EVENT_DOCUMENT_ADDED: log_document(r, t); break;
+	case EVENT_DOCUMENT_DROPPED: log_dropped(r, t->doc[event->i].stored); break;
+	case EVENT_DOCUMENT_PUT_BACK: log_documents_from(r, t, event->i); break;
+	case EVENT_SETTINGS: session_log_settings(r, t); break;
+	case EVENT_PREFILL_GREW: save_entries(r, t, 0); break;
+	case EVENT_PREFILL_ENDED: save_entries(r, t, 1); break;
 	}
 }
 

@@ -18,27 +18,30 @@
 #include "ui/text/text.h"
 
 enum {
-	LOOK = 4096,        /* bytes by which the encoding is found; fewer where a pipe has no more at once */
+	LOOK = 4096, /* bytes by which the encoding is found; fewer where a pipe has no more at once */
 	PIECE = 2048,
-	GATHER = 65536,     /* the same where the document is needed whole */
+	GATHER = 65536, /* the same where the document is needed whole */
 };
 
 struct text_source {
 	int fd;
 	char *name;
-	struct str shown;          /* the name, clean */
-	int64_t size;              /* of a regular file; -1 = has none */
-	uint64_t bytes;            /* read so far */
-	int looked;                /* the encoding is known */
+	struct str shown; /* the name, clean */
+	int64_t size;     /* of a regular file; -1 = has none */
+	uint64_t bytes;   /* read so far */
+	int looked;       /* the encoding is known */
 	int ended;
-	iconv_t conv; int converts;   /* to UTF-8, where the text is in another encoding */
-	size_t unit;               /* bytes of that encoding's smallest unit, skipped where they cannot be decoded */
-	struct str raw;            /* as read, not decoded yet: part of a character, or the first bytes until the encoding is known */
-	struct str utf8;           /* converted, not checked yet: part of a character */
+	iconv_t conv;
+	int converts; /* to UTF-8, where the text is in another encoding */
+	size_t unit;  /* bytes of that encoding's smallest unit, skipped where they cannot be decoded */
+	/* as read, not decoded yet: part of a character, or the first bytes until the encoding is known */
+	struct str raw;
+	struct str utf8; /* converted, not checked yet: part of a character */
 	int after_cr;
-	int gathers;               /* another format: imported once all of it is in raw */
+	int gathers; /* another format: imported once all of it is in raw */
 	int imported;
-	struct doc doc; size_t at; /* the imported document, and the byte of its text that comes next */
+	struct doc doc;
+	size_t at; /* the imported document, and the byte of its text that comes next */
 };
 
 static int refuse(const struct text_source *s, struct err *e, const char *why)
@@ -64,7 +67,7 @@ static int check_kind(struct text_source *s, int is_input, struct err *e)
 
 static int open_address(struct text_source *s, struct text_source **out, const char *address, struct err *e)
 {
-	struct str url = {0}, shown = {0};
+	struct str url = { 0 }, shown = { 0 };
 	int rc = doc_address(address, &url, &shown, e);
 
 	s->name = url.p;
@@ -91,7 +94,8 @@ int text_source_open(struct text_source **out, const char *path, struct err *e)
 	/* Open a pipe without waiting for its writer; each read waits for a limited time. */
 	s->fd = is_input ? fcntl(0, F_DUPFD_CLOEXEC, 3) : open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	if (s->fd < 0)
-		err_set(e, ERR_DOCUMENT, "'%.180s' cannot be opened: %s", s->shown.p ? s->shown.p : "", strerror(errno));
+		err_set(e, ERR_DOCUMENT, "'%.180s' cannot be opened: %s", s->shown.p ? s->shown.p : "",
+		        strerror(errno));
 	else if (check_kind(s, is_input, e) == 0) {
 		*out = s;
 		return 0;
@@ -136,8 +140,9 @@ static int look(struct text_source *s, struct err *e)
 		s->converts = s->conv != (iconv_t)-1;
 		s->unit = strncmp(doc.encoding, "UTF-16", 6) ? 1 : 2;
 		if (!s->converts)
-			rc = err_set(e, ERR_DOCUMENT, "'%.180s' is %s text, which the C library here cannot convert; use iconv first",
-			        s->shown.p, doc.encoding);
+			rc = err_set(e, ERR_DOCUMENT,
+			             "'%.180s' is %s text, which the C library here cannot convert; use iconv first",
+			             s->shown.p, doc.encoding);
 	}
 	doc_free(&doc);
 	return rc;
@@ -176,7 +181,7 @@ static void convert(struct text_source *s)
 		str_add(&s->utf8, buf, sizeof buf - room);
 		drop(&s->raw, s->raw.n - left);
 		if (rc != (size_t)-1 || (why == EINVAL && !s->ended))
-			break;   /* all is converted, or the rest of the last character is still to come */
+			break; /* all is converted, or the rest of the last character is still to come */
 		if (why == E2BIG)
 			continue;
 		str_adds(&s->utf8, "\xef\xbf\xbd");
@@ -209,9 +214,10 @@ static void check(struct text_source *s, struct str *out)
 
 static int import(struct text_source *s, struct err *e)
 {
-	int rc = s->fd < 0 ? doc_read(s->name, &s->doc, e) : doc_decode(s->name, s->raw.p ? s->raw.p : "", s->raw.n, &s->doc, e);
+	int rc = s->fd < 0 ? doc_read(s->name, &s->doc, e)
+	                   : doc_decode(s->name, s->raw.p ? s->raw.p : "", s->raw.n, &s->doc, e);
 
-	if (!rc || e->code != ERR_CANCELLED)   /* one that was stopped can begin again */
+	if (!rc || e->code != ERR_CANCELLED) /* one that was stopped can begin again */
 		str_free(&s->raw);
 	s->imported = rc == 0;
 	return rc;
@@ -235,7 +241,7 @@ static int next_imported(struct text_source *s, struct str *out)
 /* Wait for bytes or the end: 1, or 0 after the time. */
 static int wait_for(const struct text_source *s, int ms)
 {
-	struct pollfd p = {.fd = s->fd, .events = POLLIN};
+	struct pollfd p = { .fd = s->fd, .events = POLLIN };
 
 	return s->size >= 0 || poll(&p, 1, ms) > 0;
 }
@@ -292,12 +298,14 @@ const char *text_source_name(const struct text_source *s)
 
 void text_source_place(const struct text_source *s, struct source_place *out)
 {
-	*out = (struct source_place){.at = s->bytes, .total = s->size > 0 ? (uint64_t)s->size : 0};
+	*out = (struct source_place){ .at = s->bytes, .total = s->size > 0 ? (uint64_t)s->size : 0 };
 	if (s->imported) {
 		const struct mark *page = doc_mark_at(&s->doc, MARK_PAGE, s->at ? s->at - 1 : 0);
 
 		*out = (struct source_place){
-			.at = s->at, .total = s->doc.text.n, .page = page ? page->text : NULL,
+			.at = s->at,
+			.total = s->doc.text.n,
+			.page = page ? page->text : NULL,
 		};
 		for (size_t i = 0; i < s->doc.n_mark; i++) {
 			out->pages += s->doc.mark[i].kind == MARK_PAGE;

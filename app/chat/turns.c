@@ -3,12 +3,12 @@
 
 #include <string.h>
 
-/* Some servers leave out the mark that opens the reasoning.  Is there the one that closes it, in text that counted as the answer?  What follows it, and
- * nothing else, is in c->shown then. */
+/* Some servers leave out the mark that opens the reasoning. Is there the one that closes it, in text that counted as
+ * the answer? What follows it, and nothing else, is in c->shown then. */
 static int closes_now(struct chat *c, int whole)
 {
 	const struct message *m = conversation_answer(&c->t);
-	struct reasoning again = {.first = 1};
+	struct reasoning again = { .first = 1 };
 
 	if (!m || c->think.at != REASONING_AFTER || c->think.mark >= 0 || c->think.first || !m->text.n || c->t.tl ||
 	    !reasoning_unopened(m->text.p, m->text.n, whole, &c->close_seen))
@@ -20,10 +20,12 @@ static int closes_now(struct chat *c, int whole)
 	return 1;
 }
 
-/* A script that wants no reasoning gets the answer of a server at its end, when it is known what of it was reasoning. */
+/* A script that wants no reasoning gets the answer of a server at its end, when it is known what of it was
+ * reasoning. */
 static int waits_for_close(const struct chat *c)
 {
-	return !c->interactive && !c->goes_on && !c->t.tl && c->think.at == REASONING_AFTER && c->think.mark < 0 && !c->think.first;
+	return !c->interactive && !c->goes_on && !c->t.tl && c->think.at == REASONING_AFTER && c->think.mark < 0 &&
+	       !c->think.first;
 }
 
 static int on_text(const char *bytes, size_t n, void *ud, struct err *e)
@@ -45,7 +47,7 @@ static int on_text(const char *bytes, size_t n, void *ud, struct err *e)
 /* The answer is complete: show the bytes that were held back. */
 static void end_text(struct chat *c)
 {
-	struct err e = {0};
+	struct err e = { 0 };
 
 	c->thinking = 0;
 	if (!c->hides)
@@ -72,9 +74,12 @@ static void say_left_out(struct chat *c, const struct turn *turn)
 	if (!turn->left_out || c->o.quiet)
 		return;
 	conversation_stats(&c->t, &st);
-	notice(c, c->interactive ? "[the context of %s tokens is full: the first %zu messages are not sent any more%s%s]" :
-	       "weir: the context of %s tokens is full: the first %zu messages are not sent any more%s%s", count_text((uint64_t)st.ctx).s, turn->left_out,
-	       c->front->dims ? "; F2 dims them" : "", turn->guessed ? "; tokens are estimated, because the server does not count them" : "");
+	notice(c,
+	       c->interactive
+	               ? "[the context of %s tokens is full: the first %zu messages are not sent any more%s%s]"
+	               : "weir: the context of %s tokens is full: the first %zu messages are not sent any more%s%s",
+	       count_text((uint64_t)st.ctx).s, turn->left_out, c->front->dims ? "; F2 dims them" : "",
+	       turn->guessed ? "; tokens are estimated, because the server does not count them" : "");
 }
 
 enum turn_kind { TURN_ASK, TURN_AGAIN, TURN_GO_ON };
@@ -90,7 +95,7 @@ static const char *left_behind(const struct chat *c, enum turn_kind kind)
 static void after_turn(struct chat *c, enum turn_kind kind, const struct turn *turn, int rc, const struct err *e)
 {
 	struct timeline_stats st;
-	struct str s = {0};
+	struct str s = { 0 };
 	size_t number, count;
 
 	conversation_stats(&c->t, &st);
@@ -108,8 +113,10 @@ static void after_turn(struct chat *c, enum turn_kind kind, const struct turn *t
 		else if (turn->answered)
 			notice(c, "[what was said is kept; /undo and /new make room]");
 		else
-			notice(c, "[the question is withdrawn%s]", c->t.n_msg ? "; /undo and /new make room" :
-			       c->t.n_doc ? "; /undo drops a document" : "");
+			notice(c, "[the question is withdrawn%s]",
+			       c->t.n_msg   ? "; /undo and /new make room"
+			       : c->t.n_doc ? "; /undo drops a document"
+			                    : "");
 		return;
 	} else if (rc < 0) {
 		chat_error(c, e);
@@ -117,20 +124,25 @@ static void after_turn(struct chat *c, enum turn_kind kind, const struct turn *t
 		if (c->interactive && !turn->answered && (kind == TURN_ASK || e->code != ERR_USAGE))
 			notice(c, "[%s]", left_behind(c, kind));
 	} else if (turn->stop == STOP_LOOP) {
-		notice(c, c->interactive ? "[stopped: it repeats the same %d tokens; /regen answers anew, /continue goes on]" :
-		       "weir: an answer was stopped: it repeats the same %d tokens", turn->loop);
+		notice(c,
+		       c->interactive
+		               ? "[stopped: it repeats the same %d tokens; /regen answers anew, /continue goes on]"
+		               : "weir: an answer was stopped: it repeats the same %d tokens",
+		       turn->loop);
 	} else if (turn->stop == STOP_LENGTH && c->o.predict < 0) {
-		notice(c, c->interactive ? "[cut at %s tokens, the length of the context; /continue goes on]" :
-		       "weir: an answer was cut at %s tokens, the length of the context", count_text(turn->answer_tokens).s);
+		notice(c,
+		       c->interactive ? "[cut at %s tokens, the length of the context; /continue goes on]"
+		                      : "weir: an answer was cut at %s tokens, the length of the context",
+		       count_text(turn->answer_tokens).s);
 	} else if (turn->stop == STOP_LENGTH && c->interactive) {
 		notice(c, "[cut at %s tokens, as -n asks; /continue goes on]", count_text(turn->answer_tokens).s);
 	}
 	if (turn->outgrown && !c->o.quiet)
-		notice(c, "%s", c->front->dims ?
-		       "[context full: older tokens are evicted from here on. Dimmed words are evicted: the model does not see them any more; F2 shows the cache]" :
-		       c->interactive ?
-		       "[context full: older tokens are evicted from here on; /stats]" :
-		       "weir: context full: older tokens are evicted");
+		notice(c, "%s",
+		       c->front->dims
+		               ? "[context full: older tokens are evicted from here on. Dimmed words are evicted: the model does not see them any more; F2 shows the cache]"
+		       : c->interactive ? "[context full: older tokens are evicted from here on; /stats]"
+		                        : "weir: context full: older tokens are evicted");
 	say_left_out(c, turn);
 	if (!c->interactive || c->o.quiet || !turn->answered)
 		return;
@@ -140,8 +152,8 @@ static void after_turn(struct chat *c, enum turn_kind kind, const struct turn *t
 		return;
 	str_addf(&s, "[%s tokens, %.1f t/s, ", count_text(turn->answer_tokens).s, turn->decode_tps);
 	if (!describe_evicted(&st, &s))
-		str_addf(&s, "context %s%s%s%s", turn->estimated ? "about " : "", count_text((uint64_t)st.n_tokens).s, st.ctx ? " of " : "",
-		         st.ctx ? count_text((uint64_t)st.ctx).s : "");
+		str_addf(&s, "context %s%s%s%s", turn->estimated ? "about " : "", count_text((uint64_t)st.n_tokens).s,
+		         st.ctx ? " of " : "", st.ctx ? count_text((uint64_t)st.ctx).s : "");
 	if (!c->t.tl && turn->reused_tokens)
 		str_addf(&s, ", %s cached", count_text((uint64_t)turn->reused_tokens).s);
 	if (chat_variants(c, c->t.n_msg - 1, &number, &count))
@@ -154,14 +166,14 @@ static int begin_turn(struct chat *c, enum turn_kind kind, const char *text, siz
                       struct turn *turn, struct err *e)
 {
 	switch (kind) {
-	case TURN_ASK:   return conversation_ask(&c->t, text, n, hooks, turn, e);
+	case TURN_ASK: return conversation_ask(&c->t, text, n, hooks, turn, e);
 	case TURN_AGAIN: return conversation_regenerate(&c->t, hooks, turn, e);
 	case TURN_GO_ON: break;
 	}
 	return conversation_continue(&c->t, hooks, turn, e);
 }
 
-enum { WORDS_SHOWN = 60 };   /* bytes of a recalled turn */
+enum { WORDS_SHOWN = 60 }; /* bytes of a recalled turn */
 
 /* '[recalled from turn 12: "first words..."]', before the answer begins. */
 static void on_recalled(struct conversation *t, void *ud)
@@ -173,20 +185,24 @@ static void on_recalled(struct conversation *t, void *ud)
 		const struct str *text = r->said.n ? &r->said : &r->answered;
 		size_t n = text->n <= WORDS_SHOWN ? text->n : utf8_complete(text->p, WORDS_SHOWN);
 
-		notice(c, c->interactive ? "[recalled from turn %zu: \"%.*s%s\"]" : "weir: recalled from turn %zu: \"%.*s%s\"", r->turn, (int)n, text->p,
-		       n < text->n ? "..." : "");
+		notice(c,
+		       c->interactive ? "[recalled from turn %zu: \"%.*s%s\"]"
+		                      : "weir: recalled from turn %zu: \"%.*s%s\"",
+		       r->turn, (int)n, text->p, n < text->n ? "..." : "");
 	}
 }
 
-/* Nothing in the documents clearly answers the question: say so instead of answering from nothing, and show what is nearest.  To a script that
- * is a search that found nothing. */
+/* Nothing in the documents clearly answers the question: say so instead of answering from nothing, and show what is
+ * nearest. To a script that is a search that found nothing. */
 static void not_found(struct chat *c, const char *text, size_t n)
 {
 	str_clear(&c->not_found);
 	str_add(&c->not_found, text, n);
 	if (!c->rc && !c->interactive)
 		c->rc = 1;
-	notice(c, c->interactive ? "[nothing in the documents clearly answers this%s]" : "nothing in the documents clearly answers this%s",
+	notice(c,
+	       c->interactive ? "[nothing in the documents clearly answers this%s]"
+	                      : "nothing in the documents clearly answers this%s",
 	       c->t.sources.n && sources_shown(c) ? "; nearest:" : "");
 	sources_before(&c->t, c);
 	if (c->interactive)
@@ -196,13 +212,20 @@ static void not_found(struct chat *c, const char *text, size_t n)
 static void run_turn(struct chat *c, enum turn_kind kind, const char *text, size_t n)
 {
 	struct answer_hooks hooks = {
-		.text = on_text, .text_ud = c, .progress = chat_prefill_progress, .progress_ud = c, .sources = sources_before, .sources_ud = c,
-		.recalled = on_recalled, .recalled_ud = c,
+		.text = on_text,
+		.text_ud = c,
+		.progress = chat_prefill_progress,
+		.progress_ud = c,
+		.sources = sources_before,
+		.sources_ud = c,
+		.recalled = on_recalled,
+		.recalled_ud = c,
 		.stop_loops = strcmp(c->o.loops, "go") != 0,
-		.without_documents = c->anyway, .evidence = chat_attends(c),
+		.without_documents = c->anyway,
+		.evidence = chat_attends(c),
 	};
-	struct turn turn = {.stop = STOP_LENGTH};
-	struct err e = {0};
+	struct turn turn = { .stop = STOP_LENGTH };
+	struct err e = { 0 };
 	const struct message *last = kind == TURN_GO_ON ? conversation_answer(&c->t) : NULL;
 	int rc, quit;
 
@@ -217,16 +240,16 @@ static void run_turn(struct chat *c, enum turn_kind kind, const char *text, size
 		str_clear(&c->shown);
 		reasoning_feed(&c->think, last->text.p ? last->text.p : "", last->text.n, &c->shown);
 	}
-	signals_work(1);   /* searching and answering: a Ctrl-C between two timelines counts, too */
+	signals_work(1); /* searching and answering: a Ctrl-C between two timelines counts, too */
 	rc = begin_turn(c, kind, text, n, &hooks, &turn, &e);
 	signals_work(0);
 	end_text(c);
 	c->front->progress(c, "reading", -1, 0);
 	rc = c->front->turned(c, &turn, rc, &e);
 	if (rc < 0)
-		c->streaming.on = 0;   /* whoever stops an answer does not want the text read on, either */
+		c->streaming.on = 0; /* whoever stops an answer does not want the text read on, either */
 	if (c->interactive)
-		signals_take_int();   /* this Ctrl-C has stopped the answer: hide it from the prompt */
+		signals_take_int(); /* this Ctrl-C has stopped the answer: hide it from the prompt */
 	if (turn.answered)
 		sources_below(c);
 	after_turn(c, kind, &turn, rc, &e);
@@ -263,7 +286,7 @@ void chat_turn_anyway(struct chat *c)
 		notice(c, "[/anyway answers a question that the documents did not answer; there is none]");
 		return;
 	}
-	c->not_found = (struct str){0};
+	c->not_found = (struct str){ 0 };
 	c->anyway = 1;
 	run_turn(c, TURN_ASK, text.p, text.n);
 	c->anyway = 0;

@@ -1,22 +1,32 @@
-/* app/chat/variants.c - the variants of a turn: what was answered anew and what was asked differently stays in the session's tree, and one of
- * them is shown (chat_private.h).
+/* app/chat/variants.c - the variants of a turn: what was answered anew and what was asked differently stays in the
+ * session's tree, and one of them is shown (chat_private.h).
  *
- * A turn's variants are the answered questions behind the message before it, each with every answer it was given, the oldest first. */
+ * A turn's variants are the answered questions behind the message before it, each with every answer it was given, the
+ * oldest first. */
 #include "app/chat/chat_private.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum {
-	TURNS_SEARCHED = 200,   /* from the end, for a turn with variants */
-	DEPTH_MOST = 100000,    /* messages of a branch */
+	TURNS_SEARCHED = 200, /* from the end, for a turn with variants */
+	DEPTH_MOST = 100000,  /* messages of a branch */
 };
 
-struct variant { int64_t question, answer; };
-struct variants { struct variant *at; size_t n, now; };   /* now: the one that is shown; n: none */
+struct variant {
+	int64_t question, answer;
+};
+struct variants {
+	struct variant *at;
+	size_t n, now;
+}; /* now: the one that is shown; n: none */
 
 /* The messages behind one, of one role. */
-struct children { struct stored_message *m; size_t n; int role; };
+struct children {
+	struct stored_message *m;
+	size_t n;
+	int role;
+};
 
 static int add_child(const struct stored_message *m, void *ud)
 {
@@ -25,7 +35,7 @@ static int add_child(const struct stored_message *m, void *ud)
 
 	if (m->role != f->role)
 		return 0;
-	text = xmalloc(m->n_text);   /* it may hold NUL bytes */
+	text = xmalloc(m->n_text); /* it may hold NUL bytes */
 	memcpy(text, m->text, m->n_text);
 	f->m = xrealloc(f->m, (f->n + 1) * sizeof *f->m);
 	f->m[f->n] = *m;
@@ -39,12 +49,12 @@ static void children_free(struct children *f)
 	for (size_t i = 0; i < f->n; i++)
 		free((char *)(uintptr_t)f->m[i].text);
 	free(f->m);
-	*f = (struct children){0};
+	*f = (struct children){ 0 };
 }
 
 static int find_behind(const struct chat *c, int64_t message, int role, struct children *out, struct err *e)
 {
-	*out = (struct children){.role = role};
+	*out = (struct children){ .role = role };
 	if (!message_children(c->log->store, c->log->session, message, add_child, out, e))
 		return 0;
 	children_free(out);
@@ -59,19 +69,21 @@ static int find_variants(const struct chat *c, size_t q, struct variants *out, s
 	struct children questions, answers;
 	int rc = find_behind(c, q ? m[-1].stored : 0, ROLE_USER, &questions, e);
 
-	*out = (struct variants){.n = 0};
+	*out = (struct variants){ .n = 0 };
 	for (size_t i = 0; !rc && i < questions.n; i++) {
 		rc = find_behind(c, questions.m[i].id, ROLE_ASSISTANT, &answers, e);
 		for (size_t k = 0; !rc && k < answers.n; k++) {
 			const struct stored_message *a = &answers.m[k], *b = a + 1;
 
-			/* An answer that was continued is the beginning of the next one; one that came out the same is no variant. */
-			if (k + 1 < answers.n && a->id != shown && a->n_text <= b->n_text && !memcmp(a->text, b->text, a->n_text))
+			/* An answer that was continued is the beginning of the next one; one that came out the same is
+			 * no variant. */
+			if (k + 1 < answers.n && a->id != shown && a->n_text <= b->n_text &&
+			    !memcmp(a->text, b->text, a->n_text))
 				continue;
 			if (a->id == shown)
 				out->now = out->n;
 			out->at = xrealloc(out->at, (out->n + 1) * sizeof *out->at);
-			out->at[out->n++] = (struct variant){questions.m[i].id, a->id};
+			out->at[out->n++] = (struct variant){ questions.m[i].id, a->id };
 		}
 		if (!rc)
 			children_free(&answers);
@@ -91,7 +103,7 @@ static int is_kept(const struct chat *c)
 int chat_variants(const struct chat *c, size_t answer, size_t *number, size_t *count)
 {
 	struct variants v;
-	struct err e = {0};
+	struct err e = { 0 };
 
 	if (!is_kept(c) || !answer || c->t.msg[answer].role != ROLE_ASSISTANT || !c->t.msg[answer].stored ||
 	    find_variants(c, answer - 1, &v, &e) < 0)
@@ -109,13 +121,13 @@ static int newest_end(const struct chat *c, int64_t answer, int64_t *end, struct
 {
 	*end = answer;
 	for (int i = 0; i < DEPTH_MOST; i++) {
-		struct children questions, answers = {0};
+		struct children questions, answers = { 0 };
 		int64_t next = 0;
 
 		if (find_behind(c, *end, ROLE_USER, &questions, e) < 0)
 			return -1;
 		/* A question that was stopped before its answer began is no turn. */
-		for (size_t k = questions.n; k-- && !next; ) {
+		for (size_t k = questions.n; k-- && !next;) {
 			if (find_behind(c, questions.m[k].id, ROLE_ASSISTANT, &answers, e) < 0) {
 				children_free(&questions);
 				return -1;
@@ -137,7 +149,7 @@ static long last_with_variants(const struct chat *c, struct variants *v, struct 
 {
 	int left = TURNS_SEARCHED;
 
-	for (size_t i = c->t.n_msg; i-- && left; ) {
+	for (size_t i = c->t.n_msg; i-- && left;) {
 		if (c->t.msg[i].role != ROLE_USER)
 			continue;
 		left--;
@@ -154,8 +166,8 @@ void slash_variant(struct chat *c, char *arg)
 {
 	long n = *arg ? number_of(arg) : 0, q, to = 0;
 	int step = !*arg || !strcmp(arg, "next") ? 1 : !strcmp(arg, "previous") ? -1 : 0;
-	struct variants v = {0};
-	struct err e = {0};
+	struct variants v = { 0 };
+	struct err e = { 0 };
 	int64_t end;
 
 	if (!step && !n) {
@@ -176,8 +188,10 @@ void slash_variant(struct chat *c, char *arg)
 		if (!n && v.now == v.n)
 			to = (long)v.n - 1;
 		if (to < 0 || to >= (long)v.n)
-			notice(c, to < 0 ? "[this is the first of %zu variants]" : "[this is the last of %zu variants]", v.n);
-		else if (!newest_end(c, v.at[to].answer, &end, &e) && !session_log_show(c->log, &c->t, (size_t)q, end, &e)) {
+			notice(c, to < 0 ? "[this is the first of %zu variants]" : "[this is the last of %zu variants]",
+			       v.n);
+		else if (!newest_end(c, v.at[to].answer, &end, &e) &&
+		         !session_log_show(c->log, &c->t, (size_t)q, end, &e)) {
 			c->front->came_back(c);
 			if (!c->front->notes)
 				notice(c, "[variant %ld of %zu]", to + 1, v.n);

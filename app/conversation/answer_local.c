@@ -39,7 +39,8 @@ int local_open(struct conversation *t, const struct options *o, struct err *e)
 	t->info = info;
 	timeline_stats(t->tl, &st);
 	if (st.endless && o->ctx > info->ctx_train && !o->quiet)
-		say("the model was trained for a context of %d tokens: the cache holds %d of a conversation at once", info->ctx_train, st.ctx);
+		say("the model was trained for a context of %d tokens: the cache holds %d of a conversation at once",
+		    info->ctx_train, st.ctx);
 	else if (st.ctx > info->ctx_train && !o->quiet)
 		say("quality degrades beyond the context of %d tokens that the model was trained for", info->ctx_train);
 	if (o->verbose) {
@@ -48,7 +49,8 @@ int local_open(struct conversation *t, const struct options *o, struct err *e)
 		if (st.kv_disk_bytes)
 			say("the cache's keys and values lie on disk, %.1f MiB", (double)st.kv_disk_bytes / 1048576);
 		if (st.kv_host_bytes)
-			say("the cache's keys and values lie in the machine's memory, %.1f MiB", (double)st.kv_host_bytes / 1048576);
+			say("the cache's keys and values lie in the machine's memory, %.1f MiB",
+			    (double)st.kv_host_bytes / 1048576);
 	}
 	return 0;
 }
@@ -70,12 +72,14 @@ static int say_piece(struct conversation *t, struct message *m, int32_t id, cons
 	return h->text ? h->text(m->text.p + m->text.n - n, n, h->text_ud, e) : 0;
 }
 
-/* Tokens of an answer that is continued: as sampled, or, where another model wrote it, as this model tokenizes its text. */
+/* Tokens of an answer that is continued: as sampled, or, where another model wrote it, as this model tokenizes its
+ * text. */
 static int begun_tokens(const struct conversation *t, const struct message *begun, struct tokens *out, struct err *e)
 {
 	if (begun->id.n || !begun->text.n)
 		tokens_append(out, begun->id.id, begun->id.n);
-	else if (t->info->channels && strcmp(t->o->think ? t->o->think : "", "off") != 0 &&   /* else the reply's head has the mark */
+	else if (t->info->channels &&
+	         strcmp(t->o->think ? t->o->think : "", "off") != 0 && /* else the reply's head has the mark */
 	         engine_tokenize(t->engine, CHANNEL_FINAL, sizeof CHANNEL_FINAL - 1, TOKENIZE_SPECIAL, out, e) < 0)
 		return -1;
 	else
@@ -84,14 +88,16 @@ static int begun_tokens(const struct conversation *t, const struct message *begu
 }
 
 /* Prefill the prompt of an answer, and begun, its beginning.  Returns the token where the answer begins, or -1. */
-static int32_t read_prompt(struct conversation *t, const struct message *begun, const struct answer_hooks *h, struct turn *turn, struct err *e)
+static int32_t read_prompt(struct conversation *t, const struct message *begun, const struct answer_hooks *h,
+                           struct turn *turn, struct err *e)
 {
-	struct tokens so_far = {0};
+	struct tokens so_far = { 0 };
 	size_t n = 0, n_begun;
 	int32_t reused = -1;
 
 	if (!begun || begun_tokens(t, begun, &so_far, e) == 0)
-		reused = conversation_sync(t, 1, begun ? &so_far : NULL, &n, &turn->recomputed, h->progress, h->progress_ud, e);
+		reused = conversation_sync(t, 1, begun ? &so_far : NULL, &n, &turn->recomputed, h->progress,
+		                           h->progress_ud, e);
 	n_begun = so_far.n;
 	tokens_free(&so_far);
 	turn->prompt_tokens = (int32_t)n;
@@ -102,11 +108,12 @@ static int32_t read_prompt(struct conversation *t, const struct message *begun, 
 	return (int32_t)(n - n_begun);
 }
 
-/* Does the token end the channel of the answer (1)?  No other one is wanted.  Else its text is followed from channel to channel. */
+/* Does the token end the channel of the answer (1)? No other one is wanted. Else its text is followed from channel to
+ * channel. */
 static int ends_answer(const struct conversation *t, struct reasoning *r, int32_t id)
 {
 	static const char end[] = CHANNEL_END;
-	struct str piece = {0}, answer = {0};
+	struct str piece = { 0 }, answer = { 0 };
 	int ends;
 
 	if (!t->info->channels)
@@ -123,7 +130,7 @@ static int ends_answer(const struct conversation *t, struct reasoning *r, int32_
 /* 1 if the token begins a new line behind the given tokens: an answer that began with a quotation ends there. */
 static int ends_paragraph(const struct conversation *t, const struct turn *turn, int32_t id)
 {
-	struct str piece = {0};
+	struct str piece = { 0 };
 	int ends;
 
 	if (!t->given.n || (size_t)turn->answer_tokens < t->given.n)
@@ -135,15 +142,15 @@ static int ends_paragraph(const struct conversation *t, const struct turn *turn,
 }
 
 /* Generate the last message.  ids: keep the sampled tokens; 0 where another model wrote the beginning. */
-static int generate_tokens(struct conversation *t, int ids, double start, struct reasoning *channels, const struct answer_hooks *h,
-                           struct turn *turn, struct err *e)
+static int generate_tokens(struct conversation *t, int ids, double start, struct reasoning *channels,
+                           const struct answer_hooks *h, struct turn *turn, struct err *e)
 {
 	struct message *m = &t->msg[t->n_msg - 1];
 	int32_t most = t->o->predict;
 	struct timeline_stats st;
-	struct loop_watch watch = {.n = 0};
+	struct loop_watch watch = { .n = 0 };
 
-	t->sampling.answer = m->place.first;   /* also of an answer that goes on: all of it counts */
+	t->sampling.answer = m->place.first; /* also of an answer that goes on: all of it counts */
 	t->sampling.given = t->given.id;
 	t->sampling.n_given = (int32_t)t->given.n;
 	timeline_speculate(t->tl, strcmp(t->o->speculate, "off") != 0);
@@ -165,7 +172,8 @@ static int generate_tokens(struct conversation *t, int ids, double start, struct
 			return got;
 		if (ids)
 			tokens_add(&m->id, step.id);
-		/* At first each measures a few layers more; all of them have been after some tokens, and stay about as they are. */
+		/* At first each measures a few layers more; all of them have been after some tokens, and stay about as
+		 * they are. */
 		if ((turn->answer_tokens & (turn->answer_tokens - 1)) == 0)
 			timeline_attention_read_measure(t->tl);
 		turn->answer_tokens++;
@@ -181,11 +189,12 @@ static int generate_tokens(struct conversation *t, int ids, double start, struct
 	return 0;
 }
 
-static int generate(struct conversation *t, int ids, double start, const struct answer_hooks *h, struct turn *turn, struct err *e)
+static int generate(struct conversation *t, int ids, double start, const struct answer_hooks *h, struct turn *turn,
+                    struct err *e)
 {
 	const struct str *begun = &t->msg[t->n_msg - 1].text;
-	struct reasoning channels = {.first = 0};
-	struct str answer = {0};
+	struct reasoning channels = { .first = 0 };
+	struct str answer = { 0 };
 	int rc;
 
 	if (t->info->channels && begun->n)
@@ -203,7 +212,7 @@ static void measure(struct conversation *t, struct turn *turn)
 	struct err none;
 	int outgrown;
 
-	timeline_settle(t->tl, &none);   /* what it evicts counts */
+	timeline_settle(t->tl, &none); /* what it evicts counts */
 	timeline_stats(t->tl, &st);
 	turn->drafted = st.drafted;
 	turn->accepted = st.accepted;
@@ -226,7 +235,7 @@ static int32_t prefill(struct conversation *t, timeline_progress_fn *progress, v
 
 	timeline_resume(t->tl);
 	signals_watch(t->tl);
-	if (t->growing.open) {   /* the message has no end yet */
+	if (t->growing.open) { /* the message has no end yet */
 		reused = conversation_grow(t, "", 0, 1, progress, ud, e);
 		timeline_stats(t->tl, &st);
 		n = reused < 0 ? 0 : (size_t)st.prefill_tokens;
@@ -259,8 +268,8 @@ static void stats(const struct conversation *t, struct timeline_stats *out)
 
 static size_t count(const struct conversation *t, const char *text, size_t n)
 {
-	struct tokens id = {0};
-	struct err none = {0};
+	struct tokens id = { 0 };
+	struct err none = { 0 };
 	size_t tokens = engine_tokenize(t->engine, text, n, 0, &id, &none) < 0 ? n : id.n;
 
 	tokens_free(&id);
@@ -271,15 +280,16 @@ static size_t count(const struct conversation *t, const char *text, size_t n)
 
 static int does_not_pin(const struct document *d, const struct err *why, struct err *e)
 {
-	return err_set(e, why->code, "document '%.120s' has %zu tokens: %.240s; --docs auto searches it for passages instead", d->name, d->tokens,
-	               why->msg);
+	return err_set(e, why->code,
+	               "document '%.120s' has %zu tokens: %.240s; --docs auto searches it for passages instead",
+	               d->name, d->tokens, why->msg);
 }
 
 static int document_fits(struct conversation *t, struct document *d, size_t room, struct err *e)
 {
 	struct timeline_stats st;
-	struct tokens all = {0};
-	struct err why = {0};
+	struct tokens all = { 0 };
+	struct err why = { 0 };
 	char beyond[64] = "";
 	size_t n, rest, wants;
 	int32_t trained;
@@ -300,12 +310,20 @@ static int document_fits(struct conversation *t, struct document *d, size_t room
 	trained = engine_info(t->engine)->ctx_train;
 	if (wants > (size_t)trained)
 		snprintf(beyond, sizeof beyond, ", beyond the %d the model was trained for", trained);
-	return err_set(e, ERR_FIT, "document '%.120s' has %zu tokens and does not fit the context of %d; there is room for %zu; "
-	               "-c %zu would hold it%s; --docs auto searches it for passages instead", d->name, d->tokens, st.ctx,
-	               rest < (size_t)st.ctx ? (size_t)st.ctx - rest : 0, wants, beyond);
+	return err_set(e, ERR_FIT,
+	               "document '%.120s' has %zu tokens and does not fit the context of %d; there is room for %zu; "
+	               "-c %zu would hold it%s; --docs auto searches it for passages instead",
+	               d->name, d->tokens, st.ctx, rest < (size_t)st.ctx ? (size_t)st.ctx - rest : 0, wants, beyond);
 }
 
 const struct answerer answerer_local = {
-	.read = read_prompt, .generate = generate, .begin = begin, .end = end, .measure = measure, .prefill = prefill, .stats = stats,
-	.count = count, .document_fits = document_fits,
+	.read = read_prompt,
+	.generate = generate,
+	.begin = begin,
+	.end = end,
+	.measure = measure,
+	.prefill = prefill,
+	.stats = stats,
+	.count = count,
+	.document_fits = document_fits,
 };

@@ -1,7 +1,8 @@
 /* app/conversation/answer_remote.c - a model on a server answers (conversation_private.h).
  *
- * Each question sends the whole conversation as text; what the server has computed of it before is its own affair.  Where the context is full
- * the oldest turns are left out of the request, and stay left out, so that the beginning which the server has cached stays the same. */
+ * Each question sends the whole conversation as text; what the server has computed of it before is its own affair.
+ * Where the context is full the oldest turns are left out of the request, and stay left out, so that the beginning
+ * which the server has cached stays the same. */
 #include "app/conversation/conversation_private.h"
 #include "app/conversation/conversation.h"
 #include "app/models/models.h"
@@ -13,9 +14,10 @@
 #include "app/remote/remote.h"
 
 enum {
-	SHARE_OF_ANSWER = 4,     /* the answer gets this part of the context, where -n does not say how much it takes */
-	AROUND = 16, BEFORE = 64,/* tokens of a template, at most: around a message, and before the first one */
-	TRIES = 8,               /* times that turns are left out because the server says that they are too many */
+	SHARE_OF_ANSWER = 4, /* the answer gets this part of the context, where -n does not say how much it takes */
+	AROUND = 16,
+	BEFORE = 64, /* tokens of a template, at most: around a message, and before the first one */
+	TRIES = 8,   /* times that turns are left out because the server says that they are too many */
 };
 
 /* ---- opening ---- */
@@ -23,8 +25,18 @@ enum {
 static void copy_info(struct engine_info *to, const struct remote_info *from)
 {
 	*to = (struct engine_info){
-		.path = from->model, .name = from->model, .n_params = from->n_params, .ctx_train = from->ctx_train, .n_types = "",
-		.takes_system = 1, .think_switch = from->think_switch, .think_ask = from->think_switch, .bos = -1, .eos = -1, .eot = -1, .rope_scaling = "none",
+		.path = from->model,
+		.name = from->model,
+		.n_params = from->n_params,
+		.ctx_train = from->ctx_train,
+		.n_types = "",
+		.takes_system = 1,
+		.think_switch = from->think_switch,
+		.think_ask = from->think_switch,
+		.bos = -1,
+		.eos = -1,
+		.eot = -1,
+		.rope_scaling = "none",
 	};
 	snprintf(to->device, sizeof to->device, "%s", from->server);
 	snprintf(to->arch, sizeof to->arch, "%s", from->program);
@@ -41,7 +53,11 @@ void model_server_options(const struct options *o, struct remote_options *to)
 	const struct option_def *model = option_find("model", 5, CMD_CHAT);
 
 	*to = (struct remote_options){
-		.url = model_server(o), .key = getenv("WEIR_API_KEY"), .key_file = o->key_file, .insecure = o->insecure, .timeout = o->timeout,
+		.url = model_server(o),
+		.key = getenv("WEIR_API_KEY"),
+		.key_file = o->key_file,
+		.insecure = o->insecure,
+		.timeout = o->timeout,
 		.stopped = is_stopped,
 	};
 	/* Beside --remote a model in the config file or the environment is a file for other times. */
@@ -50,15 +66,22 @@ void model_server_options(const struct options *o, struct remote_options *to)
 
 int served_check_options(const struct options *o, struct err *e)
 {
-	static const struct { const char *name, *why; } local[] = {
-		{"kv", "the server has its own cache"}, {"kv-type", "the server has its own cache"}, {"kv-memory", "the server has its own cache"},
-		{"read-share", "the server reads the prompt"}, {"lora", "a server loads its own adapters"},
-		{"pre", "the server has its own tokenizer"}, {"chat-template", "the server has its own template"},
+	static const struct {
+		const char *name, *why;
+	} local[] = {
+		{ "kv", "the server has its own cache" },
+		{ "kv-type", "the server has its own cache" },
+		{ "kv-memory", "the server has its own cache" },
+		{ "read-share", "the server reads the prompt" },
+		{ "lora", "a server loads its own adapters" },
+		{ "pre", "the server has its own tokenizer" },
+		{ "chat-template", "the server has its own template" },
 	};
 
 	for (size_t i = 0; i < sizeof local / sizeof *local; i++)
 		if (option_said(o, option_find(local[i].name, strlen(local[i].name), CMD_CHAT)))
-			return err_set(e, ERR_USAGE, "--%s is for a model in this process: %s", local[i].name, local[i].why);
+			return err_set(e, ERR_USAGE, "--%s is for a model in this process: %s", local[i].name,
+			               local[i].why);
 	return 0;
 }
 
@@ -86,7 +109,7 @@ int served_open(struct conversation *t, const struct options *o, struct err *e)
 void served_close(struct conversation *t)
 {
 	remote_close(t->served.remote);
-	t->served = (struct served){.left_out = 0};
+	t->served = (struct served){ .left_out = 0 };
 }
 
 void conversation_server_models(const struct conversation *t, struct str *out)
@@ -105,7 +128,11 @@ static int32_t limit(const struct conversation *t)
 
 /* ---- what is sent ---- */
 
-struct list { struct remote_message *msg; struct str *own; size_t n; };
+struct list {
+	struct remote_message *msg;
+	struct str *own;
+	size_t n;
+};
 
 static void list_free(struct list *l)
 {
@@ -113,17 +140,17 @@ static void list_free(struct list *l)
 		str_free(&l->own[i]);
 	free(l->own);
 	free(l->msg);
-	*l = (struct list){.n = 0};
+	*l = (struct list){ .n = 0 };
 }
 
 static void list_add(struct list *l, enum chat_role role, const struct str *text)
 {
-	l->msg[l->n] = (struct remote_message){.role = role, .text = text->n ? text->p : "", .n = text->n};
+	l->msg[l->n] = (struct remote_message){ .role = role, .text = text->n ? text->p : "", .n = text->n };
 	l->n++;
 }
 
-/* A question with what stands in front of it; an answer without its reasoning.  A question behind one that has lost its answer shares its
- * message: the server's template may refuse two in a row. */
+/* A question with what stands in front of it; an answer without its reasoning. A question behind one that has lost its
+ * answer shares its message: the server's template may refuse two in a row. */
 static void list_add_message(struct list *l, const struct conversation *t, const struct message *m, int first)
 {
 	struct str *own;
@@ -150,7 +177,8 @@ static void list_add_message(struct list *l, const struct conversation *t, const
 static struct list list_make(const struct conversation *t, size_t from, const struct message *begun)
 {
 	struct list l = {
-		.msg = xcalloc(t->n_msg + 3, sizeof *l.msg), .own = xcalloc(t->n_msg + 3, sizeof *l.own),
+		.msg = xcalloc(t->n_msg + 3, sizeof *l.msg),
+		.own = xcalloc(t->n_msg + 3, sizeof *l.own),
 	};
 
 	if (t->has_system)
@@ -226,7 +254,8 @@ static void leave_out(struct conversation *t, int32_t n, int32_t most)
 	}
 }
 
-/* Choose what is sent.  refused: the server has refused more than that, whatever was counted.  -1: the question alone does not fit. */
+/* Choose what is sent. refused: the server has refused more than that, whatever was counted. -1: the question alone
+ * does not fit. */
 static int make_room(struct conversation *t, const struct message *begun, int refused, struct err *e)
 {
 	int32_t ctx = limit(t), answer, n;
@@ -249,13 +278,18 @@ static int make_room(struct conversation *t, const struct message *begun, int re
 	}
 	if (n < ctx)
 		return 0;
-	return err_set(e, ERR_FIT, "the question has %s%d tokens with what goes with it, more than the context of %d at %.100s",
+	return err_set(e, ERR_FIT,
+	               "the question has %s%d tokens with what goes with it, more than the context of %d at %.100s",
 	               t->served.counted ? "" : "about ", n, ctx, remote_info(t->served.remote)->server);
 }
 
 /* ---- a turn ---- */
 
-struct wait { const struct answer_hooks *h; const struct conversation *t; int told; };
+struct wait {
+	const struct answer_hooks *h;
+	const struct conversation *t;
+	int told;
+};
 
 static void waiting(int32_t done, int32_t total, const char *why, void *ud)
 {
@@ -269,13 +303,21 @@ static void waiting(int32_t done, int32_t total, const char *why, void *ud)
 
 static int ask(struct conversation *t, const struct message *begun, const struct answer_hooks *h, struct err *e)
 {
-	struct wait w = {.h = h, .t = t};
+	struct wait w = { .h = h, .t = t };
 	struct list l = list_make(t, t->served.left_out, begun);
 	struct remote_request q = {
-		.msg = l.msg, .n_msg = l.n, .extends = begun != NULL, .no_thought = t->o->think && !strcmp(t->o->think, "off"),
+		.msg = l.msg,
+		.n_msg = l.n,
+		.extends = begun != NULL,
+		.no_thought = t->o->think && !strcmp(t->o->think, "off"),
 		.thought = t->o->think && !strcmp(t->o->think, "on"),
-		.most = t->o->predict, .sampling = &t->sampling, .said = t->o->sampling_set, .seeded = t->o->seed_set, .seed = t->o->seed,
-		.waiting = waiting, .ud = &w,
+		.most = t->o->predict,
+		.sampling = &t->sampling,
+		.said = t->o->sampling_set,
+		.seeded = t->o->seed_set,
+		.seed = t->o->seed,
+		.waiting = waiting,
+		.ud = &w,
 	};
 	int rc = remote_ask(t->served.remote, &q, e);
 
@@ -283,11 +325,12 @@ static int ask(struct conversation *t, const struct message *begun, const struct
 	return rc;
 }
 
-static int32_t read_prompt(struct conversation *t, const struct message *begun, const struct answer_hooks *h, struct turn *turn, struct err *e)
+static int32_t read_prompt(struct conversation *t, const struct message *begun, const struct answer_hooks *h,
+                           struct turn *turn, struct err *e)
 {
 	const struct remote_info *info = remote_info(t->served.remote);
 	size_t had = t->served.left_out;
-	struct err why = {0};
+	struct err why = { 0 };
 	int rc;
 
 	if (begun && !begun->text.n)
@@ -299,7 +342,8 @@ static int32_t read_prompt(struct conversation *t, const struct message *begun, 
 	for (int tries = 0; (rc = ask(t, begun, h, &why)) < 0; tries++) {
 		if (why.code != ERR_FIT || t->served.left_out >= last_question(t) || tries == TRIES)
 			return err_set(e, why.code, "%s", why.msg);
-		/* The server has said now how large its context is, or it has not: then half of the turns are too many. */
+		/* The server has said now how large its context is, or it has not: then half of the turns are too
+		 * many. */
 		leave_out(t, 2, 1);
 		if (make_room(t, begun, 1, e) < 0)
 			return -1;
@@ -322,7 +366,8 @@ static int32_t hash_of(const char *p, size_t n)
 }
 
 /* The last message has grown by a piece: 1: the answer ends here. */
-static int take_piece(struct conversation *t, size_t from, struct loop_watch *watch, const struct answer_hooks *h, struct turn *turn, struct err *e)
+static int take_piece(struct conversation *t, size_t from, struct loop_watch *watch, const struct answer_hooks *h,
+                      struct turn *turn, struct err *e)
 {
 	struct message *m = &t->msg[t->n_msg - 1];
 	const char *p = m->text.p + from;
@@ -339,15 +384,16 @@ static int take_piece(struct conversation *t, size_t from, struct loop_watch *wa
 	return turn->loop || (t->o->predict >= 0 && turn->answer_tokens > t->o->predict);
 }
 
-static int generate(struct conversation *t, int ids, double start, const struct answer_hooks *h, struct turn *turn, struct err *e)
+static int generate(struct conversation *t, int ids, double start, const struct answer_hooks *h, struct turn *turn,
+                    struct err *e)
 {
 	struct message *m = &t->msg[t->n_msg - 1];
-	struct loop_watch watch = {.n = 0};
+	struct loop_watch watch = { .n = 0 };
 	double first = 0;
 	int rc = 0, got = 1;
 
 	(void)ids;
-	m->id.n = 0;   /* the text goes on without tokens */
+	m->id.n = 0; /* the text goes on without tokens */
 	while (!rc) {
 		enum remote_stop stop;
 		size_t from = m->text.n;
@@ -382,8 +428,10 @@ static void measure(struct conversation *t, struct turn *turn)
 		turn->answer_tokens = u->answer;
 	computed = turn->prompt_tokens - turn->reused_tokens;
 	turn->prefill_tps = u->prefill_tps >= 0 ? u->prefill_tps : turn->ttft_s > 0 ? computed / turn->ttft_s : 0;
-	turn->decode_tps = u->decode_tps >= 0 ? u->decode_tps :
-	                   turn->answer_tokens > 1 && t->served.decode_s > 0 ? (turn->answer_tokens - 1) / t->served.decode_s : 0;
+	turn->decode_tps = u->decode_tps >= 0 ? u->decode_tps
+	                   : turn->answer_tokens > 1 && t->served.decode_s > 0
+	                           ? (turn->answer_tokens - 1) / t->served.decode_s
+	                           : 0;
 	t->served.counted = !turn->estimated;
 	t->served.tokens = turn->prompt_tokens + turn->answer_tokens;
 	t->served.reused = turn->reused_tokens;
@@ -410,8 +458,13 @@ static void stats(const struct conversation *t, struct timeline_stats *out)
 	const struct served *s = &t->served;
 
 	*out = (struct timeline_stats){
-		.n_tokens = s->tokens, .ctx = limit(t), .reused_tokens = s->reused, .decode_tokens = s->answer, .decode_seconds = s->decode_s,
-		.prefill_tokens = s->tokens - s->answer - s->reused, .prefill_seconds = s->prefill_s,
+		.n_tokens = s->tokens,
+		.ctx = limit(t),
+		.reused_tokens = s->reused,
+		.decode_tokens = s->answer,
+		.decode_seconds = s->decode_s,
+		.prefill_tokens = s->tokens - s->answer - s->reused,
+		.prefill_seconds = s->prefill_s,
 	};
 }
 
@@ -429,22 +482,33 @@ static int document_fits(struct conversation *t, struct document *d, size_t room
 	d->tokens = count(t, d->text.p, d->text.n);
 	n = (int32_t)d->tokens;
 	if (t->n_msg || t->n_doc > 1) {
-		struct message question = {.role = ROLE_USER};
+		struct message question = { .role = ROLE_USER };
 		struct list l = list_make(t, t->n_msg, NULL);
 		int exact;
 
-		/* All documents in front of an empty question: with the messages they may be too long, and old turns are left out then. */
+		/* All documents in front of an empty question: with the messages they may be too long, and old turns
+		 * are left out then. */
 		list_add_message(&l, t, &question, 1);
 		n = remote_count_messages(t->served.remote, l.msg, l.n, &exact);
 		list_free(&l);
 	}
 	if (n + BEFORE + (int32_t)room <= ctx)
 		return 0;
-	return err_set(e, ERR_FIT, "document '%.120s' has %zu tokens and does not fit the %s of %d at %.60s; --docs auto searches it for passages instead",
-	               d->name, d->tokens, limit(t) ? "context" : "assumed context (-c says it)", ctx, remote_info(t->served.remote)->server);
+	return err_set(
+		e, ERR_FIT,
+		"document '%.120s' has %zu tokens and does not fit the %s of %d at %.60s; --docs auto searches it for passages instead",
+		d->name, d->tokens, limit(t) ? "context" : "assumed context (-c says it)", ctx,
+		remote_info(t->served.remote)->server);
 }
 
 const struct answerer answerer_remote = {
-	.read = read_prompt, .generate = generate, .begin = nothing, .end = nothing, .measure = measure, .prefill = prefill, .stats = stats,
-	.count = count, .document_fits = document_fits,
+	.read = read_prompt,
+	.generate = generate,
+	.begin = nothing,
+	.end = nothing,
+	.measure = measure,
+	.prefill = prefill,
+	.stats = stats,
+	.count = count,
+	.document_fits = document_fits,
 };

@@ -22,6 +22,8 @@ size_t context_size(const struct conversation *t)
 
 int conversation_needs_local(const struct conversation *t, const char *what, struct err *e)
 {
-	return t->tl ? 0 : err_set(e, ERR_USAGE, "%.60s needs a model in this process: the one that answers is on a server; /model FILE changes to another one",
-	                           what);
+	return t->tl ? 0
+	             : err_set(e, ERR_USAGE,
+	                       "%.60s needs a model in this process: the one that answers is on a server; /model FILE changes to another one",
+	                       what);
 }

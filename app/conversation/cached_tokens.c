@@ -1,4 +1,5 @@
-/* app/conversation/cached_tokens.c - what the cache holds of the conversation, and what it has evicted (conversation.h). */
+/* app/conversation/cached_tokens.c - what the cache holds of the conversation, and what it has evicted
+ * (conversation.h). */
 #include "app/conversation/conversation_private.h"
 #include "app/conversation/conversation.h"
 
@@ -9,7 +10,8 @@ int32_t tokens_in_cache(const struct timeline_stats *st)
 	for (int i = 0; i < st->rings.n_ring; i++)
 		kept += st->rings.fill[i];
 	/* Until the next step the rings do not count the last token. */
-	return !st->endless || kept > st->n_tokens || st->rings.evicted + st->rings.evicted_in_part == 0 ? st->n_tokens : kept;
+	return !st->endless || kept > st->n_tokens || st->rings.evicted + st->rings.evicted_in_part == 0 ? st->n_tokens
+	                                                                                                 : kept;
 }
 
 int32_t conversation_cached_tokens(const struct conversation *t, const struct timeline_stats *st)

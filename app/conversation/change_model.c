@@ -1,9 +1,9 @@
 /* app/conversation/change_model.c - a conversation continues with another model (conversation.h).
  *
- * A conversation is its text; tokens and cache belong to a model.  So the messages stay, answers keep their sampled ids where the
- * new model tokenizes the text in the same way, and everything is recomputed.  Before the old model is closed the new file is
- * opened without its weights, and the conversation's tokens are counted: that refuses most models which cannot be used.  Two models
- * are never in memory at once; if the new one fails later, the old one is opened again. */
+ * A conversation is its text; tokens and cache belong to a model. So the messages stay, answers keep their sampled ids
+ * where the new model tokenizes the text in the same way, and everything is recomputed. Before the old model is closed
+ * the new file is opened without its weights, and the conversation's tokens are counted: that refuses most models which
+ * cannot be used. Two models are never in memory at once; if the new one fails later, the old one is opened again. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,7 +15,7 @@
 
 int tokens_match_text(const struct engine *engine, const int32_t *id, size_t n_id, const char *text, size_t n_text)
 {
-	struct str piece = {0};
+	struct str piece = { 0 };
 	size_t at = 0;
 	int fit = 1;
 
@@ -34,7 +34,8 @@ int tokens_match_text(const struct engine *engine, const int32_t *id, size_t n_i
 	return fit && at == n_text;
 }
 
-/* Hide the ids of answers that mean other words in the new model's vocabulary; was[]: how many ids each had, for ids_show(). */
+/* Hide the ids of answers that mean other words in the new model's vocabulary; was[]: how many ids each had, for
+ * ids_show(). */
 static void ids_hide(struct conversation *t, const struct engine *engine, size_t *was)
 {
 	for (size_t i = 0; i < t->n_msg; i++) {
@@ -62,11 +63,12 @@ static int template_ok(const struct engine *engine, struct err *e)
 }
 
 /* Can the new model hold the conversation?  *n: the conversation's tokens in its vocabulary. */
-static int check_model(struct conversation *t, struct engine *engine, const struct options *next, size_t *n, struct err *e)
+static int check_model(struct conversation *t, struct engine *engine, const struct options *next, size_t *n,
+                       struct err *e)
 {
 	const char *kv = t->kv ? t->kv : next->kv;
 	int32_t ctx = next->ctx ? next->ctx : engine_info(engine)->ctx_train;
-	struct tokens all = {0};
+	struct tokens all = { 0 };
 	struct engine *at_work = t->engine;
 	int rc;
 
@@ -82,8 +84,11 @@ static int check_model(struct conversation *t, struct engine *engine, const stru
 		return -1;
 	/* The default policy evicts, so any number of tokens fits. */
 	if (kv && !kv_policy_endless(kv) && *n > (size_t)ctx)
-		return err_set(e, ERR_FIT, "the conversation has %zu tokens for '%.80s', which holds %d under '%.40s'; /new, /undo and a larger -c "
-		               "make room", *n, engine_info(engine)->name, ctx, kv);
+		return err_set(
+			e, ERR_FIT,
+			"the conversation has %zu tokens for '%.80s', which holds %d under '%.40s'; /new, /undo and a larger -c "
+			"make room",
+			*n, engine_info(engine)->name, ctx, kv);
 	return 0;
 }
 
@@ -114,7 +119,7 @@ static void forget_model(struct conversation *t)
 	t->pinned = -1;
 	t->prefix_known = 0;
 	t->outgrown = 0;
-	t->last = (struct turn){.stop = STOP_LENGTH};
+	t->last = (struct turn){ .stop = STOP_LENGTH };
 }
 
 /* A server takes the model's place.  Answers keep their sampled ids: the model that has them may come back. */
@@ -124,7 +129,7 @@ static int32_t change_to_server(struct conversation *t, const struct options *ne
 	const struct engine_info *info = t->info;
 	struct served before = t->served, new;
 
-	t->served = (struct served){.left_out = 0};
+	t->served = (struct served){ .left_out = 0 };
 	if (served_open(t, next, e) < 0) {
 		t->served = before;
 		t->by = by;
@@ -140,7 +145,7 @@ static int32_t change_to_server(struct conversation *t, const struct options *ne
 	rerank_close(t);
 	local_close(t);
 	rendered_free(&t->rendered);
-	t->rendered = (struct rendered){.n_msg = 0};
+	t->rendered = (struct rendered){ .n_msg = 0 };
 	t->rendered_msg = 0;
 	forget_model(t);
 	undo_forget(t);
@@ -153,7 +158,7 @@ int32_t conversation_change_model(struct conversation *t, const struct options *
 {
 	struct engine *look = NULL;
 	struct rendered old = t->rendered;
-	struct err why = {0};
+	struct err why = { 0 };
 	size_t *was, n = 0;
 	int rc;
 
@@ -164,7 +169,7 @@ int32_t conversation_change_model(struct conversation *t, const struct options *
 		return -1;
 	was = xcalloc(t->n_msg + 1, sizeof *was);
 	ids_hide(t, look, was);
-	t->rendered = (struct rendered){.n_msg = 0};
+	t->rendered = (struct rendered){ .n_msg = 0 };
 	rc = check_model(t, look, next, &n, e);
 	engine_close(look);
 	if (!rc) {

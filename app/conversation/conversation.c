@@ -34,7 +34,7 @@ void conversation_sampling(struct conversation *t, int reseed)
 void conversation_options_changed(struct conversation *t, int reseed)
 {
 	conversation_sampling(t, reseed);
-	t->prefix_known = 0;   /* some templates say in the prefix whether the model is to reason */
+	t->prefix_known = 0; /* some templates say in the prefix whether the model is to reason */
 	if (strcmp(t->docs, t->o->docs) != 0) {
 		t->docs = t->o->docs;
 		documents_choose(t);
@@ -44,7 +44,7 @@ void conversation_options_changed(struct conversation *t, int reseed)
 
 int conversation_open(struct conversation *t, const struct options *o, struct err *e)
 {
-	*t = (struct conversation){.o = o, .docs = o->docs ? o->docs : "auto", .pinned = -1};
+	*t = (struct conversation){ .o = o, .docs = o->docs ? o->docs : "auto", .pinned = -1 };
 	if (model_server(o) ? served_check_options(o, e) < 0 || served_open(t, o, e) < 0 : local_open(t, o, e) < 0)
 		return -1;
 	conversation_system(t, o->system);
@@ -56,26 +56,31 @@ int32_t conversation_change_policy(struct conversation *t, const char *where, co
 {
 	struct options o = *t->o;
 	struct timeline_stats st;
-	struct err why = {0};
+	struct err why = { 0 };
 	size_t had, left = 0;
 	int32_t ctx;
 
 	if (kv_policy_check(text, &why) < 0)
 		return err_set(e, ERR_USAGE, "%s: %.300s", where, why.msg);
 	if (!t->tl)
-		return err_set(e, ERR_USAGE, "%s: the server has its own cache; a policy is for a model in this process", where);
+		return err_set(e, ERR_USAGE,
+		               "%s: the server has its own cache; a policy is for a model in this process", where);
 	timeline_tokens(t->tl, &had);
 	timeline_stats(t->tl, &st);
 	ctx = t->o->ctx ? t->o->ctx : st.ctx;
 	if (!kv_policy_endless(text) && had > (size_t)ctx)
-		return err_set(e, ERR_FIT, "the conversation has %zu tokens, more than '%.40s' can hold in a context of %d; /undo, /new and a "
-		               "larger -c make room", had, text, ctx);
+		return err_set(
+			e, ERR_FIT,
+			"the conversation has %zu tokens, more than '%.40s' can hold in a context of %d; /undo, /new and a "
+			"larger -c make room",
+			had, text, ctx);
 	if (timeline_switch_kv(t->tl, text, &why) == 0) {
 		timeline_tokens(t->tl, &left);
 	} else if (why.code != ERR_FIT) {
 		return err_set(e, why.code, "%s", why.msg);
 	} else {
-		/* There is no memory for both caches: close the old one first, and open it again, empty, if the new one fails even so. */
+		/* There is no memory for both caches: close the old one first, and open it again, empty, if the new one
+		 * fails even so. */
 		timeline_close(t->tl);
 		t->tl = NULL;
 		t->pinned = -1;

@@ -6,14 +6,19 @@
 
 /* ---- what answers ----
  *
- * All that a conversation asks of a model, one in this process (answer_local.c) or one on a server (answer_remote.c). */
+ * All that a conversation asks of a model, one in this process (answer_local.c) or one on a server
+ * (answer_remote.c). */
 
 struct answerer {
-	/* Prefill the prompt, which is all messages, then `begun`, the text with which the answer begins, or NULL.  Returns the index of the answer's first
-	 * token, or -1.  Sets turn->answered, and turn's figures of the prompt. */
-	int32_t (*read)(struct conversation *, const struct message *begun, const struct answer_hooks *, struct turn *, struct err *);
-	/* Generate the last message.  ids: keep the sampled tokens; 0 where another model wrote the beginning.  0 or -1; turn->stop. */
-	int (*generate)(struct conversation *, int ids, double start, const struct answer_hooks *, struct turn *, struct err *);
+	/* Prefill the prompt, which is all messages, then `begun`, the text with which the answer begins, or NULL.
+	 * Returns the index of the answer's first token, or -1. Sets turn->answered, and turn's figures of the
+	 * prompt. */
+	int32_t (*read)(struct conversation *, const struct message *begun, const struct answer_hooks *, struct turn *,
+	                struct err *);
+	/* Generate the last message. ids: keep the sampled tokens; 0 where another model wrote the beginning. 0 or -1;
+	 * turn->stop. */
+	int (*generate)(struct conversation *, int ids, double start, const struct answer_hooks *, struct turn *,
+	                struct err *);
 	/* Before and after these: a stop reaches them in between. */
 	void (*begin)(struct conversation *);
 	void (*end)(struct conversation *);
@@ -24,23 +29,24 @@ struct answerer {
 	void (*stats)(const struct conversation *, struct timeline_stats *);
 	/* Tokens of a text by itself. */
 	size_t (*count)(const struct conversation *, const char *text, size_t n);
-	/* With document d, which is read whole, the conversation must still fit, and `room` more tokens.  Counts the document's tokens. */
+	/* With document d, which is read whole, the conversation must still fit, and `room` more tokens. Counts the
+	 * document's tokens. */
 	int (*document_fits)(struct conversation *, struct document *d, size_t room, struct err *);
 };
 extern const struct answerer answerer_local, answerer_remote;
 
 /* answerer.c */
-enum { CTX_ASSUMED = 4096 };   /* tokens of a server that does not say how many it has */
+enum { CTX_ASSUMED = 4096 }; /* tokens of a server that does not say how many it has */
 /* Tokens of the context, or of the one that is assumed. */
 size_t context_size(const struct conversation *);
 
 /* answer_local.c: open the model and its timeline.  On failure nothing is left open. */
-int  local_open(struct conversation *, const struct options *, struct err *);
+int local_open(struct conversation *, const struct options *, struct err *);
 void local_close(struct conversation *);
 /* answer_remote.c: the server that the options name takes the model's place, which the caller closes. */
-int  served_open(struct conversation *, const struct options *, struct err *);
+int served_open(struct conversation *, const struct options *, struct err *);
 /* Refuses options of the command line that only a model in this process could follow. */
-int  served_check_options(const struct options *, struct err *);
+int served_check_options(const struct options *, struct err *);
 void served_close(struct conversation *);
 
 /* ---- events.c ---- */
@@ -57,16 +63,16 @@ struct message *message_add(struct conversation *, enum chat_role);
 /* Note where documents and messages stand in t->rendered. */
 void place_all(struct conversation *);
 /* Render the conversation up to byte `bytes` of its last message, which is still growing. */
-int  render_open(struct conversation *, size_t bytes, struct tokens *out, struct err *);
+int render_open(struct conversation *, size_t bytes, struct tokens *out, struct err *);
 /* Does the cache hold tokens first .. first + n, or nearly all of them? */
-int  tokens_cached(const struct conversation *, int32_t first, int32_t n);
+int tokens_cached(const struct conversation *, int32_t first, int32_t n);
 /* Tokens of document i on its own, once it is rendered. */
 size_t document_count(const struct conversation *, size_t i, struct err *);
 /* Tell the cache which tokens of want are the prefix.  ERR_FIT when it has no room for them. */
-int  conversation_pin(struct conversation *, const struct tokens *want, struct err *);
-/* Make the timeline's sequence the conversation so far (reply_head: and the head of its answer) and begun, the beginning of that answer or
- * NULL.  Returns the tokens reused, or -1; *n: the tokens of the whole; *again: tokens that the timeline had and prefilled again, because
- * its cache cannot roll back over evicted tokens. */
+int conversation_pin(struct conversation *, const struct tokens *want, struct err *);
+/* Make the timeline's sequence the conversation so far (reply_head: and the head of its answer) and begun, the
+ * beginning of that answer or NULL. Returns the tokens reused, or -1; *n: the tokens of the whole; *again: tokens that
+ * the timeline had and prefilled again, because its cache cannot roll back over evicted tokens. */
 int32_t conversation_sync(struct conversation *, int reply_head, const struct tokens *begun, size_t *n, int32_t *again,
                           timeline_progress_fn *progress, void *ud, struct err *);
 
@@ -84,11 +90,11 @@ void document_forget_before(struct document *);
 
 /* Decide anew which documents are read whole: the model or --docs has changed. */
 void documents_choose(struct conversation *);
-int  document_put_back(struct conversation *, const struct document *, size_t i, struct err *);
+int document_put_back(struct conversation *, const struct document *, size_t i, struct err *);
 /* Document i has just replaced *old, which is moved there. */
 void document_keep_before(struct conversation *, size_t i, const struct document *old);
 /* The document takes the place of document i, which becomes *old.  -1: it does not fit, and nothing has changed. */
-int  document_swap(struct conversation *, const struct document *, size_t i, struct document *old, struct err *);
+int document_swap(struct conversation *, const struct document *, size_t i, struct document *old, struct err *);
 
 /* ---- undo_stack.c ---- */
 
@@ -97,15 +103,18 @@ void undo_keep_turns(struct conversation *, size_t from);
 void undo_keep_document(struct conversation *, size_t i);
 /* Tokens at the end of the cache that belong to undone turns. */
 int32_t undo_cached(const struct conversation *, const struct timeline_stats *);
-void undo_uncached(struct conversation *);   /* the cache was brought up to date: it holds no undone turn any more */
+void undo_uncached(struct conversation *); /* the cache was brought up to date: it holds no undone turn any more */
 /* A version of document i whose replacing was undone. */
 void undo_keep_version(struct conversation *, const struct document *, size_t i);
 
 /* ---- loops.c ---- */
 
-enum { LOOP_PERIOD = 128 };   /* tokens of the longest loop that is noticed */
-struct loop_watch { int32_t id[LOOP_PERIOD]; int n, run[LOOP_PERIOD + 1]; };
+enum { LOOP_PERIOD = 128 }; /* tokens of the longest loop that is noticed */
+struct loop_watch {
+	int32_t id[LOOP_PERIOD];
+	int n, run[LOOP_PERIOD + 1];
+};
 /* The answer has one more token.  The period of the loop that its last tokens are, in tokens; 0: they are none. */
-int  loop_add(struct loop_watch *, int32_t id);
+int loop_add(struct loop_watch *, int32_t id);
 
 #endif

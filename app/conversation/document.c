@@ -1,4 +1,5 @@
-/* app/conversation/document.c - one document: its text as the model gets it, its pages and headings (conversation.h). */
+/* app/conversation/document.c - one document: its text as the model gets it, its pages and headings
+ * (conversation.h). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,7 +11,7 @@
 static char *clean_name(const struct doc *in)
 {
 	const char *name = in->name ? in->name : "";
-	struct str clean = {0};
+	struct str clean = { 0 };
 
 	clean_line(name, strlen(name), &clean);
 	if (!clean.p)
@@ -20,7 +21,9 @@ static char *clean_name(const struct doc *in)
 
 struct document document_make(const struct doc *in, size_t at)
 {
-	struct document d = {.name = clean_name(in), .at = at, .bytes = in->bytes, .n_body = in->text.n, .type = (int)in->type};
+	struct document d = {
+		.name = clean_name(in), .at = at, .bytes = in->bytes, .n_body = in->text.n, .type = (int)in->type
+	};
 
 	d.n_mark = marks_copy(in->mark, in->n_mark, &d.mark);
 	d.origin = xcalloc(1, sizeof *d.origin);
@@ -65,7 +68,8 @@ void document_place(const struct document *d, size_t from, size_t to, struct doc
 	for (size_t i = 0; !heading && i < d->n_mark && d->mark[i].at < to; i++)
 		if (d->mark[i].kind == MARK_HEADING)
 			heading = &d->mark[i];
-	*out = (struct document_place){.page = page && *page->text ? page->text : NULL, .heading = heading && *heading->text ? heading->text : NULL};
+	*out = (struct document_place){ .page = page && *page->text ? page->text : NULL,
+		                        .heading = heading && *heading->text ? heading->text : NULL };
 }
 
 void place_json(const struct document_place *place, struct str *out)

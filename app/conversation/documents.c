@@ -1,11 +1,13 @@
 /* app/conversation/documents.c - the documents of a conversation (conversation.h).
  *
- * A document that fits is read whole.  Such documents stand, quoted and with their names, before the first question, so all of them lie
- * at the start of the sequence, behind the system prompt: the prefix, which a cache may pin.  They are prefilled once.  One that is
- * added in the middle of a conversation joins the prefix, and the messages are recomputed behind it.
+ * A document that fits is read whole. Such documents stand, quoted and with their names, before the first question, so
+ * all of them lie at the start of the sequence, behind the system prompt: the prefix, which a cache may pin. They are
+ * prefilled once. One that is added in the middle of a conversation joins the prefix, and the messages are recomputed
+ * behind it.
  *
- * Of a document that does not fit nothing is prefilled: each question brings the passages that answer it (sources.c, quote.c).  So it is with
- * the files of a folder, of which some would fit: those that come first are no better than the others, and would leave no room. */
+ * Of a document that does not fit nothing is prefilled: each question brings the passages that answer it (sources.c,
+ * quote.c). So it is with the files of a folder, of which some would fit: those that come first are no better than the
+ * others, and would leave no room. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,10 +16,11 @@
 #include "app/conversation/conversation.h"
 
 enum {
-	ROOM_MIN = 32,          /* tokens of a question and its answer that must fit beside the documents */
-	BYTES_PER_TOKEN = 4,    /* for an estimate */
-	BYTES_HOPELESS = 16,    /* a text of more bytes for each token of the context is not even tokenized */
-	CONTEXTS_OF_MANY = 2,   /* documents that come together and would fill more contexts than these are searched, each of them */
+	ROOM_MIN = 32,       /* tokens of a question and its answer that must fit beside the documents */
+	BYTES_PER_TOKEN = 4, /* for an estimate */
+	BYTES_HOPELESS = 16, /* a text of more bytes for each token of the context is not even tokenized */
+	/* documents that come together and would fill more contexts than these are searched, each of them */
+	CONTEXTS_OF_MANY = 2,
 };
 
 int conversation_drop_last_document(struct conversation *t, struct str *name)
@@ -53,8 +56,8 @@ void conversation_drop_documents(struct conversation *t)
 	t->prefix_known = 0;
 }
 
-/* Does document d come with others, each of which may fit, but by far not all of them?  Only their sizes decide, so a session that is
- * resumed decides alike. */
+/* Does document d come with others, each of which may fit, but by far not all of them? Only their sizes decide, so a
+ * session that is resumed decides alike. */
 static int is_one_of_many(const struct conversation *t, const struct document *d)
 {
 	size_t ctx = context_size(t), tokens = 0;
@@ -74,14 +77,15 @@ static int decides_itself(const struct conversation *t)
 static int document_choose(struct conversation *t, struct document *d, size_t room, struct err *e)
 {
 	int decides = decides_itself(t);
-	struct err why = {0};
+	struct err why = { 0 };
 
 	if (d->grows)
 		return 0;
 	d->whole = 0;
 	d->tokens = d->n_body / BYTES_PER_TOKEN;
 	t->prefix_known = 0;
-	if (decides ? d->n_body / BYTES_HOPELESS > context_size(t) || is_one_of_many(t, d) : !strcmp(t->o->docs, "passages"))
+	if (decides ? d->n_body / BYTES_HOPELESS > context_size(t) || is_one_of_many(t, d)
+	            : !strcmp(t->o->docs, "passages"))
 		return 0;
 	d->whole = 1;
 	if (t->by->document_fits(t, d, room, &why) == 0) {
@@ -95,7 +99,7 @@ static int document_choose(struct conversation *t, struct document *d, size_t ro
 
 void documents_choose(struct conversation *t)
 {
-	struct err none = {0};
+	struct err none = { 0 };
 
 	for (size_t i = 0; i < t->n_doc; i++)
 		t->doc[i].whole = 0;
@@ -108,7 +112,8 @@ static int document_known(const struct conversation *t, const struct document *n
 	for (size_t i = 0; i < t->n_doc; i++) {
 		const struct document *d = &t->doc[i];
 
-		if (!strcmp(d->name, new->name) && d->n_body == new->n_body && !memcmp(d->text.p, new->text.p, new->text.n))
+		if (!strcmp(d->name, new->name) && d->n_body == new->n_body &&
+		    !memcmp(d->text.p, new->text.p, new->text.n))
 			return 1;
 	}
 	return 0;
@@ -135,7 +140,7 @@ static int document_append(struct conversation *t, struct document d, size_t roo
 
 int conversation_restore_document(struct conversation *t, const struct doc *in, size_t at, struct err *e)
 {
-	return document_append(t, document_make(in, at), 0, e);   /* it fitted when it was added */
+	return document_append(t, document_make(in, at), 0, e); /* it fitted when it was added */
 }
 
 int conversation_add_document(struct conversation *t, const struct doc *in, struct err *e)
@@ -264,7 +269,7 @@ int conversation_undo_replaced(struct conversation *t, struct str *name, struct 
 		before = *d->before;
 		if (document_swap(t, &before, i, &new, e) < 0)
 			return -1;
-		free(new.before);   /* the box; what was in it is document i now */
+		free(new.before); /* the box; what was in it is document i now */
 		new.before = NULL;
 		undo_keep_version(t, &new, i);
 		str_adds(name, t->doc[i].name);

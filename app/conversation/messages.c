@@ -11,11 +11,12 @@ struct message *message_add(struct conversation *t, enum chat_role role)
 		t->cap_msg = t->cap_msg ? t->cap_msg * 2 : 16;
 		t->msg = xrealloc(t->msg, t->cap_msg * sizeof *t->msg);
 	}
-	t->msg[t->n_msg] = (struct message){.role = role};
+	t->msg[t->n_msg] = (struct message){ .role = role };
 	return &t->msg[t->n_msg++];
 }
 
-struct message *conversation_message(struct conversation *t, enum chat_role role, const char *text, size_t n, const int32_t *id, size_t n_id)
+struct message *conversation_message(struct conversation *t, enum chat_role role, const char *text, size_t n,
+                                     const int32_t *id, size_t n_id)
 {
 	struct message *m = message_add(t, role);
 

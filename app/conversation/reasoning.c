@@ -4,8 +4,8 @@
 #include <string.h>
 
 enum {
-	HEAD_BYTES = 200,   /* of what names a channel, at most */
-	MARK_BYTES = 32,    /* of a mark, at most */
+	HEAD_BYTES = 200, /* of what names a channel, at most */
+	MARK_BYTES = 32,  /* of a mark, at most */
 };
 
 static int is_blank(char c)
@@ -16,7 +16,7 @@ static int is_blank(char c)
 void reasoning_free(struct reasoning *t)
 {
 	str_free(&t->held);
-	*t = (struct reasoning){.first = t->first};
+	*t = (struct reasoning){ .first = t->first };
 }
 
 static void count(struct reasoning *t, const char *p, size_t n)
@@ -55,8 +55,8 @@ static int find_open(const char *p, size_t n, size_t *which)
 	return -may;
 }
 
-/* The same of the mark that closes mark `which`; which < 0: the reply's head has opened the reasoning, with a mark that is not known.  Returns
- * the mark's bytes, -1, or 0. */
+/* The same of the mark that closes mark `which`; which < 0: the reply's head has opened the reasoning, with a mark that
+ * is not known. Returns the mark's bytes, -1, or 0. */
 static int find_close(const char *p, size_t n, int which)
 {
 	const struct reasoning_mark *m;
@@ -75,7 +75,7 @@ static int find_close(const char *p, size_t n, int which)
 /* The name of a channel, up to the mark in front of its text: "final" is the answer. */
 static size_t step_channel(struct reasoning *t, const char *p, size_t n)
 {
-	size_t most = n < HEAD_BYTES ? n : HEAD_BYTES;   /* however many bytes came together */
+	size_t most = n < HEAD_BYTES ? n : HEAD_BYTES; /* however many bytes came together */
 	const char *end = memmem(p, most, CHANNEL_TEXT, sizeof CHANNEL_TEXT - 1);
 
 	if (!end && n < HEAD_BYTES)
@@ -115,7 +115,8 @@ static size_t step(struct reasoning *t, const char *p, size_t n, struct str *out
 		if (mark < 0)
 			return 0;
 		t->mark = mark > 0 ? (int)which : -1;
-		if (mark > 0) {   /* also where the reply's head has opened the reasoning, and the model repeats the mark */
+		/* also where the reply's head has opened the reasoning, and the model repeats the mark */
+		if (mark > 0) {
 			t->at = reasoning_has_channels(reasoning_mark_at(which)) ? REASONING_CHANNEL : REASONING_WITHIN;
 			return i + strlen(reasoning_mark_at(which)->open);
 		}
@@ -132,22 +133,21 @@ static size_t step(struct reasoning *t, const char *p, size_t n, struct str *out
 		if (mark < 0)
 			return 0;
 		if (mark > 0)
-			t->at = t->mark >= 0 && reasoning_has_channels(reasoning_mark_at((size_t)t->mark)) ? REASONING_NEXT : REASONING_MARGIN;
+			t->at = t->mark >= 0 && reasoning_has_channels(reasoning_mark_at((size_t)t->mark))
+			                ? REASONING_NEXT
+			                : REASONING_MARGIN;
 		else
 			count(t, p, 1);
 		return mark > 0 ? (size_t)mark : 1;
-	case REASONING_CHANNEL:
-		return step_channel(t, p, n);
-	case REASONING_NEXT:
-		return step_next(t, p, n);
+	case REASONING_CHANNEL: return step_channel(t, p, n);
+	case REASONING_NEXT: return step_next(t, p, n);
 	case REASONING_MARGIN:
 		while (i < n && is_blank(p[i]))
 			i++;
 		if (i < n)
 			t->at = REASONING_AFTER;
 		return i ? i : step(t, p, n, out);
-	case REASONING_AFTER:
-		break;
+	case REASONING_AFTER: break;
 	}
 	str_add(out, p, n);
 	return n;
@@ -174,7 +174,7 @@ void reasoning_end(struct reasoning *t, struct str *out)
 {
 	if (t->held.n && t->at == REASONING_WITHIN)
 		count(t, t->held.p, t->held.n);
-	else if (t->held.n && t->at == REASONING_BEGIN && !t->first)   /* no mark, only its beginning */
+	else if (t->held.n && t->at == REASONING_BEGIN && !t->first) /* no mark, only its beginning */
 		str_add(out, t->held.p, t->held.n);
 	str_clear(&t->held);
 }
@@ -192,8 +192,8 @@ void reasoning_describe(const struct reasoning *t, struct str *out)
 size_t reasoning_length(const char *text, size_t n)
 {
 	size_t seen = 0;
-	struct reasoning t = {.first = reasoning_unopened(text, n, 1, &seen) > 0};
-	struct str out = {0};
+	struct reasoning t = { .first = reasoning_unopened(text, n, 1, &seen) > 0 };
+	struct str out = { 0 };
 	size_t length;
 
 	reasoning_feed(&t, text, n, &out);
@@ -231,7 +231,10 @@ static const char *find_mark(const char *p, size_t from, size_t n, int closes, s
 
 		if (reasoning_has_channels(m))
 			continue;
-		at = memmem(p + from, (first ? (size_t)(first - p) + MARK_BYTES < n ? (size_t)(first - p) + MARK_BYTES : n : n) - from, mark, strlen(mark));
+		at = memmem(p + from,
+		            (first ? (size_t)(first - p) + MARK_BYTES < n ? (size_t)(first - p) + MARK_BYTES : n : n) -
+		                    from,
+		            mark, strlen(mark));
 		if (at && (!first || at < first)) {
 			first = at;
 			*len = strlen(mark);
@@ -280,8 +283,8 @@ static int is_lower(char c)
 	return c >= 'a' && c <= 'z';
 }
 
-/* A mark that ends reasoning ends a sentence, a line or a word of it, and the answer begins behind it, mostly on a line of its own.  One that is only
- * mentioned stands within a sentence, in quotes or in code. */
+/* A mark that ends reasoning ends a sentence, a line or a word of it, and the answer begins behind it, mostly on a line
+ * of its own. One that is only mentioned stands within a sentence, in quotes or in code. */
 static int ends_reasoning(const char *p, size_t at, size_t end, size_t n)
 {
 	static const char stops[] = ". ! ? ) … 。 ！ ？", opens[] = "( [ { < “ „ ‘ « 「", wraps[] = "\" ' * _ ~";
@@ -311,7 +314,8 @@ static int ends_reasoning(const char *p, size_t at, size_t end, size_t n)
 		return 1;
 	if (newlines)
 		return !own || !is_lower(c);
-	return !strchr(".,;:!?)]}'\"", c) && (!is_lower(c) || (stopped && next == end)) && !(c & 0x80 && next + 3 <= n && ends_with_one(p, next + 3, "” ’ 」"));
+	return !strchr(".,;:!?)]}'\"", c) && (!is_lower(c) || (stopped && next == end)) &&
+	       !(c & 0x80 && next + 3 <= n && ends_with_one(p, next + 3, "” ’ 」"));
 }
 
 size_t reasoning_unopened(const char *text, size_t n, int whole, size_t *seen)
@@ -319,7 +323,7 @@ size_t reasoning_unopened(const char *text, size_t n, int whole, size_t *seen)
 	size_t len = 0, at, end;
 	const char *mark = *seen < n ? find_mark(text, *seen, n, 1, &len) : NULL;
 
-	if (*seen >= n)   /* decided, if it is SIZE_MAX */
+	if (*seen >= n) /* decided, if it is SIZE_MAX */
 		return 0;
 	if (!mark) {
 		if (n - *seen > MARK_BYTES)
@@ -329,11 +333,11 @@ size_t reasoning_unopened(const char *text, size_t n, int whole, size_t *seen)
 	at = (size_t)(mark - text);
 	end = at + len;
 	*seen = at;
-	if (!whole && n - end < 4)   /* what follows decides */
+	if (!whole && n - end < 4) /* what follows decides */
 		return 0;
 	*seen = SIZE_MAX;
-	if (find_mark(text, 0, at, 0, &len) || find_mark(text, end, n, 0, &len) || find_mark(text, end, n, 1, &len) || in_code(text, at) ||
-	    !ends_reasoning(text, at, end, n))
+	if (find_mark(text, 0, at, 0, &len) || find_mark(text, end, n, 0, &len) || find_mark(text, end, n, 1, &len) ||
+	    in_code(text, at) || !ends_reasoning(text, at, end, n))
 		return 0;
 	return end;
 }

@@ -1,4 +1,5 @@
-/* app/conversation/render.c - renders the conversation as tokens, and makes the timeline's sequence equal to them (conversation.h).
+/* app/conversation/render.c - renders the conversation as tokens, and makes the timeline's sequence equal to them
+ * (conversation.h).
  *
  * Each turn renders the whole conversation, and timeline_sync() finds what the cache has of it. */
 #include "app/conversation/conversation_private.h"
@@ -7,11 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { KEPT_LEAST = 230 };   /* of 255: tokens count as cached if they keep this share of their KV entries */
+enum { KEPT_LEAST = 230 }; /* of 255: tokens count as cached if they keep this share of their KV entries */
 
 /* ---- what is rendered ---- */
 
-static const char BETWEEN[] = "\n\n";   /* between texts that share a message: a system prompt and the first question, two questions */
+/* between texts that share a message: a system prompt and the first question, two questions */
+static const char BETWEEN[] = "\n\n";
 enum { BETWEEN_BYTES = sizeof BETWEEN - 1 };
 
 /* 1: the system prompt is a message of its own. */
@@ -26,20 +28,22 @@ static size_t system_bytes(const struct conversation *t)
 	return t->has_system && !t->info->takes_system && t->system.n ? t->system.n + BETWEEN_BYTES : 0;
 }
 
-/* 1: message i is part of the message before it.  A question may have lost its answer (the program was killed), and a template may refuse
- * two questions in a row. */
+/* 1: message i is part of the message before it. A question may have lost its answer (the program was killed), and a
+ * template may refuse two questions in a row. */
 static int joins(const struct conversation *t, const struct message *msg, size_t i)
 {
 	return i && t->info->wants_turns && msg[i].role == ROLE_USER && msg[i - 1].role == ROLE_USER;
 }
 
-/* Bytes at the beginning of a message that the template is not given: the reasoning of an answer, where it has to tell its channels apart. */
+/* Bytes at the beginning of a message that the template is not given: the reasoning of an answer, where it has to tell
+ * its channels apart. */
 static size_t unsent_reasoning(const struct conversation *t, const struct message *m)
 {
 	return m->role == ROLE_ASSISTANT && t->info->channels && m->text.n ? reasoning_length(m->text.p, m->text.n) : 0;
 }
 
-/* A message's text as the model gets it: in front of the first one the documents, in front of a question its passages. */
+/* A message's text as the model gets it: in front of the first one the documents, in front of a question its
+ * passages. */
 static void add_whole(const struct conversation *t, const struct message *m, int first, struct str *out)
 {
 	if (first && system_bytes(t)) {
@@ -55,8 +59,8 @@ static void add_whole(const struct conversation *t, const struct message *m, int
 		str_add(out, m->text.p, m->text.n);
 }
 
-static int render(const struct conversation *t, const struct message *msg, size_t n_msg, unsigned flags, const struct rendered *before,
-                  struct rendered *out, struct err *e)
+static int render(const struct conversation *t, const struct message *msg, size_t n_msg, unsigned flags,
+                  const struct rendered *before, struct rendered *out, struct err *e)
 {
 	struct chat_msg *list = xcalloc(n_msg + 1, sizeof *list);
 	struct str *whole = xcalloc(n_msg + 1, sizeof *whole);
@@ -64,7 +68,9 @@ static int render(const struct conversation *t, const struct message *msg, size_
 	int rc;
 
 	if (system_leads(t))
-		list[n++] = (struct chat_msg){.role = ROLE_SYSTEM, .text = t->system.p ? t->system.p : "", .len = t->system.n};
+		list[n++] = (struct chat_msg){ .role = ROLE_SYSTEM,
+			                       .text = t->system.p ? t->system.p : "",
+			                       .len = t->system.n };
 	for (size_t i = 0, next; i < n_msg; i = next) {
 		const struct message *m = &msg[i];
 		const struct str *text = &m->text;
@@ -80,7 +86,11 @@ static int render(const struct conversation *t, const struct message *msg, size_
 			text = &whole[i];
 		}
 		list[n++] = (struct chat_msg){
-			.role = m->role, .text = text->p ? text->p + cut : "", .len = text->n - cut, .id = m->id.id, .n_id = cut ? 0 : m->id.n,
+			.role = m->role,
+			.text = text->p ? text->p + cut : "",
+			.len = text->n - cut,
+			.id = m->id.id,
+			.n_id = cut ? 0 : m->id.n,
 		};
 	}
 	if (t->o->think && !strcmp(t->o->think, "off"))
@@ -102,7 +112,7 @@ static void place_text(const struct rendered *r, size_t i, size_t before, size_t
 {
 	const struct text_place *p = i < r->n_msg ? &r->place[i] : NULL;
 
-	*out = (struct text_at){.first = -1};
+	*out = (struct text_at){ .first = -1 };
 	if (!p || p->at == SIZE_MAX || before + n < p->from || before > p->from + p->n)
 		return;
 	out->byte = p->at - p->from + before;
@@ -112,10 +122,11 @@ static void place_text(const struct rendered *r, size_t i, size_t before, size_t
 /* Where documents and messages stand in t->rendered. */
 void place_all(struct conversation *t)
 {
-	size_t at = (size_t)system_leads(t), before = system_bytes(t);   /* the rendered message, and how much of it is placed */
+	/* the rendered message, and how much of it is placed */
+	size_t at = (size_t)system_leads(t), before = system_bytes(t);
 
 	for (size_t i = 0; i < t->n_doc; i++) {
-		t->doc[i].place = (struct text_at){.first = -1};
+		t->doc[i].place = (struct text_at){ .first = -1 };
 		if (!t->doc[i].whole)
 			continue;
 		place_text(&t->rendered, at, before, t->doc[i].text.n, &t->doc[i].place);
@@ -133,7 +144,7 @@ void place_all(struct conversation *t)
 		}
 		place_text(&t->rendered, at, before, m->context.n, &m->context_place);
 		place_text(&t->rendered, at, before + m->context.n, m->text.n - cut, &m->place);
-		m->place.byte -= cut;   /* of the whole text, as where the template cuts it */
+		m->place.byte -= cut; /* of the whole text, as where the template cuts it */
 		before += m->context.n + m->text.n;
 	}
 }
@@ -151,11 +162,12 @@ static size_t bytes_before(const struct conversation *t, size_t i)
 size_t document_count(const struct conversation *t, size_t i, struct err *e)
 {
 	const struct document *d = &t->doc[i];
-	struct tokens id = {0};
-	struct err why = {0};
+	struct tokens id = { 0 };
+	struct err why = { 0 };
 	size_t n = 0, before = bytes_before(t, i);
 
-	if (!d->whole || engine_render_count(t->engine, &t->rendered, (size_t)system_leads(t), before, before + d->text.n, &n, &why) < 0) {
+	if (!d->whole || engine_render_count(t->engine, &t->rendered, (size_t)system_leads(t), before,
+	                                     before + d->text.n, &n, &why) < 0) {
 		engine_tokenize(t->engine, d->text.p, d->text.n, 0, &id, e);
 		n = id.n;
 		tokens_free(&id);
@@ -190,18 +202,18 @@ static size_t common_prefix(const struct tokens *a, const int32_t *b, size_t n_b
 /* The tokens that stand before every first question: system prompt and documents. */
 static int render_prefix(const struct conversation *t, struct rendered *r, struct tokens *out, struct err *e)
 {
-	struct message nothing = {.role = ROLE_USER};
+	struct message nothing = { .role = ROLE_USER };
 
 	if (render(t, &nothing, 1, RENDER_OPEN, &t->rendered, r, e) < 0)
 		return -1;
 	return engine_render_stable(t->engine, r, (size_t)system_leads(t), bytes_before(t, t->n_doc), out, e);
 }
 
-/* The engine finds one difference between two renderings.  A changed beginning (system prompt, documents) and new messages are two:
- * first render the messages of the last rendering. */
+/* The engine finds one difference between two renderings. A changed beginning (system prompt, documents) and new
+ * messages are two: first render the messages of the last rendering. */
 static void render_beginning(struct conversation *t)
 {
-	struct err none = {0};
+	struct err none = { 0 };
 
 	if (!t->prefix_known && t->rendered.n_msg && t->rendered_msg && t->rendered_msg < t->n_msg)
 		render(t, t->msg, t->rendered_msg, t->rendered_flags, &t->rendered, &t->rendered, &none);
@@ -212,7 +224,7 @@ int conversation_render(struct conversation *t, int reply_head, struct tokens *o
 	unsigned flags = reply_head ? REPLY_HEAD : 0;
 	int rc;
 
-	t->growing.known = 0;   /* its tokens in the rendering are overwritten */
+	t->growing.known = 0; /* its tokens in the rendering are overwritten */
 	render_beginning(t);
 	if (!t->n_msg)
 		rc = render_prefix(t, &t->rendered, out, e);
@@ -250,7 +262,7 @@ int conversation_pin(struct conversation *t, const struct tokens *want, struct e
 	int32_t n;
 
 	if (!t->prefix_known) {
-		struct rendered r = {.n_msg = 0};
+		struct rendered r = { .n_msg = 0 };
 		int rc;
 
 		t->prefix.n = 0;
@@ -271,7 +283,11 @@ int conversation_pin(struct conversation *t, const struct tokens *want, struct e
 
 /* ---- the timeline ---- */
 
-struct prefill { struct conversation *t; timeline_progress_fn *progress; void *ud; };
+struct prefill {
+	struct conversation *t;
+	timeline_progress_fn *progress;
+	void *ud;
+};
 
 static void prefill_grew(int32_t done, int32_t total, void *ud)
 {
@@ -283,9 +299,9 @@ static void prefill_grew(int32_t done, int32_t total, void *ud)
 }
 
 int32_t conversation_sync(struct conversation *t, int reply_head, const struct tokens *begun, size_t *n, int32_t *again,
-                         timeline_progress_fn *progress, void *ud, struct err *e)
+                          timeline_progress_fn *progress, void *ud, struct err *e)
 {
-	struct tokens want = {0};
+	struct tokens want = { 0 };
 	size_t n_had;
 	const int32_t *had = timeline_tokens(t->tl, &n_had);
 	int32_t reused = -1;
@@ -293,13 +309,14 @@ int32_t conversation_sync(struct conversation *t, int reply_head, const struct t
 	*n = 0;
 	*again = 0;
 	if (!conversation_render(t, reply_head, &want, e)) {
-		struct prefill prefill = {.t = t, .progress = progress, .ud = ud};
-		struct err why = {0};
+		struct prefill prefill = { .t = t, .progress = progress, .ud = ud };
+		struct err why = { 0 };
 		size_t same;
 		if (begun)
 			tokens_append(&want, begun->id, begun->n);
 		same = common_prefix(&want, had, n_had);
-		/* Decode the token that was sampled last in place of prefilling it: some policies tell the two apart. */
+		/* Decode the token that was sampled last in place of prefilling it: some policies tell the two
+		 * apart. */
 		if (begun && same == want.n && n_had == want.n)
 			timeline_extend(t->tl, NULL, 0, 1, NULL, NULL, &why);
 		if (!conversation_pin(t, &want, e)) {
@@ -311,7 +328,7 @@ int32_t conversation_sync(struct conversation *t, int reply_head, const struct t
 				emit(t, EVENT_PREFILL_ENDED, 0);
 		}
 		*n = want.n;
-		if (reused >= 0 && (size_t)reused + 1 < same)   /* the last token is computed again for its logits */
+		if (reused >= 0 && (size_t)reused + 1 < same) /* the last token is computed again for its logits */
 			*again = (int32_t)same - reused;
 	}
 	tokens_free(&want);

@@ -11,7 +11,8 @@ static int reasons(const struct options *o, const struct engine_info *i)
 		return i->thinks_first && !i->think_switch;
 	if (o->think && !strcmp(o->think, "on"))
 		return i->thinks_first || i->think_switch || i->think_ask;
-	/* Where the template can keep a model from reasoning, and cannot ask for more of it, the model reasons by itself. */
+	/* Where the template can keep a model from reasoning, and cannot ask for more of it, the model reasons by
+	 * itself. */
 	return i->thinks_first || (i->think_switch && !i->think_ask);
 }
 
@@ -20,7 +21,7 @@ void sampling_choose(const struct options *o, const struct engine *engine, struc
 	if (engine)
 		engine_sampling(engine, reasons(o, engine_info(engine)), out);
 	else
-		*out = (struct sampling_choice){.s = sampling_default};
+		*out = (struct sampling_choice){ .s = sampling_default };
 	for (int i = 0; i < SAMPLING_SETTINGS; i++) {
 		if (!engine)
 			out->from[i] = SAMPLING_SERVER;
@@ -34,18 +35,24 @@ void sampling_choose(const struct options *o, const struct engine *engine, struc
 static double value_of(const struct sampling *s, int i)
 {
 	const double value[SAMPLING_SETTINGS] = {
-		[SAMPLING_TEMP] = (double)s->temperature, [SAMPLING_TOP_K] = s->top_k, [SAMPLING_TOP_P] = (double)s->top_p,
-		[SAMPLING_MIN_P] = (double)s->min_p, [SAMPLING_REPEAT] = (double)s->repeat_penalty,
-		[SAMPLING_PRESENCE] = (double)s->presence_penalty, [SAMPLING_FREQUENCY] = (double)s->frequency_penalty,
+		[SAMPLING_TEMP] = (double)s->temperature,
+		[SAMPLING_TOP_K] = s->top_k,
+		[SAMPLING_TOP_P] = (double)s->top_p,
+		[SAMPLING_MIN_P] = (double)s->min_p,
+		[SAMPLING_REPEAT] = (double)s->repeat_penalty,
+		[SAMPLING_PRESENCE] = (double)s->presence_penalty,
+		[SAMPLING_FREQUENCY] = (double)s->frequency_penalty,
 	};
 
 	return value[i];
 }
 
-static const char *const name[SAMPLING_SETTINGS] = {"temp", "top_k", "top_p", "min_p", "repeat_penalty", "presence_penalty", "frequency_penalty"};
+static const char *const name[SAMPLING_SETTINGS] = {
+	"temp", "top_k", "top_p", "min_p", "repeat_penalty", "presence_penalty", "frequency_penalty"
+};
 static const char *const source[] = {
-	[SAMPLING_DEFAULT] = "default", [SAMPLING_FAMILY] = "family", [SAMPLING_FILE] = "model file", [SAMPLING_USER] = "yours",
-	[SAMPLING_SERVER] = "server",
+	[SAMPLING_DEFAULT] = "default", [SAMPLING_FAMILY] = "family", [SAMPLING_FILE] = "model file",
+	[SAMPLING_USER] = "yours",      [SAMPLING_SERVER] = "server",
 };
 
 static void add_source(const struct sampling_choice *c, unsigned from, struct str *out)
@@ -69,7 +76,7 @@ void sampling_show(const struct sampling_choice *c, enum sampling_setting i, str
 
 void sampling_line(const struct sampling_choice *c, struct str *out)
 {
-	static const unsigned char order[] = {SAMPLING_USER, SAMPLING_FILE, SAMPLING_FAMILY, SAMPLING_DEFAULT};
+	static const unsigned char order[] = { SAMPLING_USER, SAMPLING_FILE, SAMPLING_FAMILY, SAMPLING_DEFAULT };
 	size_t began = out->n;
 
 	for (size_t k = 0; k < sizeof order; k++) {
@@ -79,7 +86,8 @@ void sampling_line(const struct sampling_choice *c, struct str *out)
 			double off = i == SAMPLING_REPEAT ? 1 : 0, value = value_of(&c->s, i);
 
 			/* Penalties that nobody sets are left out. */
-			if (c->from[i] == order[k] && (i < SAMPLING_REPEAT || order[k] != SAMPLING_DEFAULT || value < off || value > off))
+			if (c->from[i] == order[k] &&
+			    (i < SAMPLING_REPEAT || order[k] != SAMPLING_DEFAULT || value < off || value > off))
 				str_addf(out, "%s%s %g", n++ ? ", " : out->n > began ? "; " : "", name[i], value);
 		}
 		if (n)

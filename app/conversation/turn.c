@@ -7,9 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The answer to the messages so far, as a new message.  begun: its beginning, a message whose text and tokens the new one takes over once
- * the prompt is read. */
-static int answer(struct conversation *t, struct message *begun, const struct answer_hooks *h, struct turn *turn, struct err *e)
+/* The answer to the messages so far, as a new message. begun: its beginning, a message whose text and tokens the new
+ * one takes over once the prompt is read. */
+static int answer(struct conversation *t, struct message *begun, const struct answer_hooks *h, struct turn *turn,
+                  struct err *e)
 {
 	int by_text = begun && !begun->id.n && begun->text.n, rc = -1, attends;
 	int64_t stored = begun ? begun->stored : 0;
@@ -17,7 +18,7 @@ static int answer(struct conversation *t, struct message *begun, const struct an
 	struct message *m;
 	int32_t first;
 
-	*turn = (struct turn){.stop = STOP_LENGTH};
+	*turn = (struct turn){ .stop = STOP_LENGTH };
 	t->by->begin(t);
 	attends = h->evidence && evidence_begin(t);
 	first = t->by->read(t, begun, h, turn, e);
@@ -25,10 +26,10 @@ static int answer(struct conversation *t, struct message *begun, const struct an
 		m = message_add(t, ROLE_ASSISTANT);
 		if (begun)
 			*m = *begun;
-		m->number = 0;   /* its text grows */
+		m->number = 0; /* its text grows */
 		m->interrupted = 0;
-		m->stored = 0;   /* a new message: the session and its forks keep the one that was cut */
-		m->place = (struct text_at){.first = first};
+		m->stored = 0; /* a new message: the session and its forks keep the one that was cut */
+		m->place = (struct text_at){ .first = first };
 		if (!m->sources.n)
 			answer_sources_found(t, &m->sources);
 		emit(t, EVENT_ANSWER_BEGAN, 0);
@@ -45,7 +46,7 @@ static int answer(struct conversation *t, struct message *begun, const struct an
 	t->by->measure(t, turn);
 	t->total_answer += (uint64_t)turn->answer_tokens;
 	if (begun && !turn->answer_tokens) {
-		t->msg[t->n_msg - 1].stored = stored;   /* the model added nothing: it stays the stored message */
+		t->msg[t->n_msg - 1].stored = stored; /* the model added nothing: it stays the stored message */
 		return rc;
 	}
 	undo_forget(t);
@@ -55,7 +56,8 @@ static int answer(struct conversation *t, struct message *begun, const struct an
 }
 
 /* Find the evicted turns that the question asks about.  0 or -1. */
-static int find_recalled(struct conversation *t, const char *text, size_t n, const struct answer_hooks *h, struct err *e)
+static int find_recalled(struct conversation *t, const char *text, size_t n, const struct answer_hooks *h,
+                         struct err *e)
 {
 	if (conversation_recall(t, text, n, e) < 0)
 		return -1;
@@ -64,10 +66,10 @@ static int find_recalled(struct conversation *t, const char *text, size_t n, con
 	return 0;
 }
 
-/* Find the passages that answer the question.  context: what it was sent with before, or NULL.  0; 1 = nothing in the documents clearly
- * answers it, and none of them is read whole; -1. */
-static int find_sources(struct conversation *t, const char *text, size_t n, const struct str *context, const struct answer_hooks *h,
-                        struct err *e)
+/* Find the passages that answer the question. context: what it was sent with before, or NULL. 0; 1 = nothing in the
+ * documents clearly answers it, and none of them is read whole; -1. */
+static int find_sources(struct conversation *t, const char *text, size_t n, const struct str *context,
+                        const struct answer_hooks *h, struct err *e)
 {
 	int whole = 0;
 
@@ -78,10 +80,10 @@ static int find_sources(struct conversation *t, const char *text, size_t n, cons
 		return -1;
 	for (size_t i = 0; i < t->n_doc; i++)
 		whole |= t->doc[i].whole || t->doc[i].grows;
-	if (signals_stopped())   /* between two timelines */
+	if (signals_stopped()) /* between two timelines */
 		return err_set(e, ERR_CANCELLED, "stopped");
 	if (!t->sources.found && !whole && !t->n_recalled)
-		return 1;   /* the nearest ones stay */
+		return 1; /* the nearest ones stay */
 	if (!t->sources.found) {
 		sources_free(&t->sources);
 		return 0;
@@ -95,17 +97,20 @@ static int find_sources(struct conversation *t, const char *text, size_t n, cons
 	return 0;
 }
 
-int conversation_ask(struct conversation *t, const char *text, size_t n, const struct answer_hooks *h, struct turn *turn, struct err *e)
+int conversation_ask(struct conversation *t, const char *text, size_t n, const struct answer_hooks *h,
+                     struct turn *turn, struct err *e)
 {
 	int was_open = t->growing.open, rc = find_recalled(t, text, n, h, e);
-	struct str context = {0};
-	struct err why = {0};
+	struct str context = { 0 };
+	struct err why = { 0 };
 	struct message *m;
 
 	if (!rc)
 		rc = find_sources(t, text, n, NULL, h, e);
 	if (rc) {
-		*turn = (struct turn){.stop = rc > 0 ? STOP_NOT_FOUND : e->code == ERR_CANCELLED ? STOP_CANCEL : STOP_LENGTH};
+		*turn = (struct turn){ .stop = rc > 0                     ? STOP_NOT_FOUND
+			                       : e->code == ERR_CANCELLED ? STOP_CANCEL
+			                                                  : STOP_LENGTH };
 		return rc < 0 ? -1 : 0;
 	}
 	if (was_open && aside_save(t, &why) < 0)
@@ -113,7 +118,7 @@ int conversation_ask(struct conversation *t, const char *text, size_t n, const s
 	recall_context(t, &context);
 	question_context(t, &context);
 	m = was_open ? &t->msg[t->n_msg - 1] : message_add(t, ROLE_USER);
-	if (was_open) {   /* the text that was read stands in front, and must not move */
+	if (was_open) { /* the text that was read stands in front, and must not move */
 		str_adds(&m->text, "\n\n");
 		str_add(&m->text, context.p ? context.p : "", context.n);
 		m->quoted = context.n;
@@ -138,16 +143,16 @@ int conversation_ask(struct conversation *t, const char *text, size_t n, const s
 	return rc;
 }
 
-/* Tell the sources of the last question once more.  Where they are forgotten, because the session was resumed or a turn undone, its old answer
- * has them, or they are searched for again.  The question keeps its context, so a search that fails only leaves them unnamed.  -1: it was
- * stopped. */
+/* Tell the sources of the last question once more. Where they are forgotten, because the session was resumed or a turn
+ * undone, its old answer has them, or they are searched for again. The question keeps its context, so a search that
+ * fails only leaves them unnamed. -1: it was stopped. */
 static int find_again(struct conversation *t, const struct message *old, const struct answer_hooks *h, struct err *e)
 {
 	const struct message *m = &t->msg[t->n_msg - 1];
-	struct err why = {0};
+	struct err why = { 0 };
 	int rc = 0;
 
-	if (!t->sources.found)   /* none of a question that was not answered */
+	if (!t->sources.found) /* none of a question that was not answered */
 		sources_free(&t->sources);
 	if ((t->sources.n || sources_restore(t, &old->sources)) && h->sources)
 		h->sources(t, h->sources_ud);
@@ -160,7 +165,7 @@ static int find_again(struct conversation *t, const struct message *old, const s
 
 int conversation_regenerate(struct conversation *t, const struct answer_hooks *h, struct turn *turn, struct err *e)
 {
-	struct message old = {.role = ROLE_ASSISTANT};
+	struct message old = { .role = ROLE_ASSISTANT };
 	int had = 0, rc;
 
 	if (!t->n_msg || t->growing.open)
@@ -170,12 +175,12 @@ int conversation_regenerate(struct conversation *t, const struct answer_hooks *h
 		had = 1;
 		emit(t, EVENT_ANSWER_WITHDRAWN, 0);
 	}
-	*turn = (struct turn){.stop = STOP_CANCEL};
+	*turn = (struct turn){ .stop = STOP_CANCEL };
 	rc = find_again(t, &old, h, e);
 	if (!rc)
 		rc = answer(t, NULL, h, turn, e);
 	if (had && !turn->answered)
-		*message_add(t, ROLE_ASSISTANT) = old;   /* nothing new: the old answer stays */
+		*message_add(t, ROLE_ASSISTANT) = old; /* nothing new: the old answer stays */
 	else if (had)
 		message_free(&old);
 	return rc;
@@ -188,7 +193,7 @@ int conversation_continue(struct conversation *t, const struct answer_hooks *h, 
 
 	if (!t->n_msg || t->growing.open)
 		return err_set(e, ERR_USAGE, "there is no answer yet to continue");
-	if (t->msg[t->n_msg - 1].role != ROLE_ASSISTANT)   /* the answer was stopped before its first word */
+	if (t->msg[t->n_msg - 1].role != ROLE_ASSISTANT) /* the answer was stopped before its first word */
 		return answer(t, NULL, h, turn, e);
 	if (!t->sources.found)
 		sources_forget(t);
@@ -221,7 +226,11 @@ static void kv_memory_json(const struct conversation *t, struct str *out)
 
 void conversation_json(const struct conversation *t, const struct turn *turn, const char *session, struct str *out)
 {
-	static const char *stop[] = {[STOP_EOS] = "eos", [STOP_LENGTH] = "length", [STOP_CANCEL] = "cancel", [STOP_NOT_FOUND] = "not found", [STOP_LOOP] = "loop"};
+	static const char *stop[] = { [STOP_EOS] = "eos",
+		                      [STOP_LENGTH] = "length",
+		                      [STOP_CANCEL] = "cancel",
+		                      [STOP_NOT_FOUND] = "not found",
+		                      [STOP_LOOP] = "loop" };
 	const struct message *m = turn->answered ? conversation_answer(t) : NULL;
 
 	json_open(out, NULL, '{');

@@ -1,7 +1,7 @@
 /* app/conversation/undo.c - undoing turns, and redoing what was undone: messages and documents (conversation.h).
  *
- * Only the next timeline_sync() changes the cache, so undo and redo between two questions usually cost nothing.  What can be redone
- * lies on a stack (undo_stack.c). */
+ * Only the next timeline_sync() changes the cache, so undo and redo between two questions usually cost nothing. What
+ * can be redone lies on a stack (undo_stack.c). */
 #include <stdlib.h>
 #include <string.h>
 

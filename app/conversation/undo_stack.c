@@ -1,7 +1,7 @@
 /* app/conversation/undo_stack.c - what was undone, the newest on top (conversation.h).
  *
- * What was undone lies on a stack, whole: messages with their sampled ids, documents with their text.  A new answer empties the stack:
- * the conversation is on another branch then, and the session's tree keeps the old one. */
+ * What was undone lies on a stack, whole: messages with their sampled ids, documents with their text. A new answer
+ * empties the stack: the conversation is on another branch then, and the session's tree keeps the old one. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,7 +11,7 @@
 static struct undone *undone_new(struct conversation *t)
 {
 	t->undone = xrealloc(t->undone, (t->n_undone + 1) * sizeof *t->undone);
-	t->undone[t->n_undone] = (struct undone){.n_msg = 0};
+	t->undone[t->n_undone] = (struct undone){ .n_msg = 0 };
 	return &t->undone[t->n_undone++];
 }
 

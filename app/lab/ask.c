@@ -1,8 +1,9 @@
 /* app/lab/ask.c - weir eval ask: how many questions about documents are answered, and what should go with a question.
  *
- * The questions are a JSON list of {"question": TEXT, "answers": [TEXT, ...]}; no answers: the documents do not answer it.  Each is asked
- * alone, as often as --seeds says, in several settings: without the documents, with the best sentence, with 1, 3 and 5 passages, and behind the
- * whole text where that fits.  An answer counts if one of the answers of the list occurs in it. */
+ * The questions are a JSON list of {"question": TEXT, "answers": [TEXT, ...]}; no answers: the documents do not answer
+ * it. Each is asked alone, as often as --seeds says, in several settings: without the documents, with the best
+ * sentence, with 1, 3 and 5 passages, and behind the whole text where that fits. An answer counts if one of the answers
+ * of the list occurs in it. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,8 +17,8 @@
 enum { QUESTIONS_MAX = 64 << 20, FIRST = 5, ANSWER_TOKENS = 48, SEED = 42 };
 
 struct setting {
-	const char *name, *docs;   /* docs: --docs */
-	int32_t passages;          /* -1: without documents */
+	const char *name, *docs; /* docs: --docs */
+	int32_t passages;        /* -1: without documents */
 	struct mean good, tokens, first_s;
 };
 
@@ -25,15 +26,15 @@ struct asking {
 	struct options o;
 	struct conversation t;
 	struct passage_index *index;
-	uint64_t seed;             /* the first */
+	uint64_t seed; /* the first */
 	int32_t seeds;
 	struct mean first, among, quote, seconds, found, not_found;
 };
 
 /* ---- the search ---- */
 
-static int search(const struct indexed_text *text, size_t n_text, const char *question, size_t n, struct found_passage *out, size_t most,
-                  void *ud, struct err *e)
+static int search(const struct indexed_text *text, size_t n_text, const char *question, size_t n,
+                  struct found_passage *out, size_t most, void *ud, struct err *e)
 {
 	return passages_find(ud, text, n_text, question, n, out, most, e);
 }
@@ -72,7 +73,7 @@ static int judge_search(struct asking *a, const char *question, const struct wor
 
 static int ask(struct asking *a, struct setting *how, const char *question, const struct words *gold, struct err *e)
 {
-	struct answer_hooks hooks = {.without_documents = how->passages < 0};
+	struct answer_hooks hooks = { .without_documents = how->passages < 0 };
 	const struct message *m;
 	struct turn turn;
 	int32_t good = 0;
@@ -98,8 +99,8 @@ static int ask(struct asking *a, struct setting *how, const char *question, cons
 
 static void gold_of(struct jv entry, struct words *out)
 {
-	struct jv list = jv_get(entry, "answers"), it = {0};
-	struct str s = {0};
+	struct jv list = jv_get(entry, "answers"), it = { 0 };
+	struct str s = { 0 };
 
 	while (jv_next(list, &it, NULL)) {
 		str_clear(&s);
@@ -112,13 +113,13 @@ static void gold_of(struct jv entry, struct words *out)
 /* Every question of the list, in every setting that can be used. */
 static int ask_all(struct asking *a, struct jv list, struct setting *all, size_t n, struct err *e)
 {
-	struct jv it = {0};
-	struct str question = {0};
+	struct jv it = { 0 };
+	struct str question = { 0 };
 	int32_t asked = 0;
 	int rc = 0;
 
 	for (; !rc && asked < a->o.samples && jv_next(list, &it, NULL); asked++) {
-		struct words gold = {0};
+		struct words gold = { 0 };
 
 		str_clear(&question);
 		if (jv_text(jv_get(it, "question"), &question) < 0)
@@ -139,7 +140,10 @@ static int ask_all(struct asking *a, struct jv list, struct setting *all, size_t
 		words_free_owned(&gold);
 	}
 	if (!rc && !asked)
-		rc = err_set(e, ERR_DOCUMENT, "'%s' holds no questions: it should be a JSON list of {\"question\": TEXT, \"answers\": [TEXT, ...]}", a->o.questions);
+		rc = err_set(
+			e, ERR_DOCUMENT,
+			"'%s' holds no questions: it should be a JSON list of {\"question\": TEXT, \"answers\": [TEXT, ...]}",
+			a->o.questions);
 	str_free(&question);
 	return rc;
 }
@@ -158,7 +162,8 @@ static void share(const struct asking *a, struct str *out, const char *name, con
 		json_close(out, '}');
 		str_adds(out, "\n");
 	} else if (m->n) {
-		str_addf(out, "%-44s %5.1f %% +- %.1f  (%d questions)\n", name, 100 * mean_get(m), 100 * mean_error(m), m->n);
+		str_addf(out, "%-44s %5.1f %% +- %.1f  (%d questions)\n", name, 100 * mean_get(m), 100 * mean_error(m),
+		         m->n);
 	}
 }
 
@@ -179,8 +184,10 @@ static void show(const struct asking *a, const struct setting *all, size_t n, st
 	} else {
 		str_addf(out, "searching takes %.3f s a question\nsampling: ", mean_get(&a->seconds));
 		sampling_line(&a->t.sampled, out);
-		str_addf(out, "; %d seed%s a question\n\nthe answer, with                             right        prompt tokens  first token\n", a->seeds,
-		         a->seeds == 1 ? "" : "s");
+		str_addf(
+			out,
+			"; %d seed%s a question\n\nthe answer, with                             right        prompt tokens  first token\n",
+			a->seeds, a->seeds == 1 ? "" : "s");
 	}
 	for (size_t i = 0; i < n; i++) {
 		const struct setting *s = &all[i];
@@ -199,8 +206,8 @@ static void show(const struct asking *a, const struct setting *all, size_t n, st
 			json_close(out, '}');
 			str_adds(out, "\n");
 		} else {
-			str_addf(out, "%-44s %5.1f %% +- %.1f %9.0f %12.2f s\n", s->name, 100 * mean_get(&s->good), 100 * mean_error(&s->good),
-			         mean_get(&s->tokens), mean_get(&s->first_s));
+			str_addf(out, "%-44s %5.1f %% +- %.1f %9.0f %12.2f s\n", s->name, 100 * mean_get(&s->good),
+			         100 * mean_error(&s->good), mean_get(&s->tokens), mean_get(&s->first_s));
 		}
 	}
 }
@@ -208,16 +215,19 @@ static void show(const struct asking *a, const struct setting *all, size_t n, st
 static int run(struct asking *a, struct str *out, struct err *e)
 {
 	struct setting all[] = {
-		{.name = "nothing", .docs = "passages", .passages = -1}, {.name = "the best sentence", .docs = "passages"}, {.name = "1 passage", .docs = "passages", .passages = 1},
-		{.name = "3 passages", .docs = "passages", .passages = 3}, {.name = "5 passages", .docs = "passages", .passages = 5},
-		{.name = "the whole text", .docs = "auto"},
+		{ .name = "nothing", .docs = "passages", .passages = -1 },
+		{ .name = "the best sentence", .docs = "passages" },
+		{ .name = "1 passage", .docs = "passages", .passages = 1 },
+		{ .name = "3 passages", .docs = "passages", .passages = 3 },
+		{ .name = "5 passages", .docs = "passages", .passages = 5 },
+		{ .name = "the whole text", .docs = "auto" },
 	};
 	size_t n = sizeof all / sizeof *all;
-	struct str text = {0};
+	struct str text = { 0 };
 	int whole = 1, rc;
 
 	for (int i = 0; i < a->o.n_file; i++) {
-		struct doc doc = {0};
+		struct doc doc = { 0 };
 
 		rc = doc_read(a->o.file[i], &doc, e) < 0 ? -1 : conversation_add_document(&a->t, &doc, e);
 		doc_free(&doc);
@@ -237,9 +247,9 @@ static int run(struct asking *a, struct str *out, struct err *e)
 
 int cmd_eval_ask(const struct options *o)
 {
-	struct asking a = {.o = *o};
-	struct str out = {0};
-	struct err e = {0};
+	struct asking a = { .o = *o };
+	struct str out = { 0 };
+	struct err e = { 0 };
 	int rc;
 
 	a.o.quiet = 1;
@@ -250,11 +260,14 @@ int cmd_eval_ask(const struct options *o)
 	if (!o->n_file)
 		rc = err_set(&e, ERR_USAGE, "'weir eval ask' wants documents");
 	else if (!o->questions)
-		rc = err_set(&e, ERR_USAGE, "'weir eval ask' wants --questions FILE, a JSON list of {\"question\": TEXT, \"answers\": [TEXT, ...]}");
+		rc = err_set(
+			&e, ERR_USAGE,
+			"'weir eval ask' wants --questions FILE, a JSON list of {\"question\": TEXT, \"answers\": [TEXT, ...]}");
 	else
 		rc = conversation_open(&a.t, &a.o, &e);
 	if (!rc) {
-		a.seeds = a.t.sampled.s.temperature > 0 ? o->seeds : 1;   /* the likeliest token is the same with any seed */
+		/* the likeliest token is the same with any seed */
+		a.seeds = a.t.sampled.s.temperature > 0 ? o->seeds : 1;
 		a.t.hooks.search = search;
 		rc = passage_index_open(&a.index, NULL, &e);
 		a.t.hooks.search_ud = a.index;

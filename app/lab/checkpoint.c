@@ -1,11 +1,14 @@
-/* app/lab/checkpoint.c - evaluations that continue where they stopped: --resume FILE, one line of JSON for every finished result.
+/* app/lab/checkpoint.c - evaluations that continue where they stopped: --resume FILE, one line of JSON for every
+ * finished result.
  *
- * A result is that of a sample, a window or a whole text, under one policy.  Its line holds the key, an object of all that decides the
- * result ("piece"), and the result ("result"); two results are the same when their keys are, byte by byte.  So a file may be given to
- * any number of commands, and a result of another model, setting or version is never taken.  A result that was just measured is
- * parsed from the same text that is stored, so that a table does not show where a run was stopped.
+ * A result is that of a sample, a window or a whole text, under one policy. Its line holds the key, an object of all
+ * that decides the result ("piece"), and the result ("result"); two results are the same when their keys are, byte by
+ * byte. So a file may be given to any number of commands, and a result of another model, setting or version is never
+ * taken. A result that was just measured is parsed from the same text that is stored, so that a table does not show
+ * where a run was stopped.
  *
- * A line is written at once and whole.  A last line without a line feed was cut off: it is ignored, and truncated away. */
+ * A line is written at once and whole. A last line without a line feed was cut off: it is ignored, and truncated
+ * away. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -45,7 +48,8 @@ static int take_line(struct checkpoint *p, const char *line, size_t n)
 	if (root.end != line + n || !x.key.p || *x.key.p != '{')
 		return -1;
 	/* The result comes last, and its brace is not the line's. */
-	if (x.result.end != line + n - 1 || *x.result.p != '{' || x.result.end - x.result.p < 2 || x.result.end[-1] != '}')
+	if (x.result.end != line + n - 1 || *x.result.p != '{' || x.result.end - x.result.p < 2 ||
+	    x.result.end[-1] != '}')
 		return -1;
 	if (p->n == p->cap) {
 		p->cap = p->cap ? p->cap * 2 : 256;
@@ -55,8 +59,8 @@ static int take_line(struct checkpoint *p, const char *line, size_t n)
 	return 0;
 }
 
-/* All whole lines.  Whose file is this?  The first line tells; what stands behind the last line feed is looked at only where
- * it is all there is. */
+/* All whole lines. Whose file is this? The first line tells; what stands behind the last line feed is looked at only
+ * where it is all there is. */
 static int take_lines(struct checkpoint *p, const char *path, size_t *whole, struct err *e)
 {
 	const char *text = p->text.p ? p->text.p : "", *end;
@@ -65,10 +69,13 @@ static int take_lines(struct checkpoint *p, const char *path, size_t *whole, str
 	for (; (end = memchr(text + at, '\n', p->text.n - at)); at = (size_t)(end - text) + 1) {
 		line++;
 		if (take_line(p, text + at, (size_t)(end - text) - at) < 0)
-			return err_set(e, ERR_USAGE, "line %zu of '%.200s' is no result of an evaluation; give --resume another file", line, path);
+			return err_set(e, ERR_USAGE,
+			               "line %zu of '%.200s' is no result of an evaluation; give --resume another file",
+			               line, path);
 	}
 	if (!line && p->text.n && (p->text.n < sizeof head - 1 || memcmp(text, head, sizeof head - 1) != 0))
-		return err_set(e, ERR_USAGE, "'%.200s' holds no results of an evaluation; give --resume another file", path);
+		return err_set(e, ERR_USAGE, "'%.200s' holds no results of an evaluation; give --resume another file",
+		               path);
 	*whole = at;
 	return 0;
 }
@@ -87,11 +94,14 @@ static int open_file(struct checkpoint *p, const char *path, struct err *e)
 	if (p->fd < 0)
 		return err_set(e, ERR_USAGE, "cannot store results in '%.200s': %s", path, strerror(errno));
 	if (flock(p->fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK)
-		return err_set(e, ERR_USAGE, "another run stores its results in '%.200s'; wait for it, or give --resume another file", path);
+		return err_set(e, ERR_USAGE,
+		               "another run stores its results in '%.200s'; wait for it, or give --resume another file",
+		               path);
 	if (read_whole(path, PIECES_MAX, &p->text, e) < 0 || take_lines(p, path, &whole, e) < 0)
 		return -1;
 	if (whole < p->text.n && ftruncate(p->fd, (off_t)whole))
-		return err_set(e, ERR_FAIL, "cannot cut '%.200s' behind its last whole line: %s", path, strerror(errno));
+		return err_set(e, ERR_FAIL, "cannot cut '%.200s' behind its last whole line: %s", path,
+		               strerror(errno));
 	if (p->n)
 		qsort(p->done, p->n, sizeof *p->done, by_key);
 	return 0;
@@ -164,7 +174,7 @@ static int hash_model(const char *path, uint64_t *size, uint64_t *hash, struct e
 int checkpoint_model(struct checkpoint *p, const struct engine *engine, struct err *e)
 {
 	const char *path = engine_info(engine)->path, *slash = strrchr(path, '/');
-	struct str identity = {0}, engine_name = {0};
+	struct str identity = { 0 }, engine_name = { 0 };
 	uint64_t size, hash;
 
 	if (p->fd < 0)
@@ -190,7 +200,7 @@ int checkpoint_model(struct checkpoint *p, const struct engine *engine, struct e
 
 void checkpoint_key(const struct checkpoint *p, const char *task, const char *kv, int32_t ctx, struct str *out)
 {
-	struct str policy = {0};
+	struct str policy = { 0 };
 
 	str_clear(out);
 	kv_policy_whole(kv, &policy);
@@ -231,7 +241,7 @@ int checkpoint_get(struct checkpoint *p, const struct str *key, struct jv *resul
 
 int checkpoint_put(struct checkpoint *p, const struct str *key, const struct str *result, struct err *e)
 {
-	struct str line = {0};
+	struct str line = { 0 };
 	int rc = 0;
 
 	if (p->fd < 0)

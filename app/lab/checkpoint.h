@@ -6,26 +6,29 @@
 #include "engine/base/json.h"
 
 /* A result and its key, a JSON object of all that decides it; views into the text of the struct checkpoint. */
-struct finished { struct jv key, result; };
+struct finished {
+	struct jv key, result;
+};
 struct checkpoint {
 	const struct options *o;
-	int fd;                   /* -1: nothing is stored (no --resume) */
-	struct str text;          /* of the file, when it was opened */
-	struct finished *done; size_t n, cap;   /* sorted by key */
-	struct str same;          /* members that all keys share: model, engine, element type of the cache, chunk */
+	int fd;          /* -1: nothing is stored (no --resume) */
+	struct str text; /* of the file, when it was opened */
+	struct finished *done;
+	size_t n, cap;   /* sorted by key */
+	struct str same; /* members that all keys share: model, engine, element type of the cache, chunk */
 	int64_t taken, added;
 };
 /* Refuses a file that holds something else, and leaves it as it is.  Says how many results the file holds. */
-int  checkpoint_open(struct checkpoint *, const struct options *, struct err *);
+int checkpoint_open(struct checkpoint *, const struct options *, struct err *);
 void checkpoint_close(struct checkpoint *);
 /* The model that runs; before the first key. */
-int  checkpoint_model(struct checkpoint *, const struct engine *, struct err *);
+int checkpoint_model(struct checkpoint *, const struct engine *, struct err *);
 /* Begins a key, an open JSON object: the caller adds its own members and closes it. */
 void checkpoint_key(const struct checkpoint *, const char *task, const char *kv, int32_t ctx, struct str *out);
 /* 1: the file holds a result with this key.  The caller validates the result and then counts it in `taken`. */
-int  checkpoint_get(struct checkpoint *, const struct str *key, struct jv *result);
+int checkpoint_get(struct checkpoint *, const struct str *key, struct jv *result);
 /* Append a result to the file; both are JSON objects. */
-int  checkpoint_put(struct checkpoint *, const struct str *key, const struct str *result, struct err *);
+int checkpoint_put(struct checkpoint *, const struct str *key, const struct str *result, struct err *);
 /* Of a text or its tokens, for keys. */
 uint64_t checkpoint_hash(const void *bytes, size_t n);
 

@@ -26,7 +26,7 @@ void words_add(struct words *l, const char *w)
 void words_free(struct words *l)
 {
 	free(l->w);
-	*l = (struct words){0};
+	*l = (struct words){ 0 };
 }
 
 /* Of a list whose words were copied. */
@@ -47,7 +47,7 @@ static int word_order(const void *a, const void *b)
 /* The lines of text, which become strings where they stand. */
 static void split_lines(char *text, struct words *out)
 {
-	for (char *p = text; p && *p; ) {
+	for (char *p = text; p && *p;) {
 		char *end = strchr(p, '\n');
 		size_t n = end ? (size_t)(end - p) : strlen(p);
 
@@ -65,7 +65,7 @@ static void split_lines(char *text, struct words *out)
 static int load_list(struct corpus *m, const char *folder, const char *name, const char *const *built_in, size_t *at,
                      struct err *e)
 {
-	struct str path = {0}, text = {0};
+	struct str path = { 0 }, text = { 0 };
 	struct stat st;
 	int rc = 0;
 
@@ -88,7 +88,7 @@ static int load_list(struct corpus *m, const char *folder, const char *name, con
 
 static int load_words(struct corpus *m, const char *folder, struct err *e)
 {
-	struct words verb = {0};
+	struct words verb = { 0 };
 	size_t at[3], n = 0;
 
 	if (load_list(m, folder, "adjectivelist.txt", built_in_adjectives, &at[0], e) < 0 ||
@@ -111,7 +111,8 @@ static int load_words(struct corpus *m, const char *folder, struct err *e)
 			m->all.w[n++] = m->all.w[i];
 	m->all.n = n;
 	if (m->adjective.n < 16 || m->noun.n < 16 || n < 256)
-		return err_set(e, ERR_DOCUMENT, "'%.200s' has %zu adjectives, %zu nouns, %zu words in all; 16, 16 and 256 are needed",
+		return err_set(e, ERR_DOCUMENT,
+		               "'%.200s' has %zu adjectives, %zu nouns, %zu words in all; 16, 16 and 256 are needed",
 		               folder ? folder : "?", m->adjective.n, m->noun.n, n);
 	return 0;
 }
@@ -133,7 +134,7 @@ static void take_essay(struct corpus *m, const char *text, size_t n)
 	size_t from = 0;
 	char *p;
 
-	for (size_t i = 0; i < n; ) {
+	for (size_t i = 0; i < n;) {
 		size_t word = i;
 
 		while (i < n && !strchr(" \t\r\n\f", text[i] ? text[i] : 'x'))
@@ -156,7 +157,7 @@ static void take_essay(struct corpus *m, const char *text, size_t n)
 			end++;
 		if (end < m->essay.n && p[end] != ' ')
 			continue;
-		if (end - from >= 12) {   /* "Mr." is no sentence */
+		if (end - from >= 12) { /* "Mr." is no sentence */
 			span_add(&m->sentence, from, end - from);
 			from = end + 1;
 		}
@@ -170,7 +171,7 @@ static void take_essay(struct corpus *m, const char *text, size_t n)
 
 static char *text_of(struct jv v)
 {
-	struct str s = {0};
+	struct str s = { 0 };
 	char *copy;
 
 	if (jv_text(v, &s) < 0) {
@@ -207,20 +208,20 @@ static int32_t doc_add(struct questions *l, char *text)
 /* SQuAD: questions that can be answered, each with the paragraph it is about. */
 static void take_squad(struct questions *l, struct jv root)
 {
-	struct jv article = {0};
+	struct jv article = { 0 };
 
 	while (jv_next(jv_get(root, "data"), &article, NULL)) {
-		struct jv para = {0};
+		struct jv para = { 0 };
 		while (jv_next(jv_get(article, "paragraphs"), &para, NULL)) {
 			char *context = text_of(jv_get(para, "context"));
-			struct jv qa = {0};
+			struct jv qa = { 0 };
 			int32_t doc;
 
 			if (!context)
 				continue;
 			doc = doc_add(l, context);
 			while (jv_next(jv_get(para, "qas"), &qa, NULL)) {
-				struct jv impossible = jv_get(qa, "is_impossible"), a = {0};
+				struct jv impossible = jv_get(qa, "is_impossible"), a = { 0 };
 				struct question *q;
 				char *text;
 
@@ -249,10 +250,10 @@ static int same_value(struct jv a, struct jv b)
 /* Is there a pair in this list (context or facts) that begins with this title? */
 static int names_title(struct jv pairs, struct jv title)
 {
-	struct jv pair = {0};
+	struct jv pair = { 0 };
 
 	while (jv_next(pairs, &pair, NULL)) {
-		struct jv first = {0};
+		struct jv first = { 0 };
 		if (jv_next(pair, &first, NULL) && same_value(first, title))
 			return 1;
 	}
@@ -262,11 +263,11 @@ static int names_title(struct jv pairs, struct jv title)
 /* Are all documents that support the answer among the question's own? */
 static int all_there(struct jv item)
 {
-	struct jv facts = jv_get(item, "supporting_facts"), context = jv_get(item, "context"), fact = {0};
+	struct jv facts = jv_get(item, "supporting_facts"), context = jv_get(item, "context"), fact = { 0 };
 	int n = 0;
 
 	for (; jv_next(facts, &fact, NULL); n++) {
-		struct jv title = {0};
+		struct jv title = { 0 };
 		if (!jv_next(fact, &title, NULL) || !names_title(context, title))
 			return 0;
 	}
@@ -276,7 +277,7 @@ static int all_there(struct jv item)
 /* HotpotQA: a question and ten paragraphs, two or so of which hold the answer. */
 static void take_hotpot(struct questions *l, struct jv root)
 {
-	struct jv item = {0};
+	struct jv item = { 0 };
 
 	while (jv_next(root, &item, NULL)) {
 		char *text = text_of(jv_get(item, "question")), *answer = text_of(jv_get(item, "answer"));
@@ -291,15 +292,16 @@ static void take_hotpot(struct questions *l, struct jv root)
 		words_add(&q->answer, answer);
 		/* Twice over the paragraphs: those that support the answer first. */
 		for (int gold = 1; gold >= 0; gold--) {
-			struct jv para = {0};
+			struct jv para = { 0 };
 			while (jv_next(jv_get(item, "context"), &para, NULL) && q->n_doc < 16) {
-				struct jv title = {0}, lines, line = {0};
-				struct str s = {0};
+				struct jv title = { 0 }, lines, line = { 0 };
+				struct str s = { 0 };
 
 				if (!jv_next(para, &title, NULL))
 					continue;
 				lines = title;
-				if (!jv_next(para, &lines, NULL) || names_title(jv_get(item, "supporting_facts"), title) != gold)
+				if (!jv_next(para, &lines, NULL) ||
+				    names_title(jv_get(item, "supporting_facts"), title) != gold)
 					continue;
 				jv_text(title, &s);
 				str_adds(&s, "\n");
@@ -328,7 +330,7 @@ static void questions_free(struct questions *l)
 /* A JSON file of the folder, when it is there: 1; 0 = it is not. */
 static int folder_json(const char *folder, const char *name, struct str *text, struct jv *out, struct err *e)
 {
-	struct str path = {0};
+	struct str path = { 0 };
 	struct stat st;
 	int rc = 0;
 
@@ -344,7 +346,7 @@ static int folder_json(const char *folder, const char *name, struct str *text, s
 
 static int load_folder(struct corpus *m, const char *folder, struct err *e)
 {
-	struct str text = {0}, essay = {0};
+	struct str text = { 0 }, essay = { 0 };
 	struct jv root;
 	int rc;
 
@@ -364,11 +366,11 @@ static int load_folder(struct corpus *m, const char *folder, struct err *e)
 
 int corpus_load(struct corpus *m, const char *path, struct err *e)
 {
-	struct str text = {0};
+	struct str text = { 0 };
 	struct stat st;
 	int folder, rc;
 
-	*m = (struct corpus){ .lists = {0} };
+	*m = (struct corpus){ .lists = { 0 } };
 	folder = path && !stat(path, &st) && S_ISDIR(st.st_mode);
 	rc = load_words(m, folder ? path : NULL, e);
 	if (!rc && folder)
@@ -376,7 +378,8 @@ int corpus_load(struct corpus *m, const char *path, struct err *e)
 	else if (!rc && path && !(rc = read_whole(path, MATERIAL_MAX, &text, e)) && text.n)
 		take_essay(m, text.p, text.n);
 	if (!rc && path && !folder && m->sentence.n < 8)
-		rc = err_set(e, ERR_DOCUMENT, "'%.200s' has %zu sentences, a haystack wants 8 or more", path, m->sentence.n);
+		rc = err_set(e, ERR_DOCUMENT, "'%.200s' has %zu sentences, a haystack wants 8 or more", path,
+		             m->sentence.n);
 	if (rc && e && e->code == ERR_USAGE)
 		e->code = ERR_DOCUMENT;
 	str_free(&text);
@@ -395,7 +398,7 @@ void corpus_free(struct corpus *m)
 	free(m->sentence.s);
 	questions_free(&m->squad);
 	questions_free(&m->hotpot);
-	*m = (struct corpus){ .lists = {0} };
+	*m = (struct corpus){ .lists = { 0 } };
 }
 
 static uint64_t mix(uint64_t so_far, const void *bytes, size_t n)

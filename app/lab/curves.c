@@ -17,7 +17,8 @@ void colour_set(struct picture *p, int i, int r, int g, int b)
 
 void colour_ramp(struct picture *p)
 {
-	static const uint8_t stop[][3] = { { 20, 12, 70 }, { 90, 20, 130 }, { 190, 50, 90 }, { 245, 140, 40 }, { 250, 225, 110 }, { 255, 255, 255 } };
+	static const uint8_t stop[][3] = { { 20, 12, 70 },   { 90, 20, 130 },   { 190, 50, 90 },
+		                           { 245, 140, 40 }, { 250, 225, 110 }, { 255, 255, 255 } };
 	enum { STOPS = sizeof stop / sizeof *stop - 1 };
 
 	for (int i = COLOUR_RAMP; i < 256; i++) {
@@ -95,8 +96,9 @@ static int32_t place(double v, double from, double to, int32_t p0, int32_t p1)
 
 static void curves_draw(const struct curves *all, struct picture *p)
 {
-	static const uint8_t rgb[COLOUR_CURVES][3] = { { 80, 160, 255 }, { 255, 150, 50 }, { 90, 210, 110 }, { 240, 90, 110 }, { 190, 130, 250 },
-	                                               { 230, 220, 90 }, { 110, 220, 220 }, { 200, 200, 200 } };
+	static const uint8_t rgb[COLOUR_CURVES][3] = { { 80, 160, 255 },  { 255, 150, 50 },  { 90, 210, 110 },
+		                                       { 240, 90, 110 },  { 190, 130, 250 }, { 230, 220, 90 },
+		                                       { 110, 220, 220 }, { 200, 200, 200 } };
 	int32_t x1 = WIDE - RIGHT, y0 = HIGH - BELOW;
 	char text[40];
 
@@ -120,10 +122,12 @@ static void curves_draw(const struct curves *all, struct picture *p)
 		/* A point that is no number is a gap. */
 		for (int32_t k = 1; k < c->n; k++)
 			if (isfinite(c->y[k - 1]) && isfinite(c->y[k]))
-				picture_line(p, place((k - 1 + c->first) * (double)c->every, 0, all->right, LEFT, x1), place(c->y[k - 1], all->low, all->high, y0, TOP),
-				             place((k + c->first) * (double)c->every, 0, all->right, LEFT, x1), place(c->y[k], all->low, all->high, y0, TOP),
-				             (uint8_t)(COLOUR_CURVE + i));
-		picture_text(p, x1 - 8 * 44, TOP + 8 + 14 * i, 2, (uint8_t)(COLOUR_CURVE + i), c->name.p ? c->name.p : "");
+				picture_line(p, place((k - 1 + c->first) * (double)c->every, 0, all->right, LEFT, x1),
+				             place(c->y[k - 1], all->low, all->high, y0, TOP),
+				             place((k + c->first) * (double)c->every, 0, all->right, LEFT, x1),
+				             place(c->y[k], all->low, all->high, y0, TOP), (uint8_t)(COLOUR_CURVE + i));
+		picture_text(p, x1 - 8 * 44, TOP + 8 + 14 * i, 2, (uint8_t)(COLOUR_CURVE + i),
+		             c->name.p ? c->name.p : "");
 	}
 }
 

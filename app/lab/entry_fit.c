@@ -47,7 +47,7 @@ int entry_fit_next(struct entry_fit *f, struct policy_list *l, int i, double rea
 	/* The slope is 1 - f: known from two rounds, or else from what k=N read more than N. */
 	slope = one->read > 0 ? (read - one->read) / (value - one->before) : 1 - (read - value) / (all - value);
 	if (!(slope > 0))
-		slope = 1;             /* a step between two numbers of pages */
+		slope = 1; /* a step between two numbers of pages */
 	next = round(value + (want - read) / slope);
 	if (next < 1) {
 		one->whole = read - slope * value;

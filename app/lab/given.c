@@ -1,7 +1,7 @@
 /* app/lab/given.c - tasks from the user's files (given.h).
  *
- * Metrics, lengths of answers and what is given word for word (sets with examples, code) are the published ones; the words around the
- * questions are our own. */
+ * Metrics, lengths of answers and what is given word for word (sets with examples, code) are the published ones; the
+ * words around the questions are our own. */
 #include "app/lab/given.h"
 
 #include <stdio.h>
@@ -13,19 +13,24 @@
 
 enum { FILE_MOST = 1 << 30, TASK_NAME = 48, GEN_GSM8K = 320, GEN_CHOICE = 8, GEN_MOST = 65536, GEN_OWN = 128 };
 
-struct item { struct str prompt, head; struct words ref; };   /* ref: owned */
+struct item {
+	struct str prompt, head;
+	struct words ref;
+}; /* ref: owned */
 struct given_set {
 	char name[TASK_NAME];
 	enum eval_metric metric;
 	int32_t gen;
 	int one_line, plain;
-	struct item *item; size_t n, cap;
-	struct words classes;              /* owned */
+	struct item *item;
+	size_t n, cap;
+	struct words classes; /* owned */
 };
 
 /* ---- LongBench ---- */
 
 enum form { QA, QASPER, SUMMARY, NEWS, MEETING, EXAMPLES, COUNT, RETRIEVAL, CODE, CODE_INPUT };
+/* clang-format off */
 static const struct longbench { const char *name; enum eval_metric metric; int32_t gen; enum form form; int one_line; } longbench[] = {
 	{"narrativeqa", METRIC_F1, 128, QA, 0}, {"qasper", METRIC_F1, 128, QASPER, 0}, {"multifieldqa_en", METRIC_F1, 64, QA, 0},
 	{"hotpotqa", METRIC_F1, 32, QA, 0}, {"2wikimqa", METRIC_F1, 32, QA, 0}, {"musique", METRIC_F1, 32, QA, 0},
@@ -34,8 +39,10 @@ static const struct longbench { const char *name; enum eval_metric metric; int32
 	{"passage_count", METRIC_NUMBERS, 32, COUNT, 0}, {"passage_retrieval_en", METRIC_NUMBERS, 32, RETRIEVAL, 0},
 	{"lcc", METRIC_EDIT, 64, CODE, 0}, {"repobench-p", METRIC_EDIT, 64, CODE_INPUT, 0},
 };
+/* clang-format on */
 
 /* %c: the context, %i: the input. */
+/* clang-format off */
 static const struct { const char *prompt, *head; } forms[] = {
 	[QA] = {"Answer a question by the text below, in as few words as possible, and say nothing else.\n\n%c\n\nAnswer the question by the text above, in as "
 	        "few words as possible, and say nothing else.\n\nQuestion: %i", "Answer:"},
@@ -54,6 +61,7 @@ static const struct { const char *prompt, *head; } forms[] = {
 	[CODE] = {"%c", ""},
 	[CODE_INPUT] = {"%c%i", ""},
 };
+/* clang-format on */
 
 static void fill_in(const char *form, const struct str *context, const struct str *input, struct str *out)
 {
@@ -69,7 +77,7 @@ static const struct longbench *longbench_find(const char *name)
 {
 	size_t n = strlen(name);
 
-	if (n > 2 && !strcmp(name + n - 2, "_e"))   /* LongBench-E */
+	if (n > 2 && !strcmp(name + n - 2, "_e")) /* LongBench-E */
 		n -= 2;
 	for (size_t i = 0; i < sizeof longbench / sizeof *longbench; i++)
 		if (strlen(longbench[i].name) == n && !memcmp(longbench[i].name, name, n))
@@ -80,7 +88,8 @@ static const struct longbench *longbench_find(const char *name)
 /* ---- sets ---- */
 
 /* A new prompt, in the set of that name, which becomes s; NULL: its prompts are scored in another way. */
-static struct item *item_add(struct given *g, const char *name, enum eval_metric metric, struct given_set **set, struct err *e)
+static struct item *item_add(struct given *g, const char *name, enum eval_metric metric, struct given_set **set,
+                             struct err *e)
 {
 	struct given_set *s = NULL;
 
@@ -90,11 +99,12 @@ static struct item *item_add(struct given *g, const char *name, enum eval_metric
 	if (!s) {
 		g->set = xrealloc(g->set, (g->n + 1) * sizeof *g->set);
 		s = &g->set[g->n++];
-		*s = (struct given_set){.metric = metric};
+		*s = (struct given_set){ .metric = metric };
 		snprintf(s->name, sizeof s->name, "%s", name);
 	}
 	if (s->metric != metric) {
-		err_set(e, ERR_DOCUMENT, "task '%.40s' has records of another kind before it; \"task\" gives it another name", name);
+		err_set(e, ERR_DOCUMENT,
+		        "task '%.40s' has records of another kind before it; \"task\" gives it another name", name);
 		return NULL;
 	}
 	*set = s;
@@ -102,7 +112,7 @@ static struct item *item_add(struct given *g, const char *name, enum eval_metric
 		s->cap = s->cap ? 2 * s->cap : 64;
 		s->item = xrealloc(s->item, s->cap * sizeof *s->item);
 	}
-	s->item[s->n] = (struct item){.prompt = {0}};
+	s->item[s->n] = (struct item){ .prompt = { 0 } };
 	str_add(&s->item[s->n].prompt, "", 0);
 	str_add(&s->item[s->n].head, "", 0);
 	return &s->item[s->n++];
@@ -111,8 +121,8 @@ static struct item *item_add(struct given *g, const char *name, enum eval_metric
 /* A text, or a list of texts. */
 static void add_texts(struct jv v, struct words *out)
 {
-	struct jv it = {0};
-	struct str s = {0};
+	struct jv it = { 0 };
+	struct str s = { 0 };
 
 	if (v.p && *v.p == '[') {
 		while (jv_next(v, &it, NULL)) {
@@ -131,7 +141,7 @@ static void add_texts(struct jv v, struct words *out)
 static int read_longbench(struct given *g, struct jv r, const char *name, struct err *e)
 {
 	const struct longbench *l = longbench_find(name);
-	struct str context = {0}, input = {0};
+	struct str context = { 0 }, input = { 0 };
 	struct given_set *s;
 	struct item *it;
 
@@ -161,8 +171,8 @@ static int read_choices(struct given *g, struct jv r, const char *name, struct e
 {
 	struct given_set *s;
 	struct item *it = item_add(g, name, METRIC_CHOICE, &s, e);
-	struct jv choice = {0}, answer = jv_get(r, "answer");
-	struct str letter = {0};
+	struct jv choice = { 0 }, answer = jv_get(r, "answer");
+	struct str letter = { 0 };
 	double index;
 	int n = 0;
 
@@ -197,7 +207,9 @@ static int read_sum(struct given *g, struct jv r, const char *name, struct err *
 	if (!it)
 		return -1;
 	s->gen = GEN_GSM8K;
-	str_adds(&it->prompt, "Solve the problem step by step. The last line shall be \"#### \" and the number that is asked for.\n\nProblem: ");
+	str_adds(
+		&it->prompt,
+		"Solve the problem step by step. The last line shall be \"#### \" and the number that is asked for.\n\nProblem: ");
 	jv_text(jv_get(r, "question"), &it->prompt);
 	str_adds(&it->head, "Solution:");
 	add_texts(jv_get(r, "answer"), &it->ref);
@@ -208,7 +220,7 @@ static int read_rows(struct given *g, struct jv r, const char *name, struct err 
 {
 	struct given_set *s;
 	struct item *it = item_add(g, name, METRIC_ROWS, &s, e);
-	struct str rows = {0};
+	struct str rows = { 0 };
 	char *at, *line;
 	int32_t most;
 
@@ -217,7 +229,7 @@ static int read_rows(struct given *g, struct jv r, const char *name, struct err 
 	jv_text(jv_get(r, "prompt"), &it->prompt);
 	str_add(&rows, "", 0);
 	jv_text(jv_get(r, "reference_output"), &rows);
-	most = (int32_t)(rows.n / 2 < GEN_MOST ? rows.n / 2 : GEN_MOST) + 32;   /* a token for two bytes */
+	most = (int32_t)(rows.n / 2 < GEN_MOST ? rows.n / 2 : GEN_MOST) + 32; /* a token for two bytes */
 	s->gen = s->gen > most ? s->gen : most;
 	for (line = strtok_r(rows.p, "\n", &at); line; line = strtok_r(NULL, "\n", &at))
 		if (line[strspn(line, " \t\r")])
@@ -227,8 +239,10 @@ static int read_rows(struct given *g, struct jv r, const char *name, struct err 
 }
 
 static const char *const metric_names[] = {
-	[METRIC_ALL] = "all", [METRIC_ANY] = "any", [METRIC_ROWS] = "rows", [METRIC_F1] = "f1", [METRIC_ROUGE_L] = "rouge-l", [METRIC_EDIT] = "edit",
-	[METRIC_CLASS] = "class", [METRIC_NUMBERS] = "numbers", [METRIC_NUMBER] = "number", [METRIC_CHOICE] = "choice",
+	[METRIC_ALL] = "all",       [METRIC_ANY] = "any",         [METRIC_ROWS] = "rows",
+	[METRIC_F1] = "f1",         [METRIC_ROUGE_L] = "rouge-l", [METRIC_EDIT] = "edit",
+	[METRIC_CLASS] = "class",   [METRIC_NUMBERS] = "numbers", [METRIC_NUMBER] = "number",
+	[METRIC_CHOICE] = "choice",
 };
 
 static int read_own(struct given *g, struct jv r, const char *name, struct err *e)
@@ -242,7 +256,9 @@ static int read_own(struct given *g, struct jv r, const char *name, struct err *
 	while (m < sizeof metric_names / sizeof *metric_names && !(metric_names[m] && jv_is(metric, metric_names[m])))
 		m++;
 	if (m == sizeof metric_names / sizeof *metric_names)
-		return err_set(e, ERR_DOCUMENT, "its \"metric\" is none of all, any, rows, f1, rouge-l, edit, class, numbers, number, choice");
+		return err_set(
+			e, ERR_DOCUMENT,
+			"its \"metric\" is none of all, any, rows, f1, rouge-l, edit, class, numbers, number, choice");
 	if (!(it = item_add(g, name, (enum eval_metric)m, &s, e)))
 		return -1;
 	if (jv_number(jv_get(r, "max_tokens"), &most) == 0 && most >= 1 && most <= GEN_MOST)
@@ -259,13 +275,16 @@ static int read_record(struct given *g, struct jv r, const char *file, struct er
 {
 	struct jv own = jv_get(r, "task"), dataset = jv_get(r, "dataset");
 	struct given_set *s;
-	struct str name = {0};
+	struct str name = { 0 };
 	size_t before = 0;
 	int rc;
 
 	if (!r.p || *r.p != '{')
 		return err_set(e, ERR_DOCUMENT, "it is no object");
-	if ((own.p ? jv_text(own, &name) : dataset.p ? jv_text(dataset, &name) : -1) < 0 || !name.n || name.n >= TASK_NAME) {
+	if ((own.p       ? jv_text(own, &name)
+	     : dataset.p ? jv_text(dataset, &name)
+	                 : -1) < 0 ||
+	    !name.n || name.n >= TASK_NAME) {
 		str_clear(&name);
 		str_addf(&name, "%.*s", TASK_NAME - 1, file);
 	}
@@ -274,12 +293,14 @@ static int read_record(struct given *g, struct jv r, const char *file, struct er
 			name.p[i] = '_';
 	for (size_t i = 0; i < g->n; i++)
 		before += g->set[i].n;
-	rc = jv_get(r, "context").p && jv_get(r, "input").p    ? read_longbench(g, r, name.p, e) :
-	     jv_get(r, "choices").p                            ? read_choices(g, r, name.p, e) :
-	     jv_get(r, "prompt").p && jv_get(r, "metric").p    ? read_own(g, r, name.p, e) :
-	     jv_get(r, "prompt").p && jv_get(r, "reference_output").p ? read_rows(g, r, name.p, e) :
-	     jv_get(r, "question").p && jv_get(r, "answer").p  ? read_sum(g, r, name.p, e) :
-	     err_set(e, ERR_DOCUMENT, "it is none of the records that 'man weir' lists at 'weir eval answers'");
+	rc = jv_get(r, "context").p && jv_get(r, "input").p             ? read_longbench(g, r, name.p, e)
+	     : jv_get(r, "choices").p                                   ? read_choices(g, r, name.p, e)
+	     : jv_get(r, "prompt").p && jv_get(r, "metric").p           ? read_own(g, r, name.p, e)
+	     : jv_get(r, "prompt").p && jv_get(r, "reference_output").p ? read_rows(g, r, name.p, e)
+	     : jv_get(r, "question").p && jv_get(r, "answer").p
+	             ? read_sum(g, r, name.p, e)
+	             : err_set(e, ERR_DOCUMENT,
+	                       "it is none of the records that 'man weir' lists at 'weir eval answers'");
 	for (size_t i = 0; !rc && i < g->n; i++) {
 		s = &g->set[i];
 		if (!strcmp(s->name, name.p) && s->n && !s->item[s->n - 1].ref.n)
@@ -293,8 +314,8 @@ static int read_record(struct given *g, struct jv r, const char *file, struct er
 
 static int read_list(struct given *g, const struct str *text, const char *name, struct err *e)
 {
-	struct err why = {0};
-	struct jv it = {0};
+	struct err why = { 0 };
+	struct jv it = { 0 };
 	size_t line = 0;
 	int rc = 0;
 
@@ -323,11 +344,12 @@ int given_load(struct given *g, const char *const *file, int n_file, struct err 
 {
 	int rc = 0;
 
-	*g = (struct given){.n = 0};
+	*g = (struct given){ .n = 0 };
 	for (int i = 0; i < n_file && !rc; i++) {
-		const char *slash = strrchr(file[i], '/'), *base = slash ? slash + 1 : file[i], *dot = strrchr(base, '.');
+		const char *slash = strrchr(file[i], '/'), *base = slash ? slash + 1 : file[i],
+			   *dot = strrchr(base, '.');
 		char *name = xstrndup(base, dot && dot > base ? (size_t)(dot - base) : strlen(base));
-		struct str text = {0};
+		struct str text = { 0 };
 
 		rc = read_whole(file[i], FILE_MOST, &text, e) || read_list(g, &text, name, e) ? -1 : 0;
 		g->hash = g->hash * 31 + checkpoint_hash(text.p ? text.p : "", text.n);
@@ -335,14 +357,20 @@ int given_load(struct given *g, const char *const *file, int n_file, struct err 
 		free(name);
 	}
 	if (!rc && !g->n)
-		rc = g->left_out ? err_set(e, ERR_DOCUMENT, "set '%.40s' is none that weir can score", g->left_out_name) :
-		                   err_set(e, ERR_DOCUMENT, "there is no record in '%.200s'", file[0]);
+		rc = g->left_out ? err_set(e, ERR_DOCUMENT, "set '%.40s' is none that weir can score", g->left_out_name)
+		                 : err_set(e, ERR_DOCUMENT, "there is no record in '%.200s'", file[0]);
 	g->task = xcalloc(g->n + 1, sizeof *g->task);
 	for (size_t i = 0; i < g->n && !rc; i++) {
 		const struct given_set *s = &g->set[i];
 
 		g->task[i] = (struct task_def){
-			.name = s->name, .command = 0, .gen = s->gen ? s->gen : GEN_OWN, .metric = s->metric, .least = 0, .build = given_build, .set = s,
+			.name = s->name,
+			.command = 0,
+			.gen = s->gen ? s->gen : GEN_OWN,
+			.metric = s->metric,
+			.least = 0,
+			.build = given_build,
+			.set = s,
 		};
 	}
 	if (rc)
@@ -363,7 +391,7 @@ void given_free(struct given *g)
 	}
 	free(g->set);
 	free(g->task);
-	*g = (struct given){.n = 0};
+	*g = (struct given){ .n = 0 };
 }
 
 int32_t given_count(const struct given_set *s)
@@ -386,7 +414,8 @@ static size_t whole(const char *p, size_t at)
 	return at;
 }
 
-int given_build(const struct corpus *m, struct rng r, int32_t units, int32_t len, int32_t i, struct sample *s, struct err *e)
+int given_build(const struct corpus *m, struct rng r, int32_t units, int32_t len, int32_t i, struct sample *s,
+                struct err *e)
 {
 	const struct given_set *set = m->set;
 	const struct item *it = &set->item[i];

@@ -13,23 +13,24 @@ static void help(const struct options *o, struct str *out)
 
 static int run(struct options *o)
 {
-	struct err e = {0};
+	struct err e = { 0 };
 
 	switch (o->command) {
-	case CMD_EVAL_PPL:       return cmd_eval_ppl(o);
-	case CMD_EVAL_ASK:       return cmd_eval_ask(o);
+	case CMD_EVAL_PPL: return cmd_eval_ppl(o);
+	case CMD_EVAL_ASK: return cmd_eval_ask(o);
 	case CMD_EVAL_PREDICTOR: return cmd_eval_predictor(o);
-	case CMD_EVAL_PLOT:      return cmd_eval_plot(o);
-	case CMD_EVAL_TUNE:      return cmd_eval_tune(o);
-	case CMD_EVAL_RECOVERY:  return cmd_eval_recovery(o);
+	case CMD_EVAL_PLOT: return cmd_eval_plot(o);
+	case CMD_EVAL_TUNE: return cmd_eval_tune(o);
+	case CMD_EVAL_RECOVERY: return cmd_eval_recovery(o);
 	case CMD_EVAL_RULER:
 	case CMD_EVAL_PASSKEY:
 	case CMD_EVAL_CHAIN:
 	case CMD_EVAL_ANSWERS:
-	case CMD_EVAL_NEEDLE:    return cmd_eval_tasks(o);
-	case CMD_TRAIN:          return cmd_train(o);
+	case CMD_EVAL_NEEDLE: return cmd_eval_tasks(o);
+	case CMD_TRAIN: return cmd_train(o);
 	}
-	err_set(&e, ERR_USAGE, "weir-lab runs 'eval' and 'train' alone (weir-lab --help lists them); all else is run by weir");
+	err_set(&e, ERR_USAGE,
+	        "weir-lab runs 'eval' and 'train' alone (weir-lab --help lists them); all else is run by weir");
 	return fail(&e);
 }
 

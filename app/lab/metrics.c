@@ -18,7 +18,11 @@
 
 /* ---- words ---- */
 
-struct split { struct str text; const char **w; size_t n; };
+struct split {
+	struct str text;
+	const char **w;
+	size_t n;
+};
 
 static void split_free(struct split *s)
 {
@@ -29,7 +33,7 @@ static void split_free(struct split *s)
 /* Lower case; with `joins` punctuation goes without a trace ("it's": "its"), else it separates words. */
 static struct split split_words(const char *p, int joins, int articles)
 {
-	struct split s = {.n = 0};
+	struct split s = { .n = 0 };
 	char *at, *word;
 
 	str_add(&s.text, "", 0);
@@ -62,7 +66,7 @@ static double score_f1(const char *ref, const char *answer)
 	for (size_t i = 0; i < a.n; i++)
 		for (size_t k = 0; k < b.n; k++)
 			if (b.w[k] && !strcmp(a.w[i], b.w[k])) {
-				b.w[k] = NULL;   /* counted once */
+				b.w[k] = NULL; /* counted once */
 				common++;
 				break;
 			}
@@ -79,7 +83,7 @@ static double score_rouge_l(const char *ref, const char *answer)
 	double f;
 
 	for (size_t i = 0; i < a.n; i++)
-		for (size_t k = 0, before = 0; k < b.n; k++) {   /* before: of the row above, a column to the left */
+		for (size_t k = 0, before = 0; k < b.n; k++) { /* before: of the row above, a column to the left */
 			size_t above = row[k + 1];
 
 			row[k + 1] = !strcmp(a.w[i], b.w[k]) ? before + 1 : above > row[k] ? above : row[k];
@@ -102,7 +106,8 @@ static double score_edit(const char *ref, const char *answer)
 
 	for (; *line; line += n + (line[n] == '\n')) {
 		n = strcspn(line, "\n");
-		if (strspn(line, " \t\r") < n && !memchr(line, '`', n) && !memchr(line, '#', n) && !memmem(line, n, "//", 2))
+		if (strspn(line, " \t\r") < n && !memchr(line, '`', n) && !memchr(line, '#', n) &&
+		    !memmem(line, n, "//", 2))
 			break;
 	}
 	n = strcspn(line, "\n");
@@ -135,7 +140,8 @@ static double score_class(const char *ref, const struct words *classes, const ch
 	return right ? 1.0 / (double)named : 0;
 }
 
-/* The next number at or after p: its value, and where it ends; NULL: there is none.  Commas within digits are left out. */
+/* The next number at or after p: its value, and where it ends; NULL: there is none. Commas within digits are left
+ * out. */
 static const char *next_number(const char *p, double *v)
 {
 	char text[64];
@@ -158,7 +164,7 @@ static double score_numbers(const char *ref, const char *answer)
 	size_t n = 0, right = 0;
 	double want = 0, v;
 
-	for (const char *p = ref; (p = next_number(p, &want)); )
+	for (const char *p = ref; (p = next_number(p, &want));)
 		;
 	for (const char *p = answer; (p = next_number(p, &v)); n++)
 		right += fabs(v - want) < 0.5;
@@ -197,23 +203,26 @@ static double score_number(const char *ref, const char *answer)
 static double score_choice(const char *ref, const char *answer)
 {
 	for (const char *p = answer; *p; p++)
-		if (*p >= 'A' && *p <= 'J' && (p == answer || !isalnum((unsigned char)p[-1])) && !isalnum((unsigned char)p[1]) && p[1] != '\'')
+		if (*p >= 'A' && *p <= 'J' && (p == answer || !isalnum((unsigned char)p[-1])) &&
+		    !isalnum((unsigned char)p[1]) && p[1] != '\'')
 			return *p == *ref;
 	return 0;
 }
 
-double score_published(enum eval_metric metric, const struct words *ref, const struct words *classes, const char *answer)
+double score_published(enum eval_metric metric, const struct words *ref, const struct words *classes,
+                       const char *answer)
 {
 	double best = 0;
 
 	for (size_t i = 0; i < ref->n; i++) {
 		const char *r = ref->w[i];
-		double x = metric == METRIC_F1      ? score_f1(r, answer) :
-		           metric == METRIC_ROUGE_L ? score_rouge_l(r, answer) :
-		           metric == METRIC_EDIT    ? score_edit(r, answer) :
-		           metric == METRIC_CLASS   ? score_class(r, classes, answer) :
-		           metric == METRIC_NUMBERS ? score_numbers(r, answer) :
-		           metric == METRIC_NUMBER  ? score_number(r, answer) : score_choice(r, answer);
+		double x = metric == METRIC_F1        ? score_f1(r, answer)
+		           : metric == METRIC_ROUGE_L ? score_rouge_l(r, answer)
+		           : metric == METRIC_EDIT    ? score_edit(r, answer)
+		           : metric == METRIC_CLASS   ? score_class(r, classes, answer)
+		           : metric == METRIC_NUMBERS ? score_numbers(r, answer)
+		           : metric == METRIC_NUMBER  ? score_number(r, answer)
+		                                      : score_choice(r, answer);
 
 		best = x > best ? x : best;
 	}

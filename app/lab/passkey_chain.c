@@ -1,5 +1,5 @@
-/* app/lab/passkey_chain.c - prompts that hide one thing in a great many of the same: a number in random words, a chain of keys in
- * a shuffled list. */
+/* app/lab/passkey_chain.c - prompts that hide one thing in a great many of the same: a number in random words, a chain
+ * of keys in a shuffled list. */
 #include "app/lab/tasks.h"
 
 #include <stdlib.h>
@@ -14,14 +14,16 @@ static int build_passkey(const struct corpus *m, struct rng r, int32_t units, in
 	double depth = (i % 5 + rng_below(&r, 1u << 20) / (double)(1u << 20)) / 5;
 	unsigned key = 10000 + rng_below(&r, 90000);
 	int32_t place = (int32_t)(units * depth);
-	struct str ref = {0};
+	struct str ref = { 0 };
 
 	s->depth = depth;
 	str_addf(&ref, "%u", key);
 	words_add(&s->ref, xstrndup(ref.p, ref.n));
 	str_free(&ref);
-	str_adds(&s->prompt, "A pass key is hidden among a lot of random words. Find it and remember it: there will be a question about "
-	         "it.\n\n");
+	str_adds(
+		&s->prompt,
+		"A pass key is hidden among a lot of random words. Find it and remember it: there will be a question about "
+		"it.\n\n");
 	for (int32_t k = 0; k <= units; k++) {
 		if (k == place)
 			str_addf(&s->prompt, "The pass key is %u. Remember it. %u is the pass key. ", key, key);
@@ -43,9 +45,10 @@ static int is_plain(const char *w)
 static int build_chain(const struct corpus *m, struct rng r, int32_t units, int32_t len, int32_t i, struct sample *s,
                        struct err *e)
 {
-	static const char task[] = "Write a chain of 10 keys out of the list: every key begins with the word that the key before it "
-	                           "ends with. Write the keys alone, with commas between them.";
-	struct words plain = {0};
+	static const char task[] =
+		"Write a chain of 10 keys out of the list: every key begins with the word that the key before it "
+		"ends with. Write the keys alone, with commas between them.";
+	struct words plain = { 0 };
 	int32_t n = units;
 
 	for (size_t k = 0; k < m->all.n; k++)
@@ -63,7 +66,7 @@ static int build_chain(const struct corpus *m, struct rng r, int32_t units, int3
 	}
 	/* Words in a circle: every word is the first half of exactly one key.  The list shows the keys in any order. */
 	for (int32_t k = 0; k < n; k++) {
-		struct str key = {0};
+		struct str key = { 0 };
 		str_addf(&key, "%s-%s", plain.w[k], plain.w[(k + 1) % n]);
 		words_add(&s->ref, xstrndup(key.p, key.n));
 		str_free(&key);
@@ -84,7 +87,7 @@ static int build_chain(const struct corpus *m, struct rng r, int32_t units, int3
 }
 
 const struct task_def passkey_chain_tasks[] = {
-	{"passkey", CMD_EVAL_PASSKEY, 0, 12, METRIC_DIGITS, 5, build_passkey, NULL},
-	{"chain", CMD_EVAL_CHAIN, 0, 50, METRIC_CHAIN, 11, build_chain, NULL},
-	{NULL, 0, 0, 0, METRIC_ALL, 0, NULL, NULL},
+	{ "passkey", CMD_EVAL_PASSKEY, 0, 12, METRIC_DIGITS, 5, build_passkey, NULL },
+	{ "chain", CMD_EVAL_CHAIN, 0, 50, METRIC_CHAIN, 11, build_chain, NULL },
+	{ NULL, 0, 0, 0, METRIC_ALL, 0, NULL, NULL },
 };

@@ -36,20 +36,28 @@ void picture_line(struct picture *p, int32_t x0, int32_t y0, int32_t x1, int32_t
 	int32_t dx = x1 > x0 ? x1 - x0 : x0 - x1, dy = y1 > y0 ? y1 - y0 : y0 - y1, n = dx > dy ? dx : dy;
 
 	for (int32_t i = 0; i <= n; i++)
-		picture_put(p, n ? (int32_t)(x0 + (int64_t)(x1 - x0) * i / n) : x0, n ? (int32_t)(y0 + (int64_t)(y1 - y0) * i / n) : y0, colour);
+		picture_put(p, n ? (int32_t)(x0 + (int64_t)(x1 - x0) * i / n) : x0,
+		            n ? (int32_t)(y0 + (int64_t)(y1 - y0) * i / n) : y0, colour);
 }
 
 /* Five rows of three bits each, the left and upper one highest. */
 static int letter(char c)
 {
 	static const char known[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ.,:=/+-%()_";
+	/* clang-format off */
 	static const uint16_t rows[] = {
-		075557, 026227, 071747, 071717, 055711, 074717, 074757, 071111, 075757, 075717,                     /* 0-9 */
-		025755, 065656, 034443, 065556, 074647, 074644, 034553, 055755, 072227, 011152, 055655, 044447,     /* A-L */
-		057755, 065555, 025552, 065644, 025573, 065655, 034216, 072222, 055557, 055552, 055775, 055255,     /* M-X */
-		055222, 071247, 000002, 000024, 002020, 007070, 011244, 002720, 000700, 051245, 012221, 042224,     /* Y Z . , : = / + - % ( ) */
-		000007,                                                                                              /* _ */
+		/* 0-9 */
+		075557, 026227, 071747, 071717, 055711, 074717, 074757, 071111, 075757, 075717,
+		/* A-L */
+		025755, 065656, 034443, 065556, 074647, 074644, 034553, 055755, 072227, 011152, 055655, 044447,
+		/* M-X */
+		057755, 065555, 025552, 065644, 025573, 065655, 034216, 072222, 055557, 055552, 055775, 055255,
+		/* Y Z . , : = / + - % ( ) */
+		055222, 071247, 000002, 000024, 002020, 007070, 011244, 002720, 000700, 051245, 012221, 042224,
+		/* _ */
+		000007,
 	};
+	/* clang-format on */
 	const char *at;
 
 	if (c >= 'a' && c <= 'z')
@@ -77,7 +85,8 @@ int32_t picture_text(struct picture *p, int32_t x, int32_t y, int32_t size, uint
 
 static void add_be32(struct str *out, uint32_t v)
 {
-	str_add(out, (const char *)(uint8_t[]){ (uint8_t)(v >> 24), (uint8_t)(v >> 16), (uint8_t)(v >> 8), (uint8_t)v }, 4);
+	str_add(out, (const char *)(uint8_t[]){ (uint8_t)(v >> 24), (uint8_t)(v >> 16), (uint8_t)(v >> 8), (uint8_t)v },
+	        4);
 }
 
 static void png_chunk(struct str *out, const char type[4], const char *p, size_t n)
@@ -96,16 +105,16 @@ static void png_bytes(const struct picture *p, struct str *out)
 	uint8_t *rows = xmalloc(n);
 	uLongf n_body = compressBound(n);
 	Bytef *body = xmalloc(n_body);
-	struct str head = {0};
+	struct str head = { 0 };
 
 	for (size_t y = 0; y < (size_t)p->h; y++) {
-		rows[y * row] = 0;       /* no filter */
+		rows[y * row] = 0; /* no filter */
 		memcpy(rows + y * row + 1, p->at + y * (size_t)p->w, (size_t)p->w);
 	}
 	add_be32(&head, (uint32_t)p->w);
 	add_be32(&head, (uint32_t)p->h);
-	str_add(&head, "\x08\x03\0\0\0", 5);   /* 8 bits, a palette */
-	compress(body, &n_body, rows, n);   /* cannot fail: there is room for the bound */
+	str_add(&head, "\x08\x03\0\0\0", 5); /* 8 bits, a palette */
+	compress(body, &n_body, rows, n);    /* cannot fail: there is room for the bound */
 	str_add(out, "\x89PNG\r\n\x1a\n", 8);
 	png_chunk(out, "IHDR", head.p, head.n);
 	png_chunk(out, "PLTE", (const char *)p->rgb, sizeof p->rgb);
@@ -126,7 +135,7 @@ static void ppm_bytes(const struct picture *p, struct str *out)
 int picture_write(const struct picture *p, const char *path, struct err *e)
 {
 	size_t n = strlen(path);
-	struct str out = {0};
+	struct str out = { 0 };
 	FILE *f;
 	int failed;
 

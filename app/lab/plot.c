@@ -1,9 +1,9 @@
 /* app/lab/plot.c - weir eval plot: pictures of a text.
  *
- * matrix: the attention matrix of one layer under every policy, put together token by token as Willette et al. (Cascading KV Cache)
- * do: row t is what token t could see and how much of its attention fell there.  A policy's squares stand side by side.
- * span: how far back each policy reaches at the end of the text: the share of layers and KV heads that keep a token, by its age.
- * Of lines that other evaluations wrote, curves.c draws curves. */
+ * matrix: the attention matrix of one layer under every policy, put together token by token as Willette et al.
+ * (Cascading KV Cache) do: row t is what token t could see and how much of its attention fell there. A policy's squares
+ * stand side by side. span: how far back each policy reaches at the end of the text: the share of layers and KV heads
+ * that keep a token, by its age. Of lines that other evaluations wrote, curves.c draws curves. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,8 @@
 #include "app/models/models.h"
 
 #define TEXT_MAX ((size_t)64 << 20)
-enum { TOKENS = 512, SQUARE = 1024, GAP = 8, SPAN_POINTS = 128 };   /* by default; pixels of a square at most; between squares */
+/* by default; pixels of a square at most; between squares */
+enum { TOKENS = 512, SQUARE = 1024, GAP = 8, SPAN_POINTS = 128 };
 
 /* ---- attention ---- */
 
@@ -34,9 +35,9 @@ struct matrix {
 	struct policy_list kvs;
 	struct picture picture;
 	struct progress progress;
-	int32_t layer, cell, side;          /* tokens a pixel, pixels a square */
-	float *p, *row;                     /* [tokens]; [side] the brightest of a pixel's, -1 = nothing in sight */
-	double seen[LIST_MAX];              /* pairs of tokens */
+	int32_t layer, cell, side; /* tokens a pixel, pixels a square */
+	float *p, *row;            /* [tokens]; [side] the brightest of a pixel's, -1 = nothing in sight */
+	double seen[LIST_MAX];     /* pairs of tokens */
 };
 
 static void matrix_row(struct matrix *m, int k, int32_t t)
@@ -53,13 +54,21 @@ static void matrix_row(struct matrix *m, int k, int32_t t)
 		*cell = m->p[i] > *cell ? m->p[i] : *cell;
 	}
 	for (int32_t x = 0; x < m->side; x++)
-		picture_put(&m->picture, x0 + x, TOP + y, x > y ? COLOUR_LATER : m->row[x] < 0 ? COLOUR_UNSEEN : share_colour(m->row[x]));
+		picture_put(&m->picture, x0 + x, TOP + y,
+		            x > y           ? COLOUR_LATER
+		            : m->row[x] < 0 ? COLOUR_UNSEEN
+		                            : share_colour(m->row[x]));
 }
 
 static int matrix_policy(struct matrix *m, int k, struct err *e)
 {
 	const struct options *o = m->o;
-	struct timeline_options to = { .kv = m->kvs.v[k], .kv_type = o->kv_type, .kv_memory = o->kv_memory, .read_share = o->read_share, .batch = o->chunk, .ctx = o->ctx ? o->ctx : (int32_t)m->text.n + 1 };
+	struct timeline_options to = { .kv = m->kvs.v[k],
+		                       .kv_type = o->kv_type,
+		                       .kv_memory = o->kv_memory,
+		                       .read_share = o->read_share,
+		                       .batch = o->chunk,
+		                       .ctx = o->ctx ? o->ctx : (int32_t)m->text.n + 1 };
 	struct timeline *tl;
 	int rc;
 
@@ -71,7 +80,8 @@ static int matrix_policy(struct matrix *m, int k, struct err *e)
 		rc = timeline_attention(tl, m->text.id[t], m->layer, o->head, m->p, e);
 		if (!rc)
 			matrix_row(m, k, t);
-		progress_show(&m->progress, (int64_t)k * (int64_t)m->text.n + t + 1, (int64_t)m->kvs.n * (int64_t)m->text.n);
+		progress_show(&m->progress, (int64_t)k * (int64_t)m->text.n + t + 1,
+		              (int64_t)m->kvs.n * (int64_t)m->text.n);
 	}
 	signals_watch(NULL);
 	timeline_close(tl);
@@ -82,7 +92,7 @@ static int matrix_policy(struct matrix *m, int k, struct err *e)
 static int matrix_report(struct matrix *m, struct err *e)
 {
 	double pairs = (double)m->text.n * ((double)m->text.n + 1) / 2;
-	struct str s = {0};
+	struct str s = { 0 };
 	int rc;
 
 	for (int k = 0; k < m->kvs.n; k++) {
@@ -106,8 +116,11 @@ static int matrix_report(struct matrix *m, struct err *e)
 		}
 	}
 	if (!m->o->json)
-		str_addf(&s, "%s: layer %d, %zu tokens, %d a pixel; a row is a token, newer ones further down; black is out of sight, brightness the\n"
-		         "logarithm of its share of attention, from 0.0001 to 1\n", m->o->out, m->layer, m->text.n, m->cell);
+		str_addf(
+			&s,
+			"%s: layer %d, %zu tokens, %d a pixel; a row is a token, newer ones further down; black is out of sight, brightness the\n"
+			"logarithm of its share of attention, from 0.0001 to 1\n",
+			m->o->out, m->layer, m->text.n, m->cell);
 	progress_clear(&m->progress);
 	rc = print_json(&s, e);
 	str_free(&s);
@@ -115,7 +128,8 @@ static int matrix_report(struct matrix *m, struct err *e)
 }
 
 /* The model, and the part of the text that --offset and --tokens say: at most n tokens without the latter. */
-static int drawn_text(struct engine **engine, const struct options *o, const struct str *text, size_t n, struct tokens *t, struct err *e)
+static int drawn_text(struct engine **engine, const struct options *o, const struct str *text, size_t n,
+                      struct tokens *t, struct err *e)
 {
 	size_t cut;
 	int rc;
@@ -172,8 +186,9 @@ static int plot_matrix(const struct options *o, const struct str *text, struct e
 
 /* How far back a policy reaches once the text was read. */
 struct reach {
-	double kept;               /* mean share of a token */
-	int32_t span;              /* age of the oldest token that some head keeps, the first tokens of the text that all keep apart */
+	double kept; /* mean share of a token */
+	/* age of the oldest token that some head keeps, the first tokens of the text that all keep apart */
+	int32_t span;
 };
 
 static struct reach reach_of(const uint8_t *kept, int32_t n)
@@ -186,14 +201,17 @@ static struct reach reach_of(const uint8_t *kept, int32_t n)
 	while (i < n && kept[i] == 255)
 		i++;
 	if (i == n)
-		i = 0;                 /* all are kept */
+		i = 0; /* all are kept */
 	while (i < n && !kept[i])
 		i++;
 	r.span = n - i;
 	return r;
 }
 
-struct span_reading { struct matrix *m; int k; };
+struct span_reading {
+	struct matrix *m;
+	int k;
+};
 
 static void show_reading(int32_t done, int32_t total, void *ud)
 {
@@ -207,7 +225,12 @@ static int span_policy(struct matrix *m, int k, struct curves *all, struct reach
 {
 	const char *kv = m->kvs.v[k];
 	struct span_reading reading = { m, k };
-	struct timeline_options to = { .kv = kv, .kv_type = m->o->kv_type, .kv_memory = m->o->kv_memory, .read_share = m->o->read_share, .batch = m->o->chunk, .ctx = m->o->ctx };
+	struct timeline_options to = { .kv = kv,
+		                       .kv_type = m->o->kv_type,
+		                       .kv_memory = m->o->kv_memory,
+		                       .read_share = m->o->read_share,
+		                       .batch = m->o->chunk,
+		                       .ctx = m->o->ctx };
 	int32_t n = (int32_t)m->text.n;
 	uint8_t *kept;
 	struct timeline *tl;
@@ -247,7 +270,7 @@ static int plot_span(const struct options *o, const struct str *text, struct err
 	struct matrix m = { .o = o };
 	struct reach reach[LIST_MAX];
 	struct curves all;
-	struct str s = {0};
+	struct str s = { 0 };
 	int rc = drawn_text(&m.engine, o, text, SIZE_MAX, &m.text, e);
 
 	policies_compared(o, &m.kvs);
@@ -271,7 +294,8 @@ static int plot_span(const struct options *o, const struct str *text, struct err
 			json_close(&s, '}');
 			str_adds(&s, "\n");
 		} else {
-			str_addf(&s, "%s: of %zu tokens read it reaches back %d, and keeps %.1f %%\n", m.kvs.v[k], m.text.n, reach[k].span, 100 * reach[k].kept);
+			str_addf(&s, "%s: of %zu tokens read it reaches back %d, and keeps %.1f %%\n", m.kvs.v[k],
+			         m.text.n, reach[k].span, 100 * reach[k].kept);
 		}
 	if (!rc)
 		rc = print_json(&s, e);
@@ -284,12 +308,13 @@ static int plot_span(const struct options *o, const struct str *text, struct err
 
 int cmd_eval_plot(const struct options *o)
 {
-	struct str text = {0};
-	struct err e = {0};
+	struct str text = { 0 };
+	struct err e = { 0 };
 	int lines, of_text = o->draw && (!strcmp(o->draw, "matrix") || !strcmp(o->draw, "span")), rc;
 
 	if (!o->n_file || !o->out) {
-		err_set(&e, ERR_USAGE, "'weir eval plot' wants a text FILE, or lines that an evaluation wrote with --json, and --out PICTURE.png");
+		err_set(&e, ERR_USAGE,
+		        "'weir eval plot' wants a text FILE, or lines that an evaluation wrote with --json, and --out PICTURE.png");
 		return fail(&e);
 	}
 	rc = read_whole(o->file[0], TEXT_MAX, &text, &e);
@@ -297,7 +322,8 @@ int cmd_eval_plot(const struct options *o)
 	if (rc < 0)
 		e.code = ERR_DOCUMENT;
 	else if (o->draw && of_text == lines)
-		rc = err_set(&e, ERR_USAGE, "--draw %s wants %s", o->draw, of_text ? "a text" : "lines that an evaluation wrote with --json");
+		rc = err_set(&e, ERR_USAGE, "--draw %s wants %s", o->draw,
+		             of_text ? "a text" : "lines that an evaluation wrote with --json");
 	else if (lines)
 		rc = plot_lines(o, &text, &e);
 	else

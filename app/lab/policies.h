@@ -16,14 +16,14 @@ struct shared_timeline {
 	const struct options *o;
 	struct engine *engine;
 	struct timeline *tl;
-	const char *kv;      /* what it runs */
+	const char *kv; /* what it runs */
 	int32_t ctx;
-	int fresh;           /* empty the cache before the next text */
+	int fresh; /* empty the cache before the next text */
 };
 /* From now on this policy, with room for ctx tokens.  KV entries that both policies store are not computed again. */
-int  shared_timeline_use(struct shared_timeline *, const char *kv, int32_t ctx, struct err *);
-/* The next text begins with an empty cache: a policy that evicts prefills in strides, and where these begin must not depend on
- * the tokens that this text happens to share with the one before. */
+int shared_timeline_use(struct shared_timeline *, const char *kv, int32_t ctx, struct err *);
+/* The next text begins with an empty cache: a policy that evicts prefills in strides, and where these begin must not
+ * depend on the tokens that this text happens to share with the one before. */
 void shared_timeline_fresh(struct shared_timeline *);
 void shared_timeline_close(struct shared_timeline *);
 

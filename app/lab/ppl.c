@@ -1,10 +1,10 @@
 /* app/lab/ppl.c - weir eval ppl: perplexity of texts under every policy.
  *
- * Without --window the text is one stream; with it, full windows that do not overlap, each from an empty cache.
- * Tokens with index >= --skip in their window are scored, read in chunks: a policy that bounds its cache reads in its own
- * stride.  With --last N only the last N tokens of the stream, or of each window, are scored, one at a time, as if each had been generated; all
- * before them are read, and the first of them is predicted by what was read.  A window under a policy is a result that --resume
- * stores; without --window that is the whole text. */
+ * Without --window the text is one stream; with it, full windows that do not overlap, each from an empty cache. Tokens
+ * with index >= --skip in their window are scored, read in chunks: a policy that bounds its cache reads in its own
+ * stride. With --last N only the last N tokens of the stream, or of each window, are scored, one at a time, as if each
+ * had been generated; all before them are read, and the first of them is predicted by what was read. A window under a
+ * policy is a result that --resume stores; without --window that is the whole text. */
 #include "app/lab/lab.h"
 #include "app/lab/checkpoint.h"
 #include "app/lab/policies.h"
@@ -17,11 +17,12 @@
 
 /* What one policy got in one text. */
 struct score {
-	double nll, seconds;     /* of all windows */
-	double read;             /* bytes of the cache that a generated token reads at the end of a window, summed over windows */
+	double nll, seconds; /* of all windows */
+	/* bytes of the cache that a generated token reads at the end of a window, summed over windows */
+	double read;
 	int windows;
 	uint64_t scored;
-	int32_t curve;           /* every so many tokens scored the sum is noted; 0 = never */
+	int32_t curve; /* every so many tokens scored the sum is noted; 0 = never */
 	struct str points;
 };
 
@@ -31,24 +32,25 @@ struct ppl {
 	struct shared_timeline line;
 	struct checkpoint checkpoint;
 	struct policy_list kvs;
-	int order[LIST_MAX];            /* in which the kvs run */
-	struct score score[LIST_MAX];   /* of the kvs */
+	int order[LIST_MAX];          /* in which the kvs run */
+	struct score score[LIST_MAX]; /* of the kvs */
 	struct progress progress;
-	size_t text_tokens, base;       /* of the text; where the window at work begins */
-	int nth;                        /* place in the order of the policy at work */
+	size_t text_tokens, base; /* of the text; where the window at work begins */
+	int nth;                  /* place in the order of the policy at work */
 };
 
 static void show(size_t at, void *ud)
 {
 	struct ppl *p = ud;
 
-	progress_show(&p->progress, (int64_t)(p->text_tokens * (size_t)p->nth + p->base + at), (int64_t)(p->text_tokens * (size_t)p->kvs.n));
+	progress_show(&p->progress, (int64_t)(p->text_tokens * (size_t)p->nth + p->base + at),
+	              (int64_t)(p->text_tokens * (size_t)p->kvs.n));
 }
 
 /* What a window gave. */
 static void add_window(struct score *s, const struct window *w)
 {
-	struct jv curve = jv_parse(w->curve.p, w->curve.n), point = {0};
+	struct jv curve = jv_parse(w->curve.p, w->curve.n), point = { 0 };
 	double x;
 
 	while (jv_next(curve, &point, NULL))
@@ -64,7 +66,8 @@ static void add_window(struct score *s, const struct window *w)
 static int score_text(struct ppl *p, const struct tokens *t, struct err *e)
 {
 	const struct options *o = p->o;
-	size_t n = t->n, window = o->window ? (size_t)o->window : n, from = (size_t)o->skip, ctx = window < n ? window : n;
+	size_t n = t->n, window = o->window ? (size_t)o->window : n, from = (size_t)o->skip,
+	       ctx = window < n ? window : n;
 	int rc = 0;
 
 	if (o->last && (size_t)o->last < window && window - (size_t)o->last > from)
@@ -77,7 +80,11 @@ static int score_text(struct ppl *p, const struct tokens *t, struct err *e)
 			int k = p->order[p->nth];
 			struct score *s = &p->score[k];
 			struct window w = {
-				.id = t->id + base, .n = window, .from = from, .stepwise = o->last > 0, .every = s->curve,
+				.id = t->id + base,
+				.n = window,
+				.from = from,
+				.stepwise = o->last > 0,
+				.every = s->curve,
 				.after = s->curve ? (int32_t)(s->scored % (uint64_t)s->curve) : 0,
 			};
 
@@ -90,7 +97,8 @@ static int score_text(struct ppl *p, const struct tokens *t, struct err *e)
 	}
 	progress_clear(&p->progress);
 	if (!rc && !p->score[0].scored)
-		rc = err_set(e, ERR_USAGE, "nothing to score: the text has %zu tokens, %s %zu, and scoring starts at token %d", n,
+		rc = err_set(e, ERR_USAGE,
+		             "nothing to score: the text has %zu tokens, %s %zu, and scoring starts at token %d", n,
 		             o->window ? "the window is" : "one stream of", window, o->skip);
 	return rc;
 }
@@ -105,7 +113,8 @@ static uint64_t covered_bytes(const struct engine *engine, const struct tokens *
 	return bytes;
 }
 
-static void report(const struct ppl *p, int k, const struct tokens *t, const char *file, uint64_t bytes, struct str *out)
+static void report(const struct ppl *p, int k, const struct tokens *t, const char *file, uint64_t bytes,
+                   struct str *out)
 {
 	const struct options *o = p->o;
 	const struct score *s = &p->score[k];
@@ -137,17 +146,19 @@ static void report(const struct ppl *p, int k, const struct tokens *t, const cha
 	}
 	if (several)
 		str_addf(out, "%s%s, from token %d, under %s\n", k ? "\n" : "", file, o->offset, p->kvs.v[k]);
-	str_addf(out, "tokens      %zu of %llu bytes\nscored      %llu\nnll         %.4f nats, %.6f a token\n"
-	         "perplexity  %.6f\nseconds     %.1f\n", t->n, (unsigned long long)bytes,
-	         (unsigned long long)s->scored, s->nll, s->nll / (double)s->scored, ppl, s->seconds);
+	str_addf(out,
+	         "tokens      %zu of %llu bytes\nscored      %llu\nnll         %.4f nats, %.6f a token\n"
+	         "perplexity  %.6f\nseconds     %.1f\n",
+	         t->n, (unsigned long long)bytes, (unsigned long long)s->scored, s->nll, s->nll / (double)s->scored,
+	         ppl, s->seconds);
 }
 
 static int eval_text(struct ppl *p, const char *file, struct err *e)
 {
 	const struct options *o = p->o;
 	const struct engine_info *info = engine_info(p->engine);
-	struct str text = {0}, out = {0};
-	struct tokens t = {0}, part;
+	struct str text = { 0 }, out = { 0 };
+	struct tokens t = { 0 }, part;
 	uint64_t bytes;
 	int rc = read_whole(file, TEXT_MAX, &text, e), cut;
 
@@ -185,8 +196,8 @@ static int eval_text(struct ppl *p, const char *file, struct err *e)
 
 int cmd_eval_ppl(const struct options *o)
 {
-	struct ppl p = {.o = o};
-	struct err e = {0};
+	struct ppl p = { .o = o };
+	struct err e = { 0 };
 	int rc = 0;
 
 	if (!o->n_file) {
@@ -200,7 +211,7 @@ int cmd_eval_ppl(const struct options *o)
 	rc = model_open(&p.engine, o, MODEL_RUN, &e);
 	if (!rc)
 		rc = checkpoint_model(&p.checkpoint, p.engine, &e);
-	p.line = (struct shared_timeline){.o = o, .engine = p.engine};
+	p.line = (struct shared_timeline){ .o = o, .engine = p.engine };
 	for (int i = 0; !rc && i < o->n_file; i++)
 		rc = eval_text(&p, o->file[i], &e);
 	shared_timeline_close(&p.line);

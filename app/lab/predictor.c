@@ -1,7 +1,7 @@
 /* app/lab/predictor.c - weir eval predictor train: makes the network that the cache policy `predict` selects by.
  *
- * Windows of each text are read whole, then their last tokens come one at a time, under full attention.  Every fifth window of a text, and
- * its last one, is held out: what the network finds there decides which epoch is kept. */
+ * Windows of each text are read whole, then their last tokens come one at a time, under full attention. Every fifth
+ * window of a text, and its last one, is held out: what the network finds there decides which epoch is kept. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,22 +19,23 @@ struct training {
 	struct predictor_settings s;
 	int32_t window, last;
 	struct progress progress;
-	int n_train, n_held;           /* windows of all texts */
-	int done;                      /* windows */
+	int n_train, n_held; /* windows of all texts */
+	int done;            /* windows */
 };
 
 /* ---- texts ---- */
 
 static int text_read(struct training *w, const char *path, struct tokens *t, struct err *e)
 {
-	struct str text = {0};
+	struct str text = { 0 };
 	int rc = read_whole(path, TEXT_MAX, &text, e);
 	size_t from = (size_t)w->o->offset, n;
 
 	if (rc < 0 && e)
 		e->code = ERR_DOCUMENT;
 	if (!rc)
-		rc = engine_tokenize(w->engine, text.p ? text.p : "", text.n, engine_info(w->engine)->add_bos ? TOKENIZE_BOS : 0, t, e);
+		rc = engine_tokenize(w->engine, text.p ? text.p : "", text.n,
+		                     engine_info(w->engine)->add_bos ? TOKENIZE_BOS : 0, t, e);
 	str_free(&text);
 	if (rc)
 		return -1;
@@ -43,7 +44,8 @@ static int text_read(struct training *w, const char *path, struct tokens *t, str
 	memmove(t->id, t->id + from, n * sizeof *t->id);
 	t->n = n;
 	if (n < (size_t)w->window)
-		return err_set(e, ERR_USAGE, "'%.200s' has %zu tokens from %zu on, one window takes %d", path, n, from, w->window);
+		return err_set(e, ERR_USAGE, "'%.200s' has %zu tokens from %zu on, one window takes %d", path, n, from,
+		               w->window);
 	return 0;
 }
 
@@ -62,10 +64,13 @@ static int held_out(int i, int n)
 static int window_take(struct training *w, const int32_t *id, int held, struct err *e)
 {
 	struct timeline *tl = NULL;
-	struct timeline_options to = {.kv = "full", .kv_type = w->o->kv_type, .batch = w->o->chunk, .ctx = w->window};
+	struct timeline_options to = { .kv = "full", .kv_type = w->o->kv_type, .batch = w->o->chunk, .ctx = w->window };
 	size_t fill = (size_t)(w->window - w->last);
 	int32_t per = held ? (w->s.crops / 24 + w->n_held) / w->n_held : (w->s.crops + w->n_train - 1) / w->n_train;
-	int rc = timeline_open(&tl, w->engine, &to, e) < 0 || timeline_rows_begin(tl, w->s.block, w->s.rows, w->s.rows + w->last, e) < 0 ? -1 : 0;
+	int rc = timeline_open(&tl, w->engine, &to, e) < 0 ||
+	                         timeline_rows_begin(tl, w->s.block, w->s.rows, w->s.rows + w->last, e) < 0
+	                 ? -1
+	                 : 0;
 
 	signals_watch(tl);
 	if (!rc)
@@ -73,7 +78,8 @@ static int window_take(struct training *w, const int32_t *id, int held, struct e
 	for (size_t at = 0; !rc && at < (size_t)w->last; at += 16) {
 		size_t n = (size_t)w->last - at < 16 ? (size_t)w->last - at : 16;
 
-		progress_show(&w->progress, (int64_t)w->done * w->window + (int64_t)(fill + at), (int64_t)(w->n_train + w->n_held) * w->window);
+		progress_show(&w->progress, (int64_t)w->done * w->window + (int64_t)(fill + at),
+		              (int64_t)(w->n_train + w->n_held) * w->window);
 		rc = timeline_extend(tl, id + fill + at, n, 1, NULL, NULL, e);
 	}
 	signals_watch(NULL);
@@ -87,7 +93,7 @@ static int window_take(struct training *w, const int32_t *id, int held, struct e
 static int texts_take(struct training *w, struct err *e)
 {
 	struct tokens *t = xcalloc((size_t)w->o->n_file, sizeof *t);
-	int first = 1, rc = 0;   /* the word before the texts */
+	int first = 1, rc = 0; /* the word before the texts */
 
 	for (int f = first; !rc && f < w->o->n_file; f++) {
 		rc = text_read(w, w->o->file[f], &t[f], e);
@@ -95,7 +101,9 @@ static int texts_take(struct training *w, struct err *e)
 			*(held_out(i, n) ? &w->n_held : &w->n_train) += 1;
 	}
 	if (!rc && !w->n_train)
-		rc = err_set(e, ERR_USAGE, "the texts give one window each, which is held out; take a longer text, a smaller --window or more --samples");
+		rc = err_set(
+			e, ERR_USAGE,
+			"the texts give one window each, which is held out; take a longer text, a smaller --window or more --samples");
 	progress_init(&w->progress, w->o->quiet, w->o->verbose, "watching", "tokens");
 	for (int f = first; !rc && f < w->o->n_file; f++)
 		for (int i = 0, n = windows_of(w, &t[f]); !rc && i < n; i++)
@@ -109,7 +117,10 @@ static int texts_take(struct training *w, struct err *e)
 
 /* ---- epochs ---- */
 
-struct epoch { struct training *w; int nth; };
+struct epoch {
+	struct training *w;
+	int nth;
+};
 
 static int show_batch(int32_t done, int32_t total, void *ud)
 {
@@ -121,7 +132,7 @@ static int show_batch(int32_t done, int32_t total, void *ud)
 
 static int epoch_print(struct training *w, int nth, const struct predictor_epoch *ep, struct err *e)
 {
-	struct str s = {0};
+	struct str s = { 0 };
 	int rc;
 
 	if (w->o->json) {
@@ -142,8 +153,8 @@ static int epoch_print(struct training *w, int nth, const struct predictor_epoch
 	} else {
 		if (!nth)
 			str_addf(&s, "%5s %12s %8s %8s %8s %8s\n", "epoch", "loss", "found", "last", "mean", "mixed");
-		str_addf(&s, "%5d %12.4g %8.2f %8.2f %8.2f %8.2f%s\n", nth, ep->loss, 100 * ep->found.net, 100 * ep->found.last,
-		         100 * ep->found.mean, 100 * ep->found.mixed, ep->best ? "  kept" : "");
+		str_addf(&s, "%5d %12.4g %8.2f %8.2f %8.2f %8.2f%s\n", nth, ep->loss, 100 * ep->found.net,
+		         100 * ep->found.last, 100 * ep->found.mean, 100 * ep->found.mixed, ep->best ? "  kept" : "");
 	}
 	progress_clear(&w->progress);
 	rc = print_json(&s, e);
@@ -153,7 +164,7 @@ static int epoch_print(struct training *w, int nth, const struct predictor_epoch
 
 static int epochs_run(struct training *w, struct err *e)
 {
-	struct epoch p = {.w = w};
+	struct epoch p = { .w = w };
 	int rc = 0;
 
 	progress_init(&w->progress, w->o->quiet, w->o->verbose, "training", "batches");
@@ -172,19 +183,26 @@ static int epochs_run(struct training *w, struct err *e)
 
 int cmd_eval_predictor(const struct options *o)
 {
-	struct training w = {.o = o, .window = o->window ? o->window : WINDOW, .last = o->last ? o->last : LAST};
-	struct str path = {0};
-	struct err e = {0};
+	struct training w = { .o = o, .window = o->window ? o->window : WINDOW, .last = o->last ? o->last : LAST };
+	struct str path = { 0 };
+	struct err e = { 0 };
 	int rc = 0;
 
-	w.s = (struct predictor_settings){.block = o->block, .rows = o->rows, .dense = DENSE, .crops = o->crops, .epochs = o->epochs,
-	                                  .seed = o->seed_set ? o->seed : 1};
+	w.s = (struct predictor_settings){ .block = o->block,
+		                           .rows = o->rows,
+		                           .dense = DENSE,
+		                           .crops = o->crops,
+		                           .epochs = o->epochs,
+		                           .seed = o->seed_set ? o->seed : 1 };
 	if (!o->n_file || strcmp(o->file[0], "train"))
-		rc = err_set(&e, ERR_USAGE, "'weir eval predictor' wants the word 'train' and texts: weir eval predictor train FILE ...");
+		rc = err_set(
+			&e, ERR_USAGE,
+			"'weir eval predictor' wants the word 'train' and texts: weir eval predictor train FILE ...");
 	else if (o->n_file < 2)
 		rc = err_set(&e, ERR_USAGE, "'weir eval predictor train' wants a text FILE (-: standard input)");
 	else if (w.last >= w.window)
-		rc = err_set(&e, ERR_USAGE, "the last %d tokens are no part of a window of %d; take a smaller --last", w.last, w.window);
+		rc = err_set(&e, ERR_USAGE, "the last %d tokens are no part of a window of %d; take a smaller --last",
+		             w.last, w.window);
 	if (rc < 0)
 		return fail(&e);
 	rc = model_open(&w.engine, o, MODEL_RUN, &e);

@@ -4,9 +4,11 @@
 
 #include "engine/base/base.h"
 
-struct rng { uint64_t state; };
+struct rng {
+	uint64_t state;
+};
 uint64_t rng_next(struct rng *);
-uint32_t rng_below(struct rng *, uint32_t n);        /* n > 0 */
+uint32_t rng_below(struct rng *, uint32_t n); /* n > 0 */
 /* Independent of others with another task or sample. */
 struct rng rng_for(uint64_t seed, const char *task, int32_t len, int32_t sample);
 

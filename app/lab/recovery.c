@@ -1,18 +1,21 @@
-/* app/lab/recovery.c - weir eval recovery: the share of full attention's mass on the KV entries that a policy would select.
+/* app/lab/recovery.c - weir eval recovery: the share of full attention's mass on the KV entries that a policy would
+ * select.
  *
- * A window of each text is read whole, then its last tokens come one at a time.  The model follows full attention all the
- * way (its hidden states are those of `full`); beside it every policy says at each of these tokens which KV entries it
- * would select, and the attention mass on them is summed: mean over query heads, layers and tokens.  The oracle selects as many
- * entries, those with the largest mass per KV head; the floor is as many sinks and newest entries.  Two guesses stand between: the
- * entries with the largest mass at the token before, and on average over the tokens that came one at a time before.
+ * A window of each text is read whole, then its last tokens come one at a time. The model follows full attention all
+ * the way (its hidden states are those of `full`); beside it every policy says at each of these tokens which KV entries
+ * it would select, and the attention mass on them is summed: mean over query heads, layers and tokens. The oracle
+ * selects as many entries, those with the largest mass per KV head; the floor is as many sinks and newest entries. Two
+ * guesses stand between: the entries with the largest mass at the token before, and on average over the tokens that
+ * came one at a time before.
  *
  * --entries N changes each policy's k so that it reads N entries (entry_fit.h), on the first window.
  *
- * Beside that: the share recovered by the tokens since a set was selected, the tokens between two selections in each layer, and how alike
- * the queries of consecutive tokens are.
+ * Beside that: the share recovered by the tokens since a set was selected, the tokens between two selections in each
+ * layer, and how alike the queries of consecutive tokens are.
  *
- * A window under a policy is a result that --resume stores, and its queries are one.  One prefill serves all policies: it is done again
- * while any lacks.  Every window has a timeline of its own, so that its sums do not depend on those before. */
+ * A window under a policy is a result that --resume stores, and its queries are one. One prefill serves all policies:
+ * it is done again while any lacks. Every window has a timeline of its own, so that its sums do not depend on those
+ * before. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,13 +34,13 @@ enum { WINDOW = 4096, LAST = 256 };
 struct run {
 	const struct options *o;
 	struct engine *engine;
-	struct timeline *tl;           /* of the window at work */
+	struct timeline *tl; /* of the window at work */
 	struct policy_list kvs;
 	struct entry_fit fit;
 	int32_t window, last;
 	struct checkpoint checkpoint;
 	struct recovered sum[LIST_MAX];
-	struct mean mass[LIST_MAX];    /* over windows */
+	struct mean mass[LIST_MAX]; /* over windows */
 	struct str list[LIST_MAX];
 	struct set_sums sets[LIST_MAX];
 	struct query_sums queries;
@@ -45,9 +48,16 @@ struct run {
 	struct progress progress;
 };
 
-/* What a window gave: under each policy, and of its queries.  The texts are the results as they are stored, empty: not known yet. */
-struct part { struct recovered sum; struct str result; };
-struct parts { struct part policy[LIST_MAX]; struct str queries; };
+/* What a window gave: under each policy, and of its queries. The texts are the results as they are stored, empty: not
+ * known yet. */
+struct part {
+	struct recovered sum;
+	struct str result;
+};
+struct parts {
+	struct part policy[LIST_MAX];
+	struct str queries;
+};
 
 static void parts_free(struct parts *p)
 {
@@ -64,7 +74,8 @@ static void keep_result(struct str *to, struct jv result)
 
 static int part_read(const struct run *run, struct jv result, struct part *out)
 {
-	static const char *const name[] = {"mass", "oracle", "recent", "last_row", "mean_row", "rows", "of", "guesses", "steps"};
+	static const char *const name[] = { "mass", "oracle", "recent",  "last_row", "mean_row",
+		                            "rows", "of",     "guesses", "steps" };
 	double x[sizeof name / sizeof *name];
 
 	for (size_t i = 0; i < sizeof name / sizeof *name; i++)
@@ -73,8 +84,15 @@ static int part_read(const struct run *run, struct jv result, struct part *out)
 	if (x[8] < 1 || !set_sums_sound(result, run->n_layer))
 		return -1;
 	out->sum = (struct recovered){
-		.mass = x[0], .oracle = x[1], .recent = x[2], .last_row = x[3], .mean_row = x[4], .selected = x[5], .all = x[6],
-		.guesses = (int64_t)x[7], .steps = (int64_t)x[8],
+		.mass = x[0],
+		.oracle = x[1],
+		.recent = x[2],
+		.last_row = x[3],
+		.mean_row = x[4],
+		.selected = x[5],
+		.all = x[6],
+		.guesses = (int64_t)x[7],
+		.steps = (int64_t)x[8],
 	};
 	keep_result(&out->result, result);
 	return 0;
@@ -100,7 +118,8 @@ static void part_write(const struct run *run, int k, const struct recovered *r, 
 /* k < 0: of the queries. */
 static void name_result(const struct run *run, int k, const int32_t *id, struct str *out)
 {
-	checkpoint_key(&run->checkpoint, k < 0 ? "queries" : "recovery", k < 0 ? "full" : run->kvs.v[k], run->window, out);
+	checkpoint_key(&run->checkpoint, k < 0 ? "queries" : "recovery", k < 0 ? "full" : run->kvs.v[k], run->window,
+	               out);
 	json_hash(out, "text", checkpoint_hash(id, (size_t)run->window * sizeof *id));
 	json_int(out, "window", run->window);
 	json_int(out, "last", run->last);
@@ -110,7 +129,7 @@ static void name_result(const struct run *run, int k, const int32_t *id, struct 
 /* What is known of this window; 1: all of it. */
 static int known_window(struct run *run, const int32_t *id, struct parts *parts)
 {
-	struct str what = {0};
+	struct str what = { 0 };
 	struct jv result;
 	int all = 1;
 
@@ -135,7 +154,7 @@ static int known_window(struct run *run, const int32_t *id, struct parts *parts)
 /* What was measured now and was not known. */
 static int keep_window(struct run *run, const int32_t *id, struct parts *parts, struct err *e)
 {
-	struct str what = {0}, result = {0};
+	struct str what = { 0 }, result = { 0 };
 	int rc = 0;
 
 	for (int k = 0; !rc && k < run->kvs.n; k++) {
@@ -147,7 +166,9 @@ static int keep_window(struct run *run, const int32_t *id, struct parts *parts, 
 			name_result(run, k, id, &what);
 			part_write(run, k, &now, &result);
 			if (part_read(run, jv_parse(result.p, result.n), &parts->policy[k]) < 0)
-				rc = err_set(e, ERR_FAIL, "the model gave probabilities that are no numbers; check the file with --check-tensors");
+				rc = err_set(
+					e, ERR_FAIL,
+					"the model gave probabilities that are no numbers; check the file with --check-tensors");
 			else
 				rc = checkpoint_put(&run->checkpoint, &what, &result, e);
 		}
@@ -180,7 +201,8 @@ static void add_window(struct run *run, const struct parts *parts)
 		s->steps += r->steps;
 		mean_add(&run->mass[k], mass);
 		json_real(&run->list[k], NULL, mass, "%.5f");
-		set_sums_add(&run->sets[k], jv_parse(parts->policy[k].result.p, parts->policy[k].result.n), run->n_layer);
+		set_sums_add(&run->sets[k], jv_parse(parts->policy[k].result.p, parts->policy[k].result.n),
+		             run->n_layer);
 	}
 	query_sums_add(&run->queries, jv_parse(parts->queries.p, parts->queries.n), run->n_layer, run->n_head);
 }
@@ -189,7 +211,13 @@ static int open_window(struct run *run, struct err *e)
 {
 	const struct options *o = run->o;
 	struct timeline_options to = {
-		.kv = "full", .kv_type = o->kv_type, .kv_memory = o->kv_memory, .read_share = o->read_share, .batch = o->chunk, .ctx = o->ctx ? o->ctx : run->window, .watch = run->kvs.v,
+		.kv = "full",
+		.kv_type = o->kv_type,
+		.kv_memory = o->kv_memory,
+		.read_share = o->read_share,
+		.batch = o->chunk,
+		.ctx = o->ctx ? o->ctx : run->window,
+		.watch = run->kvs.v,
 		.n_watch = run->kvs.n,
 	};
 
@@ -212,7 +240,7 @@ static int run_window(struct run *run, const int32_t *id, int64_t done, int64_t 
 	size_t fill = (size_t)(run->window - run->last), last = (size_t)run->last;
 	int rc;
 
-	*parts = (struct parts){ .queries = {0} };
+	*parts = (struct parts){ .queries = { 0 } };
 	if (known_window(run, id, parts))
 		return 0;
 	rc = open_window(run, e) < 0 || timeline_sync(run->tl, id, fill, NULL, NULL, e) < 0 ? -1 : 0;
@@ -260,7 +288,8 @@ static int run_text(struct run *run, const char *path, int nth, struct err *e)
 		int64_t done = ((int64_t)nth * w.n + i) * run->last;
 		struct parts parts;
 
-		rc = run_window(run, w.t.id + w.first + (size_t)i * w.step, done, (int64_t)run->o->n_file * w.n * run->last, &parts, e);
+		rc = run_window(run, w.t.id + w.first + (size_t)i * w.step, done,
+		                (int64_t)run->o->n_file * w.n * run->last, &parts, e);
 		if (!rc)
 			add_window(run, &parts);
 		parts_free(&parts);
@@ -291,7 +320,8 @@ static void add_reason(const struct run *run, int k, struct str *s)
 	else if (r->all / (double)r->steps <= run->fit.want)
 		str_adds(s, "there are no more\n");
 	else
-		str_addf(s, "no %s comes closer, or the other windows differ from the first, on which it was fitted\n", run->fit.one[k].key);
+		str_addf(s, "no %s comes closer, or the other windows differ from the first, on which it was fitted\n",
+		         run->fit.one[k].key);
 }
 
 /* How alike the queries of consecutive tokens are. */
@@ -322,17 +352,20 @@ static void report_queries(const struct run *run, struct str *s)
 		high = fmax(high, to);
 	}
 	if (n)
-		str_addf(s, "queries of consecutive tokens, before rotation: cosine %.3f on average, %.3f to %.3f by layer and head\n", sum / n, low, high);
+		str_addf(
+			s,
+			"queries of consecutive tokens, before rotation: cosine %.3f on average, %.3f to %.3f by layer and head\n",
+			sum / n, low, high);
 }
 
 static int report(struct run *run, struct err *e)
 {
-	struct str s = {0};
+	struct str s = { 0 };
 	int rc;
 
 	if (!run->o->json)
-		str_addf(&s, "%-34s %9s %6s %7s %7s %7s %7s %10s %7s\n", "policy", "recovered", "+-", "oracle", "last", "mean", "recent",
-		         "entries", "stride");
+		str_addf(&s, "%-34s %9s %6s %7s %7s %7s %7s %10s %7s\n", "policy", "recovered", "+-", "oracle", "last",
+		         "mean", "recent", "entries", "stride");
 	for (int k = 0; k < run->kvs.n; k++) {
 		const struct recovered *r = &run->sum[k];
 		double n = (double)r->steps, g = r->guesses ? (double)r->guesses : 1, error = mean_error(&run->mass[k]);
@@ -362,9 +395,9 @@ static int report(struct run *run, struct err *e)
 			json_close(&s, '}');
 			str_adds(&s, "\n");
 		} else {
-			str_addf(&s, "%-34s %9.2f %6.2f %7.2f %7.2f %7.2f %7.2f %5.0f/%.0f", run->kvs.v[k], 100 * r->mass / n, 196 * error,
-			         100 * r->oracle / n, 100 * r->last_row / g, 100 * r->mean_row / g, 100 * r->recent / n, r->selected / n,
-			         r->all / n);
+			str_addf(&s, "%-34s %9.2f %6.2f %7.2f %7.2f %7.2f %7.2f %5.0f/%.0f", run->kvs.v[k],
+			         100 * r->mass / n, 196 * error, 100 * r->oracle / n, 100 * r->last_row / g,
+			         100 * r->mean_row / g, 100 * r->recent / n, r->selected / n, r->all / n);
 			if (set_sums_stride(&run->sets[k], run->n_layer) > 0)
 				str_addf(&s, " %6.1f", set_sums_stride(&run->sets[k], run->n_layer));
 			str_adds(&s, "\n");
@@ -381,8 +414,8 @@ static int report(struct run *run, struct err *e)
 
 int cmd_eval_recovery(const struct options *o)
 {
-	struct run run = {.o = o, .window = o->window ? o->window : WINDOW, .last = o->last ? o->last : LAST};
-	struct err e = {0};
+	struct run run = { .o = o, .window = o->window ? o->window : WINDOW, .last = o->last ? o->last : LAST };
+	struct err e = { 0 };
 	int rc = 0;
 
 	policies_compared(o, &run.kvs);
@@ -391,7 +424,8 @@ int cmd_eval_recovery(const struct options *o)
 	else if (!o->kvs.n && !o->kv)
 		err_set(&e, ERR_USAGE, "'weir eval recovery' wants the policies to watch: --kv sift --kv h2o ...");
 	else if (run.last >= run.window)
-		err_set(&e, ERR_USAGE, "the last %d tokens are no part of a window of %d; take a smaller --last", run.last, run.window);
+		err_set(&e, ERR_USAGE, "the last %d tokens are no part of a window of %d; take a smaller --last",
+		        run.last, run.window);
 	else
 		entry_fit_begin(&run.fit, &run.kvs, o->entries, &e);
 	if (e.code || checkpoint_open(&run.checkpoint, o, &e) < 0) {

@@ -6,7 +6,7 @@
 
 static void numbers_write(struct str *out, const char *key, const double *x, int32_t n)
 {
-	struct str list = {0};
+	struct str list = { 0 };
 
 	for (int32_t i = 0; i < n; i++)
 		json_real(&list, NULL, x[i], "%.12g");
@@ -17,7 +17,7 @@ static void numbers_write(struct str *out, const char *key, const double *x, int
 /* A list of n numbers, none less than `least`. */
 static int numbers_sound(struct jv list, int64_t n, double least)
 {
-	struct jv it = {0};
+	struct jv it = { 0 };
 	int64_t i = 0;
 
 	for (double x; jv_next(list, &it, NULL); i++)
@@ -28,7 +28,7 @@ static int numbers_sound(struct jv list, int64_t n, double least)
 
 static void numbers_add(struct jv list, double *sum)
 {
-	struct jv it = {0};
+	struct jv it = { 0 };
 
 	for (double x; jv_next(list, &it, NULL); sum++)
 		if (!jv_number(it, &x))
@@ -36,9 +36,10 @@ static void numbers_add(struct jv list, double *sum)
 }
 
 /* sum / n by their places. */
-static void means_json(struct str *out, const char *key, const double *sum, const double *n, int32_t count, const char *fmt)
+static void means_json(struct str *out, const char *key, const double *sum, const double *n, int32_t count,
+                       const char *fmt)
 {
-	struct str list = {0};
+	struct str list = { 0 };
 
 	for (int32_t i = 0; i < count; i++)
 		if (n[i] > 0)
@@ -83,9 +84,10 @@ void set_sums_write(const struct timeline *t, int k, int32_t n_layer, struct str
 
 int set_sums_sound(struct jv result, int32_t n_layer)
 {
-	return !jv_get(result, "age_n").p ||
-	       (numbers_sound(jv_get(result, "age_n"), RECOVERY_AGES, 0) && numbers_sound(jv_get(result, "age_mass"), RECOVERY_AGES, 0) &&
-	        numbers_sound(jv_get(result, "layer_n"), n_layer, 0) && numbers_sound(jv_get(result, "layer_selected"), n_layer, 0));
+	return !jv_get(result, "age_n").p || (numbers_sound(jv_get(result, "age_n"), RECOVERY_AGES, 0) &&
+	                                      numbers_sound(jv_get(result, "age_mass"), RECOVERY_AGES, 0) &&
+	                                      numbers_sound(jv_get(result, "layer_n"), n_layer, 0) &&
+	                                      numbers_sound(jv_get(result, "layer_selected"), n_layer, 0));
 }
 
 void set_sums_add(struct set_sums *s, struct jv result, int32_t n_layer)
@@ -132,7 +134,8 @@ void set_sums_json(const struct set_sums *s, int32_t n_layer, struct str *out)
 
 void query_sums_write(const struct timeline *t, int32_t n_layer, int32_t n_head, struct str *out)
 {
-	double *cosine = xcalloc((size_t)n_layer * (size_t)n_head, sizeof *cosine), *pairs = xcalloc((size_t)n_layer, sizeof *pairs);
+	double *cosine = xcalloc((size_t)n_layer * (size_t)n_head, sizeof *cosine),
+	       *pairs = xcalloc((size_t)n_layer, sizeof *pairs);
 
 	for (int32_t i = 0; i < n_layer; i++) {
 		int64_t n = timeline_query_cosine(t, i, cosine + (size_t)i * (size_t)n_head);
@@ -150,7 +153,8 @@ void query_sums_write(const struct timeline *t, int32_t n_layer, int32_t n_head,
 
 int query_sums_sound(struct jv result, int32_t n_layer, int32_t n_head)
 {
-	return numbers_sound(jv_get(result, "pairs"), n_layer, 0) && numbers_sound(jv_get(result, "cosine"), (int64_t)n_layer * n_head, -1e15);
+	return numbers_sound(jv_get(result, "pairs"), n_layer, 0) &&
+	       numbers_sound(jv_get(result, "cosine"), (int64_t)n_layer * n_head, -1e15);
 }
 
 void query_sums_add(struct query_sums *s, struct jv result, int32_t n_layer, int32_t n_head)
@@ -187,12 +191,13 @@ double query_sums_layer(const struct query_sums *s, int32_t layer, int32_t n_hea
 
 void query_sums_json(const struct query_sums *s, int32_t n_layer, int32_t n_head, struct str *out)
 {
-	struct str list = {0};
+	struct str list = { 0 };
 
 	for (int32_t i = 0; i < n_layer; i++)
 		for (int32_t h = 0; h < n_head; h++)
 			if (s->pairs[i] > 0)
-				json_real(&list, NULL, s->cosine[(size_t)i * (size_t)n_head + (size_t)h] / s->pairs[i], "%.4f");
+				json_real(&list, NULL, s->cosine[(size_t)i * (size_t)n_head + (size_t)h] / s->pairs[i],
+				          "%.4f");
 			else
 				json_null(&list, NULL);
 	json_list(out, "cosine", &list);

@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A row as it is compared: lower case, words with one blank between them; punctuation and the mark of a list ("3.", "-") are left out. */
+/* A row as it is compared: lower case, words with one blank between them; punctuation and the mark of a list ("3.",
+ * "-") are left out. */
 static void row_words(const char *p, size_t n, struct str *out)
 {
 	size_t i = 0;
@@ -33,7 +34,7 @@ static void row_words(const char *p, size_t n, struct str *out)
 
 size_t answer_rows(const char *answer)
 {
-	struct str row = {0};
+	struct str row = { 0 };
 	size_t n = 0;
 
 	for (const char *p = answer, *end; (end = strchr(p, '\n')); p = end + 1) {
@@ -46,7 +47,7 @@ size_t answer_rows(const char *answer)
 
 double score_rows(const struct words *ref, const char *answer)
 {
-	struct str row = {0}, want = {0};
+	struct str row = { 0 }, want = { 0 };
 	char *used = xcalloc(ref->n + 1, 1);
 	size_t rows = 0, right = 0;
 

@@ -1,8 +1,8 @@
 /* app/lab/ruler.c - prompts in the manner of RULER: needles in a haystack, chains of variables, common and frequent
  * words, questions among documents.
  *
- * Numbers, distributions and metrics are the published ones, the wording is our own.  A prompt is drawn in the order that
- * keeps it alike when it grows: first what is hidden and where, then the haystack. */
+ * Numbers, distributions and metrics are the published ones, the wording is our own. A prompt is drawn in the order
+ * that keeps it alike when it grows: first what is hidden and where, then the haystack. */
 #include "app/lab/tasks.h"
 
 #include <math.h>
@@ -41,8 +41,9 @@ static void draw_uuid(struct rng *r, struct str *out)
 {
 	uint64_t a = rng_next(r), b = rng_next(r);
 
-	str_addf(out, "%08x-%04x-4%03x-%04x-%012llx", (unsigned)(a >> 32), (unsigned)(a >> 16 & 0xffff), (unsigned)(a & 0xfff),
-	         (unsigned)(0x8000 | (b >> 48 & 0x3fff)), (unsigned long long)(b & 0xffffffffffff));
+	str_addf(out, "%08x-%04x-4%03x-%04x-%012llx", (unsigned)(a >> 32), (unsigned)(a >> 16 & 0xffff),
+	         (unsigned)(a & 0xfff), (unsigned)(0x8000 | (b >> 48 & 0x3fff)),
+	         (unsigned long long)(b & 0xffffffffffff));
 }
 
 static void shuffle(struct rng *r, int32_t *v, int32_t n)
@@ -56,9 +57,13 @@ static void shuffle(struct rng *r, int32_t *v, int32_t n)
 
 /* ---- needles ---- */
 
-/* swept: one needle, at the depth that the sample asks for; listed: the answer is a value a line, or (ROWS_KEYED) a key and a value */
+/* swept: one needle, at the depth that the sample asks for; listed: the answer is a value a line, or (ROWS_KEYED) a key
+ * and a value */
 enum { ROWS_NONE, ROWS_VALUES, ROWS_KEYED };
-struct niah { enum haystack hay; int uuid_key, uuid_value, n_key, n_value, n_asked, swept, listed; };
+struct niah {
+	enum haystack hay;
+	int uuid_key, uuid_value, n_key, n_value, n_asked, swept, listed;
+};
 
 static void add_needle(const struct niah *t, struct str *out, const char *key, const char *value)
 {
@@ -80,12 +85,12 @@ static void draw_pair(const struct niah *t, const struct corpus *m, struct rng *
 }
 
 /* The haystack with needle i before unit place[i] (ascending). */
-static void add_haystack(const struct niah *t, const struct corpus *m, struct rng *r, int32_t units, const struct str *needle,
-                         const int32_t *place, int n, struct str *out)
+static void add_haystack(const struct niah *t, const struct corpus *m, struct rng *r, int32_t units,
+                         const struct str *needle, const int32_t *place, int n, struct str *out)
 {
 	const char *gap = t->hay == HAY_NOISE ? "\n" : " ";
 	size_t from = t->hay == HAY_ESSAY ? rng_below(r, (uint32_t)m->sentence.n) : 0;
-	struct str key = {0}, value = {0};
+	struct str key = { 0 }, value = { 0 };
 	int at = 0;
 
 	for (int32_t i = 0; i <= units; i++) {
@@ -113,7 +118,8 @@ static void add_haystack(const struct niah *t, const struct corpus *m, struct rn
 
 static int build_niah(const struct niah *t, const struct corpus *m, struct rng r, int32_t units, struct sample *s)
 {
-	struct str key[NEEDLES_MAX] = {{0}}, needle[NEEDLES_MAX] = {{0}}, value = {0}, unused = {0}, asked = {0}, row = {0};
+	struct str key[NEEDLES_MAX] = { { 0 } }, needle[NEEDLES_MAX] = { { 0 } }, value = { 0 }, unused = { 0 },
+		   asked = { 0 }, row = { 0 };
 	int32_t place[NEEDLES_MAX], depth[40], order[NEEDLES_MAX];
 	const char *kind = t->uuid_value ? "uuid" : "number", *many;
 	int n = 0, first = (int)rng_below(&r, (uint32_t)t->n_key);
@@ -124,7 +130,8 @@ static int build_niah(const struct niah *t, const struct corpus *m, struct rng r
 			/* Which keys are asked: n_asked from `first` on, in a circle. */
 			if ((k - first + t->n_key) % t->n_key < t->n_asked) {
 				str_clear(&row);
-				str_addf(&row, "%s%s%s", t->listed == ROWS_KEYED ? key[k].p : "", t->listed == ROWS_KEYED ? " is: " : "", value.p);
+				str_addf(&row, "%s%s%s", t->listed == ROWS_KEYED ? key[k].p : "",
+				         t->listed == ROWS_KEYED ? " is: " : "", value.p);
 				add_ref(s, &row);
 			}
 			add_needle(t, &needle[n++], key[k].p, value.p);
@@ -153,18 +160,24 @@ static int build_niah(const struct niah *t, const struct corpus *m, struct rng r
 		needle[order[i]] = x;
 	}
 	many = s->ref.n > 1 ? "s" : "";
-	str_addf(&s->prompt, "Somewhere in the text below %s special magic %s%s hidden. Remember what you find: there will be a "
-	         "question about it.\n", s->ref.n > 1 ? "some" : "a", kind, s->ref.n > 1 ? "s are" : " is");
+	str_addf(&s->prompt,
+	         "Somewhere in the text below %s special magic %s%s hidden. Remember what you find: there will be a "
+	         "question about it.\n",
+	         s->ref.n > 1 ? "some" : "a", kind, s->ref.n > 1 ? "s are" : " is");
 	add_haystack(t, m, &r, units, needle, place, n, &s->prompt);
 	if (t->listed) {
-		str_addf(&s->prompt, "\nList all %zu special magic %ss for %s in the text above, each on a line of its own.", s->ref.n, kind, asked.p);
-		str_addf(&s->head, "The %zu special magic %ss for %s in the text above are:\n", s->ref.n, kind, asked.p);
+		str_addf(&s->prompt,
+		         "\nList all %zu special magic %ss for %s in the text above, each on a line of its own.",
+		         s->ref.n, kind, asked.p);
+		str_addf(&s->head, "The %zu special magic %ss for %s in the text above are:\n", s->ref.n, kind,
+		         asked.p);
 		if (t->listed == ROWS_KEYED)
 			str_addf(&s->head, "%s is:", asked.p);
 	} else {
-		str_addf(&s->prompt, "\nWhat %s the special magic %s%s for %s in the text above?", s->ref.n > 1 ? "are all" : "is", kind, many,
-		         asked.p);
-		str_addf(&s->head, "The special magic %s%s for %s in the text above %s", kind, many, asked.p, s->ref.n > 1 ? "are" : "is");
+		str_addf(&s->prompt, "\nWhat %s the special magic %s%s for %s in the text above?",
+		         s->ref.n > 1 ? "are all" : "is", kind, many, asked.p);
+		str_addf(&s->head, "The special magic %s%s for %s in the text above %s", kind, many, asked.p,
+		         s->ref.n > 1 ? "are" : "is");
 	}
 	for (int i = 0; i < NEEDLES_MAX; i++) {
 		str_free(&key[i]);
@@ -177,11 +190,11 @@ static int build_niah(const struct niah *t, const struct corpus *m, struct rng r
 	return 0;
 }
 
-#define NIAH(name, listed, ...) \
-	static int build_##name(const struct corpus *m, struct rng r, int32_t units, int32_t len, int32_t i, struct sample *s, \
-	                        struct err *e) \
-	{ \
-		return build_niah(&(const struct niah){ __VA_ARGS__, 0, listed }, m, r, units, s); \
+#define NIAH(name, listed, ...)                                                                                        \
+	static int build_##name(const struct corpus *m, struct rng r, int32_t units, int32_t len, int32_t i,           \
+	                        struct sample *s, struct err *e)                                                       \
+	{                                                                                                              \
+		return build_niah(&(const struct niah){ __VA_ARGS__, 0, listed }, m, r, units, s);                     \
 	}
 /* listed, haystack, uuid as key, uuid as value, keys, values of a key, keys asked */
 NIAH(single_1, 0, HAY_NOISE, 0, 0, 1, 1, 1)
@@ -199,7 +212,8 @@ NIAH(copy, ROWS_KEYED, HAY_ESSAY, 0, 0, 2, FIT, 1)
 static int build_needle(const struct corpus *m, struct rng r, int32_t units, int32_t len, int32_t i, struct sample *s,
                         struct err *e)
 {
-	return build_niah(&(const struct niah){ m->sentence.n ? HAY_ESSAY : HAY_WORDS, 0, 0, 1, 1, 1, 1, 0 }, m, r, units, s);
+	return build_niah(&(const struct niah){ m->sentence.n ? HAY_ESSAY : HAY_WORDS, 0, 0, 1, 1, 1, 1, 0 }, m, r,
+	                  units, s);
 }
 
 /* ---- variable tracking ---- */
@@ -231,7 +245,8 @@ static void add_chain(struct rng *r, int32_t units, int letters, int solved, str
 	for (int i = 0; i < HOPS; i++)
 		place[i] = (int32_t)((uint64_t)units * rng_below(r, 1u << 30) >> 30);
 	qsort(place, HOPS, sizeof *place, places_order);
-	str_adds(&s->prompt, "Follow the variables that are assigned in the text below; the assignments are hidden in it.\n\n");
+	str_adds(&s->prompt,
+	         "Follow the variables that are assigned in the text below; the assignments are hidden in it.\n\n");
 	for (int32_t i = 0; i <= units; i++) {
 		for (; at < HOPS && place[at] <= i; at++)
 			if (at)
@@ -245,7 +260,8 @@ static void add_chain(struct rng *r, int32_t units, int letters, int solved, str
 	}
 	str_addf(&s->prompt, "Question: which variables have the value %u in the text above?", value);
 	str_clear(&s->head);
-	str_addf(&s->head, "Answer: by the assignments in the text above, %d variables have the value %u, namely:", HOPS, value);
+	str_addf(&s->head,
+	         "Answer: by the assignments in the text above, %d variables have the value %u, namely:", HOPS, value);
 	if (solved)
 		str_addf(&s->prompt, " %s", s->head.p);
 	for (int i = 0; i < HOPS; i++)
@@ -257,7 +273,8 @@ static void add_chain(struct rng *r, int32_t units, int letters, int solved, str
 		str_adds(&s->prompt, "\n\n");
 }
 
-static int build_vt(const struct corpus *m, struct rng r, int32_t units, int32_t len, int32_t i, struct sample *s, struct err *e)
+static int build_vt(const struct corpus *m, struct rng r, int32_t units, int32_t len, int32_t i, struct sample *s,
+                    struct err *e)
 {
 	/* The solved example takes some 500 tokens; less where that would be most of the prompt. */
 	int32_t example = (len < 2000 ? len / 4 : 500) - 130;
@@ -288,7 +305,8 @@ static int add_common(const struct corpus *m, struct rng *r, int32_t n, int32_t 
 		for (int32_t k = i < COMMON ? often : rarely; k > 0; k--)
 			list[at++] = word[i];
 	shuffle(r, list, (int32_t)total);
-	str_adds(&s->prompt, "Below is a numbered list of words. Some of them are repeated more often than the others. Remember "
+	str_adds(&s->prompt,
+	         "Below is a numbered list of words. Some of them are repeated more often than the others. Remember "
 	         "those.\n");
 	for (int64_t i = 0; i < total; i++)
 		str_addf(&s->prompt, "%lld. %s ", (long long)i + 1, m->all.w[list[i]]);
@@ -311,7 +329,8 @@ static int add_common(const struct corpus *m, struct rng *r, int32_t n, int32_t 
 	return 0;
 }
 
-static int build_cwe(const struct corpus *m, struct rng r, int32_t units, int32_t len, int32_t i, struct sample *s, struct err *e)
+static int build_cwe(const struct corpus *m, struct rng r, int32_t units, int32_t len, int32_t i, struct sample *s,
+                     struct err *e)
 {
 	int32_t n = COMMON + units;
 
@@ -322,12 +341,13 @@ static int build_cwe(const struct corpus *m, struct rng r, int32_t units, int32_
 
 /* ---- frequent words ---- */
 
-static int build_fwe(const struct corpus *m, struct rng r, int32_t units, int32_t len, int32_t i, struct sample *s, struct err *e)
+static int build_fwe(const struct corpus *m, struct rng r, int32_t units, int32_t len, int32_t i, struct sample *s,
+                     struct err *e)
 {
 	/* Word k of the vocabulary occurs units / k^2 / zeta(2) times; the first is only dots. */
 	const double zeta2 = 1.6449340668482264;
 	int32_t n_word = len / 50 > 8 ? len / 50 : 8, total = 0, *list;
-	char (*word)[8] = xcalloc((size_t)n_word, sizeof *word);
+	char(*word)[8] = xcalloc((size_t)n_word, sizeof *word);
 
 	for (int32_t k = 0; k < n_word; k++)
 		for (int c = 0; c < 6; c++)
@@ -338,12 +358,16 @@ static int build_fwe(const struct corpus *m, struct rng r, int32_t units, int32_
 		for (int32_t c = (int32_t)(units / zeta2 / (k + 1) / (k + 1)); c > 0 && total < units; c--)
 			list[total++] = k;
 	shuffle(&r, list, total);
-	str_adds(&s->prompt, "Below is a text in coded words. Count how often each of them occurs, and find the three that occur most "
-	         "often.\n");
+	str_adds(
+		&s->prompt,
+		"Below is a text in coded words. Count how often each of them occurs, and find the three that occur most "
+		"often.\n");
 	for (int32_t k = 0; k < total; k++)
 		str_addf(&s->prompt, "%s ", word[list[k]]);
-	str_adds(&s->prompt, "\nQuestion: which three coded words occur most often in the text above? The dots do not count. Do not "
-	         "explain.");
+	str_adds(
+		&s->prompt,
+		"\nQuestion: which three coded words occur most often in the text above? The dots do not count. Do not "
+		"explain.");
 	str_adds(&s->head, "Answer: the three coded words that occur most often in the text above are:");
 	for (int k = 1; k <= 3; k++)
 		words_add(&s->ref, xstrndup(word[k], 6));
@@ -364,7 +388,7 @@ static int build_qa(const struct questions *set, struct rng r, int32_t units, st
 	for (int32_t k = 0; k < n_all; k++)
 		more[k] = k;
 	shuffle(&r, more, n_all);
-	units += q->n_gold - 1;   /* one unit: what the answer needs */
+	units += q->n_gold - 1; /* one unit: what the answer needs */
 	for (; n < q->n_doc && n < units; n++)
 		doc[n] = q->doc[n];
 	n_own = n;
@@ -376,10 +400,14 @@ static int build_qa(const struct questions *set, struct rng r, int32_t units, st
 			doc[n++] = more[k];
 	}
 	shuffle(&r, doc, n);
-	str_adds(&s->prompt, "Answer a question by the documents below. Give the answer alone, no other words.\n\nThe documents:\n\n");
+	str_adds(
+		&s->prompt,
+		"Answer a question by the documents below. Give the answer alone, no other words.\n\nThe documents:\n\n");
 	for (int32_t k = 0; k < n; k++)
 		str_addf(&s->prompt, "Document %d:\n%s\n\n", k + 1, set->doc.w[doc[k]]);
-	str_addf(&s->prompt, "Answer the question by the documents above. Give the answer alone, no other words.\n\nQuestion: %s", q->text);
+	str_addf(&s->prompt,
+	         "Answer the question by the documents above. Give the answer alone, no other words.\n\nQuestion: %s",
+	         q->text);
 	str_adds(&s->head, "Answer:");
 	for (size_t k = 0; k < q->answer.n; k++)
 		words_add(&s->ref, xstrndup(q->answer.w[k], strlen(q->answer.w[k])));
@@ -388,32 +416,34 @@ static int build_qa(const struct questions *set, struct rng r, int32_t units, st
 	return 0;
 }
 
-static int build_qa_1(const struct corpus *m, struct rng r, int32_t units, int32_t len, int32_t i, struct sample *s, struct err *e)
+static int build_qa_1(const struct corpus *m, struct rng r, int32_t units, int32_t len, int32_t i, struct sample *s,
+                      struct err *e)
 {
 	return build_qa(&m->squad, r, units, s);
 }
 
-static int build_qa_2(const struct corpus *m, struct rng r, int32_t units, int32_t len, int32_t i, struct sample *s, struct err *e)
+static int build_qa_2(const struct corpus *m, struct rng r, int32_t units, int32_t len, int32_t i, struct sample *s,
+                      struct err *e)
 {
 	return build_qa(&m->hotpot, r, units, s);
 }
 
 const struct task_def ruler_tasks[] = {
-	{"niah_single_1", CMD_EVAL_RULER, 0, 128, METRIC_ALL, 1, build_single_1, NULL},
-	{"niah_single_2", CMD_EVAL_RULER, NEEDS_ESSAY, 128, METRIC_ALL, 1, build_single_2, NULL},
-	{"niah_single_3", CMD_EVAL_RULER, NEEDS_ESSAY, 128, METRIC_ALL, 1, build_single_3, NULL},
-	{"niah_multikey_1", CMD_EVAL_RULER, NEEDS_ESSAY, 128, METRIC_ALL, 1, build_multikey_1, NULL},
-	{"niah_multikey_2", CMD_EVAL_RULER, 0, 128, METRIC_ALL, 1, build_multikey_2, NULL},
-	{"niah_multikey_3", CMD_EVAL_RULER, 0, 128, METRIC_ALL, 1, build_multikey_3, NULL},
-	{"niah_multivalue", CMD_EVAL_RULER, NEEDS_ESSAY, 128, METRIC_ALL, 1, build_multivalue, NULL},
-	{"niah_multiquery", CMD_EVAL_RULER, NEEDS_ESSAY, 128, METRIC_ALL, 1, build_multiquery, NULL},
-	{"list_numbers", CMD_EVAL_RULER, NEEDS_ESSAY, 160, METRIC_ROWS, 1, build_list, NULL},
-	{"copy_rows", CMD_EVAL_RULER, NEEDS_ESSAY, 160, METRIC_ROWS, 1, build_copy, NULL},
-	{"vt", CMD_EVAL_RULER, 0, 30, METRIC_ALL, 1, build_vt, NULL},
-	{"cwe", CMD_EVAL_RULER, 0, 120, METRIC_ALL, 1, build_cwe, NULL},
-	{"fwe", CMD_EVAL_RULER, 0, 50, METRIC_ALL, 64, build_fwe, NULL},
-	{"qa_1", CMD_EVAL_RULER, NEEDS_SQUAD, 32, METRIC_ANY, 1, build_qa_1, NULL},
-	{"qa_2", CMD_EVAL_RULER, NEEDS_HOTPOT, 32, METRIC_ANY, 1, build_qa_2, NULL},
-	{"needle", CMD_EVAL_NEEDLE, 0, 32, METRIC_ALL, 1, build_needle, NULL},
-	{NULL, 0, 0, 0, METRIC_ALL, 0, NULL, NULL},
+	{ "niah_single_1", CMD_EVAL_RULER, 0, 128, METRIC_ALL, 1, build_single_1, NULL },
+	{ "niah_single_2", CMD_EVAL_RULER, NEEDS_ESSAY, 128, METRIC_ALL, 1, build_single_2, NULL },
+	{ "niah_single_3", CMD_EVAL_RULER, NEEDS_ESSAY, 128, METRIC_ALL, 1, build_single_3, NULL },
+	{ "niah_multikey_1", CMD_EVAL_RULER, NEEDS_ESSAY, 128, METRIC_ALL, 1, build_multikey_1, NULL },
+	{ "niah_multikey_2", CMD_EVAL_RULER, 0, 128, METRIC_ALL, 1, build_multikey_2, NULL },
+	{ "niah_multikey_3", CMD_EVAL_RULER, 0, 128, METRIC_ALL, 1, build_multikey_3, NULL },
+	{ "niah_multivalue", CMD_EVAL_RULER, NEEDS_ESSAY, 128, METRIC_ALL, 1, build_multivalue, NULL },
+	{ "niah_multiquery", CMD_EVAL_RULER, NEEDS_ESSAY, 128, METRIC_ALL, 1, build_multiquery, NULL },
+	{ "list_numbers", CMD_EVAL_RULER, NEEDS_ESSAY, 160, METRIC_ROWS, 1, build_list, NULL },
+	{ "copy_rows", CMD_EVAL_RULER, NEEDS_ESSAY, 160, METRIC_ROWS, 1, build_copy, NULL },
+	{ "vt", CMD_EVAL_RULER, 0, 30, METRIC_ALL, 1, build_vt, NULL },
+	{ "cwe", CMD_EVAL_RULER, 0, 120, METRIC_ALL, 1, build_cwe, NULL },
+	{ "fwe", CMD_EVAL_RULER, 0, 50, METRIC_ALL, 64, build_fwe, NULL },
+	{ "qa_1", CMD_EVAL_RULER, NEEDS_SQUAD, 32, METRIC_ANY, 1, build_qa_1, NULL },
+	{ "qa_2", CMD_EVAL_RULER, NEEDS_HOTPOT, 32, METRIC_ANY, 1, build_qa_2, NULL },
+	{ "needle", CMD_EVAL_NEEDLE, 0, 32, METRIC_ALL, 1, build_needle, NULL },
+	{ NULL, 0, 0, 0, METRIC_ALL, 0, NULL, NULL },
 };

@@ -103,12 +103,12 @@ double score_chain(const struct words *keys, const char *answer, int n)
 double score_answer(enum eval_metric metric, const struct words *ref, const struct words *classes, const char *answer)
 {
 	switch (metric) {
-	case METRIC_ALL:    return score_all(ref, answer);
-	case METRIC_ANY:    return score_any(ref, answer);
+	case METRIC_ALL: return score_all(ref, answer);
+	case METRIC_ANY: return score_any(ref, answer);
 	case METRIC_DIGITS: return ref->n ? score_digits(ref->w[0], answer) : 0;
-	case METRIC_CHAIN:  return score_chain(ref, answer, 10);
-	case METRIC_ROWS:   return score_rows(ref, answer);
-	default:            return score_published(metric, ref, classes ? classes : &(struct words){ .n = 0 }, answer);
+	case METRIC_CHAIN: return score_chain(ref, answer, 10);
+	case METRIC_ROWS: return score_rows(ref, answer);
+	default: return score_published(metric, ref, classes ? classes : &(struct words){ .n = 0 }, answer);
 	}
 }
 

@@ -1,11 +1,13 @@
-/* app/lab/tasks.c - weir eval ruler, passkey, chain, needle, answers: prompts of the right length, answers under every policy, tables.
+/* app/lab/tasks.c - weir eval ruler, passkey, chain, needle, answers: prompts of the right length, answers under every
+ * policy, tables.
  *
- * The question is part of what is read (query-aware).  The prompt goes through the model's chat template as one user message,
- * and the answer begins with words that the task gives; a model without a template reads the prompt, a line feed and these
- * words.  Answers are greedy.  A sample is read once for all policies that keep every row; those that read it anew come first.
+ * The question is part of what is read (query-aware). The prompt goes through the model's chat template as one user
+ * message, and the answer begins with words that the task gives; a model without a template reads the prompt, a line
+ * feed and these words. Answers are greedy. A sample is read once for all policies that keep every row; those that read
+ * it anew come first.
  *
- * needle sweeps length and depth: sample i of D depths lies at depth i % D / (D - 1).  Every sample has a needle and a haystack of
- * its own, so that one that is hard to find spoils one square of the table and no row. */
+ * needle sweeps length and depth: sample i of D depths lies at depth i % D / (D - 1). Every sample has a needle and a
+ * haystack of its own, so that one that is hard to find spoils one square of the table and no row. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,13 +30,14 @@ void sample_free(struct sample *s)
 /* The whole as tokens. */
 static int render(const struct engine *engine, const struct sample *s, struct tokens *out, struct err *e)
 {
-	struct chat_msg msg = {.role = ROLE_USER, .text = s->prompt.p, .len = s->prompt.n};
+	struct chat_msg msg = { .role = ROLE_USER, .text = s->prompt.p, .len = s->prompt.n };
 	const struct engine_info *info = engine_info(engine);
-	struct rendered r = {.n_msg = 0};
+	struct rendered r = { .n_msg = 0 };
 
 	out->n = 0;
 	if (info->template_name[0] && !s->plain) {
-		if (engine_render(engine, &msg, 1, REPLY_HEAD | (info->think_switch ? REPLY_NO_THOUGHT : 0), NULL, &r, e) < 0)
+		if (engine_render(engine, &msg, 1, REPLY_HEAD | (info->think_switch ? REPLY_NO_THOUGHT : 0), NULL, &r,
+		                  e) < 0)
 			return -1;
 		tokens_append(out, r.id.id, r.id.n);
 		rendered_free(&r);
@@ -46,38 +49,39 @@ static int render(const struct engine *engine, const struct sample *s, struct to
 }
 
 /* Does a prompt of so many units fit?  1 yes, 0 no. */
-static int try_units(const struct engine *engine, const struct task_def *t, const struct corpus *m, struct rng r, int32_t len,
-                     int32_t i, int32_t units, struct sample *s, struct tokens *out, struct err *e)
+static int try_units(const struct engine *engine, const struct task_def *t, const struct corpus *m, struct rng r,
+                     int32_t len, int32_t i, int32_t units, struct sample *s, struct tokens *out, struct err *e)
 {
-	sample_free(s);   /* its depth stays: it may be a wish */
+	sample_free(s); /* its depth stays: it may be a wish */
 	if (t->build(m, r, units, len, i, s, e) < 0 || render(engine, s, out, e) < 0)
 		return -1;
 	return out->n + (size_t)t->gen <= (size_t)len;
 }
 
-int task_fit(const struct engine *engine, const struct task_def *t, const struct corpus *m, uint64_t seed, int32_t len, int32_t i,
-             struct sample *s, struct tokens *out, struct err *e)
+int task_fit(const struct engine *engine, const struct task_def *t, const struct corpus *m, uint64_t seed, int32_t len,
+             int32_t i, struct sample *s, struct tokens *out, struct err *e)
 {
 	struct rng r = rng_for(seed, t->name, len, i);
-	int32_t lo = t->least, hi, most = len;   /* a unit has a token at least */
+	int32_t lo = t->least, hi, most = len; /* a unit has a token at least */
 	int fits = try_units(engine, t, m, r, len, i, lo, s, out, e);
 
 	if (fits < 0)
 		return -1;
 	if (!fits)
-		return err_set(e, ERR_USAGE, "a prompt of '%s' takes %zu tokens at least, with %d for the answer, and --len is %d", t->name,
-		               out->n, t->gen, len);
+		return err_set(e, ERR_USAGE,
+		               "a prompt of '%s' takes %zu tokens at least, with %d for the answer, and --len is %d",
+		               t->name, out->n, t->gen, len);
 	/* From a guess by the tokens of a short prompt, because long ones take time. */
 	for (hi = lo < 64 ? 64 : lo * 2; hi < most; hi *= 2) {
-		struct err why = {0};
+		struct err why = { 0 };
 		fits = try_units(engine, t, m, r, len, i, hi, s, out, &why);
 		if (fits <= 0)
-			break;   /* the material may end, too */
+			break; /* the material may end, too */
 		lo = hi;
 	}
-	for (hi = hi < most ? hi : most; hi - lo > 1; ) {
+	for (hi = hi < most ? hi : most; hi - lo > 1;) {
 		int32_t mid = lo + (hi - lo) / 2;
-		struct err why = {0};
+		struct err why = { 0 };
 		if (try_units(engine, t, m, r, len, i, mid, s, out, &why) > 0)
 			lo = mid;
 		else
@@ -93,11 +97,11 @@ struct run {
 	struct engine *engine;
 	struct shared_timeline line;
 	struct corpus material;
-	struct given given;            /* of `answers` */
+	struct given given; /* of `answers` */
 	struct policy_list kvs;
 	struct checkpoint checkpoint;
 	uint64_t material_hash, seed;
-	int32_t samples, depths;       /* depths: of a sweep; 0 = none */
+	int32_t samples, depths; /* depths: of a sweep; 0 = none */
 	struct progress progress;
 	int64_t done, total;
 };
@@ -111,15 +115,19 @@ static int answered(const struct task_def *t, const struct sample *s, const stru
 		return out->p[blank] && strchr(out->p + blank, '\n');
 	if (t->metric == METRIC_ROWS)
 		return answer_rows(out->p) >= s->ref.n;
-	return (t->metric == METRIC_ALL || t->metric == METRIC_ANY) && out->n && score_answer(t->metric, &s->ref, s->classes, out->p) >= 1;
+	return (t->metric == METRIC_ALL || t->metric == METRIC_ANY) && out->n &&
+	       score_answer(t->metric, &s->ref, s->classes, out->p) >= 1;
 }
 
-struct answer_cost { double seconds; int32_t tokens; };
+struct answer_cost {
+	double seconds;
+	int32_t tokens;
+};
 
-/* The answer to these tokens; control characters become blanks, but for the line feeds that end rows.  *cost: of its tokens, without
- * reading the prompt. */
-static int answer(struct run *run, const struct task_def *t, const struct sample *s, const struct tokens *prompt, struct str *out,
-                  struct answer_cost *cost, struct err *e)
+/* The answer to these tokens; control characters become blanks, but for the line feeds that end rows. *cost: of its
+ * tokens, without reading the prompt. */
+static int answer(struct run *run, const struct task_def *t, const struct sample *s, const struct tokens *prompt,
+                  struct str *out, struct answer_cost *cost, struct err *e)
 {
 	struct sampling greedy = sampling_default;
 	struct step_out step;
@@ -130,7 +138,7 @@ static int answer(struct run *run, const struct task_def *t, const struct sample
 	str_add(out, "", 0);
 	if (timeline_sync(run->line.tl, prompt->id, prompt->n, NULL, NULL, e) < 0)
 		return -1;
-	if (t->metric == METRIC_ROWS && s->head.n)   /* the first row may begin with the words that are given */
+	if (t->metric == METRIC_ROWS && s->head.n) /* the first row may begin with the words that are given */
 		str_adds(out, strrchr(s->head.p, '\n') + 1);
 	*cost = (struct answer_cost){ -now_seconds(), 0 };
 	for (; cost->tokens < t->gen && more > 0 && !answered(t, s, out); cost->tokens++) {
@@ -140,7 +148,7 @@ static int answer(struct run *run, const struct task_def *t, const struct sample
 	}
 	cost->seconds += now_seconds();
 	if (!more && t->metric == METRIC_ROWS)
-		str_adds(out, "\n");   /* the last row is whole */
+		str_adds(out, "\n"); /* the last row is whole */
 	if (t->set && given_one_line(t->set))
 		out->n = strspn(out->p, " \n") + strcspn(out->p + strspn(out->p, " \n"), "\n");
 	out->p[out->n] = 0;
@@ -154,10 +162,10 @@ static int answer(struct run *run, const struct task_def *t, const struct sample
 
 struct cell {
 	struct mean all, by_depth[5];
-	struct mean *swept;      /* by the depths of a sweep */
-	struct str list, depths; /* the scores, in order of the samples, and how deep they were */
-	double seconds, answering;   /* reading and answering; answering alone */
-	int64_t generated;       /* tokens of the answers */
+	struct mean *swept;        /* by the depths of a sweep */
+	struct str list, depths;   /* the scores, in order of the samples, and how deep they were */
+	double seconds, answering; /* reading and answering; answering alone */
+	int64_t generated;         /* tokens of the answers */
 };
 
 static void cell_free(struct cell *c)
@@ -184,7 +192,7 @@ static int report(struct run *run, const struct task_def *t, int32_t len, const 
 	int32_t k = policy_entries_read(kv, len);
 	double mean = mean_get(&c->all), error = mean_error(&c->all);
 	int depths = 0, rc;
-	struct str s = {0};
+	struct str s = { 0 };
 
 	for (int d = 0; d < 5; d++)
 		depths += c->by_depth[d].n > 0;
@@ -211,8 +219,8 @@ static int report(struct run *run, const struct task_def *t, int32_t len, const 
 		json_close(&s, '}');
 		str_adds(&s, "\n");
 	} else {
-		str_addf(&s, "%-16s %6d  %-34s %6.1f +-%5.1f  n=%d  %6.2f s an answer, %5.1f ms a token\n", t->name, len, kv, 100 * mean,
-		         196 * error, c->all.n, c->answering / (c->all.n ? c->all.n : 1),
+		str_addf(&s, "%-16s %6d  %-34s %6.1f +-%5.1f  n=%d  %6.2f s an answer, %5.1f ms a token\n", t->name,
+		         len, kv, 100 * mean, 196 * error, c->all.n, c->answering / (c->all.n ? c->all.n : 1),
 		         1000 * c->answering / (double)(c->generated ? c->generated : 1));
 	}
 	progress_clear(&run->progress);
@@ -225,7 +233,7 @@ static int report(struct run *run, const struct task_def *t, int32_t len, const 
 static int report_sweep(struct run *run, const struct cell *cell, int32_t stride, const char *kv, struct err *e)
 {
 	const struct options *o = run->o;
-	struct str s = {0};
+	struct str s = { 0 };
 	int rc;
 
 	str_addf(&s, "needle under %s: found in %%, by length and depth\n%7s", kv, "");
@@ -254,8 +262,10 @@ static int take_result(struct run *run, int32_t i, struct jv result, struct cell
 	double score, depth, seconds, answering, generated;
 
 	if (jv_number(jv_get(result, "score"), &score) < 0 || jv_number(jv_get(result, "depth"), &depth) < 0 ||
-	    jv_number(jv_get(result, "seconds"), &seconds) < 0 || jv_number(jv_get(result, "answering"), &answering) < 0 ||
-	    jv_number(jv_get(result, "generated"), &generated) < 0 || generated < 0 || generated > INT32_MAX || score < 0 || score > 1 || depth < -1 || depth > 1)
+	    jv_number(jv_get(result, "seconds"), &seconds) < 0 ||
+	    jv_number(jv_get(result, "answering"), &answering) < 0 ||
+	    jv_number(jv_get(result, "generated"), &generated) < 0 || generated < 0 || generated > INT32_MAX ||
+	    score < 0 || score > 1 || depth < -1 || depth > 1)
 		return -1;
 	mean_add(&cell->all, score);
 	if (depth >= 0)
@@ -271,8 +281,8 @@ static int take_result(struct run *run, int32_t i, struct jv result, struct cell
 	return 0;
 }
 
-static void name_result(const struct run *run, const struct task_def *t, int32_t len, int32_t i, double depth, const char *kv,
-                       struct str *out)
+static void name_result(const struct run *run, const struct task_def *t, int32_t len, int32_t i, double depth,
+                        const char *kv, struct str *out)
 {
 	checkpoint_key(&run->checkpoint, t->name, kv, len, out);
 	json_hash(out, "material", run->material_hash);
@@ -284,12 +294,13 @@ static void name_result(const struct run *run, const struct task_def *t, int32_t
 	json_close(out, '}');
 }
 
-static int run_sample(struct run *run, const struct task_def *t, int32_t len, int32_t i, struct cell *cell, struct err *e)
+static int run_sample(struct run *run, const struct task_def *t, int32_t len, int32_t i, struct cell *cell,
+                      struct err *e)
 {
 	double depth = run->depths ? (double)(i % run->depths) / (run->depths - 1) : -1;
-	struct sample s = {.depth = depth};
-	struct tokens prompt = {0};
-	struct str text = {0}, what = {0}, result = {0};
+	struct sample s = { .depth = depth };
+	struct tokens prompt = { 0 };
+	struct str text = { 0 }, what = { 0 }, result = { 0 };
 	int order[LIST_MAX], rc = 0;
 
 	shared_timeline_fresh(&run->line);
@@ -359,20 +370,22 @@ static int run_task(struct run *run, const struct task_def *t, int32_t len, stru
 	return rc;
 }
 
-/* A task that --tasks does not name is left out where its shortest prompt and its answer exceed len tokens; a line says so.  1 = left out,
- * 0 = it runs, -1 and *e where no prompt can be made. */
+/* A task that --tasks does not name is left out where its shortest prompt and its answer exceed len tokens; a line says
+ * so. 1 = left out, 0 = it runs, -1 and *e where no prompt can be made. */
 static int leave_out(struct run *run, const struct task_def *t, int32_t len, struct err *e)
 {
-	struct sample s = {.depth = -1};
-	struct tokens prompt = {0};
+	struct sample s = { .depth = -1 };
+	struct tokens prompt = { 0 };
 	int fits = 1;
 
 	if (run->o->command == CMD_EVAL_RULER && !run->o->tasks)
-		fits = try_units(run->engine, t, &run->material, rng_for(run->seed, t->name, len, 0), len, 0, t->least, &s, &prompt, e);
+		fits = try_units(run->engine, t, &run->material, rng_for(run->seed, t->name, len, 0), len, 0, t->least,
+		                 &s, &prompt, e);
 	if (!fits) {
 		progress_clear(&run->progress);
 		if (!run->o->quiet)
-			say("left out: task '%s' at %d tokens; it takes %zu at least", t->name, len, prompt.n + (size_t)t->gen);
+			say("left out: task '%s' at %d tokens; it takes %zu at least", t->name, len,
+			    prompt.n + (size_t)t->gen);
 		run->total -= (int64_t)samples_of(run, t) * run->kvs.n;
 	}
 	tokens_free(&prompt);
@@ -404,7 +417,8 @@ static int run_tasks(struct run *run, const struct task_def *const task[], int n
 			}
 		}
 	if (!rc && n && !ran)
-		rc = err_set(e, ERR_USAGE, "no task is as short as --len; without it prompt and answer have 2048 tokens");
+		rc = err_set(e, ERR_USAGE,
+		             "no task is as short as --len; without it prompt and answer have 2048 tokens");
 	/* A policy's lengths stand together. */
 	for (int k = 0; table && n && k < kvs; k++) {
 		if (!rc && k)
@@ -440,12 +454,14 @@ static const struct task_def *task_find(const char *name, size_t n)
 }
 
 /* The tasks that were asked for, or all of this command; those that lack their material are left out with a word. */
-static int choose_tasks(const struct options *o, const struct corpus *m, const struct task_def *out[], int *n, struct err *e)
+static int choose_tasks(const struct options *o, const struct corpus *m, const struct task_def *out[], int *n,
+                        struct err *e)
 {
-	const struct task_def *all = o->command & (CMD_EVAL_RULER | CMD_EVAL_NEEDLE) ? ruler_tasks : passkey_chain_tasks;
+	const struct task_def *all =
+		o->command & (CMD_EVAL_RULER | CMD_EVAL_NEEDLE) ? ruler_tasks : passkey_chain_tasks;
 	const char *missing;
 
-	for (const char *p = o->tasks; p && *p; ) {
+	for (const char *p = o->tasks; p && *p;) {
 		size_t len = strcspn(p, ",");
 		const struct task_def *t = task_find(p, len);
 
@@ -455,8 +471,9 @@ static int choose_tasks(const struct options *o, const struct corpus *m, const s
 			for (t = ruler_tasks; t->name; t++)
 				if (t->command == CMD_EVAL_RULER)
 					nearest_try(&near, t->name);
-			return err_set(e, ERR_USAGE, "unknown task '%.*s'%s%s%s; without --tasks all are run", (int)(len < 40 ? len : 40), p,
-			               near.best ? "; is it '" : "", near.best ? near.best : "", near.best ? "'?" : "");
+			return err_set(e, ERR_USAGE, "unknown task '%.*s'%s%s%s; without --tasks all are run",
+			               (int)(len < 40 ? len : 40), p, near.best ? "; is it '" : "",
+			               near.best ? near.best : "", near.best ? "'?" : "");
 		}
 		if ((missing = lacks(t, m)))
 			return err_set(e, ERR_USAGE, "task '%s' wants %s", t->name, missing);
@@ -483,11 +500,14 @@ static int given_tasks(struct run *run, const struct task_def ***task, int *n, s
 	struct given *g = &run->given;
 
 	if (!o->n_file)
-		return err_set(e, ERR_USAGE, "'weir eval answers' wants a file of questions with their answers: LongBench, GSM8K, MMLU or your own; see 'man weir'");
+		return err_set(
+			e, ERR_USAGE,
+			"'weir eval answers' wants a file of questions with their answers: LongBench, GSM8K, MMLU or your own; see 'man weir'");
 	if (given_load(g, (const char *const *)o->file, o->n_file, e) < 0)
 		return -1;
 	if (g->left_out && !o->quiet)
-		say("left out: %zu records of sets that weir cannot score, such as '%s'", g->left_out, g->left_out_name);
+		say("left out: %zu records of sets that weir cannot score, such as '%s'", g->left_out,
+		    g->left_out_name);
 	*task = xrealloc(*task, g->n * sizeof **task);
 	for (*n = 0; (size_t)*n < g->n; ++*n)
 		(*task)[*n] = &g->task[*n];
@@ -497,8 +517,8 @@ static int given_tasks(struct run *run, const struct task_def ***task, int *n, s
 int cmd_eval_tasks(const struct options *o)
 {
 	const struct task_def **task = xcalloc(LIST_MAX, sizeof *task);
-	struct run run = {.o = o, .samples = o->samples, .seed = o->seed_set ? o->seed : 42};
-	struct err e = {0};
+	struct run run = { .o = o, .samples = o->samples, .seed = o->seed_set ? o->seed : 42 };
+	struct err e = { 0 };
 	int n = 0, rc;
 
 	if (o->command == CMD_EVAL_NEEDLE) {
@@ -509,7 +529,7 @@ int cmd_eval_tasks(const struct options *o)
 	rc = checkpoint_open(&run.checkpoint, o, &e) < 0 ? -1 : model_open(&run.engine, o, MODEL_RUN, &e);
 	if (!rc)
 		rc = checkpoint_model(&run.checkpoint, run.engine, &e);
-	run.line = (struct shared_timeline){.o = o, .engine = run.engine};
+	run.line = (struct shared_timeline){ .o = o, .engine = run.engine };
 	if (!rc && o->command == CMD_EVAL_ANSWERS) {
 		rc = given_tasks(&run, &task, &n, &e);
 		run.material_hash = run.given.hash;

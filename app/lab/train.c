@@ -1,7 +1,7 @@
 /* app/lab/train.c - weir train: texts to tokens, steps with their progress, checkpoints, what is written in the end.
  *
- * A held-out text is measured before the first step and after the last, its windows under full attention and under the mask of the training:
- * what training gains is the mean of the differences, window by window. */
+ * A held-out text is measured before the first step and after the last, its windows under full attention and under the
+ * mask of the training: what training gains is the mean of the differences, window by window. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +20,7 @@ struct training {
 	struct train_settings s;
 	struct tokens text, held;
 	int n_held;
-	double *loss[2][MASKS];        /* [n_held] of each window, before and after */
+	double *loss[2][MASKS]; /* [n_held] of each window, before and after */
 	struct progress progress;
 };
 
@@ -28,13 +28,14 @@ struct training {
 
 static int text_add(struct training *w, const char *path, struct tokens *t, struct err *e)
 {
-	struct str text = {0};
+	struct str text = { 0 };
 	int rc = read_whole(path, TEXT_MAX, &text, e);
 
 	if (rc < 0 && e)
 		e->code = ERR_DOCUMENT;
 	if (!rc)
-		rc = engine_tokenize(w->engine, text.p ? text.p : "", text.n, engine_info(w->engine)->add_bos ? TOKENIZE_BOS : 0, t, e);
+		rc = engine_tokenize(w->engine, text.p ? text.p : "", text.n,
+		                     engine_info(w->engine)->add_bos ? TOKENIZE_BOS : 0, t, e);
 	str_free(&text);
 	return rc;
 }
@@ -47,14 +48,18 @@ static int texts_read(struct training *w, struct err *e)
 	for (int i = 0; !rc && i < w->o->n_file; i++)
 		rc = text_add(w, w->o->file[i], &w->text, e);
 	if (!rc && w->text.n < one)
-		return err_set(e, ERR_USAGE, "the texts have %zu tokens, one window takes %zu; take a longer text or a smaller --context", w->text.n, one);
+		return err_set(
+			e, ERR_USAGE,
+			"the texts have %zu tokens, one window takes %zu; take a longer text or a smaller --context",
+			w->text.n, one);
 	if (rc || !w->o->held)
 		return rc;
 	if (text_add(w, w->o->held, &w->held, e))
 		return -1;
 	w->n_held = (int)(w->held.n / one < wanted ? w->held.n / one : wanted);
 	if (!w->n_held)
-		return err_set(e, ERR_USAGE, "'%.200s' has %zu tokens, one window takes %zu", w->o->held, w->held.n, one);
+		return err_set(e, ERR_USAGE, "'%.200s' has %zu tokens, one window takes %zu", w->o->held, w->held.n,
+		               one);
 	for (int i = 0; i < 2 * MASKS; i++)
 		w->loss[i / MASKS][i % MASKS] = xcalloc((size_t)w->n_held, sizeof(double));
 	return 0;
@@ -69,7 +74,7 @@ static int masks_of(const struct training *w)
 
 static int held_measure(struct training *w, int after, struct err *e)
 {
-	const struct train_mask masks[MASKS] = {{0}, w->s.mask};
+	const struct train_mask masks[MASKS] = { { 0 }, w->s.mask };
 	double tokens = w->s.context - w->s.fixed;
 	int n = w->n_held * masks_of(w), rc = 0;
 
@@ -78,7 +83,8 @@ static int held_measure(struct training *w, int after, struct err *e)
 		int window = i / masks_of(w), mask = i % masks_of(w);
 		const int32_t *id = w->held.id + (size_t)window * ((w->held.n - 1) / (size_t)w->n_held);
 
-		rc = signals_stopped() ? err_set(e, ERR_CANCELLED, "stopped") : trainer_loss(w->trainer, id, &masks[mask], &w->loss[after][mask][window], e);
+		rc = signals_stopped() ? err_set(e, ERR_CANCELLED, "stopped")
+		                       : trainer_loss(w->trainer, id, &masks[mask], &w->loss[after][mask][window], e);
 		w->loss[after][mask][window] /= tokens;
 		progress_show(&w->progress, i + 1, n);
 	}
@@ -102,13 +108,14 @@ static double mean_of(const double *x, const double *minus, int n, double *error
 
 static int held_print(struct training *w, struct err *e)
 {
-	struct str s = {0};
+	struct str s = { 0 };
 	int rc;
 
 	for (int m = 0; m < masks_of(w); m++) {
 		const char *name = m ? w->o->mask : "full";
-		double error, change_error, before = mean_of(w->loss[0][m], NULL, w->n_held, &error), after = mean_of(w->loss[1][m], NULL, w->n_held, &error),
-		       change = mean_of(w->loss[1][m], w->loss[0][m], w->n_held, &change_error);
+		double error, change_error, before = mean_of(w->loss[0][m], NULL, w->n_held, &error),
+					    after = mean_of(w->loss[1][m], NULL, w->n_held, &error),
+					    change = mean_of(w->loss[1][m], w->loss[0][m], w->n_held, &change_error);
 
 		if (w->o->json) {
 			json_open(&s, NULL, '{');
@@ -122,7 +129,8 @@ static int held_print(struct training *w, struct err *e)
 			json_close(&s, '}');
 			str_adds(&s, "\n");
 		} else {
-			str_addf(&s, "held out, %d windows, %s: loss %.4f, was %.4f: %+.4f +- %.4f\n", w->n_held, name, after, before, change, change_error);
+			str_addf(&s, "held out, %d windows, %s: loss %.4f, was %.4f: %+.4f +- %.4f\n", w->n_held, name,
+			         after, before, change, change_error);
 		}
 	}
 	rc = print_json(&s, e);
@@ -134,7 +142,7 @@ static int held_print(struct training *w, struct err *e)
 
 static int step_print(struct training *w, const struct train_report *r, struct err *e)
 {
-	struct str s = {0};
+	struct str s = { 0 };
 	int rc;
 
 	if (w->o->json) {
@@ -146,7 +154,8 @@ static int step_print(struct training *w, const struct train_report *r, struct e
 		json_close(&s, '}');
 		str_adds(&s, "\n");
 	} else {
-		str_addf(&s, "step %d of %d  loss %.4f  rate %.3g  gradient %.3g\n", r->step, w->s.steps, r->loss, r->rate, r->norm);
+		str_addf(&s, "step %d of %d  loss %.4f  rate %.3g  gradient %.3g\n", r->step, w->s.steps, r->loss,
+		         r->rate, r->norm);
 	}
 	progress_clear(&w->progress);
 	rc = print_json(&s, e);
@@ -176,29 +185,41 @@ static int steps_run(struct training *w, struct err *e)
 	}
 	progress_clear(&w->progress);
 	if (w->o->resume && (!rc || e->code == ERR_CANCELLED)) {
-		struct err other = {0};
+		struct err other = { 0 };
 
 		if (trainer_save(w->trainer, w->o->resume, &other)) {
 			*e = other;
 			return -1;
 		}
 		if (rc)
-			err_set(e, ERR_CANCELLED, "stopped after step %d; the same command goes on", trainer_at(w->trainer));
+			err_set(e, ERR_CANCELLED, "stopped after step %d; the same command goes on",
+			        trainer_at(w->trainer));
 	} else if (rc && e->code == ERR_CANCELLED) {
-		err_set(e, ERR_CANCELLED, "stopped after step %d, of which nothing is kept; with --resume FILE the same command goes on", trainer_at(w->trainer));
+		err_set(e, ERR_CANCELLED,
+		        "stopped after step %d, of which nothing is kept; with --resume FILE the same command goes on",
+		        trainer_at(w->trainer));
 	}
 	return rc;
 }
 
 int cmd_train(const struct options *o)
 {
-	struct training w = {.o = o};
-	struct err e = {0};
+	struct training w = { .o = o };
+	struct err e = { 0 };
 	int rc = 0;
 
-	w.s = (struct train_settings){.context = o->context, .fixed = o->fixed, .batch = o->batch, .steps = o->steps, .warmup = o->warmup,
-	                              .rate = (double)o->rate, .decay = (double)o->decay, .clip = (double)o->clip, .rank = o->full ? 0 : o->rank,
-	                              .alpha = (double)o->alpha, .seed = o->seed_set ? o->seed : 1, .threads = o->threads};
+	w.s = (struct train_settings){ .context = o->context,
+		                       .fixed = o->fixed,
+		                       .batch = o->batch,
+		                       .steps = o->steps,
+		                       .warmup = o->warmup,
+		                       .rate = (double)o->rate,
+		                       .decay = (double)o->decay,
+		                       .clip = (double)o->clip,
+		                       .rank = o->full ? 0 : o->rank,
+		                       .alpha = (double)o->alpha,
+		                       .seed = o->seed_set ? o->seed : 1,
+		                       .threads = o->threads };
 	if (!o->n_file)
 		rc = err_set(&e, ERR_USAGE, "'weir train' wants a text FILE (-: standard input)");
 	else if (!o->out)

@@ -1,8 +1,9 @@
 /* app/lab/tune.c - weir eval tune: which value of a policy's setting to take.
  *
- * The last tokens of windows of a text come one at a time under the policy with each value, and under full attention.  What reads more
- * usually predicts better, so the lowest perplexity alone would choose the value that reads most.  Taken is the value that reads least among
- * those whose perplexity is within one standard error of the lowest: the error of the difference, paired over the windows. */
+ * The last tokens of windows of a text come one at a time under the policy with each value, and under full attention.
+ * What reads more usually predicts better, so the lowest perplexity alone would choose the value that reads most. Taken
+ * is the value that reads least among those whose perplexity is within one standard error of the lowest: the error of
+ * the difference, paired over the windows. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +13,7 @@
 #include "app/lab/window.h"
 #include "app/models/models.h"
 
-enum { WINDOW = 2048, LAST = 128, FULL = 0 };   /* policy 0 is `full`, the values follow */
+enum { WINDOW = 2048, LAST = 128, FULL = 0 }; /* policy 0 is `full`, the values follow */
 
 struct tune {
 	const struct options *o;
@@ -20,14 +21,14 @@ struct tune {
 	struct shared_timeline line;
 	struct checkpoint checkpoint;
 	struct policy_list kvs;
-	const char *asked;             /* the policy to tune */
+	const char *asked; /* the policy to tune */
 	struct str kv[LIST_MAX], value[LIST_MAX], key;
 	int32_t window, last;
-	double *loss;                  /* [windows][LIST_MAX]: nats a token */
+	double *loss; /* [windows][LIST_MAX]: nats a token */
 	int windows;
-	double read[LIST_MAX];         /* bytes, summed over the windows */
+	double read[LIST_MAX]; /* bytes, summed over the windows */
 	struct progress progress;
-	int64_t at, all;               /* tokens, for the progress */
+	int64_t at, all; /* tokens, for the progress */
 };
 
 static void show(size_t done, void *ud)
@@ -43,7 +44,8 @@ static int list_values(struct tune *t, const char *tried, struct err *e)
 	const char *at = strchr(tried, '=');
 
 	if (!at || at == tried || !at[1])
-		return err_set(e, ERR_USAGE, "--try wants a setting and values, KEY=VALUE,VALUE,...; '%.60s' is not that", tried);
+		return err_set(e, ERR_USAGE,
+		               "--try wants a setting and values, KEY=VALUE,VALUE,...; '%.60s' is not that", tried);
 	str_add(&t->key, tried, (size_t)(at - tried));
 	t->kvs.v[t->kvs.n++] = "full";
 	for (at++; *at; at += *at == ',') {
@@ -70,7 +72,9 @@ static int run_window(struct tune *t, const int32_t *id, const int order[LIST_MA
 	loss = t->loss + (size_t)t->windows * LIST_MAX;
 	shared_timeline_fresh(&t->line);
 	for (int i = 0; !rc && i < t->kvs.n; i++) {
-		struct window w = {.id = id, .n = (size_t)t->window, .from = (size_t)(t->window - t->last), .stepwise = 1};
+		struct window w = {
+			.id = id, .n = (size_t)t->window, .from = (size_t)(t->window - t->last), .stepwise = 1
+		};
 		int k = order[i];
 
 		rc = window_score(&w, t->kvs.v[k], t->window, &t->line, &t->checkpoint, show, t, e);
@@ -102,7 +106,7 @@ static int run_text(struct tune *t, const char *path, struct err *e)
 /* The difference of loss between two policies, over the windows. */
 static struct mean difference(const struct tune *t, int a, int b)
 {
-	struct mean m = {0};
+	struct mean m = { 0 };
 
 	for (int i = 0; i < t->windows; i++)
 		mean_add(&m, t->loss[(size_t)i * LIST_MAX + (size_t)a] - t->loss[(size_t)i * LIST_MAX + (size_t)b]);
@@ -134,13 +138,15 @@ static int best_of(const struct tune *t, int *lowest)
 static int report(struct tune *t, struct err *e)
 {
 	int lowest, best = best_of(t, &lowest), rc;
-	struct str s = {0}, set = {0};
+	struct str s = { 0 }, set = { 0 };
 
 	if (!t->o->json)
-		str_addf(&s, "%-8s %10s %8s %6s %10s %6s %8s\n", t->key.p, "perplexity", "of full", "+-", "of lowest", "+-", "MB read");
+		str_addf(&s, "%-8s %10s %8s %6s %10s %6s %8s\n", t->key.p, "perplexity", "of full", "+-", "of lowest",
+		         "+-", "MB read");
 	for (int k = FULL; k < t->kvs.n; k++) {
-		struct mean loss = {0}, full = difference(t, k, FULL), low = difference(t, k, lowest);
-		double ratio = 100 * exp(mean_get(&full)), more = 100 * exp(mean_get(&low)), read = t->read[k] / t->windows;
+		struct mean loss = { 0 }, full = difference(t, k, FULL), low = difference(t, k, lowest);
+		double ratio = 100 * exp(mean_get(&full)), more = 100 * exp(mean_get(&low)),
+		       read = t->read[k] / t->windows;
 
 		for (int i = 0; i < t->windows; i++)
 			mean_add(&loss, t->loss[(size_t)i * LIST_MAX + (size_t)k]);
@@ -162,15 +168,20 @@ static int report(struct tune *t, struct err *e)
 			json_close(&s, '}');
 			str_adds(&s, "\n");
 		} else {
-			str_addf(&s, "%-8s %10.4f %7.2f%% %6.2f %9.2f%% %6.2f %8.2f%s\n", k == FULL ? "full" : t->value[k].p, exp(mean_get(&loss)), ratio,
-			         100 * mean_error(&full), more, 100 * mean_error(&low), read / 1e6, k == best ? "  take" : "");
+			str_addf(&s, "%-8s %10.4f %7.2f%% %6.2f %9.2f%% %6.2f %8.2f%s\n",
+			         k == FULL ? "full" : t->value[k].p, exp(mean_get(&loss)), ratio,
+			         100 * mean_error(&full), more, 100 * mean_error(&low), read / 1e6,
+			         k == best ? "  take" : "");
 		}
 	}
 	if (!t->o->json) {
 		str_addf(&set, "%s%c%s=%s", t->asked, strchr(t->asked, ':') ? ',' : ':', t->key.p, t->value[best].p);
-		str_addf(&s, "\nTake %s=%s: it reads least of the values whose perplexity is within one standard error of the lowest%s%s.\n"
-		         "Set it: --kv %s, or kv = %s in ~/.config/weir/config.\n", t->key.p, t->value[best].p,
-		         best == lowest ? "" : ", that of ", best == lowest ? "" : t->value[lowest].p, set.p, set.p);
+		str_addf(
+			&s,
+			"\nTake %s=%s: it reads least of the values whose perplexity is within one standard error of the lowest%s%s.\n"
+			"Set it: --kv %s, or kv = %s in ~/.config/weir/config.\n",
+			t->key.p, t->value[best].p, best == lowest ? "" : ", that of ",
+			best == lowest ? "" : t->value[lowest].p, set.p, set.p);
 		str_free(&set);
 	}
 	progress_clear(&t->progress);
@@ -188,15 +199,19 @@ static int usage(struct tune *t, struct err *e)
 	if (o->kvs.n > 1)
 		return err_set(e, ERR_USAGE, "'weir eval tune' tunes one policy: one --kv");
 	if (t->last >= t->window)
-		return err_set(e, ERR_USAGE, "the last %d tokens are no part of a window of %d; take a smaller --last", t->last, t->window);
+		return err_set(e, ERR_USAGE, "the last %d tokens are no part of a window of %d; take a smaller --last",
+		               t->last, t->window);
 	t->asked = o->kvs.n ? o->kvs.v[0] : "refresh";
 	return list_values(t, o->tried ? o->tried : "s=0.7,0.75,0.8,0.85,0.9,0.95", e);
 }
 
 int cmd_eval_tune(const struct options *o)
 {
-	struct tune t = {.o = o, .window = o->window ? o->window : WINDOW, .last = o->last ? o->last : LAST, .checkpoint = {.fd = -1}};
-	struct err e = {0};
+	struct tune t = { .o = o,
+		          .window = o->window ? o->window : WINDOW,
+		          .last = o->last ? o->last : LAST,
+		          .checkpoint = { .fd = -1 } };
+	struct err e = { 0 };
 	int rc = usage(&t, &e);
 
 	if (!rc)
@@ -205,7 +220,7 @@ int cmd_eval_tune(const struct options *o)
 		rc = model_open(&t.engine, o, MODEL_RUN, &e);
 	if (!rc)
 		rc = checkpoint_model(&t.checkpoint, t.engine, &e);
-	t.line = (struct shared_timeline){.o = o, .engine = t.engine};
+	t.line = (struct shared_timeline){ .o = o, .engine = t.engine };
 	progress_init(&t.progress, o->quiet, o->verbose, "tuning", "tokens");
 	for (int i = 0; !rc && i < o->n_file; i++)
 		rc = run_text(&t, o->file[i], &e);

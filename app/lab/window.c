@@ -4,11 +4,12 @@
 #include <math.h>
 
 #define TEXT_MAX (1u << 30)
-enum { SLICE = 512 };        /* tokens between two looks at the progress, or a little more or less */
+enum { SLICE = 512 }; /* tokens between two looks at the progress, or a little more or less */
 
-int text_windows(struct text_windows *w, const struct engine *engine, const struct options *o, const char *path, int32_t window, struct err *e)
+int text_windows(struct text_windows *w, const struct engine *engine, const struct options *o, const char *path,
+                 int32_t window, struct err *e)
 {
-	struct str text = {0};
+	struct str text = { 0 };
 	int rc = read_whole(path, TEXT_MAX, &text, e);
 	size_t end, most;
 
@@ -16,12 +17,14 @@ int text_windows(struct text_windows *w, const struct engine *engine, const stru
 	if (rc < 0 && e)
 		e->code = ERR_DOCUMENT;
 	if (!rc)
-		rc = engine_tokenize(engine, text.p ? text.p : "", text.n, engine_info(engine)->add_bos ? TOKENIZE_BOS : 0, &w->t, e);
+		rc = engine_tokenize(engine, text.p ? text.p : "", text.n,
+		                     engine_info(engine)->add_bos ? TOKENIZE_BOS : 0, &w->t, e);
 	str_free(&text);
-	end = o->tokens && w->first < w->t.n && (size_t)o->tokens < w->t.n - w->first ? w->first + (size_t)o->tokens : w->t.n;
+	end = o->tokens && w->first < w->t.n && (size_t)o->tokens < w->t.n - w->first ? w->first + (size_t)o->tokens
+	                                                                              : w->t.n;
 	if (!rc && (w->first >= end || end - w->first < (size_t)window))
-		rc = err_set(e, ERR_USAGE, "'%.200s' has %zu tokens from %zu on, one window takes %d", path, w->first < end ? end - w->first : 0,
-		             w->first, window);
+		rc = err_set(e, ERR_USAGE, "'%.200s' has %zu tokens from %zu on, one window takes %d", path,
+		             w->first < end ? end - w->first : 0, w->first, window);
 	if (rc)
 		return rc;
 	most = (end - w->first) / (size_t)window;
@@ -35,7 +38,7 @@ struct scoring {
 	struct window *w;
 	struct timeline *tl;
 	int32_t n_vocab;
-	int bad;                 /* a probability that is no number */
+	int bad; /* a probability that is no number */
 	struct str points;
 	void (*show)(size_t done, void *ud);
 	void *ud;
@@ -77,7 +80,9 @@ static int score(struct scoring *s, struct err *e)
 	if (w->from >= w->n)
 		return 0;
 	timeline_stats(s->tl, &st);
-	slice = st.batch > 0 && st.batch < SLICE ? (size_t)(SLICE / st.batch * st.batch) : st.batch > 0 ? (size_t)st.batch : SLICE;
+	slice = st.batch > 0 && st.batch < SLICE ? (size_t)(SLICE / st.batch * st.batch)
+	        : st.batch > 0                   ? (size_t)st.batch
+	                                         : SLICE;
 	/* Token i is predicted by the logits of i - 1: whole chunks before that only fill the cache. */
 	if (!w->stepwise)
 		at = (at - 1) / slice * slice;
@@ -85,7 +90,7 @@ static int score(struct scoring *s, struct err *e)
 		return -1;
 	if (w->stepwise)
 		score_token((int32_t)at - 1, timeline_logits(s->tl), s);
-	while (at < w->n - 1) {   /* the last token predicts nothing that is scored */
+	while (at < w->n - 1) { /* the last token predicts nothing that is scored */
 		size_t step = w->n - 1 - at < slice ? w->n - 1 - at : slice;
 
 		if (timeline_extend(s->tl, w->id + at, step, w->stepwise, score_token, s, e) < 0)
@@ -95,7 +100,8 @@ static int score(struct scoring *s, struct err *e)
 			s->show(at, s->ud);
 	}
 	if (s->bad)
-		return err_set(e, ERR_FAIL, "the model gave probabilities that are no numbers; check the file with --check-tensors");
+		return err_set(e, ERR_FAIL,
+		               "the model gave probabilities that are no numbers; check the file with --check-tensors");
 	return 0;
 }
 
@@ -103,11 +109,11 @@ static int score(struct scoring *s, struct err *e)
 static int take(struct window *w, struct jv result)
 {
 	double nll, scored, read, seconds, x;
-	struct jv curve = jv_get(result, "curve"), point = {0};
+	struct jv curve = jv_get(result, "curve"), point = { 0 };
 
 	if (jv_number(jv_get(result, "nll"), &nll) < 0 || jv_number(jv_get(result, "scored"), &scored) < 0 ||
-	    jv_number(jv_get(result, "read"), &read) < 0 || jv_number(jv_get(result, "seconds"), &seconds) < 0 || scored < 0 ||
-	    scored > INT32_MAX)
+	    jv_number(jv_get(result, "read"), &read) < 0 || jv_number(jv_get(result, "seconds"), &seconds) < 0 ||
+	    scored < 0 || scored > INT32_MAX)
 		return -1;
 	while (jv_next(curve, &point, NULL))
 		if (jv_number(point, &x) < 0)
@@ -125,9 +131,9 @@ static int take(struct window *w, struct jv result)
 int window_score(struct window *w, const char *kv, int32_t ctx, struct shared_timeline *line, struct checkpoint *c,
                  void (*show)(size_t done, void *ud), void *ud, struct err *e)
 {
-	struct scoring s = {.w = w, .n_vocab = engine_info(line->engine)->n_vocab, .show = show, .ud = ud};
+	struct scoring s = { .w = w, .n_vocab = engine_info(line->engine)->n_vocab, .show = show, .ud = ud };
 	double start = now_seconds();
-	struct str what = {0}, result = {0};
+	struct str what = { 0 }, result = { 0 };
 	struct jv known;
 	int rc;
 
@@ -136,7 +142,7 @@ int window_score(struct window *w, const char *kv, int32_t ctx, struct shared_ti
 	json_uint(&what, "tokens", w->n);
 	json_uint(&what, "from", w->from < w->n ? w->from : w->n);
 	json_int(&what, "stepwise", w->stepwise);
-	if (w->every) {   /* where its points are */
+	if (w->every) { /* where its points are */
 		json_int(&what, "every", w->every);
 		json_int(&what, "after", w->after);
 	}
@@ -163,7 +169,9 @@ int window_score(struct window *w, const char *kv, int32_t ctx, struct shared_ti
 		json_close(&result, '}');
 		rc = checkpoint_put(c, &what, &result, e);
 		if (!rc && take(w, jv_parse(result.p, result.n)) < 0)
-			rc = err_set(e, ERR_FAIL, "the model gave probabilities that are no numbers; check the file with --check-tensors");
+			rc = err_set(
+				e, ERR_FAIL,
+				"the model gave probabilities that are no numbers; check the file with --check-tensors");
 	}
 	str_free(&s.points);
 	str_free(&what);

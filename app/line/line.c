@@ -1,7 +1,8 @@
-/* app/line/line.c - the front ends without a full screen: interactive with readline, one question a line from a pipe, one answer (-p).
+/* app/line/line.c - the front ends without a full screen: interactive with readline, one question a line from a pipe,
+ * one answer (-p).
  *
- * Standard output carries answers alone.  In a pipe everything else goes to standard error; on a terminal
- * notices go where the prompt is. */
+ * Standard output carries answers alone. In a pipe everything else goes to standard error; on a terminal notices go
+ * where the prompt is. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +16,7 @@ struct line {
 	struct output out;
 	struct progress progress;
 	int color, notice_fd;
-	int once;                    /* -p: one question, from the command line */
+	int once; /* -p: one question, from the command line */
 };
 
 /* ---- the front ---- */
@@ -23,7 +24,7 @@ struct line {
 static void line_notice(struct chat *c, const char *text, size_t n)
 {
 	struct line *l = c->ud;
-	struct str raw = {0}, wrapped = {0}, s = {0};
+	struct str raw = { 0 }, wrapped = { 0 }, s = { 0 };
 	struct clean clean;
 
 	clean_init(&clean, 0);
@@ -55,7 +56,8 @@ static void line_progress(struct chat *c, const char *verb, int32_t done, int32_
 	}
 	if (!l->progress.verb) {
 		progress_init(&l->progress, c->o.quiet, c->o.verbose, verb, "tokens");
-		if (total <= 0 && strcmp(verb, "reading") != 0)   /* neither a prefill nor a server's answer: it may take minutes */
+		/* neither a prefill nor a server's answer: it may take minutes */
+		if (total <= 0 && strcmp(verb, "reading") != 0)
 			progress_slow(&l->progress, c->o.quiet);
 	}
 	if (total > 0)
@@ -78,7 +80,7 @@ static int line_text(struct chat *c, const char *bytes, size_t n, struct err *e)
 
 	/* Hidden reasoning: show its growing number of words. */
 	if (c->thinking && !n) {
-		struct str s = {0};
+		struct str s = { 0 };
 
 		if (!l->progress.verb)
 			progress_init(&l->progress, c->o.quiet, c->o.verbose, "reasoning", "words");
@@ -103,13 +105,13 @@ static void line_was_reasoning(struct chat *c)
 static int line_summary(struct chat *c, const char *text, size_t n, struct err *e)
 {
 	struct output out;
-	struct str s = {0};
+	struct str s = { 0 };
 	int rc;
 
 	if (c->o.json) {
 		json_open(&s, NULL, '{');
 		json_text(&s, "summary", text, n);
-		json_text(&s, "text", text, n);   /* where an answer has it */
+		json_text(&s, "text", text, n); /* where an answer has it */
 		json_bool(&s, "answered", 1);
 		json_close(&s, '}');
 		str_adds(&s, "\n");
@@ -127,7 +129,7 @@ static int line_summary(struct chat *c, const char *text, size_t n, struct err *
 
 static int put_json(struct chat *c, const struct turn *turn, struct err *e)
 {
-	struct str s = {0}, session = {0};
+	struct str s = { 0 }, session = { 0 };
 	int rc;
 
 	session_log_title(c->log, &session);
@@ -138,8 +140,8 @@ static int put_json(struct chat *c, const struct turn *turn, struct err *e)
 	return rc;
 }
 
-/* Write the end of an answer, or the whole answer as JSON, for scripts also where there is none: -p was stopped before it began, or nothing in
- * the documents answers the question. */
+/* Write the end of an answer, or the whole answer as JSON, for scripts also where there is none: -p was stopped before
+ * it began, or nothing in the documents answers the question. */
 static int put_end(struct chat *c, const struct turn *turn, int rc, const struct err *why, struct err *e)
 {
 	struct line *l = c->ud;
@@ -155,7 +157,7 @@ static int put_end(struct chat *c, const struct turn *turn, int rc, const struct
 static int line_turned(struct chat *c, const struct turn *turn, int rc, struct err *e)
 {
 	struct line *l = c->ud;
-	struct err later = {0};
+	struct err later = { 0 };
 
 	if (put_end(c, turn, rc, e, &later) < 0 && !rc) {
 		*e = later;
@@ -163,21 +165,22 @@ static int line_turned(struct chat *c, const struct turn *turn, int rc, struct e
 	}
 	output_free(&l->out);
 	if (c->hides && c->think.words && c->interactive && !c->o.quiet) {
-		struct str s = {0};
+		struct str s = { 0 };
 
 		reasoning_describe(&c->think, &s);
 		notice(c, "[it %s; /think show shows that]", s.p);
 		str_free(&s);
 	}
 	if (l->once && c->o.verbose && turn->answered)
-		say("%d tokens read (%d reused), %.1f t/s; %d tokens answered, %.1f t/s; first after %.3f s", turn->prompt_tokens,
-		    turn->reused_tokens, turn->prefill_tps, turn->answer_tokens, turn->decode_tps, turn->ttft_s);
+		say("%d tokens read (%d reused), %.1f t/s; %d tokens answered, %.1f t/s; first after %.3f s",
+		    turn->prompt_tokens, turn->reused_tokens, turn->prefill_tps, turn->answer_tokens, turn->decode_tps,
+		    turn->ttft_s);
 	return rc;
 }
 
 static void line_came_back(struct chat *c)
 {
-	struct str s = {0};
+	struct str s = { 0 };
 
 	chat_tail(c, &s);
 	if (s.n)
@@ -188,7 +191,7 @@ static void line_came_back(struct chat *c)
 static void line_reading(struct chat *c, const struct reading *r)
 {
 	struct line *l = c->ud;
-	struct str s = {0};
+	struct str s = { 0 };
 
 	if (!r) {
 		progress_clear(&l->progress);
@@ -213,7 +216,7 @@ static void line_draft(struct chat *c, const char *text, size_t n)
 
 static int line_ask(struct chat *c, const char *question)
 {
-	struct str clean = {0};
+	struct str clean = { 0 };
 	int yes;
 
 	(void)c;
@@ -223,15 +226,24 @@ static int line_ask(struct chat *c, const char *question)
 	return yes;
 }
 
+/* clang-format off */
 static const struct front line_front = {
 	.notice = line_notice, .error = line_error, .progress = line_progress, .turn = line_turn, .text = line_text, .was_reasoning = line_was_reasoning,
 	.turned = line_turned, .came_back = line_came_back, .reading = line_reading, .summary = line_summary, .draft = line_draft, .ask = line_ask,
 };
+/* clang-format on */
 
 /* Reading from a pipe: there is no input line for drafts, and no user to ask. */
 static const struct front pipe_front = {
-	.notice = line_notice, .error = line_error, .progress = line_progress, .turn = line_turn, .text = line_text,
-	.turned = line_turned, .came_back = line_came_back, .reading = line_reading, .summary = line_summary,
+	.notice = line_notice,
+	.error = line_error,
+	.progress = line_progress,
+	.turn = line_turn,
+	.text = line_text,
+	.turned = line_turned,
+	.came_back = line_came_back,
+	.reading = line_reading,
+	.summary = line_summary,
 };
 
 /* ---- the loops: interactive, pipe, -p ---- */
@@ -241,8 +253,8 @@ enum { MESSAGE_MOST = 16 << 20 };
 /* Standard input is one message, or one command. */
 static void run_text(struct chat *c)
 {
-	struct str text = {0};
-	struct err e = {0};
+	struct str text = { 0 };
+	struct err e = { 0 };
 
 	if (c->streaming.on)
 		chat_stream(c);
@@ -267,7 +279,7 @@ static void run_lines(struct chat *c)
 	char *buf = NULL;
 	size_t cap = 0;
 	ssize_t n;
-	struct str text = {0};
+	struct str text = { 0 };
 
 	if (c->streaming.on)
 		chat_stream(c);
@@ -282,7 +294,7 @@ static void run_lines(struct chat *c)
 			chat_take(c, &text);
 	}
 	if (!c->quit && ferror(stdin)) {
-		struct err e = {0};
+		struct err e = { 0 };
 		err_set(&e, ERR_FAIL, "cannot read standard input: %s", strerror(errno));
 		chat_error(c, &e);
 	}
@@ -310,7 +322,7 @@ static void run_once(struct chat *c, const char *note)
 		return;
 	/* Other commands are questions: the text may come from anywhere. */
 	if (is_summarize(c->o.prompt)) {
-		struct str text = {0};
+		struct str text = { 0 };
 
 		str_adds(&text, c->o.prompt);
 		chat_take(c, &text);
@@ -323,11 +335,11 @@ static void run_once(struct chat *c, const char *note)
 /* note: what resuming has to say, or NULL. */
 static void run_interactive(struct chat *c, const char *note)
 {
-	const char *names[128] = {0};
+	const char *names[128] = { 0 };
 	char **own;
 	size_t n_own = user_prompts(&own);
-	const char *file_names[] = {"/open", "/read", "/file", "/load", "/add", "/stream", "/export", "/model", NULL};
-	struct str text = {0};
+	const char *file_names[] = { "/open", "/read", "/file", "/load", "/add", "/stream", "/export", "/model", NULL };
+	struct str text = { 0 };
 	size_t n = 0;
 
 	for (const struct slash *d; n + 1 < sizeof names / sizeof *names && (d = slash_at(n)); n++)
@@ -371,7 +383,7 @@ static void run_interactive(struct chat *c, const char *note)
 
 int line_run(struct chat *c, const char *note)
 {
-	struct line l = {.color = 0};
+	struct line l = { .color = 0 };
 
 	c->ud = &l;
 	l.once = c->o.prompt != NULL;

@@ -19,24 +19,25 @@
 
 
 #define BLOCK "\"\"\""
-enum { BURST = 32 };   /* bytes that wait at once, and that nobody types in the time between */
+enum { BURST = 32 }; /* bytes that wait at once, and that nobody types in the time between */
 
 /* readline has one state for the program, so this has one, too. */
 static struct {
 	const char *const *names, *const *file_names;
-	struct str history;        /* path; empty when there is no place for it */
-	FILE *screen;              /* where prompts go */
+	struct str history; /* path; empty when there is no place for it */
+	FILE *screen;       /* where prompts go */
 	int color;
-	char *line;                /* from the callback */
+	char *line; /* from the callback */
 	int have_line, eof;
-	int draft;                 /* Ctrl-C hit a line with something on it */
-	double last_int;           /* when Ctrl-C last hit an empty line */
-	struct str begins;         /* what the next line begins with */
-	int edit;                  /* Ctrl-G: the line is to go to the editor */
-	int burst;                 /* what is read now came all at once: a paste that the terminal does not mark */
-	int marks_pastes;          /* it does */
+	int draft;         /* Ctrl-C hit a line with something on it */
+	double last_int;   /* when Ctrl-C last hit an empty line */
+	struct str begins; /* what the next line begins with */
+	int edit;          /* Ctrl-G: the line is to go to the editor */
+	int burst;         /* what is read now came all at once: a paste that the terminal does not mark */
+	int marks_pastes;  /* it does */
 	int private_talk;
-	struct termios before; int quiet;
+	struct termios before;
+	int quiet;
 } p;
 
 /* ---- completion ---- */
@@ -44,7 +45,7 @@ static struct {
 /* A name that is shown in the line as it is: one with control characters, or with invisible ones, is not offered. */
 static int is_plain(const char *name)
 {
-	struct str s = {0};
+	struct str s = { 0 };
 	int plain;
 
 	clean_line(name, strlen(name), &s);
@@ -148,7 +149,8 @@ static void read_key(void)
 	p.burst = waits > 1;
 }
 
-/* Ctrl-G: end the line here, to be edited in the user's editor.  In a search readline reads the key itself, and it ends the search. */
+/* Ctrl-G: end the line here, to be edited in the user's editor. In a search readline reads the key itself, and it ends
+ * the search. */
 static int to_editor(int count, int key)
 {
 	(void)count, (void)key;
@@ -186,7 +188,8 @@ static void history_open(void)
 	str_clear(&p.history);
 	using_history();
 	stifle_history(HISTORY_MAX);
-	if (p.private_talk || user_path(&p.history, DIR_STATE, "history", NULL) || make_parents(p.history.p) < 0 || history_load(p.history.p, add_entry, NULL) < 0)
+	if (p.private_talk || user_path(&p.history, DIR_STATE, "history", NULL) || make_parents(p.history.p) < 0 ||
+	    history_load(p.history.p, add_entry, NULL) < 0)
 		str_clear(&p.history);
 }
 
@@ -229,7 +232,7 @@ void prompt_open(const char *color, const char *const *names, const char *const 
 	rl_bind_keyseq_in_map("\\C-g", to_editor, vi_insertion_keymap);
 	rl_bind_keyseq_in_map("\\C-g", to_editor, vi_movement_keymap);
 	history_open();
-	signals_save_terminal(0, "\033[0m\033[?2004l");   /* colours and bracketed paste off */
+	signals_save_terminal(0, "\033[0m\033[?2004l"); /* colours and bracketed paste off */
 }
 
 void prompt_close(void)
@@ -268,7 +271,7 @@ static void on_line(char *line)
 static void suspend(void)
 {
 	rl_deprep_terminal();
-	signals_prompt(0);      /* the default action again, for a moment */
+	signals_prompt(0); /* the default action again, for a moment */
 	raise(SIGTSTP);
 	signals_prompt(1);
 	rl_prep_terminal(1);
@@ -279,7 +282,7 @@ enum line_got { LINE_TEXT, LINE_EOF, LINE_INT };
 
 static enum line_got line_read(const char *prompt)
 {
-	struct pollfd fds[2] = {{.fd = 0, .events = POLLIN}, {.fd = signals_fd(), .events = POLLIN}};
+	struct pollfd fds[2] = { { .fd = 0, .events = POLLIN }, { .fd = signals_fd(), .events = POLLIN } };
 	enum line_got got = LINE_EOF;
 
 	p.have_line = 0;
@@ -287,7 +290,7 @@ static enum line_got line_read(const char *prompt)
 	p.edit = 0;
 	rl_startup_hook = p.begins.n ? put_begins : NULL;
 	signals_prompt(1);
-	rl_reset_screen_size();   /* the terminal may have been resized while readline was not reading */
+	rl_reset_screen_size(); /* the terminal may have been resized while readline was not reading */
 	rl_callback_handler_install(prompt, on_line);
 	while (!p.have_line) {
 		if (signals_quit())
@@ -354,7 +357,7 @@ static int goes_on(struct str *s, int *block)
 		memmove(s->p, s->p + 3, s->n - 3 + 1);
 		s->n -= 3;
 		if (!s->n)
-			return 2;   /* """ alone: the text begins on the next line */
+			return 2; /* """ alone: the text begins on the next line */
 	}
 	if (*block) {
 		if (!ends_with(s, BLOCK))
@@ -375,13 +378,13 @@ static int goes_on(struct str *s, int *block)
 /* Edit the line that Ctrl-G ended; the next line begins with the result. */
 static void edit_line(void)
 {
-	struct str text = {0};
-	struct err e = {0};
+	struct str text = { 0 };
+	struct err e = { 0 };
 
 	str_adds(&text, p.line ? p.line : "");
 	if (external_edit(&text, p.private_talk, &e) < 0)
 		say_error(&e);
-	signals_take_int();   /* a Ctrl-C while the editor ran was meant for the editor */
+	signals_take_int(); /* a Ctrl-C while the editor ran was meant for the editor */
 	untyped_note(text.p ? text.p : "", text.n);
 	prompt_draft(text.p ? text.p : "", text.n);
 	str_free(&text);

@@ -1,4 +1,5 @@
-/* app/models/model_files.c - the model files on this machine: weir's own, and those that other programs have fetched (models.h).
+/* app/models/model_files.c - the model files on this machine: weir's own, and those that other programs have fetched
+ * (models.h).
  *
  *     weir           $XDG_CACHE_HOME/weir/models/NAME.gguf
  *     Hugging Face   $HF_HUB_CACHE, $HF_HOME/hub or ~/.cache/huggingface/hub: models--ORG--NAME/snapshots/REVISION/FILE.gguf
@@ -6,7 +7,8 @@
  *     LM Studio      ~/.lmstudio/models/ORG/REPO/FILE.gguf
  *     Ollama         $OLLAMA_MODELS or ~/.ollama/models: manifests/HOST/library/NAME/TAG names a blob by its sum
  *
- * Folders of others are only read.  What is in them may be anything: files are found by their names, and checked when they are opened. */
+ * Folders of others are only read. What is in them may be anything: files are found by their names, and checked when
+ * they are opened. */
 #include "app/models/models.h"
 #include "engine/base/json.h"
 
@@ -20,20 +22,29 @@
 
 enum { FILES_MOST = 2000, DEPTH_MOST = 6, MANIFEST_MOST = 1 << 20, NAMED = 4, PARTS_MOST = 999 };
 
-struct finder { struct model_file *file; size_t n; };
+struct finder {
+	struct model_file *file;
+	size_t n;
+};
 
-static void add_file(struct finder *f, const char *name, size_t n_name, const char *path, uint64_t bytes, int64_t when, const char *from)
+static void add_file(struct finder *f, const char *name, size_t n_name, const char *path, uint64_t bytes, int64_t when,
+                     const char *from)
 {
-	struct str clean = {0};
+	struct str clean = { 0 };
 
 	if (f->n == FILES_MOST)
 		return;
 	clean_line(name, n_name, &clean);
 	f->file = xrealloc(f->file, (f->n + 1) * sizeof *f->file);
-	f->file[f->n++] = (struct model_file){.name = clean.p ? clean.p : xcalloc(1, 1), .path = xstrndup(path, strlen(path)), .bytes = bytes, .from = from, .when = when};
+	f->file[f->n++] = (struct model_file){ .name = clean.p ? clean.p : xcalloc(1, 1),
+		                               .path = xstrndup(path, strlen(path)),
+		                               .bytes = bytes,
+		                               .from = from,
+		                               .when = when };
 }
 
-/* A model in several files is listed as its first one, "NAME-00001-of-00003", with the bytes of all: 1, or 0 for the others. */
+/* A model in several files is listed as its first one, "NAME-00001-of-00003", with the bytes of all: 1, or 0 for the
+ * others. */
 static int is_first(const char *path, size_t n, uint64_t *bytes)
 {
 	enum { TAIL = sizeof "-00001-of-00003.gguf" - 1 };
@@ -44,7 +55,7 @@ static int is_first(const char *path, size_t n, uint64_t *bytes)
 	if (no != 1)
 		return 0;
 	for (int i = 2; i <= of && i <= PARTS_MOST; i++) {
-		struct str part = {0};
+		struct str part = { 0 };
 		struct stat st;
 
 		str_addf(&part, "%.*s-%05d-of-%05d.gguf", (int)(n - TAIL), path, i, of);
@@ -63,17 +74,17 @@ static int by_name(const FTSENT **a, const FTSENT **b)
 /* Every FILE.gguf below a folder, but for the picture halves of vision models. */
 static void add_folder(struct finder *f, const struct str *folder, const char *from)
 {
-	char *roots[] = {folder->p, NULL};
+	char *roots[] = { folder->p, NULL };
 	FTS *tree = folder->n ? fts_open(roots, FTS_LOGICAL | FTS_NOCHDIR, by_name) : NULL;
 
-	for (FTSENT *e; tree && (e = fts_read(tree)); ) {
+	for (FTSENT *e; tree && (e = fts_read(tree));) {
 		size_t n = e->fts_namelen;
 		uint64_t bytes = e->fts_statp ? (uint64_t)e->fts_statp->st_size : 0;
 
 		if (e->fts_info == FTS_D && (e->fts_level >= DEPTH_MOST || (e->fts_level > 0 && e->fts_name[0] == '.')))
 			fts_set(tree, e, FTS_SKIP);
-		else if (e->fts_info == FTS_F && n > 5 && !strcmp(e->fts_name + n - 5, ".gguf") && strncmp(e->fts_name, "mmproj", 6) != 0 &&
-		         is_first(e->fts_path, strlen(e->fts_path), &bytes))
+		else if (e->fts_info == FTS_F && n > 5 && !strcmp(e->fts_name + n - 5, ".gguf") &&
+		         strncmp(e->fts_name, "mmproj", 6) != 0 && is_first(e->fts_path, strlen(e->fts_path), &bytes))
 			add_file(f, e->fts_name, n - 5, e->fts_path, bytes, e->fts_statp->st_mtime, from);
 	}
 	if (tree)
@@ -103,17 +114,18 @@ static void from_home(const char *more, struct str *out)
 /* The blob that a manifest calls the model; its digest is "sha256:" and 64 digits of base 16. */
 static int manifest_blob(const char *manifest, const struct str *root, struct str *out)
 {
-	struct str text = {0}, digest = {0};
-	struct jv layers, it = {0}, layer;
+	struct str text = { 0 }, digest = { 0 };
+	struct jv layers, it = { 0 }, layer;
 	int found = 0;
 
-	if (!read_whole(manifest, MANIFEST_MOST, &text, &(struct err){0})) {
+	if (!read_whole(manifest, MANIFEST_MOST, &text, &(struct err){ 0 })) {
 		layers = jv_get(jv_parse(text.p ? text.p : "", text.n), "layers");
 		while (!found && layers.p && jv_next(layers, &it, NULL)) {
 			layer = it;
 			str_clear(&digest);
-			if (jv_is(jv_get(layer, "mediaType"), "application/vnd.ollama.image.model") && !jv_text(jv_get(layer, "digest"), &digest) &&
-			    digest.n == 71 && !memcmp(digest.p, "sha256:", 7) && strspn(digest.p + 7, "0123456789abcdef") == 64) {
+			if (jv_is(jv_get(layer, "mediaType"), "application/vnd.ollama.image.model") &&
+			    !jv_text(jv_get(layer, "digest"), &digest) && digest.n == 71 &&
+			    !memcmp(digest.p, "sha256:", 7) && strspn(digest.p + 7, "0123456789abcdef") == 64) {
 				str_addf(out, "%s/blobs/sha256-%s", root->p, digest.p + 7);
 				found = 1;
 			}
@@ -127,20 +139,20 @@ static int manifest_blob(const char *manifest, const struct str *root, struct st
 /* manifests/HOST/OWNER/NAME/TAG becomes "NAME:TAG", and "OWNER/NAME:TAG" where the owner is not the library. */
 static void add_ollama(struct finder *f, const struct str *root)
 {
-	struct str folder = {0};
+	struct str folder = { 0 };
 	FTS *tree;
 
 	if (!root->n)
 		return;
 	str_addf(&folder, "%s/manifests", root->p);
-	tree = fts_open((char *[]){folder.p, NULL}, FTS_PHYSICAL | FTS_NOCHDIR, by_name);
-	for (FTSENT *e; tree && (e = fts_read(tree)); ) {
-		struct str blob = {0}, name = {0};
+	tree = fts_open((char *[]){ folder.p, NULL }, FTS_PHYSICAL | FTS_NOCHDIR, by_name);
+	for (FTSENT *e; tree && (e = fts_read(tree));) {
+		struct str blob = { 0 }, name = { 0 };
 		const char *owner = e->fts_path + folder.n + 1, *tag = e->fts_name;
 		struct stat st;
 
-		if (e->fts_info == FTS_F && e->fts_level == 4 && (owner = strchr(owner, '/')) && manifest_blob(e->fts_path, root, &blob) &&
-		    !stat(blob.p, &st)) {
+		if (e->fts_info == FTS_F && e->fts_level == 4 && (owner = strchr(owner, '/')) &&
+		    manifest_blob(e->fts_path, root, &blob) && !stat(blob.p, &st)) {
 			owner += !strncmp(owner, "/library/", 9) ? 9 : 1;
 			str_addf(&name, "%.*s:%s", (int)(strlen(owner) - strlen(tag) - 1), owner, tag);
 			add_file(f, name.p, name.n, blob.p, (uint64_t)st.st_size, st.st_mtime, "Ollama");
@@ -157,8 +169,8 @@ static void add_ollama(struct finder *f, const struct str *root)
 
 size_t model_files(struct model_file **out)
 {
-	struct finder f = {.n = 0};
-	struct str at = {0};
+	struct finder f = { .n = 0 };
+	struct str at = { 0 };
 
 	if (!user_path(&at, DIR_CACHE, "models", NULL))
 		add_folder(&f, &at, "weir");
@@ -219,7 +231,7 @@ int model_find(const char *wanted, struct str *out, struct err *e)
 {
 	size_t len = strlen(wanted), n, found = 0, chosen = 0;
 	struct model_file *file;
-	struct str names = {0};
+	struct str names = { 0 };
 	int best = 1;
 
 	/* What is a path stays one: opening it says what is wrong with it. */
@@ -248,9 +260,12 @@ int model_find(const char *wanted, struct str *out, struct err *e)
 	if (found && (found == 1 || best > 1))
 		str_adds(out, file[chosen].path);
 	else if (found)
-		err_set(e, ERR_MODEL, "'%.60s' is the beginning of %zu models: %s%s", wanted, found, names.p, found > NAMED ? ", ..." : "");
+		err_set(e, ERR_MODEL, "'%.60s' is the beginning of %zu models: %s%s", wanted, found, names.p,
+		        found > NAMED ? ", ..." : "");
 	else
-		err_set(e, ERR_MODEL, "there is no file and no model '%.80s' here; 'weir models' lists those that are, 'weir pull' those to fetch", wanted);
+		err_set(e, ERR_MODEL,
+		        "there is no file and no model '%.80s' here; 'weir models' lists those that are, 'weir pull' those to fetch",
+		        wanted);
 	model_files_free(file, n);
 	str_free(&names);
 	return out->n ? 0 : -1;

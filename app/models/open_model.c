@@ -16,7 +16,8 @@ int model_path(const struct options *o, struct str *out, struct err *e)
 	struct stat st;
 
 	if (remote_is_address(o->model))
-		return err_set(e, ERR_USAGE, "'%.100s' is a server, which only a chat can ask; this wants a model file", o->model);
+		return err_set(e, ERR_USAGE, "'%.100s' is a server, which only a chat can ask; this wants a model file",
+		               o->model);
 	if (o->model)
 		return model_find(o->model, out, e);
 	if (user_path(out, DIR_CACHE, "models/" DEFAULT_MODEL, e))
@@ -26,7 +27,9 @@ int model_path(const struct options *o, struct str *out, struct err *e)
 	str_clear(out);
 	if (model_newest(out))
 		return 0;
-	return err_set(e, ERR_MODEL, "no model: 'weir pull' lists models to fetch, 'weir pull qwen3-4b' fetches one; -m FILE.gguf opens a file");
+	return err_set(
+		e, ERR_MODEL,
+		"no model: 'weir pull' lists models to fetch, 'weir pull qwen3-4b' fetches one; -m FILE.gguf opens a file");
 }
 
 static void on_loaded(uint64_t done, uint64_t total, void *ud)
@@ -47,7 +50,9 @@ static int read_lora(const char *text, struct str *file, double *scale, struct e
 		return 0;
 	*scale = strtod(colon + 1, &end);
 	if (end == colon + 1 || *end || !(*scale >= -100 && *scale <= 100))
-		return err_set(e, ERR_USAGE, "option '--lora' wants FILE or FILE:SCALE with a number from -100 to 100, not '%.200s'", text);
+		return err_set(e, ERR_USAGE,
+		               "option '--lora' wants FILE or FILE:SCALE with a number from -100 to 100, not '%.200s'",
+		               text);
 	file->p[file->n = (size_t)(colon - text)] = 0;
 	return 0;
 }
@@ -62,11 +67,16 @@ static int read_first(const char *path, const struct options *o, struct err *e)
 int model_open(struct engine **engine, const struct options *o, enum model_use use, struct err *e)
 {
 	struct engine_options eo = {
-		.device = o->device, .threads = o->threads, .vocab_only = use == MODEL_VOCAB, .inspect_only = use == MODEL_LOOK,
-		.check_weights = o->check_tensors, .pre = o->pre, .chat_template = o->chat_template,
+		.device = o->device,
+		.threads = o->threads,
+		.vocab_only = use == MODEL_VOCAB,
+		.inspect_only = use == MODEL_LOOK,
+		.check_weights = o->check_tensors,
+		.pre = o->pre,
+		.chat_template = o->chat_template,
 	};
 	struct progress progress;
-	struct str path = {0}, lora = {0};
+	struct str path = { 0 }, lora = { 0 };
 	int rc;
 
 	if (model_path(o, &path, e) < 0 || (o->lora && read_lora(o->lora, &lora, &eo.lora_scale, e) < 0)) {
@@ -97,9 +107,15 @@ int model_open(struct engine **engine, const struct options *o, enum model_use u
 
 int timeline_open_for(struct timeline **tl, struct engine *engine, const struct options *o, int32_t ctx, struct err *e)
 {
-	/* A conversation takes the default policy; measurements and inspections keep every entry unless --kv is given. */
+	/* A conversation takes the default policy; measurements and inspections keep every entry unless --kv is
+	 * given. */
 	const char *kv = o->kv ? o->kv : o->command & (CMD_CHAT | CMD_READ | CMD_TOUR) ? NULL : "full";
-	struct timeline_options to = {.ctx = ctx, .kv = kv, .kv_type = o->kv_type, .kv_memory = o->kv_memory, .read_share = o->read_share, .batch = o->chunk};
+	struct timeline_options to = { .ctx = ctx,
+		                       .kv = kv,
+		                       .kv_type = o->kv_type,
+		                       .kv_memory = o->kv_memory,
+		                       .read_share = o->read_share,
+		                       .batch = o->chunk };
 
 	return timeline_open(tl, engine, &to, e);
 }

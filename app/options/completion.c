@@ -1,5 +1,5 @@
-/* app/options/completion.c - `weir completion bash|zsh|fish`: what those shells need to complete commands and options, made from the same
- * tables as --help, so that it cannot fall behind.  Needs no model.
+/* app/options/completion.c - `weir completion bash|zsh|fish`: what those shells need to complete commands and options,
+ * made from the same tables as --help, so that it cannot fall behind. Needs no model.
  *
  * A command's name is its first word or two; options of the chat hold wherever no command stands. */
 #include <stdio.h>
@@ -23,7 +23,7 @@ static int takes_value(const struct option_def *d)
 /* Cache policies are the words that begin a line of the help at column 2. */
 static void policy_names(struct str *out)
 {
-	struct str help = {0};
+	struct str help = { 0 };
 
 	kv_policy_help(&help);
 	for (const char *p = help.p; p && *p; p = strchr(p, '\n') ? strchr(p, '\n') + 1 : NULL)
@@ -131,7 +131,7 @@ static void bash_options(const struct command_def *c, struct str *out)
 
 static void bash_values(struct str *out)
 {
-	struct str v = {0};
+	struct str v = { 0 };
 
 	str_adds(out, "\tcase $prev in\n");
 	for (const struct option_def *d = option_defs; d->name; d++) {
@@ -152,19 +152,19 @@ static void bash_values(struct str *out)
 
 static void bash(struct str *out)
 {
-	struct str v = {0};
+	struct str v = { 0 };
 	char word[32];
 
 	/* A name stands in $cur as it is typed, with its quotes, and may have blanks in it. */
 	str_adds(out, "# Completion of weir for bash.  Try it: source <(weir completion bash)\n"
-	         "_weir_files()\n{\n"
-	         "\tlocal name=${cur#[\\\"\\']} found\n"
-	         "\tmapfile -t found < <(compgen -f -- \"${name//\\\\/}\")\n"
-	         "\tCOMPREPLY+=(\"${found[@]}\")\n"
-	         "}\n"
-	         "_weir()\n{\n"
-	         "\tlocal cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} options words files=1\n"
-	         "\tCOMPREPLY=()\n");
+	              "_weir_files()\n{\n"
+	              "\tlocal name=${cur#[\\\"\\']} found\n"
+	              "\tmapfile -t found < <(compgen -f -- \"${name//\\\\/}\")\n"
+	              "\tCOMPREPLY+=(\"${found[@]}\")\n"
+	              "}\n"
+	              "_weir()\n{\n"
+	              "\tlocal cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} options words files=1\n"
+	              "\tCOMPREPLY=()\n");
 	bash_values(out);
 	str_adds(out, "\tcase \"${COMP_WORDS[1]} ${COMP_WORDS[2]}\" in\n");
 	/* Commands of two words first: "models rm" is not "models" with a file. */
@@ -197,13 +197,13 @@ static void bash(struct str *out)
 		str_adds(out, "' ;;\n");
 	}
 	str_adds(out, "\t\tesac\n\tfi\n"
-	         "\tif [[ $cur == -* ]]; then\n"
-	         "\t\tCOMPREPLY=($(compgen -W \"$options\" -- \"$cur\"))\n"
-	         "\telse\n"
-	         "\t\tCOMPREPLY=($(compgen -W \"$words\" -- \"$cur\"))\n"
-	         "\t\t[[ $files == 1 ]] && _weir_files\n"
-	         "\tfi\n"
-	         "}\ncomplete -o filenames -F _weir weir\n");
+	              "\tif [[ $cur == -* ]]; then\n"
+	              "\t\tCOMPREPLY=($(compgen -W \"$options\" -- \"$cur\"))\n"
+	              "\telse\n"
+	              "\t\tCOMPREPLY=($(compgen -W \"$words\" -- \"$cur\"))\n"
+	              "\t\t[[ $files == 1 ]] && _weir_files\n"
+	              "\tfi\n"
+	              "}\ncomplete -o filenames -F _weir weir\n");
 	str_free(&v);
 }
 
@@ -211,7 +211,7 @@ static void bash(struct str *out)
 
 static void zsh_option(const struct option_def *d, const char *dashes, const char *name, struct str *out)
 {
-	struct str v = {0};
+	struct str v = { 0 };
 
 	values(d, &v);
 	str_addf(out, " \\\n\t\t\t'%s%s%s[", dashes, name, takes_value(d) && !strcmp(dashes, "--") ? "=" : "");
@@ -232,8 +232,8 @@ static void zsh_option(const struct option_def *d, const char *dashes, const cha
 
 static void zsh_options(const struct command_def *c, struct str *out)
 {
-	char key[2] = {0};
-	struct str v = {0};
+	char key[2] = { 0 };
+	struct str v = { 0 };
 
 	str_adds(out, "\t\t_arguments -s");
 	for (const struct option_def *d = option_defs; d->name; d++) {
@@ -275,8 +275,10 @@ static void zsh(struct str *out)
 {
 	char word[32];
 
-	str_adds(out, "#compdef weir\n# Completion of weir for zsh.  Put it into a directory of $fpath as _weir.\n_weir()\n{\n\tlocal -a words_\n"
-	         "\tif (( CURRENT == 2 )) && [[ $words[2] != -* ]]; then\n");
+	str_adds(
+		out,
+		"#compdef weir\n# Completion of weir for zsh.  Put it into a directory of $fpath as _weir.\n_weir()\n{\n\tlocal -a words_\n"
+		"\tif (( CURRENT == 2 )) && [[ $words[2] != -* ]]; then\n");
 	zsh_words("", out);
 	str_adds(out, "\t\t_files\n\t\treturn\n\tfi\n");
 	for (const struct command_def *c = command_defs; c->name; c++)
@@ -292,7 +294,8 @@ static void zsh(struct str *out)
 			if (!*c->name || is_group(c->name) != group)
 				continue;
 			/* To _arguments the last word of its name is the command. */
-			str_addf(out, "\t\"%s%s\"*)\n\t\tshift %d words\n\t\t(( CURRENT -= %d ))\n", c->name, group ? "" : " ", 1 + group, 1 + group);
+			str_addf(out, "\t\"%s%s\"*)\n\t\tshift %d words\n\t\t(( CURRENT -= %d ))\n", c->name,
+			         group ? "" : " ", 1 + group, 1 + group);
 			zsh_options(c, out);
 		}
 	str_adds(out, "\t*)\n");
@@ -304,7 +307,7 @@ static void zsh(struct str *out)
 
 static void fish_option(const struct command_def *c, const struct option_def *d, struct str *out)
 {
-	struct str v = {0};
+	struct str v = { 0 };
 
 	values(d, &v);
 	str_addf(out, "complete -c weir -n '__weir_in \"%s\"' -l %s", c->name, d->name);
@@ -322,14 +325,14 @@ static void fish_option(const struct command_def *c, const struct option_def *d,
 
 static void fish(struct str *out)
 {
-	struct str v = {0};
+	struct str v = { 0 };
 	char word[32];
 
 	str_adds(out, "# Completion of weir for fish.  Put it into ~/.config/fish/completions/weir.fish\n"
-	         "function __weir_in\n"
-	         "\tset -l words (commandline -opc) ''  ''\n"
-	         "\tset -l here \"\"\n"
-	         "\tcontains -- \"$words[2]\"");
+	              "function __weir_in\n"
+	              "\tset -l words (commandline -opc) ''  ''\n"
+	              "\tset -l here \"\"\n"
+	              "\tcontains -- \"$words[2]\"");
 	for (const struct command_def *c = command_defs; c->name; c++)
 		if (*c->name && !is_group(c->name))
 			str_addf(out, " '%s'", c->name);
@@ -343,8 +346,10 @@ static void fish(struct str *out)
 			str_addf(out, "complete -c weir -n 'test (count (commandline -opc)) -eq 1' -a %s\n", word);
 		if (is_group(c->name)) {
 			snprintf(word, sizeof word, "%.*s", (int)strcspn(c->name, " "), c->name);
-			str_addf(out, "complete -c weir -f -n 'test (count (commandline -opc)) -eq 2; and contains %s (commandline -opc)' -a %s -d '",
-			         word, c->name + strlen(word) + 1);
+			str_addf(
+				out,
+				"complete -c weir -f -n 'test (count (commandline -opc)) -eq 2; and contains %s (commandline -opc)' -a %s -d '",
+				word, c->name + strlen(word) + 1);
 			quoted(out, c->help, "");
 			str_adds(out, "'\n");
 		}
@@ -365,8 +370,8 @@ static void fish(struct str *out)
 int cmd_completion(const struct options *o)
 {
 	const char *shell = o->n_file ? o->file[0] : "";
-	struct str text = {0};
-	struct err e = {0};
+	struct str text = { 0 };
+	struct err e = { 0 };
 	int rc = 0;
 
 	if (!strcmp(shell, "bash"))

@@ -1,4 +1,5 @@
-/* app/options/config.c - the config file: `key = value` lines; `#` begins a comment line; quotes around a value keep its blanks. */
+/* app/options/config.c - the config file: `key = value` lines; `#` begins a comment line; quotes around a value keep
+ * its blanks. */
 #include "app/options/options.h"
 
 #include <errno.h>
@@ -28,7 +29,8 @@ static const char *after_mark(const char *line)
 	return line + (strncmp(line, "\xef\xbb\xbf", 3) ? 0 : 3);
 }
 
-/* The file opened for reading, or NULL and errno.  A pipe, a terminal or a device could keep the program waiting, or never end. */
+/* The file opened for reading, or NULL and errno. A pipe, a terminal or a device could keep the program waiting, or
+ * never end. */
 static FILE *open_lines(const char *path)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
@@ -72,17 +74,23 @@ static int unknown_key(const char *path, int number, const char *key, struct err
 		if (d->flags & OPT_CONFIG)
 			nearest_try(&near, d->name);
 		else if (!strcmp(d->name, key))
-			return err_set(e, ERR_USAGE, "config file '%.200s' line %d: '%s' has no place in it, only on the command line", path, number, d->name);
+			return err_set(
+				e, ERR_USAGE,
+				"config file '%.200s' line %d: '%s' has no place in it, only on the command line", path,
+				number, d->name);
 	}
 	if (near.best)
-		return err_set(e, ERR_USAGE, "config file '%.200s' line %d: unknown key '%.40s'; is it '%s'?", path, number, key, near.best);
-	return err_set(e, ERR_USAGE, "config file '%.200s' line %d: unknown key '%.40s'; keys are the long names of options, see weir help options",
-	               path, number, key);
+		return err_set(e, ERR_USAGE, "config file '%.200s' line %d: unknown key '%.40s'; is it '%s'?", path,
+		               number, key, near.best);
+	return err_set(
+		e, ERR_USAGE,
+		"config file '%.200s' line %d: unknown key '%.40s'; keys are the long names of options, see weir help options",
+		path, number, key);
 }
 
 int config_read(struct options *o, struct err *e)
 {
-	struct str path = {0};
+	struct str path = { 0 };
 	char *line = NULL, *key, *value;
 	size_t cap = 0;
 	int number = 0, rc = 0, more;
@@ -128,7 +136,7 @@ int config_read(struct options *o, struct err *e)
 				break;
 		/* It may be a newer weir's: that must not stop an older one. */
 		if (!d->name) {
-			struct err unknown = {0};
+			struct err unknown = { 0 };
 
 			unknown_key(path.p, number, key, &unknown);
 			if (!o->quiet)
@@ -194,14 +202,14 @@ static int changed_lines(const char *path, const char *key, const char *value, s
 /* The new file replaces the old one when all of it is on the disk. */
 static int replace_file(const char *path, const struct str *text, struct err *e)
 {
-	struct str next = {0};
+	struct str next = { 0 };
 	struct stat st;
 	int fd, rc = 0;
 
 	str_addf(&next, "%s.XXXXXX", path);
 	fd = mkstemp(next.p);
-	if (fd < 0 || fchmod(fd, stat(path, &st) ? 0600 : st.st_mode & 0777) || write_all(fd, text->p, text->n) || fsync(fd) ||
-	    rename(next.p, path))
+	if (fd < 0 || fchmod(fd, stat(path, &st) ? 0600 : st.st_mode & 0777) || write_all(fd, text->p, text->n) ||
+	    fsync(fd) || rename(next.p, path))
 		rc = err_set(e, ERR_FAIL, "cannot write config file '%.200s': %s", path, strerror(errno));
 	if (fd >= 0) {
 		close(fd);
@@ -214,7 +222,7 @@ static int replace_file(const char *path, const struct str *text, struct err *e)
 
 int config_save(const struct option_def *d, const char *value, struct str *where, struct err *e)
 {
-	struct str text = {0};
+	struct str text = { 0 };
 	char *file;
 	int rc;
 
@@ -223,7 +231,8 @@ int config_save(const struct option_def *d, const char *value, struct str *where
 	if (user_path(where, DIR_CONFIG, "config", e))
 		return -1;
 	if (make_parents(where->p))
-		return err_set(e, ERR_FAIL, "cannot make the folder of config file '%.200s': %s", where->p, strerror(errno));
+		return err_set(e, ERR_FAIL, "cannot make the folder of config file '%.200s': %s", where->p,
+		               strerror(errno));
 	/* A link stays a link: what it points to is written. */
 	file = realpath(where->p, NULL);
 	rc = changed_lines(file ? file : where->p, d->name, value, &text, e);

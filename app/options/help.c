@@ -11,7 +11,7 @@ static void help_text(struct str *out, size_t indent, const char *text)
 {
 	size_t col = indent;
 
-	for (const char *p = text; *p; ) {
+	for (const char *p = text; *p;) {
 		size_t n = strcspn(p, " ");
 		if (col > indent && col + 1 + n > HELP_WIDTH) {
 			str_addf(out, "\n%*s", (int)indent, "");
@@ -30,7 +30,7 @@ static void help_rows(struct str *out, command_set commands)
 
 	options_default(&o);
 	for (const struct option_def *d = option_defs; d->name; d++) {
-		struct str text = {0};
+		struct str text = { 0 };
 		char head[64];
 		int n;
 		if (!(d->commands & commands))
@@ -57,7 +57,8 @@ static void help_command(const struct options *o, struct str *out)
 {
 	for (const struct command_def *c = command_defs; c->name; c++)
 		if (c->id & o->command)
-			str_addf(out, "weir %s [OPTIONS]%s%s\n    %s\n", c->name, *c->args ? " " : "", c->args, c->help);
+			str_addf(out, "weir %s [OPTIONS]%s%s\n    %s\n", c->name, *c->args ? " " : "", c->args,
+			         c->help);
 	str_adds(out, "\noptions:\n");
 	help_rows(out, o->command);
 }
@@ -65,11 +66,11 @@ static void help_command(const struct options *o, struct str *out)
 /* The engine's own lines, broken where they are too long: what a name or a setting means goes on below its meaning. */
 static void help_kv(struct str *out)
 {
-	struct str text = {0};
+	struct str text = { 0 };
 
 	str_adds(out, "--kv NAME or --kv NAME:KEY=VALUE,... with these names, keys and defaults:\n\n");
 	kv_policy_help(&text);
-	for (char *line = text.p; line && *line; ) {
+	for (char *line = text.p; line && *line;) {
 		size_t n = strcspn(line, "\n"), lead = strspn(line, " "), name = strcspn(line + lead, " ") + lead;
 		size_t meaning = name + strspn(line + name, " "), indent = lead > 2 ? 22 : 15;
 		char *next = line + n + (line[n] != 0);
@@ -83,27 +84,26 @@ static void help_kv(struct str *out)
 }
 
 /* One screen of 80 columns: a test compares the commands with the table. */
-static const char overview[] =
-	"weir: talk with a language model in the terminal, about documents of any length\n\n"
-	"  weir [OPTIONS] [FILE ...]  chat; every FILE becomes a document\n"
-	"  weir -p TEXT [FILE ...]    one answer; also: cat FILE | weir -p TEXT\n"
-	"  ... | weir [OPTIONS]       one question; with --each-line one a line\n"
-	"  weir read FILE|-           read a text of any length; pause it, ask, read on\n"
-	"  weir tour                  two minutes that show what there is\n\n"
-	"  weir pull [NAME]           fetch a model; without a name: those to choose from\n"
-	"  weir models                the models on this machine; models rm deletes\n"
-	"  weir sessions ls|show|...  list, search, rename, delete, export, import them\n"
-	"  weir docs ls|show|...      the documents that sessions have read\n"
-	"  weir inspect document|...  what is in a document, a model, a session\n"
-	"  weir eval|train|bench      measure models and cache policies; train models\n"
-	"  weir doctor                what was found on this machine\n"
-	"  weir completion SHELL      completion for bash, zsh and fish\n\n"
-	"  -m, --model NAME           a model file, a name of 'weir models', or a server\n"
-	"  -s, --session NAME         continue this session, or begin it\n"
-	"      --continue             continue the session used last\n"
-	"      --private              store nothing of this conversation on disk\n\n"
-	"The rest: weir help COMMAND (or weir COMMAND --help); weir help options (those\n"
-	"of the chat), help commands, help keys, help kv (cache policies); man weir.\n";
+static const char overview[] = "weir: talk with a language model in the terminal, about documents of any length\n\n"
+			       "  weir [OPTIONS] [FILE ...]  chat; every FILE becomes a document\n"
+			       "  weir -p TEXT [FILE ...]    one answer; also: cat FILE | weir -p TEXT\n"
+			       "  ... | weir [OPTIONS]       one question; with --each-line one a line\n"
+			       "  weir read FILE|-           read a text of any length; pause it, ask, read on\n"
+			       "  weir tour                  two minutes that show what there is\n\n"
+			       "  weir pull [NAME]           fetch a model; without a name: those to choose from\n"
+			       "  weir models                the models on this machine; models rm deletes\n"
+			       "  weir sessions ls|show|...  list, search, rename, delete, export, import them\n"
+			       "  weir docs ls|show|...      the documents that sessions have read\n"
+			       "  weir inspect document|...  what is in a document, a model, a session\n"
+			       "  weir eval|train|bench      measure models and cache policies; train models\n"
+			       "  weir doctor                what was found on this machine\n"
+			       "  weir completion SHELL      completion for bash, zsh and fish\n\n"
+			       "  -m, --model NAME           a model file, a name of 'weir models', or a server\n"
+			       "  -s, --session NAME         continue this session, or begin it\n"
+			       "      --continue             continue the session used last\n"
+			       "      --private              store nothing of this conversation on disk\n\n"
+			       "The rest: weir help COMMAND (or weir COMMAND --help); weir help options (those\n"
+			       "of the chat), help commands, help keys, help kv (cache policies); man weir.\n";
 
 void options_help_commands(command_set commands, struct str *out)
 {
@@ -125,11 +125,11 @@ static void help_options(struct str *out)
 	str_adds(out, "weir [OPTIONS] [FILE ...]\n\noptions:\n");
 	help_rows(out, CMD_CHAT);
 	str_adds(out, "\nconfig file: $XDG_CONFIG_HOME/weir/config, lines KEY = VALUE, long names above\n"
-	         "exit codes: 0 ok, 1 failed or nothing found, 2 usage, 3 model, 4 document,\n"
-	         "            5 no room, 130 stopped\n");
+	              "exit codes: 0 ok, 1 failed or nothing found, 2 usage, 3 model, 4 document,\n"
+	              "            5 no room, 130 stopped\n");
 }
 
-const char *const help_topics[] = {"options", "commands", "keys", "kv", NULL};
+const char *const help_topics[] = { "options", "commands", "keys", "kv", NULL };
 
 void options_help(const struct options *o, void (*keys)(struct str *out), struct str *out)
 {

@@ -1,7 +1,7 @@
 /* app/options/parse.c - options from the config file (config.c), the environment and the command line.
  *
- * A first word that names a command selects it; otherwise every word is a document.  Options may stand before or after the
- * words. */
+ * A first word that names a command selects it; otherwise every word is a document. Options may stand before or after
+ * the words. */
 #include "app/options/options.h"
 
 #include <stdio.h>
@@ -51,7 +51,8 @@ static const struct option_def *find_letter(char letter, command_set commands)
 /* A word that is no option of this command: say whose it is, or what it resembles. */
 static int unknown_option(const char *word, size_t len, command_set commands, struct err *e)
 {
-	const char *lists = commands & CMD_CHAT ? "weir help options lists them" : "--help behind the command lists them";
+	const char *lists =
+		commands & CMD_CHAT ? "weir help options lists them" : "--help behind the command lists them";
 	const struct option_def *d = NULL;
 	struct nearest near;
 
@@ -64,7 +65,8 @@ static int unknown_option(const char *word, size_t len, command_set commands, st
 
 		command_name(d->commands, whose, sizeof whose);
 		command_name(commands, here, sizeof here);
-		return err_set(e, ERR_USAGE, "'%s' has no option '%.*s', which belongs to '%s'", here, (int)len, word, whose);
+		return err_set(e, ERR_USAGE, "'%s' has no option '%.*s', which belongs to '%s'", here, (int)len, word,
+		               whose);
 	}
 	if (len > 60)
 		len = 60;
@@ -101,12 +103,12 @@ static command_set commands_named(const char *first, const char *second, const s
 
 struct parser {
 	struct options *o;
-	const struct option_def **seen;   /* rows used, to be checked against the command at the end */
+	const struct option_def **seen; /* rows used, to be checked against the command at the end */
 	int n_seen;
-	command_set commands;                /* what the words so far allow */
-	const char *group;                /* first word of a two-word command, until its second comes */
-	int whole;                        /* that word is a command by itself, too */
-	int chosen;                       /* a command was named, or the first word was a document */
+	command_set commands; /* what the words so far allow */
+	const char *group;    /* first word of a two-word command, until its second comes */
+	int whole;            /* that word is a command by itself, too */
+	int chosen;           /* a command was named, or the first word was a document */
 	struct err *e;
 };
 
@@ -141,7 +143,7 @@ static int take_word(struct parser *p, char *word)
 			return 0;
 		}
 		if (!exact) {
-			struct str s = {0};
+			struct str s = { 0 };
 			for (const struct command_def *c = command_defs; c->name; c++)
 				if (!strncmp(c->name, p->group, strlen(p->group)) && c->name[strlen(p->group)] == ' ')
 					str_addf(&s, "%s%s", s.n ? ", " : "", c->name + strlen(p->group) + 1);
@@ -156,7 +158,7 @@ static int take_word(struct parser *p, char *word)
 	}
 	if (!p->chosen && !p->o->prompt) {
 		mask = commands_named(word, NULL, &exact);
-		if (mask == CMD_HELP) {   /* `weir help bench` is `weir bench --help` */
+		if (mask == CMD_HELP) { /* `weir help bench` is `weir bench --help` */
 			p->o->help = 1;
 			return 0;
 		}
@@ -206,7 +208,7 @@ static int take_letters(struct parser *p, char *word, char *next, int *used_next
 {
 	for (char *k = word + 1; *k; k++) {
 		const struct option_def *d = find_letter(*k, p->chosen ? p->commands : ~UINT64_C(0));
-		char where[80], key[3] = {'-', *k, 0};
+		char where[80], key[3] = { '-', *k, 0 };
 
 		if (!d) {
 			if ((unsigned char)*k < 0x80)
@@ -234,7 +236,11 @@ static int take_short(struct parser *p, char *word, char *next, int *used_next)
 	int rc = take_letters(p, word, next, used_next);
 
 	/* Elsewhere -c goes on with the last conversation. */
-	return rc < 0 && word[1] == 'c' ? err_set(p->e, p->e->code, "%s (-c is the size of the context; --continue goes on with the last session)", p->e->msg) : rc;
+	return rc < 0 && word[1] == 'c'
+	               ? err_set(p->e, p->e->code,
+	                         "%s (-c is the size of the context; --continue goes on with the last session)",
+	                         p->e->msg)
+	               : rc;
 }
 
 static int parse_words(struct parser *p, int argc, char **argv)
@@ -270,7 +276,7 @@ static int is_topic(const char *word)
 
 static int parse_argv(struct options *o, int argc, char **argv, struct err *e)
 {
-	struct parser p = {.o = o, .commands = CMD_CHAT, .e = e};
+	struct parser p = { .o = o, .commands = CMD_CHAT, .e = e };
 	int rc;
 
 	o->n_file = 0;
@@ -285,8 +291,9 @@ static int parse_argv(struct options *o, int argc, char **argv, struct err *e)
 	rc = parse_words(&p, argc, argv);
 	o->command = o->def->id;
 	if (!rc && p.group && !p.whole && !o->help)
-		rc = err_set(e, ERR_USAGE, "'weir %s' wants a second word; weir %s --help lists them%s%s", p.group, p.group,
-		             access(p.group, F_OK) ? "" : "; the file of that name is ./", access(p.group, F_OK) ? "" : p.group);
+		rc = err_set(e, ERR_USAGE, "'weir %s' wants a second word; weir %s --help lists them%s%s", p.group,
+		             p.group, access(p.group, F_OK) ? "" : "; the file of that name is ./",
+		             access(p.group, F_OK) ? "" : p.group);
 	if (!rc && p.group && o->help) {
 		/* Help for a group: any of its commands stands for it. */
 		for (const struct command_def *c = command_defs; c->name; c++)
@@ -304,7 +311,8 @@ static int parse_argv(struct options *o, int argc, char **argv, struct err *e)
 		rc = err_set(e, ERR_USAGE, "'weir %s' does not know what to do with '%.60s'", o->def->name,
 		             o->file[o->def->max_files]);
 	/* `weir --help benhc`; behind a document it is a late thought: `weir report.txt --help`. */
-	if (!rc && o->help && o->def == &command_defs[0] && o->n_file && !o->help_kv && !is_topic(o->file[0]) && access(o->file[0], F_OK))
+	if (!rc && o->help && o->def == &command_defs[0] && o->n_file && !o->help_kv && !is_topic(o->file[0]) &&
+	    access(o->file[0], F_OK))
 		rc = err_set(e, ERR_USAGE, "there is no help on '%.60s'; weir --help lists the commands", o->file[0]);
 	free(o->said);
 	o->said = p.seen;
@@ -325,11 +333,11 @@ int options_parse(struct options *o, int argc, char **argv, struct err *e)
 	if (o->help || o->version)
 		return 0;
 	quiet = o->quiet;
-	o->file = NULL;   /* the list is used again */
+	o->file = NULL; /* the list is used again */
 	options_free(o);
 	options_default(o);
 	o->file = file;
-	o->quiet = quiet;   /* for what the config file gives reason to say */
+	o->quiet = quiet; /* for what the config file gives reason to say */
 	if (config_read(o, e) < 0 || read_environment(o, e) < 0)
 		return -1;
 	if (parse_argv(o, argc, argv, e) < 0)
@@ -346,7 +354,7 @@ command_set options_command(int argc, char **argv)
 
 	options_default(&o);
 	o.file = xcalloc((size_t)argc + 1, sizeof *o.file);
-	if (parse_argv(&o, argc, argv, &(struct err){0}) == 0 && !o.help && !o.version)
+	if (parse_argv(&o, argc, argv, &(struct err){ 0 }) == 0 && !o.help && !o.version)
 		command = o.command;
 	options_free(&o);
 	return command;
@@ -359,7 +367,7 @@ void options_free(struct options *o)
 	free(o->owned);
 	free(o->file);
 	free(o->said);
-	*o = (struct options){.n_owned = 0};
+	*o = (struct options){ .n_owned = 0 };
 }
 
 int option_said(const struct options *o, const struct option_def *d)

@@ -1,11 +1,12 @@
 /* app/options/table.c - the tables of commands and options.
  *
- * Each row says which commands take it, so that the same name may mean two things in two commands (`--decode` is a flag of
- * `inspect tokens` and a number in `bench`). */
+ * Each row says which commands take it, so that the same name may mean two things in two commands (`--decode` is a flag
+ * of `inspect tokens` and a number in `bench`). */
 #include "app/options/options.h"
 
 #include <string.h>
 
+/* clang-format off */
 const struct command_def command_defs[] = {
 	{"", "[FILE ...]", "chat; every FILE becomes a document", CMD_CHAT, -1},
 	{"read", "FILE|-", "read a text of any length and format; pause it, ask, read on", CMD_READ, 1},
@@ -50,19 +51,25 @@ const struct command_def command_defs[] = {
 	{"help", "[COMMAND|TOPIC]", "what a command does, and its options; topics: options, commands, keys, kv", CMD_HELP, -1},
 	{NULL, NULL, NULL, 0, 0},
 };
+/* clang-format on */
 
-#define CHAT (CMD_CHAT | CMD_READ | CMD_TOUR)
-#define SAMPLED (CHAT | CMD_EVAL_ASK)
-#define EVAL_TASKS (CMD_EVAL_RULER | CMD_EVAL_PASSKEY | CMD_EVAL_CHAIN | CMD_EVAL_NEEDLE | CMD_EVAL_ANSWERS)
-#define EVAL_TEXTS (CMD_EVAL_PPL | CMD_EVAL_RECOVERY | CMD_EVAL_TUNE)
-#define EVAL (EVAL_TEXTS | EVAL_TASKS | CMD_EVAL_PLOT | CMD_EVAL_ASK)
-#define POLICIES (CHAT | CMD_INSPECT_LOGITS | EVAL | CMD_BENCH)
-#define WEIGHTS (POLICIES | CMD_EVAL_PREDICTOR)
+#define CHAT          (CMD_CHAT | CMD_READ | CMD_TOUR)
+#define SAMPLED       (CHAT | CMD_EVAL_ASK)
+#define EVAL_TASKS    (CMD_EVAL_RULER | CMD_EVAL_PASSKEY | CMD_EVAL_CHAIN | CMD_EVAL_NEEDLE | CMD_EVAL_ANSWERS)
+#define EVAL_TEXTS    (CMD_EVAL_PPL | CMD_EVAL_RECOVERY | CMD_EVAL_TUNE)
+#define EVAL          (EVAL_TEXTS | EVAL_TASKS | CMD_EVAL_PLOT | CMD_EVAL_ASK)
+#define POLICIES      (CHAT | CMD_INSPECT_LOGITS | EVAL | CMD_BENCH)
+#define WEIGHTS       (POLICIES | CMD_EVAL_PREDICTOR)
 #define SESSIONS_LIST (CMD_SESSIONS_LS | CMD_SESSIONS_SEARCH | CMD_DOCS_LS | CMD_DOCS_SEARCH)
-#define ANY_MODEL (WEIGHTS | CMD_TRAIN | CMD_INSPECT_MODEL | CMD_INSPECT_DOCUMENT | CMD_INSPECT_TOKENS | CMD_INSPECT_CHAT | CMD_DOCTOR | CMD_MODELS)
-#define JSON_OUT (CHAT | SESSIONS_LIST | CMD_INSPECT_MODEL | CMD_INSPECT_SESSION | CMD_INSPECT_DOCUMENT | EVAL | CMD_EVAL_PREDICTOR | CMD_TRAIN | CMD_BENCH | CMD_DOCTOR)
+#define ANY_MODEL                                                                                                      \
+	(WEIGHTS | CMD_TRAIN | CMD_INSPECT_MODEL | CMD_INSPECT_DOCUMENT | CMD_INSPECT_TOKENS | CMD_INSPECT_CHAT |      \
+	 CMD_DOCTOR | CMD_MODELS)
+#define JSON_OUT                                                                                                       \
+	(CHAT | SESSIONS_LIST | CMD_INSPECT_MODEL | CMD_INSPECT_SESSION | CMD_INSPECT_DOCUMENT | EVAL |                \
+	 CMD_EVAL_PREDICTOR | CMD_TRAIN | CMD_BENCH | CMD_DOCTOR)
 #define AT(field) offsetof(struct options, field)
 
+/* clang-format off */
 const struct option_def option_defs[] = {
 	{"model", 'm', OPT_TEXT, "FILE", "WEIR_MODEL", "the model: a GGUF file, a name of 'weir models', or a server's address (chat)",
 		ANY_MODEL, OPT_CONFIG, AT(model), 0, 0},
@@ -303,16 +310,58 @@ const struct option_def option_defs[] = {
 		~UINT64_C(0), 0, AT(help), 0, 0},
 	{NULL, 0, OPT_FLAG, NULL, NULL, NULL, 0, 0, 0, 0, 0},
 };
+/* clang-format on */
 
 void options_default(struct options *o)
 {
 	*o = (struct options){
-		.command = CMD_CHAT, .def = command_defs, .device = "auto", .kv_type = "f16", .read_share = 1,
-		.predict = -1, .sampling = sampling_default, .color = "auto", .surprise = "off", .think = "auto", .docs = "auto", .sources = "on", .theme = "auto", .mouse = "on", .panel = "off", .answers = "formatted", .loops = "auto", .recall = "on", .speculate = "on", .passages = -1, .fill = "read", .skip = 1,
+		.command = CMD_CHAT,
+		.def = command_defs,
+		.device = "auto",
+		.kv_type = "f16",
+		.read_share = 1,
+		.predict = -1,
+		.sampling = sampling_default,
+		.color = "auto",
+		.surprise = "off",
+		.think = "auto",
+		.docs = "auto",
+		.sources = "on",
+		.theme = "auto",
+		.mouse = "on",
+		.panel = "off",
+		.answers = "formatted",
+		.loops = "auto",
+		.recall = "on",
+		.speculate = "on",
+		.passages = -1,
+		.fill = "read",
+		.skip = 1,
 		.timeout = 300,
-		.prefill = {{512}, 1}, .depth = {{0, 2048}, 2}, .decode_steps = 64, .reps = 5,
-		.len = {{2048}, 1},  .depths = 11, .seeds = 1, .limit = 20, .layer = -1, .head = -1, .block = 16, .rows = 64, .crops = 12000, .epochs = 15,
-		.mask = "full", .type = "f32", .context = 512, .batch = 8, .steps = 100, .warmup = 10, .rank = 8, .rate = 2e-4, .alpha = 16, .clip = 1,
+		.prefill = { { 512 }, 1 },
+		.depth = { { 0, 2048 }, 2 },
+		.decode_steps = 64,
+		.reps = 5,
+		.len = { { 2048 }, 1 },
+		.depths = 11,
+		.seeds = 1,
+		.limit = 20,
+		.layer = -1,
+		.head = -1,
+		.block = 16,
+		.rows = 64,
+		.crops = 12000,
+		.epochs = 15,
+		.mask = "full",
+		.type = "f32",
+		.context = 512,
+		.batch = 8,
+		.steps = 100,
+		.warmup = 10,
+		.rank = 8,
+		.rate = 2e-4,
+		.alpha = 16,
+		.clip = 1,
 	};
 }
 

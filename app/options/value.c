@@ -44,9 +44,12 @@ static int parse_size(const char *text, uint64_t *out)
 enum sampling_setting option_sampling(const struct option_def *d)
 {
 	static const size_t at[SAMPLING_SETTINGS] = {
-		[SAMPLING_TEMP] = offsetof(struct sampling, temperature), [SAMPLING_TOP_K] = offsetof(struct sampling, top_k),
-		[SAMPLING_TOP_P] = offsetof(struct sampling, top_p), [SAMPLING_MIN_P] = offsetof(struct sampling, min_p),
-		[SAMPLING_REPEAT] = offsetof(struct sampling, repeat_penalty), [SAMPLING_PRESENCE] = offsetof(struct sampling, presence_penalty),
+		[SAMPLING_TEMP] = offsetof(struct sampling, temperature),
+		[SAMPLING_TOP_K] = offsetof(struct sampling, top_k),
+		[SAMPLING_TOP_P] = offsetof(struct sampling, top_p),
+		[SAMPLING_MIN_P] = offsetof(struct sampling, min_p),
+		[SAMPLING_REPEAT] = offsetof(struct sampling, repeat_penalty),
+		[SAMPLING_PRESENCE] = offsetof(struct sampling, presence_penalty),
 		[SAMPLING_FREQUENCY] = offsetof(struct sampling, frequency_penalty),
 	};
 	int i = 0;
@@ -61,8 +64,10 @@ static int bad_number(const struct option_def *d, const char *where, const char 
 	const char *or_auto = option_sampling(d) == SAMPLING_SETTINGS ? "" : " or auto";
 
 	if (d->max == INT32_MAX)
-		return err_set(e, ERR_USAGE, "%s wants a number from %g up%s, not '%.60s'", where, d->min, or_auto, value);
-	return err_set(e, ERR_USAGE, "%s wants a number from %g to %g%s, not '%.60s'", where, d->min, d->max, or_auto, value);
+		return err_set(e, ERR_USAGE, "%s wants a number from %g up%s, not '%.60s'", where, d->min, or_auto,
+		               value);
+	return err_set(e, ERR_USAGE, "%s wants a number from %g to %g%s, not '%.60s'", where, d->min, d->max, or_auto,
+	               value);
 }
 
 /* The sampler's setting i is the user's (1) or not (0). */
@@ -78,7 +83,7 @@ static void sampling_said(struct options *o, enum sampling_setting i, int said)
 static int set_list(struct int_list *list, const struct option_def *d, const char *where, const char *value,
                     struct err *e)
 {
-	struct int_list got = {.n = 0};
+	struct int_list got = { .n = 0 };
 	const char *p = value;
 
 	for (;;) {
@@ -88,8 +93,9 @@ static int set_list(struct int_list *list, const struct option_def *d, const cha
 			return err_set(e, ERR_USAGE, "%s takes at most %d numbers", where, LIST_MAX);
 		snprintf(item, sizeof item, "%.*s", n < sizeof item ? (int)n : 0, p);
 		if (parse_int(item, d->min, d->max, &got.v[got.n++]) < 0)
-			return err_set(e, ERR_USAGE, "%s wants numbers from %g up with commas between them, not '%.60s'",
-			               where, d->min, value);
+			return err_set(e, ERR_USAGE,
+			               "%s wants numbers from %g up with commas between them, not '%.60s'", where,
+			               d->min, value);
 		if (!p[n])
 			break;
 		p += n + 1;
@@ -108,7 +114,7 @@ char *options_own(struct options *o, const char *text, size_t n)
 static const char *below_home(struct options *o, const char *path)
 {
 	const char *home = getenv("HOME");
-	struct str s = {0};
+	struct str s = { 0 };
 
 	if (path[0] != '~' || path[1] != '/' || !home || !*home)
 		return path;
@@ -131,9 +137,11 @@ int option_set(struct options *o, const struct option_def *d, const char *where,
 	}
 	switch (d->type) {
 	case OPT_FLAG:
-		if (!value || !strcmp(value, "1") || !strcmp(value, "yes") || !strcmp(value, "true") || !strcmp(value, "on"))
+		if (!value || !strcmp(value, "1") || !strcmp(value, "yes") || !strcmp(value, "true") ||
+		    !strcmp(value, "on"))
 			*(int *)at = 1;
-		else if (!strcmp(value, "0") || !strcmp(value, "no") || !strcmp(value, "false") || !strcmp(value, "off"))
+		else if (!strcmp(value, "0") || !strcmp(value, "no") || !strcmp(value, "false") ||
+		         !strcmp(value, "off"))
 			*(int *)at = 0;
 		else
 			return err_set(e, ERR_USAGE, "%s is yes or no, not '%.60s'", where, value);
@@ -143,14 +151,14 @@ int option_set(struct options *o, const struct option_def *d, const char *where,
 			return bad_number(d, where, value, e);
 		sampling_said(o, sampled, 1);
 		return 0;
-	case OPT_INT_LIST:
-		return set_list(at, d, where, value, e);
+	case OPT_INT_LIST: return set_list(at, d, where, value, e);
 	case OPT_SEED: {
 		unsigned long long v;
 		errno = 0;
 		v = strtoull(value, &end, 10);
 		if (end == value || *end || errno || strchr(value, '-'))
-			return err_set(e, ERR_USAGE, "%s wants a number from 0 to 18446744073709551615, not '%.60s'", where, value);
+			return err_set(e, ERR_USAGE, "%s wants a number from 0 to 18446744073709551615, not '%.60s'",
+			               where, value);
 		*(uint64_t *)at = v;
 		o->seed_set = 1;
 		return 0;
@@ -170,21 +178,22 @@ int option_set(struct options *o, const struct option_def *d, const char *where,
 		return 0;
 	}
 	case OPT_TEXT:
-		if (!*value && (d->off == offsetof(struct options, model) || d->off == offsetof(struct options, session)))
+		if (!*value &&
+		    (d->off == offsetof(struct options, model) || d->off == offsetof(struct options, session)))
 			return err_set(e, ERR_USAGE, "%s is empty", where);
 		if (d->off == offsetof(struct options, prompt) && strspn(value, " \t\r\n") == strlen(value))
 			return err_set(e, ERR_USAGE, "%s has no words: nothing is asked", where);
 		*(const char **)at = strstr(d->arg, "FILE") ? below_home(o, value) : value;
 		return 0;
 	case OPT_POLICY: {
-		struct err why = {0};
+		struct err why = { 0 };
 		if (kv_policy_check(value, &why) < 0)
 			return err_set(e, ERR_USAGE, "%s: %.300s", where, why.msg);
 		*(const char **)at = value;
 		return 0;
 	}
 	case OPT_CHOICE:
-		for (const char *p = d->arg;; ) {
+		for (const char *p = d->arg;;) {
 			size_t n = strcspn(p, "|");
 			if (strlen(value) == n && !memcmp(p, value, n)) {
 				*(const char **)at = value;
@@ -220,29 +229,19 @@ void option_show(const struct options *o, const struct option_def *d, struct str
 		return;
 	}
 	switch (d->type) {
-	case OPT_FLAG:
-		str_adds(out, *(const int *)at ? "yes" : "no");
-		break;
-	case OPT_INT:
-		str_addf(out, "%d", *(const int32_t *)at);
-		break;
+	case OPT_FLAG: str_adds(out, *(const int *)at ? "yes" : "no"); break;
+	case OPT_INT: str_addf(out, "%d", *(const int32_t *)at); break;
 	case OPT_SEED:
 		if (o->seed_set)
 			str_addf(out, "%llu", (unsigned long long)*(const uint64_t *)at);
 		else
 			str_adds(out, "random");
 		break;
-	case OPT_FLOAT:
-		str_addf(out, "%g", (double)*(const float *)at);
-		break;
-	case OPT_SIZE:
-		show_size(*(const uint64_t *)at, out);
-		break;
+	case OPT_FLOAT: str_addf(out, "%g", (double)*(const float *)at); break;
+	case OPT_SIZE: show_size(*(const uint64_t *)at, out); break;
 	case OPT_TEXT:
 	case OPT_CHOICE:
-	case OPT_POLICY:
-		str_adds(out, *(const char *const *)at ? *(const char *const *)at : "");
-		break;
+	case OPT_POLICY: str_adds(out, *(const char *const *)at ? *(const char *const *)at : ""); break;
 	case OPT_INT_LIST:
 		for (int i = 0; i < ((const struct int_list *)at)->n; i++)
 			str_addf(out, "%s%d", i ? "," : "", ((const struct int_list *)at)->v[i]);

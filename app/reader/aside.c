@@ -1,12 +1,12 @@
 /* app/reader/aside.c - questions beside a growing message: the text goes on as if nothing had been asked (reader.h).
  *
- * A question closes the growing message, and its tokens and those of the answer push others out of a bounded cache for good.  So before
- * the question a snapshot of the timeline is taken into memory (entries into a file where --kv-memory bounds it): fixed entries and head, as
- * sessions store them.  Going back loads it:
- * cache, policy state and the tokens that wait for a whole chunk are what they were, and the stream continues bit for bit.
+ * A question closes the growing message, and its tokens and those of the answer push others out of a bounded cache for
+ * good. So before the question a snapshot of the timeline is taken into memory (entries into a file where --kv-memory
+ * bounds it): fixed entries and head, as sessions store them. Going back loads it: cache, policy state and the tokens
+ * that wait for a whole chunk are what they were, and the stream continues bit for bit.
  *
- * What the model is told in between stays a branch of the session: its newest question and answer are what resuming the session shows
- * until the next question is stored. */
+ * What the model is told in between stays a branch of the session: its newest question and answer are what resuming the
+ * session shows until the next question is stored. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -35,7 +35,7 @@ void aside_forget(struct conversation *t)
 	str_free(&a->head);
 	str_free(&a->identity);
 	tokens_free(&a->growing.pending);
-	*a = (struct aside){.wanted = a->wanted};
+	*a = (struct aside){ .wanted = a->wanted };
 }
 
 /* Entries to the file, or back, in pieces: where memory has no room for the cache it has none for a copy. */
@@ -54,8 +54,10 @@ static int entries_by_file(struct conversation *t, int load, struct err *e)
 
 		n = left < PIECE ? left : PIECE;
 		failed = !load && timeline_entries_save(t->tl, at, n, windows, p, e) < 0;
-		if (!failed && (load ? pread(a->file, p, bytes * (size_t)n, off) : pwrite(a->file, p, bytes * (size_t)n, off)) != (ssize_t)(bytes * (size_t)n))
-			failed = err_set(e, ERR_FAIL, "the copy of the cache on disk cannot be %s", load ? "read" : "written");
+		if (!failed && (load ? pread(a->file, p, bytes * (size_t)n, off)
+		                     : pwrite(a->file, p, bytes * (size_t)n, off)) != (ssize_t)(bytes * (size_t)n))
+			failed = err_set(e, ERR_FAIL, "the copy of the cache on disk cannot be %s",
+			                 load ? "read" : "written");
 		failed = failed || (load && timeline_entries_load(t->tl, at, n, windows, p, e) < 0);
 	}
 	free(p);
@@ -82,10 +84,15 @@ static int take_snapshot(struct conversation *t, struct err *e)
 	size_t full;
 
 	timeline_stats(t->tl, &st);
-	/* Entries and head have the cache's size at most, and the head the numbers of all tokens.  Entries that move are the head's. */
-	bytes = (!st.kv_disk_bytes ? st.kv_bytes + st.kv_host_bytes : st.endless ? st.kv_used_bytes : 0) + (uint64_t)st.n_tokens * 8;
+	/* Entries and head have the cache's size at most, and the head the numbers of all tokens. Entries that move are
+	 * the head's. */
+	bytes = (!st.kv_disk_bytes ? st.kv_bytes + st.kv_host_bytes
+	         : st.endless      ? st.kv_used_bytes
+	                           : 0) +
+	        (uint64_t)st.n_tokens * 8;
 	if (bytes > engine_memory_free() / 2)
-		return err_set(e, ERR_FIT, "a copy of the cache, %.0f MiB, does not fit into memory", (double)bytes / (1 << 20));
+		return err_set(e, ERR_FIT, "a copy of the cache, %.0f MiB, does not fit into memory",
+		               (double)bytes / (1 << 20));
 	a->n_entries = timeline_entries_ready(t->tl);
 	while (a->n_full < a->n_entries && !timeline_windows_hold(t->tl, a->n_full, 1))
 		a->n_full++;
@@ -94,7 +101,8 @@ static int take_snapshot(struct conversation *t, struct err *e)
 			return -1;
 	} else if (a->n_entries) {
 		full = timeline_token_bytes(t->tl, 0) * (size_t)a->n_full;
-		a->entries = try_alloc(full + timeline_token_bytes(t->tl, 1) * (size_t)(a->n_entries - a->n_full), 1, "a copy of the cache", e);
+		a->entries = try_alloc(full + timeline_token_bytes(t->tl, 1) * (size_t)(a->n_entries - a->n_full), 1,
+		                       "a copy of the cache", e);
 		if (!a->entries || timeline_entries_save(t->tl, 0, a->n_full, 0, a->entries, e) < 0 ||
 		    timeline_entries_save(t->tl, a->n_full, a->n_entries - a->n_full, 1, a->entries + full, e) < 0)
 			return -1;
@@ -131,8 +139,9 @@ static int load_snapshot(struct conversation *t, struct err *e)
 
 	if (a->file_bytes)
 		return entries_by_file(t, 1, e) < 0 ? -1 : timeline_head_load(t->tl, a->head.p, a->head.n, e);
-	if (a->entries && (timeline_entries_load(t->tl, 0, a->n_full, 0, a->entries, e) < 0 ||
-	                   timeline_entries_load(t->tl, a->n_full, a->n_entries - a->n_full, 1, a->entries + full, e) < 0))
+	if (a->entries &&
+	    (timeline_entries_load(t->tl, 0, a->n_full, 0, a->entries, e) < 0 ||
+	     timeline_entries_load(t->tl, a->n_full, a->n_entries - a->n_full, 1, a->entries + full, e) < 0))
 		return -1;
 	return timeline_head_load(t->tl, a->head.p, a->head.n, e);
 }
@@ -141,8 +150,8 @@ int aside_restore(struct conversation *t)
 {
 	struct aside *a = &t->aside;
 	struct growing *g = &t->growing;
-	struct str identity = {0};
-	struct err e = {0};
+	struct str identity = { 0 };
+	struct err e = { 0 };
 	int same, rc = 0;
 
 	if (!a->there || !t->tl || a->msg + 1 != t->n_msg)

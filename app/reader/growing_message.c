@@ -1,15 +1,15 @@
 /* app/reader/growing_message.c - a text without an end as one message of the user that grows (reader.h).
  *
- * The message stays open while its text arrives: the template's end of a message follows with the question.  The tokens of a piece
- * are appended to the sequence as they arrive, so each byte is tokenised once, however long the text is:
+ * The message stays open while its text arrives: the template's end of a message follows with the question. The tokens
+ * of a piece are appended to the sequence as they arrive, so each byte is tokenised once, however long the text is:
  *
  *     message   |  cut, tokenised, in the cache  |  tokenised  |  not cut yet  |
  *                                                ^ pending     ^ at            ^ text.n
  *
- * A text in pieces must give the tokens of the whole, because the question renders the whole.  So it is cut only where every
- * tokenizer ends a word: between a letter and one blank or line break before another letter (in scripts without blanks, before a
- * mark that ends a clause).  Where that fails the answer is right all the same: the question finds other tokens there and
- * recomputes from that token on. */
+ * A text in pieces must give the tokens of the whole, because the question renders the whole. So it is cut only where
+ * every tokenizer ends a word: between a letter and one blank or line break before another letter (in scripts without
+ * blanks, before a mark that ends a clause). Where that fails the answer is right all the same: the question finds
+ * other tokens there and recomputes from that token on. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,8 +26,9 @@ enum { CARRY_MARKS = 1024, CARRY_MOST = 16384 };
 static int is_letter(int32_t cp)
 {
 	static const int32_t range[][2] = {
-		{'A', 'Z'}, {'a', 'z'}, {0xc0, 0xd6}, {0xd8, 0xf6}, {0xf8, 0x24f}, {0x391, 0x3a1}, {0x3a3, 0x3c9}, {0x400, 0x481},
-		{0x48a, 0x52f}, {0x5d0, 0x5ea}, {0x620, 0x64a}, {0x3041, 0x3096}, {0x30a1, 0x30fa}, {0x4e00, 0x9fa5}, {0xac00, 0xd7a3},
+		{ 'A', 'Z' },     { 'a', 'z' },       { 0xc0, 0xd6 },     { 0xd8, 0xf6 },     { 0xf8, 0x24f },
+		{ 0x391, 0x3a1 }, { 0x3a3, 0x3c9 },   { 0x400, 0x481 },   { 0x48a, 0x52f },   { 0x5d0, 0x5ea },
+		{ 0x620, 0x64a }, { 0x3041, 0x3096 }, { 0x30a1, 0x30fa }, { 0x4e00, 0x9fa5 }, { 0xac00, 0xd7a3 },
 	};
 
 	for (size_t i = 0; i < sizeof range / sizeof *range; i++)
@@ -50,14 +51,15 @@ static int32_t char_before(const char *p, size_t end, size_t *from)
 
 static int is_mark(int32_t cp)
 {
-	return cp == 0x3001 || cp == 0x3002 || cp == 0xff01 || cp == 0xff0c || cp == 0xff1a || cp == 0xff1b || cp == 0xff1f;
+	return cp == 0x3001 || cp == 0x3002 || cp == 0xff01 || cp == 0xff0c || cp == 0xff1a || cp == 0xff1b ||
+	       cp == 0xff1f;
 }
 
 size_t text_cut(const char *p, size_t from, size_t n)
 {
 	int marks = n - from > CARRY_MARKS;
 
-	for (size_t at = n; at > from + 1; ) {
+	for (size_t at = n; at > from + 1;) {
 		size_t left, before;
 		int32_t cp, next;
 
@@ -84,8 +86,8 @@ size_t text_cut(const char *p, size_t from, size_t n)
 
 int text_tokens_behind(const struct engine *engine, const char *text, size_t n, struct tokens *out, struct err *e)
 {
-	struct str with = {0};
-	struct tokens head = {0}, all = {0};
+	struct str with = { 0 };
+	struct tokens head = { 0 }, all = { 0 };
 	int rc;
 
 	str_adds(&with, "A");
@@ -96,17 +98,19 @@ int text_tokens_behind(const struct engine *engine, const char *text, size_t n, 
 	if (!rc && all.n >= head.n && !memcmp(all.id, head.id, head.n * sizeof *head.id))
 		tokens_append(out, all.id + head.n, all.n - head.n);
 	else if (!rc)
-		rc = engine_tokenize(engine, text, n, 0, out, e);   /* cut within a word: the question recomputes from here on */
+		/* cut within a word: the question recomputes from here on */
+		rc = engine_tokenize(engine, text, n, 0, out, e);
 	tokens_free(&head);
 	tokens_free(&all);
 	str_free(&with);
 	return rc;
 }
 
-/* Compare the rendering with the timeline from the first token on: needed once, and after another caller has changed the timeline. */
+/* Compare the rendering with the timeline from the first token on: needed once, and after another caller has changed
+ * the timeline. */
 static int sync_open(struct conversation *t, timeline_progress_fn *progress, void *ud, struct err *e)
 {
-	struct tokens want = {0};
+	struct tokens want = { 0 };
 	int rc = render_open(t, t->growing.at, &want, e);
 
 	if (!rc)
@@ -165,11 +169,14 @@ int conversation_may_grow(const struct conversation *t, struct err *e)
 	timeline_stats(t->tl, &st);
 	if (st.endless)
 		return 0;
-	return err_set(e, ERR_USAGE, "cache '%.60s' ends with the context of %d tokens, and a text to read may have no end; choose "
-	               "--kv auto, cascade or sink", st.kv, st.ctx);
+	return err_set(e, ERR_USAGE,
+	               "cache '%.60s' ends with the context of %d tokens, and a text to read may have no end; choose "
+	               "--kv auto, cascade or sink",
+	               st.kv, st.ctx);
 }
 
-int conversation_grow(struct conversation *t, const char *piece, size_t n, int all, timeline_progress_fn *progress, void *ud, struct err *e)
+int conversation_grow(struct conversation *t, const char *piece, size_t n, int all, timeline_progress_fn *progress,
+                      void *ud, struct err *e)
 {
 	struct growing *s = &t->growing;
 	struct str *text;
@@ -183,7 +190,7 @@ int conversation_grow(struct conversation *t, const char *piece, size_t n, int a
 		aside_forget(t);
 		surprise_forget(t);
 		conversation_message(t, ROLE_USER, "", 0, NULL, 0);
-		*s = (struct growing){.open = 1, .pending = s->pending};
+		*s = (struct growing){ .open = 1, .pending = s->pending };
 		s->pending.n = before = 0;
 	}
 	text = &t->msg[t->n_msg - 1].text;
@@ -211,19 +218,21 @@ uint64_t conversation_grown(const struct conversation *t)
 	return t->total_grown - (t->growing.open ? t->growing.pending.n : 0);
 }
 
-/* Add the tokens that were cut since the last rendering to it, so that rendering the question does not tokenise them again. */
+/* Add the tokens that were cut since the last rendering to it, so that rendering the question does not tokenise them
+ * again. */
 static void keep_tokens(struct conversation *t)
 {
 	struct growing *s = &t->growing;
 	const struct str *text = &t->msg[t->n_msg - 1].text;
-	struct tokens all = {0};
+	struct tokens all = { 0 };
 	size_t n, had = t->rendered.id.n;
 	const int32_t *id = timeline_tokens(t->tl, &n);
 
 	tokens_append(&all, id, n);
 	tokens_append(&all, s->pending.id, s->pending.n);
 	if (all.n >= had && !memcmp(all.id, t->rendered.id.id, had * sizeof *id))
-		engine_render_add(t->engine, &t->rendered, text->p + s->rendered, s->at - s->rendered, all.id + had, all.n - had);
+		engine_render_add(t->engine, &t->rendered, text->p + s->rendered, s->at - s->rendered, all.id + had,
+		                  all.n - had);
 	tokens_free(&all);
 }
 
@@ -234,12 +243,12 @@ void growing_close(struct conversation *t)
 	t->growing.open = t->growing.known = 0;
 }
 
-/* The rendering ends with the text again, as far as it was cut.  0: what stands before the text has changed meanwhile (a document, the
- * system prompt). */
+/* The rendering ends with the text again, as far as it was cut. 0: what stands before the text has changed meanwhile (a
+ * document, the system prompt). */
 static int render_back(struct conversation *t)
 {
-	struct tokens want = {0};
-	struct err e = {0};
+	struct tokens want = { 0 };
+	struct err e = { 0 };
 	size_t n, same = 0;
 	const int32_t *id = timeline_tokens(t->tl, &n);
 	int32_t first;
@@ -268,7 +277,7 @@ void growing_reopen(struct conversation *t)
 		s->rendered = s->at;
 		return;
 	}
-	*s = (struct growing){.open = 1, .pending = s->pending};
+	*s = (struct growing){ .open = 1, .pending = s->pending };
 	s->pending.n = 0;
 	s->at = text_cut(m->text.p, 0, m->text.n);
 }

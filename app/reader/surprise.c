@@ -1,8 +1,8 @@
 /* app/reader/surprise.c - how surprising the sentences of a growing message are to the model (reader.h).
  *
- * Surprise is the mean of -log p over a sentence's tokens.  It wants the logits after every token, where a prefill computes the last ones
- * alone: that costs half as much again as reading, or more, so it is off unless --surprise on asks for it.  Entries and logits of the
- * stream are the same bits either way. */
+ * Surprise is the mean of -log p over a sentence's tokens. It wants the logits after every token, where a prefill
+ * computes the last ones alone: that costs half as much again as reading, or more, so it is off unless --surprise on
+ * asks for it. Entries and logits of the stream are the same bits either way. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,20 +12,21 @@
 #include "app/conversation/conversation.h"
 
 enum {
-	SENTENCES_MOST = 4096,     /* are kept; then the older half goes */
-	SENTENCE_MOST = 200,       /* tokens of what has no end */
-	LEVELS_FROM = 8,           /* the first sentences have no level: there is too little to compare them with */
+	SENTENCES_MOST = 4096, /* are kept; then the older half goes */
+	SENTENCE_MOST = 200,   /* tokens of what has no end */
+	LEVELS_FROM = 8,       /* the first sentences have no level: there is too little to compare them with */
 };
 
-/* Does a sentence end with p[0 .. end) of p[0 .. n)?  Behind a full stop or the like, quotation marks and brackets included, before a blank;
- * with an empty line; behind a full stop of Chinese or Japanese. */
+/* Does a sentence end with p[0 .. end) of p[0 .. n)? Behind a full stop or the like, quotation marks and brackets
+ * included, before a blank; with an empty line; behind a full stop of Chinese or Japanese. */
 static int ends_sentence(const char *p, size_t end, size_t n)
 {
 	size_t at = end;
 
 	if (end >= 2 && p[end - 1] == '\n' && p[end - 2] == '\n')
 		return 1;
-	if (end >= 3 && (!memcmp(p + end - 3, "\xe3\x80\x82", 3) || !memcmp(p + end - 3, "\xef\xbc\x81", 3) || !memcmp(p + end - 3, "\xef\xbc\x9f", 3)))
+	if (end >= 3 && (!memcmp(p + end - 3, "\xe3\x80\x82", 3) || !memcmp(p + end - 3, "\xef\xbc\x81", 3) ||
+	                 !memcmp(p + end - 3, "\xef\xbc\x9f", 3)))
 		return 1;
 	while (at && end - at < 4 && strchr("\"')]", p[at - 1]) && p[at - 1])
 		at--;
@@ -48,7 +49,7 @@ static void sentence_end(struct surprise *s, size_t end)
 		s->cap = s->cap ? 2 * s->cap : 64;
 		s->at = xrealloc(s->at, s->cap * sizeof *s->at);
 	}
-	s->at[s->n++] = (struct sentence){.end = end, .nll = (float)nll, .level = level_of(s, nll)};
+	s->at[s->n++] = (struct sentence){ .end = end, .nll = (float)nll, .level = level_of(s, nll) };
 	s->count++;
 	s->mean += over / (double)s->count;
 	s->squares += over * (nll - s->mean);
@@ -61,7 +62,14 @@ static void sentence_end(struct surprise *s, size_t end)
 	}
 }
 
-struct take { struct conversation *t; const int32_t *id; size_t n; size_t had; double nll; size_t byte; };
+struct take {
+	struct conversation *t;
+	const int32_t *id;
+	size_t n;
+	size_t had;
+	double nll;
+	size_t byte;
+};
 
 /* Token i is prefilled. */
 static void take_token(struct take *x, size_t i, double nll)
@@ -91,7 +99,7 @@ static void on_logits(int32_t pos, const float *logits, void *ud)
 
 int surprise_extend(struct conversation *t, const int32_t *id, size_t n, size_t byte, struct err *e)
 {
-	struct take x = {.t = t, .id = id, .n = n, .nll = NAN, .byte = byte};
+	struct take x = { .t = t, .id = id, .n = n, .nll = NAN, .byte = byte };
 	const float *before = timeline_logits(t->tl);
 
 	timeline_tokens(t->tl, &x.had);
@@ -103,5 +111,5 @@ int surprise_extend(struct conversation *t, const int32_t *id, size_t n, size_t 
 void surprise_forget(struct conversation *t)
 {
 	free(t->surprise.at);
-	t->surprise = (struct surprise){.n = 0};
+	t->surprise = (struct surprise){ .n = 0 };
 }

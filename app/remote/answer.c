@@ -4,13 +4,14 @@
 #include <string.h>
 #include <time.h>
 
-enum { ERROR_MOST = 64 << 10, FAILED_MOST = 3 };   /* bytes of an error's page; times that "500" is tried */
+enum { ERROR_MOST = 64 << 10, FAILED_MOST = 3 }; /* bytes of an error's page; times that "500" is tried */
 static const double RETRY_SECONDS = 30, FIRST_WAIT = 0.25, WAIT_MOST = 8;
-static const double AFTERWARDS = 2;   /* seconds that usage and the end may take once the answer has finished */
+static const double AFTERWARDS = 2; /* seconds that usage and the end may take once the answer has finished */
 
 /* ---- what arrives ---- */
 
-/* llama-server repeats the beginning of an answer that it extends: leave that out.  Text that only begins like it is given out. */
+/* llama-server repeats the beginning of an answer that it extends: leave that out. Text that only begins like it is
+ * given out. */
 static void add_text(struct answer *a, const char *p, size_t n)
 {
 	struct str *echo = &a->echo;
@@ -133,20 +134,24 @@ static int at_end(struct remote *r, struct err *e)
 	if (a->finished)
 		return 0;
 	a->broken = 1;
-	return err_set(e, ERR_FAIL, a->any ? "%.100s: the connection ended before the answer did" : "%.100s: the answer has no event in it", r->at.server.p);
+	return err_set(e, ERR_FAIL,
+	               a->any ? "%.100s: the connection ended before the answer did"
+	                      : "%.100s: the answer has no event in it",
+	               r->at.server.p);
 }
 
 /* Read more of the body. */
 static int read_body(struct remote *r, struct err *e)
 {
 	struct answer *a = &r->answer;
-	struct err why = {0};
+	struct err why = { 0 };
 	int rc;
 
 	if (a->streams)
 		str_clear(&a->in);
 	rc = http_read(r->client, &a->in, &a->broken, &why);
-	if (rc < 0 && a->finished && why.code != ERR_CANCELLED) {   /* it keeps the connection open, or is rough in closing it */
+	/* it keeps the connection open, or is rough in closing it */
+	if (rc < 0 && a->finished && why.code != ERR_CANCELLED) {
 		a->done = 1;
 		return 0;
 	}
@@ -159,11 +164,12 @@ static int read_body(struct remote *r, struct err *e)
 	return a->streams && sse_feed(&a->sse, a->in.p, a->in.n, on_event, r, e) < 0 ? -1 : 0;
 }
 
-/* The same.  An error behind text waits until the text is handed out.  -1: a->broken says whether the connection failed. */
+/* The same. An error behind text waits until the text is handed out. -1: a->broken says whether the connection
+ * failed. */
 static int more(struct remote *r, struct err *e)
 {
 	struct answer *a = &r->answer;
-	struct err why = {0};
+	struct err why = { 0 };
 
 	if (read_body(r, &why) == 0)
 		return 0;
@@ -180,7 +186,7 @@ static int more(struct remote *r, struct err *e)
 static int refused(struct remote *r, const struct http_reply *reply, struct err *e)
 {
 	struct answer *a = &r->answer;
-	struct err none = {0};
+	struct err none = { 0 };
 
 	str_clear(&a->in);
 	if (r->timeout > 10)
@@ -201,10 +207,11 @@ static void begin(struct remote *r, const struct remote_request *q)
 	struct answer *a = &r->answer;
 
 	remote_end(r);
-	a->usage = (struct remote_usage){.prompt = -1, .cached = -1, .answer = -1, .prefill_tps = -1, .decode_tps = -1};
+	a->usage =
+		(struct remote_usage){ .prompt = -1, .cached = -1, .answer = -1, .prefill_tps = -1, .decode_tps = -1 };
 	a->finished = a->done = a->any = a->thinking = a->broken = 0;
 	a->bytes = a->echoed = 0;
-	a->late = (struct err){0};
+	a->late = (struct err){ 0 };
 	a->read = 0;
 	a->stop = REMOTE_STOP;
 	a->waiting = q->waiting;
@@ -221,7 +228,8 @@ static void begin(struct remote *r, const struct remote_request *q)
 }
 
 /* One try.  *again: another one may succeed. */
-static int try(struct remote *r, const struct remote_request *q, const struct str *json, struct http_reply *reply, int *again, struct err *e)
+static int try(struct remote *r, const struct remote_request *q, const struct str *json, struct http_reply *reply,
+               int *again, struct err *e)
 {
 	struct answer *a = &r->answer;
 	int rc;
@@ -241,7 +249,8 @@ static int try(struct remote *r, const struct remote_request *q, const struct st
 	}
 	a->streams = !http_type_is(reply, "application/json");
 	if (http_type_is(reply, "text/html"))
-		return err_set(e, ERR_FAIL, "%.100s answers with a page for people; is it a server of models?", r->at.server.p);
+		return err_set(e, ERR_FAIL, "%.100s answers with a page for people; is it a server of models?",
+		               r->at.server.p);
 	do
 		rc = more(r, e);
 	while (!rc && !a->ready.n && !a->done);
@@ -249,8 +258,10 @@ static int try(struct remote *r, const struct remote_request *q, const struct st
 	return rc;
 }
 
-/* Wait before the next try, as long as the server asks for or longer and longer.  0, or -1: *e stands, or the user has stopped it. */
-static int wait_to_retry(struct remote *r, const struct remote_request *q, const struct http_reply *reply, int tries, double until, struct err *e)
+/* Wait before the next try, as long as the server asks for or longer and longer. 0, or -1: *e stands, or the user has
+ * stopped it. */
+static int wait_to_retry(struct remote *r, const struct remote_request *q, const struct http_reply *reply, int tries,
+                         double until, struct err *e)
 {
 	double wait = FIRST_WAIT * (double)(1 << (tries < 6 ? tries : 6)), end;
 
@@ -265,9 +276,9 @@ static int wait_to_retry(struct remote *r, const struct remote_request *q, const
 	for (end = now_seconds() + wait; now_seconds() < end;) {
 		if (r->stopped && r->stopped())
 			return err_set(e, ERR_CANCELLED, "stopped");
-		nanosleep(&(struct timespec){.tv_nsec = 40000000}, NULL);
+		nanosleep(&(struct timespec){ .tv_nsec = 40000000 }, NULL);
 	}
-	*e = (struct err){0};
+	*e = (struct err){ 0 };
 	return 0;
 }
 
@@ -286,8 +297,9 @@ static unsigned can_do_without(const struct remote *r, const struct remote_reque
 		lacks = FIELD_LIMIT;
 	else if (q->most >= 0 && strstr(text, "max_completion_tokens"))
 		lacks = FIELD_MAX_TOKENS;
-	else if (q->n_msg > 1 && q->msg[0].role == ROLE_SYSTEM && strcasestr(text, "system") && strcasestr(text, "role"))
-		lacks = FIELD_SYSTEM;   /* by the model's template */
+	else if (q->n_msg > 1 && q->msg[0].role == ROLE_SYSTEM && strcasestr(text, "system") &&
+	         strcasestr(text, "role"))
+		lacks = FIELD_SYSTEM; /* by the model's template */
 	return lacks & ~r->lacks;
 }
 
@@ -301,19 +313,19 @@ static void learn_bytes(struct remote *r, double tokens)
 
 int remote_ask(struct remote *r, const struct remote_request *q, struct err *e)
 {
-	struct str json = {0};
+	struct str json = { 0 };
 	struct http_reply reply;
 	double until = now_seconds() + RETRY_SECONDS;
 	unsigned lacks;
 	int rc, again;
 
-	r->lacks &= ~(unsigned)FIELD_LIMIT;   /* the next prompt may leave room for it */
+	r->lacks &= ~(unsigned)FIELD_LIMIT; /* the next prompt may leave room for it */
 	request_json(r, q, &json);
 	for (int tries = 0;; tries++) {
 		rc = try(r, q, &json, &reply, &again, e);
 		if (rc < 0 && (lacks = can_do_without(r, q, &reply))) {
 			r->lacks |= lacks;
-			*e = (struct err){0};
+			*e = (struct err){ 0 };
 			str_clear(&json);
 			request_json(r, q, &json);
 			continue;
@@ -323,7 +335,8 @@ int remote_ask(struct remote *r, const struct remote_request *q, struct err *e)
 	}
 	str_free(&json);
 	/* What was estimated to fit has more tokens than the context. */
-	if (rc < 0 && e->code == ERR_FIT && r->info.ctx > 0 && (double)r->answer.sent / r->info.ctx < r->bytes_per_token)
+	if (rc < 0 && e->code == ERR_FIT && r->info.ctx > 0 &&
+	    (double)r->answer.sent / r->info.ctx < r->bytes_per_token)
 		learn_bytes(r, r->info.ctx);
 	if (rc < 0)
 		remote_end(r);
@@ -356,7 +369,7 @@ int remote_next(struct remote *r, struct str *out, enum remote_stop *stop, struc
 			return -1;
 		}
 	*stop = a->stop;
-	if (!a->ready.n && a->echoed < a->echo.n) {   /* it was the answer's own text */
+	if (!a->ready.n && a->echoed < a->echo.n) { /* it was the answer's own text */
 		str_add(&a->ready, a->echo.p, a->echoed);
 		a->echoed = a->echo.n;
 	}

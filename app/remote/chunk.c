@@ -1,14 +1,17 @@
 /* app/remote/chunk.c - reads the JSON of one event of an answer, or of a whole answer (remote.h).
  *
- * What is missing or of another type counts as absent: servers differ.  Errors come as {"error": {"message": ...}}, {"error": "..."},
- * {"object": "error", "message": ...}, {"detail": ...}, {"errors": [...]}, {"message": ...} or such an object in a list. */
+ * What is missing or of another type counts as absent: servers differ. Errors come as {"error": {"message": ...}},
+ * {"error": "..."}, {"object": "error", "message": ...}, {"detail": ...}, {"errors": [...]}, {"message": ...} or such
+ * an object in a list. */
 #include "app/remote/remote.h"
 #include "engine/base/json.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-static const struct remote_usage unknown = {.prompt = -1, .cached = -1, .answer = -1, .prefill_tps = -1, .decode_tps = -1};
+static const struct remote_usage unknown = {
+	.prompt = -1, .cached = -1, .answer = -1, .prefill_tps = -1, .decode_tps = -1
+};
 
 void chunk_clear(struct chunk *c)
 {
@@ -50,7 +53,7 @@ static void read_speed(struct jv v, double *out)
 /* A string, or a list of {"type": "text", "text": ...}; without zero bytes, which no text has. */
 static void read_text(struct jv v, struct str *out)
 {
-	struct jv it = {0};
+	struct jv it = { 0 };
 	size_t from = out->n, to = from;
 
 	if (v.p && *v.p == '[')
@@ -71,8 +74,10 @@ static void read_text(struct jv v, struct str *out)
 static int says_overflow(const struct str *text)
 {
 	static const char *const words[] = {
-		"context length", "context size", "context window", "maximum context", "context_length", "context is full", "longer than the model",
-		"too many tokens", "prompt is too long", "maximum prompt length", "input is too long", "input token count", "`inputs` tokens", "`inputs` must have",
+		"context length",     "context size",          "context window",        "maximum context",
+		"context_length",     "context is full",       "longer than the model", "too many tokens",
+		"prompt is too long", "maximum prompt length", "input is too long",     "input token count",
+		"`inputs` tokens",    "`inputs` must have",
 	};
 
 	for (size_t i = 0; text->n && i < sizeof words / sizeof *words; i++)
@@ -84,8 +89,9 @@ static int says_overflow(const struct str *text)
 /* "maximum context length is 8192 tokens", "context size (8192 tokens)", "context length of only 8192": the number. */
 static int32_t context_in(const struct str *text)
 {
-	static const char *const before[] = {"context length", "context size", "context window", "prompt length", "must be <="};
-	static const char *const between[] = {" is", " of", " only", " (", " "};
+	static const char *const before[] = { "context length", "context size", "context window", "prompt length",
+		                              "must be <=" };
+	static const char *const between[] = { " is", " of", " only", " (", " " };
 
 	for (size_t i = 0; text->n && i < sizeof before / sizeof *before; i++) {
 		const char *at = strcasestr(text->p, before[i]);
@@ -110,7 +116,7 @@ static int32_t context_in(const struct str *text)
 /* What is wrong with a field of the request: {"loc": ["body", "seed"], "msg": "..."} as "seed: ...". */
 static void read_complaint(struct jv v, struct str *out)
 {
-	struct jv it = {0}, loc = jv_get(v, "loc");
+	struct jv it = { 0 }, loc = jv_get(v, "loc");
 	int n = 0;
 
 	while (loc.p && *loc.p == '[' && jv_next(loc, &it, NULL))
@@ -123,13 +129,13 @@ static void read_complaint(struct jv v, struct str *out)
 	jv_text(jv_get(v, "msg"), out);
 }
 
-/* The words of an error: a string, an object that has them, or a list of complaints, the first of which counts.  Servers that pass a request
- * on wrap the error of the one behind: there it stands in "metadata", as JSON or as text. */
+/* The words of an error: a string, an object that has them, or a list of complaints, the first of which counts. Servers
+ * that pass a request on wrap the error of the one behind: there it stands in "metadata", as JSON or as text. */
 static void read_words(struct jv v, int depth, struct str *out)
 {
-	static const char *const key[] = {"message", "detail", "error", "errors"};
-	struct jv first = {0}, raw = jv_get(jv_get(v, "metadata"), "raw");
-	struct str inner = {0};
+	static const char *const key[] = { "message", "detail", "error", "errors" };
+	struct jv first = { 0 }, raw = jv_get(jv_get(v, "metadata"), "raw");
+	struct str inner = { 0 };
 
 	if (!v.p || depth > 4)
 		return;
@@ -146,7 +152,7 @@ static void read_words(struct jv v, int depth, struct str *out)
 		for (size_t i = 0; i < sizeof key / sizeof *key && out->n == had; i++)
 			read_words(jv_get(v, key[i]), depth + 1, out);
 		if (jv_text(raw, &inner) == 0 && inner.n) {
-			struct str told = {0};
+			struct str told = { 0 };
 
 			if (json_valid(inner.p, inner.n))
 				read_words(jv_parse(inner.p, inner.n), depth + 1, &told);
@@ -165,12 +171,13 @@ static void read_error(struct chunk *c, struct jv v)
 
 	c->fault = 1;
 	read_words(v, 0, &c->error);
-	if (!c->error.n && v.end - v.p > 2)   /* another shape: as it is */
+	if (!c->error.n && v.end - v.p > 2) /* another shape: as it is */
 		str_add(&c->error, v.p, (size_t)(v.end - v.p));
 	read_count(code, &n);
 	c->status = n < 1000 ? n : 0;
 	read_count(jv_get(v, "n_ctx"), &c->ctx);
-	c->overflow = jv_is(jv_get(v, "type"), "exceed_context_size_error") || jv_is(code, "context_length_exceeded") || says_overflow(&c->error);
+	c->overflow = jv_is(jv_get(v, "type"), "exceed_context_size_error") || jv_is(code, "context_length_exceeded") ||
+	              says_overflow(&c->error);
 	if (c->overflow && !c->ctx)
 		c->ctx = context_in(&c->error);
 }
@@ -183,7 +190,7 @@ static int is_something(struct jv v)
 
 static void find_error(struct chunk *c, struct jv root)
 {
-	static const char *const alone[] = {"detail", "errors"};
+	static const char *const alone[] = { "detail", "errors" };
 	struct jv error = jv_get(root, "error"), message = jv_get(root, "message");
 
 	if (is_something(error))
@@ -209,14 +216,18 @@ static int is_one_of(const struct str *word, const char *const *list)
 	return 0;
 }
 
-/* Why the answer ends: "stop", "eos", "end_turn", ... unless it is one of these.  Some send an empty word or "null" until then. */
+/* Why the answer ends: "stop", "eos", "end_turn", ... unless it is one of these. Some send an empty word or "null"
+ * until then. */
 static void read_finish(struct chunk *c, struct jv v)
 {
-	static const char *const full[] = {"length", "max_tokens", "model_length", "model_context_window_exceeded", NULL};
+	static const char *const full[] = { "length", "max_tokens", "model_length", "model_context_window_exceeded",
+		                            NULL };
+	/* clang-format off */
 	static const char *const cut[] = {
 		"content_filter", "sensitive", "tool_calls", "function_call", "error", "network_error", "abort", "insufficient_system_resource", NULL,
 	};
-	struct str word = {0};
+	/* clang-format on */
+	struct str word = { 0 };
 
 	read_text(v, &word);
 	if (!word.n || !strcmp(word.p, "null"))
@@ -234,7 +245,7 @@ static void read_finish(struct chunk *c, struct jv v)
 /* Text: a string or a list of parts, of which {"type": "thinking", "thinking": [...]} is reasoning. */
 static void read_content(struct chunk *c, struct jv v)
 {
-	struct jv it = {0};
+	struct jv it = { 0 };
 
 	read_text(v, &c->text);
 	if (v.p && *v.p == '[')
@@ -245,7 +256,7 @@ static void read_content(struct chunk *c, struct jv v)
 /* Reasoning that comes beside the text, under one of three names; some send it under two. */
 static void read_thought(struct chunk *c, struct jv delta)
 {
-	struct jv it = {0}, details = jv_get(delta, "reasoning_details");
+	struct jv it = { 0 }, details = jv_get(delta, "reasoning_details");
 	size_t had = c->thought.n;
 
 	read_text(jv_get(delta, "reasoning_content"), &c->thought);
@@ -280,7 +291,8 @@ static void read_choice(struct chunk *c, struct jv choice)
 
 static void read_usage(struct chunk *c, struct jv root)
 {
-	struct jv usage = jv_get(root, "usage"), timings = jv_get(root, "timings"), progress = jv_get(root, "prompt_progress");
+	struct jv usage = jv_get(root, "usage"), timings = jv_get(root, "timings"),
+		  progress = jv_get(root, "prompt_progress");
 
 	read_count(jv_get(usage, "prompt_tokens"), &c->usage.prompt);
 	read_count(jv_get(usage, "completion_tokens"), &c->usage.answer);
@@ -297,12 +309,12 @@ static void read_usage(struct chunk *c, struct jv root)
 
 int chunk_parse(struct chunk *c, const char *json, size_t n)
 {
-	struct jv root, it = {0}, first = {0};
+	struct jv root, it = { 0 }, first = { 0 };
 
 	if (!json_valid(json, n))
 		return -1;
 	root = jv_parse(json, n);
-	if (*root.p == '[' && jv_next(root, &first, NULL))   /* an error in a list */
+	if (*root.p == '[' && jv_next(root, &first, NULL)) /* an error in a list */
 		root = first;
 	if (*root.p != '{')
 		return -1;

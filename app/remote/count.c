@@ -1,12 +1,13 @@
 /* app/remote/count.c - tokens of a text or a conversation: as the server counts them, else estimated (remote.h).
  *
- * llama-server renders a conversation (/apply-template) and tokenizes a text (/tokenize), vLLM does both in one (/tokenize). */
+ * llama-server renders a conversation (/apply-template) and tokenizes a text (/tokenize), vLLM does both in one
+ * (/tokenize). */
 #include "app/remote/remote_private.h"
 #include "engine/base/json.h"
 
 #include <string.h>
 
-enum { EACH_MESSAGE = 8 };   /* tokens of a template around a message, for an estimate */
+enum { EACH_MESSAGE = 8 }; /* tokens of a template around a message, for an estimate */
 
 static int32_t estimate(const struct remote *r, size_t n)
 {
@@ -16,14 +17,15 @@ static int32_t estimate(const struct remote *r, size_t n)
 }
 
 /* The value that the server returns under a key: 0, with the text of its answer in *out; -1. */
-static int ask(struct remote *r, const char *path, const struct str *json, const char *key, struct str *out, struct jv *v)
+static int ask(struct remote *r, const char *path, const struct str *json, const char *key, struct str *out,
+               struct jv *v)
 {
-	struct err none = {0};
+	struct err none = { 0 };
 	int status;
 
 	str_clear(out);
-	if (r->answer.open || server_get(r, &r->at.root, path, json, &status, out, &none) < 0 || status != 200 || !out->n ||
-	    !json_valid(out->p, out->n))
+	if (r->answer.open || server_get(r, &r->at.root, path, json, &status, out, &none) < 0 || status != 200 ||
+	    !out->n || !json_valid(out->p, out->n))
 		return -1;
 	*v = jv_get(jv_parse(out->p, out->n), key);
 	return v->p ? 0 : -1;
@@ -31,7 +33,7 @@ static int ask(struct remote *r, const char *path, const struct str *json, const
 
 static int32_t length(struct jv list)
 {
-	struct jv it = {0};
+	struct jv it = { 0 };
 	int32_t n = 0;
 
 	while (n < INT32_MAX && jv_next(list, &it, NULL))
@@ -42,7 +44,7 @@ static int32_t length(struct jv list)
 /* *n: its tokens; -1: the server does not say. */
 static int text_tokens(struct remote *r, const char *text, size_t n_text, int special, int32_t *n)
 {
-	struct str json = {0}, out = {0};
+	struct str json = { 0 }, out = { 0 };
 	struct jv v;
 	double x;
 	int rc, llama = r->info.kind == REMOTE_LLAMA;
@@ -78,7 +80,7 @@ int32_t remote_count(struct remote *r, const char *text, size_t n_text, int *exa
 
 static int messages_tokens(struct remote *r, const struct remote_message *msg, size_t n_msg, int32_t *n)
 {
-	struct str json = {0}, out = {0}, prompt = {0};
+	struct str json = { 0 }, out = { 0 }, prompt = { 0 };
 	struct jv v;
 	double x;
 	int rc, llama = r->info.kind == REMOTE_LLAMA;

@@ -1,7 +1,7 @@
 /* app/remote/events.c - server-sent events, fed as they arrive (remote.h; WHATWG HTML, 9.2 "Server-sent events").
  *
- * Lines end with CR, LF or both.  An empty line ends an event; of its fields only `data` counts, whose lines are joined by line breaks.  A
- * line that begins with a colon is a comment, by which servers keep connections open. */
+ * Lines end with CR, LF or both. An empty line ends an event; of its fields only `data` counts, whose lines are joined
+ * by line breaks. A line that begins with a colon is a comment, by which servers keep connections open. */
 #include "app/remote/remote.h"
 
 #include <string.h>
@@ -10,7 +10,7 @@ void sse_free(struct sse *s)
 {
 	str_free(&s->line);
 	str_free(&s->data);
-	*s = (struct sse){0};
+	*s = (struct sse){ 0 };
 }
 
 static int dispatch(struct sse *s, sse_fn *fn, void *ud, struct err *e)
@@ -62,7 +62,7 @@ int sse_feed(struct sse *s, const char *bytes, size_t n, sse_fn *fn, void *ud, s
 		size_t from = i;
 		int rc;
 
-		if (s->cr && bytes[i] == '\n') {   /* the second half of CR LF */
+		if (s->cr && bytes[i] == '\n') { /* the second half of CR LF */
 			s->cr = 0;
 			i++;
 			continue;

@@ -4,12 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Some servers show their list of models without a key, so the key is tried where it counts.  A request without content is refused for its
- * content where the key is good, before a model is loaded or anything is paid for. */
+/* Some servers show their list of models without a key, so the key is tried where it counts. A request without content
+ * is refused for its content where the key is good, before a model is loaded or anything is paid for. */
 static enum remote_key try_key(struct remote *r)
 {
-	struct str empty = {0}, out = {0};
-	struct err none = {0};
+	struct str empty = { 0 }, out = { 0 };
+	struct err none = { 0 };
 	enum remote_key key = REMOTE_KEY_UNKNOWN;
 	int status;
 
@@ -30,7 +30,7 @@ struct remote *remote_probe(const struct remote_options *o, struct remote_report
 {
 	struct remote *r = xcalloc(1, sizeof *r);
 
-	*report = (struct remote_report){.key = REMOTE_KEY_UNKNOWN};
+	*report = (struct remote_report){ .key = REMOTE_KEY_UNKNOWN };
 	server_open(r, o, &report->why);
 	if (!r->client) {
 		remote_close(r);

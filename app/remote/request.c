@@ -1,7 +1,7 @@
 /* app/remote/request.c - a conversation as the JSON of a request (remote_private.h).
  *
- * A setting that the user has not set is left to the server.  Hosted servers refuse fields that they do not know, so the ones
- * beyond OpenAI's go only to programs that are known to have them. */
+ * A setting that the user has not set is left to the server. Hosted servers refuse fields that they do not know, so the
+ * ones beyond OpenAI's go only to programs that are known to have them. */
 #include "app/remote/remote_private.h"
 #include "engine/base/json.h"
 
@@ -9,9 +9,11 @@
 
 void messages_json(const struct remote *r, const struct remote_message *msg, size_t n, struct str *out)
 {
-	static const char *const role[] = {[ROLE_SYSTEM] = "system", [ROLE_USER] = "user", [ROLE_ASSISTANT] = "assistant"};
+	static const char *const role[] = {
+		[ROLE_SYSTEM] = "system", [ROLE_USER] = "user", [ROLE_ASSISTANT] = "assistant"
+	};
 	int joined = (r->lacks & FIELD_SYSTEM) && n > 1 && msg[0].role == ROLE_SYSTEM && msg[1].role == ROLE_USER;
-	struct str both = {0};
+	struct str both = { 0 };
 
 	json_open(out, "messages", '[');
 	if (joined) {
@@ -35,14 +37,20 @@ static void settings(const struct remote *r, const struct remote_request *q, str
 {
 	const struct sampling *s = q->sampling;
 	int more = r->info.kind == REMOTE_LLAMA || r->info.kind == REMOTE_VLLM || r->info.kind == REMOTE_SGLANG;
-	const struct { enum sampling_setting which; const char *name; double value; int sent; } all[] = {
-		{SAMPLING_TEMP, "temperature", (double)s->temperature, 1},
-		{SAMPLING_TOP_P, "top_p", (double)s->top_p, 1},
-		{SAMPLING_PRESENCE, "presence_penalty", (double)s->presence_penalty, 1},
-		{SAMPLING_FREQUENCY, "frequency_penalty", (double)s->frequency_penalty, 1},
-		{SAMPLING_TOP_K, "top_k", s->top_k, more},
-		{SAMPLING_MIN_P, "min_p", (double)s->min_p, more},
-		{SAMPLING_REPEAT, r->info.kind == REMOTE_LLAMA ? "repeat_penalty" : "repetition_penalty", (double)s->repeat_penalty, more},
+	const struct {
+		enum sampling_setting which;
+		const char *name;
+		double value;
+		int sent;
+	} all[] = {
+		{ SAMPLING_TEMP, "temperature", (double)s->temperature, 1 },
+		{ SAMPLING_TOP_P, "top_p", (double)s->top_p, 1 },
+		{ SAMPLING_PRESENCE, "presence_penalty", (double)s->presence_penalty, 1 },
+		{ SAMPLING_FREQUENCY, "frequency_penalty", (double)s->frequency_penalty, 1 },
+		{ SAMPLING_TOP_K, "top_k", s->top_k, more },
+		{ SAMPLING_MIN_P, "min_p", (double)s->min_p, more },
+		{ SAMPLING_REPEAT, r->info.kind == REMOTE_LLAMA ? "repeat_penalty" : "repetition_penalty",
+		  (double)s->repeat_penalty, more },
 	};
 
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++)

@@ -1,20 +1,28 @@
-/* app/remote/server.c - requests to the server and what it refuses; what it is, and the models that it has (remote.h). */
+/* app/remote/server.c - requests to the server and what it refuses; what it is, and the models that it has
+ * (remote.h). */
 #include "app/remote/remote_private.h"
 #include "engine/base/json.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { PROBE_SECONDS = 30, ASIDE_MOST = 4 << 20, NAMED = 6, SHORT_PAGE = 160 };   /* ASIDE_MOST: bytes of what it says of itself */
+/* ASIDE_MOST: bytes of what it says of itself */
+enum { PROBE_SECONDS = 30, ASIDE_MOST = 4 << 20, NAMED = 6, SHORT_PAGE = 160 };
 
 /* ---- requests ---- */
 
-int server_send(struct remote *r, const struct str *base, const char *path, const struct str *json, struct http_reply *reply, struct err *e)
+int server_send(struct remote *r, const struct str *base, const char *path, const struct str *json,
+                struct http_reply *reply, struct err *e)
 {
-	struct str url = {0};
+	struct str url = { 0 };
 	struct http_send q = {
-		.token = r->key.n ? r->key.p : NULL, .json = json ? json->p : NULL, .n_json = json ? json->n : 0, .no_proxy = r->at.here,
-		.connect_s = CONNECT_SECONDS < r->timeout ? CONNECT_SECONDS : r->timeout, .patience_s = r->timeout, .stopped = r->stopped,
+		.token = r->key.n ? r->key.p : NULL,
+		.json = json ? json->p : NULL,
+		.n_json = json ? json->n : 0,
+		.no_proxy = r->at.here,
+		.connect_s = CONNECT_SECONDS < r->timeout ? CONNECT_SECONDS : r->timeout,
+		.patience_s = r->timeout,
+		.stopped = r->stopped,
 	};
 	int rc;
 
@@ -31,7 +39,8 @@ int server_send(struct remote *r, const struct str *base, const char *path, cons
 	return rc;
 }
 
-static int get(struct remote *r, const struct str *base, const char *path, const struct str *json, size_t most, int *status, struct str *out, struct err *e)
+static int get(struct remote *r, const struct str *base, const char *path, const struct str *json, size_t most,
+               int *status, struct str *out, struct err *e)
 {
 	struct http_reply reply;
 	int rc = server_send(r, base, path, json, &reply, e);
@@ -44,25 +53,29 @@ static int get(struct remote *r, const struct str *base, const char *path, const
 	while ((rc = http_read(r->client, out, NULL, e)) > 0)
 		if (out->n > most) {
 			http_end(r->client);
-			return err_set(e, ERR_FAIL, "%.100s: the answer to '%s' is longer than %zu MiB", r->at.server.p, path, most >> 20);
+			return err_set(e, ERR_FAIL, "%.100s: the answer to '%s' is longer than %zu MiB", r->at.server.p,
+			               path, most >> 20);
 		}
 	return rc;
 }
 
-int server_get(struct remote *r, const struct str *base, const char *path, const struct str *json, int *status, struct str *out, struct err *e)
+int server_get(struct remote *r, const struct str *base, const char *path, const struct str *json, int *status,
+               struct str *out, struct err *e)
 {
 	return get(r, base, path, json, BODY_MOST, status, out, e);
 }
 
-/* What the server says of itself where it is a program that does: JSON, whose text is in *out; .p NULL: it does not say. */
+/* What the server says of itself where it is a program that does: JSON, whose text is in *out; .p NULL: it does not
+ * say. */
 static struct jv ask_aside(struct remote *r, const char *path, const struct str *json, struct str *out)
 {
-	struct err none = {0};
+	struct err none = { 0 };
 	int status;
 
 	str_clear(out);
-	if (get(r, &r->at.root, path, json, ASIDE_MOST, &status, out, &none) || status != 200 || !out->n || !json_valid(out->p, out->n))
-		return (struct jv){.p = NULL};
+	if (get(r, &r->at.root, path, json, ASIDE_MOST, &status, out, &none) || status != 200 || !out->n ||
+	    !json_valid(out->p, out->n))
+		return (struct jv){ .p = NULL };
 	return jv_parse(out->p, out->n);
 }
 
@@ -72,7 +85,7 @@ static struct jv ask_aside(struct remote *r, const char *path, const struct str 
 static void quote(const struct remote *r, const struct str *text, struct str *out)
 {
 	const char *p = text->n ? text->p : "", *at;
-	struct str bare = {0};
+	struct str bare = { 0 };
 
 	while (r->key.n && (at = strstr(p, r->key.p))) {
 		str_add(&bare, p, (size_t)(at - p));
@@ -89,13 +102,14 @@ static void quote(const struct remote *r, const struct str *text, struct str *ou
 
 int server_fault(struct remote *r, const struct chunk *c, struct err *e)
 {
-	struct str text = {0};
+	struct str text = { 0 };
 	int rc;
 
 	if (c->overflow && c->ctx > 0)
 		r->info.ctx = c->ctx;
 	quote(r, &c->error, &text);
-	rc = err_set(e, c->overflow ? ERR_FIT : ERR_FAIL, "%.100s: %.250s", r->at.server.p, text.n ? text.p : "an error without a word about it");
+	rc = err_set(e, c->overflow ? ERR_FIT : ERR_FAIL, "%.100s: %.250s", r->at.server.p,
+	             text.n ? text.p : "an error without a word about it");
 	str_free(&text);
 	return rc;
 }
@@ -104,7 +118,7 @@ int server_fault(struct remote *r, const struct chunk *c, struct err *e)
 static void page_words(const struct remote *r, const struct str *page, struct str *out)
 {
 	const char *p = page->n ? page->p : "", *title = strcasestr(p, "<title>");
-	struct str words = {0};
+	struct str words = { 0 };
 
 	if (title)
 		str_add(&words, title + 7, strcspn(title + 7, "<"));
@@ -143,27 +157,34 @@ static const char *advice(const struct remote *r, int status, int said)
 int server_refuses(struct remote *r, int status, const struct chunk *c, const struct str *page, struct err *e)
 {
 	const char *server = r->at.server.p, *next = advice(r, status, c->fault);
-	struct str text = {0};
+	struct str text = { 0 };
 
 	if (c->fault && c->overflow)
 		return server_fault(r, c, e);
 	if (status >= 300 && status < 400)
-		return err_set(e, ERR_FAIL, "%.100s: status %d: it sends to '%.150s', and is not followed; give that address", server, status,
-		               r->leads.n ? r->leads.p : "nowhere");
+		return err_set(e, ERR_FAIL,
+		               "%.100s: status %d: it sends to '%.150s', and is not followed; give that address",
+		               server, status, r->leads.n ? r->leads.p : "nowhere");
 	if (c->fault)
 		quote(r, &c->error, &text);
 	else if (!next)
 		page_words(r, page, &text);
-	err_set(e, ERR_FAIL, "%.100s: status %d%s%.200s%s", server, status, text.n ? ", " : "", text.n ? text.p : "", next ? next : "");
+	err_set(e, ERR_FAIL, "%.100s: status %d%s%.200s%s", server, status, text.n ? ", " : "", text.n ? text.p : "",
+	        next ? next : "");
 	str_free(&text);
 	return -1;
 }
 
 /* ---- what it is ---- */
 
-static const struct { const char *owner, *name; enum remote_kind kind; } programs[] = {
-	{"llamacpp", "llama-server", REMOTE_LLAMA}, {"vllm", "vLLM", REMOTE_VLLM}, {"sglang", "SGLang", REMOTE_SGLANG},
-	{"library", "Ollama", REMOTE_OLLAMA},
+static const struct {
+	const char *owner, *name;
+	enum remote_kind kind;
+} programs[] = {
+	{ "llamacpp", "llama-server", REMOTE_LLAMA },
+	{ "vllm", "vLLM", REMOTE_VLLM },
+	{ "sglang", "SGLang", REMOTE_SGLANG },
+	{ "library", "Ollama", REMOTE_OLLAMA },
 };
 
 static int32_t whole(struct jv v)
@@ -196,7 +217,8 @@ static int is_model(const struct str *id, const char *wanted)
 
 static void take_model(struct remote *r, struct jv item, const struct str *id)
 {
-	static const char *const context[] = {"max_model_len", "context_length", "context_window", "max_context_length"};
+	static const char *const context[] = { "max_model_len", "context_length", "context_window",
+		                               "max_context_length" };
 	struct jv owner = jv_get(item, "owned_by"), meta = jv_get(item, "meta");
 	double x;
 
@@ -218,9 +240,9 @@ static void take_model(struct remote *r, struct jv item, const struct str *id)
 /* Find the model in the list: 1; 0, and *n: how many there are. */
 static int find_model(struct remote *r, struct jv list, const char *wanted, size_t *n)
 {
-	struct jv it = {0};
-	struct str id = {0}, only = {0};
-	struct jv only_it = {0};
+	struct jv it = { 0 };
+	struct str id = { 0 }, only = { 0 };
+	struct jv only_it = { 0 };
 	int found = 0;
 
 	for (*n = 0; *n < MODELS_MOST && jv_next(list, &it, NULL);) {
@@ -263,7 +285,7 @@ static void name_some(const struct str *models, size_t n, struct str *out)
 
 static int choose_model(struct remote *r, const char *wanted, struct jv list, struct err *e)
 {
-	struct str some = {0};
+	struct str some = { 0 };
 	size_t n;
 	int rc = 0;
 
@@ -271,21 +293,23 @@ static int choose_model(struct remote *r, const char *wanted, struct jv list, st
 		return 0;
 	name_some(&r->models, n, &some);
 	if (!n && wanted)
-		str_adds(&r->model, wanted);   /* a list of another shape: the server says later whether there is one */
+		str_adds(&r->model, wanted); /* a list of another shape: the server says later whether there is one */
 	else if (!n)
 		rc = err_set(e, ERR_MODEL, "%.100s lists no models; --remote URL -m NAME names one", r->at.server.p);
 	else if (wanted)
-		rc = err_set(e, ERR_MODEL, "%.100s has no model '%.60s'; it has %.200s", r->at.server.p, wanted, some.p);
+		rc = err_set(e, ERR_MODEL, "%.100s has no model '%.60s'; it has %.200s", r->at.server.p, wanted,
+		             some.p);
 	else
 		rc = err_set(e, ERR_MODEL, "%.60s has %zu models: %.240s; -m NAME chooses", r->at.server.p, n, some.p);
 	str_free(&some);
 	return rc;
 }
 
-/* llama-server: the context of a slot, and whether the template can do without reasoning.  It may be closed to us: then both stay unknown. */
+/* llama-server: the context of a slot, and whether the template can do without reasoning. It may be closed to us: then
+ * both stay unknown. */
 static void ask_props(struct remote *r)
 {
-	struct str out = {0}, template = {0};
+	struct str out = { 0 }, template = { 0 };
 	struct jv root = ask_aside(r, "/props", NULL, &out);
 	int32_t ctx = whole(jv_get(jv_get(root, "default_generation_settings"), "n_ctx"));
 
@@ -312,12 +336,12 @@ static int32_t context_of_parameters(const struct str *lines)
 	return 0;
 }
 
-/* Ollama cuts what is longer than its context without a word, so it has to be known: of a loaded model it tells it, of another one what
- * the model asks for, if it asks. */
+/* Ollama cuts what is longer than its context without a word, so it has to be known: of a loaded model it tells it, of
+ * another one what the model asks for, if it asks. */
 static void ask_ollama(struct remote *r)
 {
-	struct str out = {0}, json = {0}, text = {0};
-	struct jv list = jv_get(ask_aside(r, "/api/ps", NULL, &out), "models"), it = {0};
+	struct str out = { 0 }, json = { 0 }, text = { 0 };
+	struct jv list = jv_get(ask_aside(r, "/api/ps", NULL, &out), "models"), it = { 0 };
 
 	while (!r->info.ctx && jv_next(list, &it, NULL))
 		if (jv_is(jv_get(it, "name"), r->model.p) || jv_is(jv_get(it, "model"), r->model.p))
@@ -348,21 +372,22 @@ static struct jv list_in(struct jv root)
 
 static int ask_models(struct remote *r, const char *wanted, struct err *e)
 {
-	struct str out = {0};
-	struct chunk c = {0};
+	struct str out = { 0 };
+	struct chunk c = { 0 };
 	int status, rc = server_get(r, &r->at.api, "/models", NULL, &status, &out, e);
 
 	chunk_clear(&c);
 	if (out.n && json_valid(out.p, out.n) && (status != 200 || !list_in(jv_parse(out.p, out.n)).p))
 		chunk_parse(&c, out.p, out.n);
-	if (!rc && status == 200 && c.fault) {   /* LM Studio, of a path that it does not have */
+	if (!rc && status == 200 && c.fault) { /* LM Studio, of a path that it does not have */
 		rc = server_fault(r, &c, e);
 	} else if (!rc && status == 200 && out.n && json_valid(out.p, out.n)) {
 		rc = choose_model(r, wanted, list_in(jv_parse(out.p, out.n)), e);
 	} else if (!rc && status != 401 && status != 403 && status < 500 && (status < 300 || status >= 400) && wanted) {
-		str_adds(&r->model, wanted);   /* some have no list */
+		str_adds(&r->model, wanted); /* some have no list */
 	} else if (!rc && status == 200) {
-		rc = err_set(e, ERR_FAIL, "%.100s: its list of models is no JSON; is it a server of models?", r->at.server.p);
+		rc = err_set(e, ERR_FAIL, "%.100s: its list of models is no JSON; is it a server of models?",
+		             r->at.server.p);
 	} else if (!rc) {
 		rc = server_refuses(r, status, &c, &out, e);
 	}
@@ -385,7 +410,8 @@ int server_open(struct remote *r, const struct remote_options *o, struct err *e)
 	if (address_read(&r->at, o->url, e) < 0)
 		return -1;
 	r->info.server = r->at.server.p;
-	if (key_read(o, &r->at, &r->key, e) < 0 || http_client_open(&r->client, e) < 0 || ask_models(r, o->model && *o->model ? o->model : NULL, e) < 0)
+	if (key_read(o, &r->at, &r->key, e) < 0 || http_client_open(&r->client, e) < 0 ||
+	    ask_models(r, o->model && *o->model ? o->model : NULL, e) < 0)
 		return -1;
 	if (r->info.kind == REMOTE_LLAMA)
 		ask_props(r);

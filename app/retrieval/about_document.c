@@ -1,8 +1,10 @@
-/* app/retrieval/about_document.c - questions for a document as a whole, and its beginning, which answers some of them (retrieval.h).
+/* app/retrieval/about_document.c - questions for a document as a whole, and its beginning, which answers some of them
+ * (retrieval.h).
  *
- * "Who wrote it?" shares no word with a title page, and "Summarize this." with nothing.  A question is for the whole where each of its words
- * is in the table of one language below: words that say nothing by themselves, and at least one for a document or what it has as a whole.
- * Any other word asks for something of its own: "What does the summary of chapter 3 say about costs?". */
+ * "Who wrote it?" shares no word with a title page, and "Summarize this." with nothing. A question is for the whole
+ * where each of its words is in the table of one language below: words that say nothing by themselves, and at least one
+ * for a document or what it has as a whole. Any other word asks for something of its own: "What does the summary of
+ * chapter 3 say about costs?". */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,10 +12,13 @@
 #include "app/retrieval/retrieval_private.h"
 #include "app/conversation/conversation.h"
 
-/* Words between blanks, in lower case; with * the beginning of one.  parts: what "the summary" may be beside, and what may be summarized
- * alone. */
-static const struct language { const char *nothing, *says, *document, *title, *about, *points, *parts, *summary; } languages[] = {
-	{   /* English */
+/* Words between blanks, in lower case; with * the beginning of one. parts: what "the summary" may be beside, and what
+ * may be summarized alone. */
+static const struct language {
+	const char *nothing, *says, *document, *title, *about, *points, *parts, *summary;
+} languages[] = {
+	{
+		/* English */
 		" a an the and or of in on at to for with from by as is are was were be been do does did has have had can could will would shall "
 		"should may might i me my we us you your it its they them their this that these those there here what whats which who whom "
 		"whose when where why how s re m d ll please kindly just only now then also so up briefly quickly shortly short brief concise quick "
@@ -30,7 +35,9 @@ static const struct language { const char *nothing, *says, *document, *title, *a
 		"takeaway* lesson* highlight* insight* outcome* essence ",
 		" result* conclusion* conclude* abstract introduction* method* discussion* ",
 		" summar* synops* tldr tl dr recap* overview gist nutshell condense* digest sum ",
-	}, {   /* German */
+	},
+	{
+		/* German */
 		" der die das den dem des ein eine einen einem einer eines und oder von vom in im zu zum zur mit f\xc3\xbcr auf aus bei ist sind war "
 		"waren hat haben wird wurde wurden werden kann kannst k\xc3\xb6nnen k\xc3\xb6nntest k\xc3\xb6nnten k\xc3\xb6nnte mir mich uns du sie er es ich wir ihr bitte mal "
 		"kurz kurze kurzen k\xc3\xbcrze knapp knappe doch was wer wem wie wo wann warum welche welcher welches welchen wessen geht gehts hei\xc3\x9ft heisst "
@@ -39,37 +46,61 @@ static const struct language { const char *nothing, *says, *document, *title, *a
 		"wort worten w\xc3\xb6rter w\xc3\xb6rtern zwei drei vier f\xc3\xbcnf dazu daf\xc3\xbcr eigentlich wohl ",
 		" sagt steht ",
 		" dokument* text* buch buches artikel* bericht* datei* aufsatz* arbeit studie* geschichte roman* pdf ",
-		" titel* \xc3\xbc" "berschrift autor* verfasser* schrieb geschrieben verfasst verfa\xc3\x9ft verlag ver\xc3\xb6" "ffentlicht erschien erschienen gewidmet widmung* auflage \xc3\xbc" "bersetz* ",
+		" titel* \xc3\xbc"
+		"berschrift autor* verfasser* schrieb geschrieben verfasst verfa\xc3\x9ft verlag ver\xc3\xb6"
+		"ffentlicht erschien erschienen gewidmet widmung* auflage \xc3\xbc"
+		"bersetz* ",
 		" worum wovon worin handelt thema themen zweck ziel inhalt gegenstand ",
 		" wichtig* haupt* kern* erkenntnis* zentral* aussage* punkte ",
 		" ergebnis* schlussfolgerung* fazit einleitung methode* ",
-		" zusammen zusammenfass* zusammenzufassen zusammengefasst \xc3\xbc" "berblick kurzfassung inhaltsangabe ",
-	}, {   /* French */
-		" le la les l un une des du de d et ou en dans \xc3\xa0 au aux pour par avec sur est sont \xc3\xa9tait a ont c ce cet cette ces \xc3\xa7" "a cela ceci "
+		" zusammen zusammenfass* zusammenzufassen zusammengefasst \xc3\xbc"
+		"berblick kurzfassung inhaltsangabe ",
+	},
+	{
+		/* French */
+		" le la les l un une des du de d et ou en dans \xc3\xa0 au aux pour par avec sur est sont \xc3\xa9tait a ont c ce cet cette ces \xc3\xa7"
+		"a cela ceci "
 		"il elle on ils elles je j me m moi nous vous tu te t s se si qui que qu quoi quel quelle quels quelles quand o\xc3\xb9 comment pourquoi peux "
 		"peut pouvez pourriez pourrais veux voudrais veuillez svp stp pla\xc3\xaet plait dis dites donne donner donnez fais faire faites explique "
-		"expliquez d\xc3\xa9" "cris d\xc3\xa9" "crivez bri\xc3\xa8vement bref br\xc3\xa8ve court courte tout toute entier enti\xc3\xa8re phrase phrases mot mots ligne "
+		"expliquez d\xc3\xa9"
+		"cris d\xc3\xa9"
+		"crivez bri\xc3\xa8vement bref br\xc3\xa8ve court courte tout toute entier enti\xc3\xa8re phrase phrases mot mots ligne "
 		"lignes deux trois quatre cinq nom ",
 		" dit ",
 		" document* texte* livre* article* rapport* fichier* roman* \xc3\xa9tude* histoire m\xc3\xa9moire ouvrage* \xc5\x93uvre* pdf ",
-		" titre* auteur* autrice* \xc3\xa9" "crit \xc3\xa9" "crite r\xc3\xa9" "dig\xc3\xa9* \xc3\xa9" "diteur* publi\xc3\xa9* intitul\xc3\xa9* appelle d\xc3\xa9" "di* traduct* ",
+		" titre* auteur* autrice* \xc3\xa9"
+		"crit \xc3\xa9"
+		"crite r\xc3\xa9"
+		"dig\xc3\xa9* \xc3\xa9"
+		"diteur* publi\xc3\xa9* intitul\xc3\xa9* appelle d\xc3\xa9"
+		"di* traduct* ",
 		" parle agit traite sujet* th\xc3\xa8me* but objet ",
-		" principa* cl\xc3\xa9* important* id\xc3\xa9" "e* point* essentiel* message* ",
+		" principa* cl\xc3\xa9* important* id\xc3\xa9"
+		"e* point* essentiel* message* ",
 		" r\xc3\xa9sultat* conclusion* introduction m\xc3\xa9thode* ",
-		" r\xc3\xa9sum* synth\xc3\xa8se synth\xc3\xa9tis* r\xc3\xa9" "capitul* aper\xc3\xa7u ",
-	}, {   /* Spanish */
+		" r\xc3\xa9sum* synth\xc3\xa8se synth\xc3\xa9tis* r\xc3\xa9"
+		"capitul* aper\xc3\xa7u ",
+	},
+	{
+		/* Spanish */
 		" el la los las lo un una unos unas y o de del en a al para por con sobre es son fue era ha han se su sus este esta esto estos estas ese "
 		"esa eso qu\xc3\xa9 que qui\xc3\xa9n qui\xc3\xa9nes quien cu\xc3\xa1l cu\xc3\xa1les cual cu\xc3\xa1ndo cuando d\xc3\xb3nde c\xc3\xb3mo como me m\xc3\xad te nos usted "
-		"puedes puede podr\xc3\xad" "as podr\xc3\xad" "a quiero quisiera favor dime di dame da haz hazme hacer explica expl\xc3\xad" "came describe escribe breve "
+		"puedes puede podr\xc3\xad"
+		"as podr\xc3\xad"
+		"a quiero quisiera favor dime di dame da haz hazme hacer explica expl\xc3\xad"
+		"came describe escribe breve "
 		"brevemente corto corta todo toda completo frase frases palabra palabras l\xc3\xadnea l\xc3\xadneas dos tres cuatro cinco hay nombre ",
 		" dice ",
-		" documento* texto* libro* art\xc3\xad" "culo* articulo* informe* archivo* fichero* novela* estudio* historia obra* pdf ",
+		" documento* texto* libro* art\xc3\xad"
+		"culo* articulo* informe* archivo* fichero* novela* estudio* historia obra* pdf ",
 		" t\xc3\xadtulo* titulo* autor* escribi\xc3\xb3 escrito escrita publicado publicada editorial llama dedica* traduct* ",
 		" trata tema* asunto objetivo ",
 		" principal* clave* importante* hallazgo* idea* punto* mensaje* ",
 		" resultado* conclusi* introducci* m\xc3\xa9todo* ",
 		" resum* s\xc3\xadntesis sintetiza* ",
-	}, {   /* Italian */
+	},
+	{
+		/* Italian */
 		" il lo la i gli le l un uno una di del dello della dei degli delle d da dal in nel nella a al allo alla per con su e o \xc3\xa8 sono era ha "
 		"hanno si mi ci ti questo questa questi quest che chi cosa cos qual quale quali quando dove come perch\xc3\xa9 puoi pu\xc3\xb2 potresti potrebbe "
 		"vorrei favore dimmi dammi dai fai fammi fare spiega spiegami descrivi scrivi breve brevemente tutto tutta intero frase frasi parola "
@@ -81,10 +112,13 @@ static const struct language { const char *nothing, *says, *document, *title, *a
 		" principal* chiave important* idea idee punto punti messaggi* ",
 		" risultat* conclusion* introduzione metod* ",
 		" riassu* sintesi riepilog* sintetizza* ",
-	}, {   /* Portuguese */
+	},
+	{
+		/* Portuguese */
 		" o a os as um uma de do da dos das em no na nos nas deste desta neste para por com sobre e ou \xc3\xa9 s\xc3\xa3o foi era tem se me mim lhe voc\xc3\xaa "
 		"este esta isto isso esse essa que quem qual quais quando onde como porqu\xc3\xaa pode podes poderia quero gostaria favor diga diz-me d\xc3\xaa "
-		"d\xc3\xa1 fa\xc3\xa7" "a faz explique descreva escreva breve brevemente todo toda inteiro frase frases palavra palavras linha linhas dois duas tr\xc3\xaas "
+		"d\xc3\xa1 fa\xc3\xa7"
+		"a faz explique descreva escreva breve brevemente todo toda inteiro frase frases palavra palavras linha linhas dois duas tr\xc3\xaas "
 		"quatro cinco nome ",
 		" diz ",
 		" documento* texto* livro* artigo* relat\xc3\xb3rio* arquivo* ficheiro* romance* estudo* hist\xc3\xb3ria obra* pdf ",
@@ -93,7 +127,9 @@ static const struct language { const char *nothing, *says, *document, *title, *a
 		" principa* chave important* descoberta* ideia* ponto* mensage* ",
 		" resultado* conclus* introdu* m\xc3\xa9todo* ",
 		" resum* s\xc3\xadntese sintetiz* ",
-	}, {   /* Dutch */
+	},
+	{
+		/* Dutch */
 		" de het een en of van in op te aan voor met over is zijn was waren wordt werd heeft hebben kan kun kunt kunnen zou mij me ons je jij u ik wij "
 		"deze dit die dat er wat wie welke welk wanneer waar hoe waarom alsjeblieft alstublieft graag geef vertel schrijf maak leg uit beschrijf "
 		"korte kort beknopt heel hele gehele alle alles zin zinnen woord woorden regel regels twee drie vier vijf vat naam ",
@@ -107,11 +143,13 @@ static const struct language { const char *nothing, *says, *document, *title, *a
 	},
 };
 /* "Which book did he write?" is not for this one. */
-static const char which[] = " which what any welche welches welchen welcher quel quelle qu\xc3\xa9 cu\xc3\xa1l quale che qual welk welke ";
+static const char which[] =
+	" which what any welche welches welchen welcher quel quelle qu\xc3\xa9 cu\xc3\xa1l quale che qual welk welke ";
 /* A number before one of them is the length of a summary. */
-static const char words_of_length[] = " words w\xc3\xb6rter w\xc3\xb6rtern worten mots palabras parole palavras woorden ";
+static const char words_of_length[] =
+	" words w\xc3\xb6rter w\xc3\xb6rtern worten mots palabras parole palavras woorden ";
 
-enum { QUESTION_MOST = 200, WORD_MOST = 40, NAME_LEAST = 3 };   /* bytes */
+enum { QUESTION_MOST = 200, WORD_MOST = 40, NAME_LEAST = 3 }; /* bytes */
 
 /* ---- the words of a question ---- */
 
@@ -150,8 +188,9 @@ static int next_word(const char *s, size_t n, size_t *at, char word[WORD_MOST])
 	for (; i < n && ((skip = punctuation(s + i, n - i)) || !is_word(s[i])); i += skip ? skip : 1)
 		;
 	for (; i < n && is_word(s[i]) && !punctuation(s + i, n - i) && len < WORD_MOST; i++) {
-		int capital = (s[i] >= 'A' && s[i] <= 'Z') ||
-		              (len && (unsigned char)s[i - 1] == 0xc3 && (unsigned char)s[i] >= 0x80 && (unsigned char)s[i] <= 0x9e);
+		int capital =
+			(s[i] >= 'A' && s[i] <= 'Z') || (len && (unsigned char)s[i - 1] == 0xc3 &&
+		                                         (unsigned char)s[i] >= 0x80 && (unsigned char)s[i] <= 0x9e);
 		word[len++] = (char)(capital ? s[i] + 32 : s[i]);
 	}
 	*at = i;
@@ -196,7 +235,11 @@ static enum whole_question judge(const struct language *l, const char *s, size_t
 	/* "4.3.1" at its end is the number of something. */
 	if (rc < 0 || number || (summary && (says || parts || title)) || (says && !document))
 		return WHOLE_NOT;
-	return summary ? WHOLE_SUMMARY : title ? WHOLE_TITLE : about ? WHOLE_ABOUT : points || parts || document ? WHOLE_POINTS : WHOLE_NOT;
+	return summary                       ? WHOLE_SUMMARY
+	       : title                       ? WHOLE_TITLE
+	       : about                       ? WHOLE_ABOUT
+	       : points || parts || document ? WHOLE_POINTS
+	                                     : WHOLE_NOT;
 }
 
 /* Blank out the name of a document, with its ending or without: 1; 0: the question does not have it. */
@@ -215,7 +258,8 @@ static int take_name(char *question, const char *name)
 	}
 }
 
-enum whole_question asks_for_whole(const struct conversation *t, const char *question, size_t n, size_t *doc, int32_t *words)
+enum whole_question asks_for_whole(const struct conversation *t, const char *question, size_t n, size_t *doc,
+                                   int32_t *words)
 {
 	char text[QUESTION_MOST + 1];
 	enum whole_question what = WHOLE_NOT;
@@ -223,7 +267,7 @@ enum whole_question asks_for_whole(const struct conversation *t, const char *que
 
 	*doc = SIZE_MAX;
 	*words = 0;
-	if (n > QUESTION_MOST)   /* it asks for something of its own */
+	if (n > QUESTION_MOST) /* it asks for something of its own */
 		return WHOLE_NOT;
 	for (size_t i = 0; i < n; i++)
 		text[i] = question[i] ? question[i] : ' ';
@@ -242,25 +286,36 @@ enum whole_question asks_for_whole(const struct conversation *t, const char *que
 
 /* ---- the beginning of a document ----
  *
- * "Who wrote it?" is answered by its first lines.  "What is it about?" is answered by its abstract, else by its first prose: licences, notes of the
- * publisher and lists of names and chapters stand in front of that. */
+ * "Who wrote it?" is answered by its first lines. "What is it about?" is answered by its abstract, else by its first
+ * prose: licences, notes of the publisher and lists of names and chapters stand in front of that. */
 
 enum {
-	BEGINNING_MOST = 2000, FIRST_LINES = 300, PARAGRAPH_LEAST = 150, ABSTRACT_LEAST = 60, PARAGRAPH_MOST = 500, TITLE_MOST = 150,   /* bytes */
-	PROSE_WITHIN = 40000, ABSTRACT_WITHIN = 10000,
-	HEADING_MOST = 80,       /* of a block that may be a heading */
+	/* bytes */
+	BEGINNING_MOST = 2000,
+	FIRST_LINES = 300,
+	PARAGRAPH_LEAST = 150,
+	ABSTRACT_LEAST = 60,
+	PARAGRAPH_MOST = 500,
+	TITLE_MOST = 150,
+	PROSE_WITHIN = 40000,
+	ABSTRACT_WITHIN = 10000,
+	HEADING_MOST = 80, /* of a block that may be a heading */
 };
 /* How headings begin: of sections that tell what a text is about, and of those that do not. */
-static const char *const abstracts[] = {"abstract", "summary", "executive summary", "overview", "synopsis", "zusammenfassung", "r\xc3\xa9sum\xc3\xa9", "resumen", "resumo", "riassunto", "samenvatting", NULL};
+static const char *const abstracts[] = { "abstract", "summary",         "executive summary",    "overview",
+	                                 "synopsis", "zusammenfassung", "r\xc3\xa9sum\xc3\xa9", "resumen",
+	                                 "resumo",   "riassunto",       "samenvatting",         NULL };
 static const char *const beside[] = {
-	"contents", "table of contents", "source", "the author", "about the author", "author's note", "authors", "copyright", "licen", "acknowledg", "bibliography", "references",
-	"illustrations", "list of", "publisher", "imprint", "colophon", "transcriber", "notice", "disclaimer", "also by", "other books", "inhalt", "impressum",
-	"table des mati", "sommaire", "\xc3\xadndice", "indice", "inhoud", NULL,
+	"contents",       "table of contents", "source",        "the author",  "about the author", "author's note",
+	"authors",        "copyright",         "licen",         "acknowledg",  "bibliography",     "references",
+	"illustrations",  "list of",           "publisher",     "imprint",     "colophon",         "transcriber",
+	"notice",         "disclaimer",        "also by",       "other books", "inhalt",           "impressum",
+	"table des mati", "sommaire",          "\xc3\xadndice", "indice",      "inhoud",           NULL,
 };
 /* What only stands in notes of those who publish a text. */
 static const char *const imprint[] = {
-	"copyright", "\xc2\xa9", "all rights reserved", "isbn", "gutenberg", "licence", "license", "permission to", "this ebook", "electronic text", "transcriber", "proofread",
-	"printed in", NULL,
+	"copyright",     "\xc2\xa9",   "all rights reserved", "isbn",        "gutenberg", "licence",    "license",
+	"permission to", "this ebook", "electronic text",     "transcriber", "proofread", "printed in", NULL,
 };
 
 static int begins_with_any(const char *p, size_t n, const char *const *any)
@@ -284,7 +339,8 @@ static int is_prose(const char *p, size_t n, size_t least)
 {
 	size_t small = 0, stops = 0, lines = 1, items = 0;
 
-	if (n < least || strchr("#|-*+\"", *p) || !strncmp(p, "\xe2\x80\x9c", 3) || memchr(p, '@', n) || has_any(p, n < BEGINNING_MOST ? n : BEGINNING_MOST, imprint))
+	if (n < least || strchr("#|-*+\"", *p) || !strncmp(p, "\xe2\x80\x9c", 3) || memchr(p, '@', n) ||
+	    has_any(p, n < BEGINNING_MOST ? n : BEGINNING_MOST, imprint))
 		return 0;
 	for (size_t i = 0; i < n; i++) {
 		small += (p[i] >= 'a' && p[i] <= 'z') || (unsigned char)p[i] & 0x80;
@@ -320,15 +376,17 @@ static int find_prose(const struct document *d, size_t from, size_t *head, size_
 
 		if (found && at - from > ABSTRACT_WITHIN)
 			break;
-		while (mark < len && strchr("#*_= 0123456789.", p[mark]))   /* of Markdown, and the number of a section */
+		/* of Markdown, and the number of a section */
+		while (mark < len && strchr("#*_= 0123456789.", p[mark]))
 			mark++;
 		if (len <= HEADING_MOST && (len == to - at || begins_with_any(p + mark, len - mark, abstracts))) {
 			skip = begins_with_any(p + mark, len - mark, beside);
 			wanted = begins_with_any(p + mark, len - mark, abstracts);
 			heading = at;
-			at += len == to - at ? len : len + 1;   /* "Abstract", and its text in the next line */
+			at += len == to - at ? len : len + 1; /* "Abstract", and its text in the next line */
 		}
-		if (at < to && !skip && (wanted || !found) && is_prose(body + at, to - at, wanted ? ABSTRACT_LEAST : PARAGRAPH_LEAST)) {
+		if (at < to && !skip && (wanted || !found) &&
+		    is_prose(body + at, to - at, wanted ? ABSTRACT_LEAST : PARAGRAPH_LEAST)) {
 			*head = heading == SIZE_MAX || at - heading > 2 * HEADING_MOST ? at : heading;
 			*begin = at;
 			*end = cut_end(body, at, to, PARAGRAPH_MOST);
@@ -340,11 +398,14 @@ static int find_prose(const struct document *d, size_t from, size_t *head, size_
 	return found;
 }
 
-/* The title: what "Title: " says, else the first line, and the second where that goes on.  1, or 0: the text begins without one. */
+/* The title: what "Title: " says, else the first line, and the second where that goes on. 1, or 0: the text begins
+ * without one. */
 static int find_title(const char *body, size_t from, size_t n, size_t *begin, size_t *end)
 {
 	static const char says[] = "\nTitle: ";
-	const char *at = memmem(body + from, n - from < BEGINNING_MOST ? n - from : BEGINNING_MOST, says, sizeof says - 1), *line;
+	const char *at = memmem(body + from, n - from < BEGINNING_MOST ? n - from : BEGINNING_MOST, says,
+	                        sizeof says - 1),
+		   *line;
 
 	*begin = at ? (size_t)(at - body) + sizeof says - 1 : from;
 	line = memchr(body + *begin, '\n', n - *begin);
@@ -353,15 +414,18 @@ static int find_title(const char *body, size_t from, size_t n, size_t *begin, si
 		const char *next = line + 1, *stop = memchr(next, '\n', n - *end - 1);
 		size_t len = stop ? (size_t)(stop - next) : n - *end - 1;
 
-		if (len && len <= HEADING_MOST && !memchr(next, ',', len) && !memchr(next, '@', len) && strncasecmp(next, "by ", 3) != 0)
+		if (len && len <= HEADING_MOST && !memchr(next, ',', len) && !memchr(next, '@', len) &&
+		    strncasecmp(next, "by ", 3) != 0)
 			*end += len + 1;
 	}
-	return *end > *begin && *end - *begin <= TITLE_MOST && !strchr(".,;:", body[*end - 1]) && !is_prose(body + *begin, *end - *begin, PARAGRAPH_LEAST);
+	return *end > *begin && *end - *begin <= TITLE_MOST && !strchr(".,;:", body[*end - 1]) &&
+	       !is_prose(body + *begin, *end - *begin, PARAGRAPH_LEAST);
 }
 
 int document_beginning(const struct conversation *t, size_t i, enum whole_question what, struct source *out)
 {
-	static const char starts[] = "*** START OF TH";   /* of Project Gutenberg: what stands above is not the book's */
+	/* of Project Gutenberg: what stands above is not the book's */
+	static const char starts[] = "*** START OF TH";
 	const struct document *d = &t->doc[i];
 	const char *body = d->text.p + d->body, *start;
 	size_t first = 0, from, to, head, begin, end;
@@ -373,11 +437,13 @@ int document_beginning(const struct conversation *t, size_t i, enum whole_questi
 		to--;
 	if (first == to)
 		return 0;
-	*out = (struct source){.doc = i, .from = first, .to = to, .quote = first, .quote_end = cut_end(body, first, to, FIRST_LINES)};
+	*out = (struct source){
+		.doc = i, .from = first, .to = to, .quote = first, .quote_end = cut_end(body, first, to, FIRST_LINES)
+	};
 	if (!find_title(body, first, d->n_body, &out->title, &out->title_end))
 		out->title = out->title_end = 0;
 	if (what == WHOLE_TITLE) {
-		if (out->title && out->title < to) {   /* behind a licence */
+		if (out->title && out->title < to) { /* behind a licence */
 			out->quote = out->title;
 			out->quote_end = cut_end(body, out->title, to, FIRST_LINES);
 		}

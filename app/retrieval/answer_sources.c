@@ -3,7 +3,8 @@
  *     found      the passages that answer the question (t->sources)
  *     attended   the passages that the answer attended to (t->evidence)
  *
- * Both are one list.  A passage that was found keeps its number, and the attention only adds its share; others get the next numbers. */
+ * Both are one list. A passage that was found keeps its number, and the attention only adds its share; others get the
+ * next numbers. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,11 +13,11 @@
 #include "app/conversation/conversation.h"
 
 enum {
-	FOUND_MOST = 3,          /* most passages of the search that are listed, unless the model is sent more */
+	FOUND_MOST = 3, /* most passages of the search that are listed, unless the model is sent more */
 	ATTENDED_MOST = ANSWER_SOURCES_MOST - SOURCES_MOST,
-	TEXT_MOST = 200,         /* bytes of a passage that was not searched for */
+	TEXT_MOST = 200, /* bytes of a passage that was not searched for */
 };
-static const double ATTENDED_LEAST = 0.05;   /* of the attention: a smaller share says nothing */
+static const double ATTENDED_LEAST = 0.05; /* of the attention: a smaller share says nothing */
 
 static char *copy_of(const char *text)
 {
@@ -33,14 +34,15 @@ static size_t lines_in(const char *p, const char *end)
 }
 
 /* Name, place and text, from the bytes that are given; in the list. */
-static struct answer_source *add(const struct conversation *t, size_t doc, const struct answer_source *s, struct answer_sources *out)
+static struct answer_source *add(const struct conversation *t, size_t doc, const struct answer_source *s,
+                                 struct answer_sources *out)
 {
 	const struct document *d = &t->doc[doc];
 	const char *body = d->text.p + d->body;
 	size_t from = s->found ? s->quote : s->from, to = s->found ? s->quote_end : s->to;
 	struct document_place at;
 	struct answer_source *new;
-	struct str text = {0};
+	struct str text = { 0 };
 
 	out->at = xrealloc(out->at, (out->n + 1) * sizeof *out->at);
 	new = &out->at[out->n++];
@@ -60,10 +62,10 @@ static struct answer_source *add(const struct conversation *t, size_t doc, const
 
 void answer_sources_found(const struct conversation *t, struct answer_sources *out)
 {
-	*out = (struct answer_sources){0};
+	*out = (struct answer_sources){ 0 };
 	for (size_t i = 0; i < t->sources.n; i++) {
 		const struct source *s = &t->sources.at[i];
-		struct str text = {0};
+		struct str text = { 0 };
 		int known = 0;
 
 		source_quote(t, s, &text);
@@ -72,10 +74,19 @@ void answer_sources_found(const struct conversation *t, struct answer_sources *o
 		str_free(&text);
 		if (known || (!s->chosen && (out->n >= FOUND_MOST || s->weak)))
 			continue;
-		add(t, s->doc, &(struct answer_source){
-			.from = s->from, .to = s->to, .quote = s->quote, .quote_end = s->quote_end, .found = 1, .score = s->score,
-			.sent = source_sent(t, s) || !t->sources.found, .share = -1,   /* of the nearest none is sent: no mark tells them apart */
-		}, out);
+		add(t, s->doc,
+		    &(struct answer_source){
+			    .from = s->from,
+			    .to = s->to,
+			    .quote = s->quote,
+			    .quote_end = s->quote_end,
+			    .found = 1,
+			    .score = s->score,
+			    /* of the nearest none is sent: no mark tells them apart */
+			    .sent = source_sent(t, s) || !t->sources.found,
+			    .share = -1,
+		    },
+		    out);
 	}
 }
 
@@ -88,8 +99,8 @@ static int same_passage(const struct answer_source *a, const struct evidence *b)
 	return to > from && 2 * (to - from) >= n;
 }
 
-/* Do the shares of the listed passages say something?  Not where one of them was in the context alone, beside passages of earlier questions that
- * the list does not have: of a document that was read whole all others were. */
+/* Do the shares of the listed passages say something? Not where one of them was in the context alone, beside passages
+ * of earlier questions that the list does not have: of a document that was read whole all others were. */
 static int shares_say_something(const struct conversation *t, const struct answer_sources *list)
 {
 	size_t sent = 0;
@@ -120,10 +131,20 @@ void answer_sources_attended(const struct conversation *t, struct answer_sources
 		if (s && s->sent)
 			s->share += v->share;
 		else if (!s && new < ATTENDED_MOST && out->n < ANSWER_SOURCES_MOST)
-			new += add(t, v->doc, &(struct answer_source){
-				.from = v->from, .to = v->to, .quote = v->from, .sent = 1, .share = v->share,
-				.quote_end = v->from + (v->to - v->from > TEXT_MOST ? utf8_complete(d->text.p + d->body + v->from, TEXT_MOST) : v->to - v->from),
-			}, out) != NULL;
+			new += add(t, v->doc,
+			           &(struct answer_source){
+					   .from = v->from,
+					   .to = v->to,
+					   .quote = v->from,
+					   .sent = 1,
+					   .share = v->share,
+					   .quote_end =
+						   v->from +
+						   (v->to - v->from > TEXT_MOST
+			                                    ? utf8_complete(d->text.p + d->body + v->from, TEXT_MOST)
+			                                    : v->to - v->from),
+				   },
+			           out) != NULL;
 	}
 	for (size_t i = 0; i < out->n && !shares_say_something(t, out); i++)
 		out->at[i].share = -1;
@@ -133,13 +154,14 @@ void answer_sources_attended(const struct conversation *t, struct answer_sources
 
 size_t answer_source_document(const struct conversation *t, const struct answer_source *s)
 {
-	struct str text = {0};
+	struct str text = { 0 };
 	size_t found = SIZE_MAX;
 
 	for (size_t i = 0; i < t->n_doc && found == SIZE_MAX; i++) {
 		const struct document *d = &t->doc[i];
 
-		if (strcmp(d->name, s->doc) != 0 || s->to > d->n_body || s->from > s->quote || s->quote > s->quote_end || s->quote_end > s->to)
+		if (strcmp(d->name, s->doc) != 0 || s->to > d->n_body || s->from > s->quote ||
+		    s->quote > s->quote_end || s->quote_end > s->to)
 			continue;
 		str_clear(&text);
 		text_on_one_line(d->text.p + d->body + s->quote, s->quote_end - s->quote, &text);
@@ -163,7 +185,12 @@ int sources_restore(struct conversation *t, const struct answer_sources *from)
 		}
 		t->sources.at = xrealloc(t->sources.at, (t->sources.n + 1) * sizeof *t->sources.at);
 		t->sources.at[t->sources.n++] = (struct source){
-			.doc = doc, .from = s->from, .to = s->to, .quote = s->quote, .quote_end = s->quote_end, .score = s->score,
+			.doc = doc,
+			.from = s->from,
+			.to = s->to,
+			.quote = s->quote,
+			.quote_end = s->quote_end,
+			.score = s->score,
 			.chosen = s->sent && !t->doc[doc].whole,
 		};
 	}
@@ -185,7 +212,7 @@ void message_read_stats(int role, const char *stats, struct message *to)
 
 void message_export_more(int role, const char *stats, int json, struct str *out)
 {
-	struct message m = {.role = ROLE_USER};
+	struct message m = { .role = ROLE_USER };
 
 	message_read_stats(role, stats, &m);
 	if (!json) {

@@ -1,7 +1,7 @@
 /* app/retrieval/evidence.c - the passages of the documents with most of an answer's attention mass (retrieval.h).
  *
- * The engine gives the attention mass of each token while the answer was generated, and the rendering the bytes of a document that a
- * token stands for. */
+ * The engine gives the attention mass of each token while the answer was generated, and the rendering the bytes of a
+ * document that a token stands for. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,17 +11,24 @@
 #include "app/conversation/conversation.h"
 #include "engine/base/base.h"
 
-/* Attention sinks are skipped: they draw attention whatever they contain.  A passage with less than SHARE_LEAST of it all is no evidence.
+/* Attention sinks are skipped: they draw attention whatever they contain. A passage with less than SHARE_LEAST of it
+ * all is no evidence.
  *
- * An answer that owes nothing to the documents attends to them a little all the same, and the shares of that little say nothing.  So the
- * documents must draw BESIDE_LEAST of what they and the words of the question draw together: 0.3 or more in right answers about SQuAD
- * paragraphs and where a document's words were repeated, below 0.19 where "What is the capital of France?" was answered beside one. */
+ * An answer that owes nothing to the documents attends to them a little all the same, and the shares of that little say
+ * nothing. So the documents must draw BESIDE_LEAST of what they and the words of the question draw together: 0.3 or
+ * more in right answers about SQuAD paragraphs and where a document's words were repeated, below 0.19 where "What is
+ * the capital of France?" was answered beside one. */
 enum { SINKS = 4, BEST = EVIDENCE_MOST, TEXT_MOST = 200 };
 static const double SHARE_LEAST = 0.01, BESIDE_LEAST = 0.2;
 
-struct looked_at { const struct document *d; struct passage p; double weight; };
+struct looked_at {
+	const struct document *d;
+	struct passage p;
+	double weight;
+};
 
-/* The byte of the document behind each token of the prompt from `token` on, ascending, until the document ends.  Returns how many. */
+/* The byte of the document behind each token of the prompt from `token` on, ascending, until the document ends. Returns
+ * how many. */
 static size_t tokens_in(const struct conversation *t, const struct document *d, size_t n_token, size_t *end)
 {
 	size_t n = d->body + d->n_body, done = 0, k = 0;
@@ -43,7 +50,8 @@ static int by_weight(const void *a, const void *b)
 }
 
 /* Add one document's passages to best[], which keeps those with the most mass; returns the mass of them all. */
-static double add_document(const struct document *d, const size_t *end, const float *weight, size_t n_token, struct looked_at *best)
+static double add_document(const struct document *d, const size_t *end, const float *weight, size_t n_token,
+                           struct looked_at *best)
 {
 	size_t *body = xcalloc(n_token + 1, sizeof *body), token = 0, n;
 	struct passage *p;
@@ -74,12 +82,13 @@ static struct looked_at *quoted_passage(const struct document *d, const struct q
 	for (int i = 0; i < BEST; i++)
 		if (best[i].d == d && best[i].p.from < q->to && q->from < best[i].p.to)
 			return &best[i];
-	best[BEST] = (struct looked_at){.d = d, .p = {.from = q->from, .to = q->to}};
+	best[BEST] = (struct looked_at){ .d = d, .p = { .from = q->from, .to = q->to } };
 	return &best[BEST];
 }
 
 /* What the questions quote of the last question's sources counts for the passage that holds it. */
-static double add_quoted(const struct conversation *t, const struct message *m, const float *weight, size_t n_token, struct looked_at *best)
+static double add_quoted(const struct conversation *t, const struct message *m, const float *weight, size_t n_token,
+                         struct looked_at *best)
 {
 	struct quoted q[QUOTED_MOST];
 	size_t n = m->context_place.first < 0 ? 0 : context_quotes(t, &m->context, q);
@@ -99,7 +108,8 @@ static double add_quoted(const struct conversation *t, const struct message *m, 
 	return all;
 }
 
-/* The attention mass of the last question's own words: without what it quotes, and without a text that was read before it. */
+/* The attention mass of the last question's own words: without what it quotes, and without a text that was read before
+ * it. */
 static double mass_of_question(const struct conversation *t, const float *weight, size_t n_token)
 {
 	const struct message *m;
@@ -121,14 +131,14 @@ static double mass_of_question(const struct conversation *t, const float *weight
 
 int evidence_begin(struct conversation *t)
 {
-	struct err e = {0};
+	struct err e = { 0 };
 
 	int there = 0;
 
 	t->n_evidence = 0;
 	t->compared = t->unattended = 0;
 	for (size_t i = 0; i < t->n_doc; i++)
-		there |= !t->doc[i].grows;   /* what is quoted of that stands in the text of the message */
+		there |= !t->doc[i].grows; /* what is quoted of that stands in the text of the message */
 	if (!there)
 		return 0;
 	if (!t->tl)
@@ -142,7 +152,7 @@ int evidence_begin(struct conversation *t)
 
 void evidence_end(struct conversation *t)
 {
-	struct looked_at best[BEST + 1] = {{ .d = NULL }};
+	struct looked_at best[BEST + 1] = { { .d = NULL } };
 	size_t n = t->rendered.id.n, *end = xcalloc(n + 1, sizeof *end);
 	float *weight = xcalloc(n + 1, sizeof *weight);
 	double all = 0, beside;
@@ -163,9 +173,13 @@ void evidence_end(struct conversation *t)
 	beside = all + mass_of_question(t, weight, n);
 	t->unattended = all < BESIDE_LEAST * beside;
 	t->compared = best[1].weight > 0;
-	for (int i = 0; i < BEST && all >= BESIDE_LEAST * beside && best[i].weight > 0 && best[i].weight >= SHARE_LEAST * all; i++)
+	for (int i = 0;
+	     i < BEST && all >= BESIDE_LEAST * beside && best[i].weight > 0 && best[i].weight >= SHARE_LEAST * all; i++)
 		t->evidence[t->n_evidence++] = (struct evidence){
-			.doc = (size_t)(best[i].d - t->doc), .from = best[i].p.from, .to = best[i].p.to, .share = best[i].weight / all,
+			.doc = (size_t)(best[i].d - t->doc),
+			.from = best[i].p.from,
+			.to = best[i].p.to,
+			.share = best[i].weight / all,
 		};
 	free(end);
 	free(weight);

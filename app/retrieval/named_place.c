@@ -1,7 +1,7 @@
 /* app/retrieval/named_place.c - the page, chapter or section that a question names (retrieval_private.h).
  *
- * "What is on page 30?" shares no word with that page, so no index finds it; the marks of the document do.  What is named is a word such as
- * "page" or "chapter" and a number behind it, "4.3.1" or "IV", or "第3章". */
+ * "What is on page 30?" shares no word with that page, so no index finds it; the marks of the document do. What is
+ * named is a word such as "page" or "chapter" and a number behind it, "4.3.1" or "IV", or "第3章". */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,15 +10,27 @@
 
 enum { PARTS = 6, PASSAGE_BYTES = 1000, QUOTE_BYTES = 300 };
 
-struct place_name { int page; int word; int part[PARTS], n; };   /* word: which of words[], -1: none */
+struct place_name {
+	int page;
+	int word;
+	int part[PARTS], n;
+}; /* word: which of words[], -1: none */
 
-static const struct { const char *word; int page; } words[] = {
-	{"page", 1}, {"seite", 1}, {"página", 1}, {"pagina", 1}, {"страница", 1}, {"странице", 1}, {"chapter", 0}, {"section", 0}, {"appendix", 0}, {"part", 0},
-	{"book", 0}, {"kapitel", 0}, {"abschnitt", 0}, {"anhang", 0}, {"teil", 0}, {"chapitre", 0}, {"annexe", 0}, {"capítulo", 0}, {"sección", 0}, {"глава", 0},
-	{"главе", 0}, {"раздел", 0}, {"разделе", 0},
+static const struct {
+	const char *word;
+	int page;
+} words[] = {
+	{ "page", 1 },     { "seite", 1 },   { "página", 1 },    { "pagina", 1 },   { "страница", 1 },
+	{ "странице", 1 }, { "chapter", 0 }, { "section", 0 },   { "appendix", 0 }, { "part", 0 },
+	{ "book", 0 },     { "kapitel", 0 }, { "abschnitt", 0 }, { "anhang", 0 },   { "teil", 0 },
+	{ "chapitre", 0 }, { "annexe", 0 },  { "capítulo", 0 },  { "sección", 0 },  { "глава", 0 },
+	{ "главе", 0 },    { "раздел", 0 },  { "разделе", 0 },
 };
 /* The units of Chinese and Japanese, behind the number. */
-static const struct { const char *unit; int page; } units[] = {{"页", 1}, {"頁", 1}, {"ページ", 1}, {"章", 0}, {"节", 0}, {"節", 0}, {"回", 0}};
+static const struct {
+	const char *unit;
+	int page;
+} units[] = { { "页", 1 }, { "頁", 1 }, { "ページ", 1 }, { "章", 0 }, { "节", 0 }, { "節", 0 }, { "回", 0 } };
 
 static int is_digit(char c)
 {
@@ -40,7 +52,7 @@ static int same(const char *s, size_t n, const char *word)
 static int roman(const char *s, size_t n, int *value)
 {
 	static const char digits[] = "IVXLCDM";
-	static const int worth[] = {1, 5, 10, 50, 100, 500, 1000};
+	static const int worth[] = { 1, 5, 10, 50, 100, 500, 1000 };
 	size_t i = 0;
 	int before = 0;
 
@@ -75,13 +87,15 @@ static size_t read_number(const char *s, size_t n, struct place_name *out)
 	/* "In this chapter I want" names none. */
 	if (!out->n && (i = (size_t)roman(s, n, &value)) && !(i == 1 && i < n && s[i] == ' '))
 		out->part[out->n++] = value;
-	return out->n && (i == n || !(is_letter(s[i]) || is_digit(s[i]))) ? i : out->n && i < n && (unsigned char)s[i] >= 0xe3 ? i : 0;
+	return out->n && (i == n || !(is_letter(s[i]) || is_digit(s[i]))) ? i
+	       : out->n && i < n && (unsigned char)s[i] >= 0xe3           ? i
+	                                                                  : 0;
 }
 
 /* A name that begins at s: 1, or 0. */
 static int read_name(const char *s, size_t n, struct place_name *out)
 {
-	*out = (struct place_name){.word = -1};
+	*out = (struct place_name){ .word = -1 };
 	for (size_t w = 0; w < sizeof words / sizeof *words; w++) {
 		size_t k = (size_t)same(s, n, words[w].word);
 
@@ -103,7 +117,7 @@ static int read_name(const char *s, size_t n, struct place_name *out)
 	return 0;
 }
 
-/* Is a heading called that: "4.3.1 Title", "CHAPTER IV", "第3章"?  One with a word of its own must have the question's. */
+/* Is a heading called that: "4.3.1 Title", "CHAPTER IV", "第3章"? One with a word of its own must have the question's. */
 static int heading_has(const char *text, const struct place_name *want)
 {
 	struct place_name has;
@@ -123,7 +137,8 @@ static int heading_has(const char *text, const struct place_name *want)
 static size_t place_end(const struct document *d, size_t i)
 {
 	for (size_t k = i + 1; k < d->n_mark; k++)
-		if (d->mark[k].kind == d->mark[i].kind && d->mark[k].at > d->mark[i].at && d->mark[k].level <= d->mark[i].level)
+		if (d->mark[k].kind == d->mark[i].kind && d->mark[k].at > d->mark[i].at &&
+		    d->mark[k].level <= d->mark[i].level)
 			return d->mark[k].at;
 	return d->n_body;
 }
@@ -141,7 +156,8 @@ static int find_in(const struct document *d, const struct place_name *want, size
 
 		if (m->kind != (want->page ? MARK_PAGE : MARK_HEADING) || !m->text || !*m->text)
 			continue;
-		if (want->page ? want->n != 1 || strtol(m->text, &end, 10) != want->part[0] || *end : !heading_has(m->text, want))
+		if (want->page ? want->n != 1 || strtol(m->text, &end, 10) != want->part[0] || *end
+		               : !heading_has(m->text, want))
 			continue;
 		until = place_end(d, i);
 		if (!found || until - m->at > *to - *from) {
@@ -184,8 +200,9 @@ int named_place(const struct conversation *t, const char *question, size_t n, st
 
 	for (size_t i = 0; i < n && !found; i++) {
 		/* Not inside of a word or a number; Chinese and Japanese have no blanks. */
-		if (i && (unsigned char)question[i] < 0xe3 && ((is_letter(question[i]) && is_letter(question[i - 1])) ||
-		    (is_digit(question[i]) && (is_digit(question[i - 1]) || question[i - 1] == '.'))))
+		if (i && (unsigned char)question[i] < 0xe3 &&
+		    ((is_letter(question[i]) && is_letter(question[i - 1])) ||
+		     (is_digit(question[i]) && (is_digit(question[i - 1]) || question[i - 1] == '.'))))
 			continue;
 		if (!read_name(question + i, n - i, &want))
 			continue;
@@ -200,10 +217,11 @@ int named_place(const struct conversation *t, const char *question, size_t n, st
 			to = cut_end(body, from, to, PASSAGE_BYTES);
 			while (to > from && is_blank(body[to - 1]))
 				to--;
-			*out = (struct source){.doc = k, .from = from, .to = to, .quote = from};
+			*out = (struct source){ .doc = k, .from = from, .to = to, .quote = from };
 			/* A title says less than what follows it. */
 			line = want.page ? NULL : memchr(body + from, '\n', to - from);
-			for (out->quote = line ? (size_t)(line - body) : from; out->quote < to && is_blank(body[out->quote]); out->quote++)
+			for (out->quote = line ? (size_t)(line - body) : from;
+			     out->quote < to && is_blank(body[out->quote]); out->quote++)
 				;
 			out->quote_end = cut_end(body, out->quote, to, QUOTE_BYTES);
 			if (from >= to || out->quote >= out->quote_end)

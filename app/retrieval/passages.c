@@ -1,7 +1,7 @@
 /* app/retrieval/passages.c - cuts a document into passages (retrieval.h).
  *
- * One walk over the text gives every place between two characters a rank as the end of a passage.  When a passage is full it ends at
- * the place of the highest rank in its second half, and the walk continues from there. */
+ * One walk over the text gives every place between two characters a rank as the end of a passage. When a passage is
+ * full it ends at the place of the highest rank in its second half, and the walk continues from there. */
 #include "app/retrieval/retrieval.h"
 
 #include <stdlib.h>
@@ -13,12 +13,16 @@
 enum place { PLACE_NONE, PLACE_CHAR, PLACE_WORD, PLACE_LINE, PLACE_SENTENCE, PLACE_PARAGRAPH, PLACE_SECTION, PLACES };
 
 struct cutter {
-	const char *text; size_t n;
-	const size_t *end; size_t n_token;
-	const struct mark *mark; size_t n_mark;
-	size_t token;                     /* tokens that end at or before the place where the walk is */
-	size_t marks;                     /* pages and sections that begin before it */
-	struct passage *out; size_t n_out, cap;
+	const char *text;
+	size_t n;
+	const size_t *end;
+	size_t n_token;
+	const struct mark *mark;
+	size_t n_mark;
+	size_t token; /* tokens that end at or before the place where the walk is */
+	size_t marks; /* pages and sections that begin before it */
+	struct passage *out;
+	size_t n_out, cap;
 };
 
 static int is_blank(char c)
@@ -39,7 +43,8 @@ static int is_short(const char *text, size_t end)
 /* Does a sentence end before these blanks, or here, where its script has none? */
 static int ends_sentence(const char *text, size_t at)
 {
-	static const char *const wide[] = { "\xe3\x80\x82", "\xef\xbc\x81", "\xef\xbc\x9f" };   /* the full stops of Chinese and Japanese */
+	/* the full stops of Chinese and Japanese */
+	static const char *const wide[] = { "\xe3\x80\x82", "\xef\xbc\x81", "\xef\xbc\x9f" };
 	size_t end = at;
 
 	for (size_t i = 0; at >= 3 && i < sizeof wide / sizeof *wide; i++)
@@ -95,7 +100,7 @@ static void add_passage(struct cutter *c, size_t from, size_t to)
 		c->cap = c->cap ? 2 * c->cap : 16;
 		c->out = xrealloc(c->out, c->cap * sizeof *c->out);
 	}
-	c->out[c->n_out++] = (struct passage){from, to};
+	c->out[c->n_out++] = (struct passage){ from, to };
 }
 
 static size_t tokens_before(const struct cutter *c, size_t at)
@@ -134,8 +139,8 @@ static size_t passage_end(struct cutter c, size_t from)
 	return tokens_before(&c, c.n) - first > PASSAGE_MOST && best_place ? best : c.n;
 }
 
-size_t passages_cut(const char *text, size_t n, const size_t *end, size_t n_token, const struct mark *mark, size_t n_mark,
-                    struct passage **out)
+size_t passages_cut(const char *text, size_t n, const size_t *end, size_t n_token, const struct mark *mark,
+                    size_t n_mark, struct passage **out)
 {
 	struct cutter c = { .text = text, .n = n, .end = end, .n_token = n_token, .mark = mark, .n_mark = n_mark };
 

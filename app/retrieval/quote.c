@@ -1,9 +1,9 @@
 /* app/retrieval/quote.c - what a question brings along from the documents: passages, and the sentence that answers best
  * (retrieval.h).
  *
- * Behind a document that was read whole, a question brings the best sentence of it; of a document that is only searched it brings the best
- * passages, in the order of the document, and then the sentence.  A passage that an earlier question brought is not sent again while the
- * cache holds it. */
+ * Behind a document that was read whole, a question brings the best sentence of it; of a document that is only searched
+ * it brings the best passages, in the order of the document, and then the sentence. A passage that an earlier question
+ * brought is not sent again while the cache holds it. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,14 +13,15 @@
 #include "app/conversation/conversation.h"
 
 enum {
-	SHARE_OF_CTX = 3,        /* the passages of a question take at most this part of the context, */
-	SHARE_OF_FREE = 2,       /* and where nothing is evicted this part of what is free */
-	PASSAGES = 3,            /* of a question, where no number is set; */
-	PASSAGES_SMALL = 1,      /* more than one leads small models astray (tests/results.md) */
+	SHARE_OF_CTX = 3,   /* the passages of a question take at most this part of the context, */
+	SHARE_OF_FREE = 2,  /* and where nothing is evicted this part of what is free */
+	PASSAGES = 3,       /* of a question, where no number is set; */
+	PASSAGES_SMALL = 1, /* more than one leads small models astray (tests/results.md) */
 };
-static const uint64_t SMALL = 1000000000;   /* parameters */
-/* Below so many parameters an answer begins with the best sentence, and ends with its paragraph: the default model, of 135 million, had 67 of 80
- * easy questions right in its own words, and 80 by the sentence (tests/results/2026-11-28-answers.md). */
+static const uint64_t SMALL = 1000000000; /* parameters */
+/* Below so many parameters an answer begins with the best sentence, and ends with its paragraph: the default model, of
+ * 135 million, had 67 of 80 easy questions right in its own words, and 80 by the sentence
+ * (tests/results/2026-11-28-answers.md). */
 static const uint64_t QUOTES = 200000000;
 
 static const char *body_of(const struct conversation *t, const struct source *s)
@@ -68,11 +69,12 @@ static int text_kept(const struct conversation *t, const struct text_at *place, 
 
 static int sent_before(const struct conversation *t, const char *text, size_t n)
 {
-	for (size_t i = t->n_msg; i--; ) {
+	for (size_t i = t->n_msg; i--;) {
 		const struct message *m = &t->msg[i];
 		const char *at = m->context.n ? memmem(m->context.p, m->context.n, text, n) : NULL;
 
-		if (at && (t->tl ? text_kept(t, &m->context_place, (size_t)(at - m->context.p), n) : i >= t->served.left_out))
+		if (at &&
+		    (t->tl ? text_kept(t, &m->context_place, (size_t)(at - m->context.p), n) : i >= t->served.left_out))
 			return 1;
 	}
 	return 0;
@@ -81,7 +83,7 @@ static int sent_before(const struct conversation *t, const char *text, size_t n)
 /* The same for a text that grows, which is read as a message. */
 static int read_before(const struct conversation *t, const char *text, size_t n)
 {
-	for (size_t i = t->n_msg; i--; ) {
+	for (size_t i = t->n_msg; i--;) {
 		const struct message *m = &t->msg[i];
 		const char *at = m->read ? memmem(m->text.p, m->read, text, n) : NULL;
 
@@ -128,7 +130,9 @@ static size_t room_for_passages(const struct conversation *t)
 
 static size_t passages_most(const struct conversation *t)
 {
-	return t->o->passages >= 0 ? (size_t)t->o->passages : t->info->n_params && t->info->n_params < SMALL ? PASSAGES_SMALL : PASSAGES;
+	return t->o->passages >= 0                              ? (size_t)t->o->passages
+	       : t->info->n_params && t->info->n_params < SMALL ? PASSAGES_SMALL
+	                                                        : PASSAGES;
 }
 
 /* The best passages of documents that are not read whole. */
@@ -160,7 +164,8 @@ void sources_chosen_before(struct conversation *t, const struct str *context)
 
 		s->chosen = context->n && memmem(context->p, context->n, text, n) != NULL;
 		for (size_t i = 0; i < t->n_msg && !s->chosen; i++)
-			s->chosen = t->msg[i].context.n && memmem(t->msg[i].context.p, t->msg[i].context.n, text, n) != NULL;
+			s->chosen = t->msg[i].context.n &&
+			            memmem(t->msg[i].context.p, t->msg[i].context.n, text, n) != NULL;
 	}
 }
 
@@ -171,7 +176,8 @@ int source_sent(const struct conversation *t, const struct source *s)
 
 	if (t->doc[s->doc].whole)
 		return 1;
-	return t->sources.found && (s->chosen || s == t->sources.at || sent_before(t, text, n) || (t->doc[s->doc].grows && read_before(t, text, n)));
+	return t->sources.found && (s->chosen || s == t->sources.at || sent_before(t, text, n) ||
+	                            (t->doc[s->doc].grows && read_before(t, text, n)));
 }
 
 #define SAYS "The document says: \""
@@ -187,11 +193,11 @@ static size_t item_mark(const char *p, size_t n)
 	return mark && mark + 1 < n && p[mark] == ' ' ? mark + 1 : 0;
 }
 
-/* The best sentence within quotation marks: its own become single ones, and the mark of a list's item is left out, which leads small models
- * astray. */
+/* The best sentence within quotation marks: its own become single ones, and the mark of a list's item is left out,
+ * which leads small models astray. */
 static void quote_in_marks(const struct conversation *t, const struct source *s, struct str *out)
 {
-	struct str quote = {0};
+	struct str quote = { 0 };
 	size_t skip;
 
 	source_quote(t, s, &quote);
@@ -251,10 +257,12 @@ static int quotes_first(const struct conversation *t)
 {
 	const struct engine_info *i = t->info;
 
-	return t->engine && i->n_params && i->n_params < QUOTES && i->template_name[0] && !i->thinks_first && !i->channels;
+	return t->engine && i->n_params && i->n_params < QUOTES && i->template_name[0] && !i->thinks_first &&
+	       !i->channels;
 }
 
-/* Question words in English, German, French, Spanish, Italian, Portuguese and Dutch, without "que" and "come", which requests have as well. */
+/* Question words in English, German, French, Spanish, Italian, Portuguese and Dutch, without "que" and "come", which
+ * requests have as well. */
 static const char interrogatives[] =
 	" what whats which who whos whom whose when where wheres why how was wer wen wem wessen wann wo woher wohin warum wieso wie welche welcher welches "
 	"welchen welchem wieviel quel quelle quels quelles qui quand o\xc3\xb9 pourquoi comment combien qu\xc3\xa9 qui\xc3\xa9n cu\xc3\xa1l cu\xc3\xa1ndo d\xc3\xb3nde "
@@ -264,16 +272,16 @@ static const char interrogatives[] =
 /* 1 if the text asks for something that a sentence can tell; "Write a poem about plum cake." does not. */
 static int is_question(const char *text, size_t n)
 {
-	static const char wide[] = "\xef\xbc\x9f", arabic[] = "\xd8\x9f";   /* question marks */
+	static const char wide[] = "\xef\xbc\x9f", arabic[] = "\xd8\x9f"; /* question marks */
 
-	return memchr(text, '?', n) || memmem(text, n, wide, sizeof wide - 1) || memmem(text, n, arabic, sizeof arabic - 1) ||
-	       text_has_word(text, n, interrogatives, NULL);
+	return memchr(text, '?', n) || memmem(text, n, wide, sizeof wide - 1) ||
+	       memmem(text, n, arabic, sizeof arabic - 1) || text_has_word(text, n, interrogatives, NULL);
 }
 
 void quotation_given(const struct conversation *t, const char *question, size_t n, struct tokens *out)
 {
-	struct str text = {0};
-	struct err none = {0};
+	struct str text = { 0 };
+	struct err none = { 0 };
 
 	if (!t->sources.n || !quotes_first(t) || !is_question(question, n))
 		return;
@@ -294,15 +302,16 @@ size_t context_quotes(const struct conversation *t, const struct str *context, s
 	for (size_t i = 0; i < t->sources.n && i < SOURCES_MOST; i++) {
 		const struct source *s = &t->sources.at[i];
 		const char *passage = memmem(context->p, context->n, body_of(t, s) + s->from, s->to - s->from), *says;
-		struct str sentence = {0};
+		struct str sentence = { 0 };
 
 		if (passage)
-			out[n++] = (struct quoted){s->doc, s->from, s->to, (size_t)(passage - context->p), s->to - s->from};
+			out[n++] = (struct quoted){ s->doc, s->from, s->to, (size_t)(passage - context->p),
+				                    s->to - s->from };
 		str_adds(&sentence, SAYS);
 		quote_in_marks(t, s, &sentence);
 		says = memmem(context->p, context->n, sentence.p, sentence.n);
 		if (says)
-			out[n++] = (struct quoted){s->doc, s->from, s->to, (size_t)(says - context->p), sentence.n};
+			out[n++] = (struct quoted){ s->doc, s->from, s->to, (size_t)(says - context->p), sentence.n };
 		str_free(&sentence);
 	}
 	return n;
@@ -316,7 +325,7 @@ void passages_json(const struct conversation *t, struct str *out)
 	for (size_t i = 0; i < t->sources.n; i++) {
 		const struct source *s = &t->sources.at[i];
 		struct document_place at;
-		struct str quote = {0};
+		struct str quote = { 0 };
 
 		json_open(out, NULL, '{');
 		json_string(out, "doc", t->doc[s->doc].name);

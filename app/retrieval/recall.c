@@ -1,9 +1,9 @@
 /* app/retrieval/recall.c - what was evicted from a conversation, found again for a question (retrieval.h).
  *
- * The turns are searched for the question's words (bm25 of a turn and of its best sentence); a sentence that the cache still holds needs no
- * recall.  Of the best sentences those are accepted that explain the question better than chance: the question's log probability behind the
- * sentence, less its log probability without it.  They are quoted in front of the question, at the end of the sequence: nothing that was
- * evicted comes back into its old place. */
+ * The turns are searched for the question's words (bm25 of a turn and of its best sentence); a sentence that the cache
+ * still holds needs no recall. Of the best sentences those are accepted that explain the question better than chance:
+ * the question's log probability behind the sentence, less its log probability without it. They are quoted in front of
+ * the question, at the end of the sequence: nothing that was evicted comes back into its old place. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,21 +11,22 @@
 #include "app/retrieval/retrieval_private.h"
 
 enum {
-	CANDIDATES = 4,          /* sentences, of as many turns, that are scored by the model */
-	LOOKED_AT = 40,          /* turns whose sentences are looked for in the cache */
-	SHARED_LEAST = 2,        /* words that a candidate has of the question */
+	CANDIDATES = 4,   /* sentences, of as many turns, that are scored by the model */
+	LOOKED_AT = 40,   /* turns whose sentences are looked for in the cache */
+	SHARED_LEAST = 2, /* words that a candidate has of the question */
 	RECALLED_MOST = 3,
-	TOKENS_MOST = 150,       /* of all that is recalled */
-	BEST_BYTES = 500,        /* of the sentence that was found; of the other side of its turn */
+	TOKENS_MOST = 150, /* of all that is recalled */
+	BEST_BYTES = 500,  /* of the sentence that was found; of the other side of its turn */
 	OTHER_BYTES = RECALL_BEGINNING,
 };
-static const double CACHED_SHARE = 0.8;    /* a candidate with less than this share of the score of a sentence in the cache adds nothing to it */
-/* Accepted: nats that the question gains behind the sentence, and the share of its words, by idf, that the sentence has.  Measured with
- * tests/measure/recall.py. */
+/* a candidate with less than this share of the score of a sentence in the cache adds nothing to it */
+static const double CACHED_SHARE = 0.8;
+/* Accepted: nats that the question gains behind the sentence, and the share of its words, by idf, that the sentence
+ * has. Measured with tests/measure/recall.py. */
 static const double COVERED_LEAST = 0.25, SCORE_LEAST = 5, ACCEPTED = 14, NATS_OF_COVERED = 10;
 /* The same without the model's opinion, where the model is too large to give it quickly. */
 static const double COVERED_ALONE = 0.5, SCORE_ALONE = 8;
-static const double BESIDE_SHARE = 0.5;    /* a further turn comes along with this share of the best one's gain */
+static const double BESIDE_SHARE = 0.5; /* a further turn comes along with this share of the best one's gain */
 
 /* ---- the cache ---- */
 
@@ -37,7 +38,7 @@ static int32_t tokens_of(const struct conversation *t, const struct message *m, 
 
 	if (m->place.first < 0)
 		return 0;
-	if (m->id.n) {   /* an answer, by the bytes of its sampled tokens */
+	if (m->id.n) { /* an answer, by the bytes of its sampled tokens */
 		for (size_t k = 0; k < m->id.n && at < to; k++, i++) {
 			at += engine_piece(t->engine, m->id.id[k], 0, NULL, 0);
 			if (at > from && !n++)
@@ -62,7 +63,10 @@ static int in_cache(const struct conversation *t, const struct best *b)
 
 /* ---- candidates ---- */
 
-struct candidate { const struct turn_words *turn; double gain; };
+struct candidate {
+	const struct turn_words *turn;
+	double gain;
+};
 
 /* The best turns of which the sentence that was found is evicted, and shares enough words with the question. */
 static size_t choose(const struct conversation *t, const struct memory *m, struct candidate *out)
@@ -75,8 +79,9 @@ static size_t choose(const struct conversation *t, const struct memory *m, struc
 
 		if (in_cache(t, b))
 			cached = b->score > cached ? b->score : cached;
-		else if (b->covered >= COVERED_LEAST && b->shared >= SHARED_LEAST && b->score >= SCORE_LEAST && b->score >= CACHED_SHARE * cached)
-			out[n++] = (struct candidate){.turn = &m->turn[i]};
+		else if (b->covered >= COVERED_LEAST && b->shared >= SHARED_LEAST && b->score >= SCORE_LEAST &&
+		         b->score >= CACHED_SHARE * cached)
+			out[n++] = (struct candidate){ .turn = &m->turn[i] };
 	}
 	return n;
 }
@@ -96,7 +101,7 @@ static int score(struct conversation *t, const char *question, size_t n, struct 
 	for (size_t i = 0; i < n_c; i++) {
 		const struct best *b = &c[i].turn->tells;
 
-		quote[i] = (struct quote){t->msg[b->msg].text.p + b->from, b->to - b->from};
+		quote[i] = (struct quote){ t->msg[b->msg].text.p + b->from, b->to - b->from };
 	}
 	if (rerank_gains(t, question, n, quote, (int)n_c, gain, &scored, e) < 0)
 		return -1;
@@ -113,7 +118,8 @@ static int by_gain(const void *a, const void *b)
 }
 
 /* Those that are accepted, the best first: how many; -1 with ERR_CANCELLED. */
-static int accept(struct conversation *t, const char *question, size_t n, struct candidate *c, size_t n_c, struct err *e)
+static int accept(struct conversation *t, const char *question, size_t n, struct candidate *c, size_t n_c,
+                  struct err *e)
 {
 	int scored = n_c ? score(t, question, n, c, n_c, e) : 0, count = 0;
 
@@ -150,13 +156,14 @@ static void quote(const struct str *text, size_t from, size_t to, size_t most, s
 		str_adds(out, " ...");
 }
 
-/* The question's and the answer's words of a turn: the sentence that was found, and from the other side what belongs to it. */
+/* The question's and the answer's words of a turn: the sentence that was found, and from the other side what belongs to
+ * it. */
 static void quote_turn(const struct conversation *t, const struct turn_words *turn, struct recalled *out)
 {
 	const struct best *q = &turn->best[0], *a = &turn->best[1], *tells = &turn->tells;
 	int answers = tells->msg != turn->question;
 
-	*out = (struct recalled){.turn = turn->number};
+	*out = (struct recalled){ .turn = turn->number };
 	if (q->score > 0)
 		quote(&t->msg[q->msg].text, q->from, q->to, answers ? OTHER_BYTES : BEST_BYTES, &out->said);
 	if (answers)
@@ -172,7 +179,7 @@ static void add_quoted(const char *who, const struct str *text, struct str *out)
 	str_addf(out, "%s: \"", who);
 	from = out->n;
 	str_add(out, text->p, text->n);
-	for (size_t i = from; i < out->n; i++)   /* quotation marks within quotation marks */
+	for (size_t i = from; i < out->n; i++) /* quotation marks within quotation marks */
 		if (out->p[i] == '"')
 			out->p[i] = '\'';
 	str_adds(out, "\"");
@@ -190,9 +197,9 @@ static void add_turn(const struct recalled *r, struct str *out)
 
 static size_t count_tokens(const struct conversation *t, const struct recalled *r)
 {
-	struct str text = {0};
-	struct tokens id = {0};
-	struct err none = {0};
+	struct str text = { 0 };
+	struct tokens id = { 0 };
+	struct err none = { 0 };
 	size_t n;
 
 	add_turn(r, &text);
@@ -205,7 +212,7 @@ static size_t count_tokens(const struct conversation *t, const struct recalled *
 
 void recall_context(const struct conversation *t, struct str *out)
 {
-	for (size_t i = t->n_recalled; i--; )   /* the best one next to the question */
+	for (size_t i = t->n_recalled; i--;) /* the best one next to the question */
 		add_turn(&t->recalled[i], out);
 	if (t->n_recalled)
 		str_adds(out, "\n");
@@ -254,8 +261,8 @@ static int recall(struct conversation *t, const char *question, size_t n, struct
 int conversation_recall(struct conversation *t, const char *question, size_t n, struct err *e)
 {
 	double start = now_seconds();
-	struct memory m = {0};
-	struct err why = {0};
+	struct memory m = { 0 };
+	struct err why = { 0 };
 	int rc;
 
 	recall_forget(t);

@@ -1,7 +1,7 @@
 /* app/retrieval/recall_turns.c - searches the turns of a conversation for the words of a question (recall.h).
  *
- * The index has the sentences of all messages, each message once.  A turn's score is its bm25 (Robertson and Zaragoza 2009) and half of that
- * of its best sentence; what a word weighs, its idf, is counted over turns. */
+ * The index has the sentences of all messages, each message once. A turn's score is its bm25 (Robertson and Zaragoza
+ * 2009) and half of that of its best sentence; what a word weighs, its idf, is counted over turns. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 #include "sessions/store/store.h"
 #include "app/retrieval/retrieval.h"
 
-enum { WORD_BYTES = 6 };   /* of a word with its blank: turns are counted in words */
+enum { WORD_BYTES = 6 }; /* of a word with its blank: turns are counted in words */
 static const double K1 = 1.2, B = 0.6, SENTENCE_WEIGHT = 0.5;
 
 /* ---- what was said ---- */
@@ -73,7 +73,7 @@ static void memory_open(const struct conversation *t, struct memory *m)
 		struct turn_words *turn;
 
 		if (msg->role == ROLE_USER)
-			m->turn[n_turn++] = (struct turn_words){.number = n_turn, .question = i, .answer = SIZE_MAX};
+			m->turn[n_turn++] = (struct turn_words){ .number = n_turn, .question = i, .answer = SIZE_MAX };
 		m->turn_of[i] = n_turn ? n_turn - 1 : SIZE_MAX;
 		if (!n_turn)
 			continue;
@@ -83,7 +83,7 @@ static void memory_open(const struct conversation *t, struct memory *m)
 		if (msg->role == ROLE_ASSISTANT)
 			turn->answer = i;
 		if (msg->number)
-			m->numbered[m->n_numbered++] = (struct numbered){msg->number, i};
+			m->numbered[m->n_numbered++] = (struct numbered){ msg->number, i };
 	}
 	m->n_turn = n_turn;
 	qsort(m->numbered, m->n_numbered, sizeof *m->numbered, by_number);
@@ -115,7 +115,7 @@ static double saturate(double count, double words, double mean)
 /* Which words each turn has, and what they weigh: the fewer turns have a word, the more. */
 static void weigh_words(struct memory *m, const struct found_sentence *s, size_t n, uint64_t asked)
 {
-	size_t have[RECALL_WORDS] = {0};
+	size_t have[RECALL_WORDS] = { 0 };
 
 	for (size_t i = 0; i < n; i++)
 		for (size_t k = find_text(m, s[i].text); k < m->n_numbered && m->numbered[k].number == s[i].text; k++) {
@@ -126,7 +126,9 @@ static void weigh_words(struct memory *m, const struct found_sentence *s, size_t
 					have[w] += !turn->count[w]++;
 		}
 	for (int w = 0; w < RECALL_WORDS; w++) {
-		m->weight[w] = asked >> w & 1 ? log(1 + ((double)m->n_turn - (double)have[w] + 0.5) / ((double)have[w] + 0.5)) : 0;
+		m->weight[w] = asked >> w & 1
+		                       ? log(1 + ((double)m->n_turn - (double)have[w] + 0.5) / ((double)have[w] + 0.5))
+		                       : 0;
 		m->whole += m->weight[w];
 	}
 }
@@ -153,14 +155,16 @@ static void score_sentences(struct memory *m, const struct found_sentence *s, si
 			double score = sum * saturate(1, s[i].words, mean);
 
 			if (score > best->score)
-				*best = (struct best){msg, s[i].from, s[i].to, score, m->whole > 0 ? sum / m->whole : 0, shared};
+				*best = (struct best){
+					msg, s[i].from, s[i].to, score, m->whole > 0 ? sum / m->whole : 0, shared
+				};
 		}
 	}
 }
 
 static int is_question(const struct str *text, const struct best *b)
 {
-	static const char *const mark[] = {"?", "\xef\xbc\x9f", "\xd8\x9f"};   /* Chinese, Arabic */
+	static const char *const mark[] = { "?", "\xef\xbc\x9f", "\xd8\x9f" }; /* Chinese, Arabic */
 
 	for (size_t i = 0; i < sizeof mark / sizeof *mark; i++) {
 		size_t n = strlen(mark[i]);
@@ -175,8 +179,8 @@ static double larger(double a, double b)
 	return a > b ? a : b;
 }
 
-/* What the turn has to say: its best sentence.  Where that only asks, it is the answer's best sentence or else its beginning, and what the
- * question has in common with it counts half. */
+/* What the turn has to say: its best sentence. Where that only asks, it is the answer's best sentence or else its
+ * beginning, and what the question has in common with it counts half. */
 static void find_telling(const struct conversation *t, struct turn_words *turn)
 {
 	const struct best *q = &turn->best[0], *a = &turn->best[1];
@@ -187,7 +191,7 @@ static void find_telling(const struct conversation *t, struct turn_words *turn)
 	if (turn->tells.score <= 0 || turn->tells.msg != turn->question || !is_question(&t->msg[q->msg].text, q))
 		return;
 	if (turn->answer == SIZE_MAX || !t->msg[turn->answer].text.n) {
-		turn->tells = (struct best){0};
+		turn->tells = (struct best){ 0 };
 		turn->score = 0;
 		return;
 	}
@@ -195,7 +199,10 @@ static void find_telling(const struct conversation *t, struct turn_words *turn)
 	if (a->score > 0)
 		turn->tells = *a;
 	else
-		turn->tells = (struct best){.msg = turn->answer, .to = n <= RECALL_BEGINNING ? n : utf8_complete(t->msg[turn->answer].text.p, RECALL_BEGINNING)};
+		turn->tells = (struct best){
+			.msg = turn->answer,
+			.to = n <= RECALL_BEGINNING ? n : utf8_complete(t->msg[turn->answer].text.p, RECALL_BEGINNING)
+		};
 	turn->tells.score = larger(a->score, q->score / 2);
 	turn->tells.covered = larger(a->covered, q->covered / 2);
 	turn->tells.shared = q->shared > a->shared ? q->shared : a->shared;
@@ -208,7 +215,7 @@ static int by_score(const void *a, const void *b)
 
 	if (x->score != y->score)
 		return x->score < y->score ? 1 : -1;
-	return x->number < y->number ? 1 : -1;   /* the newer one */
+	return x->number < y->number ? 1 : -1; /* the newer one */
 }
 
 /* Sort the turns, the best first. */
@@ -235,7 +242,8 @@ int memory_search(struct conversation *t, const char *question, size_t n, struct
 	size_t n_found;
 	uint64_t words;
 
-	if (add_messages(t, e) < 0 || t->hooks.find_sentences(question, n, &found, &n_found, &words, t->hooks.messages_ud, e) < 0)
+	if (add_messages(t, e) < 0 ||
+	    t->hooks.find_sentences(question, n, &found, &n_found, &words, t->hooks.messages_ud, e) < 0)
 		return -1;
 	memory_open(t, m);
 	weigh_words(m, found, n_found, words);

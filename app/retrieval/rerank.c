@@ -1,10 +1,12 @@
 /* app/retrieval/rerank.c - how well passages explain a question, as the model sees it (retrieval_private.h).
  *
- * The query likelihood is the log p of the question behind a passage (Sachan et al. 2022, "Improving passage retrieval with zero-shot
- * question generation").  It is computed on a short timeline of its own, so that the conversation's stays as it is.
+ * The query likelihood is the log p of the question behind a passage (Sachan et al. 2022, "Improving passage retrieval
+ * with zero-shot question generation"). It is computed on a short timeline of its own, so that the conversation's stays
+ * as it is.
  *
- * How many passages are judged depends on the size of the model and the kind of processor alone, not on the clock: the same question
- * gets the same passages, on a busy machine and with any number of threads.  Only a machine 20 times as slow as meant stops earlier. */
+ * How many passages are judged depends on the size of the model and the kind of processor alone, not on the clock: the
+ * same question gets the same passages, on a busy machine and with any number of threads. Only a machine 20 times as
+ * slow as meant stops earlier. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,20 +17,25 @@
 enum { CTX = 512, QUESTION_TOKENS = 64, QUOTE_TOKENS = 200 };
 /* Multiply-adds for one question: about 0.4 s of two cores with AVX-512.  A device has more, plain C less. */
 static const double MACS = 75e9, MACS_DEVICE = 3e12, MACS_C = 0.5e9;
-static const double SECONDS_MOST = 10;  /* a machine that takes this long is in trouble */
+static const double SECONDS_MOST = 10; /* a machine that takes this long is in trouble */
 #define HEAD "Passage:"                /* all of them begin with it: it is computed once */
-#define ASK "\n\nQuestion:"
+#define ASK  "\n\nQuestion:"
 
 void rerank_close(struct conversation *t)
 {
 	timeline_close(t->rerank.tl);
 	t->rerank.tl = NULL;
-	t->rerank.tokens = 0;   /* another model may come */
+	t->rerank.tokens = 0; /* another model may come */
 }
 
 /* ---- one passage ---- */
 
-struct scoring { const int32_t *id; size_t n, at; int32_t n_vocab; double sum; };
+struct scoring {
+	const int32_t *id;
+	size_t n, at;
+	int32_t n_vocab;
+	double sum;
+};
 
 static void on_logits(int32_t pos, const float *logits, void *ud)
 {
@@ -39,9 +46,10 @@ static void on_logits(int32_t pos, const float *logits, void *ud)
 }
 
 /* Log p of the question behind want. */
-static int likelihood(struct conversation *t, const struct tokens *want, const struct tokens *question, double *out, struct err *e)
+static int likelihood(struct conversation *t, const struct tokens *want, const struct tokens *question, double *out,
+                      struct err *e)
 {
-	struct scoring s = {.id = question->id, .n = question->n, .n_vocab = engine_info(t->engine)->n_vocab};
+	struct scoring s = { .id = question->id, .n = question->n, .n_vocab = engine_info(t->engine)->n_vocab };
 	int32_t reused = timeline_sync(t->rerank.tl, want->id, want->n, NULL, NULL, e);
 	const float *logits;
 
@@ -54,10 +62,10 @@ static int likelihood(struct conversation *t, const struct tokens *want, const s
 	return 0;
 }
 
-static int passage_tokens(struct conversation *t, const struct quote *q, const struct tokens *head, const struct tokens *ask, struct tokens *out,
-                          struct err *e)
+static int passage_tokens(struct conversation *t, const struct quote *q, const struct tokens *head,
+                          const struct tokens *ask, struct tokens *out, struct err *e)
 {
-	struct str text = {0};
+	struct str text = { 0 };
 	int rc = 0;
 
 	out->n = 0;
@@ -85,10 +93,10 @@ static int32_t tokens_for(const struct conversation *t)
 	return n < INT32_MAX ? (int32_t)n : INT32_MAX;
 }
 
-static int gains(struct conversation *t, const struct tokens *question, const struct quote *quote, int count, double *gain, int *scored,
-                 struct err *e)
+static int gains(struct conversation *t, const struct tokens *question, const struct quote *quote, int count,
+                 double *gain, int *scored, struct err *e)
 {
-	struct tokens head = {0}, ask = {0}, want = {0};
+	struct tokens head = { 0 }, ask = { 0 }, want = { 0 };
 	double until = now_seconds() + SECONDS_MOST, none, with;
 	size_t left = t->rerank.tokens > 0 ? (size_t)t->rerank.tokens : 0;
 	int rc = engine_tokenize(t->engine, HEAD, strlen(HEAD), TOKENIZE_BOS, &head, e);
@@ -120,17 +128,17 @@ static int gains(struct conversation *t, const struct tokens *question, const st
 	return rc;
 }
 
-int rerank_gains(struct conversation *t, const char *text, size_t n, const struct quote *quote, int count, double *gain, int *scored,
-                 struct err *e)
+int rerank_gains(struct conversation *t, const char *text, size_t n, const struct quote *quote, int count, double *gain,
+                 int *scored, struct err *e)
 {
-	struct timeline_options o = {.ctx = CTX, .kv = "full"};
-	struct err why = {0};
-	struct tokens question = {0};
-	struct str asked = {0};
+	struct timeline_options o = { .ctx = CTX, .kv = "full" };
+	struct err why = { 0 };
+	struct tokens question = { 0 };
+	struct str asked = { 0 };
 	int rc;
 
 	*scored = 0;
-	if (!t->engine)   /* a server gives no likelihoods of a prompt */
+	if (!t->engine) /* a server gives no likelihoods of a prompt */
 		return 0;
 	if (!t->rerank.tokens)
 		t->rerank.tokens = tokens_for(t);

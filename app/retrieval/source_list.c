@@ -1,4 +1,5 @@
-/* app/retrieval/source_list.c - the list of an answer's sources as text, for people and programs, and back (retrieval.h). */
+/* app/retrieval/source_list.c - the list of an answer's sources as text, for people and programs, and back
+ * (retrieval.h). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,8 +8,8 @@
 #include "app/conversation/conversation.h"
 
 enum {
-	BEGINNING_MOST = 80,     /* bytes of a passage that are shown where it has no share */
-	STORED_MOST = 4000,      /* of each text that is read back */
+	BEGINNING_MOST = 80, /* bytes of a passage that are shown where it has no share */
+	STORED_MOST = 4000,  /* of each text that is read back */
 };
 
 static void source_free(struct answer_source *s)
@@ -24,7 +25,7 @@ void answer_sources_free(struct answer_sources *s)
 	for (size_t i = 0; i < s->n; i++)
 		source_free(&s->at[i]);
 	free(s->at);
-	*s = (struct answer_sources){0};
+	*s = (struct answer_sources){ 0 };
 }
 
 void answer_source_place(const struct answer_source *s, struct str *out)
@@ -52,7 +53,7 @@ static void add_text(const char *text, size_t most, struct str *out)
 {
 	size_t n = strlen(text), shown = n > most ? utf8_complete(text, most) : n;
 
-	if (n)   /* weir docs rm has emptied it */
+	if (n) /* weir docs rm has emptied it */
 		str_addf(out, ": \"%.*s%s\"", (int)shown, text, shown < n ? "..." : "");
 }
 
@@ -116,7 +117,7 @@ void answer_sources_json(const struct answer_sources *list, struct str *out)
 
 		json_open(out, NULL, '{');
 		json_string(out, "doc", s->doc);
-		place_json(&(struct document_place){.page = s->page, .heading = s->heading}, out);
+		place_json(&(struct document_place){ .page = s->page, .heading = s->heading }, out);
 		if (s->line)
 			range_json("lines", s->line, s->last_line, out);
 		range_json("bytes", s->from, s->to, out);
@@ -139,7 +140,7 @@ void answer_sources_json(const struct answer_sources *list, struct str *out)
 /* A string, or a number as it stands there; NULL: neither, or too long. */
 static char *read_text(struct jv v)
 {
-	struct str s = {0};
+	struct str s = { 0 };
 	double number;
 
 	if (v.p && (size_t)(v.end - v.p) <= STORED_MOST && jv_text(v, &s) < 0 && jv_number(v, &number) == 0)
@@ -149,9 +150,9 @@ static char *read_text(struct jv v)
 
 static void read_range(struct jv v, size_t *from, size_t *to)
 {
-	struct jv it = {0};
+	struct jv it = { 0 };
 	double number;
-	size_t *out[2] = {from, to};
+	size_t *out[2] = { from, to };
 
 	for (int i = 0; i < 2 && jv_next(v, &it, NULL); i++)
 		if (jv_number(it, &number) == 0 && number >= 0 && number <= DOC_BYTES_MAX)
@@ -160,14 +161,18 @@ static void read_range(struct jv v, size_t *from, size_t *to)
 
 void answer_sources_read(struct jv list, struct answer_sources *out)
 {
-	struct jv it = {0};
+	struct jv it = { 0 };
 
-	*out = (struct answer_sources){0};
+	*out = (struct answer_sources){ 0 };
 	while (out->n < ANSWER_SOURCES_MOST && list.p && *list.p == '[' && jv_next(list, &it, NULL)) {
 		struct jv sent = jv_get(it, "sent");
 		struct answer_source s = {
-			.doc = read_text(jv_get(it, "doc")), .page = read_text(jv_get(it, "page")), .heading = read_text(jv_get(it, "heading")),
-			.text = read_text(jv_get(it, "text")), .sent = sent.p && *sent.p == 't', .share = -1,
+			.doc = read_text(jv_get(it, "doc")),
+			.page = read_text(jv_get(it, "page")),
+			.heading = read_text(jv_get(it, "heading")),
+			.text = read_text(jv_get(it, "text")),
+			.sent = sent.p && *sent.p == 't',
+			.share = -1,
 		};
 
 		read_range(jv_get(it, "lines"), &s.line, &s.last_line);

@@ -1,8 +1,9 @@
 /* app/retrieval/sources.c - the passages of the documents that answer a question (retrieval.h).
  *
- * The index gives candidates by bm25.  The model then says of each how much likelier the question is behind the passage's best sentence
- * and its neighbours than behind nothing (rerank.c), for as many candidates as the model's size allows.  What a passage must reach to count
- * as found was calibrated by tests/measure/sources on one half of its questions.  A page or section that is named needs no index (named_place.c). */
+ * The index gives candidates by bm25. The model then says of each how much likelier the question is behind the
+ * passage's best sentence and its neighbours than behind nothing (rerank.c), for as many candidates as the model's size
+ * allows. What a passage must reach to count as found was calibrated by tests/measure/sources on one half of its
+ * questions. A page or section that is named needs no index (named_place.c). */
 #include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
@@ -15,31 +16,33 @@
 #include "engine/base/utf8.h"
 #include "sessions/store/store.h"
 
-static const double NAT = 1.8;                 /* what a nat of the question is worth in bm25 */
+static const double NAT = 1.8; /* what a nat of the question is worth in bm25 */
 /* With log p: words covered, and a nat as a share of them; without: words covered alone. */
 static const double GAIN_SHARE = 0.02, FOUND_LEAST = 0.64, COVERED_LEAST = 0.4;
 
-/* Of the best score: of the passages below, in the second and third place, 0 to 3 % of SQuAD's and HotpotQA's right ones, and up to 70 % of the
- * others (tests/results/2026-11-28-answers.md). */
+/* Of the best score: of the passages below, in the second and third place, 0 to 3 % of SQuAD's and HotpotQA's right
+ * ones, and up to 70 % of the others (tests/results/2026-11-28-answers.md). */
 static const double WEAK_BELOW = 0.4;
 
-/* What the words of the last turn are worth at most, in bm25 of a word that stands in one sentence of the documents; the passage with such a word of
- * the question has 1.75.  Where the question refers to something they are worth more; else they decide between equals. */
+/* What the words of the last turn are worth at most, in bm25 of a word that stands in one sentence of the documents;
+ * the passage with such a word of the question has 1.75. Where the question refers to something they are worth more;
+ * else they decide between equals. */
 static const double LEAN = 0.15, LEAN_REFERS = 1.5;
-static const double LEAN_MOST = 0.75;          /* the same as a share of the best passage's bm25 */
+static const double LEAN_MOST = 0.75; /* the same as a share of the best passage's bm25 */
 
 enum {
-	BEFORE_MOST = 400, WINDOW = 300,       /* bytes */
-	LOOKED_AT = 64,                        /* passages with the question's words that the index gives */
-	LEANING = 2,                           /* passages that the model judges beside those of the question alone */
+	BEFORE_MOST = 400,
+	WINDOW = 300,   /* bytes */
+	LOOKED_AT = 64, /* passages with the question's words that the index gives */
+	LEANING = 2,    /* passages that the model judges beside those of the question alone */
 	SENTENCE_BYTES = 100,
-	BEGINNINGS = 3,                        /* of so many documents, where the question names none */
+	BEGINNINGS = 3, /* of so many documents, where the question names none */
 };
 
 void sources_free(struct sources *s)
 {
 	free(s->at);
-	*s = (struct sources){0};
+	*s = (struct sources){ 0 };
 }
 
 void sources_forget(struct conversation *t)
@@ -60,11 +63,12 @@ static void add_beginning(struct str *out, const char *text, size_t n, size_t mo
 	str_add(out, text, n);
 }
 
-/* Words that stand for something said before, and those that begin a question which goes on: English, German, French, Spanish, Italian, Portuguese,
- * Dutch. */
+/* Words that stand for something said before, and those that begin a question which goes on: English, German, French,
+ * Spanish, Italian, Portuguese, Dutch. */
 static const char pronouns[] =
 	" he she it they him her them his hers its their theirs this these those er sie es ihn ihm ihr ihnen sein seine seinen seiner ihre ihren ihrer dessen deren "
-	"dies diese dieser dieses davon damit daran darin daf\xc3\xbcr il elle ils elles lui leur leurs cela \xc3\xa7" "a celui celle \xc3\xa9l ella ellos ellas su sus eso "
+	"dies diese dieser dieses davon damit daran darin daf\xc3\xbcr il elle ils elles lui leur leurs cela \xc3\xa7"
+	"a celui celle \xc3\xa9l ella ellos ellas su sus eso "
 	"esto lei loro suo sua suoi questo quello quella ele ela eles elas seu seus dele dela isso isto hij zij ze hem haar hun ervan daarvan daarmee ";
 static const char beginnings[] = " and but so or then und aber oder et mais ou y pero e ma ed mas maar ";
 
@@ -102,10 +106,11 @@ static int with_last_turn(const struct conversation *t, const char *question, si
 
 	str_add(out, question, n);
 	/* The question may be the last message already. */
-	if (i && t->msg[i - 1].role == ROLE_USER && t->msg[i - 1].text.n == n && !memcmp(t->msg[i - 1].text.p, question, n))
+	if (i && t->msg[i - 1].role == ROLE_USER && t->msg[i - 1].text.n == n &&
+	    !memcmp(t->msg[i - 1].text.p, question, n))
 		i--;
 	for (size_t first = i > 2 ? i - 2 : 0, k = i; k-- > first;)
-		if (!t->msg[k].read) {   /* a text that was read was not said */
+		if (!t->msg[k].read) { /* a text that was read was not said */
 			add_beginning(out, t->msg[k].text.p ? t->msg[k].text.p : "", t->msg[k].text.n, BEFORE_MOST);
 			any = 1;
 		}
@@ -115,7 +120,11 @@ static int with_last_turn(const struct conversation *t, const char *question, si
 /* ---- the order ---- */
 
 /* score: without the model's opinion.  gain: that, in nats, where it is judged. */
-struct candidate { struct found_passage found; double score, gain; int judged; };
+struct candidate {
+	struct found_passage found;
+	double score, gain;
+	int judged;
+};
 
 static double total(const struct candidate *c)
 {
@@ -131,7 +140,9 @@ static int by_score(const void *a, const void *b)
 		return y->judged - x->judged;
 	if (total(x) != total(y))
 		return total(x) < total(y) ? 1 : -1;
-	return x->found.text != y->found.text ? (x->found.text < y->found.text ? -1 : 1) : x->found.from < y->found.from ? -1 : 1;
+	return x->found.text != y->found.text  ? (x->found.text < y->found.text ? -1 : 1)
+	       : x->found.from < y->found.from ? -1
+	                                       : 1;
 }
 
 /* What the model is to judge of a passage: its best sentence, and as much around it as WINDOW allows. */
@@ -146,7 +157,7 @@ static struct quote judged_text(const struct document *d, const struct found_pas
 		;
 	for (; to < f->to && to > f->quote_end && utf8_continues(body[to]); to--)
 		;
-	return (struct quote){body + from, to - from};
+	return (struct quote){ body + from, to - from };
 }
 
 /* Let the model judge the first ones of c: how many it has judged, or -1. */
@@ -195,10 +206,13 @@ size_t text_part_end(const char *p, size_t n, size_t skipped, size_t at)
 }
 
 /* The passages of the documents that have words of the question, the best first: how many, or -1. */
-static int search(const struct conversation *t, const char *words, size_t n_words, struct found_passage *out, size_t most, struct err *e)
+static int search(const struct conversation *t, const char *words, size_t n_words, struct found_passage *out,
+                  size_t most, struct err *e)
 {
 	struct indexed_text *text;
-	struct { size_t doc, at; } *part;
+	struct {
+		size_t doc, at;
+	} * part;
 	size_t n = 0, most_parts = t->n_doc;
 	int count;
 
@@ -216,7 +230,7 @@ static int search(const struct conversation *t, const char *words, size_t n_word
 			end = d->grows ? text_part_end(body, d->n_body, d->skipped, at) : d->n_body;
 			part[n].doc = i;
 			part[n].at = at;
-			text[n++] = (struct indexed_text){body + at, end - at};
+			text[n++] = (struct indexed_text){ body + at, end - at };
 			if (end == d->n_body)
 				break;
 		}
@@ -254,11 +268,11 @@ static double rarest_word(const struct conversation *t)
 	return log(1 + sentences);
 }
 
-/* The question may lean on the last turn: passages that have the words of both, too.  own: those with the question's own words, the best of which
- * are c[0 .. count).  What the words of the turn add is worth less than one word of the question.  Returns how many candidates there are now, the best
- * first, or -1. */
-static int lean(struct conversation *t, const char *question, size_t n, const struct str *words, const struct found_passage *own, int n_own,
-                struct candidate *c, int count, struct err *e)
+/* The question may lean on the last turn: passages that have the words of both, too. own: those with the question's own
+ * words, the best of which are c[0 .. count). What the words of the turn add is worth less than one word of the
+ * question. Returns how many candidates there are now, the best first, or -1. */
+static int lean(struct conversation *t, const char *question, size_t n, const struct str *words,
+                const struct found_passage *own, int n_own, struct candidate *c, int count, struct err *e)
 {
 	struct found_passage with[LOOKED_AT];
 	double added[2 * SOURCES_MOST], most = 0, worth = (refers(question, n) ? LEAN_REFERS : LEAN) * rarest_word(t);
@@ -266,7 +280,8 @@ static int lean(struct conversation *t, const char *question, size_t n, const st
 
 	if (n_with < 0)
 		return -1;
-	/* A passage without a word of the question comes behind the best one with some, unless they all only ask: "And why?" */
+	/* A passage without a word of the question comes behind the best one with some, unless they all only ask: "And
+	 * why?" */
 	if (n_own && own[0].score > rarest_word(t) / 2 && worth > LEAN_MOST * own[0].score)
 		worth = LEAN_MOST * own[0].score;
 	for (int i = 0; i < n_with && i < SOURCES_MOST; i++) {
@@ -277,9 +292,9 @@ static int lean(struct conversation *t, const char *question, size_t n, const st
 			;
 		if (k < count)
 			continue;
-		c[all] = (struct candidate){.found = f ? *f : with[i], .score = f ? f->score : 0};
+		c[all] = (struct candidate){ .found = f ? *f : with[i], .score = f ? f->score : 0 };
 		if (!f)
-			c[all].found.covered = 0;   /* by the question's own words */
+			c[all].found.covered = 0; /* by the question's own words */
 		all++;
 	}
 	for (int i = 0; i < all; i++) {
@@ -293,7 +308,8 @@ static int lean(struct conversation *t, const char *question, size_t n, const st
 		c[i].score += worth * added[i] / most;
 	qsort(c, (size_t)all, sizeof *c, by_score);
 	/* Those that would be among the judged ones. */
-	for (first = judged; judged && first < all && first < judged + LEANING && c[first].score > c[judged - 1].score; first++)
+	for (first = judged; judged && first < all && first < judged + LEANING && c[first].score > c[judged - 1].score;
+	     first++)
 		;
 	if (first > judged && judge(t, question, n, c + judged, first - judged, e) < 0)
 		return -1;
@@ -320,7 +336,8 @@ static void put_first(struct source first, struct sources *out)
 	out->found = 1;
 }
 
-/* The beginning of what the question names comes first, unless its words are found best inside of that: "What does chapter 5 say of matrices?" */
+/* The beginning of what the question names comes first, unless its words are found best inside of that: "What does
+ * chapter 5 say of matrices?" */
 static int put_named(const struct conversation *t, const char *question, size_t n, struct sources *out)
 {
 	struct source named;
@@ -348,7 +365,8 @@ static void put_beginnings(const struct conversation *t, const char *question, s
 		size_t of = doc < t->n_doc ? doc : i;
 
 		/* What was read whole needs no beginning to be summarized. */
-		if (!(what == WHOLE_SUMMARY && t->doc[of].whole) && !t->doc[of].skipped && document_beginning(t, of, what, &beginning))
+		if (!(what == WHOLE_SUMMARY && t->doc[of].whole) && !t->doc[of].skipped &&
+		    document_beginning(t, of, what, &beginning))
 			put_first(beginning, out);
 		if (doc < t->n_doc)
 			break;
@@ -360,12 +378,13 @@ int conversation_sources(struct conversation *t, const char *question, size_t n,
 	struct found_passage own[LOOKED_AT];
 	struct candidate c[2 * SOURCES_MOST];
 	double start = now_seconds();
-	struct str words = {0};
-	int n_own = search(t, question, n, own, LOOKED_AT, e), count = n_own < SOURCES_MOST ? n_own : SOURCES_MOST, judged = 0;
+	struct str words = { 0 };
+	int n_own = search(t, question, n, own, LOOKED_AT, e), count = n_own < SOURCES_MOST ? n_own : SOURCES_MOST,
+	    judged = 0;
 
-	*out = (struct sources){0};
+	*out = (struct sources){ 0 };
 	for (int i = 0; i < count; i++)
-		c[i] = (struct candidate){.found = own[i], .score = own[i].score};
+		c[i] = (struct candidate){ .found = own[i], .score = own[i].score };
 	if (count > 0)
 		judged = judge(t, question, n, c, count, e);
 	if (count < 0 || judged < 0)
@@ -385,12 +404,18 @@ int conversation_sources(struct conversation *t, const char *question, size_t n,
 		const struct found_passage *f = &c[i].found;
 		double score = total(&c[i]);
 
-		if (i && score > out->at[i - 1].score)   /* what the model has not judged stands behind what it has */
+		if (i && score > out->at[i - 1].score) /* what the model has not judged stands behind what it has */
 			score = out->at[i - 1].score;
 		out->at[out->n++] = (struct source){
-			.doc = f->text, .from = f->from, .to = f->to, .quote = f->quote, .quote_end = f->quote_end, .score = score,
+			.doc = f->text,
+			.from = f->from,
+			.to = f->to,
+			.quote = f->quote,
+			.quote_end = f->quote_end,
+			.score = score,
 			/* Those that the model has not judged have the index's score alone. */
-			.weak = i && (c[i].judged ? total(&c[i]) < WEAK_BELOW * total(&c[0]) : n_own && c[i].score < WEAK_BELOW * own[0].score),
+			.weak = i && (c[i].judged ? total(&c[i]) < WEAK_BELOW * total(&c[0])
+			                          : n_own && c[i].score < WEAK_BELOW * own[0].score),
 		};
 	}
 	if (!put_named(t, question, n, out))

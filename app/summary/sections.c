@@ -7,8 +7,8 @@
 
 enum place { PLACE_NONE, PLACE_CHAR, PLACE_WORD, PLACE_LINE, PLACE_SENTENCE, PLACE_PARAGRAPH, PLACE_HEADING };
 enum {
-	LEVELS = 7,   /* of headings; a lower one ranks higher */
-	TRIES = 12,   /* of sizes, until one has the tokens that are asked for */
+	LEVELS = 7, /* of headings; a lower one ranks higher */
+	TRIES = 12, /* of sizes, until one has the tokens that are asked for */
 };
 
 static int is_blank(char c)
@@ -18,7 +18,8 @@ static int is_blank(char c)
 
 static int is_stop(const char *text, size_t end)
 {
-	static const char *const wide[] = {"\xe3\x80\x82", "\xef\xbc\x81", "\xef\xbc\x9f"};   /* the full stops of Chinese and Japanese */
+	/* the full stops of Chinese and Japanese */
+	static const char *const wide[] = { "\xe3\x80\x82", "\xef\xbc\x81", "\xef\xbc\x9f" };
 
 	for (size_t i = 0; end >= 3 && i < sizeof wide / sizeof *wide; i++)
 		if (!memcmp(text + end - 3, wide[i], 3))
@@ -88,7 +89,7 @@ size_t section_end(const struct summary_text *t, size_t from, size_t least, size
 /* The number of tokens of n bytes, or -1. */
 static long tokens_of(const struct engine *engine, const char *text, size_t n, struct err *e)
 {
-	struct tokens id = {0};
+	struct tokens id = { 0 };
 	long count = engine_tokenize(engine, text, n, 0, &id, e) < 0 ? -1 : (long)id.n;
 
 	tokens_free(&id);
@@ -96,7 +97,8 @@ static long tokens_of(const struct engine *engine, const char *text, size_t n, s
 }
 
 /* How many bytes from `from` on have at most that many tokens, and not many fewer: *out. */
-static int bytes_of(const struct engine *engine, const struct summary_text *t, size_t from, int32_t tokens, size_t *out, struct err *e)
+static int bytes_of(const struct engine *engine, const struct summary_text *t, size_t from, int32_t tokens, size_t *out,
+                    struct err *e)
 {
 	size_t left = t->n - from, fits = 1, too_many = left + 1, bytes = (size_t)tokens * 4;
 
@@ -140,8 +142,8 @@ static const char *heading_of(const struct summary_text *t, size_t from)
 	return i ? t->heading[i - 1].text : NULL;
 }
 
-int sections_cut(const struct engine *engine, const struct summary_text *text, size_t n_text, int32_t tokens, struct section **out, size_t *n,
-                 struct err *e)
+int sections_cut(const struct engine *engine, const struct summary_text *text, size_t n_text, int32_t tokens,
+                 struct section **out, size_t *n, struct err *e)
 {
 	struct section *list = NULL;
 	size_t cap = 0;
@@ -155,7 +157,8 @@ int sections_cut(const struct engine *engine, const struct summary_text *text, s
 				free(list);
 				return -1;
 			}
-			/* What is left for two sections is cut in about the middle, so that the last is none of a few words. */
+			/* What is left for two sections is cut in about the middle, so that the last is none of a few
+			 * words. */
 			if (t->n - from > most && t->n - from < most + most / 2)
 				to = section_end(t, from, (t->n - from) / 3, 2 * (t->n - from) / 3);
 			else
@@ -164,7 +167,8 @@ int sections_cut(const struct engine *engine, const struct summary_text *text, s
 				continue;
 			if (*n == cap)
 				list = xrealloc(list, (cap = cap ? 2 * cap : 16) * sizeof *list);
-			list[(*n)++] = (struct section){.text = k, .from = from, .to = to, .heading = heading_of(t, from)};
+			list[(*n)++] =
+				(struct section){ .text = k, .from = from, .to = to, .heading = heading_of(t, from) };
 		}
 	}
 	*out = list;

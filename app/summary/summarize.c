@@ -8,29 +8,36 @@
 #include <xxhash.h>
 
 enum {
-	SECTION_TOKENS = 1024,      /* of a section; more where many words are asked for, fewer where the model's context is small */
+	/* of a section; more where many words are asked for, fewer where the model's context is small */
+	SECTION_TOKENS = 1024,
 	SECTION_LEAST = 128,
-	PART_WORDS = 60,            /* of a section's summary, at least */
-	TOKENS_PER_WORD = 3,        /* an answer's limit, generous for languages that the tokenizer does not know */
-	FRAME_TOKENS = 256,         /* template, name, heading and instruction of a prompt */
-	REASONING_TOKENS = 1024,    /* for models that cannot be kept from reasoning */
-	RUNAWAY = 64,               /* bytes that an answer repeats, which ends it */
-	NAME_MOST = 80,             /* bytes of a name and of a heading in a prompt */
+	PART_WORDS = 60,         /* of a section's summary, at least */
+	TOKENS_PER_WORD = 3,     /* an answer's limit, generous for languages that the tokenizer does not know */
+	FRAME_TOKENS = 256,      /* template, name, heading and instruction of a prompt */
+	REASONING_TOKENS = 1024, /* for models that cannot be kept from reasoning */
+	RUNAWAY = 64,            /* bytes that an answer repeats, which ends it */
+	NAME_MOST = 80,          /* bytes of a name and of a heading in a prompt */
 };
 #define REPEAT_PENALTY 1.1f
 
-struct part { struct str text; int32_t tokens; size_t first, last; };   /* the summary of sections first .. last */
+struct part {
+	struct str text;
+	int32_t tokens;
+	size_t first, last;
+}; /* the summary of sections first .. last */
 
 struct maker {
 	struct engine *engine;
 	const struct options *o;
 	const struct summary_hooks *hooks;
-	struct timeline *tl;           /* NULL until a prompt is not known */
+	struct timeline *tl; /* NULL until a prompt is not known */
 	struct sampling sampling;
 	int32_t words, section, ctx, reasoning;
 	struct summary_progress at;
-	size_t ahead;                  /* prompts of the levels above, about */
-	double began, last; size_t made;   /* for the time left: when the first prompt began, when the last one was answered */
+	size_t ahead; /* prompts of the levels above, about */
+	/* for the time left: when the first prompt began, when the last one was answered */
+	double began, last;
+	size_t made;
 	struct summary *out;
 };
 
@@ -66,7 +73,8 @@ static void choose_sampling(struct maker *m)
 static int choose_sizes(struct maker *m, struct err *e)
 {
 	const struct engine_info *info = engine_info(m->engine);
-	int32_t most = info->ctx_train > m->o->ctx ? info->ctx_train : m->o->ctx, words = m->words > PART_WORDS ? m->words : PART_WORDS;
+	int32_t most = info->ctx_train > m->o->ctx ? info->ctx_train : m->o->ctx,
+		words = m->words > PART_WORDS ? m->words : PART_WORDS;
 
 	m->reasoning = info->thinks_first && !info->think_switch ? REASONING_TOKENS : 0;
 	m->section = SECTION_TOKENS > 3 * m->words ? SECTION_TOKENS : 3 * m->words;
@@ -78,7 +86,8 @@ static int choose_sizes(struct maker *m, struct err *e)
 		m->ctx = most;
 	}
 	if (m->section < SECTION_LEAST)
-		return err_set(e, ERR_FIT, "a summary of %d words does not fit the model's context of %d tokens", m->words, most);
+		return err_set(e, ERR_FIT, "a summary of %d words does not fit the model's context of %d tokens",
+		               m->words, most);
 	return 0;
 }
 
@@ -89,11 +98,11 @@ static void prompt_key(const struct maker *m, const struct str *prompt, int32_t 
 {
 	const struct engine_info *info = engine_info(m->engine);
 	const struct sampling *s = &m->sampling;
-	struct str all = {0};
+	struct str all = { 0 };
 	XXH128_hash_t hash;
 
-	str_addf(&all, "1\n%s\n%s\n%s\n%llu %llu\n%d %d\n", info->name, info->quant, info->template_name, (unsigned long long)info->n_params,
-	         (unsigned long long)info->weight_bytes, words, m->reasoning);
+	str_addf(&all, "1\n%s\n%s\n%s\n%llu %llu\n%d %d\n", info->name, info->quant, info->template_name,
+	         (unsigned long long)info->n_params, (unsigned long long)info->weight_bytes, words, m->reasoning);
 	str_addf(&all, "%g %d %g %g %g %g %g\n", (double)s->temperature, s->top_k, (double)s->top_p, (double)s->min_p,
 	         (double)s->repeat_penalty, (double)s->presence_penalty, (double)s->frequency_penalty);
 	if (m->o->seed_set)
@@ -106,10 +115,13 @@ static void prompt_key(const struct maker *m, const struct str *prompt, int32_t 
 
 static int report(struct maker *m, struct err *e)
 {
-	double each = m->made ? (m->last - m->began) / (double)m->made : 0, within = m->made ? now_seconds() - m->last : 0;
+	double each = m->made ? (m->last - m->began) / (double)m->made : 0,
+	       within = m->made ? now_seconds() - m->last : 0;
 
 	/* All prompts take about the same time. */
-	m->at.left = m->made ? each * (double)(m->at.parts - m->at.part + m->ahead) + (within < each ? each - within : 0) : -1;
+	m->at.left =
+		m->made ? each * (double)(m->at.parts - m->at.part + m->ahead) + (within < each ? each - within : 0)
+			: -1;
 	if (m->hooks->progress && m->hooks->progress(&m->at, m->hooks->ud))
 		return err_set(e, ERR_CANCELLED, "stopped");
 	/* Before signals watch the timeline, an earlier stop is still noted. */
@@ -120,7 +132,7 @@ static int report(struct maker *m, struct err *e)
 static void on_prefill(int32_t done, int32_t total, void *ud)
 {
 	struct maker *m = ud;
-	struct err e = {0};
+	struct err e = { 0 };
 
 	(void)done, (void)total;
 	if (report(m, &e) < 0)
@@ -130,11 +142,11 @@ static void on_prefill(int32_t done, int32_t total, void *ud)
 static int open_timeline(struct maker *m, struct err *e)
 {
 	struct options o = *m->o;
-	struct err why = {0};
+	struct err why = { 0 };
 
 	if (m->tl)
 		return 0;
-	o.kv = "full";   /* a prompt always fits */
+	o.kv = "full"; /* a prompt always fits */
 	if (timeline_open_for(&m->tl, m->engine, &o, m->ctx, &why) < 0)
 		return err_set(e, why.code, "there is no room to summarize in: %.200s", why.msg);
 	signals_watch(m->tl);
@@ -144,8 +156,8 @@ static int open_timeline(struct maker *m, struct err *e)
 
 static int read_prompt(struct maker *m, const struct str *prompt, struct err *e)
 {
-	struct chat_msg msg = {.role = ROLE_USER, .text = prompt->p, .len = prompt->n};
-	struct rendered r = {0};
+	struct chat_msg msg = { .role = ROLE_USER, .text = prompt->p, .len = prompt->n };
+	struct rendered r = { 0 };
 	int rc = engine_render(m->engine, &msg, 1, REPLY_HEAD | REPLY_NO_THOUGHT, NULL, &r, e);
 
 	if (!rc && timeline_sync(m->tl, r.id.id, r.id.n, on_prefill, m, e) < 0)
@@ -207,18 +219,18 @@ static void trim(struct str *s)
 
 static void add_piece(struct maker *m, struct reasoning *think, int32_t id, struct str *out)
 {
-	struct str piece = {0};
+	struct str piece = { 0 };
 
 	engine_piece_add(m->engine, id, 0, &piece);
 	reasoning_feed(think, piece.p ? piece.p : "", piece.n, out);
 	str_free(&piece);
 }
 
-/* The answer ends by itself, behind a sentence once it has half as many words again as it should, at its limit of tokens, or where it
- * repeats itself. */
+/* The answer ends by itself, behind a sentence once it has half as many words again as it should, at its limit of
+ * tokens, or where it repeats itself. */
 static int read_answer(struct maker *m, int32_t words, struct str *out, struct err *e)
 {
-	struct reasoning think = {.first = engine_info(m->engine)->thinks_first && m->reasoning};
+	struct reasoning think = { .first = engine_info(m->engine)->thinks_first && m->reasoning };
 	int32_t most = answer_tokens(words) + m->reasoning, n = 0;
 	size_t prompt;
 	int rc = 1, whole = 0;
@@ -313,8 +325,8 @@ static void add_end(const struct maker *m, struct str *prompt)
 		str_adds(prompt, "\n\nSummary:");
 }
 
-static void section_prompt(const struct maker *m, const struct summary_text *t, const struct section *s, int whole, int32_t words,
-                           struct str *out)
+static void section_prompt(const struct maker *m, const struct summary_text *t, const struct section *s, int whole,
+                           int32_t words, struct str *out)
 {
 	str_clear(out);
 	str_adds(out, whole ? "Document " : "Part of the document ");
@@ -329,7 +341,8 @@ static void section_prompt(const struct maker *m, const struct summary_text *t, 
 	add_end(m, out);
 }
 
-static void join_prompt(const struct maker *m, const char *name, const struct part *p, size_t n, int whole, int32_t words, struct str *out)
+static void join_prompt(const struct maker *m, const char *name, const struct part *p, size_t n, int whole,
+                        int32_t words, struct str *out)
 {
 	str_clear(out);
 	str_addf(out, "Summaries of %sconsecutive parts of ", whole ? "all " : "");
@@ -361,7 +374,7 @@ static void note_empty(struct maker *m, size_t first, size_t last, const char *h
 /* Count a part's tokens, and cut it where two of its size would not fit a prompt. */
 static int count_tokens(const struct maker *m, struct part *p, struct err *e)
 {
-	struct tokens id = {0};
+	struct tokens id = { 0 };
 	int32_t most = m->section / 2 - 2;
 	int rc = engine_tokenize(m->engine, p->text.p ? p->text.p : "", p->text.n, 0, &id, e);
 
@@ -407,14 +420,14 @@ static int32_t part_words(const struct maker *m, size_t sections)
 	return words < fits ? words : fits;
 }
 
-static int summarize_sections(struct maker *m, const struct summary_text *text, const struct section *s, size_t n, struct part *p,
-                              size_t *n_part, struct err *e)
+static int summarize_sections(struct maker *m, const struct summary_text *text, const struct section *s, size_t n,
+                              struct part *p, size_t *n_part, struct err *e)
 {
 	int32_t words = n == 1 ? m->words : part_words(m, n);
-	struct str prompt = {0};
+	struct str prompt = { 0 };
 	int rc = 0;
 
-	m->at = (struct summary_progress){.parts = n};
+	m->at = (struct summary_progress){ .parts = n };
 	m->ahead = n > 1 ? n * (size_t)answer_tokens(words) / 2 / (size_t)m->section + 1 : 0;
 	for (size_t i = 0; i < n && !rc; i++) {
 		struct part *to = &p[*n_part];
@@ -441,29 +454,29 @@ static size_t join_level(struct maker *m, const char *name, struct part *p, size
 {
 	size_t groups = groups_of(m, p, n), to = 0, take;
 	int32_t words = groups == 1 ? m->words : part_words(m, groups);
-	struct str prompt = {0}, text = {0};
+	struct str prompt = { 0 }, text = { 0 };
 	int rc = 0;
 
-	m->at = (struct summary_progress){.joining = 1, .parts = groups};
+	m->at = (struct summary_progress){ .joining = 1, .parts = groups };
 	m->ahead = groups > 1 ? groups / 4 + 1 : 0;
 	for (size_t i = 0; i < n && !rc; i += take) {
-		struct part joined = {.first = p[i].first};
+		struct part joined = { .first = p[i].first };
 
 		take = group_of(m, p + i, n - i);
 		joined.last = p[i + take - 1].last;
 		m->at.part++;
 		if (take == 1) {
 			joined = p[i];
-			p[i].text = (struct str){0};
+			p[i].text = (struct str){ 0 };
 		} else {
 			join_prompt(m, name, p + i, take, groups == 1, words, &prompt);
 			rc = answer(m, &prompt, words, &text, e);
 			joined.text = text;
-			text = (struct str){0};
+			text = (struct str){ 0 };
 			if (!rc && !joined.text.n) {
 				note_empty(m, joined.first, joined.last, NULL);
-				joined.text = p[i].text;   /* better than nothing of them */
-				p[i].text = (struct str){0};
+				joined.text = p[i].text; /* better than nothing of them */
+				p[i].text = (struct str){ 0 };
 			}
 		}
 		for (size_t k = i; k < i + take; k++)
@@ -481,7 +494,7 @@ static int all_levels(struct maker *m, const struct summary_text *text, size_t n
 {
 	struct section *s = NULL;
 	struct part *p;
-	struct str name = {0};
+	struct str name = { 0 };
 	size_t n = 0, n_part = 0, all;
 	int rc;
 
@@ -493,7 +506,8 @@ static int all_levels(struct maker *m, const struct summary_text *text, size_t n
 	else
 		str_addf(&name, "%zu documents", n_text);
 	p = xcalloc(n + 1, sizeof *p);
-	rc = n ? summarize_sections(m, text, s, n, p, &n_part, e) : err_set(e, ERR_DOCUMENT, "there is no text to summarize");
+	rc = n ? summarize_sections(m, text, s, n, p, &n_part, e)
+	       : err_set(e, ERR_DOCUMENT, "there is no text to summarize");
 	all = n_part;
 	while (!rc && n_part > 1) {
 		n_part = join_level(m, name.p, p, n_part, e);
@@ -511,13 +525,13 @@ static int all_levels(struct maker *m, const struct summary_text *text, size_t n
 	return rc;
 }
 
-int summarize(struct engine *engine, const struct options *o, const struct summary_text *text, size_t n_text, int32_t words,
-              const struct summary_hooks *hooks, struct summary *out, struct err *e)
+int summarize(struct engine *engine, const struct options *o, const struct summary_text *text, size_t n_text,
+              int32_t words, const struct summary_hooks *hooks, struct summary *out, struct err *e)
 {
-	struct maker m = {.engine = engine, .o = o, .hooks = hooks, .words = words, .out = out};
+	struct maker m = { .engine = engine, .o = o, .hooks = hooks, .words = words, .out = out };
 	int rc;
 
-	*out = (struct summary){.sections = 0};
+	*out = (struct summary){ .sections = 0 };
 	choose_sampling(&m);
 	rc = choose_sizes(&m, e);
 	if (!rc)

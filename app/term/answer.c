@@ -1,14 +1,15 @@
-/* app/term/answer.c - an answer on its way to standard output: filtered, wrapped to the terminal, never cut inside a character. */
+/* app/term/answer.c - an answer on its way to standard output: filtered, wrapped to the terminal, never cut inside a
+ * character. */
 #include "app/term/term.h"
 
 #include <string.h>
 #include <unistd.h>
 
-static struct output *mid_line;   /* the answer whose last line on the terminal is open */
+static struct output *mid_line; /* the answer whose last line on the terminal is open */
 
 void output_init(struct output *out, int raw)
 {
-	*out = (struct output){.filter = !raw || isatty(1), .to_terminal = isatty(1)};
+	*out = (struct output){ .filter = !raw || isatty(1), .to_terminal = isatty(1) };
 	clean_init(&out->clean, 0);
 }
 
@@ -30,7 +31,7 @@ static int output_ready(struct output *out, struct err *e)
 	out->mid_line = out->ready.p[out->ready.n - 1] != '\n';
 	mid_line = out->to_terminal && out->mid_line ? out : NULL;
 	if (out->to_terminal) {
-		struct str wrapped = {0};
+		struct str wrapped = { 0 };
 		wrap_text(&out->wrap, terminal_width(1), out->ready.p, out->ready.n, &wrapped);
 		rc = wrapped.n ? print_all(wrapped.p, wrapped.n, e) : 0;
 		str_free(&wrapped);
@@ -83,5 +84,5 @@ void output_break(void)
 	if (!out || !isatty(2))
 		return;
 	str_adds(&out->ready, "\n");
-	output_ready(out, &(struct err){0});
+	output_ready(out, &(struct err){ 0 });
 }

@@ -1,7 +1,7 @@
 /* app/term/external.c - see external.h.
  *
- * Programs are started with posix_spawn(): other threads run.  An editor is a command line of the user's own, so the shell splits
- * it; the file's name is an argument of that shell and no part of its text. */
+ * Programs are started with posix_spawn(): other threads run. An editor is a command line of the user's own, so the
+ * shell splits it; the file's name is an argument of that shell and no part of its text. */
 #include "app/term/term.h"
 
 #include <dirent.h>
@@ -44,7 +44,8 @@ static void plain_signals(posix_spawnattr_t *attr)
 	posix_spawnattr_setflags(attr, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
 }
 
-/* Where this program was killed meanwhile, the shell removes what it would have removed; a terminal that goes away ends the editor alone. */
+/* Where this program was killed meanwhile, the shell removes what it would have removed; a terminal that goes away ends
+ * the editor alone. */
 static const char edit_script[] =
 	"trap : HUP INT TERM; eval \"$1 \\\"\\$2/draft.md\\\"\"; status=$?; kill -0 \"$3\" 2>/dev/null || rm -rf -- \"$2\"; exit $status";
 
@@ -52,7 +53,7 @@ static const char edit_script[] =
 static int run_editor(const char *editor, const char *folder)
 {
 	char self[24];
-	const char *const argv[] = {"sh", "-c", edit_script, "sh", editor, folder, self, NULL};
+	const char *const argv[] = { "sh", "-c", edit_script, "sh", editor, folder, self, NULL };
 	posix_spawn_file_actions_t files;
 	posix_spawnattr_t attr;
 	pid_t pid;
@@ -80,17 +81,21 @@ static int is_in_memory(const char *dir)
 /* Make the folder for a draft; its path in `path`. */
 static int draft_folder(char *path, size_t cap, int in_memory, struct err *e)
 {
-	const char *const dirs[] = {getenv("XDG_RUNTIME_DIR"), getenv("TMPDIR"), in_memory ? "/dev/shm" : "/tmp"};
+	const char *const dirs[] = { getenv("XDG_RUNTIME_DIR"), getenv("TMPDIR"), in_memory ? "/dev/shm" : "/tmp" };
 	const char *dir = NULL;
 
 	for (size_t i = 0; i < sizeof dirs / sizeof *dirs && !dir; i++)
 		if (dirs[i] && *dirs[i] && !access(dirs[i], W_OK) && (!in_memory || is_in_memory(dirs[i])))
 			dir = dirs[i];
 	if (!dir && in_memory)
-		return err_set(e, ERR_FAIL, "a draft of a private conversation goes into memory alone, and neither XDG_RUNTIME_DIR, TMPDIR nor /dev/shm is a file "
-		               "system there: write it in the input line");
+		return err_set(
+			e, ERR_FAIL,
+			"a draft of a private conversation goes into memory alone, and neither XDG_RUNTIME_DIR, TMPDIR nor /dev/shm is a file "
+			"system there: write it in the input line");
 	snprintf(path, cap, "%.400s/weir-XXXXXX", dir ? dir : "/tmp");
-	return mkdtemp(path) ? 0 : err_set(e, ERR_FAIL, "cannot make a folder for the draft in '%.200s': %s", dir ? dir : "/tmp", strerror(errno));
+	return mkdtemp(path) ? 0
+	                     : err_set(e, ERR_FAIL, "cannot make a folder for the draft in '%.200s': %s",
+	                               dir ? dir : "/tmp", strerror(errno));
 }
 
 /* With what the editor has left there: its own copies. */
@@ -108,7 +113,7 @@ static void remove_folder(const char *path)
 int external_edit(struct str *text, int in_memory, struct err *e)
 {
 	const char *editor = getenv("VISUAL");
-	struct str got = {0};
+	struct str got = { 0 };
 	char folder[512], path[600];
 	int fd, rc;
 
@@ -122,7 +127,7 @@ int external_edit(struct str *text, int in_memory, struct err *e)
 	fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	rc = fd < 0 ? -1 : write_all(fd, text->p ? text->p : "", text->n);
 	if (!rc && text->n)
-		rc = write_all(fd, "\n", 1);   /* a text file ends its last line */
+		rc = write_all(fd, "\n", 1); /* a text file ends its last line */
 	if (rc < 0)
 		err_set(e, ERR_FAIL, "cannot write the draft: %s", strerror(errno));
 	if (fd >= 0)
@@ -151,7 +156,7 @@ static int read_output(int fd, size_t most, struct str *out, struct err *e)
 	char buf[1 << 16];
 
 	for (;;) {
-		struct pollfd p = {.fd = fd, .events = POLLIN};
+		struct pollfd p = { .fd = fd, .events = POLLIN };
 		ssize_t n;
 
 		if (signals_stopped())
@@ -172,7 +177,7 @@ static int read_output(int fd, size_t most, struct str *out, struct err *e)
 
 int external_run(const char *command, size_t most, struct str *out, int *status, struct err *e)
 {
-	const char *const argv[] = {"sh", "-c", command, NULL};
+	const char *const argv[] = { "sh", "-c", command, NULL };
 	posix_spawn_file_actions_t files;
 	posix_spawnattr_t attr;
 	short flags;
@@ -183,7 +188,7 @@ int external_run(const char *command, size_t most, struct str *out, int *status,
 		return err_set(e, ERR_FAIL, "the command cannot be run: %s", strerror(errno));
 	plain_signals(&attr);
 	posix_spawnattr_getflags(&attr, &flags);
-	posix_spawnattr_setpgroup(&attr, 0);   /* with its children it can be stopped, and Ctrl-C is for us */
+	posix_spawnattr_setpgroup(&attr, 0); /* with its children it can be stopped, and Ctrl-C is for us */
 	posix_spawnattr_setflags(&attr, (short)(flags | POSIX_SPAWN_SETPGROUP));
 	posix_spawn_file_actions_init(&files);
 	posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
@@ -212,7 +217,7 @@ static int feed(int fd, const char *text, size_t n)
 {
 	fcntl(fd, F_SETFL, O_NONBLOCK);
 	while (n) {
-		struct pollfd p = {.fd = fd, .events = POLLOUT};
+		struct pollfd p = { .fd = fd, .events = POLLOUT };
 		ssize_t got;
 
 		if (poll(&p, 1, 500) <= 0)
@@ -251,7 +256,7 @@ static int give(const char *const *words, const char *text, size_t n)
 {
 	posix_spawn_file_actions_t files;
 	posix_spawnattr_t attr;
-	char *argv[6] = {0};
+	char *argv[6] = { 0 };
 	int pipes[2], rc;
 	pid_t pid;
 
@@ -277,7 +282,10 @@ static int give(const char *const *words, const char *text, size_t n)
 	return -1;
 }
 
-struct helper { const char *env, *name; const char *words[6]; };
+struct helper {
+	const char *env, *name;
+	const char *words[6];
+};
 
 /* The first that takes it, or NULL. */
 static const char *give_one(const struct helper *h, const char *text, size_t n)
@@ -293,19 +301,23 @@ static const char *give_one(const struct helper *h, const char *text, size_t n)
 const char *external_copy(const char *text, size_t n)
 {
 	static const struct helper desktop[] = {
-		{"WAYLAND_DISPLAY", "wl-copy", {"wl-copy", NULL}},
-		{"DISPLAY", "xclip", {"xclip", "-selection", "clipboard", NULL}},
-		{"DISPLAY", "xsel", {"xsel", "--clipboard", "--input", NULL}},
-		{0},
+		{ "WAYLAND_DISPLAY", "wl-copy", { "wl-copy", NULL } },
+		{ "DISPLAY", "xclip", { "xclip", "-selection", "clipboard", NULL } },
+		{ "DISPLAY", "xsel", { "xsel", "--clipboard", "--input", NULL } },
+		{ 0 },
 	};
 	/* -w: tmux hands it to the terminal's clipboard, too, as its set-clipboard allows; before 3.2 it did not know that. */
 	static const struct helper tmux[] = {
-		{"TMUX", "tmux", {"tmux", "load-buffer", "-w", "-", NULL}},
-		{"TMUX", "tmux", {"tmux", "load-buffer", "-", NULL}},
-		{0},
+		{ "TMUX", "tmux", { "tmux", "load-buffer", "-w", "-", NULL } },
+		{ "TMUX", "tmux", { "tmux", "load-buffer", "-", NULL } },
+		{ 0 },
 	};
-	static const struct { const char *by, *both; } names[] = {
-		{"wl-copy", "wl-copy and tmux"}, {"xclip", "xclip and tmux"}, {"xsel", "xsel and tmux"},
+	static const struct {
+		const char *by, *both;
+	} names[] = {
+		{ "wl-copy", "wl-copy and tmux" },
+		{ "xclip", "xclip and tmux" },
+		{ "xsel", "xsel and tmux" },
 	};
 	const char *by = give_one(desktop, text, n);
 

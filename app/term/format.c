@@ -12,7 +12,7 @@ void human_count(struct str *out, uint64_t n)
 
 void human_bytes(struct str *out, uint64_t n)
 {
-	static const char *unit[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+	static const char *unit[] = { "B", "KiB", "MiB", "GiB", "TiB" };
 	double v = (double)n;
 	int u = 0;
 
@@ -35,7 +35,7 @@ static size_t char_bytes(const char *p)
 
 void table_cell(struct str *out, const char *text, size_t width)
 {
-	struct str clean = {0};
+	struct str clean = { 0 };
 	const char *p;
 	size_t used = 0, all;
 

@@ -1,8 +1,8 @@
 /* app/term/log.c - what weir itself has said since it was started: notices, warnings, errors, each with the time.
  *
- * On the screen notices go when the conversation is drawn anew (/undo, /switch), and an error stands in a row of its own for some
- * seconds: /log lists both.  The log lies in memory alone: it names files and sessions, and a private conversation leaves no trace on a
- * disk.  Any thread may add to it. */
+ * On the screen notices go when the conversation is drawn anew (/undo, /switch), and an error stands in a row of its
+ * own for some seconds: /log lists both. The log lies in memory alone: it names files and sessions, and a private
+ * conversation leaves no trace on a disk. Any thread may add to it. */
 #include "app/term/term.h"
 
 #include <pthread.h>
@@ -12,7 +12,14 @@
 
 enum { LOG_LINES = 200, LOG_LINE_MOST = 2000 };
 
-static struct { pthread_mutex_t lock; struct { char *text; time_t at; } line[LOG_LINES]; size_t n; } kept = {
+static struct {
+	pthread_mutex_t lock;
+	struct {
+		char *text;
+		time_t at;
+	} line[LOG_LINES];
+	size_t n;
+} kept = {
 	.lock = PTHREAD_MUTEX_INITIALIZER,
 };
 

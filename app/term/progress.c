@@ -7,7 +7,7 @@
 
 void progress_init(struct progress *p, int quiet, int verbose, const char *verb, const char *unit)
 {
-	*p = (struct progress){.verb = verb, .unit = unit};
+	*p = (struct progress){ .verb = verb, .unit = unit };
 	p->on = !quiet && isatty(2) && !said_elsewhere();
 	p->lines = !quiet && !p->on && verbose && !said_elsewhere();
 	p->every = p->on ? 0.1 : 1.0;
@@ -46,7 +46,7 @@ static int line_due(struct progress *p)
 
 static void draw_line(struct progress *p, const char *text)
 {
-	struct str s = {0};
+	struct str s = { 0 };
 
 	if (p->on)
 		str_adds(&s, terminal_is_dumb() ? "\r" : "\r\033[K");
@@ -60,7 +60,7 @@ static void draw_line(struct progress *p, const char *text)
 
 void progress_show(struct progress *p, int64_t done, int64_t total)
 {
-	struct str s = {0};
+	struct str s = { 0 };
 	double rate;
 
 	if (!p->started)

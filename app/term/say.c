@@ -12,11 +12,11 @@ int exit_code(enum err_code code)
 {
 	switch (code) {
 	case ERR_NONE:
-	case ERR_FAIL:      return 1;
-	case ERR_USAGE:     return 2;
-	case ERR_MODEL:     return 3;
-	case ERR_DOCUMENT:  return 4;
-	case ERR_FIT:       return 5;
+	case ERR_FAIL: return 1;
+	case ERR_USAGE: return 2;
+	case ERR_MODEL: return 3;
+	case ERR_DOCUMENT: return 4;
+	case ERR_FIT: return 5;
 	case ERR_CANCELLED: return 130;
 	}
 	return 1;
@@ -39,7 +39,7 @@ int write_all(int fd, const char *bytes, size_t n)
 
 void say_error(const struct err *e)
 {
-	struct str line = {0}, wrapped = {0};
+	struct str line = { 0 }, wrapped = { 0 };
 
 	/* The reader of our output has gone: there is no one left to tell. */
 	if (e->code == ERR_FAIL && !e->msg[0])
@@ -69,9 +69,13 @@ void say_to(say_fn *fn, void *ud)
 	sink_ud = ud;
 }
 
-/* The last lines that went to standard error: a screen that opens afterwards hides them.  Main alone says anything then. */
+/* The last lines that went to standard error: a screen that opens afterwards hides them. Main alone says anything
+ * then. */
 enum { AGAIN_MOST = 20 };
-static struct { char *line[AGAIN_MOST]; size_t n; } again;
+static struct {
+	char *line[AGAIN_MOST];
+	size_t n;
+} again;
 
 static void keep(const char *text, size_t n)
 {
@@ -99,7 +103,7 @@ int said_elsewhere(void)
 
 static void write_line(const char *text, size_t n)
 {
-	struct str line = {0}, wrapped = {0};
+	struct str line = { 0 }, wrapped = { 0 };
 
 	clean_line(text, n, &line);
 	str_adds(&line, "\n");
@@ -164,7 +168,7 @@ int print_all(const char *bytes, size_t n, struct err *e)
 	if (errno == EPIPE) {
 		/* `weir ... | head`: not worth a message */
 		if (e)
-			*e = (struct err){.code = ERR_FAIL};
+			*e = (struct err){ .code = ERR_FAIL };
 		return -1;
 	}
 	return err_set(e, ERR_FAIL, "cannot write to standard output: %s", strerror(errno));
@@ -173,7 +177,7 @@ int print_all(const char *bytes, size_t n, struct err *e)
 int print_json(const struct str *line, struct err *e)
 {
 	struct clean clean;
-	struct str out = {0};
+	struct str out = { 0 };
 	int rc;
 
 	if (!isatty(1))

@@ -24,7 +24,7 @@
 
 static struct timeline *_Atomic watched;
 static atomic_int noted, working, got_int, got_resize, got_stop, got_quit, stopped, n_int;
-static int wake_pipe[2] = {-1, -1};
+static int wake_pipe[2] = { -1, -1 };
 static struct termios saved;
 static int saved_fd = -1;
 static const char *saved_reset;
@@ -33,7 +33,8 @@ static void restore_terminal(void)
 {
 	if (saved_fd < 0)
 		return;
-	if (write(saved_fd, saved_reset, strlen(saved_reset)) < 0) { /* the terminal is gone: nothing to restore */ }
+	if (write(saved_fd, saved_reset, strlen(saved_reset)) < 0) { /* the terminal is gone: nothing to restore */
+	}
 	tcsetattr(saved_fd, TCSANOW, &saved);
 }
 
@@ -41,7 +42,8 @@ static void wake(void)
 {
 	int keep = errno;
 
-	if (write(wake_pipe[1], "!", 1) < 0) { /* full: the sleeper wakes anyway */ }
+	if (write(wake_pipe[1], "!", 1) < 0) { /* full: the sleeper wakes anyway */
+	}
 	errno = keep;
 }
 
@@ -99,7 +101,7 @@ static void on_bus(int sig, siginfo_t *info, void *context)
 
 static void handle(int sig, void (*fn)(int), int flags)
 {
-	struct sigaction sa = {.sa_flags = flags};
+	struct sigaction sa = { .sa_flags = flags };
 
 	sa.sa_handler = fn;
 	sigemptyset(&sa.sa_mask);
@@ -108,15 +110,15 @@ static void handle(int sig, void (*fn)(int), int flags)
 
 void signals_init(void)
 {
-	struct sigaction hup, bus = {.sa_flags = SA_ONSTACK | SA_SIGINFO};
+	struct sigaction hup, bus = { .sa_flags = SA_ONSTACK | SA_SIGINFO };
 
 	if (pipe2(wake_pipe, O_CLOEXEC | O_NONBLOCK) < 0)
-		wake_pipe[0] = wake_pipe[1] = -1;   /* prompts then notice a signal at the next key */
+		wake_pipe[0] = wake_pipe[1] = -1; /* prompts then notice a signal at the next key */
 	/* No SA_RESTART: a write to a stalled pipe must notice the stop too.  SIGINT is handled even where a shell
 	 * started us with it ignored (a background job): the answer so far is worth more than that habit. */
 	handle(SIGINT, on_stop_signal, 0);
 	handle(SIGTERM, on_stop_signal, 0);
-	if (sigaction(SIGHUP, NULL, &hup) || hup.sa_handler != SIG_IGN)   /* nohup stays nohup */
+	if (sigaction(SIGHUP, NULL, &hup) || hup.sa_handler != SIG_IGN) /* nohup stays nohup */
 		handle(SIGHUP, on_stop_signal, 0);
 	handle(SIGPIPE, SIG_IGN, 0);
 	handle(SIGXFSZ, SIG_IGN, 0);
@@ -127,7 +129,7 @@ void signals_init(void)
 	{
 		/* A stack that overflowed needs another one to say so on. */
 		static char stack[16384];
-		stack_t ss = {.ss_sp = stack, .ss_size = sizeof stack};
+		stack_t ss = { .ss_sp = stack, .ss_size = sizeof stack };
 		sigaltstack(&ss, NULL);
 		handle(SIGQUIT, on_crash, SA_RESETHAND);
 		handle(SIGSEGV, on_crash, SA_ONSTACK | SA_RESETHAND);
@@ -138,11 +140,11 @@ void signals_init(void)
 #endif
 }
 
-/* Where a program takes core files (systemd-coredump), a limit of 0 does not keep the kernel from handing it one.  The leak checker of a sanitizer
- * traces the process, which then could not be traced. */
+/* Where a program takes core files (systemd-coredump), a limit of 0 does not keep the kernel from handing it one. The
+ * leak checker of a sanitizer traces the process, which then could not be traced. */
 void signals_leave_no_core(void)
 {
-	setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
+	setrlimit(RLIMIT_CORE, &(struct rlimit){ 0, 0 });
 #ifndef __SANITIZE_ADDRESS__
 	prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
 #endif
@@ -213,7 +215,8 @@ void signals_drain(void)
 {
 	char buf[64];
 
-	while (read(wake_pipe[0], buf, sizeof buf) > 0) { }
+	while (read(wake_pipe[0], buf, sizeof buf) > 0) {
+	}
 }
 
 int signals_take_int(void)

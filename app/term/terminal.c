@@ -1,4 +1,5 @@
-/* app/term/terminal.c - what the terminal behind a descriptor can show: width, colours; a question that one key answers. */
+/* app/term/terminal.c - what the terminal behind a descriptor can show: width, colours; a question that one key
+ * answers. */
 #include "app/term/term.h"
 
 #include <stdlib.h>
@@ -17,7 +18,7 @@ size_t terminal_width(int fd)
 
 void terminal_wrap(int fd, const char *text, size_t n, struct str *out)
 {
-	struct wrap wrap = {0};
+	struct wrap wrap = { 0 };
 
 	wrap_text(&wrap, isatty(fd) ? terminal_width(fd) : 0, text, n, out);
 	wrap_free(&wrap);
@@ -47,7 +48,7 @@ int terminal_choose(const char *question, const char *letters)
 	}
 	if (terminal)
 		tcsetattr(0, TCSANOW, &was);
-	write_all(2, (char[]){(char)(answer ? answer : ' '), '\n'}, 2);
+	write_all(2, (char[]){ (char)(answer ? answer : ' '), '\n' }, 2);
 	return answer;
 }
 

@@ -1,14 +1,14 @@
 /* app/tools/bench.c - weir bench: prefill and decode speed against machine limits.
  *
  * The machine comes first: the bytes a second its threads read, and the 8-bit multiply-adds a second they do in
- * registers.  Decoding reads all weights and the cache once a token, so tokens a second times these bytes, beside the
- * bandwidth, say how much is left to win.  Reading a prompt multiplies: its weights' multiply-adds a token (those of
- * attention come on top and are not counted) stand beside the arithmetic.  The text is pseudo-random: it takes the same
- * work as any other.  bench_snapshot.c saves and loads a snapshot at every depth, bench_turns.c compares policies.
+ * registers. Decoding reads all weights and the cache once a token, so tokens a second times these bytes, beside the
+ * bandwidth, say how much is left to win. Reading a prompt multiplies: its weights' multiply-adds a token (those of
+ * attention come on top and are not counted) stand beside the arithmetic. The text is pseudo-random: it takes the same
+ * work as any other. bench_snapshot.c saves and loads a snapshot at every depth, bench_turns.c compares policies.
  *
- * On a GPU what stands for the machine is the speed of copying inside its memory.  With --fill random the cache is filled with
- * random KV entries instead of by prefill: what a policy selects then means nothing, but it takes the same work, and a depth of
- * 128K is reached in seconds; such a sequence is not saved. */
+ * On a GPU what stands for the machine is the speed of copying inside its memory. With --fill random the cache is
+ * filled with random KV entries instead of by prefill: what a policy selects then means nothing, but it takes the same
+ * work, and a depth of 128K is reached in seconds; such a sequence is not saved. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,7 +17,7 @@
 #include "app/models/models.h"
 
 #define BANDWIDTH_BYTES (256u << 20)
-#define COPY_BYTES (1024u << 20)
+#define COPY_BYTES      (1024u << 20)
 
 static int by_value(const void *a, const void *b)
 {
@@ -65,7 +65,8 @@ int bench_print(struct bench *b, struct str *s, struct err *e)
 }
 
 /* Begins the object of a measurement of this timeline. */
-static void json_measured(struct str *out, const char *test, int32_t n, int32_t depth, const struct timeline_stats *st, int threads)
+static void json_measured(struct str *out, const char *test, int32_t n, int32_t depth, const struct timeline_stats *st,
+                          int threads)
 {
 	json_open(out, NULL, '{');
 	json_string(out, "test", test);
@@ -74,7 +75,8 @@ static void json_measured(struct str *out, const char *test, int32_t n, int32_t 
 	json_string(out, "kv", st->kv);
 	json_string(out, "kv_type", st->kv_type);
 	if (st->kv_disk_bytes || st->kv_host_bytes) {
-		json_uint(out, st->kv_host_bytes ? "kv_host_bytes" : "kv_disk_bytes", st->kv_disk_bytes + st->kv_host_bytes);
+		json_uint(out, st->kv_host_bytes ? "kv_host_bytes" : "kv_disk_bytes",
+		          st->kv_disk_bytes + st->kv_host_bytes);
 		json_uint(out, "kv_resident_bytes", st->kv_resident_bytes);
 		json_real(out, "kv_fetched", st->kv_fetched, "%.0f");
 		json_real(out, "kv_overlap", st->kv_overlap, "%.4f");
@@ -83,9 +85,9 @@ static void json_measured(struct str *out, const char *test, int32_t n, int32_t 
 }
 
 int bench_report(struct bench *b, const char *test, int32_t n, int32_t depth, struct timings *times,
-                  double bytes_per_token, double macs_per_token, struct err *e)
+                 double bytes_per_token, double macs_per_token, struct err *e)
 {
-	struct str s = {0};
+	struct str s = { 0 };
 	struct timeline_stats st;
 	double tps = timings_median(times), least = times->v[0], most = times->v[times->n - 1];
 	double gbps = tps * bytes_per_token / 1e9, gmacs = tps * macs_per_token / 1e9;
@@ -124,7 +126,8 @@ static double prefill_bytes(const struct bench *b, int32_t depth, int32_t n)
 	timeline_stats(b->tl, &st);
 	for (int32_t at = 0; at < n; at += st.batch) {
 		int32_t end = n - at < st.batch ? n : at + st.batch;
-		bytes += (double)engine_info(b->engine)->bytes_per_token + (double)timeline_read_bytes(b->tl, depth + end, 0);
+		bytes += (double)engine_info(b->engine)->bytes_per_token +
+		         (double)timeline_read_bytes(b->tl, depth + end, 0);
 	}
 	return bytes / n;
 }
@@ -188,7 +191,7 @@ int bench_fill_entries(struct bench *b, struct timeline *tl, int32_t depth, stru
 
 static int bench_prefill(struct bench *b, int32_t depth, int32_t n, struct err *e)
 {
-	struct timings s = {.n = 0};
+	struct timings s = { .n = 0 };
 
 	while (s.n < b->o->reps) {
 		double start;
@@ -221,7 +224,7 @@ int bench_steps(struct bench *b, struct timeline *tl, size_t at, int32_t n, stru
 
 static int bench_decode(struct bench *b, int32_t depth, int32_t n, struct err *e)
 {
-	struct timings s = {.n = 0};
+	struct timings s = { .n = 0 };
 	/* Decoding continues a sequence: one token at least. */
 	size_t fill = depth ? (size_t)depth : 1;
 
@@ -231,18 +234,22 @@ static int bench_decode(struct bench *b, int32_t depth, int32_t n, struct err *e
 		if (timeline_sync(b->tl, b->text.id, fill, NULL, NULL, e) < 0)
 			return -1;
 		start = now_seconds();
-		/* A sampled token is computed when the next one is asked for: the first costs nothing, and n tokens need n + 1 steps. */
+		/* A sampled token is computed when the next one is asked for: the first costs nothing, and n tokens
+		 * need n + 1 steps. */
 		if (bench_steps(b, b->tl, fill, n + 1, e) < 0)
 			return -1;
 		s.v[s.n++] = n / (now_seconds() - start);
 		progress_show(&b->progress, ++b->n_done, b->n_all);
 	}
-	return bench_report(b, "decode", n, depth, &s, (double)engine_info(b->engine)->bytes_per_token +
-	              (double)timeline_read_bytes(b->tl, (int32_t)fill + n / 2, 1), 0, e);
+	return bench_report(b, "decode", n, depth, &s,
+	                    (double)engine_info(b->engine)->bytes_per_token +
+	                            (double)timeline_read_bytes(b->tl, (int32_t)fill + n / 2, 1),
+	                    0, e);
 }
 
 /* Seconds a generated token takes in the policy's own work, and in all; kept when they are the least so far. */
-static int policy_seconds(struct bench *b, struct timeline *tl, size_t fill, int32_t n, double *own, double *all, struct err *e)
+static int policy_seconds(struct bench *b, struct timeline *tl, size_t fill, int32_t n, double *own, double *all,
+                          struct err *e)
 {
 	struct timeline_stats st;
 
@@ -274,14 +281,14 @@ static int token_seconds(struct bench *b, struct timeline *tl, size_t fill, int3
 	return 0;
 }
 
-/* A GPU works behind the calls, so the time that one of them takes says nothing.  What a bounded cache costs is then the time of
- * a token less that of a token under `full` with as many KV entries. */
+/* A GPU works behind the calls, so the time that one of them takes says nothing. What a bounded cache costs is then the
+ * time of a token less that of a token under `full` with as many KV entries. */
 static int gpu_cache_op(struct bench *b, int32_t depth, int32_t n, struct err *e)
 {
 	struct options plain = *b->o;
 	struct timeline *full = NULL;
 	struct timeline_stats st;
-	struct str s = {0};
+	struct str s = { 0 };
 	double with = 1e9, without = 1e9;
 	size_t fill = depth ? (size_t)depth : 1, rows;
 	int rc = 0;
@@ -308,8 +315,8 @@ static int gpu_cache_op(struct bench *b, int32_t depth, int32_t n, struct err *e
 		json_close(&s, '}');
 		str_adds(&s, "\n");
 	} else {
-		str_addf(&s, "%-8s %6d %6d  %.1f us a token more than `full` with %zu KV entries, %.1f%% of its time\n", "cache_op", n, depth,
-		         (with - without) * 1e6, rows, 100 * (with - without) / with);
+		str_addf(&s, "%-8s %6d %6d  %.1f us a token more than `full` with %zu KV entries, %.1f%% of its time\n",
+		         "cache_op", n, depth, (with - without) * 1e6, rows, 100 * (with - without) / with);
 	}
 	return bench_print(b, &s, e);
 }
@@ -321,7 +328,7 @@ static int bench_cache_op(struct bench *b, int32_t depth, int32_t n, struct err 
 	struct options plain = *b->o;
 	struct timeline *full = NULL;
 	struct timeline_stats st;
-	struct str s = {0};
+	struct str s = { 0 };
 	double own = 1e9, all = 1e9, base = 1e9, unused = 1e9;
 	int rc = 0;
 
@@ -349,8 +356,8 @@ static int bench_cache_op(struct bench *b, int32_t depth, int32_t n, struct err 
 		json_close(&s, '}');
 		str_adds(&s, "\n");
 	} else {
-		str_addf(&s, "%-8s %6d %6d  %.1f us a token beyond attention, %.1f%% of its time\n", "cache_op", n, depth, own * 1e6,
-		         100 * own / all);
+		str_addf(&s, "%-8s %6d %6d  %.1f us a token beyond attention, %.1f%% of its time\n", "cache_op", n,
+		         depth, own * 1e6, 100 * own / all);
 	}
 	return bench_print(b, &s, e);
 }
@@ -371,7 +378,8 @@ void bench_machine(struct bench *b, struct str *s)
 
 	if (b->measured++)
 		return;
-	b->bandwidth = (b->gpu ? engine_copy_bandwidth(b->engine, copy) : engine_bandwidth(b->threads, BANDWIDTH_BYTES)) / 1e9;
+	b->bandwidth =
+		(b->gpu ? engine_copy_bandwidth(b->engine, copy) : engine_bandwidth(b->threads, BANDWIDTH_BYTES)) / 1e9;
 	b->arithmetic = b->gpu ? 0 : engine_arithmetic(b->threads) / 1e9;
 	if (b->o->json) {
 		json_open(s, NULL, '{');
@@ -392,7 +400,8 @@ void bench_machine(struct bench *b, struct str *s)
 	} else if (b->gpu) {
 		str_addf(s, "copying inside the GPU's memory %.0f GB/s, read and written\n", b->bandwidth);
 	} else {
-		str_addf(s, "memory read bandwidth %.2f GB/s, 8-bit arithmetic %.0f G multiply-adds/s with %d threads\n",
+		str_addf(s,
+		         "memory read bandwidth %.2f GB/s, 8-bit arithmetic %.0f G multiply-adds/s with %d threads\n",
 		         b->bandwidth, b->arithmetic, b->threads);
 	}
 }
@@ -400,15 +409,16 @@ void bench_machine(struct bench *b, struct str *s)
 static int bench_head(struct bench *b, struct err *e)
 {
 	struct timeline_stats st;
-	struct str s = {0};
+	struct str s = { 0 };
 	int first = !b->measured;
 
 	bench_machine(b, &s);
 	if (!b->o->json) {
 		timeline_stats(b->tl, &st);
-		str_addf(&s, "%s%s; cache %s, %s\n\n", first ? "" : "\n", engine_info(b->engine)->device, st.kv, st.kv_type);
-		str_addf(&s, "%-8s %6s %6s %9s %9s %9s  %8s %7s  %s%s\n", "test", "tokens", "depth", "t/s", "least", "most",
-		         "MiB/tok", "GB/s", "of memory", b->gpu ? "" : "  of arithm.");
+		str_addf(&s, "%s%s; cache %s, %s\n\n", first ? "" : "\n", engine_info(b->engine)->device, st.kv,
+		         st.kv_type);
+		str_addf(&s, "%-8s %6s %6s %9s %9s %9s  %8s %7s  %s%s\n", "test", "tokens", "depth", "t/s", "least",
+		         "most", "MiB/tok", "GB/s", "of memory", b->gpu ? "" : "  of arithm.");
 	}
 	return s.n ? bench_print(b, &s, e) : 0;
 }
@@ -439,7 +449,8 @@ static int bench_all(struct bench *b, struct err *e)
 			b->n_all += o->reps;
 		}
 		if (need > INT32_MAX)
-			return err_set(e, ERR_USAGE, "a bench of %lld tokens is beyond what a context can hold", (long long)need);
+			return err_set(e, ERR_USAGE, "a bench of %lld tokens is beyond what a context can hold",
+			               (long long)need);
 		most = most < need ? (int32_t)need : most;
 	}
 	bench_text(b, (size_t)most);
@@ -457,7 +468,8 @@ static int bench_all(struct bench *b, struct err *e)
 		return -1;
 	for (int i = 0; i < o->depth.n; i++)
 		if ((prefill_at(b, depth[i], shortest) && bench_prefill(b, depth[i], shortest, e) < 0) ||
-		    bench_decode(b, depth[i], o->decode_steps, e) < 0 || bench_cache_op(b, depth[i], o->decode_steps, e) < 0 ||
+		    bench_decode(b, depth[i], o->decode_steps, e) < 0 ||
+		    bench_cache_op(b, depth[i], o->decode_steps, e) < 0 ||
 		    (!made_up && bench_snapshot(b, depth[i], e) < 0))
 			return -1;
 	return 0;
@@ -482,8 +494,8 @@ static int bench_policies(struct bench *b, const struct options *o, struct err *
 
 int cmd_bench(const struct options *o)
 {
-	struct bench b = {.n_done = 0};
-	struct err e = {0};
+	struct bench b = { .n_done = 0 };
+	struct err e = { 0 };
 	int rc;
 
 	if (model_open(&b.engine, o, MODEL_RUN, &e) < 0)

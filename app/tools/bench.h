@@ -6,7 +6,7 @@
 
 struct bench {
 	const struct options *o;
-	struct options each;                 /* o's, with one of its policies */
+	struct options each; /* o's, with one of its policies */
 	int gpu;
 	struct engine *engine;
 	struct timeline *tl;
@@ -14,11 +14,14 @@ struct bench {
 	struct progress progress;
 	int threads;
 	int measured;
-	double bandwidth, arithmetic;        /* GB/s, 10^9 multiply-adds a second */
+	double bandwidth, arithmetic; /* GB/s, 10^9 multiply-adds a second */
 	int n_done, n_all;
 };
 
-struct timings { double v[1000]; int n; };   /* of the repetitions of one measurement */
+struct timings {
+	double v[1000];
+	int n;
+}; /* of the repetitions of one measurement */
 
 /* Sorts: v[0] is the least. */
 double timings_median(struct timings *);
@@ -28,7 +31,8 @@ int bench_print(struct bench *, struct str *, struct err *);
 void bench_text(struct bench *, size_t n);
 /* Random KV entries for the first `depth` tokens; a policy that refuses some of them gets these by prefill. */
 int bench_fill_entries(struct bench *, struct timeline *, int32_t depth, struct err *);
-/* Decode n tokens after the first `at` tokens of the text; where the model ends its answer, the next token of the text goes in. */
+/* Decode n tokens after the first `at` tokens of the text; where the model ends its answer, the next token of the text
+ * goes in. */
 int bench_steps(struct bench *, struct timeline *, size_t at, int32_t n, struct err *);
 /* Measure the limits of the machine, once, and append a line or two. */
 void bench_machine(struct bench *, struct str *);

@@ -10,12 +10,22 @@
 #include "sessions/snap/snap.h"
 
 /* A store of our own in the directory for temporary files, with a session of one message */
-struct scratch { char dir[200]; struct store *store; struct snaps *snaps; int64_t session, message; struct fingerprint print; };
+struct scratch {
+	char dir[200];
+	struct store *store;
+	struct snaps *snaps;
+	int64_t session, message;
+	struct fingerprint print;
+};
 
 static void scratch_close(struct scratch *x)
 {
 	static const char *const names[] = {
-		"chat.db", "chat.db-wal", "chat.db-shm", "chat.db-journal", "kv.db", "kv.db-journal", "kv.db-wal", "kv.db-shm", "lock", "",
+		"chat.db",     "chat.db-wal",
+		"chat.db-shm", "chat.db-journal",
+		"kv.db",       "kv.db-journal",
+		"kv.db-wal",   "kv.db-shm",
+		"lock",        "",
 	};
 
 	if (x->snaps)
@@ -58,7 +68,7 @@ static int snapshot_once(struct bench *b, struct scratch *x, int32_t depth, doub
 {
 	struct snap_saved saved;
 	struct snap_loaded loaded;
-	struct str extra = {0};
+	struct str extra = { 0 };
 	double start;
 	int got;
 
@@ -80,7 +90,7 @@ static int snapshot_once(struct bench *b, struct scratch *x, int32_t depth, doub
 /* What a session costs: bytes to the disk and back.  The file is in the page cache when it is read. */
 int bench_snapshot(struct bench *b, int32_t depth, struct err *e)
 {
-	struct timings save = {.n = 0}, load = {.n = 0};
+	struct timings save = { .n = 0 }, load = { .n = 0 };
 	struct timeline_stats st;
 	int rc = 0;
 

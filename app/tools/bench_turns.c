@@ -1,9 +1,10 @@
-/* app/tools/bench_turns.c - weir bench --turns N: policies and depths compared on a machine whose speed changes by the minute.
+/* app/tools/bench_turns.c - weir bench --turns N: policies and depths compared on a machine whose speed changes by the
+ * minute.
  *
- * A sequence for every policy at every depth is open at the same time.  In a turn each of them generates a few tokens, one
- * sequence after the other, so that what is compared lies seconds apart; a ratio is taken within its turn, and the medians
- * over all turns are shown.  Deep sequences go on where they were: a few hundred tokens more change nothing there.  Short
- * ones go back to where they began. */
+ * A sequence for every policy at every depth is open at the same time. In a turn each of them generates a few tokens,
+ * one sequence after the other, so that what is compared lies seconds apart; a ratio is taken within its turn, and the
+ * medians over all turns are shown. Deep sequences go on where they were: a few hundred tokens more change nothing
+ * there. Short ones go back to where they began. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,20 +12,20 @@
 #include "engine/base/json.h"
 #include "app/models/models.h"
 
-enum { SHORT = 512 };                    /* tokens: below that, some more of them show */
+enum { SHORT = 512 }; /* tokens: below that, some more of them show */
 
 struct runner {
 	const char *kv;
 	struct timeline *tl;
 	int32_t depth;
-	size_t at;                           /* tokens that are there */
-	double tps[1000];                    /* of each turn */
+	size_t at;        /* tokens that are there */
+	double tps[1000]; /* of each turn */
 };
 
 static int runner_open(struct bench *b, struct runner *r, struct err *e)
 {
 	struct timeline_stats st;
-	size_t fill = r->depth ? (size_t)r->depth : 1;   /* decoding continues a sequence */
+	size_t fill = r->depth ? (size_t)r->depth : 1; /* decoding continues a sequence */
 
 	b->each = *b->o;
 	b->each.kv = r->kv;
@@ -71,11 +72,13 @@ static double ratio_of(const struct runner *r, const struct runner *base, int tu
 }
 
 /* `first`: the first policy at this depth; `shallow`: this policy at the least depth. */
-static void runner_report(const struct bench *b, const struct runner *r, const struct runner *first, const struct runner *shallow,
-                          struct str *out)
+static void runner_report(const struct bench *b, const struct runner *r, const struct runner *first,
+                          const struct runner *shallow, struct str *out)
 {
 	struct timings s = { .n = b->o->turns };
-	double bytes = (double)engine_info(b->engine)->bytes_per_token + (double)timeline_read_bytes(r->tl, (int32_t)r->at, 1), tps;
+	double bytes = (double)engine_info(b->engine)->bytes_per_token +
+	               (double)timeline_read_bytes(r->tl, (int32_t)r->at, 1),
+	       tps;
 
 	memcpy(s.v, r->tps, (size_t)s.n * sizeof *s.v);
 	tps = timings_median(&s);
@@ -96,8 +99,8 @@ static void runner_report(const struct bench *b, const struct runner *r, const s
 		json_close(out, '}');
 		str_adds(out, "\n");
 	} else {
-		str_addf(out, "%-26s %6d %9.1f %9.1f %9.1f  %8.1f %9.0f%% %11.2f\n", r->kv, r->depth, tps, s.v[s.n / 4], s.v[(3 * s.n) / 4],
-		         bytes / 1048576, 100 * ratio_of(r, shallow, s.n), ratio_of(r, first, s.n));
+		str_addf(out, "%-26s %6d %9.1f %9.1f %9.1f  %8.1f %9.0f%% %11.2f\n", r->kv, r->depth, tps, s.v[s.n / 4],
+		         s.v[(3 * s.n) / 4], bytes / 1048576, 100 * ratio_of(r, shallow, s.n), ratio_of(r, first, s.n));
 	}
 }
 
@@ -123,16 +126,16 @@ static int turns_run(struct bench *b, struct runner *r, int n, struct err *e)
 
 static int turns_report(struct bench *b, const struct runner *r, int kvs, int depths, struct err *e)
 {
-	struct str s = {0};
+	struct str s = { 0 };
 	int least = 0;
 
 	for (int d = 0; d < depths; d++)
 		least = r[d].depth < r[least].depth ? d : least;
 	bench_machine(b, &s);
 	if (!b->o->json)
-		str_addf(&s, "%s; medians of %d turns of %d tokens\n\n%-26s %6s %9s %9s %9s  %8s %10s %11s\n", engine_info(b->engine)->device,
-		         b->o->turns, b->o->decode_steps, "policy", "depth", "t/s", "quarter", "three", "MiB/tok", "of its own",
-		         "x the first");
+		str_addf(&s, "%s; medians of %d turns of %d tokens\n\n%-26s %6s %9s %9s %9s  %8s %10s %11s\n",
+		         engine_info(b->engine)->device, b->o->turns, b->o->decode_steps, "policy", "depth", "t/s",
+		         "quarter", "three", "MiB/tok", "of its own", "x the first");
 	for (int k = 0; k < kvs; k++)
 		for (int d = 0; d < depths; d++)
 			runner_report(b, &r[k * depths + d], &r[d], &r[k * depths + least], &s);

@@ -15,7 +15,7 @@
 
 static int print_str(struct str *s, struct err *e)
 {
-	int rc = print_json(s, e);   /* through the terminal filter where that is where it goes */
+	int rc = print_json(s, e); /* through the terminal filter where that is where it goes */
 
 	str_free(s);
 	return rc;
@@ -23,12 +23,16 @@ static int print_str(struct str *s, struct err *e)
 
 /* ---- ls ---- */
 
-struct listing { const struct options *o; struct str s; int n; };
+struct listing {
+	const struct options *o;
+	struct str s;
+	int n;
+};
 
 static int list_one(const struct library_text *t, void *ud)
 {
 	struct listing *x = ud;
-	struct str age = {0}, size = {0};
+	struct str age = { 0 }, size = { 0 };
 
 	if (x->o->json) {
 		json_open(&x->s, NULL, '{');
@@ -44,7 +48,8 @@ static int list_one(const struct library_text *t, void *ud)
 		return 0;
 	}
 	if (!x->n++)
-		str_addf(&x->s, "%4s  %-34s %-8s %5s %9s %8s  %s\n", "id", "name", "type", "pages", "text", "sessions", "read");
+		str_addf(&x->s, "%4s  %-34s %-8s %5s %9s %8s  %s\n", "id", "name", "type", "pages", "text", "sessions",
+		         "read");
 	human_age(&age, t->at);
 	human_bytes(&size, t->bytes);
 	str_addf(&x->s, "%4lld  ", (long long)t->id);
@@ -62,7 +67,7 @@ static int list_one(const struct library_text *t, void *ud)
 
 static int list(struct store *store, const struct options *o, struct err *e)
 {
-	struct listing x = {.o = o};
+	struct listing x = { .o = o };
 
 	if (library_list(store, list_one, &x, e) < 0)
 		return -1;
@@ -75,7 +80,7 @@ static int list(struct store *store, const struct options *o, struct err *e)
 
 static int show(struct store *store, const struct options *o, struct err *e)
 {
-	struct str s = {0};
+	struct str s = { 0 };
 	struct doc d;
 	int64_t id;
 
@@ -92,7 +97,10 @@ static int show(struct store *store, const struct options *o, struct err *e)
 
 /* ---- search ---- */
 
-struct texts { int64_t *id; size_t n; };
+struct texts {
+	int64_t *id;
+	size_t n;
+};
 
 static int add_text(const struct library_text *t, void *ud)
 {
@@ -104,9 +112,11 @@ static int add_text(const struct library_text *t, void *ud)
 }
 
 /* The sentence that was found, in its document, with page and heading. */
-static void found_one(const struct options *o, int64_t id, const struct doc *d, const struct found_passage *h, struct str *s)
+static void found_one(const struct options *o, int64_t id, const struct doc *d, const struct found_passage *h,
+                      struct str *s)
 {
-	const struct mark *page = doc_mark_at(d, MARK_PAGE, h->quote), *heading = doc_mark_at(d, MARK_HEADING, h->quote);
+	const struct mark *page = doc_mark_at(d, MARK_PAGE, h->quote),
+			  *heading = doc_mark_at(d, MARK_HEADING, h->quote);
 	size_t n = h->quote_end - h->quote;
 
 	if (n > 300)
@@ -144,11 +154,11 @@ static void found_one(const struct options *o, int64_t id, const struct doc *d, 
 static int search(struct store *store, const struct options *o, struct err *e)
 {
 	struct passage_index *index = NULL;
-	struct texts list = {0};
+	struct texts list = { 0 };
 	struct indexed_text *text = NULL;
 	struct found_passage *hit = NULL;
 	struct doc *doc = NULL;
-	struct str words = {0}, s = {0};
+	struct str words = { 0 }, s = { 0 };
 	int n = -1;
 
 	if (!o->n_file)
@@ -163,7 +173,7 @@ static int search(struct store *store, const struct options *o, struct err *e)
 	for (size_t i = 0; i < list.n; i++) {
 		if (library_get(store, list.id[i], &doc[i], e) < 0)
 			goto out;
-		text[i] = (struct indexed_text){doc[i].text.p ? doc[i].text.p : "", doc[i].text.n};
+		text[i] = (struct indexed_text){ doc[i].text.p ? doc[i].text.p : "", doc[i].text.n };
 	}
 	if (passage_index_open(&index, store, e) < 0)
 		goto out;
@@ -182,26 +192,33 @@ out:
 	free(list.id);
 	str_free(&words);
 	if (n >= 0)
-		return print_str(&s, e) < 0 ? -1 : o->command == CMD_DOCS_SEARCH && !n;   /* exit status 1, as of grep */
+		/* exit status 1, as of grep */
+		return print_str(&s, e) < 0 ? -1 : o->command == CMD_DOCS_SEARCH && !n;
 	str_free(&s);
 	return -1;
 }
 
 /* ---- rm ---- */
 
-struct dropping { struct store *store; struct snaps *snaps; int n; struct err *e; };
+struct dropping {
+	struct store *store;
+	struct snaps *snaps;
+	int n;
+	struct err *e;
+};
 
 /* Nobody may have a session open whose document is deleted. */
 static int hold(int64_t session, void *ud)
 {
 	struct dropping *d = ud;
-	struct session s = {.id = session, .name = "", .title = ""};
+	struct session s = { .id = session, .name = "", .title = "" };
 	long by;
 
 	if (!session_hold(d->store, session, &by, d->e))
 		return 0;
 	if (by && !session_get(d->store, session, &s, NULL))
-		err_set(d->e, d->e->code, "session %lld '%.80s' has it: %s", (long long)session, *s.name ? s.name : s.title, d->e->msg);
+		err_set(d->e, d->e->code, "session %lld '%.80s' has it: %s", (long long)session,
+		        *s.name ? s.name : s.title, d->e->msg);
 	return 1;
 }
 
@@ -225,14 +242,15 @@ static int remove_all(struct store *store, struct snaps *snaps, const struct opt
 		if (library_find(store, o->file[i], &id, e) < 0)
 			return -1;
 	for (int i = 0; i < o->n_file; i++) {
-		struct dropping d = {.store = store, .snaps = snaps, .e = e};
+		struct dropping d = { .store = store, .snaps = snaps, .e = e };
 
-		if (library_find(store, o->file[i], &id, e) < 0 || library_sessions(store, id, hold, &d, e) < 0 || e->code ||
-		    library_sessions(store, id, drop_snapshots, &d, e) < 0 || e->code ||
+		if (library_find(store, o->file[i], &id, e) < 0 || library_sessions(store, id, hold, &d, e) < 0 ||
+		    e->code || library_sessions(store, id, drop_snapshots, &d, e) < 0 || e->code ||
 		    library_remove(store, id, e) < 0)
 			return -1;
 		if (!o->quiet)
-			say("'%s' is deleted; %d %s had it and will be read again without it", o->file[i], d.n, d.n == 1 ? "session" : "sessions");
+			say("'%s' is deleted; %d %s had it and will be read again without it", o->file[i], d.n,
+			    d.n == 1 ? "session" : "sessions");
 	}
 	return 0;
 }
@@ -242,16 +260,18 @@ int cmd_docs(const struct options *o)
 	int reads = o->command != CMD_DOCS_RM;
 	struct store *store = NULL;
 	struct snaps *snaps = NULL;
-	struct str notice = {0};
-	struct err e = {0};
+	struct str notice = { 0 };
+	struct err e = { 0 };
 	int rc = store_open(&store, &(struct store_options){ .read_only = reads, .notice = &notice }, &e);
 
 	if (!rc && !reads)
 		rc = snaps_open(&snaps, store, &(struct snaps_options){ .budget = 0 }, &notice, &e);
 	say_lines(&notice);
 	if (!rc)
-		rc = o->command == CMD_DOCS_LS ? list(store, o, &e) : o->command == CMD_DOCS_SHOW ? show(store, o, &e) :
-		     o->command == CMD_DOCS_SEARCH ? search(store, o, &e) : remove_all(store, snaps, o, &e);
+		rc = o->command == CMD_DOCS_LS       ? list(store, o, &e)
+		     : o->command == CMD_DOCS_SHOW   ? show(store, o, &e)
+		     : o->command == CMD_DOCS_SEARCH ? search(store, o, &e)
+		                                     : remove_all(store, snaps, o, &e);
 	if (snaps)
 		snaps_close(snaps);
 	if (store)

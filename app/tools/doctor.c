@@ -37,7 +37,7 @@ static void head(struct str *s, const char *name)
 /* The libraries as they run, in lines of a readable length. */
 static void doctor_libraries(struct str *s)
 {
-	struct str all = {0};
+	struct str all = { 0 };
 	size_t at = 0;
 
 	str_addf(&all, "%s, readline %s, ", display_library(), rl_library_version);
@@ -106,7 +106,7 @@ static void doctor_machine(const struct options *o, struct str *s)
 static void doctor_terminal(struct str *s)
 {
 	const char *term = getenv("TERM");
-	struct winsize size = {0};
+	struct winsize size = { 0 };
 
 	head(s, "terminal");
 	if (isatty(1) || isatty(0)) {
@@ -122,8 +122,8 @@ static void doctor_terminal(struct str *s)
 /* What confines the process that parses documents and model files. */
 static void doctor_jail(struct str *s)
 {
-	struct str jail = {0};
-	struct err e = {0};
+	struct str jail = { 0 };
+	struct err e = { 0 };
 
 	head(s, "jail");
 	if (doc_jail(&jail, &e) < 0)
@@ -135,9 +135,9 @@ static void doctor_jail(struct str *s)
 
 static void doctor_model(const struct options *o, struct str *s)
 {
-	struct str path = {0};
+	struct str path = { 0 };
 	struct engine *engine;
-	struct err e = {0};
+	struct err e = { 0 };
 
 	head(s, "model");
 	if (model_path(o, &path, &e) < 0) {
@@ -169,8 +169,10 @@ static void doctor_model(const struct options *o, struct str *s)
 static void doctor_server(const struct options *o, struct str *s)
 {
 	static const char *const keys[] = {
-		[REMOTE_KEY_NONE] = "none, and the server asks for none", [REMOTE_KEY_ACCEPTED] = "accepted",
-		[REMOTE_KEY_REFUSED] = "refused", [REMOTE_KEY_UNKNOWN] = "not tried: the server does not say",
+		[REMOTE_KEY_NONE] = "none, and the server asks for none",
+		[REMOTE_KEY_ACCEPTED] = "accepted",
+		[REMOTE_KEY_REFUSED] = "refused",
+		[REMOTE_KEY_UNKNOWN] = "not tried: the server does not say",
 	};
 	struct remote_options ro;
 	struct remote_report report;
@@ -194,7 +196,10 @@ static void doctor_server(const struct options *o, struct str *s)
 	else
 		str_addf(s, "model %s, of %d in its list\n", i->model, report.n_models);
 	head(s, "");
-	str_addf(s, "key %s\n", report.key == REMOTE_KEY_REFUSED && !ro.key && !ro.key_file ? "missing: WEIR_API_KEY or --key-file gives it" : keys[report.key]);
+	str_addf(s, "key %s\n",
+	         report.key == REMOTE_KEY_REFUSED && !ro.key && !ro.key_file
+	                 ? "missing: WEIR_API_KEY or --key-file gives it"
+	                 : keys[report.key]);
 	head(s, "");
 	if (i->ctx)
 		str_addf(s, "context of %s tokens\n", count_text((uint64_t)i->ctx).s);
@@ -241,13 +246,19 @@ static void doctor_dir(struct str *s, const char *name, const char *path)
 
 static void doctor_dirs(struct str *s)
 {
-	static const struct { const char *name; enum user_dir dir; } dirs[] = {
-		{"sessions", DIR_DATA}, {"cache", DIR_CACHE}, {"state", DIR_STATE}, {"config", DIR_CONFIG},
+	static const struct {
+		const char *name;
+		enum user_dir dir;
+	} dirs[] = {
+		{ "sessions", DIR_DATA },
+		{ "cache", DIR_CACHE },
+		{ "state", DIR_STATE },
+		{ "config", DIR_CONFIG },
 	};
 
 	for (size_t i = 0; i < sizeof dirs / sizeof *dirs; i++) {
-		struct str path = {0};
-		struct err e = {0};
+		struct str path = { 0 };
+		struct err e = { 0 };
 
 		if (user_path(&path, dirs[i].dir, "", &e)) {
 			head(s, dirs[i].name);
@@ -279,8 +290,8 @@ static void json_gpu(struct str *s)
 static void json_model(const struct options *o, struct str *s)
 {
 	struct engine *engine = NULL;
-	struct str path = {0};
-	struct err e = {0};
+	struct str path = { 0 };
+	struct err e = { 0 };
 
 	json_open(s, "model", '{');
 	if (model_path(o, &path, &e) < 0 || model_open(&engine, o, MODEL_VOCAB, &e) < 0) {
@@ -301,7 +312,10 @@ static void json_model(const struct options *o, struct str *s)
 static void json_server(const struct options *o, struct str *s)
 {
 	static const char *const keys[] = {
-		[REMOTE_KEY_NONE] = "none", [REMOTE_KEY_ACCEPTED] = "accepted", [REMOTE_KEY_REFUSED] = "refused", [REMOTE_KEY_UNKNOWN] = "unknown",
+		[REMOTE_KEY_NONE] = "none",
+		[REMOTE_KEY_ACCEPTED] = "accepted",
+		[REMOTE_KEY_REFUSED] = "refused",
+		[REMOTE_KEY_UNKNOWN] = "unknown",
 	};
 	struct remote_options ro;
 	struct remote_report report;
@@ -333,8 +347,8 @@ static int doctor_json(const struct options *o)
 {
 	int threads = o->threads ? o->threads : cores(), rc;
 	uint64_t memory = engine_memory_free();
-	struct str s = {0};
-	struct err e = {0};
+	struct str s = { 0 };
+	struct err e = { 0 };
 
 	json_open(&s, NULL, '{');
 	json_string(&s, "version", WEIR_VERSION);
@@ -358,8 +372,8 @@ static int doctor_json(const struct options *o)
 
 int cmd_doctor(const struct options *o)
 {
-	struct str s = {0};
-	struct err e = {0};
+	struct str s = { 0 };
+	struct err e = { 0 };
 	int rc;
 
 	if (o->json)

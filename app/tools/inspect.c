@@ -76,10 +76,14 @@ static void row(struct str *s, const char *key, const char *value)
 /* Settings of the sampler, also those of answers with reasoning and without where the model can do both. */
 static void model_sampling(const struct options *o, const struct engine *engine, struct str *s)
 {
-	static const struct { const char *think, *key, *row; } how[] = {
-		{"auto", "sampling", "sampling"}, {"on", "sampling_reasoning", "... reasoning"}, {"off", "sampling_no_reasoning", "... without"},
+	static const struct {
+		const char *think, *key, *row;
+	} how[] = {
+		{ "auto", "sampling", "sampling" },
+		{ "on", "sampling_reasoning", "... reasoning" },
+		{ "off", "sampling_no_reasoning", "... without" },
 	};
-	struct str usual = {0}, line = {0};
+	struct str usual = { 0 }, line = { 0 };
 	struct options with = *o;
 
 	for (size_t i = 0; i < sizeof how / sizeof *how; i++) {
@@ -97,7 +101,8 @@ static void model_sampling(const struct options *o, const struct engine *engine,
 			str_adds(&usual, line.p);
 	}
 	if (o->json)
-		json_string(s, "sampling_note", engine_info(engine)->sampling_note[0] ? engine_info(engine)->sampling_note : NULL);
+		json_string(s, "sampling_note",
+		            engine_info(engine)->sampling_note[0] ? engine_info(engine)->sampling_note : NULL);
 	else if (engine_info(engine)->sampling_note[0])
 		row(s, "", engine_info(engine)->sampling_note);
 	str_free(&usual);
@@ -137,7 +142,8 @@ static void model_text(const struct engine_info *i, struct str *s)
 	if (i->n_recurrent) {
 		str_addf(s, "%-13s%d of the layers keep a state of ", "recurrent", i->n_recurrent);
 		human_bytes(s, i->state_bytes);
-		str_addf(s, " in all instead of a KV cache; cache policies apply to the other %d\n", i->n_layer - i->n_recurrent);
+		str_addf(s, " in all instead of a KV cache; cache policies apply to the other %d\n",
+		         i->n_layer - i->n_recurrent);
 	}
 	str_addf(s, "%-13strained for %d tokens; rope base %.9g, scaling %s\n", "context", i->ctx_train, i->rope_base,
 	         i->rope_scaling ? i->rope_scaling : "none");
@@ -158,8 +164,8 @@ int cmd_inspect_model(const struct options *given)
 {
 	struct options o = *given;
 	struct engine *engine;
-	struct err e = {0};
-	struct str s = {0};
+	struct err e = { 0 };
+	struct str s = { 0 };
 	int rc;
 
 	if (o.n_file)
@@ -198,11 +204,12 @@ static int parse_ids(const char *name, const struct str *text, int32_t n_vocab, 
 		errno = 0;
 		v = strtol(p, &stop, 10);
 		if (stop == p || (stop < end && (!*stop || !strchr(" \t\r\n\f\v", *stop))))
-			return err_set(e, ERR_USAGE, "'%.200s' byte %zu: token ids are numbers with white space between them", name,
+			return err_set(e, ERR_USAGE,
+			               "'%.200s' byte %zu: token ids are numbers with white space between them", name,
 			               (size_t)(p - text->p));
 		if (errno || v < 0 || v >= n_vocab)
-			return err_set(e, ERR_USAGE, "'%.200s': token %zu is %.20s, the vocabulary has 0 to %d", name, out->n, p,
-			               n_vocab - 1);
+			return err_set(e, ERR_USAGE, "'%.200s': token %zu is %.20s, the vocabulary has 0 to %d", name,
+			               out->n, p, n_vocab - 1);
 		tokens_add(out, (int32_t)v);
 		p = stop;
 	}
@@ -211,7 +218,7 @@ static int parse_ids(const char *name, const struct str *text, int32_t n_vocab, 
 /* A tokenizer that puts a blank before the text gives it back in the first piece. */
 static int adds_blank(const struct engine *engine)
 {
-	struct tokens t = {0};
+	struct tokens t = { 0 };
 	char piece[64] = "";
 	int adds = 0;
 
@@ -250,9 +257,9 @@ int cmd_inspect_tokens(const struct options *o)
 {
 	struct engine *engine;
 	const char *name = o->n_file ? o->file[0] : "-";
-	struct str text = {0}, out = {0};
-	struct tokens t = {0};
-	struct err e = {0};
+	struct str text = { 0 }, out = { 0 };
+	struct tokens t = { 0 };
+	struct err e = { 0 };
 	int rc;
 
 	if (model_open(&engine, o, MODEL_VOCAB, &e) < 0)
@@ -266,7 +273,7 @@ int cmd_inspect_tokens(const struct options *o)
 		if (!rc && isatty(1)) {
 			struct str raw = out;
 			struct clean clean;
-			out = (struct str){0};
+			out = (struct str){ 0 };
 			clean_init(&clean, 0);
 			clean_text(&clean, raw.p ? raw.p : "", raw.n, &out);
 			clean_end(&clean, &out);
@@ -291,7 +298,7 @@ int cmd_inspect_tokens(const struct options *o)
 /* ---- logits ---- */
 
 struct logits_out {
-	int fd, failed;          /* failed: errno of the write */
+	int fd, failed; /* failed: errno of the write */
 	int32_t n_vocab, n;
 	struct timeline *tl;
 	struct progress progress;
@@ -319,13 +326,13 @@ static void write_logits(int32_t pos, const float *logits, void *ud)
 		out->failed = errno;
 #endif
 	if (out->failed)
-		timeline_cancel(out->tl);   /* no use in computing what cannot be written */
+		timeline_cancel(out->tl); /* no use in computing what cannot be written */
 	progress_show(&out->progress, ++out->n, out->total);
 }
 
 static int logits_run(const struct options *o, struct engine *engine, const struct tokens *t, struct err *e)
 {
-	struct logits_out out = {.n_vocab = engine_info(engine)->n_vocab, .total = (int32_t)t->n};
+	struct logits_out out = { .n_vocab = engine_info(engine)->n_vocab, .total = (int32_t)t->n };
 	int to_stdout = !strcmp(o->out, "-"), rc;
 
 	if (timeline_open_for(&out.tl, engine, o, o->ctx ? o->ctx : (int32_t)t->n, e) < 0)
@@ -351,9 +358,9 @@ static int logits_run(const struct options *o, struct engine *engine, const stru
 int cmd_inspect_logits(const struct options *o)
 {
 	struct engine *engine;
-	struct str text = {0};
-	struct tokens t = {0};
-	struct err e = {0};
+	struct str text = { 0 };
+	struct tokens t = { 0 };
+	struct err e = { 0 };
 	int rc;
 
 	if (!o->token_file || !o->out) {

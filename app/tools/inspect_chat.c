@@ -8,10 +8,12 @@
 #include "engine/base/json.h"
 #include "app/models/models.h"
 
-enum { MESSAGES_MAX = 64 << 20 };   /* bytes of the file */
+enum { MESSAGES_MAX = 64 << 20 }; /* bytes of the file */
 
 struct conversation_file {
-	struct chat_msg *m; char **role; struct str *text;   /* [n] */
+	struct chat_msg *m;
+	char **role;
+	struct str *text; /* [n] */
 	size_t n, cap;
 };
 
@@ -29,7 +31,7 @@ static void file_free(struct conversation_file *f)
 /* A content is a string, null, or a list of parts of which those of type text count. */
 static int content(struct jv v, struct str *out)
 {
-	struct jv it = {0};
+	struct jv it = { 0 };
 
 	str_adds(out, "");
 	if (!v.p || !strncmp(v.p, "null", 4) || !jv_text(v, out))
@@ -44,7 +46,7 @@ static int content(struct jv v, struct str *out)
 
 static int add_message(struct conversation_file *f, struct jv entry)
 {
-	struct str role = {0};
+	struct str role = { 0 };
 	struct chat_msg *m;
 
 	if (f->n == f->cap) {
@@ -57,28 +59,35 @@ static int add_message(struct conversation_file *f, struct jv entry)
 		str_free(&role);
 		return -1;
 	}
-	f->text[f->n] = (struct str){0};
+	f->text[f->n] = (struct str){ 0 };
 	f->role[f->n] = role.p;
 	m = &f->m[f->n];
-	*m = (struct chat_msg){.role = !strcmp(role.p, "system") ? ROLE_SYSTEM : !strcmp(role.p, "assistant") ? ROLE_ASSISTANT : ROLE_USER, .role_name = role.p};
+	*m = (struct chat_msg){ .role = !strcmp(role.p, "system")      ? ROLE_SYSTEM
+		                        : !strcmp(role.p, "assistant") ? ROLE_ASSISTANT
+		                                                       : ROLE_USER,
+		                .role_name = role.p };
 	f->n++;
 	return content(jv_get(entry, "content"), &f->text[f->n - 1]);
 }
 
 static int read_messages(const struct options *o, struct conversation_file *f, struct err *e)
 {
-	struct str text = {0};
-	struct jv list, it = {0};
+	struct str text = { 0 };
+	struct jv list, it = { 0 };
 	int rc = read_whole(o->messages, MESSAGES_MAX, &text, e);
 
 	if (rc)
 		return -1;
 	list = jv_parse(text.p ? text.p : "", text.n);
 	if (!list.p || *list.p != '[')
-		rc = err_set(e, ERR_USAGE, "'%.200s' is no JSON list of messages: [{\"role\": TEXT, \"content\": TEXT}, ...]", o->messages);
+		rc = err_set(e, ERR_USAGE,
+		             "'%.200s' is no JSON list of messages: [{\"role\": TEXT, \"content\": TEXT}, ...]",
+		             o->messages);
 	while (!rc && jv_next(list, &it, NULL))
 		if (add_message(f, it))
-			rc = err_set(e, ERR_USAGE, "'%.200s': message %zu has no \"role\" or a \"content\" that is no text", o->messages, f->n + 1);
+			rc = err_set(e, ERR_USAGE,
+			             "'%.200s': message %zu has no \"role\" or a \"content\" that is no text",
+			             o->messages, f->n + 1);
 	for (size_t i = 0; i < f->n; i++) {
 		f->m[i].text = f->text[i].p;
 		f->m[i].len = f->text[i].n;
@@ -90,14 +99,15 @@ static int read_messages(const struct options *o, struct conversation_file *f, s
 int cmd_inspect_chat(const struct options *o)
 {
 	struct engine *engine;
-	struct conversation_file f = {0};
-	struct str out = {0};
-	struct err e = {0};
+	struct conversation_file f = { 0 };
+	struct str out = { 0 };
+	struct err e = { 0 };
 	unsigned flags = o->no_reply ? 0 : REPLY_HEAD;
 	int rc;
 
 	if (!o->messages) {
-		err_set(&e, ERR_USAGE, "'weir inspect chat' wants --messages FILE, a JSON list of {\"role\": TEXT, \"content\": TEXT}");
+		err_set(&e, ERR_USAGE,
+		        "'weir inspect chat' wants --messages FILE, a JSON list of {\"role\": TEXT, \"content\": TEXT}");
 		return fail(&e);
 	}
 	if (o->thinking)
@@ -106,14 +116,14 @@ int cmd_inspect_chat(const struct options *o)
 		return fail(&e);
 	rc = read_messages(o, &f, &e);
 	if (!rc && engine_render_text(engine, f.m, f.n, flags, o->bos_text, o->eos_text, &out, &e) < 0) {
-		e.code = ERR_MODEL;   /* also where it refuses the conversation */
+		e.code = ERR_MODEL; /* also where it refuses the conversation */
 		rc = -1;
 	}
 	/* Exact bytes for a file; a terminal gets what is safe. */
 	if (!rc && isatty(1)) {
 		struct str raw = out;
 		struct clean clean;
-		out = (struct str){0};
+		out = (struct str){ 0 };
 		clean_init(&clean, 0);
 		clean_text(&clean, raw.p ? raw.p : "", raw.n, &out);
 		clean_end(&clean, &out);

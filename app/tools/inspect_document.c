@@ -11,7 +11,7 @@
 static int64_t count_tokens(const struct options *o, const struct doc *d)
 {
 	struct engine *engine;
-	struct tokens t = {0};
+	struct tokens t = { 0 };
 	int64_t n = -1;
 
 	if (model_open(&engine, o, MODEL_VOCAB, NULL) < 0)
@@ -90,11 +90,11 @@ static void document_text(const struct doc *d, struct str *s)
 		str_adds(s, "\n");
 }
 
-/* On standard error, so that standard output stays the text alone: "a.pdf: PDF, 14 pages, 86 KiB of text", then each page and heading
- * with the byte of the text where it begins, under that word. */
+/* On standard error, so that standard output stays the text alone: "a.pdf: PDF, 14 pages, 86 KiB of text", then each
+ * page and heading with the byte of the text where it begins, under that word. */
 static void say_outline(const struct doc *d)
 {
-	struct str s = {0};
+	struct str s = { 0 };
 	int said = 0;
 
 	str_addf(&s, "%s: %s, ", d->name, doc_type_name[d->type]);
@@ -123,8 +123,8 @@ static void say_outline(const struct doc *d)
 int cmd_inspect_document(const struct options *o)
 {
 	struct doc d;
-	struct str s = {0};
-	struct err e = {0};
+	struct str s = { 0 };
+	struct err e = { 0 };
 	int rc;
 
 	if (o->n_file != 1) {

@@ -1,6 +1,7 @@
-/* app/tools/inspect_session.c - weir inspect session: what is stored of one session, and whether it is as it was written.
+/* app/tools/inspect_session.c - weir inspect session: what is stored of one session, and whether it is as it was
+ * written.
  *
- * Everything is read beside a running weir.  Names, titles, settings and documents are foreign text. */
+ * Everything is read beside a running weir. Names, titles, settings and documents are foreign text. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,10 +11,10 @@
 #include "ui/text/text.h"
 #include "engine/base/json.h"
 
-#define SHOWN_MAX 200   /* bytes of a setting that are shown */
+#define SHOWN_MAX 200 /* bytes of a setting that are shown */
 
 struct view {
-	int json, n;             /* n: items of the list so far */
+	int json, n; /* n: items of the list so far */
 	int64_t head;
 	uint64_t bytes;
 	size_t summaries;
@@ -168,8 +169,8 @@ static int snapshot(const struct snap_info *s, void *ud)
 static int snapshots(struct view *v, struct store *store, int64_t id, struct err *e)
 {
 	struct snaps *snaps = NULL;
-	struct snap_state state = {.session = id, .message = v->head};
-	struct err why = {0};
+	struct snap_state state = { .session = id, .message = v->head };
+	struct err why = { 0 };
 	size_t before = v->out->n;
 	int rc = snaps_open(&snaps, store, &(struct snaps_options){ .budget = 0 }, NULL, &why);
 
@@ -209,8 +210,9 @@ static int snapshots(struct view *v, struct store *store, int64_t id, struct err
 	} else {
 		head(v, "");
 		human_bytes(v->out, state.bytes);
-		str_addf(v->out, " in all; %s\n", state.ready ? "opening it reads nothing again, if model, cache and weir are as they were" :
-		         "none is of the message that is shown: opening it reads a part again");
+		str_addf(v->out, " in all; %s\n",
+		         state.ready ? "opening it reads nothing again, if model, cache and weir are as they were"
+		                     : "none is of the message that is shown: opening it reads a part again");
 	}
 	return 0;
 }
@@ -262,7 +264,8 @@ static void facts(struct view *v, const struct session *s, const struct session_
 	human_count(v->out, (uint64_t)s->tokens);
 	str_adds(v->out, " tokens\n");
 	head(v, "messages");
-	str_addf(v->out, "%d shown, %d in all on %d branch%s", t->shown, t->all, t->branches, t->branches == 1 ? "" : "es");
+	str_addf(v->out, "%d shown, %d in all on %d branch%s", t->shown, t->all, t->branches,
+	         t->branches == 1 ? "" : "es");
 	if (t->cut)
 		str_addf(v->out, "; %d answer%s cut or still being written", t->cut, t->cut == 1 ? "" : "s");
 	str_adds(v->out, "\n");
@@ -274,7 +277,8 @@ static int inspect(struct view *v, struct store *store, const char *what, struct
 	struct session_tree tree;
 	int64_t id;
 
-	if (session_find(store, what, &id, e) < 0 || session_tree(store, id, &tree, e) < 0 || session_get(store, id, &s, e) < 0)
+	if (session_find(store, what, &id, e) < 0 || session_tree(store, id, &tree, e) < 0 ||
+	    session_get(store, id, &s, e) < 0)
 		return -1;
 	v->head = s.head;
 	facts(v, &s, &tree);
@@ -303,10 +307,10 @@ static int inspect(struct view *v, struct store *store, const char *what, struct
 
 int cmd_inspect_session(const struct options *o)
 {
-	struct str out = {0};
-	struct view v = {.json = o->json, .out = &out};
+	struct str out = { 0 };
+	struct view v = { .json = o->json, .out = &out };
 	struct store *store = NULL;
-	struct err e = {0};
+	struct err e = { 0 };
 	int rc;
 
 	if (o->n_file != 1) {
@@ -317,7 +321,7 @@ int cmd_inspect_session(const struct options *o)
 	if (!rc)
 		rc = inspect(&v, store, o->file[0], &e);
 	if (!rc)
-		rc = print_json(&out, &e);   /* through the terminal filter where that is where it goes */
+		rc = print_json(&out, &e); /* through the terminal filter where that is where it goes */
 	if (store)
 		store_close(store);
 	str_free(&out);

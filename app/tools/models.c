@@ -12,19 +12,21 @@
 #include "ui/text/text.h"
 #include "app/models/models.h"
 
-/* What a pull that was stopped has left: NAME.gguf.SUM.part in weir's own folder.  out NULL: only count; width: of the longest name. */
+/* What a pull that was stopped has left: NAME.gguf.SUM.part in weir's own folder. out NULL: only count; width: of the
+ * longest name. */
 static void list_unfinished(struct str *out, size_t *width)
 {
-	struct str folder = {0};
-	DIR *dir = user_path(&folder, DIR_CACHE, "models", &(struct err){0}) ? NULL : opendir(folder.p);
+	struct str folder = { 0 };
+	DIR *dir = user_path(&folder, DIR_CACHE, "models", &(struct err){ 0 }) ? NULL : opendir(folder.p);
 
-	for (struct dirent *d; dir && (d = readdir(dir)); ) {
+	for (struct dirent *d; dir && (d = readdir(dir));) {
 		size_t n = strlen(d->d_name), tail = sizeof ".gguf.0123456789abcdef.part" - 1;
 		const struct known_model *known;
-		struct str size = {0}, name = {0};
+		struct str size = { 0 }, name = { 0 };
 		struct stat st;
 
-		if (n <= tail || strcmp(d->d_name + n - 5, ".part") != 0 || strncmp(d->d_name + n - tail, ".gguf.", 6) != 0 || fstatat(dirfd(dir), d->d_name, &st, 0))
+		if (n <= tail || strcmp(d->d_name + n - 5, ".part") != 0 ||
+		    strncmp(d->d_name + n - tail, ".gguf.", 6) != 0 || fstatat(dirfd(dir), d->d_name, &st, 0))
 			continue;
 		if (!out) {
 			*width = n - tail > *width ? n - tail : *width;
@@ -35,7 +37,8 @@ static void list_unfinished(struct str *out, size_t *width)
 		str_adds(out, "  ");
 		table_cell(out, name.p, *width);
 		known = known_model_of(name.p);
-		str_addf(out, "  %9s  unfinished: %s%s\n", size.p, known ? "weir pull " : "pull it again", known ? known->name : "");
+		str_addf(out, "  %9s  unfinished: %s%s\n", size.p, known ? "weir pull " : "pull it again",
+		         known ? known->name : "");
 		str_free(&size);
 		str_free(&name);
 	}
@@ -44,11 +47,13 @@ static void list_unfinished(struct str *out, size_t *width)
 	str_free(&folder);
 }
 
-/* Where it lies: the folder alone for weir's own files, which are called as they are listed; "~" for the home directory. */
+/* Where it lies: the folder alone for weir's own files, which are called as they are listed; "~" for the home
+ * directory. */
 static void add_place(struct str *out, const struct model_file *f)
 {
 	const char *home = getenv("HOME"), *last = strrchr(f->path, '/');
-	size_t skip = home ? strlen(home) : 0, n = strcmp(f->from, "weir") || !last ? strlen(f->path) : (size_t)(last - f->path);
+	size_t skip = home ? strlen(home) : 0,
+	       n = strcmp(f->from, "weir") || !last ? strlen(f->path) : (size_t)(last - f->path);
 
 	if (skip > 1 && n > skip && !strncmp(f->path, home, skip) && f->path[skip] == '/')
 		str_adds(out, "~");
@@ -60,8 +65,8 @@ static void add_place(struct str *out, const struct model_file *f)
 int cmd_models(const struct options *o)
 {
 	struct model_file *file;
-	struct str s = {0}, used = {0};
-	struct err e = {0};
+	struct str s = { 0 }, used = { 0 };
+	struct err e = { 0 };
 	size_t n = model_files(&file), width = 0;
 	int rc, listed = 0;
 
@@ -72,13 +77,13 @@ int cmd_models(const struct options *o)
 			return fail(&e);
 		}
 	}
-	e = (struct err){0};
+	e = (struct err){ 0 };
 	for (size_t i = 0; i < n; i++)
 		width = strlen(file[i].name) > width ? strlen(file[i].name) : width;
 	list_unfinished(NULL, &width);
 	width = width < 48 ? width : 48;
 	for (size_t i = 0; i < n; i++) {
-		struct str size = {0};
+		struct str size = { 0 };
 		int in_use = used.n && !strcmp(used.p, file[i].path);
 
 		listed |= in_use;
@@ -111,8 +116,8 @@ int cmd_models(const struct options *o)
 
 enum { TAIL = sizeof "-00001-of-00002" - 1 };
 
-/* The files of a model, or of one that was not fetched to its end: those of weir's folder that are called NAME.gguf, NAME-0000I-of-0000N.gguf
- * or, behind that, .SUM.part. */
+/* The files of a model, or of one that was not fetched to its end: those of weir's folder that are called NAME.gguf,
+ * NAME-0000I-of-0000N.gguf or, behind that, .SUM.part. */
 static int is_of(const char *file, const char *name)
 {
 	size_t n = strlen(name);
@@ -135,7 +140,7 @@ static int each_file(const char *folder, const char *name, int *count, struct er
 	DIR *dir = opendir(folder);
 	int rc = 0;
 
-	for (struct dirent *d; dir && !rc && (d = readdir(dir)); ) {
+	for (struct dirent *d; dir && !rc && (d = readdir(dir));) {
 		if (!is_of(d->d_name, name))
 			continue;
 		if (count)
@@ -150,13 +155,15 @@ static int each_file(const char *folder, const char *name, int *count, struct er
 
 static int ask_rm(const struct options *o, const char *name, struct err *e)
 {
-	struct str question = {0};
+	struct str question = { 0 };
 	int answer;
 
 	if (o->yes)
 		return 0;
 	if (!isatty(0) || !isatty(2))
-		return err_set(e, ERR_USAGE, "nothing was deleted: without a terminal to ask on, 'weir models rm --yes NAME' deletes it");
+		return err_set(
+			e, ERR_USAGE,
+			"nothing was deleted: without a terminal to ask on, 'weir models rm --yes NAME' deletes it");
 	str_adds(&question, "Delete ");
 	clean_line(name, strlen(name), &question);
 	str_adds(&question, "? [y/N] ");
@@ -167,7 +174,7 @@ static int ask_rm(const struct options *o, const char *name, struct err *e)
 
 static int remove_model(const struct options *o, const char *said, struct err *e)
 {
-	struct str folder = {0}, name = {0};
+	struct str folder = { 0 }, name = { 0 };
 	struct model_file *file;
 	size_t n = model_files(&file);
 	const char *other = NULL;
@@ -186,9 +193,12 @@ static int remove_model(const struct options *o, const char *said, struct err *e
 	if (!strchr(name.p, '/') && name.n)
 		each_file(folder.p, name.p, &count, e);
 	if (!count && other)
-		err_set(e, ERR_USAGE, "'%.80s' was fetched by %s, which has to delete it: weir deletes only its own models", name.p, other);
+		err_set(e, ERR_USAGE,
+		        "'%.80s' was fetched by %s, which has to delete it: weir deletes only its own models", name.p,
+		        other);
 	else if (!count)
-		err_set(e, ERR_USAGE, "weir has no model '%.80s' of its own; 'weir models' lists their whole names", name.p);
+		err_set(e, ERR_USAGE, "weir has no model '%.80s' of its own; 'weir models' lists their whole names",
+		        name.p);
 	else
 		rc = ask_rm(o, name.p, e) || each_file(folder.p, name.p, NULL, e) ? -1 : 0;
 	if (!rc && !o->quiet)
@@ -202,7 +212,7 @@ out:
 
 int cmd_models_rm(const struct options *o)
 {
-	struct err e = {0};
+	struct err e = { 0 };
 
 	if (!o->n_file)
 		err_set(&e, ERR_USAGE, "'weir models rm' wants the name of a model; 'weir models' lists them");

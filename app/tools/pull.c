@@ -11,19 +11,21 @@
 struct pull {
 	const struct options *o;
 	struct hub_repo repo;
-	struct hub_model *model; size_t n_model;
+	struct hub_model *model;
+	size_t n_model;
 	const struct hub_model *chosen;
-	struct fetched *file;        /* [chosen->n] */
+	struct fetched *file; /* [chosen->n] */
 	int n_open;
 	struct str folder;
 	struct progress progress;
 };
 
-/* "ORG/REPO:QUANT", also as an address of huggingface.co, or a name of the table: repository, revision and quantization or file, which the
- * caller frees; NULL: none was said. */
+/* "ORG/REPO:QUANT", also as an address of huggingface.co, or a name of the table: repository, revision and quantization
+ * or file, which the caller frees; NULL: none was said. */
 static int read_name(const char *said, char **repo, char **revision, char **wanted, struct err *e)
 {
-	static const char *const hosts[] = {"https://huggingface.co/", "http://huggingface.co/", "https://hf.co/", "huggingface.co/", "hf.co/"};
+	static const char *const hosts[] = { "https://huggingface.co/", "http://huggingface.co/", "https://hf.co/",
+		                             "huggingface.co/", "hf.co/" };
 	const char *endpoint = getenv("HF_ENDPOINT"), *name = said;
 	size_t n = endpoint ? strlen(endpoint) : 0, file;
 
@@ -34,7 +36,10 @@ static int read_name(const char *said, char **repo, char **revision, char **want
 		if (!strncasecmp(said, hosts[i], strlen(hosts[i])))
 			name = said + strlen(hosts[i]);
 	if (name == said && doc_is_address(said))
-		return err_set(e, ERR_USAGE, "'%.120s' is no address of huggingface.co; HF_ENDPOINT names another server that works like it", said);
+		return err_set(
+			e, ERR_USAGE,
+			"'%.120s' is no address of huggingface.co; HF_ENDPOINT names another server that works like it",
+			said);
 	n = strcspn(name, ":?#");
 	if (name[n] == ':' && name[n + 1])
 		*wanted = xstrndup(name + n + 1, strlen(name + n + 1));
@@ -50,13 +55,15 @@ static int read_name(const char *said, char **repo, char **revision, char **want
 			*wanted = xstrndup(known->file, strlen(known->file));
 		return 0;
 	}
-	/* Behind the second slash: a page of the repository, or a file in it: tree/REVISION, blob/REVISION/FOLDER/FILE. */
+	/* Behind the second slash: a page of the repository, or a file in it: tree/REVISION,
+	 * blob/REVISION/FOLDER/FILE. */
 	file = strcspn(name, "/") + 1;
 	file += strcspn(name + file, "/:?#");
 	if (name != said && name[file] == '/') {
 		const char *last = name + n, *kind = name + file + 1, *of = kind + strcspn(kind, "/:?#");
 
-		if (*of == '/' && (!strncmp(kind, "tree/", 5) || !strncmp(kind, "blob/", 5) || !strncmp(kind, "resolve/", 8)))
+		if (*of == '/' &&
+		    (!strncmp(kind, "tree/", 5) || !strncmp(kind, "blob/", 5) || !strncmp(kind, "resolve/", 8)))
 			*revision = xstrndup(of + 1, strcspn(of + 1, "/:?#"));
 		while (last[-1] != '/')
 			last--;
@@ -83,7 +90,7 @@ static int choose(struct pull *p, const char *said, struct err *e)
 			p->chosen = hub_choose(&p->repo, p->model, p->n_model, NULL, engine_memory_free(), e);
 		rc = p->chosen ? 0 : -1;
 		if (!rc)
-			*e = (struct err){0};
+			*e = (struct err){ 0 };
 	}
 	free(repo);
 	free(revision);
@@ -99,10 +106,12 @@ static int others_have(const struct pull *p)
 	int found = 0;
 
 	for (size_t i = 0; i < n && !found; i++)
-		if (strcmp(file[i].from, "weir") != 0 && p->chosen->n == 1 && !strcmp(file[i].name, p->chosen->name) && file[i].bytes == p->chosen->bytes) {
+		if (strcmp(file[i].from, "weir") != 0 && p->chosen->n == 1 && !strcmp(file[i].name, p->chosen->name) &&
+		    file[i].bytes == p->chosen->bytes) {
 			found = 1;
 			if (!p->o->quiet)
-				say_once("%s is here already, fetched by %s: 'weir -m %s' opens it", file[i].name, file[i].from, file[i].name);
+				say_once("%s is here already, fetched by %s: 'weir -m %s' opens it", file[i].name,
+				         file[i].from, file[i].name);
 		}
 	model_files_free(file, n);
 	return found;
@@ -140,14 +149,16 @@ static int is_whole(const struct pull *p)
 
 static void show_fit(const struct pull *p, const struct fit *f)
 {
-	struct str s = {0};
+	struct str s = { 0 };
 
 	str_addf(&s, "%s: %s, %s, ", p->chosen->name, f->family, f->quant);
 	human_bytes(&s, p->chosen->bytes);
 	if (p->chosen->n > 1)
 		str_addf(&s, " in %d files", p->chosen->n);
 	str_addf(&s, ", trained for %s tokens%s", count_text((uint64_t)f->trained).s,
-	         !f->has_template ? ", no chat template: it continues texts" : f->template_name[0] ? "" : ", a chat template that weir cannot use");
+	         !f->has_template      ? ", no chat template: it continues texts"
+	         : f->template_name[0] ? ""
+	                               : ", a chat template that weir cannot use");
 	say_once("%s", s.p);
 	str_clear(&s);
 	str_adds(&s, f->fits ? "fits: " : "does not fit: ");
@@ -166,17 +177,18 @@ static void show_fit(const struct pull *p, const struct fit *f)
 /* Is it to be fetched?  0: yes. */
 static int ask(const struct pull *p, const struct fit *f, struct err *e)
 {
-	struct str question = {0};
+	struct str question = { 0 };
 	int answer;
 
 	if (p->o->yes)
 		return 0;
 	if (!isatty(0) || !isatty(2))
-		return err_set(e, ERR_USAGE, "nothing was fetched: without a terminal to ask on, 'weir pull --yes NAME' fetches it");
-	str_adds(&question, "Fetch the rest, ");   /* the header is here */
+		return err_set(e, ERR_USAGE,
+		               "nothing was fetched: without a terminal to ask on, 'weir pull --yes NAME' fetches it");
+	str_adds(&question, "Fetch the rest, "); /* the header is here */
 	human_bytes(&question, bytes_left(p));
 	str_adds(&question, f->fits ? "? [Y/n] " : " anyway? [y/N] ");
-	signals_work(0);   /* Ctrl-C ends the program here */
+	signals_work(0); /* Ctrl-C ends the program here */
 	answer = terminal_choose(question.p, f->fits ? "yn" : "ny");
 	signals_work(1);
 	str_free(&question);
@@ -187,13 +199,14 @@ static int check_disk(const struct pull *p, struct err *e)
 {
 	int64_t left = disk_free_bytes(p->file[0].path);
 	uint64_t needed = bytes_left(p) + (64u << 20);
-	struct str a = {0}, b = {0};
+	struct str a = { 0 }, b = { 0 };
 	int rc = 0;
 
 	if (left >= 0 && needed > (uint64_t)left) {
 		human_bytes(&a, needed);
 		human_bytes(&b, (uint64_t)left);
-		rc = err_set(e, ERR_FIT, "the disk is too full: %s are needed in '%.160s', and %s are free", a.p, p->folder.p, b.p);
+		rc = err_set(e, ERR_FIT, "the disk is too full: %s are needed in '%.160s', and %s are free", a.p,
+		             p->folder.p, b.p);
 	}
 	str_free(&a);
 	str_free(&b);
@@ -202,8 +215,8 @@ static int check_disk(const struct pull *p, struct err *e)
 
 static int is_default(const struct pull *p)
 {
-	struct str path = {0};
-	int same = !p->o->model && !model_path(p->o, &path, &(struct err){0}) && !strcmp(path.p, p->file[0].path);
+	struct str path = { 0 };
+	int same = !p->o->model && !model_path(p->o, &path, &(struct err){ 0 }) && !strcmp(path.p, p->file[0].path);
 
 	str_free(&path);
 	return same;
@@ -211,7 +224,7 @@ static int is_default(const struct pull *p)
 
 static void show_end(const struct pull *p, int was_here, int opens_now)
 {
-	struct str s = {0};
+	struct str s = { 0 };
 
 	str_addf(&s, "%s is here%s: ", p->chosen->name, was_here ? " already" : "");
 	human_bytes(&s, p->chosen->bytes);
@@ -220,7 +233,8 @@ static void show_end(const struct pull *p, int was_here, int opens_now)
 	if (!opens_now && is_default(p))
 		say_once("'weir' opens it");
 	else if (!opens_now)
-		say_once("'weir -m %s' opens it; a line 'model = %s' in ~/.config/weir/config makes it the default", p->chosen->name, p->chosen->name);
+		say_once("'weir -m %s' opens it; a line 'model = %s' in ~/.config/weir/config makes it the default",
+		         p->chosen->name, p->chosen->name);
 	str_free(&s);
 }
 
@@ -266,8 +280,8 @@ static void forget(struct pull *p)
 
 int pull_model(const struct options *o, const char *name, struct str *path, struct err *e)
 {
-	struct pull p = {.o = o};
-	struct str at = {0};
+	struct pull p = { .o = o };
+	struct str at = { 0 };
 	int rc;
 
 	progress_init(&p.progress, o->quiet, o->verbose, "fetching", "");
@@ -317,7 +331,7 @@ static size_t read_answer(char *line, size_t cap)
 
 int pull_offer(const struct options *o, struct str *path, struct err *e)
 {
-	struct str s = {0}, question = {0};
+	struct str s = { 0 }, question = { 0 };
 	char line[200];
 	int most = 0, rc;
 
@@ -335,19 +349,21 @@ int pull_offer(const struct options *o, struct str *path, struct err *e)
 		write_all(2, question.p, question.n);
 		n = read_answer(line, sizeof line);
 		if (!n) {
-			rc = err_set(e, ERR_MODEL, "no model: 'weir pull NAME' fetches one, 'weir -m FILE.gguf' opens a file");
+			rc = err_set(e, ERR_MODEL,
+			             "no model: 'weir pull NAME' fetches one, 'weir -m FILE.gguf' opens a file");
 			break;
 		}
-		*e = (struct err){0};
+		*e = (struct err){ 0 };
 		if (strspn(line, "0123456789") == n) {
 			long no = n < 5 ? strtol(line, NULL, 10) : 0;
 
 			name = no >= 1 && no <= most ? known_models[no - 1].name : NULL;
 		}
-		rc = name ? pull_model(o, name, path, e) : err_set(e, ERR_USAGE, "there is no model %.20s: 1 to %d are to choose from", line, most);
+		rc = name ? pull_model(o, name, path, e)
+		          : err_set(e, ERR_USAGE, "there is no model %.20s: 1 to %d are to choose from", line, most);
 		if (!rc || e->code == ERR_CANCELLED)
 			break;
-		say_error(e);   /* another one may do */
+		say_error(e); /* another one may do */
 	}
 	str_free(&question);
 	return rc;
@@ -355,14 +371,16 @@ int pull_offer(const struct options *o, struct str *path, struct err *e)
 
 int cmd_pull(const struct options *o)
 {
-	struct err e = {0};
-	struct str s = {0};
+	struct err e = { 0 };
+	struct str s = { 0 };
 	int rc;
 
 	if (o->n_file)
 		return pull_model(o, o->file[0], NULL, &e) ? fail(&e) : 0;
 	known_models_show(&s, 0, 0);
-	str_adds(&s, "\nweir pull NAME fetches one of these; weir pull ORG/REPO[:QUANT] fetches any\nGGUF model of huggingface.co, where the address of its page has ORG/REPO\n");
+	str_adds(
+		&s,
+		"\nweir pull NAME fetches one of these; weir pull ORG/REPO[:QUANT] fetches any\nGGUF model of huggingface.co, where the address of its page has ORG/REPO\n");
 	rc = print_all(s.p, s.n, &e) ? fail(&e) : 0;
 	str_free(&s);
 	return rc;

@@ -9,11 +9,11 @@
 
 enum { TAIL = sizeof "-00001-of-00002" - 1 };
 
-/* What is taken where nothing is asked for: the first that is there and fits.  Four bits lose little; beyond, half of the size is worth
- * more than the last percent. */
+/* What is taken where nothing is asked for: the first that is there and fits. Four bits lose little; beyond, half of
+ * the size is worth more than the last percent. */
 static const char *const quants[] = {
-	"Q4_K_M", "MXFP4", "Q4_K_L", "Q4_K_S", "Q5_K_M", "Q5_K_S", "IQ4_NL", "IQ4_XS", "Q4_1", "Q4_0", "Q4", "Q5_1", "Q5_0", "Q6_K", "Q8_0",
-	"Q3_K_L", "Q3_K_M", "Q3_K_S", "Q2_K", "BF16", "F16", "F32",
+	"Q4_K_M", "MXFP4", "Q4_K_L", "Q4_K_S", "Q5_K_M", "Q5_K_S", "IQ4_NL", "IQ4_XS", "Q4_1", "Q4_0", "Q4",
+	"Q5_1",   "Q5_0",  "Q6_K",   "Q8_0",   "Q3_K_L", "Q3_K_M", "Q3_K_S", "Q2_K",   "BF16", "F16",  "F32",
 };
 
 static const char *base_of(const char *path)
@@ -28,7 +28,8 @@ static int part_of(const char *name, size_t n, int *of)
 {
 	int no, end = 0;
 
-	if (n <= TAIL || sscanf(name + n - TAIL, "-%5d-of-%5d%n", &no, of, &end) != 2 || end != TAIL || no < 1 || no > *of || *of > PARTS_MOST)
+	if (n <= TAIL || sscanf(name + n - TAIL, "-%5d-of-%5d%n", &no, of, &end) != 2 || end != TAIL || no < 1 ||
+	    no > *of || *of > PARTS_MOST)
 		return 0;
 	return no;
 }
@@ -36,7 +37,7 @@ static int part_of(const char *name, size_t n, int *of)
 /* "Q4_K_M", "IQ4_XS", "TQ1_0", "q4", "MXFP4", "BF16"? */
 static int is_quant(const char *p, size_t n)
 {
-	static const char *const whole[] = {"F16", "FP16", "BF16", "F32", "MXFP4"};
+	static const char *const whole[] = { "F16", "FP16", "BF16", "F32", "MXFP4" };
 	size_t at = 0;
 
 	for (size_t i = 0; i < sizeof whole / sizeof *whole; i++)
@@ -70,7 +71,7 @@ static struct hub_model *model_of(struct hub_model *m, size_t *n, const char *pa
 	for (size_t i = 0; of && i < *n; i++)
 		if (m[i].n == of && strlen(m[i].name) == n_base && !strncmp(m[i].name, base, n_base))
 			return &m[i];
-	m[*n] = (struct hub_model){.name = xstrndup(base, n_base), .n = of ? of : 1};
+	m[*n] = (struct hub_model){ .name = xstrndup(base, n_base), .n = of ? of : 1 };
 	find_quant(m[*n].name, n_base, m[*n].quant);
 	return &m[(*n)++];
 }
@@ -132,9 +133,10 @@ static int is_called(const struct hub_model *m, const char *wanted)
 	return !strncasecmp(m->name, wanted, n) && !strcasecmp(wanted + n, ".gguf");
 }
 
-const struct hub_model *hub_choose(const struct hub_repo *r, const struct hub_model *m, size_t n, const char *wanted, uint64_t memory, struct err *e)
+const struct hub_model *hub_choose(const struct hub_repo *r, const struct hub_model *m, size_t n, const char *wanted,
+                                   uint64_t memory, struct err *e)
 {
-	struct str list = {0};
+	struct str list = { 0 };
 	const struct hub_model *least = NULL;
 
 	for (size_t i = 0; wanted && i < n; i++)
@@ -155,17 +157,18 @@ const struct hub_model *hub_choose(const struct hub_repo *r, const struct hub_mo
 	if (!n) {
 		err_set(e, ERR_FAIL, "'%.100s' holds no whole GGUF model", r->name);
 	} else if (least) {
-		struct str size = {0}, left = {0};
+		struct str size = { 0 }, left = { 0 };
 
 		human_bytes(&size, least->bytes);
 		human_bytes(&left, memory);
-		err_set(e, ERR_FIT, "no model of '%.80s' fits: the smallest, %s, has %s, and %s of memory are free; weir pull %.80s:%s fetches it anyway",
+		err_set(e, ERR_FIT,
+		        "no model of '%.80s' fits: the smallest, %s, has %s, and %s of memory are free; weir pull %.80s:%s fetches it anyway",
 		        r->name, least->quant, size.p, left.p, r->name, least->quant);
 		str_free(&size);
 		str_free(&left);
 	} else {
-		err_set(e, ERR_USAGE, "'%.80s' has %s%.40s%s; choose with :QUANT among %s", r->name, wanted ? "no '" : "several models", wanted ? wanted : "",
-		        wanted ? "'" : "", list.p);
+		err_set(e, ERR_USAGE, "'%.80s' has %s%.40s%s; choose with :QUANT among %s", r->name,
+		        wanted ? "no '" : "several models", wanted ? wanted : "", wanted ? "'" : "", list.p);
 	}
 	str_free(&list);
 	return NULL;

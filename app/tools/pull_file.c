@@ -1,7 +1,8 @@
 /* app/tools/pull_file.c - one file of a model, fetched through any number of breaks (pull.h).
  *
- * It grows as NAME.gguf.SUM.part, whose name no program takes for a model; SUM is the beginning of the SHA-256 that the whole file must
- * have, so what was begun of another version is never continued.  Only a whole file with the right sum gets its name. */
+ * It grows as NAME.gguf.SUM.part, whose name no program takes for a model; SUM is the beginning of the SHA-256 that the
+ * whole file must have, so what was begun of another version is never continued. Only a whole file with the right sum
+ * gets its name. */
 #include "app/tools/pull.h"
 #include "sessions/store/store.h"
 
@@ -39,13 +40,14 @@ static int sum_bytes(struct fetched *f, int fd, uint64_t bytes, const char *what
 		ssize_t n = pread(fd, buf, bytes - at < CHUNK ? (size_t)(bytes - at) : CHUNK, (off_t)at);
 
 		if (n <= 0) {
-			rc = err_set(e, ERR_FAIL, "cannot read '%.160s': %s", f->part, n ? strerror(errno) : "it is shorter than it was");
+			rc = err_set(e, ERR_FAIL, "cannot read '%.160s': %s", f->part,
+			             n ? strerror(errno) : "it is shorter than it was");
 			break;
 		}
 		sum_add(f->sum, buf, (size_t)n);
 		at += (uint64_t)n;
 		if (bytes > (64u << 20)) {
-			struct str line = {0};
+			struct str line = { 0 };
 
 			str_addf(&line, "%s ", what);
 			human_bytes(&line, at);
@@ -71,14 +73,16 @@ static int look_for_whole(struct fetched *f, struct err *e)
 
 	if (fd < 0)
 		return errno == ENOENT ? 0 : err_set(e, ERR_FAIL, "cannot open '%.200s': %s", f->path, strerror(errno));
-	rc = fstat(fd, &st) || (uint64_t)st.st_size != f->file->bytes ? 0 : sum_bytes(f, fd, f->file->bytes, "checking", e);
+	rc = fstat(fd, &st) || (uint64_t)st.st_size != f->file->bytes ? 0
+	                                                              : sum_bytes(f, fd, f->file->bytes, "checking", e);
 	close(fd);
 	if (rc < 0)
 		return -1;
 	sum_hex(f->sum, hex);
 	if ((uint64_t)st.st_size == f->file->bytes && !strcmp(hex, f->file->sum))
 		return 1;
-	return err_set(e, ERR_FAIL, "another file is called '%.120s' already; 'weir models rm %.80s' deletes it", base_of(f->path), base_of(f->path));
+	return err_set(e, ERR_FAIL, "another file is called '%.120s' already; 'weir models rm %.80s' deletes it",
+	               base_of(f->path), base_of(f->path));
 }
 
 /* What was begun of other versions of this file: nobody will continue it. */
@@ -88,10 +92,11 @@ static void remove_others(const struct fetched *f, const char *folder)
 	size_t n = strlen(base), all = strlen(mine);
 	DIR *dir = opendir(folder);
 
-	for (struct dirent *d; dir && (d = readdir(dir)); ) {
+	for (struct dirent *d; dir && (d = readdir(dir));) {
 		int fd;
 
-		if (strlen(d->d_name) != all || strncmp(d->d_name, base, n + 1 <= all ? n : all) != 0 || strcmp(d->d_name + all - 5, ".part") != 0 || !strcmp(d->d_name, mine))
+		if (strlen(d->d_name) != all || strncmp(d->d_name, base, n + 1 <= all ? n : all) != 0 ||
+		    strcmp(d->d_name + all - 5, ".part") != 0 || !strcmp(d->d_name, mine))
 			continue;
 		fd = openat(dirfd(dir), d->d_name, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
 		if (fd >= 0 && !flock(fd, LOCK_EX | LOCK_NB))
@@ -114,7 +119,8 @@ static int begin_again(struct fetched *f, struct err *e)
 	return 0;
 }
 
-/* Open and lock the file that grows: 1; 0: meanwhile another process has given it its name, or deleted it; -1, and the file is left alone. */
+/* Open and lock the file that grows: 1; 0: meanwhile another process has given it its name, or deleted it; -1, and the
+ * file is left alone. */
 static int open_part(struct fetched *f, struct stat *st, struct err *e)
 {
 	struct stat there;
@@ -134,13 +140,14 @@ static int open_part(struct fetched *f, struct stat *st, struct err *e)
 	return 1;
 }
 
-int fetched_open(struct fetched *f, const struct hub_repo *r, const struct hub_file *file, const char *folder, struct progress *progress, struct err *e)
+int fetched_open(struct fetched *f, const struct hub_repo *r, const struct hub_file *file, const char *folder,
+                 struct progress *progress, struct err *e)
 {
-	struct str path = {0}, part = {0};
+	struct str path = { 0 }, part = { 0 };
 	struct stat st;
 	int rc;
 
-	*f = (struct fetched){.repo = r, .file = file, .fd = -1, .sum = sum_open(), .progress = progress};
+	*f = (struct fetched){ .repo = r, .file = file, .fd = -1, .sum = sum_open(), .progress = progress };
 	str_addf(&path, "%s/%s", folder, base_of(file->path));
 	str_addf(&part, "%s.%.*s.part", path.p, SUM_SHOWN, file->sum);
 	f->path = path.p;
@@ -181,7 +188,7 @@ void fetched_close(struct fetched *f)
 	sum_close(f->sum);
 	free(f->path);
 	free(f->part);
-	*f = (struct fetched){.fd = -1};
+	*f = (struct fetched){ .fd = -1 };
 }
 
 /* ---- a transfer ---- */
@@ -190,9 +197,9 @@ static void show_progress(struct fetched *f)
 {
 	double seconds = now_seconds() - f->started;
 	uint64_t done = f->before + f->at;
-	struct str s = {0};
+	struct str s = { 0 };
 
-	if (f->limit < f->file->bytes) {   /* nothing was agreed to yet */
+	if (f->limit < f->file->bytes) { /* nothing was agreed to yet */
 		str_adds(&s, "looking at its header: ");
 		human_bytes(&s, f->at);
 		progress_line(f->progress, s.p);
@@ -227,17 +234,29 @@ static int on_begin(const struct http_reply *r, void *ud, struct err *e)
 	struct fetched *f = ud;
 	uint64_t size = f->file->bytes;
 
-	if ((r->linked_sum[0] && strcmp(r->linked_sum, f->file->sum) != 0) || (r->linked_size >= 0 && r->linked_size != (int64_t)size))
-		return err_set(e, ERR_FAIL, "'%.100s' is another file than its list says, so it has just been changed: run the same command again", base_of(f->path));
+	if ((r->linked_sum[0] && strcmp(r->linked_sum, f->file->sum) != 0) ||
+	    (r->linked_size >= 0 && r->linked_size != (int64_t)size))
+		return err_set(
+			e, ERR_FAIL,
+			"'%.100s' is another file than its list says, so it has just been changed: run the same command again",
+			base_of(f->path));
 	if (r->status == 206 && (r->first != (int64_t)f->at || (r->total >= 0 && r->total != (int64_t)size))) {
 		if (r->first == (int64_t)f->at)
-			return err_set(e, ERR_FAIL, "'%.100s' has another size than its list says, so it has just been changed: run the same command again", base_of(f->path));
-		return err_set(e, ERR_FAIL, "the server sends other bytes of '%.100s' than were asked for: run the same command again, or try another HF_ENDPOINT",
-		               base_of(f->path));
+			return err_set(
+				e, ERR_FAIL,
+				"'%.100s' has another size than its list says, so it has just been changed: run the same command again",
+				base_of(f->path));
+		return err_set(
+			e, ERR_FAIL,
+			"the server sends other bytes of '%.100s' than were asked for: run the same command again, or try another HF_ENDPOINT",
+			base_of(f->path));
 	}
 	if (r->status == 200 && r->length >= 0 && r->length != (int64_t)size)
-		return err_set(e, ERR_FAIL, "'%.100s' has another size than its list says, so it has just been changed: run the same command again", base_of(f->path));
-	if (r->status == 200 && f->at) {   /* no ranges there */
+		return err_set(
+			e, ERR_FAIL,
+			"'%.100s' has another size than its list says, so it has just been changed: run the same command again",
+			base_of(f->path));
+	if (r->status == 200 && f->at) { /* no ranges there */
 		if (f->at > HEAD_STEP && !f->said_restart++) {
 			progress_clear(f->progress);
 			say("the server cannot continue a file: it begins again");
@@ -253,8 +272,10 @@ static int on_bytes(const void *p, size_t n, void *ud, struct err *e)
 	const char *from = p;
 
 	if (n > f->file->bytes - f->at)
-		return err_set(e, ERR_FAIL, "the server sends more of '%.100s' than the file has: run the same command again", base_of(f->path));
-	for (size_t done = 0; done < n; ) {
+		return err_set(e, ERR_FAIL,
+		               "the server sends more of '%.100s' than the file has: run the same command again",
+		               base_of(f->path));
+	for (size_t done = 0; done < n;) {
 		ssize_t put = pwrite(f->fd, from + done, n - done, (off_t)(f->at + done));
 
 		if (put < 0 && errno == EINTR)
@@ -273,17 +294,23 @@ static int on_bytes(const void *p, size_t n, void *ud, struct err *e)
 /* Until `limit` bytes are here. */
 static int fetch_to(struct fetched *f, uint64_t limit, struct err *e)
 {
-	struct str url = {0};
+	struct str url = { 0 };
 	int tries = 0, rc = 0;
 
 	f->limit = limit < f->file->bytes ? limit : f->file->bytes;
 	hub_file_address(f->repo, f->file, &url);
 	while (!rc && f->at < f->limit) {
-		struct http_request q = {.url = url.p, .token = f->repo->token, .first = (int64_t)f->at, .last = f->limit < f->file->bytes ? (int64_t)f->limit - 1 : -1,
-			.begin = on_begin, .bytes = on_bytes, .stopped = signals_stopped, .ud = f};
+		struct http_request q = { .url = url.p,
+			                  .token = f->repo->token,
+			                  .first = (int64_t)f->at,
+			                  .last = f->limit < f->file->bytes ? (int64_t)f->limit - 1 : -1,
+			                  .begin = on_begin,
+			                  .bytes = on_bytes,
+			                  .stopped = signals_stopped,
+			                  .ud = f };
 		struct http_reply reply;
 		uint64_t at = f->at;
-		struct err why = {0};
+		struct err why = { 0 };
 
 		rc = http_get(&q, &reply, &why);
 		if (f->at >= f->limit) {
@@ -292,12 +319,13 @@ static int fetch_to(struct fetched *f, uint64_t limit, struct err *e)
 		}
 		if (!rc && reply.status != 200 && reply.status != 206) {
 			rc = hub_refused(f->repo, f->file->path, &reply, &why);
-			if (reply.status == 416 && f->at && !f->restarts++) {   /* it has fewer bytes than are here: those are of another file */
+			/* it has fewer bytes than are here: those are of another file */
+			if (reply.status == 416 && f->at && !f->restarts++) {
 				rc = begin_again(f, e);
 				continue;
 			}
 		} else if (!rc) {
-			reply.broken = 1;   /* it ended too soon, and its length was not said */
+			reply.broken = 1; /* it ended too soon, and its length was not said */
 			rc = err_set(&why, ERR_FAIL, "the connection ends too soon");
 		}
 		if (why.code == ERR_CANCELLED) {
@@ -306,11 +334,13 @@ static int fetch_to(struct fetched *f, uint64_t limit, struct err *e)
 		}
 		tries = f->at > at ? 1 : tries + 1;
 		if (tries > 1)
-			progress_clear(f->progress);   /* what is said next has a line of its own */
+			progress_clear(f->progress); /* what is said next has a line of its own */
 		if (hub_wait(&reply, tries, &why)) {
 			*e = why;
 			if (reply.broken && why.code != ERR_CANCELLED)
-				err_set(e, ERR_FAIL, "%.200s: the network fails; run the same command later, it continues where it was", why.msg);
+				err_set(e, ERR_FAIL,
+				        "%.200s: the network fails; run the same command later, it continues where it was",
+				        why.msg);
 			else if (e->code == ERR_DOCUMENT)
 				e->code = ERR_FAIL;
 			break;
@@ -342,7 +372,7 @@ int fetched_head(struct fetched *f, struct err *e)
 			f->head = engine_head_bytes(p, n);
 		free(p);
 		if (!rc && !f->head && (n == f->file->bytes || n >= head_most))
-			f->head = n;   /* opening it says what is wrong */
+			f->head = n; /* opening it says what is wrong */
 	}
 	if (f->whole && fd >= 0)
 		close(fd);
@@ -366,7 +396,9 @@ int fetched_rest(struct fetched *f, struct err *e)
 	sum_hex(f->sum, hex);
 	if (strcmp(hex, f->file->sum) != 0) {
 		unlink(f->part);
-		return err_set(e, ERR_FAIL, "'%.100s' came with a wrong checksum and was deleted: run the same command again", base_of(f->path));
+		return err_set(e, ERR_FAIL,
+		               "'%.100s' came with a wrong checksum and was deleted: run the same command again",
+		               base_of(f->path));
 	}
 	if (fsync(f->fd))
 		return err_set(e, ERR_FAIL, "cannot write '%.160s': %s", f->part, strerror(errno));

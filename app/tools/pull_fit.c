@@ -1,7 +1,7 @@
 /* app/tools/pull_fit.c - what a model will need on this machine, found out before its weights are fetched (pull.h).
  *
- * The header of each file is written to a file of the full size whose rest is a hole, and the engine looks at that as at any model: what it
- * would refuse is refused now. */
+ * The header of each file is written to a file of the full size whose rest is a hole, and the engine looks at that as
+ * at any model: what it would refuse is refused now. */
 #include "app/tools/pull.h"
 
 #include <dirent.h>
@@ -18,11 +18,13 @@
 /* The first bytes of a file with a hole behind them, in a folder. */
 static int write_shape(const struct fetched *f, const char *path, struct err *e)
 {
-	int from = f->whole ? open(f->path, O_RDONLY | O_CLOEXEC) : f->fd, to = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600), rc = 0;
+	int from = f->whole ? open(f->path, O_RDONLY | O_CLOEXEC) : f->fd,
+	    to = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600), rc = 0;
 	char buf[65536];
 
-	for (uint64_t at = 0; to >= 0 && from >= 0 && at < f->head && !rc; ) {
-		ssize_t n = pread(from, buf, f->head - at < sizeof buf ? (size_t)(f->head - at) : sizeof buf, (off_t)at);
+	for (uint64_t at = 0; to >= 0 && from >= 0 && at < f->head && !rc;) {
+		ssize_t n =
+			pread(from, buf, f->head - at < sizeof buf ? (size_t)(f->head - at) : sizeof buf, (off_t)at);
 
 		rc = n <= 0 || write_all(to, buf, (size_t)n);
 		at += n > 0 ? (uint64_t)n : 0;
@@ -39,8 +41,8 @@ static int write_shape(const struct fetched *f, const char *path, struct err *e)
 /* The context that a conversation will have, as far as today's free memory says. */
 static int find_cache(struct engine *engine, const struct options *o, struct fit *fit, struct err *e)
 {
-	struct timeline_options to = {.ctx = o->ctx, .kv = o->kv, .kv_type = o->kv_type, .kv_memory = o->kv_memory};
-	struct timeline_need need = {0};
+	struct timeline_options to = { .ctx = o->ctx, .kv = o->kv, .kv_type = o->kv_type, .kv_memory = o->kv_memory };
+	struct timeline_need need = { 0 };
 
 	if (timeline_need(engine, &to, &need, e))
 		return -1;
@@ -66,8 +68,9 @@ static int by_value(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Tokens a second that the memory allows: a token reads its weights once, and of the bandwidth of plain reading most is reached.  One
- * measurement may fall into a moment in which the machine is slow or its clock high: the median of several, behind one that wakes it. */
+/* Tokens a second that the memory allows: a token reads its weights once, and of the bandwidth of plain reading most is
+ * reached. One measurement may fall into a moment in which the machine is slow or its clock high: the median of
+ * several, behind one that wakes it. */
 static double find_speed(const struct engine_info *i)
 {
 	enum { RUNS = 5, WAKE = 1 };
@@ -87,17 +90,18 @@ static double find_speed(const struct engine_info *i)
 
 static int look(const struct options *o, const char *folder, const char *path, struct fit *fit, struct err *e)
 {
-	struct engine_options eo = {.model_path = path, .device = o->device, .threads = o->threads, .plan_only = 1};
+	struct engine_options eo = { .model_path = path, .device = o->device, .threads = o->threads, .plan_only = 1 };
 	const struct engine_info *i;
 	struct engine *engine;
-	struct err why = {0};
+	struct err why = { 0 };
 	int rc;
 
 	if (model_check(path, NULL, 0, &why) || engine_open(&engine, &eo, &why)) {
 		/* Its folder is gone when the user reads this. */
 		const char *at = strstr(why.msg, folder), *rest = at ? at + strlen(folder) + 1 : NULL;
 
-		return at ? err_set(e, why.code, "%.*s%s", (int)(at - why.msg), why.msg, rest) : err_set(e, why.code, "%s", why.msg);
+		return at ? err_set(e, why.code, "%.*s%s", (int)(at - why.msg), why.msg, rest)
+		          : err_set(e, why.code, "%s", why.msg);
 	}
 	i = engine_info(engine);
 	snprintf(fit->family, sizeof fit->family, "%s", i->arch);
@@ -118,7 +122,7 @@ static void remove_folder(const char *path)
 {
 	DIR *d = opendir(path);
 
-	for (struct dirent *f; d && (f = readdir(d)); )
+	for (struct dirent *f; d && (f = readdir(d));)
 		if (strcmp(f->d_name, ".") != 0 && strcmp(f->d_name, "..") != 0)
 			unlinkat(dirfd(d), f->d_name, 0);
 	if (d)
@@ -130,12 +134,13 @@ static void remove_folder(const char *path)
 static void remove_stale(const char *folder)
 {
 	DIR *d = opendir(folder);
-	struct str path = {0};
+	struct str path = { 0 };
 
-	for (struct dirent *f; d && (f = readdir(d)); ) {
+	for (struct dirent *f; d && (f = readdir(d));) {
 		int pid;
 
-		if (sscanf(f->d_name, ".look-%d", &pid) != 1 || (pid > 0 && pid != getpid() && (!kill(pid, 0) || errno != ESRCH)))
+		if (sscanf(f->d_name, ".look-%d", &pid) != 1 ||
+		    (pid > 0 && pid != getpid() && (!kill(pid, 0) || errno != ESRCH)))
 			continue;
 		str_clear(&path);
 		str_addf(&path, "%s/%s", folder, f->d_name);
@@ -146,12 +151,13 @@ static void remove_stale(const char *folder)
 	str_free(&path);
 }
 
-int fit_find(const struct options *o, const struct fetched *f, int n, const char *folder, struct fit *fit, struct err *e)
+int fit_find(const struct options *o, const struct fetched *f, int n, const char *folder, struct fit *fit,
+             struct err *e)
 {
-	struct str dir = {0}, path = {0};
+	struct str dir = { 0 }, path = { 0 };
 	int rc = 0;
 
-	*fit = (struct fit){.fits = 0};
+	*fit = (struct fit){ .fits = 0 };
 	remove_stale(folder);
 	str_addf(&dir, "%s/.look-%d", folder, (int)getpid());
 	if (mkdir(dir.p, 0700)) {

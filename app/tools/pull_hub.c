@@ -1,9 +1,11 @@
-/* app/tools/pull_hub.c - the files of a repository, by the interface of huggingface.co, which mirrors have, too (pull.h).
+/* app/tools/pull_hub.c - the files of a repository, by the interface of huggingface.co, which mirrors have, too
+ * (pull.h).
  *
  *     HF_ENDPOINT  the server, https://huggingface.co unless set
  *     HF_TOKEN     an access token; else the one that Hugging Face's own tools have stored
  *
- * Names, sizes and sums come from a server and may be anything.  A file is known by its SHA-256, so it does not matter where it came from. */
+ * Names, sizes and sums come from a server and may be anything. A file is known by its SHA-256, so it does not matter
+ * where it came from. */
 #include "app/tools/pull.h"
 #include "engine/base/json.h"
 
@@ -12,7 +14,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LIST_BYTES_MOST = 16 << 20, PAGES_MOST = 100, FILES_MOST = 4096, NAME_MOST = 96, LIST_SECONDS = 300, TRIES_MOST = 5, CONTACTS_MOST = 3, WAIT_MOST = 310, TOKEN_MOST = 512 };
+enum {
+	LIST_BYTES_MOST = 16 << 20,
+	PAGES_MOST = 100,
+	FILES_MOST = 4096,
+	NAME_MOST = 96,
+	LIST_SECONDS = 300,
+	TRIES_MOST = 5,
+	CONTACTS_MOST = 3,
+	WAIT_MOST = 310,
+	TOKEN_MOST = 512
+};
 static const char public_address[] = "https://huggingface.co";
 static const uint64_t file_bytes_most = UINT64_C(1) << 42;
 
@@ -29,7 +41,7 @@ static int name_ok(const char *p, size_t n)
 /* A path of names, so that nothing leads out of a folder or means something to a shell or a terminal. */
 static int path_ok(const char *path)
 {
-	for (const char *p = path; ; p++) {
+	for (const char *p = path;; p++) {
 		size_t n = strcspn(p, "/");
 
 		if (!name_ok(p, n))
@@ -53,9 +65,12 @@ static int take_address(struct hub_repo *r, struct err *e)
 	while (n && set[n - 1] == '/')
 		n--;
 	if (http_has_user(set))
-		return err_set(e, ERR_USAGE, "HF_ENDPOINT has a user name in it; HF_TOKEN gives the token, and a password is not sent");
+		return err_set(
+			e, ERR_USAGE,
+			"HF_ENDPOINT has a user name in it; HF_TOKEN gives the token, and a password is not sent");
 	if (!doc_is_address(set) || strpbrk(set, " \t\r\n@"))
-		return err_set(e, ERR_USAGE, "HF_ENDPOINT must be an address such as https://huggingface.co, and is '%.80s'", set);
+		return err_set(e, ERR_USAGE,
+		               "HF_ENDPOINT must be an address such as https://huggingface.co, and is '%.80s'", set);
 	r->address = xstrndup(set, n);
 	return 0;
 }
@@ -64,7 +79,7 @@ static int take_address(struct hub_repo *r, struct err *e)
 static int take_token(struct hub_repo *r, struct err *e)
 {
 	const char *set = getenv("HF_TOKEN"), *home = getenv("HOME"), *hf = getenv("HF_HOME");
-	struct str path = {0}, text = {0};
+	struct str path = { 0 }, text = { 0 };
 	int rc = 0;
 
 	if (set && *set) {
@@ -74,7 +89,7 @@ static int take_token(struct hub_repo *r, struct err *e)
 			str_addf(&path, "%s/token", hf);
 		else if (home && *home == '/')
 			str_addf(&path, "%s/.cache/huggingface/token", home);
-		if (path.n && read_whole(path.p, TOKEN_MOST, &text, &(struct err){0}))
+		if (path.n && read_whole(path.p, TOKEN_MOST, &text, &(struct err){ 0 }))
 			str_clear(&text);
 	}
 	while (text.n && isspace((unsigned char)text.p[text.n - 1]))
@@ -85,8 +100,11 @@ static int take_token(struct hub_repo *r, struct err *e)
 	if (text.n && http_is_private(r->address))
 		r->token = xstrndup(text.p, text.n);
 	else if (text.n && set && *set)
-		rc = err_set(e, ERR_USAGE, "HF_ENDPOINT, '%.100s', is another machine and not encrypted: everybody on the way would read the token; use https, or "
-		             "unset HF_TOKEN", r->address);
+		rc = err_set(
+			e, ERR_USAGE,
+			"HF_ENDPOINT, '%.100s', is another machine and not encrypted: everybody on the way would read the token; use https, or "
+			"unset HF_TOKEN",
+			r->address);
 	else if (text.n)
 		say("the stored token is not sent to %.100s: that is another machine and not encrypted", r->address);
 	str_free(&path);
@@ -99,65 +117,95 @@ static int take_token(struct hub_repo *r, struct err *e)
 static int refused_gated(const struct hub_repo *r, const struct http_reply *reply, struct err *e)
 {
 	if (strcasestr(reply->message, "awaiting"))
-		return err_set(e, ERR_FAIL, "'%.100s' is gated (%d), and its owners have not yet granted what was asked for on %s/%.100s", r->name, reply->status,
-		               r->address, r->name);
+		return err_set(
+			e, ERR_FAIL,
+			"'%.100s' is gated (%d), and its owners have not yet granted what was asked for on %s/%.100s",
+			r->name, reply->status, r->address, r->name);
 	if (r->token)
-		return err_set(e, ERR_FAIL, "'%.100s' is gated (%d): accept its terms on %s/%.100s with the account that the token is of", r->name, reply->status,
-		               r->address, r->name);
-	return err_set(e, ERR_FAIL, "'%.100s' is gated (%d): accept its terms on %s/%.100s, then set HF_TOKEN to a token of that account", r->name, reply->status,
-	               r->address, r->name);
+		return err_set(
+			e, ERR_FAIL,
+			"'%.100s' is gated (%d): accept its terms on %s/%.100s with the account that the token is of",
+			r->name, reply->status, r->address, r->name);
+	return err_set(
+		e, ERR_FAIL,
+		"'%.100s' is gated (%d): accept its terms on %s/%.100s, then set HF_TOKEN to a token of that account",
+		r->name, reply->status, r->address, r->name);
 }
 
-static int refused_name(const struct hub_repo *r, const char *host, const char *what, const struct http_reply *reply, struct err *e)
+static int refused_name(const struct hub_repo *r, const char *host, const char *what, const struct http_reply *reply,
+                        struct err *e)
 {
 	if (!strcmp(reply->code, "RevisionNotFound"))
-		return err_set(e, ERR_FAIL, "'%.100s' has no revision '%.60s' (%d): look at %s/%.100s", r->name, r->revision, reply->status, r->address, r->name);
+		return err_set(e, ERR_FAIL, "'%.100s' has no revision '%.60s' (%d): look at %s/%.100s", r->name,
+		               r->revision, reply->status, r->address, r->name);
 	if (what)
-		return err_set(e, ERR_FAIL, "'%.100s' lists a file '%.100s' but does not have it (%d): run the same command again, or look at %s/%.100s", r->name, what,
-		               reply->status, r->address, r->name);
-	return err_set(e, ERR_FAIL, "there is no repository '%.100s' on %s (%d); its name is ORG/NAME, as in the address of its page", r->name, host, reply->status);
+		return err_set(
+			e, ERR_FAIL,
+			"'%.100s' lists a file '%.100s' but does not have it (%d): run the same command again, or look at %s/%.100s",
+			r->name, what, reply->status, r->address, r->name);
+	return err_set(
+		e, ERR_FAIL,
+		"there is no repository '%.100s' on %s (%d); its name is ORG/NAME, as in the address of its page",
+		r->name, host, reply->status);
 }
 
 int hub_refused(const struct hub_repo *r, const char *what, const struct http_reply *reply, struct err *e)
 {
 	const char *host = strstr(r->address, "://") + 3;
 
-	if (reply->elsewhere && reply->status != 429 && reply->status < 500)   /* whose addresses are valid for a while */
-		return err_set(e, ERR_FAIL, "the storage that %s redirects to refuses '%.100s' (%d): run the same command again", host, what ? what : r->name, reply->status);
+	/* whose addresses are valid for a while */
+	if (reply->elsewhere && reply->status != 429 && reply->status < 500)
+		return err_set(e, ERR_FAIL,
+		               "the storage that %s redirects to refuses '%.100s' (%d): run the same command again",
+		               host, what ? what : r->name, reply->status);
 	if (!strcmp(reply->code, "GatedRepo"))
 		return refused_gated(r, reply, e);
 	switch (reply->status) {
 	case 401:
 		if (r->token)
-			return err_set(e, ERR_FAIL, "%s does not accept the token (401): 'HF_TOKEN' may be wrong or expired, or '%.100s' does not exist", host, r->name);
-		if (what)   /* whose list is public: it exists */
+			return err_set(
+				e, ERR_FAIL,
+				"%s does not accept the token (401): 'HF_TOKEN' may be wrong or expired, or '%.100s' does not exist",
+				host, r->name);
+		if (what) /* whose list is public: it exists */
 			return refused_gated(r, reply, e);
-		return err_set(e, ERR_FAIL, "'%.100s' does not exist on %s or needs an access token (401): check the name, or set HF_TOKEN", r->name, host);
+		return err_set(
+			e, ERR_FAIL,
+			"'%.100s' does not exist on %s or needs an access token (401): check the name, or set HF_TOKEN",
+			r->name, host);
 	case 403:
 		if (!reply->message[0])
 			return refused_gated(r, reply, e);
 		return err_set(e, ERR_FAIL, "%s refuses '%.100s' (403): %.160s", host, r->name, reply->message);
-	case 404:
-		return refused_name(r, host, what, reply, e);
+	case 404: return refused_name(r, host, what, reply, e);
 	case 429:
-		return err_set(e, ERR_FAIL, "%s answers that there were too many requests (429): run the same command later, it continues where it was%s", host,
-		               r->token ? "" : "; with an access token in HF_TOKEN it allows more");
+		return err_set(
+			e, ERR_FAIL,
+			"%s answers that there were too many requests (429): run the same command later, it continues where it was%s",
+			host, r->token ? "" : "; with an access token in HF_TOKEN it allows more");
 	}
 	if (reply->status >= 500)
-		return err_set(e, ERR_FAIL, "%s cannot answer now (%d): run the same command later, it continues where it was", host, reply->status);
-	return err_set(e, ERR_FAIL, "%s answers %d to a request for '%.100s'", host, reply->status, what ? what : r->name);
+		return err_set(e, ERR_FAIL,
+		               "%s cannot answer now (%d): run the same command later, it continues where it was", host,
+		               reply->status);
+	return err_set(e, ERR_FAIL, "%s answers %d to a request for '%.100s'", host, reply->status,
+	               what ? what : r->name);
 }
 
 int hub_wait(const struct http_reply *reply, int tries, struct err *e)
 {
 	int seconds = reply->retry_after > 0 ? reply->retry_after : tries > 1 ? 1 << (tries - 2) : 0;
-	int helps = reply->broken || reply->status == 429 || reply->status >= 500 || (reply->elsewhere && reply->status == 403);
+	int helps = reply->broken || reply->status == 429 || reply->status >= 500 ||
+	            (reply->elsewhere && reply->status == 403);
 	double end = now_seconds() + (seconds ? seconds : 0.05);
 
 	if (tries > TRIES_MOST || seconds > WAIT_MOST || !helps)
 		return -1;
 	if (seconds >= 4)
-		say("%s: trying again in %d s", reply->status == 429 ? "the server asks to wait, after too many requests" : "the server does not answer", seconds);
+		say("%s: trying again in %d s",
+		    reply->status == 429 ? "the server asks to wait, after too many requests"
+		                         : "the server does not answer",
+		    seconds);
 	while (now_seconds() < end) {
 		if (signals_stopped())
 			return err_set(e, ERR_CANCELLED, "stopped");
@@ -181,11 +229,18 @@ static int on_list(const void *p, size_t n, void *ud, struct err *e)
 /* What the server answers to a request of its interface.  *reply: of the last try. */
 static int ask(const struct hub_repo *r, const char *url, struct str *out, struct http_reply *reply, struct err *e)
 {
-	struct http_request q = {.url = url, .first = -1, .last = -1, .token = r->token, .seconds = LIST_SECONDS, .bytes = on_list, .stopped = signals_stopped, .ud = out};
+	struct http_request q = { .url = url,
+		                  .first = -1,
+		                  .last = -1,
+		                  .token = r->token,
+		                  .seconds = LIST_SECONDS,
+		                  .bytes = on_list,
+		                  .stopped = signals_stopped,
+		                  .ud = out };
 	int rc;
 
-	for (int tries = 1; ; tries++) {
-		struct err why = {0};
+	for (int tries = 1;; tries++) {
+		struct err why = { 0 };
 
 		str_clear(out);
 		rc = http_get(&q, reply, &why);
@@ -194,8 +249,10 @@ static int ask(const struct hub_repo *r, const char *url, struct str *out, struc
 		if (!rc)
 			rc = hub_refused(r, NULL, reply, &why);
 		else if (why.code == ERR_DOCUMENT)
-			err_set(&why, ERR_FAIL, "%.250s: is there a network, and is HF_ENDPOINT right where it is set?", why.msg);
-		if (why.code == ERR_CANCELLED || (reply->broken && tries == CONTACTS_MOST) || hub_wait(reply, tries, &why)) {
+			err_set(&why, ERR_FAIL, "%.250s: is there a network, and is HF_ENDPOINT right where it is set?",
+			        why.msg);
+		if (why.code == ERR_CANCELLED || (reply->broken && tries == CONTACTS_MOST) ||
+		    hub_wait(reply, tries, &why)) {
 			*e = why;
 			return rc;
 		}
@@ -203,7 +260,8 @@ static int ask(const struct hub_repo *r, const char *url, struct str *out, struc
 }
 
 /* One answer, which must be a whole list or object, as `open` ('[' or '{') says. */
-static int ask_json(const struct hub_repo *r, const char *url, char open, struct str *out, struct http_reply *reply, struct err *e)
+static int ask_json(const struct hub_repo *r, const char *url, char open, struct str *out, struct http_reply *reply,
+                    struct err *e)
 {
 	struct jv all;
 
@@ -211,10 +269,13 @@ static int ask_json(const struct hub_repo *r, const char *url, char open, struct
 		return -1;
 	all = jv_parse(out->p ? out->p : "", out->n);
 	if (!all.p || *all.p != open)
-		return err_set(e, ERR_FAIL, "%s does not answer as huggingface.co does: is HF_ENDPOINT right, and the network without a login page?", r->address);
+		return err_set(
+			e, ERR_FAIL,
+			"%s does not answer as huggingface.co does: is HF_ENDPOINT right, and the network without a login page?",
+			r->address);
 	while (out->n && isspace((unsigned char)out->p[out->n - 1]))
 		out->n--;
-	if (out->p[out->n - 1] != open + 2)   /* ']' is behind '[', and '}' behind '{' */
+	if (out->p[out->n - 1] != open + 2) /* ']' is behind '[', and '}' behind '{' */
 		return err_set(e, ERR_FAIL, "the answer of %s is cut off: run the same command again", r->address);
 	return 0;
 }
@@ -222,14 +283,16 @@ static int ask_json(const struct hub_repo *r, const char *url, char open, struct
 /* The commit that the revision is now. */
 static int ask_commit(struct hub_repo *r, struct err *e)
 {
-	struct str url = {0}, body = {0}, sha = {0};
+	struct str url = { 0 }, body = { 0 }, sha = { 0 };
 	struct http_reply reply;
 	int rc;
 
 	str_addf(&url, "%s/api/models/%s/revision/%s?expand=sha", r->address, r->name, r->revision);
 	rc = ask_json(r, url.p, '{', &body, &reply, e);
-	if (!rc && (jv_text(jv_get(jv_parse(body.p, body.n), "sha"), &sha) || sha.n != 40 || strspn(sha.p, "0123456789abcdef") != 40))
-		rc = err_set(e, ERR_FAIL, "%s does not say which commit '%.100s' is at: is HF_ENDPOINT right?", r->address, r->name);
+	if (!rc && (jv_text(jv_get(jv_parse(body.p, body.n), "sha"), &sha) || sha.n != 40 ||
+	            strspn(sha.p, "0123456789abcdef") != 40))
+		rc = err_set(e, ERR_FAIL, "%s does not say which commit '%.100s' is at: is HF_ENDPOINT right?",
+		             r->address, r->name);
 	if (!rc)
 		memcpy(r->commit, sha.p, sizeof r->commit);
 	str_free(&url);
@@ -238,7 +301,8 @@ static int ask_commit(struct hub_repo *r, struct err *e)
 	return rc;
 }
 
-/* The address of a list's next page.  It stays on the server that is asked: a mirror may hand on the addresses of huggingface.co. */
+/* The address of a list's next page. It stays on the server that is asked: a mirror may hand on the addresses of
+ * huggingface.co. */
 static int next_page(const struct hub_repo *r, const char *next, struct str *url, struct err *e)
 {
 	size_t n = strlen(r->address), public = sizeof public_address - 1;
@@ -251,16 +315,19 @@ static int next_page(const struct hub_repo *r, const char *next, struct str *url
 	else if (next[0] == '/' && next[1] != '/')
 		str_addf(url, "%s%s", r->address, next);
 	else
-		return err_set(e, ERR_FAIL, "the list of files of '%.100s' goes on at another server, '%.80s': is HF_ENDPOINT right?", r->name, next);
+		return err_set(
+			e, ERR_FAIL,
+			"the list of files of '%.100s' goes on at another server, '%.80s': is HF_ENDPOINT right?",
+			r->name, next);
 	return 0;
 }
 
 /* 1: a GGUF file, but one whose name, size or sum cannot be. */
 static int add_file(struct hub_repo *r, struct jv entry)
 {
-	struct str path = {0}, sum = {0};
+	struct str path = { 0 }, sum = { 0 };
 	struct jv lfs = jv_get(entry, "lfs");
-	struct hub_file f = {.bytes = 0};
+	struct hub_file f = { .bytes = 0 };
 	double size = 0;
 	int odd = 0;
 
@@ -270,7 +337,8 @@ static int add_file(struct hub_repo *r, struct jv entry)
 	odd = 1;
 	if (strlen(path.p) != path.n || !path_ok(path.p))
 		goto out;
-	if (jv_number(jv_get(lfs, "size"), &size) || !(size >= 1 && size <= (double)file_bytes_most) || size != (double)(uint64_t)size)
+	if (jv_number(jv_get(lfs, "size"), &size) || !(size >= 1 && size <= (double)file_bytes_most) ||
+	    size != (double)(uint64_t)size)
 		goto out;
 	if (jv_text(jv_get(lfs, "oid"), &sum) || sum.n != 64 || strspn(sum.p, "0123456789abcdef") != 64)
 		goto out;
@@ -294,13 +362,13 @@ static int by_path(const void *a, const void *b)
 /* All pages of the list.  Returns how many GGUF files were left out because their entries are odd; -1. */
 static int ask_files(struct hub_repo *r, struct err *e)
 {
-	struct str url = {0}, list = {0};
-	struct http_reply reply = {.next = ""};
+	struct str url = { 0 }, list = { 0 };
+	struct http_reply reply = { .next = "" };
 	int rc = 0, odd = 0;
 
 	str_addf(&url, "%s/api/models/%s/tree/%s?recursive=true", r->address, r->name, r->commit);
 	for (int page = 1; !rc; page++) {
-		struct jv all, it = {0};
+		struct jv all, it = { 0 };
 
 		rc = ask_json(r, url.p, '[', &list, &reply, e);
 		if (rc)
@@ -313,7 +381,8 @@ static int ask_files(struct hub_repo *r, struct err *e)
 		if (rc || !reply.next[0])
 			break;
 		if (page == PAGES_MOST)
-			rc = err_set(e, ERR_FAIL, "the list of files of '%.100s' has more than %d pages", r->name, PAGES_MOST);
+			rc = err_set(e, ERR_FAIL, "the list of files of '%.100s' has more than %d pages", r->name,
+			             PAGES_MOST);
 		else
 			rc = next_page(r, reply.next, &url, e);
 	}
@@ -327,14 +396,15 @@ int hub_open(struct hub_repo *r, const char *name, const char *revision, struct 
 	const char *slash = strchr(name, '/');
 	int odd;
 
-	*r = (struct hub_repo){.n = 0};
+	*r = (struct hub_repo){ .n = 0 };
 	if (!slash || strchr(slash + 1, '/') || !path_ok(name))
 		return err_set(e, ERR_USAGE, "a repository is named ORG/NAME, and '%.80s' is not", name);
 	if (!revision || !*revision)
 		revision = "main";
 	for (const char *p = revision; *p; p++)
 		if (!isalnum((unsigned char)*p) && (p == revision || !strchr("._-%", *p)))
-			return err_set(e, ERR_USAGE, "a revision is a branch, tag or commit, and '%.80s' is not", revision);
+			return err_set(e, ERR_USAGE, "a revision is a branch, tag or commit, and '%.80s' is not",
+			               revision);
 	r->name = xstrndup(name, strlen(name));
 	r->revision = xstrndup(revision, strlen(revision));
 	if (take_address(r, e) || take_token(r, e) || ask_commit(r, e) || (odd = ask_files(r, e)) < 0)
@@ -342,9 +412,14 @@ int hub_open(struct hub_repo *r, const char *name, const char *revision, struct 
 	if (r->n)
 		qsort(r->file, r->n, sizeof *r->file, by_path);
 	else if (odd)
-		return err_set(e, ERR_FAIL, "no GGUF file of '%.100s' has a plain name, a size and a checksum: it cannot be fetched safely", r->name);
+		return err_set(
+			e, ERR_FAIL,
+			"no GGUF file of '%.100s' has a plain name, a size and a checksum: it cannot be fetched safely",
+			r->name);
 	else
-		return err_set(e, ERR_FAIL, "'%.100s' holds no GGUF file: look for a repository whose name ends with -GGUF", r->name);
+		return err_set(e, ERR_FAIL,
+		               "'%.100s' holds no GGUF file: look for a repository whose name ends with -GGUF",
+		               r->name);
 	return 0;
 }
 
@@ -357,12 +432,12 @@ void hub_free(struct hub_repo *r)
 	free(r->address);
 	free(r->token);
 	free(r->revision);
-	*r = (struct hub_repo){.n = 0};
+	*r = (struct hub_repo){ .n = 0 };
 }
 
 void hub_file_address(const struct hub_repo *r, const struct hub_file *f, struct str *out)
 {
 	str_addf(out, "%s/%s/resolve/%s/", r->address, r->name, r->commit);
-	for (const char *p = f->path; *p; p++)   /* path_ok(): two of its characters mean something in an address */
+	for (const char *p = f->path; *p; p++) /* path_ok(): two of its characters mean something in an address */
 		str_addf(out, *p == '+' ? "%%2B" : *p == '=' ? "%%3D" : "%c", *p);
 }

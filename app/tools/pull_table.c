@@ -1,4 +1,5 @@
-/* app/tools/pull_table.c - models to choose from: small to large, each of a family that weir runs, from its makers where they publish one. */
+/* app/tools/pull_table.c - models to choose from: small to large, each of a family that weir runs, from its makers
+ * where they publish one. */
 #include "app/tools/pull.h"
 #include "app/models/models.h"
 
@@ -7,6 +8,7 @@
 #include <string.h>
 #include <strings.h>
 
+/* clang-format off */
 const struct known_model known_models[] = {
 	{"smollm2-360m", "HuggingFaceTB/SmolLM2-360M-Instruct-GGUF", "smollm2-360m-instruct-q8_0.gguf", 386404992, "quick and simple; English"},
 	{"qwen3-0.6b", "Qwen/Qwen3-0.6B-GGUF", "Qwen3-0.6B-Q8_0.gguf", 639446688, "smallest that reasons; many languages"},
@@ -24,12 +26,13 @@ const struct known_model known_models[] = {
 	{"qwen3-30b-a3b", "Qwen/Qwen3-30B-A3B-GGUF", "Qwen3-30B-A3B-Q4_K_M.gguf", 18556685824, "experts: the best for 32 GB; reasons"},
 	{NULL, NULL, NULL, 0, NULL},
 };
+/* clang-format on */
 
 const struct known_model *known_model(const char *name, struct err *e)
 {
 	const struct known_model *found = NULL;
 	struct nearest near;
-	struct str several = {0};
+	struct str several = { 0 };
 	int n = 0;
 
 	nearest_init(&near, name, strlen(name));
@@ -47,9 +50,12 @@ const struct known_model *known_model(const char *name, struct err *e)
 	if (n > 1)
 		err_set(e, ERR_USAGE, "'%.60s' is the beginning of several models: %s", name, several.p);
 	else if (!n && near.best)
-		err_set(e, ERR_USAGE, "there is no model '%.60s' in the list of 'weir pull'; is it '%s'?", name, near.best);
+		err_set(e, ERR_USAGE, "there is no model '%.60s' in the list of 'weir pull'; is it '%s'?", name,
+		        near.best);
 	else if (!n)
-		err_set(e, ERR_USAGE, "there is no model '%.60s' in the list of 'weir pull'; others are named by their repository, ORG/NAME", name);
+		err_set(e, ERR_USAGE,
+		        "there is no model '%.60s' in the list of 'weir pull'; others are named by their repository, ORG/NAME",
+		        name);
 	str_free(&several);
 	return n == 1 ? found : NULL;
 }
@@ -79,7 +85,7 @@ void known_models_show(struct str *out, int here, int numbered)
 	int i = 0;
 
 	for (const struct known_model *k = known_models; k->name; k++) {
-		struct str size = {0};
+		struct str size = { 0 };
 
 		i++;
 		if (is_here(k, file, n))
@@ -88,7 +94,8 @@ void known_models_show(struct str *out, int here, int numbered)
 		if (numbered)
 			str_addf(out, "%3d", i);
 		/* Half a gigabyte for a cache and for computing, at least. */
-		str_addf(out, "  %-14s  %8s  %s%s\n", k->name, size.p, k->what, k->bytes + (512u << 20) > memory ? " (too large for this machine now)" : "");
+		str_addf(out, "  %-14s  %8s  %s%s\n", k->name, size.p, k->what,
+		         k->bytes + (512u << 20) > memory ? " (too large for this machine now)" : "");
 		str_free(&size);
 	}
 	model_files_free(file, n);

@@ -1,4 +1,5 @@
-/* app/tools/sessions.c - weir sessions ls|show|search|rename|rm|export|import|gc|check: stored sessions, without a model.
+/* app/tools/sessions.c - weir sessions ls|show|search|rename|rm|export|import|gc|check: stored sessions, without a
+ * model.
  *
  * All of them run beside other weirs; a session that one of these has open is not deleted. */
 #include "app/tools/tools.h"
@@ -13,7 +14,7 @@
 
 static int print_str(struct str *s, struct err *e)
 {
-	int rc = print_json(s, e);   /* through the terminal filter where that is where it goes */
+	int rc = print_json(s, e); /* through the terminal filter where that is where it goes */
 
 	str_free(s);
 	return rc;
@@ -21,7 +22,11 @@ static int print_str(struct str *s, struct err *e)
 
 /* ---- ls ---- */
 
-struct listing { const struct options *o; struct str s; int n; };
+struct listing {
+	const struct options *o;
+	struct str s;
+	int n;
+};
 
 static void list_json(const struct session *s, struct str *out)
 {
@@ -42,7 +47,7 @@ static void list_json(const struct session *s, struct str *out)
 static int list_one(const struct session *s, void *ud)
 {
 	struct listing *x = ud;
-	struct str age = {0};
+	struct str age = { 0 };
 
 	if (x->o->json) {
 		list_json(s, &x->s);
@@ -62,7 +67,7 @@ static int list_one(const struct session *s, void *ud)
 
 static int list(struct store *store, const struct options *o, struct err *e)
 {
-	struct listing x = {.o = o};
+	struct listing x = { .o = o };
 
 	if (session_list(store, list_one, &x, e) < 0)
 		return -1;
@@ -77,7 +82,7 @@ static int found_one(const struct found *f, void *ud)
 {
 	struct listing *x = ud;
 	int colour = !x->o->json && isatty(1);
-	struct str text = {0};
+	struct str text = { 0 };
 
 	/* 1 and 2 stand before and after a word that was found. */
 	for (const char *p = f->snippet; *p; p++)
@@ -95,7 +100,8 @@ static int found_one(const struct found *f, void *ud)
 		json_text(&x->s, "snippet", text.p, text.n);
 		json_close(&x->s, '}');
 	} else {
-		str_addf(&x->s, "%lld %s: %s", (long long)f->session, *f->name ? f->name : f->title, text.p ? text.p : "");
+		str_addf(&x->s, "%lld %s: %s", (long long)f->session, *f->name ? f->name : f->title,
+		         text.p ? text.p : "");
 	}
 	str_adds(&x->s, "\n");
 	str_free(&text);
@@ -105,8 +111,8 @@ static int found_one(const struct found *f, void *ud)
 
 static int search(struct store *store, const struct options *o, struct err *e)
 {
-	struct listing x = {.o = o};
-	struct str words = {0};
+	struct listing x = { .o = o };
+	struct str words = { 0 };
 	int rc;
 
 	if (!o->n_file)
@@ -119,15 +125,17 @@ static int search(struct store *store, const struct options *o, struct err *e)
 		return -1;
 	if (!x.n && !o->quiet)
 		say("nothing found");
-	return print_str(&x.s, e) < 0 ? -1 : !x.n;   /* exit status 1, as of grep */
+	return print_str(&x.s, e) < 0 ? -1 : !x.n; /* exit status 1, as of grep */
 }
 
 /* ---- the others ---- */
 
 static int export_one(struct store *store, const char *format, const char *name, struct err *e)
 {
-	struct str text = {0};
-	enum export_format f = !strcmp(format, "json") ? EXPORT_JSON : !strcmp(format, "txt") ? EXPORT_TEXT : EXPORT_MARKDOWN;
+	struct str text = { 0 };
+	enum export_format f = !strcmp(format, "json")  ? EXPORT_JSON
+	                       : !strcmp(format, "txt") ? EXPORT_TEXT
+	                                                : EXPORT_MARKDOWN;
 	int64_t id;
 
 	if (f == EXPORT_MARKDOWN && strcmp(format, "md") != 0)
@@ -159,7 +167,7 @@ static int remove_all(struct store *store, struct snaps *snaps, const struct opt
 
 static int collect(struct snaps *snaps, const struct options *o, struct err *e)
 {
-	struct str s = {0};
+	struct str s = { 0 };
 	uint64_t freed = 0;
 
 	if (!snaps)
@@ -175,7 +183,7 @@ static int collect(struct snaps *snaps, const struct options *o, struct err *e)
 
 static int check(struct store *store, struct snaps *snaps, struct err *e)
 {
-	struct str report = {0};
+	struct str report = { 0 };
 	int bad = store_check(store, &report, e), more = bad < 0 || !snaps ? 0 : snaps_check(snaps, &report, e);
 
 	if (bad < 0 || more < 0) {
@@ -193,11 +201,12 @@ static int check(struct store *store, struct snaps *snaps, struct err *e)
 
 int cmd_sessions(const struct options *o)
 {
-	int reads = (o->command & (CMD_SESSIONS_LS | CMD_SESSIONS_SHOW | CMD_SESSIONS_SEARCH | CMD_SESSIONS_EXPORT)) != 0;
+	int reads =
+		(o->command & (CMD_SESSIONS_LS | CMD_SESSIONS_SHOW | CMD_SESSIONS_SEARCH | CMD_SESSIONS_EXPORT)) != 0;
 	struct store *store = NULL;
 	struct snaps *snaps = NULL;
-	struct str notice = {0};
-	struct err e = {0};
+	struct str notice = { 0 };
+	struct err e = { 0 };
 	int64_t id;
 	int rc = store_open(&store, &(struct store_options){ .read_only = reads, .notice = &notice }, &e);
 
@@ -206,35 +215,29 @@ int cmd_sessions(const struct options *o)
 	say_lines(&notice);
 	if (!rc) {
 		switch (o->command) {
-		case CMD_SESSIONS_LS:
-			rc = list(store, o, &e);
-			break;
-		case CMD_SESSIONS_SEARCH:
-			rc = search(store, o, &e);
-			break;
+		case CMD_SESSIONS_LS: rc = list(store, o, &e); break;
+		case CMD_SESSIONS_SEARCH: rc = search(store, o, &e); break;
 		case CMD_SESSIONS_SHOW:
-			rc = o->n_file == 1 ? export_one(store, "txt", o->file[0], &e) :
-			     err_set(&e, ERR_USAGE, "'weir sessions show' wants the name of a session");
+			rc = o->n_file == 1
+			             ? export_one(store, "txt", o->file[0], &e)
+			             : err_set(&e, ERR_USAGE, "'weir sessions show' wants the name of a session");
 			break;
 		case CMD_SESSIONS_EXPORT:
-			rc = o->n_file == 2 ? export_one(store, o->file[0], o->file[1], &e) :
-			     err_set(&e, ERR_USAGE, "'weir sessions export' wants a format (md, json, txt) and the name of a session");
+			rc = o->n_file == 2
+			             ? export_one(store, o->file[0], o->file[1], &e)
+			             : err_set(&e, ERR_USAGE,
+			                       "'weir sessions export' wants a format (md, json, txt) and the name of a session");
 			break;
-		case CMD_SESSIONS_IMPORT:
-			rc = session_import(store, o, &e);
-			break;
+		case CMD_SESSIONS_IMPORT: rc = session_import(store, o, &e); break;
 		case CMD_SESSIONS_RENAME:
-			rc = o->n_file != 2 ? err_set(&e, ERR_USAGE, "'weir sessions rename' wants a name and the new one") :
-			     session_find(store, o->file[0], &id, &e) < 0 ? -1 : session_rename(store, id, o->file[1], &e);
+			rc = o->n_file != 2
+			             ? err_set(&e, ERR_USAGE, "'weir sessions rename' wants a name and the new one")
+			     : session_find(store, o->file[0], &id, &e) < 0 ? -1
+			                                                    : session_rename(store, id, o->file[1], &e);
 			break;
-		case CMD_SESSIONS_RM:
-			rc = remove_all(store, snaps, o, &e);
-			break;
-		case CMD_SESSIONS_GC:
-			rc = collect(snaps, o, &e);
-			break;
-		default:
-			rc = check(store, snaps, &e);
+		case CMD_SESSIONS_RM: rc = remove_all(store, snaps, o, &e); break;
+		case CMD_SESSIONS_GC: rc = collect(snaps, o, &e); break;
+		default: rc = check(store, snaps, &e);
 		}
 	}
 	if (snaps)

@@ -1,6 +1,7 @@
 /* app/tools/sessions_import.c - weir sessions import: what weir sessions export json wrote, as a new session.
  *
- * The file may come from anyone.  It is checked while it is stored, in one transaction: a file that is refused leaves nothing. */
+ * The file may come from anyone. It is checked while it is stored, in one transaction: a file that is refused leaves
+ * nothing. */
 #include "app/tools/tools.h"
 #include "app/retrieval/retrieval.h"
 
@@ -13,15 +14,15 @@
 #include "engine/base/utf8.h"
 
 enum { FILE_MOST = 64 << 20, MESSAGES_MOST = 100000, DOCUMENTS_MOST = 10000, WORDS_MOST = 4000 };
-#define NUMBER_MOST (INT64_C(1) << 53)       /* whole numbers up to here are exact as double */
-#define AT_MOST     INT64_C(253402300799)    /* the end of the year 9999 */
+#define NUMBER_MOST (INT64_C(1) << 53)    /* whole numbers up to here are exact as double */
+#define AT_MOST     INT64_C(253402300799) /* the end of the year 9999 */
 
 struct importing {
 	const struct options *o;
 	const char *file;
 	struct jv all;
-	char where[60];                      /* the part that is read: "message 3" */
-	int64_t session, *message;           /* message[i]: the number that message i got */
+	char where[60];            /* the part that is read: "message 3" */
+	int64_t session, *message; /* message[i]: the number that message i got */
 	size_t n_message, n_document, n_lost;
 	struct str notice;
 };
@@ -41,7 +42,8 @@ static int get_text(const struct importing *x, struct jv object, const char *key
 }
 
 /* ... and becomes a C string. */
-static int get_words(const struct importing *x, struct jv object, const char *key, size_t most, struct str *out, struct err *e)
+static int get_words(const struct importing *x, struct jv object, const char *key, size_t most, struct str *out,
+                     struct err *e)
 {
 	if (get_text(x, object, key, out, e))
 		return -1;
@@ -61,7 +63,8 @@ static int whole_number(struct jv v, int64_t most, int64_t *out)
 }
 
 /* 0 where it is missing. */
-static int get_number(const struct importing *x, struct jv object, const char *key, int64_t most, int64_t *out, struct err *e)
+static int get_number(const struct importing *x, struct jv object, const char *key, int64_t most, int64_t *out,
+                      struct err *e)
 {
 	struct jv v = jv_get(object, key);
 	char why[80];
@@ -74,7 +77,8 @@ static int get_number(const struct importing *x, struct jv object, const char *k
 }
 
 /* An object or a list; empty where it is missing. */
-static int get_members(const struct importing *x, struct jv object, const char *key, char bracket, struct jv *out, struct err *e)
+static int get_members(const struct importing *x, struct jv object, const char *key, char bracket, struct jv *out,
+                       struct err *e)
 {
 	*out = jv_get(object, key);
 	return !out->p || *out->p == bracket ? 0 : refuse(x, key, bracket == '[' ? "is no list" : "is no object", e);
@@ -94,7 +98,7 @@ static const struct option_def *kept_option(const char *name)
 static int check_setting(const struct importing *x, const struct option_def *d, const struct str *value, struct err *e)
 {
 	struct options scratch;
-	struct err why = {0};
+	struct err why = { 0 };
 	int rc;
 
 	options_default(&scratch);
@@ -106,8 +110,8 @@ static int check_setting(const struct importing *x, const struct option_def *d, 
 /* Settings that this weir does not know are left out. */
 static int import_settings(struct importing *x, struct store *store, struct err *e)
 {
-	struct jv list, it = {0}, k = {0};
-	struct str key = {0}, value = {0};
+	struct jv list, it = { 0 }, k = { 0 };
+	struct str key = { 0 }, value = { 0 };
 	int rc;
 
 	snprintf(x->where, sizeof x->where, "the session");
@@ -138,7 +142,7 @@ static int import_settings(struct importing *x, struct store *store, struct err 
 
 static int get_tokens(const struct importing *x, struct jv object, struct tokens *out, struct err *e)
 {
-	struct jv list, it = {0};
+	struct jv list, it = { 0 };
 	int64_t id;
 
 	out->n = 0;
@@ -158,8 +162,8 @@ static int get_tokens(const struct importing *x, struct jv object, struct tokens
 /* What the store keeps beside a message: a question's context, an answer's sources. */
 static int get_stats(const struct importing *x, struct jv object, int role, struct str *out, struct err *e)
 {
-	struct message m = {.role = role};
-	struct jv list, it = {0};
+	struct message m = { .role = role };
+	struct jv list, it = { 0 };
 	size_t n = 0;
 	int rc = 0;
 
@@ -185,12 +189,16 @@ static int get_stats(const struct importing *x, struct jv object, int role, stru
 	return rc;
 }
 
-struct buffers { struct str text, stats; struct tokens token; };
+struct buffers {
+	struct str text, stats;
+	struct tokens token;
+};
 
 static int import_message(struct importing *x, struct store *store, struct jv v, struct buffers *b, struct err *e)
 {
 	struct jv role = jv_get(v, "role"), complete = jv_get(v, "complete");
-	struct stored_message m = {.role = jv_is(role, "user") ? ROLE_USER : ROLE_ASSISTANT, .complete = !complete.p || *complete.p == 't'};
+	struct stored_message m = { .role = jv_is(role, "user") ? ROLE_USER : ROLE_ASSISTANT,
+		                    .complete = !complete.p || *complete.p == 't' };
 
 	if (m.role != ROLE_USER && !jv_is(role, "assistant"))
 		return refuse(x, "role", "is neither \"user\" nor \"assistant\"", e);
@@ -198,8 +206,8 @@ static int import_message(struct importing *x, struct store *store, struct jv v,
 		return refuse(x, "role", "is an answer without a question before it", e);
 	if (complete.p && *complete.p != 't' && *complete.p != 'f')
 		return refuse(x, "complete", "is neither true nor false", e);
-	if (get_text(x, v, "text", &b->text, e) || get_number(x, v, "at", AT_MOST, &m.at, e) || get_tokens(x, v, &b->token, e) ||
-	    get_stats(x, v, m.role, &b->stats, e))
+	if (get_text(x, v, "text", &b->text, e) || get_number(x, v, "at", AT_MOST, &m.at, e) ||
+	    get_tokens(x, v, &b->token, e) || get_stats(x, v, m.role, &b->stats, e))
 		return -1;
 	if (m.role == ROLE_USER && b->token.n)
 		return refuse(x, "tokens", "is of answers alone", e);
@@ -215,32 +223,34 @@ static int import_message(struct importing *x, struct store *store, struct jv v,
 
 /* ---- documents ---- */
 
-static int get_marks(struct importing *x, struct jv object, const struct str *text, struct mark **out, size_t *n, struct err *e)
+static int get_marks(struct importing *x, struct jv object, const struct str *text, struct mark **out, size_t *n,
+                     struct err *e)
 {
-	struct jv list, it = {0};
-	struct str label = {0};
+	struct jv list, it = { 0 };
+	struct str label = { 0 };
 	int64_t at, level, before = 0;
 	int rc = get_members(x, object, "marks", '[', &list, e);
 
 	while (!rc && jv_next(list, &it, NULL)) {
 		struct jv kind = jv_get(it, "kind");
-		struct mark m = {.kind = jv_is(kind, "page") ? MARK_PAGE : MARK_HEADING};
+		struct mark m = { .kind = jv_is(kind, "page") ? MARK_PAGE : MARK_HEADING };
 
 		snprintf(x->where, sizeof x->where, "document %zu, mark %zu", x->n_document, *n + 1);
 		if (m.kind == MARK_HEADING && !jv_is(kind, "heading"))
 			rc = refuse(x, "kind", "is neither \"page\" nor \"heading\"", e);
-		else if (get_number(x, it, "at", (int64_t)text->n, &at, e) || get_number(x, it, "level", 6, &level, e) ||
-		         get_words(x, it, "text", WORDS_MOST, &label, e))
+		else if (get_number(x, it, "at", (int64_t)text->n, &at, e) ||
+		         get_number(x, it, "level", 6, &level, e) || get_words(x, it, "text", WORDS_MOST, &label, e))
 			rc = -1;
 		else if (at < before || utf8_continues(text->p[at]))
-			rc = refuse(x, "at", at < before ? "is before that of the mark before it" : "is inside of a letter", e);
+			rc = refuse(x, "at",
+			            at < before ? "is before that of the mark before it" : "is inside of a letter", e);
 		if (rc)
 			break;
 		before = at;
 		m.at = (size_t)at;
 		m.level = (int)level;
 		m.text = xstrndup(label.p, label.n);
-		if (!(*n & (*n - 1)))   /* full at 0, 1, 2, 4, 8 ... */
+		if (!(*n & (*n - 1))) /* full at 0, 1, 2, 4, 8 ... */
 			*out = xrealloc(*out, (*n ? 2 * *n : 1) * sizeof **out);
 		(*out)[(*n)++] = m;
 	}
@@ -251,7 +261,7 @@ static int get_marks(struct importing *x, struct jv object, const struct str *te
 static int import_document(struct importing *x, struct store *store, struct jv v, struct buffers *b, struct err *e)
 {
 	struct jv type = jv_get(v, "type"), text = jv_get(v, "text");
-	struct stored_document d = {.type = DOC_TEXT};
+	struct stored_document d = { .type = DOC_TEXT };
 	struct mark *mark = NULL;
 	int64_t bytes, after, id;
 	int rc;
@@ -265,7 +275,8 @@ static int import_document(struct importing *x, struct store *store, struct jv v
 		return -1;
 	if (text.p && *text.p == 'n') {
 		x->n_lost++;
-		str_addf(&x->notice, "document '%.200s' is left out: its text was lost before the export\n", b->stats.p);
+		str_addf(&x->notice, "document '%.200s' is left out: its text was lost before the export\n",
+		         b->stats.p);
 		return 0;
 	}
 	if (get_words(x, v, "text", FILE_MOST, &b->text, e))
@@ -287,10 +298,11 @@ static int import_document(struct importing *x, struct store *store, struct jv v
 
 typedef int import_fn(struct importing *, struct store *, struct jv, struct buffers *, struct err *);
 
-static int import_list(struct importing *x, struct store *store, const char *key, const char *one, size_t most, import_fn *fn, struct err *e)
+static int import_list(struct importing *x, struct store *store, const char *key, const char *one, size_t most,
+                       import_fn *fn, struct err *e)
 {
-	struct buffers b = {0};
-	struct jv list, it = {0};
+	struct buffers b = { 0 };
+	struct jv list, it = { 0 };
 	size_t n = 0;
 	int rc;
 
@@ -315,16 +327,20 @@ static int import_list(struct importing *x, struct store *store, const char *key
 static int import_all(struct store *store, void *arg, struct err *e)
 {
 	struct importing *x = arg;
-	struct str name = {0}, model = {0}, kv = {0};
+	struct str name = { 0 }, model = { 0 }, kv = { 0 };
 	int rc;
 
-	x->n_message = x->n_lost = 0;   /* it is called again where an index was damaged */
+	x->n_message = x->n_lost = 0; /* it is called again where an index was damaged */
 	str_clear(&x->notice);
 	snprintf(x->where, sizeof x->where, "the session");
-	rc = (!x->o->session && get_words(x, x->all, "name", WORDS_MOST, &name, e)) || get_words(x, x->all, "model", WORDS_MOST, &model, e) ||
-	     get_words(x, x->all, "kv", WORDS_MOST, &kv, e) ? -1 : 0;
+	rc = (!x->o->session && get_words(x, x->all, "name", WORDS_MOST, &name, e)) ||
+	                     get_words(x, x->all, "model", WORDS_MOST, &model, e) ||
+	                     get_words(x, x->all, "kv", WORDS_MOST, &kv, e)
+	             ? -1
+	             : 0;
 	if (!rc && session_new(store, x->o->session ? x->o->session : name.p, &x->session, e) < 0)
-		rc = err_set(e, e->code, e->code == ERR_USAGE ? "%s; -s NAME imports it under another name" : "%s", e->msg);
+		rc = err_set(e, e->code, e->code == ERR_USAGE ? "%s; -s NAME imports it under another name" : "%s",
+		             e->msg);
 	if (!rc)
 		rc = import_settings(x, store, e);
 	if (!rc)
@@ -349,19 +365,23 @@ static int check_file(const struct importing *x, const struct str *text, struct 
 			return err_set(e, ERR_USAGE, "'%.200s' is not imported: byte %zu is not UTF-8", x->file, i + 1);
 	}
 	if (!text->n || !json_valid(text->p, text->n) || *x->all.p != '{')
-		return err_set(e, ERR_USAGE, "'%.200s' is not imported: it is not the JSON that 'weir sessions export json' writes", x->file);
+		return err_set(e, ERR_USAGE,
+		               "'%.200s' is not imported: it is not the JSON that 'weir sessions export json' writes",
+		               x->file);
 	return 0;
 }
 
 int session_import(struct store *store, const struct options *o, struct err *e)
 {
-	struct importing x = {.o = o, .file = o->n_file && strcmp(o->file[0], "-") != 0 ? o->file[0] : "standard input"};
-	struct str text = {0};
+	struct importing x = { .o = o,
+		               .file = o->n_file && strcmp(o->file[0], "-") != 0 ? o->file[0] : "standard input" };
+	struct str text = { 0 };
 	struct session s;
 	int rc;
 
 	if (o->n_file != 1)
-		return err_set(e, ERR_USAGE, "'weir sessions import' wants a file that 'weir sessions export json' wrote");
+		return err_set(e, ERR_USAGE,
+		               "'weir sessions import' wants a file that 'weir sessions export json' wrote");
 	rc = read_whole(o->file[0], FILE_MOST, &text, e);
 	x.all = jv_parse(text.p ? text.p : "", text.n);
 	if (!rc)
@@ -373,7 +393,8 @@ int session_import(struct store *store, const struct options *o, struct err *e)
 	if (!rc)
 		say_lines(&x.notice);
 	if (!rc && !o->quiet)
-		say("session %lld '%s': messages %zu, documents %zu", (long long)s.id, *s.name ? s.name : s.title, x.n_message, x.n_document - x.n_lost);
+		say("session %lld '%s': messages %zu, documents %zu", (long long)s.id, *s.name ? s.name : s.title,
+		    x.n_message, x.n_document - x.n_lost);
 	str_free(&x.notice);
 	str_free(&text);
 	free(x.message);

@@ -18,9 +18,11 @@ struct store;
 int cmd_models(const struct options *);
 int cmd_models_rm(const struct options *);
 int cmd_pull(const struct options *);
-/* Fetch a model by a name of the table or of a repository, with all that weir pull says and asks; its path is appended. */
+/* Fetch a model by a name of the table or of a repository, with all that weir pull says and asks; its path is
+ * appended. */
 int pull_model(const struct options *, const char *name, struct str *path, struct err *);
-/* Where there is no model and a user at a terminal: offer to fetch one.  0: it is here, and its path appended; -1: *e. */
+/* Where there is no model and a user at a terminal: offer to fetch one. 0: it is here, and its path appended; -1:
+ * *e. */
 int pull_offer(const struct options *, struct str *path, struct err *);
 int cmd_inspect_model(const struct options *);
 int cmd_inspect_tokens(const struct options *);

@@ -1,8 +1,9 @@
-/* app/tui/draft_file.c - what was typed and not sent yet, kept in a file for the next start after a crash (tui_private.h).
+/* app/tui/draft_file.c - what was typed and not sent yet, kept in a file for the next start after a crash
+ * (tui_private.h).
  *
- * The file holds the queued messages and the draft, as they would stand in the input line after a stop.  It is written at most once a
- * second while it grows, and removed when the screen is left in the ordinary way.  A conversation that is not saved has none, and neither has
- * a second screen: the first one locks it. */
+ * The file holds the queued messages and the draft, as they would stand in the input line after a stop. It is written
+ * at most once a second while it grows, and removed when the screen is left in the ordinary way. A conversation that is
+ * not saved has none, and neither has a second screen: the first one locks it. */
 #include "app/tui/tui_private.h"
 
 #include <fcntl.h>
@@ -24,8 +25,8 @@ static int draft_path(const struct tui *t, struct str *path)
 /* 1: no other screen has the draft; the lock lasts as long as the program. */
 static int draft_lock(void)
 {
-	static int fd = -1;   /* of the last screen */
-	struct str path = {0};
+	static int fd = -1; /* of the last screen */
+	struct str path = { 0 };
 	int mine = 0;
 
 	if (fd >= 0)
@@ -41,8 +42,8 @@ static int draft_lock(void)
 
 void draft_restore(struct tui *t)
 {
-	struct str path = {0}, text = {0};
-	struct err e = {0};
+	struct str path = { 0 }, text = { 0 };
+	struct err e = { 0 };
 
 	t->keeps_draft = t->chat->log && !t->chat->log->failed && draft_lock();
 	if (draft_path(t, &path) && !access(path.p, R_OK)) {
@@ -60,13 +61,14 @@ void draft_restore(struct tui *t)
 /* Write the file anew: a crash leaves the old one or the new one. */
 static void write_draft(const struct str *path, const struct str *text)
 {
-	struct str fresh = {0};
+	struct str fresh = { 0 };
 	int fd;
 
 	str_addf(&fresh, "%s.new", path->p);
 	if (!text->n) {
 		unlink(path->p);
-	} else if (!make_parents(path->p) && (fd = open(fresh.p, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600)) >= 0) {
+	} else if (!make_parents(path->p) &&
+	           (fd = open(fresh.p, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600)) >= 0) {
 		int rc = write_all(fd, text->p, text->n);
 
 		if (close(fd) || rc || rename(fresh.p, path->p))
@@ -77,7 +79,7 @@ static void write_draft(const struct str *path, const struct str *text)
 
 double draft_save(struct tui *t, double now)
 {
-	struct str text = {0}, path = {0};
+	struct str text = { 0 }, path = { 0 };
 	double due = 0;
 
 	if (!t->keeps_draft)
@@ -104,7 +106,7 @@ double draft_save(struct tui *t, double now)
 
 void draft_forget(struct tui *t)
 {
-	struct str path = {0};
+	struct str path = { 0 };
 
 	if (draft_path(t, &path))
 		unlink(path.p);

@@ -1,6 +1,7 @@
 /* app/tui/screen_commands.c - commands that are the screen's own.
  *
- * A command of the screen replaces the chat's command of the same name (/sessions opens the list); all others go to the worker. */
+ * A command of the screen replaces the chat's command of the same name (/sessions opens the list); all others go to the
+ * worker. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,7 +14,7 @@ struct screen_slash {
 	const char *name, *aliases, *args, *help;
 	enum ui_busy busy;
 	enum ui_arg arg;
-	int (*run)(struct tui *, const char *arg, struct err *);   /* 1: the worker runs the command */
+	int (*run)(struct tui *, const char *arg, struct err *); /* 1: the worker runs the command */
 };
 
 static int run_help(struct tui *t, const char *arg, struct err *e)
@@ -69,9 +70,11 @@ static int run_copy(struct tui *t, const char *arg, struct err *e)
 
 static int run_kv(struct tui *t, const char *arg, struct err *e)
 {
-	if (!strncmp(arg, "layer", 5) && strchr(" ", arg[5]) && (!arg[5] || strspn(arg + 6, "0123456789") != strlen(arg + 6) || !arg[6]))
+	if (!strncmp(arg, "layer", 5) && strchr(" ", arg[5]) &&
+	    (!arg[5] || strspn(arg + 6, "0123456789") != strlen(arg + 6) || !arg[6]))
 		return err_set(e, ERR_USAGE, "/kv layer wants the number of a layer, from 0 on");
-	if (*arg && strcmp(arg, "off") != 0 && strcmp(arg, "bar") != 0 && strcmp(arg, "full") != 0 && strncmp(arg, "layer ", 6) != 0)
+	if (*arg && strcmp(arg, "off") != 0 && strcmp(arg, "bar") != 0 && strcmp(arg, "full") != 0 &&
+	    strncmp(arg, "layer ", 6) != 0)
 		return 1;
 	ui_open_panel(t->ui, arg);
 	return 0;
@@ -133,15 +136,17 @@ static int run_mouse(struct tui *t, const char *arg, struct err *e)
 /* Settings of the screen hold at once; the worker keeps them, and says so. */
 static int run_set(struct tui *t, const char *arg, struct err *e)
 {
-	static const struct { const char *name, *value; } off[] = {{"mouse", "off"}, {"answers", "formatted"}, {"panel", "off"}},
-	                                                  on[] = {{"mouse", "on"}, {"answers", "raw"}, {"panel", "on"}};
+	static const struct {
+		const char *name, *value;
+	} off[] = { { "mouse", "off" }, { "answers", "formatted" }, { "panel", "off" } },
+	  on[] = { { "mouse", "on" }, { "answers", "raw" }, { "panel", "on" } };
 	size_t name = strcspn(arg, " \t="), value = name + strspn(arg + name, " \t="), n = strcspn(arg + value, " \t");
 	char theme[12];
 
 	(void)e;
 	if (name == 5 && !strncmp(arg, "theme", 5) && n && n < sizeof theme) {
 		snprintf(theme, sizeof theme, "%.*s", (int)n, arg + value);
-		ui_theme(t->ui, theme, &(struct err){0});   /* "auto" holds from the next start on */
+		ui_theme(t->ui, theme, &(struct err){ 0 }); /* "auto" holds from the next start on */
 	}
 	for (size_t i = 0; i < 3; i++) {
 		int is_on = strlen(on[i].value) == n && !strncmp(arg + value, on[i].value, n);
@@ -166,6 +171,7 @@ static int run_tour(struct tui *t, const char *arg, struct err *e)
 	return 0;
 }
 
+/* clang-format off */
 static const struct screen_slash screen_slashes[] = {
 	{"/help", "/?", "[WORD]", "keys and commands, or what of them has the word", BUSY_ALLOWED, ARG_NONE, run_help},
 	{"/quit", "/exit /bye /q", "", "end; everything is saved", BUSY_ALLOWED, ARG_NONE, run_quit},
@@ -185,6 +191,7 @@ static const struct screen_slash screen_slashes[] = {
 	{"/set", "", "[KEY [VALUE]] [--save]", "show or change a setting; --save: in the config file, too", BUSY_LOOKS, ARG_SETTING, run_set},
 	{NULL, NULL, NULL, NULL, BUSY_ALLOWED, ARG_NONE, NULL},
 };
+/* clang-format on */
 
 static const struct screen_slash *screen_find(const char *word, size_t n)
 {
@@ -194,12 +201,18 @@ static const struct screen_slash *screen_find(const char *word, size_t n)
 	return NULL;
 }
 
-enum { SCREEN_AT = 8 };   /* commands of the chat before those that the screen alone has */
+enum { SCREEN_AT = 8 }; /* commands of the chat before those that the screen alone has */
 
 static struct ui_command of_screen(const struct screen_slash *s)
 {
 	return (struct ui_command){
-		.name = s->name, .aliases = s->aliases, .args = s->args, .help = s->help, .busy = s->busy, .arg = s->arg, .words = slash_words(s->name),
+		.name = s->name,
+		.aliases = s->aliases,
+		.args = s->args,
+		.help = s->help,
+		.busy = s->busy,
+		.arg = s->arg,
+		.words = slash_words(s->name),
 	};
 }
 
@@ -230,13 +243,26 @@ static struct ui_command *command_table(char **own, size_t n_own)
 		for (const struct screen_slash *x = screen_slashes; i == SCREEN_AT && x->name; x++)
 			if (!is_chats(x->name))
 				table[k++] = of_screen(x);
-		table[k++] = own_of_screen ? of_screen(own_of_screen) : (struct ui_command){
-			.name = s->name, .aliases = s->aliases, .args = s->args, .help = s->help, .busy = s->busy, .arg = s->arg, .words = slash_words(s->name),
-		};
+		table[k++] = own_of_screen ? of_screen(own_of_screen)
+		                           : (struct ui_command){
+						     .name = s->name,
+						     .aliases = s->aliases,
+						     .args = s->args,
+						     .help = s->help,
+						     .busy = s->busy,
+						     .arg = s->arg,
+						     .words = slash_words(s->name),
+					     };
 	}
 	for (size_t i = 0; i < n_own; i++)
 		table[k++] = (struct ui_command){
-			.name = own[i], .aliases = "", .args = "[WORDS]", .help = "a prompt of yours", .busy = BUSY_QUEUED, .arg = ARG_NONE, .words = "",
+			.name = own[i],
+			.aliases = "",
+			.args = "[WORDS]",
+			.help = "a prompt of yours",
+			.busy = BUSY_QUEUED,
+			.arg = ARG_NONE,
+			.words = "",
 		};
 	return table;
 }
@@ -253,7 +279,9 @@ static struct ui_setting *setting_table(void)
 	for (const struct option_def *d = option_defs; d->name; d++)
 		if (d->flags & OPT_SET)
 			table[k++] = (struct ui_setting){
-				.name = !strcmp(d->name, "predict") ? "n" : d->name, .values = d->type == OPT_CHOICE ? d->arg : "", .help = d->help,
+				.name = !strcmp(d->name, "predict") ? "n" : d->name,
+				.values = d->type == OPT_CHOICE ? d->arg : "",
+				.help = d->help,
 			};
 	return table;
 }
@@ -270,7 +298,7 @@ void tui_look(struct tui *t)
 	const struct options *o = &t->chat->o;
 
 	if (strcmp(o->theme, "auto") != 0)
-		ui_theme(t->ui, o->theme, &(struct err){0});
+		ui_theme(t->ui, o->theme, &(struct err){ 0 });
 	if (!strcmp(o->mouse, "on"))
 		ui_mouse(t->ui, 1);
 	if (!strcmp(o->answers, "raw"))
@@ -318,7 +346,7 @@ void tui_take(struct tui *t, struct str *text)
 {
 	size_t n = text->n ? strcspn(text->p, " \t\n") : 0;
 	const struct screen_slash *s = n && text->p[0] == '/' && text->p[1] != '/' ? screen_find(text->p, n) : NULL;
-	struct err e = {0};
+	struct err e = { 0 };
 	char *arg;
 
 	/* An unknown command is refused here: the worker knows its own commands only. */
@@ -326,7 +354,7 @@ void tui_take(struct tui *t, struct str *text)
 		;
 	else if (s) {
 		arg = text->p + n + strspn(text->p + n, " \t\n");
-		for (size_t end = strlen(arg); end && strchr(" \t\r\n", arg[end - 1]); )
+		for (size_t end = strlen(arg); end && strchr(" \t\r\n", arg[end - 1]);)
 			arg[--end] = 0;
 		if (*arg && !*s->args)
 			err_set(&e, ERR_USAGE, "%s takes no words after it; //TEXT sends a slash", s->name);
@@ -340,12 +368,12 @@ void tui_take(struct tui *t, struct str *text)
 	}
 	if (e.code && t->working) {
 		log_add(e.msg, strlen(e.msg));
-		ui_say(t->ui, e.msg);   /* the answer goes on in the transcript */
+		ui_say(t->ui, e.msg); /* the answer goes on in the transcript */
 	} else if (e.code) {
 		log_add(e.msg, strlen(e.msg));
 		ui_entry(t->ui, UI_ERROR, e.msg, strlen(e.msg));
 		ui_entry_end(t->ui, NULL);
 	}
 	if (!t->working)
-		ui_work(t->ui, NULL);   /* nothing runs: the next message need not wait */
+		ui_work(t->ui, NULL); /* nothing runs: the next message need not wait */
 }

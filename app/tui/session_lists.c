@@ -1,4 +1,5 @@
-/* app/tui/session_lists.c - what the list of sessions shows: all sessions, matches of a search, the last messages of one.
+/* app/tui/session_lists.c - what the list of sessions shows: all sessions, matches of a search, the last messages of
+ * one.
  *
  * Main reads them through a connection of its own and does not wait for the worker. */
 #include <stdlib.h>
@@ -10,11 +11,12 @@
 
 void tui_store(struct tui *t)
 {
-	struct err e = {0};
+	struct err e = { 0 };
 
 	if (!t->chat->log)
 		return;
-	if (store_open(&t->store, &(struct store_options){.dir = store_dir(t->chat->log->store), .read_only = 1}, &e) < 0)
+	if (store_open(&t->store, &(struct store_options){ .dir = store_dir(t->chat->log->store), .read_only = 1 },
+	               &e) < 0)
 		t->store = NULL;
 }
 
@@ -29,8 +31,9 @@ int tui_is_hidden(const struct tui *t, int64_t session)
 /* Rows for ui_sessions(); their strings are in one buffer until the list is complete. */
 struct rows {
 	struct tui *t;
-	struct ui_session *row; size_t n, cap;
-	int64_t *head;               /* [cap] their last messages */
+	struct ui_session *row;
+	size_t n, cap;
+	int64_t *head; /* [cap] their last messages */
 	struct str text;
 	struct err e;
 };
@@ -61,10 +64,17 @@ static struct ui_session *row_add(struct rows *r, const struct session *s, const
 	r->head[r->n] = s->head;
 	u = &r->row[r->n++];
 	*u = (struct ui_session){
-		.id = s->id, .used = s->used, .messages = s->messages, .tokens = s->tokens, .seconds = -1, .here = s->id == r->t->session,
+		.id = s->id,
+		.used = s->used,
+		.messages = s->messages,
+		.tokens = s->tokens,
+		.seconds = -1,
+		.here = s->id == r->t->session,
 		.writer = session_writer(r->t->store, s->id),
-		.name = as_offset(keep(&r->text, s->name)), .title = as_offset(keep(&r->text, s->title)),
-		.model = as_offset(keep(&r->text, s->model)), .snippet = as_offset(keep(&r->text, snippet)),
+		.name = as_offset(keep(&r->text, s->name)),
+		.title = as_offset(keep(&r->text, s->title)),
+		.model = as_offset(keep(&r->text, s->model)),
+		.snippet = as_offset(keep(&r->text, snippet)),
 	};
 	return u;
 }
@@ -74,15 +84,15 @@ static void rows_states(struct rows *r)
 {
 	struct snap_state *state = xcalloc(r->n + 1, sizeof *state);
 	struct snaps *snaps = NULL;
-	struct str notice = {0};
-	struct err e = {0};
+	struct str notice = { 0 };
+	struct err e = { 0 };
 	int known;
 
 	for (size_t i = 0; i < r->n; i++) {
 		state[i].session = r->row[i].id;
 		state[i].message = r->head[i];
 	}
-	known = snaps_open(&snaps, r->t->store, &(struct snaps_options){.budget = 0}, &notice, &e) == 0 &&
+	known = snaps_open(&snaps, r->t->store, &(struct snaps_options){ .budget = 0 }, &notice, &e) == 0 &&
 	        snap_states(snaps, state, r->n, &e) == 0;
 	for (size_t i = 0; i < r->n; i++) {
 		struct ui_session *u = &r->row[i];
@@ -130,7 +140,11 @@ static int list_row(const struct session *s, void *ud)
 /* ---- the beginning ---- */
 
 enum { RECENT = 3 };
-struct recent { const struct tui *t; struct str text; int n; };
+struct recent {
+	const struct tui *t;
+	struct str text;
+	int n;
+};
 
 static int recent_row(const struct session *s, void *ud)
 {
@@ -149,12 +163,13 @@ static int recent_row(const struct session *s, void *ud)
 
 void tui_welcome(struct tui *t)
 {
-	struct recent r = {.t = t};
-	struct err e = {0};
+	struct recent r = { .t = t };
+	struct err e = { 0 };
 
 	if (t->store)
 		session_list(t->store, recent_row, &r, &e);
-	notice(t->chat, "Write a question; Enter sends it.\n/open report.pdf: ask a document of any length, or a folder of them.%s%s\n"
+	notice(t->chat,
+	       "Write a question; Enter sends it.\n/open report.pdf: ask a document of any length, or a folder of them.%s%s\n"
 	       "F1 lists the keys, Ctrl-P finds commands by what they do, Ctrl-D quits.%s",
 	       r.n ? "\nF4: go on with an earlier session, such as" : "", r.text.p ? r.text.p : "",
 	       r.n ? "" : "\n/tour shows in two minutes what there is.");
@@ -163,7 +178,7 @@ void tui_welcome(struct tui *t)
 
 void tui_list(struct tui *t)
 {
-	struct rows r = {.t = t};
+	struct rows r = { .t = t };
 
 	if (!t->store || !t->listed)
 		return;
@@ -173,7 +188,11 @@ void tui_list(struct tui *t)
 }
 
 enum { FOUND_MOST = 100 };
-struct hits { int64_t session[FOUND_MOST]; struct str snippet[FOUND_MOST]; size_t n; };
+struct hits {
+	int64_t session[FOUND_MOST];
+	struct str snippet[FOUND_MOST];
+	size_t n;
+};
 
 static int hit_add(const struct found *f, void *ud)
 {
@@ -186,8 +205,8 @@ static int hit_add(const struct found *f, void *ud)
 
 void tui_find(struct tui *t, const char *words)
 {
-	struct rows r = {.t = t};
-	struct hits hits = {.n = 0};
+	struct rows r = { .t = t };
+	struct hits hits = { .n = 0 };
 	struct session s;
 
 	if (!t->store)
@@ -222,8 +241,8 @@ static int preview_add(const struct stored_message *m, void *ud)
 void tui_preview(struct tui *t, int64_t id)
 {
 	struct session s;
-	struct str text = {0};
-	struct err e = {0};
+	struct str text = { 0 };
+	struct err e = { 0 };
 
 	if (!t->store || session_get(t->store, id, &s, &e) < 0)
 		return;

@@ -1,7 +1,7 @@
 /* app/tui/tour.c - the tour: what a newcomer does once, in five steps, each proposed in the input line.
  *
- * A step is a notice and a draft; the next one comes when the user has done what it proposes, in whatever way.  Notices are not part of the
- * conversation, which is an ordinary one. */
+ * A step is a notice and a draft; the next one comes when the user has done what it proposes, in whatever way. Notices
+ * are not part of the conversation, which is an ordinary one. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -31,39 +31,54 @@ static const char document[] =
 enum { STEPS = 6 };
 
 /* What has happened since a step began. */
-static int has_answer(const struct tui *t) { return t->tour.answers > t->tour.before; }
-static int has_document(const struct tui *t) { return t->tour.documents > t->tour.before; }
-static int has_panel(const struct tui *t) { return t->tour.panel; }   /* also when it was open before */
-static int is_away(const struct tui *t) { return t->session != t->tour.session; }
-static int is_back(const struct tui *t) { return t->session == t->tour.session; }
+static int has_answer(const struct tui *t)
+{
+	return t->tour.answers > t->tour.before;
+}
+static int has_document(const struct tui *t)
+{
+	return t->tour.documents > t->tour.before;
+}
+static int has_panel(const struct tui *t)
+{
+	return t->tour.panel;
+} /* also when it was open before */
+static int is_away(const struct tui *t)
+{
+	return t->session != t->tour.session;
+}
+static int is_back(const struct tui *t)
+{
+	return t->session == t->tour.session;
+}
 
-/* before: what is counted; draft "%": the path of the document; served: the text where the model is on a server, NULL = the same. */
+/* before: what is counted; draft "%": the path of the document; served: the text where the model is on a server, NULL =
+ * the same. */
 static const struct step {
 	const char *text, *draft;
 	int (*done)(const struct tui *);
 	const char *served;
 } steps[STEPS] = {
-	{"Tour, 1 of 5: talk.\nThe line below is a message. Change it if you like; Enter sends it. Esc stops an answer, Ctrl-X g asks for another one. "
-	 "(/tour ends the tour.)",
-	 "Tell me in two sentences why the sea is salty.", has_answer, NULL},
-	{"Tour, 2 of 5: a document.\nEnter opens a page about a lighthouse. It works the same with a book or a folder, in PDF, EPUB, Word, HTML or plain text: "
-	 "what does not fit the context is searched for each question.",
-	 "/open %", has_document, NULL},
-	{"Tour, 3 of 5: ask it.\nAbove the answer stand the places that it comes from; F7 opens them in the document, Esc closes it. The default model answers "
-	 "with the best sentence itself; larger ones, which 'weir models' lists, answer in their own words.",
-	 "For how many hours did the keeper turn the lens by hand?", has_answer, NULL},
-	{"Tour, 4 of 5: memory.\nF2 shows the KV cache, which is what the model remembers of this conversation; F2 again on the whole screen, and once more "
-	 "not at all. When it is full, the oldest text leaves it first and is dimmed here: nothing is forgotten in silence.",
-	 NULL, has_panel,
-	 "Tour, 4 of 5: memory.\nThe server keeps the KV cache, which is what the model remembers of this conversation. When its context is full, the oldest "
-	 "messages are not sent any more: weir says so, and F2 dims them. F2 again is on the whole screen, and once more not at all."},
-	{"Tour, 5 of 5: come back.\nThis conversation is saved, and the cache with it. Ctrl-X n begins another one.",
-	 NULL, is_away,
-	 "Tour, 5 of 5: come back.\nThis conversation is saved. Ctrl-X n begins another one."},
-	{"Tour, 5 of 5: come back.\nF4 lists the sessions; Enter on the one with the lighthouse continues it. Its cache comes from the disk: nothing is read again. "
-	 "It is the same after weir was closed.",
-	 NULL, is_back,
-	 "Tour, 5 of 5: come back.\nF4 lists the sessions; Enter on the one with the lighthouse continues it. It is the same after weir was closed."},
+	{ "Tour, 1 of 5: talk.\nThe line below is a message. Change it if you like; Enter sends it. Esc stops an answer, Ctrl-X g asks for another one. "
+	  "(/tour ends the tour.)",
+	  "Tell me in two sentences why the sea is salty.", has_answer, NULL },
+	{ "Tour, 2 of 5: a document.\nEnter opens a page about a lighthouse. It works the same with a book or a folder, in PDF, EPUB, Word, HTML or plain text: "
+	  "what does not fit the context is searched for each question.",
+	  "/open %", has_document, NULL },
+	{ "Tour, 3 of 5: ask it.\nAbove the answer stand the places that it comes from; F7 opens them in the document, Esc closes it. The default model answers "
+	  "with the best sentence itself; larger ones, which 'weir models' lists, answer in their own words.",
+	  "For how many hours did the keeper turn the lens by hand?", has_answer, NULL },
+	{ "Tour, 4 of 5: memory.\nF2 shows the KV cache, which is what the model remembers of this conversation; F2 again on the whole screen, and once more "
+	  "not at all. When it is full, the oldest text leaves it first and is dimmed here: nothing is forgotten in silence.",
+	  NULL, has_panel,
+	  "Tour, 4 of 5: memory.\nThe server keeps the KV cache, which is what the model remembers of this conversation. When its context is full, the oldest "
+	  "messages are not sent any more: weir says so, and F2 dims them. F2 again is on the whole screen, and once more not at all." },
+	{ "Tour, 5 of 5: come back.\nThis conversation is saved, and the cache with it. Ctrl-X n begins another one.",
+	  NULL, is_away, "Tour, 5 of 5: come back.\nThis conversation is saved. Ctrl-X n begins another one." },
+	{ "Tour, 5 of 5: come back.\nF4 lists the sessions; Enter on the one with the lighthouse continues it. Its cache comes from the disk: nothing is read again. "
+	  "It is the same after weir was closed.",
+	  NULL, is_back,
+	  "Tour, 5 of 5: come back.\nF4 lists the sessions; Enter on the one with the lighthouse continues it. It is the same after weir was closed." },
 };
 
 static void say_step(struct tui *t, const char *text)
@@ -83,7 +98,9 @@ static int write_document(struct str *path, struct err *e)
 		return -1;
 	make_parents(path->p);
 	fd = open(path->p, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-	rc = fd < 0 || write_all(fd, document, sizeof document - 1) ? err_set(e, ERR_FAIL, "cannot write '%.200s': %s", path->p, strerror(errno)) : 0;
+	rc = fd < 0 || write_all(fd, document, sizeof document - 1)
+	             ? err_set(e, ERR_FAIL, "cannot write '%.200s': %s", path->p, strerror(errno))
+	             : 0;
 	if (fd >= 0)
 		close(fd);
 	if (n > 1 && !strncmp(path->p, home, n) && path->p[n] == '/') {
@@ -96,13 +113,13 @@ static int write_document(struct str *path, struct err *e)
 
 static void propose(struct tui *t, const char *draft)
 {
-	struct str text = {0}, path = {0};
-	struct err e = {0};
+	struct str text = { 0 }, path = { 0 };
+	struct err e = { 0 };
 	const char *mark = strchr(draft, '%');
 
 	ui_unsent(t->ui, &text);
 	if (text.n) {
-		;   /* the user has begun something */
+		; /* the user has begun something */
 	} else if (mark && write_document(&path, &e)) {
 		say_step(t, e.msg);
 	} else {
@@ -117,10 +134,13 @@ static void propose(struct tui *t, const char *draft)
 static void end(struct tui *t)
 {
 	t->tour.step = 0;
-	say_step(t, t->store ? "That was the tour. F1 lists the keys, Ctrl-P finds commands by what they do, 'man weir' has it all. In the list of sessions, F4, Ctrl-D deletes "
-	                       "what you do not want to keep." :
-	                       "That was the tour: this conversation is private, so there is no session to come back to. F1 lists the keys, Ctrl-P finds commands "
-	                       "by what they do, 'man weir' has it all.");
+	say_step(
+		t,
+		t->store
+			? "That was the tour. F1 lists the keys, Ctrl-P finds commands by what they do, 'man weir' has it all. In the list of sessions, F4, Ctrl-D deletes "
+			  "what you do not want to keep."
+			: "That was the tour: this conversation is private, so there is no session to come back to. F1 lists the keys, Ctrl-P finds commands "
+			  "by what they do, 'man weir' has it all.");
 }
 
 static void begin_step(struct tui *t)

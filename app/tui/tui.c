@@ -1,4 +1,5 @@
-/* app/tui/tui.c - the full screen's event loop: keys to the ui, its actions to the worker, the worker's events to the ui.
+/* app/tui/tui.c - the full screen's event loop: keys to the ui, its actions to the worker, the worker's events to the
+ * ui.
  *
  *     terminal -> ui_feed()   ui_action() -> worker_do(), display_..., the store
  *     worker   -> worker_take(), worker_status(), worker_cache() -> ui_entry(), ui_status(), ui_cache() ...
@@ -17,8 +18,8 @@
 
 #include "app/tui/tui_private.h"
 
-#define FRAME (1.0 / 30)
-#define KEY_FRAME (1.0 / 120)  /* after a key: typing shows at once, also while an answer is drawn */
+#define FRAME     (1.0 / 30)
+#define KEY_FRAME (1.0 / 120) /* after a key: typing shows at once, also while an answer is drawn */
 enum { READ_MOST = 65536 };
 
 int tui_wanted(const struct options *o)
@@ -64,15 +65,16 @@ static void take_keys(struct tui *t)
 		ui_feed(t->ui, buf, (size_t)n, now_seconds());
 		t->typed = 1;
 	} else if (n == 0 || (errno != EINTR && errno != EAGAIN)) {
-		t->left = 1;   /* the terminal is lost; the conversation is saved */
+		t->left = 1; /* the terminal is lost; the conversation is saved */
 	}
 	free(buf);
 }
 
-/* What was typed before the screen was up, while the terminal still made line feeds of Enter: line by line, as it was typed. */
+/* What was typed before the screen was up, while the terminal still made line feeds of Enter: line by line, as it was
+ * typed. */
 static void take_typed_ahead(struct tui *t)
 {
-	struct pollfd fd = {.fd = t->fd, .events = POLLIN};
+	struct pollfd fd = { .fd = t->fd, .events = POLLIN };
 	char *buf, *line, *end;
 	ssize_t n;
 
@@ -112,7 +114,9 @@ static void draw(struct tui *t)
 int tui_step(struct tui *t, double seconds)
 {
 	struct pollfd fds[3] = {
-		{.fd = worker_fd(t->worker), .events = POLLIN}, {.fd = signals_fd(), .events = POLLIN}, {.fd = t->fd, .events = POLLIN},
+		{ .fd = worker_fd(t->worker), .events = POLLIN },
+		{ .fd = signals_fd(), .events = POLLIN },
+		{ .fd = t->fd, .events = POLLIN },
 	};
 	double now = now_seconds(), wake = ui_wake(t->ui), save = draft_save(t, now), until = now + seconds;
 
@@ -181,7 +185,7 @@ static void greet(struct tui *t, const char *note)
 		if (c->o.command != CMD_TOUR)
 			tui_welcome(t);
 	}
-	say_again(notice_again, c);   /* they stand behind the screen */
+	say_again(notice_again, c); /* they stand behind the screen */
 	if (!c->o.quiet && note && *note)
 		notice(c, "[%s]", note);
 	chat_look_at_files(c);
@@ -192,9 +196,10 @@ static void greet(struct tui *t, const char *note)
 int tui_open(struct tui **out, struct chat *c, int fd, int w, int h, const char *note, struct err *e)
 {
 	struct tui *t = xcalloc(1, sizeof *t);
-	struct ui_options uo = {.w = w, .h = h};
-	struct display_options dopt = {.color = color_wanted(c->o.color, 1), .ask_background = !strcmp(c->o.theme, "auto")};
-	struct str history = {0};
+	struct ui_options uo = { .w = w, .h = h };
+	struct display_options dopt = { .color = color_wanted(c->o.color, 1),
+		                        .ask_background = !strcmp(c->o.theme, "auto") };
+	struct str history = { 0 };
 	int rc = -1;
 
 	t->chat = c;
@@ -210,12 +215,13 @@ int tui_open(struct tui **out, struct chat *c, int fd, int w, int h, const char 
 	uo.utc = uo.ascii = 0;
 	uo.color = !strcmp(c->o.color, "always");
 	if (fd >= 0) {
-		signals_save_terminal(fd, display_reset());   /* before the screen changes it */
+		signals_save_terminal(fd, display_reset()); /* before the screen changes it */
 		if (display_open(&t->display, fd, &dopt, e) < 0)
 			goto done;
 		display_size(t->display, &uo.w, &uo.h);
 		uo.ascii = !display_utf8(t->display);
-		uo.color = display_colors(t->display) >= 256;   /* two layers of the heat in one row are told apart by shades */
+		/* two layers of the heat in one row are told apart by shades */
+		uo.color = display_colors(t->display) >= 256;
 	}
 	t->still = fd < 0;
 	if (ui_open(&t->ui, &uo, e) < 0)
@@ -270,7 +276,8 @@ void tui_close(struct tui *t)
 	free(t);
 }
 
-/* Text that libraries print would tear the picture: while it stands, standard error goes nowhere if it is a terminal. */
+/* Text that libraries print would tear the picture: while it stands, standard error goes nowhere if it is a
+ * terminal. */
 static int hide_stderr(void)
 {
 	int keep = -1, nowhere;
@@ -289,7 +296,7 @@ static int hide_stderr(void)
 int tui_run(struct chat *c, const char *note)
 {
 	struct tui *t;
-	struct err e = {0};
+	struct err e = { 0 };
 	int fd = open("/dev/tty", O_RDWR | O_CLOEXEC), keep, rc;
 
 	if (fd < 0)
@@ -299,7 +306,8 @@ int tui_run(struct chat *c, const char *note)
 	rc = tui_open(&t, c, fd, 0, 0, note, &e);
 	if (!rc) {
 		signals_prompt(1);
-		while (tui_step(t, 3600)) { }
+		while (tui_step(t, 3600)) {
+		}
 		tui_close(t);
 		signals_prompt(0);
 	}

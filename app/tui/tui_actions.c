@@ -8,7 +8,7 @@ void tui_suspend(struct tui *t)
 	if (!t->display)
 		return;
 	display_pause(t->display);
-	signals_prompt(0);      /* the default action, for one signal */
+	signals_prompt(0); /* the default action, for one signal */
 	raise(SIGTSTP);
 	signals_prompt(1);
 	display_resume(t->display);
@@ -19,8 +19,8 @@ void tui_suspend(struct tui *t)
 
 static void edit(struct tui *t, const char *draft, size_t n)
 {
-	struct str text = {0};
-	struct err e = {0};
+	struct str text = { 0 };
+	struct err e = { 0 };
 
 	if (!t->display)
 		return;
@@ -49,7 +49,7 @@ static void *copy_run(void *ud)
 
 void tui_copy_end(struct tui *t, int wait)
 {
-	struct str s = {0}, size = {0};
+	struct str s = { 0 }, size = { 0 };
 
 	if (!t->copy.running || (!wait && !atomic_load(&t->copy.done)))
 		return;
@@ -92,60 +92,36 @@ static void say_dropped(struct tui *t)
 
 static void handle_action(struct tui *t, const struct ui_action *a)
 {
-	struct str text = {0};
+	struct str text = { 0 };
 
 	/* The ui keeps the text until its next call only. */
 	str_add(&text, a->text ? a->text : "", a->n);
 	switch (a->what) {
-	case UI_SEND:
-		tui_take(t, &text);
-		break;
+	case UI_SEND: tui_take(t, &text); break;
 	case UI_STOP:
 		if (worker_stop(t->worker))
 			say_dropped(t);
 		break;
-	case UI_QUIT:
-		t->left = 1;
-		break;
-	case UI_SUSPEND:
-		tui_suspend(t);
-		break;
+	case UI_QUIT: t->left = 1; break;
+	case UI_SUSPEND: tui_suspend(t); break;
 	case UI_REPAINT:
 		if (t->display)
 			display_repaint(t->display);
 		tui_measure(t);
 		break;
-	case UI_EDITOR:
-		edit(t, text.p, text.n);
-		break;
-	case UI_COPY:
-		copy(t, text.p, text.n);
-		break;
+	case UI_EDITOR: edit(t, text.p, text.n); break;
+	case UI_COPY: copy(t, text.p, text.n); break;
 	case UI_LIST:
 		t->listed = 1;
 		tui_list(t);
 		break;
-	case UI_PREVIEW:
-		tui_preview(t, a->id);
-		break;
-	case UI_FIND:
-		tui_find(t, text.p);
-		break;
-	case UI_SWITCH:
-		worker_do(t->worker, JOB_SWITCH, a->id, text.p, text.n);
-		break;
-	case UI_RENAME:
-		worker_do(t->worker, JOB_RENAME, a->id, text.p, text.n);
-		break;
-	case UI_FORK:
-		worker_do(t->worker, JOB_FORK, a->id, NULL, 0);
-		break;
-	case UI_DELETE:
-		worker_do(t->worker, JOB_DELETE, a->id, NULL, 0);
-		break;
-	case UI_UNDELETE:
-		worker_do(t->worker, JOB_UNDELETE, a->id, NULL, 0);
-		break;
+	case UI_PREVIEW: tui_preview(t, a->id); break;
+	case UI_FIND: tui_find(t, text.p); break;
+	case UI_SWITCH: worker_do(t->worker, JOB_SWITCH, a->id, text.p, text.n); break;
+	case UI_RENAME: worker_do(t->worker, JOB_RENAME, a->id, text.p, text.n); break;
+	case UI_FORK: worker_do(t->worker, JOB_FORK, a->id, NULL, 0); break;
+	case UI_DELETE: worker_do(t->worker, JOB_DELETE, a->id, NULL, 0); break;
+	case UI_UNDELETE: worker_do(t->worker, JOB_UNDELETE, a->id, NULL, 0); break;
 	case UI_PANEL:
 		worker_panel(t->worker, a->on);
 		t->tour.panel = a->on > 0;

@@ -7,7 +7,7 @@
 
 #include "app/tui/tui_private.h"
 
-#define MEMORY_EVERY 1.0       /* seconds between two readings of the memory of the process */
+#define MEMORY_EVERY 1.0 /* seconds between two readings of the memory of the process */
 enum { STREAM_ENTRY = 16384 };
 
 static void post_documents(struct tui *t, const struct event *e)
@@ -16,8 +16,14 @@ static void post_documents(struct tui *t, const struct event *e)
 
 	for (size_t i = 0; i < e->n_doc; i++)
 		d[i] = (struct ui_document){
-			.name = e->doc[i].name, .text = e->doc[i].text.p ? e->doc[i].text.p : "", .n = e->doc[i].text.n, .bytes = e->doc[i].bytes,
-			.tokens = e->doc[i].tokens, .first = e->doc[i].first, .mark = e->doc[i].mark, .n_mark = e->doc[i].n_mark,
+			.name = e->doc[i].name,
+			.text = e->doc[i].text.p ? e->doc[i].text.p : "",
+			.n = e->doc[i].text.n,
+			.bytes = e->doc[i].bytes,
+			.tokens = e->doc[i].tokens,
+			.first = e->doc[i].first,
+			.mark = e->doc[i].mark,
+			.n_mark = e->doc[i].n_mark,
 		};
 	ui_documents(t->ui, d, e->n_doc);
 	t->tour.documents = (int)e->n_doc;
@@ -49,12 +55,8 @@ static void handle_event(struct tui *t, const struct event *e)
 		t->streams = 0;
 	}
 	switch (e->what) {
-	case EV_MESSAGES:
-		ui_clear(t->ui);
-		break;
-	case EV_CUT:
-		ui_cut(t->ui, e->messages);
-		break;
+	case EV_MESSAGES: ui_clear(t->ui); break;
+	case EV_CUT: ui_cut(t->ui, e->messages); break;
 	case EV_MESSAGE:
 		ui_entry(t->ui, e->role == ROLE_USER ? UI_USER : UI_ASSISTANT, text, e->text.n);
 		ui_entry_end(t->ui, e->note.n ? e->note.p : NULL);
@@ -81,48 +83,29 @@ static void handle_event(struct tui *t, const struct event *e)
 		begin_answer(t);
 		ui_piece(t->ui, text, e->text.n);
 		break;
-	case EV_SURPRISE:
-		ui_text_heat(t->ui, e->at, e->span, e->n_span);
-		break;
-	case EV_RETURNED:
-		ui_messages_end(t->ui, e->messages);
-		break;
+	case EV_SURPRISE: ui_text_heat(t->ui, e->at, e->span, e->n_span); break;
+	case EV_RETURNED: ui_messages_end(t->ui, e->messages); break;
 	case EV_TURNED:
 		begin_answer(t);
 		ui_entry_end(t->ui, e->note.n ? e->note.p : NULL);
 		t->tour.answers++;
 		break;
-	case EV_DRAFT:
-		ui_draft(t->ui, text, e->text.n);
-		break;
+	case EV_DRAFT: ui_draft(t->ui, text, e->text.n); break;
 	case EV_NOTICE:
 	case EV_ERROR:
 		ui_entry(t->ui, e->what == EV_NOTICE ? UI_NOTICE : UI_ERROR, text, e->text.n);
 		ui_entry_end(t->ui, NULL);
 		break;
-	case EV_DOCUMENTS:
-		post_documents(t, e);
-		break;
-	case EV_PLACE:
-		ui_show_document(t->ui, e->place.doc, e->place.from, e->place.to);
-		break;
-	case EV_LOOK:
-		ui_open_text(t->ui, e->note.p, text, e->text.n);
-		break;
-	case EV_SAY:
-		ui_say(t->ui, text);
-		break;
-	case EV_SOURCES:
-		ui_sources(t->ui, e->at, e->source, e->n_source);
-		break;
+	case EV_DOCUMENTS: post_documents(t, e); break;
+	case EV_PLACE: ui_show_document(t->ui, e->place.doc, e->place.from, e->place.to); break;
+	case EV_LOOK: ui_open_text(t->ui, e->note.p, text, e->text.n); break;
+	case EV_SAY: ui_say(t->ui, text); break;
+	case EV_SOURCES: ui_sources(t->ui, e->at, e->source, e->n_source); break;
 	case EV_SESSIONS:
-		t->relist = 1;   /* once the status is known */
+		t->relist = 1; /* once the status is known */
 		break;
-	case EV_IDLE:
-		break;
-	case EV_QUIT:
-		t->left = 1;
-		break;
+	case EV_IDLE: break;
+	case EV_QUIT: t->left = 1; break;
 	}
 }
 
@@ -144,13 +127,20 @@ static uint64_t memory_used(void)
 static void post_status(struct tui *t, const struct worker_status *s)
 {
 	struct ui_work work = {
-		.verb = s->verb, .done = s->done, .total = s->total, .had = s->had, .tps = s->tps, .left = s->left,
+		.verb = s->verb,
+		.done = s->done,
+		.total = s->total,
+		.had = s->had,
+		.tps = s->tps,
+		.left = s->left,
 		.open = s->open,
 	};
+	/* clang-format off */
 	struct ui_status status = {
 		.model = s->model, .session = s->kept_on_disk ? s->session : s->read_only ? "read only" : NULL, .kv = s->kv, .seen = s->seen, .kept = s->kept,
 		.ctx = s->ctx, .evicted = s->evicted, .thinned = s->thinned, .tps = s->last_tps, .kv_bytes = s->kv_bytes,
 	};
+	/* clang-format on */
 
 	if (t->still)
 		status.tps = work.tps = 0;

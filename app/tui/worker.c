@@ -10,7 +10,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#define CACHE_EVERY 0.2        /* seconds between two reports of the cache, while it is shown */
+#define CACHE_EVERY 0.2 /* seconds between two reports of the cache, while it is shown */
 
 /* ---- the thread ---- */
 
@@ -64,7 +64,7 @@ static void *work(void *arg)
 			w->job_end = &w->job;
 		w->running = 1;
 		if (job)
-			atomic_store(&w->stop, 0);   /* with the lock: a stop from now on is meant for this job */
+			atomic_store(&w->stop, 0); /* with the lock: a stop from now on is meant for this job */
 		pthread_mutex_unlock(&w->lock);
 		if (job) {
 			worker_run_job(w, job);
@@ -120,13 +120,13 @@ int worker_open(struct worker **out, struct chat *c, struct err *e)
 
 int worker_start(struct worker *w, struct err *e)
 {
-	static const int own[] = {SIGBUS, SIGSEGV, SIGFPE, SIGILL};
+	static const int own[] = { SIGBUS, SIGSEGV, SIGFPE, SIGILL };
 	sigset_t all, before;
 	int rc;
 
-	w->running = w->c->streaming.on;   /* it begins at once */
-	/* Signals are for main, but those that a thread raises by its own access: blocked, they end the program before their handler can let
-	 * the step fail, or restore the terminal.  A mapped file that was cut short is SIGBUS. */
+	w->running = w->c->streaming.on; /* it begins at once */
+	/* Signals are for main, but those that a thread raises by its own access: blocked, they end the program before
+	 * their handler can let the step fail, or restore the terminal. A mapped file that was cut short is SIGBUS. */
 	sigfillset(&all);
 	for (size_t i = 0; i < sizeof own / sizeof *own; i++)
 		sigdelset(&all, own[i]);
@@ -164,10 +164,10 @@ int worker_stop(struct worker *w)
 
 	/* Under the lock no other job begins, so what is cancelled is what runs now. */
 	pthread_mutex_lock(&w->lock);
-	for (struct job **p = &w->job; (w->job_end = p, *p); ) {
+	for (struct job **p = &w->job; (w->job_end = p, *p);) {
 		struct job *job = *p;
 
-		if (worker_job_is_small(job->what)) {   /* no message: the list of sessions shows it as done */
+		if (worker_job_is_small(job->what)) { /* no message: the list of sessions shows it as done */
 			p = &job->next;
 			continue;
 		}
@@ -177,7 +177,7 @@ int worker_stop(struct worker *w)
 		str_free(&job->text);
 		free(job);
 	}
-	w->status_new = 1;   /* nothing waits any more */
+	w->status_new = 1; /* nothing waits any more */
 	worker_signal(w);
 	if (w->running) {
 		atomic_store(&w->stop, 1);
@@ -250,7 +250,7 @@ void worker_still(struct worker *w)
 void worker_panel(struct worker *w, int how)
 {
 	atomic_store(&w->panel, how);
-	worker_do(w, JOB_REPORT, 0, NULL, 0);   /* also while nothing runs */
+	worker_do(w, JOB_REPORT, 0, NULL, 0); /* also while nothing runs */
 }
 
 int worker_cache(struct worker *w, const struct cache_report **out)
@@ -286,7 +286,7 @@ void worker_close(struct worker *w)
 		pthread_join(w->thread, NULL);
 	worker_finish(w);
 	worker_ignore(w);
-	chat_delete_due(w->c, 1);   /* while there is somebody to tell of an error */
+	chat_delete_due(w->c, 1); /* while there is somebody to tell of an error */
 	say_to(NULL, NULL);
 	while ((e = worker_take(w)))
 		event_free(e);

@@ -87,7 +87,7 @@ void worker_post_piece(struct worker *w, enum event_what what, const char *bytes
 	struct event *last;
 
 	pthread_mutex_lock(&w->lock);
-	for (last = w->event; last && last->next; )
+	for (last = w->event; last && last->next;)
 		last = last->next;
 	if (last && last->what == what && last->text.n < STREAM_SHOWN) {
 		str_add(&last->text, bytes, n);

@@ -1,4 +1,5 @@
-/* app/tui/worker_front.c - the chat's calls become events for the screen; messages and documents that changed are sent again. */
+/* app/tui/worker_front.c - the chat's calls become events for the screen; messages and documents that changed are sent
+ * again. */
 #include "app/tui/worker_private.h"
 #include "app/retrieval/retrieval.h"
 
@@ -38,12 +39,12 @@ static void on_progress(struct chat *c, const char *verb, int32_t done, int32_t 
 	struct worker *w = c->ud;
 
 	w->reading = -1;
-	if (total > 0) {   /* without a total it is no prefill of the conversation */
-		struct timeline_stats st = {0};
+	if (total > 0) { /* without a total it is no prefill of the conversation */
+		struct timeline_stats st = { 0 };
 
 		if (c->t.tl)
 			timeline_stats(c->t.tl, &st);
-		w->reading = st.reused_tokens + done;   /* done counts from there */
+		w->reading = st.reused_tokens + done; /* done counts from there */
 	}
 	if (done < 0) {
 		w->reading_since = 0;
@@ -53,7 +54,7 @@ static void on_progress(struct chat *c, const char *verb, int32_t done, int32_t 
 		w->reading_since = now_seconds();
 		w->had = done;
 	}
-	if (!c->indexing.on)   /* else jobs that write to the store wait for the end of its transaction */
+	if (!c->indexing.on) /* else jobs that write to the store wait for the end of its transaction */
 		worker_between(w);
 	worker_report(w, WORKER_BUSY, verb, done, total);
 }
@@ -76,7 +77,7 @@ static size_t send_streamed(struct worker *w, const struct message *m)
 /* "it reasoned for 312 words first" as the note below an answer. */
 static void reasoning_note(struct str *note)
 {
-	struct str s = {0};
+	struct str s = { 0 };
 
 	if (!note->n)
 		return;
@@ -85,7 +86,7 @@ static void reasoning_note(struct str *note)
 	*note = s;
 }
 
-enum { VARIANTS_NOTED = 100 };   /* messages from the end whose variants are counted */
+enum { VARIANTS_NOTED = 100 }; /* messages from the end whose variants are counted */
 
 /* "[variant 2 of 3]" below an answer that has others beside it. */
 static void variants_note(const struct worker *w, size_t i, struct str *note)
@@ -108,9 +109,14 @@ static void send_sources(struct worker *w, size_t question, const struct answer_
 		struct ui_source *s = &e->source[e->n_source];
 
 		*s = (struct ui_source){
-			.document = answer_source_document(&w->c->t, from), .from = from->from, .to = from->to, .sent = from->sent, .share = (float)from->share,
+			.document = answer_source_document(&w->c->t, from),
+			.from = from->from,
+			.to = from->to,
+			.sent = from->sent,
+			.share = (float)from->share,
 		};
-		snprintf(s->name, sizeof s->name, "%.*s", (int)utf8_complete(from->doc, strnlen(from->doc, sizeof s->name - 1)), from->doc);
+		snprintf(s->name, sizeof s->name, "%.*s",
+		         (int)utf8_complete(from->doc, strnlen(from->doc, sizeof s->name - 1)), from->doc);
 	}
 	worker_post(w, e);
 }
@@ -118,7 +124,7 @@ static void send_sources(struct worker *w, size_t question, const struct answer_
 /* The lines below an answer of an earlier run, and what they name. */
 static void send_source_lines(struct worker *w, const struct message *m)
 {
-	struct str lines = {0};
+	struct str lines = { 0 };
 
 	if (!m->sources.n)
 		return;
@@ -155,7 +161,7 @@ static void send_messages(struct worker *w, size_t n, int resting)
 		struct event *e;
 
 		if (m->read && from == m->text.n)
-			continue;   /* no question yet */
+			continue; /* no question yet */
 		if (m->role == ROLE_ASSISTANT) {
 			e = event_new(EV_MESSAGE, "", 0);
 			chat_message(w->c, m, &e->text, &e->note);
@@ -203,25 +209,19 @@ static void on_event(struct conversation *t, const struct conversation_event *ev
 	switch (event->what) {
 	case EVENT_UNDONE:
 	case EVENT_REDONE:
-	case EVENT_ANSWER_WITHDRAWN:
-		w->messages_stale = 1;
-		break;
+	case EVENT_ANSWER_WITHDRAWN: w->messages_stale = 1; break;
 	case EVENT_CLEARED:
 		w->messages_stale |= w->n_sent > 0;
 		w->documents_stale |= w->n_first != t->n_doc;
 		break;
 	case EVENT_DOCUMENT_ADDED:
 	case EVENT_DOCUMENT_DROPPED:
-	case EVENT_DOCUMENT_PUT_BACK:
-		w->documents_stale = 1;
-		break;
+	case EVENT_DOCUMENT_PUT_BACK: w->documents_stale = 1; break;
 	case EVENT_RETURNED:
 		w->n_sent = t->n_msg;
 		returned(w, event->i);
 		break;
-	case EVENT_TEXT_GREW:
-		text_grew(w, event->i);
-		break;
+	case EVENT_TEXT_GREW: text_grew(w, event->i); break;
 	case EVENT_QUESTION:
 	case EVENT_QUESTION_WITHDRAWN:
 	case EVENT_ANSWER_BEGAN:
@@ -229,8 +229,7 @@ static void on_event(struct conversation *t, const struct conversation_event *ev
 	case EVENT_ANSWER_ENDED:
 	case EVENT_SETTINGS:
 	case EVENT_PREFILL_GREW:
-	case EVENT_PREFILL_ENDED:
-		break;
+	case EVENT_PREFILL_ENDED: break;
 	}
 }
 
@@ -259,7 +258,7 @@ static void withdraw_answer(struct worker *w)
 	int streamed = 0;
 
 	for (size_t i = 0; i < t->n_msg; i++)
-		streamed |= t->msg[i].read > 0;   /* the screen has another number of messages */
+		streamed |= t->msg[i].read > 0; /* the screen has another number of messages */
 	if (w->messages_stale || streamed || w->c->goes_on) {
 		send_messages(w, t->n_msg - 1, 0);
 		return;
@@ -280,13 +279,13 @@ static void on_turn(struct chat *c, const char *question, size_t n)
 	else if (w->messages_stale || !question)
 		send_messages(w, t->n_msg, 0);
 	if (!question)
-		worker_drop_held(w);   /* a regenerated answer stands right below its question */
+		worker_drop_held(w); /* a regenerated answer stands right below its question */
 	if (!question && !c->goes_on)
-		send_sources(w, SIZE_MAX, &(struct answer_sources){0});
+		send_sources(w, SIZE_MAX, &(struct answer_sources){ 0 });
 	worker_release_held(w);
 	worker_post_text(w, EV_QUESTION, question, question ? n : 0);
 	if (c->goes_on) {
-		struct str begun = {0};
+		struct str begun = { 0 };
 
 		chat_message(c, conversation_answer(t), &begun, NULL);
 		worker_post_text(w, EV_PIECE, begun.p, begun.n);
@@ -295,7 +294,7 @@ static void on_turn(struct chat *c, const char *question, size_t n)
 	w->open = 0;
 	w->reading_since = 0;
 	worker_report(w, WORKER_BUSY, "reading", 0, 0);
-	w->title_stale = 1;   /* the first question, once it is stored, gives the session its title */
+	w->title_stale = 1; /* the first question, once it is stored, gives the session its title */
 }
 
 static int on_text(struct chat *c, const char *bytes, size_t n, struct err *e)
@@ -330,7 +329,7 @@ static int on_turned(struct chat *c, const struct turn *turn, int rc, struct err
 	if (turn->answered)
 		worker_sent_all(w);
 	else if (w->messages_stale)
-		w->holding = 1;   /* the old answer is sent again, and the notices come below it */
+		w->holding = 1; /* the old answer is sent again, and the notices come below it */
 	if (c->hides)
 		reasoning_describe(&c->think, &ev->note);
 	reasoning_note(&ev->note);
@@ -379,21 +378,22 @@ static void send_surprise(struct worker *w)
 
 	w->surprises = end;
 	if (!i)
-		i = 1;   /* where the first one begins is not known */
+		i = 1; /* where the first one begins is not known */
 	if (i >= s->n)
 		return;
 	e = event_new(EV_SURPRISE, "", 0);
 	e->at = s->at[i - 1].end;
 	e->span = xcalloc(s->n - i, sizeof *e->span);
 	for (; i < s->n; i++)
-		e->span[e->n_span++] = (struct ui_span){.end = (uint32_t)(s->at[i].end - e->at), .kept = s->at[i].level};
+		e->span[e->n_span++] =
+			(struct ui_span){ .end = (uint32_t)(s->at[i].end - e->at), .kept = s->at[i].level };
 	worker_post(w, e);
 }
 
 static void on_reading(struct chat *c, const struct reading *r)
 {
 	struct worker *w = c->ud;
-	struct str s = {0};
+	struct str s = { 0 };
 
 	w->reading = -1;
 	if (!r)
@@ -444,7 +444,9 @@ static void send_documents(struct worker *w)
 	e->doc = xcalloc(t->n_doc + 1, sizeof *e->doc);
 	for (size_t i = 0; i < t->n_doc; i++) {
 		e->doc[i] = (struct event_doc){
-			.name = xstrndup(t->doc[i].name, strlen(t->doc[i].name)), .bytes = t->doc[i].bytes, .tokens = (int32_t)t->doc[i].tokens,
+			.name = xstrndup(t->doc[i].name, strlen(t->doc[i].name)),
+			.bytes = t->doc[i].bytes,
+			.tokens = (int32_t)t->doc[i].tokens,
 			.first = w->first[i] < 0 && !t->doc[i].whole ? UI_SEARCHED : w->first[i],
 		};
 		str_add(&e->doc[i].text, t->doc[i].text.p + t->doc[i].body, t->doc[i].n_body);
@@ -470,9 +472,11 @@ void worker_send_changes(struct worker *w)
 		send_all_sources(w);
 }
 
+/* clang-format off */
 const struct front worker_front = {
 	.notice = on_notice, .error = on_error, .progress = on_progress, .turn = on_turn, .text = on_text, .was_reasoning = on_was_reasoning, .turned = on_turned,
 	.draft = on_draft, .came_back = on_came_back, .reading = on_reading, .yield = on_yield, .document = on_document,
 	.summary = on_summary, .sources = on_sources,
 	.dims = 1, .notes = 1,
 };
+/* clang-format on */

@@ -1,4 +1,5 @@
-/* app/tui/worker_jobs.c - what a job does.  Small ones, which only the store has to do with, run between two tokens of an answer. */
+/* app/tui/worker_jobs.c - what a job does. Small ones, which only the store has to do with, run between two tokens of
+ * an answer. */
 #include "app/tui/worker_private.h"
 
 #include <stdlib.h>
@@ -6,8 +7,8 @@
 
 int worker_job_is_small(enum job_what what)
 {
-	return what == JOB_RENAME || what == JOB_FORK || what == JOB_DELETE || what == JOB_UNDELETE || what == JOB_LOOK ||
-	       what == JOB_MOUSE || what == JOB_REPORT;
+	return what == JOB_RENAME || what == JOB_FORK || what == JOB_DELETE || what == JOB_UNDELETE ||
+	       what == JOB_LOOK || what == JOB_MOUSE || what == JOB_REPORT;
 }
 
 /* Undoing the deletion puts another conversation on the screen. */
@@ -39,7 +40,7 @@ static int cancel_deletion(struct worker *w)
 
 		if ((*p)->what != JOB_DELETE)
 			continue;
-		for (later = &(*p)->next; *later && (*later)->what != JOB_DELETE && (*later)->what != JOB_UNDELETE; )
+		for (later = &(*p)->next; *later && (*later)->what != JOB_DELETE && (*later)->what != JOB_UNDELETE;)
 			later = &(*later)->next;
 		if (!*later || (*later)->what != JOB_UNDELETE)
 			continue;
@@ -75,11 +76,11 @@ static struct job *take_small(struct worker *w)
 static void run_small(struct worker *w, struct job *job)
 {
 	struct chat *c = w->c;
-	struct err e = {0};
+	struct err e = { 0 };
 	int64_t id;
 
 	if (job->what == JOB_REPORT)
-		return;   /* the caller reports the cache */
+		return; /* the caller reports the cache */
 	if (job->what == JOB_LOOK) {
 		chat_take(c, &job->text);
 		return;
@@ -89,7 +90,7 @@ static void run_small(struct worker *w, struct job *job)
 		return;
 	}
 	if (job->what == JOB_RENAME)
-		chat_delete_due(c, 1);   /* a deleted session has the name no longer */
+		chat_delete_due(c, 1); /* a deleted session has the name no longer */
 	if (!c->log || (c->log->failed && !c->log->read_only))
 		chat_no_sessions(c, &e);
 	else if (job->what == JOB_RENAME && job->id == c->log->session)
@@ -121,8 +122,8 @@ void worker_delete_due(struct worker *w)
 	worker_post_text(w, EV_SESSIONS, "", 0);
 }
 
-/* Whoever opens the cache's panel behind an answer sees where it looked: while nothing of the cache is shown a few figures are taken, so
- * many times more rarely. */
+/* Whoever opens the cache's panel behind an answer sees where it looked: while nothing of the cache is shown a few
+ * figures are taken, so many times more rarely. */
 enum { CACHE_UNSEEN = 4 };
 
 void worker_between(struct worker *w)
@@ -139,10 +140,10 @@ void worker_between(struct worker *w)
 		worker_post_text(w, EV_SESSIONS, "", 0);
 	}
 	while ((job = take_small(w))) {
-		struct str said = {0}, command = {0};
+		struct str said = { 0 }, command = { 0 };
 
 		if (job->what == JOB_LOOK)
-			str_add(&command, job->text.p, job->text.n);   /* running it may cut its words */
+			str_add(&command, job->text.p, job->text.n); /* running it may cut its words */
 		w->said = &said;
 		run_small(w, job);
 		w->said = NULL;
@@ -158,13 +159,15 @@ void worker_between(struct worker *w)
 		free(job);
 	}
 	worker_delete_due(w);
-	if (now_seconds() - w->cache_reported >= (atomic_load(&w->panel) || w->listener.on ? 1 : CACHE_UNSEEN) * w->cache_every)
+	if (now_seconds() - w->cache_reported >=
+	    (atomic_load(&w->panel) || w->listener.on ? 1 : CACHE_UNSEEN) * w->cache_every)
 		worker_report_cache(w, 0);
 }
 
 void worker_finish(struct worker *w)
 {
-	while (cancel_deletion(w)) { }
+	while (cancel_deletion(w)) {
+	}
 	while (w->job) {
 		if (w->job->what == JOB_RENAME || w->job->what == JOB_FORK || w->job->what == JOB_DELETE)
 			run_small(w, w->job);
@@ -198,9 +201,11 @@ void worker_run_job(struct worker *w, struct job *job)
 		if (job->what == JOB_LINE) {
 			turn = job->text.n && (job->text.p[0] != '/' || job->text.p[1] == '/');
 			w->holding = !turn;
-			/* Left and Right are no commands that somebody typed, and the answer says which variant it is. */
+			/* Left and Right are no commands that somebody typed, and the answer says which variant it
+			 * is. */
 			if (!turn && !is_variant(&job->text))
-				worker_post_text(w, EV_NOTICE, job->text.p, job->text.n);   /* the command, above its notices */
+				/* the command, above its notices */
+				worker_post_text(w, EV_NOTICE, job->text.p, job->text.n);
 			chat_take(c, &job->text);
 		} else if (job->what == JOB_READ) {
 			chat_read(c);
@@ -218,7 +223,7 @@ void worker_run_job(struct worker *w, struct job *job)
 	if (conversation_is_open(&c->t)) {
 		worker_send_changes(w);
 		worker_release_held(w);
-		w->listener.lensed = 0;   /* the last report has all evicted words */
+		w->listener.lensed = 0; /* the last report has all evicted words */
 		worker_report_cache(w, 1);
 	}
 }

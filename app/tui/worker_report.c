@@ -3,7 +3,8 @@
 
 #include <stdio.h>
 
-/* The session's title.  The store is asked after a switch of sessions and where title_stale says that the title may have changed. */
+/* The session's title. The store is asked after a switch of sessions and where title_stale says that the title may have
+ * changed. */
 static const char *session_title(struct worker *w)
 {
 	int64_t session = w->c->log ? w->c->log->session : 0;
@@ -21,7 +22,7 @@ static void describe(struct worker *w, struct worker_status *s)
 {
 	struct chat *c = w->c;
 	struct timeline_stats st;
-	struct str model = {0};
+	struct str model = { 0 };
 
 	conversation_stats(&c->t, &st);
 	s->known = 1;
@@ -76,7 +77,7 @@ void worker_report(struct worker *w, enum worker_work working, const char *verb,
 		describe(w, &s);
 	if (working && total > 0) {
 		if (w->reading >= 0)
-			s.seen = s.kept = w->reading;   /* the timeline counts the tokens of the whole prefill */
+			s.seen = s.kept = w->reading; /* the timeline counts the tokens of the whole prefill */
 		double spent = now_seconds() - w->reading_since;
 		if (spent > 0.2 && done > w->had) {
 			s.tps = (double)(done - w->had) / spent;
@@ -109,7 +110,7 @@ void worker_report_cache(struct worker *w, int last)
 	w->cache_work->cache.every = w->cache_every;
 	w->cache_reported = now_seconds();
 	if (!how && !last && w->cache_every <= 0)
-		return;   /* how many the screen takes would depend on its speed (worker_still()) */
+		return; /* how many the screen takes would depend on its speed (worker_still()) */
 	pthread_mutex_lock(&w->lock);
 	done = w->cache_work;
 	w->cache_work = w->cache_new;

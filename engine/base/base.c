@@ -1,7 +1,7 @@
 /* engine/base/base.c - errors, byte strings, token lists, allocation, UTF-8, counts, the user's directories.
  *
- * Error messages contain file names, keys and other untrusted bytes, and end up on a terminal: err_set() escapes unsafe ones
- * for all callers. */
+ * Error messages contain file names, keys and other untrusted bytes, and end up on a terminal: err_set() escapes unsafe
+ * ones for all callers. */
 #include "engine/base/base.h"
 
 #include <pwd.h>
@@ -17,10 +17,9 @@
  * direction overrides, zero-width and tag characters, noncharacters. */
 static int cp_unsafe(int32_t cp)
 {
-	return cp < 0x20 || (cp >= 0x7f && cp <= 0x9f) || cp == 0xad || cp == 0x61c ||
-	       (cp >= 0x200b && cp <= 0x200f) || (cp >= 0x2028 && cp <= 0x202e) ||
-	       (cp >= 0x2060 && cp <= 0x206f) || cp == 0xfeff || (cp >= 0xe0000 && cp <= 0xe0fff) ||
-	       (cp & 0xfffe) == 0xfffe;
+	return cp < 0x20 || (cp >= 0x7f && cp <= 0x9f) || cp == 0xad || cp == 0x61c || (cp >= 0x200b && cp <= 0x200f) ||
+	       (cp >= 0x2028 && cp <= 0x202e) || (cp >= 0x2060 && cp <= 0x206f) || cp == 0xfeff ||
+	       (cp >= 0xe0000 && cp <= 0xe0fff) || (cp & 0xfffe) == 0xfffe;
 }
 
 size_t text_escape(char *out, size_t cap, const char *s, size_t n)
@@ -57,7 +56,7 @@ size_t text_escape(char *out, size_t cap, const char *s, size_t n)
 
 int err_set(struct err *e, enum err_code code, const char *fmt, ...)
 {
-	char raw[2 * sizeof e->msg];   /* an argument may be e->msg itself, when a caller adds context to an error */
+	char raw[2 * sizeof e->msg]; /* an argument may be e->msg itself, when a caller adds context to an error */
 	va_list ap;
 	int n;
 
@@ -80,7 +79,7 @@ int err_set(struct err *e, enum err_code code, const char *fmt, ...)
 static _Noreturn void out_of_memory(size_t n)
 {
 	fprintf(stderr, "weir: out of memory (%zu bytes wanted)\n", n);
-	exit(EXIT_FAILURE);   /* exit() runs the handlers that restore the terminal */
+	exit(EXIT_FAILURE); /* exit() runs the handlers that restore the terminal */
 }
 
 void *xmalloc(size_t n)
@@ -125,8 +124,8 @@ void *try_alloc(size_t n, size_t size, const char *what, struct err *e)
 	void *p;
 
 	if (size_mul(n, size, &bytes) || bytes > PTRDIFF_MAX) {
-		err_set(e, ERR_FIT, "no memory for %s: %zu times %zu bytes is more than any machine has",
-		        what, n, size);
+		err_set(e, ERR_FIT, "no memory for %s: %zu times %zu bytes is more than any machine has", what, n,
+		        size);
 		return NULL;
 	}
 	p = calloc(1, bytes ? bytes : 1);
@@ -273,7 +272,7 @@ void tokens_free(struct tokens *t)
 int utf8_decode(const char *s, size_t n, int32_t *cp)
 {
 	const unsigned char *u = (const unsigned char *)s;
-	unsigned lo = 0x80, hi = 0xbf;   /* range of the second byte: excludes overlong forms, surrogates, > 10ffff */
+	unsigned lo = 0x80, hi = 0xbf; /* range of the second byte: excludes overlong forms, surrogates, > 10ffff */
 	int len;
 	int32_t c = u[0];
 
@@ -351,8 +350,7 @@ size_t utf8_complete(const char *s, size_t n)
 			return n;
 		if (c < 0xc0)
 			continue;
-		if (c >= 0xc2 && c <= 0xf4 && len > back &&
-		    (size_t)utf8_decode(s + n - back, back, &cp) == back)
+		if (c >= 0xc2 && c <= 0xf4 && len > back && (size_t)utf8_decode(s + n - back, back, &cp) == back)
 			return n - back;
 		return n;
 	}
@@ -393,11 +391,13 @@ static const char *home_dir(void)
 
 int user_path(struct str *out, enum user_dir which, const char *name, struct err *e)
 {
-	static const struct { const char *variable, *in_home; } rules[] = {
-		[DIR_CONFIG] = {"XDG_CONFIG_HOME", ".config"},
-		[DIR_STATE]  = {"XDG_STATE_HOME", ".local/state"},
-		[DIR_CACHE]  = {"XDG_CACHE_HOME", ".cache"},
-		[DIR_DATA]   = {"XDG_DATA_HOME", ".local/share"},
+	static const struct {
+		const char *variable, *in_home;
+	} rules[] = {
+		[DIR_CONFIG] = { "XDG_CONFIG_HOME", ".config" },
+		[DIR_STATE] = { "XDG_STATE_HOME", ".local/state" },
+		[DIR_CACHE] = { "XDG_CACHE_HOME", ".cache" },
+		[DIR_DATA] = { "XDG_DATA_HOME", ".local/share" },
 	};
 	const char *dir = absolute(getenv(rules[which].variable)), *home = dir ? NULL : home_dir();
 
@@ -406,8 +406,10 @@ int user_path(struct str *out, enum user_dir which, const char *name, struct err
 	else if (home)
 		str_addf(out, "%s/%s", home, rules[which].in_home);
 	else
-		return err_set(e, ERR_FAIL, "no home directory: neither %s nor HOME is an absolute path, and the user database has none",
-		               rules[which].variable);
+		return err_set(
+			e, ERR_FAIL,
+			"no home directory: neither %s nor HOME is an absolute path, and the user database has none",
+			rules[which].variable);
 	str_addf(out, "/weir%s%s", *name ? "/" : "", name);
 	return 0;
 }

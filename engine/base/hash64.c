@@ -19,11 +19,12 @@ static inline uint64_t load(const uint8_t *p, size_t n)
 	return x;
 }
 
-/* Four independent accumulators, so that multiplications overlap.  Each step mixes its accumulator by an invertible operation and
- * adds the product: a product of zero then loses nothing of the earlier input. */
+/* Four independent accumulators, so that multiplications overlap. Each step mixes its accumulator by an invertible
+ * operation and adds the product: a product of zero then loses nothing of the earlier input. */
 uint64_t hash64(uint64_t seed, const void *bytes, size_t n)
 {
-	static const uint64_t odd[4] = { 0x9e3779b97f4a7c15u, 0xc2b2ae3d27d4eb4fu, 0x94d049bb133111ebu, 0xd6e8feb86659fd93u };
+	static const uint64_t odd[4] = { 0x9e3779b97f4a7c15u, 0xc2b2ae3d27d4eb4fu, 0x94d049bb133111ebu,
+		                         0xd6e8feb86659fd93u };
 	const uint8_t *p = bytes;
 	uint64_t h[4], out = seed ^ fold(n ^ odd[0], odd[1]);
 
@@ -31,8 +32,9 @@ uint64_t hash64(uint64_t seed, const void *bytes, size_t n)
 		h[i] = seed + odd[i];
 	for (; n >= 32; p += 32, n -= 32)
 		for (int i = 0; i < 4; i++)
-			h[i] = (h[i] << 23 | h[i] >> 41) * odd[3 - i] + fold(load(p + 8 * i, 8) ^ odd[i], odd[3 - i] ^ h[i]);
-	for (; n; ) {
+			h[i] = (h[i] << 23 | h[i] >> 41) * odd[3 - i] +
+			       fold(load(p + 8 * i, 8) ^ odd[i], odd[3 - i] ^ h[i]);
+	for (; n;) {
 		size_t m = n < 8 ? n : 8;
 
 		h[0] = (h[0] << 23 | h[0] >> 41) * odd[3] + fold(load(p, m) ^ odd[1], odd[2] ^ h[0]);

@@ -34,9 +34,7 @@ static const char *skip_value(const char *p, const char *end)
 		if (p >= end)
 			return end;
 		switch (*p) {
-		case '"':
-			p = skip_string(p, end);
-			break;
+		case '"': p = skip_string(p, end); break;
 		case '{':
 		case '[':
 			depth++;
@@ -50,9 +48,7 @@ static const char *skip_value(const char *p, const char *end)
 			p++;
 			break;
 		case ',':
-		case ':':
-			p++;
-			break;
+		case ':': p++; break;
 		default:
 			while (p < end && !strchr(",:]}[{\" \n\t\r", *p))
 				p++;
@@ -162,7 +158,7 @@ static const char *valid_members(const char *p, const char *end, int depth)
 
 static const char *valid_value(const char *p, const char *end, int depth)
 {
-	static const char *const words[] = {"true", "false", "null"};
+	static const char *const words[] = { "true", "false", "null" };
 
 	if (p >= end)
 		return NULL;
@@ -211,7 +207,7 @@ int jv_next(struct jv c, struct jv *it, struct jv *key)
 
 struct jv jv_get(struct jv object, const char *key)
 {
-	struct jv it = {0}, k = {0};
+	struct jv it = { 0 }, k = { 0 };
 
 	if (object.p && *object.p == '{')
 		while (jv_next(object, &it, &k))
@@ -225,7 +221,7 @@ int jv_text(struct jv v, struct str *out)
 	if (!v.p || v.end - v.p < 2 || *v.p != '"' || v.end[-1] != '"')
 		return -1;
 	str_add(out, "", 0);
-	for (const char *p = v.p + 1, *end = v.end - 1; p < end; ) {
+	for (const char *p = v.p + 1, *end = v.end - 1; p < end;) {
 		static const char from[] = "nrtbf", to[] = "\n\r\t\b\f";
 		const char *esc;
 		char utf8[4];

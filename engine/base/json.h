@@ -7,7 +7,9 @@
 /* ---- reading JSON (json.c) ----
  * Views into the text, no tree.  Text that is no JSON gives absent values, never a read outside of it. */
 
-struct jv { const char *p, *end; };   /* one value; p = NULL when absent */
+struct jv {
+	const char *p, *end;
+}; /* one value; p = NULL when absent */
 
 /* Is the text one value, and nothing else?  Nested 64 deep at most; duplicate keys and invalid UTF-8 pass. */
 int json_valid(const char *text, size_t n);
@@ -23,20 +25,20 @@ int jv_number(struct jv, double *out);
 int jv_is(struct jv, const char *string);
 
 /* ---- writing JSON (json.c) ----
- * Each call appends one value, with a comma before it unless it is the first of its object, list or line.  key: NULL in a list and
- * for a value by itself. */
+ * Each call appends one value, with a comma before it unless it is the first of its object, list or line. key: NULL in
+ * a list and for a value by itself. */
 
-void json_open(struct str *out, const char *key, char bracket);       /* '{' or '[' */
-void json_close(struct str *out, char bracket);                       /* '}' or ']' */
+void json_open(struct str *out, const char *key, char bracket); /* '{' or '[' */
+void json_close(struct str *out, char bracket);                 /* '}' or ']' */
 /* A value that was written before. */
 void json_value(struct str *out, const char *key, const struct str *json);
 /* [ITEMS]: values that were written one after the other. */
 void json_list(struct str *out, const char *key, const struct str *items);
 void json_text(struct str *out, const char *key, const char *text, size_t n);
-void json_string(struct str *out, const char *key, const char *string);   /* NULL: null */
+void json_string(struct str *out, const char *key, const char *string); /* NULL: null */
 void json_int(struct str *out, const char *key, int64_t);
 void json_uint(struct str *out, const char *key, uint64_t);
-void json_hash(struct str *out, const char *key, uint64_t);           /* "16 hexadecimal digits" */
+void json_hash(struct str *out, const char *key, uint64_t); /* "16 hexadecimal digits" */
 void json_bool(struct str *out, const char *key, int);
 void json_null(struct str *out, const char *key);
 /* The label of a page: a number as a number, others ("xii") as they are, none (NULL or "") as null. */

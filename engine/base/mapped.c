@@ -1,6 +1,7 @@
 /* engine/base/mapped.c - ranges of memory that are a file's; see mapped.h.
  *
- * The handler may run in any thread while another one notes a range: it takes no lock, and a range counts while `at` is not 0. */
+ * The handler may run in any thread while another one notes a range: it takes no lock, and a range counts while `at` is
+ * not 0. */
 #include "engine/base/mapped.h"
 
 #include <errno.h>
@@ -11,7 +12,7 @@
 
 #include "engine/engine.h"
 
-enum { RANGES = 4096 };   /* two planes of a layer of each sequence whose cache lies on disk, and model files */
+enum { RANGES = 4096 }; /* two planes of a layer of each sequence whose cache lies on disk, and model files */
 
 static struct range {
 	_Atomic uintptr_t at;
@@ -42,7 +43,8 @@ void mapped_remove(const void *p)
 	pthread_mutex_unlock(&lock);
 }
 
-/* From the page on, since what is behind it is gone as well where the file was cut: one mapping, however large that is. */
+/* From the page on, since what is behind it is gone as well where the file was cut: one mapping, however large that
+ * is. */
 int engine_fault(const void *address)
 {
 	uintptr_t page = (uintptr_t)address & ~((uintptr_t)sysconf(_SC_PAGESIZE) - 1);
@@ -54,8 +56,8 @@ int engine_fault(const void *address)
 		if (!at || page < at || page - at >= ranges[i].n)
 			continue;
 		atomic_store(ranges[i].lost, 1);
-		caught = mmap((void *)page, ranges[i].n - (page - at), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED,
-		              -1, 0) != MAP_FAILED;
+		caught = mmap((void *)page, ranges[i].n - (page - at), PROT_READ | PROT_WRITE,
+		              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) != MAP_FAILED;
 	}
 	errno = error;
 	return caught;

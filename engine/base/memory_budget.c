@@ -1,7 +1,7 @@
 /* engine/base/memory_budget.c - how much memory can be allocated, asked before large allocations.
  *
- * Linux overcommits: malloc() succeeds, and the OOM killer ends the program when the pages are touched.  So host memory is read
- * from /proc, the control group and the rlimits; a device's memory is what its backend reports. */
+ * Linux overcommits: malloc() succeeds, and the OOM killer ends the program when the pages are touched. So host memory
+ * is read from /proc, the control group and the rlimits; a device's memory is what its backend reports. */
 #include "engine/base/memory_budget.h"
 
 #include <stdio.h>
@@ -51,12 +51,13 @@ static uint64_t meminfo_available(void)
 /* What a limit leaves; unknown use counts as all of it. */
 static uint64_t left_of(uint64_t limit, uint64_t used)
 {
-	if (limit >= (uint64_t)INT64_MAX / 4096 * 4096)   /* none: control groups of version 1 say so by this number */
+	if (limit >= (uint64_t)INT64_MAX / 4096 * 4096) /* none: control groups of version 1 say so by this number */
 		return UINT64_MAX;
 	return used == UINT64_MAX || used >= limit ? 0 : limit - used;
 }
 
-/* Page cache, the mapped model file included, counts as used by a control group, but the kernel reclaims it on demand. */
+/* Page cache, the mapped model file included, counts as used by a control group, but the kernel reclaims it on
+ * demand. */
 static uint64_t page_cache(const char *stat, const char *inactive, const char *active)
 {
 	uint64_t a = read_number(stat, inactive), b = read_number(stat, active);

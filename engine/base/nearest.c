@@ -3,12 +3,12 @@
 
 #include <string.h>
 
-enum { WORD_MOST = 48 };   /* bytes; longer words are never near to anything */
+enum { WORD_MOST = 48 }; /* bytes; longer words are never near to anything */
 
 /* Edit distance (optimal string alignment): swapped neighbours count as one mistake, as fingers make it. */
 static int edit_distance(const char *a, int na, const char *b, int nb)
 {
-	int row[3][WORD_MOST + 1];   /* of the table, the newest three */
+	int row[3][WORD_MOST + 1]; /* of the table, the newest three */
 
 	for (int j = 0; j <= nb; j++)
 		row[0][j] = j;
@@ -34,7 +34,9 @@ static int edit_distance(const char *a, int na, const char *b, int nb)
 void nearest_init(struct nearest *n, const char *word, size_t len)
 {
 	/* A third of the letters may be wrong: more is another word. */
-	*n = (struct nearest){.word = word, .len = len, .dist = len < 5 ? 2 : (int)(len < WORD_MOST ? len : WORD_MOST) / 3 + 2};
+	*n = (struct nearest){ .word = word,
+		               .len = len,
+		               .dist = len < 5 ? 2 : (int)(len < WORD_MOST ? len : WORD_MOST) / 3 + 2 };
 }
 
 int nearest_try(struct nearest *n, const char *candidate)

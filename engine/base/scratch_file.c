@@ -20,7 +20,9 @@ static int make_directory(char *path, struct err *err)
 			continue;
 		*p = 0;
 		if (mkdir(path, 0700) && errno != EEXIST)
-			return err_set(err, ERR_FAIL, "cannot make the directory '%s' to keep what memory has no room for: %s", path, strerror(errno));
+			return err_set(err, ERR_FAIL,
+			               "cannot make the directory '%s' to keep what memory has no room for: %s", path,
+			               strerror(errno));
 		*p = was;
 		if (!was)
 			return 0;
@@ -45,8 +47,8 @@ static int open_nameless(const char *dir)
 	return fd;
 }
 
-/* 0 or an error number.  What cannot succeed is not tried: a file beyond the limit of the process would raise SIGXFSZ, and a reservation that
- * is too large for the disk would fill it, if only for a moment. */
+/* 0 or an error number. What cannot succeed is not tried: a file beyond the limit of the process would raise SIGXFSZ,
+ * and a reservation that is too large for the disk would fill it, if only for a moment. */
 static int reserve(int fd, uint64_t bytes)
 {
 	struct rlimit most;
@@ -55,7 +57,8 @@ static int reserve(int fd, uint64_t bytes)
 
 	if (!bytes)
 		return 0;
-	if (bytes > INT64_MAX || (!getrlimit(RLIMIT_FSIZE, &most) && most.rlim_cur != RLIM_INFINITY && bytes > most.rlim_cur))
+	if (bytes > INT64_MAX ||
+	    (!getrlimit(RLIMIT_FSIZE, &most) && most.rlim_cur != RLIM_INFINITY && bytes > most.rlim_cur))
 		return EFBIG;
 	if (!fstatvfs(fd, &disk) && disk.f_frsize && bytes / disk.f_frsize >= disk.f_bavail)
 		return ENOSPC;
@@ -79,7 +82,8 @@ int scratch_file(const char *what, uint64_t bytes, struct err *err)
 	if (fd < 0)
 		err_set(err, ERR_FAIL, "cannot make a file for %s in '%s': %s", what, dir.p, strerror(failed));
 	else if (failed)
-		err_set(err, ERR_FAIL, "cannot reserve %.0f MiB for %s in '%s': %s; use a smaller -c, or set XDG_CACHE_HOME to a disk with room",
+		err_set(err, ERR_FAIL,
+		        "cannot reserve %.0f MiB for %s in '%s': %s; use a smaller -c, or set XDG_CACHE_HOME to a disk with room",
 		        (double)bytes / (1 << 20), what, dir.p, strerror(failed));
 	str_free(&dir);
 	if (failed && fd >= 0)

@@ -14,7 +14,8 @@ uint64_t mass_bytes(int32_t heads, uint64_t slots)
 	return 4 * (uint64_t)heads * ((MASS_POINTS + 3) * slots + 7 * (uint64_t)MASS_FEW);
 }
 
-static int tensor_init(struct attn_mass *f, struct tensor *t, enum dtype type, int32_t rows, int32_t cols, struct err *err)
+static int tensor_init(struct attn_mass *f, struct tensor *t, enum dtype type, int32_t rows, int32_t cols,
+                       struct err *err)
 {
 	*t = (struct tensor){ .type = type, .rows = rows, .cols = cols };
 	if (!f->be->ops->alloc(f->be, t))
@@ -182,7 +183,8 @@ int mass_begin(struct attn_mass *f, int32_t pos, int32_t n, int32_t planes, floa
 	if (mass_scale(f, pos, n) || planes_grow(f, 1 + MASS_POINTS + planes, NULL))
 		return -1;
 	if (f->plane_stale)
-		write_all(f);              /* and stale until the commit: a step that is being cancelled writes nothing */
+		/* and stale until the commit: a step that is being cancelled writes nothing */
+		write_all(f);
 	for (int32_t i = 0; i < planes; i++)
 		f->next[i] = plane = free_plane(f, plane);
 	ema_weights(&f->rings->ema, pos, n, weight);
@@ -262,7 +264,7 @@ void mass_follow(struct attn_mass *f)
 	if (!f->be || !r->n_changed || f->plane_stale)
 		return;
 	if (r->n_changed > MASS_FEW) {
-		f->plane_stale = 1;         /* all of them, with the next call */
+		f->plane_stale = 1; /* all of them, with the next call */
 		return;
 	}
 	for (int32_t h = 0; h < r->heads; h++) {
@@ -279,8 +281,10 @@ void mass_follow(struct attn_mass *f)
 	f->be->ops->write(f->be, &f->move, 0, f->list, (size_t)r->heads * 3 * MASS_FEW * sizeof *f->list);
 	plane.rows = r->heads * r->n_slots;
 	plane.cols = 1;
-	f->be->ops->kv_move(f->be, &plane, &(struct kv_moves){ .move = &f->move, .n = r->n_changed, .n_kv_head = r->heads,
-	                                                       .head_dim = 1, .cap = r->n_slots });
+	f->be->ops->kv_move(
+		f->be, &plane,
+		&(struct kv_moves){
+			.move = &f->move, .n = r->n_changed, .n_kv_head = r->heads, .head_dim = 1, .cap = r->n_slots });
 }
 
 /* ---- saving ---- */
@@ -325,7 +329,7 @@ void mass_points_archive(struct attn_mass *f, struct serializer *a, const int32_
 		if (p->t < 0)
 			continue;
 		if (serialize_loading(a)) {
-			p->plane = f->now;   /* not yet one of its own */
+			p->plane = f->now; /* not yet one of its own */
 			p->plane = free_plane(f, -1);
 			p->ema = f->rings->ema;
 		}

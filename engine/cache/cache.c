@@ -48,7 +48,7 @@ static int one_by_one(const struct step *st)
 static struct tensor *row_of(struct cache *c, struct tensor *one, const struct tensor *src, int32_t row)
 {
 	if (!one->data && cache_alloc(c, one, DT_F32, 1, widest_queries(c->hp), NULL))
-		return one;   /* the backend's failure is sticky: sync() reports it */
+		return one; /* the backend's failure is sticky: sync() reports it */
 	one->cols = src->cols;
 	c->be->ops->copy(c->be, one, 0, src, row, 1);
 	return one;
@@ -59,17 +59,19 @@ const struct tensor *cache_frame(struct cache *c, const struct step *st, int fra
 	return one_by_one(st) ? row_of(c, &c->one[st->index].frame[frame], q, st->index) : q;
 }
 
-int cache_region(struct cache *c, const struct step *st, int32_t layer, const struct qkv *x, const struct tensor *q, int32_t n_slots,
-                 struct attn_part part[SELECT_PARTS])
+int cache_region(struct cache *c, const struct step *st, int32_t layer, const struct qkv *x, const struct tensor *q,
+                 int32_t n_slots, struct attn_part part[SELECT_PARTS])
 {
 	if (c->selecting && step_generates(st))
 		return c->sel.ops->select(&c->sel, st, layer, q, x->q, n_slots, part);
 	return select_whole(q, n_slots, part);
 }
 
-/* The parts of a step's tokens where planes lie elsewhere.  In host memory beside a device: with entries on the device.  On disk: of a generated token
- * one list of the region with rows in memory, where there are such; entries outside of the region move. */
-static struct attn_part *rows_in_memory(struct cache *c, const struct step *st, int32_t layer, struct reading *r, struct attn_part near[READ_PARTS])
+/* The parts of a step's tokens where planes lie elsewhere. In host memory beside a device: with entries on the device.
+ * On disk: of a generated token one list of the region with rows in memory, where there are such; entries outside of
+ * the region move. */
+static struct attn_part *rows_in_memory(struct cache *c, const struct step *st, int32_t layer, struct reading *r,
+                                        struct attn_part near[READ_PARTS])
 {
 	int taken = 0;
 
@@ -124,13 +126,24 @@ static const struct tensor *blocks_of(struct cache *c, const struct step *st, in
 	const struct attn_spec *a = &model_layer_spec(c->hp, layer)->attn;
 	const struct attn_part *part = r->part;
 
-	if (!c->blocks.data || step_generates(st) || r->n_part != 1 || part->slots || part->slot0 || layer_window(c->hp, layer))
+	if (!c->blocks.data || step_generates(st) || r->n_part != 1 || part->slots || part->slot0 ||
+	    layer_window(c->hp, layer))
 		return NULL;
 	c->blocks.cols = a->n_head * cache_block_bytes(c->kv.cap);
-	c->be->ops->read_blocks(c->be, &(struct read_blocks_args){
-		.out = &c->blocks, .q = part->q, .keys = &c->kv.k[layer], .n_head = a->n_head, .n_kv_head = a->n_kv_head, .head_dim = a->head_dim,
-		.cap = c->kv.cap, .n_slots = part->n_slots, .scale = a->scale, .share = c->read_share,
-	}, st->n);
+	c->be->ops->read_blocks(c->be,
+	                        &(struct read_blocks_args){
+					.out = &c->blocks,
+					.q = part->q,
+					.keys = &c->kv.k[layer],
+					.n_head = a->n_head,
+					.n_kv_head = a->n_kv_head,
+					.head_dim = a->head_dim,
+					.cap = c->kv.cap,
+					.n_slots = part->n_slots,
+					.scale = a->scale,
+					.share = c->read_share,
+				},
+	                        st->n);
 	return &c->blocks;
 }
 
@@ -148,7 +161,7 @@ static void attend(struct cache *c, const struct step *st, int32_t layer, const 
 	parts_of(c, st, layer, x, &reads);
 	by = reads.part[0].selection;
 	if (c->kv.clock || (step_generates(st) && (kv_ahead_wants(&c->kv, layer) || kv_host_serves(&c->kv, layer))))
-		kv_select(&c->kv, reads.part, reads.n_part);   /* selecting is the policy's time, not attention's */
+		kv_select(&c->kv, reads.part, reads.n_part); /* selecting is the policy's time, not attention's */
 	kv_ahead_ask(&c->kv, layer, reads.part, reads.n_part);
 	if (s && s->probe)
 		probe = s->probe(&c->sel, st, layer, reads.n_slots);
@@ -167,15 +180,16 @@ static void attend(struct cache *c, const struct step *st, int32_t layer, const 
 	attended(c, st, layer, x, &reads);
 }
 
-/* How many tokens of a VERIFY step, from this one on, can attend in one call: nothing that one of them does may concern the next, and their
- * entries are in memory. */
+/* How many tokens of a VERIFY step, from this one on, can attend in one call: nothing that one of them does may concern
+ * the next, and their entries are in memory. */
 static int32_t together(struct cache *c, const struct step *st, int32_t layer)
 {
 	const struct retention_ops *r = c->policy.def->retention;
 	const struct selector_ops *s = selector_of(c, layer);
 	int32_t left = st->tried - st->index, most;
 
-	if (!c->be->rows_alone || c->kv.disk || c->kv.host || c->kv.clock || (r->probe && !layer_window(c->hp, layer) && r->probe(c, st, layer, 0)))
+	if (!c->be->rows_alone || c->kv.disk || c->kv.host || c->kv.clock ||
+	    (r->probe && !layer_window(c->hp, layer) && r->probe(c, st, layer, 0)))
 		return 1;
 	most = !s ? left : s->together ? s->together(&c->sel, r->region(c, st)) : 1;
 	return most < left ? most : left;
@@ -266,8 +280,8 @@ void cache_commit(struct cache *c, int32_t n, const float *nll)
 		o->ops->commit(o, &st);
 }
 
-/* What a step writes before its commit lies where the next step writes again: slots behind the committed ones, sums and sets beside those
- * in use. */
+/* What a step writes before its commit lies where the next step writes again: slots behind the committed ones, sums and
+ * sets beside those in use. */
 void cache_rollback(struct cache *c)
 {
 	c->step = (struct step){ 0 };
@@ -306,7 +320,7 @@ static int32_t rewind_others(struct cache *c, int32_t n)
 	return to;
 }
 
-enum { REPLAY_MOST = 64 };   /* generated tokens that are decoded again; more are prefilled */
+enum { REPLAY_MOST = 64 }; /* generated tokens that are decoded again; more are prefilled */
 
 static int32_t rewind_parts(struct cache *c, int32_t n, int32_t *replay)
 {
@@ -321,7 +335,7 @@ static int32_t rewind_parts(struct cache *c, int32_t n, int32_t *replay)
 		kept = r->rewind(c, to);
 	}
 	if (kept < n)
-		rewind_others(c, kept);    /* some may have kept more */
+		rewind_others(c, kept); /* some may have kept more */
 	while (c->model && recurrent_rewind(&c->recurrent, kept) < kept) {
 		again = 0;
 		to = rewind_others(c, c->recurrent.at);
@@ -338,10 +352,12 @@ static int32_t rewind_parts(struct cache *c, int32_t n, int32_t *replay)
 }
 
 /* From which of its tokens a sequence can continue, as far as layers with a window go. */
-struct returns { int32_t least, pin; };   /* from `least` on, and from pin */
+struct returns {
+	int32_t least, pin;
+}; /* from `least` on, and from pin */
 
-/* Once entries have moved, snapshots hold only the newest windows and those of the pinned prefix.  What can be gone back to is the same
- * whether or not the sequence was loaded from one. */
+/* Once entries have moved, snapshots hold only the newest windows and those of the pinned prefix. What can be gone back
+ * to is the same whether or not the sequence was loaded from one. */
 static struct returns returns_of(const struct cache *c)
 {
 	int moved = c->kv.window_cap && cache_ready(c, c->total) < c->total;
@@ -356,7 +372,7 @@ static int windows_return(struct cache *c, const struct returns *r, int32_t n)
 	if ((n < r->least && n != r->pin) || !kv_return(&c->kv, n))
 		return 0;
 	if (n < r->least && c->kv.held < first)
-		c->kv.held = first;   /* all that the copy has */
+		c->kv.held = first; /* all that the copy has */
 	return 1;
 }
 
@@ -379,7 +395,7 @@ int32_t cache_pin(struct cache *c, int32_t n, struct err *err)
 	struct returns r = returns_of(c);
 	int32_t kept;
 
-	kv_rows_clear(&c->kv);   /* slots may change between the region and the stream, where entries move */
+	kv_rows_clear(&c->kv); /* slots may change between the region and the stream, where entries move */
 	kept = c->policy.def->retention->pin ? c->policy.def->retention->pin(c, n, err) : c->total;
 
 	if (c->model && kept >= 0 && kept < c->total)
@@ -401,7 +417,8 @@ uint64_t cache_used_bytes(const struct cache *c)
 	const struct retention_ops *r = c->policy.def->retention;
 	int32_t kept = r->kept ? r->kept(c) : c->total, held = c->total - (c->total ? c->kv.held : 0);
 
-	return kv_full_token_bytes(c->hp, c->type) * (uint64_t)kept + kv_window_token_bytes(c->hp, c->type) * (uint64_t)held;
+	return kv_full_token_bytes(c->hp, c->type) * (uint64_t)kept +
+	       kv_window_token_bytes(c->hp, c->type) * (uint64_t)held;
 }
 
 void cache_note(struct cache *c, int32_t n)

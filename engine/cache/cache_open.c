@@ -77,7 +77,9 @@ int32_t cache_listed(const struct cache *c)
 	struct policy selects;
 
 	selects_of(c, &selects);
-	return r->keeps_all && selects.def && selects.def->selector->listed ? selects.def->selector->listed(selects.values, r->cap(c)) : 0;
+	return r->keeps_all && selects.def && selects.def->selector->listed
+	               ? selects.def->selector->listed(selects.values, r->cap(c))
+	               : 0;
 }
 
 /* The sizes of a cache that exceeds `memory` beside a device. */
@@ -86,7 +88,7 @@ static struct cache_size size_beside(const struct cache *c, uint64_t planes, uin
 	int32_t cap = c->policy.def->retention->cap(c), listed = cache_listed(c);
 	struct cache_size size = { .host = planes, .least = rest };
 
-	if (!listed) {   /* refused when it is opened */
+	if (!listed) { /* refused when it is opened */
 		size.least = size.memory = UINT64_MAX;
 		return size;
 	}
@@ -113,7 +115,7 @@ struct cache_size cache_size(const struct cache *c)
 	return size;
 }
 
-enum { ROWS_LEAST = 16 };   /* one in so many slots; fewer rows are hardly more than what one token selects */
+enum { ROWS_LEAST = 16 }; /* one in so many slots; fewer rows are hardly more than what one token selects */
 
 /* Rows of each KV head that so many bytes hold, where generated tokens select; else 0. */
 static int32_t rows_of(const struct cache *c, uint64_t bytes, int32_t cap)
@@ -133,7 +135,8 @@ static int32_t rows_of(const struct cache *c, uint64_t bytes, int32_t cap)
 static int32_t device_rows(const struct cache *c, uint64_t bytes, int32_t cap, int32_t listed)
 {
 	int32_t least = kv_host_rows_least(listed, cap);
-	uint64_t one = kv_host_bytes(c->hp, c->type, cap, least + 1, listed) - kv_host_bytes(c->hp, c->type, cap, least, listed);
+	uint64_t one = kv_host_bytes(c->hp, c->type, cap, least + 1, listed) -
+	               kv_host_bytes(c->hp, c->type, cap, least, listed);
 	uint64_t rows = (uint64_t)least + (one ? bytes / one : 0);
 
 	return rows < (uint64_t)cap ? (int32_t)rows : cap;
@@ -163,7 +166,8 @@ uint64_t cache_resident_bytes(const struct cache *c)
 	uint64_t planes = kv_full_token_bytes(c->hp, c->type) * (uint64_t)c->kv.cap;
 
 	if (c->kv.host)
-		return all_bytes(c) - planes + kv_host_bytes(c->hp, c->type, c->kv.cap, c->kv.host->rows, c->kv.host->listed);
+		return all_bytes(c) - planes +
+		       kv_host_bytes(c->hp, c->type, c->kv.cap, c->kv.host->rows, c->kv.host->listed);
 	return all_bytes(c) - (c->kv.disk ? planes - kv_disk_resident(&c->kv) : 0) +
 	       (c->kv.rows ? kv_rows_bytes(c->hp, c->type, c->kv.cap, c->kv.rows->rows) : 0);
 }
@@ -173,13 +177,15 @@ uint64_t cache_resident_bytes(const struct cache *c)
 int cache_alloc(struct cache *c, struct tensor *t, enum dtype type, int64_t rows, int64_t cols, struct err *err)
 {
 	if (rows > INT32_MAX || cols > INT32_MAX)
-		return err_set(err, ERR_FIT, "cache policy '%s' cannot address so many KV entries; use a smaller -c or size",
+		return err_set(err, ERR_FIT,
+		               "cache policy '%s' cannot address so many KV entries; use a smaller -c or size",
 		               c->policy.def->name);
 	*t = (struct tensor){ .type = type, .rows = (int32_t)rows, .cols = (int32_t)cols };
 	if (!c->be->ops->alloc(c->be, t))
 		return 0;
 	t->data = NULL;
-	return err_set(err, ERR_FIT, "cannot allocate the buffers of cache policy '%s': %s", c->policy.def->name, c->be->err);
+	return err_set(err, ERR_FIT, "cannot allocate the buffers of cache policy '%s': %s", c->policy.def->name,
+	               c->be->err);
 }
 
 void cache_drop(struct cache *c, struct tensor *t)
@@ -201,9 +207,11 @@ static int open_parts(struct cache *c, struct err *err)
 	if ((c->model && recurrent_open(&c->recurrent, c->be, c->model, err)) || r->init(c, err))
 		return -1;
 	shape = shape_of(c);
-	if (kv_init(&c->kv, c->be, c->hp, c->type, &shape, err) || rope_init(&c->rope, c->hp, c->be, c->chunk, shape.cap, err) || windows_open(c, err) ||
+	if (kv_init(&c->kv, c->be, c->hp, c->type, &shape, err) ||
+	    rope_init(&c->rope, c->hp, c->be, c->chunk, shape.cap, err) || windows_open(c, err) ||
 	    (needs_q(c, &c->selects) && cache_alloc(c, &c->q, DT_F32, c->chunk, widest_queries(c->hp), err)) ||
-	    (c->read_share > 0 && cache_alloc(c, &c->blocks, DT_U8, c->chunk, (int64_t)most_heads(c->hp) * cache_block_bytes(c->kv.cap), err)))
+	    (c->read_share > 0 && cache_alloc(c, &c->blocks, DT_U8, c->chunk,
+	                                      (int64_t)most_heads(c->hp) * cache_block_bytes(c->kv.cap), err)))
 		return -1;
 	if (c->selects.def && select_open(&c->sel, &c->selects, &c->kv, cache_keeps_all(c), err))
 		return -1;

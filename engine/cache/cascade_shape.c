@@ -1,7 +1,7 @@
 /* engine/cache/cascade_shape.c - the sizes of a bounded cache; see cascade_shape.h. */
 #include "engine/cache/cascade_shape.h"
 
-enum { ROOM_MIN = 256 };       /* auto: the stream's least size, where the context is not small altogether */
+enum { ROOM_MIN = 256 }; /* auto: the stream's least size, where the context is not small altogether */
 
 static int32_t clamp(int32_t n, int32_t most)
 {
@@ -91,7 +91,8 @@ struct rings_shape cascade_shape(const struct cache *c, int64_t pinned)
 		struct rings_shape largest = fill_shape(c, 0);
 
 		s = fill_shape(c, pinned);
-		/* Fewer rings, whose slots were rounded up, can be more slots than the rings of no prefix have, which are allocated. */
+		/* Fewer rings, whose slots were rounded up, can be more slots than the rings of no prefix have, which
+		 * are allocated. */
 		if (s.n * s.w > largest.n * largest.w)
 			s.w = (fill_hold(c) - s.sinks) / s.n;
 		return s;
@@ -130,18 +131,25 @@ int cascade_check(const struct cache *c, const struct rings_shape *s, struct err
 		if (s->w > 0)
 			return 0;
 		if (p->size > 0)
-			return err_set(err, ERR_FIT, "the context (-c %d) leaves no room for size=%d of cache policy '%s'; use a smaller size, or a larger -c",
-			               c->ctx, p->size, c->policy.def->name);
-		return err_set(err, ERR_FIT, "the context (-c %d) leaves no room for a conversation under cache policy '%s'; start with a larger -c",
-		               c->ctx, c->policy.def->name);
+			return err_set(
+				err, ERR_FIT,
+				"the context (-c %d) leaves no room for size=%d of cache policy '%s'; use a smaller size, or a larger -c",
+				c->ctx, p->size, c->policy.def->name);
+		return err_set(
+			err, ERR_FIT,
+			"the context (-c %d) leaves no room for a conversation under cache policy '%s'; start with a larger -c",
+			c->ctx, c->policy.def->name);
 	}
 	if (p->size % s->n || p->size < s->n)
-		return err_set(err, ERR_USAGE, "cache policy '%s' cannot cut size=%d into %d rings; use a multiple of %d",
+		return err_set(err, ERR_USAGE,
+		               "cache policy '%s' cannot cut size=%d into %d rings; use a multiple of %d",
 		               c->policy.def->name, p->size, s->n, s->n);
 	if (c->hp->ctx_train > 0 && end > c->hp->ctx_train)
-		return err_set(err, ERR_FIT, "cache policy '%s' needs %lld positions (%d sinks, size %d, stride %d), the model was "
-		               "trained for %d; use a smaller size", c->policy.def->name, (long long)end, s->sinks, p->size,
-		               cascade_chunk(c), c->hp->ctx_train);
+		return err_set(err, ERR_FIT,
+		               "cache policy '%s' needs %lld positions (%d sinks, size %d, stride %d), the model was "
+		               "trained for %d; use a smaller size",
+		               c->policy.def->name, (long long)end, s->sinks, p->size, cascade_chunk(c),
+		               c->hp->ctx_train);
 	return 0;
 }
 
@@ -156,8 +164,12 @@ int cascade_check_pinned(const struct cache *c, const struct rings_shape *s, int
 		return 0;
 	/* A larger context takes larger steps and leaves more room. */
 	if (trained <= 0 || want + c->batch + LAG <= trained)
-		return err_set(err, ERR_FIT, "%d tokens to keep do not fit a context of %d with %d of conversation behind them; "
-		               "start with -c %lld", n, hold, room, (long long)want);
-	return err_set(err, ERR_FIT, "%d tokens to keep do not fit: the model was trained for %d, of which %d are for the "
-	               "conversation; %d fit", n, trained, stage + room, hold > room ? hold - room : 0);
+		return err_set(err, ERR_FIT,
+		               "%d tokens to keep do not fit a context of %d with %d of conversation behind them; "
+		               "start with -c %lld",
+		               n, hold, room, (long long)want);
+	return err_set(err, ERR_FIT,
+	               "%d tokens to keep do not fit: the model was trained for %d, of which %d are for the "
+	               "conversation; %d fit",
+	               n, trained, stage + room, hold > room ? hold - room : 0);
 }

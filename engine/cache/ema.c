@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-enum { EMA_LOG2_MAX = 60 };   /* weights grow to 2^60 before they are scaled down; floats end at 2^127 */
+enum { EMA_LOG2_MAX = 60 }; /* weights grow to 2^60 before they are scaled down; floats end at 2^127 */
 
 float ema_gamma(int32_t w)
 {
@@ -34,7 +34,8 @@ int32_t ema_weights(struct ema *e, int32_t t, int32_t n, float *weight)
 	for (int32_t i = 0; i < n; i++) {
 		double log = e->rate * ((double)t + i), whole = floor(log);
 
-		weight[i] = ldexpf((float)(exp2(log - whole) * (double)e->gain), (int)fmax(whole - (double)e->shift, -1000));
+		weight[i] = ldexpf((float)(exp2(log - whole) * (double)e->gain),
+		                   (int)fmax(whole - (double)e->shift, -1000));
 	}
 	return scale;
 }

@@ -1,10 +1,11 @@
 /* engine/cache/kv_ahead.c - requests KV entries from disk before attention needs them.
  *
- * Without requests attention waits for one page after the other.  A disk serves many requests in hardly more time than one.  So consecutive slots are
- * requested while the layer before them computes.  Selected slots that memory does not hold (kv_rows.h) are requested as soon as the selection is
- * made.  If memory keeps no selected rows, the previous selection of the next layer is requested while this layer computes, because most of it is
- * selected again.  Only pages that the page cache lacks are read.  While it lacks none, by the system's count, selections are not requested: each page
- * would cost a system call. */
+ * Without requests attention waits for one page after the other. A disk serves many requests in hardly more time than
+ * one. So consecutive slots are requested while the layer before them computes. Selected slots that memory does not
+ * hold (kv_rows.h) are requested as soon as the selection is made. If memory keeps no selected rows, the previous
+ * selection of the next layer is requested while this layer computes, because most of it is selected again. Only pages
+ * that the page cache lacks are read. While it lacks none, by the system's count, selections are not requested: each
+ * page would cost a system call. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +14,8 @@
 
 #include "engine/cache/kv_rows.h"
 
-enum { GAP = 32 << 10 };   /* bytes: a gap of at most this size is read, too, because one longer request is faster than two */
+/* bytes: a gap of at most this size is read, too, because one longer request is faster than two */
+enum { GAP = 32 << 10 };
 
 /* Bytes that this process has had read from disks; 0 where the system does not say. */
 static uint64_t bytes_read(const struct kv_ahead *a)
@@ -92,13 +94,15 @@ int kv_ahead_wants(const struct kv_store *kv, int32_t layer)
 /* Pages of both planes of a head that hold these slots, ascending; those near each other go together. */
 static void ask_for(const struct kv_store *kv, int32_t layer, int32_t head, const int32_t *slot, int32_t n)
 {
-	uint64_t row = kv_file_row(kv, layer, 0, 0, 1) - kv_file_row(kv, layer, 0, 0, 0), page = (uint64_t)sysconf(_SC_PAGESIZE);
+	uint64_t row = kv_file_row(kv, layer, 0, 0, 1) - kv_file_row(kv, layer, 0, 0, 0),
+		 page = (uint64_t)sysconf(_SC_PAGESIZE);
 
 	for (int plane = 0; plane < 2; plane++) {
 		uint64_t from = 0, to = 0;
 
 		for (int32_t i = 0; i < n; i++) {
-			uint64_t first = kv_file_row(kv, layer, plane, head, slot[i]), end = (first + row + page - 1) / page * page;
+			uint64_t first = kv_file_row(kv, layer, plane, head, slot[i]),
+				 end = (first + row + page - 1) / page * page;
 
 			first = first / page * page;
 			if (to && first > to + GAP) {
@@ -154,13 +158,16 @@ void kv_ahead_ask(const struct kv_store *kv, int32_t layer, const struct attn_pa
 	for (int32_t i = 0; i < n_part; i++) {
 		if (!part[i].slots && !kv_stays(kv, next))
 			kv_file_rows(kv, next, part[i].slot0, part[i].n_slots, read_early);
-		for (int32_t h = 0; part[i].slots && !part[i].selection && !kv->rows && asks_choice(kv, layer) && h < model_layer_spec(kv->hp, layer)->attn.n_kv_head; h++) {
+		for (int32_t h = 0; part[i].slots && !part[i].selection && !kv->rows && asks_choice(kv, layer) &&
+		                    h < model_layer_spec(kv->hp, layer)->attn.n_kv_head;
+		     h++) {
 			list_read(kv, &part[i], h, &chosen);
 			ask_for(kv, layer, h, chosen.slot, chosen.n);
 		}
 	}
 	free(chosen.slot);
-	for (int32_t h = 0; a->cold && a->generates && a->kinds & AHEAD_LAST && !kv->rows && h < a->heads && !kv_stays(kv, next); h++)
+	for (int32_t h = 0;
+	     a->cold && a->generates && a->kinds & AHEAD_LAST && !kv->rows && h < a->heads && !kv_stays(kv, next); h++)
 		ask_for(kv, next, h, a->list[next * a->heads + h].slot, a->list[next * a->heads + h].n);
 }
 
@@ -198,7 +205,7 @@ void kv_ahead_note(struct kv_store *kv, int32_t layer, const struct attn_part *p
 			*last = chosen;
 			chosen = was;
 		}
-		break;   /* of several lists the first, the newest selection */
+		break; /* of several lists the first, the newest selection */
 	}
 	free(chosen.slot);
 }

@@ -1,32 +1,40 @@
-/* engine/cache/kv_attend.c - what a step does with the planes: keys and values are rotated and written, tokens attend to them. */
+/* engine/cache/kv_attend.c - what a step does with the planes: keys and values are rotated and written, tokens attend
+ * to them. */
 #include "engine/cache/kv_store.h"
 
-static void rotate(const struct kv_store *kv, int32_t layer, struct tensor *out, const struct tensor *x, const struct tensor *table, int32_t n)
+static void rotate(const struct kv_store *kv, int32_t layer, struct tensor *out, const struct tensor *x,
+                   const struct tensor *table, int32_t n)
 {
 	const struct rope_freqs *f = model_rope(kv->hp, layer);
 
 	if (f)
-		kv->be->ops->rope(kv->be, out, x, table, model_layer_spec(kv->hp, layer)->attn.head_dim, f->dims, f->neox, n);
+		kv->be->ops->rope(kv->be, out, x, table, model_layer_spec(kv->hp, layer)->attn.head_dim, f->dims,
+		                  f->neox, n);
 	else if (out->data != x->data)
 		kv->be->ops->copy(kv->be, out, 0, x, 0, n);
 }
 
-void kv_rotate(const struct kv_store *kv, int32_t layer, struct tensor *out, const struct tensor *x, const struct rope *rope, int32_t n)
+void kv_rotate(const struct kv_store *kv, int32_t layer, struct tensor *out, const struct tensor *x,
+               const struct rope *rope, int32_t n)
 {
 	rotate(kv, layer, out, x, rope_table(rope, layer), n);
 }
 
-void kv_rotate_queries(const struct kv_store *kv, int32_t layer, struct tensor *out, const struct tensor *x, const struct rope *rope, int32_t n)
+void kv_rotate_queries(const struct kv_store *kv, int32_t layer, struct tensor *out, const struct tensor *x,
+                       const struct rope *rope, int32_t n)
 {
 	rotate(kv, layer, out, x, rope_query_table(rope, layer), n);
 }
 
-void kv_put(struct kv_store *kv, int32_t layer, const struct tensor *k, const struct tensor *v, int32_t slot0, int32_t n)
+void kv_put(struct kv_store *kv, int32_t layer, const struct tensor *k, const struct tensor *v, int32_t slot0,
+            int32_t n)
 {
 	double start = kv->clock ? now_seconds() : 0;
 
-	kv->be->ops->kv_put(kv->be, &kv->k[layer], k, kv_layer_heads(kv->hp, layer), slot0 - kv_layer_base(kv, layer), n);
-	kv->be->ops->kv_put(kv->be, &kv->v[layer], v, kv_layer_heads(kv->hp, layer), slot0 - kv_layer_base(kv, layer), n);
+	kv->be->ops->kv_put(kv->be, &kv->k[layer], k, kv_layer_heads(kv->hp, layer), slot0 - kv_layer_base(kv, layer),
+	                    n);
+	kv->be->ops->kv_put(kv->be, &kv->v[layer], v, kv_layer_heads(kv->hp, layer), slot0 - kv_layer_base(kv, layer),
+	                    n);
 	kv_written(kv, layer, slot0, n);
 	if (kv->clock)
 		*kv->clock += now_seconds() - start;
@@ -62,19 +70,20 @@ int kv_parts_met(const struct kv_store *kv, struct attn_part *part, int32_t n_pa
 }
 
 /* *moved: room for a part whose slots count from elsewhere. */
-static struct attn_args args_of(const struct kv_store *kv, int32_t layer, const struct kv_token *t, struct attn_part *moved)
+static struct attn_args args_of(const struct kv_store *kv, int32_t layer, const struct kv_token *t,
+                                struct attn_part *moved)
 {
 	const struct tensor *k = &kv->k[layer], *v = &kv->v[layer];
 	int32_t cap = kv_layer_slots(kv, layer);
 	const struct attn_spec *a = &model_layer_spec(kv->hp, layer)->attn;
 	const struct attn_part *part = t->part;
 
-	if (kv_layer_base(kv, layer)) {   /* one part: retain_window.c */
+	if (kv_layer_base(kv, layer)) { /* one part: retain_window.c */
 		*moved = part[0];
 		moved->slot0 -= kv_layer_base(kv, layer);
 		part = moved;
 	}
-	if (kv->host && part->k) {   /* one part: kv_host_near() */
+	if (kv->host && part->k) { /* one part: kv_host_near() */
 		*moved = *part;
 		k = part->k;
 		v = part->v;
@@ -83,15 +92,26 @@ static struct attn_args args_of(const struct kv_store *kv, int32_t layer, const 
 		part = moved;
 	}
 	return (struct attn_args){
-		.out = t->out, .k = k, .v = v, .part = part, .n_part = t->n_part, .n_head = a->n_head,
-		.n_kv_head = a->n_kv_head, .head_dim = a->head_dim, .cap = cap,
-		.scale = a->scale, .softcap = a->softcap, .window = kv_window(kv, layer), .sinks = a->sinks ? kv->sinks : NULL,
-		.prompt = kv->prompt, .blocks = kv->blocks,
+		.out = t->out,
+		.k = k,
+		.v = v,
+		.part = part,
+		.n_part = t->n_part,
+		.n_head = a->n_head,
+		.n_kv_head = a->n_kv_head,
+		.head_dim = a->head_dim,
+		.cap = cap,
+		.scale = a->scale,
+		.softcap = a->softcap,
+		.window = kv_window(kv, layer),
+		.sinks = a->sinks ? kv->sinks : NULL,
+		.prompt = kv->prompt,
+		.blocks = kv->blocks,
 	};
 }
 
-void kv_attend(struct kv_store *kv, int32_t layer, struct tensor *out, const struct attn_part *part, int32_t n_part, int32_t n,
-               const struct attn_probe *probe)
+void kv_attend(struct kv_store *kv, int32_t layer, struct tensor *out, const struct attn_part *part, int32_t n_part,
+               int32_t n, const struct attn_probe *probe)
 {
 	double start = kv->clock ? now_seconds() : 0;
 	struct attn_part moved;

@@ -1,10 +1,11 @@
 /* engine/cache/kv_disk.c - planes that lie in a file, and how much of them is in memory at a time.
  *
- * A plane in a file is a shared mapping: reading or writing a slot brings its page into memory, and nothing but the memory behind the
- * tensors differs from planes in memory.  Attention goes through the layers in turns, so the pages least worth keeping are those used last:
- * the first layers stay in memory as far as `resident` has room, and every other layer leaves it as soon as it has been used.  Where
- * tokens select, memory holds selected rows instead (kv_rows.h).  What leaves stays in the system's page cache for as long as nobody else
- * needs that memory; what has left that too is asked for ahead (kv_ahead.c). */
+ * A plane in a file is a shared mapping: reading or writing a slot brings its page into memory, and nothing but the
+ * memory behind the tensors differs from planes in memory. Attention goes through the layers in turns, so the pages
+ * least worth keeping are those used last: the first layers stay in memory as far as `resident` has room, and every
+ * other layer leaves it as soon as it has been used. Where tokens select, memory holds selected rows instead
+ * (kv_rows.h). What leaves stays in the system's page cache for as long as nobody else needs that memory; what has left
+ * that too is asked for ahead (kv_ahead.c). */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -15,7 +16,7 @@
 #include "engine/cache/kv_rows.h"
 #include "engine/base/mapped.h"
 
-enum { WRITE_EARLY = 64 };   /* slots of a step from which on the disk begins to write them at once */
+enum { WRITE_EARLY = 64 }; /* slots of a step from which on the disk begins to write them at once */
 
 static uint64_t round_up(uint64_t n)
 {
@@ -96,7 +97,8 @@ int kv_stays(const struct kv_store *kv, int32_t layer)
 {
 	uint64_t bytes;
 
-	return kv->place[layer] < layers_staying(kv, kv->written < kv->cap - kv->step ? kv->written + kv->step : kv->cap, &bytes);
+	return kv->place[layer] <
+	       layers_staying(kv, kv->written < kv->cap - kv->step ? kv->written + kv->step : kv->cap, &bytes);
 }
 
 uint64_t kv_disk_resident(const struct kv_store *kv)
@@ -113,7 +115,9 @@ static void leave(const struct kv_store *kv, int32_t layer)
 	const struct tensor *plane[] = { &kv->k[layer], &kv->v[layer] };
 
 	for (int i = 0; i < 2; i++)
-		kv->be->ops->give_back(kv->be, plane[i], 0, (size_t)dtype_bytes(kv->type, (uint64_t)plane[i]->cols) * (size_t)plane[i]->rows);
+		kv->be->ops->give_back(kv->be, plane[i], 0,
+		                       (size_t)dtype_bytes(kv->type, (uint64_t)plane[i]->cols) *
+		                               (size_t)plane[i]->rows);
 }
 
 void kv_used(const struct kv_store *kv, int32_t layer)
@@ -181,7 +185,8 @@ int kv_disk_open(struct kv_store *kv, int unreserved, struct err *err)
 		return -1;
 	if (unreserved && ftruncate(kv->fd, (off_t)off)) {
 		close(kv->fd);
-		return err_set(err, ERR_FAIL, "cannot make a file of %llu bytes for the KV cache: %s", (unsigned long long)off, strerror(errno));
+		return err_set(err, ERR_FAIL, "cannot make a file of %llu bytes for the KV cache: %s",
+		               (unsigned long long)off, strerror(errno));
 	}
 	kv->disk = off;
 	kv->lost = xcalloc(1, sizeof *kv->lost);
@@ -209,7 +214,10 @@ static int plane_alloc(struct kv_store *kv, struct tensor *plane, uint64_t off)
 int kv_disk_alloc(struct kv_store *kv, int32_t layer)
 {
 	return plane_alloc(kv, &kv->k[layer], kv->at[layer]) ||
-	       plane_alloc(kv, &kv->v[layer], kv->at[layer] + plane_file(kv->hp, kv->type, layer, kv->cap)) ? -1 : 0;
+	                       plane_alloc(kv, &kv->v[layer],
+	                                   kv->at[layer] + plane_file(kv->hp, kv->type, layer, kv->cap))
+	               ? -1
+	               : 0;
 }
 
 void kv_disk_drop(struct kv_store *kv, int32_t layer)
@@ -225,5 +233,7 @@ void kv_disk_drop(struct kv_store *kv, int32_t layer)
 int kv_check_there(const struct kv_store *kv, struct err *err)
 {
 	return kv->lost && atomic_load(kv->lost)
-	       ? err_set(err, ERR_FAIL, "the disk failed under the KV cache: open the session anew, without --kv-memory if it happens again") : 0;
+	               ? err_set(err, ERR_FAIL,
+	                         "the disk failed under the KV cache: open the session anew, without --kv-memory if it happens again")
+	               : 0;
 }

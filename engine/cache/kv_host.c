@@ -29,12 +29,14 @@ uint64_t kv_host_bytes(const struct hparams *hp, enum dtype type, int32_t cap, i
 	uint64_t sum = 4 * (uint64_t)most_kv_heads(hp) * (uint64_t)listed, widest = 0;
 
 	for (int32_t i = 0; i < hp->n_layer; i++) {
-		uint64_t heads = (uint64_t)kv_layer_heads(hp, i), head = 2 * kv_layer_row_bytes(hp, type, i), plane = heads * head * (uint64_t)cap;
+		uint64_t heads = (uint64_t)kv_layer_heads(hp, i), head = 2 * kv_layer_row_bytes(hp, type, i),
+			 plane = heads * head * (uint64_t)cap;
 
 		if (!is_full(hp, i))
 			continue;
 		widest = plane > widest ? plane : widest;
-		sum += heads * (head * (uint64_t)rows + 4 * (uint64_t)fetch_map_cols(cap, rows) + 4 * (uint64_t)(listed + ahead_of(listed, cap)));
+		sum += heads * (head * (uint64_t)rows + 4 * (uint64_t)fetch_map_cols(cap, rows) +
+		                4 * (uint64_t)(listed + ahead_of(listed, cap)));
 	}
 	return sum + widest + 8 * FETCH_COUNTS * (uint64_t)hp->n_layer * (uint64_t)most_kv_heads(hp);
 }
@@ -52,11 +54,15 @@ static int alloc(struct kv_store *kv, struct tensor *t, enum dtype type, int64_t
 
 static int alloc_layer(struct kv_store *kv, struct kv_host *d, int32_t i, struct err *err)
 {
-	int32_t layer = kv->full[i], heads = kv_layer_heads(kv->hp, layer), dim = model_layer_spec(kv->hp, layer)->attn.head_dim;
+	int32_t layer = kv->full[i], heads = kv_layer_heads(kv->hp, layer),
+		dim = model_layer_spec(kv->hp, layer)->attn.head_dim;
 
-	return alloc(kv, &d->k[i], kv->type, (int64_t)heads * d->rows, dim, err) || alloc(kv, &d->v[i], kv->type, (int64_t)heads * d->rows, dim, err) ||
-	       alloc(kv, &d->map[i], DT_I32, heads, fetch_map_cols(kv->cap, d->rows), err) ||
-	       alloc(kv, &d->next[i], DT_I32, heads, d->listed + ahead_of(d->listed, kv->cap), err) ? -1 : 0;
+	return alloc(kv, &d->k[i], kv->type, (int64_t)heads * d->rows, dim, err) ||
+	                       alloc(kv, &d->v[i], kv->type, (int64_t)heads * d->rows, dim, err) ||
+	                       alloc(kv, &d->map[i], DT_I32, heads, fetch_map_cols(kv->cap, d->rows), err) ||
+	                       alloc(kv, &d->next[i], DT_I32, heads, d->listed + ahead_of(d->listed, kv->cap), err)
+	               ? -1
+	               : 0;
 }
 
 /* Two planes of the most bytes of all layers; cut to a layer's shape when it uses them. */
@@ -69,7 +75,9 @@ static int alloc_whole(struct kv_store *kv, struct kv_host *d, struct err *err)
 		    kv_layer_heads(kv->hp, widest) * kv_layer_row_bytes(kv->hp, kv->type, widest))
 			widest = kv->full[i];
 	return alloc(kv, &d->whole_k, kv->type, kv->k[widest].rows, kv->k[widest].cols, err) ||
-	       alloc(kv, &d->whole_v, kv->type, kv->k[widest].rows, kv->k[widest].cols, err) ? -1 : 0;
+	                       alloc(kv, &d->whole_v, kv->type, kv->k[widest].rows, kv->k[widest].cols, err)
+	               ? -1
+	               : 0;
 }
 
 int kv_host_open(struct kv_store *kv, int32_t rows, int32_t listed, struct err *err)
@@ -162,7 +170,9 @@ static void forget(struct kv_store *kv, int32_t place, int32_t from, int32_t to)
 	for (int32_t h = 0; h < d->map[place].rows; h++)
 		for (int32_t s = from, n; s < to; s += n) {
 			n = to - s < 4096 ? to - s : 4096;
-			kv->be->ops->write(kv->be, &d->map[place], 4 * ((size_t)h * (size_t)d->map[place].cols + FETCH_AT + (size_t)s), none, 4 * (size_t)n);
+			kv->be->ops->write(kv->be, &d->map[place],
+			                   4 * ((size_t)h * (size_t)d->map[place].cols + FETCH_AT + (size_t)s), none,
+			                   4 * (size_t)n);
 		}
 }
 
@@ -212,9 +222,19 @@ static struct fetch_args args_of(struct kv_store *kv, int32_t layer, const struc
 	int32_t place = kv->place[layer];
 
 	return (struct fetch_args){
-		.k = &d->k[place], .v = &d->v[place], .from_k = &kv->k[layer], .from_v = &kv->v[layer], .map = &d->map[place], .slots = slots,
-		.list = &d->list, .count = &d->count, .count_row = place * d->heads, .n_kv_head = kv_layer_heads(kv->hp, layer), .cap = kv->cap,
-		.rows = d->rows, .n = n,
+		.k = &d->k[place],
+		.v = &d->v[place],
+		.from_k = &kv->k[layer],
+		.from_v = &kv->v[layer],
+		.map = &d->map[place],
+		.slots = slots,
+		.list = &d->list,
+		.count = &d->count,
+		.count_row = place * d->heads,
+		.n_kv_head = kv_layer_heads(kv->hp, layer),
+		.cap = kv->cap,
+		.rows = d->rows,
+		.n = n,
 	};
 }
 
@@ -247,7 +267,7 @@ void kv_host_near(struct kv_store *kv, int32_t layer, struct attn_part *p, int32
 		return;
 	}
 	if (p->selection || p->n_slots > d->listed)
-		return;   /* it reads the planes where they are */
+		return; /* it reads the planes where they are */
 	a = args_of(kv, layer, p->slots, p->n_slots);
 	kv->be->ops->fetch_slots(kv->be, &a);
 	d->end[place] = n_slots > d->end[place] ? n_slots : d->end[place];
@@ -297,7 +317,8 @@ static void add_counts(struct kv_store *kv, const struct tensor *t, struct kv_fe
 		out->wanted += n[FETCH_COUNT_WANTED];
 		out->waited += n[FETCH_COUNT_BROUGHT];
 		out->ahead += n[FETCH_COUNT_AHEAD];
-		out->bytes += ((uint64_t)n[FETCH_COUNT_BROUGHT] + n[FETCH_COUNT_AHEAD]) * 2 * kv_layer_row_bytes(kv->hp, kv->type, kv->full[i / d->heads]);
+		out->bytes += ((uint64_t)n[FETCH_COUNT_BROUGHT] + n[FETCH_COUNT_AHEAD]) * 2 *
+		              kv_layer_row_bytes(kv->hp, kv->type, kv->full[i / d->heads]);
 	}
 }
 

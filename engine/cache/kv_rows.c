@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { RUN = 64 };   /* neighbouring slots that one read brings at most */
+enum { RUN = 64 }; /* neighbouring slots that one read brings at most */
 
 uint64_t kv_rows_bytes(const struct hparams *hp, enum dtype type, int32_t cap, int32_t rows)
 {
@@ -45,20 +45,27 @@ static int open_all(struct kv_store *kv, struct kv_rows *r, struct err *err)
 	size_t most = 0;
 
 	for (int32_t i = 0; i < kv->n_full; i++) {
-		int32_t layer = kv->full[i], heads = kv_layer_heads(kv->hp, layer), dim = model_layer_spec(kv->hp, layer)->attn.head_dim;
+		int32_t layer = kv->full[i], heads = kv_layer_heads(kv->hp, layer),
+			dim = model_layer_spec(kv->hp, layer)->attn.head_dim;
 		size_t row = (size_t)kv_layer_row_bytes(kv->hp, kv->type, layer);
 
 		most = row > most ? row : most;
-		if (alloc(kv, &r->k[i], kv->type, (int64_t)heads * r->rows, dim, err) || alloc(kv, &r->v[i], kv->type, (int64_t)heads * r->rows, dim, err))
+		if (alloc(kv, &r->k[i], kv->type, (int64_t)heads * r->rows, dim, err) ||
+		    alloc(kv, &r->v[i], kv->type, (int64_t)heads * r->rows, dim, err))
 			return -1;
 		for (int32_t h = 0; h < heads; h++)
 			if (map_open(&r->map[i * r->heads + h], kv->cap, r->rows, err))
 				return -1;
 	}
-	return alloc(kv, &r->list, DT_I32, r->heads, r->rows, err) || !(r->want = try_alloc((size_t)r->rows, 4, "KV entries in memory", err)) ||
-	       !(r->got = try_alloc((size_t)r->heads * (size_t)r->rows, 4, "KV entries in memory", err)) ||
-	       !(r->missed = try_alloc((size_t)r->heads * (size_t)r->rows, 4, "KV entries in memory", err)) ||
-	       !(r->bytes = try_alloc(RUN, most, "KV entries in memory", err)) ? -1 : 0;
+	return alloc(kv, &r->list, DT_I32, r->heads, r->rows, err) ||
+	                       !(r->want = try_alloc((size_t)r->rows, 4, "KV entries in memory", err)) ||
+	                       !(r->got = try_alloc((size_t)r->heads * (size_t)r->rows, 4, "KV entries in memory",
+	                                            err)) ||
+	                       !(r->missed = try_alloc((size_t)r->heads * (size_t)r->rows, 4, "KV entries in memory",
+	                                               err)) ||
+	                       !(r->bytes = try_alloc(RUN, most, "KV entries in memory", err))
+	               ? -1
+	               : 0;
 }
 
 struct kv_rows *kv_rows_open(struct kv_store *kv, int32_t rows, struct err *err)
@@ -184,16 +191,20 @@ static int32_t find_rows(struct kv_rows *r, struct row_map *m, int32_t n, int32_
 	return missed;
 }
 
-/* Bytes of slots slot .. slot + n of a head to r->bytes: from the file, or where so many are wanted of a plane that most of it is mapped for less
- * than reading them one by one costs, from the plane.  0, or -1. */
+/* Bytes of slots slot .. slot + n of a head to r->bytes: from the file, or where so many are wanted of a plane that
+ * most of it is mapped for less than reading them one by one costs, from the plane. 0, or -1. */
 static int fetch(struct kv_store *kv, int32_t layer, int plane, int32_t head, int32_t slot, int32_t n, int mapped)
 {
 	struct kv_rows *r = kv->rows;
 	size_t row = (size_t)kv_layer_row_bytes(kv->hp, kv->type, layer), bytes = row * (size_t)n;
 
 	if (!mapped)
-		return pread(kv->fd, r->bytes, bytes, (off_t)kv_file_row(kv, layer, plane, head, slot)) == (ssize_t)bytes ? 0 : -1;
-	kv->be->ops->read(kv->be, plane ? &kv->v[layer] : &kv->k[layer], row * ((size_t)head * (size_t)kv->cap + (size_t)slot), r->bytes, bytes);
+		return pread(kv->fd, r->bytes, bytes, (off_t)kv_file_row(kv, layer, plane, head, slot)) ==
+		                       (ssize_t)bytes
+		               ? 0
+		               : -1;
+	kv->be->ops->read(kv->be, plane ? &kv->v[layer] : &kv->k[layer],
+	                  row * ((size_t)head * (size_t)kv->cap + (size_t)slot), r->bytes, bytes);
 	return 0;
 }
 
@@ -204,7 +215,8 @@ static int bring(struct kv_store *kv, int32_t layer, int32_t head, int32_t misse
 	const int32_t *slot = r->missed + (size_t)head * (size_t)r->rows;
 	struct row_map *m = &r->map[kv->place[layer] * r->heads + head];
 	size_t row = (size_t)kv_layer_row_bytes(kv->hp, kv->type, layer);
-	int mapped = (uint64_t)missed > row * (uint64_t)kv->written / FILE_ALIGN;   /* a page fault maps as much as FILE_ALIGN */
+	/* a page fault maps as much as FILE_ALIGN */
+	int mapped = (uint64_t)missed > row * (uint64_t)kv->written / FILE_ALIGN;
 
 	for (int plane = 0; plane < 2; plane++) {
 		struct tensor *to = plane ? &r->v[kv->place[layer]] : &r->k[kv->place[layer]];
@@ -215,7 +227,9 @@ static int bring(struct kv_store *kv, int32_t layer, int32_t head, int32_t misse
 			if (fetch(kv, layer, plane, head, slot[i], n, mapped))
 				return -1;
 			for (int32_t k = 0; k < n; k++)
-				kv->be->ops->write(kv->be, to, row * ((size_t)head * (size_t)r->rows + (size_t)(m->at[slot[i] + k] - 1)),
+				kv->be->ops->write(kv->be, to,
+				                   row * ((size_t)head * (size_t)r->rows +
+				                          (size_t)(m->at[slot[i] + k] - 1)),
 				                   r->bytes + row * (size_t)k, row);
 		}
 	}
@@ -244,14 +258,16 @@ int kv_rows_take(struct kv_store *kv, int32_t layer, struct attn_part *p)
 		kv->be->ops->read(kv->be, p->slots, 4 * (size_t)h * (size_t)p->slots->cols, r->want, 4 * (size_t)n);
 		for (int32_t i = 0; i < n; i++)
 			if (r->want[i] < 0 || r->want[i] >= kv->cap)
-				return taken_back(kv);   /* attention refuses the list */
-		r->n_missed[h] = find_rows(r, &r->map[kv->place[layer] * r->heads + h], n, r->got + (size_t)h * (size_t)r->rows, missed);
+				return taken_back(kv); /* attention refuses the list */
+		r->n_missed[h] = find_rows(r, &r->map[kv->place[layer] * r->heads + h], n,
+		                           r->got + (size_t)h * (size_t)r->rows, missed);
 		kv_ahead_rows(kv, layer, h, missed, r->n_missed[h]);
 	}
 	for (int32_t h = 0; h < heads; h++) {
 		if (bring(kv, layer, h, r->n_missed[h]))
 			return taken_back(kv);
-		kv->be->ops->write(kv->be, &r->list, 4 * (size_t)h * (size_t)r->rows, r->got + (size_t)h * (size_t)r->rows, 4 * (size_t)n);
+		kv->be->ops->write(kv->be, &r->list, 4 * (size_t)h * (size_t)r->rows,
+		                   r->got + (size_t)h * (size_t)r->rows, 4 * (size_t)n);
 	}
 	if (kv->be->failed)
 		return taken_back(kv);

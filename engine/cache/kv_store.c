@@ -1,4 +1,5 @@
-/* engine/cache/kv_store.c - the planes of keys and values: their sizes, layers with a window, entries as bytes; see kv_store.h for the layout. */
+/* engine/cache/kv_store.c - the planes of keys and values: their sizes, layers with a window, entries as bytes; see
+ * kv_store.h for the layout. */
 #include "engine/cache/kv_host.h"
 #include "engine/cache/kv_rows.h"
 
@@ -60,26 +61,29 @@ static int32_t largest_window(const struct hparams *hp, int32_t ctx)
 	return most;
 }
 
-/* Planes slide by multiples of it, and parts of windows begin at one: a multiple of the slots that attention sums as one (ATTN_SPAN), so
- * that the CPU's results depend neither on `base` nor on where a part begins. */
+/* Planes slide by multiples of it, and parts of windows begin at one: a multiple of the slots that attention sums as
+ * one (ATTN_SPAN), so that the CPU's results depend neither on `base` nor on where a part begins. */
 enum { SLIDE = 512 };
 
 /* Slots of the planes of layers with a window. */
 static int32_t window_cap(const struct hparams *hp, const struct kv_shape *s)
 {
-	int64_t least = (int64_t)largest_window(hp, s->ctx) + s->step + SLIDE, most = least + WINDOW_KEPT, rows = s->cap;
+	int64_t least = (int64_t)largest_window(hp, s->ctx) + s->step + SLIDE, most = least + WINDOW_KEPT,
+		rows = s->cap;
 
 	if (layers_unwindowed(hp) == hp->n_layer)
 		return 0;
 	if (s->endless && rows < least + WINDOW_LEAST)
 		rows = least + WINDOW_LEAST;
 	rows = rows < most ? rows : most;
-	return (int32_t)(rows + rows % 2);   /* plane_slide() copies two rows at a time */
+	return (int32_t)(rows + rows % 2); /* plane_slide() copies two rows at a time */
 }
 
 uint64_t kv_bytes(const struct hparams *hp, enum dtype type, const struct kv_shape *s)
 {
-	uint64_t full, windowed, sum, slots = (uint64_t)window_cap(hp, s) + (s->endless ? (uint64_t)largest_window(hp, s->ctx) : 0);   /* with the copy */
+	/* with the copy */
+	uint64_t full, windowed, sum,
+		slots = (uint64_t)window_cap(hp, s) + (s->endless ? (uint64_t)largest_window(hp, s->ctx) : 0);
 
 	if (size_mul(kv_full_token_bytes(hp, type), (uint64_t)s->cap, &full) ||
 	    size_mul(kv_window_token_bytes(hp, type), slots, &windowed) || size_add(full, windowed, &sum))
@@ -96,12 +100,22 @@ static int planes_alloc(struct kv_store *kv, int32_t layer, int host)
 	return alloc(kv->be, &kv->k[layer]) || alloc(kv->be, &kv->v[layer]) ? -1 : 0;
 }
 
-int kv_init(struct kv_store *kv, struct backend *be, const struct hparams *hp, enum dtype type, const struct kv_shape *s, struct err *err)
+int kv_init(struct kv_store *kv, struct backend *be, const struct hparams *hp, enum dtype type,
+            const struct kv_shape *s, struct err *err)
 {
-	*kv = (struct kv_store){ .hp = hp, .be = be, .n_layer = hp->n_layer, .cap = s->cap, .window_cap = window_cap(hp, s), .ctx = s->ctx,
-	                         .step = s->step, .endless = s->endless, .type = type, .resident = s->resident };
+	*kv = (struct kv_store){ .hp = hp,
+		                 .be = be,
+		                 .n_layer = hp->n_layer,
+		                 .cap = s->cap,
+		                 .window_cap = window_cap(hp, s),
+		                 .ctx = s->ctx,
+		                 .step = s->step,
+		                 .endless = s->endless,
+		                 .type = type,
+		                 .resident = s->resident };
 	if ((int64_t)kv_read_most(kv) * most_kv_heads(hp) > INT32_MAX)
-		return err_set(err, ERR_FIT, "a context of %d tokens is more than %d KV heads can address; use a smaller -c", s->cap,
+		return err_set(err, ERR_FIT,
+		               "a context of %d tokens is more than %d KV heads can address; use a smaller -c", s->cap,
 		               most_kv_heads(hp));
 	kv->k = xcalloc((size_t)hp->n_layer, sizeof *kv->k);
 	kv->v = xcalloc((size_t)hp->n_layer, sizeof *kv->v);
@@ -124,8 +138,10 @@ int kv_init(struct kv_store *kv, struct backend *be, const struct hparams *hp, e
 		kv->place[i] = windowed ? kv->n_full - i - 1 : kv->n_full;
 		if (!windowed)
 			kv->full[kv->n_full++] = i;
-		kv->k[i] = kv->v[i] = (struct tensor){ .type = type, .rows = kv_layer_heads(hp, i) * (windowed ? kv->window_cap : s->cap),
-		                                       .cols = model_layer_spec(hp, i)->attn.head_dim };
+		kv->k[i] = kv->v[i] =
+			(struct tensor){ .type = type,
+			                 .rows = kv_layer_heads(hp, i) * (windowed ? kv->window_cap : s->cap),
+			                 .cols = model_layer_spec(hp, i)->attn.head_dim };
 		if (kv->disk && !windowed ? kv_disk_alloc(kv, i) : planes_alloc(kv, i, s->device_rows && !windowed)) {
 			err_set(err, ERR_FIT, "cannot allocate the KV cache for %d tokens: %s", s->cap, be->err);
 			kv_release(kv);
@@ -224,7 +240,8 @@ uint64_t kv_window_read_bytes(const struct kv_store *kv, int32_t pos)
 	return sum;
 }
 
-/* Rows of each head from row `by` on move to its front.  The backend copies f32, so two rows are copied as so many floats. */
+/* Rows of each head from row `by` on move to its front. The backend copies f32, so two rows are copied as so many
+ * floats. */
 static void plane_slide(struct kv_store *kv, const struct tensor *plane, int32_t by)
 {
 	int32_t rows = kv->window_cap;
@@ -258,7 +275,7 @@ static void keep_windows(struct kv_store *kv, int32_t end)
 		return;
 	kv->copy_end = 0;
 	if (!(p = realloc(kv->copy, (size_t)kv_window_token_bytes(kv->hp, kv->type) * (size_t)(end - from) + 1)))
-		return;   /* a rollback to there reads the sequence again */
+		return; /* a rollback to there reads the sequence again */
 	kv->copy = p;
 	kv_window_read(kv, from, end - from, p);
 	kv->copy_end = end;
@@ -286,7 +303,8 @@ int kv_return(struct kv_store *kv, int32_t n)
 /* By how many slots the planes slide to have room for a step behind n. */
 static int32_t slide_by(const struct kv_store *kv, int32_t n)
 {
-	int32_t end = kv->endless || n < kv->cap - kv->step ? n + kv->step : kv->cap, over = end - kv->base - kv->window_cap;
+	int32_t end = kv->endless || n < kv->cap - kv->step ? n + kv->step : kv->cap,
+		over = end - kv->base - kv->window_cap;
 
 	return kv->window_cap && over > 0 ? (over + SLIDE - 1) / SLIDE * SLIDE : 0;
 }
@@ -336,11 +354,14 @@ static int32_t missing(const struct kv_store *kv, int32_t layer, int32_t slot0, 
 }
 
 /* Fill in what the copy has of n slots that a layer with a window lacks; kind: 0 keys, 1 values. */
-static void copy_read(const struct kv_store *kv, int32_t layer, int kind, int32_t head, int32_t slot0, int32_t n, uint8_t *to)
+static void copy_read(const struct kv_store *kv, int32_t layer, int kind, int32_t head, int32_t slot0, int32_t n,
+                      uint8_t *to)
 {
 	int32_t from = window_from(kv, kv->copy_end), slots = kv->copy_end - from, first = slot0 > from ? slot0 : from;
 	int32_t end = slot0 + n < kv->copy_end ? slot0 + n : kv->copy_end, heads = kv_layer_heads(kv->hp, layer);
-	size_t row = kv_layer_row_bytes(kv->hp, kv->type, layer), at = layers_bytes(kv->hp, kv->type, layer, 1) * (size_t)slots;   /* of the layers before it */
+	/* of the layers before it */
+	size_t row = kv_layer_row_bytes(kv->hp, kv->type, layer),
+	       at = layers_bytes(kv->hp, kv->type, layer, 1) * (size_t)slots;
 
 	at += row * ((size_t)(kind * heads + head) * (size_t)slots + (size_t)(first - from));
 	if (first < end)
@@ -360,7 +381,8 @@ static uint8_t *layer_read(const struct kv_store *kv, int32_t layer, int32_t slo
 			if (lacks && kv->copy_end)
 				copy_read(kv, layer, i, h, slot0, lacks, to);
 			if (lacks < n)
-				kv->be->ops->read(kv->be, i ? &kv->v[layer] : &kv->k[layer], row * ((size_t)h * (size_t)kv_layer_slots(kv, layer) + (size_t)at),
+				kv->be->ops->read(kv->be, i ? &kv->v[layer] : &kv->k[layer],
+				                  row * ((size_t)h * (size_t)kv_layer_slots(kv, layer) + (size_t)at),
 				                  to + gone, piece - gone);
 		}
 	kv_used(kv, layer);
@@ -368,7 +390,8 @@ static uint8_t *layer_read(const struct kv_store *kv, int32_t layer, int32_t slo
 }
 
 /* And back, the first `count` of these slots. */
-static const uint8_t *layer_write(struct kv_store *kv, int32_t layer, int32_t slot0, int32_t n, int32_t count, const uint8_t *from)
+static const uint8_t *layer_write(struct kv_store *kv, int32_t layer, int32_t slot0, int32_t n, int32_t count,
+                                  const uint8_t *from)
 {
 	size_t row = kv_layer_row_bytes(kv->hp, kv->type, layer);
 	int32_t lacks = missing(kv, layer, slot0, n), at = slot0 + lacks - kv_layer_base(kv, layer);
@@ -376,7 +399,8 @@ static const uint8_t *layer_write(struct kv_store *kv, int32_t layer, int32_t sl
 	for (int i = 0; i < 2; i++)
 		for (int32_t h = 0; h < kv_layer_heads(kv->hp, layer); h++, from += row * (size_t)n)
 			if (lacks < count)
-				kv->be->ops->write(kv->be, i ? &kv->v[layer] : &kv->k[layer], row * ((size_t)h * (size_t)kv_layer_slots(kv, layer) + (size_t)at),
+				kv->be->ops->write(kv->be, i ? &kv->v[layer] : &kv->k[layer],
+				                   row * ((size_t)h * (size_t)kv_layer_slots(kv, layer) + (size_t)at),
 				                   from + row * (size_t)lacks, row * (size_t)(count - lacks));
 	kv_written(kv, layer, slot0, count);
 	kv_used(kv, layer);
@@ -391,9 +415,11 @@ void kv_entries_read(const struct kv_store *kv, int32_t slot0, int32_t n, void *
 		to = layer_read(kv, i, slot0, n, to);
 }
 
-/* Of n tokens, those first .. end lack their entries in layers with a window; if several runs of tokens do, from the first to the last of
- * all.  first = end: none. */
-struct gap { int32_t first, end; };
+/* Of n tokens, those first .. end lack their entries in layers with a window; if several runs of tokens do, from the
+ * first to the last of all. first = end: none. */
+struct gap {
+	int32_t first, end;
+};
 
 static struct gap entries_missing(const struct kv_store *kv, int32_t n, const uint8_t *entries)
 {
@@ -427,7 +453,8 @@ void kv_entries_write(struct kv_store *kv, int32_t slot0, int32_t n, const void 
 	if (by)
 		slide(kv, by);
 	if (gap.end) {
-		/* Behind a gap nothing before it is held.  What is there before it are the windows of a pinned prefix. */
+		/* Behind a gap nothing before it is held. What is there before it are the windows of a pinned
+		 * prefix. */
 		for (int32_t i = 0; i < layers_with_entries(kv->hp); i++)
 			from = layer_write(kv, i, slot0, n, gap.first, from);
 		keep_windows(kv, slot0 + gap.first);

@@ -111,8 +111,8 @@ void recurrent_begin(struct recurrent *r, int verifies)
 	r->verifies = verifies;
 }
 
-/* Keep the first n rows of a tensor in t, which is allocated when it is first needed.  Returns t, or x where that fails: the backend's
- * failure is sticky, sync() reports it. */
+/* Keep the first n rows of a tensor in t, which is allocated when it is first needed. Returns t, or x where that fails:
+ * the backend's failure is sticky, sync() reports it. */
 static struct tensor *keep_rows(struct recurrent *r, struct tensor *t, const struct tensor *x, int32_t n)
 {
 	if (!t->data) {
@@ -246,7 +246,7 @@ void recurrent_keep(struct recurrent *r)
 		memmove(r->copy, r->copy + 1, (size_t)--r->n_copy * sizeof *r->copy);
 	}
 	if (!(state = states_alloc(r)))
-		return;   /* without a copy a rollback prefills more */
+		return; /* without a copy a rollback prefills more */
 	states_read(r, state);
 	r->copy[r->n_copy++] = (struct state_copy){ .at = r->at, .state = state };
 }

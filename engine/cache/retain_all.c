@@ -1,5 +1,6 @@
-/* engine/cache/retain_all.c - retention of everything: slot i holds token i at position i, and the context limits the length.  Prefill attends
- * everything; a generated token reads what the policy's selector selects, under `full` everything. */
+/* engine/cache/retain_all.c - retention of everything: slot i holds token i at position i, and the context limits the
+ * length. Prefill attends everything; a generated token reads what the policy's selector selects, under `full`
+ * everything. */
 #include "engine/cache/cache.h"
 
 #include <stdlib.h>
@@ -100,16 +101,20 @@ static void all_archive(struct cache *c, struct serializer *a, int32_t n)
 		c->sel.ops->archive(&c->sel, a, n);
 }
 
+/* clang-format off */
 const struct retention_ops retain_all = {
 	.keeps_all = 1, .bytes = all_bytes, .cap = all_cap, .init = all_init, .release = all_release, .selector_opened = all_selector_opened,
 	.begin = all_begin, .put = all_put, .region = all_region, .parts = all_parts, .commit = all_commit,
 	.verify_most = all_verify_most, .rewind = all_rewind, .read_bytes = all_read_bytes, .ready = all_ready, .take = all_take,
 	.archive = all_archive,
 };
+/* clang-format on */
 
 static const struct param full_params[] = { { .key = NULL } };
 
 const struct policy_def policy_full = {
-	.name = "full", .help = "every token stays and is read; the length is limited by -c", .params = full_params,
+	.name = "full",
+	.help = "every token stays and is read; the length is limited by -c",
+	.params = full_params,
 	.retention = &retain_all,
 };

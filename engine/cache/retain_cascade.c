@@ -1,17 +1,18 @@
-/* engine/cache/retain_cascade.c - bounded retention: the first tokens are never evicted, the stream behind them runs through rings (rings.h).
+/* engine/cache/retain_cascade.c - bounded retention: the first tokens are never evicted, the stream behind them runs
+ * through rings (rings.h).
  *
  *     slot   0 ......... S-1 | S .............................. S+size-1 | S+size .......
  *            sinks or prefix   ring n (oldest) ........ ring 1 (newest)    the step's tokens
  *
- * `sink` and `cascade` pin a few sinks.  `auto` pins a prefix given by the application (system prompt and documents), reads it through a
- * selector, and lets the conversation flow through the rings.
+ * `sink` and `cascade` pin a few sinks. `auto` pins a prefix given by the application (system prompt and documents),
+ * reads it through a selector, and lets the conversation flow through the rings.
  *
- * Until the rings are full, slot i holds token i at position i and one part covers them all: the same numbers as full attention.  After
- * that a step attends the prefix, each ring under its own rotation of the queries, and its own tokens.
+ * Until the rings are full, slot i holds token i at position i and one part covers them all: the same numbers as full
+ * attention. After that a step attends the prefix, each ring under its own rotation of the queries, and its own tokens.
  *
- * Generated tokens wait behind the rings and join them in groups of `lag`, as the tokens of a prefill step do, so most steps cost no more
- * than attention.  Joining compares tokens by attention mass (attn_mass.h), moves entries and evicts; it cannot be undone:
- * retain_cascade_back.c says how far a rollback reaches. */
+ * Generated tokens wait behind the rings and join them in groups of `lag`, as the tokens of a prefill step do, so most
+ * steps cost no more than attention. Joining compares tokens by attention mass (attn_mass.h), moves entries and evicts;
+ * it cannot be undone: retain_cascade_back.c says how far a rollback reaches. */
 #include "engine/cache/retain_cascade.h"
 
 #include <math.h>
@@ -33,7 +34,8 @@ static uint64_t cascade_bytes(const struct cache *c)
 	       rings_bytes(&s, heads, scored, cascade_surprised(c)) + (scored ? mass_bytes(heads, slots) : 0);
 }
 
-/* Reset rings and attention mass, and derive from the shape when tokens join, whose attention counts, and whether a selector reads the prefix. */
+/* Reset rings and attention mass, and derive from the shape when tokens join, whose attention counts, and whether a
+ * selector reads the prefix. */
 void cascade_set_shape(struct cache *c, const struct rings_shape *s)
 {
 	struct cascade *f = c->retained;
@@ -45,10 +47,12 @@ void cascade_set_shape(struct cache *c, const struct rings_shape *s)
 	mass_reset(&f->mass);
 	f->lost = 0;
 	f->nll = 0;
-	/* Mass that is w tokens old when tokens are first compared weighs 1 / 100, 2 w tokens old 1 / 10,000: auto sums none while the first
-	 * half of its rings fills, so that most conversations save the cost. */
-	f->probe_from = cascade_params(c)->fill ? s->sinks + s->n * s->w - (s->n > 3 ? 2 * s->w : s->n * s->w / 2) : s->sinks;
-	/* select_split() gives every layer at least a quarter of k: a shorter prefix would be read whole, so nothing is selected. */
+	/* Mass that is w tokens old when tokens are first compared weighs 1 / 100, 2 w tokens old 1 / 10,000: auto sums
+	 * none while the first half of its rings fills, so that most conversations save the cost. */
+	f->probe_from =
+		cascade_params(c)->fill ? s->sinks + s->n * s->w - (s->n > 3 ? 2 * s->w : s->n * s->w / 2) : s->sinks;
+	/* select_split() gives every layer at least a quarter of k: a shorter prefix would be read whole, so nothing is
+	 * selected. */
 	c->selecting = c->sel.ops && s->sinks > c->sel.ops->entries(&c->sel, s->sinks) / 4;
 	c->marked = c->selecting;
 	c->steps_matter = c->selecting && c->sel.tail > 1 && c->sel.tail > c->chunk / 2;
@@ -66,19 +70,23 @@ static int cascade_init(struct cache *c, struct err *err)
 	if (cascade_check(c, &s, err))
 		return -1;
 	if (p->stride > c->chunk)
-		p->stride = c->chunk;     /* the settings shown are those in effect */
+		p->stride = c->chunk; /* the settings shown are those in effect */
 	c->wants_nll = cascade_surprised(c);
 	if (rings_init(&f->rings, &s, cascade_heads(c), cascade_scored(c), cascade_surprised(c), err) ||
 	    rope_init(&f->shift, c->hp, c->be, cascade_moves(&s), cascade_cap(c), err) ||
-	    cache_alloc(c, &f->move, DT_I32, (int64_t)(layers ? layers : 1) * c->hp->n_kv_head, 3 * (int64_t)cascade_moves(&s), err) ||
+	    cache_alloc(c, &f->move, DT_I32, (int64_t)(layers ? layers : 1) * c->hp->n_kv_head,
+	                3 * (int64_t)cascade_moves(&s), err) ||
 	    (cascade_scored(c) && mass_init(&f->mass, c->be, &f->rings, err)) ||
 	    !(f->weight = try_alloc((size_t)c->chunk, sizeof *f->weight, "weights", err)) ||
-	    !(f->list = try_alloc((size_t)f->move.rows * (size_t)f->move.cols, sizeof *f->list, "moves of KV entries", err)))
+	    !(f->list = try_alloc((size_t)f->move.rows * (size_t)f->move.cols, sizeof *f->list, "moves of KV entries",
+	                          err)))
 		return -1;
-	if (f->rings.factor && !(f->nll_seen = try_alloc((size_t)f->rings.mask + 1, sizeof *f->nll_seen, "surprise", err)))
+	if (f->rings.factor &&
+	    !(f->nll_seen = try_alloc((size_t)f->rings.mask + 1, sizeof *f->nll_seen, "surprise", err)))
 		return -1;
 	for (int32_t i = 0; i < s.n; i++)
-		if (rope_init(&f->rope[i], c->hp, c->be, c->chunk, cascade_cap(c), err) || cache_alloc(c, &f->q[i], DT_F32, c->chunk, width, err))
+		if (rope_init(&f->rope[i], c->hp, c->be, c->chunk, cascade_cap(c), err) ||
+		    cache_alloc(c, &f->q[i], DT_F32, c->chunk, width, err))
 			return -1;
 	return 0;
 }
@@ -179,7 +187,8 @@ static int32_t cascade_region(const struct cache *c, const struct step *st)
 	return end < f->rings.s.sinks ? end : f->rings.s.sinks;
 }
 
-static void cascade_parts(struct cache *c, const struct step *st, int32_t layer, const struct qkv *x, struct reading *out)
+static void cascade_parts(struct cache *c, const struct step *st, int32_t layer, const struct qkv *x,
+                          struct reading *out)
 {
 	struct cascade *f = c->retained;
 	const struct rings *r = &f->rings;
@@ -203,8 +212,9 @@ static void cascade_parts(struct cache *c, const struct step *st, int32_t layer,
 	if (rings_filling(r))
 		part[n++] = (struct attn_part){ .q = out->q, .slot0 = sinks, .n_slots = end - sinks };
 	for (int32_t i = r->s.n - 1; !rings_filling(r) && i >= 0; i--)
-		part[n++] = (struct attn_part){ .q = cache_frame(c, st, 1 + i, &f->q[i]), .slot0 = sinks + (r->s.n - 1 - i) * r->s.w,
-		                                .n_slots = r->s.w + (i ? 0 : f->waiting + st->index + st->n) };
+		part[n++] = (struct attn_part){ .q = cache_frame(c, st, 1 + i, &f->q[i]),
+			                        .slot0 = sinks + (r->s.n - 1 - i) * r->s.w,
+			                        .n_slots = r->s.w + (i ? 0 : f->waiting + st->index + st->n) };
 	out->n_part = n;
 }
 
@@ -219,8 +229,13 @@ static const struct attn_probe *cascade_probe(struct cache *c, const struct step
 	if (!f->probing || layer_entries(c->hp, layer) != layer)
 		return NULL;
 	f->probe = (struct attn_probe){
-		.mass = mass_to(&f->mass, index), .from = mass_from(&f->mass, index), .mass_row = whole ? place : place * c->hp->n_kv_head,
-		.weight = f->weight + index, .reduce = (enum reduce)p->reduce, .whole_layer = whole, .skip = skip,
+		.mass = mass_to(&f->mass, index),
+		.from = mass_from(&f->mass, index),
+		.mass_row = whole ? place : place * c->hp->n_kv_head,
+		.weight = f->weight + index,
+		.reduce = (enum reduce)p->reduce,
+		.whole_layer = whole,
+		.skip = skip,
 	};
 	return &f->probe;
 }
@@ -233,11 +248,17 @@ static void entries_move(struct cache *c)
 	struct cascade *f = c->retained;
 	struct rings *r = &f->rings;
 	const struct hparams *hp = c->hp;
-	int32_t n = r->n_changed, whole = cascade_params(c)->heads == HEADS_LAYER, kv_heads = hp->n_kv_head, sinks = r->s.sinks;
+	int32_t n = r->n_changed, whole = cascade_params(c)->heads == HEADS_LAYER, kv_heads = hp->n_kv_head,
+		sinks = r->s.sinks;
 	struct tensor move = f->move;
 	int32_t rows = c->kv.n_full * kv_heads;
-	struct kv_moves m = { .move = &move, .n = n, .n_kv_head = kv_heads, .head_dim = hp->head_dim, .dims = hp->rope[0].dims,
-	                      .cap = c->kv.cap, .neox = hp->rope[0].neox };
+	struct kv_moves m = { .move = &move,
+		              .n = n,
+		              .n_kv_head = kv_heads,
+		              .head_dim = hp->head_dim,
+		              .dims = hp->rope[0].dims,
+		              .cap = c->kv.cap,
+		              .neox = hp->rope[0].neox };
 	int32_t *out = f->list;
 
 	/* The lists of all layers go to the backend in one write. */
@@ -287,7 +308,10 @@ static void events_tell(struct cache *c)
 		int32_t held = o->token < r->oldest ? 0 : r->held[o->token & r->mask];
 
 		f->event[i] = (struct slot_event){
-			.what = o->what, .token = o->token, .ring = o->ring, .evicted = (float)(r->heads - held) / heads,
+			.what = o->what,
+			.token = o->token,
+			.ring = o->ring,
+			.evicted = (float)(r->heads - held) / heads,
 			.share = o->what == SLOT_ADMITTED ? 1 : (float)o->heads / heads,
 			.mass = r->mass ? ema_value(&r->ema, (float)(o->mass / o->heads), r->t) : 0,
 		};
@@ -332,15 +356,16 @@ static void note_surprise(struct cascade *f, const struct step *st, const float 
 	}
 }
 
-/* While nothing moves, every LAG generated tokens are a point, wherever steps begin and end: for one inside of a VERIFY step, keep the
- * plane of its token. */
+/* While nothing moves, every LAG generated tokens are a point, wherever steps begin and end: for one inside of a VERIFY
+ * step, keep the plane of its token. */
 static void keep_inner_point(struct cascade *f, const struct step *st, const float *nll)
 {
 	int32_t t = f->rings.t / LAG * LAG;
 
-	if (f->mass.be && f->probing && step_generates(st) && rings_filling(&f->rings) && t > st->pos && t < f->rings.t &&
-	    t > f->probe_from)
-		mass_keep_inner(&f->mass, POINT_JOIN, t, nll ? f->nll_seen[(t - 1) & f->rings.mask] : 0, t - st->pos - 1);
+	if (f->mass.be && f->probing && step_generates(st) && rings_filling(&f->rings) && t > st->pos &&
+	    t < f->rings.t && t > f->probe_from)
+		mass_keep_inner(&f->mass, POINT_JOIN, t, nll ? f->nll_seen[(t - 1) & f->rings.mask] : 0,
+		                t - st->pos - 1);
 }
 
 /* Points at the end of a step: the end of a prefill, and every join. */
@@ -350,7 +375,8 @@ static void keep_points(struct cascade *f, const struct step *st, int joined)
 
 	if (!step_generates(st))
 		f->mass.point[POINT_READ].t = f->mass.point[POINT_JOIN].t = -1;
-	/* A VERIFY step probes from its first token on if its last one counts: what is kept of it may end before probe_from. */
+	/* A VERIFY step probes from its first token on if its last one counts: what is kept of it may end before
+	 * probe_from. */
 	if (!f->mass.be || !f->probing || f->lost || f->waiting || r->t <= f->probe_from)
 		return;
 	if (!step_generates(st) && st->last)
@@ -449,6 +475,7 @@ static uint64_t cascade_read_bytes(const struct cache *c, int32_t pos, int gener
 	return selected + kv_full_read_bytes(c->hp, c->type) * (uint64_t)slots;
 }
 
+/* clang-format off */
 const struct retention_ops retain_cascade = {
 	.endless = 1, .bytes = cascade_bytes, .cap = cascade_cap, .holds = cascade_holds, .chunk = cascade_chunk, .init = cascade_init, .release = cascade_release,
 	.selector_opened = cascade_selector_opened, .begin = cascade_begin, .put = cascade_put, .region = cascade_region,
@@ -457,3 +484,4 @@ const struct retention_ops retain_cascade = {
 	.mass_read = cascade_mass_read, .kept = cascade_kept, .ready = cascade_ready, .take = cascade_take, .archive = cascade_archive,
 	.points = cascade_points,
 };
+/* clang-format on */

@@ -1,8 +1,10 @@
-/* engine/cache/retain_cascade_back.c - a cascade at an earlier token: rollback, another pinned prefix, snapshots (retain_cascade.c has the rest).
+/* engine/cache/retain_cascade_back.c - a cascade at an earlier token: rollback, another pinned prefix, snapshots
+ * (retain_cascade.c has the rest).
  *
- * A rollback of committed tokens can reach a point where the mass of that time is known: the beginning of the last prefill (POINT_TURN,
- * while nothing has moved), its end (POINT_READ), or the last join (POINT_JOIN), from where a few generated tokens are decoded again.  A
- * rollback beyond these points prefills again from the first token whose attention is summed. */
+ * A rollback of committed tokens can reach a point where the mass of that time is known: the beginning of the last
+ * prefill (POINT_TURN, while nothing has moved), its end (POINT_READ), or the last join (POINT_JOIN), from where a few
+ * generated tokens are decoded again. A rollback beyond these points prefills again from the first token whose
+ * attention is summed. */
 #include "engine/cache/retain_cascade.h"
 
 #include <string.h>
@@ -20,7 +22,8 @@ static int point_before(const struct cascade *f, int32_t t)
 	for (int i = 0; i < MASS_POINTS; i++) {
 		int32_t at = f->mass.point[i].t;
 
-		if (at >= 0 && at <= t && (rings_filling(&f->rings) || at == f->rings.t) && (best < 0 || at > f->mass.point[best].t))
+		if (at >= 0 && at <= t && (rings_filling(&f->rings) || at == f->rings.t) &&
+		    (best < 0 || at > f->mass.point[best].t))
 			best = i;
 	}
 	return best;
@@ -128,7 +131,8 @@ int32_t cascade_take(struct cache *c, int32_t n)
 
 	cascade_set_shape(c, &s);
 	if (r->factor)
-		most = s.sinks - 2;   /* the factor of the first stream token needs the surprise at the two tokens before it */
+		/* the factor of the first stream token needs the surprise at the two tokens before it */
+		most = s.sinks - 2;
 	else if (r->mass)
 		most = f->probe_from > s.sinks ? f->probe_from : s.sinks;
 	n = n < most ? n : most > 0 ? most : 0;
@@ -148,9 +152,10 @@ static void rings_archive(struct cache *c, struct serializer *a, int32_t n)
 	int32_t sinks = r->s.sinks, waiting = f->waiting, t, slots;
 
 	if (!serialize_loading(a) && f->mass.be)
-		mass_read(&f->mass);   /* a failure is sticky in the backend and reported there */
+		mass_read(&f->mass); /* a failure is sticky in the backend and reported there */
 	serialize_i32(a, &waiting, 0, f->lag - 1 < n ? f->lag - 1 : n, "the tokens that wait");
-	serialize_i64(a, &r->ema.shift, 0, (int64_t)(r->ema.rate * ((double)n + c->chunk)) + 1, "the weight of attention mass");
+	serialize_i64(a, &r->ema.shift, 0, (int64_t)(r->ema.rate * ((double)n + c->chunk)) + 1,
+	              "the weight of attention mass");
 	serialize_bytes(a, &f->nll, sizeof f->nll);
 	if (a->bad)
 		return;
@@ -228,7 +233,8 @@ void cascade_points(struct cache *c, struct serializer *a)
 	}
 	if (f->mass.be)
 		mass_points_archive(&f->mass, a, slots);
-	for (int32_t t = c->total - 2 * LAG > c->read_end ? c->total - 2 * LAG : c->read_end; f->nll_seen && t < c->total; t++)
+	for (int32_t t = c->total - 2 * LAG > c->read_end ? c->total - 2 * LAG : c->read_end;
+	     f->nll_seen && t < c->total; t++)
 		serialize_bytes(a, &f->nll_seen[t & r->mask], sizeof *f->nll_seen);
 	if (a->bad && serialize_loading(a))
 		mass_forget(&f->mass, -1);

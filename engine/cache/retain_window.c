@@ -1,14 +1,17 @@
-/* engine/cache/retain_window.c - layers with a sliding window, under every policy: slot i holds token i at position i, and the planes hold the newest
- * tokens (kv_store.h): the window, a step, and some by which the sequence can be rolled back.
+/* engine/cache/retain_window.c - layers with a sliding window, under every policy: slot i holds token i at position i,
+ * and the planes hold the newest tokens (kv_store.h): the window, a step, and some by which the sequence can be rolled
+ * back.
  *
- * Such a layer computes what it computes under full attention, also where the retention of the other layers has evicted tokens or numbers
- * positions of its own.  Nothing is selected in it, its attention is not observed, and no retention moves its entries.  Positions count
- * without end: RoPE sees the distances within the window alone, and angles are computed in double. */
+ * Such a layer computes what it computes under full attention, also where the retention of the other layers has evicted
+ * tokens or numbers positions of its own. Nothing is selected in it, its attention is not observed, and no retention
+ * moves its entries. Positions count without end: RoPE sees the distances within the window alone, and angles are
+ * computed in double. */
 #include "engine/cache/cache.h"
 
 #include "engine/cache/serialize.h"
 
-/* 1 if windowed layers need RoPE angles of their own.  If nothing is evicted, their positions are those of the other layers. */
+/* 1 if windowed layers need RoPE angles of their own. If nothing is evicted, their positions are those of the other
+ * layers. */
 static int own_frame(const struct cache *c)
 {
 	return layers_unwindowed(c->hp) < c->hp->n_layer && !cache_keeps_all(c);
@@ -62,7 +65,7 @@ void windows_archive(struct cache *c, struct serializer *a, int32_t n)
 	if (serialize_loading(a) && !a->bad && !kv_window_fits(kv, from, n - from))
 		serialize_fail(a, "the first token in the windows of layers");
 	if (serialize_loading(a) && !a->bad)
-		kv_keep_pinned(kv);   /* their entries have been loaded */
+		kv_keep_pinned(kv); /* their entries have been loaded */
 	if (!a->bad)
 		serialize_kv(a, kv, 1, from, n - from);
 }

@@ -1,8 +1,8 @@
 /* engine/cache/rings.c - see rings.h.
  *
- * rings_insert() first plans: for each token it follows the cascade through the rings, which is the same for all heads, and
- * records in src[slot][head] whose entry each slot will receive.  id[], number[] and mass[] keep the state from before the call
- * until apply_moves() copies all entries at once and leaves the list of moves for the KV cache. */
+ * rings_insert() first plans: for each token it follows the cascade through the rings, which is the same for all heads,
+ * and records in src[slot][head] whose entry each slot will receive. id[], number[] and mass[] keep the state from
+ * before the call until apply_moves() copies all entries at once and leaves the list of moves for the KV cache. */
 #include "engine/cache/rings.h"
 
 #include <assert.h>
@@ -30,8 +30,8 @@ static int64_t pow2_at_least(int64_t n)
 	return p;
 }
 
-/* The most keys that one call rotates on: each ring passes on at most every second token that reaches it (2 * stage in all), and
- * its newest slot may change as well. */
+/* The most keys that one call rotates on: each ring passes on at most every second token that reaches it (2 * stage in
+ * all), and its newest slot may change as well. */
 static int64_t rope_shift_max(const struct rings_shape *s)
 {
 	return 2 * (int64_t)s->stage + 2 * s->n;
@@ -53,7 +53,8 @@ uint64_t rings_bytes(const struct rings_shape *s, int32_t heads, int with_mass, 
 	       (uint64_t)pow2_at_least(token_span(s)) * (with_factor ? 8 : 4);
 }
 
-int rings_init(struct rings *r, const struct rings_shape *s, int32_t heads, int with_mass, int with_factor, struct err *err)
+int rings_init(struct rings *r, const struct rings_shape *s, int32_t heads, int with_mass, int with_factor,
+               struct err *err)
 {
 	size_t slots = (size_t)s->n * (size_t)s->w + (size_t)s->stage, h = (size_t)heads;
 	size_t most = (size_t)touch_max(s), tokens = (size_t)pow2_at_least(token_span(s));
@@ -61,8 +62,10 @@ int rings_init(struct rings *r, const struct rings_shape *s, int32_t heads, int 
 
 	*r = (struct rings){ .heads = heads };
 	if (tokens > INT32_MAX / 2)
-		return err_set(err, ERR_USAGE, "%d rings of %d tokens, the last of which accepts one in %d^%d, span more tokens "
-		               "than can be counted; use fewer rings", s->n, s->w, s->f, s->n - 1);
+		return err_set(err, ERR_USAGE,
+		               "%d rings of %d tokens, the last of which accepts one in %d^%d, span more tokens "
+		               "than can be counted; use fewer rings",
+		               s->n, s->w, s->f, s->n - 1);
 	r->mask = (int32_t)tokens - 1;
 	if (!(r->id = try_alloc(slots * h, sizeof *r->id, what, err)) ||
 	    !(r->src = try_alloc(slots * h, sizeof *r->src, what, err)) ||
@@ -263,7 +266,8 @@ static void start_full(struct rings *r)
 	}
 }
 
-/* In each head, the offered token competes with the newest token of a ring that does not accept; the loser is evicted. */
+/* In each head, the offered token competes with the newest token of a ring that does not accept; the loser is
+ * evicted. */
 static void compete(struct rings *r, int32_t ring, int32_t slot)
 {
 	int32_t *there = r->src + (size_t)slot * (size_t)r->heads, *hand = r->hand;
@@ -286,10 +290,10 @@ static void compete(struct rings *r, int32_t ring, int32_t slot)
 	}
 }
 
-/* The ring where token t's cascade of displacements ends; updates next and cnt.  Every ring before that one accepts: it takes the
- * offered token into a new slot and offers its oldest to the next ring.  In the ring returned, the offered token competes with the
- * newest (*competes) or takes a free slot; s.n: the last ring accepted too and evicts its oldest.  In every ring passed, the slot
- * written is that of number next - 1. */
+/* The ring where token t's cascade of displacements ends; updates next and cnt. Every ring before that one accepts: it
+ * takes the offered token into a new slot and offers its oldest to the next ring. In the ring returned, the offered
+ * token competes with the newest (*competes) or takes a free slot; s.n: the last ring accepted too and evicts its
+ * oldest. In every ring passed, the slot written is that of number next - 1. */
 static int32_t cascade_end(const struct rings *r, int32_t t, int64_t *next, int32_t *cnt, int *competes)
 {
 	int32_t behind = t - r->s.sinks;
@@ -371,8 +375,8 @@ int32_t rings_slots_read(const struct rings *r, int32_t n, int32_t *slot, int32_
 	return n_read;
 }
 
-/* Index of the rotation that takes a key of slot s to position `number`, -1 when the position stays.  All heads that keep the
- * slot's entry move it to the same slot, so each source slot has at most one rotation. */
+/* Index of the rotation that takes a key of slot s to position `number`, -1 when the position stays. All heads that
+ * keep the slot's entry move it to the same slot, so each source slot has at most one rotation. */
 static int32_t shift_index(struct rings *r, int32_t s, int64_t number)
 {
 	int64_t by = number - r->number[s];
@@ -388,7 +392,8 @@ static int32_t shift_index(struct rings *r, int32_t s, int64_t number)
 	return r->rope_shift_from[s];
 }
 
-/* Copy all entries by src[]: read every source before writing any slot.  Lists the moves in changed[], from[] and rope_shift_at[]. */
+/* Copy all entries by src[]: read every source before writing any slot. Lists the moves in changed[], from[] and
+ * rope_shift_at[]. */
 static void apply_moves(struct rings *r)
 {
 	size_t heads = (size_t)r->heads;
@@ -407,7 +412,8 @@ static void apply_moves(struct rings *r)
 			if (r->mass)
 				r->new_mass[at + h] = r->mass[(size_t)s * heads + h];
 			if (r->log_events && s != slot && ring_of(r, s) != ring_of(r, slot))
-				log_event(r, SLOT_MOVED, r->new_id[at + h], ring_of(r, slot) + 1, (double)mass_at(r, (int32_t)h, s));
+				log_event(r, SLOT_MOVED, r->new_id[at + h], ring_of(r, slot) + 1,
+				          (double)mass_at(r, (int32_t)h, s));
 		}
 	}
 	for (int32_t i = 0; i < r->n_changed; i++) {
@@ -450,7 +456,8 @@ void rings_insert(struct rings *r, int32_t n)
 	/* The staged slots are free again. */
 	end = stage < r->n_slots ? stage : r->n_slots;
 	if (r->mass && end > r->size)
-		memset(r->mass + (size_t)r->size * (size_t)r->heads, 0, (size_t)(end - r->size) * (size_t)r->heads * sizeof *r->mass);
+		memset(r->mass + (size_t)r->size * (size_t)r->heads, 0,
+		       (size_t)(end - r->size) * (size_t)r->heads * sizeof *r->mass);
 	if (r->oldest < r->s.sinks)
 		r->oldest = r->s.sinks;
 	while (r->oldest < r->t && !r->held[r->oldest & r->mask])
@@ -508,7 +515,8 @@ int32_t rings_rewind(struct rings *r, int32_t n)
 		r->held[token & r->mask] = 0;
 	slot = n > r->s.sinks ? n - r->s.sinks : 0;
 	if (r->mass)
-		memset(r->mass + (size_t)slot * (size_t)r->heads, 0, (size_t)(r->n_slots - slot) * (size_t)r->heads * sizeof *r->mass);
+		memset(r->mass + (size_t)slot * (size_t)r->heads, 0,
+		       (size_t)(r->n_slots - slot) * (size_t)r->heads * sizeof *r->mass);
 	r->t = n;
 	r->oldest = r->s.sinks;
 	return n;
@@ -516,10 +524,10 @@ int32_t rings_rewind(struct rings *r, int32_t n)
 
 /* ---- restoring a snapshot ---- */
 
-/* Each head chose which token a slot holds, but the number of tokens bounds how old it can be: a ring accepts once in `period`
- * tokens, so the slot j behind the newest was opened j periods ago, and a token offered to ring i is at most `offered` old, w
- * periods of each ring before it.  Within these bounds no two tokens share an index of held[].  Returns -1 for a token
- * outside. */
+/* Each head chose which token a slot holds, but the number of tokens bounds how old it can be: a ring accepts once in
+ * `period` tokens, so the slot j behind the newest was opened j periods ago, and a token offered to ring i is at most
+ * `offered` old, w periods of each ring before it. Within these bounds no two tokens share an index of held[]. Returns
+ * -1 for a token outside. */
 static int ring_restore(struct rings *r, int32_t i, int64_t newest)
 {
 	int64_t period = r->period[i], offered = 0;

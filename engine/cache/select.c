@@ -1,4 +1,5 @@
-/* engine/cache/select.c - what selectors share: tensors, the split of entries among layers, selected sets that serve several steps. */
+/* engine/cache/select.c - what selectors share: tensors, the split of entries among layers, selected sets that serve
+ * several steps. */
 #include "engine/cache/select.h"
 
 #include <math.h>
@@ -17,7 +18,9 @@ int32_t entry_count_of(struct entry_count c, int32_t length)
 
 int select_open(struct selector *s, const struct policy *p, struct kv_store *kv, int own, struct err *err)
 {
-	*s = (struct selector){ .ops = p->def->selector, .policy = p->def->name, .par = p->values, .kv = kv, .own = own, .tail = 1 };
+	*s = (struct selector){
+		.ops = p->def->selector, .policy = p->def->name, .par = p->values, .kv = kv, .own = own, .tail = 1
+	};
 	if (!s->ops->init(s, err))
 		return 0;
 	select_close(s);
@@ -34,13 +37,15 @@ void select_close(struct selector *s)
 
 /* ---- tensors ---- */
 
-int select_alloc(const struct selector *s, struct tensor *t, enum dtype type, int64_t rows, int64_t cols, struct err *err)
+int select_alloc(const struct selector *s, struct tensor *t, enum dtype type, int64_t rows, int64_t cols,
+                 struct err *err)
 {
 	struct backend *be = s->kv->be;
 
 	if (rows > INT32_MAX || cols > INT32_MAX || rows <= 0 || cols <= 0)
-		return err_set(err, ERR_FIT, "cache policy '%s' cannot address a context of %d tokens; use a smaller -c",
-		               s->policy, s->kv->cap);
+		return err_set(err, ERR_FIT,
+		               "cache policy '%s' cannot address a context of %d tokens; use a smaller -c", s->policy,
+		               s->kv->cap);
 	*t = (struct tensor){ .type = type, .rows = (int32_t)rows, .cols = (int32_t)cols };
 	if (be->ops->alloc(be, t)) {
 		t->data = NULL;
@@ -131,7 +136,8 @@ void select_split(int32_t *k, const double *spread, int32_t n_layer, int32_t mea
 		k[i] = mean < most ? mean : most;
 	if (!usable)
 		return;
-	/* Bisect the scale at which the sum is n_layer * mean; with the scale it grows up to n_layer * high, which is no less. */
+	/* Bisect the scale at which the sum is n_layer * mean; with the scale it grows up to n_layer * high, which is
+	 * no less. */
 	while (split_sum(hi, spread, n_layer, low, high) < (double)n_layer * mean)
 		hi *= 2;
 	for (int i = 0; i < 100; i++) {
@@ -222,7 +228,8 @@ struct pick *picks_new(struct picks *p, int32_t layer, int32_t at, int32_t k)
 void picks_commit(struct picks *p, const struct step *st)
 {
 	for (int32_t i = 0; i < p->n_layer; i++) {
-		/* The token that selects is the last one of a VERIFY step (verify_most): fewer committed tokens roll its set back. */
+		/* The token that selects is the last one of a VERIFY step (verify_most): fewer committed tokens roll
+		 * its set back. */
 		if (st->n < st->tried)
 			p->fresh[i] = 0;
 		p->was_fresh[i] = p->fresh[i];
@@ -257,8 +264,8 @@ void picks_archive(struct picks *p, const struct selector *s, struct serializer 
 			continue;
 		serialize_i32(a, &k, 1, at < set->slots.cols ? at : set->slots.cols, "the size of a set of KV entries");
 		for (int32_t h = 0; h < s->kv->hp->n_kv_head && !a->bad; h++)
-			serialize_tensor_i32(a, s->kv->be, &set->slots, (uint64_t)h * (uint64_t)set->slots.cols, (uint64_t)k, 0, at - 1,
-			             "an entry of a set");
+			serialize_tensor_i32(a, s->kv->be, &set->slots, (uint64_t)h * (uint64_t)set->slots.cols,
+			                     (uint64_t)k, 0, at - 1, "an entry of a set");
 		if (a->bad)
 			return;
 		set->at = at;

@@ -1,4 +1,5 @@
-/* engine/cache/serialize.c - see serialize.h.  Tensors and KV entries are copied directly between the backend and the saved bytes. */
+/* engine/cache/serialize.c - see serialize.h. Tensors and KV entries are copied directly between the backend and the
+ * saved bytes. */
 #include "engine/cache/serialize.h"
 
 #include <string.h>
@@ -131,7 +132,8 @@ void serialize_tensor_f32(struct serializer *a, struct backend *be, struct tenso
 
 void serialize_kv(struct serializer *a, struct kv_store *kv, int windowed, int32_t slot0, int32_t n)
 {
-	uint8_t *at = advance(a, (windowed ? kv_window_token_bytes : kv_full_token_bytes)(kv->hp, kv->type) * (uint64_t)n);
+	uint8_t *at =
+		advance(a, (windowed ? kv_window_token_bytes : kv_full_token_bytes)(kv->hp, kv->type) * (uint64_t)n);
 
 	if (!at)
 		return;

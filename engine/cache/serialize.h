@@ -1,13 +1,13 @@
 /* engine/cache/serialize.h (private to engine/) - measure, save and load state through one description of its fields.
  *
- * Each part with state has one function that passes its fields, in order, to a struct serializer.  The serializer's mode
+ * Each part with state has one function that passes its fields, in order, to a struct serializer. The serializer's mode
  * decides whether the fields are measured, written or read, so the three cannot drift apart.
  *
- * Loaded bytes are hostile: every number has a range, no read passes the end, and the first failure sticks; after it no field
- * is changed.  The caller discards a part that was loaded up to a failure.
+ * Loaded bytes are hostile: every number has a range, no read passes the end, and the first failure sticks; after it no
+ * field is changed. The caller discards a part that was loaded up to a failure.
  *
- * Numbers are stored as in memory (little-endian; engine_identity() records it).  Floats may have any value, NaN included: the
- * code that computes with them copes. */
+ * Numbers are stored as in memory (little-endian; engine_identity() records it). Floats may have any value, NaN
+ * included: the code that computes with them copes. */
 #ifndef WEIR_SERIALIZE_H
 #define WEIR_SERIALIZE_H
 
@@ -17,13 +17,17 @@ enum serialize_mode { SERIALIZE_MEASURE, SERIALIZE_SAVE, SERIALIZE_LOAD };
 
 struct serializer {
 	enum serialize_mode mode;
-	uint8_t *at;               /* SAVE: the next field is written here; LOAD: read from here (the bytes are not changed) */
-	uint64_t left;             /* bytes from `at` to the end */
-	uint64_t bytes;            /* MEASURE: size of the fields so far */
-	const char *bad;           /* the first field that failed, for "... is not what it must be"; NULL = none */
+	/* SAVE: the next field is written here; LOAD: read from here (the bytes are not changed) */
+	uint8_t *at;
+	uint64_t left;   /* bytes from `at` to the end */
+	uint64_t bytes;  /* MEASURE: size of the fields so far */
+	const char *bad; /* the first field that failed, for "... is not what it must be"; NULL = none */
 };
 
-static inline int serialize_loading(const struct serializer *a) { return a->mode == SERIALIZE_LOAD; }
+static inline int serialize_loading(const struct serializer *a)
+{
+	return a->mode == SERIALIZE_LOAD;
+}
 /* Record a failure; what names the field: "the number of tokens". */
 void serialize_fail(struct serializer *, const char *what);
 
@@ -41,8 +45,8 @@ void serialize_tensor_i32(struct serializer *, struct backend *, struct tensor *
                           int32_t lo, int32_t hi, const char *what);
 /* Elements first .. first + n of an f32 tensor of the backend, of any value. */
 void serialize_tensor_f32(struct serializer *, struct backend *, struct tensor *, uint64_t first, uint64_t n);
-/* The KV entries of slots slot0 .. slot0 + n in every head of the layers with a window, or of the others; the caller has checked that these
- * slots exist. */
+/* The KV entries of slots slot0 .. slot0 + n in every head of the layers with a window, or of the others; the caller
+ * has checked that these slots exist. */
 void serialize_kv(struct serializer *, struct kv_store *, int windowed, int32_t slot0, int32_t n);
 
 #endif

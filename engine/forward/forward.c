@@ -1,7 +1,8 @@
-/* engine/forward/forward.c - the forward pass: one decoder layer after the other, a straight line of backend operations.
+/* engine/forward/forward.c - the forward pass: one decoder layer after the other, a straight line of backend
+ * operations.
  *
- * A layer's spec (arch.h) and tensors say what it computes: a bias or a norm runs when its tensor is there.  The cache decides at which
- * position a token stands and which KV entries it attends. */
+ * A layer's spec (arch.h) and tensors say what it computes: a bias or a norm runs when its tensor is there. The cache
+ * decides at which position a token stands and which KV entries it attends. */
 #include "engine/forward/forward.h"
 
 #include <math.h>
@@ -27,14 +28,18 @@ static struct ffn_spec largest_ffn(const struct hparams *hp)
 }
 
 /* Columns of the buffers of layers that have a state, or gates: the most of all layers. */
-struct mix_columns { int32_t in, conv, delta, heads, both, gated, halves; };   /* halves: pieces of a row that split() tells apart */
+/* halves: pieces of a row that split() tells apart */
+struct mix_columns {
+	int32_t in, conv, delta, heads, both, gated, halves;
+};
 static struct mix_columns largest_mix(const struct hparams *hp)
 {
 	struct mix_columns most = { 0 };
 
 	for (int32_t i = 0; i < hp->n_layer; i++) {
 		const struct attn_spec *a = &model_layer_spec(hp, i)->attn;
-		int32_t conv = layer_conv(hp, i), in = a->kind == ATTN_CONV ? 3 * conv : conv, delta = a->kind == ATTN_DELTA || a->kind == ATTN_SPACE ? layer_mixed(hp, i) : 0;
+		int32_t conv = layer_conv(hp, i), in = a->kind == ATTN_CONV ? 3 * conv : conv,
+			delta = a->kind == ATTN_DELTA || a->kind == ATTN_SPACE ? layer_mixed(hp, i) : 0;
 
 		most.in = in > most.in ? in : most.in;
 		most.conv = conv > most.conv ? conv : most.conv;
@@ -53,7 +58,10 @@ static struct mix_columns largest_mix(const struct hparams *hp)
 }
 
 /* The buffers of struct forward with their shapes.  Returns their number. */
-struct buffer_def { struct tensor *t; int32_t rows, cols; };
+struct buffer_def {
+	struct tensor *t;
+	int32_t rows, cols;
+};
 enum { BUFFERS = 30 };
 static int forward_buffers(struct forward *f, const struct hparams *hp, struct buffer_def out[BUFFERS])
 {
@@ -61,6 +69,7 @@ static int forward_buffers(struct forward *f, const struct hparams *hp, struct b
 	struct ffn_spec most = largest_ffn(hp);
 	struct mix_columns mix = largest_mix(hp);
 	int32_t expert = most.n_expert ? hp->n_embd : 0, dense = most.dense ? hp->n_embd : 0;
+	/* clang-format off */
 	const struct buffer_def all[] = {
 		{ &f->x, f->batch, hp->n_embd }, { &f->norm, f->batch, hp->n_embd }, { &f->q, f->batch, q },
 		{ &f->k, f->batch, kv }, { &f->v, f->batch, kv }, { &f->attn, f->batch, q }, { &f->ffn, f->batch, most.width },
@@ -72,10 +81,11 @@ static int forward_buffers(struct forward *f, const struct hparams *hp, struct b
 		{ &f->dense_out, f->batch, dense }, { &f->inputs, f->batch, hp->n_layer * hp->n_input }, { &f->input_embd, f->batch, hp->n_layer * hp->n_input }, { &f->input, f->batch, hp->n_input },
 		{ &f->input_gate, f->batch, hp->n_input }, { &f->lora, f->batch, hp->lora_rank }, { &f->lora_gate, f->batch, hp->lora_rank ? most.width : 0 },
 	};
+	/* clang-format on */
 	int n = 0;
 
 	_Static_assert(sizeof all <= BUFFERS * sizeof all[0], "out is too small");
-	for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)   /* without those that no layer needs */
+	for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) /* without those that no layer needs */
 		if (all[i].cols)
 			out[n++] = all[i];
 	return n;
@@ -94,7 +104,7 @@ uint64_t forward_bytes(const struct hparams *hp, int32_t batch, int32_t head_row
 }
 
 int forward_init(struct forward *f, const struct model *m, struct cache *cache, int32_t batch, int32_t head_rows,
-               struct err *err)
+                 struct err *err)
 {
 	const struct hparams *hp = &m->hp;
 	struct ffn_spec most = largest_ffn(hp);
@@ -112,11 +122,12 @@ int forward_init(struct forward *f, const struct model *m, struct cache *cache, 
 			return -1;
 		}
 	}
-	if (most.n_expert && (!(f->score = try_alloc(tokens * (size_t)most.n_expert, sizeof *f->score, "scores of experts", err)) ||
-	                      !(f->chosen = try_alloc(tokens * used, sizeof *f->chosen, "experts of tokens", err)) ||
-	                      !(f->share = try_alloc(tokens * used, sizeof *f->share, "weights of experts", err)) ||
-	                      !(f->token = try_alloc(tokens, sizeof *f->token, "tokens of an expert", err)) ||
-	                      !(f->weight = try_alloc(tokens, sizeof *f->weight, "weights of an expert", err)))) {
+	if (most.n_expert &&
+	    (!(f->score = try_alloc(tokens * (size_t)most.n_expert, sizeof *f->score, "scores of experts", err)) ||
+	     !(f->chosen = try_alloc(tokens * used, sizeof *f->chosen, "experts of tokens", err)) ||
+	     !(f->share = try_alloc(tokens * used, sizeof *f->share, "weights of experts", err)) ||
+	     !(f->token = try_alloc(tokens, sizeof *f->token, "tokens of an expert", err)) ||
+	     !(f->weight = try_alloc(tokens, sizeof *f->weight, "weights of an expert", err)))) {
 		forward_release(f);
 		return -1;
 	}
@@ -172,7 +183,8 @@ static const struct tensor *block_in(struct forward *f, const struct tensor *nor
 }
 
 /* x += residual_scale * norm(out), where out is f->norm or another buffer that may be overwritten. */
-static void add_residual(struct forward *f, const struct layer_spec *s, struct tensor *out, const struct tensor *norm, int32_t n)
+static void add_residual(struct forward *f, const struct layer_spec *s, struct tensor *out, const struct tensor *norm,
+                         int32_t n)
 {
 	const struct hparams *hp = &f->m->hp;
 
@@ -181,7 +193,8 @@ static void add_residual(struct forward *f, const struct layer_spec *s, struct t
 	f->be->ops->axpby(f->be, &f->x, s->residual_scale, out, 1, n);
 }
 
-/* out += in A^T B^T, an adapter's change of the product that `out` holds or is added to; nothing where there is none. */
+/* out += in A^T B^T, an adapter's change of the product that `out` holds or is added to; nothing where there is
+ * none. */
 static void add_lora(struct forward *f, const struct lora *l, struct tensor *out, const struct tensor *in, int32_t n)
 {
 	struct tensor mid = f->lora;
@@ -193,15 +206,19 @@ static void add_lora(struct forward *f, const struct lora *l, struct tensor *out
 	f->be->ops->matmul(f->be, &(struct matmul){ .out = out, .w = &l->b, .accumulate = 1 }, 1, &mid, n);
 }
 
-/* x += residual_scale * norm(in W^T + bias), with norm and bias (may be NULL) where their tensors are there.  One product where there is
- * no norm and the scale is 1. */
+/* x += residual_scale * norm(in W^T + bias), with norm and bias (may be NULL) where their tensors are there. One
+ * product where there is no norm and the scale is 1. */
 static void block_out(struct forward *f, const struct layer_spec *s, const struct tensor *w, const struct tensor *bias,
                       const struct lora *lora, const struct tensor *norm, const struct tensor *in, int32_t n)
 {
 	int direct = !norm->data && s->residual_scale == 1;
 
-	f->be->ops->matmul(f->be, &(struct matmul){ .out = direct ? &f->x : &f->norm, .w = w, .bias = bias && bias->data ? bias : NULL,
-	                                            .accumulate = direct }, 1, in, n);
+	f->be->ops->matmul(f->be,
+	                   &(struct matmul){ .out = direct ? &f->x : &f->norm,
+	                                     .w = w,
+	                                     .bias = bias && bias->data ? bias : NULL,
+	                                     .accumulate = direct },
+	                   1, in, n);
 	add_lora(f, lora, direct ? &f->x : &f->norm, in, n);
 	if (!direct)
 		add_residual(f, s, &f->norm, norm, n);
@@ -214,7 +231,8 @@ static void qk_norm(struct forward *f, const struct attn_spec *a, struct tensor 
 }
 
 /* Rows of `both` are pieces of `cols` columns, in turn of the one tensor and of the other: put them apart.  n rows. */
-static void split(struct forward *f, struct tensor both, struct tensor one, struct tensor other, int32_t cols, int32_t n)
+static void split(struct forward *f, struct tensor both, struct tensor one, struct tensor other, int32_t cols,
+                  int32_t n)
 {
 	int32_t pieces = one.cols / cols;
 
@@ -242,11 +260,17 @@ static void attention_in(struct forward *f, const struct layer *l, int32_t layer
 	const struct tensor *in = block_in(f, &l->attn_norm, n);
 
 	attention_columns(f, layer);
-	f->be->ops->matmul(f->be, (struct matmul[]){
-		{ .out = a->gated ? &f->q_gate : &f->q, .w = &l->wq, .bias = l->bq.data ? &l->bq : NULL },
-		{ .out = &f->k, .w = &l->wk, .bias = l->bk.data ? &l->bk : NULL },
-		{ .out = &f->v, .w = &l->wv, .bias = l->bv.data ? &l->bv : NULL },
-	}, a->borrows ? 1 : l->wv.data ? 3 : 2, in, n);
+	f->be->ops->matmul(
+		f->be,
+		(struct matmul[]){
+			{ .out = a->gated ? &f->q_gate : &f->q, .w = &l->wq, .bias = l->bq.data ? &l->bq : NULL },
+			{ .out = &f->k, .w = &l->wk, .bias = l->bk.data ? &l->bk : NULL },
+			{ .out = &f->v, .w = &l->wv, .bias = l->bv.data ? &l->bv : NULL },
+		},
+		a->borrows   ? 1
+		: l->wv.data ? 3
+			     : 2,
+		in, n);
 	add_lora(f, &l->lora[LORA_Q], a->gated ? &f->q_gate : &f->q, in, n);
 	if (!a->borrows)
 		add_lora(f, &l->lora[LORA_K], &f->k, in, n);
@@ -271,7 +295,8 @@ static void attention(struct forward *f, int32_t layer)
 
 	attention_columns(f, layer);
 	cache_attend(f->cache, f->m->hp.kv ? f->m->hp.kv_layer[layer] : layer,
-	             &(struct qkv){ &f->q, borrows ? NULL : &f->k, borrows ? NULL : &f->v, &f->attn, sinks->data ? sinks : NULL });
+	             &(struct qkv){ &f->q, borrows ? NULL : &f->k, borrows ? NULL : &f->v, &f->attn,
+	                            sinks->data ? sinks : NULL });
 	if (f->clock)
 		*f->clock += now_seconds() - start;
 }
@@ -287,18 +312,25 @@ static struct tensor mixed(const struct forward *f, int32_t layer)
 }
 
 /* x -> conv: the convolution of a layer over the product of x and w. */
-static void convolve(struct forward *f, const struct layer *l, const struct tensor *w, const struct tensor *x, int32_t layer, int32_t n)
+static void convolve(struct forward *f, const struct layer *l, const struct tensor *w, const struct tensor *x,
+                     int32_t layer, int32_t n)
 {
 	struct tensor in = f->conv_in, out = f->conv;
 
 	in.cols = w->rows;
 	out.cols = layer_conv(&f->m->hp, layer);
 	f->be->ops->matmul(f->be, &(struct matmul){ .out = &in, .w = w }, 1, x, n);
-	recurrent_short_conv(&f->cache->recurrent, layer, &(struct short_conv){ .out = &out, .in = &in, .w = &l->conv,
-	                                                                        .bias = l->conv_bias.data ? &l->conv_bias : NULL, .taps = l->conv.cols }, n);
+	recurrent_short_conv(&f->cache->recurrent, layer,
+	                     &(struct short_conv){ .out = &out,
+	                                           .in = &in,
+	                                           .w = &l->conv,
+	                                           .bias = l->conv_bias.data ? &l->conv_bias : NULL,
+	                                           .taps = l->conv.cols },
+	                     n);
 }
 
-/* x -> delta: queries, keys and values from the convolution, then the gated delta rule, and norm and gate of its result. */
+/* x -> delta: queries, keys and values from the convolution, then the gated delta rule, and norm and gate of its
+ * result. */
 static void delta_rule(struct forward *f, const struct layer *l, int32_t layer, int32_t n)
 {
 	const struct attn_spec *a = &model_layer_spec(&f->m->hp, layer)->attn;
@@ -309,16 +341,31 @@ static void delta_rule(struct forward *f, const struct layer *l, int32_t layer, 
 	qkv.cols = layer_conv(&f->m->hp, layer);
 	convolve(f, l, &l->delta_in, in, layer, n);
 	if (a->grouped)
-		f->be->ops->matmul(f->be, (struct matmul[]){ { .out = &gate, .w = &l->delta_gate },
-		                                             { .out = &f->beta_alpha, .w = &l->delta_beta_alpha } }, 2, in, n);
+		f->be->ops->matmul(f->be,
+		                   (struct matmul[]){ { .out = &gate, .w = &l->delta_gate },
+		                                      { .out = &f->beta_alpha, .w = &l->delta_beta_alpha } },
+		                   2, in, n);
 	else
-		f->be->ops->matmul(f->be, (struct matmul[]){ { .out = &gate, .w = &l->delta_gate }, { .out = &f->alpha, .w = &l->delta_alpha },
-		                                             { .out = &f->beta, .w = &l->delta_beta } }, 3, in, n);
+		f->be->ops->matmul(f->be,
+		                   (struct matmul[]){ { .out = &gate, .w = &l->delta_gate },
+		                                      { .out = &f->alpha, .w = &l->delta_alpha },
+		                                      { .out = &f->beta, .w = &l->delta_beta } },
+		                   3, in, n);
 	if (a->grouped)
 		split(f, f->beta_alpha, f->beta, f->alpha, a->n_value_head / a->n_key_head, n);
-	recurrent_delta_rule(&f->cache->recurrent, layer, &(struct delta_rule){ .out = &out, .qkv = &qkv, .alpha = &f->alpha, .beta = &f->beta,
-		.decay = &l->delta_decay, .dt = &l->delta_dt, .n_key_head = a->n_key_head, .n_value_head = a->n_value_head,
-		.key_dim = a->key_dim, .value_dim = a->value_dim, .grouped = a->grouped }, n);
+	recurrent_delta_rule(&f->cache->recurrent, layer,
+	                     &(struct delta_rule){ .out = &out,
+	                                           .qkv = &qkv,
+	                                           .alpha = &f->alpha,
+	                                           .beta = &f->beta,
+	                                           .decay = &l->delta_decay,
+	                                           .dt = &l->delta_dt,
+	                                           .n_key_head = a->n_key_head,
+	                                           .n_value_head = a->n_value_head,
+	                                           .key_dim = a->key_dim,
+	                                           .value_dim = a->value_dim,
+	                                           .grouped = a->grouped },
+	                     n);
 	f->be->ops->rmsnorm(f->be, &out, &out, &l->delta_norm, a->value_dim, f->m->hp.eps, n);
 	f->be->ops->gate(f->be, &out, &gate, GATE_SILU, n);
 }
@@ -333,12 +380,25 @@ static void state_space(struct forward *f, const struct layer *l, int32_t layer,
 	gate.cols = out.cols;
 	xbc.cols = layer_conv(&f->m->hp, layer);
 	convolve(f, l, &l->delta_in, in, layer, n);
-	f->be->ops->matmul(f->be, (struct matmul[]){ { .out = &gate, .w = &l->delta_gate }, { .out = &f->alpha, .w = &l->delta_alpha } }, 2, in, n);
-	recurrent_state_space(&f->cache->recurrent, layer, &(struct state_space){ .out = &out, .xbc = &xbc, .step = &f->alpha, .decay = &l->delta_decay,
-		.bias = &l->delta_dt, .skip = &l->space_skip, .n_head = a->n_value_head, .n_group = a->n_key_head, .state_dim = a->key_dim,
-		.head_dim = a->value_dim }, n);
+	f->be->ops->matmul(f->be,
+	                   (struct matmul[]){ { .out = &gate, .w = &l->delta_gate },
+	                                      { .out = &f->alpha, .w = &l->delta_alpha } },
+	                   2, in, n);
+	recurrent_state_space(&f->cache->recurrent, layer,
+	                      &(struct state_space){ .out = &out,
+	                                             .xbc = &xbc,
+	                                             .step = &f->alpha,
+	                                             .decay = &l->delta_decay,
+	                                             .bias = &l->delta_dt,
+	                                             .skip = &l->space_skip,
+	                                             .n_head = a->n_value_head,
+	                                             .n_group = a->n_key_head,
+	                                             .state_dim = a->key_dim,
+	                                             .head_dim = a->value_dim },
+	                      n);
 	f->be->ops->gate(f->be, &out, &gate, GATE_SILU, n);
-	f->be->ops->rmsnorm(f->be, &out, &out, &l->delta_norm, out.cols / a->n_key_head, f->m->hp.eps, n);   /* of each group */
+	/* of each group */
+	f->be->ops->rmsnorm(f->be, &out, &out, &l->delta_norm, out.cols / a->n_key_head, f->m->hp.eps, n);
 }
 
 /* Attention or what the layer has in its place, from x to mixed(). */
@@ -370,16 +430,20 @@ static void scale(struct forward *f, struct tensor *x, float factor, int32_t n)
 }
 
 /* hidden = act(gate) * up of a dense feed-forward. */
-static void gated(struct forward *f, const struct layer_spec *s, const struct layer *l, struct tensor *hidden, const struct tensor *in, int32_t n)
+static void gated(struct forward *f, const struct layer_spec *s, const struct layer *l, struct tensor *hidden,
+                  const struct tensor *in, int32_t n)
 {
 	struct tensor gate = f->lora_gate;
 
 	if (!l->lora[LORA_GATE].a.data && !l->lora[LORA_UP].a.data) {
-		f->be->ops->matmul_glu(f->be, hidden, &(struct matmul_glu){ .gate = &l->gate, .up = &l->up, .act = s->ffn.act }, in, n);
+		f->be->ops->matmul_glu(f->be, hidden,
+		                       &(struct matmul_glu){ .gate = &l->gate, .up = &l->up, .act = s->ffn.act }, in,
+		                       n);
 		return;
 	}
 	gate.cols = hidden->cols;
-	f->be->ops->matmul(f->be, (struct matmul[]){ { .out = &gate, .w = &l->gate }, { .out = hidden, .w = &l->up } }, 2, in, n);
+	f->be->ops->matmul(f->be, (struct matmul[]){ { .out = &gate, .w = &l->gate }, { .out = hidden, .w = &l->up } },
+	                   2, in, n);
 	add_lora(f, &l->lora[LORA_GATE], &gate, in, n);
 	add_lora(f, &l->lora[LORA_UP], hidden, in, n);
 	f->be->ops->gate(f->be, hidden, &gate, s->ffn.act == ACT_GELU ? GATE_GELU : GATE_SILU, n);
@@ -414,7 +478,11 @@ static void layer_out(struct forward *f, const struct layer *l, int32_t layer, i
 	enum attn_kind kind = s->attn.kind;
 	struct tensor in = mixed(f, layer);
 
-	block_out(f, s, kind == ATTN_CONV ? &l->conv_out : kind == ATTN_SOFTMAX ? &l->wo : &l->delta_out, &l->bo, &l->lora[LORA_OUT], &l->attn_post_norm, &in, n);
+	block_out(f, s,
+	          kind == ATTN_CONV      ? &l->conv_out
+	          : kind == ATTN_SOFTMAX ? &l->wo
+	                                 : &l->delta_out,
+	          &l->bo, &l->lora[LORA_OUT], &l->attn_post_norm, &in, n);
 	feed_forward(f, s, l, n);
 	if (f->m->hp.n_input)
 		forward_add_input(f, l, layer, n);
@@ -423,8 +491,8 @@ static void layer_out(struct forward *f, const struct layer *l, int32_t layer, i
 
 /* ---- drafted tokens ----
  *
- * Where a backend's product of several tokens sums in another order than its product of one, products and norms of a VERIFY step take the
- * tokens one by one, so that each gets the bits that it would have alone. */
+ * Where a backend's product of several tokens sums in another order than its product of one, products and norms of a
+ * VERIFY step take the tokens one by one, so that each gets the bits that it would have alone. */
 
 static int one_ready(struct forward *f)
 {
@@ -435,7 +503,7 @@ static int one_ready(struct forward *f)
 	f->one = xcalloc(1, sizeof *f->one);
 	if (!forward_init(f->one, f->m, f->cache, 1, 1, &err))
 		return 1;
-	free(f->one);              /* the backend's failure is sticky: sync() reports it */
+	free(f->one); /* the backend's failure is sticky: sync() reports it */
 	f->one = NULL;
 	return 0;
 }

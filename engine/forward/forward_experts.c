@@ -1,11 +1,12 @@
-/* engine/forward/forward_experts.c - feed-forwards with experts: the router's choice, each expert's tokens, the expert that all tokens share. */
+/* engine/forward/forward_experts.c - feed-forwards with experts: the router's choice, each expert's tokens, the expert
+ * that all tokens share. */
 #include <math.h>
 #include <string.h>
 
 #include "engine/forward/forward.h"
 
-/* The experts of one token, ascending, and their weights, as struct ffn_spec says; of equal scores the first is better.  A NaN is never
- * among them while there is a number.  bias: NULL or [n_expert].  score is overwritten. */
+/* The experts of one token, ascending, and their weights, as struct ffn_spec says; of equal scores the first is better.
+ * A NaN is never among them while there is a number. bias: NULL or [n_expert]. score is overwritten. */
 static void choose(float *score, const float *bias, const struct ffn_spec *s, int32_t *chosen, float *share)
 {
 	uint8_t taken[EXPERTS_MAX] = { 0 };
@@ -33,7 +34,8 @@ static void choose(float *score, const float *bias, const struct ffn_spec *s, in
 	for (int32_t k = 0; k < s->n_used && !s->whole; k++)
 		sum += s->sigmoid ? (double)score[chosen[k]] : exp((double)score[chosen[k]] - (double)most);
 	for (int32_t k = 0; k < s->n_used; k++)
-		share[k] = (float)(s->sigmoid ? (double)score[chosen[k]] / (sum + 1e-6) : exp((double)score[chosen[k]] - (double)most) / sum);
+		share[k] = (float)(s->sigmoid ? (double)score[chosen[k]] / (sum + 1e-6)
+		                              : exp((double)score[chosen[k]] - (double)most) / sum);
 }
 
 /* token[] and weight[] = those of n tokens that go through expert e.  Returns their number. */
@@ -50,8 +52,10 @@ static int32_t tokens_of(struct forward *f, const struct ffn_spec *s, int32_t e,
 	return found;
 }
 
-/* expert_sum += the expert that all tokens go through, times the sigmoid of each token's own score where there are scores. */
-static void shared_expert(struct forward *f, const struct layer_spec *s, const struct layer *l, const struct tensor *in, int32_t n)
+/* expert_sum += the expert that all tokens go through, times the sigmoid of each token's own score where there are
+ * scores. */
+static void shared_expert(struct forward *f, const struct layer_spec *s, const struct layer *l, const struct tensor *in,
+                          int32_t n)
 {
 	const struct backend_ops *op = f->be->ops;
 	struct tensor hidden = f->ffn, score = f->route;
@@ -67,31 +71,36 @@ static void shared_expert(struct forward *f, const struct layer_spec *s, const s
 		f->token[i] = i;
 		f->weight[i] = l->shared_router.data ? (float)(1 / (1 + exp(-(double)f->weight[i]))) : 1;
 	}
-	op->matmul_glu(f->be, &hidden, &(struct matmul_glu){ .gate = &l->shared_gate, .up = &l->shared_up, .act = s->ffn.act }, in, n);
+	op->matmul_glu(f->be, &hidden,
+	               &(struct matmul_glu){ .gate = &l->shared_gate, .up = &l->shared_up, .act = s->ffn.act }, in, n);
 	op->matmul(f->be, &(struct matmul){ .out = &f->expert_out, .w = &l->shared_down }, 1, &hidden, n);
 	op->add_rows(f->be, &f->expert_sum, &f->expert_out, f->token, f->weight, n);
 }
 
-/* One expert after the other computes its tokens; a token's experts are added up in ascending order, whatever tokens come with it. */
-void forward_experts(struct forward *f, const struct layer_spec *s, const struct layer *l, const struct tensor *in, const struct tensor *choice,
-                     int32_t n)
+/* One expert after the other computes its tokens; a token's experts are added up in ascending order, whatever tokens
+ * come with it. */
+void forward_experts(struct forward *f, const struct layer_spec *s, const struct layer *l, const struct tensor *in,
+                     const struct tensor *choice, int32_t n)
 {
 	const struct backend_ops *op = f->be->ops;
 	const struct ffn_spec *ffn = &s->ffn;
 	struct tensor hidden = f->ffn, route = f->route;
 	size_t scores = (size_t)n * (size_t)ffn->n_expert;
-	float bias[EXPERTS_MAX] = { 0 };   /* of experts: biases, then scales */
+	float bias[EXPERTS_MAX] = { 0 }; /* of experts: biases, then scales */
 
 	route.cols = ffn->n_expert;
 	hidden.cols = ffn->width;
-	op->matmul(f->be, &(struct matmul){ .out = &route, .w = &l->router, .bias = l->router_bias.data ? &l->router_bias : NULL }, 1, choice, n);
-	memset(f->score, 0, scores * sizeof *f->score);   /* not read after a failure */
+	op->matmul(f->be,
+	           &(struct matmul){
+			   .out = &route, .w = &l->router, .bias = l->router_bias.data ? &l->router_bias : NULL },
+	           1, choice, n);
+	memset(f->score, 0, scores * sizeof *f->score); /* not read after a failure */
 	op->read(f->be, &route, 0, f->score, scores * sizeof *f->score);
 	if (l->probs_bias.data)
 		op->read(f->be, &l->probs_bias, 0, bias, (size_t)ffn->n_expert * sizeof *bias);
 	for (int32_t i = 0; i < n; i++)
-		choose(f->score + (size_t)i * (size_t)ffn->n_expert, l->probs_bias.data ? bias : NULL, ffn, f->chosen + (size_t)i * (size_t)ffn->n_used,
-		       f->share + (size_t)i * (size_t)ffn->n_used);
+		choose(f->score + (size_t)i * (size_t)ffn->n_expert, l->probs_bias.data ? bias : NULL, ffn,
+		       f->chosen + (size_t)i * (size_t)ffn->n_used, f->share + (size_t)i * (size_t)ffn->n_used);
 	if (l->expert_scales.data) {
 		op->read(f->be, &l->expert_scales, 0, bias, (size_t)ffn->n_expert * sizeof *bias);
 		for (int32_t i = 0; i < n * ffn->n_used; i++)
@@ -105,11 +114,18 @@ void forward_experts(struct forward *f, const struct layer_spec *s, const struct
 		if (!m)
 			continue;
 		op->take_rows(f->be, &f->expert_in, in, f->token, m);
-		op->matmul_glu(f->be, &hidden, &(struct matmul_glu){
-			.gate = &x->gate, .up = &x->up, .gate_bias = x->gate_bias.data ? &x->gate_bias : NULL,
-			.up_bias = x->up_bias.data ? &x->up_bias : NULL, .act = ffn->act }, &f->expert_in, m);
-		op->matmul(f->be, &(struct matmul){ .out = &f->expert_out, .w = &x->down, .bias = x->down_bias.data ? &x->down_bias : NULL }, 1,
-		           &hidden, m);
+		op->matmul_glu(f->be, &hidden,
+		               &(struct matmul_glu){ .gate = &x->gate,
+		                                     .up = &x->up,
+		                                     .gate_bias = x->gate_bias.data ? &x->gate_bias : NULL,
+		                                     .up_bias = x->up_bias.data ? &x->up_bias : NULL,
+		                                     .act = ffn->act },
+		               &f->expert_in, m);
+		op->matmul(f->be,
+		           &(struct matmul){ .out = &f->expert_out,
+		                             .w = &x->down,
+		                             .bias = x->down_bias.data ? &x->down_bias : NULL },
+		           1, &hidden, m);
 		op->add_rows(f->be, &f->expert_sum, &f->expert_out, f->token, f->weight, m);
 	}
 	if (ffn->shared)
@@ -125,7 +141,8 @@ void forward_dense_and_experts(struct forward *f, const struct layer_spec *s, co
 
 	hidden.cols = s->ffn.dense;
 	op->rmsnorm(f->be, &f->norm, &f->x, &l->ffn_norm, hp->n_embd, hp->eps, n);
-	op->matmul_glu(f->be, &hidden, &(struct matmul_glu){ .gate = &l->gate, .up = &l->up, .act = s->ffn.act }, &f->norm, n);
+	op->matmul_glu(f->be, &hidden, &(struct matmul_glu){ .gate = &l->gate, .up = &l->up, .act = s->ffn.act },
+	               &f->norm, n);
 	op->matmul(f->be, &(struct matmul){ .out = &f->dense_out, .w = &l->down }, 1, &hidden, n);
 	op->rmsnorm(f->be, &f->dense_out, &f->dense_out, &l->dense_post_norm, hp->n_embd, hp->eps, n);
 	/* The router chooses by x normed with weights of its own, over the root of its width. */

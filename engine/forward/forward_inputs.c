@@ -3,7 +3,8 @@
 
 #include "engine/forward/forward.h"
 
-/* inputs = for each layer an input of its own: the normed product of x plus an embedding of the token, over the root of two. */
+/* inputs = for each layer an input of its own: the normed product of x plus an embedding of the token, over the root of
+ * two. */
 void forward_inputs(struct forward *f, const int32_t *id, int32_t n)
 {
 	const struct hparams *hp = &f->m->hp;

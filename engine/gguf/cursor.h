@@ -1,8 +1,8 @@
 /* engine/gguf/cursor.h (private to engine/) - bounded reader of little-endian bytes.
  *
- * Every read names its field.  A read past the end returns zero (or NULL), leaves the position, and records the field, its offset
- * and the bytes it needs; all later reads fail too.  So a parser reads a whole record without checks and then tests
- * cursor.failed. */
+ * Every read names its field. A read past the end returns zero (or NULL), leaves the position, and records the field,
+ * its offset and the bytes it needs; all later reads fail too. So a parser reads a whole record without checks and then
+ * tests cursor.failed. */
 #ifndef WEIR_CURSOR_H
 #define WEIR_CURSOR_H
 
@@ -12,10 +12,10 @@
 
 struct cursor {
 	const uint8_t *base;
-	uint64_t size, pos;      /* pos <= size, always */
-	const char *failed;      /* the first field whose read failed; NULL = none */
-	uint64_t failed_at;      /* offset of that field */
-	uint64_t failed_need;    /* bytes that it needs */
+	uint64_t size, pos;   /* pos <= size, always */
+	const char *failed;   /* the first field whose read failed; NULL = none */
+	uint64_t failed_at;   /* offset of that field */
+	uint64_t failed_need; /* bytes that it needs */
 };
 
 static inline uint64_t cursor_left(const struct cursor *c)

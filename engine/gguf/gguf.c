@@ -1,4 +1,5 @@
-/* engine/gguf/gguf.c - opens a GGUF file and closes it: a mapping, whose content gguf_parse.c checks, and its pages (gguf.h). */
+/* engine/gguf/gguf.c - opens a GGUF file and closes it: a mapping, whose content gguf_parse.c checks, and its pages
+ * (gguf.h). */
 #include "engine/gguf/gguf.h"
 
 #include "engine/base/mapped.h"
@@ -52,26 +53,26 @@ static int map_file(struct gguf *g, const char *path, struct err *e)
 		return gguf_err(g, e, "cannot be examined: %s", strerror(error));
 	}
 	if (!S_ISREG(st.st_mode)) {
-		const char *what = S_ISDIR(st.st_mode) ? "a directory" : S_ISFIFO(st.st_mode) ? "a pipe" :
-		                   S_ISSOCK(st.st_mode) ? "a socket" : "a device";
+		const char *what = S_ISDIR(st.st_mode)    ? "a directory"
+		                   : S_ISFIFO(st.st_mode) ? "a pipe"
+		                   : S_ISSOCK(st.st_mode) ? "a socket"
+		                                          : "a device";
 		close(fd);
 		return gguf_err(g, e, "this is %s, and a model must be a regular file", what);
 	}
 	if (st.st_size <= 0) {
 		close(fd);
-		return 0;   /* parse_header() reports the empty file */
+		return 0; /* parse_header() reports the empty file */
 	}
 	if ((uint64_t)st.st_size > PTRDIFF_MAX) {
 		close(fd);
-		return gguf_err(g, e, "size is %" PRId64 " bytes, more than this machine can map",
-		                (int64_t)st.st_size);
+		return gguf_err(g, e, "size is %" PRId64 " bytes, more than this machine can map", (int64_t)st.st_size);
 	}
 	p = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
 	if (p == MAP_FAILED) {
 		int error = errno;
 		close(fd);
-		return gguf_err(g, e, "%" PRId64 " bytes cannot be mapped: %s", (int64_t)st.st_size,
-		                strerror(error));
+		return gguf_err(g, e, "%" PRId64 " bytes cannot be mapped: %s", (int64_t)st.st_size, strerror(error));
 	}
 	close(fd);
 	g->base = p;
@@ -81,7 +82,8 @@ static int map_file(struct gguf *g, const char *path, struct err *e)
 	return 0;
 }
 
-/* How long the header is, is read from bytes that may change before they are copied; then the copy ends too early, or is longer than need be. */
+/* How long the header is, is read from bytes that may change before they are copied; then the copy ends too early, or
+ * is longer than need be. */
 static int copy_head(struct gguf *g, struct err *e)
 {
 	if (!g->mapped)
@@ -99,7 +101,8 @@ int gguf_check_there(const struct gguf *g, struct err *e)
 	for (size_t i = 0; i < g->n_part; i++)
 		if (gguf_check_there(g->part[i], e))
 			return -1;
-	return atomic_load(&g->lost) ? gguf_err(g, e, "changed while in use, or its disk failed: open the model anew") : 0;
+	return atomic_load(&g->lost) ? gguf_err(g, e, "changed while in use, or its disk failed: open the model anew")
+	                             : 0;
 }
 
 int gguf_open_file(struct gguf **out, const char *path, struct err *e)
@@ -130,7 +133,8 @@ int gguf_join(struct gguf *g, struct gguf *part, struct err *e)
 	g->part[g->n_part++] = part;
 	again = gguf_sort_tensors(g);
 	if (again)
-		return gguf_err(part, e, "tensor '%s' is in another part of the model, too", view_show(g->tensor_sorted[again]->name, name));
+		return gguf_err(part, e, "tensor '%s' is in another part of the model, too",
+		                view_show(g->tensor_sorted[again]->name, name));
 	return 0;
 }
 
@@ -148,7 +152,8 @@ void gguf_drop_pages(const void *p, size_t n, void *gguf)
 		madvise((void *)(from > base ? from : base), at + n - (from > base ? from : base), MADV_DONTNEED);
 }
 
-/* More than the largest tensors that lie between two in the order of the file; a fast disk reads it in a tenth of a second. */
+/* More than the largest tensors that lie between two in the order of the file; a fast disk reads it in a tenth of a
+ * second. */
 static const uint64_t ahead_bytes = UINT64_C(128) << 20;
 
 void gguf_read_ahead(struct gguf *g, const void *p, size_t n)

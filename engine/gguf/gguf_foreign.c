@@ -3,46 +3,52 @@
 
 const char *gguf_looks_like(const uint8_t *p, uint64_t n)
 {
-	static const struct { const char *magic; uint8_t at, len; const char *what; } known[] = {
-		{ "FUGG",                  0, 4,  "a byte-swapped GGUF file" },
-		{ "gguf",                  0, 4,  "a GGUF file with its magic in lower case" },
-		{ "lmgg",                  0, 4,  "an old GGML file: convert it to GGUF" },
-		{ "fmgg",                  0, 4,  "an old GGML file (GGMF): convert it to GGUF" },
-		{ "tjgg",                  0, 4,  "an old GGML file (GGJT): convert it to GGUF" },
-		{ "algg",                  0, 4,  "a GGML adapter (GGLA), not a model" },
-		{ "nsgg",                  0, 4,  "a saved session (GGSN), not a model" },
-		{ "GGML",                  0, 4,  "an old GGML file: convert it to GGUF" },
-		{ "GGMF",                  0, 4,  "an old GGML file (GGMF): convert it to GGUF" },
-		{ "GGJT",                  0, 4,  "an old GGML file (GGJT): convert it to GGUF" },
-		{ "GGLA",                  0, 4,  "a GGML adapter (GGLA), not a model" },
-		{ "PK\3\4",                0, 4,  "a zip archive (a wheel, or PyTorch weights): unpack or convert it" },
-		{ "\x1f\x8b",              0, 2,  "a gzip archive: unpack it first" },
-		{ "BZh",                   0, 3,  "a bzip2 archive: unpack it first" },
-		{ "\xfd" "7zXZ",           0, 5,  "an xz archive: unpack it first" },
-		{ "\x28\xb5\x2f\xfd",      0, 4,  "a zstd archive: unpack it first" },
-		{ "7z\xbc\xaf",            0, 4,  "a 7z archive: unpack it first" },
-		{ "Rar!",                  0, 4,  "a rar archive: unpack it first" },
+	static const struct {
+		const char *magic;
+		uint8_t at, len;
+		const char *what;
+	} known[] = {
+		{ "FUGG", 0, 4, "a byte-swapped GGUF file" },
+		{ "gguf", 0, 4, "a GGUF file with its magic in lower case" },
+		{ "lmgg", 0, 4, "an old GGML file: convert it to GGUF" },
+		{ "fmgg", 0, 4, "an old GGML file (GGMF): convert it to GGUF" },
+		{ "tjgg", 0, 4, "an old GGML file (GGJT): convert it to GGUF" },
+		{ "algg", 0, 4, "a GGML adapter (GGLA), not a model" },
+		{ "nsgg", 0, 4, "a saved session (GGSN), not a model" },
+		{ "GGML", 0, 4, "an old GGML file: convert it to GGUF" },
+		{ "GGMF", 0, 4, "an old GGML file (GGMF): convert it to GGUF" },
+		{ "GGJT", 0, 4, "an old GGML file (GGJT): convert it to GGUF" },
+		{ "GGLA", 0, 4, "a GGML adapter (GGLA), not a model" },
+		{ "PK\3\4", 0, 4, "a zip archive (a wheel, or PyTorch weights): unpack or convert it" },
+		{ "\x1f\x8b", 0, 2, "a gzip archive: unpack it first" },
+		{ "BZh", 0, 3, "a bzip2 archive: unpack it first" },
+		{ "\xfd"
+		  "7zXZ",
+		  0, 5, "an xz archive: unpack it first" },
+		{ "\x28\xb5\x2f\xfd", 0, 4, "a zstd archive: unpack it first" },
+		{ "7z\xbc\xaf", 0, 4, "a 7z archive: unpack it first" },
+		{ "Rar!", 0, 4, "a rar archive: unpack it first" },
 		{ "version https://git-l", 0, 21, "a git-lfs pointer: the model itself was not downloaded" },
-		{ "%PDF",                  0, 4,  "a PDF document" },
-		{ "SQLite format 3",       0, 15, "an SQLite database" },
-		{ "\x7f" "ELF",            0, 4,  "a program" },
-		{ "MZ",                    0, 2,  "a Windows program" },
-		{ "\x89HDF",               0, 4,  "an HDF5 file" },
-		{ "\x89PNG",               0, 4,  "a PNG image" },
-		{ "\x80\2",                0, 2,  "a Python pickle: convert it to GGUF" },
-		{ "{\"",                   8, 2,  "a safetensors file: convert it to GGUF" },
-		{ "{",                     0, 1,  "JSON text" },
-		{ "#!",                    0, 2,  "a script" },
+		{ "%PDF", 0, 4, "a PDF document" },
+		{ "SQLite format 3", 0, 15, "an SQLite database" },
+		{ "\x7f"
+		  "ELF",
+		  0, 4, "a program" },
+		{ "MZ", 0, 2, "a Windows program" },
+		{ "\x89HDF", 0, 4, "an HDF5 file" },
+		{ "\x89PNG", 0, 4, "a PNG image" },
+		{ "\x80\2", 0, 2, "a Python pickle: convert it to GGUF" },
+		{ "{\"", 8, 2, "a safetensors file: convert it to GGUF" },
+		{ "{", 0, 1, "JSON text" },
+		{ "#!", 0, 2, "a script" },
 	};
 	static const char *const html[] = { "<!doctype", "<html", "<head", "<body", "<?xml" };
 	uint64_t skip = 0, text = 0;
 
 	for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
-		if (n >= (uint64_t)known[i].at + known[i].len &&
-		    !memcmp(p + known[i].at, known[i].magic, known[i].len))
+		if (n >= (uint64_t)known[i].at + known[i].len && !memcmp(p + known[i].at, known[i].magic, known[i].len))
 			return known[i].what;
-	while (skip < n && skip < 64 &&
-	       (p[skip] == ' ' || p[skip] == '\n' || p[skip] == '\r' || p[skip] == '\t'))
+	while (skip < n && skip < 64 && (p[skip] == ' ' || p[skip] == '\n' || p[skip] == '\r' || p[skip] == '\t'))
 		skip++;
 	for (size_t i = 0; i < sizeof html / sizeof html[0]; i++) {
 		size_t len = strlen(html[i]), k = 0;
@@ -54,8 +60,7 @@ const char *gguf_looks_like(const uint8_t *p, uint64_t n)
 	}
 	if (n > 512 && !memcmp(p + 257, "ustar", 5))
 		return "a tar archive: unpack it first";
-	while (text < n && text < 64 &&
-	       ((p[text] >= 0x20 && p[text] < 0x7f) || (p[text] >= '\t' && p[text] <= '\r')))
+	while (text < n && text < 64 && ((p[text] >= 0x20 && p[text] < 0x7f) || (p[text] >= '\t' && p[text] <= '\r')))
 		text++;
 	return text == 64 || text == n ? "plain text" : NULL;
 }

@@ -1,7 +1,7 @@
 /* engine/gguf/gguf_get.c - typed access to a parsed GGUF file, its error messages, and the check of its weights.
  *
- * This file relies on what gguf.c has checked: each value's data lies inside the file, arrays of strings are complete, keys and
- * names are unique and sorted. */
+ * This file relies on what gguf.c has checked: each value's data lies inside the file, arrays of strings are complete,
+ * keys and names are unique and sorted. */
 #include "engine/gguf/gguf.h"
 
 #include "engine/gguf/cursor.h"
@@ -11,11 +11,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static const struct { const char *name; uint8_t bytes; } type_table[] = {
-	[GGUF_U8]  = { "u8", 1 },  [GGUF_I8]  = { "i8", 1 },  [GGUF_U16] = { "u16", 2 },  [GGUF_I16] = { "i16", 2 },
-	[GGUF_U32] = { "u32", 4 }, [GGUF_I32] = { "i32", 4 }, [GGUF_F32] = { "f32", 4 },  [GGUF_BOOL] = { "bool", 1 },
-	[GGUF_STRING] = { "string", 0 }, [GGUF_ARRAY] = { "array", 0 },
-	[GGUF_U64] = { "u64", 8 }, [GGUF_I64] = { "i64", 8 }, [GGUF_F64] = { "f64", 8 },
+static const struct {
+	const char *name;
+	uint8_t bytes;
+} type_table[] = {
+	[GGUF_U8] = { "u8", 1 },       [GGUF_I8] = { "i8", 1 },     [GGUF_U16] = { "u16", 2 },
+	[GGUF_I16] = { "i16", 2 },     [GGUF_U32] = { "u32", 4 },   [GGUF_I32] = { "i32", 4 },
+	[GGUF_F32] = { "f32", 4 },     [GGUF_BOOL] = { "bool", 1 }, [GGUF_STRING] = { "string", 0 },
+	[GGUF_ARRAY] = { "array", 0 }, [GGUF_U64] = { "u64", 8 },   [GGUF_I64] = { "i64", 8 },
+	[GGUF_F64] = { "f64", 8 },
 };
 
 const char *gguf_type_name(enum gguf_type t)
@@ -130,9 +134,8 @@ static int wrong_type(const struct gguf *g, const struct gguf_value *v, const ch
 	char key[120];
 	text_escape(key, sizeof key, v->key.p, v->key.n);
 	if (v->type == GGUF_ARRAY)
-		return gguf_err(g, e,
-		                "byte %" PRIu64 ": '%s' is an array of %" PRIu64 " x %s, and must be %s",
-		                v->off, key, v->n, gguf_type_name(v->elem), want);
+		return gguf_err(g, e, "byte %" PRIu64 ": '%s' is an array of %" PRIu64 " x %s, and must be %s", v->off,
+		                key, v->n, gguf_type_name(v->elem), want);
 	return gguf_err(g, e, "byte %" PRIu64 ": '%s' is of type %s, and must be %s", v->off, key,
 	                gguf_type_name(v->type), want);
 }
@@ -148,13 +151,11 @@ static int read_int(enum gguf_type t, const uint8_t *p, int64_t *out)
 	uint64_t u = bytes_le(p, gguf_type_size(t));
 
 	switch (t) {
-	case GGUF_I8:  *out = (int8_t)u; return 0;
+	case GGUF_I8: *out = (int8_t)u; return 0;
 	case GGUF_I16: *out = (int16_t)u; return 0;
 	case GGUF_I32: *out = (int32_t)u; return 0;
 	case GGUF_I64: *out = (int64_t)u; return 0;
-	default:
-		*out = u > INT64_MAX ? INT64_MAX : (int64_t)u;
-		return u > INT64_MAX ? -1 : 0;
+	default: *out = u > INT64_MAX ? INT64_MAX : (int64_t)u; return u > INT64_MAX ? -1 : 0;
 	}
 }
 
@@ -168,15 +169,13 @@ int gguf_int(const struct gguf *g, const char *key, int64_t min, int64_t max, in
 	if (!is_int(v->type))
 		return wrong_type(g, v, "an integer", e);
 	if (read_int(v->type, v->data, &n))
-		return gguf_err(g, e,
-		                "byte %" PRIu64 ": '%s' is %" PRIu64 ", and must be %" PRId64 " to %" PRId64,
+		return gguf_err(g, e, "byte %" PRIu64 ": '%s' is %" PRIu64 ", and must be %" PRId64 " to %" PRId64,
 		                v->off, key, bytes_le(v->data, 8), min, max);
 	if ((n < min || n > max) && min == max)
-		return gguf_err(g, e, "byte %" PRIu64 ": '%s' is %" PRId64 ", and must be %" PRId64, v->off,
-		                key, n, min);
+		return gguf_err(g, e, "byte %" PRIu64 ": '%s' is %" PRId64 ", and must be %" PRId64, v->off, key, n,
+		                min);
 	if (n < min || n > max)
-		return gguf_err(g, e,
-		                "byte %" PRIu64 ": '%s' is %" PRId64 ", and must be %" PRId64 " to %" PRId64,
+		return gguf_err(g, e, "byte %" PRIu64 ": '%s' is %" PRId64 ", and must be %" PRId64 " to %" PRId64,
 		                v->off, key, n, min, max);
 	*out = n;
 	return 1;
@@ -227,8 +226,8 @@ int gguf_string(const struct gguf *g, const char *key, struct view *out, struct 
 	return 1;
 }
 
-int gguf_array(const struct gguf *g, const char *key, enum gguf_type elem, uint64_t n,
-               const struct gguf_value **out, struct err *e)
+int gguf_array(const struct gguf *g, const char *key, enum gguf_type elem, uint64_t n, const struct gguf_value **out,
+               struct err *e)
 {
 	const struct gguf_value *v = gguf_find(g, key);
 	char want[80];
@@ -276,12 +275,15 @@ static int bad_weight(const struct gguf *g, const struct gguf_tensor *t, int64_t
 	uint64_t at = t->at + dtype_bytes(t->type, (uint64_t)(i / block * block));
 
 	return gguf_err(g, e, "byte %" PRIu64 ": tensor '%.*s' is damaged: its value number %" PRId64 " is %s", at,
-	                (int)t->name.n, t->name.p, i, isnan(value) ? "NaN" : value > 0 ? "Inf" : "-Inf");
+	                (int)t->name.n, t->name.p, i,
+	                isnan(value) ? "NaN"
+	                : value > 0  ? "Inf"
+	                             : "-Inf");
 }
 
 int gguf_check_weights(const struct gguf *g, struct err *e)
 {
-	enum { PIECE = 2048 };   /* a multiple of every block */
+	enum { PIECE = 2048 }; /* a multiple of every block */
 	float buf[PIECE];
 
 	for (uint64_t i = 0; i < g->n_tensor; i++) {

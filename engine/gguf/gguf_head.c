@@ -1,14 +1,15 @@
 /* engine/gguf/gguf_head.c - where the header of a model file ends (gguf.h).
  *
- * Walks over the records by their lengths alone: what they hold is checked when the header is there (gguf_parse.c).  Where a record cannot be
- * right the walk ends as if the header were complete, and opening the file says what is wrong. */
+ * Walks over the records by their lengths alone: what they hold is checked when the header is there (gguf_parse.c).
+ * Where a record cannot be right the walk ends as if the header were complete, and opening the file says what is
+ * wrong. */
 #include "engine/engine.h"
 #include "engine/gguf/gguf.h"
 
 #include "engine/gguf/cursor.h"
 
 enum { DIMS_MOST = 8, RECORDS_MOST = 1 << 20 };
-enum { HEAD_BEHIND = 4096 };   /* bytes behind the record where the walk ended that a message about it may quote */
+enum { HEAD_BEHIND = 4096 }; /* bytes behind the record where the walk ended that a message about it may quote */
 
 static void skip_string(struct cursor *c)
 {
@@ -43,7 +44,7 @@ enum walk { WHOLE, CUT_OFF, WRONG };
 /* *reached: the byte where the walk ended. */
 static enum walk walk(const void *p, uint64_t n, uint64_t *reached)
 {
-	struct cursor c = {.base = p, .size = n};
+	struct cursor c = { .base = p, .size = n };
 	uint64_t n_tensor, n_kv;
 	enum walk got = WRONG;
 

@@ -1,15 +1,17 @@
-/* engine/gguf/gguf_parse.c - reads and checks the content of a GGUF file: header, metadata, tensor directory, data layout.
+/* engine/gguf/gguf_parse.c - reads and checks the content of a GGUF file: header, metadata, tensor directory, data
+ * layout.
  *
  *   0   "GGUF"  u32 version  u64 n_tensors  u64 n_kv
  *   24  n_kv times:       string key, u32 value type, value
  *       n_tensors times:  string name, u32 n_dims, u64 ne[n_dims], u32 type, u64 offset
  *       padding to the alignment, then the tensors' data, each at `offset` from there
  *
- * A string is a u64 length and its bytes.  All numbers are little endian.
+ * A string is a u64 length and its bytes. All numbers are little endian.
  *
- * After a successful parse all pointers in struct gguf lie inside the file or the copy of its header, keys and names are unique printable ASCII, and
- * tensors lie inside the file without overlap.  Memory use is proportional to the file: a count must not exceed the bytes left
- * divided by the size of the smallest record, and is checked before memory is allocated.  Typed access is in gguf_get.c. */
+ * After a successful parse all pointers in struct gguf lie inside the file or the copy of its header, keys and names
+ * are unique printable ASCII, and tensors lie inside the file without overlap. Memory use is proportional to the file:
+ * a count must not exceed the bytes left divided by the size of the smallest record, and is checked before memory is
+ * allocated. Typed access is in gguf_get.c. */
 #include "engine/gguf/gguf.h"
 
 #include "engine/gguf/cursor.h"
@@ -25,17 +27,17 @@
 #define MAX_STRING        (16u << 20)
 #define MAX_ARRAY         (64u << 20)
 #define MAX_ALIGNMENT     65536u
-#define MIN_KV_RECORD     (8 + 1 + 4 + 1)               /* a one-byte key with a one-byte value */
-#define MIN_TENSOR_RECORD (8 + 1 + 4 + 8 + 4 + 8)       /* a one-byte name, one dimension */
+#define MIN_KV_RECORD     (8 + 1 + 4 + 1)         /* a one-byte key with a one-byte value */
+#define MIN_TENSOR_RECORD (8 + 1 + 4 + 8 + 4 + 8) /* a one-byte name, one dimension */
 
 struct parse {
 	struct gguf *g;
 	struct cursor c;
 	struct err *e;
 	/* The record being read, for messages. */
-	const char *kind;        /* "key", "tensor", or NULL outside records */
+	const char *kind; /* "key", "tensor", or NULL outside records */
 	uint64_t index;
-	struct view name;        /* empty until a printable name has been read */
+	struct view name; /* empty until a printable name has been read */
 };
 
 /* ---- messages ---- */
@@ -69,11 +71,13 @@ static uint64_t file_left(const struct parse *p, uint64_t at)
 static int bad_end(struct parse *p)
 {
 	if (p->c.failed_need <= file_left(p, p->c.failed_at))
-		return gguf_err(p->g, p->e, "byte %" PRIu64 ": the file is being changed by another program: open it again when that has ended",
+		return gguf_err(p->g, p->e,
+		                "byte %" PRIu64
+		                ": the file is being changed by another program: open it again when that has ended",
 		                p->c.failed_at);
 	return bad(p, p->c.failed_at, p->c.failed,
-	           "is cut off: it needs %" PRIu64 " bytes, and the file has %" PRIu64 " left",
-	           p->c.failed_need, file_left(p, p->c.failed_at));
+	           "is cut off: it needs %" PRIu64 " bytes, and the file has %" PRIu64 " left", p->c.failed_need,
+	           file_left(p, p->c.failed_at));
 }
 
 /* ---- header ---- */
@@ -90,15 +94,15 @@ static int bad_magic(struct parse *p)
 }
 
 /* Check a count of the header against its cap and against the bytes left for its records. */
-static int check_count(struct parse *p, uint64_t off, const char *field, uint64_t n, uint64_t cap,
-                       uint64_t record)
+static int check_count(struct parse *p, uint64_t off, const char *field, uint64_t n, uint64_t cap, uint64_t record)
 {
 	uint64_t left = file_left(p, p->c.pos);
 
 	if (n > cap)
 		return bad(p, off, field, "is %" PRIu64 ", and the limit is %" PRIu64, n, cap);
 	if (n > left / record)
-		return bad(p, off, field, "is %" PRIu64 ", but the %" PRIu64 " bytes left can hold at most %" PRIu64, n, left, left / record);
+		return bad(p, off, field, "is %" PRIu64 ", but the %" PRIu64 " bytes left can hold at most %" PRIu64, n,
+		           left, left / record);
 	return 0;
 }
 
@@ -134,7 +138,9 @@ static int parse_header(struct parse *p)
 	if (p->c.failed)
 		return bad_end(p);
 	return check_count(p, 8, "n_tensors", g->n_tensor, MAX_TENSORS, MIN_TENSOR_RECORD) ||
-	       check_count(p, 16, "n_kv", g->n_kv, MAX_KV, MIN_KV_RECORD) ? -1 : 0;
+	                       check_count(p, 16, "n_kv", g->n_kv, MAX_KV, MIN_KV_RECORD)
+	               ? -1
+	               : 0;
 }
 
 /* ---- metadata ---- */
@@ -148,8 +154,7 @@ static int printable(struct view v)
 }
 
 /* A key or a tensor name: 1 to max bytes of printable ASCII. */
-static int read_name(struct parse *p, const char *field, const char *field_bytes, uint64_t max,
-                     struct view *out)
+static int read_name(struct parse *p, const char *field, const char *field_bytes, uint64_t max, struct view *out)
 {
 	uint64_t off = p->c.pos, n = cursor_u64(&p->c, field);
 	char shown[80];
@@ -163,8 +168,7 @@ static int read_name(struct parse *p, const char *field, const char *field_bytes
 	if (p->c.failed)
 		return bad_end(p);
 	if (!printable(*out))
-		return bad(p, off + 8, field_bytes, "is '%s', and must be printable ASCII",
-		           view_show(*out, shown));
+		return bad(p, off + 8, field_bytes, "is '%s', and must be printable ASCII", view_show(*out, shown));
 	p->name = *out;
 	return 0;
 }
@@ -202,15 +206,15 @@ static int read_array(struct parse *p, struct gguf_value *v)
 	if (elem > GGUF_F64)
 		return bad(p, off, "array type", "is %" PRIu32 ", and must be 0 to 12", elem);
 	if (elem == GGUF_ARRAY)
-		return bad(p, off, "array type", "is %" PRIu32 ", an array of arrays, which is not supported",
-		           elem);
+		return bad(p, off, "array type", "is %" PRIu32 ", an array of arrays, which is not supported", elem);
 	if (n > MAX_ARRAY)
 		return bad(p, off + 4, "array count", "is %" PRIu64 ", and the limit is %u", n, MAX_ARRAY);
 	least = elem == GGUF_STRING ? 8 : gguf_type_size((enum gguf_type)elem);
 	left = file_left(p, p->c.pos);
 	if (n > left / least)
 		return bad(p, off + 4, "array count",
-		           "is %" PRIu64 ", but the %" PRIu64 " bytes left can hold at most %" PRIu64, n, left, left / least);
+		           "is %" PRIu64 ", but the %" PRIu64 " bytes left can hold at most %" PRIu64, n, left,
+		           left / least);
 	v->elem = (enum gguf_type)elem;
 	v->n = n;
 	start = p->c.pos;
@@ -286,12 +290,12 @@ static int parse_kv(struct parse *p)
 		g->kv_sorted[p->index] = &g->kv[p->index];
 	}
 	p->kind = NULL;
-	/* Sorting makes duplicates adjacent and lookup a binary search; unlike a hash table it has no worst case to attack. */
+	/* Sorting makes duplicates adjacent and lookup a binary search; unlike a hash table it has no worst case to
+	 * attack. */
 	qsort(g->kv_sorted, g->n_kv, sizeof *g->kv_sorted, by_key);
 	for (uint64_t i = 1; i < g->n_kv; i++)
 		if (!view_cmp(g->kv_sorted[i - 1]->key, g->kv_sorted[i]->key))
-			return bad(p, g->kv_sorted[i]->off, "key",
-			           "'%s' is a duplicate, first seen at byte %" PRIu64,
+			return bad(p, g->kv_sorted[i]->off, "key", "'%s' is a duplicate, first seen at byte %" PRIu64,
 			           view_show(g->kv_sorted[i]->key, name), g->kv_sorted[i - 1]->off);
 	return 0;
 }
@@ -314,23 +318,22 @@ static int check_container_keys(struct parse *p)
 		a = (uint32_t)bytes_le(v->data, 4);
 		if (a < 8 || a > MAX_ALIGNMENT || (a & (a - 1)))
 			return bad(p, v->off, "general.alignment",
-			           "is %" PRIu32 ", and must be a power of two from 8 to %u", a,
-			           MAX_ALIGNMENT);
+			           "is %" PRIu32 ", and must be a power of two from 8 to %u", a, MAX_ALIGNMENT);
 		g->alignment = a;
 	}
 	have = gguf_string(g, "general.architecture", &s, p->e);
 	if (have < 0)
 		return -1;
 	if (have && (s.n < 1 || s.n > 64 || !printable(s)))
-		return bad(p, gguf_find(g, "general.architecture")->off,
-		           "general.architecture", "is %zu bytes long, and must be 1 to 64 bytes of printable ASCII", s.n);
+		return bad(p, gguf_find(g, "general.architecture")->off, "general.architecture",
+		           "is %zu bytes long, and must be 1 to 64 bytes of printable ASCII", s.n);
 	have = gguf_int(g, "split.count", 1, 65535, &n, p->e);
 	if (have < 0)
 		return -1;
 	if (gguf_int(g, "split.no", 0, have ? n - 1 : 0, &no, p->e) < 0)
 		return -1;
 	if (have && n > 1)
-		return 0;   /* gguf_split.c opens the other parts */
+		return 0; /* gguf_split.c opens the other parts */
 	n = (int64_t)g->n_tensor;
 	return gguf_int(g, "split.tensors.count", n, n, &n, p->e) < 0 ? -1 : 0;
 }
@@ -368,12 +371,10 @@ static int read_tensor(struct parse *p, struct gguf_tensor *t)
 		if (p->c.failed)
 			return bad_end(p);
 		if (ne < 1 || ne > INT64_MAX)
-			return bad(p, off, ne_field[i], "is %" PRIu64 ", and must be 1 to %" PRId64, ne,
-			           INT64_MAX);
+			return bad(p, off, ne_field[i], "is %" PRIu64 ", and must be 1 to %" PRId64, ne, INT64_MAX);
 		if (size_mul(count, ne, &count) || count > INT64_MAX)
-			return bad(p, off, ne_field[i],
-			           "is %" PRIu64 ", and the number of values then passes %" PRId64, ne,
-			           INT64_MAX);
+			return bad(p, off, ne_field[i], "is %" PRIu64 ", and the number of values then passes %" PRId64,
+			           ne, INT64_MAX);
 		t->ne[i] = (int64_t)ne;
 	}
 	off = p->c.pos;
@@ -382,30 +383,31 @@ static int read_tensor(struct parse *p, struct gguf_tensor *t)
 		return bad_end(p);
 	type = dtype_from_ggml(id, &type_name);
 	if (type < 0 && type_name)
-		return bad(p, off, "type", "is %" PRIu32 " (%s), which is not supported: take the model in another quantization, such as Q4_K_M or Q3_K_M", id,
-		           type_name);
+		return bad(
+			p, off, "type",
+			"is %" PRIu32
+			" (%s), which is not supported: take the model in another quantization, such as Q4_K_M or Q3_K_M",
+			id, type_name);
 	if (type < 0)
 		return bad(p, off, "type", "is %" PRIu32 ", which is not known", id);
 	t->type = (enum dtype)type;
 	info = dtype_info(t->type);
 	if (t->ne[0] % info->block)
-		return bad(p, off, "ne[0]",
-		           "is %" PRId64 ", and must be a multiple of the block of %s, %" PRId32, t->ne[0],
-		           info->name, info->block);
+		return bad(p, off, "ne[0]", "is %" PRId64 ", and must be a multiple of the block of %s, %" PRId32,
+		           t->ne[0], info->name, info->block);
 	if (size_mul(count / (uint64_t)info->block, (uint64_t)info->block_bytes, &t->bytes))
-		return bad(p, off, "size",
-		           "is %" PRIu64 " blocks of %" PRId32 " bytes, more than 64 bits can count",
+		return bad(p, off, "size", "is %" PRIu64 " blocks of %" PRId32 " bytes, more than 64 bits can count",
 		           count / (uint64_t)info->block, info->block_bytes);
 	if (t->bytes > p->g->size)
-		return bad(p, off, "size", "is %" PRIu64 " bytes, and the whole file has only %" PRIu64
-		           ": it is cut short or damaged", t->bytes, p->g->size);
+		return bad(p, off, "size",
+		           "is %" PRIu64 " bytes, and the whole file has only %" PRIu64 ": it is cut short or damaged",
+		           t->bytes, p->g->size);
 	off = p->c.pos;
 	t->at = cursor_u64(&p->c, "offset");
 	if (p->c.failed)
 		return bad_end(p);
 	if (t->at % p->g->alignment)
-		return bad(p, off, "offset",
-		           "is %" PRIu64 ", and must be a multiple of the alignment, %" PRIu32, t->at,
+		return bad(p, off, "offset", "is %" PRIu64 ", and must be a multiple of the alignment, %" PRIu32, t->at,
 		           p->g->alignment);
 	return 0;
 }
@@ -418,8 +420,10 @@ static int place_tensors(struct parse *p)
 
 	p->name.n = 0;
 	if (size_add(p->c.pos, align - 1, &start) || (start &= ~(align - 1)) > g->size)
-		return bad(p, p->c.pos, "tensor data", "is to start at the next multiple of %" PRIu64
-		           ", past the end of the file (%" PRIu64 " bytes)", align, g->size);
+		return bad(p, p->c.pos, "tensor data",
+		           "is to start at the next multiple of %" PRIu64 ", past the end of the file (%" PRIu64
+		           " bytes)",
+		           align, g->size);
 	data_bytes = g->size - start;
 	p->kind = "tensor";
 	for (p->index = 0; p->index < g->n_tensor; p->index++) {
@@ -428,17 +432,16 @@ static int place_tensors(struct parse *p)
 
 		p->name = t->name;
 		if (t->at > data_bytes || t->bytes > data_bytes - t->at)
-			return bad(p, field, "offset", "is %" PRIu64 " for %" PRIu64
-			           " bytes, but the data section has only %" PRIu64 " bytes: the file is cut short or damaged",
+			return bad(p, field, "offset",
+			           "is %" PRIu64 " for %" PRIu64 " bytes, but the data section has only %" PRIu64
+			           " bytes: the file is cut short or damaged",
 			           t->at, t->bytes, data_bytes);
 		if (t->at < prev)
 			return bad(p, field, "offset",
-			           "is %" PRIu64 ", out of order: the tensor before it is at %" PRIu64, t->at,
-			           prev);
+			           "is %" PRIu64 ", out of order: the tensor before it is at %" PRIu64, t->at, prev);
 		if (t->at < end)
 			return bad(p, field, "offset",
-			           "is %" PRIu64 ", an overlap: the tensor before it ends at %" PRIu64, t->at,
-			           end);
+			           "is %" PRIu64 ", an overlap: the tensor before it ends at %" PRIu64, t->at, end);
 		prev = t->at;
 		end = t->at + t->bytes;
 		t->at += start;
@@ -460,8 +463,8 @@ static int parse_tensors(struct parse *p)
 	if (check_count(p, 8, "n_tensors", g->n_tensor, MAX_TENSORS, MIN_TENSOR_RECORD))
 		return -1;
 	g->tensor = try_alloc(g->n_tensor, sizeof *g->tensor, "the tensor directory of a model file", p->e);
-	g->tensor_sorted = try_alloc(g->n_tensor, sizeof *g->tensor_sorted,
-	                             "the tensor directory of a model file", p->e);
+	g->tensor_sorted =
+		try_alloc(g->n_tensor, sizeof *g->tensor_sorted, "the tensor directory of a model file", p->e);
 	if (!g->tensor || !g->tensor_sorted)
 		return -1;
 	p->kind = "tensor";
@@ -480,7 +483,9 @@ static int parse_tensors(struct parse *p)
 
 int gguf_parse_all(struct gguf *g, struct err *e)
 {
-	struct parse p = { .g = g, .e = e, .c = { .base = g->head ? g->head : g->base, .size = g->head ? g->n_head : g->size } };
+	struct parse p = { .g = g,
+		           .e = e,
+		           .c = { .base = g->head ? g->head : g->base, .size = g->head ? g->n_head : g->size } };
 
 	return parse_header(&p) || parse_kv(&p) || check_container_keys(&p) || parse_tensors(&p) ? -1 : 0;
 }

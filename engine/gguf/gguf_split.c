@@ -1,7 +1,8 @@
 /* engine/gguf/gguf_split.c - a model in several files, NAME-00001-of-0000N.gguf and so on, as one (gguf.h).
  *
- * The first part holds the metadata; each part holds tensors of its own.  split.count says how many parts there are, split.no which one a
- * file is, from 0.  Whichever part is named, all are opened; names and sizes are checked as those of a single file. */
+ * The first part holds the metadata; each part holds tensors of its own. split.count says how many parts there are,
+ * split.no which one a file is, from 0. Whichever part is named, all are opened; names and sizes are checked as those
+ * of a single file. */
 #include "engine/gguf/gguf.h"
 
 #include <stdio.h>
@@ -17,7 +18,8 @@ static int parts_by_name(const char *path)
 	const char *tail = path + n - TAIL;
 	int no, count, end = 0;
 
-	if (n <= TAIL || sscanf(tail, "-%5d-of-%5d.gguf%n", &no, &count, &end) != 2 || end != TAIL || no < 1 || no > count)
+	if (n <= TAIL || sscanf(tail, "-%5d-of-%5d.gguf%n", &no, &count, &end) != 2 || end != TAIL || no < 1 ||
+	    no > count)
 		return 0;
 	return count;
 }
@@ -26,7 +28,8 @@ static int parts_by_name(const char *path)
 static int split_of(const struct gguf *g, int64_t *no, int64_t *count, struct err *e)
 {
 	*no = *count = 0;
-	if (gguf_int(g, "split.count", 0, PARTS_MOST, count, e) < 0 || gguf_int(g, "split.no", 0, PARTS_MOST, no, e) < 0)
+	if (gguf_int(g, "split.count", 0, PARTS_MOST, count, e) < 0 ||
+	    gguf_int(g, "split.no", 0, PARTS_MOST, no, e) < 0)
 		return -1;
 	return *count > 1;
 }
@@ -34,7 +37,7 @@ static int split_of(const struct gguf *g, int64_t *no, int64_t *count, struct er
 /* Open part i and check that it is the one that is due. */
 static int open_part(struct gguf **out, const char *path, int64_t i, int64_t count, struct err *e)
 {
-	struct str name = {0};
+	struct str name = { 0 };
 	int64_t no, of;
 	int rc;
 
@@ -44,7 +47,8 @@ static int open_part(struct gguf **out, const char *path, int64_t i, int64_t cou
 	if (!rc && split_of(*out, &no, &of, e) < 0)
 		rc = -1;
 	else if (!rc && (no != i || of != count))
-		rc = gguf_err(*out, e, "this says that it is part %d of %d, and must be part %d of %d", (int)no + 1, (int)of, (int)i + 1, (int)count);
+		rc = gguf_err(*out, e, "this says that it is part %d of %d, and must be part %d of %d", (int)no + 1,
+		              (int)of, (int)i + 1, (int)count);
 	if (rc && *out) {
 		gguf_close(*out);
 		*out = NULL;
@@ -66,8 +70,10 @@ int gguf_open(struct gguf **out, const char *path, struct err *e)
 	if (!split)
 		return 0;
 	if (split > 0 && parts_by_name(path) != count)
-		split = gguf_err(g, e, "this is part %d of %d; the parts' names must end with -00001-of-%05d.gguf and so on", (int)no + 1, (int)count, (int)count);
-	if (split > 0 && no > 0) {   /* the metadata is in the first part */
+		split = gguf_err(g, e,
+		                 "this is part %d of %d; the parts' names must end with -00001-of-%05d.gguf and so on",
+		                 (int)no + 1, (int)count, (int)count);
+	if (split > 0 && no > 0) { /* the metadata is in the first part */
 		gguf_close(g);
 		*out = NULL;
 		if (open_part(out, path, 0, count, e))

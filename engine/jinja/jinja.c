@@ -101,7 +101,8 @@ static int run(struct run *r, const struct jinja_chat *c)
 	return 0;
 }
 
-int jinja_run(const struct jinja *t, const struct jinja_chat *c, void (*write)(void *, const struct jinja_piece *), void *ud, struct err *e)
+int jinja_run(const struct jinja *t, const struct jinja_chat *c, void (*write)(void *, const struct jinja_piece *),
+              void *ud, struct err *e)
 {
 	struct run *r = xcalloc(1, sizeof *r);
 	size_t given = 0;

@@ -26,10 +26,12 @@ void must_be_defined(struct run *r, struct value v)
 
 static struct value loop_attr(struct run *r, struct loop *l, const char *name)
 {
+	/* clang-format off */
 	const struct { const char *name; int64_t number; } numbers[] = {
 		{ "index", (int64_t)l->at + 1 }, { "index0", (int64_t)l->at }, { "revindex", (int64_t)(l->n - l->at) },
 		{ "revindex0", (int64_t)(l->n - l->at) - 1 }, { "length", (int64_t)l->n }, { "depth", l->depth + 1 }, { "depth0", l->depth },
 	};
+	/* clang-format on */
 
 	for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
 		if (!strcmp(name, numbers[i].name))
@@ -79,8 +81,10 @@ struct value get_item(struct run *r, struct value v, struct value index)
 	must_be_defined(r, v);
 	if (v.kind == V_DICT && (found = dict_find(w, v.dict, index)))
 		return *found;
-	if ((v.kind == V_LIST || v.kind == V_TUPLE || v.kind == V_TEXT) && (index.kind == V_INT || index.kind == V_BOOL)) {
-		int64_t n = (int64_t)(v.kind == V_TEXT ? text_length(w, v) : v.list->n), i = index.i < 0 ? index.i + n : index.i;
+	if ((v.kind == V_LIST || v.kind == V_TUPLE || v.kind == V_TEXT) &&
+	    (index.kind == V_INT || index.kind == V_BOOL)) {
+		int64_t n = (int64_t)(v.kind == V_TEXT ? text_length(w, v) : v.list->n),
+			i = index.i < 0 ? index.i + n : index.i;
 
 		if (i < 0 || i >= n)
 			return undefined(r, "the index is out of range");

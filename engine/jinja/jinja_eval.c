@@ -63,13 +63,15 @@ static struct value slice(struct run *r, const struct node *n)
 		struct list *l = work_alloc(w, sizeof *l);
 
 		if (to > from)
-			*l = (struct list){ .v = v.list->v + from, .n = (size_t)(to - from), .cap = (size_t)(to - from) };
+			*l = (struct list){ .v = v.list->v + from,
+				            .n = (size_t)(to - from),
+				            .cap = (size_t)(to - from) };
 		return (struct value){ .kind = v.kind, .list = l };
 	}
 	o = v_list(w, is_text ? V_LIST : v.kind, 0);
 	if (is_text)
 		v = sequence(w, v);
-	for (int64_t i = from; step > 0 ? i < to : i > to; ) {
+	for (int64_t i = from; step > 0 ? i < to : i > to;) {
 		spend(w, 1);
 		list_add(w, o, v.list->v[i]);
 		if (__builtin_add_overflow(i, step, &i))
@@ -110,7 +112,10 @@ static struct value repeated(struct run *r, struct value v, int64_t times)
 	return o;
 }
 
-static int64_t floor_div(int64_t a, int64_t b) { return a / b - (a % b != 0 && (a < 0) != (b < 0)); }
+static int64_t floor_div(int64_t a, int64_t b)
+{
+	return a / b - (a % b != 0 && (a < 0) != (b < 0));
+}
 
 static struct value power(struct run *r, struct value a, struct value b)
 {
@@ -137,12 +142,30 @@ static struct value numbers(struct run *r, enum op op, struct value a, struct va
 	if (!real && b.i == -1 && (op == E_FLOOR || op == E_MOD))
 		return op == E_MOD ? v_int(0) : numbers(r, E_SUB, v_int(0), a);
 	switch (op) {
-	case E_ADD: over = !real && __builtin_add_overflow(a.i, b.i, &i); x += y; break;
-	case E_SUB: over = !real && __builtin_sub_overflow(a.i, b.i, &i); x -= y; break;
-	case E_MUL: over = !real && __builtin_mul_overflow(a.i, b.i, &i); x *= y; break;
-	case E_DIV: real = 1; x /= y; break;
-	case E_FLOOR: i = real ? 0 : floor_div(a.i, b.i); x = floor(x / y); break;
-	case E_MOD: i = real ? 0 : a.i - b.i * floor_div(a.i, b.i); x -= y * floor(x / y); break;
+	case E_ADD:
+		over = !real && __builtin_add_overflow(a.i, b.i, &i);
+		x += y;
+		break;
+	case E_SUB:
+		over = !real && __builtin_sub_overflow(a.i, b.i, &i);
+		x -= y;
+		break;
+	case E_MUL:
+		over = !real && __builtin_mul_overflow(a.i, b.i, &i);
+		x *= y;
+		break;
+	case E_DIV:
+		real = 1;
+		x /= y;
+		break;
+	case E_FLOOR:
+		i = real ? 0 : floor_div(a.i, b.i);
+		x = floor(x / y);
+		break;
+	case E_MOD:
+		i = real ? 0 : a.i - b.i * floor_div(a.i, b.i);
+		x -= y * floor(x / y);
+		break;
 	default: return power(r, a, b);
 	}
 	if (over)
@@ -164,7 +187,8 @@ static struct value arithmetic(struct run *r, enum op op, struct value a, struct
 		return text_cat(&r->w, a, b);
 	if (op == E_ADD && a.kind == b.kind && (a.kind == V_LIST || a.kind == V_TUPLE))
 		return joined_lists(r, a, b);
-	if (op == E_MUL && (a.kind == V_TEXT || a.kind == V_LIST || a.kind == V_TUPLE) && (b.kind == V_INT || b.kind == V_BOOL))
+	if (op == E_MUL && (a.kind == V_TEXT || a.kind == V_LIST || a.kind == V_TUPLE) &&
+	    (b.kind == V_INT || b.kind == V_BOOL))
 		return repeated(r, a, b.i);
 	if (op == E_MUL && (b.kind == V_TEXT || b.kind == V_LIST) && (a.kind == V_INT || a.kind == V_BOOL))
 		return repeated(r, b, a.i);
@@ -207,7 +231,8 @@ static struct value comparison(struct run *r, const struct node *n)
 void run_call(struct run *r, const struct args *a, struct call *c)
 {
 	struct work *w = &r->w;
-	struct value star = a->star ? sequence(w, eval(r, a->star)) : v_none(), stars = a->stars ? eval(r, a->stars) : v_none();
+	struct value star = a->star ? sequence(w, eval(r, a->star)) : v_none(),
+		     stars = a->stars ? eval(r, a->stars) : v_none();
 	size_t more = a->star ? star.list->n : 0, more_named = stars.kind == V_DICT ? stars.dict->n : 0;
 
 	c->v = work_array(w, a->n + more, sizeof *c->v);
@@ -256,7 +281,8 @@ static struct value filter_or_test(struct run *r, const struct node *n)
 	struct call c = { .n = 0 };
 	struct value v;
 
-	/* An attribute of something undefined may be asked for where the answer is "undefined" anyway: not even Jinja2 does that. */
+	/* An attribute of something undefined may be asked for where the answer is "undefined" anyway: not even Jinja2
+	 * does that. */
 	v = eval(r, n->a);
 	run_call(r, n->args, &c);
 	r->w.line = n->line;
@@ -361,7 +387,8 @@ static struct value value_of(struct run *r, const struct node *n)
 	switch (n->op) {
 	case E_CONST: return n->value;
 	case E_NAME: return variable(r, n->name);
-	case E_LIST: case E_TUPLE: return list_of(r, n);
+	case E_LIST:
+	case E_TUPLE: return list_of(r, n);
 	case E_DICT: return dict_of(r, n);
 	case E_ATTR:
 		v = eval(r, n->a);
@@ -370,13 +397,16 @@ static struct value value_of(struct run *r, const struct node *n)
 	case E_ITEM: return item(r, n);
 	case E_SLICE: return slice(r, n);
 	case E_CALL: return call(r, n);
-	case E_FILTER: case E_TEST: return filter_or_test(r, n);
+	case E_FILTER:
+	case E_TEST: return filter_or_test(r, n);
 	case E_NOT: return v_bool(!truth(eval(r, n->a)));
-	case E_NEG: case E_POS: return sign(r, n->op, eval(r, n->a));
+	case E_NEG:
+	case E_POS: return sign(r, n->op, eval(r, n->a));
 	case E_AND: return chain(r, n, 0);
 	case E_OR: return chain(r, n, 1);
 	case E_COMPARE: return comparison(r, n);
-	case E_ADD: case E_SUB: return fold(r, n);
+	case E_ADD:
+	case E_SUB: return fold(r, n);
 	case E_CONCAT: return concat(r, n);
 	case E_IF: return inline_if(r, n);
 	default: return binary(r, n);

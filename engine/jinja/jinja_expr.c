@@ -1,5 +1,5 @@
-/* engine/jinja/jinja_expr.c - parses expressions, by Jinja2's precedence: if, or, and, not, comparisons, + -, ~, * / // %, **, signs; filters, tests,
- * calls and attributes bind closest. */
+/* engine/jinja/jinja_expr.c - parses expressions, by Jinja2's precedence: if, or, and, not, comparisons, + -, ~, * / //
+ * %, **, signs; filters, tests, calls and attributes bind closest. */
 #include "engine/jinja/jinja_private.h"
 
 #include <string.h>
@@ -114,7 +114,10 @@ static struct node *nested(struct parser *p, struct node *(*parse)(struct parser
 	return n;
 }
 
-static struct node *with_if(struct parser *p) { return parse_expression(p, 1); }
+static struct node *with_if(struct parser *p)
+{
+	return parse_expression(p, 1);
+}
 
 static struct node *list_literal(struct parser *p)
 {
@@ -148,7 +151,10 @@ static struct node *dict_literal(struct parser *p)
 	return n;
 }
 
-static struct node *tuple_with_if(struct parser *p) { return parse_tuple(p, 1); }
+static struct node *tuple_with_if(struct parser *p)
+{
+	return parse_tuple(p, 1);
+}
 
 static struct node *string_literal(struct parser *p)
 {
@@ -346,8 +352,8 @@ static int begins_argument(const struct token *t)
 {
 	if (t->kind == T_STRING || t->kind == T_INT || t->kind == T_REAL || token_is(t, "[") || token_is(t, "{"))
 		return 1;
-	return t->kind == T_NAME && !token_is(t, "else") && !token_is(t, "or") && !token_is(t, "and") && !token_is(t, "is") &&
-	       !token_is(t, "if") && !token_is(t, "in") && !token_is(t, "not");
+	return t->kind == T_NAME && !token_is(t, "else") && !token_is(t, "or") && !token_is(t, "and") &&
+	       !token_is(t, "is") && !token_is(t, "if") && !token_is(t, "in") && !token_is(t, "not");
 }
 
 static struct node *one_test(struct parser *p, struct node *operand)
@@ -385,7 +391,10 @@ static struct node *filters_and_tests(struct parser *p, struct node *n)
 
 /* ---- operators ---- */
 
-static struct node *unary_inside(struct parser *p) { return parse_unary(p, 0); }
+static struct node *unary_inside(struct parser *p)
+{
+	return parse_unary(p, 0);
+}
 
 static struct node *parse_unary(struct parser *p, int with_filter)
 {
@@ -412,7 +421,10 @@ static struct node *parse_power(struct parser *p)
 
 static struct node *parse_product(struct parser *p)
 {
-	static const struct { const char *mark; enum op op; } ops[] = { { "*", E_MUL }, { "/", E_DIV }, { "//", E_FLOOR }, { "%", E_MOD } };
+	static const struct {
+		const char *mark;
+		enum op op;
+	} ops[] = { { "*", E_MUL }, { "/", E_DIV }, { "//", E_FLOOR }, { "%", E_MOD } };
 	struct node *n = parse_power(p);
 
 	for (size_t i = 0; i < 4; i++)
@@ -466,8 +478,12 @@ static struct node *parse_sum(struct parser *p)
 
 static int relation(struct parser *p, enum relation *out)
 {
-	static const struct { const char *mark; enum relation r; } marks[] = {
-		{ "==", R_EQ }, { "!=", R_NE }, { "<=", R_LE }, { ">=", R_GE }, { "<", R_LT }, { ">", R_GT }, { "in", R_IN },
+	static const struct {
+		const char *mark;
+		enum relation r;
+	} marks[] = {
+		{ "==", R_EQ }, { "!=", R_NE }, { "<=", R_LE }, { ">=", R_GE },
+		{ "<", R_LT },  { ">", R_GT },  { "in", R_IN },
 	};
 
 	for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
@@ -523,8 +539,14 @@ static struct node *chain(struct parser *p, enum op op, const char *word, struct
 	return all ? all : n;
 }
 
-static struct node *parse_and(struct parser *p) { return chain(p, E_AND, "and", parse_not); }
-static struct node *parse_or(struct parser *p) { return chain(p, E_OR, "or", parse_and); }
+static struct node *parse_and(struct parser *p)
+{
+	return chain(p, E_AND, "and", parse_not);
+}
+static struct node *parse_or(struct parser *p)
+{
+	return chain(p, E_OR, "or", parse_and);
+}
 
 struct node *parse_expression(struct parser *p, int with_inline_if)
 {
@@ -548,7 +570,8 @@ struct node *parse_tuple(struct parser *p, int with_inline_if)
 	n = node_new(p, E_TUPLE, NULL, NULL, NULL);
 	node_add(p, n, &cap, first);
 	while (token_skip(p, ",")) {
-		if (p->at->kind == T_PRINT_END || p->at->kind == T_BLOCK_END || token_is(p->at, ")") || token_is(p->at, "="))
+		if (p->at->kind == T_PRINT_END || p->at->kind == T_BLOCK_END || token_is(p->at, ")") ||
+		    token_is(p->at, "="))
 			break;
 		node_add(p, n, &cap, parse_expression(p, with_inline_if));
 	}

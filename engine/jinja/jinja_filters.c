@@ -21,23 +21,46 @@ static struct value f_trim(struct run *r, struct value v, struct call *c)
 {
 	return text_strip(&r->w, printed(&r->w, v), 3, call_arg(c, 0, "chars", v_none()));
 }
-static struct value f_upper(struct run *r, struct value v, struct call *c) { (void)c; return text_case(&r->w, printed(&r->w, v), 'u'); }
-static struct value f_lower(struct run *r, struct value v, struct call *c) { (void)c; return text_case(&r->w, printed(&r->w, v), 'l'); }
-static struct value f_title(struct run *r, struct value v, struct call *c) { (void)c; return text_case(&r->w, printed(&r->w, v), 'T'); }
-static struct value f_capitalize(struct run *r, struct value v, struct call *c) { (void)c; return text_case(&r->w, printed(&r->w, v), 'c'); }
-static struct value f_string(struct run *r, struct value v, struct call *c) { (void)c; return printed(&r->w, v); }
+static struct value f_upper(struct run *r, struct value v, struct call *c)
+{
+	(void)c;
+	return text_case(&r->w, printed(&r->w, v), 'u');
+}
+static struct value f_lower(struct run *r, struct value v, struct call *c)
+{
+	(void)c;
+	return text_case(&r->w, printed(&r->w, v), 'l');
+}
+static struct value f_title(struct run *r, struct value v, struct call *c)
+{
+	(void)c;
+	return text_case(&r->w, printed(&r->w, v), 'T');
+}
+static struct value f_capitalize(struct run *r, struct value v, struct call *c)
+{
+	(void)c;
+	return text_case(&r->w, printed(&r->w, v), 'c');
+}
+static struct value f_string(struct run *r, struct value v, struct call *c)
+{
+	(void)c;
+	return printed(&r->w, v);
+}
 
 static struct value f_replace(struct run *r, struct value v, struct call *c)
 {
 	struct work *w = &r->w;
-	struct value old = printed(w, call_arg(c, 0, "old", v_undefined(NULL))), new = printed(w, call_arg(c, 1, "new", v_undefined(NULL)));
+	struct value old = printed(w, call_arg(c, 0, "old", v_undefined(NULL))),
+		     new = printed(w, call_arg(c, 1, "new", v_undefined(NULL)));
 
 	return text_replace(w, printed(w, v), old, new, call_int(w, c, 2, "count", -1));
 }
 
 static struct value f_escape(struct run *r, struct value v, struct call *c)
 {
-	static const char *const pair[][2] = { { "&", "&amp;" }, { ">", "&gt;" }, { "<", "&lt;" }, { "'", "&#39;" }, { "\"", "&#34;" } };
+	static const char *const pair[][2] = {
+		{ "&", "&amp;" }, { ">", "&gt;" }, { "<", "&lt;" }, { "'", "&#39;" }, { "\"", "&#34;" }
+	};
 
 	(void)c;
 	v = printed(&r->w, v);
@@ -234,7 +257,11 @@ static struct value copy(struct run *r, struct value v)
 	return o;
 }
 
-static struct value f_list(struct run *r, struct value v, struct call *c) { (void)c; return copy(r, v); }
+static struct value f_list(struct run *r, struct value v, struct call *c)
+{
+	(void)c;
+	return copy(r, v);
+}
 
 static struct value f_reverse(struct run *r, struct value v, struct call *c)
 {
@@ -281,7 +308,8 @@ static struct value attribute(struct run *r, struct value v, struct value path)
 static struct value f_join(struct run *r, struct value v, struct call *c)
 {
 	struct work *w = &r->w;
-	struct value by = printed(w, call_arg(c, 0, "d", text_word(w, ""))), path = call_arg(c, 1, "attribute", v_none());
+	struct value by = printed(w, call_arg(c, 0, "d", text_word(w, ""))),
+		     path = call_arg(c, 1, "attribute", v_none());
 	struct pieces o = { .n = 0 };
 
 	v = sequence(w, v);
@@ -316,13 +344,15 @@ static struct value f_sort(struct run *r, struct value v, struct call *c)
 	struct value o = copy(r, v), path = call_arg(c, 2, "attribute", v_none());
 	int exact = truth(call_arg(c, 1, "case_sensitive", v_bool(0)));
 
-	sort_values(&r->w, o.list->v, sort_keys(r, o, path, exact), o.list->n, truth(call_arg(c, 0, "reverse", v_bool(0))));
+	sort_values(&r->w, o.list->v, sort_keys(r, o, path, exact), o.list->n,
+	            truth(call_arg(c, 0, "reverse", v_bool(0))));
 	return o;
 }
 
 static struct value f_unique(struct run *r, struct value v, struct call *c)
 {
-	struct value o = v_list(&r->w, V_LIST, 0), seen = v_list(&r->w, V_LIST, 0), path = call_arg(c, 1, "attribute", v_none());
+	struct value o = v_list(&r->w, V_LIST, 0), seen = v_list(&r->w, V_LIST, 0),
+		     path = call_arg(c, 1, "attribute", v_none());
 	int exact = truth(call_arg(c, 0, "case_sensitive", v_bool(0)));
 
 	v = sequence(&r->w, v);
@@ -351,8 +381,14 @@ static struct value extreme(struct run *r, struct value v, struct call *c, int s
 			best = i;
 	return v.list->v[best];
 }
-static struct value f_max(struct run *r, struct value v, struct call *c) { return extreme(r, v, c, 1); }
-static struct value f_min(struct run *r, struct value v, struct call *c) { return extreme(r, v, c, -1); }
+static struct value f_max(struct run *r, struct value v, struct call *c)
+{
+	return extreme(r, v, c, 1);
+}
+static struct value f_min(struct run *r, struct value v, struct call *c)
+{
+	return extreme(r, v, c, -1);
+}
 
 static struct value f_sum(struct run *r, struct value v, struct call *c)
 {
@@ -418,7 +454,8 @@ static struct value f_batch(struct run *r, struct value v, struct call *c)
 
 static struct value f_groupby(struct run *r, struct value v, struct call *c)
 {
-	struct value path = call_arg(c, 0, "attribute", v_none()), o = v_list(&r->w, V_LIST, 0), list = copy(r, v), group = o, last = v_none();
+	struct value path = call_arg(c, 0, "attribute", v_none()), o = v_list(&r->w, V_LIST, 0), list = copy(r, v),
+		     group = o, last = v_none();
 	int exact = truth(call_arg(c, 2, "case_sensitive", v_bool(0)));
 
 	sort_values(&r->w, list.list->v, sort_keys(r, list, path, exact), list.list->n, 0);
@@ -451,7 +488,10 @@ static struct call rest(const struct call *c, size_t k)
 }
 
 /* What map and select go over: none and false count as empty. */
-static struct value items_of(struct run *r, struct value v) { return truth(v) ? sequence(&r->w, v) : v_list(&r->w, V_LIST, 0); }
+static struct value items_of(struct run *r, struct value v)
+{
+	return truth(v) ? sequence(&r->w, v) : v_list(&r->w, V_LIST, 0);
+}
 
 static struct value f_map(struct run *r, struct value v, struct call *c)
 {
@@ -486,10 +526,22 @@ static struct value chosen(struct run *r, struct value v, struct call *c, int wi
 	}
 	return o;
 }
-static struct value f_select(struct run *r, struct value v, struct call *c) { return chosen(r, v, c, 0, 1); }
-static struct value f_reject(struct run *r, struct value v, struct call *c) { return chosen(r, v, c, 0, 0); }
-static struct value f_selectattr(struct run *r, struct value v, struct call *c) { return chosen(r, v, c, 1, 1); }
-static struct value f_rejectattr(struct run *r, struct value v, struct call *c) { return chosen(r, v, c, 1, 0); }
+static struct value f_select(struct run *r, struct value v, struct call *c)
+{
+	return chosen(r, v, c, 0, 1);
+}
+static struct value f_reject(struct run *r, struct value v, struct call *c)
+{
+	return chosen(r, v, c, 0, 0);
+}
+static struct value f_selectattr(struct run *r, struct value v, struct call *c)
+{
+	return chosen(r, v, c, 1, 1);
+}
+static struct value f_rejectattr(struct run *r, struct value v, struct call *c)
+{
+	return chosen(r, v, c, 1, 0);
+}
 
 /* ---- others ---- */
 
@@ -497,7 +549,9 @@ static struct value f_default(struct run *r, struct value v, struct call *c)
 {
 	int also_false = truth(call_arg(c, 1, "boolean", v_bool(0)));
 
-	return v.kind == V_UNDEFINED || (also_false && !truth(v)) ? call_arg(c, 0, "default_value", text_word(&r->w, "")) : v;
+	return v.kind == V_UNDEFINED || (also_false && !truth(v))
+	               ? call_arg(c, 0, "default_value", text_word(&r->w, ""))
+	               : v;
 }
 
 static struct value f_attr(struct run *r, struct value v, struct call *c)
@@ -506,6 +560,7 @@ static struct value f_attr(struct run *r, struct value v, struct call *c)
 	return get_attr(r, v, text_zero(&r->w, printed(&r->w, call_arg(c, 0, "name", v_undefined(NULL)))));
 }
 
+/* clang-format off */
 static const struct { const char *name; filter *run; } filters[] = {
 	{ "abs", f_abs }, { "attr", f_attr }, { "batch", f_batch }, { "capitalize", f_capitalize }, { "count", f_length },
 	{ "d", f_default }, { "default", f_default }, { "dictsort", f_dictsort }, { "e", f_escape }, { "escape", f_escape },
@@ -517,6 +572,7 @@ static const struct { const char *name; filter *run; } filters[] = {
 	{ "title", f_title }, { "tojson", f_tojson }, { "trim", f_trim }, { "truncate", f_truncate }, { "unique", f_unique },
 	{ "upper", f_upper }, { "wordcount", f_wordcount },
 };
+/* clang-format on */
 
 static filter *filter_find(const char *name)
 {
@@ -526,7 +582,10 @@ static filter *filter_find(const char *name)
 	return NULL;
 }
 
-int filter_known(const char *name) { return filter_find(name) != NULL; }
+int filter_known(const char *name)
+{
+	return filter_find(name) != NULL;
+}
 
 struct value filter_apply(struct run *r, const char *name, struct value v, struct call *c)
 {

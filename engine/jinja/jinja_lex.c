@@ -1,7 +1,7 @@
 /* engine/jinja/jinja_lex.c - the text of a Jinja template as tokens: text between tags, and what stands in tags.
  *
- * White space: the newline behind a block tag goes (trim_blocks), so do blanks before one at the start of a line (lstrip_blocks); "-" takes
- * all white space on its side, "+" keeps it.  One newline at the end of the template goes. */
+ * White space: the newline behind a block tag goes (trim_blocks), so do blanks before one at the start of a line
+ * (lstrip_blocks); "-" takes all white space on its side, "+" keeps it. One newline at the end of the template goes. */
 #include "engine/jinja/jinja_private.h"
 
 #include <errno.h>
@@ -10,9 +10,9 @@
 
 struct lexer {
 	struct work *w;
-	const char *p, *end;       /* what is left */
+	const char *p, *end; /* what is left */
 	int line;
-	int line_start;            /* the last match ended with a newline, or nothing was matched */
+	int line_start; /* the last match ended with a newline, or nothing was matched */
 	struct lexed *out;
 };
 
@@ -158,8 +158,14 @@ static int raw(struct lexer *x)
 
 /* ---- inside of tags ---- */
 
-static int is_letter(unsigned char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c >= 0x80; }
-static int is_digit(char c) { return c >= '0' && c <= '9'; }
+static int is_letter(unsigned char c)
+{
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c >= 0x80;
+}
+static int is_digit(char c)
+{
+	return c >= '0' && c <= '9';
+}
 
 static int hex_digits(const char *p, const char *end, int n, uint32_t *out)
 {
@@ -368,7 +374,8 @@ void jinja_lex(struct work *w, const char *text, size_t n, struct lexed *out)
 		const char *tag = x.p;
 		char sign, kind;
 
-		while ((tag = memchr(tag, '{', (size_t)(x.end - tag))) && (tag + 1 == x.end || !strchr("{%#", tag[1]) || !tag[1]))
+		while ((tag = memchr(tag, '{', (size_t)(x.end - tag))) &&
+		       (tag + 1 == x.end || !strchr("{%#", tag[1]) || !tag[1]))
 			tag++;
 		if (!tag) {
 			add(&x, T_TEXT, x.p, (size_t)(x.end - x.p));

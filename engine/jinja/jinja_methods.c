@@ -1,6 +1,7 @@
 /* engine/jinja/jinja_methods.c - methods of strings and dictionaries, and the functions that every template can call.
  *
- * What would change a value in place (append, update, pop, ...) is refused, as the sandbox of the transformers library does. */
+ * What would change a value in place (append, update, pop, ...) is refused, as the sandbox of the transformers library
+ * does. */
 #include "engine/jinja/jinja_private.h"
 
 #include <inttypes.h>
@@ -92,7 +93,8 @@ struct value text_format(struct work *w, struct value format, struct value args)
 		} else {
 			if (next >= n)
 				jinja_fail(w, "a format has more places than values");
-			v = converted(w, mark + 1, (size_t)(letter - mark - 1), *letter, args.kind == V_TUPLE ? args.list->v[next] : args);
+			v = converted(w, mark + 1, (size_t)(letter - mark - 1), *letter,
+			              args.kind == V_TUPLE ? args.list->v[next] : args);
 			next++;
 			pieces_text(w, &o, v.text, 0, v.text->n);
 		}
@@ -139,7 +141,8 @@ static struct value m_format(struct run *r, struct value self, struct call *c)
 
 			if (strpbrk(name, ":!.["))
 				jinja_fail(w, "a format with more than a name is not supported");
-			v = rest > name && !*rest ? call_arg(c, i, NULL, v_undefined(NULL)) : call_arg(c, SIZE_MAX, name, v_undefined(NULL));
+			v = rest > name && !*rest ? call_arg(c, i, NULL, v_undefined(NULL))
+			                          : call_arg(c, SIZE_MAX, name, v_undefined(NULL));
 		}
 		v = printed(w, v);
 		pieces_text(w, &o, v.text, 0, v.text->n);
@@ -150,17 +153,43 @@ static struct value m_format(struct run *r, struct value self, struct call *c)
 
 /* ---- strings ---- */
 
-static struct value m_strip(struct run *r, struct value v, struct call *c) { return text_strip(&r->w, v, 3, call_arg(c, 0, NULL, v_none())); }
-static struct value m_lstrip(struct run *r, struct value v, struct call *c) { return text_strip(&r->w, v, 1, call_arg(c, 0, NULL, v_none())); }
-static struct value m_rstrip(struct run *r, struct value v, struct call *c) { return text_strip(&r->w, v, 2, call_arg(c, 0, NULL, v_none())); }
-static struct value m_upper(struct run *r, struct value v, struct call *c) { (void)c; return text_case(&r->w, v, 'u'); }
-static struct value m_lower(struct run *r, struct value v, struct call *c) { (void)c; return text_case(&r->w, v, 'l'); }
-static struct value m_title(struct run *r, struct value v, struct call *c) { (void)c; return text_case(&r->w, v, 't'); }
-static struct value m_capitalize(struct run *r, struct value v, struct call *c) { (void)c; return text_case(&r->w, v, 'c'); }
+static struct value m_strip(struct run *r, struct value v, struct call *c)
+{
+	return text_strip(&r->w, v, 3, call_arg(c, 0, NULL, v_none()));
+}
+static struct value m_lstrip(struct run *r, struct value v, struct call *c)
+{
+	return text_strip(&r->w, v, 1, call_arg(c, 0, NULL, v_none()));
+}
+static struct value m_rstrip(struct run *r, struct value v, struct call *c)
+{
+	return text_strip(&r->w, v, 2, call_arg(c, 0, NULL, v_none()));
+}
+static struct value m_upper(struct run *r, struct value v, struct call *c)
+{
+	(void)c;
+	return text_case(&r->w, v, 'u');
+}
+static struct value m_lower(struct run *r, struct value v, struct call *c)
+{
+	(void)c;
+	return text_case(&r->w, v, 'l');
+}
+static struct value m_title(struct run *r, struct value v, struct call *c)
+{
+	(void)c;
+	return text_case(&r->w, v, 't');
+}
+static struct value m_capitalize(struct run *r, struct value v, struct call *c)
+{
+	(void)c;
+	return text_case(&r->w, v, 'c');
+}
 
 static struct value m_replace(struct run *r, struct value v, struct call *c)
 {
-	return text_replace(&r->w, v, text_arg(r, c, 0, "replace"), text_arg(r, c, 1, "replace"), call_int(&r->w, c, 2, "count", -1));
+	return text_replace(&r->w, v, text_arg(r, c, 0, "replace"), text_arg(r, c, 1, "replace"),
+	                    call_int(&r->w, c, 2, "count", -1));
 }
 
 /* Pieces between white space, at most `most` cuts; from the right: the cuts are the last ones. */
@@ -175,7 +204,7 @@ static struct value split_blanks(struct run *r, struct value v, int64_t most, in
 	for (int pass = 0; pass < 2; pass++) {
 		size_t word = 0;
 
-		for (at = 0; at < n; ) {
+		for (at = 0; at < n;) {
 			size_t from, blank;
 
 			while ((blank = blank_at(p + at, n - at)))
@@ -193,7 +222,8 @@ static struct value split_blanks(struct run *r, struct value v, int64_t most, in
 			if (!pass || (skipped && word < skipped))
 				continue;
 			spend(w, 1);
-			list_add(w, o, skipped && word == skipped ? text_sub(w, v, 0, at) : text_sub(w, v, from, at - from));
+			list_add(w, o,
+			         skipped && word == skipped ? text_sub(w, v, 0, at) : text_sub(w, v, from, at - from));
 		}
 		words = word;
 		if (!pass && from_right && most >= 0 && (int64_t)words > most + 1)
@@ -243,8 +273,14 @@ static struct value split(struct run *r, struct value v, struct call *c, int fro
 	list_add(w, o, text_sub(w, v, at, v.text->n - at));
 	return o;
 }
-static struct value m_split(struct run *r, struct value v, struct call *c) { return split(r, v, c, 0); }
-static struct value m_rsplit(struct run *r, struct value v, struct call *c) { return split(r, v, c, 1); }
+static struct value m_split(struct run *r, struct value v, struct call *c)
+{
+	return split(r, v, c, 0);
+}
+static struct value m_rsplit(struct run *r, struct value v, struct call *c)
+{
+	return split(r, v, c, 1);
+}
 
 static struct value m_splitlines(struct run *r, struct value v, struct call *c)
 {
@@ -252,7 +288,7 @@ static struct value m_splitlines(struct run *r, struct value v, struct call *c)
 	const char *p = text_flat(&r->w, v);
 	int keep = truth(call_arg(c, 0, "keepends", v_bool(0)));
 
-	for (size_t at = 0, n = v.text->n; at < n; ) {
+	for (size_t at = 0, n = v.text->n; at < n;) {
 		size_t end = at, next;
 
 		while (end < n && p[end] != '\n' && p[end] != '\r')
@@ -286,8 +322,14 @@ static struct value ends(struct run *r, struct value v, struct call *c, int at_s
 		is |= has_end(r, v, with.list->v[i], at_start);
 	return v_bool(is);
 }
-static struct value m_startswith(struct run *r, struct value v, struct call *c) { return ends(r, v, c, 1); }
-static struct value m_endswith(struct run *r, struct value v, struct call *c) { return ends(r, v, c, 0); }
+static struct value m_startswith(struct run *r, struct value v, struct call *c)
+{
+	return ends(r, v, c, 1);
+}
+static struct value m_endswith(struct run *r, struct value v, struct call *c)
+{
+	return ends(r, v, c, 0);
+}
 
 static struct value m_removeprefix(struct run *r, struct value v, struct call *c)
 {
@@ -374,16 +416,52 @@ static int every(struct run *r, struct value v, int (*is)(unsigned char))
 			return 0;
 	return v.text->n > 0;
 }
-static int digit(unsigned char c) { return c >= '0' && c <= '9'; }
-static int letter(unsigned char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c >= 0x80; }
-static int either(unsigned char c) { return digit(c) || letter(c); }
-static int blank(unsigned char c) { return (c >= 9 && c <= 13) || (c >= 28 && c <= 32); }
-static struct value m_isdigit(struct run *r, struct value v, struct call *c) { (void)c; return v_bool(every(r, v, digit)); }
-static struct value m_isalpha(struct run *r, struct value v, struct call *c) { (void)c; return v_bool(every(r, v, letter)); }
-static struct value m_isalnum(struct run *r, struct value v, struct call *c) { (void)c; return v_bool(every(r, v, either)); }
-static struct value m_isspace(struct run *r, struct value v, struct call *c) { (void)c; return v_bool(every(r, v, blank)); }
-static struct value m_islower(struct run *r, struct value v, struct call *c) { (void)c; return v_bool(text_cased(&r->w, v, 'l')); }
-static struct value m_isupper(struct run *r, struct value v, struct call *c) { (void)c; return v_bool(text_cased(&r->w, v, 'u')); }
+static int digit(unsigned char c)
+{
+	return c >= '0' && c <= '9';
+}
+static int letter(unsigned char c)
+{
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c >= 0x80;
+}
+static int either(unsigned char c)
+{
+	return digit(c) || letter(c);
+}
+static int blank(unsigned char c)
+{
+	return (c >= 9 && c <= 13) || (c >= 28 && c <= 32);
+}
+static struct value m_isdigit(struct run *r, struct value v, struct call *c)
+{
+	(void)c;
+	return v_bool(every(r, v, digit));
+}
+static struct value m_isalpha(struct run *r, struct value v, struct call *c)
+{
+	(void)c;
+	return v_bool(every(r, v, letter));
+}
+static struct value m_isalnum(struct run *r, struct value v, struct call *c)
+{
+	(void)c;
+	return v_bool(every(r, v, either));
+}
+static struct value m_isspace(struct run *r, struct value v, struct call *c)
+{
+	(void)c;
+	return v_bool(every(r, v, blank));
+}
+static struct value m_islower(struct run *r, struct value v, struct call *c)
+{
+	(void)c;
+	return v_bool(text_cased(&r->w, v, 'l'));
+}
+static struct value m_isupper(struct run *r, struct value v, struct call *c)
+{
+	(void)c;
+	return v_bool(text_cased(&r->w, v, 'u'));
+}
 
 /* ---- dictionaries and lists ---- */
 
@@ -393,8 +471,16 @@ static struct value m_get(struct run *r, struct value v, struct call *c)
 
 	return found ? *found : call_arg(c, 1, NULL, v_none());
 }
-static struct value m_items(struct run *r, struct value v, struct call *c) { (void)c; return dict_items(&r->w, v.dict); }
-static struct value m_keys(struct run *r, struct value v, struct call *c) { (void)c; return sequence(&r->w, v); }
+static struct value m_items(struct run *r, struct value v, struct call *c)
+{
+	(void)c;
+	return dict_items(&r->w, v.dict);
+}
+static struct value m_keys(struct run *r, struct value v, struct call *c)
+{
+	(void)c;
+	return sequence(&r->w, v);
+}
 
 static struct value m_values(struct run *r, struct value v, struct call *c)
 {
@@ -423,7 +509,12 @@ static struct value m_refused(struct run *r, struct value v, struct call *c)
 }
 
 typedef struct value method_function(struct run *, struct value, struct call *);
-struct method_row { enum kind kind; const char *name; method_function *run; };
+struct method_row {
+	enum kind kind;
+	const char *name;
+	method_function *run;
+};
+/* clang-format off */
 static const struct method_row methods[] = {
 	{ V_TEXT, "capitalize", m_capitalize }, { V_TEXT, "count", m_count }, { V_TEXT, "endswith", m_endswith }, { V_TEXT, "find", m_find },
 	{ V_TEXT, "format", m_format }, { V_TEXT, "index", m_index }, { V_TEXT, "isalnum", m_isalnum }, { V_TEXT, "isalpha", m_isalpha },
@@ -438,6 +529,7 @@ static const struct method_row methods[] = {
 	{ V_LIST, "append", m_refused }, { V_LIST, "clear", m_refused }, { V_LIST, "extend", m_refused }, { V_LIST, "insert", m_refused },
 	{ V_LIST, "pop", m_refused }, { V_LIST, "remove", m_refused }, { V_LIST, "reverse", m_refused }, { V_LIST, "sort", m_refused },
 };
+/* clang-format on */
 
 static const struct method_row *row_of(struct value v, const char *name)
 {
@@ -491,7 +583,7 @@ static struct value g_range(struct run *r, struct call *c)
 
 	if (!step)
 		jinja_fail(&r->w, "range() cannot go in steps of 0");
-	for (int64_t i = from; step > 0 ? i < to : i > to; ) {
+	for (int64_t i = from; step > 0 ? i < to : i > to;) {
 		spend(&r->w, 1);
 		list_add(&r->w, o, v_int(i));
 		if (__builtin_add_overflow(i, step, &i))
@@ -521,8 +613,14 @@ static struct value dict_from(struct run *r, struct call *c, enum kind kind)
 		dict_set(&r->w, o.dict, text_word(&r->w, c->name[i]), c->named[i]);
 	return o;
 }
-static struct value g_dict(struct run *r, struct call *c) { return dict_from(r, c, V_DICT); }
-static struct value g_namespace(struct run *r, struct call *c) { return dict_from(r, c, V_NAMESPACE); }
+static struct value g_dict(struct run *r, struct call *c)
+{
+	return dict_from(r, c, V_DICT);
+}
+static struct value g_namespace(struct run *r, struct call *c)
+{
+	return dict_from(r, c, V_NAMESPACE);
+}
 
 static struct value g_raise(struct run *r, struct call *c)
 {
@@ -530,7 +628,8 @@ static struct value g_raise(struct run *r, struct call *c)
 	char text[220];
 
 	/* The template's words may quote a message: one line, cut short. */
-	text_escape(text, sizeof text, text_flat(&r->w, v), v.text->n < 200 ? v.text->n : utf8_complete(text_flat(&r->w, v), 200));
+	text_escape(text, sizeof text, text_flat(&r->w, v),
+	            v.text->n < 200 ? v.text->n : utf8_complete(text_flat(&r->w, v), 200));
 	err_set(r->w.err, ERR_USAGE, "the chat template refuses this conversation in line %d: %s", r->w.line, text);
 	longjmp(r->w.back, 1);
 }
@@ -550,9 +649,10 @@ static struct tm now(void)
 
 static struct value g_strftime(struct run *r, struct call *c)
 {
-	static const char *const month[] = { "January", "February", "March", "April", "May", "June", "July", "August",
-	                                     "September", "October", "November", "December" };
-	static const char *const weekday[] = { "Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday" };
+	static const char *const month[] = { "January", "February", "March",     "April",   "May",      "June",
+		                             "July",    "August",   "September", "October", "November", "December" };
+	static const char *const weekday[] = { "Sunday",   "Monday", "Tuesday", "Wednesday",
+		                               "Thursday", "Friday", "Saturday" };
 	struct work *w = &r->w;
 	const char *f = text_zero(w, text_arg(r, c, 0, "strftime_now"));
 	struct tm t = now();
@@ -599,9 +699,13 @@ static struct value g_strftime(struct run *r, struct call *c)
 	return v;
 }
 
-struct function { const char *name; struct value (*run)(struct run *, struct call *); };
+struct function {
+	const char *name;
+	struct value (*run)(struct run *, struct call *);
+};
 static const struct function functions[] = {
-	{ "dict", g_dict }, { "namespace", g_namespace }, { "raise_exception", g_raise }, { "range", g_range }, { "strftime_now", g_strftime },
+	{ "dict", g_dict },   { "namespace", g_namespace },   { "raise_exception", g_raise },
+	{ "range", g_range }, { "strftime_now", g_strftime },
 };
 
 const struct function *function_find(const char *name)
@@ -612,4 +716,7 @@ const struct function *function_find(const char *name)
 	return NULL;
 }
 
-struct value function_call(struct run *r, const struct function *f, struct call *c) { return f->run(r, c); }
+struct value function_call(struct run *r, const struct function *f, struct call *c)
+{
+	return f->run(r, c);
+}

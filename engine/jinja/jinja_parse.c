@@ -17,7 +17,10 @@ static void end_of_tag(struct parser *p)
 }
 
 /* Does a tag of this name come next? */
-static int tag_is(const struct parser *p, const char *name) { return p->at->kind == T_BLOCK && token_is(p->at + 1, name); }
+static int tag_is(const struct parser *p, const char *name)
+{
+	return p->at->kind == T_BLOCK && token_is(p->at + 1, name);
+}
 
 static struct node *statement(struct parser *p);
 
@@ -215,15 +218,26 @@ static struct node *jump(struct parser *p, enum op op)
 		jinja_fail(p->w, "{%% %s %%} stands outside of a loop", op == S_BREAK ? "break" : "continue");
 	return node_new(p, op, NULL, NULL, NULL);
 }
-static struct node *break_statement(struct parser *p) { return jump(p, S_BREAK); }
-static struct node *continue_statement(struct parser *p) { return jump(p, S_CONTINUE); }
+static struct node *break_statement(struct parser *p)
+{
+	return jump(p, S_BREAK);
+}
+static struct node *continue_statement(struct parser *p)
+{
+	return jump(p, S_CONTINUE);
+}
 
 static struct node *block(struct parser *p)
 {
-	static const struct { const char *name; struct node *(*parse)(struct parser *); } tags[] = {
-		{ "if", if_statement }, { "for", for_statement }, { "set", set_statement }, { "macro", macro_statement },
-		{ "call", call_statement }, { "filter", filter_statement }, { "with", with_statement },
-		{ "generation", generation_statement }, { "break", break_statement }, { "continue", continue_statement },
+	static const struct {
+		const char *name;
+		struct node *(*parse)(struct parser *);
+	} tags[] = {
+		{ "if", if_statement },       { "for", for_statement },
+		{ "set", set_statement },     { "macro", macro_statement },
+		{ "call", call_statement },   { "filter", filter_statement },
+		{ "with", with_statement },   { "generation", generation_statement },
+		{ "break", break_statement }, { "continue", continue_statement },
 	};
 	char found[80];
 
@@ -262,4 +276,7 @@ static struct node *statement(struct parser *p)
 	return n;
 }
 
-struct node *parse_template(struct parser *p) { return body(p, NULL); }
+struct node *parse_template(struct parser *p)
+{
+	return body(p, NULL);
+}

@@ -1,7 +1,7 @@
 /* engine/jinja/jinja_run.c - runs the statements of a Jinja template.
  *
- * Scopes are Jinja's: a loop's body, a macro, {% with %}, {% call %} and captured blocks have one of their own, {% if %} has none.  What is
- * set in a scope is gone at its end; a namespace is how templates keep something. */
+ * Scopes are Jinja's: a loop's body, a macro, {% with %}, {% call %} and captured blocks have one of their own, {% if
+ * %} has none. What is set in a scope is gone at its end; a namespace is how templates keep something. */
 #include "engine/jinja/jinja_private.h"
 
 #include <string.h>
@@ -158,7 +158,8 @@ static int is_parameter(const struct node *n, const char *name)
 static void surplus(struct run *r, const struct macro *m, const struct call *c)
 {
 	const struct node *n = m->node;
-	const char *varargs = jinja_name(r->t, "varargs"), *kwargs = jinja_name(r->t, "kwargs"), *caller = jinja_name(r->t, "caller");
+	const char *varargs = jinja_name(r->t, "varargs"), *kwargs = jinja_name(r->t, "kwargs"),
+		   *caller = jinja_name(r->t, "caller");
 	struct value list = v_list(&r->w, V_TUPLE, 0), dict = v_dict(&r->w, V_DICT);
 
 	for (size_t i = n->n_kid; i < c->n; i++)
@@ -178,7 +179,8 @@ static void surplus(struct run *r, const struct macro *m, const struct call *c)
 	if (kwargs)
 		scope_set(r, r->scope, kwargs, dict);
 	else if (dict.dict->n)
-		jinja_fail(&r->w, "the macro '%s' has no parameter '%s'", n->name, text_flat(&r->w, dict.dict->v[0].key));
+		jinja_fail(&r->w, "the macro '%s' has no parameter '%s'", n->name,
+		           text_flat(&r->w, dict.dict->v[0].key));
 }
 
 struct value run_macro(struct run *r, const struct macro *m, struct call *c)
@@ -310,7 +312,7 @@ static int run_statement(struct run *r, const struct node *n)
 		break;
 	case S_BREAK: return BREAK;
 	case S_CONTINUE: return CONTINUE;
-	default: return run_inside(r, n, NULL);      /* S_WITH, S_SCOPE */
+	default: return run_inside(r, n, NULL); /* S_WITH, S_SCOPE */
 	}
 	return GO_ON;
 }

@@ -1,7 +1,8 @@
 /* engine/jinja/jinja_text.c - strings of the Jinja interpreter: pieces of bytes, each with its origin.
  *
- * A message's text is never copied to be passed on, so a piece of it still points into it when it is written.  Where an operation needs
- * all bytes in one place, text_flat() makes a copy beside the pieces; what it finds there is cut out of the pieces again (text_sub()). */
+ * A message's text is never copied to be passed on, so a piece of it still points into it when it is written. Where an
+ * operation needs all bytes in one place, text_flat() makes a copy beside the pieces; what it finds there is cut out of
+ * the pieces again (text_sub()). */
 #include "engine/jinja/jinja_private.h"
 #include "engine/base/utf8.h"
 
@@ -51,7 +52,10 @@ struct value text_value(struct work *w, const char *p, size_t n, int32_t from)
 	return (struct value){ .kind = V_TEXT, .text = t };
 }
 
-struct value text_word(struct work *w, const char *s) { return text_value(w, s, strlen(s), JINJA_TEMPLATE); }
+struct value text_word(struct work *w, const char *s)
+{
+	return text_value(w, s, strlen(s), JINJA_TEMPLATE);
+}
 
 struct value text_pieces(struct work *w, struct pieces *o)
 {
@@ -80,7 +84,10 @@ const char *text_flat(struct work *w, struct value v)
 	return s;
 }
 
-char *text_zero(struct work *w, struct value v) { return work_copy(w, text_flat(w, v), v.text->n); }
+char *text_zero(struct work *w, struct value v)
+{
+	return work_copy(w, text_flat(w, v), v.text->n);
+}
 
 struct value text_cat(struct work *w, struct value a, struct value b)
 {
@@ -168,8 +175,10 @@ size_t blank_at(const char *p, size_t n)
 	if ((unsigned char)*p < 0x80)
 		return (*p >= 9 && *p <= 13) || (*p >= 28 && *p <= 32);
 	len = (size_t)utf8_decode(p, n, &cp);
-	return cp == 0x85 || cp == 0xa0 || cp == 0x1680 || (cp >= 0x2000 && cp <= 0x200a) || cp == 0x2028 || cp == 0x2029 || cp == 0x202f ||
-	       cp == 0x205f || cp == 0x3000 ? len : 0;
+	return cp == 0x85 || cp == 0xa0 || cp == 0x1680 || (cp >= 0x2000 && cp <= 0x200a) || cp == 0x2028 ||
+	                       cp == 0x2029 || cp == 0x202f || cp == 0x205f || cp == 0x3000
+	               ? len
+	               : 0;
 }
 
 /* Bytes of the character of `chars` (NULL: of white space) that p[0..n) begins with. */
@@ -254,12 +263,15 @@ struct value text_replace(struct work *w, struct value v, struct value old, stru
 
 /* ---- upper and lower case: ASCII only ---- */
 
-static int is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c & 0x80); }
+static int is_letter(char c)
+{
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c & 0x80);
+}
 
 struct value text_case(struct work *w, struct value v, char how)
 {
 	struct pieces o = { .n = 0 };
-	int inside = 0;    /* of a word */
+	int inside = 0; /* of a word */
 
 	spend(w, v.text->n / 32);
 	for (size_t k = 0; k < v.text->n_piece; k++) {
@@ -274,7 +286,8 @@ struct value text_case(struct work *w, struct value v, char how)
 				s[i] -= 32, changed = 1;
 			else if (!upper && s[i] >= 'A' && s[i] <= 'Z')
 				s[i] += 32, changed = 1;
-			inside = how == 'c' || (how == 't' ? is_letter(s[i]) : !strchr("-({[< \t\n\r\v\f", s[i]) || !s[i]);
+			inside = how == 'c' ||
+			         (how == 't' ? is_letter(s[i]) : !strchr("-({[< \t\n\r\v\f", s[i]) || !s[i]);
 		}
 		pieces_add(w, &o, changed ? s : x->p, x->n, changed && x->from >= 0 ? JINJA_MIXED : x->from);
 	}

@@ -1,4 +1,5 @@
-/* engine/jinja/jinja_value.c - values of the Jinja interpreter: containers, truth, order, and how they print, all as in Python. */
+/* engine/jinja/jinja_value.c - values of the Jinja interpreter: containers, truth, order, and how they print, all as in
+ * Python. */
 #include "engine/jinja/jinja_private.h"
 
 #include <inttypes.h>
@@ -7,11 +8,26 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct value v_bool(int b) { return (struct value){ .kind = V_BOOL, .i = b != 0 }; }
-struct value v_int(int64_t i) { return (struct value){ .kind = V_INT, .i = i }; }
-struct value v_real(double d) { return (struct value){ .kind = V_REAL, .real = d }; }
-struct value v_none(void) { return (struct value){ .kind = V_NONE }; }
-struct value v_undefined(const char *hint) { return (struct value){ .kind = V_UNDEFINED, .hint = hint }; }
+struct value v_bool(int b)
+{
+	return (struct value){ .kind = V_BOOL, .i = b != 0 };
+}
+struct value v_int(int64_t i)
+{
+	return (struct value){ .kind = V_INT, .i = i };
+}
+struct value v_real(double d)
+{
+	return (struct value){ .kind = V_REAL, .real = d };
+}
+struct value v_none(void)
+{
+	return (struct value){ .kind = V_NONE };
+}
+struct value v_undefined(const char *hint)
+{
+	return (struct value){ .kind = V_UNDEFINED, .hint = hint };
+}
 
 /* ---- containers ---- */
 
@@ -75,8 +91,8 @@ struct value dict_items(struct work *w, const struct dict *d)
 
 const char *kind_name(struct value v)
 {
-	static const char *const name[] = { "undefined", "None", "bool", "int", "float", "str", "list", "tuple", "dict", "namespace", "loop",
-	                                    "macro", "method", "function" };
+	static const char *const name[] = { "undefined", "None", "bool",      "int",  "float", "str",    "list",
+		                            "tuple",     "dict", "namespace", "loop", "macro", "method", "function" };
 	return name[v.kind];
 }
 
@@ -86,10 +102,8 @@ struct value sequence(struct work *w, struct value v)
 
 	switch (v.kind) {
 	case V_LIST:
-	case V_TUPLE:
-		return v;
-	case V_UNDEFINED:
-		return v_list(w, V_LIST, 0);
+	case V_TUPLE: return v;
+	case V_UNDEFINED: return v_list(w, V_LIST, 0);
 	case V_DICT:
 		o = v_list(w, V_LIST, v.dict->n);
 		for (size_t i = 0; i < v.dict->n; i++)
@@ -99,7 +113,7 @@ struct value sequence(struct work *w, struct value v)
 		const char *p = text_flat(w, v);
 
 		o = v_list(w, V_LIST, 0);
-		for (size_t at = 0; at < v.text->n; ) {
+		for (size_t at = 0; at < v.text->n;) {
 			int32_t cp;
 			size_t n = (size_t)utf8_decode(p + at, v.text->n - at, &cp);
 
@@ -109,8 +123,7 @@ struct value sequence(struct work *w, struct value v)
 		}
 		return o;
 	}
-	default:
-		jinja_fail(w, "%s is not iterable", kind_name(v));
+	default: jinja_fail(w, "%s is not iterable", kind_name(v));
 	}
 }
 
@@ -119,18 +132,27 @@ struct value sequence(struct work *w, struct value v)
 int truth(struct value v)
 {
 	switch (v.kind) {
-	case V_UNDEFINED: case V_NONE: return 0;
-	case V_BOOL: case V_INT: return v.i != 0;
+	case V_UNDEFINED:
+	case V_NONE: return 0;
+	case V_BOOL:
+	case V_INT: return v.i != 0;
 	case V_REAL: return v.real != 0;
 	case V_TEXT: return v.text->n != 0;
-	case V_LIST: case V_TUPLE: return v.list->n != 0;
+	case V_LIST:
+	case V_TUPLE: return v.list->n != 0;
 	case V_DICT: return v.dict->n != 0;
 	default: return 1;
 	}
 }
 
-int is_number(struct value v) { return v.kind == V_INT || v.kind == V_REAL || v.kind == V_BOOL; }
-double as_number(struct value v) { return v.kind == V_REAL ? v.real : (double)v.i; }
+int is_number(struct value v)
+{
+	return v.kind == V_INT || v.kind == V_REAL || v.kind == V_BOOL;
+}
+double as_number(struct value v)
+{
+	return v.kind == V_REAL ? v.real : (double)v.i;
+}
 
 static int equal_dicts(struct work *w, const struct dict *a, const struct dict *b)
 {
@@ -155,11 +177,13 @@ int equal(struct work *w, struct value a, struct value b)
 	if (a.kind != b.kind)
 		return 0;
 	switch (a.kind) {
-	case V_UNDEFINED: case V_NONE:
-		return 1;
+	case V_UNDEFINED:
+	case V_NONE: return 1;
 	case V_TEXT:
-		return a.text == b.text || (a.text->n == b.text->n && !memcmp(text_flat(w, a), text_flat(w, b), a.text->n));
-	case V_LIST: case V_TUPLE:
+		return a.text == b.text ||
+		       (a.text->n == b.text->n && !memcmp(text_flat(w, a), text_flat(w, b), a.text->n));
+	case V_LIST:
+	case V_TUPLE:
 		if (a.list->n != b.list->n)
 			return 0;
 		enter(w);
@@ -172,8 +196,7 @@ int equal(struct work *w, struct value a, struct value b)
 		same = equal_dicts(w, a.dict, b.dict);
 		leave(w);
 		return same;
-	default:
-		return a.dict == b.dict;
+	default: return a.dict == b.dict;
 	}
 }
 
@@ -235,7 +258,8 @@ void sort_values(struct work *w, struct value *v, const struct value *key, size_
 		from[i] = i;
 	for (size_t width = 1; width < n; width *= 2) {
 		for (size_t lo = 0; lo < n; lo += 2 * width) {
-			size_t mid = lo + width < n ? lo + width : n, hi = lo + 2 * width < n ? lo + 2 * width : n, a = lo, b = mid;
+			size_t mid = lo + width < n ? lo + width : n, hi = lo + 2 * width < n ? lo + 2 * width : n,
+			       a = lo, b = mid;
 
 			for (size_t k = lo; k < hi; k++) {
 				int right = a == mid;
@@ -282,9 +306,15 @@ static void real_text(double d, char out[40])
 	}
 }
 
-static struct value word_of(struct work *w, const char *s) { return text_value(w, work_copy(w, s, strlen(s)), strlen(s), JINJA_TEMPLATE); }
+static struct value word_of(struct work *w, const char *s)
+{
+	return text_value(w, work_copy(w, s, strlen(s)), strlen(s), JINJA_TEMPLATE);
+}
 
-static void add_word(struct work *w, struct pieces *o, const char *s) { pieces_add(w, o, s, strlen(s), JINJA_TEMPLATE); }
+static void add_word(struct work *w, struct pieces *o, const char *s)
+{
+	pieces_add(w, o, s, strlen(s), JINJA_TEMPLATE);
+}
 
 static void add_number(struct work *w, struct pieces *o, struct value v)
 {
@@ -311,7 +341,8 @@ static size_t escaped(char c, int32_t cp, char quote, int json, int ascii, char 
 	else if (cp < 32 || (cp == 127 && !json))
 		n = json ? snprintf(out, 16, "\\u%04x", (unsigned)cp) : snprintf(out, 16, "\\x%02x", (unsigned)cp);
 	else if (ascii && cp > 0xffff)
-		n = snprintf(out, 16, "\\u%04x\\u%04x", 0xd7c0u + ((unsigned)cp >> 10), 0xdc00u + ((unsigned)cp & 0x3ff));
+		n = snprintf(out, 16, "\\u%04x\\u%04x", 0xd7c0u + ((unsigned)cp >> 10),
+		             0xdc00u + ((unsigned)cp & 0x3ff));
 	else if (ascii && cp > 127)
 		n = snprintf(out, 16, "\\u%04x", (unsigned)cp);
 	return (size_t)n;
@@ -327,10 +358,11 @@ static void add_quoted(struct work *w, struct pieces *o, struct value v, char qu
 		size_t plain = 0;
 
 		spend(w, x->n / 32);
-		for (size_t i = 0; i < x->n; ) {
+		for (size_t i = 0; i < x->n;) {
 			char text[16];
 			int32_t cp;
-			size_t len = (size_t)utf8_decode(x->p + i, x->n - i, &cp), n = cp < 0 ? 0 : escaped(x->p[i], cp, quote, json, ascii, text);
+			size_t len = (size_t)utf8_decode(x->p + i, x->n - i, &cp),
+			       n = cp < 0 ? 0 : escaped(x->p[i], cp, quote, json, ascii, text);
 
 			if (n) {
 				pieces_add(w, o, x->p + plain, i - plain, x->from);
@@ -368,12 +400,15 @@ static void add_repr(struct work *w, struct pieces *o, struct value v)
 	case V_UNDEFINED: add_word(w, o, "Undefined"); break;
 	case V_NONE: add_word(w, o, "None"); break;
 	case V_BOOL: add_word(w, o, v.i ? "True" : "False"); break;
-	case V_INT: case V_REAL: add_number(w, o, v); break;
+	case V_INT:
+	case V_REAL: add_number(w, o, v); break;
 	case V_TEXT:
-		quote = memchr(text_flat(w, v), '\'', v.text->n) && !memchr(text_flat(w, v), '"', v.text->n) ? '"' : '\'';
+		quote = memchr(text_flat(w, v), '\'', v.text->n) && !memchr(text_flat(w, v), '"', v.text->n) ? '"'
+		                                                                                             : '\'';
 		add_quoted(w, o, v, quote, 0, 0);
 		break;
-	case V_LIST: case V_TUPLE:
+	case V_LIST:
+	case V_TUPLE:
 		add_word(w, o, v.kind == V_LIST ? "[" : "(");
 		for (size_t i = 0; i < v.list->n; i++) {
 			add_word(w, o, i ? ", " : "");
@@ -381,9 +416,7 @@ static void add_repr(struct work *w, struct pieces *o, struct value v)
 		}
 		add_word(w, o, v.kind == V_LIST ? "]" : v.list->n == 1 ? ",)" : ")");
 		break;
-	case V_DICT:
-		add_pairs(w, o, v.dict);
-		break;
+	case V_DICT: add_pairs(w, o, v.dict); break;
 	default:
 		add_word(w, o, "<");
 		add_word(w, o, kind_name(v));
@@ -405,9 +438,16 @@ struct value printed(struct work *w, struct value v)
 
 /* ---- JSON, as json.dumps() of Python writes it ---- */
 
-struct json { struct pieces *o; struct value indent, item, pair; int ascii, sort; };
+struct json {
+	struct pieces *o;
+	struct value indent, item, pair;
+	int ascii, sort;
+};
 
-static void add_text(struct work *w, struct pieces *o, struct value v) { pieces_text(w, o, v.text, 0, v.text->n); }
+static void add_text(struct work *w, struct pieces *o, struct value v)
+{
+	pieces_text(w, o, v.text, 0, v.text->n);
+}
 
 static void new_line(struct work *w, const struct json *j, int level)
 {
@@ -429,9 +469,11 @@ static void add_json(struct work *w, const struct json *j, struct value v, int l
 	switch (v.kind) {
 	case V_NONE: add_word(w, j->o, "null"); break;
 	case V_BOOL: add_word(w, j->o, v.i ? "true" : "false"); break;
-	case V_INT: case V_REAL: add_number(w, j->o, v); break;
+	case V_INT:
+	case V_REAL: add_number(w, j->o, v); break;
 	case V_TEXT: add_quoted(w, j->o, v, '"', 1, j->ascii); break;
-	case V_LIST: case V_TUPLE:
+	case V_LIST:
+	case V_TUPLE:
 		add_word(w, j->o, "[");
 		for (size_t i = 0; i < v.list->n; i++) {
 			if (i)
@@ -464,7 +506,8 @@ static void add_json(struct work *w, const struct json *j, struct value v, int l
 			if (i)
 				add_text(w, j->o, j->item);
 			new_line(w, j, level + 1);
-			if (k.kind != V_TEXT && k.kind != V_INT && k.kind != V_REAL && k.kind != V_BOOL && k.kind != V_NONE)
+			if (k.kind != V_TEXT && k.kind != V_INT && k.kind != V_REAL && k.kind != V_BOOL &&
+			    k.kind != V_NONE)
 				jinja_fail(w, "%s cannot be a key in JSON", kind_name(k));
 			if (k.kind != V_TEXT) {
 				struct pieces o = { .n = 0 };
@@ -481,8 +524,7 @@ static void add_json(struct work *w, const struct json *j, struct value v, int l
 			new_line(w, j, level);
 		add_word(w, j->o, "}");
 		break;
-	default:
-		jinja_fail(w, "%s cannot be written as JSON", v.kind == V_UNDEFINED && v.hint ? v.hint : kind_name(v));
+	default: jinja_fail(w, "%s cannot be written as JSON", v.kind == V_UNDEFINED && v.hint ? v.hint : kind_name(v));
 	}
 	leave(w);
 }

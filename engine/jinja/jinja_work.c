@@ -8,7 +8,11 @@
 /* ---- memory ---- */
 
 enum { CHUNK = 32 << 10 };
-struct chunk { struct chunk *next; size_t used, size; max_align_t byte[]; };
+struct chunk {
+	struct chunk *next;
+	size_t used, size;
+	max_align_t byte[];
+};
 
 void *work_alloc(struct work *w, size_t n)
 {
@@ -83,8 +87,9 @@ void jinja_fail(struct work *w, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof text, fmt, ap);
 	va_end(ap);
-	err_set(w->err, ERR_MODEL, "the chat template fails in line %d: %s; --chat-template takes another (weir doctor lists those built in)", w->line,
-	        text);
+	err_set(w->err, ERR_MODEL,
+	        "the chat template fails in line %d: %s; --chat-template takes another (weir doctor lists those built in)",
+	        w->line, text);
 	longjmp(w->back, 1);
 }
 
@@ -101,7 +106,10 @@ void enter(struct work *w)
 		jinja_fail(w, "it is nested more than %d deep", JINJA_DEPTH_MAX);
 }
 
-void leave(struct work *w) { w->depth--; }
+void leave(struct work *w)
+{
+	w->depth--;
+}
 
 /* ---- names ---- */
 

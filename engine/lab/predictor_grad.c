@@ -1,4 +1,5 @@
-/* engine/lab/predictor_grad.c - the gradient of the network of `predict`: forward with all that the ReLUs let through, and back. */
+/* engine/lab/predictor_grad.c - the gradient of the network of `predict`: forward with all that the ReLUs let through,
+ * and back. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,7 +10,8 @@ int predictor_scratch_init(struct predictor_scratch *s, int32_t rows, int32_t co
 	size_t n = (size_t)(rows + 2) * (size_t)(cols + 2);
 
 	*s = (struct predictor_scratch){ .rows = rows, .cols = cols };
-	if ((s->a = try_alloc(n, sizeof *s->a, "an image", err)) && (s->inner = try_alloc(n, PREDICTOR_INNER * sizeof *s->inner, "an image", err)) &&
+	if ((s->a = try_alloc(n, sizeof *s->a, "an image", err)) &&
+	    (s->inner = try_alloc(n, PREDICTOR_INNER * sizeof *s->inner, "an image", err)) &&
 	    (s->outer = try_alloc(n, PREDICTOR_OUTER * sizeof *s->outer, "an image", err)) &&
 	    (s->row = try_alloc((size_t)cols + 2, PREDICTOR_INNER * sizeof *s->row, "an image", err)) &&
 	    (s->back = try_alloc(9 * PREDICTOR_INNER * PREDICTOR_OUTER, sizeof *s->back, "weights", err)) &&
@@ -35,7 +37,8 @@ void predictor_scratch_weights(struct predictor_scratch *s, const struct predict
 	for (int t = 0; t < 9; t++)
 		for (int i = 0; i < PREDICTOR_INNER; i++)
 			for (int o = 0; o < PREDICTOR_OUTER; o++)
-				s->back[((8 - t) * PREDICTOR_OUTER + o) * PREDICTOR_INNER + i] = p->w2[(t * PREDICTOR_INNER + i) * PREDICTOR_OUTER + o];
+				s->back[((8 - t) * PREDICTOR_OUTER + o) * PREDICTOR_INNER + i] =
+					p->w2[(t * PREDICTOR_INNER + i) * PREDICTOR_OUTER + o];
 }
 
 /* Pixel -1 of row t (from -1 on) of a bordered image with `depth` channels. */
@@ -51,7 +54,8 @@ static void relu(float *x, int32_t n)
 }
 
 /* Fills a, inner, outer and out. */
-static void forward(const struct predictor *p, struct backend *be, struct predictor_scratch *s, const float *x, int32_t rows, int32_t cols)
+static void forward(const struct predictor *p, struct backend *be, struct predictor_scratch *s, const float *x,
+                    int32_t rows, int32_t cols)
 {
 	size_t n = (size_t)(rows + 2) * (size_t)(cols + 2);
 
@@ -63,17 +67,29 @@ static void forward(const struct predictor *p, struct backend *be, struct predic
 	for (int32_t t = 0; t < rows; t++) {
 		float *out = bordered(s->inner, t, cols, PREDICTOR_INNER) + PREDICTOR_INNER;
 
-		conv_row(be, &(struct conv3_args){ .out = out, .in = { bordered(s->a, t - 1, cols, 1), bordered(s->a, t, cols, 1), bordered(s->a, t + 1, cols, 1) },
-		                                  .w = p->w1, .bias = p->b1, .n_in = 1, .n_out = PREDICTOR_INNER, .n = cols });
+		conv_row(be, &(struct conv3_args){ .out = out,
+		                                   .in = { bordered(s->a, t - 1, cols, 1), bordered(s->a, t, cols, 1),
+		                                           bordered(s->a, t + 1, cols, 1) },
+		                                   .w = p->w1,
+		                                   .bias = p->b1,
+		                                   .n_in = 1,
+		                                   .n_out = PREDICTOR_INNER,
+		                                   .n = cols });
 		relu(out, cols * PREDICTOR_INNER);
 	}
 	memset(s->out, 0, (size_t)cols * sizeof *s->out);
 	for (int32_t t = 0; t < rows; t++) {
 		float *out = bordered(s->outer, t, cols, PREDICTOR_OUTER) + PREDICTOR_OUTER;
 
-		conv_row(be, &(struct conv3_args){ .out = out, .w = p->w2, .bias = p->b2, .n_in = PREDICTOR_INNER, .n_out = PREDICTOR_OUTER, .n = cols,
-		                                  .in = { bordered(s->inner, t - 1, cols, PREDICTOR_INNER), bordered(s->inner, t, cols, PREDICTOR_INNER),
-		                                          bordered(s->inner, t + 1, cols, PREDICTOR_INNER) } });
+		conv_row(be, &(struct conv3_args){ .out = out,
+		                                   .w = p->w2,
+		                                   .bias = p->b2,
+		                                   .n_in = PREDICTOR_INNER,
+		                                   .n_out = PREDICTOR_OUTER,
+		                                   .n = cols,
+		                                   .in = { bordered(s->inner, t - 1, cols, PREDICTOR_INNER),
+		                                           bordered(s->inner, t, cols, PREDICTOR_INNER),
+		                                           bordered(s->inner, t + 1, cols, PREDICTOR_INNER) } });
 		relu(out, cols * PREDICTOR_OUTER);
 		for (int32_t i = 0; i < cols; i++) {
 			float sum[4] = { 0 };
@@ -87,8 +103,10 @@ static void forward(const struct predictor *p, struct backend *be, struct predic
 		s->out[i] = p->b3[0] + s->out[i] / (float)rows;
 }
 
-/* outer = the loss's gradient by the second convolution's sums, where g[i] is that by the prediction of column i, over rows. */
-static void back_outer(const struct predictor *p, struct predictor_scratch *s, int32_t rows, int32_t cols, const float *g, struct predictor *grad)
+/* outer = the loss's gradient by the second convolution's sums, where g[i] is that by the prediction of column i, over
+ * rows. */
+static void back_outer(const struct predictor *p, struct predictor_scratch *s, int32_t rows, int32_t cols,
+                       const float *g, struct predictor *grad)
 {
 	for (int32_t t = 0; t < rows; t++) {
 		float *x = bordered(s->outer, t, cols, PREDICTOR_OUTER) + PREDICTOR_OUTER;
@@ -104,8 +122,8 @@ static void back_outer(const struct predictor *p, struct predictor_scratch *s, i
 	}
 }
 
-double predictor_gradient(const struct predictor *p, struct backend *be, struct predictor_scratch *s, const float *x, int32_t rows, int32_t cols,
-                          const float *target, const float *weight, struct predictor *grad)
+double predictor_gradient(const struct predictor *p, struct backend *be, struct predictor_scratch *s, const float *x,
+                          int32_t rows, int32_t cols, const float *target, const float *weight, struct predictor *grad)
 {
 	double loss = 0;
 
@@ -123,18 +141,35 @@ double predictor_gradient(const struct predictor *p, struct backend *be, struct 
 		const float *d = bordered(s->outer, t, cols, PREDICTOR_OUTER) + PREDICTOR_OUTER;
 		const float *inner = bordered(s->inner, t, cols, PREDICTOR_INNER) + PREDICTOR_INNER;
 
-		conv_row_grad(be, &(struct conv3_grad_args){ .dw = grad->w2, .d = d, .n_in = PREDICTOR_INNER, .n_out = PREDICTOR_OUTER, .n = cols,
-		                                            .in = { bordered(s->inner, t - 1, cols, PREDICTOR_INNER), bordered(s->inner, t, cols, PREDICTOR_INNER),
-		                                                    bordered(s->inner, t + 1, cols, PREDICTOR_INNER) } });
-		conv_row(be, &(struct conv3_args){ .out = s->row, .w = s->back, .n_in = PREDICTOR_OUTER, .n_out = PREDICTOR_INNER, .n = cols,
-		                                  .in = { bordered(s->outer, t - 1, cols, PREDICTOR_OUTER), bordered(s->outer, t, cols, PREDICTOR_OUTER),
-		                                          bordered(s->outer, t + 1, cols, PREDICTOR_OUTER) } });
+		conv_row_grad(be,
+		              &(struct conv3_grad_args){ .dw = grad->w2,
+		                                         .d = d,
+		                                         .n_in = PREDICTOR_INNER,
+		                                         .n_out = PREDICTOR_OUTER,
+		                                         .n = cols,
+		                                         .in = { bordered(s->inner, t - 1, cols, PREDICTOR_INNER),
+		                                                 bordered(s->inner, t, cols, PREDICTOR_INNER),
+		                                                 bordered(s->inner, t + 1, cols, PREDICTOR_INNER) } });
+		conv_row(be, &(struct conv3_args){ .out = s->row,
+		                                   .w = s->back,
+		                                   .n_in = PREDICTOR_OUTER,
+		                                   .n_out = PREDICTOR_INNER,
+		                                   .n = cols,
+		                                   .in = { bordered(s->outer, t - 1, cols, PREDICTOR_OUTER),
+		                                           bordered(s->outer, t, cols, PREDICTOR_OUTER),
+		                                           bordered(s->outer, t + 1, cols, PREDICTOR_OUTER) } });
 		for (int32_t i = 0; i < cols * PREDICTOR_INNER; i++) {
 			s->row[i] = inner[i] > 0 ? s->row[i] : 0;
 			grad->b1[i % PREDICTOR_INNER] += s->row[i];
 		}
-		conv_row_grad(be, &(struct conv3_grad_args){ .dw = grad->w1, .d = s->row, .n_in = 1, .n_out = PREDICTOR_INNER, .n = cols,
-		                                            .in = { bordered(s->a, t - 1, cols, 1), bordered(s->a, t, cols, 1), bordered(s->a, t + 1, cols, 1) } });
+		conv_row_grad(be, &(struct conv3_grad_args){ .dw = grad->w1,
+		                                             .d = s->row,
+		                                             .n_in = 1,
+		                                             .n_out = PREDICTOR_INNER,
+		                                             .n = cols,
+		                                             .in = { bordered(s->a, t - 1, cols, 1),
+		                                                     bordered(s->a, t, cols, 1),
+		                                                     bordered(s->a, t + 1, cols, 1) } });
 	}
 	return loss;
 }

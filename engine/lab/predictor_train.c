@@ -1,20 +1,23 @@
 /* engine/lab/predictor_train.c - trains the network of `predict` on a model's own attention.
  *
- * An example is a crop of one KV head's image of H rows, and the same columns of the row that came next.  Only rows of generated tokens are
- * targets; rows of the prefill may be in the image.  The loss is the squared error of the crop's columns, without those at the cut, whose
- * neighbours the crop lacks; Adam with a rate that falls from 5e-4 to 5e-6 along a cosine; batches of 16.  After each epoch the network
- * selects a tenth of the columns of held-out examples, and the one that found most of the attention is kept.
+ * An example is a crop of one KV head's image of H rows, and the same columns of the row that came next. Only rows of
+ * generated tokens are targets; rows of the prefill may be in the image. The loss is the squared error of the crop's
+ * columns, without those at the cut, whose neighbours the crop lacks; Adam with a rate that falls from 5e-4 to 5e-6
+ * along a cosine; batches of 16. After each epoch the network selects a tenth of the columns of held-out examples, and
+ * the one that found most of the attention is kept.
  *
- * It begins as 0.3 times the last row and 0.7 times the mean of the rows, which predicts well without training, beside random channels of
- * little weight.
+ * It begins as 0.3 times the last row and 0.7 times the mean of the rows, which predicts well without training, beside
+ * random channels of little weight.
  *
- * Each example counts by the inverse of its own mean square, to 100 times the mean of all: otherwise heads with sharp attention, whose
- * blocks are found anyway, would be all that is learned.
+ * Each example counts by the inverse of its own mean square, to 100 times the mean of all: otherwise heads with sharp
+ * attention, whose blocks are found anyway, would be all that is learned.
  *
- * Probabilities are small, and so are the biases that would suit them.  ReLUs make the network homogeneous: with all probabilities and biases
- * times c its output is c times as large.  So it is trained on probabilities over their root mean square, and the biases are scaled back.
+ * Probabilities are small, and so are the biases that would suit them. ReLUs make the network homogeneous: with all
+ * probabilities and biases times c its output is c times as large. So it is trained on probabilities over their root
+ * mean square, and the biases are scaled back.
  *
- * Examples of a batch are split into a fixed number of parts whose gradients are added in order: the result does not depend on threads. */
+ * Examples of a batch are split into a fixed number of parts whose gradients are added in order: the result does not
+ * depend on threads. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,10 +31,14 @@ enum { COLS = 64, COLS_HELD = 256, BATCH = 16, PARTS = 8, FORCED = 64 };
 
 struct examples {
 	int32_t n, most, cols;
-	float *x, *target, *mass, *weight;   /* [most][rows * cols], [most][cols] three times */
+	float *x, *target, *mass, *weight; /* [most][rows * cols], [most][cols] three times */
 };
 
-struct part { struct predictor_scratch scratch; struct predictor grad; double loss; };
+struct part {
+	struct predictor_scratch scratch;
+	struct predictor grad;
+	double loss;
+};
 
 struct predictor_trainer {
 	struct engine *e;
@@ -39,13 +46,13 @@ struct predictor_trainer {
 	struct predictor_key key;
 	struct examples train, held;
 	struct predictor net, best;
-	float m[PREDICTOR_WEIGHTS], v[PREDICTOR_WEIGHTS];   /* Adam's moments */
-	double unit;               /* root mean square of the targets; 0: not scaled yet */
+	float m[PREDICTOR_WEIGHTS], v[PREDICTOR_WEIGHTS]; /* Adam's moments */
+	double unit;                                      /* root mean square of the targets; 0: not scaled yet */
 	int32_t epoch, steps;
 	double best_found;
-	int32_t *order;            /* [train.n] */
+	int32_t *order; /* [train.n] */
 	struct part part[PARTS];
-	int32_t batch0, batch_n;   /* the running batch, in order[] */
+	int32_t batch0, batch_n; /* the running batch, in order[] */
 	uint64_t rng;
 };
 
@@ -70,9 +77,13 @@ static int examples_init(struct examples *ex, int32_t most, int32_t rows, int32_
 
 	*ex = (struct examples){ .most = most, .cols = cols };
 	return !(ex->x = try_alloc(n * (size_t)rows, width * sizeof *ex->x, "rows of attention to train on", err)) ||
-	       !(ex->target = try_alloc(n, width * sizeof *ex->x, "rows of attention to train on", err)) ||
-	       !(ex->mass = try_alloc(n, width * sizeof *ex->x, "rows of attention to train on", err)) ||
-	       !(ex->weight = try_alloc(n, width * sizeof *ex->x, "rows of attention to train on", err)) ? -1 : 0;
+	                       !(ex->target =
+	                                 try_alloc(n, width * sizeof *ex->x, "rows of attention to train on", err)) ||
+	                       !(ex->mass =
+	                                 try_alloc(n, width * sizeof *ex->x, "rows of attention to train on", err)) ||
+	                       !(ex->weight = try_alloc(n, width * sizeof *ex->x, "rows of attention to train on", err))
+	               ? -1
+	               : 0;
 }
 
 static void examples_free(struct examples *ex)
@@ -83,8 +94,8 @@ static void examples_free(struct examples *ex)
 	free(ex->weight);
 }
 
-/* The first two channels are the image itself and a constant; of these the first two of the outer ones make the image and its last row: in
- * any other row the constant below subtracts more than a probability can be. */
+/* The first two channels are the image itself and a constant; of these the first two of the outer ones make the image
+ * and its last row: in any other row the constant below subtracts more than a probability can be. */
 static void weights_begin(struct predictor_trainer *t)
 {
 	enum { CENTRE = 4, BELOW = 7, IMAGE = 0, CONSTANT = 1, LAST = 1 };
@@ -94,8 +105,9 @@ static void weights_begin(struct predictor_trainer *t)
 	for (int i = 0; i < 9 * PREDICTOR_INNER; i++)
 		p->w1[i] = i % PREDICTOR_INNER <= CONSTANT ? 0 : random_weight(t, sqrt(2.0 / 9));
 	for (int i = 0; i < 9 * PREDICTOR_INNER * PREDICTOR_OUTER; i++)
-		p->w2[i] = i % PREDICTOR_OUTER <= LAST || i / PREDICTOR_OUTER % PREDICTOR_INNER == CONSTANT ? 0 :
-		           random_weight(t, sqrt(2.0 / (9 * PREDICTOR_INNER)));
+		p->w2[i] = i % PREDICTOR_OUTER <= LAST || i / PREDICTOR_OUTER % PREDICTOR_INNER == CONSTANT
+		                   ? 0
+		                   : random_weight(t, sqrt(2.0 / (9 * PREDICTOR_INNER)));
 	for (int i = 0; i < PREDICTOR_OUTER; i++)
 		p->w3[i] = random_weight(t, 0.1 * sqrt(1.0 / PREDICTOR_OUTER));
 	p->w1[CENTRE * PREDICTOR_INNER + IMAGE] = 1;
@@ -107,7 +119,8 @@ static void weights_begin(struct predictor_trainer *t)
 	p->w3[LAST] = 0.3f * (float)t->s.rows;
 }
 
-int predictor_trainer_open(struct predictor_trainer **out, struct engine *e, const struct predictor_settings *s, struct err *err)
+int predictor_trainer_open(struct predictor_trainer **out, struct engine *e, const struct predictor_settings *s,
+                           struct err *err)
 {
 	struct predictor_trainer *t = xcalloc(1, sizeof *t);
 	int failed;
@@ -145,15 +158,18 @@ void predictor_trainer_close(struct predictor_trainer *t)
 /* ---- examples ---- */
 
 /* One example out of the rows of a timeline: row `row` of a head is the target. */
-static void example_take(struct predictor_trainer *t, struct examples *ex, const struct observe_rows *o, const struct rows_shape *sh, int32_t row,
-                         int32_t head)
+static void example_take(struct predictor_trainer *t, struct examples *ex, const struct observe_rows *o,
+                         const struct rows_shape *sh, int32_t row, int32_t head)
 {
-	int32_t H = t->s.rows, slots = sh->first + row, from = (FORCED + sh->block - 1) / sh->block, to = (slots - FORCED) / sh->block;
-	int32_t w = to - from < ex->cols ? to - from : ex->cols, x0 = from + random_below(t, to - from - w + 1), i = ex->n++;
+	int32_t H = t->s.rows, slots = sh->first + row, from = (FORCED + sh->block - 1) / sh->block,
+		to = (slots - FORCED) / sh->block;
+	int32_t w = to - from < ex->cols ? to - from : ex->cols, x0 = from + random_below(t, to - from - w + 1),
+		i = ex->n++;
 	size_t at = (size_t)i * (size_t)ex->cols, bytes = (size_t)w * sizeof(float);
 
 	for (int32_t k = row - H < 0 ? H - row : 0; k < H; k++)
-		memcpy(ex->x + ((size_t)i * (size_t)H + (size_t)k) * (size_t)ex->cols, observe_rows_top(o, row - H + k, head) + x0, bytes);
+		memcpy(ex->x + ((size_t)i * (size_t)H + (size_t)k) * (size_t)ex->cols,
+		       observe_rows_top(o, row - H + k, head) + x0, bytes);
 	memcpy(ex->target + at, observe_rows_top(o, row, head) + x0, bytes);
 	memcpy(ex->mass + at, observe_rows_mass(o, row, head) + x0, bytes);
 	for (int32_t x = 0; x < w; x++)
@@ -169,12 +185,14 @@ int32_t predictor_trainer_add(struct predictor_trainer *t, const struct timeline
 	if (!tl->rows)
 		return 0;
 	observe_rows_shape(tl->rows, &sh);
-	least = (2 * FORCED + sh.block * 4) - sh.first;       /* the first row with a few columns between those that are always read */
+	/* the first row with a few columns between those that are always read */
+	least = (2 * FORCED + sh.block * 4) - sh.first;
 	least = least > sh.read ? least : sh.read;
 	heads = sh.heads - t->s.dense * sh.per_layer;
-	heads = heads > 0 ? heads : sh.heads;                 /* no more layers than are dense: all of them */
+	heads = heads > 0 ? heads : sh.heads; /* no more layers than are dense: all of them */
 	for (int32_t i = 0; i < n && ex->n < ex->most && least < sh.rows; i++)
-		example_take(t, ex, tl->rows, &sh, least + random_below(t, sh.rows - least), sh.heads - heads + random_below(t, heads));
+		example_take(t, ex, tl->rows, &sh, least + random_below(t, sh.rows - least),
+		             sh.heads - heads + random_below(t, heads));
 	return ex->n - before;
 }
 
@@ -226,8 +244,9 @@ static void part_run(void *arg, int task)
 	for (int32_t i = task; i < t->batch_n; i += PARTS) {
 		size_t at = (size_t)t->order[t->batch0 + i] * COLS;
 
-		part->loss += predictor_gradient(&t->net, t->e->be, &part->scratch, t->train.x + at * (size_t)t->s.rows, t->s.rows, COLS,
-		                                 t->train.target + at, t->train.weight + at, &part->grad);
+		part->loss +=
+			predictor_gradient(&t->net, t->e->be, &part->scratch, t->train.x + at * (size_t)t->s.rows,
+		                           t->s.rows, COLS, t->train.target + at, t->train.weight + at, &part->grad);
 	}
 }
 
@@ -252,13 +271,17 @@ static void adam(struct predictor_trainer *t, double rate)
 
 /* ---- what a prediction finds ---- */
 
-struct ranked { float score; int32_t col; };
+struct ranked {
+	float score;
+	int32_t col;
+};
 
 static int by_score(const void *a, const void *b)
 {
 	const struct ranked *x = a, *y = b;
 
-	return x->score != y->score ? (x->score < y->score) - (x->score > y->score) : (x->col < y->col) - (x->col > y->col);
+	return x->score != y->score ? (x->score < y->score) - (x->score > y->score)
+	                            : (x->col < y->col) - (x->col > y->col);
 }
 
 /* The mass of the k columns of n with the largest score. */
@@ -275,7 +298,12 @@ static double found(const float *score, const float *mass, int32_t n, int32_t k)
 	return sum;
 }
 
-struct testing { const struct predictor_trainer *t; const struct predictor *net; struct predictor_found *one; float *r; };
+struct testing {
+	const struct predictor_trainer *t;
+	const struct predictor *net;
+	struct predictor_found *one;
+	float *r;
+};
 
 static void test_one(void *arg, int task)
 {
@@ -289,7 +317,7 @@ static void test_one(void *arg, int task)
 	int32_t n = COLS_HELD, k;
 
 	while (n > 1 && ex->weight[at + (size_t)n - 1] == 0 && mass[n - 1] == 0 && ex->weight[at + (size_t)n - 2] == 0)
-		n--;     /* columns that the text has not */
+		n--; /* columns that the text has not */
 	k = n / 10 > 1 ? n / 10 : 1;
 	attn_image_init(&m, ex->x + at * (size_t)t->s.rows, w->r + (size_t)task * size, t->s.rows, COLS_HELD);
 	predictor_run(w->net, t->e->be, &m, 0, n, out);
@@ -298,12 +326,16 @@ static void test_one(void *arg, int task)
 			mean[x] += attn_image_row(&m, y)[x] / (float)t->s.rows;
 	for (int32_t x = 0; x < n; x++)
 		mixed[x] = 0.3f * attn_image_row(&m, t->s.rows - 1)[x] + 0.7f * mean[x];
-	w->one[task] = (struct predictor_found){ .net = found(out, mass, n, k), .last = found(attn_image_row(&m, t->s.rows - 1), mass, n, k),
-	                                        .mean = found(mean, mass, n, k), .mixed = found(mixed, mass, n, k), .best = found(mass, mass, n, k) };
+	w->one[task] = (struct predictor_found){ .net = found(out, mass, n, k),
+		                                 .last = found(attn_image_row(&m, t->s.rows - 1), mass, n, k),
+		                                 .mean = found(mean, mass, n, k),
+		                                 .mixed = found(mixed, mass, n, k),
+		                                 .best = found(mass, mass, n, k) };
 }
 
 /* Of the held-out examples, in shares of what could be found. */
-static int test_all(struct predictor_trainer *t, const struct predictor *net, struct predictor_found *out, struct err *err)
+static int test_all(struct predictor_trainer *t, const struct predictor *net, struct predictor_found *out,
+                    struct err *err)
 {
 	struct testing w = { .t = t, .net = net };
 	struct predictor_found sum = { 0 };
@@ -319,7 +351,8 @@ static int test_all(struct predictor_trainer *t, const struct predictor *net, st
 		sum.mixed += w.one[i].mixed;
 		sum.best += w.one[i].best;
 	}
-	*out = (struct predictor_found){ sum.net / sum.best, sum.last / sum.best, sum.mean / sum.best, sum.mixed / sum.best, sum.best / t->held.n };
+	*out = (struct predictor_found){ sum.net / sum.best, sum.last / sum.best, sum.mean / sum.best,
+		                         sum.mixed / sum.best, sum.best / t->held.n };
 	free(w.one);
 	free(w.r);
 	return w.one && w.r ? 0 : -1;
@@ -341,14 +374,18 @@ static int epoch_end(struct predictor_trainer *t, struct predictor_epoch *out, s
 	return 0;
 }
 
-int predictor_trainer_epoch(struct predictor_trainer *t, predictor_progress_fn *fn, void *ud, struct predictor_epoch *out, struct err *err)
+int predictor_trainer_epoch(struct predictor_trainer *t, predictor_progress_fn *fn, void *ud,
+                            struct predictor_epoch *out, struct err *err)
 {
 	int32_t batches = (t->train.n + BATCH - 1) / BATCH;
 	double loss = 0;
 	int failed = 0;
 
 	if (!t->train.n || !t->held.n)
-		return err_set(err, ERR_USAGE, "there is nothing to train on: the texts have no attention between the first and the last %d tokens", FORCED);
+		return err_set(
+			err, ERR_USAGE,
+			"there is nothing to train on: the texts have no attention between the first and the last %d tokens",
+			FORCED);
 	if (t->unit <= 0)
 		unit_set(t);
 	for (int32_t i = 0; i < t->train.n; i++) {
@@ -380,5 +417,6 @@ int predictor_trainer_epoch(struct predictor_trainer *t, predictor_progress_fn *
 
 int predictor_trainer_save(struct predictor_trainer *t, struct str *path, struct err *err)
 {
-	return t->epoch ? predictor_save(&t->best, &t->key, path, err) : err_set(err, ERR_USAGE, "nothing has been trained");
+	return t->epoch ? predictor_save(&t->best, &t->key, path, err)
+	                : err_set(err, ERR_USAGE, "nothing has been trained");
 }

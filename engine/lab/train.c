@@ -1,7 +1,8 @@
 /* engine/lab/train.c - training, step by step: windows of a text, the mean gradient of their loss, AdamW.
  *
- * AdamW (Loshchilov and Hutter 2019): moments 0.9 and 0.999, decay apart from the gradient and for matrices alone.  A window begins at a
- * place that depends on the seed and on its number alone, so a training that goes on at step n needs no history of the steps before. */
+ * AdamW (Loshchilov and Hutter 2019): moments 0.9 and 0.999, decay apart from the gradient and for matrices alone. A
+ * window begins at a place that depends on the seed and on its number alone, so a training that goes on at step n needs
+ * no history of the steps before. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,8 +11,8 @@
 #include "engine/lab/train.h"
 
 enum { CONTEXT_MOST = 1 << 16, TASK_FLOATS = 1 << 16 };
-#define BETA1 0.9
-#define BETA2 0.999
+#define BETA1   0.9
+#define BETA2   0.999
 #define EPSILON 1e-8
 
 /* ---- the mask's name ---- */
@@ -30,7 +31,10 @@ static int32_t number_of(const char **at)
 int train_mask_parse(const char *text, struct train_mask *out, struct err *err)
 {
 	struct train_mask m = { .k = 64, .prefill = 0, .stride = 50, .pool = 7 };
-	const struct { const char *name; int32_t *at; } keys[] = { { "prefill=", &m.prefill }, { "k=", &m.k }, { "stride=", &m.stride }, { "pool=", &m.pool } };
+	const struct {
+		const char *name;
+		int32_t *at;
+	} keys[] = { { "prefill=", &m.prefill }, { "k=", &m.k }, { "stride=", &m.stride }, { "pool=", &m.pool } };
 	const char *at = text + strlen("recycled:");
 	int bad;
 
@@ -54,9 +58,12 @@ int train_mask_parse(const char *text, struct train_mask *out, struct err *err)
 			break;
 	}
 	if (bad)
-		return err_set(err, ERR_USAGE, "'%.100s' is no mask; it is full, or recycled:prefill=N,k=N,stride=N,pool=N", text);
+		return err_set(err, ERR_USAGE,
+		               "'%.100s' is no mask; it is full, or recycled:prefill=N,k=N,stride=N,pool=N", text);
 	if (m.prefill < m.k || m.pool % 2 == 0)
-		return err_set(err, ERR_USAGE, "mask '%.100s': %s", text, m.pool % 2 == 0 ? "pool is odd" : "prefill is at least k, whose entries it selects from");
+		return err_set(err, ERR_USAGE, "mask '%.100s': %s", text,
+		               m.pool % 2 == 0 ? "pool is odd"
+		                               : "prefill is at least k, whose entries it selects from");
 	*out = m;
 	return 0;
 }
@@ -65,12 +72,15 @@ int train_mask_parse(const char *text, struct train_mask *out, struct err *err)
 
 static int settings_check(const struct train_settings *s, struct err *err)
 {
-	if (s->context < 2 || s->context > CONTEXT_MOST || s->batch < 1 || s->steps < 1 || s->warmup < 0 || !(s->rate >= 0))
+	if (s->context < 2 || s->context > CONTEXT_MOST || s->batch < 1 || s->steps < 1 || s->warmup < 0 ||
+	    !(s->rate >= 0))
 		return err_set(err, ERR_USAGE, "a window has 2 to %d tokens, a step one window or more", CONTEXT_MOST);
 	if (s->fixed < 0 || s->fixed >= s->context)
-		return err_set(err, ERR_USAGE, "a fixed prefix of %d tokens leaves nothing of a window of %d", s->fixed, s->context);
+		return err_set(err, ERR_USAGE, "a fixed prefix of %d tokens leaves nothing of a window of %d", s->fixed,
+		               s->context);
 	if (s->mask.k && s->mask.prefill >= s->context)
-		return err_set(err, ERR_USAGE, "a mask with a prefill of %d tokens leaves nothing of a window of %d", s->mask.prefill, s->context);
+		return err_set(err, ERR_USAGE, "a mask with a prefill of %d tokens leaves nothing of a window of %d",
+		               s->mask.prefill, s->context);
 	if (s->rank < 0 || s->rank > 1024 || (s->rank && !(s->alpha > 0)))
 		return err_set(err, ERR_USAGE, "a LoRA adapter has a rank of 1 to 1024, and an alpha above 0");
 	return 0;
@@ -131,7 +141,8 @@ static int sets_reserve(struct trainer *t, const struct train_mask *m, struct er
 
 static const int32_t *window(const struct trainer *t, const int32_t *id, size_t n, int32_t i)
 {
-	uint64_t nth = (uint64_t)t->step * (uint64_t)t->s.batch + (uint64_t)i, seed = t->s.seed, state = random_next(&seed) + nth * 0x9e3779b97f4a7c15u;
+	uint64_t nth = (uint64_t)t->step * (uint64_t)t->s.batch + (uint64_t)i, seed = t->s.seed,
+		 state = random_next(&seed) + nth * 0x9e3779b97f4a7c15u;
 
 	return id + random_next(&state) % (n - (size_t)t->s.context);
 }
@@ -148,7 +159,11 @@ static int ids_check(const struct trainer *t, const int32_t *id, size_t n, struc
 
 /* ---- AdamW ---- */
 
-struct update { struct trainer *t; struct train_param *p; double rate, cut, fix1, fix2, *part; };
+struct update {
+	struct trainer *t;
+	struct train_param *p;
+	double rate, cut, fix1, fix2, *part;
+};
 
 static size_t task_end(const struct update *u, int task)
 {
@@ -179,7 +194,8 @@ static void adam_part(void *arg, int task)
 	double decay = p->decays ? 1 - u->rate * u->t->s.decay : 1;
 
 	for (size_t i = (size_t)task * TASK_FLOATS; i < task_end(u, task); i++) {
-		double g = (double)p->g[i] * u->cut, m = BETA1 * (double)p->m[i] + (1 - BETA1) * g, v = BETA2 * (double)p->v[i] + (1 - BETA2) * g * g;
+		double g = (double)p->g[i] * u->cut, m = BETA1 * (double)p->m[i] + (1 - BETA1) * g,
+		       v = BETA2 * (double)p->v[i] + (1 - BETA2) * g * g;
 
 		p->m[i] = (float)m;
 		p->v[i] = (float)v;
@@ -216,8 +232,11 @@ static double rate_at(const struct train_settings *s, int32_t step)
 
 static void update(struct trainer *t, double rate, double norm)
 {
-	struct update u = { .t = t, .rate = rate, .cut = t->s.clip > 0 && norm > t->s.clip ? t->s.clip / norm : 1,
-	                    .fix1 = 1 / (1 - pow(BETA1, t->step + 1)), .fix2 = 1 / (1 - pow(BETA2, t->step + 1)) };
+	struct update u = { .t = t,
+		            .rate = rate,
+		            .cut = t->s.clip > 0 && norm > t->s.clip ? t->s.clip / norm : 1,
+		            .fix1 = 1 / (1 - pow(BETA1, t->step + 1)),
+		            .fix2 = 1 / (1 - pow(BETA2, t->step + 1)) };
 
 	for (size_t i = 0; i < t->n_param; i++) {
 		u.p = t->param[i];
@@ -225,7 +244,8 @@ static void update(struct trainer *t, double rate, double norm)
 	}
 }
 
-int trainer_step(struct trainer *t, const int32_t *id, size_t n, int (*stopped)(void), struct train_report *out, struct err *err)
+int trainer_step(struct trainer *t, const int32_t *id, size_t n, int (*stopped)(void), struct train_report *out,
+                 struct err *err)
 {
 	int32_t rows = t->s.context - t->s.fixed;
 	double loss = 0;
@@ -242,7 +262,10 @@ int trainer_step(struct trainer *t, const int32_t *id, size_t n, int (*stopped)(
 		train_forward(t, w, t->s.context, &t->s.mask);
 		loss += train_loss(t, w, w + 1, t->s.fixed, t->s.context, 1 / ((float)t->s.batch * (float)rows));
 	}
-	*out = (struct train_report){ .step = t->step + 1, .loss = loss / ((double)t->s.batch * rows), .rate = rate_at(&t->s, t->step), .norm = gradient_norm(t) };
+	*out = (struct train_report){ .step = t->step + 1,
+		                      .loss = loss / ((double)t->s.batch * rows),
+		                      .rate = rate_at(&t->s, t->step),
+		                      .norm = gradient_norm(t) };
 	if (t->be->failed)
 		return err_set(err, ERR_FIT, "%s", t->be->err);
 	if (!isfinite(out->loss) || !isfinite(out->norm))
@@ -263,7 +286,9 @@ int trainer_loss(struct trainer *t, const int32_t *id, const struct train_mask *
 
 int trainer_logits(struct trainer *t, const int32_t *id, const struct train_mask *m, float *out, struct err *err)
 {
-	const struct train_matrix head = { .w = t->out.w.w ? t->out.w : t->embd, .rows = t->n_vocab, .cols = t->n_embd };
+	const struct train_matrix head = { .w = t->out.w.w ? t->out.w : t->embd,
+		                           .rows = t->n_vocab,
+		                           .cols = t->n_embd };
 
 	if (ids_check(t, id, (size_t)t->s.context + 1, err) || sets_reserve(t, m, err))
 		return -1;

@@ -1,13 +1,16 @@
-/* engine/lab/train_attention.c - attention of a window under a mask, as it was published for continued pretraining, and its gradient.
+/* engine/lab/train_attention.c - attention of a window under a mask, as it was published for continued pretraining, and
+ * its gradient.
  *
- * The mask is that of generated tokens under the cache policy `recycled` (select_refresh.c; Recycled Attention, arXiv 2411.05787v1, section
- * 5, and RefreshKV, its later version, section 6): the first `prefill` tokens attend to all before them; the last of these selects k entries
- * per KV head by its probabilities, reduced over the group's heads and max-pooled; the tokens that follow attend to these entries and to the
- * tokens since, and for each of the latter but one the lowest-scored entry leaves.  Every `stride` tokens one attends to all and selects
- * anew.  The papers train with 8,142 tokens of prefill and one set that serves the last 50; here a window may have several sets.
+ * The mask is that of generated tokens under the cache policy `recycled` (select_refresh.c; Recycled Attention, arXiv
+ * 2411.05787v1, section 5, and RefreshKV, its later version, section 6): the first `prefill` tokens attend to all
+ * before them; the last of these selects k entries per KV head by its probabilities, reduced over the group's heads and
+ * max-pooled; the tokens that follow attend to these entries and to the tokens since, and for each of the latter but
+ * one the lowest-scored entry leaves. Every `stride` tokens one attends to all and selects anew. The papers train with
+ * 8,142 tokens of prefill and one set that serves the last 50; here a window may have several sets.
  *
- * A KV head's set is made from the probabilities of the pass itself, layer by layer; no gradient goes through the choice.  A token's
- * probabilities of what it does not attend to are 0, and that is all the way back has to know of the mask. */
+ * A KV head's set is made from the probabilities of the pass itself, layer by layer; no gradient goes through the
+ * choice. A token's probabilities of what it does not attend to are 0, and that is all the way back has to know of the
+ * mask. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -43,7 +46,10 @@ static float *prob_row(const struct pass *p, int32_t head, int32_t row)
 	return p->a->prob + ((size_t)head * (size_t)p->n + (size_t)row) * (size_t)p->n;
 }
 
-struct ranked { float pooled, raw; int32_t at; };
+struct ranked {
+	float pooled, raw;
+	int32_t at;
+};
 
 static int best_first(const void *x, const void *y)
 {
@@ -60,7 +66,8 @@ static void set_make(void *arg, int task)
 	struct pass *p = arg;
 	const struct trainer *t = p->t;
 	const struct train_mask *m = p->mask;
-	int32_t kv = task % t->n_kv_head, group = t->n_head / t->n_kv_head, row = selector_of(m, task / t->n_kv_head), n = row + 1, side = m->pool / 2;
+	int32_t kv = task % t->n_kv_head, group = t->n_head / t->n_kv_head, row = selector_of(m, task / t->n_kv_head),
+		n = row + 1, side = m->pool / 2;
 	int32_t *set = t->sets + (size_t)task * (size_t)m->k;
 	struct ranked *r = xmalloc((size_t)n * sizeof *r);
 	int has = 0;
@@ -118,7 +125,7 @@ static void prob_rows(void *arg, int task)
 
 		memset(x + row + 1, 0, (size_t)(p->n - row - 1) * sizeof *x);
 		if (selects(p->mask, row))
-			continue;           /* set_make() has it */
+			continue; /* set_make() has it */
 		if (p->mask->k && row >= p->mask->prefill)
 			partial_row(p, head, row, x);
 		else
@@ -127,7 +134,8 @@ static void prob_rows(void *arg, int task)
 }
 
 /* One product of each of `heads` heads; step: floats between the operands of two heads. */
-static void heads_gemm(struct trainer *t, struct gemm g, int32_t heads, size_t a_step, size_t b_step, int32_t b_shared, size_t c_step)
+static void heads_gemm(struct trainer *t, struct gemm g, int32_t heads, size_t a_step, size_t b_step, int32_t b_shared,
+                       size_t c_step)
 {
 	struct gemm *all = xmalloc((size_t)heads * sizeof *all);
 
@@ -145,24 +153,50 @@ void train_attention(struct trainer *t, struct train_acts *a, const struct train
 {
 	struct pass p = { .t = t, .a = a, .mask = m, .n = n };
 	int32_t group = t->n_head / t->n_kv_head;
-	size_t dim = (size_t)t->head_dim, q = (size_t)t->n_head * dim, kv = (size_t)t->n_kv_head * dim, rows = (size_t)n;
+	size_t dim = (size_t)t->head_dim, q = (size_t)t->n_head * dim, kv = (size_t)t->n_kv_head * dim,
+	       rows = (size_t)n;
 
-	heads_gemm(t, (struct gemm){ .c = a->prob, .a = a->q, .b = a->k, .m = n, .n = n, .k = t->head_dim, .a_row = q, .a_col = 1, .b_row = 1, .b_col = kv,
-	                             .c_row = rows, .alpha = t->attn_scale }, t->n_head, dim, dim, group, rows * rows);
+	heads_gemm(t,
+	           (struct gemm){ .c = a->prob,
+	                          .a = a->q,
+	                          .b = a->k,
+	                          .m = n,
+	                          .n = n,
+	                          .k = t->head_dim,
+	                          .a_row = q,
+	                          .a_col = 1,
+	                          .b_row = 1,
+	                          .b_col = kv,
+	                          .c_row = rows,
+	                          .alpha = t->attn_scale },
+	           t->n_head, dim, dim, group, rows * rows);
 	backend_each(t->be, set_make, &p, train_mask_sets(m, n) * t->n_kv_head);
 	backend_each(t->be, prob_rows, &p, t->n_head * ((n + TASK_ROWS - 1) / TASK_ROWS));
-	heads_gemm(t, (struct gemm){ .c = a->attn, .a = a->prob, .b = a->v, .m = n, .n = t->head_dim, .k = n, .a_row = rows, .a_col = 1, .b_row = kv,
-	                             .b_col = 1, .c_row = q, .alpha = 1 }, t->n_head, rows * rows, dim, group, dim);
+	heads_gemm(t,
+	           (struct gemm){ .c = a->attn,
+	                          .a = a->prob,
+	                          .b = a->v,
+	                          .m = n,
+	                          .n = t->head_dim,
+	                          .k = n,
+	                          .a_row = rows,
+	                          .a_col = 1,
+	                          .b_row = kv,
+	                          .b_col = 1,
+	                          .c_row = q,
+	                          .alpha = 1 },
+	           t->n_head, rows * rows, dim, group, dim);
 }
 
 static void back_rows(void *arg, int task)
 {
 	struct pass *p = arg;
-	int32_t m = p->n - p->from, tasks = (m + TASK_ROWS - 1) / TASK_ROWS, head = task / tasks, from = task % tasks * TASK_ROWS;
+	int32_t m = p->n - p->from, tasks = (m + TASK_ROWS - 1) / TASK_ROWS, head = task / tasks,
+		from = task % tasks * TASK_ROWS;
 
 	for (int32_t row = from; row < from + TASK_ROWS && row < m; row++)
-		train_softmax_back(p->t->dprob + ((size_t)head * (size_t)m + (size_t)row) * (size_t)p->n, prob_row(p, head, p->from + row), p->n,
-		                   p->t->attn_scale);
+		train_softmax_back(p->t->dprob + ((size_t)head * (size_t)m + (size_t)row) * (size_t)p->n,
+		                   prob_row(p, head, p->from + row), p->n, p->t->attn_scale);
 }
 
 void train_attention_back(struct trainer *t, const struct train_acts *a, int32_t from, int32_t n)
@@ -170,19 +204,68 @@ void train_attention_back(struct trainer *t, const struct train_acts *a, int32_t
 	struct train_acts acts = *a;
 	struct pass p = { .t = t, .a = &acts, .from = from, .n = n };
 	int32_t group = t->n_head / t->n_kv_head, m = n - from;
-	size_t dim = (size_t)t->head_dim, q = (size_t)t->n_head * dim, kv = (size_t)t->n_kv_head * dim, all = (size_t)n, rows = (size_t)m, first = (size_t)from;
+	size_t dim = (size_t)t->head_dim, q = (size_t)t->n_head * dim, kv = (size_t)t->n_kv_head * dim, all = (size_t)n,
+	       rows = (size_t)m, first = (size_t)from;
 
-	heads_gemm(t, (struct gemm){ .c = t->dprob, .a = t->dattn, .b = a->v, .m = m, .n = n, .k = t->head_dim, .a_row = q, .a_col = 1, .b_row = 1, .b_col = kv,
-	                             .c_row = all, .alpha = 1 }, t->n_head, dim, dim, group, rows * all);
-	for (int32_t g = 0; g < group; g++)     /* a group's heads one after the other: they add to the same values */
-		heads_gemm(t, (struct gemm){ .c = t->dv, .a = a->prob + ((size_t)g * all + first) * all + first, .b = t->dattn + (size_t)g * dim, .m = m,
-		                             .n = t->head_dim, .k = m, .a_row = 1, .a_col = all, .b_row = q, .b_col = 1, .c_row = kv, .alpha = 1,
-		                             .accumulate = g > 0 }, t->n_kv_head, (size_t)group * all * all, (size_t)group * dim, 1, dim);
+	heads_gemm(t,
+	           (struct gemm){ .c = t->dprob,
+	                          .a = t->dattn,
+	                          .b = a->v,
+	                          .m = m,
+	                          .n = n,
+	                          .k = t->head_dim,
+	                          .a_row = q,
+	                          .a_col = 1,
+	                          .b_row = 1,
+	                          .b_col = kv,
+	                          .c_row = all,
+	                          .alpha = 1 },
+	           t->n_head, dim, dim, group, rows * all);
+	for (int32_t g = 0; g < group; g++) /* a group's heads one after the other: they add to the same values */
+		heads_gemm(t,
+		           (struct gemm){ .c = t->dv,
+		                          .a = a->prob + ((size_t)g * all + first) * all + first,
+		                          .b = t->dattn + (size_t)g * dim,
+		                          .m = m,
+		                          .n = t->head_dim,
+		                          .k = m,
+		                          .a_row = 1,
+		                          .a_col = all,
+		                          .b_row = q,
+		                          .b_col = 1,
+		                          .c_row = kv,
+		                          .alpha = 1,
+		                          .accumulate = g > 0 },
+		           t->n_kv_head, (size_t)group * all * all, (size_t)group * dim, 1, dim);
 	backend_each(t->be, back_rows, &p, t->n_head * ((m + TASK_ROWS - 1) / TASK_ROWS));
-	heads_gemm(t, (struct gemm){ .c = t->dq, .a = t->dprob, .b = a->k, .m = m, .n = t->head_dim, .k = n, .a_row = all, .a_col = 1, .b_row = kv,
-	                             .b_col = 1, .c_row = q, .alpha = 1 }, t->n_head, rows * all, dim, group, dim);
+	heads_gemm(t,
+	           (struct gemm){ .c = t->dq,
+	                          .a = t->dprob,
+	                          .b = a->k,
+	                          .m = m,
+	                          .n = t->head_dim,
+	                          .k = n,
+	                          .a_row = all,
+	                          .a_col = 1,
+	                          .b_row = kv,
+	                          .b_col = 1,
+	                          .c_row = q,
+	                          .alpha = 1 },
+	           t->n_head, rows * all, dim, group, dim);
 	for (int32_t g = 0; g < group; g++)
-		heads_gemm(t, (struct gemm){ .c = t->dk, .a = t->dprob + (size_t)g * rows * all + first, .b = a->q + first * q + (size_t)g * dim, .m = m,
-		                             .n = t->head_dim, .k = m, .a_row = 1, .a_col = all, .b_row = q, .b_col = 1, .c_row = kv, .alpha = 1,
-		                             .accumulate = g > 0 }, t->n_kv_head, (size_t)group * rows * all, (size_t)group * dim, 1, dim);
+		heads_gemm(t,
+		           (struct gemm){ .c = t->dk,
+		                          .a = t->dprob + (size_t)g * rows * all + first,
+		                          .b = a->q + first * q + (size_t)g * dim,
+		                          .m = m,
+		                          .n = t->head_dim,
+		                          .k = m,
+		                          .a_row = 1,
+		                          .a_col = all,
+		                          .b_row = q,
+		                          .b_col = 1,
+		                          .c_row = kv,
+		                          .alpha = 1,
+		                          .accumulate = g > 0 },
+		           t->n_kv_head, (size_t)group * rows * all, (size_t)group * dim, 1, dim);
 }

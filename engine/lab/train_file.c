@@ -1,7 +1,7 @@
 /* engine/lab/train_file.c - what a training leaves: checkpoints, adapters, models.
  *
- * A checkpoint is 64 bytes and for each parameter its values and both moments as f32, little-endian: "WEIRTRN1", u32 step, u32 0, u64 hash
- * of the model and the settings, u64 number of values, u64 hash of these bytes, zeros.
+ * A checkpoint is 64 bytes and for each parameter its values and both moments as f32, little-endian: "WEIRTRN1", u32
+ * step, u32 0, u64 hash of the model and the settings, u64 number of values, u64 hash of these bytes, zeros.
  *
  * Files are written beside their place and renamed: at any time there is the old one or the new one, whole. */
 #include <errno.h>
@@ -18,7 +18,12 @@
 
 /* ---- a file that appears whole ---- */
 
-struct whole { struct str next; const char *path; FILE *f; int failed; };
+struct whole {
+	struct str next;
+	const char *path;
+	FILE *f;
+	int failed;
+};
 
 static int whole_open(struct whole *w, const char *path, struct err *err)
 {
@@ -84,8 +89,9 @@ static uint64_t training_hash(const struct trainer *t)
 	const struct train_settings *s = &t->s;
 	const struct gguf_tensor *norm = gguf_tensor_find(t->e->gguf, "output_norm.weight");
 	char text[400];
-	int n = snprintf(text, sizeof text, "%d %d %d %d %d %a %a %a %d %a %d %d %d %d %" PRIu64 " %d %d %d", s->context, s->batch, s->fixed, s->steps, s->warmup,
-	                 s->rate, s->decay, s->clip, s->rank, s->alpha, s->mask.k, s->mask.prefill, s->mask.stride, s->mask.pool, s->seed, t->n_layer,
+	int n = snprintf(text, sizeof text, "%d %d %d %d %d %a %a %a %d %a %d %d %d %d %" PRIu64 " %d %d %d",
+	                 s->context, s->batch, s->fixed, s->steps, s->warmup, s->rate, s->decay, s->clip, s->rank,
+	                 s->alpha, s->mask.k, s->mask.prefill, s->mask.stride, s->mask.pool, s->seed, t->n_layer,
 	                 t->n_embd, t->n_vocab);
 
 	return hash64(hash64(0, text, (size_t)n), norm->data, (size_t)norm->bytes);
@@ -100,7 +106,8 @@ static void head_of(uint8_t head[HEAD_BYTES], const struct trainer *t)
 		const struct train_param *p = t->param[i];
 
 		n += 3 * p->n;
-		sum = hash64(hash64(hash64(sum, p->w, p->n * sizeof *p->w), p->m, p->n * sizeof *p->m), p->v, p->n * sizeof *p->v);
+		sum = hash64(hash64(hash64(sum, p->w, p->n * sizeof *p->w), p->m, p->n * sizeof *p->m), p->v,
+		             p->n * sizeof *p->v);
 	}
 	memset(head, 0, HEAD_BYTES);
 	memcpy(head, magic, 8);
@@ -139,16 +146,20 @@ int trainer_load(struct trainer *t, const char *path, struct err *err)
 	if (!f)
 		return errno == ENOENT ? 0 : err_set(err, ERR_FAIL, "cannot read '%s': %s", path, strerror(errno));
 	head_of(want, t);
-	if (fread(head, 1, sizeof head, f) != sizeof head || memcmp(head, magic, 8) || memcmp(head + 16, want + 16, 16)) {
+	if (fread(head, 1, sizeof head, f) != sizeof head || memcmp(head, magic, 8) ||
+	    memcmp(head + 16, want + 16, 16)) {
 		fclose(f);
-		return err_set(err, ERR_USAGE, "'%s' is of another training: model or settings differ; remove it, or name another file", path);
+		return err_set(err, ERR_USAGE,
+		               "'%s' is of another training: model or settings differ; remove it, or name another file",
+		               path);
 	}
 	memcpy(&step, head + 8, 4);
 	bad = step > INT32_MAX;
 	for (size_t i = 0; !bad && i < t->n_param; i++) {
 		struct train_param *p = t->param[i];
 
-		bad = fread(p->w, sizeof *p->w, p->n, f) != p->n || fread(p->m, sizeof *p->m, p->n, f) != p->n || fread(p->v, sizeof *p->v, p->n, f) != p->n;
+		bad = fread(p->w, sizeof *p->w, p->n, f) != p->n || fread(p->m, sizeof *p->m, p->n, f) != p->n ||
+		      fread(p->v, sizeof *p->v, p->n, f) != p->n;
 	}
 	bad = bad || fgetc(f) != EOF;
 	fclose(f);
@@ -163,7 +174,11 @@ int trainer_load(struct trainer *t, const char *path, struct err *err)
 /* ---- GGUF ---- */
 
 /* A file in the making: keys, then the directory of tensors; their data follow in the same order. */
-struct gguf_out { struct str keys, dir; uint64_t n_keys, n_tensors, at; uint32_t alignment; };
+struct gguf_out {
+	struct str keys, dir;
+	uint64_t n_keys, n_tensors, at;
+	uint32_t alignment;
+};
 
 static void put32(struct str *s, uint32_t v)
 {
@@ -196,7 +211,8 @@ static uint64_t padding(uint64_t n, uint32_t alignment)
 	return (alignment - n % alignment) % alignment;
 }
 
-static void tensor(struct gguf_out *o, const char *name, size_t n, enum dtype type, int n_dims, int64_t cols, int64_t rows)
+static void tensor(struct gguf_out *o, const char *name, size_t n, enum dtype type, int n_dims, int64_t cols,
+                   int64_t rows)
 {
 	int64_t dims[2] = { cols, rows };
 
@@ -269,8 +285,12 @@ static void adapter_tensors(const struct trainer *t, struct gguf_out *o, enum dt
 			const struct train_matrix *m = &t->layer[i].m[p];
 			char name[80];
 
-			tensor(o, name, (size_t)snprintf(name, sizeof name, "blk.%d.%s.weight.lora_a", i, train_place_name(p)), type, 2, m->cols, m->rank);
-			tensor(o, name, (size_t)snprintf(name, sizeof name, "blk.%d.%s.weight.lora_b", i, train_place_name(p)), type, 2, m->rank, m->rows);
+			tensor(o, name,
+			       (size_t)snprintf(name, sizeof name, "blk.%d.%s.weight.lora_a", i, train_place_name(p)),
+			       type, 2, m->cols, m->rank);
+			tensor(o, name,
+			       (size_t)snprintf(name, sizeof name, "blk.%d.%s.weight.lora_b", i, train_place_name(p)),
+			       type, 2, m->rank, m->rows);
 		}
 }
 
@@ -311,7 +331,10 @@ static const struct train_param *param_of(const struct trainer *t, struct view n
 		const struct train_layer *l = &t->layer[i];
 
 		for (int p = 0; p < TRAIN_PLACES + 2; p++) {
-			snprintf(full, sizeof full, "blk.%d.%s.weight", i, p < TRAIN_PLACES ? train_place_name(p) : p == TRAIN_PLACES ? "attn_norm" : "ffn_norm");
+			snprintf(full, sizeof full, "blk.%d.%s.weight", i,
+			         p < TRAIN_PLACES    ? train_place_name(p)
+			         : p == TRAIN_PLACES ? "attn_norm"
+			                             : "ffn_norm");
 			if (view_is(name, full))
 				return p < TRAIN_PLACES ? &l->m[p].w : p == TRAIN_PLACES ? &l->attn_norm : &l->ffn_norm;
 		}
@@ -344,7 +367,8 @@ static int model_write(const struct trainer *t, const char *path, int half, stru
 	int rc;
 
 	if (g->version < 2)
-		return gguf_err(g, err, "version %u of GGUF has other keys than a file that is written now", g->version);
+		return gguf_err(g, err, "version %u of GGUF has other keys than a file that is written now",
+		                g->version);
 	if (whole_open(&w, path, err))
 		return -1;
 	model_keys(g, &o, half);
@@ -357,7 +381,8 @@ static int model_write(const struct trainer *t, const char *path, int half, stru
 			enum dtype type = !p ? s->type : half && s->n_dims > 1 ? DT_F16 : DT_F32;
 
 			if (!pass)
-				tensor(&o, s->name.p, s->name.n, type, s->n_dims > 1 ? 2 : 1, s->ne[0], p ? (int64_t)p->n / s->ne[0] : s->ne[1]);
+				tensor(&o, s->name.p, s->name.n, type, s->n_dims > 1 ? 2 : 1, s->ne[0],
+				       p ? (int64_t)p->n / s->ne[0] : s->ne[1]);
 			else if (p)
 				data(&w, &o, type, p->w, p->n);
 			else {

@@ -1,4 +1,5 @@
-/* engine/lab/train_model.c - which models can be trained, their weights as floats, and the memory that training takes. */
+/* engine/lab/train_model.c - which models can be trained, their weights as floats, and the memory that training
+ * takes. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -6,9 +7,14 @@
 
 #include "engine/lab/train.h"
 
-static const struct { const char *name; enum layer_tensor tensor; } places[TRAIN_PLACES] = {
-	{ "attn_q", TENSOR_Q }, { "attn_k", TENSOR_K }, { "attn_v", TENSOR_V }, { "attn_output", TENSOR_ATTN_OUT },
-	{ "ffn_gate", TENSOR_GATE }, { "ffn_up", TENSOR_UP }, { "ffn_down", TENSOR_DOWN },
+static const struct {
+	const char *name;
+	enum layer_tensor tensor;
+} places[TRAIN_PLACES] = {
+	{ "attn_q", TENSOR_Q },      { "attn_k", TENSOR_K },
+	{ "attn_v", TENSOR_V },      { "attn_output", TENSOR_ATTN_OUT },
+	{ "ffn_gate", TENSOR_GATE }, { "ffn_up", TENSOR_UP },
+	{ "ffn_down", TENSOR_DOWN },
 };
 
 const char *train_place_name(enum train_place p)
@@ -38,9 +44,11 @@ static const char *odd_layer(const struct hparams *hp, const struct layer_spec *
 		return "experts";
 	if (a->window)
 		return "a sliding window";
-	if (a->n_head != hp->n_head || a->n_kv_head != hp->n_kv_head || a->head_dim != hp->head_dim || s->ffn.width != hp->n_ff)
+	if (a->n_head != hp->n_head || a->n_kv_head != hp->n_kv_head || a->head_dim != hp->head_dim ||
+	    s->ffn.width != hp->n_ff)
 		return "another shape than others";
-	if (s->ffn.act != ACT_SILU || a->softcap != 0 || a->sinks || a->gated || a->v_norm || a->borrows || a->rope != 0 || s->residual_scale != 1)
+	if (s->ffn.act != ACT_SILU || a->softcap != 0 || a->sinks || a->gated || a->v_norm || a->borrows ||
+	    a->rope != 0 || s->residual_scale != 1)
 		return "operations that training does not know";
 	return NULL;
 }
@@ -53,7 +61,9 @@ static const struct gguf_tensor *odd_tensor(const struct gguf *g)
 		int known = v->n < 4 || memcmp(v->p, "blk.", 4);
 
 		for (int k = 0; !known && k < TRAIN_PLACES + 2; k++) {
-			const char *name = k < TRAIN_PLACES ? places[k].name : k == TRAIN_PLACES ? "attn_norm" : "ffn_norm";
+			const char *name = k < TRAIN_PLACES    ? places[k].name
+			                   : k == TRAIN_PLACES ? "attn_norm"
+			                                       : "ffn_norm";
 			char end[40];
 			size_t n = (size_t)snprintf(end, sizeof end, ".%s.weight", name);
 
@@ -73,17 +83,23 @@ static int plain_check(const struct engine *e, struct err *err)
 
 	for (int32_t i = 0; !why && i < hp->n_layer; i++)
 		why = odd_layer(hp, model_layer_spec(hp, i));
-	if (!why && (hp->n_input || hp->temperature != 0 || hp->embd_scale != 1 || hp->logit_scale != 1 || hp->logit_softcap != 0 || hp->rope[0].freq_long))
+	if (!why && (hp->n_input || hp->temperature != 0 || hp->embd_scale != 1 || hp->logit_scale != 1 ||
+	             hp->logit_softcap != 0 || hp->rope[0].freq_long))
 		why = "operations that training does not know";
 	if (why)
-		return gguf_err(e->gguf, err, "it cannot be trained: its layers have %s; models of Llama's kind can", why);
-	return odd ? gguf_err(e->gguf, err, "it cannot be trained: its layers have '%.*s'; models of Llama's kind can", (int)(odd->name.n < 60 ? odd->name.n : 60),
-	                      odd->name.p) : 0;
+		return gguf_err(e->gguf, err, "it cannot be trained: its layers have %s; models of Llama's kind can",
+		                why);
+	return odd ? gguf_err(e->gguf, err, "it cannot be trained: its layers have '%.*s'; models of Llama's kind can",
+	                      (int)(odd->name.n < 60 ? odd->name.n : 60), odd->name.p)
+	           : 0;
 }
 
 /* ---- parameters ---- */
 
-struct loader { struct trainer *t; struct err *err; };
+struct loader {
+	struct trainer *t;
+	struct err *err;
+};
 
 /* A tensor of the file as floats.  trains: with a gradient and moments. */
 static int load(struct loader *l, struct train_param *p, const char *name, size_t n, int trains)
@@ -102,7 +118,10 @@ static int load(struct loader *l, struct train_param *p, const char *name, size_
 	if (!trains)
 		return 0;
 	p->decays = g->n_dims > 1;
-	return (p->g = train_floats(t, n, l->err)) && (p->m = train_floats(t, n, l->err)) && (p->v = train_floats(t, n, l->err)) ? 0 : -1;
+	return (p->g = train_floats(t, n, l->err)) && (p->m = train_floats(t, n, l->err)) &&
+	                       (p->v = train_floats(t, n, l->err))
+	               ? 0
+	               : -1;
 }
 
 /* Uniform from -1 to 1. */
@@ -116,8 +135,8 @@ static int fresh(struct loader *l, struct train_param *p, size_t n, double width
 	struct trainer *t = l->t;
 
 	*p = (struct train_param){ .n = n, .decays = 1 };
-	if (!(p->w = train_floats(t, n, l->err)) || !(p->g = train_floats(t, n, l->err)) || !(p->m = train_floats(t, n, l->err)) ||
-	    !(p->v = train_floats(t, n, l->err)))
+	if (!(p->w = train_floats(t, n, l->err)) || !(p->g = train_floats(t, n, l->err)) ||
+	    !(p->m = train_floats(t, n, l->err)) || !(p->v = train_floats(t, n, l->err)))
 		return -1;
 	for (size_t i = 0; state && i < n; i++)
 		p->w[i] = (float)(width * (double)random_value(state));
@@ -125,7 +144,8 @@ static int fresh(struct loader *l, struct train_param *p, size_t n, double width
 }
 
 /* An adapter begins without effect: A is random, uniform within 1 / sqrt(cols), and B zero (Hu et al. 2021). */
-static int load_matrix(struct loader *l, struct train_matrix *m, const char *name, int32_t rows, int32_t cols, uint64_t *state)
+static int load_matrix(struct loader *l, struct train_matrix *m, const char *name, int32_t rows, int32_t cols,
+                       uint64_t *state)
 {
 	const struct train_settings *s = &l->t->s;
 
@@ -135,15 +155,19 @@ static int load_matrix(struct loader *l, struct train_matrix *m, const char *nam
 	m->scale = s->rank ? (float)(s->alpha / s->rank) : 0;
 	if (load(l, &m->w, name, (size_t)rows * (size_t)cols, !s->rank))
 		return -1;
-	return s->rank && (fresh(l, &m->a, (size_t)s->rank * (size_t)cols, 1 / sqrt(cols), state) || fresh(l, &m->b, (size_t)rows * (size_t)s->rank, 0, NULL)) ? -1 : 0;
+	return s->rank && (fresh(l, &m->a, (size_t)s->rank * (size_t)cols, 1 / sqrt(cols), state) ||
+	                   fresh(l, &m->b, (size_t)rows * (size_t)s->rank, 0, NULL))
+	               ? -1
+	               : 0;
 }
 
 static int load_layer(struct loader *l, struct train_layer *out, int32_t i, uint64_t *state)
 {
 	const struct trainer *t = l->t;
 	int32_t q = t->n_head * t->head_dim, kv = t->n_kv_head * t->head_dim;
-	const int32_t shape[TRAIN_PLACES][2] = { { q, t->n_embd }, { kv, t->n_embd }, { kv, t->n_embd }, { t->n_embd, q }, { t->n_ff, t->n_embd },
-	                                         { t->n_ff, t->n_embd }, { t->n_embd, t->n_ff } };
+	const int32_t shape[TRAIN_PLACES][2] = { { q, t->n_embd },      { kv, t->n_embd },      { kv, t->n_embd },
+		                                 { t->n_embd, q },      { t->n_ff, t->n_embd }, { t->n_ff, t->n_embd },
+		                                 { t->n_embd, t->n_ff } };
 	char name[64];
 
 	for (int p = 0; p < TRAIN_PLACES; p++) {
@@ -162,11 +186,26 @@ static int load_layer(struct loader *l, struct train_layer *out, int32_t i, uint
 
 static int acts_alloc(struct trainer *t, struct train_acts *a, struct err *err)
 {
-	size_t n = (size_t)t->s.context, wide = n * (size_t)t->n_embd, q = n * (size_t)(t->n_head * t->head_dim), kv = n * (size_t)(t->n_kv_head * t->head_dim),
-	       ff = n * (size_t)t->n_ff;
-	const struct { float **at; size_t n; } all[] = {
-		{ &a->x, wide }, { &a->x_mid, wide }, { &a->attn_in, wide }, { &a->ffn_in, wide }, { &a->attn_inv, n }, { &a->ffn_inv, n }, { &a->q, q },
-		{ &a->k, kv }, { &a->v, kv }, { &a->attn, q }, { &a->prob, n * n * (size_t)t->n_head }, { &a->gate, ff }, { &a->up, ff }, { &a->h, ff },
+	size_t n = (size_t)t->s.context, wide = n * (size_t)t->n_embd, q = n * (size_t)(t->n_head * t->head_dim),
+	       kv = n * (size_t)(t->n_kv_head * t->head_dim), ff = n * (size_t)t->n_ff;
+	const struct {
+		float **at;
+		size_t n;
+	} all[] = {
+		{ &a->x, wide },
+		{ &a->x_mid, wide },
+		{ &a->attn_in, wide },
+		{ &a->ffn_in, wide },
+		{ &a->attn_inv, n },
+		{ &a->ffn_inv, n },
+		{ &a->q, q },
+		{ &a->k, kv },
+		{ &a->v, kv },
+		{ &a->attn, q },
+		{ &a->prob, n * n * (size_t)t->n_head },
+		{ &a->gate, ff },
+		{ &a->up, ff },
+		{ &a->h, ff },
 	};
 
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
@@ -180,12 +219,28 @@ static int acts_alloc(struct trainer *t, struct train_acts *a, struct err *err)
 
 static int buffers_alloc(struct trainer *t, struct err *err)
 {
-	size_t n = (size_t)t->s.context, m = n - (size_t)t->s.fixed, wide = m * (size_t)t->n_embd, q = m * (size_t)(t->n_head * t->head_dim),
-	       kv = m * (size_t)(t->n_kv_head * t->head_dim), ff = m * (size_t)t->n_ff;
-	const struct { float **at; size_t n; } all[] = {
-		{ &t->x, n * (size_t)t->n_embd }, { &t->x_normed, n * (size_t)t->n_embd }, { &t->x_inv, n }, { &t->logits, LOGIT_ROWS * (size_t)t->n_vocab },
-		{ &t->dx, wide }, { &t->dnorm, wide }, { &t->dq, q }, { &t->dk, kv }, { &t->dv, kv }, { &t->dattn, q }, { &t->dprob, m * n * (size_t)t->n_head },
-		{ &t->dgate, ff }, { &t->dup, ff }, { &t->dh, ff }, { &t->dlow, m * (size_t)(t->s.rank ? t->s.rank : 1) },
+	size_t n = (size_t)t->s.context, m = n - (size_t)t->s.fixed, wide = m * (size_t)t->n_embd,
+	       q = m * (size_t)(t->n_head * t->head_dim), kv = m * (size_t)(t->n_kv_head * t->head_dim),
+	       ff = m * (size_t)t->n_ff;
+	const struct {
+		float **at;
+		size_t n;
+	} all[] = {
+		{ &t->x, n * (size_t)t->n_embd },
+		{ &t->x_normed, n * (size_t)t->n_embd },
+		{ &t->x_inv, n },
+		{ &t->logits, LOGIT_ROWS * (size_t)t->n_vocab },
+		{ &t->dx, wide },
+		{ &t->dnorm, wide },
+		{ &t->dq, q },
+		{ &t->dk, kv },
+		{ &t->dv, kv },
+		{ &t->dattn, q },
+		{ &t->dprob, m * n * (size_t)t->n_head },
+		{ &t->dgate, ff },
+		{ &t->dup, ff },
+		{ &t->dh, ff },
+		{ &t->dlow, m * (size_t)(t->s.rank ? t->s.rank : 1) },
 		{ &t->angles, n * (size_t)t->rope->dims },
 	};
 
@@ -200,7 +255,8 @@ static int buffers_alloc(struct trainer *t, struct err *err)
 			double angle = (double)pos * t->rope->freq[j];
 
 			t->angles[pos * (size_t)t->rope->dims + 2 * (size_t)j] = (float)(cos(angle) * t->rope->mscale);
-			t->angles[pos * (size_t)t->rope->dims + 2 * (size_t)j + 1] = (float)(sin(angle) * t->rope->mscale);
+			t->angles[pos * (size_t)t->rope->dims + 2 * (size_t)j + 1] =
+				(float)(sin(angle) * t->rope->mscale);
 		}
 	return 0;
 }
@@ -233,7 +289,8 @@ int train_model_load(struct trainer *t, struct err *err)
 	t->rope = &hp->rope[0];
 	t->attn_scale = model_layer_spec(hp, 0)->attn.scale;
 	t->layer = xcalloc((size_t)t->n_layer, sizeof *t->layer);
-	if (load(&l, &t->embd, "token_embd.weight", vocab, !t->s.rank) || load(&l, &t->out_norm, "output_norm.weight", (size_t)hp->n_embd, !t->s.rank) ||
+	if (load(&l, &t->embd, "token_embd.weight", vocab, !t->s.rank) ||
+	    load(&l, &t->out_norm, "output_norm.weight", (size_t)hp->n_embd, !t->s.rank) ||
 	    (gguf_tensor_find(t->e->gguf, "output.weight") && load(&l, &t->out.w, "output.weight", vocab, !t->s.rank)))
 		return -1;
 	for (int32_t i = 0; i < t->n_layer; i++)

@@ -19,7 +19,8 @@ void train_norm(float *y, float *inv, const float *x, const float *w, int32_t co
 }
 
 /* With s = 1 / rms: d y_j / d x_i = s w_j (i = j) - s^3 w_j x_j x_i / cols. */
-void train_norm_back(float *dx, const float *dy, const float *x, const float *inv, const float *w, int32_t cols, int32_t from, int32_t to)
+void train_norm_back(float *dx, const float *dy, const float *x, const float *inv, const float *w, int32_t cols,
+                     int32_t from, int32_t to)
 {
 	for (int32_t r = from; r < to; r++) {
 		const float *in = x + (size_t)r * (size_t)cols, *d = dy + (size_t)r * (size_t)cols;
@@ -34,14 +35,17 @@ void train_norm_back(float *dx, const float *dy, const float *x, const float *in
 	}
 }
 
-void train_norm_back_weights(float *dw, const float *dy, const float *x, const float *inv, int32_t cols, int32_t n, int32_t from, int32_t to)
+void train_norm_back_weights(float *dw, const float *dy, const float *x, const float *inv, int32_t cols, int32_t n,
+                             int32_t from, int32_t to)
 {
 	for (int32_t r = 0; r < n; r++)
 		for (int32_t i = from; i < to; i++)
-			dw[i] += dy[(size_t)r * (size_t)cols + (size_t)i] * x[(size_t)r * (size_t)cols + (size_t)i] * inv[r];
+			dw[i] += dy[(size_t)r * (size_t)cols + (size_t)i] * x[(size_t)r * (size_t)cols + (size_t)i] *
+			         inv[r];
 }
 
-void train_rope(float *x, const float *angles, int32_t heads, int32_t head_dim, int32_t dims, int neox, int back, int32_t from, int32_t to)
+void train_rope(float *x, const float *angles, int32_t heads, int32_t head_dim, int32_t dims, int neox, int back,
+                int32_t from, int32_t to)
 {
 	for (int32_t r = from; r < to; r++)
 		for (int32_t h = 0; h < heads; h++) {

@@ -1,7 +1,7 @@
 /* engine/lab/train_pass.c - one window forward, and the gradient of its loss.
  *
- * The forward pass keeps what its way back needs (struct train_acts).  Rows before `from` are a prefix of constants: the way back computes
- * the other rows alone. */
+ * The forward pass keeps what its way back needs (struct train_acts). Rows before `from` are a prefix of constants: the
+ * way back computes the other rows alone. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -51,7 +51,8 @@ static void norm_back_cols(void *arg, int task)
 	struct rows *r = arg;
 	int32_t to = (task + 1) * TASK_COLS;
 
-	train_norm_back_weights(r->out2, r->dy, r->x, r->inv, r->cols, r->n, task * TASK_COLS, to < r->cols ? to : r->cols);
+	train_norm_back_weights(r->out2, r->dy, r->x, r->inv, r->cols, r->n, task * TASK_COLS,
+	                        to < r->cols ? to : r->cols);
 }
 
 static void rope_rows(void *arg, int task)
@@ -59,13 +60,15 @@ static void rope_rows(void *arg, int task)
 	struct rows *r = arg;
 	const struct rope_freqs *f = r->t->rope;
 
-	train_rope(r->out, r->t->angles + (size_t)r->from * (size_t)f->dims, r->heads, r->t->head_dim, f->dims, f->neox, r->back, task * TASK_ROWS, last_of(r, task));
+	train_rope(r->out, r->t->angles + (size_t)r->from * (size_t)f->dims, r->heads, r->t->head_dim, f->dims, f->neox,
+	           r->back, task * TASK_ROWS, last_of(r, task));
 }
 
 static void glu_rows(void *arg, int task)
 {
 	struct rows *r = arg;
-	size_t at = (size_t)task * TASK_ROWS * (size_t)r->cols, n = (size_t)(last_of(r, task) - task * TASK_ROWS) * (size_t)r->cols;
+	size_t at = (size_t)task * TASK_ROWS * (size_t)r->cols,
+	       n = (size_t)(last_of(r, task) - task * TASK_ROWS) * (size_t)r->cols;
 
 	if (r->back)
 		train_glu_back(r->out + at, r->out2 + at, r->dy + at, r->x + at, r->x2 + at, n);
@@ -83,13 +86,17 @@ static void cross_rows(void *arg, int task)
 
 static void norm(struct trainer *t, float *y, float *inv, const float *x, const struct train_param *w, int32_t n)
 {
-	each_rows(&(struct rows){ .t = t, .out = y, .inv = inv, .x = x, .w = w->w, .cols = t->n_embd, .n = n }, norm_rows);
+	each_rows(&(struct rows){ .t = t, .out = y, .inv = inv, .x = x, .w = w->w, .cols = t->n_embd, .n = n },
+	          norm_rows);
 }
 
 /* dx += the gradient of n rows. */
-static void norm_back(struct trainer *t, float *dx, const float *dy, float *inv, const float *x, struct train_param *w, int32_t n)
+static void norm_back(struct trainer *t, float *dx, const float *dy, float *inv, const float *x, struct train_param *w,
+                      int32_t n)
 {
-	struct rows r = { .t = t, .out = dx, .out2 = w->g, .inv = inv, .x = x, .w = w->w, .dy = dy, .cols = t->n_embd, .n = n };
+	struct rows r = {
+		.t = t, .out = dx, .out2 = w->g, .inv = inv, .x = x, .w = w->w, .dy = dy, .cols = t->n_embd, .n = n
+	};
 
 	each_rows(&r, norm_back_rows);
 	if (w->g)
@@ -104,22 +111,64 @@ static void rope(struct trainer *t, float *x, int32_t heads, int back, int32_t f
 /* ---- products ---- */
 
 /* c (+)= alpha * x w^T, x w, x^T w for n rows of x. */
-static void times_turned(struct backend *be, float *c, const float *x, const float *w, int32_t n, int32_t rows, int32_t cols, float alpha, int adds)
+static void times_turned(struct backend *be, float *c, const float *x, const float *w, int32_t n, int32_t rows,
+                         int32_t cols, float alpha, int adds)
 {
-	backend_gemm(be, &(struct gemm){ .c = c, .a = x, .b = w, .m = n, .n = rows, .k = cols, .a_row = (size_t)cols, .a_col = 1, .b_row = 1,
-	                                 .b_col = (size_t)cols, .c_row = (size_t)rows, .alpha = alpha, .accumulate = adds }, 1);
+	backend_gemm(be,
+	             &(struct gemm){ .c = c,
+	                             .a = x,
+	                             .b = w,
+	                             .m = n,
+	                             .n = rows,
+	                             .k = cols,
+	                             .a_row = (size_t)cols,
+	                             .a_col = 1,
+	                             .b_row = 1,
+	                             .b_col = (size_t)cols,
+	                             .c_row = (size_t)rows,
+	                             .alpha = alpha,
+	                             .accumulate = adds },
+	             1);
 }
 
-static void times(struct backend *be, float *c, const float *x, const float *w, int32_t n, int32_t rows, int32_t cols, float alpha, int adds)
+static void times(struct backend *be, float *c, const float *x, const float *w, int32_t n, int32_t rows, int32_t cols,
+                  float alpha, int adds)
 {
-	backend_gemm(be, &(struct gemm){ .c = c, .a = x, .b = w, .m = n, .n = cols, .k = rows, .a_row = (size_t)rows, .a_col = 1, .b_row = (size_t)cols,
-	                                 .b_col = 1, .c_row = (size_t)cols, .alpha = alpha, .accumulate = adds }, 1);
+	backend_gemm(be,
+	             &(struct gemm){ .c = c,
+	                             .a = x,
+	                             .b = w,
+	                             .m = n,
+	                             .n = cols,
+	                             .k = rows,
+	                             .a_row = (size_t)rows,
+	                             .a_col = 1,
+	                             .b_row = (size_t)cols,
+	                             .b_col = 1,
+	                             .c_row = (size_t)cols,
+	                             .alpha = alpha,
+	                             .accumulate = adds },
+	             1);
 }
 
-static void turned_times(struct backend *be, float *c, const float *d, const float *x, int32_t n, int32_t rows, int32_t cols, float alpha)
+static void turned_times(struct backend *be, float *c, const float *d, const float *x, int32_t n, int32_t rows,
+                         int32_t cols, float alpha)
 {
-	backend_gemm(be, &(struct gemm){ .c = c, .a = d, .b = x, .m = rows, .n = cols, .k = n, .a_row = 1, .a_col = (size_t)rows, .b_row = (size_t)cols,
-	                                 .b_col = 1, .c_row = (size_t)cols, .alpha = alpha, .accumulate = 1 }, 1);
+	backend_gemm(be,
+	             &(struct gemm){ .c = c,
+	                             .a = d,
+	                             .b = x,
+	                             .m = rows,
+	                             .n = cols,
+	                             .k = n,
+	                             .a_row = 1,
+	                             .a_col = (size_t)rows,
+	                             .b_row = (size_t)cols,
+	                             .b_col = 1,
+	                             .c_row = (size_t)cols,
+	                             .alpha = alpha,
+	                             .accumulate = 1 },
+	             1);
 }
 
 void train_linear(struct backend *be, const struct train_matrix *m, const float *x, float *low, float *y, int32_t n)
@@ -131,7 +180,8 @@ void train_linear(struct backend *be, const struct train_matrix *m, const float 
 	times_turned(be, y, low, m->b.w, n, m->rows, m->rank, m->scale, 1);
 }
 
-void train_linear_back(struct backend *be, struct train_matrix *m, const float *x, const float *low, const float *dy, float *dlow, float *dx, int adds, int32_t n)
+void train_linear_back(struct backend *be, struct train_matrix *m, const float *x, const float *low, const float *dy,
+                       float *dlow, float *dx, int adds, int32_t n)
 {
 	times(be, dx, dy, m->w.w, n, m->rows, m->cols, 1, adds);
 	if (m->w.g)
@@ -158,7 +208,8 @@ static void add(float *y, const float *x, size_t n)
 }
 
 /* acts.x -> `out`, what the next layer begins with. */
-static void layer_forward(struct trainer *t, struct train_layer *l, const struct train_mask *mask, float *out, int32_t n)
+static void layer_forward(struct trainer *t, struct train_layer *l, const struct train_mask *mask, float *out,
+                          int32_t n)
 {
 	struct train_acts *a = &l->acts;
 	size_t all = (size_t)n * (size_t)t->n_embd;
@@ -195,10 +246,12 @@ void train_forward(struct trainer *t, const int32_t *id, int32_t n, const struct
 /* ---- back ---- */
 
 /* Row `from` of an activation, and the struct with the rows from there on. */
-static struct train_acts acts_from(const struct trainer *t, const struct train_acts *a, const struct train_matrix *m, int32_t from)
+static struct train_acts acts_from(const struct trainer *t, const struct train_acts *a, const struct train_matrix *m,
+                                   int32_t from)
 {
 	struct train_acts b = *a;
-	size_t rows = (size_t)from, q = rows * (size_t)(t->n_head * t->head_dim), wide = rows * (size_t)t->n_embd, ff = rows * (size_t)t->n_ff;
+	size_t rows = (size_t)from, q = rows * (size_t)(t->n_head * t->head_dim), wide = rows * (size_t)t->n_embd,
+	       ff = rows * (size_t)t->n_ff;
 
 	b.x += wide;
 	b.x_mid += wide;
@@ -225,7 +278,15 @@ static void layer_back(struct trainer *t, struct train_layer *l, int32_t from, i
 	struct backend *be = t->be;
 
 	train_linear_back(be, &m[TRAIN_DOWN], a.h, a.low[TRAIN_DOWN], t->dx, t->dlow, t->dh, 0, rows);
-	each_rows(&(struct rows){ .t = t, .out = t->dgate, .out2 = t->dup, .dy = t->dh, .x = a.gate, .x2 = a.up, .cols = t->n_ff, .n = rows, .back = 1 },
+	each_rows(&(struct rows){ .t = t,
+	                          .out = t->dgate,
+	                          .out2 = t->dup,
+	                          .dy = t->dh,
+	                          .x = a.gate,
+	                          .x2 = a.up,
+	                          .cols = t->n_ff,
+	                          .n = rows,
+	                          .back = 1 },
 	          glu_rows);
 	train_linear_back(be, &m[TRAIN_GATE], a.ffn_in, a.low[TRAIN_GATE], t->dgate, t->dlow, t->dnorm, 0, rows);
 	train_linear_back(be, &m[TRAIN_UP], a.ffn_in, a.low[TRAIN_UP], t->dup, t->dlow, t->dnorm, 1, rows);
@@ -240,7 +301,8 @@ static void layer_back(struct trainer *t, struct train_layer *l, int32_t from, i
 	norm_back(t, t->dx, t->dnorm, a.attn_inv, a.x, &l->attn_norm, rows);
 }
 
-/* Logits of rows from .. from + n, their losses, and with a weight dnorm's rows (from `out` on) and the gradient of the output matrix. */
+/* Logits of rows from .. from + n, their losses, and with a weight dnorm's rows (from `out` on) and the gradient of the
+ * output matrix. */
 static double head(struct trainer *t, const int32_t *next, int32_t from, int32_t n, float weight, float *dx)
 {
 	const float *x = t->x_normed + (size_t)from * (size_t)t->n_embd;
@@ -248,7 +310,14 @@ static double head(struct trainer *t, const int32_t *next, int32_t from, int32_t
 	double loss[LOGIT_ROWS], sum = 0;
 
 	times_turned(t->be, t->logits, x, w->w, n, t->n_vocab, t->n_embd, 1, 0);
-	each_rows(&(struct rows){ .t = t, .out = t->logits, .cols = t->n_vocab, .n = n, .id = next + from, .loss = loss, .weight = weight }, cross_rows);
+	each_rows(&(struct rows){ .t = t,
+	                          .out = t->logits,
+	                          .cols = t->n_vocab,
+	                          .n = n,
+	                          .id = next + from,
+	                          .loss = loss,
+	                          .weight = weight },
+	          cross_rows);
 	for (int32_t i = 0; i < n; i++)
 		sum += loss[i];
 	if (weight > 0) {
@@ -265,7 +334,8 @@ double train_loss(struct trainer *t, const int32_t *id, const int32_t *next, int
 	double sum = 0;
 
 	for (int32_t i = from; i < n; i += LOGIT_ROWS)
-		sum += head(t, next, i, n - i < LOGIT_ROWS ? n - i : LOGIT_ROWS, weight, t->dnorm + (size_t)(i - from) * width);
+		sum += head(t, next, i, n - i < LOGIT_ROWS ? n - i : LOGIT_ROWS, weight,
+		            t->dnorm + (size_t)(i - from) * width);
 	if (weight <= 0)
 		return sum;
 	memset(t->dx, 0, (size_t)(n - from) * width * sizeof *t->dx);

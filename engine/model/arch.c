@@ -40,7 +40,8 @@ int arch_windowed(struct key_reader *r, int32_t layer, int32_t period)
 {
 	const struct gguf_value *v = gguf_find(r->g, key_name(r, "attention.sliding_window_pattern"));
 
-	if (v && v->type == GGUF_ARRAY && (v->elem == GGUF_BOOL || v->elem == GGUF_I32 || v->elem == GGUF_U32) && v->n > (uint64_t)layer)
+	if (v && v->type == GGUF_ARRAY && (v->elem == GGUF_BOOL || v->elem == GGUF_I32 || v->elem == GGUF_U32) &&
+	    v->n > (uint64_t)layer)
 		return gguf_array_int(v, (uint64_t)layer) != 0;
 	return period <= 1 || layer % period < period - 1;
 }
@@ -62,8 +63,8 @@ static int phi3_specs(struct hparams *hp, struct key_reader *r)
 	return arch_windows(hp, r, 1, 0);
 }
 
-/* Norms after attention and feed-forward, those of queries and keys over all heads.  OLMo 3: windows, with unscaled RoPE, in three of four
- * layers. */
+/* Norms after attention and feed-forward, those of queries and keys over all heads. OLMo 3: windows, with unscaled
+ * RoPE, in three of four layers. */
 static int olmo2_specs(struct hparams *hp, struct key_reader *r)
 {
 	int32_t unscaled = 0;
@@ -90,7 +91,8 @@ static int mistral3_specs(struct hparams *hp, struct key_reader *r)
 	    key_int(r, "attention.temperature_length", 1, INT32_MAX, original, &hp->temperature_length))
 		return -1;
 	if (hp->temperature != 0 && hp->rope[0].dims != hp->head_dim)
-		return key_bad(r, "rope.dimension_count", "is %d, and must be the size of a head, %d", hp->rope[0].dims, hp->head_dim);
+		return key_bad(r, "rope.dimension_count", "is %d, and must be the size of a head, %d", hp->rope[0].dims,
+		               hp->head_dim);
 	return 0;
 }
 
@@ -172,10 +174,13 @@ static int granitemoe_specs(struct hparams *hp, struct key_reader *r)
 /* Files of GLM-4 models that also see have another rotation. */
 static int glm4_specs(struct hparams *hp, struct key_reader *r)
 {
-	return key_has(r, "rope.dimension_sections") ? key_bad(r, "rope.dimension_sections", "is there: GLM-4 models that also see are not supported") : 0;
+	return key_has(r, "rope.dimension_sections")
+	               ? key_bad(r, "rope.dimension_sections", "is there: GLM-4 models that also see are not supported")
+	               : 0;
 }
 
-/* EXAONE 4: norms after attention and feed-forward.  Where there are windows, in three of four layers, the other layers have no RoPE. */
+/* EXAONE 4: norms after attention and feed-forward. Where there are windows, in three of four layers, the other layers
+ * have no RoPE. */
 static int exaone4_specs(struct hparams *hp, struct key_reader *r)
 {
 	int any;
@@ -201,15 +206,18 @@ static int gpt_oss_specs(struct hparams *hp, struct key_reader *r)
 	return 0;
 }
 
-/* LFM2: layers without KV heads are gated short convolutions; the window of the others, if the file has one, is theirs alone. */
+/* LFM2: layers without KV heads are gated short convolutions; the window of the others, if the file has one, is theirs
+ * alone. */
 static int lfm2_specs(struct hparams *hp, struct key_reader *r)
 {
 	int32_t taps, causal;
 
-	if (key_int(r, "shortconv.l_cache", 2, 64, 0, &taps) || key_flag(r, "attention.causal", 1, &causal) || arch_windows(hp, r, 1, 0))
+	if (key_int(r, "shortconv.l_cache", 2, 64, 0, &taps) || key_flag(r, "attention.causal", 1, &causal) ||
+	    arch_windows(hp, r, 1, 0))
 		return -1;
 	if (!causal)
-		return key_bad(r, "attention.causal", "is false: models whose tokens attend to later ones write no text");
+		return key_bad(r, "attention.causal",
+		               "is false: models whose tokens attend to later ones write no text");
 	for (int32_t i = 0; i < hp->n_layer; i++)
 		if (hp->spec[i].attn.kind == ATTN_CONV) {
 			hp->spec[i].attn.window = 0;
@@ -246,18 +254,25 @@ static int qwen35_specs(struct hparams *hp, struct key_reader *r)
 	struct attn_spec a = { .kind = ATTN_DELTA };
 	int32_t inner, every;
 
-	if (key_int(r, "ssm.conv_kernel", 2, 64, 0, &a.taps) || key_int(r, "ssm.state_size", 1, DELTA_KEY, 0, &a.key_dim) ||
-	    key_int(r, "ssm.group_count", 1, 4096, 0, &a.n_key_head) || key_int(r, "ssm.time_step_rank", 1, 4096, 0, &a.n_value_head) ||
-	    key_int(r, "ssm.inner_size", 1, 1 << 20, 0, &inner) || key_int(r, "full_attention_interval", 2, 1024, 4, &every))
+	if (key_int(r, "ssm.conv_kernel", 2, 64, 0, &a.taps) ||
+	    key_int(r, "ssm.state_size", 1, DELTA_KEY, 0, &a.key_dim) ||
+	    key_int(r, "ssm.group_count", 1, 4096, 0, &a.n_key_head) ||
+	    key_int(r, "ssm.time_step_rank", 1, 4096, 0, &a.n_value_head) ||
+	    key_int(r, "ssm.inner_size", 1, 1 << 20, 0, &inner) ||
+	    key_int(r, "full_attention_interval", 2, 1024, 4, &every))
 		return -1;
 	if (key_has(r, "attention.recurrent_layers"))
-		return key_bad(r, "attention.recurrent_layers", "is not supported: only attention in each %d-th layer is", every);
+		return key_bad(r, "attention.recurrent_layers",
+		               "is not supported: only attention in each %d-th layer is", every);
 	if (every > hp->n_layer)
-		return key_bad(r, "full_attention_interval", "is %d for %d layers: none has attention, which is not supported", every, hp->n_layer);
+		return key_bad(r, "full_attention_interval",
+		               "is %d for %d layers: none has attention, which is not supported", every, hp->n_layer);
 	if (a.n_value_head % a.n_key_head)
-		return key_bad(r, "ssm.time_step_rank", "is %d, and must be a multiple of the ssm.group_count, %d", a.n_value_head, a.n_key_head);
+		return key_bad(r, "ssm.time_step_rank", "is %d, and must be a multiple of the ssm.group_count, %d",
+		               a.n_value_head, a.n_key_head);
 	if (inner % a.n_value_head)
-		return key_bad(r, "ssm.inner_size", "is %d, and must be a multiple of the ssm.time_step_rank, %d", inner, a.n_value_head);
+		return key_bad(r, "ssm.inner_size", "is %d, and must be a multiple of the ssm.time_step_rank, %d",
+		               inner, a.n_value_head);
 	a.value_dim = inner / a.n_value_head;
 	for (int32_t i = 0; i < hp->n_layer; i++) {
 		struct layer_spec *s = &hp->spec[i];
@@ -282,7 +297,8 @@ static int qwen35moe_specs(struct hparams *hp, struct key_reader *r)
 {
 	int32_t shared;
 
-	if (qwen35_specs(hp, r) || experts(hp, r) || key_int(r, "expert_shared_feed_forward_length", 1, 1 << 20, 0, &shared))
+	if (qwen35_specs(hp, r) || experts(hp, r) ||
+	    key_int(r, "expert_shared_feed_forward_length", 1, 1 << 20, 0, &shared))
 		return -1;
 	for (int32_t i = 0; i < hp->n_layer; i++)
 		hp->spec[i].ffn.shared = shared;
@@ -297,7 +313,8 @@ static int qwen3next_specs(struct hparams *hp, struct key_reader *r)
 	for (int32_t i = 0; i < hp->n_layer; i++)
 		if (hp->spec[i].attn.kind == ATTN_DELTA) {
 			hp->spec[i].attn.grouped = 1;
-			hp->spec[i].required = (hp->spec[i].required & ~(T(DELTA_ALPHA) | T(DELTA_BETA))) | T(DELTA_BETA_ALPHA);
+			hp->spec[i].required =
+				(hp->spec[i].required & ~(T(DELTA_ALPHA) | T(DELTA_BETA))) | T(DELTA_BETA_ALPHA);
 		}
 	return 0;
 }
@@ -308,24 +325,34 @@ static int granitehybrid_specs(struct hparams *hp, struct key_reader *r)
 	struct attn_spec a = { .kind = ATTN_SPACE };
 	int32_t inner, shared, rotates;
 
-	if (granite_specs(hp, r) || key_int(r, "ssm.conv_kernel", 2, 64, 0, &a.taps) || key_int(r, "ssm.state_size", 1, DELTA_KEY, 0, &a.key_dim) ||
-	    key_int(r, "ssm.group_count", 1, 4096, 0, &a.n_key_head) || key_int(r, "ssm.time_step_rank", 1, 4096, 0, &a.n_value_head) ||
-	    key_int(r, "ssm.inner_size", 1, 1 << 20, 0, &inner) || key_int(r, "expert_shared_feed_forward_length", 0, 1 << 20, 0, &shared) ||
+	if (granite_specs(hp, r) || key_int(r, "ssm.conv_kernel", 2, 64, 0, &a.taps) ||
+	    key_int(r, "ssm.state_size", 1, DELTA_KEY, 0, &a.key_dim) ||
+	    key_int(r, "ssm.group_count", 1, 4096, 0, &a.n_key_head) ||
+	    key_int(r, "ssm.time_step_rank", 1, 4096, 0, &a.n_value_head) ||
+	    key_int(r, "ssm.inner_size", 1, 1 << 20, 0, &inner) ||
+	    key_int(r, "expert_shared_feed_forward_length", 0, 1 << 20, 0, &shared) ||
 	    key_flag(r, "rope.scaling.finetuned", 1, &rotates))
 		return -1;
 	if (inner % a.n_value_head)
-		return key_bad(r, "ssm.inner_size", "is %d, and must be a multiple of the ssm.time_step_rank, %d", inner, a.n_value_head);
+		return key_bad(r, "ssm.inner_size", "is %d, and must be a multiple of the ssm.time_step_rank, %d",
+		               inner, a.n_value_head);
 	if (a.n_value_head % a.n_key_head)
-		return key_bad(r, "ssm.time_step_rank", "is %d, and must be a multiple of the ssm.group_count, %d", a.n_value_head, a.n_key_head);
+		return key_bad(r, "ssm.time_step_rank", "is %d, and must be a multiple of the ssm.group_count, %d",
+		               a.n_value_head, a.n_key_head);
 	for (int32_t i = 0; i < hp->n_layer; i++) {
 		struct layer_spec *s = &hp->spec[i];
 
 		if (!rotates)
 			s->attn.rope = ROPE_NONE;
 		if (hp->n_expert) {
-			s->ffn = (struct ffn_spec){ .kind = FFN_EXPERTS, .act = ACT_SILU, .width = hp->n_ff, .shared = shared, .n_expert = hp->n_expert,
-			                            .n_used = hp->n_expert_used };
-			s->required = (s->required & ~(T(GATE) | T(UP) | T(DOWN))) | EXPERTS | (shared ? SHARED & ~T(SHARED_ROUTER) : 0);
+			s->ffn = (struct ffn_spec){ .kind = FFN_EXPERTS,
+				                    .act = ACT_SILU,
+				                    .width = hp->n_ff,
+				                    .shared = shared,
+				                    .n_expert = hp->n_expert,
+				                    .n_used = hp->n_expert_used };
+			s->required = (s->required & ~(T(GATE) | T(UP) | T(DOWN))) | EXPERTS |
+			              (shared ? SHARED & ~T(SHARED_ROUTER) : 0);
 		}
 		if (s->attn.kind == ATTN_SOFTMAX)
 			continue;
@@ -340,10 +367,11 @@ static int granitehybrid_specs(struct hparams *hp, struct key_reader *r)
 	}
 	if (hp->n_expert)
 		return arch_experts_check(hp, r);
-	hp->n_expert_used = 0;   /* files of dense models may have a number here */
+	hp->n_expert_used = 0; /* files of dense models may have a number here */
 	return 0;
 }
 
+/* clang-format off */
 const struct arch archs[] = {
 	/* Llama 1-3.x, Mistral, Mixtral, SmolLM2, TinyLlama */
 	{ .name = "llama", .required = PRE_NORMS | MATRICES, .optional = QKV_BIASES | T(ATTN_OUT_BIAS) | QK_NORMS, .specs = llama_specs },
@@ -385,3 +413,4 @@ const struct arch archs[] = {
 	{ .name = "granitehybrid", .states = 1, .required = PRE_NORMS | MATRICES, .optional = QKV_BIASES | T(ATTN_OUT_BIAS), .specs = granitehybrid_specs },
 	{ .name = NULL },
 };
+/* clang-format on */

@@ -6,13 +6,16 @@
 #include "engine/model/hparams.h"
 #include "engine/model/tensor_sets.h"
 
-/* What Gemma 2 and 3 have in common: GELU, embeddings times the root of their width, caps.  Scores are divided by the root of a number that
- * is not in the file: the size of a head, and for the 27B models the width of the model by the number of heads. */
-static int gemma_specs(struct hparams *hp, struct key_reader *r, int32_t layers_of_27b, double logit_cap, double score_cap)
+/* What Gemma 2 and 3 have in common: GELU, embeddings times the root of their width, caps. Scores are divided by the
+ * root of a number that is not in the file: the size of a head, and for the 27B models the width of the model by the
+ * number of heads. */
+static int gemma_specs(struct hparams *hp, struct key_reader *r, int32_t layers_of_27b, double logit_cap,
+                       double score_cap)
 {
 	double width = hp->n_layer == layers_of_27b ? (double)hp->n_embd / hp->n_head : hp->head_dim, logit, score;
 
-	if (key_real(r, "final_logit_softcapping", 0, 1e6, logit_cap, &logit) || key_real(r, "attn_logit_softcapping", 0, 1e6, score_cap, &score))
+	if (key_real(r, "final_logit_softcapping", 0, 1e6, logit_cap, &logit) ||
+	    key_real(r, "attn_logit_softcapping", 0, 1e6, score_cap, &score))
 		return -1;
 	hp->embd_scale = (float)sqrt((double)hp->n_embd);
 	hp->logit_softcap = (float)logit;
@@ -40,7 +43,8 @@ int arch_gemma3(struct hparams *hp, struct key_reader *r)
 	int32_t table;
 	double base;
 
-	if (gemma_specs(hp, r, 62, 0, 0) || arch_windows(hp, r, 6, 1024) || key_real(r, "rope.freq_base_swa", 2, 1e12, 10000, &base))
+	if (gemma_specs(hp, r, 62, 0, 0) || arch_windows(hp, r, 6, 1024) ||
+	    key_real(r, "rope.freq_base_swa", 2, 1e12, 10000, &base))
 		return -1;
 	table = rope_freqs_add(hp, hp->rope[0].dims, base);
 	for (int32_t i = 0; i < hp->n_layer; i++)
@@ -57,7 +61,7 @@ static void gemma4_tensors(struct hparams *hp, struct key_reader *r, int32_t lay
 
 	s->ffn.act = ACT_GELU;
 	if (s->attn.borrows) {
-		s->required &= ~(T(K) | T(K_NORM));   /* files have them; see weights.c */
+		s->required &= ~(T(K) | T(K_NORM)); /* files have them; see weights.c */
 		s->optional &= ~T(V);
 	}
 	if (hp->n_input)
@@ -70,28 +74,38 @@ static void gemma4_tensors(struct hparams *hp, struct key_reader *r, int32_t lay
 	s->ffn.width = width;
 	s->ffn.n_expert = hp->n_expert;
 	s->ffn.n_used = hp->n_expert_used;
-	s->required |= BESIDE_EXPERTS | T(ROUTER_SCALE) | (gguf_tensor_find(r->g, fused) ? (EXPERTS & ~(T(GATE_EXPS) | T(UP_EXPS))) | T(GATE_UP_EXPS) : EXPERTS);
+	s->required |=
+		BESIDE_EXPERTS | T(ROUTER_SCALE) |
+		(gguf_tensor_find(r->g, fused) ? (EXPERTS & ~(T(GATE_EXPS) | T(UP_EXPS))) | T(GATE_UP_EXPS) : EXPERTS);
 	s->optional |= T(EXPERT_SCALES);
 }
 
-/* Gemma 4.  Layers with a window have a size of heads, KV heads and RoPE of their own.  The last layers borrow keys and values of the last layer
- * before them that is like them.  Each layer may have an input of its own beside the residual stream, and experts beside its feed-forward. */
+/* Gemma 4. Layers with a window have a size of heads, KV heads and RoPE of their own. The last layers borrow keys and
+ * values of the last layer before them that is like them. Each layer may have an input of its own beside the residual
+ * stream, and experts beside its feed-forward. */
 int arch_gemma4(struct hparams *hp, struct key_reader *r)
 {
 	int32_t window, shared, dim, value, dims, width = 0, last[2] = { -1, -1 }, table;
 	double logit, base;
 
 	if (arch_windowed(r, hp->n_layer - 1, 6))
-		return key_bad(r, "attention.sliding_window_pattern", "gives the last layer, %d, a window, which is not supported", hp->n_layer - 1);
-	if (key_int(r, "attention.sliding_window", 1, INT32_MAX, 0, &window) || key_int(r, "attention.shared_kv_layers", 0, hp->n_layer - 1, 0, &shared) ||
-	    key_int(r, "attention.key_length_swa", 2, hp->head_dim, 0, &dim) || key_int(r, "attention.value_length_swa", 2, hp->head_dim, dim, &value) ||
-	    key_int(r, "rope.dimension_count_swa", 2, dim, dim, &dims) || key_real(r, "rope.freq_base_swa", 2, 1e12, 10000, &base) ||
+		return key_bad(r, "attention.sliding_window_pattern",
+		               "gives the last layer, %d, a window, which is not supported", hp->n_layer - 1);
+	if (key_int(r, "attention.sliding_window", 1, INT32_MAX, 0, &window) ||
+	    key_int(r, "attention.shared_kv_layers", 0, hp->n_layer - 1, 0, &shared) ||
+	    key_int(r, "attention.key_length_swa", 2, hp->head_dim, 0, &dim) ||
+	    key_int(r, "attention.value_length_swa", 2, hp->head_dim, dim, &value) ||
+	    key_int(r, "rope.dimension_count_swa", 2, dim, dim, &dims) ||
+	    key_real(r, "rope.freq_base_swa", 2, 1e12, 10000, &base) ||
 	    key_int(r, "embedding_length_per_layer_input", 0, 1 << 16, 0, &hp->n_input) ||
-	    key_real(r, "final_logit_softcapping", 0, 1e6, 0, &logit) || (hp->n_expert && key_int(r, "expert_feed_forward_length", 1, 1 << 20, 0, &width)))
+	    key_real(r, "final_logit_softcapping", 0, 1e6, 0, &logit) ||
+	    (hp->n_expert && key_int(r, "expert_feed_forward_length", 1, 1 << 20, 0, &width)))
 		return -1;
 	if (dim % 2 || value != dim || dims % 2)
-		return key_bad(r, "attention.key_length_swa", "is %d: it must be even and equal the value_length_swa, %d; the rope.dimension_count_swa must be even, too",
-		               dim, value);
+		return key_bad(
+			r, "attention.key_length_swa",
+			"is %d: it must be even and equal the value_length_swa, %d; the rope.dimension_count_swa must be even, too",
+			dim, value);
 	if (hp->n_expert && arch_experts_check(hp, r))
 		return -1;
 	table = rope_freqs_add(hp, dims, base);
@@ -118,7 +132,8 @@ int arch_gemma4(struct hparams *hp, struct key_reader *r)
 		if (i < hp->n_layer - shared)
 			last[local] = i;
 		else if (last[local] < 0)
-			return key_bad(r, "attention.shared_kv_layers", "is %d, and layer %d has no layer to share with", shared, i);
+			return key_bad(r, "attention.shared_kv_layers",
+			               "is %d, and layer %d has no layer to share with", shared, i);
 		gemma4_tensors(hp, r, i, width);
 	}
 	return 0;

@@ -8,9 +8,10 @@ enum { HEADS_MAX = 4096, HEAD_DIM_MAX = 1024 };
 
 /* ---- heads ---- */
 
-/* Head counts may be one number or one per layer; only equal ones are supported, and with `none` layers that have none.  Where layers may
- * differ: the first one's. */
-static int read_heads(struct key_reader *r, const char *suffix, int32_t n_layer, int64_t fallback, int none, int differ, int32_t *out)
+/* Head counts may be one number or one per layer; only equal ones are supported, and with `none` layers that have none.
+ * Where layers may differ: the first one's. */
+static int read_heads(struct key_reader *r, const char *suffix, int32_t n_layer, int64_t fallback, int none, int differ,
+                      int32_t *out)
 {
 	const struct gguf_value *v = gguf_find(r->g, key_name(r, suffix));
 
@@ -58,9 +59,10 @@ static int read_head_dim(struct key_reader *r, struct hparams *hp)
 			return key_bad(r, "attention.head_count", "is %d, and must divide the embedding_length, %d",
 			               hp->n_head, hp->n_embd);
 		if (dim < 2 || dim > HEAD_DIM_MAX || dim % 2)
-			return key_bad(r, "attention.head_count",
-			               "is %d for an embedding_length of %d: heads of %d, and they must be even, 2 to %d",
-			               hp->n_head, hp->n_embd, dim, HEAD_DIM_MAX);
+			return key_bad(
+				r, "attention.head_count",
+				"is %d for an embedding_length of %d: heads of %d, and they must be even, 2 to %d",
+				hp->n_head, hp->n_embd, dim, HEAD_DIM_MAX);
 	} else if (key_int(r, "attention.key_length", 2, HEAD_DIM_MAX, 0, &dim)) {
 		return -1;
 	} else if (dim % 2) {
@@ -98,8 +100,8 @@ static const struct arch *arch_find(const struct gguf *g, struct err *err)
 			return a;
 	for (const struct arch *a = archs; a->name; a++)
 		str_addf(&list, "%s%s", list.n ? ", " : "", a->name);
-	gguf_err(g, err, "architecture '%.*s' is not supported (supported: %s)",
-	         (int)(name.n < 40 ? name.n : 40), name.p, list.p);
+	gguf_err(g, err, "architecture '%.*s' is not supported (supported: %s)", (int)(name.n < 40 ? name.n : 40),
+	         name.p, list.p);
 	str_free(&list);
 	return NULL;
 }
@@ -143,7 +145,8 @@ static int read_specs(struct key_reader *r, struct hparams *hp)
 		has_experts |= hp->spec[i].ffn.kind == FFN_EXPERTS;
 	}
 	if (!has_experts && (hp->n_expert || hp->n_expert_used))
-		return key_bad(r, hp->n_expert ? "expert_count" : "expert_used_count", "is %d: mixture-of-experts models are not supported",
+		return key_bad(r, hp->n_expert ? "expert_count" : "expert_used_count",
+		               "is %d: mixture-of-experts models are not supported",
 		               hp->n_expert ? hp->n_expert : hp->n_expert_used);
 	split_states(hp);
 	return 0;
@@ -155,7 +158,8 @@ static int read_width(struct key_reader *r, struct hparams *hp)
 	int32_t layers = hp->arch->differ ? hp->n_layer : 1, width;
 
 	for (int32_t i = 0; i < layers; i++) {
-		if (hp->arch->differ ? key_int_of(r, "feed_forward_length", i, 1, 1 << 20, 0, &width) : key_int(r, "feed_forward_length", 1, 1 << 20, 0, &width))
+		if (hp->arch->differ ? key_int_of(r, "feed_forward_length", i, 1, 1 << 20, 0, &width)
+		                     : key_int(r, "feed_forward_length", 1, 1 << 20, 0, &width))
 			return -1;
 		hp->n_ff = width > hp->n_ff ? width : hp->n_ff;
 	}
@@ -169,14 +173,15 @@ int hparams_read_as(struct hparams *hp, const struct arch *arch, const struct gg
 
 	*hp = (struct hparams){ .arch = arch };
 	/* Layers behind the last one that predict further tokens are not used. */
-	if (key_int(&r, "block_count", 1, 1024, 0, &hp->n_layer) || key_int(&r, "nextn_predict_layers", 0, hp->n_layer - 1, 0, &hp->n_unused))
+	if (key_int(&r, "block_count", 1, 1024, 0, &hp->n_layer) ||
+	    key_int(&r, "nextn_predict_layers", 0, hp->n_layer - 1, 0, &hp->n_unused))
 		return -1;
 	hp->n_layer -= hp->n_unused;
 	if (key_int(&r, "context_length", 1, INT32_MAX, 0, &hp->ctx_train) ||
-	    key_int(&r, "embedding_length", 1, 1 << 17, 0, &hp->n_embd) ||
-	    read_width(&r, hp) ||
+	    key_int(&r, "embedding_length", 1, 1 << 17, 0, &hp->n_embd) || read_width(&r, hp) ||
 	    read_heads(&r, "attention.head_count", hp->n_layer, 0, 0, 0, &hp->n_head) ||
-	    read_heads(&r, "attention.head_count_kv", hp->n_layer, hp->n_head, arch->states, arch->differ, &hp->n_kv_head) ||
+	    read_heads(&r, "attention.head_count_kv", hp->n_layer, hp->n_head, arch->states, arch->differ,
+	               &hp->n_kv_head) ||
 	    key_int(&r, "expert_count", 0, INT32_MAX, 0, &hp->n_expert) ||
 	    key_int(&r, "expert_used_count", 0, INT32_MAX, 0, &hp->n_expert_used) ||
 	    key_real(&r, "attention.layer_norm_rms_epsilon", 1e-12, 0.1, 0, &eps))
@@ -210,7 +215,7 @@ void hparams_free(struct hparams *hp)
 		free(hp->rope[i].freq_long);
 	}
 	if (hp->kv)
-		free(hp->kv->spec);   /* the RoPE tables are those of hp */
+		free(hp->kv->spec); /* the RoPE tables are those of hp */
 	free(hp->kv);
 	free(hp->kv_layer);
 	free(hp->spec);

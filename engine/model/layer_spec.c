@@ -1,4 +1,5 @@
-/* engine/model/layer_spec.c - what a layer computes: the plain one, what no kernel computes, what a saved session depends on. */
+/* engine/model/layer_spec.c - what a layer computes: the plain one, what no kernel computes, what a saved session
+ * depends on. */
 #include <math.h>
 
 #include "engine/model/hparams.h"
@@ -7,10 +8,16 @@
 static struct layer_spec plain_layer(const struct hparams *hp)
 {
 	return (struct layer_spec){
-		.attn = { .kind = ATTN_SOFTMAX, .n_head = hp->n_head, .n_kv_head = hp->n_kv_head, .head_dim = hp->head_dim,
-		          .rope = 0, .scale = (float)(1.0 / sqrt((double)hp->head_dim)) },
+		.attn = { .kind = ATTN_SOFTMAX,
+		          .n_head = hp->n_head,
+		          .n_kv_head = hp->n_kv_head,
+		          .head_dim = hp->head_dim,
+		          .rope = 0,
+		          .scale = (float)(1.0 / sqrt((double)hp->head_dim)) },
 		.ffn = { .kind = FFN_DENSE, .act = ACT_SILU, .width = hp->n_ff },
-		.residual_scale = 1, .required = hp->arch->required, .optional = hp->arch->optional,
+		.residual_scale = 1,
+		.required = hp->arch->required,
+		.optional = hp->arch->optional,
 	};
 }
 
@@ -37,7 +44,8 @@ const struct rope_freqs *model_rope(const struct hparams *hp, int32_t layer)
 /* The matrices that its required tensors hold. */
 static uint64_t matrices_of(const struct layer_spec *s)
 {
-	return s->required | (s->required & T(QKV) ? T(Q) | T(K) | T(V) : 0) | (s->required & T(GATE_UP) ? T(GATE) | T(UP) : 0) |
+	return s->required | (s->required & T(QKV) ? T(Q) | T(K) | T(V) : 0) |
+	       (s->required & T(GATE_UP) ? T(GATE) | T(UP) : 0) |
 	       (s->required & T(GATE_UP_EXPS) ? T(GATE_EXPS) | T(UP_EXPS) : 0) |
 	       (s->required & T(DELTA_BETA_ALPHA) ? T(DELTA_BETA) | T(DELTA_ALPHA) : 0);
 }
@@ -51,8 +59,8 @@ static int borrows_rightly(const struct hparams *hp, const struct layer_spec *s)
 	if (a->borrows < 0 || a->borrows > layer || (layer + 1 < hp->n_layer && !s[1].attn.borrows))
 		return 0;
 	b = &s[-a->borrows].attn;
-	return b->kind == ATTN_SOFTMAX && !b->borrows && a->n_kv_head == b->n_kv_head && a->head_dim == b->head_dim && a->window == b->window &&
-	       a->rope == b->rope;
+	return b->kind == ATTN_SOFTMAX && !b->borrows && a->n_kv_head == b->n_kv_head && a->head_dim == b->head_dim &&
+	       a->window == b->window && a->rope == b->rope;
 }
 
 /* What the kernels lack for this layer, as the object of "asks for"; NULL: nothing. */
@@ -61,7 +69,10 @@ static const char *unsupported(const struct hparams *hp, const struct layer_spec
 	const struct attn_spec *a = &s->attn;
 
 	uint64_t values = a->borrows ? T(K) | T(V) : a->v_from_k ? T(V) : 0;
-	uint64_t attention = a->kind == ATTN_CONV ? SHORT_CONV : a->kind == ATTN_DELTA ? DELTA : a->kind == ATTN_SPACE ? SPACE : ATTENTION & ~values;
+	uint64_t attention = a->kind == ATTN_CONV    ? SHORT_CONV
+	                     : a->kind == ATTN_DELTA ? DELTA
+	                     : a->kind == ATTN_SPACE ? SPACE
+	                                             : ATTENTION & ~values;
 
 	if (a->kind == ATTN_NONE)
 		return "no attention";
@@ -73,7 +84,9 @@ static const char *unsupported(const struct hparams *hp, const struct layer_spec
 		return "the keys of a layer that has none like its own";
 	if (a->rope != ROPE_NONE && (a->rope < 0 || a->rope >= hp->n_rope))
 		return "a RoPE table that was not read";
-	if ((s->ffn.kind == FFN_EXPERTS ? attention | EXPERTS : attention | T(GATE) | T(UP) | T(DOWN)) & ~matrices_of(s) || (a->sinks && !(s->required & T(SINKS))) ||
+	if ((s->ffn.kind == FFN_EXPERTS ? attention | EXPERTS : attention | T(GATE) | T(UP) | T(DOWN)) &
+	            ~matrices_of(s) ||
+	    (a->sinks && !(s->required & T(SINKS))) ||
 	    (s->ffn.dense && (BESIDE_EXPERTS | T(GATE) | T(UP) | T(DOWN)) & ~s->required))
 		return "attention or feed-forward without all of its tensors";
 	return NULL;
@@ -209,7 +222,8 @@ static void add_real(struct str *out, const char *name, float v, float plain)
 		str_addf(out, " %s %a", name, (double)v);
 }
 
-/* What differs from a plain layer, and nothing else: a field that a later version adds leaves the text of today's models as it is. */
+/* What differs from a plain layer, and nothing else: a field that a later version adds leaves the text of today's
+ * models as it is. */
 static void add_spec(struct str *out, const struct layer_spec *s, const struct layer_spec *plain)
 {
 	const struct attn_spec *a = &s->attn, *b = &plain->attn;

@@ -1,8 +1,9 @@
-/* engine/model/lora.c - reads LoRA adapters (lora.h; Hu et al. 2021, "LoRA: Low-Rank Adaptation of Large Language Models").
+/* engine/model/lora.c - reads LoRA adapters (lora.h; Hu et al. 2021, "LoRA: Low-Rank Adaptation of Large Language
+ * Models").
  *
- * An adapter has two matrices for a weight matrix W [rows][cols]: A [rank][cols] and B [rows][rank]; the model computes with
- * W + scale * alpha / rank * B A.  The product of the two is never made: weights may be quantized, and rank is small.  The factor is
- * multiplied into B. */
+ * An adapter has two matrices for a weight matrix W [rows][cols]: A [rank][cols] and B [rows][rank]; the model computes
+ * with W + scale * alpha / rank * B A. The product of the two is never made: weights may be quantized, and rank is
+ * small. The factor is multiplied into B. */
 #include "engine/model/lora.h"
 
 #include <stddef.h>
@@ -17,14 +18,18 @@ enum { RANK_MOST = 1024 };
 struct adapter {
 	struct model *m;
 	struct gguf *g;
-	double factor;             /* alpha * scale; over the rank it is on B.  alpha 0: scale alone */
+	double factor; /* alpha * scale; over the rank it is on B.  alpha 0: scale alone */
 	int by_rank;
 	struct err *err;
 };
 
-static const struct { size_t at; enum lora_place place; } places[] = {
-	{ offsetof(struct layer, wq), LORA_Q }, { offsetof(struct layer, wk), LORA_K }, { offsetof(struct layer, wv), LORA_V },
-	{ offsetof(struct layer, wo), LORA_OUT }, { offsetof(struct layer, gate), LORA_GATE }, { offsetof(struct layer, up), LORA_UP },
+static const struct {
+	size_t at;
+	enum lora_place place;
+} places[] = {
+	{ offsetof(struct layer, wq), LORA_Q },      { offsetof(struct layer, wk), LORA_K },
+	{ offsetof(struct layer, wv), LORA_V },      { offsetof(struct layer, wo), LORA_OUT },
+	{ offsetof(struct layer, gate), LORA_GATE }, { offsetof(struct layer, up), LORA_UP },
 	{ offsetof(struct layer, down), LORA_DOWN },
 };
 
@@ -43,7 +48,9 @@ static int give(struct adapter *a, struct tensor *out, float *v)
 
 	if (m->be->ops->load_weight(m->be, out, v, 0)) {
 		free(v);
-		return err_set(a->err, ERR_FIT, "cannot load the adapter '%s': %s; free some memory or use a smaller model", a->g->path, m->be->err);
+		return err_set(a->err, ERR_FIT,
+		               "cannot load the adapter '%s': %s; free some memory or use a smaller model", a->g->path,
+		               m->be->err);
 	}
 	if (out->data != v) {
 		free(v);
@@ -55,7 +62,8 @@ static int give(struct adapter *a, struct tensor *out, float *v)
 }
 
 /* out = `factor` times rows row0 .. row0 + rows of t. */
-static int load(struct adapter *a, struct tensor *out, const struct gguf_tensor *t, int32_t row0, int32_t rows, double factor)
+static int load(struct adapter *a, struct tensor *out, const struct gguf_tensor *t, int32_t row0, int32_t rows,
+                double factor)
 {
 	int32_t cols = (int32_t)t->ne[0];
 	size_t n = (size_t)rows * (size_t)cols;
@@ -77,7 +85,8 @@ static int load(struct adapter *a, struct tensor *out, const struct gguf_tensor 
 
 static int wrong(const struct adapter *a, const struct gguf_tensor *t, const char *why)
 {
-	return gguf_err(a->g, a->err, "byte %llu: tensor '%.*s' %s", (unsigned long long)t->off, (int)(t->name.n < 80 ? t->name.n : 80), t->name.p, why);
+	return gguf_err(a->g, a->err, "byte %llu: tensor '%.*s' %s", (unsigned long long)t->off,
+	                (int)(t->name.n < 80 ? t->name.n : 80), t->name.p, why);
 }
 
 /* "blk.LAYER.NAME.lora_a": the layer and NAME.  -1: of another form. */
@@ -107,7 +116,8 @@ static const struct gguf_tensor *other_half(const struct adapter *a, const struc
 	return gguf_tensor_find(a->g, name);
 }
 
-/* A and the B that belongs to it.  A matrix of the file may be several of the model's, one behind the other: each gets its rows of B. */
+/* A and the B that belongs to it. A matrix of the file may be several of the model's, one behind the other: each gets
+ * its rows of B. */
 static int load_pair(struct adapter *a, const struct gguf_tensor *t)
 {
 	struct view name;
@@ -131,7 +141,9 @@ static int load_pair(struct adapter *a, const struct gguf_tensor *t)
 		struct lora *l = place < 0 ? NULL : &a->m->layer[layer].lora[place];
 
 		if (!l || (place >= LORA_GATE && model_layer_spec(&a->m->hp, layer)->ffn.dense))
-			return wrong(a, t, "changes a matrix that adapters cannot change here; they can those of attention and of dense feed-forwards");
+			return wrong(
+				a, t,
+				"changes a matrix that adapters cannot change here; they can those of attention and of dense feed-forwards");
 		if (b->ne[0] != rank || b->ne[1] < row0 + rows || b->ne[2] != 1 || b->ne[3] != 1)
 			return wrong(a, b, "is of another shape than the model's matrix asks for");
 		if (load(a, &l->a, t, 0, rank, 1) || load(a, &l->b, b, row0, rows, factor))
@@ -153,14 +165,17 @@ static int read_keys(struct adapter *a, double scale)
 	struct view type = { "", 0 }, kind = { "", 0 }, arch = { "", 0 };
 	double alpha = 0;
 
-	if (gguf_string(a->g, "general.type", &type, a->err) < 0 || gguf_string(a->g, "adapter.type", &kind, a->err) < 0 ||
-	    gguf_string(a->g, "general.architecture", &arch, a->err) < 0 || gguf_float(a->g, "adapter.lora.alpha", &alpha, a->err) < 0)
+	if (gguf_string(a->g, "general.type", &type, a->err) < 0 ||
+	    gguf_string(a->g, "adapter.type", &kind, a->err) < 0 ||
+	    gguf_string(a->g, "general.architecture", &arch, a->err) < 0 ||
+	    gguf_float(a->g, "adapter.lora.alpha", &alpha, a->err) < 0)
 		return -1;
 	if (!view_is(type, "adapter") || !view_is(kind, "lora"))
-		return gguf_err(a->g, a->err, "it is no LoRA adapter%s", type.n && !view_is(type, "model") ? "" : "; -m opens models");
+		return gguf_err(a->g, a->err, "it is no LoRA adapter%s",
+		                type.n && !view_is(type, "model") ? "" : "; -m opens models");
 	if (!view_is(arch, a->m->hp.arch->name))
-		return gguf_err(a->g, a->err, "the adapter is for a model of the family '%.*s', this one is '%s'", (int)(arch.n < 40 ? arch.n : 40), arch.p,
-		                a->m->hp.arch->name);
+		return gguf_err(a->g, a->err, "the adapter is for a model of the family '%.*s', this one is '%s'",
+		                (int)(arch.n < 40 ? arch.n : 40), arch.p, a->m->hp.arch->name);
 	if (!(alpha >= 0 && alpha <= 1e6))
 		return gguf_err(a->g, a->err, "'adapter.lora.alpha' is %g", alpha);
 	a->by_rank = alpha > 0;
@@ -184,7 +199,9 @@ static int load_all(struct adapter *a, double scale)
 
 		m->lora_hash = hash64(m->lora_hash, t->name.p, t->name.n);
 		m->lora_hash = hash64(m->lora_hash, t->data, (size_t)t->bytes);
-		if (b ? load_pair(a, t) : !ends_with(t->name, ".lora_b") ? wrong(a, t, "is no part of a LoRA adapter") : 0)
+		if (b                                ? load_pair(a, t)
+		    : !ends_with(t->name, ".lora_b") ? wrong(a, t, "is no part of a LoRA adapter")
+		                                     : 0)
 			return -1;
 	}
 	return 0;

@@ -42,7 +42,8 @@ int key_int(struct key_reader *r, const char *suffix, int64_t min, int64_t max, 
 	return 0;
 }
 
-int key_int_of(struct key_reader *r, const char *suffix, int32_t layer, int64_t min, int64_t max, int64_t fallback, int32_t *out)
+int key_int_of(struct key_reader *r, const char *suffix, int32_t layer, int64_t min, int64_t max, int64_t fallback,
+               int32_t *out)
 {
 	const struct gguf_value *v = gguf_find(r->g, key_name(r, suffix));
 	int64_t n;
@@ -55,7 +56,8 @@ int key_int_of(struct key_reader *r, const char *suffix, int32_t layer, int64_t 
 		return key_bad(r, suffix, "has %llu values, and none for layer %d", (unsigned long long)v->n, layer);
 	n = gguf_array_int(v, (uint64_t)layer);
 	if (n < min || n > max)
-		return key_bad(r, suffix, "holds %lld, and must hold %lld to %lld", (long long)n, (long long)min, (long long)max);
+		return key_bad(r, suffix, "holds %lld, and must hold %lld to %lld", (long long)n, (long long)min,
+		               (long long)max);
 	*out = (int32_t)n;
 	return 0;
 }

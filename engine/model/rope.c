@@ -22,12 +22,14 @@ static int table_init(struct rope *r, int32_t i, int32_t rows, struct err *err)
 	if (!(r->host[i] = try_alloc((size_t)rows * (size_t)dims, sizeof *r->host[i], "rotary angles", err)))
 		return -1;
 	r->query[i] = r->hp->temperature != 0 ? r->table[i] : (struct tensor){ .data = NULL };
-	if (r->be->ops->alloc(r->be, &r->table[i]) || (r->hp->temperature != 0 && r->be->ops->alloc(r->be, &r->query[i])))
+	if (r->be->ops->alloc(r->be, &r->table[i]) ||
+	    (r->hp->temperature != 0 && r->be->ops->alloc(r->be, &r->query[i])))
 		return err_set(err, ERR_FIT, "cannot allocate rotary angles: %s", r->be->err);
 	return 0;
 }
 
-int rope_init(struct rope *r, const struct hparams *hp, struct backend *be, int32_t rows, int32_t positions, struct err *err)
+int rope_init(struct rope *r, const struct hparams *hp, struct backend *be, int32_t rows, int32_t positions,
+              struct err *err)
 {
 	*r = (struct rope){ .hp = hp, .be = be, .positions = positions };
 	for (int32_t i = 0; i < hp->n_rope; i++)

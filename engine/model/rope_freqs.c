@@ -6,13 +6,13 @@
 #include "engine/model/hparams.h"
 
 /* Limits of a scaling factor: a file with one beyond them is refused. */
-#define FACTOR_MIN 1e-3
-#define FACTOR_MAX 1e6
+#define FACTOR_MIN   1e-3
+#define FACTOR_MAX   1e6
 /* A divisor of a frequency from here on means that the pair is not rotated: Gemma 4's files have 1e30. */
 #define FACTOR_STILL 9e29
 
-/* YaRN (Peng et al. 2023, arXiv 2309.00071): low dimensions rotate often within the trained context and keep their frequency, high ones
- * are interpolated, a linear ramp joins both; cos and sin are multiplied by 0.1 ln(factor) + 1. */
+/* YaRN (Peng et al. 2023, arXiv 2309.00071): low dimensions rotate often within the trained context and keep their
+ * frequency, high ones are interpolated, a linear ramp joins both; cos and sin are multiplied by 0.1 ln(factor) + 1. */
 static int yarn_scale(struct key_reader *r, struct rope_freqs *f, double factor, int32_t ctx_train)
 {
 	int32_t original = 0;
@@ -49,25 +49,24 @@ static int rope_divide(struct key_reader *r, struct rope_freqs *f, double *freq,
 	if (!t)
 		return 0;
 	if (t->type != DT_F32 || t->n_dims != 1 || t->ne[0] != f->dims / 2)
-		return gguf_err(r->g, r->err,
-		                "byte %llu: tensor '%s' is %lld values of %s, and must be %d of F32",
+		return gguf_err(r->g, r->err, "byte %llu: tensor '%s' is %lld values of %s, and must be %d of F32",
 		                (unsigned long long)t->off, name, (long long)t->ne[0], dtype_info(t->type)->name,
 		                f->dims / 2);
 	for (int32_t j = 0; j < f->dims / 2; j++) {
 		float factor;
 		memcpy(&factor, (const char *)t->data + 4 * (size_t)j, 4);
 		if (!(factor >= FACTOR_MIN && (factor <= FACTOR_MAX || (factor >= FACTOR_STILL && isfinite(factor)))))
-			return gguf_err(r->g, r->err,
-			                "byte %llu: tensor '%s' holds %g, and must hold %g to %g",
-			                (unsigned long long)t->at + 4 * (unsigned)j, name, factor, FACTOR_MIN, FACTOR_MAX);
+			return gguf_err(r->g, r->err, "byte %llu: tensor '%s' holds %g, and must hold %g to %g",
+			                (unsigned long long)t->at + 4 * (unsigned)j, name, factor, FACTOR_MIN,
+			                FACTOR_MAX);
 		freq[j] = factor >= FACTOR_STILL ? 0 : freq[j] / factor;
 	}
 	f->scaling = scaling;
 	return 1;
 }
 
-/* LongRoPE (Ding et al. 2024, arXiv 2402.13753): one set of factors for sequences within the original context, another for all tokens of
- * longer ones.  1; 0: the file has no such factors; -1. */
+/* LongRoPE (Ding et al. 2024, arXiv 2402.13753): one set of factors for sequences within the original context, another
+ * for all tokens of longer ones. 1; 0: the file has no such factors; -1. */
 static int rope_long(struct key_reader *r, struct hparams *hp)
 {
 	struct rope_freqs *f = &hp->rope[0];
@@ -129,7 +128,7 @@ int rope_freqs_read(struct key_reader *r, struct hparams *hp)
 		return key_bad(r, "rope.dimension_count", "is %d, and must be even", dims);
 	*f = unscaled(dims, base, hp->arch->neox);
 	hp->n_rope = 1;
-	if (rope_divide(r, f, f->freq, ROPE_FACTORS, "llama3") < 0 ||   /* Llama 3 */
+	if (rope_divide(r, f, f->freq, ROPE_FACTORS, "llama3") < 0 || /* Llama 3 */
 	    (got_long = rope_long(r, hp)) < 0)
 		return -1;
 
@@ -150,7 +149,6 @@ int rope_freqs_read(struct key_reader *r, struct hparams *hp)
 		f->scaling = "yarn";
 		return yarn_scale(r, f, factor, hp->ctx_train);
 	}
-	return key_bad(r, "rope.scaling.type",
-	               "is '%.*s', and must be none, linear or yarn: others are not supported",
+	return key_bad(r, "rope.scaling.type", "is '%.*s', and must be none, linear or yarn: others are not supported",
 	               (int)(type.n < 40 ? type.n : 40), type.p);
 }

@@ -1,7 +1,7 @@
 /* engine/model/weights.c - binds the weights of a model: names, shapes, and the hand-over to the backend.
  *
- * A tensor of the file that the forward pass would not use is an error: ignoring it could mean computing something else than the
- * model's author did. */
+ * A tensor of the file that the forward pass would not use is an error: ignoring it could mean computing something else
+ * than the model's author did. */
 #include "engine/model/weights.h"
 #include "engine/model/lora.h"
 
@@ -11,83 +11,119 @@
 
 /* ---- tensors of a layer ---- */
 
-enum size { SIZE_NONE, SIZE_ONE, SIZE_EMBD, SIZE_Q, SIZE_KV, SIZE_Q_NORM, SIZE_K_NORM, SIZE_FFN, SIZE_HEADS, SIZE_EXPERTS, SIZE_TAPS, SIZE_CONV_IN,
-            SIZE_ROW, SIZE_Q_GATED, SIZE_CONV, SIZE_MIXED, SIZE_VALUE_HEADS, SIZE_VALUE, SIZE_SHARED, SIZE_BETA_ALPHA, SIZE_DENSE, SIZE_INPUT };
+enum size {
+	SIZE_NONE,
+	SIZE_ONE,
+	SIZE_EMBD,
+	SIZE_Q,
+	SIZE_KV,
+	SIZE_Q_NORM,
+	SIZE_K_NORM,
+	SIZE_FFN,
+	SIZE_HEADS,
+	SIZE_EXPERTS,
+	SIZE_TAPS,
+	SIZE_CONV_IN,
+	SIZE_ROW,
+	SIZE_Q_GATED,
+	SIZE_CONV,
+	SIZE_MIXED,
+	SIZE_VALUE_HEADS,
+	SIZE_VALUE,
+	SIZE_SHARED,
+	SIZE_BETA_ALPHA,
+	SIZE_DENSE,
+	SIZE_INPUT
+};
 enum { PARTS = 3 };
 
 static const struct weight_def {
-	const char *name;         /* after "blk.LAYER." */
+	const char *name; /* after "blk.LAYER." */
 	enum size cols;
-	struct { size_t at; enum size rows; } part[PARTS];   /* fields of struct layer that share the rows; SIZE_ONE: a norm or a bias */
-	int stacked;              /* one for each expert: fields of struct expert */
-	int values;               /* copied as f32, whatever its type */
-	int number;               /* a float of struct layer */
+	/* fields of struct layer that share the rows; SIZE_ONE: a norm or a bias */
+	struct {
+		size_t at;
+		enum size rows;
+	} part[PARTS];
+	int stacked; /* one for each expert: fields of struct expert */
+	int values;  /* copied as f32, whatever its type */
+	int number;  /* a float of struct layer */
 } layer_tensors[LAYER_TENSORS] = {
 #define FIELD(name) offsetof(struct layer, name)
-	[TENSOR_ATTN_NORM]      = { "attn_norm.weight", SIZE_EMBD, { { FIELD(attn_norm), SIZE_ONE } } },
-	[TENSOR_Q]              = { "attn_q.weight", SIZE_EMBD, { { FIELD(wq), SIZE_Q_GATED } } },
-	[TENSOR_K]              = { "attn_k.weight", SIZE_EMBD, { { FIELD(wk), SIZE_KV } } },
-	[TENSOR_V]              = { "attn_v.weight", SIZE_EMBD, { { FIELD(wv), SIZE_KV } } },
-	[TENSOR_Q_BIAS]         = { "attn_q.bias", SIZE_Q, { { FIELD(bq), SIZE_ONE } } },
-	[TENSOR_K_BIAS]         = { "attn_k.bias", SIZE_KV, { { FIELD(bk), SIZE_ONE } } },
-	[TENSOR_V_BIAS]         = { "attn_v.bias", SIZE_KV, { { FIELD(bv), SIZE_ONE } } },
-	[TENSOR_Q_NORM]         = { "attn_q_norm.weight", SIZE_Q_NORM, { { FIELD(q_norm), SIZE_ONE } } },
-	[TENSOR_K_NORM]         = { "attn_k_norm.weight", SIZE_K_NORM, { { FIELD(k_norm), SIZE_ONE } } },
-	[TENSOR_ATTN_OUT]       = { "attn_output.weight", SIZE_Q, { { FIELD(wo), SIZE_EMBD } } },
-	[TENSOR_ATTN_OUT_BIAS]  = { "attn_output.bias", SIZE_EMBD, { { FIELD(bo), SIZE_ONE } } },
+	[TENSOR_ATTN_NORM] = { "attn_norm.weight", SIZE_EMBD, { { FIELD(attn_norm), SIZE_ONE } } },
+	[TENSOR_Q] = { "attn_q.weight", SIZE_EMBD, { { FIELD(wq), SIZE_Q_GATED } } },
+	[TENSOR_K] = { "attn_k.weight", SIZE_EMBD, { { FIELD(wk), SIZE_KV } } },
+	[TENSOR_V] = { "attn_v.weight", SIZE_EMBD, { { FIELD(wv), SIZE_KV } } },
+	[TENSOR_Q_BIAS] = { "attn_q.bias", SIZE_Q, { { FIELD(bq), SIZE_ONE } } },
+	[TENSOR_K_BIAS] = { "attn_k.bias", SIZE_KV, { { FIELD(bk), SIZE_ONE } } },
+	[TENSOR_V_BIAS] = { "attn_v.bias", SIZE_KV, { { FIELD(bv), SIZE_ONE } } },
+	[TENSOR_Q_NORM] = { "attn_q_norm.weight", SIZE_Q_NORM, { { FIELD(q_norm), SIZE_ONE } } },
+	[TENSOR_K_NORM] = { "attn_k_norm.weight", SIZE_K_NORM, { { FIELD(k_norm), SIZE_ONE } } },
+	[TENSOR_ATTN_OUT] = { "attn_output.weight", SIZE_Q, { { FIELD(wo), SIZE_EMBD } } },
+	[TENSOR_ATTN_OUT_BIAS] = { "attn_output.bias", SIZE_EMBD, { { FIELD(bo), SIZE_ONE } } },
 	[TENSOR_ATTN_POST_NORM] = { "post_attention_norm.weight", SIZE_EMBD, { { FIELD(attn_post_norm), SIZE_ONE } } },
-	[TENSOR_FFN_NORM]       = { "ffn_norm.weight", SIZE_EMBD, { { FIELD(ffn_norm), SIZE_ONE } } },
-	[TENSOR_GATE]           = { "ffn_gate.weight", SIZE_EMBD, { { FIELD(gate), SIZE_DENSE } } },
-	[TENSOR_UP]             = { "ffn_up.weight", SIZE_EMBD, { { FIELD(up), SIZE_DENSE } } },
-	[TENSOR_DOWN]           = { "ffn_down.weight", SIZE_DENSE, { { FIELD(down), SIZE_EMBD } } },
-	[TENSOR_FFN_POST_NORM]  = { "post_ffw_norm.weight", SIZE_EMBD, { { FIELD(ffn_post_norm), SIZE_ONE } } },
-	[TENSOR_QKV]            = { "attn_qkv.weight", SIZE_EMBD, { { FIELD(wq), SIZE_Q }, { FIELD(wk), SIZE_KV }, { FIELD(wv), SIZE_KV } } },
-	[TENSOR_GATE_UP]        = { "ffn_up.weight", SIZE_EMBD, { { FIELD(gate), SIZE_FFN }, { FIELD(up), SIZE_FFN } } },
-	[TENSOR_SINKS]          = { "attn_sinks.weight", SIZE_HEADS, { { FIELD(sinks), SIZE_ONE } } },
+	[TENSOR_FFN_NORM] = { "ffn_norm.weight", SIZE_EMBD, { { FIELD(ffn_norm), SIZE_ONE } } },
+	[TENSOR_GATE] = { "ffn_gate.weight", SIZE_EMBD, { { FIELD(gate), SIZE_DENSE } } },
+	[TENSOR_UP] = { "ffn_up.weight", SIZE_EMBD, { { FIELD(up), SIZE_DENSE } } },
+	[TENSOR_DOWN] = { "ffn_down.weight", SIZE_DENSE, { { FIELD(down), SIZE_EMBD } } },
+	[TENSOR_FFN_POST_NORM] = { "post_ffw_norm.weight", SIZE_EMBD, { { FIELD(ffn_post_norm), SIZE_ONE } } },
+	[TENSOR_QKV] = { "attn_qkv.weight",
+	                 SIZE_EMBD,
+	                 { { FIELD(wq), SIZE_Q }, { FIELD(wk), SIZE_KV }, { FIELD(wv), SIZE_KV } } },
+	[TENSOR_GATE_UP] = { "ffn_up.weight", SIZE_EMBD, { { FIELD(gate), SIZE_FFN }, { FIELD(up), SIZE_FFN } } },
+	[TENSOR_SINKS] = { "attn_sinks.weight", SIZE_HEADS, { { FIELD(sinks), SIZE_ONE } } },
 	[TENSOR_POST_ATTN_FFN_NORM] = { "post_attention_norm.weight", SIZE_EMBD, { { FIELD(ffn_norm), SIZE_ONE } } },
-	[TENSOR_ROUTER]         = { "ffn_gate_inp.weight", SIZE_EMBD, { { FIELD(router), SIZE_EXPERTS } } },
-	[TENSOR_PROBS_BIAS]     = { "exp_probs_b.bias", SIZE_EXPERTS, { { FIELD(probs_bias), SIZE_ONE } } },
-	[TENSOR_CONV_IN]        = { "shortconv.in_proj.weight", SIZE_EMBD, { { FIELD(conv_in), SIZE_CONV_IN } } },
-	[TENSOR_CONV]           = { "shortconv.conv.weight", SIZE_TAPS, { { FIELD(conv), SIZE_EMBD } }, .values = 1 },
-	[TENSOR_DELTA_IN]       = { "attn_qkv.weight", SIZE_EMBD, { { FIELD(delta_in), SIZE_CONV } } },
-	[TENSOR_DELTA_GATE]     = { "attn_gate.weight", SIZE_EMBD, { { FIELD(delta_gate), SIZE_MIXED } } },
-	[TENSOR_DELTA_CONV]     = { "ssm_conv1d.weight", SIZE_TAPS, { { FIELD(conv), SIZE_CONV } }, .values = 1 },
-	[TENSOR_DELTA_ALPHA]    = { "ssm_alpha.weight", SIZE_EMBD, { { FIELD(delta_alpha), SIZE_VALUE_HEADS } } },
-	[TENSOR_DELTA_BETA]     = { "ssm_beta.weight", SIZE_EMBD, { { FIELD(delta_beta), SIZE_VALUE_HEADS } } },
-	[TENSOR_SPACE_IN]       = { "ssm_in.weight", SIZE_EMBD, { { FIELD(delta_gate), SIZE_MIXED }, { FIELD(delta_in), SIZE_CONV },
-	                                                          { FIELD(delta_alpha), SIZE_VALUE_HEADS } } },
+	[TENSOR_ROUTER] = { "ffn_gate_inp.weight", SIZE_EMBD, { { FIELD(router), SIZE_EXPERTS } } },
+	[TENSOR_PROBS_BIAS] = { "exp_probs_b.bias", SIZE_EXPERTS, { { FIELD(probs_bias), SIZE_ONE } } },
+	[TENSOR_CONV_IN] = { "shortconv.in_proj.weight", SIZE_EMBD, { { FIELD(conv_in), SIZE_CONV_IN } } },
+	[TENSOR_CONV] = { "shortconv.conv.weight", SIZE_TAPS, { { FIELD(conv), SIZE_EMBD } }, .values = 1 },
+	[TENSOR_DELTA_IN] = { "attn_qkv.weight", SIZE_EMBD, { { FIELD(delta_in), SIZE_CONV } } },
+	[TENSOR_DELTA_GATE] = { "attn_gate.weight", SIZE_EMBD, { { FIELD(delta_gate), SIZE_MIXED } } },
+	[TENSOR_DELTA_CONV] = { "ssm_conv1d.weight", SIZE_TAPS, { { FIELD(conv), SIZE_CONV } }, .values = 1 },
+	[TENSOR_DELTA_ALPHA] = { "ssm_alpha.weight", SIZE_EMBD, { { FIELD(delta_alpha), SIZE_VALUE_HEADS } } },
+	[TENSOR_DELTA_BETA] = { "ssm_beta.weight", SIZE_EMBD, { { FIELD(delta_beta), SIZE_VALUE_HEADS } } },
+	[TENSOR_SPACE_IN] = { "ssm_in.weight",
+	                      SIZE_EMBD,
+	                      { { FIELD(delta_gate), SIZE_MIXED },
+	                        { FIELD(delta_in), SIZE_CONV },
+	                        { FIELD(delta_alpha), SIZE_VALUE_HEADS } } },
 	[TENSOR_SPACE_CONV_BIAS] = { "ssm_conv1d.bias", SIZE_CONV, { { FIELD(conv_bias), SIZE_ONE } } },
-	[TENSOR_SPACE_DECAY]    = { "ssm_a", SIZE_ROW, { { FIELD(delta_decay), SIZE_VALUE_HEADS } }, .values = 1 },
-	[TENSOR_SPACE_SKIP]     = { "ssm_d", SIZE_ROW, { { FIELD(space_skip), SIZE_VALUE_HEADS } }, .values = 1 },
-	[TENSOR_SPACE_NORM]     = { "ssm_norm.weight", SIZE_MIXED, { { FIELD(delta_norm), SIZE_ONE } } },
+	[TENSOR_SPACE_DECAY] = { "ssm_a", SIZE_ROW, { { FIELD(delta_decay), SIZE_VALUE_HEADS } }, .values = 1 },
+	[TENSOR_SPACE_SKIP] = { "ssm_d", SIZE_ROW, { { FIELD(space_skip), SIZE_VALUE_HEADS } }, .values = 1 },
+	[TENSOR_SPACE_NORM] = { "ssm_norm.weight", SIZE_MIXED, { { FIELD(delta_norm), SIZE_ONE } } },
 	[TENSOR_DELTA_BETA_ALPHA] = { "ssm_ba.weight", SIZE_EMBD, { { FIELD(delta_beta_alpha), SIZE_BETA_ALPHA } } },
-	[TENSOR_DELTA_DT]       = { "ssm_dt.bias", SIZE_VALUE_HEADS, { { FIELD(delta_dt), SIZE_ONE } } },
-	[TENSOR_DELTA_DECAY]    = { "ssm_a", SIZE_VALUE_HEADS, { { FIELD(delta_decay), SIZE_ONE } } },
-	[TENSOR_DELTA_NORM]     = { "ssm_norm.weight", SIZE_VALUE, { { FIELD(delta_norm), SIZE_ONE } } },
-	[TENSOR_DELTA_OUT]      = { "ssm_out.weight", SIZE_MIXED, { { FIELD(delta_out), SIZE_EMBD } } },
-	[TENSOR_SHARED_GATE]    = { "ffn_gate_shexp.weight", SIZE_EMBD, { { FIELD(shared_gate), SIZE_SHARED } } },
-	[TENSOR_SHARED_UP]      = { "ffn_up_shexp.weight", SIZE_EMBD, { { FIELD(shared_up), SIZE_SHARED } } },
-	[TENSOR_SHARED_DOWN]    = { "ffn_down_shexp.weight", SIZE_SHARED, { { FIELD(shared_down), SIZE_EMBD } } },
-	[TENSOR_SHARED_ROUTER]  = { "ffn_gate_inp_shexp.weight", SIZE_EMBD, { { FIELD(shared_router), SIZE_ROW } } },
-	[TENSOR_CONV_OUT]       = { "shortconv.out_proj.weight", SIZE_EMBD, { { FIELD(conv_out), SIZE_EMBD } } },
-	[TENSOR_ROUTER_SCALE]   = { "ffn_gate_inp.scale", SIZE_EMBD, { { FIELD(router_scale), SIZE_ONE } } },
-	[TENSOR_EXPERT_SCALES]  = { "ffn_down_exps.scale", SIZE_EXPERTS, { { FIELD(expert_scales), SIZE_ONE } } },
+	[TENSOR_DELTA_DT] = { "ssm_dt.bias", SIZE_VALUE_HEADS, { { FIELD(delta_dt), SIZE_ONE } } },
+	[TENSOR_DELTA_DECAY] = { "ssm_a", SIZE_VALUE_HEADS, { { FIELD(delta_decay), SIZE_ONE } } },
+	[TENSOR_DELTA_NORM] = { "ssm_norm.weight", SIZE_VALUE, { { FIELD(delta_norm), SIZE_ONE } } },
+	[TENSOR_DELTA_OUT] = { "ssm_out.weight", SIZE_MIXED, { { FIELD(delta_out), SIZE_EMBD } } },
+	[TENSOR_SHARED_GATE] = { "ffn_gate_shexp.weight", SIZE_EMBD, { { FIELD(shared_gate), SIZE_SHARED } } },
+	[TENSOR_SHARED_UP] = { "ffn_up_shexp.weight", SIZE_EMBD, { { FIELD(shared_up), SIZE_SHARED } } },
+	[TENSOR_SHARED_DOWN] = { "ffn_down_shexp.weight", SIZE_SHARED, { { FIELD(shared_down), SIZE_EMBD } } },
+	[TENSOR_SHARED_ROUTER] = { "ffn_gate_inp_shexp.weight", SIZE_EMBD, { { FIELD(shared_router), SIZE_ROW } } },
+	[TENSOR_CONV_OUT] = { "shortconv.out_proj.weight", SIZE_EMBD, { { FIELD(conv_out), SIZE_EMBD } } },
+	[TENSOR_ROUTER_SCALE] = { "ffn_gate_inp.scale", SIZE_EMBD, { { FIELD(router_scale), SIZE_ONE } } },
+	[TENSOR_EXPERT_SCALES] = { "ffn_down_exps.scale", SIZE_EXPERTS, { { FIELD(expert_scales), SIZE_ONE } } },
 	[TENSOR_DENSE_POST_NORM] = { "post_ffw_norm_1.weight", SIZE_EMBD, { { FIELD(dense_post_norm), SIZE_ONE } } },
-	[TENSOR_EXPERTS_NORM]   = { "pre_ffw_norm_2.weight", SIZE_EMBD, { { FIELD(experts_norm), SIZE_ONE } } },
-	[TENSOR_EXPERTS_POST_NORM] = { "post_ffw_norm_2.weight", SIZE_EMBD, { { FIELD(experts_post_norm), SIZE_ONE } } },
-	[TENSOR_OUT_SCALE]      = { "layer_output_scale.weight", SIZE_ROW, { { FIELD(out_scale), SIZE_ONE } }, .number = 1 },
-	[TENSOR_INPUT_GATE]     = { "inp_gate.weight", SIZE_EMBD, { { FIELD(input_gate), SIZE_INPUT } } },
-	[TENSOR_INPUT_OUT]      = { "proj.weight", SIZE_INPUT, { { FIELD(input_out), SIZE_EMBD } } },
-	[TENSOR_INPUT_NORM]     = { "post_norm.weight", SIZE_EMBD, { { FIELD(input_norm), SIZE_ONE } } },
-	[TENSOR_ROUTER_BIAS]    = { "ffn_gate_inp.bias", SIZE_EXPERTS, { { FIELD(router_bias), SIZE_ONE } } },
+	[TENSOR_EXPERTS_NORM] = { "pre_ffw_norm_2.weight", SIZE_EMBD, { { FIELD(experts_norm), SIZE_ONE } } },
+	[TENSOR_EXPERTS_POST_NORM] = { "post_ffw_norm_2.weight",
+	                               SIZE_EMBD,
+	                               { { FIELD(experts_post_norm), SIZE_ONE } } },
+	[TENSOR_OUT_SCALE] = { "layer_output_scale.weight", SIZE_ROW, { { FIELD(out_scale), SIZE_ONE } }, .number = 1 },
+	[TENSOR_INPUT_GATE] = { "inp_gate.weight", SIZE_EMBD, { { FIELD(input_gate), SIZE_INPUT } } },
+	[TENSOR_INPUT_OUT] = { "proj.weight", SIZE_INPUT, { { FIELD(input_out), SIZE_EMBD } } },
+	[TENSOR_INPUT_NORM] = { "post_norm.weight", SIZE_EMBD, { { FIELD(input_norm), SIZE_ONE } } },
+	[TENSOR_ROUTER_BIAS] = { "ffn_gate_inp.bias", SIZE_EXPERTS, { { FIELD(router_bias), SIZE_ONE } } },
 #undef FIELD
 #define FIELD(name) offsetof(struct expert, name)
-	[TENSOR_GATE_EXPS]      = { "ffn_gate_exps.weight", SIZE_EMBD, { { FIELD(gate), SIZE_FFN } }, 1 },
-	[TENSOR_UP_EXPS]        = { "ffn_up_exps.weight", SIZE_EMBD, { { FIELD(up), SIZE_FFN } }, 1 },
-	[TENSOR_GATE_UP_EXPS]   = { "ffn_gate_up_exps.weight", SIZE_EMBD, { { FIELD(gate), SIZE_FFN }, { FIELD(up), SIZE_FFN } }, 1 },
-	[TENSOR_DOWN_EXPS]      = { "ffn_down_exps.weight", SIZE_FFN, { { FIELD(down), SIZE_EMBD } }, 1 },
+	[TENSOR_GATE_EXPS] = { "ffn_gate_exps.weight", SIZE_EMBD, { { FIELD(gate), SIZE_FFN } }, 1 },
+	[TENSOR_UP_EXPS] = { "ffn_up_exps.weight", SIZE_EMBD, { { FIELD(up), SIZE_FFN } }, 1 },
+	[TENSOR_GATE_UP_EXPS] = { "ffn_gate_up_exps.weight",
+	                          SIZE_EMBD,
+	                          { { FIELD(gate), SIZE_FFN }, { FIELD(up), SIZE_FFN } },
+	                          1 },
+	[TENSOR_DOWN_EXPS] = { "ffn_down_exps.weight", SIZE_FFN, { { FIELD(down), SIZE_EMBD } }, 1 },
 	[TENSOR_GATE_EXPS_BIAS] = { "ffn_gate_exps.bias", SIZE_FFN, { { FIELD(gate_bias), SIZE_ONE } }, 1 },
-	[TENSOR_UP_EXPS_BIAS]   = { "ffn_up_exps.bias", SIZE_FFN, { { FIELD(up_bias), SIZE_ONE } }, 1 },
+	[TENSOR_UP_EXPS_BIAS] = { "ffn_up_exps.bias", SIZE_FFN, { { FIELD(up_bias), SIZE_ONE } }, 1 },
 	[TENSOR_DOWN_EXPS_BIAS] = { "ffn_down_exps.bias", SIZE_EMBD, { { FIELD(down_bias), SIZE_ONE } }, 1 },
 #undef FIELD
 };
@@ -134,14 +170,14 @@ struct binder {
 	struct gguf *g;
 	const struct bind_watch *watch;
 	struct err *err;
-	uint8_t *used;     /* [n_tensor] */
+	uint8_t *used; /* [n_tensor] */
 	int failed;
 };
 
-/* The tensor 'name' (or 'blk.LAYER.name'), checked to be [rows][cols], or with n_expert > 0 [n_expert][rows][cols], rows = 1 left out;
- * NULL and failed unless optional. */
-static const struct gguf_tensor *bind_find(struct binder *b, int32_t layer, const char *name, int32_t n_expert, int32_t rows,
-                                           int32_t cols, int optional)
+/* The tensor 'name' (or 'blk.LAYER.name'), checked to be [rows][cols], or with n_expert > 0 [n_expert][rows][cols],
+ * rows = 1 left out; NULL and failed unless optional. */
+static const struct gguf_tensor *bind_find(struct binder *b, int32_t layer, const char *name, int32_t n_expert,
+                                           int32_t rows, int32_t cols, int optional)
 {
 	const struct gguf_tensor *t;
 	int64_t planes = n_expert > 0 && rows > 1 ? n_expert : 1;
@@ -166,10 +202,11 @@ static const struct gguf_tensor *bind_find(struct binder *b, int32_t layer, cons
 	if (t->ne[0] != cols || t->ne[1] < rows || t->ne[2] != planes || t->ne[3] != 1 ||
 	    /* Embeddings may be padded beyond the vocabulary; nothing else may be larger than needed. */
 	    (t->ne[1] != rows && (layer >= 0 || rows == 1))) {
-		b->failed = gguf_err(b->g, b->err,
-		                     "byte %llu: tensor '%s' has the shape %lld x %lld x %lld x %lld, and must have %d x %d x %lld",
-		                     (unsigned long long)t->off, full, (long long)t->ne[0], (long long)t->ne[1],
-		                     (long long)t->ne[2], (long long)t->ne[3], cols, rows, (long long)planes);
+		b->failed = gguf_err(
+			b->g, b->err,
+			"byte %llu: tensor '%s' has the shape %lld x %lld x %lld x %lld, and must have %d x %d x %lld",
+			(unsigned long long)t->off, full, (long long)t->ne[0], (long long)t->ne[1], (long long)t->ne[2],
+			(long long)t->ne[3], cols, rows, (long long)planes);
 		return NULL;
 	}
 	return t;
@@ -197,9 +234,9 @@ static void bind_count_expert(struct binder *b, const struct gguf_tensor *t, con
 
 static void bind_no_room(struct binder *b, const struct gguf_tensor *t)
 {
-	b->failed = err_set(b->err, ERR_FIT,
-	                    "cannot load the weights '%.*s': %s; free some memory or use a smaller model",
-	                    (int)t->name.n, t->name.p, b->m->be->err);
+	b->failed =
+		err_set(b->err, ERR_FIT, "cannot load the weights '%.*s': %s; free some memory or use a smaller model",
+	                (int)t->name.n, t->name.p, b->m->be->err);
 }
 
 /* The same weights as Q2_K, n of them.  NULL: no memory. */
@@ -234,7 +271,8 @@ static void bind_adopt(struct binder *b, struct tensor *out, const struct gguf_t
 		if (!converted)
 			return;
 		if (be->host_read)
-			be->host_read(data, dtype_bytes(t->type, (uint64_t)t->ne[0]) * (uint64_t)rows, be->host_read_ud);
+			be->host_read(data, dtype_bytes(t->type, (uint64_t)t->ne[0]) * (uint64_t)rows,
+			              be->host_read_ud);
 		data = converted;
 	}
 	failed = be->ops->load_weight(be, out, data, as_table);
@@ -251,7 +289,8 @@ static void bind_adopt(struct binder *b, struct tensor *out, const struct gguf_t
 }
 
 /* Norms, biases and convolutions are small: always copied, as f32. */
-static void bind_values(struct binder *b, struct tensor *out, const struct gguf_tensor *t, const void *data, int32_t rows, int32_t cols)
+static void bind_values(struct binder *b, struct tensor *out, const struct gguf_tensor *t, const void *data,
+                        int32_t rows, int32_t cols)
 {
 	struct backend *be = b->m->be;
 	int64_t n = (int64_t)rows * cols;
@@ -298,7 +337,8 @@ static void bind_number(struct binder *b, float *out, int32_t layer, const char 
 	const struct gguf_tensor *t = bind_find(b, layer, name, 0, 1, 1, optional);
 
 	if (t && t->type != DT_F32)
-		b->failed = gguf_err(b->g, b->err, "byte %llu: tensor '%.*s' must be of F32", (unsigned long long)t->off, (int)t->name.n, t->name.p);
+		b->failed = gguf_err(b->g, b->err, "byte %llu: tensor '%.*s' must be of F32",
+		                     (unsigned long long)t->off, (int)t->name.n, t->name.p);
 	else if (t)
 		memcpy(out, t->data, sizeof *out);
 }
@@ -356,8 +396,9 @@ static void bind_experts(struct binder *b, int32_t i, const struct weight_def *d
 		int32_t row0 = e * all;
 
 		if (all == 1)
-			bind_values(b, tensor_at(&l->expert[e], d->part[0].at), t, (const char *)t->data + (uint64_t)e * dtype_bytes(t->type, (uint64_t)cols),
-			            1, cols);
+			bind_values(b, tensor_at(&l->expert[e], d->part[0].at), t,
+			            (const char *)t->data + (uint64_t)e * dtype_bytes(t->type, (uint64_t)cols), 1,
+			            cols);
 		for (int p = 0; p < PARTS && all > 1 && rows[p] && !b->failed; row0 += rows[p++])
 			bind_adopt(b, tensor_at(&l->expert[e], d->part[p].at), t, row0, rows[p], 0);
 	}
@@ -380,23 +421,26 @@ static void bind_layer(struct binder *b, int32_t i)
 		if (d->stacked)
 			bind_experts(b, i, d, optional);
 		else if (d->number)
-			bind_number(b, (float *)(void *)((char *)&b->m->layer[i] + d->part[0].at), i, d->name, optional);
+			bind_number(b, (float *)(void *)((char *)&b->m->layer[i] + d->part[0].at), i, d->name,
+			            optional);
 		else if (d->part[0].rows == SIZE_ONE)
-			bind_vector(b, tensor_at(&b->m->layer[i], d->part[0].at), i, d->name, size_of(hp, s, d->cols), optional);
+			bind_vector(b, tensor_at(&b->m->layer[i], d->part[0].at), i, d->name, size_of(hp, s, d->cols),
+			            optional);
 		else
 			bind_matrices(b, i, d, optional);
 	}
 }
 
-/* The RoPE factors (rope_freqs.c), layers that are not used, keys and values of layers that borrow others, and tables of old converters that
- * the engine computes itself. */
+/* The RoPE factors (rope_freqs.c), layers that are not used, keys and values of layers that borrow others, and tables
+ * of old converters that the engine computes itself. */
 static int is_redundant(const struct model *m, const struct gguf_tensor *t)
 {
 	char layer[24];
 	static const char *const borrowed[] = { "attn_k.weight", "attn_v.weight", "attn_k_norm.weight" };
 	static const char *const suffix[] = { ".attn_rot_embd.weight", ".rotary_emb.inv_freq" };
 
-	if (view_is(t->name, ROPE_FACTORS) || view_is(t->name, ROPE_FACTORS_SHORT) || view_is(t->name, ROPE_FACTORS_LONG))
+	if (view_is(t->name, ROPE_FACTORS) || view_is(t->name, ROPE_FACTORS_SHORT) ||
+	    view_is(t->name, ROPE_FACTORS_LONG))
 		return 1;
 	for (int32_t i = m->hp.n_layer; i < m->hp.n_layer + m->hp.n_unused; i++) {
 		snprintf(layer, sizeof layer, "blk.%d.", i);
@@ -446,7 +490,9 @@ int model_bind(struct model *m, struct gguf *g, struct backend *be, const struct
 	*m = (struct model){ .hp = m->hp, .be = be };
 	m->layer = xcalloc((size_t)m->hp.n_layer, sizeof *m->layer);
 	if (!g->n_tensor)
-		return gguf_err(g, err, "it holds a vocabulary and no weights; 'weir inspect tokens' and 'weir inspect chat' can use it");
+		return gguf_err(
+			g, err,
+			"it holds a vocabulary and no weights; 'weir inspect tokens' and 'weir inspect chat' can use it");
 	b.used = xcalloc(g->n_tensor + 1, 1);
 	embd = bind_find(&b, -1, "token_embd.weight", 0, rows, cols, 0);
 	out = bind_find(&b, -1, "output.weight", 0, rows, cols, 1);
@@ -460,7 +506,8 @@ int model_bind(struct model *m, struct gguf *g, struct backend *be, const struct
 	}
 	if (m->hp.n_input)
 		bind_inputs(&b);
-	out_norm = m->hp.arch->out_norm && gguf_tensor_find(g, m->hp.arch->out_norm) ? m->hp.arch->out_norm : "output_norm.weight";
+	out_norm = m->hp.arch->out_norm && gguf_tensor_find(g, m->hp.arch->out_norm) ? m->hp.arch->out_norm
+	                                                                             : "output_norm.weight";
 	bind_vector(&b, &m->out_norm, -1, out_norm, cols, 0);
 	for (int32_t i = 0; i < m->hp.n_layer && !b.failed; i++)
 		bind_layer(&b, i);
@@ -477,15 +524,16 @@ int model_bind(struct model *m, struct gguf *g, struct backend *be, const struct
 	return b.failed;
 }
 
-int model_matrix(const struct model *m, int32_t layer, struct view name, int p, size_t *at, int32_t *rows, int32_t *cols)
+int model_matrix(const struct model *m, int32_t layer, struct view name, int p, size_t *at, int32_t *rows,
+                 int32_t *cols)
 {
 	const struct layer_spec *s = model_layer_spec(&m->hp, layer);
 
 	for (int t = 0; t < LAYER_TENSORS; t++) {
 		const struct weight_def *d = &layer_tensors[t];
 
-		if (!((s->required | s->optional) & TENSOR_BIT(t)) || !d->name || !view_is(name, d->name) || d->stacked || d->values || d->number ||
-		    d->part[0].rows == SIZE_ONE)
+		if (!((s->required | s->optional) & TENSOR_BIT(t)) || !d->name || !view_is(name, d->name) ||
+		    d->stacked || d->values || d->number || d->part[0].rows == SIZE_ONE)
 			continue;
 		if (p >= PARTS || d->part[p].rows == SIZE_NONE)
 			return 0;
@@ -512,7 +560,9 @@ static void release_tensors(struct model *m, int32_t layer, const struct weight_
 
 void model_release(struct model *m)
 {
-	struct tensor *const all[] = { &m->embd, &m->output, &m->out_norm, &m->input_embd, &m->input_in, &m->input_norm };
+	struct tensor *const all[] = {
+		&m->embd, &m->output, &m->out_norm, &m->input_embd, &m->input_in, &m->input_norm
+	};
 	struct backend *be = m->be;
 
 	for (int32_t i = 0; m->layer && i < m->hp.n_layer; i++) {

@@ -31,7 +31,8 @@ int token_attention_open(struct token_attention *t, struct cache *c, struct err 
 	int failed;
 
 	*t = (struct token_attention){ .kv = &c->kv };
-	failed = cache_alloc(c, &t->mass, DT_F32, c->hp->n_kv_head, most, err) || cache_alloc(c, &t->out, DT_F32, 1, width, err) ||
+	failed = cache_alloc(c, &t->mass, DT_F32, c->hp->n_kv_head, most, err) ||
+	         cache_alloc(c, &t->out, DT_F32, 1, width, err) ||
 	         !(t->share = try_alloc((size_t)most, sizeof *t->share, "shares of attention", err)) ||
 	         !(t->token = try_alloc((size_t)most, sizeof *t->token, "tokens", err));
 	for (int i = 0; !failed && i <= RINGS_MOST; i++)
@@ -85,7 +86,8 @@ void token_attention_take(struct token_attention *t, const struct attention *a)
 
 	*t->met = *a->r;
 	t->met->n_region = kv_parts_met(t->kv, t->met->part, a->r->n_region);
-	memmove(t->met->part + t->met->n_region, a->r->part + a->r->n_region, (size_t)(a->r->n_part - a->r->n_region) * sizeof *a->r->part);
+	memmove(t->met->part + t->met->n_region, a->r->part + a->r->n_region,
+	        (size_t)(a->r->n_part - a->r->n_region) * sizeof *a->r->part);
 	t->met->n_part = t->met->n_region + a->r->n_part - a->r->n_region;
 	parts_of_last(t, a->st->n);
 	t->layer = a->layer;
@@ -110,9 +112,10 @@ static int32_t token_at(const struct cache *c, const struct retained_view *v, in
 
 	if (place < 0)
 		return slot;
-	if (place >= stage)           /* waiting behind the rings; the last such token is the one that attends */
+	if (place >= stage) /* waiting behind the rings; the last such token is the one that attends */
 		return r->t + place - stage;
-	return r->id[(int64_t)place * r->heads + (r->heads == c->kv.n_full ? number : number * c->hp->n_kv_head + head)];
+	return r->id[(int64_t)place * r->heads +
+	             (r->heads == c->kv.n_full ? number : number * c->hp->n_kv_head + head)];
 }
 
 void token_attention_head(struct token_attention *t, const struct attention *a, int32_t head, int with_tokens)
@@ -131,7 +134,8 @@ void token_attention_head(struct token_attention *t, const struct attention *a, 
 		const struct attn_part *part = &t->met->part[k];
 
 		if (part->slots)
-			be->ops->read(be, part->slots, 4 * (size_t)head * (size_t)part->slots->cols, token, 4 * (size_t)part->n_slots);
+			be->ops->read(be, part->slots, 4 * (size_t)head * (size_t)part->slots->cols, token,
+			              4 * (size_t)part->n_slots);
 		for (int32_t i = 0; !part->slots && i < part->n_slots; i++)
 			token[i] = part->slot0 + i;
 		for (int32_t i = 0; v.rings && !rings_filling(v.rings) && i < part->n_slots; i++)

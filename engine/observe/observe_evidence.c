@@ -1,10 +1,11 @@
 /* engine/observe/observe_evidence.c - which tokens an answer rests on, and the attention of one token in one layer.
  *
- * Measured on the default model, with 34 questions that it answered right: about SQuAD paragraphs and facts put into a novel, in texts of
- * some ten passages.  How often the passage with the answer ranked first: 35 % by the mean over all heads and layers, 59 % by the
- * strongest head of each token, 79 % by the mean over the third quarter of the layers, 94 % by the squares there, because attention in
- * lower layers, and of heads that attend everywhere, says little about the answer.  Every other layer in turns: 91 % at half the cost; of
- * 32 later questions 94 %, the other passages among the first five. */
+ * Measured on the default model, with 34 questions that it answered right: about SQuAD paragraphs and facts put into a
+ * novel, in texts of some ten passages. How often the passage with the answer ranked first: 35 % by the mean over all
+ * heads and layers, 59 % by the strongest head of each token, 79 % by the mean over the third quarter of the layers, 94
+ * % by the squares there, because attention in lower layers, and of heads that attend everywhere, says little about the
+ * answer. Every other layer in turns: 91 % at half the cost; of 32 later questions 94 %, the other passages among the
+ * first five. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,15 +14,19 @@
 
 /* ---- summed over an answer ---- */
 
-struct sums { float *p; size_t n; };   /* p[token] */
+struct sums {
+	float *p;
+	size_t n;
+}; /* p[token] */
 
 struct observe_evidence {
-	struct observer base;         /* first */
+	struct observer base; /* first */
 	struct cache *c;
 	struct token_attention one;
-	int32_t from, to, turns;      /* of the layers that attend to all tokens, from .. to are observed; turns 2: in turns */
+	/* of the layers that attend to all tokens, from .. to are observed; turns 2: in turns */
+	int32_t from, to, turns;
 	struct sums sum;
-	struct sums step[VERIFY_MOST];   /* of the running step, one for each of its tokens that attend */
+	struct sums step[VERIFY_MOST]; /* of the running step, one for each of its tokens that attend */
 };
 
 static void sums_grow(struct sums *s, size_t n)
@@ -34,8 +39,8 @@ static void sums_grow(struct sums *s, size_t n)
 	s->n = n;
 }
 
-/* The place of a layer among those that attend to all tokens, or among all layers where each has a window; -1: a window hides tokens
- * from it. */
+/* The place of a layer among those that attend to all tokens, or among all layers where each has a window; -1: a window
+ * hides tokens from it. */
 static int32_t place_of(const struct observe_evidence *e, int32_t layer)
 {
 	const struct hparams *hp = e->c->hp;
@@ -61,7 +66,7 @@ static void evidence_attended(struct observer *o, const struct attention *a)
 		return;
 	if ((at - e->from - end) % e->turns)
 		return;
-	if (at - e->from < e->turns) {   /* the first layer of this step: a step that failed may have left sums */
+	if (at - e->from < e->turns) { /* the first layer of this step: a step that failed may have left sums */
 		sums_grow(s, (size_t)end);
 		memset(s->p, 0, s->n * sizeof *s->p);
 	}
@@ -134,11 +139,11 @@ void observe_evidence_sums(const struct observe_evidence *e, int32_t first, int3
 /* ---- one token, one layer ---- */
 
 struct observe_token {
-	struct observer base;         /* first */
+	struct observer base; /* first */
 	struct cache *c;
 	struct token_attention one;
-	int32_t layer, head;          /* head: KV head; -1: all */
-	float *p;                     /* [n] by token; borrowed */
+	int32_t layer, head; /* head: KV head; -1: all */
+	float *p;            /* [n] by token; borrowed */
 	int32_t n;
 };
 
@@ -158,7 +163,8 @@ static void token_attended(struct observer *o, const struct attention *a)
 			int32_t token = t->one.token[i];
 
 			if (token >= 0 && token < t->n)
-				t->p[token] = (t->p[token] < 0 ? 0 : t->p[token]) + t->one.share[i] / (float)(to - from);
+				t->p[token] =
+					(t->p[token] < 0 ? 0 : t->p[token]) + t->one.share[i] / (float)(to - from);
 		}
 	}
 }
@@ -169,7 +175,8 @@ static void token_commit(struct observer *o, const struct step *st)
 
 static const struct observer_ops token_ops = { token_attended, token_commit, evidence_rewind };
 
-int observe_token_open(struct observe_token **out, struct cache *c, int32_t layer, int32_t head, float *p, int32_t n, struct err *err)
+int observe_token_open(struct observe_token **out, struct cache *c, int32_t layer, int32_t head, float *p, int32_t n,
+                       struct err *err)
 {
 	struct observe_token *t = xcalloc(1, sizeof *t);
 

@@ -1,8 +1,8 @@
-/* engine/observe/observe_panel.c - what the cache view (view.c) shows of attention: which entries the last generated token selected, what share of
- * attention they got, and how attention falls on the regions of a bounded cache.
+/* engine/observe/observe_panel.c - what the cache view (view.c) shows of attention: which entries the last generated
+ * token selected, what share of attention they got, and how attention falls on the regions of a bounded cache.
  *
- * Measuring a share costs another attention or scan, so each view asks for the next few layers only, one group after the other; shown is
- * the mean over the layers, each as measured last. */
+ * Measuring a share costs another attention or scan, so each view asks for the next few layers only, one group after
+ * the other; shown is the mean over the layers, each as measured last. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,41 +11,43 @@
 #include "engine/cache/rings.h"
 #include "engine/observe/observe.h"
 
-enum { SCAN_SLOTS = 1 << 16 };    /* slots scanned for each view, or those of one layer */
-enum { ATTEND_SLOTS = 1 << 13 };  /* slots attended once more for each view, or those of one layer */
+enum { SCAN_SLOTS = 1 << 16 };   /* slots scanned for each view, or those of one layer */
+enum { ATTEND_SLOTS = 1 << 13 }; /* slots attended once more for each view, or those of one layer */
 
 struct layer_selection {
-	struct attn_part part[SELECT_PARTS];   /* what the last generated token read of the region */
-	struct tensor list[SELECT_PARTS];      /* i32 [n_kv_head][..]: copies of the parts' slots; allocated when needed */
+	struct attn_part part[SELECT_PARTS]; /* what the last generated token read of the region */
+	/* i32 [n_kv_head][..]: copies of the parts' slots; allocated when needed */
+	struct tensor list[SELECT_PARTS];
 	int n_part, wanted;
-	double now, share;         /* share of the running step; as measured last; -1 = not known */
+	double now, share; /* share of the running step; as measured last; -1 = not known */
 };
 struct layer_regions {
-	double now[1 + RINGS_MOST], share[1 + RINGS_MOST];   /* [0] < 0: not known */
+	double now[1 + RINGS_MOST], share[1 + RINGS_MOST]; /* [0] < 0: not known */
 	int wanted;
 };
 /* Attention mass of a layer by tokens, 1 << mass_shift of them together. */
 enum { MASS_CELLS = 4096 };
-static const float MASS_KEEP = 0.7f;   /* of a running average: what is older weighs less with each measurement */
+static const float MASS_KEEP = 0.7f; /* of a running average: what is older weighs less with each measurement */
 struct layer_mass {
-	float *now, *mean;         /* [MASS_CELLS], NULL before the first measurement: of the running step; the average */
+	/* [MASS_CELLS], NULL before the first measurement: of the running step; the average */
+	float *now, *mean;
 	int now_known, mean_known;
 };
 struct observe_panel {
-	struct observer base;      /* first */
+	struct observer base; /* first */
 	struct cache *c;
 	struct token_attention one;
-	struct layer_selection *sel;    /* [n_layer] */
-	struct layer_regions *region;   /* [n_layer] */
-	struct layer_mass *mass;        /* [n_layer] */
+	struct layer_selection *sel;  /* [n_layer] */
+	struct layer_regions *region; /* [n_layer] */
+	struct layer_mass *mass;      /* [n_layer] */
 	int mass_shift;
 	int32_t next_scan, next_attend; /* the first layer that the next view asks for */
-	int32_t at;                /* slots of the region when the token of sel[] selected; 0: no generated token did */
-	int32_t n_slots;           /* the same for the running step */
+	int32_t at;      /* slots of the region when the token of sel[] selected; 0: no generated token did */
+	int32_t n_slots; /* the same for the running step */
 	int32_t fresh;
 	double cosine;
-	float *score;              /* [cap] */
-	int32_t *slot;             /* [cap] */
+	float *score;  /* [cap] */
+	int32_t *slot; /* [cap] */
 };
 
 /* ---- what was selected ---- */
@@ -66,7 +68,8 @@ static void selection_note(struct observe_panel *p, const struct attention *a)
 			continue;
 		if (l->list[i].cols < l->part[i].slots->cols) {
 			cache_drop(p->c, &l->list[i]);
-			if (cache_alloc(p->c, &l->list[i], DT_I32, l->part[i].slots->rows, l->part[i].slots->cols, NULL))
+			if (cache_alloc(p->c, &l->list[i], DT_I32, l->part[i].slots->rows, l->part[i].slots->cols,
+			                NULL))
 				return;
 		}
 		/* copy() takes f32; it moves the bits of i32 as they are. */
@@ -79,14 +82,16 @@ static void selection_note(struct observe_panel *p, const struct attention *a)
 }
 
 /* The probability on the slots of these parts, a sample of others left out; p->score holds the logarithms. */
-static double share_of_head(struct observe_panel *p, int32_t head, int32_t n_slots, const struct attn_part *part, int n_part)
+static double share_of_head(struct observe_panel *p, int32_t head, int32_t n_slots, const struct attn_part *part,
+                            int n_part)
 {
 	struct backend *be = p->c->be;
 	double sum = 0;
 
 	for (int i = 0; i < n_part; i++) {
 		const struct attn_part *x = &part[i];
-		int32_t n = x->n_slots - x->sample < n_slots ? x->n_slots - x->sample : n_slots, last = x->slot0 + n < n_slots ? x->slot0 + n : n_slots;
+		int32_t n = x->n_slots - x->sample < n_slots ? x->n_slots - x->sample : n_slots,
+			last = x->slot0 + n < n_slots ? x->slot0 + n : n_slots;
 
 		if (x->slots) {
 			memset(p->slot, 0xff, (size_t)n * sizeof *p->slot);
@@ -101,7 +106,8 @@ static double share_of_head(struct observe_panel *p, int32_t head, int32_t n_slo
 	return sum;
 }
 
-double observe_panel_share_on(struct observe_panel *p, const struct scan_args *by, const struct attn_part *part, int n_part)
+double observe_panel_share_on(struct observe_panel *p, const struct scan_args *by, const struct attn_part *part,
+                              int n_part)
 {
 	struct scan_args scan = *by;
 	struct backend *be = p->c->be;
@@ -160,7 +166,8 @@ static void region_columns(const struct observe_panel *p, const struct attention
                            int32_t cols[1 + RINGS_MOST])
 {
 	const struct rings *r = v->rings;
-	int32_t left = p->one.n_col - p->one.n_region, more = rings_filling(r) ? 0 : v->waiting + a->st->index + a->st->n;
+	int32_t left = p->one.n_col - p->one.n_region,
+		more = rings_filling(r) ? 0 : v->waiting + a->st->index + a->st->n;
 
 	memset(cols, 0, (1 + RINGS_MOST) * sizeof *cols);
 	cols[0] = p->one.n_region;
@@ -261,7 +268,8 @@ static void mass_rewind(struct observe_panel *p, struct layer_mass *m, int32_t n
 
 /* ---- the observer ---- */
 
-/* Of the tokens of such a step not all need be kept: what it shows stays that of the last token that was decoded alone. */
+/* Of the tokens of such a step not all need be kept: what it shows stays that of the last token that was decoded
+ * alone. */
 static int drafted(const struct step *st)
 {
 	return st->kind == STEP_VERIFY && st->tried > 1;
@@ -361,7 +369,8 @@ struct observe_panel *observe_panel_open(struct cache *c)
 	p->sel = xcalloc((size_t)c->hp->n_layer, sizeof *p->sel);
 	p->region = xcalloc((size_t)c->hp->n_layer, sizeof *p->region);
 	p->mass = xcalloc((size_t)c->hp->n_layer, sizeof *p->mass);
-	if (token_attention_open(&p->one, c, &err) || !(p->score = try_alloc((size_t)c->kv.cap, sizeof *p->score, "scores", &err)) ||
+	if (token_attention_open(&p->one, c, &err) ||
+	    !(p->score = try_alloc((size_t)c->kv.cap, sizeof *p->score, "scores", &err)) ||
 	    !(p->slot = try_alloc((size_t)c->kv.cap, sizeof *p->slot, "slots", &err))) {
 		observe_panel_close(p);
 		return NULL;

@@ -1,8 +1,9 @@
 /* engine/observe/observe_recovery.c - how much of full attention selectors would have recovered.
  *
- * The cache retains and reads everything, so the sequence follows full attention.  For each generated token every watched selector
- * selects, and the probability on its entries is summed: mean over query heads, layers and tokens.  To compare with, the same for as many
- * entries selected otherwise: the most probable per KV head, the sinks and the newest, and two guesses from earlier tokens.
+ * The cache retains and reads everything, so the sequence follows full attention. For each generated token every
+ * watched selector selects, and the probability on its entries is summed: mean over query heads, layers and tokens. To
+ * compare with, the same for as many entries selected otherwise: the most probable per KV head, the sinks and the
+ * newest, and two guesses from earlier tokens.
  *
  * For a selector with a probe (h2o) the tokens attend once more, into a buffer whose content is not used. */
 #include "engine/cache/cache.h"
@@ -17,43 +18,47 @@ enum { REFERENCE_SINKS = 4 };
 struct watched {
 	struct policy policy;
 	struct selector sel;
-	struct recovered sum, call;   /* of all committed steps; of the running one */
+	struct recovered sum, call; /* of all committed steps; of the running one */
 	/* Where sets serve several tokens: */
 	struct recovered_ages ages;
 	struct watched_layer {
 		struct recovered_layer sum;
-		int32_t age;              /* tokens since the last selection */
-		int whole;                /* in the running step it reads everything */
-		double mass;              /* of the running step */
-	} *layer;                     /* [n_layer] */
+		int32_t age; /* tokens since the last selection */
+		int whole;   /* in the running step it reads everything */
+		double mass; /* of the running step */
+	} * layer;           /* [n_layer] */
 };
 
 struct observe_recovery {
-	struct observer base;      /* first */
+	struct observer base; /* first */
 	struct cache *c;
-	struct tensor out;         /* f32 [chunk][n_head * head_dim] */
-	struct tensor score;       /* f32 [n_kv_head][ctx]: logarithm of the mean probability over the group */
-	struct tensor best;        /* i32 [n_kv_head][ctx] */
-	float *p;                  /* [n_kv_head][ctx] the same on the host, exponentiated */
+	struct tensor out;   /* f32 [chunk][n_head * head_dim] */
+	struct tensor score; /* f32 [n_kv_head][ctx]: logarithm of the mean probability over the group */
+	struct tensor best;  /* i32 [n_kv_head][ctx] */
+	float *p;            /* [n_kv_head][ctx] the same on the host, exponentiated */
 	/* Probabilities of generated tokens, for guesses: [n_layer][n_kv_head][ctx] */
-	float *now, *last, *sum;   /* of this step; of the step before; added up since the last prefill */
-	int64_t before;            /* generated tokens in sum */
-	struct tensor guess;       /* f32 [n_kv_head][ctx] */
-	struct { int32_t n; double last, mean; } guessed;   /* results in this layer for n entries; n = 0: none yet */
-	int32_t *slots;            /* [ctx] */
-	float *bias;               /* [ctx] of a list's entries */
+	float *now, *last, *sum; /* of this step; of the step before; added up since the last prefill */
+	int64_t before;          /* generated tokens in sum */
+	struct tensor guess;     /* f32 [n_kv_head][ctx] */
+	struct {
+		int32_t n;
+		double last, mean;
+	} guessed;      /* results in this layer for n entries; n = 0: none yet */
+	int32_t *slots; /* [ctx] */
+	float *bias;    /* [ctx] of a list's entries */
 	/* Queries, before rotation: of the running step; of the token before; what both have in common. */
-	float *query, *query_before;          /* [n_layer][n_head * head_dim] */
-	double *cosine;                       /* [n_layer][n_head]: sum over pairs of tokens */
+	float *query, *query_before; /* [n_layer][n_head * head_dim] */
+	double *cosine;              /* [n_layer][n_head]: sum over pairs of tokens */
 	int64_t pairs;
-	struct watched *one;       /* [n] */
+	struct watched *one; /* [n] */
 	int n;
 };
 
 uint64_t observe_recovery_bytes(const struct cache *c, const struct policy *watch, int n)
 {
 	uint64_t ctx = (uint64_t)c->ctx, width = (uint64_t)c->hp->n_head * (uint64_t)c->hp->head_dim;
-	uint64_t sum = 4 * (uint64_t)c->batch * width + (16 + 12 * (uint64_t)c->hp->n_layer) * ctx * (uint64_t)c->hp->n_kv_head + 8 * ctx +
+	uint64_t sum = 4 * (uint64_t)c->batch * width +
+	               (16 + 12 * (uint64_t)c->hp->n_layer) * ctx * (uint64_t)c->hp->n_kv_head + 8 * ctx +
 	               8 * (uint64_t)c->hp->n_layer * (width + (uint64_t)c->hp->n_head);
 
 	for (int i = 0; i < n; i++)
@@ -64,17 +69,25 @@ uint64_t observe_recovery_bytes(const struct cache *c, const struct policy *watc
 
 /* ---- one generated token ---- */
 
-/* w->p = the exact probabilities of all entries, mean over the heads of a group.  A scan serves ranking, its scale may be off by some
- * 1e-4: scaled here to sum to 1. */
+/* w->p = the exact probabilities of all entries, mean over the heads of a group. A scan serves ranking, its scale may
+ * be off by some 1e-4: scaled here to sum to 1. */
 static void exact_probabilities(struct observe_recovery *w, const struct tensor *q, int32_t layer, int32_t n_slots)
 {
 	const struct hparams *hp = w->c->hp;
 
 	w->c->be->ops->key_scan(w->c->be, &(struct scan_args){
-		.out = &w->score, .q = q, .keys = &w->c->kv.k[layer], .n_head = hp->n_head, .n_kv_head = hp->n_kv_head,
-		.head_dim = hp->head_dim, .cap = w->c->ctx, .n_slots = n_slots, .bits = 16,
-		.scale = model_layer_spec(hp, layer)->attn.scale, .reduce = REDUCE_MEAN,
-	});
+						  .out = &w->score,
+						  .q = q,
+						  .keys = &w->c->kv.k[layer],
+						  .n_head = hp->n_head,
+						  .n_kv_head = hp->n_kv_head,
+						  .head_dim = hp->head_dim,
+						  .cap = w->c->ctx,
+						  .n_slots = n_slots,
+						  .bits = 16,
+						  .scale = model_layer_spec(hp, layer)->attn.scale,
+						  .reduce = REDUCE_MEAN,
+					  });
 	for (int32_t h = 0; h < hp->n_kv_head; h++) {
 		float *row = w->p + (size_t)h * (size_t)w->c->ctx;
 		double sum = 0;
@@ -96,9 +109,10 @@ static double mass_between(const float *p, int32_t from, int32_t to)
 	return sum;
 }
 
-/* The probability on the first n slots of a list.  bias: of the list's entries, or NULL; where a sample has fewer, the rest of the list
- * names slots that are not read. */
-static double mass_listed(struct observe_recovery *w, const struct tensor *list, const struct tensor *bias, int32_t head, int32_t n)
+/* The probability on the first n slots of a list. bias: of the list's entries, or NULL; where a sample has fewer, the
+ * rest of the list names slots that are not read. */
+static double mass_listed(struct observe_recovery *w, const struct tensor *list, const struct tensor *bias,
+                          int32_t head, int32_t n)
 {
 	const float *row = w->p + (size_t)head * (size_t)w->c->ctx;
 	double sum = 0;
@@ -118,10 +132,17 @@ static double mass_guessed(struct observe_recovery *w, const float *from, int32_
 	double sum = 0;
 
 	for (int32_t h = 0; h < w->c->hp->n_kv_head; h++)
-		w->c->be->ops->write(w->c->be, &w->guess, 4 * (size_t)h * (size_t)w->c->ctx, from + (size_t)h * (size_t)w->c->ctx, 4 * (size_t)n_slots);
+		w->c->be->ops->write(w->c->be, &w->guess, 4 * (size_t)h * (size_t)w->c->ctx,
+		                     from + (size_t)h * (size_t)w->c->ctx, 4 * (size_t)n_slots);
 	w->c->be->ops->topk(w->c->be, &(struct topk_args){
-		.slots = &w->best, .score = &w->guess, .n_kv_head = w->c->hp->n_kv_head, .n = n_slots, .k = n, .pool = 1, .last = 1,
-	});
+					      .slots = &w->best,
+					      .score = &w->guess,
+					      .n_kv_head = w->c->hp->n_kv_head,
+					      .n = n_slots,
+					      .k = n,
+					      .pool = 1,
+					      .last = 1,
+				      });
 	for (int32_t h = 0; h < w->c->hp->n_kv_head; h++)
 		sum += mass_listed(w, &w->best, NULL, h, n);
 	return sum;
@@ -149,8 +170,8 @@ static void add_guesses(struct observe_recovery *w, struct recovered *to, int32_
 	to->mean_row += w->guessed.mean;
 }
 
-static void add_recovered(struct observe_recovery *w, struct watched *one, int32_t layer, const struct attn_part *part, int n_part,
-                          int32_t n_slots)
+static void add_recovered(struct observe_recovery *w, struct watched *one, int32_t layer, const struct attn_part *part,
+                          int n_part, int32_t n_slots)
 {
 	double unit = 1.0 / ((double)w->c->hp->n_kv_head * layers_unwindowed(w->c->hp)), before = one->call.mass;
 	struct recovered *to = &one->call;
@@ -161,17 +182,25 @@ static void add_recovered(struct observe_recovery *w, struct watched *one, int32
 	sinks = n < REFERENCE_SINKS ? n : REFERENCE_SINKS;
 	if (n < n_slots)
 		w->c->be->ops->topk(w->c->be, &(struct topk_args){
-			.slots = &w->best, .score = &w->score, .n_kv_head = w->c->hp->n_kv_head, .n = n_slots, .k = n, .pool = 1,
-		});
+						      .slots = &w->best,
+						      .score = &w->score,
+						      .n_kv_head = w->c->hp->n_kv_head,
+						      .n = n_slots,
+						      .k = n,
+						      .pool = 1,
+					      });
 	for (int32_t h = 0; h < w->c->hp->n_kv_head; h++) {
 		const float *row = w->p + (size_t)h * (size_t)w->c->ctx;
 
 		for (int i = 0; i < n_part; i++)
-			to->mass += unit * (part[i].slots ? mass_listed(w, part[i].slots, part[i].bias, h, part[i].n_slots)
-			                                 : mass_between(row, part[i].slot0, part[i].slot0 + part[i].n_slots));
-		to->oracle += unit * (n < n_slots ? mass_listed(w, &w->best, NULL, h, n) : mass_between(row, 0, n_slots));
-		to->recent += unit * (n < n_slots ? mass_between(row, 0, sinks) + mass_between(row, n_slots - (n - sinks), n_slots)
-		                                 : mass_between(row, 0, n_slots));
+			to->mass += unit *
+			            (part[i].slots ? mass_listed(w, part[i].slots, part[i].bias, h, part[i].n_slots)
+			                           : mass_between(row, part[i].slot0, part[i].slot0 + part[i].n_slots));
+		to->oracle +=
+			unit * (n < n_slots ? mass_listed(w, &w->best, NULL, h, n) : mass_between(row, 0, n_slots));
+		to->recent += unit * (n < n_slots ? mass_between(row, 0, sinks) +
+		                                            mass_between(row, n_slots - (n - sinks), n_slots)
+		                                  : mass_between(row, 0, n_slots));
 	}
 	add_guesses(w, to, layer, n, n_slots);
 	one->layer[layer].mass = (to->mass - before) * layers_unwindowed(w->c->hp);
@@ -282,7 +311,8 @@ static void compare_queries(struct observe_recovery *w, int generated)
 
 	if (generated && w->before) {
 		for (int32_t i = 0; i < hp->n_layer * hp->n_head; i++) {
-			const float *x = w->query + (size_t)i * (size_t)hp->head_dim, *y = before + (size_t)i * (size_t)hp->head_dim;
+			const float *x = w->query + (size_t)i * (size_t)hp->head_dim,
+				    *y = before + (size_t)i * (size_t)hp->head_dim;
 			double xy = 0, xx = 0, yy = 0;
 
 			for (int32_t d = 0; d < hp->head_dim; d++) {
@@ -349,7 +379,7 @@ static int32_t recovery_rewind(struct observer *o, int32_t n)
 	struct observe_recovery *w = (struct observe_recovery *)o;
 	int32_t least = n;
 
-	w->before = 0;   /* forgotten tokens may be among them */
+	w->before = 0; /* forgotten tokens may be among them */
 	for (int i = 0; i < w->n; i++) {
 		int32_t m = w->one[i].sel.ops->rewind(&w->one[i].sel, n);
 
@@ -368,7 +398,9 @@ static int selector_watch(struct observe_recovery *w, const struct policy *p, st
 	struct watched *one = &w->one[w->n];
 
 	if (!p->def->selector)
-		return err_set(err, ERR_USAGE, "cache policy '%s' does not select among kept entries: it cannot be watched", p->def->name);
+		return err_set(err, ERR_USAGE,
+		               "cache policy '%s' does not select among kept entries: it cannot be watched",
+		               p->def->name);
 	one->policy = *p;
 	one->layer = xcalloc((size_t)w->c->hp->n_layer, sizeof *one->layer);
 	if (select_open(&one->sel, &one->policy, &w->c->kv, 1, err)) {
@@ -381,7 +413,8 @@ static int selector_watch(struct observe_recovery *w, const struct policy *p, st
 	return 0;
 }
 
-int observe_recovery_open(struct observe_recovery **out, struct cache *c, const struct policy *watch, int n, struct err *err)
+int observe_recovery_open(struct observe_recovery **out, struct cache *c, const struct policy *watch, int n,
+                          struct err *err)
 {
 	struct observe_recovery *w = xcalloc(1, sizeof *w);
 	int32_t heads = c->hp->n_kv_head;
@@ -392,10 +425,12 @@ int observe_recovery_open(struct observe_recovery **out, struct cache *c, const 
 	w->c = c;
 	w->one = xcalloc((size_t)n, sizeof *w->one);
 	w->query = xcalloc((size_t)c->hp->n_layer * (size_t)c->hp->n_head * (size_t)c->hp->head_dim, sizeof *w->query);
-	w->query_before = xcalloc((size_t)c->hp->n_layer * (size_t)c->hp->n_head * (size_t)c->hp->head_dim, sizeof *w->query_before);
+	w->query_before = xcalloc((size_t)c->hp->n_layer * (size_t)c->hp->n_head * (size_t)c->hp->head_dim,
+	                          sizeof *w->query_before);
 	w->cosine = xcalloc((size_t)c->hp->n_layer * (size_t)c->hp->n_head, sizeof *w->cosine);
 	failed = cache_alloc(c, &w->out, DT_F32, c->chunk, (int64_t)c->hp->n_head * c->hp->head_dim, err) ||
-	         cache_alloc(c, &w->score, DT_F32, heads, c->ctx, err) || cache_alloc(c, &w->best, DT_I32, heads, c->ctx, err) ||
+	         cache_alloc(c, &w->score, DT_F32, heads, c->ctx, err) ||
+	         cache_alloc(c, &w->best, DT_I32, heads, c->ctx, err) ||
 	         cache_alloc(c, &w->guess, DT_F32, heads, c->ctx, err) ||
 	         !(w->now = try_alloc(rows, sizeof *w->now, "probabilities", err)) ||
 	         !(w->last = try_alloc(rows, sizeof *w->last, "probabilities", err)) ||

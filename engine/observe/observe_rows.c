@@ -1,8 +1,8 @@
-/* engine/observe/observe_rows.c - rows of attention by blocks of KV entries, to train the predictor of `predict` on: of the last tokens of a
- * prefill and of every generated token, in each layer that attends to all tokens and each KV head.
+/* engine/observe/observe_rows.c - rows of attention by blocks of KV entries, to train the predictor of `predict` on: of
+ * the last tokens of a prefill and of every generated token, in each layer that attends to all tokens and each KV head.
  *
- * A pixel is the largest probability of a block's entries and of the group's heads, as `predict` keeps it; beside it stands how much of
- * the attention fell on the block: the sum over the entries of the mean over the heads. */
+ * A pixel is the largest probability of a block's entries and of the group's heads, as `predict` keeps it; beside it
+ * stands how much of the attention fell on the block: the sum over the entries of the mean over the heads. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,16 +11,16 @@
 #include "engine/observe/observe.h"
 
 struct observe_rows {
-	struct observer base;      /* first */
+	struct observer base; /* first */
 	struct cache *c;
 	int32_t block, last, most; /* entries of a block; tokens at the end of a prefill; rows that there is room for */
 	int32_t cols, heads;       /* blocks; KV heads of all layers that are observed */
 	struct tensor score, query;
-	float *p;                  /* [ctx] */
-	float *top, *mass;         /* [most][heads][cols] */
-	int32_t n, read;           /* committed rows; those of a prefill, the first ones */
-	int32_t first;             /* slots that row 0 saw; each row saw one more */
-	int32_t step;              /* rows of the running step */
+	float *p;          /* [ctx] */
+	float *top, *mass; /* [most][heads][cols] */
+	int32_t n, read;   /* committed rows; those of a prefill, the first ones */
+	int32_t first;     /* slots that row 0 saw; each row saw one more */
+	int32_t step;      /* rows of the running step */
 };
 
 /* The place of a layer among those that are observed; -1: it has a window. */
@@ -41,7 +41,8 @@ static float *row_at(const struct observe_rows *o, float *rows, int32_t i, int32
 }
 
 /* Row i of one layer: the query in row q_row of q sees n_slots. */
-static void keep(struct observe_rows *o, const struct attention *a, int32_t q_row, int32_t n_slots, int32_t i, enum reduce reduce)
+static void keep(struct observe_rows *o, const struct attention *a, int32_t q_row, int32_t n_slots, int32_t i,
+                 enum reduce reduce)
 {
 	const struct hparams *hp = o->c->hp;
 	struct backend *be = o->c->be;
@@ -50,10 +51,18 @@ static void keep(struct observe_rows *o, const struct attention *a, int32_t q_ro
 
 	be->ops->copy(be, &o->query, 0, a->r->q, q_row, 1);
 	be->ops->key_scan(be, &(struct scan_args){
-		.out = &o->score, .q = &o->query, .keys = &o->c->kv.k[a->layer], .n_head = hp->n_head, .n_kv_head = hp->n_kv_head,
-		.head_dim = hp->head_dim, .cap = o->c->ctx, .n_slots = n_slots, .bits = 16, .scale = model_layer_spec(hp, a->layer)->attn.scale,
-		.reduce = reduce,
-	});
+				      .out = &o->score,
+				      .q = &o->query,
+				      .keys = &o->c->kv.k[a->layer],
+				      .n_head = hp->n_head,
+				      .n_kv_head = hp->n_kv_head,
+				      .head_dim = hp->head_dim,
+				      .cap = o->c->ctx,
+				      .n_slots = n_slots,
+				      .bits = 16,
+				      .scale = model_layer_spec(hp, a->layer)->attn.scale,
+				      .reduce = reduce,
+			      });
 	for (int32_t h = 0; h < hp->n_kv_head; h++) {
 		float *row = row_at(o, rows, i, place * hp->n_kv_head + h);
 
@@ -108,13 +117,19 @@ static int32_t rows_rewind(struct observer *base, int32_t n)
 
 static const struct observer_ops rows_ops = { rows_attended, rows_commit, rows_rewind };
 
-int observe_rows_open(struct observe_rows **out, struct cache *c, int32_t block, int32_t last, int32_t most, struct err *err)
+int observe_rows_open(struct observe_rows **out, struct cache *c, int32_t block, int32_t last, int32_t most,
+                      struct err *err)
 {
 	struct observe_rows *o = xcalloc(1, sizeof *o);
 	size_t size;
 
-	*o = (struct observe_rows){ .base.ops = &rows_ops, .c = c, .block = block, .last = last, .most = most, .cols = (c->ctx + block - 1) / block,
-	                            .heads = layers_unwindowed(c->hp) * c->hp->n_kv_head };
+	*o = (struct observe_rows){ .base.ops = &rows_ops,
+		                    .c = c,
+		                    .block = block,
+		                    .last = last,
+		                    .most = most,
+		                    .cols = (c->ctx + block - 1) / block,
+		                    .heads = layers_unwindowed(c->hp) * c->hp->n_kv_head };
 	size = (size_t)most * (size_t)o->heads * (size_t)o->cols;
 	if (!o->heads) {
 		free(o);
@@ -148,8 +163,12 @@ void observe_rows_close(struct observe_rows *o)
 
 void observe_rows_shape(const struct observe_rows *o, struct rows_shape *out)
 {
-	*out = (struct rows_shape){ .block = o->block, .rows = o->n, .read = o->read, .heads = o->heads, .per_layer = o->c->hp->n_kv_head,
-	                            .first = o->first };
+	*out = (struct rows_shape){ .block = o->block,
+		                    .rows = o->n,
+		                    .read = o->read,
+		                    .heads = o->heads,
+		                    .per_layer = o->c->hp->n_kv_head,
+		                    .first = o->first };
 }
 
 const float *observe_rows_top(const struct observe_rows *o, int32_t row, int32_t head)

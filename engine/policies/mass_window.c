@@ -14,7 +14,8 @@ uint64_t mass_window_bytes(uint64_t heads, int32_t cap)
 int mass_window_init(struct mass_window *w, int32_t heads, int32_t cap, struct err *err)
 {
 	*w = (struct mass_window){ .heads = heads, .cap = cap };
-	w->row = try_alloc((size_t)heads * WINDOW_TOKENS * (size_t)cap, sizeof *w->row, "probabilities of single tokens", err);
+	w->row = try_alloc((size_t)heads * WINDOW_TOKENS * (size_t)cap, sizeof *w->row,
+	                   "probabilities of single tokens", err);
 	return w->row ? 0 : -1;
 }
 

@@ -6,11 +6,13 @@
 #include <string.h>
 
 /* Every policy, the default first; help lists them in this order.  X(sift) is policy_sift. */
-#define POLICIES(X) \
-	X(auto) X(full) X(sift) X(refresh) X(recycled) X(streaming) X(quest) X(h2o) X(h2o_plus) X(snapkv) X(predict) X(sink) X(cascade)
+#define POLICIES(X)                                                                                                    \
+	X(auto)                                                                                                        \
+	X(full)                                                                                                        \
+	X(sift) X(refresh) X(recycled) X(streaming) X(quest) X(h2o) X(h2o_plus) X(snapkv) X(predict) X(sink) X(cascade)
 
 #define DECLARE(name) extern const struct policy_def policy_##name;
-#define LIST(name) &policy_##name,
+#define LIST(name)    &policy_##name,
 POLICIES(DECLARE)
 const struct policy_def *const policies[] = { POLICIES(LIST) NULL };
 
@@ -29,7 +31,8 @@ static int unknown_policy(const char *name, size_t len, struct err *err)
 
 	for (int i = 0; policies[i] && at < sizeof known; i++)
 		at += (size_t)snprintf(known + at, sizeof known - at, "%s%s", i ? ", " : "", policies[i]->name);
-	return err_set(err, ERR_USAGE, "unknown cache policy '%.*s'; there are %s", (int)(len < 40 ? len : 40), name, known);
+	return err_set(err, ERR_USAGE, "unknown cache policy '%.*s'; there are %s", (int)(len < 40 ? len : 40), name,
+	               known);
 }
 
 static int unknown_key(const struct policy_def *d, const char *key, size_t len, struct err *err)
@@ -65,7 +68,8 @@ int policy_parse(struct policy *par, const char *text, struct err *err)
 		if (!p->key)
 			return unknown_key(d, at, key, err);
 		if (at[key] != '=')
-			return err_set(err, ERR_USAGE, "cache policy '%s' wants a value for '%s': %s=...", d->name, p->key, p->key);
+			return err_set(err, ERR_USAGE, "cache policy '%s' wants a value for '%s': %s=...", d->name,
+			               p->key, p->key);
 		at += key + 1;
 		value = strcspn(at, ",");
 		if (param_set(par, p, at, value)) {

@@ -1,20 +1,43 @@
-/* engine/policies/policy_cascade.c - the policies with bounded retention: `sink`, `cascade`, and `auto`, which reads a pinned prefix through a
- * selector. */
+/* engine/policies/policy_cascade.c - the policies with bounded retention: `sink`, `cascade`, and `auto`, which reads a
+ * pinned prefix through a selector. */
 #include "engine/cache/cascade_shape.h"
 #include "engine/policies/policy.h"
 
 #define SIZE_MOST (1 << 24)
-#define SINKS(OFF) { "sinks", PARAM_INT, OFF(sinks), 0, 65536, NULL, "4", "first tokens, which stay for good" }
-#define STRIDE(OFF) { "stride", PARAM_INT, OFF(stride), 1, 65536, NULL, "512", \
-	"tokens read at once, each seeing the cache as it was before them" }
-#define RINGS(OFF) { "n", PARAM_INT, OFF(n), 1, RINGS_MOST, NULL, "2", \
-	"rings; more reach further back and hold less of what is near" }
-#define RATE(OFF) { "f", PARAM_INT, OFF(f), 0, 0, "2|3|4", "2", "each ring accepts one of so many that the one before accepted" }
-#define HEADS(OFF) { "heads", PARAM_CHOICE, OFF(heads), 0, 0, "kv|layer", "kv", "who decides what stays: each KV head, or a layer" }
-#define REDUCE(OFF) { "reduce", PARAM_CHOICE, OFF(reduce), 0, 0, "max|mean|median", "max", \
-	"what the query heads of a decision make of their attention" }
-#define SCORE(OFF) { "score", PARAM_CHOICE, OFF(score), 0, 0, "attn|surprise", "attn", \
-	"what decides: attention received; that times the model's surprise at the token" }
+#define SINKS(OFF)                                                                                                     \
+	{                                                                                                              \
+		"sinks", PARAM_INT, OFF(sinks), 0, 65536, NULL, "4", "first tokens, which stay for good"               \
+	}
+#define STRIDE(OFF)                                                                                                    \
+	{                                                                                                              \
+		"stride", PARAM_INT, OFF(stride), 1, 65536, NULL, "512",                                               \
+			"tokens read at once, each seeing the cache as it was before them"                             \
+	}
+#define RINGS(OFF)                                                                                                     \
+	{                                                                                                              \
+		"n", PARAM_INT, OFF(n), 1, RINGS_MOST, NULL, "2",                                                      \
+			"rings; more reach further back and hold less of what is near"                                 \
+	}
+#define RATE(OFF)                                                                                                      \
+	{                                                                                                              \
+		"f", PARAM_INT, OFF(f), 0, 0, "2|3|4", "2",                                                            \
+			"each ring accepts one of so many that the one before accepted"                                \
+	}
+#define HEADS(OFF)                                                                                                     \
+	{                                                                                                              \
+		"heads", PARAM_CHOICE, OFF(heads), 0, 0, "kv|layer", "kv",                                             \
+			"who decides what stays: each KV head, or a layer"                                             \
+	}
+#define REDUCE(OFF)                                                                                                    \
+	{                                                                                                              \
+		"reduce", PARAM_CHOICE, OFF(reduce), 0, 0, "max|mean|median", "max",                                   \
+			"what the query heads of a decision make of their attention"                                   \
+	}
+#define SCORE(OFF)                                                                                                     \
+	{                                                                                                              \
+		"score", PARAM_CHOICE, OFF(score), 0, 0, "attn|surprise", "attn",                                      \
+			"what decides: attention received; that times the model's surprise at the token"               \
+	}
 
 /* ---- sink, cascade ---- */
 
@@ -52,19 +75,24 @@ static const struct param cascade_settings[] = {
 };
 
 const struct policy_def policy_sink = {
-	.name = "sink", .help = "the first tokens and the newest ones stay; endless", .params = sink_params, .preset = sink_preset,
+	.name = "sink",
+	.help = "the first tokens and the newest ones stay; endless",
+	.params = sink_params,
+	.preset = sink_preset,
 	.retention = &retain_cascade,
 };
 const struct policy_def policy_cascade = {
-	.name = "cascade", .help = "sinks, and rings in which fewer and fewer, but important, older tokens stay; endless",
-	.params = cascade_settings, .retention = &retain_cascade,
+	.name = "cascade",
+	.help = "sinks, and rings in which fewer and fewer, but important, older tokens stay; endless",
+	.params = cascade_settings,
+	.retention = &retain_cascade,
 };
 
 /* ---- auto ---- */
 
 enum { PREFIX_SIFT, PREFIX_REFRESH, PREFIX_FULL };
 struct auto_params {
-	struct cascade_params stream;      /* first: retain_cascade.c reads it */
+	struct cascade_params stream; /* first: retain_cascade.c reads it */
 	struct entry_count k;
 	double s;
 	int32_t bits, every, sample, qc, pool;
@@ -78,12 +106,16 @@ static const struct param auto_params[] = {
 	  "how answers read the system prompt and the documents" },
 	{ "k", PARAM_COUNT, offsetof(struct auto_params, k), 1, COUNT_MOST, NULL, "256",
 	  "KV entries of them that a generated token reads per KV head" },
-	{ "bits", PARAM_INT, offsetof(struct auto_params, bits), 0, 0, "2|4|8|16", "2", "sift: bits a value of the key sketch" },
-	{ "every", PARAM_INT, offsetof(struct auto_params, every), 1, 1000, NULL, "1", "sift: steps that a selected set serves" },
-	{ "split", PARAM_CHOICE, offsetof(struct auto_params, split), 0, 0, "need|even", "need", "sift: how k is shared among the layers" },
+	{ "bits", PARAM_INT, offsetof(struct auto_params, bits), 0, 0, "2|4|8|16", "2",
+	  "sift: bits a value of the key sketch" },
+	{ "every", PARAM_INT, offsetof(struct auto_params, every), 1, 1000, NULL, "1",
+	  "sift: steps that a selected set serves" },
+	{ "split", PARAM_CHOICE, offsetof(struct auto_params, split), 0, 0, "need|even", "need",
+	  "sift: how k is shared among the layers" },
 	{ "sample", PARAM_INT, offsetof(struct auto_params, sample), 0, 4096, NULL, "128",
 	  "sift: entries beside the k that stand for all others of them" },
-	{ "qc", PARAM_INT, offsetof(struct auto_params, qc), 1, 1000, NULL, "5", "refresh: steps between two comparisons of the query" },
+	{ "qc", PARAM_INT, offsetof(struct auto_params, qc), 1, 1000, NULL, "5",
+	  "refresh: steps between two comparisons of the query" },
 	{ "s", PARAM_REAL, offsetof(struct auto_params, s), -2, 2, NULL, "0.85",
 	  "refresh: a query less like the last one selects anew" },
 	PARAM_POOL(struct auto_params, "refresh: neighbours pooled before selecting"),
@@ -118,11 +150,15 @@ static void auto_compose(const struct policy *policy, struct policy *selects)
 	if (p->prefix == PREFIX_FULL)
 		return;
 	policy_preset(selects, p->prefix == PREFIX_SIFT ? &policy_sift : &policy_refresh);
-	policy_inherit(selects, policy, p->prefix == PREFIX_SIFT ? "k|bits|every|split|sample" : "k|qc|s|pool|group|scan");
+	policy_inherit(selects, policy,
+	               p->prefix == PREFIX_SIFT ? "k|bits|every|split|sample" : "k|qc|s|pool|group|scan");
 }
 
 const struct policy_def policy_auto = {
 	.name = "auto",
 	.help = "system prompt and documents stay and are read by selection; the conversation runs through a cascade, endless",
-	.params = auto_params, .preset = auto_preset, .retention = &retain_cascade, .compose = auto_compose,
+	.params = auto_params,
+	.preset = auto_preset,
+	.retention = &retain_cascade,
+	.compose = auto_compose,
 };

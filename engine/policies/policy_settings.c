@@ -1,7 +1,7 @@
 /* engine/policies/policy_settings.c - the settings of one cache policy, in and out of text.
  *
- * Selectors and the policies that compose others use these functions, and the table of policies (policy.c) names them all: so nothing here
- * knows the table. */
+ * Selectors and the policies that compose others use these functions, and the table of policies (policy.c) names them
+ * all: so nothing here knows the table. */
 #include "engine/policies/policy.h"
 
 #include <ctype.h>
@@ -22,7 +22,7 @@ static int choice_index(const char *choices, const char *text, size_t len)
 {
 	int i = 0;
 
-	for (const char *c = choices; ; i++) {
+	for (const char *c = choices;; i++) {
 		size_t n = strcspn(c, "|");
 
 		if (n == len && !memcmp(c, text, n))
@@ -74,8 +74,7 @@ int param_set(struct policy *par, const struct param *p, const char *text, size_
 			return -1;
 		*(int *)field(par, p) = i;
 		return 0;
-	case PARAM_COUNT:
-		return parse_count(text, len, p, field(par, p));
+	case PARAM_COUNT: return parse_count(text, len, p, field(par, p));
 	case PARAM_INT:
 		if (p->choices ? choice_index(p->choices, text, len) < 0 || parse_number(text, len, &x)
 		               : parse_number(text, len, &x) || x < p->min || x > p->max || x != floor(x))
@@ -139,9 +138,7 @@ static void param_get(const struct policy *par, const struct param *p, char *out
 			snprintf(out, cap, "%d", count->n);
 		break;
 	case PARAM_INT:
-	case PARAM_ODD:
-		snprintf(out, cap, "%d", *(int32_t *)field(par, p));
-		break;
+	case PARAM_ODD: snprintf(out, cap, "%d", *(int32_t *)field(par, p)); break;
 	case PARAM_REAL:
 		number_text(*(double *)field(par, p), number);
 		snprintf(out, cap, "%s", number);
@@ -154,8 +151,10 @@ void param_range(const struct param *p, char *out, size_t cap)
 	if (p->choices)
 		snprintf(out, cap, "%s", p->choices);
 	else
-		snprintf(out, cap, "%.10g to %.10g%s", p->min, p->max, p->type == PARAM_COUNT ? ", or a share as 1/8" :
-		         p->type == PARAM_ODD ? ", odd" : "");
+		snprintf(out, cap, "%.10g to %.10g%s", p->min, p->max,
+		         p->type == PARAM_COUNT ? ", or a share as 1/8"
+		         : p->type == PARAM_ODD ? ", odd"
+		                                : "");
 }
 
 /* ---- all settings of a policy ---- */
@@ -218,20 +217,14 @@ void policy_identity(const struct policy *par, struct str *out)
 	for (const struct param *p = par->def->params; p->key; p++) {
 		str_addf(out, "%c%s=", p == par->def->params ? ':' : ',', p->key);
 		switch (p->type) {
-		case PARAM_CHOICE:
-			str_addf(out, "%d", *(int *)field(par, p));
-			break;
+		case PARAM_CHOICE: str_addf(out, "%d", *(int *)field(par, p)); break;
 		case PARAM_COUNT:
 			count = field(par, p);
 			str_addf(out, count->share > 0 ? "%a" : "%.0f", count->share > 0 ? count->share : count->n);
 			break;
 		case PARAM_INT:
-		case PARAM_ODD:
-			str_addf(out, "%d", *(int32_t *)field(par, p));
-			break;
-		case PARAM_REAL:
-			str_addf(out, "%a", *(double *)field(par, p));
-			break;
+		case PARAM_ODD: str_addf(out, "%d", *(int32_t *)field(par, p)); break;
+		case PARAM_REAL: str_addf(out, "%a", *(double *)field(par, p)); break;
 		}
 	}
 }

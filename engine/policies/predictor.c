@@ -28,7 +28,7 @@ float *attn_image_push(struct attn_image *m)
 
 /* ---- one row ---- */
 
-enum { STRIP = 32 };   /* pixels at a time: what they take fits the cache beside the weights */
+enum { STRIP = 32 }; /* pixels at a time: what they take fits the cache beside the weights */
 
 static void relu(float *x, int32_t n)
 {
@@ -53,8 +53,8 @@ static void cut(float *out, const float *row, int32_t x, int32_t n, int32_t from
 }
 
 /* r of pixels x .. x + n of row t, n at most STRIP; the image are columns from .. to. */
-static void strip(const struct predictor *p, struct backend *be, const struct attn_image *m, int32_t t, int32_t x, int32_t n, int32_t from,
-                  int32_t to, float *r)
+static void strip(const struct predictor *p, struct backend *be, const struct attn_image *m, int32_t t, int32_t x,
+                  int32_t n, int32_t from, int32_t to, float *r)
 {
 	float a[5][STRIP + 4], inner[3][(STRIP + 2) * PREDICTOR_INNER], outer[STRIP * PREDICTOR_OUTER];
 	const float *in[5], *mid[3];
@@ -70,16 +70,26 @@ static void strip(const struct predictor *p, struct backend *be, const struct at
 		mid[i] = in[i + 1] ? inner[i] : NULL;
 		if (!mid[i])
 			continue;
-		conv_row(be, &(struct conv3_args){ .out = inner[i], .in = { in[i], in[i + 1], in[i + 2] }, .w = p->w1, .bias = p->b1,
-		                                  .n_in = 1, .n_out = PREDICTOR_INNER, .n = n + 2 });
+		conv_row(be, &(struct conv3_args){ .out = inner[i],
+		                                   .in = { in[i], in[i + 1], in[i + 2] },
+		                                   .w = p->w1,
+		                                   .bias = p->b1,
+		                                   .n_in = 1,
+		                                   .n_out = PREDICTOR_INNER,
+		                                   .n = n + 2 });
 		relu(inner[i], (n + 2) * PREDICTOR_INNER);
 		if (x == from)
 			memset(inner[i], 0, PREDICTOR_INNER * sizeof *inner[i]);
 		if (x + n == to)
 			memset(inner[i] + (n + 1) * PREDICTOR_INNER, 0, PREDICTOR_INNER * sizeof *inner[i]);
 	}
-	conv_row(be, &(struct conv3_args){ .out = outer, .in = { mid[0], mid[1], mid[2] }, .w = p->w2, .bias = p->b2,
-	                                  .n_in = PREDICTOR_INNER, .n_out = PREDICTOR_OUTER, .n = n });
+	conv_row(be, &(struct conv3_args){ .out = outer,
+	                                   .in = { mid[0], mid[1], mid[2] },
+	                                   .w = p->w2,
+	                                   .bias = p->b2,
+	                                   .n_in = PREDICTOR_INNER,
+	                                   .n_out = PREDICTOR_OUTER,
+	                                   .n = n });
 	for (int32_t i = 0; i < n; i++) {
 		const float *o = outer + i * PREDICTOR_OUTER;
 		float sum[4] = { 0 };
@@ -93,7 +103,8 @@ static void strip(const struct predictor *p, struct backend *be, const struct at
 /* ---- the image ---- */
 
 /* r of columns x0 .. to of row t. */
-static void row_run(const struct predictor *p, struct backend *be, const struct attn_image *m, int32_t t, int32_t x0, int32_t from, int32_t to)
+static void row_run(const struct predictor *p, struct backend *be, const struct attn_image *m, int32_t t, int32_t x0,
+                    int32_t from, int32_t to)
 {
 	float *r = m->r + (size_t)((m->first + t) % m->rows) * (size_t)m->cap;
 
@@ -107,10 +118,12 @@ static int row_changed(const struct attn_image *m, int32_t t)
 	return m->fresh && (t < 2 || t >= m->rows - m->fresh - 2);
 }
 
-void predictor_run(const struct predictor *p, struct backend *be, struct attn_image *m, int32_t from, int32_t to, float *out)
+void predictor_run(const struct predictor *p, struct backend *be, struct attn_image *m, int32_t from, int32_t to,
+                   float *out)
 {
 	/* Columns that were not the last two have the neighbours that they had. */
-	int32_t kept = from == m->from && m->fresh < m->rows && to >= m->to ? to == m->to ? to : m->to - 2 : from, n = to - from;
+	int32_t kept = from == m->from && m->fresh < m->rows && to >= m->to ? to == m->to ? to : m->to - 2 : from,
+		n = to - from;
 
 	kept = kept > from ? kept : from;
 	for (int32_t t = 0; t < m->rows; t++)

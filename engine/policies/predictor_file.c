@@ -1,9 +1,10 @@
-/* engine/policies/predictor_file.c - where networks of `predict` come from: files of the user, one for each model, block and number of rows, and
- * those that are built in.
+/* engine/policies/predictor_file.c - where networks of `predict` come from: files of the user, one for each model,
+ * block and number of rows, and those that are built in.
  *
- * A file is 64 bytes and the weights as f32, little-endian: "WEIRPRED", u32 version, u32 block, u32 rows, u32 number of weights, u64
- * fingerprint of the model, u64 hash of the weights, zeros.  It is taken only where all of this agrees and every weight is a number.
- * The first number behind the hash is not 0 in files of older versions that hold a perceptron or an LSTM. */
+ * A file is 64 bytes and the weights as f32, little-endian: "WEIRPRED", u32 version, u32 block, u32 rows, u32 number of
+ * weights, u64 fingerprint of the model, u64 hash of the weights, zeros. It is taken only where all of this agrees and
+ * every weight is a number. The first number behind the hash is not 0 in files of older versions that hold a perceptron
+ * or an LSTM. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -49,21 +50,27 @@ static int all_finite(const struct predictor *p)
 	return ok;
 }
 
-int predictor_parse(struct predictor *out, const struct predictor_key *k, const void *bytes, size_t n, const char *path, struct err *err)
+int predictor_parse(struct predictor *out, const struct predictor_key *k, const void *bytes, size_t n, const char *path,
+                    struct err *err)
 {
 	struct predictor p;
 	uint8_t head[HEAD_BYTES];
 	uint32_t kind;
 
 	if (n != FILE_BYTES)
-		return err_set(err, ERR_FAIL, "'%s' holds no predictor: it has %zu bytes instead of %d; remove it", path, n, FILE_BYTES);
+		return err_set(err, ERR_FAIL, "'%s' holds no predictor: it has %zu bytes instead of %d; remove it",
+		               path, n, FILE_BYTES);
 	memcpy(&p, (const uint8_t *)bytes + HEAD_BYTES, sizeof p);
 	memcpy(&kind, (const uint8_t *)bytes + 40, sizeof kind);
 	head_of(head, k, &p);
 	if (!memcmp(magic, bytes, sizeof magic) && (kind == 1 || kind == 2))
-		return err_set(err, ERR_FAIL, "'%s' holds a perceptron or an LSTM, which weir no longer runs; remove it", path);
+		return err_set(err, ERR_FAIL,
+		               "'%s' holds a perceptron or an LSTM, which weir no longer runs; remove it", path);
 	if (memcmp(head, bytes, HEAD_BYTES) || !all_finite(&p))
-		return err_set(err, ERR_FAIL, "'%s' is damaged, or holds the predictor of another model, block or number of rows; remove it", path);
+		return err_set(
+			err, ERR_FAIL,
+			"'%s' is damaged, or holds the predictor of another model, block or number of rows; remove it",
+			path);
 	*out = p;
 	return 0;
 }
@@ -77,7 +84,7 @@ static int file_read(struct predictor *out, const struct predictor_key *k, struc
 	int fd, rc = 0;
 
 	if (file_path(&path, k, NULL))
-		return 0;   /* no home directory: no files */
+		return 0; /* no home directory: no files */
 	fd = open(path.p, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	if (fd < 0 && errno != ENOENT && errno != ENOTDIR)
 		rc = err_set(err, ERR_FAIL, "cannot read '%s': %s", path.p, strerror(errno));
@@ -85,8 +92,9 @@ static int file_read(struct predictor *out, const struct predictor_key *k, struc
 		do
 			n = read(fd, bytes, sizeof bytes);
 		while (n < 0 && errno == EINTR);
-		rc = n < 0 ? err_set(err, ERR_FAIL, "cannot read '%s': %s", path.p, strerror(errno)) :
-		     predictor_parse(out, k, bytes, (size_t)n, path.p, err) ? -1 : 1;
+		rc = n < 0 ? err_set(err, ERR_FAIL, "cannot read '%s': %s", path.p, strerror(errno))
+		     : predictor_parse(out, k, bytes, (size_t)n, path.p, err) ? -1
+		                                                              : 1;
 		close(fd);
 	}
 	str_free(&path);
@@ -104,8 +112,11 @@ int predictor_find(struct predictor *out, const struct predictor_key *k, struct 
 			memcpy(out, b->weights, sizeof *out);
 			return 0;
 		}
-	return err_set(err, ERR_USAGE, "cache policy 'predict' has no predictor for this model with block=%d,rows=%d; 'weir eval predictor train TEXT "
-	               "--block %d --rows %d' trains one", k->block, k->rows, k->block, k->rows);
+	return err_set(
+		err, ERR_USAGE,
+		"cache policy 'predict' has no predictor for this model with block=%d,rows=%d; 'weir eval predictor train TEXT "
+		"--block %d --rows %d' trains one",
+		k->block, k->rows, k->block, k->rows);
 }
 
 /* The folders above a path. */
@@ -114,7 +125,7 @@ static int folders_make(const char *path, struct err *err)
 	struct str dir = { 0 };
 	int rc = 0;
 
-	for (const char *slash = path; !rc && (slash = strchr(slash + 1, '/')); ) {
+	for (const char *slash = path; !rc && (slash = strchr(slash + 1, '/'));) {
 		str_clear(&dir);
 		str_add(&dir, path, (size_t)(slash - path));
 		if (mkdir(dir.p, 0700) && errno != EEXIST && errno != EROFS && errno != EACCES)

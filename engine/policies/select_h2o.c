@@ -1,4 +1,5 @@
-/* engine/policies/select_h2o.c - `h2o`, `h2o+`: generated tokens read the entries of the largest attention mass, and the newest.
+/* engine/policies/select_h2o.c - `h2o`, `h2o+`: generated tokens read the entries of the largest attention mass, and
+ * the newest.
  *
  *     h2o      half of k are the heavy entries, those of the largest attention mass of all tokens so far; half are the newest.  With each
  *              generated token the newest half moves by one, and the entry that falls out of it replaces the lightest heavy entry
@@ -6,11 +7,11 @@
  *     h2o+     the same, but the mass is that of the last 64 tokens alone, a window that moves on with each generated token, and the
  *              first layers read everything
  *
- * Their authors evict the entries that are not selected.  Here all entries stay and only generated tokens read the selected ones, so that
- * they compare with other selections, and the next prefill attends everything and selects anew.
+ * Their authors evict the entries that are not selected. Here all entries stay and only generated tokens read the
+ * selected ones, so that they compare with other selections, and the next prefill attends everything and selects anew.
  *
- * Mass is summed on the host: a step adds k numbers per KV head.  h2o+ keeps what each token of its window has attended to, and subtracts
- * it when the token leaves; for the tokens of a prefill their queries scan the keys once more. */
+ * Mass is summed on the host: a step adds k numbers per KV head. h2o+ keeps what each token of its window has attended
+ * to, and subtracts it when the token leaves; for the tokens of a prefill their queries scan the keys once more. */
 #include "engine/policies/select_mass.h"
 
 #include <math.h>
@@ -24,18 +25,19 @@
 struct h2o_params {
 	struct entry_count k;
 	int32_t dense;
-	int rolling;               /* h2o+ */
+	int rolling; /* h2o+ */
 };
 
 struct h2o {
-	struct step_mass mass;          /* its slots: the heavy entries */
+	struct step_mass mass;     /* its slots: the heavy entries */
 	int selected;              /* 0: everything is read */
 	int32_t recent;            /* newest slots beside the heavy ones */
 	int32_t *heavy;            /* [n_layer][n_kv_head][mass.most]: mass.slots, on the host */
 	float *sum;                /* [n_layer][n_kv_head][cap]: attention mass of all tokens, or of the window's */
 	struct mass_window window; /* h2o+: what sum[] consists of; by layer and KV head */
-	struct tensor query;       /* h2o+: f32 [n_layer * WINDOW_TOKENS][n_head * head_dim]: the last queries of a prefill */
-	struct tensor one_query;   /* f32 [1][n_head * head_dim] */
+	/* h2o+: f32 [n_layer * WINDOW_TOKENS][n_head * head_dim]: the last queries of a prefill */
+	struct tensor query;
+	struct tensor one_query; /* f32 [1][n_head * head_dim] */
 };
 
 static const struct h2o_params *par_of(const struct selector *s)
@@ -65,8 +67,10 @@ static int rolling_init(struct selector *s, struct err *err)
 	int64_t width = (int64_t)hp->n_head * hp->head_dim;
 
 	return mass_window_init(&f->window, hp->n_layer * hp->n_kv_head, s->kv->cap, err) ||
-	       select_alloc(s, &f->query, DT_F32, (int64_t)hp->n_layer * WINDOW_TOKENS, width, err) ||
-	       select_alloc(s, &f->one_query, DT_F32, 1, width, err) ? -1 : 0;
+	                       select_alloc(s, &f->query, DT_F32, (int64_t)hp->n_layer * WINDOW_TOKENS, width, err) ||
+	                       select_alloc(s, &f->one_query, DT_F32, 1, width, err)
+	               ? -1
+	               : 0;
 }
 
 static int h2o_init(struct selector *s, struct err *err)
@@ -185,8 +189,8 @@ static void heavy_admit(struct h2o *f, const float *sum, int32_t *heavy, int32_t
 }
 
 /* h2o+: keep the queries of the last tokens of a prefill until it is committed. */
-static void h2o_seen(struct selector *s, const struct step *st, int32_t layer, const struct tensor *q, const struct tensor *raw,
-                     int32_t n_slots)
+static void h2o_seen(struct selector *s, const struct step *st, int32_t layer, const struct tensor *q,
+                     const struct tensor *raw, int32_t n_slots)
 {
 	struct h2o *f = s->state;
 	int32_t n = counted(s, st);
@@ -195,7 +199,8 @@ static void h2o_seen(struct selector *s, const struct step *st, int32_t layer, c
 		s->kv->be->ops->copy(s->kv->be, &f->query, layer * WINDOW_TOKENS, q, st->n - n, n);
 }
 
-/* h2o+: token i of those whose queries were kept enters the window in one layer; it attends to n slots, largest of each group. */
+/* h2o+: token i of those whose queries were kept enters the window in one layer; it attends to n slots, largest of each
+ * group. */
 static void window_scan(struct selector *s, int32_t layer, int32_t i, int32_t n)
 {
 	struct h2o *f = s->state;
@@ -203,13 +208,22 @@ static void window_scan(struct selector *s, int32_t layer, int32_t i, int32_t n)
 
 	s->kv->be->ops->copy(s->kv->be, &f->one_query, 0, &f->query, layer * WINDOW_TOKENS + i, 1);
 	s->kv->be->ops->key_scan(s->kv->be, &(struct scan_args){
-		.out = &f->mass.score[layer], .q = &f->one_query, .keys = &s->kv->k[layer], .n_head = hp->n_head, .n_kv_head = hp->n_kv_head,
-		.head_dim = hp->head_dim, .cap = s->kv->cap, .n_slots = n, .bits = 16, .scale = model_layer_spec(hp, layer)->attn.scale,
-		.reduce = REDUCE_MAX,
-	});
+						    .out = &f->mass.score[layer],
+						    .q = &f->one_query,
+						    .keys = &s->kv->k[layer],
+						    .n_head = hp->n_head,
+						    .n_kv_head = hp->n_kv_head,
+						    .head_dim = hp->head_dim,
+						    .cap = s->kv->cap,
+						    .n_slots = n,
+						    .bits = 16,
+						    .scale = model_layer_spec(hp, layer)->attn.scale,
+						    .reduce = REDUCE_MAX,
+					    });
 	for (int32_t h = 0; h < hp->n_kv_head; h++) {
 		const float *x = step_mass_head(&f->mass, s, layer, h, n);
-		float *sum = sums_of(s, layer, h), *row = mass_window_enter(&f->window, layer * hp->n_kv_head + h, sum, n);
+		float *sum = sums_of(s, layer, h),
+		      *row = mass_window_enter(&f->window, layer * hp->n_kv_head + h, sum, n);
 
 		for (int32_t k = 0; k < n; k++)
 			sum[k] += row[k] = expf(x[k]);
@@ -343,7 +357,8 @@ static void selected_archive(struct selector *s, struct serializer *a, int32_t n
 {
 	struct h2o *f = s->state;
 
-	serialize_i32(a, &f->mass.n, 0, f->mass.most < n_slots ? f->mass.most : n_slots, "the number of selected slots");
+	serialize_i32(a, &f->mass.n, 0, f->mass.most < n_slots ? f->mass.most : n_slots,
+	              "the number of selected slots");
 	serialize_i32(a, &f->recent, 0, n_slots - f->mass.n, "the slots beside those selected");
 	for (int32_t i = par_of(s)->dense; i < s->kv->n_layer && !a->bad; i++) {
 		step_mass_archive(&f->mass, s, a, i, n_slots);
@@ -371,20 +386,37 @@ static void h2o_archive(struct selector *s, struct serializer *a, int32_t n_slot
 		f->selected = selected;
 }
 
+/* clang-format off */
 static const struct selector_ops h2o_ops = {
 	.bytes = h2o_bytes, .init = h2o_init, .release = h2o_release, .select = h2o_select, .probe = h2o_probe, .seen = h2o_seen,
 	.end = h2o_end, .rewind = h2o_rewind, .verify_most = h2o_verify_most, .entries = h2o_entries, .read_bytes = h2o_read_bytes,
 	.archive = h2o_archive, .steps_matter = h2o_steps_matter, .holds = h2o_holds, .sums = h2o_sums,
 };
+/* clang-format on */
 
-static const struct param h2o_params[] = { PARAM_K(struct h2o_params, "512"), PARAM_DENSE(struct h2o_params, "0"), { .key = NULL } };
-static const struct param h2o_plus_params[] = { PARAM_K(struct h2o_params, "512"), PARAM_DENSE(struct h2o_params, "2"), { .key = NULL } };
-static void h2o_plus_preset(void *values) { ((struct h2o_params *)values)->rolling = 1; }
+static const struct param h2o_params[] = { PARAM_K(struct h2o_params, "512"),
+	                                   PARAM_DENSE(struct h2o_params, "0"),
+	                                   { .key = NULL } };
+static const struct param h2o_plus_params[] = { PARAM_K(struct h2o_params, "512"),
+	                                        PARAM_DENSE(struct h2o_params, "2"),
+	                                        { .key = NULL } };
+static void h2o_plus_preset(void *values)
+{
+	((struct h2o_params *)values)->rolling = 1;
+}
 const struct policy_def policy_h2o = {
-	.name = "h2o", .help = "k entries are read: half those of the largest attention mass so far, half the newest; the others stay unread (H2O)",
-	.params = h2o_params, .retention = &retain_all, .selector = &h2o_ops, .observes_all = 1,
+	.name = "h2o",
+	.help = "k entries are read: half those of the largest attention mass so far, half the newest; the others stay unread (H2O)",
+	.params = h2o_params,
+	.retention = &retain_all,
+	.selector = &h2o_ops,
+	.observes_all = 1,
 };
 const struct policy_def policy_h2o_plus = {
-	.name = "h2o+", .help = "h2o by the attention mass of the last 64 tokens, which move on as tokens are generated",
-	.params = h2o_plus_params, .preset = h2o_plus_preset, .retention = &retain_all, .selector = &h2o_ops,
+	.name = "h2o+",
+	.help = "h2o by the attention mass of the last 64 tokens, which move on as tokens are generated",
+	.params = h2o_plus_params,
+	.preset = h2o_plus_preset,
+	.retention = &retain_all,
+	.selector = &h2o_ops,
 };

@@ -43,8 +43,8 @@ void step_mass_release(struct step_mass *m, const struct selector *s)
 	*m = (struct step_mass){ 0 };
 }
 
-const struct attn_probe *step_mass_probe(struct step_mass *m, const struct selector *s, const struct step *st, int32_t layer,
-                                         int32_t counted, int32_t cols, enum reduce reduce)
+const struct attn_probe *step_mass_probe(struct step_mass *m, const struct selector *s, const struct step *st,
+                                         int32_t layer, int32_t counted, int32_t cols, enum reduce reduce)
 {
 	if (m->weight_cap < st->n) {
 		m->weight = xrealloc(m->weight, (size_t)st->n * sizeof *m->weight);
@@ -59,25 +59,34 @@ const struct attn_probe *step_mass_probe(struct step_mass *m, const struct selec
 
 const float *step_mass_head(struct step_mass *m, const struct selector *s, int32_t layer, int32_t head, int32_t n)
 {
-	s->kv->be->ops->read(s->kv->be, &m->score[layer], 4 * (size_t)head * (size_t)m->score[layer].cols, m->buf, 4 * (size_t)n);
+	s->kv->be->ops->read(s->kv->be, &m->score[layer], 4 * (size_t)head * (size_t)m->score[layer].cols, m->buf,
+	                     4 * (size_t)n);
 	return m->buf;
 }
 
-void step_mass_set_head(struct step_mass *m, const struct selector *s, int32_t layer, int32_t head, const float *x, int32_t n)
+void step_mass_set_head(struct step_mass *m, const struct selector *s, int32_t layer, int32_t head, const float *x,
+                        int32_t n)
 {
-	s->kv->be->ops->write(s->kv->be, &m->score[layer], 4 * (size_t)head * (size_t)m->score[layer].cols, x, 4 * (size_t)n);
+	s->kv->be->ops->write(s->kv->be, &m->score[layer], 4 * (size_t)head * (size_t)m->score[layer].cols, x,
+	                      4 * (size_t)n);
 }
 
 void step_mass_select(struct step_mass *m, const struct selector *s, int32_t layer, int32_t columns, int32_t pool)
 {
 	s->kv->be->ops->topk(s->kv->be, &(struct topk_args){
-		.slots = &m->slots[layer], .score = &m->score[layer], .n_kv_head = s->kv->hp->n_kv_head, .n = columns, .k = m->n, .pool = pool,
-	});
+						.slots = &m->slots[layer],
+						.score = &m->score[layer],
+						.n_kv_head = s->kv->hp->n_kv_head,
+						.n = columns,
+						.k = m->n,
+						.pool = pool,
+					});
 }
 
-void step_mass_archive(struct step_mass *m, const struct selector *s, struct serializer *a, int32_t layer, int32_t n_slots)
+void step_mass_archive(struct step_mass *m, const struct selector *s, struct serializer *a, int32_t layer,
+                       int32_t n_slots)
 {
 	for (int32_t h = 0; h < s->kv->hp->n_kv_head; h++)
-		serialize_tensor_i32(a, s->kv->be, &m->slots[layer], (uint64_t)h * (uint64_t)m->most, (uint64_t)m->n, 0, n_slots - 1,
-		                     "a selected slot");
+		serialize_tensor_i32(a, s->kv->be, &m->slots[layer], (uint64_t)h * (uint64_t)m->most, (uint64_t)m->n, 0,
+		                     n_slots - 1, "a selected slot");
 }

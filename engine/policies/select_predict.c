@@ -1,19 +1,23 @@
-/* engine/policies/select_predict.c - `predict`: each generated token reads the blocks that a small network expects it to attend to, from how the
- * tokens before it did (AttentionPredictor, arXiv 2502.04077).
+/* engine/policies/select_predict.c - `predict`: each generated token reads the blocks that a small network expects it
+ * to attend to, from how the tokens before it did (AttentionPredictor, arXiv 2502.04077).
  *
- * Of a region it reads the first entries, the newest ones, and between them the blocks whose predicted attention is largest, in each layer and
- * KV head.  What the network sees (predictor.h) is the history: a row for each of the last tokens, beginning with the last ones of the
- * prefill, a column for each block, in it the largest probability that the token gave to an entry of the block.  A token's own attention
- * is added once it has attended, and entries that it did not read count as 0.  So every few tokens the row is that of attention to
- * everything (calibrate), by a scan of the keys; such a token reads what others do.
+ * Of a region it reads the first entries, the newest ones, and between them the blocks whose predicted attention is
+ * largest, in each layer and KV head. What the network sees (predictor.h) is the history: a row for each of the last
+ * tokens, beginning with the last ones of the prefill, a column for each block, in it the largest probability that the
+ * token gave to an entry of the block. A token's own attention is added once it has attended, and entries that it did
+ * not read count as 0. So every few tokens the row is that of attention to everything (calibrate), by a scan of the
+ * keys; such a token reads what others do.
  *
- * Differs from the published method: the probabilities of a group's heads are reduced to the largest, so that there is one history for each
- * KV head and its heads read the same entries; the newest entries begin at the border of a block, and are up to a block more, so that no
- * entry lies between them and the last column; the rows of the prefill see no later tokens.
+ * Differs from the published method: the probabilities of a group's heads are reduced to the largest, so that there is
+ * one history for each KV head and its heads read the same entries; the newest entries begin at the border of a block,
+ * and are up to a block more, so that no entry lies between them and the last column; the rows of the prefill see no
+ * later tokens.
  *
- * by= replaces the network by what it has to be better than: the last row, the mean of the rows, 0.3 times that and 0.7 times this.
+ * by= replaces the network by what it has to be better than: the last row, the mean of the rows, 0.3 times that and 0.7
+ * times this.
  *
- * The history is on the host, where a token adds k numbers for each KV head, and the network runs there, on a CPU backend's threads. */
+ * The history is on the host, where a token adds k numbers for each KV head, and the network runs there, on a CPU
+ * backend's threads. */
 #include "engine/policies/select_mass.h"
 
 #include <inttypes.h>
@@ -34,23 +38,23 @@ struct predict_params {
 
 struct predict {
 	struct predictor net;
-	struct step_mass mass;     /* its slots: the selected blocks' */
-	struct tensor query;       /* f32 [n_layer * rows][n_head * head_dim]: the last queries of a prefill */
-	struct tensor one_query;   /* f32 [1][n_head * head_dim] */
-	struct attn_image *image;  /* [n_layer * n_kv_head] the histories */
-	float *a, *r;              /* [n_layer * n_kv_head][rows][cols]: what they hold */
-	float *score;              /* [n_layer * n_kv_head][cols] */
-	int32_t *list;             /* [n_layer * n_kv_head][mass.most] */
-	int32_t cols;              /* blocks */
-	int32_t n;                 /* rows of the histories, the newest ones; 0: there is no history */
-	int32_t start;             /* tokens of the sequence when the last prefill ended */
-	int32_t selected_for;      /* mass.slots are those for a region of so many slots; 0: they are not */
+	struct step_mass mass;    /* its slots: the selected blocks' */
+	struct tensor query;      /* f32 [n_layer * rows][n_head * head_dim]: the last queries of a prefill */
+	struct tensor one_query;  /* f32 [1][n_head * head_dim] */
+	struct attn_image *image; /* [n_layer * n_kv_head] the histories */
+	float *a, *r;             /* [n_layer * n_kv_head][rows][cols]: what they hold */
+	float *score;             /* [n_layer * n_kv_head][cols] */
+	int32_t *list;            /* [n_layer * n_kv_head][mass.most] */
+	int32_t cols;             /* blocks */
+	int32_t n;                /* rows of the histories, the newest ones; 0: there is no history */
+	int32_t start;            /* tokens of the sequence when the last prefill ended */
+	int32_t selected_for;     /* mass.slots are those for a region of so many slots; 0: they are not */
 };
 
 /* What is read of a region, in blocks. */
 struct plan {
-	int32_t from, to;          /* the columns between those that are always read */
-	int32_t n;                 /* selected among them */
+	int32_t from, to; /* the columns between those that are always read */
+	int32_t n;        /* selected among them */
 };
 
 static const struct predict_params *par_of(const struct selector *s)
@@ -95,7 +99,8 @@ static struct entry_count most_of(const struct predict_params *par, int32_t cap)
 static uint64_t predict_bytes(const void *values, const struct hparams *hp, const struct backend *be, int32_t cap)
 {
 	const struct predict_params *par = values;
-	uint64_t heads = (uint64_t)hp->n_layer * (uint64_t)hp->n_kv_head, cols = (uint64_t)blocks_of(par, cap), rows = (uint64_t)par->rows;
+	uint64_t heads = (uint64_t)hp->n_layer * (uint64_t)hp->n_kv_head, cols = (uint64_t)blocks_of(par, cap),
+		 rows = (uint64_t)par->rows;
 	uint64_t most = (uint64_t)select_most(most_of(par, cap), cap);
 
 	return step_mass_bytes(hp, most_of(par, cap), cap) + 4 * heads * (cols * (2 * rows + 1) + most) +
@@ -113,17 +118,20 @@ static int predict_init(struct selector *s, struct err *err)
 	s->tail = par->rows;
 	f->cols = blocks_of(par, s->kv->cap);
 	size = heads * rows * (size_t)f->cols;
-	if ((par->by == BY_NET && predictor_find(&f->net, &(struct predictor_key){ hp->fingerprint, par->block, par->rows }, err)) ||
+	if ((par->by == BY_NET &&
+	     predictor_find(&f->net, &(struct predictor_key){ hp->fingerprint, par->block, par->rows }, err)) ||
 	    step_mass_init(&f->mass, s, most_of(par, s->kv->cap), err) ||
 	    select_alloc(s, &f->query, DT_F32, (int64_t)hp->n_layer * par->rows, width, err) ||
 	    select_alloc(s, &f->one_query, DT_F32, 1, width, err) ||
-	    !(f->a = try_alloc(size, sizeof *f->a, "rows of attention", err)) || !(f->r = try_alloc(size, sizeof *f->r, "rows of attention", err)) ||
+	    !(f->a = try_alloc(size, sizeof *f->a, "rows of attention", err)) ||
+	    !(f->r = try_alloc(size, sizeof *f->r, "rows of attention", err)) ||
 	    !(f->score = try_alloc(heads * (size_t)f->cols, sizeof *f->score, "predictions", err)) ||
 	    !(f->list = try_alloc(heads * (size_t)f->mass.most, sizeof *f->list, "selected slots", err)))
 		return -1;
 	f->image = xcalloc(heads, sizeof *f->image);
 	for (size_t i = 0; i < heads; i++)
-		attn_image_init(&f->image[i], f->a + i * rows * (size_t)f->cols, f->r + i * rows * (size_t)f->cols, par->rows, f->cols);
+		attn_image_init(&f->image[i], f->a + i * rows * (size_t)f->cols, f->r + i * rows * (size_t)f->cols,
+		                par->rows, f->cols);
 	return 0;
 }
 
@@ -213,7 +221,10 @@ static void guess(const struct attn_image *m, int by, int32_t rows, int32_t from
 	}
 }
 
-struct selecting { const struct selector *s; struct plan plan; };
+struct selecting {
+	const struct selector *s;
+	struct plan plan;
+};
 
 static void select_head(void *arg, int task)
 {
@@ -244,8 +255,10 @@ static void select_all(struct selector *s, const struct plan *plan, int32_t n_sl
 	f->mass.n = plan->n * par_of(s)->block;
 	for (int32_t i = 0; i < hp->n_layer * hp->n_kv_head; i++)
 		if (has_history(s, i / hp->n_kv_head))
-			s->kv->be->ops->write(s->kv->be, &f->mass.slots[i / hp->n_kv_head], (size_t)(i % hp->n_kv_head) * row,
-			                      f->list + (size_t)i * (size_t)f->mass.most, (size_t)f->mass.n * sizeof *f->list);
+			s->kv->be->ops->write(s->kv->be, &f->mass.slots[i / hp->n_kv_head],
+			                      (size_t)(i % hp->n_kv_head) * row,
+			                      f->list + (size_t)i * (size_t)f->mass.most,
+			                      (size_t)f->mass.n * sizeof *f->list);
 	f->selected_for = n_slots;
 }
 
@@ -283,8 +296,9 @@ static const struct attn_probe *predict_probe(struct selector *s, const struct s
 	struct predict *f = s->state;
 	int32_t cols = f->n ? entries_of(par_of(s), s->own, n_slots) : n_slots;
 
-	return step_generates(st) && layer >= par_of(s)->dense && !calibrates(s, st) ?
-	       step_mass_probe(&f->mass, s, st, layer, 1, cols, REDUCE_MAX) : NULL;
+	return step_generates(st) && layer >= par_of(s)->dense && !calibrates(s, st)
+	               ? step_mass_probe(&f->mass, s, st, layer, 1, cols, REDUCE_MAX)
+	               : NULL;
 }
 
 /* mass.score = the logarithms of the probabilities of all slots, the largest of each group. */
@@ -294,10 +308,18 @@ static void scan(struct selector *s, int32_t layer, const struct tensor *q, int3
 	const struct hparams *hp = s->kv->hp;
 
 	s->kv->be->ops->key_scan(s->kv->be, &(struct scan_args){
-		.out = &f->mass.score[layer], .q = q, .keys = &s->kv->k[layer], .n_head = hp->n_head, .n_kv_head = hp->n_kv_head,
-		.head_dim = hp->head_dim, .cap = s->kv->cap, .n_slots = n_slots, .bits = 16, .scale = model_layer_spec(hp, layer)->attn.scale,
-		.reduce = REDUCE_MAX,
-	});
+						    .out = &f->mass.score[layer],
+						    .q = q,
+						    .keys = &s->kv->k[layer],
+						    .n_head = hp->n_head,
+						    .n_kv_head = hp->n_kv_head,
+						    .head_dim = hp->head_dim,
+						    .cap = s->kv->cap,
+						    .n_slots = n_slots,
+						    .bits = 16,
+						    .scale = model_layer_spec(hp, layer)->attn.scale,
+						    .reduce = REDUCE_MAX,
+					    });
 }
 
 /* The last tokens of a prefill that are observed. */
@@ -306,8 +328,8 @@ static int32_t counted(const struct selector *s, const struct step *st)
 	return !st->last ? 0 : st->n < s->tail ? st->n : s->tail;
 }
 
-static void predict_seen(struct selector *s, const struct step *st, int32_t layer, const struct tensor *q, const struct tensor *raw,
-                         int32_t n_slots)
+static void predict_seen(struct selector *s, const struct step *st, int32_t layer, const struct tensor *q,
+                         const struct tensor *raw, int32_t n_slots)
 {
 	struct predict *f = s->state;
 	int32_t n = counted(s, st);
@@ -327,19 +349,21 @@ static void keep_largest(const struct predict_params *par, float *row, int32_t s
 	*at = p > *at ? p : *at;
 }
 
-/* Add a row to the history of each head of a layer, from mass.score: of a region of n_slots all probabilities as logarithms, or those of the
- * entries that were read. */
+/* Add a row to the history of each head of a layer, from mass.score: of a region of n_slots all probabilities as
+ * logarithms, or those of the entries that were read. */
 static void add_rows(struct selector *s, int32_t layer, int32_t n_slots, int logarithms)
 {
 	struct predict *f = s->state;
 	const struct predict_params *par = par_of(s);
 	struct plan plan;
 	int some = !logarithms && f->n && plan_of(par, s->own, n_slots, &plan);
-	int32_t first = some ? plan.from * par->block : n_slots, listed = some ? f->mass.n : 0, tail = some ? plan.to * par->block : n_slots;
+	int32_t first = some ? plan.from * par->block : n_slots, listed = some ? f->mass.n : 0,
+		tail = some ? plan.to * par->block : n_slots;
 
 	for (int32_t h = 0; h < s->kv->hp->n_kv_head; h++) {
 		const float *x = step_mass_head(&f->mass, s, layer, h, first + listed + n_slots - tail);
-		const int32_t *list = f->list + ((size_t)layer * (size_t)s->kv->hp->n_kv_head + (size_t)h) * (size_t)f->mass.most;
+		const int32_t *list =
+			f->list + ((size_t)layer * (size_t)s->kv->hp->n_kv_head + (size_t)h) * (size_t)f->mass.most;
 		float *row = attn_image_push(image_of(s, layer, h));
 
 		memset(row, 0, (size_t)f->cols * sizeof *row);
@@ -395,7 +419,8 @@ static void predict_end(struct selector *s, const struct step *st, int32_t n_slo
 	f->selected_for = 0;
 }
 
-/* The rows of the history are those of the last tokens of a prefill and of all since: these tokens are prefilled again. */
+/* The rows of the history are those of the last tokens of a prefill and of all since: these tokens are prefilled
+ * again. */
 static int32_t predict_rewind(struct selector *s, int32_t n)
 {
 	struct predict *f = s->state;
@@ -441,7 +466,8 @@ static void predict_archive(struct selector *s, struct serializer *a, int32_t n_
 			struct attn_image *m = image_of(s, layer, h);
 
 			for (int32_t i = rows - n; i < rows; i++)
-				serialize_bytes(a, attn_image_row(m, i), (uint64_t)blocks_of(par_of(s), n_slots) * sizeof(float));
+				serialize_bytes(a, attn_image_row(m, i),
+				                (uint64_t)blocks_of(par_of(s), n_slots) * sizeof(float));
 		}
 	if (serialize_loading(a) && !a->bad)
 		f->n = n;
@@ -455,18 +481,22 @@ static void predict_identity(const struct selector *s, struct str *out)
 		str_addf(out, "predictor %016" PRIx64 "\n", hash64(0, &f->net, sizeof f->net));
 }
 
+/* clang-format off */
 static const struct selector_ops predict_ops = {
 	.bytes = predict_bytes, .init = predict_init, .release = predict_release, .select = predict_select, .probe = predict_probe,
 	.seen = predict_seen, .end = predict_end, .rewind = predict_rewind, .verify_most = predict_verify_most, .entries = predict_entries,
 	.read_bytes = predict_read_bytes, .archive = predict_archive, .identity = predict_identity,
 };
+/* clang-format on */
 
 #define AT(field) offsetof(struct predict_params, field)
 static const struct param predict_params[] = {
 	PARAM_K(struct predict_params, "512"),
-	{ "block", PARAM_INT, AT(block), 0, 0, "1|4|8|16|32", "16", "KV entries of a block, which are selected together" },
+	{ "block", PARAM_INT, AT(block), 0, 0, "1|4|8|16|32", "16",
+	  "KV entries of a block, which are selected together" },
 	{ "rows", PARAM_INT, AT(rows), 2, 256, NULL, "64", "tokens of the history" },
-	{ "calibrate", PARAM_INT, AT(calibrate), 1, 1e9, NULL, "5", "tokens between two whose attention to everything enters the history" },
+	{ "calibrate", PARAM_INT, AT(calibrate), 1, 1e9, NULL, "5",
+	  "tokens between two whose attention to everything enters the history" },
 	{ "first", PARAM_INT, AT(first), 0, 1e6, NULL, "64", "first entries that are always read" },
 	{ "last", PARAM_INT, AT(last), 0, 1e6, NULL, "64", "newest entries that are always read" },
 	PARAM_DENSE(struct predict_params, "2"),
@@ -475,6 +505,9 @@ static const struct param predict_params[] = {
 	{ .key = NULL },
 };
 const struct policy_def policy_predict = {
-	.name = "predict", .help = "every token stays; each generated token reads the blocks that a trained network expects (AttentionPredictor)",
-	.params = predict_params, .retention = &retain_all, .selector = &predict_ops,
+	.name = "predict",
+	.help = "every token stays; each generated token reads the blocks that a trained network expects (AttentionPredictor)",
+	.params = predict_params,
+	.retention = &retain_all,
+	.selector = &predict_ops,
 };

@@ -1,14 +1,14 @@
 /* engine/policies/select_quest.c - `quest`: each generated token reads the pages whose keys could score best.
  *
- * A page is `page` slots, 16 as published.  Its smallest and largest key value per KV head and channel bound the score of any of its keys
- * with a query.  The k / page pages with the best bounds are read whole.
- * bound=raw is the published form: pages are compared by the largest bound of the group's heads; the last page is always selected, and
- * unless `dense` says otherwise the first two layers read everything.  bound=soft turns each head's bounds into probabilities before the
- * heads of a group are compared, because heads with large scores would select for all others; the first page and those of the newest
- * SOFT_RECENT slots are always selected.
+ * A page is `page` slots, 16 as published. Its smallest and largest key value per KV head and channel bound the score
+ * of any of its keys with a query. The k / page pages with the best bounds are read whole. bound=raw is the published
+ * form: pages are compared by the largest bound of the group's heads; the last page is always selected, and unless
+ * `dense` says otherwise the first two layers read everything. bound=soft turns each head's bounds into probabilities
+ * before the heads of a group are compared, because heads with large scores would select for all others; the first page
+ * and those of the newest SOFT_RECENT slots are always selected.
  *
- * All heads select the last page, which may be partly filled, so all read equally many entries.  The backend turns pages into slots
- * (page_slots), so the host waits for nothing in the middle of a step. */
+ * All heads select the last page, which may be partly filled, so all read equally many entries. The backend turns pages
+ * into slots (page_slots), so the host waits for nothing in the middle of a step. */
 #include "engine/cache/select.h"
 
 #include <stdlib.h>
@@ -25,10 +25,11 @@ struct quest_params {
 };
 
 struct quest {
-	struct tensor *bounds;     /* [n_layer], without data where the layer has a window; f32 [n_kv_head * pages][2 * head_dim] */
-	struct tensor score;       /* f32 [n_kv_head][pages] */
-	struct tensor page;        /* i32 [n_kv_head][pages] */
-	struct tensor slots;       /* i32 [n_kv_head][pages * page] */
+	/* [n_layer], without data where the layer has a window; f32 [n_kv_head * pages][2 * head_dim] */
+	struct tensor *bounds;
+	struct tensor score; /* f32 [n_kv_head][pages] */
+	struct tensor page;  /* i32 [n_kv_head][pages] */
+	struct tensor slots; /* i32 [n_kv_head][pages * page] */
 	int32_t pages;
 };
 
@@ -56,7 +57,8 @@ static int32_t soft_last(const struct quest_params *par)
 /* Pages that are read when not all are; soft: those that are always selected, and at least one more. */
 static int32_t quest_most(const struct quest_params *par, int32_t n_slots)
 {
-	int32_t n = entry_count_of(par->k, n_slots) / par->page, least = par->bound == BOUND_SOFT ? soft_last(par) + 2 : MIN_PAGES;
+	int32_t n = entry_count_of(par->k, n_slots) / par->page,
+		least = par->bound == BOUND_SOFT ? soft_last(par) + 2 : MIN_PAGES;
 
 	return n > least ? n : least;
 }
@@ -81,7 +83,8 @@ static int quest_init(struct selector *s, struct err *err)
 	    select_alloc(s, &f->slots, DT_I32, hp->n_kv_head, (int64_t)f->pages * par_of(s)->page, err))
 		return -1;
 	for (int32_t i = 0; i < hp->n_layer; i++)
-		if (select_serves(s, i) && select_alloc(s, &f->bounds[i], DT_F32, (int64_t)hp->n_kv_head * f->pages, 2 * (int64_t)hp->head_dim, err))
+		if (select_serves(s, i) && select_alloc(s, &f->bounds[i], DT_F32, (int64_t)hp->n_kv_head * f->pages,
+		                                        2 * (int64_t)hp->head_dim, err))
 			return -1;
 	return 0;
 }
@@ -103,7 +106,8 @@ static void quest_note(struct selector *s, int32_t layer, int32_t slot0, int32_t
 	struct quest *f = s->state;
 	struct kv_store *kv = s->kv;
 
-	kv->be->ops->page_bounds(kv->be, &f->bounds[layer], &kv->k[layer], kv->hp->n_kv_head, kv->cap, par_of(s)->page, slot0, n);
+	kv->be->ops->page_bounds(kv->be, &f->bounds[layer], &kv->k[layer], kv->hp->n_kv_head, kv->cap, par_of(s)->page,
+	                         slot0, n);
 }
 
 static int quest_select(struct selector *s, const struct step *st, int32_t layer, const struct tensor *q,
@@ -118,14 +122,29 @@ static int quest_select(struct selector *s, const struct step *st, int32_t layer
 	if (k >= pages || entry_count_of(par_of(s)->k, n_slots) >= n_slots || layer < dense_of(par_of(s)))
 		return select_whole(q, n_slots, part);
 	be->ops->page_scan(be, &(struct scan_args){
-		.out = &f->score, .q = q, .keys = &f->bounds[layer], .n_head = hp->n_head, .n_kv_head = hp->n_kv_head,
-		.head_dim = hp->head_dim, .cap = s->kv->cap, .n_slots = n_slots,
-		.scale = model_layer_spec(hp, layer)->attn.scale, .reduce = REDUCE_MAX, .page = page, .raw = !soft,
-	});
+				       .out = &f->score,
+				       .q = q,
+				       .keys = &f->bounds[layer],
+				       .n_head = hp->n_head,
+				       .n_kv_head = hp->n_kv_head,
+				       .head_dim = hp->head_dim,
+				       .cap = s->kv->cap,
+				       .n_slots = n_slots,
+				       .scale = model_layer_spec(hp, layer)->attn.scale,
+				       .reduce = REDUCE_MAX,
+				       .page = page,
+				       .raw = !soft,
+			       });
 	be->ops->topk(be, &(struct topk_args){
-		.slots = &f->page, .score = &f->score, .n_kv_head = hp->n_kv_head, .n = pages, .k = k, .pool = 1,
-		.first = soft, .last = soft ? soft_last(par_of(s)) : 1,
-	});
+				  .slots = &f->page,
+				  .score = &f->score,
+				  .n_kv_head = hp->n_kv_head,
+				  .n = pages,
+				  .k = k,
+				  .pool = 1,
+				  .first = soft,
+				  .last = soft ? soft_last(par_of(s)) : 1,
+			  });
 	/* Selected pages ascend, so the last one is the region's last page, the only one that may be partly filled. */
 	n = (k - 1) * page + n_slots - (pages - 1) * page;
 	be->ops->page_slots(be, &f->slots, &f->page, hp->n_kv_head, page, n);
@@ -146,7 +165,8 @@ static int32_t quest_rewind(struct selector *s, int32_t n)
 
 static int32_t quest_entries(const struct selector *s, int32_t n_slots)
 {
-	return (int32_t)select_mean(s, dense_of(par_of(s)), (double)quest_most(par_of(s), n_slots) * par_of(s)->page, n_slots);
+	return (int32_t)select_mean(s, dense_of(par_of(s)), (double)quest_most(par_of(s), n_slots) * par_of(s)->page,
+	                            n_slots);
 }
 
 static uint64_t quest_read_bytes(const struct selector *s, int32_t n_slots)
@@ -158,12 +178,19 @@ static uint64_t quest_read_bytes(const struct selector *s, int32_t n_slots)
 		return select_entry_bytes(s, n_slots);
 	dense = dense < hp->n_layer ? dense / hp->n_layer : 1;
 	return select_entry_bytes(s, select_mean(s, dense_of(par_of(s)), k, n_slots)) +
-	       (uint64_t)((1 - dense) * 8 * hp->head_dim * pages_of(par_of(s), n_slots) * hp->n_kv_head * layers_unwindowed(hp));
+	       (uint64_t)((1 - dense) * 8 * hp->head_dim * pages_of(par_of(s), n_slots) * hp->n_kv_head *
+	                  layers_unwindowed(hp));
 }
 
 static const struct selector_ops quest_ops = {
-	.bytes = quest_bytes, .init = quest_init, .release = quest_release, .note = quest_note, .select = quest_select,
-	.rewind = quest_rewind, .entries = quest_entries, .read_bytes = quest_read_bytes,
+	.bytes = quest_bytes,
+	.init = quest_init,
+	.release = quest_release,
+	.note = quest_note,
+	.select = quest_select,
+	.rewind = quest_rewind,
+	.entries = quest_entries,
+	.read_bytes = quest_read_bytes,
 };
 
 static const struct param quest_params[] = {
@@ -176,6 +203,9 @@ static const struct param quest_params[] = {
 	{ .key = NULL },
 };
 const struct policy_def policy_quest = {
-	.name = "quest", .help = "every token stays; each generated token reads the pages whose bounds promise most (Quest)",
-	.params = quest_params, .retention = &retain_all, .selector = &quest_ops,
+	.name = "quest",
+	.help = "every token stays; each generated token reads the pages whose bounds promise most (Quest)",
+	.params = quest_params,
+	.retention = &retain_all,
+	.selector = &quest_ops,
 };

@@ -1,9 +1,9 @@
-/* engine/policies/select_recent.c - `streaming++`: a generated token reads the sinks and the newest entries; every stride-th token reads
- * everything.
+/* engine/policies/select_recent.c - `streaming++`: a generated token reads the sinks and the newest entries; every
+ * stride-th token reads everything.
  *
- * positions=cache: the entries that are read stand side by side, as in StreamingLLM, which counts positions within its cache.  The
- * cached keys stay as they are: attention depends on distances alone, so the query meets the sinks as if it stood sinks + size - 1
- * positions behind the first of them. */
+ * positions=cache: the entries that are read stand side by side, as in StreamingLLM, which counts positions within its
+ * cache. The cached keys stay as they are: attention depends on distances alone, so the query meets the sinks as if it
+ * stood sinks + size - 1 positions behind the first of them. */
 #include "engine/cache/select.h"
 
 #include <stdlib.h>
@@ -19,10 +19,11 @@ struct recent_params {
 _Static_assert(sizeof(struct recent_params) <= POLICY_VALUES, "settings do not fit");
 
 struct recent {
-	int32_t start;             /* tokens of the sequence when the last prefill ended: strides count from there */
-	/* positions=cache: a query that stands where the sinks and the newest entries end, as these count; and its angles. */
+	int32_t start; /* tokens of the sequence when the last prefill ended: strides count from there */
+	/* positions=cache: a query that stands where the sinks and the newest entries end, as these count; and its
+	 * angles. */
 	struct rope rope;
-	struct tensor near;        /* f32 [1][n_head * head_dim] */
+	struct tensor near; /* f32 [1][n_head * head_dim] */
 };
 
 static const struct recent_params *par_of(const struct selector *s)
@@ -63,8 +64,8 @@ static void recent_release(struct selector *s)
 		rope_release(&f->rope);
 }
 
-static int recent_select(struct selector *s, const struct step *st, int32_t layer, const struct tensor *q, const struct tensor *raw,
-                         int32_t n_slots, struct attn_part part[SELECT_PARTS])
+static int recent_select(struct selector *s, const struct step *st, int32_t layer, const struct tensor *q,
+                         const struct tensor *raw, int32_t n_slots, struct attn_part part[SELECT_PARTS])
 {
 	struct recent *f = s->state;
 	int32_t sinks = par_of(s)->sinks, size = par_of(s)->size;
@@ -89,7 +90,8 @@ static void recent_end(struct selector *s, const struct step *st, int32_t n_slot
 		f->start = st->pos + st->n;
 }
 
-/* Back behind the end of the last prefill, as after one that was stopped: the last token is prefilled again, so that strides count from it. */
+/* Back behind the end of the last prefill, as after one that was stopped: the last token is prefilled again, so that
+ * strides count from it. */
 static int32_t recent_rewind(struct selector *s, int32_t n)
 {
 	struct recent *f = s->state;
@@ -104,7 +106,8 @@ static double mean_entries(const struct selector *s, int32_t n_slots)
 {
 	double some = par_of(s)->size + par_of(s)->sinks, often = 1.0 / par_of(s)->stride;
 
-	return some >= n_slots ? n_slots : select_mean(s, par_of(s)->dense, often * n_slots + (1 - often) * some, n_slots);
+	return some >= n_slots ? n_slots
+	                       : select_mean(s, par_of(s)->dense, often * n_slots + (1 - often) * some, n_slots);
 }
 
 static int32_t recent_entries(const struct selector *s, int32_t n_slots)
@@ -125,8 +128,15 @@ static void recent_archive(struct selector *s, struct serializer *a, int32_t n_s
 }
 
 static const struct selector_ops recent_ops = {
-	.bytes = recent_bytes, .init = recent_init, .release = recent_release, .select = recent_select, .end = recent_end,
-	.rewind = recent_rewind, .entries = recent_entries, .read_bytes = recent_read_bytes, .archive = recent_archive,
+	.bytes = recent_bytes,
+	.init = recent_init,
+	.release = recent_release,
+	.select = recent_select,
+	.end = recent_end,
+	.rewind = recent_rewind,
+	.entries = recent_entries,
+	.read_bytes = recent_read_bytes,
+	.archive = recent_archive,
 };
 
 #define AT(field) offsetof(struct recent_params, field)
@@ -140,6 +150,9 @@ static const struct param streaming_params[] = {
 	{ .key = NULL },
 };
 const struct policy_def policy_streaming = {
-	.name = "streaming++", .help = "every token stays; first and newest entries are read, everything at every stride-th token",
-	.params = streaming_params, .retention = &retain_all, .selector = &recent_ops,
+	.name = "streaming++",
+	.help = "every token stays; first and newest entries are read, everything at every stride-th token",
+	.params = streaming_params,
+	.retention = &retain_all,
+	.selector = &recent_ops,
 };

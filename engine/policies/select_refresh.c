@@ -1,16 +1,16 @@
-/* engine/policies/select_refresh.c - `refresh`: a set of k entries per KV head serves generated tokens until it is selected anew from the whole
- * cache; `recycled`: the same at a fixed stride.
+/* engine/policies/select_refresh.c - `refresh`: a set of k entries per KV head serves generated tokens until it is
+ * selected anew from the whole cache; `recycled`: the same at a fixed stride.
  *
- * A set is selected by the probabilities of one token (the last of a prefill, or the generated one): reduced over the heads of a group,
- * max-pooled, the k best.  The tokens that follow read the set and the tokens since; for each of these the lowest-scored entry leaves the
- * set.  A set is stored best entry first, so leaving shortens the list.
+ * A set is selected by the probabilities of one token (the last of a prefill, or the generated one): reduced over the
+ * heads of a group, max-pooled, the k best. The tokens that follow read the set and the tokens since; for each of these
+ * the lowest-scored entry leaves the set. A set is stored best entry first, so leaving shortens the list.
  *
- * When: every `stride` tokens; or (qc) each layer for itself: every qc tokens its query, averaged over the heads, is compared with the
- * query of its last selection, and a cosine of s or less selects anew.
- * How: scan=kv attends everything at such a step, as published; scan=k reads the keys alone and attends the new set.
+ * When: every `stride` tokens; or (qc) each layer for itself: every qc tokens its query, averaged over the heads, is
+ * compared with the query of its last selection, and a cosine of s or less selects anew. How: scan=kv attends
+ * everything at such a step, as published; scan=k reads the keys alone and attends the new set.
  *
- * With qc the backend compares the queries and decides (struct predicate): the scan, the selection, and the parts that are attended, those of
- * the new set or of the old one, depend on its flag, which the host reads after the step. */
+ * With qc the backend compares the queries and decides (struct predicate): the scan, the selection, and the parts that
+ * are attended, those of the new set or of the old one, depend on its flag, which the host reads after the step. */
 #include "engine/cache/select.h"
 #include "engine/policies/policy.h"
 
@@ -33,20 +33,22 @@ struct refresh_params {
 _Static_assert(sizeof(struct refresh_params) <= POLICY_VALUES, "settings do not fit");
 
 struct refresh {
-	struct tensor score;       /* f32 [n_kv_head][cap] */
-	struct tensor q;           /* f32 [1][n_head * head_dim]: one token's query */
-	struct tensor first;       /* f32 [1][n_kv_head * head_dim]: the query of each group's first head */
+	struct tensor score; /* f32 [n_kv_head][cap] */
+	struct tensor q;     /* f32 [1][n_head * head_dim]: one token's query */
+	struct tensor first; /* f32 [1][n_kv_head * head_dim]: the query of each group's first head */
 	struct picks picks;
-	struct tensor mean[2];     /* f32 [n_layer][head_dim]: mean over the heads of the query that selected picks.slot[layer][0], [1] */
-	struct tensor turned;      /* i32 [1][n_layer]: 1 = the query has turned away, the layer selects anew */
-	struct tensor cosine;      /* f32 [1][n_layer] */
-	int32_t *flag;             /* [n_layer]: turned, on the host */
-	float *same;               /* [n_layer]: cosine, on the host */
-	uint8_t *compared;         /* [n_layer]: in the step that runs the backend decides */
-	uint8_t *due;              /* [n_layer]: in the step that runs an older set may be replaced */
-	uint8_t *knows;            /* [n_layer]: the last step set same[] */
-	int32_t start;             /* tokens of the sequence when the last prefill ended: steps count from there */
-	int64_t asked, chose;      /* generated tokens times layers that used a set; those of them that selected a new one */
+	/* f32 [n_layer][head_dim]: mean over the heads of the query that selected picks.slot[layer][0], [1] */
+	struct tensor mean[2];
+	struct tensor turned; /* i32 [1][n_layer]: 1 = the query has turned away, the layer selects anew */
+	struct tensor cosine; /* f32 [1][n_layer] */
+	int32_t *flag;        /* [n_layer]: turned, on the host */
+	float *same;          /* [n_layer]: cosine, on the host */
+	uint8_t *compared;    /* [n_layer]: in the step that runs the backend decides */
+	uint8_t *due;         /* [n_layer]: in the step that runs an older set may be replaced */
+	uint8_t *knows;       /* [n_layer]: the last step set same[] */
+	int32_t start;        /* tokens of the sequence when the last prefill ended: steps count from there */
+	/* generated tokens times layers that used a set; those of them that selected a new one */
+	int64_t asked, chose;
 };
 
 static const struct refresh_params *par_of(const struct selector *s)
@@ -74,13 +76,15 @@ static int refresh_init(struct selector *s, struct err *err)
 	r->due = xcalloc((size_t)hp->n_layer, 1);
 	r->knows = xcalloc((size_t)hp->n_layer, 1);
 	return select_alloc(s, &r->score, DT_F32, hp->n_kv_head, s->kv->cap, err) ||
-	       select_alloc(s, &r->mean[0], DT_F32, hp->n_layer, hp->head_dim, err) ||
-	       select_alloc(s, &r->mean[1], DT_F32, hp->n_layer, hp->head_dim, err) ||
-	       select_alloc(s, &r->turned, DT_I32, 1, hp->n_layer, err) ||
-	       select_alloc(s, &r->cosine, DT_F32, 1, hp->n_layer, err) ||
-	       select_alloc(s, &r->q, DT_F32, 1, width, err) ||
-	       select_alloc(s, &r->first, DT_F32, 1, hp->n_kv_head * hp->head_dim, err) ||
-	       picks_init(&r->picks, s, select_most(par_of(s)->k, s->kv->cap), err) ? -1 : 0;
+	                       select_alloc(s, &r->mean[0], DT_F32, hp->n_layer, hp->head_dim, err) ||
+	                       select_alloc(s, &r->mean[1], DT_F32, hp->n_layer, hp->head_dim, err) ||
+	                       select_alloc(s, &r->turned, DT_I32, 1, hp->n_layer, err) ||
+	                       select_alloc(s, &r->cosine, DT_F32, 1, hp->n_layer, err) ||
+	                       select_alloc(s, &r->q, DT_F32, 1, width, err) ||
+	                       select_alloc(s, &r->first, DT_F32, 1, hp->n_kv_head * hp->head_dim, err) ||
+	                       picks_init(&r->picks, s, select_most(par_of(s)->k, s->kv->cap), err)
+	               ? -1
+	               : 0;
 }
 
 static void refresh_release(struct selector *s)
@@ -104,19 +108,28 @@ static void refresh_release(struct selector *s)
 
 /* ---- the query ---- */
 
-/* Store the mean over the heads of the step's query i, for the set that is being selected.  compare: also decide whether it has turned
- * away from the mean of the set in use. */
-static void query_drift(struct selector *s, int32_t layer, const struct tensor *q, const struct tensor *raw, int32_t i, int compare)
+/* Store the mean over the heads of the step's query i, for the set that is being selected. compare: also decide whether
+ * it has turned away from the mean of the set in use. */
+static void query_drift(struct selector *s, int32_t layer, const struct tensor *q, const struct tensor *raw, int32_t i,
+                        int compare)
 {
 	struct refresh *r = s->state;
 	const struct hparams *hp = s->kv->hp;
 	int cur = r->picks.cur[layer];
 
 	s->kv->be->ops->query_drift(s->kv->be, &(struct query_drift_args){
-		.now = &r->mean[!cur], .then = &r->mean[cur], .q = par_of(s)->query == QUERY_PRE ? raw : q, .q_row = i, .row = layer,
-		.n_head = hp->n_head, .head_dim = hp->head_dim, .flag = compare ? &r->turned : NULL, .cosine = &r->cosine, .col = layer,
-		.least = par_of(s)->s,
-	});
+						       .now = &r->mean[!cur],
+						       .then = &r->mean[cur],
+						       .q = par_of(s)->query == QUERY_PRE ? raw : q,
+						       .q_row = i,
+						       .row = layer,
+						       .n_head = hp->n_head,
+						       .head_dim = hp->head_dim,
+						       .flag = compare ? &r->turned : NULL,
+						       .cosine = &r->cosine,
+						       .col = layer,
+						       .least = par_of(s)->s,
+					       });
 }
 
 /* The query of each group's first head alone. */
@@ -124,7 +137,7 @@ static const struct tensor *first_heads(struct selector *s, const struct tensor 
 {
 	struct refresh *r = s->state;
 	const struct hparams *hp = s->kv->hp;
-	struct tensor from = *q, to = r->first;              /* viewed with a row for every head */
+	struct tensor from = *q, to = r->first; /* viewed with a row for every head */
 
 	from.rows *= hp->n_head;
 	to.rows = hp->n_kv_head;
@@ -143,15 +156,23 @@ static struct scan_args region_scan(const struct selector *s, int32_t layer, con
 	const struct hparams *hp = s->kv->hp;
 
 	return (struct scan_args){
-		.out = &r->score, .q = q, .keys = &s->kv->k[layer], .n_head = hp->n_head, .n_kv_head = hp->n_kv_head,
-		.head_dim = hp->head_dim, .cap = s->kv->cap, .n_slots = n_slots, .bits = 16,
+		.out = &r->score,
+		.q = q,
+		.keys = &s->kv->k[layer],
+		.n_head = hp->n_head,
+		.n_kv_head = hp->n_kv_head,
+		.head_dim = hp->head_dim,
+		.cap = s->kv->cap,
+		.n_slots = n_slots,
+		.bits = 16,
 		.scale = model_layer_spec(hp, layer)->attn.scale,
 		.reduce = par_of(s)->group == GROUP_MEAN ? REDUCE_MEAN : REDUCE_MAX,
 	};
 }
 
 /* Select the top k entries by the probabilities of the step's query i (of n_q) over the region, where `when` holds. */
-static void pick(struct selector *s, struct pick *new, int32_t layer, const struct tensor *q, int32_t i, int32_t n_q, struct predicate when)
+static void pick(struct selector *s, struct pick *new, int32_t layer, const struct tensor *q, int32_t i, int32_t n_q,
+                 struct predicate when)
 {
 	struct refresh *r = s->state;
 	struct backend *be = s->kv->be;
@@ -174,16 +195,22 @@ static void pick(struct selector *s, struct pick *new, int32_t layer, const stru
 	be->ops->key_scan(be, &scan);
 	/* Entries leave a set from its end: those that are always selected go to the front. */
 	be->ops->topk(be, &(struct topk_args){
-		.slots = &new->slots, .score = &r->score, .n_kv_head = hp->n_kv_head, .n = new->at, .k = new->k,
-		.pool = par_of(s)->pool,
-		.first = par_of(s)->sinks, .last = par_of(s)->recent > own ? par_of(s)->recent : own,
-		.order = par_of(s)->sinks > 0 || par_of(s)->recent > own ? FORCED_FIRST : BEST_FIRST, .when = when,
-	});
+				  .slots = &new->slots,
+				  .score = &r->score,
+				  .n_kv_head = hp->n_kv_head,
+				  .n = new->at,
+				  .k = new->k,
+				  .pool = par_of(s)->pool,
+				  .first = par_of(s)->sinks,
+				  .last = par_of(s)->recent > own ? par_of(s)->recent : own,
+				  .order = par_of(s)->sinks > 0 || par_of(s)->recent > own ? FORCED_FIRST : BEST_FIRST,
+				  .when = when,
+			  });
 }
 
 /* Select a new set of this layer. */
-static struct pick *pick_now(struct selector *s, int32_t layer, const struct tensor *q, const struct tensor *raw, int32_t i,
-                             int32_t n_q, int32_t n_slots)
+static struct pick *pick_now(struct selector *s, int32_t layer, const struct tensor *q, const struct tensor *raw,
+                             int32_t i, int32_t n_q, int32_t n_slots)
 {
 	struct refresh *r = s->state;
 	struct pick *new = picks_new(&r->picks, layer, n_slots, entry_count_of(par_of(s)->k, n_slots));
@@ -209,8 +236,8 @@ static int set_parts(const struct pick *set, const struct tensor *q, int32_t n_s
 }
 
 /* The parts of both outcomes, because the backend decides whether this layer selects anew. */
-static int either_parts(struct selector *s, const struct pick *set, int32_t layer, const struct tensor *q, const struct tensor *raw,
-                        int32_t n_slots, struct attn_part part[SELECT_PARTS])
+static int either_parts(struct selector *s, const struct pick *set, int32_t layer, const struct tensor *q,
+                        const struct tensor *raw, int32_t n_slots, struct attn_part part[SELECT_PARTS])
 {
 	struct refresh *r = s->state;
 	struct predicate turned = { &r->turned, layer, 1 };
@@ -327,8 +354,9 @@ static void refresh_end(struct selector *s, const struct step *st, int32_t n_slo
 	picks_commit(&r->picks, st);
 }
 
-/* Sets go.  Over the whole cache the last token is prefilled again and selects, as the end of a prefill does; over a pinned prefix the
- * next generated token selects, unless the end of the last prefill goes, too (one that was stopped): steps count from the end. */
+/* Sets go. Over the whole cache the last token is prefilled again and selects, as the end of a prefill does; over a
+ * pinned prefix the next generated token selects, unless the end of the last prefill goes, too (one that was stopped):
+ * steps count from the end. */
 static int32_t refresh_rewind(struct selector *s, int32_t n)
 {
 	struct refresh *r = s->state;
@@ -402,23 +430,31 @@ static void refresh_archive(struct selector *s, struct serializer *a, int32_t n_
 		serialize_tensor_f32(a, s->kv->be, &r->mean[r->picks.cur[i]], (uint64_t)i * dim, dim);
 }
 
+/* clang-format off */
 static const struct selector_ops refresh_ops = {
 	.bytes = refresh_bytes, .init = refresh_init, .release = refresh_release, .select = refresh_select, .seen = refresh_seen,
 	.end = refresh_end, .rewind = refresh_rewind, .verify_most = refresh_verify_most, .entries = refresh_entries,
 	.read_bytes = refresh_read_bytes, .archive = refresh_archive, .scan = region_scan, .replaced = refresh_replaced,
 	.status = refresh_status,
 };
+/* clang-format on */
 
 #define AT(field) offsetof(struct refresh_params, field)
-#define REFRESH(scan_preset) \
-	PARAM_POOL(struct refresh_params, "neighbours pooled before selecting"), \
-	{ "group", PARAM_CHOICE, AT(group), 0, 0, REFRESH_GROUPS, "max", "how the query heads of a KV head are reduced" }, \
-	{ "scan", PARAM_CHOICE, AT(scan), 0, 0, REFRESH_SCANS, scan_preset, \
-	  "what a selecting step reads: all keys, or everything (as published)" }, \
-	PARAM_DENSE(struct refresh_params, "0"), \
-	{ "sinks", PARAM_INT, AT(sinks), 0, 1000, NULL, "0", "first entries that are always selected" }, \
-	{ "recent", PARAM_INT, AT(recent), 0, 1e6, NULL, "0", "newest entries that are always selected" }, \
-	{ "update", PARAM_CHOICE, AT(update), 0, 0, "yes|no", "yes", "no: the set of the last prefill serves for ever (an ablation)" }
+#define REFRESH(scan_preset)                                                                                           \
+	PARAM_POOL(struct refresh_params, "neighbours pooled before selecting"),                                       \
+		{ "group", PARAM_CHOICE,   AT(group), 0,                                                               \
+		  0,       REFRESH_GROUPS, "max",     "how the query heads of a KV head are reduced" },                \
+		{ "scan",      PARAM_CHOICE,                                                                           \
+		  AT(scan),    0,                                                                                      \
+		  0,           REFRESH_SCANS,                                                                          \
+		  scan_preset, "what a selecting step reads: all keys, or everything (as published)" },                \
+		PARAM_DENSE(struct refresh_params, "0"),                                                               \
+		{ "sinks", PARAM_INT, AT(sinks), 0, 1000, NULL, "0", "first entries that are always selected" },       \
+		{ "recent", PARAM_INT, AT(recent), 0, 1e6, NULL, "0", "newest entries that are always selected" },     \
+	{                                                                                                              \
+		"update", PARAM_CHOICE, AT(update), 0, 0, "yes|no", "yes",                                             \
+			"no: the set of the last prefill serves for ever (an ablation)"                                \
+	}
 
 static const struct param refresh_params[] = {
 	PARAM_K(struct refresh_params, "512"),
@@ -430,12 +466,18 @@ static const struct param refresh_params[] = {
 	{ .key = NULL },
 };
 const struct policy_def policy_refresh = {
-	.name = "refresh", .help = "every token stays; k entries are read, selected anew when the query has drifted away (RefreshKV)",
-	.params = refresh_params, .retention = &retain_all, .selector = &refresh_ops,
+	.name = "refresh",
+	.help = "every token stays; k entries are read, selected anew when the query has drifted away (RefreshKV)",
+	.params = refresh_params,
+	.retention = &retain_all,
+	.selector = &refresh_ops,
 };
 
 static const struct param recycled_params[] = {
-	PARAM_K(struct refresh_params, "512"), PARAM_STRIDE(struct refresh_params, "10"), REFRESH("kv"), { .key = NULL },
+	PARAM_K(struct refresh_params, "512"),
+	PARAM_STRIDE(struct refresh_params, "10"),
+	REFRESH("kv"),
+	{ .key = NULL },
 };
 static void recycled_preset(void *values)
 {
@@ -445,6 +487,10 @@ static void recycled_preset(void *values)
 	p->query = QUERY_PRE;
 }
 const struct policy_def policy_recycled = {
-	.name = "recycled", .help = "refresh at a fixed stride (Recycled Attention)", .params = recycled_params, .preset = recycled_preset,
-	.retention = &retain_all, .selector = &refresh_ops,
+	.name = "recycled",
+	.help = "refresh at a fixed stride (Recycled Attention)",
+	.params = recycled_params,
+	.preset = recycled_preset,
+	.retention = &retain_all,
+	.selector = &refresh_ops,
 };

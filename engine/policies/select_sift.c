@@ -1,12 +1,12 @@
 /* engine/policies/select_sift.c - `sift`: each generated token selects through a low-bit sketch of the keys.
  *
- * Beside the planes lies the key sketch, with a few bits a value.  Every generated token scans the sketch with its own query, and attends
- * the exact KV entries of the k keys that score best, per KV head.  Attention of small models jumps from token to token, so a selection
- * for each token recovers more than precise scores would.
+ * Beside the planes lies the key sketch, with a few bits a value. Every generated token scans the sketch with its own
+ * query, and attends the exact KV entries of the k keys that score best, per KV head. Attention of small models jumps
+ * from token to token, so a selection for each token recovers more than precise scores would.
  *
- * split=need: layers differ in how widely their attention spreads.  The last tokens of a prefill tell how many entries hold 95 % of the
- * probability in each layer, and n_layer * k entries are split in that proportion.
- * every=n: a selected set serves n steps, together with the tokens since; its scores are max-pooled, because later tokens attend near the
+ * split=need: layers differ in how widely their attention spreads. The last tokens of a prefill tell how many entries
+ * hold 95 % of the probability in each layer, and n_layer * k entries are split in that proportion. every=n: a selected
+ * set serves n steps, together with the tokens since; its scores are max-pooled, because later tokens attend near the
  * same places rather than at them. */
 #include "engine/cache/select.h"
 #include "engine/policies/policy.h"
@@ -29,28 +29,29 @@ struct sift_params {
 _Static_assert(sizeof(struct sift_params) <= POLICY_VALUES, "settings do not fit");
 
 struct sift {
-	struct tensor *sketch;     /* [n_layer], U8, without data where the layer has a window; none with 16 bits */
-	/* The selection that a part asks attention for, by the part's own query: of a step's one token, or of each token of a VERIFY step.  The
-	 * tensors of all but the first are allocated when they are first needed. */
+	struct tensor *sketch; /* [n_layer], U8, without data where the layer has a window; none with 16 bits */
+	/* The selection that a part asks attention for, by the part's own query: of a step's one token, or of each
+	 * token of a VERIFY step. The tensors of all but the first are allocated when they are first needed. */
 	struct choice {
-		struct tensor score;       /* f32 [n_kv_head][cap] */
-		struct tensor slots;       /* i32 [n_kv_head][most + sample]: every=1 */
-		struct tensor bias;        /* f32, the same: of sampled entries; only with a sample */
+		struct tensor score; /* f32 [n_kv_head][cap] */
+		struct tensor slots; /* i32 [n_kv_head][most + sample]: every=1 */
+		struct tensor bias;  /* f32, the same: of sampled entries; only with a sample */
 		struct scan_args scan;
 		struct topk_args topk;
 		struct attn_selection selection;
 	} choice[VERIFY_MOST];
-	struct picks picks;        /* every > 1 */
-	int32_t start;             /* tokens of the sequence when the last prefill ended: steps count from there */
-	struct tensor spread_sum;  /* f32 [1][n_layer] */
+	struct picks picks;       /* every > 1 */
+	int32_t start;            /* tokens of the sequence when the last prefill ended: steps count from there */
+	struct tensor spread_sum; /* f32 [1][n_layer] */
 	struct attn_probe probe;
-	float *weight;             /* [weight_cap] */
+	float *weight; /* [weight_cap] */
 	int32_t weight_cap;
-	double *spread;            /* [n_layer] entries that hold SPREAD_SHARE of the probability */
+	double *spread; /* [n_layer] entries that hold SPREAD_SHARE of the probability */
 	int has_spread;
-	int32_t *split_layer, *split_k;   /* [n_layer] scratch: the layers that share entries, and what each gets */
-	double *split_spread;      /* the same: their spread */
-	int32_t *k, k_slots;       /* [n_layer] entries to read of a region of k_slots, INT32_MAX: all; k_slots 0 = to be computed */
+	int32_t *split_layer, *split_k; /* [n_layer] scratch: the layers that share entries, and what each gets */
+	double *split_spread;           /* the same: their spread */
+	/* [n_layer] entries to read of a region of k_slots, INT32_MAX: all; k_slots 0 = to be computed */
+	int32_t *k, k_slots;
 };
 
 static const struct sift_params *par_of(const struct selector *s)
@@ -89,9 +90,11 @@ static int32_t sift_listed(const void *values, int32_t cap)
 	return sift_every(par) > 1 || sift_bits(par) >= 16 ? 0 : sift_most(par, cap) + sift_sample(par);
 }
 
-static uint64_t sketch_bytes(const struct sift_params *par, const struct hparams *hp, const struct backend *be, int32_t cap)
+static uint64_t sketch_bytes(const struct sift_params *par, const struct hparams *hp, const struct backend *be,
+                             int32_t cap)
 {
-	return sift_bits(par) >= 16 ? 0 : be->ops->key_sketch_bytes(be, hp->n_kv_head, cap, hp->head_dim, sift_bits(par));
+	return sift_bits(par) >= 16 ? 0
+	                            : be->ops->key_sketch_bytes(be, hp->n_kv_head, cap, hp->head_dim, sift_bits(par));
 }
 
 static uint64_t sift_bytes(const void *values, const struct hparams *hp, const struct backend *be, int32_t cap)
@@ -100,7 +103,8 @@ static uint64_t sift_bytes(const void *values, const struct hparams *hp, const s
 	uint64_t most = (uint64_t)sift_most(par, cap), heads = (uint64_t)hp->n_kv_head;
 
 	return (uint64_t)layers_unwindowed(hp) * sketch_bytes(par, hp, be, cap) + 4 * heads * (uint64_t)cap +
-	       (sift_every(par) > 1 ? picks_bytes(hp, (int32_t)most) : 4 * heads * (most + (uint64_t)sift_sample(par))) +
+	       (sift_every(par) > 1 ? picks_bytes(hp, (int32_t)most)
+	                            : 4 * heads * (most + (uint64_t)sift_sample(par))) +
 	       (sift_sample(par) ? 4 * heads * (most + (uint64_t)sift_sample(par)) : 0);
 }
 
@@ -139,7 +143,8 @@ static int sift_init(struct selector *s, struct err *err)
 	for (int32_t i = 0; sift_bits(par) < 16 && i < hp->n_layer; i++) {
 		uint64_t bytes = sketch_bytes(par, hp, s->kv->be, s->kv->cap);
 
-		if (select_serves(s, i) && select_alloc(s, &f->sketch[i], DT_U8, 1, bytes > INT32_MAX ? -1 : (int64_t)bytes, err))
+		if (select_serves(s, i) &&
+		    select_alloc(s, &f->sketch[i], DT_U8, 1, bytes > INT32_MAX ? -1 : (int64_t)bytes, err))
 			return -1;
 	}
 	return 0;
@@ -173,7 +178,8 @@ static void sift_note(struct selector *s, int32_t layer, int32_t slot0, int32_t 
 	struct kv_store *kv = s->kv;
 
 	if (sift_bits(par_of(s)) < 16)
-		kv->be->ops->key_sketch(kv->be, &f->sketch[layer], &kv->k[layer], kv->hp->n_kv_head, kv->cap, sift_bits(par_of(s)), slot0, n);
+		kv->be->ops->key_sketch(kv->be, &f->sketch[layer], &kv->k[layer], kv->hp->n_kv_head, kv->cap,
+		                        sift_bits(par_of(s)), slot0, n);
 }
 
 /* ---- selection ---- */
@@ -187,7 +193,8 @@ static void split_entries(struct selector *s, int32_t n_slots)
 	int by_spread = par_of(s)->split == SPLIT_NEED && f->has_spread;
 
 	/* No layer gets more than three times the mean: beyond that the slots do not matter. */
-	if (before == n_slots || (before > 3 * (int64_t)mean && n_slots > 3 * (int64_t)mean && mean == entry_count_of(par_of(s)->k, before)))
+	if (before == n_slots ||
+	    (before > 3 * (int64_t)mean && n_slots > 3 * (int64_t)mean && mean == entry_count_of(par_of(s)->k, before)))
 		return;
 	f->k_slots = n_slots;
 	for (int32_t i = 0; i < n_layer; i++) {
@@ -210,20 +217,33 @@ static struct scan_args sift_scan(const struct selector *s, int32_t layer, const
 	int32_t bits = sift_bits(par_of(s));
 
 	return (struct scan_args){
-		.out = &f->choice->score, .q = q, .keys = bits >= 16 ? &s->kv->k[layer] : &f->sketch[layer], .n_head = hp->n_head,
-		.n_kv_head = hp->n_kv_head, .head_dim = hp->head_dim, .cap = s->kv->cap, .n_slots = n_slots,
-		.bits = bits, .scale = model_layer_spec(hp, layer)->attn.scale, .reduce = REDUCE_MAX,
+		.out = &f->choice->score,
+		.q = q,
+		.keys = bits >= 16 ? &s->kv->k[layer] : &f->sketch[layer],
+		.n_head = hp->n_head,
+		.n_kv_head = hp->n_kv_head,
+		.head_dim = hp->head_dim,
+		.cap = s->kv->cap,
+		.n_slots = n_slots,
+		.bits = bits,
+		.scale = model_layer_spec(hp, layer)->attn.scale,
+		.reduce = REDUCE_MAX,
 	};
 }
 
 /* A part of k entries of n_slots, selected into `slots` by the part's query when it is attended. */
-static struct attn_part best_entries(struct selector *s, struct choice *c, int32_t layer, const struct tensor *q, int32_t n_slots,
-                                     struct tensor *slots, int32_t k, int32_t pool)
+static struct attn_part best_entries(struct selector *s, struct choice *c, int32_t layer, const struct tensor *q,
+                                     int32_t n_slots, struct tensor *slots, int32_t k, int32_t pool)
 {
 	c->scan = sift_scan(s, layer, q, n_slots);
 	c->scan.out = &c->score;
 	c->topk = (struct topk_args){
-		.slots = slots, .score = &c->score, .n_kv_head = s->kv->hp->n_kv_head, .n = n_slots, .k = k, .pool = pool,
+		.slots = slots,
+		.score = &c->score,
+		.n_kv_head = s->kv->hp->n_kv_head,
+		.n = n_slots,
+		.k = k,
+		.pool = pool,
 		.last = s->own,
 	};
 	if (sift_sample(par_of(s))) {
@@ -231,8 +251,12 @@ static struct attn_part best_entries(struct selector *s, struct choice *c, int32
 		c->topk.bias = &c->bias;
 	}
 	c->selection = (struct attn_selection){ .scan = &c->scan, .topk = &c->topk };
-	return (struct attn_part){ .q = q, .slots = slots, .n_slots = k + c->topk.sample, .selection = &c->selection, .bias = c->topk.bias,
-	                           .sample = c->topk.sample };
+	return (struct attn_part){ .q = q,
+		                   .slots = slots,
+		                   .n_slots = k + c->topk.sample,
+		                   .selection = &c->selection,
+		                   .bias = c->topk.bias,
+		                   .sample = c->topk.sample };
 }
 
 static int sift_select(struct selector *s, const struct step *st, int32_t layer, const struct tensor *q,
@@ -256,7 +280,8 @@ static int sift_select(struct selector *s, const struct step *st, int32_t layer,
 	set = picks_get(&f->picks, layer);
 	if (!set->at || set->at > n_slots || (st->pos + 1 - f->start) % every == 0) {
 		set = picks_new(&f->picks, layer, n_slots, k);
-		part[0] = best_entries(s, c, layer, q, n_slots, &set->slots, k, par_of(s)->pool > 0 ? par_of(s)->pool : POOL_REUSED);
+		part[0] = best_entries(s, c, layer, q, n_slots, &set->slots, k,
+		                       par_of(s)->pool > 0 ? par_of(s)->pool : POOL_REUSED);
 	} else {
 		part[0] = (struct attn_part){ .q = q, .slots = &set->slots, .n_slots = set->k };
 	}
@@ -295,7 +320,9 @@ static const struct attn_probe *sift_probe(struct selector *s, const struct step
 			f->weight[i] = i >= st->n - spread_tokens(st);
 		select_zero(s, &f->spread_sum, 1, s->kv->n_layer);
 	}
-	f->probe = (struct attn_probe){ .weight = f->weight, .spread = &f->spread_sum, .spread_col = layer, .share = SPREAD_SHARE };
+	f->probe = (struct attn_probe){
+		.weight = f->weight, .spread = &f->spread_sum, .spread_col = layer, .share = SPREAD_SHARE
+	};
 	return &f->probe;
 }
 
@@ -324,8 +351,8 @@ static void sift_end(struct selector *s, const struct step *st, int32_t n_slots)
 	f->has_spread = 1;
 }
 
-/* The spread was observed at the end of the last prefill and stays valid for the tokens generated since.  Sets go: forgotten tokens may
- * have selected them. */
+/* The spread was observed at the end of the last prefill and stays valid for the tokens generated since. Sets go:
+ * forgotten tokens may have selected them. */
 static int32_t sift_rewind(struct selector *s, int32_t n)
 {
 	struct sift *f = s->state;
@@ -354,8 +381,8 @@ static int32_t sift_verify_most(const struct selector *s, int32_t pos, int32_t n
 	return select_until(pos, f->start, sift_every(par_of(s)));
 }
 
-/* A sketch has the slots of all these tokens before the first one scans it, which only changes what it has of older ones where they fill a
- * block. */
+/* A sketch has the slots of all these tokens before the first one scans it, which only changes what it has of older
+ * ones where they fill a block. */
 static int32_t sift_together(const struct selector *s, int32_t n_slots)
 {
 	if (sift_every(par_of(s)) > 1)
@@ -378,14 +405,17 @@ static int32_t sift_entries(const struct selector *s, int32_t n_slots)
 static uint64_t sift_read_bytes(const struct selector *s, int32_t n_slots)
 {
 	const struct hparams *hp = s->kv->hp;
-	double k = entry_count_of(par_of(s)->k, n_slots) + sift_sample(par_of(s)), dense = par_of(s)->dense < hp->n_layer ? par_of(s)->dense : hp->n_layer, scan;
+	double k = entry_count_of(par_of(s)->k, n_slots) + sift_sample(par_of(s)),
+	       dense = par_of(s)->dense < hp->n_layer ? par_of(s)->dense : hp->n_layer, scan;
 
 	if (k >= n_slots)
 		return select_entry_bytes(s, n_slots);
-	scan = sift_bits(par_of(s)) >= 16 ? (double)select_entry_bytes(s, n_slots) / 2
-	                               : (double)sketch_bytes(par_of(s), hp, s->kv->be, n_slots) * layers_unwindowed(hp);
+	scan = sift_bits(par_of(s)) >= 16
+	               ? (double)select_entry_bytes(s, n_slots) / 2
+	               : (double)sketch_bytes(par_of(s), hp, s->kv->be, n_slots) * layers_unwindowed(hp);
 	dense /= hp->n_layer;
-	return select_entry_bytes(s, dense * n_slots + (1 - dense) * k) + (uint64_t)(scan * (1 - dense) / sift_every(par_of(s)));
+	return select_entry_bytes(s, dense * n_slots + (1 - dense) * k) +
+	       (uint64_t)(scan * (1 - dense) / sift_every(par_of(s)));
 }
 
 static void sift_archive(struct selector *s, struct serializer *a, int32_t n_slots)
@@ -404,16 +434,19 @@ static void sift_archive(struct selector *s, struct serializer *a, int32_t n_slo
 		f->k_slots = 0;
 }
 
+/* clang-format off */
 static const struct selector_ops sift_ops = {
 	.bytes = sift_bytes, .listed = sift_listed, .init = sift_init, .release = sift_release, .note = sift_note, .select = sift_select,
 	.probe = sift_probe, .end = sift_end, .rewind = sift_rewind, .verify_most = sift_verify_most, .together = sift_together, .entries = sift_entries,
 	.read_bytes = sift_read_bytes, .archive = sift_archive, .scan = sift_scan, .status = sift_status,
 };
+/* clang-format on */
 
 #define AT(field) offsetof(struct sift_params, field)
 static const struct param sift_params[] = {
 	PARAM_K(struct sift_params, "512"),
-	{ "bits", PARAM_INT, AT(bits), 0, 0, "2|4|8|16", "2", "bits a value of the key sketch; 16 scans the keys themselves" },
+	{ "bits", PARAM_INT, AT(bits), 0, 0, "2|4|8|16", "2",
+	  "bits a value of the key sketch; 16 scans the keys themselves" },
 	{ "every", PARAM_INT, AT(every), 1, 1000, NULL, "1", "steps that a selected set serves" },
 	{ "split", PARAM_CHOICE, AT(split), 0, 0, "need|even", "need",
 	  "k is the mean over the layers: shared by how widely their attention spreads, or evenly" },
@@ -424,6 +457,9 @@ static const struct param sift_params[] = {
 	{ .key = NULL },
 };
 const struct policy_def policy_sift = {
-	.name = "sift", .help = "every token stays; each generated token reads k entries, which a scan of a low-bit key sketch scores highest",
-	.params = sift_params, .retention = &retain_all, .selector = &sift_ops,
+	.name = "sift",
+	.help = "every token stays; each generated token reads k entries, which a scan of a low-bit key sketch scores highest",
+	.params = sift_params,
+	.retention = &retain_all,
+	.selector = &sift_ops,
 };

@@ -1,8 +1,9 @@
-/* engine/policies/select_snapkv.c - `snapkv`: k entries are selected once at the end of a prefill, those with the largest pooled attention mass of
- * the prefill's last `window` tokens, and these tokens; later tokens are all added.
+/* engine/policies/select_snapkv.c - `snapkv`: k entries are selected once at the end of a prefill, those with the
+ * largest pooled attention mass of the prefill's last `window` tokens, and these tokens; later tokens are all added.
  *
- * Its authors evict the entries that are not selected.  Here all entries stay and only generated tokens read the selected ones, so that it
- * compares with other selections, and the next prefill attends everything and selects anew. */
+ * Its authors evict the entries that are not selected. Here all entries stay and only generated tokens read the
+ * selected ones, so that it compares with other selections, and the next prefill attends everything and selects
+ * anew. */
 #include "engine/policies/select_mass.h"
 
 #include <stdlib.h>
@@ -19,8 +20,8 @@ struct snapkv_params {
 
 struct snapkv {
 	struct step_mass mass;
-	int selected;              /* 0: everything is read */
-	int32_t from;              /* slots from here on are read beside the selected ones */
+	int selected; /* 0: everything is read */
+	int32_t from; /* slots from here on are read beside the selected ones */
 };
 
 static const struct snapkv_params *par_of(const struct selector *s)
@@ -90,7 +91,8 @@ static const struct attn_probe *snapkv_probe(struct selector *s, const struct st
 	return step_mass_probe(&f->mass, s, st, layer, n, n_slots, par_of(s)->window > 1 ? REDUCE_MEAN : REDUCE_MAX);
 }
 
-/* Replace the mass of the first n columns by its average over `kernel` neighbours; those outside count as 0, as published. */
+/* Replace the mass of the first n columns by its average over `kernel` neighbours; those outside count as 0, as
+ * published. */
 static void pool_average(struct selector *s, int32_t layer, int32_t n, int32_t kernel)
 {
 	struct snapkv *f = s->state;
@@ -167,11 +169,13 @@ static void snapkv_archive(struct selector *s, struct serializer *a, int32_t n_s
 		f->selected = 1;
 }
 
+/* clang-format off */
 static const struct selector_ops snapkv_ops = {
 	.bytes = snapkv_bytes, .init = snapkv_init, .release = snapkv_release, .select = snapkv_select, .probe = snapkv_probe,
 	.end = snapkv_end, .rewind = snapkv_rewind, .entries = snapkv_entries, .read_bytes = snapkv_read_bytes,
 	.archive = snapkv_archive, .holds = snapkv_holds,
 };
+/* clang-format on */
 
 #define AT(field) offsetof(struct snapkv_params, field)
 static const struct param snapkv_params[] = {
@@ -184,6 +188,9 @@ static const struct param snapkv_params[] = {
 	{ .key = NULL },
 };
 const struct policy_def policy_snapkv = {
-	.name = "snapkv", .help = "k entries selected once at the end of the prefill, and all that comes later; the others stay unread (SnapKV)",
-	.params = snapkv_params, .retention = &retain_all, .selector = &snapkv_ops,
+	.name = "snapkv",
+	.help = "k entries selected once at the end of the prefill, and all that comes later; the others stay unread (SnapKV)",
+	.params = snapkv_params,
+	.retention = &retain_all,
+	.selector = &snapkv_ops,
 };

@@ -14,7 +14,8 @@ struct chat_template {
 	char name[32];
 	struct jinja *jinja;
 	int channels;
-	int in_parts[ROLE_ASSISTANT + 1];   /* by role: the content goes to the template as a list of parts (choose_parts()) */
+	/* by role: the content goes to the template as a list of parts (choose_parts()) */
+	int in_parts[ROLE_ASSISTANT + 1];
 	int loses_question;
 };
 
@@ -63,14 +64,20 @@ void chat_free(struct chat_template *t)
 	free(t);
 }
 
-const char *chat_name(const struct chat_template *t) { return t->name; }
+const char *chat_name(const struct chat_template *t)
+{
+	return t->name;
+}
 
-int chat_channels(const struct chat_template *t) { return t->channels; }
+int chat_channels(const struct chat_template *t)
+{
+	return t->channels;
+}
 
 /* The first of the built-in names, as many as fit an error message. */
 static char *some_names(void)
 {
-	struct str o = {0};
+	struct str o = { 0 };
 	size_t n = 0, all = 0;
 	const char *name;
 
@@ -94,7 +101,8 @@ static int open_file(struct chat_template **out, const char *path, struct err *e
 		return err_set(e, ERR_USAGE, "the chat template '%s' cannot be read: %s", path, strerror(errno));
 	text = xmalloc(JINJA_TEXT_MAX + 2);
 	n = fread(text, 1, JINJA_TEXT_MAX + 1, f);
-	rc = ferror(f) ? err_set(e, ERR_USAGE, "the chat template '%s' cannot be read: %s", path, strerror(errno)) : chat_compile(out, text, n, e);
+	rc = ferror(f) ? err_set(e, ERR_USAGE, "the chat template '%s' cannot be read: %s", path, strerror(errno))
+	               : chat_compile(out, text, n, e);
 	fclose(f);
 	free(text);
 	return rc;
@@ -103,11 +111,12 @@ static int open_file(struct chat_template **out, const char *path, struct err *e
 /* The model's default template: the one without a name, or the first with one. */
 static int open_own(struct chat_template **out, const struct gguf *g, struct err *e)
 {
-	struct view text = {0};
+	struct view text = { 0 };
 
 	*out = NULL;
 	if (gguf_find(g, "tokenizer.chat_template"))
-		return gguf_string(g, "tokenizer.chat_template", &text, e) != 1 ? -1 : chat_compile(out, text.p, text.n, e);
+		return gguf_string(g, "tokenizer.chat_template", &text, e) != 1 ? -1
+		                                                                : chat_compile(out, text.p, text.n, e);
 	if (gguf_string(g, "tokenizer.chat_template.default", &text, NULL) == 1)
 		return chat_compile(out, text.p, text.n, e);
 	return 0;
@@ -116,8 +125,8 @@ static int open_own(struct chat_template **out, const struct gguf *g, struct err
 int chat_find(struct chat_template **out, const struct gguf *g, const char *name, struct err *e)
 {
 	const char *known = name ? chat_builtin_text(name) : NULL;
-	struct view text = {0};
-	struct str key = {0};
+	struct view text = { 0 };
+	struct str key = { 0 };
 	char *names;
 	int own;
 
@@ -133,7 +142,8 @@ int chat_find(struct chat_template **out, const struct gguf *g, const char *name
 	if (strchr(name, '/') || strstr(name, ".jinja"))
 		return open_file(out, name, e);
 	names = some_names();
-	err_set(e, ERR_USAGE, "the chat template '%s' is not known; pass the path of a file (./%s) or one of %s", name, name, names);
+	err_set(e, ERR_USAGE, "the chat template '%s' is not known; pass the path of a file (./%s) or one of %s", name,
+	        name, names);
 	free(names);
 	return -1;
 }
@@ -144,9 +154,9 @@ struct writer {
 	const struct chat_msg *m;
 	struct chat_text *out;
 	struct text_place *place;
-	int32_t last;              /* the message that the end of the text comes from, or -1 */
-	size_t from, at;           /* where the run of its bytes began: in the message, in the text */
-	const char *next;          /* the byte of the message that would continue it */
+	int32_t last;     /* the message that the end of the text comes from, or -1 */
+	size_t from, at;  /* where the run of its bytes began: in the message, in the text */
+	const char *next; /* the byte of the message that would continue it */
 };
 
 static void add_special(struct chat_text *o, size_t n)
@@ -197,11 +207,11 @@ void chat_text_free(struct chat_text *t)
 {
 	str_free(&t->text);
 	free(t->special);
-	*t = (struct chat_text){0};
+	*t = (struct chat_text){ 0 };
 }
 
-int chat_write(const struct chat_template *t, const char *bos, const char *eos, const struct chat_msg *m, size_t n, unsigned flags,
-               struct chat_text *out, struct text_place *place, struct err *e)
+int chat_write(const struct chat_template *t, const char *bos, const char *eos, const struct chat_msg *m, size_t n,
+               unsigned flags, struct chat_text *out, struct text_place *place, struct err *e)
 {
 	static const char *const role[] = { "system", "user", "assistant" };
 	struct writer w = { .m = m, .out = out, .place = place, .last = -1 };
@@ -212,7 +222,9 @@ int chat_write(const struct chat_template *t, const char *bos, const char *eos, 
 	c.thinking = flags & REPLY_NO_THOUGHT ? 0 : flags & REPLY_THOUGHT ? 1 : -1;
 	for (size_t i = 0; i < n; i++) {
 		list[i] = (struct jinja_message){
-			.role = m[i].role_name ? m[i].role_name : role[m[i].role], .text = m[i].text, .len = m[i].len,
+			.role = m[i].role_name ? m[i].role_name : role[m[i].role],
+			.text = m[i].text,
+			.len = m[i].len,
 			.in_parts = t->in_parts[m[i].role_name ? ROLE_USER : m[i].role],
 		};
 		if (place)
@@ -221,7 +233,8 @@ int chat_write(const struct chat_template *t, const char *bos, const char *eos, 
 	rc = n ? jinja_run(t->jinja, &c, write_piece, &w, e) : err_set(e, ERR_USAGE, "there is no message to render");
 	free(list);
 	if (!rc && t->channels && flags & REPLY_HEAD && flags & REPLY_NO_THOUGHT)
-		write_piece(&w, &(struct jinja_piece){ .p = CHANNEL_FINAL, .n = sizeof CHANNEL_FINAL - 1, .from = JINJA_TEMPLATE });
+		write_piece(&w, &(struct jinja_piece){
+					.p = CHANNEL_FINAL, .n = sizeof CHANNEL_FINAL - 1, .from = JINJA_TEMPLATE });
 	return rc;
 }
 
@@ -229,7 +242,7 @@ int chat_write(const struct chat_template *t, const char *bos, const char *eos, 
 static struct str probe(const struct chat_template *t, unsigned flags)
 {
 	struct chat_msg m = { .role = ROLE_USER, .text = "Hi", .len = 2 };
-	struct chat_text text = {0};
+	struct chat_text text = { 0 };
 
 	if (chat_write(t, "", "", &m, 1, REPLY_HEAD | flags, &text, NULL, NULL) < 0)
 		text.text.n = 0;
@@ -269,8 +282,8 @@ int chat_flag_matters(const struct chat_template *t, unsigned flag)
 /* Does the template show the texts of all these messages?  -1: it refuses them. */
 static int shows_all(const struct chat_template *t, const struct chat_msg *m, size_t n)
 {
-	struct chat_text text = {0};
-	struct err none = {0};
+	struct chat_text text = { 0 };
+	struct err none = { 0 };
 	int shown = chat_write(t, "", "", m, n, REPLY_HEAD, &text, NULL, &none) < 0 ? -1 : 1;
 
 	for (size_t i = 0; i < n && shown > 0; i++)
@@ -280,18 +293,24 @@ static int shows_all(const struct chat_template *t, const struct chat_msg *m, si
 }
 
 /* Words that no template has. */
-#define SAID(r, words) { .role = (r), .text = words, .len = sizeof(words) - 1 }
+#define SAID(r, words)                                                                                                 \
+	{                                                                                                              \
+		.role = (r), .text = words, .len = sizeof(words) - 1                                                   \
+	}
 static const struct chat_msg said[] = {
-	SAID(ROLE_SYSTEM, "Answer like zu7q."), SAID(ROLE_USER, "Why is q7uz?"), SAID(ROLE_ASSISTANT, "Because 7uqz."), SAID(ROLE_USER, "Is u7zq?"),
+	SAID(ROLE_SYSTEM, "Answer like zu7q."),
+	SAID(ROLE_USER, "Why is q7uz?"),
+	SAID(ROLE_ASSISTANT, "Because 7uqz."),
+	SAID(ROLE_USER, "Is u7zq?"),
 };
 
-/* Does what the template writes depend on the text of message `which` of these?  -1: it refuses them.  Another text of the same length tells,
- * so that one which is cut or changed counts as well. */
+/* Does what the template writes depend on the text of message `which` of these? -1: it refuses them. Another text of
+ * the same length tells, so that one which is cut or changed counts as well. */
 static int depends_on(const struct chat_template *t, const struct chat_msg *m, size_t n, size_t which)
 {
 	struct chat_msg other[sizeof said / sizeof *said];
-	struct chat_text text[2] = {0};
-	struct err none = {0};
+	struct chat_text text[2] = { 0 };
+	struct err none = { 0 };
 	char words[32];
 	int differ = -1;
 
@@ -299,18 +318,23 @@ static int depends_on(const struct chat_template *t, const struct chat_msg *m, s
 	for (size_t i = 0; i < m[which].len; i++)
 		words[i] = m[which].text[m[which].len - 1 - i];
 	other[which].text = words;
-	if (!chat_write(t, "", "", m, n, REPLY_HEAD, &text[0], NULL, &none) && !chat_write(t, "", "", other, n, REPLY_HEAD, &text[1], NULL, &none))
-		differ = text[0].text.n != text[1].text.n || (text[0].text.n && memcmp(text[0].text.p, text[1].text.p, text[0].text.n));
+	if (!chat_write(t, "", "", m, n, REPLY_HEAD, &text[0], NULL, &none) &&
+	    !chat_write(t, "", "", other, n, REPLY_HEAD, &text[1], NULL, &none))
+		differ = text[0].text.n != text[1].text.n ||
+		         (text[0].text.n && memcmp(text[0].text.p, text[1].text.p, text[0].text.n));
 	chat_text_free(&text[0]);
 	chat_text_free(&text[1]);
 	return differ;
 }
 
-/* Templates of models that see pictures may look for the parts of a content, and write nothing of one that is a plain text.  A role whose
- * text is seen only as a part gives its content so. */
+/* Templates of models that see pictures may look for the parts of a content, and write nothing of one that is a plain
+ * text. A role whose text is seen only as a part gives its content so. */
 static void choose_parts(struct chat_template *t)
 {
-	static const struct { enum chat_role role; size_t from, n; } tried[] = { { ROLE_USER, 1, 1 }, { ROLE_SYSTEM, 0, 2 }, { ROLE_ASSISTANT, 1, 3 } };
+	static const struct {
+		enum chat_role role;
+		size_t from, n;
+	} tried[] = { { ROLE_USER, 1, 1 }, { ROLE_SYSTEM, 0, 2 }, { ROLE_ASSISTANT, 1, 3 } };
 	int seen;
 
 	for (size_t i = 0; i < sizeof tried / sizeof *tried; i++) {
@@ -332,9 +356,15 @@ static void choose_parts(struct chat_template *t)
 	}
 }
 
-int chat_shows_question(const struct chat_template *t) { return !t->loses_question; }
+int chat_shows_question(const struct chat_template *t)
+{
+	return !t->loses_question;
+}
 
-int chat_takes_system(const struct chat_template *t) { return shows_all(t, said, 2) > 0; }
+int chat_takes_system(const struct chat_template *t)
+{
+	return shows_all(t, said, 2) > 0;
+}
 
 int chat_wants_turns(const struct chat_template *t)
 {

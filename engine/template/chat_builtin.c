@@ -1,63 +1,84 @@
 /* engine/template/chat_builtin.c - chat templates by name, for files that have none or one that cannot be used.
  *
- * Short forms: conversations of text alone, no tools.  Default system messages of the original templates are left out, except where a
- * format needs one.  smollm2 is the default model's own, letter by letter: its name is part of what sessions store. */
+ * Short forms: conversations of text alone, no tools. Default system messages of the original templates are left out,
+ * except where a format needs one. smollm2 is the default model's own, letter by letter: its name is part of what
+ * sessions store. */
 #include "engine/template/chat.h"
 
 #include <string.h>
 
-#define EACH "{% for m in messages %}"
-#define END_EACH "{% endfor %}"
-#define SAY(before, after) "{{ '" before "' + m.content + '" after "' }}"
+#define EACH                       "{% for m in messages %}"
+#define END_EACH                   "{% endfor %}"
+#define SAY(before, after)         "{{ '" before "' + m.content + '" after "' }}"
 #define SAY_TRIMMED(before, after) "{{ '" before "' + m.content.strip() + '" after "' }}"
-#define REPLY(head) "{% if add_generation_prompt %}{{ '" head "' }}{% endif %}"
-#define BY_ROLE(system, user, assistant) \
-	EACH "{% if m.role == 'system' %}" system "{% elif m.role == 'user' %}" user "{% else %}" assistant "{% endif %}" END_EACH
+#define REPLY(head)                "{% if add_generation_prompt %}{{ '" head "' }}{% endif %}"
+#define BY_ROLE(system, user, assistant)                                                                               \
+	EACH "{% if m.role == 'system' %}" system "{% elif m.role == 'user' %}" user "{% else %}" assistant            \
+	     "{% endif %}" END_EACH
 #define BOS "{{ bos_token }}"
 
 /* A leading system message apart, the others in turns. */
-#define FIRST_SYSTEM "{% set first = messages[0].content if messages[0].role == 'system' %}" \
+#define FIRST_SYSTEM                                                                                                   \
+	"{% set first = messages[0].content if messages[0].role == 'system' %}"                                        \
 	"{% set rest = messages[1:] if messages[0].role == 'system' else messages %}"
 #define EACH_OF_REST "{% for m in rest %}"
-#define IN_TURNS "{% if (m.role == 'user') != (loop.index0 % 2 == 0) %}" \
+#define IN_TURNS                                                                                                       \
+	"{% if (m.role == 'user') != (loop.index0 % 2 == 0) %}"                                                        \
 	"{{ raise_exception('user and assistant must take turns, the user first') }}{% endif %}"
-#define NO_LATER_SYSTEM "{% if m.role == 'system' %}{{ raise_exception('a system message can stand at the start only') }}{% endif %}"
+#define NO_LATER_SYSTEM                                                                                                \
+	"{% if m.role == 'system' %}{{ raise_exception('a system message can stand at the start only') }}{% endif %}"
 
 #define CHATML_TURNS EACH "{{ '<|im_start|>' + m.role + '\\n' + m.content + '<|im_end|>\\n' }}" END_EACH
-#define CHATML CHATML_TURNS REPLY("<|im_start|>assistant\\n")
-#define CHATML_DEFAULT(system) \
+#define CHATML       CHATML_TURNS REPLY("<|im_start|>assistant\\n")
+#define CHATML_DEFAULT(system)                                                                                         \
 	"{% if messages[0].role != 'system' %}{{ '<|im_start|>system\\n" system "<|im_end|>\\n' }}{% endif %}" CHATML
 
 /* Reasoning of answers after the last question stays, that of earlier ones goes. */
-#define LAST_QUESTION "{% set ns = namespace(last=messages|length - 1) %}" \
+#define LAST_QUESTION                                                                                                  \
+	"{% set ns = namespace(last=messages|length - 1) %}"                                                           \
 	"{% for m in messages %}{% if m.role == 'user' %}{% set ns.last = loop.index0 %}{% endif %}{% endfor %}"
-#define SPLIT_THOUGHT "{% set thought = '' %}{% set said = m.content %}{% if '</think>' in m.content %}" \
-	"{% set thought = m.content.split('</think>')[0].rstrip('\\n').split('<think>')[-1].lstrip('\\n') %}" \
+#define SPLIT_THOUGHT                                                                                                  \
+	"{% set thought = '' %}{% set said = m.content %}{% if '</think>' in m.content %}"                             \
+	"{% set thought = m.content.split('</think>')[0].rstrip('\\n').split('<think>')[-1].lstrip('\\n') %}"          \
 	"{% set said = m.content.split('</think>')[-1].lstrip('\\n') %}{% endif %}"
-#define NO_THOUGHT "{% if enable_thinking is defined and not enable_thinking %}{{ '<think>\\n\\n</think>\\n\\n' }}"
+#define NO_THOUGHT   "{% if enable_thinking is defined and not enable_thinking %}{{ '<think>\\n\\n</think>\\n\\n' }}"
 
 #define HEADER(role) "<|start_header_id|>" role "<|end_header_id|>\\n\\n"
-#define LLAMA3_TURNS "{{ '<|start_header_id|>' + m.role + '<|end_header_id|>\\n\\n' + m.content.strip() + '<|eot_id|>' }}"
-#define LLAMA3_DATED(day) BOS FIRST_SYSTEM \
-	"{{ '" HEADER("system") "Cutting Knowledge Date: December 2023\\nToday Date: ' + " day " + '\\n\\n' + (first or '').strip() + '<|eot_id|>' }}" \
-	EACH_OF_REST LLAMA3_TURNS END_EACH REPLY(HEADER("assistant"))
+#define LLAMA3_TURNS                                                                                                   \
+	"{{ '<|start_header_id|>' + m.role + '<|end_header_id|>\\n\\n' + m.content.strip() + '<|eot_id|>' }}"
+#define LLAMA3_DATED(day)                                                                                              \
+	BOS FIRST_SYSTEM "{{ '" HEADER(                                                                                \
+		"system") "Cutting Knowledge Date: December 2023\\nToday Date: ' + " day                               \
+			  " + '\\n\\n' + (first or '').strip() + '<|eot_id|>' }}" EACH_OF_REST LLAMA3_TURNS END_EACH   \
+			  REPLY(HEADER("assistant"))
 
-#define MISTRAL_MERGED(before, between, after, answer) BOS FIRST_SYSTEM EACH_OF_REST IN_TURNS NO_LATER_SYSTEM "{% if m.role == 'user' %}" \
-	"{% set before = first + '\\n\\n' if first is not none and first is defined and " between " else '' %}" \
-	"{{ '" before "' + before + m.content + '" after "' }}{% else %}" answer "{% endif %}" END_EACH
-#define MISTRAL_SYSTEM(turns) BOS EACH turns \
-	"{% if m.role == 'system' %}" SAY("[SYSTEM_PROMPT]", "[/SYSTEM_PROMPT]") "{% elif m.role == 'user' %}" SAY("[INST]", "[/INST]") \
-	"{% else %}{{ m.content + eos_token }}{% endif %}" END_EACH
+#define MISTRAL_MERGED(before, between, after, answer)                                                                 \
+	BOS FIRST_SYSTEM EACH_OF_REST IN_TURNS NO_LATER_SYSTEM                                                         \
+		"{% if m.role == 'user' %}"                                                                            \
+		"{% set before = first + '\\n\\n' if first is not none and first is defined and " between              \
+		" else '' %}"                                                                                          \
+		"{{ '" before "' + before + m.content + '" after "' }}{% else %}" answer "{% endif %}" END_EACH
+#define MISTRAL_SYSTEM(turns)                                                                                               \
+	BOS EACH turns                                                                                                      \
+		"{% if m.role == 'system' %}" SAY("[SYSTEM_PROMPT]", "[/SYSTEM_PROMPT]") "{% elif m.role == 'user' %}" SAY( \
+			"[INST]", "[/INST]") "{% else %}{{ m.content + eos_token }}{% endif %}" END_EACH
 
 #define GEMMA_TURN "{{ '<start_of_turn>' + ('model' if m.role == 'assistant' else m.role) + '\\n' + "
-#define DEEPSEEK_TURNS(answer) "{% set ns = namespace(system='') %}" EACH "{% if m.role == 'system' %}{% set ns.system = m.content %}{% endif %}" END_EACH \
-	"{{ bos_token + ns.system }}" EACH "{% if m.role == 'user' %}" SAY("<｜User｜>", "") "{% elif m.role == 'assistant' %}" \
-	"{{ '<｜Assistant｜>' + " answer " + '<｜end▁of▁sentence｜>' }}{% endif %}" END_EACH
-#define PHI3_TURNS BY_ROLE(SAY("<|system|>\\n", "<|end|>\\n"), SAY("<|user|>\\n", "<|end|>\\n"), SAY("<|assistant|>\\n", "<|end|>\\n"))
+#define DEEPSEEK_TURNS(answer)                                                                                         \
+	"{% set ns = namespace(system='') %}" EACH                                                                     \
+	"{% if m.role == 'system' %}{% set ns.system = m.content %}{% endif %}" END_EACH                               \
+	"{{ bos_token + ns.system }}" EACH                                                                             \
+	"{% if m.role == 'user' %}" SAY("<｜User｜>", "") "{% elif m.role == 'assistant' %}"                           \
+							  "{{ '<｜Assistant｜>' + " answer                             \
+							  " + '<｜end▁of▁sentence｜>' }}{% endif %}" END_EACH
+#define PHI3_TURNS                                                                                                     \
+	BY_ROLE(SAY("<|system|>\\n", "<|end|>\\n"), SAY("<|user|>\\n", "<|end|>\\n"),                                  \
+	        SAY("<|assistant|>\\n", "<|end|>\\n"))
 #define ELSE_EOS(head) "{% if add_generation_prompt %}{{ '" head "' }}{% else %}{{ eos_token }}{% endif %}"
-#define COHERE(role) "<|START_OF_TURN_TOKEN|><|" role "_TOKEN|>"
-#define END_COHERE "<|END_OF_TURN_TOKEN|>"
+#define COHERE(role)   "<|START_OF_TURN_TOKEN|><|" role "_TOKEN|>"
+#define END_COHERE     "<|END_OF_TURN_TOKEN|>"
 
+/* clang-format off */
 static const struct { const char *name, *text; } builtin[] = {
 	/* ---- ChatML and what grew from it ---- */
 	{ "chatml", CHATML },
@@ -169,8 +190,12 @@ static const struct { const char *name, *text; } builtin[] = {
 	  BOS "{% if ns.system %}{{ 'System: ' + ns.system + '\\n\\n' }}{% endif %}" EACH "{% if m.role == 'user' %}" SAY_TRIMMED("User: ", "\\n\\n")
 	  "{% elif m.role == 'assistant' %}{{ 'Assistant: ' + m.content.split('</think>')[-1].strip() + '\\n\\n' }}{% endif %}" END_EACH REPLY("Assistant:") },
 };
+/* clang-format on */
 
-const char *chat_builtin_name(size_t i) { return i < sizeof builtin / sizeof *builtin ? builtin[i].name : NULL; }
+const char *chat_builtin_name(size_t i)
+{
+	return i < sizeof builtin / sizeof *builtin ? builtin[i].name : NULL;
+}
 
 const char *chat_builtin_text(const char *name)
 {

@@ -1,14 +1,15 @@
 /* engine/template/render.c - a conversation as tokens, rendered again after each change.
  *
- * The template writes the whole conversation as text, which costs a copy; tokenizing is what takes time.  So the text is compared with the
- * one that was rendered before, and the tokens of what both begin and end with stay:
+ * The template writes the whole conversation as text, which costs a copy; tokenizing is what takes time. So the text is
+ * compared with the one that was rendered before, and the tokens of what both begin and end with stay:
  *
  *     before   |  same beginning  |   old    |  same end  |
  *     now      |  same beginning  |     new     |  same end  |
  *                                 ^ first       ^ last: tokenized between these two
  *
- * Tokens depend on their neighbourhood, so both places are moved to where the text may be cut: around the sampled ids of an answer, before a
- * control token, or between two words (vocab_cuts()).  Whatever a template does to earlier messages shows in its text. */
+ * Tokens depend on their neighbourhood, so both places are moved to where the text may be cut: around the sampled ids
+ * of an answer, before a control token, or between two words (vocab_cuts()). Whatever a template does to earlier
+ * messages shows in its text. */
 #include "engine/template/chat.h"
 
 #include <stdlib.h>
@@ -17,12 +18,15 @@
 #include "engine/token/token.h"
 
 /* An answer that stands there by its sampled ids: its bytes, and its tokens in the sequence. */
-struct verbatim { size_t off, len, first, n_id; };
+struct verbatim {
+	size_t off, len, first, n_id;
+};
 
 struct rendered_text {
 	struct chat_text t;
-	struct verbatim *verb; size_t n_verb;
-	size_t lead;               /* tokens before the text: a BOS that the template does not write */
+	struct verbatim *verb;
+	size_t n_verb;
+	size_t lead; /* tokens before the text: a BOS that the template does not write */
 };
 
 static void text_free(struct rendered_text *x)
@@ -65,31 +69,41 @@ static int control_at(const struct vocab *v, const struct chat_text *t, size_t a
 	return 0;
 }
 
-/* An answer that the template leaves unchanged keeps its sampled ids: its text, encoded again, might give other ids, and the KV entries from
- * there on would have to be recomputed.  SentencePiece puts a space before a run of plain text, so none may start behind such an answer. */
-static void find_verbatim(struct rendered_text *x, int base, const struct vocab *v, const struct chat_msg *m, const struct text_place *place,
-                          size_t n)
+/* An answer that the template leaves unchanged keeps its sampled ids: its text, encoded again, might give other ids,
+ * and the KV entries from there on would have to be recomputed. SentencePiece puts a space before a run of plain text,
+ * so none may start behind such an answer. */
+static void find_verbatim(struct rendered_text *x, int base, const struct vocab *v, const struct chat_msg *m,
+                          const struct text_place *place, size_t n)
 {
 	int spm = !strcmp(vocab_info(v)->model, "llama");
 
 	x->verb = xcalloc(n + 1, sizeof *x->verb);
 	for (size_t i = 0; i < n; i++) {
-		if (!m[i].n_id || m[i].role != ROLE_ASSISTANT || place[i].at == SIZE_MAX || place[i].from || place[i].n != m[i].len)
+		if (!m[i].n_id || m[i].role != ROLE_ASSISTANT || place[i].at == SIZE_MAX || place[i].from ||
+		    place[i].n != m[i].len)
 			continue;
 		if (spm && !base && !control_at(v, &x->t, place[i].at + m[i].len))
 			continue;
-		x->verb[x->n_verb++] = (struct verbatim){ .off = place[i].at, .len = m[i].len, .n_id = m[i].n_id, .first = i };
+		x->verb[x->n_verb++] =
+			(struct verbatim){ .off = place[i].at, .len = m[i].len, .n_id = m[i].n_id, .first = i };
 	}
 }
 
 /* ---- what two texts have in common ---- */
 
-static size_t min_of(size_t a, size_t b) { return a < b ? a : b; }
+static size_t min_of(size_t a, size_t b)
+{
+	return a < b ? a : b;
+}
 
-static size_t span_end(const struct span *s) { return s->off + s->len; }
+static size_t span_end(const struct span *s)
+{
+	return s->off + s->len;
+}
 
 /* Bytes that both begin with, up to where the template's own text or sampled answers differ. */
-static size_t common_front(const struct rendered_text *a, const int32_t *id_a, const struct rendered_text *b, const struct chat_msg *m)
+static size_t common_front(const struct rendered_text *a, const int32_t *id_a, const struct rendered_text *b,
+                           const struct chat_msg *m)
 {
 	size_t most = min_of(a->t.text.n, b->t.text.n), n = 0, i;
 
@@ -119,7 +133,8 @@ static size_t common_front(const struct rendered_text *a, const int32_t *id_a, c
 }
 
 /* Bytes that both end with, at most `most`. */
-static size_t common_back(const struct rendered_text *a, const int32_t *id_a, const struct rendered_text *b, const struct chat_msg *m, size_t most)
+static size_t common_back(const struct rendered_text *a, const int32_t *id_a, const struct rendered_text *b,
+                          const struct chat_msg *m, size_t most)
 {
 	size_t len_a = a->t.text.n, len_b = b->t.text.n, n = 0, i;
 
@@ -142,7 +157,8 @@ static size_t common_back(const struct rendered_text *a, const int32_t *id_a, co
 		}
 	}
 	for (i = 1; i <= a->n_verb || i <= b->n_verb; i++) {
-		const struct verbatim *x = i <= a->n_verb ? &a->verb[a->n_verb - i] : NULL, *y = i <= b->n_verb ? &b->verb[b->n_verb - i] : NULL;
+		const struct verbatim *x = i <= a->n_verb ? &a->verb[a->n_verb - i] : NULL,
+				      *y = i <= b->n_verb ? &b->verb[b->n_verb - i] : NULL;
 		size_t from_x = x ? len_a - x->off - x->len : SIZE_MAX, from_y = y ? len_b - y->off - y->len : SIZE_MAX;
 
 		if (x && y && from_x == from_y && x->len == y->len && x->n_id == y->n_id &&
@@ -194,10 +210,15 @@ static int verbatim_ends(const struct rendered_text *x, size_t at)
 }
 
 /* A place where r may be cut: tokens before it, its byte, and whether the text behind it continues plain text. */
-struct place { size_t token, at; int continues; };
+struct place {
+	size_t token, at;
+	int continues;
+};
 
-/* The last cut of r at byte `most` or before that holds whatever follows behind byte `most`.  next: the text that will follow; NULL = any. */
-static struct place cut_front(const struct rendered *r, const struct vocab *v, const struct rendered_text *next, size_t most)
+/* The last cut of r at byte `most` or before that holds whatever follows behind byte `most`. next: the text that will
+ * follow; NULL = any. */
+static struct place cut_front(const struct rendered *r, const struct vocab *v, const struct rendered_text *next,
+                              size_t most)
 {
 	const struct rendered_text *x = r->text;
 
@@ -222,8 +243,10 @@ static struct place cut_front(const struct rendered *r, const struct vocab *v, c
 	return (struct place){ .token = x->lead };
 }
 
-/* The first cut of r among its last `most` bytes that holds whatever stands before them.  next: the text that they will end. */
-static struct place cut_back(const struct rendered *r, const struct vocab *v, const struct rendered_text *next, size_t most)
+/* The first cut of r among its last `most` bytes that holds whatever stands before them. next: the text that they will
+ * end. */
+static struct place cut_back(const struct rendered *r, const struct vocab *v, const struct rendered_text *next,
+                             size_t most)
 {
 	const struct rendered_text *x = r->text;
 	size_t first = x->t.text.n - most;
@@ -234,7 +257,8 @@ static struct place cut_back(const struct rendered *r, const struct vocab *v, co
 
 		if (in && in->off > first)
 			return (struct place){ .token = in->first, .at = in->off };
-		if (in && in->off + in->len >= first && verbatim_ends(next, next->t.text.n - (x->t.text.n - in->off - in->len)))
+		if (in && in->off + in->len >= first &&
+		    verbatim_ends(next, next->t.text.n - (x->t.text.n - in->off - in->len)))
 			return (struct place){ .token = in->first + in->n_id, .at = in->off + in->len };
 		if (in && k < in->first + in->n_id)
 			continue;
@@ -251,10 +275,14 @@ static struct place cut_back(const struct rendered *r, const struct vocab *v, co
 /* ---- tokens ---- */
 
 /* What is being put together: ids, and where each ends. */
-struct builder { struct tokens id; struct token_ends end; };
+struct builder {
+	struct tokens id;
+	struct token_ends end;
+};
 
 /* Bytes from .. to of t, with the parts of the special ranges in it. */
-static int encode_part(struct builder *b, const struct vocab *v, const struct chat_text *t, size_t from, size_t to, int continues, struct err *e)
+static int encode_part(struct builder *b, const struct vocab *v, const struct chat_text *t, size_t from, size_t to,
+                       int continues, struct err *e)
 {
 	size_t first = 0, last, done = b->end.n;
 	struct span *part;
@@ -264,11 +292,12 @@ static int encode_part(struct builder *b, const struct vocab *v, const struct ch
 		return 0;
 	while (first < t->n_special && span_end(&t->special[first]) <= from)
 		first++;
-	for (last = first; last < t->n_special && t->special[last].off < to; )
+	for (last = first; last < t->n_special && t->special[last].off < to;)
 		last++;
 	part = xcalloc(last - first + 1, sizeof *part);
 	for (size_t i = first; i < last; i++) {
-		size_t a = t->special[i].off < from ? from : t->special[i].off, z = min_of(span_end(&t->special[i]), to);
+		size_t a = t->special[i].off < from ? from : t->special[i].off,
+		       z = min_of(span_end(&t->special[i]), to);
 		part[i - first] = (struct span){ a - from, z - a };
 	}
 	rc = vocab_encode_ends(v, t->text.p + from, to - from, part, last - first, continues, &b->id, &b->end, e);
@@ -302,8 +331,8 @@ static void add_kept(struct builder *b, const struct rendered *r, size_t first, 
 }
 
 /* The text of x from a cut to byte `to`, with the answers verb .. last in it. */
-static int add_new(struct builder *b, const struct vocab *v, struct rendered_text *x, const struct chat_msg *m, size_t verb, size_t last,
-                   struct place from, size_t to, struct err *e)
+static int add_new(struct builder *b, const struct vocab *v, struct rendered_text *x, const struct chat_msg *m,
+                   size_t verb, size_t last, struct place from, size_t to, struct err *e)
 {
 	for (; verb < last; verb++) {
 		struct verbatim *y = &x->verb[verb];
@@ -327,8 +356,8 @@ static size_t verbatim_before(const struct rendered_text *x, size_t token)
 }
 
 /* The tokens of x, those of r where they stand in both. */
-static int tokenize(struct builder *b, const struct vocab *v, const struct rendered *r, struct rendered_text *x, const struct chat_msg *m,
-                    struct err *e)
+static int tokenize(struct builder *b, const struct vocab *v, const struct rendered *r, struct rendered_text *x,
+                    const struct chat_msg *m, struct err *e)
 {
 	const struct vocab_info *info = vocab_info(v);
 	const struct rendered_text *old = r->text;
@@ -342,7 +371,8 @@ static int tokenize(struct builder *b, const struct vocab *v, const struct rende
 	x->lead = b->id.n;
 	if (old) {
 		first = cut_front(r, v, x, common_front(old, r->id.id, x, m));
-		last = cut_back(r, v, x, common_back(old, r->id.id, x, m, min_of(old->t.text.n, x->t.text.n) - first.at));
+		last = cut_back(r, v, x,
+		                common_back(old, r->id.id, x, m, min_of(old->t.text.n, x->t.text.n) - first.at));
 		to -= old->t.text.n - last.at;
 		before = verbatim_before(old, first.token);
 		behind = old->n_verb - verbatim_before(old, last.token);
@@ -368,13 +398,13 @@ static int tokenize(struct builder *b, const struct vocab *v, const struct rende
 	return 0;
 }
 
-int chat_render(const struct chat_template *f, const struct vocab *v, const struct chat_msg *m, size_t n, unsigned flags,
-                const struct rendered *before, struct rendered *out, struct err *e)
+int chat_render(const struct chat_template *f, const struct vocab *v, const struct chat_msg *m, size_t n,
+                unsigned flags, const struct rendered *before, struct rendered *out, struct err *e)
 {
 	struct rendered_text *x = xcalloc(1, sizeof *x);
 	struct text_place *place = xcalloc(n + 1, sizeof *place);
 	const struct rendered none = { .n_msg = 0 };
-	struct builder b = {0};
+	struct builder b = { 0 };
 	int rc = chat_compose(f, v, m, n, flags, &x->t, place, e);
 
 	if (!rc && x->t.text.n > UINT32_MAX)
@@ -413,10 +443,10 @@ size_t rendered_token(const struct rendered *r, size_t i, size_t byte)
 }
 
 /* Bytes from.at .. to of t and a text behind them. */
-static int encode_with(struct builder *b, const struct vocab *v, const struct chat_text *t, struct place from, size_t to, const char *next,
-                       struct err *e)
+static int encode_with(struct builder *b, const struct vocab *v, const struct chat_text *t, struct place from,
+                       size_t to, const char *next, struct err *e)
 {
-	struct chat_text part = {0};
+	struct chat_text part = { 0 };
 	int rc;
 
 	for (size_t i = 0; i < t->n_special; i++) {
@@ -424,7 +454,8 @@ static int encode_with(struct builder *b, const struct vocab *v, const struct ch
 
 		if (span_end(&s) <= from.at || s.off >= to)
 			continue;
-		s = (struct span){ s.off < from.at ? 0 : s.off - from.at, min_of(span_end(&s), to) - (s.off < from.at ? from.at : s.off) };
+		s = (struct span){ s.off < from.at ? 0 : s.off - from.at,
+			           min_of(span_end(&s), to) - (s.off < from.at ? from.at : s.off) };
 		part.special = xrealloc(part.special, (part.n_special + 1) * sizeof *part.special);
 		part.special[part.n_special++] = s;
 	}
@@ -436,11 +467,12 @@ static int encode_with(struct builder *b, const struct vocab *v, const struct ch
 }
 
 /* What any text may begin with: a letter and a digit have nothing in common. */
-int rendered_stable(const struct rendered *r, const struct vocab *v, size_t i, size_t byte, struct tokens *out, struct err *e)
+int rendered_stable(const struct rendered *r, const struct vocab *v, size_t i, size_t byte, struct tokens *out,
+                    struct err *e)
 {
 	static const char *const next[2] = { "A", "1" };
 	size_t at = byte_of(r, i, byte), n = 0;
-	struct builder b[2] = {{ .id = {0} }, { .id = {0} }};
+	struct builder b[2] = { { .id = { 0 } }, { .id = { 0 } } };
 	struct place first;
 	int rc = 0;
 
@@ -462,10 +494,11 @@ int rendered_stable(const struct rendered *r, const struct vocab *v, size_t i, s
 	return rc;
 }
 
-int rendered_count(const struct rendered *r, const struct vocab *v, size_t i, size_t from, size_t to, size_t *n, struct err *e)
+int rendered_count(const struct rendered *r, const struct vocab *v, size_t i, size_t from, size_t to, size_t *n,
+                   struct err *e)
 {
 	size_t first = byte_of(r, i, from), end = byte_of(r, i, to), lo, hi;
-	struct builder b = {0};
+	struct builder b = { 0 };
 	const char *text;
 	int rc;
 
@@ -480,12 +513,15 @@ int rendered_count(const struct rendered *r, const struct vocab *v, size_t i, si
 	while (hi > lo && !vocab_cuts(v, text, end - first, r->end[hi - 1] - first))
 		hi--;
 	if (lo >= hi) {
-		rc = encode_with(&b, v, &(struct chat_text){ .text = r->text->t.text }, (struct place){ .at = first }, end, "", e);
+		rc = encode_with(&b, v, &(struct chat_text){ .text = r->text->t.text }, (struct place){ .at = first },
+		                 end, "", e);
 		*n = b.id.n;
 	} else {
-		rc = encode_with(&b, v, &(struct chat_text){ .text = r->text->t.text }, (struct place){ .at = first }, r->end[lo], "", e);
+		rc = encode_with(&b, v, &(struct chat_text){ .text = r->text->t.text }, (struct place){ .at = first },
+		                 r->end[lo], "", e);
 		if (!rc)
-			rc = encode_with(&b, v, &(struct chat_text){ .text = r->text->t.text }, (struct place){ .at = r->end[hi - 1], .continues = 1 }, end, "", e);
+			rc = encode_with(&b, v, &(struct chat_text){ .text = r->text->t.text },
+			                 (struct place){ .at = r->end[hi - 1], .continues = 1 }, end, "", e);
 		*n = b.id.n + hi - 1 - lo;
 	}
 	tokens_free(&b.id);

@@ -1,4 +1,5 @@
-/* engine/template/render_text.c - a conversation as text: by its template, by none for a base model, or with a last message that goes on. */
+/* engine/template/render_text.c - a conversation as text: by its template, by none for a base model, or with a last
+ * message that goes on. */
 #include "engine/template/chat.h"
 
 #include <stdlib.h>
@@ -15,8 +16,10 @@ static char *token_text(const struct vocab *v, int32_t id)
 	return s;
 }
 
-/* A base model: system prompt, questions and answers one after the other, a line break behind the system prompt and each answer. */
-static int compose_plain(const struct chat_msg *m, size_t n, struct chat_text *out, struct text_place *place, struct err *e)
+/* A base model: system prompt, questions and answers one after the other, a line break behind the system prompt and
+ * each answer. */
+static int compose_plain(const struct chat_msg *m, size_t n, struct chat_text *out, struct text_place *place,
+                         struct err *e)
 {
 	for (size_t i = 0; i < n; i++) {
 		place[i] = (struct text_place){ .at = out->text.n, .n = m[i].len };
@@ -37,8 +40,8 @@ static void cut_text(struct chat_text *t, size_t n)
 		t->special[t->n_special - 1].len = n - t->special[t->n_special - 1].off;
 }
 
-static int compose(const struct chat_template *f, const struct vocab *v, const struct chat_msg *m, size_t n, unsigned flags,
-                   struct chat_text *out, struct text_place *place, struct err *e)
+static int compose(const struct chat_template *f, const struct vocab *v, const struct chat_msg *m, size_t n,
+                   unsigned flags, struct chat_text *out, struct text_place *place, struct err *e)
 {
 	char *bos, *eos;
 	int rc;
@@ -54,18 +57,18 @@ static int compose(const struct chat_template *f, const struct vocab *v, const s
 }
 
 /* The last message goes on: the text up to where two ways to go on differ, so that no template strips its end. */
-static int compose_open(const struct chat_template *f, const struct vocab *v, const struct chat_msg *m, size_t n, unsigned flags,
-                        struct chat_text *out, struct text_place *place, struct err *e)
+static int compose_open(const struct chat_template *f, const struct vocab *v, const struct chat_msg *m, size_t n,
+                        unsigned flags, struct chat_text *out, struct text_place *place, struct err *e)
 {
 	static const char *const way[2] = { "A", "1" };
 	struct chat_msg *list = xcalloc(n, sizeof *list);
-	struct chat_text other = {0};
+	struct chat_text other = { 0 };
 	size_t same = 0;
 	int rc = 0;
 
 	memcpy(list, m, n * sizeof *m);
 	for (int i = 0; i < 2 && !rc; i++) {
-		struct str text = {0};
+		struct str text = { 0 };
 
 		str_add(&text, m[n - 1].text, m[n - 1].len);
 		str_adds(&text, way[i]);
@@ -85,17 +88,18 @@ static int compose_open(const struct chat_template *f, const struct vocab *v, co
 	return rc;
 }
 
-int chat_compose(const struct chat_template *f, const struct vocab *v, const struct chat_msg *m, size_t n, unsigned flags,
-                 struct chat_text *out, struct text_place *place, struct err *e)
+int chat_compose(const struct chat_template *f, const struct vocab *v, const struct chat_msg *m, size_t n,
+                 unsigned flags, struct chat_text *out, struct text_place *place, struct err *e)
 {
-	return flags & RENDER_OPEN && n ? compose_open(f, v, m, n, flags, out, place, e) : compose(f, v, m, n, flags, out, place, e);
+	return flags & RENDER_OPEN && n ? compose_open(f, v, m, n, flags, out, place, e)
+	                                : compose(f, v, m, n, flags, out, place, e);
 }
 
-int chat_render_text(const struct chat_template *f, const struct vocab *v, const struct chat_msg *m, size_t n, unsigned flags, const char *bos,
-                     const char *eos, struct str *out, struct err *e)
+int chat_render_text(const struct chat_template *f, const struct vocab *v, const struct chat_msg *m, size_t n,
+                     unsigned flags, const char *bos, const char *eos, struct str *out, struct err *e)
 {
 	char *own_bos = token_text(v, vocab_info(v)->bos), *own_eos = token_text(v, vocab_info(v)->eos);
-	struct chat_text t = {0};
+	struct chat_text t = { 0 };
 	int rc = chat_write(f, bos ? bos : own_bos, eos ? eos : own_eos, m, n, flags, &t, NULL, e);
 
 	if (!rc && t.text.n)

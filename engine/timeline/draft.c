@@ -7,24 +7,22 @@
 #include "engine/base/base.h"
 
 enum {
-	SAME_MOST = 14,            /* tokens of the longest match that is told from longer ones; its weight in 64 places fits 64 bits */
-	PLACES_MOST = 64,          /* earlier places that vote on a guess */
+	/* tokens of the longest match that is told from longer ones; its weight in 64 places fits 64 bits */
+	SAME_MOST = 14,
+	PLACES_MOST = 64, /* earlier places that vote on a guess */
 	NEWEST_LEAST = 1 << 10,
-	IDLE_MOST = 128,           /* steps without a draft after which measured times are doubted */
+	IDLE_MOST = 128, /* steps without a draft after which measured times are doubted */
 };
-/* Before anything is measured: one token more costs this part of a step, and guesses of a class are right so often.  The shares were counted
- * in 80 answers of the default model to the prompts of tests/measure/speculate.py about other paragraphs, half of them at temperature 0. */
+/* Before anything is measured: one token more costs this part of a step, and guesses of a class are right so often. The
+ * shares were counted in 80 answers of the default model to the prompts of tests/measure/speculate.py about other
+ * paragraphs, half of them at temperature 0. */
 static const double COST_EACH = 0.2, RIGHT[DRAFT_LENGTHS][DRAFT_VOTES] = {
-	{ 0.27, 0.58, 0.40, 0.16 },
-	{ 0.43, 0.83, 0.48, 0.27 },
-	{ 0.66, 0.92, 0.86, 0.40 },
-	{ 0.77, 0.96, 0.80, 0.43 },
-	{ 0.83, 0.99, 0.93, 0.68 },
-	{ 0.96, 0.99, 0.98, 0.87 },
+	{ 0.27, 0.58, 0.40, 0.16 }, { 0.43, 0.83, 0.48, 0.27 }, { 0.66, 0.92, 0.86, 0.40 },
+	{ 0.77, 0.96, 0.80, 0.43 }, { 0.83, 0.99, 0.93, 0.68 }, { 0.96, 0.99, 0.98, 0.87 },
 };
-static const double COST_RATE = 0.1, RIGHT_RATE = 0.05;    /* of the running means */
-static const double CHANCE_LEAST = 0.05;   /* no guess follows when all so far are right with less chance */
-static const double PACE_LEAST = 1.02;     /* a longer draft promises so much more: measured times are not exact */
+static const double COST_RATE = 0.1, RIGHT_RATE = 0.05; /* of the running means */
+static const double CHANCE_LEAST = 0.05; /* no guess follows when all so far are right with less chance */
+static const double PACE_LEAST = 1.02;   /* a longer draft promises so much more: measured times are not exact */
 
 /* ---- the index ---- */
 
@@ -109,7 +107,10 @@ struct ending {
 	int32_t n;
 };
 struct votes {
-	struct vote { int32_t id, places, longest; uint64_t weight; } of[PLACES_MOST];
+	struct vote {
+		int32_t id, places, longest;
+		uint64_t weight;
+	} of[PLACES_MOST];
 	int32_t n, places;
 };
 
@@ -123,7 +124,8 @@ static int32_t same_tokens(const struct ending *e, const int32_t *id, size_t at)
 }
 
 /* What followed the places where the last `order` tokens stood before. */
-static void collect_votes(const struct draft_index *x, const struct ending *e, int order, const int32_t *id, size_t n, struct votes *v)
+static void collect_votes(const struct draft_index *x, const struct ending *e, int order, const int32_t *id, size_t n,
+                          struct votes *v)
 {
 	const struct draft_chains *c = &x->of[order - 1];
 	int32_t at = e->n >= order ? c->newest[key_of(x, e->id + e->n - 1, order)] : -1;
@@ -154,7 +156,8 @@ static int class_of(const struct vote *v, int32_t places)
 	return length * DRAFT_VOTES + agree;
 }
 
-void draft_guess(const struct draft_index *x, const struct draft_pace *p, const int32_t *id, size_t n, int32_t most, struct draft *out)
+void draft_guess(const struct draft_index *x, const struct draft_pace *p, const int32_t *id, size_t n, int32_t most,
+                 struct draft *out)
 {
 	struct ending e = { .n = n < SAME_MOST ? (int32_t)n : SAME_MOST };
 	struct votes v;
@@ -190,7 +193,8 @@ void draft_pace_reset(struct draft_pace *p)
 	memcpy(p->right, RIGHT, sizeof p->right);
 }
 
-/* The price of a step of n tokens in steps of one.  Sizes that were not measured lie on the line through one that was. */
+/* The price of a step of n tokens in steps of one. Sizes that were not measured lie on the line through one that
+ * was. */
 static double cost_of(const struct draft_pace *p, int32_t n)
 {
 	double one = p->seconds[1];

@@ -1,19 +1,25 @@
 /* engine/timeline/sampler.c - greedy and random choice of the next token.
  *
- * Randomness is xoshiro256** (Blackman and Vigna 2018), seeded by splitmix64.  Its own generator instead of the C library's, so
- * that a seed gives the same tokens on every system and a saved state continues exactly.  Of equal logits the lower id is
- * preferred. */
+ * Randomness is xoshiro256** (Blackman and Vigna 2018), seeded by splitmix64. Its own generator instead of the C
+ * library's, so that a seed gives the same tokens on every system and a saved state continues exactly. Of equal logits
+ * the lower id is preferred. */
 #include "engine/timeline/sampler.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* A low temperature keeps small models on topic and answers from documents literal.  No penalty: it takes names and numbers from an
- * answer that has to say them twice. */
+/* A low temperature keeps small models on topic and answers from documents literal. No penalty: it takes names and
+ * numbers from an answer that has to say them twice. */
 const struct sampling sampling_default = {
-	.temperature = 0.3f, .top_k = 40, .top_p = 0.9f, .min_p = 0.05f,
-	.repeat_penalty = 1, .presence_penalty = 0, .frequency_penalty = 0, .repeat_last = 64,
+	.temperature = 0.3f,
+	.top_k = 40,
+	.top_p = 0.9f,
+	.min_p = 0.05f,
+	.repeat_penalty = 1,
+	.presence_penalty = 0,
+	.frequency_penalty = 0,
+	.repeat_last = 64,
 };
 
 void sampling_seed(struct sampling *s, uint64_t seed)
@@ -47,8 +53,8 @@ typedef float four __attribute__((vector_size(16)));
 typedef int32_t four_bits __attribute__((vector_size(16)));
 
 enum {
-	BLOCKS = 1024,               /* the most blocks into which candidates() cuts the vocabulary */
-	ROUND = 16,                  /* values per step of a pass; a block is a multiple */
+	BLOCKS = 1024, /* the most blocks into which candidates() cuts the vocabulary */
+	ROUND = 16,    /* values per step of a pass; a block is a multiple */
 };
 
 static four load4(const float *x)
@@ -109,10 +115,10 @@ static int penalises(const struct sampling *p)
 	return p->repeat_penalty != 1 || p->presence_penalty != 0 || p->frequency_penalty != 0;
 }
 
-/* Lower the logits of the last repeat_last tokens of the answer (-1: all of it): each is divided (when negative: multiplied) by
- * repeat_penalty (Keskar et al. 2019), and loses presence_penalty once and frequency_penalty per occurrence.  The prompt is not
- * counted: its words are those that an answer has to use.  count [n_vocab] is scratch of any content: only the answer's ids are
- * used. */
+/* Lower the logits of the last repeat_last tokens of the answer (-1: all of it): each is divided (when negative:
+ * multiplied) by repeat_penalty (Keskar et al. 2019), and loses presence_penalty once and frequency_penalty per
+ * occurrence. The prompt is not counted: its words are those that an answer has to use. count [n_vocab] is scratch of
+ * any content: only the answer's ids are used. */
 static void penalise(const struct sampling *p, float *logit, int32_t *count, int32_t n_vocab, const int32_t *history,
                      size_t n)
 {
@@ -181,9 +187,9 @@ static void keep_best(const float *value, int32_t *id, int32_t n, int32_t k)
 		}
 }
 
-/* Write the k best ids (all when k is 0), best first, without those whose logit is more than `far` below the best; returns their
- * number.  To sort few ids, those below a bound are skipped: the k-th largest of the blocks' maxima, which at least k logits
- * reach. */
+/* Write the k best ids (all when k is 0), best first, without those whose logit is more than `far` below the best;
+ * returns their number. To sort few ids, those below a bound are skipped: the k-th largest of the blocks' maxima, which
+ * at least k logits reach. */
 static int32_t candidates(const float *logit, int32_t n_vocab, int32_t k, float far, int32_t *id)
 {
 	int32_t len = (n_vocab / BLOCKS / ROUND + 1) * ROUND, blocks = (n_vocab + len - 1) / len, n = 0;

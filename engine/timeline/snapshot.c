@@ -3,8 +3,9 @@
  *     fixed entries   KV entries of the tokens from the first on, as they lie in the planes
  *     head            a frame (magic, version, length, hash), the shape it fits, tokens, marks, logits, the policy's state
  *
- * One walk (serialize.h) saves and loads the head.  The hash finds damage where the store does not guard the bytes itself.  A head with
- * the right hash is still hostile: every number in it is checked, and a wrong one empties the timeline.
+ * One walk (serialize.h) saves and loads the head. The hash finds damage where the store does not guard the bytes
+ * itself. A head with the right hash is still hostile: every number in it is checked, and a wrong one empties the
+ * timeline.
  *
  * Identities are text, to be compared, hashed, or shown where they differ. */
 #include "engine/timeline/timeline.h"
@@ -22,7 +23,7 @@ enum {
 	/* Raise it when the same input gives other bits: arithmetic of a kernel, selection or retention of a policy. */
 	BITS_VERSION = 3,
 };
-#define HEAD_MAGIC 0x64616568726965ull   /* "eirhead" */
+#define HEAD_MAGIC 0x64616568726965ull /* "eirhead" */
 
 /* ---- identities ---- */
 
@@ -68,16 +69,18 @@ static void hparams_identity(const struct hparams *hp, struct str *out)
 {
 	str_addf(out, "architecture %s\n", hp->arch->name);
 	str_addf(out, "layers %d width %d feed-forward %d heads %d kv-heads %d head %d context %d vocabulary %d\n",
-	         hp->n_layer, hp->n_embd, hp->n_ff, hp->n_head, hp->n_kv_head, hp->head_dim, hp->ctx_train, hp->n_vocab);
+	         hp->n_layer, hp->n_embd, hp->n_ff, hp->n_head, hp->n_kv_head, hp->head_dim, hp->ctx_train,
+	         hp->n_vocab);
 	str_addf(out, "epsilon %a\n", (double)hp->eps);
 	for (int32_t i = 0; i < hp->n_rope; i++) {
 		const struct rope_freqs *f = &hp->rope[i];
 
-		str_addf(out, "rotation %s %s dims %d base %a scale %a frequencies %016" PRIx64 "\n", f->neox ? "halves" : "pairs",
-		         f->scaling, f->dims, f->base, f->mscale, hash64(0, f->freq, (size_t)(f->dims / 2) * sizeof *f->freq));
+		str_addf(out, "rotation %s %s dims %d base %a scale %a frequencies %016" PRIx64 "\n",
+		         f->neox ? "halves" : "pairs", f->scaling, f->dims, f->base, f->mscale,
+		         hash64(0, f->freq, (size_t)(f->dims / 2) * sizeof *f->freq));
 		if (f->freq_long)
-			str_addf(out, "long %016" PRIx64 " beyond %d\n", hash64(0, f->freq_long, (size_t)(f->dims / 2) * sizeof *f->freq_long),
-			         f->short_most);
+			str_addf(out, "long %016" PRIx64 " beyond %d\n",
+			         hash64(0, f->freq_long, (size_t)(f->dims / 2) * sizeof *f->freq_long), f->short_most);
 	}
 	layer_specs_identity(hp, out);
 }
@@ -94,7 +97,8 @@ void engine_identity(const struct engine *e, struct str *out)
 	str_addf(out, "byte order %s\n", low ? "little" : "big");
 	if (e->be)
 		e->be->ops->describe(e->be, text, sizeof text);
-	str_addf(out, "kernels %.*s\n", (int)strcspn(text, ","), text);   /* without the number of threads: results do not depend on it */
+	/* without the number of threads: results do not depend on it */
+	str_addf(out, "kernels %.*s\n", (int)strcspn(text, ","), text);
 	str_addf(out, "mathematics %016" PRIx64 "\n", math_hash());
 	if (e->model.hp.arch)
 		hparams_identity(&e->model.hp, out);
@@ -107,7 +111,8 @@ void engine_identity(const struct engine *e, struct str *out)
 
 		/* The hash tells two names apart that look the same after escaping. */
 		text_escape(text, sizeof text, t->name.p, t->name.n);
-		str_addf(out, "tensor %s %08x %s", text, (unsigned)hash64(0, t->name.p, t->name.n), dtype_info(t->type)->name);
+		str_addf(out, "tensor %s %08x %s", text, (unsigned)hash64(0, t->name.p, t->name.n),
+		         dtype_info(t->type)->name);
 		for (int32_t d = 0; d < t->n_dims && d < 4; d++)
 			str_addf(out, " %" PRId64, t->ne[d]);
 		str_add(out, "\n", 1);
@@ -167,7 +172,7 @@ void timeline_begun(struct timeline *t, const char *by, size_t n_by, int32_t n)
 {
 	struct str text = { 0 };
 
-	timeline_settle(t, &(struct err){0});
+	timeline_settle(t, &(struct err){ 0 });
 	/* Copied first, because `by` may point into t->begun. */
 	str_add(&text, by, n_by);
 	str_free(&t->begun);
@@ -184,19 +189,19 @@ uint64_t timeline_token_bytes(const struct timeline *t, int windows)
 
 int timeline_windows_hold(struct timeline *t, int32_t first, int32_t n)
 {
-	timeline_settle(t, &(struct err){0});
+	timeline_settle(t, &(struct err){ 0 });
 	return kv_windows_hold(&t->cache.kv, first, n);
 }
 
 int32_t timeline_entries_ready(struct timeline *t)
 {
-	timeline_settle(t, &(struct err){0});
+	timeline_settle(t, &(struct err){ 0 });
 	return t->recovery ? 0 : cache_ready(&t->cache, t->n_past);
 }
 
 const uint8_t *timeline_marks(struct timeline *t, size_t *n)
 {
-	timeline_settle(t, &(struct err){0});
+	timeline_settle(t, &(struct err){ 0 });
 	*n = t->marks.n;
 	return (const uint8_t *)t->marks.p;
 }
@@ -225,7 +230,8 @@ int timeline_entries_save(struct timeline *t, int32_t first, int32_t n, int wind
 	if (!can_be_saved(t, err))
 		return -1;
 	if (first < 0 || n < 0 || first > ready || n > ready - first)
-		return err_set(err, ERR_USAGE, "KV entries of %d tokens from token %d cannot be saved, there are %d", n, first, ready);
+		return err_set(err, ERR_USAGE, "KV entries of %d tokens from token %d cannot be saved, there are %d", n,
+		               first, ready);
 	pthread_mutex_lock(&t->e->lock);
 	(windows ? kv_entries_read : kv_full_read)(&t->cache.kv, first, n, out);
 	return backend_done(t, err);
@@ -239,7 +245,8 @@ static void empty(struct timeline *t)
 	t->adopted = t->loaded = 0;
 }
 
-int timeline_entries_load(struct timeline *t, int32_t first, int32_t n, int windows, const void *entries, struct err *err)
+int timeline_entries_load(struct timeline *t, int32_t first, int32_t n, int windows, const void *entries,
+                          struct err *err)
 {
 	struct kv_store *kv = &t->cache.kv;
 
@@ -251,7 +258,8 @@ int timeline_entries_load(struct timeline *t, int32_t first, int32_t n, int wind
 	if (first == 0)
 		kv_clear(kv);
 	if (first != t->loaded || n < 0)
-		err_set(err, ERR_USAGE, "KV entries of %d tokens from token %d cannot be loaded behind those of %d", n, first, t->loaded);
+		err_set(err, ERR_USAGE, "KV entries of %d tokens from token %d cannot be loaded behind those of %d", n,
+		        first, t->loaded);
 	else if (n > kv->cap - first)
 		err_set(err, ERR_FIT, "KV entries of %d tokens do not fit the context of %d; start with a larger -c",
 		        first > INT32_MAX - n ? INT32_MAX : first + n, kv->cap);
@@ -269,7 +277,9 @@ int timeline_entries_load(struct timeline *t, int32_t first, int32_t n, int wind
 
 /* ---- the head ---- */
 
-struct frame { uint64_t magic, version, bytes, hash; };   /* bytes and hash of what follows */
+struct frame {
+	uint64_t magic, version, bytes, hash;
+}; /* bytes and hash of what follows */
 
 /* What must be the same in the timeline that continues. */
 static void shape_archive(struct timeline *t, struct serializer *a)
@@ -278,7 +288,8 @@ static void shape_archive(struct timeline *t, struct serializer *a)
 	struct str text = { 0 };
 	int32_t none = -1, mixed = t->mixed_from;
 
-	/* A fresh timeline has no entries that were computed under another policy, so no snapshot with such entries fits it. */
+	/* A fresh timeline has no entries that were computed under another policy, so no snapshot with such entries
+	 * fits it. */
 	serialize_i32(a, &mixed, none, none, "entries of another cache policy");
 	policy_lines(t, &text);
 	serialize_expect(a, hash64(0, text.p, text.n), "the cache policy");
@@ -349,7 +360,8 @@ static void points_archive(struct timeline *t, struct serializer *a)
 
 static void head_archive(struct timeline *t, struct serializer *a)
 {
-	int32_t past = t->n_past, ready = serialize_loading(a) ? t->loaded : timeline_entries_ready(t), adopted = t->adopted;
+	int32_t past = t->n_past, ready = serialize_loading(a) ? t->loaded : timeline_entries_ready(t),
+		adopted = t->adopted;
 
 	shape_archive(t, a);
 	serialize_i32(a, &ready, ready, ready, "the number of tokens whose entries were loaded");
@@ -397,7 +409,8 @@ int timeline_head_save(struct timeline *t, struct str *out, struct err *err)
 	if (backend_done(t, err))
 		return -1;
 	if (a.bad || a.left)
-		return err_set(err, ERR_FAIL, "the sequence cannot be saved: %s changed meanwhile", a.bad ? a.bad : "its length");
+		return err_set(err, ERR_FAIL, "the sequence cannot be saved: %s changed meanwhile",
+		               a.bad ? a.bad : "its length");
 	f.hash = hash64(HEAD_MAGIC, p + out->n + sizeof f, (size_t)f.bytes);
 	memcpy(p + out->n, &f, sizeof f);
 	out->n += sizeof f + (size_t)f.bytes;
@@ -416,8 +429,8 @@ static const uint8_t *head_open(const void *head, size_t n, struct err *err)
 	if (n < sizeof f || f.magic != HEAD_MAGIC)
 		err_set(err, ERR_FAIL, "the snapshot of a sequence is damaged: it does not begin as one");
 	else if (f.version != HEAD_VERSION)
-		err_set(err, ERR_FAIL, "the snapshot of a sequence has format %" PRIu64 ", this program reads %d", f.version,
-		        HEAD_VERSION);
+		err_set(err, ERR_FAIL, "the snapshot of a sequence has format %" PRIu64 ", this program reads %d",
+		        f.version, HEAD_VERSION);
 	else if (f.bytes != n - sizeof f || f.hash != hash64(HEAD_MAGIC, p + sizeof f, n - sizeof f))
 		err_set(err, ERR_FAIL, "the snapshot of a sequence is damaged: its checksum differs");
 	else
@@ -449,7 +462,8 @@ int timeline_head_load(struct timeline *t, const void *head, size_t n, struct er
 				return 0;
 			pthread_mutex_lock(&t->e->lock);
 		} else {
-			err_set(err, ERR_FAIL, "the snapshot of a sequence does not fit: %s is not what it must be", a.bad);
+			err_set(err, ERR_FAIL, "the snapshot of a sequence does not fit: %s is not what it must be",
+			        a.bad);
 		}
 	}
 	empty(t);
@@ -469,10 +483,12 @@ int32_t timeline_adopt(struct timeline *t, const int32_t *id, const uint8_t *mar
 	pthread_mutex_lock(&t->e->lock);
 	empty(t);
 	for (size_t i = 0; i < n && n == (size_t)kept; i++)
-		bad |= id[i] < 0 || id[i] >= t->cache.hp->n_vocab || (marks && (marks[i] > MARK_MOST || (marks[i] & 3) == 3));
+		bad |= id[i] < 0 || id[i] >= t->cache.hp->n_vocab ||
+		       (marks && (marks[i] > MARK_MOST || (marks[i] & 3) == 3));
 	if (bad || n != (size_t)kept || kept > t->cache.limit) {
 		pthread_mutex_unlock(&t->e->lock);
-		return err_set(err, ERR_USAGE, "%zu tokens cannot be those of the entries of %d tokens that were loaded", n, kept);
+		return err_set(err, ERR_USAGE,
+		               "%zu tokens cannot be those of the entries of %d tokens that were loaded", n, kept);
 	}
 	kept = cache_take(&t->cache, kept);
 	if (backend_done(t, err)) {

@@ -1,8 +1,10 @@
-/* engine/timeline/timeline.c - one token sequence and its KV cache: sync, extend, cancel, and the steps they consist of.
+/* engine/timeline/timeline.c - one token sequence and its KV cache: sync, extend, cancel, and the steps they consist
+ * of.
  *
- * Invariant between calls: tokens[0 .. n_past) have their KV entries in the cache.  At most one more token is pending: it was sampled last,
- * and its entry is computed when the next token is wanted, so that a token reaches the screen without waiting for its successor.
- * n_past moves only after a whole step succeeded: an error or a cancel leaves the sequence as it was before that step. */
+ * Invariant between calls: tokens[0 .. n_past) have their KV entries in the cache. At most one more token is pending:
+ * it was sampled last, and its entry is computed when the next token is wanted, so that a token reaches the screen
+ * without waiting for its successor. n_past moves only after a whole step succeeded: an error or a cancel leaves the
+ * sequence as it was before that step. */
 #include "engine/timeline/timeline.h"
 
 #include <math.h>
@@ -48,7 +50,7 @@ static int chunk_nll(struct timeline *t, const int32_t *id, int32_t n, struct er
 {
 	size_t n_vocab = (size_t)t->e->model.hp.n_vocab;
 	int32_t most = t->forward.head_rows;
-	float *rows = NULL;   /* [most][n_vocab] */
+	float *rows = NULL; /* [most][n_vocab] */
 
 	t->nll[0] = t->logits_at == t->n_past ? (float)-engine_logprob(t->logits, (int32_t)n_vocab, id[0]) : NAN;
 	if (n > 1 && !(rows = try_alloc((size_t)most * n_vocab, sizeof *rows, "logits of several tokens", err)))
@@ -58,7 +60,8 @@ static int chunk_nll(struct timeline *t, const int32_t *id, int32_t n, struct er
 
 		forward_logits(&t->forward, row, k, rows);
 		for (int32_t i = 0; i < k; i++)
-			t->nll[row + i + 1] = (float)-engine_logprob(rows + (size_t)i * n_vocab, (int32_t)n_vocab, id[row + i + 1]);
+			t->nll[row + i + 1] =
+				(float)-engine_logprob(rows + (size_t)i * n_vocab, (int32_t)n_vocab, id[row + i + 1]);
 	}
 	if (n > 1)
 		free(rows);
@@ -106,7 +109,8 @@ static void mark(struct timeline *t, const struct step *st)
 	}
 }
 
-/* Compute tokens id[0 .. st->n) up to the cache's commit; tokens and logits of the timeline stay as they are.  The lock is held. */
+/* Compute tokens id[0 .. st->n) up to the cache's commit; tokens and logits of the timeline stay as they are. The lock
+ * is held. */
 void timeline_step_run(struct timeline *t, const int32_t *id, const struct step *st, enum want want)
 {
 	t->loaded = 0;
@@ -128,7 +132,7 @@ int timeline_step_keep(struct timeline *t, const struct step *st, int32_t n, str
 	cache_commit(&t->cache, n, t->cache.wants_nll ? t->nll : NULL);
 	t->in_cache += now_seconds() - start;
 	if (timeline_backend_sync(t, err)) {
-		timeline_forget(t, cache_rewind(&t->cache, 0, NULL));   /* some entries may have moved, others not */
+		timeline_forget(t, cache_rewind(&t->cache, 0, NULL)); /* some entries may have moved, others not */
 		return -1;
 	}
 	if (t->forward.clock)
@@ -151,16 +155,17 @@ void timeline_keep_read_logits(struct timeline *t)
 	t->logits_at = -1;
 }
 
-/* Run id[0..n) as one step.  want: WANT_LAST computes the logits after its last token; WANT_ALL also lets run_logits() compute the
- * others.  n_past moves on success only. */
-int timeline_run_step(struct timeline *t, const int32_t *id, int32_t n, enum step_kind kind, int last, enum want want, struct err *err)
+/* Run id[0..n) as one step. want: WANT_LAST computes the logits after its last token; WANT_ALL also lets run_logits()
+ * compute the others. n_past moves on success only. */
+int timeline_run_step(struct timeline *t, const int32_t *id, int32_t n, enum step_kind kind, int last, enum want want,
+                      struct err *err)
 {
 	struct step st = { .kind = kind, .pos = t->n_past, .n = n, .last = last };
 	struct cache *c = &t->cache;
 	int failed = 0;
 
 	if (c->wants_nll)
-		want = WANT_ALL;          /* the surprise at the next step's first token needs the last ones */
+		want = WANT_ALL; /* the surprise at the next step's first token needs the last ones */
 	timeline_backend_take(t);
 	timeline_step_run(t, id, &st, want);
 	if (c->wants_nll && !atomic_load(&t->cancel))
@@ -168,7 +173,7 @@ int timeline_run_step(struct timeline *t, const int32_t *id, int32_t n, enum ste
 	if (step_generates(&st))
 		timeline_keep_read_logits(t);
 	if (want) {
-		t->logits_at = -1;   /* a cancel may leave them half written */
+		t->logits_at = -1; /* a cancel may leave them half written */
 		forward_logits(&t->forward, n - 1, 1, t->logits);
 	}
 	if (!failed)
@@ -196,7 +201,8 @@ static int run_logits(struct timeline *t, int32_t row, int32_t n, float *out, st
 	return timeline_backend_give(t, err);
 }
 
-/* Tokens of the next prefill step when so many are left: the last step carries all tokens that the policy observes (cache.tail). */
+/* Tokens of the next prefill step when so many are left: the last step carries all tokens that the policy observes
+ * (cache.tail). */
 static int32_t chunk_of(const struct timeline *t, int32_t left)
 {
 	const struct cache *c = &t->cache;
@@ -208,14 +214,16 @@ static int32_t chunk_of(const struct timeline *t, int32_t left)
 
 enum { MESSAGES_KEPT = 16 };
 
-/* Tokens of the next step of a prefill up to token n, m or fewer: with recurrent layers it ends where one of the last messages ends, so that
- * a rollback to there finds their states.  Not where the cut into steps changes what is computed. */
+/* Tokens of the next step of a prefill up to token n, m or fewer: with recurrent layers it ends where one of the
+ * last messages ends, so that a rollback to there finds their states. Not where the cut into steps changes what is
+ * computed. */
 static int32_t cut_at_message(const struct timeline *t, int32_t n, int32_t m)
 {
 	const struct cache *c = &t->cache;
 	int32_t cut = m, ends = 0;
 
-	for (int32_t i = n - (c->tail > 1 ? c->tail : 1); c->model && !c->steps_matter && i > t->n_past && ends < MESSAGES_KEPT; i--) {
+	for (int32_t i = n - (c->tail > 1 ? c->tail : 1);
+	     c->model && !c->steps_matter && i > t->n_past && ends < MESSAGES_KEPT; i--) {
 		if (!vocab_is_end(t->e->vocab, t->tokens.id[i - 1]))
 			continue;
 		ends++;
@@ -229,8 +237,8 @@ int timeline_check_ids(const struct timeline *t, const int32_t *id, size_t n, si
 {
 	/* The suggested context has room for an answer of 256 tokens, too. */
 	if (at + n > (size_t)t->cache.limit)
-		return err_set(err, ERR_FIT, "%zu tokens do not fit the context of %d; start with -c %zu or more", at + n,
-		               t->cache.limit, (at + n + 511) / 256 * 256);
+		return err_set(err, ERR_FIT, "%zu tokens do not fit the context of %d; start with -c %zu or more",
+		               at + n, t->cache.limit, (at + n + 511) / 256 * 256);
 	for (size_t i = 0; i < n; i++)
 		if (id[i] < 0 || id[i] >= t->e->model.hp.n_vocab)
 			return err_set(err, ERR_USAGE, "token %zu is %d, the vocabulary has 0 to %d", at + i, id[i],
@@ -238,14 +246,15 @@ int timeline_check_ids(const struct timeline *t, const int32_t *id, size_t n, si
 	return 0;
 }
 
-/* Forget everything after the first n tokens, or after fewer, where the cache cannot go back to n.  Returns how many of the tokens that
- * followed were generated and have to be decoded again one by one, as far as the new sequence has them. */
+/* Forget everything after the first n tokens, or after fewer, where the cache cannot go back to n. Returns how many
+ * of the tokens that followed were generated and have to be decoded again one by one, as far as the new sequence has
+ * them. */
 static int32_t truncate_to(struct timeline *t, int32_t n)
 {
 	int32_t keep = n < t->n_past ? n : t->n_past, replay = 0;
 
 	if (t->n_past > n || t->adopted) {
-		pthread_mutex_lock(&t->e->lock);      /* the cache may need the backend to go back */
+		pthread_mutex_lock(&t->e->lock); /* the cache may need the backend to go back */
 		keep = cache_rewind(&t->cache, keep, &replay);
 		pthread_mutex_unlock(&t->e->lock);
 	}
@@ -278,17 +287,19 @@ static void restore_read_logits(struct timeline *t)
 }
 
 /* Compute tokens n_past .. n of t->tokens: decode the first `replay` one by one, prefill the others. */
-static int read_tokens(struct timeline *t, int32_t n, int32_t replay, timeline_progress_fn *progress, void *ud, struct err *err)
+static int read_tokens(struct timeline *t, int32_t n, int32_t replay, timeline_progress_fn *progress, void *ud,
+                       struct err *err)
 {
 	int32_t from = t->n_past;
 
 	while (t->n_past < n) {
-		int32_t left = n - t->n_past, m = replay > 0 ? 1 : chunk_of(t, left), cut = replay > 0 ? m : cut_at_message(t, n, m);
+		int32_t left = n - t->n_past, m = replay > 0 ? 1 : chunk_of(t, left),
+			cut = replay > 0 ? m : cut_at_message(t, n, m);
 
 		if (progress)
 			progress(t->n_past - from, n - from, ud);
-		if (timeline_run_step(t, t->tokens.id + t->n_past, cut, replay > 0 ? STEP_GENERATE : STEP_READ, replay <= 0 && cut == left,
-		             cut == left ? WANT_LAST : WANT_NONE, err))
+		if (timeline_run_step(t, t->tokens.id + t->n_past, cut, replay > 0 ? STEP_GENERATE : STEP_READ,
+		                      replay <= 0 && cut == left, cut == left ? WANT_LAST : WANT_NONE, err))
 			return -1;
 		if (cut < m)
 			cache_keep_states(&t->cache);
@@ -343,7 +354,7 @@ int timeline_extend(struct timeline *t, const int32_t *id, size_t n, int stepwis
 {
 	const struct hparams *hp = &t->e->model.hp;
 	int32_t most = t->forward.head_rows, end;
-	float *rows = NULL;   /* [most][n_vocab] logits of several tokens */
+	float *rows = NULL; /* [most][n_vocab] logits of several tokens */
 
 	if (timeline_check_ids(t, id, n, t->tokens.n, err))
 		return -1;
@@ -351,7 +362,8 @@ int timeline_extend(struct timeline *t, const int32_t *id, size_t n, int stepwis
 		return err_set(err, ERR_USAGE, "the cache policy was changed; sync the sequence first");
 	if (timeline_decode_pending(t, err))
 		return -1;
-	if (fn && !stepwise && !(rows = try_alloc((size_t)most * (size_t)hp->n_vocab, sizeof *rows, "logits of several tokens", err)))
+	if (fn && !stepwise &&
+	    !(rows = try_alloc((size_t)most * (size_t)hp->n_vocab, sizeof *rows, "logits of several tokens", err)))
 		return -1;
 	tokens_append(&t->tokens, id, n);
 	end = (int32_t)t->tokens.n;
@@ -360,7 +372,8 @@ int timeline_extend(struct timeline *t, const int32_t *id, size_t n, int stepwis
 
 		enum want want = fn && !stepwise ? WANT_ALL : m == left || stepwise ? WANT_LAST : WANT_NONE;
 
-		if (timeline_run_step(t, t->tokens.id + at, m, stepwise ? STEP_GENERATE : STEP_READ, m == left, want, err))
+		if (timeline_run_step(t, t->tokens.id + at, m, stepwise ? STEP_GENERATE : STEP_READ, m == left, want,
+		                      err))
 			goto failed;
 		if (stepwise && fn) {
 			fn(at, t->logits, ud);

@@ -17,40 +17,45 @@ struct timeline {
 	struct forward forward;
 	struct tokens tokens;
 	int32_t n_past;
-	struct str marks;          /* [n_past] how each token was computed: enum token_mark */
-	/* After a change of policy: the first generated token whose KV entry was computed under an earlier policy (-1 = none), and the names of
-	 * these policies. */
+	struct str marks; /* [n_past] how each token was computed: enum token_mark */
+	/* After a change of policy: the first generated token whose KV entry was computed under an earlier policy (-1 =
+	 * none), and the names of these policies. */
 	int32_t mixed_from;
 	struct str mixed;
-	int32_t begun_n;           /* tokens whose KV entries other kernels computed, see timeline_begun(); 0 = none */
+	int32_t begun_n; /* tokens whose KV entries other kernels computed, see timeline_begun(); 0 = none */
 	struct str begun;
-	int32_t loaded;            /* tokens whose entries were loaded and that wait for a head (snapshot.c) */
-	int adopted;               /* the cache took over a store whose prefill its selector did not observe: rewind before the next step */
-	float *nll;                /* [chunk] surprise at the tokens of the last call, for policies that want it */
-	float *logits;             /* [n_vocab] after token n_past - 1, when logits_at == n_past */
+	int32_t loaded; /* tokens whose entries were loaded and that wait for a head (snapshot.c) */
+	/* the cache took over a store whose prefill its selector did not observe: rewind before the next step */
+	int adopted;
+	float *nll;    /* [chunk] surprise at the tokens of the last call, for policies that want it */
+	float *logits; /* [n_vocab] after token n_past - 1, when logits_at == n_past */
 	int32_t logits_at;
 	struct candidate *scratch; /* [n_vocab] */
 	atomic_int cancel;
-	/* The logits after the end of the last prefill, once generated tokens follow: a rollback to that point computes nothing. */
-	int32_t read_end;          /* tokens when the last prefill ended; -1 = unknown */
-	float *kept_logits;        /* [n_vocab], when kept_at == read_end */
+	/* The logits after the end of the last prefill, once generated tokens follow: a rollback to that point computes
+	 * nothing. */
+	int32_t read_end;   /* tokens when the last prefill ended; -1 = unknown */
+	float *kept_logits; /* [n_vocab], when kept_at == read_end */
 	int32_t kept_at;
-	/* The VERIFY step that timeline_accept() commits: the tokens it tried, the pending one first; n = 0: there is no such step. */
+	/* The VERIFY step that timeline_accept() commits: the tokens it tried, the pending one first; n = 0: there is
+	 * no such step. */
 	struct tokens draft;
-	float *draft_logits;       /* [1 + VERIFY_MOST][n_vocab]: before the first drafted token, after each */
+	float *draft_logits; /* [1 + VERIFY_MOST][n_vocab]: before the first drafted token, after each */
 	/* Speculative decoding (timeline_step.c). */
-	int speculates, ahead;     /* ahead: that step is timeline_step()'s own, and is still open */
-	int viewed;                /* the panel wants to see a token that is decoded alone */
-	struct draft guess;        /* what was guessed to follow the first guess_at tokens; the open step tries the beginning of it */
+	int speculates, ahead; /* ahead: that step is timeline_step()'s own, and is still open */
+	int viewed;            /* the panel wants to see a token that is decoded alone */
+	/* what was guessed to follow the first guess_at tokens; the open step tries the beginning of it */
+	struct draft guess;
 	size_t guess_at;
 	struct draft_index drafts; /* the first drafts.n of tokens */
 	struct draft_pace pace;
-	int measure;               /* timeline_measure() */
-	double in_cache, in_attention;   /* seconds of the running step: in the cache altogether; of these in attention and storing */
-	struct observe_panel *panel;         /* NULL before the first timeline_view() */
-	struct observe_evidence *evidence;   /* NULL outside of timeline_evidence_begin() .. end() */
-	struct observe_recovery *recovery;   /* NULL without policies to watch */
-	struct observe_rows *rows;           /* NULL outside of timeline_rows_begin() .. end() */
+	int measure; /* timeline_measure() */
+	/* seconds of the running step: in the cache altogether; of these in attention and storing */
+	double in_cache, in_attention;
+	struct observe_panel *panel;       /* NULL before the first timeline_view() */
+	struct observe_evidence *evidence; /* NULL outside of timeline_evidence_begin() .. end() */
+	struct observe_recovery *recovery; /* NULL without policies to watch */
+	struct observe_rows *rows;         /* NULL outside of timeline_rows_begin() .. end() */
 	struct policy watch[WATCH_MAX];
 	int n_watch;
 	struct timeline_stats stats;
@@ -59,26 +64,30 @@ struct timeline {
 /* ---- timeline_step.c ---- */
 
 /* Decode the pending token, so that n_past == tokens.n and the logits are those after it. */
-int  timeline_decode_pending(struct timeline *, struct err *);
+int timeline_decode_pending(struct timeline *, struct err *);
 
 /* ---- timeline.c ---- */
 
 enum want { WANT_NONE, WANT_LAST, WANT_ALL };
 /* From take to give the backend works for this timeline alone; give: 0, or -1 after a failure or a cancel. */
 void timeline_backend_take(struct timeline *);
-int  timeline_backend_give(struct timeline *, struct err *);
-/* Wait for the backend: 0, or -1 where its work failed or a file that it read is gone from under it (mapped.h).  The lock is held. */
-int  timeline_backend_sync(struct timeline *, struct err *);
-/* Compute tokens id[0 .. st->n) up to the cache's commit; tokens and logits of the timeline stay as they are.  Between take and give. */
+int timeline_backend_give(struct timeline *, struct err *);
+/* Wait for the backend: 0, or -1 where its work failed or a file that it read is gone from under it (mapped.h). The
+ * lock is held. */
+int timeline_backend_sync(struct timeline *, struct err *);
+/* Compute tokens id[0 .. st->n) up to the cache's commit; tokens and logits of the timeline stay as they are. Between
+ * take and give. */
 void timeline_step_run(struct timeline *, const int32_t *id, const struct step *, enum want);
-/* Commit the first n tokens of the step that ran, after its results have arrived; n_past moves.  The engine's lock is held. */
-int  timeline_step_keep(struct timeline *, const struct step *, int32_t n, struct err *);
+/* Commit the first n tokens of the step that ran, after its results have arrived; n_past moves. The engine's lock is
+ * held. */
+int timeline_step_keep(struct timeline *, const struct step *, int32_t n, struct err *);
 /* Run id[0 .. n) as one step and commit it.  want: WANT_LAST computes the logits after its last token. */
-int  timeline_run_step(struct timeline *, const int32_t *id, int32_t n, enum step_kind, int last, enum want, struct err *);
+int timeline_run_step(struct timeline *, const int32_t *id, int32_t n, enum step_kind, int last, enum want,
+                      struct err *);
 /* Before the first generated token after a prefill: keep the logits after the prefill, for a rollback to its end. */
 void timeline_keep_read_logits(struct timeline *);
 /* Are n tokens behind `at` within the context, and in the vocabulary? */
-int  timeline_check_ids(const struct timeline *, const int32_t *id, size_t n, size_t at, struct err *);
+int timeline_check_ids(const struct timeline *, const int32_t *id, size_t n, size_t at, struct err *);
 /* Forget all but the first n tokens in the timeline itself; the cache has been rewound to n. */
 void timeline_forget(struct timeline *, int32_t n);
 

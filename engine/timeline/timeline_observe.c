@@ -1,5 +1,5 @@
-/* engine/timeline/timeline_observe.c - what looks at the attention of a timeline's tokens: one token's, the evidence of an answer, rows for training,
- * selection policies beside full attention. */
+/* engine/timeline/timeline_observe.c - what looks at the attention of a timeline's tokens: one token's, the evidence of
+ * an answer, rows for training, selection policies beside full attention. */
 #include "engine/timeline/timeline.h"
 #include "engine/observe/observe.h"
 
@@ -12,10 +12,12 @@ int timeline_attention(struct timeline *t, int32_t id, int32_t layer, int32_t he
 	int failed;
 
 	if (layer < 0 || layer >= hp->n_layer)
-		return err_set(err, ERR_USAGE, "there is no layer %d: the model has layers 0 to %d", layer, hp->n_layer - 1);
+		return err_set(err, ERR_USAGE, "there is no layer %d: the model has layers 0 to %d", layer,
+		               hp->n_layer - 1);
 	if (head < -1 || head >= hp->n_kv_head)
-		return err_set(err, ERR_USAGE, "there is no KV head %d: a layer has heads 0 to %d", head, hp->n_kv_head - 1);
-	if (timeline_decode_pending(t, err))   /* its attention is not asked for */
+		return err_set(err, ERR_USAGE, "there is no KV head %d: a layer has heads 0 to %d", head,
+		               hp->n_kv_head - 1);
+	if (timeline_decode_pending(t, err)) /* its attention is not asked for */
 		return -1;
 	pthread_mutex_lock(&t->e->lock);
 	failed = observe_token_open(&o, &t->cache, layer, head, p, t->n_past + 1, err);
@@ -41,14 +43,14 @@ int timeline_evidence_begin(struct timeline *t, struct err *err)
 		return err_set(err, ERR_USAGE, "evidence cannot be summed while selection policies are watched");
 	pthread_mutex_lock(&t->e->lock);
 	failed = observe_evidence_open(&t->evidence, &t->cache, err);
-	t->e->be->ops->sync(t->e->be);   /* clears a failure, which is in err */
+	t->e->be->ops->sync(t->e->be); /* clears a failure, which is in err */
 	pthread_mutex_unlock(&t->e->lock);
 	return failed;
 }
 
 void timeline_evidence_end(struct timeline *t)
 {
-	timeline_settle(t, &(struct err){0});
+	timeline_settle(t, &(struct err){ 0 });
 	pthread_mutex_lock(&t->e->lock);
 	observe_evidence_close(t->evidence);
 	t->evidence = NULL;
@@ -57,7 +59,7 @@ void timeline_evidence_end(struct timeline *t)
 
 void timeline_evidence(struct timeline *t, int32_t first, int32_t n, float *out)
 {
-	timeline_settle(t, &(struct err){0});
+	timeline_settle(t, &(struct err){ 0 });
 	if (t->evidence)
 		observe_evidence_sums(t->evidence, first, n, out);
 	else
@@ -75,7 +77,7 @@ int timeline_rows_begin(struct timeline *t, int32_t block, int32_t last, int32_t
 		return err_set(err, ERR_USAGE, "rows of attention are kept under the cache policy 'full' alone");
 	pthread_mutex_lock(&t->e->lock);
 	failed = observe_rows_open(&t->rows, &t->cache, block, last, most, err);
-	t->e->be->ops->sync(t->e->be);   /* clears a failure, which is in err */
+	t->e->be->ops->sync(t->e->be); /* clears a failure, which is in err */
 	pthread_mutex_unlock(&t->e->lock);
 	return failed;
 }

@@ -1,4 +1,5 @@
-/* engine/timeline/timeline_open.c - opening and closing a timeline, what it takes of memory, changing its cache policy, and what it says of itself. */
+/* engine/timeline/timeline_open.c - opening and closing a timeline, what it takes of memory, changing its cache policy,
+ * and what it says of itself. */
 #include "engine/timeline/timeline.h"
 #include "engine/policies/policy.h"
 #include "engine/observe/observe.h"
@@ -28,8 +29,11 @@ static int kv_type_parse(const char *name, const struct hparams *hp, enum dtype 
 			*out = types[i];
 			for (int32_t l = 0; l < hp->n_layer; l++)
 				if (model_layer_spec(hp, l)->attn.head_dim % dtype_info(*out)->block)
-					return err_set(err, ERR_USAGE, "KV type '%s' needs heads of a multiple of %d values, this model's have %d; "
-					               "use f16", name, dtype_info(*out)->block, model_layer_spec(hp, l)->attn.head_dim);
+					return err_set(
+						err, ERR_USAGE,
+						"KV type '%s' needs heads of a multiple of %d values, this model's have %d; "
+						"use f16",
+						name, dtype_info(*out)->block, model_layer_spec(hp, l)->attn.head_dim);
 			return 0;
 		}
 	return err_set(err, ERR_USAGE, "unknown KV type '%s' (f16, f32, bf16, q8_0)", name);
@@ -41,7 +45,8 @@ static int watch_describe(struct timeline *t, const struct timeline_options *o, 
 	if (o->n_watch > 0 && strcmp(t->cache.policy.def->name, "full"))
 		return err_set(err, ERR_USAGE, "policies are watched under 'full', not under '%s'", o->kv);
 	if (o->n_watch > WATCH_MAX)
-		return err_set(err, ERR_USAGE, "%d policies cannot be watched at once, the limit is %d", o->n_watch, WATCH_MAX);
+		return err_set(err, ERR_USAGE, "%d policies cannot be watched at once, the limit is %d", o->n_watch,
+		               WATCH_MAX);
 	for (t->n_watch = 0; t->n_watch < o->n_watch; t->n_watch++)
 		if (policy_parse(&t->watch[t->n_watch], o->watch[t->n_watch], err))
 			return -1;
@@ -54,27 +59,40 @@ static int share_check(const struct cache *c, const struct policy *policy, struc
 	if (c->read_share <= 0)
 		return 0;
 	if (c->be->ops->lacks & LACKS_BLOCKS)
-		return err_set(err, ERR_USAGE, "--read-share below 1 works on the CPU alone: a GPU reads prompts whole; use --device cpu");
+		return err_set(
+			err, ERR_USAGE,
+			"--read-share below 1 works on the CPU alone: a GPU reads prompts whole; use --device cpu");
 	if (!policy->def->retention->keeps_all && !policy->def->compose)
-		return err_set(err, ERR_USAGE, "--read-share below 1 needs a cache policy that keeps everything, or auto, not '%s'", policy->def->name);
+		return err_set(err, ERR_USAGE,
+		               "--read-share below 1 needs a cache policy that keeps everything, or auto, not '%s'",
+		               policy->def->name);
 	return 0;
 }
 
 /* Set the cache's settings and the policies to observe; nothing is opened yet. */
-static int cache_describe(struct timeline *t, const struct engine *e, const struct timeline_options *o, int32_t ctx, struct err *err)
+static int cache_describe(struct timeline *t, const struct engine *e, const struct timeline_options *o, int32_t ctx,
+                          struct err *err)
 {
 	struct cache *c = &t->cache;
 	const char *kv = o->n_watch > 0 && !(o->kv && *o->kv) ? "full" : o->kv;
 
-	*c = (struct cache){ .hp = model_kv(&e->model.hp), .model = e->model.hp.kv ? &e->model.hp : NULL, .be = e->be, .ctx = ctx, .unrotated = o->n_watch > 0,
-	                      .memory = o->kv_memory, .read_share = o->read_share < 1 ? o->read_share : 0 };
+	*c = (struct cache){ .hp = model_kv(&e->model.hp),
+		             .model = e->model.hp.kv ? &e->model.hp : NULL,
+		             .be = e->be,
+		             .ctx = ctx,
+		             .unrotated = o->n_watch > 0,
+		             .memory = o->kv_memory,
+		             .read_share = o->read_share < 1 ? o->read_share : 0 };
 	c->batch = o->batch ? o->batch : BATCH_DEFAULT;
 	c->batch = c->batch < ctx ? c->batch : ctx;
-	return kv_type_parse(o->kv_type, c->hp, &c->type, err) || policy_parse(&c->policy, kv, err) || share_check(c, &c->policy, err) || watch_describe(t, o, err) ? -1 : 0;
+	return kv_type_parse(o->kv_type, c->hp, &c->type, err) || policy_parse(&c->policy, kv, err) ||
+	                       share_check(c, &c->policy, err) || watch_describe(t, o, err)
+	               ? -1
+	               : 0;
 }
 
-/* Rows of logits that are computed at once: tiles of the matrix product, at least those of the widest VERIFY step; more where the vocabulary is
- * small, since the rows of a large one would take more memory than all activations. */
+/* Rows of logits that are computed at once: tiles of the matrix product, at least those of the widest VERIFY step; more
+ * where the vocabulary is small, since the rows of a large one would take more memory than all activations. */
 static int32_t head_rows(const struct hparams *hp)
 {
 	int32_t rows = HEAD_FLOATS / hp->n_vocab / HEAD_TILE * HEAD_TILE;
@@ -82,7 +100,8 @@ static int32_t head_rows(const struct hparams *hp)
 	return rows < VERIFY_MOST ? VERIFY_MOST : rows < HEAD_ROWS_MOST ? rows : HEAD_ROWS_MOST;
 }
 
-/* Buffers, logits of timeline_extend() and of the last token, candidates for sampling; on a device: buffers, and what it reserves. */
+/* Buffers, logits of timeline_extend() and of the last token, candidates for sampling; on a device: buffers, and what
+ * it reserves. */
 static uint64_t scratch_bytes(const struct hparams *hp, int32_t batch, const struct memory_budget *budget)
 {
 	uint64_t buffers = forward_bytes(hp, batch, head_rows(hp));
@@ -125,12 +144,12 @@ static int32_t ctx_that_fits(struct timeline *t, uint64_t bytes, int32_t most)
 }
 
 /* t is scratch.  The lock is held, because the device is asked for its free memory. */
-static int need_locked(struct timeline *t, const struct engine *e, const struct timeline_options *o, struct timeline_need *need,
-                       struct err *err)
+static int need_locked(struct timeline *t, const struct engine *e, const struct timeline_options *o,
+                       struct timeline_need *need, struct err *err)
 {
 	const struct hparams *hp = &e->model.hp;
 	struct memory_budget budget;
-	int32_t most = INT32_MAX / most_kv_heads(hp);   /* slots of a plane are counted in 31 bits */
+	int32_t most = INT32_MAX / most_kv_heads(hp); /* slots of a plane are counted in 31 bits */
 	uint64_t beside;
 
 	if (most > CTX_MAX)
@@ -142,13 +161,15 @@ static int need_locked(struct timeline *t, const struct engine *e, const struct 
 	need->scratch_bytes = scratch_bytes(hp, t->cache.batch, &budget);
 	need->free_bytes = budget.available;
 	need->device_bytes = budget.total;
-	beside = need->scratch_bytes + (e->plan_only ? e->model.weight_bytes : 0);   /* the weights are still to be loaded */
+	/* the weights are still to be loaded */
+	beside = need->scratch_bytes + (e->plan_only ? e->model.weight_bytes : 0);
 	need->ctx_fits = need->free_bytes <= beside ? 0 : ctx_that_fits(t, need->free_bytes - beside, most);
 	/* The default is the trained length, CTX_DEFAULT_MAX at most, or half of what fits. */
 	if (!o->ctx && need->ctx > need->ctx_fits / 2 && need->ctx_fits >= 512)
 		need->ctx = need->ctx_fits / 2 / 256 * 256;
 	need->kv_bytes = bytes_with(t, need->ctx);
-	need->held = t->cache.policy.def->retention->holds ? t->cache.policy.def->retention->holds(&t->cache) : need->ctx;
+	need->held =
+		t->cache.policy.def->retention->holds ? t->cache.policy.def->retention->holds(&t->cache) : need->ctx;
 	need->disk_bytes = cache_size(&t->cache).disk;
 	need->host_bytes = cache_size(&t->cache).host;
 	need->least_bytes = cache_size(&t->cache).least;
@@ -165,7 +186,8 @@ int timeline_need(const struct engine *e, const struct timeline_options *o, stru
 	if (!e->be)
 		return err_set(err, ERR_USAGE, "the model was opened without its weights");
 	if (o->ctx < 0 || o->batch < 0)
-		return err_set(err, ERR_USAGE, "a context of %d tokens in chunks of %d makes no sense", o->ctx, o->batch);
+		return err_set(err, ERR_USAGE, "a context of %d tokens in chunks of %d makes no sense", o->ctx,
+		               o->batch);
 	t = xcalloc(1, sizeof *t);
 	pthread_mutex_lock(lock);
 	failed = need_locked(t, e, o, need, err);
@@ -181,29 +203,37 @@ static int limit_check(const struct cache *c, struct err *err)
 	uint64_t least = size.least, have = size.host ? memory_available() : UINT64_MAX;
 
 	if (size.host && !cache_listed(c))
-		return err_set(err, ERR_USAGE, "cache policy '%s' needs all entries in the GPU's memory, and --kv-memory allows fewer; use 'sift' (every=1, bits up "
-		               "to 8), or --device cpu", c->policy.def->name);
+		return err_set(
+			err, ERR_USAGE,
+			"cache policy '%s' needs all entries in the GPU's memory, and --kv-memory allows fewer; use 'sift' (every=1, bits up "
+			"to 8), or --device cpu",
+			c->policy.def->name);
 	if (size.host > have)
-		return err_set(err, ERR_FIT, "the entries of %d tokens need %.0f MiB of the machine's memory, %.0f are free; use a smaller -c", c->ctx,
-		               (double)size.host / (1 << 20), (double)have / (1 << 20));
+		return err_set(
+			err, ERR_FIT,
+			"the entries of %d tokens need %.0f MiB of the machine's memory, %.0f are free; use a smaller -c",
+			c->ctx, (double)size.host / (1 << 20), (double)have / (1 << 20));
 	if (least <= c->memory)
 		return 0;
-	return err_set(err, ERR_FIT, "a context of %d tokens under cache policy '%s' needs at least %.1f MiB in memory, for what selects entries "
-	               "and for one layer of them; --kv-memory allows %.1f MiB", c->ctx, c->policy.def->name, (double)(least + 52428) / (1 << 20),
-	               (double)c->memory / (1 << 20));
+	return err_set(
+		err, ERR_FIT,
+		"a context of %d tokens under cache policy '%s' needs at least %.1f MiB in memory, for what selects entries "
+		"and for one layer of them; --kv-memory allows %.1f MiB",
+		c->ctx, c->policy.def->name, (double)(least + 52428) / (1 << 20), (double)c->memory / (1 << 20));
 }
 
 static int fit_check(const struct timeline_need *n, struct err *err)
 {
 	struct memory_budget budget = { .available = n->free_bytes, .total = n->device_bytes };
 	double need = (double)(n->kv_bytes + n->scratch_bytes) / (1 << 20);
-	struct str have = {0};
+	struct str have = { 0 };
 
 	if (n->free_bytes >= n->scratch_bytes && n->free_bytes - n->scratch_bytes >= n->kv_bytes)
 		return 0;
 	memory_budget_text(&budget, &have);
 	if (n->ctx_fits >= 16)
-		err_set(err, ERR_FIT, "a context of %d tokens needs %.0f MiB, %s; -c %d fits", n->ctx, need, have.p, n->ctx_fits);
+		err_set(err, ERR_FIT, "a context of %d tokens needs %.0f MiB, %s; -c %d fits", n->ctx, need, have.p,
+		        n->ctx_fits);
 	else
 		err_set(err, ERR_FIT, "a context of %d tokens needs %.0f MiB, %s; no -c fits, %s", n->ctx, need, have.p,
 		        n->device_bytes ? "use --device cpu" : "free some memory");
@@ -248,14 +278,15 @@ int timeline_open(struct timeline **out, struct engine *e, const struct timeline
 	         (t->n_watch && observe_recovery_open(&t->recovery, &t->cache, t->watch, t->n_watch, err)) ||
 	         !(t->nll = try_alloc((size_t)t->cache.chunk, sizeof *t->nll, "surprise", err)) ||
 	         forward_init(&t->forward, &e->model, &t->cache, t->cache.chunk, head_rows(&e->model.hp), err);
-	e->be->ops->sync(e->be);   /* clears a failure, which is in err: other timelines continue */
+	e->be->ops->sync(e->be); /* clears a failure, which is in err: other timelines continue */
 	pthread_mutex_unlock(&e->lock);
 	if (failed) {
 		timeline_close(t);
 		return -1;
 	}
 	t->stats = (struct timeline_stats){
-		.scratch_bytes = need.scratch_bytes, .kv_bytes_per_token = kv_token_bytes(t->cache.hp, t->cache.type),
+		.scratch_bytes = need.scratch_bytes,
+		.kv_bytes_per_token = kv_token_bytes(t->cache.hp, t->cache.type),
 	};
 	stats_of_cache(t);
 	snprintf(t->stats.kv_type, sizeof t->stats.kv_type, "%s", o->kv_type ? o->kv_type : "f16");
@@ -315,8 +346,8 @@ static int switch_open(struct timeline *t, struct forward *forward, float **nll,
 		return -1;
 	if (need > have) {
 		memory_budget_text(&budget, &text);
-		err_set(err, ERR_FIT, "cache policy '%s' needs %.0f MiB beside the current one, %s", c->policy.def->name,
-		        (double)need / (1 << 20), text.p);
+		err_set(err, ERR_FIT, "cache policy '%s' needs %.0f MiB beside the current one, %s",
+		        c->policy.def->name, (double)need / (1 << 20), text.p);
 		str_free(&text);
 		return -1;
 	}
@@ -344,9 +375,17 @@ int timeline_switch_kv(struct timeline *t, const char *kv, struct err *err)
 	old = *c;
 	pthread_mutex_lock(&t->e->lock);
 	/* Opened in its final place, because parts of a cache point into it. */
-	*c = (struct cache){ .policy = policy, .hp = old.hp, .model = old.model, .be = old.be, .type = old.type, .batch = old.batch, .ctx = old.ctx, .memory = old.memory,
-	                     .read_share = old.read_share,
-	                     .evictions_fn = old.evictions_fn, .evictions_ud = old.evictions_ud };
+	*c = (struct cache){ .policy = policy,
+		             .hp = old.hp,
+		             .model = old.model,
+		             .be = old.be,
+		             .type = old.type,
+		             .batch = old.batch,
+		             .ctx = old.ctx,
+		             .memory = old.memory,
+		             .read_share = old.read_share,
+		             .evictions_fn = old.evictions_fn,
+		             .evictions_ud = old.evictions_ud };
 	takes = cache_keeps_all(c) && cache_keeps_all(&old) && t->n_past > 0 && !kv_check_there(&old.kv, NULL);
 	c->takes_store = takes && old.kv.disk;
 	if (switch_open(t, &forward, &nll, err)) {
@@ -357,7 +396,7 @@ int timeline_switch_kv(struct timeline *t, const char *kv, struct err *err)
 	if (takes)
 		kept = cache_take_store(c, &old, t->n_past) ? 0 : t->n_past;
 	if (t->e->be->ops->sync(t->e->be))
-		kept = 0;   /* key sketches could not be computed: all is prefilled again */
+		kept = 0; /* key sketches could not be computed: all is prefilled again */
 	while (generated < kept && !(t->marks.p[generated] & MARK_GENERATED))
 		generated++;
 	if (generated < kept) {
@@ -367,7 +406,7 @@ int timeline_switch_kv(struct timeline *t, const char *kv, struct err *err)
 	}
 	now = *c;
 	*c = old;
-	observers_close(t);   /* they belong to the old cache */
+	observers_close(t); /* they belong to the old cache */
 	cache_close(c);
 	*c = now;
 	forward_release(&t->forward);

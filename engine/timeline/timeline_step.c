@@ -1,12 +1,14 @@
-/* engine/timeline/timeline_step.c - generating: one token a call, and several computed in one step where drafts are right (speculative decoding).
+/* engine/timeline/timeline_step.c - generating: one token a call, and several computed in one step where drafts are
+ * right (speculative decoding).
  *
- * A draft guesses the tokens that follow (draft.h).  A VERIFY step computes the pending token and the drafted ones together, each with the
- * bits that decoding it alone would give; timeline_step() then samples one token a call from their logits, with the ordinary sampler.  As
- * long as it samples what was drafted, nothing is left to compute.  The first token that differs ends the step: the entries of those
- * before it are committed, the others rolled back.  So tokens, draws of the sampler, cache and snapshots are those of decoding one by one.
+ * A draft guesses the tokens that follow (draft.h). A VERIFY step computes the pending token and the drafted ones
+ * together, each with the bits that decoding it alone would give; timeline_step() then samples one token a call from
+ * their logits, with the ordinary sampler. As long as it samples what was drafted, nothing is left to compute. The
+ * first token that differs ends the step: the entries of those before it are committed, the others rolled back. So
+ * tokens, draws of the sampler, cache and snapshots are those of decoding one by one.
  *
- * While such a step is open, its tokens are in `tokens` as far as they were sampled, and none of its entries is committed: whatever looks
- * at the cache calls timeline_settle() first. */
+ * While such a step is open, its tokens are in `tokens` as far as they were sampled, and none of its entries is
+ * committed: whatever looks at the cache calls timeline_settle() first. */
 #include "engine/timeline/timeline.h"
 
 #include <math.h>
@@ -22,12 +24,13 @@ static int logits_ready(struct timeline *t, struct err *err)
 	size_t n_vocab = (size_t)t->e->model.hp.n_vocab;
 
 	if (!t->draft_logits)
-		t->draft_logits = try_alloc((1 + VERIFY_MOST) * n_vocab, sizeof *t->draft_logits, "logits of drafted tokens", err);
+		t->draft_logits = try_alloc((1 + VERIFY_MOST) * n_vocab, sizeof *t->draft_logits,
+		                            "logits of drafted tokens", err);
 	return t->draft_logits != NULL;
 }
 
-/* Compute the pending token, and up to n of id[].  *tried: tokens of the step, in t->draft; 0: there is nothing to compute.  *logits as in
- * timeline_verify(). */
+/* Compute the pending token, and up to n of id[]. *tried: tokens of the step, in t->draft; 0: there is nothing to
+ * compute. *logits as in timeline_verify(). */
 static int verify(struct timeline *t, const int32_t *id, int32_t n, int32_t *tried, struct err *err)
 {
 	size_t n_vocab = (size_t)t->e->model.hp.n_vocab;
@@ -68,15 +71,16 @@ static void draft_nll(struct timeline *t, int32_t n, int32_t pending)
 	size_t n_vocab = (size_t)t->e->model.hp.n_vocab;
 
 	for (int32_t i = 0; i < n; i++) {
-		const float *before = i || !pending ? t->draft_logits + (size_t)(i - pending) * n_vocab
-		                                    : t->logits_at == t->n_past ? t->logits : NULL;
+		const float *before = i || !pending               ? t->draft_logits + (size_t)(i - pending) * n_vocab
+		                      : t->logits_at == t->n_past ? t->logits
+		                                                  : NULL;
 
 		t->nll[i] = before ? (float)-engine_logprob(before, (int32_t)n_vocab, t->draft.id[i]) : NAN;
 	}
 }
 
-/* Commit the first `keep` tokens of the VERIFY step, whose first `pending` are in t->tokens, and roll the others back.  Then n_past has
- * moved by keep, and the logits are those after it. */
+/* Commit the first `keep` tokens of the VERIFY step, whose first `pending` are in t->tokens, and roll the others back.
+ * Then n_past has moved by keep, and the logits are those after it. */
 static int verify_keep(struct timeline *t, int32_t keep, int32_t pending, struct err *err)
 {
 	size_t n_vocab = (size_t)t->e->model.hp.n_vocab;
@@ -122,7 +126,8 @@ int timeline_accept(struct timeline *t, int32_t n, struct err *err)
 	int32_t pending = (int32_t)t->tokens.n - t->n_past, tried = (int32_t)t->draft.n;
 
 	if (t->ahead || n < 0 || pending + n > tried)
-		return err_set(err, ERR_USAGE, "%d drafted tokens cannot be accepted: %d were verified", n, tried > pending ? tried - pending : 0);
+		return err_set(err, ERR_USAGE, "%d drafted tokens cannot be accepted: %d were verified", n,
+		               tried > pending ? tried - pending : 0);
 	tokens_append(&t->tokens, t->draft.id + pending, (size_t)n);
 	return verify_keep(t, pending + n, pending, err);
 }
@@ -135,7 +140,7 @@ void timeline_speculate(struct timeline *t, int on)
 
 	if (on == t->speculates)
 		return;
-	timeline_settle(t, &none);   /* a failure is the backend's, and sticky */
+	timeline_settle(t, &none); /* a failure is the backend's, and sticky */
 	t->speculates = on;
 	draft_index_free(&t->drafts);
 	draft_pace_reset(&t->pace);
@@ -154,7 +159,8 @@ int timeline_settle(struct timeline *t, struct err *err)
 	return t->ahead ? ahead_end(t, (int32_t)t->tokens.n - 1 - t->n_past, err) : 0;
 }
 
-/* Instead of decoding the pending token: decode it with a draft behind it, if one is likely to be right.  1: such a step is open, 0, or -1. */
+/* Instead of decoding the pending token: decode it with a draft behind it, if one is likely to be right. 1: such a step
+ * is open, 0, or -1. */
 static int ahead_begin(struct timeline *t, struct err *err)
 {
 	int32_t most, n, tried;
@@ -241,7 +247,8 @@ int timeline_step(struct timeline *t, struct sampling *s, struct step_out *out, 
 	if (!t->tokens.n)
 		return err_set(err, ERR_USAGE, "there is nothing to continue: the sequence is empty");
 	if (t->tokens.n >= (size_t)t->cache.limit)
-		return err_set(err, ERR_FIT, "the context of %d tokens is full; start with a larger -c", t->cache.limit);
+		return err_set(err, ERR_FIT, "the context of %d tokens is full; start with a larger -c",
+		               t->cache.limit);
 	if (!t->ahead && ahead_begin(t, err) < 0)
 		return -1;
 	if (!t->ahead && timeline_decode_pending(t, err))
@@ -250,11 +257,15 @@ int timeline_step(struct timeline *t, struct sampling *s, struct step_out *out, 
 		return err_set(err, ERR_USAGE, "the sequence was stopped early; sync it first");
 	if (atomic_load(&t->cancel))
 		return err_set(err, ERR_CANCELLED, "stopped");
-	logits = t->ahead ? t->draft_logits + ((size_t)t->tokens.n - (size_t)t->n_past - 1) * (size_t)t->e->model.hp.n_vocab : t->logits;
+	logits = t->ahead ? t->draft_logits +
+	                            ((size_t)t->tokens.n - (size_t)t->n_past - 1) * (size_t)t->e->model.hp.n_vocab
+	                  : t->logits;
 	out->id = next_token(t, s, logits);
 	if (out->id < 0)
-		return err_set(err, ERR_FAIL, "the model produced invalid numbers (NaN or infinity) at token %zu; "
-		               "check the file with --check-tensors", t->tokens.n);
+		return err_set(err, ERR_FAIL,
+		               "the model produced invalid numbers (NaN or infinity) at token %zu; "
+		               "check the file with --check-tensors",
+		               t->tokens.n);
 	t->stats.decode_seconds += now_seconds() - start;
 	t->stats.decode_tokens++;
 	if (vocab_is_end(t->e->vocab, out->id))

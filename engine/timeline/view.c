@@ -48,12 +48,13 @@ int view_piece_next(const struct view_work *w, struct view_piece *p)
 
 struct view_piece view_pieces(const struct view_work *w, int32_t first, int32_t end)
 {
-	return (struct view_piece){ .at = first > 0 ? first : 0, .end = end < w->out->n_tokens ? end : w->out->n_tokens };
+	return (struct view_piece){ .at = first > 0 ? first : 0,
+		                    .end = end < w->out->n_tokens ? end : w->out->n_tokens };
 }
 
 void view_keep_range(struct view_work *w, int place, int32_t first, int32_t end)
 {
-	for (struct view_piece p = view_pieces(w, first, end); view_piece_next(w, &p); )
+	for (struct view_piece p = view_pieces(w, first, end); view_piece_next(w, &p);)
 		w->kept[place][p.col] += (int64_t)p.n * w->heads;
 }
 
@@ -78,7 +79,7 @@ uint8_t view_heat_byte(double x, double most)
 	if (!(x > 0) || !(most > 0))
 		return 0;
 	b = 255 + 32 * log2(x / most);
-	return b >= 254.5 ? 255 : b >= 1.5 ? (uint8_t)(b + 0.5) : 1;   /* not a number: 1 */
+	return b >= 254.5 ? 255 : b >= 1.5 ? (uint8_t)(b + 0.5) : 1; /* not a number: 1 */
 }
 
 /* ---- together ---- */
@@ -148,7 +149,7 @@ void timeline_view(struct timeline *t, int32_t cols, struct cache_view *out)
 	struct view_work *w = xcalloc(1, sizeof *w);
 	int32_t n_layer = c->hp->n_layer, slots;
 
-	timeline_settle(t, &(struct err){0});
+	timeline_settle(t, &(struct err){ 0 });
 	t->viewed = 1;
 	memset(out, 0, sizeof *out);
 	out->n_layer = n_layer < VIEW_LAYERS ? n_layer : VIEW_LAYERS;
@@ -195,7 +196,7 @@ static int tells_read(const struct timeline *t)
 
 void timeline_attention_read_measure(struct timeline *t)
 {
-	timeline_settle(t, &(struct err){0});
+	timeline_settle(t, &(struct err){ 0 });
 	if (!tells_read(t))
 		return;
 	pthread_mutex_lock(&t->e->lock);
@@ -258,7 +259,7 @@ void timeline_kept(struct timeline *t, int32_t first, int32_t n, uint8_t *out)
 
 	if (n <= 0)
 		return;
-	timeline_settle(t, &(struct err){0});
+	timeline_settle(t, &(struct err){ 0 });
 	work_set(&w, t);
 	for (int32_t i = 0; i < n; i++) {
 		int64_t token = (int64_t)first + i;

@@ -1,14 +1,15 @@
 /* engine/timeline/view_rings.c - what rings keep and the attention mass they count, in columns (view.h).
  *
- * A stream of 8,000 slots for 90 pairs of layer and KV head is 700,000 token numbers and as many sums of mass; most of a view's time is
- * waiting for memory.  Both lie slot by slot, the heads of a slot together, and are read head by head: in blocks of slots that stay in a
- * near CPU cache.  Neighbours that fall into the same column are added up before the column is written. */
+ * A stream of 8,000 slots for 90 pairs of layer and KV head is 700,000 token numbers and as many sums of mass; most of
+ * a view's time is waiting for memory. Both lie slot by slot, the heads of a slot together, and are read head by head:
+ * in blocks of slots that stay in a near CPU cache. Neighbours that fall into the same column are added up before the
+ * column is written. */
 #include "engine/timeline/view.h"
 #include "engine/observe/observe.h"
 
 #include <math.h>
 
-enum { BLOCK = 128 };         /* slots */
+enum { BLOCK = 128 }; /* slots */
 
 static int32_t layer_of(const struct view_work *w, int32_t head)
 {
@@ -75,7 +76,7 @@ static void add_filling(struct view_work *w, int32_t i, int32_t first, int32_t e
 	view_keep_range(w, 1 + i, first, end);
 	if (!w->in.observed)
 		return;
-	for (struct view_piece p = view_pieces(w, first, end); view_piece_next(w, &p); ) {
+	for (struct view_piece p = view_pieces(w, first, end); view_piece_next(w, &p);) {
 		const float *sum = r->mass + (size_t)(p.at - r->s.sinks) * (size_t)r->heads;
 
 		for (int32_t h = 0; h < w->heads; h++) {
@@ -132,7 +133,7 @@ static double heat_most(struct view_work *w)
 {
 	struct cache_view *v = w->out;
 
-	for (int32_t first = (VIEW_SINKS + v->per_col - 1) / v->per_col; ; first = 0) {
+	for (int32_t first = (VIEW_SINKS + v->per_col - 1) / v->per_col;; first = 0) {
 		double most = 0;
 
 		for (int32_t i = 0; i < w->p->hp->n_layer; i++)
@@ -151,7 +152,9 @@ static double heat_take(struct view_work *w, int with_evicted)
 
 	for (int32_t i = 0; i < v->n_layer; i++)
 		for (int32_t c = 0; c < v->cols; c++)
-			v->heat[i][c] = with_evicted || v->kept[c] ? view_heat_byte(view_heat_row(w, layer_entries(w->p->hp, i))[c], most) : 0;
+			v->heat[i][c] = with_evicted || v->kept[c]
+			                        ? view_heat_byte(view_heat_row(w, layer_entries(w->p->hp, i))[c], most)
+			                        : 0;
 	return most;
 }
 

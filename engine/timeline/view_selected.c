@@ -35,8 +35,10 @@ static void add_part(struct view_work *w, const struct attn_part *part, int32_t 
 	}
 	if (part->slots || part->slot0 >= limit)
 		return;
-	for (struct view_piece p = view_pieces(w, part->slot0, part->n_slots < limit - part->slot0 ? part->slot0 + part->n_slots : limit);
-	     view_piece_next(w, &p); )
+	for (struct view_piece p =
+	             view_pieces(w, part->slot0,
+	                         part->n_slots < limit - part->slot0 ? part->slot0 + part->n_slots : limit);
+	     view_piece_next(w, &p);)
 		to[p.col] += (double)p.n * heads;
 }
 
@@ -47,7 +49,7 @@ int view_parts(const struct view_work *w, int32_t layer, int32_t region, struct 
 	int32_t window = kv_window(&w->p->kv, layer);
 	int n;
 
-	if (window) {   /* what the next token will read: the newest, all but its own */
+	if (window) { /* what the next token will read: the newest, all but its own */
 		int32_t most = window - 1 < w->past ? window - 1 : w->past;
 
 		part[0] = (struct attn_part){ .slot0 = w->past - most, .n_slots = most };
@@ -75,8 +77,8 @@ static int known(const struct view_work *w, int32_t *region)
 	return 1;
 }
 
-/* Add the entries of the region that each layer reads to the heat, and those in the windows of layers.  Returns the entries read per KV head,
- * all layers without a window together. */
+/* Add the entries of the region that each layer reads to the heat, and those in the windows of layers. Returns the
+ * entries read per KV head, all layers without a window together. */
 static int64_t add_selected(struct view_work *w, int32_t region)
 {
 	struct attn_part part[SELECT_PARTS];
@@ -100,8 +102,8 @@ static int64_t add_selected(struct view_work *w, int32_t region)
 	return entries;
 }
 
-/* Add what a generated token reads of a stream in layers without a window: all that is kept there, by all heads alike where no mass is
- * summed. */
+/* Add what a generated token reads of a stream in layers without a window: all that is kept there, by all heads alike
+ * where no mass is summed. */
 static void add_stream_read(struct view_work *w)
 {
 	double share = (double)w->p->hp->n_kv_head / w->heads;

@@ -1,7 +1,7 @@
 /* engine/token/pretok.c - the pre-tokenizers of byte-level BPE as linear scanners.
  *
- * Each kind implements the regular expression that its models were trained with, whose alternatives are tried in order.  L are
- * letters, N numbers, M marks, S white space:
+ * Each kind implements the regular expression that its models were trained with, whose alternatives are tried in order.
+ * L are letters, N numbers, M marks, S white space:
  *
  *   GPT2    's|'t|'re|'ve|'m|'ll|'d| ?L+| ?N+| ?[^S L N]+|S+(?!\S)|S+
  *           (digits = 1: the text is first cut at every digit, and the parts between digits are matched
@@ -10,8 +10,7 @@
  *   SEED    the same with [^\r\n S L N]+ in the place of [^S L N]+[\r\n]*
  *   QWEN35  (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n L N]?[L M]+|N{1,digits}| ?[^S L M N]+[\r\n]*|S*[\r\n]+|S+(?!\S)|S+
  *   TEKKEN  [^\r\n L N]?[Lu Lt Lm Lo M]*[Ll Lm Lo M]+C?|[^\r\n L N]?[Lu Lt Lm Lo M]+[Ll Lm Lo M]*C?
- *           |N{1,digits}| ?[^S L N]+[\r\n/]*|S*[\r\n]+|S+(?!\S)|S+        C = contractions, where suffix is set
- */
+ *           |N{1,digits}| ?[^S L N]+[\r\n/]*|S*[\r\n]+|S+(?!\S)|S+        C = contractions, where suffix is set */
 #include "engine/token/pretok.h"
 
 #include "engine/base/base.h"
@@ -25,33 +24,33 @@
 #define SYMBOL     (CH_OTHER | CH_MARK)
 
 /* name, kind, digits, suffix, whole_words, add_bos */
-#define PRETOKS(X) \
-	X("default",          PRETOK_GPT2,   0, 0, 0, 0) \
-	X("gpt-2",            PRETOK_GPT2,   0, 0, 0, 0) \
-	X("phi-2",            PRETOK_GPT2,   0, 0, 0, 0) \
-	X("olmo",             PRETOK_GPT2,   0, 0, 0, 0) \
-	X("smollm",           PRETOK_GPT2,   1, 0, 0, 0) \
-	X("starcoder",        PRETOK_GPT2,   1, 0, 0, 0) \
-	X("command-r",        PRETOK_GPT2,   1, 0, 0, 0) \
-	X("refact",           PRETOK_GPT2,   1, 0, 0, 0) \
-	X("llama-bpe",        PRETOK_LLAMA3, 3, 0, 1, 1) \
-	X("llama3",           PRETOK_LLAMA3, 3, 0, 1, 1) \
-	X("llama-v3",         PRETOK_LLAMA3, 3, 0, 1, 1) \
-	X("falcon3",          PRETOK_LLAMA3, 3, 0, 1, 1) \
-	X("lfm2",             PRETOK_LLAMA3, 3, 0, 1, 1) \
-	X("smaug-bpe",        PRETOK_LLAMA3, 3, 0, 0, 0) \
-	X("dbrx",             PRETOK_LLAMA3, 3, 0, 0, 0) \
-	X("qwen2",            PRETOK_LLAMA3, 1, 0, 0, 0) \
-	X("deepseek-r1-qwen", PRETOK_LLAMA3, 1, 0, 0, 0) \
-	X("stablelm2",        PRETOK_LLAMA3, 1, 0, 0, 0) \
-	X("megrez",           PRETOK_LLAMA3, 1, 0, 0, 0) \
-	X("glm4",             PRETOK_LLAMA3, 3, 0, 0, 0) \
-	X("chatglm-bpe",      PRETOK_LLAMA3, 3, 0, 0, 0) \
-	X("exaone4",          PRETOK_GPT2,   0, 0, 0, 0) \
-	X("seed-coder",       PRETOK_SEED,   1, 0, 0, 0) \
-	X("qwen35",           PRETOK_QWEN35, 1, 0, 0, 0) \
-	X("tekken",           PRETOK_TEKKEN, 1, 0, 1, 1) \
-	X("gpt-4o",           PRETOK_TEKKEN, 3, 1, 0, 0)
+#define PRETOKS(X)                                                                                                     \
+	X("default", PRETOK_GPT2, 0, 0, 0, 0)                                                                          \
+	X("gpt-2", PRETOK_GPT2, 0, 0, 0, 0)                                                                            \
+	X("phi-2", PRETOK_GPT2, 0, 0, 0, 0)                                                                            \
+	X("olmo", PRETOK_GPT2, 0, 0, 0, 0)                                                                             \
+	X("smollm", PRETOK_GPT2, 1, 0, 0, 0)                                                                           \
+	X("starcoder", PRETOK_GPT2, 1, 0, 0, 0)                                                                        \
+	X("command-r", PRETOK_GPT2, 1, 0, 0, 0)                                                                        \
+	X("refact", PRETOK_GPT2, 1, 0, 0, 0)                                                                           \
+	X("llama-bpe", PRETOK_LLAMA3, 3, 0, 1, 1)                                                                      \
+	X("llama3", PRETOK_LLAMA3, 3, 0, 1, 1)                                                                         \
+	X("llama-v3", PRETOK_LLAMA3, 3, 0, 1, 1)                                                                       \
+	X("falcon3", PRETOK_LLAMA3, 3, 0, 1, 1)                                                                        \
+	X("lfm2", PRETOK_LLAMA3, 3, 0, 1, 1)                                                                           \
+	X("smaug-bpe", PRETOK_LLAMA3, 3, 0, 0, 0)                                                                      \
+	X("dbrx", PRETOK_LLAMA3, 3, 0, 0, 0)                                                                           \
+	X("qwen2", PRETOK_LLAMA3, 1, 0, 0, 0)                                                                          \
+	X("deepseek-r1-qwen", PRETOK_LLAMA3, 1, 0, 0, 0)                                                               \
+	X("stablelm2", PRETOK_LLAMA3, 1, 0, 0, 0)                                                                      \
+	X("megrez", PRETOK_LLAMA3, 1, 0, 0, 0)                                                                         \
+	X("glm4", PRETOK_LLAMA3, 3, 0, 0, 0)                                                                           \
+	X("chatglm-bpe", PRETOK_LLAMA3, 3, 0, 0, 0)                                                                    \
+	X("exaone4", PRETOK_GPT2, 0, 0, 0, 0)                                                                          \
+	X("seed-coder", PRETOK_SEED, 1, 0, 0, 0)                                                                       \
+	X("qwen35", PRETOK_QWEN35, 1, 0, 0, 0)                                                                         \
+	X("tekken", PRETOK_TEKKEN, 1, 0, 1, 1)                                                                         \
+	X("gpt-4o", PRETOK_TEKKEN, 3, 1, 0, 0)
 
 #define ROW(name, ...) { name, __VA_ARGS__ },
 static const struct pretok table[] = { PRETOKS(ROW) };
@@ -73,11 +72,14 @@ const char *const *pretok_names(void)
 
 /* ---- characters ---- */
 
-struct text { const char *s; size_t n; };
+struct text {
+	const char *s;
+	size_t n;
+};
 
 static int class_of(int32_t cp)
 {
-	uint32_t lo = 0, hi = n_unicode_run;   /* the last run that begins at or before cp */
+	uint32_t lo = 0, hi = n_unicode_run; /* the last run that begins at or before cp */
 	if (cp < 0)
 		return CH_OTHER;
 	while (hi - lo > 1) {
@@ -148,8 +150,8 @@ static int is_newline(struct text t, size_t i)
 
 /* ---- alternatives of the expressions ---- */
 
-/* End of a contraction ('s 't 're 've 'm 'll 'd) at i, or i when there is none.  fold: in any case, and U+017F, the long s, is
- * an s. */
+/* End of a contraction ('s 't 're 've 'm 'll 'd) at i, or i when there is none. fold: in any case, and U+017F, the long
+ * s, is an s. */
 static size_t contraction(struct text t, size_t i, int fold)
 {
 	size_t left = t.n - i;
@@ -170,8 +172,8 @@ static size_t contraction(struct text t, size_t i, int fold)
 	return i;
 }
 
-/* End of the white space at i: S+(?!\S)|S+, with newlines preceded by S*[\r\n]+.  So a run of two or more before another word
- * leaves its last character to that word.  stop: classes that count as the end of the text. */
+/* End of the white space at i: S+(?!\S)|S+, with newlines preceded by S*[\r\n]+. So a run of two or more before another
+ * word leaves its last character to that word. stop: classes that count as the end of the text. */
 static size_t space(struct text t, size_t i, int newlines, int stop)
 {
 	size_t end = i, last = i, next, after_newline = 0;
@@ -188,7 +190,8 @@ static size_t space(struct text t, size_t i, int newlines, int stop)
 	return !c || (c & stop) || last == i ? end : last;
 }
 
-/* End of " ?symbols+" at i, with newlines also of a following [\r\n]*, with slash of [\r\n/]*; i when there is no match. */
+/* End of " ?symbols+" at i, with newlines also of a following [\r\n]*, with slash of [\r\n/]*; i when there is no
+ * match. */
 static size_t symbols(struct text t, size_t i, int classes, int newlines, int slash)
 {
 	size_t from = i + (t.s[i] == ' '), end = run(t, from, classes);
@@ -199,8 +202,8 @@ static size_t symbols(struct text t, size_t i, int classes, int newlines, int sl
 	return end;
 }
 
-/* End of [Lu Lt Lm Lo M]*[Ll Lm Lo M]+ at i, or i when there is no match.  When no Ll follows the first run, the match ends
- * behind the last character of that run that is in the second class too (Lm Lo M), as backtracking would. */
+/* End of [Lu Lt Lm Lo M]*[Ll Lm Lo M]+ at i, or i when there is no match. When no Ll follows the first run, the match
+ * ends behind the last character of that run that is in the second class too (Lm Lo M), as backtracking would. */
 static size_t cased_word(struct text t, size_t i)
 {
 	size_t end = i, back = i, next;
@@ -275,13 +278,10 @@ size_t pretok_next(const struct pretok *p, const char *s, size_t n, size_t pos)
 {
 	struct text t = { s, n };
 	switch (p->kind) {
-	case PRETOK_GPT2:
-		return next_gpt2(p, t, pos);
+	case PRETOK_GPT2: return next_gpt2(p, t, pos);
 	case PRETOK_LLAMA3:
 	case PRETOK_SEED:
-	case PRETOK_QWEN35:
-		return next_llama3(p, t, pos);
-	default:
-		return next_tekken(p, t, pos);
+	case PRETOK_QWEN35: return next_llama3(p, t, pos);
+	default: return next_tekken(p, t, pos);
 	}
 }

@@ -4,15 +4,15 @@
 #include <string.h>
 
 static const struct reasoning_mark marks[] = {
-	{ "<think>", "</think>" },                          /* DeepSeek, Qwen, GLM, SmolLM3 and most others */
-	{ CHANNEL_MARK, CHANNEL_END },                      /* gpt-oss: see engine.h */
-	{ "[THINK]", "[/THINK]" },                          /* Magistral, Ministral */
-	{ "<|channel>", "<channel|>" },                     /* Gemma 4 */
-	{ "<seed:think>", "</seed:think>" },                /* Seed-OSS */
-	{ "<|START_THINKING|>", "<|END_THINKING|>" },       /* Command R */
-	{ "<|inner_prefix|>", "<|inner_suffix|>" },         /* Apertus */
-	{ "<mm:think>", "</mm:think>" },                    /* MiniMax M3 */
-	{ "<thinking>", "</thinking>" },                    /* Apriel */
+	{ "<think>", "</think>" },                    /* DeepSeek, Qwen, GLM, SmolLM3 and most others */
+	{ CHANNEL_MARK, CHANNEL_END },                /* gpt-oss: see engine.h */
+	{ "[THINK]", "[/THINK]" },                    /* Magistral, Ministral */
+	{ "<|channel>", "<channel|>" },               /* Gemma 4 */
+	{ "<seed:think>", "</seed:think>" },          /* Seed-OSS */
+	{ "<|START_THINKING|>", "<|END_THINKING|>" }, /* Command R */
+	{ "<|inner_prefix|>", "<|inner_suffix|>" },   /* Apertus */
+	{ "<mm:think>", "</mm:think>" },              /* MiniMax M3 */
+	{ "<thinking>", "</thinking>" },              /* Apriel */
 };
 
 const struct reasoning_mark *reasoning_mark_at(size_t i)

@@ -1,11 +1,11 @@
 /* engine/token/token.c - encoding of text that contains special tokens.
  *
- * The text is cut at special tokens: user-defined ones anywhere, control and unknown tokens where their whole text lies inside a
- * range that the caller trusts; adjacent ranges count as one.  Matches are taken from left to right, the longest at each place.
- * The text between two matches is one run of plain text for the tokenizer.
+ * The text is cut at special tokens: user-defined ones anywhere, control and unknown tokens where their whole text lies
+ * inside a range that the caller trusts; adjacent ranges count as one. Matches are taken from left to right, the
+ * longest at each place. The text between two matches is one run of plain text for the tokenizer.
  *
- * SentencePiece puts a space before a run at the start of the text and after a control token, because models were trained so.  It
- * treats a user-defined token as part of the text and puts no space after it. */
+ * SentencePiece puts a space before a run at the start of the text and after a control token, because models were
+ * trained so. It treats a user-defined token as part of the text and puts no space after it. */
 #include "engine/token/token_private.h"
 #include "engine/base/utf8.h"
 
@@ -39,8 +39,7 @@ int vocab_is_end(const struct vocab *v, int32_t id)
 /* ---- encode ---- */
 
 /* The longest special token at text[pos] that ends by len; a control token must end by `trusted`.  NULL = none. */
-static const struct special *special_at(const struct vocab *v, const char *text, size_t pos, size_t len,
-                                        size_t trusted)
+static const struct special *special_at(const struct vocab *v, const char *text, size_t pos, size_t len, size_t trusted)
 {
 	unsigned char c = (unsigned char)text[pos];
 	int32_t lo = v->special_from[c], hi = v->special_from[c + 1];
@@ -57,7 +56,7 @@ static const struct special *special_at(const struct vocab *v, const char *text,
 		if (lo == hi || pos + n >= len)
 			break;
 		c = (unsigned char)text[pos + n];
-		for (a = lo, b = hi; a < b; ) {
+		for (a = lo, b = hi; a < b;) {
 			int32_t mid = a + (b - a) / 2;
 			if ((unsigned char)v->special[mid].p[n] < c)
 				a = mid + 1;
@@ -65,7 +64,7 @@ static const struct special *special_at(const struct vocab *v, const char *text,
 				b = mid;
 		}
 		lo = a;
-		for (b = hi; a < b; ) {
+		for (b = hi; a < b;) {
 			int32_t mid = a + (b - a) / 2;
 			if ((unsigned char)v->special[mid].p[n] <= c)
 				a = mid + 1;
@@ -92,14 +91,14 @@ static int encode_run(struct encoder *e, const char *s, size_t n, int space)
 	return e->v->spm ? spm_encode(e, s, n, space && e->v->add_space) : bpe_encode(e, s, n);
 }
 
-int vocab_encode(const struct vocab *v, const char *text, size_t len,
-                 const struct span *special, size_t n_special, struct tokens *out, struct err *err)
+int vocab_encode(const struct vocab *v, const char *text, size_t len, const struct span *special, size_t n_special,
+                 struct tokens *out, struct err *err)
 {
 	return vocab_encode_ends(v, text, len, special, n_special, 0, out, NULL, err);
 }
 
-int vocab_encode_ends(const struct vocab *v, const char *text, size_t len, const struct span *special, size_t n_special, int continues,
-                      struct tokens *out, struct token_ends *ends, struct err *err)
+int vocab_encode_ends(const struct vocab *v, const char *text, size_t len, const struct span *special, size_t n_special,
+                      int continues, struct tokens *out, struct token_ends *ends, struct err *err)
 {
 	struct encoder e = { .v = v, .out = out, .err = err, .ends = ends };
 	size_t n_before = out->n, n_ends = ends ? ends->n : 0, from = 0, pos = 0, next = 0, start = 0, end = 0;
@@ -107,9 +106,8 @@ int vocab_encode_ends(const struct vocab *v, const char *text, size_t len, const
 
 	atomic_fetch_add_explicit(&encoded_bytes, len, memory_order_relaxed);
 	if (len > TEXT_BYTES_MAX)
-		return err_set(err, ERR_FIT,
-		               "a text of %zu bytes is too long to encode at once, allowed are %d",
-		               len, TEXT_BYTES_MAX);
+		return err_set(err, ERR_FIT, "a text of %zu bytes is too long to encode at once, allowed are %d", len,
+		               TEXT_BYTES_MAX);
 	for (size_t i = 0; i < n_special; i++)
 		if (special[i].len > len || special[i].off > len - special[i].len ||
 		    (i && special[i].off < special[i - 1].off + special[i - 1].len))
@@ -158,8 +156,9 @@ int vocab_encode_ends(const struct vocab *v, const char *text, size_t len, const
 static int is_letter(int32_t cp)
 {
 	static const int32_t range[][2] = {
-		{'A', 'Z'}, {'a', 'z'}, {0xc0, 0xd6}, {0xd8, 0xf6}, {0xf8, 0x24f}, {0x391, 0x3a1}, {0x3a3, 0x3c9}, {0x400, 0x481},
-		{0x48a, 0x52f}, {0x5d0, 0x5ea}, {0x620, 0x64a}, {0x3041, 0x3096}, {0x30a1, 0x30fa}, {0x4e00, 0x9fa5}, {0xac00, 0xd7a3},
+		{ 'A', 'Z' },     { 'a', 'z' },       { 0xc0, 0xd6 },     { 0xd8, 0xf6 },     { 0xf8, 0x24f },
+		{ 0x391, 0x3a1 }, { 0x3a3, 0x3c9 },   { 0x400, 0x481 },   { 0x48a, 0x52f },   { 0x5d0, 0x5ea },
+		{ 0x620, 0x64a }, { 0x3041, 0x3096 }, { 0x30a1, 0x30fa }, { 0x4e00, 0x9fa5 }, { 0xac00, 0xd7a3 },
 	};
 
 	for (size_t i = 0; i < sizeof range / sizeof *range; i++)
@@ -173,7 +172,8 @@ int vocab_cuts(const struct vocab *v, const char *text, size_t len, size_t at)
 	size_t from = at;
 	int32_t cp;
 
-	if (!v->cuts || !at || at + 1 >= len || (v->spm ? text[at] != ' ' || !v->words_apart : text[at] != ' ' && text[at] != '\n'))
+	if (!v->cuts || !at || at + 1 >= len ||
+	    (v->spm ? text[at] != ' ' || !v->words_apart : text[at] != ' ' && text[at] != '\n'))
 		return 0;
 	do
 		from--;

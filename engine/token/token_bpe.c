@@ -49,7 +49,7 @@ static int bpe_word(struct encoder *e, const char *s, size_t n)
 		return -1;
 	for (size_t i = 0; i < n; i++) {
 		int32_t id = v->byte_id[(unsigned char)s[i]];
-		if (id < 0 && !has_unknown(v)) {   /* dropped before merging, so that its neighbours can merge */
+		if (id < 0 && !has_unknown(v)) { /* dropped before merging, so that its neighbours can merge */
 			if (encode_unknown(e, (unsigned char)s[i]))
 				return -1;
 			continue;

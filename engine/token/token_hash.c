@@ -1,7 +1,7 @@
 /* engine/token/token_hash.c - lookup in the two hash tables of a vocabulary: text -> id, pair of ids -> merge.
  *
- * The hash takes eight bytes a step: a 64 by 64 bit product, whose halves are xored.  It is seeded at random when a vocabulary is
- * loaded. */
+ * The hash takes eight bytes a step: a 64 by 64 bit product, whose halves are xored. It is seeded at random when a
+ * vocabulary is loaded. */
 #include "engine/token/token_private.h"
 
 #include <string.h>
@@ -52,8 +52,7 @@ int32_t vocab_lookup(const struct vocab *v, const char *p, size_t n)
 		if (!s.id1)
 			return -1;
 		id = s.id1 - 1;
-		if (s.hash == (uint32_t)h && v->off[id + 1] - v->off[id] == n &&
-		    !memcmp(v->text + v->off[id], p, n))
+		if (s.hash == (uint32_t)h && v->off[id + 1] - v->off[id] == n && !memcmp(v->text + v->off[id], p, n))
 			return (int32_t)id;
 	}
 }

@@ -1,8 +1,8 @@
 /* engine/token/token_load.c - loads a vocabulary from GGUF metadata and checks every array.
  *
- * Texts are copied: the file may be closed afterwards.  Two hash tables are built: stored text -> id (of tokens with equal text
- * the first counts), and for byte-level BPE (left id, right id) -> merge (of merges of an equal pair the first counts: it has
- * the lowest rank). */
+ * Texts are copied: the file may be closed afterwards. Two hash tables are built: stored text -> id (of tokens with
+ * equal text the first counts), and for byte-level BPE (left id, right id) -> merge (of merges of an equal pair the
+ * first counts: it has the lowest rank). */
 #include "engine/engine.h"
 #include "engine/token/token_private.h"
 
@@ -19,12 +19,12 @@ struct loader {
 	struct vocab *v;
 	const struct gguf *g;
 	struct err *err;
-	const struct gguf_value *types;   /* NULL = the file has none */
+	const struct gguf_value *types; /* NULL = the file has none */
 };
 
 /* "byte N: 'KEY': ..." */
-__attribute__((format(printf, 3, 4)))
-static int refuse(struct loader *l, const struct gguf_value *a, const char *fmt, ...)
+__attribute__((format(printf, 3, 4))) static int refuse(struct loader *l, const struct gguf_value *a, const char *fmt,
+                                                        ...)
 {
 	char text[300];
 	va_list ap;
@@ -73,15 +73,14 @@ static int load_texts(struct loader *l)
 	if (got < 0)
 		return -1;
 	if (!got)
-		return gguf_err(l->g, l->err,
-		                "there is no 'tokenizer.ggml.tokens', so the file has no vocabulary");
+		return gguf_err(l->g, l->err, "there is no 'tokenizer.ggml.tokens', so the file has no vocabulary");
 	if (tokens->n < 1 || tokens->n > VOCAB_MAX)
 		return refuse(l, tokens, "%llu tokens, and there must be 1 to %d", (ull)tokens->n, VOCAB_MAX);
 	v->info.n = n = (int32_t)tokens->n;
 	for (uint64_t i = 0; gguf_string_next(tokens, &pos, &t); i++) {
 		if (t.n > TOKEN_BYTES_MAX)
-			return refuse(l, tokens, "token %llu has %llu bytes, and the limit is %d", (ull)i,
-			              (ull)t.n, TOKEN_BYTES_MAX);
+			return refuse(l, tokens, "token %llu has %llu bytes, and the limit is %d", (ull)i, (ull)t.n,
+			              TOKEN_BYTES_MAX);
 		total += t.n;
 	}
 	if (total > UINT32_MAX)
@@ -103,7 +102,7 @@ static int load_texts(struct loader *l)
 		total += t.n;
 		v->off[i + 1] = (uint32_t)total;
 		if (!t.n)
-			continue;   /* some vocabularies have empty entries; an empty text is never looked up */
+			continue; /* some vocabularies have empty entries; an empty text is never looked up */
 		h = hash_bytes(v->seed, t.p, t.n);
 		for (uint32_t k = (uint32_t)(h >> 32) & v->by_text_mask;; k = (k + 1) & v->by_text_mask) {
 			struct text_slot *s = &v->by_text[k];
@@ -139,12 +138,14 @@ static int load_types(struct loader *l)
 			type = TOKEN_BYTE;
 		/* 0 is "undefined" in the format: taken as normal. */
 		if (type < 0 || type > TOKEN_BYTE)
-			return refuse(l, l->types, "token %d has type %lld, and must have 0 to %d", i,
-			              (long long)type, TOKEN_BYTE);
+			return refuse(l, l->types, "token %d has type %lld, and must have 0 to %d", i, (long long)type,
+			              TOKEN_BYTE);
 		v->type[i] = type ? (uint8_t)type : TOKEN_NORMAL;
 		if (type == TOKEN_BYTE && v->spm && token_byte(p, n) < 0)
-			return refuse(l, l->types, "token %d is marked as a byte but its text '%.*s' is not of "
-			              "the form <0xNN>", i, SHOW(n, p));
+			return refuse(l, l->types,
+			              "token %d is marked as a byte but its text '%.*s' is not of "
+			              "the form <0xNN>",
+			              i, SHOW(n, p));
 		if (v->type[i] == TOKEN_NORMAL && n > v->longest)
 			v->longest = n;
 	}
@@ -175,9 +176,10 @@ static int load_scores(struct loader *l)
 		memcpy(&f, a->data + 4 * (size_t)i, 4);
 		if (isnan(f))
 			return refuse(l, a, "the score of token %d is not a number", i);
-		f += 0.0f;   /* -0 becomes 0: they are equal */
+		f += 0.0f; /* -0 becomes 0: they are equal */
 		memcpy(&bits, &f, 4);
-		/* These bits, as unsigned numbers, are in the order of the floats; the highest score gets the lowest rank. */
+		/* These bits, as unsigned numbers, are in the order of the floats; the highest score gets the lowest
+		 * rank. */
 		bits = bits >> 31 ? ~bits : bits | 0x80000000u;
 		if (!v->merges)
 			v->rank[i] = ~bits;
@@ -185,8 +187,8 @@ static int load_scores(struct loader *l)
 	return 0;
 }
 
-/* Id of the token that a merge's two parts spell together, or -1; -2: out of memory.  Most vocabularies store the results in the
- * order of the merges, so *guess, the id after the last result, is tried first. */
+/* Id of the token that a merge's two parts spell together, or -1; -2: out of memory. Most vocabularies store the
+ * results in the order of the merges, so *guess, the id after the last result, is tried first. */
 static int32_t merge_result(struct loader *l, struct view merge, size_t n_left, int32_t *guess)
 {
 	const struct vocab *v = l->v;
@@ -233,8 +235,8 @@ static int load_merges(struct loader *l)
 	if (got < 0)
 		return -1;
 	if (!got)
-		return gguf_err(l->g, l->err,
-		                "there is no 'tokenizer.ggml.merges', which tokenizer model '%s' needs", v->info.model);
+		return gguf_err(l->g, l->err, "there is no 'tokenizer.ggml.merges', which tokenizer model '%s' needs",
+		                v->info.model);
 	if (a->n > MERGES_MAX)
 		return refuse(l, a, "%llu merges, and the limit is %d", (ull)a->n, MERGES_MAX);
 	size = table_size(a->n);
@@ -254,8 +256,7 @@ static int load_merges(struct loader *l)
 		left = vocab_lookup(v, t.p, n_left);
 		right = vocab_lookup(v, sep + 1, t.n - n_left - 1);
 		if (left < 0 || right < 0)
-			return refuse(l, a, "a part of merge %u '%.*s' is not in the vocabulary", rank,
-			              SHOW(t.n, t.p));
+			return refuse(l, a, "a part of merge %u '%.*s' is not in the vocabulary", rank, SHOW(t.n, t.p));
 		if ((to = merge_result(l, t, n_left, &guess)) == -2)
 			return -1;
 		if (to < 0)
@@ -282,7 +283,7 @@ static void find_bytes(struct vocab *v)
 		}
 	}
 	v->words_apart = 1;
-	for (int32_t i = v->info.n; v->spm && i-- > 0; ) {
+	for (int32_t i = v->info.n; v->spm && i-- > 0;) {
 		const char *p = v->text + v->off[i];
 		uint32_t n = v->off[i + 1] - v->off[i], k = 0;
 		if (v->type[i] == TOKEN_BYTE)
@@ -349,7 +350,7 @@ static int find_specials(struct loader *l)
 		p += used;
 	}
 	qsort(v->special, n, sizeof *v->special, special_cmp);
-	for (size_t i = 0; i < n; i++)   /* of equal texts the first id is kept */
+	for (size_t i = 0; i < n; i++) /* of equal texts the first id is kept */
 		if (!kept || v->special[kept - 1].n != v->special[i].n ||
 		    memcmp(v->special[kept - 1].p, v->special[i].p, v->special[i].n))
 			v->special[kept++] = v->special[i];
@@ -388,13 +389,15 @@ static void add_end(struct vocab *v, int32_t id)
 		v->end[v->n_end++] = id;
 }
 
-/* The marks of reasoning that are control tokens.  1: the vocabulary has channels, whose messages end with a token that ends no answer. */
+/* The marks of reasoning that are control tokens. 1: the vocabulary has channels, whose messages end with a token that
+ * ends no answer. */
 static int load_marks(struct vocab *v)
 {
 	static const char *const of_channels[] = { CHANNEL_TEXT, CHANNEL_NEXT, NULL };
-	int channels = vocab_lookup(v, CHANNEL_MARK, sizeof CHANNEL_MARK - 1) >= 0 && vocab_lookup(v, CHANNEL_TEXT, sizeof CHANNEL_TEXT - 1) >= 0;
+	int channels = vocab_lookup(v, CHANNEL_MARK, sizeof CHANNEL_MARK - 1) >= 0 &&
+	               vocab_lookup(v, CHANNEL_TEXT, sizeof CHANNEL_TEXT - 1) >= 0;
 	const struct reasoning_mark *m;
-	const char *text[24] = {0};
+	const char *text[24] = { 0 };
 	size_t n = 0;
 
 	for (size_t i = 0; (m = reasoning_mark_at(i)); i++)
@@ -415,19 +418,23 @@ static int load_marks(struct vocab *v)
 
 static int load_ids(struct loader *l)
 {
-	/* Texts of tokens that end a turn, of all model families; the first that the vocabulary has is EOT, if the file names
-	 * none. */
+	/* Texts of tokens that end a turn, of all model families; the first that the vocabulary has is EOT, if the file
+	 * names none. */
 	static const char *const turn_end[] = {
-		"<|eot_id|>", "<|im_end|>", "<|end|>", "<end_of_turn>", "<|endofturn|>", "<|end_of_turn|>",
-		"<turn|>", "<|END_OF_TURN_TOKEN|>", "<end_of_utterance>", "<EOT>", NULL,
+		"<|eot_id|>",         "<|im_end|>",      "<|end|>", "<end_of_turn>",
+		"<|endofturn|>",      "<|end_of_turn|>", "<turn|>", "<|END_OF_TURN_TOKEN|>",
+		"<end_of_utterance>", "<EOT>",           NULL,
 	};
+	/* clang-format off */
 	static const char *const text_end[] = {
 		"<|eom_id|>", "<|endoftext|>", "<|end_of_text|>", "</s>", "<eos>", "<|return|>", "<|call|>",
 		"<\xef\xbd\x9c" "end\xe2\x96\x81of\xe2\x96\x81sentence\xef\xbd\x9c>", NULL,
 	};
-	static const char *const others[] = {   /* unused; their range is checked */
-		"separator", "seperator", "cls", "mask", "fim_pre", "fim_suf", "fim_mid", "fim_pad", "fim_rep",
-		"fim_sep", "prefix", "suffix", "middle", NULL,
+	/* clang-format on */
+	static const char *const others[] = {
+		/* unused; their range is checked */
+		"separator", "seperator", "cls",     "mask",   "fim_pre", "fim_suf", "fim_mid",
+		"fim_pad",   "fim_rep",   "fim_sep", "prefix", "suffix",  "middle",  NULL,
 	};
 	struct vocab *v = l->v;
 	struct vocab_info *in = &v->info;
@@ -442,8 +449,7 @@ static int load_ids(struct loader *l)
 	}
 	if (read_id(l, "tokenizer.ggml.bos_token_id", &in->bos) ||
 	    read_id(l, "tokenizer.ggml.eos_token_id", &in->eos) ||
-	    read_id(l, "tokenizer.ggml.eot_token_id", &in->eot) ||
-	    read_id(l, "tokenizer.ggml.eom_token_id", &eom) ||
+	    read_id(l, "tokenizer.ggml.eot_token_id", &in->eot) || read_id(l, "tokenizer.ggml.eom_token_id", &eom) ||
 	    read_id(l, "tokenizer.ggml.unknown_token_id", &in->unk) ||
 	    read_id(l, "tokenizer.ggml.padding_token_id", &in->pad))
 		return -1;
@@ -480,7 +486,7 @@ static int load_ids(struct loader *l)
 	flag = v->spm || v->pre->add_bos;
 	if (gguf_bool(l->g, "tokenizer.ggml.add_bos_token", &flag, l->err) < 0)
 		return -1;
-	in->add_bos = (flag || (v->spm && v->merges)) && in->bos >= 0;   /* Gemma 4's key was wrong in some files */
+	in->add_bos = (flag || (v->spm && v->merges)) && in->bos >= 0; /* Gemma 4's key was wrong in some files */
 	flag = 0;
 	if (gguf_bool(l->g, "tokenizer.ggml.add_eos_token", &flag, l->err) < 0)
 		return -1;
@@ -533,8 +539,7 @@ static int load_model(struct loader *l)
 	if (got < 0)
 		return -1;
 	if (!got)
-		return gguf_err(l->g, l->err,
-		                "there is no 'tokenizer.ggml.model', so the file has no tokenizer");
+		return gguf_err(l->g, l->err, "there is no 'tokenizer.ggml.model', so the file has no tokenizer");
 	if (view_is(name, "llama"))
 		l->v->spm = 1;
 	else if (view_is(name, "gemma4"))
@@ -575,9 +580,8 @@ int vocab_load(struct vocab **out, const struct gguf *g, const char *pre, struct
 	struct loader l = { xcalloc(1, sizeof *l.v), g, err, NULL };
 
 	draw_seed(l.v->seed);
-	if (load_model(&l) || (!l.v->spm && load_pre(&l, pre)) || load_texts(&l) || check_size(&l) ||
-	    load_types(&l) || load_scores(&l) || load_ids(&l) || (l.v->merges && load_merges(&l)) ||
-	    find_specials(&l)) {
+	if (load_model(&l) || (!l.v->spm && load_pre(&l, pre)) || load_texts(&l) || check_size(&l) || load_types(&l) ||
+	    load_scores(&l) || load_ids(&l) || (l.v->merges && load_merges(&l)) || find_specials(&l)) {
 		vocab_free(l.v);
 		return -1;
 	}

@@ -1,9 +1,9 @@
 /* engine/token/token_merge.c - merges the symbols of one word by rank, for both tokenizers; and the cache of words.
  *
- * A word is a doubly linked list of symbols in an array; each symbol has the rank of its merge with the next one.  For a short
- * word the lowest rank is found by walking the list.  A long one (a word may be a megabyte of one letter) has a heap of (rank,
- * position), for n log n in all; outdated entries stay in the heap, and a popped entry is skipped when its symbol's rank has
- * changed. */
+ * A word is a doubly linked list of symbols in an array; each symbol has the rank of its merge with the next one. For a
+ * short word the lowest rank is found by walking the list. A long one (a word may be a megabyte of one letter) has a
+ * heap of (rank, position), for n log n in all; outdated entries stay in the heap, and a popped entry is skipped when
+ * its symbol's rank has changed. */
 #include "engine/token/token_private.h"
 
 #include <stdlib.h>
@@ -56,7 +56,7 @@ static void merge_at(struct encoder *e, const char *word, int32_t i, pair_fn *pa
 	a->id = a->to;
 	a->len += b->len;
 	a->next = b->next;
-	b->rank = NO_RANK;   /* outdates its entries in the heap */
+	b->rank = NO_RANK; /* outdates its entries in the heap */
 	if (a->next >= 0)
 		e->sym[a->next].prev = i;
 	rank_pair(e, word, i, pair);
@@ -107,7 +107,7 @@ static void heap_rise(uint64_t *h, size_t i, uint64_t x)
 
 static int merge_long(struct encoder *e, const char *word, pair_fn *pair)
 {
-	size_t n = 0, need = 2 * e->n_sym;   /* a merge takes one entry and adds at most two */
+	size_t n = 0, need = 2 * e->n_sym; /* a merge takes one entry and adds at most two */
 	uint64_t *h;
 
 	if (need > e->cap_heap) {
@@ -122,7 +122,7 @@ static int merge_long(struct encoder *e, const char *word, pair_fn *pair)
 	for (size_t i = 0; i < e->n_sym; i++)
 		if (e->sym[i].rank != NO_RANK)
 			h[n++] = (uint64_t)e->sym[i].rank << 32 | i;
-	for (size_t i = n / 2; i-- > 0; )
+	for (size_t i = n / 2; i-- > 0;)
 		heap_sink(h, n, i, h[i]);
 	while (n) {
 		uint64_t top = h[0];
@@ -174,8 +174,8 @@ int encode_unknown(struct encoder *e, unsigned char byte)
 		return 0;
 	}
 	if (v->spm || (byte >= ' ' && byte <= '~'))
-		return err_set(e->err, ERR_MODEL,
-		               "the vocabulary has no token for byte 0x%02x and no unknown token", byte);
+		return err_set(e->err, ERR_MODEL, "the vocabulary has no token for byte 0x%02x and no unknown token",
+		               byte);
 	return 0;
 }
 

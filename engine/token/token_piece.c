@@ -40,7 +40,10 @@ int token_byte(const char *p, size_t n)
 
 /* ---- a token ---- */
 
-struct piece { char *buf; size_t cap, n; };
+struct piece {
+	char *buf;
+	size_t cap, n;
+};
 
 static void piece_add(struct piece *p, const char *s, size_t n)
 {
@@ -108,8 +111,8 @@ void token_ends_add(struct token_ends *e, size_t at)
 	e->at[e->n++] = (uint32_t)at;
 }
 
-/* The byte behind a token that begins at byte `at` of the run.  SentencePiece has the same token for a space and for a space mark in the
- * text. */
+/* The byte behind a token that begins at byte `at` of the run. SentencePiece has the same token for a space and for a
+ * space mark in the text. */
 static ptrdiff_t token_end(const struct encoder *e, int32_t id, ptrdiff_t at, ptrdiff_t to)
 {
 	char piece[256];

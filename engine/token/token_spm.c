@@ -1,9 +1,9 @@
-/* engine/token/token_spm.c - SentencePiece BPE: characters are merged by score, or by a list of merges (Gemma 4); a character without a token becomes
- * byte tokens.
+/* engine/token/token_spm.c - SentencePiece BPE: characters are merged by score, or by a list of merges (Gemma 4); a
+ * character without a token becomes byte tokens.
  *
- * Spaces become U+2581, the space mark.  SentencePiece itself does not cut text into words.  But where no token has a space mark
- * after another character (true of all Llama vocabularies, checked when one is loaded), no merge crosses such a place, so cutting
- * there gives the same tokens and short words. */
+ * Spaces become U+2581, the space mark. SentencePiece itself does not cut text into words. But where no token has a
+ * space mark after another character (true of all Llama vocabularies, checked when one is loaded), no merge crosses
+ * such a place, so cutting there gives the same tokens and short words. */
 #include "engine/token/token_private.h"
 
 #include <stdlib.h>
@@ -41,7 +41,7 @@ static int spm_word(struct encoder *e, const char *s, size_t n)
 
 	if (merge_reserve(e, n))
 		return -1;
-	for (size_t i = 0; i < n; ) {
+	for (size_t i = 0; i < n;) {
 		int32_t cp, id;
 		size_t len = (size_t)utf8_decode(s + i, n - i, &cp);
 		if (cp < 0)
@@ -77,8 +77,8 @@ static size_t next_word(const char *s, size_t n, size_t i)
 	return i;
 }
 
-/* The byte of the text behind run[0 .. to), where run[0 .. from) ends behind byte `at`: a space mark is a space of the text, or the mark
- * itself; the one before the text is no byte of it. */
+/* The byte of the text behind run[0 .. to), where run[0 .. from) ends behind byte `at`: a space mark is a space of the
+ * text, or the mark itself; the one before the text is no byte of it. */
 static size_t text_end(const char *s, const char *run, size_t n, size_t from, size_t to, size_t at, int space)
 {
 	if (space && !from && to)

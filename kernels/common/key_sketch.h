@@ -1,5 +1,5 @@
-/* kernels/common/key_sketch.h (private to kernels/) - memory layout of a key sketch: keys with 2, 4 or 8 bits per value; the same on every
- * backend.
+/* kernels/common/key_sketch.h (private to kernels/) - memory layout of a key sketch: keys with 2, 4 or 8 bits per
+ * value; the same on every backend.
  *
  * Per KV head, one after the other, blocks of 256 keys:
  *
@@ -12,14 +12,15 @@
  *
  *     key ~ mean + H (scale * (2 code - most)), most = 2^bits - 1
  *
- * H is the Hadamard transform.  Queries are transformed in the same way, which leaves every dot product unchanged.  Models have dimensions
- * far from zero: the mean takes them out, and the transform spreads what is left evenly over the values.  These are coded between equal
- * steps, as long as are best for a normal distribution of their size.  The scale is not the step, but |y|^2 / <y, 2 code - most> for the
- * transformed key y: it makes dot products unbiased (RaBitQ, arXiv 2405.12497), so that exponentials of scores are sums to rely on.
+ * H is the Hadamard transform. Queries are transformed in the same way, which leaves every dot product unchanged.
+ * Models have dimensions far from zero: the mean takes them out, and the transform spreads what is left evenly over the
+ * values. These are coded between equal steps, as long as are best for a normal distribution of their size. The scale
+ * is not the step, but |y|^2 / <y, 2 code - most> for the transformed key y: it makes dot products unbiased (RaBitQ,
+ * arXiv 2405.12497), so that exponentials of scores are sums to rely on.
  *
- * A block whose keys are all there is centred by their mean; the last one, while it grows, by the mean of the block before, or by 0
- * where it is the first.  So the sketch is a function of the keys alone: it does not matter in which steps they came, or what
- * was there before. */
+ * A block whose keys are all there is centred by their mean; the last one, while it grows, by the mean of the block
+ * before, or by 0 where it is the first. So the sketch is a function of the keys alone: it does not matter in which
+ * steps they came, or what was there before. */
 #ifndef WEIR_KEY_SKETCH_H
 #define WEIR_KEY_SKETCH_H
 

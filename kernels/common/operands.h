@@ -1,7 +1,9 @@
-/* kernels/common/operands.h (private to kernels/) - what operations demand of their operands, the same on every backend.
+/* kernels/common/operands.h (private to kernels/) - what operations demand of their operands, the same on every
+ * backend.
  *
- * A *_ok function answers 1 or 0.  A *_check function returns 0, or -1 with the backend's error set to a sentence that names the
- * operation.  Only what the host knows is checked: shapes, types and layouts, not the contents of lists that lie on a device.
+ * A *_ok function answers 1 or 0. A *_check function returns 0, or -1 with the backend's error set to a sentence that
+ * names the operation. Only what the host knows is checked: shapes, types and layouts, not the contents of lists that
+ * lie on a device.
  *
  * Compiled into the program and into the CUDA plugin. */
 #ifndef WEIR_OPERANDS_H
@@ -25,7 +27,8 @@ static inline int kv_type_ok(enum dtype t)
 
 static inline int predicate_ok(const struct predicate *p)
 {
-	return !p->flag || (p->flag->data && p->flag->type == DT_I32 && p->col >= 0 && p->col < p->flag->cols && p->flag->rows > 0);
+	return !p->flag ||
+	       (p->flag->data && p->flag->type == DT_I32 && p->col >= 0 && p->col < p->flag->cols && p->flag->rows > 0);
 }
 
 /* A plane of one layer's keys or values, [n_kv_head * cap][head_dim]. */
@@ -33,7 +36,7 @@ int kv_plane_ok(const struct tensor *, int32_t n_kv_head, int32_t cap, int32_t h
 
 /* ---- attention ---- */
 
-enum { PROBE_HEADS = 256 };      /* most heads in one reduction of a probe */
+enum { PROBE_HEADS = 256 }; /* most heads in one reduction of a probe */
 
 /* Everything but `out`, the parts' queries and their predicates; *slots = those of all parts. */
 int attn_check(struct backend *, const struct attn_args *, int32_t n, int32_t *slots);
@@ -47,38 +50,39 @@ int attn_probe_wanted(const struct attn_probe *, int32_t n);
 
 /* ---- selection ---- */
 
-int key_sketch_check(struct backend *, const struct tensor *sketch, const struct tensor *plane, int32_t n_kv_head, int32_t cap,
-                     int32_t bits, int32_t slot0, int32_t n);
+int key_sketch_check(struct backend *, const struct tensor *sketch, const struct tensor *plane, int32_t n_kv_head,
+                     int32_t cap, int32_t bits, int32_t slot0, int32_t n);
 /* What scans of keys and of pages share: everything but keys and q.  n = outputs per KV head. */
 int scan_check(struct backend *, const struct scan_args *, int32_t n);
 /* scan_check(), and the plane or sketch that a scan of keys reads. */
 int key_scan_check(struct backend *, const struct scan_args *);
 int topk_check(struct backend *, const struct topk_args *);
 int kv_move_check(struct backend *, const struct tensor *plane, const struct kv_moves *);
-int fetch_rows_check(struct backend *, const struct tensor *to, const struct tensor *from, int32_t n_kv_head, int32_t cap, int32_t slot0,
-                     int32_t n);
+int fetch_rows_check(struct backend *, const struct tensor *to, const struct tensor *from, int32_t n_kv_head,
+                     int32_t cap, int32_t slot0, int32_t n);
 int fetch_check(struct backend *, const struct fetch_args *);
 
 /* ---- the comparison policies' operations ---- */
 
-int page_bounds_check(struct backend *, const struct tensor *bounds, const struct tensor *plane, int32_t n_kv_head, int32_t cap,
-                      int32_t page, int32_t slot0, int32_t n);
+int page_bounds_check(struct backend *, const struct tensor *bounds, const struct tensor *plane, int32_t n_kv_head,
+                      int32_t cap, int32_t page, int32_t slot0, int32_t n);
 /* scan_check() for n pages, and the bounds that the scan reads. */
 int page_scan_check(struct backend *, const struct scan_args *, int32_t n);
-int page_slots_check(struct backend *, const struct tensor *slots, const struct tensor *pages, int32_t n_kv_head, int32_t page,
-                     int32_t n);
+int page_slots_check(struct backend *, const struct tensor *slots, const struct tensor *pages, int32_t n_kv_head,
+                     int32_t page, int32_t n);
 
 /* ---- rows ---- */
 
-int copy_check(struct backend *, const struct tensor *dst, int32_t dst_row, const struct tensor *src, int32_t src_row, int32_t n);
+int copy_check(struct backend *, const struct tensor *dst, int32_t dst_row, const struct tensor *src, int32_t src_row,
+               int32_t n);
 int columns_check(struct backend *, const struct tensor *out, const struct tensor *src, int32_t n);
 int short_conv_check(struct backend *, const struct short_conv *, int32_t n);
 int delta_rule_check(struct backend *, const struct delta_rule *, int32_t n);
 int state_space_check(struct backend *, const struct state_space *, int32_t n);
 int gate_check(struct backend *, const struct tensor *x, const struct tensor *gate, int32_t n);
 /* take_rows (n_out = n) and add_rows (n_out = 0): `row` within `most` rows. */
-int rows_check(struct backend *, const char *op, const struct tensor *out, int32_t n_out, const struct tensor *x, int32_t most,
-               const int32_t *row, int32_t n);
+int rows_check(struct backend *, const char *op, const struct tensor *out, int32_t n_out, const struct tensor *x,
+               int32_t most, const int32_t *row, int32_t n);
 
 #ifdef __cplusplus
 }

@@ -1,33 +1,33 @@
 /* kernels/common/quant.c - weight types: table, half floats, the reference conversions and simple quantisers.
  *
- * quant_unpack32() alone knows every block layout: it unpacks 32 weights of any quantised type to small integers with one scale (and
- * one minimum, for some types) per 16.  dtype_to_f32() computes scale * q (+ min) from these, each step rounded to f32, which is
- * the arithmetic that the file format's own tools define.  So the leaf functions that multiply integers and this reference agree
- * about every layout. */
+ * quant_unpack32() alone knows every block layout: it unpacks 32 weights of any quantised type to small integers with
+ * one scale (and one minimum, for some types) per 16. dtype_to_f32() computes scale * q (+ min) from these, each step
+ * rounded to f32, which is the arithmetic that the file format's own tools define. So the leaf functions that multiply
+ * integers and this reference agree about every layout. */
 #include <math.h>
 #include "kernels/common/quant.h"
 
 static const struct dtype_info info[DT_ALL] = {
-	[DT_F32]    = { "F32",      1,   4,  0 },
-	[DT_F16]    = { "F16",      1,   2,  1 },
-	[DT_BF16]   = { "BF16",     1,   2, 30 },
-	[DT_Q4_0]   = { "Q4_0",    32,  18,  2 },
-	[DT_Q4_1]   = { "Q4_1",    32,  20,  3 },
-	[DT_Q5_0]   = { "Q5_0",    32,  22,  6 },
-	[DT_Q5_1]   = { "Q5_1",    32,  24,  7 },
-	[DT_Q8_0]   = { "Q8_0",    32,  34,  8 },
-	[DT_Q2_K]   = { "Q2_K",   256,  84, 10 },
-	[DT_Q3_K]   = { "Q3_K",   256, 110, 11 },
-	[DT_Q4_K]   = { "Q4_K",   256, 144, 12 },
-	[DT_Q5_K]   = { "Q5_K",   256, 176, 13 },
-	[DT_Q6_K]   = { "Q6_K",   256, 210, 14 },
-	[DT_IQ4_NL] = { "IQ4_NL",  32,  18, 20 },
+	[DT_F32] = { "F32", 1, 4, 0 },
+	[DT_F16] = { "F16", 1, 2, 1 },
+	[DT_BF16] = { "BF16", 1, 2, 30 },
+	[DT_Q4_0] = { "Q4_0", 32, 18, 2 },
+	[DT_Q4_1] = { "Q4_1", 32, 20, 3 },
+	[DT_Q5_0] = { "Q5_0", 32, 22, 6 },
+	[DT_Q5_1] = { "Q5_1", 32, 24, 7 },
+	[DT_Q8_0] = { "Q8_0", 32, 34, 8 },
+	[DT_Q2_K] = { "Q2_K", 256, 84, 10 },
+	[DT_Q3_K] = { "Q3_K", 256, 110, 11 },
+	[DT_Q4_K] = { "Q4_K", 256, 144, 12 },
+	[DT_Q5_K] = { "Q5_K", 256, 176, 13 },
+	[DT_Q6_K] = { "Q6_K", 256, 210, 14 },
+	[DT_IQ4_NL] = { "IQ4_NL", 32, 18, 20 },
 	[DT_IQ4_XS] = { "IQ4_XS", 256, 136, 23 },
-	[DT_MXFP4]  = { "MXFP4",   32,  17, 39 },
-	[DT_I32]    = { "I32",      1,   4, -1 },
-	[DT_U8]     = { "U8",       1,   1, -1 },
-	[DT_TQ1_0]  = { "TQ1_0",  256,  54, 34 },
-	[DT_TQ2_0]  = { "TQ2_0",  256,  66, 35 },
+	[DT_MXFP4] = { "MXFP4", 32, 17, 39 },
+	[DT_I32] = { "I32", 1, 4, -1 },
+	[DT_U8] = { "U8", 1, 1, -1 },
+	[DT_TQ1_0] = { "TQ1_0", 256, 54, 34 },
+	[DT_TQ2_0] = { "TQ2_0", 256, 66, 35 },
 };
 
 /* The structs must be the file's bytes: no padding anywhere. */
@@ -42,26 +42,20 @@ _Static_assert(sizeof(struct block_tq1_0) == 54 && sizeof(struct block_tq2_0) ==
 
 /* Every type number of GGUF files, with those that are unsupported or withdrawn, so that an error can name the type. */
 static const char *const ggml_name[] = {
-	[0] = "F32", [1] = "F16", [2] = "Q4_0", [3] = "Q4_1", [4] = "Q4_2", [5] = "Q4_3",
-	[6] = "Q5_0", [7] = "Q5_1", [8] = "Q8_0", [9] = "Q8_1",
-	[10] = "Q2_K", [11] = "Q3_K", [12] = "Q4_K", [13] = "Q5_K", [14] = "Q6_K", [15] = "Q8_K",
-	[16] = "IQ2_XXS", [17] = "IQ2_XS", [18] = "IQ3_XXS", [19] = "IQ1_S", [20] = "IQ4_NL",
-	[21] = "IQ3_S", [22] = "IQ2_S", [23] = "IQ4_XS",
-	[24] = "I8", [25] = "I16", [26] = "I32", [27] = "I64", [28] = "F64",
-	[29] = "IQ1_M", [30] = "BF16",
-	[31] = "Q4_0_4_4", [32] = "Q4_0_4_8", [33] = "Q4_0_8_8",
-	[34] = "TQ1_0", [35] = "TQ2_0",
-	[36] = "IQ4_NL_4_4", [37] = "IQ4_NL_4_8", [38] = "IQ4_NL_8_8",
-	[39] = "MXFP4", [40] = "NVFP4", [41] = "Q1_0",
+	[0] = "F32",     [1] = "F16",         [2] = "Q4_0",        [3] = "Q4_1",        [4] = "Q4_2",
+	[5] = "Q4_3",    [6] = "Q5_0",        [7] = "Q5_1",        [8] = "Q8_0",        [9] = "Q8_1",
+	[10] = "Q2_K",   [11] = "Q3_K",       [12] = "Q4_K",       [13] = "Q5_K",       [14] = "Q6_K",
+	[15] = "Q8_K",   [16] = "IQ2_XXS",    [17] = "IQ2_XS",     [18] = "IQ3_XXS",    [19] = "IQ1_S",
+	[20] = "IQ4_NL", [21] = "IQ3_S",      [22] = "IQ2_S",      [23] = "IQ4_XS",     [24] = "I8",
+	[25] = "I16",    [26] = "I32",        [27] = "I64",        [28] = "F64",        [29] = "IQ1_M",
+	[30] = "BF16",   [31] = "Q4_0_4_4",   [32] = "Q4_0_4_8",   [33] = "Q4_0_8_8",   [34] = "TQ1_0",
+	[35] = "TQ2_0",  [36] = "IQ4_NL_4_4", [37] = "IQ4_NL_4_8", [38] = "IQ4_NL_8_8", [39] = "MXFP4",
+	[40] = "NVFP4",  [41] = "Q1_0",
 };
 
-const int8_t iq4_values[16] = {
-	-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113
-};
+const int8_t iq4_values[16] = { -127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113 };
 
-const int8_t mxfp4_values[16] = {
-	0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12
-};
+const int8_t mxfp4_values[16] = { 0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12 };
 
 const struct dtype_info *dtype_info(enum dtype t)
 {
@@ -98,8 +92,8 @@ static uint32_t bits_of(float f)
 	return u;
 }
 
-/* NaNs keep sign and payload and become quiet in both directions, as with the processor's own instructions: all CPU levels then
- * agree on every input. */
+/* NaNs keep sign and payload and become quiet in both directions, as with the processor's own instructions: all CPU
+ * levels then agree on every input. */
 float f16_to_f32(uint16_t h)
 {
 	uint32_t sign = (uint32_t)(h & 0x8000) << 16, e = h >> 10 & 31, m = h & 0x3ff;
@@ -120,11 +114,11 @@ uint16_t f32_to_f16(float f)
 
 	if (a > 0x7f800000)
 		return (uint16_t)(sign | 0x7e00 | (a >> 13 & 0x3ff));
-	if (a >= 0x47800000)                 /* 65536 and above, infinity */
+	if (a >= 0x47800000) /* 65536 and above, infinity */
 		return sign | 0x7c00;
-	if (a < 0x38800000) {                /* below 2^-14: a multiple of 2^-24 */
+	if (a < 0x38800000) { /* below 2^-14: a multiple of 2^-24 */
 		uint32_t shift = 126 - (a >> 23);
-		if (shift > 24)              /* below 2^-25: nothing left to round up */
+		if (shift > 24) /* below 2^-25: nothing left to round up */
 			return sign;
 		uint32_t m = (a & 0x7fffff) | 0x800000, half = 1u << (shift - 1);
 		uint32_t q = m >> shift, rest = m & ((1u << shift) - 1);
@@ -238,7 +232,7 @@ static void unpack_block(enum dtype t, const void *block, int8_t q[32], float sc
 			q[j] = mxfp4_values[q[j]];
 		return;
 	}
-	default: {             /* IQ4_NL */
+	default: { /* IQ4_NL */
 		const struct block_iq4_nl *b = block;
 		scale[0] = scale[1] = f16_to_f32(b->d);
 		unpack_nibbles(q, b->qs, 0);
@@ -249,8 +243,9 @@ static void unpack_block(enum dtype t, const void *block, int8_t q[32], float sc
 	}
 }
 
-/* Value j (0 .. 255) of a block of TQ1_0, 0 to 2.  A byte is a fraction in base 3: its n-th digit is the integer part of three times what
- * is left of 3^n times the byte / 256.  Bytes 0 .. 31 hold values 0 .. 159 with a digit each 32, 32 .. 47 the next 80, qh the last 16. */
+/* Value j (0 .. 255) of a block of TQ1_0, 0 to 2. A byte is a fraction in base 3: its n-th digit is the integer part of
+ * three times what is left of 3^n times the byte / 256. Bytes 0 .. 31 hold values 0 .. 159 with a digit each 32, 32 ..
+ * 47 the next 80, qh the last 16. */
 static int tq1_digit(const struct block_tq1_0 *b, int j)
 {
 	static const uint8_t power[5] = { 1, 3, 9, 27, 81 };
@@ -271,7 +266,7 @@ static void unpack_super(enum dtype t, const void *block, int i, int8_t q[32], f
 	int sc, mn;
 
 	switch (t) {
-	case DT_Q2_K: {        /* 32 bytes carry four blocks, two bits each; scale and minimum per 16 */
+	case DT_Q2_K: { /* 32 bytes carry four blocks, two bits each; scale and minimum per 16 */
 		const struct block_q2_k *b = block;
 		float d = f16_to_f32(b->d), dmin = f16_to_f32(b->dmin);
 		for (int h = 0; h < 2; h++) {
@@ -296,7 +291,7 @@ static void unpack_super(enum dtype t, const void *block, int i, int8_t q[32], f
 			q[j] = (int8_t)((b->qs[i / 4 * 32 + j] >> i % 4 * 2 & 3) - 1);
 		return;
 	}
-	case DT_Q3_K: {        /* the same as Q2_K, and a clear bit i of hmask[j] takes 4 away */
+	case DT_Q3_K: { /* the same as Q2_K, and a clear bit i of hmask[j] takes 4 away */
 		const struct block_q3_k *b = block;
 		float d = f16_to_f32(b->d);
 		for (int h = 0; h < 2; h++)
@@ -305,7 +300,7 @@ static void unpack_super(enum dtype t, const void *block, int i, int8_t q[32], f
 			q[j] = (int8_t)((b->qs[i / 4 * 32 + j] >> i % 4 * 2 & 3) - (b->hmask[j] >> i & 1 ? 0 : 4));
 		return;
 	}
-	case DT_Q4_K: {        /* 32 bytes carry two blocks: low nibbles, then high nibbles */
+	case DT_Q4_K: { /* 32 bytes carry two blocks: low nibbles, then high nibbles */
 		const struct block_q4_k *b = block;
 		k_scale_min(b->scales, i, &sc, &mn);
 		scale[0] = scale[1] = f16_to_f32(b->d) * (float)sc;
@@ -314,7 +309,7 @@ static void unpack_super(enum dtype t, const void *block, int i, int8_t q[32], f
 			q[j] = (int8_t)(b->qs[i / 2 * 32 + j] >> i % 2 * 4 & 15);
 		return;
 	}
-	case DT_Q5_K: {        /* the same, and bit i of qh[j] is the fifth bit */
+	case DT_Q5_K: { /* the same, and bit i of qh[j] is the fifth bit */
 		const struct block_q5_k *b = block;
 		k_scale_min(b->scales, i, &sc, &mn);
 		scale[0] = scale[1] = f16_to_f32(b->d) * (float)sc;
@@ -323,7 +318,7 @@ static void unpack_super(enum dtype t, const void *block, int i, int8_t q[32], f
 			q[j] = (int8_t)((b->qs[i / 2 * 32 + j] >> i % 2 * 4 & 15) | (b->qh[j] >> i & 1) << 4);
 		return;
 	}
-	case DT_Q6_K: {        /* each half of 128: 64 bytes of nibbles (low: blocks 0, 1; high: 2, 3),
+	case DT_Q6_K: { /* each half of 128: 64 bytes of nibbles (low: blocks 0, 1; high: 2, 3),
 	                        * 32 of top bits */
 		const struct block_q6_k *b = block;
 		const uint8_t *ql = b->ql + i / 4 * 64 + i % 2 * 32, *qh = b->qh + i / 4 * 32;
@@ -334,7 +329,7 @@ static void unpack_super(enum dtype t, const void *block, int i, int8_t q[32], f
 			q[j] = (int8_t)(((ql[j] >> i % 4 / 2 * 4 & 15) | (qh[j] >> i % 4 * 2 & 3) << 4) - 32);
 		return;
 	}
-	default: {             /* IQ4_XS: scales of 6 bits: nibbles in scales_l, top two bits in scales_h */
+	default: { /* IQ4_XS: scales of 6 bits: nibbles in scales_l, top two bits in scales_h */
 		const struct block_iq4_xs *b = block;
 		sc = (b->scales_l[i / 2] >> i % 2 * 4 & 15) | (b->scales_h >> 2 * i & 3) << 4;
 		scale[0] = scale[1] = f16_to_f32(b->d) * (float)(sc - 32);
@@ -378,7 +373,11 @@ void dtype_ternary_to_q2_k(enum dtype t, void *out, const void *in, int64_t n)
 	int8_t q[32];
 
 	for (int64_t k = 0; k < n / 256; k++, to++) {
-		union { struct block_tq1_0 tq1; struct block_tq2_0 tq2; } block;   /* a file may place it at an odd address */
+		/* a file may place it at an odd address */
+		union {
+			struct block_tq1_0 tq1;
+			struct block_tq2_0 tq2;
+		} block;
 
 		memcpy(&block, (const uint8_t *)in + k * info[t].block_bytes, (size_t)info[t].block_bytes);
 		memset(to, 0, sizeof *to);
@@ -399,9 +398,7 @@ void dtype_to_f32(enum dtype t, float *out, const void *in, int64_t n)
 	float scale[2], min[2];
 
 	switch (t) {
-	case DT_F32:
-		memcpy(out, in, (size_t)n * sizeof *out);
-		return;
+	case DT_F32: memcpy(out, in, (size_t)n * sizeof *out); return;
 	case DT_F16:
 		for (int64_t i = 0; i < n; i++)
 			out[i] = f16_to_f32(half[i]);
@@ -410,8 +407,7 @@ void dtype_to_f32(enum dtype t, float *out, const void *in, int64_t n)
 		for (int64_t i = 0; i < n; i++)
 			out[i] = bf16_to_f32(half[i]);
 		return;
-	default:
-		break;
+	default: break;
 	}
 	int64_t per = info[t].block / 32;
 	for (int64_t i = 0; i < n / 32; i++, out += 32) {
@@ -488,9 +484,7 @@ int dtype_from_f32(enum dtype t, void *out, const float *in, int64_t n)
 	uint16_t *half = out;
 
 	switch (t) {
-	case DT_F32:
-		memcpy(out, in, (size_t)n * sizeof *in);
-		return 0;
+	case DT_F32: memcpy(out, in, (size_t)n * sizeof *in); return 0;
 	case DT_F16:
 		for (int64_t i = 0; i < n; i++)
 			half[i] = f32_to_f16(in[i]);
@@ -529,7 +523,6 @@ int dtype_from_f32(enum dtype t, void *out, const float *in, int64_t n)
 		for (struct block_q8_0 *b = out; n > 0; n -= 32, in += 32, b++)
 			quantize_q8_0(b, in);
 		return 0;
-	default:
-		return -1;
+	default: return -1;
 	}
 }

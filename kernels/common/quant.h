@@ -1,7 +1,7 @@
 /* kernels/common/quant.h (private to kernels/) - block layouts of the GGUF weight types, and half floats.
  *
- * The structs are the bytes of GGUF files (little endian, blocks contiguous).  dtype_to_f32() in quant.c is the reference conversion
- * of every type; the CPU levels are tested against it. */
+ * The structs are the bytes of GGUF files (little endian, blocks contiguous). dtype_to_f32() in quant.c is the
+ * reference conversion of every type; the CPU levels are tested against it. */
 #ifndef WEIR_QUANT_H
 #define WEIR_QUANT_H
 
@@ -9,33 +9,97 @@
 #include <string.h>
 #include "kernels/backend.h"
 
-struct block_q4_0 { uint16_t d; uint8_t qs[16]; };                  /* w = d * (q - 8);  q[j], q[j+16] = low, high nibble of qs[j] */
-struct block_q4_1 { uint16_t d, m; uint8_t qs[16]; };               /* w = d * q + m */
-struct block_q5_0 { uint16_t d; uint8_t qh[4]; uint8_t qs[16]; };   /* w = d * (q - 16); bit j of qh = bit 4 of q[j] */
-struct block_q5_1 { uint16_t d, m; uint8_t qh[4]; uint8_t qs[16]; };/* w = d * q + m */
-struct block_q8_0 { uint16_t d; int8_t qs[32]; };                   /* w = d * q */
-struct block_q2_k { uint8_t scales[16]; uint8_t qs[64]; uint16_t d, dmin; };
-struct block_q3_k { uint8_t hmask[32]; uint8_t qs[64]; uint8_t scales[12]; uint16_t d; };
-struct block_q4_k { uint16_t d, dmin; uint8_t scales[12]; uint8_t qs[128]; };
-struct block_q5_k { uint16_t d, dmin; uint8_t scales[12]; uint8_t qh[32]; uint8_t qs[128]; };
-struct block_q6_k { uint8_t ql[128]; uint8_t qh[64]; int8_t scales[16]; uint16_t d; };
-struct block_iq4_nl { uint16_t d; uint8_t qs[16]; };
-struct block_iq4_xs { uint16_t d, scales_h; uint8_t scales_l[4]; uint8_t qs[128]; };
-struct block_tq1_0 { uint8_t qs[48]; uint8_t qh[4]; uint16_t d; };   /* w = d * (q - 1): five q to a byte, in qh four */
-struct block_tq2_0 { uint8_t qs[64]; uint16_t d; };                  /* w = d * (q - 1): the bits of Q2_K */
-struct block_mxfp4 { uint8_t e; uint8_t qs[16]; };                   /* w = 2^(e - 128) * mxfp4_values[q] */
+/* w = d * (q - 8);  q[j], q[j+16] = low, high nibble of qs[j] */
+struct block_q4_0 {
+	uint16_t d;
+	uint8_t qs[16];
+};
+struct block_q4_1 {
+	uint16_t d, m;
+	uint8_t qs[16];
+}; /* w = d * q + m */
+struct block_q5_0 {
+	uint16_t d;
+	uint8_t qh[4];
+	uint8_t qs[16];
+}; /* w = d * (q - 16); bit j of qh = bit 4 of q[j] */
+struct block_q5_1 {
+	uint16_t d, m;
+	uint8_t qh[4];
+	uint8_t qs[16];
+}; /* w = d * q + m */
+struct block_q8_0 {
+	uint16_t d;
+	int8_t qs[32];
+}; /* w = d * q */
+struct block_q2_k {
+	uint8_t scales[16];
+	uint8_t qs[64];
+	uint16_t d, dmin;
+};
+struct block_q3_k {
+	uint8_t hmask[32];
+	uint8_t qs[64];
+	uint8_t scales[12];
+	uint16_t d;
+};
+struct block_q4_k {
+	uint16_t d, dmin;
+	uint8_t scales[12];
+	uint8_t qs[128];
+};
+struct block_q5_k {
+	uint16_t d, dmin;
+	uint8_t scales[12];
+	uint8_t qh[32];
+	uint8_t qs[128];
+};
+struct block_q6_k {
+	uint8_t ql[128];
+	uint8_t qh[64];
+	int8_t scales[16];
+	uint16_t d;
+};
+struct block_iq4_nl {
+	uint16_t d;
+	uint8_t qs[16];
+};
+struct block_iq4_xs {
+	uint16_t d, scales_h;
+	uint8_t scales_l[4];
+	uint8_t qs[128];
+};
+struct block_tq1_0 {
+	uint8_t qs[48];
+	uint8_t qh[4];
+	uint16_t d;
+}; /* w = d * (q - 1): five q to a byte, in qh four */
+struct block_tq2_0 {
+	uint8_t qs[64];
+	uint16_t d;
+}; /* w = d * (q - 1): the bits of Q2_K */
+struct block_mxfp4 {
+	uint8_t e;
+	uint8_t qs[16];
+}; /* w = 2^(e - 128) * mxfp4_values[q] */
 
 /* IEEE half to float, exact, and back, rounding to nearest even; in plain C on any machine. */
-float    f16_to_f32(uint16_t h);
+float f16_to_f32(uint16_t h);
 uint16_t f32_to_f16(float f);
-float    bf16_to_f32(uint16_t h);
+float bf16_to_f32(uint16_t h);
 
 /* The 16 values of the IQ4 types; of MXFP4 (OCP MX 1.0), twice those of its four-bit floats. */
 extern const int8_t iq4_values[16], mxfp4_values[16];
 /* Those of a type whose nibbles are indices. */
-static inline const int8_t *nibble_values(enum dtype t) { return t == DT_MXFP4 ? mxfp4_values : iq4_values; }
+static inline const int8_t *nibble_values(enum dtype t)
+{
+	return t == DT_MXFP4 ? mxfp4_values : iq4_values;
+}
 /* The upper half of the scale 2^(e - 128) as a float; the lower half is zero. */
-static inline uint16_t mxfp4_scale(uint8_t e) { return e < 2 ? (uint16_t)(0x20 << e) : (uint16_t)((e - 1) << 7); }
+static inline uint16_t mxfp4_scale(uint8_t e)
+{
+	return e < 2 ? (uint16_t)(0x20 << e) : (uint16_t)((e - 1) << 7);
+}
 
 /* One block of 32 weights of any quantised type as integers: w[j] = scale[j / 16] * q[j] + min[j / 16].
  * q fits int8; K types pass the index of their 32-block inside the super-block. */

@@ -6,8 +6,8 @@
 #include "kernels/cpu/select.h"
 
 enum {
-	SMALL_ATTN = 64 << 10,       /* multiply-adds up to which one thread is faster than two */
-	STATE_BYTES = 64 << 20,      /* most memory for partial states */
+	SMALL_ATTN = 64 << 10,  /* multiply-adds up to which one thread is faster than two */
+	STATE_BYTES = 64 << 20, /* most memory for partial states */
 };
 
 /* One thread's working memory, cut from its part of the scratch buffer. */
@@ -25,7 +25,8 @@ static size_t attn_mem_cut(char *base, struct attn_mem *m, const struct attn_job
 	int32_t dim = j->a->head_dim;
 	size_t n = (size_t)n_q, acc = align64(n * (size_t)dim * sizeof(float));
 	size_t q = 0, score = q + align64(n * sizeof *m->q), limit = score + align64(n * sizeof *m->score);
-	size_t from = limit + align64(n * sizeof *m->limit), blocks = from + align64(n * sizeof *m->from), st = blocks + align64(n);
+	size_t from = limit + align64(n * sizeof *m->limit), blocks = from + align64(n * sizeof *m->from),
+	       st = blocks + align64(n);
 	size_t sums = st + align64(2 * n * sizeof *m->run), leaf = sums + 2 * acc;
 
 	if (base) {
@@ -52,7 +53,8 @@ size_t attn_part_bytes(const struct attn_job *j, int32_t n_q)
 	return attn_mem_cut(NULL, &m, j, n_q);
 }
 
-/* Slots of a span.  Only one-token calls read lists: their few heads give few units of work, so spans are half as long. */
+/* Slots of a span. Only one-token calls read lists: their few heads give few units of work, so spans are half as
+ * long. */
 static int32_t span_slots(const struct attn_part *p)
 {
 	return p->slots ? ATTN_SPAN / 2 : ATTN_SPAN;
@@ -63,7 +65,8 @@ int32_t attn_part_spans(const struct attn_part *p)
 	return ceil_div(p->n_slots, span_slots(p));
 }
 
-/* Fill in the queries of one tile and KV head for one part, and how many of its slots each sees; returns their number. */
+/* Fill in the queries of one tile and KV head for one part, and how many of its slots each sees; returns their
+ * number. */
 static int32_t attn_queries(const struct attn_job *j, int32_t part, int32_t tile, int32_t head, struct attn_mem *m)
 {
 	const struct attn_part *p = j->a->part + part;
@@ -82,7 +85,8 @@ static int32_t attn_queries(const struct attn_job *j, int32_t part, int32_t tile
 			m->from[n_q] = 0;
 			/* Of its window `behind` slots lie in later parts. */
 			if (j->a->window && m->limit[n_q] + behind - (last ? 0 : j->n - 1 - i) > j->a->window)
-				m->from[n_q] = min32(m->limit[n_q] + behind - (last ? 0 : j->n - 1 - i) - j->a->window, m->limit[n_q]);
+				m->from[n_q] = min32(m->limit[n_q] + behind - (last ? 0 : j->n - 1 - i) - j->a->window,
+				                     m->limit[n_q]);
 			n_q++;
 		}
 	return n_q;
@@ -91,22 +95,26 @@ static int32_t attn_queries(const struct attn_job *j, int32_t part, int32_t tile
 /* Index of a query's (token, head) in the arrays of a probe. */
 static size_t attn_place(const struct attn_job *j, int32_t tile, int32_t head, int32_t query)
 {
-	return (size_t)(tile * j->tokens + query / j->group) * (size_t)j->a->n_head +
-	       (size_t)head * (size_t)j->group + (size_t)(query % j->group);
+	return (size_t)(tile * j->tokens + query / j->group) * (size_t)j->a->n_head + (size_t)head * (size_t)j->group +
+	       (size_t)(query % j->group);
 }
 
 /* The blocks of a span that a query of a tile reads, as bits. */
 static uint8_t span_blocks(const struct attn_job *j, int32_t tile, int32_t head, int32_t query, int32_t span)
 {
 	const struct tensor *t = j->a->blocks;
-	size_t token = (size_t)(j->t0 + tile * j->tokens + query / j->group), of = (size_t)(head * j->group + query % j->group);
+	size_t token = (size_t)(j->t0 + tile * j->tokens + query / j->group),
+	       of = (size_t)(head * j->group + query % j->group);
 
-	return t ? ((const uint8_t *)t->data)[token * (size_t)t->cols + of * (size_t)(t->cols / j->a->n_head) + (size_t)span] : 0xff;
+	return t ? ((const uint8_t *)
+	                    t->data)[token * (size_t)t->cols + of * (size_t)(t->cols / j->a->n_head) + (size_t)span]
+	         : 0xff;
 }
 
-/* Which blocks of a span the queries from q0 on read.  Blocks that one of them does not read have no scores: those that a probe looks at become 0
- * probabilities. */
-static void attn_blocks(const struct attn_job *j, int32_t span, int32_t tile, int32_t head, const struct attn_mem *m, int32_t n_q, struct attn_tile *t)
+/* Which blocks of a span the queries from q0 on read. Blocks that one of them does not read have no scores: those that
+ * a probe looks at become 0 probabilities. */
+static void attn_blocks(const struct attn_job *j, int32_t span, int32_t tile, int32_t head, const struct attn_mem *m,
+                        int32_t n_q, struct attn_tile *t)
 {
 	int32_t q0 = n_q - t->n_q;
 
@@ -126,10 +134,16 @@ static int32_t attn_span(const struct attn_job *j, int32_t part, int32_t span, i
 	const struct attn_args *a = j->a;
 	const struct attn_part *p = a->part + part;
 	const struct tensor *k = p->k ? p->k : a->k, *v = p->k ? p->v : a->v;
-	size_t plane = ((size_t)head * (size_t)(p->k ? p->cap : a->cap) + (size_t)(p->slots ? 0 : p->slot0)) * j->row_bytes;
+	size_t plane =
+		((size_t)head * (size_t)(p->k ? p->cap : a->cap) + (size_t)(p->slots ? 0 : p->slot0)) * j->row_bytes;
 	struct attn_tile t = {
-		.head_dim = a->head_dim, .kv_type = a->k->type, .scale = a->scale, .softcap = a->softcap, .scratch = m->leaf,
-		.k = (const char *)k->data + plane, .v = (const char *)v->data + plane,
+		.head_dim = a->head_dim,
+		.kv_type = a->k->type,
+		.scale = a->scale,
+		.softcap = a->softcap,
+		.scratch = m->leaf,
+		.k = (const char *)k->data + plane,
+		.v = (const char *)v->data + plane,
 		.rows = p->slots ? (const int32_t *)p->slots->data + (size_t)head * (size_t)p->slots->cols : NULL,
 		.bias = p->bias ? (const float *)p->bias->data + (size_t)head * (size_t)p->bias->cols : NULL,
 		.k0 = span * span_slots(p),
@@ -143,7 +157,8 @@ static int32_t attn_span(const struct attn_job *j, int32_t part, int32_t span, i
 		col += a->part[i].n_slots;
 	if (j->score && col >= j->first) {
 		for (int32_t r = q0; r < n_q; r++)
-			m->score[r] = j->score + attn_place(j, tile, head, r) * j->stride + (size_t)(col - j->first + t.k0);
+			m->score[r] =
+				j->score + attn_place(j, tile, head, r) * j->stride + (size_t)(col - j->first + t.k0);
 		t.score = m->score + q0;
 	}
 	t.q = m->q + q0;
@@ -166,7 +181,8 @@ static void attn_finish(const struct attn_job *j, int32_t tile, int32_t head, in
 
 	if (j->a->sinks) {
 		/* The sink's part of the sum; where it is by far the largest, the sum is infinite and the output 0. */
-		float sink = ((const float *)j->a->sinks->data)[at % (size_t)j->a->n_head], unit = j->c->fns->score_unit;
+		float sink = ((const float *)j->a->sinks->data)[at % (size_t)j->a->n_head],
+		      unit = j->c->fns->score_unit;
 
 		l += expf((sink * unit - st->m) / unit);
 	}
@@ -455,7 +471,8 @@ static int attn_job_open(struct attn_job *j, struct cpu *c, const struct attn_ar
 	if (attn_check(be, a, n, &j->slots) < 0)
 		return -1;
 	if (!lists_ok(a))
-		return backend_fail(be, "internal: attention got a list with a slot that is not within a cache of %d", (int)a->cap);
+		return backend_fail(be, "internal: attention got a list with a slot that is not within a cache of %d",
+		                    (int)a->cap);
 	if (a->prompt && c->fns->attn_prompt && a->k->type != DT_F32) {
 		j->attn = c->fns->attn_prompt;
 		j->scratch = c->fns->attn_prompt_scratch;
@@ -483,8 +500,10 @@ void cpu_attn(struct backend *be, const struct attn_args *a, int32_t n)
 			if (n == 1 && !attn_parts_met(&m, a))
 				cpu_attn(be, &m.a, n);
 			else
-				backend_fail(be, "internal: attention of %d tokens over %d parts got conditions that do not fit",
-				             (int)n, (int)a->n_part);
+				backend_fail(
+					be,
+					"internal: attention of %d tokens over %d parts got conditions that do not fit",
+					(int)n, (int)a->n_part);
 			return;
 		}
 	if (attn_job_open(&j, c, a, n) < 0)
@@ -521,8 +540,9 @@ static int attn_joins(const struct attn_args *a, const struct attn_args *first, 
 			selections++;
 		}
 	}
-	return selections <= 1 && !attn_probe_wanted(a->probe, 1) && !a->blocks && a->n_head == first->n_head && a->n_kv_head == first->n_kv_head &&
-	       a->head_dim == first->head_dim && a->prompt == first->prompt && a->k == first->k && a->v == first->v && a->cap == first->cap;
+	return selections <= 1 && !attn_probe_wanted(a->probe, 1) && !a->blocks && a->n_head == first->n_head &&
+	       a->n_kv_head == first->n_kv_head && a->head_dim == first->head_dim && a->prompt == first->prompt &&
+	       a->k == first->k && a->v == first->v && a->cap == first->cap;
 }
 
 void cpu_attn_each(struct backend *be, const struct attn_args *a, int32_t n)

@@ -1,15 +1,15 @@
 /* kernels/cpu/avx2_matmul.c - products with packed quantised weights, AVX2.
  *
- * The AVX-512 kernels with half the lanes (see avx512_matmul.c for the arithmetic, which is the same operation
- * by operation, and for what is fetched ahead): a panel is 8 rows.  Without VNNI four products are summed in two steps, vpmaddubsw into 16-bit
- * pairs and vpmaddwd into 32 bits.  The pairs saturate, so the types differ in how many may be added
- * before they are widened: a stored value of at most m makes a pair of at most 2 * 127 * m,
+ * The AVX-512 kernels with half the lanes (see avx512_matmul.c for the arithmetic, which is the same operation by
+ * operation, and for what is fetched ahead): a panel is 8 rows. Without VNNI four products are summed in two steps,
+ * vpmaddubsw into 16-bit pairs and vpmaddwd into 32 bits. The pairs saturate, so the types differ in how many may be
+ * added before they are widened: a stored value of at most m makes a pair of at most 2 * 127 * m,
  *
  *     m <= 15   eight groups, a whole block      m <= 31   four      m <= 63   two
  *     table     one, and signed: |w| times the activation with w's sign (2 * 128 * 127 still fits)
  *
- * Bytes (Q8_0) are multiplied as 16-bit values with columns of words (cols.h) by vpmaddwd: Q8_0 wants 16 bits of every activation,
- * and two planes of bytes take twice as long. */
+ * Bytes (Q8_0) are multiplied as 16-bit values with columns of words (cols.h) by vpmaddwd: Q8_0 wants 16 bits of every
+ * activation, and two planes of bytes take twice as long. */
 #if defined(__x86_64__) && !defined(WEIR_NO_SIMD)
 #include "kernels/cpu/avx2.h"
 #include "kernels/cpu/cols.h"
@@ -17,8 +17,13 @@
 #include "kernels/cpu/pack.h"
 #include "kernels/common/quant.h"
 
-enum { PANEL = 8, UNIT = 32, TILE = 6 /* columns in registers */, FETCH_AHEAD = 4096 /* bytes */,
-       FEW = 16 /* columns of a step that reads weights from memory */ };
+enum {
+	PANEL = 8,
+	UNIT = 32,
+	TILE = 6 /* columns in registers */,
+	FETCH_AHEAD = 4096 /* bytes */,
+	FEW = 16 /* columns of a step that reads weights from memory */
+};
 
 const uint8_t avx2_widths[] = { 1, 2, 4, TILE, 0 };
 
@@ -138,7 +143,8 @@ INLINE void block_scales(enum dtype type, struct pack_format f, const uint8_t *h
 		}
 	} else if (f.has_min) {
 		dw[0] = _mm256_mul_ps(d, byte8(sub, 0));
-		mw[0] = _mm256_mul_ps(_mm256_sub_ps(_mm256_setzero_ps(), half8(head + 2 * PANEL)), byte8(sub + PANEL, 0));
+		mw[0] = _mm256_mul_ps(_mm256_sub_ps(_mm256_setzero_ps(), half8(head + 2 * PANEL)),
+		                      byte8(sub + PANEL, 0));
 	} else {
 		for (int h = 0; h < f.halves; h++)
 			dw[h] = _mm256_mul_ps(d, byte8(sub + h * PANEL, 1));
@@ -155,8 +161,8 @@ INLINE __m256i four(const int8_t *p)
 
 struct weights {
 	const uint8_t *panel;
-	__m256i table;                   /* of types with lookup */
-	int ahead;                       /* fetch lines FETCH_AHEAD bytes ahead */
+	__m256i table; /* of types with lookup */
+	int ahead;     /* fetch lines FETCH_AHEAD bytes ahead */
 };
 
 INLINE __m256 by_ds(const struct cols_block *k, int h, int c)
@@ -179,7 +185,7 @@ INLINE void block_times(enum dtype type, int tile, const struct weights *w, int3
 {
 	const struct pack_format f = format_of(type);
 	const size_t group_bytes = (size_t)pack_group_units(f) * UNIT, block_bytes = (size_t)pack_block_units(f) * UNIT;
-	const int per = 8 / f.halves;        /* groups of four values under one scale */
+	const int per = 8 / f.halves; /* groups of four values under one scale */
 	const int safe = safe_groups(f);
 	const __m256i ones = _mm256_set1_epi16(1);
 	int32_t in = b % f.group;
@@ -193,14 +199,16 @@ INLINE void block_times(enum dtype type, int tile, const struct weights *w, int3
 		UNROLL for (int i = 0; i < pack_block_units(f) + 2; i += 2)
 			_mm_prefetch((const char *)quants + FETCH_AHEAD + UNIT * i, _MM_HINT_T0);
 	block_scales(type, f, head, sub, in, dw, mw);
-	UNROLL for (int g = 0; g < 8; g++) {
+	UNROLL for (int g = 0; g < 8; g++)
+	{
 		const int h = g / per;
 		__m256i v = block_group(f, quants, g, w->table), size = _mm256_abs_epi8(v);
 
 		if (g % per == 0)
-			UNROLL for (int c = 0; c < tile; c++)
-				sum[c] = f.offset ? by_start(k, h, c) : _mm256_setzero_si256();
-		UNROLL for (int c = 0; c < tile; c++) {
+			UNROLL for (int c = 0; c < tile; c++) sum[c] =
+				f.offset ? by_start(k, h, c) : _mm256_setzero_si256();
+		UNROLL for (int c = 0; c < tile; c++)
+		{
 			__m256i a = four(k->q + 32 * c + 4 * g);
 
 			a = f.lookup ? _mm256_maddubs_epi16(size, _mm256_sign_epi8(a, v)) : _mm256_maddubs_epi16(v, a);
@@ -213,9 +221,10 @@ INLINE void block_times(enum dtype type, int tile, const struct weights *w, int3
 		}
 		if (g % per < per - 1)
 			continue;
-		UNROLL for (int c = 0; c < tile; c++) {
-			acc[c] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(sum[c]), _mm256_mul_ps(dw[h], _mm256_set1_ps(k->d[c])),
-			                         acc[c]);
+		UNROLL for (int c = 0; c < tile; c++)
+		{
+			acc[c] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(sum[c]),
+			                         _mm256_mul_ps(dw[h], _mm256_set1_ps(k->d[c])), acc[c]);
 			if (f.has_min)
 				acc[c] = _mm256_fmadd_ps(mw[h], by_ds(k, h, c), acc[c]);
 		}
@@ -223,7 +232,8 @@ INLINE void block_times(enum dtype type, int tile, const struct weights *w, int3
 }
 
 /* acc += block b of bytes times `tile` columns of words at p.  Exact: 32 products of 127 and 32,639 fit 32 bits. */
-INLINE void block_times_words(enum dtype type, int tile, const struct weights *w, int32_t b, const uint8_t *p, __m256 *acc)
+INLINE void block_times_words(enum dtype type, int tile, const struct weights *w, int32_t b, const uint8_t *p,
+                              __m256 *acc)
 {
 	const struct pack_format f = format_of(type);
 	const uint8_t *head = w->panel + (size_t)(b / f.group) * (size_t)pack_group_units(f) * UNIT;
@@ -233,13 +243,14 @@ INLINE void block_times_words(enum dtype type, int tile, const struct weights *w
 	__m256 dw[2], mw[2];
 
 	block_scales(type, f, head, NULL, b % f.group, dw, mw);
-	UNROLL for (int c = 0; c < tile; c++)
-		sum[c] = _mm256_setzero_si256();
-	UNROLL for (int g = 0; g < 8; g++) {
+	UNROLL for (int c = 0; c < tile; c++) sum[c] = _mm256_setzero_si256();
+	UNROLL for (int g = 0; g < 8; g++)
+	{
 		const __m256i v = load(quants + g * UNIT);
 		const __m256i odd = _mm256_srai_epi16(v, 8), even = _mm256_srai_epi16(_mm256_slli_epi16(v, 8), 8);
 
-		UNROLL for (int c = 0; c < tile; c++) {
+		UNROLL for (int c = 0; c < tile; c++)
+		{
 			const int8_t *q = (const int8_t *)p + 64 * c + 8 * g;
 
 			sum[c] = _mm256_add_epi32(sum[c], _mm256_madd_epi16(even, four(q)));
@@ -248,8 +259,8 @@ INLINE void block_times_words(enum dtype type, int tile, const struct weights *w
 			IN_ORDER(sum[c]);
 		}
 	}
-	UNROLL for (int c = 0; c < tile; c++)
-		acc[c] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(sum[c]), _mm256_mul_ps(dw[0], _mm256_set1_ps(d[c])), acc[c]);
+	UNROLL for (int c = 0; c < tile; c++) acc[c] =
+		_mm256_fmadd_ps(_mm256_cvtepi32_ps(sum[c]), _mm256_mul_ps(dw[0], _mm256_set1_ps(d[c])), acc[c]);
 }
 
 /* out[8 c ..] = one panel times a tile of columns. */
@@ -258,8 +269,7 @@ INLINE void tile_times(enum dtype type, int tile, const struct weights *w, int32
 	const size_t step = cols_block_bytes(format_of(type), tile);
 	__m256 acc[TILE];
 
-	UNROLL for (int c = 0; c < tile; c++)
-		acc[c] = _mm256_setzero_ps();
+	UNROLL for (int c = 0; c < tile; c++) acc[c] = _mm256_setzero_ps();
 	for (int32_t b = 0; b < blocks; b++, p += step) {
 		if (format_of(type).words) {
 			block_times_words(type, tile, w, b, p, acc);
@@ -269,8 +279,7 @@ INLINE void tile_times(enum dtype type, int tile, const struct weights *w, int32
 
 		block_times(type, tile, w, b, &k, acc);
 	}
-	UNROLL for (int c = 0; c < tile; c++)
-		_mm256_store_ps(out + PANEL * c, acc[c]);
+	UNROLL for (int c = 0; c < tile; c++) _mm256_store_ps(out + PANEL * c, acc[c]);
 }
 
 /* lo[8 col ..] += a unit. */
@@ -279,11 +288,9 @@ INLINE void unit_times(enum dtype type, int n, const struct weights *w, const st
 	struct cols_block k = cols_block_at(u->p, n);
 	__m256 acc[TILE];
 
-	UNROLL for (int c = 0; c < n; c++)
-		acc[c] = _mm256_load_ps(lo + PANEL * u->col[c]);
+	UNROLL for (int c = 0; c < n; c++) acc[c] = _mm256_load_ps(lo + PANEL * u->col[c]);
 	block_times(type, n, w, u->block, &k, acc);
-	UNROLL for (int c = 0; c < n; c++)
-		_mm256_store_ps(lo + PANEL * u->col[c], acc[c]);
+	UNROLL for (int c = 0; c < n; c++) _mm256_store_ps(lo + PANEL * u->col[c], acc[c]);
 }
 
 INLINE void panels_type(enum dtype type, const uint8_t *panels, int32_t n_panels, const struct cols *k, float *out,
@@ -305,9 +312,9 @@ INLINE void panels_type(enum dtype type, const uint8_t *panels, int32_t n_panels
 			float *r = result + PANEL * k->tile[t].at;
 
 			switch (k->tile[t].width) {
-			case 1:  tile_times(type, 1, &w, k->blocks, k->tile[t].p, r); break;
-			case 2:  tile_times(type, 2, &w, k->blocks, k->tile[t].p, r); break;
-			case 4:  tile_times(type, 4, &w, k->blocks, k->tile[t].p, r); break;
+			case 1: tile_times(type, 1, &w, k->blocks, k->tile[t].p, r); break;
+			case 2: tile_times(type, 2, &w, k->blocks, k->tile[t].p, r); break;
+			case 4: tile_times(type, 4, &w, k->blocks, k->tile[t].p, r); break;
 			default: tile_times(type, TILE, &w, k->blocks, k->tile[t].p, r); break;
 			}
 		}
@@ -321,33 +328,34 @@ INLINE void panels_type(enum dtype type, const uint8_t *panels, int32_t n_panels
 		w.ahead = 0;
 		for (int32_t u = 0; u < k->n_units; u++)
 			switch (k->unit[u].width) {
-			case 1:  unit_times(type, 1, &w, &k->unit[u], lo); break;
-			case 2:  unit_times(type, 2, &w, &k->unit[u], lo); break;
-			case 4:  unit_times(type, 4, &w, &k->unit[u], lo); break;
+			case 1: unit_times(type, 1, &w, &k->unit[u], lo); break;
+			case 2: unit_times(type, 2, &w, &k->unit[u], lo); break;
+			case 4: unit_times(type, 4, &w, &k->unit[u], lo); break;
 			default: unit_times(type, TILE, &w, &k->unit[u], lo); break;
 			}
 		for (int32_t c = 0; c < k->n; c++, o += ldo)
-			_mm256_storeu_ps(o, _mm256_add_ps(_mm256_load_ps(result + PANEL * c), _mm256_load_ps(lo + PANEL * c)));
+			_mm256_storeu_ps(o, _mm256_add_ps(_mm256_load_ps(result + PANEL * c),
+			                                  _mm256_load_ps(lo + PANEL * c)));
 	}
 }
 
 void avx2_matmul_panels(enum dtype type, const void *panels, int32_t n, const struct cols *k, float *out, int32_t ldo)
 {
 	switch (type) {
-	case DT_Q4_0:   panels_type(DT_Q4_0, panels, n, k, out, ldo); break;
-	case DT_Q4_1:   panels_type(DT_Q4_1, panels, n, k, out, ldo); break;
-	case DT_Q5_0:   panels_type(DT_Q5_0, panels, n, k, out, ldo); break;
-	case DT_Q5_1:   panels_type(DT_Q5_1, panels, n, k, out, ldo); break;
-	case DT_Q8_0:   panels_type(DT_Q8_0, panels, n, k, out, ldo); break;
-	case DT_Q2_K:   panels_type(DT_Q2_K, panels, n, k, out, ldo); break;
-	case DT_Q3_K:   panels_type(DT_Q3_K, panels, n, k, out, ldo); break;
-	case DT_Q4_K:   panels_type(DT_Q4_K, panels, n, k, out, ldo); break;
-	case DT_Q5_K:   panels_type(DT_Q5_K, panels, n, k, out, ldo); break;
-	case DT_Q6_K:   panels_type(DT_Q6_K, panels, n, k, out, ldo); break;
+	case DT_Q4_0: panels_type(DT_Q4_0, panels, n, k, out, ldo); break;
+	case DT_Q4_1: panels_type(DT_Q4_1, panels, n, k, out, ldo); break;
+	case DT_Q5_0: panels_type(DT_Q5_0, panels, n, k, out, ldo); break;
+	case DT_Q5_1: panels_type(DT_Q5_1, panels, n, k, out, ldo); break;
+	case DT_Q8_0: panels_type(DT_Q8_0, panels, n, k, out, ldo); break;
+	case DT_Q2_K: panels_type(DT_Q2_K, panels, n, k, out, ldo); break;
+	case DT_Q3_K: panels_type(DT_Q3_K, panels, n, k, out, ldo); break;
+	case DT_Q4_K: panels_type(DT_Q4_K, panels, n, k, out, ldo); break;
+	case DT_Q5_K: panels_type(DT_Q5_K, panels, n, k, out, ldo); break;
+	case DT_Q6_K: panels_type(DT_Q6_K, panels, n, k, out, ldo); break;
 	case DT_IQ4_NL: panels_type(DT_IQ4_NL, panels, n, k, out, ldo); break;
 	case DT_IQ4_XS: panels_type(DT_IQ4_XS, panels, n, k, out, ldo); break;
-	case DT_MXFP4:  panels_type(DT_MXFP4, panels, n, k, out, ldo); break;
-	default:        break;               /* plain rows: simd_float.h */
+	case DT_MXFP4: panels_type(DT_MXFP4, panels, n, k, out, ldo); break;
+	default: break; /* plain rows: simd_float.h */
 	}
 }
 
@@ -359,13 +367,14 @@ uint64_t avx2_multiply(int32_t rounds)
 	__m256i sum[TILE], w = _mm256_set1_epi8(3);
 
 	/* Unrolled, too, or the sums live in memory and the probe measures stores. */
-	UNROLL for (int c = 0; c < TILE; c++)
-		sum[c] = _mm256_setzero_si256();
+	UNROLL for (int c = 0; c < TILE; c++) sum[c] = _mm256_setzero_si256();
 	for (int32_t i = 0; i < rounds; i++)
-		UNROLL for (int c = 0; c < TILE; c++) {
+		UNROLL for (int c = 0; c < TILE; c++)
+		{
 			__m256i pairs = _mm256_maddubs_epi16(w, w);
 
-			UNROLL for (int g = 1; g < 8; g++) {
+			UNROLL for (int g = 1; g < 8; g++)
+			{
 				__asm__ volatile("" : "+x"(pairs), "+x"(w));
 				pairs = _mm256_add_epi16(pairs, _mm256_maddubs_epi16(w, w));
 			}
@@ -376,5 +385,5 @@ uint64_t avx2_multiply(int32_t rounds)
 }
 
 #else
-typedef int weir_no_avx2_matmul;             /* a C file must hold something */
+typedef int weir_no_avx2_matmul; /* a C file must hold something */
 #endif

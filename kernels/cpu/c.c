@@ -1,7 +1,7 @@
 /* kernels/cpu/c.c - the C level: the reference leaf functions that every other level is tested against.
  *
- * Plain loops with sums in double, on any machine.  Weights and keys are converted once per group of columns or queries, which
- * keeps machines without a faster level usable; nothing else is tuned. */
+ * Plain loops with sums in double, on any machine. Weights and keys are converted once per group of columns or queries,
+ * which keeps machines without a faster level usable; nothing else is tuned. */
 #include "kernels/cpu/fns.h"
 #include "kernels/cpu/select.h"
 #include "kernels/cpu/pack.h"
@@ -20,8 +20,7 @@ static size_t c_pack_bytes(enum dtype type, int32_t cols)
 	return 0;
 }
 
-static void c_pack(enum dtype type, void *panel, const void *rows, size_t row_bytes, int32_t n_rows,
-                   int32_t cols)
+static void c_pack(enum dtype type, void *panel, const void *rows, size_t row_bytes, int32_t n_rows, int32_t cols)
 {
 	/* Never called: pack_bytes() is 0 for every type. */
 	(void)type;
@@ -87,7 +86,8 @@ static struct pack_format c_format(enum dtype type)
 	return pack_format_of(type);
 }
 
-static void c_matmul_panels(enum dtype type, const void *panels, int32_t n, const struct cols *k, float *out, int32_t ldo)
+static void c_matmul_panels(enum dtype type, const void *panels, int32_t n, const struct cols *k, float *out,
+                            int32_t ldo)
 {
 	(void)type;
 	(void)panels;
@@ -97,8 +97,8 @@ static void c_matmul_panels(enum dtype type, const void *panels, int32_t n, cons
 	(void)ldo;
 }
 
-/* 16-bit products summed in 32 bits, a form that compilers vectorise on any machine; noinline, because they unroll it instead when
- * it is inlined into the calling loop. */
+/* 16-bit products summed in 32 bits, a form that compilers vectorise on any machine; noinline, because they unroll it
+ * instead when it is inlined into the calling loop. */
 __attribute__((noinline)) static int32_t dot16(const int16_t *a, const int8_t *b)
 {
 	int32_t s = 0;
@@ -111,8 +111,7 @@ __attribute__((noinline)) static int32_t dot16(const int16_t *a, const int8_t *b
 	return s;
 }
 
-static void row_quantised(enum dtype type, const void *row, const struct act *x, int32_t c0, int32_t nc,
-                          double *acc)
+static void row_quantised(enum dtype type, const void *row, const struct act *x, int32_t c0, int32_t nc, double *acc)
 {
 	int32_t blocks = x->cols / 32;
 
@@ -137,15 +136,15 @@ static void row_quantised(enum dtype type, const void *row, const struct act *x,
 			double y = s0 * dot16(w, q) + s1 * dot16(w + 16, q + 16) + m0 * sum[0] + m1 * sum[1];
 
 			if (x->wide[at])
-				y += (s0 * dot16(w, lo) + s1 * dot16(w + 16, lo + 16) +
-				      m0 * lo_sum[0] + m1 * lo_sum[1]) / 256;
+				y += (s0 * dot16(w, lo) + s1 * dot16(w + 16, lo + 16) + m0 * lo_sum[0] +
+				      m1 * lo_sum[1]) /
+				     256;
 			acc[c] += x->d[at] * y;
 		}
 	}
 }
 
-static void row_floats(enum dtype type, const uint8_t *row, const struct act *x, int32_t c0, int32_t nc,
-                       double *acc)
+static void row_floats(enum dtype type, const uint8_t *row, const struct act *x, int32_t c0, int32_t nc, double *acc)
 {
 	float w[CHUNK];
 	size_t size = type == DT_F32 ? 4 : 2;
@@ -165,8 +164,8 @@ static void row_floats(enum dtype type, const uint8_t *row, const struct act *x,
 	}
 }
 
-static void c_matmul_rows(enum dtype type, const void *w, size_t row_bytes, int32_t n_rows,
-                          const struct act *x, int32_t c0, int32_t c1, float *out, int32_t ldo)
+static void c_matmul_rows(enum dtype type, const void *w, size_t row_bytes, int32_t n_rows, const struct act *x,
+                          int32_t c0, int32_t c1, float *out, int32_t ldo)
 {
 	for (int32_t r = 0; r < n_rows; r++) {
 		const uint8_t *row = (const uint8_t *)w + (size_t)r * row_bytes;
@@ -324,7 +323,8 @@ static void c_attn(const struct attn_tile *t)
 
 		q0 = first_query(t, k, q0);
 		for (int32_t r = q0; r < t->n_q; r++) {
-			double p = score[(size_t)r * ATTN_SPAN + (size_t)(k - t->k0)], *a = acc + (size_t)r * (size_t)dim;
+			double p = score[(size_t)r * ATTN_SPAN + (size_t)(k - t->k0)],
+			       *a = acc + (size_t)r * (size_t)dim;
 
 			for (int32_t j = 0; j < dim; j++)
 				a[j] += p * row[j];
@@ -436,7 +436,8 @@ static void c_conv(const struct conv3_args *a)
 
 			for (int32_t t = 0; t < 9; t++)
 				for (int32_t i = 0; a->in[t / 3] && i < a->n_in; i++)
-					sum += (double)a->in[t / 3][(x + t % 3) * a->n_in + i] * (double)a->w[(t * a->n_in + i) * a->n_out + o];
+					sum += (double)a->in[t / 3][(x + t % 3) * a->n_in + i] *
+					       (double)a->w[(t * a->n_in + i) * a->n_out + o];
 			a->out[x * a->n_out + o] = (float)sum;
 		}
 }
@@ -449,7 +450,8 @@ static void c_conv_grad(const struct conv3_grad_args *a)
 				double sum = (double)a->dw[(t * a->n_in + i) * a->n_out + o];
 
 				for (int32_t x = 0; x < a->n; x++)
-					sum += (double)a->in[t / 3][(x + t % 3) * a->n_in + i] * (double)a->d[x * a->n_out + o];
+					sum += (double)a->in[t / 3][(x + t % 3) * a->n_in + i] *
+					       (double)a->d[x * a->n_out + o];
 				a->dw[(t * a->n_in + i) * a->n_out + o] = (float)sum;
 			}
 }
@@ -463,7 +465,9 @@ static void c_gemm_tile(int32_t k, const float *a, const float *b, float *c, siz
 
 			for (int32_t p = 0; p < k; p++)
 				sum += (double)a[p * GEMM + i] * (double)b[p * GEMM + j];
-			c[(size_t)i * c_row + (size_t)j] = (float)((double)alpha * sum + (accumulate ? (double)c[(size_t)i * c_row + (size_t)j] : 0));
+			c[(size_t)i * c_row + (size_t)j] =
+				(float)((double)alpha * sum +
+			                (accumulate ? (double)c[(size_t)i * c_row + (size_t)j] : 0));
 		}
 }
 
@@ -492,7 +496,9 @@ const struct cpu_fns cpu_fns_c = {
 	.probe_above = c_probe_above,
 	.conv = c_conv,
 	.conv_grad = c_conv_grad,
-	.gemm_tile = c_gemm_tile, .gemm_rows = GEMM, .gemm_cols = GEMM,
+	.gemm_tile = c_gemm_tile,
+	.gemm_rows = GEMM,
+	.gemm_cols = GEMM,
 	.select = &select_fns_c,
 	.read_sum = c_read_sum,
 	.multiply = c_multiply,

@@ -1,4 +1,5 @@
-/* kernels/cpu/c_select.c - leaf functions of selection at the C level: the same steps as the vector levels, sixteen lanes at a time. */
+/* kernels/cpu/c_select.c - leaf functions of selection at the C level: the same steps as the vector levels, sixteen
+ * lanes at a time. */
 #include <math.h>
 #include <string.h>
 
@@ -56,17 +57,20 @@ static void c_scan_sketch(const struct scan_tile *t)
 		for (int32_t k = t->k0; k < t->k1; k++) {
 			const uint8_t *block = (const uint8_t *)t->keys + (size_t)(k / SKETCH_BLOCK) * block_bytes;
 			int32_t in = k % SKETCH_BLOCK, lane = in % SKETCH_PANEL;
-			const uint8_t *unit = block + sketch_head_bytes(t->dim) + (size_t)(in / SKETCH_PANEL) * sketch_panel_bytes(t->dim, t->bits);
+			const uint8_t *unit = block + sketch_head_bytes(t->dim) +
+			                      (size_t)(in / SKETCH_PANEL) * sketch_panel_bytes(t->dim, t->bits);
 			uint16_t scale;
 			float s;
 
 			if (in == 0)
-				base = mean_score(t->q + (size_t)r * width, (const float *)(const void *)block, t->dim, t->unit[r]);
+				base = mean_score(t->q + (size_t)r * width, (const float *)(const void *)block, t->dim,
+				                  t->unit[r]);
 			memcpy(&scale, block + sketch_mean_bytes(t->dim) + 2 * in, 2);
 			s = base;
 			for (int32_t g = 0; g < groups; g++, unit += 64 * whole) {
 				size_t q = ((size_t)r * (size_t)groups + (size_t)g) * SKETCH_GROUP;
-				int32_t n = sketch_values(t->dim, g), dot = dot_group(unit, lane, n, t->bits, t->hi + q);
+				int32_t n = sketch_values(t->dim, g),
+					dot = dot_group(unit, lane, n, t->bits, t->hi + q);
 
 				if (t->lo)
 					dot = dot * 256 + dot_group(unit, lane, n, t->bits, t->lo + q);
@@ -193,7 +197,8 @@ static void c_pool(float *out, const float *x, int32_t n, int32_t half, float *t
 {
 	int32_t w = 1, len = n + 2 * half;
 
-	/* tmp[i] = max of x over i - half .. i - half + w - 1; the window w doubles, then out is the max of two overlapping windows. */
+	/* tmp[i] = max of x over i - half .. i - half + w - 1; the window w doubles, then out is the max of two
+	 * overlapping windows. */
 	for (int32_t i = 0; i < len; i++)
 		tmp[i] = -INFINITY;
 	for (int32_t i = 0; i < n; i++)
@@ -261,7 +266,8 @@ static void c_block_query(const struct block_query *b)
 			key += x * column[2 * (size_t)b->dim * b->ld];
 		}
 		variance *= 1.4426950408889634 / 2;
-		mean = mean * 1.4426950408889634 + (variance < b->logs[c] ? b->logs[c] + variance : 2 * sqrt(b->logs[c] * variance));
+		mean = mean * 1.4426950408889634 +
+		       (variance < b->logs[c] ? b->logs[c] + variance : 2 * sqrt(b->logs[c] * variance));
 		w[c] = c < READ_FIRST ? -INFINITY : (float)mean;
 		b->key[c] = (float)(key * 1.4426950408889634);
 		top = fmax(top, fmax(w[c], b->key[c]));
@@ -289,7 +295,9 @@ const struct select_fns select_fns_c = {
 	.panel = panel_keys,
 	.scan_sketch = c_scan_sketch,
 	.scan_rows = c_scan_rows,
-	.sum_exp = c_sum_exp, .exps = c_exps, .block_sums = c_block_sums,
+	.sum_exp = c_sum_exp,
+	.exps = c_exps,
+	.block_sums = c_block_sums,
 	.reduce = c_reduce,
 	.block_query = c_block_query,
 	.pool = c_pool,

@@ -6,14 +6,21 @@
 #define INLINE static inline __attribute__((always_inline))
 
 /* One plane (q or lo) of one column; `part` = what its values are multiplied by. */
-struct source { const int8_t *q; const float *d; const int32_t *sum; float part; };
+struct source {
+	const int8_t *q;
+	const float *d;
+	const int32_t *sum;
+	float part;
+};
 
 static struct source source_of(const struct act *x, int32_t col, int is_lo)
 {
 	size_t at = (size_t)col * (size_t)x->cols;
 
 	return (struct source){
-		.q = (is_lo ? x->lo : x->q) + at, .d = x->d + at / 32, .sum = (is_lo ? x->lo_sum : x->sum) + at / 16,
+		.q = (is_lo ? x->lo : x->q) + at,
+		.d = x->d + at / 32,
+		.sum = (is_lo ? x->lo_sum : x->sum) + at / 16,
 		.part = is_lo ? 1.0f / 256 : 1,
 	};
 }
@@ -125,9 +132,10 @@ static int32_t count_wide(const struct act *x, int32_t c0, int32_t n)
 	return count;
 }
 
-/* Gather the wide blocks: for every block the columns that are wide there, in units of the widths of tiles.  p has room for COLS_SET
- * columns of each block and their padding.  Returns the number of units. */
-static int32_t units_fill(struct cols_unit *u, struct pack_format f, const uint8_t *widths, const struct act *x, int32_t c0, int32_t n, uint8_t *p)
+/* Gather the wide blocks: for every block the columns that are wide there, in units of the widths of tiles. p has room
+ * for COLS_SET columns of each block and their padding. Returns the number of units. */
+static int32_t units_fill(struct cols_unit *u, struct pack_format f, const uint8_t *widths, const struct act *x,
+                          int32_t c0, int32_t n, uint8_t *p)
 {
 	int32_t blocks = x->cols / 32, units = 0;
 
@@ -162,8 +170,8 @@ static int32_t units_fill(struct cols_unit *u, struct pack_format f, const uint8
 	return units;
 }
 
-/* A block takes at most 44 bytes per column.  Padding adds less than a widest tile to the columns, and to their residual planes, whether these
- * are columns or units. */
+/* A block takes at most 44 bytes per column. Padding adds less than a widest tile to the columns, and to their residual
+ * planes, whether these are columns or units. */
 static size_t tiles_bytes(int32_t cols)
 {
 	return ((size_t)cols / 32 * 44 * (2 * COLS_SET + 2 * COLS_WIDEST) + 63) & ~(size_t)63;
@@ -177,8 +185,8 @@ size_t cols_scratch(int32_t cols)
 	return tiles_bytes(cols) + (size_t)cols / 32 * MOST_UNITS * sizeof(struct cols_unit);
 }
 
-void cols_prepare(struct cols *k, struct pack_format f, const uint8_t *widths, const struct act *x, int32_t c0, int32_t n,
-                  void *scratch)
+void cols_prepare(struct cols *k, struct pack_format f, const uint8_t *widths, const struct act *x, int32_t c0,
+                  int32_t n, void *scratch)
 {
 	uint8_t *p = scratch;
 	int32_t n_wide, all;

@@ -1,24 +1,25 @@
-/* kernels/cpu/cols.h (private to kernels/) - quantised columns (input rows) of a product, arranged for the kernels of a CPU level.
+/* kernels/cpu/cols.h (private to kernels/) - quantised columns (input rows) of a product, arranged for the kernels of a
+ * CPU level.
  *
- * A product multiplies many panels with the same columns.  What a kernel needs of a column per block (values, scale, factor of a
- * minimum, start of integer sums) is computed once per set of columns and laid out at constant distances from one pointer: the
- * kernel then spends its instructions on multiplying.
+ * A product multiplies many panels with the same columns. What a kernel needs of a column per block (values, scale,
+ * factor of a minimum, start of integer sums) is computed once per set of columns and laid out at constant distances
+ * from one pointer: the kernel then spends its instructions on multiplying.
  *
- * The columns are cut into tiles.  A tile of `width` columns has for every block
+ * The columns are cut into tiles. A tile of `width` columns has for every block
  *
  *     int8  q[width][32]       values of the block
  *     f32   d[width]           scale
  *     f32   ds[halves][width]  scale * sum of q: types with a minimum;   or
  *     int32 start[halves][width]   - offset * sum of q: types with an offset
  *
- * The last tile is padded with columns of zeros.  For kernels that take words (struct pack_format) a tile has instead
+ * The last tile is padded with columns of zeros. For kernels that take words (struct pack_format) a tile has instead
  *
  *     int16 q[width][32]       values 256 q + lo of the block; of four values the second and the third change places
  *     f32   d[width]           scale / 256
  *
- * and there is nothing else.  Otherwise residual planes (lo of struct act) come in one of two ways, which give the same
- * bits: as further columns, when most blocks are wide, or as units.  A unit has one block of a few columns that are wide there, in the
- * layout of a tile with one block, padded with columns of zeros. */
+ * and there is nothing else. Otherwise residual planes (lo of struct act) come in one of two ways, which give the same
+ * bits: as further columns, when most blocks are wide, or as units. A unit has one block of a few columns that are wide
+ * there, in the layout of a tile with one block, padded with columns of zeros. */
 #ifndef WEIR_CPU_COLS_H
 #define WEIR_CPU_COLS_H
 
@@ -28,39 +29,44 @@
 #include "kernels/cpu/pack.h"
 
 enum {
-	COLS_SET = 48,               /* columns prepared at a time, without residual planes */
-	COLS_WIDEST = 12,            /* most columns of a tile, of any level */
-	COLS_RESULTS = 2 * COLS_SET + 16,   /* result columns of a set: columns, residual planes, padding */
+	COLS_SET = 48,                    /* columns prepared at a time, without residual planes */
+	COLS_WIDEST = 12,                 /* most columns of a tile, of any level */
+	COLS_RESULTS = 2 * COLS_SET + 16, /* result columns of a set: columns, residual planes, padding */
 };
 
 struct cols_unit {
-	const uint8_t *p;            /* values and scales of the residual planes, as a tile of one block */
+	const uint8_t *p; /* values and scales of the residual planes, as a tile of one block */
 	int32_t block, width;
-	uint8_t col[COLS_WIDEST];    /* [width]: columns of the product; n of struct cols for padding */
+	uint8_t col[COLS_WIDEST]; /* [width]: columns of the product; n of struct cols for padding */
 };
 
 struct cols {
-	struct pack_format format;   /* of the weights that the columns are prepared for */
-	int32_t n;                   /* columns of the product */
-	int32_t blocks;              /* of 32 */
-	int32_t lo_at;               /* index of the first result of a residual plane, after those of the columns; n, and one for padding */
-	int32_t lo_tiled;            /* residual planes are columns of the tiles; else units */
+	struct pack_format format; /* of the weights that the columns are prepared for */
+	int32_t n;                 /* columns of the product */
+	int32_t blocks;            /* of 32 */
+	/* index of the first result of a residual plane, after those of the columns; n, and one for padding */
+	int32_t lo_at;
+	int32_t lo_tiled; /* residual planes are columns of the tiles; else units */
 	int32_t n_tiles, n_units;
-	struct { const uint8_t *p; int32_t width, at; } tile[COLS_RESULTS];   /* at = index of its first result */
-	const struct cols_unit *unit;                                     /* [n_units]; for each column blocks ascend */
+	struct {
+		const uint8_t *p;
+		int32_t width, at;
+	} tile[COLS_RESULTS];         /* at = index of its first result */
+	const struct cols_unit *unit; /* [n_units]; for each column blocks ascend */
 };
 
 /* What a kernel reads of one block of a tile or a unit, unless it takes words. */
 struct cols_block {
-	const int8_t *q;             /* [width][32] */
-	const float *d;              /* [width] */
-	const void *by;              /* ds or start, [halves][width] */
+	const int8_t *q; /* [width][32] */
+	const float *d;  /* [width] */
+	const void *by;  /* ds or start, [halves][width] */
 	int width;
 };
 
 static inline __attribute__((always_inline)) struct cols_block cols_block_at(const uint8_t *p, int width)
 {
-	return (struct cols_block){ (const int8_t *)p, (const float *)(const void *)(p + 32 * width), p + 36 * width, width };
+	return (struct cols_block){ (const int8_t *)p, (const float *)(const void *)(p + 32 * width), p + 36 * width,
+		                    width };
 }
 
 /* Bytes of one block in a tile. */
@@ -74,13 +80,14 @@ static inline size_t cols_block_bytes(struct pack_format f, int width)
 /* Can columns prepared for k->format be used with weights of format f? */
 static inline int cols_serve(const struct cols *k, struct pack_format f)
 {
-	return k->format.halves == f.halves && k->format.has_min == f.has_min && k->format.offset == f.offset && k->format.words == f.words;
+	return k->format.halves == f.halves && k->format.has_min == f.has_min && k->format.offset == f.offset &&
+	       k->format.words == f.words;
 }
 
 /* Bytes of scratch that a set of up to COLS_SET columns needs. */
 size_t cols_scratch(int32_t cols);
-/* Arrange n <= COLS_SET columns from c0 on.  widths: the tile widths that the kernels have, ascending, ended by 0.  scratch is 64-byte
- * aligned and must live as long as the columns are used. */
+/* Arrange n <= COLS_SET columns from c0 on. widths: the tile widths that the kernels have, ascending, ended by 0.
+ * scratch is 64-byte aligned and must live as long as the columns are used. */
 void cols_prepare(struct cols *, struct pack_format, const uint8_t *widths, const struct act *x, int32_t c0, int32_t n,
                   void *scratch);
 

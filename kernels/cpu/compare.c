@@ -1,4 +1,5 @@
-/* kernels/cpu/compare.c - operations that only comparison policies use: pages of slots (quest), the drift of a query (refresh).
+/* kernels/cpu/compare.c - operations that only comparison policies use: pages of slots (quest), the drift of a query
+ * (refresh).
  *
  * The cancel flag is not polled: the work is short, and bounds must never be out of step with their plane. */
 #include <math.h>
@@ -7,14 +8,14 @@
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/select.h"
 
-enum { SMALL_BOUNDS = 16 << 10 };    /* values up to which one thread is faster than two */
+enum { SMALL_BOUNDS = 16 << 10 }; /* values up to which one thread is faster than two */
 
 struct bounds_job {
 	const struct select_fns *fns;
 	struct cpu *c;
 	float *bounds;
 	const struct tensor *plane;
-	int32_t cap, page, dim, slot1, first, pages;    /* pages to update, from page `first` on */
+	int32_t cap, page, dim, slot1, first, pages; /* pages to update, from page `first` on */
 	size_t row_bytes, part_bytes;
 };
 
@@ -42,8 +43,8 @@ static void bounds_task(void *arg, int task, int worker)
 	}
 }
 
-void cpu_page_bounds(struct backend *be, struct tensor *bounds, const struct tensor *plane, int32_t n_kv_head, int32_t cap,
-                     int32_t page, int32_t slot0, int32_t n)
+void cpu_page_bounds(struct backend *be, struct tensor *bounds, const struct tensor *plane, int32_t n_kv_head,
+                     int32_t cap, int32_t page, int32_t slot0, int32_t n)
 {
 	struct cpu *c = cpu_of(be);
 	struct bounds_job j = { .fns = c->fns->select, .c = c, .plane = plane, .cap = cap, .page = page };
@@ -69,7 +70,8 @@ void cpu_page_bounds(struct backend *be, struct tensor *bounds, const struct ten
 }
 
 /* On the caller's thread: it writes a few thousand numbers before another thread is awake. */
-void cpu_page_slots(struct backend *be, struct tensor *slots, const struct tensor *pages, int32_t n_kv_head, int32_t page, int32_t n)
+void cpu_page_slots(struct backend *be, struct tensor *slots, const struct tensor *pages, int32_t n_kv_head,
+                    int32_t page, int32_t n)
 {
 	if (be->failed || page_slots_check(be, slots, pages, n_kv_head, page, n) < 0)
 		return;
@@ -113,11 +115,12 @@ void cpu_query_drift(struct backend *be, const struct query_drift_args *a)
 	if (be->failed || cpu_cancelled(cpu_of(be)))
 		return;
 	for (int i = 0; i < 2; i++)
-		if (!t[i] || !t[i]->data || t[i]->type != DT_F32 || a->row < 0 || a->row >= t[i]->rows || t[i]->cols != a->head_dim)
+		if (!t[i] || !t[i]->data || t[i]->type != DT_F32 || a->row < 0 || a->row >= t[i]->rows ||
+		    t[i]->cols != a->head_dim)
 			goto wrong;
 	if (a->n_head < 1 || a->head_dim < 1 || width > INT32_MAX || a->q_row < 0 ||
-	    (a->flag && (!predicate_ok(&(struct predicate){ a->flag, a->col, 0 }) || !a->cosine || !a->cosine->data || a->cosine->type != DT_F32 ||
-	                 a->cosine->rows < 1 || a->col >= a->cosine->cols)))
+	    (a->flag && (!predicate_ok(&(struct predicate){ a->flag, a->col, 0 }) || !a->cosine || !a->cosine->data ||
+	                 a->cosine->type != DT_F32 || a->cosine->rows < 1 || a->col >= a->cosine->cols)))
 		goto wrong;
 	if (!(q = cpu_rows_of(be, a->q, a->q_row + 1, (int32_t)width, "query_drift")))
 		return;
@@ -133,7 +136,8 @@ void cpu_query_drift(struct backend *be, const struct query_drift_args *a)
 	if (!a->flag)
 		return;
 	for (int32_t d = 0; d < a->head_dim; d++) {
-		double x = (double)now[d], y = (double)((const float *)a->then->data)[(size_t)a->row * (size_t)a->head_dim + (size_t)d];
+		double x = (double)now[d],
+		       y = (double)((const float *)a->then->data)[(size_t)a->row * (size_t)a->head_dim + (size_t)d];
 
 		ab += x * y;
 		aa += x * x;
@@ -146,5 +150,6 @@ void cpu_query_drift(struct backend *be, const struct query_drift_args *a)
 	((int32_t *)a->flag->data)[a->col] = same <= a->least;
 	return;
 wrong:
-	backend_fail(be, "internal: query_drift of %d heads of %d values got operands of the wrong shape", (int)a->n_head, (int)a->head_dim);
+	backend_fail(be, "internal: query_drift of %d heads of %d values got operands of the wrong shape",
+	             (int)a->n_head, (int)a->head_dim);
 }

@@ -17,12 +17,12 @@
  *     host.c         tasks and convolutions in host memory, beside every backend
  *     gemm.c         products of float matrices in host memory
  *
- * The leaf functions of the CPU level do the arithmetic (fns.h).  These files decide which thread computes what, under one
- * rule: work is split by outputs (rows, columns, spans of keys that are merged in ascending order) and never inside a sum.  So a
- * result does not depend on the number of threads, on the tiles, or on the number of tokens in a call.
+ * The leaf functions of the CPU level do the arithmetic (fns.h). These files decide which thread computes what, under
+ * one rule: work is split by outputs (rows, columns, spans of keys that are merged in ascending order) and never inside
+ * a sum. So a result does not depend on the number of threads, on the tiles, or on the number of tokens in a call.
  *
- * Decoding is a chain of short operations.  Those that cost less than waking a thread (norms, rotations, cache writes of one
- * token) run on the caller; products and long attention are handed to the pool. */
+ * Decoding is a chain of short operations. Those that cost less than waking a thread (norms, rotations, cache writes of
+ * one token) run on the caller; products and long attention are handed to the pool. */
 #ifndef WEIR_CPU_H
 #define WEIR_CPU_H
 
@@ -37,27 +37,31 @@
 
 enum { LAYOUT_PLAIN, LAYOUT_PACKED, LAYOUT_HOST };
 
-struct buffer { void *p; size_t size; };
+struct buffer {
+	void *p;
+	size_t size;
+};
 
 struct cpu {
 	struct backend base;
 	const struct cpu_fns *fns;
 	struct pool *pool;
-	struct cpu_chunk *weights, *planes;  /* chunks that the next weight and the next large tensor go to (mem.c) */
-	struct buffer act;           /* quantised inputs */
-	struct buffer scratch;       /* one part per thread */
-	struct buffer state;         /* partial attention; estimates of blocks */
-	struct buffer scan;          /* scores of cached keys */
-	/* fused_select_attn.c: the scans of tokens that go together, their tasks, and whether the slots of a token's KV head are selected */
+	struct cpu_chunk *weights, *planes; /* chunks that the next weight and the next large tensor go to (mem.c) */
+	struct buffer act;                  /* quantised inputs */
+	struct buffer scratch;              /* one part per thread */
+	struct buffer state;                /* partial attention; estimates of blocks */
+	struct buffer scan;                 /* scores of cached keys */
+	/* fused_select_attn.c: the scans of tokens that go together, their tasks, and whether the slots of a token's KV
+	 * head are selected */
 	struct buffer scans[ATTN_EACH_MOST], tasks, selected;
-	struct buffer probe;         /* scores of measured tokens */
+	struct buffer probe; /* scores of measured tokens */
 };
 
 extern const struct backend_ops cpu_ops;
 
 static inline struct cpu *cpu_of(struct backend *be)
 {
-	return (struct cpu *)be;     /* base is the first member */
+	return (struct cpu *)be; /* base is the first member */
 }
 
 static inline int cpu_cancelled(const struct cpu *c)
@@ -101,7 +105,8 @@ static inline int predicate_holds(const struct predicate *w)
 	return !w->flag || ((const int32_t *)w->flag->data)[w->col] == w->is;
 }
 
-/* One row of a plane from floats, the same at every level.  A block of q8_0 with anything that is not finite becomes NaN. */
+/* One row of a plane from floats, the same at every level. A block of q8_0 with anything that is not finite becomes
+ * NaN. */
 void cpu_kv_row(const struct cpu_fns *, enum dtype, void *out, const float *x, int32_t n);
 
 /* A job on n independent rows; each operation uses the fields that it needs. */
@@ -121,23 +126,23 @@ struct row_job {
 
 /* Run a row-wise job: on the caller when it is small, else in tasks of a few rows. */
 void cpu_run_rows(struct row_job *j, pool_fn *fn);
-#define FOR_TASK_ROWS(i, j, task) \
+#define FOR_TASK_ROWS(i, j, task)                                                                                      \
 	for (int32_t i = (task) * (j)->per_task, end_ = min32(i + (j)->per_task, (j)->n); i < end_; i++)
 
-int  cpu_alloc(struct backend *, struct tensor *);
-int  cpu_alloc_file(struct backend *, struct tensor *, int fd, uint64_t off);
+int cpu_alloc(struct backend *, struct tensor *);
+int cpu_alloc_file(struct backend *, struct tensor *, int fd, uint64_t off);
 void cpu_give_back(struct backend *, const struct tensor *, size_t off, size_t n);
-int  cpu_load_weight(struct backend *, struct tensor *, const void *host, int as_table);
+int cpu_load_weight(struct backend *, struct tensor *, const void *host, int as_table);
 void cpu_drop(struct backend *, struct tensor *);
 void cpu_write(struct backend *, struct tensor *, size_t off, const void *src, size_t n);
 void cpu_read(struct backend *, const struct tensor *, size_t off, void *dst, size_t n);
 void cpu_query_drift(struct backend *, const struct query_drift_args *);
-void cpu_copy(struct backend *, struct tensor *dst, int32_t dst_row, const struct tensor *src, int32_t src_row, int32_t n);
+void cpu_copy(struct backend *, struct tensor *dst, int32_t dst_row, const struct tensor *src, int32_t src_row,
+              int32_t n);
 void cpu_columns(struct backend *, struct tensor *out, const struct tensor *src, const int32_t *col, int32_t n);
-void cpu_embed(struct backend *, struct tensor *out, const struct tensor *table, const int32_t *id,
-               int32_t n);
-void cpu_rmsnorm(struct backend *, struct tensor *out, const struct tensor *x, const struct tensor *w,
-                 int32_t group, float eps, int32_t n);
+void cpu_embed(struct backend *, struct tensor *out, const struct tensor *table, const int32_t *id, int32_t n);
+void cpu_rmsnorm(struct backend *, struct tensor *out, const struct tensor *x, const struct tensor *w, int32_t group,
+                 float eps, int32_t n);
 void cpu_axpby(struct backend *, struct tensor *y, float a, const struct tensor *x, float b, int32_t n);
 void cpu_short_conv(struct backend *, const struct short_conv *, int32_t n);
 void cpu_delta_rule(struct backend *, const struct delta_rule *, int32_t n);
@@ -145,12 +150,13 @@ void cpu_state_space(struct backend *, const struct state_space *, int32_t n);
 void cpu_gate(struct backend *, struct tensor *x, struct tensor *gate, enum gate_kind, int32_t n);
 void cpu_rope(struct backend *, struct tensor *out, const struct tensor *x, const struct tensor *table,
               int32_t head_dim, int32_t dims, int neox, int32_t n);
-void cpu_kv_put(struct backend *, struct tensor *plane, const struct tensor *x, int32_t n_kv_head,
-                int32_t slot0, int32_t n);
+void cpu_kv_put(struct backend *, struct tensor *plane, const struct tensor *x, int32_t n_kv_head, int32_t slot0,
+                int32_t n);
 void cpu_matmul(struct backend *, const struct matmul *m, int32_t n_m, const struct tensor *x, int32_t n);
 void cpu_matmul_glu(struct backend *, struct tensor *out, const struct matmul_glu *, const struct tensor *x, int32_t n);
 void cpu_take_rows(struct backend *, struct tensor *out, const struct tensor *x, const int32_t *row, int32_t n);
-void cpu_add_rows(struct backend *, struct tensor *out, const struct tensor *x, const int32_t *row, const float *weight, int32_t n);
+void cpu_add_rows(struct backend *, struct tensor *out, const struct tensor *x, const int32_t *row, const float *weight,
+                  int32_t n);
 void cpu_attn(struct backend *, const struct attn_args *, int32_t n);
 void cpu_attn_each(struct backend *, const struct attn_args *, int32_t n);
 void cpu_read_blocks(struct backend *, const struct read_blocks_args *, int32_t n);

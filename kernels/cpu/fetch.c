@@ -1,7 +1,8 @@
 /* kernels/cpu/fetch.c - fetch_rows, fetch_slots: KV entries from planes in host memory to smaller planes.
  *
- * On the CPU all memory is the host's, so nothing is gained by it: this is what the kernels of devices are compared with, to the bit, and it
- * does everything on the calling thread.  What is asked for ahead has come when the call returns. */
+ * On the CPU all memory is the host's, so nothing is gained by it: this is what the kernels of devices are compared
+ * with, to the bit, and it does everything on the calling thread. What is asked for ahead has come when the call
+ * returns. */
 #include <string.h>
 
 #include "kernels/cpu/cpu.h"
@@ -11,23 +12,32 @@
 struct fetch_head {
 	const struct fetch_args *a;
 	int32_t head, call;
-	int32_t *map, *at, *slot, *used, *pair;   /* the head's columns of the map: all; slot -> row; row -> slot; row -> call; slots and rows */
+	/* the head's columns of the map: all; slot -> row; row -> slot; row -> call; slots and rows */
+	int32_t *map, *at, *slot, *used, *pair;
 	const int32_t *want;
 	int32_t *list;
 };
 
 static struct fetch_head head_of(const struct fetch_args *a, int32_t head)
 {
-	int32_t *map = (int32_t *)a->map->data + (size_t)head * (size_t)a->map->cols, *at = map + FETCH_AT, *slot = at + a->cap;
+	int32_t *map = (int32_t *)a->map->data + (size_t)head * (size_t)a->map->cols, *at = map + FETCH_AT,
+		*slot = at + a->cap;
 
 	return (struct fetch_head){
-		.a = a, .head = head, .map = map, .at = at, .slot = slot, .used = slot + a->rows, .pair = slot + 2 * (size_t)a->rows,
+		.a = a,
+		.head = head,
+		.map = map,
+		.at = at,
+		.slot = slot,
+		.used = slot + a->rows,
+		.pair = slot + 2 * (size_t)a->rows,
 		.want = (const int32_t *)a->slots->data + (size_t)head * (size_t)a->slots->cols,
 		.list = a->ahead ? NULL : (int32_t *)a->list->data + (size_t)head * (size_t)a->list->cols,
 	};
 }
 
-/* Pairs of the missing slots and their places in the list; returns their number.  A slot out of the plane reads row 0. */
+/* Pairs of the missing slots and their places in the list; returns their number. A slot out of the plane reads row
+ * 0. */
 static int32_t find_missing(struct fetch_head *f)
 {
 	int32_t n = 0;
@@ -110,7 +120,8 @@ void cpu_fetch_slots(struct backend *be, const struct fetch_args *a)
 	}
 }
 
-void cpu_fetch_rows(struct backend *be, struct tensor *to, const struct tensor *from, int32_t n_kv_head, int32_t cap, int32_t slot0, int32_t n)
+void cpu_fetch_rows(struct backend *be, struct tensor *to, const struct tensor *from, int32_t n_kv_head, int32_t cap,
+                    int32_t slot0, int32_t n)
 {
 	size_t row;
 

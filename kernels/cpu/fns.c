@@ -1,6 +1,7 @@
 /* kernels/cpu/fns.c - detects which CPU levels of leaf functions this machine has, and picks the best one.
  *
- * WEIR_CPU=c|avx2|avx512, on ARM c|neon|neon-dot, hides the levels above the named one, so that tests and users can run each level. */
+ * WEIR_CPU=c|avx2|avx512, on ARM c|neon|neon-dot, hides the levels above the named one, so that tests and users can run
+ * each level. */
 #include "kernels/cpu/fns.h"
 
 #include <stdlib.h>
@@ -31,10 +32,12 @@ static const struct cpu_fns *level_fns(int level)
 	static const struct cpu_fns *const fns[] = { &cpu_fns_c, &cpu_fns_avx2, &cpu_fns_avx512 };
 
 	__builtin_cpu_init();
-	if (level >= 1 && !(__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2") && has_f16c()))
+	if (level >= 1 && !(__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+	                    __builtin_cpu_supports("bmi2") && has_f16c()))
 		return NULL;
-	if (level >= 2 && !(__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
-	                    __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vnni")))
+	if (level >= 2 && !(__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+	                    __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
+	                    __builtin_cpu_supports("avx512vnni")))
 		return NULL;
 	return fns[level];
 }
@@ -83,7 +86,8 @@ const struct cpu_fns *cpu_fns_best(void)
 
 const char *backend_cpu_level(void)
 {
-	static const char *const text[CPU_LEVELS][CPU_LEVELS] = {   /* [highest][chosen] */
+	static const char *const text[CPU_LEVELS][CPU_LEVELS] = {
+		/* [highest][chosen] */
 		{ "c (c available)" },
 		{ "c (" LEVEL_1 ", c available)", LEVEL_1 " (" LEVEL_1 ", c available)" },
 		{ "c (" LEVEL_2 ", " LEVEL_1 ", c available)", LEVEL_1 " (" LEVEL_2 ", " LEVEL_1 ", c available)",

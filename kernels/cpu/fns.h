@@ -1,15 +1,15 @@
 /* kernels/cpu/fns.h (private to kernels/) - the leaf functions of the CPU backend, one table per CPU level.
  *
- * The operations (*.c) check shapes and split work over threads; a leaf computes on one thread.  The C level (c.c) is the
- * reference: plain loops, sums in double.  Faster levels fill the same table: avx2.c and avx512.c on x86-64, neon.c and
- * neon_dot.c on 64-bit ARM.
+ * The operations (*.c) check shapes and split work over threads; a leaf computes on one thread. The C level (c.c) is
+ * the reference: plain loops, sums in double. Faster levels fill the same table: avx2.c and avx512.c on x86-64, neon.c
+ * and neon_dot.c on 64-bit ARM.
  *
- * Weights.  A level may repack a weight into panels of `panel` rows; pack_bytes() says which types (0 = the weight stays plain rows,
- * which matmul_rows() reads).  Any row count is allowed: the last panel is padded with zero rows.
+ * Weights. A level may repack a weight into panels of `panel` rows; pack_bytes() says which types (0 = the weight stays
+ * plain rows, which matmul_rows() reads). Any row count is allowed: the last panel is padded with zero rows.
  *
- * Activations of quantised products are int8 in blocks of 32 with an f32 scale; blocks that need it get a second int8 plane (struct
- * act).  Integer dot products are exact, and block results are accumulated in f32 in ascending block order: an output element has
- * the same bits whatever the number of columns, tiles or threads. */
+ * Activations of quantised products are int8 in blocks of 32 with an f32 scale; blocks that need it get a second int8
+ * plane (struct act). Integer dot products are exact, and block results are accumulated in f32 in ascending block
+ * order: an output element has the same bits whatever the number of columns, tiles or threads. */
 #ifndef WEIR_CPU_FNS_H
 #define WEIR_CPU_FNS_H
 
@@ -18,55 +18,62 @@
 #include "kernels/backend.h"
 #include "kernels/common/operands.h"
 
-/* n quantised input rows.  Per block of 32 values: x ~ d * q; in a wide block x ~ d * (q + lo / 256), 16 bits.
+/* n quantised input rows. Per block of 32 values: x ~ d * q; in a wide block x ~ d * (q + lo / 256), 16 bits.
  *
- * A block is wide when its largest value is far above the rest: the scale then fits that value, and eight bits leave little for the
- * others.  Wide blocks are few and carry most of the rounding noise of a model.  In the other blocks the residual plane lo is zero,
- * so computing with it changes no bit of the result. */
+ * A block is wide when its largest value is far above the rest: the scale then fits that value, and eight bits leave
+ * little for the others. Wide blocks are few and carry most of the rounding noise of a model. In the other blocks the
+ * residual plane lo is zero, so computing with it changes no bit of the result. */
 struct act {
-	int8_t *q, *lo;           /* [n][cols]: values and their residual plane, both in -127 .. 127 */
-	uint8_t *wide;            /* [n][cols / 32]: 1 = 16 bits, lo is used */
-	float *d;                 /* [n][cols / 32] */
-	int32_t *sum, *lo_sum;    /* [n][cols / 16]: sums of q and lo over half blocks, for weights with offset or minimum */
-	const float *x;           /* [n][cols]: the f32 rows themselves; float weights read these */
+	int8_t *q, *lo; /* [n][cols]: values and their residual plane, both in -127 .. 127 */
+	uint8_t *wide;  /* [n][cols / 32]: 1 = 16 bits, lo is used */
+	float *d;       /* [n][cols / 32] */
+	/* [n][cols / 16]: sums of q and lo over half blocks, for weights with offset or minimum */
+	int32_t *sum, *lo_sum;
+	const float *x; /* [n][cols]: the f32 rows themselves; float weights read these */
 	int32_t n, cols;
-	int all_wide;             /* Q8_0 weights: use 16-bit activations in every block */
+	int all_wide; /* Q8_0 weights: use 16-bit activations in every block */
 };
 
 /* A block is wide when the sum of its q^2 is below this: when the largest value is more than 4.75 times the
  * root mean square, 32 * 127^2 / 4.75^2. */
 enum { ACT_WIDE_BELOW = 22875 };
 
-struct cols;                  /* quantised input rows arranged for the kernels: cols.h */
+struct cols; /* quantised input rows arranged for the kernels: cols.h */
 struct pack_format;
 
-/* Running softmax of one (token, query head): m = max score, l = sum exp(score - m), acc = sum exp(score - m) * v.  A level may keep
- * scores in a unit of its own (for powers of 2): only functions of the same level read m and the score[] of attn_tile. */
-struct attn_state { float m, l; float *acc; /* [head_dim] */ };
-
-enum { ATTN_BLOCK = 64, ATTN_SPAN = 512 };
-/* Attention of n_q queries of one KV head over keys k0 .. k1 - 1 of one span (k1 - k0 <= ATTN_SPAN, k0 a multiple of ATTN_BLOCK).
- * Keys are processed in blocks of ATTN_BLOCK.  Query r, counted token by token and within a token by head of the group, sees keys
- * k < limit[r]; limits ascend.  The function initialises the states (m = -inf, l = 0, acc = 0); the result of a state depends on
- * its own query and limit alone. */
-struct attn_tile {
-	const float *const *q;     /* [n_q] pointers to head_dim values, unscaled */
-	const int32_t *limit;      /* [n_q] */
-	struct attn_state *st;     /* [n_q] */
-	int32_t n_q, head_dim, k0, k1;
-	enum dtype kv_type;        /* F16, F32, BF16 or Q8_0 */
-	const void *k, *v;         /* row 0 of the planes; rows are head_dim values */
-	const int32_t *rows;       /* slot of key k is rows[k]; NULL = k */
-	float scale, softcap;      /* softcap 0: none */
-	const float *bias;         /* added to the score of key k: bias[k]; NULL = nothing */
-	const int32_t *from;       /* [n_q], ascending: the first key that each query sees; NULL = 0 */
-	/* [n_q]: bit i is set where a query reads the i-th ATTN_BLOCK keys from k0 on; NULL = all.  Without `from` */
-	const uint8_t *blocks;
-	float *const *score;       /* NULL, or [n_q]: score[r][k - k0] = scaled score of each key that query r sees and reads */
-	float *scratch;            /* per thread, attn_scratch(head_dim, n_q) floats */
+/* Running softmax of one (token, query head): m = max score, l = sum exp(score - m), acc = sum exp(score - m) * v. A
+ * level may keep scores in a unit of its own (for powers of 2): only functions of the same level read m and the score[]
+ * of attn_tile. */
+struct attn_state {
+	float m, l;
+	float *acc; /* [head_dim] */
 };
 
-_Static_assert((int)ATTN_BLOCK == (int)READ_BLOCK && (int)ATTN_SPAN == 8 * (int)READ_BLOCK, "a span's blocks are the bits of a byte");
+enum { ATTN_BLOCK = 64, ATTN_SPAN = 512 };
+/* Attention of n_q queries of one KV head over keys k0 .. k1 - 1 of one span (k1 - k0 <= ATTN_SPAN, k0 a multiple of
+ * ATTN_BLOCK). Keys are processed in blocks of ATTN_BLOCK. Query r, counted token by token and within a token by head
+ * of the group, sees keys k < limit[r]; limits ascend. The function initialises the states (m = -inf, l = 0, acc = 0);
+ * the result of a state depends on its own query and limit alone. */
+struct attn_tile {
+	const float *const *q; /* [n_q] pointers to head_dim values, unscaled */
+	const int32_t *limit;  /* [n_q] */
+	struct attn_state *st; /* [n_q] */
+	int32_t n_q, head_dim, k0, k1;
+	enum dtype kv_type;   /* F16, F32, BF16 or Q8_0 */
+	const void *k, *v;    /* row 0 of the planes; rows are head_dim values */
+	const int32_t *rows;  /* slot of key k is rows[k]; NULL = k */
+	float scale, softcap; /* softcap 0: none */
+	const float *bias;    /* added to the score of key k: bias[k]; NULL = nothing */
+	const int32_t *from;  /* [n_q], ascending: the first key that each query sees; NULL = 0 */
+	/* [n_q]: bit i is set where a query reads the i-th ATTN_BLOCK keys from k0 on; NULL = all.  Without `from` */
+	const uint8_t *blocks;
+	/* NULL, or [n_q]: score[r][k - k0] = scaled score of each key that query r sees and reads */
+	float *const *score;
+	float *scratch; /* per thread, attn_scratch(head_dim, n_q) floats */
+};
+
+_Static_assert((int)ATTN_BLOCK == (int)READ_BLOCK && (int)ATTN_SPAN == 8 * (int)READ_BLOCK,
+               "a span's blocks are the bits of a byte");
 
 /* Does query r read the block that begins with key k? */
 static inline int attn_reads(const struct attn_tile *t, int32_t r, int32_t k)
@@ -80,11 +87,11 @@ static inline size_t attn_row(const struct attn_tile *t, int32_t k)
 	return (size_t)(t->rows ? t->rows[k] : k);
 }
 
-/* Attention mass that one token adds to n columns: out[c] += weight * (the heads' probabilities of column c, reduced).  At most
- * PROBE_HEADS heads. */
+/* Attention mass that one token adds to n columns: out[c] += weight * (the heads' probabilities of column c, reduced).
+ * At most PROBE_HEADS heads. */
 struct probe_tile {
-	const float *score;        /* [heads][stride], written by attn */
-	const float *m, *l;        /* [heads], of the finished states */
+	const float *score; /* [heads][stride], written by attn */
+	const float *m, *l; /* [heads], of the finished states */
 	float *out;
 	size_t stride;
 	int32_t n, heads;
@@ -92,21 +99,22 @@ struct probe_tile {
 	float weight;
 };
 
-/* One token in some columns of one head's state (backend.h: struct delta_rule; without the correction struct state_space). */
+/* One token in some columns of one head's state (backend.h: struct delta_rule; without the correction struct
+ * state_space). */
 struct delta_tile {
-	float *state;              /* [key_dim][stride]: the first `cols` of each row are read and written */
+	float *state; /* [key_dim][stride]: the first `cols` of each row are read and written */
 	size_t stride;
 	int32_t key_dim, cols;
-	const float *q, *k, *v;    /* q is scaled; v [cols] */
-	float decay, beta;         /* factors: of the state, and of what is added to it */
-	int corrects;              /* added is what v differs from the state's value at k; otherwise v */
-	float *out;                /* [cols] */
+	const float *q, *k, *v; /* q is scaled; v [cols] */
+	float decay, beta;      /* factors: of the state, and of what is added to it */
+	int corrects;           /* added is what v differs from the state's value at k; otherwise v */
+	float *out;             /* [cols] */
 };
 
 struct select_fns;
 struct cpu_fns {
-	const char *name;          /* of cpu_level_name */
-	int32_t panel;             /* rows per panel of packed weights */
+	const char *name; /* of cpu_level_name */
+	int32_t panel;    /* rows per panel of packed weights */
 
 	/* Bytes of one packed panel, or 0 when this level keeps the type as plain rows. */
 	size_t (*pack_bytes)(enum dtype, int32_t cols);
@@ -114,15 +122,16 @@ struct cpu_fns {
 	void (*pack)(enum dtype, void *panel, const void *rows, size_t row_bytes, int32_t n_rows, int32_t cols);
 
 	/* 1: products with this weight type read quantised activations (act.q); 0: floats (act.x). */
-	int  (*wants_q8)(enum dtype);
+	int (*wants_q8)(enum dtype);
 	/* Quantise one row of a->x (cols a multiple of 32); the same bits at every level. */
 	void (*quantize)(const struct act *a, int32_t row);
 
-	/* For cols_prepare(): the format of this level's panels of a type, and the numbers of columns that the kernels take at a
-	 * time (ascending, ended by 0). */
+	/* For cols_prepare(): the format of this level's panels of a type, and the numbers of columns that the kernels
+	 * take at a time (ascending, ended by 0). */
 	struct pack_format (*format)(enum dtype);
 	const uint8_t *widths;
-	/* out[c * ldo + r] = w row r . x column c for the rows of n packed panels, contiguous in memory, and all prepared columns. */
+	/* out[c * ldo + r] = w row r . x column c for the rows of n packed panels, contiguous in memory, and all
+	 * prepared columns. */
 	void (*matmul_panels)(enum dtype, const void *panels, int32_t n, const struct cols *, float *out, int32_t ldo);
 	/* The same for plain rows w[0..n_rows), row_bytes apart, and columns c0..c1 of x. */
 	void (*matmul_rows)(enum dtype, const void *w, size_t row_bytes, int32_t n_rows, const struct act *x,
@@ -134,11 +143,11 @@ struct cpu_fns {
 	void (*rope)(float *x, const float *table, int32_t heads, int32_t head_dim, int32_t dims, int neox);
 	void (*delta)(const struct delta_tile *);
 	void (*to_f16)(uint16_t *out, const float *x, int32_t n);
-	float score_unit;          /* of the scores in struct attn_state */
-	size_t (*attn_scratch)(int32_t head_dim, int32_t n_q);   /* floats */
+	float score_unit;                                      /* of the scores in struct attn_state */
+	size_t (*attn_scratch)(int32_t head_dim, int32_t n_q); /* floats */
 	void (*attn)(const struct attn_tile *);
-	/* The same for tokens of a prompt in narrower arithmetic, for planes that are not f32; NULL = attn.  A state may differ from that of attn,
-	 * but depends on its own query and limit alone, too. */
+	/* The same for tokens of a prompt in narrower arithmetic, for planes that are not f32; NULL = attn. A state may
+	 * differ from that of attn, but depends on its own query and limit alone, too. */
 	size_t (*attn_prompt_scratch)(int32_t head_dim, int32_t n_q);
 	void (*attn_prompt)(const struct attn_tile *);
 	/* a = the softmax over the union of the keys of a and b. */
@@ -150,10 +159,12 @@ struct cpu_fns {
 	void (*probe_above)(const float *p, int32_t n, float least, float *sum, int32_t *count);
 	void (*conv)(const struct conv3_args *);
 	void (*conv_grad)(const struct conv3_grad_args *);
-	/* One tile of struct gemm, of gemm_rows x gemm_cols elements of C: a is a panel [k][gemm_rows] of A, b one [k][gemm_cols] of B. */
-	void (*gemm_tile)(int32_t k, const float *a, const float *b, float *c, size_t c_row, float alpha, int accumulate);
+	/* One tile of struct gemm, of gemm_rows x gemm_cols elements of C: a is a panel [k][gemm_rows] of A, b one
+	 * [k][gemm_cols] of B. */
+	void (*gemm_tile)(int32_t k, const float *a, const float *b, float *c, size_t c_row, float alpha,
+	                  int accumulate);
 	int32_t gemm_rows, gemm_cols;
-	const struct select_fns *select;                         /* selection of slots (select.h) */
+	const struct select_fns *select; /* selection of slots (select.h) */
 	/* Sum a buffer as fast as it can be read: backend_bandwidth(). */
 	uint64_t (*read_sum)(const void *p, size_t n);
 	/* Multiply bytes in registers with the instructions of quantised products; returns the number of multiply-adds:
@@ -163,7 +174,8 @@ struct cpu_fns {
 
 /* The tables: of every processor, of x86-64, of 64-bit ARM.  A processor may lack all but the first. */
 extern const struct cpu_fns cpu_fns_c, cpu_fns_avx2, cpu_fns_avx512, cpu_fns_neon, cpu_fns_neon_dot;
-/* The levels that this kind of processor can have, the slowest first: c, avx2, avx512; on 64-bit ARM c, neon, neon-dot. */
+/* The levels that this kind of processor can have, the slowest first: c, avx2, avx512; on 64-bit ARM c, neon,
+ * neon-dot. */
 enum { CPU_LEVELS = 3 };
 extern const char *const cpu_level_name[CPU_LEVELS];
 /* The best level of this CPU that WEIR_CPU does not hide. */

@@ -1,31 +1,33 @@
-/* kernels/cpu/fused_select_attn.c - scan, topk and attention over the selected slots, in one hand-over to the threads: of one token, or of
- * several over the same planes, each with lists of its own.
+/* kernels/cpu/fused_select_attn.c - scan, topk and attention over the selected slots, in one hand-over to the threads:
+ * of one token, or of several over the same planes, each with lists of its own.
  *
- * The run's tasks are the scans of all KV heads and tokens, then the attention spans.  The thread that finishes a scan selects the slots of that
- * token and head, while other threads scan the next or already attend.  Hand-overs for each operation, every one waiting for its slowest task,
- * would cost half as much as the work itself where there are few heads.
+ * The run's tasks are the scans of all KV heads and tokens, then the attention spans. The thread that finishes a scan
+ * selects the slots of that token and head, while other threads scan the next or already attend. Hand-overs for each
+ * operation, every one waiting for its slowest task, would cost half as much as the work itself where there are few
+ * heads.
  *
- * Several tokens: what they read comes from memory once.  Scans of a head follow each other, so the sketch is in the caches for all but the
- * first, as are the slots that several lists name.  Spans without a list are attended by all tokens together. */
+ * Several tokens: what they read comes from memory once. Scans of a head follow each other, so the sketch is in the
+ * caches for all but the first, as are the slots that several lists name. Spans without a list are attended by all
+ * tokens together. */
 #include "kernels/cpu/attn.h"
 #include "kernels/cpu/select.h"
 
-enum { SMALL_SELECTION = 128 << 10 };   /* multiply-adds of the scans up to which one thread is faster than two */
+enum { SMALL_SELECTION = 128 << 10 }; /* multiply-adds of the scans up to which one thread is faster than two */
 
 enum fused_kind { FUSED_SCAN, FUSED_SPAN, FUSED_SPANS };
 struct fused_task {
 	enum fused_kind kind;
-	int32_t token, tokens, head;       /* FUSED_SPANS: so many tokens from `token` on */
-	int32_t at;                        /* the scan's chunk, or the span */
+	int32_t token, tokens, head; /* FUSED_SPANS: so many tokens from `token` on */
+	int32_t at;                  /* the scan's chunk, or the span */
 };
 
 struct fused_job {
-	struct attn_job *attn;             /* [n] */
+	struct attn_job *attn; /* [n] */
 	int32_t n, heads, n_task;
 	struct scan_job scan[ATTN_EACH_MOST];
 	struct topk_job topk[ATTN_EACH_MOST];
 	struct fused_task *task;
-	_Atomic int32_t *selected;         /* [n][heads]: 1 = the slots are selected */
+	_Atomic int32_t *selected; /* [n][heads]: 1 = the slots are selected */
 };
 
 static void fused_task(void *arg, int at, int worker)
@@ -47,26 +49,27 @@ static void fused_task(void *arg, int at, int worker)
 			pool_await(selected);
 		attn_span_task(a, t->head * a->spans + t->at, worker);
 		return;
-	case FUSED_SPANS:
-		attn_tokens_span(a, t->tokens, t->head, t->at, worker);
-		return;
+	case FUSED_SPANS: attn_tokens_span(a, t->tokens, t->head, t->at, worker); return;
 	}
 }
 
-/* Are the spans of all jobs the same but for the length of the last part?  Then spans without a list are attended together. */
+/* Are the spans of all jobs the same but for the length of the last part? Then spans without a list are attended
+ * together. */
 static int spans_alike(const struct attn_job *j, int32_t n)
 {
 	for (int32_t t = 1; t < n; t++) {
 		const struct attn_args *a = j[t].a, *b = j[t - 1].a;
 
-		if (a->n_part != b->n_part || a->window != b->window || a->scale != b->scale || a->softcap != b->softcap)
+		if (a->n_part != b->n_part || a->window != b->window || a->scale != b->scale ||
+		    a->softcap != b->softcap)
 			return 0;
 		for (int32_t p = 0; p < a->n_part; p++) {
 			const struct attn_part *x = a->part + p, *y = b->part + p;
 			int last = p == a->n_part - 1 && !x->slots;
 
 			if (!x->slots != !y->slots || x->slot0 != y->slot0 || x->n_slots < y->n_slots ||
-			    (!last && attn_part_spans(x) != attn_part_spans(y)) || (!last && !x->slots && x->n_slots != y->n_slots))
+			    (!last && attn_part_spans(x) != attn_part_spans(y)) ||
+			    (!last && !x->slots && x->n_slots != y->n_slots))
 				return 0;
 		}
 	}
@@ -86,7 +89,8 @@ static int32_t first_span(const struct attn_args *a, int32_t part)
 static void task_add(struct fused_job *j, enum fused_kind kind, int32_t token, int32_t tokens, int32_t head, int32_t at)
 {
 	if (j->task)
-		j->task[j->n_task] = (struct fused_task){ .kind = kind, .token = token, .tokens = tokens, .head = head, .at = at };
+		j->task[j->n_task] =
+			(struct fused_task){ .kind = kind, .token = token, .tokens = tokens, .head = head, .at = at };
 	j->n_task++;
 }
 
@@ -127,7 +131,8 @@ static void tasks_list(struct fused_job *j)
 						task_add(j, FUSED_SPAN, t, 1, h, at);
 }
 
-/* Check and prepare the selections of all tokens.  *part_bytes: scratch of a thread, which may grow; *work: multiply-adds of the scans. */
+/* Check and prepare the selections of all tokens. *part_bytes: scratch of a thread, which may grow; *work:
+ * multiply-adds of the scans. */
 static int selections_plan(struct fused_job *j, size_t *part_bytes, int64_t *work)
 {
 	struct cpu *c = j->attn->c;
@@ -186,7 +191,9 @@ int fused_run(struct attn_job *a, int32_t n)
 		/* Selection and attention use a thread's scratch one after the other. */
 		a[t].part_bytes = j.topk[t].part_bytes = part_bytes;
 		for (int32_t p = 0; p < args->n_part; p++)
-			work += args->part[p].slots ? 0 : 2 * (int64_t)args->part[p].n_slots * args->n_head * args->head_dim;
+			work += args->part[p].slots
+			                ? 0
+			                : 2 * (int64_t)args->part[p].n_slots * args->n_head * args->head_dim;
 	}
 	tasks_list(&j);
 	if (cpu_buffer_grow(c, &c->scratch, part_bytes * (size_t)c->base.threads) < 0 ||

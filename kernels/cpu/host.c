@@ -1,7 +1,10 @@
 /* kernels/cpu/host.c - what runs on the host whatever a backend computes in: tasks, convolutions. */
 #include "kernels/cpu/cpu.h"
 
-struct each { void (*fn)(void *arg, int task); void *arg; };
+struct each {
+	void (*fn)(void *arg, int task);
+	void *arg;
+};
 
 static void each_task(void *arg, int task, int worker)
 {

@@ -8,7 +8,7 @@
 #include "kernels/cpu/select.h"
 #include "kernels/common/quant.h"
 
-enum { SMALL_SKETCH = 16 << 10 };    /* values up to which one thread is faster than two */
+enum { SMALL_SKETCH = 16 << 10 }; /* values up to which one thread is faster than two */
 
 /* ---- one key ---- */
 
@@ -34,7 +34,8 @@ static inline void store4(float *x, float4 v)
 	memcpy(x, &v, sizeof v);
 }
 
-/* Hadamard transform of n values, a power of two >= 4, without its norm: the steps inside four values, then between fours. */
+/* Hadamard transform of n values, a power of two >= 4, without its norm: the steps inside four values, then between
+ * fours. */
 static void hadamard_fours(float *x, int32_t n)
 {
 	for (int32_t i = 0; i < n; i += 4) {
@@ -84,7 +85,7 @@ static float sum_of(const float x[4])
 /* A lane of a panel.  Returns the scale. */
 static float key_code(uint8_t *panel, int32_t lane, float *x, const float *mean, int32_t dim, int32_t bits)
 {
-	const float round = 12582912.0f;     /* 1.5 * 2^23: adding and subtracting it rounds to the nearest integer */
+	const float round = 12582912.0f; /* 1.5 * 2^23: adding and subtracting it rounds to the nearest integer */
 	const float top = (float)((1 << bits) - 1), middle = top / 2;
 	float squares[4] = { 0 }, products[4] = { 0 }, size, product, inv;
 	int32_t per = 32 / bits;
@@ -123,7 +124,7 @@ struct sketch_job {
 	struct cpu *c;
 	uint8_t *sketch;
 	const struct tensor *plane;
-	int32_t cap, bits, dim, slot0, slot1, blocks, first;   /* blocks, from block `first` on */
+	int32_t cap, bits, dim, slot0, slot1, blocks, first; /* blocks, from block `first` on */
 	size_t row_bytes, head_bytes, block_bytes, part_bytes;
 };
 
@@ -154,11 +155,14 @@ static void sketch_task(void *arg, int task, int worker)
 	const struct sketch_job *j = arg;
 	int32_t head = task / j->blocks, block = j->first + task % j->blocks, begin = block * SKETCH_BLOCK;
 	int32_t k0 = j->slot0 > begin ? j->slot0 - begin : 0, k1 = min32(j->slot1 - begin, SKETCH_BLOCK);
-	const uint8_t *rows = (const uint8_t *)j->plane->data + ((size_t)head * (size_t)j->cap + (size_t)begin) * j->row_bytes;
+	const uint8_t *rows =
+		(const uint8_t *)j->plane->data + ((size_t)head * (size_t)j->cap + (size_t)begin) * j->row_bytes;
 	uint8_t *to = j->sketch + (size_t)head * j->head_bytes + (size_t)block * j->block_bytes;
 	uint8_t *scales = to + sketch_mean_bytes(j->dim), *panels = to + sketch_head_bytes(j->dim);
-	size_t panel_bytes = sketch_panel_bytes(j->dim, j->bits), ld = align64((size_t)j->dim * sizeof(float)) / sizeof(float);
-	float *mean = (float *)(void *)to, *own = mean + j->dim, *x = (float *)((char *)j->c->scratch.p + (size_t)worker * j->part_bytes);
+	size_t panel_bytes = sketch_panel_bytes(j->dim, j->bits),
+	       ld = align64((size_t)j->dim * sizeof(float)) / sizeof(float);
+	float *mean = (float *)(void *)to, *own = mean + j->dim,
+	      *x = (float *)((char *)j->c->scratch.p + (size_t)worker * j->part_bytes);
 	float scale[SKETCH_PANEL];
 
 	/* With another mean all keys of the block are coded anew. */
@@ -174,20 +178,25 @@ static void sketch_task(void *arg, int task, int worker)
 	for (int32_t k = k0, n; k < k1; k += n) {
 		n = k % SKETCH_PANEL == 0 && k + SKETCH_PANEL <= k1 ? SKETCH_PANEL : 1;
 		for (int32_t i = 0; i < n; i++)
-			j->fns->row_to_f32(j->plane->type, x + (size_t)i * ld, rows + (size_t)(k + i) * j->row_bytes, j->dim);
+			j->fns->row_to_f32(j->plane->type, x + (size_t)i * ld, rows + (size_t)(k + i) * j->row_bytes,
+			                   j->dim);
 		if (n > 1)
-			j->fns->panel(panels + (size_t)(k / SKETCH_PANEL) * panel_bytes, scale, x, ld, mean, x + SKETCH_PANEL * ld, j->dim, j->bits);
+			j->fns->panel(panels + (size_t)(k / SKETCH_PANEL) * panel_bytes, scale, x, ld, mean,
+			              x + SKETCH_PANEL * ld, j->dim, j->bits);
 		else
-			scale[0] = key_code(panels + (size_t)(k / SKETCH_PANEL) * panel_bytes, k % SKETCH_PANEL, x, mean, j->dim, j->bits);
+			scale[0] = key_code(panels + (size_t)(k / SKETCH_PANEL) * panel_bytes, k % SKETCH_PANEL, x,
+			                    mean, j->dim, j->bits);
 		scales_store(scales + 2 * k, scale, n);
 	}
 }
 
-void cpu_key_sketch(struct backend *be, struct tensor *sketch, const struct tensor *plane, int32_t n_kv_head, int32_t cap,
-                  int32_t bits, int32_t slot0, int32_t n)
+void cpu_key_sketch(struct backend *be, struct tensor *sketch, const struct tensor *plane, int32_t n_kv_head,
+                    int32_t cap, int32_t bits, int32_t slot0, int32_t n)
 {
 	struct cpu *c = cpu_of(be);
-	struct sketch_job j = { .fns = c->fns->select, .c = c, .plane = plane, .cap = cap, .bits = bits, .slot0 = slot0 };
+	struct sketch_job j = {
+		.fns = c->fns->select, .c = c, .plane = plane, .cap = cap, .bits = bits, .slot0 = slot0
+	};
 	int32_t tasks;
 
 	if (be->failed || key_sketch_check(be, sketch, plane, n_kv_head, cap, bits, slot0, n) < 0 || n == 0)

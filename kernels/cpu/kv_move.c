@@ -1,7 +1,7 @@
 /* kernels/cpu/kv_move.c - kv_move: entries of a plane copied to other slots of it, keys rotated further on the way.
  *
- * All entries are read into a staging buffer before any is written.  The cancel flag is not polled: a cache must never be left half
- * moved. */
+ * All entries are read into a staging buffer before any is written. The cancel flag is not polled: a cache must never
+ * be left half moved. */
 #include <string.h>
 
 #include "kernels/cpu/cpu.h"
@@ -9,8 +9,8 @@
 #include "kernels/common/quant.h"
 
 enum {
-	SMALL_MOVE = 256 << 10,      /* bytes of entries up to which one thread is faster than two */
-	MOVE_TASK = 64,              /* moves of a task */
+	SMALL_MOVE = 256 << 10, /* bytes of entries up to which one thread is faster than two */
+	MOVE_TASK = 64,         /* moves of a task */
 };
 
 struct move_job {
@@ -21,8 +21,8 @@ struct move_job {
 	char *plane;
 	enum dtype type;
 	size_t row_bytes, move_cols;
-	char *stage;                 /* [n_kv_head][n] entries */
-	char *row;                   /* one row of floats per thread */
+	char *stage; /* [n_kv_head][n] entries */
+	char *row;   /* one row of floats per thread */
 	size_t part_bytes;
 	int32_t blocks;
 };
@@ -83,9 +83,11 @@ static int moves_ok(struct backend *be, const struct kv_moves *m, const int32_t 
 
 			if (from == -1)
 				continue;
-			if (from < 0 || from >= m->cap || to < 0 || to >= m->cap || (m->shift && (shift < -1 || shift >= shifts))) {
-				backend_fail(be, "internal: cannot move slot %d to %d with shift %d in a cache of %d slots", (int)from, (int)to,
-				         (int)shift, (int)m->cap);
+			if (from < 0 || from >= m->cap || to < 0 || to >= m->cap ||
+			    (m->shift && (shift < -1 || shift >= shifts))) {
+				backend_fail(be,
+				             "internal: cannot move slot %d to %d with shift %d in a cache of %d slots",
+				             (int)from, (int)to, (int)shift, (int)m->cap);
 				return 0;
 			}
 		}

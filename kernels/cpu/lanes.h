@@ -1,8 +1,8 @@
 /* kernels/cpu/lanes.h (private to the vector levels) - vectors of LANES floats, whatever the instruction set.
  *
- * The processor and the compiler's flags decide how wide a vector is.  Operators (+ - * / & | << >>) work on vectors as they do on
- * numbers; the rest comes from one header per kind of processor, included below.  Another one needs such a header, a file with its
- * table like avx2.c, and matrix products:
+ * The processor and the compiler's flags decide how wide a vector is. Operators (+ - * / & | << >>) work on vectors as
+ * they do on numbers; the rest comes from one header per kind of processor, included below. Another one needs such a
+ * header, a file with its table like avx2.c, and matrix products:
  *
  *     LANES, REGISTERS         floats a vector, vector registers
  *     vec, vec_int, vec_mask   floats, 32-bit integers, a choice of lanes
@@ -71,9 +71,10 @@ INLINE size_t kv_row_bytes(enum dtype type, int32_t dim)
 	return type == DT_F32 ? (size_t)dim * 4 : type == DT_Q8_0 ? (size_t)dim / 32 * 34 : (size_t)dim * 2;
 }
 
-/* Fetch ahead for a product that reads nr rows of float weights side by side and stands at column j.  Of short rows the processor does not follow
- * several by itself: the next nr rows are fetched as they lie in memory, one after the other, which memory gives 1.5 times as fast as lines of
- * each in turn.  Of long ones the same rows further on: the processor follows them. */
+/* Fetch ahead for a product that reads nr rows of float weights side by side and stands at column j. Of short rows the
+ * processor does not follow several by itself: the next nr rows are fetched as they lie in memory, one after the other,
+ * which memory gives 1.5 times as fast as lines of each in turn. Of long ones the same rows further on: the processor
+ * follows them. */
 INLINE void rows_fetch(enum dtype type, int nr, const uint8_t *w, size_t row_bytes, int32_t j)
 {
 	enum { LONG_ROW = 4096 };
@@ -82,7 +83,8 @@ INLINE void rows_fetch(enum dtype type, int nr, const uint8_t *w, size_t row_byt
 	if (at % 64 != 0)
 		return;
 	UNROLL for (int r = 0; r < nr; r++)
-		line_fetch(w + (row_bytes < LONG_ROW ? (size_t)nr * (row_bytes + at) + 64 * (size_t)r : (size_t)r * row_bytes + at + LONG_ROW));
+		line_fetch(w + (row_bytes < LONG_ROW ? (size_t)nr * (row_bytes + at) + 64 * (size_t)r
+	                                             : (size_t)r * row_bytes + at + LONG_ROW));
 }
 
 /* Floats of a row of n, rounded up to whole vectors. */
@@ -91,8 +93,8 @@ INLINE size_t lanes_round(int32_t n)
 	return ((size_t)n + LANES - 1) & ~(size_t)(LANES - 1);
 }
 
-/* exp(x) to about one unit in the last place.  x = n ln 2 + r with |r| <= ln 2 / 2, a polynomial for exp(r), and 2^n, with
- * which the gradual end below and infinity above come out by themselves.  NaN stays NaN. */
+/* exp(x) to about one unit in the last place. x = n ln 2 + r with |r| <= ln 2 / 2, a polynomial for exp(r), and 2^n,
+ * with which the gradual end below and infinity above come out by themselves. NaN stays NaN. */
 INLINE vec vec_exp(vec x)
 {
 	vec n, r, p;
@@ -132,7 +134,7 @@ INLINE vec vec_exp2(vec x)
 
 /* The unit of attention's scores (attn_state.m): a probability is score_exp(score - m) / l. */
 #ifdef __AVX512F__
-#define SCORE_UNIT 1.44269504088896341f      /* powers of two */
+#define SCORE_UNIT 1.44269504088896341f /* powers of two */
 
 INLINE vec score_exp(vec x)
 {
@@ -144,7 +146,7 @@ INLINE double score_log(double x)
 	return log2(x);
 }
 #else
-#define SCORE_UNIT 1.0f                      /* powers of e */
+#define SCORE_UNIT 1.0f /* powers of e */
 
 INLINE vec score_exp(vec x)
 {

@@ -1,7 +1,8 @@
-/* kernels/cpu/lanes_neon.h (private to lanes.h) - its vectors on 64-bit ARM: NEON with 4 lanes, which every such processor has.
+/* kernels/cpu/lanes_neon.h (private to lanes.h) - its vectors on 64-bit ARM: NEON with 4 lanes, which every such
+ * processor has.
  *
- * Products of bytes are one instruction where the file is compiled for processors with dot products, otherwise four.  What holds of
- * minima, maxima and functions that end in _part in lanes_x86.h holds here. */
+ * Products of bytes are one instruction where the file is compiled for processors with dot products, otherwise four.
+ * What holds of minima, maxima and functions that end in _part in lanes_x86.h holds here. */
 #ifndef WEIR_CPU_LANES_NEON_H
 #define WEIR_CPU_LANES_NEON_H
 
@@ -12,40 +13,44 @@
 #define REGISTERS 32
 typedef float vec __attribute__((vector_size(16)));
 typedef int32_t vec_int __attribute__((vector_size(16)));
-typedef vec_int vec_mask;                                /* all bits of a lane alike */
-typedef struct { vec v[2]; } vec8;
-typedef struct { int8x16_t v[2]; } bytes32;
+typedef vec_int vec_mask; /* all bits of a lane alike */
+typedef struct {
+	vec v[2];
+} vec8;
+typedef struct {
+	int8x16_t v[2];
+} bytes32;
 
 /* ---- one instruction each ---- */
 
-#define vec_zero()            ((vec)vdupq_n_f32(0))
-#define vec_splat(x)          ((vec)vdupq_n_f32(x))
-#define vec_load(p)           ((vec)vld1q_f32(p))
-#define vec_store(p, x)       vst1q_f32(p, (float32x4_t)(x))
-#define vec_fma(a, b, c)      ((vec)vfmaq_f32((float32x4_t)(c), (float32x4_t)(a), (float32x4_t)(b)))
-#define vec_fms(a, b, c)      vec_fma(a, b, -(c))
-#define vec_of_int(i)         ((vec)vcvtq_f32_s32((int32x4_t)(i)))
-#define vec_int_of(x)         ((vec_int)vcvtnq_s32_f32((float32x4_t)(x)))
-#define vec_int_below(x)      ((vec_int)vcvtq_s32_f32((float32x4_t)(x)))
-#define vec_int_splat(i)      ((vec_int)vdupq_n_s32(i))
-#define vec_int_min(a, b)     ((vec_int)vminq_s32((int32x4_t)(a), (int32x4_t)(b)))
-#define vec_int_max(a, b)     ((vec_int)vmaxq_s32((int32x4_t)(a), (int32x4_t)(b)))
-#define vec_round(x)          ((vec)vrndnq_f32((float32x4_t)(x)))
+#define vec_zero()             ((vec)vdupq_n_f32(0))
+#define vec_splat(x)           ((vec)vdupq_n_f32(x))
+#define vec_load(p)            ((vec)vld1q_f32(p))
+#define vec_store(p, x)        vst1q_f32(p, (float32x4_t)(x))
+#define vec_fma(a, b, c)       ((vec)vfmaq_f32((float32x4_t)(c), (float32x4_t)(a), (float32x4_t)(b)))
+#define vec_fms(a, b, c)       vec_fma(a, b, -(c))
+#define vec_of_int(i)          ((vec)vcvtq_f32_s32((int32x4_t)(i)))
+#define vec_int_of(x)          ((vec_int)vcvtnq_s32_f32((float32x4_t)(x)))
+#define vec_int_below(x)       ((vec_int)vcvtq_s32_f32((float32x4_t)(x)))
+#define vec_int_splat(i)       ((vec_int)vdupq_n_s32(i))
+#define vec_int_min(a, b)      ((vec_int)vminq_s32((int32x4_t)(a), (int32x4_t)(b)))
+#define vec_int_max(a, b)      ((vec_int)vmaxq_s32((int32x4_t)(a), (int32x4_t)(b)))
+#define vec_round(x)           ((vec)vrndnq_f32((float32x4_t)(x)))
 #define vec_select(m, yes, no) ((vec)vbslq_f32((uint32x4_t)(m), (float32x4_t)(yes), (float32x4_t)(no)))
-#define vec_at_least(x, t)    ((vec_mask)vcgeq_f32((float32x4_t)(x), (float32x4_t)(t)))
-#define vec_negative(x)       ((vec_int)(x) >> 31)
-#define vec_sum(x)            vaddvq_f32((float32x4_t)(x))
-#define vec_largest(x)        vmaxnmvq_f32((float32x4_t)(x))
-#define vec_int_sum(x)        vaddvq_s32((int32x4_t)(x))
-#define vec_int_largest(x)    vmaxvq_s32((int32x4_t)(x))
-#define LANE_NUMBERS          ((vec_int){ 0, 1, 2, 3 })
-#define mask_first(n)         ((vec_mask)vcgtq_s32(vdupq_n_s32(n), (int32x4_t)LANE_NUMBERS))
-#define mask_bits(m)          vaddvq_u32((uint32x4_t)((m) & (vec_int){ 1, 2, 4, 8 }))
-#define mask_count(c, m)      ((c) - (m))
+#define vec_at_least(x, t)     ((vec_mask)vcgeq_f32((float32x4_t)(x), (float32x4_t)(t)))
+#define vec_negative(x)        ((vec_int)(x) >> 31)
+#define vec_sum(x)             vaddvq_f32((float32x4_t)(x))
+#define vec_largest(x)         vmaxnmvq_f32((float32x4_t)(x))
+#define vec_int_sum(x)         vaddvq_s32((int32x4_t)(x))
+#define vec_int_largest(x)     vmaxvq_s32((int32x4_t)(x))
+#define LANE_NUMBERS           ((vec_int){ 0, 1, 2, 3 })
+#define mask_first(n)          ((vec_mask)vcgtq_s32(vdupq_n_s32(n), (int32x4_t)LANE_NUMBERS))
+#define mask_bits(m)           vaddvq_u32((uint32x4_t)((m) & (vec_int){ 1, 2, 4, 8 }))
+#define mask_count(c, m)       ((c) - (m))
 
-#define line_fetch(p)         __asm__ volatile("prfm pldl1keep, %0" : : "Q"(*(const uint8_t *)(p)))
-#define line_fetch_far(p)     __asm__ volatile("prfm pldl2keep, %0" : : "Q"(*(const uint8_t *)(p)))
-#define IN_REGISTER(x)        __asm__("" : "+w"(x))
+#define line_fetch(p)          __asm__ volatile("prfm pldl1keep, %0" : : "Q"(*(const uint8_t *)(p)))
+#define line_fetch_far(p)      __asm__ volatile("prfm pldl2keep, %0" : : "Q"(*(const uint8_t *)(p)))
+#define IN_REGISTER(x)         __asm__("" : "+w"(x))
 
 INLINE vec vec_min(vec a, vec b)
 {
@@ -133,7 +138,8 @@ INLINE uint16x4_t halves_part(const void *p, int32_t n)
 	return vld1_u16(part);
 }
 
-/* Values j .. j + 3 of a row of a plane; n of the row are left from j on, zeros follow them.  Rows of q8_0 are whole blocks. */
+/* Values j .. j + 3 of a row of a plane; n of the row are left from j on, zeros follow them. Rows of q8_0 are whole
+ * blocks. */
 INLINE vec vec_row(enum dtype type, const uint8_t *row, int32_t j, int32_t n)
 {
 	const void *at = row + 2 * (size_t)j;
@@ -145,7 +151,8 @@ INLINE vec vec_row(enum dtype type, const uint8_t *row, int32_t j, int32_t n)
 
 		memcpy(&d, block, 2);
 		memcpy(&four, block + 2 + j % 32, 4);
-		return vec_of_int(vmovl_s16(vget_low_s16(vmovl_s8(vreinterpret_s8_u32(vdup_n_u32(four)))))) * f16_value(d);
+		return vec_of_int(vmovl_s16(vget_low_s16(vmovl_s8(vreinterpret_s8_u32(vdup_n_u32(four)))))) *
+		       f16_value(d);
 	}
 	if (type == DT_F32)
 		return vec_load_part((const float *)(const void *)row + j, n);
@@ -227,8 +234,8 @@ INLINE vec8 vec8_row(enum dtype type, const uint8_t *row, int32_t j, int32_t n)
 
 /* ---- bytes ---- */
 
-/* s + the products of signed bytes, four a lane.  Without an instruction for it two products are added in 16 bits: one of each
- * pair's factors must not be -128. */
+/* s + the products of signed bytes, four a lane. Without an instruction for it two products are added in 16 bits: one
+ * of each pair's factors must not be -128. */
 INLINE vec_int dot4(vec_int s, int8x16_t a, int8x16_t b)
 {
 #ifdef __ARM_FEATURE_DOTPROD
@@ -254,9 +261,11 @@ INLINE bytes32 bytes32_of(const vec_int v[8], int is_signed)
 	bytes32 out;
 
 	(void)is_signed;
-	UNROLL for (int i = 0; i < 2; i++) {
+	UNROLL for (int i = 0; i < 2; i++)
+	{
 		const vec_int *q = v + 4 * i;
-		int16x8_t a = vuzp1q_s16((int16x8_t)q[0], (int16x8_t)q[1]), b = vuzp1q_s16((int16x8_t)q[2], (int16x8_t)q[3]);
+		int16x8_t a = vuzp1q_s16((int16x8_t)q[0], (int16x8_t)q[1]),
+			  b = vuzp1q_s16((int16x8_t)q[2], (int16x8_t)q[3]);
 
 		out.v[i] = vuzp1q_s8((int8x16_t)a, (int8x16_t)b);
 	}
@@ -280,7 +289,9 @@ INLINE int32_t bytes32_sum_of_squares(bytes32 x)
 }
 
 /* As on x86.  Codes of eight bits are taken as two of four, because products here are of signed bytes. */
-struct dots { vec_int low, high; };
+struct dots {
+	vec_int low, high;
+};
 #define DOTS_MOST(bits) (2 * (bits))
 
 INLINE void dots_add(struct dots *s, int bits, vec_int code, vec_int four)
@@ -316,11 +327,13 @@ INLINE void vec_transpose(vec out[LANES], const vec x[LANES])
 {
 	float64x2_t a[4];
 
-	UNROLL for (int i = 0; i < 4; i += 2) {
+	UNROLL for (int i = 0; i < 4; i += 2)
+	{
 		a[i] = vreinterpretq_f64_f32(vtrn1q_f32((float32x4_t)x[i], (float32x4_t)x[i + 1]));
 		a[i + 1] = vreinterpretq_f64_f32(vtrn2q_f32((float32x4_t)x[i], (float32x4_t)x[i + 1]));
 	}
-	UNROLL for (int i = 0; i < 2; i++) {
+	UNROLL for (int i = 0; i < 2; i++)
+	{
 		out[i] = (vec)vreinterpretq_f32_f64(vzip1q_f64(a[i], a[i + 2]));
 		out[i + 2] = (vec)vreinterpretq_f32_f64(vzip2q_f64(a[i], a[i + 2]));
 	}
@@ -328,12 +341,15 @@ INLINE void vec_transpose(vec out[LANES], const vec x[LANES])
 
 INLINE void vec_store_sums(float out[4], const vec x[4])
 {
-	float32x4_t lo = vpaddq_f32((float32x4_t)x[0], (float32x4_t)x[1]), hi = vpaddq_f32((float32x4_t)x[2], (float32x4_t)x[3]);
+	float32x4_t lo = vpaddq_f32((float32x4_t)x[0], (float32x4_t)x[1]),
+		    hi = vpaddq_f32((float32x4_t)x[2], (float32x4_t)x[3]);
 
 	vst1q_f32(out, vpaddq_f32(lo, hi));
 }
 
-struct squares { float64x2_t lo, hi; };
+struct squares {
+	float64x2_t lo, hi;
+};
 
 INLINE void squares_add(struct squares *s, vec x)
 {

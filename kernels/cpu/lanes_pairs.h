@@ -1,8 +1,8 @@
-/* kernels/cpu/lanes_pairs.h (private to the vector levels) - lanes that hold two 16-bit integers each, lo | hi << 16, whose products with
- * another such lane are added up in 32 bits: twice the multiply-adds of floats in an instruction.
+/* kernels/cpu/lanes_pairs.h (private to the vector levels) - lanes that hold two 16-bit integers each, lo | hi << 16,
+ * whose products with another such lane are added up in 32 bits: twice the multiply-adds of floats in an instruction.
  *
- * PAIRS is 1 where a level has them: AVX2 (vpmaddwd and vpaddd), AVX-512 (vpdpwssd).  NEON multiplies 16-bit integers no faster than
- * floats. */
+ * PAIRS is 1 where a level has them: AVX2 (vpmaddwd and vpaddd), AVX-512 (vpdpwssd). NEON multiplies 16-bit integers no
+ * faster than floats. */
 #ifndef WEIR_CPU_LANES_PAIRS_H
 #define WEIR_CPU_LANES_PAIRS_H
 
@@ -18,24 +18,28 @@ INLINE __m256i halves_top8(const uint8_t *plane, const size_t off[8], int32_t n)
 	__m256i top[8];
 	__m128i m;
 
-	UNROLL for (int i = 0; i < 8; i++) {
+	UNROLL for (int i = 0; i < 8; i++)
+	{
 		const uint8_t *p = plane + off[i];
 		int32_t j = 0;
 
 		top[i] = _mm256_setzero_si256();
 		for (; j + 16 <= n; j += 16)
-			top[i] = _mm256_max_epu16(top[i], _mm256_and_si256(_mm256_loadu_si256((const void *)(p + 2 * j)), size));
+			top[i] =
+				_mm256_max_epu16(top[i],
+			                         _mm256_and_si256(_mm256_loadu_si256((const void *)(p + 2 * j)), size));
 		if (j < n) {
 			uint16_t part[16] = { 0 };
 
 			memcpy(part, p + 2 * j, (size_t)(n - j) * 2);
-			top[i] = _mm256_max_epu16(top[i], _mm256_and_si256(_mm256_loadu_si256((const void *)part), size));
+			top[i] = _mm256_max_epu16(top[i],
+			                          _mm256_and_si256(_mm256_loadu_si256((const void *)part), size));
 		}
 	}
-	UNROLL for (int i = 0; i < 4; i++)
-		top[i] = _mm256_max_epu16(_mm256_unpacklo_epi16(top[i], top[i + 4]), _mm256_unpackhi_epi16(top[i], top[i + 4]));
-	UNROLL for (int i = 0; i < 2; i++)
-		top[i] = _mm256_max_epu16(_mm256_unpacklo_epi16(top[i], top[i + 2]), _mm256_unpackhi_epi16(top[i], top[i + 2]));
+	UNROLL for (int i = 0; i < 4; i++) top[i] =
+		_mm256_max_epu16(_mm256_unpacklo_epi16(top[i], top[i + 4]), _mm256_unpackhi_epi16(top[i], top[i + 4]));
+	UNROLL for (int i = 0; i < 2; i++) top[i] =
+		_mm256_max_epu16(_mm256_unpacklo_epi16(top[i], top[i + 2]), _mm256_unpackhi_epi16(top[i], top[i + 2]));
 	top[0] = _mm256_max_epu16(_mm256_unpacklo_epi16(top[0], top[1]), _mm256_unpackhi_epi16(top[0], top[1]));
 	m = _mm_max_epu16(_mm256_castsi256_si128(top[0]), _mm256_extracti128_si256(top[0], 1));
 	return _mm256_cvtepu16_epi32(m);
@@ -44,7 +48,8 @@ INLINE __m256i halves_top8(const uint8_t *plane, const size_t off[8], int32_t n)
 #ifdef __AVX512F__
 INLINE vec_int halves_top(const uint8_t *plane, const size_t off[LANES], int32_t n)
 {
-	return (vec_int)_mm512_inserti64x4(_mm512_castsi256_si512(halves_top8(plane, off, n)), halves_top8(plane, off + 8, n), 1);
+	return (vec_int)_mm512_inserti64x4(_mm512_castsi256_si512(halves_top8(plane, off, n)),
+	                                   halves_top8(plane, off + 8, n), 1);
 }
 
 /* The low 16 bits of each lane of lo and hi. */

@@ -1,7 +1,7 @@
 /* kernels/cpu/lanes_x86.h (private to lanes.h) - its vectors on x86: AVX2 with 8 lanes, AVX-512 with 16.
  *
- * A minimum or maximum of two values is the second one where either is NaN.  Functions that end in _part touch lanes 0 .. n - 1
- * of memory, with n past the last lane all of them; what they load is zero in the other lanes. */
+ * A minimum or maximum of two values is the second one where either is NaN. Functions that end in _part touch lanes 0
+ * .. n - 1 of memory, with n past the last lane all of them; what they load is zero in the other lanes. */
 #ifndef WEIR_CPU_LANES_X86_H
 #define WEIR_CPU_LANES_X86_H
 
@@ -12,52 +12,54 @@
 #define LANES     16
 #define REGISTERS 32
 #define X86(name) _mm512_##name
-typedef __m512  vec;
+typedef __m512 vec;
 typedef __m512i x86_int;
 typedef __mmask16 vec_mask;
 #else
 #define LANES     8
 #define REGISTERS 16
 #define X86(name) _mm256_##name
-typedef __m256  vec;
+typedef __m256 vec;
 typedef __m256i x86_int;
-typedef __m256i vec_mask;        /* all bits of a lane alike; vec_select() and mask_bits() look at the sign bits alone */
+/* all bits of a lane alike; vec_select() and mask_bits() look at the sign bits alone */
+typedef __m256i vec_mask;
 #endif
 typedef int32_t vec_int __attribute__((vector_size(4 * LANES)));
-typedef __m256  vec8;
+typedef __m256 vec8;
 typedef __m256i bytes32;
 
 /* ---- one instruction each ---- */
 
-#define vec_zero              X86(setzero_ps)
-#define vec_splat             X86(set1_ps)
-#define vec_load              X86(loadu_ps)
-#define vec_store             X86(storeu_ps)
-#define vec_fma               X86(fmadd_ps)                                /* a b + c */
-#define vec_fms               X86(fmsub_ps)                                /* a b - c */
-#define vec_min               X86(min_ps)
-#define vec_max               X86(max_ps)
-#define vec_of_int(i)         X86(cvtepi32_ps)((x86_int)(i))
-#define vec_int_of(x)         ((vec_int)X86(cvtps_epi32)(x))               /* the nearest */
-#define vec_int_below(x)      ((vec_int)X86(cvttps_epi32)(x))              /* towards zero */
-#define vec_int_splat(i)      ((vec_int)X86(set1_epi32)(i))
-#define vec_int_min(a, b)     ((vec_int)X86(min_epi32)((x86_int)(a), (x86_int)(b)))
-#define vec_int_max(a, b)     ((vec_int)X86(max_epi32)((x86_int)(a), (x86_int)(b)))
+#define vec_zero            X86(setzero_ps)
+#define vec_splat           X86(set1_ps)
+#define vec_load            X86(loadu_ps)
+#define vec_store           X86(storeu_ps)
+#define vec_fma             X86(fmadd_ps) /* a b + c */
+#define vec_fms             X86(fmsub_ps) /* a b - c */
+#define vec_min             X86(min_ps)
+#define vec_max             X86(max_ps)
+#define vec_of_int(i)       X86(cvtepi32_ps)((x86_int)(i))
+#define vec_int_of(x)       ((vec_int)X86(cvtps_epi32)(x))  /* the nearest */
+#define vec_int_below(x)    ((vec_int)X86(cvttps_epi32)(x)) /* towards zero */
+#define vec_int_splat(i)    ((vec_int)X86(set1_epi32)(i))
+#define vec_int_min(a, b)   ((vec_int)X86(min_epi32)((x86_int)(a), (x86_int)(b)))
+#define vec_int_max(a, b)   ((vec_int)X86(max_epi32)((x86_int)(a), (x86_int)(b)))
 
-#define vec8_zero             _mm256_setzero_ps
-#define vec8_splat            _mm256_set1_ps
-#define vec8_load             _mm256_loadu_ps
-#define vec8_store            _mm256_storeu_ps
-#define vec8_mul              _mm256_mul_ps
-#define vec8_fma              _mm256_fmadd_ps
+#define vec8_zero           _mm256_setzero_ps
+#define vec8_splat          _mm256_set1_ps
+#define vec8_load           _mm256_loadu_ps
+#define vec8_store          _mm256_storeu_ps
+#define vec8_mul            _mm256_mul_ps
+#define vec8_fma            _mm256_fmadd_ps
 
-#define bytes32_store(p, v)   _mm256_storeu_si256((void *)(p), v)
+#define bytes32_store(p, v) _mm256_storeu_si256((void *)(p), v)
 
-/* Into the first and the second level of the cache.  By asm: a loop of nothing but _mm_prefetch would be taken for empty. */
-#define line_fetch(p)         __asm__ volatile("prefetcht0 %0" : : "m"(*(const uint8_t *)(p)))
-#define line_fetch_far(p)     __asm__ volatile("prefetcht1 %0" : : "m"(*(const uint8_t *)(p)))
+/* Into the first and the second level of the cache. By asm: a loop of nothing but _mm_prefetch would be taken for
+ * empty. */
+#define line_fetch(p)       __asm__ volatile("prefetcht0 %0" : : "m"(*(const uint8_t *)(p)))
+#define line_fetch_far(p)   __asm__ volatile("prefetcht1 %0" : : "m"(*(const uint8_t *)(p)))
 /* Loaded or computed once, whatever the compiler thinks of doing it again where x is used. */
-#define IN_REGISTER(x)        __asm__("" : "+v"(x))
+#define IN_REGISTER(x)      __asm__("" : "+v"(x))
 
 /* ---- any width ---- */
 
@@ -89,7 +91,8 @@ INLINE vec8 vec8_add8(vec8 a, vec8 b)
 	return _mm256_add_ps(_mm256_permute2f128_ps(a, b, 0x20), _mm256_permute2f128_ps(a, b, 0x31));
 }
 
-/* Values j .. j + 7 of a row of a plane; n of the row are left from j on, zeros follow them.  Rows of q8_0 are whole blocks. */
+/* Values j .. j + 7 of a row of a plane; n of the row are left from j on, zeros follow them. Rows of q8_0 are whole
+ * blocks. */
 INLINE vec8 vec8_row(enum dtype type, const uint8_t *row, int32_t j, int32_t n)
 {
 	uint16_t part[8] = { 0 };
@@ -102,14 +105,16 @@ INLINE vec8 vec8_row(enum dtype type, const uint8_t *row, int32_t j, int32_t n)
 
 		h = _mm_loadl_epi64((const void *)(block + 2 + j % 32));
 		memcpy(&d, block, 2);
-		return _mm256_mul_ps(_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(h)), _mm256_cvtph_ps(_mm_set1_epi16((short)d)));
+		return _mm256_mul_ps(_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(h)),
+		                     _mm256_cvtph_ps(_mm_set1_epi16((short)d)));
 	}
 	if (type == DT_F32)
 		return vec8_load_part((const float *)(const void *)row + j, n);
 	if (n < 8)
 		at = memcpy(part, at, (size_t)n * 2);
 	h = _mm_loadu_si128(at);
-	return type == DT_F16 ? _mm256_cvtph_ps(h) : _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(h), 16));
+	return type == DT_F16 ? _mm256_cvtph_ps(h)
+	                      : _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(h), 16));
 }
 
 /* Neighbours are complex numbers: x times t. */
@@ -157,11 +162,13 @@ INLINE void transpose4(vec out[4], const vec x[4])
 {
 	vec a[4];
 
-	UNROLL for (int i = 0; i < 2; i++) {
+	UNROLL for (int i = 0; i < 2; i++)
+	{
 		a[i] = X86(unpacklo_ps)(x[2 * i], x[2 * i + 1]);
 		a[i + 2] = X86(unpackhi_ps)(x[2 * i], x[2 * i + 1]);
 	}
-	UNROLL for (int i = 0; i < 4; i += 2) {
+	UNROLL for (int i = 0; i < 4; i += 2)
+	{
 		out[i] = X86(castpd_ps)(X86(unpacklo_pd)(X86(castps_pd)(a[i]), X86(castps_pd)(a[i + 1])));
 		out[i + 1] = X86(castpd_ps)(X86(unpackhi_pd)(X86(castps_pd)(a[i]), X86(castps_pd)(a[i + 1])));
 	}
@@ -170,19 +177,19 @@ INLINE void transpose4(vec out[4], const vec x[4])
 #ifdef __AVX512F__
 /* ---- AVX-512 ---- */
 
-#define vec_round(x)          _mm512_roundscale_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)
-#define vec_times_power       _mm512_scalef_ps                             /* x 2^n for integers n; underflow is gradual */
+#define vec_round(x)           _mm512_roundscale_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)
+#define vec_times_power        _mm512_scalef_ps /* x 2^n for integers n; underflow is gradual */
 #define vec_select(m, yes, no) _mm512_mask_blend_ps(m, no, yes)
-#define vec_add_in(m, a, b)   _mm512_mask_add_ps(a, m, a, b)               /* a + b in the lanes of m, a in the others */
-#define vec_at_least(x, t)    _mm512_cmp_ps_mask(x, t, _CMP_GE_OQ)
-#define vec_negative(x)       _mm512_movepi32_mask((__m512i)(x))           /* by sign bit */
-#define vec_sum               _mm512_reduce_add_ps
-#define vec_largest           _mm512_reduce_max_ps
-#define vec_int_sum(x)        _mm512_reduce_add_epi32((__m512i)(x))
-#define vec_int_largest(x)    _mm512_reduce_max_epi32((__m512i)(x))
-#define LANE_NUMBERS          ((vec_int){ 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15 })
-#define mask_bits(m)          ((unsigned)(m))
-#define mask_count(c, m)      ((vec_int)_mm512_mask_add_epi32((__m512i)(c), m, (__m512i)(c), _mm512_set1_epi32(1)))
+#define vec_add_in(m, a, b)    _mm512_mask_add_ps(a, m, a, b) /* a + b in the lanes of m, a in the others */
+#define vec_at_least(x, t)     _mm512_cmp_ps_mask(x, t, _CMP_GE_OQ)
+#define vec_negative(x)        _mm512_movepi32_mask((__m512i)(x)) /* by sign bit */
+#define vec_sum                _mm512_reduce_add_ps
+#define vec_largest            _mm512_reduce_max_ps
+#define vec_int_sum(x)         _mm512_reduce_add_epi32((__m512i)(x))
+#define vec_int_largest(x)     _mm512_reduce_max_epi32((__m512i)(x))
+#define LANE_NUMBERS           ((vec_int){ 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15 })
+#define mask_bits(m)           ((unsigned)(m))
+#define mask_count(c, m)       ((vec_int)_mm512_mask_add_epi32((__m512i)(c), m, (__m512i)(c), _mm512_set1_epi32(1)))
 
 INLINE vec_mask mask_first(int32_t n)
 {
@@ -224,10 +231,11 @@ INLINE vec vec_row(enum dtype type, const uint8_t *row, int32_t j, int32_t n)
 		return _mm512_cvtepi32_ps(q) * _mm512_broadcastss_ps(_mm_cvtph_ps(_mm_cvtsi32_si128((int)d)));
 	}
 	if (type == DT_F32)
-		return n >= 16 ? vec_load((const float *)(const void *)row + j) :
-		                 vec_load_part((const float *)(const void *)row + j, n);
+		return n >= 16 ? vec_load((const float *)(const void *)row + j)
+		               : vec_load_part((const float *)(const void *)row + j, n);
 	h = n >= 16 ? _mm256_loadu_si256(at) : _mm256_maskz_loadu_epi16(mask_first(n), at);
-	return type == DT_F16 ? _mm512_cvtph_ps(h) : _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(h), 16));
+	return type == DT_F16 ? _mm512_cvtph_ps(h)
+	                      : _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(h), 16));
 }
 
 /* out[i] = sum of x[i]. */
@@ -235,14 +243,16 @@ INLINE void vec_store_sums(float out[4], const vec x[4])
 {
 	__m256 h[4];
 
-	UNROLL for (int i = 0; i < 4; i++)
-		h[i] = _mm256_add_ps(_mm512_castps512_ps256(x[i]), _mm512_extractf32x8_ps(x[i], 1));
+	UNROLL for (int i = 0; i < 4; i++) h[i] =
+		_mm256_add_ps(_mm512_castps512_ps256(x[i]), _mm512_extractf32x8_ps(x[i], 1));
 	h[0] = _mm256_hadd_ps(_mm256_hadd_ps(h[0], h[1]), _mm256_hadd_ps(h[2], h[3]));
 	_mm_storeu_ps(out, _mm_add_ps(_mm256_castps256_ps128(h[0]), _mm256_extractf128_ps(h[0], 1)));
 }
 
 /* Sums of squares in double. */
-struct squares { __m512d lo, hi; };
+struct squares {
+	__m512d lo, hi;
+};
 
 INLINE void squares_add(struct squares *s, vec x)
 {
@@ -271,11 +281,13 @@ INLINE void vec_transpose(vec out[LANES], const vec x[LANES])
 {
 	vec a[LANES];
 
-	UNROLL for (int i = 0; i < LANES; i += 4)
-		transpose4(a + i, x + i);
-	UNROLL for (int i = 0; i < 4; i++) {
-		vec even0 = _mm512_shuffle_f32x4(a[i], a[i + 4], 0x88), even1 = _mm512_shuffle_f32x4(a[i + 8], a[i + 12], 0x88);
-		vec odd0 = _mm512_shuffle_f32x4(a[i], a[i + 4], 0xdd), odd1 = _mm512_shuffle_f32x4(a[i + 8], a[i + 12], 0xdd);
+	UNROLL for (int i = 0; i < LANES; i += 4) transpose4(a + i, x + i);
+	UNROLL for (int i = 0; i < 4; i++)
+	{
+		vec even0 = _mm512_shuffle_f32x4(a[i], a[i + 4], 0x88),
+		    even1 = _mm512_shuffle_f32x4(a[i + 8], a[i + 12], 0x88);
+		vec odd0 = _mm512_shuffle_f32x4(a[i], a[i + 4], 0xdd),
+		    odd1 = _mm512_shuffle_f32x4(a[i + 8], a[i + 12], 0xdd);
 
 		out[i] = _mm512_shuffle_f32x4(even0, even1, 0x88);
 		out[i + 4] = _mm512_shuffle_f32x4(odd0, odd1, 0x88);
@@ -291,9 +303,11 @@ INLINE bytes32 bytes32_of(const vec_int v[2], int is_signed)
 	return _mm256_set_m128i(_mm512_cvtepi32_epi8((__m512i)v[1]), _mm512_cvtepi32_epi8((__m512i)v[0]));
 }
 
-/* Sums of products of unsigned codes (2, 4 or 8 bits in a byte) and signed bytes, four a lane.  Products of DOTS_MOST units of
- * the key sketch may be added up before dots_sum(). */
-struct dots { vec_int sum; };
+/* Sums of products of unsigned codes (2, 4 or 8 bits in a byte) and signed bytes, four a lane. Products of DOTS_MOST
+ * units of the key sketch may be added up before dots_sum(). */
+struct dots {
+	vec_int sum;
+};
 #define DOTS_MOST(bits) (2 * (bits))
 
 INLINE void dots_add(struct dots *s, int bits, vec_int code, vec_int four)
@@ -337,26 +351,26 @@ INLINE int32_t mask_keep(int32_t *out, const int32_t *row, vec_mask m)
 #else
 /* ---- AVX2: the same ---- */
 
-#define vec_round(x)          _mm256_round_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)
+#define vec_round(x)           _mm256_round_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)
 #define vec_select(m, yes, no) _mm256_blendv_ps(no, yes, _mm256_castsi256_ps(m))
-#define vec_add_in(m, a, b)   _mm256_add_ps(a, _mm256_and_ps(b, _mm256_castsi256_ps(m)))
-#define vec_at_least(x, t)    _mm256_castps_si256(_mm256_cmp_ps(x, t, _CMP_GE_OQ))
-#define vec_negative(x)       _mm256_castps_si256(x)
-#define vec_int_sum(x)        sum_int8((__m256i)(x))
-#define vec_load_part         vec8_load_part
-#define vec_row               vec8_row
-#define LANE_NUMBERS          ((vec_int){ 0, 1, 2, 3, 4, 5, 6, 7 })
-#define mask_first            first8
-#define mask_bits(m)          ((unsigned)_mm256_movemask_ps(_mm256_castsi256_ps(m)))
-#define mask_count(c, m)      ((c) - (vec_int)(m))
+#define vec_add_in(m, a, b)    _mm256_add_ps(a, _mm256_and_ps(b, _mm256_castsi256_ps(m)))
+#define vec_at_least(x, t)     _mm256_castps_si256(_mm256_cmp_ps(x, t, _CMP_GE_OQ))
+#define vec_negative(x)        _mm256_castps_si256(x)
+#define vec_int_sum(x)         sum_int8((__m256i)(x))
+#define vec_load_part          vec8_load_part
+#define vec_row                vec8_row
+#define LANE_NUMBERS           ((vec_int){ 0, 1, 2, 3, 4, 5, 6, 7 })
+#define mask_first             first8
+#define mask_bits(m)           ((unsigned)_mm256_movemask_ps(_mm256_castsi256_ps(m)))
+#define mask_count(c, m)       ((c) - (vec_int)(m))
 
 /* sum and largest: halves, quarters, neighbours. */
-#define ACROSS(name, op) \
-	INLINE float name(vec x) \
-	{ \
-		__m128 s = _mm_##op##_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1)); \
-		s = _mm_##op##_ps(s, _mm_movehl_ps(s, s)); \
-		return _mm_cvtss_f32(_mm_##op##_ss(s, _mm_movehdup_ps(s))); \
+#define ACROSS(name, op)                                                                                               \
+	INLINE float name(vec x)                                                                                       \
+	{                                                                                                              \
+		__m128 s = _mm_##op##_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));                      \
+		s = _mm_##op##_ps(s, _mm_movehl_ps(s, s));                                                             \
+		return _mm_cvtss_f32(_mm_##op##_ss(s, _mm_movehdup_ps(s)));                                            \
 	}
 ACROSS(vec_sum, add)
 ACROSS(vec_largest, max)
@@ -399,7 +413,9 @@ INLINE void vec_store_sums(float out[4], const vec x[4])
 	_mm_storeu_ps(out, _mm_add_ps(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1)));
 }
 
-struct squares { __m256d lo, hi; };
+struct squares {
+	__m256d lo, hi;
+};
 
 INLINE void squares_add(struct squares *s, vec x)
 {
@@ -418,7 +434,8 @@ INLINE double squares_sum(const struct squares *s)
 
 INLINE void vec_split_pairs(vec t0, vec t1, vec *first, vec *second)
 {
-	__m256d even = _mm256_castps_pd(_mm256_shuffle_ps(t0, t1, 0x88)), odd = _mm256_castps_pd(_mm256_shuffle_ps(t0, t1, 0xdd));
+	__m256d even = _mm256_castps_pd(_mm256_shuffle_ps(t0, t1, 0x88)),
+		odd = _mm256_castps_pd(_mm256_shuffle_ps(t0, t1, 0xdd));
 
 	*first = _mm256_castpd_ps(_mm256_permute4x64_pd(even, 0xd8));
 	*second = _mm256_castpd_ps(_mm256_permute4x64_pd(odd, 0xd8));
@@ -428,9 +445,9 @@ INLINE void vec_transpose(vec out[LANES], const vec x[LANES])
 {
 	vec a[LANES];
 
-	UNROLL for (int i = 0; i < LANES; i += 4)
-		transpose4(a + i, x + i);
-	UNROLL for (int i = 0; i < 4; i++) {
+	UNROLL for (int i = 0; i < LANES; i += 4) transpose4(a + i, x + i);
+	UNROLL for (int i = 0; i < 4; i++)
+	{
 		out[i] = _mm256_permute2f128_ps(a[i], a[i + 4], 0x20);
 		out[i + 4] = _mm256_permute2f128_ps(a[i], a[i + 4], 0x31);
 	}
@@ -438,7 +455,8 @@ INLINE void vec_transpose(vec out[LANES], const vec x[LANES])
 
 INLINE bytes32 bytes32_of(const vec_int v[4], int is_signed)
 {
-	__m256i a = _mm256_packs_epi32((__m256i)v[0], (__m256i)v[1]), b = _mm256_packs_epi32((__m256i)v[2], (__m256i)v[3]);
+	__m256i a = _mm256_packs_epi32((__m256i)v[0], (__m256i)v[1]),
+		b = _mm256_packs_epi32((__m256i)v[2], (__m256i)v[3]);
 
 	a = is_signed ? _mm256_packs_epi16(a, b) : _mm256_packus_epi16(a, b);
 	return _mm256_permutevar8x32_epi32(a, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
@@ -447,21 +465,26 @@ INLINE bytes32 bytes32_of(const vec_int v[4], int is_signed)
 /* Bytes that move the lanes in a mask of four to the front. */
 static const uint8_t four_lanes[16][16] __attribute__((aligned(16))) = {
 #define LANE(i) 4 * (i), 4 * (i) + 1, 4 * (i) + 2, 4 * (i) + 3
-#define FOUR(a, b, c, d) { LANE(a), LANE(b), LANE(c), LANE(d) }
-	FOUR(0, 0, 0, 0), FOUR(0, 0, 0, 0), FOUR(1, 0, 0, 0), FOUR(0, 1, 0, 0), FOUR(2, 0, 0, 0), FOUR(0, 2, 0, 0), FOUR(1, 2, 0, 0), FOUR(0, 1, 2, 0),
-	FOUR(3, 0, 0, 0), FOUR(0, 3, 0, 0), FOUR(1, 3, 0, 0), FOUR(0, 1, 3, 0), FOUR(2, 3, 0, 0), FOUR(0, 2, 3, 0), FOUR(1, 2, 3, 0), FOUR(0, 1, 2, 3),
+#define FOUR(a, b, c, d)                                                                                               \
+	{                                                                                                              \
+		LANE(a), LANE(b), LANE(c), LANE(d)                                                                     \
+	}
+	FOUR(0, 0, 0, 0), FOUR(0, 0, 0, 0), FOUR(1, 0, 0, 0), FOUR(0, 1, 0, 0), FOUR(2, 0, 0, 0), FOUR(0, 2, 0, 0),
+	FOUR(1, 2, 0, 0), FOUR(0, 1, 2, 0), FOUR(3, 0, 0, 0), FOUR(0, 3, 0, 0), FOUR(1, 3, 0, 0), FOUR(0, 1, 3, 0),
+	FOUR(2, 3, 0, 0), FOUR(0, 2, 3, 0), FOUR(1, 2, 3, 0), FOUR(0, 1, 2, 3),
 #undef FOUR
 #undef LANE
 };
 
-/* The numbers and values of the lanes of m to the ends of two lists; returns how many.  Without a branch: which lanes these are nobody
- * can predict. */
-#define PICKS 1
+/* The numbers and values of the lanes of m to the ends of two lists; returns how many. Without a branch: which lanes
+ * these are nobody can predict. */
+#define PICKS           1
 INLINE int32_t mask_pick(int32_t *row, float *value, vec_int at, vec v, vec_mask m)
 {
 	unsigned bits = mask_bits(m), low = bits & 15, high = bits >> 4;
 	int32_t n = __builtin_popcount(low);
-	__m128i front = _mm_load_si128((const void *)four_lanes[low]), back = _mm_load_si128((const void *)four_lanes[high]);
+	__m128i front = _mm_load_si128((const void *)four_lanes[low]),
+		back = _mm_load_si128((const void *)four_lanes[high]);
 	__m256i numbers = (__m256i)at, values = _mm256_castps_si256(v);
 
 	_mm_storeu_si128((void *)row, _mm_shuffle_epi8(_mm256_castsi256_si128(numbers), front));
@@ -471,19 +494,24 @@ INLINE int32_t mask_pick(int32_t *row, float *value, vec_int at, vec v, vec_mask
 	return n + __builtin_popcount(high);
 }
 
-/* Units of two panels of the key sketch, four bytes of each of sixteen keys, as rows: the first bytes of all keys, their second bytes, and so
- * on.  A panel has 16 bytes of a vector. */
-#define LOOKS_UP 1
+/* Units of two panels of the key sketch, four bytes of each of sixteen keys, as rows: the first bytes of all keys,
+ * their second bytes, and so on. A panel has 16 bytes of a vector. */
+#define LOOKS_UP        1
 INLINE void unit_rows(vec_int row[4], const uint8_t *one, const uint8_t *two)
 {
-	const __m256i turn = _mm256_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15, 0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+	const __m256i turn = _mm256_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15, 0, 4, 8, 12, 1, 5,
+	                                      9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
 	__m256i x[4], lo[2], hi[2];
 
-	UNROLL for (int i = 0; i < 4; i++) {
+	UNROLL for (int i = 0; i < 4; i++)
+	{
 		x[i] = _mm256_castsi128_si256(_mm_loadu_si128((const void *)(one + 16 * i)));
-		x[i] = _mm256_shuffle_epi8(_mm256_inserti128_si256(x[i], _mm_loadu_si128((const void *)(two + 16 * i)), 1), turn);
+		x[i] = _mm256_shuffle_epi8(_mm256_inserti128_si256(x[i], _mm_loadu_si128((const void *)(two + 16 * i)),
+		                                                   1),
+		                           turn);
 	}
-	UNROLL for (int i = 0; i < 2; i++) {
+	UNROLL for (int i = 0; i < 2; i++)
+	{
 		lo[i] = _mm256_unpacklo_epi32(x[2 * i], x[2 * i + 1]);
 		hi[i] = _mm256_unpackhi_epi32(x[2 * i], x[2 * i + 1]);
 	}
@@ -496,7 +524,8 @@ INLINE void unit_rows(vec_int row[4], const uint8_t *one, const uint8_t *two)
 /* Bytes of a table of 16, by the lower half of each byte of `code`, whose upper half is 0. */
 INLINE vec_int looked_up(const uint8_t *table, vec_int code)
 {
-	return (vec_int)_mm256_shuffle_epi8(_mm256_broadcastsi128_si256(_mm_loadu_si128((const void *)table)), (__m256i)code);
+	return (vec_int)_mm256_shuffle_epi8(_mm256_broadcastsi128_si256(_mm_loadu_si128((const void *)table)),
+	                                    (__m256i)code);
 }
 
 INLINE vec_int bytes_add(vec_int a, vec_int b)
@@ -505,7 +534,9 @@ INLINE vec_int bytes_add(vec_int a, vec_int b)
 }
 
 /* Sums of bytes in sixteen bits: those of even keys with 256 times those of odd ones, and the latter. */
-struct lookups { __m256i all, odd; };
+struct lookups {
+	__m256i all, odd;
+};
 
 INLINE void lookups_add(struct lookups *s, vec_int bytes)
 {
@@ -528,7 +559,8 @@ INLINE void lookups_sum(vec_int sum[4], const struct lookups *s)
 /* Four halves, or floats, of each panel. */
 INLINE vec vec_both(const uint8_t *one, const uint8_t *two)
 {
-	return _mm256_cvtph_ps(_mm_unpacklo_epi64(_mm_loadl_epi64((const void *)one), _mm_loadl_epi64((const void *)two)));
+	return _mm256_cvtph_ps(
+		_mm_unpacklo_epi64(_mm_loadl_epi64((const void *)one), _mm_loadl_epi64((const void *)two)));
 }
 
 INLINE void vec_store_both(float *one, float *two, vec x)
@@ -537,9 +569,11 @@ INLINE void vec_store_both(float *one, float *two, vec x)
 	_mm_storeu_ps(one, _mm256_castps256_ps128(x));
 }
 
-/* In sixteen bits, where four-bit codes of 32 values just fit (15 * 127 * 16 < 2^15); eight-bit codes are taken as two of
- * four. */
-struct dots { __m256i low, high; };
+/* In sixteen bits, where four-bit codes of 32 values just fit (15 * 127 * 16 < 2^15); eight-bit codes are taken as two
+ * of four. */
+struct dots {
+	__m256i low, high;
+};
 #define DOTS_MOST(bits) ((bits) == 2 ? 4 : (bits))
 
 INLINE void dots_add(struct dots *s, int bits, vec_int code, vec_int four)
@@ -548,7 +582,8 @@ INLINE void dots_add(struct dots *s, int bits, vec_int code, vec_int four)
 
 	s->low = _mm256_add_epi16(s->low, _mm256_maddubs_epi16((__m256i)low, (__m256i)four));
 	if (bits == 8)
-		s->high = _mm256_add_epi16(s->high, _mm256_maddubs_epi16((__m256i)(code >> 4 & 0x0f0f0f0f), (__m256i)four));
+		s->high = _mm256_add_epi16(s->high,
+		                           _mm256_maddubs_epi16((__m256i)(code >> 4 & 0x0f0f0f0f), (__m256i)four));
 }
 
 INLINE vec_int dots_sum(const struct dots *s, int bits)

@@ -1,4 +1,5 @@
-/* kernels/cpu/matmul.c - matmul and matmul_glu: quantises the input, cuts outputs into tiles, adds bias and residual. */
+/* kernels/cpu/matmul.c - matmul and matmul_glu: quantises the input, cuts outputs into tiles, adds bias and
+ * residual. */
 #include <math.h>
 #include <string.h>
 
@@ -6,13 +7,14 @@
 #include "kernels/cpu/cols.h"
 
 enum {
-	MAX_PARTS = 8,               /* products of one hand-over */
-	TILE_FLOATS = 16 << 10,      /* results of one leaf call: with two of them (matmul_glu) half of a small L2 cache */
-	COL_TILE = 2 * 12,           /* columns of a task: whole register tiles */
-	RUN_BYTES = 512 << 10,       /* weights of a task with many columns: they stay in the L2 cache */
-	RUN_PANELS = 16,             /* and at least this many panels, or preparing the columns takes noticeable time */
-	TASK_BYTES = 24 << 10,       /* weights x columns below which a second thread does not pay */
-	SHARE_BYTES = 4 << 20,       /* weights per task of a thread */
+	MAX_PARTS = 8, /* products of one hand-over */
+	/* results of one leaf call: with two of them (matmul_glu) half of a small L2 cache */
+	TILE_FLOATS = 16 << 10,
+	COL_TILE = 2 * 12,     /* columns of a task: whole register tiles */
+	RUN_BYTES = 512 << 10, /* weights of a task with many columns: they stay in the L2 cache */
+	RUN_PANELS = 16,       /* and at least this many panels, or preparing the columns takes noticeable time */
+	TASK_BYTES = 24 << 10, /* weights x columns below which a second thread does not pay */
+	SHARE_BYTES = 4 << 20, /* weights per task of a thread */
 };
 
 static void quantize_task(void *arg, int task, int worker)
@@ -21,7 +23,7 @@ static void quantize_task(void *arg, int task, int worker)
 
 	(void)worker;
 	FOR_TASK_ROWS(i, j, task)
-		j->c->fns->quantize(j->act, i);
+	j->c->fns->quantize(j->act, i);
 }
 
 /* Quantise all rows of a->x. */
@@ -55,7 +57,7 @@ struct weight {
 	size_t row_bytes, panel_bytes;
 };
 
-struct part {                    /* one product, or gate and up of matmul_glu */
+struct part { /* one product, or gate and up of matmul_glu */
 	struct weight w, up;
 	float *out;
 	const float *bias, *up_bias;
@@ -67,11 +69,12 @@ struct product_job {
 	struct cpu *c;
 	struct act x;
 	int n_parts, glu;
-	enum activation act;         /* of glu */
-	int32_t panels;              /* of all parts */
-	int32_t panel_tasks;         /* ranges of panels */
+	enum activation act; /* of glu */
+	int32_t panels;      /* of all parts */
+	int32_t panel_tasks; /* ranges of panels */
 	int32_t col_tile, col_tiles;
-	size_t cols_bytes;           /* scratch of a thread: prepared columns, then one tile of results, or two for matmul_glu */
+	/* scratch of a thread: prepared columns, then one tile of results, or two for matmul_glu */
+	size_t cols_bytes;
 	size_t scratch_bytes;
 	struct part part[MAX_PARTS];
 };
@@ -98,8 +101,8 @@ static struct act act_from(const struct act *a, int32_t c0, int32_t n)
 /* The state of one task. */
 struct task {
 	const struct product_job *job;
-	struct act x;                /* the task's columns */
-	struct cols cols;            /* the same, prepared; n = 0: not yet */
+	struct act x;     /* the task's columns */
+	struct cols cols; /* the same, prepared; n = 0: not yet */
 	int32_t c0;
 	char *scratch;
 	float *tile;
@@ -112,8 +115,8 @@ static void weight_times(struct task *t, const struct weight *w, int32_t panel, 
 	struct pack_format format;
 
 	if (!w->packed) {
-		f->matmul_rows(w->type, w->data + (size_t)panel * (size_t)f->panel * w->row_bytes, w->row_bytes, n_rows, &t->x,
-		               0, t->x.n, out, ld);
+		f->matmul_rows(w->type, w->data + (size_t)panel * (size_t)f->panel * w->row_bytes, w->row_bytes, n_rows,
+		               &t->x, 0, t->x.n, out, ld);
 		return;
 	}
 	format = f->format(w->type);
@@ -123,8 +126,8 @@ static void weight_times(struct task *t, const struct weight *w, int32_t panel, 
 }
 
 /* Store a tile [n][ld] in the output rows, with bias and accumulation. */
-static void store_tile(const struct part *p, const float *tile, int32_t ld, int32_t r0, int32_t nr, int32_t c0, int32_t n,
-                       const float *bias)
+static void store_tile(const struct part *p, const float *tile, int32_t ld, int32_t r0, int32_t nr, int32_t c0,
+                       int32_t n, const float *bias)
 {
 	for (int32_t c = 0; c < n; c++, tile += ld) {
 		float *out = p->out + (size_t)(c0 + c) * (size_t)p->rows + r0;
@@ -177,7 +180,7 @@ static void part_task(struct task *t, const struct part *part, int32_t p, int32_
 		weight_times(t, &part->w, p, m, nr, out, ld);
 		if (j->glu) {
 			float *up = t->tile + TILE_FLOATS;
-			int32_t width = m * f->panel;        /* whole panels: the level never takes its tail path */
+			int32_t width = m * f->panel; /* whole panels: the level never takes its tail path */
 
 			weight_times(t, &part->up, p, m, nr, up, width);
 			add_bias(out, ld, part->bias ? part->bias + r0 : NULL, nr, t->x.n);
@@ -255,14 +258,14 @@ static void product_run(struct product_job *j)
 	if (j->col_tiles > 1) {
 		int32_t enough = ceil_div(c->base.threads * 8, j->col_tiles);
 
-		/* A task is a range of panels times a tile of columns.  Ranges are small enough to stay in the caches, and smaller
-		 * where that would leave too few tasks to balance. */
+		/* A task is a range of panels times a tile of columns. Ranges are small enough to stay in the caches,
+		 * and smaller where that would leave too few tasks to balance. */
 		tasks = (int32_t)fmin(work / RUN_BYTES, j->panels / RUN_PANELS);
 		if (c->base.threads > 1 && tasks < enough)
 			tasks = min32(enough, j->panels / 4);
 	} else {
-		/* One task per thread is the cheapest hand-over, and decode hands over every few microseconds.  Larger products get
-		 * several tasks per thread: others take over the tasks of a thread that is held up. */
+		/* One task per thread is the cheapest hand-over, and decode hands over every few microseconds. Larger
+		 * products get several tasks per thread: others take over the tasks of a thread that is held up. */
 		tasks = c->base.threads * (int32_t)fmin(1 + work / c->base.threads / SHARE_BYTES, 8);
 		if (work * n / TASK_BYTES < tasks)
 			tasks = (int32_t)(work * n / TASK_BYTES) + 1;
@@ -293,7 +296,7 @@ void cpu_matmul(struct backend *be, const struct matmul *m, int32_t n_m, const s
 		return;
 	for (int32_t i = 0; i < n_m; i++)
 		j.x.all_wide |= wants_wide(m[i].w);
-	for (int32_t i = 0; i < n_m; ) {
+	for (int32_t i = 0; i < n_m;) {
 		for (j.n_parts = 0; i < n_m && j.n_parts < MAX_PARTS; i++) {
 			struct part *p = &j.part[j.n_parts++];
 
@@ -312,7 +315,8 @@ void cpu_matmul(struct backend *be, const struct matmul *m, int32_t n_m, const s
 	}
 }
 
-void cpu_matmul_glu(struct backend *be, struct tensor *out, const struct matmul_glu *m, const struct tensor *x, int32_t n)
+void cpu_matmul_glu(struct backend *be, struct tensor *out, const struct matmul_glu *m, const struct tensor *x,
+                    int32_t n)
 {
 	const struct tensor *gate = m->gate, *up = m->up;
 	struct cpu *c = cpu_of(be);

@@ -1,9 +1,10 @@
 /* kernels/cpu/mem.c - memory of the CPU backend: tensors, weights repacked for the CPU level, copies of rows.
  *
- * Decode reads all weights in order, and attention over selected slots reads the cache at random.  With 4 KiB pages, address
- * translation costs several per cent of the former and as much as the KV entries themselves of the latter.  So weights lie side
- * by side in large chunks that the kernel can back with huge pages, and planes of caches in chunks of their own.  A chunk is
- * unmapped when its last block is dropped.  Larger and small tensors, and working buffers, have memory of their own. */
+ * Decode reads all weights in order, and attention over selected slots reads the cache at random. With 4 KiB pages,
+ * address translation costs several per cent of the former and as much as the KV entries themselves of the latter. So
+ * weights lie side by side in large chunks that the kernel can back with huge pages, and planes of caches in chunks of
+ * their own. A chunk is unmapped when its last block is dropped. Larger and small tensors, and working buffers, have
+ * memory of their own. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,13 +13,13 @@
 
 #include "kernels/cpu/cpu.h"
 
-#define HUGE_PAGE ((size_t)2 << 20)
-#define MAP_BYTES ((size_t)1 << 20)       /* blocks of this size or more are mapped, smaller ones come from the heap */
+#define HUGE_PAGE   ((size_t)2 << 20)
+#define MAP_BYTES   ((size_t)1 << 20) /* blocks of this size or more are mapped, smaller ones come from the heap */
 #define CHUNK_BYTES ((size_t)32 << 20)
-#define CHUNK_MOST ((size_t)8 << 20)      /* blocks of this size or more get a mapping of their own */
-#define COPY_BYTES ((size_t)1 << 20)      /* copied by one task */
-#define PACK_BYTES ((size_t)8 << 20)      /* packed by one task: so much of a weight is there twice at a time */
-#define PLANE_LEAST ((size_t)64 << 10)    /* tensors of this size or more lie in chunks */
+#define CHUNK_MOST  ((size_t)8 << 20)  /* blocks of this size or more get a mapping of their own */
+#define COPY_BYTES  ((size_t)1 << 20)  /* copied by one task */
+#define PACK_BYTES  ((size_t)8 << 20)  /* packed by one task: so much of a weight is there twice at a time */
+#define PLANE_LEAST ((size_t)64 << 10) /* tensors of this size or more lie in chunks */
 
 /* Header at the start of a mapping that weights, or planes, share. */
 struct cpu_chunk {
@@ -29,9 +30,9 @@ struct cpu_chunk {
 /* Header in front of every block; takes one cache line. */
 struct mem_head {
 	void *base;
-	size_t mapped;               /* bytes of the mapping; 0 = from the heap or a chunk */
+	size_t mapped; /* bytes of the mapping; 0 = from the heap or a chunk */
 	struct cpu_chunk *chunk;
-	int in_file;                 /* a page of the mapping in front of the block is not the file's */
+	int in_file; /* a page of the mapping in front of the block is not the file's */
 };
 _Static_assert(sizeof(struct mem_head) <= 64, "a header takes one cache line");
 
@@ -75,7 +76,8 @@ static int commit_pages(char *p, size_t size)
 	return 0;
 }
 
-/* A 64-byte aligned block of its own, or NULL.  fresh: zeroed, pages committed; else the caller writes all of it at once. */
+/* A 64-byte aligned block of its own, or NULL. fresh: zeroed, pages committed; else the caller writes all of it at
+ * once. */
 static void *mem_get(size_t size, int fresh)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE), total;
@@ -111,14 +113,15 @@ static void *mem_get(size_t size, int fresh)
 	return base + 64;
 }
 
-/* A block as from mem_get(), out of a chunk.  No part of a chunk is given out twice, so the block is zero in any case. */
+/* A block as from mem_get(), out of a chunk. No part of a chunk is given out twice, so the block is zero in any
+ * case. */
 static void *chunk_get(struct cpu_chunk **chunk, size_t size, int fresh)
 {
 	struct cpu_chunk *k = *chunk;
 	struct mem_head *h;
 
 #ifdef __SANITIZE_ADDRESS__
-	return mem_get(size, fresh);     /* blocks with guards around them */
+	return mem_get(size, fresh); /* blocks with guards around them */
 #endif
 	if (size >= CHUNK_MOST)
 		return mem_get(size, fresh);
@@ -197,7 +200,7 @@ static size_t tensor_bytes(const struct tensor *t)
 static int no_memory(struct backend *be, size_t n, const struct tensor *t)
 {
 	return backend_fail(be, "cannot get %zu bytes of memory for a tensor of %d x %d", n, (int)t->rows,
-	                (int)t->cols);
+	                    (int)t->cols);
 }
 
 int cpu_alloc(struct backend *be, struct tensor *t)
@@ -248,7 +251,8 @@ void cpu_give_back(struct backend *be, const struct tensor *t, size_t off, size_
 	size_t page = (size_t)sysconf(_SC_PAGESIZE), size = tensor_bytes(t), from = off & ~(page - 1);
 
 	(void)be;
-	if (!t->data || !((const struct mem_head *)((const char *)t->data - 64))->in_file || off > size || n > size - off)
+	if (!t->data || !((const struct mem_head *)((const char *)t->data - 64))->in_file || off > size ||
+	    n > size - off)
 		return;
 	/* A shared mapping: changed pages stay in the system's page cache until they are written. */
 	madvise((char *)t->data + from, off + n - from, MADV_DONTNEED);
@@ -302,8 +306,8 @@ static void copy_task(void *arg, int task, int worker)
 		j->be->host_read(j->from + at, n, j->be->host_read_ud);
 }
 
-/* Copy a weight's plain rows into anonymous memory with huge pages.  The mapped file has pages of 4 KiB: each costs a miss of the TLB, and the
- * processor's prefetcher does not cross their ends.  NULL: no memory. */
+/* Copy a weight's plain rows into anonymous memory with huge pages. The mapped file has pages of 4 KiB: each costs a
+ * miss of the TLB, and the processor's prefetcher does not cross their ends. NULL: no memory. */
 static void *copy_weight(struct cpu *c, const void *host, size_t n)
 {
 	struct copy_job j = { .to = chunk_get(&c->weights, n, 0), .from = host, .n = n, .be = &c->base };
@@ -333,8 +337,8 @@ int cpu_load_weight(struct backend *be, struct tensor *t, const void *host, int 
 		host = memcpy(copy, host, n);
 	}
 	/* Float vectors (norm weights, biases) stay plain: they are read by element. */
-	packed = as_table || (t->rows == 1 && dtype_info(t->type)->block == 1) ? 0 :
-	         c->fns->pack_bytes(t->type, t->cols);
+	packed = as_table || (t->rows == 1 && dtype_info(t->type)->block == 1) ? 0
+	                                                                       : c->fns->pack_bytes(t->type, t->cols);
 	if (packed) {
 		struct pack_job j = { .fns = c->fns, .t = t, .host = host, .be = be, .panel_bytes = packed };
 
@@ -376,7 +380,7 @@ static int range_ok(struct backend *be, const struct tensor *t, size_t off, size
 	if (t->data && t->layout != LAYOUT_PACKED && off <= size && n <= size - off)
 		return 1;
 	backend_fail(be, "internal: bytes %zu + %zu are not within a plain tensor of %d x %d", off, n, (int)t->rows,
-	     (int)t->cols);
+	             (int)t->cols);
 	return 0;
 }
 
@@ -397,13 +401,15 @@ void cpu_read(struct backend *be, const struct tensor *t, size_t off, void *dst,
 		memcpy(dst, (const char *)t->data + off, n);
 }
 
-void cpu_copy(struct backend *be, struct tensor *dst, int32_t dst_row, const struct tensor *src, int32_t src_row, int32_t n)
+void cpu_copy(struct backend *be, struct tensor *dst, int32_t dst_row, const struct tensor *src, int32_t src_row,
+              int32_t n)
 {
 	size_t row = (size_t)src->cols * sizeof(float);
 
 	if (be->failed || n < 1 || copy_check(be, dst, dst_row, src, src_row, n) < 0)
 		return;
-	memmove((char *)dst->data + (size_t)dst_row * row, (const char *)src->data + (size_t)src_row * row, (size_t)n * row);
+	memmove((char *)dst->data + (size_t)dst_row * row, (const char *)src->data + (size_t)src_row * row,
+	        (size_t)n * row);
 }
 
 void cpu_columns(struct backend *be, struct tensor *out, const struct tensor *src, const int32_t *col, int32_t n)

@@ -1,8 +1,9 @@
-/* kernels/cpu/neon_matmul.h (private to neon.c, neon_dot.c) - products with packed quantised weights, NEON; compiled once a level.
+/* kernels/cpu/neon_matmul.h (private to neon.c, neon_dot.c) - products with packed quantised weights, NEON; compiled
+ * once a level.
  *
- * The arithmetic is that of avx512_matmul.c, operation by operation, so a column's result is the same among any number of
- * columns.  A panel is 8 rows (pack.h), two vectors.  Products are of signed bytes: bytes and table values stay signed, without
- * an offset, and the other stored values are at most 63. */
+ * The arithmetic is that of avx512_matmul.c, operation by operation, so a column's result is the same among any number
+ * of columns. A panel is 8 rows (pack.h), two vectors. Products are of signed bytes: bytes and table values stay
+ * signed, without an offset, and the other stored values are at most 63. */
 #ifndef WEIR_CPU_NEON_MATMUL_H
 #define WEIR_CPU_NEON_MATMUL_H
 
@@ -89,8 +90,8 @@ INLINE vec8 minus(vec8 x)
 
 /* Scales and minima of the 8 rows in one block (per half block when there are two).  Products of a half and a small
  * integer are exact in f32. */
-INLINE void block_scales(enum dtype type, struct pack_format f, const uint8_t *head, const uint8_t *sub, int32_t b, vec8 dw[2],
-                         vec8 mw[2])
+INLINE void block_scales(enum dtype type, struct pack_format f, const uint8_t *head, const uint8_t *sub, int32_t b,
+                         vec8 dw[2], vec8 mw[2])
 {
 	if (f.group < 8) {
 		head += f.group == 2 ? b * 2 * PANEL : 0;
@@ -105,7 +106,8 @@ INLINE void block_scales(enum dtype type, struct pack_format f, const uint8_t *h
 		dmin = minus(vec8_row(DT_F16, head, PANEL, 8));
 	sub += b * (f.sub / 2) * PANEL;
 	if (type == DT_Q2_K) {
-		UNROLL for (int h = 0; h < 2; h++) {
+		UNROLL for (int h = 0; h < 2; h++)
+		{
 			uint8x8_t v = vld1_u8(sub + h * PANEL);
 
 			dw[h] = vec8_mul(d, unsigned8(v & 15));
@@ -115,8 +117,8 @@ INLINE void block_scales(enum dtype type, struct pack_format f, const uint8_t *h
 		dw[0] = vec8_mul(d, unsigned8(vld1_u8(sub)));
 		mw[0] = vec8_mul(dmin, unsigned8(vld1_u8(sub + PANEL)));
 	} else {
-		UNROLL for (int h = 0; h < f.halves; h++)
-			dw[h] = vec8_mul(d, bytes8(vmovl_s8(vld1_s8((const int8_t *)sub + h * PANEL))));
+		UNROLL for (int h = 0; h < f.halves; h++) dw[h] =
+			vec8_mul(d, bytes8(vmovl_s8(vld1_s8((const int8_t *)sub + h * PANEL))));
 	}
 }
 
@@ -128,15 +130,16 @@ INLINE vec_int dot4_lane(vec_int s, int8x16_t w, int8x16_t x, int lane)
 
 struct weights {
 	const uint8_t *panel;
-	int8x16_t table;                 /* of types with lookup */
+	int8x16_t table; /* of types with lookup */
 };
 
 /* acc += block b times `tile` columns. */
-INLINE void block_times(enum dtype type, int tile, const struct weights *w, int32_t b, const struct cols_block *k, vec8 *acc)
+INLINE void block_times(enum dtype type, int tile, const struct weights *w, int32_t b, const struct cols_block *k,
+                        vec8 *acc)
 {
 	const struct pack_format f = format_of(type);
 	const size_t group_bytes = (size_t)pack_group_units(f) * UNIT, block_bytes = (size_t)pack_block_units(f) * UNIT;
-	const int per = 8 / f.halves;        /* groups of four values under one scale */
+	const int per = 8 / f.halves; /* groups of four values under one scale */
 	int32_t in = b % f.group;
 	const uint8_t *head = w->panel + (size_t)(b / f.group) * group_bytes, *sub = head + UNIT;
 	const uint8_t *quants = sub + f.sub * UNIT + (size_t)in * block_bytes;
@@ -145,29 +148,33 @@ INLINE void block_times(enum dtype type, int tile, const struct weights *w, int3
 	int8x16_t x[TILE];
 
 	block_scales(type, f, head, sub, in, dw, mw);
-	UNROLL for (int g = 0; g < 8; g++) {
+	UNROLL for (int g = 0; g < 8; g++)
+	{
 		const int h = g / per;
 
-		UNROLL for (int c = 0; c < tile; c++) {
+		UNROLL for (int c = 0; c < tile; c++)
+		{
 			if (g % 4 == 0)
 				x[c] = vld1q_s8(k->q + 32 * c + 4 * g);
 			if (g % per == 0)
-				sum[c][0] = sum[c][1] = vec_int_splat(f.offset ? ((const int32_t *)k->by)[h * k->width + c] : 0);
+				sum[c][0] = sum[c][1] =
+					vec_int_splat(f.offset ? ((const int32_t *)k->by)[h * k->width + c] : 0);
 		}
-		UNROLL for (int i = 0; i < 2; i++) {
+		UNROLL for (int i = 0; i < 2; i++)
+		{
 			int8x16_t v = block_group(f, quants + UNIT / 2 * i, g, w->table);
 
-			UNROLL for (int c = 0; c < tile; c++)
-				sum[c][i] = dot4_lane(sum[c][i], v, x[c], g % 4);
+			UNROLL for (int c = 0; c < tile; c++) sum[c][i] = dot4_lane(sum[c][i], v, x[c], g % 4);
 		}
 		if (g % per < per - 1)
 			continue;
-		UNROLL for (int c = 0; c < tile; c++)
-			UNROLL for (int i = 0; i < 2; i++) {
-				acc[c].v[i] = vec_fma(vec_of_int(sum[c][i]), dw[h].v[i] * k->d[c], acc[c].v[i]);
-				if (f.has_min)
-					acc[c].v[i] = vec_fma(mw[h].v[i], vec_splat(((const float *)k->by)[h * k->width + c]), acc[c].v[i]);
-			}
+		UNROLL for (int c = 0; c < tile; c++) UNROLL for (int i = 0; i < 2; i++)
+		{
+			acc[c].v[i] = vec_fma(vec_of_int(sum[c][i]), dw[h].v[i] * k->d[c], acc[c].v[i]);
+			if (f.has_min)
+				acc[c].v[i] = vec_fma(mw[h].v[i], vec_splat(((const float *)k->by)[h * k->width + c]),
+				                      acc[c].v[i]);
+		}
 	}
 }
 
@@ -177,15 +184,13 @@ INLINE void tile_times(enum dtype type, int tile, const struct weights *w, int32
 	const size_t step = cols_block_bytes(format_of(type), tile);
 	vec8 acc[TILE];
 
-	UNROLL for (int c = 0; c < tile; c++)
-		acc[c] = vec8_zero();
+	UNROLL for (int c = 0; c < tile; c++) acc[c] = vec8_zero();
 	for (int32_t b = 0; b < blocks; b++, p += step) {
 		struct cols_block k = cols_block_at(p, tile);
 
 		block_times(type, tile, w, b, &k, acc);
 	}
-	UNROLL for (int c = 0; c < tile; c++)
-		vec8_store(out + PANEL * c, acc[c]);
+	UNROLL for (int c = 0; c < tile; c++) vec8_store(out + PANEL * c, acc[c]);
 }
 
 /* lo[8 col ..] += a unit. */
@@ -194,14 +199,13 @@ INLINE void unit_times(enum dtype type, int n, const struct weights *w, const st
 	struct cols_block k = cols_block_at(u->p, n);
 	vec8 acc[TILE];
 
-	UNROLL for (int c = 0; c < n; c++)
-		acc[c] = vec8_load(lo + PANEL * u->col[c]);
+	UNROLL for (int c = 0; c < n; c++) acc[c] = vec8_load(lo + PANEL * u->col[c]);
 	block_times(type, n, w, u->block, &k, acc);
-	UNROLL for (int c = 0; c < n; c++)
-		vec8_store(lo + PANEL * u->col[c], acc[c]);
+	UNROLL for (int c = 0; c < n; c++) vec8_store(lo + PANEL * u->col[c], acc[c]);
 }
 
-INLINE void panels_type(enum dtype type, const uint8_t *packed, int32_t n_panels, const struct cols *k, float *out, int32_t ldo)
+INLINE void panels_type(enum dtype type, const uint8_t *packed, int32_t n_panels, const struct cols *k, float *out,
+                        int32_t ldo)
 {
 	_Alignas(64) float result[COLS_RESULTS * PANEL];
 	size_t panel_bytes = cpu_pack_bytes(type, PANEL, k->blocks * 32);
@@ -218,8 +222,8 @@ INLINE void panels_type(enum dtype type, const uint8_t *packed, int32_t n_panels
 			float *r = result + PANEL * k->tile[t].at;
 
 			switch (k->tile[t].width) {
-			case 1:  tile_times(type, 1, &w, k->blocks, k->tile[t].p, r); break;
-			case 2:  tile_times(type, 2, &w, k->blocks, k->tile[t].p, r); break;
+			case 1: tile_times(type, 1, &w, k->blocks, k->tile[t].p, r); break;
+			case 2: tile_times(type, 2, &w, k->blocks, k->tile[t].p, r); break;
 			default: tile_times(type, TILE, &w, k->blocks, k->tile[t].p, r); break;
 			}
 		}
@@ -227,8 +231,8 @@ INLINE void panels_type(enum dtype type, const uint8_t *packed, int32_t n_panels
 			vec8_store(lo + PANEL * c, vec8_zero());
 		for (int32_t u = 0; u < k->n_units; u++)
 			switch (k->unit[u].width) {
-			case 1:  unit_times(type, 1, &w, &k->unit[u], lo); break;
-			case 2:  unit_times(type, 2, &w, &k->unit[u], lo); break;
+			case 1: unit_times(type, 1, &w, &k->unit[u], lo); break;
+			case 2: unit_times(type, 2, &w, &k->unit[u], lo); break;
 			default: unit_times(type, TILE, &w, &k->unit[u], lo); break;
 			}
 		for (int32_t c = 0; c < k->n; c++, o += ldo)
@@ -240,20 +244,20 @@ INLINE void panels_type(enum dtype type, const uint8_t *packed, int32_t n_panels
 static void matmul_panels(enum dtype type, const void *packed, int32_t n, const struct cols *k, float *out, int32_t ldo)
 {
 	switch (type) {
-	case DT_Q4_0:   panels_type(DT_Q4_0, packed, n, k, out, ldo); break;
-	case DT_Q4_1:   panels_type(DT_Q4_1, packed, n, k, out, ldo); break;
-	case DT_Q5_0:   panels_type(DT_Q5_0, packed, n, k, out, ldo); break;
-	case DT_Q5_1:   panels_type(DT_Q5_1, packed, n, k, out, ldo); break;
-	case DT_Q8_0:   panels_type(DT_Q8_0, packed, n, k, out, ldo); break;
-	case DT_Q2_K:   panels_type(DT_Q2_K, packed, n, k, out, ldo); break;
-	case DT_Q3_K:   panels_type(DT_Q3_K, packed, n, k, out, ldo); break;
-	case DT_Q4_K:   panels_type(DT_Q4_K, packed, n, k, out, ldo); break;
-	case DT_Q5_K:   panels_type(DT_Q5_K, packed, n, k, out, ldo); break;
-	case DT_Q6_K:   panels_type(DT_Q6_K, packed, n, k, out, ldo); break;
+	case DT_Q4_0: panels_type(DT_Q4_0, packed, n, k, out, ldo); break;
+	case DT_Q4_1: panels_type(DT_Q4_1, packed, n, k, out, ldo); break;
+	case DT_Q5_0: panels_type(DT_Q5_0, packed, n, k, out, ldo); break;
+	case DT_Q5_1: panels_type(DT_Q5_1, packed, n, k, out, ldo); break;
+	case DT_Q8_0: panels_type(DT_Q8_0, packed, n, k, out, ldo); break;
+	case DT_Q2_K: panels_type(DT_Q2_K, packed, n, k, out, ldo); break;
+	case DT_Q3_K: panels_type(DT_Q3_K, packed, n, k, out, ldo); break;
+	case DT_Q4_K: panels_type(DT_Q4_K, packed, n, k, out, ldo); break;
+	case DT_Q5_K: panels_type(DT_Q5_K, packed, n, k, out, ldo); break;
+	case DT_Q6_K: panels_type(DT_Q6_K, packed, n, k, out, ldo); break;
 	case DT_IQ4_NL: panels_type(DT_IQ4_NL, packed, n, k, out, ldo); break;
 	case DT_IQ4_XS: panels_type(DT_IQ4_XS, packed, n, k, out, ldo); break;
-	case DT_MXFP4:  panels_type(DT_MXFP4, packed, n, k, out, ldo); break;
-	default:        break;               /* plain rows: simd_float.h */
+	case DT_MXFP4: panels_type(DT_MXFP4, packed, n, k, out, ldo); break;
+	default: break; /* plain rows: simd_float.h */
 	}
 }
 
@@ -263,10 +267,10 @@ static uint64_t multiply(int32_t rounds)
 	vec_int sum[4 * TILE];
 	int8x16_t w = vdupq_n_s8(3);
 
-	UNROLL for (int c = 0; c < 4 * TILE; c++)
-		sum[c] = vec_int_splat(0);
+	UNROLL for (int c = 0; c < 4 * TILE; c++) sum[c] = vec_int_splat(0);
 	for (int32_t i = 0; i < rounds; i++)
-		UNROLL for (int c = 0; c < 4 * TILE; c++) {
+		UNROLL for (int c = 0; c < 4 * TILE; c++)
+		{
 			sum[c] = dot4(sum[c], w, w);
 			__asm__ volatile("" : "+w"(sum[c]), "+w"(w));
 		}
@@ -274,9 +278,9 @@ static uint64_t multiply(int32_t rounds)
 }
 
 /* The level's products, for its struct cpu_fns. */
-#define NEON_FNS \
-	.panel = PANEL, .pack_bytes = pack_bytes, .pack = pack, .format = format, .widths = widths, .matmul_panels = matmul_panels, \
-	.multiply = multiply
+#define NEON_FNS                                                                                                       \
+	.panel = PANEL, .pack_bytes = pack_bytes, .pack = pack, .format = format, .widths = widths,                    \
+	.matmul_panels = matmul_panels, .multiply = multiply
 #endif
 
 #endif

@@ -1,7 +1,7 @@
 /* kernels/cpu/pack.c - rearranges plain rows of quantised weights into panels (layout: pack.h).
  *
- * Runs once per weight while a model is loaded and must keep up with the disk: planes are written four bytes at a time, with
- * shifts on whole words instead of loops over bits. */
+ * Runs once per weight while a model is loaded and must keep up with the disk: planes are written four bytes at a time,
+ * with shifts on whole words instead of loops over bits. */
 #include "kernels/cpu/pack.h"
 #include "kernels/common/quant.h"
 
@@ -29,24 +29,25 @@ static void store32(uint8_t *p, uint32_t u)
 }
 
 /* The stored values (q + offset, or table indices) of one block. */
-static void block_values(enum dtype type, struct pack_format f, const uint8_t *block, int32_t i, const void *row, int32_t b,
-                         uint8_t sign_bit, uint8_t w[32])
+static void block_values(enum dtype type, struct pack_format f, const uint8_t *block, int32_t i, const void *row,
+                         int32_t b, uint8_t sign_bit, uint8_t w[32])
 {
 	const uint8_t *qs = NULL;
 	float scale[2], min[2];
 	int8_t q[32];
 
 	switch (type) {
-	case DT_Q4_0:   qs = ((const struct block_q4_0 *)block)->qs; break;
-	case DT_Q4_1:   qs = ((const struct block_q4_1 *)block)->qs; break;
+	case DT_Q4_0: qs = ((const struct block_q4_0 *)block)->qs; break;
+	case DT_Q4_1: qs = ((const struct block_q4_1 *)block)->qs; break;
 	case DT_IQ4_NL: qs = ((const struct block_iq4_nl *)block)->qs; break;
 	case DT_IQ4_XS: qs = ((const struct block_iq4_xs *)block)->qs + 16 * i; break;
-	case DT_MXFP4:  qs = ((const struct block_mxfp4 *)block)->qs; break;
+	case DT_MXFP4: qs = ((const struct block_mxfp4 *)block)->qs; break;
 	case DT_Q8_0:
 		for (int j = 0; j < 32; j++)
 			w[j] = (uint8_t)((const struct block_q8_0 *)block)->qs[j] ^ sign_bit;
 		return;
-	/* Four values at a time: the shift of a whole word brings bits of neighbours into a byte, and the mask drops them. */
+	/* Four values at a time: the shift of a whole word brings bits of neighbours into a byte, and the mask drops
+	 * them. */
 	case DT_Q4_K:
 		qs = ((const struct block_q4_k *)block)->qs + 32 * (i / 2);
 		for (int j = 0; j < 32; j += 4)
@@ -57,15 +58,17 @@ static void block_values(enum dtype type, struct pack_format f, const uint8_t *b
 
 		qs = ((const struct block_q5_k *)block)->qs + 32 * (i / 2);
 		for (int j = 0; j < 32; j += 4)
-			store32(w + j, (load32(qs + j) >> 4 * (i % 2) & 0x0f0f0f0f) | (load32(high + j) >> i & 0x01010101) << 4);
+			store32(w + j, (load32(qs + j) >> 4 * (i % 2) & 0x0f0f0f0f) |
+			                       (load32(high + j) >> i & 0x01010101) << 4);
 		return;
 	}
-	case DT_Q6_K: {   /* halves of 128 values: of every 32, four bits in ql and two in qh */
+	case DT_Q6_K: { /* halves of 128 values: of every 32, four bits in ql and two in qh */
 		const uint8_t *high = ((const struct block_q6_k *)block)->qh + 32 * (i / 4);
 
 		qs = ((const struct block_q6_k *)block)->ql + 64 * (i / 4) + 32 * (i % 2);
 		for (int j = 0; j < 32; j += 4)
-			store32(w + j, (load32(qs + j) >> i % 4 / 2 * 4 & 0x0f0f0f0f) | (load32(high + j) >> i % 4 * 2 & 0x03030303) << 4);
+			store32(w + j, (load32(qs + j) >> i % 4 / 2 * 4 & 0x0f0f0f0f) |
+			                       (load32(high + j) >> i % 4 * 2 & 0x03030303) << 4);
 		return;
 	}
 	default:
@@ -99,7 +102,7 @@ static void put_planes(struct pack_format f, uint8_t *out, size_t unit, const ui
 	if (f.twos)
 		for (int z = 0; z < 8; z += 4, out += unit) {
 			store32(out, (v[z] & 0x03030303) | (v[z + 1] & 0x03030303) << 2 | (v[z + 2] & 0x03030303) << 4 |
-			             (v[z + 3] & 0x03030303) << 6);
+			                     (v[z + 3] & 0x03030303) << 6);
 			for (int t = z; t < z + 4; t++)
 				v[t] >>= 2;
 		}
@@ -129,17 +132,17 @@ static void put_k_scales(uint8_t *sub, int32_t panel, int32_t r, const uint8_t s
 	}
 }
 
-/* Scales of one row's group.  sub holds P bytes per entry: Q4_K, Q5_K: scale, minimum of each block; Q2_K: scale | minimum
- * << 4 of each half block; Q3_K, Q6_K: signed scale of each half block; IQ4_XS: signed scale of each block. */
+/* Scales of one row's group. sub holds P bytes per entry: Q4_K, Q5_K: scale, minimum of each block; Q2_K: scale |
+ * minimum << 4 of each half block; Q3_K, Q6_K: signed scale of each half block; IQ4_XS: signed scale of each block. */
 static void put_scales(enum dtype type, uint8_t *head, uint8_t *sub, int32_t panel, int32_t r, int32_t in_group,
                        const void *block)
 {
 	switch (type) {
-	case DT_Q4_0:   put_half(head, in_group * panel + r, ((const struct block_q4_0 *)block)->d); break;
-	case DT_Q5_0:   put_half(head, in_group * panel + r, ((const struct block_q5_0 *)block)->d); break;
-	case DT_Q8_0:   put_half(head, in_group * panel + r, ((const struct block_q8_0 *)block)->d); break;
+	case DT_Q4_0: put_half(head, in_group * panel + r, ((const struct block_q4_0 *)block)->d); break;
+	case DT_Q5_0: put_half(head, in_group * panel + r, ((const struct block_q5_0 *)block)->d); break;
+	case DT_Q8_0: put_half(head, in_group * panel + r, ((const struct block_q8_0 *)block)->d); break;
 	case DT_IQ4_NL: put_half(head, in_group * panel + r, ((const struct block_iq4_nl *)block)->d); break;
-	case DT_MXFP4:  put_half(head, in_group * panel + r, mxfp4_scale(((const struct block_mxfp4 *)block)->e)); break;
+	case DT_MXFP4: put_half(head, in_group * panel + r, mxfp4_scale(((const struct block_mxfp4 *)block)->e)); break;
 	case DT_Q4_1:
 		put_half(head, r, ((const struct block_q4_1 *)block)->d);
 		put_half(head, panel + r, ((const struct block_q4_1 *)block)->m);
@@ -197,12 +200,12 @@ static void put_scales(enum dtype type, uint8_t *head, uint8_t *sub, int32_t pan
 
 		put_half(head, r, b->d);
 		for (int i = 0; i < 8; i++)
-			sub[i * panel + r] = (uint8_t)(((b->scales_l[i / 2] >> i % 2 * 4 & 15) |
-			                                (b->scales_h >> 2 * i & 3) << 4) - 32);
+			sub[i * panel + r] =
+				(uint8_t)(((b->scales_l[i / 2] >> i % 2 * 4 & 15) | (b->scales_h >> 2 * i & 3) << 4) -
+			                  32);
 		break;
 	}
-	default:
-		break;
+	default: break;
 	}
 }
 
@@ -211,7 +214,7 @@ void cpu_pack(enum dtype type, int32_t panel, uint8_t sign_bit, void *out, const
 {
 	struct pack_format f = pack_format_of(type);
 	const struct dtype_info *info = dtype_info(type);
-	int32_t per = info->block / 32;      /* blocks of 32 in one block of the file */
+	int32_t per = info->block / 32; /* blocks of 32 in one block of the file */
 	size_t unit = 4 * (size_t)panel, group_bytes = (size_t)pack_group_units(f) * unit;
 	size_t block_bytes = (size_t)pack_block_units(f) * unit;
 

@@ -1,8 +1,8 @@
 /* kernels/cpu/pack.h (private to kernels/) - weights rearranged for vector units.
  *
- * A panel is P rows side by side, one vector lane (32 bits) a row: P = 16 for AVX-512, 8 for AVX2 and NEON.  Everything in
- * it is counted in units of 4 * P bytes, one vector.  The columns are cut into groups of 1, 2 or 8 blocks of 32,
- * and a group is
+ * A panel is P rows side by side, one vector lane (32 bits) a row: P = 16 for AVX-512, 8 for AVX2 and NEON. Everything
+ * in it is counted in units of 4 * P bytes, one vector. The columns are cut into groups of 1, 2 or 8 blocks of 32, and
+ * a group is
  *
  *     head   1 unit    scales of the group, P halves each: d of each block, or d and minimum, or d and dmin
  *     sub              K types: small scales and minima, P bytes each, of every block or half block
@@ -13,8 +13,8 @@
  *     twos     2 units   unit z: bits 2 t and up = two bits of value 4 (4 z + t) + j
  *     ones     1 unit    bit g = one bit of value 4 g + j
  *
- * so that one vector instruction multiplies four values of all P rows with the same four values of a column.
- * The last panel is padded with rows of zeros. */
+ * so that one vector instruction multiplies four values of all P rows with the same four values of a column. The last
+ * panel is padded with rows of zeros. */
 #ifndef WEIR_CPU_PACK_H
 #define WEIR_CPU_PACK_H
 
@@ -23,40 +23,47 @@
 #include "kernels/backend.h"
 
 struct pack_format {
-	uint8_t group;       /* blocks of 32 per group */
-	uint8_t sub;         /* units of small scales per group */
-	uint8_t bytes, nibbles, twos, ones;   /* planes present (0 or 1), in this order inside a block */
-	uint8_t halves;      /* scales per block of 32 */
+	uint8_t group;                      /* blocks of 32 per group */
+	uint8_t sub;                        /* units of small scales per group */
+	uint8_t bytes, nibbles, twos, ones; /* planes present (0 or 1), in this order inside a block */
+	uint8_t halves;                     /* scales per block of 32 */
 	uint8_t has_min;
-	uint8_t offset;      /* the stored value is q + offset */
-	uint8_t lookup;      /* the nibble is an index into nibble_values() */
-	uint8_t bf16;        /* the scales of the head are bf16 instead of half: they are powers of two in the range of floats */
-	uint8_t words;       /* set by a CPU level: its kernels take 16-bit columns, both planes of struct act in one value */
+	uint8_t offset; /* the stored value is q + offset */
+	uint8_t lookup; /* the nibble is an index into nibble_values() */
+	/* the scales of the head are bf16 instead of half: they are powers of two in the range of floats */
+	uint8_t bf16;
+	/* set by a CPU level: its kernels take 16-bit columns, both planes of struct act in one value */
+	uint8_t words;
 };
 
 /* Inline: kernels call it with a constant type, and the compiler resolves every field. */
 static inline struct pack_format pack_format_of(enum dtype type)
 {
 	switch (type) {
-	case DT_Q4_0:   return (struct pack_format){ .group = 2, .nibbles = 1, .halves = 1, .offset = 8 };
-	case DT_Q4_1:   return (struct pack_format){ .group = 1, .nibbles = 1, .halves = 1, .has_min = 1 };
-	case DT_Q5_0:   return (struct pack_format){ .group = 2, .nibbles = 1, .ones = 1, .halves = 1, .offset = 16 };
-	case DT_Q5_1:   return (struct pack_format){ .group = 1, .nibbles = 1, .ones = 1, .halves = 1, .has_min = 1 };
-	case DT_Q8_0:   return (struct pack_format){ .group = 2, .bytes = 1, .halves = 1, .offset = 128 };
-	case DT_Q2_K:   return (struct pack_format){ .group = 8, .sub = 4, .twos = 1, .halves = 2, .has_min = 1 };
-	case DT_Q3_K:   return (struct pack_format){ .group = 8, .sub = 4, .twos = 1, .ones = 1, .halves = 2,
-	                                             .offset = 4 };
-	case DT_Q4_K:   return (struct pack_format){ .group = 8, .sub = 4, .nibbles = 1, .halves = 1, .has_min = 1 };
-	case DT_Q5_K:   return (struct pack_format){ .group = 8, .sub = 4, .nibbles = 1, .ones = 1, .halves = 1,
-	                                             .has_min = 1 };
-	case DT_Q6_K:   return (struct pack_format){ .group = 8, .sub = 4, .nibbles = 1, .twos = 1, .halves = 2,
-	                                             .offset = 32 };
-	case DT_IQ4_NL: return (struct pack_format){ .group = 2, .nibbles = 1, .halves = 1, .offset = 128, .lookup = 1 };
-	case DT_IQ4_XS: return (struct pack_format){ .group = 8, .sub = 2, .nibbles = 1, .halves = 1, .offset = 128,
-	                                             .lookup = 1 };
-	case DT_MXFP4:  return (struct pack_format){ .group = 2, .nibbles = 1, .halves = 1, .offset = 128, .lookup = 1,
-	                                             .bf16 = 1 };
-	default:        return (struct pack_format){ 0 };   /* floats stay plain rows */
+	case DT_Q4_0: return (struct pack_format){ .group = 2, .nibbles = 1, .halves = 1, .offset = 8 };
+	case DT_Q4_1: return (struct pack_format){ .group = 1, .nibbles = 1, .halves = 1, .has_min = 1 };
+	case DT_Q5_0: return (struct pack_format){ .group = 2, .nibbles = 1, .ones = 1, .halves = 1, .offset = 16 };
+	case DT_Q5_1: return (struct pack_format){ .group = 1, .nibbles = 1, .ones = 1, .halves = 1, .has_min = 1 };
+	case DT_Q8_0: return (struct pack_format){ .group = 2, .bytes = 1, .halves = 1, .offset = 128 };
+	case DT_Q2_K: return (struct pack_format){ .group = 8, .sub = 4, .twos = 1, .halves = 2, .has_min = 1 };
+	case DT_Q3_K:
+		return (struct pack_format){ .group = 8, .sub = 4, .twos = 1, .ones = 1, .halves = 2, .offset = 4 };
+	case DT_Q4_K: return (struct pack_format){ .group = 8, .sub = 4, .nibbles = 1, .halves = 1, .has_min = 1 };
+	case DT_Q5_K:
+		return (struct pack_format){ .group = 8, .sub = 4, .nibbles = 1, .ones = 1, .halves = 1, .has_min = 1 };
+	case DT_Q6_K:
+		return (struct pack_format){ .group = 8, .sub = 4, .nibbles = 1, .twos = 1, .halves = 2, .offset = 32 };
+	case DT_IQ4_NL:
+		return (struct pack_format){ .group = 2, .nibbles = 1, .halves = 1, .offset = 128, .lookup = 1 };
+	case DT_IQ4_XS:
+		return (struct pack_format){
+			.group = 8, .sub = 2, .nibbles = 1, .halves = 1, .offset = 128, .lookup = 1
+		};
+	case DT_MXFP4:
+		return (struct pack_format){
+			.group = 2, .nibbles = 1, .halves = 1, .offset = 128, .lookup = 1, .bf16 = 1
+		};
+	default: return (struct pack_format){ 0 }; /* floats stay plain rows */
 	}
 }
 

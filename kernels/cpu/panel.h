@@ -1,9 +1,10 @@
-/* kernels/cpu/panel.h (private to c_select.c and simd_scan.h) - a panel of keys on its way into the key sketch: all its keys at
- * once.
+/* kernels/cpu/panel.h (private to c_select.c and simd_scan.h) - a panel of keys on its way into the key sketch: all its
+ * keys at once.
  *
- * The same operations in the same order as key_sketch.c takes for one key, so the bits are the same; but a key is a lane here, nothing
- * is summed across a vector, and no step waits for the one before.  When the KV entries of a document are read back from the disk their key
- * sketch is computed anew, and this is most of that.  Compiled once a level, by the file that includes it. */
+ * The same operations in the same order as key_sketch.c takes for one key, so the bits are the same; but a key is a
+ * lane here, nothing is summed across a vector, and no step waits for the one before. When the KV entries of a document
+ * are read back from the disk their key sketch is computed anew, and this is most of that. Compiled once a level, by
+ * the file that includes it. */
 #ifndef WEIR_CPU_PANEL_H
 #define WEIR_CPU_PANEL_H
 
@@ -12,7 +13,7 @@
 #include "kernels/cpu/select.h"
 
 #ifndef PANEL_LANES
-#define PANEL_LANES 4      /* keys that a vector holds at this level */
+#define PANEL_LANES 4 /* keys that a vector holds at this level */
 #endif
 
 typedef float lane_keys __attribute__((vector_size(4 * PANEL_LANES)));
@@ -20,7 +21,7 @@ typedef int32_t lane_mask __attribute__((vector_size(4 * PANEL_LANES)));
 
 /* Not functions: how vectors of this size are passed depends on the level. */
 #define PANEL_PICK(which, yes, no) ((lane_keys)(((lane_mask)(yes) & (which)) | ((lane_mask)(no) & ~(which))))
-#define PANEL_SUM(s) (((s)[0] + (s)[2]) + ((s)[1] + (s)[3]))   /* as one key has them in a vector of four */
+#define PANEL_SUM(s)               (((s)[0] + (s)[2]) + ((s)[1] + (s)[3])) /* as one key has them in a vector of four */
 
 /* Hadamard transform of x[value], a lane a key. */
 static inline void panel_hadamard(lane_keys *x, int32_t dim)
@@ -56,7 +57,8 @@ static inline void panel_flip(float *to, size_t to_ld, const float *from, size_t
 			if (i + 4 > n) {
 				for (; i < n; i++)
 					for (int32_t j = k; j < k + 4; j++)
-						to[(size_t)i * to_ld + (size_t)j] = from[(size_t)j * from_ld + (size_t)i];
+						to[(size_t)i * to_ld + (size_t)j] =
+							from[(size_t)j * from_ld + (size_t)i];
 				break;
 			}
 			for (int j = 0; j < 4; j++)
@@ -74,7 +76,8 @@ static inline void panel_flip(float *to, size_t to_ld, const float *from, size_t
 		}
 }
 
-/* The codes and the scale of the centred and transformed keys x[value]; the scales to scale[], the codes to lanes of the units. */
+/* The codes and the scale of the centred and transformed keys x[value]; the scales to scale[], the codes to lanes of
+ * the units. */
 static inline void panel_code(uint8_t *unit, float scale[PANEL_LANES], const lane_keys *x, int32_t dim, int32_t bits)
 {
 	const lane_keys none = { 0 }, round = none + 12582912.0f;
@@ -106,9 +109,10 @@ static inline void panel_code(uint8_t *unit, float scale[PANEL_LANES], const lan
 	memcpy(scale, &s, sizeof s);
 }
 
-/* Keys x [SKETCH_PANEL][ld], ld a multiple of 16, into a panel of a block with that mean; y has room for as many values. */
-static inline void panel_keys(uint8_t *panel, float scale[SKETCH_PANEL], const float *x, size_t ld, const float *mean, float *y, int32_t dim,
-                              int32_t bits)
+/* Keys x [SKETCH_PANEL][ld], ld a multiple of 16, into a panel of a block with that mean; y has room for as many
+ * values. */
+static inline void panel_keys(uint8_t *panel, float scale[SKETCH_PANEL], const float *x, size_t ld, const float *mean,
+                              float *y, int32_t dim, int32_t bits)
 {
 	lane_keys *v = (lane_keys *)(void *)y;
 

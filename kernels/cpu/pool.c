@@ -1,16 +1,16 @@
 /* kernels/cpu/pool.c - persistent worker threads with a cheap hand-over.
  *
- * Decoding one token hands out about 150 pieces of work of 10-50 microseconds each, so the hand-over
- * must cost far less than a system call: workers spin for a short while after their last task and fall
- * asleep only then.  All of the state that decides who does what is one 64-bit word, the ticket:
+ * Decoding one token hands out about 150 pieces of work of 10-50 microseconds each, so the hand-over must cost far less
+ * than a system call: workers spin for a short while after their last task and fall asleep only then. All of the state
+ * that decides who does what is one 64-bit word, the ticket:
  *
  *     bits 63..32  number of tasks of the current run
  *     bits 31..0   next task to hand out
  *
- * A thread takes a task with one fetch_add and reads both numbers from the value it got back.  With a task number below the count,
- * the run cannot end before this thread reports the task, so fn and arg stay valid.  A number at or above the count means that no
- * task is left.  A worker that wakes late, or not at all, delays nobody: the others finish the run.  So the pool stays fast on a
- * crowded machine. */
+ * A thread takes a task with one fetch_add and reads both numbers from the value it got back. With a task number below
+ * the count, the run cannot end before this thread reports the task, so fn and arg stay valid. A number at or above the
+ * count means that no task is left. A worker that wakes late, or not at all, delays nobody: the others finish the run.
+ * So the pool stays fast on a crowded machine. */
 #include "kernels/cpu/pool.h"
 
 #include <errno.h>
@@ -30,30 +30,30 @@ struct worker {
 	struct pool *pool;
 	pthread_t thread;
 	int id;
-	int avoids;              /* the processor that the worker has moved away from, or -1 */
+	int avoids; /* the processor that the worker has moved away from, or -1 */
 };
 
 struct pool {
 	int n_threads;
 	int64_t spin_ns;
 #ifdef __linux__
-	cpu_set_t cpus;              /* processors that the process may use; empty = not known */
+	cpu_set_t cpus; /* processors that the process may use; empty = not known */
 #endif
 	_Atomic int quit;
 
-	/* All fields that a hand-over touches lie in one cache line: moving a line between processors without a shared cache takes
-	 * a quarter of a microsecond, and a hand-over should move one line there and one back. */
+	/* All fields that a hand-over touches lie in one cache line: moving a line between processors without a shared
+	 * cache takes a quarter of a microsecond, and a hand-over should move one line there and one back. */
 	_Alignas(64) _Atomic uint64_t ticket;
-	pool_fn *fn;                 /* fn, arg: written before the ticket is published */
+	pool_fn *fn; /* fn, arg: written before the ticket is published */
 	void *arg;
-	_Atomic uint32_t done;       /* tasks finished by workers in this run */
-	_Atomic int sleepers;        /* workers asleep, or about to be */
+	_Atomic uint32_t done; /* tasks finished by workers in this run */
+	_Atomic int sleepers;  /* workers asleep, or about to be */
 	_Atomic int caller_waits;
 	_Atomic int caller_cpu;
 
 	_Alignas(64) pthread_mutex_t lock;
 	pthread_cond_t work, finished;
-	struct worker worker[];                   /* [n_threads - 1] */
+	struct worker worker[]; /* [n_threads - 1] */
 };
 
 static inline void cpu_relax(void)
@@ -78,8 +78,8 @@ static int ticket_open(uint64_t t)
 	return (uint32_t)t < (uint32_t)(t >> 32);
 }
 
-/* Take and run tasks until none is left; returns their number.  The run cannot end before they are reported, so the ticket belongs
- * to the same run in every turn of the loop. */
+/* Take and run tasks until none is left; returns their number. The run cannot end before they are reported, so the
+ * ticket belongs to the same run in every turn of the loop. */
 static uint32_t run_tasks(struct pool *p, int id)
 {
 	uint32_t n = 0;
@@ -113,8 +113,8 @@ static int idle(struct pool *p)
 	return !ticket_open(atomic_load(&p->ticket)) && !atomic_load(&p->quit);
 }
 
-/* A busy machine may leave a worker on the caller's processor for a long time: the two then alternate, and a pool of two is slower
- * than one thread.  The worker notices this and asks for any other processor. */
+/* A busy machine may leave a worker on the caller's processor for a long time: the two then alternate, and a pool of
+ * two is slower than one thread. The worker notices this and asks for any other processor. */
 static void step_aside(struct pool *p, struct worker *w)
 {
 #ifdef __linux__
@@ -125,7 +125,7 @@ static void step_aside(struct pool *p, struct worker *w)
 		return;
 	set = p->cpus;
 	CPU_CLR(cpu, &set);
-	sched_setaffinity(0, sizeof set, &set);   /* may be refused: nothing changes then */
+	sched_setaffinity(0, sizeof set, &set); /* may be refused: nothing changes then */
 	w->avoids = cpu;
 #else
 	(void)p;
@@ -133,13 +133,13 @@ static void step_aside(struct pool *p, struct worker *w)
 #endif
 }
 
-/* Spin for up to spin_ns until ready() is true: first with pauses alone, then yielding the processor between checks, which the
- * thread waited for may need.  1 when ready, else 0.  w is NULL in the caller of pool_run(). */
+/* Spin for up to spin_ns until ready() is true: first with pauses alone, then yielding the processor between checks,
+ * which the thread waited for may need. 1 when ready, else 0. w is NULL in the caller of pool_run(). */
 static int spin(struct pool *p, struct worker *w, int (*ready)(struct pool *, uint32_t), uint32_t n)
 {
 	int64_t start = 0, now;
 
-	for (int quiet = 1;; ) {
+	for (int quiet = 1;;) {
 		for (int i = 0; i < 32; i++) {
 			if (ready(p, n))
 				return 1;
@@ -181,8 +181,8 @@ static void *worker_main(void *arg)
 		report(p, run_tasks(p, w->id));
 		if (spin(p, w, work_ready, 0))
 			continue;
-		/* The caller publishes its ticket, then reads `sleepers`; a worker increases `sleepers`, then reads the ticket.  Both
-		 * are sequentially consistent, so one of them sees the other. */
+		/* The caller publishes its ticket, then reads `sleepers`; a worker increases `sleepers`, then reads the
+		 * ticket. Both are sequentially consistent, so one of them sees the other. */
 		pthread_mutex_lock(&p->lock);
 		atomic_fetch_add(&p->sleepers, 1);
 		while (idle(p))
@@ -295,8 +295,9 @@ struct pool *pool_open(int threads)
 	pthread_cond_init(&p->work, NULL);
 	pthread_cond_init(&p->finished, NULL);
 
-	/* Workers inherit a full signal mask: signals go to the threads that expect them.  Signals that a thread raises itself stay
-	 * open: a blocked SIGBUS (the model file was truncated) would kill the program before a handler could say why. */
+	/* Workers inherit a full signal mask: signals go to the threads that expect them. Signals that a thread raises
+	 * itself stay open: a blocked SIGBUS (the model file was truncated) would kill the program before a handler
+	 * could say why. */
 	sigfillset(&all);
 	sigdelset(&all, SIGBUS);
 	sigdelset(&all, SIGSEGV);

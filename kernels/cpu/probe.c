@@ -1,31 +1,32 @@
 /* kernels/cpu/probe.c - attention with a probe: attention mass per slot, and how wide attention spreads.
  *
- * Measured tokens are processed a tile at a time: ordinary attention of the tile, which keeps its scores, then for every column
- * the probabilities of the tile's tokens in token order.  So neither tiles nor threads nor the way a run of tokens is cut into
- * calls change a sum, and the output has the bits of attention without a probe.
+ * Measured tokens are processed a tile at a time: ordinary attention of the tile, which keeps its scores, then for
+ * every column the probabilities of the tile's tokens in token order. So neither tiles nor threads nor the way a run of
+ * tokens is cut into calls change a sum, and the output has the bits of attention without a probe.
  *
- * The number of slots that hold a share of the probability is found by bisection over thresholds in steps of 1/64 octave; inside
- * the last step by the mean probability of its slots. */
+ * The number of slots that hold a share of the probability is found by bisection over thresholds in steps of 1/64
+ * octave; inside the last step by the mean probability of its slots. */
 #include <math.h>
 #include <string.h>
 
 #include "kernels/cpu/attn.h"
 
 enum {
-	RANGE = 1024,                /* columns of a task */
-	SMALL_PROBE = 24 << 10,      /* scores up to which one thread is faster than two */
-	STEPS = 64, OCTAVES = 32,    /* thresholds are 2^(-step / STEPS), down to 2^-OCTAVES */
+	RANGE = 1024,           /* columns of a task */
+	SMALL_PROBE = 24 << 10, /* scores up to which one thread is faster than two */
+	STEPS = 64,
+	OCTAVES = 32, /* thresholds are 2^(-step / STEPS), down to 2^-OCTAVES */
 };
-#define SCORE_BYTES ((size_t)16 << 20)      /* most memory for scores, while one token needs less */
+#define SCORE_BYTES ((size_t)16 << 20) /* most memory for scores, while one token needs less */
 
 struct probe_job {
 	const struct attn_job *j;
 	const struct attn_probe *p;
-	int32_t heads;               /* reduced to one row */
-	int32_t ranges;              /* ranges of columns that get mass */
-	int32_t first;               /* the first of these columns among the kept scores */
-	int carry;                   /* the call's first tile, with `from`: start the sums from there */
-	float *spread;                 /* [tokens][n_head] */
+	int32_t heads;  /* reduced to one row */
+	int32_t ranges; /* ranges of columns that get mass */
+	int32_t first;  /* the first of these columns among the kept scores */
+	int carry;      /* the call's first tile, with `from`: start the sums from there */
+	float *spread;  /* [tokens][n_head] */
 };
 
 /* Start the sums of a range of columns: from `from`, and the call's own tokens from 0. */
@@ -35,7 +36,8 @@ static void mass_carry(const struct probe_job *pj, float *out, int32_t row, int3
 	int32_t left = pj->j->slots - p->skip - c0, n = min32(RANGE, left), old = min32(n, left - pj->j->n);
 
 	old = old > 0 ? old : 0;
-	memcpy(out, (const float *)p->from->data + (size_t)(p->mass_row + row) * (size_t)p->from->cols + c0, (size_t)old * sizeof *out);
+	memcpy(out, (const float *)p->from->data + (size_t)(p->mass_row + row) * (size_t)p->from->cols + c0,
+	       (size_t)old * sizeof *out);
 	memset(out + old, 0, (size_t)(n - old) * sizeof *out);
 }
 
@@ -53,7 +55,9 @@ static void mass_task(void *arg, int task, int worker)
 	int32_t row = task / pj->ranges, c0 = task % pj->ranges * RANGE;
 	struct probe_tile t = {
 		.out = (float *)pj->p->mass->data + (size_t)(pj->p->mass_row + row) * (size_t)pj->p->mass->cols + c0,
-		.stride = j->stride, .heads = pj->heads, .reduce = pj->p->reduce,
+		.stride = j->stride,
+		.heads = pj->heads,
+		.reduce = pj->p->reduce,
 	};
 
 	(void)worker;
@@ -95,8 +99,8 @@ static float rows_holding(const struct cpu_fns *f, const float *p, int32_t n, fl
 			count_low = count;
 		}
 	}
-	/* Probabilities between the two thresholds differ by less than a step, so their mean stands for each; 1e-3 absorbs the
-	 * rounding of the sums. */
+	/* Probabilities between the two thresholds differ by less than a step, so their mean stands for each; 1e-3
+	 * absorbs the rounding of the sums. */
 	if (count_high > count_low) {
 		float mean = (sum_high - sum_low) / (float)(count_high - count_low);
 		float more = ceilf((share - sum_low) / mean - 1e-3f);
@@ -135,7 +139,12 @@ static void probe_tile(const struct attn_job *j, float *spread, int first)
 	int32_t heads = p->whole_layer ? j->a->n_head : j->group, all = (j->t1 - j->t0) * j->a->n_head;
 	int32_t cols = j->slots - p->skip;
 	struct probe_job pj = {
-		.j = j, .p = p, .heads = heads, .ranges = ceil_div(cols, RANGE), .first = p->skip - j->first, .spread = spread,
+		.j = j,
+		.p = p,
+		.heads = heads,
+		.ranges = ceil_div(cols, RANGE),
+		.first = p->skip - j->first,
+		.spread = spread,
 		.carry = first && p->from,
 	};
 	double sum = 0;

@@ -1,22 +1,23 @@
 /* kernels/cpu/read_blocks.c - which blocks of keys the queries of a prompt's tokens read.
  *
- * What is known of blocks is computed in every call: for a step of 512 tokens that is less than a hundredth of attention, and nothing has to be
- * kept, rolled back or stored.  The tasks are (KV head, block), then (KV head, some tokens). */
+ * What is known of blocks is computed in every call: for a step of 512 tokens that is less than a hundredth of
+ * attention, and nothing has to be kept, rolled back or stored. The tasks are (KV head, block), then (KV head, some
+ * tokens). */
 #include <math.h>
 #include <string.h>
 
 #include "kernels/cpu/select.h"
 
-enum { TOKENS = 8 };             /* of a task */
+enum { TOKENS = 8 }; /* of a task */
 
 struct blocks_job {
 	struct cpu *c;
 	const struct read_blocks_args *a;
-	int32_t n, group, chunks;    /* tokens; query heads a KV head; tasks of a KV head */
-	int32_t blocks;              /* that lie before the block of the last token */
-	size_t ld, bytes;            /* columns; bytes of a query's bits */
-	float *moments, *logs;       /* [n_kv_head][3 * head_dim][ld], [ld] (struct block_query) */
-	size_t part;                 /* floats of a thread's scratch */
+	int32_t n, group, chunks; /* tokens; query heads a KV head; tasks of a KV head */
+	int32_t blocks;           /* that lie before the block of the last token */
+	size_t ld, bytes;         /* columns; bytes of a query's bits */
+	float *moments, *logs;    /* [n_kv_head][3 * head_dim][ld], [ld] (struct block_query) */
+	size_t part;              /* floats of a thread's scratch */
 };
 
 /* Square of the distance of two rows, in eight sums. */
@@ -68,9 +69,11 @@ static void moments_task(void *arg, int task, int worker)
 	const struct tensor *k = j->a->keys;
 	int32_t head = task / j->blocks, block = task % j->blocks, first = block ? 0 : READ_FIRST;
 	size_t dim = (size_t)j->a->head_dim, row = dim + 16, bytes = row_bytes(k);
-	float *x = (float *)j->c->scratch.p + (size_t)worker * j->part, *mean = x + READ_BLOCK * row, *variance = mean + dim;
+	float *x = (float *)j->c->scratch.p + (size_t)worker * j->part, *mean = x + READ_BLOCK * row,
+	      *variance = mean + dim;
 	float *out = j->moments + (size_t)head * 3 * dim * j->ld, *column = out + READ_FIRST + block;
-	const char *rows = (const char *)k->data + ((size_t)head * (size_t)j->a->cap + (size_t)block * READ_BLOCK) * bytes;
+	const char *rows =
+		(const char *)k->data + ((size_t)head * (size_t)j->a->cap + (size_t)block * READ_BLOCK) * bytes;
 	const float *far;
 
 	for (size_t i = 0; i < READ_BLOCK; i++)
@@ -92,8 +95,15 @@ static void blocks_task(void *arg, int task, int worker)
 	int32_t head = task / j->chunks, t0 = task % j->chunks * TOKENS;
 	float *scratch = (float *)j->c->scratch.p + (size_t)worker * j->part;
 	struct block_query b = {
-		.moments = j->moments + (size_t)head * 3 * (size_t)a->head_dim * j->ld, .logs = j->logs, .ld = j->ld, .dim = a->head_dim,
-		.scale = a->scale, .share = a->share, .weight = scratch, .variance = scratch + j->ld, .key = scratch + 2 * j->ld,
+		.moments = j->moments + (size_t)head * 3 * (size_t)a->head_dim * j->ld,
+		.logs = j->logs,
+		.ld = j->ld,
+		.dim = a->head_dim,
+		.scale = a->scale,
+		.share = a->share,
+		.weight = scratch,
+		.variance = scratch + j->ld,
+		.key = scratch + 2 * j->ld,
 	};
 
 	if (cpu_cancelled(j->c))

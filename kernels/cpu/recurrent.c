@@ -1,20 +1,25 @@
-/* kernels/cpu/recurrent.c - operations of layers that keep a state instead of a KV cache: short convolutions, the gated delta rule, state
- * spaces, gates.
+/* kernels/cpu/recurrent.c - operations of layers that keep a state instead of a KV cache: short convolutions, the gated
+ * delta rule, state spaces, gates.
  *
- * A thread computes some columns of all tokens, in the order of the tokens: so a result depends neither on the number of threads nor on
- * how a prefill is cut into steps. */
+ * A thread computes some columns of all tokens, in the order of the tokens: so a result depends neither on the number
+ * of threads nor on how a prefill is cut into steps. */
 #include <math.h>
 #include <string.h>
 
 #include "kernels/cpu/cpu.h"
 
-enum { COLUMNS_A_TASK = 256, SMALL_CONV = 16 << 10 };   /* SMALL_CONV: values that one thread handles faster than two */
+enum { COLUMNS_A_TASK = 256, SMALL_CONV = 16 << 10 }; /* SMALL_CONV: values that one thread handles faster than two */
 
 /* ---- short convolutions ---- */
 
-struct conv_job { const struct short_conv *a; const struct cpu_fns *fns; int32_t n, cols, gated; };
+struct conv_job {
+	const struct short_conv *a;
+	const struct cpu_fns *fns;
+	int32_t n, cols, gated;
+};
 
-/* The inputs u of columns from .. to of token i, which may lie before this call: copied to `to_row`, or where they lie. */
+/* The inputs u of columns from .. to of token i, which may lie before this call: copied to `to_row`, or where they
+ * lie. */
 static const float *inputs(const struct conv_job *j, int32_t i, int32_t from, int32_t to, float *to_row)
 {
 	const struct short_conv *a = j->a;
@@ -62,12 +67,15 @@ static void conv_task(void *arg, int task, int worker)
 			out[c] *= gate[c];
 	}
 	for (int32_t k = 0; k < taps - 1; k++)
-		memcpy((float *)a->next->data + (size_t)k * row + (size_t)from, inputs(j, j->n - taps + 1 + k, from, to, u), n * sizeof *u);
+		memcpy((float *)a->next->data + (size_t)k * row + (size_t)from,
+		       inputs(j, j->n - taps + 1 + k, from, to, u), n * sizeof *u);
 }
 
 void cpu_short_conv(struct backend *be, const struct short_conv *a, int32_t n)
 {
-	struct conv_job j = { .a = a, .fns = cpu_of(be)->fns, .n = n, .cols = a->out->cols, .gated = a->in->cols != a->out->cols };
+	struct conv_job j = {
+		.a = a, .fns = cpu_of(be)->fns, .n = n, .cols = a->out->cols, .gated = a->in->cols != a->out->cols
+	};
 	int tasks = ceil_div(j.cols, COLUMNS_A_TASK);
 
 	if (be->failed || n < 1 || short_conv_check(be, a, n) < 0)
@@ -84,7 +92,11 @@ void cpu_short_conv(struct backend *be, const struct short_conv *a, int32_t n)
 
 enum { VALUES_A_TASK = 64 };
 
-struct delta_job { const struct delta_rule *a; const struct cpu *c; int32_t n, blocks; };
+struct delta_job {
+	const struct delta_rule *a;
+	const struct cpu *c;
+	int32_t n, blocks;
+};
 
 /* out = x of length `length`. */
 static void unit(float *out, const float *x, int32_t n, double length)
@@ -108,17 +120,26 @@ static void delta_task(void *arg, int task, int worker)
 {
 	const struct delta_job *j = arg;
 	const struct delta_rule *a = j->a;
-	int32_t head = task / j->blocks, from = task % j->blocks * VALUES_A_TASK, cols = min32(VALUES_A_TASK, a->value_dim - from);
+	int32_t head = task / j->blocks, from = task % j->blocks * VALUES_A_TASK,
+		cols = min32(VALUES_A_TASK, a->value_dim - from);
 	int32_t key_head = a->grouped ? head / (a->n_value_head / a->n_key_head) : head % a->n_key_head;
-	size_t keys = (size_t)a->n_key_head * (size_t)a->key_dim, stride = (size_t)a->value_dim, heads = (size_t)a->n_value_head;
+	size_t keys = (size_t)a->n_key_head * (size_t)a->key_dim, stride = (size_t)a->value_dim,
+	       heads = (size_t)a->n_value_head;
 	size_t at = (size_t)head * (size_t)a->key_dim * stride + (size_t)from;
 	const float *alpha = a->alpha->data, *beta = a->beta->data, *decay = a->decay->data, *dt = a->dt->data;
 	float q[DELTA_KEY], k[DELTA_KEY];
-	struct delta_tile t = { .state = (float *)a->next->data + at, .stride = stride, .key_dim = a->key_dim, .cols = cols, .q = q, .k = k, .corrects = 1 };
+	struct delta_tile t = { .state = (float *)a->next->data + at,
+		                .stride = stride,
+		                .key_dim = a->key_dim,
+		                .cols = cols,
+		                .q = q,
+		                .k = k,
+		                .corrects = 1 };
 
 	(void)worker;
 	for (int32_t i = 0; i < a->key_dim; i++)
-		memcpy(t.state + (size_t)i * stride, (const float *)a->state->data + at + (size_t)i * stride, (size_t)cols * sizeof(float));
+		memcpy(t.state + (size_t)i * stride, (const float *)a->state->data + at + (size_t)i * stride,
+		       (size_t)cols * sizeof(float));
 	for (int32_t i = 0; i < j->n; i++) {
 		const float *row = (const float *)a->qkv->data + (size_t)i * (size_t)a->qkv->cols;
 		size_t place = (size_t)i * heads + (size_t)head, value = (size_t)head * stride + (size_t)from;
@@ -154,23 +175,33 @@ void cpu_delta_rule(struct backend *be, const struct delta_rule *a, int32_t n)
 
 /* ---- state spaces ---- */
 
-struct space_job { const struct state_space *a; const struct cpu *c; int32_t n, blocks; };
+struct space_job {
+	const struct state_space *a;
+	const struct cpu *c;
+	int32_t n, blocks;
+};
 
 /* Some columns of one head. */
 static void space_task(void *arg, int task, int worker)
 {
 	const struct space_job *j = arg;
 	const struct state_space *a = j->a;
-	int32_t head = task / j->blocks, from = task % j->blocks * VALUES_A_TASK, cols = min32(VALUES_A_TASK, a->head_dim - from);
-	size_t stride = (size_t)a->head_dim, heads = (size_t)a->n_head, values = heads * stride, dim = (size_t)a->state_dim;
+	int32_t head = task / j->blocks, from = task % j->blocks * VALUES_A_TASK,
+		cols = min32(VALUES_A_TASK, a->head_dim - from);
+	size_t stride = (size_t)a->head_dim, heads = (size_t)a->n_head, values = heads * stride,
+	       dim = (size_t)a->state_dim;
 	size_t at = (size_t)head * dim * stride + (size_t)from, group = (size_t)(head / (a->n_head / a->n_group));
 	const float *step = a->step->data, skip = ((const float *)a->skip->data)[head];
-	double decay = (double)((const float *)a->decay->data)[head], bias = (double)((const float *)a->bias->data)[head];
-	struct delta_tile t = { .state = (float *)a->next->data + at, .stride = stride, .key_dim = a->state_dim, .cols = cols };
+	double decay = (double)((const float *)a->decay->data)[head],
+	       bias = (double)((const float *)a->bias->data)[head];
+	struct delta_tile t = {
+		.state = (float *)a->next->data + at, .stride = stride, .key_dim = a->state_dim, .cols = cols
+	};
 
 	(void)worker;
 	for (size_t i = 0; i < dim; i++)
-		memcpy(t.state + i * stride, (const float *)a->state->data + at + i * stride, (size_t)cols * sizeof(float));
+		memcpy(t.state + i * stride, (const float *)a->state->data + at + i * stride,
+		       (size_t)cols * sizeof(float));
 	for (int32_t i = 0; i < j->n; i++) {
 		const float *row = (const float *)a->xbc->data + (size_t)i * (size_t)a->xbc->cols;
 		double dt = softplus((double)step[(size_t)i * heads + (size_t)head] + bias);
@@ -208,15 +239,20 @@ void cpu_state_space(struct backend *be, const struct state_space *a, int32_t n)
 
 /* ---- gates ---- */
 
-struct gate_job { struct row_job rows; enum gate_kind kind; float *gate; };
+struct gate_job {
+	struct row_job rows;
+	enum gate_kind kind;
+	float *gate;
+};
 
 static void gate_task(void *arg, int task, int worker)
 {
 	const struct row_job *j = arg;
-	const struct gate_job *g = arg;      /* rows is the first member */
+	const struct gate_job *g = arg; /* rows is the first member */
 
 	(void)worker;
-	FOR_TASK_ROWS(i, j, task) {
+	FOR_TASK_ROWS(i, j, task)
+	{
 		float *x = j->out + (size_t)i * (size_t)j->cols, *gate = g->gate + (size_t)i * (size_t)j->cols;
 
 		if (g->kind == GATE_SIGMOID) {
@@ -231,7 +267,9 @@ static void gate_task(void *arg, int task, int worker)
 
 void cpu_gate(struct backend *be, struct tensor *x, struct tensor *gate, enum gate_kind kind, int32_t n)
 {
-	struct gate_job j = { .rows = { .c = cpu_of(be), .n = n, .cols = x->cols, .out = x->data }, .kind = kind, .gate = gate->data };
+	struct gate_job j = { .rows = { .c = cpu_of(be), .n = n, .cols = x->cols, .out = x->data },
+		              .kind = kind,
+		              .gate = gate->data };
 
 	if (be->failed || n < 1 || gate_check(be, x, gate, n) < 0)
 		return;

@@ -5,7 +5,7 @@
 #include "kernels/cpu/cpu.h"
 #include "kernels/common/quant.h"
 
-enum { SMALL_ROWS = 32 << 10 };      /* values that one thread handles faster than two */
+enum { SMALL_ROWS = 32 << 10 }; /* values that one thread handles faster than two */
 
 float *cpu_rows_of(struct backend *be, const struct tensor *t, int32_t n, int32_t cols, const char *op)
 {
@@ -35,12 +35,11 @@ static void embed_task(void *arg, int task, int worker)
 
 	(void)worker;
 	FOR_TASK_ROWS(i, j, task)
-		dtype_to_f32(j->table->type, j->out + (size_t)i * (size_t)j->cols,
-		             (const char *)j->table->data + (size_t)j->id[i] * rb, j->cols);
+	dtype_to_f32(j->table->type, j->out + (size_t)i * (size_t)j->cols,
+	             (const char *)j->table->data + (size_t)j->id[i] * rb, j->cols);
 }
 
-void cpu_embed(struct backend *be, struct tensor *out, const struct tensor *table, const int32_t *id,
-                      int32_t n)
+void cpu_embed(struct backend *be, struct tensor *out, const struct tensor *table, const int32_t *id, int32_t n)
 {
 	struct row_job j = { .c = cpu_of(be), .table = table, .id = id, .n = n, .cols = table->cols };
 
@@ -64,17 +63,22 @@ static void rmsnorm_task(void *arg, int task, int worker)
 
 	(void)worker;
 	FOR_TASK_ROWS(i, j, task)
-		for (int32_t g = 0; g < j->cols; g += j->group) {
-			size_t at = (size_t)i * (size_t)j->cols + (size_t)g;
+	for (int32_t g = 0; g < j->cols; g += j->group) {
+		size_t at = (size_t)i * (size_t)j->cols + (size_t)g;
 
-			j->c->fns->rmsnorm(j->out + at, j->x + at, j->w + (j->w_cols > j->group ? g : 0), j->group, j->eps);
-		}
+		j->c->fns->rmsnorm(j->out + at, j->x + at, j->w + (j->w_cols > j->group ? g : 0), j->group, j->eps);
+	}
 }
 
-void cpu_rmsnorm(struct backend *be, struct tensor *out, const struct tensor *x, const struct tensor *w,
-                        int32_t group, float eps, int32_t n)
+void cpu_rmsnorm(struct backend *be, struct tensor *out, const struct tensor *x, const struct tensor *w, int32_t group,
+                 float eps, int32_t n)
 {
-	struct row_job j = { .c = cpu_of(be), .n = n, .cols = x->cols, .group = group, .w_cols = w->cols == x->cols ? x->cols : group, .eps = eps };
+	struct row_job j = { .c = cpu_of(be),
+		             .n = n,
+		             .cols = x->cols,
+		             .group = group,
+		             .w_cols = w->cols == x->cols ? x->cols : group,
+		             .eps = eps };
 
 	if (be->failed || !(j.x = cpu_rows_of(be, x, n, 0, "rmsnorm")) ||
 	    !(j.out = cpu_rows_of(be, out, n, x->cols, "rmsnorm")) ||
@@ -92,7 +96,8 @@ static void axpby_task(void *arg, int task, int worker)
 	const struct row_job *j = arg;
 
 	(void)worker;
-	FOR_TASK_ROWS(i, j, task) {
+	FOR_TASK_ROWS(i, j, task)
+	{
 		float *y = j->out + (size_t)i * (size_t)j->cols;
 		const float *x = j->x + (size_t)i * (size_t)j->cols;
 
@@ -105,7 +110,8 @@ void cpu_axpby(struct backend *be, struct tensor *y, float a, const struct tenso
 {
 	struct row_job j = { .c = cpu_of(be), .n = n, .cols = x->cols, .a = a, .b = b };
 
-	if (be->failed || !(j.x = cpu_rows_of(be, x, n, 0, "axpby")) || !(j.out = cpu_rows_of(be, y, n, x->cols, "axpby")))
+	if (be->failed || !(j.x = cpu_rows_of(be, x, n, 0, "axpby")) ||
+	    !(j.out = cpu_rows_of(be, y, n, x->cols, "axpby")))
 		return;
 	cpu_run_rows(&j, axpby_task);
 }
@@ -117,10 +123,12 @@ void cpu_take_rows(struct backend *be, struct tensor *out, const struct tensor *
 	if (be->failed || n < 1 || rows_check(be, "take_rows", out, n, x, x->rows, row, n) < 0)
 		return;
 	for (int32_t i = 0; i < n; i++)
-		memcpy((float *)out->data + (size_t)i * cols, (const float *)x->data + (size_t)row[i] * cols, cols * sizeof(float));
+		memcpy((float *)out->data + (size_t)i * cols, (const float *)x->data + (size_t)row[i] * cols,
+		       cols * sizeof(float));
 }
 
-void cpu_add_rows(struct backend *be, struct tensor *out, const struct tensor *x, const int32_t *row, const float *weight, int32_t n)
+void cpu_add_rows(struct backend *be, struct tensor *out, const struct tensor *x, const int32_t *row,
+                  const float *weight, int32_t n)
 {
 	const float *from = x->data;
 
@@ -139,7 +147,8 @@ static void rope_task(void *arg, int task, int worker)
 	const struct row_job *j = arg;
 
 	(void)worker;
-	FOR_TASK_ROWS(i, j, task) {
+	FOR_TASK_ROWS(i, j, task)
+	{
 		float *out = j->out + (size_t)i * (size_t)j->cols;
 		const float *x = j->x + (size_t)i * (size_t)j->cols;
 
@@ -152,15 +161,16 @@ static void rope_task(void *arg, int task, int worker)
 void cpu_rope(struct backend *be, struct tensor *out, const struct tensor *x, const struct tensor *table,
               int32_t head_dim, int32_t dims, int neox, int32_t n)
 {
-	struct row_job j = { .c = cpu_of(be), .n = n, .cols = x->cols, .head_dim = head_dim, .dims = dims,
-	                     .neox = neox };
+	struct row_job j = {
+		.c = cpu_of(be), .n = n, .cols = x->cols, .head_dim = head_dim, .dims = dims, .neox = neox
+	};
 
 	if (be->failed || !(j.out = cpu_rows_of(be, out, n, x->cols, "rope")) ||
 	    !(j.x = cpu_rows_of(be, x, n, 0, "rope")) || !(j.w = cpu_rows_of(be, table, n, dims, "rope")))
 		return;
 	if (head_dim <= 0 || x->cols % head_dim || dims > head_dim || dims % 2) {
 		backend_fail(be, "internal: rope got %d columns, heads of %d, %d of them rotated", (int)x->cols,
-		         (int)head_dim, (int)dims);
+		             (int)head_dim, (int)dims);
 		return;
 	}
 	j.heads = x->cols / head_dim;
@@ -200,28 +210,35 @@ static void kv_put_task(void *arg, int task, int worker)
 
 	(void)worker;
 	FOR_TASK_ROWS(i, j, task)
-		for (int32_t h = 0; h < j->heads; h++) {
-			size_t at = ((size_t)h * (size_t)j->cap + (size_t)j->slot0 + (size_t)i) * row;
+	for (int32_t h = 0; h < j->heads; h++) {
+		size_t at = ((size_t)h * (size_t)j->cap + (size_t)j->slot0 + (size_t)i) * row;
 
-			cpu_kv_row(j->c->fns, j->type, (char *)j->plane + at, j->x + (size_t)i * (size_t)j->cols + (size_t)h * dim,
-			           j->head_dim);
-		}
+		cpu_kv_row(j->c->fns, j->type, (char *)j->plane + at,
+		           j->x + (size_t)i * (size_t)j->cols + (size_t)h * dim, j->head_dim);
+	}
 }
 
-void cpu_kv_put(struct backend *be, struct tensor *plane, const struct tensor *x, int32_t n_kv_head,
-                       int32_t slot0, int32_t n)
+void cpu_kv_put(struct backend *be, struct tensor *plane, const struct tensor *x, int32_t n_kv_head, int32_t slot0,
+                int32_t n)
 {
-	struct row_job j = { .c = cpu_of(be), .n = n, .cols = x->cols, .heads = n_kv_head, .slot0 = slot0,
-	                     .plane = plane->data, .type = plane->type, .head_dim = plane->cols };
+	struct row_job j = { .c = cpu_of(be),
+		             .n = n,
+		             .cols = x->cols,
+		             .heads = n_kv_head,
+		             .slot0 = slot0,
+		             .plane = plane->data,
+		             .type = plane->type,
+		             .head_dim = plane->cols };
 
 	if (be->failed || !(j.x = cpu_rows_of(be, x, n, 0, "kv_put")))
 		return;
 	if (plane->type == DT_Q8_0 && plane->cols % 32) {
-		backend_fail(be, "a q8_0 cache needs heads of a multiple of 32 values, not %d; use --kv-type f16", (int)plane->cols);
+		backend_fail(be, "a q8_0 cache needs heads of a multiple of 32 values, not %d; use --kv-type f16",
+		             (int)plane->cols);
 		return;
 	}
-	if (!plane->data || !kv_type_ok(plane->type) || n_kv_head <= 0 ||
-	    plane->rows % n_kv_head || (int64_t)n_kv_head * plane->cols != x->cols) {
+	if (!plane->data || !kv_type_ok(plane->type) || n_kv_head <= 0 || plane->rows % n_kv_head ||
+	    (int64_t)n_kv_head * plane->cols != x->cols) {
 		backend_fail(be, "internal: kv_put got a plane of the wrong shape");
 		return;
 	}

@@ -1,19 +1,19 @@
 /* kernels/cpu/scan.c - key_scan: scores of all keys of a layer for one token.
  *
- * A scan reads every key of a plane or of its sketch once per KV head, for all query heads of the group.  A task computes some
- * ranges of SCAN_RANGE keys: their scores and, per query head, the maximum and the sum of exponentials.  The thread that finishes
- * the last range of a KV head merges maxima and sums in ascending order and writes the head's row of the output.  So the result
- * does not depend on which thread did what. */
+ * A scan reads every key of a plane or of its sketch once per KV head, for all query heads of the group. A task
+ * computes some ranges of SCAN_RANGE keys: their scores and, per query head, the maximum and the sum of exponentials.
+ * The thread that finishes the last range of a KV head merges maxima and sums in ascending order and writes the head's
+ * row of the output. So the result does not depend on which thread did what. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "kernels/cpu/select.h"
 
-enum { SMALL_SCAN = 128 << 10 };     /* multiply-adds up to which one thread is faster than two */
+enum { SMALL_SCAN = 128 << 10 }; /* multiply-adds up to which one thread is faster than two */
 
-/* The largest size of a value times scale, or of four together that meet the same byte of a key in a sketch of two bits; as bits, which rise
- * with it, those of infinity and above where a value is infinite or no number. */
+/* The largest size of a value times scale, or of four together that meet the same byte of a key in a sketch of two
+ * bits; as bits, which rise with it, those of infinity and above where a value is infinite or no number. */
 static uint32_t largest_bits(const float *q, float scale, int32_t dim, int fours)
 {
 	uint32_t bits = 0;
@@ -33,7 +33,7 @@ static uint32_t largest_bits(const float *q, float scale, int32_t dim, int fours
 /* Quantise a query to bytes: x ~ mult * hi, or with lo x ~ mult * (256 hi + lo). */
 static void query_bytes(int8_t *hi, int8_t *lo, int32_t *sum, float *mult, const float *q, float scale, int32_t dim)
 {
-	const float round = 12582912.0f;     /* 1.5 * 2^23: adding and subtracting it rounds to the nearest integer */
+	const float round = 12582912.0f; /* 1.5 * 2^23: adding and subtracting it rounds to the nearest integer */
 	float top = 0, inv, d;
 	uint32_t bits = largest_bits(q, scale, dim, !lo);
 
@@ -144,7 +144,8 @@ int scan_part(const struct scan_job *j, int task)
 			for (int32_t k = t.k1; k < end; k++)
 				s[k] = -INFINITY;
 			if (!j->raw)
-				j->sum[t.max + r - j->max] = j->fns->sum_exp(s + t.k0, end - t.k0, t.max[r], j->mult[first + (size_t)r]);
+				j->sum[t.max + r - j->max] =
+					j->fns->sum_exp(s + t.k0, end - t.k0, t.max[r], j->mult[first + (size_t)r]);
 		}
 	}
 	if (atomic_fetch_sub_explicit(&j->left[head], 1, memory_order_acq_rel) != 1)
@@ -171,9 +172,11 @@ int scan_prepare(struct backend *be, const struct scan_args *a, struct scan_job 
 {
 	struct cpu *c = cpu_of(be);
 	int32_t dim = j->tile.dim, width = (dim + 15) / 16 * 16, groups = sketch_groups(dim);
-	size_t heads = (size_t)a->n_head, at = 0, score, max, sum, mult, lse, left, q, hi, lo, q_sum, unit, transformed, table, size;
+	size_t heads = (size_t)a->n_head, at = 0, score, max, sum, mult, lse, left, q, hi, lo, q_sum, unit, transformed,
+	       table, size;
 	const float *query = cpu_rows_of(be, a->q, 1, a->n_head * a->head_dim, "a scan of keys");
-	int sketch = j->tile.bits != 16, wide = sketch && j->tile.bits != 2, looks_up = sketch && !wide && c->fns->select->looks_up;
+	int sketch = j->tile.bits != 16, wide = sketch && j->tile.bits != 2,
+	    looks_up = sketch && !wide && c->fns->select->looks_up;
 	float *rows;
 	char *base;
 
@@ -233,8 +236,9 @@ int scan_prepare(struct backend *be, const struct scan_args *a, struct scan_job 
 			memcpy(rows + h * (size_t)width, query + h * (size_t)dim, (size_t)dim * sizeof *x);
 			memcpy(x, query + h * (size_t)dim, (size_t)dim * sizeof *x);
 			sketch_hadamard(x, dim);
-			query_bytes((int8_t *)(base + hi) + h * stride, wide ? (int8_t *)(base + lo) + h * stride : NULL, sums, &j->mult[h], x,
-			            a->scale, dim);
+			query_bytes((int8_t *)(base + hi) + h * stride,
+			            wide ? (int8_t *)(base + lo) + h * stride : NULL, sums, &j->mult[h], x, a->scale,
+			            dim);
 			for (int32_t g = 0; g < groups; g++)
 				sums[g] *= top;
 			for (int32_t g = 0; looks_up && g < groups; g++) {
@@ -244,7 +248,9 @@ int scan_prepare(struct backend *be, const struct scan_args *a, struct scan_job 
 				for (int32_t i = 0; i < SKETCH_GROUP; i++)
 					sizes += abs(bytes[i]);
 				((int32_t *)(base + size))[h * (size_t)groups + (size_t)g] = sizes * top;
-				lookup_tables((uint8_t *)(base + table) + (h * (size_t)groups + (size_t)g) * LOOKUP_BYTES, bytes);
+				lookup_tables((uint8_t *)(base + table) +
+				                      (h * (size_t)groups + (size_t)g) * LOOKUP_BYTES,
+				              bytes);
 			}
 			units[h] = j->mult[h] > 0 ? a->scale / j->mult[h] : 0;
 		}
@@ -254,8 +260,8 @@ int scan_prepare(struct backend *be, const struct scan_args *a, struct scan_job 
 			for (int32_t i = 0; i < a->head_dim; i++) {
 				float x = query[i] * a->scale;
 
-				/* A page's row holds minima, then maxima: negative values of the query meet the minima, positive ones
-				 * the maxima, which gives the upper bound of the product. */
+				/* A page's row holds minima, then maxima: negative values of the query meet the minima,
+				 * positive ones the maxima, which gives the upper bound of the product. */
 				rows[i] = pages && x > 0 ? 0 : x;
 				if (pages)
 					rows[a->head_dim + i] = x > 0 ? x : 0;
@@ -283,8 +289,8 @@ int scan_plan(struct backend *be, const struct scan_args *a, struct scan_job *j)
 		return 1;
 	j->keys = a->keys->data;
 	j->tile.type = a->keys->type;
-	j->head_bytes = a->bits == 16 ? (size_t)a->cap * row_bytes(a->keys) :
-	                (size_t)sketch_blocks(a->cap) * sketch_block_bytes(a->head_dim, a->bits);
+	j->head_bytes = a->bits == 16 ? (size_t)a->cap * row_bytes(a->keys)
+	                              : (size_t)sketch_blocks(a->cap) * sketch_block_bytes(a->head_dim, a->bits);
 	j->out = a->out->data;
 	return scan_prepare(be, a, j, 0);
 }

@@ -10,8 +10,9 @@
  *     compare.c      for the comparison policies: pages (quest), the drift of queries (refresh)
  *     c_select.c, simd_scan.h, simd_select.h    the leaf functions of each level
  *
- * Key sketches (key_sketch.h) and scores computed from them have the same bits at every level: dots are integers, and the float
- * operations are the same in the same order.  Scores of a plane are sums of floats in each level's own order. */
+ * Key sketches (key_sketch.h) and scores computed from them have the same bits at every level: dots are integers,
+ * and the float operations are the same in the same order. Scores of a plane are sums of floats in each level's own
+ * order. */
 #ifndef WEIR_CPU_SELECT_H
 #define WEIR_CPU_SELECT_H
 
@@ -23,50 +24,55 @@
 #include "kernels/common/key_sketch.h"
 #include "kernels/cpu/cpu.h"
 
-enum { SAMPLE_BLOCK = 16 };      /* scores whose sum a sample looks at first */
-enum { SCAN_RANGE = 1024 };      /* keys of a range, which leaves one maximum and one sum */
-/* Bytes of the tables of a group of 64 values: for each of its units, bits 0 .. 3 and bits 4 .. 7 of the four bytes of a key, and what 16
- * combinations of two codes contribute to a product. */
+enum { SAMPLE_BLOCK = 16 }; /* scores whose sum a sample looks at first */
+enum { SCAN_RANGE = 1024 }; /* keys of a range, which leaves one maximum and one sum */
+/* Bytes of the tables of a group of 64 values: for each of its units, bits 0 .. 3 and bits 4 .. 7 of the four bytes of
+ * a key, and what 16 combinations of two codes contribute to a product. */
 enum { LOOKUP_BYTES = SKETCH_GROUP / 16 * 2 * 4 * 16 };
 
 /* Scores of the keys k0 .. k1 of one KV head for its n_q query heads; k0 and ld are multiples of 16. */
 struct scan_tile {
-	const void *keys;          /* the KV head's first block of a sketch, or its slot 0 in a plane */
-	enum dtype type;           /* of the plane */
+	const void *keys; /* the KV head's first block of a sketch, or its slot 0 in a plane */
+	enum dtype type;  /* of the plane */
 	int32_t bits, dim, n_q, k0, k1;
-	/* For a sketch, transformed queries as bytes [n_q][SKETCH_GROUP * groups], zero past dim: query r ~ hi, or with lo 256 hi + lo, and
-	 * scores 256 times as large.  sum [n_q][groups]: the same, summed over each group, times the largest code.  A sketch of two bits has no
-	 * lo, and in hi no four values that meet the same byte of a key come to more than 42 in size. */
+	/* For a sketch, transformed queries as bytes [n_q][SKETCH_GROUP * groups], zero past dim: query r ~ hi, or with
+	 * lo 256 hi + lo, and scores 256 times as large. sum [n_q][groups]: the same, summed over each group, times the
+	 * largest code. A sketch of two bits has no lo, and in hi no four values that meet the same byte of a key come
+	 * to more than 42 in size. */
 	const int8_t *hi, *lo;
 	const int32_t *sum;
-	/* Where the level looks products of two bits up: [n_q][groups][LOOKUP_BYTES] of products that are not negative, because a negative
-	 * value meets the largest code less the key's; size [n_q][groups]: sums of sizes instead of values, times the largest code. */
+	/* Where the level looks products of two bits up: [n_q][groups][LOOKUP_BYTES] of products that are not negative,
+	 * because a negative value meets the largest code less the key's; size [n_q][groups]: sums of sizes instead of
+	 * values, times the largest code. */
 	const uint8_t *table;
 	const int32_t *size;
-	const float *q;            /* [n_q][dim rounded up to 16], zero past dim */
-	const float *unit;         /* for a sketch, [n_q]: a score of 1 in the scores of that query's bytes */
-	float *score;              /* out, [n_q][ld], from key 0; up to the next multiple of 16 keys may be written */
+	const float *q;    /* [n_q][dim rounded up to 16], zero past dim */
+	const float *unit; /* for a sketch, [n_q]: a score of 1 in the scores of that query's bytes */
+	float *score;      /* out, [n_q][ld], from key 0; up to the next multiple of 16 keys may be written */
 	size_t ld;
-	float *max;                /* out, [n_q]: the largest of these scores; NaN are ignored */
+	float *max; /* out, [n_q]: the largest of these scores; NaN are ignored */
 };
 
-/* One query and what it may read (struct read_blocks_args).  The columns: the first READ_FIRST keys, then each block before that of the call's
- * last token, zeros up to ld.  In column c one key is moments[2 * dim + d][c], and the scores of the others have the mean sum q[d] * moments[d][c] and the
- * variance sum q[d]^2 * moments[dim + d][c]. */
+/* One query and what it may read (struct read_blocks_args). The columns: the first READ_FIRST keys, then each block
+ * before that of the call's last token, zeros up to ld. In column c one key is moments[2 * dim + d][c], and the scores
+ * of the others have the mean sum q[d] * moments[d][c] and the variance sum q[d]^2 * moments[dim + d][c]. */
 struct block_query {
-	const float *q, *moments;  /* [dim], without scale; [3 * dim][ld] */
-	const float *logs;         /* [ld]: log2 of the number of these others; 0 for the first keys, where there are none */
-	size_t ld;                 /* a multiple of 16 */
-	int32_t dim, own;          /* own: the block of the query's token, at least 3 */
+	const float *q, *moments; /* [dim], without scale; [3 * dim][ld] */
+	/* [ld]: log2 of the number of these others; 0 for the first keys, where there are none */
+	const float *logs;
+	size_t ld;        /* a multiple of 16 */
+	int32_t dim, own; /* own: the block of the query's token, at least 3 */
 	float scale, share;
-	float *weight, *variance, *key;   /* scratch, [ld] each */
-	uint8_t *out;              /* zeros; bits 0 .. own are written */
+	float *weight, *variance, *key; /* scratch, [ld] each */
+	uint8_t *out;                   /* zeros; bits 0 .. own are written */
 };
-enum { BLOCK_STEPS = 8, BLOCK_LEVELS = 256 };   /* levels an octave; below so many, all that is left is read together */
+enum { BLOCK_STEPS = 8, BLOCK_LEVELS = 256 }; /* levels an octave; below so many, all that is left is read together */
 /* The least weight of a level; the largest possible one is 2. */
 static inline float block_level(int32_t level)
 {
-	static const float root[BLOCK_STEPS] = { 1, 0.917004043f, 0.840896415f, 0.771105413f, 0.707106781f, 0.648419777f, 0.594603558f, 0.545253866f };
+	static const float root[BLOCK_STEPS] = {
+		1, 0.917004043f, 0.840896415f, 0.771105413f, 0.707106781f, 0.648419777f, 0.594603558f, 0.545253866f
+	};
 
 	return ldexpf(root[level % BLOCK_STEPS], 1 - level / BLOCK_STEPS);
 }
@@ -75,28 +81,31 @@ struct select_fns {
 	/* A row of a plane as floats. */
 	void (*row_to_f32)(enum dtype, float *out, const void *in, int32_t n);
 	/* Code a whole panel of keys x [SKETCH_PANEL][ld] (panel.h).  y: scratch of the same size. */
-	void (*panel)(uint8_t *panel, float scale[SKETCH_PANEL], const float *x, size_t ld, const float *mean, float *y, int32_t dim,
-	              int32_t bits);
-	int  looks_up;             /* scan_sketch wants tables for two bits */
+	void (*panel)(uint8_t *panel, float scale[SKETCH_PANEL], const float *x, size_t ld, const float *mean, float *y,
+	              int32_t dim, int32_t bits);
+	int looks_up; /* scan_sketch wants tables for two bits */
 	void (*scan_sketch)(const struct scan_tile *);
 	void (*scan_rows)(const struct scan_tile *);
 	/* Sum of exp((s - max) * mult) over n scores, n a multiple of 16, none above max; a NaN counts 0; mult >= 0. */
 	float (*sum_exp)(const float *s, int32_t n, float max, float mult);
-	/* For n scores, none above max: out[i] = exp(s[i] - max), or 0 if s[i] is NaN.  Then zeros up to the next multiple of SAMPLE_BLOCK. */
+	/* For n scores, none above max: out[i] = exp(s[i] - max), or 0 if s[i] is NaN. Then zeros up to the next
+	 * multiple of SAMPLE_BLOCK. */
 	void (*exps)(float *out, const float *s, int32_t n, float max);
 	/* out[b] = sum of SAMPLE_BLOCK floats of x from SAMPLE_BLOCK * b on. */
 	void (*block_sums)(float *out, const float *x, int32_t blocks);
-	/* out[i] = max, or log of the mean of exp, over r of s[r * ld + i] * mult[r] - lse[r].  s may be read up to n rounded up to 16. */
-	void (*reduce)(float *out, const float *s, size_t ld, const float *mult, const float *lse, int32_t n_q, int32_t n,
-	               enum reduce);
+	/* out[i] = max, or log of the mean of exp, over r of s[r * ld + i] * mult[r] - lse[r]. s may be read up to n
+	 * rounded up to 16. */
+	void (*reduce)(float *out, const float *s, size_t ld, const float *mult, const float *lse, int32_t n_q,
+	               int32_t n, enum reduce);
 
 	void (*block_query)(const struct block_query *);
 
 	/* ---- the k best ---- */
-	/* out[i] = max of x over i - half .. i + half within 0 .. n - 1; NaN counts as -inf.  tmp: n + 2 half + 16 floats. */
+	/* out[i] = max of x over i - half .. i + half within 0 .. n - 1; NaN counts as -inf. tmp: n + 2 half + 16
+	 * floats. */
 	void (*pool)(float *out, const float *x, int32_t n, int32_t half, float *tmp);
-	/* Indices i0 .. i1 - 1 with x >= least, ascending, and their values; NaN counts as -inf.  Both lists need room for i1 - i0 + 16;
-	 * returns their length; *top = the largest value. */
+	/* Indices i0 .. i1 - 1 with x >= least, ascending, and their values; NaN counts as -inf. Both lists need room
+	 * for i1 - i0 + 16; returns their length; *top = the largest value. */
 	int32_t (*pick)(int32_t *slot, float *value, float *top, const float *x, int32_t i0, int32_t i1, float least);
 	/* Number of values >= t. */
 	int32_t (*count)(const float *x, int32_t n, float t);
@@ -108,11 +117,11 @@ extern const struct select_fns select_fns_c;
 
 /* ---- arithmetic that every level does in the same steps ---- */
 
-/* exp(x) for x <= 0, relative error 7e-4; 0 far below and for NaN.  y = x 2^23 / ln 2 + 127 * 2^23, read as the bits of a float, has
- * the right exponent and a mantissa m, 1 <= m < 2, that grows linearly where 2^(m - 1) is wanted.  The factor E0 + E1 m + E2 m^2 +
- * E3 m^3 ~ 2^(m - 1) / m corrects this. */
-#define CHOOSE_LOG2E 12102203.2f             /* 2^23 / ln 2 */
-#define CHOOSE_ONE   1065353216.0f           /* 127 * 2^23 */
+/* exp(x) for x <= 0, relative error 7e-4; 0 far below and for NaN. y = x 2^23 / ln 2 + 127 * 2^23, read as the bits of
+ * a float, has the right exponent and a mantissa m, 1 <= m < 2, that grows linearly where 2^(m - 1) is wanted. The
+ * factor E0 + E1 m + E2 m^2 + E3 m^3 ~ 2^(m - 1) / m corrects this. */
+#define CHOOSE_LOG2E 12102203.2f   /* 2^23 / ln 2 */
+#define CHOOSE_ONE   1065353216.0f /* 127 * 2^23 */
 #define CHOOSE_EXP_0 1.77561472f
 #define CHOOSE_EXP_1 (-1.37730759f)
 #define CHOOSE_EXP_2 0.707475827f
@@ -146,8 +155,8 @@ static inline float sum_of_block(const float x[SAMPLE_BLOCK])
 	return ((a[0] + a[2]) + (a[1] + a[3])) + ((a[4] + a[6]) + (a[5] + a[7]));
 }
 
-/* 1 / (step between two codes of a centred and transformed key).  squares: sum of the key's squared values.  0 if the step is too small or too
- * large. */
+/* 1 / (step between two codes of a centred and transformed key). squares: sum of the key's squared values. 0 if the
+ * step is too small or too large. */
 static inline float sketch_inverse_step(float squares, int32_t dim, int32_t bits)
 {
 	float step = sketch_step(bits) * sqrtf(squares / (float)dim);
@@ -155,33 +164,33 @@ static inline float sketch_inverse_step(float squares, int32_t dim, int32_t bits
 	return step > 1e-30f && step < 1e30f ? 1.0f / step : 0;
 }
 
-/* Hadamard transform of a key or query of dim values, in place: over the largest power of two, then over the rest in the same way.
- * Orthogonal, and its own inverse. */
+/* Hadamard transform of a key or query of dim values, in place: over the largest power of two, then over the rest in
+ * the same way. Orthogonal, and its own inverse. */
 void sketch_hadamard(float *x, int32_t dim);
 
 /* ---- scan and topk as tasks of a run ---- */
 
 struct scan_job {
-	struct scan_tile tile;       /* the fields that all tiles share */
+	struct scan_tile tile; /* the fields that all tiles share */
 	const struct select_fns *fns;
 	const char *keys;
-	size_t head_bytes;           /* of one KV head's keys */
+	size_t head_bytes; /* of one KV head's keys */
 	float *out;
 	size_t out_cols;
 	enum reduce reduce;
 	int raw;
 	int32_t group, n, ranges, per_task, chunks, tasks;
 	/* In the scan buffer, by query head: */
-	float *score;                /* [n_head][tile.ld] */
-	float *max, *sum;            /* [n_kv_head][ranges][group] */
-	float *mult, *lse;           /* [n_head] */
-	_Atomic int32_t *left;       /* [n_kv_head]: chunks to go */
+	float *score;          /* [n_head][tile.ld] */
+	float *max, *sum;      /* [n_kv_head][ranges][group] */
+	float *mult, *lse;     /* [n_head] */
+	_Atomic int32_t *left; /* [n_kv_head]: chunks to go */
 };
 /* Check the operands of key_scan() and prepare the job.  0; -1 with the error set; 1 when there is nothing to score. */
 int scan_plan(struct backend *, const struct scan_args *, struct scan_job *);
-/* Prepare a scan of rows that are not keys, page bounds for example: queries and working memory for the job->n rows at job->keys.  The caller has
- * checked the operands.  tile.bits = 16: the rows are floats.  pages = 1: the rows are page bounds, minima before maxima.  0, or -1 with the error
- * set. */
+/* Prepare a scan of rows that are not keys, page bounds for example: queries and working memory for the job->n rows at
+ * job->keys. The caller has checked the operands. tile.bits = 16: the rows are floats. pages = 1: the rows are page
+ * bounds, minima before maxima. 0, or -1 with the error set. */
 int scan_prepare(struct backend *, const struct scan_args *, struct scan_job *, int pages);
 /* Run all tasks. */
 void scan_run(struct backend *, const struct scan_args *, struct scan_job *);
@@ -192,10 +201,11 @@ struct topk_job {
 	const struct select_fns *fns;
 	struct cpu *c;
 	const struct topk_args *a;
-	int32_t half;                /* of the pool's window */
-	size_t part_bytes;           /* scratch of one thread */
+	int32_t half;      /* of the pool's window */
+	size_t part_bytes; /* scratch of one thread */
 };
-/* Check the operands of topk() and prepare the job, with the scratch that a thread needs.  0, or -1 with the error set. */
+/* Check the operands of topk() and prepare the job, with the scratch that a thread needs. 0, or -1 with the error
+ * set. */
 int topk_plan(struct backend *, const struct topk_args *, struct topk_job *);
 /* Select the slots of one KV head. */
 void topk_head(const struct topk_job *, int32_t head, int worker);
@@ -203,15 +213,17 @@ void topk_head(const struct topk_job *, int32_t head, int worker);
 /* ---- operations ---- */
 uint64_t cpu_key_sketch_bytes(const struct backend *, int32_t n_kv_head, int32_t cap, int32_t head_dim, int32_t bits);
 void cpu_key_sketch(struct backend *, struct tensor *sketch, const struct tensor *plane, int32_t n_kv_head, int32_t cap,
-                  int32_t bits, int32_t slot0, int32_t n);
+                    int32_t bits, int32_t slot0, int32_t n);
 void cpu_key_scan(struct backend *, const struct scan_args *);
-void cpu_page_bounds(struct backend *, struct tensor *bounds, const struct tensor *plane, int32_t n_kv_head, int32_t cap,
-                     int32_t page, int32_t slot0, int32_t n);
+void cpu_page_bounds(struct backend *, struct tensor *bounds, const struct tensor *plane, int32_t n_kv_head,
+                     int32_t cap, int32_t page, int32_t slot0, int32_t n);
 void cpu_page_scan(struct backend *, const struct scan_args *);
 void cpu_topk(struct backend *, const struct topk_args *);
-void cpu_page_slots(struct backend *, struct tensor *slots, const struct tensor *pages, int32_t n_kv_head, int32_t page, int32_t n);
+void cpu_page_slots(struct backend *, struct tensor *slots, const struct tensor *pages, int32_t n_kv_head, int32_t page,
+                    int32_t n);
 void cpu_kv_move(struct backend *, struct tensor *plane, const struct kv_moves *);
-void cpu_fetch_rows(struct backend *, struct tensor *to, const struct tensor *from, int32_t n_kv_head, int32_t cap, int32_t slot0, int32_t n);
+void cpu_fetch_rows(struct backend *, struct tensor *to, const struct tensor *from, int32_t n_kv_head, int32_t cap,
+                    int32_t slot0, int32_t n);
 void cpu_fetch_slots(struct backend *, const struct fetch_args *);
 void cpu_fetch_wait(struct backend *);
 

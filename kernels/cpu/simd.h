@@ -1,5 +1,5 @@
-/* kernels/cpu/simd.h (private to the vector levels) - all that is written once for the vector levels, over the lanes of lanes.h; compiled
- * once a level. */
+/* kernels/cpu/simd.h (private to the vector levels) - all that is written once for the vector levels, over the lanes of
+ * lanes.h; compiled once a level. */
 #ifndef WEIR_CPU_SIMD_H
 #define WEIR_CPU_SIMD_H
 
@@ -13,11 +13,11 @@
 #include "kernels/cpu/simd_float.h"
 
 /* Its entries of a level's struct cpu_fns; products with packed weights and the level's name come beside them. */
-#define SIMD_FNS \
-	.matmul_rows = matmul_rows, .wants_q8 = wants_q8, .quantize = quantize, .rmsnorm = rmsnorm, .glu = glu, .delta = delta, .rope = rope, .score_unit = SCORE_UNIT, \
-	.to_f16 = to_f16, .attn_scratch = attn_scratch, .attn = attn, .attn_merge = attn_merge, .probe_mass = probe_mass, \
-	.probe_share = probe_share, .probe_above = probe_above, .select = &select_fns, .read_sum = read_sum, \
-	.conv = conv, .conv_grad = conv_grad, \
+#define SIMD_FNS                                                                                                       \
+	.matmul_rows = matmul_rows, .wants_q8 = wants_q8, .quantize = quantize, .rmsnorm = rmsnorm, .glu = glu,        \
+	.delta = delta, .rope = rope, .score_unit = SCORE_UNIT, .to_f16 = to_f16, .attn_scratch = attn_scratch,        \
+	.attn = attn, .attn_merge = attn_merge, .probe_mass = probe_mass, .probe_share = probe_share,                  \
+	.probe_above = probe_above, .select = &select_fns, .read_sum = read_sum, .conv = conv, .conv_grad = conv_grad, \
 	.gemm_tile = gemm_tile, .gemm_rows = GEMM_ROWS, .gemm_cols = GEMM_COLS ATTN_PROMPT_FNS
 #if PAIRS
 #define ATTN_PROMPT_FNS , .attn_prompt = attn_prompt, .attn_prompt_scratch = attn_prompt_scratch

@@ -20,30 +20,34 @@
 
 #ifdef LANES
 enum {
-	KEYS = ATTN_BLOCK, LINE = 64, CHAINS = 8,
+	KEYS = ATTN_BLOCK,
+	LINE = 64,
+	CHAINS = 8,
 	OFFSETS = ATTN_SPAN + KEYS + 8,
-	RUN = REGISTERS > 16 ? 6 : 3,        /* queries that go together over transposed keys */
-	FEW = REGISTERS > 16 ? 4 : 3,        /* most queries of a run that reads keys from their rows */
-	HELD = REGISTERS > 16 ? 3 : 0,       /* most of them that stay in registers, with heads of 64 */
-	FEWEST = 28,                         /* most queries of a tile that is worked off in such runs alone: converting a block pays for more of them */
+	RUN = REGISTERS > 16 ? 6 : 3,  /* queries that go together over transposed keys */
+	FEW = REGISTERS > 16 ? 4 : 3,  /* most queries of a run that reads keys from their rows */
+	HELD = REGISTERS > 16 ? 3 : 0, /* most of them that stay in registers, with heads of 64 */
+	/* most queries of a tile that is worked off in such runs alone: converting a block pays for more of them */
+	FEWEST = 28,
 };
 
 /* A span as the code below sees it. */
 struct span {
 	const uint8_t *k, *v;
-	const size_t *off;       /* [k1 - k0 + KEYS + 8] offset of each key's row; past the end to be fetched ahead, not read */
+	/* [k1 - k0 + KEYS + 8] offset of each key's row; past the end to be fetched ahead, not read */
+	const size_t *off;
 	float *keys, *values;
-	const float *bias;       /* of its keys, or NULL */
-	float scale, cap;        /* to the level's unit; cap 0: none */
+	const float *bias; /* of its keys, or NULL */
+	float scale, cap;  /* to the level's unit; cap 0: none */
 };
 
 /* One block of it: keys kb .. kb + n of the span. */
 struct block {
 	const struct span *sp;
-	const size_t *off;       /* of its first key */
-	float *const *score;     /* of the run's queries, or NULL */
+	const size_t *off;   /* of its first key */
+	float *const *score; /* of the run's queries, or NULL */
 	int32_t kb, n;
-	int32_t low;             /* the first so many keys are not seen */
+	int32_t low; /* the first so many keys are not seen */
 };
 
 static size_t attn_scratch(int32_t head_dim, int32_t n_q)
@@ -53,19 +57,16 @@ static size_t attn_scratch(int32_t head_dim, int32_t n_q)
 }
 
 /* The lines of a row are fetched into the second-level cache: few misses can be on their way into the first, and they
- * would hold up everything else.  Rows of q8_0 are few bytes for their work: misses are rare, and the first cache is the
+ * would hold up everything else. Rows of q8_0 are few bytes for their work: misses are rare, and the first cache is the
  * better place. */
 INLINE void row_fetch(enum dtype type, const uint8_t *row, size_t bytes)
 {
 	if (type == DT_Q8_0)
-		ROLLED for (size_t i = 0; i < bytes; i += LINE)
-			line_fetch(row + i);
+		ROLLED for (size_t i = 0; i < bytes; i += LINE) line_fetch(row + i);
 	else if (__builtin_constant_p(bytes))
-		UNROLL for (size_t i = 0; i < bytes; i += LINE)
-			line_fetch_far(row + i);
+		UNROLL for (size_t i = 0; i < bytes; i += LINE) line_fetch_far(row + i);
 	else
-		ROLLED for (size_t i = 0; i < bytes; i += LINE)
-			line_fetch_far(row + i);
+		ROLLED for (size_t i = 0; i < bytes; i += LINE) line_fetch_far(row + i);
 }
 
 /* ---- many queries: keys transposed, values as floats ---- */
@@ -75,15 +76,13 @@ INLINE void tile_transpose(enum dtype type, float *out, const uint8_t *const row
 {
 	vec x[LANES], d[LANES];
 
-	UNROLL for (int i = 0; i < LANES; i++)
-		x[i] = vec_row(type, rows[i], j, n);
+	UNROLL for (int i = 0; i < LANES; i++) x[i] = vec_row(type, rows[i], j, n);
 	vec_transpose(d, x);
-	UNROLL for (int i = 0; i < LANES; i++)
-		vec_store(out + (size_t)(j + i) * KEYS, d[i]);
+	UNROLL for (int i = 0; i < LANES; i++) vec_store(out + (size_t)(j + i) * KEYS, d[i]);
 }
 
-/* The block's keys into sp->keys [dim][64].  Keys past the n-th repeat the last: defined, and masked later.  Meanwhile the
- * block's values are fetched. */
+/* The block's keys into sp->keys [dim][64]. Keys past the n-th repeat the last: defined, and masked later. Meanwhile
+ * the block's values are fetched. */
 INLINE void keys_transpose_as(enum dtype type, const struct block *b, int32_t dim)
 {
 	float *out = b->sp->keys;
@@ -109,10 +108,10 @@ INLINE void keys_transpose_as(enum dtype type, const struct block *b, int32_t di
 static void keys_transpose(enum dtype type, const struct block *b, int32_t dim)
 {
 	switch (type) {
-	case DT_F32:  keys_transpose_as(DT_F32, b, dim); break;
-	case DT_F16:  keys_transpose_as(DT_F16, b, dim); break;
+	case DT_F32: keys_transpose_as(DT_F32, b, dim); break;
+	case DT_F16: keys_transpose_as(DT_F16, b, dim); break;
 	case DT_BF16: keys_transpose_as(DT_BF16, b, dim); break;
-	default:      keys_transpose_as(DT_Q8_0, b, dim); break;
+	default: keys_transpose_as(DT_Q8_0, b, dim); break;
 	}
 }
 
@@ -136,10 +135,10 @@ INLINE void values_convert_as(enum dtype type, const struct block *b, int32_t di
 static void values_convert(enum dtype type, const struct block *b, int32_t dim)
 {
 	switch (type) {
-	case DT_F32:  values_convert_as(DT_F32, b, dim); break;
-	case DT_F16:  values_convert_as(DT_F16, b, dim); break;
+	case DT_F32: values_convert_as(DT_F32, b, dim); break;
+	case DT_F16: values_convert_as(DT_F16, b, dim); break;
 	case DT_BF16: values_convert_as(DT_BF16, b, dim); break;
-	default:      values_convert_as(DT_Q8_0, b, dim); break;
+	default: values_convert_as(DT_Q8_0, b, dim); break;
 	}
 }
 
@@ -150,34 +149,35 @@ INLINE void row_chains(int nr, enum dtype type, int32_t dim, const uint8_t *row,
 {
 	int32_t j = 0;
 
-	UNROLL for (int r = 0; r < nr; r++)
-		s[r] = vec8_zero();
-	ROLLED for (; j + CHAINS <= dim; j += CHAINS) {
+	UNROLL for (int r = 0; r < nr; r++) s[r] = vec8_zero();
+	ROLLED for (; j + CHAINS <= dim; j += CHAINS)
+	{
 		vec8 k = vec8_row(type, row, j, CHAINS);
 
-		UNROLL for (int r = 0; r < nr; r++)
-			s[r] = vec8_fma(vec8_load(q[r] + j), k, s[r]);
+		UNROLL for (int r = 0; r < nr; r++) s[r] = vec8_fma(vec8_load(q[r] + j), k, s[r]);
 	}
 	if (j < dim) {
 		vec8 k = vec8_row(type, row, j, dim - j);
 
-		UNROLL for (int r = 0; r < nr; r++)
-			s[r] = vec8_fma(vec8_load_part(q[r] + j, dim - j), k, s[r]);
+		UNROLL for (int r = 0; r < nr; r++) s[r] = vec8_fma(vec8_load_part(q[r] + j, dim - j), k, s[r]);
 	}
 }
 
-struct queries64 { const float *p[FEW]; vec8 held[HELD + 1][8]; };
+struct queries64 {
+	const float *p[FEW];
+	vec8 held[HELD + 1][8];
+};
 
 /* The same for heads of 64, most queries in registers. */
 INLINE void row_chains64(int nr, enum dtype type, const uint8_t *row, const struct queries64 *q, vec8 s[FEW])
 {
-	UNROLL for (int r = 0; r < nr; r++)
-		s[r] = vec8_zero();
-	UNROLL for (int32_t c = 0; c < 8; c++) {
+	UNROLL for (int r = 0; r < nr; r++) s[r] = vec8_zero();
+	UNROLL for (int32_t c = 0; c < 8; c++)
+	{
 		vec8 k = vec8_row(type, row, CHAINS * c, CHAINS);
 
-		UNROLL for (int r = 0; r < nr; r++)
-			s[r] = vec8_fma(r < HELD ? q->held[r][c] : vec8_load(q->p[r] + CHAINS * c), k, s[r]);
+		UNROLL for (int r = 0; r < nr; r++) s[r] =
+			vec8_fma(r < HELD ? q->held[r][c] : vec8_load(q->p[r] + CHAINS * c), k, s[r]);
 	}
 }
 
@@ -188,24 +188,20 @@ INLINE void four_scores64(int nr, enum dtype type, const uint8_t *const rows[4],
 
 	row_chains64(nr, type, rows[0], q, a);
 	row_chains64(nr, type, rows[1], q, b);
-	UNROLL for (int r = 0; r < nr; r++)
-		s[r] = vec8_add2(a[r], b[r]);
+	UNROLL for (int r = 0; r < nr; r++) s[r] = vec8_add2(a[r], b[r]);
 	row_chains64(nr, type, rows[2], q, a);
 	row_chains64(nr, type, rows[3], q, b);
-	UNROLL for (int r = 0; r < nr; r++)
-		s[r] = vec8_add4(s[r], vec8_add2(a[r], b[r]));
+	UNROLL for (int r = 0; r < nr; r++) s[r] = vec8_add4(s[r], vec8_add2(a[r], b[r]));
 }
 
 /* Four keys with heads of any size. */
 INLINE void four_scores(int nr, enum dtype type, int32_t dim, const uint8_t *const rows[4], const float *const q[FEW],
-                      vec8 s[FEW])
+                        vec8 s[FEW])
 {
 	vec8 a[4][FEW];
 
-	ROLLED for (int i = 0; i < 4; i++)
-		row_chains(nr, type, dim, rows[i], q, a[i]);
-	UNROLL for (int r = 0; r < nr; r++)
-		s[r] = vec8_add4(vec8_add2(a[0][r], a[1][r]), vec8_add2(a[2][r], a[3][r]));
+	ROLLED for (int i = 0; i < 4; i++) row_chains(nr, type, dim, rows[i], q, a[i]);
+	UNROLL for (int r = 0; r < nr; r++) s[r] = vec8_add4(vec8_add2(a[0][r], a[1][r]), vec8_add2(a[2][r], a[3][r]));
 }
 
 /* Scores of a few queries from the rows; meanwhile the next block's keys are fetched (q8_0: its values). */
@@ -224,19 +220,21 @@ INLINE void few_scores(int nr, enum dtype type, int32_t dim, const struct block 
 		off = clamped;
 	}
 	if (dim == 64)
-		UNROLL for (int r = 0; r < nr; r++) {
+		UNROLL for (int r = 0; r < nr; r++)
+		{
 			q64.p[r] = q[r];
-			UNROLL for (int c = 0; c < 8; c++)
-				if (r < HELD)
-					q64.held[r][c] = vec8_load(q[r] + CHAINS * c);
+			UNROLL for (int c = 0; c < 8; c++) if (r < HELD) q64.held[r][c] = vec8_load(q[r] + CHAINS * c);
 		}
-	ROLLED do {
+	ROLLED do
+	{
 		const uint8_t *rows[8];
 		vec8 lo[FEW], hi[FEW];
 
-		UNROLL for (int i = 0; i < 8; i++) {
+		UNROLL for (int i = 0; i < 8; i++)
+		{
 			rows[i] = b->sp->k + off[k + i];
-			row_fetch(type, type == DT_Q8_0 ? b->sp->v + off[k + i] : b->sp->k + b->off[KEYS + k + i], kv_row_bytes(type, dim));
+			row_fetch(type, type == DT_Q8_0 ? b->sp->v + off[k + i] : b->sp->k + b->off[KEYS + k + i],
+			          kv_row_bytes(type, dim));
 		}
 		if (dim == 64) {
 			four_scores64(nr, type, rows, &q64, lo);
@@ -245,31 +243,29 @@ INLINE void few_scores(int nr, enum dtype type, int32_t dim, const struct block 
 			four_scores(nr, type, dim, rows, q, lo);
 			four_scores(nr, type, dim, rows + 4, q, hi);
 		}
-		UNROLL for (int r = 0; r < nr; r++)
-			vec8_store(p[r] + k, vec8_add8(lo[r], hi[r]));
-	} while ((k += 8) < b->n);
+		UNROLL for (int r = 0; r < nr; r++) vec8_store(p[r] + k, vec8_add8(lo[r], hi[r]));
+	}
+	while ((k += 8) < b->n)
+		;
 }
 
 /* One chain of dimensions l, l + 8, ... for nr queries and two vectors of keys. */
 INLINE void key_chain(int nr, int32_t dim, const float *keys, const float *const *q, int32_t l, vec s[RUN][2])
 {
-	UNROLL for (int r = 0; r < nr; r++)
-		s[r][0] = s[r][1] = vec_zero();
-#define STEP(j) \
-	{ \
-		vec k0 = vec_load(keys + (size_t)(j) * KEYS), k1 = vec_load(keys + (size_t)(j) * KEYS + LANES); \
-		UNROLL for (int r = 0; r < nr; r++) { \
-			vec v = vec_splat(q[r][j]); \
-			s[r][0] = vec_fma(v, k0, s[r][0]); \
-			s[r][1] = vec_fma(v, k1, s[r][1]); \
-		} \
+	UNROLL for (int r = 0; r < nr; r++) s[r][0] = s[r][1] = vec_zero();
+#define STEP(j)                                                                                                        \
+	{                                                                                                              \
+		vec k0 = vec_load(keys + (size_t)(j)*KEYS), k1 = vec_load(keys + (size_t)(j)*KEYS + LANES);            \
+		UNROLL for (int r = 0; r < nr; r++)                                                                    \
+		{                                                                                                      \
+			vec v = vec_splat(q[r][j]);                                                                    \
+			s[r][0] = vec_fma(v, k0, s[r][0]);                                                             \
+			s[r][1] = vec_fma(v, k1, s[r][1]);                                                             \
+		}                                                                                                      \
 	}
 	if (dim == 64)
 		UNROLL for (int32_t j = 0; j < 64; j += CHAINS)
-			STEP(l + j)
-	else
-		ROLLED for (int32_t j = l; j < dim; j += CHAINS)
-			STEP(j)
+			STEP(l + j) else ROLLED for (int32_t j = l; j < dim; j += CHAINS) STEP(j)
 #undef STEP
 }
 
@@ -280,14 +276,10 @@ INLINE void four_chains(int nr, int32_t dim, const float *keys, const float *con
 
 	key_chain(nr, dim, keys, q, l, a);
 	key_chain(nr, dim, keys, q, l + 2, b);
-	UNROLL for (int r = 0; r < nr; r++)
-		UNROLL for (int i = 0; i < 2; i++)
-			s[r][i] = a[r][i] + b[r][i];
+	UNROLL for (int r = 0; r < nr; r++) UNROLL for (int i = 0; i < 2; i++) s[r][i] = a[r][i] + b[r][i];
 	key_chain(nr, dim, keys, q, l + 1, a);
 	key_chain(nr, dim, keys, q, l + 3, b);
-	UNROLL for (int r = 0; r < nr; r++)
-		UNROLL for (int i = 0; i < 2; i++)
-			s[r][i] = s[r][i] + (a[r][i] + b[r][i]);
+	UNROLL for (int r = 0; r < nr; r++) UNROLL for (int i = 0; i < 2; i++) s[r][i] = s[r][i] + (a[r][i] + b[r][i]);
 }
 
 /* Scores of many queries from transposed keys. */
@@ -295,15 +287,17 @@ INLINE void many_scores(int nr, int32_t dim, const struct block *b, const float 
 {
 	int32_t k = 0;
 
-	ROLLED do {
+	ROLLED do
+	{
 		vec lo[RUN][2], hi[RUN][2];
 
 		four_chains(nr, dim, b->sp->keys + k, q, 0, lo);
 		four_chains(nr, dim, b->sp->keys + k, q, 4, hi);
-		UNROLL for (int r = 0; r < nr; r++)
-			UNROLL for (int i = 0; i < 2; i++)
-				vec_store(p[r] + k + LANES * i, lo[r][i] + hi[r][i]);
-	} while ((k += 2 * LANES) < b->n);
+		UNROLL for (int r = 0; r < nr; r++) UNROLL for (int i = 0; i < 2; i++)
+			vec_store(p[r] + k + LANES * i, lo[r][i] + hi[r][i]);
+	}
+	while ((k += 2 * LANES) < b->n)
+		;
 }
 
 /* ---- softmax and values ---- */
@@ -320,8 +314,7 @@ INLINE vec block_sum(const vec x[KEYS / LANES])
 
 	if (LANES == 16)
 		return (x[0] + x[1]) + (x[2] + x[3]);
-	UNROLL for (int i = 1; i < KEYS / LANES; i++)
-		sum += x[i];
+	UNROLL for (int i = 1; i < KEYS / LANES; i++) sum += x[i];
 	return sum;
 }
 
@@ -335,7 +328,8 @@ static __attribute__((noinline)) vec score_capped(vec s, float cap)
 	return vec_select(vec_negative(s), -t, t);
 }
 
-/* Sums in p -> probabilities to m, also of the keys that are not seen: 0.  Returns what the old sums are multiplied with. */
+/* Sums in p -> probabilities to m, also of the keys that are not seen: 0. Returns what the old sums are multiplied
+ * with. */
 static __attribute__((noinline)) float softmax_step(const struct block *b, struct attn_state *st, float p[KEYS],
                                                     float *score)
 {
@@ -343,7 +337,8 @@ static __attribute__((noinline)) float softmax_step(const struct block *b, struc
 	vec s[KEYS / LANES], most = none, m;
 	float old = st->m, max, fix;
 
-	UNROLL for (int i = 0; i < KEYS / LANES; i++) {
+	UNROLL for (int i = 0; i < KEYS / LANES; i++)
+	{
 		int32_t n = b->n - LANES * i;
 
 		s[i] = vec_load_part(p + LANES * i, n) * b->sp->scale;
@@ -361,7 +356,8 @@ static __attribute__((noinline)) float softmax_step(const struct block *b, struc
 	max = vec_largest(most);
 	max = max > old ? max : old;
 	m = vec_splat(max);
-	UNROLL for (int i = 0; i < KEYS / LANES; i++) {
+	UNROLL for (int i = 0; i < KEYS / LANES; i++)
+	{
 		s[i] = score_exp(s[i] - m);
 		vec_store(p + LANES * i, s[i]);
 	}
@@ -372,8 +368,8 @@ static __attribute__((noinline)) float softmax_step(const struct block *b, struc
 	return fix;
 }
 
-/* Values of nr queries added up: acc = acc * fix + sum over keys of p * v.  Rows at off are read; those 64 further on in the plane
- * at `ahead` are fetched, if there is one. */
+/* Values of nr queries added up: acc = acc * fix + sum over keys of p * v. Rows at off are read; those 64 further on in
+ * the plane at `ahead` are fetched, if there is one. */
 struct value_run {
 	const uint8_t *v, *ahead;
 	const size_t *off;
@@ -396,62 +392,57 @@ INLINE void run_values(int nr, int nv, int ahead, enum dtype type, const struct 
 {
 	vec acc[RUN][4];
 
-	UNROLL for (int r = 0; r < nr; r++)
-		UNROLL for (int i = 0; i < nv; i++)
-			acc[r][i] = vec_load_part(u->st[r].acc + j + LANES * i, n) * u->fix[r];
+	UNROLL for (int r = 0; r < nr; r++) UNROLL for (int i = 0; i < nv; i++) acc[r][i] =
+		vec_load_part(u->st[r].acc + j + LANES * i, n) * u->fix[r];
 	for (int32_t k = 0; k < u->n; k++) {
 		vec w[RUN];
 
 		if (ahead)
 			value_fetch(type, u, (size_t)k, j, LANES * nv);
-		UNROLL for (int r = 0; r < nr; r++)
-			w[r] = vec_splat(u->p[r][k]);
-		UNROLL for (int i = 0; i < nv; i++) {
+		UNROLL for (int r = 0; r < nr; r++) w[r] = vec_splat(u->p[r][k]);
+		UNROLL for (int i = 0; i < nv; i++)
+		{
 			vec x = vec_row(type, u->v + u->off[k], j + LANES * i, n);
 
 			IN_REGISTER(x);
-			UNROLL for (int r = 0; r < nr; r++)
-				acc[r][i] = vec_fma(w[r], x, acc[r][i]);
+			UNROLL for (int r = 0; r < nr; r++) acc[r][i] = vec_fma(w[r], x, acc[r][i]);
 		}
 	}
-	UNROLL for (int r = 0; r < nr; r++)
-		UNROLL for (int i = 0; i < nv; i++)
-			vec_store_part(u->st[r].acc + j + LANES * i, n, acc[r][i]);
+	UNROLL for (int r = 0; r < nr; r++) UNROLL for (int i = 0; i < nv; i++)
+		vec_store_part(u->st[r].acc + j + LANES * i, n, acc[r][i]);
 }
 
-/* The same for 64 dimensions of up to three queries in half vectors: converting these costs less, and there are registers
- * for all sums. */
+/* The same for 64 dimensions of up to three queries in half vectors: converting these costs less, and there are
+ * registers for all sums. */
 INLINE void run_values64(int nr, enum dtype type, const struct value_run *u, int32_t j)
 {
 	vec8 acc[3][8];
 
-	UNROLL for (int r = 0; r < nr; r++)
-		UNROLL for (int i = 0; i < 8; i++)
-			acc[r][i] = vec8_mul(vec8_load(u->st[r].acc + j + 8 * i), vec8_splat(u->fix[r]));
-	ROLLED for (int32_t k = 0; k < u->n; k++) {
+	UNROLL for (int r = 0; r < nr; r++) UNROLL for (int i = 0; i < 8; i++) acc[r][i] =
+		vec8_mul(vec8_load(u->st[r].acc + j + 8 * i), vec8_splat(u->fix[r]));
+	ROLLED for (int32_t k = 0; k < u->n; k++)
+	{
 		vec8 w[3];
 
 		value_fetch(type, u, (size_t)k, j, 64);
-		UNROLL for (int r = 0; r < nr; r++)
-			w[r] = vec8_splat(u->p[r][k]);
-		UNROLL for (int i = 0; i < 8; i++) {
+		UNROLL for (int r = 0; r < nr; r++) w[r] = vec8_splat(u->p[r][k]);
+		UNROLL for (int i = 0; i < 8; i++)
+		{
 			vec8 x = vec8_row(type, u->v + u->off[k], j + 8 * i, 8);
 
-			UNROLL for (int r = 0; r < nr; r++)
-				acc[r][i] = vec8_fma(w[r], x, acc[r][i]);
+			UNROLL for (int r = 0; r < nr; r++) acc[r][i] = vec8_fma(w[r], x, acc[r][i]);
 		}
 	}
-	UNROLL for (int r = 0; r < nr; r++)
-		UNROLL for (int i = 0; i < 8; i++)
-			vec8_store(u->st[r].acc + j + 8 * i, acc[r][i]);
+	UNROLL for (int r = 0; r < nr; r++) UNROLL for (int i = 0; i < 8; i++)
+		vec8_store(u->st[r].acc + j + 8 * i, acc[r][i]);
 }
 
 INLINE void run_finish(int nr, int ahead, enum dtype type, int32_t dim, const struct block *b, struct value_run *u)
 {
 	int32_t j = 0;
 
-	UNROLL for (int r = 0; r < nr; r++)
-		u->fix[r] = softmax_step(b, u->st + r, u->p[r], b->score ? b->score[r] : NULL);
+	UNROLL for (int r = 0; r < nr; r++) u->fix[r] =
+		softmax_step(b, u->st + r, u->p[r], b->score ? b->score[r] : NULL);
 	u->n = b->n;
 	if (LANES > 8 && nr <= 3 && ahead && type != DT_F32)
 		for (; j + 64 <= dim; j += 64)
@@ -470,16 +461,18 @@ INLINE void run_few(int nr, enum dtype type, int32_t dim, const struct block *b,
                     struct attn_state *st)
 {
 	float p[RUN][KEYS] __attribute__((aligned(64)));
-	struct value_run u = { .v = b->sp->v, .ahead = type == DT_Q8_0 ? b->sp->k : b->sp->v, .off = b->off, .st = st, .p = p };
+	struct value_run u = {
+		.v = b->sp->v, .ahead = type == DT_Q8_0 ? b->sp->k : b->sp->v, .off = b->off, .st = st, .p = p
+	};
 	const float *q[FEW];
 
-	UNROLL for (int r = 0; r < nr; r++)
-		q[r] = qs[r];
+	UNROLL for (int r = 0; r < nr; r++) q[r] = qs[r];
 	few_scores(nr, type, dim, b, q, p);
 	run_finish(nr, 1, type, dim, b, &u);
 }
 
-INLINE void run_many(int32_t dim, const struct block *b, const float *const *q, const size_t *off, struct attn_state *st)
+INLINE void run_many(int32_t dim, const struct block *b, const float *const *q, const size_t *off,
+                     struct attn_state *st)
 {
 	float p[RUN][KEYS] __attribute__((aligned(64)));
 	struct value_run u = { .v = (const uint8_t *)b->sp->values, .off = off, .st = st, .p = p };
@@ -490,18 +483,23 @@ INLINE void run_many(int32_t dim, const struct block *b, const float *const *q, 
 
 typedef void few_fn(int32_t dim, const struct block *, const float *const *, struct attn_state *);
 
-#define FEW_FN(nr, type) static void few_##nr##_##type(int32_t dim, const struct block *b, const float *const *q, \
-	struct attn_state *st) \
-	{ \
-		if (nr <= FEW && dim == 64) \
-			run_few(nr, DT_##type, 64, b, q, st); \
-		else if (nr <= FEW) \
-			run_few(nr, DT_##type, dim, b, q, st); \
+#define FEW_FN(nr, type)                                                                                               \
+	static void few_##nr##_##type(int32_t dim, const struct block *b, const float *const *q,                       \
+	                              struct attn_state *st)                                                           \
+	{                                                                                                              \
+		if (nr <= FEW && dim == 64)                                                                            \
+			run_few(nr, DT_##type, 64, b, q, st);                                                          \
+		else if (nr <= FEW)                                                                                    \
+			run_few(nr, DT_##type, dim, b, q, st);                                                         \
 	}
 #define FEW_OF(type) FEW_FN(1, type) FEW_FN(2, type) FEW_FN(3, type) FEW_FN(4, type)
-FEW_OF(F32) FEW_OF(F16) FEW_OF(BF16) FEW_OF(Q8_0)
+FEW_OF(F32)
+FEW_OF(F16)
+FEW_OF(BF16)
+FEW_OF(Q8_0)
 
-static void few(enum dtype type, int nr, int32_t dim, const struct block *b, const float *const *q, struct attn_state *st)
+static void few(enum dtype type, int nr, int32_t dim, const struct block *b, const float *const *q,
+                struct attn_state *st)
 {
 	static few_fn *const fn[4][4] = {
 		{ few_1_F32, few_2_F32, few_3_F32, few_4_F32 },
@@ -531,7 +529,7 @@ static int32_t keys_below(const struct attn_tile *t, int32_t r, int32_t k)
 	return t->from && t->from[r] > k ? t->from[r] - k : 0;
 }
 
-/* One block of keys from k on, for the queries from `first` on.  Queries that see as many of them go together: RUN where
+/* One block of keys from k on, for the queries from `first` on. Queries that see as many of them go together: RUN where
  * there are, and the rest from the rows. */
 static void block_run(const struct attn_tile *t, struct block *b, int32_t first, int32_t k)
 {
@@ -550,12 +548,12 @@ static void block_run(const struct attn_tile *t, struct block *b, int32_t first,
 		b->n = keys_seen(t, r, k, n);
 		b->low = keys_below(t, r, k);
 		if (b->low >= b->n || !attn_reads(t, r, k)) {
-			r++;             /* its window begins behind these keys, or it does not read them */
+			r++; /* its window begins behind these keys, or it does not read them */
 			continue;
 		}
 		b->score = t->score ? t->score + r : NULL;
-		while (nr < RUN && r + nr < t->n_q && keys_seen(t, r + nr, k, n) == b->n && keys_below(t, r + nr, k) == b->low &&
-		       attn_reads(t, r + nr, k))
+		while (nr < RUN && r + nr < t->n_q && keys_seen(t, r + nr, k, n) == b->n &&
+		       keys_below(t, r + nr, k) == b->low && attn_reads(t, r + nr, k))
 			nr++;
 		if (transposed && nr == RUN) {
 			many(t->head_dim, b, t->q + r, off, t->st + r);
@@ -570,8 +568,12 @@ static void block_run(const struct attn_tile *t, struct block *b, int32_t first,
 static void attn(const struct attn_tile *t)
 {
 	size_t *off = (size_t *)(void *)t->scratch, bytes = (size_t)dtype_bytes(t->kv_type, (uint64_t)t->head_dim);
-	struct span sp = { .k = t->k, .v = t->v, .off = off, .scale = t->scale * SCORE_UNIT, .cap = t->softcap * SCORE_UNIT,
-	                   .bias = t->bias ? t->bias + t->k0 : NULL };
+	struct span sp = { .k = t->k,
+		           .v = t->v,
+		           .off = off,
+		           .scale = t->scale * SCORE_UNIT,
+		           .cap = t->softcap * SCORE_UNIT,
+		           .bias = t->bias ? t->bias + t->k0 : NULL };
 	int32_t n_keys = t->k1 - t->k0, first = 0;
 
 	sp.keys = t->scratch + OFFSETS * sizeof(size_t) / sizeof(float);
@@ -614,7 +616,8 @@ static void attn_merge(struct attn_state *a, const struct attn_state *b, int32_t
 	for (int32_t j = 0; j < head_dim; j += LANES) {
 		vec x = vec_load_part(a->acc + j, head_dim - j) * fa;
 
-		vec_store_part(a->acc + j, head_dim - j, vec_fma(vec_load_part(b->acc + j, head_dim - j), vec_splat(fb), x));
+		vec_store_part(a->acc + j, head_dim - j,
+		               vec_fma(vec_load_part(b->acc + j, head_dim - j), vec_splat(fb), x));
 	}
 }
 #endif

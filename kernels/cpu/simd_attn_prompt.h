@@ -1,5 +1,5 @@
-/* kernels/cpu/simd_attn_prompt.h (private to the vector levels) - attention of a prompt's tokens over one KV head in 16-bit integers, for planes
- * of f16, bf16 and q8_0; compiled once a level that has pairs (lanes_pairs.h).
+/* kernels/cpu/simd_attn_prompt.h (private to the vector levels) - attention of a prompt's tokens over one KV head in
+ * 16-bit integers, for planes of f16, bf16 and q8_0; compiled once a level that has pairs (lanes_pairs.h).
  *
  *     keys      13 bits and sign times a power of two, which the largest value of the row decides
  *     queries   16 bits with sign times a factor that makes the row's length 2^18 / sqrt(head_dim), 2^15 at most: a key's is 2^13 sqrt(head_dim) at
@@ -8,16 +8,18 @@
  *     weights   2^(score - m) of a block's keys, times their values' powers of two, times 2^13 - 1 where they are largest: sums over the 64 keys
  *               of a block fit 32 bits, and are added up in floats from block to block
  *
- * Products and sums of integers are exact, so a query's state depends neither on what shares a tile with it nor on the tile.  Rounding moves
- * a key and a value by at most 2^-14 and 2^-13 of the power of two above the row's largest, a weight by 2^-14 of the block's largest; f16 had moved a
- * value by up to 2^-11 of itself.  In t_attn the squared error is 1.1e-7 of the output's square at most.
+ * Products and sums of integers are exact, so a query's state depends neither on what shares a tile with it nor on the
+ * tile. Rounding moves a key and a value by at most 2^-14 and 2^-13 of the power of two above the row's largest, a
+ * weight by 2^-14 of the block's largest; f16 had moved a value by up to 2^-11 of itself. In t_attn the squared error
+ * is 1.1e-7 of the output's square at most.
  *
- * A block of 64 keys is laid out for all queries of the tile: keys [dim / 2][64], values [32][dim].  Two vectors side by side make a vector of pairs:
- * dimensions j and j + LANES, keys k and k + LANES.  Queries go N_RUN at a time through three phases, products, weights and values; while a run's
- * weights are computed, which waits for its products, the processor still works at the values of the run before, and then at the products of the
- * next one.
+ * A block of 64 keys is laid out for all queries of the tile: keys [dim / 2][64], values [32][dim]. Two vectors side by
+ * side make a vector of pairs: dimensions j and j + LANES, keys k and k + LANES. Queries go N_RUN at a time through
+ * three phases, products, weights and values; while a run's weights are computed, which waits for its products, the
+ * processor still works at the values of the run before, and then at the products of the next one.
  *
- * Where queries read blocks of their own, those that read a block are gathered side by side for it, and their states go back behind it.
+ * Where queries read blocks of their own, those that read a block are gathered side by side for it, and their states go
+ * back behind it.
  *
  *     scratch   offsets of the span's rows, keys, values, factors of the rows, queries [n_q][dim / 2] and their factors; the same of gathered
  *               queries, and what a tile has of each */
@@ -28,46 +30,53 @@
 #include "kernels/cpu/simd_attn.h"
 
 #if defined(LANES) && PAIRS
-#define LOG2_E 1.44269504088896341f          /* scores are powers of two here; states and kept scores are in the level's unit (SCORE_UNIT) */
+#define LOG2_E                                                                                                         \
+	1.44269504088896341f /* scores are powers of two here; states and kept scores are in the level's unit (SCORE_UNIT) */
 
 enum {
-	KEY_BITS = 13, VALUE_BITS = 12, WEIGHT_MOST = (1 << 13) - 1,
-	LEAST_EXPONENT = -40, MOST_EXPONENT = 100,   /* of a row: smaller ones lose digits, a larger one counts as infinite */
-	N_RUN = REGISTERS > 16 ? 8 : 6,              /* most queries that go together */
-	N_SUMS = REGISTERS > 16 ? 24 : 12,           /* their sums that stay in registers */
+	KEY_BITS = 13,
+	VALUE_BITS = 12,
+	WEIGHT_MOST = (1 << 13) - 1,
+	/* of a row: smaller ones lose digits, a larger one counts as infinite */
+	LEAST_EXPONENT = -40,
+	MOST_EXPONENT = 100,
+	N_RUN = REGISTERS > 16 ? 8 : 6,    /* most queries that go together */
+	N_SUMS = REGISTERS > 16 ? 24 : 12, /* their sums that stay in registers */
 };
 
 /* One span of a tile. */
 struct prompt {
 	const struct attn_tile *t;
-	int32_t dim;                 /* head_dim rounded up to pairs of vectors */
-	float *keys, *values;        /* pairs, in the bits of floats */
-	float *key_unit;             /* [64] of each key */
-	float *value_power, *value_inverse;   /* [64] the power of two of each value: its exponent, and 2^-it */
-	int32_t *q;                  /* [n_q][dim / 2] */
-	float *q_unit;               /* [n_q] */
+	int32_t dim;                        /* head_dim rounded up to pairs of vectors */
+	float *keys, *values;               /* pairs, in the bits of floats */
+	float *key_unit;                    /* [64] of each key */
+	float *value_power, *value_inverse; /* [64] the power of two of each value: its exponent, and 2^-it */
+	int32_t *q;                         /* [n_q][dim / 2] */
+	float *q_unit;                      /* [n_q] */
 };
 
 /* Queries that read the same block. */
 struct gathered {
 	struct attn_tile t;
 	struct prompt u;
-	int32_t *limit, *at;         /* at: where each stands in the tile */
+	int32_t *limit, *at; /* at: where each stands in the tile */
 	struct attn_state *st;
 	float **score;
 };
 
 /* Queries r0 .. r0 + nr - 1 in a block. */
 struct prompt_run {
-	float s[N_RUN][KEYS] __attribute__((aligned(64)));       /* exponents of the weights: scores and the values' powers */
+	/* exponents of the weights: scores and the values' powers */
+	float s[N_RUN][KEYS] __attribute__((aligned(64)));
 	int32_t w[N_RUN][KEYS / 2] __attribute__((aligned(64))); /* weights in pairs */
-	float most[LANES];                   /* largest exponents */
-	float sum[LANES];                    /* of the weights without the values' powers */
-	float old[LANES], add[LANES];        /* factors of the sums before and of the block's */
+	float most[LANES];                                       /* largest exponents */
+	float sum[LANES];                                        /* of the weights without the values' powers */
+	float old[LANES], add[LANES];                            /* factors of the sums before and of the block's */
 	int32_t r0, nr;
-	int32_t low[N_RUN], seen[N_RUN];     /* keys low .. seen - 1 are seen */
-	int32_t keys;                        /* the most that one sees, rounded up to two vectors */
-	int plain;                           /* all see the whole block, and nothing is asked of scores but their exponents */
+	int32_t low[N_RUN], seen[N_RUN]; /* keys low .. seen - 1 are seen */
+	int32_t keys;                    /* the most that one sees, rounded up to two vectors */
+	/* all see the whole block, and nothing is asked of scores but their exponents */
+	int plain;
 };
 
 static size_t prompt_dim(int32_t head_dim)
@@ -80,7 +89,8 @@ static size_t attn_prompt_scratch(int32_t head_dim, int32_t n_q)
 	size_t dim = prompt_dim(head_dim);
 
 	return OFFSETS * sizeof(size_t) / sizeof(float) + KEYS * dim + 3 * KEYS +
-	       (size_t)n_q * (2 * (dim / 2 + 1) + (sizeof(struct attn_state) + sizeof(float *)) / sizeof(float) + 2) + 4;
+	       (size_t)n_q * (2 * (dim / 2 + 1) + (sizeof(struct attn_state) + sizeof(float *)) / sizeof(float) + 2) +
+	       4;
 }
 
 /* ---- rows of planes as integers ---- */
@@ -110,8 +120,8 @@ INLINE vec_int rows_top(enum dtype type, const uint8_t *plane, const size_t *off
 	return vec_int_load(top);
 }
 
-/* Per row the exponent that rows_top() stands for; *bad is the bits of NaN where a value is not finite, else 0.  (A NaN with other bits would not
- * survive weight_exp2().) */
+/* Per row the exponent that rows_top() stands for; *bad is the bits of NaN where a value is not finite, else 0. (A NaN
+ * with other bits would not survive weight_exp2().) */
 INLINE vec_int top_exponent(enum dtype type, vec_int top, vec_int *bad)
 {
 	const int mantissa = type == DT_BF16 ? 7 : 10, bias = type == DT_BF16 ? 126 : type == DT_Q8_0 ? 7 : 14;
@@ -132,24 +142,26 @@ INLINE void prompt_keys(enum dtype type, int whole, int32_t dim, const struct pr
 {
 	const uint8_t *plane = u->t->k;
 
-	ROLLED for (int32_t k = 0; k < KEYS; k += LANES, off += LANES) {
+	ROLLED for (int32_t k = 0; k < KEYS; k += LANES, off += LANES)
+	{
 		vec_int bad, digits = KEY_BITS - top_exponent(type, rows_top(type, plane, off, dim), &bad);
 		float magic[LANES] __attribute__((aligned(64))), *out = u->keys + k;
 
 		vec_store(u->key_unit + k, (vec)((127 - digits) << 23 | bad));
 		vec_store(magic, (vec)magic_bits(digits));
-		ROLLED for (int32_t j = 0; j < dim; j += 2 * LANES, out += (size_t)LANES * KEYS) {
+		ROLLED for (int32_t j = 0; j < dim; j += 2 * LANES, out += (size_t)LANES * KEYS)
+		{
 			vec x[LANES], y[LANES];
 
-			UNROLL for (int i = 0; i < LANES; i++) {
+			UNROLL for (int i = 0; i < LANES; i++)
+			{
 				vec m = vec_splat(magic[i]);
 
 				x[i] = vec_pairs(row_part(type, whole, plane + off[i], j, dim) + m,
 				                 row_part(type, whole, plane + off[i], j + LANES, dim) + m);
 			}
 			vec_transpose(y, x);
-			UNROLL for (int i = 0; i < LANES; i++)
-				vec_store(out + (size_t)i * KEYS, y[i]);
+			UNROLL for (int i = 0; i < LANES; i++) vec_store(out + (size_t)i * KEYS, y[i]);
 		}
 	}
 }
@@ -160,27 +172,32 @@ INLINE void prompt_values(enum dtype type, int whole, int32_t dim, const struct 
 	const int32_t wide = dim == 64 ? 64 : u->dim;
 	float *out = u->values;
 
-	ROLLED for (int32_t k = 0; k < KEYS; k += 2 * LANES, off += 2 * LANES) {
+	ROLLED for (int32_t k = 0; k < KEYS; k += 2 * LANES, off += 2 * LANES)
+	{
 		float magic[2 * LANES] __attribute__((aligned(64)));
 
-		UNROLL for (int i = 0; i < 2 * LANES; i += LANES) {
+		UNROLL for (int i = 0; i < 2 * LANES; i += LANES)
+		{
 			vec_int bad, power = top_exponent(type, rows_top(type, plane, off + i, dim), &bad);
 
 			vec_store(u->value_power + k + i, (vec)((vec_int)vec_of_int(power) | bad));
 			vec_store(u->value_inverse + k + i, (vec)((127 - power) << 23 | bad));
 			vec_store(magic + i, (vec)magic_bits(VALUE_BITS - power));
 		}
-		ROLLED for (int i = 0; i < LANES; i++, out += wide) {
+		ROLLED for (int i = 0; i < LANES; i++, out += wide)
+		{
 			const uint8_t *a = plane + off[i], *b = plane + off[i + LANES];
 			vec lo = vec_splat(magic[i]), hi = vec_splat(magic[i + LANES]);
 
 			UNROLL for (int32_t j = 0; j < wide; j += LANES)
-				vec_store(out + j, vec_pairs(row_part(type, whole, a, j, dim) + lo, row_part(type, whole, b, j, dim) + hi));
+				vec_store(out + j, vec_pairs(row_part(type, whole, a, j, dim) + lo,
+			                                     row_part(type, whole, b, j, dim) + hi));
 		}
 	}
 }
 
-INLINE void prompt_block_as(enum dtype type, int whole, int32_t dim, const struct prompt *u, const size_t *off, int32_t n)
+INLINE void prompt_block_as(enum dtype type, int whole, int32_t dim, const struct prompt *u, const size_t *off,
+                            int32_t n)
 {
 	const size_t bytes = kv_row_bytes(type, dim), *next = off + KEYS;
 	size_t clamped[KEYS];
@@ -213,9 +230,9 @@ INLINE void prompt_block_of(enum dtype type, const struct prompt *u, const size_
 static void prompt_block(const struct prompt *u, const size_t *off, int32_t n)
 {
 	switch (u->t->kv_type) {
-	case DT_F16:  prompt_block_of(DT_F16, u, off, n); break;
+	case DT_F16: prompt_block_of(DT_F16, u, off, n); break;
 	case DT_BF16: prompt_block_of(DT_BF16, u, off, n); break;
-	default:      prompt_block_of(DT_Q8_0, u, off, n); break;
+	default: prompt_block_of(DT_Q8_0, u, off, n); break;
 	}
 }
 
@@ -236,7 +253,8 @@ static void prompt_query(const struct prompt *u, int32_t r)
 	length = sqrtf(vec_sum(sum));
 	/* Each of the values is rounded. */
 	target = fminf(most / sqrtf((float)u->dim), 32767) - 0.5f * sqrtf((float)u->dim) - 1;
-	/* Of zeros, and of values whose squares vanish, all products are 0; what is not finite, or near it, becomes NaN. */
+	/* Of zeros, and of values whose squares vanish, all products are 0; what is not finite, or near it, becomes
+	 * NaN. */
 	u->q_unit[r] = length <= 1e18f ? length / target * u->t->scale * LOG2_E : NAN;
 	factor = vec_splat(length > 1e-18f && length <= 1e18f ? target / length : 0);
 	for (int32_t j = 0; j < u->dim; j += 2 * LANES) {
@@ -249,20 +267,21 @@ static void prompt_query(const struct prompt *u, int32_t r)
 /* ---- products: a run's scores, and its weighted values ---- */
 
 /* sum[r][c] = over j < n the pairs a[r][j] times those of b [n][ld] at c vectors further on. */
-INLINE void pairs_times(int nr, int nc, int32_t n, const int32_t *a, size_t a_ld, const float *b, size_t ld, vec_int sum[N_RUN][8])
+INLINE void pairs_times(int nr, int nc, int32_t n, const int32_t *a, size_t a_ld, const float *b, size_t ld,
+                        vec_int sum[N_RUN][8])
 {
-	UNROLL for (int r = 0; r < nr; r++)
-		UNROLL for (int c = 0; c < nc; c++)
-			sum[r][c] = vec_int_splat(0);
-	ROLLED for (int32_t j = 0; j < n; j++, b += ld) {
+	UNROLL for (int r = 0; r < nr; r++) UNROLL for (int c = 0; c < nc; c++) sum[r][c] = vec_int_splat(0);
+	ROLLED for (int32_t j = 0; j < n; j++, b += ld)
+	{
 		vec_int x[8];
 
-		UNROLL for (int c = 0; c < nc; c++)
-			x[c] = vec_int_load(b + LANES * c);
-		UNROLL for (int r = 0; r < nr; r++) {
+		UNROLL for (int c = 0; c < nc; c++) x[c] = vec_int_load(b + LANES * c);
+		UNROLL for (int r = 0; r < nr; r++)
+		{
 			vec_int v = vec_int_splat(a[(size_t)r * a_ld + (size_t)j]);
 
-			UNROLL for (int c = 0; c < nc; c++) {
+			UNROLL for (int c = 0; c < nc; c++)
+			{
 				sum[r][c] = pairs_fma(sum[r][c], v, x[c]);
 				IN_REGISTER(sum[r][c]);
 			}
@@ -271,19 +290,22 @@ INLINE void pairs_times(int nr, int nc, int32_t n, const int32_t *a, size_t a_ld
 }
 
 /* Vectors of sums that each of nr queries keeps in registers. */
-#define SUMS_OF(nr) ((nr) * KEYS / LANES <= N_SUMS ? KEYS / LANES : (nr) * 4 <= N_SUMS ? 4 : 2)
+#define SUMS_OF(nr) ((nr)*KEYS / LANES <= N_SUMS ? KEYS / LANES : (nr)*4 <= N_SUMS ? 4 : 2)
 
 /* nc vectors of keys from k on. */
-INLINE void scores_part(int nr, int nc, int plain, const struct prompt *u, int32_t k, struct prompt_run *run, vec most[N_RUN])
+INLINE void scores_part(int nr, int nc, int plain, const struct prompt *u, int32_t k, struct prompt_run *run,
+                        vec most[N_RUN])
 {
 	const size_t ld = (size_t)(u->dim / 2);
 	vec_int sum[N_RUN][8];
 
 	pairs_times(nr, nc, u->dim / 2, u->q + (size_t)run->r0 * ld, ld, u->keys + k, KEYS, sum);
-	UNROLL for (int r = 0; r < nr; r++) {
+	UNROLL for (int r = 0; r < nr; r++)
+	{
 		vec unit = vec_splat(u->q_unit[run->r0 + r]);
 
-		UNROLL for (int c = 0; c < nc; c++) {
+		UNROLL for (int c = 0; c < nc; c++)
+		{
 			const int32_t at = k + LANES * c;
 			vec s = vec_of_int(sum[r][c]) * vec_load(u->key_unit + at);
 
@@ -301,16 +323,12 @@ INLINE void scores_of(int nr, const struct prompt *u, struct prompt_run *run)
 	const int nc = SUMS_OF(nr);
 	vec most[N_RUN];
 
-	UNROLL for (int r = 0; r < nr; r++)
-		most[r] = vec_splat(-INFINITY);
+	UNROLL for (int r = 0; r < nr; r++) most[r] = vec_splat(-INFINITY);
 	if (run->plain) {
-		ROLLED for (int32_t k = 0; k < KEYS; k += nc * LANES)
-			scores_part(nr, nc, 1, u, k, run, most);
-		UNROLL for (int r = 0; r < nr; r++)
-			run->most[r] = vec_largest(most[r]);
+		ROLLED for (int32_t k = 0; k < KEYS; k += nc * LANES) scores_part(nr, nc, 1, u, k, run, most);
+		UNROLL for (int r = 0; r < nr; r++) run->most[r] = vec_largest(most[r]);
 	} else {
-		ROLLED for (int32_t k = 0; k < run->keys; k += nc * LANES)
-			scores_part(nr, nc, 0, u, k, run, most);
+		ROLLED for (int32_t k = 0; k < run->keys; k += nc * LANES) scores_part(nr, nc, 0, u, k, run, most);
 	}
 }
 
@@ -322,17 +340,20 @@ INLINE void values_part(int nr, int nc, const struct prompt *u, int32_t j, const
 	vec_int sum[N_RUN][8];
 
 	pairs_times(nr, nc, run->keys / 2, run->w[0], KEYS / 2, u->values + j, (size_t)u->dim, sum);
-	UNROLL for (int r = 0; r < nr; r++) {
+	UNROLL for (int r = 0; r < nr; r++)
+	{
 		float *acc = st[r].acc + j;
 		vec old = vec_splat(run->old[r]), add = vec_splat(run->add[r]);
 
-		UNROLL for (int c = 0; c < nc; c++) {
+		UNROLL for (int c = 0; c < nc; c++)
+		{
 			vec x = vec_of_int(sum[r][c]) * add;
 
 			if (left >= nc * LANES)
 				vec_store(acc + LANES * c, vec_fma(vec_load(acc + LANES * c), old, x));
 			else
-				vec_store_part(acc + LANES * c, left - LANES * c, vec_fma(vec_load_part(acc + LANES * c, left - LANES * c), old, x));
+				vec_store_part(acc + LANES * c, left - LANES * c,
+				               vec_fma(vec_load_part(acc + LANES * c, left - LANES * c), old, x));
 		}
 	}
 }
@@ -348,9 +369,16 @@ INLINE void values_of(int nr, const struct prompt *u, const struct prompt_run *r
 		values_part(nr, 2, u, j, run);
 }
 
-#define RUN_FNS(nr) \
-	static void scores_##nr(const struct prompt *u, struct prompt_run *run) { scores_of(nr, u, run); } \
-	static void values_##nr(const struct prompt *u, const struct prompt_run *run) { values_of(nr, u, run); }
+#define RUN_FNS(nr)                                                                                                    \
+	static void scores_##nr(const struct prompt *u, struct prompt_run *run)                                        \
+	{                                                                                                              \
+		scores_of(nr, u, run);                                                                                 \
+	}                                                                                                              \
+	static void values_##nr(const struct prompt *u, const struct prompt_run *run)                                  \
+	{                                                                                                              \
+		values_of(nr, u, run);                                                                                 \
+	}
+/* clang-format off */
 RUN_FNS(1) RUN_FNS(2) RUN_FNS(3) RUN_FNS(4) RUN_FNS(5) RUN_FNS(6)
 #if REGISTERS > 16
 RUN_FNS(7) RUN_FNS(8)
@@ -358,11 +386,13 @@ RUN_FNS(7) RUN_FNS(8)
 #else
 #define BY_RUN(name) { name##_1, name##_2, name##_3, name##_4, name##_5, name##_6 }
 #endif
+	/* clang-format on */
 
-/* ---- weights ---- */
+	/* ---- weights ---- */
 
-/* Products to exponents for query r of the run, with all that may be asked of its scores; k0: the block's first key. */
-static __attribute__((noinline)) void scores_finish(const struct prompt *u, int32_t k0, int32_t r, struct prompt_run *run)
+	/* Products to exponents for query r of the run, with all that may be asked of its scores; k0: the block's first key. */
+	static __attribute__((noinline)) void scores_finish(const struct prompt *u, int32_t k0, int32_t r,
+                                                            struct prompt_run *run)
 {
 	const struct attn_tile *t = u->t;
 	const vec none = vec_splat(-INFINITY), unit = vec_splat(u->q_unit[run->r0 + r]);
@@ -375,13 +405,15 @@ static __attribute__((noinline)) void scores_finish(const struct prompt *u, int3
 
 		x = vec_fma(x, unit, power);
 		if (t->softcap > 0)
-			score = score_capped(score * (SCORE_UNIT / LOG2_E), t->softcap * SCORE_UNIT) * (LOG2_E / SCORE_UNIT);
+			score = score_capped(score * (SCORE_UNIT / LOG2_E), t->softcap * SCORE_UNIT) *
+			        (LOG2_E / SCORE_UNIT);
 		if (t->bias)
 			score += vec_load_part(t->bias + k0 + i, n - i) * LOG2_E;
 		if (t->softcap > 0 || t->bias)
 			x = score + power;
 		if (t->score)
-			vec_store_part(t->score[run->r0 + r] + (k0 - t->k0) + i, n - i, vec_select(mask_first(low - i), none, score * (SCORE_UNIT / LOG2_E)));
+			vec_store_part(t->score[run->r0 + r] + (k0 - t->k0) + i, n - i,
+			               vec_select(mask_first(low - i), none, score * (SCORE_UNIT / LOG2_E)));
 		x = vec_select(mask_first(low - i), none, vec_select(mask_first(n - i), x, none));
 		most = vec_max(x, most);
 		vec_store(s + i, x);
@@ -392,7 +424,7 @@ static __attribute__((noinline)) void scores_finish(const struct prompt *u, int3
 /* 2^x for x <= 0 to 3e-6, the lowest ones alike. */
 INLINE vec weight_exp2(vec x)
 {
-	const vec shift = vec_splat(12582912.0f);    /* x + this ends in x as an integer */
+	const vec shift = vec_splat(12582912.0f); /* x + this ends in x as an integer */
 	vec t, r, p;
 
 	x = vec_max(vec_splat(-126.0f), x);
@@ -409,16 +441,20 @@ INLINE vec weight_exp2(vec x)
 /* Exponents of query r to weights. */
 INLINE void weights_of(int plain, const struct prompt *u, int32_t r, struct prompt_run *run)
 {
-	const vec most = vec_splat(run->most[r]), magic = (vec)magic_bits(vec_int_splat(0)), unit = vec_splat((float)WEIGHT_MOST);
+	const vec most = vec_splat(run->most[r]), magic = (vec)magic_bits(vec_int_splat(0)),
+		  unit = vec_splat((float)WEIGHT_MOST);
 	const int32_t low = run->low[r], n = run->seen[r], keys = plain ? KEYS : run->keys;
 	vec sum = vec_zero();
 
-	ROLLED for (int32_t k = 0; k < keys; k += 2 * LANES) {
+	ROLLED for (int32_t k = 0; k < keys; k += 2 * LANES)
+	{
 		vec p[2];
 
-		UNROLL for (int i = 0; i < 2; i++) {
+		UNROLL for (int i = 0; i < 2; i++)
+		{
 			const int32_t at = k + LANES * i;
-			vec inverse = plain ? vec_load(u->value_inverse + at) : vec_load_part(u->value_inverse + at, n - at);
+			vec inverse =
+				plain ? vec_load(u->value_inverse + at) : vec_load_part(u->value_inverse + at, n - at);
 
 			if (!plain)
 				inverse = vec_select(mask_first(low - at), vec_zero(), inverse);
@@ -429,7 +465,7 @@ INLINE void weights_of(int plain, const struct prompt *u, int32_t r, struct prom
 		vec_store((float *)run->w[r] + k / 2, vec_pairs(p[0], p[1]));
 	}
 	run->sum[r] = vec_sum(sum);
-	if (!plain && low >= n) {            /* its window begins behind these keys */
+	if (!plain && low >= n) { /* its window begins behind these keys */
 		run->sum[r] = 0;
 		memset(run->w[r], 0, sizeof run->w[r]);
 	}
@@ -465,10 +501,10 @@ static void run_weights(const struct prompt *u, int32_t k0, struct prompt_run *r
 	for (int r = run->nr; r < LANES; r++)
 		run->most[r] = run->sum[r] = 0;
 	if (run->plain) {
-		ROLLED for (int r = 0; r < run->nr; r++)
-			weights_of(1, u, r, run);
+		ROLLED for (int r = 0; r < run->nr; r++) weights_of(1, u, r, run);
 	} else {
-		ROLLED for (int r = 0; r < run->nr; r++) {
+		ROLLED for (int r = 0; r < run->nr; r++)
+		{
 			scores_finish(u, k0, r, run);
 			weights_of(0, u, r, run);
 		}
@@ -543,7 +579,8 @@ static int32_t gather(struct gathered *g, const struct prompt *u, int32_t first,
 		if (!attn_reads(t, r, k))
 			continue;
 		for (size_t j = 0; j < ld; j += LANES)
-			vec_store((float *)g->u.q + (size_t)n * ld + j, vec_load((const float *)u->q + (size_t)r * ld + j));
+			vec_store((float *)g->u.q + (size_t)n * ld + j,
+			          vec_load((const float *)u->q + (size_t)r * ld + j));
 		g->u.q_unit[n] = u->q_unit[r];
 		g->limit[n] = t->limit[r];
 		g->st[n] = t->st[r];
@@ -571,7 +608,8 @@ static void attn_prompt(const struct attn_tile *t)
 	u.q = (int32_t *)(u.q_unit + t->n_q);
 	/* Behind the last block: rows that are fetched ahead and not read. */
 	for (int32_t i = 0; i < (n_keys + KEYS - 1) / KEYS * KEYS + KEYS; i++)
-		off[i] = i < n_keys ? attn_row(t, t->k0 + i) * bytes : off[n_keys - 1] + (t->rows ? 0 : (size_t)(i - n_keys + 1) * bytes);
+		off[i] = i < n_keys ? attn_row(t, t->k0 + i) * bytes
+		                    : off[n_keys - 1] + (t->rows ? 0 : (size_t)(i - n_keys + 1) * bytes);
 	if (t->blocks)
 		gathered_init(&g, &u, u.q_unit + t->n_q + (size_t)t->n_q * (size_t)(u.dim / 2));
 	for (int32_t r = 0; r < t->n_q; r++) {

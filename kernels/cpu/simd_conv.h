@@ -1,8 +1,8 @@
-/* kernels/cpu/simd_conv.h (private to the vector levels) - 3 x 3 convolutions over images in host memory and their gradients; compiled
- * once a level.
+/* kernels/cpu/simd_conv.h (private to the vector levels) - 3 x 3 convolutions over images in host memory and their
+ * gradients; compiled once a level.
  *
- * A vector holds output channels.  Tiles keep their sums in registers and differ in how many pixels (or input channels) share a load of
- * the weights; the order of a sum is the same in all of them. */
+ * A vector holds output channels. Tiles keep their sums in registers and differ in how many pixels (or input channels)
+ * share a load of the weights; the order of a sum is the same in all of them. */
 #ifndef WEIR_CPU_SIMD_CONV_H
 #define WEIR_CPU_SIMD_CONV_H
 
@@ -21,31 +21,30 @@ INLINE void conv_tile(const struct conv3_args *a, int32_t x, int o, int nx, int 
 	const size_t n_in = (size_t)a->n_in;
 	vec sum[6][4];
 
-	UNROLL for (int v = 0; v < nv; v++)
-		UNROLL for (int p = 0; p < nx; p++)
-			sum[p][v] = a->bias ? vec_load(a->bias + o + LANES * v) : vec_zero();
-	ROLLED for (int t = 0; t < 9; t++) {
+	UNROLL for (int v = 0; v < nv; v++) UNROLL for (int p = 0; p < nx; p++) sum[p][v] =
+		a->bias ? vec_load(a->bias + o + LANES * v) : vec_zero();
+	ROLLED for (int t = 0; t < 9; t++)
+	{
 		const float *in = a->in[t / 3], *w = a->w + (size_t)t * n_in * n_out + o;
 
 		if (!in)
 			continue;
 		in += (size_t)(x + t % 3) * n_in;
-		ROLLED for (size_t i = 0; i < n_in; i++, in++, w += n_out) {
+		ROLLED for (size_t i = 0; i < n_in; i++, in++, w += n_out)
+		{
 			vec k[4];
 
-			UNROLL for (int v = 0; v < nv; v++)
-				k[v] = vec_load(w + LANES * v);
-			UNROLL for (int p = 0; p < nx; p++) {
+			UNROLL for (int v = 0; v < nv; v++) k[v] = vec_load(w + LANES * v);
+			UNROLL for (int p = 0; p < nx; p++)
+			{
 				vec pixel = vec_splat(in[(size_t)p * n_in]);
 
-				UNROLL for (int v = 0; v < nv; v++)
-					sum[p][v] = vec_fma(pixel, k[v], sum[p][v]);
+				UNROLL for (int v = 0; v < nv; v++) sum[p][v] = vec_fma(pixel, k[v], sum[p][v]);
 			}
 		}
 	}
-	UNROLL for (int p = 0; p < nx; p++)
-		UNROLL for (int v = 0; v < nv; v++)
-			vec_store(a->out + (size_t)(x + p) * n_out + o + LANES * v, sum[p][v]);
+	UNROLL for (int p = 0; p < nx; p++) UNROLL for (int v = 0; v < nv; v++)
+		vec_store(a->out + (size_t)(x + p) * n_out + o + LANES * v, sum[p][v]);
 }
 
 /* As many pixels as sums fit the registers beside the weights and a pixel. */
@@ -79,24 +78,22 @@ INLINE void conv_grad_tile(const struct conv3_grad_args *a, int t, int32_t i, in
 	float *dw = a->dw + ((size_t)t * n_in + (size_t)i) * n_out + o;
 	vec sum[6][4];
 
-	UNROLL for (int p = 0; p < ni; p++)
-		UNROLL for (int v = 0; v < nv; v++)
-			sum[p][v] = vec_load(dw + (size_t)p * n_out + LANES * v);
-	ROLLED for (int32_t x = 0; x < a->n; x++, in += n_in, d += n_out) {
+	UNROLL for (int p = 0; p < ni; p++) UNROLL for (int v = 0; v < nv; v++) sum[p][v] =
+		vec_load(dw + (size_t)p * n_out + LANES * v);
+	ROLLED for (int32_t x = 0; x < a->n; x++, in += n_in, d += n_out)
+	{
 		vec k[4];
 
-		UNROLL for (int v = 0; v < nv; v++)
-			k[v] = vec_load(d + LANES * v);
-		UNROLL for (int p = 0; p < ni; p++) {
+		UNROLL for (int v = 0; v < nv; v++) k[v] = vec_load(d + LANES * v);
+		UNROLL for (int p = 0; p < ni; p++)
+		{
 			vec pixel = vec_splat(in[p]);
 
-			UNROLL for (int v = 0; v < nv; v++)
-				sum[p][v] = vec_fma(pixel, k[v], sum[p][v]);
+			UNROLL for (int v = 0; v < nv; v++) sum[p][v] = vec_fma(pixel, k[v], sum[p][v]);
 		}
 	}
-	UNROLL for (int p = 0; p < ni; p++)
-		UNROLL for (int v = 0; v < nv; v++)
-			vec_store(dw + (size_t)p * n_out + LANES * v, sum[p][v]);
+	UNROLL for (int p = 0; p < ni; p++) UNROLL for (int v = 0; v < nv; v++)
+		vec_store(dw + (size_t)p * n_out + LANES * v, sum[p][v]);
 }
 
 INLINE void conv_grad_of(const struct conv3_grad_args *a, int n_out)

@@ -1,7 +1,7 @@
 /* kernels/cpu/simd_float.h (private to the vector levels) - products with rows of float weights; compiled once a level.
  *
- * Rows are read where they lie.  An element of the result is LANES interleaved sums, then summed across in one fixed order: it has
- * the same bits whatever the number of rows and columns that are multiplied together. */
+ * Rows are read where they lie. An element of the result is LANES interleaved sums, then summed across in one fixed
+ * order: it has the same bits whatever the number of rows and columns that are multiplied together. */
 #ifndef WEIR_CPU_SIMD_FLOAT_H
 #define WEIR_CPU_SIMD_FLOAT_H
 
@@ -9,48 +9,44 @@
 
 #ifdef LANES
 enum {
-	FLOAT_ROWS = 4,                          /* rows that are multiplied together */
-	FLOAT_COLS = REGISTERS > 16 ? 6 : 2,     /* with so many columns */
+	FLOAT_ROWS = 4,                      /* rows that are multiplied together */
+	FLOAT_COLS = REGISTERS > 16 ? 6 : 2, /* with so many columns */
 };
 
 /* acc += values j .. j + LANES - 1 of nr rows and nc columns, of which n are there. */
-INLINE void float_step(enum dtype type, int nr, int nc, const uint8_t *w, size_t row_bytes, const float *x, int32_t cols, int32_t j,
-                       int32_t n, vec acc[FLOAT_ROWS][FLOAT_COLS])
+INLINE void float_step(enum dtype type, int nr, int nc, const uint8_t *w, size_t row_bytes, const float *x,
+                       int32_t cols, int32_t j, int32_t n, vec acc[FLOAT_ROWS][FLOAT_COLS])
 {
 	vec row[FLOAT_ROWS];
 
-	UNROLL for (int r = 0; r < nr; r++)
-		row[r] = vec_row(type, w + (size_t)r * row_bytes, j, n);
-	UNROLL for (int c = 0; c < nc; c++) {
+	UNROLL for (int r = 0; r < nr; r++) row[r] = vec_row(type, w + (size_t)r * row_bytes, j, n);
+	UNROLL for (int c = 0; c < nc; c++)
+	{
 		vec v = vec_load_part(x + (size_t)c * (size_t)cols + j, n);
 
-		UNROLL for (int r = 0; r < nr; r++)
-			acc[r][c] = vec_fma(row[r], v, acc[r][c]);
+		UNROLL for (int r = 0; r < nr; r++) acc[r][c] = vec_fma(row[r], v, acc[r][c]);
 	}
 }
 
-INLINE void float_tile(enum dtype type, int nr, int nc, const uint8_t *w, size_t row_bytes, const float *x, int32_t cols, float *out,
-                       int32_t ldo)
+INLINE void float_tile(enum dtype type, int nr, int nc, const uint8_t *w, size_t row_bytes, const float *x,
+                       int32_t cols, float *out, int32_t ldo)
 {
 	vec acc[FLOAT_ROWS][FLOAT_COLS];
 	int32_t j = 0;
 
-	UNROLL for (int r = 0; r < nr; r++)
-		UNROLL for (int c = 0; c < nc; c++)
-			acc[r][c] = vec_zero();
+	UNROLL for (int r = 0; r < nr; r++) UNROLL for (int c = 0; c < nc; c++) acc[r][c] = vec_zero();
 	for (; j + LANES <= cols; j += LANES) {
 		rows_fetch(type, nr, w, row_bytes, j);
 		float_step(type, nr, nc, w, row_bytes, x, cols, j, LANES, acc);
 	}
 	if (j < cols)
 		float_step(type, nr, nc, w, row_bytes, x, cols, j, cols - j, acc);
-	UNROLL for (int r = 0; r < nr; r++)
-		UNROLL for (int c = 0; c < nc; c++)
-			out[(size_t)c * (size_t)ldo + (size_t)r] = vec_sum(acc[r][c]);
+	UNROLL for (int r = 0; r < nr; r++) UNROLL for (int c = 0; c < nc; c++)
+		out[(size_t)c * (size_t)ldo + (size_t)r] = vec_sum(acc[r][c]);
 }
 
-INLINE void float_rows(enum dtype type, const uint8_t *w, size_t row_bytes, int32_t n_rows, const struct act *x, int32_t c0, int32_t c1,
-                       float *out, int32_t ldo)
+INLINE void float_rows(enum dtype type, const uint8_t *w, size_t row_bytes, int32_t n_rows, const struct act *x,
+                       int32_t c0, int32_t c1, float *out, int32_t ldo)
 {
 	int32_t cols = x->cols, r = 0;
 
@@ -66,17 +62,18 @@ INLINE void float_rows(enum dtype type, const uint8_t *w, size_t row_bytes, int3
 	}
 	for (; r < n_rows; r++, w += row_bytes)
 		for (int32_t c = c0; c < c1; c++)
-			float_tile(type, 1, 1, w, row_bytes, x->x + (size_t)c * (size_t)cols, cols, out + (size_t)c * (size_t)ldo + r, ldo);
+			float_tile(type, 1, 1, w, row_bytes, x->x + (size_t)c * (size_t)cols, cols,
+			           out + (size_t)c * (size_t)ldo + r, ldo);
 }
 
-static void matmul_rows(enum dtype type, const void *w, size_t row_bytes, int32_t n_rows, const struct act *x, int32_t c0, int32_t c1,
-                        float *out, int32_t ldo)
+static void matmul_rows(enum dtype type, const void *w, size_t row_bytes, int32_t n_rows, const struct act *x,
+                        int32_t c0, int32_t c1, float *out, int32_t ldo)
 {
 	switch (type) {
-	case DT_F32:  float_rows(DT_F32, w, row_bytes, n_rows, x, c0, c1, out, ldo); break;
-	case DT_F16:  float_rows(DT_F16, w, row_bytes, n_rows, x, c0, c1, out, ldo); break;
+	case DT_F32: float_rows(DT_F32, w, row_bytes, n_rows, x, c0, c1, out, ldo); break;
+	case DT_F16: float_rows(DT_F16, w, row_bytes, n_rows, x, c0, c1, out, ldo); break;
 	case DT_BF16: float_rows(DT_BF16, w, row_bytes, n_rows, x, c0, c1, out, ldo); break;
-	default:      break;                 /* every quantised type is packed */
+	default: break; /* every quantised type is packed */
 	}
 }
 #endif

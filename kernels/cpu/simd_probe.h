@@ -110,7 +110,8 @@ static void probe_above(const float *p, int32_t n, float least, float *sum, int3
 	int32_t c = 0, found = 0;
 
 	for (; c + 4 * LANES <= n; c += 4 * LANES)
-		UNROLL for (int i = 0; i < 4; i++) {
+		UNROLL for (int i = 0; i < 4; i++)
+		{
 			vec x = vec_load(p + c + LANES * i);
 			vec_mask above = vec_at_least(x, at);
 

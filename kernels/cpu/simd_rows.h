@@ -1,4 +1,5 @@
-/* kernels/cpu/simd_rows.h (private to the vector levels) - what is done to rows of activations; compiled once a level. */
+/* kernels/cpu/simd_rows.h (private to the vector levels) - what is done to rows of activations; compiled once a
+ * level. */
 #ifndef WEIR_CPU_SIMD_ROWS_H
 #define WEIR_CPU_SIMD_ROWS_H
 
@@ -10,14 +11,15 @@ static int wants_q8(enum dtype type)
 	return type != DT_F32 && type != DT_F16 && type != DT_BF16;
 }
 
-enum { PER_BLOCK = 32 / LANES };     /* vectors */
+enum { PER_BLOCK = 32 / LANES }; /* vectors */
 
 /* 256 times what rounding to q left of v, as far as that fits a byte. */
 INLINE bytes32 low_plane(const vec v[PER_BLOCK], const vec_int q[PER_BLOCK])
 {
 	vec_int lo[PER_BLOCK];
 
-	UNROLL for (int i = 0; i < PER_BLOCK; i++) {
+	UNROLL for (int i = 0; i < PER_BLOCK; i++)
+	{
 		lo[i] = vec_int_of((v[i] - vec_of_int(q[i])) * 256.0f);
 		lo[i] = vec_int_max(vec_int_min(lo[i], vec_int_splat(127)), vec_int_splat(-127));
 	}
@@ -37,7 +39,8 @@ static void quantize(const struct act *a, int32_t row)
 		int32_t top, squares;
 		float scale, inv;
 
-		UNROLL for (int i = 0; i < PER_BLOCK; i++) {
+		UNROLL for (int i = 0; i < PER_BLOCK; i++)
+		{
 			v[i] = vec_load(a->x + b * 32 + LANES * i);
 			tops = vec_int_max(tops, (vec_int)v[i] & 0x7fffffff);
 		}
@@ -48,7 +51,8 @@ static void quantize(const struct act *a, int32_t row)
 		if (scale < 1.17549435e-38f)
 			scale = 0;
 		inv = scale > 0 ? 1.0f / scale : 0;
-		UNROLL for (int i = 0; i < PER_BLOCK; i++) {
+		UNROLL for (int i = 0; i < PER_BLOCK; i++)
+		{
 			v[i] = v[i] * inv;
 			q[i] = top < 0x7f800000 ? vec_int_of(v[i]) : vec_int_splat(0);
 		}
@@ -81,8 +85,9 @@ static void rmsnorm(float *out, const float *x, const float *w, int32_t n, float
 		vec_store_part(out + i, n - i, vec_load_part(x + i, n - i) * scale * vec_load_part(w + i, n - i));
 }
 
-/* silu(g) = g / (1 + exp(-g)); gelu(g) = g / (1 + exp(-2u)), where u = sqrt(2/pi) (g + 0.044715 g^3), because 1 + tanh(u) = 2 / (1 + exp(-2u)).
- * exp of negative numbers only: it cannot overflow, so large negative g fade out through the small numbers as they should. */
+/* silu(g) = g / (1 + exp(-g)); gelu(g) = g / (1 + exp(-2u)), where u = sqrt(2/pi) (g + 0.044715 g^3), because 1 +
+ * tanh(u) = 2 / (1 + exp(-2u)). exp of negative numbers only: it cannot overflow, so large negative g fade out through
+ * the small numbers as they should. */
 static void glu(enum activation act, float *gate, const float *up, int32_t n)
 {
 	for (int32_t i = 0; i < n; i += LANES) {
@@ -111,22 +116,22 @@ INLINE void delta_columns(const struct delta_tile *t, int32_t c, int four)
 	int32_t left = t->cols - c;
 	int n = four ? FOUR : 1;
 
-	UNROLL for (int j = 0; j < n; j++)
-		was[j] = out[j] = vec_splat(0);
+	UNROLL for (int j = 0; j < n; j++) was[j] = out[j] = vec_splat(0);
 	for (int32_t i = 0; t->corrects && i < t->key_dim; i++) {
 		const float *s = t->state + (size_t)i * t->stride + c;
 		vec k = vec_splat(t->k[i]);
 
-		UNROLL for (int j = 0; j < n; j++)
-			was[j] = vec_fma(k, decay * (four ? vec_load(s + j * LANES) : vec_load_part(s, left)), was[j]);
+		UNROLL for (int j = 0; j < n; j++) was[j] =
+			vec_fma(k, decay * (four ? vec_load(s + j * LANES) : vec_load_part(s, left)), was[j]);
 	}
-	UNROLL for (int j = 0; j < n; j++)
-		was[j] = ((four ? vec_load(t->v + c + j * LANES) : vec_load_part(t->v + c, left)) - was[j]) * t->beta;
+	UNROLL for (int j = 0; j < n; j++) was[j] =
+		((four ? vec_load(t->v + c + j * LANES) : vec_load_part(t->v + c, left)) - was[j]) * t->beta;
 	for (int32_t i = 0; i < t->key_dim; i++) {
 		float *s = t->state + (size_t)i * t->stride + c;
 		vec k = vec_splat(t->k[i]), q = vec_splat(t->q[i]);
 
-		UNROLL for (int j = 0; j < n; j++) {
+		UNROLL for (int j = 0; j < n; j++)
+		{
 			vec x = vec_fma(k, was[j], decay * (four ? vec_load(s + j * LANES) : vec_load_part(s, left)));
 
 			if (four)
@@ -136,11 +141,8 @@ INLINE void delta_columns(const struct delta_tile *t, int32_t c, int four)
 			out[j] = vec_fma(q, x, out[j]);
 		}
 	}
-	UNROLL for (int j = 0; j < n; j++)
-		if (four)
-			vec_store(t->out + c + j * LANES, out[j]);
-		else
-			vec_store_part(t->out + c, left, out[j]);
+	UNROLL for (int j = 0; j < n; j++) if (four) vec_store(t->out + c + j * LANES, out[j]);
+	else vec_store_part(t->out + c, left, out[j]);
 }
 
 static void delta(const struct delta_tile *t)
@@ -208,7 +210,8 @@ static uint64_t read_sum(const void *p, size_t n)
 	uint64_t sum = 0, word;
 
 	for (; i + step <= n; i += step)
-		UNROLL for (size_t k = 0; k < 4; k++) {
+		UNROLL for (size_t k = 0; k < 4; k++)
+		{
 			words w;
 
 			memcpy(&w, at + i + k * sizeof w, sizeof w);

@@ -1,5 +1,5 @@
-/* kernels/cpu/simd_select.h (private to the vector levels) - operations of selection over scores: probabilities, the k best, blocks that a
- * prompt's query reads; compiled once a level. */
+/* kernels/cpu/simd_select.h (private to the vector levels) - operations of selection over scores: probabilities, the k
+ * best, blocks that a prompt's query reads; compiled once a level. */
 #ifndef WEIR_CPU_SIMD_SELECT_H
 #define WEIR_CPU_SIMD_SELECT_H
 
@@ -37,13 +37,10 @@ static float sum_exp(const float *s, int32_t n, float max, float mult)
 	vec a = vec_splat(mult * CHOOSE_LOG2E), l[16 / LANES];
 	float lane[16];
 
-	UNROLL for (int k = 0; k < 16 / LANES; k++)
-		l[k] = vec_zero();
+	UNROLL for (int k = 0; k < 16 / LANES; k++) l[k] = vec_zero();
 	for (int32_t i = 0; i < n; i += 16)
-		UNROLL for (int k = 0; k < 16 / LANES; k++)
-			l[k] = add_exp(l[k], vec_load(s + i + LANES * k) - max, a);
-	UNROLL for (int k = 0; k < 16 / LANES; k++)
-		vec_store(lane + LANES * k, l[k]);
+		UNROLL for (int k = 0; k < 16 / LANES; k++) l[k] = add_exp(l[k], vec_load(s + i + LANES * k) - max, a);
+	UNROLL for (int k = 0; k < 16 / LANES; k++) vec_store(lane + LANES * k, l[k]);
 	return fold16(lane);
 }
 
@@ -53,7 +50,8 @@ static void exps(float *out, const float *s, int32_t n, float max)
 	int32_t i = 0;
 
 	for (; i < n; i += LANES)
-		vec_store(out + i, vec_select(mask_first(n - i), add_exp(vec_zero(), vec_load_part(s + i, n - i) - max, a), vec_zero()));
+		vec_store(out + i, vec_select(mask_first(n - i),
+		                              add_exp(vec_zero(), vec_load_part(s + i, n - i) - max, a), vec_zero()));
 	for (; i % SAMPLE_BLOCK; i += LANES)
 		vec_store(out + i, vec_zero());
 }
@@ -66,10 +64,9 @@ static void block_sums(float *out, const float *x, int32_t blocks)
 	for (; b + 8 <= blocks; b += 8, x += 8 * SAMPLE_BLOCK) {
 		vec8 s[8];
 
-		UNROLL for (int i = 0; i < 8; i++)
-			s[i] = vec8_fma(vec8_load(x + SAMPLE_BLOCK * i), one, vec8_load(x + SAMPLE_BLOCK * i + 8));
-		UNROLL for (int i = 0; i < 8; i += 2)
-			s[i] = vec8_add2(s[i], s[i + 1]);
+		UNROLL for (int i = 0; i < 8; i++) s[i] =
+			vec8_fma(vec8_load(x + SAMPLE_BLOCK * i), one, vec8_load(x + SAMPLE_BLOCK * i + 8));
+		UNROLL for (int i = 0; i < 8; i += 2) s[i] = vec8_add2(s[i], s[i + 1]);
 		vec8_store(out + b, vec8_add8(vec8_add4(s[0], s[2]), vec8_add4(s[4], s[6])));
 	}
 	for (; b < blocks; b++, x += SAMPLE_BLOCK)
@@ -183,19 +180,21 @@ INLINE void columns_of(int nc, const struct block_query *b, size_t c)
 	const float *mean = b->moments + c, unit = b->scale * 1.44269504f, half = b->scale / 2;
 	vec sum[4], squares[4], key[4];
 
-	UNROLL for (int i = 0; i < nc; i++)
-		sum[i] = squares[i] = key[i] = vec_zero();
-	ROLLED for (int32_t d = 0; d < b->dim; d++, mean += b->ld) {
+	UNROLL for (int i = 0; i < nc; i++) sum[i] = squares[i] = key[i] = vec_zero();
+	ROLLED for (int32_t d = 0; d < b->dim; d++, mean += b->ld)
+	{
 		const float x = b->q[d] * unit;
 		const vec one = vec_splat(x), two = vec_splat(x * b->q[d] * half);
 
-		UNROLL for (int i = 0; i < nc; i++) {
+		UNROLL for (int i = 0; i < nc; i++)
+		{
 			sum[i] = vec_fma(one, vec_load(mean + LANES * i), sum[i]);
 			squares[i] = vec_fma(two, vec_load(mean + plane + LANES * i), squares[i]);
 			key[i] = vec_fma(one, vec_load(mean + 2 * plane + LANES * i), key[i]);
 		}
 	}
-	UNROLL for (int i = 0; i < nc; i++) {
+	UNROLL for (int i = 0; i < nc; i++)
+	{
 		vec_store(b->weight + c + LANES * i, sum[i]);
 		vec_store(b->variance + c + LANES * i, squares[i]);
 		vec_store(b->key + c + LANES * i, key[i]);
@@ -254,7 +253,8 @@ static void block_query(const struct block_query *b)
 		w[c] = 0;
 	}
 	w[end - 1] = 0;
-	/* Level `high` is enough, level `low` is not; the last one takes all that is left, also where a sum is no number. */
+	/* Level `high` is enough, level `low` is not; the last one takes all that is left, also where a sum is no
+	 * number. */
 	while (high - low > 1) {
 		int32_t mid = (low + high) / 2;
 
@@ -277,7 +277,9 @@ static const struct select_fns select_fns = {
 #endif
 	.scan_sketch = scan_sketch,
 	.scan_rows = scan_rows,
-	.sum_exp = sum_exp, .exps = exps, .block_sums = block_sums,
+	.sum_exp = sum_exp,
+	.exps = exps,
+	.block_sums = block_sums,
 	.reduce = reduce,
 	.block_query = block_query,
 	.pool = pool,

@@ -1,8 +1,9 @@
 /* kernels/cpu/topk.c - topk: the k highest of n scores per KV head, exactly.
  *
- * No sorting.  A sample of the scores gives a bound that almost always more than k scores reach; one pass gathers these.  Then
- * the interval of floats that can be the threshold is narrowed until exactly k scores reach the float tried.  When the interval
- * closes first, several scores equal the threshold: these ties go to the higher score before pooling, then to the later slot. */
+ * No sorting. A sample of the scores gives a bound that almost always more than k scores reach; one pass gathers these.
+ * Then the interval of floats that can be the threshold is narrowed until exactly k scores reach the float tried. When
+ * the interval closes first, several scores equal the threshold: these ties go to the higher score before pooling, then
+ * to the later slot. */
 #include <math.h>
 #include <string.h>
 
@@ -10,22 +11,26 @@
 #include "kernels/cpu/select.h"
 
 enum {
-	SMALL_TOPK = 64 << 10,       /* scores up to which one thread is faster than two */
-	SAMPLE = 512, SAMPLE_FROM = 4 * SAMPLE,      /* scores in a sample; from how many scores on one is taken */
-	SHORT_RUN = 24,              /* entries up to which insertion sort is faster */
+	SMALL_TOPK = 64 << 10, /* scores up to which one thread is faster than two */
+	SAMPLE = 512,
+	SAMPLE_FROM = 4 * SAMPLE, /* scores in a sample; from how many scores on one is taken */
+	SHORT_RUN = 24,           /* entries up to which insertion sort is faster */
 };
 
-struct order { uint32_t key; int32_t slot; };
+struct order {
+	uint32_t key;
+	int32_t slot;
+};
 
 /* One thread's working memory; lists have 16 entries more than they need. */
 struct topk_mem {
-	float *pooled, *tmp;         /* [n], [n + 2 half]; only with pooling */
-	int32_t *slot;                /* [n]: candidates, slots whose score reaches a bound */
-	float *value;                /* [n]: their scores; then exp of all scores */
-	float *sum;                  /* [n / SAMPLE_BLOCK + 1]: sums of the latter; only with a sample */
-	int32_t *tie;                /* [n]: candidates that equal the threshold, as indices of `slot` */
-	float *tie_score;            /* [n]: their scores before pooling */
-	struct order *order[2], *spare;      /* [k] each; only for BEST_FIRST and FORCED_FIRST */
+	float *pooled, *tmp;            /* [n], [n + 2 half]; only with pooling */
+	int32_t *slot;                  /* [n]: candidates, slots whose score reaches a bound */
+	float *value;                   /* [n]: their scores; then exp of all scores */
+	float *sum;                     /* [n / SAMPLE_BLOCK + 1]: sums of the latter; only with a sample */
+	int32_t *tie;                   /* [n]: candidates that equal the threshold, as indices of `slot` */
+	float *tie_score;               /* [n]: their scores before pooling */
+	struct order *order[2], *spare; /* [k] each; only for BEST_FIRST and FORCED_FIRST */
 };
 
 static void *part(char *base, size_t *at, size_t n, size_t size)
@@ -64,7 +69,7 @@ static int32_t rank_of(float x)
 {
 	int32_t i;
 
-	x += 0.0f;                   /* -0 is 0 */
+	x += 0.0f; /* -0 is 0 */
 	memcpy(&i, &x, 4);
 	return i < 0 ? i ^ 0x7fffffff : i;
 }
@@ -78,13 +83,13 @@ static float of_rank(int32_t i)
 	return x;
 }
 
-/* Find t such that `want` to `want + slack` of n values are >= t; all values lie within least .. top, and none is NaN.  *ties = 0, or
- * when more values are >= t: how many of those equal to t are wanted. */
+/* Find t such that `want` to `want + slack` of n values are >= t; all values lie within least .. top, and none is NaN.
+ * *ties = 0, or when more values are >= t: how many of those equal to t are wanted. */
 static float threshold(const struct select_fns *f, const float *x, int32_t n, int32_t want, int32_t slack, float least,
                        float top, int32_t *ties)
 {
 	int64_t lo = rank_of(least), hi = (int64_t)rank_of(top) + 1;
-	int32_t reach = n, above = 0;        /* values >= lo, values >= hi */
+	int32_t reach = n, above = 0; /* values >= lo, values >= hi */
 
 	*ties = 0;
 	if (n <= want + slack)
@@ -93,7 +98,8 @@ static float threshold(const struct select_fns *f, const float *x, int32_t n, in
 		int64_t mid = lo + (hi - lo) / 2;
 		int32_t c;
 
-		/* Bisection and interpolation in turn: bisection always makes progress, interpolation converges in few steps. */
+		/* Bisection and interpolation in turn: bisection always makes progress, interpolation converges in few
+		 * steps. */
 		if (turn % 2) {
 			double part = (double)(reach - want) / (reach - above);
 
@@ -234,7 +240,8 @@ static void sort_run(const struct topk_mem *m, struct order *run, int32_t n, con
 	}
 }
 
-/* Sort slots (ascending) by descending score.  The sort is stable, so slots enter it in descending order for later slots to win ties. */
+/* Sort slots (ascending) by descending score. The sort is stable, so slots enter it in descending order for later slots
+ * to win ties. */
 static void best_first(const struct topk_mem *m, int32_t *slot, int32_t k, const float *score, const float *pooled)
 {
 	struct order *order;
@@ -272,13 +279,15 @@ static void forced_first(const struct topk_mem *m, int32_t *slot, int32_t k, int
 		slot[n + i] = m->order[0][i].slot;
 }
 
-/* Behind the k selected slots, which ascend: a sample of the others.  Their probabilities of being taken are added up slot by slot; a slot at
- * which the sum, rounded, steps is taken.  So the sample is spread over the sequence, and the same whenever it is taken again. */
-static void sample_rest(const struct topk_job *j, const struct topk_mem *m, const float *score, int32_t *slot, float *bias)
+/* Behind the k selected slots, which ascend: a sample of the others. Their probabilities of being taken are added up
+ * slot by slot; a slot at which the sum, rounded, steps is taken. So the sample is spread over the sequence, and the
+ * same whenever it is taken again. */
+static void sample_rest(const struct topk_job *j, const struct topk_mem *m, const float *score, int32_t *slot,
+                        float *bias)
 {
 	const struct topk_args *a = j->a;
 	int32_t blocks = (a->n + SAMPLE_BLOCK - 1) / SAMPLE_BLOCK, taken = 0;
-	float top = -INFINITY, *p = m->value, least;       /* least: a score whose probability is 1 */
+	float top = -INFINITY, *p = m->value, least; /* least: a score whose probability is 1 */
 	double quarter[4] = { 0 }, all, sum = 0, next = 0.5, scale;
 
 	for (int32_t i = 0; i < a->k; i++)
@@ -397,7 +406,8 @@ void cpu_topk(struct backend *be, const struct topk_args *a)
 	struct cpu *c = cpu_of(be);
 	struct topk_job j;
 
-	if (topk_plan(be, a, &j) < 0 || !predicate_holds(&a->when) || cpu_buffer_grow(c, &c->scratch, j.part_bytes * (size_t)c->base.threads) < 0)
+	if (topk_plan(be, a, &j) < 0 || !predicate_holds(&a->when) ||
+	    cpu_buffer_grow(c, &c->scratch, j.part_bytes * (size_t)c->base.threads) < 0)
 		return;
 	if ((int64_t)a->n * a->n_kv_head <= SMALL_TOPK)
 		for (int32_t h = 0; h < a->n_kv_head; h++)

@@ -1,4 +1,5 @@
-/* kernels/cuda/cuda.cu - the CUDA backend: opening, errors, memory, the table of operations.  See cuda.cuh for the rest. */
+/* kernels/cuda/cuda.cu - the CUDA backend: opening, errors, memory, the table of operations. See cuda.cuh for the
+ * rest. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -19,7 +20,8 @@ int cuda_sync(struct backend *be)
 
 float *cuda_rows_of(struct backend *be, const struct tensor *t, int32_t n, int32_t cols, const char *op)
 {
-	if (t && t->data && t->type == DT_F32 && t->layout == LAYOUT_PLAIN && n >= 0 && n <= t->rows && (!cols || t->cols == cols))
+	if (t && t->data && t->type == DT_F32 && t->layout == LAYOUT_PLAIN && n >= 0 && n <= t->rows &&
+	    (!cols || t->cols == cols))
 		return (float *)t->data;
 	backend_fail(be, "internal: %s got an operand of the wrong shape", op);
 	return NULL;
@@ -29,8 +31,9 @@ float *cuda_rows_of(struct backend *be, const struct tensor *t, int32_t n, int32
 
 static int no_memory(struct cuda *c, const char *what, uint64_t n)
 {
-	return backend_fail(&c->base, "cannot get %llu MiB of GPU memory for %s: %llu MiB are free", (unsigned long long)(n + 1048575) >> 20,
-	                 what, (unsigned long long)gpu_memory_free(c->gpu) >> 20);
+	return backend_fail(&c->base, "cannot get %llu MiB of GPU memory for %s: %llu MiB are free",
+	                    (unsigned long long)(n + 1048575) >> 20, what,
+	                    (unsigned long long)gpu_memory_free(c->gpu) >> 20);
 }
 
 int cuda_buffer_grow(struct cuda *c, struct cuda_buffer *b, size_t n)
@@ -42,7 +45,7 @@ int cuda_buffer_grow(struct cuda *c, struct cuda_buffer *b, size_t n)
 		b->size = n + n / 4;
 		b->p = gpu_alloc(c->gpu, b->size);
 		if (!b->p) {
-			b->size = n;       /* without the reserve */
+			b->size = n; /* without the reserve */
 			b->p = gpu_alloc(c->gpu, n);
 		}
 		if (!b->p) {
@@ -82,13 +85,20 @@ static int alloc(struct backend *be, struct tensor *t, int host)
 	if (t->data)
 		return 0;
 	if (host)
-		return backend_fail(be, "cannot get %llu MiB of the machine's memory that the GPU can read", (unsigned long long)(n + 1048575) >> 20);
+		return backend_fail(be, "cannot get %llu MiB of the machine's memory that the GPU can read",
+		                    (unsigned long long)(n + 1048575) >> 20);
 	snprintf(what, sizeof what, "a tensor of %d x %d", (int)t->rows, (int)t->cols);
 	return no_memory(c, what, n);
 }
 
-int cuda_alloc(struct backend *be, struct tensor *t) { return alloc(be, t, 0); }
-int cuda_alloc_host(struct backend *be, struct tensor *t) { return alloc(be, t, 1); }
+int cuda_alloc(struct backend *be, struct tensor *t)
+{
+	return alloc(be, t, 0);
+}
+int cuda_alloc_host(struct backend *be, struct tensor *t)
+{
+	return alloc(be, t, 1);
+}
 
 int cuda_alloc_file(struct backend *be, struct tensor *t, int fd, uint64_t off)
 {
@@ -122,7 +132,8 @@ static int range_ok(struct backend *be, const struct tensor *t, size_t off, size
 
 	if (t->data && t->layout == LAYOUT_PLAIN && off <= size && n <= size - off)
 		return 1;
-	backend_fail(be, "internal: bytes %zu + %zu are not within a plain tensor of %d x %d", off, n, (int)t->rows, (int)t->cols);
+	backend_fail(be, "internal: bytes %zu + %zu are not within a plain tensor of %d x %d", off, n, (int)t->rows,
+	             (int)t->cols);
 	return 0;
 }
 
@@ -146,7 +157,8 @@ static void cuda_close(struct backend *be)
 
 	if (!be)
 		return;
-	struct cuda_buffer *all[] = { &c->attn, &c->probe, &c->scan, &c->topk, &c->moves, &c->acts, &c->tile, &c->product, &c->counters };
+	struct cuda_buffer *all[] = { &c->attn, &c->probe, &c->scan,    &c->topk,    &c->moves,
+		                      &c->acts, &c->tile,  &c->product, &c->counters };
 
 	for (struct cuda_buffer *b : all)
 		gpu_free(c->gpu, b->p);
@@ -159,7 +171,8 @@ static void cuda_describe(const struct backend *be, char *out, size_t cap)
 	const struct gpu_info *i = &((const struct cuda *)be)->info;
 
 	/* GB as vendors count them: a card of 80 GB has a little less than 80 GiB. */
-	snprintf(out, cap, "cuda %s, %llu GB, sm_%d%d", i->name, (unsigned long long)((i->memory + (1u << 29)) >> 30), i->major, i->minor);
+	snprintf(out, cap, "cuda %s, %llu GB, sm_%d%d", i->name, (unsigned long long)((i->memory + (1u << 29)) >> 30),
+	         i->major, i->minor);
 }
 
 static void cuda_memory(const struct backend *be, uint64_t *available, uint64_t *total)
@@ -183,6 +196,7 @@ static void cuda_read_blocks(struct backend *be, const struct read_blocks_args *
 	backend_fail(be, "a GPU reads prompts whole; use --device cpu");
 }
 
+/* clang-format off */
 static const struct backend_ops cuda_ops = {
 	"cuda", LACKS_BLOCKS, cuda_close, cuda_describe, cuda_memory,
 	cuda_alloc, cuda_alloc_file, cuda_give_back, cuda_alloc_host, cuda_load_weight, cuda_drop, cuda_write, cuda_read, cuda_sync, cuda_copy, cuda_columns,
@@ -191,6 +205,7 @@ static const struct backend_ops cuda_ops = {
 	cuda_fetch_rows, cuda_fetch_slots, cuda_fetch_wait,
 	cuda_page_bounds, cuda_page_scan, cuda_page_slots, cuda_query_drift,
 };
+/* clang-format on */
 
 extern "C" int weir_cuda_open(struct backend **out, const struct backend_options *opt, int abi, char err[160])
 {
@@ -200,7 +215,8 @@ extern "C" int weir_cuda_open(struct backend **out, const struct backend_options
 	*out = NULL;
 	err[0] = 0;
 	if (abi != BACKEND_ABI) {
-		snprintf(err, 160, "weir-cuda.so was built for another version of weir (interface %d, here %d); build both again",
+		snprintf(err, 160,
+		         "weir-cuda.so was built for another version of weir (interface %d, here %d); build both again",
 		         BACKEND_ABI, abi);
 		return -1;
 	}

@@ -19,8 +19,8 @@
  *     gpu.h                the device underneath, implemented by gpu_cuda*.cu (and by tests/cuda/emulator/ for tests)
  *     language.cuh         the dialect of C++ that kernels are written in
  *
- * An operation of kernels/backend.h checks its operands (kernels/common/operands.h) and enqueues launches; nothing runs on the device before
- * the queue is submitted (gpu.h).  A backend is used by one thread at a time. */
+ * An operation of kernels/backend.h checks its operands (kernels/common/operands.h) and enqueues launches; nothing runs
+ * on the device before the queue is submitted (gpu.h). A backend is used by one thread at a time. */
 #ifndef WEIR_CUDA_CUH
 #define WEIR_CUDA_CUH
 
@@ -31,19 +31,25 @@
 #include "kernels/cuda/language.cuh"
 
 /* Device memory for one operation: grows as needed, and its contents are lost between operations. */
-struct cuda_buffer { void *p; size_t size; };
+struct cuda_buffer {
+	void *p;
+	size_t size;
+};
 
 struct cuda_weight;
 struct cuda {
-	struct backend base;         /* first */
+	struct backend base; /* first */
 	struct gpu *gpu;
 	struct gpu_info info;
-	struct cuda_buffer attn, probe, scan, topk, moves, acts, tile, product;   /* one per use */
-	struct cuda_buffer counters;  /* of attention; its kernels leave them at zero; allocated once */
-	struct cuda_weight *weights;  /* weights on the device (cuda_weights.cu) */
+	struct cuda_buffer attn, probe, scan, topk, moves, acts, tile, product; /* one per use */
+	struct cuda_buffer counters; /* of attention; its kernels leave them at zero; allocated once */
+	struct cuda_weight *weights; /* weights on the device (cuda_weights.cu) */
 };
 
-static inline struct cuda *cuda_of(struct backend *be) { return (struct cuda *)be; }
+static inline struct cuda *cuda_of(struct backend *be)
+{
+	return (struct cuda *)be;
+}
 /* An f32 operand with at least n rows (and `cols` columns unless 0), or NULL with the error set. */
 float *cuda_rows_of(struct backend *, const struct tensor *, int32_t n, int32_t cols, const char *op);
 /* Grow a buffer to at least n bytes: 0, or -1 with the error set.  Growing waits for the device. */
@@ -54,34 +60,49 @@ static inline int cuda_stopped(const struct backend *be)
 	return be->failed || (be->cancel && *be->cancel);
 }
 
-template<class A> static void cuda_call(const void *fn, const void *args)
+template <class A> static void cuda_call(const void *fn, const void *args)
 {
 	((void (*)(A))fn)(*(const A *)args);
 }
 /* A text that contains the name of type A, for messages. */
-template<class A> static const char *cuda_args_name(void) { return __PRETTY_FUNCTION__; }
-/* Enqueue kernel<<<(gx, gy, gz), block, shared>>>(args). */
-template<class A> static inline void cuda_launch(struct cuda *c, void (*kernel)(A), unsigned gx, unsigned gy, unsigned gz,
-                                                 unsigned block, unsigned shared, const A &args)
+template <class A> static const char *cuda_args_name(void)
 {
-	struct gpu_launch l = { (const void *)kernel, cuda_call<A>, { gx, gy, gz }, block, shared, cuda_args_name<A>() };
+	return __PRETTY_FUNCTION__;
+}
+/* Enqueue kernel<<<(gx, gy, gz), block, shared>>>(args). */
+template <class A>
+static inline void cuda_launch(struct cuda *c, void (*kernel)(A), unsigned gx, unsigned gy, unsigned gz, unsigned block,
+                               unsigned shared, const A &args)
+{
+	struct gpu_launch l = {
+		(const void *)kernel, cuda_call<A>, { gx, gy, gz }, block, shared, cuda_args_name<A>()
+	};
 
 	static_assert(sizeof(A) <= 1024, "kernels take at most 1 KiB");
 	gpu_enqueue(c->gpu, &l, &args, sizeof args);
 }
 
-/* The same in the queue beside (gpu.h): the launch writes these n_writes pieces of memory, or must find them unchanged. */
-template<class A> static inline void cuda_launch_beside(struct cuda *c, void (*kernel)(A), unsigned gx, unsigned gy, unsigned gz,
-                                                        unsigned block, unsigned shared, const A &args, const void *const *writes, int n_writes)
+/* The same in the queue beside (gpu.h): the launch writes these n_writes pieces of memory, or must find them
+ * unchanged. */
+template <class A>
+static inline void cuda_launch_beside(struct cuda *c, void (*kernel)(A), unsigned gx, unsigned gy, unsigned gz,
+                                      unsigned block, unsigned shared, const A &args, const void *const *writes,
+                                      int n_writes)
 {
-	struct gpu_launch l = { (const void *)kernel, cuda_call<A>, { gx, gy, gz }, block, shared, cuda_args_name<A>() };
+	struct gpu_launch l = {
+		(const void *)kernel, cuda_call<A>, { gx, gy, gz }, block, shared, cuda_args_name<A>()
+	};
 
 	static_assert(sizeof(A) <= 1024, "kernels take at most 1 KiB");
 	gpu_enqueue_beside(c->gpu, &l, &args, sizeof args, writes, n_writes);
 }
 
-static inline unsigned cuda_blocks(int64_t n, int64_t per) { return (unsigned)((n + per - 1) / per); }
-/* The smallest power of two >= n: grids of this size stay the same from token to token, so the step's graph can be replayed. */
+static inline unsigned cuda_blocks(int64_t n, int64_t per)
+{
+	return (unsigned)((n + per - 1) / per);
+}
+/* The smallest power of two >= n: grids of this size stay the same from token to token, so the step's graph can be
+ * replayed. */
 static inline int32_t cuda_power(int32_t n)
 {
 	int32_t p = 1;
@@ -92,44 +113,50 @@ static inline int32_t cuda_power(int32_t n)
 }
 
 /* The operations (backend.h). */
-int  cuda_alloc(struct backend *, struct tensor *);
-int  cuda_alloc_file(struct backend *, struct tensor *, int fd, uint64_t off);
+int cuda_alloc(struct backend *, struct tensor *);
+int cuda_alloc_file(struct backend *, struct tensor *, int fd, uint64_t off);
 void cuda_give_back(struct backend *, const struct tensor *, size_t off, size_t n);
-int  cuda_alloc_host(struct backend *, struct tensor *);
-int  cuda_load_weight(struct backend *, struct tensor *, const void *host, int as_table);          /* cuda_weights.cu */
+int cuda_alloc_host(struct backend *, struct tensor *);
+int cuda_load_weight(struct backend *, struct tensor *, const void *host, int as_table); /* cuda_weights.cu */
 void cuda_drop(struct backend *, struct tensor *);
 void cuda_write(struct backend *, struct tensor *, size_t off, const void *src, size_t n);
 void cuda_read(struct backend *, const struct tensor *, size_t off, void *dst, size_t n);
-int  cuda_sync(struct backend *);
+int cuda_sync(struct backend *);
 void cuda_embed(struct backend *, struct tensor *out, const struct tensor *table, const int32_t *id, int32_t n);
-void cuda_copy(struct backend *, struct tensor *dst, int32_t dst_row, const struct tensor *src, int32_t src_row, int32_t n);
+void cuda_copy(struct backend *, struct tensor *dst, int32_t dst_row, const struct tensor *src, int32_t src_row,
+               int32_t n);
 void cuda_columns(struct backend *, struct tensor *out, const struct tensor *src, const int32_t *col, int32_t n);
-void cuda_rmsnorm(struct backend *, struct tensor *out, const struct tensor *x, const struct tensor *w, int32_t group, float eps,
-                  int32_t n);
+void cuda_rmsnorm(struct backend *, struct tensor *out, const struct tensor *x, const struct tensor *w, int32_t group,
+                  float eps, int32_t n);
 void cuda_axpby(struct backend *, struct tensor *y, float a, const struct tensor *x, float b, int32_t n);
 void cuda_matmul(struct backend *, const struct matmul *m, int32_t n_m, const struct tensor *x, int32_t n);
-void cuda_matmul_glu(struct backend *, struct tensor *out, const struct matmul_glu *, const struct tensor *x, int32_t n);
+void cuda_matmul_glu(struct backend *, struct tensor *out, const struct matmul_glu *, const struct tensor *x,
+                     int32_t n);
 void cuda_take_rows(struct backend *, struct tensor *out, const struct tensor *x, const int32_t *row, int32_t n);
-void cuda_add_rows(struct backend *, struct tensor *out, const struct tensor *x, const int32_t *row, const float *weight, int32_t n);
+void cuda_add_rows(struct backend *, struct tensor *out, const struct tensor *x, const int32_t *row,
+                   const float *weight, int32_t n);
 void cuda_short_conv(struct backend *, const struct short_conv *, int32_t n);
 void cuda_delta_rule(struct backend *, const struct delta_rule *, int32_t n);
 void cuda_state_space(struct backend *, const struct state_space *, int32_t n);
 void cuda_gate(struct backend *, struct tensor *x, struct tensor *gate, enum gate_kind, int32_t n);
-void cuda_rope(struct backend *, struct tensor *out, const struct tensor *x, const struct tensor *table, int32_t head_dim, int32_t dims,
-               int neox, int32_t n);
-void cuda_kv_put(struct backend *, struct tensor *plane, const struct tensor *x, int32_t n_kv_head, int32_t slot0, int32_t n);
+void cuda_rope(struct backend *, struct tensor *out, const struct tensor *x, const struct tensor *table,
+               int32_t head_dim, int32_t dims, int neox, int32_t n);
+void cuda_kv_put(struct backend *, struct tensor *plane, const struct tensor *x, int32_t n_kv_head, int32_t slot0,
+                 int32_t n);
 void cuda_attn(struct backend *, const struct attn_args *, int32_t n);
 uint64_t cuda_key_sketch_bytes(const struct backend *, int32_t n_kv_head, int32_t cap, int32_t head_dim, int32_t bits);
-void cuda_key_sketch(struct backend *, struct tensor *sketch, const struct tensor *plane, int32_t n_kv_head, int32_t cap, int32_t bits,
-                   int32_t slot0, int32_t n);
+void cuda_key_sketch(struct backend *, struct tensor *sketch, const struct tensor *plane, int32_t n_kv_head,
+                     int32_t cap, int32_t bits, int32_t slot0, int32_t n);
 void cuda_key_scan(struct backend *, const struct scan_args *);
-void cuda_page_bounds(struct backend *, struct tensor *bounds, const struct tensor *plane, int32_t n_kv_head, int32_t cap, int32_t page,
-                      int32_t slot0, int32_t n);
+void cuda_page_bounds(struct backend *, struct tensor *bounds, const struct tensor *plane, int32_t n_kv_head,
+                      int32_t cap, int32_t page, int32_t slot0, int32_t n);
 void cuda_page_scan(struct backend *, const struct scan_args *);
 void cuda_topk(struct backend *, const struct topk_args *);
-void cuda_page_slots(struct backend *, struct tensor *slots, const struct tensor *pages, int32_t n_kv_head, int32_t page, int32_t n);
+void cuda_page_slots(struct backend *, struct tensor *slots, const struct tensor *pages, int32_t n_kv_head,
+                     int32_t page, int32_t n);
 void cuda_kv_move(struct backend *, struct tensor *plane, const struct kv_moves *);
-void cuda_fetch_rows(struct backend *, struct tensor *to, const struct tensor *from, int32_t n_kv_head, int32_t cap, int32_t slot0, int32_t n);
+void cuda_fetch_rows(struct backend *, struct tensor *to, const struct tensor *from, int32_t n_kv_head, int32_t cap,
+                     int32_t slot0, int32_t n);
 void cuda_fetch_slots(struct backend *, const struct fetch_args *);
 void cuda_fetch_wait(struct backend *);
 void cuda_query_drift(struct backend *, const struct query_drift_args *);
@@ -140,10 +167,14 @@ void cuda_query_drift(struct backend *, const struct query_drift_args *);
 int cuda_weight_release(struct cuda *, void *p);
 /* Mass and spread of tokens t0 .. t1 - 1 of a call that reads `cols` slots, from their scores (cuda_probe.cu). */
 struct attn_seen;
-void cuda_probe_run(struct cuda *, const struct attn_args *, int32_t n, int32_t cols, int32_t t0, int32_t t1, const struct attn_seen *);
+void cuda_probe_run(struct cuda *, const struct attn_args *, int32_t n, int32_t cols, int32_t t0, int32_t t1,
+                    const struct attn_seen *);
 
 /* A predicate as kernels take it.  No padding: launch arguments are compared bytewise for replay. */
-struct cuda_predicate { const int32_t *flag; int32_t is, none; };
+struct cuda_predicate {
+	const int32_t *flag;
+	int32_t is, none;
+};
 static inline struct cuda_predicate cuda_predicate_of(const struct predicate *w)
 {
 	struct cuda_predicate c = { w->flag ? (const int32_t *)w->flag->data + w->col : NULL, w->is, 0 };
@@ -151,7 +182,10 @@ static inline struct cuda_predicate cuda_predicate_of(const struct predicate *w)
 	return c;
 }
 /* On the device: does the predicate hold? */
-static __device__ inline int predicate_holds(const struct cuda_predicate &w) { return !w.flag || *w.flag == w.is; }
+static __device__ inline int predicate_holds(const struct cuda_predicate &w)
+{
+	return !w.flag || *w.flag == w.is;
+}
 
 /* key_scan(), then topk(), in fewer launches (cuda_topk.cu): the selection of a part that attn() reads. */
 void cuda_select(struct backend *, const struct attn_selection *);

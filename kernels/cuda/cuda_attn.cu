@@ -4,26 +4,26 @@
  *     cuda_attn_prefill.cu more queries (prefill): tensor cores, tiles of K and V in shared memory
  *     cuda_attn_f32.cu     f32 planes and other head_dims, computed in f32
  *
- * Launches: 1, or one for every 16 parts; selection of slots before it; with a probe, 1 per tile of measured tokens and those of
- * cuda_probe.cu.  Columns are cut into spans until the device has enough blocks.  The number of spans is rounded to powers of two,
- * so the grid stays the same from token to token; blocks of unused spans end at once.  Where parts have predicates, blocks read
- * the flags and divide the remaining columns among all blocks.
+ * Launches: 1, or one for every 16 parts; selection of slots before it; with a probe, 1 per tile of measured tokens and
+ * those of cuda_probe.cu. Columns are cut into spans until the device has enough blocks. The number of spans is rounded
+ * to powers of two, so the grid stays the same from token to token; blocks of unused spans end at once. Where parts
+ * have predicates, blocks read the flags and divide the remaining columns among all blocks.
  *
  * Lists of slots lie on the device: out-of-range slots are clamped to the last one, not reported. */
 #include "kernels/cuda/cuda_attn.cuh"
 
 enum {
-	BLOCKS_EACH = 2,             /* blocks wanted per multiprocessor */
-	MOST_LOOKED = 1 << 16,       /* measured tokens of one launch, at most */
-	COUNTERS = 32768,            /* most tiles of one launch, of all KV heads */
+	BLOCKS_EACH = 2,       /* blocks wanted per multiprocessor */
+	MOST_LOOKED = 1 << 16, /* measured tokens of one launch, at most */
+	COUNTERS = 32768,      /* most tiles of one launch, of all KV heads */
 };
-#define SCORE_BYTES ((size_t)128 << 20)     /* most memory for scores, while one token needs less */
+#define SCORE_BYTES ((size_t)128 << 20) /* most memory for scores, while one token needs less */
 
 struct attn_job {
 	struct cuda *c;
 	const struct attn_args *a;
 	int32_t n, cols, group;
-	int maybe;                   /* parts have predicates */
+	int maybe; /* parts have predicates */
 };
 
 /* ---- spans ---- */
@@ -49,13 +49,17 @@ static int32_t group_end(const struct attn_args *a, int32_t part)
 	return a->n_part - part < ATTN_PARTS ? a->n_part : part + ATTN_PARTS;
 }
 
-/* What some tokens read of a part whose first slot is column `col`: all but its first slots, which lie before the window of the first of
- * them, and its last ones, which are later tokens. */
-struct taken { int32_t first, n; };
+/* What some tokens read of a part whose first slot is column `col`: all but its first slots, which lie before the
+ * window of the first of them, and its last ones, which are later tokens. */
+struct taken {
+	int32_t first, n;
+};
 
-static struct taken part_taken(const struct attn_plan *p, const struct attn_args *a, int32_t part, int32_t col, int32_t cut)
+static struct taken part_taken(const struct attn_plan *p, const struct attn_args *a, int32_t part, int32_t col,
+                               int32_t cut)
 {
-	int32_t n = a->part[part].n_slots - (part == a->n_part - 1 ? cut : 0), before = p->a.total - (p->a.n - 1) - p->a.window - col;
+	int32_t n = a->part[part].n_slots - (part == a->n_part - 1 ? cut : 0),
+		before = p->a.total - (p->a.n - 1) - p->a.window - col;
 	struct taken t = { p->a.window && before > 0 ? (before < n ? before : n) : 0, 0 };
 
 	t.n = n - t.first;
@@ -73,7 +77,10 @@ static int32_t grid_spans(const struct cuda *c, int64_t tiles, int32_t cols, int
 	return spans;
 }
 
-static int32_t round_up(int32_t n, int32_t to) { return (n + to - 1) / to * to; }
+static int32_t round_up(int32_t n, int32_t to)
+{
+	return (n + to - 1) / to * to;
+}
 
 /* Columns of a span when they are cut into `spans` pieces of whole steps. */
 static int32_t span_cols(int32_t cols, int32_t spans, int32_t step)
@@ -96,8 +103,11 @@ static int slots_alloc(struct attn_plan *p, int64_t tiles, int64_t slot)
 {
 	struct cuda *c = p->c;
 	if (tiles > COUNTERS || p->a.slots > ATTN_SLOTS)
-		return backend_fail(&c->base, "internal: attention over so many parts takes at most %d tiles and %d launches", COUNTERS, ATTN_SLOTS);
-	if (counters_alloc(c) < 0 || cuda_buffer_grow(c, &c->attn, (size_t)(tiles * p->a.slots * slot) * sizeof(float)) < 0)
+		return backend_fail(&c->base,
+		                    "internal: attention over so many parts takes at most %d tiles and %d launches",
+		                    COUNTERS, ATTN_SLOTS);
+	if (counters_alloc(c) < 0 ||
+	    cuda_buffer_grow(c, &c->attn, (size_t)(tiles * p->a.slots * slot) * sizeof(float)) < 0)
 		return -1;
 	p->a.left = (uint32_t *)c->counters.p;
 	p->a.state = (float *)c->attn.p;
@@ -105,8 +115,8 @@ static int slots_alloc(struct attn_plan *p, int64_t tiles, int64_t slot)
 }
 
 /* Attention of tokens t0 .. t1 - 1, few enough for one grid.  The first pass counts slots, the second one launches. */
-static int attn_tokens(const struct attn_job *j, int32_t t0, int32_t t1, struct attn_plan *p,
-                       start_fn *start, struct attn_shape shape)
+static int attn_tokens(const struct attn_job *j, int32_t t0, int32_t t1, struct attn_plan *p, start_fn *start,
+                       struct attn_shape shape)
 {
 	const struct attn_args *a = j->a;
 	size_t width = (size_t)a->n_head * (size_t)a->head_dim;
@@ -121,8 +131,8 @@ static int attn_tokens(const struct attn_job *j, int32_t t0, int32_t t1, struct 
 	p->a.out = (float *)a->out->data + (size_t)t0 * width;
 	tiles = (int64_t)p->a.tiles * a->n_kv_head;
 	for (int pass = 0; pass < 2; pass++) {
-		col = 0;                 /* of the call; */
-		read = 0;                /* columns that are read */
+		col = 0;  /* of the call; */
+		read = 0; /* columns that are read */
 		slot = 0;
 		for (int32_t i = 0; i < a->n_part; i = end) {
 			int32_t cols = 0, col0 = col;
@@ -160,7 +170,8 @@ static int attn_tokens(const struct attn_job *j, int32_t t0, int32_t t1, struct 
 				to->slot0 = from->slot0 + taken.first;
 				to->n_slots = taken.n;
 				to->col = col0 + taken.first;
-				/* Field by field: the padding stays zero, and launch arguments are compared bytewise for replay. */
+				/* Field by field: the padding stays zero, and launch arguments are compared bytewise
+				 * for replay. */
 				to->when.flag = cuda_predicate_of(&from->when).flag;
 				to->when.is = from->when.is;
 			}
@@ -226,7 +237,10 @@ static int attn_run(const struct attn_job *j, int32_t t0, int32_t t1, const stru
 
 /* ---- probes ---- */
 
-struct unseen_args { float *score; int64_t n; };
+struct unseen_args {
+	float *score;
+	int64_t n;
+};
 
 static __global__ void attn_unseen_kernel(struct unseen_args a)
 {
@@ -234,7 +248,8 @@ static __global__ void attn_unseen_kernel(struct unseen_args a)
 		a.score[i] = -INFINITY;
 }
 
-/* Set all scores of n tokens to -infinity: columns of parts that are skipped, and those before a window, then count as probability 0. */
+/* Set all scores of n tokens to -infinity: columns of parts that are skipped, and those before a window, then count as
+ * probability 0. */
 static void attn_unseen(const struct attn_job *j, const struct attn_seen *seen, int32_t n)
 {
 	struct unseen_args a = {};
@@ -244,9 +259,13 @@ static void attn_unseen(const struct attn_job *j, const struct attn_seen *seen, 
 	cuda_launch(j->c, attn_unseen_kernel, cuda_blocks(cuda_power(j->cols), 1024), 1, 1, 256, 0, a);
 }
 
-static size_t align256(size_t n) { return (n + 255) & ~(size_t)255; }
+static size_t align256(size_t n)
+{
+	return (n + 255) & ~(size_t)255;
+}
 
-/* Attention with a probe, by runs of tokens that are measured or not: attention, then mass and spread of the measured ones. */
+/* Attention with a probe, by runs of tokens that are measured or not: attention, then mass and spread of the measured
+ * ones. */
 static void attn_probed(const struct attn_job *j)
 {
 	struct cuda *c = j->c;
@@ -299,7 +318,9 @@ void cuda_attn(struct backend *be, const struct attn_args *a, int32_t n)
 	for (int32_t i = 0; i < a->n_part; i++) {
 		j.maybe |= a->part[i].when.flag != NULL;
 		if (!predicate_ok(&a->part[i].when) || (j.maybe && (n > 1 || a->n_part > ATTN_PARTS || a->window))) {
-			backend_fail(be, "internal: attention of %d tokens over %d parts got conditions that do not fit", (int)n, (int)a->n_part);
+			backend_fail(be,
+			             "internal: attention of %d tokens over %d parts got conditions that do not fit",
+			             (int)n, (int)a->n_part);
 			return;
 		}
 	}

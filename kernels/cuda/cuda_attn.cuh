@@ -1,9 +1,10 @@
 /* kernels/cuda/cuda_attn.cuh (private to kernels/cuda/) - one call of attention as its kernels see it.
  *
- * Queries are the pairs (token, head of the group) of one KV head, token by token; a thread block computes a tile of them.  Columns
- * are the KV slots of all parts in order; a block reads a span of them.  With more than one span, each block writes its partial
- * result (max, sum, sums of V) to its place in `state`, and the block that finishes last merges these in order: the bits do not
- * depend on which block that is.  "slot" in the names below is such a place, not a slot of the cache.
+ * Queries are the pairs (token, head of the group) of one KV head, token by token; a thread block computes a tile of
+ * them. Columns are the KV slots of all parts in order; a block reads a span of them. With more than one span, each
+ * block writes its partial result (max, sum, sums of V) to its place in `state`, and the block that finishes last
+ * merges these in order: the bits do not depend on which block that is. "slot" in the names below is such a place, not
+ * a slot of the cache.
  *
  * Exponentials are powers of 2: maxima are those of score * log2(e). */
 #ifndef WEIR_CUDA_ATTN_CUH
@@ -12,50 +13,53 @@
 #include "kernels/cuda/cuda.cuh"
 
 enum {
-	ATTN_PARTS = 16,             /* of one launch */
-	ATTN_DIMS = 256,             /* dims of V that one block sums */
-	ATTN_SLOTS = 1024,           /* partial results of one tile, at most */
-	DECODE_QUERIES = 32,         /* queries of a KV head up to which attn_decode is used */
+	ATTN_PARTS = 16,     /* of one launch */
+	ATTN_DIMS = 256,     /* dims of V that one block sums */
+	ATTN_SLOTS = 1024,   /* partial results of one tile, at most */
+	DECODE_QUERIES = 32, /* queries of a KV head up to which attn_decode is used */
 };
 #define LOG2_E 1.44269504f
-#define LN_2 0.69314718f
+#define LN_2   0.69314718f
 
 struct attn_seg {
-	const float *q;              /* f32 [n][n_head * head_dim] */
-	const int32_t *slots;        /* [n_kv_head][ld], or NULL */
+	const float *q;       /* f32 [n][n_head * head_dim] */
+	const int32_t *slots; /* [n_kv_head][ld], or NULL */
 	int32_t ld, slot0, n_slots;
-	int32_t col;                 /* the call's column of its first slot */
+	int32_t col; /* the call's column of its first slot */
 	struct cuda_predicate when;
 };
 
 struct attn_launch {
 	const uint8_t *k, *v;
 	float *out;
-	float *state;                /* [KV head][tile][slot]: [queries of a tile][dims] sums, [queries of a tile][2] max and sum */
-	uint32_t *left;              /* [KV head][tile]: blocks that are done; zero between calls */
-	float *score, *max, *sum;    /* for a probe, else NULL (struct attn_seen) */
-	int64_t stride;              /* of scores */
+	/* [KV head][tile][slot]: [queries of a tile][dims] sums, [queries of a tile][2] max and sum */
+	float *state;
+	uint32_t *left;           /* [KV head][tile]: blocks that are done; zero between calls */
+	float *score, *max, *sum; /* for a probe, else NULL (struct attn_seen) */
+	int64_t stride;           /* of scores */
 	int64_t row_bytes;
 	int32_t cap, head_dim, n_head, group;
-	int32_t queries, n;          /* queries of a KV head; tokens */
-	int32_t tiles;               /* tiles of queries times chunks of head_dim */
-	int32_t dims;                /* of a chunk */
-	int32_t col0, cols;          /* the columns of this launch */
-	int32_t span, spans;         /* columns of a span, whole steps; number of spans */
-	int32_t slot0, slots;        /* slot of the first span; slots of the whole call */
-	int32_t step;                /* a span is a multiple of this many columns */
-	int32_t n_part, last;        /* last: part[n_part - 1] holds the call's own tokens, under the causal mask */
-	int32_t maybe;               /* parts have predicates: blocks read the flags before they know spans and slots */
-	float scale, softcap;        /* scores become softcap * tanh(score / softcap); 0 = as they are */
-	const float *bias;           /* [n_kv_head][bias_ld], added to the scores of part bias_part, or NULL */
+	int32_t queries, n;   /* queries of a KV head; tokens */
+	int32_t tiles;        /* tiles of queries times chunks of head_dim */
+	int32_t dims;         /* of a chunk */
+	int32_t col0, cols;   /* the columns of this launch */
+	int32_t span, spans;  /* columns of a span, whole steps; number of spans */
+	int32_t slot0, slots; /* slot of the first span; slots of the whole call */
+	int32_t step;         /* a span is a multiple of this many columns */
+	int32_t n_part, last; /* last: part[n_part - 1] holds the call's own tokens, under the causal mask */
+	int32_t maybe;        /* parts have predicates: blocks read the flags before they know spans and slots */
+	float scale, softcap; /* scores become softcap * tanh(score / softcap); 0 = as they are */
+	const float *bias;    /* [n_kv_head][bias_ld], added to the scores of part bias_part, or NULL */
 	int32_t bias_ld, bias_part;
-	const float *sinks;          /* f32 [n_head] scores of the sinks, or NULL */
-	int32_t window, total;       /* each token sees so many columns, its own included, of all `total`; 0 = all of them */
+	const float *sinks; /* f32 [n_head] scores of the sinks, or NULL */
+	/* each token sees so many columns, its own included, of all `total`; 0 = all of them */
+	int32_t window, total;
 	struct attn_seg part[ATTN_PARTS];
 };
 
-/* What attention leaves for a probe: scaled scores f32 [n][n_head][stride] of the columns that a token sees; max and sum of
- * exp(score - max), f32 [n][n_head].  zero: 16 bytes that are zero between calls.  first: these are the call's first measured tokens. */
+/* What attention leaves for a probe: scaled scores f32 [n][n_head][stride] of the columns that a token sees; max and
+ * sum of exp(score - max), f32 [n][n_head]. zero: 16 bytes that are zero between calls. first: these are the call's
+ * first measured tokens. */
 struct attn_seen {
 	float *score, *max, *sum;
 	void *zero;
@@ -67,15 +71,17 @@ struct attn_seen {
 struct attn_plan {
 	struct cuda *c;
 	enum dtype type;
-	int exact;                   /* a probe reads the scores: no rounding of queries to 16 bits */
-	int biased;                  /* parts with biases: 1 at most */
-	struct attn_launch a;        /* parts, spans and memory are filled in per launch */
-	int32_t grid_spans;          /* a power of two */
+	int exact;            /* a probe reads the scores: no rounding of queries to 16 bits */
+	int biased;           /* parts with biases: 1 at most */
+	struct attn_launch a; /* parts, spans and memory are filled in per launch */
+	int32_t grid_spans;   /* a power of two */
 };
 
-/* How a kernel divides its work: queries of a tile (0 = the kernel cannot compute this call), dims of a chunk, fewest columns of a
- * span. */
-struct attn_shape { int32_t queries, dims, least_rows; };
+/* How a kernel divides its work: queries of a tile (0 = the kernel cannot compute this call), dims of a chunk, fewest
+ * columns of a span. */
+struct attn_shape {
+	int32_t queries, dims, least_rows;
+};
 struct attn_shape attn_decode_shape(const struct attn_plan *);
 struct attn_shape attn_prefill_shape(const struct attn_plan *);
 struct attn_shape attn_f32_shape(const struct attn_plan *);
@@ -131,8 +137,11 @@ static __device__ inline float attn_sink(const struct attn_launch &a, int64_t at
 	return a.sinks ? power2(a.sinks[at % a.n_head] * LOG2_E - most) : 0;
 }
 
-/* Columns c0 .. c1 - 1 that a block reads, without the parts whose predicate is false, and the number of slots in `state`. */
-struct attn_split { int32_t c0, c1, slots; };
+/* Columns c0 .. c1 - 1 that a block reads, without the parts whose predicate is false, and the number of slots in
+ * `state`. */
+struct attn_split {
+	int32_t c0, c1, slots;
+};
 
 static __device__ inline int32_t attn_slots(const struct attn_launch &a, int32_t p)
 {
@@ -159,7 +168,8 @@ static __device__ inline struct attn_split attn_split_of(const struct attn_launc
 	return s;
 }
 
-/* Byte offset of slot i of a part in its plane.  Lists are written by other kernels; entries outside of the cache are clamped. */
+/* Byte offset of slot i of a part in its plane. Lists are written by other kernels; entries outside of the cache are
+ * clamped. */
 static __device__ inline int64_t attn_row(const struct attn_launch &a, const struct attn_seg &s, int32_t kv, int32_t i)
 {
 	int32_t slot = s.slot0 + i;
@@ -171,14 +181,15 @@ static __device__ inline int64_t attn_row(const struct attn_launch &a, const str
 	return ((int64_t)kv * a.cap + slot) * a.row_bytes;
 }
 
-static __device__ inline float *attn_slot(const struct attn_launch &a, int32_t tile_queries, int32_t kv, int32_t tile, int32_t slot)
+static __device__ inline float *attn_slot(const struct attn_launch &a, int32_t tile_queries, int32_t kv, int32_t tile,
+                                          int32_t slot)
 {
 	return a.state + ((int64_t)(kv * a.tiles + tile) * a.slots + slot) * tile_queries * (a.dims + 2);
 }
 
 /* The weight of each slot's partial result in a query's output, weight[slots]; for the lanes of a warp. */
-static __device__ inline void attn_weights(const struct attn_launch &a, float *weight, const float *ml, int64_t slot_size, int64_t at,
-                                           int32_t slots, int seen)
+static __device__ inline void attn_weights(const struct attn_launch &a, float *weight, const float *ml,
+                                           int64_t slot_size, int64_t at, int32_t slots, int seen)
 {
 	int32_t lane = (int32_t)threadIdx.x % WARP;
 	float most = -INFINITY, sum = 0;
@@ -201,14 +212,15 @@ static __device__ inline void attn_weights(const struct attn_launch &a, float *w
 	}
 }
 
-/* The end of every kernel, for all threads of a block, after its slot is written: the last block of the tile merges all slots.
- * query0: the tile's first query; d0, dims: the chunk of head_dim; slots: their number. */
-static __device__ inline void attn_merge(const struct attn_launch &a, int32_t tile_queries, int32_t kv, int32_t tile, int32_t query0,
-                                         int32_t d0, int32_t dims, int32_t slots)
+/* The end of every kernel, for all threads of a block, after its slot is written: the last block of the tile merges all
+ * slots. query0: the tile's first query; d0, dims: the chunk of head_dim; slots: their number. */
+static __device__ inline void attn_merge(const struct attn_launch &a, int32_t tile_queries, int32_t kv, int32_t tile,
+                                         int32_t query0, int32_t d0, int32_t dims, int32_t slots)
 {
 	SHARED(uint32_t, done, [1]);
 	SHARED(float, weight, [ATTN_SLOTS]);
-	int32_t n = min(tile_queries, a.queries - query0), each = ATTN_SLOTS / slots, warps = (int32_t)blockDim.x / WARP;
+	int32_t n = min(tile_queries, a.queries - query0), each = ATTN_SLOTS / slots,
+		warps = (int32_t)blockDim.x / WARP;
 	int64_t slot_size = (int64_t)tile_queries * (a.dims + 2);
 	const float *slot = attn_slot(a, tile_queries, kv, tile, 0);
 

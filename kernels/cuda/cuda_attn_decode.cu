@@ -1,19 +1,22 @@
-/* kernels/cuda/cuda_attn_decode.cu - attention of few queries (decode): split over slots, operands straight from the planes.
+/* kernels/cuda/cuda_attn_decode.cu - attention of few queries (decode): split over slots, operands straight from the
+ * planes.
  *
- * A block of 4 warps computes up to 8 queries of a KV head (the heads of a group share one read of K and V) over a span of columns; a
- * warp reads 16 rows at a time.  A tensor core product has room for 16 queries: the second half holds the rounding residue of the
- * first, of queries and of probabilities, so products with f16 planes are as exact as in f32, at no cost (NMSE 1e-13; bf16
- * 1e-11).  q8_0 is converted to f16 in registers, which rounds (5e-8).  Rows are read where they lie (cuda_attn_rows.cuh), also
- * those of a list.
+ * A block of 4 warps computes up to 8 queries of a KV head (the heads of a group share one read of K and V) over a span
+ * of columns; a warp reads 16 rows at a time. A tensor core product has room for 16 queries: the second half holds the
+ * rounding residue of the first, of queries and of probabilities, so products with f16 planes are as exact as in f32,
+ * at no cost (NMSE 1e-13; bf16 1e-11). q8_0 is converted to f16 in registers, which rounds (5e-8). Rows are read where
+ * they lie (cuda_attn_rows.cuh), also those of a list.
  *
- * One launch.  Bytes: K and V once per 8 queries (from L2 after the first eight), and the partial results. */
+ * One launch. Bytes: K and V once per 8 queries (from L2 after the first eight), and the partial results. */
 #include "kernels/cuda/cuda_attn_rows.cuh"
 
 enum { QUERIES = 8, WARPS = 4, THREADS = WARPS * WARP, STEP = 16 };
 
-/* Load the queries of a part as operands, each scaled by its query_unit(); by[] = the attention scale over that unit. */
-template<class F, int DIM> static __device__ inline void load_queries(uint4 (*qs)[WARP], float *by, const struct attn_launch &a,
-                                                                      const struct attn_seg &s, int32_t kv, int32_t query0)
+/* Load the queries of a part as operands, each scaled by its query_unit(); by[] = the attention scale over that
+ * unit. */
+template <class F, int DIM>
+static __device__ inline void load_queries(uint4 (*qs)[WARP], float *by, const struct attn_launch &a,
+                                           const struct attn_seg &s, int32_t kv, int32_t query0)
 {
 	int32_t lane = (int32_t)threadIdx.x % WARP, warp = (int32_t)threadIdx.x / WARP;
 
@@ -53,22 +56,24 @@ template<class F, int DIM> static __device__ inline void load_queries(uint4 (*qs
 }
 
 /* How a call with planes P and heads of DIM values is computed. */
-template<class P, int DIM> struct decode_of {
+template <class P, int DIM> struct decode_of {
 	typedef typename P::format F;
 	enum {
-		STEPS = DIM / 16,            /* products of a score */
-		TILES = DIM / 8,             /* of the sums of V */
-		AHEAD = DIM <= 128 && !P::CODED,     /* registers hold the K of the next 16 rows and the V of these */
-		PART = v_part<DIM>::DIMS, PARTS = v_part<DIM>::COUNT,
+		STEPS = DIM / 16,                /* products of a score */
+		TILES = DIM / 8,                 /* of the sums of V */
+		AHEAD = DIM <= 128 && !P::CODED, /* registers hold the K of the next 16 rows and the V of these */
+		PART = v_part<DIM>::DIMS,
+		PARTS = v_part<DIM>::COUNT,
 	};
 };
 
-/* The helpers below are parts of attn_decode, for all lanes of a warp.  Lane 4 g + t has query g; `now`: where row lane % 16 of the
- * step lies; i: the step's first row; rows from `seen` on are hidden from this lane's query. */
+/* The helpers below are parts of attn_decode, for all lanes of a warp. Lane 4 g + t has query g; `now`: where row lane
+ * % 16 of the step lies; i: the step's first row; rows from `seen` on are hidden from this lane's query. */
 
 /* Scores of 16 rows, without their scale: c[j] of rows 8 j .. 8 j + 7. */
-template<class P, int DIM> static __device__ __forceinline__ void decode_scores(float (&c)[2][4], k_words<DIM> (&k)[2], const uint4 (*qs)[WARP],
-                                                                                const struct attn_launch &a, int64_t now)
+template <class P, int DIM>
+static __device__ __forceinline__ void decode_scores(float (&c)[2][4], k_words<DIM> (&k)[2], const uint4 (*qs)[WARP],
+                                                     const struct attn_launch &a, int64_t now)
 {
 	typedef decode_of<P, DIM> D;
 	int32_t lane = (int32_t)threadIdx.x % WARP, g = lane / 4, t = lane % 4;
@@ -88,10 +93,12 @@ template<class P, int DIM> static __device__ __forceinline__ void decode_scores(
 	}
 }
 
-/* acc += e times V.  Only the step that ends beyond `all` has rows that some queries of the tile do not see; from i1 on nobody does. */
-template<class P, int DIM> static __device__ __forceinline__ void decode_values(float (&acc)[DIM / 8][4], v_words<decode_of<P, DIM>::PART> (&v)[4],
-                                                                                const float (&e)[2][2], const struct attn_launch &a, int64_t now,
-                                                                                int32_t i, int32_t i1, int32_t all, int32_t seen)
+/* acc += e times V. Only the step that ends beyond `all` has rows that some queries of the tile do not see; from i1 on
+ * nobody does. */
+template <class P, int DIM>
+static __device__ __forceinline__ void decode_values(float (&acc)[DIM / 8][4], v_words<decode_of<P, DIM>::PART> (&v)[4],
+                                                     const float (&e)[2][2], const struct attn_launch &a, int64_t now,
+                                                     int32_t i, int32_t i1, int32_t all, int32_t seen)
 {
 	typedef decode_of<P, DIM> D;
 	typedef typename D::F F;
@@ -109,7 +116,7 @@ template<class P, int DIM> static __device__ __forceinline__ void decode_values(
 	}
 #pragma unroll
 	for (int part = 0; part < D::PARTS; part++) {
-		float (*to)[4] = acc + part * (PART / 8);
+		float(*to)[4] = acc + part * (PART / 8);
 
 		if (!D::AHEAD)
 #pragma unroll
@@ -131,15 +138,18 @@ template<class P, int DIM> static __device__ __forceinline__ void decode_values(
 		}
 #pragma unroll
 		for (int n = 0; n < PART / 16; n++) {
-			mma16(F(), to[2 * n], pr, __byte_perm(v[0].w[n], v[1].w[n], 0x5410), __byte_perm(v[2].w[n], v[3].w[n], 0x5410));
-			mma16(F(), to[2 * n + 1], pr, __byte_perm(v[0].w[n], v[1].w[n], 0x7632), __byte_perm(v[2].w[n], v[3].w[n], 0x7632));
+			mma16(F(), to[2 * n], pr, __byte_perm(v[0].w[n], v[1].w[n], 0x5410),
+			      __byte_perm(v[2].w[n], v[3].w[n], 0x5410));
+			mma16(F(), to[2 * n + 1], pr, __byte_perm(v[0].w[n], v[1].w[n], 0x7632),
+			      __byte_perm(v[2].w[n], v[3].w[n], 0x7632));
 		}
 	}
 }
 
 /* This warp's sums to shared memory. */
-template<int DIM> static __device__ __forceinline__ void decode_store(float (*sums)[QUERIES][DIM], float (*ml)[QUERIES][2],
-                                                                      const float (&acc)[DIM / 8][4], float m, float l)
+template <int DIM>
+static __device__ __forceinline__ void decode_store(float (*sums)[QUERIES][DIM], float (*ml)[QUERIES][2],
+                                                    const float (&acc)[DIM / 8][4], float m, float l)
 {
 	int32_t lane = (int32_t)threadIdx.x % WARP, warp = (int32_t)threadIdx.x / WARP, g = lane / 4, t = lane % 4;
 
@@ -159,9 +169,10 @@ template<int DIM> static __device__ __forceinline__ void decode_store(float (*su
 }
 
 /* The warps' sums together, to the output or to this block's slot. */
-template<int DIM> static __device__ __forceinline__ void decode_end(const struct attn_launch &a, const float (*sums)[QUERIES][DIM],
-                                                                    const float (*ml)[QUERIES][2], int32_t kv, int32_t tile, int32_t n,
-                                                                    int32_t slots)
+template <int DIM>
+static __device__ __forceinline__ void decode_end(const struct attn_launch &a, const float (*sums)[QUERIES][DIM],
+                                                  const float (*ml)[QUERIES][2], int32_t kv, int32_t tile, int32_t n,
+                                                  int32_t slots)
 {
 	for (int32_t i = (int32_t)threadIdx.x; i < n * DIM; i += THREADS) {
 		int32_t q = i / DIM, d = i % DIM;
@@ -194,8 +205,9 @@ template<int DIM> static __device__ __forceinline__ void decode_end(const struct
 	}
 }
 
-/* The running softmax stays in here: as a function of its own it costs the widest kernels spilled registers (nvcc 13, sm_90). */
-template<class P, int DIM> static __global__ __launch_bounds__(THREADS) void attn_decode(struct attn_launch a)
+/* The running softmax stays in here: as a function of its own it costs the widest kernels spilled registers (nvcc 13,
+ * sm_90). */
+template <class P, int DIM> static __global__ __launch_bounds__(THREADS) void attn_decode(struct attn_launch a)
 {
 	typedef decode_of<P, DIM> D;
 	SHARED(uint4, qs, [D::STEPS][WARP]);
@@ -203,7 +215,8 @@ template<class P, int DIM> static __global__ __launch_bounds__(THREADS) void att
 	SHARED(float, sums, [WARPS][QUERIES][DIM]);
 	SHARED(float, ml, [WARPS][QUERIES][2]);
 	int32_t kv = (int32_t)blockIdx.y, tile = (int32_t)blockIdx.z, query0 = tile * QUERIES, at0 = a.col0;
-	int32_t lane = (int32_t)threadIdx.x % WARP, warp = (int32_t)threadIdx.x / WARP, g = lane / 4, t = lane % 4, query = query0 + g;
+	int32_t lane = (int32_t)threadIdx.x % WARP, warp = (int32_t)threadIdx.x / WARP, g = lane / 4, t = lane % 4,
+		query = query0 + g;
 	struct attn_split split = attn_split_of(a);
 	int32_t last_query = min(query0 + QUERIES, a.queries) - 1;
 	int64_t place = query < a.queries ? attn_place(a, kv, query) : -1;
@@ -216,8 +229,10 @@ template<class P, int DIM> static __global__ __launch_bounds__(THREADS) void att
 		acc[i][0] = acc[i][1] = acc[i][2] = acc[i][3] = 0;
 	for (int32_t p = 0; p < a.n_part; at0 += attn_slots(a, p), p++) {
 		const struct attn_seg &s = a.part[p];
-		int32_t from = max(0, split.c0 - at0), i1 = min(min(attn_slots(a, p), split.c1 - at0), attn_limit(a, p, last_query));
-		int32_t seen = place < 0 ? 0 : min(i1, attn_limit(a, p, query)), all = attn_limit(a, p, query0), low = attn_first(a, p, query);
+		int32_t from = max(0, split.c0 - at0),
+			i1 = min(min(attn_slots(a, p), split.c1 - at0), attn_limit(a, p, last_query));
+		int32_t seen = place < 0 ? 0 : min(i1, attn_limit(a, p, query)), all = attn_limit(a, p, query0),
+			low = attn_first(a, p, query);
 		int64_t now, next;
 		k_words<DIM> k[2];
 		float scale;
@@ -228,7 +243,8 @@ template<class P, int DIM> static __global__ __launch_bounds__(THREADS) void att
 		load_queries<typename D::F, DIM>(qs, by, a, s, kv, query0);
 		scale = by[g];
 		from += warp * STEP;
-		/* Lane r (and r + 16) knows where row r of a step lies, one step ahead: the numbers of a list are there in time. */
+		/* Lane r (and r + 16) knows where row r of a step lies, one step ahead: the numbers of a list are there
+		 * in time. */
 		now = attn_row(a, s, kv, min(from + lane % STEP, i1 - 1));
 		next = attn_row(a, s, kv, min(from + WARPS * STEP + lane % STEP, i1 - 1));
 		if (D::AHEAD && from < i1)
@@ -261,7 +277,8 @@ template<class P, int DIM> static __global__ __launch_bounds__(THREADS) void att
 				for (int b = 0; b < 2; b++) {
 					int32_t at = i + 8 * j + 2 * t + b;
 
-					x[j][b] = attn_capped(a, (c[j][b] + c[j][b + 2]) * scale) + attn_bias(a, p, kv, at);
+					x[j][b] = attn_capped(a, (c[j][b] + c[j][b + 2]) * scale) +
+					          attn_bias(a, p, kv, at);
 					if (a.score && at >= low && at < seen)
 						a.score[place * a.stride + s.col + at] = x[j][b];
 					x[j][b] = at >= low && at < seen ? x[j][b] * LOG2_E : -INFINITY;
@@ -306,12 +323,13 @@ struct attn_shape attn_decode_shape(const struct attn_plan *p)
 	struct attn_shape s = { QUERIES, p->a.head_dim, 2 * WARPS * STEP };
 	int32_t d = p->a.head_dim;
 
-	if (p->type == DT_F32 || p->a.queries > DECODE_QUERIES || (d != 64 && d != 80 && d != 96 && d != 128 && d != 256))
+	if (p->type == DT_F32 || p->a.queries > DECODE_QUERIES ||
+	    (d != 64 && d != 80 && d != 96 && d != 128 && d != 256))
 		s.queries = 0;
 	return s;
 }
 
-template<int TYPE> static void start(const struct attn_plan *p)
+template <int TYPE> static void start(const struct attn_plan *p)
 {
 	typedef typename plane_of<TYPE>::type P;
 	const struct attn_launch *a = &p->a;
@@ -320,7 +338,7 @@ template<int TYPE> static void start(const struct attn_plan *p)
 	/* Blocks of 32 are never 80. */
 	switch (a->head_dim) {
 	case 64: cuda_launch(p->c, attn_decode<P, 64>, x, y, z, THREADS, 0, *a); break;
-	case 80: cuda_launch(p->c, attn_decode<P, P::CODED ? 64 : 80>, x, y, z, THREADS, 0, *a); break;
+	case 80: cuda_launch(p->c, attn_decode < P, P::CODED ? 64 : 80 >, x, y, z, THREADS, 0, *a); break;
 	case 96: cuda_launch(p->c, attn_decode<P, 96>, x, y, z, THREADS, 0, *a); break;
 	case 128: cuda_launch(p->c, attn_decode<P, 128>, x, y, z, THREADS, 0, *a); break;
 	default: cuda_launch(p->c, attn_decode<P, 256>, x, y, z, THREADS, 0, *a);

@@ -1,16 +1,17 @@
-/* kernels/cuda/cuda_attn_f32.cu - attention computed in f32, for every plane type, every head_dim and any number of tokens.
+/* kernels/cuda/cuda_attn_f32.cu - attention computed in f32, for every plane type, every head_dim and any number of
+ * tokens.
  *
- * Used for f32 planes, and for head_dims that the tensor core kernels (cuda_attn_decode.cu, cuda_attn_prefill.cu) lack.  A block of 8
- * warps computes 8 or 32 queries; warp w owns queries w, w + 8 ...  Each lane has the scores of one row of a tile of 32, so maxima
- * and sums stay within the warp.  K and V pass through shared memory, 64 dims at a time.  Dims of V past 256 are chunks of their
- * own, which compute the scores again.
+ * Used for f32 planes, and for head_dims that the tensor core kernels (cuda_attn_decode.cu, cuda_attn_prefill.cu) lack.
+ * A block of 8 warps computes 8 or 32 queries; warp w owns queries w, w + 8 ... Each lane has the scores of one row of
+ * a tile of 32, so maxima and sums stay within the warp. K and V pass through shared memory, 64 dims at a time. Dims of
+ * V past 256 are chunks of their own, which compute the scores again.
  *
- * One launch.  Bytes: K and V once per tile of queries. */
+ * One launch. Bytes: K and V once per tile of queries. */
 #include "kernels/cuda/cuda_attn.cuh"
 
 enum { TILE_ROWS = 32, WARPS = 8, THREADS = WARPS * WARP, PIECE = 64, PITCH = PIECE + 4 };
 
-template<int TYPE> static __device__ inline float value(const uint8_t *row, int32_t d)
+template <int TYPE> static __device__ inline float value(const uint8_t *row, int32_t d)
 {
 	if (TYPE == DT_F32)
 		return ((const float *)row)[d];
@@ -23,8 +24,9 @@ template<int TYPE> static __device__ inline float value(const uint8_t *row, int3
 }
 
 /* Load dims d0 .. d0 + 63 of rows i0 .. i0 + 31 of a part; zeros beyond its rows and dims. */
-template<int TYPE> static __device__ inline void load_rows(float (*to)[PITCH], const struct attn_launch &a, const uint8_t *plane,
-                                                           const struct attn_seg &s, int32_t kv, int32_t i0, int32_t i1, int32_t d0)
+template <int TYPE>
+static __device__ inline void load_rows(float (*to)[PITCH], const struct attn_launch &a, const uint8_t *plane,
+                                        const struct attn_seg &s, int32_t kv, int32_t i0, int32_t i1, int32_t d0)
 {
 	int32_t r0 = (int32_t)threadIdx.x / PIECE, d = d0 + (int32_t)threadIdx.x % PIECE;
 
@@ -32,14 +34,16 @@ template<int TYPE> static __device__ inline void load_rows(float (*to)[PITCH], c
 		to[r][d - d0] = i0 + r < i1 && d < a.head_dim ? value<TYPE>(plane + attn_row(a, s, kv, i0 + r), d) : 0;
 }
 
-/* The helpers below are parts of attn_f32.  Warp w has queries w + WARPS * j of the tile; a lane has row i0 + lane of scores, and dims
- * 2 * lane and 2 * lane + 1 of each piece of the sums; rows from seen[j] on are hidden from query j. */
+/* The helpers below are parts of attn_f32. Warp w has queries w + WARPS * j of the tile; a lane has row i0 + lane of
+ * scores, and dims 2 * lane and 2 * lane + 1 of each piece of the sums; rows from seen[j] on are hidden from query
+ * j. */
 
 /* The tile's queries times rows i0 .. i0 + 32 of K, without their scale; for all threads of a block. */
-template<int TYPE, int QUERIES> static __device__ __forceinline__ void f32_scores(float (&dot)[QUERIES / WARPS], float (*qs)[PITCH],
-                                                                                  float (*rows)[PITCH], const struct attn_launch &a,
-                                                                                  const struct attn_seg &s, int32_t kv, int32_t query0, int32_t i0,
-                                                                                  int32_t i1)
+template <int TYPE, int QUERIES>
+static __device__ __forceinline__ void f32_scores(float (&dot)[QUERIES / WARPS], float (*qs)[PITCH],
+                                                  float (*rows)[PITCH], const struct attn_launch &a,
+                                                  const struct attn_seg &s, int32_t kv, int32_t query0, int32_t i0,
+                                                  int32_t i1)
 {
 	enum { EACH = QUERIES / WARPS };
 	int32_t lane = (int32_t)threadIdx.x % WARP, warp = (int32_t)threadIdx.x / WARP;
@@ -52,7 +56,9 @@ template<int TYPE, int QUERIES> static __device__ __forceinline__ void f32_score
 		for (int32_t x = (int32_t)threadIdx.x; x < QUERIES * PIECE; x += THREADS) {
 			int32_t query = query0 + x / PIECE, d = from + x % PIECE;
 
-			qs[x / PIECE][x % PIECE] = query < a.queries && d < a.head_dim ? s.q[attn_place(a, kv, query) * a.head_dim + d] : 0;
+			qs[x / PIECE][x % PIECE] = query < a.queries && d < a.head_dim
+			                                   ? s.q[attn_place(a, kv, query) * a.head_dim + d]
+			                                   : 0;
 		}
 		load_rows<TYPE>(rows, a, a.k, s, kv, i0, i1, from);
 		__syncthreads();
@@ -69,12 +75,14 @@ template<int TYPE, int QUERIES> static __device__ __forceinline__ void f32_score
 	}
 }
 
-/* One step of the running softmax: ps = exp(score - m), the sums of before brought to the new maximum m; scores go to a probe. */
-template<int EACH, int PIECES> static __device__ __forceinline__ void f32_softmax(float (*ps)[TILE_ROWS], float (&acc)[EACH][PIECES][2],
-                                                                                  float (&m)[EACH], float (&l)[EACH], const float (&dot)[EACH],
-                                                                                  const struct attn_launch &a, int32_t p, int32_t kv,
-                                                                                  int32_t query0, int32_t d0, int32_t i0, const int32_t (&low)[EACH],
-                                                                                  const int32_t (&seen)[EACH])
+/* One step of the running softmax: ps = exp(score - m), the sums of before brought to the new maximum m; scores go to a
+ * probe. */
+template <int EACH, int PIECES>
+static __device__ __forceinline__ void f32_softmax(float (*ps)[TILE_ROWS], float (&acc)[EACH][PIECES][2],
+                                                   float (&m)[EACH], float (&l)[EACH], const float (&dot)[EACH],
+                                                   const struct attn_launch &a, int32_t p, int32_t kv, int32_t query0,
+                                                   int32_t d0, int32_t i0, const int32_t (&low)[EACH],
+                                                   const int32_t (&seen)[EACH])
 {
 	int32_t lane = (int32_t)threadIdx.x % WARP, warp = (int32_t)threadIdx.x / WARP;
 
@@ -103,11 +111,12 @@ template<int EACH, int PIECES> static __device__ __forceinline__ void f32_softma
 }
 
 /* acc += ps times rows i0 .. i0 + 32 of V, dims d0 .. d0 + dims; for all threads of a block. */
-template<int TYPE, int EACH, int PIECES> static __device__ __forceinline__ void f32_values(float (&acc)[EACH][PIECES][2], const float (*ps)[TILE_ROWS],
-                                                                                           float (*rows)[PITCH], const struct attn_launch &a,
-                                                                                           const struct attn_seg &s, int32_t kv, int32_t d0,
-                                                                                           int32_t dims, int32_t i0, int32_t i1,
-                                                                                           const int32_t (&low)[EACH], const int32_t (&seen)[EACH])
+template <int TYPE, int EACH, int PIECES>
+static __device__ __forceinline__ void f32_values(float (&acc)[EACH][PIECES][2], const float (*ps)[TILE_ROWS],
+                                                  float (*rows)[PITCH], const struct attn_launch &a,
+                                                  const struct attn_seg &s, int32_t kv, int32_t d0, int32_t dims,
+                                                  int32_t i0, int32_t i1, const int32_t (&low)[EACH],
+                                                  const int32_t (&seen)[EACH])
 {
 	int32_t lane = (int32_t)threadIdx.x % WARP, warp = (int32_t)threadIdx.x / WARP;
 
@@ -135,11 +144,12 @@ template<int TYPE, int EACH, int PIECES> static __device__ __forceinline__ void 
 }
 
 /* This warp's sums, to the output or to this block's slot. */
-template<int QUERIES, int PIECES> static __device__ __forceinline__ void f32_end(const struct attn_launch &a,
-                                                                                 const float (&acc)[QUERIES / WARPS][PIECES][2],
-                                                                                 const float (&m)[QUERIES / WARPS], const float (&l)[QUERIES / WARPS],
-                                                                                 int32_t kv, int32_t tile, int32_t query0, int32_t d0, int32_t dims,
-                                                                                 int32_t slots)
+template <int QUERIES, int PIECES>
+static __device__ __forceinline__ void f32_end(const struct attn_launch &a,
+                                               const float (&acc)[QUERIES / WARPS][PIECES][2],
+                                               const float (&m)[QUERIES / WARPS], const float (&l)[QUERIES / WARPS],
+                                               int32_t kv, int32_t tile, int32_t query0, int32_t d0, int32_t dims,
+                                               int32_t slots)
 {
 	int32_t lane = (int32_t)threadIdx.x % WARP, warp = (int32_t)threadIdx.x / WARP;
 
@@ -163,7 +173,8 @@ template<int QUERIES, int PIECES> static __device__ __forceinline__ void f32_end
 				a.sum[at] = sum;
 			}
 		} else {
-			float *slot = attn_slot(a, QUERIES, kv, tile, a.slot0 + (int32_t)blockIdx.x), *ml = slot + QUERIES * a.dims + 2 * q;
+			float *slot = attn_slot(a, QUERIES, kv, tile, a.slot0 + (int32_t)blockIdx.x),
+			      *ml = slot + QUERIES * a.dims + 2 * q;
 
 			to = slot + q * a.dims;
 			if (lane == 0) {
@@ -180,20 +191,21 @@ template<int QUERIES, int PIECES> static __device__ __forceinline__ void f32_end
 	}
 }
 
-template<int TYPE, int QUERIES> static __global__ __launch_bounds__(THREADS) void attn_f32(struct attn_launch a)
+template <int TYPE, int QUERIES> static __global__ __launch_bounds__(THREADS) void attn_f32(struct attn_launch a)
 {
 	enum { EACH = QUERIES / WARPS, PIECES = ATTN_DIMS / PIECE };
 	SHARED(float4, qs4, [QUERIES][PITCH / 4]);
 	SHARED(float4, rows4, [TILE_ROWS][PITCH / 4]);
 	SHARED(float, ps, [QUERIES][TILE_ROWS]);
 	int32_t kv = (int32_t)blockIdx.y, chunks = (a.head_dim + a.dims - 1) / a.dims, at0 = a.col0;
-	int32_t tile = (int32_t)blockIdx.z, chunk = tile % chunks, query0 = tile / chunks * QUERIES, d0 = chunk * a.dims;
+	int32_t tile = (int32_t)blockIdx.z, chunk = tile % chunks, query0 = tile / chunks * QUERIES,
+		d0 = chunk * a.dims;
 	int32_t dims = min(a.dims, a.head_dim - d0), warp = (int32_t)threadIdx.x / WARP;
 	struct attn_split split = attn_split_of(a);
 	int32_t last_query = min(query0 + QUERIES, a.queries) - 1;
 	float acc[EACH][PIECES][2], m[EACH], l[EACH];
 	/* Read four values at a time: the float4 arrays give the alignment. */
-	float (*qs)[PITCH] = (float (*)[PITCH])qs4, (*rows)[PITCH] = (float (*)[PITCH])rows4;
+	float(*qs)[PITCH] = (float(*)[PITCH])qs4, (*rows)[PITCH] = (float(*)[PITCH])rows4;
 
 	if (split.c0 >= split.c1)
 		return;
@@ -207,7 +219,8 @@ template<int TYPE, int QUERIES> static __global__ __launch_bounds__(THREADS) voi
 	}
 	for (int32_t p = 0; p < a.n_part; at0 += attn_slots(a, p), p++) {
 		const struct attn_seg &s = a.part[p];
-		int32_t i1 = min(min(attn_slots(a, p), split.c1 - at0), attn_limit(a, p, last_query)), seen[EACH], low[EACH];
+		int32_t i1 = min(min(attn_slots(a, p), split.c1 - at0), attn_limit(a, p, last_query)), seen[EACH],
+			low[EACH];
 
 #pragma unroll
 		for (int j = 0; j < EACH; j++) {
@@ -236,7 +249,7 @@ struct attn_shape attn_f32_shape(const struct attn_plan *p)
 	return s;
 }
 
-template<int TYPE> static void start(const struct attn_plan *p)
+template <int TYPE> static void start(const struct attn_plan *p)
 {
 	const struct attn_launch *a = &p->a;
 	unsigned x = (unsigned)p->grid_spans, y = (unsigned)(a->n_head / a->group), z = (unsigned)a->tiles;

@@ -1,37 +1,40 @@
-/* kernels/cuda/cuda_attn_prefill.cu - attention of many queries (prefill): tiles of queries and of rows, on the tensor cores.
+/* kernels/cuda/cuda_attn_prefill.cu - attention of many queries (prefill): tiles of queries and of rows, on the tensor
+ * cores.
  *
- * A block of 4 warps computes 64 queries of a KV head, a warp 16 of them.  Rows pass through shared memory in tiles; the next tile is
- * loaded while one is computed with; q8_0 is converted to f16 on the way.  The pitch of rows in shared memory puts the 16 bytes
- * of eight lanes in different banks.  A warp whose tokens see no row of a tile skips it.
+ * A block of 4 warps computes 64 queries of a KV head, a warp 16 of them. Rows pass through shared memory in tiles; the
+ * next tile is loaded while one is computed with; q8_0 is converted to f16 on the way. The pitch of rows in shared
+ * memory puts the 16 bytes of eight lanes in different banks. A warp whose tokens see no row of a tile skips it.
  *
- * Queries and probabilities are rounded to f16, 11 bits, which gives an error (NMSE) of about 1e-7.  For a probe, and with bf16
- * planes, the rounding residue is multiplied too.
+ * Queries and probabilities are rounded to f16, 11 bits, which gives an error (NMSE) of about 1e-7. For a probe, and
+ * with bf16 planes, the rounding residue is multiplied too.
  *
- * One launch.  Bytes: K and V once per 64 queries, mostly from L2. */
+ * One launch. Bytes: K and V once per 64 queries, mostly from L2. */
 #include "kernels/cuda/cuda_attn_rows.cuh"
 
 enum { QUERIES = 64, WARPS = 4, THREADS = WARPS * WARP, WARP_QUERIES = 16 };
 
 /* The shape of tiles and of shared memory. */
-template<int DIM> struct tile_of {
+template <int DIM> struct tile_of {
 	enum {
 		ROWS = DIM > 128 ? 32 : 64,
 		STEPS = DIM / 16,
-		K_PITCH = (DIM + 31) / 64 * 64 + 32,     /* values; bytes are 64 mod 128 */
-		V_PITCH = DIM + 8,                       /* 16-byte pieces are odd, or 3 mod 4 */
-		Q_BYTES = WARPS * STEPS * WARP * 16,     /* of one half of the queries */
-		K_BYTES = ROWS * K_PITCH * 2, V_BYTES = ROWS * V_PITCH * 2,
+		K_PITCH = (DIM + 31) / 64 * 64 + 32, /* values; bytes are 64 mod 128 */
+		V_PITCH = DIM + 8,                   /* 16-byte pieces are odd, or 3 mod 4 */
+		Q_BYTES = WARPS * STEPS * WARP * 16, /* of one half of the queries */
+		K_BYTES = ROWS * K_PITCH * 2,
+		V_BYTES = ROWS * V_PITCH * 2,
 	};
 };
 
 struct prefill_args {
 	struct attn_launch a;
-	int32_t exact;               /* multiply rounding residues too */
-	int32_t buffers;             /* tiles in shared memory: 1 or 2 */
+	int32_t exact;   /* multiply rounding residues too */
+	int32_t buffers; /* tiles in shared memory: 1 or 2 */
 };
 
-template<class F, int DIM> static __device__ inline void load_queries(uint4 *qs, float *by, const struct attn_launch &a,
-                                                                      const struct attn_seg &s, int32_t kv, int32_t query0, int exact)
+template <class F, int DIM>
+static __device__ inline void load_queries(uint4 *qs, float *by, const struct attn_launch &a, const struct attn_seg &s,
+                                           int32_t kv, int32_t query0, int exact)
 {
 	enum { STEPS = DIM / 16 };
 	int32_t warp = (int32_t)threadIdx.x / WARP;
@@ -54,7 +57,8 @@ template<class F, int DIM> static __device__ inline void load_queries(uint4 *qs,
 			const float *from = s.q + attn_place(a, kv, query0 + q) * DIM + k_dim<DIM>(step, t);
 
 			for (int e = 0; e < 2; e++) {
-				float x = query0 + q < a.queries ? from[2 * e] * by[q] : 0, y = query0 + q < a.queries ? from[2 * e + 1] * by[q] : 0;
+				float x = query0 + q < a.queries ? from[2 * e] * by[q] : 0,
+				      y = query0 + q < a.queries ? from[2 * e + 1] * by[q] : 0;
 				float2 there;
 
 				hi[2 * e + r] = F::pack(x, y);
@@ -73,8 +77,9 @@ template<class F, int DIM> static __device__ inline void load_queries(uint4 *qs,
 }
 
 /* Start loading rows i .. of a part to shared memory; zeros from row i1 on. */
-template<class P, int DIM> static __device__ inline void load_tile(uint8_t *ks, uint8_t *vs, const struct attn_launch &a,
-                                                                   const struct attn_seg &s, int32_t kv, int32_t i, int32_t i1)
+template <class P, int DIM>
+static __device__ inline void load_tile(uint8_t *ks, uint8_t *vs, const struct attn_launch &a, const struct attn_seg &s,
+                                        int32_t kv, int32_t i, int32_t i1)
 {
 	typedef tile_of<DIM> T;
 	enum { PIECES = DIM / 8 };
@@ -97,8 +102,9 @@ template<class P, int DIM> static __device__ inline void load_tile(uint8_t *ks, 
 }
 
 /* Scores of one warp's queries and a tile's rows: 8 rows per product. */
-template<class F, int DIM> static __device__ inline void tile_scores(float (*c)[4], const uint4 *qs, const uint8_t *ks, int exact, int32_t g,
-                                                                     int32_t t)
+template <class F, int DIM>
+static __device__ inline void tile_scores(float (*c)[4], const uint4 *qs, const uint8_t *ks, int exact, int32_t g,
+                                          int32_t t)
 {
 	typedef tile_of<DIM> T;
 	int32_t lane = 4 * g + t;
@@ -145,11 +151,14 @@ template<class F, int DIM> static __device__ inline void tile_scores(float (*c)[
 	}
 }
 
-/* The helpers below are parts of attn_prefill, for all lanes of a warp.  Lane 4 g + t has queries g and g + 8 of the warp (r = 0, 1):
- * c[n][b] belongs to query b / 2 and row i + 8 n + 2 t + b % 2; rows from seen[r] on are hidden from query r. */
+/* The helpers below are parts of attn_prefill, for all lanes of a warp. Lane 4 g + t has queries g and g + 8 of the
+ * warp (r = 0, 1): c[n][b] belongs to query b / 2 and row i + 8 n + 2 t + b % 2; rows from seen[r] on are hidden from
+ * query r. */
 
 /* Scaled, and capped where the model caps them. */
-template<int BLOCKS> static __device__ __forceinline__ void prefill_scale(float (&c)[BLOCKS][4], const struct attn_launch &a, const float (&scale)[2])
+template <int BLOCKS>
+static __device__ __forceinline__ void prefill_scale(float (&c)[BLOCKS][4], const struct attn_launch &a,
+                                                     const float (&scale)[2])
 {
 #pragma unroll
 	for (int n = 0; n < BLOCKS; n++)
@@ -165,9 +174,10 @@ template<int BLOCKS> static __device__ __forceinline__ void prefill_scale(float 
 }
 
 /* Scores to where a probe reads them. */
-template<int BLOCKS> static __device__ __forceinline__ void prefill_keep(const float (&c)[BLOCKS][4], const struct attn_launch &a,
-                                                                        const struct attn_seg &s, const int64_t (&place)[2], int32_t i,
-                                                                        const int32_t (&low)[2], const int32_t (&seen)[2], int32_t t)
+template <int BLOCKS>
+static __device__ __forceinline__ void prefill_keep(const float (&c)[BLOCKS][4], const struct attn_launch &a,
+                                                    const struct attn_seg &s, const int64_t (&place)[2], int32_t i,
+                                                    const int32_t (&low)[2], const int32_t (&seen)[2], int32_t t)
 {
 #pragma unroll
 	for (int n = 0; n < BLOCKS; n++)
@@ -181,9 +191,11 @@ template<int BLOCKS> static __device__ __forceinline__ void prefill_keep(const f
 }
 
 /* One step of the running softmax: c = exp(score - m); the sums of before are brought to the new maximum m. */
-template<int DIM> static __device__ __forceinline__ void prefill_softmax(float (&c)[tile_of<DIM>::ROWS / 8][4], float (&acc)[DIM / 8][4],
-                                                                         float (&m)[2], float (&l)[2], int32_t i, int32_t i1, int32_t all, int32_t high,
-                                                                         const int32_t (&low)[2], const int32_t (&seen)[2], int32_t t)
+template <int DIM>
+static __device__ __forceinline__ void prefill_softmax(float (&c)[tile_of<DIM>::ROWS / 8][4], float (&acc)[DIM / 8][4],
+                                                       float (&m)[2], float (&l)[2], int32_t i, int32_t i1, int32_t all,
+                                                       int32_t high, const int32_t (&low)[2], const int32_t (&seen)[2],
+                                                       int32_t t)
 {
 	typedef tile_of<DIM> T;
 	enum { BLOCKS = T::ROWS / 8 };
@@ -194,14 +206,17 @@ template<int DIM> static __device__ __forceinline__ void prefill_softmax(float (
 #pragma unroll
 		for (int b = 0; b < 4; b++)
 			c[n][b] *= LOG2_E;
-	/* Only the call's own rows are seen by some of its tokens and not by others, and those where windows begin; and the last tile has no
-	 * more. */
+	/* Only the call's own rows are seen by some of its tokens and not by others, and those where windows begin; and
+	 * the last tile has no more. */
 	if (i + T::ROWS > min(i1, all) || i < high)
 #pragma unroll
 		for (int n = 0; n < BLOCKS; n++)
 #pragma unroll
 			for (int b = 0; b < 4; b++)
-				c[n][b] = i + 8 * n + 2 * t + b % 2 >= low[b / 2] && i + 8 * n + 2 * t + b % 2 < seen[b / 2] ? c[n][b] : -INFINITY;
+				c[n][b] = i + 8 * n + 2 * t + b % 2 >= low[b / 2] &&
+				                          i + 8 * n + 2 * t + b % 2 < seen[b / 2]
+				                  ? c[n][b]
+				                  : -INFINITY;
 #pragma unroll
 	for (int n = 0; n < BLOCKS; n++)
 #pragma unroll
@@ -232,10 +247,11 @@ template<int DIM> static __device__ __forceinline__ void prefill_softmax(float (
 }
 
 /* acc += c times the tile's V. */
-template<class F, int DIM> static __device__ __forceinline__ void prefill_values(float (&acc)[DIM / 8][4],
-                                                                                 const float (&c)[tile_of<DIM>::ROWS / 8][4], const uint8_t *v,
-                                                                                 int exact, int32_t i, int32_t all, const int32_t (&seen)[2],
-                                                                                 int32_t g, int32_t t)
+template <class F, int DIM>
+static __device__ __forceinline__ void prefill_values(float (&acc)[DIM / 8][4],
+                                                      const float (&c)[tile_of<DIM>::ROWS / 8][4], const uint8_t *v,
+                                                      int exact, int32_t i, int32_t all, const int32_t (&seen)[2],
+                                                      int32_t g, int32_t t)
 {
 	typedef tile_of<DIM> T;
 	enum { PART = v_part<DIM>::DIMS, PARTS = v_part<DIM>::COUNT, BLOCKS = T::ROWS / 8 };
@@ -258,17 +274,21 @@ template<class F, int DIM> static __device__ __forceinline__ void prefill_values
 		}
 #pragma unroll
 		for (int part = 0; part < PARTS; part++) {
-			float (*to)[4] = acc + part * (PART / 8);
+			float(*to)[4] = acc + part * (PART / 8);
 
 #pragma unroll
 			for (int y = 0; y < 4; y++)
-				load_v<shared_rows<F>, PART>(x[y], v + ((16 * b + 2 * t + y % 2 + y / 2 * 8) * T::V_PITCH + part * PART) * 2, g);
+				load_v<shared_rows<F>, PART>(
+					x[y], v + ((16 * b + 2 * t + y % 2 + y / 2 * 8) * T::V_PITCH + part * PART) * 2,
+					g);
 			if (i + T::ROWS > all)
 				add_odd<F, PART>(to, x, seen[0] - i - 16 * b, seen[1] - i - 16 * b);
 #pragma unroll
 			for (int n = 0; n < PART / 16; n++) {
-				uint32_t b0 = __byte_perm(x[0].w[n], x[1].w[n], 0x5410), b1 = __byte_perm(x[2].w[n], x[3].w[n], 0x5410);
-				uint32_t b2 = __byte_perm(x[0].w[n], x[1].w[n], 0x7632), b3 = __byte_perm(x[2].w[n], x[3].w[n], 0x7632);
+				uint32_t b0 = __byte_perm(x[0].w[n], x[1].w[n], 0x5410),
+					 b1 = __byte_perm(x[2].w[n], x[3].w[n], 0x5410);
+				uint32_t b2 = __byte_perm(x[0].w[n], x[1].w[n], 0x7632),
+					 b3 = __byte_perm(x[2].w[n], x[3].w[n], 0x7632);
 
 				mma16(F(), to[2 * n], hi, b0, b1);
 				mma16(F(), to[2 * n + 1], hi, b2, b3);
@@ -282,9 +302,11 @@ template<class F, int DIM> static __device__ __forceinline__ void prefill_values
 }
 
 /* This warp's sums, to the output or to this block's slot. */
-template<int DIM> static __device__ __forceinline__ void prefill_end(const struct attn_launch &a, const float (&acc)[DIM / 8][4], const float (&m)[2],
-                                                                     float (&l)[2], const int64_t (&place)[2], int32_t kv, int32_t tile,
-                                                                     int32_t slots, int32_t warp, int32_t g, int32_t t)
+template <int DIM>
+static __device__ __forceinline__ void prefill_end(const struct attn_launch &a, const float (&acc)[DIM / 8][4],
+                                                   const float (&m)[2], float (&l)[2], const int64_t (&place)[2],
+                                                   int32_t kv, int32_t tile, int32_t slots, int32_t warp, int32_t g,
+                                                   int32_t t)
 {
 	for (int r = 0; r < 2; r++) {
 		float by_sum, *to, *slot = NULL;
@@ -316,12 +338,12 @@ template<int DIM> static __device__ __forceinline__ void prefill_end(const struc
 		for (int n = 0; n < DIM / 16; n++)
 #pragma unroll
 			for (int b = 0; b < 2; b++)
-				*(float2 *)(to + v_dim<DIM>(n, 2 * t + b, 0)) = make_float2(acc[2 * n][b + 2 * r] * by_sum,
-				                                                             acc[2 * n + 1][b + 2 * r] * by_sum);
+				*(float2 *)(to + v_dim<DIM>(n, 2 * t + b, 0)) =
+					make_float2(acc[2 * n][b + 2 * r] * by_sum, acc[2 * n + 1][b + 2 * r] * by_sum);
 	}
 }
 
-template<class P, int DIM> static __global__ __launch_bounds__(THREADS) void attn_prefill(struct prefill_args args)
+template <class P, int DIM> static __global__ __launch_bounds__(THREADS) void attn_prefill(struct prefill_args args)
 {
 	typedef typename P::format F;
 	typedef tile_of<DIM> T;
@@ -348,8 +370,10 @@ template<class P, int DIM> static __global__ __launch_bounds__(THREADS) void att
 		acc[n][0] = acc[n][1] = acc[n][2] = acc[n][3] = 0;
 	for (int32_t p = 0; p < a.n_part; at0 += attn_slots(a, p), p++) {
 		const struct attn_seg &s = a.part[p];
-		int32_t from = max(0, split.c0 - at0), i1 = min(min(attn_slots(a, p), split.c1 - at0), attn_limit(a, p, last_query));
-		int32_t all = attn_limit(a, p, query0), high = attn_first(a, p, last_query), low[2], seen[2], most_seen = 0, buffer = 0;
+		int32_t from = max(0, split.c0 - at0),
+			i1 = min(min(attn_slots(a, p), split.c1 - at0), attn_limit(a, p, last_query));
+		int32_t all = attn_limit(a, p, query0), high = attn_first(a, p, last_query), low[2], seen[2],
+			most_seen = 0, buffer = 0;
 		float scale[2];
 
 		from = max(from, attn_first(a, p, query0));
@@ -375,7 +399,8 @@ template<class P, int DIM> static __global__ __launch_bounds__(THREADS) void att
 				copies_wait<0>();
 			} else if (i + T::ROWS < i1) {
 				buffer ^= 1;
-				load_tile<P, DIM>(ks + buffer * T::K_BYTES, vs + buffer * T::V_BYTES, a, s, kv, i + T::ROWS, i1);
+				load_tile<P, DIM>(ks + buffer * T::K_BYTES, vs + buffer * T::V_BYTES, a, s, kv,
+				                  i + T::ROWS, i1);
 				copies_wait<1>();
 			} else {
 				copies_wait<0>();
@@ -397,7 +422,7 @@ template<class P, int DIM> static __global__ __launch_bounds__(THREADS) void att
 		attn_merge(a, QUERIES, kv, tile, query0, 0, DIM, split.slots);
 }
 
-template<int DIM> static size_t shared_bytes_of(int exact, int buffers)
+template <int DIM> static size_t shared_bytes_of(int exact, int buffers)
 {
 	typedef tile_of<DIM> T;
 
@@ -416,7 +441,10 @@ static size_t tile_bytes(int32_t dim, int exact, int buffers)
 	return SIZE_MAX;
 }
 
-static int is_exact(const struct attn_plan *p) { return p->exact || p->type == DT_BF16; }
+static int is_exact(const struct attn_plan *p)
+{
+	return p->exact || p->type == DT_BF16;
+}
 
 /* Static shared memory of the kernel, at most. */
 enum { SHARED_REST = 1024 + ATTN_SLOTS * 4 };
@@ -426,12 +454,13 @@ struct attn_shape attn_prefill_shape(const struct attn_plan *p)
 	struct attn_shape s = { QUERIES, p->a.head_dim, 256 };
 
 	/* Lists with biases are for single tokens. */
-	if (p->type == DT_F32 || p->biased || tile_bytes(p->a.head_dim, is_exact(p), 1) > (size_t)p->c->info.shared_max - SHARED_REST)
+	if (p->type == DT_F32 || p->biased ||
+	    tile_bytes(p->a.head_dim, is_exact(p), 1) > (size_t)p->c->info.shared_max - SHARED_REST)
 		s.queries = 0;
 	return s;
 }
 
-template<int TYPE> static void start(const struct attn_plan *p)
+template <int TYPE> static void start(const struct attn_plan *p)
 {
 	typedef typename plane_of<TYPE>::type P;
 	struct prefill_args m = {};
@@ -444,7 +473,7 @@ template<int TYPE> static void start(const struct attn_plan *p)
 	/* Blocks of 32 are never 80. */
 	switch (p->a.head_dim) {
 	case 64: cuda_launch(p->c, attn_prefill<P, 64>, x, y, z, THREADS, bytes, m); break;
-	case 80: cuda_launch(p->c, attn_prefill<P, P::CODED ? 64 : 80>, x, y, z, THREADS, bytes, m); break;
+	case 80: cuda_launch(p->c, attn_prefill < P, P::CODED ? 64 : 80 >, x, y, z, THREADS, bytes, m); break;
 	case 96: cuda_launch(p->c, attn_prefill<P, 96>, x, y, z, THREADS, bytes, m); break;
 	case 128: cuda_launch(p->c, attn_prefill<P, 128>, x, y, z, THREADS, bytes, m); break;
 	default: cuda_launch(p->c, attn_prefill<P, 256>, x, y, z, THREADS, bytes, m);

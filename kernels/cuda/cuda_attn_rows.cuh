@@ -1,8 +1,9 @@
-/* kernels/cuda/cuda_attn_rows.cuh (private to kernels/cuda/) - rows of K, V and queries as operands of the tensor cores.
+/* kernels/cuda/cuda_attn_rows.cuh (private to kernels/cuda/) - rows of K, V and queries as operands of the tensor
+ * cores.
  *
- * The order of the dims in a product is free as long as both operands agree.  Here a lane's operand is 16 contiguous bytes of one
- * row: of K (lane 4 g + t: row g, dims 32 i + 8 t ...) and of V (rows 2t, 2t + 1, 2t + 8, 2t + 9, dims 64 i + 8 g ...); words of
- * two rows of V are combined in registers. */
+ * The order of the dims in a product is free as long as both operands agree. Here a lane's operand is 16 contiguous
+ * bytes of one row: of K (lane 4 g + t: row g, dims 32 i + 8 t ...) and of V (rows 2t, 2t + 1, 2t + 8, 2t + 9, dims 64
+ * i + 8 g ...); words of two rows of V are combined in registers. */
 #ifndef WEIR_CUDA_ATTN_ROWS_CUH
 #define WEIR_CUDA_ATTN_ROWS_CUH
 
@@ -10,25 +11,49 @@
 #include "kernels/cuda/cuda_mma.cuh"
 
 /* How rows of a plane are read as operands; CODED: they are blocks that must be converted. */
-template<class F> struct plain {
+template <class F> struct plain {
 	typedef F format;
 	enum { CODED = 0 };
-	static __device__ inline int32_t bytes(int32_t d) { return 2 * d; }
-	static __device__ inline uint4 load8(const uint8_t *row, int32_t d) { return __ldg((const uint4 *)(row + 2 * d)); }
-	static __device__ inline uint2 load4(const uint8_t *row, int32_t d) { return __ldg((const uint2 *)(row + 2 * d)); }
-	static __device__ inline uint32_t load2(const uint8_t *row, int32_t d) { return __ldg((const uint32_t *)(row + 2 * d)); }
+	static __device__ inline int32_t bytes(int32_t d)
+	{
+		return 2 * d;
+	}
+	static __device__ inline uint4 load8(const uint8_t *row, int32_t d)
+	{
+		return __ldg((const uint4 *)(row + 2 * d));
+	}
+	static __device__ inline uint2 load4(const uint8_t *row, int32_t d)
+	{
+		return __ldg((const uint2 *)(row + 2 * d));
+	}
+	static __device__ inline uint32_t load2(const uint8_t *row, int32_t d)
+	{
+		return __ldg((const uint32_t *)(row + 2 * d));
+	}
 };
 /* Rows in shared memory, always f16 or bf16. */
-template<class F> struct shared_rows {
+template <class F> struct shared_rows {
 	typedef F format;
-	static __device__ inline uint4 load8(const uint8_t *row, int32_t d) { return *(const uint4 *)(row + 2 * d); }
-	static __device__ inline uint2 load4(const uint8_t *row, int32_t d) { return *(const uint2 *)(row + 2 * d); }
-	static __device__ inline uint32_t load2(const uint8_t *row, int32_t d) { return *(const uint32_t *)(row + 2 * d); }
+	static __device__ inline uint4 load8(const uint8_t *row, int32_t d)
+	{
+		return *(const uint4 *)(row + 2 * d);
+	}
+	static __device__ inline uint2 load4(const uint8_t *row, int32_t d)
+	{
+		return *(const uint2 *)(row + 2 * d);
+	}
+	static __device__ inline uint32_t load2(const uint8_t *row, int32_t d)
+	{
+		return *(const uint32_t *)(row + 2 * d);
+	}
 };
 struct blocks_q8_0 {
 	typedef as_f16 format;
 	enum { CODED = 1 };
-	static __device__ inline int32_t bytes(int32_t d) { return d / 32 * 34; }
+	static __device__ inline int32_t bytes(int32_t d)
+	{
+		return d / 32 * 34;
+	}
 	static __device__ inline uint32_t load2(const uint8_t *row, int32_t d)
 	{
 		const uint8_t *b = row + d / 32 * 34;
@@ -37,9 +62,12 @@ struct blocks_q8_0 {
 
 		return as_f16::pack(scale * (float)c.x, scale * (float)c.y);
 	}
-	static __device__ inline uint2 load4(const uint8_t *row, int32_t d) { return make_uint2(load2(row, d), load2(row, d + 2)); }
-	/* Two codes as halves: the byte code + 128 below the byte 0x64 is the half 1024 + 128 + code; subtracting 1152 is exact, and
-	 * the product rounds once. */
+	static __device__ inline uint2 load4(const uint8_t *row, int32_t d)
+	{
+		return make_uint2(load2(row, d), load2(row, d + 2));
+	}
+	/* Two codes as halves: the byte code + 128 below the byte 0x64 is the half 1024 + 128 + code; subtracting 1152
+	 * is exact, and the product rounds once. */
 	static __device__ inline uint32_t two(uint32_t codes, uint32_t pick, __half2 scale)
 	{
 		uint32_t w = __byte_perm(codes ^ 0x80808080u, 0x64646464u, pick);
@@ -57,33 +85,43 @@ struct blocks_q8_0 {
 		uint32_t lo = __ldg(c) | (uint32_t)__ldg(c + 1) << 16, hi = __ldg(c + 2) | (uint32_t)__ldg(c + 3) << 16;
 		__half2 scale = __half2half2(__ushort_as_half(__ldg((const uint16_t *)b)));
 
-		return make_uint4(two(lo, 0x4140, scale), two(lo, 0x4342, scale), two(hi, 0x4140, scale), two(hi, 0x4342, scale));
+		return make_uint4(two(lo, 0x4140, scale), two(lo, 0x4342, scale), two(hi, 0x4140, scale),
+		                  two(hi, 0x4342, scale));
 	}
 };
-template<int TYPE> struct plane_of { typedef plain<as_f16> type; };
-template<> struct plane_of<DT_BF16> { typedef plain<as_bf16> type; };
-template<> struct plane_of<DT_Q8_0> { typedef blocks_q8_0 type; };
+template <int TYPE> struct plane_of {
+	typedef plain<as_f16> type;
+};
+template <> struct plane_of<DT_BF16> {
+	typedef plain<as_bf16> type;
+};
+template <> struct plane_of<DT_Q8_0> {
+	typedef blocks_q8_0 type;
+};
 
 /* Does one of the word's two values equal infinity or NaN? */
-template<class F> static __device__ inline int odd(uint32_t w)
+template <class F> static __device__ inline int odd(uint32_t w)
 {
 	return (w & F::ODD) == F::ODD || (w >> 16 & F::ODD) == F::ODD;
 }
-template<class F> static __device__ inline uint32_t without_odd(uint32_t w)
+template <class F> static __device__ inline uint32_t without_odd(uint32_t w)
 {
 	return ((w & F::ODD) == F::ODD ? 0 : w & 0xffffu) | ((w >> 16 & F::ODD) == F::ODD ? 0 : w & 0xffff0000u);
 }
 
 /* V is processed in pieces of DIMS dims that fit in registers. */
-template<int DIM> struct v_part { enum { DIMS = DIM > 128 ? DIM / 2 : DIM, COUNT = DIM / DIMS }; };
+template <int DIM> struct v_part {
+	enum { DIMS = DIM > 128 ? DIM / 2 : DIM, COUNT = DIM / DIMS };
+};
 
-/* One lane's words of one row of V: blocks of 64 dims with 8 per lane, then 32 dims with 4, then 16 dims with 2 per lane. */
-template<int DIM> struct v_words {
+/* One lane's words of one row of V: blocks of 64 dims with 8 per lane, then 32 dims with 4, then 16 dims with 2 per
+ * lane. */
+template <int DIM> struct v_words {
 	enum { FULL = DIM / 64, REST = DIM % 64, COUNT = DIM / 16 };
 	uint32_t w[COUNT];
 };
 
-template<class P, int DIM> static __device__ inline void load_v(v_words<DIM> &v, const uint8_t *row, int32_t g)
+template <class P, int DIM> static __device__ inline void load_v(v_words<DIM> &v, const uint8_t *row, int32_t g)
 {
 	typedef v_words<DIM> V;
 
@@ -107,7 +145,7 @@ template<class P, int DIM> static __device__ inline void load_v(v_words<DIM> &v,
 }
 
 /* The dim of value j of word w in lane g. */
-template<int DIM> static __device__ __forceinline__ int32_t v_dim(int32_t w, int32_t g, int32_t j)
+template <int DIM> static __device__ __forceinline__ int32_t v_dim(int32_t w, int32_t g, int32_t j)
 {
 	typedef v_words<DIM> V;
 
@@ -119,9 +157,11 @@ template<int DIM> static __device__ __forceinline__ int32_t v_dim(int32_t w, int
 }
 
 /* One lane's words of one row of K: blocks of 32 dims with 8 per lane, then 16 dims with 4 per lane. */
-template<int DIM> struct k_words { uint32_t w[DIM / 8]; };
+template <int DIM> struct k_words {
+	uint32_t w[DIM / 8];
+};
 
-template<class P, int DIM> static __device__ inline void load_k(k_words<DIM> &k, const uint8_t *row, int32_t t)
+template <class P, int DIM> static __device__ inline void load_k(k_words<DIM> &k, const uint8_t *row, int32_t t)
 {
 #pragma unroll
 	for (int i = 0; i < DIM / 32; i++) {
@@ -141,14 +181,16 @@ template<class P, int DIM> static __device__ inline void load_k(k_words<DIM> &k,
 }
 
 /* The first of the four dims of lane t in step s of a product with K. */
-template<int DIM> static __device__ __forceinline__ int32_t k_dim(int32_t s, int32_t t)
+template <int DIM> static __device__ __forceinline__ int32_t k_dim(int32_t s, int32_t t)
 {
 	return s < DIM / 32 * 2 ? s / 2 * 32 + 8 * t + s % 2 * 4 : DIM - 16 + 4 * t;
 }
 
-/* For 16 rows of V of which queries g and g + 8 see only the first seen0 and seen1.  Infinities and NaN of hidden rows would reach the
- * sums as 0 * NaN: they are removed from the operand and added separately, for the queries that see them.  Rare; for all lanes. */
-template<class F, int DIM> static __device__ inline void add_odd(float (*acc)[4], v_words<DIM> *v, int32_t seen0, int32_t seen1)
+/* For 16 rows of V of which queries g and g + 8 see only the first seen0 and seen1. Infinities and NaN of hidden rows
+ * would reach the sums as 0 * NaN: they are removed from the operand and added separately, for the queries that see
+ * them. Rare; for all lanes. */
+template <class F, int DIM>
+static __device__ inline void add_odd(float (*acc)[4], v_words<DIM> *v, int32_t seen0, int32_t seen1)
 {
 	uint32_t one = F::pack(1, 1), ones[4] = { one, one, one, one };
 	int32_t t = (int32_t)threadIdx.x % 4, found = 0;
@@ -166,7 +208,9 @@ template<class F, int DIM> static __device__ inline void add_odd(float (*acc)[4]
 		for (int n = 0; n < DIM / 16; n++)
 #pragma unroll
 			for (int j = 0; j < 2; j++) {
-				uint32_t x = row < 8 ? row % 2 ? v[1].w[n] : v[0].w[n] : row % 2 ? v[3].w[n] : v[2].w[n];
+				uint32_t x = row < 8   ? row % 2 ? v[1].w[n] : v[0].w[n]
+				               : row % 2 ? v[3].w[n]
+				                       : v[2].w[n];
 				float c[4] = { 0, 0, 0, 0 };
 
 				x = j ? x >> 16 : x & 0xffffu;
@@ -182,8 +226,8 @@ template<class F, int DIM> static __device__ inline void add_odd(float (*acc)[4]
 			v[r].w[n] = without_odd<F>(v[r].w[n]);
 }
 
-/* The power of two that scales a query's largest value to 1 .. 2, so that 16-bit operands neither overflow nor underflow, whatever the
- * model.  For the lanes of a warp. */
+/* The power of two that scales a query's largest value to 1 .. 2, so that 16-bit operands neither overflow nor
+ * underflow, whatever the model. For the lanes of a warp. */
 static __device__ inline float query_unit(const float *q, int32_t dim)
 {
 	float most = 0;

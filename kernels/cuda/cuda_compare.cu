@@ -1,5 +1,5 @@
-/* kernels/cuda/cuda_compare.cu - the operations that only comparison policies use: pages of slots (quest) and the drift of a layer's
- * query (refresh).
+/* kernels/cuda/cuda_compare.cu - the operations that only comparison policies use: pages of slots (quest) and the drift
+ * of a layer's query (refresh).
  *
  *     page_bounds   1 launch; reads whole pages, PAGE_UNIT slots at a time
  *     page_scan     2 launches, those of key_scan (cuda_scan.cu)
@@ -45,8 +45,8 @@ static __global__ void page_bounds(struct page_bounds_args a)
 	}
 }
 
-void cuda_page_bounds(struct backend *be, struct tensor *bounds, const struct tensor *plane, int32_t n_kv_head, int32_t cap, int32_t page,
-                      int32_t slot0, int32_t n)
+void cuda_page_bounds(struct backend *be, struct tensor *bounds, const struct tensor *plane, int32_t n_kv_head,
+                      int32_t cap, int32_t page, int32_t slot0, int32_t n)
 {
 	struct cuda *c = cuda_of(be);
 	struct page_bounds_args a = {};
@@ -86,7 +86,8 @@ static __global__ void page_slots(struct page_slots_args a)
 		a.slots[head * a.slots_cols + i] = a.pages[head * a.pages_cols + i / a.page] * a.page + i % a.page;
 }
 
-void cuda_page_slots(struct backend *be, struct tensor *slots, const struct tensor *pages, int32_t n_kv_head, int32_t page, int32_t n)
+void cuda_page_slots(struct backend *be, struct tensor *slots, const struct tensor *pages, int32_t n_kv_head,
+                     int32_t page, int32_t n)
 {
 	struct page_slots_args a = {};
 
@@ -98,7 +99,8 @@ void cuda_page_slots(struct backend *be, struct tensor *slots, const struct tens
 	a.pages_cols = pages->cols;
 	a.page = page;
 	a.n = n;
-	cuda_launch(cuda_of(be), page_slots, cuda_blocks(cuda_power(n), PAGES_THREADS), (unsigned)n_kv_head, 1, PAGES_THREADS, 0, a);
+	cuda_launch(cuda_of(be), page_slots, cuda_blocks(cuda_power(n), PAGES_THREADS), (unsigned)n_kv_head, 1,
+	            PAGES_THREADS, 0, a);
 }
 
 void cuda_page_scan(struct backend *be, const struct scan_args *a)
@@ -133,7 +135,7 @@ struct drift_job {
 	float *now;
 	const float *q, *then;
 	int32_t n_head, dim;
-	int32_t *flag;             /* NULL: the mean alone */
+	int32_t *flag; /* NULL: the mean alone */
 	float *cosine;
 	double least;
 };
@@ -201,15 +203,16 @@ void cuda_query_drift(struct backend *be, const struct query_drift_args *a)
 	if (cuda_stopped(be))
 		return;
 	for (int i = 0; i < 2; i++)
-		if (!t[i] || !t[i]->data || t[i]->type != DT_F32 || a->row < 0 || a->row >= t[i]->rows || t[i]->cols != a->head_dim)
+		if (!t[i] || !t[i]->data || t[i]->type != DT_F32 || a->row < 0 || a->row >= t[i]->rows ||
+		    t[i]->cols != a->head_dim)
 			goto wrong;
 	if (a->n_head < 1 || a->head_dim < 1 || width > INT32_MAX || a->q_row < 0 || a->q_row == INT32_MAX)
 		goto wrong;
 	if (a->flag) {
 		const struct tensor *f = a->flag, *s = a->cosine;
 
-		if (!f->data || f->type != DT_I32 || f->rows < 1 || a->col < 0 || a->col >= f->cols || !s || !s->data || s->type != DT_F32 ||
-		    s->rows < 1 || a->col >= s->cols)
+		if (!f->data || f->type != DT_I32 || f->rows < 1 || a->col < 0 || a->col >= f->cols || !s || !s->data ||
+		    s->type != DT_F32 || s->rows < 1 || a->col >= s->cols)
 			goto wrong;
 		j.flag = (int32_t *)f->data + a->col;
 		j.cosine = (float *)s->data + a->col;
@@ -226,5 +229,6 @@ void cuda_query_drift(struct backend *be, const struct query_drift_args *a)
 	cuda_launch(cuda_of(be), query_drift, 1, 1, 1, DRIFT_THREADS, 0, j);
 	return;
 wrong:
-	backend_fail(be, "internal: query_drift of %d heads of %d values got operands of the wrong shape", (int)a->n_head, (int)a->head_dim);
+	backend_fail(be, "internal: query_drift of %d heads of %d values got operands of the wrong shape",
+	             (int)a->n_head, (int)a->head_dim);
 }

@@ -1,8 +1,10 @@
-/* kernels/cuda/cuda_fetch.cu - alloc_host, fetch_rows, fetch_slots, fetch_wait: KV entries that lie in memory of the host.
+/* kernels/cuda/cuda_fetch.cu - alloc_host, fetch_rows, fetch_slots, fetch_wait: KV entries that lie in memory of the
+ * host.
  *
- * Kernels read that memory over the bus as they read the device's own, so nobody on the host has to know which entries a token selects:
- * fetch_slots takes 2 launches.  fetch_find, a block per KV head, looks up the wanted slots and gives rows to the missing ones; fetch_copy, a warp
- * per entry, copies their keys and values.  Where they are fetched ahead, both run in the queue beside (gpu.h), while other kernels compute. */
+ * Kernels read that memory over the bus as they read the device's own, so nobody on the host has to know which entries
+ * a token selects: fetch_slots takes 2 launches. fetch_find, a block per KV head, looks up the wanted slots and gives
+ * rows to the missing ones; fetch_copy, a warp per entry, copies their keys and values. Where they are fetched ahead,
+ * both run in the queue beside (gpu.h), while other kernels compute. */
 #include "kernels/cuda/cuda_topk.cuh"
 
 enum { FIND_THREADS = 512, COPY_THREADS = 256, COPY_BLOCK = COPY_THREADS / WARP, ROWS_BLOCKS = 256 };
@@ -17,7 +19,9 @@ struct fetch_launch {
 };
 
 /* The columns of a KV head: of the map; slot -> row; row -> slot; row -> call; slots and rows of a call. */
-struct fetch_head { int32_t *map, *at, *slot, *used, *pair; };
+struct fetch_head {
+	int32_t *map, *at, *slot, *used, *pair;
+};
 
 static __device__ inline struct fetch_head fetch_head_of(const struct fetch_launch &a, int32_t head)
 {
@@ -31,14 +35,17 @@ static __device__ inline struct fetch_head fetch_head_of(const struct fetch_laun
 	return f;
 }
 
-/* Pairs of the missing slots and their places in the list, in order; returns their number.  A slot out of the plane reads row 0. */
-static __device__ inline int32_t find_missing(const struct fetch_launch &a, const struct fetch_head &f, int32_t head, int32_t call)
+/* Pairs of the missing slots and their places in the list, in order; returns their number. A slot out of the plane
+ * reads row 0. */
+static __device__ inline int32_t find_missing(const struct fetch_launch &a, const struct fetch_head &f, int32_t head,
+                                              int32_t call)
 {
 	const int32_t *want = a.slots + head * a.slots_cols;
 	int32_t n = 0;
 
 	for (int32_t i0 = 0; i0 < a.n; i0 += FIND_THREADS) {
-		int32_t i = i0 + (int32_t)threadIdx.x, s = i < a.n ? want[i] : -1, row = (uint32_t)s < (uint32_t)a.cap ? f.at[s] : -1, all, at;
+		int32_t i = i0 + (int32_t)threadIdx.x, s = i < a.n ? want[i] : -1,
+			row = (uint32_t)s < (uint32_t)a.cap ? f.at[s] : -1, all, at;
 
 		at = block_rank(row == 0, &all);
 		if (row == 0) {
@@ -60,8 +67,8 @@ static __device__ inline int row_has(const struct fetch_head &f, int32_t row)
 	return f.slot[row] && f.at[f.slot[row] - 1] == row + 1;
 }
 
-static __device__ inline void row_give(const struct fetch_launch &a, const struct fetch_head &f, int32_t head, int32_t call, int32_t row,
-                                       int32_t *pair)
+static __device__ inline void row_give(const struct fetch_launch &a, const struct fetch_head &f, int32_t head,
+                                       int32_t call, int32_t row, int32_t *pair)
 {
 	if (row_has(f, row))
 		f.at[f.slot[row] - 1] = 0;
@@ -83,7 +90,8 @@ static __global__ void __launch_bounds__(FIND_THREADS) fetch_find(struct fetch_l
 	__syncthreads();
 	for (int pass = 0; pass < 2 - a.ahead; pass++)
 		for (int32_t i0 = 0; i0 < a.rows && given < missing; i0 += FIND_THREADS) {
-			int32_t i = i0 + thread, row = hand + i < a.rows ? hand + i : hand + i - a.rows, gets = 0, all, at;
+			int32_t i = i0 + thread, row = hand + i < a.rows ? hand + i : hand + i - a.rows, gets = 0, all,
+				at;
 
 			if (i < a.rows)
 				gets = pass ? f.used[row] < call : !row_has(f, row) || f.used[row] < call - 1;
@@ -108,7 +116,8 @@ static __global__ void __launch_bounds__(FIND_THREADS) fetch_find(struct fetch_l
 }
 
 /* The lanes of a warp, or all threads of a grid, copy n bytes. */
-template<class T> static __device__ inline void bytes_as(uint8_t *to, const uint8_t *from, int64_t n, int64_t i, int64_t step)
+template <class T>
+static __device__ inline void bytes_as(uint8_t *to, const uint8_t *from, int64_t n, int64_t i, int64_t step)
 {
 	for (; i < n / (int64_t)sizeof(T); i += step)
 		((T *)to)[i] = ((const T *)from)[i];
@@ -183,16 +192,22 @@ void cuda_fetch_wait(struct backend *be)
 
 /* ---- whole stretches of planes ---- */
 
-struct rows_launch { uint8_t *to; const uint8_t *from; int64_t head_bytes, bytes; };
+struct rows_launch {
+	uint8_t *to;
+	const uint8_t *from;
+	int64_t head_bytes, bytes;
+};
 
 static __global__ void __launch_bounds__(COPY_THREADS) fetch_rows_copy(struct rows_launch a)
 {
 	int64_t at = blockIdx.y * a.head_bytes;
 
-	bytes_copy(a.to + at, a.from + at, a.bytes, (int64_t)blockIdx.x * COPY_THREADS + threadIdx.x, (int64_t)gridDim.x * COPY_THREADS);
+	bytes_copy(a.to + at, a.from + at, a.bytes, (int64_t)blockIdx.x * COPY_THREADS + threadIdx.x,
+	           (int64_t)gridDim.x * COPY_THREADS);
 }
 
-void cuda_fetch_rows(struct backend *be, struct tensor *to, const struct tensor *from, int32_t n_kv_head, int32_t cap, int32_t slot0, int32_t n)
+void cuda_fetch_rows(struct backend *be, struct tensor *to, const struct tensor *from, int32_t n_kv_head, int32_t cap,
+                     int32_t slot0, int32_t n)
 {
 	struct rows_launch a = {};
 	int64_t row;
@@ -205,6 +220,7 @@ void cuda_fetch_rows(struct backend *be, struct tensor *to, const struct tensor 
 	a.from = (const uint8_t *)from->data + slot0 * row;
 	a.head_bytes = cap * row;
 	a.bytes = n * row;
-	blocks = cuda_power((int32_t)min((a.bytes + 16 * COPY_THREADS - 1) / (16 * COPY_THREADS), (int64_t)ROWS_BLOCKS));
+	blocks =
+		cuda_power((int32_t)min((a.bytes + 16 * COPY_THREADS - 1) / (16 * COPY_THREADS), (int64_t)ROWS_BLOCKS));
 	cuda_launch(cuda_of(be), fetch_rows_copy, (unsigned)blocks, (unsigned)n_kv_head, 1, COPY_THREADS, 0, a);
 }

@@ -1,27 +1,27 @@
 /* kernels/cuda/cuda_gemv.cu - products of one to eight tokens: each weight is read once, at the speed of memory.
  *
- * A warp computes two rows for all tokens.  Lanes read 16 contiguous bytes of each row each; two to four such reads per row are in
- * flight while an earlier one is used, which with 16 warps per multiprocessor keeps memory busy.  Rows of several products (q, k,
- * v), and gate and up, are one launch: a block finds its product by its number.
+ * A warp computes two rows for all tokens. Lanes read 16 contiguous bytes of each row each; two to four such reads per
+ * row are in flight while an earlier one is used, which with 16 warps per multiprocessor keeps memory busy. Rows of
+ * several products (q, k, v), and gate and up, are one launch: a block finds its product by its number.
  *
  * Float weights: one conversion and one multiply-add per token, in f32; x is read from L1.
  *
- * Quantised weights: memory delivers some 27 weights of 4 bits per clock and multiprocessor, which leaves less than five operations
- * per weight, too few to convert it to a float.  So x is quantised: per block of 32 a scale and 16-bit integers, |q| <= 32,639, as
- * two bytes (q = 256 high + low) for __dp4a().  Four weights then cost two __dp4a() and about two operations to unpack levels.
- * Sums of a block are exact; rounding x to q adds noise of some 4e-10 (NMSE).  A block of x with NaN or infinity gets the scale
- * NaN, so only that token's outputs are affected.
- * One token: every thread block quantises x itself, in shared memory, while its first weights are prefetched to L2.  More tokens:
+ * Quantised weights: memory delivers some 27 weights of 4 bits per clock and multiprocessor, which leaves less than
+ * five operations per weight, too few to convert it to a float. So x is quantised: per block of 32 a scale and 16-bit
+ * integers, |q| <= 32,639, as two bytes (q = 256 high + low) for __dp4a(). Four weights then cost two __dp4a() and
+ * about two operations to unpack levels. Sums of a block are exact; rounding x to q adds noise of some 4e-10 (NMSE). A
+ * block of x with NaN or infinity gets the scale NaN, so only that token's outputs are affected. One token: every
+ * thread block quantises x itself, in shared memory, while its first weights are prefetched to L2. More tokens:
  * acts_quantise() does it once.
  *
- * Launches: 1, or 2 for several tokens and quantised weights.  Grids depend on shapes and the number of tokens alone. */
+ * Launches: 1, or 2 for several tokens and quantised weights. Grids depend on shapes and the number of tokens alone. */
 #include "kernels/cuda/cuda_gemv.cuh"
 
-enum { WARPS = 8, ROWS = 2, GROUP = WARPS * ROWS };    /* rows of a block at a time */
-enum { SHARED_BYTES = 80 << 10, ACT_BYTES = 80 };      /* bytes of 32 values of x: two planes of bytes, and act_meta */
+enum { WARPS = 8, ROWS = 2, GROUP = WARPS * ROWS }; /* rows of a block at a time */
+enum { SHARED_BYTES = 80 << 10, ACT_BYTES = 80 };   /* bytes of 32 values of x: two planes of bytes, and act_meta */
 
-/* nvcc allocates registers best when all loops are inlined into one function; host compilers take a minute for it, so the emulated
- * build keeps them apart. */
+/* nvcc allocates registers best when all loops are inlined into one function; host compilers take a minute for it, so
+ * the emulated build keeps them apart. */
 #ifdef __CUDACC__
 #define LOOP_INLINE __forceinline__
 #else
@@ -33,7 +33,9 @@ static __device__ __forceinline__ uint4 load_stream(const uint8_t *p)
 #ifdef __CUDACC__
 	uint4 v;
 
-	asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(p));
+	asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
+	             : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+	             : "l"(p));
 	return v;
 #else
 	return *(const uint4 *)p;
@@ -43,7 +45,7 @@ static __device__ __forceinline__ uint4 load_stream(const uint8_t *p)
 static __device__ __forceinline__ void prefetch(const uint8_t *p)
 {
 #ifdef __CUDACC__
-	asm volatile("prefetch.global.L2 [%0];" :: "l"(p));
+	asm volatile("prefetch.global.L2 [%0];" ::"l"(p));
 #else
 	(void)*(const volatile uint8_t *)p;
 #endif
@@ -51,13 +53,14 @@ static __device__ __forceinline__ void prefetch(const uint8_t *p)
 
 /* ---- x in integers ----
  *
- * `blocks` blocks of 32 of one token are five arrays of 16 bytes a block: high bytes of the first and of the second 16 values, low
- * bytes of both, and act_meta: lanes that take neighbouring blocks read without conflicts. */
+ * `blocks` blocks of 32 of one token are five arrays of 16 bytes a block: high bytes of the first and of the second 16
+ * values, low bytes of both, and act_meta: lanes that take neighbouring blocks read without conflicts. */
 
-struct __align__(16) act_meta {
+struct __align__(16) act_meta
+{
 	float d;
-	int32_t sum[2];                /* of q, first and second 16 */
-	float total;                   /* d * (sum[0] + sum[1]) */
+	int32_t sum[2]; /* of q, first and second 16 */
+	float total;    /* d * (sum[0] + sum[1]) */
 };
 
 /* Blocks block .. block + n of x, eight lanes a block; all threads of the thread block. */
@@ -65,7 +68,8 @@ static __device__ __forceinline__ void acts_make(uint8_t *out, int blocks, const
 {
 	for (int t0 = (int)(threadIdx.x / WARP) * WARP; t0 < 8 * n; t0 += (int)blockDim.x) {
 		int t = t0 + (int)(threadIdx.x % WARP), j = t & 7, at = block + (t >> 3), q[4], sum, other;
-		float4 v = t < 8 * n ? __ldg((const float4 *)x + 8 * (size_t)block + (size_t)t) : make_float4(0, 0, 0, 0);
+		float4 v =
+			t < 8 * n ? __ldg((const float4 *)x + 8 * (size_t)block + (size_t)t) : make_float4(0, 0, 0, 0);
 		unsigned most = max(max(__float_as_uint(v.x) & 0x7fffffffu, __float_as_uint(v.y) & 0x7fffffffu),
 		                    max(__float_as_uint(v.z) & 0x7fffffffu, __float_as_uint(v.w) & 0x7fffffffu));
 		float d, by, top;
@@ -75,7 +79,8 @@ static __device__ __forceinline__ void acts_make(uint8_t *out, int blocks, const
 			most = max(most, __shfl_xor_sync(FULL_WARP, most, lanes));
 		if (most >= 0x7f800000u)
 			v = make_float4(0, 0, 0, 0);
-		/* Very large and very small values are scaled by a power of two first: their reciprocal would leave the range of f32. */
+		/* Very large and very small values are scaled by a power of two first: their reciprocal would leave the
+		 * range of f32. */
 		top = __uint_as_float(most);
 		by = most > 0x5f000000u ? 0x1p-64f : most < 0x1f000000u ? 0x1p64f : 1.0f;
 		d = most >= 0x7f800000u ? __uint_as_float(0x7fc00000u) : top * (1.0f / 32639.0f);
@@ -87,7 +92,8 @@ static __device__ __forceinline__ void acts_make(uint8_t *out, int blocks, const
 		q[1] = __float_as_int(__fadd_rn(__fmul_rn(v.y * by, inv), magic));
 		q[2] = __float_as_int(__fadd_rn(__fmul_rn(v.z * by, inv), magic));
 		q[3] = __float_as_int(__fadd_rn(__fmul_rn(v.w * by, inv), magic));
-		low = __byte_perm(__byte_perm((uint32_t)q[0], (uint32_t)q[1], 0x0040), __byte_perm((uint32_t)q[2], (uint32_t)q[3], 0x0040), 0x5410);
+		low = __byte_perm(__byte_perm((uint32_t)q[0], (uint32_t)q[1], 0x0040),
+		                  __byte_perm((uint32_t)q[2], (uint32_t)q[3], 0x0040), 0x5410);
 		high = __byte_perm(__byte_perm((uint32_t)q[0] + 128u, (uint32_t)q[1] + 128u, 0x0051),
 		                   __byte_perm((uint32_t)q[2] + 128u, (uint32_t)q[3] + 128u, 0x0051), 0x5410);
 		/* The four constants cancel modulo 2^32. */
@@ -101,21 +107,27 @@ static __device__ __forceinline__ void acts_make(uint8_t *out, int blocks, const
 			*(uint32_t *)p = high;
 			*(uint32_t *)(p + 32 * (size_t)blocks) = low;
 			if (!j)
-				((struct act_meta *)(out + 64 * (size_t)blocks))[at] = { d, { sum, other }, d * (float)(sum + other) };
+				((struct act_meta *)(out + 64 * (size_t)blocks))[at] = { d,
+					                                                 { sum, other },
+					                                                 d * (float)(sum + other) };
 		}
 	}
 }
 
-struct acts_args { const float *x; uint8_t *out; int32_t cols; };
+struct acts_args {
+	const float *x;
+	uint8_t *out;
+	int32_t cols;
+};
 
-enum { ACTS_BLOCKS = 64 };             /* blocks of 32 values a thread block */
+enum { ACTS_BLOCKS = 64 }; /* blocks of 32 values a thread block */
 
 __global__ void acts_quantise(struct acts_args a)
 {
 	int blocks = a.cols / 32, block = (int)blockIdx.x * ACTS_BLOCKS;
 
-	acts_make(a.out + (size_t)blockIdx.y * (size_t)blocks * ACT_BYTES, blocks, a.x + (size_t)blockIdx.y * (size_t)a.cols, block,
-	          min(ACTS_BLOCKS, blocks - block));
+	acts_make(a.out + (size_t)blockIdx.y * (size_t)blocks * ACT_BYTES, blocks,
+	          a.x + (size_t)blockIdx.y * (size_t)a.cols, block, min(ACTS_BLOCKS, blocks - block));
 }
 
 /* Load the columns of a tile to shared memory: n blocks from `block` on, of every token. */
@@ -128,9 +140,10 @@ static __device__ __forceinline__ void acts_fill(uint8_t *out, const struct gemv
 		return;
 	}
 	for (int i = (int)threadIdx.x; i < 5 * n * a.n; i += (int)blockDim.x) {
-		int plane = i / n;     /* of all tokens */
+		int plane = i / n; /* of all tokens */
 
-		((uint4 *)out)[i] = __ldg((const uint4 *)a.acts + (size_t)plane * (size_t)blocks + (size_t)(block + i % n));
+		((uint4 *)out)[i] =
+			__ldg((const uint4 *)a.acts + (size_t)plane * (size_t)blocks + (size_t)(block + i % n));
 	}
 }
 
@@ -142,14 +155,18 @@ static __device__ __forceinline__ uint32_t word_of(const uint4 &v, int i)
 }
 
 /* What a lane reads at a time: 16 bytes of levels, which are 16, 32 or 64 weights, with their extra bits and scales. */
-struct chunk { uint4 m, h; uint2 e; };
+struct chunk {
+	uint4 m, h;
+	uint2 e;
+};
 
-template<int T> static __device__ __forceinline__ int chunk_block(int i)
+template <int T> static __device__ __forceinline__ int chunk_block(int i)
 {
 	return quant_main_bits(T) == 8 ? i >> 1 : quant_main_bits(T) == 4 ? i : 2 * i;
 }
 
-template<int T> static __device__ __forceinline__ struct chunk chunk_load(const struct weight_rows &w, const uint8_t *row, int i)
+template <int T>
+static __device__ __forceinline__ struct chunk chunk_load(const struct weight_rows &w, const uint8_t *row, int i)
 {
 	struct chunk c;
 	int block = chunk_block<T>(i);
@@ -165,8 +182,9 @@ template<int T> static __device__ __forceinline__ struct chunk chunk_load(const 
 }
 
 /* acc[r][token] += rows' chunk i times x; part: which of the two blocks of a chunk of 2 bits. */
-template<int T, int N> static __device__ __forceinline__ void chunk_times(const struct chunk (&c)[ROWS], int i, int part, const uint8_t *acts,
-                                                                          int blocks, int n, float (&acc)[ROWS][N])
+template <int T, int N>
+static __device__ __forceinline__ void chunk_times(const struct chunk (&c)[ROWS], int i, int part, const uint8_t *acts,
+                                                   int blocks, int n, float (&acc)[ROWS][N])
 {
 	constexpr int BITS = quant_main_bits(T), WORDS = BITS == 8 ? 4 : 8, SCALES = quant_scales(T);
 	int block = chunk_block<T>(i) + part, half = BITS == 8 ? i & 1 : 0;
@@ -177,7 +195,9 @@ template<int T, int N> static __device__ __forceinline__ void chunk_times(const 
 	for (int r = 0; r < ROWS; r++) {
 #pragma unroll
 		for (int k = 0; k < WORDS; k++) {
-			uint32_t e = quant_extra_bits(T) == 2 ? (k < 4 ? c[r].e.x : c[r].e.y) : part ? c[r].e.y : c[r].e.x;
+			uint32_t e = quant_extra_bits(T) == 2 ? (k < 4 ? c[r].e.x : c[r].e.y)
+			             : part                   ? c[r].e.y
+			                                      : c[r].e.x;
 			int at = BITS == 8 ? k : BITS == 4 ? k & 3 : 2 * part + (k >> 2);
 
 			q[r][k] = quant_levels<T>(word_of(c[r].m, at), e, k);
@@ -223,17 +243,21 @@ template<int T, int N> static __device__ __forceinline__ void chunk_times(const 
 			if (quant_has_min(T) && SCALES == 1)
 				acc[r][t] += m[r][0] * meta.total;
 			else if (quant_has_min(T))
-				acc[r][t] += m[r][0] * (meta.d * (float)meta.sum[0]) + m[r][SCALES - 1] * (meta.d * (float)meta.sum[1]);
+				acc[r][t] += m[r][0] * (meta.d * (float)meta.sum[0]) +
+				             m[r][SCALES - 1] * (meta.d * (float)meta.sum[1]);
 		}
 	}
 }
 
-/* Columns of one tile: `blocks` blocks of 32 from `block` on.  Reads are AHEAD chunks before their use, as registers allow. */
-template<int T, int N> static __device__ LOOP_INLINE void rows_quant(const struct weight_rows &w, const uint8_t *const (&row)[ROWS], int block,
-                                                                     int blocks, const uint8_t *acts, int n, float (&acc)[ROWS][N])
+/* Columns of one tile: `blocks` blocks of 32 from `block` on. Reads are AHEAD chunks before their use, as registers
+ * allow. */
+template <int T, int N>
+static __device__ LOOP_INLINE void rows_quant(const struct weight_rows &w, const uint8_t *const (&row)[ROWS], int block,
+                                              int blocks, const uint8_t *acts, int n, float (&acc)[ROWS][N])
 {
 	constexpr int AHEAD = N > 4 ? 1 : N > 1 || quant_extra_bits(T) ? 2 : 4, PARTS = quant_main_bits(T) == 2 ? 2 : 1;
-	int lane = (int)(threadIdx.x % WARP), chunks = blocks * quant_main_bits(T) / 4, first = block * quant_main_bits(T) / 4;
+	int lane = (int)(threadIdx.x % WARP), chunks = blocks * quant_main_bits(T) / 4,
+	    first = block * quant_main_bits(T) / 4;
 	struct chunk ring[AHEAD][ROWS] = {};
 
 #pragma unroll
@@ -262,7 +286,7 @@ template<int T, int N> static __device__ LOOP_INLINE void rows_quant(const struc
 
 /* ---- rows of floats ---- */
 
-template<int T> static __device__ __forceinline__ void float_values(const uint4 &v, float out[8])
+template <int T> static __device__ __forceinline__ void float_values(const uint4 &v, float out[8])
 {
 #pragma unroll
 	for (int i = 0; i < 4; i++) {
@@ -280,14 +304,15 @@ template<int T> static __device__ __forceinline__ void float_values(const uint4 
 	}
 }
 
-template<int T, int N> static __device__ LOOP_INLINE void rows_float(const uint8_t *const (&row)[ROWS], const float *x, int cols, int n,
-                                                                     float (&acc)[ROWS][N])
+template <int T, int N>
+static __device__ LOOP_INLINE void rows_float(const uint8_t *const (&row)[ROWS], const float *x, int cols, int n,
+                                              float (&acc)[ROWS][N])
 {
 	constexpr int AHEAD = N > 4 ? 2 : 4, VALUES = T == DT_F32 ? 4 : 8;
 	int lane = (int)(threadIdx.x % WARP), chunks = cols / VALUES;
 	uint4 ring[AHEAD][ROWS] = {};
 
-	if (cols % VALUES) {           /* x is unaligned, and rows end within a chunk */
+	if (cols % VALUES) { /* x is unaligned, and rows end within a chunk */
 		for (int i = lane; i < cols; i += WARP)
 #pragma unroll
 			for (int r = 0; r < ROWS; r++) {
@@ -295,7 +320,8 @@ template<int T, int N> static __device__ LOOP_INLINE void rows_float(const uint8
 
 #pragma unroll
 				for (int t = 0; t < N; t++)
-					acc[r][t] = fmaf(v, __ldg(x + (size_t)min(t, n - 1) * (size_t)cols + (size_t)i), acc[r][t]);
+					acc[r][t] = fmaf(v, __ldg(x + (size_t)min(t, n - 1) * (size_t)cols + (size_t)i),
+					                 acc[r][t]);
 			}
 		return;
 	}
@@ -323,7 +349,8 @@ template<int T, int N> static __device__ LOOP_INLINE void rows_float(const uint8
 					ring[u][r] = load_stream(row[r] + 16 * (size_t)(i + WARP * AHEAD));
 #pragma unroll
 			for (int t = 0; t < N; t++) {
-				const float4 *at = (const float4 *)(x + (size_t)min(t, n - 1) * (size_t)cols + (size_t)i * VALUES);
+				const float4 *at =
+					(const float4 *)(x + (size_t)min(t, n - 1) * (size_t)cols + (size_t)i * VALUES);
 
 #pragma unroll
 				for (int h = 0; h < VALUES / 4; h++) {
@@ -344,8 +371,9 @@ template<int T, int N> static __device__ LOOP_INLINE void rows_float(const uint8
 /* ---- the kernel ---- */
 
 /* acc = two rows of w times x.  *ready: the tile of x that lies in shared memory. */
-template<int N> static __device__ __forceinline__ void rows_times(const struct gemv_args &a, const struct weight_rows &w, int row0, uint8_t *acts,
-                                                                  int *ready, float (&acc)[ROWS][N])
+template <int N>
+static __device__ __forceinline__ void rows_times(const struct gemv_args &a, const struct weight_rows &w, int row0,
+                                                  uint8_t *acts, int *ready, float (&acc)[ROWS][N])
 {
 	const uint8_t *row[ROWS];
 
@@ -372,7 +400,8 @@ template<int N> static __device__ __forceinline__ void rows_times(const struct g
 		int block = col / 32, blocks = min(a.tile, a.cols - col) / 32;
 
 		if (*ready != col) {
-			unsigned from = (unsigned)((uint64_t)w.extra * (unsigned)col / (unsigned)a.cols), to = min(w.extra, from + 2048);
+			unsigned from = (unsigned)((uint64_t)w.extra * (unsigned)col / (unsigned)a.cols),
+				 to = min(w.extra, from + 2048);
 
 #pragma unroll
 			for (int r = 0; r < ROWS; r++)
@@ -384,26 +413,27 @@ template<int N> static __device__ __forceinline__ void rows_times(const struct g
 			*ready = col;
 		}
 		switch (w.type) {
-#define CASE(T) case T: rows_quant<T, N>(w, row, block, blocks, acts, a.n, acc); break
-		CASE(DT_Q4_0);
-		CASE(DT_Q4_1);
-		CASE(DT_Q5_0);
-		CASE(DT_Q5_1);
-		CASE(DT_Q8_0);
-		CASE(DT_Q2_K);
-		CASE(DT_Q3_K);
-		CASE(DT_Q4_K);
-		CASE(DT_Q5_K);
-		CASE(DT_Q6_K);
-		CASE(DT_IQ4_NL);
-		CASE(DT_IQ4_XS);
-		CASE(DT_MXFP4);
+#define CASE(T)                                                                                                        \
+	case T: rows_quant<T, N>(w, row, block, blocks, acts, a.n, acc); break
+			CASE(DT_Q4_0);
+			CASE(DT_Q4_1);
+			CASE(DT_Q5_0);
+			CASE(DT_Q5_1);
+			CASE(DT_Q8_0);
+			CASE(DT_Q2_K);
+			CASE(DT_Q3_K);
+			CASE(DT_Q4_K);
+			CASE(DT_Q5_K);
+			CASE(DT_Q6_K);
+			CASE(DT_IQ4_NL);
+			CASE(DT_IQ4_XS);
+			CASE(DT_MXFP4);
 #undef CASE
 		}
 	}
 }
 
-template<int N> __global__ void __launch_bounds__(WARPS * WARP, 2) gemv(struct gemv_args a)
+template <int N> __global__ void __launch_bounds__(WARPS *WARP, 2) gemv(struct gemv_args a)
 {
 	SHARED_DYNAMIC(uint8_t, acts);
 	int p = 0, ready = -1, lane = (int)(threadIdx.x % WARP), warp = (int)(threadIdx.x / WARP);
@@ -464,8 +494,8 @@ int cuda_gemv(struct cuda *c, struct gemv_args *a)
 		if (!a->glu || i == 0)
 			groups += (a->part[i].w.rows + GROUP - 1) / GROUP;
 	}
-	/* With many rows, a block computes several groups of them after preparing x once.  At least four blocks per multiprocessor
-	 * remain, so that none runs alone at the end. */
+	/* With many rows, a block computes several groups of them after preparing x once. At least four blocks per
+	 * multiprocessor remain, so that none runs alone at the end. */
 	for (int i = 0; i < a->n_parts; i++) {
 		int64_t per = groups / (4 * (int64_t)c->info.processors + 1);
 		struct gemv_part *p = &a->part[i];
@@ -493,9 +523,9 @@ int cuda_gemv(struct cuda *c, struct gemv_args *a)
 		cuda_launch(c, acts_quantise, cuda_blocks(in, ACTS_BLOCKS), (unsigned)a->n, 1, WARPS * WARP, 0, q);
 	}
 	switch (width) {
-	case 1:  cuda_launch(c, gemv<1>, blocks, 1, 1, WARPS * WARP, shared, *a); break;
-	case 2:  cuda_launch(c, gemv<2>, blocks, 1, 1, WARPS * WARP, shared, *a); break;
-	case 4:  cuda_launch(c, gemv<4>, blocks, 1, 1, WARPS * WARP, shared, *a); break;
+	case 1: cuda_launch(c, gemv<1>, blocks, 1, 1, WARPS * WARP, shared, *a); break;
+	case 2: cuda_launch(c, gemv<2>, blocks, 1, 1, WARPS * WARP, shared, *a); break;
+	case 4: cuda_launch(c, gemv<4>, blocks, 1, 1, WARPS * WARP, shared, *a); break;
 	default: cuda_launch(c, gemv<8>, blocks, 1, 1, WARPS * WARP, shared, *a); break;
 	}
 	return 0;

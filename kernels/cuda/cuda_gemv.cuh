@@ -1,28 +1,29 @@
-/* kernels/cuda/cuda_gemv.cuh (private to kernels/cuda/) - products of at most eight tokens, between cuda_matmul.cu and cuda_gemv.cu. */
+/* kernels/cuda/cuda_gemv.cuh (private to kernels/cuda/) - products of at most eight tokens, between cuda_matmul.cu and
+ * cuda_gemv.cu. */
 #ifndef WEIR_CUDA_GEMV_CUH
 #define WEIR_CUDA_GEMV_CUH
 
 #include "kernels/cuda/cuda_quant.cuh"
 
-enum { GEMV_PARTS = 8, GEMV_TOKENS = 8 };      /* of a launch, at most */
+enum { GEMV_PARTS = 8, GEMV_TOKENS = 8 }; /* of a launch, at most */
 
 /* One product.  `first` and `per` are filled in by cuda_gemv(). */
 struct gemv_part {
 	struct weight_rows w;
-	float *out;                    /* [n][rows] */
-	const float *bias;             /* [rows], or NULL */
+	float *out;        /* [n][rows] */
+	const float *bias; /* [rows], or NULL */
 	int32_t accumulate;
-	uint32_t first, per;           /* the launch's first block for this product; groups of rows per block */
+	uint32_t first, per; /* the launch's first block for this product; groups of rows per block */
 };
 
 struct gemv_args {
 	struct gemv_part part[GEMV_PARTS];
-	const float *x;                /* [n][cols] */
-	const uint8_t *acts;           /* x quantised, when n > 1 and a weight is quantised */
+	const float *x;      /* [n][cols] */
+	const uint8_t *acts; /* x quantised, when n > 1 and a weight is quantised */
 	int32_t n_parts, n, cols;
-	int32_t tile;                  /* columns in shared memory at a time */
-	int32_t glu;                   /* parts 0 and 1 are gate and up, part 0's output is act(gate) * up */
-	int32_t act;                   /* enum activation */
+	int32_t tile; /* columns in shared memory at a time */
+	int32_t glu;  /* parts 0 and 1 are gate and up, part 0's output is act(gate) * up */
+	int32_t act;  /* enum activation */
 };
 
 /* Products of a->n <= GEMV_TOKENS tokens: 0, or -1 with the error set. */

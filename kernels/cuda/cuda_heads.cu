@@ -1,9 +1,9 @@
 /* kernels/cuda/cuda_heads.cu - rmsnorm, rope, kv_put: the operations on heads of queries, keys and values.
  *
- * Between the products of a layer there are up to six such calls (norms of query and key heads, their rotations, two writes to the
- * cache).  Each moves a few KiB, so its cost is the launch.  So calls on heads are jobs of one kernel, a warp per head, and a call
- * joins the launch before it (gpu_last) where possible: as one more job, or, where it reads what a job writes, as a further step of
- * that job.  A job is
+ * Between the products of a layer there are up to six such calls (norms of query and key heads, their rotations, two
+ * writes to the cache). Each moves a few KiB, so its cost is the launch. So calls on heads are jobs of one kernel, a
+ * warp per head, and a call joins the launch before it (gpu_last) where possible: as one more job, or, where it reads
+ * what a job writes, as a further step of that job. A job is
  *
  *     read the head, [norm it, [write that],] [rotate it by up to three tables, each to its own place,] [put it into the cache]
  *
@@ -20,23 +20,26 @@ extern "C" {
 
 enum { HEAD_JOBS = 5, HEAD_TURNS = 3, HEAD_WARPS = 4, HEAD_MOST = 12288 /* values; 48 KiB shared */ };
 
-struct head_turn { float *out; const float *table; };
+struct head_turn {
+	float *out;
+	const float *table;
+};
 struct head_job {
-	const float *x;            /* [n][heads * dim] */
-	const float *weight;       /* [dim]: norm it; or NULL */
-	float *normed;             /* write that, or NULL */
+	const float *x;      /* [n][heads * dim] */
+	const float *weight; /* [dim]: norm it; or NULL */
+	float *normed;       /* write that, or NULL */
 	struct head_turn turn[HEAD_TURNS];
-	void *plane;               /* put the head (after a rotation in place) into a cache plane; or NULL */
-	int32_t heads, block0;     /* heads per token; the first block of this job */
-	int32_t turns, in_place;   /* rotations; in_place: there is one, and its result is put */
-	int32_t type, cap, slot0;   /* of the plane */
+	void *plane;              /* put the head (after a rotation in place) into a cache plane; or NULL */
+	int32_t heads, block0;    /* heads per token; the first block of this job */
+	int32_t turns, in_place;  /* rotations; in_place: there is one, and its result is put */
+	int32_t type, cap, slot0; /* of the plane */
 	float eps;
 };
 struct head_args {
 	struct head_job job[HEAD_JOBS];
 	int32_t jobs, n, dim;
-	int32_t dims, neox;        /* of rotations; dims = 0: no job rotates yet */
-	int32_t warps;             /* of a block */
+	int32_t dims, neox; /* of rotations; dims = 0: no job rotates yet */
+	int32_t warps;      /* of a block */
 };
 
 static __device__ void head_put(void *to, int type, const float *row, int dim, int lane)
@@ -51,8 +54,9 @@ static __device__ void head_put(void *to, int type, const float *row, int dim, i
 		for (int i = lane; i < dim; i += WARP) {
 			unsigned u = __float_as_uint(row[i]);
 
-			((unsigned short *)to)[i] = (unsigned short)((u & 0x7fffffffu) > 0x7f800000u ? u >> 16 | 64
-			                                                                             : (u + 0x7fffu + (u >> 16 & 1u)) >> 16);
+			((unsigned short *)to)[i] = (unsigned short)((u & 0x7fffffffu) > 0x7f800000u
+			                                                     ? u >> 16 | 64
+			                                                     : (u + 0x7fffu + (u >> 16 & 1u)) >> 16);
 		}
 	} else {
 		/* One block per pass, quantised as in quant.c; a block with NaN or infinity becomes NaN. */
@@ -63,7 +67,11 @@ static __device__ void head_put(void *to, int type, const float *row, int dim, i
 			__half h = __float2half_rn(__fdiv_rn(top, 127.0f));
 
 			d = __half2float(h);
-			q = d > 0 && finite ? fminf(fmaxf(floorf(__fadd_rn(__fadd_rn(__fdiv_rn(x, d), 127.0f), 0.5f)), 0.0f), 254.0f) - 127.0f : 0.0f;
+			q = d > 0 && finite
+			            ? fminf(fmaxf(floorf(__fadd_rn(__fadd_rn(__fdiv_rn(x, d), 127.0f), 0.5f)), 0.0f),
+			                    254.0f) -
+			                      127.0f
+			            : 0.0f;
 			block->qs[lane] = (int8_t)(int)q;
 			if (lane == 0)
 				block->d = finite ? __half_as_ushort(h) : 0x7e00;
@@ -71,7 +79,7 @@ static __device__ void head_put(void *to, int type, const float *row, int dim, i
 	}
 }
 
-__global__ void __launch_bounds__(WARP * HEAD_WARPS) head_rows(struct head_args a)
+__global__ void __launch_bounds__(WARP *HEAD_WARPS) head_rows(struct head_args a)
 {
 	SHARED_DYNAMIC(float, rows);
 	int warp = (int)threadIdx.x / WARP, lane = (int)threadIdx.x % WARP, at = 0;
@@ -114,11 +122,12 @@ __global__ void __launch_bounds__(WARP * HEAD_WARPS) head_rows(struct head_args 
 		for (int i = lane; i < half; i += WARP) {
 			int p = a.neox ? i : 2 * i, q = a.neox ? i + half : 2 * i + 1;
 			float c = table[2 * i], s = table[2 * i + 1], x = row[p], y = row[q];
-			float u = __fsub_rn(__fmul_rn(x, c), __fmul_rn(y, s)), v = __fadd_rn(__fmul_rn(x, s), __fmul_rn(y, c));
+			float u = __fsub_rn(__fmul_rn(x, c), __fmul_rn(y, s)),
+			      v = __fadd_rn(__fmul_rn(x, s), __fmul_rn(y, c));
 
 			out[p] = u;
 			out[q] = v;
-			if (j.in_place) {          /* a pair is this lane's own */
+			if (j.in_place) { /* a pair is this lane's own */
 				row[p] = u;
 				row[q] = v;
 			}
@@ -128,14 +137,20 @@ __global__ void __launch_bounds__(WARP * HEAD_WARPS) head_rows(struct head_args 
 	}
 	__syncwarp();
 	if (j.plane) {
-		size_t bytes = j.type == DT_F32 ? 4 * (size_t)a.dim : j.type == DT_Q8_0 ? (size_t)a.dim / 32 * 34 : 2 * (size_t)a.dim;
+		size_t bytes = j.type == DT_F32    ? 4 * (size_t)a.dim
+		               : j.type == DT_Q8_0 ? (size_t)a.dim / 32 * 34
+		                                   : 2 * (size_t)a.dim;
 
-		head_put((char *)j.plane + ((size_t)head * (size_t)j.cap + (size_t)j.slot0 + (size_t)token) * bytes, j.type, row, a.dim, lane);
+		head_put((char *)j.plane + ((size_t)head * (size_t)j.cap + (size_t)j.slot0 + (size_t)token) * bytes,
+		         j.type, row, a.dim, lane);
 	}
 }
 
 /* Bytes that are read or written. */
-struct span { const char *p; size_t n; };
+struct span {
+	const char *p;
+	size_t n;
+};
 
 static struct span span_of(const void *p, size_t n)
 {
@@ -143,17 +158,22 @@ static struct span span_of(const void *p, size_t n)
 
 	return s;
 }
-static int spans_meet(struct span a, struct span b) { return a.n && b.n && a.p < b.p + b.n && b.p < a.p + a.n; }
+static int spans_meet(struct span a, struct span b)
+{
+	return a.n && b.n && a.p < b.p + b.n && b.p < a.p + a.n;
+}
 
 enum { READS = 2 + HEAD_TURNS, WRITES = 2 + HEAD_TURNS };
-static void job_spans(const struct head_args *a, const struct head_job *j, struct span reads[READS], struct span writes[WRITES])
+static void job_spans(const struct head_args *a, const struct head_job *j, struct span reads[READS],
+                      struct span writes[WRITES])
 {
 	size_t all = (size_t)a->n * (size_t)j->heads * (size_t)a->dim * 4;
 
 	reads[0] = span_of(j->x, all);
 	reads[1] = span_of(j->weight, (size_t)a->dim * 4);
 	writes[0] = span_of(j->normed, all);
-	writes[1] = span_of(j->plane, (size_t)j->heads * (size_t)j->cap * (size_t)dtype_bytes((enum dtype)j->type, (uint64_t)a->dim));
+	writes[1] = span_of(j->plane, (size_t)j->heads * (size_t)j->cap *
+	                                      (size_t)dtype_bytes((enum dtype)j->type, (uint64_t)a->dim));
 	for (int t = 0; t < HEAD_TURNS; t++) {
 		int is = t < j->turns;
 
@@ -179,7 +199,8 @@ static int jobs_apart(const struct head_args *a, const struct head_job *j, const
 /* Can a job that reads x also rotate it into `out`?  Within a job only x is read before anything is written. */
 static int turn_fits(const struct head_args *a, const struct head_job *j, const float *out, const float *table)
 {
-	struct span reads[READS], writes[WRITES], o = span_of(out, (size_t)a->n * (size_t)j->heads * (size_t)a->dim * 4);
+	struct span reads[READS], writes[WRITES],
+		o = span_of(out, (size_t)a->n * (size_t)j->heads * (size_t)a->dim * 4);
 	struct span t = span_of(table, (size_t)a->n * (size_t)a->dims * 4);
 
 	job_spans(a, j, reads, writes);
@@ -205,7 +226,8 @@ static int job_may_become(const struct head_args *a, const struct head_job *to, 
 
 static struct head_args *heads_waiting(struct cuda *c, int32_t n, int32_t dim, unsigned **grid)
 {
-	struct head_args *a = (struct head_args *)gpu_last(c->gpu, (const void *)(void (*)(struct head_args))head_rows, sizeof *a, grid);
+	struct head_args *a = (struct head_args *)gpu_last(c->gpu, (const void *)(void (*)(struct head_args))head_rows,
+	                                                   sizeof *a, grid);
 
 	return a && a->n == n && a->dim == dim ? a : NULL;
 }
@@ -257,9 +279,15 @@ static int head_fits(struct backend *be, int32_t dim)
 
 /* ---- norms ---- */
 
-enum { NORM_HEAD = 512, NORM_THREADS = 1024 };       /* groups up to this size are jobs of heads, a warp each */
+enum { NORM_HEAD = 512, NORM_THREADS = 1024 }; /* groups up to this size are jobs of heads, a warp each */
 
-struct norm_args { float *out; const float *x, *weight; int32_t group, wide, apart; float eps; };   /* apart: groups of a row with weights of their own */
+/* apart: groups of a row with weights of their own */
+struct norm_args {
+	float *out;
+	const float *x, *weight;
+	int32_t group, wide, apart;
+	float eps;
+};
 
 /* A block per group; wide: four values at a time. */
 __global__ void __launch_bounds__(NORM_THREADS) norm_rows(struct norm_args a)
@@ -269,7 +297,7 @@ __global__ void __launch_bounds__(NORM_THREADS) norm_rows(struct norm_args a)
 	const float *weight = a.weight + (size_t)(blockIdx.x % (unsigned)a.apart) * (size_t)a.group;
 	float *out = a.out + (size_t)blockIdx.x * (size_t)a.group, sum = 0, scale;
 	int warp = (int)threadIdx.x / WARP, lane = (int)threadIdx.x % WARP, step = (int)blockDim.x, most = a.group / 4;
-	float4 kept[4];            /* a row of up to 16,384 values is read once */
+	float4 kept[4]; /* a row of up to 16,384 values is read once */
 
 	if (a.wide) {
 #pragma unroll
@@ -277,7 +305,8 @@ __global__ void __launch_bounds__(NORM_THREADS) norm_rows(struct norm_args a)
 			int i = (int)threadIdx.x + k * step;
 
 			kept[k] = i < most ? ((const float4 *)x)[i] : make_float4(0, 0, 0, 0);
-			sum += kept[k].x * kept[k].x + kept[k].y * kept[k].y + kept[k].z * kept[k].z + kept[k].w * kept[k].w;
+			sum += kept[k].x * kept[k].x + kept[k].y * kept[k].y + kept[k].z * kept[k].z +
+			       kept[k].w * kept[k].w;
 		}
 		for (int i = (int)threadIdx.x + 4 * step; i < most; i += step) {
 			float4 v = ((const float4 *)x)[i];
@@ -302,13 +331,15 @@ __global__ void __launch_bounds__(NORM_THREADS) norm_rows(struct norm_args a)
 			if (i < most) {
 				float4 w = ((const float4 *)weight)[i], v = kept[k];
 
-				((float4 *)out)[i] = make_float4(v.x * scale * w.x, v.y * scale * w.y, v.z * scale * w.z, v.w * scale * w.w);
+				((float4 *)out)[i] = make_float4(v.x * scale * w.x, v.y * scale * w.y,
+				                                 v.z * scale * w.z, v.w * scale * w.w);
 			}
 		}
 		for (int i = (int)threadIdx.x + 4 * step; i < most; i += step) {
 			float4 w = ((const float4 *)weight)[i], v = ((const float4 *)x)[i];
 
-			((float4 *)out)[i] = make_float4(v.x * scale * w.x, v.y * scale * w.y, v.z * scale * w.z, v.w * scale * w.w);
+			((float4 *)out)[i] =
+				make_float4(v.x * scale * w.x, v.y * scale * w.y, v.z * scale * w.z, v.w * scale * w.w);
 		}
 	} else {
 		for (int i = (int)threadIdx.x; i < a.group; i += step)
@@ -316,13 +347,14 @@ __global__ void __launch_bounds__(NORM_THREADS) norm_rows(struct norm_args a)
 	}
 }
 
-void cuda_rmsnorm(struct backend *be, struct tensor *out, const struct tensor *x, const struct tensor *w, int32_t group, float eps,
-                  int32_t n)
+void cuda_rmsnorm(struct backend *be, struct tensor *out, const struct tensor *x, const struct tensor *w, int32_t group,
+                  float eps, int32_t n)
 {
 	struct norm_args a = {};
 	int32_t threads;
 
-	if (cuda_stopped(be) || !(a.x = cuda_rows_of(be, x, n, 0, "rmsnorm")) || !(a.out = cuda_rows_of(be, out, n, x->cols, "rmsnorm")) ||
+	if (cuda_stopped(be) || !(a.x = cuda_rows_of(be, x, n, 0, "rmsnorm")) ||
+	    !(a.out = cuda_rows_of(be, out, n, x->cols, "rmsnorm")) ||
 	    !(a.weight = cuda_rows_of(be, w, 1, w->cols == x->cols ? x->cols : group, "rmsnorm")))
 		return;
 	if (group <= 0 || x->cols % group) {
@@ -354,8 +386,8 @@ void cuda_rmsnorm(struct backend *be, struct tensor *out, const struct tensor *x
 /* ---- rotations ---- */
 
 /* Join a rotation to a queued job that reads x or writes it as its norm.  1 = joined. */
-static int rope_joins(struct cuda *c, float *out, const float *x, const float *table, int32_t heads, int32_t dim, int32_t dims, int neox,
-                      int32_t n)
+static int rope_joins(struct cuda *c, float *out, const float *x, const float *table, int32_t heads, int32_t dim,
+                      int32_t dims, int neox, int32_t n)
 {
 	unsigned *grid;
 	struct head_args *w = heads_waiting(c, n, dim, &grid);
@@ -367,13 +399,14 @@ static int rope_joins(struct cuda *c, float *out, const float *x, const float *t
 		int32_t before = w->dims;
 		int ok;
 
-		if ((j->normed ? j->normed : j->x) != x || j->heads != heads || j->plane || j->in_place || j->turns == HEAD_TURNS)
+		if ((j->normed ? j->normed : j->x) != x || j->heads != heads || j->plane || j->in_place ||
+		    j->turns == HEAD_TURNS)
 			continue;
 		if (out == x) {
 			if (j->turns)
-				continue;          /* the earlier rotations read x too */
+				continue; /* the earlier rotations read x too */
 			to.in_place = 1;
-			to.normed = NULL;          /* overwritten by the rotation */
+			to.normed = NULL; /* overwritten by the rotation */
 		}
 		w->dims = dims;
 		w->neox = neox;
@@ -389,19 +422,20 @@ static int rope_joins(struct cuda *c, float *out, const float *x, const float *t
 	return 0;
 }
 
-void cuda_rope(struct backend *be, struct tensor *out, const struct tensor *x, const struct tensor *table, int32_t head_dim, int32_t dims,
-               int neox, int32_t n)
+void cuda_rope(struct backend *be, struct tensor *out, const struct tensor *x, const struct tensor *table,
+               int32_t head_dim, int32_t dims, int neox, int32_t n)
 {
 	struct cuda *c = cuda_of(be);
 	struct head_job job = {};
 	const float *from, *turns;
 	float *to;
 
-	if (cuda_stopped(be) || !(to = cuda_rows_of(be, out, n, x->cols, "rope")) || !(from = cuda_rows_of(be, x, n, 0, "rope")) ||
-	    !(turns = cuda_rows_of(be, table, n, dims, "rope")))
+	if (cuda_stopped(be) || !(to = cuda_rows_of(be, out, n, x->cols, "rope")) ||
+	    !(from = cuda_rows_of(be, x, n, 0, "rope")) || !(turns = cuda_rows_of(be, table, n, dims, "rope")))
 		return;
 	if (head_dim <= 0 || x->cols % head_dim || dims > head_dim || dims < 0 || dims % 2) {
-		backend_fail(be, "internal: rope got %d columns, heads of %d, %d of them rotated", (int)x->cols, (int)head_dim, (int)dims);
+		backend_fail(be, "internal: rope got %d columns, heads of %d, %d of them rotated", (int)x->cols,
+		             (int)head_dim, (int)dims);
 		return;
 	}
 	if (n < 1)
@@ -447,7 +481,8 @@ static int put_joins(struct cuda *c, const float *x, const struct head_job *put,
 	return 0;
 }
 
-void cuda_kv_put(struct backend *be, struct tensor *plane, const struct tensor *x, int32_t n_kv_head, int32_t slot0, int32_t n)
+void cuda_kv_put(struct backend *be, struct tensor *plane, const struct tensor *x, int32_t n_kv_head, int32_t slot0,
+                 int32_t n)
 {
 	struct cuda *c = cuda_of(be);
 	struct head_job job = {};
@@ -456,7 +491,8 @@ void cuda_kv_put(struct backend *be, struct tensor *plane, const struct tensor *
 	if (cuda_stopped(be) || !(job.x = cuda_rows_of(be, x, n, 0, "kv_put")))
 		return;
 	if (t == DT_Q8_0 && plane->cols % 32) {
-		backend_fail(be, "a q8_0 cache needs heads of a multiple of 32 values, not %d; use --kv-type f16", (int)plane->cols);
+		backend_fail(be, "a q8_0 cache needs heads of a multiple of 32 values, not %d; use --kv-type f16",
+		             (int)plane->cols);
 		return;
 	}
 	if (!plane->data || plane->layout != LAYOUT_PLAIN || !kv_type_ok(t) || n_kv_head <= 0 ||

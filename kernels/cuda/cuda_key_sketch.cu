@@ -1,9 +1,10 @@
 /* kernels/cuda/cuda_key_sketch.cu - key_sketch (layout: kernels/common/key_sketch.h).
  *
- * The bits are those of the CPU backend: sums are taken in the same order, and no multiplication is fused with an addition.
+ * The bits are those of the CPU backend: sums are taken in the same order, and no multiplication is fused with an
+ * addition.
  *
- * 1 launch.  A thread block takes a block of 256 keys of a KV head: reads the rows, twice where their mean is wanted, and writes 34
- * bytes for a key of 128 values at 2 bits. */
+ * 1 launch. A thread block takes a block of 256 keys of a KV head: reads the rows, twice where their mean is wanted,
+ * and writes 34 bytes for a key of 128 values at 2 bits. */
 #include "kernels/cuda/cuda_select.cuh"
 
 enum { SKETCH_THREADS = 512, SKETCH_KEYS = 64, SKETCH_SHARED = 64 << 10 };
@@ -13,8 +14,8 @@ struct key_sketch_args {
 	const uint8_t *plane;
 	int64_t row_bytes, head_bytes;
 	int32_t type, whole, cap, bits, dim, slot0, slot1, ld, panel_bytes, block_bytes, mean_bytes;
-	int32_t keys;                /* transformed at a time, SKETCH_KEYS or fewer */
-	float step;                  /* sketch_step() */
+	int32_t keys; /* transformed at a time, SKETCH_KEYS or fewer */
+	float step;   /* sketch_step() */
 };
 
 static __device__ inline float quad_sum(float x)
@@ -35,10 +36,10 @@ static __device__ inline void mean_of(const struct key_sketch_args &a, float *me
 	}
 }
 
-/* A lane of a panel and its scale, by four threads: thread j has values j, j + 4, ... of the transformed key x.  there: it is to be
- * stored; else x is any key. */
-static __device__ inline void key_code(const struct key_sketch_args &a, uint8_t *panel, int32_t lane, uint16_t *scale, const float *x, int32_t j,
-                                       int there)
+/* A lane of a panel and its scale, by four threads: thread j has values j, j + 4, ... of the transformed key x. there:
+ * it is to be stored; else x is any key. */
+static __device__ inline void key_code(const struct key_sketch_args &a, uint8_t *panel, int32_t lane, uint16_t *scale,
+                                       const float *x, int32_t j, int there)
 {
 	int32_t quads = 8 / a.bits, units = (a.dim * a.bits + 31) / 32;
 	float size = 0, product = 0, top = (float)((1 << a.bits) - 1), step, inv;
@@ -72,17 +73,19 @@ static __device__ inline void key_code(const struct key_sketch_args &a, uint8_t 
 	}
 	product = quad_sum(product);
 	if (there && j == 0)
-		*scale = __half_as_ushort(__float2half_rn(product > 0 && size < INFINITY ? __fdiv_rn(size, product) : 0));
+		*scale = __half_as_ushort(
+			__float2half_rn(product > 0 && size < INFINITY ? __fdiv_rn(size, product) : 0));
 }
 
 static __global__ void key_sketch(struct key_sketch_args a)
 {
-	SHARED_DYNAMIC(float, x);    /* [keys][ld] */
+	SHARED_DYNAMIC(float, x); /* [keys][ld] */
 	int32_t thread = (int32_t)threadIdx.x, lane = thread % WARP, warp = thread / WARP, head = (int32_t)blockIdx.y;
 	int32_t block = a.slot0 / SKETCH_BLOCK + (int32_t)blockIdx.x, begin = block * SKETCH_BLOCK;
 	int32_t k0 = max(a.slot0 - begin, 0), k1 = min(a.slot1 - begin, (int32_t)SKETCH_BLOCK);
 	const uint8_t *rows = a.plane + ((int64_t)head * a.cap + begin) * a.row_bytes;
-	uint8_t *to = a.sketch + head * a.head_bytes + (int64_t)block * a.block_bytes, *panels = to + a.mean_bytes + 2 * SKETCH_BLOCK;
+	uint8_t *to = a.sketch + head * a.head_bytes + (int64_t)block * a.block_bytes,
+		*panels = to + a.mean_bytes + 2 * SKETCH_BLOCK;
 	float *mean = (float *)to, *own = mean + a.dim;
 	uint16_t *scales = (uint16_t *)(to + a.mean_bytes);
 
@@ -119,8 +122,8 @@ static __global__ void key_sketch(struct key_sketch_args a)
 		for (int32_t i0 = 8 * warp; i0 < n; i0 += 8 * (SKETCH_THREADS / WARP)) {
 			int32_t i = i0 + lane / 4, k = from + i;
 
-			key_code(a, panels + (int64_t)(k / SKETCH_PANEL) * a.panel_bytes, k % SKETCH_PANEL, scales + k, x + (i < n ? i : i0) * a.ld, lane % 4,
-			         i < n);
+			key_code(a, panels + (int64_t)(k / SKETCH_PANEL) * a.panel_bytes, k % SKETCH_PANEL, scales + k,
+			         x + (i < n ? i : i0) * a.ld, lane % 4, i < n);
 		}
 		__syncthreads();
 	}
@@ -132,8 +135,8 @@ uint64_t cuda_key_sketch_bytes(const struct backend *be, int32_t n_kv_head, int3
 	return sketch_bytes(n_kv_head, cap, head_dim, bits);
 }
 
-void cuda_key_sketch(struct backend *be, struct tensor *sketch, const struct tensor *plane, int32_t n_kv_head, int32_t cap, int32_t bits,
-                   int32_t slot0, int32_t n)
+void cuda_key_sketch(struct backend *be, struct tensor *sketch, const struct tensor *plane, int32_t n_kv_head,
+                     int32_t cap, int32_t bits, int32_t slot0, int32_t n)
 {
 	struct cuda *c = cuda_of(be);
 	struct key_sketch_args a = {};
@@ -161,9 +164,9 @@ void cuda_key_sketch(struct backend *be, struct tensor *sketch, const struct ten
 	a.dim = dim;
 	a.slot0 = slot0;
 	a.slot1 = slot0 + n;
-	a.ld = (dim + 31) / 32 * 32 + 4;        /* eight keys of a warp lie in eight different quarters of the banks */
-	for (a.keys = SKETCH_KEYS; a.keys > 1 && a.keys * a.ld * 4 > SKETCH_SHARED; )
+	a.ld = (dim + 31) / 32 * 32 + 4; /* eight keys of a warp lie in eight different quarters of the banks */
+	for (a.keys = SKETCH_KEYS; a.keys > 1 && a.keys * a.ld * 4 > SKETCH_SHARED;)
 		a.keys /= 2;
-	cuda_launch(c, key_sketch, (unsigned)cuda_power((a.slot1 - 1) / SKETCH_BLOCK - slot0 / SKETCH_BLOCK + 1), (unsigned)n_kv_head, 1,
-	            SKETCH_THREADS, (unsigned)(a.keys * a.ld * 4), a);
+	cuda_launch(c, key_sketch, (unsigned)cuda_power((a.slot1 - 1) / SKETCH_BLOCK - slot0 / SKETCH_BLOCK + 1),
+	            (unsigned)n_kv_head, 1, SKETCH_THREADS, (unsigned)(a.keys * a.ld * 4), a);
 }

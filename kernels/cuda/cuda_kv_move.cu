@@ -1,28 +1,32 @@
-/* kernels/cuda/cuda_kv_move.cu - kv_move: entries of a plane copied to other slots of it, keys rotated further on the way.
+/* kernels/cuda/cuda_kv_move.cu - kv_move: entries of a plane copied to other slots of it, keys rotated further on the
+ * way.
  *
- * 1 launch where the moved entries of a KV head fit in shared memory, else 2; each entry is read and written once.  Consecutive calls share
- * a launch, up to MOVE_PLANES planes: a step of a cache of 28 layers takes 2 launches.
+ * 1 launch where the moved entries of a KV head fit in shared memory, else 2; each entry is read and written once.
+ * Consecutive calls share a launch, up to MOVE_PLANES planes: a step of a cache of 28 layers takes 2 launches.
  *
  * The list lies on the device: a move out of the plane is left out, not reported. */
 #include "kernels/cuda/cuda_select.cuh"
 
 enum { MOVE_THREADS = 512, MOVE_SHARED = 96 << 10, MOVE_BLOCK = 64 };
 
-struct move_plane { uint8_t *plane; const int32_t *move; };
-enum { MOVE_PLANES = 56 };       /* as many as fit in a kernel's argument */
+struct move_plane {
+	uint8_t *plane;
+	const int32_t *move;
+};
+enum { MOVE_PLANES = 56 }; /* as many as fit in a kernel's argument */
 
 struct move_args {
-	uint8_t *stage;              /* device memory [n_kv_head][n] entries, where shared memory is too small */
-	const float *shift;           /* NULL: entries as they are */
+	uint8_t *stage;     /* device memory [n_kv_head][n] entries, where shared memory is too small */
+	const float *shift; /* NULL: entries as they are */
 	int64_t row_bytes, move_cols;
-	uint64_t shifted;             /* planes whose entries are shifted */
+	uint64_t shifted; /* planes whose entries are shifted */
 	int32_t type, n, heads, cap, dim, dims, neox, shifts, planes;
 	struct move_plane at[MOVE_PLANES];
 };
 
 /* The work of one block: a KV head of a plane. */
 struct move_view {
-	uint8_t *plane;              /* the head's first slot */
+	uint8_t *plane; /* the head's first slot */
 	const int32_t *list;
 	const float *shift;
 	int64_t row_bytes;
@@ -47,14 +51,17 @@ static __device__ inline struct move_view move_view_of(const struct move_args &a
 	return v;
 }
 
-struct row_move { int32_t from, to, shift; };
+struct row_move {
+	int32_t from, to, shift;
+};
 
 /* Move i; from = -1: none, or out of the plane. */
 static __device__ inline struct row_move move_of(const struct move_view &a, int32_t i)
 {
 	struct row_move m = { a.list[3 * i], a.list[3 * i + 1], a.list[3 * i + 2] };
 
-	if ((uint32_t)m.from >= (uint32_t)a.cap || (uint32_t)m.to >= (uint32_t)a.cap || (a.shift && m.shift >= a.shifts))
+	if ((uint32_t)m.from >= (uint32_t)a.cap || (uint32_t)m.to >= (uint32_t)a.cap ||
+	    (a.shift && m.shift >= a.shifts))
 		m.from = -1;
 	if (!a.shift)
 		m.shift = -1;
@@ -91,7 +98,8 @@ static __device__ inline void row_shift(const struct move_view &a, uint8_t *to, 
 	int32_t lane = (int32_t)threadIdx.x % WARP, half = a.dims / 2;
 
 	for (int32_t i0 = 0; i0 < a.dim; i0 += WARP) {
-		int32_t i = i0 + lane, pair = a.neox ? i % half : i / 2, mate = a.neox ? i < half ? i + half : i - half : i ^ 1;
+		int32_t i = i0 + lane, pair = a.neox ? i % half : i / 2,
+			mate = a.neox ? i < half ? i + half : i - half : i ^ 1;
 		float y = i < a.dim ? row_value(from, a.type, i) : 0;
 
 		if (i < a.dims) {
@@ -103,7 +111,8 @@ static __device__ inline void row_shift(const struct move_view &a, uint8_t *to, 
 			/* The warp's 32 values are one block. */
 			uint8_t *block = to + i / 32 * 34;
 			uint16_t d16 = __half_as_ushort(__float2half_rn(__fdiv_rn(warp_max(fabsf(y)), 127.0f)));
-			float d = half_of(d16), v = d > 0 ? floorf(__fadd_rn(__fadd_rn(__fdiv_rn(y, d), 127.0f), 0.5f)) : 127;
+			float d = half_of(d16),
+			      v = d > 0 ? floorf(__fadd_rn(__fadd_rn(__fdiv_rn(y, d), 127.0f), 0.5f)) : 127;
 
 			v = v > 0 ? v : 0;
 			v = v < 254 ? v : 254;
@@ -184,8 +193,9 @@ static __global__ void __launch_bounds__(MOVE_THREADS, 2) move_in(struct move_ar
 /* Can the moves of a (one plane) join the launch b? */
 static int move_joins(const struct move_args *a, const struct move_args *b)
 {
-	if (b->planes >= MOVE_PLANES || a->row_bytes != b->row_bytes || a->move_cols != b->move_cols || a->type != b->type || a->n != b->n ||
-	    a->heads != b->heads || a->cap != b->cap || a->dim != b->dim || a->neox != b->neox ||
+	if (b->planes >= MOVE_PLANES || a->row_bytes != b->row_bytes || a->move_cols != b->move_cols ||
+	    a->type != b->type || a->n != b->n || a->heads != b->heads || a->cap != b->cap || a->dim != b->dim ||
+	    a->neox != b->neox ||
 	    (a->shift && b->shift && (a->shift != b->shift || a->shifts != b->shifts || a->dims != b->dims)))
 		return 0;
 	for (int32_t i = 0; i < b->planes; i++)
@@ -220,7 +230,8 @@ void cuda_kv_move(struct backend *be, struct tensor *plane, const struct kv_move
 	bytes = a.n * a.row_bytes;
 	if (bytes <= MOVE_SHARED) {
 		unsigned *blocks;
-		struct move_args *before = (struct move_args *)gpu_last(c->gpu, (const void *)move_heads, sizeof a, &blocks);
+		struct move_args *before =
+			(struct move_args *)gpu_last(c->gpu, (const void *)move_heads, sizeof a, &blocks);
 
 		if (before && move_joins(&a, before)) {
 			if (a.shift) {

@@ -1,14 +1,16 @@
-/* kernels/cuda/cuda_matmul.cu - matmul and matmul_glu: few tokens by kernels that read quantised weights (cuda_gemv.cu), many by cuBLAS.
+/* kernels/cuda/cuda_matmul.cu - matmul and matmul_glu: few tokens by kernels that read quantised weights
+ * (cuda_gemv.cu), many by cuBLAS.
  *
- * More than eight tokens: x is converted to f16 [n][cols], each token scaled by a power of two where its values would leave the range
- * of f16.  f16 weights are used as they are; all others are converted, a piece of rows at a time (mostly a whole matrix), scaled by
- * one power of two per matrix, which load_weight found.  cuBLAS multiplies and sums in f32.  One more kernel undoes the scaling and
- * applies bias, accumulation and act(gate) * up; it returns at once where there is nothing to do.
+ * More than eight tokens: x is converted to f16 [n][cols], each token scaled by a power of two where its values would
+ * leave the range of f16. f16 weights are used as they are; all others are converted, a piece of rows at a time (mostly
+ * a whole matrix), scaled by one power of two per matrix, which load_weight found. cuBLAS multiplies and sums in f32.
+ * One more kernel undoes the scaling and applies bias, accumulation and act(gate) * up; it returns at once where there
+ * is nothing to do.
  *
  * Precision: f16 keeps 11 bits, so x and converted weights are each off by about 2e-8 of their signal (NMSE).
  *
- * Launches: up to eight tokens 1 or 2, of the whole group.  More: 1 for x, and per product 1 for every piece that is converted, 1 product
- * per piece, 1 to finish. */
+ * Launches: up to eight tokens 1 or 2, of the whole group. More: 1 for x, and per product 1 for every piece that is
+ * converted, 1 product per piece, 1 to finish. */
 #include "kernels/cuda/cuda_gemv.cuh"
 
 enum { THREADS = 256, FINISH_VALUES = 1024 };
@@ -43,7 +45,12 @@ static void run_few(struct cuda *c, struct gemv_args *a, const float *x, int32_t
 
 /* ---- many ---- */
 
-struct half_x_args { const float *x; uint16_t *out; int32_t *exponent; int32_t cols; };
+struct half_x_args {
+	const float *x;
+	uint16_t *out;
+	int32_t *exponent;
+	int32_t cols;
+};
 
 /* A block per token. */
 __global__ void x_to_half(struct half_x_args a)
@@ -71,13 +78,13 @@ __global__ void x_to_half(struct half_x_args a)
 }
 
 struct finish_args {
-	const float *a, *up;                   /* products [n][rows]; up: of a gated unit, or NULL */
+	const float *a, *up; /* products [n][rows]; up: of a gated unit, or NULL */
 	float *out;
-	const float *bias, *up_bias;           /* [rows], or NULL */
-	const int32_t *exponent;               /* of the tokens */
+	const float *bias, *up_bias; /* [rows], or NULL */
+	const int32_t *exponent;     /* of the tokens */
 	const struct weight_head *head, *head_up;
 	int32_t rows, accumulate;
-	int32_t act;                           /* enum activation, of a gated unit */
+	int32_t act; /* enum activation, of a gated unit */
 };
 
 __global__ void product_finish(struct finish_args a)
@@ -88,7 +95,7 @@ __global__ void product_finish(struct finish_args a)
 
 	e -= a.head ? half_exponent(a.head->largest) : 0;
 	if (!e && !a.up && !a.bias && !a.accumulate)
-		return;                        /* the product is already in `out` */
+		return; /* the product is already in `out` */
 	for (int r = first + (int)threadIdx.x; r < min(a.rows, first + FINISH_VALUES); r += THREADS) {
 		float v = times_power(a.a[at + (size_t)r], e);
 
@@ -101,7 +108,11 @@ __global__ void product_finish(struct finish_args a)
 }
 
 /* The tokens of one call, as f16. */
-struct many { const uint16_t *x; const int32_t *exponent; int32_t n, cols; };
+struct many {
+	const uint16_t *x;
+	const int32_t *exponent;
+	int32_t n, cols;
+};
 
 static int many_begin(struct cuda *c, struct many *k, const float *x, int32_t n, int32_t cols)
 {
@@ -139,7 +150,8 @@ static int many_room(struct cuda *c, const struct weight_rows *w)
 }
 
 /* out [n][rows] = x w^T, still scaled by the powers of two. */
-static void many_times(struct cuda *c, const struct many *k, const struct weight_rows *w, const struct weight_head *head, float *out)
+static void many_times(struct cuda *c, const struct many *k, const struct weight_rows *w,
+                       const struct weight_head *head, float *out)
 {
 	int32_t per = piece_rows(w);
 
@@ -166,7 +178,8 @@ static void many_finish(struct cuda *c, const struct many *k, const struct finis
 		b.out += at;
 		b.up = a->up ? a->up + at : NULL;
 		b.exponent = k->exponent + i;
-		cuda_launch(c, product_finish, cuda_blocks(a->rows, FINISH_VALUES), (unsigned)(k->n - i < 32768 ? k->n - i : 32768), 1, THREADS, 0, b);
+		cuda_launch(c, product_finish, cuda_blocks(a->rows, FINISH_VALUES),
+		            (unsigned)(k->n - i < 32768 ? k->n - i : 32768), 1, THREADS, 0, b);
 	}
 }
 
@@ -182,7 +195,7 @@ void cuda_matmul(struct backend *be, const struct matmul *m, int32_t n_m, const 
 
 	if (cuda_stopped(be) || n <= 0 || n_m <= 0 || !(xp = cuda_rows_of(&c->base, x, n, 0, "matmul")))
 		return;
-	for (int32_t i = 0; i < n_m; ) {
+	for (int32_t i = 0; i < n_m;) {
 		memset(&few, 0, sizeof few);
 		few.cols = x->cols;
 		for (; i < n_m && few.n_parts < GEMV_PARTS; i++) {
@@ -221,12 +234,13 @@ void cuda_matmul(struct backend *be, const struct matmul *m, int32_t n_m, const 
 		}
 		if (few.n_parts) {
 			run_few(c, &few, xp, n);
-			begun = 0;             /* run_few() has overwritten c->acts */
+			begun = 0; /* run_few() has overwritten c->acts */
 		}
 	}
 }
 
-void cuda_matmul_glu(struct backend *be, struct tensor *out, const struct matmul_glu *m, const struct tensor *x, int32_t n)
+void cuda_matmul_glu(struct backend *be, struct tensor *out, const struct matmul_glu *m, const struct tensor *x,
+                     int32_t n)
 {
 	const struct tensor *gate = m->gate, *up = m->up;
 	enum activation act = m->act;
@@ -263,8 +277,9 @@ void cuda_matmul_glu(struct backend *be, struct tensor *out, const struct matmul
 		run_few(c, &few, xp, n);
 		return;
 	}
-	if (cuda_buffer_grow(c, &c->product, (size_t)n * (size_t)up->rows * sizeof(float)) < 0 || many_room(c, &few.part[0].w) < 0 ||
-	    many_room(c, &few.part[1].w) < 0 || many_begin(c, &many, xp, n, x->cols) < 0)
+	if (cuda_buffer_grow(c, &c->product, (size_t)n * (size_t)up->rows * sizeof(float)) < 0 ||
+	    many_room(c, &few.part[0].w) < 0 || many_room(c, &few.part[1].w) < 0 ||
+	    many_begin(c, &many, xp, n, x->cols) < 0)
 		return;
 	f.out = op;
 	f.a = op;

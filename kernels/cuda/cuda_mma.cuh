@@ -1,6 +1,7 @@
-/* kernels/cuda/cuda_mma.cuh (private to kernels/cuda/) - tensor core products of a warp, and asynchronous copies to shared memory.
+/* kernels/cuda/cuda_mma.cuh (private to kernels/cuda/) - tensor core products of a warp, and asynchronous copies to
+ * shared memory.
  *
- * One product of a warp is C[16][8] += A[16][16] B[16][8], A and B in f16 or bf16, C in f32.  Lane 4 g + t holds
+ * One product of a warp is C[16][8] += A[16][16] B[16][8], A and B in f16 or bf16, C in f32. Lane 4 g + t holds
  *
  *     A  a[0], a[1]  rows g and g + 8, columns 2t and 2t + 1       a[2], a[3]  the same rows, columns 2t + 8 and 2t + 9
  *     B  b0          rows 2t and 2t + 1 of column g                b1          rows 2t + 8 and 2t + 9
@@ -53,34 +54,43 @@ struct as_bf16 {
 
 static __device__ inline void mma16(as_f16, float c[4], const uint32_t a[4], uint32_t b0, uint32_t b1)
 {
-	asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-	             : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-	             : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+	asm volatile(
+		"mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+		: "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+		: "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
 static __device__ inline void mma16(as_bf16, float c[4], const uint32_t a[4], uint32_t b0, uint32_t b1)
 {
-	asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-	             : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-	             : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+	asm volatile(
+		"mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+		: "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+		: "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
 /* Copy 16 bytes from device to shared memory asynchronously, complete after copies_wait(); zeros unless `there`. */
 static __device__ inline void copy16(void *shared, const void *from, int there)
 {
-	asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
-	             :: "r"((uint32_t)__cvta_generic_to_shared(shared)), "l"(from), "r"(there ? 16 : 0) : "memory");
+	asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"((uint32_t)__cvta_generic_to_shared(shared)),
+	             "l"(from), "r"(there ? 16 : 0)
+	             : "memory");
 }
 
-static __device__ inline void copies_end(void) { asm volatile("cp.async.commit_group;" ::: "memory"); }
+static __device__ inline void copies_end(void)
+{
+	asm volatile("cp.async.commit_group;" ::: "memory");
+}
 /* Wait until all but the last LEFT groups of this thread's copies are complete; other threads know after a barrier. */
-template<int LEFT> static __device__ inline void copies_wait(void) { asm volatile("cp.async.wait_group %0;" :: "n"(LEFT) : "memory"); }
+template <int LEFT> static __device__ inline void copies_wait(void)
+{
+	asm volatile("cp.async.wait_group %0;" ::"n"(LEFT) : "memory");
+}
 
 #else
 
-template<class F> static inline void mma16(F, float c[4], const uint32_t a[4], uint32_t b0, uint32_t b1)
+template <class F> static inline void mma16(F, float c[4], const uint32_t a[4], uint32_t b0, uint32_t b1)
 {
-	uint32_t (*box)[6] = host_lanes(), lane = threadIdx.x % WARP, g = lane / 4, t = lane % 4;
+	uint32_t(*box)[6] = host_lanes(), lane = threadIdx.x % WARP, g = lane / 4, t = lane % 4;
 	float rows[2][16], cols[2][16];
 
 	memcpy(box[lane], a, 16);
@@ -89,7 +99,8 @@ template<class F> static inline void mma16(F, float c[4], const uint32_t a[4], u
 	__syncwarp();
 	for (uint32_t k = 0; k < 16; k += 2)
 		for (uint32_t i = 0; i < 2; i++) {
-			float2 x = F::unpack(box[g * 4 + k % 8 / 2][i + k / 8 * 2]), y = F::unpack(box[(2 * t + i) * 4 + k % 8 / 2][4 + k / 8]);
+			float2 x = F::unpack(box[g * 4 + k % 8 / 2][i + k / 8 * 2]),
+			       y = F::unpack(box[(2 * t + i) * 4 + k % 8 / 2][4 + k / 8]);
 
 			rows[i][k] = x.x;
 			rows[i][k + 1] = x.y;
@@ -103,9 +114,18 @@ template<class F> static inline void mma16(F, float c[4], const uint32_t a[4], u
 }
 
 /* The emulator completes a copy as late as allowed: in copies_wait(). */
-static inline void copy16(void *shared, const void *from, int there) { host_copy(shared, from, there); }
-static inline void copies_end(void) { host_copies_end(); }
-template<int LEFT> static inline void copies_wait(void) { host_copies_wait(LEFT); }
+static inline void copy16(void *shared, const void *from, int there)
+{
+	host_copy(shared, from, there);
+}
+static inline void copies_end(void)
+{
+	host_copies_end();
+}
+template <int LEFT> static inline void copies_wait(void)
+{
+	host_copies_wait(LEFT);
+}
 
 #endif
 #endif

@@ -1,36 +1,43 @@
 /* kernels/cuda/cuda_probe.cu - attention mass and spread, from the scores that attention wrote.
  *
- * Mass: a thread has a column; it reduces the heads of each token and adds, in token order.  1 launch, which reads the scores once.
+ * Mass: a thread has a column; it reduces the heads of each token and adds, in token order. 1 launch, which reads the
+ * scores once.
  *
- * Spread, the number of slots that hold a share of the probability: a block has a (token, head).  It counts and sums probabilities in
- * bins of 1/64 octave, in integers (so the order of additions does not matter), and walks down the bins until the share is
- * reached; inside the last bin the mean probability decides.  1 launch. */
+ * Spread, the number of slots that hold a share of the probability: a block has a (token, head). It counts and sums
+ * probabilities in bins of 1/64 octave, in integers (so the order of additions does not matter), and walks down the
+ * bins until the share is reached; inside the last bin the mean probability decides. 1 launch. */
 #include "kernels/cuda/cuda_attn.cuh"
 
 enum {
 	THREADS = 256,
-	FEW_HEADS = 16,              /* heads up to which a median is found in registers */
-	STEPS = 64, OCTAVES = 32, BINS = STEPS * OCTAVES,
+	FEW_HEADS = 16, /* heads up to which a median is found in registers */
+	STEPS = 64,
+	OCTAVES = 32,
+	BINS = STEPS * OCTAVES,
 	EACH = BINS / THREADS,
 };
-#define ONE 1099511627776.0      /* probability 1 as an integer: 2^40 */
+#define ONE 1099511627776.0 /* probability 1 as an integer: 2^40 */
 
 /* ---- mass ---- */
 
 struct mass_args {
 	const float *score, *max, *sum, *weight;
-	const float *from;           /* where sums start; NULL = from `out` */
+	const float *from; /* where sums start; NULL = from `out` */
 	float *out;
-	int64_t stride, ld, own;     /* own: with from, the first column of the call's own tokens, whose sums start at 0 */
-	int32_t cols, skip;          /* columns that get mass; columns before them */
-	int32_t n;                   /* tokens; the last sees all columns but the last `hidden` */
+	/* own: with from, the first column of the call's own tokens, whose sums start at 0 */
+	int64_t stride, ld, own;
+	int32_t cols, skip; /* columns that get mass; columns before them */
+	int32_t n;          /* tokens; the last sees all columns but the last `hidden` */
 	int32_t hidden;
-	int32_t n_head, heads;       /* of the model; of one reduction */
+	int32_t n_head, heads; /* of the model; of one reduction */
 	int32_t reduce;
-	float one;                   /* the weight of a single token, where `weight` is NULL */
+	float one; /* the weight of a single token, where `weight` is NULL */
 };
 
-static __device__ inline float share_of(float score, float max, float sum) { return expf(score - max) / sum; }
+static __device__ inline float share_of(float score, float max, float sum)
+{
+	return expf(score - max) / sum;
+}
 
 /* Median of p[0 .. n), which it sorts. */
 static __device__ inline float middle(float *p, int32_t n)
@@ -46,7 +53,7 @@ static __device__ inline float middle(float *p, int32_t n)
 }
 
 /* HEADS: most heads of a median; 1 = not a median. */
-template<int HEADS> static __global__ __launch_bounds__(THREADS) void probe_mass(struct mass_args a)
+template <int HEADS> static __global__ __launch_bounds__(THREADS) void probe_mass(struct mass_args a)
 {
 	int32_t col = (int32_t)(blockIdx.x * THREADS + threadIdx.x), head0 = (int32_t)blockIdx.y * a.heads;
 	float *to = a.out + (int64_t)blockIdx.y * a.ld + col, x;
@@ -119,17 +126,18 @@ static void mass_run(struct cuda *c, const struct attn_args *a, int32_t n, int32
 
 struct spread_args {
 	const float *score, *max, *sum;
-	unsigned long long *total;   /* columns of all (token, head); zero between calls */
-	uint32_t *left;              /* blocks that are done; zero between calls */
+	unsigned long long *total; /* columns of all (token, head); zero between calls */
+	uint32_t *left;            /* blocks that are done; zero between calls */
 	float *out;
 	int64_t stride;
 	int32_t cols, n, n_head;
 	float share;
 };
 
-/* Columns that hold the share: n columns with sum `below`, then the bins from b on; inside the last one as on the CPU. */
-static __device__ inline int32_t columns_holding(const uint32_t *count, const unsigned long long *sum, int32_t b, double below, int32_t n,
-                                                 double share)
+/* Columns that hold the share: n columns with sum `below`, then the bins from b on; inside the last one as on the
+ * CPU. */
+static __device__ inline int32_t columns_holding(const uint32_t *count, const unsigned long long *sum, int32_t b,
+                                                 double below, int32_t n, double share)
 {
 	double mean, more, here;
 
@@ -188,7 +196,7 @@ static __global__ __launch_bounds__(THREADS) void probe_spread(struct spread_arg
 	if (i < THREADS && counts[i])
 		n = columns_holding(count, sum, i * EACH, (double)below / ONE, n, a.share);
 	else
-		n = seen;                /* all bins together do not reach the share */
+		n = seen; /* all bins together do not reach the share */
 	atomicAdd(a.total, (unsigned long long)n);
 	__threadfence();
 	if (atomicAdd(a.left, 1u) + 1 < gridDim.x)
@@ -199,7 +207,7 @@ static __global__ __launch_bounds__(THREADS) void probe_spread(struct spread_arg
 }
 
 static void spread_run(struct cuda *c, const struct attn_args *a, int32_t n, int32_t cols, int32_t t0, int32_t t1,
-                     const struct attn_seen *seen)
+                       const struct attn_seen *seen)
 {
 	const struct attn_probe *p = a->probe;
 	struct spread_args m = {};

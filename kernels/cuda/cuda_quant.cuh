@@ -1,15 +1,15 @@
 /* kernels/cuda/cuda_quant.cuh (private to kernels/cuda/) - the device layout of weights, and device code that reads it.
  *
- * Blocks in files have odd sizes (18, 34, 110, 210 bytes), but memory is read fastest in 16 aligned bytes.  So every row of a
- * quantised weight is stored as planes, each 16-byte aligned:
+ * Blocks in files have odd sizes (18, 34, 110, 210 bytes), but memory is read fastest in 16 aligned bytes. So every row
+ * of a quantised weight is stored as planes, each 16-byte aligned:
  *
  *     main      the low 8, 4 or 2 bits of every weight: 32, 16 or 8 bytes per block of 32
  *     extra     the bits above these (types of 3, 5 and 6 bits): 4 or 8 bytes per block
  *     head      scales and minimums: 2, 4 bytes per block, or 8, 16 per 256 weights, as in the file
  *     head2     factors that all scales of 256 weights share, where these are not in `head`
  *
- * Nothing is rounded, and a row is as long as in the file, except for 3 bits (whose scales are unpacked to bytes) and MXFP4 (whose scales,
- * powers of two, are the upper halves of floats).
+ * Nothing is rounded, and a row is as long as in the file, except for 3 bits (whose scales are unpacked to bytes) and
+ * MXFP4 (whose scales, powers of two, are the upper halves of floats).
  *
  * A block of 32 is read as eight words of four levels, the operands of __dp4a(); word k holds weights 4k .. 4k+3:
  *
@@ -26,19 +26,19 @@
 
 #include "kernels/cuda/cuda.cuh"
 
-enum { LAYOUT_PLAIN, LAYOUT_WEIGHT };          /* of a tensor: plain rows; a weight_head, then rows of planes */
+enum { LAYOUT_PLAIN, LAYOUT_WEIGHT }; /* of a tensor: plain rows; a weight_head, then rows of planes */
 
 /* Header in front of a weight's rows. */
 struct weight_head {
-	uint32_t largest;              /* bits of the largest magnitude; unset for f16, which is never converted */
+	uint32_t largest; /* bits of the largest magnitude; unset for f16, which is never converted */
 	uint32_t unused[63];
 };
 
 /* A weight as kernels see it. */
 struct weight_rows {
-	const uint8_t *p;              /* row 0 */
-	uint64_t stride;               /* bytes */
-	uint32_t extra, head, head2;   /* planes, from a row's start; main is at 0 */
+	const uint8_t *p;            /* row 0 */
+	uint64_t stride;             /* bytes */
+	uint32_t extra, head, head2; /* planes, from a row's start; main is at 0 */
 	int32_t rows, cols, type;
 };
 
@@ -47,12 +47,19 @@ int cuda_weight_rows(struct cuda *, const struct tensor *t, struct weight_rows *
 /* Device address of the header that scales a conversion to f16; NULL = no scaling. */
 const struct weight_head *cuda_weight_head(const struct tensor *t);
 /* Rows row0 .. row0 + n as f16 [n][cols], times 2^half_exponent(largest) where there is a head. */
-void cuda_weight_half(struct cuda *, const struct weight_rows *, const struct weight_head *, int32_t row0, int32_t n, void *out);
+void cuda_weight_half(struct cuda *, const struct weight_rows *, const struct weight_head *, int32_t row0, int32_t n,
+                      void *out);
 
 /* ---- properties of the types ---- */
 
-__host__ __device__ constexpr bool quant_is(int t) { return t > DT_BF16 && t <= DT_MXFP4; }
-__host__ __device__ constexpr int quant_main_bits(int t) { return t == DT_Q8_0 ? 8 : t == DT_Q2_K || t == DT_Q3_K ? 2 : 4; }
+__host__ __device__ constexpr bool quant_is(int t)
+{
+	return t > DT_BF16 && t <= DT_MXFP4;
+}
+__host__ __device__ constexpr int quant_main_bits(int t)
+{
+	return t == DT_Q8_0 ? 8 : t == DT_Q2_K || t == DT_Q3_K ? 2 : 4;
+}
 __host__ __device__ constexpr int quant_extra_bits(int t)
 {
 	return t == DT_Q5_0 || t == DT_Q5_1 || t == DT_Q5_K || t == DT_Q3_K ? 1 : t == DT_Q6_K ? 2 : 0;
@@ -66,24 +73,32 @@ __host__ __device__ constexpr bool quant_has_min(int t)
 	return t == DT_Q4_1 || t == DT_Q5_1 || t == DT_Q2_K || t == DT_Q4_K || t == DT_Q5_K;
 }
 /* Scales per block of 32. */
-__host__ __device__ constexpr int quant_scales(int t) { return t == DT_Q2_K || t == DT_Q3_K || t == DT_Q6_K ? 2 : 1; }
-__host__ __device__ constexpr bool quant_table(int t) { return t == DT_IQ4_NL || t == DT_IQ4_XS || t == DT_MXFP4; }
+__host__ __device__ constexpr int quant_scales(int t)
+{
+	return t == DT_Q2_K || t == DT_Q3_K || t == DT_Q6_K ? 2 : 1;
+}
+__host__ __device__ constexpr bool quant_table(int t)
+{
+	return t == DT_IQ4_NL || t == DT_IQ4_XS || t == DT_MXFP4;
+}
 
 /* ---- levels ---- */
 
-/* Four of the 16 values of a type with a table (nibble_values() of the CPU) by the four low nibbles of `sel`: both halves of the table by
- * three bits, then the half by the fourth. */
-template<int T> static __device__ __forceinline__ uint32_t nibble_lookup(uint32_t sel)
+/* Four of the 16 values of a type with a table (nibble_values() of the CPU) by the four low nibbles of `sel`: both
+ * halves of the table by three bits, then the half by the fourth. */
+template <int T> static __device__ __forceinline__ uint32_t nibble_lookup(uint32_t sel)
 {
 	uint32_t low = sel & 0x7777u;
-	uint32_t a = T == DT_MXFP4 ? __byte_perm(0x03020100u, 0x0c080604u, low) : __byte_perm(0xbfad9881u, 0xf6eaddcfu, low);
-	uint32_t b = T == DT_MXFP4 ? __byte_perm(0xfdfeff00u, 0xf4f8fafcu, low) : __byte_perm(0x26190d01u, 0x71594535u, low);
+	uint32_t a =
+		T == DT_MXFP4 ? __byte_perm(0x03020100u, 0x0c080604u, low) : __byte_perm(0xbfad9881u, 0xf6eaddcfu, low);
+	uint32_t b =
+		T == DT_MXFP4 ? __byte_perm(0xfdfeff00u, 0xf4f8fafcu, low) : __byte_perm(0x26190d01u, 0x71594535u, low);
 
 	return __byte_perm(a, b, 0x3210u | (sel & 0x8888u) >> 1);
 }
 
 /* Word k of a block from its main and extra words (which ones: quant_main_word(), quant_extra_word()). */
-template<int T> static __device__ __forceinline__ uint32_t quant_levels(uint32_t m, uint32_t e, int k)
+template <int T> static __device__ __forceinline__ uint32_t quant_levels(uint32_t m, uint32_t e, int k)
 {
 	uint32_t q;
 
@@ -104,11 +119,13 @@ template<int T> static __device__ __forceinline__ uint32_t quant_levels(uint32_t
 	return q;
 }
 
-template<int T> static __device__ __forceinline__ int quant_main_word(int block, int k)
+template <int T> static __device__ __forceinline__ int quant_main_word(int block, int k)
 {
-	return quant_main_bits(T) == 8 ? 8 * block + k : quant_main_bits(T) == 4 ? 4 * block + (k & 3) : 2 * block + (k >> 2);
+	return quant_main_bits(T) == 8   ? 8 * block + k
+	       : quant_main_bits(T) == 4 ? 4 * block + (k & 3)
+	                                 : 2 * block + (k >> 2);
 }
-template<int T> static __device__ __forceinline__ int quant_extra_word(int block, int k)
+template <int T> static __device__ __forceinline__ int quant_extra_word(int block, int k)
 {
 	return quant_extra_bits(T) == 2 ? 2 * block + (k >> 2) : block;
 }
@@ -119,21 +136,26 @@ static __device__ __forceinline__ float half_bits(uint32_t h)
 {
 	return __half2float(__ushort_as_half((unsigned short)h));
 }
-static __device__ __forceinline__ uint32_t load_u16(const uint8_t *p) { return __ldg((const unsigned short *)p); }
-static __device__ __forceinline__ uint32_t load_u32(const uint8_t *p) { return __ldg((const unsigned *)p); }
+static __device__ __forceinline__ uint32_t load_u16(const uint8_t *p)
+{
+	return __ldg((const unsigned short *)p);
+}
+static __device__ __forceinline__ uint32_t load_u32(const uint8_t *p)
+{
+	return __ldg((const unsigned *)p);
+}
 
 /* The scale words that quant_scale() reads for a block; for types of two bits, of the block and its neighbour. */
-template<int T> static __device__ __forceinline__ uint4 quant_head(const uint8_t *row, uint32_t head, uint32_t head2, int block)
+template <int T>
+static __device__ __forceinline__ uint4 quant_head(const uint8_t *row, uint32_t head, uint32_t head2, int block)
 {
 	uint4 h = make_uint4(0, 0, 0, 0);
 
 	switch (T) {
-	case DT_Q4_1: case DT_Q5_1:
-		h.x = load_u32(row + head + 4 * (size_t)block);
-		break;
-	case DT_Q4_K: case DT_Q5_K:
-		h = __ldg((const uint4 *)(row + head + 16 * (size_t)(block >> 3)));
-		break;
+	case DT_Q4_1:
+	case DT_Q5_1: h.x = load_u32(row + head + 4 * (size_t)block); break;
+	case DT_Q4_K:
+	case DT_Q5_K: h = __ldg((const uint4 *)(row + head + 16 * (size_t)(block >> 3))); break;
 	case DT_IQ4_XS: {
 		uint2 v = __ldg((const uint2 *)(row + head + 8 * (size_t)(block >> 3)));
 
@@ -153,35 +175,39 @@ template<int T> static __device__ __forceinline__ uint4 quant_head(const uint8_t
 		h.x = load_u32(row + head + 4 * (size_t)(block >> 1));
 		h.y = load_u16(row + head2 + 2 * (size_t)(block >> 3));
 		break;
-	default:
-		h.x = load_u16(row + head + 2 * (size_t)block);
+	default: h.x = load_u16(row + head + 2 * (size_t)block);
 	}
 	return h;
 }
 
-/* A small integer as a float, by adding it to the bits of 2^23: conversion instructions run at a quarter of the rate. */
+/* A small integer as a float, by adding it to the bits of 2^23: conversion instructions run at a quarter of the
+ * rate. */
 static __device__ __forceinline__ float small_float(uint32_t x)
 {
 	return __uint_as_float(0x4b000000u | x) - 8388608.0f;
 }
 
 /* Scale s and minimum m of half i of a block; each step rounded as the reference conversion does. */
-template<int T> static __device__ __forceinline__ void quant_scale(const uint4 &h, int block, int i, float *s, float *m)
+template <int T>
+static __device__ __forceinline__ void quant_scale(const uint4 &h, int block, int i, float *s, float *m)
 {
 	uint32_t two;
 
 	*m = 0;
 	switch (T) {
-	case DT_Q4_1: case DT_Q5_1:
+	case DT_Q4_1:
+	case DT_Q5_1:
 		*s = half_bits(h.x);
 		*m = half_bits(h.x >> 16);
 		break;
-	case DT_Q4_K: case DT_Q5_K: {
+	case DT_Q4_K:
+	case DT_Q5_K: {
 		/* Eight scales and minimums of six bits: the first four contiguous, the others in two pieces. */
 		int by = 8 * (block & 3);
 		uint32_t a = h.y >> by, b = h.z >> by, c = h.w >> by;
 		bool late = block & 4;
-		uint32_t sc = late ? (c & 15) | (a >> 2 & 0x30) : a & 63, mn = late ? (c >> 4 & 15) | (b >> 2 & 0x30) : b & 63;
+		uint32_t sc = late ? (c & 15) | (a >> 2 & 0x30) : a & 63,
+			 mn = late ? (c >> 4 & 15) | (b >> 2 & 0x30) : b & 63;
 
 		*s = __fmul_rn(half_bits(h.x), small_float(sc));
 		*m = -__fmul_rn(half_bits(h.x >> 16), small_float(mn));
@@ -203,21 +229,17 @@ template<int T> static __device__ __forceinline__ void quant_scale(const uint4 &
 		two = h.x >> (16 * (block & 1) + 8 * i);
 		*s = __fmul_rn(half_bits(h.y), (float)(int8_t)two);
 		break;
-	case DT_Q6_K:
-		*s = __fmul_rn(half_bits(h.y), (float)(int8_t)(h.x >> 8 * i));
-		break;
-	case DT_MXFP4:
-		*s = __uint_as_float(h.x << 16);
-		break;
-	default:
-		*s = half_bits(h.x);
+	case DT_Q6_K: *s = __fmul_rn(half_bits(h.y), (float)(int8_t)(h.x >> 8 * i)); break;
+	case DT_MXFP4: *s = __uint_as_float(h.x << 16); break;
+	default: *s = half_bits(h.x);
 	}
 }
 
 /* ---- weights as floats, for code that is not performance-critical ---- */
 
 /* Weights 8j .. 8j+7 of a row, with the bits of the reference conversion. */
-template<int T> static __device__ __forceinline__ void quant_eight(const weight_rows &w, const uint8_t *row, int j, float v[8])
+template <int T>
+static __device__ __forceinline__ void quant_eight(const weight_rows &w, const uint8_t *row, int j, float v[8])
 {
 	int block = j >> 2;
 	uint4 h = quant_head<T>(row, w.head, w.head2, block);
@@ -226,7 +248,8 @@ template<int T> static __device__ __forceinline__ void quant_eight(const weight_
 	quant_scale<T>(h, block, (j & 3) >> 1, &s, &m);
 	for (int i = 0; i < 2; i++) {
 		int k = 2 * (j & 3) + i;
-		uint32_t e = quant_extra_bits(T) ? load_u32(row + w.extra + 4 * (size_t)quant_extra_word<T>(block, k)) : 0;
+		uint32_t e =
+			quant_extra_bits(T) ? load_u32(row + w.extra + 4 * (size_t)quant_extra_word<T>(block, k)) : 0;
 		uint32_t q = quant_levels<T>(load_u32(row + 4 * (size_t)quant_main_word<T>(block, k)), e, k);
 
 		for (int b = 0; b < 4; b++) {
@@ -273,8 +296,8 @@ static __device__ inline void weight_eight(const weight_rows &w, int64_t at, int
 
 /* ---- range of f16 ---- */
 
-/* The exponent e such that values up to this largest magnitude (given as bits), times 2^e, are in the range of f16; 0 where they are
- * already, and for 0, infinity and NaN. */
+/* The exponent e such that values up to this largest magnitude (given as bits), times 2^e, are in the range of f16; 0
+ * where they are already, and for 0, infinity and NaN. */
 static __host__ __device__ inline int half_exponent(uint32_t largest)
 {
 	int e = (int)(largest >> 23) - 127;

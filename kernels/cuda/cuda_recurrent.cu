@@ -1,5 +1,5 @@
-/* kernels/cuda/cuda_recurrent.cu - operations of layers that keep a state instead of a KV cache: short convolutions, the gated delta rule,
- * state spaces, gates.  1 launch each. */
+/* kernels/cuda/cuda_recurrent.cu - operations of layers that keep a state instead of a KV cache: short convolutions,
+ * the gated delta rule, state spaces, gates. 1 launch each. */
 #include "kernels/cuda/cuda_gemv.cuh"
 
 /* ---- short convolutions ---- */
@@ -16,7 +16,8 @@ static __device__ float conv_gated(const struct conv_args &a, int64_t i, int64_t
 {
 	if (i >= 0 && !a.gated)
 		return a.in[i * a.cols + c];
-	return i < 0 ? a.state[(a.taps - 1 + i) * a.cols + c] : a.in[i * 3 * a.cols + c] * a.in[(i * 3 + 2) * a.cols + c];
+	return i < 0 ? a.state[(a.taps - 1 + i) * a.cols + c]
+	             : a.in[i * 3 * a.cols + c] * a.in[(i * 3 + 2) * a.cols + c];
 }
 
 /* A thread has a column of one token, those of the row behind the last token a column of the next state. */
@@ -83,7 +84,8 @@ __global__ void delta_rule_kernel(struct delta_args a)
 		const float *q = a.qkv + t * (2 * keys + values) + (int64_t)key_head * a.key_dim, *k = q + keys;
 		int64_t place = (int64_t)t * a.value_heads + head;
 		double x = (double)a.alpha[place] + (double)a.dt[head], q_sum = 1e-6, k_sum = 1e-6;
-		float decay = (float)exp((double)a.decay[head] * (x > 40 ? x : log1p(exp(x)))), q_unit, k_unit, was = 0, out = 0, add;
+		float decay = (float)exp((double)a.decay[head] * (x > 40 ? x : log1p(exp(x)))), q_unit, k_unit, was = 0,
+		      out = 0, add;
 
 		for (int32_t i = 0; i < a.key_dim; i++) {
 			q_sum += (double)q[i] * (double)q[i];
@@ -93,7 +95,8 @@ __global__ void delta_rule_kernel(struct delta_args a)
 		k_unit = (float)(1 / sqrt(k_sum));
 		for (int32_t i = 0; i < a.key_dim; i++)
 			was += k[i] * k_unit * (decay * a.next[at + (int64_t)i * a.value_dim]);
-		add = (a.qkv[t * (2 * keys + values) + 2 * keys + (int64_t)head * a.value_dim + c] - was) / (1 + expf(-a.beta[place]));
+		add = (a.qkv[t * (2 * keys + values) + 2 * keys + (int64_t)head * a.value_dim + c] - was) /
+		      (1 + expf(-a.beta[place]));
 		for (int32_t i = 0; i < a.key_dim; i++) {
 			float *s = a.next + at + (int64_t)i * a.value_dim;
 
@@ -124,7 +127,8 @@ void cuda_delta_rule(struct backend *be, const struct delta_rule *x, int32_t n)
 	a.key_dim = x->key_dim;
 	a.value_dim = x->value_dim;
 	a.grouped = x->grouped;
-	cuda_launch(cuda_of(be), delta_rule_kernel, cuda_blocks(x->value_dim, 32), (unsigned)x->n_value_head, 1, 32, 0, a);
+	cuda_launch(cuda_of(be), delta_rule_kernel, cuda_blocks(x->value_dim, 32), (unsigned)x->n_value_head, 1, 32, 0,
+	            a);
 }
 
 /* ---- state spaces ---- */
@@ -138,7 +142,8 @@ struct space_args {
 /* A thread has a column of one head's state and takes it through all tokens. */
 __global__ void state_space_kernel(struct space_args a)
 {
-	int32_t c = (int32_t)(blockIdx.x * blockDim.x + threadIdx.x), head = (int32_t)blockIdx.y, group = head / (a.heads / a.groups);
+	int32_t c = (int32_t)(blockIdx.x * blockDim.x + threadIdx.x), head = (int32_t)blockIdx.y,
+		group = head / (a.heads / a.groups);
 	int64_t values = (int64_t)a.heads * a.head_dim, row = values + 2 * (int64_t)a.groups * a.state_dim;
 	int64_t at = (int64_t)head * a.state_dim * a.head_dim + c;
 
@@ -147,9 +152,12 @@ __global__ void state_space_kernel(struct space_args a)
 	for (int32_t i = 0; i < a.state_dim; i++)
 		a.next[at + (int64_t)i * a.head_dim] = a.state[at + (int64_t)i * a.head_dim];
 	for (int32_t t = 0; t < a.n; t++) {
-		const float *b = a.xbc + t * row + values + (int64_t)group * a.state_dim, *to = b + (int64_t)a.groups * a.state_dim;
-		double raw = (double)a.step[(int64_t)t * a.heads + head] + (double)a.bias[head], dt = raw > 40 ? raw : log1p(exp(raw));
-		float decay = (float)exp((double)a.decay[head] * dt), x = a.xbc[t * row + (int64_t)head * a.head_dim + c], add = (float)dt * x, out = 0;
+		const float *b = a.xbc + t * row + values + (int64_t)group * a.state_dim,
+			    *to = b + (int64_t)a.groups * a.state_dim;
+		double raw = (double)a.step[(int64_t)t * a.heads + head] + (double)a.bias[head],
+		       dt = raw > 40 ? raw : log1p(exp(raw));
+		float decay = (float)exp((double)a.decay[head] * dt),
+		      x = a.xbc[t * row + (int64_t)head * a.head_dim + c], add = (float)dt * x, out = 0;
 
 		for (int32_t i = 0; i < a.state_dim; i++) {
 			float *s = a.next + at + (int64_t)i * a.head_dim;
@@ -185,12 +193,18 @@ void cuda_state_space(struct backend *be, const struct state_space *x, int32_t n
 
 /* ---- gates ---- */
 
-struct gate_args { float *x; const float *gate; int64_t n; int32_t kind; };
+struct gate_args {
+	float *x;
+	const float *gate;
+	int64_t n;
+	int32_t kind;
+};
 
 __global__ void gate_kernel(struct gate_args a)
 {
 	for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < a.n; i += (int64_t)gridDim.x * blockDim.x)
-		a.x[i] *= a.kind == GATE_SIGMOID ? 1 / (1 + expf(-a.gate[i])) : activate(a.kind == GATE_GELU ? ACT_GELU : ACT_SILU, a.gate[i]);
+		a.x[i] *= a.kind == GATE_SIGMOID ? 1 / (1 + expf(-a.gate[i]))
+		                                 : activate(a.kind == GATE_GELU ? ACT_GELU : ACT_SILU, a.gate[i]);
 }
 
 void cuda_gate(struct backend *be, struct tensor *x, struct tensor *gate, enum gate_kind kind, int32_t n)

@@ -1,14 +1,21 @@
-/* kernels/cuda/cuda_rows.cu - axpby, copy, columns, take_rows, add_rows: rows of floats as they lie in memory.  1 launch each. */
+/* kernels/cuda/cuda_rows.cu - axpby, copy, columns, take_rows, add_rows: rows of floats as they lie in memory. 1 launch
+ * each. */
 #include "kernels/cuda/cuda.cuh"
 
 /* ---- sums ---- */
 
-struct axpby_args { float *y; const float *x; int64_t n; float a, b; };
+struct axpby_args {
+	float *y;
+	const float *x;
+	int64_t n;
+	float a, b;
+};
 
 /* Rounded as on the processor: no fused multiply-add. */
 __global__ void axpby_kernel(struct axpby_args a)
 {
-	for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < a.n; i += (int64_t)gridDim.x * blockDim.x) {
+	for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < a.n;
+	     i += (int64_t)gridDim.x * blockDim.x) {
 		float x = __fmul_rn(a.a, a.x[i]);
 
 		a.y[i] = a.b != 0 ? __fadd_rn(x, __fmul_rn(a.b, a.y[i])) : x;
@@ -20,7 +27,8 @@ void cuda_axpby(struct backend *be, struct tensor *y, float a, const struct tens
 	struct axpby_args g = {};
 	unsigned blocks;
 
-	if (cuda_stopped(be) || !(g.x = cuda_rows_of(be, x, n, 0, "axpby")) || !(g.y = cuda_rows_of(be, y, n, x->cols, "axpby")) || n < 1)
+	if (cuda_stopped(be) || !(g.x = cuda_rows_of(be, x, n, 0, "axpby")) ||
+	    !(g.y = cuda_rows_of(be, y, n, x->cols, "axpby")) || n < 1)
 		return;
 	g.n = (int64_t)n * x->cols;
 	g.a = a;
@@ -31,7 +39,11 @@ void cuda_axpby(struct backend *be, struct tensor *y, float a, const struct tens
 
 /* ---- copies ---- */
 
-struct copy_args { float *dst; const float *src; int64_t n; };
+struct copy_args {
+	float *dst;
+	const float *src;
+	int64_t n;
+};
 
 /* Four values per thread, or one, in a grid-stride loop. */
 __global__ void copy_fours(struct copy_args a)
@@ -45,7 +57,8 @@ __global__ void copy_ones(struct copy_args a)
 		a.dst[i] = a.src[i];
 }
 
-void cuda_copy(struct backend *be, struct tensor *dst, int32_t dst_row, const struct tensor *src, int32_t src_row, int32_t n)
+void cuda_copy(struct backend *be, struct tensor *dst, int32_t dst_row, const struct tensor *src, int32_t src_row,
+               int32_t n)
 {
 	struct copy_args a = {};
 	unsigned blocks;
@@ -144,7 +157,8 @@ void cuda_take_rows(struct backend *be, struct tensor *out, const struct tensor 
 		cuda_launch(c, take_rows_kernel, cuda_blocks(x->cols, 128), (unsigned)n, 1, 128, 0, a);
 }
 
-void cuda_add_rows(struct backend *be, struct tensor *out, const struct tensor *x, const int32_t *row, const float *weight, int32_t n)
+void cuda_add_rows(struct backend *be, struct tensor *out, const struct tensor *x, const int32_t *row,
+                   const float *weight, int32_t n)
 {
 	struct cuda *c = cuda_of(be);
 	struct rows_args a = {};

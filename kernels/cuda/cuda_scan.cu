@@ -1,20 +1,26 @@
 /* kernels/cuda/cuda_scan.cu - key_scan: scores of all keys of a layer for one token.
  *
- * 2 launches: raw scores, with the maximum and the sum of exponentials of each tile; then the log softmax of every query head and its
- * reduction over the group.  page_scan (cuda_compare.cu) uses the same launches.
+ * 2 launches: raw scores, with the maximum and the sum of exponentials of each tile; then the log softmax of every
+ * query head and its reduction over the group. page_scan (cuda_compare.cu) uses the same launches.
  *
- * A sketch is read once per KV head and eight query heads: 34 bytes for a key of 128 values at 2 bits; 4 bytes per query head are
- * written and read again.  Products run on the tensor cores, a panel of 16 keys times 8 queries in bytes.  A lane's word of a
- * panel, shifted and masked, is the operand, so a key costs a few instructions and the scan runs at the speed of memory.  Dots are
- * integers, and later steps are done as on the CPU, so raw scores from a sketch have the CPU's bits.
+ * A sketch is read once per KV head and eight query heads: 34 bytes for a key of 128 values at 2 bits; 4 bytes per
+ * query head are written and read again. Products run on the tensor cores, a panel of 16 keys times 8 queries in bytes.
+ * A lane's word of a panel, shifted and masked, is the operand, so a key costs a few instructions and the scan runs at
+ * the speed of memory. Dots are integers, and later steps are done as on the CPU, so raw scores from a sketch have the
+ * CPU's bits.
  *
  * A row of a plane is read by eight lanes, 16 bytes each, sixteen rows of a warp at a time; sums are floats.
  *
- * The number of blocks follows the number of keys by powers of two.  The order of sums depends on shapes alone. */
+ * The number of blocks follows the number of keys by powers of two. The order of sums depends on shapes alone. */
 #include "kernels/cuda/cuda_select.cuh"
 
-enum { SCAN_THREADS = 256, SCAN_WARPS = SCAN_THREADS / WARP, SCAN_HEADS = 8, FINISH_EACH = 4,
-       FINISH_ROWS = SCAN_THREADS * FINISH_EACH };
+enum {
+	SCAN_THREADS = 256,
+	SCAN_WARPS = SCAN_THREADS / WARP,
+	SCAN_HEADS = 8,
+	FINISH_EACH = 4,
+	FINISH_ROWS = SCAN_THREADS * FINISH_EACH
+};
 
 /* The first block of a KV head clears the counters of later launches. */
 static __device__ inline void scan_clear(const struct scan_launch &a)
@@ -25,7 +31,9 @@ static __device__ inline void scan_clear(const struct scan_launch &a)
 }
 
 /* Running maximum of raw scores and sum of exponentials. */
-struct softmax { float max, sum; };
+struct softmax {
+	float max, sum;
+};
 
 static __device__ inline void softmax_join(struct softmax *a, float max, float sum, float mult)
 {
@@ -43,8 +51,8 @@ static __device__ inline void softmax_shuffle(struct softmax *a, int distance, f
 }
 
 /* Merge over the warps of a block, each of which has written part[head][warp], and store the tile's maximum and sum. */
-static __device__ inline void scan_tile_end(const struct scan_launch &a, struct softmax (*part)[SCAN_WARPS], const float *mult,
-                                            int32_t head0, int32_t n_q)
+static __device__ inline void scan_tile_end(const struct scan_launch &a, struct softmax (*part)[SCAN_WARPS],
+                                            const float *mult, int32_t head0, int32_t n_q)
 {
 	int32_t r = (int32_t)threadIdx.x;
 
@@ -72,14 +80,15 @@ static __device__ inline void scan_tile_end(const struct scan_launch &a, struct 
 #ifdef __CUDACC__
 static __device__ inline void mma_bytes(int32_t c[4], const uint32_t a[4], uint32_t b0, uint32_t b1)
 {
-	asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.u8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-	             : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
-	             : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+	asm volatile(
+		"mma.sync.aligned.m16n8k32.row.col.s32.u8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+		: "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
+		: "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 #else
 static void mma_bytes(int32_t c[4], const uint32_t a[4], uint32_t b0, uint32_t b1)
 {
-	uint32_t (*box)[6] = host_lanes(), lane = threadIdx.x % WARP, g = lane / 4, t = lane % 4;
+	uint32_t(*box)[6] = host_lanes(), lane = threadIdx.x % WARP, g = lane / 4, t = lane % 4;
 
 	memcpy(box[lane], a, 16);
 	box[lane][4] = b0;
@@ -96,11 +105,12 @@ static void mma_bytes(int32_t c[4], const uint32_t a[4], uint32_t b0, uint32_t b
 }
 #endif
 
-/* Quantise a warp's transformed query to bytes: x ~ mult * hi, or mult * (256 hi + lo) when wide; returns mult.  hi, lo: [groups * 64];
- * sum [groups][SCAN_HEADS]: of each group, times the largest code. */
-static __device__ inline float query_bytes(const float *x, int8_t *hi, int8_t *lo, int32_t *sum, int32_t dim, float scale, int wide, int32_t most)
+/* Quantise a warp's transformed query to bytes: x ~ mult * hi, or mult * (256 hi + lo) when wide; returns mult. hi, lo:
+ * [groups * 64]; sum [groups][SCAN_HEADS]: of each group, times the largest code. */
+static __device__ inline float query_bytes(const float *x, int8_t *hi, int8_t *lo, int32_t *sum, int32_t dim,
+                                           float scale, int wide, int32_t most)
 {
-	const float round = 12582912.0f;     /* 1.5 * 2^23: adding and subtracting it rounds to the nearest integer */
+	const float round = 12582912.0f; /* 1.5 * 2^23: adding and subtracting it rounds to the nearest integer */
 	int32_t lane = (int32_t)threadIdx.x % WARP;
 	uint32_t bits = 0;
 	float d, inv;
@@ -147,7 +157,8 @@ static __device__ inline float query_bytes(const float *x, int8_t *hi, int8_t *l
 	return wide ? d / 256 : d;
 }
 
-/* Scores of the mean of a block of keys for a query, by a warp: sixteen chains, added up as on the CPU; unit: a score of 1. */
+/* Scores of the mean of a block of keys for a query, by a warp: sixteen chains, added up as on the CPU; unit: a score
+ * of 1. */
 static __device__ inline float mean_score(const float *q, const float *mean, int32_t dim, float unit)
 {
 	int32_t lane = (int32_t)threadIdx.x % WARP;
@@ -160,10 +171,11 @@ static __device__ inline float mean_score(const float *q, const float *mean, int
 	return __fmul_rn(sum, unit);
 }
 
-/* Two panels of sixteen keys times eight queries: s[..][0], s[..][1] = queries 2t, 2t + 1 with key g of lane 4g + t, s[..][2],
- * s[..][3] with key g + 8.  Both panels are loaded before either is used.  base: scores of the block's mean. */
-template<int BITS> static __device__ inline void panel_scores(float s[2][4], const uint8_t *panel, int64_t other, const uint16_t *scales,
-                                                              const uint2 *frag, const int32_t *sum, const float *base, int32_t dim)
+/* Two panels of sixteen keys times eight queries: s[..][0], s[..][1] = queries 2t, 2t + 1 with key g of lane 4g + t,
+ * s[..][2], s[..][3] with key g + 8. Both panels are loaded before either is used. base: scores of the block's mean. */
+template <int BITS>
+static __device__ inline void panel_scores(float s[2][4], const uint8_t *panel, int64_t other, const uint16_t *scales,
+                                           const uint2 *frag, const int32_t *sum, const float *base, int32_t dim)
 {
 	constexpr int WORDS = BITS / 2, WIDE = BITS != 2, GROUP_BYTES = SKETCH_GROUP * BITS * 2;
 	constexpr uint32_t MASK = ((1u << BITS) - 1) * 0x01010101u;
@@ -174,17 +186,19 @@ template<int BITS> static __device__ inline void panel_scores(float s[2][4], con
 		s[i / 4][i % 4] = base[2 * t + i % 2];
 	for (int i = 0; i < 4; i++)
 		scale[i / 2][i % 2] = half_of(__ldg(scales + (other ? SKETCH_PANEL * (i / 2) : 0) + g + 8 * (i % 2)));
-#pragma unroll (BITS == 8 ? 1 : 2)
+#pragma unroll(BITS == 8 ? 1 : 2)
 	for (int32_t d = 0; d < dim; d += SKETCH_GROUP) {
 		int32_t units = (min(dim - d, (int32_t)SKETCH_GROUP) * BITS + 31) / 32;
 		uint32_t word[2][2][WORDS];
 
 		for (int p = 0; p < 2; p++) {
-			const uint32_t *unit = (const uint32_t *)(panel + p * other + (int64_t)(d / SKETCH_GROUP) * GROUP_BYTES);
+			const uint32_t *unit =
+				(const uint32_t *)(panel + p * other + (int64_t)(d / SKETCH_GROUP) * GROUP_BYTES);
 
 			for (int i = 0; i < WORDS; i++)
 				for (int k = 0; k < 2; k++)
-					word[p][k][i] = t + 4 * i < units ? __ldg(unit + 16 * (t + 4 * i) + g + 8 * k) : 0;
+					word[p][k][i] =
+						t + 4 * i < units ? __ldg(unit + 16 * (t + 4 * i) + g + 8 * k) : 0;
 		}
 		for (int p = 0; p < 2; p++) {
 			int32_t dot[4] = { 0 }, low[4] = { 0 };
@@ -194,8 +208,8 @@ template<int BITS> static __device__ inline void panel_scores(float s[2][4], con
 				constexpr int PAIR = BITS == 8;
 				const int w0 = BITS == 2 ? 0 : BITS == 4 ? h : 2 * h, w1 = w0 + PAIR;
 				const int s0 = BITS == 2 ? 4 * h : 0, s1 = BITS == 2 ? s0 + 2 : BITS == 4 ? 4 : 0;
-				uint32_t a[4] = { word[p][0][w0] >> s0 & MASK, word[p][1][w0] >> s0 & MASK, word[p][0][w1] >> s1 & MASK,
-				                  word[p][1][w1] >> s1 & MASK };
+				uint32_t a[4] = { word[p][0][w0] >> s0 & MASK, word[p][1][w0] >> s0 & MASK,
+					          word[p][0][w1] >> s1 & MASK, word[p][1][w1] >> s1 & MASK };
 				uint2 b = frag[h * WARP + lane];
 
 				mma_bytes(dot, a, b.x, b.y);
@@ -216,9 +230,11 @@ template<int BITS> static __device__ inline void panel_scores(float s[2][4], con
 }
 
 /* The first of the four values of a group in operand word `part` of step h, in lane t. */
-template<int BITS> static __device__ inline int32_t query_place(int h, int part, int32_t t)
+template <int BITS> static __device__ inline int32_t query_place(int h, int part, int32_t t)
 {
-	return BITS == 2 ? 16 * t + 8 * h + 4 * part : BITS == 4 ? 8 * (t + 4 * h) + 4 * part : 4 * (t + 4 * (2 * h + part));
+	return BITS == 2   ? 16 * t + 8 * h + 4 * part
+	       : BITS == 4 ? 8 * (t + 4 * h) + 4 * part
+	                   : 4 * (t + 4 * (2 * h + part));
 }
 
 static size_t scan_sketch_shared(int32_t dim, int32_t bits, int32_t tile)
@@ -226,28 +242,38 @@ static size_t scan_sketch_shared(int32_t dim, int32_t bits, int32_t tile)
 	size_t groups = (size_t)sketch_groups(dim), planes = bits == 2 ? 1 : 2;
 
 	/* Operands; sums; bytes; transformed queries; scores of means. */
-	return groups * planes * 2 * WARP * sizeof(uint2) + groups * SCAN_HEADS * sizeof(int32_t) + planes * SCAN_HEADS * groups * SKETCH_GROUP +
-	       (size_t)SCAN_HEADS * (size_t)dim * sizeof(float) + (size_t)(tile / SKETCH_BLOCK) * SCAN_HEADS * sizeof(float);
+	return groups * planes * 2 * WARP * sizeof(uint2) + groups * SCAN_HEADS * sizeof(int32_t) +
+	       planes * SCAN_HEADS * groups * SKETCH_GROUP + (size_t)SCAN_HEADS * (size_t)dim * sizeof(float) +
+	       (size_t)(tile / SKETCH_BLOCK) * SCAN_HEADS * sizeof(float);
 }
 
-/* Blocks per multiprocessor for __launch_bounds__.  Not more: with fewer registers the compiler loads a panel piece by piece. */
-template<int BITS> constexpr int scan_blocks() { return BITS == 4 ? 2 : 3; }
+/* Blocks per multiprocessor for __launch_bounds__. Not more: with fewer registers the compiler loads a panel piece by
+ * piece. */
+template <int BITS> constexpr int scan_blocks()
+{
+	return BITS == 4 ? 2 : 3;
+}
 enum { ROWS_BLOCKS = 2 };
 
-template<int BITS> static __global__ void __launch_bounds__(SCAN_THREADS, scan_blocks<BITS>()) scan_sketch(struct scan_launch a)
+template <int BITS>
+static __global__ void __launch_bounds__(SCAN_THREADS, scan_blocks<BITS>()) scan_sketch(struct scan_launch a)
 {
 	constexpr int PLANES = BITS == 2 ? 1 : 2;
 	SHARED_DYNAMIC(uint2, frag); /* [groups][PLANES][2][WARP] */
 	SHARED(struct softmax, part, [SCAN_HEADS][SCAN_WARPS]);
 	SHARED(float, mult, [SCAN_HEADS]);
-	int32_t groups = (a.dim - 1) / SKETCH_GROUP + 1, thread = (int32_t)threadIdx.x, lane = thread % WARP, warp = thread / WARP;
-	int32_t r0 = (int32_t)blockIdx.z * SCAN_HEADS, n_q = min(a.group - r0, (int32_t)SCAN_HEADS), head0 = (int32_t)blockIdx.y * a.group + r0;
+	int32_t groups = (a.dim - 1) / SKETCH_GROUP + 1, thread = (int32_t)threadIdx.x, lane = thread % WARP,
+		warp = thread / WARP;
+	int32_t r0 = (int32_t)blockIdx.z * SCAN_HEADS, n_q = min(a.group - r0, (int32_t)SCAN_HEADS),
+		head0 = (int32_t)blockIdx.y * a.group + r0;
 	int32_t k0 = (int32_t)blockIdx.x * a.tile, k1 = min(k0 + a.tile, a.n), t = lane % 4;
-	int32_t *sum = (int32_t *)(frag + groups * PLANES * 2 * WARP);   /* [groups][SCAN_HEADS] */
-	int8_t *bytes = (int8_t *)(sum + groups * SCAN_HEADS);           /* [PLANES][SCAN_HEADS][groups * SKETCH_GROUP] */
+	int32_t *sum = (int32_t *)(frag + groups * PLANES * 2 * WARP); /* [groups][SCAN_HEADS] */
+	/* [PLANES][SCAN_HEADS][groups * SKETCH_GROUP] */
+	int8_t *bytes = (int8_t *)(sum + groups * SCAN_HEADS);
 	int32_t stride = groups * SKETCH_GROUP;
 	float *transformed = (float *)(bytes + PLANES * SCAN_HEADS * stride) + warp * a.dim;
-	float *base = (float *)(bytes + PLANES * SCAN_HEADS * stride) + SCAN_HEADS * a.dim;   /* [blocks of the tile][SCAN_HEADS] */
+	/* [blocks of the tile][SCAN_HEADS] */
+	float *base = (float *)(bytes + PLANES * SCAN_HEADS * stride) + SCAN_HEADS * a.dim;
 	const uint8_t *keys = a.keys + (int64_t)blockIdx.y * a.head_bytes;
 	struct softmax soft[2] = { { -INFINITY, 0 }, { -INFINITY, 0 } };
 
@@ -261,7 +287,8 @@ template<int BITS> static __global__ void __launch_bounds__(SCAN_THREADS, scan_b
 		transformed[i] = warp < n_q ? a.q[(int64_t)(head0 + warp) * a.dim + i] : 0;
 	sketch_hadamard_warp(transformed, a.dim);
 	{
-		float m = query_bytes(transformed, bytes + warp * stride, bytes + (SCAN_HEADS * (PLANES - 1) + warp) * stride, sum + warp, a.dim, a.scale,
+		float m = query_bytes(transformed, bytes + warp * stride,
+		                      bytes + (SCAN_HEADS * (PLANES - 1) + warp) * stride, sum + warp, a.dim, a.scale,
 		                      PLANES == 2, (1 << BITS) - 1);
 
 		if (lane == 0)
@@ -270,8 +297,9 @@ template<int BITS> static __global__ void __launch_bounds__(SCAN_THREADS, scan_b
 			float score = 0;
 
 			if (warp < n_q)
-				score = mean_score(a.q + (int64_t)(head0 + warp) * a.dim, (const float *)(keys + (int64_t)(k / SKETCH_BLOCK) * a.block_bytes), a.dim,
-				                   m > 0 ? __fdiv_rn(a.scale, m) : 0);
+				score = mean_score(a.q + (int64_t)(head0 + warp) * a.dim,
+				                   (const float *)(keys + (int64_t)(k / SKETCH_BLOCK) * a.block_bytes),
+				                   a.dim, m > 0 ? __fdiv_rn(a.scale, m) : 0);
 			if (lane == 0)
 				base[(k - k0) / SKETCH_BLOCK * SCAN_HEADS + warp] = score;
 		}
@@ -288,12 +316,13 @@ template<int BITS> static __global__ void __launch_bounds__(SCAN_THREADS, scan_b
 	for (int32_t k = k0 + warp * 2 * SKETCH_PANEL; k < k1; k += SCAN_WARPS * 2 * SKETCH_PANEL) {
 		const uint8_t *block = keys + (int64_t)(k / SKETCH_BLOCK) * a.block_bytes;
 		const uint16_t *scales = (const uint16_t *)(block + a.mean_bytes);
-		const uint8_t *panel = block + a.mean_bytes + 2 * SKETCH_BLOCK + (int64_t)(k % SKETCH_BLOCK / SKETCH_PANEL) * a.panel_bytes;
+		const uint8_t *panel = block + a.mean_bytes + 2 * SKETCH_BLOCK +
+		                       (int64_t)(k % SKETCH_BLOCK / SKETCH_PANEL) * a.panel_bytes;
 		float s[2][4], top[2];
 
 		/* Past the last panel: the same panel again, whose scores are dropped. */
-		panel_scores<BITS>(s, panel, k + SKETCH_PANEL < k1 ? a.panel_bytes : 0, scales + k % SKETCH_BLOCK, frag, sum,
-		                   base + (k - k0) / SKETCH_BLOCK * SCAN_HEADS, a.dim);
+		panel_scores<BITS>(s, panel, k + SKETCH_PANEL < k1 ? a.panel_bytes : 0, scales + k % SKETCH_BLOCK, frag,
+		                   sum, base + (k - k0) / SKETCH_BLOCK * SCAN_HEADS, a.dim);
 		for (int i = 0; i < 8; i++) {
 			int32_t key = k + i / 4 * SKETCH_PANEL + i / 2 % 2 * 8 + lane / 4, r = 2 * t + i % 2;
 
@@ -306,8 +335,9 @@ template<int BITS> static __global__ void __launch_bounds__(SCAN_THREADS, scan_b
 			float m = mult[2 * t + i];
 
 			top[i] = fmaxf(soft[i].max, fmaxf(fmaxf(s[0][i], s[0][2 + i]), fmaxf(s[1][i], s[1][2 + i])));
-			soft[i].sum = soft[i].sum * scan_exp(soft[i].max - top[i], m) + scan_exp(s[0][i] - top[i], m) + scan_exp(s[0][2 + i] - top[i], m) +
-			              scan_exp(s[1][i] - top[i], m) + scan_exp(s[1][2 + i] - top[i], m);
+			soft[i].sum = soft[i].sum * scan_exp(soft[i].max - top[i], m) + scan_exp(s[0][i] - top[i], m) +
+			              scan_exp(s[0][2 + i] - top[i], m) + scan_exp(s[1][i] - top[i], m) +
+			              scan_exp(s[1][2 + i] - top[i], m);
 			soft[i].max = top[i];
 		}
 	}
@@ -324,9 +354,9 @@ template<int BITS> static __global__ void __launch_bounds__(SCAN_THREADS, scan_b
 
 enum { ROW_LANES = 8, ROW_KEYS = 4, WARP_KEYS = ROW_KEYS * WARP / ROW_LANES };
 
-/* Eight lanes hold partial values of R sums: reduce them so that each lane ends with R / 8 totals (with R < 8: one, the same in 8 / R
- * lanes).  Returns the index of the lane's first total. */
-template<int R> static __device__ inline int32_t fold_lanes(float *v, int32_t lane)
+/* Eight lanes hold partial values of R sums: reduce them so that each lane ends with R / 8 totals (with R < 8: one, the
+ * same in 8 / R lanes). Returns the index of the lane's first total. */
+template <int R> static __device__ inline int32_t fold_lanes(float *v, int32_t lane)
 {
 	int32_t first = 0;
 
@@ -349,11 +379,13 @@ template<int R> static __device__ inline int32_t fold_lanes(float *v, int32_t la
 	return first;
 }
 
-enum { ANY_TYPE = -1 };          /* rows that are not whole: rare and slow */
+enum { ANY_TYPE = -1 }; /* rows that are not whole: rare and slow */
 
-/* Queries, scaled, to q [HEADS][width], zero past dim; those of heads that are not there too.  For all threads of a block. */
-template<int HEADS> static __device__ __forceinline__ void rows_queries(float *q, const struct scan_launch &a, int32_t head0, int32_t n_q,
-                                                                       int32_t width)
+/* Queries, scaled, to q [HEADS][width], zero past dim; those of heads that are not there too. For all threads of a
+ * block. */
+template <int HEADS>
+static __device__ __forceinline__ void rows_queries(float *q, const struct scan_launch &a, int32_t head0, int32_t n_q,
+                                                    int32_t width)
 {
 	int32_t head_dim = a.pages ? a.dim / 2 : a.dim;
 
@@ -361,19 +393,20 @@ template<int HEADS> static __device__ __forceinline__ void rows_queries(float *q
 		int32_t r = i / width, d = i % width;
 		float x = r < n_q && d < a.dim ? a.q[(int64_t)(head0 + r) * head_dim + d % head_dim] * a.scale : 0;
 
-		/* A page's row holds minima, then maxima: negative values of the query meet the minima, positive ones the maxima, which
-		 * gives the upper bound of the product. */
+		/* A page's row holds minima, then maxima: negative values of the query meet the minima, positive ones
+		 * the maxima, which gives the upper bound of the product. */
 		if (a.pages)
 			x = d < head_dim ? x > 0 ? 0 : x : x > 0 ? x : 0;
 		q[i] = x;
 	}
 }
 
-/* Partial products of ROW_KEYS keys from key0 on, WARP / ROW_LANES apart (past the last one: that again), with all queries: a lane has
- * every eighth group of eight values.  acc [HEADS][ROW_KEYS]. */
-template<int HEADS, int TYPE> static __device__ __forceinline__ void rows_dots(float (&acc)[HEADS * ROW_KEYS], const uint8_t *keys, const float *q,
-                                                                               const struct scan_launch &a, int32_t key0, int32_t k1,
-                                                                               int32_t width, int32_t at)
+/* Partial products of ROW_KEYS keys from key0 on, WARP / ROW_LANES apart (past the last one: that again), with all
+ * queries: a lane has every eighth group of eight values. acc [HEADS][ROW_KEYS]. */
+template <int HEADS, int TYPE>
+static __device__ __forceinline__ void rows_dots(float (&acc)[HEADS * ROW_KEYS], const uint8_t *keys, const float *q,
+                                                 const struct scan_launch &a, int32_t key0, int32_t k1, int32_t width,
+                                                 int32_t at)
 {
 	for (int32_t d = at * 8; d - at * 8 < width; d += ROW_LANES * 8) {
 		float x[ROW_KEYS][8];
@@ -395,25 +428,32 @@ template<int HEADS, int TYPE> static __device__ __forceinline__ void rows_dots(f
 			for (int j = 0; j < ROW_KEYS; j++) {
 				float s = acc[r * ROW_KEYS + j];
 
-				s = fmaf(q0.x, x[j][0], s), s = fmaf(q0.y, x[j][1], s), s = fmaf(q0.z, x[j][2], s), s = fmaf(q0.w, x[j][3], s);
-				s = fmaf(q1.x, x[j][4], s), s = fmaf(q1.y, x[j][5], s), s = fmaf(q1.z, x[j][6], s), s = fmaf(q1.w, x[j][7], s);
+				s = fmaf(q0.x, x[j][0], s), s = fmaf(q0.y, x[j][1], s), s = fmaf(q0.z, x[j][2], s),
+				s = fmaf(q0.w, x[j][3], s);
+				s = fmaf(q1.x, x[j][4], s), s = fmaf(q1.y, x[j][5], s), s = fmaf(q1.z, x[j][6], s),
+				s = fmaf(q1.w, x[j][7], s);
 				acc[r * ROW_KEYS + j] = s;
 			}
 		}
 	}
 }
 
-/* TYPE is a template argument because the compiler loads all rows of a pass at once only without branches between the loads. */
-template<int HEADS, int TYPE> static __global__ void __launch_bounds__(SCAN_THREADS, ROWS_BLOCKS) scan_rows(struct scan_launch a)
+/* TYPE is a template argument because the compiler loads all rows of a pass at once only without branches between the
+ * loads. */
+template <int HEADS, int TYPE>
+static __global__ void __launch_bounds__(SCAN_THREADS, ROWS_BLOCKS) scan_rows(struct scan_launch a)
 {
-	/* Sums of eight lanes in a pass; totals that a lane ends with; lanes that end with the same total; lanes of a head. */
-	constexpr int R = HEADS * ROW_KEYS, HAVE = R > (int)ROW_LANES ? R / ROW_LANES : 1, SAME = R < (int)ROW_LANES ? ROW_LANES / R : 1;
+	/* Sums of eight lanes in a pass; totals that a lane ends with; lanes that end with the same total; lanes of a
+	 * head. */
+	constexpr int R = HEADS * ROW_KEYS, HAVE = R > (int)ROW_LANES ? R / ROW_LANES : 1,
+		      SAME = R < (int)ROW_LANES ? ROW_LANES / R : 1;
 	constexpr int SHARE = ROW_LANES / HEADS;
-	SHARED_DYNAMIC(float, q);    /* [HEADS][width], zero past dim */
+	SHARED_DYNAMIC(float, q); /* [HEADS][width], zero past dim */
 	SHARED(struct softmax, part, [SCAN_HEADS][SCAN_WARPS]);
 	SHARED(float, mult, [SCAN_HEADS]);
 	int32_t thread = (int32_t)threadIdx.x, lane = thread % WARP, warp = thread / WARP, at = lane % ROW_LANES;
-	int32_t r0 = (int32_t)blockIdx.z * HEADS, n_q = min(a.group - r0, (int32_t)HEADS), head0 = (int32_t)blockIdx.y * a.group + r0;
+	int32_t r0 = (int32_t)blockIdx.z * HEADS, n_q = min(a.group - r0, (int32_t)HEADS),
+		head0 = (int32_t)blockIdx.y * a.group + r0;
 	int32_t k0 = (int32_t)blockIdx.x * a.tile, k1 = min(k0 + a.tile, a.n), width = (a.dim + 7) / 8 * 8;
 	const uint8_t *keys = a.keys + (int64_t)blockIdx.y * a.head_bytes;
 	struct softmax soft = { -INFINITY, 0 };
@@ -462,9 +502,12 @@ template<int HEADS, int TYPE> static __global__ void __launch_bounds__(SCAN_THRE
 
 typedef void scan_fn(struct scan_launch);
 
-template<int TYPE> static scan_fn *rows_fn(int32_t heads)
+template <int TYPE> static scan_fn *rows_fn(int32_t heads)
 {
-	return heads == 1 ? scan_rows<1, TYPE> : heads == 2 ? scan_rows<2, TYPE> : heads == 4 ? scan_rows<4, TYPE> : scan_rows<8, TYPE>;
+	return heads == 1   ? scan_rows<1, TYPE>
+	       : heads == 2 ? scan_rows<2, TYPE>
+	       : heads == 4 ? scan_rows<4, TYPE>
+	                    : scan_rows<8, TYPE>;
 }
 
 /* The kernel of the first launch; it computes *heads heads of a group per block. */
@@ -475,17 +518,19 @@ static scan_fn *scan_fn_of(const struct scan_launch *l, int32_t *heads)
 		return l->bits == 2 ? scan_sketch<2> : l->bits == 4 ? scan_sketch<4> : scan_sketch<8>;
 	if (!l->whole)
 		return scan_rows<SCAN_HEADS, ANY_TYPE>;
-	for (*heads = 1; *heads < l->group && *heads < SCAN_HEADS; )
+	for (*heads = 1; *heads < l->group && *heads < SCAN_HEADS;)
 		*heads *= 2;
-	return l->type == DT_F32 ? rows_fn<DT_F32>(*heads) : l->type == DT_F16 ? rows_fn<DT_F16>(*heads) :
-	       l->type == DT_BF16 ? rows_fn<DT_BF16>(*heads) : rows_fn<DT_Q8_0>(*heads);
+	return l->type == DT_F32    ? rows_fn<DT_F32>(*heads)
+	       : l->type == DT_F16  ? rows_fn<DT_F16>(*heads)
+	       : l->type == DT_BF16 ? rows_fn<DT_BF16>(*heads)
+	                            : rows_fn<DT_Q8_0>(*heads);
 }
 
 /* ---- the second launch ---- */
 
 static __global__ void scan_finish(struct scan_scores s)
 {
-	SHARED_DYNAMIC(float, lse);  /* [group], and the factors */
+	SHARED_DYNAMIC(float, lse); /* [group], and the factors */
 	int32_t k0 = (int32_t)blockIdx.x * FINISH_ROWS, k1 = min(k0 + FINISH_ROWS, s.n), head = (int32_t)blockIdx.y;
 	float out[FINISH_EACH];
 
@@ -513,10 +558,14 @@ int scan_first(struct cuda *c, const struct scan_args *a, struct scan_launch *l,
 	l->group = a->n_head / a->n_kv_head;
 	l->scale = a->scale;
 	fn = scan_fn_of(l, &chunk);
-	/* As many blocks as the device runs at the same time, all with the same number of passes: no block waits for another to end. */
-	each = l->bits == 2 ? scan_blocks<2>() : l->bits == 4 ? scan_blocks<4>() : l->bits == 8 ? scan_blocks<8>() : ROWS_BLOCKS;
+	/* As many blocks as the device runs at the same time, all with the same number of passes: no block waits for
+	 * another to end. */
+	each = l->bits == 2   ? scan_blocks<2>()
+	       : l->bits == 4 ? scan_blocks<4>()
+	       : l->bits == 8 ? scan_blocks<8>()
+	                      : ROWS_BLOCKS;
 	room = (int64_t)c->info.processors * each / ((int64_t)a->n_kv_head * cuda_blocks(l->group, chunk));
-	step = SCAN_WARPS * (l->bits == 16 ? WARP_KEYS : 2 * SKETCH_PANEL);     /* of a sketch: one block */
+	step = SCAN_WARPS * (l->bits == 16 ? WARP_KEYS : 2 * SKETCH_PANEL); /* of a sketch: one block */
 	blocks = (power - 1) / step + 1;
 	if (blocks > room)
 		blocks = room > 1 ? (int32_t)room : 1;
@@ -534,10 +583,12 @@ int scan_first(struct cuda *c, const struct scan_args *a, struct scan_launch *l,
 	l->max = (float *)((char *)c->scan.p + max);
 	l->sum = (float *)((char *)c->scan.p + sum);
 	l->mult = (float *)((char *)c->scan.p + mult);
-	shared = l->bits != 16 ? scan_sketch_shared(l->dim, l->bits, l->tile) : (size_t)chunk * (((size_t)l->dim + 7) / 8 * 8) * sizeof(float);
+	shared = l->bits != 16 ? scan_sketch_shared(l->dim, l->bits, l->tile)
+	                       : (size_t)chunk * (((size_t)l->dim + 7) / 8 * 8) * sizeof(float);
 	if (shared > (size_t)c->info.shared_max - 4096)
 		return backend_fail(&c->base, "internal: keys of %d values are too long for a scan", (int)a->head_dim);
-	cuda_launch(c, fn, (unsigned)blocks, (unsigned)a->n_kv_head, cuda_blocks(l->group, chunk), SCAN_THREADS, (unsigned)shared, *l);
+	cuda_launch(c, fn, (unsigned)blocks, (unsigned)a->n_kv_head, cuda_blocks(l->group, chunk), SCAN_THREADS,
+	            (unsigned)shared, *l);
 	s->score = l->score;
 	s->max = l->max;
 	s->sum = l->sum;

@@ -1,4 +1,5 @@
-/* kernels/cuda/cuda_select.cuh (private to kernels/cuda/) - selection of slots: declarations and device code that its files share.
+/* kernels/cuda/cuda_select.cuh (private to kernels/cuda/) - selection of slots: declarations and device code that its
+ * files share.
  *
  *     cuda_key_sketch.cu   key sketches
  *     cuda_scan.cu         scores of keys
@@ -19,9 +20,18 @@ extern "C" {
 #include "kernels/common/key_sketch.h"
 }
 
-static inline int32_t min_i32(int32_t a, int32_t b) { return a < b ? a : b; }
-static inline int32_t max_i32(int32_t a, int32_t b) { return a > b ? a : b; }
-static inline size_t scratch_align(size_t n) { return (n + 255) & ~(size_t)255; }
+static inline int32_t min_i32(int32_t a, int32_t b)
+{
+	return a < b ? a : b;
+}
+static inline int32_t max_i32(int32_t a, int32_t b)
+{
+	return a > b ? a : b;
+}
+static inline size_t scratch_align(size_t n)
+{
+	return (n + 255) & ~(size_t)255;
+}
 /* Offset of the next piece of scratch, n values of that size. */
 static inline size_t scratch_cut(size_t *at, size_t n, size_t size)
 {
@@ -35,10 +45,11 @@ static inline size_t scratch_cut(size_t *at, size_t n, size_t size)
 
 /* Results of the first launch of a scan, from which the second one computes the output (cuda_scan.cu). */
 struct scan_scores {
-	const float *score;          /* [n_head][ld]: raw scores; times mult they are the scores */
-	const float *max, *sum;      /* [n_head][tiles]: the largest raw score of a tile of rows, sum of exp((score - max) * mult) */
-	const float *mult;           /* [n_head] */
-	float *out;                  /* [n_kv_head][out_cols] */
+	const float *score; /* [n_head][ld]: raw scores; times mult they are the scores */
+	/* [n_head][tiles]: the largest raw score of a tile of rows, sum of exp((score - max) * mult) */
+	const float *max, *sum;
+	const float *mult; /* [n_head] */
+	float *out;        /* [n_kv_head][out_cols] */
 	int64_t ld, out_cols;
 	int32_t n, group, tile, tiles, raw, mean;
 	struct cuda_predicate when;
@@ -48,7 +59,7 @@ struct scan_scores {
 struct scan_launch {
 	const uint8_t *keys;
 	const float *q;
-	float *score, *max, *sum, *mult;   /* struct scan_scores */
+	float *score, *max, *sum, *mult; /* struct scan_scores */
 	uint32_t *zero;
 	int64_t ld, head_bytes, row_bytes;
 	int32_t n, group, tile, tiles, dim, bits, panel_bytes, block_bytes, mean_bytes, type, whole, pages, n_zero;
@@ -64,8 +75,8 @@ static __device__ inline float scan_exp(float x, float mult)
 	return y <= 0 ? exp2f(y) : 0;
 }
 
-/* For the query heads r of one KV head: lse[r] = log of the sum of exponentials, factor[r] = mult; for all threads of a block.  Ends
- * with a barrier. */
+/* For the query heads r of one KV head: lse[r] = log of the sum of exponentials, factor[r] = mult; for all threads of a
+ * block. Ends with a barrier. */
 static __device__ inline void scan_totals(const struct scan_scores &s, int32_t head, float *lse, float *factor)
 {
 	int32_t lane = (int32_t)threadIdx.x % WARP, warps = (int32_t)blockDim.x / WARP;
@@ -91,10 +102,11 @@ static __device__ inline void scan_totals(const struct scan_scores &s, int32_t h
 	__syncthreads();
 }
 
-/* The output of N keys from k on, `step` apart (past the last key: the last one again): max or log of the mean over the group.  All
- * scores of a query head are loaded before any is used. */
-template<int N> static __device__ inline void scan_outputs(float out[N], const struct scan_scores &s, int32_t head, int32_t k, int32_t step,
-                                                           const float *lse, const float *factor)
+/* The output of N keys from k on, `step` apart (past the last key: the last one again): max or log of the mean over the
+ * group. All scores of a query head are loaded before any is used. */
+template <int N>
+static __device__ inline void scan_outputs(float out[N], const struct scan_scores &s, int32_t head, int32_t k,
+                                           int32_t step, const float *lse, const float *factor)
 {
 	const float *score = s.score + (int64_t)head * s.group * s.ld;
 	float sum[N];
@@ -113,25 +125,27 @@ template<int N> static __device__ inline void scan_outputs(float out[N], const s
 		return;
 	for (int32_t r = 0; r < s.group; r++)
 		for (int j = 0; j < N; j++)
-			sum[j] += scan_exp(fmaf(score[r * s.ld + min(k + j * step, s.n - 1)], factor[r], -lse[r]) - out[j], 1);
+			sum[j] += scan_exp(fmaf(score[r * s.ld + min(k + j * step, s.n - 1)], factor[r], -lse[r]) -
+			                           out[j],
+			                   1);
 	for (int j = 0; j < N; j++)
 		out[j] += logf(sum[j] / (float)s.group);
 }
 
-/* Checks, memory and the first launch of key_scan().  0; -1 with the error set; 1 when there is nothing to score.  zero: words that the
- * launch clears, [n_kv_head][n_zero], or NULL. */
+/* Checks, memory and the first launch of key_scan(). 0; -1 with the error set; 1 when there is nothing to score. zero:
+ * words that the launch clears, [n_kv_head][n_zero], or NULL. */
 int scan_start(struct cuda *, const struct scan_args *, struct scan_scores *, uint32_t *zero, int32_t n_zero);
 
-/* For scans of other rows than keys: scratch and the first launch of a scan of l->n rows of l->keys, which were checked; *s = its
- * results.  0, or -1 with the error set. */
+/* For scans of other rows than keys: scratch and the first launch of a scan of l->n rows of l->keys, which were
+ * checked; *s = its results. 0, or -1 with the error set. */
 int scan_first(struct cuda *, const struct scan_args *, struct scan_launch *l, struct scan_scores *s);
 /* The second launch, which writes the output. */
 void scan_end(struct cuda *, const struct scan_args *, const struct scan_scores *);
 
 /* ---- keys in a sketch ---- */
 
-/* Hadamard transform of a key or query of dim values in shared memory, for the lanes of a warp: the operations of sketch_hadamard() in
- * their order, none of them fused, so the bits are the same. */
+/* Hadamard transform of a key or query of dim values in shared memory, for the lanes of a warp: the operations of
+ * sketch_hadamard() in their order, none of them fused, so the bits are the same. */
 static __device__ inline void sketch_hadamard_warp(float *x, int32_t dim)
 {
 	int32_t lane = (int32_t)threadIdx.x % WARP;
@@ -160,7 +174,10 @@ static __device__ inline void sketch_hadamard_warp(float *x, int32_t dim)
 
 /* ---- rows of planes ---- */
 
-static __device__ inline float half_of(uint32_t bits) { return __half2float(__ushort_as_half((unsigned short)bits)); }
+static __device__ inline float half_of(uint32_t bits)
+{
+	return __half2float(__ushort_as_half((unsigned short)bits));
+}
 
 static __device__ inline float row_value(const uint8_t *row, int32_t type, int32_t i)
 {
@@ -174,11 +191,13 @@ static __device__ inline float row_value(const uint8_t *row, int32_t type, int32
 	return half_of(*(const uint16_t *)row) * (float)((const int8_t *)row)[2 + i % 32];
 }
 
-/* Values i .. i + 7 of a row; i and the row's length are multiples of 8.  Rows are 16-byte aligned (Q8_0: 2-byte aligned). */
-template<int TYPE> static __device__ inline void row_eight_of(float x[8], const uint8_t *row, int32_t i)
+/* Values i .. i + 7 of a row; i and the row's length are multiples of 8. Rows are 16-byte aligned (Q8_0: 2-byte
+ * aligned). */
+template <int TYPE> static __device__ inline void row_eight_of(float x[8], const uint8_t *row, int32_t i)
 {
 	if (TYPE == DT_F32) {
-		float4 a = __ldg((const float4 *)(row + 4 * (int64_t)i)), b = __ldg((const float4 *)(row + 4 * (int64_t)i + 16));
+		float4 a = __ldg((const float4 *)(row + 4 * (int64_t)i)),
+		       b = __ldg((const float4 *)(row + 4 * (int64_t)i + 16));
 
 		x[0] = a.x, x[1] = a.y, x[2] = a.z, x[3] = a.w;
 		x[4] = b.x, x[5] = b.y, x[6] = b.z, x[7] = b.w;

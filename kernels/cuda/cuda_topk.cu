@@ -1,8 +1,10 @@
-/* kernels/cuda/cuda_topk.cu - topk: the k highest of n scores per KV head, exactly; and scan and topk together (cuda_select).
+/* kernels/cuda/cuda_topk.cu - topk: the k highest of n scores per KV head, exactly; and scan and topk together
+ * (cuda_select).
  *
- * Scores are sorted into bins by a monotonic function.  Counting finds the bin of the k-th highest score; only the members of this
- * bin are compared further, by the digits of their scores, then of those before pooling, then by slot numbers, until the lowest
- * selected slot is known.  In this order no two slots are equal, so the result does not depend on the order of threads.
+ * Scores are sorted into bins by a monotonic function. Counting finds the bin of the k-th highest score; only the
+ * members of this bin are compared further, by the digits of their scores, then of those before pooling, then by slot
+ * numbers, until the lowest selected slot is known. In this order no two slots are equal, so the result does not depend
+ * on the order of threads.
  *
  *     up to SMALL slots    1 launch; a block per KV head, its scores in shared memory
  *     more                 3 launches: clear, count, take.  In `take` every block lists, in order, its slots of the bin and above; the
@@ -11,18 +13,22 @@
  *                          more: blocks sort TILE slots each, and launches merge pairs of runs until one is left
  *     wide pools           1 more for each doubling of the window
  *
- * Scores are read twice, from L2.  cuda_select(), for policies that select in every step: the scan's first launch also clears, a second
- * one computes the scan's output and counts (up to SMALL slots: does everything), then `take`: 2 or 3 launches. */
+ * Scores are read twice, from L2. cuda_select(), for policies that select in every step: the scan's first launch also
+ * clears, a second one computes the scan's output and counts (up to SMALL slots: does everything), then `take`: 2 or 3
+ * launches. */
 #include "kernels/cuda/cuda_topk.cuh"
 
 /* ---- few slots: one block per KV head ---- */
 
 /* SCAN: scores are computed from s, and written as the scan's output too. */
-struct topk_small_args { struct topk_launch a; struct scan_scores s; };
+struct topk_small_args {
+	struct topk_launch a;
+	struct scan_scores s;
+};
 
-template<int SCAN> static __global__ void __launch_bounds__(SMALL_THREADS, 1) topk_small(struct topk_small_args args)
+template <int SCAN> static __global__ void __launch_bounds__(SMALL_THREADS, 1) topk_small(struct topk_small_args args)
 {
-	SHARED_DYNAMIC(uint32_t, order);     /* [n]; then, for a scan, lse and factors of the heads */
+	SHARED_DYNAMIC(uint32_t, order); /* [n]; then, for a scan, lse and factors of the heads */
 	SHARED(uint32_t, count, [BINS]);
 	SHARED(uint32_t, found, [2]);
 	constexpr int PER = SMALL / SMALL_THREADS;
@@ -76,14 +82,17 @@ template<int SCAN> static __global__ void __launch_bounds__(SMALL_THREADS, 1) to
 		atomicAdd(&count[bin_of(order[i])], 1u);
 	__syncthreads();
 	find_bin<0>(count, (uint32_t)a.want, found);
-	least = select_least([&](auto see) {
-		for (int32_t i = a.i0 + thread; i < a.i1; i += SMALL_THREADS)
-			if (bin_of(order[i]) == found[0])
-				see(order[i], i);
-	}, score, a.half > 0, (uint32_t)a.want - found[1]);
+	least = select_least(
+		[&](auto see) {
+			for (int32_t i = a.i0 + thread; i < a.i1; i += SMALL_THREADS)
+				if (bin_of(order[i]) == found[0])
+					see(order[i], i);
+		},
+		score, a.half > 0, (uint32_t)a.want - found[1]);
 	write_forced(a, slots);
 	for (int32_t i0 = a.i0; i0 < a.i1; i0 += SMALL_THREADS) {
-		int32_t i = i0 + thread, all, in = i < a.i1 && bin_of(order[i]) >= found[0] && is_in(least, order[i], score, i);
+		int32_t i = i0 + thread, all,
+			in = i < a.i1 && bin_of(order[i]) >= found[0] && is_in(least, order[i], score, i);
 		int32_t at = block_rank(in, &all);
 
 		if (in && base + at < a.want)
@@ -116,14 +125,15 @@ static __device__ inline int last_block(uint32_t *done, int32_t blocks)
 }
 
 /* Count the slots of each bin, of scores or (SCAN) of a scan's output; the last block finds the bin. */
-template<int SCAN> static __global__ void __launch_bounds__(TAKE_THREADS) topk_count(struct topk_small_args args)
+template <int SCAN> static __global__ void __launch_bounds__(TAKE_THREADS) topk_count(struct topk_small_args args)
 {
 	SHARED_DYNAMIC(float, lse);
 	SHARED(uint32_t, count, [BINS]);
 	SHARED(uint32_t, found, [2]);
 	const struct topk_launch &a = args.a;
 	const struct scan_scores &s = args.s;
-	int32_t head = (int32_t)blockIdx.y, thread = (int32_t)threadIdx.x, k0 = (int32_t)blockIdx.x * a.chunk, k1 = min(k0 + a.chunk, a.n);
+	int32_t head = (int32_t)blockIdx.y, thread = (int32_t)threadIdx.x, k0 = (int32_t)blockIdx.x * a.chunk,
+		k1 = min(k0 + a.chunk, a.n);
 	uint32_t *all = a.count + (int64_t)head * COUNTS;
 
 	if ((int32_t)blockIdx.x >= a.chunks || !predicate_holds(a.when))
@@ -168,7 +178,8 @@ template<int SCAN> static __global__ void __launch_bounds__(TAKE_THREADS) topk_c
 }
 
 /* Entry p of the lists of all chunks. */
-static __device__ inline uint2 listed_at(const struct topk_launch &a, const uint2 *list, const int32_t *start, int32_t p)
+static __device__ inline uint2 listed_at(const struct topk_launch &a, const uint2 *list, const int32_t *start,
+                                         int32_t p)
 {
 	int32_t lo = 0, hi = a.chunks;
 
@@ -184,9 +195,11 @@ static __device__ inline uint2 listed_at(const struct topk_launch &a, const uint
 }
 
 /* This block's chunk: list its slots of the bin and above, in order.  Returns their number. */
-static __device__ __forceinline__ int32_t take_list(const struct topk_launch &a, int32_t head, int32_t chunk, uint32_t bin, uint2 *list)
+static __device__ __forceinline__ int32_t take_list(const struct topk_launch &a, int32_t head, int32_t chunk,
+                                                    uint32_t bin, uint2 *list)
 {
-	int32_t thread = (int32_t)threadIdx.x, base = 0, k0 = max(chunk * a.chunk, a.i0), k1 = min(chunk * a.chunk + a.chunk, a.i1);
+	int32_t thread = (int32_t)threadIdx.x, base = 0, k0 = max(chunk * a.chunk, a.i0),
+		k1 = min(chunk * a.chunk + a.chunk, a.i1);
 
 	for (int32_t i0 = k0; i0 < k1; i0 += EACH * TAKE_THREADS) {
 		uint32_t order[EACH];
@@ -227,8 +240,8 @@ static __device__ __forceinline__ void take_starts(const struct topk_launch &a, 
 }
 
 /* Entries of the bin, as many as fit in `close`; *n_close counts all of them. */
-static __device__ __forceinline__ void take_close(const struct topk_launch &a, const uint2 *list, const int32_t *start, int32_t n, uint32_t bin,
-                                                  uint2 *close, uint32_t *n_close)
+static __device__ __forceinline__ void take_close(const struct topk_launch &a, const uint2 *list, const int32_t *start,
+                                                  int32_t n, uint32_t bin, uint2 *close, uint32_t *n_close)
 {
 	for (int32_t p0 = (int32_t)threadIdx.x; p0 < n; p0 += EACH * TAKE_THREADS) {
 		uint2 e[EACH];
@@ -246,8 +259,9 @@ static __device__ __forceinline__ void take_close(const struct topk_launch &a, c
 }
 
 /* Write the selected slots of n listed entries. */
-static __device__ __forceinline__ void take_write(const struct topk_launch &a, const uint2 *list, const int32_t *start, int32_t n,
-                                                  const struct least &least, const float *score, int32_t *slots)
+static __device__ __forceinline__ void take_write(const struct topk_launch &a, const uint2 *list, const int32_t *start,
+                                                  int32_t n, const struct least &least, const float *score,
+                                                  int32_t *slots)
 {
 	int32_t thread = (int32_t)threadIdx.x, base = 0;
 
@@ -257,7 +271,8 @@ static __device__ __forceinline__ void take_write(const struct topk_launch &a, c
 		for (int j = 0; j < EACH; j++)
 			e[j] = listed_at(a, list, start, min(p0 + j * TAKE_THREADS + thread, n - 1));
 		for (int j = 0; j < EACH; j++) {
-			int32_t all, at, in = p0 + j * TAKE_THREADS + thread < n && is_in(least, e[j].x, score, (int32_t)e[j].y);
+			int32_t all, at,
+				in = p0 + j * TAKE_THREADS + thread < n && is_in(least, e[j].x, score, (int32_t)e[j].y);
 
 			at = block_rank(in, &all);
 			if (in && base + at < a.want)
@@ -267,7 +282,8 @@ static __device__ __forceinline__ void take_write(const struct topk_launch &a, c
 	}
 }
 
-/* List the slots of the bin and above; the last block of a KV head finds the lowest selected slot and writes the slots. */
+/* List the slots of the bin and above; the last block of a KV head finds the lowest selected slot and writes the
+ * slots. */
 static __global__ void __launch_bounds__(TAKE_THREADS) topk_take(struct topk_launch a)
 {
 	SHARED(int32_t, start, [CHUNKS + 1]);
@@ -298,19 +314,23 @@ static __global__ void __launch_bounds__(TAKE_THREADS) topk_take(struct topk_lau
 	take_close(a, list, start, n, bin, close, n_close);
 	__syncthreads();
 	if (n_close[0] <= CLOSE)
-		least = select_least([&](auto see) {
-			for (uint32_t i = threadIdx.x; i < n_close[0]; i += TAKE_THREADS)
-				see(close[i].x, (int32_t)close[i].y);
-		}, score, a.half > 0, (uint32_t)a.want - above);
+		least = select_least(
+			[&](auto see) {
+				for (uint32_t i = threadIdx.x; i < n_close[0]; i += TAKE_THREADS)
+					see(close[i].x, (int32_t)close[i].y);
+			},
+			score, a.half > 0, (uint32_t)a.want - above);
 	else
-		least = select_least([&](auto see) {
-			for (int32_t p = thread; p < n; p += TAKE_THREADS) {
-				uint2 e = listed_at(a, list, start, p);
+		least = select_least(
+			[&](auto see) {
+				for (int32_t p = thread; p < n; p += TAKE_THREADS) {
+					uint2 e = listed_at(a, list, start, p);
 
-				if (bin_of(e.x) == bin)
-					see(e.x, (int32_t)e.y);
-			}
-		}, score, a.half > 0, (uint32_t)a.want - above);
+					if (bin_of(e.x) == bin)
+						see(e.x, (int32_t)e.y);
+				}
+			},
+			score, a.half > 0, (uint32_t)a.want - above);
 	write_forced(a, slots);
 	take_write(a, list, start, n, least, score, slots);
 }
@@ -358,7 +378,7 @@ static int topk_plan(struct cuda *c, const struct topk_args *t, struct topk_job 
 	a->slots_cols = t->slots->cols;
 	a->when = cuda_predicate_of(&t->when);
 	wide = a->half > NEAR_POOL;
-	for (a->chunk = CHUNK; (a->n - 1) / a->chunk >= CHUNKS; )
+	for (a->chunk = CHUNK; (a->n - 1) / a->chunk >= CHUNKS;)
 		a->chunk *= 2;
 	a->chunks = (a->n - 1) / a->chunk + 1;
 	/* By powers of two, so that memory rarely grows. */
@@ -368,7 +388,8 @@ static int topk_plan(struct cuda *c, const struct topk_args *t, struct topk_job 
 	listed = scratch_cut(&at, a->n > SMALL ? heads * CHUNKS : 0, sizeof(int32_t));
 	list = scratch_cut(&at, a->n > SMALL ? heads * n : 0, sizeof(uint2));
 	order = scratch_cut(&at, t->order ? heads * (size_t)cuda_power(t->k) : 0, sizeof(int32_t));
-	sort = scratch_cut(&at, t->order && t->k > COUNTED ? 2 * heads * (size_t)cuda_power(t->k) : 0, sizeof(struct ranked));
+	sort = scratch_cut(&at, t->order && t->k > COUNTED ? 2 * heads * (size_t)cuda_power(t->k) : 0,
+	                   sizeof(struct ranked));
 	pool = scratch_cut(&at, wide ? 2 * heads * ((size_t)t->n + 2 * (size_t)a->half) : 0, sizeof(float));
 	if (at && cuda_buffer_grow(c, &c->topk, at) < 0)
 		return -1;
@@ -409,7 +430,8 @@ static void topk_run(struct cuda *c, struct topk_job *j, int32_t heads, const st
 	if (s)
 		args.s = *s;
 	if (a->want == 0 || a->want == a->i1 - a->i0) {
-		cuda_launch(c, topk_all, cuda_blocks(cuda_power(a->k), TAKE_THREADS), (unsigned)heads, 1, TAKE_THREADS, 0, *a);
+		cuda_launch(c, topk_all, cuda_blocks(cuda_power(a->k), TAKE_THREADS), (unsigned)heads, 1, TAKE_THREADS,
+		            0, *a);
 	} else if (a->n <= SMALL) {
 		shared += (unsigned)cuda_power(max_i32(a->n, 1024)) * (unsigned)sizeof(uint32_t);
 		cuda_launch(c, s ? topk_small<1> : topk_small<0>, (unsigned)heads, 1, 1, SMALL_THREADS, shared, args);
@@ -418,7 +440,8 @@ static void topk_run(struct cuda *c, struct topk_job *j, int32_t heads, const st
 
 		if (!s)
 			cuda_launch(c, topk_clear, (unsigned)heads, 1, 1, TAKE_THREADS, 0, *a);
-		cuda_launch(c, s ? topk_count<1> : topk_count<0>, chunks, (unsigned)heads, 1, TAKE_THREADS, shared, args);
+		cuda_launch(c, s ? topk_count<1> : topk_count<0>, chunks, (unsigned)heads, 1, TAKE_THREADS, shared,
+		            args);
 		cuda_launch(c, topk_take, chunks, (unsigned)heads, 1, TAKE_THREADS, 0, *a);
 	}
 	if (j->out)
@@ -449,9 +472,11 @@ void cuda_select(struct backend *be, const struct attn_selection *selection)
 		return;
 	if (topk_plan(c, topk, &j) < 0)
 		return;
-	/* Separate launches for different predicates, and for pooling over many slots, which needs scores that other blocks compute. */
+	/* Separate launches for different predicates, and for pooling over many slots, which needs scores that other
+	 * blocks compute. */
 	same = scan->when.flag == topk->when.flag && scan->when.col == topk->when.col && scan->when.is == topk->when.is;
-	if (!same || j.a.want == 0 || j.a.want == j.a.i1 - j.a.i0 || j.a.half > NEAR_POOL || (j.a.half && j.a.n > SMALL)) {
+	if (!same || j.a.want == 0 || j.a.want == j.a.i1 - j.a.i0 || j.a.half > NEAR_POOL ||
+	    (j.a.half && j.a.n > SMALL)) {
 		cuda_key_scan(be, scan);
 		cuda_topk(be, topk);
 		return;

@@ -1,4 +1,5 @@
-/* kernels/cuda/cuda_topk.cuh - what the files of topk share: the launch, scores as integers in their order, counting and selecting in a block.
+/* kernels/cuda/cuda_topk.cuh - what the files of topk share: the launch, scores as integers in their order, counting
+ * and selecting in a block.
  *
  *     cuda_topk.cu          selection, and the operations
  *     cuda_topk_sample.cu   a sample of the slots that are not selected
@@ -9,26 +10,33 @@
 #include "kernels/cuda/cuda_select.cuh"
 
 enum {
-	SMALL = 16 << 10,            /* slots up to which one block selects */
-	SMALL_THREADS = 1024, TAKE_THREADS = 512,
-	BINS = 4096, CHUNK = 4096, CHUNKS = 1024,   /* slots of a block, and the most blocks of a KV head */
-	NEAR_POOL = 16,              /* half window up to which pooling needs no launch of its own */
-	CLOSE = 2048,                /* members of the bin that fit in shared memory */
-	EACH = 4,                    /* slots that a thread loads at once */
-	TILE = 2048, COUNTED = TILE, /* slots in order: up to COUNTED by counting, whose work grows with the square */
-	STATE = 4, COUNTS = BINS + STATE,           /* words of a KV head: counts of bins; blocks that are done, the bin, slots above it */
+	SMALL = 16 << 10, /* slots up to which one block selects */
+	SMALL_THREADS = 1024,
+	TAKE_THREADS = 512,
+	BINS = 4096,
+	CHUNK = 4096,
+	CHUNKS = 1024,  /* slots of a block, and the most blocks of a KV head */
+	NEAR_POOL = 16, /* half window up to which pooling needs no launch of its own */
+	CLOSE = 2048,   /* members of the bin that fit in shared memory */
+	EACH = 4,       /* slots that a thread loads at once */
+	TILE = 2048,
+	COUNTED = TILE, /* slots in order: up to COUNTED by counting, whose work grows with the square */
+	/* words of a KV head: counts of bins; blocks that are done, the bin, slots above it */
+	STATE = 4,
+	COUNTS = BINS + STATE,
 };
 
 struct topk_launch {
-	const float *score;          /* [n_kv_head][score_cols] */
-	const float *pooled;         /* [n_kv_head][n], or NULL: pooled when read */
-	int32_t *slots;              /* [n_kv_head][slots_cols] */
-	uint32_t *count;             /* [n_kv_head][COUNTS] */
-	int32_t *listed;             /* [n_kv_head][CHUNKS] slots that a chunk listed */
-	uint2 *list;                 /* [n_kv_head][n] their orders and numbers, from the chunk's first slot on */
+	const float *score;  /* [n_kv_head][score_cols] */
+	const float *pooled; /* [n_kv_head][n], or NULL: pooled when read */
+	int32_t *slots;      /* [n_kv_head][slots_cols] */
+	uint32_t *count;     /* [n_kv_head][COUNTS] */
+	int32_t *listed;     /* [n_kv_head][CHUNKS] slots that a chunk listed */
+	uint2 *list;         /* [n_kv_head][n] their orders and numbers, from the chunk's first slot on */
 	int64_t score_cols, slots_cols;
 	int32_t n, k, half;
-	int32_t i0, i1, want, first;                /* select `want` of slots i0 .. i1 - 1; slots below `first` and from i1 on are forced */
+	/* select `want` of slots i0 .. i1 - 1; slots below `first` and from i1 on are forced */
+	int32_t i0, i1, want, first;
 	int32_t chunk, chunks;
 	struct cuda_predicate when;
 };
@@ -43,8 +51,8 @@ static __device__ inline uint32_t order_of(float x)
 	return u & 0x80000000u ? ~u : u | 0x80000000u;
 }
 
-/* The bin of an order value: monotonic, below BINS.  Scores are mostly logarithms of probabilities between -32 and 0: most bins lie
- * there, all of the same width. */
+/* The bin of an order value: monotonic, below BINS. Scores are mostly logarithms of probabilities between -32 and 0:
+ * most bins lie there, all of the same width. */
 static __device__ inline uint32_t bin_of(uint32_t order)
 {
 	float x;
@@ -76,9 +84,10 @@ static __device__ inline uint32_t pooled_order(const struct topk_launch &a, int3
 	return order_of(pooled_score(a, head, i));
 }
 
-/* pooled_order() of EACH slots from i on, `step` apart (past the last slot: the last one again).  All scores are loaded before one is
- * used. */
-static __device__ inline void pooled_orders(uint32_t order[EACH], const struct topk_launch &a, int32_t head, int32_t i, int32_t step)
+/* pooled_order() of EACH slots from i on, `step` apart (past the last slot: the last one again). All scores are loaded
+ * before one is used. */
+static __device__ inline void pooled_orders(uint32_t order[EACH], const struct topk_launch &a, int32_t head, int32_t i,
+                                            int32_t step)
 {
 	float x[EACH];
 
@@ -88,20 +97,22 @@ static __device__ inline void pooled_orders(uint32_t order[EACH], const struct t
 		order[j] = order_of(x[j]);
 }
 
-/* A slot's sort key, the highest bits first: forced; order; order before pooling; slot number.  All keys differ, and all are above the
- * padding, 0. */
-struct ranked { uint64_t high, low; };
+/* A slot's sort key, the highest bits first: forced; order; order before pooling; slot number. All keys differ, and all
+ * are above the padding, 0. */
+struct ranked {
+	uint64_t high, low;
+};
 
 struct topk_job {
 	struct topk_launch a;
-	int32_t *out;                /* for slots in order: where they go; NULL = `slots` are final */
+	int32_t *out; /* for slots in order: where they go; NULL = `slots` are final */
 	int64_t out_cols;
 	int32_t forced_first;
-	int32_t sample;              /* slots of a sample behind the k, or 0 */
-	float *bias;                 /* [n_kv_head][bias_cols] of the sample */
+	int32_t sample; /* slots of a sample behind the k, or 0 */
+	float *bias;    /* [n_kv_head][bias_cols] of the sample */
 	int64_t bias_cols;
-	struct ranked *sort[2];      /* for many slots in order: [n_kv_head][k] */
-	float *pool[2];              /* for wide pools: [n_kv_head][n + 2 half] */
+	struct ranked *sort[2]; /* for many slots in order: [n_kv_head][k] */
+	float *pool[2];         /* for wide pools: [n_kv_head][n + 2 half] */
 };
 
 /* The pooled scores of all slots, into job memory: for windows too wide to pool whenever a score is read. */
@@ -113,11 +124,13 @@ void topk_sample_rest(struct cuda *, const struct topk_job *, int32_t heads);
 
 /* ---- helpers of a block: called by all its threads ---- */
 
-/* Number of threads before this one with `set`; *all = of the whole block.  Ends with a barrier, so it can be called again at once. */
+/* Number of threads before this one with `set`; *all = of the whole block. Ends with a barrier, so it can be called
+ * again at once. */
 static __device__ inline int32_t block_rank(int set, int32_t *all)
 {
 	SHARED(int32_t, warps, [WARP]);
-	int32_t lane = (int32_t)threadIdx.x % WARP, warp = (int32_t)threadIdx.x / WARP, n = (int32_t)blockDim.x / WARP, before = 0, total = 0;
+	int32_t lane = (int32_t)threadIdx.x % WARP, warp = (int32_t)threadIdx.x / WARP, n = (int32_t)blockDim.x / WARP,
+		before = 0, total = 0;
 	uint32_t mask = __ballot_sync(FULL_WARP, set);
 
 	if (lane == 0)
@@ -133,14 +146,18 @@ static __device__ inline int32_t block_rank(int set, int32_t *all)
 }
 
 /* FAR: the count was written by other blocks and is read from L2, not from L1. */
-template<int FAR> static __device__ inline uint32_t count_at(const uint32_t *p) { return FAR ? __ldcg(p) : *p; }
+template <int FAR> static __device__ inline uint32_t count_at(const uint32_t *p)
+{
+	return FAR ? __ldcg(p) : *p;
+}
 
-/* The bin that holds the want-th highest value, and the number of values above it: found[0], found[1] in shared memory.  Ends with a
- * barrier. */
-template<int FAR> static __device__ inline void find_bin(const uint32_t *count, uint32_t want, uint32_t *found)
+/* The bin that holds the want-th highest value, and the number of values above it: found[0], found[1] in shared memory.
+ * Ends with a barrier. */
+template <int FAR> static __device__ inline void find_bin(const uint32_t *count, uint32_t want, uint32_t *found)
 {
 	SHARED(uint32_t, warps, [WARP]);
-	int32_t thread = (int32_t)threadIdx.x, lane = thread % WARP, per = BINS / (int32_t)blockDim.x, top = BINS - 1 - thread * per;
+	int32_t thread = (int32_t)threadIdx.x, lane = thread % WARP, per = BINS / (int32_t)blockDim.x,
+		top = BINS - 1 - thread * per;
 	uint32_t own = 0, sum, before = 0;
 
 	/* A thread has `per` bins, the first thread the highest. */
@@ -169,9 +186,12 @@ template<int FAR> static __device__ inline void find_bin(const uint32_t *count, 
 	__syncthreads();
 }
 
-/* The lowest selected slot.  A slot of its bin or above is selected if its order is higher; or equal, and the order before pooling is
- * higher; or both equal, and the slot number is not lower.  A field of 0 is not compared. */
-struct least { uint32_t order, raw; int32_t slot; };
+/* The lowest selected slot. A slot of its bin or above is selected if its order is higher; or equal, and the order
+ * before pooling is higher; or both equal, and the slot number is not lower. A field of 0 is not compared. */
+struct least {
+	uint32_t order, raw;
+	int32_t slot;
+};
 
 static __device__ inline int is_in(const struct least &t, uint32_t order, const float *score, int32_t slot)
 {
@@ -188,7 +208,8 @@ static __device__ inline int is_in(const struct least &t, uint32_t order, const 
 }
 
 /* The lowest of the best `need` candidates.  each(f) calls f(order, slot) for this thread's candidates. */
-template<class EACH> static __device__ inline struct least select_least(EACH each, const float *score, int pooled, uint32_t need)
+template <class EACH>
+static __device__ inline struct least select_least(EACH each, const float *score, int pooled, uint32_t need)
 {
 	SHARED(uint32_t, digit, [256]);
 	SHARED(uint32_t, found, [3]);
@@ -244,7 +265,7 @@ template<class EACH> static __device__ inline struct least select_least(EACH eac
 			value |= found[0] << shift;
 			mask |= 255u << shift;
 			need = found[1];
-			settled = found[1] == found[2];   /* all candidates with these leading digits are selected */
+			settled = found[1] == found[2]; /* all candidates with these leading digits are selected */
 		}
 		if (field == 0)
 			t.order = value;

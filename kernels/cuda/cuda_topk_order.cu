@@ -1,4 +1,5 @@
-/* kernels/cuda/cuda_topk_order.cu - wide pools before a selection, and the order of the selected slots behind it (cuda_topk.cuh). */
+/* kernels/cuda/cuda_topk_order.cu - wide pools before a selection, and the order of the selected slots behind it
+ * (cuda_topk.cuh). */
 #include "kernels/cuda/cuda_topk.cuh"
 
 /* ---- wide pools ---- */
@@ -10,8 +11,8 @@ struct topk_pool_args {
 	int32_t n, len, half, step, first;
 };
 
-/* Double the window: the maximum of w values from i on and of w values from i + step on.  The first time, w = 1 and the values are
- * scores, shifted by `half`. */
+/* Double the window: the maximum of w values from i on and of w values from i + step on. The first time, w = 1 and the
+ * values are scores, shifted by `half`. */
 static __global__ void topk_pool(struct topk_pool_args a)
 {
 	int32_t i = (int32_t)(blockIdx.x * TAKE_THREADS + threadIdx.x);
@@ -65,7 +66,12 @@ void topk_pool_wide(struct cuda *c, struct topk_job *j, int32_t heads)
 
 /* ---- slots in order ---- */
 
-struct topk_order_args { struct topk_launch a; int32_t *out; int64_t out_cols; int32_t forced_first; };
+struct topk_order_args {
+	struct topk_launch a;
+	int32_t *out;
+	int64_t out_cols;
+	int32_t forced_first;
+};
 enum { ORDER_THREADS = 256 };
 
 /* The place of a slot is the number of slots that rank before it. */
@@ -75,7 +81,8 @@ static __global__ void __launch_bounds__(ORDER_THREADS) topk_order(struct topk_o
 	SHARED(uint32_t, raw, [ORDER_THREADS]);
 	SHARED(uint32_t, rank, [ORDER_THREADS]);
 	const struct topk_launch &a = args.a;
-	int32_t head = (int32_t)blockIdx.y, thread = (int32_t)threadIdx.x, i = (int32_t)blockIdx.x * ORDER_THREADS + thread, better = 0;
+	int32_t head = (int32_t)blockIdx.y, thread = (int32_t)threadIdx.x,
+		i = (int32_t)blockIdx.x * ORDER_THREADS + thread, better = 0;
 	const int32_t *slots = a.slots + head * a.slots_cols;
 	const float *score = a.score + head * a.score_cols;
 	int32_t slot, own_rank;
@@ -103,7 +110,10 @@ static __global__ void __launch_bounds__(ORDER_THREADS) topk_order(struct topk_o
 		for (int32_t j = 0; j < n; j++) {
 			int32_t above = (int32_t)rank[j] - own_rank;
 
-			better += above > 0 || (above == 0 && (order[j] > own || (order[j] == own && (raw[j] > own_raw || (raw[j] == own_raw && j0 + j > i)))));
+			better += above > 0 ||
+			          (above == 0 &&
+			           (order[j] > own ||
+			            (order[j] == own && (raw[j] > own_raw || (raw[j] == own_raw && j0 + j > i)))));
 		}
 	}
 	if (i < a.k)
@@ -117,10 +127,10 @@ static __device__ inline int is_better(const struct ranked &x, const struct rank
 
 struct topk_sort_args {
 	struct topk_launch a;
-	struct ranked *from, *to;    /* [n_kv_head][k] */
-	int32_t *out;                /* where the last merge puts the slots; else NULL */
+	struct ranked *from, *to; /* [n_kv_head][k] */
+	int32_t *out;             /* where the last merge puts the slots; else NULL */
 	int64_t out_cols;
-	int32_t run, forced_first;   /* run: slots that are in order already */
+	int32_t run, forced_first; /* run: slots that are in order already */
 };
 
 /* Bitonic sort of a block's slots in shared memory. */
@@ -140,7 +150,8 @@ static __global__ void __launch_bounds__(TAKE_THREADS) topk_sort(struct topk_sor
 		if (k0 + i < a.k) {
 			int32_t slot = slots[k0 + i];
 
-			r.high = (uint64_t)(args.forced_first && (slot < a.i0 || slot >= a.i1)) << 32 | pooled_order(a, head, slot);
+			r.high = (uint64_t)(args.forced_first && (slot < a.i0 || slot >= a.i1)) << 32 |
+			         pooled_order(a, head, slot);
 			r.low = (uint64_t)order_of(score[slot]) << 32 | (uint32_t)slot;
 		}
 		tile[i] = r;
@@ -163,11 +174,13 @@ static __global__ void __launch_bounds__(TAKE_THREADS) topk_sort(struct topk_sor
 		args.to[(int64_t)head * a.k + k0 + i] = tile[i];
 }
 
-/* Merge two runs: a slot's place is its index in its own run plus the number of slots of the other run that rank before it. */
+/* Merge two runs: a slot's place is its index in its own run plus the number of slots of the other run that rank before
+ * it. */
 static __global__ void __launch_bounds__(TAKE_THREADS) topk_merge(struct topk_sort_args args)
 {
 	const struct topk_launch &a = args.a;
-	int32_t head = (int32_t)blockIdx.y, i = (int32_t)(blockIdx.x * TAKE_THREADS + threadIdx.x), at = i / args.run, lo, hi, start;
+	int32_t head = (int32_t)blockIdx.y, i = (int32_t)(blockIdx.x * TAKE_THREADS + threadIdx.x), at = i / args.run,
+		lo, hi, start;
 	const struct ranked *from = args.from + (int64_t)head * a.k;
 	struct ranked own;
 
@@ -222,5 +235,6 @@ void topk_order_slots(struct cuda *c, const struct topk_job *j, int32_t heads)
 	o.out = j->out;
 	o.out_cols = j->out_cols;
 	o.forced_first = j->forced_first;
-	cuda_launch(c, topk_order, cuda_blocks(cuda_power(j->a.k), ORDER_THREADS), (unsigned)heads, 1, ORDER_THREADS, 0, o);
+	cuda_launch(c, topk_order, cuda_blocks(cuda_power(j->a.k), ORDER_THREADS), (unsigned)heads, 1, ORDER_THREADS, 0,
+	            o);
 }

@@ -1,16 +1,16 @@
 /* kernels/cuda/cuda_topk_sample.cu - a sample of the slots that topk has not selected (cuda_topk.cuh).
  *
- * As on the CPU (cpu/topk.c): every slot is taken with a probability in proportion to exp(score), the probabilities are added up slot by
- * slot, and a slot at which the sum, rounded, steps is taken.  A block per KV head; a thread has a range of neighbouring slots, and the
- * sums of all threads before it come from one scan of the block. */
+ * As on the CPU (cpu/topk.c): every slot is taken with a probability in proportion to exp(score), the probabilities are
+ * added up slot by slot, and a slot at which the sum, rounded, steps is taken. A block per KV head; a thread has a
+ * range of neighbouring slots, and the sums of all threads before it come from one scan of the block. */
 #include "kernels/cuda/cuda_topk.cuh"
 
 enum { SAMPLE_THREADS = 1024 };
 
 struct sample_args {
-	const float *score;          /* [n_kv_head][score_cols] */
-	int32_t *slots;              /* [n_kv_head][slots_cols]: k selected ones, ascending; then the sample */
-	float *bias;                 /* [n_kv_head][bias_cols] */
+	const float *score; /* [n_kv_head][score_cols] */
+	int32_t *slots;     /* [n_kv_head][slots_cols]: k selected ones, ascending; then the sample */
+	float *bias;        /* [n_kv_head][bias_cols] */
 	int64_t score_cols, slots_cols, bias_cols;
 	int32_t n, k, sample;
 };
@@ -54,8 +54,8 @@ static __device__ inline int32_t place_of(const int32_t *slots, int32_t k, int32
 }
 
 /* exp(score - top) of slot i, 0 for a selected one; *next: the first selected slot from i on. */
-static __device__ inline double weight_of_slot(const struct sample_args &a, const float *score, const int32_t *slots, float top, int32_t i,
-                                               int32_t *next)
+static __device__ inline double weight_of_slot(const struct sample_args &a, const float *score, const int32_t *slots,
+                                               float top, int32_t i, int32_t *next)
 {
 	float x = score[i];
 
@@ -106,7 +106,8 @@ static __global__ void __launch_bounds__(SAMPLE_THREADS) topk_sample(struct samp
 		sum = begin;
 		next = from;
 		for (int32_t i = first; i < end; i++) {
-			double step = fmin(1.0, scale * weight_of_slot(a, score, slots, top, i, &next)), before = floor(sum + 0.5);
+			double step = fmin(1.0, scale * weight_of_slot(a, score, slots, top, i, &next)),
+			       before = floor(sum + 0.5);
 
 			sum += step;
 			if (floor(sum + 0.5) <= before)

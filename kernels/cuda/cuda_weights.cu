@@ -1,7 +1,8 @@
 /* kernels/cuda/cuda_weights.cu - weights on the device: load_weight, embed, conversion to f16 for cuBLAS.
  *
- * A weight is copied to the device in pieces as it is in the file, and a kernel rearranges it (planes: cuda_quant.cuh).  Then its
- * largest magnitude is stored in front of it, on the device: from it a conversion to f16 derives its scale, without a host round trip.
+ * A weight is copied to the device in pieces as it is in the file, and a kernel rearranges it (planes: cuda_quant.cuh).
+ * Then its largest magnitude is stored in front of it, on the device: from it a conversion to f16 derives its scale,
+ * without a host round trip.
  *
  * An embedding that is also the output weight is loaded twice from the same host address; the device holds it once.
  *
@@ -16,10 +17,16 @@ extern "C" {
 
 enum { PIECE_BYTES = 32 << 20, THREADS = 256 };
 
-static uint32_t align16(uint64_t n) { return (uint32_t)((n + 15) / 16 * 16); }
+static uint32_t align16(uint64_t n)
+{
+	return (uint32_t)((n + 15) / 16 * 16);
+}
 
 /* Bytes of a row in the file. */
-static size_t file_row(const struct tensor *t) { return (size_t)dtype_bytes(t->type, (uint64_t)t->cols); }
+static size_t file_row(const struct tensor *t)
+{
+	return (size_t)dtype_bytes(t->type, (uint64_t)t->cols);
+}
 
 /* Lay out the planes of a row. */
 static void rows_layout(struct weight_rows *w, const struct tensor *t)
@@ -36,25 +43,21 @@ static void rows_layout(struct weight_rows *w, const struct tensor *t)
 		return;
 	}
 	switch (t->type) {
-	case DT_Q4_1: case DT_Q5_1:
-		head = align16(4 * blocks);
-		break;
-	case DT_Q4_K: case DT_Q5_K:
-		head = align16(16 * super);
-		break;
-	case DT_IQ4_XS:
-		head = align16(8 * super);
-		break;
+	case DT_Q4_1:
+	case DT_Q5_1: head = align16(4 * blocks); break;
+	case DT_Q4_K:
+	case DT_Q5_K: head = align16(16 * super); break;
+	case DT_IQ4_XS: head = align16(8 * super); break;
 	case DT_Q2_K:
 		head = align16(2 * blocks);
 		head2 = align16(4 * super);
 		break;
-	case DT_Q3_K: case DT_Q6_K:
+	case DT_Q3_K:
+	case DT_Q6_K:
 		head = align16(2 * blocks);
 		head2 = align16(2 * super);
 		break;
-	default:
-		head = align16(2 * blocks);
+	default: head = align16(2 * blocks);
 	}
 	w->extra = align16((uint64_t)t->cols * (unsigned)quant_main_bits(t->type) / 8);
 	w->head = w->extra + align16((uint64_t)t->cols * (unsigned)quant_extra_bits(t->type) / 8);
@@ -79,11 +82,11 @@ const struct weight_head *cuda_weight_head(const struct tensor *t)
 /* ---- from the file's blocks to planes ---- */
 
 struct repack_args {
-	const uint8_t *src;            /* rows as in the file */
+	const uint8_t *src; /* rows as in the file */
 	uint8_t *dst;
 	uint64_t src_stride;
 	struct weight_rows w;
-	int64_t blocks;                /* of 32, in all rows of this piece */
+	int64_t blocks; /* of 32, in all rows of this piece */
 };
 
 /* Levels of block i of the (super-)block at p. */
@@ -97,14 +100,16 @@ static __device__ void file_levels(int type, const uint8_t *p, int i, uint8_t u[
 		for (int j = 0; j < 32; j++)
 			u[j] = (uint8_t)((const struct block_q8_0 *)p)->qs[j];
 		return;
-	case DT_Q2_K: case DT_Q3_K:
+	case DT_Q2_K:
+	case DT_Q3_K:
 		qs = type == DT_Q2_K ? ((const struct block_q2_k *)p)->qs : ((const struct block_q3_k *)p)->qs;
 		if (type == DT_Q3_K)
 			qh = ((const struct block_q3_k *)p)->hmask;
 		for (int j = 0; j < 32; j++)
 			u[j] = (uint8_t)((qs[i / 4 * 32 + j] >> i % 4 * 2 & 3) | (qh ? (qh[j] >> i & 1) << 2 : 0));
 		return;
-	case DT_Q4_K: case DT_Q5_K:
+	case DT_Q4_K:
+	case DT_Q5_K:
 		qs = type == DT_Q4_K ? ((const struct block_q4_k *)p)->qs : ((const struct block_q5_k *)p)->qs;
 		if (type == DT_Q5_K)
 			qh = ((const struct block_q5_k *)p)->qh;
@@ -118,13 +123,19 @@ static __device__ void file_levels(int type, const uint8_t *p, int i, uint8_t u[
 		for (int j = 0; j < 32; j++)
 			u[j] = (uint8_t)((qs[j] >> shift & 15) | (qh[j] >> i % 4 * 2 & 3) << 4);
 		return;
-	case DT_Q4_1:   qs = ((const struct block_q4_1 *)p)->qs; break;
-	case DT_Q5_0:   qs = ((const struct block_q5_0 *)p)->qs; qh = ((const struct block_q5_0 *)p)->qh; break;
-	case DT_Q5_1:   qs = ((const struct block_q5_1 *)p)->qs; qh = ((const struct block_q5_1 *)p)->qh; break;
+	case DT_Q4_1: qs = ((const struct block_q4_1 *)p)->qs; break;
+	case DT_Q5_0:
+		qs = ((const struct block_q5_0 *)p)->qs;
+		qh = ((const struct block_q5_0 *)p)->qh;
+		break;
+	case DT_Q5_1:
+		qs = ((const struct block_q5_1 *)p)->qs;
+		qh = ((const struct block_q5_1 *)p)->qh;
+		break;
 	case DT_IQ4_NL: qs = ((const struct block_iq4_nl *)p)->qs; break;
 	case DT_IQ4_XS: qs = ((const struct block_iq4_xs *)p)->qs + 16 * i; break;
-	case DT_MXFP4:  qs = ((const struct block_mxfp4 *)p)->qs; break;
-	default:        qs = ((const struct block_q4_0 *)p)->qs;
+	case DT_MXFP4: qs = ((const struct block_mxfp4 *)p)->qs; break;
+	default: qs = ((const struct block_q4_0 *)p)->qs;
 	}
 	for (int j = 0; j < 16; j++) {
 		u[j] = (uint8_t)((qs[j] & 15) | (qh ? (qh[j / 8] >> j % 8 & 1) << 4 : 0));
@@ -169,16 +180,17 @@ static __device__ void copy_bytes(uint8_t *out, const void *in, int n)
 		out[i] = ((const uint8_t *)in)[i];
 }
 
-/* Copy the scales of block b of a row, block i of the (super-)block at p; with the first block also those of the super-block. */
+/* Copy the scales of block b of a row, block i of the (super-)block at p; with the first block also those of the
+ * super-block. */
 static __device__ void pack_head(const weight_rows &w, uint8_t *row, const uint8_t *p, int b, int i)
 {
 	uint8_t *head = row + w.head, *head2 = row + w.head2;
 
 	switch (w.type) {
-	case DT_Q4_1: case DT_Q5_1:
-		copy_bytes(head + 4 * (size_t)b, p, 4);
-		return;
-	case DT_Q4_K: case DT_Q5_K:
+	case DT_Q4_1:
+	case DT_Q5_1: copy_bytes(head + 4 * (size_t)b, p, 4); return;
+	case DT_Q4_K:
+	case DT_Q5_K:
 		if (!i)
 			copy_bytes(head + 2 * (size_t)b, p, 16);
 		return;
@@ -215,26 +227,26 @@ static __device__ void pack_head(const weight_rows &w, uint8_t *row, const uint8
 		head[2 * (size_t)b + 1] = (uint8_t)(upper >> 8);
 		return;
 	}
-	default:
-		copy_bytes(head + 2 * (size_t)b, p, 2);
+	default: copy_bytes(head + 2 * (size_t)b, p, 2);
 	}
 }
 
 static __device__ int block_bytes(int type)
 {
 	switch (type) {
-	case DT_Q4_0: case DT_IQ4_NL: return 18;
-	case DT_Q4_1:   return 20;
-	case DT_Q5_0:   return 22;
-	case DT_Q5_1:   return 24;
-	case DT_Q8_0:   return 34;
-	case DT_Q2_K:   return 84;
-	case DT_Q3_K:   return 110;
-	case DT_Q4_K:   return 144;
-	case DT_Q5_K:   return 176;
-	case DT_Q6_K:   return 210;
-	case DT_MXFP4:  return 17;
-	default:        return 136;
+	case DT_Q4_0:
+	case DT_IQ4_NL: return 18;
+	case DT_Q4_1: return 20;
+	case DT_Q5_0: return 22;
+	case DT_Q5_1: return 24;
+	case DT_Q8_0: return 34;
+	case DT_Q2_K: return 84;
+	case DT_Q3_K: return 110;
+	case DT_Q4_K: return 144;
+	case DT_Q5_K: return 176;
+	case DT_Q6_K: return 210;
+	case DT_MXFP4: return 17;
+	default: return 136;
 	}
 }
 
@@ -269,7 +281,12 @@ __global__ void weight_repack(struct repack_args a)
 	pack_head(a.w, row, p, b, i);
 }
 
-struct pad_args { const uint8_t *src; uint8_t *dst; uint64_t src_stride, dst_stride; int64_t n; };
+struct pad_args {
+	const uint8_t *src;
+	uint8_t *dst;
+	uint64_t src_stride, dst_stride;
+	int64_t n;
+};
 
 /* Pad rows of floats to a multiple of 16 bytes; two bytes per thread. */
 __global__ void weight_pad(struct pad_args a)
@@ -280,14 +297,20 @@ __global__ void weight_pad(struct pad_args a)
 		((uint16_t *)(a.dst + (size_t)(at / per) * a.dst_stride))[at % per] = ((const uint16_t *)a.src)[at];
 }
 
-struct largest_args { struct weight_rows w; struct weight_head *head; int64_t eights; int32_t per_row; };
+struct largest_args {
+	struct weight_rows w;
+	struct weight_head *head;
+	int64_t eights;
+	int32_t per_row;
+};
 
 /* The bits of magnitudes are in the order of their values, infinity and NaN highest. */
 __global__ void weight_largest(struct largest_args a)
 {
 	unsigned most = 0;
 
-	for (int64_t at = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; at < a.eights; at += (int64_t)gridDim.x * blockDim.x) {
+	for (int64_t at = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; at < a.eights;
+	     at += (int64_t)gridDim.x * blockDim.x) {
 		int j = (int)(at % a.per_row);
 		float v[8];
 
@@ -310,15 +333,16 @@ struct cuda_weight {
 	void *p;
 	enum dtype type;
 	int32_t rows, cols;
-	int table;                     /* as_table of the first load_weight() */
-	int users;                     /* tensors that share it */
+	int table; /* as_table of the first load_weight() */
+	int users; /* tensors that share it */
 };
 
 /* The same weight, loaded for the other use (as_table). */
 static struct cuda_weight *weight_known(struct cuda *c, const struct tensor *t, const void *host, int as_table)
 {
 	for (struct cuda_weight *w = c->weights; w; w = w->next)
-		if (w->host == host && w->type == t->type && w->rows == t->rows && w->cols == t->cols && w->table != as_table)
+		if (w->host == host && w->type == t->type && w->rows == t->rows && w->cols == t->cols &&
+		    w->table != as_table)
 			return w;
 	return NULL;
 }
@@ -417,15 +441,16 @@ int cuda_load_weight(struct backend *be, struct tensor *t, const void *host, int
 	size += vector ? 0 : sizeof(struct weight_head);
 	t->data = gpu_alloc(c->gpu, (size_t)size);
 	if (!t->data)
-		return backend_fail(be, "cannot get %llu bytes of GPU memory for a weight of %d x %d", (unsigned long long)size, (int)t->rows,
-		                 (int)t->cols);
+		return backend_fail(be, "cannot get %llu bytes of GPU memory for a weight of %d x %d",
+		                    (unsigned long long)size, (int)t->rows, (int)t->cols);
 	if (vector) {
 		gpu_write(c->gpu, t->data, host, file_row(t));
 		return 0;
 	}
 	w.p = (const uint8_t *)t->data + sizeof(struct weight_head);
 	known = (struct cuda_weight *)malloc(sizeof *known);
-	if (!known || ((quant_is(t->type) || w.stride != file_row(t)) && send_rows(c, &w, t, (const uint8_t *)host) < 0)) {
+	if (!known ||
+	    ((quant_is(t->type) || w.stride != file_row(t)) && send_rows(c, &w, t, (const uint8_t *)host) < 0)) {
 		free(known);
 		gpu_free(c->gpu, t->data);
 		t->data = NULL;
@@ -443,7 +468,12 @@ int cuda_load_weight(struct backend *be, struct tensor *t, const void *host, int
 
 /* ---- rows as floats, and as f16 ---- */
 
-struct embed_args { struct weight_rows w; float *out; const int32_t *id; int32_t per_row; };
+struct embed_args {
+	struct weight_rows w;
+	float *out;
+	const int32_t *id;
+	int32_t per_row;
+};
 
 /* Eight values per thread; blockIdx.y = token. */
 __global__ void embed_rows(struct embed_args a)
@@ -460,7 +490,7 @@ __global__ void embed_rows(struct embed_args a)
 		out[i] = v[i];
 }
 
-enum { EMBED_MOST = 4096 };            /* tokens of a launch */
+enum { EMBED_MOST = 4096 }; /* tokens of a launch */
 
 void cuda_embed(struct backend *be, struct tensor *out, const struct tensor *table, const int32_t *id, int32_t n)
 {
@@ -469,7 +499,8 @@ void cuda_embed(struct backend *be, struct tensor *out, const struct tensor *tab
 
 	if (cuda_stopped(be) || n <= 0)
 		return;
-	if (!out || !out->data || out->type != DT_F32 || out->layout != LAYOUT_PLAIN || n > out->rows || !table || out->cols != table->cols) {
+	if (!out || !out->data || out->type != DT_F32 || out->layout != LAYOUT_PLAIN || n > out->rows || !table ||
+	    out->cols != table->cols) {
 		backend_fail(be, "internal: embed got an operand of the wrong shape");
 		return;
 	}
@@ -491,7 +522,13 @@ void cuda_embed(struct backend *be, struct tensor *out, const struct tensor *tab
 	}
 }
 
-struct half_args { struct weight_rows w; const struct weight_head *head; uint16_t *out; uint32_t eights, per_row; int32_t row0; };
+struct half_args {
+	struct weight_rows w;
+	const struct weight_head *head;
+	uint16_t *out;
+	uint32_t eights, per_row;
+	int32_t row0;
+};
 
 /* Eight values per thread, neighbours contiguous: so are the reads and writes of a warp. */
 __global__ void weight_to_half(struct half_args a)
@@ -509,14 +546,15 @@ __global__ void weight_to_half(struct half_args a)
 		h[i] = __half_as_ushort(__float2half_rn(times_power(v[i], e)));
 	out = a.out + (size_t)row * (size_t)a.w.cols + 8 * (size_t)j;
 	if (a.w.cols % 8 == 0)
-		*(uint4 *)out = make_uint4(h[0] | (uint32_t)h[1] << 16, h[2] | (uint32_t)h[3] << 16, h[4] | (uint32_t)h[5] << 16,
-		                           h[6] | (uint32_t)h[7] << 16);
+		*(uint4 *)out = make_uint4(h[0] | (uint32_t)h[1] << 16, h[2] | (uint32_t)h[3] << 16,
+		                           h[4] | (uint32_t)h[5] << 16, h[6] | (uint32_t)h[7] << 16);
 	else
 		for (int i = 0; i < n; i++)
 			out[i] = h[i];
 }
 
-void cuda_weight_half(struct cuda *c, const struct weight_rows *w, const struct weight_head *head, int32_t row0, int32_t n, void *out)
+void cuda_weight_half(struct cuda *c, const struct weight_rows *w, const struct weight_head *head, int32_t row0,
+                      int32_t n, void *out)
 {
 	struct half_args a = {};
 

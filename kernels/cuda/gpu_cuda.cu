@@ -1,11 +1,13 @@
 /* kernels/cuda/gpu_cuda.cu - gpu.h by the CUDA runtime and cuBLAS: the device, its memory, products.
  *
- * One stream, and one beside it (gpu_enqueue_beside), which wait for each other by events.  gpu_cuda_launch.cu gives work to them.
+ * One stream, and one beside it (gpu_enqueue_beside), which wait for each other by events. gpu_cuda_launch.cu gives
+ * work to them.
  *
- * Transfers use pinned memory: the region that gpu_stage() fills, and for large pieces two buffers, one of which is filled or emptied
- * while the other is transferred.
+ * Transfers use pinned memory: the region that gpu_stage() fills, and for large pieces two buffers, one of which is
+ * filled or emptied while the other is transferred.
  *
- * Memory is plain cudaMalloc().  After an error that the device cannot recover from (an illegal address), every call fails with it. */
+ * Memory is plain cudaMalloc(). After an error that the device cannot recover from (an illegal address), every call
+ * fails with it. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,7 +18,11 @@ enum { WORKSPACE_BYTES = 32 << 20, OLDEST_MAJOR = 8 };
 
 /* ---- small writes: a kernel copies staged bytes into place ---- */
 
-struct write_args { unsigned char *dst; const unsigned char *src; size_t n; };
+struct write_args {
+	unsigned char *dst;
+	const unsigned char *src;
+	size_t n;
+};
 
 __global__ void write_bytes(struct write_args a)
 {
@@ -47,10 +53,13 @@ static int no_driver(int driver, int runtime, char err[160])
 	version_text(has, sizeof has, driver);
 	version_text(needs, sizeof needs, runtime / 1000 * 1000);
 	if (!driver)
-		snprintf(err, 160, "there is no NVIDIA driver; install one for CUDA %s or newer, or use --device cpu", needs);
-	else
-		snprintf(err, 160, "the NVIDIA driver is too old: it knows CUDA %s, and %s is needed; update it, or use --device cpu", has,
+		snprintf(err, 160, "there is no NVIDIA driver; install one for CUDA %s or newer, or use --device cpu",
 		         needs);
+	else
+		snprintf(
+			err, 160,
+			"the NVIDIA driver is too old: it knows CUDA %s, and %s is needed; update it, or use --device cpu",
+			has, needs);
 	return -1;
 }
 
@@ -75,21 +84,24 @@ static int device_find(struct gpu *g, struct gpu_info *info, char err[160])
 		return -1;
 	}
 	if (e != cudaSuccess) {
-		snprintf(err, 160, "CUDA does not start (%s: %.80s); use --device cpu", cudaGetErrorName(e), cudaGetErrorString(e));
+		snprintf(err, 160, "CUDA does not start (%s: %.80s); use --device cpu", cudaGetErrorName(e),
+		         cudaGetErrorString(e));
 		return -1;
 	}
 	for (g->device = 0; g->device < n; g->device++) {
 		e = cudaGetDeviceProperties(&p, g->device);
 		if (e != cudaSuccess) {
-			snprintf(err, 160, "cannot ask GPU %d what it is (%s); use --device cpu", g->device, cudaGetErrorName(e));
+			snprintf(err, 160, "cannot ask GPU %d what it is (%s); use --device cpu", g->device,
+			         cudaGetErrorName(e));
 			return -1;
 		}
 		if (p.major >= OLDEST_MAJOR)
 			break;
 	}
 	if (g->device == n) {
-		snprintf(err, 160, "GPU '%.60s' is too old: compute capability %d.%d, and %d.0 is needed; use --device cpu", p.name, p.major,
-		         p.minor, OLDEST_MAJOR);
+		snprintf(err, 160,
+		         "GPU '%.60s' is too old: compute capability %d.%d, and %d.0 is needed; use --device cpu",
+		         p.name, p.major, p.minor, OLDEST_MAJOR);
 		return -1;
 	}
 	snprintf(info->name, sizeof info->name, "%.79s", p.name);
@@ -117,7 +129,8 @@ static int device_start(struct gpu *g)
 		return -1;
 	for (int i = 0; i < 2; i++)
 		if (check(g, cudaMallocHost((void **)&g->pinned[i], PINNED_BYTES), "pinned memory") < 0 ||
-		    check(g, cudaEventCreateWithFlags(&g->pinned_done[i], cudaEventDisableTiming), "cudaEventCreate") < 0)
+		    check(g, cudaEventCreateWithFlags(&g->pinned_done[i], cudaEventDisableTiming), "cudaEventCreate") <
+		            0)
 			return -1;
 	return 0;
 }
@@ -277,7 +290,9 @@ const void *gpu_stage(struct gpu *g, const void *src, size_t n)
 static void write_small(struct gpu *g, void *dst, const void *src, size_t n)
 {
 	struct write_args a;
-	struct gpu_launch l = { (const void *)(void (*)(struct write_args))write_bytes, NULL, { 1, 1, 1 }, 256, 0, "write_bytes" };
+	struct gpu_launch l = {
+		(const void *)(void (*)(struct write_args))write_bytes, NULL, { 1, 1, 1 }, 256, 0, "write_bytes"
+	};
 
 	a.dst = (unsigned char *)dst;
 	a.src = (const unsigned char *)gpu_stage(g, src, n);
@@ -305,7 +320,8 @@ void gpu_write(struct gpu *g, void *dst, const void *src, size_t n)
 		if (check(g, cudaEventSynchronize(g->pinned_done[i]), "cudaEventSynchronize") < 0)
 			return;
 		memcpy(g->pinned[i], (const char *)src + at, m);
-		if (check(g, cudaMemcpyAsync((char *)dst + at, g->pinned[i], m, cudaMemcpyDefault, g->stream), "a copy to the GPU") == 0)
+		if (check(g, cudaMemcpyAsync((char *)dst + at, g->pinned[i], m, cudaMemcpyDefault, g->stream),
+		          "a copy to the GPU") == 0)
 			check(g, cudaEventRecord(g->pinned_done[i], g->stream), "cudaEventRecord");
 	}
 }
@@ -334,7 +350,7 @@ void gpu_read(struct gpu *g, void *dst, const void *src, size_t n)
 			memcpy((char *)dst + at, g->pinned[i], m);
 		}
 	if (n && !g->failed)
-		gpu_step_over(g);           /* the last piece arrived after all earlier work */
+		gpu_step_over(g); /* the last piece arrived after all earlier work */
 	else
 		gpu_wait(g);
 }
@@ -364,9 +380,12 @@ static int blas_start(struct gpu *g)
 	if (check(g, cudaMalloc(&g->workspace, WORKSPACE_BYTES), "cuBLAS's workspace") < 0 ||
 	    !blas_ok(g, cublasSetStream(g->blas, g->stream), "cublasSetStream") ||
 	    !blas_ok(g, cublasSetWorkspace(g->blas, g->workspace, WORKSPACE_BYTES), "cublasSetWorkspace") ||
-	    !blas_ok(g, cublasSetMathMode(g->blas, (cublasMath_t)(CUBLAS_DEFAULT_MATH | CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION)),
+	    !blas_ok(g,
+	             cublasSetMathMode(g->blas, (cublasMath_t)(CUBLAS_DEFAULT_MATH |
+	                                                       CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION)),
 	             "cublasSetMathMode")) {
-		/* A handle without our stream would, after the failure is cleared, compute in a stream that does not wait for ours. */
+		/* A handle without our stream would, after the failure is cleared, compute in a stream that does not
+		 * wait for ours. */
 		cublasDestroy(g->blas);
 		cudaFree(g->workspace);
 		g->blas = NULL;
@@ -387,8 +406,10 @@ void gpu_gemm(struct gpu *g, float *out, int ld_out, const void *w, const void *
 	if (enter(g) < 0 || blas_start(g) < 0)
 		return;
 	g->direct = 1;
-	blas_ok(g, cublasGemmEx(g->blas, CUBLAS_OP_T, CUBLAS_OP_N, m, n, k, &one, w, CUDA_R_16F, k, x, CUDA_R_16F, k, &zero, out, CUDA_R_32F,
-	                        ld_out, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT), "cublasGemmEx");
+	blas_ok(g,
+	        cublasGemmEx(g->blas, CUBLAS_OP_T, CUBLAS_OP_N, m, n, k, &one, w, CUDA_R_16F, k, x, CUDA_R_16F, k,
+	                     &zero, out, CUDA_R_32F, ld_out, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT),
+	        "cublasGemmEx");
 }
 
 int gpu_sync(struct gpu *g, char err[160])

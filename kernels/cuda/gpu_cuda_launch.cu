@@ -1,17 +1,18 @@
-/* kernels/cuda/gpu_cuda_launch.cu - launches of gpu.h by the CUDA runtime: queued, submitted one by one or as a graph, waited for.
+/* kernels/cuda/gpu_cuda_launch.cu - launches of gpu.h by the CUDA runtime: queued, submitted one by one or as a graph,
+ * waited for.
  *
- * Launches are queued as parts of a step (gpu_queue.h) until a part is full or the host waits.  Then staged bytes are copied to the device,
- * and the part is submitted: as plain launches the first time its topology occurs, as a graph later, with changed arguments updated.  A
- * step with a cuBLAS product is a long one (prefill): from the product on, launches go to the device directly, so that it has work while the
- * host prepares the next call. */
+ * Launches are queued as parts of a step (gpu_queue.h) until a part is full or the host waits. Then staged bytes are
+ * copied to the device, and the part is submitted: as plain launches the first time its topology occurs, as a graph
+ * later, with changed arguments updated. A step with a cuBLAS product is a long one (prefill): from the product on,
+ * launches go to the device directly, so that it has work while the host prepares the next call. */
 #include <stdlib.h>
 
 #include "kernels/cuda/gpu_cuda.cuh"
 
 /* ---- one by one ---- */
 
-/* More than 48 KiB of static and dynamic shared memory together must be allowed once per kernel.  The static part is not known here,
- * so any dynamic memory is allowed explicitly. */
+/* More than 48 KiB of static and dynamic shared memory together must be allowed once per kernel. The static part is not
+ * known here, so any dynamic memory is allowed explicitly. */
 static int shared_allow(struct gpu *g, const struct gpu_launch *l)
 {
 	int i;
@@ -22,10 +23,11 @@ static int shared_allow(struct gpu *g, const struct gpu_launch *l)
 		;
 	if (i < g->n_kernels && g->kernel[i].shared >= l->shared)
 		return 0;
-	if (check(g, cudaFuncSetAttribute(l->fn, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)l->shared), "shared memory") < 0)
+	if (check(g, cudaFuncSetAttribute(l->fn, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)l->shared),
+	          "shared memory") < 0)
 		return -1;
 	if (i == g->n_kernels && i == GPU_KERNELS_MOST)
-		return 0;                  /* table full: allowed again at the next launch */
+		return 0; /* table full: allowed again at the next launch */
 	g->kernel[i].fn = l->fn;
 	g->kernel[i].shared = l->shared;
 	g->n_kernels += i == g->n_kernels;
@@ -113,8 +115,8 @@ none:
 	return NULL;
 }
 
-/* Update the graph with the changed arguments of s, and `before` with them.  0, or -1: CUDA rejected the update; rebuild the graph.
- * Only changed nodes are touched: the device idles meanwhile. */
+/* Update the graph with the changed arguments of s, and `before` with them. 0, or -1: CUDA rejected the update; rebuild
+ * the graph. Only changed nodes are touched: the device idles meanwhile. */
 static int replay_update(struct replay *r, struct gpu_step *before, const struct gpu_step *s)
 {
 	for (int i = 0; i < s->n; i++) {
@@ -140,7 +142,9 @@ static void stage_send(struct gpu *g)
 {
 	if (g->sent == g->n_stage)
 		return;
-	check(g, cudaMemcpyAsync(g->stage_device + g->sent, g->stage + g->sent, g->n_stage - g->sent, cudaMemcpyHostToDevice, g->stream),
+	check(g,
+	      cudaMemcpyAsync(g->stage_device + g->sent, g->stage + g->sent, g->n_stage - g->sent,
+	                      cudaMemcpyHostToDevice, g->stream),
 	      "a copy to the GPU");
 	g->sent = g->n_stage;
 }
@@ -150,7 +154,8 @@ static void submit_beside(struct gpu *g)
 {
 	struct gpu_step *s = &g->queue_beside;
 
-	if (s->n && !g->failed && enter(g) == 0 && check(g, cudaEventRecord(g->forked, g->stream), "cudaEventRecord") == 0 &&
+	if (s->n && !g->failed && enter(g) == 0 &&
+	    check(g, cudaEventRecord(g->forked, g->stream), "cudaEventRecord") == 0 &&
 	    check(g, cudaStreamWaitEvent(g->beside, g->forked, 0), "cudaStreamWaitEvent") == 0)
 		for (int i = 0; i < s->n && !g->failed; i++)
 			launch_plain(g, &s->node[i].launch, s->arg + s->node[i].at, g->beside);
@@ -224,7 +229,8 @@ void gpu_enqueue(struct gpu *g, const struct gpu_launch *l, const void *args, si
 }
 
 /* They go out when the part is full or the host waits: so late, they do not cut it in two. */
-void gpu_enqueue_beside(struct gpu *g, const struct gpu_launch *l, const void *args, size_t n, const void *const *writes, int n_writes)
+void gpu_enqueue_beside(struct gpu *g, const struct gpu_launch *l, const void *args, size_t n,
+                        const void *const *writes, int n_writes)
 {
 	(void)writes;
 	(void)n_writes;

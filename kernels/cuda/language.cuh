@@ -1,9 +1,9 @@
 /* kernels/cuda/language.cuh (private to kernels/cuda/) - the dialect of C++ that kernels are written in.
  *
- * A kernel file compiles with nvcc for a device, and with any C++17 compiler for the emulator that tests use: the header that the
- * build names in WEIR_CUDA_EMULATOR (tests/cuda/emulator/host.cuh) runs blocks on the processor, one thread of a block after the
- * other up to the next barrier.  So index arithmetic, barriers and results are tested where there is no GPU (tests/t_cuda_*.c).
- * Rules that make both work:
+ * A kernel file compiles with nvcc for a device, and with any C++17 compiler for the emulator that tests use: the
+ * header that the build names in WEIR_CUDA_EMULATOR (tests/cuda/emulator/host.cuh) runs blocks on the processor, one
+ * thread of a block after the other up to the next barrier. So index arithmetic, barriers and results are tested where
+ * there is no GPU (tests/t_cuda_*.c). Rules that make both work:
  *
  *   - a kernel takes one argument, a plain struct by value, at most 1 KiB: __global__ void name(struct name_args a);
  *   - it is started by cuda_launch() alone (cuda.cuh), never by <<< >>>;
@@ -18,7 +18,9 @@
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
 #define SHARED(type, name, size) __shared__ type name size
-#define SHARED_DYNAMIC(type, name) extern __shared__ __align__(16) unsigned char shared_bytes[]; type *name = (type *)shared_bytes
+#define SHARED_DYNAMIC(type, name)                                                                                     \
+	extern __shared__ __align__(16) unsigned char shared_bytes[];                                                  \
+	type *name = (type *)shared_bytes
 #elif defined(WEIR_CUDA_EMULATOR)
 #include WEIR_CUDA_EMULATOR
 #else

@@ -1,7 +1,7 @@
 /* sessions/fetch/address.c - parses web addresses, and classifies how near a host is to this machine (curl.h).
  *
- * A redirection from a public server to this machine or its private network is refused (http.c): it could make weir fetch what the
- * server cannot reach, such as a router's settings, a cloud's keys or a local service. */
+ * A redirection from a public server to this machine or its private network is refused (http.c): it could make weir
+ * fetch what the server cannot reach, such as a router's settings, a cloud's keys or a local service. */
 #include "sessions/fetch/fetch.h"
 
 #include <arpa/inet.h>
@@ -20,7 +20,8 @@ static enum nearness near_v4(uint32_t a)
 {
 	if (a >> 24 == 127 || a >> 24 == 0)
 		return NEAR_HERE;
-	if (a >> 24 == 10 || a >> 20 == (172 << 4 | 1) || a >> 16 == (192 << 8 | 168) || a >> 16 == (169 << 8 | 254) || a >> 22 == (100 << 2 | 1))
+	if (a >> 24 == 10 || a >> 20 == (172 << 4 | 1) || a >> 16 == (192 << 8 | 168) || a >> 16 == (169 << 8 | 254) ||
+	    a >> 22 == (100 << 2 | 1))
 		return NEAR_NETWORK;
 	return NEAR_PUBLIC;
 }
@@ -28,7 +29,8 @@ static enum nearness near_v4(uint32_t a)
 /* An IPv6 address may contain an IPv4 address: mapped, compatible, or NAT64. */
 static enum nearness near_v6(const unsigned char a[16])
 {
-	static const unsigned char here[16] = {[15] = 1}, mapped[12] = {[10] = 0xff, [11] = 0xff}, nat64[12] = {0, 0x64, 0xff, 0x9b};
+	static const unsigned char here[16] = { [15] = 1 }, mapped[12] = { [10] = 0xff, [11] = 0xff },
+				   nat64[12] = { 0, 0x64, 0xff, 0x9b };
 	uint32_t v4 = (uint32_t)a[12] << 24 | (uint32_t)a[13] << 16 | (uint32_t)a[14] << 8 | a[15];
 
 	if (!memcmp(a, here, 16))
@@ -48,7 +50,7 @@ enum nearness near_address(const struct sockaddr *sa)
 		return near_v4(ntohl(v4.sin_addr.s_addr));
 	}
 	if (sa->sa_family != AF_INET6)
-		return NEAR_HERE;   /* a Unix socket */
+		return NEAR_HERE; /* a Unix socket */
 	memcpy(&v6, sa, sizeof v6);
 	return near_v6(v6.sin6_addr.s6_addr);
 }
@@ -60,7 +62,8 @@ enum nearness near_number(const char *text)
 
 	if (inet_pton(AF_INET6, text, &v6) == 1)
 		return near_v6(v6.s6_addr);
-	return inet_aton(text, &v4) ? near_v4(ntohl(v4.s_addr)) : NEAR_PUBLIC;   /* inet_aton() also reads "127.1" and 0x7f000001 */
+	/* inet_aton() also reads "127.1" and 0x7f000001 */
+	return inet_aton(text, &v4) ? near_v4(ntohl(v4.s_addr)) : NEAR_PUBLIC;
 }
 
 /* Copy the host of a URL, without brackets.  -1: no host, or longer than 255 bytes. */
@@ -103,7 +106,7 @@ enum nearness near_host(const char *url)
 
 int near_by_name(void)
 {
-	static const char *const names[] = {"http_proxy", "https_proxy", "all_proxy", "HTTPS_PROXY", "ALL_PROXY"};
+	static const char *const names[] = { "http_proxy", "https_proxy", "all_proxy", "HTTPS_PROXY", "ALL_PROXY" };
 
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
 		const char *set = getenv(names[i]);

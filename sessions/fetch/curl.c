@@ -8,9 +8,10 @@
 
 const struct curl_lib *curl_load(struct err *e)
 {
-	static const char *const files[] = {"libcurl.so.4", "libcurl-gnutls.so.4", "libcurl.so"};
+	static const char *const files[] = { "libcurl.so.4", "libcurl-gnutls.so.4", "libcurl.so" };
 	static struct curl_lib lib;
 	static int loaded;
+	/* clang-format off */
 	static const struct { void *to; const char *name; } symbol[] = {
 		{&lib.global_init, "curl_global_init"}, {&lib.init, "curl_easy_init"}, {&lib.setopt, "curl_easy_setopt"},
 		{&lib.perform, "curl_easy_perform"}, {&lib.getinfo, "curl_easy_getinfo"},
@@ -21,6 +22,7 @@ const struct curl_lib *curl_load(struct err *e)
 		{&lib.multi_poll, "curl_multi_poll"}, {&lib.multi_info, "curl_multi_info_read"},
 		{&lib.version, "curl_version"},
 	};
+	/* clang-format on */
 	void *so = NULL;
 
 	if (loaded)
@@ -51,9 +53,9 @@ void curl_set_certificates(const struct curl_lib *curl, CURL *c)
 {
 #if LIBCURL_VERSION_NUM >= 0x075400
 	static const char *const bundles[] = {
-		"/etc/ssl/certs/ca-certificates.crt",   /* Debian, Arch, Gentoo, NixOS */
-		"/etc/pki/tls/certs/ca-bundle.crt",     /* Fedora, Red Hat */
-		"/etc/ssl/ca-bundle.pem",               /* openSUSE */
+		"/etc/ssl/certs/ca-certificates.crt", /* Debian, Arch, Gentoo, NixOS */
+		"/etc/pki/tls/certs/ca-bundle.crt",   /* Fedora, Red Hat */
+		"/etc/ssl/ca-bundle.pem",             /* openSUSE */
 		"/etc/ssl/cert.pem",
 	};
 	char *file = NULL, *folder = NULL;
@@ -65,7 +67,8 @@ void curl_set_certificates(const struct curl_lib *curl, CURL *c)
 		return;
 	}
 #if LIBCURL_VERSION_NUM >= 0x075400
-	if (curl->getinfo(c, CURLINFO_CAINFO, &file) != CURLE_OK || file || curl->getinfo(c, CURLINFO_CAPATH, &folder) != CURLE_OK || folder)
+	if (curl->getinfo(c, CURLINFO_CAINFO, &file) != CURLE_OK || file ||
+	    curl->getinfo(c, CURLINFO_CAPATH, &folder) != CURLE_OK || folder)
 		return;
 	for (size_t i = 0; i < sizeof bundles / sizeof *bundles; i++)
 		if (!access(bundles[i], R_OK)) {

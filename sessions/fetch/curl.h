@@ -1,6 +1,7 @@
 /* sessions/fetch/curl.h - libcurl, private to sessions/.
  *
- * It is loaded with dlopen() when the first address is read: its thirty libraries would double the start time of weir. */
+ * It is loaded with dlopen() when the first address is read: its thirty libraries would double the start time of
+ * weir. */
 #ifndef WEIR_CURL_H
 #define WEIR_CURL_H
 
@@ -37,7 +38,7 @@ void curl_set_certificates(const struct curl_lib *, CURL *);
 /* ---- address.c ---- */
 
 struct sockaddr;
-enum nearness { NEAR_PUBLIC, NEAR_NETWORK, NEAR_HERE };   /* the internet, a private network, this machine */
+enum nearness { NEAR_PUBLIC, NEAR_NETWORK, NEAR_HERE }; /* the internet, a private network, this machine */
 /* Classify a socket address; an IP address as text. */
 enum nearness near_address(const struct sockaddr *);
 enum nearness near_number(const char *ip);

@@ -1,7 +1,8 @@
 /* sessions/fetch/http.c - fetches a page or a part of a file (fetch.h).
  *
- * Redirections are followed here, not by libcurl, for three reasons: the token goes only to the host of the request; a request that
- * began encrypted stays encrypted; and no server leads to machines that are nearer to this one than the server itself (address.c). */
+ * Redirections are followed here, not by libcurl, for three reasons: the token goes only to the host of the request; a
+ * request that began encrypted stays encrypted; and no server leads to machines that are nearer to this one than the
+ * server itself (address.c). */
 #include "sessions/fetch/fetch.h"
 
 #include <inttypes.h>
@@ -14,24 +15,27 @@
 #include "sessions/fetch/curl.h"
 
 enum {
-	CONNECT_SECONDS = 20, STALLED_SECONDS = 30, REDIRECTIONS_MOST = 8,
-	HEAD_SECONDS = 60,                           /* time limit for the header lines of each request */
-	PAGE_MOST = 1 << 20, PAGE_SECONDS = 10,      /* limits for the body of an error or a redirection */
+	CONNECT_SECONDS = 20,
+	STALLED_SECONDS = 30,
+	REDIRECTIONS_MOST = 8,
+	HEAD_SECONDS = 60, /* time limit for the header lines of each request */
+	PAGE_MOST = 1 << 20,
+	PAGE_SECONDS = 10, /* limits for the body of an error or a redirection */
 };
 
 struct transfer {
 	const struct http_request *q;
 	struct http_reply *r;
 	struct err *e;
-	size_t head;             /* bytes of header lines so far */
-	size_t page;             /* bytes of an error's or redirection's body so far */
-	double asked, answered;  /* times: request sent; last header line received (0: not yet) */
-	double until;            /* deadline of the transfer; 0: none */
-	int began;               /* begin() was called */
-	int refused;             /* 1: a callback or a limit ended the transfer; *e is set */
-	int ended;               /* 1: the body of an error reached its limit */
-	enum nearness nearest;   /* nearest class that may be connected to: that of the farthest host so far */
-	int nearer;              /* 1: a host nearer than that was refused */
+	size_t head;            /* bytes of header lines so far */
+	size_t page;            /* bytes of an error's or redirection's body so far */
+	double asked, answered; /* times: request sent; last header line received (0: not yet) */
+	double until;           /* deadline of the transfer; 0: none */
+	int began;              /* begin() was called */
+	int refused;            /* 1: a callback or a limit ended the transfer; *e is set */
+	int ended;              /* 1: the body of an error reached its limit */
+	enum nearness nearest;  /* nearest class that may be connected to: that of the farthest host so far */
+	int nearer;             /* 1: a host nearer than that was refused */
 };
 
 /* The value of the header line if its name is `name`, else NULL. */
@@ -39,13 +43,16 @@ static const char *value_of(const char *line, size_t n, const char *name)
 {
 	size_t k = strlen(name);
 
-	return n > k && line[k] == ':' && !strncasecmp(line, name, k) ? line + k + 1 + strspn(line + k + 1, " \t") : NULL;
+	return n > k && line[k] == ':' && !strncasecmp(line, name, k) ? line + k + 1 + strspn(line + k + 1, " \t")
+	                                                              : NULL;
 }
 
 /* Reset *r for a new answer.  Only the linked file's sum and size, which came with the redirection, stay. */
 static void reply_begin(struct http_reply *r, int status)
 {
-	struct http_reply fresh = {.status = status, .length = -1, .first = -1, .total = -1, .linked_size = r->linked_size};
+	struct http_reply fresh = {
+		.status = status, .length = -1, .first = -1, .total = -1, .linked_size = r->linked_size
+	};
 
 	memcpy(fresh.linked_sum, r->linked_sum, sizeof fresh.linked_sum);
 	*r = fresh;
@@ -103,7 +110,7 @@ void http_head_line(struct http_reply *r, const char *bytes, size_t n)
 	int end = 0, limit;
 
 	snprintf(line, sizeof line, "%.*s", (int)(n < sizeof line ? n : sizeof line - 1), bytes);
-	if (!strncmp(line, "HTTP/", 5)) {   /* also after "100 Continue" */
+	if (!strncmp(line, "HTTP/", 5)) { /* also after "100 Continue" */
 		reply_begin(r, (int)strtol(line + strcspn(line, " "), NULL, 10));
 	} else if ((v = value_of(line, strlen(line), "Content-Length"))) {
 		if (sscanf(v, "%" SCNd64, &r->length) != 1 || r->length < 0)
@@ -114,9 +121,10 @@ void http_head_line(struct http_reply *r, const char *bytes, size_t n)
 	} else if ((v = value_of(line, strlen(line), "Content-Range"))) {
 		int64_t last;
 
-		if (sscanf(v, "bytes %" SCNd64 "-%" SCNd64 "%n/%" SCNd64, &r->first, &last, &end, &r->total) < 2 || !end || r->first < 0 || last < r->first)
+		if (sscanf(v, "bytes %" SCNd64 "-%" SCNd64 "%n/%" SCNd64, &r->first, &last, &end, &r->total) < 2 ||
+		    !end || r->first < 0 || last < r->first)
 			r->first = r->total = -1;
-	} else if ((v = value_of(line, strlen(line), "RateLimit"))) {   /* sent with every answer */
+	} else if ((v = value_of(line, strlen(line), "RateLimit"))) { /* sent with every answer */
 		if (r->status == 429 && (limit = limit_seconds(v)))
 			r->retry_after = limit;
 	} else if ((v = value_of(line, strlen(line), "Link"))) {
@@ -180,7 +188,7 @@ static size_t on_body(char *bytes, size_t size, size_t n, void *ud)
 	struct transfer *t = ud;
 
 	n *= size;
-	if (!has_file(t->r)) {   /* a page for humans */
+	if (!has_file(t->r)) { /* a page for humans */
 		t->page += n;
 		t->ended = t->page > PAGE_MOST;
 		return t->ended ? 0 : n;
@@ -244,7 +252,8 @@ void http_plain_options(const struct curl_lib *curl, CURL *c, const char *url, c
 	curl->setopt(c, CURLOPT_ERRORBUFFER, error);
 }
 
-static void set_options(const struct curl_lib *curl, CURL *c, struct transfer *t, const char *url, int with_token, char *error)
+static void set_options(const struct curl_lib *curl, CURL *c, struct transfer *t, const char *url, int with_token,
+                        char *error)
 {
 	char range[48];
 
@@ -270,7 +279,8 @@ static void set_options(const struct curl_lib *curl, CURL *c, struct transfer *t
 		curl->setopt(c, CURLOPT_XOAUTH2_BEARER, t->q->token);
 	}
 	if (t->q->first >= 0) {
-		snprintf(range, sizeof range, t->q->last >= 0 ? "%" PRId64 "-%" PRId64 : "%" PRId64 "-", t->q->first, t->q->last);
+		snprintf(range, sizeof range, t->q->last >= 0 ? "%" PRId64 "-%" PRId64 : "%" PRId64 "-", t->q->first,
+		         t->q->last);
 		curl->setopt(c, CURLOPT_RANGE, range);
 	}
 }
@@ -292,9 +302,10 @@ static int same_origin(const char *a, const char *b)
 
 int http_is_broken(CURLcode rc)
 {
-	return rc == CURLE_PARTIAL_FILE || rc == CURLE_RECV_ERROR || rc == CURLE_SEND_ERROR || rc == CURLE_GOT_NOTHING ||
-	       rc == CURLE_OPERATION_TIMEDOUT || rc == CURLE_COULDNT_CONNECT || rc == CURLE_SSL_CONNECT_ERROR || rc == CURLE_WEIRD_SERVER_REPLY ||
-	       rc == CURLE_HTTP2 || rc == CURLE_HTTP2_STREAM;
+	return rc == CURLE_PARTIAL_FILE || rc == CURLE_RECV_ERROR || rc == CURLE_SEND_ERROR ||
+	       rc == CURLE_GOT_NOTHING || rc == CURLE_OPERATION_TIMEDOUT || rc == CURLE_COULDNT_CONNECT ||
+	       rc == CURLE_SSL_CONNECT_ERROR || rc == CURLE_WEIRD_SERVER_REPLY || rc == CURLE_HTTP2 ||
+	       rc == CURLE_HTTP2_STREAM;
 }
 
 /* 1 if the token may be sent to url: same host as the request, encrypted or on this machine. */
@@ -315,15 +326,17 @@ static enum nearness nearness_of(const struct curl_lib *curl, CURL *c, const cha
 
 static int refuse_nearer(const char *url, struct err *e)
 {
-	return err_set(e, ERR_DOCUMENT, "it is redirected to %.*s, which is this machine or one of its own network; if that is meant, give the address there",
-	               (int)http_origin_bytes(url), url);
+	return err_set(
+		e, ERR_DOCUMENT,
+		"it is redirected to %.*s, which is this machine or one of its own network; if that is meant, give the address there",
+		(int)http_origin_bytes(url), url);
 }
 
 /* Send one request.  0: *next = target of a redirection, or empty; -1. */
 static int ask_once(const struct curl_lib *curl, struct transfer *t, const char *url, struct str *next)
 {
 	char error[CURL_ERROR_SIZE] = "", *to = NULL;
-	curl_off_t wait = 0;   /* Retry-After; libcurl also parses a date */
+	curl_off_t wait = 0; /* Retry-After; libcurl also parses a date */
 	CURL *c = curl->init();
 	enum nearness near;
 	CURLcode rc;
@@ -344,24 +357,27 @@ static int ask_once(const struct curl_lib *curl, struct transfer *t, const char 
 		t->r->retry_after = wait < INT_MAX ? (int)wait : INT_MAX;
 	t->r->elsewhere = !same_origin(t->q->url, url);
 	if (t->refused) {
-		result = -1;   /* *e is set */
+		result = -1; /* *e is set */
 	} else if (t->ended && is_redirection(t->r)) {
-		result = err_set(t->e, ERR_DOCUMENT, "%.*s redirects with a page that does not end", (int)http_origin_bytes(url), url);
+		result = err_set(t->e, ERR_DOCUMENT, "%.*s redirects with a page that does not end",
+		                 (int)http_origin_bytes(url), url);
 	} else if (t->ended) {
-		;              /* the status tells the error */
+		; /* the status tells the error */
 	} else if (t->nearer && rc != CURLE_OK) {
 		result = refuse_nearer(url, t->e);
 	} else if (rc == CURLE_ABORTED_BY_CALLBACK) {
 		result = err_set(t->e, ERR_CANCELLED, "stopped");
 	} else if (rc != CURLE_OK) {
 		t->r->broken = http_is_broken(rc);
-		result = err_set(t->e, ERR_DOCUMENT, "%.*s: %.160s", (int)http_origin_bytes(url), url, error[0] ? error : curl->strerror(rc));
+		result = err_set(t->e, ERR_DOCUMENT, "%.*s: %.160s", (int)http_origin_bytes(url), url,
+		                 error[0] ? error : curl->strerror(rc));
 	} else if (is_redirection(t->r)) {
 		curl->getinfo(c, CURLINFO_REDIRECT_URL, &to);
 		if (to)
 			str_adds(next, to);
 		else
-			result = err_set(t->e, ERR_DOCUMENT, "%.*s redirects to nowhere", (int)http_origin_bytes(url), url);
+			result = err_set(t->e, ERR_DOCUMENT, "%.*s redirects to nowhere", (int)http_origin_bytes(url),
+			                 url);
 	}
 	curl->cleanup(c);
 	return result;
@@ -370,27 +386,33 @@ static int ask_once(const struct curl_lib *curl, struct transfer *t, const char 
 int http_get(const struct http_request *q, struct http_reply *r, struct err *e)
 {
 	const struct curl_lib *curl = curl_load(e);
-	struct transfer t = {.q = q, .r = r, .e = e, .nearest = NEAR_HERE, .until = q->seconds ? now_seconds() + q->seconds : 0};
-	struct str url = {0}, next = {0};
+	struct transfer t = {
+		.q = q, .r = r, .e = e, .nearest = NEAR_HERE, .until = q->seconds ? now_seconds() + q->seconds : 0
+	};
+	struct str url = { 0 }, next = { 0 };
 	int rc;
 
-	*r = (struct http_reply){.length = -1, .first = -1, .total = -1, .linked_size = -1};
+	*r = (struct http_reply){ .length = -1, .first = -1, .total = -1, .linked_size = -1 };
 	if (!curl)
 		return -1;
 	str_adds(&url, q->url);
-	for (int i = 0; ; i++) {
+	for (int i = 0;; i++) {
 		str_clear(&next);
 		rc = ask_once(curl, &t, url.p, &next);
 		if (rc || !next.n)
 			break;
 		if (i == REDIRECTIONS_MOST)
-			rc = err_set(e, ERR_DOCUMENT, "%.*s redirects more than %d times", (int)http_origin_bytes(q->url), q->url, REDIRECTIONS_MOST);
+			rc = err_set(e, ERR_DOCUMENT, "%.*s redirects more than %d times",
+			             (int)http_origin_bytes(q->url), q->url, REDIRECTIONS_MOST);
 		else if (!doc_is_address(next.p))
-			rc = err_set(e, ERR_DOCUMENT, "%.*s redirects to '%.80s', which is no web address", (int)http_origin_bytes(url.p), url.p, next.p);
+			rc = err_set(e, ERR_DOCUMENT, "%.*s redirects to '%.80s', which is no web address",
+			             (int)http_origin_bytes(url.p), url.p, next.p);
 		else if (http_has_user(next.p))
-			rc = err_set(e, ERR_DOCUMENT, "%.*s redirects to an address with a user name in it", (int)http_origin_bytes(url.p), url.p);
+			rc = err_set(e, ERR_DOCUMENT, "%.*s redirects to an address with a user name in it",
+			             (int)http_origin_bytes(url.p), url.p);
 		else if (!strncasecmp(q->url, "https:", 6) && strncasecmp(next.p, "https:", 6) != 0)
-			rc = err_set(e, ERR_DOCUMENT, "%.*s redirects to an address without encryption, '%.80s'", (int)http_origin_bytes(url.p), url.p, next.p);
+			rc = err_set(e, ERR_DOCUMENT, "%.*s redirects to an address without encryption, '%.80s'",
+			             (int)http_origin_bytes(url.p), url.p, next.p);
 		else if (near_by_name() && near_host(next.p) > t.nearest)
 			rc = refuse_nearer(next.p, e);
 		if (rc)

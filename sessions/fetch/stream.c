@@ -1,7 +1,7 @@
 /* sessions/fetch/stream.c - requests whose answers are read as they arrive (fetch.h).
  *
- * Runs libcurl's multi interface in the caller's thread: it sleeps in poll() until data arrives, and every 40 ms asks stopped().
- * Removing a transfer from the multi handle before its end closes its connection at once. */
+ * Runs libcurl's multi interface in the caller's thread: it sleeps in poll() until data arrives, and every 40 ms asks
+ * stopped(). Removing a transfer from the multi handle before its end closes its connection at once. */
 #include "sessions/fetch/fetch.h"
 
 #include <stdlib.h>
@@ -9,21 +9,22 @@
 
 #include "sessions/fetch/curl.h"
 
-enum { LOOK_MS = 40, GOT_MOST = 32 << 20 };   /* GOT_MOST: most bytes between two polls; compression expands a thousandfold */
+/* GOT_MOST: most bytes between two polls; compression expands a thousandfold */
+enum { LOOK_MS = 40, GOT_MOST = 32 << 20 };
 
 struct http_client {
 	const struct curl_lib *curl;
-	CURLM *multi;                 /* keeps the connection between requests */
-	CURL *easy;                   /* current request; NULL: none */
+	CURLM *multi; /* keeps the connection between requests */
+	CURL *easy;   /* current request; NULL: none */
 	struct curl_slist *header;
 	struct http_reply reply;
-	struct str url, body, got;    /* got: received body, not returned yet */
+	struct str url, body, got; /* got: received body, not returned yet */
 	int (*stopped)(void);
 	double until;
-	double patience;              /* seconds of the last http_patience(), for the message */
-	size_t head;                  /* bytes of header lines */
+	double patience; /* seconds of the last http_patience(), for the message */
+	size_t head;     /* bytes of header lines */
 	int head_ended, done;
-	int flooded;                  /* 1: more than GOT_MOST bytes between two polls */
+	int flooded; /* 1: more than GOT_MOST bytes between two polls */
 	CURLcode rc;
 	char error[CURL_ERROR_SIZE];
 };
@@ -128,7 +129,8 @@ static void set_options(struct http_client *c, const struct http_send *q)
 	if (q->json) {
 		c->header = curl->slist_append(c->header, "Content-Type: application/json");
 		c->header = curl->slist_append(c->header, "Accept: text/event-stream, application/json");
-		c->header = curl->slist_append(c->header, "Expect:");   /* without this a long body waits a second for "100 Continue" */
+		/* without this a long body waits a second for "100 Continue" */
+		c->header = curl->slist_append(c->header, "Expect:");
 		curl->setopt(c->easy, CURLOPT_HTTPHEADER, c->header);
 		curl->setopt(c->easy, CURLOPT_POSTFIELDS, c->body.p);
 		curl->setopt(c->easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)c->body.n);
@@ -150,7 +152,8 @@ static int wait_for_data(struct http_client *c, struct err *e)
 	if (c->stopped && c->stopped())
 		return err_set(e, ERR_CANCELLED, "stopped");
 	if (wait <= 0)
-		return err_set(e, ERR_FAIL, "%.*s: nothing has come for %.0f seconds", origin_is(c), c->url.p, c->patience);
+		return err_set(e, ERR_FAIL, "%.*s: nothing has come for %.0f seconds", origin_is(c), c->url.p,
+		               c->patience);
 	c->curl->multi_poll(c->multi, NULL, 0, wait * 1000 < LOOK_MS ? (int)(wait * 1000) + 1 : LOOK_MS, NULL);
 	c->curl->multi_perform(c->multi, &running);
 	while ((msg = c->curl->multi_info(c->multi, &left)))
@@ -164,13 +167,15 @@ static int wait_for_data(struct http_client *c, struct err *e)
 /* Advice for a failed connection, appended to its message; may be "". */
 static const char *connection_advice(CURLcode rc, const char *error)
 {
-	if (rc == CURLE_SSL_CACERT_BADFILE || (rc == CURLE_PEER_FAILED_VERIFICATION && (strstr(error, "issuer") || strstr(error, "self"))))
+	if (rc == CURLE_SSL_CACERT_BADFILE ||
+	    (rc == CURLE_PEER_FAILED_VERIFICATION && (strstr(error, "issuer") || strstr(error, "self"))))
 		return "; SSL_CERT_FILE names the file with its authority's certificate";
 	if (rc == CURLE_SSL_CONNECT_ERROR)
 		return "; is it http:// there?";
 	if (strstr(error, "response 407"))
 		return ": the proxy wants https_proxy=http://NAME:PASSWORD@HOST:PORT";
-	return strstr(error, "CONNECT tunnel failed") ? ": the proxy refuses; no_proxy names what is asked without it" : "";
+	return strstr(error, "CONNECT tunnel failed") ? ": the proxy refuses; no_proxy names what is asked without it"
+	                                              : "";
 }
 
 /* Result of the ended transfer: 0, or -1 with *e set. */
@@ -180,14 +185,16 @@ static int transfer_result(struct http_client *c, struct err *e)
 		return 0;
 	c->reply.broken = http_is_broken(c->rc);
 	if (c->head > HTTP_HEAD_MOST)
-		return err_set(e, ERR_FAIL, "%.*s: the answer begins with more than 64 KiB of headers", origin_is(c), c->url.p);
+		return err_set(e, ERR_FAIL, "%.*s: the answer begins with more than 64 KiB of headers", origin_is(c),
+		               c->url.p);
 	if (c->reply.encodings > 1)
 		return err_set(e, ERR_FAIL, "%.*s: the answer is compressed twice", origin_is(c), c->url.p);
 	if (c->flooded)
 		return err_set(e, ERR_FAIL, "%.*s: the answer is more than 32 MiB at once", origin_is(c), c->url.p);
 	if (c->rc == CURLE_PARTIAL_FILE)
 		return err_set(e, ERR_FAIL, "%.*s: the connection broke off", origin_is(c), c->url.p);
-	return err_set(e, ERR_FAIL, "%.*s: %.160s%s", origin_is(c), c->url.p, c->error[0] ? c->error : c->curl->strerror(c->rc), connection_advice(c->rc, c->error));
+	return err_set(e, ERR_FAIL, "%.*s: %.160s%s", origin_is(c), c->url.p,
+	               c->error[0] ? c->error : c->curl->strerror(c->rc), connection_advice(c->rc, c->error));
 }
 
 int http_ask(struct http_client *c, const struct http_send *q, struct http_reply *r, struct err *e)
@@ -196,7 +203,7 @@ int http_ask(struct http_client *c, const struct http_send *q, struct http_reply
 	int running, rc = 0;
 
 	http_end(c);
-	c->reply = (struct http_reply){.length = -1, .first = -1, .total = -1};
+	c->reply = (struct http_reply){ .length = -1, .first = -1, .total = -1 };
 	*r = c->reply;
 	str_clear(&c->url);
 	str_adds(&c->url, q->url);
@@ -222,7 +229,8 @@ int http_ask(struct http_client *c, const struct http_send *q, struct http_reply
 		c->reply.broken = 1;
 		rc = err_set(e, ERR_FAIL, "%.*s: the connection was closed without an answer", origin_is(c), c->url.p);
 	}
-	if (!rc && !c->curl->getinfo(c->easy, CURLINFO_RETRY_AFTER, &wait) && wait > 0)   /* libcurl also parses a date */
+	/* libcurl also parses a date */
+	if (!rc && !c->curl->getinfo(c->easy, CURLINFO_RETRY_AFTER, &wait) && wait > 0)
 		c->reply.retry_after = wait < 86400 * 365 ? (int)wait : 86400 * 365;
 	*r = c->reply;
 	if (rc < 0)

@@ -1,7 +1,7 @@
 /* sessions/import/charset.c - encodings by name, the encoding that an HTML page declares, and decoding with iconv().
  *
- * Only encodings of the table below reach iconv(): those of the web (WHATWG's Encoding standard), each under the labels that pages
- * use, and three of DOS for old texts.  As in the standard, ISO-8859-1 and ASCII mean Windows-1252. */
+ * Only encodings of the table below reach iconv(): those of the web (WHATWG's Encoding standard), each under the labels
+ * that pages use, and three of DOS for old texts. As in the standard, ISO-8859-1 and ASCII mean Windows-1252. */
 #include "sessions/import/import_private.h"
 
 #include <errno.h>
@@ -9,45 +9,49 @@
 #include <pthread.h>
 #include <string.h>
 
-const struct charset charset_utf16le = {"UTF-16LE", "UTF-16LE"}, charset_utf16be = {"UTF-16BE", "UTF-16BE"};
+const struct charset charset_utf16le = { "UTF-16LE", "UTF-16LE" }, charset_utf16be = { "UTF-16BE", "UTF-16BE" };
 
-static const struct { struct charset is; const char *labels; } charsets[] = {
-	{{"UTF-8", "UTF-8"}, " utf-8 utf8 unicode-1-1-utf-8 "},
-	{{"Windows-1252", "WINDOWS-1252"}, " windows-1252 cp1252 x-cp1252 iso-8859-1 iso8859-1 latin1 l1 ascii us-ascii ansi_x3.4-1968 "},
-	{{"Windows-1250", "WINDOWS-1250"}, " windows-1250 cp1250 x-cp1250 "},
-	{{"Windows-1251", "WINDOWS-1251"}, " windows-1251 cp1251 x-cp1251 "},
-	{{"Windows-1253", "WINDOWS-1253"}, " windows-1253 cp1253 x-cp1253 "},
-	{{"Windows-1254", "WINDOWS-1254"}, " windows-1254 cp1254 iso-8859-9 latin5 l5 "},
-	{{"Windows-1255", "WINDOWS-1255"}, " windows-1255 cp1255 "},
-	{{"Windows-1256", "WINDOWS-1256"}, " windows-1256 cp1256 "},
-	{{"Windows-1257", "WINDOWS-1257"}, " windows-1257 cp1257 "},
-	{{"Windows-1258", "WINDOWS-1258"}, " windows-1258 cp1258 "},
-	{{"ISO-8859-2", "ISO-8859-2"}, " iso-8859-2 iso8859-2 latin2 l2 "},
-	{{"ISO-8859-3", "ISO-8859-3"}, " iso-8859-3 latin3 l3 "},
-	{{"ISO-8859-4", "ISO-8859-4"}, " iso-8859-4 latin4 l4 "},
-	{{"ISO-8859-5", "ISO-8859-5"}, " iso-8859-5 cyrillic "},
-	{{"ISO-8859-6", "ISO-8859-6"}, " iso-8859-6 arabic "},
-	{{"ISO-8859-7", "ISO-8859-7"}, " iso-8859-7 greek "},
-	{{"ISO-8859-8", "ISO-8859-8"}, " iso-8859-8 iso-8859-8-i hebrew "},
-	{{"ISO-8859-10", "ISO-8859-10"}, " iso-8859-10 latin6 l6 "},
-	{{"ISO-8859-13", "ISO-8859-13"}, " iso-8859-13 "},
-	{{"ISO-8859-14", "ISO-8859-14"}, " iso-8859-14 "},
-	{{"ISO-8859-15", "ISO-8859-15"}, " iso-8859-15 latin9 l9 "},
-	{{"ISO-8859-16", "ISO-8859-16"}, " iso-8859-16 "},
-	{{"Windows-874", "CP874"}, " windows-874 tis-620 iso-8859-11 "},
-	{{"KOI8-R", "KOI8-R"}, " koi8-r koi8 koi "},
-	{{"KOI8-U", "KOI8-U"}, " koi8-u koi8-ru "},
-	{{"IBM866", "IBM866"}, " ibm866 cp866 866 "},
-	{{"IBM737", "CP737"}, " ibm737 cp737 "},
-	{{"IBM850", "CP850"}, " ibm850 cp850 "},
-	{{"IBM852", "CP852"}, " ibm852 cp852 "},
-	{{"Macintosh", "MACINTOSH"}, " macintosh mac x-mac-roman "},
-	{{"GB18030", "GB18030"}, " gb18030 gbk gb2312 gb_2312-80 x-gbk chinese "},
-	{{"Big5", "BIG5-HKSCS"}, " big5 big5-hkscs x-x-big5 cn-big5 "},
-	{{"Shift_JIS", "CP932"}, " shift_jis shift-jis sjis x-sjis windows-31j ms_kanji "},
-	{{"EUC-JP", "EUC-JP"}, " euc-jp x-euc-jp "},
-	{{"ISO-2022-JP", "ISO-2022-JP"}, " iso-2022-jp "},
-	{{"EUC-KR", "CP949"}, " euc-kr ks_c_5601-1987 ksc5601 korean windows-949 "},
+static const struct {
+	struct charset is;
+	const char *labels;
+} charsets[] = {
+	{ { "UTF-8", "UTF-8" }, " utf-8 utf8 unicode-1-1-utf-8 " },
+	{ { "Windows-1252", "WINDOWS-1252" },
+	  " windows-1252 cp1252 x-cp1252 iso-8859-1 iso8859-1 latin1 l1 ascii us-ascii ansi_x3.4-1968 " },
+	{ { "Windows-1250", "WINDOWS-1250" }, " windows-1250 cp1250 x-cp1250 " },
+	{ { "Windows-1251", "WINDOWS-1251" }, " windows-1251 cp1251 x-cp1251 " },
+	{ { "Windows-1253", "WINDOWS-1253" }, " windows-1253 cp1253 x-cp1253 " },
+	{ { "Windows-1254", "WINDOWS-1254" }, " windows-1254 cp1254 iso-8859-9 latin5 l5 " },
+	{ { "Windows-1255", "WINDOWS-1255" }, " windows-1255 cp1255 " },
+	{ { "Windows-1256", "WINDOWS-1256" }, " windows-1256 cp1256 " },
+	{ { "Windows-1257", "WINDOWS-1257" }, " windows-1257 cp1257 " },
+	{ { "Windows-1258", "WINDOWS-1258" }, " windows-1258 cp1258 " },
+	{ { "ISO-8859-2", "ISO-8859-2" }, " iso-8859-2 iso8859-2 latin2 l2 " },
+	{ { "ISO-8859-3", "ISO-8859-3" }, " iso-8859-3 latin3 l3 " },
+	{ { "ISO-8859-4", "ISO-8859-4" }, " iso-8859-4 latin4 l4 " },
+	{ { "ISO-8859-5", "ISO-8859-5" }, " iso-8859-5 cyrillic " },
+	{ { "ISO-8859-6", "ISO-8859-6" }, " iso-8859-6 arabic " },
+	{ { "ISO-8859-7", "ISO-8859-7" }, " iso-8859-7 greek " },
+	{ { "ISO-8859-8", "ISO-8859-8" }, " iso-8859-8 iso-8859-8-i hebrew " },
+	{ { "ISO-8859-10", "ISO-8859-10" }, " iso-8859-10 latin6 l6 " },
+	{ { "ISO-8859-13", "ISO-8859-13" }, " iso-8859-13 " },
+	{ { "ISO-8859-14", "ISO-8859-14" }, " iso-8859-14 " },
+	{ { "ISO-8859-15", "ISO-8859-15" }, " iso-8859-15 latin9 l9 " },
+	{ { "ISO-8859-16", "ISO-8859-16" }, " iso-8859-16 " },
+	{ { "Windows-874", "CP874" }, " windows-874 tis-620 iso-8859-11 " },
+	{ { "KOI8-R", "KOI8-R" }, " koi8-r koi8 koi " },
+	{ { "KOI8-U", "KOI8-U" }, " koi8-u koi8-ru " },
+	{ { "IBM866", "IBM866" }, " ibm866 cp866 866 " },
+	{ { "IBM737", "CP737" }, " ibm737 cp737 " },
+	{ { "IBM850", "CP850" }, " ibm850 cp850 " },
+	{ { "IBM852", "CP852" }, " ibm852 cp852 " },
+	{ { "Macintosh", "MACINTOSH" }, " macintosh mac x-mac-roman " },
+	{ { "GB18030", "GB18030" }, " gb18030 gbk gb2312 gb_2312-80 x-gbk chinese " },
+	{ { "Big5", "BIG5-HKSCS" }, " big5 big5-hkscs x-x-big5 cn-big5 " },
+	{ { "Shift_JIS", "CP932" }, " shift_jis shift-jis sjis x-sjis windows-31j ms_kanji " },
+	{ { "EUC-JP", "EUC-JP" }, " euc-jp x-euc-jp " },
+	{ { "ISO-2022-JP", "ISO-2022-JP" }, " iso-2022-jp " },
+	{ { "EUC-KR", "CP949" }, " euc-kr ks_c_5601-1987 ksc5601 korean windows-949 " },
 };
 
 enum { CHARSETS = sizeof charsets / sizeof *charsets };
@@ -120,7 +124,7 @@ const struct charset *charset_declared(const char *p, size_t n)
 	return NULL;
 }
 
-static iconv_t loaded[CHARSETS + 2];   /* never closed */
+static iconv_t loaded[CHARSETS + 2]; /* never closed */
 
 static void load_all(void)
 {
@@ -171,7 +175,7 @@ int charset_decode(const struct charset *c, const char *p, size_t n, struct str 
 		char *to = buf;
 		size_t room = sizeof buf, r;
 		int why;
-		held = left > 0;   /* the last call flushes a letter that iconv held back for a combining mark */
+		held = left > 0; /* the last call flushes a letter that iconv held back for a combining mark */
 		r = held ? iconv(cd, &in, &left, &to, &room) : iconv(cd, NULL, NULL, &to, &room);
 		why = errno;
 		str_add(out, buf, sizeof buf - room);

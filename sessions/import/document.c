@@ -52,7 +52,7 @@ static int is_misnamed_utf8(const struct charset *c, const char *p, size_t n)
 static int html_text(const char *name, const char *mime, const char *p, size_t n, struct doc *text, struct err *e)
 {
 	const struct charset *c = html_charset(mime, p, n);
-	struct str utf8 = {0};
+	struct str utf8 = { 0 };
 	size_t replaced = 0;
 	int rc;
 
@@ -112,7 +112,8 @@ static int import_gzip(const char *name, const char *mime, const char *p, size_t
 	if (raw.text.n >= 2 && !memcmp(raw.text.p, "\x1f\x8b", 2))
 		rc = err_set(e, ERR_DOCUMENT, "document '%s' is compressed twice: unpack it first", doc_shown(name));
 	else
-		rc = document_import(inner, mime && strstr(mime, "gzip") ? NULL : mime, raw.text.p ? raw.text.p : "", raw.text.n, out, e);
+		rc = document_import(inner, mime && strstr(mime, "gzip") ? NULL : mime, raw.text.p ? raw.text.p : "",
+		                     raw.text.n, out, e);
 	free(inner);
 	doc_free(&raw);
 	return rc;
@@ -123,7 +124,7 @@ int document_import(const char *name, const char *mime, const char *p, size_t n,
 	enum doc_type type = doc_type_of(name, mime, p, n);
 	int rc;
 
-	*out = (struct doc){0};
+	*out = (struct doc){ 0 };
 	switch (type) {
 	case DOC_HTML: rc = import_html(name, mime, p, n, out, e); break;
 	case DOC_GZIP: rc = import_gzip(name, mime, p, n, out, e); break;
@@ -131,8 +132,8 @@ int document_import(const char *name, const char *mime, const char *p, size_t n,
 	case DOC_DOCX:
 	case DOC_ODF:
 	case DOC_RTF:
-	case DOC_PDF:  rc = helper_convert(type, doc_shown(name), p, n, out, e); break;
-	default:       rc = import_text(type, name, p, n, out, e);
+	case DOC_PDF: rc = helper_convert(type, doc_shown(name), p, n, out, e); break;
+	default: rc = import_text(type, name, p, n, out, e);
 	}
 	if (rc)
 		return -1;

@@ -1,7 +1,7 @@
 /* sessions/import/docx.c - DOCX: paragraphs, headings, lists, tables, notes and pages of WordprocessingML.
  *
- * Writes the text that a reader sees.  Deleted text, field codes and hidden text are left out; of alternatives the first is taken.
- * Footnotes and endnotes are numbered where they are referred to, "[1]", and follow at the end. */
+ * Writes the text that a reader sees. Deleted text, field codes and hidden text are left out; of alternatives the first
+ * is taken. Footnotes and endnotes are numbered where they are referred to, "[1]", and follow at the end. */
 #include "sessions/import/import_private.h"
 
 #include <stdio.h>
@@ -9,17 +9,20 @@
 #include <string.h>
 
 #define STYLES_MAX 4096
-#define NOTES_MAX 65536
-#define DEPTH_MAX 64         /* nested parts of formulas */
-#define BOXES_MAX 8          /* nested text boxes whose outer paragraph is restored */
+#define NOTES_MAX  65536
+#define DEPTH_MAX  64 /* nested parts of formulas */
+#define BOXES_MAX  8  /* nested text boxes whose outer paragraph is restored */
 
 struct style {
 	char *id, *based;
-	int level;           /* heading level; 0 = not a heading */
-	int kept;            /* keep white space, as in program text */
-	long num, ilvl;      /* list of its paragraphs; num: 0 = none, -1 = inherited */
+	int level;      /* heading level; 0 = not a heading */
+	int kept;       /* keep white space, as in program text */
+	long num, ilvl; /* list of its paragraphs; num: 0 = none, -1 = inherited */
 };
-struct note { char kind; long id; };
+struct note {
+	char kind;
+	long id;
+};
 
 struct paragraph {
 	int begun;               /* the paragraph's first text was written */
@@ -36,16 +39,16 @@ struct docx {
 	struct note *note;
 	size_t n_note;
 
-	int skip;                /* depth inside a skipped element */
-	int in_properties;       /* depth inside properties of a paragraph, run, table ... */
+	int skip;          /* depth inside a skipped element */
+	int in_properties; /* depth inside properties of a paragraph, run, table ... */
 	int run_hidden, run_raised, in_text;
-	size_t part[DEPTH_MAX];  /* text offsets where open parts of formulas begin */
+	size_t part[DEPTH_MAX]; /* text offsets where open parts of formulas begin */
 	int parts, integral;
 	size_t hidden;
-	int rendered_pages;      /* the file contains page breaks of its last layout */
+	int rendered_pages; /* the file contains page breaks of its last layout */
 	int page;
-	int paragraphs;          /* depth: text boxes nest paragraphs */
-	struct paragraph p, outer[BOXES_MAX];   /* outer: the enclosing paragraphs */
+	int paragraphs;                       /* depth: text boxes nest paragraphs */
+	struct paragraph p, outer[BOXES_MAX]; /* outer: the enclosing paragraphs */
 	int last_was_item, last_was_kept;
 	/* While notes are written: element name and id of the wanted note. */
 	const char *note_part;
@@ -57,8 +60,8 @@ struct docx {
 /* 1 if a toggle property is on: <w:b/> is on, <w:b w:val="0"/> is off. */
 static int is_on(const struct xml_attr *a, size_t n)
 {
-	return !(xml_attr_is(a, n, "val", "0") || xml_attr_is(a, n, "val", "false") || xml_attr_is(a, n, "val", "off") ||
-	         xml_attr_is(a, n, "val", "none"));
+	return !(xml_attr_is(a, n, "val", "0") || xml_attr_is(a, n, "val", "false") ||
+	         xml_attr_is(a, n, "val", "off") || xml_attr_is(a, n, "val", "none"));
 }
 
 /* ---- styles.xml ---- */
@@ -66,7 +69,7 @@ static int is_on(const struct xml_attr *a, size_t n)
 /* 1 for styles of program text: of pandoc, Word and LibreOffice. */
 static int is_program_text(const struct xml_attr *name)
 {
-	static const char *const names[] = {"Source Code", "HTML Preformatted", "Preformatted Text", "Code"};
+	static const char *const names[] = { "Source Code", "HTML Preformatted", "Preformatted Text", "Code" };
 
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
 		if (name->n == strlen(names[i]) && !strncasecmp(name->value, names[i], name->n))
@@ -83,7 +86,7 @@ static void styles_start(void *ud, const char *name, const struct xml_attr *a, s
 	if (!strcmp(name, "style") && (v = xml_attr(a, n, "styleId")) && x->n_style < STYLES_MAX) {
 		if (!x->style)
 			x->style = xcalloc(STYLES_MAX, sizeof *x->style);
-		x->style[x->n_style++] = (struct style){.id = xstrndup(v->value, v->n), .num = -1};
+		x->style[x->n_style++] = (struct style){ .id = xstrndup(v->value, v->n), .num = -1 };
 	} else if (!s || !v) {
 		return;
 	} else if (!strcmp(name, "name")) {
@@ -202,7 +205,9 @@ static void write_text(struct docx *x, const char *s, size_t n)
 /* Sign written before this part of a formula; NULL: not a part. */
 static const char *part_sign(const char *name)
 {
-	static const char *const signs[][2] = {{"num", ""}, {"den", "/"}, {"sup", "^"}, {"sub", "_"}, {"deg", "\xe2\x88\x9a"}};
+	static const char *const signs[][2] = {
+		{ "num", "" }, { "den", "/" }, { "sup", "^" }, { "sub", "_" }, { "deg", "\xe2\x88\x9a" }
+	};
 
 	for (size_t i = 0; i < sizeof signs / sizeof *signs; i++)
 		if (!strcmp(name, signs[i][0]))
@@ -256,13 +261,14 @@ static void write_reference(struct docx *x, char kind, long id)
 	if (x->note_part || x->n_note >= NOTES_MAX || x->skip || x->run_hidden)
 		return;
 	x->note = xrealloc(x->note, (x->n_note + 1) * sizeof *x->note);
-	x->note[x->n_note++] = (struct note){kind, id};
+	x->note[x->n_note++] = (struct note){ kind, id };
 	write_text(x, s, (size_t)snprintf(s, sizeof s, "[%zu]", x->n_note));
 }
 
 static int is_skipped(const char *name)
 {
-	static const char *const names[] = {"del", "moveFrom", "Fallback", "instrText", "delText", "delInstrText", "rubyPr", "rt"};
+	static const char *const names[] = { "del",     "moveFrom",     "Fallback", "instrText",
+		                             "delText", "delInstrText", "rubyPr",   "rt" };
 
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
 		if (!strcmp(name, names[i]))
@@ -272,7 +278,7 @@ static int is_skipped(const char *name)
 
 static int is_properties(const char *name)
 {
-	static const char *const names[] = {"pPr", "rPr", "tblPr", "trPr", "tcPr", "sectPr", "tblGrid", "sdtPr"};
+	static const char *const names[] = { "pPr", "rPr", "tblPr", "trPr", "tcPr", "sectPr", "tblGrid", "sdtPr" };
 
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
 		if (!strcmp(name, names[i]))
@@ -301,7 +307,7 @@ static void apply_property(struct docx *x, const char *name, const struct xml_at
 		x->run_hidden = is_on(a, n) && strcmp(name, "webHidden") != 0;
 	} else if (!strcmp(name, "vertAlign")) {
 		x->run_raised = xml_attr_is(a, n, "val", "superscript");
-	} else if (!strcmp(name, "position")) {   /* LibreOffice's superscript, in half points */
+	} else if (!strcmp(name, "position")) { /* LibreOffice's superscript, in half points */
 		x->run_raised = xml_number(v, 0) > 0;
 	}
 }
@@ -316,7 +322,7 @@ static void paragraph_start(struct docx *x)
 			writer_heading_end(x->w);
 		writer_gap(x->w, GAP_LINE);
 	}
-	x->p = (struct paragraph){0};
+	x->p = (struct paragraph){ 0 };
 	x->w->pre = 0;
 }
 
@@ -356,7 +362,8 @@ static void write_symbol(struct docx *x, const char *name, const struct xml_attr
 	if (!strcmp(name, "tab")) {
 		write_text(x, " ", 1);
 	} else if (!strcmp(name, "sym") && xml_attr(a, n, "char")) {
-		const char *s = xml_attr_is(a, n, "font", "Symbol") ? charset_symbol(low_byte(xml_attr(a, n, "char"))) : "\xe2\x80\xa2";
+		const char *s = xml_attr_is(a, n, "font", "Symbol") ? charset_symbol(low_byte(xml_attr(a, n, "char")))
+		                                                    : "\xe2\x80\xa2";
 
 		write_text(x, s, strlen(s));
 	} else if (!strcmp(name, "noBreakHyphen")) {
@@ -459,7 +466,7 @@ static void text_text(void *ud, const char *s, size_t n)
 		write_text(x, s, n);
 }
 
-static const struct xml_handler text_handler = {.start = text_start, .end = text_end, .text = text_text};
+static const struct xml_handler text_handler = { .start = text_start, .end = text_end, .text = text_text };
 
 /* ---- notes ---- */
 
@@ -488,8 +495,8 @@ static void add_notes(struct docx *x)
 static int want_docx_entry(const char *name)
 {
 	static const char *const names[] = {
-		"word/document.xml", "word/styles.xml", "word/numbering.xml", "word/footnotes.xml", "word/endnotes.xml", "word/document2.xml",
-		"EncryptedPackage",
+		"word/document.xml", "word/styles.xml",    "word/numbering.xml", "word/footnotes.xml",
+		"word/endnotes.xml", "word/document2.xml", "EncryptedPackage",
 	};
 
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
@@ -508,9 +515,9 @@ static void optional_part(struct docx *x, const char *path, const struct xml_han
 
 static int read_docx(struct docx *x, const char *p, size_t n, struct doc *d, struct err *e)
 {
-	static const struct xml_handler styles = {.start = styles_start};
+	static const struct xml_handler styles = { .start = styles_start };
 	const struct zip_entry *z;
-	struct err why = {0};
+	struct err why = { 0 };
 
 	if (zip_read(&x->zip, p, n, want_docx_entry, e))
 		return -1;
@@ -531,8 +538,8 @@ static int read_docx(struct docx *x, const char *p, size_t n, struct doc *d, str
 
 int docx_import(const char *p, size_t n, struct doc *d, struct err *e)
 {
-	struct writer w = {.doc = d};
-	struct docx x = {.w = &w};
+	struct writer w = { .doc = d };
+	struct docx x = { .w = &w };
 	int rc = read_docx(&x, p, n, d, e);
 
 	for (size_t i = 0; i < x.n_style; i++) {

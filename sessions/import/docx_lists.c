@@ -1,7 +1,7 @@
 /* sessions/import/docx_lists.c - numbering.xml of a DOCX: labels of list items and numbered headings.
  *
- * A list (w:num) refers to a numbering (w:abstractNum), which has a format and a counter for each of nine levels; all lists of a
- * numbering share its counters.  A list that overrides a start restarts with its first item. */
+ * A list (w:num) refers to a numbering (w:abstractNum), which has a format and a counter for each of nine levels; all
+ * lists of a numbering share its counters. A list that overrides a start restarts with its first item. */
 #include "sessions/import/import_private.h"
 
 #include <stdlib.h>
@@ -9,12 +9,15 @@
 
 #define LISTS_MAX 4096
 
-struct numbering { long id; struct list_level level[LIST_LEVELS]; };
+struct numbering {
+	long id;
+	struct list_level level[LIST_LEVELS];
+};
 struct list {
 	long id;
-	int of;                          /* index into numbering[]; -1 = none */
+	int of; /* index into numbering[]; -1 = none */
 	int used;
-	long override[LIST_LEVELS];      /* start override of each level; -1 = none */
+	long override[LIST_LEVELS]; /* start override of each level; -1 = none */
 };
 
 struct docx_lists {
@@ -22,14 +25,18 @@ struct docx_lists {
 	size_t n_numbering;
 	struct list *list;
 	size_t n_list;
-	long ilvl;                       /* level of the current element */
+	long ilvl; /* level of the current element */
 };
 
 static enum list_format format_of(const struct xml_attr *v)
 {
-	static const struct { const char *name; enum list_format format; } formats[] = {
-		{"lowerLetter", LIST_LETTER}, {"upperLetter", LIST_CAPITAL_LETTER}, {"lowerRoman", LIST_ROMAN}, {"upperRoman", LIST_CAPITAL_ROMAN},
-		{"bullet", LIST_BULLET}, {"none", LIST_BULLET},
+	static const struct {
+		const char *name;
+		enum list_format format;
+	} formats[] = {
+		{ "lowerLetter", LIST_LETTER }, { "upperLetter", LIST_CAPITAL_LETTER },
+		{ "lowerRoman", LIST_ROMAN },   { "upperRoman", LIST_CAPITAL_ROMAN },
+		{ "bullet", LIST_BULLET },      { "none", LIST_BULLET },
 	};
 
 	for (size_t i = 0; v && i < sizeof formats / sizeof *formats; i++)
@@ -46,7 +53,7 @@ static void begin_numbering(struct docx_lists *x, long id)
 
 	x->numbering = xrealloc(x->numbering, (x->n_numbering + 1) * sizeof *x->numbering);
 	m = &x->numbering[x->n_numbering++];
-	*m = (struct numbering){.id = id};
+	*m = (struct numbering){ .id = id };
 	list_levels_begin(m->level);
 }
 
@@ -56,7 +63,7 @@ static void begin_list(struct docx_lists *x, long id)
 
 	x->list = xrealloc(x->list, (x->n_list + 1) * sizeof *x->list);
 	l = &x->list[x->n_list++];
-	*l = (struct list){.id = id, .of = -1};
+	*l = (struct list){ .id = id, .of = -1 };
 	for (int i = 0; i < LIST_LEVELS; i++)
 		l->override[i] = -1;
 }
@@ -66,8 +73,9 @@ static void numbering_start(void *ud, const char *name, const struct xml_attr *a
 	struct docx_lists *x = ud;
 	const struct xml_attr *v = xml_attr(a, n, "val");
 	/* Of levels inside a w:num only the start is used. */
-	struct list_level *level = x->n_numbering && !x->n_list && x->ilvl >= 0 && x->ilvl < LIST_LEVELS ?
-	                      &x->numbering[x->n_numbering - 1].level[x->ilvl] : NULL;
+	struct list_level *level = x->n_numbering && !x->n_list && x->ilvl >= 0 && x->ilvl < LIST_LEVELS
+	                                   ? &x->numbering[x->n_numbering - 1].level[x->ilvl]
+	                                   : NULL;
 
 	if (!strcmp(name, "abstractNum") && x->n_numbering < LISTS_MAX) {
 		begin_numbering(x, xml_number(xml_attr(a, n, "abstractNumId"), -1));
@@ -94,7 +102,7 @@ static void numbering_start(void *ud, const char *name, const struct xml_attr *a
 
 struct docx_lists *docx_lists_read(const struct zip_entry *z)
 {
-	static const struct xml_handler handler = {.start = numbering_start};
+	static const struct xml_handler handler = { .start = numbering_start };
 	struct docx_lists *x = xcalloc(1, sizeof *x);
 
 	if (z)

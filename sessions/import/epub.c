@@ -1,7 +1,7 @@
 /* sessions/import/epub.c - EPUB 2 and 3.
  *
- * META-INF/container.xml names the package file, whose spine lists the chapters in reading order.  A chapter without a heading gets
- * the one of the table of contents. */
+ * META-INF/container.xml names the package file, whose spine lists the chapters in reading order. A chapter without a
+ * heading gets the one of the table of contents. */
 #include "sessions/import/import_private.h"
 
 #include <stdio.h>
@@ -10,28 +10,33 @@
 
 #define SPINE_MAX 10000
 
-struct item { char *id, *href, *type; };   /* manifest item; href: path inside the archive */
-struct label { char *href, *text; };       /* entry of the table of contents */
+struct item {
+	char *id, *href, *type;
+}; /* manifest item; href: path inside the archive */
+struct label {
+	char *href, *text;
+}; /* entry of the table of contents */
 
 struct epub {
 	struct zip zip;
-	char *package;                      /* path of the package file */
+	char *package; /* path of the package file */
 	struct item *item;
 	size_t n_item;
-	char **spine;                       /* ids */
+	char **spine; /* ids */
 	size_t n_spine;
 	struct label *label;
 	size_t n_label;
-	struct str text;                    /* text of the current label */
+	struct str text; /* text of the current label */
 	int in_label, in_nav_point;
-	char *toc;                          /* path of the NCX or of the navigation document */
-	size_t encrypted;                   /* encrypted entries other than fonts */
+	char *toc;        /* path of the NCX or of the navigation document */
+	size_t encrypted; /* encrypted entries other than fonts */
 };
 
 static int want_epub_entry(const char *name)
 {
 	static const char *const other[] = {
-		".jpg", ".jpeg", ".png", ".gif", ".svg", ".webp", ".css", ".ttf", ".otf", ".woff", ".woff2", ".mp3", ".mp4", ".m4a", ".js",
+		".jpg", ".jpeg", ".png",   ".gif", ".svg", ".webp", ".css", ".ttf",
+		".otf", ".woff", ".woff2", ".mp3", ".mp4", ".m4a",  ".js",
 	};
 	size_t n = strlen(name);
 
@@ -43,7 +48,10 @@ static int want_epub_entry(const char *name)
 
 static int hex(char c)
 {
-	return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+	return c >= '0' && c <= '9'   ? c - '0'
+	       : c >= 'a' && c <= 'f' ? c - 'a' + 10
+	       : c >= 'A' && c <= 'F' ? c - 'A' + 10
+	                              : -1;
 }
 
 /* Resolve href, relative to the file `base`, to a path in the archive: decodes %XX, resolves "." and "..", drops
@@ -51,7 +59,7 @@ static int hex(char c)
 static char *resolve(const char *base, const char *href, size_t n)
 {
 	const char *slash = strrchr(base, '/');
-	struct str path = {0}, out = {0};
+	struct str path = { 0 }, out = { 0 };
 
 	if (slash && !(n && *href == '/'))
 		str_add(&path, base, (size_t)(slash - base) + 1);
@@ -113,9 +121,11 @@ static void package_start(void *ud, const char *name, const struct xml_attr *a, 
 		if (!path)
 			return;
 		b->item = xrealloc(b->item, (b->n_item + 1) * sizeof *b->item);
-		b->item[b->n_item++] = (struct item){attr_copy(xml_attr(a, n, "id")), path, attr_copy(xml_attr(a, n, "media-type"))};
+		b->item[b->n_item++] =
+			(struct item){ attr_copy(xml_attr(a, n, "id")), path, attr_copy(xml_attr(a, n, "media-type")) };
 		type = xml_attr(a, n, "properties");
-		if ((type && memmem(type->value, type->n, "nav", 3)) || xml_attr_is(a, n, "media-type", "application/x-dtbncx+xml")) {
+		if ((type && memmem(type->value, type->n, "nav", 3)) ||
+		    xml_attr_is(a, n, "media-type", "application/x-dtbncx+xml")) {
 			/* Prefer the navigation document of EPUB 3 to the NCX of EPUB 2. */
 			if (!b->toc || type) {
 				free(b->toc);
@@ -149,14 +159,15 @@ static void label_end(struct epub *b, char *href)
 
 	if (href && n && b->n_label < SPINE_MAX) {
 		b->label = xrealloc(b->label, (b->n_label + 1) * sizeof *b->label);
-		b->label[b->n_label++] = (struct label){href, xstrndup(b->text.p, n)};
+		b->label[b->n_label++] = (struct label){ href, xstrndup(b->text.p, n) };
 	} else {
 		free(href);
 	}
 	str_clear(&b->text);
 }
 
-/* NCX: <navPoint><navLabel><text>..</text></navLabel><content src=".."/></navPoint>; EPUB 3: <nav><a href="..">..</a></nav>. */
+/* NCX: <navPoint><navLabel><text>..</text></navLabel><content src=".."/></navPoint>; EPUB 3: <nav><a
+ * href="..">..</a></nav>. */
 static void toc_start(void *ud, const char *name, const struct xml_attr *a, size_t n)
 {
 	struct epub *b = ud;
@@ -173,7 +184,7 @@ static void toc_start(void *ud, const char *name, const struct xml_attr *a, size
 		b->in_label = 1;
 		if (href && b->n_label < SPINE_MAX) {
 			b->label = xrealloc(b->label, (b->n_label + 1) * sizeof *b->label);
-			b->label[b->n_label++] = (struct label){href, NULL};
+			b->label[b->n_label++] = (struct label){ href, NULL };
 		} else {
 			free(href);
 		}
@@ -204,7 +215,8 @@ static void toc_text(void *ud, const char *s, size_t n)
 static const char *label_of(const struct epub *b, const char *href)
 {
 	for (size_t i = 0; i < b->n_label; i++)
-		if (b->label[i].text && b->label[i].text[strspn(b->label[i].text, " \n\t\r")] && !strcmp(b->label[i].href, href))
+		if (b->label[i].text && b->label[i].text[strspn(b->label[i].text, " \n\t\r")] &&
+		    !strcmp(b->label[i].href, href))
 			return b->label[i].text;
 	return NULL;
 }
@@ -232,7 +244,7 @@ static const struct item *item_of(const struct epub *b, const char *id)
 static void chapter_text(const struct zip_entry *z, struct str *out)
 {
 	const struct charset *c = charset_declared(z->p, z->n);
-	struct str decoded = {0};
+	struct str decoded = { 0 };
 	struct doc text;
 	size_t replaced;
 	int foreign = c && strcmp(c->name, "UTF-8") != 0 && !charset_decode(c, z->p, z->n, &decoded, &replaced);
@@ -247,7 +259,7 @@ static void chapter_text(const struct zip_entry *z, struct str *out)
 static size_t add_chapter(struct writer *w, const struct epub *b, const struct item *it, const struct zip_entry *z)
 {
 	struct doc *d = w->doc;
-	struct str text = {0};
+	struct str text = { 0 };
 	size_t from, marks = d->n_mark, hidden;
 	const char *label = label_of(b, it->href);
 	int has_heading = 0;
@@ -269,9 +281,9 @@ static size_t add_chapter(struct writer *w, const struct epub *b, const struct i
 
 static int read_book(struct epub *b, struct doc *d, struct err *e)
 {
-	struct writer w = {.doc = d};
+	struct writer w = { .doc = d };
 	size_t hidden = 0, missing = 0;
-	unsigned char *done = xcalloc(b->zip.n + 1, 1);   /* chapters already read; the spine may repeat one */
+	unsigned char *done = xcalloc(b->zip.n + 1, 1); /* chapters already read; the spine may repeat one */
 
 	for (size_t i = 0; i < b->n_spine && !w.full; i++) {
 		const struct item *it = item_of(b, b->spine[i]);
@@ -296,9 +308,9 @@ static int read_book(struct epub *b, struct doc *d, struct err *e)
 
 static int import_book(struct epub *b, const char *p, size_t n, struct doc *d, struct err *e)
 {
-	static const struct xml_handler container = {.start = container_start}, package = {.start = package_start},
-	                                encryption = {.start = encryption_start},
-	                                toc = {.start = toc_start, .end = toc_end, .text = toc_text};
+	static const struct xml_handler container = { .start = container_start }, package = { .start = package_start },
+					encryption = { .start = encryption_start },
+					toc = { .start = toc_start, .end = toc_end, .text = toc_text };
 	const struct zip_entry *z;
 
 	if (zip_read(&b->zip, p, n, want_epub_entry, e) || parse_part(b, "META-INF/container.xml", &container, 1, e))
@@ -318,7 +330,7 @@ static int import_book(struct epub *b, const char *p, size_t n, struct doc *d, s
 
 int epub_import(const char *p, size_t n, struct doc *d, struct err *e)
 {
-	struct epub b = {0};
+	struct epub b = { 0 };
 	int rc = import_book(&b, p, n, d, e);
 
 	for (size_t i = 0; i < b.n_item; i++) {

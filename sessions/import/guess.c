@@ -1,63 +1,64 @@
 /* sessions/import/guess.c - guesses the encoding of a text that is not UTF-8 and does not declare one.
  *
- * Non-Latin scripts: their letters are adjacent bytes beyond ASCII.  The text is decoded with each encoding of each script; the one
- * with the most frequent letters of its language wins.  Latin script: letters beyond ASCII are isolated.  An encoding wins if
- * nearly all of them belong to one language that is written in it. */
+ * Non-Latin scripts: their letters are adjacent bytes beyond ASCII. The text is decoded with each encoding of each
+ * script; the one with the most frequent letters of its language wins. Latin script: letters beyond ASCII are isolated.
+ * An encoding wins if nearly all of them belong to one language that is written in it. */
 #include "sessions/import/import_private.h"
 
 #include <string.h>
 
 #define GUESS_BYTES (256u << 10)
-#define COUNTED 0x2200        /* code points below this are counted individually */
+#define COUNTED     0x2200 /* code points below this are counted individually */
 
 /* ---- other scripts ---- */
 
 struct candidate {
 	const char *label;
-	const char *frequent;   /* the most frequent letters of the language, UTF-8 */
-	int32_t from, to;       /* code points of the script; others count against the encoding */
-	int wide;               /* multi-byte encoding: decoding errors rule it out */
+	const char *frequent; /* the most frequent letters of the language, UTF-8 */
+	int32_t from, to;     /* code points of the script; others count against the encoding */
+	int wide;             /* multi-byte encoding: decoding errors rule it out */
 };
 
 static const struct candidate candidates[] = {
-	{"shift_jis", "のにはをたがでてとしいるあっんいから、。", 0x3000, 0x9fff, 1},
-	{"euc-jp", "のにはをたがでてとしいるあっんいから、。", 0x3000, 0x9fff, 1},
-	{"gb18030", "的一是不了在人有我他这个中大来上国们和地到为以，。", 0x3000, 0xffef, 1},
-	{"big5", "的一是不了在人有我他這個中大來上國們和地到為以，。", 0x3000, 0xffef, 1},
-	{"euc-kr", "이다는을의에고가하한기로은지도사서를리인", 0x3000, 0xffef, 1},
-	{"windows-1251", "оеаинтсрвл", 0x0400, 0x04ff, 0},
-	{"koi8-r", "оеаинтсрвл", 0x0400, 0x04ff, 0},
-	{"ibm866", "оеаинтсрвл", 0x0400, 0x04ff, 0},
-	{"iso-8859-5", "оеаинтсрвл", 0x0400, 0x04ff, 0},
-	{"windows-1253", "αοιετσνηυρς", 0x0370, 0x03ff, 0},
-	{"ibm737", "αοιετσνηυρς", 0x0370, 0x03ff, 0},
-	{"windows-1255", "יוהלארתבשמ", 0x0590, 0x05ff, 0},
-	{"windows-1256", "اليمنوتربة", 0x0600, 0x06ff, 0},
-	{"windows-874", "านรอกเงยวม", 0x0e00, 0x0e7f, 0},
+	{ "shift_jis", "のにはをたがでてとしいるあっんいから、。", 0x3000, 0x9fff, 1 },
+	{ "euc-jp", "のにはをたがでてとしいるあっんいから、。", 0x3000, 0x9fff, 1 },
+	{ "gb18030", "的一是不了在人有我他这个中大来上国们和地到为以，。", 0x3000, 0xffef, 1 },
+	{ "big5", "的一是不了在人有我他這個中大來上國們和地到為以，。", 0x3000, 0xffef, 1 },
+	{ "euc-kr", "이다는을의에고가하한기로은지도사서를리인", 0x3000, 0xffef, 1 },
+	{ "windows-1251", "оеаинтсрвл", 0x0400, 0x04ff, 0 },
+	{ "koi8-r", "оеаинтсрвл", 0x0400, 0x04ff, 0 },
+	{ "ibm866", "оеаинтсрвл", 0x0400, 0x04ff, 0 },
+	{ "iso-8859-5", "оеаинтсрвл", 0x0400, 0x04ff, 0 },
+	{ "windows-1253", "αοιετσνηυρς", 0x0370, 0x03ff, 0 },
+	{ "ibm737", "αοιετσνηυρς", 0x0370, 0x03ff, 0 },
+	{ "windows-1255", "יוהלארתבשמ", 0x0590, 0x05ff, 0 },
+	{ "windows-1256", "اليمنوتربة", 0x0600, 0x06ff, 0 },
+	{ "windows-874", "านรอกเงยวม", 0x0e00, 0x0e7f, 0 },
 };
 
 /* 1 for quotation marks, dashes and spaces, which every language uses. */
 static int is_common(int32_t cp)
 {
-	return (cp >= 0x2010 && cp <= 0x203a) || (cp >= 0x20a0 && cp <= 0x2122) || cp == 0xa0 || cp == 0xa7 || cp == 0xa9 || cp == 0xab ||
-	       cp == 0xad || cp == 0xae || cp == 0xb0 || cp == 0xb7 || cp == 0xbb;
+	return (cp >= 0x2010 && cp <= 0x203a) || (cp >= 0x20a0 && cp <= 0x2122) || cp == 0xa0 || cp == 0xa7 ||
+	       cp == 0xa9 || cp == 0xab || cp == 0xad || cp == 0xae || cp == 0xb0 || cp == 0xb7 || cp == 0xbb;
 }
 
 /* Score: share of frequent letters among the characters beyond ASCII, minus the share outside of the script.  0:
  * ruled out. */
 static double script_score(const struct candidate *k, const char *p, size_t n)
 {
-	struct str text = {0};
+	struct str text = { 0 };
 	size_t replaced, frequent = 0, other = 0, all = 0;
 
-	if (charset_decode(charset_by_label(k->label, strlen(k->label)), p, n, &text, &replaced) || (k->wide && replaced > 1 + n / 200)) {
+	if (charset_decode(charset_by_label(k->label, strlen(k->label)), p, n, &text, &replaced) ||
+	    (k->wide && replaced > 1 + n / 200)) {
 		str_free(&text);
 		return 0;
 	}
 	for (size_t i = 0; i < text.n;) {
 		int32_t cp;
 		size_t len = (size_t)utf8_decode(text.p + i, text.n - i, &cp);
-		char c[5] = {0};
+		char c[5] = { 0 };
 		memcpy(c, text.p + i, len);
 		i += len;
 		if (cp < 0x80)
@@ -92,37 +93,47 @@ static const struct charset *guess_script(const char *p, size_t n)
 /* ---- the Latin script ---- */
 
 /* Encodings of the Latin script; the default comes first. */
-static const char *const latin[] = {"windows-1252", "windows-1250", "iso-8859-2", "windows-1254", "windows-1257", "iso-8859-3", "ibm850", "ibm852"};
-enum { WESTERN = 1 | 1 << 6, CENTRAL = 1 << 1 | 1 << 2 | 1 << 7, TURKISH = 1 << 3, BALTIC = 1 << 4, ESPERANTO = 1 << 5 };
+static const char *const latin[] = { "windows-1252", "windows-1250", "iso-8859-2", "windows-1254",
+	                             "windows-1257", "iso-8859-3",   "ibm850",     "ibm852" };
+enum {
+	WESTERN = 1 | 1 << 6,
+	CENTRAL = 1 << 1 | 1 << 2 | 1 << 7,
+	TURKISH = 1 << 3,
+	BALTIC = 1 << 4,
+	ESPERANTO = 1 << 5
+};
 
-static const struct language { unsigned in; const char *letters; } languages[] = {
-	{WESTERN, "äöüßÄÖÜéà"},                                      /* German */
-	{WESTERN, "éèêëàâçîïôùûüœæÉÈÊÀÂÇÎÔŒ"},                       /* French */
-	{WESTERN, "áéíóúüñ¿¡ªºÁÉÍÓÚÑ"},                              /* Spanish */
-	{WESTERN, "áâãàçéêíóôõúüªºÁÂÃÀÇÉÊÍÓÔÕÚ"},                    /* Portuguese */
-	{WESTERN, "àèéìíòóùúÀÈÉÌÒÙ"},                                /* Italian */
-	{WESTERN, "àçèéíïòóúüÀÇÈÉÍÒÓÚ"},                             /* Catalan */
-	{WESTERN, "éëèïóöüáêíç"},                                    /* Dutch */
-	{WESTERN, "æøåÆØÅéèóòôä"},                                   /* Danish, Norwegian */
-	{WESTERN, "åäöÅÄÖéšž"},                                      /* Swedish, Finnish */
-	{WESTERN, "áðéíóúýþæöÁÐÉÍÓÚÝÞÆÖ"},                           /* Icelandic */
-	{WESTERN | BALTIC, "äöõüšžÄÖÕÜŠŽ"},                          /* Estonian */
-	{CENTRAL, "áčďéěíňóřšťúůýžÁČĎÉĚÍŇÓŘŠŤÚŮÝŽ"},                 /* Czech */
-	{CENTRAL, "áäčďéíĺľňóôŕšťúýžÁČĎÉÍĽŇÓŠŤÚÝŽ"},                 /* Slovak */
-	{CENTRAL, "ąćęłńóśźżĄĆĘŁŃÓŚŹŻ"},                             /* Polish */
-	{CENTRAL, "áéíóöőúüűÁÉÍÓÖŐÚÜŰ"},                             /* Hungarian */
-	{CENTRAL, "čćđšžČĆĐŠŽ"},                                     /* Croatian, Serbian, Slovene */
-	{CENTRAL, "ăâîşţĂÂÎŞŢ"},                                     /* Romanian */
-	{TURKISH, "çğıöşüâîûÇĞİÖŞÜ"},
-	{BALTIC, "ąčęėįšųūžĄČĘĖĮŠŲŪŽ"},                              /* Lithuanian */
-	{BALTIC, "āčēģīķļņšūžĀČĒĢĪĶĻŅŠŪŽ"},                          /* Latvian */
-	{ESPERANTO, "ĉĝĥĵŝŭĈĜĤĴŜŬ"},
+static const struct language {
+	unsigned in;
+	const char *letters;
+} languages[] = {
+	{ WESTERN, "äöüßÄÖÜéà" },                      /* German */
+	{ WESTERN, "éèêëàâçîïôùûüœæÉÈÊÀÂÇÎÔŒ" },       /* French */
+	{ WESTERN, "áéíóúüñ¿¡ªºÁÉÍÓÚÑ" },              /* Spanish */
+	{ WESTERN, "áâãàçéêíóôõúüªºÁÂÃÀÇÉÊÍÓÔÕÚ" },    /* Portuguese */
+	{ WESTERN, "àèéìíòóùúÀÈÉÌÒÙ" },                /* Italian */
+	{ WESTERN, "àçèéíïòóúüÀÇÈÉÍÒÓÚ" },             /* Catalan */
+	{ WESTERN, "éëèïóöüáêíç" },                    /* Dutch */
+	{ WESTERN, "æøåÆØÅéèóòôä" },                   /* Danish, Norwegian */
+	{ WESTERN, "åäöÅÄÖéšž" },                      /* Swedish, Finnish */
+	{ WESTERN, "áðéíóúýþæöÁÐÉÍÓÚÝÞÆÖ" },           /* Icelandic */
+	{ WESTERN | BALTIC, "äöõüšžÄÖÕÜŠŽ" },          /* Estonian */
+	{ CENTRAL, "áčďéěíňóřšťúůýžÁČĎÉĚÍŇÓŘŠŤÚŮÝŽ" }, /* Czech */
+	{ CENTRAL, "áäčďéíĺľňóôŕšťúýžÁČĎÉÍĽŇÓŠŤÚÝŽ" }, /* Slovak */
+	{ CENTRAL, "ąćęłńóśźżĄĆĘŁŃÓŚŹŻ" },             /* Polish */
+	{ CENTRAL, "áéíóöőúüűÁÉÍÓÖŐÚÜŰ" },             /* Hungarian */
+	{ CENTRAL, "čćđšžČĆĐŠŽ" },                     /* Croatian, Serbian, Slovene */
+	{ CENTRAL, "ăâîşţĂÂÎŞŢ" },                     /* Romanian */
+	{ TURKISH, "çğıöşüâîûÇĞİÖŞÜ" },
+	{ BALTIC, "ąčęėįšųūžĄČĘĖĮŠŲŪŽ" },     /* Lithuanian */
+	{ BALTIC, "āčēģīķļņšūžĀČĒĢĪĶĻŅŠŪŽ" }, /* Latvian */
+	{ ESPERANTO, "ĉĝĥĵŝŭĈĜĤĴŜŬ" },
 };
 
 /* Count each character beyond ASCII.  Returns how many there are; *common = those of is_common(). */
 static size_t count_characters(const char *label, const char *p, size_t n, uint32_t count[COUNTED], size_t *common)
 {
-	struct str text = {0};
+	struct str text = { 0 };
 	size_t replaced, all = 0;
 
 	memset(count, 0, COUNTED * sizeof *count);
@@ -193,7 +204,8 @@ const struct charset *charset_guess(const char *p, size_t n)
 	for (size_t i = 0; i < n; i++) {
 		int is = (unsigned char)p[i] >= 0x80;
 		high += (size_t)is;
-		beside += is && ((i && (unsigned char)p[i - 1] >= 0x80) || (i + 1 < n && (unsigned char)p[i + 1] >= 0x80));
+		beside += is &&
+		          ((i && (unsigned char)p[i - 1] >= 0x80) || (i + 1 < n && (unsigned char)p[i + 1] >= 0x80));
 	}
 	if (high < 10)
 		return NULL;

@@ -1,13 +1,14 @@
 /* sessions/import/helper.c - runs the jailed parser (jailed.c) and checks its output.
  *
- * This program is started a second time with the document as standard input and pipes as standard output and standard error.  The
- * child writes records: a letter, four bytes of length, that many bytes.
+ * This program is started a second time with the document as standard input and pipes as standard output and standard
+ * error. The child writes records: a letter, four bytes of length, that many bytes.
  *
  *     T text   M mark (kind, level, 8 bytes of place, label)   P pages (4 bytes)   N notices   E why it failed   Z the end
  *
  * pdftotext runs in such a process, too; the text that it prints is parsed in another one.
  *
- * The records are untrusted: lengths, places and UTF-8 are checked, and a child that takes too long or sends too much is killed. */
+ * The records are untrusted: lengths, places and UTF-8 are checked, and a child that takes too long or sends too much
+ * is killed. */
 #include "sessions/import/import_private.h"
 #include "engine/base/utf8.h"
 
@@ -24,21 +25,21 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define PROBE "probe"                       /* a type that parses nothing and reports the jail */
+#define PROBE        "probe" /* a type that parses nothing and reports the jail */
 #define WALL_SECONDS 50.0
-#define OUTPUT_MAX (160u << 20)             /* largest output: text, and marks of a text that is all headings */
-#define MARKS_MAX 2000000u
-#define STDERR_MAX 4096
+#define OUTPUT_MAX   (160u << 20) /* largest output: text, and marks of a text that is all headings */
+#define MARKS_MAX    2000000u
+#define STDERR_MAX   4096
 
 struct child {
 	pid_t pid;
-	int out, err;            /* pipes */
-	struct str message;      /* standard error so far */
-	int no_tables;           /* 1: pdftotext lacks the tables for Chinese, Japanese or Korean fonts */
-	char *p;                 /* standard output so far */
+	int out, err;       /* pipes */
+	struct str message; /* standard error so far */
+	int no_tables;      /* 1: pdftotext lacks the tables for Chinese, Japanese or Korean fonts */
+	char *p;            /* standard output so far */
 	size_t n, cap;
-	const char *why;         /* killed by us, and why; NULL: not killed */
-	int stopped;             /* killed because the user stopped the import */
+	const char *why; /* killed by us, and why; NULL: not killed */
+	int stopped;     /* killed because the user stopped the import */
 	int status;
 };
 
@@ -65,8 +66,9 @@ static int document_file(const char *p, size_t n)
 
 static int spawn_helper(struct child *c, const char *type, const char *program, int in, int out, int err)
 {
-	char *argv[] = {(char *)(uintptr_t)"weir", (char *)(uintptr_t)helper_argument, (char *)(uintptr_t)type, (char *)(uintptr_t)program, NULL};
-	char *env[] = {NULL};
+	char *argv[] = { (char *)(uintptr_t) "weir", (char *)(uintptr_t)helper_argument, (char *)(uintptr_t)type,
+		         (char *)(uintptr_t)program, NULL };
+	char *env[] = { NULL };
 	posix_spawn_file_actions_t files;
 	posix_spawnattr_t attr;
 	sigset_t none, all;
@@ -104,7 +106,7 @@ static void close_all(int *fd, int n)
 
 static int start_child(struct child *c, const char *type, const char *program, const char *p, size_t n)
 {
-	int fd[5] = {-1, -1, -1, -1, -1};   /* document, two pipes */
+	int fd[5] = { -1, -1, -1, -1, -1 }; /* document, two pipes */
 
 	if ((fd[0] = document_file(p, n)) < 0 || pipe2(fd + 1, O_CLOEXEC) || pipe2(fd + 3, O_CLOEXEC) ||
 	    spawn_helper(c, type, program, fd[0], fd[2], fd[4])) {
@@ -170,7 +172,8 @@ static void listen_to(struct child *c)
 	int out = 1, err = 1;
 
 	while ((out || err) && !c->why) {
-		struct pollfd fd[2] = {{.fd = out ? c->out : -1, .events = POLLIN}, {.fd = err ? c->err : -1, .events = POLLIN}};
+		struct pollfd fd[2] = { { .fd = out ? c->out : -1, .events = POLLIN },
+			                { .fd = err ? c->err : -1, .events = POLLIN } };
 		double left = until - now_seconds();
 		if (left <= 0) {
 			kill_child(c, "parsing took longer than 50 seconds");
@@ -211,7 +214,11 @@ static void describe_ending(const struct child *c, char *out, size_t cap)
 
 /* ---- records ---- */
 
-struct records { struct doc *d; struct str error; int end; };
+struct records {
+	struct doc *d;
+	struct str error;
+	int end;
+};
 
 static int valid_text(const char *p, size_t n)
 {
@@ -228,7 +235,8 @@ static int take_mark(struct doc *d, const char *p, size_t n)
 {
 	uint64_t at;
 
-	if (n < 10 || p[0] < 0 || p[0] > MARK_HEADING || p[1] < 0 || p[1] > 6 || d->n_mark >= MARKS_MAX || !valid_text(p + 10, n - 10))
+	if (n < 10 || p[0] < 0 || p[0] > MARK_HEADING || p[1] < 0 || p[1] > 6 || d->n_mark >= MARKS_MAX ||
+	    !valid_text(p + 10, n - 10))
 		return -1;
 	memcpy(&at, p + 2, 8);
 	if (at > d->text.n || (at < d->text.n && utf8_continues(d->text.p[at])))
@@ -247,8 +255,7 @@ static int take_record(struct records *r, char tag, const char *p, size_t n, int
 			return -1;
 		str_add(&d->text, p, n);
 		return 0;
-	case 'M':
-		return take_mark(d, p, n);
+	case 'M': return take_mark(d, p, n);
 	case 'P':
 		if (n != 4)
 			return -1;
@@ -264,9 +271,7 @@ static int take_record(struct records *r, char tag, const char *p, size_t n, int
 			return -1;
 		str_add(&r->error, p, n);
 		return 0;
-	case 'Z':
-		r->end = 1;
-		return 0;
+	case 'Z': r->end = 1; return 0;
 	}
 	return -1;
 }
@@ -286,7 +291,7 @@ static int take_records(struct records *r, const char *p, size_t n, int raw)
 		p += 5 + len;
 		n -= 5 + (size_t)len;
 	}
-	r->d->pages = pages;   /* doc_mark() counted pages, too; the record is right */
+	r->d->pages = pages; /* doc_mark() counted pages, too; the record is right */
 	return r->end && !n ? 0 : -1;
 }
 
@@ -299,7 +304,7 @@ static char *find_program(const char *name)
 
 	for (path = path && *path ? path : "/usr/local/bin:/usr/bin:/bin"; *path;) {
 		size_t k = strcspn(path, ":");
-		struct str s = {0};
+		struct str s = { 0 };
 		struct stat st;
 		str_add(&s, path, k);
 		str_addf(&s, "/%s", name);
@@ -317,13 +322,19 @@ static int pdf_refused(const struct child *c, const char *name, struct err *e)
 	char why[160];
 
 	if (strstr(said, "ncorrect password") || strstr(said, "nsupported security") || strstr(said, "ncrypted"))
-		return err_set(e, ERR_DOCUMENT, "document '%s' is encrypted: its text cannot be read without the password (qpdf --decrypt writes a copy without it)", name);
+		return err_set(
+			e, ERR_DOCUMENT,
+			"document '%s' is encrypted: its text cannot be read without the password (qpdf --decrypt writes a copy without it)",
+			name);
 	if (WIFEXITED(c->status) && WEXITSTATUS(c->status) == 127)
 		return err_set(e, ERR_DOCUMENT, "document '%s' cannot be read: pdftotext cannot be started", name);
 	if (WIFEXITED(c->status) && WEXITSTATUS(c->status) == 3)
 		return err_set(e, ERR_DOCUMENT, "document '%s' does not permit that its text is copied", name);
 	if (WIFEXITED(c->status) && !c->why)
-		return err_set(e, ERR_DOCUMENT, "document '%s' is a damaged PDF: pdftotext cannot read it (qpdf or mutool clean may repair it)", name);
+		return err_set(
+			e, ERR_DOCUMENT,
+			"document '%s' is a damaged PDF: pdftotext cannot read it (qpdf or mutool clean may repair it)",
+			name);
 	describe_ending(c, why, sizeof why);
 	return err_set(e, ERR_DOCUMENT, "document '%s' cannot be read: %s", name, why);
 }
@@ -332,7 +343,7 @@ static int pdf_refused(const struct child *c, const char *name, struct err *e)
 
 static int finish_child(struct child *c, const char *name, int raw, struct doc *d, struct err *e)
 {
-	struct records r = {.d = d};
+	struct records r = { .d = d };
 	char why[160];
 	int rc = 0;
 
@@ -354,7 +365,7 @@ static int failed_to_start(const char *name, struct err *e)
 /* Parse the text that pdftotext printed, in a jail of its own. */
 static int parse_printed(const struct child *printed, const char *name, struct doc *d, struct err *e)
 {
-	struct child c = {.pid = -1};
+	struct child c = { .pid = -1 };
 	int rc;
 
 	if (start_child(&c, doc_type_name[DOC_PDF], NULL, printed->p ? printed->p : "", printed->n))
@@ -373,8 +384,9 @@ static int finish_pdf(struct child *c, const char *name, struct doc *d, struct e
 	if (!complete && !c->n)
 		return pdf_refused(c, name, e);
 	/* If the jail could not be set up, the output is an error record instead of pdftotext's text. */
-	if (c->n > 5 && c->p[0] == 'E' && WIFEXITED(c->status) && memmem(c->p, c->n < 400 ? c->n : 400, "on this machine: no ", 20)) {
-		struct records r = {.d = d};
+	if (c->n > 5 && c->p[0] == 'E' && WIFEXITED(c->status) &&
+	    memmem(c->p, c->n < 400 ? c->n : 400, "on this machine: no ", 20)) {
+		struct records r = { .d = d };
 		if (!take_records(&r, c->p, c->n, 0) && r.error.n) {
 			err_set(e, ERR_DOCUMENT, "document '%s' %s", name, r.error.p);
 			str_free(&r.error);
@@ -385,7 +397,9 @@ static int finish_pdf(struct child *c, const char *name, struct doc *d, struct e
 	if (parse_printed(c, name, d, e))
 		return -1;
 	if (c->no_tables)
-		doc_note(d, "text in Chinese, Japanese or Korean fonts is missing: install poppler-data and read it again");
+		doc_note(
+			d,
+			"text in Chinese, Japanese or Korean fonts is missing: install poppler-data and read it again");
 	if (!complete) {
 		char reason[160];
 		describe_ending(c, reason, sizeof reason);
@@ -396,18 +410,21 @@ static int finish_pdf(struct child *c, const char *name, struct doc *d, struct e
 
 int helper_convert(enum doc_type type, const char *name, const char *p, size_t n, struct doc *d, struct err *e)
 {
-	struct child c = {.pid = -1};
+	struct child c = { .pid = -1 };
 	char *program = type == DOC_PDF ? find_program("pdftotext") : NULL;
 	int rc;
 
-	*d = (struct doc){.type = type};
+	*d = (struct doc){ .type = type };
 	if (type == DOC_PDF && !program)
-		return err_set(e, ERR_DOCUMENT, "document '%s' is a PDF: install pdftotext (package poppler-utils) to read it", name);
+		return err_set(e, ERR_DOCUMENT,
+		               "document '%s' is a PDF: install pdftotext (package poppler-utils) to read it", name);
 	if (start_child(&c, doc_type_name[type], program, p, n)) {
 		rc = failed_to_start(name, e);
 	} else {
 		listen_to(&c);
-		rc = c.stopped ? import_refuse_stopped(name, e) : type == DOC_PDF ? finish_pdf(&c, name, d, e) : finish_child(&c, name, type == DOC_GZIP, d, e);
+		rc = c.stopped         ? import_refuse_stopped(name, e)
+		     : type == DOC_PDF ? finish_pdf(&c, name, d, e)
+		                       : finish_child(&c, name, type == DOC_GZIP, d, e);
 	}
 	if (rc)
 		doc_free(d);
@@ -419,8 +436,8 @@ int helper_convert(enum doc_type type, const char *name, const char *p, size_t n
 
 int doc_jail(struct str *out, struct err *e)
 {
-	struct child c = {.pid = -1};
-	struct doc d = {0};
+	struct child c = { .pid = -1 };
+	struct doc d = { 0 };
 	int rc;
 
 	if (start_child(&c, PROBE, NULL, "", 0))
@@ -437,9 +454,9 @@ int doc_jail(struct str *out, struct err *e)
 
 int helper_model(const char *path, struct err *e)
 {
-	struct child c = {.pid = -1};
-	struct doc none = {0};
-	struct records r = {.d = &none};
+	struct child c = { .pid = -1 };
+	struct doc none = { 0 };
+	struct records r = { .d = &none };
 	char why[160];
 	int rc = 1;
 
@@ -450,7 +467,10 @@ int helper_model(const char *path, struct err *e)
 			rc = err_set(e, ERR_CANCELLED, "stopped");
 		} else if (take_records(&r, c.p, c.n, 0)) {
 			describe_ending(&c, why, sizeof why);
-			rc = err_set(e, ERR_MODEL, "file '%.300s' cannot be read: %s; this is a damaged or harmful model file, of which nothing was loaded", path, why);
+			rc = err_set(
+				e, ERR_MODEL,
+				"file '%.300s' cannot be read: %s; this is a damaged or harmful model file, of which nothing was loaded",
+				path, why);
 		} else if (r.error.n) {
 			rc = 1;
 		}

@@ -1,8 +1,8 @@
 /* sessions/import/html.c - HTML and XHTML to text with marks.
  *
- * libxml2's HTML parser reports elements one by one (SAX), so no tree is built and depth costs nothing.  Hidden text is left out and
- * counted; navigation, scripts, forms and pictures are left out.  If a page marks its main text (<main>, or a single
- * <article>), only that part is kept. */
+ * libxml2's HTML parser reports elements one by one (SAX), so no tree is built and depth costs nothing. Hidden text is
+ * left out and counted; navigation, scripts, forms and pictures are left out. If a page marks its main text (<main>, or
+ * a single <article>), only that part is kept. */
 #include "sessions/import/import_private.h"
 #include "engine/base/utf8.h"
 
@@ -13,11 +13,12 @@
 #include <libxml/HTMLparser.h>
 #include <libxml/xmlerror.h>
 
-#define DEPTH_MAX 512
+#define DEPTH_MAX  512
 #define RANGES_MAX 64
 
 enum { BLOCK = 1, LINE = 2, SKIP = 4, PRE = 8, VOID = 16, NAV = 32, RAW = 64 };
 
+/* clang-format off */
 static const struct element { const char *name; unsigned char is; } elements[] = {
 	{"address", BLOCK}, {"annotation", SKIP}, {"annotation-xml", SKIP}, {"area", VOID}, {"article", BLOCK}, {"aside", BLOCK},
 	{"audio", SKIP}, {"base", VOID}, {"blockquote", BLOCK}, {"br", VOID}, {"button", SKIP}, {"canvas", SKIP}, {"caption", LINE},
@@ -31,31 +32,32 @@ static const struct element { const char *name; unsigned char is; } elements[] =
 	{"select", SKIP}, {"source", VOID}, {"style", SKIP | RAW}, {"summary", BLOCK}, {"svg", SKIP}, {"template", SKIP},
 	{"textarea", SKIP}, {"title", SKIP}, {"track", VOID}, {"ul", BLOCK}, {"video", SKIP}, {"wbr", VOID}, {"xmp", BLOCK | PRE},
 };
+/* clang-format on */
 
 struct frame {
-	char name[16];          /* cut to 15 bytes; only compared */
+	char name[16]; /* cut to 15 bytes; only compared */
 	unsigned is;
-	unsigned skips : 1;     /* its contents are not text */
-	unsigned hides : 1;     /* its text is counted as hidden */
-	unsigned main : 1;      /* it begins a range of the main text */
+	unsigned skips : 1; /* its contents are not text */
+	unsigned hides : 1; /* its text is counted as hidden */
+	unsigned main : 1;  /* it begins a range of the main text */
 	unsigned list : 1, ordered : 1, heading : 1, link_note : 1, link : 1, raised : 1, part : 1;
-	const char *signs[2];   /* formula: signs before its second and third part */
-	unsigned parts;         /* parts begun so far */
+	const char *signs[2]; /* formula: signs before its second and third part */
+	unsigned parts;       /* parts begun so far */
 	size_t part_begin, ranges;
-	long number;            /* number of the next item of an ordered list */
+	long number; /* number of the next item of an ordered list */
 };
 
 struct html {
 	struct writer *w;
-	int whole;              /* 1: keep navigation */
+	int whole; /* 1: keep navigation */
 	struct frame frame[DEPTH_MAX];
-	int depth, deeper;      /* deeper: open elements beyond DEPTH_MAX */
+	int depth, deeper; /* deeper: open elements beyond DEPTH_MAX */
 	int skip, hide, style;
-	size_t hidden;          /* characters */
-	size_t left_out;        /* characters of navigation left out */
+	size_t hidden;   /* characters */
+	size_t left_out; /* characters of navigation left out */
 	int nav;
 	int lists;
-	int raise;              /* superscript pending; 2: inside a link, so it refers to a note */
+	int raise; /* superscript pending; 2: inside a link, so it refers to a note */
 	struct range main[RANGES_MAX], article[RANGES_MAX];
 	size_t n_main, n_article;
 	int in_main, in_article;
@@ -70,7 +72,8 @@ static int compare_element(const void *key, const void *e)
 
 static unsigned element_is(const char *name)
 {
-	const struct element *e = bsearch(name, elements, sizeof elements / sizeof *elements, sizeof *elements, compare_element);
+	const struct element *e =
+		bsearch(name, elements, sizeof elements / sizeof *elements, sizeof *elements, compare_element);
 
 	return e ? e->is : 0;
 }
@@ -178,7 +181,7 @@ static void begin_main(struct html *h, struct frame *f, const char *name, const 
 
 static int is_nav(const struct html *h, unsigned is, const xmlChar **a)
 {
-	static const char *const classes[] = {"navheader", "navfooter", "nav-panel"};
+	static const char *const classes[] = { "navheader", "navfooter", "nav-panel" };
 	const char *role = attribute(a, "role");
 
 	if (h->whole)
@@ -187,7 +190,8 @@ static int is_nav(const struct html *h, unsigned is, const xmlChar **a)
 	for (size_t i = 0; i < sizeof classes / sizeof *classes; i++)
 		if (has_word(attribute(a, "class"), classes[i]))
 			return 1;
-	return (is & NAV) || has_word(role, "navigation") || has_word(role, "search") || has_word(role, "menu") || has_word(role, "menubar");
+	return (is & NAV) || has_word(role, "navigation") || has_word(role, "search") || has_word(role, "menu") ||
+	       has_word(role, "menubar");
 }
 
 /* Begin a superscript, or a link inside or around one. */
@@ -208,8 +212,11 @@ static void begin_raised(struct html *h, struct frame *f, const char *name)
 /* MathML: write the signs between the parts of a formula, which only its elements express. */
 static void begin_formula(struct html *h, struct frame *f, const char *name)
 {
-	static const struct { const char *name, *second, *third; } formulas[] = {
-		{"mfrac", "/", ""}, {"msup", "^", ""}, {"msub", "_", ""}, {"msubsup", "_", "^"}, {"munder", "_", ""}, {"mover", "^", ""}, {"munderover", "_", "^"},
+	static const struct {
+		const char *name, *second, *third;
+	} formulas[] = {
+		{ "mfrac", "/", "" },  { "msup", "^", "" },  { "msub", "_", "" },        { "msubsup", "_", "^" },
+		{ "munder", "_", "" }, { "mover", "^", "" }, { "munderover", "_", "^" },
 	};
 	struct frame *outer = h->depth > 1 ? &h->frame[h->depth - 2] : NULL;
 
@@ -235,8 +242,8 @@ static int is_note_link(const xmlChar **a)
 {
 	const char *class = attribute(a, "class");
 
-	return has_word(attribute(a, "epub:type"), "noteref") || has_word(attribute(a, "role"), "doc-noteref") || has_word(class, "footnote-ref") ||
-	       has_word(class, "footnote-reference") || has_word(class, "noteref");
+	return has_word(attribute(a, "epub:type"), "noteref") || has_word(attribute(a, "role"), "doc-noteref") ||
+	       has_word(class, "footnote-ref") || has_word(class, "footnote-reference") || has_word(class, "noteref");
 }
 
 static void begin_block(struct html *h, struct frame *f, const char *name, const xmlChar **a)
@@ -276,8 +283,9 @@ static void begin_picture(struct html *h, const xmlChar **a)
 	const char *alt = attribute(a, "alt"), *class = attribute(a, "class");
 	size_t n = alt ? strlen(alt) : 0, k = sizeof display - 1;
 
-	if (!n || is_hidden(h, a) || !((*alt == '$' && n > 1 && alt[n - 1] == '$') || !strncmp(alt, "\\(", 2) || !strncmp(alt, "\\[", 2) || !strncmp(alt, "{\\", 2) ||
-	                               has_word(class, "math") || has_word(class, "tex") || has_word(class, "latex")))
+	if (!n || is_hidden(h, a) ||
+	    !((*alt == '$' && n > 1 && alt[n - 1] == '$') || !strncmp(alt, "\\(", 2) || !strncmp(alt, "\\[", 2) ||
+	      !strncmp(alt, "{\\", 2) || has_word(class, "math") || has_word(class, "tex") || has_word(class, "latex")))
 		return;
 	if (n > k && !strncmp(alt, display, k) && alt[n - 1] == '}')
 		alt += k, n -= k + 1;
@@ -320,11 +328,12 @@ static void on_start(void *ud, const xmlChar *element, const xmlChar **a)
 	if (!strcmp(name, "body"))
 		html_rules_read(&h->rules, &h->css);
 	f = &h->frame[h->depth++];
-	*f = (struct frame){.is = is};
+	*f = (struct frame){ .is = is };
 	snprintf(f->name, sizeof f->name, "%.15s", name);
 	if (is & RAW)
 		h->style++;
-	if (!h->skip && (has_word(attribute(a, "epub:type"), "pagebreak") || has_word(attribute(a, "role"), "doc-pagebreak"))) {
+	if (!h->skip &&
+	    (has_word(attribute(a, "epub:type"), "pagebreak") || has_word(attribute(a, "role"), "doc-pagebreak"))) {
 		begin_page(h, a);
 		f->skips = 1;
 		h->skip++;
@@ -409,7 +418,7 @@ static void end_frame(struct html *h, struct frame *f)
 	else if (!strcmp(f->name, "td") || !strcmp(f->name, "th"))
 		writer_gap(w, GAP_LINE);
 	if (!strcmp(f->name, "li"))
-		str_clear(&w->prefix);   /* if the item was empty */
+		str_clear(&w->prefix); /* if the item was empty */
 	if (f->list && h->lists)
 		writer_gap(w, GAP_LINE);
 	else if (f->is & BLOCK)
@@ -506,11 +515,15 @@ static void parse_page(struct html *h, const char *p, size_t n)
 
 	if (n > INT32_MAX || !(ctxt = htmlNewParserCtxt()))
 		return;
-	*ctxt->sax = (htmlSAXHandler){.startElement = on_start, .endElement = on_end, .characters = on_text,
-	                              .ignorableWhitespace = on_text, .cdataBlock = on_text};
+	*ctxt->sax = (htmlSAXHandler){ .startElement = on_start,
+		                       .endElement = on_end,
+		                       .characters = on_text,
+		                       .ignorableWhitespace = on_text,
+		                       .cdataBlock = on_text };
 	ctxt->userData = h;
 	htmlCtxtReadMemory(ctxt, p, (int)n, NULL, "UTF-8",
-	                   HTML_PARSE_RECOVER | HTML_PARSE_NOERROR | HTML_PARSE_NOWARNING | HTML_PARSE_NONET | HTML_PARSE_IGNORE_ENC);
+	                   HTML_PARSE_RECOVER | HTML_PARSE_NOERROR | HTML_PARSE_NOWARNING | HTML_PARSE_NONET |
+	                           HTML_PARSE_IGNORE_ENC);
 	htmlFreeParserCtxt(ctxt);
 	while (h->depth)
 		end_frame(h, &h->frame[--h->depth]);
@@ -565,7 +578,7 @@ size_t html_convert(struct writer *w, const char *utf8, size_t n)
 
 int html_import(const char *p, size_t n, struct doc *d, struct err *e)
 {
-	struct writer w = {.doc = d};
+	struct writer w = { .doc = d };
 	struct html *h = html_new(&w);
 
 	parse_page(h, p, n);
@@ -575,7 +588,7 @@ int html_import(const char *p, size_t n, struct doc *d, struct err *e)
 		html_free(h);
 		writer_end(&w);
 		doc_free(d);
-		w = (struct writer){.doc = d};
+		w = (struct writer){ .doc = d };
 		h = html_new(&w);
 		h->whole = 1;
 		parse_page(h, p, n);

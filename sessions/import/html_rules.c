@@ -14,14 +14,15 @@ int css_hides(const char *css, size_t n)
 		if ((unsigned char)css[i] > ' ')
 			s[k++] = css[i] >= 'A' && css[i] <= 'Z' ? (char)(css[i] + 32) : css[i];
 	s[k] = 0;
-	return strstr(s, "display:none") || strstr(s, "visibility:hidden") || strstr(s, "font-size:0;") || strstr(s, "font-size:0px") ||
-	       (k >= 11 && !strcmp(s + k - 11, "font-size:0"));
+	return strstr(s, "display:none") || strstr(s, "visibility:hidden") || strstr(s, "font-size:0;") ||
+	       strstr(s, "font-size:0px") || (k >= 11 && !strcmp(s + k - 11, "font-size:0"));
 }
 
 static int has_rule(const struct html_rules *h, char kind, const char *name, size_t n)
 {
 	for (int i = 0; i < h->n; i++)
-		if (h->rule[i].name[0] == kind && strlen(h->rule[i].name + 1) == n && !memcmp(h->rule[i].name + 1, name, n))
+		if (h->rule[i].name[0] == kind && strlen(h->rule[i].name + 1) == n &&
+		    !memcmp(h->rule[i].name + 1, name, n))
 			return 1;
 	return 0;
 }
@@ -52,7 +53,7 @@ void html_rules_read(struct html_rules *h, struct str *css)
 		if (!open || !(close = memchr(open, '}', (size_t)(end - open))))
 			break;
 		inner = memchr(open + 1, '{', (size_t)(close - open) - 1);
-		if (inner) {   /* skip the nested block */
+		if (inner) { /* skip the nested block */
 			int level = 1;
 			for (p = open + 1; p < end && level; p++)
 				level += (*p == '{') - (*p == '}');
@@ -67,8 +68,8 @@ void html_rules_read(struct html_rules *h, struct str *css)
 				while (stop > p && (unsigned char)stop[-1] <= ' ')
 					stop--;
 				n = (size_t)(stop - p);
-				if (n > 1 && n < sizeof h->rule->name && (*p == '.' || *p == '#') && !memchr(p, ' ', n) &&
-				    !memchr(p, ':', n) && !memchr(p + 1, '.', n - 1)) {
+				if (n > 1 && n < sizeof h->rule->name && (*p == '.' || *p == '#') &&
+				    !memchr(p, ' ', n) && !memchr(p, ':', n) && !memchr(p + 1, '.', n - 1)) {
 					memcpy(h->rule[h->n].name, p, n);
 					h->rule[h->n++].name[n] = 0;
 				}

@@ -1,7 +1,7 @@
 /* sessions/import/import.c - reads the bytes of a document: a file, a pipe or an address.
  *
- * Paths are untrusted.  Only regular files are opened: checked before open(), since opening a device can have effects, and again
- * after it on the opened file.  Standard input may be a pipe.  Sizes are checked before memory is allocated. */
+ * Paths are untrusted. Only regular files are opened: checked before open(), since opening a device can have effects,
+ * and again after it on the opened file. Standard input may be a pipe. Sizes are checked before memory is allocated. */
 #include "sessions/import/import_private.h"
 #include "sessions/fetch/fetch.h"
 
@@ -30,7 +30,7 @@ static int refuse_errno(struct err *e, const char *path, const char *what, int c
 /* Wait until fd has bytes, its end or an error: 0; -1: the user stopped the import.  Regular files never wait. */
 static int wait_for_bytes(int fd)
 {
-	struct pollfd p = {.fd = fd, .events = POLLIN};
+	struct pollfd p = { .fd = fd, .events = POLLIN };
 
 	while (!import_stopped())
 		if (poll(&p, 1, STOP_EVERY_MS) > 0)
@@ -52,7 +52,8 @@ static int read_all(int fd, const char *path, size_t hint, char **out, size_t *o
 			size_t more = cap > DOC_BYTES_MAX / 2 ? (size_t)DOC_BYTES_MAX + 1 : cap * 2;
 			char *bigger = realloc(buf, more);
 			if (!bigger) {
-				err_set(e, ERR_FIT, "no memory for document '%s': %zu bytes wanted", doc_shown(path), more);
+				err_set(e, ERR_FIT, "no memory for document '%s': %zu bytes wanted", doc_shown(path),
+				        more);
 				break;
 			}
 			buf = bigger;
@@ -89,18 +90,13 @@ static int read_all(int fd, const char *path, size_t hint, char **out, size_t *o
 static int check_kind(const char *path, const struct stat *st, struct err *e)
 {
 	switch (st->st_mode & S_IFMT) {
-	case S_IFREG:
-		break;
-	case S_IFDIR:
-		return doc_refuse(e, path, "is a directory; name the files in it");
-	case S_IFIFO:
-		return doc_refuse(e, path, "is a pipe, not a file; use '-' to read standard input");
-	case S_IFCHR: case S_IFBLK:
-		return doc_refuse(e, path, "is a device, not a file");
-	case S_IFSOCK:
-		return doc_refuse(e, path, "is a socket, not a file");
-	default:
-		return doc_refuse(e, path, "is not a regular file");
+	case S_IFREG: break;
+	case S_IFDIR: return doc_refuse(e, path, "is a directory; name the files in it");
+	case S_IFIFO: return doc_refuse(e, path, "is a pipe, not a file; use '-' to read standard input");
+	case S_IFCHR:
+	case S_IFBLK: return doc_refuse(e, path, "is a device, not a file");
+	case S_IFSOCK: return doc_refuse(e, path, "is a socket, not a file");
+	default: return doc_refuse(e, path, "is not a regular file");
 	}
 	if (st->st_size > (off_t)DOC_BYTES_MAX)
 		return err_set(e, ERR_DOCUMENT, "document '%s' has %lld bytes, the limit is %u; split it",

@@ -31,10 +31,10 @@ enum doc_type doc_type_of(const char *name, const char *mime, const char *p, siz
 /* ---- charset.c ---- */
 
 struct charset {
-	const char *name;      /* name for users: "Windows-1251" */
-	const char *iconv;     /* name for iconv() */
+	const char *name;  /* name for users: "Windows-1251" */
+	const char *iconv; /* name for iconv() */
 };
-extern const struct charset charset_utf16le, charset_utf16be;   /* recognised by byte order mark */
+extern const struct charset charset_utf16le, charset_utf16be; /* recognised by byte order mark */
 /* Find a charset by a web label ("latin1", "utf8", "x-sjis"); NULL: unknown. */
 const struct charset *charset_by_label(const char *label, size_t n);
 /* Find the charset that an HTML page declares in its first 1,024 bytes; NULL: none. */
@@ -60,27 +60,29 @@ enum gap { GAP_NONE, GAP_SPACE, GAP_LINE, GAP_BLOCK };
 
 /* Writes text block by block.  A gap is pending until text follows, so the text neither begins nor ends with one. */
 struct writer {
-	struct doc *doc;            /* receives text, marks, pages and notices */
-	enum gap gap;               /* pending gap before the next text */
-	int pre;                    /* > 0: keep white space */
-	int full;                   /* 1: the text reached DOC_BYTES_MAX; the rest is dropped */
-	struct str prefix;          /* written before the next text: indent and bullet of a list item */
-	struct str page;            /* label of the pending page mark */
+	struct doc *doc;   /* receives text, marks, pages and notices */
+	enum gap gap;      /* pending gap before the next text */
+	int pre;           /* > 0: keep white space */
+	int full;          /* 1: the text reached DOC_BYTES_MAX; the rest is dropped */
+	struct str prefix; /* written before the next text: indent and bullet of a list item */
+	struct str page;   /* label of the pending page mark */
 	int page_due;
-	int heading;                /* level of the current heading; 0 = none */
+	int heading; /* level of the current heading; 0 = none */
 	size_t heading_at;
-	size_t raised_end;          /* end of the text announced by writer_raise() */
+	size_t raised_end; /* end of the text announced by writer_raise() */
 	struct table {
-		size_t row, mark;       /* text offset and mark index where the row begins */
-		size_t *cell;           /* [n_cell] text offsets where cells begin */
+		size_t row, mark; /* text offset and mark index where the row begins */
+		size_t *cell;     /* [n_cell] text offsets where cells begin */
 		size_t n_cell, cap;
-		int nested;             /* 1: the row contains a table or is kept by writer_row_keep(); do not join its cells */
+		/* 1: the row contains a table or is kept by writer_row_keep(); do not join its cells */
+		int nested;
 	} table[WRITER_TABLES];
-	int tables;                 /* nesting depth; may exceed WRITER_TABLES */
+	int tables; /* nesting depth; may exceed WRITER_TABLES */
 };
-void writer_text(struct writer *, const char *s, size_t n);   /* UTF-8; collapses white space unless w->pre */
+void writer_text(struct writer *, const char *s, size_t n); /* UTF-8; collapses white space unless w->pre */
 void writer_gap(struct writer *, enum gap);
-void writer_line(struct writer *, int begun);   /* line break; begun: the paragraph has text, so a second break makes a blank line */
+/* line break; begun: the paragraph has text, so a second break makes a blank line */
+void writer_line(struct writer *, int begun);
 /* Call before superscript text: writes '^' if the text is a number after a letter, digit or bracket, so that 10
  * and 3 do not become 103. */
 void writer_raise(struct writer *, const char *s, size_t n);
@@ -100,22 +102,27 @@ void writer_row_end(struct writer *);
 /* Repeat the last cell or row `times` more times: spreadsheets store equal neighbours once. */
 void writer_cell_repeat(struct writer *, long times);
 void writer_row_repeat(struct writer *, long times);
-void writer_row_keep(struct writer *);   /* do not join the cells of open rows, because a caller has stored an offset into them */
-void writer_end(struct writer *);                             /* end heading and page, free the writer's memory; the document stays */
+/* do not join the cells of open rows, because a caller has stored an offset into them */
+void writer_row_keep(struct writer *);
+/* end heading and page, free the writer's memory; the document stays */
+void writer_end(struct writer *);
 
 /* ---- marks.c ---- */
 
 void doc_mark(struct doc *, enum mark_kind, int level, size_t at, const char *text, size_t n);
-void doc_forget_pages(struct doc *);     /* delete the page marks: where pages begin is unknown */
-void doc_mark_text(struct doc *);        /* mark pages, and headings of plain text or Markdown, by doc->type */
-void doc_mark_paragraphs(struct doc *);  /* mark runs of lines between blank ones; then sort all marks */
+void doc_forget_pages(struct doc *);    /* delete the page marks: where pages begin is unknown */
+void doc_mark_text(struct doc *);       /* mark pages, and headings of plain text or Markdown, by doc->type */
+void doc_mark_paragraphs(struct doc *); /* mark runs of lines between blank ones; then sort all marks */
 /* Keep only the given ranges of the text, in order, and move the marks along. */
-struct range { size_t from, to; };
+struct range {
+	size_t from, to;
+};
 void doc_keep(struct doc *, const struct range *, size_t n);
 /* End the import of DOCX or OpenDocument: add notices about hidden characters and about damage that ended the text
  * (*why, from the parser). -1 if there is no text. */
-int  doc_finish(struct doc *, size_t hidden, const struct err *why, struct err *);
-void doc_note(struct doc *, const char *fmt, ...) __attribute__((format(printf, 2, 3)));   /* add one notice, a sentence */
+int doc_finish(struct doc *, size_t hidden, const struct err *why, struct err *);
+/* add one notice, a sentence */
+void doc_note(struct doc *, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* Level of a line that stands alone and looks like a heading ("3.1 Methods", "CHAPTER IV"); else 0. */
 int heading_level(const char *line, size_t n);
 /* PDF: level of a block that is only a heading's number ("3.1", "Chapter 4"), else 0; 1 if a line looks like a
@@ -130,43 +137,61 @@ void pdf_mark_headings(struct doc *, size_t from);
 
 /* ---- converters, run in the jail ----
  *
- * Convert bytes to a zeroed document with text, marks, pages and notices.  -1: *e is the rest of a sentence that begins with the
- * document's name ("is encrypted"). */
+ * Convert bytes to a zeroed document with text, marks, pages and notices. -1: *e is the rest of a sentence that begins
+ * with the document's name ("is encrypted"). */
 
 /* Convert a part of a document.  Returns the number of hidden characters left out. */
 size_t html_convert(struct writer *, const char *utf8, size_t n);
-int  html_import(const char *p, size_t n, struct doc *, struct err *);
-int  epub_import(const char *p, size_t n, struct doc *, struct err *);
-int  docx_import(const char *p, size_t n, struct doc *, struct err *);
-int  odf_import(const char *p, size_t n, struct doc *, struct err *);    /* OpenDocument: text, spreadsheet, presentation; packed or one XML file */
-int  rtf_import(const char *p, size_t n, struct doc *, struct err *);
-int  gzip_import(const char *p, size_t n, struct doc *, struct err *);   /* text = unpacked bytes */
-int  pdf_import(const char *p, size_t n, struct doc *, struct err *);    /* input: text printed by pdftotext */
+int html_import(const char *p, size_t n, struct doc *, struct err *);
+int epub_import(const char *p, size_t n, struct doc *, struct err *);
+int docx_import(const char *p, size_t n, struct doc *, struct err *);
+/* OpenDocument: text, spreadsheet, presentation; packed or one XML file */
+int odf_import(const char *p, size_t n, struct doc *, struct err *);
+int rtf_import(const char *p, size_t n, struct doc *, struct err *);
+int gzip_import(const char *p, size_t n, struct doc *, struct err *); /* text = unpacked bytes */
+int pdf_import(const char *p, size_t n, struct doc *, struct err *);  /* input: text printed by pdftotext */
 
 /* ---- html_rules.c ---- */
 
 enum { HTML_RULES = 256 };
-struct html_rules { struct { char name[48]; } rule[HTML_RULES]; int n; };   /* ".secret", "#secret" */
+struct html_rules {
+	struct {
+		char name[48];
+	} rule[HTML_RULES];
+	int n;
+}; /* ".secret", "#secret" */
 /* Read the hiding rules of a style sheet, and empty css. */
 void html_rules_read(struct html_rules *, struct str *css);
-int  html_rules_hide(const struct html_rules *, const char *id, const char *classes);   /* id, classes: of the element, or NULL */
+/* id, classes: of the element, or NULL */
+int html_rules_hide(const struct html_rules *, const char *id, const char *classes);
 /* 1 if CSS declarations hide an element. */
-int  css_hides(const char *css, size_t n);
+int css_hides(const char *css, size_t n);
 
 /* ---- zip.c ---- */
 
-struct zip_entry { char *name; char *p; size_t n; };
-struct zip { struct zip_entry *entry; size_t n, cap; };
+struct zip_entry {
+	char *name;
+	char *p;
+	size_t n;
+};
+struct zip {
+	struct zip_entry *entry;
+	size_t n, cap;
+};
 /* Unpack every entry whose name want() accepts, within limits on entries, sizes and compression ratio. */
-int  zip_read(struct zip *, const char *p, size_t n, int want(const char *name), struct err *);
-const struct zip_entry *zip_find(const struct zip *, const char *name);   /* NULL: missing */
+int zip_read(struct zip *, const char *p, size_t n, int want(const char *name), struct err *);
+const struct zip_entry *zip_find(const struct zip *, const char *name); /* NULL: missing */
 void zip_free(struct zip *);
 
 /* ---- xml.c ---- */
 
-struct xml_attr { const char *name; const char *value; size_t n; };   /* local name; value is not NUL-terminated */
+struct xml_attr {
+	const char *name;
+	const char *value;
+	size_t n;
+}; /* local name; value is not NUL-terminated */
 struct xml_handler {
-	void (*start)(void *ud, const char *name, const struct xml_attr *, size_t n);   /* local names */
+	void (*start)(void *ud, const char *name, const struct xml_attr *, size_t n); /* local names */
 	void (*end)(void *ud, const char *name);
 	void (*text)(void *ud, const char *s, size_t n);
 };
@@ -175,45 +200,56 @@ struct xml_handler {
 int xml_parse(const char *what, const char *p, size_t n, const struct xml_handler *, void *ud, struct err *);
 const struct xml_attr *xml_attr(const struct xml_attr *, size_t n, const char *name);
 int xml_attr_is(const struct xml_attr *, size_t n, const char *name, const char *value);
-long xml_number(const struct xml_attr *, long otherwise);   /* `otherwise` if the attribute is NULL, empty or too long */
+/* `otherwise` if the attribute is NULL, empty or too long */
+long xml_number(const struct xml_attr *, long otherwise);
 
 /* ---- list_labels.c ---- */
 
 enum { LIST_LEVELS = 9, LIST_PATTERN_MAX = 64 };
-enum list_format { LIST_DECIMAL, LIST_LETTER, LIST_CAPITAL_LETTER, LIST_ROMAN, LIST_CAPITAL_ROMAN, LIST_BULLET /* no label */ };
+enum list_format {
+	LIST_DECIMAL,
+	LIST_LETTER,
+	LIST_CAPITAL_LETTER,
+	LIST_ROMAN,
+	LIST_CAPITAL_ROMAN,
+	LIST_BULLET /* no label */
+};
 struct list_level {
 	enum list_format format;
-	int as_columns;                  /* 1: letters continue after z with aa, ab (like spreadsheet columns); 0: with aa, bb */
-	long start, count;               /* count: number of the last item; start - 1 before the first */
-	char pattern[LIST_PATTERN_MAX];  /* "%1.%2." */
+	/* 1: letters continue after z with aa, ab (like spreadsheet columns); 0: with aa, bb */
+	int as_columns;
+	long start, count;              /* count: number of the last item; start - 1 before the first */
+	char pattern[LIST_PATTERN_MAX]; /* "%1.%2." */
 };
-void list_levels_begin(struct list_level[LIST_LEVELS]);               /* set all levels to decimal numbers from 1 */
-void list_levels_restart(struct list_level[LIST_LEVELS], int from);   /* restart level `from` and deeper ones */
-void list_levels_count(struct list_level[LIST_LEVELS], int level);    /* count one item; deeper levels restart */
+void list_levels_begin(struct list_level[LIST_LEVELS]);             /* set all levels to decimal numbers from 1 */
+void list_levels_restart(struct list_level[LIST_LEVELS], int from); /* restart level `from` and deeper ones */
+void list_levels_count(struct list_level[LIST_LEVELS], int level);  /* count one item; deeper levels restart */
 /* Append the label of the last counted item, "2.a) ".  0: it has none. */
-int  list_label(const struct list_level[LIST_LEVELS], int level, struct str *out);
-long list_start(const struct xml_attr *);                             /* start value of an item or level, within limits; 1 if missing */
+int list_label(const struct list_level[LIST_LEVELS], int level, struct str *out);
+/* start value of an item or level, within limits; 1 if missing */
+long list_start(const struct xml_attr *);
 
 /* ---- docx_lists.c ---- */
 
 struct docx_lists;
 struct docx_lists *docx_lists_read(const struct zip_entry *numbering);
 /* Count one item of a list and append its label, "2.a) ".  0: a bullet, or an unknown list. */
-int  docx_lists_label(struct docx_lists *, long num, long level, struct str *out);
+int docx_lists_label(struct docx_lists *, long num, long level, struct str *out);
 void docx_lists_free(struct docx_lists *);
 
 /* ---- odf_styles.c ---- */
 
 /* Effective properties of a style and its parents, for a paragraph, run of text, section or table. */
 struct odf_look {
-	int level;            /* heading level; 0 = not a heading */
-	int hidden, raised, kept;    /* kept: keep white space, as in program text */
+	int level;                /* heading level; 0 = not a heading */
+	int hidden, raised, kept; /* kept: keep white space, as in program text */
 	int break_before, break_after;
-	long page_number;     /* number of the page that begins before it; 0 = the next one */
-	const char *list;     /* name of the list style (owned by the styles); NULL = none */
+	long page_number; /* number of the page that begins before it; 0 = the next one */
+	const char *list; /* name of the list style (owned by the styles); NULL = none */
 };
 struct odf_styles;
-size_t odf_name_hash(char family, const char *name, size_t n);   /* hash for name tables; family: one letter for each kind of name */
+/* hash for name tables; family: one letter for each kind of name */
+size_t odf_name_hash(char family, const char *name, size_t n);
 /* Read the styles of both parts; either may be NULL: the part is missing. */
 struct odf_styles *odf_styles_read(const struct zip_entry *styles, const struct zip_entry *content);
 /* family: "paragraph", "text", "section", "table". */
@@ -221,22 +257,25 @@ void odf_style(const struct odf_styles *, const char *family, const struct xml_a
 /* How a list style numbers items.  The count of a level is that of the last numbered item of any list. */
 struct odf_list_style {
 	struct list_level level[LIST_LEVELS];
-	int used;             /* 1: some list has this style */
-	size_t counter;       /* of the last list with this style */
+	int used;       /* 1: some list has this style */
+	size_t counter; /* of the last list with this style */
 };
-struct odf_list_style *odf_list_style(struct odf_styles *, const char *name, size_t n);   /* NULL: no style of this name */
-struct list_level *odf_outline(struct odf_styles *);   /* levels for numbered headings, with their counts */
+/* NULL: no style of this name */
+struct odf_list_style *odf_list_style(struct odf_styles *, const char *name, size_t n);
+struct list_level *odf_outline(struct odf_styles *); /* levels for numbered headings, with their counts */
 void odf_styles_free(struct odf_styles *);
 
 /* ---- jail.c ---- */
 
 enum jail_kind {
-	JAIL_PARSE,     /* may read and write open files only */
-	JAIL_EXEC,      /* may execute one program and read its libraries and data files */
-	JAIL_MODEL,     /* may also open a model file, or its folder if the model has several files */
+	JAIL_PARSE, /* may read and write open files only */
+	JAIL_EXEC,  /* may execute one program and read its libraries and data files */
+	JAIL_MODEL, /* may also open a model file, or its folder if the model has several files */
 };
 /* Optional parts of the jail; 0 = not available to users on this kernel.  landlock: ABI version. */
-struct jail_level { int root, landlock; };
+struct jail_level {
+	int root, landlock;
+};
 /* Confine this process irrevocably.  path (absolute): program for JAIL_EXEC, model file for JAIL_MODEL.  -1:
  * failed; parse nothing. */
 int jail_enter(enum jail_kind, const char *path, struct jail_level *, struct err *);
@@ -261,7 +300,8 @@ int helper_model(const char *path, struct err *);
 #define STOP_EVERY_MS 50
 /* 1 if the user has stopped the import.  Poll it every STOP_EVERY_MS. */
 int import_stopped(void);
-int import_refuse_stopped(const char *shown, struct err *);   /* ERR_CANCELLED: "document 'SHOWN' was not read: stopped" */
+/* ERR_CANCELLED: "document 'SHOWN' was not read: stopped" */
+int import_refuse_stopped(const char *shown, struct err *);
 
 /* ---- url.c ---- */
 
@@ -282,8 +322,8 @@ void origin_note(struct doc_origin *, const char *path, const struct stat *st, c
 
 /* Decode plain text of any encoding to UTF-8; refuse binary files by kind.  Sets neither type nor marks. */
 int text_decode(const char *name, const char *p, size_t n, struct doc *, struct err *);
-const char *doc_shown(const char *path);   /* end of a path, for messages */
+const char *doc_shown(const char *path); /* end of a path, for messages */
 /* Set ERR_DOCUMENT: "document 'PATH' WHY". */
-int  doc_refuse(struct err *, const char *path, const char *why);
+int doc_refuse(struct err *, const char *path, const char *why);
 
 #endif

@@ -1,4 +1,5 @@
-/* sessions/import/jail.c - confines a process that parses a document or a model file: it may compute, read open files and write to its pipe.
+/* sessions/import/jail.c - confines a process that parses a document or a model file: it may compute, read open files
+ * and write to its pipe.
  *
  *     no_new_privs    set-user-ID programs give no rights back
  *     rlimits         memory, processor time, files, processes; no file can be written
@@ -27,9 +28,9 @@
 
 #include <seccomp.h>
 
-#define MEMORY_MAX (1ull << 30)   /* bytes of address space */
+#define MEMORY_MAX  (1ull << 30) /* bytes of address space */
 #define CPU_SECONDS 30
-#define FILES_MAX 32
+#define FILES_MAX   32
 
 /* Sanitizers map terabytes: no memory limit. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -52,7 +53,7 @@ static int jail_failed(struct err *e, const char *what)
 
 static int set_limit(int what, rlim_t soft, rlim_t hard)
 {
-	struct rlimit old, new = {soft, hard};
+	struct rlimit old, new = { soft, hard };
 
 	if (getrlimit(what, &old))
 		return -1;
@@ -71,16 +72,23 @@ static int set_limits(enum jail_kind kind)
 	/* Model: limit allocations only, since the file is mapped, however large. */
 	if (!SANITIZED && set_limit(kind == JAIL_MODEL ? RLIMIT_DATA : RLIMIT_AS, MEMORY_MAX, MEMORY_MAX))
 		return -1;
-	return set_limit(RLIMIT_CPU, CPU_SECONDS, CPU_SECONDS + 2) || set_limit(RLIMIT_FSIZE, 0, 0) || set_limit(RLIMIT_CORE, 0, 0) ||
-	       set_limit(RLIMIT_NPROC, 0, 0) || set_limit(RLIMIT_NOFILE, files, files) || set_limit(RLIMIT_MEMLOCK, 0, 0) ||
-	       set_limit(RLIMIT_MSGQUEUE, 0, 0) ? -1 : 0;
+	return set_limit(RLIMIT_CPU, CPU_SECONDS, CPU_SECONDS + 2) || set_limit(RLIMIT_FSIZE, 0, 0) ||
+	                       set_limit(RLIMIT_CORE, 0, 0) || set_limit(RLIMIT_NPROC, 0, 0) ||
+	                       set_limit(RLIMIT_NOFILE, files, files) || set_limit(RLIMIT_MEMLOCK, 0, 0) ||
+	                       set_limit(RLIMIT_MSGQUEUE, 0, 0)
+	               ? -1
+	               : 0;
 }
 
 /* ---- paths ---- */
 
 /* Libraries and their cache, and poppler's tables for Chinese, Japanese and Korean text. */
-static const char *const folders[] = {"/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib", "/nix/store", NULL};
-static const char *const tables[] = {"/usr/share/poppler", "/usr/local/share/poppler", "/usr/share/fonts", "/usr/share/fontconfig", "/etc/fonts", NULL};
+static const char *const folders[] = {
+	"/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib", "/nix/store", NULL
+};
+static const char *const tables[] = { "/usr/share/poppler", "/usr/local/share/poppler",
+	                              "/usr/share/fonts",   "/usr/share/fontconfig",
+	                              "/etc/fonts",         NULL };
 static const char library_cache[] = "/etc/ld.so.cache";
 
 /* Path to allow: the model file, or its folder if the name ("-of-") shows a model in several files. */
@@ -88,7 +96,8 @@ static void model_paths(const char *path, char out[PATH_MAX])
 {
 	const char *slash = strrchr(path, '/');
 
-	snprintf(out, PATH_MAX, "%.*s", slash && strstr(slash, "-of-") ? (int)(slash - path) + 1 : (int)strlen(path), path);
+	snprintf(out, PATH_MAX, "%.*s", slash && strstr(slash, "-of-") ? (int)(slash - path) + 1 : (int)strlen(path),
+	         path);
 }
 
 /* ---- own root ---- */
@@ -139,14 +148,17 @@ static int make_target(char *target, int is_folder)
 }
 
 enum { PATHS = 20 };
-struct bound { const char *path; int fd; };   /* fd: opened before the new root covers the path */
+struct bound {
+	const char *path;
+	int fd;
+}; /* fd: opened before the new root covers the path */
 
 static void add_path(struct bound *b, size_t *n, const char *path)
 {
 	int fd = open(path, O_PATH | O_CLOEXEC);
 
-	if (fd >= 0)   /* missing: this system keeps its libraries elsewhere */
-		b[(*n)++] = (struct bound){path, fd};
+	if (fd >= 0) /* missing: this system keeps its libraries elsewhere */
+		b[(*n)++] = (struct bound){ path, fd };
 }
 
 static int bind_path(const struct bound *b)
@@ -159,7 +171,7 @@ static int bind_path(const struct bound *b)
 	while (strlen(target) > 1 && target[strlen(target) - 1] == '/')
 		target[strlen(target) - 1] = 0;
 	if (!access(target, F_OK))
-		return 0;   /* inside a folder that was bound already */
+		return 0; /* inside a folder that was bound already */
 	snprintf(source, sizeof source, "/proc/self/fd/%d", b->fd);
 	return make_target(target, S_ISDIR(st.st_mode)) || mount(source, target, NULL, MS_BIND | MS_REC, NULL) ? -1 : 0;
 }
@@ -175,7 +187,8 @@ static int set_root(enum jail_kind kind, const char *path)
 	size_t n = 0;
 	int done;
 
-	if (unshare(CLONE_NEWUSER | CLONE_NEWNS) || map_user(user, group) || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL))
+	if (unshare(CLONE_NEWUSER | CLONE_NEWNS) || map_user(user, group) ||
+	    mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL))
 		return 0;
 	if (kind == JAIL_EXEC) {
 		for (size_t i = 0; folders[i]; i++)
@@ -192,7 +205,9 @@ static int set_root(enum jail_kind kind, const char *path)
 	if (done) {
 		for (size_t i = 0; i < n && done; i++)
 			done = !bind_path(&b[i]);
-		done = done && !mount(NULL, new_root, NULL, MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV, NULL) && !chdir(new_root) && !chroot(".");
+		done = done &&
+		       !mount(NULL, new_root, NULL, MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV, NULL) &&
+		       !chdir(new_root) && !chroot(".");
 		if (!done)
 			umount2(new_root, MNT_DETACH);
 	}
@@ -208,10 +223,16 @@ static int set_root(enum jail_kind kind, const char *path)
 enum { SYS_CREATE_RULESET = 444, SYS_ADD_RULE = 445, SYS_RESTRICT_SELF = 446 };
 enum { RULESET_VERSION = 1, RULE_PATH = 1 };
 enum { FS_EXECUTE = 1, FS_READ_FILE = 4, FS_READ_DIR = 8 };
-struct path_rule { uint64_t allowed; int32_t parent_fd; } __attribute__((packed));
-struct ruleset { uint64_t fs, net, scoped; };
+struct path_rule {
+	uint64_t allowed;
+	int32_t parent_fd;
+} __attribute__((packed));
+struct ruleset {
+	uint64_t fs, net, scoped;
+};
 
-/* All file access rights of a version of Landlock's ABI: 13 in version 1; REFER, TRUNCATE and IOCTL_DEV came with 2, 3 and 5. */
+/* All file access rights of a version of Landlock's ABI: 13 in version 1; REFER, TRUNCATE and IOCTL_DEV came with 2, 3
+ * and 5. */
 static uint64_t all_rights(int abi)
 {
 	return (1ull << (abi >= 5 ? 16 : abi >= 3 ? 15 : abi >= 2 ? 14 : 13)) - 1;
@@ -219,12 +240,12 @@ static uint64_t all_rights(int abi)
 
 static int allow_path(int ruleset, const char *path, uint64_t rights)
 {
-	struct path_rule rule = {.allowed = rights};
+	struct path_rule rule = { .allowed = rights };
 	int rc;
 
 	rule.parent_fd = open(path, O_PATH | O_CLOEXEC);
 	if (rule.parent_fd < 0)
-		return 0;   /* missing: this system keeps its libraries elsewhere */
+		return 0; /* missing: this system keeps its libraries elsewhere */
 	rc = (int)syscall(SYS_ADD_RULE, ruleset, RULE_PATH, &rule, 0);
 	close(rule.parent_fd);
 	return rc;
@@ -253,7 +274,7 @@ static int allow_model(int ruleset, const char *path)
 
 static int set_landlock(enum jail_kind kind, const char *path, int *abi)
 {
-	struct ruleset all = {0};
+	struct ruleset all = { 0 };
 	int fd, rc;
 
 	*abi = (int)syscall(SYS_CREATE_RULESET, NULL, 0, RULESET_VERSION);
@@ -262,8 +283,8 @@ static int set_landlock(enum jail_kind kind, const char *path, int *abi)
 		return 0;
 	}
 	all.fs = all_rights(*abi);
-	all.net = *abi >= 4 ? 3 : 0;        /* TCP bind and connect */
-	all.scoped = *abi >= 6 ? 3 : 0;     /* abstract UNIX sockets, signals */
+	all.net = *abi >= 4 ? 3 : 0;    /* TCP bind and connect */
+	all.scoped = *abi >= 6 ? 3 : 0; /* abstract UNIX sockets, signals */
 	fd = (int)syscall(SYS_CREATE_RULESET, &all, *abi >= 6 ? sizeof all : *abi >= 4 ? 16 : 8, 0);
 	if (fd < 0)
 		return -1;
@@ -277,6 +298,7 @@ static int set_landlock(enum jail_kind kind, const char *path, int *abi)
 /* ---- seccomp ---- */
 
 /* Allowed: computing, memory, open files, exit. */
+/* clang-format off */
 static const int allowed[] = {
 	SCMP_SYS(read), SCMP_SYS(readv), SCMP_SYS(pread64), SCMP_SYS(write), SCMP_SYS(writev), SCMP_SYS(lseek), SCMP_SYS(close),
 	SCMP_SYS(fstat), SCMP_SYS(brk), SCMP_SYS(munmap), SCMP_SYS(mremap), SCMP_SYS(madvise), SCMP_SYS(futex), SCMP_SYS(getrandom),
@@ -286,18 +308,22 @@ static const int allowed[] = {
 	SCMP_SYS(sysinfo), SCMP_SYS(sched_yield), SCMP_SYS(sched_getaffinity), SCMP_SYS(nanosleep), SCMP_SYS(clock_nanosleep),
 	SCMP_SYS(restart_syscall), SCMP_SYS(exit), SCMP_SYS(exit_group),
 };
+/* clang-format on */
 
 /* Answered with EACCES: libraries try these and continue without them. */
+/* clang-format off */
 static const int refused[] = {
 	SCMP_SYS(stat), SCMP_SYS(lstat), SCMP_SYS(access), SCMP_SYS(faccessat), SCMP_SYS(faccessat2),
 	SCMP_SYS(readlink), SCMP_SYS(readlinkat), SCMP_SYS(getcwd), SCMP_SYS(ioctl), SCMP_SYS(prctl), SCMP_SYS(statfs), SCMP_SYS(fadvise64),
 	SCMP_SYS(sched_setaffinity), SCMP_SYS(fcntl), SCMP_SYS(mlock), SCMP_SYS(sched_getparam), SCMP_SYS(sched_getscheduler),
 };
+/* clang-format on */
 
 /* Needed from execve() to main(); Landlock and the limits restrict where. */
 static const int of_a_program[] = {
-	SCMP_SYS(execve), SCMP_SYS(getdents64), SCMP_SYS(arch_prctl), SCMP_SYS(set_tid_address), SCMP_SYS(set_robust_list), SCMP_SYS(rseq),
-	SCMP_SYS(fstatfs), SCMP_SYS(fadvise64), SCMP_SYS(getcwd),
+	SCMP_SYS(execve),          SCMP_SYS(getdents64),      SCMP_SYS(arch_prctl),
+	SCMP_SYS(set_tid_address), SCMP_SYS(set_robust_list), SCMP_SYS(rseq),
+	SCMP_SYS(fstatfs),         SCMP_SYS(fadvise64),       SCMP_SYS(getcwd),
 };
 
 static int add_all(scmp_filter_ctx f, uint32_t action, const int *call, size_t n)
@@ -318,9 +344,11 @@ static int add_stat(scmp_filter_ctx f)
 	uint32_t no = SCMP_ACT_ERRNO(EACCES);
 	int rc;
 
-	rc = seccomp_rule_add(f, SCMP_ACT_ALLOW, SCMP_SYS(newfstatat), 1, SCMP_A3(SCMP_CMP_MASKED_EQ, AT_EMPTY_PATH, AT_EMPTY_PATH));
+	rc = seccomp_rule_add(f, SCMP_ACT_ALLOW, SCMP_SYS(newfstatat), 1,
+	                      SCMP_A3(SCMP_CMP_MASKED_EQ, AT_EMPTY_PATH, AT_EMPTY_PATH));
 	rc |= seccomp_rule_add(f, no, SCMP_SYS(newfstatat), 1, SCMP_A3(SCMP_CMP_MASKED_EQ, AT_EMPTY_PATH, 0));
-	rc |= seccomp_rule_add(f, SCMP_ACT_ALLOW, SCMP_SYS(statx), 1, SCMP_A2(SCMP_CMP_MASKED_EQ, AT_EMPTY_PATH, AT_EMPTY_PATH));
+	rc |= seccomp_rule_add(f, SCMP_ACT_ALLOW, SCMP_SYS(statx), 1,
+	                       SCMP_A2(SCMP_CMP_MASKED_EQ, AT_EMPTY_PATH, AT_EMPTY_PATH));
 	rc |= seccomp_rule_add(f, no, SCMP_SYS(statx), 1, SCMP_A2(SCMP_CMP_MASKED_EQ, AT_EMPTY_PATH, 0));
 	return rc;
 }
@@ -328,11 +356,12 @@ static int add_stat(scmp_filter_ctx f)
 /* Allow harmless fcntl() commands only: no F_SETOWN, F_SETSIG, leases or locks. */
 static int add_fcntl(scmp_filter_ctx f)
 {
-	static const int harmless[] = {F_DUPFD, F_DUPFD_CLOEXEC, F_GETFD, F_SETFD, F_GETFL};
+	static const int harmless[] = { F_DUPFD, F_DUPFD_CLOEXEC, F_GETFD, F_SETFD, F_GETFL };
 	int rc = 0;
 
 	for (size_t i = 0; i < sizeof harmless / sizeof *harmless; i++)
-		rc |= seccomp_rule_add(f, SCMP_ACT_ALLOW, SCMP_SYS(fcntl), 1, SCMP_A1(SCMP_CMP_EQ, (scmp_datum_t)harmless[i]));
+		rc |= seccomp_rule_add(f, SCMP_ACT_ALLOW, SCMP_SYS(fcntl), 1,
+		                       SCMP_A1(SCMP_CMP_EQ, (scmp_datum_t)harmless[i]));
 	return rc;
 }
 
@@ -362,7 +391,7 @@ static int add_rules(scmp_filter_ctx f, enum jail_kind kind)
 	rc |= seccomp_rule_add(f, SCMP_ACT_ALLOW, SCMP_SYS(mprotect), 1, SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0));
 	/* Opening to read: EACCES, and libraries continue.  Opening to write ends the process. */
 	if (kind == JAIL_MODEL)
-		no = SCMP_ACT_ALLOW;   /* Landlock restricts which files */
+		no = SCMP_ACT_ALLOW; /* Landlock restricts which files */
 	rc |= seccomp_rule_add(f, no, SCMP_SYS(openat), 1, SCMP_A2(SCMP_CMP_MASKED_EQ, writing, 0));
 	rc |= seccomp_rule_add(f, no, SCMP_SYS(open), 1, SCMP_A1(SCMP_CMP_MASKED_EQ, writing, 0));
 	return rc ? -1 : 0;

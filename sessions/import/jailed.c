@@ -1,9 +1,9 @@
-/* sessions/import/jailed.c - the jailed process: converts a document and writes records (read by helper.c), or reads a model file, or
- * becomes pdftotext.
+/* sessions/import/jailed.c - the jailed process: converts a document and writes records (read by helper.c), or reads a
+ * model file, or becomes pdftotext.
  *
- * helper.c starts this program a second time; doc_helper() is the first call of main().  A model file is read by the program's own
- * reader: header, keys, tensors, vocabulary, chat template.  A file that crashes the reader or takes too long ends only this
- * process. */
+ * helper.c starts this program a second time; doc_helper() is the first call of main(). A model file is read by the
+ * program's own reader: header, keys, tensors, vocabulary, chat template. A file that crashes the reader or takes too
+ * long ends only this process. */
 #include "sessions/import/import_private.h"
 
 #include <errno.h>
@@ -41,7 +41,7 @@ static int send_all(const void *bytes, size_t n)
 static int send_record(char tag, const void *p, size_t n)
 {
 	uint32_t len = (uint32_t)n;
-	char head[5] = {tag};
+	char head[5] = { tag };
 
 	memcpy(head + 1, &len, 4);
 	return send_all(head, 5) || send_all(p, n) ? -1 : 0;
@@ -49,7 +49,7 @@ static int send_record(char tag, const void *p, size_t n)
 
 static int send_mark(const struct mark *m)
 {
-	char buf[1024] = {(char)m->kind, (char)m->level};
+	char buf[1024] = { (char)m->kind, (char)m->level };
 	uint64_t at = m->at;
 	size_t n = m->text ? strlen(m->text) : 0;
 
@@ -103,11 +103,11 @@ static char *take_document(size_t *n)
 static int convert(enum doc_type type)
 {
 	static int (*const by_type[])(const char *, size_t, struct doc *, struct err *) = {
-		[DOC_HTML] = html_import, [DOC_EPUB] = epub_import, [DOC_DOCX] = docx_import, [DOC_GZIP] = gzip_import, [DOC_ODF] = odf_import,
-		[DOC_RTF] = rtf_import, [DOC_PDF] = pdf_import,
+		[DOC_HTML] = html_import, [DOC_EPUB] = epub_import, [DOC_DOCX] = docx_import, [DOC_GZIP] = gzip_import,
+		[DOC_ODF] = odf_import,   [DOC_RTF] = rtf_import,   [DOC_PDF] = pdf_import,
 	};
-	struct doc d = {.type = type};
-	struct err e = {0};
+	struct doc d = { .type = type };
+	struct err e = { 0 };
 	size_t n = 0;
 	char *p = take_document(&n);
 
@@ -120,13 +120,13 @@ static int convert(enum doc_type type)
  * own words. */
 static int read_model(const char *path)
 {
-	struct engine_options o = {.model_path = path, .inspect_only = 1};
+	struct engine_options o = { .model_path = path, .inspect_only = 1 };
 	struct engine *engine;
-	struct err e = {0};
+	struct err e = { 0 };
 
 	if (!engine_open(&engine, &o, &e))
 		return send_record('Z', "", 0);
-	o.vocab_only = 1;   /* an unknown model family may have a known vocabulary */
+	o.vocab_only = 1; /* an unknown model family may have a known vocabulary */
 	engine_open(&engine, &o, NULL);
 	return send_error(&e);
 }
@@ -153,8 +153,8 @@ static void close_inherited(void)
 
 int doc_helper(int argc, char **argv)
 {
-	struct jail_level level = {0};
-	struct err e = {0};
+	struct jail_level level = { 0 };
+	struct err e = { 0 };
 	int type, model, program, rc;
 
 	if (argc < 3 || strcmp(argv[1], helper_argument))
@@ -170,14 +170,15 @@ int doc_helper(int argc, char **argv)
 	if (jail_enter(program ? JAIL_EXEC : model ? JAIL_MODEL : JAIL_PARSE, argc > 3 ? argv[3] : NULL, &level, &e)) {
 		rc = send_error(&e);
 	} else if (program) {
-		static char *const env[] = {(char *)(uintptr_t)"LC_ALL=C.UTF-8", NULL};
-		const char *const args[] = {"pdftotext", "-enc", "UTF-8", "-eol", "unix", "-l", PAGES_MAX, "-", "-", NULL};
+		static char *const env[] = { (char *)(uintptr_t) "LC_ALL=C.UTF-8", NULL };
+		const char *const args[] = { "pdftotext", "-enc",    "UTF-8", "-eol", "unix",
+			                     "-l",        PAGES_MAX, "-",     "-",    NULL };
 		execve(argv[3], (char *const *)(uintptr_t)args, env);
 		rc = 127;
 	} else if (model) {
 		rc = read_model(argv[3]);
 	} else if (type < 0) {
-		struct str s = {0};
+		struct str s = { 0 };
 		str_adds(&s, "no_new_privs, limits, ");
 		if (level.root)
 			str_adds(&s, "a root of its own, ");
@@ -188,5 +189,5 @@ int doc_helper(int argc, char **argv)
 	} else {
 		rc = convert((enum doc_type)type);
 	}
-	_exit(rc);   /* nothing to flush */
+	_exit(rc); /* nothing to flush */
 }

@@ -34,9 +34,11 @@ static void leave_out(struct doc_paths *list, const char *path)
 static int is_other(const char *name)
 {
 	static const char *const endings[] = {
-		"jpg", "jpeg", "png", "gif", "svg", "webp", "bmp", "ico", "tif", "tiff", "mp3", "mp4", "m4a", "ogg", "wav", "flac", "avi", "mkv",
-		"mov", "webm", "zip", "tar", "tgz", "bz2", "xz", "zst", "7z", "rar", "o", "a", "so", "exe", "dll", "class", "pyc", "jar", "wasm",
-		"gguf", "safetensors", "bin", "db", "sqlite", "ttf", "otf", "woff", "woff2", "iso", "img", "deb", "rpm",
+		"jpg", "jpeg",   "png", "gif",   "svg",  "webp",  "bmp",  "ico",  "tif",         "tiff",
+		"mp3", "mp4",    "m4a", "ogg",   "wav",  "flac",  "avi",  "mkv",  "mov",         "webm",
+		"zip", "tar",    "tgz", "bz2",   "xz",   "zst",   "7z",   "rar",  "o",           "a",
+		"so",  "exe",    "dll", "class", "pyc",  "jar",   "wasm", "gguf", "safetensors", "bin",
+		"db",  "sqlite", "ttf", "otf",   "woff", "woff2", "iso",  "img",  "deb",         "rpm",
 	};
 	const char *dot = strrchr(name, '.');
 
@@ -54,7 +56,7 @@ static int by_name(const FTSENT **a, const FTSENT **b)
 /* Add the regular files below a folder, by name; without links and hidden files.  The folder itself may be a link. */
 static int add_folder(struct doc_paths *list, const char *path, struct err *e)
 {
-	char *roots[] = {(char *)(uintptr_t)path, NULL};
+	char *roots[] = { (char *)(uintptr_t)path, NULL };
 	FTS *tree = fts_open(roots, FTS_PHYSICAL | FTS_COMFOLLOW | FTS_NOCHDIR, by_name);
 	FTSENT *f;
 	int rc = 0;
@@ -69,7 +71,8 @@ static int add_folder(struct doc_paths *list, const char *path, struct err *e)
 		else if (f->fts_info == FTS_F)
 			rc = add_path(list, f->fts_path, e);
 		else if (f->fts_info == FTS_DNR && f->fts_level == 0)
-			rc = err_set(e, ERR_DOCUMENT, "folder '%s' cannot be opened: %s", doc_shown(path), strerror(f->fts_errno));
+			rc = err_set(e, ERR_DOCUMENT, "folder '%s' cannot be opened: %s", doc_shown(path),
+			             strerror(f->fts_errno));
 	}
 	fts_close(tree);
 	if (!rc && !list->n)
@@ -108,13 +111,14 @@ int doc_find(const char *what, struct doc_paths *out, struct err *e)
 	struct stat st;
 	int rc;
 
-	*out = (struct doc_paths){0};
+	*out = (struct doc_paths){ 0 };
 	if (!strcmp(what, "-") || doc_is_address(what))
 		rc = add_path(out, what, e);
 	else if (!stat(what, &st))
 		rc = S_ISDIR(st.st_mode) ? add_folder(out, what, e) : add_path(out, what, e);
 	else
-		rc = strpbrk(what, "*?[") ? add_pattern(out, what, e) : add_path(out, what, e);   /* missing file: doc_read() reports it */
+		/* missing file: doc_read() reports it */
+		rc = strpbrk(what, "*?[") ? add_pattern(out, what, e) : add_path(out, what, e);
 	if (rc)
 		doc_paths_free(out);
 	return rc;
@@ -126,5 +130,5 @@ void doc_paths_free(struct doc_paths *list)
 		free(list->path[i]);
 	free(list->path);
 	free(list->other);
-	*list = (struct doc_paths){0};
+	*list = (struct doc_paths){ 0 };
 }

@@ -18,7 +18,7 @@ long list_start(const struct xml_attr *a)
 void list_levels_begin(struct list_level levels[LIST_LEVELS])
 {
 	for (int i = 0; i < LIST_LEVELS; i++) {
-		levels[i] = (struct list_level){.start = 1};
+		levels[i] = (struct list_level){ .start = 1 };
 		snprintf(levels[i].pattern, sizeof levels[i].pattern, "%%%d.", i + 1);
 	}
 }
@@ -54,9 +54,13 @@ static void add_letters(struct str *out, long v, char a, int as_columns)
 
 static void add_roman(struct str *out, long v, int capital)
 {
-	static const struct { int value; const char *small, *capital; } digit[] = {
-		{1000, "m", "M"}, {900, "cm", "CM"}, {500, "d", "D"}, {400, "cd", "CD"}, {100, "c", "C"}, {90, "xc", "XC"}, {50, "l", "L"},
-		{40, "xl", "XL"}, {10, "x", "X"}, {9, "ix", "IX"}, {5, "v", "V"}, {4, "iv", "IV"}, {1, "i", "I"},
+	static const struct {
+		int value;
+		const char *small, *capital;
+	} digit[] = {
+		{ 1000, "m", "M" }, { 900, "cm", "CM" }, { 500, "d", "D" },  { 400, "cd", "CD" }, { 100, "c", "C" },
+		{ 90, "xc", "XC" }, { 50, "l", "L" },    { 40, "xl", "XL" }, { 10, "x", "X" },    { 9, "ix", "IX" },
+		{ 5, "v", "V" },    { 4, "iv", "IV" },   { 1, "i", "I" },
 	};
 
 	for (size_t i = 0; i < sizeof digit / sizeof *digit; i++)
@@ -66,7 +70,7 @@ static void add_roman(struct str *out, long v, int capital)
 
 static void add_count(struct str *out, const struct list_level *l)
 {
-	long v = l->count < l->start ? l->start : l->count;   /* a level without an item yet */
+	long v = l->count < l->start ? l->start : l->count; /* a level without an item yet */
 
 	if (v <= 0 || v >= 5000 || l->format == LIST_DECIMAL)
 		str_addf(out, "%ld", v);

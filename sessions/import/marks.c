@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define HEADING_BYTES_MAX 200   /* longest text of a mark */
-#define HEADING_LINE_MAX 80     /* longest line that can be a heading of plain text */
+#define HEADING_BYTES_MAX 200 /* longest text of a mark */
+#define HEADING_LINE_MAX  80  /* longest line that can be a heading of plain text */
 
 void doc_note(struct doc *d, const char *fmt, ...)
 {
@@ -24,7 +24,7 @@ void doc_note(struct doc *d, const char *fmt, ...)
 /* Copy a mark's text as one line, cut at a character. */
 static char *mark_text(const char *s, size_t n)
 {
-	struct str out = {0};
+	struct str out = { 0 };
 
 	if (n > HEADING_BYTES_MAX)
 		n = utf8_complete(s, HEADING_BYTES_MAX);
@@ -45,7 +45,8 @@ void doc_mark(struct doc *d, enum mark_kind kind, int level, size_t at, const ch
 	/* The array doubles when n_mark + 1 is a power of two. */
 	if (!(d->n_mark & (d->n_mark + 1)) || !d->mark)
 		d->mark = xrealloc(d->mark, (2 * d->n_mark + 2) * sizeof *d->mark);
-	d->mark[d->n_mark++] = (struct mark){.kind = kind, .level = level, .at = at, .text = text ? mark_text(text, n) : NULL};
+	d->mark[d->n_mark++] =
+		(struct mark){ .kind = kind, .level = level, .at = at, .text = text ? mark_text(text, n) : NULL };
 	if (kind == MARK_PAGE && d->pages < INT32_MAX)
 		d->pages++;
 }
@@ -101,7 +102,7 @@ const struct mark *marks_at(const struct mark *mark, size_t n, enum mark_kind ki
 
 static void number_marks(struct mark *mark, size_t n)
 {
-	uint32_t last[MARK_KINDS] = {0};
+	uint32_t last[MARK_KINDS] = { 0 };
 
 	for (size_t i = 0; i < n && i < UINT32_MAX; i++) {
 		last[mark[i].kind] = (uint32_t)i + 1;
@@ -193,12 +194,15 @@ static int stopped_at(size_t at, size_t *asked)
 	return import_stopped();
 }
 
-struct line { const char *s; size_t n; };   /* trimmed */
+struct line {
+	const char *s;
+	size_t n;
+}; /* trimmed */
 
 static struct line line_at(const struct str *t, size_t at, size_t *next)
 {
 	const char *s = t->p + at, *end = memchr(s, '\n', t->n - at);
-	struct line l = {s, end ? (size_t)(end - s) : t->n - at};
+	struct line l = { s, end ? (size_t)(end - s) : t->n - at };
 
 	*next = at + l.n + (end != NULL);
 	while (l.n && (unsigned char)*l.s <= ' ')
@@ -208,9 +212,18 @@ static struct line line_at(const struct str *t, size_t at, size_t *next)
 	return l;
 }
 
-static int is_digit(char c) { return c >= '0' && c <= '9'; }
-static int is_upper(char c) { return c >= 'A' && c <= 'Z'; }
-static int is_lower(char c) { return c >= 'a' && c <= 'z'; }
+static int is_digit(char c)
+{
+	return c >= '0' && c <= '9';
+}
+static int is_upper(char c)
+{
+	return c >= 'A' && c <= 'Z';
+}
+static int is_lower(char c)
+{
+	return c >= 'a' && c <= 'z';
+}
 
 /* 1 for a capital of the Latin, Greek or Cyrillic script, or a letter of a script without capitals. */
 static int begins_title(const char *s, size_t n)
@@ -222,18 +235,23 @@ static int begins_title(const char *s, size_t n)
 	if ((unsigned char)*s < 0x80)
 		return is_upper(*s);
 	utf8_decode(s, n, &cp);
-	return (cp >= 0xc0 && cp <= 0xde) || (cp >= 0x100 && cp < 0x180) || (cp >= 0x386 && cp <= 0x3ab) || (cp >= 0x400 && cp <= 0x42f) ||
-	       (cp >= 0x590 && cp < 0x2000) || (cp >= 0x3040 && cp < 0xfe00);
+	return (cp >= 0xc0 && cp <= 0xde) || (cp >= 0x100 && cp < 0x180) || (cp >= 0x386 && cp <= 0x3ab) ||
+	       (cp >= 0x400 && cp <= 0x42f) || (cp >= 0x590 && cp < 0x2000) || (cp >= 0x3040 && cp < 0xfe00);
 }
 
 /* Level of "CHAPTER IV", "Part 2. The return", "Kapitel 3": a division word and a number; else 0. */
 static int word_division(const char *s, size_t n)
 {
-	static const struct { const char *word; int level; } words[] = {
-		{"part", 1}, {"book", 1}, {"volume", 1}, {"chapter", 2}, {"appendix", 2}, {"act", 2}, {"section", 3}, {"scene", 3},
-		{"teil", 1}, {"kapitel", 2}, {"anhang", 2}, {"partie", 1}, {"chapitre", 2}, {"annexe", 2}, {"parte", 1}, {"capítulo", 2},
-		{"apéndice", 2}, {"capitolo", 2}, {"appendice", 2}, {"deel", 1}, {"hoofdstuk", 2}, {"rozdział", 2}, {"kapitola", 2},
-		{"Часть", 1}, {"Глава", 2}, {"ГЛАВА", 2}, {"Приложение", 2},
+	static const struct {
+		const char *word;
+		int level;
+	} words[] = {
+		{ "part", 1 },      { "book", 1 },       { "volume", 1 },   { "chapter", 2 },   { "appendix", 2 },
+		{ "act", 2 },       { "section", 3 },    { "scene", 3 },    { "teil", 1 },      { "kapitel", 2 },
+		{ "anhang", 2 },    { "partie", 1 },     { "chapitre", 2 }, { "annexe", 2 },    { "parte", 1 },
+		{ "capítulo", 2 },  { "apéndice", 2 },   { "capitolo", 2 }, { "appendice", 2 }, { "deel", 1 },
+		{ "hoofdstuk", 2 }, { "rozdział", 2 },   { "kapitola", 2 }, { "Часть", 1 },     { "Глава", 2 },
+		{ "ГЛАВА", 2 },     { "Приложение", 2 },
 	};
 
 	for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
@@ -242,7 +260,7 @@ static int word_division(const char *s, size_t n)
 			continue;
 		for (at = k + 1; at < n && (is_digit(s[at]) || (s[at] && strchr("IVXLCDM", s[at]))); at++)
 			;
-		if (at == k + 1 && n == k + 2 && is_upper(s[at]))   /* "Appendix B" */
+		if (at == k + 1 && n == k + 2 && is_upper(s[at])) /* "Appendix B" */
 			at++;
 		if (at > k + 1 && (at == n || strchr(" .:-,", s[at])))
 			return words[i].level;
@@ -270,10 +288,14 @@ static size_t skip_any(const char *s, size_t n, const char *const *any)
 /* The same for "第3章 ...", "第十二节", "제 3 장". */
 static int east_asian_division(const char *s, size_t n)
 {
-	static const char *const digits[] = {"0", "1", "2", "3", "4", "5", "6", "7", "8", "9", " ", "一", "二", "三", "四", "五", "六", "七",
-	                                     "八", "九", "十", "百", "零", NULL};
-	static const struct { const char *of; int level; } units[] = {
-		{"部", 1}, {"篇", 1}, {"編", 1}, {"卷", 1}, {"巻", 1}, {"부", 1}, {"章", 2}, {"回", 2}, {"장", 2}, {"节", 3}, {"節", 3}, {"절", 3},
+	static const char *const digits[] = { "0",  "1",  "2",  "3",  "4",  "5",  "6",  "7",  "8",  "9",  " ",  "一",
+		                              "二", "三", "四", "五", "六", "七", "八", "九", "十", "百", "零", NULL };
+	static const struct {
+		const char *of;
+		int level;
+	} units[] = {
+		{ "部", 1 }, { "篇", 1 }, { "編", 1 }, { "卷", 1 }, { "巻", 1 }, { "부", 1 },
+		{ "章", 2 }, { "回", 2 }, { "장", 2 }, { "节", 3 }, { "節", 3 }, { "절", 3 },
 	};
 	size_t at;
 
@@ -310,7 +332,8 @@ static int numbered_level(const char *s, size_t n)
 	while (i < n && s[i] == ' ')
 		i++;
 	/* Exclude "2 July 2011" and "3.94 MB[1]". */
-	if (i + 2 > n || !begins_title(s + i, n - i) || memchr(s + i, '|', n - i) || strchr(".,;:!?]0123456789", s[n - 1]))
+	if (i + 2 > n || !begins_title(s + i, n - i) || memchr(s + i, '|', n - i) ||
+	    strchr(".,;:!?]0123456789", s[n - 1]))
 		return 0;
 	return level < 6 ? level : 6;
 }
@@ -318,9 +341,14 @@ static int numbered_level(const char *s, size_t n)
 static int known_heading(const char *s, size_t n)
 {
 	static const char *const known[] = {
-		"Abstract", "Introduction", "Background", "Related Work", "Methods", "Materials and Methods", "Results", "Discussion",
-		"Conclusion", "Conclusions", "Acknowledgments", "Acknowledgements", "References", "Bibliography", "Appendix",
-		"Contents", "Table of Contents", "Preface", "Foreword", "Summary", "Index", "Glossary", "Prologue", "Epilogue",
+		"Abstract",     "Introduction",      "Background",
+		"Related Work", "Methods",           "Materials and Methods",
+		"Results",      "Discussion",        "Conclusion",
+		"Conclusions",  "Acknowledgments",   "Acknowledgements",
+		"References",   "Bibliography",      "Appendix",
+		"Contents",     "Table of Contents", "Preface",
+		"Foreword",     "Summary",           "Index",
+		"Glossary",     "Prologue",          "Epilogue",
 	};
 
 	for (size_t i = 0; i < sizeof known / sizeof *known; i++)
@@ -367,7 +395,8 @@ int heading_number_level(const char *s, size_t n)
 
 int heading_title(const char *s, size_t n)
 {
-	return n > 1 && n <= HEADING_LINE_MAX && begins_title(s, n) && !memchr(s, '|', n) && !has_leaders(s, n) && !strchr(".,;:", s[n - 1]);
+	return n > 1 && n <= HEADING_LINE_MAX && begins_title(s, n) && !memchr(s, '|', n) && !has_leaders(s, n) &&
+	       !strchr(".,;:", s[n - 1]);
 }
 
 int heading_level(const char *s, size_t n)
@@ -408,7 +437,8 @@ static void mark_pages(struct doc *d)
 			rest++;
 		if (rest == end)
 			return;
-		doc_mark(d, MARK_PAGE, 0, (size_t)(ff + 1 - p), number, (size_t)snprintf(number, sizeof number, "%d", ++page));
+		doc_mark(d, MARK_PAGE, 0, (size_t)(ff + 1 - p), number,
+		         (size_t)snprintf(number, sizeof number, "%d", ++page));
 	}
 }
 
@@ -432,7 +462,8 @@ static int underlined_level(struct line title, struct line under, char seen[6])
 	if (under.n < 3 || !strchr("=-~^*+#\"'`_", *under.s) || !all_of(under, *under.s))
 		return 0;
 	/* Chinese and Japanese letters are two columns wide, so the line may be longer. */
-	if (under.n + 1 < width || under.n > 2 * width + 2 || title.n > HEADING_LINE_MAX || memchr(title.s, '|', title.n) || all_of(title, *title.s))
+	if (under.n + 1 < width || under.n > 2 * width + 2 || title.n > HEADING_LINE_MAX ||
+	    memchr(title.s, '|', title.n) || all_of(title, *title.s))
 		return 0;
 	if (under.n > width + 2 && width == title.n)
 		return 0;
@@ -449,7 +480,8 @@ static int equals_level(struct line *l)
 
 	while (level < l->n && l->s[level] == '=')
 		level++;
-	if (!level || level > 6 || level + 1 >= l->n || l->s[level] != ' ' || !begins_title(l->s + level + 1, l->n - level - 1))
+	if (!level || level > 6 || level + 1 >= l->n || l->s[level] != ' ' ||
+	    !begins_title(l->s + level + 1, l->n - level - 1))
 		return 0;
 	l->s += level + 1;
 	l->n -= level + 1;
@@ -460,12 +492,12 @@ static int equals_level(struct line *l)
 
 static void mark_headings(struct doc *d)
 {
-	char seen[6] = {0};
+	char seen[6] = { 0 };
 	int blank_before = 1;
 	size_t asked = 0;
 
 	for (size_t at = 0, next; at < d->text.n && !stopped_at(at, &asked); at = next) {
-		struct line l = line_at(&d->text, at, &next), after = {0}, title = l;
+		struct line l = line_at(&d->text, at, &next), after = { 0 }, title = l;
 		size_t ignored;
 		int level = 0;
 		blank_before |= d->text.p[at] == '\f';
@@ -504,7 +536,7 @@ static void mark_markdown(struct doc *d)
 	size_t fence_n = 0, asked = 0;
 
 	for (size_t at = 0, next; at < d->text.n && !stopped_at(at, &asked); at = next) {
-		struct line l = line_at(&d->text, at, &next), title = l, under = {0};
+		struct line l = line_at(&d->text, at, &next), title = l, under = { 0 };
 		size_t indent = (size_t)(l.s - d->text.p) - at, run = 0, ignored;
 		int level = 0;
 		while (run < l.n && (l.s[run] == '`' || l.s[run] == '~') && l.s[run] == l.s[0])
@@ -556,7 +588,7 @@ static void sort_kinds(struct doc *d)
 {
 	/* A stable sort: empty pages share their place with the next page and must keep their order. */
 	struct mark *copy = xmalloc(d->n_mark * sizeof *copy), *at[3];
-	size_t n[3] = {0}, to = 0;
+	size_t n[3] = { 0 }, to = 0;
 	memcpy(copy, d->mark, d->n_mark * sizeof *copy);
 	for (size_t i = 0; i < d->n_mark; i++)
 		n[d->mark[i].kind]++;

@@ -1,7 +1,7 @@
 /* sessions/import/model.c - checks a model file in the jail before this process reads it (import.h).
  *
- * Starting the jailed process takes time, so good files are remembered: the caller's list has one line for each, with program
- * version, device, inode, size and times.  An unchanged file in the list is not checked again. */
+ * Starting the jailed process takes time, so good files are remembered: the caller's list has one line for each, with
+ * program version, device, inode, size and times. An unchanged file in the list is not checked again. */
 #include "sessions/import/import_private.h"
 
 #include <fcntl.h>
@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { LIST_MOST = 64 << 10 };   /* most bytes of the list; then it starts again, empty */
+enum { LIST_MOST = 64 << 10 }; /* most bytes of the list; then it starts again, empty */
 
 /* Line of the file in the list; empty for one file of a model in several, which is never remembered. */
 static void line_of(const char *path, struct str *line)
@@ -22,8 +22,9 @@ static void line_of(const char *path, struct str *line)
 	str_adds(line, "");
 	if (strstr(path, "-of-") || stat(path, &st))
 		return;
-	str_addf(line, "%s %ju %ju %jd %jd.%09ld %jd.%09ld\n", WEIR_VERSION, (uintmax_t)st.st_dev, (uintmax_t)st.st_ino, (intmax_t)st.st_size,
-	         (intmax_t)st.st_mtim.tv_sec, st.st_mtim.tv_nsec, (intmax_t)st.st_ctim.tv_sec, st.st_ctim.tv_nsec);
+	str_addf(line, "%s %ju %ju %jd %jd.%09ld %jd.%09ld\n", WEIR_VERSION, (uintmax_t)st.st_dev, (uintmax_t)st.st_ino,
+	         (intmax_t)st.st_size, (intmax_t)st.st_mtim.tv_sec, st.st_mtim.tv_nsec, (intmax_t)st.st_ctim.tv_sec,
+	         st.st_ctim.tv_nsec);
 }
 
 static int is_listed(const char *list, const struct str *line)
@@ -50,18 +51,19 @@ static void add_to_list(const char *list, const struct str *line)
 	if (fd < 0)
 		return;
 	full = fstat(fd, &st) || st.st_size + (off_t)line->n > LIST_MOST;
-	if ((full && ftruncate(fd, 0)) || write(fd, line->p, line->n) < 0) { /* ignored */ }
+	if ((full && ftruncate(fd, 0)) || write(fd, line->p, line->n) < 0) { /* ignored */
+	}
 	close(fd);
 }
 
 int model_check(const char *path, const char *list, int remember, struct err *e)
 {
 	char *whole = realpath(path, NULL);
-	struct str line = {0};
+	struct str line = { 0 };
 	int rc = 0;
 
 	if (!whole)
-		return 0;   /* the caller's open reports why */
+		return 0; /* the caller's open reports why */
 	line_of(whole, &line);
 	if (!line.n || !list || !is_listed(list, &line)) {
 		rc = helper_model(whole, e);

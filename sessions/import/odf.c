@@ -1,8 +1,9 @@
 /* sessions/import/odf.c - OpenDocument: texts, spreadsheets and presentations.
  *
- * Writes the text that a reader sees.  Deleted text, comments and hidden text are left out.  Footnotes and endnotes are numbered where
- * they are referred to, "[1]", and follow at the end.  A page of a text begins at the stored page breaks of the last layout, if
- * they are complete; a slide is a page; a sheet's name becomes a heading (OpenDocument 1.3, part 3, chapters 3 to 9). */
+ * Writes the text that a reader sees. Deleted text, comments and hidden text are left out. Footnotes and endnotes are
+ * numbered where they are referred to, "[1]", and follow at the end. A page of a text begins at the stored page breaks
+ * of the last layout, if they are complete; a slide is a page; a sheet's name becomes a heading (OpenDocument 1.3, part
+ * 3, chapters 3 to 9). */
 #include "sessions/import/odf.h"
 #include "engine/base/utf8.h"
 
@@ -16,8 +17,9 @@
 /* 1 for shapes, which contain paragraphs like text boxes. */
 static int is_shape(const char *name)
 {
-	static const char *const names[] = {"custom-shape", "rect", "ellipse", "circle", "line", "polyline", "polygon", "regular-polygon", "path",
-	                                    "connector", "caption", "measure"};
+	static const char *const names[] = { "custom-shape", "rect",      "ellipse", "circle",
+		                             "line",         "polyline",  "polygon", "regular-polygon",
+		                             "path",         "connector", "caption", "measure" };
 
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
 		if (!strcmp(name, names[i]))
@@ -27,21 +29,33 @@ static int is_shape(const char *name)
 
 static int is_skipped(const struct odf *x, const char *name, const struct xml_attr *a, size_t n_attr)
 {
-	static const char *const names[] = {"tracked-changes", "annotation", "note-citation", "ruby-text", "number", "hidden-text", "desc", "script",
-	                                    "forms", "covered-table-cell", "event-listeners", "content-validations", "binary-data",
-	                                    "document"};   /* embedded in a flat file */
-	static const char *const furniture[] = {"page-number", "header", "footer", "date-time"};   /* repeated on every slide */
+	static const char *const names[] = { "tracked-changes",
+		                             "annotation",
+		                             "note-citation",
+		                             "ruby-text",
+		                             "number",
+		                             "hidden-text",
+		                             "desc",
+		                             "script",
+		                             "forms",
+		                             "covered-table-cell",
+		                             "event-listeners",
+		                             "content-validations",
+		                             "binary-data",
+		                             "document" }; /* embedded in a flat file */
+	/* repeated on every slide */
+	static const char *const furniture[] = { "page-number", "header", "footer", "date-time" };
 	size_t n = strlen(name);
 
 	for (size_t i = 0; i < sizeof furniture / sizeof *furniture && !strcmp(name, "frame"); i++)
 		if (xml_attr_is(a, n_attr, "class", furniture[i]))
 			return 1;
-	if (!strcmp(name, "title"))   /* title of a picture; elsewhere the document's, which is written */
+	if (!strcmp(name, "title")) /* title of a picture; elsewhere the document's, which is written */
 		return x->flow.frames > 0;
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
 		if (!strcmp(name, names[i]))
 			return 1;
-	return n > 7 && !strcmp(name + n - 7, "-source");   /* template of an index */
+	return n > 7 && !strcmp(name + n - 7, "-source"); /* template of an index */
 }
 
 static void inline_start(struct odf *x, const char *name, const struct xml_attr *a, size_t n)
@@ -199,7 +213,7 @@ static int has_overlong_page(const struct doc *d, size_t end)
  * and counts only those. */
 static void check_pages(struct odf *x, const struct zip_entry *content, size_t end)
 {
-	static const struct xml_handler handler = {.start = meta_start};
+	static const struct xml_handler handler = { .start = meta_start };
 	const struct zip_entry *meta = x->zip.n ? zip_find(&x->zip, "meta.xml") : content;
 
 	if (meta)
@@ -213,17 +227,19 @@ static int want_odf_entry(const char *name)
 	static const char object[] = "/content.xml";
 	size_t n = strlen(name);
 
-	return !strcmp(name, "content.xml") || !strcmp(name, "styles.xml") || !strcmp(name, "meta.xml") || !strcmp(name, "META-INF/manifest.xml") ||
+	return !strcmp(name, "content.xml") || !strcmp(name, "styles.xml") || !strcmp(name, "meta.xml") ||
+	       !strcmp(name, "META-INF/manifest.xml") ||
 	       (n > sizeof object - 1 && !strcmp(name + n - (sizeof object - 1), object));
 }
 
 /* Find content and styles: parts of a package, or both in one flat file. */
-static int find_parts(struct odf *x, char *p, size_t n, struct zip_entry *content, struct zip_entry *styles, struct err *e)
+static int find_parts(struct odf *x, char *p, size_t n, struct zip_entry *content, struct zip_entry *styles,
+                      struct err *e)
 {
 	const struct zip_entry *z;
 	char *name = content->name;
 
-	*content = *styles = (struct zip_entry){.name = name, .p = p, .n = n};
+	*content = *styles = (struct zip_entry){ .name = name, .p = p, .n = n };
 	if (n < 4 || memcmp(p, "PK\3\4", 4) != 0)
 		return 0;
 	if (zip_read(&x->zip, p, n, want_odf_entry, e))
@@ -233,7 +249,7 @@ static int find_parts(struct odf *x, char *p, size_t n, struct zip_entry *conten
 	if (!(z = zip_find(&x->zip, "content.xml")))
 		return err_set(e, ERR_DOCUMENT, "is damaged: it lacks 'content.xml'");
 	*content = *z;
-	*styles = (struct zip_entry){0};
+	*styles = (struct zip_entry){ 0 };
 	if ((z = zip_find(&x->zip, "styles.xml")))
 		*styles = *z;
 	return 0;
@@ -241,11 +257,11 @@ static int find_parts(struct odf *x, char *p, size_t n, struct zip_entry *conten
 
 static int read_odf(struct odf *x, char *p, size_t n, struct doc *d, struct err *e)
 {
-	static const struct xml_handler handler = {.start = on_start, .end = on_end, .text = on_text};
+	static const struct xml_handler handler = { .start = on_start, .end = on_end, .text = on_text };
 	char name[] = "content.xml";
-	struct zip_entry content = {.name = name}, styles = {0};
+	struct zip_entry content = { .name = name }, styles = { 0 };
 	const struct str *notes = &x->notes->doc->text;
-	struct err why = {0};
+	struct err why = { 0 };
 	size_t end;
 
 	if (find_parts(x, p, n, &content, &styles, e))
@@ -267,8 +283,8 @@ static int read_odf(struct odf *x, char *p, size_t n, struct doc *d, struct err 
 
 int odf_import(const char *p, size_t n, struct doc *d, struct err *e)
 {
-	struct doc notes = {0};
-	struct writer document = {.doc = d}, notes_writer = {.doc = &notes};
+	struct doc notes = { 0 };
+	struct writer document = { .doc = d }, notes_writer = { .doc = &notes };
 	struct odf *x = xcalloc(1, sizeof *x);
 	int rc;
 

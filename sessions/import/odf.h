@@ -7,61 +7,70 @@
 enum { ODF_DEPTH_MAX = 64, ODF_LISTS_MAX = 16 };
 
 /* An open list.  style: NULL = none; first: the item has no paragraph yet. */
-struct odf_list { struct odf_list_style *style; size_t counter; int first; };
+struct odf_list {
+	struct odf_list_style *style;
+	size_t counter;
+	int first;
+};
 /* An open table.  empty: cells without text before the next one with text. */
-struct odf_cells { int row_begun, cell_begun; long empty, times, rows; };
+struct odf_cells {
+	int row_begun, cell_begun;
+	long empty, times, rows;
+};
 
 /* Open paragraphs and lists.  The document, each frame and each note has its own. */
 struct odf_flow {
-	int paragraphs;          /* open paragraphs */
-	int begun;               /* 1: the paragraph has text */
-	int heading, kept;       /* heading level, keep white space */
-	int blank;               /* kept text: the last character was white space */
-	int numbered;            /* level of a heading that takes part in heading numbering; 0 = none */
+	int paragraphs;    /* open paragraphs */
+	int begun;         /* 1: the paragraph has text */
+	int heading, kept; /* heading level, keep white space */
+	int blank;         /* kept text: the last character was white space */
+	int numbered;      /* level of a heading that takes part in heading numbering; 0 = none */
 	int last_was_item, last_was_kept;
 	int break_after;
-	int frames, title;       /* title: paragraphs are a slide's title */
+	int frames, title; /* title: paragraphs are a slide's title */
 	struct odf_list list[ODF_LISTS_MAX];
 	int lists;
 };
 
 struct odf {
-	struct writer *w;        /* current writer: document or notes */
+	struct writer *w; /* current writer: document or notes */
 	struct writer *document, *notes;
 	struct zip zip;
 	struct odf_styles *styles;
-	struct odf_lists *counters;   /* numbers of list items */
-	int skip;                /* depth inside a skipped element */
+	struct odf_lists *counters; /* numbers of list items */
+	int skip;                   /* depth inside a skipped element */
 	int in_body, spreadsheet, is_text;
-	long pages;              /* page count of the last layout, from the statistics; 0: unknown */
+	long pages; /* page count of the last layout, from the statistics; 0: unknown */
 	int page;
 	struct odf_flow flow, outer[ODF_DEPTH_MAX];
 	int flows;
-	unsigned char hides[ODF_DEPTH_MAX];   /* for each open paragraph, span, section and table */
-	int open, hide, raised;  /* hide: number of hidden open elements */
+	unsigned char hides[ODF_DEPTH_MAX]; /* for each open paragraph, span, section and table */
+	int open, hide, raised;             /* hide: number of hidden open elements */
 	size_t hidden;
 	struct odf_cells cells[WRITER_TABLES];
 	int tables;
-	char *sheet;             /* name of a sheet without text so far */
-	const char *lead;        /* written before the next text, "Notes: " */
+	char *sheet;      /* name of a sheet without text so far */
+	const char *lead; /* written before the next text, "Notes: " */
 	size_t note;
 	int next_is_title;
 };
 
 /* ---- odf_text.c: what the elements of the body do to the document ---- */
 
-void odf_page(struct odf *, long number);                 /* begin a page or slide; number 0: the next one */
-void odf_page_break(struct odf *, long number);           /* the same, before a paragraph or table */
-void odf_hide_begin(struct odf *, int hidden);            /* begin an element; a hidden one hides all inside it */
+void odf_page(struct odf *, long number);       /* begin a page or slide; number 0: the next one */
+void odf_page_break(struct odf *, long number); /* the same, before a paragraph or table */
+void odf_hide_begin(struct odf *, int hidden);  /* begin an element; a hidden one hides all inside it */
 void odf_hide_end(struct odf *);
 void odf_paragraph_begin(struct odf *, int is_heading, const struct xml_attr *, size_t n);
 void odf_paragraph_end(struct odf *);
-void odf_shown(struct odf *, const char *s, size_t n);    /* write text of a visible paragraph; count text of a hidden one */
+/* write text of a visible paragraph; count text of a hidden one */
+void odf_shown(struct odf *, const char *s, size_t n);
 void odf_blanks(struct odf *, long count);
 void odf_line_break(struct odf *);
-void odf_box_begin(struct odf *);                         /* begin a text box with its own paragraphs */
+void odf_box_begin(struct odf *); /* begin a text box with its own paragraphs */
 void odf_box_end(struct odf *);
-void odf_note_begin(struct odf *);                        /* write "[1]"; the note's text follows at the end of the document */
+/* write "[1]"; the note's text follows at the end of the document */
+void odf_note_begin(struct odf *);
 void odf_note_body_begin(struct odf *);
 void odf_note_body_end(struct odf *);
 void odf_object(struct odf *, const struct xml_attr *href);
@@ -72,10 +81,12 @@ struct odf_lists *odf_lists_new(void);
 void odf_lists_free(struct odf_lists *);
 void odf_list_begin(struct odf *, const struct xml_attr *, size_t n);
 void odf_list_end(struct odf *);
-void odf_list_adopt(struct odf *, const char *style);     /* set the list's style from its paragraph (NULL = none), unless it has one */
+/* set the list's style from its paragraph (NULL = none), unless it has one */
+void odf_list_adopt(struct odf *, const char *style);
 void odf_item_begin(struct odf *, int header, const struct xml_attr *start);
-void odf_item_label(struct odf *);                        /* count the item; put indent and label into the writer's prefix */
-void odf_item_without_text(struct odf *);                 /* count an item without text */
+/* count the item; put indent and label into the writer's prefix */
+void odf_item_label(struct odf *);
+void odf_item_without_text(struct odf *); /* count an item without text */
 
 /* ---- odf_tables.c ---- */
 
@@ -85,7 +96,8 @@ void odf_row_begin(struct odf *, const struct xml_attr *times);
 void odf_row_end(struct odf *);
 void odf_cell_begin(struct odf *, const struct xml_attr *times);
 void odf_cell_end(struct odf *);
-void odf_cells_covered(struct odf *, const struct xml_attr *times);   /* cells covered by a merged cell; they have no text */
-void odf_cells_open(struct odf *);                        /* open the rows and cells around the next text */
+/* cells covered by a merged cell; they have no text */
+void odf_cells_covered(struct odf *, const struct xml_attr *times);
+void odf_cells_open(struct odf *); /* open the rows and cells around the next text */
 
 #endif

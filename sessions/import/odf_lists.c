@@ -1,8 +1,8 @@
 /* sessions/import/odf_lists.c - numbers of list items of an OpenDocument file.
  *
- * A list style says how items are numbered, a list counts them.  Two lists of one style count separately, even if one is in a
- * note inside the other.  A list may continue an earlier count (OpenDocument 1.3, part 3, text:list): `continue-list` names the
- * earlier list, `continue-numbering` means the last list of the same style. */
+ * A list style says how items are numbered, a list counts them. Two lists of one style count separately, even if one is
+ * in a note inside the other. A list may continue an earlier count (OpenDocument 1.3, part 3, text:list):
+ * `continue-list` names the earlier list, `continue-numbering` means the last list of the same style. */
 #include "sessions/import/odf.h"
 
 #include <stdlib.h>
@@ -10,11 +10,15 @@
 
 enum { COUNTERS_MAX = 65536, NAMES_MAX = 4096 };
 
-struct counter { long count[LIST_LEVELS]; };
+struct counter {
+	long count[LIST_LEVELS];
+};
 struct odf_lists {
 	struct counter *counter;
 	size_t n_counter;
-	struct { size_t name, counter; } named[NAMES_MAX];   /* ring buffer: hash of a list's xml:id, and its counter */
+	struct {
+		size_t name, counter;
+	} named[NAMES_MAX]; /* ring buffer: hash of a list's xml:id, and its counter */
 	size_t n_named;
 };
 
@@ -50,7 +54,8 @@ static int find_counter(const struct odf_lists *s, const struct xml_attr *name, 
 }
 
 /* Give the list a style and a counter: a new one, or the one that it continues. */
-static void list_join(struct odf *x, struct odf_list *l, struct odf_list_style *style, int goes_on, const struct xml_attr *other)
+static void list_join(struct odf *x, struct odf_list *l, struct odf_list_style *style, int goes_on,
+                      const struct xml_attr *other)
 {
 	l->style = style;
 	if (!style)
@@ -66,18 +71,21 @@ void odf_list_begin(struct odf *x, const struct xml_attr *a, size_t n)
 	struct odf_flow *f = &x->flow;
 	const struct xml_attr *name = xml_attr(a, n, "style-name"), *id = xml_attr(a, n, "id");
 	struct odf_list *outer = f->lists ? &f->list[f->lists - 1] : NULL, *l;
-	struct odf_list_style *style = name ? odf_list_style(x->styles, name->value, name->n) : outer ? outer->style : NULL;
+	struct odf_list_style *style = name    ? odf_list_style(x->styles, name->value, name->n)
+	                               : outer ? outer->style
+	                                       : NULL;
 
 	if (f->lists == ODF_LISTS_MAX) {
 		x->skip++;
 		return;
 	}
 	l = &f->list[f->lists++];
-	*l = (struct odf_list){.style = style};
+	*l = (struct odf_list){ .style = style };
 	if (outer && style == outer->style)
 		l->counter = outer->counter;
 	else
-		list_join(x, l, style, xml_attr_is(a, n, "continue-numbering", "true"), xml_attr(a, n, "continue-list"));
+		list_join(x, l, style, xml_attr_is(a, n, "continue-numbering", "true"),
+		          xml_attr(a, n, "continue-list"));
 	if (id && style) {
 		x->counters->named[x->counters->n_named % NAMES_MAX].name = odf_name_hash('l', id->value, id->n);
 		x->counters->named[x->counters->n_named++ % NAMES_MAX].counter = l->counter;
@@ -145,7 +153,7 @@ void odf_item_label(struct odf *x)
 void odf_item_without_text(struct odf *x)
 {
 	struct odf_flow *f = &x->flow;
-	struct str label = {0};
+	struct str label = { 0 };
 
 	if (!f->lists || !f->list[f->lists - 1].first || !f->list[f->lists - 1].style)
 		return;

@@ -1,35 +1,38 @@
-/* sessions/import/odf_styles.c - styles of an OpenDocument file, as far as they affect the text: headings, hidden and raised text, page
- * breaks, numbering of lists and headings (OpenDocument 1.3, part 3, chapters 16, 17, 19 and 20).
+/* sessions/import/odf_styles.c - styles of an OpenDocument file, as far as they affect the text: headings, hidden and
+ * raised text, page breaks, numbering of lists and headings (OpenDocument 1.3, part 3, chapters 16, 17, 19 and 20).
  *
- * Named styles are in styles.xml, automatic ones in content.xml.  A style inherits unset properties from its parent. */
+ * Named styles are in styles.xml, automatic ones in content.xml. A style inherits unset properties from its parent. */
 #include "sessions/import/import_private.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define STYLES_MAX 32768
-#define LISTS_MAX 4096
+#define STYLES_MAX  32768
+#define LISTS_MAX   4096
 #define PARENTS_MAX 8
 
 enum { SAYS_NOTHING = -1 };
 
 struct style {
-	char family;         /* first letter of the family's name */
+	char family; /* first letter of the family's name */
 	char *name, *parent, *list;
-	int level, hidden, raised, kept, before, after;   /* SAYS_NOTHING (unset), or a value of struct odf_look */
+	int level, hidden, raised, kept, before, after; /* SAYS_NOTHING (unset), or a value of struct odf_look */
 	long page_number;
 };
-struct list { char *name; struct odf_list_style style; };
+struct list {
+	char *name;
+	struct odf_list_style style;
+};
 
 struct odf_styles {
 	struct style *style;
-	size_t n_style, *slot, n_slot;   /* slot: hash table of indexes + 1 */
+	size_t n_style, *slot, n_slot; /* slot: hash table of indexes + 1 */
 	struct list *list;
 	size_t n_list;
 	struct list_level outline[LIST_LEVELS];
-	struct style *open;              /* current style */
-	struct list_level *levels;       /* levels of the current list style */
+	struct style *open;        /* current style */
+	struct list_level *levels; /* levels of the current list style */
 };
 
 static char *attr_copy(const struct xml_attr *a)
@@ -48,7 +51,8 @@ size_t odf_name_hash(char family, const char *name, size_t n)
 
 static const struct style *find_style(const struct odf_styles *x, char family, const char *name, size_t n)
 {
-	for (size_t i = odf_name_hash(family, name, n) % (x->n_slot ? x->n_slot : 1); x->n_slot && x->slot[i]; i = (i + 1) % x->n_slot) {
+	for (size_t i = odf_name_hash(family, name, n) % (x->n_slot ? x->n_slot : 1); x->n_slot && x->slot[i];
+	     i = (i + 1) % x->n_slot) {
 		const struct style *s = &x->style[x->slot[i] - 1];
 		if (s->family == family && strlen(s->name) == n && !memcmp(s->name, name, n))
 			return s;
@@ -58,7 +62,8 @@ static const struct style *find_style(const struct odf_styles *x, char family, c
 
 static struct style *add_style(struct odf_styles *x, const struct xml_attr *a, size_t n)
 {
-	const struct xml_attr *family = xml_attr(a, n, "family"), *name = xml_attr(a, n, "name"), *display = xml_attr(a, n, "display-name");
+	const struct xml_attr *family = xml_attr(a, n, "family"), *name = xml_attr(a, n, "name"),
+			      *display = xml_attr(a, n, "display-name");
 	struct style *s;
 	size_t i;
 
@@ -70,15 +75,23 @@ static struct style *add_style(struct odf_styles *x, const struct xml_attr *a, s
 		x->slot = xcalloc(x->n_slot, sizeof *x->slot);
 	}
 	s = &x->style[x->n_style++];
-	*s = (struct style){.family = family->value[0], .name = attr_copy(name), .parent = attr_copy(xml_attr(a, n, "parent-style-name")),
-	                    .list = attr_copy(xml_attr(a, n, "list-style-name")), .level = SAYS_NOTHING, .hidden = SAYS_NOTHING, .raised = SAYS_NOTHING,
-	                    .kept = SAYS_NOTHING, .before = SAYS_NOTHING, .after = SAYS_NOTHING};
+	*s = (struct style){ .family = family->value[0],
+		             .name = attr_copy(name),
+		             .parent = attr_copy(xml_attr(a, n, "parent-style-name")),
+		             .list = attr_copy(xml_attr(a, n, "list-style-name")),
+		             .level = SAYS_NOTHING,
+		             .hidden = SAYS_NOTHING,
+		             .raised = SAYS_NOTHING,
+		             .kept = SAYS_NOTHING,
+		             .before = SAYS_NOTHING,
+		             .after = SAYS_NOTHING };
 	for (i = odf_name_hash(s->family, s->name, name->n) % x->n_slot; x->slot[i]; i = (i + 1) % x->n_slot)
 		;
 	x->slot[i] = x->n_style;
 	if (xml_attr(a, n, "default-outline-level"))
 		s->level = (int)xml_number(xml_attr(a, n, "default-outline-level"), 0);
-	else if (s->family == 'p' && ((name->n == 5 && !memcmp(name->value, "Title", 5)) || xml_attr_is(display, display ? 1 : 0, "display-name", "Title")))
+	else if (s->family == 'p' && ((name->n == 5 && !memcmp(name->value, "Title", 5)) ||
+	                              xml_attr_is(display, display ? 1 : 0, "display-name", "Title")))
 		s->level = 1;
 	if (memmem(name->value, name->n, "Preformatted", 12) || memmem(name->value, name->n, "Source_20_Code", 14))
 		s->kept = 1;
@@ -105,10 +118,11 @@ static void read_properties(struct style *s, const struct xml_attr *a, size_t n)
 			s->after = attr_equals(&a[i], "page");
 		else if (!strcmp(name, "page-number") && xml_number(&a[i], 0) > 0)
 			s->page_number = xml_number(&a[i], 0);
-		else if (!strcmp(name, "display"))   /* "none" for text, "false" for a table */
+		else if (!strcmp(name, "display")) /* "none" for text, "false" for a table */
 			s->hidden = attr_equals(&a[i], "none") || attr_equals(&a[i], "false");
 		else if (!strcmp(name, "text-position"))
-			s->raised = (a[i].n >= 5 && !memcmp(a[i].value, "super", 5)) || (a[i].n && a[i].value[0] != '-' && xml_number(&a[i], 0) > 0);
+			s->raised = (a[i].n >= 5 && !memcmp(a[i].value, "super", 5)) ||
+			            (a[i].n && a[i].value[0] != '-' && xml_number(&a[i], 0) > 0);
 	}
 }
 
@@ -122,7 +136,7 @@ static void add_list(struct odf_styles *x, const struct xml_attr *name)
 		return;
 	x->list = xrealloc(x->list, (x->n_list + 1) * sizeof *x->list);
 	l = &x->list[x->n_list++];
-	*l = (struct list){.name = attr_copy(name)};
+	*l = (struct list){ .name = attr_copy(name) };
 	list_levels_begin(l->style.level);
 	for (int i = 0; i < LIST_LEVELS; i++)
 		l->style.level[i].format = LIST_BULLET;
@@ -156,8 +170,11 @@ static void read_level(struct list_level *levels, const struct xml_attr *a, size
 	if (!format || !format->n)
 		return;
 	l->as_columns = !xml_attr_is(a, n, "num-letter-sync", "true");
-	l->format = *format->value == 'a' ? LIST_LETTER : *format->value == 'A' ? LIST_CAPITAL_LETTER : *format->value == 'i' ? LIST_ROMAN :
-	            *format->value == 'I' ? LIST_CAPITAL_ROMAN : LIST_DECIMAL;
+	l->format = *format->value == 'a'   ? LIST_LETTER
+	            : *format->value == 'A' ? LIST_CAPITAL_LETTER
+	            : *format->value == 'i' ? LIST_ROMAN
+	            : *format->value == 'I' ? LIST_CAPITAL_ROMAN
+	                                    : LIST_DECIMAL;
 	add_text(l, xml_attr(a, n, "num-prefix"));
 	for (long i = shown < 1 ? number : shown > number ? 1 : number - shown + 1; i <= number; i++) {
 		size_t k = strlen(l->pattern);
@@ -221,7 +238,7 @@ static void on_end(void *ud, const char *name)
 
 struct odf_styles *odf_styles_read(const struct zip_entry *styles, const struct zip_entry *content)
 {
-	static const struct xml_handler handler = {.start = on_start, .end = on_end};
+	static const struct xml_handler handler = { .start = on_start, .end = on_end };
 	struct odf_styles *x = xcalloc(1, sizeof *x);
 
 	list_levels_begin(x->outline);
@@ -246,8 +263,13 @@ static void inherit(int *value, int from)
 void odf_style(const struct odf_styles *x, const char *family, const struct xml_attr *name, struct odf_look *out)
 {
 	const struct style *s = name ? find_style(x, *family, name->value, name->n) : NULL;
-	struct style all = {.level = SAYS_NOTHING, .hidden = SAYS_NOTHING, .raised = SAYS_NOTHING, .kept = SAYS_NOTHING, .before = SAYS_NOTHING,
-	                    .after = SAYS_NOTHING, .page_number = s ? s->page_number : 0};
+	struct style all = { .level = SAYS_NOTHING,
+		             .hidden = SAYS_NOTHING,
+		             .raised = SAYS_NOTHING,
+		             .kept = SAYS_NOTHING,
+		             .before = SAYS_NOTHING,
+		             .after = SAYS_NOTHING,
+		             .page_number = s ? s->page_number : 0 };
 
 	for (int i = 0; s && i < PARENTS_MAX; i++) {
 		inherit(&all.level, s->level);
@@ -259,8 +281,14 @@ void odf_style(const struct odf_styles *x, const char *family, const struct xml_
 		all.list = all.list ? all.list : s->list;
 		s = s->parent ? find_style(x, *family, s->parent, strlen(s->parent)) : NULL;
 	}
-	*out = (struct odf_look){.level = all.level > 0 ? all.level : 0, .hidden = all.hidden == 1, .raised = all.raised == 1, .kept = all.kept == 1,
-	                         .break_before = all.before == 1, .break_after = all.after == 1, .page_number = all.page_number, .list = all.list};
+	*out = (struct odf_look){ .level = all.level > 0 ? all.level : 0,
+		                  .hidden = all.hidden == 1,
+		                  .raised = all.raised == 1,
+		                  .kept = all.kept == 1,
+		                  .break_before = all.before == 1,
+		                  .break_after = all.after == 1,
+		                  .page_number = all.page_number,
+		                  .list = all.list };
 }
 
 void odf_styles_free(struct odf_styles *x)

@@ -56,7 +56,7 @@ void odf_table_begin(struct odf *x, const struct xml_attr *a, size_t n)
 	if (x->w == x->document)
 		writer_table_begin(x->w);
 	if (x->tables++ < WRITER_TABLES)
-		x->cells[x->tables - 1] = (struct odf_cells){0};
+		x->cells[x->tables - 1] = (struct odf_cells){ 0 };
 }
 
 void odf_table_end(struct odf *x)
@@ -79,7 +79,7 @@ void odf_row_begin(struct odf *x, const struct xml_attr *rows)
 	struct odf_cells *t = cells_now(x);
 
 	if (t)
-		*t = (struct odf_cells){.rows = repeat_count(rows)};
+		*t = (struct odf_cells){ .rows = repeat_count(rows) };
 }
 
 void odf_row_end(struct odf *x)
@@ -118,7 +118,7 @@ void odf_cell_end(struct odf *x)
 		writer_cell_repeat(x->w, t->times - 1);
 	else
 		t->empty += t->times;
-	t->cell_begun = 1;   /* text between two cells belongs to the first */
+	t->cell_begun = 1; /* text between two cells belongs to the first */
 }
 
 void odf_cells_covered(struct odf *x, const struct xml_attr *times)

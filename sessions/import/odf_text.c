@@ -18,7 +18,8 @@ void odf_page(struct odf *x, long number)
 
 void odf_page_break(struct odf *x, long number)
 {
-	int first = x->document->page_due && !x->document->doc->n_mark;   /* the first page has no text yet, so the break belongs to it */
+	/* the first page has no text yet, so the break belongs to it */
+	int first = x->document->page_due && !x->document->doc->n_mark;
 
 	if (x->flows || x->tables || x->spreadsheet || (first && number <= 0))
 		return;
@@ -204,7 +205,7 @@ void odf_line_break(struct odf *x)
 	if (x->hide)
 		return;
 	writer_line(x->w, x->flow.begun);
-	x->flow.blank = 0;   /* a blank after the break is written */
+	x->flow.blank = 0; /* a blank after the break is written */
 }
 
 /* ---- frames, notes, objects ---- */
@@ -214,7 +215,7 @@ static void flow_begin(struct odf *x)
 	if (x->flows < ODF_DEPTH_MAX)
 		x->outer[x->flows] = x->flow;
 	x->flows++;
-	x->flow = (struct odf_flow){.title = x->next_is_title};
+	x->flow = (struct odf_flow){ .title = x->next_is_title };
 	x->next_is_title = 0;
 	x->w->pre = 0;
 }
@@ -279,7 +280,7 @@ static int is_utf8(const char *p, size_t n)
 /* Write a formula, which is a separate MathML file. */
 void odf_object(struct odf *x, const struct xml_attr *href)
 {
-	struct str path = {0};
+	struct str path = { 0 };
 	const struct zip_entry *z;
 
 	if (!href || x->hide)

@@ -33,7 +33,7 @@ void origin_copy(struct doc_origin *to, const struct doc_origin *from)
 void origin_free(struct doc_origin *o)
 {
 	free(o->path);
-	*o = (struct doc_origin){0};
+	*o = (struct doc_origin){ 0 };
 }
 
 /* Compute the file's SHA-256; -1: read error. */

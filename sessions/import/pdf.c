@@ -1,7 +1,7 @@
 /* sessions/import/pdf.c - cleans the text that pdftotext prints.
  *
- * Splits it into pages at form feeds, drops running heads and feet, joins words divided at line ends, replaces ligatures by letters.
- * The text is as untrusted as the PDF and is parsed in the jail, too. */
+ * Splits it into pages at form feeds, drops running heads and feet, joins words divided at line ends, replaces
+ * ligatures by letters. The text is as untrusted as the PDF and is parsed in the jail, too. */
 #include "sessions/import/import_private.h"
 #include "engine/base/utf8.h"
 
@@ -9,32 +9,38 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define EDGE 3             /* lines at the top and bottom of a page that may be running heads or feet */
-#define NEAR 4             /* pages before and after that are compared: a chapter's head recurs only nearby */
-#define PAGES_NAMED 12     /* most pages without text listed in the notice */
+#define EDGE        3  /* lines at the top and bottom of a page that may be running heads or feet */
+#define NEAR        4  /* pages before and after that are compared: a chapter's head recurs only nearby */
+#define PAGES_NAMED 12 /* most pages without text listed in the notice */
 
-struct pdf_line { size_t at, n; };   /* trimmed; n = 0: blank */
-struct page { size_t line, n_line; int text; };
+struct pdf_line {
+	size_t at, n;
+}; /* trimmed; n = 0: blank */
+struct page {
+	size_t line, n_line;
+	int text;
+};
 
 struct pdf {
-	struct str raw;            /* UTF-8, ligatures replaced */
+	struct str raw; /* UTF-8, ligatures replaced */
 	struct pdf_line *line;
 	size_t n_line, cap_line;
 	struct page *page;
 	size_t n_page, cap_page;
-	unsigned char *drop;       /* [n_line] 1: repeats; 2: dropped for good (see drop_heads_and_feet) */
+	unsigned char *drop; /* [n_line] 1: repeats; 2: dropped for good (see drop_heads_and_feet) */
 };
 
 /* ---- characters ---- */
 
 static void clean_characters(struct str *out, const char *p, size_t n, size_t *replaced)
 {
-	static const char *const ligature[] = {"ff", "fi", "fl", "ffi", "ffl", "st", "st"};
+	static const char *const ligature[] = { "ff", "fi", "fl", "ffi", "ffl", "st", "st" };
 
 	for (size_t i = 0; i < n;) {
 		int32_t cp;
 		size_t len, from = i;
-		while (i < n && (unsigned char)p[i] < 0x80 && ((unsigned char)p[i] >= ' ' || p[i] == '\n' || p[i] == '\f' || p[i] == '\t'))
+		while (i < n && (unsigned char)p[i] < 0x80 &&
+		       ((unsigned char)p[i] >= ' ' || p[i] == '\n' || p[i] == '\f' || p[i] == '\t'))
 			i++;
 		str_add(out, p + from, i - from);
 		if (i == n)
@@ -67,7 +73,7 @@ static void add_line(struct pdf *f, size_t at, size_t n)
 		f->cap_line = f->cap_line ? 2 * f->cap_line : 1024;
 		f->line = xrealloc(f->line, f->cap_line * sizeof *f->line);
 	}
-	f->line[f->n_line++] = (struct pdf_line){at, n};
+	f->line[f->n_line++] = (struct pdf_line){ at, n };
 }
 
 static void add_page(struct pdf *f, size_t at, size_t end)
@@ -79,7 +85,7 @@ static void add_page(struct pdf *f, size_t at, size_t end)
 		f->page = xrealloc(f->page, f->cap_page * sizeof *f->page);
 	}
 	pg = &f->page[f->n_page++];
-	*pg = (struct page){.line = f->n_line};
+	*pg = (struct page){ .line = f->n_line };
 	while (at < end) {
 		const char *nl = memchr(f->raw.p + at, '\n', end - at);
 		size_t stop = nl ? (size_t)(nl - f->raw.p) : end;
@@ -112,7 +118,8 @@ static int small_letter(const char *p, size_t n)
 	if (!n)
 		return 0;
 	utf8_decode(p, n, &cp);
-	return (cp >= 'a' && cp <= 'z') || (cp >= 0xdf && cp < 0x250 && cp != 0xf7) || (cp >= 0x3ac && cp <= 0x3ce) || (cp >= 0x430 && cp <= 0x45f);
+	return (cp >= 'a' && cp <= 'z') || (cp >= 0xdf && cp < 0x250 && cp != 0xf7) || (cp >= 0x3ac && cp <= 0x3ce) ||
+	       (cp >= 0x430 && cp <= 0x45f);
 }
 
 /* Index of the k-th line with text from the top (or bottom) of a page; SIZE_MAX: none. */
@@ -169,7 +176,10 @@ static int is_number(const struct pdf *f, size_t l)
 	return digits && n <= 20 && digits <= 8 && (!letters || (letters <= 6 && !strncasecmp(p, "page ", 5)));
 }
 
-struct seen { uint64_t shape; size_t n; };
+struct seen {
+	uint64_t shape;
+	size_t n;
+};
 
 static int by_shape(const void *a, const void *b)
 {
@@ -205,7 +215,7 @@ static void drop_edge(struct pdf *f, int bottom, int k)
 		size_t l = edge_line(f, &f->page[i], bottom, k);
 		if (l == SIZE_MAX)
 			continue;
-		s[n++] = (struct seen){line_shape(f, l), 1};
+		s[n++] = (struct seen){ line_shape(f, l), 1 };
 		numbers += is_number(f, l) != 0;
 	}
 	qsort(s, n, sizeof *s, by_shape);
@@ -222,7 +232,8 @@ static void drop_edge(struct pdf *f, int bottom, int k)
 			continue;
 		key.shape = line_shape(f, l);
 		at = bsearch(&key, s, kinds, sizeof *s, by_shape);
-		if ((at && (at->n >= need || (at->n >= 3 && count_nearby(f, i, l, bottom, k) >= 2))) || (is_number(f, l) && numbers >= 3 && numbers * 2 >= n))
+		if ((at && (at->n >= need || (at->n >= 3 && count_nearby(f, i, l, bottom, k) >= 2))) ||
+		    (is_number(f, l) && numbers >= 3 && numbers * 2 >= n))
 			f->drop[l] |= 1;
 	}
 	free(s);
@@ -241,7 +252,8 @@ static int is_capital_head(const struct pdf *f, size_t l)
 	for (; i < n; i++) {
 		if (small_letter(p + i, n - i))
 			return 0;
-		letters += (p[i] >= 'A' && p[i] <= 'Z') || (unsigned char)p[i] == 0xd0;   /* lead byte of most Cyrillic capitals */
+		/* lead byte of most Cyrillic capitals */
+		letters += (p[i] >= 'A' && p[i] <= 'Z') || (unsigned char)p[i] == 0xd0;
 	}
 	return letters >= 4;
 }
@@ -292,7 +304,7 @@ static void drop_heads_and_feet(struct pdf *f)
 					continue;
 				gone = f->drop[l] != 0;
 				if (gone)
-					f->drop[l] = 3;   /* final, also for the pass from the other edge */
+					f->drop[l] = 3; /* final, also for the pass from the other edge */
 			}
 		}
 	}
@@ -307,12 +319,16 @@ static int is_letter(const char *p, size_t n)
 	if (!n)
 		return 0;
 	utf8_decode(p, n, &cp);
-	return (cp >= 'a' && cp <= 'z') || (cp >= 'A' && cp <= 'Z') || (cp >= 0xc0 && cp < 0x2000 && cp != 0xd7 && cp != 0xf7);
+	return (cp >= 'a' && cp <= 'z') || (cp >= 'A' && cp <= 'Z') ||
+	       (cp >= 0xc0 && cp < 0x2000 && cp != 0xd7 && cp != 0xf7);
 }
 
 /* Sorted hashes of hyphenated words found inside lines.  Not a hash table: a hostile text could put all words into
  * one slot. */
-struct words { uint64_t *hash; size_t n; };
+struct words {
+	uint64_t *hash;
+	size_t n;
+};
 
 static uint64_t word_hash(const char *a, size_t n_a, const char *b, size_t n_b)
 {
@@ -330,7 +346,8 @@ static size_t word_before(const char *p, size_t at)
 {
 	size_t n = 0;
 
-	while (n < at && n < 64 && ((p[at - n - 1] | 32) >= 'a' || (unsigned char)p[at - n - 1] >= 0x80) && (unsigned char)p[at - n - 1] != '|')
+	while (n < at && n < 64 && ((p[at - n - 1] | 32) >= 'a' || (unsigned char)p[at - n - 1] >= 0x80) &&
+	       (unsigned char)p[at - n - 1] != '|')
 		n++;
 	return n;
 }
@@ -374,7 +391,8 @@ static void words_collect(struct words *w, const struct str *t)
 
 /* Length of a hyphen at the end of line l that divides a word continued on the next line; 0: none.  *keep: the
  * hyphen belongs to the word. */
-static size_t dividing_hyphen(const struct pdf *f, const struct words *w, const struct pdf_line *l, const struct pdf_line *next, int *keep)
+static size_t dividing_hyphen(const struct pdf *f, const struct words *w, const struct pdf_line *l,
+                              const struct pdf_line *next, int *keep)
 {
 	const char *p = f->raw.p + l->at, *q = f->raw.p + next->at;
 	size_t mark = 0, a, b;
@@ -430,7 +448,7 @@ static void write_page(const struct pdf *f, const struct words *w, const struct 
 /* Add the notice "14 of 311 pages hold no text (scanned?): 3, 17, ...". */
 static void note_empty_pages(const struct pdf *f, struct doc *d)
 {
-	struct str list = {0};
+	struct str list = { 0 };
 	size_t empty = 0;
 
 	for (size_t i = 0; i < f->n_page; i++) {
@@ -442,13 +460,14 @@ static void note_empty_pages(const struct pdf *f, struct doc *d)
 			str_adds(&list, ", ...");
 	}
 	if (empty)
-		doc_note(d, "%zu of %zu pages hold%s no text (scanned?): %s", empty, f->n_page, empty == 1 ? "s" : "", list.p);
+		doc_note(d, "%zu of %zu pages hold%s no text (scanned?): %s", empty, f->n_page, empty == 1 ? "s" : "",
+		         list.p);
 	str_free(&list);
 }
 
 static void write_pages(const struct pdf *f, struct doc *d)
 {
-	struct words w = {0};
+	struct words w = { 0 };
 	char label[16];
 
 	words_collect(&w, &f->raw);
@@ -468,7 +487,7 @@ static void write_pages(const struct pdf *f, struct doc *d)
 
 int pdf_import(const char *p, size_t n, struct doc *d, struct err *e)
 {
-	struct pdf f = {0};
+	struct pdf f = { 0 };
 	size_t replaced = 0, with_text = 0;
 	int rc = 0;
 
@@ -481,7 +500,10 @@ int pdf_import(const char *p, size_t n, struct doc *d, struct err *e)
 	for (size_t i = 0; i < f.n_page; i++)
 		with_text += f.page[i].text != 0;
 	if (!with_text) {
-		rc = err_set(e, ERR_DOCUMENT, "holds no text on its %zu page%s: they are pictures (scanned?); ocrmypdf makes text of them", f.n_page, f.n_page == 1 ? "" : "s");
+		rc = err_set(
+			e, ERR_DOCUMENT,
+			"holds no text on its %zu page%s: they are pictures (scanned?); ocrmypdf makes text of them",
+			f.n_page, f.n_page == 1 ? "" : "s");
 	} else {
 		drop_heads_and_feet(&f);
 		write_pages(&f, d);
@@ -494,7 +516,8 @@ int pdf_import(const char *p, size_t n, struct doc *d, struct err *e)
 		}
 		note_empty_pages(&f, d);
 		if (replaced)
-			doc_note(d, "%zu byte sequence%s cannot be decoded: replaced by U+FFFD", replaced, replaced == 1 ? " that" : "s that");
+			doc_note(d, "%zu byte sequence%s cannot be decoded: replaced by U+FFFD", replaced,
+			         replaced == 1 ? " that" : "s that");
 	}
 	str_free(&f.raw);
 	free(f.line);

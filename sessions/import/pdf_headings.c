@@ -37,8 +37,8 @@ static size_t spread_title(const struct str *page, size_t at, size_t n, int *lev
 	int single = is_section_number(p + at, n);
 
 	*level = single ? 1 : n > 2 ? heading_number_level(p + at, n) : 0;
-	if (!*level || p[at] < '0' || p[at] > '9' || next >= page->n || p[next] != '\n' || !(end = title_end(page, next)) || end + 1 >= page->n ||
-	    p[end + 1] != '\n')
+	if (!*level || p[at] < '0' || p[at] > '9' || next >= page->n || p[next] != '\n' ||
+	    !(end = title_end(page, next)) || end + 1 >= page->n || p[end + 1] != '\n')
 		return 0;
 	next = end + 2;
 	stop = next < page->n ? memchr(p + next, '\n', page->n - next) : NULL;
@@ -99,10 +99,10 @@ static size_t heading_bytes(const struct str *page, size_t at, size_t n)
 
 /* ---- numbers in sequence ----
  *
- * "4.1 Nesting" as a line of a paragraph, or "6.3" with its title elsewhere on the page, is a heading only if its number is the next
- * in sequence. */
+ * "4.1 Nesting" as a line of a paragraph, or "6.3" with its title elsewhere on the page, is a heading only if its
+ * number is the next in sequence. */
 
-enum { PARTS_MOST = 5, MARKS_BACK = 32, BLOCKS_ON = 40 };   /* limits of the search: headings before, blocks after */
+enum { PARTS_MOST = 5, MARKS_BACK = 32, BLOCKS_ON = 40 }; /* limits of the search: headings before, blocks after */
 
 /* Parse the numbers of "6.2.1" at the start of a line.  Returns how many; *n = their bytes. */
 static int number_parts(const char *s, size_t len, int part[PARTS_MOST], size_t *n)
@@ -148,8 +148,10 @@ static int title_in_block(const struct doc *d, const struct str *page, size_t at
 	if (at < 2 || !strchr(".!?:)\"", p[-2]) || at + n + 1 >= page->n || p[n + 1] < 'A' || p[n + 1] > 'Z')
 		return 0;
 	parts = number_parts(p, n, part, &number);
-	return number + 2 < n && p[number] == ' ' && heading_title(p + number + 1, n - number - 1) && continues_title(p + number + 1, n - number - 1) &&
-	       is_next_number(d, p, n) ? parts : 0;
+	return number + 2 < n && p[number] == ' ' && heading_title(p + number + 1, n - number - 1) &&
+	                       continues_title(p + number + 1, n - number - 1) && is_next_number(d, p, n)
+	               ? parts
+	               : 0;
 }
 
 /* Find the title of the number at `at`, which pdftotext may print in another column, as a block followed by text.
@@ -159,18 +161,21 @@ static size_t title_elsewhere(const struct doc *d, const struct str *page, size_
 	const char *p = page->p, *end;
 	int blocks = 0;
 
-	if (!heading_number_level(p + at, *n) || at + *n + 1 >= page->n || p[at + *n + 1] != '\n' || !is_next_number(d, p + at, *n))
+	if (!heading_number_level(p + at, *n) || at + *n + 1 >= page->n || p[at + *n + 1] != '\n' ||
+	    !is_next_number(d, p + at, *n))
 		return 0;
-	for (at += *n; blocks++ < BLOCKS_ON && (end = memmem(p + at, page->n - at, "\n\n", 2)); ) {
+	for (at += *n; blocks++ < BLOCKS_ON && (end = memmem(p + at, page->n - at, "\n\n", 2));) {
 		size_t from = (size_t)(end - p) + 2, len, behind;
 
 		end = memchr(p + from, '\n', page->n - from);
 		len = end ? (size_t)(end - p) - from : 0;
 		if (heading_number_level(p + from, len))
-			return 0;   /* the title belongs to this number */
+			return 0; /* the title belongs to this number */
 		behind = from + len + 2;
-		if (len && behind < page->n && p[behind - 1] == '\n' && memchr(p + from, ' ', len) && heading_title(p + from, len) && !heading_level(p + from, len) &&
-		    continues_title(p + from, len) && (end = memchr(p + behind, '\n', page->n - behind)) && (size_t)(end - p) - behind > HEADING_LINE_BYTES / 2) {
+		if (len && behind < page->n && p[behind - 1] == '\n' && memchr(p + from, ' ', len) &&
+		    heading_title(p + from, len) && !heading_level(p + from, len) && continues_title(p + from, len) &&
+		    (end = memchr(p + behind, '\n', page->n - behind)) &&
+		    (size_t)(end - p) - behind > HEADING_LINE_BYTES / 2) {
 			*n = len;
 			return from;
 		}
@@ -188,7 +193,7 @@ static size_t mark_line(struct doc *d, const struct str *page, size_t at, size_t
 
 	*ends_block = 0;
 	if (!title && n && (title = spread_title(page, at, n, &level)) && !alone)
-		str_adds(&d->text, "\n");   /* make it begin a block */
+		str_adds(&d->text, "\n"); /* make it begin a block */
 	if (title) {
 		doc_mark(d, MARK_HEADING, level, d->text.n, p + at, title - at);
 		*ends_block = 1;
@@ -201,7 +206,7 @@ static size_t mark_line(struct doc *d, const struct str *page, size_t at, size_t
 		return at + n;
 	}
 	if (n && (title = title_elsewhere(d, page, at, &len))) {
-		struct str whole = {0};
+		struct str whole = { 0 };
 
 		if (!alone)
 			str_adds(&d->text, "\n");
@@ -224,7 +229,7 @@ static size_t mark_line(struct doc *d, const struct str *page, size_t at, size_t
 
 void pdf_mark_headings(struct doc *d, size_t from)
 {
-	struct str page = {0};
+	struct str page = { 0 };
 	int alone = 1;
 
 	str_add(&page, d->text.p + from, d->text.n - from);

@@ -1,8 +1,8 @@
 /* sessions/import/rtf.c - RTF: groups, control words and text in code pages (Rich Text Format Specification 1.9.1).
  *
- * Writes the text that a reader sees.  Hidden and deleted text, field codes, headers and footers are left out; labels of list items are
- * taken as stored.  Footnotes are numbered where they are referred to, "[1]", and follow at the end.  RTF does not store where pages
- * end. */
+ * Writes the text that a reader sees. Hidden and deleted text, field codes, headers and footers are left out; labels of
+ * list items are taken as stored. Footnotes are numbered where they are referred to, "[1]", and follow at the end. RTF
+ * does not store where pages end. */
 #include "sessions/import/rtf.h"
 
 #include <stdio.h>
@@ -17,9 +17,14 @@ enum { PAGE_SYMBOL = 2, PAGE_MAC = 10000, PAGE_WESTERN = 1252 };
 
 static const struct charset *charset_of_page(int page)
 {
-	static const struct { int page; const char *label; } others[] = {
-		{932, "shift_jis"}, {936, "gbk"}, {949, "euc-kr"}, {950, "big5"}, {866, "ibm866"}, {850, "ibm850"}, {437, "ibm850"}, {852, "ibm852"},
-		{737, "ibm737"}, {PAGE_MAC, "macintosh"}, {65001, "utf-8"}, {1361, "euc-kr"},
+	static const struct {
+		int page;
+		const char *label;
+	} others[] = {
+		{ 932, "shift_jis" },      { 936, "gbk" },     { 949, "euc-kr" },
+		{ 950, "big5" },           { 866, "ibm866" },  { 850, "ibm850" },
+		{ 437, "ibm850" },         { 852, "ibm852" },  { 737, "ibm737" },
+		{ PAGE_MAC, "macintosh" }, { 65001, "utf-8" }, { 1361, "euc-kr" },
 	};
 	char label[24];
 	const struct charset *c = NULL;
@@ -35,9 +40,12 @@ static const struct charset *charset_of_page(int page)
 /* Code page of an \fcharset; 0: the document's. */
 static int page_of_charset(int charset)
 {
-	static const struct { int charset, page; } pages[] = {
-		{0, PAGE_WESTERN}, {2, PAGE_SYMBOL}, {77, PAGE_MAC}, {128, 932}, {129, 949}, {130, 1361}, {134, 936}, {136, 950}, {161, 1253}, {162, 1254},
-		{163, 1258}, {177, 1255}, {178, 1256}, {186, 1257}, {204, 1251}, {222, 874}, {238, 1250},
+	static const struct {
+		int charset, page;
+	} pages[] = {
+		{ 0, PAGE_WESTERN }, { 2, PAGE_SYMBOL }, { 77, PAGE_MAC }, { 128, 932 },  { 129, 949 },  { 130, 1361 },
+		{ 134, 936 },        { 136, 950 },       { 161, 1253 },    { 162, 1254 }, { 163, 1258 }, { 177, 1255 },
+		{ 178, 1256 },       { 186, 1257 },      { 204, 1251 },    { 222, 874 },  { 238, 1250 },
 	};
 
 	for (size_t i = 0; i < sizeof pages / sizeof *pages; i++)
@@ -60,7 +68,7 @@ static void write_bytes(struct rtf *x)
 {
 	const struct rtf_font *f = rtf_font_now(x);
 	int page = f && f->page ? f->page : x->page, plain = 1;
-	struct str utf8 = {0};
+	struct str utf8 = { 0 };
 	size_t replaced = 0;
 
 	x->high = 0;
@@ -108,7 +116,7 @@ static void write_utf16_unit(struct rtf *x, long n)
 		x->high = cp;
 	else if (cp >= 0xdc00 && cp < 0xe000)
 		add_character(x, high ? 0x10000 + ((high - 0xd800) << 10) + (cp - 0xdc00) : 0xfffd);
-	else if (cp >= 0xf020 && cp < 0xf100)   /* symbol fonts use this private range */
+	else if (cp >= 0xf020 && cp < 0xf100) /* symbol fonts use this private range */
 		show_sign(x, (unsigned char)(cp & 0xff));
 	else
 		add_character(x, cp);
@@ -146,7 +154,7 @@ static void font_end(struct rtf *x)
 
 static void style_end(struct rtf *x)
 {
-	static const char *const program[] = {"Source Code;", "HTML Preformatted;", "Preformatted Text;"};
+	static const char *const program[] = { "Source Code;", "HTML Preformatted;", "Preformatted Text;" };
 	const char *s = x->name.p ? x->name.p : "";
 
 	for (size_t i = 0; x->n_style && i < sizeof program / sizeof *program; i++)
@@ -194,6 +202,7 @@ static void group_end(struct rtf *x)
 /* 1 for groups without document text. */
 static int is_nowhere(const char *word)
 {
+	/* clang-format off */
 	static const char *const words[] = {
 		"author", "bkmkend", "bkmkstart", "category", "colortbl", "comment", "company", "creatim", "datastore", "docvar", "filetbl", "fldinst",
 		"mgrow", "mlimLoc", "msubHide", "msupHide",
@@ -202,19 +211,22 @@ static int is_nowhere(const char *word)
 		"nonshppict", "objdata", "operator", "panose", "pict", "pgdsctbl", "private", "revtbl", "rsidtbl", "rxe", "shprslt", "sn", "sp", "sv", "tc",
 		"tcn", "themedata", "wgrffmtfilter", "xe", "xmlnstbl", "atnid", "atnauthor", "annotation", "atrfstart", "atrfend", "atntime", "atndate", "atnref",
 	};
+	/* clang-format on */
 
 	size_t n = strlen(word);
 
 	for (size_t i = 0; i < sizeof words / sizeof *words; i++)
 		if (!strcmp(word, words[i]))
 			return 1;
-	return n > 3 && *word == 'm' && !strcmp(word + n - 2, "Pr") && strcmp(word, "mnaryPr") != 0;   /* properties of a formula */
+	/* properties of a formula */
+	return n > 3 && *word == 'm' && !strcmp(word + n - 2, "Pr") && strcmp(word, "mnaryPr") != 0;
 }
 
 /* 1 for optional (\*) groups that contain document text. */
 static int is_text_though_starred(const char *word)
 {
-	static const char *const words[] = {"shpinst", "shptxt", "do", "ud", "moMath", "moMathPara", "footnote", "listtext", "pntext"};
+	static const char *const words[] = { "shpinst",    "shptxt",   "do",       "ud",    "moMath",
+		                             "moMathPara", "footnote", "listtext", "pntext" };
 
 	for (size_t i = 0; i < sizeof words / sizeof *words; i++)
 		if (!strcmp(word, words[i]))
@@ -222,14 +234,19 @@ static int is_text_though_starred(const char *word)
 	return 0;
 }
 
-static const struct sign { const char *word, *text; } signs[] = {
-	{"bullet", "•"}, {"emdash", "—"}, {"emspace", " "}, {"endash", "–"}, {"enspace", " "}, {"ldblquote", "“"}, {"lquote", "‘"},
-	{"qmspace", " "}, {"rdblquote", "”"}, {"rquote", "’"}, {"tab", " "}, {"zwj", ""}, {"zwnj", ""},
+static const struct sign {
+	const char *word, *text;
+} signs[] = {
+	{ "bullet", "•" },    { "emdash", "—" }, { "emspace", " " }, { "endash", "–" },    { "enspace", " " },
+	{ "ldblquote", "“" }, { "lquote", "‘" }, { "qmspace", " " }, { "rdblquote", "”" }, { "rquote", "’" },
+	{ "tab", " " },       { "zwj", "" },     { "zwnj", "" },
 };
 
 static const char *part_sign(const char *word)
 {
-	static const struct sign parts[] = {{"mnum", ""}, {"mden", "/"}, {"msup", "^"}, {"msub", "_"}, {"mdeg", "√"}};
+	static const struct sign parts[] = {
+		{ "mnum", "" }, { "mden", "/" }, { "msup", "^" }, { "msub", "_" }, { "mdeg", "√" }
+	};
 
 	for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
 		if (!strcmp(word, parts[i].word))
@@ -268,7 +285,7 @@ static void font_word(struct rtf *x, const char *word, long n)
 	struct rtf_font *f = x->n_font ? &x->font[x->n_font - 1] : NULL;
 
 	if (!strcmp(word, "f") && x->n_font < RTF_FONTS_MAX)
-		x->font[x->n_font++] = (struct rtf_font){.number = (int)n};
+		x->font[x->n_font++] = (struct rtf_font){ .number = (int)n };
 	else if (!strcmp(word, "fcharset") && f)
 		f->page = page_of_charset((int)n);
 	else if (!strcmp(word, "cpg") && f)
@@ -280,7 +297,7 @@ static void font_word(struct rtf *x, const char *word, long n)
 static void style_word(struct rtf *x, const char *word, long n)
 {
 	if (!strcmp(word, "s") && x->n_style < RTF_STYLES_MAX)
-		x->style[x->n_style++] = (struct rtf_style){.number = (int)n};
+		x->style[x->n_style++] = (struct rtf_style){ .number = (int)n };
 	else if (!strcmp(word, "outlinelevel") && x->n_style && n >= 0 && n < 9)
 		x->style[x->n_style - 1].level = (int)n + 1;
 }
@@ -288,7 +305,8 @@ static void style_word(struct rtf *x, const char *word, long n)
 /* Handle words about the paragraph; 0: not such a word. */
 static int paragraph_word(struct rtf *x, const char *word, long n)
 {
-	if (!strcmp(word, "par") || !strcmp(word, "sect") || !strcmp(word, "page") || !strcmp(word, "nestcell") || !strcmp(word, "nestrow")) {
+	if (!strcmp(word, "par") || !strcmp(word, "sect") || !strcmp(word, "page") || !strcmp(word, "nestcell") ||
+	    !strcmp(word, "nestrow")) {
 		rtf_paragraph_end(x);
 	} else if (!strcmp(word, "line")) {
 		writer_line(x->w, x->begun);
@@ -460,8 +478,8 @@ static void read_all(struct rtf *x)
 
 int rtf_import(const char *p, size_t n, struct doc *d, struct err *e)
 {
-	struct doc notes = {0};
-	struct writer document = {.doc = d}, notes_writer = {.doc = &notes};
+	struct doc notes = { 0 };
+	struct writer document = { .doc = d }, notes_writer = { .doc = &notes };
 	struct rtf *x = xcalloc(1, sizeof *x);
 
 	x->w = x->document = &document;
@@ -483,7 +501,8 @@ int rtf_import(const char *p, size_t n, struct doc *d, struct err *e)
 	if (x->hidden)
 		doc_note(d, HIDDEN_TEXT, x->hidden, x->hidden == 1 ? " was" : "s were");
 	if (x->replaced)
-		doc_note(d, "%zu byte sequence%s replaced by U+FFFD", x->replaced, x->replaced == 1 ? " that cannot be decoded was" : "s that cannot be decoded were");
+		doc_note(d, "%zu byte sequence%s replaced by U+FFFD", x->replaced,
+		         x->replaced == 1 ? " that cannot be decoded was" : "s that cannot be decoded were");
 	str_free(&x->bytes);
 	str_free(&x->name);
 	str_free(&x->label);

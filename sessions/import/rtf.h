@@ -11,54 +11,62 @@ enum rtf_to { RTF_TEXT, RTF_NOWHERE, RTF_FONTS, RTF_STYLES, RTF_LABEL /* label o
 
 struct rtf_group {
 	enum rtf_to to;
-	int hidden, raised;      /* properties of the text */
-	int skip;                /* bytes after \u that repeat its character in the code page */
+	int hidden, raised; /* properties of the text */
+	int skip;           /* bytes after \u that repeat its character in the code page */
 	int font;
-	int bracket, note, part; /* the group is a formula's bracket; a note; a formula's part, which begins at part_at */
+	/* the group is a formula's bracket; a note; a formula's part, which begins at part_at */
+	int bracket, note, part;
 	size_t part_at;
-	int heading, level, in_table, program;   /* paragraph properties to restore after a nested group */
-	int alternatives;        /* \upr: the text comes twice, in a code page and in Unicode; 1 = the first is still to come */
+	int heading, level, in_table, program; /* paragraph properties to restore after a nested group */
+	/* \upr: the text comes twice, in a code page and in Unicode; 1 = the first is still to come */
+	int alternatives;
 };
-struct rtf_font { int number, page, fixed, symbol; };   /* page: code page, 0 = the document's; fixed: fixed-width, as for program text */
-struct rtf_style { int number, level, program; };       /* level: heading level, 0 = none; program: program text */
+/* page: code page, 0 = the document's; fixed: fixed-width, as for program text */
+struct rtf_font {
+	int number, page, fixed, symbol;
+};
+struct rtf_style {
+	int number, level, program;
+}; /* level: heading level, 0 = none; program: program text */
 
 struct rtf {
-	struct writer *w;        /* current writer: document or notes */
+	struct writer *w; /* current writer: document or notes */
 	struct writer *document, *notes;
 	const char *p, *end;
 	struct rtf_group group[RTF_GROUPS_MAX], *g;
-	int depth, deeper;       /* deeper: open groups beyond RTF_GROUPS_MAX */
-	int starred;             /* 1: after \*, the next word's group is optional */
-	int page;                /* the document's code page */
+	int depth, deeper; /* deeper: open groups beyond RTF_GROUPS_MAX */
+	int starred;       /* 1: after \*, the next word's group is optional */
+	int page;          /* the document's code page */
 	struct rtf_font font[RTF_FONTS_MAX];
 	int n_font, default_font;
 	struct rtf_style style[RTF_STYLES_MAX];
 	int n_style;
-	struct str bytes;        /* text bytes not yet decoded, in the font's code page */
-	struct str name;         /* name of the current font or style */
-	int32_t high;            /* pending high surrogate */
-	int drop;                /* bytes still to skip after \u */
+	struct str bytes; /* text bytes not yet decoded, in the font's code page */
+	struct str name;  /* name of the current font or style */
+	int32_t high;     /* pending high surrogate */
+	int drop;         /* bytes still to skip after \u */
 	size_t hidden;
 	/* The paragraph and its surroundings. */
 	int begun, heading, level, in_table, program, kept, last_was_item, last_was_kept;
-	struct str label;        /* label of the list item that begins */
-	int table, row, cell;    /* 1: open */
+	struct str label;     /* label of the list item that begins */
+	int table, row, cell; /* 1: open */
 	size_t note;
-	int outer_last_was_item, outer_last_was_kept, outer_heading, outer_level, outer_in_table;   /* saved while a note is read */
-	size_t replaced;         /* undecodable byte sequences */
+	/* saved while a note is read */
+	int outer_last_was_item, outer_last_was_kept, outer_heading, outer_level, outer_in_table;
+	size_t replaced; /* undecodable byte sequences */
 };
 
 /* ---- rtf_text.c ---- */
 
-void rtf_shown(struct rtf *, const char *s, size_t n);   /* write UTF-8 text of the current group */
+void rtf_shown(struct rtf *, const char *s, size_t n); /* write UTF-8 text of the current group */
 void rtf_paragraph_end(struct rtf *);
-void rtf_paragraph_plain(struct rtf *);                  /* reset paragraph properties */
+void rtf_paragraph_plain(struct rtf *); /* reset paragraph properties */
 void rtf_cell_end(struct rtf *);
 void rtf_row_end(struct rtf *);
 void rtf_table_end(struct rtf *);
 void rtf_note_begin(struct rtf *);
 void rtf_note_end(struct rtf *);
 void rtf_part_begin(struct rtf *, const char *sign);     /* begin a part of a formula */
-const struct rtf_font *rtf_font_now(const struct rtf *);   /* current font; NULL: not in the font table */
+const struct rtf_font *rtf_font_now(const struct rtf *); /* current font; NULL: not in the font table */
 
 #endif

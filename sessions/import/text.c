@@ -1,7 +1,8 @@
-/* sessions/import/text.c - decodes plain text: UTF-8, UTF-16 with or without a byte order mark, ISO-2022-JP, a guessed encoding, or
- * Windows-1252 as the last resort.
+/* sessions/import/text.c - decodes plain text: UTF-8, UTF-16 with or without a byte order mark, ISO-2022-JP, a guessed
+ * encoding, or Windows-1252 as the last resort.
  *
- * Binary files are recognised by their first bytes and refused by kind.  Guesses and replaced bytes are reported in notices. */
+ * Binary files are recognised by their first bytes and refused by kind. Guesses and replaced bytes are reported in
+ * notices. */
 #include "sessions/import/import_private.h"
 
 #include <stdlib.h>
@@ -14,7 +15,7 @@ void doc_free(struct doc *d)
 	origin_free(&d->origin);
 	str_free(&d->text);
 	str_free(&d->notices);
-	*d = (struct doc){0};
+	*d = (struct doc){ 0 };
 }
 
 /* A long path is cut to its last 180 bytes, so that the reason still fits. */
@@ -32,19 +33,30 @@ int doc_refuse(struct err *e, const char *path, const char *why)
 
 /* ---- what is not text ---- */
 
-struct magic { const char *bytes; unsigned char n, at; const char *why; };
+struct magic {
+	const char *bytes;
+	unsigned char n, at;
+	const char *why;
+};
 
 static const struct magic magics[] = {
-#define MAGIC(bytes, at, why) { bytes, sizeof bytes - 1, at, why }
+#define MAGIC(bytes, at, why)                                                                                          \
+	{                                                                                                              \
+		bytes, sizeof bytes - 1, at, why                                                                       \
+	}
 	MAGIC("\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", 0,
 	      "is an old Office file, which is not supported: save it as ODT or DOCX (soffice --headless --convert-to odt), or convert it with catdoc"),
 	MAGIC("BOOKMOBI", 60, "is a Mobipocket e-book, which is not supported: convert it to text"),
 	MAGIC("AT&TFORM", 0, "is a DjVu file, which is not supported: convert it with djvutxt"),
 	MAGIC("GGUF", 0, "is a model (GGUF), not a document; use -m to choose a model"),
 	MAGIC("SQLite format 3\0", 0, "is an SQLite database, not a document"),
-	MAGIC("\x7f" "ELF", 0, "is a program, not a document"),
+	MAGIC("\x7f"
+	      "ELF",
+	      0, "is a program, not a document"),
 	MAGIC("BZh", 0, "is compressed (bzip2): unpack it first"),
-	MAGIC("\xfd" "7zXZ\0", 0, "is compressed (xz): unpack it first"),
+	MAGIC("\xfd"
+	      "7zXZ\0",
+	      0, "is compressed (xz): unpack it first"),
 	MAGIC("\x28\xb5\x2f\xfd", 0, "is compressed (zstd): unpack it first"),
 	MAGIC("7z\xbc\xaf\x27\x1c", 0, "is a 7z archive: unpack it first"),
 	MAGIC("\x89PNG\r\n\x1a\n", 0, "is an image (PNG), not a text"),
@@ -82,7 +94,9 @@ static const char *why_not_text(const char *p, size_t n)
 /* ---- text ---- */
 
 /* Counts of a scan of the bytes as UTF-8. */
-struct survey { size_t bad, multibyte, nul, control; };
+struct survey {
+	size_t bad, multibyte, nul, control;
+};
 
 static struct survey survey_bytes(const char *p, size_t n)
 {
@@ -120,7 +134,9 @@ static const struct charset *foreign_charset(const struct survey *s, const char 
 }
 
 /* Result of tidy(): bytes written, bad sequences, NULs. */
-struct tidied { size_t used, bad, nul; };
+struct tidied {
+	size_t used, bad, nul;
+};
 
 /* Write valid UTF-8 with \n line ends to `to`; NULL: only count. */
 static struct tidied tidy(int keep_cr, const char *p, size_t n, char *to)
@@ -183,13 +199,13 @@ static size_t order_mark(const char *p, size_t n, const struct charset **c)
  * control characters, no half surrogate pairs.  NULL: not UTF-16. */
 static const struct charset *unmarked_utf16(const char *p, size_t n)
 {
-	size_t nul[2] = {0}, low, blanks = 0;
+	size_t nul[2] = { 0 }, low, blanks = 0;
 
 	for (size_t i = 0; i < n; i++)
 		nul[i & 1] += !p[i];
 	if (n % 2 || nul[0] + nul[1] < n / 256 || (nul[0] && nul[1]))
 		return NULL;
-	low = nul[0] > 0;   /* index of the low byte in a pair */
+	low = nul[0] > 0; /* index of the low byte in a pair */
 	for (size_t i = 0, pair = 0; i < n; i += 2) {
 		unsigned high = (unsigned char)p[i + !low], c = high << 8 | (unsigned char)p[i + low];
 		int first = high >= 0xd8 && high < 0xdc, second = high >= 0xdc && high < 0xe0;
@@ -237,7 +253,7 @@ static int find_charset(const char *name, const char *p, size_t n, int marked, c
 static int take_utf8(const char *name, const char *p, size_t n, struct doc *out, struct tidied *t, struct err *e)
 {
 	const char *slash = strrchr(name, '/');
-	int keep_cr = memchr(p, '\n', n) != NULL;   /* without any LF, CR ends lines */
+	int keep_cr = memchr(p, '\n', n) != NULL; /* without any LF, CR ends lines */
 	char *text;
 
 	*t = tidy(keep_cr, p, n, NULL);
@@ -296,6 +312,7 @@ int text_decode(const char *name, const char *p, size_t n, struct doc *out, stru
 		str_addf(&out->notices, "%zu byte sequence%s that cannot be %s replaced by U+FFFD\n", replaced,
 		         replaced == 1 ? "" : "s", replaced == 1 ? "decoded was" : "decoded were");
 	if (t.nul)
-		str_addf(&out->notices, "%zu NUL character%s replaced by U+FFFD\n", t.nul, t.nul == 1 ? " was" : "s were");
+		str_addf(&out->notices, "%zu NUL character%s replaced by U+FFFD\n", t.nul,
+		         t.nul == 1 ? " was" : "s were");
 	return 0;
 }

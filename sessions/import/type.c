@@ -3,7 +3,9 @@
 
 #include <string.h>
 
-const char *const doc_type_name[] = {"text", "markdown", "source", "html", "epub", "docx", "pdf", "gzip", "odf", "rtf"};
+const char *const doc_type_name[] = {
+	"text", "markdown", "source", "html", "epub", "docx", "pdf", "gzip", "odf", "rtf"
+};
 
 static int ends_in(const char *name, const char *const *endings)
 {
@@ -17,14 +19,16 @@ static int ends_in(const char *name, const char *const *endings)
 	return 0;
 }
 
-static const char *const html_endings[] = {"html", "htm", "xhtml", "xht", "shtml", NULL};
-static const char *const markdown_endings[] = {"md", "markdown", "mkd", "mdown", NULL};
-static const char *const text_endings[] = {"txt", "text", "log", "csv", "tsv", "rst", "adoc", "org", "tex", NULL};
+static const char *const html_endings[] = { "html", "htm", "xhtml", "xht", "shtml", NULL };
+static const char *const markdown_endings[] = { "md", "markdown", "mkd", "mdown", NULL };
+static const char *const text_endings[] = { "txt", "text", "log", "csv", "tsv", "rst", "adoc", "org", "tex", NULL };
 static const char *const source_endings[] = {
-	"c", "h", "cc", "cpp", "cxx", "hh", "hpp", "cu", "cuh", "m", "mm", "py", "js", "mjs", "ts", "tsx", "jsx", "go", "rs", "java",
-	"kt", "scala", "cs", "fs", "vb", "rb", "pl", "pm", "php", "lua", "r", "jl", "hs", "ml", "mli", "ex", "exs", "erl", "clj", "el",
-	"lisp", "scm", "swift", "d", "zig", "nim", "v", "vhd", "asm", "s", "sh", "bash", "zsh", "fish", "awk", "sed", "sql", "cmake",
-	"mk", "json", "yaml", "yml", "toml", "ini", "cfg", "conf", "xml", "xsl", "svg", "css", "scss", "proto", "diff", "patch", NULL,
+	"c",    "h",    "cc",  "cpp",   "cxx", "hh",    "hpp",   "cu",   "cuh",   "m",   "mm",   "py",  "js",
+	"mjs",  "ts",   "tsx", "jsx",   "go",  "rs",    "java",  "kt",   "scala", "cs",  "fs",   "vb",  "rb",
+	"pl",   "pm",   "php", "lua",   "r",   "jl",    "hs",    "ml",   "mli",   "ex",  "exs",  "erl", "clj",
+	"el",   "lisp", "scm", "swift", "d",   "zig",   "nim",   "v",    "vhd",   "asm", "s",    "sh",  "bash",
+	"zsh",  "fish", "awk", "sed",   "sql", "cmake", "mk",    "json", "yaml",  "yml", "toml", "ini", "cfg",
+	"conf", "xml",  "xsl", "svg",   "css", "scss",  "proto", "diff", "patch", NULL,
 };
 
 /* 1 if the text begins with an HTML doctype, <html> or <head>, after white space, comments and an XML declaration. */
@@ -78,7 +82,7 @@ static size_t utf16_to_ascii(const char *p, size_t n, char *out, size_t cap)
 /* 1 for texts, sheets, slides, drawings and their templates; 0 for formulas and databases. */
 static int is_odf_kind(const char *kind, size_t n)
 {
-	static const char *const kinds[] = {"text", "spreadsheet", "presentation", "graphics"};
+	static const char *const kinds[] = { "text", "spreadsheet", "presentation", "graphics" };
 
 	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
 		if (n >= strlen(kinds[i]) && !memcmp(kind, kinds[i], strlen(kinds[i])))
@@ -104,8 +108,10 @@ static int is_flat_odf(const char *p, size_t n)
 static enum doc_type zip_type(const char *p, size_t n)
 {
 	static const char epub[] = "mimetypeapplication/epub+zip";
-	const char *kind = n >= 38 + sizeof odf_mime && !memcmp(p + 30, "mimetype", 8) && !memcmp(p + 38, odf_mime, sizeof odf_mime - 1) ?
-	                   p + 38 + sizeof odf_mime - 1 : NULL;
+	const char *kind = n >= 38 + sizeof odf_mime && !memcmp(p + 30, "mimetype", 8) &&
+	                                   !memcmp(p + 38, odf_mime, sizeof odf_mime - 1)
+	                           ? p + 38 + sizeof odf_mime - 1
+	                           : NULL;
 
 	/* The first entry of an EPUB or OpenDocument file is stored unpacked, at byte 30. */
 	if (n >= 30 + sizeof epub - 1 && !memcmp(p + 30, epub, sizeof epub - 1))
@@ -155,7 +161,8 @@ enum doc_type doc_type_of(const char *name, const char *mime, const char *p, siz
 	k = utf16 ? utf16_to_ascii(p, n, ascii, sizeof ascii) : 0;
 	if (is_html(utf16 ? ascii : p, utf16 ? k : n))
 		return DOC_HTML;
-	if ((ends_in(name, html_endings) || (mime && (strstr(mime, "text/html") || strstr(mime, "application/xhtml")))) &&
+	if ((ends_in(name, html_endings) ||
+	     (mime && (strstr(mime, "text/html") || strstr(mime, "application/xhtml")))) &&
 	    has_tag(utf16 ? ascii : p, utf16 ? k : n))
 		return DOC_HTML;
 	if (mime && strstr(mime, "markdown"))

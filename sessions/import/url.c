@@ -10,7 +10,11 @@
 
 enum { TOTAL_SECONDS = 120 };
 
-struct body { char *p; size_t n, cap; char type[sizeof ((struct http_reply *)0)->type]; };
+struct body {
+	char *p;
+	size_t n, cap;
+	char type[sizeof((struct http_reply *)0)->type];
+};
 
 int doc_address(const char *said, struct str *url, struct str *shown, struct err *e)
 {
@@ -19,10 +23,14 @@ int doc_address(const char *said, struct str *url, struct str *shown, struct err
 	while (n && said[n - 1] == ' ')
 		n--;
 	if (http_has_user(said))
-		return err_set(e, ERR_DOCUMENT, "the address of a document has a user name in it; weir sends no passwords to web servers: save the page, and name the file");
+		return err_set(
+			e, ERR_DOCUMENT,
+			"the address of a document has a user name in it; weir sends no passwords to web servers: save the page, and name the file");
 	for (size_t i = 0; i < n; i++) {
-		if ((unsigned char)said[i] < ' ' || said[i] == 0x7f || (said[i] == '\\' && i < host + strcspn(said + host, "/?#")))
-			return err_set(e, ERR_DOCUMENT, "the address of a document has a character that it cannot have");
+		if ((unsigned char)said[i] < ' ' || said[i] == 0x7f ||
+		    (said[i] == '\\' && i < host + strcspn(said + host, "/?#")))
+			return err_set(e, ERR_DOCUMENT,
+			               "the address of a document has a character that it cannot have");
 		if (said[i] == ' ')
 			str_adds(url, "%20");
 		else
@@ -84,11 +92,13 @@ static int on_bytes(const void *bytes, size_t n, void *ud, struct err *e)
 
 static int fetch_body(const char *url, const char *shown, struct body *b, struct err *e)
 {
+	/* clang-format off */
 	struct http_request q = {
 		.url = url, .packed = 1, .seconds = TOTAL_SECONDS, .first = -1, .last = -1, .begin = on_begin, .bytes = on_bytes, .stopped = import_stopped, .ud = b,
 	};
+	/* clang-format on */
 	struct http_reply reply;
-	struct err why = {0};
+	struct err why = { 0 };
 	size_t origin = http_origin_bytes(url);
 	const char *said = why.msg;
 
@@ -97,7 +107,8 @@ static int fetch_body(const char *url, const char *shown, struct body *b, struct
 	if (why.code == ERR_CANCELLED)
 		return import_refuse_stopped(doc_shown(shown), e);
 	if (!why.code)
-		return err_set(e, ERR_DOCUMENT, "document '%s' cannot be fetched: the server answers %d", doc_shown(shown), reply.status);
+		return err_set(e, ERR_DOCUMENT, "document '%s' cannot be fetched: the server answers %d",
+		               doc_shown(shown), reply.status);
 	if (!strncmp(said, url, origin) && !strncmp(said + origin, ": ", 2))
 		said += origin + 2;
 	return err_set(e, why.code, "document '%s' cannot be fetched: %.180s", doc_shown(shown), said);
@@ -105,11 +116,11 @@ static int fetch_body(const char *url, const char *shown, struct body *b, struct
 
 int url_document(const char *said, struct doc *out, struct err *e)
 {
-	struct str url = {0}, shown = {0};
-	struct body b = {0};
+	struct str url = { 0 }, shown = { 0 };
+	struct body b = { 0 };
 	int rc;
 
-	*out = (struct doc){0};
+	*out = (struct doc){ 0 };
 	rc = doc_address(said, &url, &shown, e);
 	if (!rc)
 		rc = fetch_body(url.p, shown.p, &b, e);

@@ -1,15 +1,15 @@
 /* sessions/import/writer.c - writes text with marks, block by block.
  *
- * A converter calls for gaps (space, line, blank line) and gives text; the widest gap since the last text is written before the
- * next one.  Cells of a table are written as lines and joined when the row ends, because only then it is known whether the table
- * contains data or lays out a page. */
+ * A converter calls for gaps (space, line, blank line) and gives text; the widest gap since the last text is written
+ * before the next one. Cells of a table are written as lines and joined when the row ends, because only then it is
+ * known whether the table contains data or lays out a page. */
 #include "sessions/import/import_private.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define ROW_BYTES_MAX 8192   /* a longer row is page layout, not data */
-#define ROWS_MAX 1000        /* most equal rows that are written */
+#define ROW_BYTES_MAX 8192 /* a longer row is page layout, not data */
+#define ROWS_MAX      1000 /* most equal rows that are written */
 
 void writer_gap(struct writer *w, enum gap gap)
 {
@@ -77,9 +77,12 @@ static int is_space(char c)
  * no-break spaces). */
 static size_t blank_at(const char *s, size_t n, int *space)
 {
-	static const struct { const char *s; unsigned char n, space; } blank[] = {
-		{"\xc2\xa0", 2, 1}, {"\xc2\xad", 2, 0}, {"\xe2\x80\x8b", 3, 0}, {"\xef\xbb\xbf", 3, 0}, {"\xe2\x80\xaf", 3, 1},
-		{"\xe2\x80\xa8", 3, 1}, {"\xe2\x80\xa9", 3, 1},
+	static const struct {
+		const char *s;
+		unsigned char n, space;
+	} blank[] = {
+		{ "\xc2\xa0", 2, 1 },     { "\xc2\xad", 2, 0 },     { "\xe2\x80\x8b", 3, 0 }, { "\xef\xbb\xbf", 3, 0 },
+		{ "\xe2\x80\xaf", 3, 1 }, { "\xe2\x80\xa8", 3, 1 }, { "\xe2\x80\xa9", 3, 1 },
 	};
 
 	*space = 1;
@@ -303,7 +306,7 @@ static void add_cell(struct str *out, const char *s, size_t n)
 /* Join the row's cells, written as lines, into one line. */
 static void join_cells(struct writer *w, const struct table *t)
 {
-	struct str *text = &w->doc->text, row = {0};
+	struct str *text = &w->doc->text, row = { 0 };
 	size_t from = t->row;
 
 	/* Skip the gap, which was written with the row's first text. */
@@ -350,7 +353,7 @@ void writer_row_end(struct writer *w)
 void writer_cell_repeat(struct writer *w, long times)
 {
 	const struct table *t = table_now(w);
-	struct str cell = {0};
+	struct str cell = { 0 };
 
 	if (!t || !t->n_cell || t->nested || t->cell[t->n_cell - 1] >= w->doc->text.n)
 		return;
@@ -365,7 +368,7 @@ void writer_cell_repeat(struct writer *w, long times)
 void writer_row_repeat(struct writer *w, long times)
 {
 	const struct table *t = table_now(w);
-	struct str row = {0};
+	struct str row = { 0 };
 
 	if (times <= 0 || !t || t->n_cell || t->row >= w->doc->text.n || has_heading(w, t->mark))
 		return;

@@ -18,8 +18,8 @@ struct xml {
 	int entities;
 };
 
-static void on_start(void *ud, const xmlChar *name, const xmlChar *prefix, const xmlChar *uri, int n_ns, const xmlChar **ns,
-                     int n_attr, int n_default, const xmlChar **a)
+static void on_start(void *ud, const xmlChar *name, const xmlChar *prefix, const xmlChar *uri, int n_ns,
+                     const xmlChar **ns, int n_attr, int n_default, const xmlChar **a)
 {
 	struct xml *x = ud;
 	size_t n = n_attr > 0 ? (size_t)n_attr : 0;
@@ -30,7 +30,7 @@ static void on_start(void *ud, const xmlChar *name, const xmlChar *prefix, const
 		x->attr = xrealloc(x->attr, x->cap * sizeof *x->attr);
 	}
 	for (size_t i = 0; i < n; i++, a += 5)
-		x->attr[i] = (struct xml_attr){(const char *)a[0], (const char *)a[3], (size_t)(a[4] - a[3])};
+		x->attr[i] = (struct xml_attr){ (const char *)a[0], (const char *)a[3], (size_t)(a[4] - a[3]) };
 	if (x->handler->start)
 		x->handler->start(x->ud, (const char *)name, x->attr, n);
 }
@@ -52,7 +52,8 @@ static void on_text(void *ud, const xmlChar *s, int n)
 		x->handler->text(x->ud, (const char *)s, (size_t)n);
 }
 
-static void on_declared_entity(void *ud, const xmlChar *name, int type, const xmlChar *id, const xmlChar *system, xmlChar *content)
+static void on_declared_entity(void *ud, const xmlChar *name, int type, const xmlChar *id, const xmlChar *system,
+                               xmlChar *content)
 {
 	struct xml *x = ud;
 
@@ -69,14 +70,19 @@ static xmlEntityPtr on_entity(void *ud, const xmlChar *name)
 
 int xml_parse(const char *what, const char *p, size_t n, const struct xml_handler *handler, void *ud, struct err *e)
 {
-	struct xml x = {.handler = handler, .ud = ud};
+	struct xml x = { .handler = handler, .ud = ud };
 	int line, rc = 0;
 
 	if (n > INT32_MAX || !(x.ctxt = xmlNewParserCtxt()))
 		return err_set(e, ERR_FIT, "needs more memory than there is");
-	*x.ctxt->sax = (xmlSAXHandler){.initialized = XML_SAX2_MAGIC, .startElementNs = on_start, .endElementNs = on_end,
-	                               .characters = on_text, .ignorableWhitespace = on_text, .cdataBlock = on_text,
-	                               .entityDecl = on_declared_entity, .getEntity = on_entity};
+	*x.ctxt->sax = (xmlSAXHandler){ .initialized = XML_SAX2_MAGIC,
+		                        .startElementNs = on_start,
+		                        .endElementNs = on_end,
+		                        .characters = on_text,
+		                        .ignorableWhitespace = on_text,
+		                        .cdataBlock = on_text,
+		                        .entityDecl = on_declared_entity,
+		                        .getEntity = on_entity };
 	x.ctxt->userData = &x;
 	xmlCtxtReadMemory(x.ctxt, p, (int)n, NULL, NULL, XML_PARSE_NONET | XML_PARSE_NOERROR | XML_PARSE_NOWARNING);
 	line = x.ctxt->input ? x.ctxt->input->line : 0;

@@ -1,7 +1,7 @@
 /* sessions/import/zip.c - unpacks zip archives and gzip in memory, with libarchive.
  *
- * Nothing is written to disk, so names of entries are harmless.  Limits apply to the bytes really unpacked; sizes stated in the
- * archive are not trusted. */
+ * Nothing is written to disk, so names of entries are harmless. Limits apply to the bytes really unpacked; sizes stated
+ * in the archive are not trusted. */
 #include "sessions/import/import_private.h"
 
 #include <stdlib.h>
@@ -10,16 +10,16 @@
 #include <archive.h>
 #include <archive_entry.h>
 
-#define ENTRIES_MAX 10000
+#define ENTRIES_MAX     10000
 #define ENTRY_BYTES_MAX (64u << 20)
 #define TOTAL_BYTES_MAX (512u << 20)
-#define RATIO_MAX 100                /* most bytes unpacked for each byte of the archive */
-#define RATIO_FREE (1u << 20)        /* the ratio is checked above this many bytes */
+#define RATIO_MAX       100        /* most bytes unpacked for each byte of the archive */
+#define RATIO_FREE      (1u << 20) /* the ratio is checked above this many bytes */
 
 static int refuse_bomb(struct err *e)
 {
-	return err_set(e, ERR_DOCUMENT, "unpacks to more than %u times its size or %u MiB: a decompression bomb", RATIO_MAX,
-	               TOTAL_BYTES_MAX >> 20);
+	return err_set(e, ERR_DOCUMENT, "unpacks to more than %u times its size or %u MiB: a decompression bomb",
+	               RATIO_MAX, TOTAL_BYTES_MAX >> 20);
 }
 
 /* Unpack an entry.  in: size of the archive; *all: bytes unpacked so far. */
@@ -44,7 +44,8 @@ static int read_entry(struct archive *a, struct zip_entry *to, size_t in, size_t
 		if (*all > TOTAL_BYTES_MAX || (*all > RATIO_FREE && *all / RATIO_MAX > in))
 			return refuse_bomb(e);
 		if (to->n > ENTRY_BYTES_MAX)
-			return err_set(e, ERR_DOCUMENT, "holds '%.100s' of more than %u MiB", to->name, ENTRY_BYTES_MAX >> 20);
+			return err_set(e, ERR_DOCUMENT, "holds '%.100s' of more than %u MiB", to->name,
+			               ENTRY_BYTES_MAX >> 20);
 	}
 	to->p[to->n] = 0;
 	return 0;
@@ -56,7 +57,7 @@ static struct zip_entry *add_entry(struct zip *z, const char *name)
 		z->cap = z->cap ? 2 * z->cap : 64;
 		z->entry = xrealloc(z->entry, z->cap * sizeof *z->entry);
 	}
-	z->entry[z->n] = (struct zip_entry){.name = xstrndup(name, strlen(name))};
+	z->entry[z->n] = (struct zip_entry){ .name = xstrndup(name, strlen(name)) };
 	return &z->entry[z->n++];
 }
 
@@ -79,7 +80,8 @@ static int read_entries(struct zip *z, struct archive *a, size_t in, int want(co
 	}
 	if (rc == ARCHIVE_EOF)
 		return 0;
-	return err_set(e, ERR_DOCUMENT, "is damaged: %.200s", archive_error_string(a) ? archive_error_string(a) : "no zip archive");
+	return err_set(e, ERR_DOCUMENT, "is damaged: %.200s",
+	               archive_error_string(a) ? archive_error_string(a) : "no zip archive");
 }
 
 int zip_read(struct zip *z, const char *p, size_t n, int want(const char *), struct err *e)
@@ -92,7 +94,8 @@ int zip_read(struct zip *z, const char *p, size_t n, int want(const char *), str
 	archive_read_support_format_zip_seekable(a);
 	archive_read_set_options(a, "zip:!ignorecrc32");
 	if (archive_read_open_memory(a, p, n) != ARCHIVE_OK)
-		rc = err_set(e, ERR_DOCUMENT, "is damaged: %.200s", archive_error_string(a) ? archive_error_string(a) : "no zip archive");
+		rc = err_set(e, ERR_DOCUMENT, "is damaged: %.200s",
+		             archive_error_string(a) ? archive_error_string(a) : "no zip archive");
 	else
 		rc = read_entries(z, a, n, want, e);
 	archive_read_free(a);
@@ -114,7 +117,7 @@ void zip_free(struct zip *z)
 		free(z->entry[i].p);
 	}
 	free(z->entry);
-	*z = (struct zip){0};
+	*z = (struct zip){ 0 };
 }
 
 int gzip_import(const char *p, size_t n, struct doc *d, struct err *e)
@@ -122,7 +125,7 @@ int gzip_import(const char *p, size_t n, struct doc *d, struct err *e)
 	struct archive *a = archive_read_new();
 	struct archive_entry *entry;
 	char name[] = "its contents";
-	struct zip_entry out = {.name = name};
+	struct zip_entry out = { .name = name };
 	size_t all = 0;
 	int rc;
 
@@ -133,13 +136,14 @@ int gzip_import(const char *p, size_t n, struct doc *d, struct err *e)
 	archive_read_support_format_empty(a);
 	if (archive_read_open_memory(a, p, n) != ARCHIVE_OK || archive_read_next_header(a, &entry) != ARCHIVE_OK ||
 	    archive_filter_code(a, 0) != ARCHIVE_FILTER_GZIP)
-		rc = err_set(e, ERR_DOCUMENT, "is damaged: %.200s", archive_error_string(a) ? archive_error_string(a) : "no gzip stream");
+		rc = err_set(e, ERR_DOCUMENT, "is damaged: %.200s",
+		             archive_error_string(a) ? archive_error_string(a) : "no gzip stream");
 	else
 		rc = read_entry(a, &out, n, &all, e);
 	archive_read_free(a);
 	if (rc)
 		free(out.p);
 	else
-		d->text = (struct str){.p = out.p, .n = out.n, .cap = out.n + 1};
+		d->text = (struct str){ .p = out.p, .n = out.n, .cap = out.n + 1 };
 	return rc;
 }

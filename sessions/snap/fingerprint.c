@@ -1,12 +1,13 @@
 /* sessions/snap/fingerprint.c - identifies what KV entries were computed with.
  *
- * A fingerprint is SHA-256 of a text: the engine's and the timeline's identity, and a hash of the weights.  The text is
- * stored beside the snapshots for two uses.  A snapshot that cannot be used can say why.  And a snapshot whose text differs only
- * in its kernels (a GPU, another instruction set) can be used, because its KV entries are equal up to rounding.  The
- * stored text is not trusted for this: its kernels are put into this program's text, whose hash must equal the stored fingerprint.
+ * A fingerprint is SHA-256 of a text: the engine's and the timeline's identity, and a hash of the weights. The text is
+ * stored beside the snapshots for two uses. A snapshot that cannot be used can say why. And a snapshot whose text
+ * differs only in its kernels (a GPU, another instruction set) can be used, because its KV entries are equal up to
+ * rounding. The stored text is not trusted for this: its kernels are put into this program's text, whose hash must
+ * equal the stored fingerprint.
  *
- * Hashing the weights of a large file takes seconds.  The result is stored under the file's device, inode, size and times, and
- * recomputed when one of them differs. */
+ * Hashing the weights of a large file takes seconds. The result is stored under the file's device, inode, size and
+ * times, and recomputed when one of them differs. */
 #include "sessions/snap/snap_private.h"
 
 #include <errno.h>
@@ -22,7 +23,8 @@
 #include "engine/engine.h"
 
 enum { HASH_BYTES = 32 };
-#define RACY_MS 100   /* file system clocks tick every 10 ms or faster; a file younger than this may change with the same times */
+#define RACY_MS                                                                                                        \
+	100 /* file system clocks tick every 10 ms or faster; a file younger than this may change with the same times */
 
 /* ---- the weights ---- */
 
@@ -100,8 +102,8 @@ static int weights_hash(struct snaps *s, const char *path, uint8_t out[HASH_BYTE
 		/* A failed insert is ignored: the file is hashed again next time. */
 		if (!rc && !snaps_writable(s, NULL) && snaps_now() - ns(st.st_ctim) / 1000000 > RACY_MS)
 			db_run(&s->db, NULL, "INSERT OR REPLACE INTO weights VALUES(?, ?, ?, ?, ?, ?, ?)", "iiiiibi",
-			       (int64_t)st.st_dev, (int64_t)st.st_ino, (int64_t)st.st_size, ns(st.st_mtim), ns(st.st_ctim), out,
-			       (size_t)HASH_BYTES, (int64_t)XXH3_64bits(out, HASH_BYTES));
+			       (int64_t)st.st_dev, (int64_t)st.st_ino, (int64_t)st.st_size, ns(st.st_mtim),
+			       ns(st.st_ctim), out, (size_t)HASH_BYTES, (int64_t)XXH3_64bits(out, HASH_BYTES));
 	}
 	if (fd >= 0)
 		close(fd);
@@ -118,7 +120,7 @@ static int hash_text(const struct str *text, uint8_t out[HASH_BYTES])
 int snaps_fingerprint(struct snaps *s, const struct engine *engine, const struct timeline *t, struct fingerprint *out,
                       struct err *e)
 {
-	struct str text = {0}, entries = {0};
+	struct str text = { 0 }, entries = { 0 };
 	uint8_t hash[HASH_BYTES];
 	int64_t known;
 
@@ -140,8 +142,10 @@ int snaps_fingerprint(struct snaps *s, const struct engine *engine, const struct
 	}
 	/* Failure is ignored: without the text a snapshot works, but cannot say why it does not fit. */
 	if (!snaps_writable(s, NULL) && text.n <= PART_BYTES &&
-	    !db_find(&s->db, NULL, &known, "SELECT 1 FROM identity WHERE fingerprint = ?", "b", out->all, sizeof out->all))
-		db_run(&s->db, NULL, "INSERT OR IGNORE INTO identity VALUES(?, ?)", "bb", out->all, sizeof out->all, text.p, text.n);
+	    !db_find(&s->db, NULL, &known, "SELECT 1 FROM identity WHERE fingerprint = ?", "b", out->all,
+	             sizeof out->all))
+		db_run(&s->db, NULL, "INSERT OR IGNORE INTO identity VALUES(?, ?)", "bb", out->all, sizeof out->all,
+		       text.p, text.n);
 	str_free(&s->identity);
 	str_free(&s->entries_identity);
 	s->identity = text;
@@ -184,7 +188,8 @@ static const char *shorten(char out[64], const char *value, size_t n)
 /* Read the text that was stored with a fingerprint; empty if there is none. */
 static void saved_identity(struct snaps *s, const uint8_t *saved, size_t n_saved, struct str *out)
 {
-	sqlite3_stmt *q = db_query(&s->db, NULL, "SELECT text FROM identity WHERE fingerprint = ?", "b", saved, n_saved);
+	sqlite3_stmt *q =
+		db_query(&s->db, NULL, "SELECT text FROM identity WHERE fingerprint = ?", "b", saved, n_saved);
 
 	if (q && db_step(&s->db, q, NULL) > 0 && sqlite3_column_bytes(q, 0) > 0)
 		str_add(out, sqlite3_column_blob(q, 0), (size_t)sqlite3_column_bytes(q, 0));
@@ -205,7 +210,7 @@ static int is_line(const char *p, size_t n, const char *name, size_t n_name)
 static int hash_with(const struct str *text, const char *name, size_t n_name, const char *begun, size_t n_begun,
                      uint8_t out[HASH_BYTES])
 {
-	struct str with = {0};
+	struct str with = { 0 };
 	const char *nl;
 	int rc;
 
@@ -233,7 +238,8 @@ static size_t begun_parse(const char *p, size_t n, int32_t *tokens)
 
 	for (; at && p[at - 1] >= '0' && p[at - 1] <= '9' && n - at < 10; place *= 10)
 		v += (p[--at] - '0') * (int64_t)place;
-	if (at == n || at < sizeof until || memcmp(p + at - (sizeof until - 1), until, sizeof until - 1) || v <= 0 || v > INT32_MAX)
+	if (at == n || at < sizeof until || memcmp(p + at - (sizeof until - 1), until, sizeof until - 1) || v <= 0 ||
+	    v > INT32_MAX)
 		return 0;
 	*tokens = (int32_t)v;
 	return at - (sizeof until - 1);
@@ -261,7 +267,7 @@ int fingerprint_fits(struct snaps *s, const uint8_t *saved, size_t n_saved, cons
                      struct origin *out)
 {
 	int known = s->identity.n && !memcmp(mine, &s->mine, sizeof *mine), own = !memcmp(saved, mine->all, HASH_BYTES);
-	struct str was = {0};
+	struct str was = { 0 };
 	const struct str *text = own ? &s->identity : &was;
 	size_t n_name, n_begun, n_own;
 	const char *name, *begun, *here;
@@ -278,9 +284,11 @@ int fingerprint_fits(struct snaps *s, const uint8_t *saved, size_t n_saved, cons
 	here = value_of(&s->identity, kernels, sizeof kernels - 1, &n_own);
 	n_begun = begun ? n_begun : 0;
 	if (name && here && n_name)
-		rc = origin_set(out, name, n_name, begun ? begun : "", n_begun, n_name == n_own && !memcmp(name, here, n_own));
+		rc = origin_set(out, name, n_name, begun ? begun : "", n_begun,
+		                n_name == n_own && !memcmp(name, here, n_own));
 	if (rc && !own)
-		rc = !hash_with(&s->identity, name, n_name, begun, n_begun, out->fp.all) && !memcmp(out->fp.all, saved, HASH_BYTES) &&
+		rc = !hash_with(&s->identity, name, n_name, begun, n_begun, out->fp.all) &&
+		     !memcmp(out->fp.all, saved, HASH_BYTES) &&
 		     !hash_with(&s->entries_identity, name, n_name, begun, n_begun, out->fp.entries);
 	str_free(&was);
 	return rc || own;
@@ -297,7 +305,9 @@ int fingerprint_pure(struct snaps *s, const struct fingerprint *mine, struct fin
 		return 0;
 	name = value_of(&s->identity, kernels, sizeof kernels - 1, &n_name);
 	return !name || hash_with(&s->identity, name, n_name, NULL, 0, out->all) ||
-	       hash_with(&s->entries_identity, name, n_name, NULL, 0, out->entries) ? -1 : 0;
+	                       hash_with(&s->entries_identity, name, n_name, NULL, 0, out->entries)
+	               ? -1
+	               : 0;
 }
 
 /* ---- why not ---- */
@@ -334,18 +344,18 @@ void fingerprint_differs(struct snaps *s, const uint8_t *saved, size_t n_saved, 
 {
 	/* In order of importance: changes that invalidate everything, then the user's settings. */
 	static const char *const known[][2] = {
-		{"snapshots", "the snapshot is of another version of weir"},
-		{"format", "the snapshot is of another version of weir"},
-		{"weights", "the model file changed"},
-		{"cache", "cache policy was '%1', is '%2'"},
-		{"rows", "cache type was '%1', is '%2'"},
-		{"prefill", "its prompts were read with '%1', now with '%2'"},
-		{"context", "the context was opened with -c %1, now with -c %2"},
-		{"calls", "%1 tokens were read at once, now %2"},
-		{"generated under", "some of it was generated under cache policy '%1', now '%2'"},
-		{"mathematics", "computed with another mathematical library"},
+		{ "snapshots", "the snapshot is of another version of weir" },
+		{ "format", "the snapshot is of another version of weir" },
+		{ "weights", "the model file changed" },
+		{ "cache", "cache policy was '%1', is '%2'" },
+		{ "rows", "cache type was '%1', is '%2'" },
+		{ "prefill", "its prompts were read with '%1', now with '%2'" },
+		{ "context", "the context was opened with -c %1, now with -c %2" },
+		{ "calls", "%1 tokens were read at once, now %2" },
+		{ "generated under", "some of it was generated under cache policy '%1', now '%2'" },
+		{ "mathematics", "computed with another mathematical library" },
 	};
-	struct str was = {0};
+	struct str was = { 0 };
 	int found = 0;
 
 	saved_identity(s, saved, n_saved, &was);

@@ -1,12 +1,13 @@
 /* sessions/snap/snap_budget.c - keeps kv.db within its budget, deletes and overwrites snapshots, checks the file.
  *
- * Deletion order under pressure.  First chunks that no head needs (a prefill that was interrupted, a deleted head): the least
- * recently used first, and the end of a text before its beginning.  Then heads: the smallest (tokens saved / age) first.  The
- * newest head of a session saves all its tokens; an older one saves only its tail, as its chunks are shared.
+ * Deletion order under pressure. First chunks that no head needs (a prefill that was interrupted, a deleted head): the
+ * least recently used first, and the end of a text before its beginning. Then heads: the smallest (tokens saved / age)
+ * first. The newest head of a session saves all its tokens; an older one saves only its tail, as its chunks are shared.
  *
- * Deleting a session must also erase its bytes.  SQLite's secure_delete copies every page to the journal before it overwrites the
- * page.  Here pages are only freed, and then all free pages are filled with zeros as rows of table `zero`: pages that were free
- * when a transaction began need no journal.  A row in table `about` makes the next start finish what a crash interrupted. */
+ * Deleting a session must also erase its bytes. SQLite's secure_delete copies every page to the journal before it
+ * overwrites the page. Here pages are only freed, and then all free pages are filled with zeros as rows of table
+ * `zero`: pages that were free when a transaction began need no journal. A row in table `about` makes the next start
+ * finish what a crash interrupted. */
 #include "sessions/snap/snap_private.h"
 
 #include <stdlib.h>
@@ -16,8 +17,8 @@
 
 #include "engine/engine.h"
 
-#define DAY_MS 86400000
-#define RESERVED_MS 600000   /* a reserved head older than this belongs to a process that died */
+#define DAY_MS      86400000
+#define RESERVED_MS 600000 /* a reserved head older than this belongs to a process that died */
 #define VACUUM_STEP 4096   /* pages freed by one transaction */
 
 int snaps_space(struct snaps *s, uint64_t *used, uint64_t *empty, struct err *e)
@@ -37,7 +38,9 @@ int snaps_space(struct snaps *s, uint64_t *used, uint64_t *empty, struct err *e)
 int head_delete(struct snaps *s, int64_t number, struct err *e)
 {
 	return parts_delete(s, number, e) || db_run(&s->db, e, "DELETE FROM need WHERE head = ?", "i", number) ||
-	       db_run(&s->db, e, "DELETE FROM head WHERE id = ?", "i", number) || snaps_deleted(s, e) ? -1 : 0;
+	                       db_run(&s->db, e, "DELETE FROM head WHERE id = ?", "i", number) || snaps_deleted(s, e)
+	               ? -1
+	               : 0;
 }
 
 /* Read up to AT_ONCE numbers from a query.  Returns how many, or -1. */
@@ -69,8 +72,12 @@ static int drop_loose(struct snaps *s, uint64_t more, int *dropped, struct err *
 {
 	for (;;) {
 		int64_t id[AT_ONCE];
-		int rc, n = read_numbers(s, db_query(&s->db, e, "SELECT id FROM chunk WHERE id NOT IN (SELECT chunk FROM need) "
-		                                "ORDER BY used / 60000, depth DESC LIMIT 64", ""), id, e);
+		int rc, n = read_numbers(s,
+		                         db_query(&s->db, e,
+		                                  "SELECT id FROM chunk WHERE id NOT IN (SELECT chunk FROM need) "
+		                                  "ORDER BY used / 60000, depth DESC LIMIT 64",
+		                                  ""),
+		                         id, e);
 
 		if (n <= 0)
 			return n;
@@ -95,12 +102,13 @@ int snaps_make_room(struct snaps *s, uint64_t more, int64_t keep, int64_t keep_s
 		rc = drop_loose(s, more, dropped, e);
 		if (rc)
 			break;
-		rc = db_find(&s->db, e, &id,
-		             "SELECT id FROM head h WHERE id <> ?1 AND NOT (session = ?2 AND id = (SELECT max(id) FROM "
-		             "head WHERE session = ?2 AND id <> ?1)) ORDER BY CASE WHEN id = (SELECT max(id) FROM head WHERE "
-		             "session = h.session) THEN tokens ELSE tokens - 256 * chunks + 1 END / "
-		             "(max(?3 - used, 0) / 1000.0 + 60.0), id LIMIT 1",
-		             "iii", keep, keep_session, snaps_now());
+		rc = db_find(
+			&s->db, e, &id,
+			"SELECT id FROM head h WHERE id <> ?1 AND NOT (session = ?2 AND id = (SELECT max(id) FROM "
+			"head WHERE session = ?2 AND id <> ?1)) ORDER BY CASE WHEN id = (SELECT max(id) FROM head WHERE "
+			"session = h.session) THEN tokens ELSE tokens - 256 * chunks + 1 END / "
+			"(max(?3 - used, 0) / 1000.0 + 60.0), id LIMIT 1",
+			"iii", keep, keep_session, snaps_now());
 		if (rc <= 0)
 			break;
 		rc = head_delete(s, id, e);
@@ -120,17 +128,21 @@ int snaps_sweep(struct snaps *s, int all, struct err *e)
 	int n;
 
 	/* A reserved head belongs to a process that is saving, or that was killed. */
-	while ((n = read_numbers(s, db_query(&s->db, e, "SELECT id FROM head WHERE done = 0 AND used < ? LIMIT 64", "i", reserved), id, e)) > 0)
+	while ((n = read_numbers(s,
+	                         db_query(&s->db, e, "SELECT id FROM head WHERE done = 0 AND used < ? LIMIT 64", "i",
+	                                  reserved),
+	                         id, e)) > 0)
 		for (int i = 0; i < n; i++)
 			if (head_delete(s, id[i], e))
 				return -1;
 	if (n < 0 || db_run(&s->db, e, "DELETE FROM need WHERE head NOT IN (SELECT id FROM head)", ""))
 		return -1;
-	while ((n = read_numbers(s,
-	                    db_query(&s->db, e,
-	                             "SELECT id FROM chunk WHERE used < ? AND id NOT IN (SELECT chunk FROM need) LIMIT 64",
-	                             "i", before),
-	                    id, e)) > 0)
+	while ((n = read_numbers(
+			s,
+			db_query(&s->db, e,
+	                         "SELECT id FROM chunk WHERE used < ? AND id NOT IN (SELECT chunk FROM need) LIMIT 64",
+	                         "i", before),
+			id, e)) > 0)
 		for (int i = 0; i < n; i++)
 			if (chunk_delete(s, id[i], e))
 				return -1;
@@ -143,9 +155,10 @@ static int sweep_parts(struct snaps *s, struct err *e)
 	if (db_run(&s->db, e,
 	           "DELETE FROM part WHERE id >> 12 NOT IN (SELECT id FROM chunk UNION ALL SELECT id FROM head)", ""))
 		return -1;
-	return db_run(&s->db, e,
-	              "DELETE FROM identity WHERE fingerprint <> ? AND fingerprint NOT IN (SELECT fingerprint FROM head)",
-	              "b", s->mine.all, sizeof s->mine.all);
+	return db_run(
+		&s->db, e,
+		"DELETE FROM identity WHERE fingerprint <> ? AND fingerprint NOT IN (SELECT fingerprint FROM head)",
+		"b", s->mine.all, sizeof s->mine.all);
 }
 
 /* ---- overwriting ---- */
@@ -187,7 +200,8 @@ int snaps_scrub(struct snaps *s, struct err *e)
 		if (rc || snaps_begin(s, e))
 			return -1;
 		rc = db_find(&s->db, e, &left, "PRAGMA freelist_count", "") < 0 ||
-		     (left <= 0 && (db_run(&s->db, e, "DELETE FROM zero", "") || db_run(&s->db, e, "DELETE FROM about WHERE name = 'scrub'", "")));
+		     (left <= 0 && (db_run(&s->db, e, "DELETE FROM zero", "") ||
+		                    db_run(&s->db, e, "DELETE FROM about WHERE name = 'scrub'", "")));
 		rc = db_end(&s->db, rc ? -1 : 0, e);
 	} while (left > 0 && !rc);
 	return rc;
@@ -222,8 +236,8 @@ static int delete_session(struct snaps *s, int64_t session, struct err *e)
 	int64_t id[AT_ONCE];
 	int n;
 
-	while ((n = read_numbers(s, db_query(&s->db, e, "SELECT id FROM head WHERE session = ? LIMIT 64", "i", session), id,
-	                    e)) > 0)
+	while ((n = read_numbers(s, db_query(&s->db, e, "SELECT id FROM head WHERE session = ? LIMIT 64", "i", session),
+	                         id, e)) > 0)
 		for (int i = 0; i < n; i++)
 			if (head_delete(s, id[i], e))
 				return -1;
@@ -236,7 +250,7 @@ static int delete_session(struct snaps *s, int64_t session, struct err *e)
 /* Delete the file that was put aside: it may contain KV entries of any session.  Returns the bytes freed. */
 static uint64_t remove_aside(const struct snaps *s)
 {
-	struct str aside = {0};
+	struct str aside = { 0 };
 	struct stat st;
 	uint64_t n = 0;
 
@@ -252,7 +266,9 @@ static int drop_and_scrub(struct snaps *s, int64_t session, struct err *e)
 	uint64_t used, empty;
 
 	return snaps_begin(s, e) || db_end(&s->db, delete_session(s, session, e), e) || snaps_scrub(s, e) ||
-	       snaps_space(s, &used, &empty, e) || (empty > used / 4 && give_back_pages(s, e)) ? -1 : 0;
+	                       snaps_space(s, &used, &empty, e) || (empty > used / 4 && give_back_pages(s, e))
+	               ? -1
+	               : 0;
 }
 
 int snap_drop(struct snaps *s, int64_t session, struct err *e)
@@ -287,8 +303,8 @@ int snaps_gc(struct snaps *s, uint64_t *freed, struct err *e)
 	if (snaps_writable(s, e) || (s->ruined && snaps_renew(s, e)))
 		return -1;
 	if (snaps_space(s, &used, &empty, e) || snaps_begin(s, e) || db_end(&s->db, gc_body(s, e), e) ||
-	    db_number(&s->db, "SELECT value FROM about WHERE name = 'scrub'", &scrub, e) || (scrub && snaps_scrub(s, e)) ||
-	    give_back_pages(s, e) || snaps_space(s, &used_after, &empty_after, e))
+	    db_number(&s->db, "SELECT value FROM about WHERE name = 'scrub'", &scrub, e) ||
+	    (scrub && snaps_scrub(s, e)) || give_back_pages(s, e) || snaps_space(s, &used_after, &empty_after, e))
 		return snaps_failed(s, e);
 	*freed = used + empty > used_after + empty_after ? used + empty - used_after - empty_after : 0;
 	*freed += remove_aside(s);
@@ -311,18 +327,21 @@ static int check_chunks(struct snaps *s, struct str *report, struct err *e)
 			int64_t there = 0;
 
 			/* Compare sizes first, so that memory is allocated only for bytes that exist. */
-			rc = db_find(&s->db, e, &there, "SELECT total(length(data)) FROM part WHERE id BETWEEN ? AND ?", "ii",
-			             part_id(id, 0), part_id(id, PART_TAIL - 1));
+			rc = db_find(&s->db, e, &there, "SELECT total(length(data)) FROM part WHERE id BETWEEN ? AND ?",
+			             "ii", part_id(id, 0), part_id(id, PART_TAIL - 1));
 			if (rc < 0 || (there == bytes && snaps_stage(s, (uint64_t)bytes, e)))
 				break;
-			rc = there == bytes ? parts_read(s, id, 0, sqlite3_column_blob(st, 0), s->staging, (uint64_t)bytes, e) : 0;
+			rc = there == bytes
+			             ? parts_read(s, id, 0, sqlite3_column_blob(st, 0), s->staging, (uint64_t)bytes, e)
+			             : 0;
 			if (rc < 0)
 				break;
 			good = rc;
 		}
 		rc = -1;
 		if (!good)
-			str_addf(report, "KV entries of %d tokens are damaged (chunk %lld)\n", CHUNK_TOKENS, (long long)id);
+			str_addf(report, "KV entries of %d tokens are damaged (chunk %lld)\n", CHUNK_TOKENS,
+			         (long long)id);
 	}
 	db_put(&s->db, st);
 	return rc;
@@ -333,9 +352,10 @@ int head_check(struct snaps *s, int64_t id, int64_t message, int64_t bytes, int6
 {
 	struct head_layout lay;
 	int64_t there = 0;
-	int rc = id <= 0 || id > SERIAL_MOST ? 0 :
-	         db_find(&s->db, e, &there, "SELECT total(length(data)) FROM part WHERE id BETWEEN ? AND ?", "ii",
-	                 part_id(id, 0), part_id(id, (1 << PART_BITS) - 1));
+	int rc = id <= 0 || id > SERIAL_MOST
+	                 ? 0
+	                 : db_find(&s->db, e, &there, "SELECT total(length(data)) FROM part WHERE id BETWEEN ? AND ?",
+	                           "ii", part_id(id, 0), part_id(id, (1 << PART_BITS) - 1));
 
 	if (rc <= 0)
 		return rc;
@@ -351,16 +371,18 @@ int head_check(struct snaps *s, int64_t id, int64_t message, int64_t bytes, int6
 
 static int check_heads(struct snaps *s, struct str *report, struct err *e)
 {
-	sqlite3_stmt *st = db_query(
-		&s->db, e, "SELECT id, message, bytes, tail, fingerprint FROM head WHERE done = 1 ORDER BY id", "");
+	sqlite3_stmt *st =
+		db_query(&s->db, e, "SELECT id, message, bytes, tail, fingerprint FROM head WHERE done = 1 ORDER BY id",
+	                 "");
 	int rc = -1;
 
 	while (st && (rc = db_step(&s->db, st, e)) > 0) {
 		int64_t id = sqlite3_column_int64(st, 0);
 
-		rc = sqlite3_column_bytes(st, 4) != KEY_BYTES ? 0 :
-		     head_check(s, id, sqlite3_column_int64(st, 1), sqlite3_column_int64(st, 2), sqlite3_column_int64(st, 3),
-		                sqlite3_column_blob(st, 4), e);
+		rc = sqlite3_column_bytes(st, 4) != KEY_BYTES
+		             ? 0
+		             : head_check(s, id, sqlite3_column_int64(st, 1), sqlite3_column_int64(st, 2),
+		                          sqlite3_column_int64(st, 3), sqlite3_column_blob(st, 4), e);
 		if (rc < 0)
 			break;
 		if (!rc)
@@ -388,7 +410,7 @@ static int check_tree(struct snaps *s, struct str *report, struct err *e)
 int snaps_check(struct snaps *s, struct str *report, struct err *e)
 {
 	size_t before = report->n;
-	struct err why = {0};
+	struct err why = { 0 };
 	int rc;
 
 	if (!s->db.h)

@@ -1,8 +1,9 @@
 /* sessions/snap/snap_chunks.c - chunks of KV entries under content-addressed keys, stored as checksummed parts.
  *
- * Two hashes for two tasks.  The key is SHA-256 over the previous key, the fingerprint and the tokens.  It identifies the KV
- * entries, and must resist an attacker who makes up colliding documents.  The checksum is XXH3-64 over key, part number and bytes.
- * It detects flipped bits, and rows that a damaged tree returns under a wrong number, at the speed of memory.
+ * Two hashes for two tasks. The key is SHA-256 over the previous key, the fingerprint and the tokens. It identifies the
+ * KV entries, and must resist an attacker who makes up colliding documents. The checksum is XXH3-64 over key, part
+ * number and bytes. It detects flipped bits, and rows that a damaged tree returns under a wrong number, at the speed of
+ * memory.
  *
  * SQLite's structure is not trusted: a row counts as found only if its checksum is right. */
 #include "sessions/snap/snap_private.h"
@@ -95,8 +96,9 @@ static int damage_or_error(struct snaps *s, int rc)
 static int blob_read(struct snaps *s, int64_t id, void *out, size_t n, struct err *e)
 {
 	sqlite3_blob *b = NULL;
-	int rc = sqlite3_blob_open(s->db.h, "main", "part", "data", id, 0, &b) ||
-	         sqlite3_blob_read(b, out, (int)n, 0) ? db_error(&s->db, "read", e) : 1;
+	int rc = sqlite3_blob_open(s->db.h, "main", "part", "data", id, 0, &b) || sqlite3_blob_read(b, out, (int)n, 0)
+	                 ? db_error(&s->db, "read", e)
+	                 : 1;
 
 	sqlite3_blob_close(b);
 	return rc;
@@ -114,7 +116,8 @@ int parts_read(struct snaps *s, int64_t owner, int first, const uint8_t key[KEY_
 		/* typeof() and length() do not read the bytes. */
 		sqlite3_stmt *st = db_query(&s->db, e,
 		                            "SELECT sum, CASE typeof(data) WHEN 'blob' THEN length(data) END FROM part "
-		                            "WHERE id = ?", "i", part_id(owner, part));
+		                            "WHERE id = ?",
+		                            "i", part_id(owner, part));
 		int rc = st ? db_step(&s->db, st, e) : -1;
 		int64_t sum = rc > 0 ? sqlite3_column_int64(st, 0) : 0;
 
@@ -141,15 +144,17 @@ int parts_delete(struct snaps *s, int64_t owner, struct err *e)
 
 /* ---- chunks ---- */
 
-int chunk_find(struct snaps *s, const uint8_t key[KEY_BYTES], struct chunk_bytes bytes, struct found_chunk *out, struct err *e)
+int chunk_find(struct snaps *s, const uint8_t key[KEY_BYTES], struct chunk_bytes bytes, struct found_chunk *out,
+               struct err *e)
 {
 	/* Any other size comes from damage. */
-	sqlite3_stmt *st = db_query(&s->db, e, "SELECT id, bytes FROM chunk WHERE key = ? AND bytes IN (?, ?)", "bii", key, (size_t)KEY_BYTES,
-	                            (int64_t)bytes.all, (int64_t)bytes.full);
+	sqlite3_stmt *st = db_query(&s->db, e, "SELECT id, bytes FROM chunk WHERE key = ? AND bytes IN (?, ?)", "bii",
+	                            key, (size_t)KEY_BYTES, (int64_t)bytes.all, (int64_t)bytes.full);
 	int rc = st ? db_step(&s->db, st, e) : -1;
 
 	if (rc > 0) {
-		*out = (struct found_chunk){.number = sqlite3_column_int64(st, 0), .bytes = (uint64_t)sqlite3_column_int64(st, 1)};
+		*out = (struct found_chunk){ .number = sqlite3_column_int64(st, 0),
+			                     .bytes = (uint64_t)sqlite3_column_int64(st, 1) };
 		out->windows = out->bytes == bytes.all;
 	}
 	db_put(&s->db, st);
@@ -167,7 +172,9 @@ int snaps_deleted(struct snaps *s, struct err *e)
 int chunk_delete(struct snaps *s, int64_t number, struct err *e)
 {
 	return parts_delete(s, number, e) || db_run(&s->db, e, "DELETE FROM need WHERE chunk = ?", "i", number) ||
-	       db_run(&s->db, e, "DELETE FROM chunk WHERE id = ?", "i", number) || snaps_deleted(s, e) ? -1 : 0;
+	                       db_run(&s->db, e, "DELETE FROM chunk WHERE id = ?", "i", number) || snaps_deleted(s, e)
+	               ? -1
+	               : 0;
 }
 
 int chunk_write(struct snaps *s, const uint8_t key[KEY_BYTES], int32_t depth, const void *bytes, uint64_t n,
@@ -184,18 +191,22 @@ int chunk_write(struct snaps *s, const uint8_t key[KEY_BYTES], int32_t depth, co
 int chunk_replace(struct snaps *s, int64_t old, int64_t number, struct err *e)
 {
 	return db_run(&s->db, e, "UPDATE OR IGNORE need SET chunk = ? WHERE chunk = ?", "ii", number, old) ||
-	       db_run(&s->db, e, "DELETE FROM need WHERE chunk = ?", "i", old) || parts_delete(s, old, e) ? -1 : 0;
+	                       db_run(&s->db, e, "DELETE FROM need WHERE chunk = ?", "i", old) ||
+	                       parts_delete(s, old, e)
+	               ? -1
+	               : 0;
 }
 
-static int find_and_read(struct snaps *s, const uint8_t key[KEY_BYTES], struct chunk_bytes bytes, struct found_chunk *found, void *out,
-                         struct err *e)
+static int find_and_read(struct snaps *s, const uint8_t key[KEY_BYTES], struct chunk_bytes bytes,
+                         struct found_chunk *found, void *out, struct err *e)
 {
 	int rc = chunk_find(s, key, bytes, found, e);
 
 	return rc <= 0 ? rc : parts_read(s, found->number, 0, key, out, found->bytes, e);
 }
 
-int chunk_read(struct snaps *s, const uint8_t key[KEY_BYTES], struct chunk_bytes bytes, struct found_chunk *found, void *out, struct err *e)
+int chunk_read(struct snaps *s, const uint8_t key[KEY_BYTES], struct chunk_bytes bytes, struct found_chunk *found,
+               void *out, struct err *e)
 {
 	int rc;
 

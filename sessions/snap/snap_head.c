@@ -18,7 +18,7 @@ static uint64_t get_le(const uint8_t *p, int bytes)
 	return v;
 }
 
-static const uint8_t magic[8] = {'w', 'e', 'i', 'r', 'h', 'e', 'a', 'd'};
+static const uint8_t magic[8] = { 'w', 'e', 'i', 'r', 'h', 'e', 'a', 'd' };
 
 void head_layout_put(uint8_t out[HEAD_FIXED], const struct head_layout *h)
 {

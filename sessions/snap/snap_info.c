@@ -1,9 +1,9 @@
 /* sessions/snap/snap_info.c - lists snapshots: sizes for all sessions, details for one.
  *
- * snap_states() answers for all sessions with three queries.  snap_list() reads every byte that the snapshots of one session need
- * and verifies its checksum; chunks that several snapshots need are read once.  Each query is a transaction of its own, so that another
- * process that saves never waits long.  A snapshot that the other process deletes meanwhile is reported as damaged; the next list
- * is right again. */
+ * snap_states() answers for all sessions with three queries. snap_list() reads every byte that the snapshots of one
+ * session need and verifies its checksum; chunks that several snapshots need are read once. Each query is a transaction
+ * of its own, so that another process that saves never waits long. A snapshot that the other process deletes meanwhile
+ * is reported as damaged; the next list is right again. */
 #include "sessions/snap/snap_private.h"
 
 #include <stdlib.h>
@@ -23,11 +23,12 @@ int snap_bytes(struct snaps *s, int64_t session, uint64_t *out, struct err *e)
 	int64_t n = 0;
 
 	*out = 0;
-	if (s->db.h && db_find(&s->db, e, &n,
-	                       "SELECT total(bytes + tail) + (SELECT total(bytes) FROM chunk WHERE id IN (SELECT chunk "
-	                       "FROM need WHERE head IN (SELECT id FROM head WHERE session = ?1 AND done = 1))) FROM head "
-	                       "WHERE session = ?1 AND done = 1",
-	                       "i", session) < 0)
+	if (s->db.h &&
+	    db_find(&s->db, e, &n,
+	            "SELECT total(bytes + tail) + (SELECT total(bytes) FROM chunk WHERE id IN (SELECT chunk "
+	            "FROM need WHERE head IN (SELECT id FROM head WHERE session = ?1 AND done = 1))) FROM head "
+	            "WHERE session = ?1 AND done = 1",
+	            "i", session) < 0)
 		return snaps_failed(s, e);
 	*out = n > 0 ? (uint64_t)n : 0;
 	return 0;
@@ -73,7 +74,7 @@ static int add_bytes(struct snaps *s, const char *sql, struct snap_state **list,
 	int rc = -1;
 
 	while (st && (rc = db_step(&s->db, st, e)) > 0) {
-		struct snap_state key = {.session = sqlite3_column_int64(st, 0)};
+		struct snap_state key = { .session = sqlite3_column_int64(st, 0) };
 
 		for (size_t i = first_of(list, n, &key, by_session); i < n && list[i]->session == key.session; i++)
 			if (size_of(st, 1) <= UINT64_MAX - list[i]->bytes)
@@ -89,7 +90,7 @@ static int mark_ready(struct snaps *s, struct snap_state **list, size_t n, struc
 	int rc = -1;
 
 	while (st && (rc = db_step(&s->db, st, e)) > 0) {
-		struct snap_state key = {.message = sqlite3_column_int64(st, 0)};
+		struct snap_state key = { .message = sqlite3_column_int64(st, 0) };
 
 		for (size_t i = first_of(list, n, &key, by_message); i < n && list[i]->message == key.message; i++)
 			list[i]->ready = key.message != 0;
@@ -118,8 +119,11 @@ int snap_states(struct snaps *s, struct snap_state *state, size_t n, struct err 
 	qsort(list, n, sizeof *list, by_session);
 	rc = add_bytes(s, "SELECT session, total(bytes + tail) FROM head WHERE done = 1 GROUP BY session", list, n, e);
 	if (!rc)
-		rc = add_bytes(s, "SELECT u.session, total(c.bytes) FROM (SELECT DISTINCT h.session, n.chunk FROM head h JOIN need n "
-		               "ON n.head = h.id WHERE h.done = 1) u JOIN chunk c ON c.id = u.chunk GROUP BY u.session", list, n, e);
+		rc = add_bytes(
+			s,
+			"SELECT u.session, total(c.bytes) FROM (SELECT DISTINCT h.session, n.chunk FROM head h JOIN need n "
+			"ON n.head = h.id WHERE h.done = 1) u JOIN chunk c ON c.id = u.chunk GROUP BY u.session",
+			list, n, e);
 	qsort(list, n, sizeof *list, by_message);
 	if (!rc)
 		rc = mark_ready(s, list, n, e);
@@ -129,11 +133,15 @@ int snap_states(struct snaps *s, struct snap_state *state, size_t n, struct err 
 
 /* ---- one session ---- */
 
-struct seen_chunk { int64_t id; uint64_t bytes; int good, shared; };
+struct seen_chunk {
+	int64_t id;
+	uint64_t bytes;
+	int good, shared;
+};
 struct looking {
 	struct snaps *s;
 	int64_t session;
-	struct seen_chunk *chunk;          /* sorted by id */
+	struct seen_chunk *chunk; /* sorted by id */
 	size_t n, cap;
 };
 
@@ -146,7 +154,7 @@ static int by_id(const void *a, const void *b)
 
 static struct seen_chunk *find_seen(struct looking *l, int64_t id)
 {
-	struct seen_chunk key = {.id = id};
+	struct seen_chunk key = { .id = id };
 
 	return l->n ? bsearch(&key, l->chunk, l->n, sizeof key, by_id) : NULL;
 }
@@ -169,7 +177,8 @@ static int find_chunks(struct looking *l, struct err *e)
 {
 	sqlite3_stmt *st = db_query(&l->s->db, e,
 	                            "SELECT id, bytes FROM chunk WHERE id IN (SELECT chunk FROM need WHERE head IN "
-	                            "(SELECT id FROM head WHERE session = ? AND done = 1)) ORDER BY id", "i", l->session);
+	                            "(SELECT id FROM head WHERE session = ? AND done = 1)) ORDER BY id",
+	                            "i", l->session);
 	int rc = -1;
 
 	while (st && (rc = db_step(&l->s->db, st, e)) > 0) {
@@ -187,7 +196,7 @@ static int find_chunks(struct looking *l, struct err *e)
 			l->chunk = more;
 			l->cap = cap;
 		}
-		l->chunk[l->n++] = (struct seen_chunk){.id = sqlite3_column_int64(st, 0), .bytes = size_of(st, 1)};
+		l->chunk[l->n++] = (struct seen_chunk){ .id = sqlite3_column_int64(st, 0), .bytes = size_of(st, 1) };
 	}
 	db_put(&l->s->db, st);
 	return rc;
@@ -201,7 +210,7 @@ static int verify_chunks(struct looking *l, struct err *e)
 
 	for (size_t i = 0; i < l->n && rc >= 0; i++) {
 		struct seen_chunk *c = &l->chunk[i];
-		uint8_t key[KEY_BYTES] = {0};
+		uint8_t key[KEY_BYTES] = { 0 };
 		int whole;
 
 		st = db_query(&s->db, e, "SELECT key FROM chunk WHERE id = ?", "i", c->id);
@@ -217,10 +226,11 @@ static int verify_chunks(struct looking *l, struct err *e)
 	}
 	if (rc < 0)
 		return -1;
-	st = db_query(&s->db, e,
-	              "SELECT DISTINCT n.chunk FROM need n JOIN head h ON h.id = n.head WHERE h.done = 1 AND h.session <> ?1 "
-	              "AND n.chunk IN (SELECT chunk FROM need WHERE head IN (SELECT id FROM head WHERE session = ?1))",
-	              "i", l->session);
+	st = db_query(
+		&s->db, e,
+		"SELECT DISTINCT n.chunk FROM need n JOIN head h ON h.id = n.head WHERE h.done = 1 AND h.session <> ?1 "
+		"AND n.chunk IN (SELECT chunk FROM need WHERE head IN (SELECT id FROM head WHERE session = ?1))",
+		"i", l->session);
 	rc = -1;
 	while (st && (rc = db_step(&s->db, st, e)) > 0) {
 		struct seen_chunk *c = find_seen(l, sqlite3_column_int64(st, 0));
@@ -234,17 +244,21 @@ static int verify_chunks(struct looking *l, struct err *e)
 static int describe_head(struct looking *l, int64_t head, struct snap_info *out, struct err *e)
 {
 	struct snaps *s = l->s;
-	sqlite3_stmt *st = db_query(&s->db, e, "SELECT message, tokens, chunks, bytes, tail, used, fingerprint FROM head "
-	                            "WHERE id = ? AND done = 1", "i", head);
+	sqlite3_stmt *st = db_query(&s->db, e,
+	                            "SELECT message, tokens, chunks, bytes, tail, used, fingerprint FROM head "
+	                            "WHERE id = ? AND done = 1",
+	                            "i", head);
 	int rc = st ? db_step(&s->db, st, e) : -1;
 	int64_t bytes = 0, tail = 0;
-	uint8_t key[KEY_BYTES] = {0};
+	uint8_t key[KEY_BYTES] = { 0 };
 
 	memset(out, 0, sizeof *out);
 	if (rc > 0) {
 		*out = (struct snap_info){
-			.message = sqlite3_column_int64(st, 0), .tokens = db_small(sqlite3_column_int64(st, 1)),
-			.chunks = db_small(sqlite3_column_int64(st, 2)), .used = sqlite3_column_int64(st, 5) / 1000,
+			.message = sqlite3_column_int64(st, 0),
+			.tokens = db_small(sqlite3_column_int64(st, 1)),
+			.chunks = db_small(sqlite3_column_int64(st, 2)),
+			.used = sqlite3_column_int64(st, 5) / 1000,
 		};
 		bytes = sqlite3_column_int64(st, 3);
 		tail = sqlite3_column_int64(st, 4);
@@ -287,8 +301,10 @@ static int list_heads(struct looking *l, snap_fn *fn, void *ud, struct err *e)
 	if (find_chunks(l, e) || verify_chunks(l, e))
 		return -1;
 	/* One query for each head: the callback may be slow. */
-	while ((rc = db_find(&l->s->db, e, &head, "SELECT max(id) FROM head WHERE session = ? AND done = 1 AND id < ? "
-	                     "HAVING max(id) IS NOT NULL", "ii", l->session, head)) > 0) {
+	while ((rc = db_find(&l->s->db, e, &head,
+	                     "SELECT max(id) FROM head WHERE session = ? AND done = 1 AND id < ? "
+	                     "HAVING max(id) IS NOT NULL",
+	                     "ii", l->session, head)) > 0) {
 		struct snap_info info;
 
 		rc = describe_head(l, head, &info, e);
@@ -300,7 +316,7 @@ static int list_heads(struct looking *l, snap_fn *fn, void *ud, struct err *e)
 
 int snap_list(struct snaps *s, int64_t session, snap_fn *fn, void *ud, struct err *e)
 {
-	struct looking l = {.s = s, .session = session};
+	struct looking l = { .s = s, .session = session };
 	int rc;
 
 	if (!s->db.h)

@@ -1,8 +1,9 @@
 /* sessions/snap/snap_load.c - restores a timeline: bit for bit from a head, or the longest prefix whose chunks exist.
  *
- * Bytes go from SQLite into a staging buffer, are verified there, and then go into the timeline.  A timeline that holds tokens is
- * emptied only after all that is to replace them has been read and verified once.  This reads everything twice, which costs far
- * less than losing KV entries without need.  Damage is not an error: out->why names it, and the text is prefilled again. */
+ * Bytes go from SQLite into a staging buffer, are verified there, and then go into the timeline. A timeline that holds
+ * tokens is emptied only after all that is to replace them has been read and verified once. This reads everything
+ * twice, which costs far less than losing KV entries without need. Damage is not an error: out->why names it, and the
+ * text is prefilled again. */
 #include "sessions/snap/snap_private.h"
 
 #include <stdio.h>
@@ -20,15 +21,15 @@ static int32_t get_le32(const uint8_t *p)
 struct loading {
 	struct snaps *s;
 	struct timeline *t;
-	struct origin origin;              /* kernels that computed the KV entries; fingerprint of the chunks' keys */
+	struct origin origin; /* kernels that computed the KV entries; fingerprint of the chunks' keys */
 	uint64_t row_bytes;
 	struct chunk_bytes chunk_bytes;
-	int32_t *id;                       /* tokens to restore */
+	int32_t *id; /* tokens to restore */
 	uint8_t *marks;
 	uint8_t (*key)[KEY_BYTES];
 	int32_t chunks, tail;
-	int64_t head;                      /* head that owns the tail */
-	int32_t done;                      /* tokens loaded into the timeline so far */
+	int64_t head; /* head that owns the tail */
+	int32_t done; /* tokens loaded into the timeline so far */
 	struct snap_loaded *out;
 };
 
@@ -44,7 +45,8 @@ static int loading_begin(struct loading *l, int32_t tokens, struct err *e)
 {
 	l->row_bytes = timeline_token_bytes(l->t, 1);
 	l->chunk_bytes.full = timeline_token_bytes(l->t, 0) * CHUNK_TOKENS;
-	if (size_mul(l->row_bytes, CHUNK_TOKENS, &l->chunk_bytes.all) || l->chunk_bytes.all > (uint64_t)PART_TAIL * PART_BYTES)
+	if (size_mul(l->row_bytes, CHUNK_TOKENS, &l->chunk_bytes.all) ||
+	    l->chunk_bytes.all > (uint64_t)PART_TAIL * PART_BYTES)
 		return err_set(e, ERR_FIT, "KV entries of %llu bytes a token are too large for a snapshot",
 		               (unsigned long long)l->row_bytes);
 	l->id = try_alloc((size_t)tokens + 1, sizeof *l->id, "a snapshot", e);
@@ -57,8 +59,8 @@ static void loading_key(struct loading *l, int32_t i)
 {
 	static const uint8_t none[KEY_BYTES];
 
-	chunk_key(l->key[i], i ? l->key[i - 1] : none, &l->origin.fp, l->id + i * CHUNK_TOKENS, l->marks + i * CHUNK_TOKENS,
-	          CHUNK_TOKENS);
+	chunk_key(l->key[i], i ? l->key[i - 1] : none, &l->origin.fp, l->id + i * CHUNK_TOKENS,
+	          l->marks + i * CHUNK_TOKENS, CHUNK_TOKENS);
 }
 
 /* Read chunk i, or the tail (i = chunks), to s->staging.  1, *found describes it; 0 = missing or damaged; -1. */
@@ -66,7 +68,7 @@ static int read_chunk_or_tail(struct loading *l, int32_t i, struct found_chunk *
 {
 	if (i < l->chunks)
 		return chunk_read(l->s, l->key[i], l->chunk_bytes, found, l->s->staging, e);
-	*found = (struct found_chunk){.bytes = (uint64_t)l->tail * l->row_bytes, .windows = 1};
+	*found = (struct found_chunk){ .bytes = (uint64_t)l->tail * l->row_bytes, .windows = 1 };
 	return parts_read(l->s, l->head, PART_TAIL, l->origin.fp.all, l->s->staging, found->bytes, e);
 }
 
@@ -142,7 +144,8 @@ static void say_why(struct snap_loaded *out, const char *why, int32_t tokens)
 		snprintf(out->why, sizeof out->why, "%s: %s tokens restored, %s will be read again", why,
 		         count_text((uint64_t)out->tokens).s, count_text((uint64_t)(tokens - out->tokens)).s);
 	else
-		snprintf(out->why, sizeof out->why, "%s: %s tokens will be read again", why, count_text((uint64_t)tokens).s);
+		snprintf(out->why, sizeof out->why, "%s: %s tokens will be read again", why,
+		         count_text((uint64_t)tokens).s);
 }
 
 /* ---- by a head ---- */
@@ -151,17 +154,18 @@ struct found_head {
 	int64_t id, message, bytes, tail;
 	int32_t tokens;
 	uint8_t fingerprint[KEY_BYTES];
-	/* 3 = exactly this fingerprint; 2 = begun by other kernels, continued by ours; 1 = other kernels; 0 = unusable */
+	/* 3 = exactly this fingerprint; 2 = begun by other kernels, continued by ours; 1 = other kernels; 0 =
+	 * unusable */
 	int fits;
 };
 
 static void read_head(sqlite3_stmt *st, int64_t message, struct found_head *h)
 {
-	*h = (struct found_head){.id = sqlite3_column_int64(st, 0),
-	                         .message = message,
-	                         .bytes = sqlite3_column_int64(st, 2),
-	                         .tail = sqlite3_column_int64(st, 3),
-	                         .tokens = db_small(sqlite3_column_int64(st, 1))};
+	*h = (struct found_head){ .id = sqlite3_column_int64(st, 0),
+		                  .message = message,
+		                  .bytes = sqlite3_column_int64(st, 2),
+		                  .tail = sqlite3_column_int64(st, 3),
+		                  .tokens = db_small(sqlite3_column_int64(st, 1)) };
 	if (sqlite3_column_bytes(st, 4) == KEY_BYTES)
 		memcpy(h->fingerprint, sqlite3_column_blob(st, 4), KEY_BYTES);
 }
@@ -170,11 +174,12 @@ static void read_head(sqlite3_stmt *st, int64_t message, struct found_head *h)
 static int find_head(struct loading *l, const struct fingerprint *fp, int64_t message, struct found_head *best,
                      struct err *e)
 {
-	sqlite3_stmt *st = db_query(&l->s->db, e,
-	                            "SELECT id, tokens, bytes, tail, fingerprint FROM head WHERE message = ?1 AND done = 1 "
-	                            "ORDER BY fingerprint = ?2 DESC, id DESC LIMIT 16",
-	                            "ib", message, fp->all, sizeof fp->all);
-	struct origin o = {.begun_n = 0};
+	sqlite3_stmt *st =
+		db_query(&l->s->db, e,
+	                 "SELECT id, tokens, bytes, tail, fingerprint FROM head WHERE message = ?1 AND done = 1 "
+	                 "ORDER BY fingerprint = ?2 DESC, id DESC LIMIT 16",
+	                 "ib", message, fp->all, sizeof fp->all);
+	struct origin o = { .begun_n = 0 };
 	int rc = -1, found = 0;
 
 	while (st && (rc = db_step(&l->s->db, st, e)) > 0) {
@@ -188,7 +193,7 @@ static int find_head(struct loading *l, const struct fingerprint *fp, int64_t me
 
 			*best = h;
 			l->origin = o;
-			o = (struct origin){.begun = worse.begun};
+			o = (struct origin){ .begun = worse.begun };
 		}
 		found = 1;
 		if (best->fits == 3)
@@ -245,7 +250,9 @@ static int load_head(struct loading *l, const struct found_head *h, const uint8_
 	if (tokens_held(l->t) && (rc = load_chunks(l, 0, e)) <= 0)
 		return rc;
 	/* Without KV entries, still empty the timeline. */
-	rc = l->chunks || l->tail ? load_chunks(l, 1, e) : timeline_entries_load(l->t, 0, 0, 1, l->s->staging, e) ? -1 : 1;
+	rc = l->chunks || l->tail                                     ? load_chunks(l, 1, e)
+	     : timeline_entries_load(l->t, 0, 0, 1, l->s->staging, e) ? -1
+	                                                              : 1;
 	if (rc <= 0) {
 		keep_beginning(l);
 		return rc;
@@ -292,9 +299,9 @@ static int load_failed(struct snaps *s, struct snap_loaded *out, struct err *why
 int snap_load(struct snaps *s, struct timeline *t, const struct fingerprint *fp, int64_t message, struct str *extra,
               struct snap_loaded *out, struct err *e)
 {
-	struct loading l = {.s = s, .t = t, .out = out};
+	struct loading l = { .s = s, .t = t, .out = out };
 	struct found_head h;
-	struct err said = {0};
+	struct err said = { 0 };
 	double start = now_seconds();
 	const char *why = "the snapshot is damaged";
 	uint8_t *bytes = NULL;
@@ -338,8 +345,8 @@ int snap_load(struct snaps *s, struct timeline *t, const struct fingerprint *fp,
 
 /* ---- by tokens alone ----
  *
- * Uses only chunks that this program's kernels computed.  Chunks of other kernels would serve, too, but then every session with
- * the text would carry their origin forever, to save what a GPU computes in seconds. */
+ * Uses only chunks that this program's kernels computed. Chunks of other kernels would serve, too, but then every
+ * session with the text would carry their origin forever, to save what a GPU computes in seconds. */
 
 static size_t tokens_shared(const struct timeline *t, const int32_t *want, size_t n)
 {
@@ -375,7 +382,7 @@ static int32_t load_prefix(struct loading *l, const int32_t *want, size_t n, str
 	}
 	if (rc < 0)
 		return -1;
-	l->chunks = whole;   /* the prefix must end in a chunk with its sliding windows */
+	l->chunks = whole; /* the prefix must end in a chunk with its sliding windows */
 	if (l->chunks * CHUNK_TOKENS < PREFIX_LEAST || (size_t)l->chunks * CHUNK_TOKENS <= shared)
 		return 0;
 	if (tokens_held(l->t) && (rc = load_chunks(l, 0, e)) <= 0)
@@ -389,8 +396,8 @@ static int32_t load_prefix(struct loading *l, const int32_t *want, size_t n, str
 int32_t snap_load_prefix(struct snaps *s, struct timeline *t, const struct fingerprint *fp, const int32_t *want,
                          size_t n, struct snap_loaded *out, struct err *e)
 {
-	struct loading l = {.s = s, .t = t, .out = out};
-	struct err said = {0};
+	struct loading l = { .s = s, .t = t, .out = out };
+	struct err said = { 0 };
 	double start = now_seconds();
 	int32_t rc;
 

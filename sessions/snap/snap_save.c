@@ -1,8 +1,8 @@
 /* sessions/snap/snap_save.c - saves a timeline: missing chunks first, then its head.
  *
- * Order matters.  The first transaction reserves the head, so that its chunks count as needed.  Chunks follow in transactions of
- * bounded size.  The last transaction marks the head done and deletes the heads that it replaces.  An interrupted save
- * leaves the older head in place, and the chunks written so far serve the next attempt. */
+ * Order matters. The first transaction reserves the head, so that its chunks count as needed. Chunks follow in
+ * transactions of bounded size. The last transaction marks the head done and deletes the heads that it replaces. An
+ * interrupted save leaves the older head in place, and the chunks written so far serve the next attempt. */
 #include "sessions/snap/snap_private.h"
 
 #include <stdlib.h>
@@ -16,7 +16,7 @@ struct saving {
 	const struct fingerprint *fp;
 	int64_t session, message;
 	int with_head;
-	int32_t *id;                       /* copies; the timeline's array is valid only until the next call */
+	int32_t *id; /* copies; the timeline's array is valid only until the next call */
 	uint8_t *marks;
 	int32_t n, ready, chunks, tail;
 	uint64_t row_bytes;
@@ -24,12 +24,15 @@ struct saving {
 	uint8_t (*key)[KEY_BYTES];
 	/* For each chunk: number, 0 = missing; write: 1 = it is missing, or lacks the sliding-window layers that the
 	 * timeline has; windows: the timeline holds all its layers. */
-	struct chunk_plan { int64_t number; uint8_t write, windows; } *chunk;
+	struct chunk_plan {
+		int64_t number;
+		uint8_t write, windows;
+	} * chunk;
 	struct str head;
-	uint64_t need, total;              /* bytes to write; bytes of the whole snapshot */
+	uint64_t need, total; /* bytes to write; bytes of the whole snapshot */
 	int64_t head_number;
-	uint64_t pending;                  /* bytes written in the current transaction */
-	int committed;                     /* 1: an earlier transaction of this save was committed */
+	uint64_t pending; /* bytes written in the current transaction */
+	int committed;    /* 1: an earlier transaction of this save was committed */
 	struct snap_saved *out;
 };
 
@@ -46,7 +49,8 @@ static int gather_tokens(struct saving *w, struct err *e)
 	w->ready = w->ready < 0 ? 0 : w->ready < w->n ? w->ready : w->n;
 	w->row_bytes = timeline_token_bytes(w->t, 1);
 	w->chunk_bytes.full = timeline_token_bytes(w->t, 0) * CHUNK_TOKENS;
-	if (size_mul(w->row_bytes, CHUNK_TOKENS, &w->chunk_bytes.all) || w->chunk_bytes.all > (uint64_t)PART_TAIL * PART_BYTES)
+	if (size_mul(w->row_bytes, CHUNK_TOKENS, &w->chunk_bytes.all) ||
+	    w->chunk_bytes.all > (uint64_t)PART_TAIL * PART_BYTES)
 		return err_set(e, ERR_FIT, "KV entries of %llu bytes a token are too large for a snapshot",
 		               (unsigned long long)w->row_bytes);
 	w->chunks = w->row_bytes ? w->ready / CHUNK_TOKENS : 0;
@@ -78,12 +82,13 @@ static int gather_chunks(struct saving *w, struct err *e)
 	for (int32_t i = 0; i < w->chunks; i++) {
 		int32_t at = i * CHUNK_TOKENS;
 		struct chunk_plan *c = &w->chunk[i];
-		struct found_chunk found = {.number = 0};
+		struct found_chunk found = { .number = 0 };
 
 		chunk_key(w->key[i], i ? w->key[i - 1] : none, w->fp, w->id + at, w->marks + at, CHUNK_TOKENS);
 		if (chunk_find(w->s, w->key[i], w->chunk_bytes, &found, e) < 0)
 			return -1;
-		*c = (struct chunk_plan){.number = found.number, .windows = (uint8_t)timeline_windows_hold(w->t, at, CHUNK_TOKENS)};
+		*c = (struct chunk_plan){ .number = found.number,
+			                  .windows = (uint8_t)timeline_windows_hold(w->t, at, CHUNK_TOKENS) };
 		c->write = !found.number || (c->windows && !found.windows);
 		w->need += c->write ? plan_bytes(w, c) : 0;
 		w->total += c->write ? plan_bytes(w, c) : found.bytes;
@@ -93,8 +98,8 @@ static int gather_chunks(struct saving *w, struct err *e)
 
 static int gather_head(struct saving *w, const void *extra, size_t n_extra, struct err *e)
 {
-	struct head_layout h = {w->session, w->message, w->row_bytes, 0, n_extra, w->n, w->ready};
-	uint8_t fixed[HEAD_FIXED] = {0}, le[4];
+	struct head_layout h = { w->session, w->message, w->row_bytes, 0, n_extra, w->n, w->ready };
+	uint8_t fixed[HEAD_FIXED] = { 0 }, le[4];
 	size_t before;
 
 	str_add(&w->head, fixed, sizeof fixed);
@@ -139,10 +144,11 @@ static int check_room(struct saving *w, struct err *e)
 	/* Leave space for the journal and for chat.db, which matters more. */
 	grow += 8u << 20;
 	if (grow > room)
-		return err_set(e, ERR_FIT,
-		               "no room for a snapshot: %.1f MiB are needed, %.1f MiB are free on the disk of '%s'; the older "
-		               "one stays",
-		               (double)grow / mib, (double)room / mib, w->s->path);
+		return err_set(
+			e, ERR_FIT,
+			"no room for a snapshot: %.1f MiB are needed, %.1f MiB are free on the disk of '%s'; the older "
+			"one stays",
+			(double)grow / mib, (double)room / mib, w->s->path);
 	return 0;
 }
 
@@ -158,10 +164,11 @@ static int next_transaction(struct saving *w, struct err *e)
 	w->committed = 1;
 	if (snaps_begin(w->s, e))
 		return -1;
-	rc = db_find(&w->s->db, e, &mine, "SELECT 1 FROM head WHERE id = ? AND session = ? AND done = 0", "ii", w->head_number, w->session);
+	rc = db_find(&w->s->db, e, &mine, "SELECT 1 FROM head WHERE id = ? AND session = ? AND done = 0", "ii",
+	             w->head_number, w->session);
 	if (rc)
 		return rc < 0 ? -1 : 0;
-	w->committed = 0;   /* nothing is left to delete */
+	w->committed = 0; /* nothing is left to delete */
 	return err_set(e, ERR_FAIL, "another weir has dropped what was saved of it in '%s'", w->s->path);
 }
 
@@ -183,12 +190,13 @@ static int reserve_head(struct saving *w, struct err *e)
 	int dropped = 0;
 
 	w->head_number = w->s->serial++;
-	if (db_run(d, e, "INSERT INTO head VALUES(?, ?, ?, 0, ?, ?, ?, ?, ?, ?)", "iiiiiiiib", w->head_number, w->session,
-	           w->message, (int64_t)w->n, (int64_t)w->chunks, (int64_t)w->head.n,
+	if (db_run(d, e, "INSERT INTO head VALUES(?, ?, ?, 0, ?, ?, ?, ?, ?, ?)", "iiiiiiiib", w->head_number,
+	           w->session, w->message, (int64_t)w->n, (int64_t)w->chunks, (int64_t)w->head.n,
 	           (int64_t)((uint64_t)w->tail * w->row_bytes), snaps_now(), w->fp->all, sizeof w->fp->all))
 		return -1;
 	for (int32_t i = 0; i < w->chunks; i++)
-		if (w->chunk[i].number && db_run(d, e, "INSERT OR IGNORE INTO need VALUES(?, ?)", "ii", w->head_number, w->chunk[i].number))
+		if (w->chunk[i].number &&
+		    db_run(d, e, "INSERT OR IGNORE INTO need VALUES(?, ?)", "ii", w->head_number, w->chunk[i].number))
 			return -1;
 	if (snaps_make_room(w->s, on_disk(w->need), w->head_number, w->with_head ? w->session : 0, &dropped, e))
 		return -1;
@@ -200,13 +208,14 @@ static int write_chunks(struct saving *w, struct err *e)
 {
 	for (int32_t i = 0; i < w->chunks; i++) {
 		struct chunk_plan *c = &w->chunk[i];
-		struct found_chunk found = {.number = 0};
+		struct found_chunk found = { .number = 0 };
 		int64_t old;
 
 		if (!c->write)
 			continue;
 		/* Look again: another process that prefills the same text may have saved this chunk. */
-		if (room_in_transaction(w, plan_bytes(w, c), e) || chunk_find(w->s, w->key[i], w->chunk_bytes, &found, e) < 0)
+		if (room_in_transaction(w, plan_bytes(w, c), e) ||
+		    chunk_find(w->s, w->key[i], w->chunk_bytes, &found, e) < 0)
 			return -1;
 		old = c->number = found.number;
 		if (old && found.windows >= c->windows) {
@@ -240,10 +249,11 @@ static int write_head(struct saving *w, struct err *e)
 	if (db_run(d, e, "UPDATE head SET done = 1 WHERE id = ?", "i", w->head_number))
 		return -1;
 	/* Delete the older head of the same message, and heads beyond the newest HEADS_KEPT. */
-	st = db_query(d, e,
-	              "SELECT id FROM head WHERE session = ?2 AND id NOT IN (SELECT id FROM head WHERE session = ?2 AND "
-	              "(id = ?1 OR NOT (message = ?3 AND fingerprint = ?4)) ORDER BY id DESC LIMIT ?5) LIMIT 64",
-	              "iiibi", w->head_number, w->session, w->message, w->fp->all, sizeof w->fp->all, (int64_t)HEADS_KEPT);
+	st = db_query(
+		d, e,
+		"SELECT id FROM head WHERE session = ?2 AND id NOT IN (SELECT id FROM head WHERE session = ?2 AND "
+		"(id = ?1 OR NOT (message = ?3 AND fingerprint = ?4)) ORDER BY id DESC LIMIT ?5) LIMIT 64",
+		"iiibi", w->head_number, w->session, w->message, w->fp->all, sizeof w->fp->all, (int64_t)HEADS_KEPT);
 	rc = st ? 0 : -1;
 	while (st && (rc = db_step(d, st, e)) > 0)
 		old[n_old++] = sqlite3_column_int64(st, 0);
@@ -289,7 +299,8 @@ static int save(struct saving *w, const void *extra, size_t n_extra, struct err 
 	double start = now_seconds();
 
 	memset(w->out, 0, sizeof *w->out);
-	if (snaps_writable(w->s, e) || gather_tokens(w, e) || snaps_stage(w->s, w->chunk_bytes.all, e) || snaps_begin(w->s, e))
+	if (snaps_writable(w->s, e) || gather_tokens(w, e) || snaps_stage(w->s, w->chunk_bytes.all, e) ||
+	    snaps_begin(w->s, e))
 		return -1;
 	if (db_end(&w->s->db, save_body(w, extra, n_extra, e), e)) {
 		/* Delete the reserved head now; if that fails, the next start does it. */
@@ -333,17 +344,22 @@ int snap_save(struct snaps *s, struct timeline *t, const struct fingerprint *fp,
               const void *extra, size_t n_extra, struct snap_saved *out, struct err *e)
 {
 	struct snap_saved ignored;
-	struct saving w = {.s = s, .t = t, .fp = fp, .session = session, .message = message, .with_head = 1,
-	                   .out = out ? out : &ignored};
+	struct saving w = { .s = s,
+		            .t = t,
+		            .fp = fp,
+		            .session = session,
+		            .message = message,
+		            .with_head = 1,
+		            .out = out ? out : &ignored };
 
 	return save_and_free(&w, extra, n_extra, e);
 }
 
 int snap_save_entries(struct snaps *s, struct timeline *t, const struct fingerprint *fp, struct snap_saved *out,
-                   struct err *e)
+                      struct err *e)
 {
 	struct snap_saved ignored;
-	struct saving w = {.s = s, .t = t, .fp = fp, .out = out ? out : &ignored};
+	struct saving w = { .s = s, .t = t, .fp = fp, .out = out ? out : &ignored };
 
 	return save_and_free(&w, NULL, 0, e);
 }

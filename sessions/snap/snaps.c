@@ -1,13 +1,13 @@
 /* sessions/snap/snaps.c - opens kv.db, creates its schema, and replaces a useless file.
  *
- * Everything in kv.db can be computed again, so damage is never repaired.  A file that SQLite cannot use, or that another
- * version wrote, is put aside under another name, and a new one is created.  The user reads one sentence and waits while the text
- * is prefilled again.
+ * Everything in kv.db can be computed again, so damage is never repaired. A file that SQLite cannot use, or that
+ * another version wrote, is put aside under another name, and a new one is created. The user reads one sentence and
+ * waits while the text is prefilled again.
  *
  * Rollback journal instead of WAL: chunks are appended once, and pages that were free before need no copy in the
- * journal, so a save writes its bytes once.  Pages of 8 KiB: each save writes about twelve pages of trees and free lists, most of
- * them a second time to the journal; with larger pages this is more than a tenth of a short turn.  Loading is as fast with
- * 8 KiB as with 16, 32 or 64. */
+ * journal, so a save writes its bytes once. Pages of 8 KiB: each save writes about twelve pages of trees and free
+ * lists, most of them a second time to the journal; with larger pages this is more than a tenth of a short turn.
+ * Loading is as fast with 8 KiB as with 16, 32 or 64. */
 #include "sessions/snap/snap_private.h"
 
 #include <errno.h>
@@ -62,7 +62,8 @@ int snaps_writable(const struct snaps *s, struct err *e)
 	if (s->db.read_only)
 		return err_set(e, ERR_FAIL, "'%s' can only be read; nothing is saved", s->path);
 	if (!s->db.h)
-		return err_set(e, ERR_FAIL, "'%s' could not be begun anew; nothing is saved until the next start", s->path);
+		return err_set(e, ERR_FAIL, "'%s' could not be begun anew; nothing is saved until the next start",
+		               s->path);
 	return 0;
 }
 
@@ -223,7 +224,7 @@ static int finish_interrupted(struct snaps *s, struct err *e)
  * files each get a new name; of ours the last one replaces the one before. */
 static int put_aside(struct snaps *s, enum verdict v, struct str *where, struct err *e)
 {
-	static const char *const suffix[] = {"-journal", "-wal", "-shm"};
+	static const char *const suffix[] = { "-journal", "-wal", "-shm" };
 	struct stat st;
 	int rc = 0;
 
@@ -234,16 +235,18 @@ static int put_aside(struct snaps *s, enum verdict v, struct str *where, struct 
 		str_addf(where, "%s.foreign.%d", s->path, i);
 	}
 	if (rename(s->path, where->p))
-		return err_set(e, ERR_FAIL, "'%s' cannot be used and cannot be moved away: %s", s->path, strerror(errno));
+		return err_set(e, ERR_FAIL, "'%s' cannot be used and cannot be moved away: %s", s->path,
+		               strerror(errno));
 	for (size_t i = 0; i < sizeof suffix / sizeof *suffix; i++) {
-		struct str from = {0}, to = {0};
+		struct str from = { 0 }, to = { 0 };
 
 		str_addf(&from, "%s%s", s->path, suffix[i]);
 		str_addf(&to, "%s%s", where->p, suffix[i]);
 		/* Our own journal is deleted; a foreign one moves with its file. */
 		if (v == FOREIGN ? rename(from.p, to.p) : unlink(from.p))
 			if (errno != ENOENT)
-				rc = err_set(e, ERR_FAIL, "'%s' is in the way and cannot be moved: %s", from.p, strerror(errno));
+				rc = err_set(e, ERR_FAIL, "'%s' is in the way and cannot be moved: %s", from.p,
+				             strerror(errno));
 		str_free(&from);
 		str_free(&to);
 	}
@@ -253,11 +256,11 @@ static int put_aside(struct snaps *s, enum verdict v, struct str *where, struct 
 static const char *verdict_text(enum verdict v)
 {
 	switch (v) {
-	case FOREIGN:     return "is not a file of snapshots";
-	case OLDER:       return "was written by an older weir";
-	case NEWER:       return "was written by a newer weir";
+	case FOREIGN: return "is not a file of snapshots";
+	case OLDER: return "was written by an older weir";
+	case NEWER: return "was written by a newer weir";
 	case OTHER_STORE: return "belongs to another chat.db";
-	default:          return "is damaged";
+	default: return "is damaged";
 	}
 }
 
@@ -289,12 +292,13 @@ static enum verdict open_once(struct snaps *s, struct err *e)
 
 static int begin_anew(struct snaps *s, enum verdict v, struct str *notice, struct err *e)
 {
-	struct str where = {0};
+	struct str where = { 0 };
 	int rc = -1;
 
 	if (!put_aside(s, v, &where, e)) {
 		if (notice)
-			str_addf(notice, "'%s' %s: it was put aside as '%s' and begun anew, conversations are read again\n",
+			str_addf(notice,
+			         "'%s' %s: it was put aside as '%s' and begun anew, conversations are read again\n",
 			         s->path, verdict_text(v), strrchr(where.p, '/') ? strrchr(where.p, '/') + 1 : where.p);
 		rc = open_once(s, e) == GOOD ? 0 : -1;
 	}
@@ -313,7 +317,7 @@ static int has_name(const struct snaps *s)
 static int renew(struct snaps *s, struct str *notice, struct err *e)
 {
 	struct gate *gate = &s->store->gate[1];
-	struct err why = {0};
+	struct err why = { 0 };
 	int other, failed;
 
 	if (db_gate_enter(gate, s->path, e))
@@ -347,7 +351,9 @@ int snaps_begin(struct snaps *s, struct err *e)
 		s->db.code = SQLITE_BUSY;
 		return -1;
 	}
-	rc = has_name(s) ? db_begin(&s->db, e) : err_set(e, ERR_FAIL, "'%s' was put aside by another weir; nothing is saved this time", s->path);
+	rc = has_name(s)
+	             ? db_begin(&s->db, e)
+	             : err_set(e, ERR_FAIL, "'%s' was put aside by another weir; nothing is saved this time", s->path);
 	if (!rc && snaps_read_serial(s, e))
 		rc = db_end(&s->db, -1, e);
 	db_gate_leave(s->db.gate);
@@ -361,12 +367,13 @@ int snaps_renew(struct snaps *s, struct err *e)
 
 int snaps_failed(struct snaps *s, struct err *e)
 {
-	struct str said = {0};
+	struct str said = { 0 };
 
 	if (!s->db.h)
 		return -1;
 	if ((s->db.code & 0xff) == SQLITE_FULL)
-		return err_set(e, ERR_FIT, "no room for a snapshot: the disk of '%s' is full; the older one stays", s->path);
+		return err_set(e, ERR_FIT, "no room for a snapshot: the disk of '%s' is full; the older one stays",
+		               s->path);
 	if (!db_damaged(&s->db) || s->db.read_only)
 		return -1;
 	if (!renew(s, &said, e))
@@ -391,7 +398,7 @@ int snaps_open(struct snaps **out, struct store *store, const struct snaps_optio
 {
 	struct snaps *s = xcalloc(1, sizeof *s);
 	struct gate *gate = store->read_only ? NULL : &store->gate[1];
-	struct err why = {0};
+	struct err why = { 0 };
 	struct stat st;
 	enum verdict v;
 
@@ -400,8 +407,9 @@ int snaps_open(struct snaps **out, struct store *store, const struct snaps_optio
 	s->path = store_path(store, SNAPS_FILE);
 	if (o && o->vfs)
 		s->vfs = xstrndup(o->vfs, strlen(o->vfs));
-	v = store->read_only && lstat(s->path, &st) && errno == ENOENT ? EMPTY :
-	    db_gate_enter(gate, s->path, &why) ? FAILED : open_once(s, &why);
+	v = store->read_only && lstat(s->path, &st) && errno == ENOENT ? EMPTY
+	    : db_gate_enter(gate, s->path, &why)                       ? FAILED
+	                                                               : open_once(s, &why);
 	/* Read only and no file: act as an empty kv.db. */
 	if (v == EMPTY && store->read_only) {
 		s->db.read_only = 1;
@@ -433,7 +441,8 @@ void snaps_close(struct snaps *s)
 	if (s->db.h && !s->db.read_only && s->n_used && !snaps_begin(s, NULL)) {
 		int rc = 0;
 		for (int i = 0; i < s->n_used && !rc; i++)
-			rc = db_run(&s->db, NULL, "UPDATE head SET used = ? WHERE id = ?", "ii", s->used[i].at, s->used[i].head);
+			rc = db_run(&s->db, NULL, "UPDATE head SET used = ? WHERE id = ?", "ii", s->used[i].at,
+			            s->used[i].head);
 		db_end(&s->db, rc, NULL);
 	}
 	db_close(&s->db);

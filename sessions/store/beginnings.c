@@ -1,14 +1,14 @@
 /* sessions/store/beginnings.c - stores the common beginning of long questions once (store_private.h).
  *
- * A question beside a text that is being read contains all text read so far; an edited question contains most of the one it
- * replaces.  Such questions are children of one parent:
+ * A question beside a text that is being read contains all text read so far; an edited question contains most of the
+ * one it replaces. Such questions are children of one parent:
  *
  *     parent --+-- 7   [text read until then][question]
  *              +-- 9   [beginning: 2 MB of 7][text read since][question]
  *              +-- 12  [beginning: 2.1 MB of 9][text read since][question]
  *
- * A beginning refers to a smaller id, so every walk ends.  The search index holds only the bytes that a row stores itself, so a
- * word in the common beginning is found once. */
+ * A beginning refers to a smaller id, so every walk ends. The search index holds only the bytes that a row stores
+ * itself, so a word in the common beginning is found once. */
 #include "sessions/store/store_private.h"
 
 #include "engine/engine.h"
@@ -18,21 +18,24 @@
 #include <string.h>
 
 enum {
-	SHARED_LEAST = 4096,   /* with fewer common bytes the whole text is stored */
-	WORD_MOST = 64,        /* most bytes given up to end a beginning between words */
+	SHARED_LEAST = 4096, /* with fewer common bytes the whole text is stored */
+	WORD_MOST = 64,      /* most bytes given up to end a beginning between words */
 };
 
 static int beginning_lost(struct store *s, int64_t message, struct err *e)
 {
-	return err_set(e, ERR_FAIL, "'%s/" CHAT_FILE "' is damaged: the beginning of message %lld is lost; "
-	               "'weir sessions check' says more", s->dir, (long long)message);
+	return err_set(e, ERR_FAIL,
+	               "'%s/" CHAT_FILE "' is damaged: the beginning of message %lld is lost; "
+	               "'weir sessions check' says more",
+	               s->dir, (long long)message);
 }
 
 /* Copy the part of the first `bytes` bytes of message id's text that its own row stores to its place in out.
  * *rest describes the part before it.  1, 0 = the bytes are lost, -1. */
 static int own_part(struct store *s, int64_t id, size_t bytes, char *out, struct beginning *rest, struct err *e)
 {
-	sqlite3_stmt *st = db_query(&s->db, e, "SELECT text, beginning, beginning_bytes FROM message WHERE id=?1", "i", id);
+	sqlite3_stmt *st =
+		db_query(&s->db, e, "SELECT text, beginning, beginning_bytes FROM message WHERE id=?1", "i", id);
 	int rc = st ? db_step(&s->db, st, e) : -1;
 
 	if (rc > 0) {
@@ -40,10 +43,11 @@ static int own_part(struct store *s, int64_t id, size_t bytes, char *out, struct
 		const char *own = db_bytes(st, 0, 0, &n);
 		int64_t of = sqlite3_column_int64(st, 1), before = sqlite3_column_int64(st, 2);
 
-		if (of < 0 || of >= id || before < 0 || before > DB_VALUE_MAX || (!of && before) || (uint64_t)before + n < bytes) {
+		if (of < 0 || of >= id || before < 0 || before > DB_VALUE_MAX || (!of && before) ||
+		    (uint64_t)before + n < bytes) {
 			rc = 0;
 		} else {
-			*rest = (struct beginning){of, (size_t)before < bytes ? (size_t)before : bytes};
+			*rest = (struct beginning){ of, (size_t)before < bytes ? (size_t)before : bytes };
 			memcpy(out + rest->bytes, own, bytes - rest->bytes);
 		}
 	}
@@ -65,9 +69,10 @@ static int beginning_read(struct store *s, const struct beginning *b, int64_t me
 	return 0;
 }
 
-int beginning_add(struct store *s, int64_t id, int64_t of, int64_t bytes, char **whole, const char **text, size_t *n, struct err *e)
+int beginning_add(struct store *s, int64_t id, int64_t of, int64_t bytes, char **whole, const char **text, size_t *n,
+                  struct err *e)
 {
-	struct beginning b = {of, (size_t)bytes};
+	struct beginning b = { of, (size_t)bytes };
 	char *p;
 
 	if (bytes < 0 || bytes > DB_VALUE_MAX)
@@ -101,21 +106,26 @@ static size_t common_prefix(const char *a, size_t n_a, const char *b, size_t n_b
 	return n;
 }
 
-int beginning_find(struct store *s, int64_t session, const struct stored_message *m, struct beginning *out, struct err *e)
+int beginning_find(struct store *s, int64_t session, const struct stored_message *m, struct beginning *out,
+                   struct err *e)
 {
 	sqlite3_stmt *st;
 	char *whole = NULL;
 	int rc;
 
-	*out = (struct beginning){0};
+	*out = (struct beginning){ 0 };
 	if (m->role != ROLE_USER || m->n_text < SHARED_LEAST)
 		return 0;
-	st = db_query(&s->db, e, "SELECT id, text, beginning, beginning_bytes FROM message WHERE session=?1 AND parent=?2 AND role=?3"
-	              " ORDER BY id DESC LIMIT 1", "iii", session, m->parent, (int64_t)ROLE_USER);
+	st = db_query(
+		&s->db, e,
+		"SELECT id, text, beginning, beginning_bytes FROM message WHERE session=?1 AND parent=?2 AND role=?3"
+		" ORDER BY id DESC LIMIT 1",
+		"iii", session, m->parent, (int64_t)ROLE_USER);
 	rc = st ? db_step(&s->db, st, e) : -1;
 	if (rc > 0) {
-		int64_t id = sqlite3_column_int64(st, 0), of = sqlite3_column_int64(st, 2), bytes = sqlite3_column_int64(st, 3);
-		struct err damaged = {0};
+		int64_t id = sqlite3_column_int64(st, 0), of = sqlite3_column_int64(st, 2),
+			bytes = sqlite3_column_int64(st, 3);
+		struct err damaged = { 0 };
 		size_t n;
 		const char *text = db_bytes(st, 1, 0, &n);
 
@@ -124,7 +134,7 @@ int beginning_find(struct store *s, int64_t session, const struct stored_message
 			n = 0;
 		n = common_prefix(text, n, m->text, m->n_text);
 		if (n >= SHARED_LEAST)
-			*out = (struct beginning){of && n <= (uint64_t)bytes ? of : id, n};
+			*out = (struct beginning){ of && n <= (uint64_t)bytes ? of : id, n };
 		rc = 0;
 	}
 	db_put(&s->db, st);
@@ -135,8 +145,10 @@ int beginning_find(struct store *s, int64_t session, const struct stored_message
 /* Store the whole text in the row of message id. */
 static int make_whole(struct store *s, int64_t id, struct err *e)
 {
-	sqlite3_stmt *st = db_query(&s->db, e, "SELECT text, beginning, beginning_bytes, role, complete, token, stats FROM message"
-	                            " WHERE id=?1", "i", id);
+	sqlite3_stmt *st = db_query(&s->db, e,
+	                            "SELECT text, beginning, beginning_bytes, role, complete, token, stats FROM message"
+	                            " WHERE id=?1",
+	                            "i", id);
 	int rc = st ? db_step(&s->db, st, e) : -1;
 	char *whole = NULL;
 
@@ -146,15 +158,17 @@ static int make_whole(struct store *s, int64_t id, struct err *e)
 		int64_t sum;
 
 		n = n_own;
-		rc = beginning_add(s, id, sqlite3_column_int64(st, 1), sqlite3_column_int64(st, 2), &whole, &text, &n, e);
+		rc = beginning_add(s, id, sqlite3_column_int64(st, 1), sqlite3_column_int64(st, 2), &whole, &text, &n,
+		                   e);
 		if (!rc)
 			rc = index_remove(s, id, own, n_own, e);
 		sum = rc ? 0 : message_sum_whole(st, 3, text, n);
 		db_put(&s->db, st);
 		st = NULL;
 		if (!rc)
-			rc = db_run(&s->db, e, "UPDATE message SET text=?2, beginning=0, beginning_bytes=0, sum=?3 WHERE id=?1", "isi", id, text, n,
-			            sum);
+			rc = db_run(&s->db, e,
+			            "UPDATE message SET text=?2, beginning=0, beginning_bytes=0, sum=?3 WHERE id=?1",
+			            "isi", id, text, n, sum);
 		if (!rc)
 			rc = index_add(s, id, text, n, e);
 	}
@@ -169,8 +183,10 @@ int beginnings_keep(struct store *s, int64_t deleted, struct err *e)
 	int rc;
 
 	/* In ascending order: a later message may share with one that was made whole before. */
-	while ((rc = db_find(&s->db, e, &id, "SELECT id FROM message WHERE beginning<>0 AND session<>?1 AND beginning IN"
-	                     " (SELECT id FROM message WHERE session=?1) ORDER BY id LIMIT 1", "i", deleted)) > 0)
+	while ((rc = db_find(&s->db, e, &id,
+	                     "SELECT id FROM message WHERE beginning<>0 AND session<>?1 AND beginning IN"
+	                     " (SELECT id FROM message WHERE session=?1) ORDER BY id LIMIT 1",
+	                     "i", deleted)) > 0)
 		if (make_whole(s, id, e) < 0)
 			return -1;
 	return rc;

@@ -1,13 +1,13 @@
 /* sessions/store/check.c - checks all of chat.db.
  *
- * SQLite's own check sees structure only, not a flipped bit in a text.  So messages and documents have checksums, the tree has
- * rules, and the search index is compared with the messages.  Only the indexes are repaired here: they can be rebuilt
- * from messages and documents at any time. */
+ * SQLite's own check sees structure only, not a flipped bit in a text. So messages and documents have checksums, the
+ * tree has rules, and the search index is compared with the messages. Only the indexes are repaired here: they can be
+ * rebuilt from messages and documents at any time. */
 #include "sessions/store/passages.h"
 
 #include <string.h>
 
-#define LINES_MOST 100   /* most lines of one kind in the report */
+#define LINES_MOST 100 /* most lines of one kind in the report */
 
 struct checking {
 	struct store *s;
@@ -31,7 +31,7 @@ static int end_part(struct checking *c, int rc, const struct err *seen, struct e
 static int check_structure(struct checking *c, struct err *e)
 {
 	struct db *d = &c->s->db;
-	struct err seen = {0};
+	struct err seen = { 0 };
 	sqlite3_stmt *st = db_query(d, &seen, "PRAGMA integrity_check(100)", "");
 	int rc = st ? 1 : -1;
 
@@ -49,9 +49,11 @@ static int check_structure(struct checking *c, struct err *e)
 /* Write the schema as text.  FTS5's internal tables are left out: their form depends on SQLite's version. */
 static int schema_text(struct db *d, struct str *out, struct err *e)
 {
-	sqlite3_stmt *st = db_query(d, e, "SELECT type, name, tbl_name, coalesce(sql, '') FROM sqlite_schema"
+	sqlite3_stmt *st = db_query(d, e,
+	                            "SELECT type, name, tbl_name, coalesce(sql, '') FROM sqlite_schema"
 	                            " WHERE name NOT LIKE 'find\\_%' ESCAPE '\\'"
-	                            " AND name NOT LIKE 'sentence\\_%' ESCAPE '\\' ORDER BY type, name", "");
+	                            " AND name NOT LIKE 'sentence\\_%' ESCAPE '\\' ORDER BY type, name",
+	                            "");
 	int rc = st ? 1 : -1;
 
 	while (rc > 0 && (rc = db_step(d, st, e)) > 0)
@@ -68,8 +70,8 @@ static int schema_text(struct db *d, struct str *out, struct err *e)
 /* Compare the schema with that of a new file. */
 static int check_schema(struct checking *c, struct err *e)
 {
-	struct str here = {0}, fresh = {0};
-	struct err seen = {0};
+	struct str here = { 0 }, fresh = { 0 };
+	struct err seen = { 0 };
 	struct db d;
 	int rc;
 
@@ -92,7 +94,7 @@ static int check_schema(struct checking *c, struct err *e)
 static int check_rule(struct checking *c, const char *sql, const char *sentence, struct err *e)
 {
 	struct db *d = &c->s->db;
-	struct err seen = {0};
+	struct err seen = { 0 };
 	sqlite3_stmt *st = db_query(d, &seen, sql, "");
 	int rc = st ? 1 : -1, lines = 0;
 
@@ -100,7 +102,8 @@ static int check_rule(struct checking *c, const char *sql, const char *sentence,
 		c->wrong = 1;
 		if (lines++ >= LINES_MOST)
 			continue;
-		str_addf(c->report, "%s %lld: %s\n", sqlite3_column_text(st, 1), (long long)sqlite3_column_int64(st, 0), sentence);
+		str_addf(c->report, "%s %lld: %s\n", sqlite3_column_text(st, 1), (long long)sqlite3_column_int64(st, 0),
+		         sentence);
 	}
 	db_put(d, st);
 	if (lines > LINES_MOST)
@@ -110,10 +113,10 @@ static int check_rule(struct checking *c, const char *sql, const char *sentence,
 
 /* Verify the checksums of the query's rows.  Columns: id, then those that ok() reads. */
 static int check_sums(struct checking *c, const char *sql, int (*ok)(sqlite3_stmt *, int), const char *what,
-                const char *sentence, struct err *e)
+                      const char *sentence, struct err *e)
 {
 	struct db *d = &c->s->db;
-	struct err seen = {0};
+	struct err seen = { 0 };
 	sqlite3_stmt *st = db_query(d, &seen, sql, "");
 	int rc = st ? 1 : -1;
 
@@ -129,7 +132,7 @@ static int check_sums(struct checking *c, const char *sql, int (*ok)(sqlite3_stm
 static int check_texts(struct checking *c, struct err *e)
 {
 	struct db *d = &c->s->db;
-	struct err seen = {0};
+	struct err seen = { 0 };
 	sqlite3_stmt *st = db_query(d, &seen, "SELECT id, hash, text FROM content", "");
 	int rc = st ? 1 : -1;
 
@@ -143,7 +146,8 @@ static int check_texts(struct checking *c, struct err *e)
 		}
 		if (n_hash != sizeof now || memcmp(hash, now, sizeof now)) {
 			c->wrong = 1;
-			str_addf(c->report, "text %lld of a document is not what was saved\n", (long long)sqlite3_column_int64(st, 0));
+			str_addf(c->report, "text %lld of a document is not what was saved\n",
+			         (long long)sqlite3_column_int64(st, 0));
 		}
 	}
 	db_put(d, st);
@@ -155,7 +159,7 @@ static int check_texts(struct checking *c, struct err *e)
 static int check_index(struct checking *c, struct err *e)
 {
 	struct db *d = &c->s->db;
-	struct err seen = {0};
+	struct err seen = { 0 };
 
 	if (c->s->read_only)
 		return 0;
@@ -180,7 +184,7 @@ static int check_index(struct checking *c, struct err *e)
 static int check_passages(struct checking *c, struct err *e)
 {
 	struct db *d = &c->s->db;
-	struct err seen = {0};
+	struct err seen = { 0 };
 	int64_t lost;
 	int whole;
 
@@ -191,8 +195,10 @@ static int check_passages(struct checking *c, struct err *e)
 	whole = passages_whole(d, &seen);
 	if (db_end(d, whole < 0 ? -1 : 0, &seen) && !db_index_damaged(d))
 		return err_set(e, seen.code, "%s", seen.msg);
-	if (whole > 0 && db_find(d, e, &lost, "SELECT count(*) FROM passages p WHERE NOT EXISTS (SELECT 1 FROM content c WHERE c.hash=p.hash)",
-	                         "") < 0)
+	if (whole > 0 &&
+	    db_find(d, e, &lost,
+	            "SELECT count(*) FROM passages p WHERE NOT EXISTS (SELECT 1 FROM content c WHERE c.hash=p.hash)",
+	            "") < 0)
 		return -1;
 	if (whole > 0 && !lost)
 		return 0;
@@ -203,52 +209,75 @@ static int check_passages(struct checking *c, struct err *e)
 		str_adds(c->report, "the index of documents is damaged, and could not be emptied:\n");
 		return end_part(c, -1, &seen, e);
 	}
-	str_adds(c->report, "the index of documents was not that of their texts; it is made anew with the next search\n");
+	str_adds(c->report,
+	         "the index of documents was not that of their texts; it is made anew with the next search\n");
 	return 0;
 }
 
 int store_check(struct store *s, struct str *report, struct err *e)
 {
-	struct checking c = {s, report, 0};
+	struct checking c = { s, report, 0 };
 
 	str_clear(report);
 	if (check_structure(&c, e) || check_schema(&c, e))
 		return -1;
-	if (check_rule(&c, "SELECT id, 'message' FROM message m WHERE parent<>0 AND (parent>=id OR NOT EXISTS"
-	         " (SELECT 1 FROM message p WHERE p.id=m.parent))", "what came before it is lost", e) ||
-	    check_rule(&c, "SELECT id, 'message' FROM message m WHERE depth<>1+coalesce("
-	         "(SELECT depth FROM message p WHERE p.id=m.parent), 0)", "its depth in the tree is wrong", e) ||
-	    check_rule(&c, "SELECT id, 'message' FROM message m WHERE NOT EXISTS (SELECT 1 FROM session s WHERE s.id=m.session)",
-	         "its session is lost", e) ||
-	    check_rule(&c, "SELECT id, 'message' FROM message m WHERE beginning<>0 AND (beginning>=id OR NOT EXISTS (SELECT 1 FROM message b"
-	         " WHERE b.id=m.beginning AND length(CAST(b.text AS BLOB))+b.beginning_bytes>=m.beginning_bytes))",
-	         "the beginning of its text is lost", e) ||
-	    check_rule(&c, "SELECT id, 'session' FROM session s WHERE messages<>coalesce("
-	         "(SELECT depth FROM message m WHERE m.id=s.head), 0) OR head<>0 AND NOT EXISTS"
-	         " (SELECT 1 FROM message m WHERE m.id=s.head)",
-	         "its last message is lost or its number of messages is wrong", e) ||
-	    check_rule(&c, "SELECT id, 'session' FROM session s WHERE base<>0 AND NOT EXISTS"
-	         " (SELECT 1 FROM message m WHERE m.id=s.base)", "the message it was forked at is lost", e) ||
-	    check_rule(&c, "SELECT session, 'session' FROM (SELECT session FROM setting UNION SELECT session FROM document) x"
-	         " WHERE NOT EXISTS (SELECT 1 FROM session s WHERE s.id=x.session)",
-	         "settings or documents of it are there, itself it is not", e) ||
-	    check_rule(&c, "SELECT id, 'document' FROM document d WHERE NOT EXISTS (SELECT 1 FROM content c WHERE c.id=d.content)",
-	         "its text is lost", e) ||
-	    check_rule(&c, "SELECT id, 'document' FROM document d WHERE after<>0 AND NOT EXISTS"
-	         " (SELECT 1 FROM message m WHERE m.id=d.after)", "the message it came behind is lost", e) ||
-	    check_rule(&c, "SELECT id, 'text' FROM content c WHERE NOT EXISTS (SELECT 1 FROM document d WHERE d.content=c.id)",
-	         "no document has it", e) ||
-	    check_rule(&c, "SELECT content, 'text' FROM outline o WHERE NOT EXISTS (SELECT 1 FROM content c WHERE c.id=o.content)",
-	         "its pages and headings are there, itself it is not", e))
+	if (check_rule(&c,
+	               "SELECT id, 'message' FROM message m WHERE parent<>0 AND (parent>=id OR NOT EXISTS"
+	               " (SELECT 1 FROM message p WHERE p.id=m.parent))",
+	               "what came before it is lost", e) ||
+	    check_rule(&c,
+	               "SELECT id, 'message' FROM message m WHERE depth<>1+coalesce("
+	               "(SELECT depth FROM message p WHERE p.id=m.parent), 0)",
+	               "its depth in the tree is wrong", e) ||
+	    check_rule(
+		    &c,
+		    "SELECT id, 'message' FROM message m WHERE NOT EXISTS (SELECT 1 FROM session s WHERE s.id=m.session)",
+		    "its session is lost", e) ||
+	    check_rule(
+		    &c,
+		    "SELECT id, 'message' FROM message m WHERE beginning<>0 AND (beginning>=id OR NOT EXISTS (SELECT 1 FROM message b"
+		    " WHERE b.id=m.beginning AND length(CAST(b.text AS BLOB))+b.beginning_bytes>=m.beginning_bytes))",
+		    "the beginning of its text is lost", e) ||
+	    check_rule(&c,
+	               "SELECT id, 'session' FROM session s WHERE messages<>coalesce("
+	               "(SELECT depth FROM message m WHERE m.id=s.head), 0) OR head<>0 AND NOT EXISTS"
+	               " (SELECT 1 FROM message m WHERE m.id=s.head)",
+	               "its last message is lost or its number of messages is wrong", e) ||
+	    check_rule(&c,
+	               "SELECT id, 'session' FROM session s WHERE base<>0 AND NOT EXISTS"
+	               " (SELECT 1 FROM message m WHERE m.id=s.base)",
+	               "the message it was forked at is lost", e) ||
+	    check_rule(
+		    &c,
+		    "SELECT session, 'session' FROM (SELECT session FROM setting UNION SELECT session FROM document) x"
+		    " WHERE NOT EXISTS (SELECT 1 FROM session s WHERE s.id=x.session)",
+		    "settings or documents of it are there, itself it is not", e) ||
+	    check_rule(
+		    &c,
+		    "SELECT id, 'document' FROM document d WHERE NOT EXISTS (SELECT 1 FROM content c WHERE c.id=d.content)",
+		    "its text is lost", e) ||
+	    check_rule(&c,
+	               "SELECT id, 'document' FROM document d WHERE after<>0 AND NOT EXISTS"
+	               " (SELECT 1 FROM message m WHERE m.id=d.after)",
+	               "the message it came behind is lost", e) ||
+	    check_rule(
+		    &c,
+		    "SELECT id, 'text' FROM content c WHERE NOT EXISTS (SELECT 1 FROM document d WHERE d.content=c.id)",
+		    "no document has it", e) ||
+	    check_rule(
+		    &c,
+		    "SELECT content, 'text' FROM outline o WHERE NOT EXISTS (SELECT 1 FROM content c WHERE c.id=o.content)",
+		    "its pages and headings are there, itself it is not", e))
 		return -1;
-	if (check_sums(&c, "SELECT id, role, complete, text, token, stats, sum, beginning, beginning_bytes FROM message", message_sum_ok, "message",
-	         "its text or tokens are not what was saved", e) ||
+	if (check_sums(&c,
+	               "SELECT id, role, complete, text, token, stats, sum, beginning, beginning_bytes FROM message",
+	               message_sum_ok, "message", "its text or tokens are not what was saved", e) ||
 	    check_sums(&c, "SELECT session, key, sum, value FROM setting", setting_sum_ok, "session",
-	         "a setting is not what was saved", e) ||
-	    check_sums(&c, "SELECT id, content, bytes, at, after, sum, name, mtime, file, path FROM document", document_sum_ok, "document",
-	         "its name, size, place or file are not what was saved", e) ||
+	               "a setting is not what was saved", e) ||
+	    check_sums(&c, "SELECT id, content, bytes, at, after, sum, name, mtime, file, path FROM document",
+	               document_sum_ok, "document", "its name, size, place or file are not what was saved", e) ||
 	    check_sums(&c, "SELECT content, type, bytes, sum, marks FROM outline", outline_sum_ok, "text",
-	         "its pages and headings are not what was saved; they are found anew in the text", e) ||
+	               "its pages and headings are not what was saved; they are found anew in the text", e) ||
 	    check_texts(&c, e) || check_index(&c, e) || check_passages(&c, e))
 		return -1;
 	return c.wrong;

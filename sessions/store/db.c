@@ -1,7 +1,8 @@
 /* sessions/store/db.c - opens SQLite databases safely, caches statements, and turns errors into sentences.
  *
- * File contents are untrusted: another program, a copied file or a failing disk may have written them.  So the connection is
- * told to distrust the schema before it reads it, and nothing that a schema can contain (triggers, views, functions) runs. */
+ * File contents are untrusted: another program, a copied file or a failing disk may have written them. So the
+ * connection is told to distrust the schema before it reads it, and nothing that a schema can contain (triggers, views,
+ * functions) runs. */
 #include "sessions/store/db.h"
 
 #include <errno.h>
@@ -47,20 +48,24 @@ int db_error(struct db *d, const char *doing, struct err *e)
 	switch (code & 0xff) {
 	case SQLITE_FULL:
 		return err_set(e, ERR_FAIL, "cannot %s '%s': the disk is full; nothing was changed", doing, file);
-	case SQLITE_NOMEM:
-		return err_set(e, ERR_FIT, "cannot %s '%s': no memory", doing, file);
+	case SQLITE_NOMEM: return err_set(e, ERR_FIT, "cannot %s '%s': no memory", doing, file);
 	case SQLITE_TOOBIG:
-		return err_set(e, ERR_FIT, "cannot %s '%s': more than the limit of %u bytes at once", doing, file, DB_VALUE_MAX);
+		return err_set(e, ERR_FIT, "cannot %s '%s': more than the limit of %u bytes at once", doing, file,
+		               DB_VALUE_MAX);
 	case SQLITE_NOTADB:
-		return err_set(e, ERR_FAIL, "cannot %s '%s': it is damaged, or no database; nothing was changed: move it away to "
-		               "begin anew", doing, file);
+		return err_set(e, ERR_FAIL,
+		               "cannot %s '%s': it is damaged, or no database; nothing was changed: move it away to "
+		               "begin anew",
+		               doing, file);
 	case SQLITE_CORRUPT:
 	case SQLITE_FORMAT:
 		return err_set(e, ERR_FAIL, "cannot %s '%s': it is damaged (%s)", doing, file, sqlite3_errmsg(d->h));
 	case SQLITE_READONLY:
 		if (code == SQLITE_READONLY_ROLLBACK)
-			return err_set(e, ERR_FAIL, "cannot %s '%s': a change was interrupted and must be undone first; start weir once",
-			               doing, file);
+			return err_set(
+				e, ERR_FAIL,
+				"cannot %s '%s': a change was interrupted and must be undone first; start weir once",
+				doing, file);
 		return err_set(e, ERR_FAIL, "cannot %s '%s': it is not writable; nothing was changed", doing, file);
 	case SQLITE_BUSY:
 	case SQLITE_LOCKED:
@@ -68,10 +73,11 @@ int db_error(struct db *d, const char *doing, struct err *e)
 	case SQLITE_CANTOPEN:
 	case SQLITE_IOERR:
 		if (os == ENOSPC)
-			return err_set(e, ERR_FAIL, "cannot %s '%s': the disk is full; nothing was changed", doing, file);
-		return err_set(e, ERR_FAIL, "cannot %s '%s': %s", doing, file, os ? strerror(os) : sqlite3_errmsg(d->h));
-	default:
-		return err_set(e, ERR_FAIL, "cannot %s '%s': %s", doing, file, sqlite3_errmsg(d->h));
+			return err_set(e, ERR_FAIL, "cannot %s '%s': the disk is full; nothing was changed", doing,
+			               file);
+		return err_set(e, ERR_FAIL, "cannot %s '%s': %s", doing, file,
+		               os ? strerror(os) : sqlite3_errmsg(d->h));
+	default: return err_set(e, ERR_FAIL, "cannot %s '%s': %s", doing, file, sqlite3_errmsg(d->h));
 	}
 }
 
@@ -82,7 +88,7 @@ int db_error(struct db *d, const char *doing, struct err *e)
  * one would drop SQLite's POSIX locks on it. */
 static int file_prepare(const struct db *d, int read_only, struct err *e)
 {
-	static const char *const beside[] = {"-wal", "-shm", "-journal"};
+	static const char *const beside[] = { "-wal", "-shm", "-journal" };
 	struct stat st;
 	int fd;
 
@@ -92,7 +98,8 @@ static int file_prepare(const struct db *d, int read_only, struct err *e)
 			int bad = fchmod(fd, 0600);
 			close(fd);
 			if (bad)
-				return err_set(e, ERR_FAIL, "cannot set the mode of '%s': %s", shown_path(d), strerror(errno));
+				return err_set(e, ERR_FAIL, "cannot set the mode of '%s': %s", shown_path(d),
+				               strerror(errno));
 			return 0;
 		}
 		if (errno != EEXIST)
@@ -107,23 +114,27 @@ static int file_prepare(const struct db *d, int read_only, struct err *e)
 		return err_set(e, ERR_FAIL, "refused to open '%s': it belongs to another user (%u)", shown_path(d),
 		               (unsigned)st.st_uid);
 	if (st.st_nlink > 1)
-		return err_set(e, ERR_FAIL, "refused to open '%s': it has a second name (hard link), which SQLite cannot guard; "
-		               "remove one", shown_path(d));
+		return err_set(e, ERR_FAIL,
+		               "refused to open '%s': it has a second name (hard link), which SQLite cannot guard; "
+		               "remove one",
+		               shown_path(d));
 	if (read_only)
 		return 0;
 	if ((st.st_mode & 077) && chmod(d->path, st.st_mode & 0700))
 		return err_set(e, ERR_FAIL, "cannot set the mode of '%s': %s", shown_path(d), strerror(errno));
 	for (size_t i = 0; i < sizeof beside / sizeof *beside; i++) {
-		struct str path = {0};
+		struct str path = { 0 };
 		int bad = 0;
 
 		str_addf(&path, "%s%s", d->path, beside[i]);
 		if (!lstat(path.p, &st)) {
 			if (!S_ISREG(st.st_mode) || st.st_uid != geteuid() || st.st_nlink > 1)
-				bad = err_set(e, ERR_FAIL, "refused to open '%s': '%s' beside it is not a plain file of yours", shown_path(d),
-				              beside[i]);
+				bad = err_set(e, ERR_FAIL,
+				              "refused to open '%s': '%s' beside it is not a plain file of yours",
+				              shown_path(d), beside[i]);
 			else if ((st.st_mode & 077) && chmod(path.p, 0600))
-				bad = err_set(e, ERR_FAIL, "cannot set the mode of '%s%s': %s", shown_path(d), beside[i], strerror(errno));
+				bad = err_set(e, ERR_FAIL, "cannot set the mode of '%s%s': %s", shown_path(d),
+				              beside[i], strerror(errno));
 		}
 		str_free(&path);
 		if (bad)
@@ -135,16 +146,26 @@ static int file_prepare(const struct db *d, int read_only, struct err *e)
 /* Configure the connection.  Must come before the first statement, since preparing one reads the schema. */
 static int configure(struct db *d, struct err *e)
 {
-	static const struct { int what, value; } config[] = {
-		{SQLITE_DBCONFIG_DEFENSIVE, 1},      {SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0}, {SQLITE_DBCONFIG_ENABLE_TRIGGER, 0},
-		{SQLITE_DBCONFIG_ENABLE_VIEW, 0},    {SQLITE_DBCONFIG_DQS_DML, 0},        {SQLITE_DBCONFIG_DQS_DDL, 0},
-		{SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, 0},
+	static const struct {
+		int what, value;
+	} config[] = {
+		{ SQLITE_DBCONFIG_DEFENSIVE, 1 },
+		{ SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0 },
+		{ SQLITE_DBCONFIG_ENABLE_TRIGGER, 0 },
+		{ SQLITE_DBCONFIG_ENABLE_VIEW, 0 },
+		{ SQLITE_DBCONFIG_DQS_DML, 0 },
+		{ SQLITE_DBCONFIG_DQS_DDL, 0 },
+		{ SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, 0 },
 	};
-	static const struct { int what, value; } limit[] = {
-		{SQLITE_LIMIT_LENGTH, DB_VALUE_MAX}, {SQLITE_LIMIT_SQL_LENGTH, 100000},   {SQLITE_LIMIT_COLUMN, 100},
-		{SQLITE_LIMIT_EXPR_DEPTH, 100},      {SQLITE_LIMIT_COMPOUND_SELECT, 20},  {SQLITE_LIMIT_FUNCTION_ARG, 20},
-		{SQLITE_LIMIT_ATTACHED, 0},          {SQLITE_LIMIT_LIKE_PATTERN_LENGTH, 1000}, {SQLITE_LIMIT_VARIABLE_NUMBER, 100},
-		{SQLITE_LIMIT_TRIGGER_DEPTH, 1},     {SQLITE_LIMIT_WORKER_THREADS, 0},
+	static const struct {
+		int what, value;
+	} limit[] = {
+		{ SQLITE_LIMIT_LENGTH, DB_VALUE_MAX }, { SQLITE_LIMIT_SQL_LENGTH, 100000 },
+		{ SQLITE_LIMIT_COLUMN, 100 },          { SQLITE_LIMIT_EXPR_DEPTH, 100 },
+		{ SQLITE_LIMIT_COMPOUND_SELECT, 20 },  { SQLITE_LIMIT_FUNCTION_ARG, 20 },
+		{ SQLITE_LIMIT_ATTACHED, 0 },          { SQLITE_LIMIT_LIKE_PATTERN_LENGTH, 1000 },
+		{ SQLITE_LIMIT_VARIABLE_NUMBER, 100 }, { SQLITE_LIMIT_TRIGGER_DEPTH, 1 },
+		{ SQLITE_LIMIT_WORKER_THREADS, 0 },
 	};
 
 	for (size_t i = 0; i < sizeof config / sizeof *config; i++)
@@ -187,7 +208,7 @@ static int open_with(struct db *d, const char *name, const char *vfs, int flags,
  * which there was no space. */
 static int no_writer(const struct db *d, int full_disk)
 {
-	struct str path = {0};
+	struct str path = { 0 };
 	struct stat st;
 	int none;
 
@@ -204,7 +225,7 @@ int db_open(struct db *d, const char *path, const char *vfs, int read_only, stru
 {
 	int64_t ignored;
 
-	*d = (struct db){.read_only = read_only, .path = xstrndup(path, strlen(path))};
+	*d = (struct db){ .read_only = read_only, .path = xstrndup(path, strlen(path)) };
 	if (file_prepare(d, read_only, e))
 		goto fail;
 	if (open_with(d, path, vfs, read_only ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE, e))
@@ -212,10 +233,11 @@ int db_open(struct db *d, const char *path, const char *vfs, int read_only, stru
 	/* Only the first read shows whether the file is readable. */
 	if (db_number(d, "SELECT count(*) FROM sqlite_schema", &ignored, e)) {
 		int code = d->code & 0xff, full_disk = d->code == SQLITE_IOERR_SHMSIZE;
-		struct str uri = {0};
+		struct str uri = { 0 };
 		int bad;
 
-		if (!read_only || (code != SQLITE_CANTOPEN && code != SQLITE_READONLY && !full_disk) || !no_writer(d, full_disk))
+		if (!read_only || (code != SQLITE_CANTOPEN && code != SQLITE_READONLY && !full_disk) ||
+		    !no_writer(d, full_disk))
 			goto fail;
 		sqlite3_close(d->h);
 		d->h = NULL;
@@ -226,18 +248,17 @@ int db_open(struct db *d, const char *path, const char *vfs, int read_only, stru
 			goto fail;
 	}
 	return 0;
-fail:
-	{
-		int code = d->code;
-		db_close(d);
-		d->code = code;
-	}
+fail : {
+	int code = d->code;
+	db_close(d);
+	d->code = code;
+}
 	return -1;
 }
 
 int db_open_memory(struct db *d, struct err *e)
 {
-	*d = (struct db){0};
+	*d = (struct db){ 0 };
 	if (!open_with(d, ":memory:", NULL, SQLITE_OPEN_READWRITE, e))
 		return 0;
 	db_close(d);
@@ -253,7 +274,7 @@ void db_close(struct db *d)
 	/* close_v2: with sqlite3_close() a forgotten statement would keep the file open. */
 	sqlite3_close_v2(d->h);
 	free(d->path);
-	*d = (struct db){0};
+	*d = (struct db){ 0 };
 }
 
 /* ---- statements ---- */
@@ -282,7 +303,7 @@ sqlite3_stmt *db_get(struct db *d, const char *sql, struct err *e)
 		return NULL;
 	}
 	if (free_slot)
-		*free_slot = (struct db_cached){sql, st, 1};
+		*free_slot = (struct db_cached){ sql, st, 1 };
 	return st;
 }
 
@@ -306,15 +327,12 @@ static int bind_arguments(sqlite3_stmt *st, const char *types, va_list *ap)
 
 	for (int i = 0; types[i] && !rc; i++)
 		switch (types[i]) {
-		case 'i':
-			rc = sqlite3_bind_int64(st, i + 1, va_arg(*ap, int64_t));
-			break;
-		case 'd':
-			rc = sqlite3_bind_double(st, i + 1, va_arg(*ap, double));
-			break;
+		case 'i': rc = sqlite3_bind_int64(st, i + 1, va_arg(*ap, int64_t)); break;
+		case 'd': rc = sqlite3_bind_double(st, i + 1, va_arg(*ap, double)); break;
 		case 't': {
 			const char *s = va_arg(*ap, const char *);
-			rc = s ? sqlite3_bind_text64(st, i + 1, s, strlen(s), SQLITE_STATIC, SQLITE_UTF8) : sqlite3_bind_null(st, i + 1);
+			rc = s ? sqlite3_bind_text64(st, i + 1, s, strlen(s), SQLITE_STATIC, SQLITE_UTF8)
+			       : sqlite3_bind_null(st, i + 1);
 			break;
 		}
 		case 's': {
@@ -329,8 +347,7 @@ static int bind_arguments(sqlite3_stmt *st, const char *types, va_list *ap)
 			rc = sqlite3_bind_blob64(st, i + 1, n ? s : "", n, SQLITE_STATIC);
 			break;
 		}
-		default:
-			rc = sqlite3_bind_null(st, i + 1);
+		default: rc = sqlite3_bind_null(st, i + 1);
 		}
 	return rc;
 }
@@ -447,14 +464,14 @@ int32_t db_small(int64_t v)
 
 int range_lock(int fd, int64_t at, int64_t n)
 {
-	struct flock l = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = at, .l_len = n};
+	struct flock l = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = at, .l_len = n };
 
 	return !fcntl(fd, F_OFD_SETLK, &l) ? 1 : errno == EAGAIN || errno == EACCES ? 0 : -1;
 }
 
 void range_unlock(int fd, int64_t at, int64_t n)
 {
-	struct flock l = {.l_type = F_UNLCK, .l_whence = SEEK_SET, .l_start = at, .l_len = n};
+	struct flock l = { .l_type = F_UNLCK, .l_whence = SEEK_SET, .l_start = at, .l_len = n };
 
 	fcntl(fd, F_OFD_SETLK, &l);
 }
@@ -468,12 +485,14 @@ int db_gate_enter(struct gate *g, const char *path, struct err *e)
 
 	if (!g || g->depth++)
 		return 0;
-	for (long wait = 1; !(rc = range_lock(g->fd, g->at, 1)) && now_seconds() < end; wait = wait < 20 ? wait * 2 : 20)
-		nanosleep(&(struct timespec){.tv_nsec = wait * 1000000}, NULL);
+	for (long wait = 1; !(rc = range_lock(g->fd, g->at, 1)) && now_seconds() < end;
+	     wait = wait < 20 ? wait * 2 : 20)
+		nanosleep(&(struct timespec){ .tv_nsec = wait * 1000000 }, NULL);
 	if (rc > 0)
 		return 0;
 	g->depth--;
-	return err_set(e, ERR_FAIL, "cannot save in '%s': %s", path, rc ? strerror(errno) : "another process is using it; try again");
+	return err_set(e, ERR_FAIL, "cannot save in '%s': %s", path,
+	               rc ? strerror(errno) : "another process is using it; try again");
 }
 
 void db_gate_leave(struct gate *g)

@@ -7,11 +7,15 @@
 #include <string.h>
 
 /* The columns that a document's checksum covers.  number: content, bytes, at, after. */
-struct row { int64_t number[4], mtime; const void *name, *file, *path; size_t n_name, n_file, n_path; };
+struct row {
+	int64_t number[4], mtime;
+	const void *name, *file, *path;
+	size_t n_name, n_file, n_path;
+};
 
 static int64_t row_sum(const struct row *r)
 {
-	struct str tail = {0};
+	struct str tail = { 0 };
 	int64_t sum;
 
 	/* A row without file data (all rows of format 2 and older) has a checksum of its name alone. */
@@ -28,7 +32,7 @@ static int64_t row_sum(const struct row *r)
 
 int document_sum_ok(sqlite3_stmt *st, int first)
 {
-	struct row r = {.mtime = sqlite3_column_int64(st, first + 6)};
+	struct row r = { .mtime = sqlite3_column_int64(st, first + 6) };
 
 	for (int i = 0; i < 4; i++)
 		r.number[i] = sqlite3_column_int64(st, first + i);
@@ -38,22 +42,34 @@ int document_sum_ok(sqlite3_stmt *st, int first)
 	return row_sum(&r) == sqlite3_column_int64(st, first + 4);
 }
 
-struct adding { int64_t session; const struct stored_document *d; uint8_t hash[32]; int64_t id; };
+struct adding {
+	int64_t session;
+	const struct stored_document *d;
+	uint8_t hash[32];
+	int64_t id;
+};
 
 static int add_row(struct store *s, const struct adding *a, int64_t content, struct err *e)
 {
 	const struct stored_document *d = a->d;
 	const struct doc_origin *o = d->origin && d->origin->path ? d->origin : NULL;
 	struct row r = {
-		.number = {content, d->bytes > INT64_MAX ? INT64_MAX : (int64_t)d->bytes, d->at ? d->at : store_now(), d->after},
-		.name = d->name ? d->name : "", .file = o ? (const void *)o->hash : "", .path = o ? o->path : "",
-		.n_file = o ? sizeof o->hash : 0, .n_path = o ? strlen(o->path) : 0, .mtime = o ? o->mtime : 0,
+		.number = { content, d->bytes > INT64_MAX ? INT64_MAX : (int64_t)d->bytes, d->at ? d->at : store_now(),
+		            d->after },
+		.name = d->name ? d->name : "",
+		.file = o ? (const void *)o->hash : "",
+		.path = o ? o->path : "",
+		.n_file = o ? sizeof o->hash : 0,
+		.n_path = o ? strlen(o->path) : 0,
+		.mtime = o ? o->mtime : 0,
 	};
 
 	r.n_name = strlen(r.name);
-	return db_run(&s->db, e, "INSERT INTO document(session, content, bytes, at, after, sum, name, mtime, file, path)"
-	              " VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)", "iiiiiibibb", a->session, content, r.number[1], r.number[2],
-	              r.number[3], row_sum(&r), r.name, r.n_name, r.mtime, r.file, r.n_file, r.path, r.n_path);
+	return db_run(&s->db, e,
+	              "INSERT INTO document(session, content, bytes, at, after, sum, name, mtime, file, path)"
+	              " VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+	              "iiiiiibibb", a->session, content, r.number[1], r.number[2], r.number[3], row_sum(&r), r.name,
+	              r.n_name, r.mtime, r.file, r.n_file, r.path, r.n_path);
 }
 
 static int do_add(struct store *s, void *arg, struct err *e)
@@ -66,14 +82,16 @@ static int do_add(struct store *s, void *arg, struct err *e)
 	if (session_exists(s, a->session, e))
 		return -1;
 	if (d->after && (rc = message_visible(s, a->session, d->after, e)) <= 0)
-		return rc < 0 ? -1 : err_set(e, ERR_USAGE, "there is no message %lld in session %lld", (long long)d->after,
-		                             (long long)a->session);
-	rc = db_find(&s->db, e, &content, "SELECT id FROM content WHERE hash=?1", "b", (const void *)a->hash, sizeof a->hash);
+		return rc < 0 ? -1
+		              : err_set(e, ERR_USAGE, "there is no message %lld in session %lld", (long long)d->after,
+		                        (long long)a->session);
+	rc = db_find(&s->db, e, &content, "SELECT id FROM content WHERE hash=?1", "b", (const void *)a->hash,
+	             sizeof a->hash);
 	if (rc < 0)
 		return -1;
 	if (!rc) {
-		if (db_run(&s->db, e, "INSERT INTO content(hash, text) VALUES(?1, ?2)", "bs", (const void *)a->hash, sizeof a->hash,
-		           d->text, d->n_text))
+		if (db_run(&s->db, e, "INSERT INTO content(hash, text) VALUES(?1, ?2)", "bs", (const void *)a->hash,
+		           sizeof a->hash, d->text, d->n_text))
 			return -1;
 		content = sqlite3_last_insert_rowid(s->db.h);
 	}
@@ -85,11 +103,11 @@ static int do_add(struct store *s, void *arg, struct err *e)
 
 int session_add_document(struct store *s, int64_t session, const struct stored_document *d, int64_t *id, struct err *e)
 {
-	struct adding a = {.session = session, .d = d};
+	struct adding a = { .session = session, .d = d };
 
 	if (d->n_text > DB_VALUE_MAX)
-		return err_set(e, ERR_FIT, "document '%.100s' has %zu bytes of text, the limit is %u", d->name ? d->name : "",
-		               d->n_text, DB_VALUE_MAX);
+		return err_set(e, ERR_FIT, "document '%.100s' has %zu bytes of text, the limit is %u",
+		               d->name ? d->name : "", d->n_text, DB_VALUE_MAX);
 	if (text_hash(d->text, d->n_text, a.hash, e) || store_change(s, do_add, &a, e))
 		return -1;
 	*id = a.id;
@@ -99,12 +117,16 @@ int session_add_document(struct store *s, int64_t session, const struct stored_d
 int documents_drop_orphans(struct store *s, struct err *e)
 {
 	if (passages_drop_orphans(&s->db, e) ||
-	    db_run(&s->db, e, "DELETE FROM content WHERE NOT EXISTS (SELECT 1 FROM document d WHERE d.content=content.id)", ""))
+	    db_run(&s->db, e,
+	           "DELETE FROM content WHERE NOT EXISTS (SELECT 1 FROM document d WHERE d.content=content.id)", ""))
 		return -1;
-	return db_run(&s->db, e, "DELETE FROM outline WHERE NOT EXISTS (SELECT 1 FROM content c WHERE c.id=outline.content)", "");
+	return db_run(&s->db, e,
+	              "DELETE FROM outline WHERE NOT EXISTS (SELECT 1 FROM content c WHERE c.id=outline.content)", "");
 }
 
-struct dropping { int64_t session, id; };
+struct dropping {
+	int64_t session, id;
+};
 
 static int do_drop(struct store *s, void *arg, struct err *e)
 {
@@ -113,13 +135,14 @@ static int do_drop(struct store *s, void *arg, struct err *e)
 	if (db_run(&s->db, e, "DELETE FROM document WHERE id=?1 AND session=?2", "ii", d->id, d->session))
 		return -1;
 	if (!sqlite3_changes(s->db.h))
-		return err_set(e, ERR_USAGE, "there is no document %lld in session %lld", (long long)d->id, (long long)d->session);
+		return err_set(e, ERR_USAGE, "there is no document %lld in session %lld", (long long)d->id,
+		               (long long)d->session);
 	return documents_drop_orphans(s, e);
 }
 
 int session_drop_document(struct store *s, int64_t session, int64_t id, struct err *e)
 {
-	struct dropping d = {session, id};
+	struct dropping d = { session, id };
 
 	return store_change(s, do_drop, &d, e);
 }
@@ -135,12 +158,15 @@ int documents_drop(struct store *s, int64_t session, struct err *e)
 static int give_document(struct store *s, sqlite3_stmt *st, document_fn *fn, void *ud, struct err *e)
 {
 	struct stored_document d = {
-		.id = sqlite3_column_int64(st, 0), .at = sqlite3_column_int64(st, 3), .after = sqlite3_column_int64(st, 4),
+		.id = sqlite3_column_int64(st, 0),
+		.at = sqlite3_column_int64(st, 3),
+		.after = sqlite3_column_int64(st, 4),
 	};
-	struct doc_origin origin = {.size = sqlite3_column_int64(st, 2), .mtime = sqlite3_column_int64(st, 10)};
+	struct doc_origin origin = { .size = sqlite3_column_int64(st, 2), .mtime = sqlite3_column_int64(st, 10) };
 	struct mark *mark = NULL;
 	size_t n_name, n_file, n_path;
-	const char *name = db_bytes(st, 1, 1, &n_name), *file = db_bytes(st, 11, 1, &n_file), *path = db_bytes(st, 12, 1, &n_path);
+	const char *name = db_bytes(st, 1, 1, &n_name), *file = db_bytes(st, 11, 1, &n_file),
+		   *path = db_bytes(st, 12, 1, &n_path);
 	char *copy = xstrndup(name, n_name);
 	int rc;
 
@@ -153,10 +179,12 @@ static int give_document(struct store *s, sqlite3_stmt *st, document_fn *fn, voi
 		d.origin = &origin;
 	}
 	if (sqlite3_column_type(st, 5) == SQLITE_NULL) {
-		rc = err_set(e, ERR_FAIL, "'%s/" CHAT_FILE "' is damaged: the text of document '%.100s' is lost; remove it or add "
-		             "it again", s->dir, copy);
+		rc = err_set(e, ERR_FAIL,
+		             "'%s/" CHAT_FILE "' is damaged: the text of document '%.100s' is lost; remove it or add "
+		             "it again",
+		             s->dir, copy);
 	} else {
-		struct doc again = {.name = copy, .text = {.p = (char *)(uintptr_t)d.text, .n = d.n_text}};
+		struct doc again = { .name = copy, .text = { .p = (char *)(uintptr_t)d.text, .n = d.n_text } };
 
 		if (sqlite3_column_type(st, 9) == SQLITE_NULL || outline_get(st, 6, d.n_text, &d, &mark) < 0) {
 			doc_mark_again(&again);
@@ -174,9 +202,12 @@ static int give_document(struct store *s, sqlite3_stmt *st, document_fn *fn, voi
 
 int session_documents(struct store *s, int64_t session, document_fn *fn, void *ud, struct err *e)
 {
-	sqlite3_stmt *st = db_query(&s->db, e, "SELECT d.id, d.name, d.bytes, d.at, d.after, c.text, o.type, o.bytes, o.sum, o.marks,"
-	                            " d.mtime, d.file, d.path FROM document d LEFT JOIN content c ON c.id=d.content"
-	                            " LEFT JOIN outline o ON o.content=d.content WHERE d.session=?1 ORDER BY d.id", "i", session);
+	sqlite3_stmt *st =
+		db_query(&s->db, e,
+	                 "SELECT d.id, d.name, d.bytes, d.at, d.after, c.text, o.type, o.bytes, o.sum, o.marks,"
+	                 " d.mtime, d.file, d.path FROM document d LEFT JOIN content c ON c.id=d.content"
+	                 " LEFT JOIN outline o ON o.content=d.content WHERE d.session=?1 ORDER BY d.id",
+	                 "i", session);
 	int rc = st ? 1 : -1;
 
 	while (rc > 0 && (rc = db_step(&s->db, st, e)) > 0) {

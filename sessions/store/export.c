@@ -9,16 +9,18 @@
 #include <string.h>
 
 struct exporting {
-	struct store *s; int64_t session;
+	struct store *s;
+	int64_t session;
 	enum export_format format;
 	export_more_fn *more;
 	struct str *out;
 	int n;
-	int64_t *shown; size_t n_shown;   /* ids on the branch, in order */
+	int64_t *shown;
+	size_t n_shown; /* ids on the branch, in order */
 };
 
-static const char *const role_key[] = {"system", "user", "assistant"};
-static const char *const role_name[] = {"System", "Question", "Answer"};
+static const char *const role_key[] = { "system", "user", "assistant" };
+static const char *const role_name[] = { "System", "Question", "Answer" };
 
 static void add_lines(struct str *out, const char *text, size_t n)
 {
@@ -31,13 +33,14 @@ static void add_lines(struct str *out, const char *text, size_t n)
 /* Append the caller's lines about a message, in Markdown as a list. */
 static void add_more(const struct exporting *x, const struct stored_message *m)
 {
-	struct str lines = {0};
+	struct str lines = { 0 };
 
 	if (x->more)
 		x->more(m->role, m->stats, 0, &lines);
 	for (const char *p = lines.n ? lines.p : "", *end; *p; p = end + (*end != 0)) {
 		end = p + strcspn(p, "\n");
-		str_addf(x->out, "%s%s%.*s\n", p == lines.p ? "\n" : "", x->format == EXPORT_MARKDOWN ? "- " : "", (int)(end - p), p);
+		str_addf(x->out, "%s%s%.*s\n", p == lines.p ? "\n" : "", x->format == EXPORT_MARKDOWN ? "- " : "",
+		         (int)(end - p), p);
 	}
 	str_free(&lines);
 }
@@ -79,7 +82,8 @@ static int one_message(const struct stored_message *m, void *ud)
 /* Append names and sizes only: a damaged text must not prevent the export. */
 static int list_documents(struct store *s, int64_t session, struct str *out, struct err *e)
 {
-	sqlite3_stmt *st = db_query(&s->db, e, "SELECT name, bytes FROM document WHERE session=?1 ORDER BY id", "i", session);
+	sqlite3_stmt *st =
+		db_query(&s->db, e, "SELECT name, bytes FROM document WHERE session=?1 ORDER BY id", "i", session);
 	const char *head = "\nDocuments:\n\n";
 	int rc = st ? 1 : -1;
 
@@ -110,7 +114,7 @@ static int is_text(const char *p, size_t n)
 {
 	int32_t cp = 0;
 
-	for (size_t i = 0; i < n && cp >= 0; )
+	for (size_t i = 0; i < n && cp >= 0;)
 		i += (size_t)utf8_decode(p + i, n - i, &cp);
 	return cp >= 0;
 }
@@ -135,7 +139,8 @@ static void add_marks(const struct stored_document *d, struct str *out)
 	for (size_t i = 0; i < d->n_mark; i++) {
 		const struct mark *m = &d->mark[i];
 
-		str_addf(out, "%s{\"kind\":\"%s\",\"at\":%zu,\"text\":", i ? "," : "", m->kind == MARK_PAGE ? "page" : "heading", m->at);
+		str_addf(out, "%s{\"kind\":\"%s\",\"at\":%zu,\"text\":", i ? "," : "",
+		         m->kind == MARK_PAGE ? "page" : "heading", m->at);
 		str_add_json(out, m->text ? m->text : "", m->text ? strlen(m->text) : 0);
 		if (m->kind == MARK_HEADING)
 			str_addf(out, ",\"level\":%d", m->level);
@@ -148,13 +153,16 @@ static void add_marks(const struct stored_document *d, struct str *out)
  * lost. */
 static int add_documents(struct exporting *x, struct err *e)
 {
-	sqlite3_stmt *st = db_query(&x->s->db, e, "SELECT d.name, d.bytes, d.after, c.text, o.type, o.bytes, o.sum, o.marks FROM document d"
-	                            " LEFT JOIN content c ON c.id=d.content LEFT JOIN outline o ON o.content=d.content WHERE d.session=?1"
-	                            " ORDER BY d.id", "i", x->session);
+	sqlite3_stmt *st = db_query(
+		&x->s->db, e,
+		"SELECT d.name, d.bytes, d.after, c.text, o.type, o.bytes, o.sum, o.marks FROM document d"
+		" LEFT JOIN content c ON c.id=d.content LEFT JOIN outline o ON o.content=d.content WHERE d.session=?1"
+		" ORDER BY d.id",
+		"i", x->session);
 	int rc = st ? 1 : -1;
 
 	for (x->n = 0; rc > 0 && (rc = db_step(&x->s->db, st, e)) > 0; x->n++) {
-		struct stored_document d = {.after = sqlite3_column_int64(st, 2)};
+		struct stored_document d = { .after = sqlite3_column_int64(st, 2) };
 		struct mark *mark = NULL;
 		size_t n, after = 0;
 		const char *name = db_bytes(st, 0, 1, &n);
@@ -192,7 +200,8 @@ static int begin_json(struct exporting *x, const struct session *row, struct err
 	str_adds(out, ",\"kv\":");
 	str_add_json(out, row->kv, strlen(row->kv));
 	str_adds(out, ",\"settings\":{");
-	if ((row->head && message_path(x->s, row->head, note_shown, x, e)) || session_settings(x->s, x->session, one_setting, x, e))
+	if ((row->head && message_path(x->s, row->head, note_shown, x, e)) ||
+	    session_settings(x->s, x->session, one_setting, x, e))
 		return -1;
 	str_adds(out, "},\"documents\":[");
 	if (add_documents(x, e))
@@ -211,13 +220,15 @@ static void add_title(struct str *out, const struct session *row)
 		str_addf(out, "Session %lld", (long long)row->id);
 		return;
 	}
-	text_escape(text, sizeof text, *row->name ? row->name : row->title, strlen(*row->name ? row->name : row->title));
+	text_escape(text, sizeof text, *row->name ? row->name : row->title,
+	            strlen(*row->name ? row->name : row->title));
 	str_adds(out, text);
 }
 
-int session_export(struct store *s, int64_t id, enum export_format format, export_more_fn *more, struct str *out, struct err *e)
+int session_export(struct store *s, int64_t id, enum export_format format, export_more_fn *more, struct str *out,
+                   struct err *e)
 {
-	struct exporting x = {.s = s, .session = id, .format = format, .more = more, .out = out};
+	struct exporting x = { .s = s, .session = id, .format = format, .more = more, .out = out };
 	struct session row;
 	char text[300];
 	int64_t head;
@@ -228,9 +239,7 @@ int session_export(struct store *s, int64_t id, enum export_format format, expor
 		return -1;
 	head = row.head;
 	switch (format) {
-	case EXPORT_JSON:
-		rc = begin_json(&x, &row, e);
-		break;
+	case EXPORT_JSON: rc = begin_json(&x, &row, e); break;
 	case EXPORT_MARKDOWN:
 		str_adds(out, "# ");
 		add_title(out, &row);
@@ -241,10 +250,8 @@ int session_export(struct store *s, int64_t id, enum export_format format, expor
 		}
 		rc = list_documents(s, id, out, e);
 		break;
-	case EXPORT_TEXT:
-		break;
-	default:
-		return err_set(e, ERR_USAGE, "there is no export format %d", (int)format);
+	case EXPORT_TEXT: break;
+	default: return err_set(e, ERR_USAGE, "there is no export format %d", (int)format);
 	}
 	free(x.shown);
 	if (rc || message_path(s, head, one_message, &x, e))

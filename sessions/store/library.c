@@ -12,11 +12,14 @@
 
 int library_list(struct store *s, library_fn *fn, void *ud, struct err *e)
 {
-	sqlite3_stmt *st = db_query(&s->db, e, "SELECT c.id, d.name, coalesce(o.bytes, length(CAST(c.text AS BLOB))),"
-	                            " (SELECT max(at) FROM document n WHERE n.content=c.id),"
-	                            " (SELECT count(DISTINCT session) FROM document n WHERE n.content=c.id), o.type, o.bytes, o.sum, o.marks"
-	                            " FROM content c JOIN document d ON d.id=" NEWEST " LEFT JOIN outline o ON o.content=c.id"
-	                            " ORDER BY d.id DESC", "");
+	sqlite3_stmt *st = db_query(
+		&s->db, e,
+		"SELECT c.id, d.name, coalesce(o.bytes, length(CAST(c.text AS BLOB))),"
+		" (SELECT max(at) FROM document n WHERE n.content=c.id),"
+		" (SELECT count(DISTINCT session) FROM document n WHERE n.content=c.id), o.type, o.bytes, o.sum, o.marks"
+		" FROM content c JOIN document d ON d.id=" NEWEST " LEFT JOIN outline o ON o.content=c.id"
+		" ORDER BY d.id DESC",
+		"");
 	int rc = st ? 1 : -1;
 
 	while (rc > 0 && (rc = db_step(&s->db, st, e)) > 0) {
@@ -25,8 +28,11 @@ int library_list(struct store *s, library_fn *fn, void *ud, struct err *e)
 		char *copy = xstrndup(name, n);
 		int64_t type = sqlite3_column_int64(st, 5);
 		struct library_text t = {
-			.id = sqlite3_column_int64(st, 0), .name = copy, .at = sqlite3_column_int64(st, 3),
-			.sessions = db_small(sqlite3_column_int64(st, 4)), .type = type >= 0 && type < DOC_TYPES && type != DOC_GZIP ? (enum doc_type)type : DOC_TEXT,
+			.id = sqlite3_column_int64(st, 0),
+			.name = copy,
+			.at = sqlite3_column_int64(st, 3),
+			.sessions = db_small(sqlite3_column_int64(st, 4)),
+			.type = type >= 0 && type < DOC_TYPES && type != DOC_GZIP ? (enum doc_type)type : DOC_TEXT,
 		};
 
 		t.bytes = sqlite3_column_int64(st, 2) > 0 ? (uint64_t)sqlite3_column_int64(st, 2) : 0;
@@ -66,7 +72,7 @@ static int find_one(const struct library_text *t, void *ud)
 
 int library_find(struct store *s, const char *what, int64_t *id, struct err *e)
 {
-	struct finding f = {.what = what, .n = strlen(what), .number = -1};
+	struct finding f = { .what = what, .n = strlen(what), .number = -1 };
 	const char *digits = what + (*what == '#');
 
 	if (!f.n)
@@ -76,17 +82,25 @@ int library_find(struct store *s, const char *what, int64_t *id, struct err *e)
 	if (library_list(s, find_one, &f, e) < 0)
 		return -1;
 	if (f.n_named > 1 && !f.numbered)
-		return err_set(e, ERR_USAGE, "%d documents are called '%.80s'; name one by its number, see 'weir docs ls'", f.n_named, what);
+		return err_set(e, ERR_USAGE,
+		               "%d documents are called '%.80s'; name one by its number, see 'weir docs ls'", f.n_named,
+		               what);
 	*id = f.named ? f.named : f.numbered ? f.numbered : f.n_begun == 1 ? f.begun : 0;
 	if (*id)
 		return 0;
 	if (f.n_begun)
-		return err_set(e, ERR_USAGE, "%d documents begin with '%.80s'; type more of it, or its number, see 'weir docs ls'", f.n_begun, what);
+		return err_set(e, ERR_USAGE,
+		               "%d documents begin with '%.80s'; type more of it, or its number, see 'weir docs ls'",
+		               f.n_begun, what);
 	return err_set(e, ERR_USAGE, "no session has a document '%.80s'; 'weir docs ls' lists them", what);
 }
 
 /* Argument of copy_document(): which document to copy, and where to. */
-struct getting { int64_t id; struct doc *out; int found; };
+struct getting {
+	int64_t id;
+	struct doc *out;
+	int found;
+};
 
 static int copy_document(const struct stored_document *d, void *ud)
 {
@@ -94,7 +108,7 @@ static int copy_document(const struct stored_document *d, void *ud)
 
 	if (d->id != g->id)
 		return 0;
-	*g->out = (struct doc){.type = d->type, .bytes = d->bytes, .encoding = "UTF-8"};
+	*g->out = (struct doc){ .type = d->type, .bytes = d->bytes, .encoding = "UTF-8" };
 	g->out->name = xstrndup(d->name, strlen(d->name));
 	str_add(&g->out->text, d->text, d->n_text);
 	g->out->n_mark = marks_copy(d->mark, d->n_mark, &g->out->mark);
@@ -108,21 +122,23 @@ static int copy_document(const struct stored_document *d, void *ud)
 
 int library_get(struct store *s, int64_t id, struct doc *out, struct err *e)
 {
-	struct getting g = {.out = out};
+	struct getting g = { .out = out };
 	int64_t session;
 	int rc = db_find(&s->db, e, &g.id, "SELECT max(id) FROM document WHERE content=?1", "i", id);
 
-	*out = (struct doc){0};
+	*out = (struct doc){ 0 };
 	if (rc > 0 && g.id)
 		rc = db_find(&s->db, e, &session, "SELECT session FROM document WHERE id=?1", "i", g.id);
 	if (rc < 0 || (rc > 0 && g.id && session_documents(s, session, copy_document, &g, e) < 0))
 		return -1;
-	return g.found ? 0 : err_set(e, ERR_USAGE, "there is no document %lld; 'weir docs ls' lists them", (long long)id);
+	return g.found ? 0
+	               : err_set(e, ERR_USAGE, "there is no document %lld; 'weir docs ls' lists them", (long long)id);
 }
 
 int library_sessions(struct store *s, int64_t id, library_session_fn *fn, void *ud, struct err *e)
 {
-	sqlite3_stmt *st = db_query(&s->db, e, "SELECT DISTINCT session FROM document WHERE content=?1 ORDER BY session", "i", id);
+	sqlite3_stmt *st =
+		db_query(&s->db, e, "SELECT DISTINCT session FROM document WHERE content=?1 ORDER BY session", "i", id);
 	int rc = st ? 1 : -1;
 
 	while (rc > 0 && (rc = db_step(&s->db, st, e)) > 0)
@@ -136,14 +152,16 @@ int library_sessions(struct store *s, int64_t id, library_session_fn *fn, void *
  * answers the sentences of their sources. */
 static int forget_quotes(struct store *s, int64_t id, struct err *e)
 {
-	sqlite3_stmt *st = db_query(&s->db, e,
+	sqlite3_stmt *st = db_query(
+		&s->db, e,
 		"SELECT m.id, CASE m.role WHEN ?2 THEN json_remove(m.stats, '$.context') ELSE json_set(m.stats, '$.sources',"
 		" (SELECT json_group_array(CASE WHEN json_extract(x.value, '$.doc') IN (SELECT CAST(name AS TEXT) FROM document WHERE content=?1)"
 		" OR instr(c.text, json_extract(x.value, '$.text'))>0 THEN json_set(x.value, '$.text', '') ELSE json(x.value) END)"
 		" FROM json_each(m.stats, '$.sources') x)) END"
 		" FROM message m JOIN content c ON c.id=?1 WHERE m.session IN (SELECT session FROM document WHERE content=?1) AND m.stats<>'' AND"
 		" json_valid(m.stats) AND coalesce(json_type(m.stats, CASE m.role WHEN ?2 THEN '$.context' ELSE '$.sources' END), '') IN ('text', 'array')"
-		" AND NOT EXISTS (SELECT 1 FROM json_each(m.stats, '$.sources') y WHERE y.type<>'object')", "ii", id, (int64_t)ROLE_USER);
+		" AND NOT EXISTS (SELECT 1 FROM json_each(m.stats, '$.sources') y WHERE y.type<>'object')",
+		"ii", id, (int64_t)ROLE_USER);
 	int rc = st ? 1 : -1;
 
 	while (rc > 0 && (rc = db_step(&s->db, st, e)) > 0)

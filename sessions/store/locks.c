@@ -1,12 +1,13 @@
 /* sessions/store/locks.c - locks of the store and of each session.
  *
- * File `lock` is locked by flock().  The first process locks it exclusively while it checks and migrates the database, then
- * shares it with all processes that have the store open; an older weir holds it exclusively until it ends.  Its text is the pid of the
- * first process and the boot id of its machine.  SQLite's log needs memory shared by all processes, so a process on another machine
- * waits until the first machine has left.
+ * File `lock` is locked by flock(). The first process locks it exclusively while it checks and migrates the database,
+ * then shares it with all processes that have the store open; an older weir holds it exclusively until it ends. Its
+ * text is the pid of the first process and the boot id of its machine. SQLite's log needs memory shared by all
+ * processes, so a process on another machine waits until the first machine has left.
  *
  * File `writers` has a range of RANGE bytes for each session: the process that writes the session locks the range and
- * stores its pid there.  Bytes 0 and 1 are the gates of chat.db and kv.db (db.h).  The kernel drops all locks when a process ends. */
+ * stores its pid there. Bytes 0 and 1 are the gates of chat.db and kv.db (db.h). The kernel drops all locks when a
+ * process ends. */
 #include "sessions/store/store_private.h"
 
 #include <errno.h>
@@ -19,11 +20,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#define LOCK_FILE "lock"
+#define LOCK_FILE    "lock"
 #define WRITERS_FILE "writers"
-#define LOCK_MS 3000   /* how long to wait for the first process to check and migrate */
+#define LOCK_MS      3000 /* how long to wait for the first process to check and migrate */
 
-enum { RANGE = 16 };   /* bytes for each session: "12345\n" */
+enum { RANGE = 16 }; /* bytes for each session: "12345\n" */
 
 static int lock_file(const struct store *s, const char *name, struct err *e)
 {
@@ -125,10 +126,14 @@ static int lock_wait(struct store *s, int alone, struct err *e)
 		usleep(10000);
 	}
 	by = number_at(s->lock, 0);
-	return by ? err_set(e, ERR_FAIL, "the sessions in '%s' are in use by another weir (process %ld), an older one or one on another machine; "
-	                    "leave it first, or use --private", s->dir, by) :
-	       err_set(e, ERR_FAIL, "the sessions in '%s' are in use by another weir, an older one or one on another machine; leave it first, or "
-	               "use --private", s->dir);
+	return by ? err_set(e, ERR_FAIL,
+	                    "the sessions in '%s' are in use by another weir (process %ld), an older one or one on another machine; "
+	                    "leave it first, or use --private",
+	                    s->dir, by)
+	          : err_set(e, ERR_FAIL,
+	                    "the sessions in '%s' are in use by another weir, an older one or one on another machine; leave it first, or "
+	                    "use --private",
+	                    s->dir);
 }
 
 int lock_store(struct store *s, struct err *e)
@@ -138,7 +143,7 @@ int lock_store(struct store *s, struct err *e)
 	if (s->writers < 0)
 		return -1;
 	for (int i = 0; i < 2; i++)
-		s->gate[i] = (struct gate){.fd = s->writers, .at = i};
+		s->gate[i] = (struct gate){ .fd = s->writers, .at = i };
 	if (lock_wait(s, 1, e))
 		return -1;
 	if (s->alone) {
@@ -189,21 +194,23 @@ int session_hold(struct store *s, int64_t id, long *by, struct err *e)
 		return -1;
 	rc = range_lock(s->writers, range_of(id), RANGE);
 	if (rc < 0)
-		return err_set(e, ERR_FAIL, "cannot lock session %lld in '%s': %s", (long long)id, s->dir, strerror(errno));
+		return err_set(e, ERR_FAIL, "cannot lock session %lld in '%s': %s", (long long)id, s->dir,
+		               strerror(errno));
 	if (rc) {
 		n = snprintf(text, sizeof text, "%ld\n", (long)getpid());
-		(void)!pwrite(s->writers, text, (size_t)n, range_of(id));   /* the lock holds without its owner's number, too */
+		/* the lock holds without its owner's number, too */
+		(void)!pwrite(s->writers, text, (size_t)n, range_of(id));
 		return 0;
 	}
 	pid = number_at(s->writers, range_of(id));
 	*by = pid ? pid : -1;
-	return pid ? err_set(e, ERR_FAIL, "another weir (process %ld) has this session open; leave it there first", pid) :
-	       err_set(e, ERR_FAIL, "another weir has this session open; leave it there first");
+	return pid ? err_set(e, ERR_FAIL, "another weir (process %ld) has this session open; leave it there first", pid)
+	           : err_set(e, ERR_FAIL, "another weir has this session open; leave it there first");
 }
 
 long session_writer(const struct store *s, int64_t id)
 {
-	struct flock l = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = range_of(id), .l_len = RANGE};
+	struct flock l = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = range_of(id), .l_len = RANGE };
 	long pid;
 
 	if (s->writers < 0 || fcntl(s->writers, F_OFD_GETLK, &l) || l.l_type == F_UNLCK)

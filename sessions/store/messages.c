@@ -1,6 +1,7 @@
 /* sessions/store/messages.c - the tree of messages: adds, changes and walks it.
  *
- * A child has a larger id than its parent.  Every walk to the root checks that, and therefore ends even in a damaged file. */
+ * A child has a larger id than its parent. Every walk to the root checks that, and therefore ends even in a damaged
+ * file. */
 #include "sessions/store/store_private.h"
 
 #include "engine/engine.h"
@@ -11,8 +12,10 @@
 
 int message_lost(struct store *s, int64_t id, struct err *e)
 {
-	return err_set(e, ERR_FAIL, "'%s/" CHAT_FILE "' is damaged: what comes before message %lld is lost; "
-	               "'weir sessions check' says more", s->dir, (long long)id);
+	return err_set(e, ERR_FAIL,
+	               "'%s/" CHAT_FILE "' is damaged: what comes before message %lld is lost; "
+	               "'weir sessions check' says more",
+	               s->dir, (long long)id);
 }
 
 /* ---- the tree ---- */
@@ -26,7 +29,8 @@ int node_get(struct store *s, int64_t id, struct node *out, struct err *e)
 		return -1;
 	rc = db_step(&s->db, st, e);
 	if (rc > 0)
-		*out = (struct node){sqlite3_column_int64(st, 0), sqlite3_column_int64(st, 1), sqlite3_column_int64(st, 2)};
+		*out = (struct node){ sqlite3_column_int64(st, 0), sqlite3_column_int64(st, 1),
+			              sqlite3_column_int64(st, 2) };
 	db_put(&s->db, st);
 	if (rc > 0 && (out->parent < 0 || out->parent >= id))
 		return message_lost(s, id, e);
@@ -70,8 +74,8 @@ int message_visible(struct store *s, int64_t session, int64_t message, struct er
 static int64_t message_sum(int role, int complete, const void *text, size_t n_text, const void *token, size_t n_token,
                            const void *stats, size_t n_stats, const struct beginning *b)
 {
-	uint64_t head[5] = {(uint64_t)role, (uint64_t)complete, n_text, n_token, n_stats};
-	uint64_t shared[2] = {(uint64_t)b->of, b->bytes};
+	uint64_t head[5] = { (uint64_t)role, (uint64_t)complete, n_text, n_token, n_stats };
+	uint64_t shared[2] = { (uint64_t)b->of, b->bytes };
 	XXH3_state_t *x = XXH3_createState();
 	uint64_t sum;
 
@@ -92,26 +96,31 @@ static int64_t message_sum(int role, int complete, const void *text, size_t n_te
 
 int message_sum_ok(sqlite3_stmt *st, int first)
 {
-	struct beginning b = {sqlite3_column_int64(st, first + 6), (size_t)sqlite3_column_int64(st, first + 7)};
+	struct beginning b = { sqlite3_column_int64(st, first + 6), (size_t)sqlite3_column_int64(st, first + 7) };
 	size_t n_text, n_token, n_stats;
 	const void *text = db_bytes(st, first + 2, 0, &n_text), *token = db_bytes(st, first + 3, 1, &n_token);
 	const void *stats = db_bytes(st, first + 4, 0, &n_stats);
 
-	return message_sum((int)sqlite3_column_int64(st, first), (int)sqlite3_column_int64(st, first + 1), text, n_text, token,
-	                   n_token, stats, n_stats, &b) == sqlite3_column_int64(st, first + 5);
+	return message_sum((int)sqlite3_column_int64(st, first), (int)sqlite3_column_int64(st, first + 1), text, n_text,
+	                   token, n_token, stats, n_stats, &b) == sqlite3_column_int64(st, first + 5);
 }
 
 int64_t message_sum_whole(sqlite3_stmt *st, int first, const char *text, size_t n_text)
 {
-	struct beginning none = {0};
+	struct beginning none = { 0 };
 	size_t n_token, n_stats;
 	const void *token = db_bytes(st, first + 2, 1, &n_token), *stats = db_bytes(st, first + 3, 0, &n_stats);
 
-	return message_sum((int)sqlite3_column_int64(st, first), (int)sqlite3_column_int64(st, first + 1), text, n_text, token, n_token,
-	                   stats, n_stats, &none);
+	return message_sum((int)sqlite3_column_int64(st, first), (int)sqlite3_column_int64(st, first + 1), text, n_text,
+	                   token, n_token, stats, n_stats, &none);
 }
 
-struct writing { int64_t session; const struct stored_message *m; int64_t id; size_t n_token; };
+struct writing {
+	int64_t session;
+	const struct stored_message *m;
+	int64_t id;
+	size_t n_token;
+};
 
 static int writing_begin(struct writing *w, struct err *e)
 {
@@ -121,8 +130,8 @@ static int writing_begin(struct writing *w, struct err *e)
 	if (m->role < ROLE_SYSTEM || m->role > ROLE_ASSISTANT)
 		return err_set(e, ERR_USAGE, "a message cannot have the role %d", m->role);
 	if (size_mul(m->n_token, sizeof *m->token, &bytes) || bytes > DB_VALUE_MAX || m->n_text > DB_VALUE_MAX)
-		return err_set(e, ERR_FIT, "a message of %zu bytes and %zu tokens is longer than the limit of %u bytes", m->n_text,
-		               m->n_token, DB_VALUE_MAX);
+		return err_set(e, ERR_FIT, "a message of %zu bytes and %zu tokens is longer than the limit of %u bytes",
+		               m->n_text, m->n_token, DB_VALUE_MAX);
 	w->n_token = (size_t)bytes;
 	return 0;
 }
@@ -139,12 +148,13 @@ static int64_t writing_sum(const struct writing *w, const struct beginning *b)
 
 static int make_title(struct store *s, const struct writing *w, struct err *e)
 {
-	struct str title = {0};
+	struct str title = { 0 };
 	int rc = 0;
 
 	title_make(&title, w->m->text, w->m->n_text);
 	if (title.n)
-		rc = db_run(&s->db, e, "UPDATE session SET title=?2 WHERE id=?1 AND title=''", "is", w->session, title.p, title.n);
+		rc = db_run(&s->db, e, "UPDATE session SET title=?2 WHERE id=?1 AND title=''", "is", w->session,
+		            title.p, title.n);
 	str_free(&title);
 	return rc;
 }
@@ -153,7 +163,7 @@ static int do_append(struct store *s, void *arg, struct err *e)
 {
 	struct writing *w = arg;
 	const struct stored_message *m = w->m;
-	struct node parent = {0};
+	struct node parent = { 0 };
 	struct beginning b;
 	int64_t now = store_now();
 
@@ -168,23 +178,25 @@ static int do_append(struct store *s, void *arg, struct err *e)
 	}
 	if (beginning_find(s, w->session, m, &b, e))
 		return -1;
-	if (db_run(&s->db, e, "INSERT INTO message(parent, session, depth, role, complete, at, sum, stats, token, text, beginning,"
-	           " beginning_bytes) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)", "iiiiiiitbsii", m->parent, w->session,
-	           (int64_t)db_small(parent.depth) + 1, (int64_t)m->role, (int64_t)!!m->complete, m->at ? m->at : now, writing_sum(w, &b),
-	           m->stats ? m->stats : "", m->token, w->n_token, m->text + b.bytes, m->n_text - b.bytes, b.of, (int64_t)b.bytes))
+	if (db_run(&s->db, e,
+	           "INSERT INTO message(parent, session, depth, role, complete, at, sum, stats, token, text, beginning,"
+	           " beginning_bytes) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
+	           "iiiiiiitbsii", m->parent, w->session, (int64_t)db_small(parent.depth) + 1, (int64_t)m->role,
+	           (int64_t) !!m->complete, m->at ? m->at : now, writing_sum(w, &b), m->stats ? m->stats : "", m->token,
+	           w->n_token, m->text + b.bytes, m->n_text - b.bytes, b.of, (int64_t)b.bytes))
 		return -1;
 	w->id = sqlite3_last_insert_rowid(s->db.h);
 	if (index_add(s, w->id, m->text + b.bytes, m->n_text - b.bytes, e))
 		return -1;
-	if (db_run(&s->db, e, "UPDATE session SET head=?2, messages=?3, used=?4, turn=" NEXT_TURN " WHERE id=?1", "iiii",
-	           w->session, w->id, (int64_t)db_small(parent.depth) + 1, now))
+	if (db_run(&s->db, e, "UPDATE session SET head=?2, messages=?3, used=?4, turn=" NEXT_TURN " WHERE id=?1",
+	           "iiii", w->session, w->id, (int64_t)db_small(parent.depth) + 1, now))
 		return -1;
 	return m->role == ROLE_USER ? make_title(s, w, e) : 0;
 }
 
 int message_append(struct store *s, int64_t session, const struct stored_message *m, int64_t *id, struct err *e)
 {
-	struct writing w = {.session = session, .m = m};
+	struct writing w = { .session = session, .m = m };
 
 	if (writing_begin(&w, e) || store_change(s, do_append, &w, e))
 		return -1;
@@ -196,7 +208,7 @@ static int do_update(struct store *s, void *arg, struct err *e)
 {
 	struct writing *w = arg;
 	const struct stored_message *m = w->m;
-	const struct beginning none = {0};
+	const struct beginning none = { 0 };
 	sqlite3_stmt *st = db_query(&s->db, e, "SELECT role, text FROM message WHERE id=?1", "i", w->id);
 	int rc, same = 0;
 
@@ -216,8 +228,9 @@ static int do_update(struct store *s, void *arg, struct err *e)
 	db_put(&s->db, st);
 	if (rc)
 		return -1;
-	if (db_run(&s->db, e, "UPDATE message SET complete=?2, sum=?3, stats=?4, token=?5, text=?6 WHERE id=?1", "iiitbs",
-	           w->id, (int64_t)!!m->complete, writing_sum(w, &none), m->stats ? m->stats : "", m->token, w->n_token, m->text, m->n_text))
+	if (db_run(&s->db, e, "UPDATE message SET complete=?2, sum=?3, stats=?4, token=?5, text=?6 WHERE id=?1",
+	           "iiitbs", w->id, (int64_t) !!m->complete, writing_sum(w, &none), m->stats ? m->stats : "", m->token,
+	           w->n_token, m->text, m->n_text))
 		return -1;
 	return same ? 0 : index_add(s, w->id, m->text, m->n_text, e);
 }
@@ -225,35 +238,42 @@ static int do_update(struct store *s, void *arg, struct err *e)
 int message_update(struct store *s, int64_t id, const struct stored_message *m, struct err *e)
 {
 	struct stored_message answer = *m;
-	struct writing w = {.m = &answer, .id = id};
+	struct writing w = { .m = &answer, .id = id };
 
-	answer.role = ROLE_ASSISTANT;   /* the checksum covers the role, which callers may leave unset */
+	answer.role = ROLE_ASSISTANT; /* the checksum covers the role, which callers may leave unset */
 	return writing_begin(&w, e) ? -1 : store_change(s, do_update, &w, e);
 }
 
 int message_set_stats(struct store *s, int64_t id, const char *stats, struct err *e)
 {
-	sqlite3_stmt *st = db_query(&s->db, e, "SELECT role, complete, text, token, beginning, beginning_bytes FROM message WHERE id=?1", "i", id);
+	sqlite3_stmt *st =
+		db_query(&s->db, e,
+	                 "SELECT role, complete, text, token, beginning, beginning_bytes FROM message WHERE id=?1", "i",
+	                 id);
 	int rc = st ? db_step(&s->db, st, e) : -1;
 	int64_t sum = 0;
 
 	if (rc > 0) {
-		struct beginning b = {sqlite3_column_int64(st, 4), (size_t)sqlite3_column_int64(st, 5)};
+		struct beginning b = { sqlite3_column_int64(st, 4), (size_t)sqlite3_column_int64(st, 5) };
 		size_t n_text, n_token;
 		const void *text = db_bytes(st, 2, 0, &n_text), *token = db_bytes(st, 3, 1, &n_token);
 
-		sum = message_sum((int)sqlite3_column_int64(st, 0), (int)sqlite3_column_int64(st, 1), text, n_text, token, n_token, stats, strlen(stats), &b);
+		sum = message_sum((int)sqlite3_column_int64(st, 0), (int)sqlite3_column_int64(st, 1), text, n_text,
+		                  token, n_token, stats, strlen(stats), &b);
 	}
 	db_put(&s->db, st);
-	return rc <= 0 ? rc : db_run(&s->db, e, "UPDATE message SET stats=?2, sum=?3 WHERE id=?1", "iti", id, stats, sum);
+	return rc <= 0 ? rc
+	               : db_run(&s->db, e, "UPDATE message SET stats=?2, sum=?3 WHERE id=?1", "iti", id, stats, sum);
 }
 
-struct moving { int64_t session, to; };
+struct moving {
+	int64_t session, to;
+};
 
 static int do_set_head(struct store *s, void *arg, struct err *e)
 {
 	struct moving *m = arg;
-	struct node n = {0};
+	struct node n = { 0 };
 
 	if (session_exists(s, m->session, e))
 		return -1;
@@ -264,13 +284,13 @@ static int do_set_head(struct store *s, void *arg, struct err *e)
 		if (node_get(s, m->to, &n, e) < 0)
 			return -1;
 	}
-	return db_run(&s->db, e, "UPDATE session SET head=?2, messages=?3, used=?4, turn=" NEXT_TURN " WHERE id=?1", "iiii",
-	              m->session, m->to, (int64_t)db_small(n.depth), store_now());
+	return db_run(&s->db, e, "UPDATE session SET head=?2, messages=?3, used=?4, turn=" NEXT_TURN " WHERE id=?1",
+	              "iiii", m->session, m->to, (int64_t)db_small(n.depth), store_now());
 }
 
 int session_set_head(struct store *s, int64_t session, int64_t message, struct err *e)
 {
-	struct moving m = {session, message};
+	struct moving m = { session, message };
 
 	return store_change(s, do_set_head, &m, e);
 }
@@ -280,7 +300,10 @@ int session_set_head(struct store *s, int64_t session, int64_t message, struct e
 #define MESSAGE_COLUMNS "id, parent, at, role, complete, text, token, stats, sum, beginning, beginning_bytes"
 
 /* Buffers for reading rows: the tokens, and the whole text if the row stores only a part. */
-struct reading { struct tokens token; char *whole; };
+struct reading {
+	struct tokens token;
+	char *whole;
+};
 
 /* Fill *out from a row.  If the checksum is wrong, the tokens are dropped: damaged text can still be read, but
  * damaged tokens would be fed to the model. */
@@ -291,7 +314,9 @@ static int message_of(struct store *s, sqlite3_stmt *st, struct stored_message *
 	const void *bytes = db_bytes(st, 6, 1, &n);
 
 	*out = (struct stored_message){
-		.id = sqlite3_column_int64(st, 0), .parent = sqlite3_column_int64(st, 1), .at = sqlite3_column_int64(st, 2),
+		.id = sqlite3_column_int64(st, 0),
+		.parent = sqlite3_column_int64(st, 1),
+		.at = sqlite3_column_int64(st, 2),
 		.complete = sqlite3_column_int64(st, 4) == 1,
 	};
 	out->role = (int)sqlite3_column_int64(st, 3);
@@ -320,10 +345,14 @@ static int message_of(struct store *s, sqlite3_stmt *st, struct stored_message *
 	out->text = db_bytes(st, 5, 0, &out->n_text);
 	if (!sqlite3_column_int64(st, 9))
 		return 0;
-	return beginning_add(s, out->id, sqlite3_column_int64(st, 9), sqlite3_column_int64(st, 10), &r->whole, &out->text, &out->n_text, e);
+	return beginning_add(s, out->id, sqlite3_column_int64(st, 9), sqlite3_column_int64(st, 10), &r->whole,
+	                     &out->text, &out->n_text, e);
 }
 
-struct ids { int64_t *id; size_t n, cap; };
+struct ids {
+	int64_t *id;
+	size_t n, cap;
+};
 
 static int ids_add(struct ids *l, int64_t id, struct err *e)
 {
@@ -342,7 +371,7 @@ static int ids_add(struct ids *l, int64_t id, struct err *e)
 /* Call fn for the messages of the list, from its first or (backwards) from its last. */
 static int give_messages(struct store *s, const struct ids *l, int backwards, message_fn *fn, void *ud, struct err *e)
 {
-	struct reading r = {.whole = NULL};
+	struct reading r = { .whole = NULL };
 	int rc = 0;
 
 	for (size_t i = 0; i < l->n && !rc; i++) {
@@ -365,14 +394,15 @@ static int give_messages(struct store *s, const struct ids *l, int backwards, me
 
 int message_path(struct store *s, int64_t to, message_fn *fn, void *ud, struct err *e)
 {
-	struct ids path = {0};
-	struct node n = {0};
+	struct ids path = { 0 };
+	struct node n = { 0 };
 	int rc = 0;
 
 	for (int64_t id = to; id && !rc; id = n.parent) {
 		rc = node_get(s, id, &n, e);
 		if (!rc)
-			rc = id == to ? err_set(e, ERR_USAGE, "there is no message %lld", (long long)id) : message_lost(s, id, e);
+			rc = id == to ? err_set(e, ERR_USAGE, "there is no message %lld", (long long)id)
+			              : message_lost(s, id, e);
 		else if (rc > 0)
 			rc = ids_add(&path, id, e);
 	}
@@ -384,8 +414,8 @@ int message_path(struct store *s, int64_t to, message_fn *fn, void *ud, struct e
 
 int message_children(struct store *s, int64_t session, int64_t message, message_fn *fn, void *ud, struct err *e)
 {
-	struct ids found = {0};
-	struct node n = {0};
+	struct ids found = { 0 };
+	struct node n = { 0 };
 	sqlite3_stmt *st;
 	int64_t base, inherited = 0;
 	int rc;
@@ -403,7 +433,8 @@ int message_children(struct store *s, int64_t session, int64_t message, message_
 			inherited = base;
 		base = n.parent;
 	}
-	st = db_query(&s->db, e, "SELECT id FROM message WHERE session=?1 AND parent=?2 ORDER BY id", "ii", session, message);
+	st = db_query(&s->db, e, "SELECT id FROM message WHERE session=?1 AND parent=?2 ORDER BY id", "ii", session,
+	              message);
 	rc = st ? 1 : -1;
 	while (rc > 0 && (rc = db_step(&s->db, st, e)) > 0) {
 		int64_t id = sqlite3_column_int64(st, 0);
@@ -426,17 +457,21 @@ int message_children(struct store *s, int64_t session, int64_t message, message_
 /* Count the messages of a session.  A fork has the messages on the path to its base, and its own. */
 int session_tree(struct store *s, int64_t session, struct session_tree *out, struct err *e)
 {
-	struct node n = {0};
+	struct node n = { 0 };
 	int64_t base, shown, own, leaves, cut, follows = 0, inherited = 0;
 
 	memset(out, 0, sizeof *out);
 	if (session_base(s, session, &base, e) ||
 	    db_find(&s->db, e, &shown, "SELECT messages FROM session WHERE id=?1", "i", session) < 0 ||
 	    db_find(&s->db, e, &own, "SELECT count(*) FROM message WHERE session=?1", "i", session) < 0 ||
-	    db_find(&s->db, e, &cut, "SELECT count(*) FROM message WHERE session=?1 AND complete=0", "i", session) < 0 ||
-	    db_find(&s->db, e, &leaves, "SELECT count(*) FROM message m WHERE session=?1 AND NOT EXISTS"
-	            " (SELECT 1 FROM message c WHERE c.session=?1 AND c.parent=m.id)", "i", session) < 0 ||
-	    db_find(&s->db, e, &follows, "SELECT 1 FROM message WHERE session=?1 AND parent=?2", "ii", session, base) < 0)
+	    db_find(&s->db, e, &cut, "SELECT count(*) FROM message WHERE session=?1 AND complete=0", "i", session) <
+	            0 ||
+	    db_find(&s->db, e, &leaves,
+	            "SELECT count(*) FROM message m WHERE session=?1 AND NOT EXISTS"
+	            " (SELECT 1 FROM message c WHERE c.session=?1 AND c.parent=m.id)",
+	            "i", session) < 0 ||
+	    db_find(&s->db, e, &follows, "SELECT 1 FROM message WHERE session=?1 AND parent=?2", "ii", session, base) <
+	            0)
 		return -1;
 	for (int64_t id = base; id; id = n.parent) {
 		int rc = node_get(s, id, &n, e);
@@ -449,6 +484,6 @@ int session_tree(struct store *s, int64_t session, struct session_tree *out, str
 		if (id == base && !follows)
 			leaves++;
 	}
-	*out = (struct session_tree){db_small(shown), db_small(own + inherited), db_small(leaves), db_small(cut)};
+	*out = (struct session_tree){ db_small(shown), db_small(own + inherited), db_small(leaves), db_small(cut) };
 	return 0;
 }

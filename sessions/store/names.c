@@ -7,7 +7,7 @@
 #include <strings.h>
 
 #define NAME_MAX_BYTES 80
-#define TITLE_LETTERS 60
+#define TITLE_LETTERS  60
 
 /* ---- names and titles ---- */
 
@@ -31,14 +31,17 @@ int name_ok(const char *name, struct err *e)
 		size_t len = (size_t)utf8_decode(name + i, n - i, &cp);
 		int blank = cp == ' ' || cp == 0xa0 || cp == 0x3000 || (cp >= 0x2000 && cp <= 0x200a);
 		if (cp < 0 || !is_printable(name + i, len))
-			return err_set(e, ERR_USAGE, "a session's name is of printable letters, this one is not: '%.80s'", name);
+			return err_set(e, ERR_USAGE,
+			               "a session's name is of printable letters, this one is not: '%.80s'", name);
 		if (blank && (i == 0 || i + len == n))
-			return err_set(e, ERR_USAGE, "a session's name neither begins nor ends with a blank: '%.80s'", name);
+			return err_set(e, ERR_USAGE, "a session's name neither begins nor ends with a blank: '%.80s'",
+			               name);
 		digits &= cp >= '0' && cp <= '9';
 		i += len;
 	}
 	if (digits)
-		return err_set(e, ERR_USAGE, "a session's name is not a number alone, numbers are given out: '%.80s'", name);
+		return err_set(e, ERR_USAGE, "a session's name is not a number alone, numbers are given out: '%.80s'",
+		               name);
 	return 0;
 }
 
@@ -47,7 +50,8 @@ int name_free(struct store *s, const char *name, int64_t but, struct err *e)
 	int64_t id;
 	int rc = db_find(&s->db, e, &id, "SELECT id FROM session WHERE name=?1 AND id<>?2", "ti", name, but);
 
-	return rc > 0 ? err_set(e, ERR_USAGE, "another session (%lld) is called '%s' already", (long long)id, name) : rc;
+	return rc > 0 ? err_set(e, ERR_USAGE, "another session (%lld) is called '%s' already", (long long)id, name)
+	              : rc;
 }
 
 /* Make a title from the first line that is not empty: runs of blanks become one, and the end is cut after a word. */
@@ -98,12 +102,12 @@ void title_make(struct str *out, const char *text, size_t n)
 struct finding {
 	const char *what;
 	size_t n;
-	int64_t number;              /* `what` as a number; -1 = not a number */
+	int64_t number; /* `what` as a number; -1 = not a number */
 	int64_t named, titled, numbered, begun;
 	int n_titled, n_begun;
-	struct str names;            /* sessions that begin with `what`, for the message */
+	struct str names; /* sessions that begin with `what`, for the message */
 	struct nearest near;
-	char near_name[64];          /* copy of near.best, which lives only as long as its row */
+	char near_name[64]; /* copy of near.best, which lives only as long as its row */
 };
 
 static void name_near(struct finding *f, const char *candidate)
@@ -141,7 +145,7 @@ static int find_one(const struct session *row, void *ud)
 
 int session_find(struct store *s, const char *what, int64_t *id, struct err *e)
 {
-	struct finding f = {.what = what, .n = strlen(what), .number = -1};
+	struct finding f = { .what = what, .n = strlen(what), .number = -1 };
 	int rc;
 
 	if (!f.n)
@@ -155,7 +159,8 @@ int session_find(struct store *s, const char *what, int64_t *id, struct err *e)
 	else if (f.named)
 		*id = f.named;
 	else if (f.n_titled > 1)
-		rc = err_set(e, ERR_USAGE, "%d sessions have the title '%.80s'; name one by its number, see 'weir sessions ls'",
+		rc = err_set(e, ERR_USAGE,
+		             "%d sessions have the title '%.80s'; name one by its number, see 'weir sessions ls'",
 		             f.n_titled, what);
 	else if (f.titled)
 		*id = f.titled;
@@ -164,8 +169,8 @@ int session_find(struct store *s, const char *what, int64_t *id, struct err *e)
 	else if (f.n_begun == 1)
 		*id = f.begun;
 	else if (f.n_begun)
-		rc = err_set(e, ERR_USAGE, "%d sessions begin with '%.80s': %s%s; type more of it", f.n_begun, what, f.names.p,
-		             f.n_begun > 3 ? " ..." : "");
+		rc = err_set(e, ERR_USAGE, "%d sessions begin with '%.80s': %s%s; type more of it", f.n_begun, what,
+		             f.names.p, f.n_begun > 3 ? " ..." : "");
 	else if (f.near.best)
 		rc = err_set(e, ERR_USAGE, "there is no session '%.80s'; is it '%s'?", what, f.near_name);
 	else

@@ -1,8 +1,8 @@
 /* sessions/store/outlines.c - stores pages and headings of texts.
  *
- * A mark is one line: 'p' for a page or the level of a heading, its byte offset, a blank, its label.  The same text may come from
- * files of two types; the first one with marks wins.  A damaged row loses little: marks are then found again in the text, as far as
- * the text shows them. */
+ * A mark is one line: 'p' for a page or the level of a heading, its byte offset, a blank, its label. The same text may
+ * come from files of two types; the first one with marks wins. A damaged row loses little: marks are then found again
+ * in the text, as far as the text shows them. */
 #include "sessions/store/store_private.h"
 
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 
 static int64_t outline_sum(int64_t type, int64_t bytes, const void *marks, size_t n)
 {
-	int64_t head[2] = {type, bytes};
+	int64_t head[2] = { type, bytes };
 
 	return pair_sum(head, sizeof head, marks, n);
 }
@@ -41,16 +41,19 @@ static void write_marks(const struct stored_document *d, struct str *out)
 
 int outline_put(struct store *s, int64_t content, const struct stored_document *d, struct err *e)
 {
-	struct str marks = {0};
+	struct str marks = { 0 };
 	int64_t type = (int64_t)d->type, bytes = (int64_t)d->n_text;
 	int rc;
 
 	write_marks(d, &marks);
 	if (!marks.p)
 		str_adds(&marks, "");
-	rc = db_run(&s->db, e, "INSERT INTO outline(content, type, bytes, sum, marks) VALUES(?1, ?2, ?3, ?4, ?5) ON CONFLICT(content)"
-	            " DO UPDATE SET type=?2, bytes=?3, sum=?4, marks=?5 WHERE length(marks)=0", "iiiib", content, type, bytes,
-	            outline_sum(type, bytes, marks.p, marks.n), (const void *)marks.p, marks.n);
+	rc = db_run(
+		&s->db, e,
+		"INSERT INTO outline(content, type, bytes, sum, marks) VALUES(?1, ?2, ?3, ?4, ?5) ON CONFLICT(content)"
+		" DO UPDATE SET type=?2, bytes=?3, sum=?4, marks=?5 WHERE length(marks)=0",
+		"iiiib", content, type, bytes, outline_sum(type, bytes, marks.p, marks.n), (const void *)marks.p,
+		marks.n);
 	str_free(&marks);
 	return rc;
 }
@@ -62,7 +65,7 @@ static int read_mark(const char *p, size_t n, struct mark *m, size_t *text)
 
 	if (n < 3 || (*p != 'p' && (*p < '1' || *p > '6')))
 		return 0;
-	*m = (struct mark){.kind = *p == 'p' ? MARK_PAGE : MARK_HEADING, .level = *p == 'p' ? 0 : *p - '0'};
+	*m = (struct mark){ .kind = *p == 'p' ? MARK_PAGE : MARK_HEADING, .level = *p == 'p' ? 0 : *p - '0' };
 	for (; i < n && p[i] >= '0' && p[i] <= '9' && m->at < (size_t)1 << 40; i++)
 		m->at = m->at * 10 + (size_t)(p[i] - '0');
 	*text = i + 1;
@@ -75,14 +78,16 @@ int outline_get(sqlite3_stmt *st, int first, size_t n_text, struct stored_docume
 	const char *p = db_bytes(st, first + 3, 1, &n);
 	int64_t type = sqlite3_column_int64(st, first);
 	struct mark *mark = NULL;
-	int whole = outline_sum_ok(st, first) && sqlite3_column_int64(st, first + 1) == (int64_t)n_text && type >= 0 && type < DOC_TYPES && type != DOC_GZIP;
+	int whole = outline_sum_ok(st, first) && sqlite3_column_int64(st, first + 1) == (int64_t)n_text && type >= 0 &&
+	            type < DOC_TYPES && type != DOC_GZIP;
 
 	while (whole && n) {
 		const char *nl = memchr(p, '\n', n);
 		size_t len = nl ? (size_t)(nl - p) : n, text;
 		struct mark m;
 
-		whole = nl && read_mark(p, len, &m, &text) && m.at <= n_text && (!n_mark || m.at >= mark[n_mark - 1].at);
+		whole = nl && read_mark(p, len, &m, &text) && m.at <= n_text &&
+		        (!n_mark || m.at >= mark[n_mark - 1].at);
 		if (!whole)
 			break;
 		if (n_mark == cap)

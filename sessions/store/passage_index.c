@@ -1,21 +1,22 @@
 /* sessions/store/passage_index.c - adds texts to the index of sentences, deletes them, repairs the index (passages.h).
  *
- * The index can be rebuilt from the texts at any time.  A damaged index is emptied, and each text is indexed again at its next search. */
+ * The index can be rebuilt from the texts at any time. A damaged index is emptied, and each text is indexed again at
+ * its next search. */
 #include "sessions/store/passages.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define LEVELS_MOST 30     /* as in search.c: each rewrite adds a level */
-#define TOKENS "'porter unicode61 remove_diacritics 2 categories ''L* N* Co Mn Mc'''"
+#define LEVELS_MOST 30 /* as in search.c: each rewrite adds a level */
+#define TOKENS      "'porter unicode61 remove_diacritics 2 categories ''L* N* Co Mn Mc'''"
 
-#define SENTENCE_TABLE "CREATE VIRTUAL TABLE sentence USING fts5(text, content='', columnsize=0, detail=none, tokenize=" TOKENS ");"
+#define SENTENCE_TABLE                                                                                                 \
+	"CREATE VIRTUAL TABLE sentence USING fts5(text, content='', columnsize=0, detail=none, tokenize=" TOKENS ");"
 
 /* id: row number of the first sentence; rows: struct sentence [n]; sum: XXH3 of id, n, hash and rows. */
 const char passage_tables[] =
 	"CREATE TABLE passages(id INTEGER PRIMARY KEY, n INTEGER NOT NULL, sum INTEGER NOT NULL, hash BLOB NOT NULL UNIQUE,"
-	" rows BLOB NOT NULL) STRICT;"
-	SENTENCE_TABLE;
+	" rows BLOB NOT NULL) STRICT;" SENTENCE_TABLE;
 
 /* ---- opening ---- */
 
@@ -73,7 +74,7 @@ static int replace_table(struct db *d, struct err *e)
 
 int passages_empty(struct db *d, struct err *e)
 {
-	struct err first = {0};
+	struct err first = { 0 };
 
 	if (db_run(d, e, "DELETE FROM passages", ""))
 		return -1;
@@ -121,7 +122,12 @@ int passages_whole(struct db *d, struct err *e)
 
 /* ---- adding ---- */
 
-struct adding { const char *text; size_t n; uint8_t hash[32]; struct passage_rows *out; };
+struct adding {
+	const char *text;
+	size_t n;
+	uint8_t hash[32];
+	struct passage_rows *out;
+};
 
 static int index_damaged(struct passage_index *x, struct err *e)
 {
@@ -133,8 +139,8 @@ static int index_damaged(struct passage_index *x, struct err *e)
  * db_index_damaged() recognises. */
 static int rows_find(struct passage_index *x, struct adding *a, struct err *e)
 {
-	sqlite3_stmt *st = db_query(x->db, e, "SELECT id, n, sum, hash, rows FROM passages WHERE hash=?1", "b", (const void *)a->hash,
-	                            sizeof a->hash);
+	sqlite3_stmt *st = db_query(x->db, e, "SELECT id, n, sum, hash, rows FROM passages WHERE hash=?1", "b",
+	                            (const void *)a->hash, sizeof a->hash);
 	int rc = st ? db_step(x->db, st, e) : -1;
 
 	if (rc > 0 && !rows_ok(st)) {
@@ -152,18 +158,25 @@ static int rows_find(struct passage_index *x, struct adding *a, struct err *e)
 	return rc;
 }
 
-struct probe { struct passage_index *x; const struct str *text; int64_t row; struct err *e; int found; };
+struct probe {
+	struct passage_index *x;
+	const struct str *text;
+	int64_t row;
+	struct err *e;
+	int found;
+};
 
 static int probe_word(const char *stem, size_t n, size_t from, size_t to, void *ud)
 {
 	struct probe *p = ud;
-	struct str word = {0};
+	struct str word = { 0 };
 	int64_t row;
 
 	str_adds(&word, "\"");
 	str_add(&word, p->text->p + from, to - from);
 	str_adds(&word, "\"");
-	p->found = db_find(p->x->db, p->e, &row, "SELECT rowid FROM sentence WHERE sentence MATCH ?1 AND rowid=?2", "si", word.p, word.n, p->row);
+	p->found = db_find(p->x->db, p->e, &row, "SELECT rowid FROM sentence WHERE sentence MATCH ?1 AND rowid=?2",
+	                   "si", word.p, word.n, p->row);
 	str_free(&word);
 	return 1;
 }
@@ -174,8 +187,8 @@ static int rows_there(struct passage_index *x, const struct adding *a, struct er
 {
 	const struct passage_rows *r = a->out;
 	const struct sentence *at = &r->at[r->n / 2];
-	struct str text = {0};
-	struct probe p = {.x = x, .text = &text, .row = r->id + (int64_t)(r->n / 2), .e = e, .found = 1};
+	struct str text = { 0 };
+	struct probe p = { .x = x, .text = &text, .row = r->id + (int64_t)(r->n / 2), .e = e, .found = 1 };
 
 	if (r->n && at->from < at->to && at->to <= a->n) {
 		words_fold(a->text + at->from, at->to - at->from, &text);
@@ -185,14 +198,14 @@ static int rows_there(struct passage_index *x, const struct adding *a, struct er
 	return p.found;
 }
 
-enum { WATCH_EVERY = 256 };   /* sentences between two calls of watch(), about a millisecond */
+enum { WATCH_EVERY = 256 }; /* sentences between two calls of watch(), about a millisecond */
 
 /* Run sql (row number, folded text) for each sentence of r.  x: its watch() is called; NULL: none. */
-static int sentences_write(const struct passage_index *x, struct db *d, const char *sql, const char *text, const struct passage_rows *r,
-                           struct err *e)
+static int sentences_write(const struct passage_index *x, struct db *d, const char *sql, const char *text,
+                           const struct passage_rows *r, struct err *e)
 {
 	sqlite3_stmt *st = db_query(d, e, sql, "");
-	struct str folded = {0};
+	struct str folded = { 0 };
 	int rc = st ? 0 : -1;
 
 	for (size_t i = 0; i < r->n && !rc; i++) {
@@ -217,26 +230,27 @@ static int rows_add(struct passage_index *x, struct adding *a, struct err *e)
 	int64_t next;
 
 	if (db_find(x->db, e, &next, "SELECT coalesce(max(id), 0) FROM passages", "") < 0 ||
-	    db_find(x->db, e, &next, "SELECT id + max(n, 1) FROM passages WHERE id=?1 UNION ALL SELECT 1 LIMIT 1", "i", next) < 0)
+	    db_find(x->db, e, &next, "SELECT id + max(n, 1) FROM passages WHERE id=?1 UNION ALL SELECT 1 LIMIT 1", "i",
+	            next) < 0)
 		return -1;
 	r->id = next > 0 && next < INT64_MAX / 2 ? next : 1;
 	r->n = sentences_cut(a->text, a->n, &r->at, x->watch, x->watch_ud);
 	if (r->n == SIZE_MAX)
 		return err_set(e, ERR_CANCELLED, "stopped");
-	if (db_run(x->db, e, "INSERT INTO passages(id, n, sum, hash, rows) VALUES(?1, ?2, ?3, ?4, ?5)", "iiibb", r->id, (int64_t)r->n,
-	           rows_sum(r->id, (int64_t)r->n, a->hash, r->at, r->n * sizeof *r->at), (const void *)a->hash, sizeof a->hash,
-	           (const void *)r->at, r->n * sizeof *r->at))
+	if (db_run(x->db, e, "INSERT INTO passages(id, n, sum, hash, rows) VALUES(?1, ?2, ?3, ?4, ?5)", "iiibb", r->id,
+	           (int64_t)r->n, rows_sum(r->id, (int64_t)r->n, a->hash, r->at, r->n * sizeof *r->at),
+	           (const void *)a->hash, sizeof a->hash, (const void *)r->at, r->n * sizeof *r->at))
 		return -1;
 	return sentences_write(x, x->db, "INSERT INTO sentence(rowid, text) VALUES(?1, ?2)", a->text, r, e);
 }
 
 int passage_rows_of(struct passage_index *x, const char *text, size_t n, struct passage_rows *out, struct err *e)
 {
-	struct adding a = {.text = text, .n = n, .out = out};
-	struct err first = {0};
+	struct adding a = { .text = text, .n = n, .out = out };
+	struct err first = { 0 };
 	int rc;
 
-	*out = (struct passage_rows){0};
+	*out = (struct passage_rows){ 0 };
 	if (text_hash(text, n, a.hash, e))
 		return -1;
 	memcpy(out->hash, a.hash, sizeof out->hash);
@@ -259,7 +273,8 @@ int passage_rows_of(struct passage_index *x, const char *text, size_t n, struct 
 		}
 		free(out->at);
 		out->at = NULL;
-		if (tries || !db_index_damaged(x->db) || db_begin(x->db, e) || db_end(x->db, passages_empty(x->db, e), e))
+		if (tries || !db_index_damaged(x->db) || db_begin(x->db, e) ||
+		    db_end(x->db, passages_empty(x->db, e), e))
 			return err_set(e, first.code, "%s", first.msg);
 	}
 }
@@ -287,7 +302,7 @@ static int rows_drop(struct db *d, sqlite3_stmt *st, struct err *e)
 	size_t n_text, bytes;
 	const char *text = db_bytes(st, 5, 0, &n_text);
 	const void *rows = db_bytes(st, 4, 1, &bytes);
-	struct passage_rows r = {.id = sqlite3_column_int64(st, 0), .n = bytes / sizeof *r.at};
+	struct passage_rows r = { .id = sqlite3_column_int64(st, 0), .n = bytes / sizeof *r.at };
 	int rc;
 
 	if (!rows_ok(st) || sqlite3_column_type(st, 5) == SQLITE_NULL)
@@ -296,15 +311,19 @@ static int rows_drop(struct db *d, sqlite3_stmt *st, struct err *e)
 	memcpy(r.at, rows, bytes);
 	rc = r.n && r.at[r.n - 1].to > n_text ? -2 : 0;
 	if (!rc)
-		rc = sentences_write(NULL, d, "INSERT INTO sentence(sentence, rowid, text) VALUES('delete', ?1, ?2)", text, &r, e);
+		rc = sentences_write(NULL, d, "INSERT INTO sentence(sentence, rowid, text) VALUES('delete', ?1, ?2)",
+		                     text, &r, e);
 	free(r.at);
 	return rc ? rc : db_run(d, e, "DELETE FROM passages WHERE id=?1", "i", r.id);
 }
 
 int passages_drop_orphans(struct db *d, struct err *e)
 {
-	sqlite3_stmt *st = db_query(d, e, "SELECT p.id, p.n, p.sum, p.hash, p.rows, c.text FROM passages p LEFT JOIN content c ON c.hash=p.hash"
-	                            " WHERE NOT EXISTS (SELECT 1 FROM document d WHERE d.content=c.id)", "");
+	sqlite3_stmt *st = db_query(
+		d, e,
+		"SELECT p.id, p.n, p.sum, p.hash, p.rows, c.text FROM passages p LEFT JOIN content c ON c.hash=p.hash"
+		" WHERE NOT EXISTS (SELECT 1 FROM document d WHERE d.content=c.id)",
+		"");
 	int rc = st ? 1 : -1, dropped = 0;
 
 	while (rc > 0 && (rc = db_step(d, st, e)) > 0) {

@@ -1,8 +1,9 @@
 /* sessions/store/passage_search.c - finds the passages of texts that answer a question (store.h).
  *
- * A passage is scored by bm25 (Robertson and Zaragoza 2009), and so is each of its sentences.  The index gives the sentences that
- * have a word.  A word rarely occurs twice in a sentence, so its count in a passage is the number of its sentences with the word.
- * Words of the question reach SQLite's query language one by one, in quotes, as SQLite's own tokenizer has cut them. */
+ * A passage is scored by bm25 (Robertson and Zaragoza 2009), and so is each of its sentences. The index gives the
+ * sentences that have a word. A word rarely occurs twice in a sentence, so its count in a passage is the number of its
+ * sentences with the word. Words of the question reach SQLite's query language one by one, in quotes, as SQLite's own
+ * tokenizer has cut them. */
 #include "sessions/store/passages.h"
 #include "engine/base/utf8.h"
 
@@ -11,23 +12,26 @@
 #include <string.h>
 
 enum {
-	PREFIX_LEAST = 5,          /* shortest prefix of a stem that is searched for, in characters */
-	PREFIX_LESS = 2,           /* characters cut from the end of the stem to make the prefix */
-	TRIES = 5,                 /* retries while another process changes the index */
-	COMMON_ABOVE = 400,        /* with fewer sentences no word is too common */
+	PREFIX_LEAST = 5,   /* shortest prefix of a stem that is searched for, in characters */
+	PREFIX_LESS = 2,    /* characters cut from the end of the stem to make the prefix */
+	TRIES = 5,          /* retries while another process changes the index */
+	COMMON_ABOVE = 400, /* with fewer sentences no word is too common */
 };
-static const double COMMON_SHARE = 0.12;   /* a word in more of the sentences ("the") is skipped */
-static const double ASKING_WEIGHT = 0.1;   /* of a question word; not 0, so that a question of question words alone still finds something */
-static const double NAME_WEIGHT = 1.3;     /* of a capitalised word that is not the first, against 1 of others */
-static const double RELATED_WEIGHT = 0.5;  /* of a word with the same prefix ("religious" for "religion"), against the word itself */
+static const double COMMON_SHARE = 0.12; /* a word in more of the sentences ("the") is skipped */
+/* of a question word; not 0, so that a question of question words alone still finds something */
+static const double ASKING_WEIGHT = 0.1;
+static const double NAME_WEIGHT = 1.3; /* of a capitalised word that is not the first, against 1 of others */
+/* of a word with the same prefix ("religious" for "religion"), against the word itself */
+static const double RELATED_WEIGHT = 0.5;
 /* Parameters of bm25.  B is lower for sentences: their length says less. */
 static const double K1 = 0.6, B_PASSAGE = 0.6, B_SENTENCE = 0.2;
 static const double SENTENCE_WEIGHT = 0.75; /* of the passage's best sentence, added to the passage's own score */
-static const double HEADING_WEIGHT = 0.3;  /* of a word that is only in the passage's heading */
+static const double HEADING_WEIGHT = 0.3;   /* of a word that is only in the passage's heading */
 
 /* ---- the question ---- */
 
 /* Question words.  They are rare in texts, so idf would overrate them.  English, German, French, Spanish. */
+/* clang-format off */
 static const char *const asking[] = {
 	"a", "about", "an", "and", "any", "are", "as", "at", "be", "been", "besides", "by", "can", "could", "did", "do", "does", "for", "from", "get", "give",
 	"had", "has", "have", "he", "her", "his", "how", "i", "if", "in", "is", "it", "its", "kind", "many", "may", "me", "might", "much", "name", "of", "on",
@@ -41,11 +45,13 @@ static const char *const asking[] = {
 	"qu\xc3\xa9", "qui\xc3\xa9n", "cu\xc3\xa1ndo", "d\xc3\xb3nde", "c\xc3\xb3mo", "cu\xc3\xa1l", "cu\xc3\xa1ntos", "el", "los", "las", "es", "fue", "de", "en", "y",
 	"favor", "explica", "expl\xc3\xad" "came", "dime", "puedes", "significa",
 };
+/* clang-format on */
 
 /* Chinese and Korean question words, as pairs of letters (words_fold). */
 static const char *const asking_pairs[] = {
-	"什么", "甚麼", "什麼", "怎么", "怎麼", "怎样", "怎樣", "如何", "哪个", "哪個", "哪里", "哪些", "哪儿", "多少", "为什", "為什", "是什", "为何",
-	"무엇", "어디", "언제", "누구", "어떻", "떻게", "얼마", "엇입", "마입", "입니", "니까", "합니", "습니", "됩니", "나요", "까요",
+	"什么", "甚麼", "什麼", "怎么", "怎麼", "怎样", "怎樣", "如何", "哪个", "哪個", "哪里", "哪些",
+	"哪儿", "多少", "为什", "為什", "是什", "为何", "무엇", "어디", "언제", "누구", "어떻", "떻게",
+	"얼마", "엇입", "마입", "입니", "니까", "합니", "습니", "됩니", "나요", "까요",
 };
 
 /* 1 if w is two letters of Hiragana: almost always an ending or particle. */
@@ -54,8 +60,8 @@ static int is_hiragana_pair(const struct question_word *w)
 	int32_t first, second;
 	size_t k = (size_t)utf8_decode(w->text, w->n, &first);
 
-	return w->n == 6 && k == 3 && utf8_decode(w->text + 3, 3, &second) == 3 && first >= 0x3041 && first <= 0x309f && second >= 0x3041 &&
-	       second <= 0x309f;
+	return w->n == 6 && k == 3 && utf8_decode(w->text + 3, 3, &second) == 3 && first >= 0x3041 && first <= 0x309f &&
+	       second >= 0x3041 && second <= 0x309f;
 }
 
 static int is_asking(const struct question_word *w)
@@ -113,18 +119,21 @@ struct place {
 	size_t text, from, to;
 	uint32_t words;
 	double score, covered;
-	uint32_t has, headed;      /* number (from 1) of the last word found in it; of the last word found in its heading */
+	/* number (from 1) of the last word found in it; of the last word found in its heading */
+	uint32_t has, headed;
 };
 struct search {
 	struct passage_index *x;
-	const struct indexed_text *text; size_t n_text;
+	const struct indexed_text *text;
+	size_t n_text;
 	struct passage_rows *rows;
-	size_t *base;              /* [n_text + 1] number of sentences before each text */
-	struct place *place; size_t n_place, cap;
-	uint32_t *place_of;        /* [n_sentence] index of its place */
-	uint32_t *under;           /* [n_place] index of the place that holds its heading; itself if it has none */
-	double *score;             /* [n_sentence] */
-	uint32_t *has;             /* [n_sentence] number (from 1) of the last word found in it */
+	size_t *base; /* [n_text + 1] number of sentences before each text */
+	struct place *place;
+	size_t n_place, cap;
+	uint32_t *place_of; /* [n_sentence] index of its place */
+	uint32_t *under;    /* [n_place] index of the place that holds its heading; itself if it has none */
+	double *score;      /* [n_sentence] */
+	uint32_t *has;      /* [n_sentence] number (from 1) of the last word found in it */
 	size_t n_sentence;
 	double mean_sentence, mean_place;
 };
@@ -166,7 +175,7 @@ static int search_open(struct search *s, struct err *e)
 					s->cap = s->cap ? 2 * s->cap : 64;
 					s->place = xrealloc(s->place, s->cap * sizeof *s->place);
 				}
-				s->place[s->n_place++] = (struct place){.text = i, .from = s->base[i] + k};
+				s->place[s->n_place++] = (struct place){ .text = i, .from = s->base[i] + k };
 			}
 			s->place_of[s->base[i] + k] = (uint32_t)(s->n_place - 1);
 			s->place[s->n_place - 1].to = s->base[i] + k + 1;
@@ -209,8 +218,10 @@ static int64_t match_sentences(struct search *s, const struct str *query, size_t
 
 	for (size_t i = 0; i < s->n_text && n >= 0 && (size_t)n < most; i++) {
 		const struct passage_rows *r = &s->rows[i];
-		sqlite3_stmt *st = db_query(s->x->db, e, "SELECT rowid FROM sentence WHERE sentence MATCH ?1 AND rowid BETWEEN ?2 AND ?3", "sii",
-		                            query->p, query->n, r->id, r->id + (int64_t)r->n - 1);
+		sqlite3_stmt *st =
+			db_query(s->x->db, e,
+		                 "SELECT rowid FROM sentence WHERE sentence MATCH ?1 AND rowid BETWEEN ?2 AND ?3",
+		                 "sii", query->p, query->n, r->id, r->id + (int64_t)r->n - 1);
 		int rc = st ? 1 : -1;
 		while (rc > 0 && (size_t)n < most && (rc = db_step(s->x->db, st, e)) > 0) {
 			int64_t row = sqlite3_column_int64(st, 0) - r->id;
@@ -225,7 +236,10 @@ static int64_t match_sentences(struct search *s, const struct str *query, size_t
 }
 
 /* A word of the question: its weight and its number (from 1). */
-struct word { double weight; uint32_t number; };
+struct word {
+	double weight;
+	uint32_t number;
+};
 
 /* Add a word's score to the sentences found[n] and to their passages. */
 static void add_word(struct search *s, struct word w, const uint32_t *found, size_t n)
@@ -280,10 +294,11 @@ static void add_heading(struct search *s, struct word w)
 
 /* Score word i of the question and its related words, unless it is in more than `most` sentences.  Returns its
  * weight, 0 = too common, -1. */
-static double score_word(struct search *s, const struct question_words *q, size_t i, size_t most, uint32_t *found, struct err *e)
+static double score_word(struct search *s, const struct question_words *q, size_t i, size_t most, uint32_t *found,
+                         struct err *e)
 {
-	struct word w = {.number = (uint32_t)i + 1}, related = w;
-	struct str query = {0};
+	struct word w = { .number = (uint32_t)i + 1 }, related = w;
+	struct str query = { 0 };
 	int64_t n, n_like = 0;
 
 	word_query(&q->at[i], 0, &query);
@@ -327,20 +342,27 @@ static size_t best_sentence(const struct search *s, const struct place *p)
 
 	/* Prefer any sentence to a heading. */
 	for (size_t i = p->from; i < p->to; i++) {
-		int heading = sentence_at(s, p->text, i)->flags & SENTENCE_HEADING, before = sentence_at(s, p->text, best)->flags & SENTENCE_HEADING;
+		int heading = sentence_at(s, p->text, i)->flags & SENTENCE_HEADING,
+		    before = sentence_at(s, p->text, best)->flags & SENTENCE_HEADING;
 		if (heading == before ? s->score[i] > s->score[best] : before)
 			best = i;
 	}
 	return best;
 }
 
-static void put_hit(const struct search *s, const struct place *p, double whole, struct found_passage *out, size_t *n, size_t most)
+static void put_hit(const struct search *s, const struct place *p, double whole, struct found_passage *out, size_t *n,
+                    size_t most)
 {
 	size_t best = best_sentence(s, p), i;
 	const struct sentence *quote = sentence_at(s, p->text, best);
 	struct found_passage hit = {
-		.text = p->text, .from = sentence_at(s, p->text, p->from)->from, .to = sentence_at(s, p->text, p->to - 1)->to,
-		.quote = quote->from, .quote_end = quote->to, .sentence = s->score[best], .passage = p->score,
+		.text = p->text,
+		.from = sentence_at(s, p->text, p->from)->from,
+		.to = sentence_at(s, p->text, p->to - 1)->to,
+		.quote = quote->from,
+		.quote_end = quote->to,
+		.sentence = s->score[best],
+		.passage = p->score,
 		.covered = whole > 0 ? p->covered / whole : 0,
 	};
 
@@ -357,26 +379,29 @@ static void put_hit(const struct search *s, const struct place *p, double whole,
 static int search_begin(struct search *s, struct err *e)
 {
 	for (int tries = 0;; tries++) {
-		struct search again = {.x = s->x, .text = s->text, .n_text = s->n_text};
+		struct search again = { .x = s->x, .text = s->text, .n_text = s->n_text };
 		int64_t ignored;
 		int rc = search_open(s, e) || db_exec(s->x->db, "BEGIN", e) ? -1 : 1;
 
 		for (size_t i = 0; i < s->n_text && rc > 0; i++)
-			rc = db_find(s->x->db, e, &ignored, "SELECT 1 FROM passages WHERE id=?1 AND hash=?2", "ib", s->rows[i].id,
-			             (const void *)s->rows[i].hash, sizeof s->rows[i].hash);
+			rc = db_find(s->x->db, e, &ignored, "SELECT 1 FROM passages WHERE id=?1 AND hash=?2", "ib",
+			             s->rows[i].id, (const void *)s->rows[i].hash, sizeof s->rows[i].hash);
 		if (rc || tries == TRIES)
-			return rc > 0 ? 0 : rc ? -1 : err_set(e, ERR_FAIL, "cannot search: another weir deletes what is indexed; try again");
+			return rc > 0 ? 0
+			       : rc   ? -1
+			              : err_set(e, ERR_FAIL,
+			                        "cannot search: another weir deletes what is indexed; try again");
 		db_exec(s->x->db, "COMMIT", NULL);
 		search_free(s);
 		*s = again;
 	}
 }
 
-static int find_passages(struct passage_index *x, const struct indexed_text *text, size_t n_text, const char *question, size_t n, struct found_passage *out,
-                size_t most, struct err *e)
+static int find_passages(struct passage_index *x, const struct indexed_text *text, size_t n_text, const char *question,
+                         size_t n, struct found_passage *out, size_t most, struct err *e)
 {
-	struct search s = {.x = x, .text = text, .n_text = n_text};
-	struct question_words q = {.n = 0};
+	struct search s = { .x = x, .text = text, .n_text = n_text };
+	struct question_words q = { .n = 0 };
 	double whole = 0;
 	size_t count = 0;
 	int rc = search_begin(&s, e);
@@ -395,10 +420,10 @@ static int find_passages(struct passage_index *x, const struct indexed_text *tex
 	return rc ? -1 : (int)count;
 }
 
-int passages_find(struct passage_index *x, const struct indexed_text *text, size_t n_text, const char *question, size_t n,
-                  struct found_passage *out, size_t most, struct err *e)
+int passages_find(struct passage_index *x, const struct indexed_text *text, size_t n_text, const char *question,
+                  size_t n, struct found_passage *out, size_t most, struct err *e)
 {
-	struct err first = {0};
+	struct err first = { 0 };
 	int count;
 
 	x->db->code = 0;

@@ -8,8 +8,9 @@
 
 void words_fold(const char *text, size_t n, struct str *out)
 {
-	size_t before = 0;         /* bytes of the previous character if it is a letter of a script without blanks, else 0 */
-	int paired = 0;            /* 1: that letter is in a pair already */
+	/* bytes of the previous character if it is a letter of a script without blanks, else 0 */
+	size_t before = 0;
+	int paired = 0; /* 1: that letter is in a pair already */
 
 	str_clear(out);
 	for (size_t i = 0; i < n;) {
@@ -50,12 +51,13 @@ void words_fold(const char *text, size_t n, struct str *out)
 struct tokenizer {
 	fts5_tokenizer fts;
 	Fts5Tokenizer *of;
-	word_fn *fn; void *ud;     /* of the current tokenizer_run() */
+	word_fn *fn;
+	void *ud; /* of the current tokenizer_run() */
 };
 
 int tokenizer_open(struct tokenizer **out, struct db *d, struct err *e)
 {
-	const char *args[] = {"unicode61", "remove_diacritics", "2", "categories", "L* N* Co Mn Mc"};
+	const char *args[] = { "unicode61", "remove_diacritics", "2", "categories", "L* N* Co Mn Mc" };
 	struct tokenizer *t = xcalloc(1, sizeof *t);
 	fts5_api *api = NULL;
 	sqlite3_stmt *st = NULL;
@@ -66,9 +68,12 @@ int tokenizer_open(struct tokenizer **out, struct db *d, struct err *e)
 		sqlite3_step(st);
 	}
 	sqlite3_finalize(st);
-	if (!api || api->xFindTokenizer(api, "porter", &with, &t->fts) || t->fts.xCreate(with, args, sizeof args / sizeof *args, &t->of)) {
+	if (!api || api->xFindTokenizer(api, "porter", &with, &t->fts) ||
+	    t->fts.xCreate(with, args, sizeof args / sizeof *args, &t->of)) {
 		free(t);
-		return err_set(e, ERR_FAIL, "cannot search documents: this SQLite (%s) has no full text search with stems", sqlite3_libversion());
+		return err_set(e, ERR_FAIL,
+		               "cannot search documents: this SQLite (%s) has no full text search with stems",
+		               sqlite3_libversion());
 	}
 	*out = t;
 	return 0;
@@ -85,14 +90,18 @@ static int on_token(void *ud, int flags, const char *stem, int n, int from, int 
 {
 	struct tokenizer *t = ud;
 
-	return from < 0 || to < from || n < 0 || t->fn(stem, (size_t)n, (size_t)from, (size_t)to, t->ud) ? SQLITE_DONE : SQLITE_OK;
+	return from < 0 || to < from || n < 0 || t->fn(stem, (size_t)n, (size_t)from, (size_t)to, t->ud) ? SQLITE_DONE
+	                                                                                                 : SQLITE_OK;
 }
 
 int tokenizer_run(struct tokenizer *t, const char *text, size_t n, word_fn *fn, void *ud)
 {
 	t->fn = fn;
 	t->ud = ud;
-	return n > INT32_MAX ? -1 : t->fts.xTokenize(t->of, t, FTS5_TOKENIZE_DOCUMENT, n ? text : "", (int)n, on_token) == SQLITE_NOMEM ? -1 : 0;
+	return n > INT32_MAX ? -1
+	       : t->fts.xTokenize(t->of, t, FTS5_TOKENIZE_DOCUMENT, n ? text : "", (int)n, on_token) == SQLITE_NOMEM
+	               ? -1
+	               : 0;
 }
 
 /* ---- the words of a question ---- */
@@ -106,13 +115,14 @@ static int on_question_word(const char *stem, size_t n, size_t from, size_t to, 
 			return 0;
 	if (to > q->folded.n || from >= to || memchr(q->folded.p + from, '"', to - from))
 		return 0;
-	q->at[q->n++] = (struct question_word){xstrndup(q->folded.p + from, to - from), to - from, xstrndup(stem, n), n};
+	q->at[q->n++] =
+		(struct question_word){ xstrndup(q->folded.p + from, to - from), to - from, xstrndup(stem, n), n };
 	return q->n == QUESTION_WORDS;
 }
 
 int question_words(struct tokenizer *t, const char *question, size_t n, struct question_words *out)
 {
-	*out = (struct question_words){0};
+	*out = (struct question_words){ 0 };
 	words_fold(question, n, &out->folded);
 	return tokenizer_run(t, out->folded.p, out->folded.n, on_question_word, out);
 }

@@ -1,9 +1,10 @@
 /* sessions/store/passages.c - cuts a text into sentences and groups sentences into passages (store.h).
  *
- * Blocks end at blank lines, page breaks and headings.  Inside a block a sentence ends: after a full stop that is not part of an
- * abbreviation, an initial or a number; after the full stop of a script that writes no blank after it; at a new list item; at
- * SENTENCE_MOST words.  A long block is cut into passages of about PASSAGE_WORDS; a short one, for example a heading, is joined with the
- * next.  Input may be any bytes: malformed UTF-8 is neither a letter nor the end of a sentence. */
+ * Blocks end at blank lines, page breaks and headings. Inside a block a sentence ends: after a full stop that is not
+ * part of an abbreviation, an initial or a number; after the full stop of a script that writes no blank after it; at a
+ * new list item; at SENTENCE_MOST words. A long block is cut into passages of about PASSAGE_WORDS; a short one, for
+ * example a heading, is joined with the next. Input may be any bytes: malformed UTF-8 is neither a letter nor the end
+ * of a sentence. */
 #include "sessions/store/passages.h"
 #include "engine/base/utf8.h"
 
@@ -11,31 +12,36 @@
 #include <string.h>
 
 enum {
-	SENTENCE_MOST = 80,        /* words in a sentence */
+	SENTENCE_MOST = 80, /* words in a sentence */
 	PASSAGE_WORDS = 120,
-	PASSAGE_JOIN = 25,         /* blocks with fewer words are joined with the next */
-	LINE_LONG = 200,           /* bytes; a longer line is not part of a wrapped paragraph, so its end ends a sentence */
-	THAI_LEAST = 90,           /* bytes; a blank ends a Thai sentence of this length.  Shorter ones: blanks separate phrases, too */
-	WATCH_BYTES = 1 << 20,     /* bytes between two calls of watch(): some milliseconds */
+	PASSAGE_JOIN = 25, /* blocks with fewer words are joined with the next */
+	/* bytes; a longer line is not part of a wrapped paragraph, so its end ends a sentence */
+	LINE_LONG = 200,
+	/* bytes; a blank ends a Thai sentence of this length.  Shorter ones: blanks separate phrases, too */
+	THAI_LEAST = 90,
+	WATCH_BYTES = 1 << 20, /* bytes between two calls of watch(): some milliseconds */
 };
 
 struct cutter {
-	const char *p; size_t n;
-	struct sentence *out; size_t count, cap;
-	size_t first;              /* first sentence of the current passage */
-	size_t words;              /* words of the current passage */
+	const char *p;
+	size_t n;
+	struct sentence *out;
+	size_t count, cap;
+	size_t first; /* first sentence of the current passage */
+	size_t words; /* words of the current passage */
 };
 
 /* ---- characters ---- */
 
 int script_spaceless(int32_t cp)
 {
-	return (cp >= 0x0e00 && cp <= 0x0eff) ||     /* Thai, Lao */
-	       (cp >= 0x1000 && cp <= 0x109f) ||     /* Burmese */
-	       (cp >= 0x1780 && cp <= 0x17ff) ||     /* Khmer */
-	       (cp >= 0x3005 && cp <= 0x3007) || (cp >= 0x3041 && cp <= 0x30ff && cp != 0x30fb) || (cp >= 0x3105 && cp <= 0x312f) ||
-	       (cp >= 0x31f0 && cp <= 0x31ff) || (cp >= 0x3400 && cp <= 0x4dbf) || (cp >= 0x4e00 && cp <= 0x9fff) ||
-	       (cp >= 0xac00 && cp <= 0xd7a3) ||     /* Korean has blanks, but attaches particles to words */
+	return (cp >= 0x0e00 && cp <= 0x0eff) || /* Thai, Lao */
+	       (cp >= 0x1000 && cp <= 0x109f) || /* Burmese */
+	       (cp >= 0x1780 && cp <= 0x17ff) || /* Khmer */
+	       (cp >= 0x3005 && cp <= 0x3007) || (cp >= 0x3041 && cp <= 0x30ff && cp != 0x30fb) ||
+	       (cp >= 0x3105 && cp <= 0x312f) || (cp >= 0x31f0 && cp <= 0x31ff) || (cp >= 0x3400 && cp <= 0x4dbf) ||
+	       (cp >= 0x4e00 && cp <= 0x9fff) ||
+	       (cp >= 0xac00 && cp <= 0xd7a3) || /* Korean has blanks, but attaches particles to words */
 	       (cp >= 0xf900 && cp <= 0xfaff) || (cp >= 0xff66 && cp <= 0xff9f) || (cp >= 0x20000 && cp <= 0x3ffff);
 }
 
@@ -85,25 +91,28 @@ static int is_wide_stop(int32_t cp)
 /* 1 for full stops followed by a blank: Latin, Arabic, Devanagari, Armenian, Ethiopic, Burmese, Khmer, Tibetan. */
 static int is_stop(int32_t cp)
 {
-	return cp == '.' || cp == '!' || cp == '?' || cp == 0x2026 || cp == 0x203c || cp == 0x2047 || cp == 0x2048 || cp == 0x2049 ||
-	       cp == 0x061f || cp == 0x06d4 || cp == 0x0964 || cp == 0x0965 || cp == 0x0589 || cp == 0x1362 || cp == 0x1367 ||
-	       cp == 0x104b || cp == 0x17d4 || cp == 0x0f0d;
+	return cp == '.' || cp == '!' || cp == '?' || cp == 0x2026 || cp == 0x203c || cp == 0x2047 || cp == 0x2048 ||
+	       cp == 0x2049 || cp == 0x061f || cp == 0x06d4 || cp == 0x0964 || cp == 0x0965 || cp == 0x0589 ||
+	       cp == 0x1362 || cp == 0x1367 || cp == 0x104b || cp == 0x17d4 || cp == 0x0f0d;
 }
 
 /* 1 for closing marks that may follow a full stop and belong to its sentence. */
 static int is_closer(int32_t cp)
 {
-	return cp == '"' || cp == '\'' || cp == ')' || cp == ']' || cp == '*' || cp == '_' || cp == 0x2019 || cp == 0x201d || cp == 0xbb ||
-	       cp == 0x203a || cp == 0x300d || cp == 0x300f || cp == 0xff09 || cp == 0x3011;
+	return cp == '"' || cp == '\'' || cp == ')' || cp == ']' || cp == '*' || cp == '_' || cp == 0x2019 ||
+	       cp == 0x201d || cp == 0xbb || cp == 0x203a || cp == 0x300d || cp == 0x300f || cp == 0xff09 ||
+	       cp == 0x3011;
 }
 
 /* ---- sentences ---- */
 
 static const char *const abbreviations[] = {
-	"mr", "mrs", "ms", "dr", "prof", "st", "sr", "jr", "vs", "no", "nos", "fig", "figs", "vol", "vols", "pp", "ch", "sec", "eq", "ed", "eds",
-	"cf", "al", "gen", "col", "lt", "sgt", "capt", "maj", "rev", "hon", "sen", "rep", "gov", "pres", "supt", "messrs", "mt", "ft", "ca",
-	"approx", "dept", "est", "jan", "feb", "mar", "apr", "jun", "jul", "aug", "sep", "sept", "oct", "nov", "dec", "e.g", "i.e", "viz", "resp",
-	"bzw", "nr", "hr", "fr", "ggf", "vgl", "mme", "mlle", "art", "sra", "dra", "z.b", "d.h", "u.a",
+	"mr",  "mrs",    "ms",   "dr",  "prof", "st",  "sr",   "jr",  "vs",   "no",   "nos",    "fig", "figs",
+	"vol", "vols",   "pp",   "ch",  "sec",  "eq",  "ed",   "eds", "cf",   "al",   "gen",    "col", "lt",
+	"sgt", "capt",   "maj",  "rev", "hon",  "sen", "rep",  "gov", "pres", "supt", "messrs", "mt",  "ft",
+	"ca",  "approx", "dept", "est", "jan",  "feb", "mar",  "apr", "jun",  "jul",  "aug",    "sep", "sept",
+	"oct", "nov",    "dec",  "e.g", "i.e",  "viz", "resp", "bzw", "nr",   "hr",   "fr",     "ggf", "vgl",
+	"mme", "mlle",   "art",  "sra", "dra",  "z.b", "d.h",  "u.a",
 };
 
 /* 1 if the word before the full stop at `dot` is an abbreviation or an initial. */
@@ -116,9 +125,9 @@ static int is_abbreviation(const char *p, size_t begin, size_t dot)
 		dots += p[--from] == '.';
 	n = dot - from;
 	if (n == 1)
-		return is_capital(p[from]);                        /* an initial */
+		return is_capital(p[from]); /* an initial */
 	if (n > 1 && dots && n <= 2 * dots + 1 && is_capital(p[from]))
-		return 1;                                          /* U.S., J.R.R. */
+		return 1; /* U.S., J.R.R. */
 	if (!n || n >= sizeof word)
 		return 0;
 	for (size_t i = 0; i < n; i++)
@@ -159,7 +168,7 @@ static int ends_sentence(const struct cutter *c, size_t begin, size_t at, size_t
 	if (next < end)
 		utf8_decode(c->p + next, end - next, &after);
 	if (after >= 'a' && after <= 'z')
-		return 0;                                              /* "Yahoo! has", "e.g. here" */
+		return 0; /* "Yahoo! has", "e.g. here" */
 	if (cp != '.')
 		return 1;
 	/* A bracket or quotation mark after the full stop ends the sentence even after an abbreviation. */
@@ -177,7 +186,8 @@ static int ends_marked(const struct cutter *c, size_t begin, size_t at)
 	if (at == begin)
 		return 1;
 	cp = char_before(c, begin, at, &from);
-	return is_stop(cp) || is_wide_stop(cp) || is_closer(cp) || cp == ':' || cp == ';' || cp == ',' || cp == 0xff1a || cp == 0xff1b;
+	return is_stop(cp) || is_wide_stop(cp) || is_closer(cp) || cp == ':' || cp == ';' || cp == ',' ||
+	       cp == 0xff1a || cp == 0xff1b;
 }
 
 /* 1 if the line at `at` begins a list item, a table row or the like.  A number begins an item if it is at most
@@ -195,8 +205,9 @@ static int begins_item(const struct cutter *c, size_t begin, size_t at, size_t e
 		return 0;
 	if (strchr("-*+|>#", p[i]) && p[i])
 		return is_blank(p[i + 1]) || p[i] == '#' || p[i] == '|';
-	if (i + 3 < end && (unsigned char)p[i] == 0xe2 && (unsigned char)p[i + 1] == 0x80 && (unsigned char)p[i + 2] == 0xa2)
-		return 1;                                              /* a bullet */
+	if (i + 3 < end && (unsigned char)p[i] == 0xe2 && (unsigned char)p[i + 1] == 0x80 &&
+	    (unsigned char)p[i + 2] == 0xa2)
+		return 1; /* a bullet */
 	for (line = i; i < end && is_digit(p[i]) && i - line < 6; i++)
 		count = 10 * count + p[i] - '0';
 	if (i == line || i + 1 >= end || (p[i] != '.' && p[i] != ')') || !is_blank(p[i + 1]))
@@ -240,7 +251,7 @@ static void add_sentence(struct cutter *c, size_t from, size_t to, size_t words)
 		c->cap = c->cap ? 2 * c->cap : 64;
 		c->out = xrealloc(c->out, c->cap * sizeof *c->out);
 	}
-	c->out[c->count++] = (struct sentence){(uint32_t)from, (uint32_t)to, (uint16_t)(words ? words : 1), 0};
+	c->out[c->count++] = (struct sentence){ (uint32_t)from, (uint32_t)to, (uint16_t)(words ? words : 1), 0 };
 }
 
 /* Find the place to cut an overlong sentence: after a blank in its second half, else at `at`. */
@@ -293,7 +304,8 @@ static void cut_block(struct cutter *c, size_t from, size_t end)
 			if (is_wide_stop(cp)) {
 				size_t more;
 				/* Closing marks and further full stops belong to the sentence. */
-				while (next < end && (more = (size_t)utf8_decode(c->p + next, end - next, &cp), is_closer(cp) || is_wide_stop(cp)))
+				while (next < end && (more = (size_t)utf8_decode(c->p + next, end - next, &cp),
+				                      is_closer(cp) || is_wide_stop(cp)))
 					next += more;
 				cut = 1;
 			}
@@ -363,7 +375,7 @@ static void take_block(struct cutter *c, size_t from, size_t to)
 		return;
 	heading = is_heading(c, from, to);
 	if (c->first < before && heading && c->p[from] == '#')
-		end_passage(c);                                        /* text before a heading is not joined with it */
+		end_passage(c); /* text before a heading is not joined with it */
 	cut_block(c, from, to);
 	for (size_t i = before; i < c->count; i++) {
 		c->words += c->out[i].words;
@@ -375,7 +387,9 @@ static void take_block(struct cutter *c, size_t from, size_t to)
 }
 
 /* Offsets of the next '\n' and the next '\f', or the end of the text.  Caching both keeps the scan linear. */
-struct line_ends { size_t newline, page; };
+struct line_ends {
+	size_t newline, page;
+};
 
 static size_t next_byte(const struct cutter *c, size_t at, char byte)
 {
@@ -396,12 +410,12 @@ static size_t line_stop(const struct cutter *c, size_t at, struct line_ends *nex
 
 size_t sentences_cut(const char *text, size_t n, struct sentence **out, indexing_fn *watch, void *ud)
 {
-	struct cutter c = {.p = text, .n = n < UINT32_MAX ? n : UINT32_MAX};
-	struct line_ends next = {0};
+	struct cutter c = { .p = text, .n = n < UINT32_MAX ? n : UINT32_MAX };
+	struct line_ends next = { 0 };
 	size_t from = 0, asked = 0;
 
 	if (n)
-		next = (struct line_ends){next_byte(&c, 0, '\n'), next_byte(&c, 0, '\f')};
+		next = (struct line_ends){ next_byte(&c, 0, '\n'), next_byte(&c, 0, '\f') };
 	for (size_t at = 0, stop; at < c.n; at = stop + 1) {
 		size_t words = at;
 		int page, heading;

@@ -6,8 +6,9 @@
  *     passage_search.c   finds passages
  *     sentence_search.c  finds sentences in all texts of an index
  *
- * The index is a contentless FTS5 table with one row for each sentence.  The rows of one text have consecutive numbers, so a search
- * in some texts is a search in some ranges of row numbers.  Table `passages` stores the byte range of each sentence in its text. */
+ * The index is a contentless FTS5 table with one row for each sentence. The rows of one text have consecutive numbers,
+ * so a search in some texts is a search in some ranges of row numbers. Table `passages` stores the byte range of each
+ * sentence in its text. */
 #ifndef WEIR_SESSIONS_PASSAGES_H
 #define WEIR_SESSIONS_PASSAGES_H
 
@@ -15,10 +16,13 @@
 
 /* ---- passages.c ---- */
 
-enum { SENTENCE_FIRST = 1, SENTENCE_HEADING = 2 };   /* first sentence of a passage; part of a heading */
+enum { SENTENCE_FIRST = 1, SENTENCE_HEADING = 2 }; /* first sentence of a passage; part of a heading */
 
 /* Bytes from .. to of the text, without white space at its ends.  12 bytes, stored in the database as they are. */
-struct sentence { uint32_t from, to; uint16_t words, flags; };
+struct sentence {
+	uint32_t from, to;
+	uint16_t words, flags;
+};
 
 /* Cut a text into sentences: ascending, not overlapping, together all bytes but white space.  The first one has
  * SENTENCE_FIRST. Returns their number; the caller frees *out.  SIZE_MAX: watch(0, n) returned nonzero (watch may
@@ -34,41 +38,56 @@ int script_spaceless(int32_t cp);
 void words_fold(const char *text, size_t n, struct str *out);
 
 struct tokenizer;
-int  tokenizer_open(struct tokenizer **out, struct db *, struct err *);
+int tokenizer_open(struct tokenizer **out, struct db *, struct err *);
 void tokenizer_close(struct tokenizer *);
 /* Call fn for each word of a folded text: its stem, and the bytes from .. to of the word.  Nonzero from fn ends
  * the run. */
 typedef int word_fn(const char *stem, size_t n, size_t from, size_t to, void *ud);
-int  tokenizer_run(struct tokenizer *, const char *text, size_t n, word_fn *, void *ud);
+int tokenizer_run(struct tokenizer *, const char *text, size_t n, word_fn *, void *ud);
 
 /* The first distinct words of a question: text as written, without '"', and stem. */
 enum { QUESTION_WORDS = 64 };
-struct question_word { char *text; size_t n; char *stem; size_t n_stem; };
-struct question_words { struct str folded; struct question_word at[QUESTION_WORDS]; size_t n; };
+struct question_word {
+	char *text;
+	size_t n;
+	char *stem;
+	size_t n_stem;
+};
+struct question_words {
+	struct str folded;
+	struct question_word at[QUESTION_WORDS];
+	size_t n;
+};
 /* 0, or -1 = no memory; the caller frees *out in both cases. */
-int  question_words(struct tokenizer *, const char *question, size_t n, struct question_words *out);
+int question_words(struct tokenizer *, const char *question, size_t n, struct question_words *out);
 void question_words_free(struct question_words *);
 
 /* ---- passage_index.c ---- */
 
 struct passage_index {
-	struct db *db;                 /* the store's, or &memory */
+	struct db *db; /* the store's, or &memory */
 	struct db memory;
 	struct tokenizer *words;
-	indexing_fn *watch; void *watch_ud;   /* NULL: no callback */
+	indexing_fn *watch;
+	void *watch_ud; /* NULL: no callback */
 };
 
-extern const char passage_tables[];   /* SQL that creates the tables; a migration */
+extern const char passage_tables[]; /* SQL that creates the tables; a migration */
 /* The sentences of an indexed text; at[i] has row number id + i. */
-struct passage_rows { int64_t id; size_t n; struct sentence *at; uint8_t hash[32]; };
+struct passage_rows {
+	int64_t id;
+	size_t n;
+	struct sentence *at;
+	uint8_t hash[32];
+};
 /* Get the rows of a text, and index it first if needed.  The caller frees rows->at. */
-int  passage_rows_of(struct passage_index *, const char *text, size_t n, struct passage_rows *, struct err *);
+int passage_rows_of(struct passage_index *, const char *text, size_t n, struct passage_rows *, struct err *);
 /* Empty the index.  Each text is indexed again at its next search. */
-int  passages_empty(struct db *, struct err *);
+int passages_empty(struct db *, struct err *);
 /* Delete index entries of texts without a document.  Call before the texts are deleted, inside the same
  * transaction. */
-int  passages_drop_orphans(struct db *, struct err *);
+int passages_drop_orphans(struct db *, struct err *);
 /* Check structure and checksums of the index: 1 = good, 0 = damaged, -1. */
-int  passages_whole(struct db *, struct err *);
+int passages_whole(struct db *, struct err *);
 
 #endif

@@ -1,14 +1,15 @@
 /* sessions/store/search.c - full text search over all messages.
  *
- * The FTS5 index stores no text of its own (external content).  It must be given the old text when a message changes, and is rebuilt
- * from the messages if it turns out to be wrong.  Search words reach the query language only in quotes, so they contain no operators. */
+ * The FTS5 index stores no text of its own (external content). It must be given the old text when a message changes,
+ * and is rebuilt from the messages if it turns out to be wrong. Search words reach the query language only in quotes,
+ * so they contain no operators. */
 #include "sessions/store/store_private.h"
 
 #include <string.h>
 
 #define WORDS_BYTES 1000
-#define WORDS_MOST 40
-#define LIMIT_MOST 1000
+#define WORDS_MOST  40
+#define LIMIT_MOST  1000
 #define LEVELS_MOST 30
 
 int index_add(struct store *s, int64_t id, const char *text, size_t n, struct err *e)
@@ -43,7 +44,7 @@ static int index_replace(struct db *d, struct err *e)
 
 int index_rebuild(struct db *d, struct err *e)
 {
-	struct err first = {0};
+	struct err first = { 0 };
 
 	if (!db_run(d, &first, "INSERT INTO find(find) VALUES('rebuild')", ""))
 		return 0;
@@ -104,7 +105,7 @@ static int build_query(const char *words, struct str *out, struct err *e)
 			if (++count > WORDS_MOST)
 				return err_set(e, ERR_USAGE, "a search has at most %d words", WORDS_MOST);
 			str_adds(out, "\"");
-			str_add(out, words + start, i - start);   /* contains no quote: quotes end words */
+			str_add(out, words + start, i - start); /* contains no quote: quotes end words */
 			str_adds(out, "\" ");
 		}
 		i += (size_t)phrase;
@@ -114,22 +115,28 @@ static int build_query(const char *words, struct str *out, struct err *e)
 
 int store_search(struct store *s, const char *words, int limit, found_fn *fn, void *ud, struct err *e)
 {
-	struct str query = {0};
+	struct str query = { 0 };
 	sqlite3_stmt *st = NULL;
 	int rc = build_query(words, &query, e) ? -1 : 1;
 
 	limit = limit < 1 ? 1 : limit > LIMIT_MOST ? LIMIT_MOST : limit;
 	if (rc > 0)
-		st = db_query(&s->db, e, "SELECT s.id, m.id, coalesce(s.name, ''), s.title, m.role,"
+		st = db_query(&s->db, e,
+		              "SELECT s.id, m.id, coalesce(s.name, ''), s.title, m.role,"
 		              " snippet(find, 0, char(1), char(2), '\xe2\x80\xa6', 16), m.at FROM find"
 		              " CROSS JOIN message m ON m.id=find.rowid CROSS JOIN session s ON s.id=m.session"
-		              " WHERE find MATCH ?1 ORDER BY rank LIMIT ?2", "si", query.p, query.n, (int64_t)limit);
+		              " WHERE find MATCH ?1 ORDER BY rank LIMIT ?2",
+		              "si", query.p, query.n, (int64_t)limit);
 	if (!st)
 		rc = -1;
 	while (rc > 0 && (rc = db_step(&s->db, st, e)) > 0) {
 		struct found f = {
-			.session = sqlite3_column_int64(st, 0), .message = sqlite3_column_int64(st, 1), .name = db_text(st, 2),
-			.title = db_text(st, 3), .role = sqlite3_column_int(st, 4), .snippet = db_text(st, 5),
+			.session = sqlite3_column_int64(st, 0),
+			.message = sqlite3_column_int64(st, 1),
+			.name = db_text(st, 2),
+			.title = db_text(st, 3),
+			.role = sqlite3_column_int(st, 4),
+			.snippet = db_text(st, 5),
 			.at = sqlite3_column_int64(st, 6),
 		};
 		if (f.role < 0 || f.role > 2)
@@ -140,7 +147,8 @@ int store_search(struct store *s, const char *words, int limit, found_fn *fn, vo
 		}
 	}
 	if (rc < 0 && st && (s->db.code == SQLITE_CORRUPT_VTAB || s->db.code == SQLITE_NOMEM))
-		err_set(e, ERR_FAIL, "the search index in '%s' is damaged; 'weir sessions check' makes it anew", s->dir);
+		err_set(e, ERR_FAIL, "the search index in '%s' is damaged; 'weir sessions check' makes it anew",
+		        s->dir);
 	db_put(&s->db, st);
 	str_free(&query);
 	return rc;

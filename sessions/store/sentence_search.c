@@ -1,7 +1,8 @@
-/* sessions/store/sentence_search.c - finds the sentences of all indexed texts that share words with a question (store.h).
+/* sessions/store/sentence_search.c - finds the sentences of all indexed texts that share words with a question
+ * (store.h).
  *
- * One query for each word finds its sentences in all texts.  A word in more than SENTENCES_MOST sentences is too common and is left
- * out, which bounds the cost of a search however large the index is. */
+ * One query for each word finds its sentences in all texts. A word in more than SENTENCES_MOST sentences is too common
+ * and is left out, which bounds the cost of a search however large the index is. */
 #include "sessions/store/passages.h"
 
 #include <stdlib.h>
@@ -22,13 +23,20 @@ int sentences_add(struct passage_index *x, const char *text, size_t n, int64_t *
 
 /* ---- looking up ---- */
 
-struct row { int64_t row; uint64_t has; };
-struct row_list { struct row *at; size_t n, cap; };
+struct row {
+	int64_t row;
+	uint64_t has;
+};
+struct row_list {
+	struct row *at;
+	size_t n, cap;
+};
 
 /* Append the sentences with the word: 1, 0 = too common, -1. */
-static int append_matches(struct passage_index *x, const struct question_word *w, uint64_t bit, struct row_list *f, struct err *e)
+static int append_matches(struct passage_index *x, const struct question_word *w, uint64_t bit, struct row_list *f,
+                          struct err *e)
 {
-	struct str query = {0};
+	struct str query = { 0 };
 	size_t before = f->n;
 	sqlite3_stmt *st;
 	int rc;
@@ -44,7 +52,7 @@ static int append_matches(struct passage_index *x, const struct question_word *w
 			f->cap = f->cap ? 2 * f->cap : 256;
 			f->at = xrealloc(f->at, f->cap * sizeof *f->at);
 		}
-		f->at[f->n++] = (struct row){sqlite3_column_int64(st, 0), bit};
+		f->at[f->n++] = (struct row){ sqlite3_column_int64(st, 0), bit };
 	}
 	db_put(x->db, st);
 	str_free(&query);
@@ -81,17 +89,22 @@ static void merge(struct row_list *f)
 
 /* ---- which text a sentence stands in ---- */
 
-struct text_rows { int64_t id; size_t n; struct sentence *at; };
+struct text_rows {
+	int64_t id;
+	size_t n;
+	struct sentence *at;
+};
 
 /* Load the text that contains sentence `row`: 1, 0 = none, -1.  Frees the old out->at; the caller frees the last
  * one. */
 static int text_of(struct passage_index *x, int64_t row, struct text_rows *out, struct err *e)
 {
-	sqlite3_stmt *st = db_query(x->db, e, "SELECT id, n, rows FROM passages WHERE id<=?1 ORDER BY id DESC LIMIT 1", "i", row);
+	sqlite3_stmt *st =
+		db_query(x->db, e, "SELECT id, n, rows FROM passages WHERE id<=?1 ORDER BY id DESC LIMIT 1", "i", row);
 	int rc = st ? db_step(x->db, st, e) : -1;
 
 	free(out->at);
-	*out = (struct text_rows){0};
+	*out = (struct text_rows){ 0 };
 	if (rc > 0) {
 		size_t bytes;
 		const void *rows = db_bytes(st, 2, 1, &bytes);
@@ -105,9 +118,10 @@ static int text_of(struct passage_index *x, int64_t row, struct text_rows *out, 
 	return rc;
 }
 
-static int place_all(struct passage_index *x, const struct row_list *f, struct found_sentence *out, size_t *n_out, struct err *e)
+static int place_all(struct passage_index *x, const struct row_list *f, struct found_sentence *out, size_t *n_out,
+                     struct err *e)
 {
-	struct text_rows t = {0};
+	struct text_rows t = { 0 };
 	int rc = 0;
 
 	for (size_t i = 0; i < f->n && rc >= 0; i++) {
@@ -117,18 +131,18 @@ static int place_all(struct passage_index *x, const struct row_list *f, struct f
 			rc = text_of(x, row, &t, e);
 		if (rc >= 0 && t.at && row >= t.id && row < t.id + (int64_t)t.n) {
 			const struct sentence *s = &t.at[row - t.id];
-			out[(*n_out)++] = (struct found_sentence){t.id, s->from, s->to, s->words, f->at[i].has};
+			out[(*n_out)++] = (struct found_sentence){ t.id, s->from, s->to, s->words, f->at[i].has };
 		}
 	}
 	free(t.at);
 	return rc < 0 ? -1 : 0;
 }
 
-int sentences_find(struct passage_index *x, const char *question, size_t n, struct found_sentence **out, size_t *n_out, uint64_t *words,
-                   struct err *e)
+int sentences_find(struct passage_index *x, const char *question, size_t n, struct found_sentence **out, size_t *n_out,
+                   uint64_t *words, struct err *e)
 {
 	struct question_words q;
-	struct row_list f = {0};
+	struct row_list f = { 0 };
 	int rc = 1;
 
 	*out = NULL;

@@ -13,10 +13,17 @@ int session_none(struct err *e, int64_t id)
 static void session_of(sqlite3_stmt *st, struct session *out)
 {
 	*out = (struct session){
-		.id = sqlite3_column_int64(st, 0), .head = sqlite3_column_int64(st, 1), .created = sqlite3_column_int64(st, 2),
-		.used = sqlite3_column_int64(st, 3), .messages = db_small(sqlite3_column_int64(st, 4)),
-		.tokens = db_small(sqlite3_column_int64(st, 5)), .parent = sqlite3_column_int64(st, 6), .name = db_text(st, 7),
-		.title = db_text(st, 8), .model = db_text(st, 9), .kv = db_text(st, 10),
+		.id = sqlite3_column_int64(st, 0),
+		.head = sqlite3_column_int64(st, 1),
+		.created = sqlite3_column_int64(st, 2),
+		.used = sqlite3_column_int64(st, 3),
+		.messages = db_small(sqlite3_column_int64(st, 4)),
+		.tokens = db_small(sqlite3_column_int64(st, 5)),
+		.parent = sqlite3_column_int64(st, 6),
+		.name = db_text(st, 7),
+		.title = db_text(st, 8),
+		.model = db_text(st, 9),
+		.kv = db_text(st, 10),
 	};
 }
 
@@ -31,7 +38,7 @@ int session_exists(struct store *s, int64_t id, struct err *e)
 int session_get(struct store *s, int64_t id, struct session *out, struct err *e)
 {
 	sqlite3_stmt *st = db_query(&s->db, e, "SELECT " SESSION_COLUMNS " FROM session WHERE id=?1", "i", id);
-	const char **text[] = {&out->name, &out->title, &out->model, &out->kv};
+	const char **text[] = { &out->name, &out->title, &out->model, &out->kv };
 	int rc;
 
 	if (!st)
@@ -51,7 +58,8 @@ int session_get(struct store *s, int64_t id, struct session *out, struct err *e)
 
 int session_list(struct store *s, session_fn *fn, void *ud, struct err *e)
 {
-	sqlite3_stmt *st = db_query(&s->db, e, "SELECT " SESSION_COLUMNS " FROM session ORDER BY turn DESC, id DESC", "");
+	sqlite3_stmt *st =
+		db_query(&s->db, e, "SELECT " SESSION_COLUMNS " FROM session ORDER BY turn DESC, id DESC", "");
 	int rc;
 
 	if (!st)

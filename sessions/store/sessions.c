@@ -1,19 +1,23 @@
 /* sessions/store/sessions.c - creates, renames, forks and deletes sessions.
  *
- * A message belongs to the session in which it was written.  A fork begins after a message of another session (its base) and shows
- * all messages up to the base without a copy; later messages are its own.  Deleting a session deletes its messages, except those
- * on the path to the base of another session: these pass to that session. */
+ * A message belongs to the session in which it was written. A fork begins after a message of another session (its base)
+ * and shows all messages up to the base without a copy; later messages are its own. Deleting a session deletes its
+ * messages, except those on the path to the base of another session: these pass to that session. */
 #include "sessions/store/store_private.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#define VACUUM_PAGES 4096   /* most free pages returned after a deletion: 16 MiB, to bound its time */
-#define READERS_MS 200      /* how long to wait for readers before truncating the log */
+#define VACUUM_PAGES 4096 /* most free pages returned after a deletion: 16 MiB, to bound its time */
+#define READERS_MS   200  /* how long to wait for readers before truncating the log */
 
 /* ---- making, naming, using ---- */
 
-struct making { int64_t from, at; const char *name; int64_t id; };
+struct making {
+	int64_t from, at;
+	const char *name;
+	int64_t id;
+};
 
 static int do_new(struct store *s, void *arg, struct err *e)
 {
@@ -23,16 +27,16 @@ static int do_new(struct store *s, void *arg, struct err *e)
 
 	if (m->name && name_free(s, m->name, 0, e))
 		return -1;
-	if (db_run(&s->db, e, "INSERT INTO session(created, used, turn, name) VALUES(?1, ?1, " NEXT_TURN ", ?2)", "it", now,
-	           m->name))
+	if (db_run(&s->db, e, "INSERT INTO session(created, used, turn, name) VALUES(?1, ?1, " NEXT_TURN ", ?2)", "it",
+	           now, m->name))
 		return -1;
 	m->id = sqlite3_last_insert_rowid(s->db.h);
-	return session_hold(s, m->id, &by, e);   /* before the commit makes it visible to others */
+	return session_hold(s, m->id, &by, e); /* before the commit makes it visible to others */
 }
 
 int session_new(struct store *s, const char *name, int64_t *id, struct err *e)
 {
-	struct making m = {.name = name && *name ? name : NULL};
+	struct making m = { .name = name && *name ? name : NULL };
 
 	if ((m.name && name_ok(m.name, e)) || store_change(s, do_new, &m, e))
 		return -1;
@@ -51,7 +55,7 @@ static int do_rename(struct store *s, void *arg, struct err *e)
 
 int session_rename(struct store *s, int64_t id, const char *name, struct err *e)
 {
-	struct making m = {.name = name ? name : "", .id = id};
+	struct making m = { .name = name ? name : "", .id = id };
 	long by;
 
 	/* A session that another process writes keeps its name: that process would not notice. */
@@ -62,14 +66,20 @@ int session_rename(struct store *s, int64_t id, const char *name, struct err *e)
 
 int session_is_empty(struct store *s, int64_t id)
 {
-	struct err none = {0};
+	struct err none = { 0 };
 	int64_t found;
 
-	return db_find(&s->db, &none, &found, "SELECT id FROM session WHERE id=?1 AND head=0 AND base=0 AND NOT EXISTS(SELECT 1 FROM message WHERE session=?1)"
-	               " AND NOT EXISTS(SELECT 1 FROM document WHERE session=?1)", "i", id) > 0;
+	return db_find(&s->db, &none, &found,
+	               "SELECT id FROM session WHERE id=?1 AND head=0 AND base=0 AND NOT EXISTS(SELECT 1 FROM message WHERE session=?1)"
+	               " AND NOT EXISTS(SELECT 1 FROM document WHERE session=?1)",
+	               "i", id) > 0;
 }
 
-struct touch { int64_t id; const char *model, *kv; int32_t tokens; };
+struct touch {
+	int64_t id;
+	const char *model, *kv;
+	int32_t tokens;
+};
 
 static int do_touch(struct store *s, void *arg, struct err *e)
 {
@@ -77,14 +87,15 @@ static int do_touch(struct store *s, void *arg, struct err *e)
 
 	if (session_exists(s, t->id, e))
 		return -1;
-	return db_run(&s->db, e, "UPDATE session SET used=?2, turn=" NEXT_TURN ", model=coalesce(?3, model),"
-	              " kv=coalesce(?4, kv), tokens=?5 WHERE id=?1", "iitti", t->id, store_now(), t->model, t->kv,
-	              (int64_t)t->tokens);
+	return db_run(&s->db, e,
+	              "UPDATE session SET used=?2, turn=" NEXT_TURN ", model=coalesce(?3, model),"
+	              " kv=coalesce(?4, kv), tokens=?5 WHERE id=?1",
+	              "iitti", t->id, store_now(), t->model, t->kv, (int64_t)t->tokens);
 }
 
 int session_touch(struct store *s, int64_t id, const char *model, const char *kv, int32_t tokens, struct err *e)
 {
-	struct touch t = {id, model, kv, tokens};
+	struct touch t = { id, model, kv, tokens };
 
 	return store_change(s, do_touch, &t, e);
 }
@@ -94,7 +105,7 @@ int session_touch(struct store *s, int64_t id, const char *model, const char *kv
 static int do_fork(struct store *s, void *arg, struct err *e)
 {
 	struct making *m = arg;
-	struct node n = {0};
+	struct node n = { 0 };
 	int64_t head, from = m->from;
 	long by;
 	int rc = db_find(&s->db, e, &head, "SELECT head FROM session WHERE id=?1", "i", from);
@@ -112,25 +123,30 @@ static int do_fork(struct store *s, void *arg, struct err *e)
 		if (node_get(s, m->at, &n, e) < 0)
 			return -1;
 	}
-	if (db_run(&s->db, e, "INSERT INTO session(head, base, parent, created, used, turn, messages, tokens, name, title,"
+	if (db_run(&s->db, e,
+	           "INSERT INTO session(head, base, parent, created, used, turn, messages, tokens, name, title,"
 	           " model, kv) SELECT ?2, ?2, id, ?3, ?3, " NEXT_TURN ", ?4, CASE WHEN head=?2 THEN tokens ELSE 0 END,"
-	           " ?5, title, model, kv FROM session WHERE id=?1", "iiiit", from, m->at, store_now(),
-	           (int64_t)db_small(n.depth), m->name))
+	           " ?5, title, model, kv FROM session WHERE id=?1",
+	           "iiiit", from, m->at, store_now(), (int64_t)db_small(n.depth), m->name))
 		return -1;
 	m->id = sqlite3_last_insert_rowid(s->db.h);
-	if (session_hold(s, m->id, &by, e) || db_run(&s->db, e, "INSERT INTO setting SELECT ?2, key, sum, value FROM setting WHERE session=?1", "ii", from,
-	           m->id))
+	if (session_hold(s, m->id, &by, e) ||
+	    db_run(&s->db, e, "INSERT INTO setting SELECT ?2, key, sum, value FROM setting WHERE session=?1", "ii",
+	           from, m->id))
 		return -1;
 	/* Copy the documents that were added up to message m->at. */
-	return db_run(&s->db, e, "INSERT INTO document(session, content, bytes, at, after, sum, name, mtime, file, path)"
-	              " SELECT ?2, content, bytes, at, after, sum, name, mtime, file, path FROM document WHERE session=?1 AND after IN"
-	              " (WITH RECURSIVE up(id) AS (SELECT ?3 UNION SELECT m.parent FROM up JOIN message m ON m.id=up.id"
-	              " WHERE m.parent<m.id) SELECT id FROM up UNION SELECT 0) ORDER BY id", "iii", from, m->id, m->at);
+	return db_run(
+		&s->db, e,
+		"INSERT INTO document(session, content, bytes, at, after, sum, name, mtime, file, path)"
+		" SELECT ?2, content, bytes, at, after, sum, name, mtime, file, path FROM document WHERE session=?1 AND after IN"
+		" (WITH RECURSIVE up(id) AS (SELECT ?3 UNION SELECT m.parent FROM up JOIN message m ON m.id=up.id"
+		" WHERE m.parent<m.id) SELECT id FROM up UNION SELECT 0) ORDER BY id",
+		"iii", from, m->id, m->at);
 }
 
 int session_fork(struct store *s, int64_t id, int64_t at, const char *name, int64_t *new_id, struct err *e)
 {
-	struct making m = {.from = id, .at = at, .name = name && *name ? name : NULL};
+	struct making m = { .from = id, .at = at, .name = name && *name ? name : NULL };
 
 	if ((m.name && name_ok(m.name, e)) || store_change(s, do_fork, &m, e))
 		return -1;
@@ -154,7 +170,8 @@ static int inherit_path(struct store *s, int64_t deleted, int64_t fork, int64_t 
 			return -1;
 		if (!sqlite3_changes(s->db.h))
 			return 0;
-		if (n.session == deleted && db_run(&s->db, e, "UPDATE message SET session=?2 WHERE id=?1", "ii", id, fork))
+		if (n.session == deleted &&
+		    db_run(&s->db, e, "UPDATE message SET session=?2 WHERE id=?1", "ii", id, fork))
 			return -1;
 	}
 	return 0;
@@ -198,7 +215,8 @@ static int do_delete(struct store *s, void *arg, struct err *e)
 	int64_t id = *(int64_t *)arg;
 	int removed = 0;
 
-	if (session_exists(s, id, e) || inherit_shown(s, id, e) || beginnings_keep(s, id, e) || unindex(s, id, &removed, e))
+	if (session_exists(s, id, e) || inherit_shown(s, id, e) || beginnings_keep(s, id, e) ||
+	    unindex(s, id, &removed, e))
 		return -1;
 	if (removed && (db_run(&s->db, e, "DELETE FROM message WHERE session=?1", "i", id) || index_purge(s, e)))
 		return -1;

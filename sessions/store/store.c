@@ -1,8 +1,9 @@
 /* sessions/store/store.c - opens the store: checks the directory, checks chat.db, migrates it.
  *
- * All refusals come before the first write.  The directory must be a real one of this user; the file must belong to this user, be
- * intact and not newer than this program.  Until that is known, SQLite may not even checkpoint its log on close.  The first
- * process to open the store does the checks and migrations alone, before others are let in (locks.c). */
+ * All refusals come before the first write. The directory must be a real one of this user; the file must belong to
+ * this user, be intact and not newer than this program. Until that is known, SQLite may not even checkpoint its log
+ * on close. The first process to open the store does the checks and migrations alone, before others are let in
+ * (locks.c). */
 #include "sessions/store/passages.h"
 #include "sessions/store/store_private.h"
 
@@ -15,8 +16,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define OPEN_MS 5000              /* how long to wait for a process that is opening the store */
-#define CHECK_WHOLE (128 << 20)   /* up to this many bytes all of chat.db is checked at every start: 0.15 s */
+#define OPEN_MS     5000        /* how long to wait for a process that is opening the store */
+#define CHECK_WHOLE (128 << 20) /* up to this many bytes all of chat.db is checked at every start: 0.15 s */
 
 /* ---- the format ---- */
 
@@ -27,20 +28,20 @@ static const char sql_tables[] =
 	"CREATE TABLE meta(key TEXT PRIMARY KEY, value BLOB NOT NULL) STRICT, WITHOUT ROWID;"
 	"INSERT INTO meta VALUES('id', randomblob(16));"
 	"CREATE TABLE session(id INTEGER PRIMARY KEY AUTOINCREMENT,"
-	" head INTEGER NOT NULL DEFAULT 0,"       /* last message of the branch that is shown; 0 = none */
-	" base INTEGER NOT NULL DEFAULT 0,"       /* forks: last message inherited from other sessions */
+	" head INTEGER NOT NULL DEFAULT 0," /* last message of the branch that is shown; 0 = none */
+	" base INTEGER NOT NULL DEFAULT 0," /* forks: last message inherited from other sessions */
 	" parent INTEGER NOT NULL DEFAULT 0,"
 	" created INTEGER NOT NULL, used INTEGER NOT NULL,"
-	" turn INTEGER NOT NULL,"                 /* order of use; clocks are too coarse and may be set back */
+	" turn INTEGER NOT NULL," /* order of use; clocks are too coarse and may be set back */
 	" messages INTEGER NOT NULL DEFAULT 0, tokens INTEGER NOT NULL DEFAULT 0,"
 	" name TEXT UNIQUE, title TEXT NOT NULL DEFAULT '', model TEXT NOT NULL DEFAULT '',"
 	" kv TEXT NOT NULL DEFAULT '') STRICT;"
 	"CREATE INDEX session_turn ON session(turn);"
 	"CREATE TABLE message(id INTEGER PRIMARY KEY AUTOINCREMENT,"
 	" parent INTEGER NOT NULL,"
-	" session INTEGER NOT NULL,"              /* session that owns it: where it was written, or a fork after that was deleted */
+	" session INTEGER NOT NULL," /* session that owns it: where it was written, or a fork after that was deleted */
 	" depth INTEGER NOT NULL, role INTEGER NOT NULL, complete INTEGER NOT NULL, at INTEGER NOT NULL,"
-	" sum INTEGER NOT NULL,"                  /* XXH3 of role, complete, text, token, stats, beginning */
+	" sum INTEGER NOT NULL," /* XXH3 of role, complete, text, token, stats, beginning */
 	" stats TEXT NOT NULL, token BLOB NOT NULL, text TEXT NOT NULL) STRICT;"
 	"CREATE INDEX message_session ON message(session, parent);"
 	"CREATE TABLE setting(session INTEGER NOT NULL, key TEXT NOT NULL, sum INTEGER NOT NULL, value BLOB NOT NULL,"
@@ -52,33 +53,31 @@ static const char sql_tables[] =
 	"CREATE INDEX document_session ON document(session);"
 	"CREATE INDEX document_content ON document(content);";
 
-static const char sql_find[] =
-	"CREATE VIRTUAL TABLE find USING fts5(text, content='message', content_rowid='id',"
-	" tokenize='unicode61 remove_diacritics 2');";
+static const char sql_find[] = "CREATE VIRTUAL TABLE find USING fts5(text, content='message', content_rowid='id',"
+			       " tokenize='unicode61 remove_diacritics 2');";
 
 /* Type, size and marks of a text, apart from the text, so that listing documents need not read the texts. */
 static const char sql_outlines[] =
 	"CREATE TABLE outline(content INTEGER PRIMARY KEY,"
-	" type INTEGER NOT NULL, bytes INTEGER NOT NULL,"   /* bytes: size of the text */
-	" sum INTEGER NOT NULL,"                  /* XXH3 of type, bytes, marks */
-	" marks BLOB NOT NULL) STRICT;"           /* pages and headings, one a line (outlines.c) */
+	" type INTEGER NOT NULL, bytes INTEGER NOT NULL," /* bytes: size of the text */
+	" sum INTEGER NOT NULL,"                          /* XXH3 of type, bytes, marks */
+	" marks BLOB NOT NULL) STRICT;"                   /* pages and headings, one a line (outlines.c) */
 	"ALTER TABLE document ADD COLUMN mtime INTEGER NOT NULL DEFAULT 0;"
-	"ALTER TABLE document ADD COLUMN file BLOB NOT NULL DEFAULT x'';"   /* SHA-256 of the imported file; empty = unknown */
+	"ALTER TABLE document ADD COLUMN file BLOB NOT NULL DEFAULT x'';" /* SHA-256 of the imported file; empty = unknown */
 	"ALTER TABLE document ADD COLUMN path BLOB NOT NULL DEFAULT x'';";
 
 /* A question that begins like an earlier one stores that message's id, the number of shared bytes, and in text the
  * rest (beginnings.c). */
-static const char sql_beginnings[] =
-	"ALTER TABLE message ADD COLUMN beginning INTEGER NOT NULL DEFAULT 0;"
-	"ALTER TABLE message ADD COLUMN beginning_bytes INTEGER NOT NULL DEFAULT 0;"
-	"CREATE INDEX message_beginning ON message(beginning) WHERE beginning<>0;";
+static const char sql_beginnings[] = "ALTER TABLE message ADD COLUMN beginning INTEGER NOT NULL DEFAULT 0;"
+				     "ALTER TABLE message ADD COLUMN beginning_bytes INTEGER NOT NULL DEFAULT 0;"
+				     "CREATE INDEX message_beginning ON message(beginning) WHERE beginning<>0;";
 
 const struct migration store_migrations[] = {
-	{sql_tables, NULL},            /* 1: sessions, messages, documents */
-	{sql_find, index_rebuild},     /* 2: full text search */
-	{sql_outlines, NULL},          /* 3: marks of documents, and the files that they were read from */
-	{passage_tables, NULL},        /* 4: the index of passages */
-	{sql_beginnings, NULL},        /* common beginnings of questions are stored once */
+	{ sql_tables, NULL },        /* 1: sessions, messages, documents */
+	{ sql_find, index_rebuild }, /* 2: full text search */
+	{ sql_outlines, NULL },      /* 3: marks of documents, and the files that they were read from */
+	{ passage_tables, NULL },    /* 4: the index of passages */
+	{ sql_beginnings, NULL },    /* common beginnings of questions are stored once */
 };
 const int store_version = sizeof store_migrations / sizeof *store_migrations;
 
@@ -143,7 +142,7 @@ static int make_parents(char *path, struct err *e)
 /* Return the directory's path without trailing slashes: lstat("x/") would follow a symbolic link. */
 static char *dir_name(const char *given, struct err *e)
 {
-	struct str path = {0};
+	struct str path = { 0 };
 
 	if (given && *given)
 		str_adds(&path, given);
@@ -167,14 +166,16 @@ static int dir_prepare(struct store *s, struct err *e)
 				return -1;
 			/* A umask may have cleared bits of the user. */
 			if (mkdir(s->dir, 0700) ? errno != EEXIST : chmod(s->dir, 0700))
-				return err_set(e, ERR_FAIL, "cannot make the directory '%s': %s", s->dir, strerror(errno));
+				return err_set(e, ERR_FAIL, "cannot make the directory '%s': %s", s->dir,
+				               strerror(errno));
 			sync_parent(s->dir);
 		}
 		if (lstat(s->dir, &st))
 			return err_set(e, ERR_FAIL, "cannot use the directory '%s': %s", s->dir, strerror(errno));
 	}
 	if (S_ISLNK(st.st_mode))
-		return err_set(e, ERR_FAIL, "refused to keep sessions in '%s': it is a symbolic link; name the directory itself",
+		return err_set(e, ERR_FAIL,
+		               "refused to keep sessions in '%s': it is a symbolic link; name the directory itself",
 		               s->dir);
 	if (!S_ISDIR(st.st_mode))
 		return err_set(e, ERR_FAIL, "cannot keep sessions in '%s': it is not a directory", s->dir);
@@ -182,7 +183,8 @@ static int dir_prepare(struct store *s, struct err *e)
 		return err_set(e, ERR_FAIL, "refused to keep sessions in '%s': it belongs to another user (%u)", s->dir,
 		               (unsigned)st.st_uid);
 	if (st.st_mode & 022)
-		return err_set(e, ERR_FAIL, "refused to keep sessions in '%s': others may write there; chmod 700 it", s->dir);
+		return err_set(e, ERR_FAIL, "refused to keep sessions in '%s': others may write there; chmod 700 it",
+		               s->dir);
 	/* Take rights from others; keep the user's own, even if he cannot write. */
 	if (!s->read_only && (st.st_mode & 077) && chmod(s->dir, st.st_mode & 0700))
 		return err_set(e, ERR_FAIL, "cannot make the directory '%s' private: %s", s->dir, strerror(errno));
@@ -196,18 +198,22 @@ static int format_of(struct store *s, int *out, struct err *e)
 {
 	int64_t app, version, tables;
 
-	if (db_number(&s->db, "PRAGMA application_id", &app, e) || db_number(&s->db, "PRAGMA user_version", &version, e) ||
+	if (db_number(&s->db, "PRAGMA application_id", &app, e) ||
+	    db_number(&s->db, "PRAGMA user_version", &version, e) ||
 	    db_number(&s->db, "SELECT count(*) FROM sqlite_schema", &tables, e))
 		return -1;
 	*out = 0;
 	if (!app && !version && !tables)
 		return 0;
 	if (app != STORE_APPLICATION || version < 1)
-		return err_set(e, ERR_FAIL, "'%s/" CHAT_FILE "' is a database of another program; nothing was changed: move it away",
+		return err_set(e, ERR_FAIL,
+		               "'%s/" CHAT_FILE "' is a database of another program; nothing was changed: move it away",
 		               s->dir);
 	if (version > store_version)
-		return err_set(e, ERR_FAIL, "the sessions in '%s' are of a newer weir (format %lld, this one knows up to %d); "
-		               "nothing was changed: use the newer weir", s->dir, (long long)version, store_version);
+		return err_set(e, ERR_FAIL,
+		               "the sessions in '%s' are of a newer weir (format %lld, this one knows up to %d); "
+		               "nothing was changed: use the newer weir",
+		               s->dir, (long long)version, store_version);
 	*out = (int)version;
 	return 0;
 }
@@ -216,9 +222,9 @@ static int format_of(struct store *s, int *out, struct err *e)
  * above CHECK_WHOLE only the small tables are checked.  store_check() checks content, too. */
 static int quick_check(struct store *s, struct err *e)
 {
-	static const char *const whole[] = {"PRAGMA quick_check(1)", NULL};
-	static const char *const parts[] = {"PRAGMA quick_check(session)", "PRAGMA quick_check(message)",
-	                                    "PRAGMA quick_check(setting)", "PRAGMA quick_check(document)", NULL};
+	static const char *const whole[] = { "PRAGMA quick_check(1)", NULL };
+	static const char *const parts[] = { "PRAGMA quick_check(session)", "PRAGMA quick_check(message)",
+		                             "PRAGMA quick_check(setting)", "PRAGMA quick_check(document)", NULL };
 	int64_t pages, size;
 	int rc = 0;
 
@@ -229,8 +235,12 @@ static int quick_check(struct store *s, struct err *e)
 		rc = st ? db_step(&s->db, st, e) : -1;
 		if (rc > 0) {
 			const char *says = db_text(st, 0);
-			rc = strcmp(says, "ok") ? err_set(e, ERR_FAIL, "'%s/" CHAT_FILE "' is damaged (%.120s); nothing was changed: export "
-			                                  "what can be read, then move it away", s->dir, says) : 0;
+			rc = strcmp(says, "ok")
+			             ? err_set(e, ERR_FAIL,
+			                       "'%s/" CHAT_FILE "' is damaged (%.120s); nothing was changed: export "
+			                       "what can be read, then move it away",
+			                       s->dir, says)
+			             : 0;
 		}
 		db_put(&s->db, st);
 	}
@@ -242,7 +252,7 @@ static int copy_beside(struct store *s, int version, struct err *e)
 {
 	char name[40];
 	char *to, *draft;
-	struct db copy = {0};
+	struct db copy = { 0 };
 	sqlite3_backup *b;
 	int rc = -1;
 
@@ -327,8 +337,11 @@ static int open_to_read(struct store *s, int there, struct err *e)
 		if (!rc)
 			rc = format_of(s, &version, e);
 		if (!rc && version && version < store_version)
-			rc = err_set(e, ERR_FAIL, "the sessions in '%s' are of an older weir (format %d); start weir once to bring them up "
-			             "to date", s->dir, version);
+			rc = err_set(
+				e, ERR_FAIL,
+				"the sessions in '%s' are of an older weir (format %d); start weir once to bring them up "
+				"to date",
+				s->dir, version);
 	}
 	free(path);
 	if (rc || version)
@@ -365,9 +378,10 @@ static int open_to_write(struct store *s, struct err *e)
 	rc = db_step(&s->db, st, e);
 	if (rc > 0)
 		rc = sqlite3_stricmp((const char *)sqlite3_column_text(st, 0), "wal")
-		     ? err_set(e, ERR_FAIL, "cannot keep sessions in '%s': the file system has no shared memory for SQLite's log",
-		               s->dir)
-		     : 0;
+		             ? err_set(e, ERR_FAIL,
+		                       "cannot keep sessions in '%s': the file system has no shared memory for SQLite's log",
+		                       s->dir)
+		             : 0;
 	db_put(&s->db, st);
 	/* Shrink the log after a large document. */
 	if (rc || db_exec(&s->db, "PRAGMA synchronous=FULL; PRAGMA journal_size_limit=4194304", e))
@@ -394,7 +408,10 @@ static int open_locked(struct store *s, struct str *notice, struct err *e)
 		if (rc <= 0)
 			return rc || lock_share(s, e) ? -1 : 0;
 		if (now_seconds() > end)
-			return err_set(e, ERR_FAIL, "the sessions in '%s' are open in a weir of another version; leave it first, or use --private", s->dir);
+			return err_set(
+				e, ERR_FAIL,
+				"the sessions in '%s' are open in a weir of another version; leave it first, or use --private",
+				s->dir);
 		db_close(&s->db);
 		lock_free(s);
 		usleep(20000);
@@ -431,7 +448,7 @@ void store_close(struct store *s)
 	if (!s)
 		return;
 	db_close(&s->db);
-	lock_free(s);   /* after db_close(): a waiting process may open the file at once */
+	lock_free(s); /* after db_close(): a waiting process may open the file at once */
 	for (size_t i = 0; i < sizeof s->row / sizeof *s->row; i++)
 		str_free(&s->row[i]);
 	free(s->dir);
@@ -453,7 +470,7 @@ int64_t store_now(void)
 
 int store_change(struct store *s, store_body *body, void *arg, struct err *e)
 {
-	struct err first = {0};
+	struct err first = { 0 };
 	int rc;
 
 	if (store_writable(s, e))

@@ -1,10 +1,11 @@
-/* sessions/store/store.h - chat.db: sessions with their messages, documents and settings, and full text search over them.
+/* sessions/store/store.h - chat.db: sessions with their messages, documents and settings, and full text search over
+ * them.
  *
- * The store is one directory (mode 0700, files 0600).  Any number of processes of one machine may open it; each session is
- * written by the one process that holds it.  A struct store belongs to one thread; another thread opens its own.
+ * The store is one directory (mode 0700, files 0600). Any number of processes of one machine may open it; each session
+ * is written by the one process that holds it. A struct store belongs to one thread; another thread opens its own.
  *
- * Functions return 0, or -1 with *err set, unless their comment says otherwise.  A list stops early, with 0, when its callback
- * returns nonzero.  Strings and arrays given to a callback are valid until it returns. */
+ * Functions return 0, or -1 with *err set, unless their comment says otherwise. A list stops early, with 0, when its
+ * callback returns nonzero. Strings and arrays given to a callback are valid until it returns. */
 #ifndef WEIR_STORE_H
 #define WEIR_STORE_H
 
@@ -14,9 +15,9 @@
 
 struct store;
 struct store_options {
-	const char *dir;         /* NULL: $XDG_DATA_HOME/weir or ~/.local/share/weir; created if missing */
-	const char *vfs;         /* SQLite's VFS, for tests; NULL = the default */
-	struct str *notice;      /* notices for the user are appended, one sentence a line; NULL = none */
+	const char *dir;    /* NULL: $XDG_DATA_HOME/weir or ~/.local/share/weir; created if missing */
+	const char *vfs;    /* SQLite's VFS, for tests; NULL = the default */
+	struct str *notice; /* notices for the user are appended, one sentence a line; NULL = none */
 	/* 1: take no lock and write nothing.  Commits of other processes are visible at once; a store that is created
 	 * after this one was opened is not. */
 	int read_only;
@@ -24,181 +25,195 @@ struct store_options {
 /* Open the store; a file of an older format is migrated, and a copy of the old file stays beside it.  ERR_FAIL,
  * and nothing is changed: an older weir or another machine has the store open (the message names the process), the
  * file cannot be opened, it is damaged, or a newer weir wrote it. */
-int  store_open(struct store **out, const struct store_options *, struct err *);
+int store_open(struct store **out, const struct store_options *, struct err *);
 void store_close(struct store *);
 const char *store_dir(const struct store *);
 /* Run body() as one transaction; a nested call joins the outer transaction.  If a search index turns out to be
  * damaged, rebuild both indexes from messages and documents and run body() a second time. */
 typedef int store_body(struct store *, void *arg, struct err *);
-int  store_change(struct store *, store_body *, void *arg, struct err *);
+int store_change(struct store *, store_body *, void *arg, struct err *);
 
 /* One session.  Strings belong to the store and are valid until the next call. */
 struct session {
-	int64_t id, head;               /* head: last message of the branch that is shown; 0 = none */
-	const char *name, *title;       /* name: unique, "" = unnamed; title: made from the first question */
-	const char *model;              /* file name of the model used last */
+	int64_t id, head;         /* head: last message of the branch that is shown; 0 = none */
+	const char *name, *title; /* name: unique, "" = unnamed; title: made from the first question */
+	const char *model;        /* file name of the model used last */
 	const char *kv;
-	int64_t created, used;          /* seconds since 1970 */
-	int32_t messages;               /* on the path to head */
-	int32_t tokens;                 /* length of its token sequence at the last session_touch() */
-	int64_t parent;                 /* the session it was forked from; 0 = none */
+	int64_t created, used; /* seconds since 1970 */
+	int32_t messages;      /* on the path to head */
+	int32_t tokens;        /* length of its token sequence at the last session_touch() */
+	int64_t parent;        /* the session it was forked from; 0 = none */
 };
 /* Become the only writer of the session, until session_leave() or the store is closed.  Call it before resuming:
  * functions that write do not check.  -1 with ERR_FAIL if another process is the writer: *by = its pid, or -1 =
  * unknown.  *by = 0: another error. */
-int  session_hold(struct store *, int64_t id, long *by, struct err *);
+int session_hold(struct store *, int64_t id, long *by, struct err *);
 void session_leave(struct store *, int64_t id);
 /* Pid of another process that holds the session; -1 = held by an unknown process; 0 = free, or held by this
  * process. */
 long session_writer(const struct store *, int64_t id);
-int  session_new(struct store *, const char *name, int64_t *id, struct err *);          /* held on return; name NULL or "": unnamed */
+/* held on return; name NULL or "": unnamed */
+int session_new(struct store *, const char *name, int64_t *id, struct err *);
 /* Find a session by name, else title, else number as `ls` prints it, else a prefix that fits exactly one.
  * ERR_USAGE suggests the nearest name. */
-int  session_find(struct store *, const char *what, int64_t *id, struct err *);
+int session_find(struct store *, const char *what, int64_t *id, struct err *);
 /* The session used last: 1, 0 = the store has no session, -1. */
-int  session_last(struct store *, int64_t *id, struct err *);
-int  session_get(struct store *, int64_t id, struct session *out, struct err *);
-typedef int session_fn(const struct session *, void *ud);                                /* nonzero ends the list */
-int  session_list(struct store *, session_fn *, void *ud, struct err *);                 /* used last comes first */
+int session_last(struct store *, int64_t *id, struct err *);
+int session_get(struct store *, int64_t id, struct session *out, struct err *);
+typedef int session_fn(const struct session *, void *ud);               /* nonzero ends the list */
+int session_list(struct store *, session_fn *, void *ud, struct err *); /* used last comes first */
 /* ERR_USAGE: the name is taken or not valid.  ERR_FAIL: another process writes the session. */
-int  session_rename(struct store *, int64_t id, const char *name, struct err *);
+int session_rename(struct store *, int64_t id, const char *name, struct err *);
 /* 1 if the session has no message (undone ones count), no document, and was not forked from a session with
  * messages. */
-int  session_is_empty(struct store *, int64_t id);
+int session_is_empty(struct store *, int64_t id);
 /* Make a session that shows the messages of `id` up to `at` (0: the head).  It is held on return. */
-int  session_fork(struct store *, int64_t id, int64_t at, const char *name, int64_t *new_id, struct err *);
+int session_fork(struct store *, int64_t id, int64_t at, const char *name, int64_t *new_id, struct err *);
 /* Delete a session; messages that no other session shows are overwritten on disk.  ERR_FAIL: another process
  * writes it. */
-int  session_delete(struct store *, int64_t id, struct err *);
+int session_delete(struct store *, int64_t id, struct err *);
 /* Store a value under a key: model, kv, system prompt, sampling, random state ...  value NULL deletes the key. */
-int  session_set(struct store *, int64_t id, const char *key, const void *value, size_t n, struct err *);
-int  session_value(struct store *, int64_t id, const char *key, struct str *out, struct err *);   /* 1, 0 = not set, -1 */
+int session_set(struct store *, int64_t id, const char *key, const void *value, size_t n, struct err *);
+/* 1, 0 = not set, -1 */
+int session_value(struct store *, int64_t id, const char *key, struct str *out, struct err *);
 /* List all settings in order of their keys.  whole = 0: the checksum of the value is wrong. */
 typedef int setting_fn(const char *key, const void *value, size_t n, int whole, void *ud);
-int  session_settings(struct store *, int64_t id, setting_fn *, void *ud, struct err *);
+int session_settings(struct store *, int64_t id, setting_fn *, void *ud, struct err *);
 /* Make the session the one used last, and store its model, cache policy (NULL: keep the old ones) and number of
  * tokens. */
-int  session_touch(struct store *, int64_t id, const char *model, const char *kv, int32_t tokens, struct err *);
+int session_touch(struct store *, int64_t id, const char *model, const char *kv, int32_t tokens, struct err *);
 
 /* Messages form a tree: a regenerated or edited question begins a new branch, and the old branch stays. */
 struct stored_message {
-	int64_t id, parent;             /* parent 0: first message of its session */
-	int role;                       /* enum chat_role */
-	const char *text; size_t n_text;
-	const int32_t *token; size_t n_token;   /* answers: the sampled tokens; [n_token] */
-	const char *stats;              /* JSON object, or "" */
+	int64_t id, parent; /* parent 0: first message of its session */
+	int role;           /* enum chat_role */
+	const char *text;
+	size_t n_text;
+	const int32_t *token;
+	size_t n_token;    /* answers: the sampled tokens; [n_token] */
+	const char *stats; /* JSON object, or "" */
 	int64_t at;
-	int complete;                   /* 0: the answer is still being written, or a crash cut it */
+	int complete; /* 0: the answer is still being written, or a crash cut it */
 };
 /* Append a message and make it the session's head.  It is committed on return. */
-int  message_append(struct store *, int64_t session, const struct stored_message *, int64_t *id, struct err *);
+int message_append(struct store *, int64_t session, const struct stored_message *, int64_t *id, struct err *);
 /* Replace text, tokens, stats and complete of an answer while it is being generated. */
-int  message_update(struct store *, int64_t id, const struct stored_message *, struct err *);
+int message_update(struct store *, int64_t id, const struct stored_message *, struct err *);
 /* Set the last message that is shown: on another branch, or an earlier one (0: show none). */
-int  session_set_head(struct store *, int64_t session, int64_t message, struct err *);
+int session_set_head(struct store *, int64_t session, int64_t message, struct err *);
 /* Give the messages from the first one down to `to`. */
 typedef int message_fn(const struct stored_message *, void *ud);
-int  message_path(struct store *, int64_t to, message_fn *, void *ud, struct err *);
+int message_path(struct store *, int64_t to, message_fn *, void *ud, struct err *);
 /* Give the direct children of a message (0: the first messages of the session), oldest first. */
-int  message_children(struct store *, int64_t session, int64_t message, message_fn *, void *ud, struct err *);
+int message_children(struct store *, int64_t session, int64_t message, message_fn *, void *ud, struct err *);
 
 /* Count the messages of a session's tree. */
 struct session_tree {
-	int32_t shown, all;             /* messages on the path to the head; messages on all branches */
-	int32_t branches;               /* messages without a child */
-	int32_t cut;                    /* answers that are being written, or that a crash cut */
+	int32_t shown, all; /* messages on the path to the head; messages on all branches */
+	int32_t branches;   /* messages without a child */
+	int32_t cut;        /* answers that are being written, or that a crash cut */
 };
-int  session_tree(struct store *, int64_t session, struct session_tree *, struct err *);
+int session_tree(struct store *, int64_t session, struct session_tree *, struct err *);
 
 /* A document of a session.  Its text is stored once, however many sessions have it. */
 struct stored_document {
 	int64_t id;
-	const char *name, *text; size_t n_text;
-	uint64_t bytes;                 /* size of the imported file */
-	int64_t at;                     /* seconds since 1970 */
-	int64_t after;                  /* id of the message before it; 0 = it stands before the first */
+	const char *name, *text;
+	size_t n_text;
+	uint64_t bytes; /* size of the imported file */
+	int64_t at;     /* seconds since 1970 */
+	int64_t after;  /* id of the message before it; 0 = it stands before the first */
 	enum doc_type type;
-	const struct mark *mark; size_t n_mark;   /* pages and headings; paragraph marks are not stored */
-	const struct doc_origin *origin;          /* NULL = unknown */
+	const struct mark *mark;
+	size_t n_mark;                   /* pages and headings; paragraph marks are not stored */
+	const struct doc_origin *origin; /* NULL = unknown */
 };
-int  session_add_document(struct store *, int64_t session, const struct stored_document *, int64_t *id, struct err *);
-int  session_drop_document(struct store *, int64_t session, int64_t id, struct err *);
+int session_add_document(struct store *, int64_t session, const struct stored_document *, int64_t *id, struct err *);
+int session_drop_document(struct store *, int64_t session, int64_t id, struct err *);
 typedef int document_fn(const struct stored_document *, void *ud);
-int  session_documents(struct store *, int64_t session, document_fn *, void *ud, struct err *);   /* oldest first */
+int session_documents(struct store *, int64_t session, document_fn *, void *ud, struct err *); /* oldest first */
 
 /* The library (library.c): the distinct texts of all documents of all sessions. */
 struct library_text {
 	int64_t id;
-	const char *name;               /* name of the newest document with this text */
+	const char *name; /* name of the newest document with this text */
 	enum doc_type type;
-	int32_t pages;                  /* 0: no page marks */
-	uint64_t bytes;                 /* size of the text */
-	int64_t at;                     /* when a document with this text was last added, seconds since 1970 */
-	int32_t sessions;               /* number of sessions with this text */
+	int32_t pages;    /* 0: no page marks */
+	uint64_t bytes;   /* size of the text */
+	int64_t at;       /* when a document with this text was last added, seconds since 1970 */
+	int32_t sessions; /* number of sessions with this text */
 };
 typedef int library_fn(const struct library_text *, void *ud);
-int  library_list(struct store *, library_fn *, void *ud, struct err *);                 /* newest first */
+int library_list(struct store *, library_fn *, void *ud, struct err *); /* newest first */
 /* Find a text by document name, else by number ("7", "#7"), else by a prefix that fits exactly one.  ERR_USAGE if
  * none or several fit. */
-int  library_find(struct store *, const char *what, int64_t *id, struct err *);
+int library_find(struct store *, const char *what, int64_t *id, struct err *);
 /* Load a text as a document; the caller calls doc_free(). */
-int  library_get(struct store *, int64_t id, struct doc *out, struct err *);
+int library_get(struct store *, int64_t id, struct doc *out, struct err *);
 typedef int library_session_fn(int64_t session, void *ud);
-int  library_sessions(struct store *, int64_t id, library_session_fn *, void *ud, struct err *);
+int library_sessions(struct store *, int64_t id, library_session_fn *, void *ud, struct err *);
 /* Delete a text and its documents from all sessions.  The caller drops the snapshots of those sessions. */
-int  library_remove(struct store *, int64_t id, struct err *);
+int library_remove(struct store *, int64_t id, struct err *);
 
 /* Search the messages.  Every word must occur; "..." is a phrase.  Best match first, at most `limit`. */
 struct found {
 	int64_t session, message;
-	const char *name, *title;       /* name and title of the session */
+	const char *name, *title; /* name and title of the session */
 	int role;
-	const char *snippet;            /* \x01 and \x02 enclose the words that matched */
+	const char *snippet; /* \x01 and \x02 enclose the words that matched */
 	int64_t at;
 };
 typedef int found_fn(const struct found *, void *ud);
-int  store_search(struct store *, const char *words, int limit, found_fn *, void *ud, struct err *);
+int store_search(struct store *, const char *words, int limit, found_fn *, void *ud, struct err *);
 
 /* ---- passages (passages.c, passage_index.c, passage_search.c): find the parts of texts that answer a question ----
  *
- * A text is cut into passages of about a paragraph, a passage into sentences; a full text index in chat.db holds the sentences.
- * A text is indexed once, under its SHA-256, and leaves the index with the last document that has it. */
+ * A text is cut into passages of about a paragraph, a passage into sentences; a full text index in chat.db holds the
+ * sentences. A text is indexed once, under its SHA-256, and leaves the index with the last document that has it. */
 
 struct passage_index;
 /* Open the index in the store's chat.db, or one in memory if the store is NULL or read only.  Close the index
  * before the store. */
-int  passage_index_open(struct passage_index **out, struct store *, struct err *);
+int passage_index_open(struct passage_index **out, struct store *, struct err *);
 void passage_index_close(struct passage_index *);
 /* Progress of indexing: `done` of `total` bytes, called every millisecond or so.  Nonzero cancels: the text is not
  * indexed, and the search returns ERR_CANCELLED. */
 typedef int indexing_fn(size_t done, size_t total, void *ud);
 void passage_index_watch(struct passage_index *, indexing_fn *, void *ud);
 
-struct indexed_text { const char *p; size_t n; };
+struct indexed_text {
+	const char *p;
+	size_t n;
+};
 struct found_passage {
-	size_t text;                    /* index into the text[] of the call */
-	size_t from, to;                /* byte range, without white space at its ends */
-	size_t quote, quote_end;        /* byte range of its best sentence */
-	double score;                   /* sort key, computed from: */
-	double passage, sentence;       /* bm25 of the passage; bm25 of its best sentence */
-	double covered;                 /* 0 .. 1: share of the question's words in the passage, weighted by idf */
+	size_t text;              /* index into the text[] of the call */
+	size_t from, to;          /* byte range, without white space at its ends */
+	size_t quote, quote_end;  /* byte range of its best sentence */
+	double score;             /* sort key, computed from: */
+	double passage, sentence; /* bm25 of the passage; bm25 of its best sentence */
+	double covered;           /* 0 .. 1: share of the question's words in the passage, weighted by idf */
 };
 /* Index the texts that are not indexed yet, and find the passages that answer the question.  out[most], best
  * first; returns their number, or -1. */
-int  passages_find(struct passage_index *, const struct indexed_text *text, size_t n_text, const char *question, size_t n,
-                   struct found_passage *out, size_t most, struct err *);
+int passages_find(struct passage_index *, const struct indexed_text *text, size_t n_text, const char *question,
+                  size_t n, struct found_passage *out, size_t most, struct err *);
 
 /* ---- sentences (sentence_search.c): find sentences of all indexed texts that share words with a question ---- */
 
 /* Bytes from .. to of a text; words: its length in words; has: bit i is set if the sentence has word i of the
  * question. */
-struct found_sentence { int64_t text; size_t from, to; uint32_t words; uint64_t has; };
+struct found_sentence {
+	int64_t text;
+	size_t from, to;
+	uint32_t words;
+	uint64_t has;
+};
 /* Index a text unless it is indexed already, and give its number: > 0, ascending in the order of indexing. */
-int  sentences_add(struct passage_index *, const char *text, size_t n, int64_t *number, struct err *);
+int sentences_add(struct passage_index *, const char *text, size_t n, int64_t *number, struct err *);
 /* Find the sentences with at least one of the question's words, in index order; the caller frees *out.  *words:
  * bit i is set if word i was searched for (too common words are not).  The cost does not grow with the index. */
-int  sentences_find(struct passage_index *, const char *question, size_t n, struct found_sentence **out, size_t *n_out, uint64_t *words,
-                    struct err *);
+int sentences_find(struct passage_index *, const char *question, size_t n, struct found_sentence **out, size_t *n_out,
+                   uint64_t *words, struct err *);
 
 enum export_format { EXPORT_MARKDOWN, EXPORT_JSON, EXPORT_TEXT };
 /* Append what the caller shows of a message's stats.  json: JSON members, each with a comma before it; else lines
@@ -206,11 +221,11 @@ enum export_format { EXPORT_MARKDOWN, EXPORT_JSON, EXPORT_TEXT };
 typedef void export_more_fn(int role, const char *stats, int json, struct str *out);
 /* Write the branch that is shown to out; more may be NULL.  JSON: {"name","model","kv","settings":{KEY:TEXT},
  * "documents":[{"name","type","bytes","after","text","marks"}],"messages":[{"role","text","tokens":[...],"at"}]}. */
-int  session_export(struct store *, int64_t id, enum export_format, export_more_fn *more, struct str *out, struct err *);
+int session_export(struct store *, int64_t id, enum export_format, export_more_fn *more, struct str *out, struct err *);
 
 /* Check everything in chat.db, and repair the search indexes.  Defects go to report, one sentence a line.  0 =
  * good, 1 = defects, -1 = the check could not run. */
-int  store_check(struct store *, struct str *report, struct err *);
+int store_check(struct store *, struct str *report, struct err *);
 
 /* SHA-256 of a stream of bytes (sums.c).  NULL: no memory. */
 struct sum;

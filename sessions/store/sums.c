@@ -15,10 +15,13 @@ int64_t pair_sum(const void *a, size_t n_a, const void *b, size_t n_b)
 int text_hash(const void *p, size_t n, uint8_t out[32], struct err *e)
 {
 	return EVP_Digest(n ? p : "", n, out, NULL, EVP_sha256(), NULL) == 1
-	       ? 0 : err_set(e, ERR_FAIL, "cannot compute a checksum: libcrypto refuses SHA-256");
+	               ? 0
+	               : err_set(e, ERR_FAIL, "cannot compute a checksum: libcrypto refuses SHA-256");
 }
 
-struct sum { EVP_MD_CTX *c; };
+struct sum {
+	EVP_MD_CTX *c;
+};
 
 struct sum *sum_open(void)
 {
@@ -38,7 +41,7 @@ void sum_add(struct sum *s, const void *p, size_t n)
 
 void sum_hex(struct sum *s, char out[65])
 {
-	uint8_t hash[32] = {0};
+	uint8_t hash[32] = { 0 };
 
 	EVP_DigestFinal_ex(s->c, hash, NULL);
 	EVP_DigestInit_ex(s->c, EVP_sha256(), NULL);

@@ -1,12 +1,13 @@
 /* sessions/store/wal.c - detects damage in SQLite's log (chat.db-wal) that happened while no process had it open.
  *
- * After a crash the last changes are in the log alone.  SQLite reads it up to the first frame with a wrong checksum and silently
- * drops the rest.  After a crash the rest is the transaction that was being written.  A flipped bit looks the same, but the rest then
- * includes committed transactions.
+ * After a crash the last changes are in the log alone. SQLite reads it up to the first frame with a wrong checksum and
+ * silently drops the rest. After a crash the rest is the transaction that was being written. A flipped bit looks the
+ * same, but the rest then includes committed transactions.
  *
- * The two cases can be told apart.  A transaction starts only after the one before it was synced, and each frame's checksum chains
- * from the frame before.  If a frame after the bad one continues the chain from the end of a transaction, then that transaction had
- * been on the disk intact and has changed since.  Damage inside the last transaction looks like a crash and is not detected. */
+ * The two cases can be told apart. A transaction starts only after the one before it was synced, and each frame's
+ * checksum chains from the frame before. If a frame after the bad one continues the chain from the end of a
+ * transaction, then that transaction had been on the disk intact and has changed since. Damage inside the last
+ * transaction looks like a crash and is not detected. */
 #include "sessions/store/store_private.h"
 
 #include <errno.h>
@@ -21,11 +22,13 @@ enum { HEADER = 32, FRAME = 24, PAGE_USUAL = 4096, PAGE_MOST = 65536 };
 
 static uint32_t read_u32(const uint8_t *p, int big)
 {
-	return big ? (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3] :
-	             (uint32_t)p[3] << 24 | (uint32_t)p[2] << 16 | (uint32_t)p[1] << 8 | p[0];
+	return big ? (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3]
+	           : (uint32_t)p[3] << 24 | (uint32_t)p[2] << 16 | (uint32_t)p[1] << 8 | p[0];
 }
 
-struct sum { uint32_t a, b; };
+struct sum {
+	uint32_t a, b;
+};
 
 static struct sum sum_on(struct sum s, const uint8_t *p, size_t n, int big)
 {
@@ -38,7 +41,7 @@ static struct sum sum_on(struct sum s, const uint8_t *p, size_t n, int big)
 
 static struct sum sum_at(const uint8_t *p)
 {
-	return (struct sum){read_u32(p, 1), read_u32(p + 4, 1)};
+	return (struct sum){ read_u32(p, 1), read_u32(p + 4, 1) };
 }
 
 static int sum_equal(struct sum a, struct sum b)
@@ -54,7 +57,7 @@ static int log_scan(FILE *f, const uint8_t header[HEADER])
 	int whole = (magic & ~1u) == 0x377f0682 && page >= 512 && page <= PAGE_MOST && !(page & (page - 1));
 	int big = whole ? (int)(magic & 1) : __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__;
 	/* said: checksum stored in the last frame; is: checksum computed from its bytes.  Damage may be in either. */
-	struct sum said = sum_at(header + 24), is = sum_on((struct sum){0, 0}, header, 24, big);
+	struct sum said = sum_at(header + 24), is = sum_on((struct sum){ 0, 0 }, header, 24, big);
 	uint8_t salt[8], *frame;
 	int bad, ended = 0, ends = 0, damaged = 0;
 
@@ -121,8 +124,10 @@ void store_check_log(const struct store *s, struct str *notice)
 	if (lost) {
 		int failed = log_copy(f, kept);
 		if (notice)
-			str_addf(notice, "'%s' was damaged on the disk, and up to %d of the last changes are lost; %s '%s'\n", path, lost,
-			         failed ? "there is no room for a copy beside it as" : "it was kept as", LOG_COPY);
+			str_addf(notice,
+			         "'%s' was damaged on the disk, and up to %d of the last changes are lost; %s '%s'\n",
+			         path, lost, failed ? "there is no room for a copy beside it as" : "it was kept as",
+			         LOG_COPY);
 	}
 	if (f)
 		fclose(f);

@@ -1,4 +1,5 @@
-/* tests/app/play.c - scripts of keys, played to the whole program behind a screen of cells: play.h says what a script may say. */
+/* tests/app/play.c - scripts of keys, played to the whole program behind a screen of cells: play.h says what a script
+ * may say. */
 #include "tests/app/play.h"
 
 #include <stdio.h>
@@ -14,8 +15,8 @@ void play_problem(const struct play *p, const char *text)
 
 static void start(struct play *p)
 {
-	struct str note = {0};
-	struct err e = {0};
+	struct str note = { 0 };
+	struct err e = { 0 };
 
 	if (p->t)
 		return;
@@ -56,22 +57,27 @@ static void unescape(const char *s, struct str *out)
 	}
 }
 
-static const struct { const char *name, *bytes; } key_names[] = {
-	{"Enter", "\r"}, {"Tab", "\t"}, {"Esc", "\033"}, {"Up", "\033[A"}, {"Down", "\033[B"}, {"Right", "\033[C"}, {"Left", "\033[D"},
-	{"Home", "\033[H"}, {"End", "\033[F"}, {"PageUp", "\033[5~"}, {"PageDown", "\033[6~"}, {"Backspace", "\177"}, {"Delete", "\033[3~"},
-	{"F1", "\033OP"}, {"F2", "\033OQ"}, {"F3", "\033OR"}, {"F4", "\033OS"}, {"F5", "\033[15~"}, {"F6", "\033[17~"}, {"F7", "\033[18~"}, {"F8", "\033[19~"},
-	{"F10", "\033[21~"}, {"Space", " "}, {"M-Enter", "\033\r"}, {"BackTab", "\033[Z"},
+static const struct {
+	const char *name, *bytes;
+} key_names[] = {
+	{ "Enter", "\r" },       { "Tab", "\t" },         { "Esc", "\033" },         { "Up", "\033[A" },
+	{ "Down", "\033[B" },    { "Right", "\033[C" },   { "Left", "\033[D" },      { "Home", "\033[H" },
+	{ "End", "\033[F" },     { "PageUp", "\033[5~" }, { "PageDown", "\033[6~" }, { "Backspace", "\177" },
+	{ "Delete", "\033[3~" }, { "F1", "\033OP" },      { "F2", "\033OQ" },        { "F3", "\033OR" },
+	{ "F4", "\033OS" },      { "F5", "\033[15~" },    { "F6", "\033[17~" },      { "F7", "\033[18~" },
+	{ "F8", "\033[19~" },    { "F10", "\033[21~" },   { "Space", " " },          { "M-Enter", "\033\r" },
+	{ "BackTab", "\033[Z" },
 };
 
 static void press(struct play *p, const char *name)
 {
-	char bytes[3] = {0};
+	char bytes[3] = { 0 };
 
 	for (size_t i = 0; i < sizeof key_names / sizeof *key_names; i++)
 		if (!strcmp(name, key_names[i].name)) {
 			tui_feed(p->t, key_names[i].bytes, strlen(key_names[i].bytes));
 			if (!strcmp(name, "Esc"))
-				pass(p, 0.06);   /* longer than a sequence may wait */
+				pass(p, 0.06); /* longer than a sequence may wait */
 			return;
 		}
 	if (name[0] == 'C' && name[1] == '-') {
@@ -92,13 +98,14 @@ static void press(struct play *p, const char *name)
 static void play_line(struct play *p, char *line)
 {
 	char *rest = line + strcspn(line, " "), *save = NULL;
-	struct str text = {0};
+	struct str text = { 0 };
 	int w, h;
 
 	if (*rest)
 		*rest++ = 0;
 	if (!strcmp(line, "args")) {
-		for (char *word = strtok_r(rest, " ", &save); word && p->n_arg < WORDS_MOST - 1; word = strtok_r(NULL, " ", &save))
+		for (char *word = strtok_r(rest, " ", &save); word && p->n_arg < WORDS_MOST - 1;
+		     word = strtok_r(NULL, " ", &save))
 			p->args[p->n_arg++] = word;
 		return;
 	}
@@ -115,7 +122,7 @@ static void play_line(struct play *p, char *line)
 	unescape(rest, &text);
 	if (!strcmp(line, "type")) {
 		/* One key at a time: a burst would be a paste. */
-		for (size_t i = 0; i < text.n; ) {
+		for (size_t i = 0; i < text.n;) {
 			int32_t cp;
 			int n = utf8_decode(text.p + i, text.n - i, &cp);
 			tui_feed(p->t, text.p + i, (size_t)n);
@@ -182,5 +189,6 @@ void play_script(struct play *p, const char *path, const char *const *args, cons
 	leave(p);
 	free(script);
 	snprintf(command, sizeof command, "rm -rf %s", home);
-	if (system(command)) { /* only a directory is left */ }
+	if (system(command)) { /* only a directory is left */
+	}
 }

@@ -20,16 +20,19 @@ enum { WORDS_MOST = 40 };
 struct play {
 	struct options o;
 	struct chat c;
-	struct tui *t;               /* NULL before the first key */
+	struct tui *t; /* NULL before the first key */
 	int w, h;
-	char *args[WORDS_MOST]; int n_arg;
-	void (*screen)(struct play *, const char *name);   /* what the command `screen` does */
-	struct str got;              /* the test's own: the caller frees it */
-	const char *path; int line;  /* of the script */
+	char *args[WORDS_MOST];
+	int n_arg;
+	void (*screen)(struct play *, const char *name); /* what the command `screen` does */
+	struct str got;                                  /* the test's own: the caller frees it */
+	const char *path;
+	int line; /* of the script */
 };
 
-/* Play a script from its first line to its last.  args: options before those of the script, NULL-terminated.  cpu: level of the CPU
- * kernels, so that answers are the same on every machine.  The program sees empty directories of its own.  Failures are the test's. */
+/* Play a script from its first line to its last. args: options before those of the script, NULL-terminated. cpu: level
+ * of the CPU kernels, so that answers are the same on every machine. The program sees empty directories of its own.
+ * Failures are the test's. */
 void play_script(struct play *, const char *path, const char *const *args, const char *cpu);
 void play_problem(const struct play *, const char *text);
 

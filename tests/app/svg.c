@@ -1,8 +1,8 @@
 /* tests/app/svg.c - a screen of cells as an SVG file.
  *
- * A cell is 10 wide and 20 high.  Backgrounds and block characters become one path for each colour, under the text; the rest is one
- * <text> for each run of cells that look alike, stretched to the width of its cells: whatever monospace font the viewer has, columns
- * stay columns.  One element a line, so that a change of the screen is a readable diff. */
+ * A cell is 10 wide and 20 high. Backgrounds and block characters become one path for each colour, under the text; the
+ * rest is one <text> for each run of cells that look alike, stretched to the width of its cells: whatever monospace
+ * font the viewer has, columns stay columns. One element a line, so that a change of the screen is a readable diff. */
 #include "tests/app/svg.h"
 
 #include "ui/screen/theme.h"
@@ -19,10 +19,10 @@ enum { CELL_W = 10, CELL_H = 20, MARGIN = 15, COLOURS = 258, OWN_TEXT = 256, OWN
 static void colour_name(int light, int colour, char out[8])
 {
 	static const char *const palette[2][16] = {
-		{ "#484f58", "#ff7b72", "#3fb950", "#d29922", "#58a6ff", "#bc8cff", "#39c5cf", "#b1bac4",
-		  "#6e7681", "#ffa198", "#56d364", "#e3b341", "#79c0ff", "#d2a8ff", "#56d4dd", "#f0f6fc" },
-		{ "#24292f", "#cf222e", "#116329", "#9a6700", "#0969da", "#8250df", "#1b7c83", "#6e7781",
-		  "#57606a", "#a40e26", "#1a7f37", "#bf8700", "#218bff", "#a475f9", "#3192aa", "#8c959f" },
+		{ "#484f58", "#ff7b72", "#3fb950", "#d29922", "#58a6ff", "#bc8cff", "#39c5cf", "#b1bac4", "#6e7681",
+		  "#ffa198", "#56d364", "#e3b341", "#79c0ff", "#d2a8ff", "#56d4dd", "#f0f6fc" },
+		{ "#24292f", "#cf222e", "#116329", "#9a6700", "#0969da", "#8250df", "#1b7c83", "#6e7781", "#57606a",
+		  "#a40e26", "#1a7f37", "#bf8700", "#218bff", "#a475f9", "#3192aa", "#8c959f" },
 	};
 	static const int step[6] = { 0, 95, 135, 175, 215, 255 };
 
@@ -60,13 +60,16 @@ static int looks_equal(struct look a, struct look b)
 /* ---- rectangles ---- */
 
 /* Rectangles of one colour and strength, as the data of a path. */
-struct layer { int used; struct str path; };
+struct layer {
+	int used;
+	struct str path;
+};
 enum { STRENGTHS = 4 };
 struct picture {
 	const struct grid *grid;
 	const struct theme *theme;
 	int light;
-	struct layer back[COLOURS], block[COLOURS][STRENGTHS + 1];   /* block: strength in quarters */
+	struct layer back[COLOURS], block[COLOURS][STRENGTHS + 1]; /* block: strength in quarters */
 	struct str text;
 };
 
@@ -82,7 +85,7 @@ static int block_of(int32_t cp, int *strength, int *top, int *high)
 	*strength = STRENGTHS;
 	*top = 0;
 	*high = CELL_H;
-	if (cp == 0x2580) {                        /* upper half */
+	if (cp == 0x2580) { /* upper half */
 		*high = CELL_H / 2;
 	} else if (cp >= 0x2581 && cp <= 0x2588) { /* lower eighths, full */
 		*high = CELL_H * (cp - 0x2580) / 8;
@@ -144,7 +147,8 @@ static void add_run(struct picture *p, int x, int y, int n, struct look look)
 	char colour[8];
 
 	colour_name(p->light, look.fg, colour);
-	str_addf(&p->text, "<text x=\"%d\" y=\"%d\" textLength=\"%d\" fill=\"%s\"", x * CELL_W, y * CELL_H + 15, n * CELL_W, colour);
+	str_addf(&p->text, "<text x=\"%d\" y=\"%d\" textLength=\"%d\" fill=\"%s\"", x * CELL_W, y * CELL_H + 15,
+	         n * CELL_W, colour);
 	if (look.attrs & LOOK_BOLD)
 		str_adds(&p->text, " font-weight=\"bold\"");
 	if (look.attrs & LOOK_ITALIC)
@@ -178,7 +182,8 @@ static void write_row(struct picture *p, int y)
 		if (is_blank(row + x))
 			continue;
 		while (x + n < w && looks_equal(look_of(p->theme, row + x + n), look) &&
-		       !(is_blank(row + x + n) && (x + n + 1 == w || is_blank(row + x + n + 1) || row[x + n].cp != ' ')))
+		       !(is_blank(row + x + n) &&
+		         (x + n + 1 == w || is_blank(row + x + n + 1) || row[x + n].cp != ' ')))
 			n++;
 		for (end = n; is_blank(row + x + end - 1); end--)
 			;
@@ -195,7 +200,11 @@ static void add_layer(struct layer *l, int light, int colour, int strength, stru
 	colour_name(light, colour, name);
 	if (l->used)
 		str_addf(out, "<path fill=\"%s\"%s d=\"%s\"/>\n", name,
-		         strength == 1 ? " opacity=\".25\"" : strength == 2 ? " opacity=\".5\"" : strength == 3 ? " opacity=\".75\"" : "", l->path.p);
+		         strength == 1   ? " opacity=\".25\""
+		         : strength == 2 ? " opacity=\".5\""
+		         : strength == 3 ? " opacity=\".75\""
+		                         : "",
+		         l->path.p);
 	str_free(&l->path);
 }
 
@@ -213,7 +222,10 @@ void svg_draw(const struct grid *g, const char *theme, const char *about, struct
 		write_row(p, y);
 	}
 	colour_name(p->light, OWN_BACK, back);
-	str_addf(out, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" width=\"%d\" height=\"%d\" role=\"img\">\n", w, h, w, h);
+	str_addf(
+		out,
+		"<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" width=\"%d\" height=\"%d\" role=\"img\">\n",
+		w, h, w, h);
 	str_addf(out, "<title>%s</title>\n", about);
 	str_addf(out, "<rect width=\"%d\" height=\"%d\" rx=\"10\" fill=\"%s\"/>\n", w, h, back);
 	str_addf(out, "<g transform=\"translate(%d %d)\" shape-rendering=\"crispEdges\">\n", MARGIN, MARGIN);
@@ -224,11 +236,13 @@ void svg_draw(const struct grid *g, const char *theme, const char *about, struct
 			add_layer(&p->block[c][s], p->light, c, s, out);
 	colour_name(p->light, OWN_TEXT, back);
 	if (g->cursor_y >= 0)
-		str_addf(out, "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" fill=\"%s\" opacity=\".6\"/>\n", g->cursor_x * CELL_W, g->cursor_y * CELL_H,
-		         CELL_W, CELL_H, back);
-	str_addf(out, "</g>\n<g transform=\"translate(%d %d)\" xml:space=\"preserve\" font-size=\"16.6\""
-	         " font-family=\"ui-monospace,'DejaVu Sans Mono',Menlo,Consolas,'Liberation Mono',monospace\">\n%s</g>\n</svg>\n",
-	         MARGIN, MARGIN, p->text.p ? p->text.p : "");
+		str_addf(out, "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" fill=\"%s\" opacity=\".6\"/>\n",
+		         g->cursor_x * CELL_W, g->cursor_y * CELL_H, CELL_W, CELL_H, back);
+	str_addf(
+		out,
+		"</g>\n<g transform=\"translate(%d %d)\" xml:space=\"preserve\" font-size=\"16.6\""
+		" font-family=\"ui-monospace,'DejaVu Sans Mono',Menlo,Consolas,'Liberation Mono',monospace\">\n%s</g>\n</svg>\n",
+		MARGIN, MARGIN, p->text.p ? p->text.p : "");
 	str_free(&p->text);
 	free(p);
 }

@@ -1,4 +1,5 @@
-/* tests/app/t_documents.c - the commands about documents, whoever shows them (app/chat/add_documents.c, cmd_documents.c; tests/lib/scene.h). */
+/* tests/app/t_documents.c - the commands about documents, whoever shows them (app/chat/add_documents.c,
+ * cmd_documents.c; tests/lib/scene.h). */
 #include <fcntl.h>
 #include <sys/stat.h>
 
@@ -37,13 +38,14 @@ static void remove_files(void)
 	char command[120];
 
 	snprintf(command, sizeof command, "rm -rf %.70s", files);
-	if (system(command)) { /* only a directory is left */ }
+	if (system(command)) { /* only a directory is left */
+	}
 }
 
 /* A command about a file: its % is the folder. */
 static void do_file(struct scene *s, const char *line)
 {
-	struct str text = {0};
+	struct str text = { 0 };
 
 	for (; *line; line++)
 		if (*line == '%')
@@ -70,14 +72,16 @@ TEST(folders_and_patterns_are_several_documents)
 	do_file(&s, "/read %");
 	CHECK_MSG(!s.errors.n, "%s", s.errors.p);
 	CHECK_INT(s.c.t.n_doc, 2);
-	CHECK(has(&s.said, "document 'a.md': ") && has(&s.said, "document 'b.txt': ") && has(&s.said, "c.txt") && !has(&s.said, "document 'd.png'"));
+	CHECK(has(&s.said, "document 'a.md': ") && has(&s.said, "document 'b.txt': ") && has(&s.said, "c.txt") &&
+	      !has(&s.said, "document 'd.png'"));
 	CHECK(has(&s.said, "2 of 3 files of '"));
 	CHECK(has(&s.said, "' are documents now, 1 could not be read; left out for its name: 'd.png'\n[2 documents: "));
 	/* What is there already is not added again; what matches a pattern is. */
 	put_text("e.md", "third\n");
 	do_file(&s, "/read %/*.md");
 	CHECK_INT(s.c.t.n_doc, 3);
-	CHECK(has(&s.said, "document 'a.md' is there already") && has(&s.said, "2 documents of '") && has(&s.said, "[document 'e.md': "));
+	CHECK(has(&s.said, "document 'a.md' is there already") && has(&s.said, "2 documents of '") &&
+	      has(&s.said, "[document 'e.md': "));
 	/* A file of that very name is no pattern. */
 	put_text("f[1].txt", "fourth\n");
 	do_file(&s, "/read %/f[1].txt");
@@ -100,11 +104,12 @@ static size_t count_whole(const struct scene *s)
 	return n;
 }
 
-/* The first files of a folder that is much too long would fill the context for nothing; a session that is resumed decides alike. */
+/* The first files of a folder that is much too long would fill the context for nothing; a session that is resumed
+ * decides alike. */
 TEST(a_folder_that_is_much_too_long_is_searched)
 {
 	static const char *const options = "-n 2 -s folder --chat-template chatml --kv full -c 2000";
-	struct str text = {0};
+	struct str text = { 0 };
 	struct scene s;
 	char name[16];
 
@@ -175,14 +180,19 @@ TEST(the_output_of_a_command_is_a_document)
 	CHECK(has(&s.errors, "no command was proposed"));
 	do_line(&s, "! /bin/echo The mill; echo cost 5985 pounds >&2; exit 3 ");
 	CHECK_INT(s.c.t.n_doc, 0);
-	CHECK(has(&s.said, "[nothing has run yet: /run runs  /bin/echo The mill; echo cost 5985 pounds >&2; exit 3  and adds"));
+	CHECK(has(&s.said,
+	          "[nothing has run yet: /run runs  /bin/echo The mill; echo cost 5985 pounds >&2; exit 3  and adds"));
 	do_line(&s, "/run");
 	CHECK_INT(s.c.t.n_doc, 1);
 	CHECK(strstr(s.c.t.doc[0].text.p, "The mill\ncost 5985 pounds\n") != NULL);
-	CHECK(!strncmp(s.c.t.doc[0].name, "$ \xe2\x81\x84" "bin\xe2\x81\x84" "echo The mill", 24));
+	CHECK(!strncmp(s.c.t.doc[0].name,
+	               "$ \xe2\x81\x84"
+	               "bin\xe2\x81\x84"
+	               "echo The mill",
+	               24));
 	CHECK(has(&s.said, "[exit status 3; what it printed is a document]"));
 	do_line(&s, "/run");
-	CHECK_INT(s.c.t.n_doc, 1);   /* once */
+	CHECK_INT(s.c.t.n_doc, 1); /* once */
 	do_line(&s, "!true");
 	do_line(&s, "/run");
 	CHECK(has(&s.said, "printed nothing; exit status 0") && s.c.t.n_doc == 1);
@@ -207,9 +217,9 @@ TEST(the_outline_has_headings_and_pages)
 	do_file(&s, "/read %/parish.md");
 	do_line(&s, "/outline");
 	CHECK_STR(s.said.p, "parish.md, 2 pages (1 to 2)\n"
-	          "   1  The parish                                                p. 1\n"
-	          "   2    The bridge                                              p. 1\n"
-	          "   3    The mill                                                p. 2\n");
+	                    "   1  The parish                                                p. 1\n"
+	                    "   2    The bridge                                              p. 1\n"
+	                    "   3    The mill                                                p. 2\n");
 	do_file(&s, "/read %/plain.txt");
 	CHECK_MSG(!s.errors.n, "%s", s.errors.p);
 	do_line(&s, "/outline plain");
@@ -226,8 +236,8 @@ TEST(the_outline_has_headings_and_pages)
 static void goes_to(struct scene *s, const char *line, const char *begins)
 {
 	do_line(s, line);
-	CHECK_MSG(s->said.n && !strncmp(s->said.p, begins, strlen(begins)), "%s: %s%s", line, s->said.n ? s->said.p : "",
-	          s->errors.n ? s->errors.p : "");
+	CHECK_MSG(s->said.n && !strncmp(s->said.p, begins, strlen(begins)), "%s: %s%s", line,
+	          s->said.n ? s->said.p : "", s->errors.n ? s->errors.p : "");
 }
 
 static size_t shown_doc, shown_from, shown_to;
@@ -253,7 +263,7 @@ TEST(goto_finds_pages_headings_and_words)
 	goes_to(&s, "/goto p2", "parish.md, p. 2, ");
 	goes_to(&s, "/goto page 1", "parish.md, p. 1, \"The parish\"\n# The parish\n");
 	goes_to(&s, "/goto #2", "parish.md, p. 1, \"The bridge\"\n## The bridge\n");
-	goes_to(&s, "/goto 3", "parish.md, p. 2, \"The mill\"\n");   /* no such page: the heading of that number */
+	goes_to(&s, "/goto 3", "parish.md, p. 2, \"The mill\"\n"); /* no such page: the heading of that number */
 	goes_to(&s, "/goto the MILL", "parish.md, p. 2, \"The mill\"\n## The mill\n");
 	goes_to(&s, "/goto built in", "parish.md, p. 1, \"The bridge\"\nbuilt in 1847.\n");
 	goes_to(&s, "/goto 0%", "parish.md, p. 1, ");
@@ -296,7 +306,7 @@ static const char *body(const struct scene *s, size_t i)
 static void set_time(const char *name, long seconds)
 {
 	char path[200];
-	struct timespec at[2] = {{.tv_sec = seconds}, {.tv_sec = seconds}};
+	struct timespec at[2] = { { .tv_sec = seconds }, { .tv_sec = seconds } };
 
 	snprintf(path, sizeof path, "%s/%s", files, name);
 	CHECK(!utimensat(AT_FDCWD, path, at, 0));
@@ -304,7 +314,8 @@ static void set_time(const char *name, long seconds)
 
 TEST(a_file_that_changes_is_noticed_once_and_read_anew)
 {
-	static const char notice[] = "[the file of document 'a.txt' has changed since it was read; /open /tmp/weir-files-";
+	static const char notice[] =
+		"[the file of document 'a.txt' has changed since it was read; /open /tmp/weir-files-";
 	struct scene s;
 
 	make_files();
@@ -336,7 +347,9 @@ TEST(a_file_that_changes_is_noticed_once_and_read_anew)
 	CHECK(has(&s.said, notice));
 	do_file(&s, "/read %/a.txt");
 	CHECK_MSG(!s.errors.n, "%s", s.errors.p);
-	CHECK(has(&s.said, "document 'a.txt' is read anew and takes the place of what was read before; /undo\n[1 document anew: "));
+	CHECK(has(
+		&s.said,
+		"document 'a.txt' is read anew and takes the place of what was read before; /undo\n[1 document anew: "));
 	CHECK(s.c.t.n_doc == 2 && !strcmp(body(&s, 0), "third\n") && !strcmp(s.c.t.doc[1].name, "b.txt"));
 	do_line(&s, "/undo");
 	CHECK(has(&s.said, "[document 'a.txt' is again as it was before it was read anew"));
@@ -347,7 +360,7 @@ TEST(a_file_that_changes_is_noticed_once_and_read_anew)
 	do_line(&s, "/redo");
 	do_line(&s, "a question");
 	CHECK(!has(&s.said, "has changed"));
-	do_line(&s, "/undo");   /* the question: what was replaced before it stays */
+	do_line(&s, "/undo"); /* the question: what was replaced before it stays */
 	CHECK_STR(body(&s, 0), "third\n");
 	close_scene(&s);
 
@@ -369,9 +382,9 @@ TEST(a_file_that_changes_is_noticed_once_and_read_anew)
 /* A version that does not fit leaves the old one as it was. */
 TEST(a_version_that_does_not_fit_changes_nothing)
 {
-	struct tokens before = {0}, after = {0};
-	struct str long_text = {0};
-	struct err e = {0};
+	struct tokens before = { 0 }, after = { 0 };
+	struct str long_text = { 0 };
+	struct err e = { 0 };
 	struct scene s;
 
 	make_files();
@@ -386,7 +399,8 @@ TEST(a_version_that_does_not_fit_changes_nothing)
 	do_file(&s, "/read %/a.txt");
 	CHECK(has(&s.errors, "does not fit"));
 	CHECK_STR(body(&s, 0), "first\n");
-	CHECK(!conversation_render(&s.c.t, 0, &after, &e) && before.n == after.n && !memcmp(before.id, after.id, before.n * sizeof *before.id));
+	CHECK(!conversation_render(&s.c.t, 0, &after, &e) && before.n == after.n &&
+	      !memcmp(before.id, after.id, before.n * sizeof *before.id));
 	do_line(&s, "/undo");
 	CHECK_INT(s.c.t.n_msg, 0);
 	tokens_free(&before);
@@ -410,20 +424,22 @@ TEST(what_another_session_has_read_is_at_hand)
 	do_file(&s, "/read %");
 	do_line(&s, "a question");
 	close_scene(&s);
-	remove_files();   /* the files are not needed any more */
+	remove_files(); /* the files are not needed any more */
 
 	open_scene(&s, "-n 2 -s second --chat-template chatml --kv full -c 2000");
 	s.c.o.quiet = 0;
 	do_line(&s, "/docs");
-	CHECK(has(&s.said, "read by other sessions; /open #N adds one at once:\n  #") && has(&s.said, "  parish.md ") && has(&s.said, "2 pages, ") &&
-	      has(&s.said, "b.txt"));
+	CHECK(has(&s.said, "read by other sessions; /open #N adds one at once:\n  #") && has(&s.said, "  parish.md ") &&
+	      has(&s.said, "2 pages, ") && has(&s.said, "b.txt"));
 	do_line(&s, "/read parish.md");
 	CHECK_MSG(!s.errors.n, "%s", s.errors.p);
-	CHECK(s.c.t.n_doc == 1 && s.c.t.doc[0].n_body == sizeof parish - 1 && !memcmp(body(&s, 0), parish, sizeof parish - 1));
+	CHECK(s.c.t.n_doc == 1 && s.c.t.doc[0].n_body == sizeof parish - 1 &&
+	      !memcmp(body(&s, 0), parish, sizeof parish - 1));
 	do_line(&s, "/outline");
 	CHECK(has(&s.said, "3    The mill                                                p. 2"));
 	do_line(&s, "/docs");
-	CHECK(has(&s.said, "  1  parish.md") && has(&s.said, "b.txt") && !strstr(strstr(s.said.p, "read by other"), "parish.md"));
+	CHECK(has(&s.said, "  1  parish.md") && has(&s.said, "b.txt") &&
+	      !strstr(strstr(s.said.p, "read by other"), "parish.md"));
 	do_line(&s, "/read #999");
 	CHECK(has(&s.errors, "no session has a document '#999'"));
 	do_line(&s, "/read nowhere.txt");
@@ -447,8 +463,8 @@ static void state_of(struct scene *s, struct str *out)
 {
 	struct conversation *t = &s->c.t;
 	struct timeline_stats st;
-	struct tokens all = {0};
-	struct err e = {0};
+	struct tokens all = { 0 };
+	struct err e = { 0 };
 	const int32_t *id;
 	size_t n;
 
@@ -456,8 +472,9 @@ static void state_of(struct scene *s, struct str *out)
 	CHECK_MSG(conversation_render(t, 0, &all, &e) == 0, "%s", e.msg);
 	id = timeline_tokens(t->tl, &n);
 	timeline_stats(t->tl, &st);
-	str_addf(out, "%zu documents, %zu messages, %zu undone, %d pinned, %d tokens, %zu in the prompt, %zu in the cache:", t->n_doc, t->n_msg, t->n_undone,
-	         t->pinned, st.n_tokens, all.n, n);
+	str_addf(out,
+	         "%zu documents, %zu messages, %zu undone, %d pinned, %d tokens, %zu in the prompt, %zu in the cache:",
+	         t->n_doc, t->n_msg, t->n_undone, t->pinned, st.n_tokens, all.n, n);
 	str_add(out, all.id, all.n * sizeof *all.id);
 	str_add(out, id, n * sizeof *id);
 	for (size_t i = 0; i < t->n_doc; i++)
@@ -474,11 +491,13 @@ static int count_document(const struct stored_document *d, void *ud)
 
 static void make_broken(void)
 {
-	struct str text = {0};
+	struct str text = { 0 };
 	char path[200];
 
 	put("binary.txt", "\0\1\2\3\0", 5);
-	put_text("broken.pdf", "%PDF-1.4\n1 0 obj\n<< /Type /Catalog /Pages 2 0 R >>\nendobj\ntrailer << /Root 1 0 R /Encrypt 9 0 R >>\n");
+	put_text(
+		"broken.pdf",
+		"%PDF-1.4\n1 0 obj\n<< /Type /Catalog /Pages 2 0 R >>\nendobj\ntrailer << /Root 1 0 R /Encrypt 9 0 R >>\n");
 	put("broken.epub", "PK\3\4\24\0\0\0\0\0broken", 16);
 	put("broken.docx", "PK\3\4\24\0\0\0\0\0word/document.xml", 27);
 	put("broken.gz", "\x1f\x8b\x08\0\0\0\0\0\0\3broken", 16);
@@ -500,18 +519,19 @@ static void make_broken(void)
 
 TEST(a_document_that_cannot_be_used_leaves_no_trace)
 {
-	static const char *const policy[] = {"full", "auto", "cascade:size=96,n=3,stride=32"};
+	static const char *const policy[] = { "full", "auto", "cascade:size=96,n=3,stride=32" };
 	static const char *const broken[] = {
-		"binary.txt", "broken.pdf", "broken.epub", "broken.docx", "broken.gz", "twice.txt.gz", "wide.txt", "no.html", "long.txt", "pipe", "empty",
-		"closed.txt", "nothing.txt", "nothing/*.md", "b*.epub", "",
+		"binary.txt", "broken.pdf", "broken.epub", "broken.docx", "broken.gz",  "twice.txt.gz", "wide.txt",
+		"no.html",    "long.txt",   "pipe",        "empty",       "closed.txt", "nothing.txt",  "nothing/*.md",
+		"b*.epub",    "",
 	};
 	char words[120];
 
 	for (size_t k = 0; k < sizeof policy / sizeof *policy; k++) {
-		struct str before = {0}, after = {0};
+		struct str before = { 0 }, after = { 0 };
 		struct scene s;
 		int refused = 0, kept = 0;
-		struct err e = {0};
+		struct err e = { 0 };
 
 		make_files();
 		put_text("good.txt", "The mill burned.\n");
@@ -522,7 +542,7 @@ TEST(a_document_that_cannot_be_used_leaves_no_trace)
 		CHECK_MSG(!s.errors.n, "%s", s.errors.p);
 		do_line(&s, "a question");
 		do_line(&s, "another");
-		do_line(&s, "/undo");   /* /redo must still work at the end */
+		do_line(&s, "/undo"); /* /redo must still work at the end */
 		state_of(&s, &before);
 		for (size_t i = 0; i < sizeof broken / sizeof *broken; i++) {
 			char line[200];
@@ -531,18 +551,21 @@ TEST(a_document_that_cannot_be_used_leaves_no_trace)
 			snprintf(line, sizeof line, "/read %%/%s", broken[i]);
 			do_file(&s, *broken[i] ? line : "/read /dev/zero");
 			if (!s.errors.n) {
-				/* Root may read what is closed; a long text need not fit.  Such a document is there, and can be undone. */
-				CHECK_MSG(s.c.t.n_doc > had || has(&s.said, "empty") || !strcmp(broken[i], "no.html"), "%s: no word about it", broken[i]);
+				/* Root may read what is closed; a long text need not fit. Such a document is there, and
+				 * can be undone. */
+				CHECK_MSG(s.c.t.n_doc > had || has(&s.said, "empty") || !strcmp(broken[i], "no.html"),
+				          "%s: no word about it", broken[i]);
 				while (s.c.t.n_doc > had) {
 					do_line(&s, "/undo");
 					undo_forget(&s.c.t);
 				}
-				state_of(&s, &before);   /* it was prefilled */
+				state_of(&s, &before); /* it was prefilled */
 				continue;
 			}
 			refused++;
 			state_of(&s, &after);
-			CHECK_MSG(before.n == after.n && !memcmp(before.p, after.p, before.n), "%s after %s: %.100s, was %.100s", policy[k], broken[i], after.p, before.p);
+			CHECK_MSG(before.n == after.n && !memcmp(before.p, after.p, before.n),
+			          "%s after %s: %.100s, was %.100s", policy[k], broken[i], after.p, before.p);
 		}
 		CHECK_MSG(refused >= 10, "only %d were refused", refused);
 		/* The next question reads only itself, and the session has the one document. */

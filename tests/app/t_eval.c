@@ -1,5 +1,5 @@
-/* tests/app/t_eval.c - evaluations: scores, prompts (what is hidden is there, at its depth; lengths hit the target), the JSON
- * they are made from, and policies that follow each other on one timeline. */
+/* tests/app/t_eval.c - evaluations: scores, prompts (what is hidden is there, at its depth; lengths hit the target),
+ * the JSON they are made from, and policies that follow each other on one timeline. */
 #include "tests/lib/test.h"
 
 #include <ctype.h>
@@ -43,8 +43,8 @@ TEST(digits_are_compared_by_their_place)
 	CHECK(score_digits("12345", "is 12345, I think 999") == 1);
 	CHECK(score_digits("12345", "92345") == 0.8);
 	CHECK(score_digits("12345", "1234") == 0.8);
-	CHECK(score_digits("12345", "2345") == 0);       /* one missing in front: all are in the wrong place */
-	CHECK(score_digits("12345", "123 45") == 0.6);   /* the first run counts */
+	CHECK(score_digits("12345", "2345") == 0);     /* one missing in front: all are in the wrong place */
+	CHECK(score_digits("12345", "123 45") == 0.6); /* the first run counts */
 	CHECK(score_digits("12345", "123456") == 1);
 	CHECK(score_digits("12345", "none") == 0);
 }
@@ -56,8 +56,8 @@ TEST(chains_count_to_the_first_mistake)
 
 	CHECK(score_chain(&keys, "red-dog, dog-sun, sun-oak, oak-red", 4) == 1);
 	CHECK(score_chain(&keys, "Red-Dog\n2. dog-sun", 4) == 0.5);
-	CHECK(score_chain(&keys, "red-dog, sun-oak, oak-red", 4) == 0.25);   /* does not follow */
-	CHECK(score_chain(&keys, "red-dog, dog-oak", 4) == 0.25);            /* not listed */
+	CHECK(score_chain(&keys, "red-dog, sun-oak, oak-red", 4) == 0.25); /* does not follow */
+	CHECK(score_chain(&keys, "red-dog, dog-oak", 4) == 0.25);          /* not listed */
 	CHECK(score_chain(&keys, "red dog", 4) == 0);
 	CHECK(score_chain(&keys, "the keys: sun-oak, oak-red, red-dog, dog-sun, sun-oak, oak-red", 4) == 1);
 	CHECK(score_chain(&keys, "", 4) == 0);
@@ -71,7 +71,10 @@ TEST(rows_are_scored_by_f1)
 
 	CHECK(score_rows(&keys, "red-dog is: 1234567\nsun-oak is: 7654321\nsun-oak is: 1111111\n9000000\n") == 1);
 	/* In any order, with list marks, other punctuation, other case and empty lines. */
-	CHECK(score_rows(&keys, "1. 9000000.\n\n2) SUN-OAK is 1111111\n- Red dog is: \"1234567\"\n  * sun-oak is: 7654321\n") == 1);
+	CHECK(score_rows(
+		      &keys,
+		      "1. 9000000.\n\n2) SUN-OAK is 1111111\n- Red dog is: \"1234567\"\n  * sun-oak is: 7654321\n") ==
+	      1);
 	CHECK(answer_rows("1. 9000000.\n\n2) SUN-OAK is 1111111\n---\n") == 2);
 	/* Two of four, nothing wrong: precision 1, recall 1/2. */
 	CHECK(fabs(score_rows(&keys, "9000000\nsun-oak is: 7654321\n") - 2 * 0.5 / 1.5) < 1e-12);
@@ -94,7 +97,7 @@ static double published(enum eval_metric metric, const char *ref, const char *an
 	struct words refs = { .n = 0 }, classes = { .n = 0 };
 	double x;
 
-	words_add(&refs, "nothing of it");   /* the best of several counts */
+	words_add(&refs, "nothing of it"); /* the best of several counts */
 	words_add(&refs, ref);
 	words_add(&classes, "Person");
 	words_add(&classes, "Place");
@@ -107,7 +110,11 @@ static double published(enum eval_metric metric, const char *ref, const char *an
 
 TEST(published_metrics)
 {
-	static const struct { enum eval_metric metric; const char *ref, *answer; double score; } c[] = {
+	static const struct {
+		enum eval_metric metric;
+		const char *ref, *answer;
+		double score;
+	} c[] = {
 		{ METRIC_F1, "1874", "1874 by 1874", 2 * 1.0 / 4 },
 		{ METRIC_F1, "The Old Mill", "an old mill.", 1 },
 		{ METRIC_F1, "it's red red", "Its RED, blue", 2 * 2.0 / 6 },
@@ -133,8 +140,9 @@ TEST(published_metrics)
 	};
 
 	for (size_t i = 0; i < sizeof c / sizeof *c; i++)
-		CHECK_MSG(fabs(published(c[i].metric, c[i].ref, c[i].answer) - c[i].score) < 1e-12, "metric %d of '%s' against '%s': %g, expected %g", c[i].metric,
-		          c[i].answer, c[i].ref, published(c[i].metric, c[i].ref, c[i].answer), c[i].score);
+		CHECK_MSG(fabs(published(c[i].metric, c[i].ref, c[i].answer) - c[i].score) < 1e-12,
+		          "metric %d of '%s' against '%s': %g, expected %g", c[i].metric, c[i].answer, c[i].ref,
+		          published(c[i].metric, c[i].ref, c[i].answer), c[i].score);
 }
 
 static int give(struct given *g, const char *text, struct err *e)
@@ -158,12 +166,17 @@ static int give(struct given *g, const char *text, struct err *e)
 TEST(prompts_of_files)
 {
 	static const char *const bad[][2] = {
-		{ "", "no record" }, { "nonsense\n", "line 1: it is no JSON" }, { "\n[1]\n", "record 1: it is no object" }, { "{\"prompt\":\"x\"}", "none of the records" },
+		{ "", "no record" },
+		{ "nonsense\n", "line 1: it is no JSON" },
+		{ "\n[1]\n", "record 1: it is no object" },
+		{ "{\"prompt\":\"x\"}", "none of the records" },
 		{ "{\"question\":\"q\",\"choices\":[\"a\"],\"answer\":4}", "none of its choices" },
 		{ "{\"prompt\":\"x\",\"metric\":\"bleu\",\"answers\":[\"y\"]}", "none of all, any" },
 		{ "{\"prompt\":\"x\",\"metric\":\"any\",\"answers\":[]}", "no answers" },
-		{ "{\"question\":\"q\",\"answer\":\"#### 1\"}\n{\"prompt\":\"x\",\"reference_output\":\"y\"}", "line 2: task 'given' has records of another kind" },
-		{ "{\"context\":\"c\",\"input\":\"i\",\"answers\":[\"a\"],\"dataset\":\"dureader\"}", "'dureader' is none that weir can score" },
+		{ "{\"question\":\"q\",\"answer\":\"#### 1\"}\n{\"prompt\":\"x\",\"reference_output\":\"y\"}",
+		  "line 2: task 'given' has records of another kind" },
+		{ "{\"context\":\"c\",\"input\":\"i\",\"answers\":[\"a\"],\"dataset\":\"dureader\"}",
+		  "'dureader' is none that weir can score" },
 	};
 	struct given g;
 	struct err e;
@@ -172,27 +185,36 @@ TEST(prompts_of_files)
 
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
 		CHECK_MSG(give(&g, bad[i][0], &e) < 0 && strstr(e.msg, bad[i][1]), "%s: %s", bad[i][0], e.msg);
-	CHECK_MSG(!give(&g, "{\"question\":\"one and one\",\"answer\":\"2\\n#### 2\"}\n\n"
-	                "{\"question\":\"Which?\",\"choices\":[\"air\",\"iron\"],\"answer\":\"B\",\"subject\":\"x\",\"task\":\"stem\"}\n"
-	                "{\"context\":\"Some text.\",\"input\":\"Who?\",\"answers\":[\"I\",\"we\"],\"dataset\":\"musique_e\"}\n"
-	                "{\"context\":\"x\",\"input\":\"y\",\"answers\":[\"z\"],\"dataset\":\"lsht\"}\n"
-	                "{\"prompt\":\"\u00e9\u00e9\u00e9\u00e9\u00e9\u00e9\u00e9\u00e9\u00e9\u00e9\",\"answers\":\"a\",\"metric\":\"f1\",\"task\":\"own\",\"max_tokens\":7,\"head\":\"So:\"}\n"
-	                "{\"prompt\":\"Copy.\",\"reference_output\":\"a b\\n\\nc d\\n\",\"task\":\"rows\"}\n", &e), "%s", e.msg);
+	CHECK_MSG(
+		!give(&g,
+	              "{\"question\":\"one and one\",\"answer\":\"2\\n#### 2\"}\n\n"
+	              "{\"question\":\"Which?\",\"choices\":[\"air\",\"iron\"],\"answer\":\"B\",\"subject\":\"x\",\"task\":\"stem\"}\n"
+	              "{\"context\":\"Some text.\",\"input\":\"Who?\",\"answers\":[\"I\",\"we\"],\"dataset\":\"musique_e\"}\n"
+	              "{\"context\":\"x\",\"input\":\"y\",\"answers\":[\"z\"],\"dataset\":\"lsht\"}\n"
+	              "{\"prompt\":\"\u00e9\u00e9\u00e9\u00e9\u00e9\u00e9\u00e9\u00e9\u00e9\u00e9\",\"answers\":\"a\",\"metric\":\"f1\",\"task\":\"own\",\"max_tokens\":7,\"head\":\"So:\"}\n"
+	              "{\"prompt\":\"Copy.\",\"reference_output\":\"a b\\n\\nc d\\n\",\"task\":\"rows\"}\n",
+	              &e),
+		"%s", e.msg);
 	CHECK(g.n == 5 && g.left_out == 1 && !strcmp(g.left_out_name, "lsht"));
-	CHECK(g.task[0].metric == METRIC_NUMBER && g.task[1].metric == METRIC_CHOICE && g.task[2].metric == METRIC_F1 && g.task[2].gen == 32);
-	CHECK(!strcmp(g.task[0].name, "given") && !strcmp(g.task[1].name, "stem") && !strcmp(g.task[2].name, "musique_e"));
+	CHECK(g.task[0].metric == METRIC_NUMBER && g.task[1].metric == METRIC_CHOICE && g.task[2].metric == METRIC_F1 &&
+	      g.task[2].gen == 32);
+	CHECK(!strcmp(g.task[0].name, "given") && !strcmp(g.task[1].name, "stem") &&
+	      !strcmp(g.task[2].name, "musique_e"));
 	m.set = g.task[2].set;
-	CHECK(!given_build(&m, rng_for(1, "x", 1, 1), 99, 100, 0, &s, &e) && strstr(s.prompt.p, "\n\nSome text.\n\n") && strstr(s.prompt.p, "Question: Who?") && s.ref.n == 2);
+	CHECK(!given_build(&m, rng_for(1, "x", 1, 1), 99, 100, 0, &s, &e) && strstr(s.prompt.p, "\n\nSome text.\n\n") &&
+	      strstr(s.prompt.p, "Question: Who?") && s.ref.n == 2);
 	sample_free(&s);
 	/* The middle goes, and no character is cut. */
 	m.set = g.task[3].set;
 	for (int32_t units = 0; units <= 20; units++) {
 		CHECK(!given_build(&m, rng_for(1, "x", 1, 1), units, 21, 0, &s, &e) && !strcmp(s.head.p, "So:"));
-		CHECK_MSG(s.prompt.n % 2 == 0 && (int32_t)s.prompt.n >= units - 2 && (int32_t)s.prompt.n <= units + 2, "%d units: %zu bytes", units, s.prompt.n);
+		CHECK_MSG(s.prompt.n % 2 == 0 && (int32_t)s.prompt.n >= units - 2 && (int32_t)s.prompt.n <= units + 2,
+		          "%d units: %zu bytes", units, s.prompt.n);
 		sample_free(&s);
 	}
 	m.set = g.task[4].set;
-	CHECK(!given_build(&m, rng_for(1, "x", 1, 1), 20, 21, 0, &s, &e) && s.ref.n == 2 && !strcmp(s.ref.w[1], "c d") && g.task[4].gen > 32);
+	CHECK(!given_build(&m, rng_for(1, "x", 1, 1), 20, 21, 0, &s, &e) && s.ref.n == 2 &&
+	      !strcmp(s.ref.w[1], "c d") && g.task[4].gen > 32);
 	sample_free(&s);
 	given_free(&g);
 }
@@ -233,7 +255,8 @@ TEST(rows_of_a_policy_text)
 
 TEST(json_is_read)
 {
-	static const char text[] = " { \"a\" : [1, \"x\\u00e9\\ud83d\\ude00\\n\", {\"b\":[]}, true], \"c\":{\"d\":\"e\"} , \"f\":\"\"}";
+	static const char text[] =
+		" { \"a\" : [1, \"x\\u00e9\\ud83d\\ude00\\n\", {\"b\":[]}, true], \"c\":{\"d\":\"e\"} , \"f\":\"\"}";
 	struct jv root = jv_parse(text, strlen(text)), it = { NULL, NULL };
 	struct str s = { 0 };
 	int n = 0;
@@ -274,7 +297,7 @@ TEST(broken_json_does_no_harm)
 		char *part = malloc(cut ? cut : 1);
 		memcpy(part, text, cut);
 		CHECK(walk(jv_parse(part, cut), 0) < 1000);
-		for (size_t k = 0; cut && k < sizeof bytes; k++) {   /* the NUL, too */
+		for (size_t k = 0; cut && k < sizeof bytes; k++) { /* the NUL, too */
 			char was = part[cut - 1];
 			part[cut - 1] = bytes[k];
 			CHECK(walk(jv_parse(part, cut), 0) < 1000);
@@ -322,7 +345,7 @@ TEST(folder_gives_essays_and_questions)
 	CHECK_MSG(corpus_load(&m, test_shared("data/ruler"), &e) == 0, "%s", e.msg);
 	CHECK(m.sentence.n > 5000);
 	CHECK(!strstr(m.essay.p, "  ") && !strchr(m.essay.p, '\n'));
-	CHECK_INT(m.hotpot.n, HOTPOT);   /* of 250: the others lack a document that supports their answer */
+	CHECK_INT(m.hotpot.n, HOTPOT); /* of 250: the others lack a document that supports their answer */
 	CHECK(m.squad.n > 300 && m.squad.doc.n > 100);
 	/* Every answer stands in its paragraph; of HotpotQA those that are not yes or no. */
 	for (size_t i = 0; i < m.squad.n; i++) {
@@ -434,7 +457,8 @@ TEST(a_needle_lies_where_it_is_asked_for)
 			const char *needle, *text, *end;
 			double at;
 
-			CHECK_MSG(t->build(&m[h], rng_for(42, t->name, 4096, i), 400, 4096, i, &s, &e) == 0, "%s", e.msg);
+			CHECK_MSG(t->build(&m[h], rng_for(42, t->name, 4096, i), 400, 4096, i, &s, &e) == 0, "%s",
+			          e.msg);
 			CHECK(s.depth == i / 10.0);
 			CHECK_INT(s.ref.n, 1);
 			CHECK_INT(count(s.prompt.p, s.ref.w[0]), 1);
@@ -494,7 +518,7 @@ TEST(keys_and_values_by_task)
 		}
 		build(&m, "vt", 60, 2048, i, &s);
 		CHECK_INT(s.ref.n, 5);
-		CHECK_INT(count(s.prompt.p, "VAR "), 2 * 9);   /* the solved example and the question */
+		CHECK_INT(count(s.prompt.p, "VAR "), 2 * 9); /* the solved example and the question */
 		for (size_t k = 0; k < s.ref.n; k++)
 			CHECK_INT(count(s.prompt.p, s.ref.w[k]), k + 1 < s.ref.n ? 2 : 1);
 		sample_free(&s);
@@ -522,7 +546,10 @@ TEST(variables_form_one_chain)
 
 TEST(common_and_frequent_words_are_counted_right)
 {
-	static const struct { int32_t len; int often, rarely, example; } size[] = { { 2048, 6, 1, 3 }, { 4096, 30, 3, 10 } };
+	static const struct {
+		int32_t len;
+		int often, rarely, example;
+	} size[] = { { 2048, 6, 1, 3 }, { 4096, 30, 3, 10 } };
 	struct corpus m;
 	struct err e = { 0 };
 	struct sample s;
@@ -541,7 +568,7 @@ TEST(common_and_frequent_words_are_counted_right)
 			snprintf(what, sizeof what, ". %s ", s.ref.w[k]);
 			CHECK_INT(count(second, what), size[i].often);
 		}
-		for (int k = 1; ; k++) {
+		for (int k = 1;; k++) {
 			snprintf(what, sizeof what, "%d. ", k);
 			if (!strstr(second, what))
 				break;
@@ -552,7 +579,7 @@ TEST(common_and_frequent_words_are_counted_right)
 	}
 	build(&m, "fwe", 1000, 4096, 1, &s);
 	CHECK_INT(s.ref.n, 3);
-	for (int k = 0; k < 3; k++)   /* 1000 / zeta(2) / 4, 9, 16 */
+	for (int k = 0; k < 3; k++) /* 1000 / zeta(2) / 4, 9, 16 */
 		CHECK_INT(count(s.prompt.p, s.ref.w[k]), (int)(1000 / 1.6449340668482264 / ((k + 2) * (k + 2))));
 	sample_free(&s);
 	corpus_free(&m);
@@ -691,13 +718,13 @@ TEST(pieces_are_kept_and_found)
 	struct err e = { 0 };
 
 	CHECK_MSG(checkpoint_open(&p, &o, &e) == 0, "%s", e.msg);
-	CHECK(checkpoint_open(&second, &o, &e) < 0);   /* two at once would tear each other's lines away */
+	CHECK(checkpoint_open(&second, &o, &e) < 0); /* two at once would tear each other's lines away */
 	CHECK(strstr(e.msg, "another run"));
 	for (int i = 0; i < 300; i++) {
 		snprintf(what, sizeof what, "{\"task\":\"x\",\"sample\":%d}", i * 7 % 300);
 		put_score(&p, what, i * 7 % 300);
 	}
-	put_score(&p, "{\"task\":\"x\",\"sample\":5}", 0.5);   /* measured anew: this counts */
+	put_score(&p, "{\"task\":\"x\",\"sample\":5}", 0.5); /* measured anew: this counts */
 	CHECK(known_score(&p, "{\"task\":\"x\",\"sample\":5}") == -1);
 	checkpoint_close(&p);
 	CHECK_MSG(checkpoint_open(&p, &o, &e) == 0, "%s", e.msg);
@@ -736,7 +763,7 @@ TEST(pieces_of_a_torn_file)
 		size_t left;
 
 		o.resume = file_of(path, text, cut);
-		if (cut > 0 && cut < strlen("{\"weir\":\"eval\",\"piece\":")) {   /* too little to know whose it is */
+		if (cut > 0 && cut < strlen("{\"weir\":\"eval\",\"piece\":")) { /* too little to know whose it is */
 			CHECK(checkpoint_open(&p, &o, &why) < 0);
 			free(test_read(path, &left));
 			CHECK_INT(left, cut);
@@ -762,9 +789,16 @@ TEST(pieces_of_a_torn_file)
 TEST(files_of_others_are_refused_and_left_alone)
 {
 	static const char *const foreign[] = {
-		"hello", "hello\n", "\n", "{\"task\":\"ppl\"}\n", "{\"weir\":\"eval\",\"piece\":1}\n", "{\"weir\":\"eval\",\"piece\":{}}\n",
-		"{\"weir\":\"eval\",\"piece\":{},\"result\":3}\n", "{\"weir\":\"eval\",\"piece\":{},\"result\":{}\n",
-		"{\"weir\":\"eval\",\"piece\":{},\"result\":{}}\n\nnotes\n", "{\"weir\":\"eval\",\"piece\":{},\"result\":{}} x}\n",
+		"hello",
+		"hello\n",
+		"\n",
+		"{\"task\":\"ppl\"}\n",
+		"{\"weir\":\"eval\",\"piece\":1}\n",
+		"{\"weir\":\"eval\",\"piece\":{}}\n",
+		"{\"weir\":\"eval\",\"piece\":{},\"result\":3}\n",
+		"{\"weir\":\"eval\",\"piece\":{},\"result\":{}\n",
+		"{\"weir\":\"eval\",\"piece\":{},\"result\":{}}\n\nnotes\n",
+		"{\"weir\":\"eval\",\"piece\":{},\"result\":{}} x}\n",
 		"{\"weir\":\"eval\",\"piece\":{},\"result\":{}}\nnotes\nand more",
 	};
 
@@ -802,9 +836,12 @@ TEST(prompts_are_as_long_as_they_may_be)
 			size_t unit = strncmp(t->name, "qa", 2) ? !strncmp(t->name, "niah", 4) ? 160 : 40 : 800;
 
 			for (int32_t len = 1500; len <= 3000; len += 1500) {
-				CHECK_MSG(task_fit(engine, t, &m, 42, len, 3, &s, &out, &e) == 0, "%s: %s", t->name, e.msg);
-				CHECK_MSG(out.n + (size_t)t->gen <= (size_t)len && out.n + (size_t)t->gen + unit > (size_t)len,
-				          "%s: %zu tokens and %d for the answer, wanted %d", t->name, out.n, t->gen, len);
+				CHECK_MSG(task_fit(engine, t, &m, 42, len, 3, &s, &out, &e) == 0, "%s: %s", t->name,
+				          e.msg);
+				CHECK_MSG(out.n + (size_t)t->gen <= (size_t)len &&
+				                  out.n + (size_t)t->gen + unit > (size_t)len,
+				          "%s: %zu tokens and %d for the answer, wanted %d", t->name, out.n, t->gen,
+				          len);
 			}
 			CHECK(task_fit(engine, t, &m, 42, 64, 3, &s, &out, &e) < 0);
 			sample_free(&s);
@@ -825,36 +862,53 @@ static void keep_sum(int32_t pos, const float *logits, void *ud)
 /* One policy after another over one reading gives what each gives alone. */
 TEST(policies_that_follow_each_other_give_what_each_gives_alone)
 {
-	static const char *const kv[] = { "full", "sift:k=48", "snapkv:k=48,window=32", "full", "quest:k=64", "h2o:k=48", "refresh:k=48",
-	                                  "h2o+:k=80", "recycled:k=48,stride=3", "sift:k=40,bits=4,every=2", "snapkv:k=48,window=1" };
+	static const char *const kv[] = { "full",
+		                          "sift:k=48",
+		                          "snapkv:k=48,window=32",
+		                          "full",
+		                          "quest:k=64",
+		                          "h2o:k=48",
+		                          "refresh:k=48",
+		                          "h2o+:k=80",
+		                          "recycled:k=48,stride=3",
+		                          "sift:k=40,bits=4,every=2",
+		                          "snapkv:k=48,window=1" };
 	enum { N = sizeof kv / sizeof *kv, READ = 400, STEPS = 24 };
 	struct engine *engine;
 	struct timeline *shared = NULL;
 	struct err e = { 0 };
 	int32_t id[READ + STEPS];
 
-	if (engine_open(&engine, &(struct engine_options){ .model_path = test_file("tests/vectors/stories260K/stories260K-q8_0.gguf"),
-	                                                   .threads = 2 }, &e))
+	if (engine_open(&engine,
+	                &(struct engine_options){ .model_path =
+	                                                  test_file("tests/vectors/stories260K/stories260K-q8_0.gguf"),
+	                                          .threads = 2 },
+	                &e))
 		test_skip("cannot open the story model: %s", e.msg);
 	for (int i = 0; i < READ + STEPS; i++)
 		id[i] = 3 + (int32_t)(test_rand() % 500);
-	CHECK(timeline_open(&shared, engine, &(struct timeline_options){ .ctx = 512, .kv = kv[0], .batch = 128 }, &e) == 0);
+	CHECK(timeline_open(&shared, engine, &(struct timeline_options){ .ctx = 512, .kv = kv[0], .batch = 128 }, &e) ==
+	      0);
 	for (int k = 0; k < N; k++) {
 		struct timeline *alone = NULL;
 		double sum[2] = { 0, 0 };
 		int32_t reused;
 
-		CHECK_MSG(timeline_open(&alone, engine, &(struct timeline_options){ .ctx = 512, .kv = kv[k], .batch = 128 }, &e) == 0,
+		CHECK_MSG(timeline_open(&alone, engine,
+		                        &(struct timeline_options){ .ctx = 512, .kv = kv[k], .batch = 128 }, &e) == 0,
 		          "%s: %s", kv[k], e.msg);
 		CHECK_MSG(timeline_sync(alone, id, READ, NULL, NULL, &e) == 0, "%s: %s", kv[k], e.msg);
-		CHECK_MSG(timeline_extend(alone, id + READ, STEPS, 1, keep_sum, &sum[0], &e) == 0, "%s: %s", kv[k], e.msg);
+		CHECK_MSG(timeline_extend(alone, id + READ, STEPS, 1, keep_sum, &sum[0], &e) == 0, "%s: %s", kv[k],
+		          e.msg);
 		if (k)
 			CHECK_MSG(timeline_switch_kv(shared, kv[k], &e) == 0, "%s: %s", kv[k], e.msg);
 		CHECK(!k || !timeline_logits(shared));
 		reused = timeline_sync(shared, id, READ, NULL, NULL, &e);
-		CHECK_MSG(reused >= (!k || !strncmp(kv[k], "h2o:", 4) ? 0 : READ - 128), "%s: %d reused, %s", kv[k], reused, e.msg);
+		CHECK_MSG(reused >= (!k || !strncmp(kv[k], "h2o:", 4) ? 0 : READ - 128), "%s: %d reused, %s", kv[k],
+		          reused, e.msg);
 		CHECK(timeline_logits(shared) != NULL);
-		CHECK_MSG(timeline_extend(shared, id + READ, STEPS, 1, keep_sum, &sum[1], &e) == 0, "%s: %s", kv[k], e.msg);
+		CHECK_MSG(timeline_extend(shared, id + READ, STEPS, 1, keep_sum, &sum[1], &e) == 0, "%s: %s", kv[k],
+		          e.msg);
 		CHECK_MSG(sum[0] == sum[1], "%s: %.17g after others, %.17g alone", kv[k], sum[1], sum[0]);
 		timeline_close(alone);
 	}
@@ -864,19 +918,29 @@ TEST(policies_that_follow_each_other_give_what_each_gives_alone)
 	engine_close(engine);
 }
 
-/* A sample after another one with the same beginning gives what it gives alone, when the cache was emptied: where a run was
- * stopped does not show. */
+/* A sample after another one with the same beginning gives what it gives alone, when the cache was emptied: where a run
+ * was stopped does not show. */
 TEST(texts_that_follow_each_other_give_what_each_gives_alone)
 {
-	static const char *const kv[] = { "full", "sink:size=96,stride=32", "cascade:size=128,stride=32", "h2o:k=48", "snapkv:k=48", "quest:k=64",
-	                                  "refresh:k=48", "sift:k=48", "streaming++:size=60,stride=40" };
+	static const char *const kv[] = { "full",
+		                          "sink:size=96,stride=32",
+		                          "cascade:size=128,stride=32",
+		                          "h2o:k=48",
+		                          "snapkv:k=48",
+		                          "quest:k=64",
+		                          "refresh:k=48",
+		                          "sift:k=48",
+		                          "streaming++:size=60,stride=40" };
 	enum { READ = 300, STEPS = 12, SAME = 37 };
 	struct engine *engine;
 	struct err e = { 0 };
 	int32_t id[2][READ + STEPS];
 
-	if (engine_open(&engine, &(struct engine_options){ .model_path = test_file("tests/vectors/stories260K/stories260K-q8_0.gguf"),
-	                                                   .threads = 2 }, &e))
+	if (engine_open(&engine,
+	                &(struct engine_options){ .model_path =
+	                                                  test_file("tests/vectors/stories260K/stories260K-q8_0.gguf"),
+	                                          .threads = 2 },
+	                &e))
 		test_skip("cannot open the story model: %s", e.msg);
 	for (int i = 0; i < READ + STEPS; i++) {
 		id[0][i] = 3 + (int32_t)(test_rand() % 500);
@@ -888,13 +952,17 @@ TEST(texts_that_follow_each_other_give_what_each_gives_alone)
 		for (int after = 0; after < 2; after++) {
 			struct timeline *t = NULL;
 
-			CHECK_MSG(timeline_open(&t, engine, &(struct timeline_options){ .ctx = 512, .kv = kv[k], .batch = 128 }, &e) == 0, "%s: %s",
-			          kv[k], e.msg);
+			CHECK_MSG(timeline_open(&t, engine,
+			                        &(struct timeline_options){ .ctx = 512, .kv = kv[k], .batch = 128 },
+			                        &e) == 0,
+			          "%s: %s", kv[k], e.msg);
 			for (int text = !after; text < 2; text++) {
 				sum[after] = 0;
 				CHECK_INT(timeline_sync(t, id[text], 0, NULL, NULL, &e), 0);
-				CHECK_MSG(timeline_sync(t, id[text], READ, NULL, NULL, &e) >= 0, "%s: %s", kv[k], e.msg);
-				CHECK_MSG(timeline_extend(t, id[text] + READ, STEPS, 1, keep_sum, &sum[after], &e) == 0, "%s: %s", kv[k], e.msg);
+				CHECK_MSG(timeline_sync(t, id[text], READ, NULL, NULL, &e) >= 0, "%s: %s", kv[k],
+				          e.msg);
+				CHECK_MSG(timeline_extend(t, id[text] + READ, STEPS, 1, keep_sum, &sum[after], &e) == 0,
+				          "%s: %s", kv[k], e.msg);
 			}
 			timeline_close(t);
 		}
@@ -914,12 +982,17 @@ TEST(guesses_stand_below_the_oracle)
 	struct err e = { 0 };
 	int32_t id[READ + STEPS];
 
-	if (engine_open(&engine, &(struct engine_options){ .model_path = test_file("tests/vectors/stories260K/stories260K-q8_0.gguf"),
-	                                                   .threads = 2 }, &e))
+	if (engine_open(&engine,
+	                &(struct engine_options){ .model_path =
+	                                                  test_file("tests/vectors/stories260K/stories260K-q8_0.gguf"),
+	                                          .threads = 2 },
+	                &e))
 		test_skip("cannot open the story model: %s", e.msg);
 	for (int i = 0; i < READ + STEPS; i++)
 		id[i] = 3 + (int32_t)(test_rand() % 60);
-	CHECK_MSG(timeline_open(&t, engine, &(struct timeline_options){ .ctx = 512, .watch = watch, .n_watch = 3 }, &e) == 0, "%s", e.msg);
+	CHECK_MSG(timeline_open(&t, engine, &(struct timeline_options){ .ctx = 512, .watch = watch, .n_watch = 3 },
+	                        &e) == 0,
+	          "%s", e.msg);
 	for (int again = 0; again < 2; again++) {
 		CHECK(timeline_sync(t, id, READ, NULL, NULL, &e) >= 0);
 		CHECK(timeline_extend(t, id + READ, STEPS, 1, NULL, NULL, &e) == 0);
@@ -927,14 +1000,15 @@ TEST(guesses_stand_below_the_oracle)
 	for (int i = 0; i < 3; i++) {
 		CHECK_INT(timeline_recovery(t, i, &r), 0);
 		CHECK_INT(r.steps, 2 * STEPS);
-		CHECK_INT(r.guesses, 2 * (STEPS - 1));   /* the first token after reading has none before it */
+		CHECK_INT(r.guesses, 2 * (STEPS - 1)); /* the first token after reading has none before it */
 		if (i < 2) {
 			double n = (double)r.steps, g = (double)r.guesses;
-			CHECK_MSG(r.last_row / g < r.oracle / n + 0.01 && r.mean_row / g < r.oracle / n + 0.01, "oracle %.4f, last %.4f, mean %.4f",
-			          r.oracle / n, r.last_row / g, r.mean_row / g);
+			CHECK_MSG(r.last_row / g < r.oracle / n + 0.01 && r.mean_row / g < r.oracle / n + 0.01,
+			          "oracle %.4f, last %.4f, mean %.4f", r.oracle / n, r.last_row / g, r.mean_row / g);
 			CHECK(r.last_row / g > 32.0 / 400);
 		} else {
-			CHECK(fabs(r.last_row / (double)r.guesses - 1) < 1e-6 && fabs(r.mass / (double)r.steps - 1) < 1e-3);
+			CHECK(fabs(r.last_row / (double)r.guesses - 1) < 1e-6 &&
+			      fabs(r.mass / (double)r.steps - 1) < 1e-3);
 		}
 	}
 	timeline_close(t);
@@ -944,19 +1018,22 @@ TEST(guesses_stand_below_the_oracle)
 /* What a policy reads on average of a sequence of 1,000 tokens under the setting `value`. */
 static double reads(int kind, double value)
 {
-	static const double whole[] = { 0, 0.1, 2.0 / 30, 0.4 };   /* the share of steps and layers that read everything */
+	/* the share of steps and layers that read everything */
+	static const double whole[] = { 0, 0.1, 2.0 / 30, 0.4 };
 
 	if (kind == 4)
-		return value + 128;                                    /* the tokens generated since come on top */
+		return value + 128; /* the tokens generated since come on top */
 	if (kind == 5)
-		return floor(value / 16) * 16 - 7.5;                   /* whole pages, the last one half full */
+		return floor(value / 16) * 16 - 7.5; /* whole pages, the last one half full */
 	return whole[kind] * 1000 + (1 - whole[kind]) * value;
 }
 
 TEST(entries_are_fitted)
 {
 	struct entry_fit fit;
-	struct policy_list l = { .v = { "sift:k=1/8", "recycled", "h2o+", "recycled:stride=5", "snapkv:window=1", "quest", "streaming++" }, .n = 7 };
+	struct policy_list l = { .v = { "sift:k=1/8", "recycled", "h2o+", "recycled:stride=5", "snapkv:window=1",
+		                        "quest", "streaming++" },
+		                 .n = 7 };
 	struct err e = { 0 };
 	double got[7];
 	int changed = 1, rounds = 0;
@@ -974,7 +1051,8 @@ TEST(entries_are_fitted)
 	}
 	CHECK_MSG(!changed, "still not fitted after %d rounds", rounds);
 	for (int i = 0; i < 6; i++)
-		CHECK_MSG(i == 3 ? fit.one[i].whole == 400 : fabs(got[i] - 300) <= (i == 5 ? 4 : 3), "%s reads %.1f entries", l.v[i], got[i]);
+		CHECK_MSG(i == 3 ? fit.one[i].whole == 400 : fabs(got[i] - 300) <= (i == 5 ? 4 : 3),
+		          "%s reads %.1f entries", l.v[i], got[i]);
 	CHECK_STR(l.v[1], "recycled:k=222");
 	CHECK_STR(l.v[3], "recycled:k=300,stride=5");
 	entry_fit_free(&fit);
@@ -990,8 +1068,9 @@ TEST(entries_are_fitted)
 /* What a set recovers as it ages is counted by layer and age; queries are compared with those of the token before. */
 TEST(recovery_is_told_by_the_age_of_a_set)
 {
-	static const char *const watch[] = { "recycled:k=24,stride=5", "refresh:k=24,qc=1,s=2,dense=1", "refresh:k=24,s=-2", "h2o:k=24", "refresh:k=400",
-	                                     "sift:k=24,sample=200,dense=0" };
+	static const char *const watch[] = { "recycled:k=24,stride=5", "refresh:k=24,qc=1,s=2,dense=1",
+		                             "refresh:k=24,s=-2",      "h2o:k=24",
+		                             "refresh:k=400",          "sift:k=24,sample=200,dense=0" };
 	enum { READ = 300, STEPS = 20, N = sizeof watch / sizeof *watch };
 	struct engine *engine;
 	struct timeline *t = NULL;
@@ -1001,14 +1080,19 @@ TEST(recovery_is_told_by_the_age_of_a_set)
 	int32_t id[READ + STEPS], n_layer, n_head;
 	double cosine[64], mass = 0;
 
-	if (engine_open(&engine, &(struct engine_options){ .model_path = test_file("tests/vectors/stories260K/stories260K-q8_0.gguf"),
-	                                                   .threads = 2 }, &e))
+	if (engine_open(&engine,
+	                &(struct engine_options){ .model_path =
+	                                                  test_file("tests/vectors/stories260K/stories260K-q8_0.gguf"),
+	                                          .threads = 2 },
+	                &e))
 		test_skip("cannot open the story model: %s", e.msg);
 	n_layer = engine_info(engine)->n_layer;
 	n_head = engine_info(engine)->n_head;
 	for (int i = 0; i < READ + STEPS; i++)
 		id[i] = 3 + (int32_t)(test_rand() % 60);
-	CHECK_MSG(timeline_open(&t, engine, &(struct timeline_options){ .ctx = 512, .watch = watch, .n_watch = N }, &e) == 0, "%s", e.msg);
+	CHECK_MSG(timeline_open(&t, engine, &(struct timeline_options){ .ctx = 512, .watch = watch, .n_watch = N },
+	                        &e) == 0,
+	          "%s", e.msg);
 	CHECK(timeline_sync(t, id, READ, NULL, NULL, &e) >= 0);
 	CHECK(timeline_extend(t, id + READ, STEPS, 1, NULL, NULL, &e) == 0);
 	/* Every fifth token selects, and reads everything. */
@@ -1036,7 +1120,8 @@ TEST(recovery_is_told_by_the_age_of_a_set)
 	CHECK_MSG(fabs(mass - r.mass * n_layer) < 1e-6 * mass, "%g by ages, %g by tokens", mass, r.mass * n_layer);
 	/* A sample of all others, which are fewer than its most, recovers no more than there is. */
 	CHECK_INT(timeline_recovery(t, 5, &r), 0);
-	CHECK_MSG(r.mass <= r.oracle + 1e-3 * (double)r.steps, "%.4f recovered, oracle %.4f", r.mass / (double)r.steps, r.oracle / (double)r.steps);
+	CHECK_MSG(r.mass <= r.oracle + 1e-3 * (double)r.steps, "%.4f recovered, oracle %.4f", r.mass / (double)r.steps,
+	          r.oracle / (double)r.steps);
 	CHECK_INT(timeline_recovery_ages(t, 2, &ages), 0);
 	for (int a = 0; a < RECOVERY_AGES; a++)
 		CHECK_INT(ages.n[a], a >= 1 && a <= STEPS ? n_layer : 0);
@@ -1055,11 +1140,14 @@ TEST(recovery_is_told_by_the_age_of_a_set)
 	for (int i = 0; i < READ + STEPS; i++)
 		id[i] = 30;
 	timeline_close(t);
-	CHECK(timeline_open(&t, engine, &(struct timeline_options){ .ctx = 512, .watch = watch, .n_watch = 1 }, &e) == 0);
-	CHECK(timeline_sync(t, id, READ, NULL, NULL, &e) >= 0 && timeline_extend(t, id + READ, STEPS, 1, NULL, NULL, &e) == 0);
+	CHECK(timeline_open(&t, engine, &(struct timeline_options){ .ctx = 512, .watch = watch, .n_watch = 1 }, &e) ==
+	      0);
+	CHECK(timeline_sync(t, id, READ, NULL, NULL, &e) >= 0 &&
+	      timeline_extend(t, id + READ, STEPS, 1, NULL, NULL, &e) == 0);
 	CHECK_INT(timeline_query_cosine(t, 0, cosine), STEPS - 1);
 	for (int32_t h = 0; h < n_head; h++)
-		CHECK_MSG(fabs(cosine[h] / (STEPS - 1) - 1) < 1e-6, "head %d of the first layer: %g", (int)h, cosine[h] / (STEPS - 1));
+		CHECK_MSG(fabs(cosine[h] / (STEPS - 1) - 1) < 1e-6, "head %d of the first layer: %g", (int)h,
+		          cosine[h] / (STEPS - 1));
 	timeline_close(t);
 	engine_close(engine);
 }

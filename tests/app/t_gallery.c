@@ -1,6 +1,7 @@
-/* tests/app/t_gallery.c - every pane and dialog at four sizes (tests/gallery/NAME.keys, see play.h): each screen has text, a cursor within
- * it, and its last rows are whole.  `make gallery` (WEIR_GALLERY=FOLDER) draws them in all themes instead, with the default model, as
- * FOLDER/NAME-SIZE-THEME.svg: pictures are looked at before a change of the screen is committed. */
+/* tests/app/t_gallery.c - every pane and dialog at four sizes (tests/gallery/NAME.keys, see play.h): each screen has
+ * text, a cursor within it, and its last rows are whole. `make gallery` (WEIR_GALLERY=FOLDER) draws them in all themes
+ * instead, with the default model, as FOLDER/NAME-SIZE-THEME.svg: pictures are looked at before a change of the screen
+ * is committed. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -15,7 +16,7 @@
 
 static void write_picture(const struct grid *g, const char *name, const char *theme)
 {
-	struct str drawn = {0};
+	struct str drawn = { 0 };
 	char path[300];
 	FILE *f;
 
@@ -42,7 +43,9 @@ static void look(struct play *p, const char *name)
 
 static void tour(const char *name)
 {
-	static const struct { int w, h; } sizes[] = {{80, 24}, {120, 40}, {40, 12}, {20, 6}};
+	static const struct {
+		int w, h;
+	} sizes[] = { { 80, 24 }, { 120, 40 }, { 40, 12 }, { 20, 6 } };
 	int draws = getenv("WEIR_GALLERY") != NULL;
 	char keys[200];
 
@@ -52,14 +55,25 @@ static void tour(const char *name)
 	}
 	snprintf(keys, sizeof keys, "tests/gallery/%.100s.keys", name);
 	for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-		const char *const args[] = {"weir", "-m", draws ? test_model() : recite_model, "--temp", "0", "--color", "always", NULL};
-		struct play p = {.screen = look, .w = sizes[i].w, .h = sizes[i].h};
+		const char *const args[] = { "weir",   "-m", draws ? test_model() : recite_model,
+			                     "--temp", "0",  "--color",
+			                     "always", NULL };
+		struct play p = { .screen = look, .w = sizes[i].w, .h = sizes[i].h };
 
 		play_script(&p, keys, args, draws ? cpu_level_name[1] : "c");
 		str_free(&p.got);
 	}
 }
 
-TEST(start) { tour("start"); }
-TEST(talk) { tour("talk"); }
-TEST(outgrown) { tour("outgrown"); }
+TEST(start)
+{
+	tour("start");
+}
+TEST(talk)
+{
+	tour("talk");
+}
+TEST(outgrown)
+{
+	tour("outgrown");
+}

@@ -6,7 +6,7 @@
 
 TEST(members_have_commas_between_them)
 {
-	struct str s = {0}, list = {0};
+	struct str s = { 0 }, list = { 0 };
 
 	json_open(&s, NULL, '{');
 	json_string(&s, "a", "x{[,:");
@@ -35,16 +35,18 @@ TEST(members_have_commas_between_them)
 	str_clear(&list);
 	json_list(&s, "nothing", &list);
 	json_close(&s, '}');
-	CHECK_STR(s.p, "{\"a\":\"x{[,:\",\"n\":\"two\\\"lines\\n\",\"empty\":\"\",\"none\":null,\"i\":-9223372036854775808,"
-	               "\"u\":18446744073709551615,\"h\":\"0000000000000abc\",\"yes\":true,\"no\":false,\"null\":null,\"r\":0.500,"
-	               "\"o\":{},\"l\":[1,[],\"{\",2],\"list\":[0,1,2],\"nothing\":[]}");
+	CHECK_STR(
+		s.p,
+		"{\"a\":\"x{[,:\",\"n\":\"two\\\"lines\\n\",\"empty\":\"\",\"none\":null,\"i\":-9223372036854775808,"
+		"\"u\":18446744073709551615,\"h\":\"0000000000000abc\",\"yes\":true,\"no\":false,\"null\":null,\"r\":0.500,"
+		"\"o\":{},\"l\":[1,[],\"{\",2],\"list\":[0,1,2],\"nothing\":[]}");
 	str_free(&s);
 	str_free(&list);
 }
 
 TEST(what_json_lacks_is_null)
 {
-	struct str s = {0};
+	struct str s = { 0 };
 
 	json_open(&s, NULL, '[');
 	json_real(&s, NULL, NAN, "%.3f");
@@ -58,7 +60,7 @@ TEST(what_json_lacks_is_null)
 
 TEST(lines_begin_without_a_comma)
 {
-	struct str s = {0};
+	struct str s = { 0 };
 
 	for (int i = 0; i < 2; i++) {
 		json_open(&s, NULL, '{');
@@ -73,7 +75,7 @@ TEST(lines_begin_without_a_comma)
 TEST(what_is_written_is_read)
 {
 	static const char text[] = "quotes \" and \\ and\ttabs, \xe2\x82\xac";
-	struct str s = {0}, back = {0};
+	struct str s = { 0 }, back = { 0 };
 	struct jv root, inner;
 	double x;
 

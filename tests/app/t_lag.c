@@ -1,10 +1,10 @@
-/* tests/app/t_lag.c - the real program on a pseudo terminal with the default model: how soon a key is on the screen while an answer
- * streams, what the cache panel costs, what the program takes when nobody does anything.
+/* tests/app/t_lag.c - the real program on a pseudo terminal with the default model: how soon a key is on the screen
+ * while an answer streams, what the cache panel costs, what the program takes when nobody does anything.
  *
- * Time is counted from the write of the key to the moment at which its cell has arrived, whole frames only.  Cost of a token is
- * counted in processor time, which other programs on the machine disturb least, and as the program says it.  The figures are
- * notes; what is checked are bounds that hold on a busy machine, too.  WEIR is the program (default ./weir).  WEIR_SOAK measures
- * longer.
+ * Time is counted from the write of the key to the moment at which its cell has arrived, whole frames only. Cost of a
+ * token is counted in processor time, which other programs on the machine disturb least, and as the program says it.
+ * The figures are notes; what is checked are bounds that hold on a busy machine, too. WEIR is the program (default
+ * ./weir). WEIR_SOAK measures longer.
  *
  * Runs alone: it measures time. */
 #include "tests/lib/test.h"
@@ -52,7 +52,7 @@ static void child(const char *weir, const char *model, int master)
 static void started(void)
 {
 	const char *weir = getenv("WEIR"), *model = test_model();
-	struct winsize ws = {.ws_col = W, .ws_row = H};
+	struct winsize ws = { .ws_col = W, .ws_row = H };
 
 	weir = weir ? weir : "./weir";
 	if (access(weir, X_OK))
@@ -78,22 +78,23 @@ static void ended(void)
 	kill(p.pid, SIGTERM);
 	for (int i = 0; i < 1000 && waitpid(p.pid, NULL, WNOHANG) == 0; i++) {
 		char buf[4096];
-		struct pollfd wait = {.fd = p.master, .events = POLLIN};
+		struct pollfd wait = { .fd = p.master, .events = POLLIN };
 		if (poll(&wait, 1, 10) > 0 && read(p.master, buf, sizeof buf) <= 0)
-			nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+			nanosleep(&(struct timespec){ .tv_nsec = 10000000 }, NULL);
 	}
 	kill(p.pid, SIGKILL);
 	waitpid(p.pid, NULL, 0);
 	close(p.master);
 	vt_free(&p.vt);
 	snprintf(clean, sizeof clean, "rm -rf '%.60s'", p.home);
-	if (system(clean)) { /* a directory is left */ }
+	if (system(clean)) { /* a directory is left */
+	}
 }
 
 /* What has come, or comes within so many seconds. */
 static void take(double seconds)
 {
-	struct pollfd wait = {.fd = p.master, .events = POLLIN};
+	struct pollfd wait = { .fd = p.master, .events = POLLIN };
 	char buf[65536];
 	ssize_t n;
 
@@ -127,8 +128,14 @@ static const char *row(int y)
 	return text;
 }
 
-static int busy(void) { return !p.vt.frame && strstr(row(H - 1), "Stop") != NULL; }
-static int at_rest(void) { return !p.vt.frame && strstr(row(H - 1), "Help") && !strstr(row(H - 1), "Stop"); }
+static int busy(void)
+{
+	return !p.vt.frame && strstr(row(H - 1), "Stop") != NULL;
+}
+static int at_rest(void)
+{
+	return !p.vt.frame && strstr(row(H - 1), "Help") && !strstr(row(H - 1), "Stop");
+}
 
 static int wait_for(int (*is)(void), double seconds)
 {
@@ -148,7 +155,7 @@ static void send(const char *bytes)
 static void type(const char *text)
 {
 	for (; *text; text++) {
-		send((char[]){*text, 0});
+		send((char[]){ *text, 0 });
 		pass(0.004);
 	}
 	pass(0.05);
@@ -171,7 +178,7 @@ static int answering(void)
 		type("Write a very long story about a mill, a weir and a miller, with many chapters.");
 		send("\r");
 		if (wait_for(busy, 120))
-			pass(0.7);     /* beyond the reading of the question */
+			pass(0.7); /* beyond the reading of the question */
 	}
 	return busy();
 }
@@ -182,7 +189,7 @@ static int measure(int n, double *lag)
 	int done = 0, column = 0;
 
 	while (done < n && !p.ended && answering()) {
-		char letter[2] = {0};
+		char letter[2] = { 0 };
 		double at, until;
 		int x, y;
 
@@ -222,7 +229,7 @@ static void report(const char *what, double *lag, int n)
 		return;
 	test_note("%d keys while it answers, %s: p50 %.1f ms, p99 %.1f ms, at most %.1f ms", n, what, lag[n / 2] * 1e3,
 	          lag[n * 99 / 100] * 1e3, lag[n - 1] * 1e3);
-	CHECK(lag[n / 2] < 1 * test_patience());   /* one that the machine let wait is no fault */
+	CHECK(lag[n / 2] < 1 * test_patience()); /* one that the machine let wait is no fault */
 }
 
 /* Seconds of processor time of all threads of the program. */
@@ -234,7 +241,7 @@ static double taken(void)
 
 	snprintf(path, sizeof path, "/proc/%d/task", (int)p.pid);
 	dir = opendir(path);
-	for (struct dirent *e; dir && (e = readdir(dir)); ) {
+	for (struct dirent *e; dir && (e = readdir(dir));) {
 		FILE *f;
 		snprintf(path, sizeof path, "/proc/%d/task/%.20s/schedstat", (int)p.pid, e->d_name);
 		f = e->d_name[0] == '.' ? NULL : fopen(path, "r");
@@ -248,7 +255,8 @@ static double taken(void)
 	return sum;
 }
 
-/* Until the program takes next to no time any more: a pane over the transcript does not show when the answer is complete. */
+/* Until the program takes next to no time any more: a pane over the transcript does not show when the answer is
+ * complete. */
 static void until_quiet(double seconds)
 {
 	double until = now_seconds() + seconds, before = taken(), cpu;
@@ -281,7 +289,8 @@ TEST(keys_while_it_answers)
 		double seconds = long_run ? 10 : shown ? 1 : 3, before = taken(), took;
 		pass(seconds);
 		took = (taken() - before) / seconds;
-		test_note("nobody does anything, cache %s: %.2f %% of a processor", shown ? "shown" : "hidden", took * 100);
+		test_note("nobody does anything, cache %s: %.2f %% of a processor", shown ? "shown" : "hidden",
+		          took * 100);
 		CHECK(took < 0.05 * test_patience());
 		send("\033OQ");
 		pass(0.3);
@@ -291,16 +300,22 @@ TEST(keys_while_it_answers)
 }
 
 static const char *entered;
-static int is_written(void) { return !p.vt.frame && strstr(row(H - 2), entered) != NULL; }
+static int is_written(void)
+{
+	return !p.vt.frame && strstr(row(H - 2), entered) != NULL;
+}
 
 /* The line was taken, and from the same picture on the hints say whether something runs: nothing does. */
-static int taken_at_rest(void) { return at_rest() && row(H - 2)[0] == '>' && strspn(row(H - 2) + 1, " ") == W - 1; }
+static int taken_at_rest(void)
+{
+	return at_rest() && row(H - 2)[0] == '>' && strspn(row(H - 2) + 1, " ") == W - 1;
+}
 
 /* A line, once it is seen. */
 static void enter(const char *text)
 {
 	type(text);
-	entered = strlen(text) > 20 ? text + strlen(text) - 20 : text;   /* it fits into one row */
+	entered = strlen(text) > 20 ? text + strlen(text) - 20 : text; /* it fits into one row */
 	wait_for(is_written, 60);
 	send("\r");
 }
@@ -323,12 +338,15 @@ static int told(int *tokens, double *tps)
 }
 
 /* And no pane is over the answer and its figures. */
-static int told_at_rest(void) { return taken_at_rest() && told(&(int){0}, &(double){0}); }
+static int told_at_rest(void)
+{
+	return taken_at_rest() && told(&(int){ 0 }, &(double){ 0 });
+}
 
 TEST(the_panel_costs_little)
 {
-	static const char *const name[] = {"hidden", "bar", "full"};
-	static const char escape[] = "\033[27u";   /* with the next letter in one read it would be Alt otherwise */
+	static const char *const name[] = { "hidden", "bar", "full" };
+	static const char escape[] = "\033[27u"; /* with the next letter in one read it would be Alt otherwise */
 	int n = getenv("WEIR_SOAK") ? 300 : 40, rounds = getenv("WEIR_SOAK") ? ROUNDS_SOAK : ROUNDS, whole = 1;
 	double cpu[3][ROUNDS_SOAK], tps[3][ROUNDS_SOAK];
 	char text[40];
@@ -369,14 +387,15 @@ TEST(the_panel_costs_little)
 		}
 	CHECK_MSG(whole, "an answer is missing: %s", row(H - 4));
 	for (int how = 0; how < 3 && whole; how++) {
-		double cost = middle(cpu[how], rounds), speed = middle(tps[how], rounds);   /* sorted from here on */
+		double cost = middle(cpu[how], rounds), speed = middle(tps[how], rounds); /* sorted from here on */
 		test_note("cache %s: %.2f ms of processor time a token, %.1f t/s "
 		          "(medians of %d answers of %d tokens; at best %.2f ms, %.1f t/s)",
 		          name[how], cost * 1e3, speed, rounds, n, cpu[how][0] * 1e3, tps[how][rounds - 1]);
-		/* Sorted, too: the best answers, which other programs disturbed least.  They disturb those all the same: threads that wait for one
-		 * another take time of the processor. */
-		CHECK_MSG(cpu[how][0] < 3 * cpu[0][0] + 2e-3, "cache %s: %.2f ms of processor time a token, hidden %.2f", name[how],
-		          cpu[how][0] * 1e3, cpu[0][0] * 1e3);
+		/* Sorted, too: the best answers, which other programs disturbed least. They disturb those all the same:
+		 * threads that wait for one another take time of the processor. */
+		CHECK_MSG(cpu[how][0] < 3 * cpu[0][0] + 2e-3,
+		          "cache %s: %.2f ms of processor time a token, hidden %.2f", name[how], cpu[how][0] * 1e3,
+		          cpu[0][0] * 1e3);
 	}
 	ended();
 }

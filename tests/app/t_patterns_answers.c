@@ -1,5 +1,5 @@
-/* tests/app/t_patterns_answers.c - parsers of servers' answers, reasoning and the passages of documents over repeating patterns take time in
- * proportion to the text (tests/lib/patterns.h). */
+/* tests/app/t_patterns_answers.c - parsers of servers' answers, reasoning and the passages of documents over repeating
+ * patterns take time in proportion to the text (tests/lib/patterns.h). */
 #include "app/conversation/conversation.h"
 #include "app/retrieval/retrieval.h"
 #include "app/remote/remote.h"
@@ -23,7 +23,7 @@ static void pass_passages(const char *p, size_t n)
 
 static int on_event(const char *data, size_t n, void *ud, struct err *e)
 {
-	struct chunk c = {.fault = 0};
+	struct chunk c = { .fault = 0 };
 
 	(void)ud, (void)e;
 	chunk_clear(&c);
@@ -34,7 +34,7 @@ static int on_event(const char *data, size_t n, void *ud, struct err *e)
 
 static void pass_events(const char *p, size_t n)
 {
-	struct sse s = {0};
+	struct sse s = { 0 };
 	struct err e;
 
 	for (size_t i = 0; i < n; i += 1000)
@@ -46,8 +46,8 @@ static void pass_events(const char *p, size_t n)
 
 static void walk_json(struct jv v)
 {
-	struct jv it = {0}, key;
-	struct str s = {0};
+	struct jv it = { 0 }, key;
+	struct str s = { 0 };
 	double number;
 
 	while (jv_next(v, &it, &key)) {
@@ -65,9 +65,18 @@ static void pass_json(const char *p, size_t n)
 	static struct str s;
 
 	for (int i = 0; i < 4; i++) {
-		struct chunk c = {.fault = 0};
+		struct chunk c = { .fault = 0 };
 
-		wrap(&s, i == 0 ? "[" : i == 1 ? "{\"a\":[" : i == 2 ? "{\"choices\":[{\"delta\":{\"content\":\"" : "", p, n, 0, i == 0 ? "1]" : i == 1 ? "1]}" : i == 2 ? "\"}}]}" : "");
+		wrap(&s,
+		     i == 0   ? "["
+		     : i == 1 ? "{\"a\":["
+		     : i == 2 ? "{\"choices\":[{\"delta\":{\"content\":\""
+		              : "",
+		     p, n, 0,
+		     i == 0   ? "1]"
+		     : i == 1 ? "1]}"
+		     : i == 2 ? "\"}}]}"
+		              : "");
 		json_valid(s.p, s.n);
 		walk_json(jv_parse(s.p, s.n));
 		chunk_clear(&c);
@@ -79,7 +88,7 @@ static void pass_json(const char *p, size_t n)
 static void pass_reasoning(const char *p, size_t n)
 {
 	static struct str out;
-	struct reasoning r = {.first = 0};
+	struct reasoning r = { .first = 0 };
 
 	str_clear(&out);
 	for (size_t i = 0; i < n; i += 5)
@@ -93,10 +102,10 @@ static void pass_reasoning(const char *p, size_t n)
 }
 
 static const struct pass passes[] = {
-	{"passages by tokens", pass_passages, 2},
-	{"events of a server", pass_events, 2},
-	{"JSON", pass_json, 2},
-	{"reasoning", pass_reasoning, 2},
+	{ "passages by tokens", pass_passages, 2 },
+	{ "events of a server", pass_events, 2 },
+	{ "JSON", pass_json, 2 },
+	{ "reasoning", pass_reasoning, 2 },
 };
 
 TEST(twice_the_text_takes_no_more_than_three_times_as_long)

@@ -67,7 +67,8 @@ static void check_png(const struct picture *p)
 	}
 	CHECK(ended && at == end && rows);
 	for (int32_t y = 0; rows && y < p->h; y++)
-		CHECK(!rows[(size_t)y * row] && !memcmp(rows + (size_t)y * row + 1, p->at + (size_t)y * (size_t)p->w, (size_t)p->w));
+		CHECK(!rows[(size_t)y * row] &&
+		      !memcmp(rows + (size_t)y * row + 1, p->at + (size_t)y * (size_t)p->w, (size_t)p->w));
 	str_free(&file);
 	free(rows);
 }
@@ -86,7 +87,8 @@ static struct picture picture_of(int32_t w, int32_t h)
 
 TEST(a_png_holds_what_was_drawn)
 {
-	static const int32_t size[][2] = { { 1, 1 }, { 2, 3 }, { 17, 5 }, { 300, 4 }, { 258, 9 }, { 1000, 60 }, { 40000, 3 } };
+	static const int32_t size[][2] = { { 1, 1 },   { 2, 3 },     { 17, 5 },   { 300, 4 },
+		                           { 258, 9 }, { 1000, 60 }, { 40000, 3 } };
 
 	for (size_t i = 0; i < sizeof size / sizeof *size; i++)
 		for (int kind = 0; kind < 4; kind++) {
@@ -95,8 +97,10 @@ TEST(a_png_holds_what_was_drawn)
 
 			/* One colour; noise; runs; rows that are alike. */
 			for (size_t k = 0; k < n && kind; k++)
-				p.at[k] = kind == 1 ? (uint8_t)test_rand() : kind == 2 ? (k && test_rand() % 40 ? p.at[k - 1] : (uint8_t)test_rand()) :
-				          k >= (size_t)p.w && test_rand() % 90 ? p.at[k - (size_t)p.w] : (uint8_t)test_rand();
+				p.at[k] = kind == 1   ? (uint8_t)test_rand()
+				          : kind == 2 ? (k && test_rand() % 40 ? p.at[k - 1] : (uint8_t)test_rand())
+				          : k >= (size_t)p.w && test_rand() % 90 ? p.at[k - (size_t)p.w]
+				                                                 : (uint8_t)test_rand();
 			check_png(&p);
 			picture_free(&p);
 		}
@@ -119,7 +123,7 @@ TEST(a_ppm_is_plain)
 	struct str file = { 0 };
 
 	picture_put(&p, 2, 1, 7);
-	picture_put(&p, 3, 1, 9);    /* outside: nothing */
+	picture_put(&p, 3, 1, 9); /* outside: nothing */
 	picture_put(&p, -1, 0, 9);
 	picture_put(&p, 0, 2, 9);
 	file_of(&p, "c.ppm", &file);
@@ -161,6 +165,7 @@ TEST(a_place_that_cannot_be_written_is_an_error)
 	struct picture p = picture_of(2, 2);
 	struct err e = { 0 };
 
-	CHECK(picture_write(&p, "/nowhere/at/all.png", &e) == -1 && e.code == ERR_FAIL && strstr(e.msg, "'/nowhere/at/all.png'"));
+	CHECK(picture_write(&p, "/nowhere/at/all.png", &e) == -1 && e.code == ERR_FAIL &&
+	      strstr(e.msg, "'/nowhere/at/all.png'"));
 	picture_free(&p);
 }

@@ -1,6 +1,6 @@
-/* tests/app/t_pictures.c - the pictures of the README and the manuals, with the default model: tests/pictures/NAME.svg must be, byte for
- * byte, what the program shows.  A picture is the one `screen` of NAME.keys (see play.h).
- * `make pictures` (WEIR_PICTURES=write) writes the files. */
+/* tests/app/t_pictures.c - the pictures of the README and the manuals, with the default model: tests/pictures/NAME.svg
+ * must be, byte for byte, what the program shows. A picture is the one `screen` of NAME.keys (see play.h). `make
+ * pictures` (WEIR_PICTURES=write) writes the files. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -18,7 +18,8 @@ static void draw(struct play *p, const char *about)
 	svg_draw(ui_draw(p->t->ui, now_seconds() + 60), "dusk", about, &p->got);
 }
 
-/* The same, with what weir says below an answer, but for the speed, which no two runs share: "[20 tokens, 23.6 t/s, context ...]". */
+/* The same, with what weir says below an answer, but for the speed, which no two runs share: "[20 tokens, 23.6 t/s,
+ * context ...]". */
 static void draw_with_notes(struct play *p, const char *about)
 {
 	static const char unit[] = " t/s, ";
@@ -40,7 +41,7 @@ static void draw_with_notes(struct play *p, const char *about)
 				continue;
 			memmove(row + from, row + x + n, ((size_t)g.w - x - n) * sizeof *row);
 			for (size_t i = (size_t)g.w - (x + n - from); i < (size_t)g.w; i++)
-				row[i] = (struct cell){.cp = ' ', .width = 1, .style = row[i].style};
+				row[i] = (struct cell){ .cp = ' ', .width = 1, .style = row[i].style };
 		}
 	}
 	svg_draw(&g, "dusk", about, &p->got);
@@ -71,7 +72,9 @@ static void compare(const char *path, const char *a, const char *b)
 		int na = (int)strcspn(a, "\n"), nb = (int)strcspn(b, "\n");
 
 		if (na != nb || memcmp(a, b, (size_t)na)) {
-			test_fail(path, line, "the program shows another picture (make pictures): expected |%.*s|, is |%.*s|", na, a, nb, b);
+			test_fail(path, line,
+			          "the program shows another picture (make pictures): expected |%.*s|, is |%.*s|", na,
+			          a, nb, b);
 			return;
 		}
 		a += na + (a[na] != 0);
@@ -99,8 +102,8 @@ static void check_or_write(const char *name, const struct str *drawn)
 
 static void picture_of_screen(const char *name)
 {
-	const char *const args[] = {"weir", "-m", test_model(), "--seed", "1", "-q", "--color", "always", NULL};
-	struct play p = {.screen = draw};
+	const char *const args[] = { "weir", "-m", test_model(), "--seed", "1", "-q", "--color", "always", NULL };
+	struct play p = { .screen = draw };
 	char keys[200];
 
 	skip_where_others();
@@ -110,14 +113,20 @@ static void picture_of_screen(const char *name)
 	str_free(&p.got);
 }
 
-TEST(chat) { picture_of_screen("chat"); }
-TEST(cache) { picture_of_screen("cache"); }
+TEST(chat)
+{
+	picture_of_screen("chat");
+}
+TEST(cache)
+{
+	picture_of_screen("cache");
+}
 
 /* With what weir says of itself, and with the settings that users have. */
 TEST(document)
 {
-	const char *const args[] = {"weir", "-m", test_model(), "--seed", "1", "--color", "always", NULL};
-	struct play p = {.screen = draw_with_notes};
+	const char *const args[] = { "weir", "-m", test_model(), "--seed", "1", "--color", "always", NULL };
+	struct play p = { .screen = draw_with_notes };
 
 	skip_where_others();
 	play_script(&p, "tests/pictures/document.keys", args, LEVEL);

@@ -1,4 +1,5 @@
-/* tests/app/t_quote.c - what a question brings along from the documents (app/retrieval/quote.c, documents.c; tests/lib/scene.h). */
+/* tests/app/t_quote.c - what a question brings along from the documents (app/retrieval/quote.c, documents.c;
+ * tests/lib/scene.h). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,16 +12,17 @@
 /* A text of 200 paragraphs, far too long for a context of 512. */
 static void write_towers(char *path, size_t n)
 {
-	static const char *const stone[] = {"granite", "marble", "slate", "basalt", "chalk"};
-	static const char *const name[] = {"heron", "otter", "badger", "falcon", "weasel", "marten", "curlew"};
+	static const char *const stone[] = { "granite", "marble", "slate", "basalt", "chalk" };
+	static const char *const name[] = { "heron", "otter", "badger", "falcon", "weasel", "marten", "curlew" };
 	FILE *f;
 
 	snprintf(path, n, "%s/towers.txt", home);
 	f = fopen(path, "w");
 	CHECK(f != NULL);
 	for (int i = 0; f && i < 200; i++)
-		fprintf(f, "Tower%d was built of %s by the brothers of the %s%d. It looks over the marshes and the road to the coast.\n\n", i, stone[i % 5],
-		        name[i % 7], i);
+		fprintf(f,
+		        "Tower%d was built of %s by the brothers of the %s%d. It looks over the marshes and the road to the coast.\n\n",
+		        i, stone[i % 5], name[i % 7], i);
 	if (f)
 		fclose(f);
 }
@@ -66,19 +68,27 @@ TEST(a_document_that_does_not_fit_is_searched)
 	do_line(&s, "Which brothers have built Tower93?");
 	CHECK_MSG(s.c.t.n_msg == 2, "%s%s", s.said.p ? s.said.p : "", s.errors.p ? s.errors.p : "");
 	/* The sources are shown, and the sentence stands beside the question, which is kept as it was typed. */
-	CHECK(has(&s.said, "[1] towers.txt, line 187: \"Tower93 was built of basalt by the brothers of the badger93.\""));
+	CHECK(has(&s.said,
+	          "[1] towers.txt, line 187: \"Tower93 was built of basalt by the brothers of the badger93.\""));
 	CHECK_STR(question_of(&s)->text.p, "Which brothers have built Tower93?");
-	CHECK(has(&question_of(&s)->context, "The document says: \"Tower93 was built of basalt by the brothers of the badger93.\""));
+	CHECK(has(&question_of(&s)->context,
+	          "The document says: \"Tower93 was built of basalt by the brothers of the badger93.\""));
 	close_scene(&s);
 }
 
-/* The sentence of a list's item is quoted without the item's mark, which is no word of it; a number that is one stays. */
+/* The sentence of a list's item is quoted without the item's mark, which is no word of it; a number that is one
+ * stays. */
 TEST(a_quoted_item_has_no_mark)
 {
-	static const struct { const char *line, *question, *says; } all[] = {
-		{"- Slugs are kept away with beer in a saucer.", "How are the slugs kept away?", "The document says: \"Slugs are kept away with beer in a saucer.\""},
-		{"12. The caretaker salts the steps in winter.", "Who salts the steps?", "The document says: \"The caretaker salts the steps in winter.\""},
-		{"2027 is the year of the harvest festival.", "Which year has the harvest festival?", "The document says: \"2027 is the year of the harvest festival.\""},
+	static const struct {
+		const char *line, *question, *says;
+	} all[] = {
+		{ "- Slugs are kept away with beer in a saucer.", "How are the slugs kept away?",
+		  "The document says: \"Slugs are kept away with beer in a saucer.\"" },
+		{ "12. The caretaker salts the steps in winter.", "Who salts the steps?",
+		  "The document says: \"The caretaker salts the steps in winter.\"" },
+		{ "2027 is the year of the harvest festival.", "Which year has the harvest festival?",
+		  "The document says: \"2027 is the year of the harvest festival.\"" },
 	};
 	char path[128], line[160];
 
@@ -94,7 +104,8 @@ TEST(a_quoted_item_has_no_mark)
 		do_line(&s, line);
 		s.c.t.rerank.tokens = -1;
 		do_line(&s, all[i].question);
-		CHECK_MSG(has(&question_of(&s)->context, all[i].says), "%s", question_of(&s)->context.p ? question_of(&s)->context.p : s.said.p);
+		CHECK_MSG(has(&question_of(&s)->context, all[i].says), "%s",
+		          question_of(&s)->context.p ? question_of(&s)->context.p : s.said.p);
 		close_scene(&s);
 	}
 }
@@ -103,20 +114,23 @@ TEST(a_quoted_item_has_no_mark)
 static int answer_begins(const struct scene *s, const char *text)
 {
 	const struct message *m = conversation_answer(&s->c.t);
-	size_t blank = m && m->text.n && m->text.p[0] == ' ';   /* of this vocabulary's first token */
+	size_t blank = m && m->text.n && m->text.p[0] == ' '; /* of this vocabulary's first token */
 
 	return m && m->text.n >= blank + strlen(text) && !memcmp(m->text.p + blank, text, strlen(text));
 }
 
-/* A model of few parameters answers a question with the sentence, and goes on in its own words when it is asked to: /continue, /regen.  A request is
- * answered in its own words at once. */
+/* A model of few parameters answers a question with the sentence, and goes on in its own words when it is asked to:
+ * /continue, /regen. A request is answered in its own words at once. */
 TEST(a_small_model_answers_with_the_sentence)
 {
-	static const char sentence[] = "The document says: \"Tower93 was built of basalt by the brothers of the badger93.\"";
+	static const char sentence[] =
+		"The document says: \"Tower93 was built of basalt by the brothers of the badger93.\"";
 	struct scene s;
 	size_t n;
 
-	open_towers(&s, "-n 150 --private --kv full -c 4000 --docs passages --passages 1 --temp 0 --loops go --chat-template chatml");
+	open_towers(
+		&s,
+		"-n 150 --private --kv full -c 4000 --docs passages --passages 1 --temp 0 --loops go --chat-template chatml");
 	do_line(&s, "Which brothers have built Tower93?");
 	CHECK_MSG(answer_begins(&s, sentence), "%s%s", s.shown.p, s.errors.p ? s.errors.p : "");
 	CHECK(!memchr(conversation_answer(&s.c.t)->text.p, '\n', conversation_answer(&s.c.t)->text.n));
@@ -159,7 +173,8 @@ TEST(sources_are_numbered_once_and_shown)
 	CHECK(has(&s.errors, "no sources"));
 	do_line(&s, "Which brothers have built Tower93?");
 	CHECK_INT(count(&s.said, "[1] towers.txt, line 187: \"Tower93"), 1);
-	/* All attention on the only passage that there is says nothing; passages that only mention towers are no sources. */
+	/* All attention on the only passage that there is says nothing; passages that only mention towers are no
+	 * sources. */
 	CHECK(!has(&s.said, "attention"));
 	CHECK(!has(&s.said, "[2]"));
 	/* As after an answer that looked at nothing but its question. */
@@ -172,7 +187,8 @@ TEST(sources_are_numbered_once_and_shown)
 	CHECK(has(&s.said, "brothers of the badger93. It looks over the marshes"));
 	do_line(&s, "/source 9");
 	CHECK(has(&s.errors, "the last answer has one source: /source 1"));
-	/* They belong to the question: answering it again shows them again, also where they have to be searched for again. */
+	/* They belong to the question: answering it again shows them again, also where they have to be searched for
+	 * again. */
 	do_line(&s, "/regen");
 	CHECK_INT(count(&s.said, "[1] towers.txt, line 187: \"Tower93"), 1);
 	do_line(&s, "Of which stone is Tower17 built?");
@@ -187,11 +203,12 @@ TEST(sources_are_numbered_once_and_shown)
 	close_scene(&s);
 }
 
-/* What the model has not seen is told apart, also where its answer is told of later; the same sentence is a source once. */
+/* What the model has not seen is told apart, also where its answer is told of later; the same sentence is a source
+ * once. */
 TEST(what_was_found_but_not_sent_is_marked)
 {
 	struct scene s;
-	struct str json = {0}, lines = {0};
+	struct str json = { 0 }, lines = { 0 };
 	char path[128], line[160];
 	FILE *f;
 
@@ -214,7 +231,8 @@ TEST(what_was_found_but_not_sent_is_marked)
 	CHECK(has(&s.said, "[3] towers.txt, line ") && !has(&s.said, "not sent"));
 	snprintf(path, sizeof path, "%s/again.txt", home);
 	f = fopen(path, "w");
-	CHECK(f && fprintf(f, "Of old times.\n\nTower93 was built of basalt by the brothers of the badger93.\n") > 0 && fclose(f) == 0);
+	CHECK(f && fprintf(f, "Of old times.\n\nTower93 was built of basalt by the brothers of the badger93.\n") > 0 &&
+	      fclose(f) == 0);
 	snprintf(line, sizeof line, "/read %s", path);
 	do_line(&s, line);
 	do_line(&s, "Which brothers have built Tower93?");
@@ -228,13 +246,14 @@ TEST(what_was_found_but_not_sent_is_marked)
 TEST(what_an_earlier_question_brought_was_sent)
 {
 	struct scene s;
-	struct str json = {0}, lines = {0};
+	struct str json = { 0 }, lines = { 0 };
 	struct answer_sources list;
 
 	open_towers(&s, "-n 8 --private --kv full -c 4000 --docs passages --passages 1");
 	do_line(&s, "Which brothers have built Tower93?");
 	CHECK(!has(&s.said, "attention"));
-	/* Another passage comes along.  What the first one still draws is told; a little is not, and then there is nothing to compare. */
+	/* Another passage comes along. What the first one still draws is told; a little is not, and then there is
+	 * nothing to compare. */
 	do_line(&s, "Which brothers have built Tower17?");
 	CHECK_MSG(has(&s.said, "[1] towers.txt, line 35: \"Tower17"), "%s", s.said.p);
 	CHECK_INT(s.c.t.compared, 1);
@@ -257,7 +276,8 @@ TEST(what_an_earlier_question_brought_was_sent)
 	/* It is not in the context any more. */
 	do_line(&s, "/undo 3");
 	do_line(&s, "Which brothers have built Tower93, and Tower17?");
-	CHECK_MSG(count(&s.said, " (not sent to the model): \"Tower") == 1 && !has(&s.said, "attention"), "%s", s.said.p);
+	CHECK_MSG(count(&s.said, " (not sent to the model): \"Tower") == 1 && !has(&s.said, "attention"), "%s",
+	          s.said.p);
 	str_free(&json);
 	close_scene(&s);
 }
@@ -276,16 +296,17 @@ TEST(attended_passages_have_numbers_of_their_own)
 	CHECK(f && fprintf(f, "one\ntwo\n\nThe ferry sails at dawn.\nIt comes back at night.\n") > 0 && fclose(f) == 0);
 	snprintf(line, sizeof line, "/read %s", path);
 	do_line(&s, line);
-	do_line(&s, "zebras");   /* nothing is found */
-	CHECK_MSG(has(&s.said, "[1] whole.txt, lines 1-5: \"one two The ferry sails at dawn."), "%s", s.said.p);   /* there is no other passage */
+	do_line(&s, "zebras"); /* nothing is found */
+	CHECK_MSG(has(&s.said, "[1] whole.txt, lines 1-5: \"one two The ferry sails at dawn."), "%s",
+	          s.said.p); /* there is no other passage */
 	do_line(&s, "/source");
 	CHECK(has(&s.said, "The ferry sails at dawn.\nIt comes back at night."));
 	close_scene(&s);
 }
 
 /* Ctrl-C while nothing runs that a signal could stop: between the search and the answer. */
-static int stopping_search(const struct indexed_text *text, size_t n_text, const char *question, size_t n, struct found_passage *out, size_t most,
-                           void *ud, struct err *e)
+static int stopping_search(const struct indexed_text *text, size_t n_text, const char *question, size_t n,
+                           struct found_passage *out, size_t most, void *ud, struct err *e)
 {
 	(void)text, (void)n_text, (void)question, (void)n, (void)out, (void)most, (void)e;
 	++*(int *)ud;
@@ -316,7 +337,10 @@ TEST(a_stop_during_the_search_stops_the_turn)
 
 TEST(as_many_passages_go_with_a_question_as_asked)
 {
-	static const struct { const char *options; size_t least, most; } how[] = {{"--passages 0", 0, 0}, {"--passages 1", 1, 1}, {"--passages 3", 2, 3}};
+	static const struct {
+		const char *options;
+		size_t least, most;
+	} how[] = { { "--passages 0", 0, 0 }, { "--passages 1", 1, 1 }, { "--passages 3", 2, 3 } };
 
 	for (size_t i = 0; i < sizeof how / sizeof *how; i++) {
 		struct scene s;
@@ -372,8 +396,8 @@ TEST(nothing_found_is_said_and_the_model_is_not_asked)
 TEST(the_nearest_passages_are_shown)
 {
 	struct scene s;
-	struct turn turn = {.stop = STOP_NOT_FOUND};
-	struct str json = {0};
+	struct turn turn = { .stop = STOP_NOT_FOUND };
+	struct str json = { 0 };
 
 	open_towers(&s, "-n 4 --private --kv full -c 512");
 	do_line(&s, "Which brothers have built Tower93?");
@@ -400,9 +424,9 @@ TEST(the_nearest_passages_are_shown)
 TEST(a_session_goes_on_with_the_passages_that_were_sent)
 {
 	struct scene s;
-	struct tokens before = {0}, after = {0};
-	struct str context = {0};
-	struct err e = {0};
+	struct tokens before = { 0 }, after = { 0 };
+	struct str context = { 0 };
+	struct err e = { 0 };
 
 	open_towers(&s, "-n 4 -s towers --kv full -c 4000 --docs passages");
 	do_line(&s, "Which brothers have built Tower93?");
@@ -451,7 +475,7 @@ static void reopen(struct scene *s, const char *words)
 TEST(a_resumed_answer_is_regenerated_with_its_sources)
 {
 	static const char words[] = "-n 8 -s again -c 4000 --docs passages --passages 2 --kv full";
-	struct str before = {0}, now = {0};
+	struct str before = { 0 }, now = { 0 };
 	struct scene s;
 
 	open_towers(&s, words);
@@ -461,7 +485,8 @@ TEST(a_resumed_answer_is_regenerated_with_its_sources)
 	reopen(&s, "-s again -c 4000");
 	do_line(&s, "/regen");
 	CHECK_INT(s.c.t.n_msg, 4);
-	CHECK_MSG(!s.errors.n && has(&s.said, "[1] towers.txt, line "), "%s%s", s.said.p ? s.said.p : "", s.errors.p ? s.errors.p : "");
+	CHECK_MSG(!s.errors.n && has(&s.said, "[1] towers.txt, line "), "%s%s", s.said.p ? s.said.p : "",
+	          s.errors.p ? s.errors.p : "");
 	answer_found_lines(&conversation_answer(&s.c.t)->sources, &now);
 	CHECK_STR(now.p, before.p);
 	close_scene(&s);
@@ -472,13 +497,14 @@ TEST(a_resumed_answer_is_regenerated_with_its_sources)
 TEST(every_answer_keeps_its_sources)
 {
 	static const char words[] = "-n 8 -s kept -c 4000 --docs passages --passages 2 --kv full";
-	struct str first = {0}, second = {0}, now = {0}, tail = {0};
+	struct str first = { 0 }, second = { 0 }, now = { 0 }, tail = { 0 };
 	struct scene s;
 
 	open_towers(&s, words);
 	do_line(&s, "What was built of basalt by the brothers?");
 	lines_of(&s, &first);
-	CHECK_MSG(strstr(first.p, "[1] towers.txt, line ") && strstr(first.p, "\n[3] towers.txt, line ") && strstr(first.p, " (not sent to the model): "),
+	CHECK_MSG(strstr(first.p, "[1] towers.txt, line ") && strstr(first.p, "\n[3] towers.txt, line ") &&
+	                  strstr(first.p, " (not sent to the model): "),
 	          "%s", first.p);
 	do_line(&s, "Which brothers have built Tower93?");
 	lines_of(&s, &second);
@@ -514,7 +540,8 @@ TEST(every_answer_keeps_its_sources)
 	reopen(&s, "-s other -c 4000");
 	lines_of(&s, &now);
 	CHECK_STR(now.p, second.p);
-	/* What they name may be gone: the lines stay, and what is opened is said to be gone.  It is there again with the document. */
+	/* What they name may be gone: the lines stay, and what is opened is said to be gone. It is there again with the
+	 * document. */
 	do_line(&s, "/drop 1");
 	lines_of(&s, &now);
 	CHECK_STR(now.p, second.p);
@@ -538,12 +565,19 @@ TEST(every_answer_keeps_its_sources)
 TEST(stored_sources_are_read_with_care)
 {
 	static const char *const none[] = {
-		"", "{}", "[", "{\"sources\":", "{\"sources\":[", "{\"sources\":{}}", "{\"sources\":[1,\"x\",null,[]]}", "{\"sources\":[{\"doc\":1e999,\"text\":[]}]}",
+		"",
+		"{}",
+		"[",
+		"{\"sources\":",
+		"{\"sources\":[",
+		"{\"sources\":{}}",
+		"{\"sources\":[1,\"x\",null,[]]}",
+		"{\"sources\":[{\"doc\":1e999,\"text\":[]}]}",
 		"{\"sources\":[{\"doc\":\"a\"}]}",
 	};
-	struct str many = {0}, out = {0};
+	struct str many = { 0 }, out = { 0 };
 	struct answer_sources list;
-	struct conversation t = {.n_msg = 0};
+	struct conversation t = { .n_msg = 0 };
 
 	for (size_t i = 0; i < sizeof none / sizeof *none; i++) {
 		answer_sources_read(jv_get(jv_parse(none[i], strlen(none[i])), "sources"), &list);
@@ -552,7 +586,10 @@ TEST(stored_sources_are_read_with_care)
 	}
 	str_adds(&many, "[");
 	for (int i = 0; i < 1000; i++)
-		str_addf(&many, "%s{\"doc\":\"a\",\"text\":\"x\",\"bytes\":[-1,1e300],\"quote\":[9,4],\"share\":\"no\",\"sent\":true,\"page\":7}", i ? "," : "");
+		str_addf(
+			&many,
+			"%s{\"doc\":\"a\",\"text\":\"x\",\"bytes\":[-1,1e300],\"quote\":[9,4],\"share\":\"no\",\"sent\":true,\"page\":7}",
+			i ? "," : "");
 	str_adds(&many, "]");
 	answer_sources_read(jv_parse(many.p, many.n), &list);
 	CHECK_INT(list.n, ANSWER_SOURCES_MOST);

@@ -1,4 +1,5 @@
-/* tests/app/t_recall.c - evicted turns that a question asks about (app/retrieval/recall.c), in a conversation with the default model. */
+/* tests/app/t_recall.c - evicted turns that a question asks about (app/retrieval/recall.c), in a conversation with the
+ * default model. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +12,13 @@ enum { WORDS_MOST = 24, FILLERS = 7 };
 
 /* ---- a conversation ---- */
 
-struct scene { struct options o; struct chat c; struct str said; char *args[WORDS_MOST]; int n_arg; };
+struct scene {
+	struct options o;
+	struct chat c;
+	struct str said;
+	char *args[WORDS_MOST];
+	int n_arg;
+};
 
 static void on_notice(struct chat *c, const char *text, size_t n)
 {
@@ -55,15 +62,20 @@ static void on_came_back(struct chat *c)
 }
 
 static const struct front front = {
-	.notice = on_notice, .error = on_error, .progress = on_progress, .turn = on_turn, .text = on_text, .turned = on_turned,
+	.notice = on_notice,
+	.error = on_error,
+	.progress = on_progress,
+	.turn = on_turn,
+	.text = on_text,
+	.turned = on_turned,
 	.came_back = on_came_back,
 };
 
 static void open_scene(struct scene *s, const char *words)
 {
 	static char home[64];
-	struct str note = {0};
-	struct err e = {0};
+	struct str note = { 0 };
+	struct err e = { 0 };
 	char *copy = xstrndup(words, strlen(words)), *save = NULL;
 
 	memset(s, 0, sizeof *s);
@@ -101,7 +113,7 @@ static void close_scene(struct scene *s)
 
 static void tell(struct scene *s, const char *text)
 {
-	struct str line = {0};
+	struct str line = { 0 };
 
 	str_clear(&s->said);
 	str_adds(&line, text);
@@ -113,15 +125,19 @@ static void tell(struct scene *s, const char *text)
 static void fill(struct scene *s)
 {
 	static const char *const about[] = {
-		"granite", "moss", "glaciers", "copper", "lighthouses", "salt", "canals", "windmills", "paper", "bridges",
+		"granite", "moss",   "glaciers",  "copper", "lighthouses",
+		"salt",    "canals", "windmills", "paper",  "bridges",
 	};
 
 	for (int i = 0; i < FILLERS; i++) {
-		struct str text = {0};
+		struct str text = { 0 };
 
-		str_addf(&text, "Here is a note about %s. In many regions of the north %s can be seen all the year round, and travellers have described "
-		         "it for centuries. Early writers compared %s with other things that they knew, often without measuring anything. Later studies "
-		         "counted and weighed it, and museums show examples number %d to %d of it today.", about[i], about[i], about[i], i, i + 40);
+		str_addf(
+			&text,
+			"Here is a note about %s. In many regions of the north %s can be seen all the year round, and travellers have described "
+			"it for centuries. Early writers compared %s with other things that they knew, often without measuring anything. Later studies "
+			"counted and weighed it, and museums show examples number %d to %d of it today.",
+			about[i], about[i], about[i], i, i + 40);
 		tell(s, text.p);
 		str_free(&text);
 	}
@@ -147,7 +163,7 @@ static void tell_facts(struct scene *s)
 	tell(s, "My sister Henrietta works as a plumber in Lisbon.");
 	tell(s, "The code of my bicycle lock is 4711, in case I forget it.");
 	tell(s, "I keep the spare key of the garage under the yellow flowerpot.");
-	CHECK(!s->c.t.n_recalled && !last_question(s)->context.n);   /* nothing is evicted yet */
+	CHECK(!s->c.t.n_recalled && !last_question(s)->context.n); /* nothing is evicted yet */
 	fill(s);
 }
 
@@ -194,9 +210,9 @@ TEST(evicted_turns_come_back_and_others_do_not)
 TEST(a_resumed_session_has_what_was_sent_and_recalls_on)
 {
 	struct scene s;
-	struct tokens before = {0}, after = {0};
-	struct str context = {0};
-	struct err e = {0};
+	struct tokens before = { 0 }, after = { 0 };
+	struct str context = { 0 };
+	struct err e = { 0 };
 
 	open_scene(&s, SMALL "-s remembers");
 	tell_facts(&s);

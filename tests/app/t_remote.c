@@ -1,5 +1,5 @@
-/* tests/app/t_remote.c - app/remote without a server: server-sent events however they are cut, the JSON of answers and errors, addresses and
- * keys, requests.  tests/cli/s_remote.sh has the server. */
+/* tests/app/t_remote.c - app/remote without a server: server-sent events however they are cut, the JSON of answers and
+ * errors, addresses and keys, requests. tests/cli/s_remote.sh has the server. */
 #include "app/conversation/conversation.h"
 #include "app/remote/remote_private.h"
 #include "tests/lib/test.h"
@@ -27,8 +27,8 @@ static int add_event(const char *data, size_t n, void *ud, struct err *e)
 /* The events of a stream that arrives in pieces of `step` bytes. */
 static void events_of(const char *text, size_t n, size_t step, struct str *out)
 {
-	struct sse s = {0};
-	struct err e = {0};
+	struct sse s = { 0 };
+	struct err e = { 0 };
 
 	str_clear(out);
 	str_adds(out, "");
@@ -40,6 +40,7 @@ static void events_of(const char *text, size_t n, size_t step, struct str *out)
 
 TEST(events_do_not_depend_on_how_they_are_cut)
 {
+	/* clang-format off */
 	static const struct { const char *stream, *events; } all[] = {
 		{"data: a\n\ndata: b\n\n", "<a><b>"}, {"data: a\r\n\r\ndata: b\r\n\r\n", "<a><b>"}, {"data: a\r\rdata: b\r\r", "<a><b>"},
 		{"data:a\n\n", "<a>"}, {"data:  a\n\n", "< a>"}, {"data\n\n", "<>"}, {"data:\n\n", "<>"}, {"data: a\ndata: b\n\n", "<a\nb>"},
@@ -48,7 +49,8 @@ TEST(events_do_not_depend_on_how_they_are_cut)
 		{"dataa: x\ndat: y\nDATA: z\n\n", ""}, {"data: a", "<a>"}, {"data: a\n", "<a>"}, {"data: {\"x\": \"a:b\"}\n\n", "<{\"x\": \"a:b\"}>"},
 		{"data: gr\xc3\xbc\xc3\x9f\n\n", "<gr\xc3\xbc\xc3\x9f>"}, {"data: a\n\r\ndata: b\r\r\n\n", "<a><b>"},
 	};
-	struct str out = {0};
+	/* clang-format on */
+	struct str out = { 0 };
 
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
 		for (size_t step = 1; step <= 8; step++) {
@@ -61,7 +63,7 @@ TEST(events_do_not_depend_on_how_they_are_cut)
 TEST(random_bytes_give_the_same_events_whole_and_cut)
 {
 	static const char letters[] = "data: \r\n\r\n\n:x\xef\xbb\xbf";
-	struct str whole = {0}, cut = {0};
+	struct str whole = { 0 }, cut = { 0 };
 
 	for (int round = 0; round < 3000; round++) {
 		char text[64];
@@ -79,9 +81,9 @@ TEST(random_bytes_give_the_same_events_whole_and_cut)
 
 TEST(lines_and_events_have_an_end)
 {
-	struct sse s = {0};
-	struct str out = {0};
-	struct err e = {0};
+	struct sse s = { 0 };
+	struct str out = { 0 };
+	struct err e = { 0 };
 	static char many[1 << 16];
 	int rc = 0, rounds = 0;
 
@@ -106,14 +108,18 @@ TEST(lines_and_events_have_an_end)
 
 TEST(only_json_is_json)
 {
+	/* clang-format off */
 	static const char *const good[] = {
 		"{}", "[]", "0", "-1.5e-3", "true", " null ", "\"\"", "\"\\u00e9\\n\"", "{\"a\":[1,2,{\"b\":null}],\"c\":\"}\"}", "[[[]]]", "1e300", "\"\xff\"",
 	};
+	/* clang-format on */
 	static const char *const bad[] = {
-		"", " ", "{", "}", "[1,]", "{\"a\"}", "{\"a\":}", "{a:1}", "{\"a\":1,}", "[1 2]", "\"", "\"\\x\"", "\"\\u12g4\"", "\"\\u12\"", "\"a\nb\"", "01", "+1",
-		"1.", ".5", "1e", "-", "truex", "nul", "{}{}", "[1]]", "{\"a\":1]", "NaN", "\"\\", "{\"a\" 1}", "//", "'a'",
+		"",           " ",         "{",   "}",       "[1,]",        "{\"a\"}",   "{\"a\":}", "{a:1}",
+		"{\"a\":1,}", "[1 2]",     "\"",  "\"\\x\"", "\"\\u12g4\"", "\"\\u12\"", "\"a\nb\"", "01",
+		"+1",         "1.",        ".5",  "1e",      "-",           "truex",     "nul",      "{}{}",
+		"[1]]",       "{\"a\":1]", "NaN", "\"\\",    "{\"a\" 1}",   "//",        "'a'",
 	};
-	struct str deep = {0};
+	struct str deep = { 0 };
 
 	for (size_t i = 0; i < sizeof good / sizeof *good; i++)
 		CHECK_MSG(json_valid(good[i], strlen(good[i])), "%s is JSON", good[i]);
@@ -141,7 +147,7 @@ static void parse(struct chunk *c, const char *json, int rc)
 
 TEST(chunks_of_all_servers_are_understood)
 {
-	struct chunk c = {.fault = 0};
+	struct chunk c = { .fault = 0 };
 
 	parse(&c, "{\"choices\":[{\"index\":0,\"delta\":{\"content\":\"a\\u00e9\"},\"finish_reason\":null}]}", 0);
 	CHECK_STR(c.text.p, "a\xc3\xa9");
@@ -152,28 +158,40 @@ TEST(chunks_of_all_servers_are_understood)
 	CHECK_INT(c.text.n, 0);
 	parse(&c, "{\"choices\":[{\"delta\":{\"reasoning\":\"y\",\"reasoning_content\":null}}]}", 0);
 	CHECK_STR(c.thought.p, "y");
-	parse(&c, "{\"choices\":[{\"message\":{\"content\":[{\"type\":\"text\",\"text\":\"p\"},{\"text\":\"q\"},3]},\"finish_reason\":\"length\"}]}", 0);
+	parse(&c,
+	      "{\"choices\":[{\"message\":{\"content\":[{\"type\":\"text\",\"text\":\"p\"},{\"text\":\"q\"},3]},\"finish_reason\":\"length\"}]}",
+	      0);
 	CHECK_STR(c.text.p, "pq");
 	CHECK_INT(c.finish, CHUNK_LENGTH);
 	parse(&c, "{\"choices\":[{\"delta\":{},\"finish_reason\":\"content_filter\"}]}", 0);
 	CHECK_INT(c.finish, CHUNK_REFUSED);
 	CHECK_STR(c.why.p, "content_filter");
-	parse(&c, "{\"choices\":[],\"usage\":{\"prompt_tokens\":7,\"completion_tokens\":3,\"prompt_tokens_details\":{\"cached_tokens\":5}}}", 0);
+	parse(&c,
+	      "{\"choices\":[],\"usage\":{\"prompt_tokens\":7,\"completion_tokens\":3,\"prompt_tokens_details\":{\"cached_tokens\":5}}}",
+	      0);
 	CHECK(c.usage.prompt == 7 && c.usage.answer == 3 && c.usage.cached == 5 && !c.fault);
-	parse(&c, "{\"usage\":{\"prompt_tokens\":1e300,\"completion_tokens\":-4},\"timings\":{\"cache_n\":2,\"predicted_per_second\":12.5}}", 0);
+	parse(&c,
+	      "{\"usage\":{\"prompt_tokens\":1e300,\"completion_tokens\":-4},\"timings\":{\"cache_n\":2,\"predicted_per_second\":12.5}}",
+	      0);
 	CHECK(c.usage.prompt == -1 && c.usage.answer == -1 && c.usage.cached == 2 && c.usage.decode_tps > 12.4);
 	parse(&c, "{\"prompt_progress\":{\"total\":100,\"processed\":250}}", 0);
 	CHECK(c.total == 100 && c.done == 100);
 	parse(&c, "{\"choices\":{\"a\":1},\"usage\":[],\"error\":null}", 0);
 	CHECK(!c.fault && !c.text.n);
 	/* Mistral: reasoning among the parts of the text. */
-	parse(&c, "{\"choices\":[{\"delta\":{\"content\":[{\"type\":\"thinking\",\"thinking\":[{\"type\":\"text\",\"text\":\"t\"}]},{\"type\":\"text\",\"text\":\"u\"}]}}]}", 0);
+	parse(&c,
+	      "{\"choices\":[{\"delta\":{\"content\":[{\"type\":\"thinking\",\"thinking\":[{\"type\":\"text\",\"text\":\"t\"}]},{\"type\":\"text\",\"text\":\"u\"}]}}]}",
+	      0);
 	CHECK_STR(c.thought.p, "t");
 	CHECK_STR(c.text.p, "u");
 	/* OpenRouter: the same reasoning twice, or as details alone. */
-	parse(&c, "{\"choices\":[{\"delta\":{\"content\":\"\",\"reasoning\":\"r\",\"reasoning_details\":[{\"type\":\"reasoning.text\",\"text\":\"r\"}]}}]}", 0);
+	parse(&c,
+	      "{\"choices\":[{\"delta\":{\"content\":\"\",\"reasoning\":\"r\",\"reasoning_details\":[{\"type\":\"reasoning.text\",\"text\":\"r\"}]}}]}",
+	      0);
 	CHECK_STR(c.thought.p, "r");
-	parse(&c, "{\"choices\":[{\"delta\":{\"reasoning\":null,\"reasoning_details\":[{\"type\":\"reasoning.summary\",\"summary\":\"s\"}]}}]}", 0);
+	parse(&c,
+	      "{\"choices\":[{\"delta\":{\"reasoning\":null,\"reasoning_details\":[{\"type\":\"reasoning.summary\",\"summary\":\"s\"}]}}]}",
+	      0);
 	CHECK_STR(c.thought.p, "s");
 	parse(&c, "{\"choices\":[{\"delta\":{\"reasoning_content\":\"\",\"reasoning\":\"v\"}}]}", 0);
 	CHECK_STR(c.thought.p, "v");
@@ -195,16 +213,19 @@ TEST(chunks_of_all_servers_are_understood)
 
 TEST(an_answer_ends_for_one_of_three_reasons)
 {
+	/* clang-format off */
 	static const struct { const char *word; int finish; } all[] = {
 		{"null", CHUNK_GOES_ON}, {"\"\"", CHUNK_GOES_ON}, {"\"null\"", CHUNK_GOES_ON}, {"\"stop\"", CHUNK_STOP}, {"\"eos_token\"", CHUNK_STOP},
 		{"\"stop_sequence\"", CHUNK_STOP}, {"\"length\"", CHUNK_LENGTH}, {"\"max_tokens\"", CHUNK_LENGTH}, {"\"model_length\"", CHUNK_LENGTH},
 		{"\"content_filter\"", CHUNK_REFUSED}, {"\"abort\"", CHUNK_REFUSED}, {"\"error\"", CHUNK_REFUSED}, {"\"insufficient_system_resource\"", CHUNK_REFUSED},
 	};
-	struct chunk c = {.fault = 0};
+	/* clang-format on */
+	struct chunk c = { .fault = 0 };
 	char json[100];
 
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-		snprintf(json, sizeof json, "{\"choices\":[{\"delta\":{\"content\":\"a\"},\"finish_reason\":%s}]}", all[i].word);
+		snprintf(json, sizeof json, "{\"choices\":[{\"delta\":{\"content\":\"a\"},\"finish_reason\":%s}]}",
+		         all[i].word);
 		parse(&c, json, 0);
 		CHECK_MSG((int)c.finish == all[i].finish, "%s: %d", all[i].word, c.finish);
 	}
@@ -213,13 +234,15 @@ TEST(an_answer_ends_for_one_of_three_reasons)
 
 TEST(errors_of_all_servers_are_understood)
 {
+	/* clang-format off */
 	static const struct { const char *json, *text; int overflow, ctx; } all[] = {
 		{"{\"error\":{\"message\":\"a\",\"code\":500}}", "a", 0, 0}, {"{\"error\":\"b\"}", "b", 0, 0}, {"{\"object\":\"error\",\"message\":\"c\"}", "c", 0, 0},
 		{"{\"detail\":\"d\"}", "d", 0, 0}, {"{\"detail\":[{\"msg\":\"e\"}]}", "e", 0, 0}, {"{\"error\":{}}", "", 0, 0}, {"{\"error\":[1]}", "[1]", 0, 0},
 		{"{\"error\":{\"message\":\"f\",\"type\":\"exceed_context_size_error\",\"n_ctx\":512}}", "f", 1, 512},
 		{"{\"error\":{\"message\":\"g\",\"code\":\"context_length_exceeded\"}}", "g", 1, 0},
 		{"{\"error\":{\"message\":\"This model's maximum context length is 8192 tokens.\"}}", "This model's maximum context length is 8192 tokens.", 1, 8192},
-		{"[{\"error\":{\"code\":400,\"message\":\"API key not valid.\"}}]", "API key not valid.", 0, 0},   /* Gemini */
+		/* Gemini */
+		{"[{\"error\":{\"code\":400,\"message\":\"API key not valid.\"}}]", "API key not valid.", 0, 0},
 		{"{\"object\":\"error\",\"message\":{\"detail\":[{\"loc\":[\"body\",\"messages\",0,\"name\"],\"msg\":\"Not permitted\"}]}}", "messages.0.name: Not permitted", 0, 0},
 		{"{\"error\":{\"message\":\"Provider returned error\",\"code\":429,\"metadata\":{\"raw\":\"busy upstream\"}}}", "Provider returned error: busy upstream", 0, 0},
 		{"{\"error\":{\"message\":\"Provider returned error\",\"metadata\":{\"raw\":\"{\\\"error\\\":{\\\"message\\\":\\\"no\\\"}}\"}}}", "Provider returned error: no", 0, 0},
@@ -231,7 +254,8 @@ TEST(errors_of_all_servers_are_understood)
 		{"{\"error\":{\"message\":\"the request exceeds the available context size (300 tokens)\"}}", "the request exceeds the available context size (300 tokens)", 1, 300},
 		{"{\"error\":{\"message\":\"Context size has been exceeded.\"}}", "Context size has been exceeded.", 1, 0},
 	};
-	struct chunk c = {.fault = 0};
+	/* clang-format on */
+	struct chunk c = { .fault = 0 };
 
 	parse(&c, "{\"choices\":[],\"error\":false,\"errors\":[],\"detail\":\"x\",\"message\":\"y\"}", 0);
 	CHECK_INT(c.fault, 0);
@@ -250,6 +274,7 @@ TEST(errors_of_all_servers_are_understood)
 /* The prompt has opened it: only the closing mark comes.  0: the mark is only mentioned. */
 TEST(reasoning_that_was_not_opened_ends_at_its_mark_and_a_mention_is_none)
 {
+	/* clang-format off */
 	static const struct { const char *text; size_t length; } cases[] = {
 		{"I wonder</think>\n\nAnswer", 18}, {"I wonder\n</think>\n\nAnswer", 19}, {"I wonder.</think>\nanswer", 18}, {"I wonder</think>Answer", 16},
 		{"I wonder.</think> It is 4.", 18}, {"I wonder. </think>\n\nyes", 20}, {"one\n\ntwo?\n</think>\n\nyes", 20}, {"I wonder</think>", 16},
@@ -264,12 +289,14 @@ TEST(reasoning_that_was_not_opened_ends_at_its_mark_and_a_mention_is_none)
 		{"It writes reasoning</think>answer in one go.", 0}, {"„</think>“ beendet es.", 0}, {"`I wonder</think>`\n\nSo it is.", 0}, {"It ends with </think>, and then it goes on.", 0},
 		{"<think>a</think>b", 16}, {"a <think>b</think>\n\nc", 0},
 	};
+	/* clang-format on */
 
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
 		size_t n = strlen(cases[i].text), seen = 0, found = 0, whole = 0;
 		const char *text = cases[i].text;
 
-		CHECK_MSG(reasoning_length(text, n) == cases[i].length, "case %zu, '%s': %zu bytes", i, text, reasoning_length(text, n));
+		CHECK_MSG(reasoning_length(text, n) == cases[i].length, "case %zu, '%s': %zu bytes", i, text,
+		          reasoning_length(text, n));
 		/* The same in pieces; what comes later may change it back. */
 		for (size_t k = 1; k <= n && !found; k++)
 			found = reasoning_unopened(text, k, k == n, &seen);
@@ -282,14 +309,17 @@ TEST(reasoning_that_was_not_opened_ends_at_its_mark_and_a_mention_is_none)
 /* A server may send blanks, and marks, without an end. */
 TEST(reasoning_takes_time_in_proportion_to_the_text)
 {
-	static const char *const unit[] = {"\n", " ", "</think>", "<", "[", "`", "</think>\n\n", "a</think>", "<think", "\n    </think>", "```\n", " </think>", "<think>"};
+	static const char *const unit[] = {
+		"\n",        " ",      "</think>",       "<",     "[",         "`",      "</think>\n\n",
+		"a</think>", "<think", "\n    </think>", "```\n", " </think>", "<think>"
+	};
 
 	for (size_t i = 0; i < sizeof unit / sizeof *unit; i++) {
 		double took[2];
 
 		for (int k = 0; k < 2; k++) {
-			struct reasoning t = {.first = 0};
-			struct str text = {0}, out = {0};
+			struct reasoning t = { .first = 0 };
+			struct str text = { 0 }, out = { 0 };
 			size_t most = (size_t)(k + 1) << 20, seen = 0;
 			clock_t begin;
 
@@ -315,6 +345,7 @@ TEST(reasoning_takes_time_in_proportion_to_the_text)
 
 TEST(addresses_are_completed_and_their_hosts_known)
 {
+	/* clang-format off */
 	static const struct { const char *url, *api, *root, *server; int secure, here; } all[] = {
 		{"http://127.0.0.1:8080", "http://127.0.0.1:8080/v1", "http://127.0.0.1:8080", "http://127.0.0.1:8080", 0, 1},
 		{"http://127.0.0.1:8080/", "http://127.0.0.1:8080/v1", "http://127.0.0.1:8080", "http://127.0.0.1:8080", 0, 1},
@@ -329,11 +360,14 @@ TEST(addresses_are_completed_and_their_hosts_known)
 		{"https://host/openai/?api-version=1", "https://host/openai", "https://host/openai", "https://host", 1, 0},
 		{"https://host?a=/b@c", "https://host/v1", "https://host", "https://host", 1, 0},
 	};
+	/* clang-format on */
+	/* clang-format off */
 	static const char *const bad[] = {
 		"", "127.0.0.1:8080", "ftp://x", "http://", "http:///v1", "http://:80/", "http://a b/", "http://a@b/", "http://a/#x", "http://me:pass@host", "me:pass@host", "http://me:pa/ss@host/", "http://me:pa ss@host", "http://[::1/v1", "http://a\nb",
 	};
+	/* clang-format on */
 	struct address a;
-	struct err e = {0};
+	struct err e = { 0 };
 
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
 		CHECK_MSG(address_read(&a, all[i].url, &e) == 0, "%s: %s", all[i].url, e.msg);
@@ -353,16 +387,18 @@ TEST(addresses_are_completed_and_their_hosts_known)
 
 TEST(a_key_goes_encrypted_or_to_this_machine)
 {
+	/* clang-format off */
 	static const struct { const char *url, *key; int insecure, rc; } all[] = {
 		{"http://127.0.0.1", "k", 0, 0}, {"http://localhost", "k", 0, 0}, {"https://host", "k", 0, 0}, {"http://host", "k", 0, -1}, {"http://host", "k", 1, 0},
 		{"http://host", NULL, 0, 0}, {"http://host", "", 0, 0}, {"https://host", "a b", 0, -1}, {"https://host", "a\r\nX: 1", 0, -1}, {"https://host", "\xc3\xbc", 0, -1},
 	};
+	/* clang-format on */
 
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-		struct remote_options o = {.key = all[i].key, .insecure = all[i].insecure};
+		struct remote_options o = { .key = all[i].key, .insecure = all[i].insecure };
 		struct address a;
-		struct str key = {0};
-		struct err e = {0};
+		struct str key = { 0 };
+		struct err e = { 0 };
 
 		CHECK(address_read(&a, all[i].url, &e) == 0);
 		CHECK_INT(key_read(&o, &a, &key, &e), all[i].rc);
@@ -375,17 +411,20 @@ TEST(a_key_goes_encrypted_or_to_this_machine)
 
 TEST(a_key_file_is_its_owners_alone)
 {
-	static const struct { mode_t mode; int rc; } all[] = {{0600, 0}, {0400, 0}, {0640, -1}, {0604, -1}, {0660, -1}, {0700, 0}};
+	static const struct {
+		mode_t mode;
+		int rc;
+	} all[] = { { 0600, 0 }, { 0400, 0 }, { 0640, -1 }, { 0604, -1 }, { 0660, -1 }, { 0700, 0 } };
 	char path[] = "/tmp/t_remote.XXXXXX";
 	int fd = mkstemp(path);
 	struct address a;
-	struct err e = {0};
+	struct err e = { 0 };
 
 	CHECK(fd >= 0 && write(fd, "secret \r\n", 9) == 9);
 	CHECK(address_read(&a, "https://host", &e) == 0);
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-		struct remote_options o = {.key_file = path};
-		struct str key = {0};
+		struct remote_options o = { .key_file = path };
+		struct str key = { 0 };
 
 		fchmod(fd, all[i].mode);
 		CHECK_INT(key_read(&o, &a, &key, &e), all[i].rc);
@@ -393,7 +432,7 @@ TEST(a_key_file_is_its_owners_alone)
 			CHECK_STR(key.p ? key.p : "", "secret");
 		str_free(&key);
 	}
-	CHECK_INT(key_read(&(struct remote_options){.key_file = "/tmp"}, &a, &(struct str){0}, &e), -1);
+	CHECK_INT(key_read(&(struct remote_options){ .key_file = "/tmp" }, &a, &(struct str){ 0 }, &e), -1);
 	address_free(&a);
 	close(fd);
 	unlink(path);
@@ -403,29 +442,44 @@ TEST(a_key_file_is_its_owners_alone)
 
 TEST(a_request_has_what_the_user_has_said)
 {
-	struct remote r = {.info = {.kind = REMOTE_PLAIN}};
-	struct remote_message msg[] = {{ROLE_SYSTEM, "be \"brief\"", 10}, {ROLE_USER, "hi\n", 3}, {ROLE_ASSISTANT, "ho", 2}};
+	struct remote r = { .info = { .kind = REMOTE_PLAIN } };
+	struct remote_message msg[] = { { ROLE_SYSTEM, "be \"brief\"", 10 },
+		                        { ROLE_USER, "hi\n", 3 },
+		                        { ROLE_ASSISTANT, "ho", 2 } };
 	struct sampling s = sampling_default;
-	struct remote_request q = {.msg = msg, .n_msg = 2, .most = -1, .sampling = &s};
-	struct str out = {0};
+	struct remote_request q = { .msg = msg, .n_msg = 2, .most = -1, .sampling = &s };
+	struct str out = { 0 };
 
 	str_adds(&r.model, "m");
 	request_json(&r, &q, &out);
-	CHECK_STR(out.p, "{\"model\":\"m\",\"messages\":[{\"role\":\"system\",\"content\":\"be \\\"brief\\\"\"},{\"role\":\"user\",\"content\":\"hi\\n\"}],"
-	                 "\"stream\":true,\"stream_options\":{\"include_usage\":true}}");
+	CHECK_STR(
+		out.p,
+		"{\"model\":\"m\",\"messages\":[{\"role\":\"system\",\"content\":\"be \\\"brief\\\"\"},{\"role\":\"user\",\"content\":\"hi\\n\"}],"
+		"\"stream\":true,\"stream_options\":{\"include_usage\":true}}");
 	str_clear(&out);
 	r.info.kind = REMOTE_VLLM;
 	r.info.think_switch = 1;
 	s.temperature = 0.5f;
 	s.repeat_penalty = 1.25f;
-	q = (struct remote_request){.msg = msg + 1, .n_msg = 2, .extends = 1, .no_thought = 1, .most = 9, .sampling = &s, .said = 1u << SAMPLING_TOP_K | 1u << SAMPLING_TEMP | 1u << SAMPLING_REPEAT,
-	                            .seeded = 1, .seed = 3};
+	q = (struct remote_request){ .msg = msg + 1,
+		                     .n_msg = 2,
+		                     .extends = 1,
+		                     .no_thought = 1,
+		                     .most = 9,
+		                     .sampling = &s,
+		                     .said = 1u << SAMPLING_TOP_K | 1u << SAMPLING_TEMP | 1u << SAMPLING_REPEAT,
+		                     .seeded = 1,
+		                     .seed = 3 };
 	request_json(&r, &q, &out);
-	CHECK_STR(out.p, "{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"hi\\n\"},{\"role\":\"assistant\",\"content\":\"ho\"}],"
-	                 "\"stream\":true,\"stream_options\":{\"include_usage\":true},\"temperature\":0.5,\"top_k\":40,\"repetition_penalty\":1.25,\"seed\":3,"
-	                 "\"max_tokens\":9,\"add_generation_prompt\":false,\"continue_final_message\":true,\"chat_template_kwargs\":{\"enable_thinking\":false}}");
+	CHECK_STR(
+		out.p,
+		"{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"hi\\n\"},{\"role\":\"assistant\",\"content\":\"ho\"}],"
+		"\"stream\":true,\"stream_options\":{\"include_usage\":true},\"temperature\":0.5,\"top_k\":40,\"repetition_penalty\":1.25,\"seed\":3,"
+		"\"max_tokens\":9,\"add_generation_prompt\":false,\"continue_final_message\":true,\"chat_template_kwargs\":{\"enable_thinking\":false}}");
 	str_clear(&out);
-	q = (struct remote_request){.msg = msg + 1, .n_msg = 1, .thought = 1, .most = -1, .sampling = &sampling_default};
+	q = (struct remote_request){
+		.msg = msg + 1, .n_msg = 1, .thought = 1, .most = -1, .sampling = &sampling_default
+	};
 	request_json(&r, &q, &out);
 	CHECK(strstr(out.p, "\"chat_template_kwargs\":{\"enable_thinking\":true}}"));
 	str_free(&out);

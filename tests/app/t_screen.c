@@ -1,6 +1,6 @@
-/* tests/app/t_screen.c - the whole program behind a screen of cells: scripts of keys (tests/screens/NAME.keys, see play.h) against the
- * screens that they must show (NAME.screen: "=== NAME" and the screen, for each `screen NAME` of the script).
- * WEIR_SCREENS=write writes what is there as expected, to be looked at before it is committed. */
+/* tests/app/t_screen.c - the whole program behind a screen of cells: scripts of keys (tests/screens/NAME.keys, see
+ * play.h) against the screens that they must show (NAME.screen: "=== NAME" and the screen, for each `screen NAME` of
+ * the script). WEIR_SCREENS=write writes what is there as expected, to be looked at before it is committed. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -26,7 +26,8 @@ static void compare(const struct play *p, const char *expected)
 		if (na >= 4 && !strncmp(a, "=== ", 4))
 			part = a + 4;
 		if (na != nb || memcmp(a, b, na)) {
-			test_fail(p->path, line, "screen '%.*s': expected |%.*s|, is |%.*s|", (int)strcspn(part, "\n"), part, (int)na, a, (int)nb, b);
+			test_fail(p->path, line, "screen '%.*s': expected |%.*s|, is |%.*s|", (int)strcspn(part, "\n"),
+			          part, (int)na, a, (int)nb, b);
 			fprintf(stderr, "%s", p->got.p ? p->got.p : "");
 			return;
 		}
@@ -37,8 +38,8 @@ static void compare(const struct play *p, const char *expected)
 
 static void play(const char *name)
 {
-	const char *const args[] = {"weir", "-m", recite_model, "--temp", "0", "-q", "--threads", "1", NULL};
-	struct play p = {.screen = dump};
+	const char *const args[] = { "weir", "-m", recite_model, "--temp", "0", "-q", "--threads", "1", NULL };
+	struct play p = { .screen = dump };
 	char keys[200], screen[200], *expected;
 	size_t n;
 
@@ -48,7 +49,7 @@ static void play(const char *name)
 	}
 	snprintf(keys, sizeof keys, "tests/screens/%.100s.keys", name);
 	snprintf(screen, sizeof screen, "tests/screens/%.100s.screen", name);
-	play_script(&p, keys, args, "c");   /* plain C: the same answer on every machine */
+	play_script(&p, keys, args, "c"); /* plain C: the same answer on every machine */
 	if (getenv("WEIR_SCREENS")) {
 		FILE *f = fopen(test_file(screen), "w");
 		if (f) {
@@ -63,7 +64,11 @@ static void play(const char *name)
 	str_free(&p.got);
 }
 
-#define SCREEN(name) TEST(name) { play(#name); }
+#define SCREEN(name)                                                                                                   \
+	TEST(name)                                                                                                     \
+	{                                                                                                              \
+		play(#name);                                                                                           \
+	}
 SCREEN(start)
 SCREEN(chat)
 SCREEN(stop)

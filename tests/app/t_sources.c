@@ -1,4 +1,5 @@
-/* tests/app/t_sources.c - the passages that answer a question (app/retrieval/sources.c, rerank.c; app/chat/document_search.c).
+/* tests/app/t_sources.c - the passages that answer a question (app/retrieval/sources.c, rerank.c;
+ * app/chat/document_search.c).
  *
  * The tiny model judges nothing well: what it is asked to judge is in an order that bm25 leaves no doubt about. */
 #include <stdlib.h>
@@ -12,25 +13,36 @@
 
 #define TINY "tests/vectors/models/llama-block32.gguf"
 
-static const char ferry[] = "The ferry sails at nine from the old pier.\n\nThe bakery opens at six, and sells bread until the evening.\n\n"
-                            "Captain Nemo commands the ferry since 1999, and lives in the lighthouse with two cats.\n";
+static const char ferry[] =
+	"The ferry sails at nine from the old pier.\n\nThe bakery opens at six, and sells bread until the evening.\n\n"
+	"Captain Nemo commands the ferry since 1999, and lives in the lighthouse with two cats.\n";
 static const char garden[] = "Roses need water.\n\nThe gardener plants tulips in October, when the ground is soft.\n";
 
-struct talk { struct options o; struct conversation t; struct chat c; };
+struct talk {
+	struct options o;
+	struct conversation t;
+	struct chat c;
+};
 
 /* A chat without a store; only what searching needs of it. */
 static void talk_open(struct talk *k)
 {
-	struct err e = {0};
+	struct err e = { 0 };
 
-	*k = (struct talk){.o = {.model = TINY, .ctx = 1000, .quiet = 1, .private_talk = 1, .prompt = "x", .sampling = sampling_default, .command = CMD_CHAT,
-	                         .kv = "full"}};
-	CHECK_MSG(chat_open(&k->c, &k->o, &(struct str){0}, &e) == 0, "%s", e.msg);
+	*k = (struct talk){ .o = { .model = TINY,
+		                   .ctx = 1000,
+		                   .quiet = 1,
+		                   .private_talk = 1,
+		                   .prompt = "x",
+		                   .sampling = sampling_default,
+		                   .command = CMD_CHAT,
+		                   .kv = "full" } };
+	CHECK_MSG(chat_open(&k->c, &k->o, &(struct str){ 0 }, &e) == 0, "%s", e.msg);
 }
 
 static void add(struct talk *k, const char *name, const char *text)
 {
-	struct err e = {0};
+	struct err e = { 0 };
 
 	CHECK_MSG(chat_document_bytes(&k->c, name, text, strlen(text), &e) >= 0, "%s", e.msg);
 }
@@ -40,15 +52,15 @@ static const char *quoted(struct talk *k, const char *question, int *found)
 {
 	static struct str out;
 	struct sources s;
-	struct err e = {0};
+	struct err e = { 0 };
 
 	str_clear(&out);
 	str_adds(&out, "");
 	CHECK_MSG(conversation_sources(&k->c.t, question, strlen(question), &s, &e) == 0, "%s", e.msg);
 	for (size_t i = 0; i < s.n; i++) {
 		const struct document *d = &k->c.t.doc[s.at[i].doc];
-		CHECK(s.at[i].doc < k->c.t.n_doc && s.at[i].from <= s.at[i].quote && s.at[i].quote < s.at[i].quote_end &&
-		      s.at[i].quote_end <= s.at[i].to && s.at[i].to <= d->n_body);
+		CHECK(s.at[i].doc < k->c.t.n_doc && s.at[i].from <= s.at[i].quote &&
+		      s.at[i].quote < s.at[i].quote_end && s.at[i].quote_end <= s.at[i].to && s.at[i].to <= d->n_body);
 		CHECK(!i || s.at[i].score <= s.at[i - 1].score);
 		if (!i) {
 			str_addf(&out, "%s: ", d->name);
@@ -64,8 +76,9 @@ static const char *quoted(struct talk *k, const char *question, int *found)
 
 TEST(a_named_page_or_section_comes_first)
 {
-	static const char book[] = "# Contents\n\n## 1 Ropes\n## 2 Knots\n\n# 1 Ropes\n\nHemp rots.\n\n## 1.1 Old ropes\n\nThrow them away.\n\n# 2 Knots\n\n"
-	                           "The bowline holds.  See chapter 1.\n\n# Chapter IV\n\nSails are mended in winter.\n\n# 第7章\n\n船は港にある。\n";
+	static const char book[] =
+		"# Contents\n\n## 1 Ropes\n## 2 Knots\n\n# 1 Ropes\n\nHemp rots.\n\n## 1.1 Old ropes\n\nThrow them away.\n\n# 2 Knots\n\n"
+		"The bowline holds.  See chapter 1.\n\n# Chapter IV\n\nSails are mended in winter.\n\n# 第7章\n\n船は港にある。\n";
 	static const char paged[] = "One line.\n\fTwo lines, and page 3 is next.\n\fThree masts.\n";
 	struct talk k;
 	int found;
@@ -100,14 +113,17 @@ TEST(the_best_passage_of_all_documents_comes_first)
 	CHECK_INT(found, 0);
 	add(&k, "ferry.txt", ferry);
 	add(&k, "garden.txt", garden);
-	CHECK_STR(quoted(&k, "Who plants the tulips?", NULL), "garden.txt: The gardener plants tulips in October, when the ground is soft.");
-	CHECK_STR(quoted(&k, "Which bakery sells bread?", NULL), "ferry.txt: The bakery opens at six, and sells bread until the evening.");
+	CHECK_STR(quoted(&k, "Who plants the tulips?", NULL),
+	          "garden.txt: The gardener plants tulips in October, when the ground is soft.");
+	CHECK_STR(quoted(&k, "Which bakery sells bread?", NULL),
+	          "ferry.txt: The bakery opens at six, and sells bread until the evening.");
 	CHECK_STR(quoted(&k, "zebras", &found), "");
 	CHECK_INT(found, 0);
 	/* What is dropped is not found. */
 	conversation_drop_document(&k.c.t, 0, NULL);
 	CHECK_STR(quoted(&k, "Which bakery sells bread?", NULL), "");
-	CHECK_STR(quoted(&k, "Who plants the tulips?", NULL), "garden.txt: The gardener plants tulips in October, when the ground is soft.");
+	CHECK_STR(quoted(&k, "Who plants the tulips?", NULL),
+	          "garden.txt: The gardener plants tulips in October, when the ground is soft.");
 	chat_close(&k.c, &k.o);
 }
 
@@ -116,14 +132,16 @@ TEST(a_question_may_lean_on_what_was_said)
 	struct talk k;
 
 	talk_open(&k);
-	k.c.t.rerank.tokens = -1;   /* the order of the index */
+	k.c.t.rerank.tokens = -1; /* the order of the index */
 	add(&k, "ferry.txt", ferry);
 	add(&k, "garden.txt", garden);
 	CHECK_STR(quoted(&k, "Did he?", NULL), "");
 	conversation_message(&k.c.t, ROLE_USER, "Who commands the ferry?", 23, NULL, 0);
 	conversation_message(&k.c.t, ROLE_ASSISTANT, "Captain Nemo.", 13, NULL, 0);
-	CHECK_STR(quoted(&k, "And where does he live?", NULL), "ferry.txt: Captain Nemo commands the ferry since 1999, and lives in the lighthouse with two cats.");
-	CHECK_STR(quoted(&k, "Which gardener plants those tulips of October?", NULL), "garden.txt: The gardener plants tulips in October, when the ground is soft.");
+	CHECK_STR(quoted(&k, "And where does he live?", NULL),
+	          "ferry.txt: Captain Nemo commands the ferry since 1999, and lives in the lighthouse with two cats.");
+	CHECK_STR(quoted(&k, "Which gardener plants those tulips of October?", NULL),
+	          "garden.txt: The gardener plants tulips in October, when the ground is soft.");
 	chat_close(&k.c, &k.o);
 }
 
@@ -131,8 +149,13 @@ TEST(a_question_may_lean_on_what_was_said)
 TEST(what_is_found_alone_is_found_behind_any_turn)
 {
 	static const char *const question[] = {
-		"When does the ferry sail?", "Which bakery sells bread?", "Who plants the tulips?", "What do roses need?", "What is a lighthouse?",
-		"Please explain what the gardener does", "Can you tell me who sells bread?",
+		"When does the ferry sail?",
+		"Which bakery sells bread?",
+		"Who plants the tulips?",
+		"What do roses need?",
+		"What is a lighthouse?",
+		"Please explain what the gardener does",
+		"Can you tell me who sells bread?",
 	};
 	enum { N = sizeof question / sizeof *question };
 	struct talk k;
@@ -169,15 +192,21 @@ TEST(what_is_found_alone_is_found_behind_any_turn)
 
 TEST(the_last_turn_decides_between_equals)
 {
-#define LONG "  The valley spoke of nothing else for many years, and old people still tell their children of such works on winter evenings.\n\n"
-	static const char repairs[] = "The bridge was built by Adam Wright." LONG "The mill was built by Joan Carter." LONG "After the flood of 1790 the bridge was repaired at "
-	                              "great cost." LONG "After the fire of 1801 the mill was repaired at great cost." LONG "After the storm of 1815 the church was repaired "
-	                              "at great cost." LONG;
+#define LONG                                                                                                           \
+	"  The valley spoke of nothing else for many years, and old people still tell their children of such works on winter evenings.\n\n"
+	static const char repairs[] =
+		"The bridge was built by Adam Wright." LONG "The mill was built by Joan Carter." LONG
+		"After the flood of 1790 the bridge was repaired at "
+		"great cost." LONG "After the fire of 1801 the mill was repaired at great cost." LONG
+		"After the storm of 1815 the church was repaired "
+		"at great cost." LONG;
 	static const char *const said[][3] = {
-		{"Who built the mill?", "Joan Carter built the mill.", "repairs.txt: After the fire of 1801 the mill was repaired at great cost."},
-		{"Who built the bridge?", "Adam Wright built the bridge.", "repairs.txt: After the flood of 1790 the bridge was repaired at great cost."},
+		{ "Who built the mill?", "Joan Carter built the mill.",
+		  "repairs.txt: After the fire of 1801 the mill was repaired at great cost." },
+		{ "Who built the bridge?", "Adam Wright built the bridge.",
+		  "repairs.txt: After the flood of 1790 the bridge was repaired at great cost." },
 	};
-	static const char *const follows[] = {"And when was it repaired?", "Repaired when?"};
+	static const char *const follows[] = { "And when was it repaired?", "Repaired when?" };
 	struct talk k;
 	int found;
 
@@ -201,6 +230,7 @@ TEST(the_last_turn_decides_between_equals)
 
 TEST(questions_for_the_whole_are_told_from_others)
 {
+	/* clang-format off */
 	static const struct { enum whole_question what; const char *question; } all[] = {
 		{WHOLE_SUMMARY, "Summarise this."}, {WHOLE_SUMMARY, "summarize"}, {WHOLE_SUMMARY, "Please give me a summary of the paper!"}, {WHOLE_SUMMARY, "TL;DR"},
 		{WHOLE_SUMMARY, "tldr"}, {WHOLE_SUMMARY, "Could you summarize the whole document for me in three sentences?"}, {WHOLE_SUMMARY, "Summarise report.pdf"},
@@ -227,6 +257,7 @@ TEST(questions_for_the_whole_are_told_from_others)
 		{WHOLE_NOT, "Summarise this this this this this this this this this this this this this this this this this this this this this this this this this this "
 		            "this this this this this this this this this this this this this this this this this this this this this this this this."},
 	};
+	/* clang-format on */
 	struct talk k;
 	size_t doc;
 	int32_t words;
@@ -235,7 +266,8 @@ TEST(questions_for_the_whole_are_told_from_others)
 	add(&k, "ferry.txt", ferry);
 	add(&k, "report.pdf.txt", garden);
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-		enum whole_question what = asks_for_whole(&k.c.t, all[i].question, strlen(all[i].question), &doc, &words);
+		enum whole_question what =
+			asks_for_whole(&k.c.t, all[i].question, strlen(all[i].question), &doc, &words);
 		CHECK_MSG(what == all[i].what, "'%s': %d", all[i].question, what);
 		CHECK_INT(doc, strstr(all[i].question, "report.pdf") ? 1 : SIZE_MAX);
 		CHECK_INT(words, strstr(all[i].question, "in 100") ? 100 : 0);
@@ -245,19 +277,22 @@ TEST(questions_for_the_whole_are_told_from_others)
 
 TEST(the_beginning_answers_questions_for_the_whole)
 {
-	static const char paper[] = "On Mills\n\nAnn Miller, Bob Stone\nUniversity of the River\n\nAbstract\n\nMills grind slowly.  We measure how slowly they grind, compare three "
-	                            "of them over ten years, and find that the oldest one grinds finest of all, which nobody expected.\n\n1 Introduction\n\nThe wheel "
-	                            "turns in the river, and the miller, who wrote long letters to the authors of this paper, was of great help.\n\nAcknowledgements\n\nThe "
-	                            "authors thank the miller, whose title is a long one.\n";
+	static const char paper[] =
+		"On Mills\n\nAnn Miller, Bob Stone\nUniversity of the River\n\nAbstract\n\nMills grind slowly.  We measure how slowly they grind, compare three "
+		"of them over ten years, and find that the oldest one grinds finest of all, which nobody expected.\n\n1 Introduction\n\nThe wheel "
+		"turns in the river, and the miller, who wrote long letters to the authors of this paper, was of great help.\n\nAcknowledgements\n\nThe "
+		"authors thank the miller, whose title is a long one.\n";
 	struct talk k;
 	int found;
 
 	talk_open(&k);
 	add(&k, "mills.txt", paper);
-	CHECK_MSG(!strncmp(quoted(&k, "Who are the authors?", &found), "mills.txt: On Mills\n\nAnn Miller", 30), "%s", quoted(&k, "Who are the authors?", NULL));
+	CHECK_MSG(!strncmp(quoted(&k, "Who are the authors?", &found), "mills.txt: On Mills\n\nAnn Miller", 30), "%s",
+	          quoted(&k, "Who are the authors?", NULL));
 	CHECK_INT(found, 1);
 	CHECK(!strncmp(quoted(&k, "What is the title?", NULL), "mills.txt: On Mills", 19));
-	CHECK_MSG(!strncmp(quoted(&k, "What is this about?", &found), "mills.txt: Mills grind slowly.", 30), "%s", quoted(&k, "What is this about?", NULL));
+	CHECK_MSG(!strncmp(quoted(&k, "What is this about?", &found), "mills.txt: Mills grind slowly.", 30), "%s",
+	          quoted(&k, "What is this about?", NULL));
 	CHECK_INT(found, 1);
 	CHECK(!strncmp(quoted(&k, "What are the main findings?", &found), "mills.txt: Mills grind slowly.", 30));
 	CHECK_INT(found, 1);
@@ -271,29 +306,37 @@ TEST(the_beginning_answers_questions_for_the_whole)
 	chat_close(&k.c, &k.o);
 }
 
-/* What a text is about is said by its abstract or its first prose, whatever stands in front of that; its title goes along. */
+/* What a text is about is said by its abstract or its first prose, whatever stands in front of that; its title goes
+ * along. */
 TEST(what_it_is_about_is_not_said_by_licences_and_lists)
 {
-#define PROSE "Nothing shows the change in our mills better than the way in which the word grinding is used today. In former days the miller was proud of it, and said so to everybody.\n"
-#define NAMES "Ann Miller, Bob Stone, Carl Wheel, Dora River, Emil Sack, Frida Barley, Gustav Oats, Hanna Stone, Igor Weir, Jane Ferry, Karl Bridge, Lena Harvest"
-	static const struct { const char *text, *says, *title; } all[] = {
-		{"The Project Gutenberg EBook of Mills, by Ann Miller\n\nThis eBook is for the use of anyone anywhere at no cost and with almost no restrictions whatsoever. "
-		 "You may copy it, give it away or re-use it under the terms of the Project Gutenberg License.\n\nTitle: On Mills\n\nAuthor: Ann Miller\n\n"
-		 "*** START OF THIS PROJECT GUTENBERG EBOOK MILLS ***\n\nON MILLS\n\nSource\n\nOn Mills was printed in 1905 by a house in the town. This text is derived from the twelfth "
-		 "edition, which follows the first one in its spelling and its commas.\n\nThe Author\n\nAnn Miller was born in the mill on the 29th of May. Though she called herself a "
-		 "mere writer, she was a miller, and a man of her time would have known that.\n\nTable of Contents\n\n1. On the first of the mills, and why it stands there\n"
-		 "2. On the second mill, which grinds as well\n3. On all the other mills of the valley, and the bridge\n4. Of millers, their children and their dogs\n\n"
-		 "I. On the first of the mills\n\n" PROSE "\nThe End.\n", "Nothing shows", "On Mills"},
-		{"Trace-based Grinding of\nBarley and Oats\n" NAMES "\nUniversity of the River\n{ann,bob}@river.example\n\n" PROSE "\nAbstract\n"
-		 "Mills grind slowly. We measure how slowly they grind, compare three of them over ten years, and find that the oldest one grinds finest of all.\n\n1 Introduction\n\n" PROSE,
-		 "Mills grind slowly.", "Trace-based Grinding of Barley and Oats"},
-		{"The Waste Mill\n\nA. Miller\n\n\"Molam quidem ego ipse oculis meis vidi in valle pendere, et cum illi pueri dicerent: quid vis? respondebat illa: molere volo, "
-		 "et semper molere, donec aqua fluit.\"\n\nFor Bob Stone, the better miller\n\n" PROSE, "Nothing shows", "The Waste Mill"},
+#define PROSE                                                                                                          \
+	"Nothing shows the change in our mills better than the way in which the word grinding is used today. In former days the miller was proud of it, and said so to everybody.\n"
+#define NAMES                                                                                                          \
+	"Ann Miller, Bob Stone, Carl Wheel, Dora River, Emil Sack, Frida Barley, Gustav Oats, Hanna Stone, Igor Weir, Jane Ferry, Karl Bridge, Lena Harvest"
+	static const struct {
+		const char *text, *says, *title;
+	} all[] = {
+		{ "The Project Gutenberg EBook of Mills, by Ann Miller\n\nThis eBook is for the use of anyone anywhere at no cost and with almost no restrictions whatsoever. "
+		  "You may copy it, give it away or re-use it under the terms of the Project Gutenberg License.\n\nTitle: On Mills\n\nAuthor: Ann Miller\n\n"
+		  "*** START OF THIS PROJECT GUTENBERG EBOOK MILLS ***\n\nON MILLS\n\nSource\n\nOn Mills was printed in 1905 by a house in the town. This text is derived from the twelfth "
+		  "edition, which follows the first one in its spelling and its commas.\n\nThe Author\n\nAnn Miller was born in the mill on the 29th of May. Though she called herself a "
+		  "mere writer, she was a miller, and a man of her time would have known that.\n\nTable of Contents\n\n1. On the first of the mills, and why it stands there\n"
+		  "2. On the second mill, which grinds as well\n3. On all the other mills of the valley, and the bridge\n4. Of millers, their children and their dogs\n\n"
+		  "I. On the first of the mills\n\n" PROSE "\nThe End.\n",
+		  "Nothing shows", "On Mills" },
+		{ "Trace-based Grinding of\nBarley and Oats\n" NAMES
+		  "\nUniversity of the River\n{ann,bob}@river.example\n\n" PROSE "\nAbstract\n"
+		  "Mills grind slowly. We measure how slowly they grind, compare three of them over ten years, and find that the oldest one grinds finest of all.\n\n1 Introduction\n\n" PROSE,
+		  "Mills grind slowly.", "Trace-based Grinding of Barley and Oats" },
+		{ "The Waste Mill\n\nA. Miller\n\n\"Molam quidem ego ipse oculis meis vidi in valle pendere, et cum illi pueri dicerent: quid vis? respondebat illa: molere volo, "
+		  "et semper molere, donec aqua fluit.\"\n\nFor Bob Stone, the better miller\n\n" PROSE,
+		  "Nothing shows", "The Waste Mill" },
 	};
 
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
 		struct sources s;
-		struct err e = {0};
+		struct err e = { 0 };
 		struct talk k;
 
 		talk_open(&k);
@@ -302,10 +345,12 @@ TEST(what_it_is_about_is_not_said_by_licences_and_lists)
 		CHECK(s.n > 0);
 		if (s.n) {
 			const char *body = k.c.t.doc[0].text.p + k.c.t.doc[0].body;
-			struct str title = {0};
+			struct str title = { 0 };
 
-			CHECK_MSG(!strncmp(body + s.at[0].quote, all[i].says, strlen(all[i].says)), "%zu: %.60s", i, body + s.at[0].quote);
-			CHECK_MSG(!memmem(body + s.at[0].from, s.at[0].to - s.at[0].from, "Gutenberg", 9) && !memmem(body + s.at[0].from, s.at[0].to - s.at[0].from, "Ann Miller", 10),
+			CHECK_MSG(!strncmp(body + s.at[0].quote, all[i].says, strlen(all[i].says)), "%zu: %.60s", i,
+			          body + s.at[0].quote);
+			CHECK_MSG(!memmem(body + s.at[0].from, s.at[0].to - s.at[0].from, "Gutenberg", 9) &&
+			                  !memmem(body + s.at[0].from, s.at[0].to - s.at[0].from, "Ann Miller", 10),
 			          "%zu: %.*s", i, (int)(s.at[0].to - s.at[0].from), body + s.at[0].from);
 			text_on_one_line(body + s.at[0].title, s.at[0].title_end - s.at[0].title, &title);
 			CHECK_STR(title.p ? title.p : "", all[i].title);
@@ -321,7 +366,7 @@ TEST(searching_leaves_the_conversation_as_it_is)
 	struct talk k;
 	struct timeline_stats before, after;
 	struct sources s;
-	struct err e = {0};
+	struct err e = { 0 };
 
 	talk_open(&k);
 	add(&k, "ferry.txt", ferry);

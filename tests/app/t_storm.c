@@ -1,16 +1,16 @@
-/* tests/app/t_storm.c - the whole program in a storm: keys of all kinds, pastes, bytes that are no keys, commands and sizes from 1x1 to
- * 500x200 at random while answers stream; once behind a screen of cells, once on a pseudo terminal.
+/* tests/app/t_storm.c - the whole program in a storm: keys of all kinds, pastes, bytes that are no keys, commands and
+ * sizes from 1x1 to 500x200 at random while answers stream; once behind a screen of cells, once on a pseudo terminal.
  *
- * Each storm is a process of its own, so that one that crashes or hangs is known by its seed.  It leaves and comes back whenever the
- * keys say so.  What must hold: it always goes on within WATCHDOG seconds; nothing but what a terminal of that kind may be told comes
- * out, and its screen is the picture that was drawn; when it leaves, the terminal is as it was; and in the end it rests when it is
- * told to stop, and takes a line.
+ * Each storm is a process of its own, so that one that crashes or hangs is known by its seed. It leaves and comes back
+ * whenever the keys say so. What must hold: it always goes on within WATCHDOG seconds; nothing but what a terminal of
+ * that kind may be told comes out, and its screen is the picture that was drawn; when it leaves, the terminal is as it
+ * was; and in the end it rests when it is told to stop, and takes a line.
  *
- * WEIR_SOAK=20 is 100,000 keys and 10,000 sizes.  WEIR_STORM=SEED plays that one alone. */
+ * WEIR_SOAK=20 is 100,000 keys and 10,000 sizes. WEIR_STORM=SEED plays that one alone. */
 #include "app/tui/tui.h"
 #include "app/tui/tui_private.h"
 #include "ui/ui_private.h"
-#include "tests/lib/pty.h"           /* last: terminfo's names are short words */
+#include "tests/lib/pty.h" /* last: terminfo's names are short words */
 
 #include <limits.h>
 #include <signal.h>
@@ -19,19 +19,25 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#define MODEL "tests/vectors/models/llama-block32.gguf"
-#define WATCHDOG 240.0           /* many programs may want this machine at the same time */
+#define MODEL    "tests/vectors/models/llama-block32.gguf"
+#define WATCHDOG 240.0 /* many programs may want this machine at the same time */
 
 /* What readline keeps: see t_ui.c. */
 const char *__asan_default_options(void);
-const char *__asan_default_options(void) { return "fast_unwind_on_malloc=0"; }
+const char *__asan_default_options(void)
+{
+	return "fast_unwind_on_malloc=0";
+}
 const char *__lsan_default_suppressions(void);
 const char *__lsan_default_suppressions(void)
 {
 	return "leak:_rl_callback_data_alloc\nleak:_rl_scxt_alloc\nleak:_rl_nsearch_callback\nleak:rl_initialize\n";
 }
 const char *__lsan_default_options(void);
-const char *__lsan_default_options(void) { return "print_suppressions=0"; }
+const char *__lsan_default_options(void)
+{
+	return "print_suppressions=0";
+}
 
 static int times(int n)
 {
@@ -44,22 +50,22 @@ static int times(int n)
 /* What the one that watches sees of the storm. */
 struct seen {
 	int steps, busy, keys, sizes, lives, pictures, complaints;
-	double longest;               /* step of the loop */
-	uint64_t sequences;           /* that came out */
+	double longest;     /* step of the loop */
+	uint64_t sequences; /* that came out */
 	char doing[200];
 };
 
 struct storm {
 	struct seen *seen;
 	uint64_t seed, rng;
-	int on_pty, keys, sizes;      /* how many are wanted */
-	int failed;                   /* checks so far */
+	int on_pty, keys, sizes; /* how many are wanted */
+	int failed;              /* checks so far */
 	char home[64], model[PATH_MAX];
 	struct options o;
 	struct chat c;
 	struct tui *t;
-	struct show show;             /* the terminal: pty, vt and what may be said to it */
-	struct str out;               /* bytes on their way in */
+	struct show show; /* the terminal: pty, vt and what may be said to it */
+	struct str out;   /* bytes on their way in */
 };
 
 static void complain(struct storm *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -69,8 +75,8 @@ static void complain(struct storm *s, const char *fmt, ...)
 
 	if (s->seen->complaints++ > 5)
 		return;
-	fprintf(stderr, "    seed %llu, step %d, %dx%d: ", (unsigned long long)s->seed, s->seen->steps, s->t ? s->t->ui->w : 0,
-	        s->t ? s->t->ui->h : 0);
+	fprintf(stderr, "    seed %llu, step %d, %dx%d: ", (unsigned long long)s->seed, s->seen->steps,
+	        s->t ? s->t->ui->w : 0, s->t ? s->t->ui->h : 0);
 	va_start(ap, fmt);
 	vfprintf(stderr, fmt, ap);
 	va_end(ap);
@@ -86,26 +92,30 @@ static unsigned roll(struct storm *s, unsigned n)
 	return (unsigned)((z ^ (z >> 31)) >> 16) % n;
 }
 
-#define PICK(s, list) (list)[roll(s, sizeof (list) / sizeof *(list))]
+#define PICK(s, list) (list)[roll(s, sizeof(list) / sizeof *(list))]
 
 /* ---- what is typed ---- */
 
+/* clang-format off */
 static const char *const words[] = {
 	"hello", "what", "is", "a", "weir", "tell", "me", "more", "**bold**", "```c\nint x;\n```", "# head", "| a | b |",
 	"1.", "\xe6\xbc\xa2\xe5\xad\x97",
 	"e\xcc\x81\xcc\x82", "\xf0\x9f\x91\x8d\xf0\x9f\x8f\xbd", "\xd7\xa9\xd7\x9c", "@doc.md", "\\", "\"\"\"", "'", "/",
 };
+/* clang-format on */
 static const char *const special[] = {
-	"\033[A", "\033[B", "\033[C", "\033[D", "\033[H", "\033[F", "\033[5~", "\033[6~", "\033[2~", "\033[3~", "\033OA",
-	"\033OH", "\033[1;5C", "\033[1;2D",
-	"\033OP", "\033OQ", "\033OR", "\033OS", "\033[15~", "\033[17~", "\033[18~", "\033[19~", "\033[20~", "\033[24~",
-	"\033[Z", "\t", "\r", "\n", "\177",
-	"\033\r", "\033\033", "\033[I", "\033[O", "\033[27;5;9~", "\033[97;5u",
+	"\033[A",   "\033[B",   "\033[C",   "\033[D", "\033[H",   "\033[F",       "\033[5~",
+	"\033[6~",  "\033[2~",  "\033[3~",  "\033OA", "\033OH",   "\033[1;5C",    "\033[1;2D",
+	"\033OP",   "\033OQ",   "\033OR",   "\033OS", "\033[15~", "\033[17~",     "\033[18~",
+	"\033[19~", "\033[20~", "\033[24~", "\033[Z", "\t",       "\r",           "\n",
+	"\177",     "\033\r",   "\033\033", "\033[I", "\033[O",   "\033[27;5;9~", "\033[97;5u",
 };
 /* Keys of panes, and letters that are keys of the transcript. */
 static const char letters[] = "jkudbfgGnNq?[]ycrezmi'/o40%p7cl+-=1234 yn";
-static const char controls[] = "\001\002\005\006\007\010\013\014\016\020\022\023\024\025\026\027\030\031\031\037\003\033\032";
+static const char controls[] =
+	"\001\002\005\006\007\010\013\014\016\020\022\023\024\025\026\027\030\031\031\037\003\033\032";
 /* Not whole, or nothing that means something; what follows is typed right behind. */
+/* clang-format off */
 static const char *const broken[] = {
 	"\033", "\033[", "\033[1;", "\033[200", "\033O", "\033]0;title", "\033]52;c;AAAA\a", "\033P$q", "\033_x",
 	"\033[<0;", "\033[<64;10;10", "\033[M", "\033[?1;2c",
@@ -113,6 +123,8 @@ static const char *const broken[] = {
 	"\377\376", "\300\233", "\355\240\200",
 	"\233A", "\302\233A", "\0", "\033[201~", "\033[200~",
 };
+/* clang-format on */
+/* clang-format off */
 static const char *const commands[] = {
 	"/undo", "/undo 3", "/regen", "/regen", "/fork", "/fork again", "/new", "/new", "/stats", "/sessions",
 	"/switch storm", "/switch storm 2", "/switch nobody",
@@ -127,6 +139,7 @@ static const char *const commands[] = {
 	"/raw", "/mouse", "/help", "/system \xff\033[2J",
 	"/edit something else", "/save", "/nonsense", "//slash", "/quit",
 };
+/* clang-format on */
 
 static void put(struct storm *s, const char *bytes)
 {
@@ -137,7 +150,7 @@ static void put(struct storm *s, const char *bytes)
 
 static void put_typed(struct storm *s, const char *text)
 {
-	for (size_t n = strlen(text), i = 0; i < n; ) {
+	for (size_t n = strlen(text), i = 0; i < n;) {
 		int32_t cp;
 		int len = utf8_decode(text + i, n - i, &cp);
 		str_add(&s->out, text + i, (size_t)len);
@@ -169,35 +182,39 @@ static void put_paste(struct storm *s)
 
 static void put_mouse(struct storm *s)
 {
-	static const int pressed[] = {0, 1, 2, 3, 32, 35, 64, 65, 64, 65, 128};
+	static const int pressed[] = { 0, 1, 2, 3, 32, 35, 64, 65, 64, 65, 128 };
 	char text[60];
 
 	if (roll(s, 4))
-		snprintf(text, sizeof text, "\033[<%d;%u;%u%c", PICK(s, pressed), roll(s, 600), roll(s, 300), roll(s, 2) ? 'M' : 'm');
+		snprintf(text, sizeof text, "\033[<%d;%u;%u%c", PICK(s, pressed), roll(s, 600), roll(s, 300),
+		         roll(s, 2) ? 'M' : 'm');
 	else
-		snprintf(text, sizeof text, "\033[M%c%c%c", 32 + (char)roll(s, 4), 33 + (char)roll(s, 90), 33 + (char)roll(s, 90));
+		snprintf(text, sizeof text, "\033[M%c%c%c", 32 + (char)roll(s, 4), 33 + (char)roll(s, 90),
+		         33 + (char)roll(s, 90));
 	put(s, text);
 }
 
 static void some_keys(struct storm *s)
 {
-	char one[2] = {0};
+	char one[2] = { 0 };
 
 	switch (roll(s, 16)) {
-	case 0: case 1:
+	case 0:
+	case 1:
 		for (unsigned i = 1 + roll(s, 3); i; i--) {
 			put_typed(s, PICK(s, words));
 			put(s, " ");
 		}
 		break;
-	case 2:
-		put(s, "\r");
-		break;
-	case 3: case 4: case 5:
+	case 2: put(s, "\r"); break;
+	case 3:
+	case 4:
+	case 5:
 		for (unsigned i = 1 + roll(s, 4); i; i--)
 			put(s, PICK(s, special));
 		break;
-	case 6: case 7:
+	case 6:
+	case 7:
 		for (unsigned i = 1 + roll(s, 4); i; i--) {
 			one[0] = letters[roll(s, sizeof letters - 1)];
 			put(s, one);
@@ -212,23 +229,17 @@ static void some_keys(struct storm *s)
 		one[0] = (char)(33 + roll(s, 94));
 		put(s, one);
 		break;
-	case 10: case 11:
+	case 10:
+	case 11:
 		if (roll(s, 3))
 			put(s, "\025");
 		put_typed(s, PICK(s, commands));
 		put(s, roll(s, 8) ? "\r" : "\t");
 		break;
-	case 12:
-		put_paste(s);
-		break;
-	case 13:
-		put_mouse(s);
-		break;
-	case 14:
-		put(s, PICK(s, broken));
-		break;
-	default:
-		put_noise(s, roll(s, 20) ? 1 + roll(s, 4) : 200);
+	case 12: put_paste(s); break;
+	case 13: put_mouse(s); break;
+	case 14: put(s, PICK(s, broken)); break;
+	default: put_noise(s, roll(s, 20) ? 1 + roll(s, 4) : 200);
 	}
 	if (!roll(s, 300))
 		put(s, "\004");
@@ -248,16 +259,16 @@ static void step(struct storm *s, double seconds)
 		s->seen->longest = took;
 }
 
-/* The kernel hands on in its own time what was written to the master.  Keys that come while the terminal is not raw are echoed, and
- * Ctrl-C, Ctrl-Z and Ctrl-\ among them throw away what is on its way out: half a picture would be lost that nobody draws again.  So
- * they must be there before the program may suspend, start an editor or leave. */
+/* The kernel hands on in its own time what was written to the master. Keys that come while the terminal is not raw are
+ * echoed, and Ctrl-C, Ctrl-Z and Ctrl-\ among them throw away what is on its way out: half a picture would be lost that
+ * nobody draws again. So they must be there before the program may suspend, start an editor or leave. */
 static void wait_for_keys(struct storm *s, int there)
 {
 	double until = now_seconds() + 20;
 	int waiting = 0;
 
 	while (!ioctl(s->show.pty.fd, FIONREAD, &waiting) && waiting < there && now_seconds() < until)
-		nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
+		nanosleep(&(struct timespec){ .tv_nsec = 50000 }, NULL);
 }
 
 /* The bytes go in as a terminal would send them. */
@@ -268,8 +279,8 @@ static void send(struct storm *s)
 	snprintf(s->seen->doing, sizeof s->seen->doing, "sending %zu bytes: ", s->out.n);
 	for (size_t i = 0; i < s->out.n && i < 30; i++) {
 		size_t at = strlen(s->seen->doing);
-		snprintf(s->seen->doing + at, sizeof s->seen->doing - at, s->out.p[i] > ' ' && s->out.p[i] < 127 ? "%c" : "\\x%02x",
-		         (unsigned char)s->out.p[i]);
+		snprintf(s->seen->doing + at, sizeof s->seen->doing - at,
+		         s->out.p[i] > ' ' && s->out.p[i] < 127 ? "%c" : "\\x%02x", (unsigned char)s->out.p[i]);
 	}
 	if (!s->on_pty) {
 		if (s->out.n)
@@ -295,15 +306,18 @@ static void resize(struct storm *s, int w, int h)
 	}
 	pty_to_vt(&s->show.pty, &s->show.vt);
 	set_size(&s->show.pty, w, h);
-	if (w != s->show.vt.w || h != s->show.vt.h)   /* or nobody would draw it again */
+	if (w != s->show.vt.w || h != s->show.vt.h) /* or nobody would draw it again */
 		vt_size(&s->show.vt, w, h);
 	raise(SIGWINCH);
 }
 
 static void new_size(struct storm *s)
 {
-	static const int small[] = {1, 2, 3, 4, 5, 6, 7, 10, 15, 16, 20, 24, 39, 40, 59, 60, 79, 80, 109, 110, 111, 120};
-	int w = roll(s, 2) ? PICK(s, small) : 1 + (int)roll(s, 500), h = roll(s, 2) ? PICK(s, small) : 1 + (int)roll(s, 200);
+	static const int small[] = {
+		1, 2, 3, 4, 5, 6, 7, 10, 15, 16, 20, 24, 39, 40, 59, 60, 79, 80, 109, 110, 111, 120
+	};
+	int w = roll(s, 2) ? PICK(s, small) : 1 + (int)roll(s, 500),
+	    h = roll(s, 2) ? PICK(s, small) : 1 + (int)roll(s, 200);
 
 	s->seen->sizes++;
 	resize(s, w, h);
@@ -313,7 +327,7 @@ static void new_size(struct storm *s)
 static void check_picture(struct storm *s)
 {
 	struct grid *g = &s->t->ui->grid;
-	struct str text = {0};
+	struct str text = { 0 };
 
 	s->seen->pictures++;
 	if (s->on_pty) {
@@ -324,14 +338,14 @@ static void check_picture(struct storm *s)
 		s->show.g = *g;
 		s->show.d = s->t->display;
 		check_screen(&s->show, "mono", -1);
-		s->show.g = (struct grid){0};
+		s->show.g = (struct grid){ 0 };
 		if (s->show.vt.bad[0] || test_failures() > s->failed)
 			complain(s, "after %s: %s", s->seen->doing, s->show.vt.bad);
 		s->failed = test_failures();
 		return;
 	}
 	tui_dump(s->t, 0, &text);
-	for (size_t i = 0; i < text.n; ) {
+	for (size_t i = 0; i < text.n;) {
 		int32_t cp;
 		int len = utf8_decode(text.p + i, text.n - i, &cp);
 		if (cp != '\n' && char_width(cp) < 0)
@@ -349,18 +363,29 @@ static void check_picture(struct storm *s)
 
 static void begin(struct storm *s)
 {
-	static const char *const names[] = {"storm", "storm 2", "third"};
-	char *args[] = {(char *)"weir", (char *)"-m", s->model, (char *)"-s", (char *)PICK(s, names), (char *)"-n", (char *)"1500",
-	                (char *)"--threads", (char *)"1", (char *)"--kv",
-	                (char *)(roll(s, 2) ? "cascade:size=48,stride=32" : "sink:size=64,stride=16"), (char *)"-q", NULL};
-	struct str note = {0};
-	struct err e = {0};
+	static const char *const names[] = { "storm", "storm 2", "third" };
+	char *args[] = { (char *)"weir",
+		         (char *)"-m",
+		         s->model,
+		         (char *)"-s",
+		         (char *)PICK(s, names),
+		         (char *)"-n",
+		         (char *)"1500",
+		         (char *)"--threads",
+		         (char *)"1",
+		         (char *)"--kv",
+		         (char *)(roll(s, 2) ? "cascade:size=48,stride=32" : "sink:size=64,stride=16"),
+		         (char *)"-q",
+		         NULL };
+	struct str note = { 0 };
+	struct err e = { 0 };
 
 	s->seen->lives++;
 	snprintf(s->seen->doing, sizeof s->seen->doing, "beginning");
-	s->o = (struct options){.n_owned = 0};
-	s->c = (struct chat){.quit = 0};
-	if (options_parse(&s->o, (int)(sizeof args / sizeof *args) - 1, args, &e) < 0 || chat_open(&s->c, &s->o, &note, &e) < 0 ||
+	s->o = (struct options){ .n_owned = 0 };
+	s->c = (struct chat){ .quit = 0 };
+	if (options_parse(&s->o, (int)(sizeof args / sizeof *args) - 1, args, &e) < 0 ||
+	    chat_open(&s->c, &s->o, &note, &e) < 0 ||
 	    tui_open(&s->t, &s->c, s->on_pty ? s->show.pty.fd : -1, 80, 24, note.p, &e) < 0) {
 		complain(s, "it does not begin: %s", e.msg);
 		exit(1);
@@ -386,10 +411,10 @@ static void end(struct storm *s)
 		pty_to_vt(&s->show.pty, &s->show.vt);
 		if (v->bad[0])
 			complain(s, "%s", v->bad);
-		if (v->alternate || v->paste || v->mouse || v->frame || v->hidden || v->insert || v->no_margin || v->held.n || v->pen.attrs ||
-		    v->pen.fg != -1 || v->pen.bg != -1)
-			complain(s, "modes are left on: alternate %d, paste %d, mouse %d, frame %d, hidden cursor %d", v->alternate, v->paste,
-			         v->mouse, v->frame, v->hidden);
+		if (v->alternate || v->paste || v->mouse || v->frame || v->hidden || v->insert || v->no_margin ||
+		    v->held.n || v->pen.attrs || v->pen.fg != -1 || v->pen.bg != -1)
+			complain(s, "modes are left on: alternate %d, paste %d, mouse %d, frame %d, hidden cursor %d",
+			         v->alternate, v->paste, v->mouse, v->frame, v->hidden);
 		tcgetattr(s->show.pty.fd, &now);
 		if (!same_modes(&now, &s->show.pty.before))
 			complain(s, "the terminal's settings are not what they were");
@@ -413,7 +438,7 @@ static void come_to_rest(struct storm *s)
 	int shows = 0;
 
 	while (!shows && now_seconds() < until) {
-		struct str text = {0};
+		struct str text = { 0 };
 
 		snprintf(s->seen->doing, sizeof s->seen->doing, "coming to rest");
 		/* What is half typed ends; panes and searches close; the line is emptied; nobody waits in the queue. */
@@ -442,7 +467,7 @@ static void come_to_rest(struct storm *s)
 		}
 		again(s);
 		tui_dump(s->t, 0, &text);
-		s->t->ui->dirty = 1;   /* it was drawn, but not shown */
+		s->t->ui->dirty = 1; /* it was drawn, but not shown */
 		shows = strstr(text.p, "still here") != NULL;
 		if (!shows && now_seconds() >= until)
 			fprintf(stderr, "%s", text.p);
@@ -466,7 +491,7 @@ static void write_file(const char *name, const char *bytes, size_t n)
 static void prepare(struct storm *s)
 {
 	static const char small[] = "# A weir\n\nWater falls over a low wall; the word is old.\n\n## Second\n\n"
-		"More words about it.\f Page two.\n";
+				    "More words about it.\f Page two.\n";
 	static const char editor[] = "#!/bin/sh\nprintf '\\033]0;x\\007 edited\\n' >>\"$1\"\n";
 	char hostile[600];
 
@@ -499,7 +524,7 @@ static void prepare(struct storm *s)
 		vt_size(&s->show.vt, 80, 24);
 		s->show.utf8 = s->show.hides_cursor = s->show.alternates = 1;
 		s->show.awkward_corner = !allow_terminfo(&s->show.vt, "xterm-256color");
-		s->show.vt.allow_strings = 1;   /* /copy */
+		s->show.vt.allow_strings = 1; /* /copy */
 	}
 	signals_init();
 	signals_note(1);
@@ -528,7 +553,8 @@ static void blow(struct storm *s)
 			put(s, "\r");
 		}
 		send(s);
-		while (s->seen->sizes < s->sizes && (s->seen->sizes < progress * s->sizes || s->seen->keys >= s->keys)) {
+		while (s->seen->sizes < s->sizes &&
+		       (s->seen->sizes < progress * s->sizes || s->seen->keys >= s->keys)) {
 			if (!s->t->left)
 				new_size(s);
 			if (roll(s, 2))
@@ -577,8 +603,13 @@ static void storm(uint64_t seed, int on_pty, int keys, int sizes, struct seen *s
 {
 	int failed = test_failures();
 	struct seen *seen = mmap(NULL, sizeof *seen, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	struct storm s = {.seen = seen, .seed = seed, .rng = seed, .on_pty = on_pty, .keys = keys, .sizes = sizes,
-	                  .failed = failed};
+	struct storm s = { .seen = seen,
+		           .seed = seed,
+		           .rng = seed,
+		           .on_pty = on_pty,
+		           .keys = keys,
+		           .sizes = sizes,
+		           .failed = failed };
 	double moved = now_seconds();
 	int status = 0, steps = -1, stuck = 0;
 	char clean[100];
@@ -591,31 +622,33 @@ static void storm(uint64_t seed, int on_pty, int keys, int sizes, struct seen *s
 		blow(&s);
 		if (chdir("/") == 0) {
 			snprintf(clean, sizeof clean, "rm -rf '%.60s'", s.home);
-			if (system(clean)) { /* a directory is left */ }
+			if (system(clean)) { /* a directory is left */
+			}
 		}
-		exit(seen->complaints || test_failures() > failed);   /* not _exit(): leaks are looked for then */
+		exit(seen->complaints || test_failures() > failed); /* not _exit(): leaks are looked for then */
 	}
 	while (waitpid(child, &status, WNOHANG | WUNTRACED) == 0 || WIFSTOPPED(status)) {
 		if (WIFSTOPPED(status))
-			kill(child, SIGCONT);      /* somebody typed fg */
+			kill(child, SIGCONT); /* somebody typed fg */
 		status = 0;
 		if (seen->steps != steps) {
 			steps = seen->steps;
 			moved = now_seconds();
 		} else if (!stuck && now_seconds() - moved > WATCHDOG) {
 			stuck = 1;
-			test_fail(__FILE__, __LINE__, "seed %llu: stuck for %.0f s at step %d, %s", (unsigned long long)seed, WATCHDOG,
-			          steps, seen->doing);
+			test_fail(__FILE__, __LINE__, "seed %llu: stuck for %.0f s at step %d, %s",
+			          (unsigned long long)seed, WATCHDOG, steps, seen->doing);
 			kill(child, SIGABRT);
 			moved = now_seconds();
 		} else if (stuck && now_seconds() - moved > 20) {
 			kill(child, SIGKILL);
 		}
-		nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
+		nanosleep(&(struct timespec){ .tv_nsec = 5000000 }, NULL);
 	}
-	CHECK_MSG(WIFEXITED(status) && WEXITSTATUS(status) == 0, "seed %llu %s: %s after %d steps, %d keys, %d sizes, at last %s",
-	          (unsigned long long)seed, on_pty ? "on a terminal" : "without a terminal", how_it_ended(status), seen->steps,
-	          seen->keys, seen->sizes, seen->doing);
+	CHECK_MSG(WIFEXITED(status) && WEXITSTATUS(status) == 0,
+	          "seed %llu %s: %s after %d steps, %d keys, %d sizes, at last %s", (unsigned long long)seed,
+	          on_pty ? "on a terminal" : "without a terminal", how_it_ended(status), seen->steps, seen->keys,
+	          seen->sizes, seen->doing);
 	sum->steps += seen->steps;
 	sum->busy += seen->busy;
 	sum->keys += seen->keys;
@@ -630,10 +663,10 @@ static void storm(uint64_t seed, int on_pty, int keys, int sizes, struct seen *s
 
 static void storms(int on_pty)
 {
-	enum { KEYS = 2500, SIZES = 250, EACH = 2500 };   /* keys of one process at most */
+	enum { KEYS = 2500, SIZES = 250, EACH = 2500 }; /* keys of one process at most */
 	int keys = times(KEYS), sizes = times(SIZES), n = (keys + EACH - 1) / EACH;
 	const char *one = getenv("WEIR_STORM");
-	struct seen sum = {0};
+	struct seen sum = { 0 };
 
 	for (int i = 0; i < n; i++) {
 		uint64_t seed = one ? strtoull(one, NULL, 10) : test_rand() % 1000000000u;
@@ -641,15 +674,20 @@ static void storms(int on_pty)
 		if (one)
 			break;
 	}
-	test_note("%d keys, %d sizes, %d times begun, %.0f %% of %d steps while it worked, %d pictures compared, the longest step "
-	          "%.0f ms%s", sum.keys, sum.sizes, sum.lives, 100.0 * sum.busy / (sum.steps ? sum.steps : 1), sum.steps,
-	          sum.pictures, sum.longest * 1e3, on_pty ? "" : ", no terminal");
+	test_note(
+		"%d keys, %d sizes, %d times begun, %.0f %% of %d steps while it worked, %d pictures compared, the longest step "
+		"%.0f ms%s",
+		sum.keys, sum.sizes, sum.lives, 100.0 * sum.busy / (sum.steps ? sum.steps : 1), sum.steps, sum.pictures,
+		sum.longest * 1e3, on_pty ? "" : ", no terminal");
 	if (on_pty)
 		test_note("%llu control sequences came out", (unsigned long long)sum.sequences);
-	CHECK(sum.busy * 5 > sum.steps);   /* or it is no storm while answers stream */
+	CHECK(sum.busy * 5 > sum.steps); /* or it is no storm while answers stream */
 }
 
-TEST(behind_cells) { storms(0); }
+TEST(behind_cells)
+{
+	storms(0);
+}
 
 TEST(on_a_terminal)
 {

@@ -1,5 +1,5 @@
-/* tests/app/t_stream_text.c - a text without an end as a growing message (app/reader/growing_message.c), questions beside it (aside.c),
- * and where it comes from (app/chat/text_source.c). */
+/* tests/app/t_stream_text.c - a text without an end as a growing message (app/reader/growing_message.c), questions
+ * beside it (aside.c), and where it comes from (app/chat/text_source.c). */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,11 +21,13 @@
 /* Letters of several scripts, blanks, marks, digits: what tokenizers treat differently, in any order. */
 static void wild_text(struct str *out, size_t n)
 {
+	/* clang-format off */
 	static const char *const bits[] = {
 		" ", " ", " ", "\n", "  ", "\n\n", "\t", "a", "the", "I", "'s", "'", "don't", "Weir", "x1", "2024", "3.14", ".", ", ", "?!", "\"", "-",
 		"\xc3\xa9t\xc3\xa9", "\xd0\xbc\xd0\xb8\xd1\x80", "\xe4\xb8\xad\xe6\x96\x87", "\xe3\x80\x82", "\xef\xbc\x8c", "\xe3\x81\xae",
 		"\xed\x95\x9c\xea\xb8\x80", "\xf0\x9f\x98\x80", "\xe0\xa4\xa8\xe0\xa5\x87", "e\xcc\x81", "\xc2\xa0", "_", "//", "#", "<|im_end|>", "\xef\xbf\xbd",
 	};
+	/* clang-format on */
 
 	while (out->n < n)
 		str_adds(out, bits[test_rand() % (sizeof bits / sizeof *bits)]);
@@ -34,8 +36,8 @@ static void wild_text(struct str *out, size_t n)
 /* The tokens of a text in pieces as they come, at most `most` bytes each; -1: nothing can be said. */
 static int differs(struct engine *engine, const char *text, size_t n, size_t most)
 {
-	struct tokens whole = {0}, pieces = {0};
-	struct err e = {0};
+	struct tokens whole = { 0 }, pieces = { 0 };
+	struct err e = { 0 };
 	size_t at = 0, have = 0;
 	int diff;
 
@@ -63,11 +65,11 @@ static int differs(struct engine *engine, const char *text, size_t n, size_t mos
 
 static void try_vocabulary(const char *path, const char *pre)
 {
-	static const char *const texts[] = {"README.md", "man/weir.1", "app/options/parse.c", "LICENSE"};
+	static const char *const texts[] = { "README.md", "man/weir.1", "app/options/parse.c", "LICENSE" };
 	struct engine *engine;
-	struct err e = {0};
+	struct err e = { 0 };
 
-	if (engine_open(&engine, &(struct engine_options){.model_path = path, .vocab_only = 1, .pre = pre}, &e) < 0) {
+	if (engine_open(&engine, &(struct engine_options){ .model_path = path, .vocab_only = 1, .pre = pre }, &e) < 0) {
 		CHECK_MSG(0, "%s", e.msg);
 		return;
 	}
@@ -76,11 +78,12 @@ static void try_vocabulary(const char *path, const char *pre)
 		char *text = test_read(test_file(texts[i]), &n);
 
 		for (size_t most = 7; text && most < 10000; most *= 17)
-			CHECK_MSG(!differs(engine, text, n, most), "%s in pieces of %zu under %s %s", texts[i], most, path, pre ? pre : "");
+			CHECK_MSG(!differs(engine, text, n, most), "%s in pieces of %zu under %s %s", texts[i], most,
+			          path, pre ? pre : "");
 		free(text);
 	}
 	for (int i = 0; i < 20; i++) {
-		struct str wild = {0};
+		struct str wild = { 0 };
 
 		wild_text(&wild, 3000);
 		CHECK_MSG(!differs(engine, wild.p, wild.n, 300), "wild text %d under %s %s", i, path, pre ? pre : "");
@@ -114,7 +117,7 @@ TEST(pieces_of_a_tiny_sentencepiece)
 
 TEST(a_text_without_blanks_is_cut)
 {
-	struct str s = {0};
+	struct str s = { 0 };
 
 	for (int i = 0; i < 6000; i++)
 		str_adds(&s, i % 20 ? "\xe4\xb8\xad" : "\xe3\x80\x82");
@@ -124,26 +127,30 @@ TEST(a_text_without_blanks_is_cut)
 	for (int i = 0; i < 6000; i++)
 		str_adds(&s, "\xe4\xb8\xad");
 	CHECK(text_cut(s.p, 0, 16000) == 0);
-	CHECK(text_cut(s.p, 0, 17999) == 17997);   /* in whole characters */
+	CHECK(text_cut(s.p, 0, 17999) == 17997); /* in whole characters */
 	str_free(&s);
 }
 
 /* ---- the growing message ---- */
 
-struct reader { struct options o; struct conversation t; struct err e; };
-static uint64_t reader_memory;   /* --kv-memory of readers opened from now on */
+struct reader {
+	struct options o;
+	struct conversation t;
+	struct err e;
+};
+static uint64_t reader_memory; /* --kv-memory of readers opened from now on */
 
 static int reader_open(struct reader *r, const char *model, const char *kv, const char *template)
 {
 	const char *argv[] = {
-		"weir", "-q", "--temp", "0", "-n", "6", "-m", model, "--kv", kv, template ? "--chat-template" : NULL,
+		"weir",   "-q", "--temp", "0", "-n", "6", "-m", model, "--kv", kv, template ? "--chat-template" : NULL,
 		template, NULL,
 	};
 
 	struct timeline_stats st;
 	int failed;
 
-	*r = (struct reader){.e = {0}};
+	*r = (struct reader){ .e = { 0 } };
 	failed = options_parse(&r->o, template ? 12 : 10, (char **)(uintptr_t)argv, &r->e) < 0;
 
 	r->o.kv_memory = reader_memory;
@@ -167,7 +174,7 @@ static void reader_close(struct reader *r)
 /* Words, so that there are places to cut. */
 static void words(struct str *out, size_t n)
 {
-	static const char *const word[] = {"water", "wheel", "a", "miller", "went", "over", "stone", "by", "river"};
+	static const char *const word[] = { "water", "wheel", "a", "miller", "went", "over", "stone", "by", "river" };
 
 	while (out->n < n) {
 		str_adds(out, word[test_rand() % 9]);
@@ -177,7 +184,7 @@ static void words(struct str *out, size_t n)
 
 static void feed(struct reader *r, const char *text, size_t n, size_t most)
 {
-	for (size_t at = 0; at < n && !r->e.code; ) {
+	for (size_t at = 0; at < n && !r->e.code;) {
 		size_t k = 1 + test_rand() % most;
 
 		k = k < n - at ? k : n - at;
@@ -190,7 +197,7 @@ static void feed(struct reader *r, const char *text, size_t n, size_t most)
 
 static void ask(struct reader *r, const char *question, struct turn *turn)
 {
-	struct answer_hooks hooks = {.text = NULL};
+	struct answer_hooks hooks = { .text = NULL };
 
 	conversation_ask(&r->t, question, strlen(question), &hooks, turn, &r->e);
 }
@@ -198,7 +205,7 @@ static void ask(struct reader *r, const char *question, struct turn *turn)
 /* As one message at once. */
 static void ask_whole(struct reader *r, const struct str *text, const char *question, struct turn *turn)
 {
-	struct str all = {0};
+	struct str all = { 0 };
 
 	str_add(&all, text->p, text->n);
 	str_addf(&all, "\n\n%s", question);
@@ -219,7 +226,7 @@ static void pieces_and_whole(const char *model, const char *kv, const char *temp
 {
 	struct reader a, b;
 	struct turn turn, whole;
-	struct str text = {0};
+	struct str text = { 0 };
 	size_t had, other;
 	uint64_t streamed;
 
@@ -230,7 +237,8 @@ static void pieces_and_whole(const char *model, const char *kv, const char *temp
 		feed(&a, text.p, text.n, 900);
 		timeline_tokens(a.t.tl, &had);
 		streamed = conversation_grown(&a.t);
-		CHECK_MSG(streamed > 0 && streamed <= had, "%llu tokens streamed, the sequence has %zu", (unsigned long long)streamed, had);
+		CHECK_MSG(streamed > 0 && streamed <= had, "%llu tokens streamed, the sequence has %zu",
+		          (unsigned long long)streamed, had);
 		ask(&a, "Who went over?", &turn);
 		/* Nothing is read again: what was read is the beginning of what the question wants. */
 		CHECK_INT(turn.recomputed, 0);
@@ -238,12 +246,14 @@ static void pieces_and_whole(const char *model, const char *kv, const char *temp
 		ask_whole(&b, &text, "Who went over?", &whole);
 		CHECK_INT(turn.prompt_tokens, whole.prompt_tokens);
 		CHECK_INT(a.t.n_msg, 2);
-		CHECK(a.t.msg[0].text.n == b.t.msg[0].text.n && !memcmp(a.t.msg[0].text.p, b.t.msg[0].text.p, a.t.msg[0].text.n));
+		CHECK(a.t.msg[0].text.n == b.t.msg[0].text.n &&
+		      !memcmp(a.t.msg[0].text.p, b.t.msg[0].text.p, a.t.msg[0].text.n));
 		if (same_answer)
 			check_same(&a, &b);
 		else
-			CHECK(timeline_tokens(a.t.tl, &had) && !memcmp(timeline_tokens(a.t.tl, &had), timeline_tokens(b.t.tl, &other),
-			                                               (size_t)turn.prompt_tokens * sizeof(int32_t)));
+			CHECK(timeline_tokens(a.t.tl, &had) &&
+			      !memcmp(timeline_tokens(a.t.tl, &had), timeline_tokens(b.t.tl, &other),
+			              (size_t)turn.prompt_tokens * sizeof(int32_t)));
 		reader_close(&b);
 	}
 	reader_close(&a);
@@ -280,7 +290,7 @@ TEST(ask_in_between_and_read_on)
 {
 	struct reader a;
 	struct turn turn;
-	struct str text = {0};
+	struct str text = { 0 };
 	size_t had;
 
 	words(&text, 6000);
@@ -306,7 +316,7 @@ TEST(a_question_is_taken_back_and_the_text_stays)
 {
 	struct reader a;
 	struct turn turn;
-	struct str text = {0};
+	struct str text = { 0 };
 
 	words(&text, 800);
 	if (reader_open(&a, test_file(TINY), "auto", "chatml") < 0)
@@ -327,7 +337,7 @@ TEST(a_question_is_taken_back_and_the_text_stays)
 	CHECK_INT(conversation_undo(&a.t, 2), 2);
 	CHECK_INT(a.t.n_msg, 0);
 	CHECK(!a.t.growing.open);
-	CHECK(conversation_regenerate(&a.t, &(struct answer_hooks){.text = NULL}, &turn, &(struct err){0}) < 0);
+	CHECK(conversation_regenerate(&a.t, &(struct answer_hooks){ .text = NULL }, &turn, &(struct err){ 0 }) < 0);
 	str_free(&text);
 	reader_close(&a);
 }
@@ -337,13 +347,14 @@ TEST(a_stop_loses_nothing)
 {
 	struct reader a, b;
 	struct turn turn;
-	struct str text = {0};
+	struct str text = { 0 };
 
 	words(&text, 5000);
-	if (reader_open(&a, test_file(TINY), "cascade:size=64,stride=64", "chatml") < 0 || reader_open(&b, test_file(TINY), "cascade:size=64,stride=64", "chatml") < 0)
+	if (reader_open(&a, test_file(TINY), "cascade:size=64,stride=64", "chatml") < 0 ||
+	    reader_open(&b, test_file(TINY), "cascade:size=64,stride=64", "chatml") < 0)
 		return;
 	for (size_t at = 0; at < text.n; at += 500) {
-		struct err e = {0};
+		struct err e = { 0 };
 
 		if (at % 1500 == 0)
 			timeline_cancel(a.t.tl);
@@ -368,9 +379,9 @@ TEST(another_cache_in_the_middle)
 {
 	struct reader a;
 	struct turn turn;
-	struct err e = {0};
+	struct err e = { 0 };
 	struct doc doc;
-	struct str text = {0};
+	struct str text = { 0 };
 	size_t had;
 
 	words(&text, 4000);
@@ -418,7 +429,7 @@ static void add_document(struct reader *r, const char *text)
 
 static void take_head(const struct reader *r, struct str *out)
 {
-	struct err e = {0};
+	struct err e = { 0 };
 
 	CHECK_MSG(timeline_head_save(r->t.tl, out, &e) == 0, "%s", e.msg);
 }
@@ -426,7 +437,7 @@ static void take_head(const struct reader *r, struct str *out)
 /* Everything that decides what follows is equal: tokens, cache, policy state, logits. */
 static void check_heads(const struct reader *a, const struct reader *b)
 {
-	struct str x = {0}, y = {0};
+	struct str x = { 0 }, y = { 0 };
 	const float *p = timeline_logits(a->t.tl), *q = timeline_logits(b->t.tl);
 
 	take_head(a, &x);
@@ -448,12 +459,12 @@ static void stop_it(int32_t done, int32_t total, void *ud)
 static void interrupt(struct reader *a, int i, const char *piece, size_t n)
 {
 	struct turn turn;
-	struct err e = {0};
+	struct err e = { 0 };
 	size_t messages = a->t.n_msg;
 	int32_t first;
 
 	switch (i % 5) {
-	case 0:   /* a question, and one that leans on it */
+	case 0: /* a question, and one that leans on it */
 		ask(a, "Who went over?", &turn);
 		first = turn.prompt_tokens;
 		CHECK(conversation_is_beside(&a->t));
@@ -461,25 +472,27 @@ static void interrupt(struct reader *a, int i, const char *piece, size_t n)
 		CHECK(turn.prompt_tokens > first);
 		CHECK_INT(a->t.n_msg, messages + 3);
 		break;
-	case 1:   /* a step is stopped */
+	case 1: /* a step is stopped */
 		timeline_cancel(a->t.tl);
 		while (conversation_grow(&a->t, piece, n, 0, NULL, NULL, &e) == 0)
 			piece += n, n = 0;
 		CHECK_INT(e.code, ERR_CANCELLED);
 		timeline_resume(a->t.tl);
 		return;
-	case 2:   /* the question is undone, and asked otherwise */
+	case 2: /* the question is undone, and asked otherwise */
 		ask(a, "What?", &turn);
 		CHECK_INT(conversation_undo(&a->t, 1), 1);
 		CHECK(a->t.growing.open && a->t.growing.known);
 		ask(a, "Where was it?", &turn);
 		break;
-	case 3:   /* the answer is generated again */
+	case 3: /* the answer is generated again */
 		ask(a, "What?", &turn);
-		conversation_regenerate(&a->t, &(struct answer_hooks){.text = NULL}, &turn, &a->e);
+		conversation_regenerate(&a->t, &(struct answer_hooks){ .text = NULL }, &turn, &a->e);
 		break;
-	case 4:   /* the question is stopped before its answer */
-		CHECK(conversation_ask(&a->t, "Who?", 4, &(struct answer_hooks){.progress = stop_it, .progress_ud = a->t.tl}, &turn, &e) < 0);
+	case 4: /* the question is stopped before its answer */
+		CHECK(conversation_ask(&a->t, "Who?", 4,
+		                       &(struct answer_hooks){ .progress = stop_it, .progress_ud = a->t.tl }, &turn,
+		                       &e) < 0);
 		CHECK_INT(e.code, ERR_CANCELLED);
 		CHECK(!turn.answered && a->t.growing.known);
 		break;
@@ -503,11 +516,12 @@ static void check_sentences(const struct reader *r, size_t bytes)
 	}
 }
 
-static void beside_the_text(const char *model, const char *kv, const char *template, size_t bytes, size_t piece, const char *document)
+static void beside_the_text(const char *model, const char *kv, const char *template, size_t bytes, size_t piece,
+                            const char *document)
 {
 	struct reader a, b;
 	struct turn x, y;
-	struct str text = {0};
+	struct str text = { 0 };
 	int i = 0;
 
 	words(&text, bytes);
@@ -519,7 +533,7 @@ static void beside_the_text(const char *model, const char *kv, const char *templ
 			add_document(&b, document);
 		}
 		conversation_beside(&a.t, 1);
-		a.o.surprise = "on";   /* which leaves the stream as it is, too */
+		a.o.surprise = "on"; /* which leaves the stream as it is, too */
 		for (size_t at = 0; at < bytes && !a.e.code; at += piece, i++) {
 			size_t n = bytes - at < piece ? bytes - at : piece;
 
@@ -575,7 +589,7 @@ TEST(a_document_that_is_added_beside_the_text)
 {
 	struct reader a;
 	struct turn turn;
-	struct str text = {0};
+	struct str text = { 0 };
 	size_t had;
 
 	words(&text, 4000);
@@ -586,7 +600,7 @@ TEST(a_document_that_is_added_beside_the_text)
 	ask(&a, "Who?", &turn);
 	add_document(&a, "The mill burned.");
 	CHECK(conversation_return(&a.t));
-	CHECK(!a.t.growing.known);   /* all is recomputed behind the document */
+	CHECK(!a.t.growing.known); /* all is recomputed behind the document */
 	feed(&a, text.p + 2000, 2000, 300);
 	CHECK_INT(a.t.n_msg, 1);
 	timeline_tokens(a.t.tl, &had);
@@ -624,8 +638,8 @@ static void check_stream(const char *bytes, size_t n, const char *want)
 {
 	char path[] = "/tmp/weir-text-XXXXXX";
 	int fd = mkstemp(path);
-	struct str out = {0};
-	struct err e = {0};
+	struct str out = { 0 };
+	struct err e = { 0 };
 
 	CHECK(fd >= 0 && write(fd, bytes, n) == (ssize_t)n);
 	close(fd);
@@ -639,14 +653,16 @@ static void check_stream(const char *bytes, size_t n, const char *want)
 
 TEST(what_a_file_holds)
 {
-	struct str s = {0}, want = {0};
+	struct str s = { 0 }, want = { 0 };
 
 	check_stream("one\r\ntwo\rthree\n", 15, "one\ntwo\nthree\n");
 	check_stream("\xef\xbb\xbfmark", 7, "mark");
 	check_stream("\xff\xfeh\0\xe9\0\n\0", 8, "h\xc3\xa9\n");
 	check_stream("\xfe\xff\0h\x4e\x2d", 6, "h\xe4\xb8\xad");
 	check_stream("caf\xe9 cr\xe8me\n", 11, "caf\xc3\xa9 cr\xc3\xa8me\n");
-	check_stream("\x7f" "ELF\1\1", 6, "program");
+	check_stream("\x7f"
+	             "ELF\1\1",
+	             6, "program");
 	check_stream(" \n\n", 3, "white space");
 	check_stream("", 0, "empty");
 	/* A bad byte late in a text, and a character across the border of two reads. */
@@ -663,20 +679,22 @@ TEST(what_a_file_holds)
 /* The text of another format is the one that doc_read() gives, in pieces of whole characters; then comes the end. */
 TEST(documents_of_other_formats)
 {
-	static const char *const files[] = {"page.html", "text.gz", "body.docx", "package.epub", "table.html", "printed.pdf"};
+	static const char *const files[] = { "page.html",    "text.gz",    "body.docx",
+		                             "package.epub", "table.html", "printed.pdf" };
 
 	for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-		struct str path = {0}, got = {0};
+		struct str path = { 0 }, got = { 0 };
 		struct doc doc;
-		struct err e = {0};
+		struct err e = { 0 };
 
 		str_addf(&path, "tests/fuzz/documents/%s", files[i]);
 		if (doc_read(test_file(path.p), &doc, &e) == 0) {
 			CHECK_MSG(stream_all(test_file(path.p), &got, &e) == 0, "%s", e.msg);
-			CHECK_MSG(got.n == doc.text.n && !memcmp(got.p, doc.text.p, got.n), "%s has other text", path.p);
+			CHECK_MSG(got.n == doc.text.n && !memcmp(got.p, doc.text.p, got.n), "%s has other text",
+			          path.p);
 			doc_free(&doc);
 		} else {
-			struct err stream = {0};
+			struct err stream = { 0 };
 
 			CHECK(stream_all(test_file(path.p), &got, &stream) < 0);
 			CHECK_STR(stream.msg, e.msg);
@@ -689,7 +707,7 @@ TEST(documents_of_other_formats)
 TEST(what_is_no_text)
 {
 	struct text_source *s;
-	struct err e = {0};
+	struct err e = { 0 };
 
 	CHECK(text_source_open(&s, "/tmp", &e) < 0 && strstr(e.msg, "directory"));
 	CHECK(text_source_open(&s, "/dev/zero", &e) < 0 && strstr(e.msg, "device"));
@@ -700,11 +718,12 @@ TEST(what_is_no_text)
 /* A text is indexed in parts: when it has grown, or lost its beginning, all but the last are the same. */
 TEST(parts_of_a_text_that_grows)
 {
-	struct str text = {0};
+	struct str text = { 0 };
 	size_t n = 0, ends[20], at = 0, k;
 
 	for (int i = 0; text.n < 500000; i++)
-		str_addf(&text, i % 3000 < 1500 ? "line %d\n" : "\xe4\xb8\xad\xe6\x96\x87 %d", i);   /* stretches without line breaks, too */
+		/* stretches without line breaks, too */
+		str_addf(&text, i % 3000 < 1500 ? "line %d\n" : "\xe4\xb8\xad\xe6\x96\x87 %d", i);
 	while (at < text.n && n < 20)
 		ends[n++] = at = text_part_end(text.p, text.n, 0, at);
 	CHECK(at == text.n && n > 6 && n < 12);
@@ -712,7 +731,8 @@ TEST(parts_of_a_text_that_grows)
 		CHECK(((unsigned char)text.p[ends[i]] & 0xc0) != 0x80);
 		for (at = 0, k = 0; (at = text_part_end(text.p, ends[i + 1], 0, at)) < ends[i + 1]; k++)
 			CHECK_INT(at, ends[k]);
-		for (at = 0, k = i + 1; (at = text_part_end(text.p + ends[i], text.n - ends[i], ends[i], at)) < text.n - ends[i]; k++)
+		for (at = 0, k = i + 1;
+		     (at = text_part_end(text.p + ends[i], text.n - ends[i], ends[i], at)) < text.n - ends[i]; k++)
 			CHECK_INT(at + ends[i], ends[k]);
 		CHECK_INT(k, n - 1);
 	}
@@ -722,8 +742,8 @@ TEST(parts_of_a_text_that_grows)
 /* A page is named by its label, and counted where that is not its number. */
 TEST(pages_of_what_is_read)
 {
-	struct reading r = {.tokens = 20, .page = "172", .number = 45, .pages = 92};
-	struct str s = {0};
+	struct reading r = { .tokens = 20, .page = "172", .number = 45, .pages = 92 };
+	struct str s = { 0 };
 
 	reading_text(&r, 1, &s);
 	CHECK_STR(s.p, "reading 20 p. 172 (45/92)");
@@ -742,15 +762,15 @@ TEST(a_pipe_that_waits)
 	char path[] = "/tmp/weir-fifo-XXXXXX";
 	struct text_source *s;
 	struct source_place place;
-	struct str out = {0};
-	struct err e = {0};
+	struct str out = { 0 };
+	struct err e = { 0 };
 	int fd = mkstemp(path), w;
 
 	close(fd);
 	unlink(path);
 	CHECK(mkfifo(path, 0600) == 0);
 	CHECK(text_source_open(&s, path, &e) == 0);
-	CHECK_INT(text_source_next(s, 10, &out, &e), SOURCE_LATER);   /* nobody writes yet */
+	CHECK_INT(text_source_next(s, 10, &out, &e), SOURCE_LATER); /* nobody writes yet */
 	w = open(path, O_WRONLY);
 	CHECK_INT(text_source_next(s, 10, &out, &e), SOURCE_LATER);
 	CHECK(write(w, "one line\n", 9) == 9);

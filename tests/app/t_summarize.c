@@ -1,5 +1,5 @@
-/* tests/app/t_summarize.c - summaries of texts of any length: cutting, joining, stopping and going on (app/conversation), and the
- * command (app/chat). */
+/* tests/app/t_summarize.c - summaries of texts of any length: cutting, joining, stopping and going on
+ * (app/conversation), and the command (app/chat). */
 #include "app/chat/chat_private.h"
 #include "tests/lib/scene.h"
 #include "tests/lib/tiny.h"
@@ -8,36 +8,41 @@
 
 static struct summary_text plain(const char *text)
 {
-	return (struct summary_text){.name = "a", .text = text, .n = strlen(text)};
+	return (struct summary_text){ .name = "a", .text = text, .n = strlen(text) };
 }
 
 TEST(a_section_ends_at_the_best_place)
 {
 	struct summary_text t = plain("One. Two three\nfour five.\n\nSix seven. Eight\nnine ten");
-	struct summary_heading heads[] = {{.at = 5, .level = 3, .text = "Two"}, {.at = 15, .level = 1, .text = "four"}, {.at = 37, .level = 3, .text = "Eight"}};
+	struct summary_heading heads[] = { { .at = 5, .level = 3, .text = "Two" },
+		                           { .at = 15, .level = 1, .text = "four" },
+		                           { .at = 37, .level = 3, .text = "Eight" } };
 
 	CHECK_INT(section_end(&t, 0, 2, 100), t.n);
-	CHECK_INT(section_end(&t, 0, 2, 40), 27);    /* the paragraph goes before later sentences and lines */
-	CHECK_INT(section_end(&t, 0, 2, 20), 5);     /* a sentence before a line */
-	CHECK_INT(section_end(&t, 0, 6, 20), 15);    /* a line before a word */
-	CHECK_INT(section_end(&t, 0, 16, 23), 20);   /* the last of equal places */
-	CHECK_INT(section_end(&t, 28, 1, 14), 38);   /* counted from where the section begins */
+	CHECK_INT(section_end(&t, 0, 2, 40), 27);  /* the paragraph goes before later sentences and lines */
+	CHECK_INT(section_end(&t, 0, 2, 20), 5);   /* a sentence before a line */
+	CHECK_INT(section_end(&t, 0, 6, 20), 15);  /* a line before a word */
+	CHECK_INT(section_end(&t, 0, 16, 23), 20); /* the last of equal places */
+	CHECK_INT(section_end(&t, 28, 1, 14), 38); /* counted from where the section begins */
 	t.heading = heads;
 	t.n_heading = 3;
-	CHECK_INT(section_end(&t, 0, 2, 40), 15);    /* the highest heading before any paragraph */
+	CHECK_INT(section_end(&t, 0, 2, 40), 15); /* the highest heading before any paragraph */
 	CHECK_INT(section_end(&t, 0, 16, 40), 37);
 	t.n_heading = 1;
 	CHECK_INT(section_end(&t, 0, 2, 40), 5);
 	t = plain("\xe4\xbd\xa0\xe5\xa5\xbd\xe3\x80\x82\xe4\xbd\xa0\xe5\xa5\xbd\xe5\x90\x97");
-	CHECK_INT(section_end(&t, 0, 1, 16), 9);     /* behind a full stop without blanks */
-	CHECK_INT(section_end(&t, 9, 1, 5), 12);     /* never within a character */
+	CHECK_INT(section_end(&t, 0, 1, 16), 9); /* behind a full stop without blanks */
+	CHECK_INT(section_end(&t, 9, 1, 5), 12); /* never within a character */
 	t = plain("\xff\xfe\x80\x80\x80\x80\x80\x80\x80\x80");
-	CHECK_INT(section_end(&t, 2, 1, 3), 5);      /* bytes that are no text end somewhere, too */
+	CHECK_INT(section_end(&t, 2, 1, 3), 5); /* bytes that are no text end somewhere, too */
 }
 
 static void random_text(struct str *out, size_t n)
 {
-	static const char *const piece[] = {"a", "bc ", "def ", ". ", "\n", "\n\n", "\xc3\xa4", "\xe4\xb8\xad", "\xe3\x80\x82", "x. Y", "   ", "\xf0\x9f\x98\x80"};
+	static const char *const piece[] = { "a",        "bc ",          "def ",
+		                             ". ",       "\n",           "\n\n",
+		                             "\xc3\xa4", "\xe4\xb8\xad", "\xe3\x80\x82",
+		                             "x. Y",     "   ",          "\xf0\x9f\x98\x80" };
 
 	while (out->n < n)
 		str_adds(out, piece[test_rand() % (sizeof piece / sizeof *piece)]);
@@ -48,21 +53,23 @@ TEST(sections_are_the_text_in_order)
 	struct engine *engine = tiny_open(&tiny_families[0], 1, TRAINED, 10000);
 
 	for (int round = 0; round < 60; round++) {
-		struct str a = {0}, b = {0};
+		struct str a = { 0 }, b = { 0 };
 		struct summary_heading head[8];
 		struct section *s;
-		struct err e = {0};
-		size_t n, at[2] = {0, 0}, last = 0;
+		struct err e = { 0 };
+		size_t n, at[2] = { 0, 0 }, last = 0;
 		int32_t most = 40 + (int32_t)(test_rand() % 200);
 
 		random_text(&a, 1 + test_rand() % 5000);
 		random_text(&b, 1 + test_rand() % 1000);
 		for (size_t i = 0; i < 8; i++)
-			head[i] = (struct summary_heading){.at = i * a.n / 8, .level = 1 + (int)(test_rand() % 6), .text = "h"};
-		struct summary_text t[2] = {{"a", a.p, a.n, head, 8}, {"b", b.p, b.n, NULL, 0}};
+			head[i] = (struct summary_heading){ .at = i * a.n / 8,
+				                            .level = 1 + (int)(test_rand() % 6),
+				                            .text = "h" };
+		struct summary_text t[2] = { { "a", a.p, a.n, head, 8 }, { "b", b.p, b.n, NULL, 0 } };
 		CHECK_INT(sections_cut(engine, t, 2, most, &s, &n, &e), 0);
 		for (size_t i = 0; i < n; i++) {
-			struct tokens id = {0};
+			struct tokens id = { 0 };
 
 			CHECK(s[i].text >= last && s[i].text < 2 && s[i].from >= at[s[i].text] && s[i].to > s[i].from);
 			/* Between two sections there are blanks alone. */
@@ -70,8 +77,11 @@ TEST(sections_are_the_text_in_order)
 				CHECK(strchr(" \n", t[s[i].text].text[k]));
 			CHECK(s[i].to == t[s[i].text].n || ((unsigned char)t[s[i].text].text[s[i].to] & 0xc0) != 0x80);
 			CHECK((s[i].heading != NULL) == (s[i].text == 0));
-			CHECK_INT(engine_tokenize(engine, t[s[i].text].text + s[i].from, s[i].to - s[i].from, 0, &id, &e), 0);
-			CHECK_MSG(id.n <= (size_t)most + 4, "%zu tokens, %d at most, %zu of %zu bytes", id.n, most, s[i].to - s[i].from, t[s[i].text].n);
+			CHECK_INT(engine_tokenize(engine, t[s[i].text].text + s[i].from, s[i].to - s[i].from, 0, &id,
+			                          &e),
+			          0);
+			CHECK_MSG(id.n <= (size_t)most + 4, "%zu tokens, %d at most, %zu of %zu bytes", id.n, most,
+			          s[i].to - s[i].from, t[s[i].text].n);
 			tokens_free(&id);
 			last = s[i].text;
 			at[last] = s[i].to;
@@ -86,8 +96,11 @@ TEST(sections_are_the_text_in_order)
 /* ---- joining, stopping, going on ---- */
 
 struct keep {
-	struct { char key[SUMMARY_KEY]; struct str text; } p[400];
-	size_t n, stop_at;         /* stop_at: stop once so many are kept */
+	struct {
+		char key[SUMMARY_KEY];
+		struct str text;
+	} p[400];
+	size_t n, stop_at; /* stop_at: stop once so many are kept */
 	size_t calls, parts, joins;
 };
 
@@ -106,7 +119,7 @@ static int keep_get(const char *key, struct str *out, void *ud)
 static void keep_put(const char *key, const char *text, size_t n, void *ud)
 {
 	struct keep *k = ud;
-	struct str known = {0};
+	struct str known = { 0 };
 
 	CHECK(k->n < 400 && !keep_get(key, &known, ud));
 	snprintf(k->p[k->n].key, SUMMARY_KEY, "%s", key);
@@ -136,19 +149,19 @@ static void keep_free(struct keep *k)
 
 static void story(struct str *out, size_t bytes)
 {
-	static const char *const word[] = {"water", "wheel", "miller", "stone", "river", "grain", "carried", "found"};
+	static const char *const word[] = { "water", "wheel", "miller", "stone", "river", "grain", "carried", "found" };
 
 	for (size_t i = 0; out->n < bytes; i++)
 		str_addf(out, "%s%s", word[test_rand() % 8], i % 60 == 59 ? ".\n\n" : i % 9 == 8 ? ". " : " ");
 }
 
-static int run(struct engine *engine, const struct options *o, const struct str *text, int32_t words, struct keep *k, struct summary *s,
-               struct err *e)
+static int run(struct engine *engine, const struct options *o, const struct str *text, int32_t words, struct keep *k,
+               struct summary *s, struct err *e)
 {
-	struct summary_hooks hooks = {.get = keep_get, .put = keep_put, .progress = keep_progress, .ud = k};
-	struct summary_text t = {.name = "mill.txt", .text = text->p, .n = text->n};
+	struct summary_hooks hooks = { .get = keep_get, .put = keep_put, .progress = keep_progress, .ud = k };
+	struct summary_text t = { .name = "mill.txt", .text = text->p, .n = text->n };
 
-	*e = (struct err){0};
+	*e = (struct err){ 0 };
 	return summarize(engine, o, &t, 1, words, &hooks, s, e);
 }
 
@@ -158,7 +171,7 @@ TEST(what_was_stopped_goes_on)
 	struct engine *engine = tiny_open(&tiny_families[0], 1, TRAINED, 10000);
 	struct keep *all = xcalloc(1, sizeof *all), *part = xcalloc(1, sizeof *part);
 	struct options o;
-	struct str text = {0};
+	struct str text = { 0 };
 	struct summary s, again;
 	struct err e;
 
@@ -212,7 +225,7 @@ TEST(a_text_that_grew_costs_its_end)
 	struct engine *engine = tiny_open(&tiny_families[0], 1, TRAINED, 10000);
 	struct keep *k = xcalloc(1, sizeof *k);
 	struct options o;
-	struct str text = {0};
+	struct str text = { 0 };
 	struct summary s;
 	struct err e;
 	size_t made;
@@ -237,7 +250,7 @@ TEST(short_and_empty_texts)
 	struct engine *engine = tiny_open(&tiny_families[0], 1, TRAINED, 10000);
 	struct keep *k = xcalloc(1, sizeof *k);
 	struct options o;
-	struct str text = {0};
+	struct str text = { 0 };
 	struct summary s;
 	struct err e;
 
@@ -264,7 +277,7 @@ TEST(what_has_no_summary_is_said)
 	struct engine *engine = tiny_open(&tiny_families[0], 1, TRAINED, 10000);
 	struct keep *k = xcalloc(1, sizeof *k);
 	struct options o;
-	struct str text = {0};
+	struct str text = { 0 };
 	struct summary s;
 	struct err e;
 	size_t sections;
@@ -295,7 +308,7 @@ TEST(what_has_no_summary_is_said)
 TEST(an_answer_does_not_repeat_its_instruction)
 {
 	static const char *const ask = "Summarize this part in about 60 words.";
-	struct str s = {0};
+	struct str s = { 0 };
 
 	str_adds(&s, "A mill.\n\nSummarize this part in about 60 words. A mill.");
 	summary_without(&s, ask);
@@ -323,8 +336,8 @@ static void open_told(struct scene *s, const char *words)
 
 static void add_document(struct scene *s, const char *name, size_t bytes)
 {
-	struct str text = {0};
-	struct err e = {0};
+	struct str text = { 0 };
+	struct err e = { 0 };
 
 	story(&text, bytes);
 	CHECK_MSG(chat_document_bytes(&s->c, name, text.p, text.n, &e) == 0, "%s", e.msg);
@@ -344,8 +357,8 @@ TEST(a_conversation_does_not_feel_a_summary)
 		const struct message *x, *y;
 
 		if (!i) {
-			struct str text = {0};
-			struct err e = {0};
+			struct str text = { 0 };
+			struct err e = { 0 };
 
 			story(&text, 1000);
 			chat_document_bytes(&with.c, "mill.txt", text.p, text.n, &e);
@@ -362,7 +375,8 @@ TEST(a_conversation_does_not_feel_a_summary)
 		CHECK_INT(with.c.t.n_msg, without.c.t.n_msg);
 		x = conversation_answer(&with.c.t);
 		y = conversation_answer(&without.c.t);
-		CHECK(x && y && x->id.n > 0 && x->id.n == y->id.n && !memcmp(x->id.id, y->id.id, x->id.n * sizeof *x->id.id));
+		CHECK(x && y && x->id.n > 0 && x->id.n == y->id.n &&
+		      !memcmp(x->id.id, y->id.id, x->id.n * sizeof *x->id.id));
 		a = timeline_tokens(with.c.t.tl, &n_a);
 		b = timeline_tokens(without.c.t.tl, &n_b);
 		CHECK(n_a == n_b && !memcmp(a, b, n_a * sizeof *a));
@@ -375,7 +389,7 @@ TEST(a_conversation_does_not_feel_a_summary)
 TEST(a_session_keeps_its_summaries)
 {
 	struct scene s;
-	struct str first = {0};
+	struct str first = { 0 };
 	size_t before;
 
 	open_told(&s, "-s kept -n 8 -c 5000 --kv full");
@@ -383,7 +397,8 @@ TEST(a_session_keeps_its_summaries)
 	s.stop_at = "section 2 of";
 	do_line(&s, "/summarize 25");
 	CHECK(!s.shown.n);
-	CHECK_MSG(has(&s.said, "1 of 3 sections are done"), "%s%s", s.said.p ? s.said.p : "", s.errors.p ? s.errors.p : "");
+	CHECK_MSG(has(&s.said, "1 of 3 sections are done"), "%s%s", s.said.p ? s.said.p : "",
+	          s.errors.p ? s.errors.p : "");
 	close_scene(&s);
 	/* After a restart the first section is there. */
 	open_told(&s, "-s kept -n 8 -c 5000 --kv full");

@@ -1,4 +1,5 @@
-/* tests/app/t_talk.c - the commands of a conversation, whoever shows it (app/chat, app/conversation; tests/lib/scene.h). */
+/* tests/app/t_talk.c - the commands of a conversation, whoever shows it (app/chat, app/conversation;
+ * tests/lib/scene.h). */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,7 +21,7 @@
 TEST(redo_is_the_opposite_of_undo)
 {
 	struct scene s;
-	struct str at[5] = {{0}}, now = {0};
+	struct str at[5] = { { 0 } }, now = { 0 };
 
 	open_scene(&s, "-n 6 --private");
 	for (int i = 0; i < 4; i++) {
@@ -58,7 +59,7 @@ TEST(redo_is_the_opposite_of_undo)
 TEST(a_new_question_ends_what_can_be_brought_back)
 {
 	struct scene s;
-	struct str now = {0}, before = {0};
+	struct str now = { 0 }, before = { 0 };
 
 	open_scene(&s, "-n 4 -s branches");
 	do_line(&s, "one");
@@ -99,7 +100,7 @@ TEST(a_new_question_ends_what_can_be_brought_back)
 TEST(undone_tokens_leave_with_the_next_prefill)
 {
 	struct scene s;
-	struct err e = {0};
+	struct err e = { 0 };
 	struct timeline_stats st;
 
 	open_scene(&s, "-n 4 --private");
@@ -116,10 +117,11 @@ TEST(undone_tokens_leave_with_the_next_prefill)
 	close_scene(&s);
 }
 
-/* A disk that is full, as a limit on the size of files shows it: no half of a file stays, and the next try has its name. */
+/* A disk that is full, as a limit on the size of files shows it: no half of a file stays, and the next try has its
+ * name. */
 TEST(a_file_that_cannot_be_written_whole_is_removed)
 {
-	static const char *const command[] = {"/export ", "/export json ", "/kv dump "};
+	static const char *const command[] = { "/export ", "/export json ", "/kv dump " };
 	struct rlimit had, small;
 	struct scene s;
 	char path[100], line[140];
@@ -174,7 +176,7 @@ TEST(a_fork_has_nothing_to_bring_back_of_the_other)
 
 static void kept_policy(const struct scene *s, struct str *out)
 {
-	struct err e = {0};
+	struct err e = { 0 };
 
 	str_clear(out);
 	CHECK_MSG(session_value(s->c.log->store, s->c.log->session, "kv", out, &e) == 1, "%s", e.msg);
@@ -184,7 +186,7 @@ static void kept_policy(const struct scene *s, struct str *out)
 TEST(a_session_keeps_all_settings_of_its_cache)
 {
 	struct scene s;
-	struct str kept = {0};
+	struct str kept = { 0 };
 
 	open_scene(&s, "-n 4 -c 256 -s settings --kv sift:k=1/3");
 	do_line(&s, "one");
@@ -192,8 +194,10 @@ TEST(a_session_keeps_all_settings_of_its_cache)
 	CHECK_STR(kept.p, "sift:k=1/3,bits=2,every=1,split=need,dense=0,sample=0,pool=7");
 	do_line(&s, "/set kv auto:n=3,s=0.8512345678");
 	kept_policy(&s, &kept);
-	CHECK_STR(kept.p, "auto:prefix=sift,k=256,bits=2,every=1,split=need,sample=128,qc=5,s=0.8512345678,pool=7,group=max,scan=k,size=0,n=3,sinks=4,f=2,heads=kv,reduce=max,"
-	          "score=attn");
+	CHECK_STR(
+		kept.p,
+		"auto:prefix=sift,k=256,bits=2,every=1,split=need,sample=128,qc=5,s=0.8512345678,pool=7,group=max,scan=k,size=0,n=3,sinks=4,f=2,heads=kv,reduce=max,"
+		"score=attn");
 	close_scene(&s);
 	/* What is shown is what differs from the defaults. */
 	open_scene(&s, "-n 4 -c 256 -s settings");
@@ -221,9 +225,9 @@ static void from_when_there_were_four(const char *kv, const char *then, const ch
 {
 	static int number;
 	struct scene s;
-	struct str want = {0}, got = {0};
+	struct str want = { 0 }, got = { 0 };
 	struct timeline_stats st;
-	struct err e = {0};
+	struct err e = { 0 };
 	char words[120];
 	int64_t id;
 	int32_t tokens;
@@ -272,7 +276,8 @@ TEST(sessions_from_when_there_were_four_rings_have_four)
 {
 	from_when_there_were_four("auto:n=4", "auto", "auto:n=4");
 	from_when_there_were_four("auto:size=96,n=4", "auto:size=96", "auto:size=96,n=4");
-	from_when_there_were_four("cascade:size=64,stride=32,n=4", "cascade:size=64,stride=32", "cascade:size=64,n=4,stride=32");
+	from_when_there_were_four("cascade:size=64,stride=32,n=4", "cascade:size=64,stride=32",
+	                          "cascade:size=64,n=4,stride=32");
 	from_when_there_were_four("auto:n=3", "auto:n=3", "auto:n=3");
 	from_when_there_were_four("sink:size=64,stride=32", "sink:size=64,stride=32", "sink:size=64,stride=32");
 }
@@ -311,18 +316,23 @@ static int64_t tokenized_by(struct scene *s, const char *line)
 	return (int64_t)(engine_tokenized() - before);
 }
 
-#define CHECK_LEAST(cost, most) do { int64_t got_ = cost; CHECK_MSG(got_ <= most, "%lld bytes tokenized", (long long)got_); } while (0)
+#define CHECK_LEAST(cost, most)                                                                                        \
+	do {                                                                                                           \
+		int64_t got_ = cost;                                                                                   \
+		CHECK_MSG(got_ <= most, "%lld bytes tokenized", (long long)got_);                                      \
+	} while (0)
 
 /* However much was said before it: a question, and what the template writes around it. */
 TEST(a_question_tokenizes_only_itself)
 {
 	static const char question[] = "a question of some words";
-	/* What the template writes; and what reranking tokenizes: the document's passages that were found, each with the question. */
+	/* What the template writes; and what reranking tokenizes: the document's passages that were found, each with
+	 * the question. */
 	static const int64_t around = 110;
 	int64_t searched;
 	struct scene s;
-	struct tokens all = {0}, afresh = {0};
-	struct err e = {0};
+	struct tokens all = { 0 }, afresh = { 0 };
+	struct err e = { 0 };
 	int64_t cost;
 
 	open_scene(&s, "-n 2 --private --kv auto --chat-template chatml");
@@ -363,7 +373,7 @@ TEST(a_question_tokenizes_only_itself)
 static size_t find_from(struct scene *s, int32_t first, const char *bytes, size_t n)
 {
 	const struct rendered *r = &s->c.t.rendered;
-	struct str all = {0};
+	struct str all = { 0 };
 	const char *at;
 	size_t found;
 
@@ -383,27 +393,29 @@ static int stands_at(struct scene *s, int32_t first, const char *bytes, size_t n
 	return first >= 0 && in != SIZE_MAX && (!in || find_from(s, first + 1, bytes, n) == SIZE_MAX);
 }
 
-/* The template of Gemma 2 refuses system messages: the prompt stands in front of the first question, where it is pinned with the
- * documents, and all texts are found behind it. */
+/* The template of Gemma 2 refuses system messages: the prompt stands in front of the first question, where it is pinned
+ * with the documents, and all texts are found behind it. */
 TEST(a_template_without_a_system_prompt_has_it_in_the_first_question)
 {
-	static const char *const templates[] = {"gemma", "chatml"};
+	static const char *const templates[] = { "gemma", "chatml" };
 
 	for (size_t i = 0; i < 2; i++) {
 		struct scene s;
 		struct conversation *t = &s.c.t;
-		struct tokens all = {0};
-		struct err e = {0};
+		struct tokens all = { 0 };
+		struct err e = { 0 };
 		char words[120];
-		struct str head = {0};
+		struct str head = { 0 };
 		size_t at;
 
 		snprintf(words, sizeof words, "-n 2 --private --kv auto --docs whole --chat-template %s", templates[i]);
 		open_scene(&s, words);
 		CHECK_INT(t->info->takes_system, i == 1);
 		do_line(&s, "/system Be kind.");
-		CHECK(has(&s.said, i ? "[system prompt set; it holds from the start of the conversation]" :
-		          "[system prompt set; it holds from the start of the conversation, in front of the first question: the model's template has no place for it]"));
+		CHECK(has(
+			&s.said,
+			i ? "[system prompt set; it holds from the start of the conversation]"
+			  : "[system prompt set; it holds from the start of the conversation, in front of the first question: the model's template has no place for it]"));
 		do_line(&s, "/read tests/screens/note.txt");
 		do_line(&s, "Who are you?");
 		do_line(&s, "Why?");
@@ -415,29 +427,32 @@ TEST(a_template_without_a_system_prompt_has_it_in_the_first_question)
 		str_add(&head, t->doc[0].text.p, i ? 0 : t->doc[0].text.n);
 		CHECK(find_from(&s, 0, head.p, head.n) != SIZE_MAX);
 		CHECK(stands_at(&s, t->doc[0].place.first, t->doc[0].text.p, t->doc[0].text.n));
-		CHECK(stands_at(&s, t->msg[0].place.first, "Who are you?", 12) && stands_at(&s, t->msg[2].place.first, "Why?", 4));
+		CHECK(stands_at(&s, t->msg[0].place.first, "Who are you?", 12) &&
+		      stands_at(&s, t->msg[2].place.first, "Why?", 4));
 		CHECK(t->pinned >= t->doc[0].place.first + (int32_t)document_count(t, 0, &e) - 1);
 		/* Without the prompt the first question has the document alone in front of it. */
 		do_line(&s, "/system \"\"");
 		tokens_free(&all);
 		CHECK_INT(conversation_render(t, 1, &all, &e), 0);
-		CHECK(t->doc[0].place.byte + 10 <= at && stands_at(&s, t->doc[0].place.first, t->doc[0].text.p, t->doc[0].text.n));
+		CHECK(t->doc[0].place.byte + 10 <= at &&
+		      stands_at(&s, t->doc[0].place.first, t->doc[0].text.p, t->doc[0].text.n));
 		tokens_free(&all);
 		str_free(&head);
 		close_scene(&s);
 	}
 }
 
-/* A question has lost its answer, as when the program is killed: templates that want turns get both questions as one message. */
+/* A question has lost its answer, as when the program is killed: templates that want turns get both questions as one
+ * message. */
 TEST(a_question_without_an_answer_does_not_block_the_next_one)
 {
-	static const char *const templates[] = {"gemma", "mistral-v3", "chatml"};
+	static const char *const templates[] = { "gemma", "mistral-v3", "chatml" };
 
 	for (size_t i = 0; i < 3; i++) {
 		struct scene s;
 		struct conversation *t = &s.c.t;
-		struct tokens all = {0};
-		struct err e = {0};
+		struct tokens all = { 0 };
+		struct err e = { 0 };
 		char words[120];
 
 		snprintf(words, sizeof words, "-n 2 --private --kv auto --docs whole --chat-template %s", templates[i]);
@@ -454,24 +469,28 @@ TEST(a_question_without_an_answer_does_not_block_the_next_one)
 		CHECK_INT(t->n_msg, 6);
 		CHECK_INT(conversation_render(t, 1, &all, &e), 0);
 		CHECK_INT(t->rendered.n_msg, i < 2 ? 4 : 6);
-		CHECK(i == 2 || (find_from(&s, 0, "Who are you?\n\nWhy?", 18) != SIZE_MAX && find_from(&s, 0, "How?\n\nWhere?", 12) != SIZE_MAX));
+		CHECK(i == 2 || (find_from(&s, 0, "Who are you?\n\nWhy?", 18) != SIZE_MAX &&
+		                 find_from(&s, 0, "How?\n\nWhere?", 12) != SIZE_MAX));
 		CHECK(stands_at(&s, t->doc[0].place.first, t->doc[0].text.p, t->doc[0].text.n));
-		CHECK(stands_at(&s, t->msg[0].place.first, "Who are you?", 12) && stands_at(&s, t->msg[1].place.first, "Why?", 4));
-		CHECK(stands_at(&s, t->msg[3].place.first, "How?", 4) && stands_at(&s, t->msg[4].place.first, "Where?", 6));
+		CHECK(stands_at(&s, t->msg[0].place.first, "Who are you?", 12) &&
+		      stands_at(&s, t->msg[1].place.first, "Why?", 4));
+		CHECK(stands_at(&s, t->msg[3].place.first, "How?", 4) &&
+		      stands_at(&s, t->msg[4].place.first, "Where?", 6));
 		tokens_free(&all);
 		close_scene(&s);
 	}
 }
 
-/* The template of gpt-oss gets earlier answers without their channels, which it refuses, and begins the reply with the answer's where
- * reasoning is off. */
+/* The template of gpt-oss gets earlier answers without their channels, which it refuses, and begins the reply with the
+ * answer's where reasoning is off. */
 TEST(answers_with_channels)
 {
-	static const char thought[] = "<|channel|>analysis<|message|>Hm, hm.<|end|><|start|>assistant<|channel|>final<|message|>";
+	static const char thought[] =
+		"<|channel|>analysis<|message|>Hm, hm.<|end|><|start|>assistant<|channel|>final<|message|>";
 	struct scene s;
 	struct conversation *t = &s.c.t;
-	struct tokens all = {0};
-	struct err e = {0};
+	struct tokens all = { 0 };
+	struct err e = { 0 };
 	struct str *text;
 
 	open_scene(&s, "-n 2 --private --kv full -c 4000 --chat-template gpt-oss");
@@ -485,13 +504,15 @@ TEST(answers_with_channels)
 	CHECK_MSG(!s.errors.n, "%s", s.errors.p);
 	CHECK_INT(t->n_msg, 4);
 	CHECK_INT(conversation_render(t, 1, &all, &e), 0);
-	CHECK(find_from(&s, 0, "<|channel|>final<|message|>I am.<|end|>", 39) != SIZE_MAX && find_from(&s, 0, "Hm, hm.", 7) == SIZE_MAX);
+	CHECK(find_from(&s, 0, "<|channel|>final<|message|>I am.<|end|>", 39) != SIZE_MAX &&
+	      find_from(&s, 0, "Hm, hm.", 7) == SIZE_MAX);
 	CHECK(stands_at(&s, t->msg[1].place.first, "I am.", 5));
 	CHECK(find_from(&s, (int32_t)t->rendered.id.n - 20, "<|start|>assistant<|channel|>", 29) == SIZE_MAX);
 	do_line(&s, "/think off");
 	tokens_free(&all);
 	CHECK_INT(conversation_render(t, 1, &all, &e), 0);
-	CHECK(find_from(&s, (int32_t)t->rendered.id.n - 60, "<|start|>assistant<|channel|>final<|message|>", 45) != SIZE_MAX);
+	CHECK(find_from(&s, (int32_t)t->rendered.id.n - 60, "<|start|>assistant<|channel|>final<|message|>", 45) !=
+	      SIZE_MAX);
 	do_line(&s, "How?");
 	CHECK_MSG(!s.errors.n, "%s", s.errors.p);
 	tokens_free(&all);
@@ -502,14 +523,16 @@ TEST(answers_with_channels)
 
 TEST(an_answer_in_parts_is_the_answer)
 {
-	static const char *const policies[] = {"full", "auto", "cascade:size=96,n=3,stride=32", "sift:k=24", "refresh:k=24"};
+	static const char *const policies[] = { "full", "auto", "cascade:size=96,n=3,stride=32", "sift:k=24",
+		                                "refresh:k=24" };
 	/* Penalties count the whole answer, also the part that is there. */
-	static const char *const sampling[] = {"", "--temp 0.9 --seed 7", "--repeat-penalty 1.5", "--temp 0.9 --seed 7 --frequency-penalty 0.5"};
+	static const char *const sampling[] = { "", "--temp 0.9 --seed 7", "--repeat-penalty 1.5",
+		                                "--temp 0.9 --seed 7 --frequency-penalty 0.5" };
 
 	for (size_t i = 0; i < sizeof policies / sizeof *policies; i++)
 		for (size_t k = 0; k < sizeof sampling / sizeof *sampling; k++) {
 			struct scene s;
-			struct str one = {0}, parts = {0};
+			struct str one = { 0 }, parts = { 0 };
 			char words[120];
 
 			snprintf(words, sizeof words, "-n 24 --private --kv %s %s", policies[i], sampling[k]);
@@ -523,7 +546,8 @@ TEST(an_answer_in_parts_is_the_answer)
 			do_line(&s, "/continue");
 			do_line(&s, "/go");
 			whole(&s.c.t, &parts);
-			CHECK_MSG(one.n == parts.n && !memcmp(one.p, parts.p, one.n), "%s %s", policies[i], sampling[k]);
+			CHECK_MSG(one.n == parts.n && !memcmp(one.p, parts.p, one.n), "%s %s", policies[i],
+			          sampling[k]);
 			close_scene(&s);
 			str_free(&one);
 			str_free(&parts);
@@ -533,7 +557,7 @@ TEST(an_answer_in_parts_is_the_answer)
 TEST(a_stopped_answer_goes_on)
 {
 	struct scene s;
-	struct str one = {0}, parts = {0};
+	struct str one = { 0 }, parts = { 0 };
 
 	open_scene(&s, "-n 12 --private");
 	do_line(&s, "a question");
@@ -561,8 +585,8 @@ TEST(what_was_cut_stays_in_the_session_and_its_forks)
 {
 	struct scene s;
 	struct session_tree tree;
-	struct err e = {0};
-	struct str before = {0}, after = {0}, back = {0};
+	struct err e = { 0 };
+	struct str before = { 0 }, after = { 0 }, back = { 0 };
 
 	open_scene(&s, "-n 5 -s cut");
 	do_line(&s, "a question");
@@ -594,7 +618,8 @@ TEST(what_was_cut_stays_in_the_session_and_its_forks)
 
 /* ---- a program that was killed ---- */
 
-/* The second answer is never finished: its question, and maybe its beginning, are stored, the snapshot is the one of the first answer. */
+/* The second answer is never finished: its question, and maybe its beginning, are stored, the snapshot is the one of
+ * the first answer. */
 static void die_in_the_second_answer(const char *words)
 {
 	pid_t child = fork();
@@ -613,16 +638,16 @@ static void die_in_the_second_answer(const char *words)
 
 TEST(after_a_crash_the_snapshot_before_it_is_used)
 {
-	static const char *const policies[] = {"full", "auto", "cascade:size=96,n=3,stride=32", "sift:k=24"};
+	static const char *const policies[] = { "full", "auto", "cascade:size=96,n=3,stride=32", "sift:k=24" };
 
 	for (size_t i = 0; i < sizeof policies / sizeof *policies; i++) {
 		struct scene s;
-		struct str want = {0}, got = {0}, first = {0};
+		struct str want = { 0 }, got = { 0 }, first = { 0 };
 		struct timeline_stats st;
 		char words[120];
 
 		snprintf(words, sizeof words, "-n 8 -s crash-%zu --kv %s", i, policies[i]);
-		open_scene(&s, "--private");   /* makes the directory that both processes use */
+		open_scene(&s, "--private"); /* makes the directory that both processes use */
 		close_scene(&s);
 		die_in_the_second_answer(words);
 		open_scene(&s, words);
@@ -630,11 +655,13 @@ TEST(after_a_crash_the_snapshot_before_it_is_used)
 		/* What is said is what happens: the tokens restored are reused, and the others are prefilled. */
 		human_count(&first, (uint64_t)st.n_tokens);
 		CHECK_MSG(st.n_tokens > 20, "%s: nothing restored: '%s'", policies[i], s.resumed.p);
-		CHECK_MSG(has(&s.resumed, "restored ") && has(&s.resumed, first.p), "%s: '%s'", policies[i], s.resumed.p);
+		CHECK_MSG(has(&s.resumed, "restored ") && has(&s.resumed, first.p), "%s: '%s'", policies[i],
+		          s.resumed.p);
 		CHECK_MSG(!has(&s.resumed, "again"), "%s: '%s'", policies[i], s.resumed.p);
 		do_line(&s, "/regen");
 		CHECK_INT(s.c.t.last.recomputed, 0);
-		CHECK_MSG(s.c.t.last.reused_tokens + 1 >= st.n_tokens, "%s: %d of %d reused", policies[i], s.c.t.last.reused_tokens, st.n_tokens);
+		CHECK_MSG(s.c.t.last.reused_tokens + 1 >= st.n_tokens, "%s: %d of %d reused", policies[i],
+		          s.c.t.last.reused_tokens, st.n_tokens);
 		whole(&s.c.t, &got);
 		close_scene(&s);
 		snprintf(words, sizeof words, "-n 8 --private --kv %s", policies[i]);
@@ -701,7 +728,7 @@ TEST(documents_one_by_one)
 TEST(another_model_reads_the_talk_again)
 {
 	struct scene s;
-	struct str before = {0}, after = {0};
+	struct str before = { 0 }, after = { 0 };
 
 	open_scene(&s, "-n 4 -s model");
 	do_line(&s, "one");
@@ -739,13 +766,13 @@ TEST(another_model_reads_the_talk_again)
 TEST(a_model_that_cannot_hold_the_talk_is_refused)
 {
 	struct scene s;
-	struct str long_text = {0};
+	struct str long_text = { 0 };
 
 	open_scene(&s, "-n 4 --private --kv full -c 200");
 	for (int i = 0; i < 20; i++)
 		str_adds(&long_text, "word ");
 	do_line(&s, long_text.p);
-	s.c.o.ctx = 40;   /* as if the other one were smaller */
+	s.c.o.ctx = 40; /* as if the other one were smaller */
 	do_line(&s, "/model " OTHER);
 	CHECK_MSG(has(&s.errors, "holds 40"), "%s", s.errors.p ? s.errors.p : "");
 	CHECK(strstr(engine_info(s.c.t.engine)->path, "llama-block32") != NULL);
@@ -759,7 +786,7 @@ TEST(a_model_that_cannot_hold_the_talk_is_refused)
 
 static int exists(struct scene *s, const char *name)
 {
-	struct err e = {0};
+	struct err e = { 0 };
 	int64_t id;
 
 	return session_find(s->c.log->store, name, &id, &e) == 0;
@@ -788,7 +815,7 @@ TEST(deleting_can_be_undone_and_is_done_later)
 	CHECK(has(&s.errors, "is deleted"));
 	do_line(&s, "/delete victim");
 	CHECK(has(&s.errors, "deleted already"));
-	CHECK(exists(&s, "victim"));   /* nothing has happened to it */
+	CHECK(exists(&s, "victim")); /* nothing has happened to it */
 	do_line(&s, "/undelete");
 	do_line(&s, "/sessions");
 	CHECK(has(&s.said, "victim"));
@@ -825,7 +852,7 @@ TEST(deleting_can_be_undone_and_is_done_later)
 
 static void fold(const char *text, int first, size_t piece, struct str *out, struct str *note)
 {
-	struct reasoning t = {.first = first};
+	struct reasoning t = { .first = first };
 	size_t n = strlen(text);
 
 	str_clear(out);
@@ -841,42 +868,54 @@ static void fold(const char *text, int first, size_t piece, struct str *out, str
 
 TEST(thoughts_are_told_apart_however_they_are_cut)
 {
-	static const struct { const char *text; int first; const char *shown, *note; } cases[] = {
-		{"plain words", 0, "plain words", ""},
-		{"<think>\none two\nthree\n</think>\n\nThe answer.", 0, "The answer.", "reasoned for 3 words first"},
-		{"\n <think>a</think>b", 0, "b", "reasoned for 1 word first"},
-		{"one two</think>\nyes", 1, "yes", "reasoned for 2 words first"},
-		{"<think>one</think>yes", 1, "yes", "reasoned for 1 word first"},
-		{"one two three", 1, "", "reasoned for 3 words and came to no answer"},
-		{"<think>one < two </thin", 0, "", "reasoned for 4 words and came to no answer"},
-		{"<thin air", 0, "<thin air", ""},
-		{"<think", 0, "<think", ""},
-		{"  spaces stay", 0, "  spaces stay", ""},
-		{"<think></think>x <think>y</think>", 0, "x <think>y</think>", ""},
-		{"a <think>not at the beginning</think>", 0, "a <think>not at the beginning</think>", ""},
-		{"", 0, "", ""}, {"", 1, "", ""}, {" \n", 0, " \n", ""}, {"<think>", 0, "", ""},
+	static const struct {
+		const char *text;
+		int first;
+		const char *shown, *note;
+	} cases[] = {
+		{ "plain words", 0, "plain words", "" },
+		{ "<think>\none two\nthree\n</think>\n\nThe answer.", 0, "The answer.", "reasoned for 3 words first" },
+		{ "\n <think>a</think>b", 0, "b", "reasoned for 1 word first" },
+		{ "one two</think>\nyes", 1, "yes", "reasoned for 2 words first" },
+		{ "<think>one</think>yes", 1, "yes", "reasoned for 1 word first" },
+		{ "one two three", 1, "", "reasoned for 3 words and came to no answer" },
+		{ "<think>one < two </thin", 0, "", "reasoned for 4 words and came to no answer" },
+		{ "<thin air", 0, "<thin air", "" },
+		{ "<think", 0, "<think", "" },
+		{ "  spaces stay", 0, "  spaces stay", "" },
+		{ "<think></think>x <think>y</think>", 0, "x <think>y</think>", "" },
+		{ "a <think>not at the beginning</think>", 0, "a <think>not at the beginning</think>", "" },
+		{ "", 0, "", "" },
+		{ "", 1, "", "" },
+		{ " \n", 0, " \n", "" },
+		{ "<think>", 0, "", "" },
 		/* other families' marks */
-		{"[THINK]one [two][/THINK]\n\nyes", 0, "yes", "reasoned for 2 words first"},
-		{"one [two][/THINK]yes", 1, "yes", "reasoned for 2 words first"},
-		{"[THIN ice]", 0, "[THIN ice]", ""},
-		{"<|channel>thought\none two<channel|>yes", 0, "yes", "reasoned for 3 words first"},
-		{"<seed:think>a</think></seed:think>b", 0, "b", "reasoned for 1 word first"},
-		{"<|channel|>final<|message|>yes <|x|>", 0, "yes <|x|>", ""},
-		{"<|channel|>analysis<|message|>one < two<|end|><|start|>assistant<|channel|>final<|message|> yes", 0, " yes", "reasoned for 3 words first"},
-		{"<|channel|>analysis<|message|>one<|end|><|start|>assistant<|channel|>commentary<|message|>two<|end|><|start|>assistant<|channel|>final"
-		 "<|message|>yes", 0, "yes", "reasoned for 2 words first"},
-		{"<|channel|>analysis<|message|>one<|end|><|start|>assis", 0, "", "reasoned for 1 word and came to no answer"},
-		{"<|channel|>analysis<|message|>one two", 0, "", "reasoned for 2 words and came to no answer"},
-		{"<|channel|>fin", 0, "", ""}, {"<|chan", 0, "<|chan", ""},
+		{ "[THINK]one [two][/THINK]\n\nyes", 0, "yes", "reasoned for 2 words first" },
+		{ "one [two][/THINK]yes", 1, "yes", "reasoned for 2 words first" },
+		{ "[THIN ice]", 0, "[THIN ice]", "" },
+		{ "<|channel>thought\none two<channel|>yes", 0, "yes", "reasoned for 3 words first" },
+		{ "<seed:think>a</think></seed:think>b", 0, "b", "reasoned for 1 word first" },
+		{ "<|channel|>final<|message|>yes <|x|>", 0, "yes <|x|>", "" },
+		{ "<|channel|>analysis<|message|>one < two<|end|><|start|>assistant<|channel|>final<|message|> yes", 0,
+		  " yes", "reasoned for 3 words first" },
+		{ "<|channel|>analysis<|message|>one<|end|><|start|>assistant<|channel|>commentary<|message|>two<|end|><|start|>assistant<|channel|>final"
+		  "<|message|>yes",
+		  0, "yes", "reasoned for 2 words first" },
+		{ "<|channel|>analysis<|message|>one<|end|><|start|>assis", 0, "",
+		  "reasoned for 1 word and came to no answer" },
+		{ "<|channel|>analysis<|message|>one two", 0, "", "reasoned for 2 words and came to no answer" },
+		{ "<|channel|>fin", 0, "", "" },
+		{ "<|chan", 0, "<|chan", "" },
 	};
-	struct str out = {0}, note = {0};
+	struct str out = { 0 }, note = { 0 };
 
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
 		for (size_t piece = 1; piece < 200; piece++) {
 			fold(cases[i].text, cases[i].first, piece, &out, &note);
-			CHECK_MSG(!strcmp(out.p, cases[i].shown) && !strcmp(note.p, cases[i].note), "case %zu in pieces of %zu: '%s', '%s'", i, piece,
-			          out.p, note.p);
-			CHECK(cases[i].first || reasoning_length(cases[i].text, strlen(cases[i].text)) == strlen(cases[i].text) - out.n);
+			CHECK_MSG(!strcmp(out.p, cases[i].shown) && !strcmp(note.p, cases[i].note),
+			          "case %zu in pieces of %zu: '%s', '%s'", i, piece, out.p, note.p);
+			CHECK(cases[i].first ||
+			      reasoning_length(cases[i].text, strlen(cases[i].text)) == strlen(cases[i].text) - out.n);
 		}
 	str_free(&out);
 	str_free(&note);
@@ -885,15 +924,17 @@ TEST(thoughts_are_told_apart_however_they_are_cut)
 /* What names a channel has 200 bytes at most, however many come together. */
 TEST(a_channel_whose_name_does_not_end_is_cut_at_one_place)
 {
-	static const char *const before[] = {"<|channel|>", "<|channel|>analysis<|message|>one<|end|>"}, *const behind[] = {"<|message|>yes", "<|channel|>final<|message|>yes"};
-	struct str text = {0}, out = {0}, note = {0};
+	static const char *const before[] = { "<|channel|>", "<|channel|>analysis<|message|>one<|end|>" },
+				 *const behind[] = { "<|message|>yes", "<|channel|>final<|message|>yes" };
+	struct str text = { 0 }, out = { 0 }, note = { 0 };
 
 	for (int i = 0; i < 2; i++) {
 		str_clear(&text);
 		str_addf(&text, "%s%0300d%s", before[i], 0, behind[i]);
 		for (size_t piece = 1; piece <= text.n; piece++) {
 			fold(text.p, 0, piece, &out, &note);
-			CHECK_MSG(out.n == 100 + strlen(behind[i]) && !strcmp(out.p + 100, behind[i]), "in pieces of %zu: '%s'", piece, out.p);
+			CHECK_MSG(out.n == 100 + strlen(behind[i]) && !strcmp(out.p + 100, behind[i]),
+			          "in pieces of %zu: '%s'", piece, out.p);
 		}
 	}
 	str_free(&text);
@@ -904,9 +945,12 @@ TEST(a_channel_whose_name_does_not_end_is_cut_at_one_place)
 /* Marks in any order, whole and cut: the pieces in which a text comes change nothing. */
 TEST(marks_in_any_order_are_told_apart_in_any_pieces)
 {
-	static const char *const part[] = {"<think>", "</think>", "<|channel|>", "analysis", "final", "<|message|>", "<|end|>", "<|start|>assistant",
-		"[THINK]", "[/THINK]", "<|channel>", "<channel|>", "<", "[", "word ", "\n", "<thi", "<|mess", " ", "</seed:think>"};
-	struct str text = {0}, whole = {0}, out = {0}, note = {0}, pieces = {0};
+	static const char *const part[] = { "<think>", "</think>",    "<|channel|>", "analysis",
+		                            "final",   "<|message|>", "<|end|>",     "<|start|>assistant",
+		                            "[THINK]", "[/THINK]",    "<|channel>",  "<channel|>",
+		                            "<",       "[",           "word ",       "\n",
+		                            "<thi",    "<|mess",      " ",           "</seed:think>" };
+	struct str text = { 0 }, whole = { 0 }, out = { 0 }, note = { 0 }, pieces = { 0 };
 	unsigned seed = 7;
 
 	for (int i = 0; i < 4000; i++) {
@@ -921,10 +965,12 @@ TEST(marks_in_any_order_are_told_apart_in_any_pieces)
 		fold(text.p, first, text.n + 1, &whole, &note);
 		for (size_t piece = 1; piece < 9; piece++) {
 			fold(text.p, first, piece, &out, &pieces);
-			CHECK_MSG(!strcmp(out.p, whole.p) && !strcmp(note.p, pieces.p), "'%s' in pieces of %zu: '%s', '%s' instead of '%s', '%s'", text.p,
-			          piece, out.p, pieces.p, whole.p, note.p);
+			CHECK_MSG(!strcmp(out.p, whole.p) && !strcmp(note.p, pieces.p),
+			          "'%s' in pieces of %zu: '%s', '%s' instead of '%s', '%s'", text.p, piece, out.p,
+			          pieces.p, whole.p, note.p);
 		}
-		CHECK(out.n <= text.n && !memcmp(out.p, text.p + text.n - out.n, out.n));   /* the answer is the end of the text */
+		/* the answer is the end of the text */
+		CHECK(out.n <= text.n && !memcmp(out.p, text.p + text.n - out.n, out.n));
 	}
 	str_free(&text);
 	str_free(&whole);
@@ -936,7 +982,7 @@ TEST(marks_in_any_order_are_told_apart_in_any_pieces)
 TEST(think_is_a_setting)
 {
 	struct scene s;
-	struct str out = {0}, note = {0};
+	struct str out = { 0 }, note = { 0 };
 	struct message *m;
 
 	open_scene(&s, "-n 4 --private");
@@ -974,16 +1020,17 @@ TEST(think_is_a_setting)
 	close_scene(&s);
 }
 
-/* The user's setting, else the model file's, else the advice of its makers, which may differ with reasoning, else the default. */
+/* The user's setting, else the model file's, else the advice of its makers, which may differ with reasoning, else the
+ * default. */
 TEST(sampling_is_the_models)
 {
 	struct scene s;
-	struct mk m = {0};
+	struct mk m = { 0 };
 	char path[64], words[200];
 
 	open_scene(&s, "-n 2 --private -c 500 -m " OTHER " --chat-template qwen3 --temp auto");
 	do_line(&s, "/set temp");
-	CHECK_STR(s.said.p, "temp 0.6 (family: Qwen3)\n");   /* it reasons by itself */
+	CHECK_STR(s.said.p, "temp 0.6 (family: Qwen3)\n"); /* it reasons by itself */
 	do_line(&s, "/think off");
 	do_line(&s, "/set top-p");
 	CHECK_STR(s.said.p, "top-p 0.8 (family: Qwen3)\n");
@@ -996,7 +1043,10 @@ TEST(sampling_is_the_models)
 	do_line(&s, "/model " TINY);
 	CHECK_MSG(!s.errors.n, "%s", s.errors.p);
 	do_line(&s, "/set");
-	CHECK_MSG(has(&s.said, "temp               0.9 (yours)\ntop-k              40 (default)\ntop-p              0.9 (default)\n"), "%s", s.said.p);
+	CHECK_MSG(
+		has(&s.said,
+	            "temp               0.9 (yours)\ntop-k              40 (default)\ntop-p              0.9 (default)\n"),
+		"%s", s.said.p);
 	CHECK(s.c.t.sampling.temperature > 0.89f && s.c.t.sampling.top_k == 40);
 	do_line(&s, "/model " OTHER);
 	do_line(&s, "/set temp auto");
@@ -1007,34 +1057,41 @@ TEST(sampling_is_the_models)
 	snprintf(path, sizeof path, "/tmp/weir-talk-keys-%d.gguf", (int)getpid());
 	mk_f32(&m, "general.sampling.temp", 0.25f);
 	keyed_model(OTHER, &m, path);
-	snprintf(words, sizeof words, "-n 2 --private -c 500 -m %s --chat-template qwen3 --temp auto --min-p 0.5", path);
+	snprintf(words, sizeof words, "-n 2 --private -c 500 -m %s --chat-template qwen3 --temp auto --min-p 0.5",
+	         path);
 	open_scene(&s, words);
 	do_line(&s, "/set");
-	CHECK_MSG(has(&s.said, "temp               0.25 (model file)\ntop-k              20 (family: Qwen3)\n"), "%s", s.said.p);
+	CHECK_MSG(has(&s.said, "temp               0.25 (model file)\ntop-k              20 (family: Qwen3)\n"), "%s",
+	          s.said.p);
 	CHECK_MSG(has(&s.said, "min-p              0.5 (yours)\n"), "%s", s.said.p);
 	CHECK(s.c.t.sampling.temperature > 0.24f && s.c.t.sampling.temperature < 0.26f);
 	close_scene(&s);
 	unlink(path);
 }
 
-/* A session keeps what the user has set, and the rest stays the model's.  Old ones kept everything, with the defaults of that time. */
+/* A session keeps what the user has set, and the rest stays the model's. Old ones kept everything, with the defaults of
+ * that time. */
 TEST(a_session_keeps_the_sampling_that_was_set)
 {
+	/* clang-format off */
 	static const struct { const char *name, *value; } old[] = {
 		{"temp", "0.3"}, {"top-k", "40"}, {"top-p", "0.7"}, {"min-p", "0.05"}, {"repeat-penalty", "1.1"}, {"presence-penalty", "0"}, {"frequency-penalty", "0"},
 	};
+	/* clang-format on */
 	struct scene s;
-	struct err e = {0};
+	struct err e = { 0 };
 
 	open_scene(&s, "-n 2 -c 500 -s sampled");
-	do_line(&s, "/set top-p 0.9");   /* the default, but set */
+	do_line(&s, "/set top-p 0.9"); /* the default, but set */
 	do_line(&s, "a question");
 	close_scene(&s);
 	open_scene(&s, "-n 2 -c 500 -s sampled -m " OTHER " --chat-template qwen3");
 	do_line(&s, "/set");
-	CHECK_MSG(has(&s.said, "top-k              20 (family: Qwen3)\ntop-p              0.9 (yours)\n"), "%s", s.said.p);
+	CHECK_MSG(has(&s.said, "top-k              20 (family: Qwen3)\ntop-p              0.9 (yours)\n"), "%s",
+	          s.said.p);
 	for (size_t i = 0; i < sizeof old / sizeof *old; i++)
-		CHECK(!session_set(s.c.log->store, s.c.log->session, old[i].name, old[i].value, strlen(old[i].value), &e));
+		CHECK(!session_set(s.c.log->store, s.c.log->session, old[i].name, old[i].value, strlen(old[i].value),
+		                   &e));
 	close_scene(&s);
 	open_scene(&s, "-n 2 -c 500 -s sampled");
 	do_line(&s, "/set");
@@ -1057,12 +1114,13 @@ TEST(a_session_keeps_the_sampling_that_was_set)
 /* A template that reasons where it is asked to: `on` asks. */
 TEST(reasoning_is_asked_for)
 {
-	static const char text[] = "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}"
-	                           "{% if add_generation_prompt %}assistant:{% if thinking %}<think>\n{% endif %}{% endif %}";
+	static const char text[] =
+		"{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}"
+		"{% if add_generation_prompt %}assistant:{% if thinking %}<think>\n{% endif %}{% endif %}";
 	char path[] = "/tmp/weir-talk-XXXXXX.jinja", words[100];
 	int fd = mkstemps(path, 6);
-	struct tokens all = {0};
-	struct err e = {0};
+	struct tokens all = { 0 };
+	struct err e = { 0 };
 	struct scene s;
 
 	CHECK(fd >= 0 && write(fd, text, sizeof text - 1) == sizeof text - 1);
@@ -1093,7 +1151,7 @@ TEST(reasoning_is_asked_for)
 TEST(a_model_whose_template_begins_the_reasoning)
 {
 	struct scene s;
-	struct str out = {0};
+	struct str out = { 0 };
 
 	open_scene(&s, "-n 6 --private --chat-template qwen3.5 -c 200");
 	do_line(&s, "a question");
@@ -1126,7 +1184,7 @@ TEST(a_loop_is_noticed)
 {
 	for (int period = 1; period <= LOOP_PERIOD; period++)
 		for (int counted = 0; counted < 2; counted++) {
-			struct loop_watch w = {.n = 0};
+			struct loop_watch w = { .n = 0 };
 			int found = 0, at = 0;
 
 			for (int i = 0; i < 50; i++)
@@ -1148,7 +1206,7 @@ TEST(an_answer_in_a_loop_is_stopped)
 	struct scene s;
 
 	open_scene(&s, "-n 200 --private --temp 0 -m tests/vectors/models/llama-linear.gguf");
-	s.c.interactive = 0;   /* in scripts, too */
+	s.c.interactive = 0; /* in scripts, too */
 	do_line(&s, "a question");
 	s.c.interactive = 1;
 	CHECK(s.c.t.last.stop == STOP_LOOP);

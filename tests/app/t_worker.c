@@ -1,7 +1,8 @@
-/* tests/app/t_worker.c - the thread of the full screen: it starts or fails without a trace, owns the chat while it runs, and asks the store
- * for the session's title only when that may have changed.
+/* tests/app/t_worker.c - the thread of the full screen: it starts or fails without a trace, owns the chat while it
+ * runs, and asks the store for the session's title only when that may have changed.
  *
- * Under the thread sanitizer `reads_at_once` shows that main leaves the chat alone: the thread appends to it from its first moment. */
+ * Under the thread sanitizer `reads_at_once` shows that main leaves the chat alone: the thread appends to it from its
+ * first moment. */
 #include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
@@ -32,7 +33,7 @@ static struct {
 static void opened(const char *const *args)
 {
 	static char *word[24];
-	struct err e = {0};
+	struct err e = { 0 };
 	int n = 0;
 
 	memset(&p, 0, sizeof p);
@@ -44,7 +45,8 @@ static void opened(const char *const *args)
 	word[n++] = (char *)"weir";
 	for (; *args; args++)
 		word[n++] = (char *)*args;
-	for (const char *const *more = (const char *const[]){"-m", MODEL, "--threads", "1", "--temp", "0", NULL}; *more; more++)
+	for (const char *const *more = (const char *const[]){ "-m", MODEL, "--threads", "1", "--temp", "0", NULL };
+	     *more; more++)
 		word[n++] = (char *)*more;
 	CHECK_MSG(options_parse(&p.o, n, word, &e) == 0 && chat_open(&p.c, &p.o, &p.note, &e) == 0, "%s", e.msg);
 }
@@ -57,7 +59,8 @@ static void closed(void)
 	options_free(&p.o);
 	str_free(&p.note);
 	snprintf(clean, sizeof clean, "rm -rf '%.60s'", p.home);
-	if (system(clean)) { /* a directory is left */ }
+	if (system(clean)) { /* a directory is left */
+	}
 }
 
 static void settle(struct tui *t)
@@ -73,7 +76,7 @@ static void settle(struct tui *t)
 
 /* ---- starting ---- */
 
-enum { TRIES = 50, NOISE = 4096 };   /* what malloc() keeps of small pieces for the next time */
+enum { TRIES = 50, NOISE = 4096 }; /* what malloc() keeps of small pieces for the next time */
 
 static size_t allocated(void)
 {
@@ -85,10 +88,10 @@ TEST(no_event_descriptor)
 {
 	struct rlimit before, none;
 	struct worker *w = NULL;
-	struct err e = {0};
+	struct err e = { 0 };
 	size_t had, leaked;
 
-	opened((const char *const[]){"--private", NULL});
+	opened((const char *const[]){ "--private", NULL });
 	getrlimit(RLIMIT_NOFILE, &before);
 	none = before;
 	none.rlim_cur = 0;
@@ -104,7 +107,8 @@ TEST(no_event_descriptor)
 	closed();
 }
 
-/* A stack that no address space holds: pthread_create() fails.  Returns the bytes that so many starts leave allocated. */
+/* A stack that no address space holds: pthread_create() fails. Returns the bytes that so many starts leave
+ * allocated. */
 static size_t without_threads(int tries)
 {
 	pthread_attr_t before, huge;
@@ -116,7 +120,7 @@ static size_t without_threads(int tries)
 	CHECK_INT(pthread_setattr_default_np(&huge), 0);
 	for (int i = -1; i < tries; i++) {
 		struct worker *w = NULL;
-		struct err e = {0};
+		struct err e = { 0 };
 
 		CHECK(worker_open(&w, &p.c, &e) == 0);
 		CHECK(worker_start(w, &e) < 0 && strstr(e.msg, "thread"));
@@ -133,10 +137,10 @@ static size_t without_threads(int tries)
 TEST(no_thread)
 {
 	struct tui *t;
-	struct err e = {0};
+	struct err e = { 0 };
 	size_t leaked;
 
-	opened((const char *const[]){"--private", "tests/screens/document.md", NULL});
+	opened((const char *const[]){ "--private", "tests/screens/document.md", NULL });
 	leaked = without_threads(TRIES);
 	CHECK_MSG(leaked < NOISE, "%zu bytes are lost", leaked);
 	/* And with threads again, all is well. */
@@ -157,18 +161,18 @@ static int says_working(struct worker *w)
 	return s.working;
 }
 
-/* The thread comes to a message late, here never: something runs from the moment on at which main hands it over, and until a stop takes it
- * back. */
+/* The thread comes to a message late, here never: something runs from the moment on at which main hands it over, and
+ * until a stop takes it back. */
 TEST(a_message_that_waits_for_the_thread_is_work)
 {
 	struct worker *w;
-	struct err e = {0};
+	struct err e = { 0 };
 
-	opened((const char *const[]){"--private", NULL});
+	opened((const char *const[]){ "--private", NULL });
 	CHECK(worker_open(&w, &p.c, &e) == 0);
 	CHECK(!says_working(w));
-	worker_do(w, JOB_REPORT, 0, NULL, 0);   /* a small job: the user did not send it */
-	CHECK(!worker_status(w, &(struct worker_status){0}));
+	worker_do(w, JOB_REPORT, 0, NULL, 0); /* a small job: the user did not send it */
+	CHECK(!worker_status(w, &(struct worker_status){ 0 }));
 	worker_do(w, JOB_LINE, 0, "hello", 5);
 	CHECK(says_working(w));
 	CHECK_INT(worker_stop(w), 1);
@@ -184,11 +188,11 @@ TEST(a_message_is_stopped_as_soon_as_it_is_sent)
 {
 	enum { ROUNDS = 40 };
 	struct tui *t;
-	struct str screen = {0};
-	struct err e = {0};
+	struct str screen = { 0 };
+	struct err e = { 0 };
 	int dropped = 0;
 
-	opened((const char *const[]){"--private", "-q", "-n", "5", NULL});
+	opened((const char *const[]){ "--private", "-q", "-n", "5", NULL });
 	CHECK(tui_open(&t, &p.c, -1, 80, 24, NULL, &e) == 0);
 	settle(t);
 	for (int i = 0; i < ROUNDS; i++) {
@@ -201,8 +205,9 @@ TEST(a_message_is_stopped_as_soon_as_it_is_sent)
 		settle(t);
 		tui_dump(t, 0, &screen);
 		dropped += strstr(screen.p, "stopped before it began") != NULL;
-		CHECK_MSG(strstr(screen.p, "stopped before it began") || strstr(screen.p, "withdrawn") || strstr(screen.p, "stopped]") ||
-		          strstr(screen.p, "tokens"), "%s", screen.p);
+		CHECK_MSG(strstr(screen.p, "stopped before it began") || strstr(screen.p, "withdrawn") ||
+		                  strstr(screen.p, "stopped]") || strstr(screen.p, "tokens"),
+		          "%s", screen.p);
 		CHECK_MSG(strstr(screen.p, "F1 Help") != NULL, "%s", screen.p);
 		str_clear(&screen);
 	}
@@ -217,12 +222,12 @@ TEST(a_message_is_stopped_as_soon_as_it_is_sent)
 TEST(reads_at_once)
 {
 	struct tui *t;
-	struct str text = {0};
-	struct err e = {0};
+	struct str text = { 0 };
+	struct err e = { 0 };
 
 	for (int i = 0; i < 5; i++) {
-		opened((const char *const[]){"read", "--private", "--chat-template", "chatml", "--kv", "sink:size=64,stride=16",
-		       "tests/screens/document.md", NULL});
+		opened((const char *const[]){ "read", "--private", "--chat-template", "chatml", "--kv",
+		                              "sink:size=64,stride=16", "tests/screens/document.md", NULL });
 		CHECK_MSG(tui_open(&t, &p.c, -1, 80, 24, "a note", &e) == 0, "%s", e.msg);
 		settle(t);
 		tui_dump(t, 0, &text);
@@ -234,20 +239,21 @@ TEST(reads_at_once)
 	str_free(&text);
 }
 
-/* A signal that ends the program while it runs: main notes it, and the chat has it as the exit code.  In a process of its own, which the
- * signal is never forgotten in. */
+/* A signal that ends the program while it runs: main notes it, and the chat has it as the exit code. In a process of
+ * its own, which the signal is never forgotten in. */
 static int end_by_signal(void)
 {
 	struct tui *t;
-	struct err e = {0};
+	struct err e = { 0 };
 
-	opened((const char *const[]){"--private", NULL});
+	opened((const char *const[]){ "--private", NULL });
 	signals_init();
 	signals_note(1);
 	if (tui_open(&t, &p.c, -1, 80, 24, NULL, &e) < 0)
 		return 1;
 	raise(SIGTERM);
-	while (tui_step(t, 0.01)) { }
+	while (tui_step(t, 0.01)) {
+	}
 	tui_close(t);
 	closed();
 	return p.c.rc;
@@ -285,7 +291,7 @@ static int on_connection(sqlite3 *db, const char **msg, const struct sqlite3_api
 
 static int shows(struct tui *t, const char *what)
 {
-	struct str text = {0};
+	struct str text = { 0 };
 	int found;
 
 	tui_dump(t, 0, &text);
@@ -301,16 +307,17 @@ static void enter(struct tui *t, const char *line)
 	settle(t);
 }
 
-/* Reading looks at what is true after every chunk, an answer ten times a second: the title is the same all the while. */
+/* Reading looks at what is true after every chunk, an answer ten times a second: the title is the same all the
+ * while. */
 TEST(the_title_is_asked_for_when_it_changes)
 {
 	struct tui *t;
-	struct str question = {0};
-	struct err e = {0};
+	struct str question = { 0 };
+	struct err e = { 0 };
 	int few, many;
 
 	sqlite3_auto_extension((void (*)(void))on_connection);
-	opened((const char *const[]){"-s", "begun", "-q", "-n", "5", "--kv", "sink:size=64,stride=16", NULL});
+	opened((const char *const[]){ "-s", "begun", "-q", "-n", "5", "--kv", "sink:size=64,stride=16", NULL });
 	CHECK(tui_open(&t, &p.c, -1, 100, 24, NULL, &e) == 0);
 	settle(t);
 	CHECK(shows(t, "begun  "));
@@ -326,7 +333,7 @@ TEST(the_title_is_asked_for_when_it_changes)
 	many = asked;
 	str_free(&question);
 	test_note("the title is asked for %d times in a short turn, %d times in one of 5000 words", few, many);
-	CHECK(few > 0);                      /* or the test does not see it */
+	CHECK(few > 0); /* or the test does not see it */
 	CHECK_INT(many, few);
 	enter(t, "/rename renamed");
 	CHECK(shows(t, "renamed  "));
@@ -365,7 +372,8 @@ static void line_above(const struct str *screen, const char *what, struct str *o
 	const char *end = strstr(screen->p, what), *from = NULL;
 
 	end = end ? memrchr(screen->p, '\n', (size_t)(end - screen->p)) : NULL;
-	while (end && (from = memrchr(screen->p, '\n', (size_t)(end - screen->p))) && strspn(from + 1, " ") == (size_t)(end - from - 1))
+	while (end && (from = memrchr(screen->p, '\n', (size_t)(end - screen->p))) &&
+	       strspn(from + 1, " ") == (size_t)(end - from - 1))
 		end = from;
 	if (end && from)
 		str_add(out, from + 1, (size_t)(end - from - 1));
@@ -373,16 +381,16 @@ static void line_above(const struct str *screen, const char *what, struct str *o
 		str_adds(out, "");
 }
 
-/* A cache of sinks rolls 64 tokens back at most: to regenerate a longer answer is to prefill the whole question again, which takes long
- * enough to be stopped before the first token.  Meanwhile the old answer is not shown. */
+/* A cache of sinks rolls 64 tokens back at most: to regenerate a longer answer is to prefill the whole question again,
+ * which takes long enough to be stopped before the first token. Meanwhile the old answer is not shown. */
 TEST(a_regenerated_answer_that_is_stopped_before_it_begins_keeps_the_old_one)
 {
 	struct tui *t;
-	struct str screen = {0}, answer = {0};
-	struct err e = {0};
+	struct str screen = { 0 }, answer = { 0 };
+	struct err e = { 0 };
 	int stopped = 0;
 
-	opened((const char *const[]){"--private", "-q", "-n", "100", "--kv", "sink:size=64,stride=16", NULL});
+	opened((const char *const[]){ "--private", "-q", "-n", "100", "--kv", "sink:size=64,stride=16", NULL });
 	CHECK(tui_open(&t, &p.c, -1, 100, 40, NULL, &e) == 0);
 	settle(t);
 	paste(t, "word ", 5000);
@@ -405,7 +413,8 @@ TEST(a_regenerated_answer_that_is_stopped_before_it_begins_keeps_the_old_one)
 	str_clear(&screen);
 	tui_dump(t, 0, &screen);
 	CHECK_MSG(strstr(screen.p, answer.p) != NULL, "'%s' is not on\n%s", answer.p, screen.p);
-	CHECK_MSG(strstr(screen.p, "[stopped before the answer began: the answer stays as it was]") != NULL, "no line says that it was stopped\n%s", screen.p);
+	CHECK_MSG(strstr(screen.p, "[stopped before the answer began: the answer stays as it was]") != NULL,
+	          "no line says that it was stopped\n%s", screen.p);
 	tui_close(t);
 	CHECK_INT(p.c.t.n_msg, 2);
 	closed();
@@ -413,14 +422,15 @@ TEST(a_regenerated_answer_that_is_stopped_before_it_begins_keeps_the_old_one)
 	str_free(&answer);
 }
 
-/* What one looks at while the worker works opens over the transcript, at once; a command that may change something waits. */
+/* What one looks at while the worker works opens over the transcript, at once; a command that may change something
+ * waits. */
 TEST(looking_does_not_wait)
 {
 	struct tui *t;
-	struct str text = {0};
-	struct err e = {0};
+	struct str text = { 0 };
+	struct err e = { 0 };
 
-	opened((const char *const[]){"--private", "-q", "-n", "100", "--kv", "sink:size=64,stride=16", NULL});
+	opened((const char *const[]){ "--private", "-q", "-n", "100", "--kv", "sink:size=64,stride=16", NULL });
 	CHECK_MSG(tui_open(&t, &p.c, -1, 100, 30, NULL, &e) == 0, "%s", e.msg);
 	settle(t);
 	paste(t, "word ", 20000);
@@ -430,12 +440,13 @@ TEST(looking_does_not_wait)
 	CHECK(shows(t, "reading"));
 	tui_feed(t, "\33[27u", 5);
 	tui_feed(t, "/copy code 99\r", 14);
-	CHECK(shows(t, "there is no block of code"));   /* in the status row: the transcript grows by an answer */
+	CHECK(shows(t, "there is no block of code")); /* in the status row: the transcript grows by an answer */
 	tui_feed(t, "/set temp\r", 10);
 	tui_feed(t, "\003", 1);
 	settle(t);
 	tui_dump(t, 0, &text);
-	CHECK_MSG(!strstr(text.p, "so far ") && strstr(text.p, "> /set temp"), "%s", text.p);   /* stopping makes it the draft again */
+	/* stopping makes it the draft again */
+	CHECK_MSG(!strstr(text.p, "so far ") && strstr(text.p, "> /set temp"), "%s", text.p);
 	str_free(&text);
 	tui_close(t);
 	closed();
@@ -447,16 +458,17 @@ static void keys(struct tui *t, const char *k)
 	tui_step(t, 0.05);
 }
 
-/* Sessions are deleted and restored while an answer runs, and the list stays open.  Deleting the one that is answered waits for the end
- * of the answer: undone before that, it does not happen; a stop is no undoing. */
+/* Sessions are deleted and restored while an answer runs, and the list stays open. Deleting the one that is answered
+ * waits for the end of the answer: undone before that, it does not happen; a stop is no undoing. */
 TEST(sessions_are_deleted_while_an_answer_runs)
 {
-	static const char list[] = "\33OS", down[] = "\33[B", erase[] = "\4", yes[] = "y", undo[] = "\25", close[] = "\33[27u", stop[] = "\3";
+	static const char list[] = "\33OS", down[] = "\33[B", erase[] = "\4", yes[] = "y", undo[] = "\25",
+			  close[] = "\33[27u", stop[] = "\3";
 	struct tui *t;
-	struct err e = {0};
+	struct err e = { 0 };
 	int64_t here;
 
-	opened((const char *const[]){"-s", "the other", "-q", "-n", "100", "--kv", "sink:size=64,stride=16", NULL});
+	opened((const char *const[]){ "-s", "the other", "-q", "-n", "100", "--kv", "sink:size=64,stride=16", NULL });
 	CHECK_MSG(tui_open(&t, &p.c, -1, 100, 30, NULL, &e) == 0, "%s", e.msg);
 	settle(t);
 	enter(t, "hello");
@@ -485,7 +497,7 @@ TEST(sessions_are_deleted_while_an_answer_runs)
 	CHECK_INT(p.c.n_deleted, 1);
 	CHECK(chat_is_deleted(&p.c, here));
 	CHECK_INT(p.c.t.n_msg, 0);
-	keys(t, stop);   /* what was typed meanwhile is the draft now */
+	keys(t, stop); /* what was typed meanwhile is the draft now */
 	enter(t, "/undelete");
 	CHECK_INT(p.c.n_deleted, 0);
 	CHECK_INT(p.c.log->session, here);
@@ -497,11 +509,11 @@ TEST(sessions_are_deleted_while_an_answer_runs)
 TEST(the_status_does_not_count_undone_turns)
 {
 	struct tui *t;
-	struct err e = {0};
+	struct err e = { 0 };
 	struct timeline_stats st;
 	char words[40];
 
-	opened((const char *const[]){"--private", "-q", "-n", "40", "--kv", "full", "--temp", "0", NULL});
+	opened((const char *const[]){ "--private", "-q", "-n", "40", "--kv", "full", "--temp", "0", NULL });
 	CHECK_MSG(tui_open(&t, &p.c, -1, 120, 30, NULL, &e) == 0, "%s", e.msg);
 	settle(t);
 	tui_feed(t, "one\r", 4);
@@ -523,11 +535,11 @@ TEST(the_status_does_not_count_undone_turns)
 TEST(the_status_of_a_prefill_counts_what_was_there)
 {
 	struct tui *t;
-	struct err e = {0};
+	struct err e = { 0 };
 	struct timeline_stats st;
 	struct worker_status status;
 
-	opened((const char *const[]){"--private", "-q", "-n", "40", "--kv", "sink:size=64,stride=16", NULL});
+	opened((const char *const[]){ "--private", "-q", "-n", "40", "--kv", "sink:size=64,stride=16", NULL });
 	CHECK_MSG(tui_open(&t, &p.c, -1, 120, 30, NULL, &e) == 0, "%s", e.msg);
 	settle(t);
 	enter(t, "one");
@@ -536,24 +548,25 @@ TEST(the_status_of_a_prefill_counts_what_was_there)
 	wait_for(t, "reading");
 	worker_status(t->worker, &status);
 	CHECK_MSG(status.seen - status.done > st.n_tokens - 8 && status.seen - status.done <= st.n_tokens + 1,
-	          "%d tokens were there; %lld of %lld are read, and %d are shown", st.n_tokens, (long long)status.done, (long long)status.total,
-	          status.seen);
+	          "%d tokens were there; %lld of %lld are read, and %d are shown", st.n_tokens, (long long)status.done,
+	          (long long)status.total, status.seen);
 	tui_feed(t, "\003", 1);
 	settle(t);
 	tui_close(t);
 	closed();
 }
 
-/* A token that some heads keep and others evicted is kept: the tokens that are kept and those that are evicted are all. */
+/* A token that some heads keep and others evicted is kept: the tokens that are kept and those that are evicted are
+ * all. */
 TEST(kept_and_evicted_tokens_are_all)
 {
 	struct tui *t;
-	struct err e = {0};
+	struct err e = { 0 };
 	struct cache_report *r = cache_report_new();
-	struct listener nobody = {0};
+	struct listener nobody = { 0 };
 	struct ui_cache *c = &r->cache;
 
-	opened((const char *const[]){"--private", "-q", "-n", "100", "--kv", "cascade:size=64,n=2,stride=16", NULL});
+	opened((const char *const[]){ "--private", "-q", "-n", "100", "--kv", "cascade:size=64,n=2,stride=16", NULL });
 	CHECK_MSG(tui_open(&t, &p.c, -1, 120, 30, NULL, &e) == 0, "%s", e.msg);
 	settle(t);
 	enter(t, "one");
@@ -563,25 +576,27 @@ TEST(kept_and_evicted_tokens_are_all)
 	CHECK(c->evicted > 0 && c->thinned > 0);
 	CHECK_INT(c->kept + c->evicted, c->seen);
 	CHECK(c->kept >= c->region[0].fill + c->region[1].fill);
-	cache_report_take(r, &p.c.t, &nobody, 2, c->seen - 3);   /* the last three are not read yet */
+	cache_report_take(r, &p.c.t, &nobody, 2, c->seen - 3); /* the last three are not read yet */
 	CHECK_INT(c->kept + c->evicted, c->seen);
 	cache_report_free(r);
 	closed();
 }
 
-/* Nor those of the conversation before a new one, whose speed goes, too; a bounded cache may have evicted most of them. */
+/* Nor those of the conversation before a new one, whose speed goes, too; a bounded cache may have evicted most of
+ * them. */
 TEST(the_status_of_a_new_conversation_is_its_own)
 {
-	static const char *const policy[] = {"full", "sink:size=64,stride=16"};
+	static const char *const policy[] = { "full", "sink:size=64,stride=16" };
 
 	for (size_t i = 0; i < sizeof policy / sizeof *policy; i++) {
 		struct tui *t;
-		struct err e = {0};
+		struct err e = { 0 };
 		struct timeline_stats st;
 		struct worker_status status;
 		int32_t first;
 
-		opened((const char *const[]){"--private", "-q", "-n", "100", "--kv", policy[i], "--temp", "0", "--system", "Be brief.", NULL});
+		opened((const char *const[]){ "--private", "-q", "-n", "100", "--kv", policy[i], "--temp", "0",
+		                              "--system", "Be brief.", NULL });
 		CHECK_MSG(tui_open(&t, &p.c, -1, 120, 30, NULL, &e) == 0, "%s", e.msg);
 		settle(t);
 		enter(t, "one");
@@ -612,9 +627,9 @@ TEST(the_status_of_a_new_conversation_is_its_own)
 TEST(left_and_right_show_variants)
 {
 	struct tui *t;
-	struct err e = {0};
+	struct err e = { 0 };
 
-	opened((const char *const[]){"-s", "many", "-n", "4", "--kv", "full", NULL});
+	opened((const char *const[]){ "-s", "many", "-n", "4", "--kv", "full", NULL });
 	CHECK(tui_open(&t, &p.c, -1, 100, 60, NULL, &e) == 0);
 	settle(t);
 	tui_feed(t, "one\r", 4);
@@ -625,8 +640,8 @@ TEST(left_and_right_show_variants)
 	tui_feed(t, "\33[D", 3);
 	settle(t);
 	CHECK(shows(t, "[variant 1 of 2]") && !shows(t, "2 of 2"));
-	CHECK(!shows(t, "/variant") && !shows(t, "[variant 1 of 2;"));   /* said once */
-	tui_feed(t, "x\33[C\177", 5);   /* with a draft they move the cursor */
+	CHECK(!shows(t, "/variant") && !shows(t, "[variant 1 of 2;")); /* said once */
+	tui_feed(t, "x\33[C\177", 5);                                  /* with a draft they move the cursor */
 	settle(t);
 	CHECK(shows(t, "[variant 1 of 2]"));
 	tui_feed(t, "\33[C", 3);
@@ -640,14 +655,22 @@ TEST(left_and_right_show_variants)
 TEST(variants_may_hold_any_bytes)
 {
 	struct tui *t;
-	struct err e = {0};
+	struct err e = { 0 };
 	int64_t question = 0, id = 0;
 
-	opened((const char *const[]){"-s", "zero", "-n", "4", "--kv", "full", NULL});
-	CHECK(!message_append(p.c.log->store, p.c.log->session, &(struct stored_message){.role = ROLE_USER, .text = "one", .n_text = 3, .complete = 1}, &question, &e));
+	opened((const char *const[]){ "-s", "zero", "-n", "4", "--kv", "full", NULL });
+	CHECK(!message_append(p.c.log->store, p.c.log->session,
+	                      &(struct stored_message){ .role = ROLE_USER, .text = "one", .n_text = 3, .complete = 1 },
+	                      &question, &e));
 	for (int i = 0; i < 2; i++)
-		CHECK(!message_append(p.c.log->store, p.c.log->session, &(struct stored_message){.parent = question, .role = ROLE_ASSISTANT,
-		      .text = i ? "x\0here is another one" : "x\0here is the first one", .n_text = i ? 21 : 23, .complete = 1}, &id, &e));
+		CHECK(!message_append(p.c.log->store, p.c.log->session,
+		                      &(struct stored_message){ .parent = question,
+		                                                .role = ROLE_ASSISTANT,
+		                                                .text = i ? "x\0here is another one"
+		                                                          : "x\0here is the first one",
+		                                                .n_text = i ? 21 : 23,
+		                                                .complete = 1 },
+		                      &id, &e));
 	CHECK(tui_open(&t, &p.c, -1, 100, 60, NULL, &e) == 0);
 	settle(t);
 	tui_feed(t, "/switch zero\r", 13);
@@ -661,12 +684,17 @@ TEST(variants_may_hold_any_bytes)
 TEST(an_interrupted_answer_is_marked)
 {
 	struct tui *t;
-	struct err e = {0};
+	struct err e = { 0 };
 	int64_t id = 0;
 
-	opened((const char *const[]){"-s", "cut", "-n", "4", "--kv", "full", NULL});
-	CHECK(!message_append(p.c.log->store, p.c.log->session, &(struct stored_message){.role = ROLE_USER, .text = "one", .n_text = 3, .complete = 1}, &id, &e));
-	CHECK(!message_append(p.c.log->store, p.c.log->session, &(struct stored_message){.parent = id, .role = ROLE_ASSISTANT, .text = "it was", .n_text = 6}, &id, &e));
+	opened((const char *const[]){ "-s", "cut", "-n", "4", "--kv", "full", NULL });
+	CHECK(!message_append(p.c.log->store, p.c.log->session,
+	                      &(struct stored_message){ .role = ROLE_USER, .text = "one", .n_text = 3, .complete = 1 },
+	                      &id, &e));
+	CHECK(!message_append(p.c.log->store, p.c.log->session,
+	                      &(struct stored_message){
+				      .parent = id, .role = ROLE_ASSISTANT, .text = "it was", .n_text = 6 },
+	                      &id, &e));
 	CHECK(tui_open(&t, &p.c, -1, 100, 60, NULL, &e) == 0);
 	settle(t);
 	tui_feed(t, "/switch cut\r", 12);
@@ -676,7 +704,11 @@ TEST(an_interrupted_answer_is_marked)
 	settle(t);
 	CHECK(!shows(t, "interrupted"));
 	/* A question whose answer had not begun. */
-	CHECK(!message_append(p.c.log->store, p.c.log->session, &(struct stored_message){.parent = p.c.t.msg[1].stored, .role = ROLE_USER, .text = "two", .n_text = 3, .complete = 1}, &id, &e));
+	CHECK(!message_append(
+		p.c.log->store, p.c.log->session,
+		&(struct stored_message){
+			.parent = p.c.t.msg[1].stored, .role = ROLE_USER, .text = "two", .n_text = 3, .complete = 1 },
+		&id, &e));
 	tui_feed(t, "/new\r/switch cut\r", 17);
 	settle(t);
 	CHECK(shows(t, "[not answered; /continue answers]"));
@@ -691,14 +723,16 @@ TEST(an_interrupted_answer_is_marked)
 /* A session that comes back shows the sources of every answer; F7 and a click open those of the answer that is seen. */
 TEST(answers_come_back_with_their_sources)
 {
-	static const char *const args[] = {"-s", "kept", "-n", "4", "--kv", "full", "tests/screens/document.md", NULL};
-	struct str screen = {0};
+	static const char *const args[] = {
+		"-s", "kept", "-n", "4", "--kv", "full", "tests/screens/document.md", NULL
+	};
+	struct str screen = { 0 };
 	struct tui *t;
-	struct err e = {0};
+	struct err e = { 0 };
 	char *first, *second;
 
 	opened(args);
-	p.c.t.rerank.tokens = -1;   /* the tiny model judges nothing well */
+	p.c.t.rerank.tokens = -1; /* the tiny model judges nothing well */
 	CHECK(tui_open(&t, &p.c, -1, 100, 60, NULL, &e) == 0);
 	settle(t);
 	tui_feed(t, "What does the tenant pay?\r", 26);
@@ -727,7 +761,9 @@ TEST(answers_come_back_with_their_sources)
 	settle(t);
 	str_clear(&screen);
 	tui_dump(t, 0, &screen);
-	CHECK_MSG(strstr(screen.p, "source [1]: 'document.md' is not among the documents any more") != NULL && strstr(screen.p, "Who found"), "%s", screen.p);
+	CHECK_MSG(strstr(screen.p, "source [1]: 'document.md' is not among the documents any more") != NULL &&
+	                  strstr(screen.p, "Who found"),
+	          "%s", screen.p);
 	tui_feed(t, "/redo\r", 6);
 	settle(t);
 	tui_feed(t, "\33[18~", 5);
@@ -744,12 +780,12 @@ TEST(answers_come_back_with_their_sources)
 TEST(a_regenerated_answer_has_its_sources)
 {
 	struct tui *t;
-	struct str screen = {0};
-	struct err e = {0};
+	struct str screen = { 0 };
+	struct err e = { 0 };
 	size_t n = 0;
 
-	opened((const char *const[]){"--private", "-n", "4", "tests/screens/document.md", NULL});
-	p.c.t.rerank.tokens = -1;   /* the tiny model judges nothing well */
+	opened((const char *const[]){ "--private", "-n", "4", "tests/screens/document.md", NULL });
+	p.c.t.rerank.tokens = -1; /* the tiny model judges nothing well */
 	CHECK(tui_open(&t, &p.c, -1, 100, 60, NULL, &e) == 0);
 	settle(t);
 	for (int i = 0; i < 2; i++) {
@@ -772,7 +808,8 @@ TEST(a_regenerated_answer_has_its_sources)
 	str_free(&screen);
 }
 
-/* What was taken from the stream when the stop came is in the conversation, and all of it is shown, whether or not it was prefilled. */
+/* What was taken from the stream when the stop came is in the conversation, and all of it is shown, whether or not it
+ * was prefilled. */
 TEST(a_stopped_stream_shows_all_that_was_taken)
 {
 	enum { LINES = 40000 };
@@ -780,8 +817,8 @@ TEST(a_stopped_stream_shows_all_that_was_taken)
 	int fd = mkstemp(path);
 	FILE *f = fd < 0 ? NULL : fdopen(fd, "w");
 	struct tui *t;
-	struct str screen = {0};
-	struct err e = {0};
+	struct str screen = { 0 };
+	struct err e = { 0 };
 	const struct message *m;
 	long last;
 
@@ -789,7 +826,8 @@ TEST(a_stopped_stream_shows_all_that_was_taken)
 	for (int i = 0; f && i < LINES; i++)
 		fprintf(f, "line %05d\n", i);
 	CHECK(f && !fclose(f));
-	opened((const char *const[]){"read", "--private", "--chat-template", "chatml", "--kv", "sink:size=64,stride=16", path, NULL});
+	opened((const char *const[]){ "read", "--private", "--chat-template", "chatml", "--kv",
+	                              "sink:size=64,stride=16", path, NULL });
 	CHECK(tui_open(&t, &p.c, -1, 80, 24, NULL, &e) == 0);
 	wait_for(t, "line 0");
 	tui_feed(t, "\003", 1);

@@ -28,12 +28,16 @@ static inline int test_cuda_is_device(void)
 /* As weir_cuda_open(). */
 static inline int test_cuda_open(struct backend **out, char err[160])
 {
-	return test_cuda_is_device() ? backend_open(out, "cuda", NULL, err) : weir_cuda_open(out, NULL, BACKEND_ABI, err);
+	return test_cuda_is_device() ? backend_open(out, "cuda", NULL, err)
+	                             : weir_cuda_open(out, NULL, BACKEND_ABI, err);
 }
 
 /* For what only the processor's device can tell: counts of launches, its guards, its memory. */
-#define CUDA_HOST_ONLY() \
-	do { if (test_cuda_is_device()) SKIP("the device does not tell"); } while (0)
+#define CUDA_HOST_ONLY()                                                                                               \
+	do {                                                                                                           \
+		if (test_cuda_is_device())                                                                             \
+			SKIP("the device does not tell");                                                              \
+	} while (0)
 
 /* The processor's device as a plugin, beside the folder of this test. */
 static inline const char *test_cuda_plugin(void)
@@ -44,7 +48,7 @@ static inline const char *test_cuda_plugin(void)
 	char *slash;
 
 	self[n > 0 ? n : 0] = 0;
-	for (int i = 0; i < 3; i++)     /* build/tests/cuda/TEST */
+	for (int i = 0; i < 3; i++) /* build/tests/cuda/TEST */
 		if ((slash = strrchr(self, '/')))
 			*slash = 0;
 	snprintf(path, sizeof path, "%s/weir-cuda-host.so", self);

@@ -1,4 +1,5 @@
-/* tests/cuda/cuda_wrong.h - kernels with one mistake each, and launches of a chosen shape (cuda_wrong.cc), for t_cuda_host.c. */
+/* tests/cuda/cuda_wrong.h - kernels with one mistake each, and launches of a chosen shape (cuda_wrong.cc), for
+ * t_cuda_host.c. */
 #ifndef WEIR_TEST_CUDA_WRONG_H
 #define WEIR_TEST_CUDA_WRONG_H
 
@@ -7,8 +8,28 @@ extern "C" {
 #endif
 
 enum wrong {
-	RIGHT, NO_BARRIER, TWO_BARRIERS, ENDS_IN_WARP, WARP_OR_BLOCK, OTHER_MASK, LANE_OUTSIDE, NOT_ITSELF, BEHIND, IN_FRONT, FAR_AWAY, SHARED_BEHIND,
-	DYNAMIC_BEHIND, SHARED_UNSET, HOST_POINTER, FREED, TOO_MANY_THREADS, TOO_MUCH_SHARED, DIVIDES, STAGED_LATE, NOT_WAITED, COPY_ODD,
+	RIGHT,
+	NO_BARRIER,
+	TWO_BARRIERS,
+	ENDS_IN_WARP,
+	WARP_OR_BLOCK,
+	OTHER_MASK,
+	LANE_OUTSIDE,
+	NOT_ITSELF,
+	BEHIND,
+	IN_FRONT,
+	FAR_AWAY,
+	SHARED_BEHIND,
+	DYNAMIC_BEHIND,
+	SHARED_UNSET,
+	HOST_POINTER,
+	FREED,
+	TOO_MANY_THREADS,
+	TOO_MUCH_SHARED,
+	DIVIDES,
+	STAGED_LATE,
+	NOT_WAITED,
+	COPY_ODD,
 	N_WRONG
 };
 /* Run a kernel that sums 0 .. 255 with this mistake: 0 and its result, or -1 and what the device said. */
@@ -17,7 +38,8 @@ int wrong_run(enum wrong, float *sum, char err[160]);
 /* What the language promises, computed by a kernel and by plain code: 0, or the line of the first difference. */
 int language_check(void);
 
-/* Launch numbers to be gathered: kind = which kernel, arg = its argument; then how often each argument came, in order. */
+/* Launch numbers to be gathered: kind = which kernel, arg = its argument; then how often each argument came, in
+ * order. */
 struct wrong_queue;
 struct wrong_queue *queue_open(void);
 void queue_close(struct wrong_queue *);

@@ -1,6 +1,7 @@
-/* tests/cuda/t_cuda_attn.c - attention of the CUDA backend, run on the processor (tests/cuda/emulator/host.cuh) or on a device.
+/* tests/cuda/t_cuda_attn.c - attention of the CUDA backend, run on the processor (tests/cuda/emulator/host.cuh) or on a
+ * device.
  *
- * Results are compared with a plain computation in double (attn_ref.h).  Bounds of the normalised error (NMSE), by path:
+ * Results are compared with a plain computation in double (attn_ref.h). Bounds of the normalised error (NMSE), by path:
  *
  *     f32 planes, odd head_dims, and few queries over f16      1e-10    (f32 arithmetic, or as good)
  *     few queries over bf16, many over bf16                    1e-8     (16 bits of queries and probabilities)
@@ -109,7 +110,8 @@ TEST(parts_lists_and_types_match_double)
 		struct shape s = round < rounds(30) ? shape_small(round) : shape_few(round - rounds(30));
 		struct world w = world_new(&s);
 		size_t all = (size_t)s.n * (size_t)(s.n_head * s.dim);
-		double *ref = must_alloc(all * sizeof *ref), *p = must_alloc((size_t)(s.n * s.n_head) * (size_t)w.cols * sizeof *p);
+		double *ref = must_alloc(all * sizeof *ref),
+		       *p = must_alloc((size_t)(s.n * s.n_head) * (size_t)w.cols * sizeof *p);
 		double bound = bound_of(&s, 0), e;
 		float *got = must_alloc(all * 4);
 		struct backend *be = open_cuda();
@@ -119,7 +121,12 @@ TEST(parts_lists_and_types_match_double)
 		stage_run(&g, 0, s.n, NULL, got);
 		e = nmse(got, ref, all);
 		CHECK_MSG(e < bound, "%s: nmse %g", describe(&s), e);
-		worst[bound < 1e-9 ? 0 : bound < 1e-7 ? 1 : 2] = fmax(worst[bound < 1e-9 ? 0 : bound < 1e-7 ? 1 : 2], e);
+		worst[bound < 1e-9   ? 0
+		      : bound < 1e-7 ? 1
+		                     : 2] = fmax(worst[bound < 1e-9   ? 0
+		                                       : bound < 1e-7 ? 1
+		                                                      : 2],
+		                                 e);
 		stage_free(&g);
 		finish(be);
 		world_free(&w);
@@ -130,9 +137,11 @@ TEST(parts_lists_and_types_match_double)
 	test_note("attention, worst nmse: f32 or as good %.1e, bf16 %.1e, f16 %.1e", worst[0], worst[1], worst[2]);
 }
 
-/* More parts than one launch takes, of which some are empty; more heads in a group than are few; one token that sees one row. */
+/* More parts than one launch takes, of which some are empty; more heads in a group than are few; one token that sees
+ * one row. */
 TEST(odd_shapes_match_double)
 {
+	/* clang-format off */
 	static const struct shape list[] = {
 		{ 3, 1, 64, 300, 1, DT_F16, 16, { 5, 0, 17, 40, 3, 64, 0, 0, 9, 1, 30, 2, 2, 55, 4, 8 }, { 0, 1, 1, 0, 0, 1 }, 2, .window = 0 },
 		{ 40, 1, 64, 300, 1, DT_F16, 2, { 200, 60 }, { 1, 0 }, 2, 0, 0, 0, 0, 0 },
@@ -144,12 +153,14 @@ TEST(odd_shapes_match_double)
 		{ 2, 1, 64, 2000, 20, DT_F16, 2, { 1500, 300 }, { 0, 0 }, 2, 0, 0, 0, 0, 0 },
 		{ 2, 1, 32, 2000, 2, DT_Q8_0, 2, { 900, 300 }, { 1, 0 }, 2, 0, 0, 0, 0, 0 },
 	};
+	/* clang-format on */
 
 	for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
 		const struct shape *s = &list[i];
 		struct world w = world_new(s);
 		size_t all = (size_t)s->n * (size_t)(s->n_head * s->dim);
-		double *ref = must_alloc(all * sizeof *ref), *p = must_alloc((size_t)(s->n * s->n_head) * (size_t)w.cols * sizeof *p), e;
+		double *ref = must_alloc(all * sizeof *ref),
+		       *p = must_alloc((size_t)(s->n * s->n_head) * (size_t)w.cols * sizeof *p), e;
 		float *got = must_alloc(all * 4);
 		struct backend *be = open_cuda();
 		struct stage g = stage_new(be, &w);
@@ -196,8 +207,13 @@ TEST(same_bits_every_time)
 			be = open_cuda();
 			g = stage_new(be, &w);
 			for (int again = 0; again < 2; again++) {
-				struct tensor sum = tensor_new(be, DT_F32, s->n_kv, w.cols, NULL), width = tensor_new(be, DT_F32, 1, 1, NULL);
-				struct attn_probe p = { .mass = &sum, .weight = weight, .reduce = REDUCE_MEAN, .spread = &width, .share = 0.9f };
+				struct tensor sum = tensor_new(be, DT_F32, s->n_kv, w.cols, NULL),
+					      width = tensor_new(be, DT_F32, 1, 1, NULL);
+				struct attn_probe p = { .mass = &sum,
+					                .weight = weight,
+					                .reduce = REDUCE_MEAN,
+					                .spread = &width,
+					                .share = 0.9f };
 				float *got = must_alloc(all * 4), *m = must_alloc(cells * 4), b;
 
 				stage_run(&g, 0, s->n, again || s->n > 9 ? &p : NULL, got);
@@ -211,8 +227,9 @@ TEST(same_bits_every_time)
 					need = b;
 					CHECK(need > 0);
 				} else {
-					CHECK_MSG(!memcmp(got, want, all * 4) && !memcmp(m, mass, cells * 4) && b == need, "order %u, run %d: %s", order,
-					          again, describe(s));
+					CHECK_MSG(!memcmp(got, want, all * 4) && !memcmp(m, mass, cells * 4) &&
+					                  b == need,
+					          "order %u, run %d: %s", order, again, describe(s));
 					free(got);
 					free(m);
 				}
@@ -235,12 +252,16 @@ TEST(same_bits_every_time)
 /* A token must not see what lies behind it, nor rows that are on no list, not even as 0 * NaN. */
 TEST(never_reads_what_is_not_seen)
 {
-	static const struct { int32_t n, dim; enum dtype type; } cases[] = {
+	static const struct {
+		int32_t n, dim;
+		enum dtype type;
+	} cases[] = {
 		{ 7, 64, DT_F32 }, { 7, 64, DT_F16 }, { 40, 64, DT_F16 }, { 7, 128, DT_BF16 }, { 40, 128, DT_BF16 },
 	};
 
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-		struct shape s = { 3, 1, cases[i].dim, 600, cases[i].n, cases[i].type, 2, { 70, 109 }, { 1, 0 }, 2, .window = 0 };
+		struct shape s = { 3, 1,           cases[i].dim, 600, cases[i].n, cases[i].type,
+			           2, { 70, 109 }, { 1, 0 },     2,   .window = 0 };
 		size_t width = 3 * (size_t)s.dim, size = s.type == DT_F32 ? 4 : 2, row = (size_t)s.dim * size;
 		struct world w = world_new(&s);
 		float *ref = must_alloc((size_t)s.n * width * 4), *got = must_alloc((size_t)s.n * width * 4);
@@ -258,19 +279,21 @@ TEST(never_reads_what_is_not_seen)
 
 				if (r >= 80 && r < 80 + 109 - (s.n - seen))
 					continue;
-				memset(bad, 0xff, sizeof bad);           /* NaN in each type */
+				memset(bad, 0xff, sizeof bad); /* NaN in each type */
 				be->ops->write(be, &g.k, (size_t)r * row, bad, row);
 				be->ops->write(be, &g.v, (size_t)r * row, bad, row);
 			}
 			stage_run(&g, 0, s.n, NULL, got);
-			CHECK_MSG(!memcmp(got, ref, (size_t)seen * width * 4), "%s: the first %d", describe(&s), (int)seen);
+			CHECK_MSG(!memcmp(got, ref, (size_t)seen * width * 4), "%s: the first %d", describe(&s),
+			          (int)seen);
 			if (seen < s.n)
 				CHECK(isnan(got[(size_t)seen * width]));
 			/* Values alone: keys tell of themselves. */
 			for (int32_t r = 80 + 109 - (s.n - seen); r < 80 + 109; r++)
 				be->ops->write(be, &g.k, (size_t)r * row, (uint8_t *)w.kb + (size_t)r * row, row);
 			stage_run(&g, 0, s.n, NULL, got);
-			CHECK_MSG(!memcmp(got, ref, (size_t)seen * width * 4), "%s: the first %d, by values", describe(&s), (int)seen);
+			CHECK_MSG(!memcmp(got, ref, (size_t)seen * width * 4), "%s: the first %d, by values",
+			          describe(&s), (int)seen);
 			for (size_t d = 0; seen < s.n && d < width; d++)
 				CHECK(isnan(got[(size_t)seen * width + d]));
 			stage_free(&g);
@@ -286,7 +309,8 @@ TEST(carries_not_a_number)
 {
 	for (int kind = 0; kind < 3; kind++)
 		for (int where = 0; where < 4; where++) {
-			struct shape s = { 3, 1, 64, 600, kind == 2 ? 20 : 2, kind ? DT_F16 : DT_F32, 1, { 552 }, { 0 }, 2, .window = 0 };
+			struct shape s = { 3, 1,       64,    600, kind == 2 ? 20 : 2, kind ? DT_F16 : DT_F32,
+				           1, { 552 }, { 0 }, 2,   .window = 0 };
 			struct backend *be = open_cuda();
 			struct world w = world_new(&s);
 			struct stage g;
@@ -306,7 +330,8 @@ TEST(carries_not_a_number)
 			CHECK_MSG(isnan(got[0]), "place %d of %s", where, describe(&s));
 			if (where == 0)
 				for (int32_t i = 64; i < s.n * 192; i++)
-					CHECK_MSG(!isnan(got[i]), "a query's NaN reached another's value %d of %s", (int)i, describe(&s));
+					CHECK_MSG(!isnan(got[i]), "a query's NaN reached another's value %d of %s",
+					          (int)i, describe(&s));
 			stage_free(&g);
 			finish(be);
 			world_free(&w);
@@ -317,7 +342,8 @@ TEST(carries_not_a_number)
 TEST(survives_extreme_scores)
 {
 	for (int kind = 0; kind < 4; kind++) {
-		struct shape s = { 1, 1, 64, 1100, kind == 2 ? 40 : 1, kind ? DT_F16 : DT_F32, 1, { 1051 }, { 0 }, 2, .window = 0 };
+		struct shape s = { 1, 1,        64,    1100, kind == 2 ? 40 : 1, kind ? DT_F16 : DT_F32,
+			           1, { 1051 }, { 0 }, 2,    .window = 0 };
 		struct backend *be = open_cuda();
 		struct world w = world_new(&s);
 		struct stage g;
@@ -336,7 +362,8 @@ TEST(survives_extreme_scores)
 		g = stage_new(be, &w);
 		stage_run(&g, 0, s.n, NULL, got);
 		for (int j = 0; j < s.n * 64; j++)
-			CHECK_MSG(got[j] == w.v[700 * 64 + j % 64], "%s: %g, expected %g", describe(&s), got[j], w.v[700 * 64 + j % 64]);
+			CHECK_MSG(got[j] == w.v[700 * 64 + j % 64], "%s: %g, expected %g", describe(&s), got[j],
+			          w.v[700 * 64 + j % 64]);
 		stage_free(&g);
 		finish(be);
 		world_free(&w);
@@ -347,20 +374,28 @@ TEST(survives_extreme_scores)
 
 TEST(probe_matches_double)
 {
-	static const struct { enum reduce reduce; int whole; } kinds[] = {
-		{ REDUCE_MAX, 0 }, { REDUCE_MEAN, 0 }, { REDUCE_MEDIAN, 0 }, { REDUCE_MAX, 1 }, { REDUCE_MEAN, 1 }, { REDUCE_MEDIAN, 1 },
+	static const struct {
+		enum reduce reduce;
+		int whole;
+	} kinds[] = {
+		{ REDUCE_MAX, 0 }, { REDUCE_MEAN, 0 }, { REDUCE_MEDIAN, 0 },
+		{ REDUCE_MAX, 1 }, { REDUCE_MEAN, 1 }, { REDUCE_MEDIAN, 1 },
 	};
 
 	for (int round = 0; round < rounds(18) + rounds(18); round++) {
 		struct shape s = round < rounds(18) ? shape_small(round * 5 + 1) : shape_few(round * 5 + 1);
 		struct world w = world_new(&s);
 		size_t all = (size_t)s.n * (size_t)(s.n_head * s.dim), per = (size_t)s.n_head * (size_t)w.cols;
-		double *out = must_alloc(all * sizeof *out), *p = must_alloc((size_t)s.n * per * sizeof *p), holding = 0, worst = 0;
+		double *out = must_alloc(all * sizeof *out), *p = must_alloc((size_t)s.n * per * sizeof *p),
+		       holding = 0, worst = 0;
 		int whole = kinds[round % 6].whole, rows = whole ? 1 : s.n_kv, heads = s.n_head / rows;
-		int32_t skip = round % 4 == 1 ? below(w.cols - s.n + 1) : s.n_part > 1 && round % 4 == 3 ? s.n_rows[0] : 0;
+		int32_t skip = round % 4 == 1                   ? below(w.cols - s.n + 1)
+		               : s.n_part > 1 && round % 4 == 3 ? s.n_rows[0]
+		                                                : 0;
 		int32_t cols = w.cols - skip;
-		int elsewhere = 0;       /* sums of before are in a tensor of their own */
-		float *got = must_alloc(all * 4), *weight = must_alloc((size_t)s.n * 4), *m, share = round % 3 ? 0.9f : 0.5f;
+		int elsewhere = 0; /* sums of before are in a tensor of their own */
+		float *got = must_alloc(all * 4), *weight = must_alloc((size_t)s.n * 4), *m,
+		      share = round % 3 ? 0.9f : 0.5f;
 		float width[3] = { GUARD, 1000, GUARD };
 		size_t stride = (size_t)cols + 5, cells = stride * (size_t)(rows + 3);
 		struct backend *be = open_cuda();
@@ -374,7 +409,8 @@ TEST(probe_matches_double)
 			weight[i] = below(3) ? test_randf(0.1f, 2) : 0;
 			elsewhere |= weight[i] != 0 && round % 3 == 1;
 			for (int32_t h = 0; h < s.n_head && weight[i] != 0; h++)
-				holding += rows_holding(p + (size_t)i * per + (size_t)h * (size_t)w.cols, w.cols - (s.n - 1 - i), share);
+				holding += rows_holding(p + (size_t)i * per + (size_t)h * (size_t)w.cols,
+				                        w.cols - (s.n - 1 - i), share);
 		}
 		for (size_t i = 0; i < cells; i++)
 			m[i] = 0.25f;
@@ -384,8 +420,16 @@ TEST(probe_matches_double)
 		sum = tensor_new(be, DT_F32, rows + 3, (int32_t)stride, m);
 		need = tensor_new(be, DT_F32, 1, 3, width);
 		probe = (struct attn_probe){
-			.mass = round % 8 == 7 ? NULL : &sum, .from = elsewhere ? &from : NULL, .mass_row = 2, .weight = weight, .reduce = kinds[round % 6].reduce,
-			.whole_layer = whole, .spread = round % 4 == 2 ? NULL : &need, .spread_col = 1, .share = share, .skip = skip,
+			.mass = round % 8 == 7 ? NULL : &sum,
+			.from = elsewhere ? &from : NULL,
+			.mass_row = 2,
+			.weight = weight,
+			.reduce = kinds[round % 6].reduce,
+			.whole_layer = whole,
+			.spread = round % 4 == 2 ? NULL : &need,
+			.spread_col = 1,
+			.share = share,
+			.skip = skip,
 		};
 		stage_run(&g, 0, s.n, &probe, got);
 		/* Tokens of no weight are computed as without a probe. */
@@ -399,19 +443,23 @@ TEST(probe_matches_double)
 
 			if (written)
 				for (int32_t t = 0; t < s.n; t++)
-					x += weight[t] * reduced(p + (size_t)t * per + (size_t)(r * heads) * (size_t)w.cols + (size_t)(skip + c),
-					                         (size_t)w.cols, heads, probe.reduce);
+					x += weight[t] *
+					     reduced(p + (size_t)t * per + (size_t)(r * heads) * (size_t)w.cols +
+					                     (size_t)(skip + c),
+					             (size_t)w.cols, heads, probe.reduce);
 			worst = fmax(worst, fabs(m[i] - x));
 			if (x == before)
 				CHECK_MSG(m[i] == (float)before, "wrote row %d column %d", (int)r, (int)c);
 		}
 		/* Keys of q8_0 are rounded once more on their way. */
-		CHECK_MSG(worst < (s.type == DT_Q8_0 ? 4e-4 : s.type == DT_BF16 ? 4e-5 : 6e-6), "mass off by %g: round %d, %s", worst, round,
-		          describe(&s));
+		CHECK_MSG(worst < (s.type == DT_Q8_0   ? 4e-4
+		                   : s.type == DT_BF16 ? 4e-5
+		                                       : 6e-6),
+		          "mass off by %g: round %d, %s", worst, round, describe(&s));
 		CHECK(width[0] == GUARD && width[2] == GUARD);
 		if (probe.spread)
-			CHECK_MSG(fabs(width[1] - 1000 - holding) <= 0.02 * holding + 1e-9, "need %g, expected %g: %s", width[1] - 1000, holding,
-			          describe(&s));
+			CHECK_MSG(fabs(width[1] - 1000 - holding) <= 0.02 * holding + 1e-9, "need %g, expected %g: %s",
+			          width[1] - 1000, holding, describe(&s));
 		else
 			CHECK(width[1] == 1000);
 		be->ops->drop(be, &sum);
@@ -453,12 +501,23 @@ TEST(need_of_even_attention)
 
 /* ---- conditions ---- */
 
-/* Parts that hang on flags: what is attended, and its mass, are those of the parts that are left; each way in one grid. */
+/* Parts that hang on flags: what is attended, and its mass, are those of the parts that are left; each way in one
+ * grid. */
 TEST(parts_hang_on_flags)
 {
 	for (int kind = 0; kind < 3; kind++)
 		for (int32_t is = 0; is < 2; is++) {
-			struct shape s = { 4, 2, kind == 1 ? 40 : 64, 1400, 1, kind == 2 ? DT_F32 : DT_F16, 3, { 1200, 70, 33 }, { 0, 1, 0 }, 2, .window = 0 };
+			struct shape s = { 4,
+				           2,
+				           kind == 1 ? 40 : 64,
+				           1400,
+				           1,
+				           kind == 2 ? DT_F32 : DT_F16,
+				           3,
+				           { 1200, 70, 33 },
+				           { 0, 1, 0 },
+				           2,
+				           .window = 0 };
 			struct world w = world_new(&s);
 			size_t width = (size_t)(s.n_head * s.dim);
 			double *ref, *p, one_ref[256];
@@ -466,11 +525,16 @@ TEST(parts_hang_on_flags)
 			struct backend *be = open_cuda();
 			struct stage g = stage_new(be, &w);
 			struct tensor q[3], flag = tensor_new(be, DT_I32, 1, 2, (const int32_t[]){ 7, is }),
-			              out = tensor_new(be, DT_F32, 1, (int32_t)width, NULL), mass = tensor_new(be, DT_F32, 2, 40, NULL),
-			              need = tensor_new(be, DT_F32, 1, 1, NULL);
+					    out = tensor_new(be, DT_F32, 1, (int32_t)width, NULL),
+					    mass = tensor_new(be, DT_F32, 2, 40, NULL),
+					    need = tensor_new(be, DT_F32, 1, 1, NULL);
 			struct attn_part part[3];
-			struct attn_probe probe = { .mass = &mass, .weight = &one, .reduce = REDUCE_MAX, .spread = &need, .share = 0.9f,
-			                            .skip = 1200 + 70 };
+			struct attn_probe probe = { .mass = &mass,
+				                    .weight = &one,
+				                    .reduce = REDUCE_MAX,
+				                    .spread = &need,
+				                    .share = 0.9f,
+				                    .skip = 1200 + 70 };
 			struct world left = w;
 			int32_t gone = is ? 1 : 0, skipped;
 			double holding = 0;
@@ -490,8 +554,10 @@ TEST(parts_hang_on_flags)
 			world_double(&left, ref, p);
 			for (int i = 0; i < 3; i++) {
 				q[i] = tensor_new(be, DT_F32, 1, (int32_t)width, w.q[i]);
-				part[i] = (struct attn_part){ .q = &q[i], .slots = s.list[i] ? &g.rows[i] : NULL, .slot0 = s.list[i] ? 0 : w.row0[i],
-				                              .n_slots = s.n_rows[i] };
+				part[i] = (struct attn_part){ .q = &q[i],
+					                      .slots = s.list[i] ? &g.rows[i] : NULL,
+					                      .slot0 = s.list[i] ? 0 : w.row0[i],
+					                      .n_slots = s.n_rows[i] };
 			}
 			part[0].when = (struct predicate){ &flag, 1, 1 };
 			part[1].when = (struct predicate){ &flag, 1, 0 };
@@ -504,21 +570,25 @@ TEST(parts_hang_on_flags)
 				g.args.probe = again == 2 ? &probe : NULL;
 				be->ops->attn(be, &g.args, 1);
 				be->ops->read(be, &out, 0, got, width * 4);
-				CHECK_MSG(nmse(got, ref, width) < bound_of(&s, 0), "flag %d, run %d, nmse %g: %s", (int)is, again, nmse(got, ref, width),
-				          describe(&s));
+				CHECK_MSG(nmse(got, ref, width) < bound_of(&s, 0), "flag %d, run %d, nmse %g: %s",
+				          (int)is, again, nmse(got, ref, width), describe(&s));
 			}
 			be->ops->read(be, &mass, 0, mass_got, sizeof mass_got);
 			be->ops->read(be, &need, 0, &need_got, sizeof need_got);
 			skipped = left.cols - s.n_rows[2];
 			for (int32_t h = 0; h < 2; h++)
 				for (int32_t c = 0; c < 40; c++) {
-					double x = c < s.n_rows[2] ? reduced(p + 2 * h * left.cols + skipped + c, (size_t)left.cols, 2, REDUCE_MAX) : 0;
+					double x = c < s.n_rows[2] ? reduced(p + 2 * h * left.cols + skipped + c,
+					                                     (size_t)left.cols, 2, REDUCE_MAX)
+					                           : 0;
 
-					CHECK_MSG(fabs(mass_got[h * 40 + c] - x) < 4e-6, "flag %d: mass %g, expected %g", (int)is, mass_got[h * 40 + c], x);
+					CHECK_MSG(fabs(mass_got[h * 40 + c] - x) < 4e-6,
+					          "flag %d: mass %g, expected %g", (int)is, mass_got[h * 40 + c], x);
 				}
 			for (int32_t h = 0; h < s.n_head; h++)
 				holding += rows_holding(p + h * left.cols, left.cols, 0.9);
-			CHECK_MSG(fabs(need_got - holding) <= 0.02 * holding, "flag %d: need %g, expected %g", (int)is, need_got, holding);
+			CHECK_MSG(fabs(need_got - holding) <= 0.02 * holding, "flag %d: need %g, expected %g", (int)is,
+			          need_got, holding);
 			for (int i = 0; i < 3; i++)
 				be->ops->drop(be, &q[i]);
 			be->ops->drop(be, &flag);
@@ -537,31 +607,49 @@ TEST(parts_hang_on_flags)
 /* Slots selected in the same call: the same bits as selecting first. */
 TEST(same_bits_as_selecting_first)
 {
-	static const struct { int32_t dim, group, n_kv, n, best, more, bits, pool; } list[] = {
-		{ 64, 3, 2, 700, 90, 20, 2, 1 }, { 128, 4, 1, 300, 300, 0, 4, 1 }, { 80, 1, 2, 150, 1, 3, 8, 7 }, { 64, 2, 1, 40, 8, 0, 16, 1 },
+	static const struct {
+		int32_t dim, group, n_kv, n, best, more, bits, pool;
+	} list[] = {
+		{ 64, 3, 2, 700, 90, 20, 2, 1 },
+		{ 128, 4, 1, 300, 300, 0, 4, 1 },
+		{ 80, 1, 2, 150, 1, 3, 8, 7 },
+		{ 64, 2, 1, 40, 8, 0, 16, 1 },
 	};
 
 	for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
-		int32_t n_kv = list[i].n_kv, dim = list[i].dim, heads = n_kv * list[i].group, n = list[i].n, more = list[i].more, cap = n + more + 5;
+		int32_t n_kv = list[i].n_kv, dim = list[i].dim, heads = n_kv * list[i].group, n = list[i].n,
+			more = list[i].more, cap = n + more + 5;
 		struct shape s = { heads, n_kv, dim, cap, 1, DT_F16, 1, { n }, { 0 }, 2, .window = 0 };
 		struct world w = world_new(&s);
 		struct backend *be = open_cuda();
 		struct stage g = stage_new(be, &w);
-		struct tensor q = tensor_new(be, DT_F32, 1, heads * dim, w.q[0]), out = tensor_new(be, DT_F32, 1, heads * dim, NULL),
-		              score = tensor_new(be, DT_F32, n_kv, cap, NULL), rows = tensor_new(be, DT_I32, n_kv, list[i].best, NULL), copy = { 0 };
+		struct tensor q = tensor_new(be, DT_F32, 1, heads * dim, w.q[0]),
+			      out = tensor_new(be, DT_F32, 1, heads * dim, NULL),
+			      score = tensor_new(be, DT_F32, n_kv, cap, NULL),
+			      rows = tensor_new(be, DT_I32, n_kv, list[i].best, NULL), copy = { 0 };
+		/* clang-format off */
 		struct scan_args scan = {
 			.out = &score, .q = &q, .keys = &g.k, .n_head = heads, .n_kv_head = n_kv, .head_dim = dim, .cap = cap, .n_slots = n,
 			.bits = list[i].bits, .scale = 1 / sqrtf((float)dim),
 		};
+		/* clang-format on */
 		struct topk_args topk = {
-			.slots = &rows, .score = &score, .n_kv_head = n_kv, .n = n, .k = list[i].best, .pool = list[i].pool, .last = 1,
+			.slots = &rows,
+			.score = &score,
+			.n_kv_head = n_kv,
+			.n = n,
+			.k = list[i].best,
+			.pool = list[i].pool,
+			.last = 1,
 		};
 		struct attn_selection choice = { &scan, &topk };
-		struct attn_part part[2] = { { .q = &q, .slots = &rows, .n_slots = list[i].best }, { .q = &q, .slot0 = n, .n_slots = more } };
+		struct attn_part part[2] = { { .q = &q, .slots = &rows, .n_slots = list[i].best },
+			                     { .q = &q, .slot0 = n, .n_slots = more } };
 		float *got[2] = { must_alloc((size_t)(heads * dim) * 4), must_alloc((size_t)(heads * dim) * 4) };
 
 		if (list[i].bits < 16) {
-			copy = tensor_new(be, DT_U8, 1, (int32_t)be->ops->key_sketch_bytes(be, n_kv, cap, dim, list[i].bits), NULL);
+			copy = tensor_new(be, DT_U8, 1,
+			                  (int32_t)be->ops->key_sketch_bytes(be, n_kv, cap, dim, list[i].bits), NULL);
 			be->ops->key_sketch(be, &copy, &g.k, n_kv, cap, list[i].bits, 0, n);
 			scan.keys = &copy;
 		}
@@ -590,7 +678,8 @@ TEST(same_bits_as_selecting_first)
 			scan.n_slots = wrong == 2 ? n - 1 : n;
 			topk.k = wrong == 3 ? list[i].best + 1 : list[i].best;
 			be->ops->attn(be, &g.args, 1);
-			CHECK_MSG(be->ops->sync(be) < 0 && strstr(be->err, "internal: "), "wrong selection %d: '%s'", wrong, be->err);
+			CHECK_MSG(be->ops->sync(be) < 0 && strstr(be->err, "internal: "), "wrong selection %d: '%s'",
+			          wrong, be->err);
 		}
 		be->ops->drop(be, &q);
 		be->ops->drop(be, &out);

@@ -1,8 +1,9 @@
 /* tests/cuda/t_cuda_device.c - the device's runtime, gpu_cuda*.cu, over a CUDA runtime that is played (cuda_fake.cc).
  *
- * First all tests of t_cuda_ops.c and t_cuda_fetch.c once more, on this runtime: bytes that cross, steps, graphs, refusals.  Then what only a device
- * does: what is said when there is none or it is too old, graphs that cannot be had, an illegal address, and that everything is
- * given back.  No real device takes part, whatever WEIR_TEST_CUDA says: t_cuda_ops is what runs there. */
+ * First all tests of t_cuda_ops.c and t_cuda_fetch.c once more, on this runtime: bytes that cross, steps, graphs,
+ * refusals. Then what only a device does: what is said when there is none or it is too old, graphs that cannot be had,
+ * an illegal address, and that everything is given back. No real device takes part, whatever WEIR_TEST_CUDA says:
+ * t_cuda_ops is what runs there. */
 #define TEST_CUDA_PLAYED 1
 #include "tests/cuda/cuda_fake.h"
 #include "tests/cuda/t_cuda_fetch.c"
@@ -26,7 +27,8 @@ TEST(device_says_what_is_missing)
 	fake_cuda.driver = 0;
 	open_says("there is no NVIDIA driver; install one for CUDA 13.0 or newer, or use --device cpu");
 	fake_cuda.driver = 12040;
-	open_says("the NVIDIA driver is too old: it knows CUDA 12.4, and 13.0 is needed; update it, or use --device cpu");
+	open_says(
+		"the NVIDIA driver is too old: it knows CUDA 12.4, and 13.0 is needed; update it, or use --device cpu");
 	fake_cuda.devices = 0;
 	open_says("there is no NVIDIA GPU (or CUDA_VISIBLE_DEVICES hides it); use --device cpu");
 	fake_cuda.devices = -1;
@@ -121,7 +123,7 @@ TEST(device_product_after_no_memory)
 		be->ops->matmul(be, &(struct matmul){ .out = &out, .w = &w }, 1, &x, N);
 		CHECK(be->ops->sync(be) < 0);
 		CHECK_MSG(strstr(be->err, "out of GPU memory (cuBLAS's workspace)") != NULL, "%s", be->err);
-		CHECK_INT(fake_cuda_held(), held + !i);    /* the activations' buffer stays */
+		CHECK_INT(fake_cuda_held(), held + !i); /* the activations' buffer stays */
 	}
 	fake_cuda.workspace = 1;
 	be->ops->write(be, &x, 0, xs, sizeof xs);
@@ -137,7 +139,8 @@ TEST(device_product_after_no_memory)
 	fake_cuda_good();
 }
 
-/* What has been waited for is not waited for again: each time costs microseconds, and a token of a small model has few hundred. */
+/* What has been waited for is not waited for again: each time costs microseconds, and a token of a small model has few
+ * hundred. */
 TEST(device_waits_once)
 {
 	struct backend *be = open_cuda();
@@ -151,7 +154,7 @@ TEST(device_waits_once)
 		for (int k = 0; k < i; k++)
 			be->ops->rmsnorm(be, &t, &t, &w, 64, 1e-6f, 1);
 		if (i & 1)
-			be->ops->read(be, &t, 0, x, sizeof x);     /* waits for its own bytes */
+			be->ops->read(be, &t, 0, x, sizeof x); /* waits for its own bytes */
 		CHECK(be->ops->sync(be) == 0);
 		CHECK(be->ops->sync(be) == 0);
 		waits += !(i & 1);
@@ -200,7 +203,9 @@ TEST(device_broken_stays_broken)
 	fake_cuda.break_launch = 1;
 	be->ops->rmsnorm(be, &t, &t, &w, 64, 1e-6f, 1);
 	CHECK(be->ops->sync(be) < 0);
-	CHECK_STR(be->err, "the GPU failed (cudaStreamSynchronize: cudaErrorIllegalAddress) and cannot continue; restart weir, or use --device cpu");
+	CHECK_STR(
+		be->err,
+		"the GPU failed (cudaStreamSynchronize: cudaErrorIllegalAddress) and cannot continue; restart weir, or use --device cpu");
 	be->ops->rmsnorm(be, &t, &t, &w, 64, 1e-6f, 1);
 	be->ops->read(be, &t, 0, ones, sizeof ones);
 	CHECK(be->ops->sync(be) < 0);

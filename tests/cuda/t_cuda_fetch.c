@@ -1,6 +1,7 @@
-/* tests/cuda/t_cuda_fetch.c - fetch_slots and fetch_rows on the CUDA backend, run on the processor (tests/cuda/emulator/host.cuh) or on a device:
- * rows, maps and counts are those of the CPU's reference to the bit, whether entries come at once or ahead; and whoever uses them before
- * fetch_wait() is told.  t_cuda_device.c runs the same over the device's runtime. */
+/* tests/cuda/t_cuda_fetch.c - fetch_slots and fetch_rows on the CUDA backend, run on the processor
+ * (tests/cuda/emulator/host.cuh) or on a device: rows, maps and counts are those of the CPU's reference to the bit,
+ * whether entries come at once or ahead; and whoever uses them before fetch_wait() is told. t_cuda_device.c runs the
+ * same over the device's runtime. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -8,10 +9,13 @@
 #include "tests/cuda/emulator/gpu_host.h"
 #include "tests/lib/levels.h"
 
-struct fetch_shape { int32_t dim, heads, cap, rows, n; enum dtype type; };
+struct fetch_shape {
+	int32_t dim, heads, cap, rows, n;
+	enum dtype type;
+};
 static const struct fetch_shape fetch_shapes[] = {
-	{ 64, 3, 900, 150, 100, DT_F16 }, { 32, 1, 40, 10, 10, DT_Q8_0 }, { 33, 2, 70, 70, 9, DT_F32 }, { 40, 2, 300, 20, 16, DT_BF16 },
-	{ 64, 1, 3000, 1300, 1100, DT_Q8_0 }, { 6, 2, 33, 1, 1, DT_F16 },
+	{ 64, 3, 900, 150, 100, DT_F16 }, { 32, 1, 40, 10, 10, DT_Q8_0 },       { 33, 2, 70, 70, 9, DT_F32 },
+	{ 40, 2, 300, 20, 16, DT_BF16 },  { 64, 1, 3000, 1300, 1100, DT_Q8_0 }, { 6, 2, 33, 1, 1, DT_F16 },
 };
 
 /* Planes, rows and their map on one backend. */
@@ -32,17 +36,24 @@ static struct tensor host_plane(struct backend *be, const struct fetch_shape *s,
 static struct fetch_set set_open(struct backend *be, const struct fetch_shape *s, const void *k, const void *v)
 {
 	return (struct fetch_set){
-		.be = be, .k = tensor_new(be, s->type, s->heads * s->rows, s->dim, NULL), .v = tensor_new(be, s->type, s->heads * s->rows, s->dim, NULL),
-		.from_k = host_plane(be, s, k), .from_v = host_plane(be, s, v),
-		.map = tensor_new(be, DT_I32, s->heads, (int32_t)fetch_map_cols(s->cap, s->rows) + 1, NULL), .list = tensor_new(be, DT_I32, s->heads, s->n, NULL),
-		.slots = tensor_new(be, DT_I32, s->heads, s->n + 2, NULL), .next = tensor_new(be, DT_I32, s->heads, s->rows, NULL),
-		.count = tensor_new(be, DT_I32, s->heads + 1, FETCH_COUNTS, NULL), .count_ahead = tensor_new(be, DT_I32, s->heads + 1, FETCH_COUNTS, NULL),
+		.be = be,
+		.k = tensor_new(be, s->type, s->heads * s->rows, s->dim, NULL),
+		.v = tensor_new(be, s->type, s->heads * s->rows, s->dim, NULL),
+		.from_k = host_plane(be, s, k),
+		.from_v = host_plane(be, s, v),
+		.map = tensor_new(be, DT_I32, s->heads, (int32_t)fetch_map_cols(s->cap, s->rows) + 1, NULL),
+		.list = tensor_new(be, DT_I32, s->heads, s->n, NULL),
+		.slots = tensor_new(be, DT_I32, s->heads, s->n + 2, NULL),
+		.next = tensor_new(be, DT_I32, s->heads, s->rows, NULL),
+		.count = tensor_new(be, DT_I32, s->heads + 1, FETCH_COUNTS, NULL),
+		.count_ahead = tensor_new(be, DT_I32, s->heads + 1, FETCH_COUNTS, NULL),
 	};
 }
 
 static void set_close(struct fetch_set *f)
 {
-	struct tensor *all[] = { &f->k, &f->v, &f->from_k, &f->from_v, &f->map, &f->list, &f->slots, &f->next, &f->count, &f->count_ahead };
+	struct tensor *all[] = { &f->k,    &f->v,     &f->from_k, &f->from_v, &f->map,
+		                 &f->list, &f->slots, &f->next,   &f->count,  &f->count_ahead };
 
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
 		f->be->ops->drop(f->be, all[i]);
@@ -56,9 +67,21 @@ static void set_fetch(struct fetch_set *f, const struct fetch_shape *s, const in
 	for (int32_t h = 0; h < s->heads; h++)
 		f->be->ops->write(f->be, slots, 4 * (size_t)h * (size_t)slots->cols, want + h * s->cap, 4 * (size_t)n);
 	f->be->ops->fetch_slots(f->be, &(struct fetch_args){
-		.k = &f->k, .v = &f->v, .from_k = &f->from_k, .from_v = &f->from_v, .map = &f->map, .slots = slots, .list = ahead ? NULL : &f->list,
-		.count = ahead ? &f->count_ahead : &f->count, .count_row = 1, .n_kv_head = s->heads, .cap = s->cap, .rows = s->rows, .n = n, .ahead = ahead,
-	});
+					       .k = &f->k,
+					       .v = &f->v,
+					       .from_k = &f->from_k,
+					       .from_v = &f->from_v,
+					       .map = &f->map,
+					       .slots = slots,
+					       .list = ahead ? NULL : &f->list,
+					       .count = ahead ? &f->count_ahead : &f->count,
+					       .count_row = 1,
+					       .n_kv_head = s->heads,
+					       .cap = s->cap,
+					       .rows = s->rows,
+					       .n = n,
+					       .ahead = ahead,
+				       });
 }
 
 /* The entries of some slots were written again. */
@@ -67,7 +90,8 @@ static void set_forget(struct fetch_set *f, const struct fetch_shape *s, int32_t
 	int32_t *none = must_alloc(4 * (size_t)n);
 
 	for (int32_t h = 0; h < s->heads; h++)
-		f->be->ops->write(f->be, &f->map, 4 * ((size_t)h * (size_t)f->map.cols + FETCH_AT + (size_t)from), none, 4 * (size_t)n);
+		f->be->ops->write(f->be, &f->map, 4 * ((size_t)h * (size_t)f->map.cols + FETCH_AT + (size_t)from), none,
+		                  4 * (size_t)n);
 	free(none);
 }
 
@@ -80,17 +104,20 @@ static void *bytes_of(struct backend *be, const struct tensor *t)
 	return p;
 }
 
-static void same_tensor(const struct fetch_set *a, const struct fetch_set *b, const struct tensor *x, const struct tensor *y, const char *what, int round)
+static void same_tensor(const struct fetch_set *a, const struct fetch_set *b, const struct tensor *x,
+                        const struct tensor *y, const char *what, int round)
 {
 	void *p = bytes_of(a->be, x), *q = bytes_of(b->be, y);
 
-	CHECK_MSG(!memcmp(p, q, (size_t)dtype_bytes(x->type, (uint64_t)x->cols) * (size_t)x->rows), "round %d: another %s", round, what);
+	CHECK_MSG(!memcmp(p, q, (size_t)dtype_bytes(x->type, (uint64_t)x->cols) * (size_t)x->rows),
+	          "round %d: another %s", round, what);
 	free(p);
 	free(q);
 }
 
 /* The rows of the list hold the wanted entries, each its own. */
-static void holds(const struct fetch_set *f, const struct fetch_shape *s, const int32_t *want, int32_t n, const uint8_t *from, const struct tensor *to)
+static void holds(const struct fetch_set *f, const struct fetch_shape *s, const int32_t *want, int32_t n,
+                  const uint8_t *from, const struct tensor *to)
 {
 	size_t row = (size_t)dtype_bytes(s->type, (uint64_t)s->dim);
 	uint8_t *got = bytes_of(f->be, to), *taken = must_alloc((size_t)s->rows);
@@ -103,7 +130,8 @@ static void holds(const struct fetch_set *f, const struct fetch_shape *s, const 
 			int32_t r = list[h * f->list.cols + i], slot = want[h * s->cap + i];
 
 			wrong += r < 0 || r >= s->rows || taken[r] ||
-			         memcmp(got + row * (size_t)(h * s->rows + r), from + row * (size_t)(h * s->cap + slot), row);
+			         memcmp(got + row * (size_t)(h * s->rows + r), from + row * (size_t)(h * s->cap + slot),
+			                row);
 			if (r >= 0 && r < s->rows)
 				taken[r] = 1;
 		}
@@ -119,7 +147,8 @@ static void shuffle(int32_t *want, const struct fetch_shape *s, int all)
 {
 	for (int32_t h = 0; h < s->heads; h++)
 		for (int32_t i = 0; i < s->cap; i++) {
-			int32_t *a = want + h * s->cap + i, *b = want + h * s->cap + (int32_t)(test_rand() % (uint64_t)s->cap), was = *a;
+			int32_t *a = want + h * s->cap + i,
+				*b = want + h * s->cap + (int32_t)(test_rand() % (uint64_t)s->cap), was = *a;
 
 			if (!all && i % 3)
 				continue;
@@ -149,7 +178,8 @@ static void fetch_rounds(const struct fetch_shape *s)
 	b = set_open(gpu, s, k, v);
 	shuffle(want, s, 1);
 	for (int round = 0; round < 12; round++) {
-		int32_t n = round % 4 == 3 ? s->n / 2 + 1 : s->n, ahead = s->n + s->n / 4 < s->rows ? s->n + s->n / 4 : s->rows;
+		int32_t n = round % 4 == 3 ? s->n / 2 + 1 : s->n,
+			ahead = s->n + s->n / 4 < s->rows ? s->n + s->n / 4 : s->rows;
 
 		ahead = ahead < s->cap ? ahead : s->cap;
 		for (int i = 0; i < 2; i++)
@@ -192,7 +222,8 @@ TEST(cuda_fetch_rows)
 {
 	for (size_t i = 0; i < sizeof fetch_shapes / sizeof *fetch_shapes; i++) {
 		const struct fetch_shape *s = &fetch_shapes[i];
-		size_t row = (size_t)dtype_bytes(s->type, (uint64_t)s->dim), bytes = row * (size_t)s->heads * (size_t)s->cap;
+		size_t row = (size_t)dtype_bytes(s->type, (uint64_t)s->dim),
+		       bytes = row * (size_t)s->heads * (size_t)s->cap;
 		uint8_t *from = must_alloc(bytes), *want = must_alloc(bytes), *got;
 		struct backend *be = NULL;
 		struct tensor t, host;
@@ -206,7 +237,8 @@ TEST(cuda_fetch_rows)
 		for (int32_t slot = s->cap / 5, n = s->cap / 2, round = 0; round < 2; round++, slot = 1, n = 3) {
 			be->ops->fetch_rows(be, &t, &host, s->heads, s->cap, slot, n);
 			for (int32_t h = 0; h < s->heads; h++)
-				memcpy(want + row * (size_t)(h * s->cap + slot), from + row * (size_t)(h * s->cap + slot), row * (size_t)n);
+				memcpy(want + row * (size_t)(h * s->cap + slot),
+				       from + row * (size_t)(h * s->cap + slot), row * (size_t)n);
 		}
 		got = bytes_of(be, &t);
 		CHECK_MSG(!memcmp(got, want, bytes), "shape %zu: other rows", i);
@@ -231,14 +263,24 @@ TEST(cuda_fetch_refuses)
 
 	CHECK_MSG(test_cuda_open(&be, err) == 0, "%s", err);
 	f = set_open(be, s, p, p);
-	wrong[0].rows++;           /* than there are */
+	wrong[0].rows++; /* than there are */
 	wrong[1].cap++;
 	wrong[2].heads++;
 	for (int i = 0; i < 3; i++) {
 		be->ops->fetch_slots(be, &(struct fetch_args){
-			.k = &f.k, .v = &f.v, .from_k = &f.from_k, .from_v = &f.from_v, .map = &f.map, .slots = &f.slots, .list = &f.list, .count = &f.count,
-			.n_kv_head = wrong[i].heads, .cap = wrong[i].cap, .rows = wrong[i].rows, .n = 1,
-		});
+						 .k = &f.k,
+						 .v = &f.v,
+						 .from_k = &f.from_k,
+						 .from_v = &f.from_v,
+						 .map = &f.map,
+						 .slots = &f.slots,
+						 .list = &f.list,
+						 .count = &f.count,
+						 .n_kv_head = wrong[i].heads,
+						 .cap = wrong[i].cap,
+						 .rows = wrong[i].rows,
+						 .n = 1,
+					 });
 		CHECK(be->ops->sync(be) < 0 && strstr(be->err, "internal: fetch_slots of 1 entries"));
 	}
 	be->ops->fetch_rows(be, &f.from_v, &f.from_k, s->heads, s->cap, s->cap - 1, 2);
@@ -273,7 +315,8 @@ TEST(cuda_fetch_without_a_wait_is_told)
 		else if (mistake == 3)
 			be->ops->write(be, &f.map, 0, &n, sizeof n);
 		CHECK_INT(be->ops->sync(be), mistake ? -1 : 0);
-		CHECK_MSG(!mistake || strstr(be->err, "launches beside may still be writing"), "mistake %d: %s", mistake, be->err);
+		CHECK_MSG(!mistake || strstr(be->err, "launches beside may still be writing"), "mistake %d: %s",
+		          mistake, be->err);
 		CHECK_MSG(mistake != 1 || strstr(be->err, "kernel fetch_launch"), "%s", be->err);
 		set_close(&f);
 	}

@@ -1,7 +1,8 @@
 /* tests/cuda/t_cuda_host.c - is the host's device strict, and are steps replayed as they should be?
  *
- * Kernels with one mistake each must be told, with the mistake; the operations of warps and blocks must give what CUDA says they
- * give; and of a stream of launches those that repeat must run as graphs with the arguments of their own turn. */
+ * Kernels with one mistake each must be told, with the mistake; the operations of warps and blocks must give what CUDA
+ * says they give; and of a stream of launches those that repeat must run as graphs with the arguments of their own
+ * turn. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -21,7 +22,11 @@ enum { SANITIZED = 0 };
 enum { SANITIZED = 0 };
 #endif
 
-static const struct { enum wrong w; const char *name, *says; int touches; } mistakes[] = {
+static const struct {
+	enum wrong w;
+	const char *name, *says;
+	int touches;
+} mistakes[] = {
 	{ TWO_BARRIERS, "two barriers", "waits at __syncthreads, cuda_wrong.cc:", 0 },
 	{ ENDS_IN_WARP, "a lane that ended", "thread 40 has ended", 0 },
 	{ WARP_OR_BLOCK, "a lane at a barrier", "thread 40 waits at __syncthreads, cuda_wrong.cc:", 0 },
@@ -32,8 +37,10 @@ static const struct { enum wrong w; const char *name, *says; int touches; } mist
 	{ FAR_AWAY, "a write far away", "not the device's memory", 1 },
 	{ SHARED_BEHIND, "a write behind shared memory", "writes outside its shared memory", 1 },
 	{ DYNAMIC_BEHIND, "a write behind dynamic shared memory", "writes outside its shared memory", 1 },
-	{ HOST_POINTER, "a pointer of the host", "kernel sum_args: the argument at byte 8 points at memory of the host", 0 },
-	{ FREED, "memory that was freed", "kernel sum_args: the argument at byte 8 points at device memory that was freed", 0 },
+	{ HOST_POINTER, "a pointer of the host", "kernel sum_args: the argument at byte 8 points at memory of the host",
+	  0 },
+	{ FREED, "memory that was freed",
+	  "kernel sum_args: the argument at byte 8 points at device memory that was freed", 0 },
 	{ TOO_MANY_THREADS, "too many threads", "1056 threads", 0 },
 	{ TOO_MUCH_SHARED, "too much shared memory", "cannot be launched", 0 },
 	{ DIVIDES, "a division by zero", "thread 7 divides by zero", 1 },
@@ -49,9 +56,10 @@ TEST(host_tells_mistakes)
 		gpu_host_order(order);
 		for (size_t i = 0; i < sizeof mistakes / sizeof mistakes[0]; i++) {
 			if (mistakes[i].touches && SANITIZED)
-				continue;              /* the sanitizer ends the program at the access */
+				continue; /* the sanitizer ends the program at the access */
 			*err = 0;
-			CHECK_MSG(wrong_run(mistakes[i].w, &sum, err) < 0, "order %u: %s was not told", order, mistakes[i].name);
+			CHECK_MSG(wrong_run(mistakes[i].w, &sum, err) < 0, "order %u: %s was not told", order,
+			          mistakes[i].name);
 			CHECK_MSG(strstr(err, mistakes[i].says) != NULL, "%s: \"%s\"", mistakes[i].name, err);
 		}
 		/* And the next launch is as good as new. */
@@ -95,7 +103,11 @@ TEST(host_speaks_cuda)
 /* ---- steps and graphs ---- */
 
 enum { MADE = 16 };
-struct made { int kind[MADE]; unsigned grid[MADE]; int n; };
+struct made {
+	int kind[MADE];
+	unsigned grid[MADE];
+	int n;
+};
 
 static struct made shape_random(int n)
 {
@@ -170,10 +182,11 @@ TEST(graphs_seen_built_replayed)
 	queue_close(q);
 }
 
-/* A long step is cut where it always is, the beginning short, and equal parts do not share a graph: each has its own arguments. */
+/* A long step is cut where it always is, the beginning short, and equal parts do not share a graph: each has its own
+ * arguments. */
 TEST(graphs_of_parts)
 {
-	enum { PAIRS = (16 + 32 + 64 + 64 + 8) / 2, PARTS = 5 };   /* a queue_launch() is two */
+	enum { PAIRS = (16 + 32 + 64 + 64 + 8) / 2, PARTS = 5 }; /* a queue_launch() is two */
 	struct wrong_queue *q = queue_open();
 	struct gpu_host_counts c;
 
@@ -197,7 +210,7 @@ TEST(graphs_of_parts)
 
 TEST(graphs_the_least_recently_used_goes)
 {
-	enum { KINDS = 70 };         /* more than there are graphs */
+	enum { KINDS = 70 }; /* more than there are graphs */
 	struct wrong_queue *q = queue_open();
 	struct made s[KINDS];
 	struct gpu_host_counts c;
@@ -236,7 +249,7 @@ TEST(graphs_random_steps)
 		step_run(q, &s[test_rand() % 3 ? test_rand() % 4 : test_rand() % 20], (int)(test_rand() % 2));
 	c = counted();
 	CHECK(c.replayed > 100 && c.built >= 4);
-	test_note("%llu steps: %llu plain, %llu built, %llu replayed", (unsigned long long)c.steps, (unsigned long long)c.plain,
-	          (unsigned long long)c.built, (unsigned long long)c.replayed);
+	test_note("%llu steps: %llu plain, %llu built, %llu replayed", (unsigned long long)c.steps,
+	          (unsigned long long)c.plain, (unsigned long long)c.built, (unsigned long long)c.replayed);
 	queue_close(q);
 }

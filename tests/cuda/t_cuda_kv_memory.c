@@ -1,5 +1,6 @@
-/* tests/cuda/t_cuda_kv_memory.c - a cache larger than the memory of a GPU that it may take: the same bits, within that memory, whether entries are
- * fetched ahead or each token waits for its own, and every reason why the rest cannot lie in the machine's memory is one sentence; on the processor's plugin, or on the device (cuda_test.h). */
+/* tests/cuda/t_cuda_kv_memory.c - a cache larger than the memory of a GPU that it may take: the same bits, within that
+ * memory, whether entries are fetched ahead or each token waits for its own, and every reason why the rest cannot lie
+ * in the machine's memory is one sentence; on the processor's plugin, or on the device (cuda_test.h). */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -27,7 +28,10 @@ static struct timeline *open_kv(struct engine *e, const char *kv, const char *ty
 	struct timeline *t = NULL;
 	struct err err = { 0 };
 
-	if (timeline_open(&t, e, &(struct timeline_options){ .kv = kv, .kv_type = type, .ctx = CTX, .batch = 64, .kv_memory = memory }, &err)) {
+	if (timeline_open(&t, e,
+	                  &(struct timeline_options){
+				  .kv = kv, .kv_type = type, .ctx = CTX, .batch = 64, .kv_memory = memory },
+	                  &err)) {
 		test_fail(__FILE__, __LINE__, "%s: %s", kv, err.msg);
 		abort();
 	}
@@ -59,7 +63,11 @@ static void fill(int32_t *id, size_t n, uint64_t seed)
 
 /* Several timelines that must have the same bits. */
 enum { MOST = 3 };
-struct some { struct timeline *t[MOST]; int n; const char *kv; };
+struct some {
+	struct timeline *t[MOST];
+	int n;
+	const char *kv;
+};
 
 static void equal_now(const struct some *s, const char *when)
 {
@@ -100,7 +108,8 @@ static void same_bits(struct engine *e, const char *kv, const char *type)
 	struct timeline_stats st;
 	struct kv_fetched got[MOST];
 
-	CHECK_MSG(least < all, "%s: at least %llu of %llu bytes", kv, (unsigned long long)least, (unsigned long long)all);
+	CHECK_MSG(least < all, "%s: at least %llu of %llu bytes", kv, (unsigned long long)least,
+	          (unsigned long long)all);
 	s.t[0] = open_kv(e, kv, type, 0);
 	s.t[1] = open_kv(e, kv, type, memory);
 	s.t[2] = open_kv(e, kv, type, memory);
@@ -119,15 +128,17 @@ static void same_bits(struct engine *e, const char *kv, const char *type)
 	all_step(&s, id + READ + MORE + STEPS / 2, STEPS / 2, "after a token behind loading");
 	for (int i = 1; i < s.n; i++) {
 		timeline_stats(s.t[i], &st);
-		CHECK_MSG(st.kv_host_bytes > 0 && !st.kv_disk_bytes && st.kv_bytes <= memory && st.kv_resident_bytes <= st.kv_bytes,
-		          "%s: %llu and %llu bytes of %llu", kv, (unsigned long long)st.kv_bytes, (unsigned long long)st.kv_resident_bytes,
-		          (unsigned long long)memory);
+		CHECK_MSG(st.kv_host_bytes > 0 && !st.kv_disk_bytes && st.kv_bytes <= memory &&
+		                  st.kv_resident_bytes <= st.kv_bytes,
+		          "%s: %llu and %llu bytes of %llu", kv, (unsigned long long)st.kv_bytes,
+		          (unsigned long long)st.kv_resident_bytes, (unsigned long long)memory);
 		kv_host_count(&s.t[i]->cache.kv, &got[i]);
 	}
 	CHECK(got[1].wanted == got[2].wanted && got[1].wanted > 0 && !got[2].ahead && got[1].ahead > 0);
 	CHECK(got[1].waited < got[2].waited && got[2].waited < got[2].wanted);
-	test_note("%s %s: of %llu selected entries %llu are waited for, %llu where none come ahead (%llu do)", kv, type, (unsigned long long)got[1].wanted,
-	          (unsigned long long)got[1].waited, (unsigned long long)got[2].waited, (unsigned long long)got[1].ahead);
+	test_note("%s %s: of %llu selected entries %llu are waited for, %llu where none come ahead (%llu do)", kv, type,
+	          (unsigned long long)got[1].wanted, (unsigned long long)got[1].waited,
+	          (unsigned long long)got[2].waited, (unsigned long long)got[1].ahead);
 	for (int i = 0; i < s.n; i++)
 		timeline_close(s.t[i]);
 }
@@ -186,7 +197,8 @@ TEST(cuda_kv_memory_drafts_and_another_policy)
 		CHECK_MSG(!timeline_switch_kv(s.t[0], to[i], &err), "%s", err.msg);
 		if (i == 1) {
 			CHECK(timeline_switch_kv(s.t[1], to[i], &err) < 0 && err.code == ERR_USAGE);
-			CHECK_MSG(strstr(err.msg, "'full' needs all entries in the GPU's memory") != NULL, "%s", err.msg);
+			CHECK_MSG(strstr(err.msg, "'full' needs all entries in the GPU's memory") != NULL, "%s",
+			          err.msg);
 			continue;
 		}
 		CHECK_MSG(!timeline_switch_kv(s.t[1], to[i], &err), "%s", err.msg);
@@ -203,18 +215,23 @@ static void refused(struct engine *e, const char *kv, uint64_t memory, enum err_
 	struct timeline *t = NULL;
 	struct err err = { 0 };
 
-	CHECK_MSG(timeline_open(&t, e, &(struct timeline_options){ .kv = kv, .ctx = CTX, .batch = 64, .kv_memory = memory }, &err) < 0, "%s opens", kv);
+	CHECK_MSG(timeline_open(&t, e,
+	                        &(struct timeline_options){ .kv = kv, .ctx = CTX, .batch = 64, .kv_memory = memory },
+	                        &err) < 0,
+	          "%s opens", kv);
 	CHECK_MSG(err.code == code && strstr(err.msg, says), "%s: %s", kv, err.msg);
 }
 
 TEST(cuda_kv_memory_refuses)
 {
-	static const char *const kv[] = { "full", "sift:k=16,every=4", "sift:k=16,bits=16", "refresh:k=16", "quest:k=32" };
+	static const char *const kv[] = { "full", "sift:k=16,every=4", "sift:k=16,bits=16", "refresh:k=16",
+		                          "quest:k=32" };
 	struct engine *e = open_deep(0, DEEP);
 	struct timeline *t;
 
 	for (size_t i = 0; i < sizeof kv / sizeof *kv; i++)
-		refused(e, kv[i], 64 << 10, ERR_USAGE, "needs all entries in the GPU's memory, and --kv-memory allows fewer; use 'sift'");
+		refused(e, kv[i], 64 << 10, ERR_USAGE,
+		        "needs all entries in the GPU's memory, and --kv-memory allows fewer; use 'sift'");
 	refused(e, "sift:k=16", 64 << 10, ERR_FIT, "--kv-memory allows 0.1");
 	/* What fits needs no policy that selects. */
 	t = open_kv(e, "full", NULL, 64 << 20);

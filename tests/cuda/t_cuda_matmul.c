@@ -1,8 +1,9 @@
-/* tests/cuda/t_cuda_matmul.c - weights and products of the CUDA backend, run on the processor (tests/cuda/emulator/host.cuh) or on a device.
+/* tests/cuda/t_cuda_matmul.c - weights and products of the CUDA backend, run on the processor
+ * (tests/cuda/emulator/host.cuh) or on a device.
  *
- * Every result is compared with a computation in double made here from the weights' reference conversion.  A few tokens are
- * computed in f32, from x rounded to 16 bits per block where weights are quantised: NMSE < 1e-9 (seen: 1e-14 for floats, 2 to 3e-10 for
- * the others); many go through f16: < 1e-6 (seen: 4e-8 to 1e-7). */
+ * Every result is compared with a computation in double made here from the weights' reference conversion. A few tokens
+ * are computed in f32, from x rounded to 16 bits per block where weights are quantised: NMSE < 1e-9 (seen: 1e-14 for
+ * floats, 2 to 3e-10 for the others); many go through f16: < 1e-6 (seen: 4e-8 to 1e-7). */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,8 +15,8 @@
 #include "tests/lib/levels.h"
 
 #define GUARD 12345.5f
-#define FEW 1e-9
-#define MANY 1e-6
+#define FEW   1e-9
+#define MANY  1e-6
 
 extern size_t cuda_tile_bytes;
 
@@ -46,19 +47,26 @@ static void half_fields(enum dtype type, int *d, int *m)
 	*d = 0;
 	*m = -1;
 	switch (type) {
-	case DT_Q4_1: case DT_Q5_1: case DT_Q4_K: case DT_Q5_K: *m = 2; break;
-	case DT_Q2_K: *d = offsetof(struct block_q2_k, d); *m = offsetof(struct block_q2_k, dmin); break;
+	case DT_Q4_1:
+	case DT_Q5_1:
+	case DT_Q4_K:
+	case DT_Q5_K: *m = 2; break;
+	case DT_Q2_K:
+		*d = offsetof(struct block_q2_k, d);
+		*m = offsetof(struct block_q2_k, dmin);
+		break;
 	case DT_Q3_K: *d = offsetof(struct block_q3_k, d); break;
 	case DT_Q6_K: *d = offsetof(struct block_q6_k, d); break;
 	default: break;
 	}
 }
 
-/* Rows as a file would hold them: any bits under sane scales, so that all levels, scales and minimums occur.  `odd` places them at
- * an odd address. */
+/* Rows as a file would hold them: any bits under sane scales, so that all levels, scales and minimums occur. `odd`
+ * places them at an odd address. */
 static uint8_t *random_weight(enum dtype type, int32_t rows, int32_t cols, void **memory, int odd)
 {
-	size_t n = (size_t)rows * (size_t)cols, size = (size_t)dtype_bytes(type, n), block = (size_t)dtype_info(type)->block_bytes;
+	size_t n = (size_t)rows * (size_t)cols, size = (size_t)dtype_bytes(type, n),
+	       block = (size_t)dtype_info(type)->block_bytes;
 	uint8_t *w = must_alloc(size + 1);
 	int d, m;
 
@@ -81,7 +89,7 @@ static uint8_t *random_weight(enum dtype type, int32_t rows, int32_t cols, void 
 		uint16_t s = f32_to_f16(test_randf(-0.003f, 0.003f)), o = f32_to_f16(test_randf(-0.003f, 0.003f));
 
 		if (type == DT_MXFP4)
-			w[i] = (uint8_t)(112 + test_rand() % 9);   /* a power of two alone */
+			w[i] = (uint8_t)(112 + test_rand() % 9); /* a power of two alone */
 		else
 			memcpy(w + i + d, &s, 2);
 		if (m >= 0)
@@ -128,7 +136,7 @@ struct weight {
 	int32_t rows, cols;
 	void *memory;
 	const uint8_t *host;
-	float *f;                  /* by the reference conversion */
+	float *f; /* by the reference conversion */
 	struct tensor t;
 };
 
@@ -154,7 +162,8 @@ static void weight_free(struct backend *be, struct weight *w)
 	free(w->f);
 }
 
-/* out[n][rows] in double; energy (may be NULL): of the terms, which is what a sum of so many has when it does not cancel. */
+/* out[n][rows] in double; energy (may be NULL): of the terms, which is what a sum of so many has when it does not
+ * cancel. */
 static void product(double *out, double *energy, const struct weight *w, const float *x, int32_t n)
 {
 	for (int32_t i = 0; i < n; i++)
@@ -187,13 +196,17 @@ static double nmse(const float *a, const double *b, const double *energy, size_t
 }
 
 /* Where there are few outputs, one of them may be off by three times what is usual. */
-static double bound(int32_t n, size_t outputs) { return (n <= 8 ? FEW : MANY) * (outputs < 40 ? 6 : 1); }
+static double bound(int32_t n, size_t outputs)
+{
+	return (n <= 8 ? FEW : MANY) * (outputs < 40 ? 6 : 1);
+}
 
 /* One product of n tokens; what is off, over the bound. */
 static double one_product(struct backend *be, struct weight *w, const float *x, int32_t n)
 {
 	struct tensor tx = floats_new(be, n, w->cols, x), out = out_new(be, n, w->rows, NULL);
-	double *want = must_alloc((size_t)n * (size_t)w->rows * sizeof *want), *energy = must_alloc((size_t)n * (size_t)w->rows * sizeof *want), off;
+	double *want = must_alloc((size_t)n * (size_t)w->rows * sizeof *want),
+	       *energy = must_alloc((size_t)n * (size_t)w->rows * sizeof *want), off;
 	float *got;
 
 	be->ops->matmul(be, &(struct matmul){ .out = &out, .w = &w->t }, 1, &tx, n);
@@ -218,8 +231,13 @@ TEST(every_type_and_number_of_tokens)
 
 	for (int t = 0; t <= DT_MXFP4; t++) {
 		int32_t block = dtype_info((enum dtype)t)->block;
-		int32_t shape[][2] = { { 37, block == 256 ? 768 : block == 32 ? 352 : 328 }, { 1, block == 1 ? 40 : block },
-		                       { 3, block == 1 ? 2000 : block == 32 ? 1120 : 1280 } };
+		int32_t shape[][2] = { { 37, block == 256  ? 768
+			                     : block == 32 ? 352
+			                                   : 328 },
+			               { 1, block == 1 ? 40 : block },
+			               { 3, block == 1    ? 2000
+			                    : block == 32 ? 1120
+			                                  : 1280 } };
 		double few = 0, many = 0;
 
 		for (int s = 0; s < 3; s++) {
@@ -231,7 +249,8 @@ TEST(every_type_and_number_of_tokens)
 				float *x = random_floats((size_t)n * (size_t)w.cols, -1, 1);
 				double off = one_product(be, &w, x, n), *worst = n <= 8 ? &few : &many;
 
-				CHECK_MSG(off < bound(n, (size_t)n * (size_t)w.rows), "%s %d x %d, %d tokens: NMSE %.2g", dtype_info((enum dtype)t)->name,
+				CHECK_MSG(off < bound(n, (size_t)n * (size_t)w.rows),
+				          "%s %d x %d, %d tokens: NMSE %.2g", dtype_info((enum dtype)t)->name,
 				          (int)w.rows, (int)w.cols, (int)n, off);
 				if (n * w.rows >= 40)
 					*worst = fmax(*worst, off);
@@ -247,11 +266,16 @@ TEST(every_type_and_number_of_tokens)
 /* Columns that no 16 bytes hold, for floats; long rows, which take several tiles of shared memory for the others. */
 TEST(ragged_and_long_rows)
 {
-	static const struct { enum dtype type; int32_t rows, cols, n; } c[] = {
-		{ DT_F32, 5, 7, 3 }, { DT_F32, 18, 1001, 2 }, { DT_F16, 5, 1, 1 }, { DT_F16, 33, 1003, 4 }, { DT_F16, 33, 1004, 9 },
-		{ DT_F16, 20, 1020, 1 }, { DT_BF16, 17, 517, 5 }, { DT_BF16, 17, 517, 12 }, { DT_F32, 3, 9, 10 },
-		{ DT_Q8_0, 3, 33056, 1 }, { DT_Q4_0, 5, 33056, 2 }, { DT_Q4_K, 3, 33280, 1 }, { DT_Q5_1, 4, 8256, 7 }, { DT_Q3_K, 19, 4352, 8 },
-		{ DT_Q8_0, 5, 17 * 512, 3 }, { DT_IQ4_XS, 2, 8448, 4 },
+	static const struct {
+		enum dtype type;
+		int32_t rows, cols, n;
+	} c[] = {
+		{ DT_F32, 5, 7, 3 },       { DT_F32, 18, 1001, 2 },  { DT_F16, 5, 1, 1 },
+		{ DT_F16, 33, 1003, 4 },   { DT_F16, 33, 1004, 9 },  { DT_F16, 20, 1020, 1 },
+		{ DT_BF16, 17, 517, 5 },   { DT_BF16, 17, 517, 12 }, { DT_F32, 3, 9, 10 },
+		{ DT_Q8_0, 3, 33056, 1 },  { DT_Q4_0, 5, 33056, 2 }, { DT_Q4_K, 3, 33280, 1 },
+		{ DT_Q5_1, 4, 8256, 7 },   { DT_Q3_K, 19, 4352, 8 }, { DT_Q8_0, 5, 17 * 512, 3 },
+		{ DT_IQ4_XS, 2, 8448, 4 },
 	};
 	struct backend *be = open_cuda();
 
@@ -262,8 +286,8 @@ TEST(ragged_and_long_rows)
 
 		weight_make(be, &w, c[i].type, c[i].rows, c[i].cols, 0);
 		off = one_product(be, &w, x, c[i].n);
-		CHECK_MSG(off < bound(c[i].n, (size_t)c[i].n * (size_t)c[i].rows), "%s %d x %d, %d tokens: NMSE %.2g", dtype_info(c[i].type)->name,
-		          (int)c[i].rows, (int)c[i].cols, (int)c[i].n, off);
+		CHECK_MSG(off < bound(c[i].n, (size_t)c[i].n * (size_t)c[i].rows), "%s %d x %d, %d tokens: NMSE %.2g",
+		          dtype_info(c[i].type)->name, (int)c[i].rows, (int)c[i].cols, (int)c[i].n, off);
 		weight_free(be, &w);
 		free(x);
 	}
@@ -273,8 +297,14 @@ TEST(ragged_and_long_rows)
 /* So many rows that a block takes several groups of them after one preparation of x, or of each tile of x. */
 TEST(many_rows)
 {
-	static const struct { enum dtype type; int32_t rows, cols, n; } c[] = {
-		{ DT_Q4_0, 1251, 96, 1 }, { DT_F16, 700, 72, 1 }, { DT_Q4_K, 561, 4352, 8 }, { DT_Q8_0, 1500, 64, 2 },
+	static const struct {
+		enum dtype type;
+		int32_t rows, cols, n;
+	} c[] = {
+		{ DT_Q4_0, 1251, 96, 1 },
+		{ DT_F16, 700, 72, 1 },
+		{ DT_Q4_K, 561, 4352, 8 },
+		{ DT_Q8_0, 1500, 64, 2 },
 	};
 	struct backend *be = open_cuda();
 
@@ -285,8 +315,8 @@ TEST(many_rows)
 
 		weight_make(be, &w, c[i].type, c[i].rows, c[i].cols, 0);
 		off = one_product(be, &w, x, c[i].n);
-		CHECK_MSG(off < FEW, "%s %d x %d, %d tokens: NMSE %.2g", dtype_info(c[i].type)->name, (int)c[i].rows, (int)c[i].cols,
-		          (int)c[i].n, off);
+		CHECK_MSG(off < FEW, "%s %d x %d, %d tokens: NMSE %.2g", dtype_info(c[i].type)->name, (int)c[i].rows,
+		          (int)c[i].cols, (int)c[i].n, off);
 		weight_free(be, &w);
 		free(x);
 	}
@@ -337,7 +367,9 @@ static void group_case(struct backend *be, const enum dtype types[3], int32_t co
 		old[i] = random_floats((size_t)n * (size_t)rows[i], -1, 1);
 		out[i] = out_new(be, n, rows[i], i ? old[i] : NULL);
 		bias[i] = floats_new(be, 1, rows[i], b[i]);
-		m[i] = (struct matmul){ .out = &out[i], .w = &w[i].t, .bias = i < 2 ? &bias[i] : NULL, .accumulate = i > 0 };
+		m[i] = (struct matmul){
+			.out = &out[i], .w = &w[i].t, .bias = i < 2 ? &bias[i] : NULL, .accumulate = i > 0
+		};
 	}
 	be->ops->matmul(be, m, 3, &tx, n);
 	for (int i = 0; i < 3; i++) {
@@ -349,7 +381,8 @@ static void group_case(struct backend *be, const enum dtype types[3], int32_t co
 		for (size_t j = 0; j < size; j++)
 			want[j] += (i < 2 ? b[i][j % (size_t)rows[i]] : 0) + (i ? old[i][j] : 0);
 		off = nmse(got, want, energy, size);
-		CHECK_MSG(off < bound(n, size), "part %d, %s, %d tokens: NMSE %.2g", i, dtype_info(types[i])->name, (int)n, off);
+		CHECK_MSG(off < bound(n, size), "part %d, %s, %d tokens: NMSE %.2g", i, dtype_info(types[i])->name,
+		          (int)n, off);
 		/* The same product alone: the same bits. */
 		if (!i) {
 			struct tensor alone = out_new(be, n, rows[0], NULL);
@@ -380,7 +413,10 @@ static void group_case(struct backend *be, const enum dtype types[3], int32_t co
 TEST(groups_with_bias_and_sum)
 {
 	static const enum dtype types[][3] = {
-		{ DT_F16, DT_F16, DT_F16 }, { DT_Q4_K, DT_Q4_K, DT_Q6_K }, { DT_Q8_0, DT_F16, DT_Q5_1 }, { DT_F32, DT_IQ4_NL, DT_BF16 },
+		{ DT_F16, DT_F16, DT_F16 },
+		{ DT_Q4_K, DT_Q4_K, DT_Q6_K },
+		{ DT_Q8_0, DT_F16, DT_Q5_1 },
+		{ DT_F32, DT_IQ4_NL, DT_BF16 },
 	};
 	static const int32_t tokens[] = { 1, 2, 5, 9, 20 };
 	struct backend *be = open_cuda();
@@ -414,7 +450,8 @@ TEST(many_products_of_one_input)
 			float *got = out_read(be, &out[i]);
 
 			product(want, NULL, &w[i], x, n);
-			CHECK(nmse(got, want, NULL, (size_t)n * (size_t)w[i].rows) < bound(n, (size_t)n * (size_t)w[i].rows));
+			CHECK(nmse(got, want, NULL, (size_t)n * (size_t)w[i].rows) <
+			      bound(n, (size_t)n * (size_t)w[i].rows));
 			free(got);
 			free(want);
 			weight_free(be, &w[i]);
@@ -441,8 +478,13 @@ static void gated_case(struct backend *be, const enum dtype types[2], int32_t ro
 
 	weight_make(be, &gate, types[0], rows, cols, 0);
 	weight_make(be, &up, types[1], rows, cols, 0);
-	be->ops->matmul_glu(be, &out, &(struct matmul_glu){ .gate = &gate.t, .up = &up.t, .act = act, .gate_bias = biased ? &tb[0] : NULL,
-	                                                         .up_bias = biased ? &tb[1] : NULL }, &tx, n);
+	be->ops->matmul_glu(be, &out,
+	                    &(struct matmul_glu){ .gate = &gate.t,
+	                                          .up = &up.t,
+	                                          .act = act,
+	                                          .gate_bias = biased ? &tb[0] : NULL,
+	                                          .up_bias = biased ? &tb[1] : NULL },
+	                    &tx, n);
 	got = out_read(be, &out);
 	product(g, g2, &gate, x, n);
 	product(u, u2, &up, x, n);
@@ -455,7 +497,11 @@ static void gated_case(struct backend *be, const enum dtype types[2], int32_t ro
 			gj = fmin(gj, 7);
 			u[j] = fmax(-7, fmin(7, u[j])) + 1;
 		}
-		s = act == ACT_SILU_CLAMPED ? gj / (1 + exp(-1.702 * gj)) : g[j] / (1 + exp(act == ACT_SILU ? -g[j] : -2 * 0.7978845608028654 * (g[j] + 0.044715 * g[j] * g[j] * g[j])));
+		s = act == ACT_SILU_CLAMPED
+		            ? gj / (1 + exp(-1.702 * gj))
+		            : g[j] / (1 + exp(act == ACT_SILU ? -g[j]
+		                                              : -2 * 0.7978845608028654 *
+		                                                        (g[j] + 0.044715 * g[j] * g[j] * g[j])));
 
 		u2[j] = s * s * u2[j] + u[j] * u[j] * g2[j];
 		g[j] = s * u[j];
@@ -482,7 +528,8 @@ static void gated_case(struct backend *be, const enum dtype types[2], int32_t ro
 TEST(gated_unit)
 {
 	static const enum dtype types[][2] = {
-		{ DT_F16, DT_F16 }, { DT_Q4_K, DT_Q4_K }, { DT_Q8_0, DT_Q8_0 }, { DT_Q4_K, DT_F16 }, { DT_BF16, DT_Q6_K }, { DT_F32, DT_F32 },
+		{ DT_F16, DT_F16 },  { DT_Q4_K, DT_Q4_K }, { DT_Q8_0, DT_Q8_0 },
+		{ DT_Q4_K, DT_F16 }, { DT_BF16, DT_Q6_K }, { DT_F32, DT_F32 },
 	};
 	static const int32_t tokens[] = { 1, 2, 3, 8, 9, 19 };
 	struct backend *be = open_cuda();
@@ -523,7 +570,8 @@ TEST(large_and_tiny_activations)
 			for (int32_t i = 0; i < n; i++) {
 				double off = nmse(got + i * 33, want + i * 33, NULL, 33);
 
-				CHECK_MSG(off < bound(n, 33), "%s, %d tokens, x of %g: NMSE %.2g", dtype_info(types[t])->name, (int)n, scale[i], off);
+				CHECK_MSG(off < bound(n, 33), "%s, %d tokens, x of %g: NMSE %.2g",
+				          dtype_info(types[t])->name, (int)n, scale[i], off);
 			}
 			weight_free(be, &w);
 			be->ops->drop(be, &tx);
@@ -546,8 +594,11 @@ TEST(large_and_tiny_weights)
 			for (int32_t n = 3; n <= 12; n += 9) {
 				enum dtype type = b ? DT_BF16 : DT_F32;
 				size_t size = 34 * 256;
-				float *f = random_floats(size, -1, 1), *x = random_floats((size_t)n * 256, -1e-2f, 1e-2f);
-				struct weight w = { .type = type, .rows = 34, .cols = 256, .f = f, .memory = must_alloc(size * 4) };
+				float *f = random_floats(size, -1, 1),
+				      *x = random_floats((size_t)n * 256, -1e-2f, 1e-2f);
+				struct weight w = {
+					.type = type, .rows = 34, .cols = 256, .f = f, .memory = must_alloc(size * 4)
+				};
 				double off;
 
 				for (size_t i = 0; i < size; i++)
@@ -557,7 +608,8 @@ TEST(large_and_tiny_weights)
 				w.t = (struct tensor){ .type = type, .rows = 34, .cols = 256 };
 				CHECK(be->ops->load_weight(be, &w.t, w.memory, 0) == 0);
 				off = one_product(be, &w, x, n);
-				CHECK_MSG(off < bound(n, 34 * (size_t)n), "%s of %g, %d tokens: NMSE %.2g", dtype_info(type)->name, scale[s], (int)n, off);
+				CHECK_MSG(off < bound(n, 34 * (size_t)n), "%s of %g, %d tokens: NMSE %.2g",
+				          dtype_info(type)->name, scale[s], (int)n, off);
 				weight_free(be, &w);
 				free(x);
 			}
@@ -616,7 +668,8 @@ TEST(zeros_give_zero)
 			got = out_read(be, &out);
 			for (int32_t i = 0; i < n * 18; i++)
 				if (got[i] != 0)
-					test_fail(__FILE__, __LINE__, "%s: %g", dtype_info((enum dtype)t)->name, got[i]);
+					test_fail(__FILE__, __LINE__, "%s: %g", dtype_info((enum dtype)t)->name,
+					          got[i]);
 			weight_free(be, &w);
 			be->ops->drop(be, &tx);
 			be->ops->drop(be, &out);
@@ -636,7 +689,8 @@ TEST(embed_gives_the_references_floats)
 	for (int t = 0; t <= DT_MXFP4; t++)
 		for (int ragged = 0; ragged < (dtype_info((enum dtype)t)->block == 1 ? 2 : 1); ragged++) {
 			int32_t cols = ragged ? 131 : 512;
-			struct tensor table = { .type = (enum dtype)t, .rows = 10, .cols = cols }, out = out_new(be, 5, cols, NULL);
+			struct tensor table = { .type = (enum dtype)t, .rows = 10, .cols = cols },
+				      out = out_new(be, 5, cols, NULL);
 			struct weight w;
 			float *got;
 
@@ -646,7 +700,8 @@ TEST(embed_gives_the_references_floats)
 			be->ops->embed(be, &out, &table, id, 5);
 			got = out_read(be, &out);
 			for (int i = 0; i < 5; i++)
-				CHECK_MSG(!memcmp(got + i * cols, w.f + id[i] * cols, (size_t)cols * sizeof *got), "%s", dtype_info((enum dtype)t)->name);
+				CHECK_MSG(!memcmp(got + i * cols, w.f + id[i] * cols, (size_t)cols * sizeof *got), "%s",
+				          dtype_info((enum dtype)t)->name);
 			/* The other user of the same rows goes first. */
 			weight_free(be, &w);
 			free(got);
@@ -678,8 +733,9 @@ TEST(a_weight_in_two_roles_lies_there_once)
 	CHECK(be->ops->load_weight(be, &again, host, 0) == 0);
 	be->ops->memory(be, &three, &all);
 	CHECK(one < before && two == one);
-	test_note("free MiB: %llu, with a table %llu, and a product %llu, and another %llu", (unsigned long long)before >> 20,
-	          (unsigned long long)one >> 20, (unsigned long long)two >> 20, (unsigned long long)three >> 20);
+	test_note("free MiB: %llu, with a table %llu, and a product %llu, and another %llu",
+	          (unsigned long long)before >> 20, (unsigned long long)one >> 20, (unsigned long long)two >> 20,
+	          (unsigned long long)three >> 20);
 	be->ops->drop(be, &table);
 	be->ops->drop(be, &other);
 	be->ops->drop(be, &again);
@@ -696,7 +752,8 @@ TEST(wrong_shapes_are_refused)
 {
 	struct backend *be = open_cuda();
 	struct weight w;
-	struct tensor x = floats_new(be, 2, 64, NULL), narrow = floats_new(be, 2, 32, NULL), out = floats_new(be, 2, 5, NULL), bad;
+	struct tensor x = floats_new(be, 2, 64, NULL), narrow = floats_new(be, 2, 32, NULL),
+		      out = floats_new(be, 2, 5, NULL), bad;
 	int32_t id = 9;
 
 	weight_make(be, &w, DT_Q8_0, 6, 64, 0);
@@ -780,7 +837,8 @@ TEST(launches_of_an_operation)
 	finish(be);
 }
 
-/* No scheduling of blocks and warps shows in the results: the processor's device is told one, a GPU has another each time. */
+/* No scheduling of blocks and warps shows in the results: the processor's device is told one, a GPU has another each
+ * time. */
 TEST(the_same_bits_in_any_order)
 {
 	static const enum dtype types[] = { DT_F16, DT_Q4_K, DT_Q6_K };

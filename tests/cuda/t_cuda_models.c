@@ -1,6 +1,6 @@
-/* tests/cuda/t_cuda_models.c - whole models on the CUDA backend, run on the processor as a plugin (or on the real device: cuda_test.h):
- * logits against those that another implementation computed, tokens and cache policies against the CPU, and sequences that
- * begin on one of the two and continue on the other. */
+/* tests/cuda/t_cuda_models.c - whole models on the CUDA backend, run on the processor as a plugin (or on the real
+ * device: cuda_test.h): logits against those that another implementation computed, tokens and cache policies against
+ * the CPU, and sequences that begin on one of the two and continue on the other. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,7 +21,8 @@ static struct engine *open_on(const char *device, const char *name)
 
 	test_cuda_use_plugin();
 	snprintf(rel, sizeof rel, "tests/vectors/models/%s.gguf", name);
-	if (engine_open(&e, &(struct engine_options){ .model_path = test_file(rel), .device = device, .threads = 1 }, &err)) {
+	if (engine_open(&e, &(struct engine_options){ .model_path = test_file(rel), .device = device, .threads = 1 },
+	                &err)) {
 		test_fail(__FILE__, __LINE__, "%s on %s: %s", name, device, err.msg);
 		abort();
 	}
@@ -35,7 +36,8 @@ static struct timeline *timeline_on(struct engine *e, const char *kv, const char
 	struct timeline *t = NULL;
 	struct err err = { 0 };
 
-	if (timeline_open(&t, e, &(struct timeline_options){ .ctx = ctx, .kv = kv, .kv_type = type, .batch = 16 }, &err)) {
+	if (timeline_open(&t, e, &(struct timeline_options){ .ctx = ctx, .kv = kv, .kv_type = type, .batch = 16 },
+	                  &err)) {
 		test_fail(__FILE__, __LINE__, "timeline_open under %s: %s", kv, err.msg);
 		abort();
 	}
@@ -44,7 +46,11 @@ static struct timeline *timeline_on(struct engine *e, const char *kv, const char
 
 /* ---- logits ---- */
 
-struct want { int32_t id[MAX_IDS]; size_t n_id, n_last; float *logits; };
+struct want {
+	int32_t id[MAX_IDS];
+	size_t n_id, n_last;
+	float *logits;
+};
 
 static void want_read(struct want *w, const char *name, int32_t n_vocab)
 {
@@ -67,7 +73,11 @@ static void want_read(struct want *w, const char *name, int32_t n_vocab)
 	CHECK(w->logits && w->n_id > 0 && w->n_last > 0 && w->n_last <= w->n_id);
 }
 
-struct got { float *logits; size_t n; int32_t n_vocab; };
+struct got {
+	float *logits;
+	size_t n;
+	int32_t n_vocab;
+};
 
 static void keep(int32_t pos, const float *logits, void *ud)
 {
@@ -90,11 +100,11 @@ static float *logits_of(struct engine *e, const struct want *w, const char *type
 	return g.logits;
 }
 
-/* Several tokens at once go through products of f16, single ones through sums of f32; where weights are quantised, these
- * meet activations of 16 bits. */
-#define AT_ONCE 1e-5
+/* Several tokens at once go through products of f16, single ones through sums of f32; where weights are quantised,
+ * these meet activations of 16 bits. */
+#define AT_ONCE    1e-5
 #define ONE_BY_ONE 1e-9
-#define QUANTISED 1e-8
+#define QUANTISED  1e-8
 
 static void check_logits(const char *name, double at_once, double one_by_one)
 {
@@ -118,53 +128,180 @@ static void check_logits(const char *name, double at_once, double one_by_one)
 	engine_close(e);
 }
 
-TEST(cuda_model_qwen2_tied) { check_logits("qwen2-tied", AT_ONCE, ONE_BY_ONE); }
-TEST(cuda_model_qwen2_untied) { check_logits("qwen2-untied", AT_ONCE, ONE_BY_ONE); }
-TEST(cuda_model_qwen3) { check_logits("qwen3", AT_ONCE, ONE_BY_ONE); }
-TEST(cuda_model_llama_llama3) { check_logits("llama-llama3", AT_ONCE, ONE_BY_ONE); }
-TEST(cuda_model_llama_yarn) { check_logits("llama-yarn", AT_ONCE, ONE_BY_ONE); }
-TEST(cuda_model_llama_block32) { check_logits("llama-block32", AT_ONCE, QUANTISED); }
-TEST(cuda_model_llama_block256) { check_logits("llama-block256", AT_ONCE, QUANTISED); }
-TEST(cuda_model_smollm3) { check_logits("smollm3", AT_ONCE, ONE_BY_ONE); }
-TEST(cuda_model_granite) { check_logits("granite", AT_ONCE, ONE_BY_ONE); }
-TEST(cuda_model_olmo2) { check_logits("olmo2", AT_ONCE, ONE_BY_ONE); }
-TEST(cuda_model_phi3) { check_logits("phi3", AT_ONCE, ONE_BY_ONE); }
-TEST(cuda_model_mistral3) { check_logits("mistral3", AT_ONCE, ONE_BY_ONE); }
-TEST(cuda_model_phi3_long) { check_logits("phi3-long", AT_ONCE, ONE_BY_ONE); }
-TEST(cuda_model_gemma2) { check_logits("gemma2", AT_ONCE, ONE_BY_ONE); }
-TEST(cuda_model_gemma3) { check_logits("gemma3", AT_ONCE, ONE_BY_ONE); }
-TEST(cuda_model_gemma4) { check_logits("gemma4", AT_ONCE, ONE_BY_ONE); }
-TEST(cuda_model_gemma4moe) { check_logits("gemma4moe", AT_ONCE, ONE_BY_ONE); }
-TEST(cuda_model_gpt_oss) { check_logits("gpt-oss", AT_ONCE, ONE_BY_ONE); }
-TEST(cuda_model_gpt_oss_mxfp4) { check_logits("gpt-oss-mxfp4", AT_ONCE, QUANTISED); }
-TEST(cuda_model_olmo3) { check_logits("olmo3", AT_ONCE, ONE_BY_ONE); }
-TEST(cuda_model_lfm2) { check_logits("lfm2", AT_ONCE, ONE_BY_ONE); }
-TEST(cuda_model_lfm2moe) { check_logits("lfm2moe", AT_ONCE, ONE_BY_ONE); }
-TEST(cuda_model_qwen35) { check_logits("qwen35", AT_ONCE, ONE_BY_ONE); }
-TEST(cuda_model_qwen35moe) { check_logits("qwen35moe", AT_ONCE, ONE_BY_ONE); }
-TEST(cuda_model_qwen3next) { check_logits("qwen3next", AT_ONCE, ONE_BY_ONE); }
-TEST(cuda_model_granitehybrid) { check_logits("granitehybrid", AT_ONCE, ONE_BY_ONE); }
-TEST(cuda_model_granitehybridmoe) { check_logits("granitehybridmoe", AT_ONCE, ONE_BY_ONE); }
-TEST(cuda_model_gemma) { check_logits("gemma", AT_ONCE, ONE_BY_ONE); }
-TEST(cuda_model_qwen3vl) { check_logits("qwen3vl", AT_ONCE, ONE_BY_ONE); }
-TEST(cuda_model_qwen3vlmoe) { check_logits("qwen3vlmoe", AT_ONCE, ONE_BY_ONE); }
-TEST(cuda_model_qwen2vl) { check_logits("qwen2vl", AT_ONCE, ONE_BY_ONE); }
-TEST(cuda_model_qwen2moe) { check_logits("qwen2moe", AT_ONCE, ONE_BY_ONE); }
-TEST(cuda_model_mixtral) { check_logits("mixtral", AT_ONCE, ONE_BY_ONE); }
-TEST(cuda_model_granitemoe) { check_logits("granitemoe", AT_ONCE, ONE_BY_ONE); }
-TEST(cuda_model_olmoe) { check_logits("olmoe", AT_ONCE, ONE_BY_ONE); }
-TEST(cuda_model_glm4) { check_logits("glm4", AT_ONCE, ONE_BY_ONE); }
-TEST(cuda_model_exaone4) { check_logits("exaone4", AT_ONCE, ONE_BY_ONE); }
-TEST(cuda_model_ernie4_5) { check_logits("ernie4_5", AT_ONCE, ONE_BY_ONE); }
-TEST(cuda_model_seed_oss) { check_logits("seed_oss", AT_ONCE, ONE_BY_ONE); }
-TEST(cuda_model_granitehybrid_groups) { check_logits("granitehybrid-groups", AT_ONCE, ONE_BY_ONE); }
-TEST(cuda_model_qwen3moe) { check_logits("qwen3moe", AT_ONCE, ONE_BY_ONE); }
+TEST(cuda_model_qwen2_tied)
+{
+	check_logits("qwen2-tied", AT_ONCE, ONE_BY_ONE);
+}
+TEST(cuda_model_qwen2_untied)
+{
+	check_logits("qwen2-untied", AT_ONCE, ONE_BY_ONE);
+}
+TEST(cuda_model_qwen3)
+{
+	check_logits("qwen3", AT_ONCE, ONE_BY_ONE);
+}
+TEST(cuda_model_llama_llama3)
+{
+	check_logits("llama-llama3", AT_ONCE, ONE_BY_ONE);
+}
+TEST(cuda_model_llama_yarn)
+{
+	check_logits("llama-yarn", AT_ONCE, ONE_BY_ONE);
+}
+TEST(cuda_model_llama_block32)
+{
+	check_logits("llama-block32", AT_ONCE, QUANTISED);
+}
+TEST(cuda_model_llama_block256)
+{
+	check_logits("llama-block256", AT_ONCE, QUANTISED);
+}
+TEST(cuda_model_smollm3)
+{
+	check_logits("smollm3", AT_ONCE, ONE_BY_ONE);
+}
+TEST(cuda_model_granite)
+{
+	check_logits("granite", AT_ONCE, ONE_BY_ONE);
+}
+TEST(cuda_model_olmo2)
+{
+	check_logits("olmo2", AT_ONCE, ONE_BY_ONE);
+}
+TEST(cuda_model_phi3)
+{
+	check_logits("phi3", AT_ONCE, ONE_BY_ONE);
+}
+TEST(cuda_model_mistral3)
+{
+	check_logits("mistral3", AT_ONCE, ONE_BY_ONE);
+}
+TEST(cuda_model_phi3_long)
+{
+	check_logits("phi3-long", AT_ONCE, ONE_BY_ONE);
+}
+TEST(cuda_model_gemma2)
+{
+	check_logits("gemma2", AT_ONCE, ONE_BY_ONE);
+}
+TEST(cuda_model_gemma3)
+{
+	check_logits("gemma3", AT_ONCE, ONE_BY_ONE);
+}
+TEST(cuda_model_gemma4)
+{
+	check_logits("gemma4", AT_ONCE, ONE_BY_ONE);
+}
+TEST(cuda_model_gemma4moe)
+{
+	check_logits("gemma4moe", AT_ONCE, ONE_BY_ONE);
+}
+TEST(cuda_model_gpt_oss)
+{
+	check_logits("gpt-oss", AT_ONCE, ONE_BY_ONE);
+}
+TEST(cuda_model_gpt_oss_mxfp4)
+{
+	check_logits("gpt-oss-mxfp4", AT_ONCE, QUANTISED);
+}
+TEST(cuda_model_olmo3)
+{
+	check_logits("olmo3", AT_ONCE, ONE_BY_ONE);
+}
+TEST(cuda_model_lfm2)
+{
+	check_logits("lfm2", AT_ONCE, ONE_BY_ONE);
+}
+TEST(cuda_model_lfm2moe)
+{
+	check_logits("lfm2moe", AT_ONCE, ONE_BY_ONE);
+}
+TEST(cuda_model_qwen35)
+{
+	check_logits("qwen35", AT_ONCE, ONE_BY_ONE);
+}
+TEST(cuda_model_qwen35moe)
+{
+	check_logits("qwen35moe", AT_ONCE, ONE_BY_ONE);
+}
+TEST(cuda_model_qwen3next)
+{
+	check_logits("qwen3next", AT_ONCE, ONE_BY_ONE);
+}
+TEST(cuda_model_granitehybrid)
+{
+	check_logits("granitehybrid", AT_ONCE, ONE_BY_ONE);
+}
+TEST(cuda_model_granitehybridmoe)
+{
+	check_logits("granitehybridmoe", AT_ONCE, ONE_BY_ONE);
+}
+TEST(cuda_model_gemma)
+{
+	check_logits("gemma", AT_ONCE, ONE_BY_ONE);
+}
+TEST(cuda_model_qwen3vl)
+{
+	check_logits("qwen3vl", AT_ONCE, ONE_BY_ONE);
+}
+TEST(cuda_model_qwen3vlmoe)
+{
+	check_logits("qwen3vlmoe", AT_ONCE, ONE_BY_ONE);
+}
+TEST(cuda_model_qwen2vl)
+{
+	check_logits("qwen2vl", AT_ONCE, ONE_BY_ONE);
+}
+TEST(cuda_model_qwen2moe)
+{
+	check_logits("qwen2moe", AT_ONCE, ONE_BY_ONE);
+}
+TEST(cuda_model_mixtral)
+{
+	check_logits("mixtral", AT_ONCE, ONE_BY_ONE);
+}
+TEST(cuda_model_granitemoe)
+{
+	check_logits("granitemoe", AT_ONCE, ONE_BY_ONE);
+}
+TEST(cuda_model_olmoe)
+{
+	check_logits("olmoe", AT_ONCE, ONE_BY_ONE);
+}
+TEST(cuda_model_glm4)
+{
+	check_logits("glm4", AT_ONCE, ONE_BY_ONE);
+}
+TEST(cuda_model_exaone4)
+{
+	check_logits("exaone4", AT_ONCE, ONE_BY_ONE);
+}
+TEST(cuda_model_ernie4_5)
+{
+	check_logits("ernie4_5", AT_ONCE, ONE_BY_ONE);
+}
+TEST(cuda_model_seed_oss)
+{
+	check_logits("seed_oss", AT_ONCE, ONE_BY_ONE);
+}
+TEST(cuda_model_granitehybrid_groups)
+{
+	check_logits("granitehybrid-groups", AT_ONCE, ONE_BY_ONE);
+}
+TEST(cuda_model_qwen3moe)
+{
+	check_logits("qwen3moe", AT_ONCE, ONE_BY_ONE);
+}
 
 /* ---- the CPU and the device, side by side ---- */
 
 /* Read the model's own text and answer greedily; the logits after it. */
 enum { STEPS = 12 };
-struct answer { int32_t id[STEPS]; int n; float *logits; };
+struct answer {
+	int32_t id[STEPS];
+	int n;
+	float *logits;
+};
 
 static void answer(struct timeline *t, struct engine *e, const int32_t *id, size_t n, struct answer *a)
 {
@@ -189,7 +326,8 @@ static void answer(struct timeline *t, struct engine *e, const int32_t *id, size
 	}
 }
 
-static void same_answers(const char *what, const struct answer *a, const struct answer *b, int32_t n_vocab, double limit)
+static void same_answers(const char *what, const struct answer *a, const struct answer *b, int32_t n_vocab,
+                         double limit)
 {
 	double nmse = test_nmse(b->logits, a->logits, (size_t)n_vocab);
 
@@ -210,13 +348,15 @@ static void fill(int32_t *id, size_t n, int32_t n_vocab)
 	}
 }
 
+/* clang-format off */
 static const char *const policies[] = {
 	"full", "sink:size=24,sinks=2,stride=8", "cascade:size=32,n=4,sinks=2,stride=8", "sift:k=16", "sift:k=16,bits=4", "sift:k=16,bits=8",
 	"refresh:k=16,qc=3", "refresh:k=16,qc=3,scan=kv", "recycled:k=16,stride=4", "streaming++:size=16,stride=8", "h2o:k=16", "h2o+:k=16",
 	"snapkv:k=16,window=1", "quest:k=32", "auto", "auto:prefix=full", "predict:k=32,block=4,first=4,last=8,dense=1,by=mixed",
 	"predict:k=24,block=4,first=4,last=8,dense=0,rows=16",
 };
-enum { POLICIES = sizeof policies / sizeof policies[0], READ = 110 };   /* seven pages: quest leaves one out */
+/* clang-format on */
+enum { POLICIES = sizeof policies / sizeof policies[0], READ = 110 }; /* seven pages: quest leaves one out */
 
 static void policies_run(const char *model)
 {
@@ -243,8 +383,14 @@ static void policies_run(const char *model)
 	engine_close(cuda);
 }
 
-TEST(cuda_policies_run_as_on_the_cpu) { policies_run("llama-llama3"); }
-TEST(cuda_policies_run_where_layers_differ) { policies_run("gemma4"); }
+TEST(cuda_policies_run_as_on_the_cpu)
+{
+	policies_run("llama-llama3");
+}
+TEST(cuda_policies_run_where_layers_differ)
+{
+	policies_run("gemma4");
+}
 
 TEST(cuda_cache_types)
 {
@@ -254,7 +400,8 @@ TEST(cuda_cache_types)
 
 	fill(id, 40, n_vocab);
 	for (int i = 0; i < 3; i++) {
-		struct timeline *tc = timeline_on(cpu, "full", type[i], 64), *td = timeline_on(cuda, "full", type[i], 64);
+		struct timeline *tc = timeline_on(cpu, "full", type[i], 64),
+				*td = timeline_on(cuda, "full", type[i], 64);
 		struct answer a, b;
 		double nmse;
 
@@ -275,7 +422,11 @@ TEST(cuda_cache_types)
 /* ---- nothing is asked in the middle of a step ---- */
 
 /* A backend's table, watched: whoever reads between two layers waits for the device there. */
-static struct { const struct backend_ops *ops; struct backend_ops mine; int asked, between, layers, lists; } watch;
+static struct {
+	const struct backend_ops *ops;
+	struct backend_ops mine;
+	int asked, between, layers, lists;
+} watch;
 
 static void watch_read(struct backend *be, const struct tensor *t, size_t off, void *dst, size_t n)
 {
@@ -322,7 +473,7 @@ static int layers_asked(struct engine *e, const char *kv, int *lists)
 	greedy.temperature = 0;
 	fill(id, TEXT, N_VOCAB);
 	CHECK_MSG(timeline_sync(t, id, TEXT, NULL, NULL, &err) >= 0, "%s", err.msg);
-	CHECK_MSG(!timeline_pin(t, TEXT, &err), "%s", err.msg);     /* auto selects among what is pinned */
+	CHECK_MSG(!timeline_pin(t, TEXT, &err), "%s", err.msg); /* auto selects among what is pinned */
 	watch_begin(e->be);
 	/* The first token comes of what was read. */
 	for (int i = 0; i < 1 + MORE; i++) {
@@ -340,7 +491,9 @@ static int layers_asked(struct engine *e, const char *kv, int *lists)
 
 TEST(cuda_layers_ask_nothing)
 {
-	/* Lists that a token reads, as many as there are layers but two under raw bounds and h2o+; -1 = not the same each time. */
+	/* Lists that a token reads, as many as there are layers but two under raw bounds and h2o+; -1 = not the same
+	 * each time. */
+	/* clang-format off */
 	static const struct { const char *kv; int lists; } want[] = {
 		{ "full", 0 }, { "sift:k=16", LAYERS }, { "refresh:k=16,qc=3", -1 }, { "refresh:k=16,qc=3,scan=kv", -1 },
 		{ "recycled:k=16,stride=4", -1 }, { "streaming++:size=16,stride=8", 0 }, { "quest:k=32", LAYERS },
@@ -349,6 +502,7 @@ TEST(cuda_layers_ask_nothing)
 		{ "cascade:size=32,n=4,sinks=2,stride=8", 0 }, { "auto:k=16,sample=8", LAYERS },
 		{ "predict:k=32,block=4,first=4,last=8", LAYERS - 2 },
 	};
+	/* clang-format on */
 	struct engine *e;
 
 	test_cuda_use_plugin();
@@ -359,7 +513,8 @@ TEST(cuda_layers_ask_nothing)
 		int lists, asked = layers_asked(e, want[i].kv, &lists);
 
 		CHECK_MSG(!asked, "%s: %d layers came after an answer of the device", want[i].kv, asked);
-		CHECK_MSG(want[i].lists < 0 || lists == want[i].lists, "%s: %d lists of rows a token", want[i].kv, lists);
+		CHECK_MSG(want[i].lists < 0 || lists == want[i].lists, "%s: %d lists of rows a token", want[i].kv,
+		          lists);
 	}
 	engine_close(e);
 }
@@ -383,9 +538,12 @@ static void check_same(struct timeline *a, struct timeline *b, int32_t n_vocab, 
 	uint8_t *rows = malloc(2 * bytes + 1);
 
 	CHECK_MSG(timeline_logits(a) && timeline_logits(b) &&
-	          !memcmp(timeline_logits(a), timeline_logits(b), (size_t)n_vocab * sizeof(float)), "%s: other logits", at);
+	                  !memcmp(timeline_logits(a), timeline_logits(b), (size_t)n_vocab * sizeof(float)),
+	          "%s: other logits", at);
 	CHECK_INT(timeline_entries_ready(b), n);
-	CHECK_MSG(!timeline_entries_save(a, 0, n, 1, rows, &err) && !timeline_entries_save(b, 0, n, 1, rows + bytes, &err), "%s: %s", at, err.msg);
+	CHECK_MSG(!timeline_entries_save(a, 0, n, 1, rows, &err) &&
+	                  !timeline_entries_save(b, 0, n, 1, rows + bytes, &err),
+	          "%s: %s", at, err.msg);
 	CHECK_MSG(!memcmp(rows, rows + bytes, bytes), "%s: other KV entries", at);
 	CHECK_MSG(!timeline_head_save(a, &x, &err) && !timeline_head_save(b, &y, &err), "%s: %s", at, err.msg);
 	CHECK_MSG(x.n == y.n && !memcmp(x.p, y.p, x.n), "%s: other heads of snapshots", at);
@@ -394,14 +552,21 @@ static void check_same(struct timeline *a, struct timeline *b, int32_t n_vocab, 
 	str_free(&y);
 }
 
-/* The short form of tests/engine/t_rollback.c: n tokens are drafted, keep of them accepted.  The others leave no trace. */
+/* The short form of tests/engine/t_rollback.c: n tokens are drafted, keep of them accepted. The others leave no
+ * trace. */
 enum { DRAFT_POLICIES = 7 };
 static int drafts_leave_no_trace(struct engine *e, int32_t policies_tried)
 {
 	enum { PROMPT = 44, AFTER = 30, DRAFT = 5 };
-	/* The first cascade evicts from the prompt on and tries few tokens at once; the second evicts after the last draft. */
-	static const char *const kv[] = { "full", "sink:size=24,sinks=2,stride=8", "cascade:size=32,n=2,sinks=2,stride=16",
-		"cascade:size=72,n=2,sinks=2,stride=16", "sift:k=16", "refresh:k=16,qc=3", "h2o:k=16" };
+	/* The first cascade evicts from the prompt on and tries few tokens at once; the second evicts after the last
+	 * draft. */
+	static const char *const kv[] = { "full",
+		                          "sink:size=24,sinks=2,stride=8",
+		                          "cascade:size=32,n=2,sinks=2,stride=16",
+		                          "cascade:size=72,n=2,sinks=2,stride=16",
+		                          "sift:k=16",
+		                          "refresh:k=16,qc=3",
+		                          "h2o:k=16" };
 	static const int32_t keep[] = { 3, 0, 5, 1 };
 	int32_t id[PROMPT + AFTER];
 	int32_t n_vocab = engine_info(e)->n_vocab;
@@ -418,15 +583,17 @@ static int drafts_leave_no_trace(struct engine *e, int32_t policies_tried)
 		extend(a, id, PROMPT, 0);
 		extend(b, id, PROMPT, 0);
 		for (int round = 0; round < 4; round++) {
-			const int32_t *draft = id + DRAFT * round;   /* of the prompt, but elsewhere */
+			const int32_t *draft = id + DRAFT * round; /* of the prompt, but elsewhere */
 			const float *logits = NULL;
-			int32_t got = timeline_verify(a, draft, DRAFT, &logits, &err), n = got < keep[round] ? got : keep[round];
+			int32_t got = timeline_verify(a, draft, DRAFT, &logits, &err),
+				n = got < keep[round] ? got : keep[round];
 
 			snprintf(at, sizeof at, "%s, round %d", kv[k], round);
 			CHECK_MSG(got > 0 && got <= DRAFT, "%s: %d: %s", at, got, err.msg);
 			for (int32_t i = 0; i < n; i++) {
 				extend(b, draft + i, 1, 1);
-				CHECK_MSG(!memcmp(logits + (size_t)((i + 1) * n_vocab), timeline_logits(b), (size_t)n_vocab * sizeof *logits),
+				CHECK_MSG(!memcmp(logits + (size_t)((i + 1) * n_vocab), timeline_logits(b),
+				                  (size_t)n_vocab * sizeof *logits),
 				          "%s: logits after token %d of %d", at, i, got);
 			}
 			CHECK_MSG(!timeline_accept(a, n, &err), "%s: %s", at, err.msg);
@@ -450,7 +617,8 @@ static int drafts_leave_no_trace(struct engine *e, int32_t policies_tried)
 TEST(cuda_drafted_tokens_leave_no_trace)
 {
 	test_cuda_use_plugin();
-	test_note("%d tokens tried", drafts_leave_no_trace(tiny_open(&tiny_families[0], 1, TRAINED, 10000), DRAFT_POLICIES));
+	test_note("%d tokens tried",
+	          drafts_leave_no_trace(tiny_open(&tiny_families[0], 1, TRAINED, 10000), DRAFT_POLICIES));
 }
 
 /* Layers with heads, widths and inputs of their own, some of which borrow entries. */
@@ -494,14 +662,16 @@ static void go_on(struct timeline *t, int32_t out[STEPS])
 
 TEST(cuda_continues_where_the_cpu_was_and_back)
 {
-	static const char *const kv[] = { "full", "sift:k=16", "cascade:size=32,n=4,sinks=2,stride=8", "refresh:k=16,qc=3", "auto" };
+	static const char *const kv[] = { "full", "sift:k=16", "cascade:size=32,n=4,sinks=2,stride=8",
+		                          "refresh:k=16,qc=3", "auto" };
 	struct engine *e[2] = { open_on("cpu", "llama-llama3"), open_on("cuda", "llama-llama3") };
 	int32_t id[READ];
 
 	fill(id, READ, engine_info(e[0])->n_vocab);
 	for (size_t k = 0; k < sizeof kv / sizeof kv[0]; k++) {
 		for (int from = 0; from < 2; from++) {
-			struct timeline *a = timeline_on(e[from], kv[k], "f16", 128), *b = timeline_on(e[!from], kv[k], "f16", 128);
+			struct timeline *a = timeline_on(e[from], kv[k], "f16", 128),
+					*b = timeline_on(e[!from], kv[k], "f16", 128);
 			struct timeline *same = timeline_on(e[from], kv[k], "f16", 128);
 			int32_t here[STEPS], there[STEPS], again[STEPS];
 			struct err err = { 0 };
@@ -512,11 +682,14 @@ TEST(cuda_continues_where_the_cpu_was_and_back)
 			go_on(a, here);
 			go_on(b, there);
 			go_on(same, again);
-			CHECK_MSG(!memcmp(here, there, sizeof here), "%s from %s: other tokens", kv[k], from ? "cuda" : "cpu");
+			CHECK_MSG(!memcmp(here, there, sizeof here), "%s from %s: other tokens", kv[k],
+			          from ? "cuda" : "cpu");
 			/* On the same kind of device to the bit; 12 tokens and their logits stand for it. */
-			CHECK_MSG(!memcmp(here, again, sizeof here), "%s on %s: other tokens after coming back", kv[k], from ? "cuda" : "cpu");
+			CHECK_MSG(!memcmp(here, again, sizeof here), "%s on %s: other tokens after coming back", kv[k],
+			          from ? "cuda" : "cpu");
 			if (timeline_logits(a) && timeline_logits(same))
-				CHECK_MSG(!memcmp(timeline_logits(a), timeline_logits(same), (size_t)engine_info(e[0])->n_vocab * sizeof(float)),
+				CHECK_MSG(!memcmp(timeline_logits(a), timeline_logits(same),
+				                  (size_t)engine_info(e[0])->n_vocab * sizeof(float)),
 				          "%s on %s: other bits after coming back", kv[k], from ? "cuda" : "cpu");
 			timeline_close(a);
 			timeline_close(b);
@@ -537,14 +710,21 @@ TEST(cuda_memory_decides)
 	struct err err = { 0 };
 
 	CHECK_INT(timeline_need(e, &(struct timeline_options){ .ctx = 64, .kv = "full" }, &need, &err), 0);
-	CHECK_INT(timeline_open(&t, e, &(struct timeline_options){ .ctx = 64, .kv = "full", .kv_memory = 1 << 10 }, &err), -1);
-	CHECK_MSG(strstr(err.msg, "'full' needs all entries in the GPU's memory, and --kv-memory allows fewer") != NULL, "%s", err.msg);
+	CHECK_INT(timeline_open(&t, e, &(struct timeline_options){ .ctx = 64, .kv = "full", .kv_memory = 1 << 10 },
+	                        &err),
+	          -1);
+	CHECK_MSG(strstr(err.msg, "'full' needs all entries in the GPU's memory, and --kv-memory allows fewer") != NULL,
+	          "%s", err.msg);
 	CHECK_INT(need.device_bytes, engine_info(e)->device_total);
-	CHECK_INT(timeline_open(&t, e, &(struct timeline_options){ .ctx = 64, .kv = "full", .read_share = 0.9f }, &err), -1);
+	CHECK_INT(timeline_open(&t, e, &(struct timeline_options){ .ctx = 64, .kv = "full", .read_share = 0.9f }, &err),
+	          -1);
 	CHECK_MSG(strstr(err.msg, "a GPU reads prompts whole; use --device cpu") != NULL, "%s", err.msg);
 	CHECK(need.free_bytes <= need.device_bytes && need.scratch_bytes > 100 << 20);
-	/* Far more than there is: refused with the numbers of the device and a -c that fits, or the word that none does. */
-	CHECK_INT(timeline_open(&t, e, &(struct timeline_options){ .ctx = need.ctx_fits + (1 << 20), .kv = "full" }, &err), -1);
+	/* Far more than there is: refused with the numbers of the device and a -c that fits, or the word that none
+	 * does. */
+	CHECK_INT(timeline_open(&t, e, &(struct timeline_options){ .ctx = need.ctx_fits + (1 << 20), .kv = "full" },
+	                        &err),
+	          -1);
 	CHECK_INT(err.code, ERR_FIT);
 	CHECK_MSG(strstr(err.msg, "the GPU has") && strstr(err.msg, "fits"), "%s", err.msg);
 	timeline_close(t);

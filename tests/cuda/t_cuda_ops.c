@@ -1,8 +1,9 @@
-/* tests/cuda/t_cuda_ops.c - the CUDA backend's norms, rotations, KV entries, copies and query_drift, run on the processor
- * (tests/cuda/emulator/host.cuh) or on a device.
+/* tests/cuda/t_cuda_ops.c - the CUDA backend's norms, rotations, KV entries, copies and query_drift, run on the
+ * processor (tests/cuda/emulator/host.cuh) or on a device.
  *
- * Results are compared with a plain computation in double made here, KV entries with the reference conversion, bit by bit; then
- * what the calls of a layer promise together: joined in one launch or not, the same bits, and the same steps token after token. */
+ * Results are compared with a plain computation in double made here, KV entries with the reference conversion, bit by
+ * bit; then what the calls of a layer promise together: joined in one launch or not, the same bits, and the same steps
+ * token after token. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +13,7 @@
 #include "tests/cuda/cuda_test.h"
 #include "tests/lib/levels.h"
 
-enum { GUARDS = 3 };               /* rows behind every result */
+enum { GUARDS = 3 }; /* rows behind every result */
 #define GUARD 12345.5f
 
 static struct backend *open_cuda(void)
@@ -95,7 +96,7 @@ TEST(cuda_other_interface)
 	struct backend *be = NULL;
 	char err[160] = "";
 
-	CUDA_HOST_ONLY();   /* the door asks the plugin for its own number only */
+	CUDA_HOST_ONLY(); /* the door asks the plugin for its own number only */
 	CHECK(weir_cuda_open(&be, NULL, BACKEND_ABI + 1, err) < 0);
 	CHECK(be == NULL && strstr(err, "build both again"));
 }
@@ -103,7 +104,8 @@ TEST(cuda_other_interface)
 TEST(cuda_memory_runs_out_and_comes_back)
 {
 	struct backend *be;
-	struct tensor a = { .type = DT_F32, .rows = 1024, .cols = 1024 }, b = { .type = DT_F32, .rows = 1200, .cols = 1024 };
+	struct tensor a = { .type = DT_F32, .rows = 1024, .cols = 1024 },
+		      b = { .type = DT_F32, .rows = 1200, .cols = 1024 };
 	uint64_t available, total;
 
 	CUDA_HOST_ONLY();
@@ -143,7 +145,8 @@ TEST(cuda_more_than_there_is)
 	CHECK(be->ops->sync(be) < 0);
 	CHECK(be->ops->sync(be) == 0);
 	be->ops->memory(be, &now, &total);
-	CHECK_MSG(now + (64 << 20) > available, "%.0f MiB of %.0f are left", (double)now / (1 << 20), (double)available / (1 << 20));
+	CHECK_MSG(now + (64 << 20) > available, "%.0f MiB of %.0f are left", (double)now / (1 << 20),
+	          (double)available / (1 << 20));
 	CHECK(be->ops->alloc(be, &little) == 0);
 	for (int i = 0; i < 15; i++)
 		x[i] = (float)i;
@@ -162,7 +165,7 @@ TEST(cuda_write_and_read)
 	unsigned char *x = must_alloc(n), *y = must_alloc(n);
 
 	be->ops->read(be, &t, 0, y, n);
-	CHECK(!memcmp(x, y, n));           /* zeroed */
+	CHECK(!memcmp(x, y, n)); /* zeroed */
 	for (int i = 0; i < 200; i++) {
 		size_t off = test_rand() % n, m = test_rand() % (i % 8 ? 100 : n) % (n - off + 1);
 
@@ -202,7 +205,7 @@ TEST(cuda_large_copies)
 		for (size_t k = 0; k < n; k++)
 			x[k] = (unsigned char)(k * 2654435761u >> 13);
 		be->ops->write(be, &t, 3, x, n);
-		memset(x, 0, n);                   /* the caller's to change */
+		memset(x, 0, n); /* the caller's to change */
 		be->ops->read(be, &t, 0, y, n + 7);
 		for (size_t k = 0; k < n + 7; k++) {
 			unsigned char want = k < 3 || k >= n + 3 ? 0 : (unsigned char)((k - 3) * 2654435761u >> 13);
@@ -263,13 +266,16 @@ static void norm_double(float *out, const float *x, const float *w, int32_t n, i
 static void norm_case(struct backend *be, int32_t n, int32_t cols, int32_t group, float size, int in_place)
 {
 	size_t all = (size_t)n * (size_t)cols;
-	float *x = randoms(all, -size, size), *w = randoms((size_t)group, 0.5f, 2.0f), *want = must_alloc(all * 4), *got;
-	struct tensor tx = guarded(be, n, cols, x), tw = tensor_new(be, DT_F32, 1, group, w), to = guarded(be, n, cols, NULL);
+	float *x = randoms(all, -size, size), *w = randoms((size_t)group, 0.5f, 2.0f), *want = must_alloc(all * 4),
+	      *got;
+	struct tensor tx = guarded(be, n, cols, x), tw = tensor_new(be, DT_F32, 1, group, w),
+		      to = guarded(be, n, cols, NULL);
 
 	norm_double(want, x, w, n, cols, group, 1e-5f);
 	be->ops->rmsnorm(be, in_place ? &tx : &to, &tx, &tw, group, 1e-5f, n);
 	got = result(be, in_place ? &tx : &to, "rmsnorm");
-	CHECK_MSG(test_nmse(got, want, all) < 1e-12, "rmsnorm of %d x %d in groups of %d: %g", n, cols, group, test_nmse(got, want, all));
+	CHECK_MSG(test_nmse(got, want, all) < 1e-12, "rmsnorm of %d x %d in groups of %d: %g", n, cols, group,
+	          test_nmse(got, want, all));
 	be->ops->drop(be, &tx);
 	be->ops->drop(be, &tw);
 	be->ops->drop(be, &to);
@@ -281,9 +287,11 @@ static void norm_case(struct backend *be, int32_t n, int32_t cols, int32_t group
 
 TEST(cuda_rmsnorm)
 {
-	static const int32_t shape[][3] = { { 1, 576, 576 }, { 3, 1, 1 }, { 5, 33, 33 }, { 2, 4096, 4096 }, { 1, 20000, 20000 },
-	                                    { 1, 16388, 16388 }, { 2, 17001, 17001 }, { 7, 192, 64 }, { 3, 384, 128 }, { 2, 400, 80 },
-	                                    { 4, 21, 7 }, { 2, 2048, 1024 }, { 1, 512, 512 }, { 9, 6, 3 } };
+	static const int32_t shape[][3] = { { 1, 576, 576 },     { 3, 1, 1 },         { 5, 33, 33 },
+		                            { 2, 4096, 4096 },   { 1, 20000, 20000 }, { 1, 16388, 16388 },
+		                            { 2, 17001, 17001 }, { 7, 192, 64 },      { 3, 384, 128 },
+		                            { 2, 400, 80 },      { 4, 21, 7 },        { 2, 2048, 1024 },
+		                            { 1, 512, 512 },     { 9, 6, 3 } };
 	struct backend *be = open_cuda();
 
 	for (size_t i = 0; i < sizeof shape / sizeof shape[0]; i++)
@@ -297,14 +305,17 @@ TEST(cuda_rmsnorm)
 
 /* ---- rotations ---- */
 
-static void rope_double(float *out, const float *x, const float *table, int32_t n, int32_t cols, int32_t dim, int32_t dims, int neox)
+static void rope_double(float *out, const float *x, const float *table, int32_t n, int32_t cols, int32_t dim,
+                        int32_t dims, int neox)
 {
 	memmove(out, x, (size_t)n * (size_t)cols * sizeof *out);
 	for (int32_t i = 0; i < n; i++)
 		for (int32_t h = 0; h < cols; h += dim)
 			for (int32_t j = 0; j < dims / 2; j++) {
-				size_t at = (size_t)i * (size_t)cols + (size_t)h, p = at + (size_t)(neox ? j : 2 * j), q = p + (size_t)(neox ? dims / 2 : 1);
-				double c = table[i * dims + 2 * j], s = table[i * dims + 2 * j + 1], a = out[p], b = out[q];
+				size_t at = (size_t)i * (size_t)cols + (size_t)h, p = at + (size_t)(neox ? j : 2 * j),
+				       q = p + (size_t)(neox ? dims / 2 : 1);
+				double c = table[i * dims + 2 * j], s = table[i * dims + 2 * j + 1], a = out[p],
+				       b = out[q];
 
 				out[p] = (float)(a * c - b * s);
 				out[q] = (float)(a * s + b * c);
@@ -326,23 +337,25 @@ static float *random_table(int32_t n, int32_t dims)
 
 TEST(cuda_rope)
 {
-	static const int32_t shape[][4] = { { 1, 9, 64, 64 }, { 5, 3, 128, 128 }, { 3, 2, 80, 80 }, { 2, 5, 96, 32 }, { 7, 1, 256, 64 },
-	                                    { 2, 3, 10, 6 }, { 4, 2, 5, 2 }, { 1, 1, 2, 2 }, { 2, 2, 64, 0 }, { 1, 2, 4000, 4000 } };
+	static const int32_t shape[][4] = { { 1, 9, 64, 64 },  { 5, 3, 128, 128 },  { 3, 2, 80, 80 }, { 2, 5, 96, 32 },
+		                            { 7, 1, 256, 64 }, { 2, 3, 10, 6 },     { 4, 2, 5, 2 },   { 1, 1, 2, 2 },
+		                            { 2, 2, 64, 0 },   { 1, 2, 4000, 4000 } };
 	struct backend *be = open_cuda();
 
 	for (size_t s = 0; s < sizeof shape / sizeof shape[0]; s++)
 		for (int mode = 0; mode < 4; mode++) {
 			int32_t n = shape[s][0], dim = shape[s][2], dims = shape[s][3], cols = shape[s][1] * dim;
 			size_t all = (size_t)n * (size_t)cols;
-			float *x = randoms(all, -2, 2), *table = random_table(n, dims), *want = must_alloc(all * 4), *got;
+			float *x = randoms(all, -2, 2), *table = random_table(n, dims), *want = must_alloc(all * 4),
+			      *got;
 			struct tensor tx = guarded(be, n, cols, x), to = guarded(be, n, cols, NULL);
 			struct tensor tt = tensor_new(be, DT_F32, n, dims ? dims : 1, table);
 
 			rope_double(want, x, table, n, cols, dim, dims, mode & 1);
 			be->ops->rope(be, mode & 2 ? &tx : &to, &tx, &tt, dim, dims, mode & 1, n);
 			got = result(be, mode & 2 ? &tx : &to, "rope");
-			CHECK_MSG(test_nmse(got, want, all) < 1e-12, "rope of %d x %d heads of %d, %d turned: %g", n, cols / dim, dim, dims,
-			          test_nmse(got, want, all));
+			CHECK_MSG(test_nmse(got, want, all) < 1e-12, "rope of %d x %d heads of %d, %d turned: %g", n,
+			          cols / dim, dim, dims, test_nmse(got, want, all));
 			be->ops->drop(be, &tx);
 			be->ops->drop(be, &to);
 			be->ops->drop(be, &tt);
@@ -377,13 +390,14 @@ static void put_reference(enum dtype type, void *out, const float *x, int32_t di
 
 TEST(cuda_kv_put)
 {
-	static const int32_t shape[][5] = { { 3, 64, 20, 0, 1 }, { 2, 128, 9, 3, 6 }, { 1, 256, 4, 0, 4 }, { 5, 32, 16, 15, 1 },
-	                                    { 2, 96, 7, 2, 5 }, { 2, 7, 5, 1, 3 } };
+	static const int32_t shape[][5] = { { 3, 64, 20, 0, 1 },  { 2, 128, 9, 3, 6 }, { 1, 256, 4, 0, 4 },
+		                            { 5, 32, 16, 15, 1 }, { 2, 96, 7, 2, 5 },  { 2, 7, 5, 1, 3 } };
 	struct backend *be = open_cuda();
 
 	for (size_t s = 0; s < sizeof shape / sizeof shape[0]; s++)
 		for (int t = 0; t < 4; t++) {
-			int32_t heads = shape[s][0], dim = shape[s][1], cap = shape[s][2], row0 = shape[s][3], n = shape[s][4], cols = heads * dim;
+			int32_t heads = shape[s][0], dim = shape[s][1], cap = shape[s][2], row0 = shape[s][3],
+				n = shape[s][4], cols = heads * dim;
 			size_t row, all, bytes;
 			float *x;
 			struct tensor plane = { .type = cache_types[t], .rows = heads * cap, .cols = dim }, tx;
@@ -413,13 +427,16 @@ TEST(cuda_kv_put)
 			tx = tensor_new(be, DT_F32, n, cols, x);
 			for (int32_t i = 0; i < n; i++)
 				for (int32_t h = 0; h < heads; h++)
-					put_reference(plane.type, want + ((size_t)(h * cap + row0 + i)) * row, x + (size_t)(i * cols + h * dim), dim);
+					put_reference(plane.type, want + ((size_t)(h * cap + row0 + i)) * row,
+					              x + (size_t)(i * cols + h * dim), dim);
 			be->ops->kv_put(be, &plane, &tx, heads, row0, n);
 			be->ops->read(be, &plane, 0, got, bytes);
 			for (size_t i = 0; i < bytes; i++)
-				if (want[i] != got[i] && !(plane.type == DT_F16 && i / row % (size_t)cap == (size_t)row0 && i % row / 2 == 5)) {
-					test_fail(__FILE__, __LINE__, "%s heads of %d: byte %zu of row %zu is %02x, not %02x", dtype_info(plane.type)->name, dim,
-					          i % row, i / row, got[i], want[i]);
+				if (want[i] != got[i] && !(plane.type == DT_F16 &&
+				                           i / row % (size_t)cap == (size_t)row0 && i % row / 2 == 5)) {
+					test_fail(__FILE__, __LINE__,
+					          "%s heads of %d: byte %zu of row %zu is %02x, not %02x",
+					          dtype_info(plane.type)->name, dim, i % row, i / row, got[i], want[i]);
 					break;
 				}
 			be->ops->drop(be, &plane);
@@ -438,22 +455,35 @@ struct layer {
 	int neox, norms;
 	enum dtype type;
 };
-struct made { float *q, *k, *frame[3]; unsigned char *kp, *vp; size_t n_q, n_k, plane; };
+struct made {
+	float *q, *k, *frame[3];
+	unsigned char *kp, *vp;
+	size_t n_q, n_k, plane;
+};
 
-/* The calls between two products as the engine makes them; apart: with a wait after each, so that none can join another. */
-static struct made layer_run(const struct layer *l, const float *q, const float *k, const float *v, const float *const table[3],
-                             const float *wq, const float *wk, int apart)
+/* The calls between two products as the engine makes them; apart: with a wait after each, so that none can join
+ * another. */
+static struct made layer_run(const struct layer *l, const float *q, const float *k, const float *v,
+                             const float *const table[3], const float *wq, const float *wk, int apart)
 {
 	struct backend *be = open_cuda();
 	const struct backend_ops *op = be->ops;
-	struct tensor tq = tensor_new(be, DT_F32, l->n, l->n_head * l->dim, q), tk = tensor_new(be, DT_F32, l->n, l->n_kv * l->dim, k);
-	struct tensor tv = tensor_new(be, DT_F32, l->n, l->n_kv * l->dim, v), twq = tensor_new(be, DT_F32, 1, l->dim, wq);
-	struct tensor twk = tensor_new(be, DT_F32, 1, l->dim, wk), kp = tensor_new(be, l->type, l->n_kv * l->cap, l->dim, NULL);
+	struct tensor tq = tensor_new(be, DT_F32, l->n, l->n_head * l->dim, q),
+		      tk = tensor_new(be, DT_F32, l->n, l->n_kv * l->dim, k);
+	struct tensor tv = tensor_new(be, DT_F32, l->n, l->n_kv * l->dim, v),
+		      twq = tensor_new(be, DT_F32, 1, l->dim, wq);
+	struct tensor twk = tensor_new(be, DT_F32, 1, l->dim, wk),
+		      kp = tensor_new(be, l->type, l->n_kv * l->cap, l->dim, NULL);
 	struct tensor vp = tensor_new(be, l->type, l->n_kv * l->cap, l->dim, NULL), tt[3], tf[3];
 	struct made m = { .n_q = (size_t)(l->n * l->n_head * l->dim), .n_k = (size_t)(l->n * l->n_kv * l->dim) };
 	struct gpu_host_counts counts;
 
-#define STEP(call) do { call; if (apart) CHECK(op->sync(be) == 0); } while (0)
+#define STEP(call)                                                                                                     \
+	do {                                                                                                           \
+		call;                                                                                                  \
+		if (apart)                                                                                             \
+			CHECK(op->sync(be) == 0);                                                                      \
+	} while (0)
 	m.plane = (size_t)dtype_bytes(l->type, (uint64_t)(l->n_kv * l->cap * l->dim));
 	for (int i = 0; i < 3; i++) {
 		tt[i] = tensor_new(be, DT_F32, l->n, l->dims, table[i]);
@@ -514,8 +544,14 @@ static void made_free(struct made *m)
 TEST(cuda_joined_calls_change_no_bit)
 {
 	for (int round = 0; round < 48; round++) {
-		struct layer l = { .n_kv = 1 + round % 3, .dim = (int32_t[]){ 64, 96, 32, 128 }[round % 4], .cap = 40, .n = round % 5 ? 1 : 9,
-		                   .frames = round % 4, .neox = round % 2, .norms = round / 2 % 2, .type = cache_types[round / 4 % 4] };
+		struct layer l = { .n_kv = 1 + round % 3,
+			           .dim = (int32_t[]){ 64, 96, 32, 128 }[round % 4],
+			           .cap = 40,
+			           .n = round % 5 ? 1 : 9,
+			           .frames = round % 4,
+			           .neox = round % 2,
+			           .norms = round / 2 % 2,
+			           .type = cache_types[round / 4 % 4] };
 		struct made a, b;
 		float *q, *k, *v, *wq, *wk, *table[3], *want;
 
@@ -565,7 +601,8 @@ TEST(cuda_random_calls_in_any_order)
 	for (int round = 0; round < 60; round++) {
 		struct backend *be[2];
 		struct tensor x[2][T], plane[2][2], table[2][2], w[2];
-		float *init = randoms(N * HEADS * DIM, -1, 1), *tab = random_table(N, DIM), *ww = randoms(DIM, 0.5f, 1.5f);
+		float *init = randoms(N * HEADS * DIM, -1, 1), *tab = random_table(N, DIM),
+		      *ww = randoms(DIM, 0.5f, 1.5f);
 		float got[2][N * HEADS * DIM];
 		uint16_t cache[2][HEADS * CAP * DIM];
 
@@ -580,8 +617,10 @@ TEST(cuda_random_calls_in_any_order)
 			w[b] = tensor_new(be[b], DT_F32, 1, DIM, ww);
 		}
 		for (int step = 0; step < 24; step++) {
-			int kind = (int)(test_rand() % 8), from = (int)(test_rand() % T), to = (int)(test_rand() % 3 ? (uint64_t)from : test_rand() % T);
-			int p = (int)(test_rand() % 2), n = (int)(test_rand() % 8 ? N : 1), dims = test_rand() % 6 ? DIM : DIM / 2;
+			int kind = (int)(test_rand() % 8), from = (int)(test_rand() % T),
+			    to = (int)(test_rand() % 3 ? (uint64_t)from : test_rand() % T);
+			int p = (int)(test_rand() % 2), n = (int)(test_rand() % 8 ? N : 1),
+			    dims = test_rand() % 6 ? DIM : DIM / 2;
 			int row0 = (int)(test_rand() % (CAP - N + 1));
 
 			for (int b = 0; b < 2; b++) {
@@ -635,7 +674,8 @@ static struct gpu_host_counts same_step_values(void)
 	struct backend *be = open_cuda();
 	float *x = randoms(HEADS * DIM, -1, 1), *w = randoms(HEADS * DIM, 0.5f, 1.5f);
 	struct tensor tx = tensor_new(be, DT_F32, 1, HEADS * DIM, x), ty = tensor_new(be, DT_F32, 1, HEADS * DIM, NULL);
-	struct tensor tw = tensor_new(be, DT_F32, 1, HEADS * DIM, w), plane = tensor_new(be, DT_F32, HEADS * CAP, DIM, NULL);
+	struct tensor tw = tensor_new(be, DT_F32, 1, HEADS * DIM, w),
+		      plane = tensor_new(be, DT_F32, HEADS * CAP, DIM, NULL);
 	struct tensor table = tensor_new(be, DT_F32, 1, DIM, NULL);
 	struct gpu_host_counts counts;
 	float *got = must_alloc((size_t)HEADS * CAP * DIM * 4), want[HEADS * DIM];
@@ -655,7 +695,8 @@ static struct gpu_host_counts same_step_values(void)
 		norm_double(want, x, w, 1, HEADS * DIM, HEADS * DIM, 1e-6f);
 		rope_double(want, want, t, 1, HEADS * DIM, DIM, DIM, 1);
 		for (int h = 0; h < HEADS; h++)
-			CHECK_MSG(test_nmse(got + (h * CAP + token) * DIM, want + h * DIM, DIM) < 1e-12, "token %d", token);
+			CHECK_MSG(test_nmse(got + (h * CAP + token) * DIM, want + h * DIM, DIM) < 1e-12, "token %d",
+			          token);
 		free(t);
 	}
 	gpu_host_stats(&counts);
@@ -700,9 +741,12 @@ TEST(cuda_query_drift)
 	for (int s = 0; s < 5; s++)
 		for (int kind = 0; kind < 6; kind++) {
 			int32_t heads = shape[s][0], dim = shape[s][1];
-			float *q = randoms((size_t)(2 * heads * dim), -1, 1), *then = randoms((size_t)(ROWS * dim), -1, 1), now[ROWS][600], cosine[8];
-			struct tensor tq = tensor_new(be, DT_F32, 2, heads * dim, q), tt = tensor_new(be, DT_F32, ROWS, dim, NULL);
-			struct tensor tn = tensor_new(be, DT_F32, ROWS, dim, NULL), tf = tensor_new(be, DT_I32, 1, 8, NULL);
+			float *q = randoms((size_t)(2 * heads * dim), -1, 1),
+			      *then = randoms((size_t)(ROWS * dim), -1, 1), now[ROWS][600], cosine[8];
+			struct tensor tq = tensor_new(be, DT_F32, 2, heads * dim, q),
+				      tt = tensor_new(be, DT_F32, ROWS, dim, NULL);
+			struct tensor tn = tensor_new(be, DT_F32, ROWS, dim, NULL),
+				      tf = tensor_new(be, DT_I32, 1, 8, NULL);
 			struct tensor tc = tensor_new(be, DT_F32, 1, 8, NULL);
 			double ab = 0, aa = 0, bb = 0, want;
 			int32_t flag[8];
@@ -714,7 +758,10 @@ TEST(cuda_query_drift)
 					mean += (double)q[(heads + h) * dim + d];
 				mean = (float)(mean / heads);
 				/* Almost the same, the opposite, nothing, no number. */
-				then[2 * dim + d] = kind == 1 ? (float)mean * 3 : kind == 2 ? (float)-mean : kind == 3 ? 0 : then[2 * dim + d];
+				then[2 * dim + d] = kind == 1   ? (float)mean * 3
+				                    : kind == 2 ? (float)-mean
+				                    : kind == 3 ? 0
+				                                : then[2 * dim + d];
 				if (kind == 4 && d == 1)
 					then[2 * dim + d] = NAN;
 				ab += mean * then[2 * dim + d];
@@ -723,9 +770,17 @@ TEST(cuda_query_drift)
 			}
 			want = aa > 0 && bb > 0 ? ab / sqrt(aa * bb) : 0;
 			be->ops->write(be, &tt, 0, then, (size_t)(ROWS * dim) * 4);
-			be->ops->query_drift(be, &(struct query_drift_args){ .now = &tn, .q = &tq, .q_row = 1, .row = 2, .n_head = heads, .head_dim = dim,
-			                                             .flag = kind == 5 ? NULL : &tf, .cosine = &tc, .col = COL, .then = &tt,
-			                                             .least = want + (s % 2 ? 1e-6 : -1e-6) });
+			be->ops->query_drift(be, &(struct query_drift_args){ .now = &tn,
+			                                                     .q = &tq,
+			                                                     .q_row = 1,
+			                                                     .row = 2,
+			                                                     .n_head = heads,
+			                                                     .head_dim = dim,
+			                                                     .flag = kind == 5 ? NULL : &tf,
+			                                                     .cosine = &tc,
+			                                                     .col = COL,
+			                                                     .then = &tt,
+			                                                     .least = want + (s % 2 ? 1e-6 : -1e-6) });
 			be->ops->read(be, &tn, 0, now, (size_t)(ROWS * dim) * 4);
 			be->ops->read(be, &tf, 0, flag, sizeof flag);
 			be->ops->read(be, &tc, 0, cosine, sizeof cosine);
@@ -738,7 +793,8 @@ TEST(cuda_query_drift)
 				CHECK(((float *)now)[2 * dim + d] == (float)(mean / heads));
 			}
 			if (kind != 5)
-				CHECK_MSG(fabs(cosine[COL] - want) < 1e-6, "%d heads of %d, %d: cosine %g, not %g", heads, dim, kind, cosine[COL], want);
+				CHECK_MSG(fabs(cosine[COL] - want) < 1e-6, "%d heads of %d, %d: cosine %g, not %g",
+				          heads, dim, kind, cosine[COL], want);
 			CHECK_INT(flag[COL], kind == 5 ? 0 : kind == 4 && want != 0 ? flag[COL] : s % 2);
 			for (int i = 0; i < 8; i++)
 				CHECK(i == COL || (!flag[i] && cosine[i] == 0));
@@ -787,7 +843,8 @@ TEST(cuda_axpby)
 
 	for (int round = 0; round < 10; round++) {
 		int32_t n = 1 + (int32_t)(test_rand() % 5), cols = 1 + (int32_t)(test_rand() % 700), all = n * cols;
-		float a = 0.1f + (float)round, b = round % 3 ? 0.75f : 0, *x = randoms((size_t)all, -1, 1), *y = randoms((size_t)all, -1, 1), *got;
+		float a = 0.1f + (float)round, b = round % 3 ? 0.75f : 0, *x = randoms((size_t)all, -1, 1),
+		      *y = randoms((size_t)all, -1, 1), *got;
 		struct tensor tx = tensor_new(be, DT_F32, n, cols, x), ty = guarded(be, n, cols, y);
 		int same = round == 4;
 
@@ -812,7 +869,8 @@ TEST(cuda_columns)
 	struct backend *be = open_cuda();
 
 	for (int round = 0; round < 12; round++) {
-		int32_t rows = 1 + (int32_t)(test_rand() % 70), cols = 1 + (int32_t)(test_rand() % 300), wide = rows + round % 3;
+		int32_t rows = 1 + (int32_t)(test_rand() % 70), cols = 1 + (int32_t)(test_rand() % 300),
+			wide = rows + round % 3;
 		int32_t n = round ? 1 + (int32_t)(test_rand() % 200) : 1, col[200], sent[200];
 		float *x = randoms((size_t)(rows * cols), -1, 1), *got;
 		struct tensor a = tensor_new(be, DT_F32, rows, cols, x), b = guarded(be, n, wide, NULL);
@@ -820,7 +878,7 @@ TEST(cuda_columns)
 		for (int32_t i = 0; i < n; i++)
 			col[i] = sent[i] = (int32_t)(test_rand() % (uint64_t)cols);
 		be->ops->columns(be, &b, &a, sent, n);
-		memset(sent, 0x7f, sizeof sent);     /* they were taken along */
+		memset(sent, 0x7f, sizeof sent); /* they were taken along */
 		got = result(be, &b, "columns");
 		for (int32_t i = 0; i < n * wide; i++)
 			CHECK(got[i] == (i % wide < rows ? x[i % wide * cols + col[i / wide]] : GUARD));
@@ -840,12 +898,14 @@ TEST(cuda_short_convolution)
 
 	for (size_t k = 0; k < sizeof size / sizeof size[0]; k++) {
 		int32_t n = size[k][0], cols = size[k][1], taps = size[k][2], first = n / 2, cut[3] = { 0, first, n };
-		float *in = randoms((size_t)n * 3 * (size_t)cols, -1, 1), *w = randoms((size_t)cols * (size_t)taps, -1, 1);
+		float *in = randoms((size_t)n * 3 * (size_t)cols, -1, 1),
+		      *w = randoms((size_t)cols * (size_t)taps, -1, 1);
 		float *before = randoms((size_t)(taps - 1) * (size_t)cols, -1, 1), *got[2];
 		struct tensor tw = tensor_new(be, DT_F32, cols, taps, w);
 
 		for (int parts = 0; parts < 2; parts++) {
-			struct tensor state[2] = { tensor_new(be, DT_F32, taps - 1, cols, before), tensor_new(be, DT_F32, taps - 1, cols, before) };
+			struct tensor state[2] = { tensor_new(be, DT_F32, taps - 1, cols, before),
+				                   tensor_new(be, DT_F32, taps - 1, cols, before) };
 			int now = 0;
 
 			got[parts] = must_alloc(4 * (size_t)n * (size_t)cols + 4);
@@ -857,9 +917,17 @@ TEST(cuda_short_convolution)
 					continue;
 				x = tensor_new(be, DT_F32, m, 3 * cols, in + (size_t)from * 3 * (size_t)cols);
 				out = tensor_new(be, DT_F32, m, cols, NULL);
-				be->ops->short_conv(be, &(struct short_conv){ .out = &out, .in = &x, .w = &tw, .state = &state[now], .next = &state[!now], .taps = taps }, m);
+				be->ops->short_conv(be,
+				                    &(struct short_conv){ .out = &out,
+				                                          .in = &x,
+				                                          .w = &tw,
+				                                          .state = &state[now],
+				                                          .next = &state[!now],
+				                                          .taps = taps },
+				                    m);
 				now = !now;
-				be->ops->read(be, &out, 0, got[parts] + (size_t)from * (size_t)cols, 4 * (size_t)m * (size_t)cols);
+				be->ops->read(be, &out, 0, got[parts] + (size_t)from * (size_t)cols,
+				              4 * (size_t)m * (size_t)cols);
 				be->ops->drop(be, &x);
 				be->ops->drop(be, &out);
 			}
@@ -874,10 +942,13 @@ TEST(cuda_short_convolution)
 				for (int32_t t = 0; t < taps; t++) {
 					int32_t at = i - taps + 1 + t;
 
-					sum += (double)w[c * taps + t] * (at < 0 ? (double)before[(taps - 1 + at) * cols + c] :
-					                                   (double)in[3 * at * cols + c] * (double)in[(3 * at + 2) * cols + c]);
+					sum += (double)w[c * taps + t] *
+					       (at < 0 ? (double)before[(taps - 1 + at) * cols + c]
+					               : (double)in[3 * at * cols + c] *
+					                         (double)in[(3 * at + 2) * cols + c]);
 				}
-				CHECK(fabs((double)got[0][i * cols + c] - sum * (double)in[(3 * i + 1) * cols + c]) < 1e-5 * taps);
+				CHECK(fabs((double)got[0][i * cols + c] - sum * (double)in[(3 * i + 1) * cols + c]) <
+				      1e-5 * taps);
 			}
 		be->ops->drop(be, &tw);
 		for (int p = 0; p < 2; p++)
@@ -886,20 +957,39 @@ TEST(cuda_short_convolution)
 		free(w);
 		free(before);
 	}
-	be->ops->short_conv(be, &(struct short_conv){ .out = &(struct tensor){ .cols = 1 }, .in = &(struct tensor){ .cols = 3 }, .w = &(struct tensor){ .rows = 1 },
-	                                              .state = &(struct tensor){ .rows = 1 }, .next = &(struct tensor){ .rows = 1 }, .taps = 2 }, 1);
+	be->ops->short_conv(be,
+	                    &(struct short_conv){ .out = &(struct tensor){ .cols = 1 },
+	                                          .in = &(struct tensor){ .cols = 3 },
+	                                          .w = &(struct tensor){ .rows = 1 },
+	                                          .state = &(struct tensor){ .rows = 1 },
+	                                          .next = &(struct tensor){ .rows = 1 },
+	                                          .taps = 2 },
+	                    1);
 	CHECK(be->ops->sync(be) < 0 && strstr(be->err, "short_conv of 1 tokens got operands of the wrong shape"));
 	finish(be);
 }
 
-/* The delta rule, state spaces, ungated convolutions and gates of a backend, in two calls: all results one after the other, in out. */
-enum { TOKENS = 7, HEADS = 6, KEYS = 2, KEY_DIM = 37, DIM = 45, WIDTH = HEADS * DIM, QKV = 2 * KEYS * KEY_DIM + WIDTH, STATE = HEADS * KEY_DIM * DIM };
-struct recurrent_data { float *qkv, *alpha, *beta, *decay, *dt, *state, *w, *bias, *conv; };
+/* The delta rule, state spaces, ungated convolutions and gates of a backend, in two calls: all results one after the
+ * other, in out. */
+enum {
+	TOKENS = 7,
+	HEADS = 6,
+	KEYS = 2,
+	KEY_DIM = 37,
+	DIM = 45,
+	WIDTH = HEADS * DIM,
+	QKV = 2 * KEYS * KEY_DIM + WIDTH,
+	STATE = HEADS * KEY_DIM * DIM
+};
+struct recurrent_data {
+	float *qkv, *alpha, *beta, *decay, *dt, *state, *w, *bias, *conv;
+};
 
 static void recurrent_of(struct backend *be, const struct recurrent_data *d, int32_t first, float *out)
 {
 	struct tensor decay = tensor_new(be, DT_F32, 1, HEADS, d->decay), dt = tensor_new(be, DT_F32, 1, HEADS, d->dt);
-	struct tensor w = tensor_new(be, DT_F32, QKV, 4, d->w), bias = tensor_new(be, DT_F32, 1, QKV, d->bias), delta[2], space[2], conv[2];
+	struct tensor w = tensor_new(be, DT_F32, QKV, 4, d->w), bias = tensor_new(be, DT_F32, 1, QKV, d->bias),
+		      delta[2], space[2], conv[2];
 
 	for (int i = 0; i < 2; i++) {
 		delta[i] = tensor_new(be, DT_F32, HEADS * KEY_DIM, DIM, d->state);
@@ -912,15 +1002,51 @@ static void recurrent_of(struct backend *be, const struct recurrent_data *d, int
 
 		if (!n)
 			continue;
-		struct tensor qkv = tensor_new(be, DT_F32, n, QKV, d->qkv + at * QKV), alpha = tensor_new(be, DT_F32, n, HEADS, d->alpha + at * HEADS);
-		struct tensor beta = tensor_new(be, DT_F32, n, HEADS, d->beta + at * HEADS), ruled = tensor_new(be, DT_F32, n, WIDTH, NULL);
-		struct tensor spaced = tensor_new(be, DT_F32, n, WIDTH, NULL), mixed = tensor_new(be, DT_F32, n, QKV, NULL), x = tensor_new(be, DT_F32, n, WIDTH, NULL);
+		struct tensor qkv = tensor_new(be, DT_F32, n, QKV, d->qkv + at * QKV),
+			      alpha = tensor_new(be, DT_F32, n, HEADS, d->alpha + at * HEADS);
+		struct tensor beta = tensor_new(be, DT_F32, n, HEADS, d->beta + at * HEADS),
+			      ruled = tensor_new(be, DT_F32, n, WIDTH, NULL);
+		struct tensor spaced = tensor_new(be, DT_F32, n, WIDTH, NULL),
+			      mixed = tensor_new(be, DT_F32, n, QKV, NULL), x = tensor_new(be, DT_F32, n, WIDTH, NULL);
 
-		be->ops->delta_rule(be, &(struct delta_rule){ .out = &ruled, .qkv = &qkv, .alpha = &alpha, .beta = &beta, .decay = &decay, .dt = &dt,
-			.state = &delta[now], .next = &delta[!now], .n_key_head = KEYS, .n_value_head = HEADS, .key_dim = KEY_DIM, .value_dim = DIM, .grouped = first % 2 }, n);
-		be->ops->state_space(be, &(struct state_space){ .out = &spaced, .xbc = &qkv, .step = &alpha, .decay = &decay, .bias = &dt, .skip = &decay,
-			.state = &space[now], .next = &space[!now], .n_head = HEADS, .n_group = KEYS, .state_dim = KEY_DIM, .head_dim = DIM }, n);
-		be->ops->short_conv(be, &(struct short_conv){ .out = &mixed, .in = &qkv, .w = &w, .bias = &bias, .state = &conv[now], .next = &conv[!now], .taps = 4 }, n);
+		be->ops->delta_rule(be,
+		                    &(struct delta_rule){ .out = &ruled,
+		                                          .qkv = &qkv,
+		                                          .alpha = &alpha,
+		                                          .beta = &beta,
+		                                          .decay = &decay,
+		                                          .dt = &dt,
+		                                          .state = &delta[now],
+		                                          .next = &delta[!now],
+		                                          .n_key_head = KEYS,
+		                                          .n_value_head = HEADS,
+		                                          .key_dim = KEY_DIM,
+		                                          .value_dim = DIM,
+		                                          .grouped = first % 2 },
+		                    n);
+		be->ops->state_space(be,
+		                     &(struct state_space){ .out = &spaced,
+		                                            .xbc = &qkv,
+		                                            .step = &alpha,
+		                                            .decay = &decay,
+		                                            .bias = &dt,
+		                                            .skip = &decay,
+		                                            .state = &space[now],
+		                                            .next = &space[!now],
+		                                            .n_head = HEADS,
+		                                            .n_group = KEYS,
+		                                            .state_dim = KEY_DIM,
+		                                            .head_dim = DIM },
+		                     n);
+		be->ops->short_conv(be,
+		                    &(struct short_conv){ .out = &mixed,
+		                                          .in = &qkv,
+		                                          .w = &w,
+		                                          .bias = &bias,
+		                                          .state = &conv[now],
+		                                          .next = &conv[!now],
+		                                          .taps = 4 },
+		                    n);
 		be->ops->copy(be, &x, 0, &ruled, 0, n);
 		be->ops->read(be, &ruled, 0, to, 4 * (size_t)(n * WIDTH));
 		be->ops->read(be, &spaced, 0, to + n * WIDTH, 4 * (size_t)(n * WIDTH));
@@ -934,15 +1060,19 @@ static void recurrent_of(struct backend *be, const struct recurrent_data *d, int
 	}
 	be->ops->read(be, &delta[1 - (first % TOKENS != 0)], 0, out + TOKENS * (3 * WIDTH + QKV), 4 * STATE);
 	for (int i = 0; i < 10; i++)
-		be->ops->drop(be, (struct tensor *[]){ &decay, &dt, &w, &bias, &delta[0], &delta[1], &space[0], &space[1], &conv[0], &conv[1] }[i]);
+		be->ops->drop(be, (struct tensor *[]){ &decay, &dt, &w, &bias, &delta[0], &delta[1], &space[0],
+		                                       &space[1], &conv[0], &conv[1] }[i]);
 	finish(be);
 }
 
 TEST(cuda_recurrent_layers)
 {
 	enum { ALL = TOKENS * (3 * WIDTH + QKV) + STATE };
-	struct recurrent_data d = { randoms(TOKENS * QKV, -1, 1), randoms(TOKENS * HEADS, -3, 3), randoms(TOKENS * HEADS, -3, 3), randoms(HEADS, -2, -0.01f),
-		randoms(HEADS, -2, 2), randoms(STATE, -1, 1), randoms(QKV * 4, -1, 1), randoms(QKV, -1, 1), randoms(3 * QKV, -1, 1) };
+	struct recurrent_data d = { randoms(TOKENS * QKV, -1, 1),   randoms(TOKENS * HEADS, -3, 3),
+		                    randoms(TOKENS * HEADS, -3, 3), randoms(HEADS, -2, -0.01f),
+		                    randoms(HEADS, -2, 2),          randoms(STATE, -1, 1),
+		                    randoms(QKV * 4, -1, 1),        randoms(QKV, -1, 1),
+		                    randoms(3 * QKV, -1, 1) };
 	float *want = must_alloc(ALL * sizeof *want), *got = must_alloc(ALL * sizeof *got);
 
 	for (int32_t first = 0; first < TOKENS; first += 3) {
@@ -952,7 +1082,8 @@ TEST(cuda_recurrent_layers)
 		CHECK_MSG(!backend_open(&cpu, "cpu", &(struct backend_options){ .threads = 1 }, err), "%s", err);
 		recurrent_of(cpu, &d, first, want);
 		recurrent_of(open_cuda(), &d, first, got);
-		CHECK_MSG(test_nmse(got, want, ALL) < 1e-11, "%d tokens first: error %.3g", (int)first, test_nmse(got, want, ALL));
+		CHECK_MSG(test_nmse(got, want, ALL) < 1e-11, "%d tokens first: error %.3g", (int)first,
+		          test_nmse(got, want, ALL));
 	}
 	for (int i = 0; i < 11; i++)
 		free((float *[]){ want, got, d.qkv, d.alpha, d.beta, d.decay, d.dt, d.state, d.w, d.bias, d.conv }[i]);
@@ -966,7 +1097,8 @@ TEST(cuda_rows_taken_and_added)
 	static const float weight[] = { 0.5f, 2, 1e8f, -1, -1e8f };
 	enum { COLS = 131 };
 	float *x = randoms(5 * COLS, -1, 1), *y = randoms(6 * COLS, -1, 1), *got;
-	struct tensor tx = tensor_new(be, DT_F32, 5, COLS, x), ty = tensor_new(be, DT_F32, 6, COLS, y), out = guarded(be, 5, COLS, NULL);
+	struct tensor tx = tensor_new(be, DT_F32, 5, COLS, x), ty = tensor_new(be, DT_F32, 6, COLS, y),
+		      out = guarded(be, 5, COLS, NULL);
 
 	be->ops->take_rows(be, &out, &tx, row, 5);
 	got = result(be, &out, "take_rows");
@@ -1074,7 +1206,7 @@ TEST(cuda_cancelled_and_failed_do_nothing)
 	be->ops->rope(be, &x, &x, &w, 64, 64, 1, 1);
 	CHECK(be->ops->sync(be) < 0);
 	gpu_host_stats(&counts);
-	CHECK_INT(counts.launches, 0);   /* a device does not tell: there it is the values */
+	CHECK_INT(counts.launches, 0); /* a device does not tell: there it is the values */
 	for (int i = 0; i < 2; i++) {
 		be->ops->read(be, i ? &w : &x, 0, got, sizeof got);
 		CHECK(!memcmp(got, ones, sizeof got));

@@ -1,4 +1,5 @@
-/* tests/cuda/t_cuda_plugin.c - finding and opening weir-cuda.so: what is said when it is missing, broken or another's, and what "auto" does.
+/* tests/cuda/t_cuda_plugin.c - finding and opening weir-cuda.so: what is said when it is missing, broken or another's,
+ * and what "auto" does.
  *
  * The plugin is the one with the processor as its device; wrong ones are made by the compiler on the spot. */
 #include <stdio.h>
@@ -32,7 +33,8 @@ static const char *library(const char *name, const char *source, const char *mor
 		SKIP("no file can be written");
 	fprintf(f, "%s\n", source);
 	fclose(f);
-	snprintf(command, sizeof command, "%s -shared -fPIC -o %s %s %s 2>/dev/null", getenv("CC") ? getenv("CC") : "cc", path, file, more);
+	snprintf(command, sizeof command, "%s -shared -fPIC -o %s %s %s 2>/dev/null",
+	         getenv("CC") ? getenv("CC") : "cc", path, file, more);
 	if (system(command))
 		SKIP("no compiler");
 	return path;
@@ -74,13 +76,13 @@ TEST(plugin_missing)
 	char err[160];
 
 	unsetenv("WEIR_CUDA");
-	CHECK_INT(backend_open(&be, "cuda", NULL, err), -1);   /* none lies beside this test */
+	CHECK_INT(backend_open(&be, "cuda", NULL, err), -1); /* none lies beside this test */
 	CHECK_MSG(strstr(err, "built without CUDA") && strstr(err, "make"), "%s", err);
-	CHECK(strlen(err) < 159);                              /* nothing cut off */
+	CHECK(strlen(err) < 159); /* nothing cut off */
 	refused("/nonexistent/weir-cuda.so", "cannot read the plugin '/nonexistent/weir-cuda.so'");
 	refused("weir-cuda-that-is-not-there.so", "cannot read the plugin");
 	setenv("WEIR_CUDA", "", 1);
-	CHECK_INT(backend_open(&be, "cuda", NULL, err), -1);   /* as if it was not set */
+	CHECK_INT(backend_open(&be, "cuda", NULL, err), -1); /* as if it was not set */
 	CHECK_MSG(strstr(err, "built without CUDA") != NULL, "%s", err);
 	unsetenv("WEIR_CUDA");
 }
@@ -91,7 +93,8 @@ TEST(plugin_broken)
 	FILE *f;
 
 	refused(library("empty", "int nothing;", ""), "no plugin of weir");
-	refused(library("unresolved", "int missing_function(void); int weir_cuda_open(void) { return missing_function(); }", ""),
+	refused(library("unresolved",
+	                "int missing_function(void); int weir_cuda_open(void) { return missing_function(); }", ""),
 	        "missing_function");
 	snprintf(path, sizeof path, "%s/text.so", dir);
 	f = fopen(path, "w");
@@ -132,7 +135,9 @@ TEST(plugin_says_why_not)
 	refused(library("refuses",
 	                "#include <stdio.h>\n"
 	                "int weir_cuda_open(void **out, const void *options, int abi, char err[160])\n"
-	                "{ (void)out, (void)options; snprintf(err, 160, \"no driver %d\", abi); return -1; }", ""), "no driver");
+	                "{ (void)out, (void)options; snprintf(err, 160, \"no driver %d\", abi); return -1; }",
+	                ""),
+	        "no driver");
 }
 
 TEST(plugin_of_another_build)
@@ -171,7 +176,8 @@ TEST(unknown_devices_are_named)
 {
 	struct engine *e = NULL;
 	struct err err = { 0 };
-	struct engine_options o = { .model_path = test_file("tests/vectors/models/llama-block32.gguf"), .device = "abacus" };
+	struct engine_options o = { .model_path = test_file("tests/vectors/models/llama-block32.gguf"),
+		                    .device = "abacus" };
 
 	CHECK_INT(engine_open(&e, &o, &err), -1);
 	CHECK_INT(err.code, ERR_USAGE);

@@ -1,7 +1,9 @@
-/* tests/cuda/t_cuda_select_ops.c - operations of selection on the CUDA backend, run on the processor (tests/cuda/emulator/host.cuh) or on a device.
+/* tests/cuda/t_cuda_select_ops.c - operations of selection on the CUDA backend, run on the processor
+ * (tests/cuda/emulator/host.cuh) or on a device.
  *
- * Key sketches, page bounds and selected slots must be those of the CPU, to the bit; scores and turned keys are compared with plain
- * double arithmetic or with the CPU within their rounding.  Everything is done twice where blocks could come in another order. */
+ * Key sketches, page bounds and selected slots must be those of the CPU, to the bit; scores and turned keys are
+ * compared with plain double arithmetic or with the CPU within their rounding. Everything is done twice where blocks
+ * could come in another order. */
 #include "tests/cuda/emulator/gpu_host.h"
 #include "tests/lib/select_ref.h"
 #include "tests/cuda/cuda_test.h"
@@ -17,7 +19,9 @@ static struct backend *open_cuda(void)
 }
 
 /* Both backends, with the same memory. */
-struct pair { struct backend *cpu, *gpu; };
+struct pair {
+	struct backend *cpu, *gpu;
+};
 
 static int pair_open(struct pair *p)
 {
@@ -43,10 +47,11 @@ static int launches(void)
 }
 
 static const struct shape more_shapes[] = {
-	{ 64, 3, 3, 1, 40 }, { 64, 3, 2, 260, 272 }, { 32, 1, 2, 17, 17 }, { 40, 2, 1, 33, 50 }, { 80, 4, 2, 525, 540 },
-	{ 128, 8, 1, 300, 300 }, { 64, 5, 2, 140, 141 }, { 96, 7, 1, 64, 64 }, { 6, 2, 2, 31, 33 }, { 1, 1, 1, 16, 16 }, { 33, 3, 1, 100, 100 },
-	{ 100, 6, 1, 130, 131 }, { 256, 4, 1, 290, 300 }, { 128, 16, 1, 150, 150 }, { 64, 9, 1, 90, 99 }, { 2, 1, 2, 3, 3 },
-	{ 64, 1, 2, 257, 300 }, { 1100, 2, 1, 20, 20 },
+	{ 64, 3, 3, 1, 40 },     { 64, 3, 2, 260, 272 },   { 32, 1, 2, 17, 17 },   { 40, 2, 1, 33, 50 },
+	{ 80, 4, 2, 525, 540 },  { 128, 8, 1, 300, 300 },  { 64, 5, 2, 140, 141 }, { 96, 7, 1, 64, 64 },
+	{ 6, 2, 2, 31, 33 },     { 1, 1, 1, 16, 16 },      { 33, 3, 1, 100, 100 }, { 100, 6, 1, 130, 131 },
+	{ 256, 4, 1, 290, 300 }, { 128, 16, 1, 150, 150 }, { 64, 9, 1, 90, 99 },   { 2, 1, 2, 3, 3 },
+	{ 64, 1, 2, 257, 300 },  { 1100, 2, 1, 20, 20 },
 };
 enum { N_MORE = sizeof more_shapes / sizeof more_shapes[0] };
 static const enum dtype kv_types[] = { DT_F16, DT_F32, DT_BF16, DT_Q8_0 };
@@ -73,7 +78,8 @@ static float *scan_twice(struct backend *be, struct scan_args a, int32_t n, int 
 			be->ops->key_scan(be, &a);
 		got[i] = unguarded(be, &out);
 	}
-	CHECK_MSG(!memcmp(got[0], got[1], (size_t)a.n_kv_head * (size_t)n * sizeof(float)), "other bits when done again");
+	CHECK_MSG(!memcmp(got[0], got[1], (size_t)a.n_kv_head * (size_t)n * sizeof(float)),
+	          "other bits when done again");
 	free(got[1]);
 	return got[0];
 }
@@ -93,21 +99,24 @@ TEST(sketches_have_the_bits_of_the_cpu)
 
 			if (!pair_open(&p))
 				return;
-			for (int32_t k = 0; k < s->n_kv * s->cap; k += 7)   /* some are flat, some large */
+			for (int32_t k = 0; k < s->n_kv * s->cap; k += 7) /* some are flat, some large */
 				for (int32_t i = 0; i < s->dim; i++)
-					x[k * s->dim + i] = k % 3 == 0 ? 0.25f : k % 3 == 1 ? 0 : x[k * s->dim + i] * 100;
+					x[k * s->dim + i] = k % 3 == 0   ? 0.25f
+					                    : k % 3 == 1 ? 0
+					                                 : x[k * s->dim + i] * 100;
 			for (int i = 0; i < 3; i++) {
 				struct backend *be = i ? p.gpu : p.cpu;
-				struct tensor plane = plane_new(be, type, s->n_kv, s->cap, s->dim, x, held), copy = sketch_new(be, &plane, s, bits, i == 1);
+				struct tensor plane = plane_new(be, type, s->n_kv, s->cap, s->dim, x, held),
+					      copy = sketch_new(be, &plane, s, bits, i == 1);
 
 				got[i] = tensor_read(be, &copy);
 				be->ops->drop(be, &plane);
 				be->ops->drop(be, &copy);
 			}
-			CHECK_MSG(sketches_equal(got[0], got[1], s->n_kv, s->cap, s->n, s->dim, bits), "dim %d, %d bits, %s: another sketch", (int)s->dim, bits,
-			          dtype_info(type)->name);
-			CHECK_MSG(sketches_equal(got[1], got[2], s->n_kv, s->cap, s->n, s->dim, bits), "dim %d, %d bits: slot by slot is another sketch",
-			          (int)s->dim, bits);
+			CHECK_MSG(sketches_equal(got[0], got[1], s->n_kv, s->cap, s->n, s->dim, bits),
+			          "dim %d, %d bits, %s: another sketch", (int)s->dim, bits, dtype_info(type)->name);
+			CHECK_MSG(sketches_equal(got[1], got[2], s->n_kv, s->cap, s->n, s->dim, bits),
+			          "dim %d, %d bits: slot by slot is another sketch", (int)s->dim, bits);
 			for (int i = 0; i < 3; i++)
 				free(got[i]);
 			free(x);
@@ -166,9 +175,11 @@ TEST(scans_of_sketches_agree_with_the_cpu_and_doubles)
 		for (int bits = 2; bits <= 8; bits *= si % 3 ? 4 : 2) {
 			const struct shape *s = &more_shapes[si];
 			int32_t n_head = s->group * s->n_kv;
-			size_t n_keys = (size_t)s->n_kv * (size_t)s->cap * (size_t)s->dim, n_out = (size_t)s->n_kv * (size_t)s->n;
+			size_t n_keys = (size_t)s->n_kv * (size_t)s->cap * (size_t)s->dim,
+			       n_out = (size_t)s->n_kv * (size_t)s->n;
 			float *x = random_keys(s->n_kv, s->cap, s->dim), *held = must_alloc(n_keys * sizeof *held);
-			float *q = random_query(n_head * s->dim, si & 1), *turned = must_alloc((size_t)n_head * (size_t)s->dim * sizeof *turned);
+			float *q = random_query(n_head * s->dim, si & 1),
+			      *turned = must_alloc((size_t)n_head * (size_t)s->dim * sizeof *turned);
 			double *want = must_alloc(n_out * sizeof *want), slack[8];
 			struct pair p;
 
@@ -185,28 +196,44 @@ TEST(scans_of_sketches_agree_with_the_cpu_and_doubles)
 				for (int i = 0; i < 2; i++) {
 					struct backend *be = i ? p.gpu : p.cpu;
 					struct tensor plane = plane_new(be, DT_F16, s->n_kv, s->cap, s->dim, x, held);
-					struct tensor copy = sketch_new(be, &plane, s, bits, 0), qt = tensor_new(be, DT_F32, 1, n_head * s->dim, q);
+					struct tensor copy = sketch_new(be, &plane, s, bits, 0),
+						      qt = tensor_new(be, DT_F32, 1, n_head * s->dim, q);
 
-					got[i] = scan_twice(be, (struct scan_args){
-						.q = &qt, .keys = &copy, .n_head = n_head, .n_kv_head = s->n_kv, .head_dim = s->dim, .cap = s->cap,
-						.n_slots = s->n, .bits = bits, .scale = 0.125f, .reduce = (enum reduce)how }, s->n, 0);
+					got[i] = scan_twice(be,
+					                    (struct scan_args){ .q = &qt,
+					                                        .keys = &copy,
+					                                        .n_head = n_head,
+					                                        .n_kv_head = s->n_kv,
+					                                        .head_dim = s->dim,
+					                                        .cap = s->cap,
+					                                        .n_slots = s->n,
+					                                        .bits = bits,
+					                                        .scale = 0.125f,
+					                                        .reduce = (enum reduce)how },
+					                    s->n, 0);
 					be->ops->drop(be, &plane);
 					be->ops->drop(be, &copy);
 					be->ops->drop(be, &qt);
 				}
 				round_keys(held, held, s->n_kv, s->cap, s->n, s->dim, bits, 0);
-				scan_plain(want, slack, held, turned, n_head, s->n_kv, s->dim, s->cap, s->n, 0.125f, (enum reduce)how,
-				           bits == 2 ? 254 : 254 * 100);
+				scan_plain(want, slack, held, turned, n_head, s->n_kv, s->dim, s->cap, s->n, 0.125f,
+				           (enum reduce)how, bits == 2 ? 254 : 254 * 100);
 				for (size_t i = 0; i < n_out; i++) {
 					size_t first = i - i % (size_t)s->n;
-					double same = (double)got[1][i] - got[0][i] - (s->group == 1 ? (double)got[1][first] - got[0][first] : 0);
+					double same = (double)got[1][i] - got[0][i] -
+					              (s->group == 1 ? (double)got[1][first] - got[0][first] : 0);
 
-					bad += !(fabs(got[1][i] - want[i]) <= 2 * slack[i / (size_t)s->n] + 1e-5 + 1e-5 * fabs(want[i]));
-					off += !(fabs(same) <= (s->group == 1 ? 1e-6 : 1.5e-3) * (1 + fabs((double)got[0][i])));
+					bad += !(fabs(got[1][i] - want[i]) <=
+					         2 * slack[i / (size_t)s->n] + 1e-5 + 1e-5 * fabs(want[i]));
+					off += !(fabs(same) <=
+					         (s->group == 1 ? 1e-6 : 1.5e-3) * (1 + fabs((double)got[0][i])));
 					worst = fmax(worst, fabs((double)got[1][i] - got[0][i]));
 				}
-				CHECK_MSG(!bad && !off, "dim %d, group %d, %d keys, %d bits, %s: %d of %zu scores are off, %d not as the CPU's", (int)s->dim,
-				          (int)s->group, (int)s->n, bits, how ? "mean" : "max", bad, n_out, off);
+				CHECK_MSG(
+					!bad && !off,
+					"dim %d, group %d, %d keys, %d bits, %s: %d of %zu scores are off, %d not as the CPU's",
+					(int)s->dim, (int)s->group, (int)s->n, bits, how ? "mean" : "max", bad, n_out,
+					off);
 				free(got[0]);
 				free(got[1]);
 			}
@@ -228,7 +255,8 @@ TEST(scans_of_planes_agree_with_doubles)
 			int32_t n_head = s->group * s->n_kv;
 			enum dtype type = type_for(si + how, s->dim);
 			size_t n_out = (size_t)s->n_kv * (size_t)s->n;
-			float *x = random_keys(s->n_kv, s->cap, s->dim), *q = random_query(n_head * s->dim, si & 1), *got;
+			float *x = random_keys(s->n_kv, s->cap, s->dim), *q = random_query(n_head * s->dim, si & 1),
+			      *got;
 			float *held = must_alloc((size_t)s->n_kv * (size_t)s->cap * (size_t)s->dim * sizeof *held);
 			double *want = must_alloc(n_out * sizeof *want), slack[8];
 			struct backend *be = open_cuda();
@@ -239,14 +267,25 @@ TEST(scans_of_planes_agree_with_doubles)
 				return;
 			plane = plane_new(be, type, s->n_kv, s->cap, s->dim, x, held);
 			qt = tensor_new(be, DT_F32, 1, n_head * s->dim, q);
-			got = scan_twice(be, (struct scan_args){ .q = &qt, .keys = &plane, .n_head = n_head, .n_kv_head = s->n_kv, .head_dim = s->dim,
-			                                         .cap = s->cap, .n_slots = s->n, .bits = 16, .scale = 0.125f,
-			                                         .reduce = (enum reduce)how }, s->n, 0);
-			scan_plain(want, slack, held, q, n_head, s->n_kv, s->dim, s->cap, s->n, 0.125f, (enum reduce)how, 1e7);
+			got = scan_twice(be,
+			                 (struct scan_args){ .q = &qt,
+			                                     .keys = &plane,
+			                                     .n_head = n_head,
+			                                     .n_kv_head = s->n_kv,
+			                                     .head_dim = s->dim,
+			                                     .cap = s->cap,
+			                                     .n_slots = s->n,
+			                                     .bits = 16,
+			                                     .scale = 0.125f,
+			                                     .reduce = (enum reduce)how },
+			                 s->n, 0);
+			scan_plain(want, slack, held, q, n_head, s->n_kv, s->dim, s->cap, s->n, 0.125f,
+			           (enum reduce)how, 1e7);
 			for (size_t i = 0; i < n_out; i++)
-				bad += !(fabs(got[i] - want[i]) <= slack[i / (size_t)s->n] + 1e-5 + 1e-6 * fabs(want[i]));
-			CHECK_MSG(!bad, "%s, dim %d, group %d, %d keys, %s: %d scores are off", dtype_info(type)->name, (int)s->dim, (int)s->group,
-			          (int)s->n, how ? "mean" : "max", bad);
+				bad += !(fabs(got[i] - want[i]) <=
+				         slack[i / (size_t)s->n] + 1e-5 + 1e-6 * fabs(want[i]));
+			CHECK_MSG(!bad, "%s, dim %d, group %d, %d keys, %s: %d scores are off", dtype_info(type)->name,
+			          (int)s->dim, (int)s->group, (int)s->n, how ? "mean" : "max", bad);
 			free(got);
 			free(x);
 			free(q);
@@ -264,10 +303,12 @@ TEST(pages_agree_with_the_cpu)
 
 	for (int si = 0; si < N_MORE; si++) {
 		const struct shape *s = &more_shapes[si];
-		int32_t size = sizes[si % 5], n_head = s->group * s->n_kv, pages = (s->n + size - 1) / size, most = (s->cap + size - 1) / size;
+		int32_t size = sizes[si % 5], n_head = s->group * s->n_kv, pages = (s->n + size - 1) / size,
+			most = (s->cap + size - 1) / size;
 		size_t n_out = (size_t)s->n_kv * (size_t)pages;
 		enum dtype type = type_for(si, s->dim);
-		float *x = random_keys(s->n_kv, s->cap, s->dim), *q = random_query(n_head * s->dim, 1), *got[2][3], *b[2];
+		float *x = random_keys(s->n_kv, s->cap, s->dim), *q = random_query(n_head * s->dim, 1), *got[2][3],
+		      *b[2];
 		float *held = must_alloc((size_t)s->n_kv * (size_t)s->cap * (size_t)s->dim * sizeof *held);
 		struct pair p;
 
@@ -276,7 +317,8 @@ TEST(pages_agree_with_the_cpu)
 		for (int i = 0; i < 2; i++) {
 			struct backend *be = i ? p.gpu : p.cpu;
 			struct tensor plane = plane_new(be, type, s->n_kv, s->cap, s->dim, x, held);
-			struct tensor bounds = tensor_new(be, DT_F32, s->n_kv * most, 2 * s->dim, NULL), qt = tensor_new(be, DT_F32, 1, n_head * s->dim, q);
+			struct tensor bounds = tensor_new(be, DT_F32, s->n_kv * most, 2 * s->dim, NULL),
+				      qt = tensor_new(be, DT_F32, 1, n_head * s->dim, q);
 
 			for (int32_t at = 0, n; at < s->n; at += n) {
 				n = i == 0 ? s->n : at % 3 ? 1 : 150;
@@ -285,20 +327,32 @@ TEST(pages_agree_with_the_cpu)
 			}
 			b[i] = tensor_read(be, &bounds);
 			for (int how = 0; how < 3; how++)
-				got[i][how] = scan_twice(be, (struct scan_args){
-					.q = &qt, .keys = &bounds, .n_head = n_head, .n_kv_head = s->n_kv, .head_dim = s->dim, .cap = s->cap, .n_slots = s->n,
-					.scale = 0.25f, .page = size, .raw = how == 2, .reduce = how == 1 ? REDUCE_MEAN : REDUCE_MAX }, pages, 1);
+				got[i][how] =
+					scan_twice(be,
+				                   (struct scan_args){ .q = &qt,
+				                                       .keys = &bounds,
+				                                       .n_head = n_head,
+				                                       .n_kv_head = s->n_kv,
+				                                       .head_dim = s->dim,
+				                                       .cap = s->cap,
+				                                       .n_slots = s->n,
+				                                       .scale = 0.25f,
+				                                       .page = size,
+				                                       .raw = how == 2,
+				                                       .reduce = how == 1 ? REDUCE_MEAN : REDUCE_MAX },
+				                   pages, 1);
 			be->ops->drop(be, &plane);
 			be->ops->drop(be, &bounds);
 			be->ops->drop(be, &qt);
 		}
-		CHECK_MSG(!memcmp(b[0], b[1], (size_t)s->n_kv * (size_t)most * 2 * (size_t)s->dim * sizeof(float)), "bounds of dim %d differ",
-		          (int)s->dim);
+		CHECK_MSG(!memcmp(b[0], b[1], (size_t)s->n_kv * (size_t)most * 2 * (size_t)s->dim * sizeof(float)),
+		          "bounds of dim %d differ", (int)s->dim);
 		for (int how = 0; how < 3; how++) {
 			int off = 0;
 
 			for (size_t i = 0; i < n_out; i++)
-				off += !(fabs((double)got[1][how][i] - got[0][how][i]) <= (how == 2 ? 2e-6 : 1.5e-3) * (1 + fabs((double)got[0][how][i])));
+				off += !(fabs((double)got[1][how][i] - got[0][how][i]) <=
+				         (how == 2 ? 2e-6 : 1.5e-3) * (1 + fabs((double)got[0][how][i])));
 			CHECK_MSG(!off, "%d page scores of dim %d are off (%d)", off, (int)s->dim, how);
 			free(got[0][how]);
 			free(got[1][how]);
@@ -322,12 +376,13 @@ TEST(pages_become_slots)
 	finish(be);
 }
 
-/* Attention over selected pages, token after token, is one step each, and always the same one: nothing is asked in between, and no
- * grid changes as the last page fills. */
+/* Attention over selected pages, token after token, is one step each, and always the same one: nothing is asked in
+ * between, and no grid changes as the last page fills. */
 TEST(pages_are_read_in_one_step)
 {
 	enum { DIM = 8, KV = 2, GROUP = 2, CAP = 600, K = 7, FIRST = 520, TOKENS = 40 };
-	float *x = random_keys(KV, CAP, DIM), *q = random_query(GROUP * KV * DIM, 0), *held = must_alloc(KV * CAP * DIM * sizeof *held);
+	float *x = random_keys(KV, CAP, DIM), *q = random_query(GROUP * KV * DIM, 0),
+	      *held = must_alloc(KV * CAP * DIM * sizeof *held);
 	float got[GROUP * KV * DIM];
 	struct backend *be;
 	struct tensor plane, bounds, qt, score, page, rows, out;
@@ -349,13 +404,37 @@ TEST(pages_are_read_in_one_step)
 		struct attn_part part = { .q = &qt, .slots = &rows, .n_slots = (K - 1) * 16 + (n - 1) % 16 + 1 };
 
 		be->ops->page_bounds(be, &bounds, &plane, KV, CAP, 16, n - 1, 1);
-		be->ops->page_scan(be, &(struct scan_args){ .out = &score, .q = &qt, .keys = &bounds, .n_head = GROUP * KV, .n_kv_head = KV,
-		                                            .head_dim = DIM, .cap = CAP, .n_slots = n, .scale = 0.25f, .page = 16 });
-		be->ops->topk(be, &(struct topk_args){ .slots = &page, .score = &score, .n_kv_head = KV, .n = (n + 15) / 16, .k = K, .pool = 1,
-		                                       .first = 1, .last = 4 });
+		be->ops->page_scan(be, &(struct scan_args){ .out = &score,
+		                                            .q = &qt,
+		                                            .keys = &bounds,
+		                                            .n_head = GROUP * KV,
+		                                            .n_kv_head = KV,
+		                                            .head_dim = DIM,
+		                                            .cap = CAP,
+		                                            .n_slots = n,
+		                                            .scale = 0.25f,
+		                                            .page = 16 });
+		be->ops->topk(be, &(struct topk_args){ .slots = &page,
+		                                       .score = &score,
+		                                       .n_kv_head = KV,
+		                                       .n = (n + 15) / 16,
+		                                       .k = K,
+		                                       .pool = 1,
+		                                       .first = 1,
+		                                       .last = 4 });
 		be->ops->page_slots(be, &rows, &page, KV, 16, part.n_slots);
-		be->ops->attn(be, &(struct attn_args){ .out = &out, .k = &plane, .v = &plane, .part = &part, .n_part = 1, .n_head = GROUP * KV,
-		                                       .n_kv_head = KV, .head_dim = DIM, .cap = CAP, .scale = 0.25f }, 1);
+		be->ops->attn(be,
+		              &(struct attn_args){ .out = &out,
+		                                   .k = &plane,
+		                                   .v = &plane,
+		                                   .part = &part,
+		                                   .n_part = 1,
+		                                   .n_head = GROUP * KV,
+		                                   .n_kv_head = KV,
+		                                   .head_dim = DIM,
+		                                   .cap = CAP,
+		                                   .scale = 0.25f },
+		              1);
 		be->ops->read(be, &out, 0, got, sizeof got);
 	}
 	gpu_host_stats(&counts);
@@ -395,7 +474,8 @@ static void k_of_n(struct backend *be, int32_t n, int32_t k, int kind, int32_t h
 {
 	static const int32_t pools[] = { 1, 7, 3, 5, 31, 9999 };
 	int32_t pool = pools[test_rand() % 6];
-	int32_t first = test_rand() % 2 ? 0 : (int32_t)(test_rand() % 9), last = test_rand() % 2 ? 0 : (int32_t)(test_rand() % 70);
+	int32_t first = test_rand() % 2 ? 0 : (int32_t)(test_rand() % 9),
+		last = test_rand() % 2 ? 0 : (int32_t)(test_rand() % 70);
 	enum topk_order order = ordered < 0 ? (enum topk_order)(test_rand() % 3) : (enum topk_order)ordered;
 	float *x = must_alloc((size_t)heads * (size_t)(n + 3) * sizeof *x);
 	int32_t *want = must_alloc((size_t)heads * (size_t)k * sizeof *want), *got;
@@ -412,11 +492,19 @@ static void k_of_n(struct backend *be, int32_t n, int32_t k, int kind, int32_t h
 	}
 	score = tensor_new(be, DT_F32, heads, n + 3, x);
 	rows = guarded(be, DT_I32, heads, k);
-	be->ops->topk(be, &(struct topk_args){ .slots = &rows, .score = &score, .n_kv_head = heads, .n = n, .k = k, .pool = pool,
-	                                       .first = first, .last = last, .order = order });
+	be->ops->topk(be, &(struct topk_args){ .slots = &rows,
+	                                       .score = &score,
+	                                       .n_kv_head = heads,
+	                                       .n = n,
+	                                       .k = k,
+	                                       .pool = pool,
+	                                       .first = first,
+	                                       .last = last,
+	                                       .order = order });
 	got = unguarded(be, &rows);
-	CHECK_MSG(!memcmp(got, want, (size_t)heads * (size_t)k * sizeof *got), "kind %d, %d of %d, pool %d, first %d, last %d, order %d", kind,
-	          (int)k, (int)n, (int)pool, (int)first, (int)last, (int)order);
+	CHECK_MSG(!memcmp(got, want, (size_t)heads * (size_t)k * sizeof *got),
+	          "kind %d, %d of %d, pool %d, first %d, last %d, order %d", kind, (int)k, (int)n, (int)pool,
+	          (int)first, (int)last, (int)order);
 	CHECK_MSG(be->ops->sync(be) == 0, "%s", be->err);
 	be->ops->drop(be, &score);
 	free(got);
@@ -453,7 +541,7 @@ TEST(a_sample_stands_for_the_rest)
 	if (!be)
 		return;
 	for (int si = 0; si < 6; si++)
-		for (int kind = si > 3 ? si % 2 : 0; kind < 8; kind += si > 3 ? 3 : 1) {
+		for (int kind = si > 3 ? si % 2 : 0; kind<8; kind += si> 3 ? 3 : 1) {
 			int32_t n = sizes[si], k = 1 + (int32_t)(test_rand() % (uint64_t)(n - 1));
 
 			sample_holds(be, "cuda", n, k, 1 + (int32_t)(test_rand() % (uint64_t)(n - k)), kind);
@@ -495,10 +583,12 @@ TEST(topk_of_many_in_order)
 
 /* ---- both at once ---- */
 
-/* What attention makes of a selection is what scan and top-k make one after the other: few slots and many, one condition or none. */
+/* What attention makes of a selection is what scan and top-k make one after the other: few slots and many, one
+ * condition or none. */
 TEST(selection_is_scan_and_topk)
 {
 	/* launches: of the selection, and of its two steps by themselves. */
+	/* clang-format off */
 	static const struct { int32_t n, pool; int bits, launches[2]; } cases[] = {
 		{ 300, 1, 2, { 2, 3 } }, { 300, 7, 4, { 2, 3 } }, { 1500, 35, 8, { 9, 9 } }, { 700, 1, 16, { 2, 3 } }, { 16500, 1, 2, { 3, 5 } },
 		{ 16500, 5, 2, { 5, 5 } }, { 40, 1, 2, { 3, 3 } } };
@@ -569,8 +659,8 @@ TEST(selection_is_scan_and_topk)
 		}
 }
 
-/* The slots a scan of a sketch leads to are the CPU's, but where the last score that is in and the first that is out are as good as
- * equal. */
+/* The slots a scan of a sketch leads to are the CPU's, but where the last score that is in and the first that is out
+ * are as good as equal. */
 TEST(slots_are_those_of_the_cpu)
 {
 	enum { DIM = 64, N = 1500, K = 128 };
@@ -645,13 +735,16 @@ static void random_moves(int32_t *m, int32_t heads, int32_t n, int32_t cap, int3
 			e[2] = (int32_t)(test_rand() % (uint64_t)(turns + 1)) - 1;
 		}
 	}
+	/* clang-format on */
 	free(to);
 }
 
 TEST(moves_are_those_of_the_cpu)
 {
-	static const struct { int32_t dim, dims, n; } cases[] = { { 64, 64, 5 }, { 40, 24, 30 }, { 128, 128, 900 }, { 32, 32, 1 }, { 80, 20, 333 },
-		{ 64, 64, 1000 }, { 1, 0, 100 }, { 96, 96, 40 } };
+	static const struct {
+		int32_t dim, dims, n;
+	} cases[] = { { 64, 64, 5 },   { 40, 24, 30 },   { 128, 128, 900 }, { 32, 32, 1 },
+		      { 80, 20, 333 }, { 64, 64, 1000 }, { 1, 0, 100 },     { 96, 96, 40 } };
 	enum { HEADS = 3, CAP = 1100, TURNS = 6 };
 	double worst = 0;
 
@@ -681,20 +774,29 @@ TEST(moves_are_those_of_the_cpu)
 			for (int values = dims == 0; values < 2; values++) {
 				for (int i = 0; i < 2; i++) {
 					struct backend *be = i ? p.gpu : p.cpu;
-					struct tensor plane = plane_new(be, kv_types[ty], HEADS, CAP, dim, x, held), move, turn;
+					struct tensor plane = plane_new(be, kv_types[ty], HEADS, CAP, dim, x, held),
+						      move, turn;
 
 					move = tensor_new(be, DT_I32, HEADS, 3 * n + 1, m);
 					turn = tensor_new(be, DT_F32, TURNS, dims ? dims : 1, table);
-					be->ops->kv_move(be, &plane, &(struct kv_moves){ .move = &move, .shift = values ? NULL : &turn, .n = n, .n_kv_head = HEADS,
-					                                                 .head_dim = dim, .dims = dims, .cap = CAP, .neox = ci % 2 });
+					be->ops->kv_move(be, &plane,
+					                 &(struct kv_moves){ .move = &move,
+					                                     .shift = values ? NULL : &turn,
+					                                     .n = n,
+					                                     .n_kv_head = HEADS,
+					                                     .head_dim = dim,
+					                                     .dims = dims,
+					                                     .cap = CAP,
+					                                     .neox = ci % 2 });
 					after[i] = tensor_read(be, &plane);
 					be->ops->drop(be, &plane);
 					be->ops->drop(be, &move);
 					be->ops->drop(be, &turn);
 				}
 				if (values) {
-					CHECK_MSG(!memcmp(after[0], after[1], bytes), "%s, dim %d, %d moves: other slots", dtype_info(kv_types[ty])->name, (int)dim,
-					          (int)n);
+					CHECK_MSG(!memcmp(after[0], after[1], bytes),
+					          "%s, dim %d, %d moves: other slots", dtype_info(kv_types[ty])->name,
+					          (int)dim, (int)n);
 				} else {
 					for (int i = 0; i < 2; i++) {
 						y[i] = must_alloc(all * sizeof *y[i]);
@@ -705,7 +807,8 @@ TEST(moves_are_those_of_the_cpu)
 						large += (double)y[0][i] * y[0][i];
 					}
 					worst = fmax(worst, err / large);
-					CHECK_MSG(err <= large * (kv_types[ty] == DT_F32 ? 1e-14 : 1e-8), "%s, dim %d, %d moves: NMSE %g", dtype_info(kv_types[ty])->name,
+					CHECK_MSG(err <= large * (kv_types[ty] == DT_F32 ? 1e-14 : 1e-8),
+					          "%s, dim %d, %d moves: NMSE %g", dtype_info(kv_types[ty])->name,
 					          (int)dim, (int)n, err / large);
 					free(y[0]);
 					free(y[1]);
@@ -722,7 +825,8 @@ TEST(moves_are_those_of_the_cpu)
 	test_note("turned keys: NMSE %.1e at most", worst);
 }
 
-/* The moves of all layers' keys and values, planned at once, are few launches, and change what they change one after the other. */
+/* The moves of all layers' keys and values, planned at once, are few launches, and change what they change one after
+ * the other. */
 TEST(moves_of_layers_join)
 {
 	enum { LAYERS = 40, HEADS = 2, CAP = 40, DIM = 16, N = 5, TURNS = 3, ALL = HEADS * CAP * DIM };
@@ -756,12 +860,20 @@ TEST(moves_of_layers_join)
 		for (int k = 0; k < 2 * LAYERS; k++) {
 			int layer = k % LAYERS, key = k < LAYERS;
 
-			be->ops->kv_move(be, &plane[i][2 * layer + !key], &(struct kv_moves){
-				.move = &move, .move_row = layer * HEADS, .shift = key && layer % 3 ? &turn : NULL, .n = N, .n_kv_head = HEADS,
-				.head_dim = DIM, .dims = DIM, .cap = CAP, .neox = 1 });
+			be->ops->kv_move(be, &plane[i][2 * layer + !key],
+			                 &(struct kv_moves){ .move = &move,
+			                                     .move_row = layer * HEADS,
+			                                     .shift = key && layer % 3 ? &turn : NULL,
+			                                     .n = N,
+			                                     .n_kv_head = HEADS,
+			                                     .head_dim = DIM,
+			                                     .dims = DIM,
+			                                     .cap = CAP,
+			                                     .neox = 1 });
 		}
-		be->ops->kv_move(be, &plane[i][2 * LAYERS - 1], &(struct kv_moves){
-			.move = &move, .n = N, .n_kv_head = HEADS, .head_dim = DIM, .cap = CAP });
+		be->ops->kv_move(be, &plane[i][2 * LAYERS - 1],
+		                 &(struct kv_moves){
+					 .move = &move, .n = N, .n_kv_head = HEADS, .head_dim = DIM, .cap = CAP });
 		be->ops->sync(be);
 		if (i && !test_cuda_is_device())
 			CHECK_INT(launches(), 3);
@@ -794,8 +906,8 @@ TEST(moves_of_layers_join)
 /* Moves that lead outside are left out; the others are done. */
 TEST(moves_stay_inside)
 {
-	static const int32_t list[] = { 0, 5, -1, -2, 1, -1, 16, 1, -1, 1, -1, -1, 1, 16, -1, 2, 6, 2, 3, 7, -3, INT32_MIN, INT32_MAX,
-	                                INT32_MAX };
+	static const int32_t list[] = { 0, 5,  -1, -2, 1, -1, 16, 1, -1, 1,         -1,        -1,
+		                        1, 16, -1, 2,  6, 2,  3,  7, -3, INT32_MIN, INT32_MAX, INT32_MAX };
 	enum { N = sizeof list / sizeof *list / 3 };
 	struct backend *be = open_cuda();
 	float x[16 * 8], turn[2 * 8] = { 0 }, *after;
@@ -808,11 +920,16 @@ TEST(moves_stay_inside)
 	plane = tensor_new(be, DT_F32, 16, 8, x);
 	move = tensor_new(be, DT_I32, 1, 3 * N, list);
 	turns = tensor_new(be, DT_F32, 2, 8, turn);
-	be->ops->kv_move(be, &plane, &(struct kv_moves){ .move = &move, .shift = &turns, .n = N, .n_kv_head = 1,
-	                                                 .head_dim = 8, .dims = 8, .cap = 16 });
+	be->ops->kv_move(
+		be, &plane,
+		&(struct kv_moves){
+			.move = &move, .shift = &turns, .n = N, .n_kv_head = 1, .head_dim = 8, .dims = 8, .cap = 16 });
 	after = tensor_read(be, &plane);
 	for (int i = 0; i < 16; i++)
-		CHECK_MSG(after[8 * i] == (i == 5 ? 0 : i == 7 ? 24 : 8 * i), "slot %d begins with %g", i, (double)after[8 * i]);
+		CHECK_MSG(after[8 * i] == (i == 5   ? 0
+		                           : i == 7 ? 24
+		                                    : 8 * i),
+		          "slot %d begins with %g", i, (double)after[8 * i]);
 	free(after);
 	be->ops->drop(be, &plane);
 	be->ops->drop(be, &move);
@@ -860,9 +977,20 @@ TEST(numbers_that_are_none)
 			qt = tensor_new(be, DT_F32, 1, 2 * DIM, q);
 			score = tensor_new(be, DT_F32, 1, N, NULL);
 			rows = tensor_new(be, DT_I32, 1, K, NULL);
-			be->ops->key_scan(be, &(struct scan_args){ .out = &score, .q = &qt, .keys = bits < 16 ? &copy : &plane, .n_head = 2,
-			                                           .n_kv_head = 1, .head_dim = DIM, .cap = N, .n_slots = N, .bits = bits, .scale = 1 });
-			be->ops->topk(be, &(struct topk_args){ .slots = &rows, .score = &score, .n_kv_head = 1, .n = N, .k = K, .pool = 1 });
+			be->ops->key_scan(be, &(struct scan_args){ .out = &score,
+			                                           .q = &qt,
+			                                           .keys = bits < 16 ? &copy : &plane,
+			                                           .n_head = 2,
+			                                           .n_kv_head = 1,
+			                                           .head_dim = DIM,
+			                                           .cap = N,
+			                                           .n_slots = N,
+			                                           .bits = bits,
+			                                           .scale = 1 });
+			be->ops->topk(
+				be,
+				&(struct topk_args){
+					.slots = &rows, .score = &score, .n_kv_head = 1, .n = N, .k = K, .pool = 1 });
 			got = tensor_read(be, &rows);
 			for (int i = 0; i < K; i++) {
 				CHECK(got[i] > last && got[i] < N && (where != 4 || got[i] == N - K + i));

@@ -1,5 +1,6 @@
-/* tests/cuda/t_cuda_sessions.c - sessions that move between the CPU and the CUDA backend (the processor's plugin, or the device:
- * cuda_test.h): saved on one, opened on the other without reading, and bit for bit where they were before. */
+/* tests/cuda/t_cuda_sessions.c - sessions that move between the CPU and the CUDA backend (the processor's plugin, or
+ * the device: cuda_test.h): saved on one, opened on the other without reading, and bit for bit where they were
+ * before. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -9,12 +10,14 @@
 #include "tests/lib/resume_help.h"
 #include "tests/lib/storedir.h"
 
-enum { READ = 600, ANSWER = 12, CTX = 1024 };   /* two chunks, and what lies behind them */
+enum { READ = 600, ANSWER = 12, CTX = 1024 }; /* two chunks, and what lies behind them */
 
 static struct engine *open_on(const char *device)
 {
 	struct engine *e = NULL;
-	struct engine_options o = { .model_path = test_file("tests/vectors/models/llama-llama3.gguf"), .device = device, .threads = 1 };
+	struct engine_options o = { .model_path = test_file("tests/vectors/models/llama-llama3.gguf"),
+		                    .device = device,
+		                    .threads = 1 };
 	struct err err = { 0 };
 
 	test_cuda_use_plugin();
@@ -47,7 +50,8 @@ static void open_again(struct place *p, struct snaps **s)
 }
 
 /* A new run on `device`; `others`: it was the other device that computed the rows. */
-static struct timeline *back_on(struct place *p, struct snaps **s, struct engine *e, const char *kv, int64_t message, const char *others)
+static struct timeline *back_on(struct place *p, struct snaps **s, struct engine *e, const char *kv, int64_t message,
+                                const char *others)
 {
 	struct timeline *t = open_timeline(e, kv);
 	struct snap_loaded got = { 0 };
@@ -60,7 +64,8 @@ static struct timeline *back_on(struct place *p, struct snaps **s, struct engine
 	CHECK_MSG(snap_load(*s, t, &f, message, NULL, &got, &err) == 1, "%s: %s%s", kv, got.why, err.msg);
 	timeline_tokens(t, &n);
 	CHECK_INT(got.tokens, n);
-	CHECK_MSG(!strncmp(got.by, others, strlen(others)) && !*others == !got.by[0], "%s: by '%s', not '%s'", kv, got.by, others);
+	CHECK_MSG(!strncmp(got.by, others, strlen(others)) && !*others == !got.by[0], "%s: by '%s', not '%s'", kv,
+	          got.by, others);
 	return t;
 }
 
@@ -92,7 +97,8 @@ static void across(struct engine *const e[2], int from, const char *kv)
 	answer(v, again, ANSWER);
 	CHECK_MSG(!memcmp(there, again, sizeof there), "%s: another answer after a break", kv);
 	if (timeline_logits(u) && timeline_logits(v))
-		CHECK_MSG(!memcmp(timeline_logits(u), timeline_logits(v), (size_t)n_vocab * sizeof(float)), "%s: other bits after a break", kv);
+		CHECK_MSG(!memcmp(timeline_logits(u), timeline_logits(v), (size_t)n_vocab * sizeof(float)),
+		          "%s: other bits after a break", kv);
 	timeline_close(v);
 	timeline_close(t);
 	/* And back; the own snapshot of the first message is still there. */
@@ -112,7 +118,8 @@ static void across(struct engine *const e[2], int from, const char *kv)
 
 TEST(cuda_sessions_move_and_come_back)
 {
-	static const char *const kv[] = { "full", "auto", "sift:k=32", "cascade:size=64,n=4,sinks=2,stride=16", "refresh:k=32,qc=3" };
+	static const char *const kv[] = { "full", "auto", "sift:k=32", "cascade:size=64,n=4,sinks=2,stride=16",
+		                          "refresh:k=32,qc=3" };
 	struct engine *e[2] = { open_on("cpu"), open_on("cuda") };
 
 	for (size_t k = 0; k < sizeof kv / sizeof kv[0]; k++)

@@ -1,4 +1,5 @@
-/* tests/engine/t_advice.c - the sampling that a model asks for: keys of its file, the advice of its family, the defaults; values that no sampler takes. */
+/* tests/engine/t_advice.c - the sampling that a model asks for: keys of its file, the advice of its family, the
+ * defaults; values that no sampler takes. */
 #include "tests/lib/test.h"
 
 #include <math.h>
@@ -16,7 +17,10 @@ static struct engine *opened(const char *rel, struct mk *m, int base)
 
 	snprintf(path, sizeof path, "/tmp/t_advice_%d.gguf", (int)getpid());
 	keyed_model(rel, m, path);
-	if (engine_open(&e, &(struct engine_options){ .model_path = path, .inspect_only = 1, .chat_template = base ? NULL : "chatml" }, &err))
+	if (engine_open(&e,
+	                &(struct engine_options){
+				.model_path = path, .inspect_only = 1, .chat_template = base ? NULL : "chatml" },
+	                &err))
 		test_fail(__FILE__, __LINE__, "%s: %s", rel, err.msg);
 	unlink(path);
 	return e;
@@ -42,8 +46,10 @@ TEST(a_family_has_its_makers_advice)
 	struct sampling_choice plain = choice(e, 0), reasons = choice(e, 1);
 
 	CHECK_STR(plain.family, "Qwen3");
-	CHECK(near(plain.s.temperature, 0.7) && plain.s.top_k == 20 && near(plain.s.top_p, 0.8) && near(plain.s.min_p, 0));
-	CHECK(near(reasons.s.temperature, 0.6) && reasons.s.top_k == 20 && near(reasons.s.top_p, 0.95) && near(reasons.s.min_p, 0));
+	CHECK(near(plain.s.temperature, 0.7) && plain.s.top_k == 20 && near(plain.s.top_p, 0.8) &&
+	      near(plain.s.min_p, 0));
+	CHECK(near(reasons.s.temperature, 0.6) && reasons.s.top_k == 20 && near(reasons.s.top_p, 0.95) &&
+	      near(reasons.s.min_p, 0));
 	for (int i = SAMPLING_TEMP; i <= SAMPLING_MIN_P; i++)
 		CHECK_INT(plain.from[i], SAMPLING_FAMILY);
 	CHECK_INT(plain.from[SAMPLING_REPEAT], SAMPLING_DEFAULT);
@@ -59,7 +65,8 @@ TEST(a_base_model_has_the_defaults)
 	struct engine *e = opened("tests/vectors/models/qwen3.gguf", &m, 1);
 	struct sampling_choice c = choice(e, 0);
 
-	CHECK(!c.family && near(c.s.temperature, (double)sampling_default.temperature) && c.s.top_k == sampling_default.top_k);
+	CHECK(!c.family && near(c.s.temperature, (double)sampling_default.temperature) &&
+	      c.s.top_k == sampling_default.top_k);
 	for (int i = 0; i < SAMPLING_SETTINGS; i++)
 		CHECK_INT(c.from[i], SAMPLING_DEFAULT);
 	engine_close(e);
@@ -68,6 +75,7 @@ TEST(a_base_model_has_the_defaults)
 /* llama is the architecture of many families: the name in the file tells them apart. */
 TEST(names_tell_families_apart)
 {
+	/* clang-format off */
 	static const struct { const char *basename, *family; double temperature; } all[] = {
 		{ "Llama-3.2", "Llama 3", 0.6 }, { "Meta-Llama-3", "Llama 3", 0.6 }, { "llama 3.1", "Llama 3", 0.6 },
 		{ "DeepSeek-R1-Distill-Llama", "DeepSeek-R1", 0.6 }, { "Mistral-Nemo", "Mistral Nemo", 0.3 },
@@ -75,6 +83,7 @@ TEST(names_tell_families_apart)
 		{ "Magistral-Small-2509", "Magistral", 0.7 }, { "Mistral-7B", NULL, 0.3 }, { "Llama-2", NULL, 0.3 }, { "", NULL, 0.3 },
 		{ "\xff\xfe LLAMA\n3", "Llama 3", 0.6 }, { "tinylla\xc3\xa1ma", NULL, 0.3 },
 	};
+	/* clang-format on */
 	char many[4000];
 
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
@@ -89,7 +98,8 @@ TEST(names_tell_families_apart)
 			CHECK_STR(c.family, all[i].family);
 		else
 			CHECK_MSG(!c.family, "%s: %s", all[i].basename, c.family);
-		CHECK_MSG(near(c.s.temperature, all[i].temperature), "%s: %g", all[i].basename, (double)c.s.temperature);
+		CHECK_MSG(near(c.s.temperature, all[i].temperature), "%s: %g", all[i].basename,
+		          (double)c.s.temperature);
 		engine_close(e);
 	}
 	/* A name as long as can be. */
@@ -118,7 +128,7 @@ TEST(keys_of_the_file_come_first)
 	mk_f32(&m, "general.sampling.penalty_repeat", 1.05f);
 	mk_key(&m, "general.sampling.penalty_last_n", GGUF_I32);
 	put_u32(&m.kv, (uint32_t)-1);
-	mk_u32(&m, "general.sampling.mirostat", 2);   /* of no sampler here */
+	mk_u32(&m, "general.sampling.mirostat", 2); /* of no sampler here */
 	e = opened("tests/vectors/models/qwen3.gguf", &m, 0);
 	c = choice(e, 1);
 	CHECK(near(c.s.temperature, 0.25) && c.from[SAMPLING_TEMP] == SAMPLING_FILE);
@@ -134,19 +144,22 @@ TEST(keys_of_the_file_come_first)
 	put_u32(&m.kv, (uint32_t)-1);
 	e = opened("tests/vectors/models/qwen3.gguf", &m, 1);
 	c = choice(e, 0);
-	CHECK(near(c.s.temperature, 1) && c.s.top_k == 0 && c.from[SAMPLING_TOP_K] == SAMPLING_FILE && c.from[SAMPLING_MIN_P] == SAMPLING_DEFAULT);
+	CHECK(near(c.s.temperature, 1) && c.s.top_k == 0 && c.from[SAMPLING_TOP_K] == SAMPLING_FILE &&
+	      c.from[SAMPLING_MIN_P] == SAMPLING_DEFAULT);
 	engine_close(e);
 }
 
 /* What no sampler can use is left out, and told; the other keys count. */
 TEST(values_out_of_range_are_not_used)
 {
+	/* clang-format off */
 	static const struct { const char *key; float value; const char *told; } bad[] = {
 		{ "general.sampling.temp", -0.1f, "'general.sampling.temp' is -0.1" }, { "general.sampling.temp", 1e30f, "is 1e+30" },
 		{ "general.sampling.temp", NAN, "nan" }, { "general.sampling.temp", INFINITY, "is inf" }, { "general.sampling.top_p", 1.5f, "a number from 0 to 1" },
 		{ "general.sampling.min_p", -1, "min_p" }, { "general.sampling.penalty_repeat", 0, "penalty_repeat" },
 		{ "general.sampling.top_k", 3e9f, "top_k" }, { "general.sampling.penalty_last_n", -7, "penalty_last_n" },
 	};
+	/* clang-format on */
 	struct mk m = { 0 };
 	struct engine *e;
 	struct sampling_choice c;
@@ -156,7 +169,8 @@ TEST(values_out_of_range_are_not_used)
 		e = opened("tests/vectors/models/qwen3.gguf", &m, 0);
 		c = choice(e, 0);
 		CHECK_MSG(strstr(engine_info(e)->sampling_note, bad[i].told), "%s", engine_info(e)->sampling_note);
-		CHECK(near(c.s.temperature, 0.7) && c.s.top_k == 20 && near(c.s.top_p, 0.8) && near(c.s.min_p, 0) && near(c.s.repeat_penalty, 1));
+		CHECK(near(c.s.temperature, 0.7) && c.s.top_k == 20 && near(c.s.top_p, 0.8) && near(c.s.min_p, 0) &&
+		      near(c.s.repeat_penalty, 1));
 		CHECK_INT(c.s.repeat_last, sampling_default.repeat_last);
 		engine_close(e);
 	}
@@ -170,7 +184,10 @@ TEST(values_out_of_range_are_not_used)
 	mk_f32(&m, "general.sampling.penalty_repeat", 1.25f);
 	e = opened("tests/vectors/models/qwen3.gguf", &m, 0);
 	c = choice(e, 0);
-	CHECK_STR(engine_info(e)->sampling_note, "the model file's 'general.sampling.temp' is of type string, and should be a number from 0 to 5; it is not used");
-	CHECK(near(c.s.temperature, 0.7) && c.s.top_k == 20 && near(c.s.top_p, 0.8) && near(c.s.min_p, 0) && near(c.s.repeat_penalty, 1.25));
+	CHECK_STR(
+		engine_info(e)->sampling_note,
+		"the model file's 'general.sampling.temp' is of type string, and should be a number from 0 to 5; it is not used");
+	CHECK(near(c.s.temperature, 0.7) && c.s.top_k == 20 && near(c.s.top_p, 0.8) && near(c.s.min_p, 0) &&
+	      near(c.s.repeat_penalty, 1.25));
 	engine_close(e);
 }

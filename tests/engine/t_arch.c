@@ -1,7 +1,8 @@
-/* tests/engine/t_arch.c - families as rows and layers as specs: what fills them, what is refused, and that each is computed.
+/* tests/engine/t_arch.c - families as rows and layers as specs: what fills them, what is refused, and that each is
+ * computed.
  *
- * Beside those of archs[], families of this file are read from tiny files by hparams_read_as().  What they compute is compared with a
- * second forward pass, in double and straight from the definitions. */
+ * Beside those of archs[], families of this file are read from tiny files by hparams_read_as(). What they compute is
+ * compared with a second forward pass, in double and straight from the definitions. */
 #include "tests/lib/test.h"
 #include "engine/policies/policy.h"
 
@@ -11,23 +12,41 @@
 #include "engine/forward/forward.h"
 #include "tests/lib/mkgguf.h"
 
-enum { LAYERS = 2, WIDTH = 32, HEADS = 4, KV_HEADS = 2, DIM = 8, FF = 24, VOCAB = 16, CTX = 128, IDS = 120, SECOND = 100 };
+enum {
+	LAYERS = 2,
+	WIDTH = 32,
+	HEADS = 4,
+	KV_HEADS = 2,
+	DIM = 8,
+	FF = 24,
+	VOCAB = 16,
+	CTX = 128,
+	IDS = 120,
+	SECOND = 100
+};
 
-#define T(name) TENSOR_BIT(TENSOR_##name)
-#define MATRICES (T(Q) | T(K) | T(V) | T(ATTN_OUT) | T(GATE) | T(UP) | T(DOWN))
-#define BEFORE   (T(ATTN_NORM) | T(FFN_NORM))
-#define AFTER    (T(ATTN_POST_NORM) | T(FFN_POST_NORM))
-#define QK_NORMS (T(Q_NORM) | T(K_NORM))
-#define ATTENTION (T(Q) | T(K) | T(V) | T(ATTN_OUT))
-#define EXPERTS  (T(ROUTER) | T(GATE_EXPS) | T(UP_EXPS) | T(DOWN_EXPS))
+#define T(name)       TENSOR_BIT(TENSOR_##name)
+#define MATRICES      (T(Q) | T(K) | T(V) | T(ATTN_OUT) | T(GATE) | T(UP) | T(DOWN))
+#define BEFORE        (T(ATTN_NORM) | T(FFN_NORM))
+#define AFTER         (T(ATTN_POST_NORM) | T(FFN_POST_NORM))
+#define QK_NORMS      (T(Q_NORM) | T(K_NORM))
+#define ATTENTION     (T(Q) | T(K) | T(V) | T(ATTN_OUT))
+#define EXPERTS       (T(ROUTER) | T(GATE_EXPS) | T(UP_EXPS) | T(DOWN_EXPS))
 #define EXPERT_BIASES (T(ROUTER_BIAS) | T(GATE_EXPS_BIAS) | T(UP_EXPS_BIAS) | T(DOWN_EXPS_BIAS))
 
 /* ---- specs without a file ---- */
 
 static struct hparams sizes(const struct arch *arch)
 {
-	struct hparams hp = { .arch = arch, .n_layer = 3, .n_embd = 64, .n_ff = 96, .n_head = 4, .n_kv_head = 2, .head_dim = 16,
-	                      .n_rope = 1, .rope = { { .dims = 16, .neox = arch->neox } } };
+	struct hparams hp = { .arch = arch,
+		              .n_layer = 3,
+		              .n_embd = 64,
+		              .n_ff = 96,
+		              .n_head = 4,
+		              .n_kv_head = 2,
+		              .head_dim = 16,
+		              .n_rope = 1,
+		              .rope = { { .dims = 16, .neox = arch->neox } } };
 
 	layer_specs_plain(&hp);
 	return hp;
@@ -61,10 +80,11 @@ TEST(plain_layers_of_the_families)
 			CHECK(s->required == a->required && s->optional == a->optional);
 			CHECK(model_rope(&hp, i) == &hp.rope[0]);
 			/* A family with experts, sinks or layers that differ says so in specs(). */
-			CHECK_MSG(!layer_spec_check(&hp, i, &err) || a->required & (T(ROUTER) | T(SINKS)) || a->differ, "%s", err.msg);
+			CHECK_MSG(!layer_spec_check(&hp, i, &err) || a->required & (T(ROUTER) | T(SINKS)) || a->differ,
+			          "%s", err.msg);
 		}
 		CHECK(hp.embd_scale == 1 && hp.logit_scale == 1);
-		layer_specs_identity(&hp, &text);   /* sessions of these families were saved without such lines */
+		layer_specs_identity(&hp, &text); /* sessions of these families were saved without such lines */
 		CHECK_INT(text.n, 0);
 		free(hp.spec);
 	}
@@ -85,29 +105,75 @@ TEST(tensors_of_the_families)
 	CHECK_INT(family("qwen3")->neox, 1);
 }
 
-static void ask_conv(struct layer_spec *s) { s->attn.kind = ATTN_CONV; }
-static void ask_no_attention(struct layer_spec *s) { s->attn.kind = ATTN_NONE; }
-static void ask_heads(struct layer_spec *s) { s->attn.n_head = 8; }
-static void ask_kv_heads(struct layer_spec *s) { s->attn.n_kv_head = 4; }
-static void ask_dim(struct layer_spec *s) { s->attn.head_dim = 32; }
-static void ask_rope(struct layer_spec *s) { s->attn.rope = 1; }
-static void ask_sinks(struct layer_spec *s) { s->attn.sinks = 1; }
-static void ask_experts(struct layer_spec *s) { s->ffn.kind = FFN_EXPERTS; }
-static void ask_borrowed(struct layer_spec *s) { s->attn.borrows = 3; }
-static void ask_other_keys(struct layer_spec *s) { s->attn.borrows = 1; s->attn.window = 5; }
-static void ask_odd_heads(struct layer_spec *s) { s->attn.window = 5; s->attn.n_kv_head = 3; }
-static void ask_fewer(struct layer_spec *s) { s->required &= ~T(GATE); }
+static void ask_conv(struct layer_spec *s)
+{
+	s->attn.kind = ATTN_CONV;
+}
+static void ask_no_attention(struct layer_spec *s)
+{
+	s->attn.kind = ATTN_NONE;
+}
+static void ask_heads(struct layer_spec *s)
+{
+	s->attn.n_head = 8;
+}
+static void ask_kv_heads(struct layer_spec *s)
+{
+	s->attn.n_kv_head = 4;
+}
+static void ask_dim(struct layer_spec *s)
+{
+	s->attn.head_dim = 32;
+}
+static void ask_rope(struct layer_spec *s)
+{
+	s->attn.rope = 1;
+}
+static void ask_sinks(struct layer_spec *s)
+{
+	s->attn.sinks = 1;
+}
+static void ask_experts(struct layer_spec *s)
+{
+	s->ffn.kind = FFN_EXPERTS;
+}
+static void ask_borrowed(struct layer_spec *s)
+{
+	s->attn.borrows = 3;
+}
+static void ask_other_keys(struct layer_spec *s)
+{
+	s->attn.borrows = 1;
+	s->attn.window = 5;
+}
+static void ask_odd_heads(struct layer_spec *s)
+{
+	s->attn.window = 5;
+	s->attn.n_kv_head = 3;
+}
+static void ask_fewer(struct layer_spec *s)
+{
+	s->required &= ~T(GATE);
+}
 
 TEST(what_no_kernel_computes_is_refused)
 {
-	static const struct { void (*ask)(struct layer_spec *); const char *what; } all[] = {
-		{ ask_conv, "attention or feed-forward without all of its tensors" }, { ask_no_attention, "no attention" },
-		{ ask_heads, "heads of its own number or size" }, { ask_kv_heads, "heads of its own number or size" },
-		{ ask_dim, "heads of its own number or size" }, { ask_rope, "a RoPE table that was not read" },
+	static const struct {
+		void (*ask)(struct layer_spec *);
+		const char *what;
+	} all[] = {
+		{ ask_conv, "attention or feed-forward without all of its tensors" },
+		{ ask_no_attention, "no attention" },
+		{ ask_heads, "heads of its own number or size" },
+		{ ask_kv_heads, "heads of its own number or size" },
+		{ ask_dim, "heads of its own number or size" },
+		{ ask_rope, "a RoPE table that was not read" },
 		{ ask_sinks, "attention or feed-forward without all of its tensors" },
 		{ ask_experts, "attention or feed-forward without all of its tensors" },
-		{ ask_borrowed, "the keys of a layer that has none like its own" }, { ask_other_keys, "the keys of a layer that has none like its own" },
-		{ ask_odd_heads, "KV heads that do not divide its heads" }, { ask_fewer, "attention or feed-forward without all of its tensors" },
+		{ ask_borrowed, "the keys of a layer that has none like its own" },
+		{ ask_other_keys, "the keys of a layer that has none like its own" },
+		{ ask_odd_heads, "KV heads that do not divide its heads" },
+		{ ask_fewer, "attention or feed-forward without all of its tensors" },
 	};
 
 	for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
@@ -122,41 +188,96 @@ TEST(what_no_kernel_computes_is_refused)
 		CHECK_INT(layer_spec_check(&hp, 2, &err), -1);
 		CHECK_INT(err.code, ERR_MODEL);
 		CHECK_STR(err.msg, want);
-		if (all[i].ask == ask_fewer) {   /* the file's tensors are in a session's identity anyway */
+		if (all[i].ask == ask_fewer) { /* the file's tensors are in a session's identity anyway */
 			free(hp.spec);
 			continue;
 		}
 		/* It would be another model in a saved session, too. */
 		layer_specs_identity(&hp, &text);
-		CHECK_MSG(text.n && !strncmp(text.p, "layer 2 ", 8) && strchr(text.p, '\n') == text.p + text.n - 1, "%s: %s", all[i].what,
-		          text.n ? text.p : "no line");
+		CHECK_MSG(text.n && !strncmp(text.p, "layer 2 ", 8) && strchr(text.p, '\n') == text.p + text.n - 1,
+		          "%s: %s", all[i].what, text.n ? text.p : "no line");
 		str_free(&text);
 		free(hp.spec);
 	}
 }
 
-static void set_scale(struct hparams *hp) { hp->spec[0].attn.scale = 0.5f; }
-static void set_residual(struct hparams *hp) { hp->spec[1].residual_scale = 0.22f; }
-static void set_width(struct hparams *hp) { hp->spec[2].ffn.width = 64; }
-static void set_norms(struct hparams *hp) { hp->spec[0].attn.qk_norm_whole = 1; }
-static void set_no_rope(struct hparams *hp) { hp->spec[1].attn.rope = ROPE_NONE; }
-static void set_window(struct hparams *hp) { hp->spec[2].attn.window = 512; }
-static void set_cap(struct hparams *hp) { hp->spec[2].attn.softcap = 50; }
-static void set_gelu(struct hparams *hp) { hp->spec[2].ffn.act = ACT_GELU; }
-static void set_clamped(struct hparams *hp) { hp->spec[2].ffn.act = ACT_SILU_CLAMPED; }
-static void set_logit_cap(struct hparams *hp) { hp->logit_softcap = 30; }
-static void set_borrowed(struct hparams *hp) { hp->spec[2].attn.borrows = 2; }
-static void set_v_norm(struct hparams *hp) { hp->spec[2].attn.v_norm = 1; }
-static void set_own_heads(struct hparams *hp) { hp->spec[1].attn.window = 9; hp->spec[1].attn.head_dim = 8; hp->spec[1].attn.n_kv_head = 4; }
-static void set_whole(struct hparams *hp) { hp->spec[2].ffn.whole = 1; }
-static void set_inputs(struct hparams *hp) { hp->n_input = 4; }
-static void set_embd(struct hparams *hp) { hp->embd_scale = 12; }
-static void set_logit(struct hparams *hp) { hp->logit_scale = 0.125f; }
+static void set_scale(struct hparams *hp)
+{
+	hp->spec[0].attn.scale = 0.5f;
+}
+static void set_residual(struct hparams *hp)
+{
+	hp->spec[1].residual_scale = 0.22f;
+}
+static void set_width(struct hparams *hp)
+{
+	hp->spec[2].ffn.width = 64;
+}
+static void set_norms(struct hparams *hp)
+{
+	hp->spec[0].attn.qk_norm_whole = 1;
+}
+static void set_no_rope(struct hparams *hp)
+{
+	hp->spec[1].attn.rope = ROPE_NONE;
+}
+static void set_window(struct hparams *hp)
+{
+	hp->spec[2].attn.window = 512;
+}
+static void set_cap(struct hparams *hp)
+{
+	hp->spec[2].attn.softcap = 50;
+}
+static void set_gelu(struct hparams *hp)
+{
+	hp->spec[2].ffn.act = ACT_GELU;
+}
+static void set_clamped(struct hparams *hp)
+{
+	hp->spec[2].ffn.act = ACT_SILU_CLAMPED;
+}
+static void set_logit_cap(struct hparams *hp)
+{
+	hp->logit_softcap = 30;
+}
+static void set_borrowed(struct hparams *hp)
+{
+	hp->spec[2].attn.borrows = 2;
+}
+static void set_v_norm(struct hparams *hp)
+{
+	hp->spec[2].attn.v_norm = 1;
+}
+static void set_own_heads(struct hparams *hp)
+{
+	hp->spec[1].attn.window = 9;
+	hp->spec[1].attn.head_dim = 8;
+	hp->spec[1].attn.n_kv_head = 4;
+}
+static void set_whole(struct hparams *hp)
+{
+	hp->spec[2].ffn.whole = 1;
+}
+static void set_inputs(struct hparams *hp)
+{
+	hp->n_input = 4;
+}
+static void set_embd(struct hparams *hp)
+{
+	hp->embd_scale = 12;
+}
+static void set_logit(struct hparams *hp)
+{
+	hp->logit_scale = 0.125f;
+}
 
 TEST(what_changes_results_is_in_the_identity)
 {
-	static void (*const set[])(struct hparams *) = { set_scale, set_residual, set_width, set_norms, set_no_rope, set_embd, set_logit,
-		set_window, set_cap, set_gelu, set_clamped, set_logit_cap, set_borrowed, set_v_norm, set_own_heads, set_whole, set_inputs };
+	static void (*const set[])(
+		struct hparams *) = { set_scale,    set_residual, set_width,     set_norms, set_no_rope, set_embd,
+		                      set_logit,    set_window,   set_cap,       set_gelu,  set_clamped, set_logit_cap,
+		                      set_borrowed, set_v_norm,   set_own_heads, set_whole, set_inputs };
 	struct str seen[17] = { { 0 } };
 
 	_Static_assert(sizeof set / sizeof set[0] == sizeof seen / sizeof seen[0], "one text for each");
@@ -179,8 +300,13 @@ TEST(what_changes_results_is_in_the_identity)
 
 TEST(what_a_backend_lacks_has_a_name)
 {
-	static const struct { void (*set)(struct hparams *); unsigned bit; const char *name; } all[] = {
-		{ set_window, LACKS_WINDOW, "sliding windows" }, { set_cap, LACKS_SOFTCAP, "soft caps on attention scores" },
+	static const struct {
+		void (*set)(struct hparams *);
+		unsigned bit;
+		const char *name;
+	} all[] = {
+		{ set_window, LACKS_WINDOW, "sliding windows" },
+		{ set_cap, LACKS_SOFTCAP, "soft caps on attention scores" },
 		{ set_clamped, LACKS_CLAMPED, "clamped SiLU activation and biases of experts" },
 	};
 
@@ -211,22 +337,25 @@ static float weight(const char *name, size_t i)
 
 struct recipe {
 	struct arch arch;
-	int whole_norms;                      /* the norms of Q and K span all heads */
-	int32_t width[LAYERS];                /* of the feed-forward; 0 = FF */
-	double key[4];                        /* what toy_keys[] are set to; 0 = the key is left out */
-	float q_times;                        /* factor on the weights of Q; 0 = 1 */
-	int rope[LAYERS];                     /* table 0; ROPE_NONE; 1: one more table, of base SECOND */
+	int whole_norms;       /* the norms of Q and K span all heads */
+	int32_t width[LAYERS]; /* of the feed-forward; 0 = FF */
+	double key[4];         /* what toy_keys[] are set to; 0 = the key is left out */
+	float q_times;         /* factor on the weights of Q; 0 = 1 */
+	int rope[LAYERS];      /* table 0; ROPE_NONE; 1: one more table, of base SECOND */
 	int32_t window[LAYERS];
-	double cap, logit_cap;                /* soft caps */
+	double cap, logit_cap; /* soft caps */
 	enum activation act;
 	int32_t n_expert, n_used;
-	int whole_softmax;                    /* over all experts, not the used ones */
-	const char *extra;                    /* one more tensor */
-	int32_t unused;                       /* layers behind the others that predict further tokens */
+	int whole_softmax; /* over all experts, not the used ones */
+	const char *extra; /* one more tensor */
+	int32_t unused;    /* layers behind the others that predict further tokens */
 };
 static const char *const toy_keys[4] = { "attention.scale", "residual_scale", "embedding_scale", "logit_scale" };
 
-static int32_t ff_of(const struct recipe *r, int32_t layer) { return r->width[layer] ? r->width[layer] : FF; }
+static int32_t ff_of(const struct recipe *r, int32_t layer)
+{
+	return r->width[layer] ? r->width[layer] : FF;
+}
 
 static void put_tensor_of(struct mk *m, const char *name, int32_t rows, int32_t cols, float times)
 {
@@ -247,7 +376,8 @@ static void put_stacked(struct mk *m, const char *name, int32_t n_expert, int32_
 
 	for (size_t i = 0; i < n; i++)
 		v[i] = weight(name, i);
-	mk_tensor(m, name, rows == 1 ? 2 : 3, rows == 1 ? (int64_t[]){ cols, n_expert } : (int64_t[]){ cols, rows, n_expert }, 0, v, n * sizeof *v);
+	mk_tensor(m, name, rows == 1 ? 2 : 3,
+	          rows == 1 ? (int64_t[]){ cols, n_expert } : (int64_t[]){ cols, rows, n_expert }, 0, v, n * sizeof *v);
 	free(v);
 }
 
@@ -271,6 +401,7 @@ static void put_fused(struct mk *m, int32_t layer, const char *name, const char 
 static void put_layer(struct mk *m, const struct recipe *r, int32_t layer)
 {
 	int32_t q = HEADS * DIM, kv = KV_HEADS * DIM, ff = ff_of(r, layer);
+	/* clang-format off */
 	const struct { enum layer_tensor t; const char *name; int32_t rows, cols; } all[] = {
 		{ TENSOR_ATTN_NORM, "attn_norm.weight", 1, WIDTH }, { TENSOR_Q, "attn_q.weight", q, WIDTH }, { TENSOR_K, "attn_k.weight", kv, WIDTH },
 		{ TENSOR_V, "attn_v.weight", kv, WIDTH }, { TENSOR_Q_BIAS, "attn_q.bias", 1, q }, { TENSOR_K_BIAS, "attn_k.bias", 1, kv },
@@ -285,13 +416,18 @@ static void put_layer(struct mk *m, const struct recipe *r, int32_t layer)
 		{ TENSOR_UP_EXPS, "ffn_up_exps.weight", ff, WIDTH }, { TENSOR_UP_EXPS_BIAS, "ffn_up_exps.bias", 1, ff },
 		{ TENSOR_DOWN_EXPS, "ffn_down_exps.weight", WIDTH, ff }, { TENSOR_DOWN_EXPS_BIAS, "ffn_down_exps.bias", 1, WIDTH },
 	};
+	/* clang-format on */
 	/* Not those stored as one, and those of states and of the families that have them (t_models). */
-	_Static_assert(sizeof all / sizeof all[0] + 2 + 4 + 10 + 5 + 4 + 10 == LAYER_TENSORS, "a tensor is missing here");
+	_Static_assert(sizeof all / sizeof all[0] + 2 + 4 + 10 + 5 + 4 + 10 == LAYER_TENSORS,
+	               "a tensor is missing here");
 
 	if (r->arch.required & T(QKV))
-		put_fused(m, layer, "attn_qkv.weight", (const char *[3]){ "attn_q.weight", "attn_k.weight", "attn_v.weight" }, (int32_t[3]){ q, kv, kv });
+		put_fused(m, layer, "attn_qkv.weight",
+		          (const char *[3]){ "attn_q.weight", "attn_k.weight", "attn_v.weight" },
+		          (int32_t[3]){ q, kv, kv });
 	if (r->arch.required & T(GATE_UP))
-		put_fused(m, layer, "ffn_up.weight", (const char *[3]){ "ffn_gate.weight", "ffn_up.weight" }, (int32_t[3]){ ff, ff });
+		put_fused(m, layer, "ffn_up.weight", (const char *[3]){ "ffn_gate.weight", "ffn_up.weight" },
+		          (int32_t[3]){ ff, ff });
 	for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
 		char name[64];
 
@@ -299,7 +435,8 @@ static void put_layer(struct mk *m, const struct recipe *r, int32_t layer)
 		if (r->arch.required & TENSOR_BIT(all[i].t) && strstr(name, "_exps"))
 			put_stacked(m, name, r->n_expert, all[i].rows, all[i].cols);
 		else if (r->arch.required & TENSOR_BIT(all[i].t))
-			put_tensor_of(m, name, all[i].rows, all[i].cols, all[i].t == TENSOR_Q && r->q_times != 0 ? r->q_times : 1);
+			put_tensor_of(m, name, all[i].rows, all[i].cols,
+			              all[i].t == TENSOR_Q && r->q_times != 0 ? r->q_times : 1);
 	}
 }
 
@@ -316,10 +453,12 @@ static void put_number(struct mk *m, const struct recipe *r, const char *suffix,
 
 static void build(const struct recipe *r, struct str *out)
 {
+	/* clang-format off */
 	const struct { const char *suffix; double v; } whole[] = {
 		{ "block_count", LAYERS + r->unused }, { "nextn_predict_layers", r->unused }, { "context_length", 512 }, { "embedding_length", WIDTH }, { "feed_forward_length", FF },
 		{ "attention.head_count", HEADS }, { "attention.head_count_kv", KV_HEADS },
 	};
+	/* clang-format on */
 	struct mk m = { 0 };
 
 	for (size_t i = 0; i < sizeof whole / sizeof whole[0]; i++)
@@ -351,8 +490,8 @@ static int toy_specs(struct hparams *hp, struct key_reader *r)
 	double scale, residual, embd, logit;
 
 	if (key_real(r, "attention.scale", 1e-6, 1e3, (double)hp->spec[0].attn.scale, &scale) ||
-	    key_real(r, "residual_scale", 1e-6, 1e3, 1, &residual) || key_real(r, "embedding_scale", 1e-6, 1e3, 1, &embd) ||
-	    key_real(r, "logit_scale", 1e-6, 1e3, 1, &logit))
+	    key_real(r, "residual_scale", 1e-6, 1e3, 1, &residual) ||
+	    key_real(r, "embedding_scale", 1e-6, 1e3, 1, &embd) || key_real(r, "logit_scale", 1e-6, 1e3, 1, &logit))
 		return -1;
 	rope_freqs_add(hp, hp->rope[0].dims, SECOND);
 	hp->embd_scale = (float)embd;
@@ -369,13 +508,21 @@ static int toy_specs(struct hparams *hp, struct key_reader *r)
 		hp->spec[i].attn.sinks = (reading->arch.required & T(SINKS)) != 0;
 		hp->spec[i].ffn.act = reading->act;
 		if (reading->n_expert)
-			hp->spec[i].ffn = (struct ffn_spec){ .kind = FFN_EXPERTS, .act = reading->act, .width = ff_of(reading, i), .n_expert = reading->n_expert,
-			                                       .n_used = reading->n_used };
+			hp->spec[i].ffn = (struct ffn_spec){ .kind = FFN_EXPERTS,
+				                             .act = reading->act,
+				                             .width = ff_of(reading, i),
+				                             .n_expert = reading->n_expert,
+				                             .n_used = reading->n_used };
 	}
 	return 0;
 }
 
-struct toy { struct str file; struct gguf *g; struct model m; struct backend *be; };
+struct toy {
+	struct str file;
+	struct gguf *g;
+	struct model m;
+	struct backend *be;
+};
 
 static void toy_close(struct toy *t)
 {
@@ -405,7 +552,10 @@ static int toy_open(struct toy *t, const struct recipe *r, struct err *err)
 	return -1;
 }
 
-static int32_t id_at(int32_t i) { return (i * 7 + i * i % 5) % VOCAB; }
+static int32_t id_at(int32_t i)
+{
+	return (i * 7 + i * i % 5) % VOCAB;
+}
 
 /* Logits [IDS][VOCAB] under a policy: `prompt` tokens in calls of `chunk`, the others one by one as if generated. */
 static float *toy_run(struct toy *t, const char *kv, int32_t prompt, int32_t chunk)
@@ -418,11 +568,14 @@ static float *toy_run(struct toy *t, const char *kv, int32_t prompt, int32_t chu
 
 	for (int32_t i = 0; i < IDS; i++)
 		id[i] = id_at(i);
-	if (policy_parse(&p.policy, kv, &err) || cache_open(&p, &err) || forward_init(&f, &t->m, &p, p.chunk, IDS, &err))
+	if (policy_parse(&p.policy, kv, &err) || cache_open(&p, &err) ||
+	    forward_init(&f, &t->m, &p, p.chunk, IDS, &err))
 		test_skip("%s: %s", kv, err.msg);
 	for (int32_t at = 0, n; at < IDS; at += n) {
 		n = at >= prompt ? 1 : prompt - at < chunk ? prompt - at : chunk;
-		struct step st = { .kind = at >= prompt ? STEP_GENERATE : STEP_READ, .pos = at, .n = n, .last = at + n == prompt };
+		struct step st = {
+			.kind = at >= prompt ? STEP_GENERATE : STEP_READ, .pos = at, .n = n, .last = at + n == prompt
+		};
 
 		forward_run(&f, id + at, &st, n);
 		forward_logits(&f, 0, n, out + (size_t)at * VOCAB);
@@ -436,16 +589,24 @@ static float *toy_run(struct toy *t, const char *kv, int32_t prompt, int32_t chu
 
 /* ---- the same in double ---- */
 
-struct ref { const struct recipe *r; double x[IDS][WIDTH]; double k[LAYERS][IDS][KV_HEADS * DIM], v[LAYERS][IDS][KV_HEADS * DIM]; };
+struct ref {
+	const struct recipe *r;
+	double x[IDS][WIDTH];
+	double k[LAYERS][IDS][KV_HEADS * DIM], v[LAYERS][IDS][KV_HEADS * DIM];
+};
 
-static int has(const struct ref *f, enum layer_tensor t) { return (f->r->arch.required & TENSOR_BIT(t)) != 0; }
+static int has(const struct ref *f, enum layer_tensor t)
+{
+	return (f->r->arch.required & TENSOR_BIT(t)) != 0;
+}
 
 static double w_at(const struct ref *f, int32_t layer, const char *suffix, int32_t i)
 {
 	char name[64];
 
 	snprintf(name, sizeof name, "blk.%d.%s", layer, suffix);
-	return (double)(weight(name, (size_t)i) * (f->r->q_times != 0 && !strcmp(suffix, "attn_q.weight") ? f->r->q_times : 1));
+	return (double)(weight(name, (size_t)i) *
+	                (f->r->q_times != 0 && !strcmp(suffix, "attn_q.weight") ? f->r->q_times : 1));
 }
 
 /* x = norm of groups of n values, times the weights of that name (blk.LAYER.suffix, or suffix alone for layer -1). */
@@ -457,12 +618,13 @@ static void ref_norm(const struct ref *f, int32_t layer, const char *suffix, dou
 		for (int32_t i = 0; i < n; i++)
 			sum += x[g + i] * x[g + i];
 		for (int32_t i = 0; i < n; i++)
-			x[g + i] *= (layer < 0 ? (double)weight(suffix, (size_t)i) : w_at(f, layer, suffix, i)) / sqrt(sum / n + (double)1e-5f);
+			x[g + i] *= (layer < 0 ? (double)weight(suffix, (size_t)i) : w_at(f, layer, suffix, i)) /
+			            sqrt(sum / n + (double)1e-5f);
 	}
 }
 
-static void ref_product(const struct ref *f, int32_t layer, const char *suffix, const char *bias, const double *x, int32_t cols,
-                        double *out, int32_t rows)
+static void ref_product(const struct ref *f, int32_t layer, const char *suffix, const char *bias, const double *x,
+                        int32_t cols, double *out, int32_t rows)
 {
 	for (int32_t o = 0; o < rows; o++) {
 		out[o] = bias ? w_at(f, layer, bias, o) : 0;
@@ -476,7 +638,8 @@ static void ref_rope(const struct ref *f, int32_t layer, double *x, int32_t head
 	for (int32_t h = 0; h < heads && f->r->rope[layer] != ROPE_NONE; h++)
 		for (int32_t j = 0; j < DIM / 2; j++) {
 			double angle = pos * pow(f->r->rope[layer] ? SECOND : 10000, -2.0 * j / DIM);
-			double *a = &x[h * DIM + (f->r->arch.neox ? j : 2 * j)], *b = &x[h * DIM + (f->r->arch.neox ? j + DIM / 2 : 2 * j + 1)];
+			double *a = &x[h * DIM + (f->r->arch.neox ? j : 2 * j)],
+			       *b = &x[h * DIM + (f->r->arch.neox ? j + DIM / 2 : 2 * j + 1)];
 			double u = *a * cos(angle) - *b * sin(angle);
 
 			*b = *a * sin(angle) + *b * cos(angle);
@@ -495,7 +658,8 @@ static void ref_attention(struct ref *f, int32_t layer, int32_t pos, double scal
 		ref_norm(f, layer, "attn_norm.weight", in, WIDTH, WIDTH);
 	ref_product(f, layer, "attn_q.weight", bias ? "attn_q.bias" : NULL, in, WIDTH, q, HEADS * DIM);
 	ref_product(f, layer, "attn_k.weight", bias ? "attn_k.bias" : NULL, in, WIDTH, k, KV_HEADS * DIM);
-	ref_product(f, layer, "attn_v.weight", bias ? "attn_v.bias" : NULL, in, WIDTH, f->v[layer][pos], KV_HEADS * DIM);
+	ref_product(f, layer, "attn_v.weight", bias ? "attn_v.bias" : NULL, in, WIDTH, f->v[layer][pos],
+	            KV_HEADS * DIM);
 	if (has(f, TENSOR_Q_NORM)) {
 		ref_norm(f, layer, "attn_q_norm.weight", q, HEADS * DIM, group_q);
 		ref_norm(f, layer, "attn_k_norm.weight", k, KV_HEADS * DIM, group_k);
@@ -517,7 +681,8 @@ static void ref_attention(struct ref *f, int32_t layer, int32_t pos, double scal
 			for (int32_t i = 0; i < DIM; i++)
 				got[h * DIM + i] += p[t] / sum * f->v[layer][t][from + i];
 	}
-	ref_product(f, layer, "attn_output.weight", has(f, TENSOR_ATTN_OUT_BIAS) ? "attn_output.bias" : NULL, got, HEADS * DIM, out, WIDTH);
+	ref_product(f, layer, "attn_output.weight", has(f, TENSOR_ATTN_OUT_BIAS) ? "attn_output.bias" : NULL, got,
+	            HEADS * DIM, out, WIDTH);
 	if (has(f, TENSOR_ATTN_POST_NORM))
 		ref_norm(f, layer, "post_attention_norm.weight", out, WIDTH, WIDTH);
 }
@@ -533,8 +698,8 @@ static double ref_glu(const struct ref *f, double g, double u)
 }
 
 /* A product with expert e's matrix, and its bias. */
-static void ref_expert(const struct ref *f, int32_t layer, const char *suffix, const char *bias, int32_t e, const double *x, int32_t cols,
-                       double *out, int32_t rows)
+static void ref_expert(const struct ref *f, int32_t layer, const char *suffix, const char *bias, int32_t e,
+                       const double *x, int32_t cols, double *out, int32_t rows)
 {
 	for (int32_t o = 0; o < rows; o++) {
 		out[o] = has(f, TENSOR_GATE_EXPS_BIAS) ? w_at(f, layer, bias, e * rows + o) : 0;
@@ -548,7 +713,8 @@ static void ref_experts(const struct ref *f, int32_t layer, const double *in, do
 	int32_t ff = ff_of(f->r, layer), best[8];
 	double score[8], gate[2 * FF], up[2 * FF], one[WIDTH], sum = 0;
 
-	ref_product(f, layer, "ffn_gate_inp.weight", has(f, TENSOR_ROUTER_BIAS) ? "ffn_gate_inp.bias" : NULL, in, WIDTH, score, f->r->n_expert);
+	ref_product(f, layer, "ffn_gate_inp.weight", has(f, TENSOR_ROUTER_BIAS) ? "ffn_gate_inp.bias" : NULL, in, WIDTH,
+	            score, f->r->n_expert);
 	for (int32_t k = 0; k < f->r->n_used; k++) {
 		best[k] = -1;
 		for (int32_t e = 0; e < f->r->n_expert; e++) {
@@ -602,14 +768,16 @@ static float *ref_run(const struct recipe *r)
 {
 	struct ref *f = xcalloc(1, sizeof *f);
 	float *out = xcalloc((size_t)IDS * VOCAB, sizeof *out);
-	double scale = r->key[0] != 0 ? r->key[0] : 1 / sqrt(DIM), residual = r->key[1] != 0 ? r->key[1] : 1, add[WIDTH];
+	double scale = r->key[0] != 0 ? r->key[0] : 1 / sqrt(DIM), residual = r->key[1] != 0 ? r->key[1] : 1,
+	       add[WIDTH];
 
 	f->r = r;
 	for (int32_t pos = 0; pos < IDS; pos++) {
 		double *x = f->x[pos];
 
 		for (int32_t i = 0; i < WIDTH; i++)
-			x[i] = (double)weight("token_embd.weight", (size_t)(id_at(pos) * WIDTH + i)) * (r->key[2] != 0 ? r->key[2] : 1);
+			x[i] = (double)weight("token_embd.weight", (size_t)(id_at(pos) * WIDTH + i)) *
+			       (r->key[2] != 0 ? r->key[2] : 1);
 		for (int32_t layer = 0; layer < LAYERS; layer++) {
 			ref_attention(f, layer, pos, scale, add);
 			for (int32_t i = 0; i < WIDTH; i++)
@@ -625,7 +793,8 @@ static float *ref_run(const struct recipe *r)
 			for (int32_t i = 0; i < WIDTH; i++)
 				sum += (double)weight("token_embd.weight", (size_t)(o * WIDTH + i)) * x[i];
 			sum /= r->key[3] != 0 ? r->key[3] : 1;
-			out[pos * VOCAB + o] = (float)(r->logit_cap != 0 ? r->logit_cap * tanh(sum / r->logit_cap) : sum);
+			out[pos * VOCAB + o] =
+				(float)(r->logit_cap != 0 ? r->logit_cap * tanh(sum / r->logit_cap) : sum);
 		}
 	}
 	free(f);
@@ -650,7 +819,8 @@ static void computes(const char *what, const struct recipe *r)
 	parts = toy_run(&t, "full", 100, 7);
 	nmse = test_nmse(whole, want, (size_t)IDS * VOCAB);
 	CHECK_MSG(nmse < 1e-9, "%s: error %.3g", what, nmse);
-	CHECK_MSG(!memcmp(whole, parts, (size_t)IDS * VOCAB * sizeof *whole), "%s depends on how the tokens are cut into calls", what);
+	CHECK_MSG(!memcmp(whole, parts, (size_t)IDS * VOCAB * sizeof *whole),
+	          "%s depends on how the tokens are cut into calls", what);
 	test_note("%-24s normalised squared error %.2g", what, nmse);
 	free(want);
 	free(whole);
@@ -668,7 +838,7 @@ TEST(layers_compute_what_their_specs_say)
 		struct recipe r = { .arch = *a, .whole_norms = !strncmp(a->name, "olmo", 4) };
 
 		if (a->states || a->differ)
-			continue;   /* t_models */
+			continue; /* t_models */
 
 		if (a->required & T(ROUTER)) {
 			r.n_expert = 5;
@@ -695,30 +865,39 @@ TEST(layers_compute_what_their_specs_say)
 	computes("scale of attention", &(struct recipe){ TOY(0, MATRICES | BEFORE), .key = { 0.015625 } });
 	computes("scale of the residual", &(struct recipe){ TOY(0, MATRICES | BEFORE | biases), .key = { 0, 0.22f } });
 	computes("four multipliers", &(struct recipe){ TOY(0, MATRICES | BEFORE), .key = { 0.5, 0.22f, 12, 8 } });
-	computes("multipliers, norms after", &(struct recipe){ TOY(1, MATRICES | AFTER), .key = { 0.5, 0.75, 0.5, 2 } });
-	computes("fused matrices", &(struct recipe){ TOY(1, T(QKV) | T(ATTN_OUT) | T(GATE_UP) | T(DOWN) | BEFORE), .width = { 40, 16 } });
+	computes("multipliers, norms after",
+	         &(struct recipe){ TOY(1, MATRICES | AFTER), .key = { 0.5, 0.75, 0.5, 2 } });
+	computes("fused matrices",
+	         &(struct recipe){ TOY(1, T(QKV) | T(ATTN_OUT) | T(GATE_UP) | T(DOWN) | BEFORE), .width = { 40, 16 } });
 	computes("widths of its own", &(struct recipe){ TOY(0, MATRICES | BEFORE), .width = { 40, 16 } });
 	computes("no RoPE in one layer", &(struct recipe){ TOY(0, MATRICES | BEFORE), .rope = { 0, ROPE_NONE } });
 	computes("no RoPE at all", &(struct recipe){ TOY(1, MATRICES | BEFORE), .rope = { ROPE_NONE, ROPE_NONE } });
 	computes("two RoPE tables", &(struct recipe){ TOY(1, MATRICES | BEFORE), .rope = { 1, 0 } });
 	computes("a window", &(struct recipe){ TOY(0, MATRICES | BEFORE), .window = { 17, 0 } });
 	computes("windows of two lengths", &(struct recipe){ TOY(1, MATRICES | BEFORE), .window = { 1, 64 } });
-	computes("soft caps", &(struct recipe){ TOY(0, MATRICES | BEFORE), .cap = 0.7, .logit_cap = 0.9, .q_times = 3 });
+	computes("soft caps",
+	         &(struct recipe){ TOY(0, MATRICES | BEFORE), .cap = 0.7, .logit_cap = 0.9, .q_times = 3 });
 	computes("sinks", &(struct recipe){ TOY(0, MATRICES | BEFORE | T(SINKS)) });
-	computes("sinks, a window, a cap", &(struct recipe){ TOY(0, MATRICES | BEFORE | T(SINKS)), .window = { 9, 5 }, .cap = 2 });
+	computes("sinks, a window, a cap",
+	         &(struct recipe){ TOY(0, MATRICES | BEFORE | T(SINKS)), .window = { 9, 5 }, .cap = 2 });
 	computes("GELU", &(struct recipe){ TOY(0, MATRICES | BEFORE), .act = ACT_GELU });
 	computes("clamped SiLU", &(struct recipe){ TOY(0, MATRICES | BEFORE), .act = ACT_SILU_CLAMPED });
-	computes("layers not used", &(struct recipe){ TOY(0, MATRICES | BEFORE), .unused = 1, .extra = "blk.2.nextn.enorm.weight" });
+	computes("layers not used",
+	         &(struct recipe){ TOY(0, MATRICES | BEFORE), .unused = 1, .extra = "blk.2.nextn.enorm.weight" });
 	computes("experts", &(struct recipe){ TOY(0, ATTENTION | EXPERTS | BEFORE), .n_expert = 7, .n_used = 3 });
-	computes("one expert of many", &(struct recipe){ TOY(0, ATTENTION | EXPERTS | BEFORE), .n_expert = 8, .n_used = 1 });
-	computes("all experts, biases", &(struct recipe){ TOY(0, ATTENTION | EXPERTS | EXPERT_BIASES | AFTER), .n_expert = 3, .n_used = 3,
-	                                                  .act = ACT_SILU_CLAMPED, .key = { 0, 0.5 } });
+	computes("one expert of many",
+	         &(struct recipe){ TOY(0, ATTENTION | EXPERTS | BEFORE), .n_expert = 8, .n_used = 1 });
+	computes("all experts, biases",
+	         &(struct recipe){ TOY(0, ATTENTION | EXPERTS | EXPERT_BIASES | AFTER), .n_expert = 3, .n_used = 3,
+	                           .act = ACT_SILU_CLAMPED, .key = { 0, 0.5 } });
 }
 
+/* clang-format off */
 static const char *const policies_here[] = {
 	"full", "sift:k=8", "refresh:k=8", "recycled:k=8", "quest:k=16", "h2o:k=8", "snapkv:k=8", "sink:size=16", "cascade:size=64",
 	"predict:k=8,block=1,first=1,last=2,dense=0,by=mixed",
 };
+/* clang-format on */
 enum { POLICIES = 10 };
 
 /* Twice the scale, or queries of twice the length: the same bits, whoever multiplies. */
@@ -732,10 +911,12 @@ TEST(every_policy_takes_the_scale_of_the_spec)
 	if (toy_open(&a, &scaled, &err) || toy_open(&b, &doubled, &err) || toy_open(&c, &plain, &err))
 		test_skip("%s", err.msg);
 	for (size_t i = 0; i < POLICIES; i++) {
-		float *x = toy_run(&a, policies_here[i], 100, 32), *y = toy_run(&b, policies_here[i], 100, 32), *z = toy_run(&c, policies_here[i], 100, 32);
+		float *x = toy_run(&a, policies_here[i], 100, 32), *y = toy_run(&b, policies_here[i], 100, 32),
+		      *z = toy_run(&c, policies_here[i], 100, 32);
 
 		CHECK_MSG(!memcmp(x, y, (size_t)IDS * VOCAB * sizeof *x), "%s", policies_here[i]);
-		CHECK_MSG(memcmp(x, z, (size_t)IDS * VOCAB * sizeof *x), "%s takes no notice of the scale", policies_here[i]);
+		CHECK_MSG(memcmp(x, z, (size_t)IDS * VOCAB * sizeof *x), "%s takes no notice of the scale",
+		          policies_here[i]);
 		free(x);
 		free(y);
 		free(z);
@@ -745,16 +926,18 @@ TEST(every_policy_takes_the_scale_of_the_spec)
 	toy_close(&c);
 }
 
-/* No RoPE is a table that turns by nothing, and a second table of the first one's frequencies is the first: the same bits, also where
- * keys move to another ring. */
+/* No RoPE is a table that turns by nothing, and a second table of the first one's frequencies is the first: the same
+ * bits, also where keys move to another ring. */
 TEST(every_policy_takes_the_rope_of_the_spec)
 {
-	struct recipe none = { TOY(0, MATRICES | BEFORE), .rope = { 0, ROPE_NONE } }, other = { TOY(0, MATRICES | BEFORE), .rope = { 0, 1 } };
+	struct recipe none = { TOY(0, MATRICES | BEFORE), .rope = { 0, ROPE_NONE } },
+		      other = { TOY(0, MATRICES | BEFORE), .rope = { 0, 1 } };
 	struct recipe plain = { TOY(0, MATRICES | BEFORE) };
 	struct toy a, b, c, d;
 	struct err err = { 0 };
 
-	if (toy_open(&a, &none, &err) || toy_open(&b, &other, &err) || toy_open(&c, &other, &err) || toy_open(&d, &plain, &err))
+	if (toy_open(&a, &none, &err) || toy_open(&b, &other, &err) || toy_open(&c, &other, &err) ||
+	    toy_open(&d, &plain, &err))
 		test_skip("%s", err.msg);
 	for (int j = 0; j < DIM / 2; j++) {
 		b.m.hp.rope[1].freq[j] = 0;
@@ -766,7 +949,8 @@ TEST(every_policy_takes_the_rope_of_the_spec)
 
 		CHECK_MSG(!memcmp(w, x, (size_t)IDS * VOCAB * sizeof *x), "%s: none", policies_here[i]);
 		CHECK_MSG(!memcmp(y, z, (size_t)IDS * VOCAB * sizeof *x), "%s: the same frequencies", policies_here[i]);
-		CHECK_MSG(memcmp(x, z, (size_t)IDS * VOCAB * sizeof *x), "%s takes no notice of the table", policies_here[i]);
+		CHECK_MSG(memcmp(x, z, (size_t)IDS * VOCAB * sizeof *x), "%s takes no notice of the table",
+		          policies_here[i]);
 		free(w);
 		free(x);
 		free(y);
@@ -795,7 +979,8 @@ TEST(every_policy_keeps_to_the_window)
 		double nmse = test_nmse(x, full, (size_t)IDS * VOCAB);
 
 		/* Entries of a bounded cache are rotated by other positions: the same distances, not the same bits. */
-		CHECK_MSG(bounded ? nmse < 1e-9 : !memcmp(x, full, (size_t)IDS * VOCAB * sizeof *x), "%s: error %.3g", policies_here[i], nmse);
+		CHECK_MSG(bounded ? nmse < 1e-9 : !memcmp(x, full, (size_t)IDS * VOCAB * sizeof *x), "%s: error %.3g",
+		          policies_here[i], nmse);
 		free(x);
 	}
 	free(full);

@@ -49,18 +49,28 @@ TEST(err_set_cuts_at_a_character)
 
 TEST(err_set_escapes_what_a_terminal_would_obey)
 {
-	static const struct { const char *in, *out; } c[] = {
+	static const struct {
+		const char *in, *out;
+	} c[] = {
 		{ "a\x1b]0;title\a", "a\\x1b]0;title\\x07" },
 		{ "line\nline\r\t\b", "line\\x0aline\\x0d\\x09\\x08" },
 		{ "\x7f", "\\x7f" },
-		{ "\xc2\x9b" "31m", "\\xc2\\x9b31m" },              /* C1 CSI */
-		{ "\x9b", "\\x9b" },                                 /* the same as one raw byte */
-		{ "\xe2\x80\xae" "abc", "\\xe2\\x80\\xae" "abc" },   /* right-to-left override */
+		{ "\xc2\x9b"
+		  "31m",
+		  "\\xc2\\x9b31m" }, /* C1 CSI */
+		{ "\x9b", "\\x9b" }, /* the same as one raw byte */
+		{ "\xe2\x80\xae"
+		  "abc",
+		  "\\xe2\\x80\\xae"
+		  "abc" }, /* right-to-left override */
 		{ "\xe2\x81\xa6", "\\xe2\\x81\\xa6" },
-		{ "\xf3\xa0\x81\x81", "\\xf3\\xa0\\x81\\x81" },      /* tag character */
-		{ "\xe2\x82", "\\xe2\\x82" },                        /* cut sequence */
+		{ "\xf3\xa0\x81\x81", "\\xf3\\xa0\\x81\\x81" }, /* tag character */
+		{ "\xe2\x82", "\\xe2\\x82" },                   /* cut sequence */
 		{ "\xc0\x80", "\\xc0\\x80" },
-		{ "Gr\xc3\xbc\xc3\x9f" "e \xe2\x82\xac \xf0\x9f\x98\x80", "Gr\xc3\xbc\xc3\x9f" "e \xe2\x82\xac \xf0\x9f\x98\x80" },
+		{ "Gr\xc3\xbc\xc3\x9f"
+		  "e \xe2\x82\xac \xf0\x9f\x98\x80",
+		  "Gr\xc3\xbc\xc3\x9f"
+		  "e \xe2\x82\xac \xf0\x9f\x98\x80" },
 	};
 	for (size_t i = 0; i < sizeof c / sizeof c[0]; i++) {
 		struct err e = { 0 };
@@ -76,7 +86,10 @@ TEST(text_escape_keeps_nul_visible_and_stays_in_bounds)
 	CHECK_STR(out, "a\\x00b");
 	for (size_t cap = 0; cap < 20; cap++) {
 		char *p = malloc(cap ? cap : 1);
-		size_t n = text_escape(p, cap, "ab\x1b\xc3\xa4" "cd\xff", 8);
+		size_t n = text_escape(p, cap,
+		                       "ab\x1b\xc3\xa4"
+		                       "cd\xff",
+		                       8);
 		CHECK(cap ? n < cap && p[n] == 0 : n == 0);
 		free(p);
 	}
@@ -168,14 +181,22 @@ TEST(str_addf_of_every_length)
 
 TEST(json_strings_read_back)
 {
-	static const struct { const char *in; size_t n; const char *out; } c[] = {
+	static const struct {
+		const char *in;
+		size_t n;
+		const char *out;
+	} c[] = {
 		{ "", 0, "\"\"" },
 		{ "a\"b\\c/", 6, "\"a\\\"b\\\\c/\"" },
 		{ "\n\t\r\b\0\x1f", 6, "\"\\n\\t\\r\\u0008\\u0000\\u001f\"" },
 		{ "\x7f\xc2\x9b", 3, "\"\\u007f\\u009b\"" },
 		{ "\xe2\x80\xa8", 3, "\"\\u2028\"" },
 		{ "\xc3\xa4\xf0\x9f\x98\x80", 6, "\"\xc3\xa4\xf0\x9f\x98\x80\"" },
-		{ "\xff" "a\xe2\x82", 4, "\"\xef\xbf\xbd" "a\xef\xbf\xbd\"" },
+		{ "\xff"
+		  "a\xe2\x82",
+		  4,
+		  "\"\xef\xbf\xbd"
+		  "a\xef\xbf\xbd\"" },
 		{ "\xed\xa0\x80", 3, "\"\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\"" },
 	};
 	for (size_t i = 0; i < sizeof c / sizeof c[0]; i++) {
@@ -320,7 +341,7 @@ TEST(utf8_decode_agrees_with_the_definition)
 				s[j] = edge[k % E];
 		}
 		for (size_t m = 1; m <= n; m++) {
-			char *exact = malloc(m);   /* so that a sanitizer sees a read past the end */
+			char *exact = malloc(m); /* so that a sanitizer sees a read past the end */
 			int32_t cp = -2, want = -1;
 			int got, len;
 			memcpy(exact, s, m);
@@ -334,9 +355,8 @@ TEST(utf8_decode_agrees_with_the_definition)
 				want = -1;
 			}
 			if (got != len || cp != want)
-				test_fail(__FILE__, __LINE__,
-				          "%02x %02x %02x %02x (%zu): %d, %d instead of %d, %d", s[0], s[1],
-				          n > 2 ? s[2] : 0, n > 2 ? s[3] : 0, m, got, cp, len, want);
+				test_fail(__FILE__, __LINE__, "%02x %02x %02x %02x (%zu): %d, %d instead of %d, %d",
+				          s[0], s[1], n > 2 ? s[2] : 0, n > 2 ? s[3] : 0, m, got, cp, len, want);
 			free(exact);
 			checked++;
 		}
@@ -347,7 +367,8 @@ TEST(utf8_decode_agrees_with_the_definition)
 TEST(utf8_complete_agrees_with_the_definition)
 {
 	for (int round = 0; round < 200000; round++) {
-		static const unsigned char pick[] = { 'a', 0x80, 0x9f, 0xa0, 0xbf, 0xc1, 0xc2, 0xe0, 0xe2, 0xed, 0xf0, 0xf1, 0xf4, 0xf5 };
+		static const unsigned char pick[] = { 'a',  0x80, 0x9f, 0xa0, 0xbf, 0xc1, 0xc2,
+			                              0xe0, 0xe2, 0xed, 0xf0, 0xf1, 0xf4, 0xf5 };
 		unsigned char s[8];
 		size_t n = test_rand() % sizeof s, want = n;
 		char *exact;
@@ -384,7 +405,7 @@ TEST(utf8_streams_come_out_whole)
 /* The candidate that is nearest to a typed word, or "none". */
 static const char *nearest_of(const char *word)
 {
-	static const char *const known[] = {"", "temperature", "threads", "kv-type", "new"};
+	static const char *const known[] = { "", "temperature", "threads", "kv-type", "new" };
 	struct nearest n;
 
 	nearest_init(&n, word, strlen(word));
@@ -398,10 +419,10 @@ TEST(nearest_words)
 	char endless[300];
 
 	CHECK_STR(nearest_of("temprature"), "temperature");
-	CHECK_STR(nearest_of("htreads"), "threads");      /* swapped letters are one mistake */
+	CHECK_STR(nearest_of("htreads"), "threads"); /* swapped letters are one mistake */
 	CHECK_STR(nearest_of("kvtype"), "kv-type");
 	CHECK_STR(nearest_of("nwe"), "new");
-	CHECK_STR(nearest_of("no"), "none");              /* of two letters one may be wrong */
+	CHECK_STR(nearest_of("no"), "none"); /* of two letters one may be wrong */
 	CHECK_STR(nearest_of("x"), "none");
 	CHECK_STR(nearest_of("something"), "none");
 	memset(endless, 'x', sizeof endless - 1);
@@ -421,9 +442,14 @@ TEST(counts_have_commas_between_thousands)
 	CHECK_STR(count_text(UINT64_MAX).s, "18,446,744,073,709,551,615");
 }
 
-static const struct { enum user_dir dir; const char *variable, *in_home; } user_dirs[] = {
-	{DIR_CONFIG, "XDG_CONFIG_HOME", ".config"}, {DIR_STATE, "XDG_STATE_HOME", ".local/state"},
-	{DIR_CACHE, "XDG_CACHE_HOME", ".cache"}, {DIR_DATA, "XDG_DATA_HOME", ".local/share"},
+static const struct {
+	enum user_dir dir;
+	const char *variable, *in_home;
+} user_dirs[] = {
+	{ DIR_CONFIG, "XDG_CONFIG_HOME", ".config" },
+	{ DIR_STATE, "XDG_STATE_HOME", ".local/state" },
+	{ DIR_CACHE, "XDG_CACHE_HOME", ".cache" },
+	{ DIR_DATA, "XDG_DATA_HOME", ".local/share" },
 };
 
 static struct passwd user_of_test;
@@ -438,8 +464,8 @@ struct passwd *getpwuid(uid_t uid)
 static void all_directories_are(const char *home)
 {
 	for (size_t i = 0; i < sizeof user_dirs / sizeof *user_dirs; i++) {
-		struct str path = {0}, want = {0};
-		struct err e = {0};
+		struct str path = { 0 }, want = { 0 };
+		struct err e = { 0 };
 		int rc = user_path(&path, user_dirs[i].dir, "a/b", &e);
 
 		if (home) {
@@ -447,8 +473,10 @@ static void all_directories_are(const char *home)
 			CHECK_INT(rc, 0);
 			CHECK_STR(path.p, want.p);
 		} else {
-			str_addf(&want, "no home directory: neither %s nor HOME is an absolute path, and the user database has none",
-			         user_dirs[i].variable);
+			str_addf(
+				&want,
+				"no home directory: neither %s nor HOME is an absolute path, and the user database has none",
+				user_dirs[i].variable);
 			CHECK_INT(rc, -1);
 			CHECK_INT(e.code, ERR_FAIL);
 			CHECK_STR(e.msg, want.p);
@@ -465,7 +493,7 @@ TEST(user_directories_follow_one_rule)
 
 	old[4] = home ? xstrndup(home, strlen(home)) : NULL;
 	for (int i = 0; i < 4; i++) {
-		struct str path = {0};
+		struct str path = { 0 };
 		char *was = getenv(user_dirs[i].variable);
 
 		old[i] = was ? xstrndup(was, strlen(was)) : NULL;

@@ -1,6 +1,6 @@
-/* tests/engine/t_cache_view.c - the cache view: what a panel is shown against slot events, against the rings counted one by one, and
- * against what policies are known to read; under every policy, wherever a sequence was cut, and without a trace in it.
- * WEIR_SOAK=N: lives N times as long, and what a view costs on the default model. */
+/* tests/engine/t_cache_view.c - the cache view: what a panel is shown against slot events, against the rings counted
+ * one by one, and against what policies are known to read; under every policy, wherever a sequence was cut, and without
+ * a trace in it. WEIR_SOAK=N: lives N times as long, and what a view costs on the default model. */
 #include "tests/lib/test.h"
 #include "engine/policies/policy.h"
 #include "engine/observe/observe.h"
@@ -94,8 +94,10 @@ static void check_numbers(const struct cache_view *v, const char *at)
 	}
 	CHECK_MSG(v->now_layers >= 0 && v->now_layers <= LAYERS && fabs(sum - (v->now_layers > 0)) < 1e-4,
 	          "%s: shares now sum to %g in %d layers", at, sum, v->now_layers);
-	CHECK_MSG((v->recovered <= -1 || v->recovered >= 0) && v->recovered <= 1, "%s: recovered %g", at, (double)v->recovered);
-	CHECK_MSG((v->estimated <= -1 || v->estimated >= 0) && v->estimated <= 1, "%s: estimated %g", at, (double)v->estimated);
+	CHECK_MSG((v->recovered <= -1 || v->recovered >= 0) && v->recovered <= 1, "%s: recovered %g", at,
+	          (double)v->recovered);
+	CHECK_MSG((v->estimated <= -1 || v->estimated >= 0) && v->estimated <= 1, "%s: estimated %g", at,
+	          (double)v->estimated);
 	CHECK_MSG(v->recovered < 0 || v->estimated < 0, "%s: recovered and estimated", at);
 	CHECK_MSG(v->sink < 0 ? v->sink <= -1 : v->sink <= v->share[0], "%s: sink %g", at, (double)v->sink);
 	CHECK_MSG(v->selected >= -1 && v->selected <= v->n_tokens, "%s: %d selected", at, v->selected);
@@ -117,7 +119,8 @@ static void check_view(struct timeline *t, int32_t cols, struct cache_view *v, c
 	CHECK_INT(v->n_tokens, st.n_tokens);
 	cols = cols < 1 ? 1 : cols > VIEW_COLS ? VIEW_COLS : cols;
 	CHECK_MSG(v->cols <= cols && v->per_col >= 1, "%s: %d columns of %d", at, v->cols, v->per_col);
-	CHECK_MSG((int64_t)v->cols * v->per_col >= v->n_tokens && (v->cols == 0 || (v->cols - 1) * v->per_col < v->n_tokens),
+	CHECK_MSG((int64_t)v->cols * v->per_col >= v->n_tokens &&
+	                  (v->cols == 0 || (v->cols - 1) * v->per_col < v->n_tokens),
 	          "%s: %d columns of %d for %d tokens", at, v->cols, v->per_col, v->n_tokens);
 	CHECK(v->n_tokens > cols || v->per_col == 1);
 	check_numbers(v, at);
@@ -141,9 +144,11 @@ static void check_view(struct timeline *t, int32_t cols, struct cache_view *v, c
 			thinned += k > 0 && k < 255;
 			CHECK_MSG(c * v->per_col + i >= v->pinned || k == 255, "%s: a pinned token left", at);
 		}
-		CHECK_MSG(abs(v->kept[c] - (sum + n / 2) / n) <= 1 && (v->kept[c] == 255) == all && (v->kept[c] == 0) == none,
+		CHECK_MSG(abs(v->kept[c] - (sum + n / 2) / n) <= 1 && (v->kept[c] == 255) == all &&
+		                  (v->kept[c] == 0) == none,
 		          "%s: column %d keeps %d, its tokens %d", at, c, v->kept[c], sum / n);
-		CHECK_MSG(none ? v->where[c] == VIEW_EVICTED : v->where[c] <= st.rings.n_ring, "%s: column %d is in %d", at, c, v->where[c]);
+		CHECK_MSG(none ? v->where[c] == VIEW_EVICTED : v->where[c] <= st.rings.n_ring, "%s: column %d is in %d",
+		          at, c, v->where[c]);
 		for (int l = 0; l < LAYERS; l++) {
 			CHECK_MSG(!none || v->heat[l][c] == 0, "%s: column %d is evicted and has heat", at, c);
 			most = v->heat[l][c] > most ? v->heat[l][c] : most;
@@ -154,11 +159,12 @@ static void check_view(struct timeline *t, int32_t cols, struct cache_view *v, c
 	for (int l = 0; l < VIEW_LAYERS; l++)
 		for (int32_t c = l < LAYERS ? v->cols : 0; c < VIEW_COLS; c++)
 			CHECK(v->heat[l][c] == 0);
-	CHECK_MSG(v->watched != VIEW_MASS || (most == 255 && (most_behind == 255 || !most_behind)), "%s: the most is %d, behind %d",
-	          at, most, most_behind);
+	CHECK_MSG(v->watched != VIEW_MASS || (most == 255 && (most_behind == 255 || !most_behind)),
+	          "%s: the most is %d, behind %d", at, most, most_behind);
 	if (st.rings.n_ring) {
-		CHECK_MSG(gone == st.rings.evicted && thinned == st.rings.evicted_in_part, "%s: %d evicted, %d in part, not %d and %d", at, gone, thinned,
-		          st.rings.evicted, st.rings.evicted_in_part);
+		CHECK_MSG(gone == st.rings.evicted && thinned == st.rings.evicted_in_part,
+		          "%s: %d evicted, %d in part, not %d and %d", at, gone, thinned, st.rings.evicted,
+		          st.rings.evicted_in_part);
 		CHECK_INT(v->pinned, st.rings.pinned < v->n_tokens ? st.rings.pinned : v->n_tokens);
 	}
 	free(kept);
@@ -168,8 +174,8 @@ static void check_view(struct timeline *t, int32_t cols, struct cache_view *v, c
 
 struct naive {
 	int32_t n, heads;
-	int32_t *held;             /* [1 + RINGS_MOST][n] */
-	double *sum;               /* [LAYERS][n] */
+	int32_t *held; /* [1 + RINGS_MOST][n] */
+	double *sum;   /* [LAYERS][n] */
 	double ring[1 + RINGS_MOST];
 };
 
@@ -188,7 +194,9 @@ static void naive_count(struct naive *x, const struct timeline *t)
 	for (int32_t row = 0; row < rows + in.waiting; row++)
 		for (int32_t h = 0; h < r->heads; h++) {
 			int32_t token = row < rows ? r->id[row * r->heads + h] : r->t + row - rows;
-			int32_t ring = row >= rows ? 1 : rings_filling(r) ? 1 + (r->t - 1 - token) / r->s.w : r->s.n - row / r->s.w;
+			int32_t ring = row >= rows        ? 1
+			               : rings_filling(r) ? 1 + (r->t - 1 - token) / r->s.w
+			                                  : r->s.n - row / r->s.w;
 
 			CHECK(token >= r->s.sinks && token < x->n);
 			if (row < rows)
@@ -212,8 +220,8 @@ static void check_rings(struct timeline *t, int32_t cols, const char *at)
 		all += x.ring[i];
 	CHECK_MSG(all > 0 ? v.watched == VIEW_MASS : v.watched != VIEW_MASS, "%s: watched %d", at, v.watched);
 	for (int i = 1; i <= RINGS_MOST && all > 0; i++)
-		CHECK_MSG(fabs(x.ring[i] / all - (double)v.share[i]) < 1e-5, "%s: share of ring %d is %g, not %g", at, i,
-		          (double)v.share[i], x.ring[i] / all);
+		CHECK_MSG(fabs(x.ring[i] / all - (double)v.share[i]) < 1e-5, "%s: share of ring %d is %g, not %g", at,
+		          i, (double)v.share[i], x.ring[i] / all);
 	for (int pass = 0; pass < 2; pass++)
 		for (int32_t c = 0; c < v.cols; c++) {
 			double sum[LAYERS] = { 0 };
@@ -226,22 +234,26 @@ static void check_rings(struct timeline *t, int32_t cols, const char *at)
 					place[p] += x.held[p * x.n + i];
 			}
 			for (int p = 0; p <= RINGS_MOST; p++)
-				CHECK_MSG(v.where[c] == VIEW_EVICTED ? !place[p] : place[p] <= place[v.where[c]], "%s: where[%d] is %d", at, c, v.where[c]);
+				CHECK_MSG(v.where[c] == VIEW_EVICTED ? !place[p] : place[p] <= place[v.where[c]],
+				          "%s: where[%d] is %d", at, c, v.where[c]);
 			for (int l = 0; l < LAYERS; l++) {
 				if (!pass && c * v.per_col >= 4 && sum[l] > most)
 					most = sum[l];
 				if (pass && v.watched == VIEW_MASS && most > 0 && c * v.per_col >= v.pinned) {
 					double h = sum[l] > 0 ? fmin(255, fmax(1, 255 + 32 * log2(sum[l] / most))) : 0;
 
-					CHECK_MSG(fabs(h - v.heat[l][c]) <= 0.51, "%s: heat[%d][%d] is %d, not %g", at, l, c, v.heat[l][c], h);
+					CHECK_MSG(fabs(h - v.heat[l][c]) <= 0.51, "%s: heat[%d][%d] is %d, not %g", at,
+					          l, c, v.heat[l][c], h);
 				}
 			}
 		}
 	if (v.watched == VIEW_MASS && most > 0) {
 		struct retained_view in = inside(t);
-		double want = (double)ema_value(&in.rings->ema, (float)(most * LAYERS / x.heads), in.rings->t + in.waiting);
+		double want =
+			(double)ema_value(&in.rings->ema, (float)(most * LAYERS / x.heads), in.rings->t + in.waiting);
 
-		CHECK_MSG(fabs((double)v.most - want) <= 1e-4 * want, "%s: most is %g, not %g", at, (double)v.most, want);
+		CHECK_MSG(fabs((double)v.most - want) <= 1e-4 * want, "%s: most is %g, not %g", at, (double)v.most,
+		          want);
 	}
 	free(x.held);
 	free(x.sum);
@@ -249,7 +261,9 @@ static void check_rings(struct timeline *t, int32_t cols, const char *at)
 
 /* ---- against what a policy tells of its entries ---- */
 
-struct told { float gone[8192]; };
+struct told {
+	float gone[8192];
+};
 
 static void on_rows(const struct slot_event *e, size_t n, void *ud)
 {
@@ -262,6 +276,7 @@ static void on_rows(const struct slot_event *e, size_t n, void *ud)
 
 TEST(rings_are_shown_as_they_are)
 {
+	/* clang-format off */
 	static const struct { const char *kv; int32_t pin, heads; } v[] = {
 		{ "cascade:size=64,n=4,stride=32", 0, PAIRS }, { "cascade:size=60,n=3,f=3,sinks=0,stride=16", 0, PAIRS },
 		{ "cascade:size=64,n=2,heads=layer,reduce=mean", 0, LAYERS }, { "cascade:size=96,n=1", 0, PAIRS },
@@ -270,6 +285,7 @@ TEST(rings_are_shown_as_they_are)
 		{ "auto:size=80,prefix=full", 0, PAIRS }, { "auto:size=80,prefix=full", 100, PAIRS },
 		{ "auto:size=64,k=16,sample=8", 100, PAIRS }, { "auto:size=64,k=16,sample=8,n=1", 70, PAIRS },
 	};
+	/* clang-format on */
 	static int32_t id[2400];
 	static struct told told;
 
@@ -288,7 +304,8 @@ TEST(rings_are_shown_as_they_are)
 			uint8_t kept[2400];
 
 			n += 1 + test_rand() % (n < 300 ? 40 : 300);
-			memcpy(id, timeline_tokens(t, &(size_t){ 0 }) ? timeline_tokens(t, &(size_t){ 0 }) : id, t->tokens.n * sizeof *id);
+			memcpy(id, timeline_tokens(t, &(size_t){ 0 }) ? timeline_tokens(t, &(size_t){ 0 }) : id,
+			       t->tokens.n * sizeof *id);
 			CHECK_MSG(timeline_sync(t, id, n, NULL, NULL, &err) >= 0, "%s", err.msg);
 			check_rings(t, 1 + (int32_t)(test_rand() % 300), v[i].kv);
 			generate(t, (int)(test_rand() % 30));
@@ -297,8 +314,10 @@ TEST(rings_are_shown_as_they_are)
 			many = (int32_t)n;
 			timeline_kept(t, 0, many, kept);
 			for (int32_t k = 0; k < many; k++)
-				CHECK_MSG(kept[k] == part((int32_t)lroundf((1 - told.gone[k]) * (float)v[i].heads), v[i].heads),
-				          "%s: token %d of %d is kept by %d, evicted %g", v[i].kv, k, many, kept[k], (double)told.gone[k]);
+				CHECK_MSG(kept[k] == part((int32_t)lroundf((1 - told.gone[k]) * (float)v[i].heads),
+				                          v[i].heads),
+				          "%s: token %d of %d is kept by %d, evicted %g", v[i].kv, k, many, kept[k],
+				          (double)told.gone[k]);
 		}
 		timeline_close(t);
 	}
@@ -354,11 +373,11 @@ TEST(lists_are_what_was_read)
 		CHECK_INT(v.refreshed, -1);
 		for (int l = 0; l < LAYERS; l++) {
 			CHECK_INT(rows_of(&v, l), 2 * 16);
-			CHECK_INT(heads_of(&v, l, v.n_tokens - 1), 2);   /* its own */
+			CHECK_INT(heads_of(&v, l, v.n_tokens - 1), 2); /* its own */
 			same += l && !memcmp(v.heat[l], v.heat[l - 1], VIEW_COLS);
 		}
 	}
-	CHECK_INT(same, 0);   /* each layer's own list, not the last one's */
+	CHECK_INT(same, 0); /* each layer's own list, not the last one's */
 	timeline_close(t);
 
 	t = read_kv("sift:k=16,split=need,dense=1", 150);
@@ -396,7 +415,8 @@ TEST(lists_are_what_was_read)
 		timeline_view(t, 256, &v);
 		generate(t, 1);
 		check_view(t, 256, &v, "quest");
-		rows = 6 * 16 - (16 - 1 - (v.n_tokens - 1) % 16);   /* one page found, the first and the last four; the last one is not full */
+		/* one page found, the first and the last four; the last one is not full */
+		rows = 6 * 16 - (16 - 1 - (v.n_tokens - 1) % 16);
 		CHECK_INT(v.selected, rows);
 		for (int l = 0; l < LAYERS; l++) {
 			CHECK_INT(rows_of(&v, l), 2 * rows);
@@ -409,8 +429,8 @@ TEST(lists_are_what_was_read)
 
 TEST(sets_that_serve_several_steps)
 {
-	static const char *const kv[] = { "recycled:k=24,stride=4,scan=k", "sift:k=24,every=4,split=even", "refresh:k=24,qc=4,s=1.5",
-	                                  "refresh:k=24,qc=4,s=-1.5" };
+	static const char *const kv[] = { "recycled:k=24,stride=4,scan=k", "sift:k=24,every=4,split=even",
+		                          "refresh:k=24,qc=4,s=1.5", "refresh:k=24,qc=4,s=-1.5" };
 	struct cache_view v;
 
 	for (int i = 0; i < 4; i++) {
@@ -419,15 +439,17 @@ TEST(sets_that_serve_several_steps)
 		timeline_view(t, 256, &v);
 		CHECK(v.cosine <= -2 && v.refreshed == -1);
 		for (int step = 1; step <= 20; step++) {
-			int due = step % 4 == 0 && i != 3, first = i == 1 && step == 1;   /* sift has none before */
+			int due = step % 4 == 0 && i != 3, first = i == 1 && step == 1; /* sift has none before */
 
 			generate(t, 1);
 			check_view(t, 256, &v, kv[i]);
 			CHECK_INT(v.refreshed, due || first ? LAYERS : 0);
-			CHECK_MSG(i < 2 || step < 4 ? v.cosine <= -2 : v.cosine >= -1, "%s: cosine %g", kv[i], (double)v.cosine);
+			CHECK_MSG(i < 2 || step < 4 ? v.cosine <= -2 : v.cosine >= -1, "%s: cosine %g", kv[i],
+			          (double)v.cosine);
 			for (int l = 0; l < LAYERS; l++) {
 				CHECK(heads_of(&v, l, v.n_tokens - 1) == 2);
-				CHECK_MSG(rows_of(&v, l) >= 2 * 24 && rows_of(&v, l) <= 2 * 28, "%s: step %d reads %d", kv[i], step, rows_of(&v, l));
+				CHECK_MSG(rows_of(&v, l) >= 2 * 24 && rows_of(&v, l) <= 2 * 28, "%s: step %d reads %d",
+				          kv[i], step, rows_of(&v, l));
 			}
 		}
 		timeline_close(t);
@@ -436,8 +458,13 @@ TEST(sets_that_serve_several_steps)
 
 TEST(entries_that_are_not_kept)
 {
-	static const struct { const char *kv; int grows, recent, dense; } all[] = {
-		{ "h2o:k=20", 0, 10, 0 }, { "h2o+:k=20", 0, 10, 1 }, { "snapkv:k=40,window=32", 1, 32, 0 },
+	static const struct {
+		const char *kv;
+		int grows, recent, dense;
+	} all[] = {
+		{ "h2o:k=20", 0, 10, 0 },
+		{ "h2o+:k=20", 0, 10, 1 },
+		{ "snapkv:k=40,window=32", 1, 32, 0 },
 		{ "snapkv:k=40,window=32,kind=avg,pool=5", 1, 32, 0 },
 	};
 
@@ -448,14 +475,15 @@ TEST(entries_that_are_not_kept)
 		uint8_t kept[256];
 
 		/* Layers that read everything are held whole. */
-		for (struct attn_part part[SELECT_PARTS]; dense < LAYERS && selector(t)->ops->holds(selector(t), dense, 200, part) == 1 &&
-		     !part[0].slots && part[0].n_slots == 200; )
+		for (struct attn_part part[SELECT_PARTS]; dense < LAYERS &&
+		                                          selector(t)->ops->holds(selector(t), dense, 200, part) == 1 &&
+		                                          !part[0].slots && part[0].n_slots == 200;)
 			dense++;
 		for (int step = 0; step < 20; step++) {
 			int64_t pairs = 0, want;
 
 			check_view(t, 256, &v, all[i].kv);
-			CHECK(t->panel == NULL);   /* no need to remember */
+			CHECK(t->panel == NULL); /* no need to remember */
 			timeline_kept(t, 0, v.n_tokens, kept);
 			for (int32_t c = 0; c < v.n_tokens; c++) {
 				int sum = 0;
@@ -469,9 +497,11 @@ TEST(entries_that_are_not_kept)
 			}
 			k += step && all[i].grows;
 			want = (int64_t)KV_HEADS * ((LAYERS - dense) * k + dense * v.n_tokens);
-			CHECK_MSG(pairs == want, "%s: step %d keeps %lld, not %lld", all[i].kv, step, (long long)pairs, (long long)want);
+			CHECK_MSG(pairs == want, "%s: step %d keeps %lld, not %lld", all[i].kv, step, (long long)pairs,
+			          (long long)want);
 			CHECK_INT(v.selected, ((LAYERS - dense) * k + dense * v.n_tokens + 1) / LAYERS);
-			CHECK_MSG(i > 1 ? v.sink <= -1 : v.share[0] >= 1 && v.sink >= 0, "%s: sink %g", all[i].kv, (double)v.sink);
+			CHECK_MSG(i > 1 ? v.sink <= -1 : v.share[0] >= 1 && v.sink >= 0, "%s: sink %g", all[i].kv,
+			          (double)v.sink);
 			generate(t, 1);
 		}
 		timeline_close(t);
@@ -498,7 +528,8 @@ TEST(a_pinned_prefix_is_shown_with_what_was_read_of_it)
 		CHECK_INT(heads_of(&v, l, 121), 2);
 	}
 	CHECK(v.where[119] == 0 && v.where[120] == 1);
-	/* As the conversation grows, mass is summed, and later its tokens are evicted; the selection among the pinned ones is still shown. */
+	/* As the conversation grows, mass is summed, and later its tokens are evicted; the selection among the pinned
+	 * ones is still shown. */
 	CHECK_MSG(timeline_sync(t, timeline_tokens(t, &(size_t){ 0 }), 140, NULL, NULL, &err) >= 0, "%s", err.msg);
 	CHECK_MSG(timeline_sync(t, id, 250, NULL, NULL, &err) >= 0, "%s", err.msg);
 	check_view(t, 256, &v, "auto");
@@ -532,9 +563,12 @@ static double full_share(const int32_t *id, size_t n, int32_t size)
 	struct err err = { 0 };
 
 	snprintf(kv, sizeof kv, "streaming++:size=%d,sinks=4,stride=1000000", size);
-	CHECK_MSG(!timeline_open(&t, engine(), &(struct timeline_options){ .ctx = 512, .batch = 64, .watch = &watch, .n_watch = 1 }, &err),
+	CHECK_MSG(!timeline_open(&t, engine(),
+	                         &(struct timeline_options){ .ctx = 512, .batch = 64, .watch = &watch, .n_watch = 1 },
+	                         &err),
 	          "%s", err.msg);
-	CHECK(timeline_sync(t, id, n - 1, NULL, NULL, &err) >= 0 && !timeline_extend(t, id + n - 1, 1, 1, NULL, NULL, &err));
+	CHECK(timeline_sync(t, id, n - 1, NULL, NULL, &err) >= 0 &&
+	      !timeline_extend(t, id + n - 1, 1, 1, NULL, NULL, &err));
 	CHECK(!timeline_recovery(t, 0, &r) && r.steps == 1);
 	timeline_close(t);
 	return r.mass;
@@ -560,7 +594,7 @@ TEST(shares_of_attention_by_region)
 		CHECK(!decode || !timeline_extend(t, id + n - 1, 1, 1, NULL, NULL, &err));
 		check_view(t, 64, &v, "cascade");
 		if (!decode)
-			continue;   /* the view was taken after the tokens */
+			continue; /* the view was taken after the tokens */
 		CHECK_INT(v.now_layers, LAYERS);
 		for (int i = 1; i <= 4; i++) {
 			int32_t newest = 50 * i < (int32_t)n - 4 ? 50 * i : (int32_t)n - 4;
@@ -569,8 +603,9 @@ TEST(shares_of_attention_by_region)
 				break;
 			before += (double)v.now[i];
 			all = full_share(id, n, newest);
-			CHECK_MSG(fabs((double)v.now[0] + before - all) < 2e-3, "%zu tokens: sinks and %d rings have %g, not %g", n, i,
-			          (double)v.now[0] + before, all);
+			CHECK_MSG(fabs((double)v.now[0] + before - all) < 2e-3,
+			          "%zu tokens: sinks and %d rings have %g, not %g", n, i, (double)v.now[0] + before,
+			          all);
 		}
 	}
 	/* Tokens that are read are seen, too: the last one of the next call. */
@@ -593,14 +628,17 @@ TEST(shares_of_entries)
 	struct cache_view v;
 	struct selector *s;
 	struct backend *be;
-	struct tensor q = { .type = DT_F32, .rows = 1, .cols = HEADS * HEAD }, list = { .type = DT_I32, .rows = KV_HEADS, .cols = 20 };
+	struct tensor q = { .type = DT_F32, .rows = 1, .cols = HEADS * HEAD },
+		      list = { .type = DT_I32, .rows = KV_HEADS, .cols = 20 };
 	float x[HEADS * HEAD], key[150 * HEAD];
 	int32_t rows[KV_HEADS][20], id[150];
 	struct attn_part part[2];
 	struct scan_args scan;
 	double want = 0, got;
 
-	CHECK_MSG(!timeline_open(&t, engine(), &(struct timeline_options){ .ctx = 200, .kv = "sift:k=20,bits=16", .kv_type = "f32" }, &err),
+	CHECK_MSG(!timeline_open(&t, engine(),
+	                         &(struct timeline_options){ .ctx = 200, .kv = "sift:k=20,bits=16", .kv_type = "f32" },
+	                         &err),
 	          "%s", err.msg);
 	random_ids(id, 150);
 	CHECK(timeline_sync(t, id, 150, NULL, NULL, &err) == 0);
@@ -660,14 +698,16 @@ TEST(what_sets_recover)
 	CHECK(at_24 > 0 && at_24 < 0.9f && v.estimated <= -1);
 	generate(t, 1);
 	timeline_view(t, 256, &v);
-	CHECK_MSG(fabs((double)(v.recovered - at_24)) < 1e-9, "%g between two selections, %g at the first", (double)v.recovered, (double)at_24);
+	CHECK_MSG(fabs((double)(v.recovered - at_24)) < 1e-9, "%g between two selections, %g at the first",
+	          (double)v.recovered, (double)at_24);
 	timeline_close(t);
 
 	/* A larger set has more of it, and of everything all. */
 	t = read_kv("recycled:k=150,stride=4,scan=k", 200);
 	for (int step = 1; step <= 12; step++, generate(t, 1))
 		timeline_view(t, 256, &v);
-	CHECK_MSG(v.recovered > at_24 && v.recovered < 1, "%g of 150 entries, %g of 24", (double)v.recovered, (double)at_24);
+	CHECK_MSG(v.recovered > at_24 && v.recovered < 1, "%g of 150 entries, %g of 24", (double)v.recovered,
+	          (double)at_24);
 	timeline_close(t);
 
 	for (int i = 0; i < 2; i++) {
@@ -682,8 +722,8 @@ TEST(what_sets_recover)
 			CHECK(v.estimated <= -1);
 			generate(t, 1);
 			timeline_view(t, 256, &v);
-			CHECK_MSG(v.estimated > last && v.recovered <= -1, "%s: estimated %g, with fewer %g", kv, (double)v.estimated,
-			          (double)last);
+			CHECK_MSG(v.estimated > last && v.recovered <= -1, "%s: estimated %g, with fewer %g", kv,
+			          (double)v.estimated, (double)last);
 			last = v.estimated;
 			timeline_close(t);
 			if (k == 1000)
@@ -693,8 +733,8 @@ TEST(what_sets_recover)
 	}
 }
 
-/* Where no policy sums attention, and none selects, the view measures it: from the first tokens behind the first view on, layer by layer, and
- * rolled back tokens are gone. */
+/* Where no policy sums attention, and none selects, the view measures it: from the first tokens behind the first view
+ * on, layer by layer, and rolled back tokens are gone. */
 TEST(attention_is_measured_where_no_policy_sums_it)
 {
 	static const char *const kv[] = { "full", "auto", "sink" };
@@ -749,8 +789,9 @@ TEST(how_much_is_read)
 	CHECK(r.known && r.exact > 0 && r.exact < 1);
 	CHECK(fabsf(r.exact + r.sampled - 1) < 1e-6f && fabsf(r.spread - r.sampled / 4) < 1e-6f);
 	timeline_view(t, 16, &v);
-	CHECK_MSG(fabsf(v.estimated - r.exact) < 1e-6f && fabsf(v.spread - r.spread) < 1e-6f, "the view says %g and %g, not %g and %g",
-	          (double)v.estimated, (double)v.spread, (double)r.exact, (double)r.spread);
+	CHECK_MSG(fabsf(v.estimated - r.exact) < 1e-6f && fabsf(v.spread - r.spread) < 1e-6f,
+	          "the view says %g and %g, not %g and %g", (double)v.estimated, (double)v.spread, (double)r.exact,
+	          (double)r.spread);
 	timeline_close(t);
 
 	/* A larger set has more of it; what is not sampled is not read. */
@@ -773,6 +814,7 @@ TEST(how_much_is_read)
 
 /* ---- every policy, whatever happens ---- */
 
+/* clang-format off */
 static const char *const every[] = {
 	"full", "auto", "auto:size=60,k=12,sample=6", "auto:size=60,prefix=refresh,k=12,qc=2", "auto:size=60,prefix=full,n=1",
 	"auto:size=60,k=12,every=3,heads=layer", "sift:k=12", "sift:k=12,every=3", "sift:k=1/8,bits=8", "refresh:k=12",
@@ -781,6 +823,7 @@ static const char *const every[] = {
 	"snapkv:k=40,kind=avg,pool=5", "predict:k=24,block=4,first=4,last=8,rows=16", "sink:size=40", "cascade:size=40,n=4", "cascade:size=40,n=2,heads=layer,reduce=median",
 	"cascade:size=40,n=2,score=surprise,stride=8", "cascade:size=40,n=2,select=0",
 };
+/* clang-format on */
 enum { EVERY = sizeof every / sizeof *every };
 
 static int soak(void)
@@ -816,7 +859,9 @@ static void look_along(const char *kv, int32_t layer, int32_t head)
 	struct err err = { 0 };
 
 	random_ids(id, BEFORE + AFTER);
-	CHECK_MSG(timeline_sync(t, id, BEFORE, NULL, NULL, &err) == 0 && timeline_sync(plain, id, BEFORE, NULL, NULL, &err) == 0, "%s", err.msg);
+	CHECK_MSG(timeline_sync(t, id, BEFORE, NULL, NULL, &err) == 0 &&
+	                  timeline_sync(plain, id, BEFORE, NULL, NULL, &err) == 0,
+	          "%s", err.msg);
 	for (int32_t i = BEFORE; i < BEFORE + AFTER; i++) {
 		double sum = 0;
 
@@ -825,13 +870,18 @@ static void look_along(const char *kv, int32_t layer, int32_t head)
 		CHECK_MSG(timeline_extend(plain, id + i, 1, 1, NULL, NULL, &err) == 0, "%s", err.msg);
 		for (int32_t k = 0; k <= i; k++) {
 			sum += p[k] > 0 ? (double)p[k] : 0;
-			CHECK_MSG(p[k] < 0 || p[k] <= 1.0001f, "%s: token %d attends %d with %g", kv, i, k, (double)p[k]);
+			CHECK_MSG(p[k] < 0 || p[k] <= 1.0001f, "%s: token %d attends %d with %g", kv, i, k,
+			          (double)p[k]);
 			/* Kept by all pairs, some, or none: this layer's are a few of them. */
 			if (k < i && (bounded || !strcmp(kv, "full")))
-				CHECK_MSG(p[k] >= 0 ? kept[k] > 0 : kept[k] < 255, "%s: token %d: %d is kept %d, and its share is %g", kv, i, k, kept[k], (double)p[k]);
+				CHECK_MSG(p[k] >= 0 ? kept[k] > 0 : kept[k] < 255,
+				          "%s: token %d: %d is kept %d, and its share is %g", kv, i, k, kept[k],
+				          (double)p[k]);
 		}
-		CHECK_MSG(p[i] >= 0 && fabs(sum - 1) < 1e-3, "%s: token %d: %g of all, itself %g", kv, i, sum, (double)p[i]);
-		CHECK_MSG(!memcmp(timeline_logits(t), timeline_logits(plain), N_VOCAB * sizeof(float)), "%s: reporting token %d left a trace", kv, i);
+		CHECK_MSG(p[i] >= 0 && fabs(sum - 1) < 1e-3, "%s: token %d: %g of all, itself %g", kv, i, sum,
+		          (double)p[i]);
+		CHECK_MSG(!memcmp(timeline_logits(t), timeline_logits(plain), N_VOCAB * sizeof(float)),
+		          "%s: reporting token %d left a trace", kv, i);
 	}
 	timeline_close(t);
 	timeline_close(plain);
@@ -845,8 +895,8 @@ TEST(attention_is_told_token_by_token)
 	look_along("cascade:size=40,n=4", 0, -1);
 }
 
-/* A sampled token waits for its entry: it is not the one that is asked about, and its sharing of an engine with another observer takes
- * nothing from either. */
+/* A sampled token waits for its entry: it is not the one that is asked about, and its sharing of an engine with another
+ * observer takes nothing from either. */
 TEST(attention_is_that_of_the_token_asked_about)
 {
 	for (int watched = 0; watched < 2; watched++) {
@@ -858,7 +908,8 @@ TEST(attention_is_that_of_the_token_asked_about)
 		struct err err = { 0 };
 
 		random_ids(id, 40);
-		CHECK(timeline_sync(t, id, 40, NULL, NULL, &err) == 0 && timeline_sync(plain, id, 40, NULL, NULL, &err) == 0);
+		CHECK(timeline_sync(t, id, 40, NULL, NULL, &err) == 0 &&
+		      timeline_sync(plain, id, 40, NULL, NULL, &err) == 0);
 		if (watched)
 			CHECK_MSG(!timeline_evidence_begin(t, &err), "%s", err.msg);
 		CHECK(timeline_step(t, &s, &out, &err) == 1 && timeline_step(plain, &u, &out, &err) == 1);
@@ -867,7 +918,8 @@ TEST(attention_is_that_of_the_token_asked_about)
 		CHECK(!timeline_attention(t, 9, LAYERS / 2, -1, p, &err));
 		for (int i = 0; i < 42; i++)
 			sum += p[i];
-		CHECK_MSG(!memcmp(p, want, sizeof p) && fabs((double)sum - 1) < 1e-3, "%d observers: shares sum to %g", 1 + watched, (double)sum);
+		CHECK_MSG(!memcmp(p, want, sizeof p) && fabs((double)sum - 1) < 1e-3, "%d observers: shares sum to %g",
+		          1 + watched, (double)sum);
 		timeline_evidence(t, 0, 42, sums);
 		for (int i = 0; i < 42; i++)
 			CHECK((sums[i] > 0) == watched);
@@ -900,10 +952,14 @@ static void squares_along(const char *kv)
 	struct err err = { 0 };
 
 	random_ids(id, ALL);
-	CHECK_MSG(timeline_sync(t, id, BEFORE, NULL, NULL, &err) == 0 && timeline_sync(plain, id, BEFORE, NULL, NULL, &err) == 0, "%s", err.msg);
+	CHECK_MSG(timeline_sync(t, id, BEFORE, NULL, NULL, &err) == 0 &&
+	                  timeline_sync(plain, id, BEFORE, NULL, NULL, &err) == 0,
+	          "%s", err.msg);
 	CHECK_MSG(timeline_evidence_begin(t, &err) == 0, "%s: %s", kv, err.msg);
-	CHECK(timeline_extend(t, id + BEFORE, AFTER, 1, NULL, NULL, &err) == 0 && timeline_extend(plain, id + BEFORE, AFTER, 1, NULL, NULL, &err) == 0);
-	CHECK_MSG(!memcmp(timeline_logits(t), timeline_logits(plain), N_VOCAB * sizeof(float)), "%s: watching left a trace", kv);
+	CHECK(timeline_extend(t, id + BEFORE, AFTER, 1, NULL, NULL, &err) == 0 &&
+	      timeline_extend(plain, id + BEFORE, AFTER, 1, NULL, NULL, &err) == 0);
+	CHECK_MSG(!memcmp(timeline_logits(t), timeline_logits(plain), N_VOCAB * sizeof(float)),
+	          "%s: watching left a trace", kv);
 	for (int h = 0; h < KV_HEADS; h++) {
 		one[h] = open_kv(kv, 256, 16);
 		CHECK(timeline_sync(one[h], id, BEFORE, NULL, NULL, &err) == 0);
@@ -916,7 +972,8 @@ static void squares_along(const char *kv)
 	}
 	timeline_evidence(t, 0, ALL, sum);
 	for (int32_t k = 0; k < ALL; k++)
-		CHECK_MSG(fabs((double)sum[k] - want[k]) < 1e-4 * (1 + want[k]), "%s: token %d has %g, not %g", kv, k, (double)sum[k], want[k]);
+		CHECK_MSG(fabs((double)sum[k] - want[k]) < 1e-4 * (1 + want[k]), "%s: token %d has %g, not %g", kv, k,
+		          (double)sum[k], want[k]);
 	/* Begun anew; and what is not there has nothing. */
 	CHECK(timeline_evidence_begin(t, &err) == 0);
 	timeline_evidence(t, -2, 4, sum);
@@ -974,14 +1031,19 @@ static struct timeline *open_f32(const char *policy, int32_t ctx, int32_t batch)
 	struct timeline *t = NULL;
 	struct err err = { 0 };
 
-	CHECK_MSG(!timeline_open(&t, engine(), &(struct timeline_options){ .ctx = ctx, .batch = batch, .kv = policy, .kv_type = "f32" }, &err), "%s", err.msg);
+	CHECK_MSG(!timeline_open(&t, engine(),
+	                         &(struct timeline_options){
+					 .ctx = ctx, .batch = batch, .kv = policy, .kv_type = "f32" },
+	                         &err),
+	          "%s", err.msg);
 	return t;
 }
 
 /* The last token of a prefill is the first that is reported: what it attends, however many came with it. */
 TEST(attention_of_the_last_read_token)
 {
-	static const char *const policy[] = { "full", "auto", "cascade:size=40,n=4,stride=16", "sink:size=40,stride=16" };
+	static const char *const policy[] = { "full", "auto", "cascade:size=40,n=4,stride=16",
+		                              "sink:size=40,stride=16" };
 
 	for (size_t i = 0; i < sizeof policy / sizeof *policy; i++)
 		for (int32_t n = 60; n < 64; n += 3) {
@@ -992,7 +1054,9 @@ TEST(attention_of_the_last_read_token)
 			struct err err = { 0 };
 
 			random_ids(id, n);
-			CHECK_MSG(timeline_evidence_begin(t, &err) == 0 && timeline_sync(t, id, (size_t)n, NULL, NULL, &err) == 0, "%s", err.msg);
+			CHECK_MSG(timeline_evidence_begin(t, &err) == 0 &&
+			                  timeline_sync(t, id, (size_t)n, NULL, NULL, &err) == 0,
+			          "%s", err.msg);
 			timeline_evidence(t, 0, n, sum);
 			for (int32_t k = 0; k < n; k++)
 				all += sqrt((double)sum[k]);
@@ -1001,12 +1065,14 @@ TEST(attention_of_the_last_read_token)
 				double want[64] = { 0 };
 
 				for (int h = 0; h < KV_HEADS; h++) {
-					CHECK(timeline_sync(one, id, (size_t)n - 1, NULL, NULL, &err) >= 0 && timeline_attention(one, id[n - 1], layer, h, p, &err) == 0);
+					CHECK(timeline_sync(one, id, (size_t)n - 1, NULL, NULL, &err) >= 0 &&
+					      timeline_attention(one, id[n - 1], layer, h, p, &err) == 0);
 					for (int32_t k = 0; k < n; k++)
 						want[k] += (double)p[k] * (double)p[k];
 				}
 				for (int32_t k = 0; k < n; k++)
-					CHECK_MSG(fabs((double)sum[k] - want[k]) < 1e-4, "%s: token %d has %g, not %g", policy[i], k, (double)sum[k], want[k]);
+					CHECK_MSG(fabs((double)sum[k] - want[k]) < 1e-4, "%s: token %d has %g, not %g",
+					          policy[i], k, (double)sum[k], want[k]);
 			}
 			timeline_close(t);
 			timeline_close(one);
@@ -1022,7 +1088,12 @@ static void cancel_some(int32_t done, int32_t total, void *ud)
 		timeline_cancel(t);
 }
 
-struct op { int what; size_t at, n; int32_t pin; const char *kv; };
+struct op {
+	int what;
+	size_t at, n;
+	int32_t pin;
+	const char *kv;
+};
 enum { OP_READ, OP_EDIT, OP_STEP, OP_CANCEL, OP_CANCEL_STEP, OP_PIN, OP_RESUME, OP_SWITCH, OPS };
 
 static void resume(struct timeline **t, const char *kv)
@@ -1033,7 +1104,8 @@ static void resume(struct timeline **t, const char *kv)
 	int32_t n = timeline_entries_ready(*t);
 	void *rows = xmalloc((size_t)n * timeline_token_bytes(*t, 1) + 1);
 
-	CHECK_MSG(!timeline_entries_save(*t, 0, n, 1, rows, &err) && !timeline_head_save(*t, &head, &err), "%s: %s", kv, err.msg);
+	CHECK_MSG(!timeline_entries_save(*t, 0, n, 1, rows, &err) && !timeline_head_save(*t, &head, &err), "%s: %s", kv,
+	          err.msg);
 	if (!n || !timeline_entries_load(other, 0, n, 1, rows, &err))
 		CHECK_MSG(!timeline_head_load(other, head.p, head.n, &err), "%s: %s", kv, err.msg);
 	timeline_close(*t);
@@ -1058,19 +1130,16 @@ static void act(struct timeline **at, const struct op *o, const char *kv, int32_
 	to = to < (size_t)t->cache.limit ? to : (size_t)t->cache.limit;
 	sampling_seed(&s, o->at);
 	switch (o->what) {
-	case OP_PIN:
-		timeline_pin(t, o->pin, &err);
-		break;
+	case OP_PIN: timeline_pin(t, o->pin, &err); break;
 	case OP_RESUME:
 		if (t->mixed_from < 0)
 			resume(at, kv);
 		return;
 	case OP_SWITCH:
-		CHECK_MSG(timeline_switch_kv(t, o->kv, &err) == 0 && timeline_switch_kv(t, kv, &err) == 0, "%s: %s", o->kv, err.msg);
+		CHECK_MSG(timeline_switch_kv(t, o->kv, &err) == 0 && timeline_switch_kv(t, kv, &err) == 0, "%s: %s",
+		          o->kv, err.msg);
 		break;
-	case OP_CANCEL:
-		timeline_sync(t, id, to, cancel_some, t, &err);
-		break;
+	case OP_CANCEL: timeline_sync(t, id, to, cancel_some, t, &err); break;
 	case OP_CANCEL_STEP:
 		timeline_cancel(t);
 		timeline_step(t, &s, &out, &err);
@@ -1080,8 +1149,7 @@ static void act(struct timeline **at, const struct op *o, const char *kv, int32_
 			if (timeline_step(t, &s, &out, &err) < 1)
 				break;
 		break;
-	default:
-		CHECK_MSG(timeline_sync(t, id, to, NULL, NULL, &err) >= 0, "%s: %s", kv, err.msg);
+	default: CHECK_MSG(timeline_sync(t, id, to, NULL, NULL, &err) >= 0, "%s: %s", kv, err.msg);
 	}
 	timeline_resume(t);
 }
@@ -1090,7 +1158,8 @@ static int same_heads(struct timeline *a, struct timeline *b)
 {
 	struct str x = { 0 }, y = { 0 };
 	struct err err;
-	int same = !timeline_head_save(a, &x, &err) && !timeline_head_save(b, &y, &err) && x.n == y.n && !memcmp(x.p, y.p, x.n);
+	int same = !timeline_head_save(a, &x, &err) && !timeline_head_save(b, &y, &err) && x.n == y.n &&
+	           !memcmp(x.p, y.p, x.n);
 
 	str_free(&x);
 	str_free(&y);
@@ -1110,8 +1179,11 @@ TEST(a_view_changes_nothing)
 		check_view(t[0], 256, &v, every[k]);
 		CHECK(v.cols == 0 && v.n_tokens == 0);
 		for (int i = 0; i < 60 * soak(); i++) {
-			struct op o = { .what = (int)(test_rand() % OPS), .at = test_rand() % 4096, .n = 1 + test_rand() % 60,
-			                .pin = (int32_t)(test_rand() % 130), .kv = every[test_rand() % EVERY] };
+			struct op o = { .what = (int)(test_rand() % OPS),
+				        .at = test_rand() % 4096,
+				        .n = 1 + test_rand() % 60,
+				        .pin = (int32_t)(test_rand() % 130),
+				        .kv = every[test_rand() % EVERY] };
 			const float *a, *b;
 
 			if (t[0]->tokens.n > 2500)
@@ -1123,10 +1195,12 @@ TEST(a_view_changes_nothing)
 			for (int x = (int)(test_rand() % 3); x > 0; x--, views++)
 				check_view(t[0], (int32_t)(test_rand() % 300) - 10, &v, every[k]);
 			CHECK_INT(t[0]->tokens.n, t[1]->tokens.n);
-			CHECK(!t[0]->tokens.n || !memcmp(t[0]->tokens.id, t[1]->tokens.id, t[0]->tokens.n * sizeof *id));
+			CHECK(!t[0]->tokens.n ||
+			      !memcmp(t[0]->tokens.id, t[1]->tokens.id, t[0]->tokens.n * sizeof *id));
 			a = timeline_logits(t[0]);
 			b = timeline_logits(t[1]);
-			CHECK_MSG(!a == !b && (!a || !memcmp(a, b, N_VOCAB * sizeof *a)), "%s: other logits after a view", every[k]);
+			CHECK_MSG(!a == !b && (!a || !memcmp(a, b, N_VOCAB * sizeof *a)),
+			          "%s: other logits after a view", every[k]);
 			CHECK_MSG(same_heads(t[0], t[1]), "%s: another state after a view", every[k]);
 		}
 		timeline_close(t[0]);

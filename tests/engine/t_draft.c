@@ -1,5 +1,5 @@
-/* tests/engine/t_draft.c - guesses from earlier tokens: which token is guessed, its class, the index after a rollback, and how long
- * a draft is. */
+/* tests/engine/t_draft.c - guesses from earlier tokens: which token is guessed, its class, the index after a rollback,
+ * and how long a draft is. */
 #include "tests/lib/test.h"
 
 #include <string.h>
@@ -31,9 +31,10 @@ static struct draft guess(const int32_t *id, size_t n, int32_t most)
 	draft_index_free(&x);
 	return d;
 }
-#define GUESS(most, ...) guess((const int32_t[]){ __VA_ARGS__ }, sizeof((const int32_t[]){ __VA_ARGS__ }) / sizeof(int32_t), most)
+#define GUESS(most, ...)                                                                                               \
+	guess((const int32_t[]){ __VA_ARGS__ }, sizeof((const int32_t[]){ __VA_ARGS__ }) / sizeof(int32_t), most)
 
-#define CHECK_CLASS(d, i, length, votes) CHECK_INT((d).class[i], (length) * DRAFT_VOTES + (votes))
+#define CHECK_CLASS(d, i, length, votes) CHECK_INT((d).class[i], (length)*DRAFT_VOTES + (votes))
 
 TEST(nothing_is_guessed_from_nothing)
 {
@@ -51,7 +52,8 @@ TEST(a_single_token_that_was_there_before_is_the_weakest_match)
 	CHECK_INT(d.n, 1);
 	CHECK_INT(d.id[0], 2);
 	CHECK_CLASS(d, 0, 0, ALONE);
-	/* The draft goes on from its own guesses: behind "1 2" a pair matches, behind "1 2 3" three tokens do, then 9, and 1 from there. */
+	/* The draft goes on from its own guesses: behind "1 2" a pair matches, behind "1 2 3" three tokens do, then 9,
+	 * and 1 from there. */
 	d = GUESS(5, 7, 1, 2, 3, 9, 1);
 	CHECK_INT(d.n, 5);
 	CHECK(!memcmp(d.id, (int32_t[]){ 2, 3, 9, 1, 2 }, 5 * sizeof *d.id));
@@ -124,9 +126,10 @@ TEST(an_unlikely_draft_ends_early)
 
 /* ---- against a search of all places ---- */
 
-enum { CONTEXT = 14, PLACES = 64, VOCAB = 60 };   /* the first two as in draft.c */
+enum { CONTEXT = 14, PLACES = 64, VOCAB = 60 }; /* the first two as in draft.c */
 
-/* The token behind id[0 .. n) and k guesses, and its class, or -1.  *many: there are so many places that the index may not try them all. */
+/* The token behind id[0 .. n) and k guesses, and its class, or -1. *many: there are so many places that the index may
+ * not try them all. */
 static int32_t searched(const int32_t *id, size_t n, const int32_t *guesses, int32_t k, int *class, int *many)
 {
 	int32_t all[2048];
@@ -135,13 +138,15 @@ static int32_t searched(const int32_t *id, size_t n, const int32_t *guesses, int
 	memcpy(all, id, n * sizeof *id);
 	memcpy(all + n, guesses, (size_t)k * sizeof *guesses);
 	for (int least = 2; least >= 1; least--) {
-		int32_t voters[VOCAB] = { 0 }, longest[VOCAB] = { 0 }, newest_first[VOCAB], kinds = 0, places = 0, best = -1;
+		int32_t voters[VOCAB] = { 0 }, longest[VOCAB] = { 0 }, newest_first[VOCAB], kinds = 0, places = 0,
+			best = -1;
 		uint64_t weight[VOCAB] = { 0 };
 
-		for (size_t at = n - 1; at-- > 0; ) {
+		for (size_t at = n - 1; at-- > 0;) {
 			int32_t same = 0, next = all[at + 1];
 
-			while (same < CONTEXT && (size_t)same <= at && all[at - (size_t)same] == all[end - 1 - (size_t)same])
+			while (same < CONTEXT && (size_t)same <= at &&
+			       all[at - (size_t)same] == all[end - 1 - (size_t)same])
 				same++;
 			if (same < least)
 				continue;
@@ -156,8 +161,15 @@ static int32_t searched(const int32_t *id, size_t n, const int32_t *guesses, int
 			best = best < 0 || weight[newest_first[i]] > weight[best] ? newest_first[i] : best;
 		if (best < 0)
 			continue;
-		*class = (longest[best] < 4 ? longest[best] - 1 : longest[best] < 8 ? 3 : longest[best] < CONTEXT ? 4 : 5) * DRAFT_VOTES +
-		         (places == 1 ? ALONE : voters[best] == places ? AGREE : 2 * voters[best] > places ? MOST_OF_THEM : FEW_OF_THEM);
+		*class = (longest[best] < 4         ? longest[best] - 1
+		          : longest[best] < 8       ? 3
+		          : longest[best] < CONTEXT ? 4
+		                                    : 5) *
+		                 DRAFT_VOTES +
+		         (places == 1                 ? ALONE
+		          : voters[best] == places    ? AGREE
+		          : 2 * voters[best] > places ? MOST_OF_THEM
+		                                      : FEW_OF_THEM);
 		return best;
 	}
 	return -1;
@@ -244,7 +256,8 @@ TEST(the_length_follows_from_what_steps_took)
 	struct draft d = draft_of(DRAFT_MOST, 0);
 	struct draft_pace p = sure();
 
-	/* Up to four tokens a step costs as one, five cost twice as much, and more of them as much more as there are tokens. */
+	/* Up to four tokens a step costs as one, five cost twice as much, and more of them as much more as there are
+	 * tokens. */
 	for (int32_t n = 1; n <= DRAFT_MOST + 1; n++)
 		draft_pace_took(&p, n, n < 5 ? 1 : n * 0.4);
 	CHECK_INT(draft_pace_length(&p, &d), 3);
@@ -300,7 +313,8 @@ TEST(shares_of_right_guesses_are_learned_by_class)
 		draft_pace_learn(&p, 2, 1);
 		draft_pace_learn(&p, DRAFT_CLASSES - 1, 0);
 	}
-	CHECK(p.right[2] > 0.99 && p.right[2] <= 1 && p.right[DRAFT_CLASSES - 1] < 0.01 && p.right[DRAFT_CLASSES - 1] >= 0);
+	CHECK(p.right[2] > 0.99 && p.right[2] <= 1 && p.right[DRAFT_CLASSES - 1] < 0.01 &&
+	      p.right[DRAFT_CLASSES - 1] >= 0);
 	p.right[2] = before.right[2];
 	p.right[DRAFT_CLASSES - 1] = before.right[DRAFT_CLASSES - 1];
 	CHECK(!memcmp(&p, &before, sizeof p));

@@ -1,7 +1,8 @@
-/* tests/engine/t_endless.c - a conversation without end: token by token through the cascade, at the same price and in the same memory.
+/* tests/engine/t_endless.c - a conversation without end: token by token through the cascade, at the same price and in
+ * the same memory.
  *
- * WEIR_SOAK=1: 200,000 tokens of the default model (about a quarter of an hour; the time per token of the tenth after the
- * cache is full and of the last tenth is printed, and means something on a quiet machine only). */
+ * WEIR_SOAK=1: 200,000 tokens of the default model (about a quarter of an hour; the time per token of the tenth after
+ * the cache is full and of the last tenth is printed, and means something on a quiet machine only). */
 #include "tests/lib/test.h"
 
 #include <stdio.h>
@@ -11,7 +12,9 @@
 
 #include "engine/engine.h"
 
-struct span { double wall, cpu; };
+struct span {
+	double wall, cpu;
+};
 
 static struct span now(void)
 {
@@ -19,7 +22,8 @@ static struct span now(void)
 
 	clock_gettime(CLOCK_MONOTONIC, &w);
 	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &c);
-	return (struct span){ (double)w.tv_sec + (double)w.tv_nsec * 1e-9, (double)c.tv_sec + (double)c.tv_nsec * 1e-9 };
+	return (struct span){ (double)w.tv_sec + (double)w.tv_nsec * 1e-9,
+		              (double)c.tv_sec + (double)c.tv_nsec * 1e-9 };
 }
 
 static double resident_mb(void)
@@ -37,9 +41,9 @@ static double resident_mb(void)
 
 static void take(struct timeline *t, const int32_t *id, size_t n_id, size_t from, size_t n)
 {
-	struct err err = {0};
+	struct err err = { 0 };
 
-	for (size_t i = 0; i < n; ) {
+	for (size_t i = 0; i < n;) {
 		size_t at = (from + i) % n_id, some = n_id - at < n - i ? n_id - at : n - i;
 
 		if (timeline_extend(t, id + at, some, 1, NULL, NULL, &err))
@@ -53,7 +57,7 @@ static void talk(const char *model, int32_t ctx, const char *kv, const int32_t *
 {
 	struct engine *e = NULL;
 	struct timeline *t = NULL;
-	struct err err = {0};
+	struct err err = { 0 };
 	size_t tenth = tokens / 10;
 	struct span took[10];
 	double mb[10];
@@ -74,10 +78,11 @@ static void talk(const char *model, int32_t ctx, const char *kv, const int32_t *
 		mb[i] = resident_mb();
 	}
 	printf("    %s, %zu tokens: ms a token in the second and the last tenth %.3f, %.3f (ratio %.3f; CPU %.3f); resident MB %.1f, %.1f\n",
-	       kv, tokens, 1e3 * took[1].wall / (double)tenth, 1e3 * took[9].wall / (double)tenth, took[9].wall / took[1].wall,
-	       took[9].cpu / took[1].cpu, mb[1], mb[9]);
+	       kv, tokens, 1e3 * took[1].wall / (double)tenth, 1e3 * took[9].wall / (double)tenth,
+	       took[9].wall / took[1].wall, took[9].cpu / took[1].cpu, mb[1], mb[9]);
 	/* The list of all tokens grows by 4 bytes each, and doubles its room now and then. */
-	CHECK_MSG(mb[9] <= mb[1] * 1.01 + 0.5, "memory grew from %.1f MB to %.1f MB in %zu tokens", mb[1], mb[9], tokens);
+	CHECK_MSG(mb[9] <= mb[1] * 1.01 + 0.5, "memory grew from %.1f MB to %.1f MB in %zu tokens", mb[1], mb[9],
+	          tokens);
 	timeline_close(t);
 	engine_close(e);
 }
@@ -95,8 +100,8 @@ TEST(a_small_model_talks_on)
 SOAK_TEST(two_hundred_thousand_tokens)
 {
 	struct engine *e = NULL;
-	struct tokens tokens = {0};
-	struct err err = {0};
+	struct tokens tokens = { 0 };
+	struct err err = { 0 };
 	char *book;
 	size_t n;
 

@@ -1,8 +1,9 @@
-/* tests/engine/t_families.c - families with sliding windows, experts, sinks or two sets of RoPE factors, under every cache policy.
+/* tests/engine/t_families.c - families with sliding windows, experts, sinks or two sets of RoPE factors, under every
+ * cache policy.
  *
- * What holds for plain families holds for them: a sequence that is saved and loaded continues bit for bit, drafted tokens have the bits
- * of tokens that are decoded one by one, results depend neither on the number of threads nor on who looks on.  Their logits are
- * compared in t_models, single layers in t_arch. */
+ * What holds for plain families holds for them: a sequence that is saved and loaded continues bit for bit, drafted
+ * tokens have the bits of tokens that are decoded one by one, results depend neither on the number of threads nor on
+ * who looks on. Their logits are compared in t_models, single layers in t_arch. */
 #include "tests/lib/test.h"
 
 #include <stdio.h>
@@ -14,14 +15,50 @@
 
 enum { PROMPT = 50, STEPS = 60, CTX = 130 };
 
-static const char *const models[] = { "gemma2", "gemma3", "gemma4", "gemma4moe", "phi3-long", "olmo3", "qwen3moe", "gpt-oss", "gpt-oss-mxfp4", "mistral3", "lfm2", "lfm2moe", "qwen35", "qwen35moe", "qwen3next",
-	"granitehybrid", "granitehybridmoe", "granitehybrid-groups", "qwen2moe", "exaone4" };
-static const struct { const char *kv; int32_t pin; } policies_all[] = {
-	{ "full", 0 }, { "auto", 0 }, { "auto:k=8,sample=4", 40 }, { "auto:prefix=refresh,k=8,size=32", 40 }, { "sink:size=24,stride=8", 0 },
-	{ "cascade:size=32,stride=8", 0 }, { "cascade:size=32,n=4,heads=layer,stride=4", 0 }, { "cascade:size=32,select=0,stride=8", 0 },
-	{ "sift:k=12", 0 }, { "sift:k=12,sample=8", 0 }, { "sift:k=12,every=4,split=even", 0 }, { "refresh:k=12", 0 }, { "recycled:k=12,stride=5", 0 },
-	{ "streaming++:size=20,stride=6", 0 }, { "quest:k=32", 0 }, { "h2o:k=12", 0 }, { "h2o+:k=12,dense=1", 0 }, { "snapkv:k=40,window=32", 0 },
-	{ "predict:k=24,block=4,first=4,last=8,dense=0,by=mixed", 0 }, { "predict:k=12,block=1,first=2,last=4,dense=1,by=net,rows=16", 0 },
+static const char *const models[] = { "gemma2",
+	                              "gemma3",
+	                              "gemma4",
+	                              "gemma4moe",
+	                              "phi3-long",
+	                              "olmo3",
+	                              "qwen3moe",
+	                              "gpt-oss",
+	                              "gpt-oss-mxfp4",
+	                              "mistral3",
+	                              "lfm2",
+	                              "lfm2moe",
+	                              "qwen35",
+	                              "qwen35moe",
+	                              "qwen3next",
+	                              "granitehybrid",
+	                              "granitehybridmoe",
+	                              "granitehybrid-groups",
+	                              "qwen2moe",
+	                              "exaone4" };
+static const struct {
+	const char *kv;
+	int32_t pin;
+} policies_all[] = {
+	{ "full", 0 },
+	{ "auto", 0 },
+	{ "auto:k=8,sample=4", 40 },
+	{ "auto:prefix=refresh,k=8,size=32", 40 },
+	{ "sink:size=24,stride=8", 0 },
+	{ "cascade:size=32,stride=8", 0 },
+	{ "cascade:size=32,n=4,heads=layer,stride=4", 0 },
+	{ "cascade:size=32,select=0,stride=8", 0 },
+	{ "sift:k=12", 0 },
+	{ "sift:k=12,sample=8", 0 },
+	{ "sift:k=12,every=4,split=even", 0 },
+	{ "refresh:k=12", 0 },
+	{ "recycled:k=12,stride=5", 0 },
+	{ "streaming++:size=20,stride=6", 0 },
+	{ "quest:k=32", 0 },
+	{ "h2o:k=12", 0 },
+	{ "h2o+:k=12,dense=1", 0 },
+	{ "snapkv:k=40,window=32", 0 },
+	{ "predict:k=24,block=4,first=4,last=8,dense=0,by=mixed", 0 },
+	{ "predict:k=12,block=1,first=2,last=4,dense=1,by=net,rows=16", 0 },
 };
 enum { N_MODELS = sizeof models / sizeof *models, N_POLICIES = sizeof policies_all / sizeof *policies_all };
 
@@ -32,7 +69,9 @@ static struct engine *open_model(const char *name, int threads)
 	char rel[96];
 
 	snprintf(rel, sizeof rel, "tests/vectors/models/%s.gguf", name);
-	if (engine_open(&e, &(struct engine_options){ .model_path = test_file(rel), .device = "cpu", .threads = threads }, &err))
+	if (engine_open(&e,
+	                &(struct engine_options){ .model_path = test_file(rel), .device = "cpu", .threads = threads },
+	                &err))
 		test_skip("%s", err.msg);
 	predictor_put_for(e);
 	return e;
@@ -43,14 +82,20 @@ static struct timeline *open_line(struct engine *e, size_t policy, int32_t ctx)
 	struct timeline *t = NULL;
 	struct err err = { 0 };
 
-	if (timeline_open(&t, e, &(struct timeline_options){ .ctx = ctx, .batch = 16, .kv = policies_all[policy].kv, .kv_type = "f32" }, &err))
+	if (timeline_open(&t, e,
+	                  &(struct timeline_options){
+				  .ctx = ctx, .batch = 16, .kv = policies_all[policy].kv, .kv_type = "f32" },
+	                  &err))
 		test_fail(__FILE__, __LINE__, "%s: %s", policies_all[policy].kv, err.msg);
 	else if (policies_all[policy].pin && timeline_pin(t, policies_all[policy].pin, &err))
 		test_fail(__FILE__, __LINE__, "%s: %s", policies_all[policy].kv, err.msg);
 	return t;
 }
 
-static int32_t id_at(int32_t i) { return 3 + (i * 37 + i * i % 11) % 240; }
+static int32_t id_at(int32_t i)
+{
+	return 3 + (i * 37 + i * i % 11) % 240;
+}
 
 static int read_prompt(struct timeline *t)
 {
@@ -93,7 +138,8 @@ static struct timeline *saved_and_loaded(struct engine *e, size_t policy, struct
 	struct err err = { 0 };
 
 	if ((ready && timeline_entries_save(t, 0, ready, 1, entries, &err)) || timeline_head_save(t, &head, &err) ||
-	    (ready && timeline_entries_load(u, 0, ready, 1, entries, &err)) || timeline_head_load(u, head.p, head.n, &err))
+	    (ready && timeline_entries_load(u, 0, ready, 1, entries, &err)) ||
+	    timeline_head_load(u, head.p, head.n, &err))
 		test_fail(__FILE__, __LINE__, "%s: %s", policies_all[policy].kv, err.msg);
 	free(entries);
 	str_free(&head);
@@ -119,7 +165,8 @@ static void saves(struct engine *e, const char *model, size_t policy)
 		if (step(t, i) || step(u, i))
 			break;
 		if (!same_logits(e, t, u)) {
-			test_fail(__FILE__, __LINE__, "%s, %s: token %d after loading has other logits", model, policies_all[policy].kv, i);
+			test_fail(__FILE__, __LINE__, "%s, %s: token %d after loading has other logits", model,
+			          policies_all[policy].kv, i);
 			break;
 		}
 	}
@@ -162,8 +209,8 @@ static void drafts(struct engine *e, const char *model, size_t policy)
 		CHECK_MSG(tried == n || policy, "%s: %d of %d drafted tokens were tried", model, tried, n);
 		keep = tried > 2 && at % 3 == 0 ? tried - 1 : tried;
 		for (int32_t i = 0; i < keep; i++) {
-			CHECK_MSG(!memcmp(logits + (size_t)i * row / sizeof(float), timeline_logits(t), row), "%s, %s: drafted token %d has other logits", model,
-			          policies_all[policy].kv, at + i);
+			CHECK_MSG(!memcmp(logits + (size_t)i * row / sizeof(float), timeline_logits(t), row),
+			          "%s, %s: drafted token %d has other logits", model, policies_all[policy].kv, at + i);
 			step(t, at + i);
 		}
 		if (!keep) {
@@ -175,7 +222,8 @@ static void drafts(struct engine *e, const char *model, size_t policy)
 			break;
 		}
 		if (!same_logits(e, t, u)) {
-			test_fail(__FILE__, __LINE__, "%s, %s: %d tokens accepted, other logits", model, policies_all[policy].kv, keep);
+			test_fail(__FILE__, __LINE__, "%s, %s: %d tokens accepted, other logits", model,
+			          policies_all[policy].kv, keep);
 			break;
 		}
 	}
@@ -212,7 +260,8 @@ TEST(threads_and_observers_change_nothing)
 			for (int32_t i = PROMPT; i < PROMPT + STEPS; i++) {
 				timeline_view(u, 16, view);
 				if (step(t, i) || step(u, i) || !same_logits(one, t, u)) {
-					test_fail(__FILE__, __LINE__, "%s, %s: token %d has other logits", models[m], policies_all[p].kv, i);
+					test_fail(__FILE__, __LINE__, "%s, %s: token %d has other logits", models[m],
+					          policies_all[p].kv, i);
 					break;
 				}
 			}
@@ -228,7 +277,8 @@ TEST(threads_and_observers_change_nothing)
 	}
 }
 
-/* Tokens that are rolled back leave no trace.  Not where tokens have been evicted: those that are left are prefilled in other steps. */
+/* Tokens that are rolled back leave no trace. Not where tokens have been evicted: those that are left are prefilled in
+ * other steps. */
 TEST(rolled_back_tokens_leave_no_trace)
 {
 	for (size_t m = 0; m < N_MODELS; m++) {

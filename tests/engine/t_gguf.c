@@ -22,9 +22,9 @@ static struct str one_value(const char *key, uint32_t type, const void *value, s
 /* A tensor record with every field free; the defaults make a good F32 tensor of 32 values. */
 struct rec {
 	const char *name;
-	size_t name_n;           /* 0 = strlen(name) */
-	uint64_t name_len;       /* 0 = the real length; otherwise what the length field says */
-	uint32_t n_dims;         /* 0 = 1; DIMS(x) writes x */
+	size_t name_n;     /* 0 = strlen(name) */
+	uint64_t name_len; /* 0 = the real length; otherwise what the length field says */
+	uint32_t n_dims;   /* 0 = 1; DIMS(x) writes x */
 	uint64_t ne[4];
 	uint32_t type;
 	uint64_t offset;
@@ -93,8 +93,7 @@ TEST(good_file_reads_back)
 	CHECK(t && t->bytes == 256 && t->data == g->base + t->at && t->at % 32 == 0);
 	t = gguf_tensor_find(g, "c.weight");
 	CHECK(t && t->type == DT_Q8_0 && t->bytes == 102 && t->at + t->bytes == g->size);
-	CHECK(!gguf_tensor_find(g, "c.weigh") && !gguf_tensor_find(g, "c.weight2") &&
-	      !gguf_tensor_find(g, ""));
+	CHECK(!gguf_tensor_find(g, "c.weigh") && !gguf_tensor_find(g, "c.weight2") && !gguf_tensor_find(g, ""));
 	CHECK(!gguf_find(g, "t") && !gguf_find(g, "t.u644") && !gguf_find(g, ""));
 	for (uint64_t i = 0; i < g->n_kv; i++) {
 		char *key = xstrndup(g->kv[i].key.p, g->kv[i].key.n);
@@ -122,7 +121,7 @@ TEST(head_of_a_beginning)
 	gguf_close(g);
 	CHECK(head > 24 && head <= data && data - head < 32);
 	for (uint64_t n = 0; n <= f.n; n++) {
-		char *p = xmalloc(n + 1);   /* of its own, so that a sanitizer sees a read behind it */
+		char *p = xmalloc(n + 1); /* of its own, so that a sanitizer sees a read behind it */
 
 		memcpy(p, f.p, n);
 		p = xrealloc(p, n ? n : 1);
@@ -147,8 +146,11 @@ TEST(head_of_a_beginning)
 
 TEST(typed_reads)
 {
-	static const struct { const char *key; int64_t want; } ints[] = {
-		{ "t.u8", 200 }, { "t.i8", -56 }, { "t.u16", 60000 }, { "t.i16", -5536 },
+	static const struct {
+		const char *key;
+		int64_t want;
+	} ints[] = {
+		{ "t.u8", 200 },         { "t.i8", -56 },         { "t.u16", 60000 }, { "t.i16", -5536 },
 		{ "t.u32", 4000000000 }, { "t.i32", -294967296 }, { "t.i64", -1 },
 	};
 	struct str f = { 0 };
@@ -234,11 +236,13 @@ TEST(typed_reads)
 
 TEST(array_integers_of_every_type)
 {
+	/* clang-format off */
 	static const struct { enum gguf_type t; int64_t want; } c[] = {
 		{ GGUF_U8, 0x81 }, { GGUF_I8, -127 }, { GGUF_U16, 0x8281 }, { GGUF_I16, -32127 },
 		{ GGUF_U32, 0x84838281 }, { GGUF_I32, (int32_t)0x84838281u }, { GGUF_I64, (int64_t)0x8887868584838281u },
 		{ GGUF_U64, INT64_MAX },      /* does not fit: stays at the end of the range */
 	};
+	/* clang-format on */
 	static const char bytes[] = "\x81\x82\x83\x84\x85\x86\x87\x88";
 	for (size_t i = 0; i < sizeof c / sizeof c[0]; i++) {
 		struct str f = { 0 };
@@ -264,16 +268,16 @@ TEST(unusual_but_good_files)
 	struct str f = { 0 };
 	char *big = calloc(1, 65536);
 
-	put_header(&f, 3, 0, 0);                       /* nothing in it */
+	put_header(&f, 3, 0, 0); /* nothing in it */
 	accepted(&f);
-	put_header(&f, 2, 0, 0);                       /* version 2 has the same layout */
+	put_header(&f, 2, 0, 0); /* version 2 has the same layout */
 	accepted(&f);
-	memset(big, 'k', 65535);                       /* the longest key */
+	memset(big, 'k', 65535); /* the longest key */
 	f = one_value(big, GGUF_U8, "\1", 1);
 	accepted(&f);
 	f = one_value("split.count", GGUF_U16, "\1\0", 2);
 	accepted(&f);
-	memset(big + 64, 0, 65535 - 64);               /* the longest name, four dimensions */
+	memset(big + 64, 0, 65535 - 64); /* the longest name, four dimensions */
 	struct rec r = { .name = big, .n_dims = 4, .ne = { 32, 2, 3, 4 } };
 	f = tensor_file(&r, 1, 32 * 24 * 4);
 	accepted(&f);
@@ -300,9 +304,9 @@ TEST(unusual_but_good_files)
 TEST(row_01_short_files)
 {
 	static const char *const field[24] = {
-		"magic", "magic", "magic", "magic", "version", "version", "version", "version",
+		"magic",     "magic",     "magic",     "magic",     "version",   "version",   "version",   "version",
 		"n_tensors", "n_tensors", "n_tensors", "n_tensors", "n_tensors", "n_tensors", "n_tensors", "n_tensors",
-		"n_kv", "n_kv", "n_kv", "n_kv", "n_kv", "n_kv", "n_kv", "n_kv",
+		"n_kv",      "n_kv",      "n_kv",      "n_kv",      "n_kv",      "n_kv",      "n_kv",      "n_kv",
 	};
 	for (size_t n = 0; n < 24; n++) {
 		struct str f = { 0 };
@@ -314,7 +318,11 @@ TEST(row_01_short_files)
 
 TEST(row_02_not_gguf)
 {
-	static const struct { const char *p; size_t n; const char *what; } c[] = {
+	static const struct {
+		const char *p;
+		size_t n;
+		const char *what;
+	} c[] = {
 #define FILE_OF(s, what) { s, sizeof s - 1, what }
 		FILE_OF("FUGG\0\0\0\3xxxxxxxxxxxxxxxxxx", "byte-swapped"),
 		FILE_OF("gguf\3\0\0\0xxxxxxxxxxxxxxxxxx", "lower case"),
@@ -332,7 +340,9 @@ TEST(row_02_not_gguf)
 		FILE_OF("\x58\0\0\0\0\0\0\0{\"__metadata__\":{\"format\":\"pt\"}", "safetensors"),
 		FILE_OF("{\"error\":\"Repository not found\"}", "JSON"),
 		FILE_OF("%PDF-1.7 xxxxxxxxxxxxxxxxxxxxxx", "PDF"),
-		FILE_OF("\x7f" "ELF\2\1\1\0xxxxxxxxxxxxxxxxxxx", "program"),
+		FILE_OF("\x7f"
+		        "ELF\2\1\1\0xxxxxxxxxxxxxxxxxxx",
+		        "program"),
 		FILE_OF("SQLite format 3\0xxxxxxxxxxxxxxxx", "SQLite"),
 		FILE_OF("Access to this model is restricted.", "plain text"),
 		FILE_OF("hi", "plain text"),
@@ -375,10 +385,12 @@ TEST(row_03_and_04_version)
 
 TEST(row_05_and_06_counts)
 {
+	/* clang-format off */
 	static const uint64_t bad[] = {
 		UINT64_MAX, 1ull << 63, 1ull << 62, 1000000000, 65537, 0xffffffff, 65536, 200,
 		UINT64_MAX / 72 + 1, UINT64_MAX / 8, UINT64_MAX / 33 + 1, UINT64_MAX / 14 + 1,
 	};
+	/* clang-format on */
 	for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
 		struct str f = { 0 };
 		put_header(&f, 3, bad[i], 0);
@@ -396,7 +408,7 @@ TEST(row_05_and_06_counts)
 	put_bytes(&f, value.p, value.n);
 	refused(&f, "n_tensors");
 	str_free(&value);
-	put_header(&f, 3, 0, 3);                       /* more records promised than written */
+	put_header(&f, 3, 0, 3); /* more records promised than written */
 	put_key(&f, "a", GGUF_U8);
 	put_u8(&f, 1);
 	put_zeros(&f, 40);
@@ -415,17 +427,19 @@ TEST(row_07_key_length)
 		refused(&f, "key length");
 	}
 	put_header(&f, 3, 0, 1);
-	put_u64(&f, 60000);                            /* allowed, but longer than the file */
+	put_u64(&f, 60000); /* allowed, but longer than the file */
 	put_room(&f);
 	refused(&f, "key");
 }
 
 TEST(row_08_key_bytes)
 {
+	/* clang-format off */
 	static const struct { const char *p; size_t n; } bad[] = {
 		{ "a\0b", 3 }, { "\0", 1 }, { "caf\xc3\xa9", 5 }, { "\x1b]0;x\a", 6 }, { "a\nb", 3 }, { "\x7f", 1 },
 		{ "\xff\xff", 2 }, { "a\x9b" "31m", 5 }, { "\xe2\x80\xae" "gpj", 6 }, { "\t", 1 },
 	};
+	/* clang-format on */
 	for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
 		struct str f = { 0 };
 		put_header(&f, 3, 0, 1);
@@ -454,7 +468,7 @@ TEST(row_09_duplicate_keys)
 	put_key(&f, "same", GGUF_U8);
 	put_u8(&f, 1);
 	refused(&f, "'same' is a duplicate");
-	put_header(&f, 3, 0, 202);                     /* far apart, different types */
+	put_header(&f, 3, 0, 202); /* far apart, different types */
 	put_key(&f, "general.architecture", GGUF_STRING);
 	put_string(&f, "llama");
 	for (int i = 0; i < 200; i++) {
@@ -506,8 +520,8 @@ TEST(row_11_bool)
 
 TEST(row_12_string_length)
 {
-	static const uint64_t bad[] = { UINT64_MAX, UINT64_MAX - 7, 1ull << 63, 1ull << 60, 1ull << 32, (16 << 20) + 1, 16 << 20,
-	                                65536, 4097 };
+	static const uint64_t bad[] = { UINT64_MAX,     UINT64_MAX - 7, 1ull << 63, 1ull << 60, 1ull << 32,
+		                        (16 << 20) + 1, 16 << 20,       65536,      4097 };
 	for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
 		struct str f = { 0 };
 		put_header(&f, 3, 0, 1);
@@ -516,7 +530,7 @@ TEST(row_12_string_length)
 		put_room(&f);
 		refused(&f, "string");
 		put_header(&f, 3, 0, 1);
-		put_key(&f, "list", GGUF_ARRAY);           /* the same inside an array */
+		put_key(&f, "list", GGUF_ARRAY); /* the same inside an array */
 		put_u32(&f, GGUF_STRING);
 		put_u64(&f, 2);
 		put_string(&f, "good");
@@ -552,7 +566,8 @@ TEST(row_13_array_type)
 
 TEST(row_14_array_count)
 {
-	static const uint64_t bad[] = { 1ull << 63, UINT64_MAX, (1ull << 61) + 1, (64 << 20) + 1, 64 << 20, 1ull << 32, 5000 };
+	static const uint64_t bad[] = { 1ull << 63, UINT64_MAX, (1ull << 61) + 1, (64 << 20) + 1, 64 << 20,
+		                        1ull << 32, 5000 };
 	static const uint32_t elem[] = { GGUF_U8, GGUF_F32, GGUF_U64, GGUF_STRING, GGUF_BOOL };
 	for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
 		for (size_t j = 0; j < sizeof elem / sizeof elem[0]; j++) {
@@ -632,16 +647,20 @@ TEST(row_17_tensor_name_length)
 
 TEST(row_18_tensor_name)
 {
-	static const struct { const char *p; size_t n; } bad[] = {
-		{ "a\0b", 3 }, { "\x1b[31m", 5 }, { "w\xc3\xa9", 3 }, { "\n", 1 }, { "../../etc/passwd", 16 }, { "/dev/sda", 8 },
-		{ "C:\\x", 4 },
+	static const struct {
+		const char *p;
+		size_t n;
+	} bad[] = {
+		{ "a\0b", 3 },     { "\x1b[31m", 5 }, { "w\xc3\xa9", 3 }, { "\n", 1 }, { "../../etc/passwd", 16 },
+		{ "/dev/sda", 8 }, { "C:\\x", 4 },
 	};
 	for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
 		one_tensor((struct rec){ .name = bad[i].p, .name_n = bad[i].n, .ne = { 32 } }, "name of tensor");
-	two_tensors((struct rec){ .name = "same", .ne = { 1 } }, (struct rec){ .name = "same", .ne = { 1 }, .offset = 32 }, 64,
-	            "'same' is a duplicate");
+	two_tensors((struct rec){ .name = "same", .ne = { 1 } },
+	            (struct rec){ .name = "same", .ne = { 1 }, .offset = 32 }, 64, "'same' is a duplicate");
 	/* Two at the same place with the same name: still the name. */
-	two_tensors((struct rec){ .name = "same", .ne = { 1 } }, (struct rec){ .name = "same", .ne = { 1 } }, 64, "tensor name");
+	two_tensors((struct rec){ .name = "same", .ne = { 1 } }, (struct rec){ .name = "same", .ne = { 1 } }, 64,
+	            "tensor name");
 }
 
 TEST(row_19_dimensions)
@@ -684,8 +703,9 @@ TEST(row_23_size)
 	one_tensor((struct rec){ .name = "a", .ne = { 1ull << 40 } }, "size of tensor");
 	one_tensor((struct rec){ .name = "a", .ne = { 2048 } }, "size of tensor");
 	one_tensor((struct rec){ .name = "a", .n_dims = 2, .ne = { 32, 1ull << 57 }, .type = 8 }, "size of tensor");
-	one_tensor((struct rec){ .name = "a", .n_dims = 2, .ne = { 1ull << 31, 1ull << 31 }, .type = 1 }, "size of tensor");
-	one_tensor((struct rec){ .name = "a", .ne = { 1025 } }, "offset of tensor");    /* 4 bytes past the end */
+	one_tensor((struct rec){ .name = "a", .n_dims = 2, .ne = { 1ull << 31, 1ull << 31 }, .type = 1 },
+	           "size of tensor");
+	one_tensor((struct rec){ .name = "a", .ne = { 1025 } }, "offset of tensor"); /* 4 bytes past the end */
 }
 
 TEST(row_24_blocks)
@@ -698,7 +718,11 @@ TEST(row_24_blocks)
 		one_tensor((struct rec){ .name = "a", .ne = { block + 1 }, .type = (uint32_t)info->ggml_id }, "ne[0]");
 		one_tensor((struct rec){ .name = "a", .ne = { 1 }, .type = (uint32_t)info->ggml_id }, "ne[0]");
 		/* The product is a multiple of the block, the row is not. */
-		one_tensor((struct rec){ .name = "a", .n_dims = 2, .ne = { block / 2, 2 }, .type = (uint32_t)info->ggml_id }, "ne[0]");
+		one_tensor((struct rec){ .name = "a",
+		                         .n_dims = 2,
+		                         .ne = { block / 2, 2 },
+		                         .type = (uint32_t)info->ggml_id },
+		           "ne[0]");
 	}
 }
 
@@ -714,18 +738,20 @@ TEST(row_25_tensor_type)
 		one_tensor((struct rec){ .name = "a", .ne = { 256 }, .type = id }, "type of tensor");
 		tried++;
 	}
-	CHECK_INT(known, DT_COUNT + 2);   /* and the ternary ones */
+	CHECK_INT(known, DT_COUNT + 2); /* and the ternary ones */
 	CHECK(tried >= 30);
 	one_tensor((struct rec){ .name = "a", .ne = { 256 }, .type = 0x7fffffff }, "type of tensor");
 	one_tensor((struct rec){ .name = "a", .ne = { 256 }, .type = 0x80000000u }, "type of tensor");
 	one_tensor((struct rec){ .name = "a", .ne = { 256 }, .type = UINT32_MAX }, "type of tensor");
-	one_tensor((struct rec){ .name = "a", .ne = { 256 }, .type = 18 }, "type of tensor 'a' is 18 (IQ3_XXS), which is not supported: take the model in another "
+	one_tensor((struct rec){ .name = "a", .ne = { 256 }, .type = 18 },
+	           "type of tensor 'a' is 18 (IQ3_XXS), which is not supported: take the model in another "
 	           "quantization, such as Q4_K_M or Q3_K_M");
 }
 
 TEST(row_26_offset)
 {
-	static const uint64_t bad[] = { 1, 4, 16, 31, 33, UINT64_MAX, UINT64_MAX - 31, 1ull << 63, 1ull << 32, 4096, 4096 + 32 };
+	static const uint64_t bad[] = { 1,          4,          16,   31,       33, UINT64_MAX, UINT64_MAX - 31,
+		                        1ull << 63, 1ull << 32, 4096, 4096 + 32 };
 	for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
 		one_tensor((struct rec){ .name = "a", .ne = { 32 }, .offset = bad[i] }, "offset of tensor");
 	/* Aligned to the default, not to the file's own alignment. */
@@ -741,21 +767,22 @@ TEST(row_26_offset)
 TEST(row_27_overlap_and_order)
 {
 	struct rec a = { .name = "a", .ne = { 32 } }, b = { .name = "b", .ne = { 32 } };
-	two_tensors(a, b, 4096, "overlap");                        /* both at 0 */
+	two_tensors(a, b, 4096, "overlap"); /* both at 0 */
 	b.offset = 96;
-	two_tensors(a, b, 4096, "overlap");                        /* the last block of a */
+	two_tensors(a, b, 4096, "overlap"); /* the last block of a */
 	b.offset = 128;
 	two_tensors(b, a, 4096, "out of order");
 	a.offset = 256;
 	two_tensors(a, b, 4096, "out of order");
 	a.offset = 32;
 	b.offset = 0;
-	two_tensors(a, b, 4096, "out of order");                   /* and overlapping */
+	two_tensors(a, b, 4096, "out of order"); /* and overlapping */
 	a = (struct rec){ .name = "a", .ne = { 256 } };
 	b = (struct rec){ .name = "b", .ne = { 8 }, .offset = 512 };
-	two_tensors(a, b, 4096, "overlap");                        /* inside a */
-	struct rec three[3] = { { .name = "a", .ne = { 8 } }, { .name = "b", .ne = { 8 }, .offset = 64 },
-	                        { .name = "c", .ne = { 8 }, .offset = 32 } };
+	two_tensors(a, b, 4096, "overlap"); /* inside a */
+	struct rec three[3] = { { .name = "a", .ne = { 8 } },
+		                { .name = "b", .ne = { 8 }, .offset = 64 },
+		                { .name = "c", .ne = { 8 }, .offset = 32 } };
 	struct str f = tensor_file(three, 3, 4096);
 	refused(&f, "out of order");
 }
@@ -772,12 +799,12 @@ TEST(row_28_past_the_end)
 	}
 	f = tensor_file(&r, 1, 128);
 	accepted(&f);
-	for (uint64_t off = 32; off <= 128; off += 32) {           /* one tensor too far by 1 to 4 units */
+	for (uint64_t off = 32; off <= 128; off += 32) { /* one tensor too far by 1 to 4 units */
 		r.offset = off;
 		f = tensor_file(&r, 1, 128);
 		refused(&f, "offset of tensor");
 	}
-	r.offset = UINT64_MAX - 127;                               /* offset + size = 2^64 */
+	r.offset = UINT64_MAX - 127; /* offset + size = 2^64 */
 	f = tensor_file(&r, 1, 128);
 	refused(&f, "offset of tensor");
 	r.offset = UINT64_MAX - 31;
@@ -788,14 +815,17 @@ TEST(row_28_past_the_end)
 TEST(row_29_sums)
 {
 	/* Each size fits 64 bits, and their padded sum wraps to a small number. */
-	struct rec r[4] = { { .name = "a", .ne = { 1ull << 60 } }, { .name = "b", .ne = { 1ull << 60 }, .offset = 1ull << 62 },
-	                    { .name = "c", .ne = { 1ull << 60 }, .offset = 1ull << 63 },
-	                    { .name = "d", .ne = { 1ull << 60 }, .offset = 3ull << 62 } };
+	struct rec r[4] = { { .name = "a", .ne = { 1ull << 60 } },
+		            { .name = "b", .ne = { 1ull << 60 }, .offset = 1ull << 62 },
+		            { .name = "c", .ne = { 1ull << 60 }, .offset = 1ull << 63 },
+		            { .name = "d", .ne = { 1ull << 60 }, .offset = 3ull << 62 } };
 	struct str f = tensor_file(r, 4, 4096);
 	refused(&f, "size of tensor");
 	/* Each fits the file alone, all together do not. */
-	struct rec s[4] = { { .name = "a", .ne = { 1000 } }, { .name = "b", .ne = { 1000 }, .offset = 4000 },
-	                    { .name = "c", .ne = { 1000 }, .offset = 8000 }, { .name = "d", .ne = { 1000 }, .offset = 12000 } };
+	struct rec s[4] = { { .name = "a", .ne = { 1000 } },
+		            { .name = "b", .ne = { 1000 }, .offset = 4000 },
+		            { .name = "c", .ne = { 1000 }, .offset = 8000 },
+		            { .name = "d", .ne = { 1000 }, .offset = 12000 } };
 	f = tensor_file(s, 4, 15999);
 	refused(&f, "offset of tensor");
 	f = tensor_file(s, 4, 16000);
@@ -836,8 +866,14 @@ TEST(row_51_split)
 
 TEST(row_53_damaged_weights)
 {
-	static const struct { uint32_t bits; const char *what; } bad[] = {
-		{ 0x7f800000, " is Inf" }, { 0xff800000, " is -Inf" }, { 0x7fc00000, " is NaN" }, { 0xff800001, " is NaN" },
+	static const struct {
+		uint32_t bits;
+		const char *what;
+	} bad[] = {
+		{ 0x7f800000, " is Inf" },
+		{ 0xff800000, " is -Inf" },
+		{ 0x7fc00000, " is NaN" },
+		{ 0xff800001, " is NaN" },
 	};
 	static const int at[] = { 0, 1, 2047, 2048, 4999 };
 	struct err e = { 0 };
@@ -863,8 +899,8 @@ TEST(row_53_damaged_weights)
 			gguf_close(g);
 			str_free(&f);
 		}
-	/* The scale of one block of each quantised type: where it lies is the type's business, so try every 16 bits.  MXFP4's is an
-	 * exponent, which cannot be NaN. */
+	/* The scale of one block of each quantised type: where it lies is the type's business, so try every 16 bits.
+	 * MXFP4's is an exponent, which cannot be NaN. */
 	for (int t = 0; t < DT_COUNT; t++) {
 		const struct dtype_info *info = dtype_info((enum dtype)t);
 		int found = 0;
@@ -876,7 +912,7 @@ TEST(row_53_damaged_weights)
 			struct gguf *g;
 			char *data = calloc(3, (size_t)info->block_bytes);
 			memset(data + info->block_bytes, 0x11, (size_t)info->block_bytes);
-			memcpy(data + info->block_bytes + at2, "\0\x7e", 2);    /* a half that is NaN */
+			memcpy(data + info->block_bytes + at2, "\0\x7e", 2); /* a half that is NaN */
 			mk_tensor(&m, "q", 1, (int64_t[]){ 3 * info->block }, (uint32_t)info->ggml_id, data,
 			          3 * (size_t)info->block_bytes);
 			mk_finish(&m, &f);
@@ -905,5 +941,5 @@ TEST(enough_bad_files_were_tried)
 	if (!n_refused)
 		SKIP("this counts the tests before it");
 	test_note("%d hand-made bad files refused, %zu allocations seen", n_refused, alloc_calls);
-	CHECK(n_refused < 30 || n_refused >= 120);     /* a few: only some tests were asked for */
+	CHECK(n_refused < 30 || n_refused >= 120); /* a few: only some tests were asked for */
 }

@@ -49,7 +49,7 @@ static void open_refused(const char *path, const char *why)
 		test_note("%s", e.msg);
 	after = dup(0);
 	close(after);
-	CHECK_INT(after, before);      /* no descriptor was left open */
+	CHECK_INT(after, before); /* no descriptor was left open */
 	n_refused++;
 }
 
@@ -115,7 +115,9 @@ TEST(row_54_only_regular_files)
 
 	/* File names are untrusted too. */
 	open_refused(in_dir("\x1b]0;owned\a.gguf"), "\\x1b]0;owned\\x07.gguf");
-	open_refused(in_dir("\xe2\x80\xae" "fugg.txt"), "\\xe2\\x80\\xae");
+	open_refused(in_dir("\xe2\x80\xae"
+	                    "fugg.txt"),
+	             "\\xe2\\x80\\xae");
 	open_refused(in_dir("bad \xff utf-8"), "\\xff");
 	name = xmalloc(4001);
 	memset(name, 'n', 4000);
@@ -126,8 +128,8 @@ TEST(row_54_only_regular_files)
 	free(name);
 	str_free(&good);
 
-	static const char *const made[] = { "good.gguf", "link", "zero", "fifo", "dangling", "loop", "empty", "short", "web.gguf",
-	                                    "socket", "secret", "sparse" };
+	static const char *const made[] = { "good.gguf", "link",  "zero",     "fifo",   "dangling", "loop",
+		                            "empty",     "short", "web.gguf", "socket", "secret",   "sparse" };
 	for (size_t i = 0; i < sizeof made / sizeof made[0]; i++)
 		unlink(in_dir(made[i]));
 	CHECK(!rmdir(dir));
@@ -144,8 +146,7 @@ TEST(expected_json_verdicts)
 
 	CHECK(jv_len(files) > 0);
 	while (jv_next(files, &it, NULL)) {
-		char *name = jv_str(jv_get(it, "file"), NULL),
-		     *expect = jv_str(jv_get(it, "expect"), NULL);
+		char *name = jv_str(jv_get(it, "file"), NULL), *expect = jv_str(jv_get(it, "expect"), NULL);
 		struct err e = { 0 };
 		struct gguf *g = NULL;
 		int rc;
@@ -173,8 +174,7 @@ TEST(expected_json_verdicts)
 		free(expect);
 	}
 	free(text);
-	test_note("%d opened (of them %d for the loader to refuse), %d refused", opened, left_to_loader,
-	          refused_here);
+	test_note("%d opened (of them %d for the loader to refuse), %d refused", opened, left_to_loader, refused_here);
 }
 
 TEST(weights_inf_is_named)
@@ -222,7 +222,11 @@ TEST(real_files_open)
 		while (d && (entry = readdir(d))) {
 			size_t len = strlen(entry->d_name);
 
-			snprintf(path, sizeof path, "%s/%s/%s", i < 2 ? "." : top ? top : "../shared", folder[i], entry->d_name);
+			snprintf(path, sizeof path, "%s/%s/%s",
+			         i < 2 ? "."
+			         : top ? top
+			               : "../shared",
+			         folder[i], entry->d_name);
 			if (len > 5 && !strcmp(entry->d_name + len - 5, ".gguf"))
 				n += opens(path);
 		}
@@ -300,8 +304,8 @@ TEST(every_bit_flipped)
 			still_good++;
 		f.p[bit / 8] ^= (char)(1 << bit % 8);
 	}
-	test_note("%zu flips in a header of %zu bytes, %zu still good, %.2f s", 8 * header, header,
-	          still_good, cpu_seconds() - start);
+	test_note("%zu flips in a header of %zu bytes, %zu still good, %.2f s", 8 * header, header, still_good,
+	          cpu_seconds() - start);
 	CHECK(cpu_seconds() - start < 60 * test_patience());
 	str_free(&f);
 }

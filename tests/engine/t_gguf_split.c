@@ -1,5 +1,5 @@
-/* tests/engine/t_gguf_split.c - a model in several files is the model in one: the same logits whichever part is named; what does not fit
- * together is refused by name. */
+/* tests/engine/t_gguf_split.c - a model in several files is the model in one: the same logits whichever part is named;
+ * what does not fit together is refused by name. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,10 +30,11 @@ static void put_split(struct str *b, int no, int count)
 	put_u16(b, (uint64_t)count);
 }
 
-/* Tensors i, i + PARTS, ... of the model; the first part has its metadata.  says: the number that the file gives itself. */
+/* Tensors i, i + PARTS, ... of the model; the first part has its metadata. says: the number that the file gives
+ * itself. */
 static void write_part(const struct gguf *g, int i, int says, int count, int again)
 {
-	struct str b = {0}, data = {0};
+	struct str b = { 0 }, data = { 0 };
 	uint64_t n = 0;
 	FILE *f;
 
@@ -71,14 +72,17 @@ static void keep(int32_t pos, const float *logits, void *ud)
 /* The logits behind some tokens; what is wrong in *err. */
 static int answer(const char *path, float logits[264], struct err *err)
 {
-	const int32_t id[] = {5, 77, 30, 101, 5};
+	const int32_t id[] = { 5, 77, 30, 101, 5 };
 	struct engine *e = NULL;
 	struct timeline *t = NULL;
 	int rc;
 
-	if (engine_open(&e, &(struct engine_options){.model_path = path, .device = "cpu", .threads = 1}, err))
+	if (engine_open(&e, &(struct engine_options){ .model_path = path, .device = "cpu", .threads = 1 }, err))
 		return -1;
-	rc = timeline_open(&t, e, &(struct timeline_options){.ctx = 32}, err) || timeline_extend(t, id, 5, 0, keep, logits, err) ? -1 : 0;
+	rc = timeline_open(&t, e, &(struct timeline_options){ .ctx = 32 }, err) ||
+	                     timeline_extend(t, id, 5, 0, keep, logits, err)
+	             ? -1
+	             : 0;
 	timeline_close(t);
 	engine_close(e);
 	return rc;
@@ -87,7 +91,7 @@ static int answer(const char *path, float logits[264], struct err *err)
 static void refused(const char *path, const char *why)
 {
 	float logits[264];
-	struct err e = {0};
+	struct err e = { 0 };
 
 	CHECK_INT(answer(path, logits, &e), -1);
 	CHECK_MSG(strstr(e.msg, why) != NULL, "no \"%s\" in: %s", why, e.msg);
@@ -96,7 +100,7 @@ static void refused(const char *path, const char *why)
 TEST(parts_are_one_model)
 {
 	struct gguf *g = NULL;
-	struct err e = {0};
+	struct err e = { 0 };
 	float whole[264], parts[264];
 
 	CHECK(mkdtemp(dir) != NULL);

@@ -1,4 +1,5 @@
-/* tests/engine/t_kv.c - cache policies as callers see them: their texts, what they say of themselves, and what they read. */
+/* tests/engine/t_kv.c - cache policies as callers see them: their texts, what they say of themselves, and what they
+ * read. */
 #include "tests/lib/test.h"
 
 #include <stdio.h>
@@ -10,9 +11,12 @@
 static struct engine *open_tiny(void)
 {
 	struct engine *e = NULL;
-	struct err err = {0};
+	struct err err = { 0 };
 
-	if (engine_open(&e, &(struct engine_options){ .model_path = "tests/vectors/models/llama-block32.gguf", .threads = 2 }, &err))
+	if (engine_open(&e,
+	                &(struct engine_options){ .model_path = "tests/vectors/models/llama-block32.gguf",
+	                                          .threads = 2 },
+	                &err))
 		test_skip("cannot open the tiny model: %s", err.msg);
 	return e;
 }
@@ -20,15 +24,16 @@ static struct engine *open_tiny(void)
 static struct timeline *open_kv(struct engine *e, const char *kv, int32_t ctx)
 {
 	struct timeline *t = NULL;
-	struct err err = {0};
+	struct err err = { 0 };
 
-	CHECK_MSG(!timeline_open(&t, e, &(struct timeline_options){ .kv = kv, .ctx = ctx, .batch = 16 }, &err), "%s: %s", kv, err.msg);
+	CHECK_MSG(!timeline_open(&t, e, &(struct timeline_options){ .kv = kv, .ctx = ctx, .batch = 16 }, &err),
+	          "%s: %s", kv, err.msg);
 	return t;
 }
 
 static void refused(const char *text, const char *why)
 {
-	struct err err = {0};
+	struct err err = { 0 };
 
 	CHECK_MSG(kv_policy_check(text, &err) < 0, "'%s' was taken", text);
 	CHECK_INT(err.code, ERR_USAGE);
@@ -62,7 +67,7 @@ TEST(settings_are_checked)
 
 TEST(every_policy_is_in_the_help_with_its_settings)
 {
-	struct str help = {0};
+	struct str help = { 0 };
 
 	kv_policy_help(&help);
 	for (int i = 0; policies[i]; i++) {
@@ -83,7 +88,7 @@ TEST(presets_are_values_that_can_be_given)
 {
 	for (int i = 0; policies[i]; i++)
 		for (const struct param *p = policies[i]->params; p->key; p++) {
-			struct err err = {0};
+			struct err err = { 0 };
 			char text[120];
 
 			snprintf(text, sizeof text, "%s:%s=%s", policies[i]->name, p->key, p->preset);
@@ -93,9 +98,9 @@ TEST(presets_are_values_that_can_be_given)
 
 static void whole_again(const char *text)
 {
-	struct str whole = {0}, again = {0}, is = {0}, was = {0};
+	struct str whole = { 0 }, again = { 0 }, is = { 0 }, was = { 0 };
 	struct policy par, back;
-	struct err err = {0};
+	struct err err = { 0 };
 	size_t keys = 0, given = 0;
 
 	kv_policy_whole(text, &whole);
@@ -119,6 +124,7 @@ static void whole_again(const char *text)
 /* What is kept for later must not depend on what the defaults are then. */
 TEST(the_whole_text_means_the_same_and_leaves_nothing_out)
 {
+	/* clang-format off */
 	static const char *const exact[] = {
 		"sift:k=1/3", "sift:k=2/3", "sift:k=0.3/1", "quest:k=7/9", "h2o:k=1/1.7", "sift:k=1000000000", "auto:s=-0.123456789012345",
 		"auto:s=0.1,k=5/7", "refresh:s=1e-9", "refresh:s=0.333333333333333314",
@@ -126,6 +132,7 @@ TEST(the_whole_text_means_the_same_and_leaves_nothing_out)
 		"auto:prefix=refresh,k=0.123456789012345/0.99,bits=16,every=1000,split=even,sample=4096,qc=1000,s=-0.123456789012345,size=16777216,n=8,"
 		"sinks=65536,f=4,heads=layer,reduce=median,score=surprise",
 	};
+	/* clang-format on */
 
 	for (int i = 0; policies[i]; i++)
 		whole_again(policies[i]->name);
@@ -135,7 +142,8 @@ TEST(the_whole_text_means_the_same_and_leaves_nothing_out)
 	for (int i = 0; i < 20000; i++) {
 		char text[80];
 
-		snprintf(text, sizeof text, "sift:k=%u/%u", 1 + (unsigned)(test_rand() % 1000), 1000 + (unsigned)(test_rand() % 100000));
+		snprintf(text, sizeof text, "sift:k=%u/%u", 1 + (unsigned)(test_rand() % 1000),
+		         1000 + (unsigned)(test_rand() % 100000));
 		whole_again(text);
 	}
 }
@@ -194,7 +202,7 @@ static double measured(struct timeline *t, int32_t *id)
 {
 	struct sampling greedy = sampling_default;
 	struct timeline_stats st;
-	struct err err = {0};
+	struct err err = { 0 };
 
 	greedy.temperature = 0;
 	CHECK_INT(timeline_sync(t, (int32_t[]){ 5, 6, 7, 8, 9, 10 }, 6, NULL, NULL, &err), 0);
@@ -214,7 +222,7 @@ TEST(measuring_changes_nothing)
 	int32_t plain[40], timed[40];
 	struct timeline *t = open_kv(e, "sift:k=8", 100);
 
-	CHECK(measured(t, plain) == 0);   /* nobody asked */
+	CHECK(measured(t, plain) == 0); /* nobody asked */
 	timeline_close(t);
 	t = open_kv(e, "sift:k=8", 100);
 	timeline_measure(t, 1);

@@ -1,5 +1,6 @@
-/* tests/engine/t_kv_memory.c - a cache larger than the memory that it may take: the same bits, within that memory, and every reason why the
- * disk cannot have it is one sentence; so is a file that is cut short under the cache or the model.
+/* tests/engine/t_kv_memory.c - a cache larger than the memory that it may take: the same bits, within that memory, and
+ * every reason why the disk cannot have it is one sentence; so is a file that is cut short under the cache or the
+ * model.
  *
  * WEIR_SOAK=1: a cache of 65,536 tokens in a quarter of its size, and 10,000 tokens generated with it. */
 #include "tests/lib/test.h"
@@ -22,7 +23,7 @@
 
 enum { DEEP = 12 };
 
-static char dir[64];       /* the user's cache directory of this program */
+static char dir[64]; /* the user's cache directory of this program */
 
 static void use_directory(void)
 {
@@ -40,7 +41,7 @@ static int leave_directory(void)
 
 	snprintf(path, sizeof path, "%s/weir", dir);
 	d = opendir(path);
-	for (struct dirent *e; d && (e = readdir(d)); )
+	for (struct dirent *e; d && (e = readdir(d));)
 		n += e->d_name[0] != '.';
 	if (d)
 		closedir(d);
@@ -55,15 +56,18 @@ static struct engine *open_deep(int family, int layers)
 	return tiny_open(&tiny_families[family], 2, TRAINED, 10000);
 }
 
-static float share = 1;   /* of attention that tokens of a prompt read */
+static float share = 1; /* of attention that tokens of a prompt read */
 
 static struct timeline *open_kv(struct engine *e, const char *kv, int32_t ctx, uint64_t memory)
 {
 	struct timeline *t = NULL;
 	struct err err = { 0 };
 
-	CHECK_MSG(!timeline_open(&t, e, &(struct timeline_options){ .kv = kv, .ctx = ctx, .batch = 128, .kv_memory = memory, .read_share = share }, &err), "%s: %s", kv,
-	          err.msg);
+	CHECK_MSG(!timeline_open(&t, e,
+	                         &(struct timeline_options){
+					 .kv = kv, .ctx = ctx, .batch = 128, .kv_memory = memory, .read_share = share },
+	                         &err),
+	          "%s: %s", kv, err.msg);
 	return t;
 }
 
@@ -98,7 +102,8 @@ static void equal_now(struct timeline *a, struct timeline *b, const char *kv, co
 	CHECK_MSG(x && y && !memcmp(x, y, N_VOCAB * sizeof *x), "%s: other logits %s", kv, when);
 }
 
-static void both(struct timeline *a, struct timeline *b, const int32_t *id, size_t n, int generated, const char *kv, const char *when)
+static void both(struct timeline *a, struct timeline *b, const int32_t *id, size_t n, int generated, const char *kv,
+                 const char *when)
 {
 	struct err err = { 0 };
 
@@ -119,8 +124,9 @@ static void within(struct timeline *t, uint64_t memory, const char *kv)
 
 	timeline_stats(t, &st);
 	CHECK_MSG(st.kv_disk_bytes > 0, "%s: nothing lies on disk", kv);
-	CHECK_MSG(st.kv_bytes <= memory && st.kv_resident_bytes <= memory, "%s: %llu and %llu bytes of %llu", kv, (unsigned long long)st.kv_bytes,
-	          (unsigned long long)st.kv_resident_bytes, (unsigned long long)memory);
+	CHECK_MSG(st.kv_bytes <= memory && st.kv_resident_bytes <= memory, "%s: %llu and %llu bytes of %llu", kv,
+	          (unsigned long long)st.kv_bytes, (unsigned long long)st.kv_resident_bytes,
+	          (unsigned long long)memory);
 }
 
 /* The file of the cache has its space on the disk, also after a change of policy that took it over. */
@@ -128,7 +134,8 @@ static void reserved(struct timeline *t, const char *kv)
 {
 	struct stat st;
 
-	CHECK_MSG(!fstat(t->cache.kv.fd, &st) && (uint64_t)st.st_size == t->cache.kv.disk && (uint64_t)st.st_blocks * 512 >= t->cache.kv.disk,
+	CHECK_MSG(!fstat(t->cache.kv.fd, &st) && (uint64_t)st.st_size == t->cache.kv.disk &&
+	                  (uint64_t)st.st_blocks * 512 >= t->cache.kv.disk,
 	          "%s: %llu bytes are not reserved", kv, (unsigned long long)t->cache.kv.disk);
 }
 
@@ -140,7 +147,8 @@ static void same_bits(struct engine *e, const char *kv, const char *other, int32
 	struct timeline *a = open_kv(e, kv, ctx, 0), *b = open_kv(e, kv, ctx, memory);
 	struct err err = { 0 };
 
-	CHECK_MSG(least < all, "%s: at least %llu of %llu bytes", kv, (unsigned long long)least, (unsigned long long)all);
+	CHECK_MSG(least < all, "%s: at least %llu of %llu bytes", kv, (unsigned long long)least,
+	          (unsigned long long)all);
 	if (!a || !b)
 		return;
 	fill(id, READ + MORE + STEPS, 1);
@@ -155,7 +163,8 @@ static void same_bits(struct engine *e, const char *kv, const char *other, int32
 	carry(b, a, id, READ + MORE + STEPS, kv);
 	equal_now(a, b, kv, "after loading what was saved within the limit");
 	within(b, memory, kv);
-	CHECK_MSG(!timeline_switch_kv(a, other, &err) && !timeline_switch_kv(b, other, &err), "%s to %s: %s", kv, other, err.msg);
+	CHECK_MSG(!timeline_switch_kv(a, other, &err) && !timeline_switch_kv(b, other, &err), "%s to %s: %s", kv, other,
+	          err.msg);
 	reserved(b, kv);
 	both(a, b, id, READ + MORE + STEPS, 0, kv, "under another policy");
 	both(a, b, id, STEPS, 1, kv, "after its tokens");
@@ -164,8 +173,8 @@ static void same_bits(struct engine *e, const char *kv, const char *other, int32
 }
 
 static const char *const all_keep[] = {
-	"full", "sift:k=64", "sift:k=64,every=4", "sift:k=64,bits=16", "sift:k=64,sample=32", "quest:k=64", "refresh:k=64", "h2o:k=64", "snapkv:k=64",
-	"streaming++:size=256",
+	"full",       "sift:k=64",    "sift:k=64,every=4", "sift:k=64,bits=16", "sift:k=64,sample=32",
+	"quest:k=64", "refresh:k=64", "h2o:k=64",          "snapkv:k=64",       "streaming++:size=256",
 };
 
 TEST(every_policy_has_the_same_bits)
@@ -259,7 +268,7 @@ static void fill_entries(struct timeline *t, const int32_t *id, int32_t n)
 			x ^= x << 13;
 			x ^= x >> 7;
 			x ^= x << 17;
-			p[i] = (uint16_t)((x & 0x83ff) | 0x3400);   /* +-0.25 .. 0.5 */
+			p[i] = (uint16_t)((x & 0x83ff) | 0x3400); /* +-0.25 .. 0.5 */
 		}
 		CHECK_MSG(!timeline_entries_load(t, at, m, 1, p, &err), "%s", err.msg);
 	}
@@ -282,7 +291,8 @@ static void quarter(const char *kv, int layers, int32_t ctx, int32_t steps, int3
 	fill(id, (size_t)ctx, 3);
 	least = least_of(e, kv, ctx, &all);
 	memory = all / 4;
-	CHECK_MSG(least <= memory, "%s: at least %llu of %llu bytes", kv, (unsigned long long)least, (unsigned long long)all);
+	CHECK_MSG(least <= memory, "%s: at least %llu of %llu bytes", kv, (unsigned long long)least,
+	          (unsigned long long)all);
 	for (int limited = 0; limited < 2; limited++) {
 		struct timeline *t;
 
@@ -298,7 +308,9 @@ static void quarter(const char *kv, int layers, int32_t ctx, int32_t steps, int3
 			if (!limited)
 				memcpy(want + (size_t)i * N_VOCAB, timeline_logits(t), N_VOCAB * sizeof *want);
 			else if (i < compared)
-				CHECK_MSG(!memcmp(want + (size_t)i * N_VOCAB, timeline_logits(t), N_VOCAB * sizeof *want), "%s: other logits at token %d", kv, i);
+				CHECK_MSG(!memcmp(want + (size_t)i * N_VOCAB, timeline_logits(t),
+				                  N_VOCAB * sizeof *want),
+				          "%s: other logits at token %d", kv, i);
 			if (i == steps / 10)
 				tenth = status_bytes("VmRSS:");
 			now = status_bytes("VmRSS:");
@@ -310,17 +322,24 @@ static void quarter(const char *kv, int layers, int32_t ctx, int32_t steps, int3
 			/* Beside the cache: buffers for a step, and a piece of entries of this test. */
 			uint64_t beside = st.scratch_bytes + timeline_token_bytes(t, 1) * 256 + (4 << 20);
 
-			test_note("%s, %d tokens: %.1f MiB of %.1f resident at most, %.1f allowed; of the process %.1f MiB after %d generated tokens, %.1f after %d; "
-			          "%d tokens have the logits of a cache without a limit", kv, ctx, (double)peak / (1 << 20), (double)all / (1 << 20),
-			          (double)memory / (1 << 20), (double)tenth / (1 << 20), steps / 10, (double)now / (1 << 20), steps, compared);
+			test_note(
+				"%s, %d tokens: %.1f MiB of %.1f resident at most, %.1f allowed; of the process %.1f MiB after %d generated tokens, %.1f after %d; "
+				"%d tokens have the logits of a cache without a limit",
+				kv, ctx, (double)peak / (1 << 20), (double)all / (1 << 20), (double)memory / (1 << 20),
+				(double)tenth / (1 << 20), steps / 10, (double)now / (1 << 20), steps, compared);
 			within(t, memory, kv);
 			/* Where tokens select, what they read is in memory row by row, and most of it was there. */
-			CHECK_MSG(!strcmp(kv, "full") || (t->cache.kv.rows && t->cache.kv.rows->moved > 0), "%s: no rows", kv);
-			CHECK_MSG(!strcmp(kv, "full") || (st.kv_overlap >= 0 && st.kv_overlap <= 1), "%s: overlap %g", kv, st.kv_overlap);
-			if (test_patience() == 1) {   /* sanitizers keep memory of their own */
-				CHECK_MSG(peak <= memory + beside, "%s: %llu bytes resident, %llu allowed and %llu beside them", kv,
-				          (unsigned long long)peak, (unsigned long long)memory, (unsigned long long)beside);
-				CHECK_MSG(now <= tenth + (2 << 20), "%s: %llu bytes resident after a tenth of the tokens, %llu at the end", kv,
+			CHECK_MSG(!strcmp(kv, "full") || (t->cache.kv.rows && t->cache.kv.rows->moved > 0),
+			          "%s: no rows", kv);
+			CHECK_MSG(!strcmp(kv, "full") || (st.kv_overlap >= 0 && st.kv_overlap <= 1), "%s: overlap %g",
+			          kv, st.kv_overlap);
+			if (test_patience() == 1) { /* sanitizers keep memory of their own */
+				CHECK_MSG(peak <= memory + beside,
+				          "%s: %llu bytes resident, %llu allowed and %llu beside them", kv,
+				          (unsigned long long)peak, (unsigned long long)memory,
+				          (unsigned long long)beside);
+				CHECK_MSG(now <= tenth + (2 << 20),
+				          "%s: %llu bytes resident after a tenth of the tokens, %llu at the end", kv,
 				          (unsigned long long)tenth, (unsigned long long)now);
 			}
 		}
@@ -351,7 +370,11 @@ static void refused(struct engine *e, uint64_t memory, int32_t ctx, enum err_cod
 	struct timeline *t = NULL;
 	struct err err = { 0 };
 
-	CHECK_MSG(timeline_open(&t, e, &(struct timeline_options){ .kv = "sift:k=64", .ctx = ctx, .batch = 128, .kv_memory = memory }, &err) < 0, "opened");
+	CHECK_MSG(timeline_open(&t, e,
+	                        &(struct timeline_options){
+					.kv = "sift:k=64", .ctx = ctx, .batch = 128, .kv_memory = memory },
+	                        &err) < 0,
+	          "opened");
 	CHECK_INT(err.code, code);
 	CHECK_MSG(strstr(err.msg, says) && !strchr(err.msg, '\n'), "no '%s' in '%s'", says, err.msg);
 }
@@ -384,7 +407,7 @@ TEST(what_the_disk_refuses_is_one_sentence)
 	refused(e, memory, 4096, ERR_FAIL, "cannot make the directory '/dev/null/weir'");
 	unsetenv("XDG_CACHE_HOME");
 	setenv("XDG_CACHE_HOME", dir, 1);
-	t = open_kv(e, "sift:k=64", 4096, memory);   /* nothing of this stays behind */
+	t = open_kv(e, "sift:k=64", 4096, memory); /* nothing of this stays behind */
 	timeline_close(t);
 	engine_close(e);
 	CHECK_INT(leave_directory(), 0);
@@ -401,7 +424,7 @@ TEST(a_killed_program_leaves_nothing)
 	use_directory();
 	e = open_deep(0, DEEP);
 	least = least_of(e, "sift:k=64", 4096, &all);
-	engine_close(e);   /* its threads would not be there in the child */
+	engine_close(e); /* its threads would not be there in the child */
 	if (pipe(ends))
 		SKIP("no pipe");
 	child = fork();
@@ -452,7 +475,7 @@ static void fails(struct timeline *t, const int32_t *id, int32_t n, enum err_cod
 	uint8_t *p = xmalloc((size_t)timeline_token_bytes(t, 1) * (size_t)(n + 1));
 	struct err err = { 0 };
 
-	for (int i = 0; i < 2; i++) {   /* it is lost for good */
+	for (int i = 0; i < 2; i++) { /* it is lost for good */
 		CHECK(timeline_extend(t, id + n, 1, 1, NULL, NULL, &err) < 0);
 		CHECK_INT(err.code, code);
 		CHECK_MSG(strstr(err.msg, says) && !strchr(err.msg, '\n'), "no '%s' in '%s'", says, err.msg);

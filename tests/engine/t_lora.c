@@ -1,4 +1,5 @@
-/* tests/engine/t_lora.c - LoRA adapters: a model with one computes what the model does whose weights were changed by it. */
+/* tests/engine/t_lora.c - LoRA adapters: a model with one computes what the model does whose weights were changed by
+ * it. */
 #include "tests/lib/test.h"
 
 #include <math.h>
@@ -14,8 +15,8 @@
 enum { N_ID = 24, RANK = 3 };
 static const float alpha = 6;
 
-static const char *const changed[] = { ".attn_q.weight", ".attn_k.weight", ".attn_v.weight", ".attn_output.weight", ".attn_qkv.weight",
-                                       ".ffn_gate.weight", ".ffn_up.weight", ".ffn_down.weight" };
+static const char *const changed[] = { ".attn_q.weight",   ".attn_k.weight",   ".attn_v.weight", ".attn_output.weight",
+	                               ".attn_qkv.weight", ".ffn_gate.weight", ".ffn_up.weight", ".ffn_down.weight" };
 
 static uint32_t seed;
 static float noise(void)
@@ -40,14 +41,15 @@ static int is_changed(const struct gguf_tensor *t)
 	for (size_t i = 0; i < sizeof changed / sizeof *changed; i++) {
 		size_t n = strlen(changed[i]);
 
-		if ((t->type == DT_F32 || t->type == DT_F16) && t->n_dims == 2 && t->name.n > n && !memcmp(t->name.p, "blk.", 4) && !memcmp(t->name.p + t->name.n - n, changed[i], n))
+		if ((t->type == DT_F32 || t->type == DT_F16) && t->n_dims == 2 && t->name.n > n &&
+		    !memcmp(t->name.p, "blk.", 4) && !memcmp(t->name.p + t->name.n - n, changed[i], n))
 			return 1;
 	}
 	return 0;
 }
 
-/* An adapter of noise for a model, and the model with its weights changed by it, as files.  The adapter has F16 where `half`.  Returns whether
- * all changed weights are F32: F16 rounds them. */
+/* An adapter of noise for a model, and the model with its weights changed by it, as files. The adapter has F16 where
+ * `half`. Returns whether all changed weights are F32: F16 rounds them. */
 static int make(const char *model, int half, char **adapter, char **baked)
 {
 	struct mk m = { .alignment = 0 };
@@ -75,13 +77,14 @@ static int make(const char *model, int half, char **adapter, char **baked)
 		char *w = file.p + t->at;
 		float *a, *b;
 
-		if (!is_changed(t) || (!view_is(arch, "phi3") && memmem(t->name.p, t->name.n, "attn_qkv", 8)))   /* of the delta rule */
+		/* of the delta rule */
+		if (!is_changed(t) || (!view_is(arch, "phi3") && memmem(t->name.p, t->name.n, "attn_qkv", 8)))
 			continue;
 		count++;
 		a = malloc((size_t)(RANK * cols) * sizeof *a);
 		b = malloc((size_t)(rows * RANK) * sizeof *b);
 		for (int32_t k = 0; k < RANK * cols; k++)
-			a[k] = roundf(noise() * 256) / 256;   /* exact in F16 */
+			a[k] = roundf(noise() * 256) / 256; /* exact in F16 */
 		for (int32_t k = 0; k < rows * RANK; k++)
 			b[k] = roundf(noise() * 256) / 256 / 4;
 		for (int32_t r = 0; r < rows; r++)
@@ -135,12 +138,21 @@ static struct engine *open_with(const char *model, const char *lora, double scal
 	struct engine *e = NULL;
 	struct err err = { 0 };
 
-	if (engine_open(&e, &(struct engine_options){ .model_path = model, .device = "cpu", .threads = threads, .lora = lora, .lora_scale = scale }, &err))
+	if (engine_open(&e,
+	                &(struct engine_options){ .model_path = model,
+	                                          .device = "cpu",
+	                                          .threads = threads,
+	                                          .lora = lora,
+	                                          .lora_scale = scale },
+	                &err))
 		test_fail(__FILE__, __LINE__, "%s: %s", model, err.msg);
 	return e;
 }
 
-struct got { float *v; int32_t n_vocab; };
+struct got {
+	float *v;
+	int32_t n_vocab;
+};
 static void keep(int32_t pos, const float *logits, void *ud)
 {
 	struct got *g = ud;
@@ -163,7 +175,8 @@ static float *logits_of(struct engine *e, size_t step, int stepwise, size_t *n)
 	if (timeline_open(&t, e, &(struct timeline_options){ .ctx = 64, .kv = "full", .kv_type = "f32" }, &err))
 		test_fail(__FILE__, __LINE__, "%s", err.msg);
 	for (size_t at = 0; t && at < N_ID; at += step)
-		CHECK_MSG(!timeline_extend(t, id + at, N_ID - at < step ? N_ID - at : step, stepwise, keep, &g, &err), "%s", err.msg);
+		CHECK_MSG(!timeline_extend(t, id + at, N_ID - at < step ? N_ID - at : step, stepwise, keep, &g, &err),
+		          "%s", err.msg);
 	timeline_close(t);
 	return g.v;
 }
@@ -227,8 +240,9 @@ static void compare(const char *name, int half)
 
 TEST(adapters_change_weights)
 {
-	static const char *const name[] = { "llama-yarn", "qwen2-untied", "qwen3", "granite", "gemma3", "phi3", "olmo2", "smollm3", "lfm2", "exaone4", "qwen3moe", "qwen3next", "glm4", "qwen35",
-	                                    "granitehybrid" };
+	static const char *const name[] = { "llama-yarn", "qwen2-untied", "qwen3",   "granite", "gemma3",
+		                            "phi3",       "olmo2",        "smollm3", "lfm2",    "exaone4",
+		                            "qwen3moe",   "qwen3next",    "glm4",    "qwen35",  "granitehybrid" };
 
 	for (size_t i = 0; i < sizeof name / sizeof *name; i++)
 		compare(name[i], i % 2 == 1);
@@ -243,8 +257,13 @@ static void refused(struct mk *m, const char *words)
 
 	mk_finish(m, &file);
 	path = written("bad", &file);
-	CHECK_MSG(engine_open(&e, &(struct engine_options){ .model_path = model, .device = "cpu", .threads = 1, .lora = path, .lora_scale = 1 }, &err) < 0 &&
-	          strstr(err.msg, words), "no \"%s\" in: %s", words, err.msg);
+	CHECK_MSG(
+		engine_open(&e,
+	                    &(struct engine_options){
+				    .model_path = model, .device = "cpu", .threads = 1, .lora = path, .lora_scale = 1 },
+	                    &err) < 0 &&
+			strstr(err.msg, words),
+		"no \"%s\" in: %s", words, err.msg);
 	engine_close(e);
 	str_free(&file);
 	remove(path);

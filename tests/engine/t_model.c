@@ -1,6 +1,7 @@
-/* tests/engine/t_model.c - hyper-parameters and weights of a model file: what is refused, with which words, and what loads.
+/* tests/engine/t_model.c - hyper-parameters and weights of a model file: what is refused, with which words, and what
+ * loads.
  *
- * Every file is a tiny model built here, changed in one place.  The row numbers are those of the checklist of malformed
+ * Every file is a tiny model built here, changed in one place. The row numbers are those of the checklist of malformed
  * files: 31 to 41 are keys, 52 is the tensors. */
 #include "tests/lib/test.h"
 
@@ -20,31 +21,38 @@ enum { N_VOCAB = 288 };
 
 /* One change of the good model. */
 struct change {
-	const char *key;            /* "block_count", after the architecture, or a whole key with a '.' in front */
+	const char *key; /* "block_count", after the architecture, or a whole key with a '.' in front */
 	enum gguf_type type;
-	int64_t n;                  /* value; of strings unused */
+	int64_t n; /* value; of strings unused */
 	double real;
 	const char *text;
-	int drop;                   /* the key is left out */
-	int32_t count;              /* GGUF_ARRAY: so many u32 values, n and then n + step, ... */
+	int drop;      /* the key is left out */
+	int32_t count; /* GGUF_ARRAY: so many u32 values, n and then n + step, ... */
 	int64_t step;
 };
 
-struct shape { const char *name; int32_t rows, cols; uint32_t type; int drop, per_layer; };
+struct shape {
+	const char *name;
+	int32_t rows, cols;
+	uint32_t type;
+	int drop, per_layer;
+};
 
 struct recipe {
 	const char *arch;
 	int32_t n_layer, n_embd, n_head, n_kv, head_dim, n_ff;
 	int bias, norms, tied;
-	int32_t factors;            /* values of rope_freqs.weight; 0 = none */
-	float factor;               /* what they hold */
-	struct shape shape;         /* one tensor in another shape or type, or dropped, or added */
+	int32_t factors;    /* values of rope_freqs.weight; 0 = none */
+	float factor;       /* what they hold */
+	struct shape shape; /* one tensor in another shape or type, or dropped, or added */
 	struct change change[4];
 };
 
+/* clang-format off */
 static const struct recipe llama = {
 	.arch = "llama", .n_layer = 2, .n_embd = 32, .n_head = 4, .n_kv = 2, .head_dim = 8, .n_ff = 48, .tied = 1, .factor = 1,
 };
+/* clang-format on */
 
 /* ---- building ---- */
 
@@ -79,7 +87,8 @@ static void put_change(struct mk *m, const char *arch, const struct change *c)
 {
 	char key[80];
 
-	snprintf(key, sizeof key, "%s%s%s", c->key[0] == '.' ? "" : arch, c->key[0] == '.' ? "" : ".", c->key + (c->key[0] == '.'));
+	snprintf(key, sizeof key, "%s%s%s", c->key[0] == '.' ? "" : arch, c->key[0] == '.' ? "" : ".",
+	         c->key + (c->key[0] == '.'));
 	if (c->drop)
 		return;
 	if (c->count || c->type == GGUF_ARRAY) {
@@ -93,7 +102,8 @@ static void put_change(struct mk *m, const char *arch, const struct change *c)
 	case GGUF_F32: put_f32(&m->kv, (float)c->real); break;
 	case GGUF_F64: put_f64(&m->kv, c->real); break;
 	case GGUF_STRING: put_string(&m->kv, c->text); break;
-	case GGUF_I64: case GGUF_U64: put_u64(&m->kv, (uint64_t)c->n); break;
+	case GGUF_I64:
+	case GGUF_U64: put_u64(&m->kv, (uint64_t)c->n); break;
 	default: put_u32(&m->kv, (uint64_t)c->n);
 	}
 }
@@ -134,6 +144,7 @@ static void put_weights(struct mk *m, const struct recipe *r, const char *name, 
 static void put_layer(struct mk *m, const struct recipe *r, int32_t layer)
 {
 	int32_t q = r->n_head * r->head_dim, kv = r->n_kv * r->head_dim;
+	/* clang-format off */
 	const struct { const char *name; int32_t rows, cols; int vector, want; } all[] = {
 		{ "attn_norm.weight", 1, r->n_embd, 1, 1 }, { "attn_q.weight", q, r->n_embd, 0, 1 },
 		{ "attn_k.weight", kv, r->n_embd, 0, 1 }, { "attn_v.weight", kv, r->n_embd, 0, 1 },
@@ -144,6 +155,7 @@ static void put_layer(struct mk *m, const struct recipe *r, int32_t layer)
 		{ "ffn_gate.weight", r->n_ff, r->n_embd, 0, 1 }, { "ffn_up.weight", r->n_ff, r->n_embd, 0, 1 },
 		{ "ffn_down.weight", r->n_embd, r->n_ff, 0, 1 },
 	};
+	/* clang-format on */
 	for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
 		char name[64];
 		snprintf(name, sizeof name, "blk.%d.%s", layer, all[i].name);
@@ -185,7 +197,7 @@ static void build(const struct recipe *r, struct str *out)
 		mk_tensor(&m, "rope_freqs.weight", 1, (int64_t[]){ r->factors }, 0, f, (size_t)r->factors * sizeof *f);
 		free(f);
 	}
-	if (r->shape.name && r->shape.per_layer)      /* added: none of the good model has this name */
+	if (r->shape.name && r->shape.per_layer) /* added: none of the good model has this name */
 		put_weights(&m, r, r->shape.name, r->shape.rows, r->shape.cols, 0);
 	mk_finish(&m, out);
 }
@@ -262,12 +274,13 @@ static void refused_with(int line, struct change c, const char *words)
 #define REFUSED_WITH(words, ...) refused_with(__LINE__, (struct change){ __VA_ARGS__ }, words)
 /* The message names the key; a MISFIT shows at the tensors instead. */
 #define REFUSED_INT(k, v, words) REFUSED_WITH("llama." k "|" words, .key = k, .type = GGUF_I64, .n = v)
-#define MISFIT(k, v, words) REFUSED_WITH(words, .key = k, .type = GGUF_I64, .n = v)
-#define MISSING(k) REFUSED_WITH("llama." k "' is missing", .key = k, .drop = 1)
-#define REFUSED_REAL(k, v, words) do { \
-	REFUSED_WITH("llama." k "|" words, .key = k, .type = GGUF_F32, .real = v); \
-	REFUSED_WITH("llama." k "|" words, .key = k, .type = GGUF_F64, .real = v); \
-} while (0)
+#define MISFIT(k, v, words)      REFUSED_WITH(words, .key = k, .type = GGUF_I64, .n = v)
+#define MISSING(k)               REFUSED_WITH("llama." k "' is missing", .key = k, .drop = 1)
+#define REFUSED_REAL(k, v, words)                                                                                      \
+	do {                                                                                                           \
+		REFUSED_WITH("llama." k "|" words, .key = k, .type = GGUF_F32, .real = v);                             \
+		REFUSED_WITH("llama." k "|" words, .key = k, .type = GGUF_F64, .real = v);                             \
+	} while (0)
 
 /* It loads, and three tokens give finite logits. */
 static void last_logits(int32_t pos, const float *logits, void *ud)
@@ -375,9 +388,9 @@ TEST(row_33_head_count)
 	REFUSED_INT("attention.head_count", -4, "is -4");
 	REFUSED_INT("attention.head_count", 4097, "is 4097");
 	REFUSED_INT("attention.head_count", 6, "byte|is 6|divide|32");
-	MISFIT("attention.head_count", 2, "attn_k.weight|32 x 16|32 x 32");   /* heads of 16 */
+	MISFIT("attention.head_count", 2, "attn_k.weight|32 x 16|32 x 32"); /* heads of 16 */
 	REFUSED_INT("attention.head_count", 32, "heads of 1");
-	REFUSED_INT("attention.head_count", 64, "divide");                /* more heads than columns */
+	REFUSED_INT("attention.head_count", 64, "divide"); /* more heads than columns */
 	MISSING("attention.head_count");
 }
 
@@ -393,7 +406,8 @@ TEST(row_34_head_count_kv)
 
 TEST(row_35_head_counts_per_layer)
 {
-	struct recipe r = with((struct change){ .key = "attention.head_count", .type = GGUF_ARRAY, .count = 2, .n = 4 });
+	struct recipe r =
+		with((struct change){ .key = "attention.head_count", .type = GGUF_ARRAY, .count = 2, .n = 4 });
 
 	WORKS(&r, NULL);
 	r.change[0].count = 3;
@@ -453,7 +467,9 @@ TEST(row_37_a_huge_context_is_not_taken)
 	CHECK_INT(engine_info(e)->ctx_train, 1 << 26);
 	CHECK_INT(timeline_need(e, &(struct timeline_options){ 0 }, &need, &err), 0);
 	CHECK(need.ctx > 0 && need.ctx <= 32768);
-	CHECK_INT(timeline_need(e, &(struct timeline_options){ .ctx = INT32_MAX, .kv = "full", .batch = INT32_MAX }, &need, &err), 0);
+	CHECK_INT(timeline_need(e, &(struct timeline_options){ .ctx = INT32_MAX, .kv = "full", .batch = INT32_MAX },
+	                        &need, &err),
+	          0);
 	CHECK_INT(need.ctx, INT32_MAX);
 	/* Two planes of f16 in two layers, two heads of eight; and the rotary table of a call as long. */
 	CHECK_INT(need.kv_bytes, (uint64_t)INT32_MAX * (2 * 2 * 2 * 8 * 2 + 8 * 8));
@@ -461,7 +477,9 @@ TEST(row_37_a_huge_context_is_not_taken)
 	uint64_t scratch;
 	CHECK_INT(timeline_need(e, &(struct timeline_options){ .ctx = 64, .kv = "full", .batch = 64 }, &need, &err), 0);
 	scratch = need.scratch_bytes;
-	CHECK_INT(timeline_need(e, &(struct timeline_options){ .ctx = 64, .kv = "full", .batch = INT32_MAX }, &need, &err), 0);
+	CHECK_INT(timeline_need(e, &(struct timeline_options){ .ctx = 64, .kv = "full", .batch = INT32_MAX }, &need,
+	                        &err),
+	          0);
 	CHECK_INT(need.scratch_bytes, scratch);
 	engine_close(e);
 }
@@ -498,7 +516,8 @@ TEST(row_39_numbers_with_a_fraction)
 	REFUSED_REAL("attention.layer_norm_rms_epsilon", 1e-30, "e-30");
 	REFUSED_REAL("rope.freq_base", 1, "is 1");
 	REFUSED_REAL("rope.scaling.factor", 1e-30, "e-30");
-	REFUSED_WITH("layer_norm_rms_epsilon|1e-300", .key = "attention.layer_norm_rms_epsilon", .type = GGUF_F64, .real = 1e-300);
+	REFUSED_WITH("layer_norm_rms_epsilon|1e-300", .key = "attention.layer_norm_rms_epsilon", .type = GGUF_F64,
+	             .real = 1e-300);
 	MISSING("attention.layer_norm_rms_epsilon");
 	REFUSED_WITH("rope.freq_base|u32|f32 or f64", .key = "rope.freq_base", .type = GGUF_U32, .n = 10000);
 }
@@ -508,7 +527,7 @@ TEST(row_40_experts)
 	struct recipe r = with((struct change){ .key = "expert_count", .type = GGUF_I64, .n = 0 });
 
 	r.change[1] = (struct change){ .key = "expert_used_count", .type = GGUF_I64, .n = 0 };
-	WORKS(&r, NULL);            /* as some converters write it */
+	WORKS(&r, NULL); /* as some converters write it */
 	r = with((struct change){ .key = "expert_count", .type = GGUF_I64, .n = 8 });
 	REFUSED(r, "'llama.expert_used_count' is 0, and must be 1 to 8");
 	r.change[1] = (struct change){ .key = "expert_used_count", .type = GGUF_I64, .n = 2 };
@@ -540,14 +559,14 @@ TEST(row_41_vocab_size)
 TEST(row_52_tensors)
 {
 	static const char *const needed[] = {
-		"token_embd.weight", "output_norm.weight", "blk.0.attn_norm.weight", "blk.1.attn_q.weight", "blk.0.attn_k.weight",
-		"blk.1.attn_v.weight", "blk.0.attn_output.weight", "blk.1.ffn_norm.weight", "blk.0.ffn_gate.weight",
-		"blk.1.ffn_up.weight", "blk.0.ffn_down.weight",
+		"token_embd.weight",     "output_norm.weight",  "blk.0.attn_norm.weight",   "blk.1.attn_q.weight",
+		"blk.0.attn_k.weight",   "blk.1.attn_v.weight", "blk.0.attn_output.weight", "blk.1.ffn_norm.weight",
+		"blk.0.ffn_gate.weight", "blk.1.ffn_up.weight", "blk.0.ffn_down.weight",
 	};
 	char words[80];
 	struct recipe r = llama;
 
-	r.shape = (struct shape){ .name = "*", .drop = 1 };   /* none at all: files of llama.cpp's for tokenizers */
+	r.shape = (struct shape){ .name = "*", .drop = 1 }; /* none at all: files of llama.cpp's for tokenizers */
 	REFUSED(r, "a vocabulary and no weights");
 	r.shape = (struct shape){ .name = NULL };
 	r.change[0] = (struct change){ .key = ".general.type", .type = GGUF_STRING, .text = "adapter" };
@@ -572,8 +591,10 @@ TEST(row_52_tensors)
 	REFUSED(r, "blk.0.attn_q.weight|32 x 40|32 x 32");
 	r.shape = (struct shape){ .name = "token_embd.weight", .rows = N_VOCAB + 32 };
 	WORKS(&r, NULL);
-	static const char *const extra[] = { "blk.0.attn_sinks.weight", "blk.2.attn_norm.weight", "output.bias", "x",
-	                                     "blk.0.ffn_gate.bias", "rope_freqs.weight.b", "xrope_freqs.weight" };
+	static const char *const extra[] = {
+		"blk.0.attn_sinks.weight", "blk.2.attn_norm.weight", "output.bias",       "x",
+		"blk.0.ffn_gate.bias",     "rope_freqs.weight.b",    "xrope_freqs.weight"
+	};
 	for (size_t i = 0; i < sizeof extra / sizeof extra[0]; i++) {
 		snprintf(words, sizeof words, "byte|tensor '%s' is not part of", extra[i]);
 		r.shape = (struct shape){ .name = extra[i], .rows = 1, .cols = 32, .per_layer = 1 };
@@ -616,7 +637,7 @@ TEST(rotary_factors_and_scaling_types)
 		r.factor = none[i];
 		REFUSED(r, "byte|rope_freqs.weight|must hold");
 	}
-	r.factor = 1e30f;   /* a pair that is not rotated */
+	r.factor = 1e30f; /* a pair that is not rotated */
 	WORKS(&r, NULL);
 	r.factor = 1;
 	r.factors = 3;
@@ -638,7 +659,10 @@ TEST(rotary_factors_and_scaling_types)
 
 /* ---- optional parts that must load, and change the result ---- */
 
-static int equal(const float *a, const float *b) { return !memcmp(a, b, N_VOCAB * sizeof *a); }
+static int equal(const float *a, const float *b)
+{
+	return !memcmp(a, b, N_VOCAB * sizeof *a);
+}
 
 TEST(scaling_is_applied_under_each_of_its_names)
 {
@@ -657,7 +681,9 @@ TEST(scaling_is_applied_under_each_of_its_names)
 		for (int k = 0; k < 2; k++) {
 			r.change[0] = (struct change){ .key = key[k], .type = GGUF_F32, .real = 4 };
 			if (typed)
-				r.change[1] = (struct change){ .key = "rope.scaling.type", .type = GGUF_STRING, .text = "linear" };
+				r.change[1] = (struct change){ .key = "rope.scaling.type",
+					                       .type = GGUF_STRING,
+					                       .text = "linear" };
 			e = works_at(__LINE__, &r, other);
 			CHECK_STR(engine_info(e)->rope_scaling, "linear");
 			CHECK_MSG(equal(four, other), "%s, type %s", key[k], typed ? "linear" : "left out");
@@ -679,7 +705,7 @@ TEST(optional_parts_load)
 	struct engine *e;
 
 	WORKS(&r, plain);
-	r.bias = 1;                 /* attention biases in a family that need not have them */
+	r.bias = 1; /* attention biases in a family that need not have them */
 	e = works_at(__LINE__, &r, other);
 	CHECK_INT(engine_info(e)->qkv_bias, 1);
 	CHECK(!equal(plain, other));
@@ -696,7 +722,7 @@ TEST(optional_parts_load)
 	CHECK_INT(engine_info(e)->tied_output, 0);
 	CHECK(!equal(plain, other));
 	engine_close(e);
-	r = llama;                  /* heads that do not come from the width: 4 of 16 in 32 columns, 3 of 8 */
+	r = llama; /* heads that do not come from the width: 4 of 16 in 32 columns, 3 of 8 */
 	r.head_dim = 16;
 	r.change[0] = (struct change){ .key = "attention.key_length", .type = GGUF_U32, .n = 16 };
 	e = works_at(__LINE__, &r, NULL);
@@ -709,7 +735,7 @@ TEST(optional_parts_load)
 	r.n_head = r.n_kv = 3;
 	r.change[0] = (struct change){ .key = "attention.key_length", .type = GGUF_U32, .n = 8 };
 	WORKS(&r, NULL);
-	r = llama;                  /* one KV head for each, and said by leaving the key out */
+	r = llama; /* one KV head for each, and said by leaving the key out */
 	r.n_kv = 4;
 	WORKS(&r, plain);
 	r.change[0] = (struct change){ .key = "attention.head_count_kv", .drop = 1 };
@@ -719,7 +745,7 @@ TEST(optional_parts_load)
 	e = works_at(__LINE__, &r, NULL);
 	CHECK(engine_info(e)->rope_base == 1e6);
 	engine_close(e);
-	r = llama;                  /* norms in half precision */
+	r = llama; /* norms in half precision */
 	r.shape = (struct shape){ .name = "output_norm.weight", .type = 1 };
 	WORKS(&r, NULL);
 }
@@ -771,16 +797,23 @@ TEST(planning_needs_no_weights)
 
 	if (f)
 		fclose(f);
-	CHECK_INT(engine_open(&whole, &(struct engine_options){ .model_path = path, .device = "cpu", .threads = 1 }, &err), 0);
+	CHECK_INT(engine_open(&whole, &(struct engine_options){ .model_path = path, .device = "cpu", .threads = 1 },
+	                      &err),
+	          0);
 	CHECK_INT(timeline_need(whole, &to, &a, &err), 0);
 	n = engine_head_bytes(bytes, n);
 	CHECK(n > 0 && (long)n < size);
 	f = fopen(path, "wb");
 	CHECK(f && fwrite(bytes, 1, n, f) == n && !fclose(f) && !truncate(path, size));
-	CHECK_INT(engine_open(&plan, &(struct engine_options){ .model_path = path, .device = "cpu", .threads = 1, .plan_only = 1 }, &err), 0);
+	CHECK_INT(engine_open(&plan,
+	                      &(struct engine_options){
+				      .model_path = path, .device = "cpu", .threads = 1, .plan_only = 1 },
+	                      &err),
+	          0);
 	CHECK_INT(timeline_need(plan, &to, &b, &err), 0);
 	CHECK(a.kv_bytes > 0 && a.kv_bytes == b.kv_bytes && a.scratch_bytes == b.scratch_bytes && a.ctx == b.ctx);
-	CHECK(engine_info(whole)->weight_bytes == engine_info(plan)->weight_bytes && engine_info(whole)->bytes_per_token == engine_info(plan)->bytes_per_token);
+	CHECK(engine_info(whole)->weight_bytes == engine_info(plan)->weight_bytes &&
+	      engine_info(whole)->bytes_per_token == engine_info(plan)->bytes_per_token);
 	CHECK_INT(timeline_open(&tl, plan, &to, &err), -1);
 	CHECK_INT(err.code, ERR_USAGE);
 	engine_close(plan);
@@ -826,7 +859,8 @@ TEST(weights_that_do_not_fit_are_refused_first)
 		CHECK_INT(err.code, ERR_FIT);
 		CHECK_INT(timeline_need(e, &(struct timeline_options){ .ctx = 512, .kv = "full" }, &need, &err), 0);
 		CHECK(need.ctx_fits > 512 && need.ctx_fits < 1 << 20);
-		CHECK_MSG(!timeline_open(&t, e, &(struct timeline_options){ .ctx = 512, .kv = "full" }, &err), "%s", err.msg);
+		CHECK_MSG(!timeline_open(&t, e, &(struct timeline_options){ .ctx = 512, .kv = "full" }, &err), "%s",
+		          err.msg);
 		timeline_close(t);
 	}
 	CHECK(!setrlimit(RLIMIT_AS, &was));

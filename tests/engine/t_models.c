@@ -13,11 +13,16 @@ enum { MAX_IDS = 64 };
 
 struct want {
 	int32_t id[MAX_IDS];
-	size_t n_id, n_last;        /* logits of the last n_last positions */
-	float *logits;              /* [n_last][n_vocab] */
+	size_t n_id, n_last; /* logits of the last n_last positions */
+	float *logits;       /* [n_last][n_vocab] */
 };
 
-struct got { float *logits; int32_t n_vocab; size_t n; int ordered; };
+struct got {
+	float *logits;
+	int32_t n_vocab;
+	size_t n;
+	int ordered;
+};
 
 static char *vector_path(const char *name, const char *suffix)
 {
@@ -107,12 +112,12 @@ struct model_case {
 	const char *name, *arch, *scaling;
 	int tied, qkv_bias, qk_norm;
 	int32_t head_dim;
-	double limit;               /* normalised squared error */
+	double limit; /* normalised squared error */
 };
 
 /* Float weights leave rounding only (2e-13 measured; a rotary base 10 % off shows as 6e-6 or more); quantised
  * ones meet activations of 8 bits. */
-#define EXACT 1e-9
+#define EXACT   1e-9
 #define ROUNDED 2e-3
 
 static void check_model(const struct model_case *c)
@@ -149,8 +154,8 @@ static void check_model(const struct model_case *c)
 			for (size_t i = 0; i < w.n_last; i++)
 				check_winner(c->name, got + (first + i) * n, w.logits + i * n, info->n_vocab);
 			/* The same bits however the sequence is cut. */
-			CHECK_MSG(!memcmp(got, parts, w.n_id * n * sizeof *got),
-			          "%s at level %s: depends on chunks", c->name, cpu_level_name[l]);
+			CHECK_MSG(!memcmp(got, parts, w.n_id * n * sizeof *got), "%s at level %s: depends on chunks",
+			          c->name, cpu_level_name[l]);
 			free(got);
 			free(parts);
 		}
@@ -162,8 +167,11 @@ static void check_model(const struct model_case *c)
 	test_note("%s: normalised squared error %.2g", c->name, worst);
 }
 
-#define MODEL(fn, ...) \
-	TEST(fn) { check_model(&(struct model_case){ __VA_ARGS__ }); }
+#define MODEL(fn, ...)                                                                                                 \
+	TEST(fn)                                                                                                       \
+	{                                                                                                              \
+		check_model(&(struct model_case){ __VA_ARGS__ });                                                      \
+	}
 
 MODEL(qwen2_tied, "qwen2-tied", "qwen2", "none", 1, 1, 0, 8, EXACT)
 MODEL(qwen2_untied, "qwen2-untied", "qwen2", "none", 0, 1, 0, 8, EXACT)

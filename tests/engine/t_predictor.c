@@ -1,5 +1,5 @@
-/* tests/engine/t_predictor.c - the network of `predict`: the forward pass against double arithmetic written from the definition, at every
- * CPU level, and what is kept between tokens against the whole image. */
+/* tests/engine/t_predictor.c - the network of `predict`: the forward pass against double arithmetic written from the
+ * definition, at every CPU level, and what is kept between tokens against the whole image. */
 #include "tests/lib/levels.h"
 
 #include <math.h>
@@ -14,11 +14,15 @@ static void random_net(struct predictor *p)
 		w[i] = test_randf(-0.3f, 0.3f);
 }
 
-struct held { struct attn_image m; float *a, *r; };
+struct held {
+	struct attn_image m;
+	float *a, *r;
+};
 
 static struct held image_new(int32_t rows, int32_t cap)
 {
-	struct held h = { .a = must_alloc((size_t)rows * (size_t)cap * sizeof(float)), .r = must_alloc((size_t)rows * (size_t)cap * sizeof(float)) };
+	struct held h = { .a = must_alloc((size_t)rows * (size_t)cap * sizeof(float)),
+		          .r = must_alloc((size_t)rows * (size_t)cap * sizeof(float)) };
 
 	attn_image_init(&h.m, h.a, h.r, rows, cap);
 	return h;
@@ -47,7 +51,8 @@ static double pixel(const struct attn_image *m, int32_t t, int32_t x, int32_t fr
 static void naive(const struct predictor *p, const struct attn_image *m, int32_t from, int32_t to, double *out)
 {
 	int32_t n = to - from, rows = m->rows;
-	double *inner = must_alloc((size_t)(rows + 2) * (size_t)(n + 2) * 16 * sizeof *inner);   /* with a border of zeros */
+	/* with a border of zeros */
+	double *inner = must_alloc((size_t)(rows + 2) * (size_t)(n + 2) * 16 * sizeof *inner);
 
 	for (int32_t t = 0; t < rows; t++)
 		for (int32_t x = 0; x < n; x++)
@@ -56,7 +61,8 @@ static void naive(const struct predictor *p, const struct attn_image *m, int32_t
 
 				for (int dy = 0; dy < 3; dy++)
 					for (int dx = 0; dx < 3; dx++)
-						sum += pixel(m, t + dy - 1, from + x + dx - 1, from, to) * (double)p->w1[(dy * 3 + dx) * 16 + c];
+						sum += pixel(m, t + dy - 1, from + x + dx - 1, from, to) *
+						       (double)p->w1[(dy * 3 + dx) * 16 + c];
 				inner[((t + 1) * (n + 2) + x + 1) * 16 + c] = fmax(sum, 0);
 			}
 	for (int32_t x = 0; x < n; x++) {
@@ -68,7 +74,8 @@ static void naive(const struct predictor *p, const struct attn_image *m, int32_t
 				for (int dy = 0; dy < 3; dy++)
 					for (int dx = 0; dx < 3; dx++)
 						for (int c = 0; c < 16; c++)
-							sum += inner[((t + dy) * (n + 2) + x + dx) * 16 + c] * (double)p->w2[((dy * 3 + dx) * 16 + c) * 32 + o];
+							sum += inner[((t + dy) * (n + 2) + x + dx) * 16 + c] *
+							       (double)p->w2[((dy * 3 + dx) * 16 + c) * 32 + o];
 				out[x] += (double)p->w3[o] * fmax(sum, 0) / rows;
 			}
 	}
@@ -83,9 +90,12 @@ TEST(there_are_4833_weights)
 
 TEST(the_forward_pass_agrees_with_double)
 {
-	static const struct { int32_t rows, cap, from, to; } as[] = {
-		{ 64, 1, 0, 1 }, { 64, 2, 0, 2 }, { 64, 3, 0, 3 }, { 64, 5, 4, 5 }, { 64, 40, 4, 37 }, { 64, 32, 0, 32 }, { 64, 64, 0, 64 }, { 64, 101, 3, 101 },
-		{ 1, 7, 0, 7 }, { 2, 1, 0, 1 }, { 3, 9, 2, 9 }, { 5, 33, 0, 33 }, { 16, 66, 0, 65 }, { 128, 10, 1, 10 },
+	static const struct {
+		int32_t rows, cap, from, to;
+	} as[] = {
+		{ 64, 1, 0, 1 },   { 64, 2, 0, 2 },   { 64, 3, 0, 3 },     { 64, 5, 4, 5 },    { 64, 40, 4, 37 },
+		{ 64, 32, 0, 32 }, { 64, 64, 0, 64 }, { 64, 101, 3, 101 }, { 1, 7, 0, 7 },     { 2, 1, 0, 1 },
+		{ 3, 9, 2, 9 },    { 5, 33, 0, 33 },  { 16, 66, 0, 65 },   { 128, 10, 1, 10 },
 	};
 
 	for (int l = 0; l < N_LEVELS; l++) {
@@ -108,7 +118,8 @@ TEST(the_forward_pass_agrees_with_double)
 				for (int32_t x = 0; x < as[i].to - as[i].from; x++)
 					worst = fmax(worst, fabs(want[x] - (double)got[x]));
 			}
-			CHECK_MSG(worst < 1e-5, "%s, %d rows, columns %d to %d: off by %g", levels[l], as[i].rows, as[i].from, as[i].to, worst);
+			CHECK_MSG(worst < 1e-5, "%s, %d rows, columns %d to %d: off by %g", levels[l], as[i].rows,
+			          as[i].from, as[i].to, worst);
 			image_free(&h);
 		}
 		if (be)
@@ -116,7 +127,8 @@ TEST(the_forward_pass_agrees_with_double)
 	}
 }
 
-/* Rows come, one or several between two predictions, columns are added, sometimes the image is emptied or its columns change. */
+/* Rows come, one or several between two predictions, columns are added, sometimes the image is emptied or its columns
+ * change. */
 TEST(what_is_kept_equals_the_whole_image)
 {
 	int64_t checked = 0;
@@ -126,7 +138,8 @@ TEST(what_is_kept_equals_the_whole_image)
 
 		for (int round = 0; be && round < 9; round++) {
 			static const int32_t heights[] = { 64, 64, 16, 1, 2, 3, 4, 7 };
-			int32_t rows = heights[test_rand() % 8], cap = 90, to = 1 + (int32_t)(test_rand() % 40), from = 0;
+			int32_t rows = heights[test_rand() % 8], cap = 90, to = 1 + (int32_t)(test_rand() % 40),
+				from = 0;
 			struct held kept = image_new(rows, cap), whole = image_new(rows, cap);
 			struct predictor p;
 
@@ -145,12 +158,14 @@ TEST(what_is_kept_equals_the_whole_image)
 					attn_image_clear(&kept.m, cap);
 				to = to < cap ? to : cap;
 				for (int32_t t = 0; t < rows; t++)
-					memcpy(attn_image_row(&whole.m, t), attn_image_row(&kept.m, t), (size_t)cap * sizeof(float));
+					memcpy(attn_image_row(&whole.m, t), attn_image_row(&kept.m, t),
+					       (size_t)cap * sizeof(float));
 				attn_image_changed(&whole.m);
 				predictor_run(&p, be, &kept.m, from, to, one);
 				predictor_run(&p, be, &whole.m, from, to, two);
-				CHECK_MSG(!memcmp(one, two, (size_t)(to - from) * sizeof *one), "%s, %d rows, step %d: other bits in columns %d to %d",
-				          levels[l], rows, step, from, to);
+				CHECK_MSG(!memcmp(one, two, (size_t)(to - from) * sizeof *one),
+				          "%s, %d rows, step %d: other bits in columns %d to %d", levels[l], rows, step,
+				          from, to);
 				if (step % 20 == 19) {
 					naive(&p, &kept.m, from, to, want);
 					for (int32_t x = 0; x < to - from; x++)
@@ -172,7 +187,8 @@ TEST(what_is_kept_equals_the_whole_image)
 /* ---- training ---- */
 
 /* The loss of one image in double. */
-static double naive_loss(const struct predictor *p, const struct attn_image *m, const float *target, const float *weight)
+static double naive_loss(const struct predictor *p, const struct attn_image *m, const float *target,
+                         const float *weight)
 {
 	double out[64], sum = 0;
 
@@ -185,7 +201,9 @@ static double naive_loss(const struct predictor *p, const struct attn_image *m, 
 /* Weights are multiples of 2^-20, so that a step of 2^-12 is exact; few ReLUs turn within it. */
 TEST(the_gradient_agrees_with_differences)
 {
-	static const struct { int32_t rows, cols; } as[] = { { 6, 9 }, { 1, 1 }, { 2, 3 }, { 16, 20 }, { 3, 2 } };
+	static const struct {
+		int32_t rows, cols;
+	} as[] = { { 6, 9 }, { 1, 1 }, { 2, 3 }, { 16, 20 }, { 3, 2 } };
 
 	for (int l = 0; l < N_LEVELS; l++) {
 		struct backend *be = open_level(levels[l], 1);
@@ -211,7 +229,8 @@ TEST(the_gradient_agrees_with_differences)
 			CHECK_MSG(!predictor_scratch_init(&s, as[i].rows + 2, as[i].cols + 3, &err), "%s", err.msg);
 			predictor_scratch_weights(&s, &p);
 			loss = predictor_gradient(&p, be, &s, h.a, as[i].rows, as[i].cols, target, weight, &grad);
-			CHECK_MSG(fabs(loss - naive_loss(&p, &h.m, target, weight)) < 1e-4 * (1 + loss), "%s: loss %g", levels[l], loss);
+			CHECK_MSG(fabs(loss - naive_loss(&p, &h.m, target, weight)) < 1e-4 * (1 + loss), "%s: loss %g",
+			          levels[l], loss);
 			for (int k = 0; k < PREDICTOR_WEIGHTS; k++)
 				most = fmax(most, fabs((double)g[k]));
 			for (int k = 0; k < PREDICTOR_WEIGHTS; k += k >= 4768 || k < 160 ? 7 : 41) {
@@ -224,11 +243,12 @@ TEST(the_gradient_agrees_with_differences)
 				w[k] = was - step;
 				down = naive_loss(&p, &h.m, target, weight);
 				w[k] = was;
-				bad += fabs((up - down) / (2 * (double)step) - (double)g[k]) > 2e-3 * (most / 10 + fabs((double)g[k]));
+				bad += fabs((up - down) / (2 * (double)step) - (double)g[k]) >
+				       2e-3 * (most / 10 + fabs((double)g[k]));
 				checked++;
 			}
-			CHECK_MSG(bad <= checked / 50, "%s, %d x %d: %d of %d gradients differ, the largest is %g", levels[l], as[i].rows, as[i].cols, bad,
-			          checked, most);
+			CHECK_MSG(bad <= checked / 50, "%s, %d x %d: %d of %d gradients differ, the largest is %g",
+			          levels[l], as[i].rows, as[i].cols, bad, checked, most);
 			predictor_scratch_free(&s);
 			image_free(&h);
 		}

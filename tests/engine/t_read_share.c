@@ -1,6 +1,6 @@
-/* tests/engine/t_read_share.c - prompts of which only a share is read (--read-share): the same logits however the prompt is cut into steps, after a
- * rollback, under every policy that keeps everything, and with any number of threads; entries of one share are told apart from those of another;
- * refused where it does not work. */
+/* tests/engine/t_read_share.c - prompts of which only a share is read (--read-share): the same logits however the
+ * prompt is cut into steps, after a rollback, under every policy that keeps everything, and with any number of threads;
+ * entries of one share are told apart from those of another; refused where it does not work. */
 #include "tests/lib/test.h"
 
 #include <string.h>
@@ -17,7 +17,11 @@ static struct timeline *open_share(struct engine *e, const char *kv, int32_t bat
 	struct timeline *t = NULL;
 	struct err err = { 0 };
 
-	CHECK_MSG(!timeline_open(&t, e, &(struct timeline_options){ .kv = kv, .ctx = 1024, .batch = batch, .read_share = share }, &err), "%s: %s", kv, err.msg);
+	CHECK_MSG(!timeline_open(&t, e,
+	                         &(struct timeline_options){
+					 .kv = kv, .ctx = 1024, .batch = batch, .read_share = share },
+	                         &err),
+	          "%s: %s", kv, err.msg);
 	return t;
 }
 
@@ -44,8 +48,12 @@ static struct engine *open_tiny(int threads)
 
 TEST(cuts_policies_and_rollbacks_do_not_matter)
 {
-	static const struct { const char *kv; int32_t batch; } all[] = {
-		{ "full", 512 }, { "full", 64 }, { "full", 7 }, { "sift:k=64", 512 }, { "sift:k=64", 100 }, { "h2o:k=64", 512 }, { "auto", 512 },
+	static const struct {
+		const char *kv;
+		int32_t batch;
+	} all[] = {
+		{ "full", 512 },      { "full", 64 },      { "full", 7 },   { "sift:k=64", 512 },
+		{ "sift:k=64", 100 }, { "h2o:k=64", 512 }, { "auto", 512 },
 	};
 	struct engine *e = open_tiny(2);
 	float *want = xmalloc(logits_bytes(e)), *full = xmalloc(logits_bytes(e));
@@ -59,12 +67,14 @@ TEST(cuts_policies_and_rollbacks_do_not_matter)
 		read_to(t, TOKENS);
 		if (!i)
 			memcpy(want, timeline_logits(t), logits_bytes(e));
-		CHECK_MSG(!memcmp(want, timeline_logits(t), logits_bytes(e)), "%s in steps of %d", all[i].kv, (int)all[i].batch);
+		CHECK_MSG(!memcmp(want, timeline_logits(t), logits_bytes(e)), "%s in steps of %d", all[i].kv,
+		          (int)all[i].batch);
 		if (strcmp(all[i].kv, "auto")) {
 			read_to(t, 700);
 			read_to(t, 710);
 			read_to(t, TOKENS);
-			CHECK_MSG(!memcmp(want, timeline_logits(t), logits_bytes(e)), "%s in steps of %d, after a rollback", all[i].kv, (int)all[i].batch);
+			CHECK_MSG(!memcmp(want, timeline_logits(t), logits_bytes(e)),
+			          "%s in steps of %d, after a rollback", all[i].kv, (int)all[i].batch);
 		}
 		timeline_close(t);
 	}
@@ -115,8 +125,10 @@ TEST(identities_tell_shares_apart)
 		for (int k = 0; k < i; k++) {
 			int same = i == 1;
 
-			CHECK_MSG((strcmp(text[i].p, text[k].p) == 0) == same, "%g and %g: %s", (double)shares[i], (double)shares[k], text[i].p);
-			CHECK_MSG((strcmp(entries[i].p, entries[k].p) == 0) == same, "%g and %g: %s", (double)shares[i], (double)shares[k], entries[i].p);
+			CHECK_MSG((strcmp(text[i].p, text[k].p) == 0) == same, "%g and %g: %s", (double)shares[i],
+			          (double)shares[k], text[i].p);
+			CHECK_MSG((strcmp(entries[i].p, entries[k].p) == 0) == same, "%g and %g: %s", (double)shares[i],
+			          (double)shares[k], entries[i].p);
 		}
 	for (int i = 0; i < 4; i++) {
 		str_free(&text[i]);
@@ -131,8 +143,12 @@ TEST(refused_where_entries_are_evicted)
 	struct timeline *t = NULL;
 	struct err err = { 0 };
 
-	CHECK_INT(timeline_open(&t, e, &(struct timeline_options){ .kv = "cascade", .ctx = 1024, .read_share = 0.9f }, &err), -1);
-	CHECK_MSG(err.code == ERR_USAGE && strstr(err.msg, "needs a cache policy that keeps everything, or auto, not 'cascade'"), "%s", err.msg);
+	CHECK_INT(timeline_open(&t, e, &(struct timeline_options){ .kv = "cascade", .ctx = 1024, .read_share = 0.9f },
+	                        &err),
+	          -1);
+	CHECK_MSG(err.code == ERR_USAGE &&
+	                  strstr(err.msg, "needs a cache policy that keeps everything, or auto, not 'cascade'"),
+	          "%s", err.msg);
 	t = open_share(e, "full", 512, 0.9f);
 	read_to(t, 300);
 	CHECK_INT(timeline_switch_kv(t, "sink", &err), -1);

@@ -1,5 +1,5 @@
-/* tests/engine/t_recurrent.c - conversations with models whose layers keep states: undo, fork and resume at the last messages prefill
- * nothing again, and everything has the bits of a sequence that never was anywhere else.
+/* tests/engine/t_recurrent.c - conversations with models whose layers keep states: undo, fork and resume at the last
+ * messages prefill nothing again, and everything has the bits of a sequence that never was anywhere else.
  *
  * Their logits are compared in t_models, policies and snapshots of single tokens in t_families. */
 #include "tests/lib/test.h"
@@ -11,7 +11,8 @@
 #include "engine/engine.h"
 #include "engine/model/hparams.h"
 
-enum { TURNS = 20, ASKED = 5, ANSWERED = 6, CTX = 640, SHORT = 7 };   /* tokens of a question, of an answer; so many that `auto` evicts none */
+/* tokens of a question, of an answer; so many that `auto` evicts none */
+enum { TURNS = 20, ASKED = 5, ANSWERED = 6, CTX = 640, SHORT = 7 };
 
 static struct engine *open_model(const char *name)
 {
@@ -20,7 +21,8 @@ static struct engine *open_model(const char *name)
 	char rel[96];
 
 	snprintf(rel, sizeof rel, "tests/vectors/models/%s.gguf", name);
-	if (engine_open(&e, &(struct engine_options){ .model_path = test_file(rel), .device = "cpu", .threads = 2 }, &err))
+	if (engine_open(&e, &(struct engine_options){ .model_path = test_file(rel), .device = "cpu", .threads = 2 },
+	                &err))
 		test_skip("%s", err.msg);
 	return e;
 }
@@ -30,14 +32,21 @@ static struct timeline *open_batch(struct engine *e, const char *kv, int32_t bat
 	struct timeline *t = NULL;
 	struct err err = { 0 };
 
-	if (timeline_open(&t, e, &(struct timeline_options){ .ctx = CTX, .batch = batch, .kv = kv, .kv_type = "f32" }, &err))
+	if (timeline_open(&t, e, &(struct timeline_options){ .ctx = CTX, .batch = batch, .kv = kv, .kv_type = "f32" },
+	                  &err))
 		test_fail(__FILE__, __LINE__, "%s: %s", kv, err.msg);
 	return t;
 }
 
-static struct timeline *open_line(struct engine *e, const char *kv) { return open_batch(e, kv, 16); }
+static struct timeline *open_line(struct engine *e, const char *kv)
+{
+	return open_batch(e, kv, 16);
+}
 
-static int32_t id_at(int32_t i) { return 3 + (i * 37 + i * i % 11) % 240; }
+static int32_t id_at(int32_t i)
+{
+	return 3 + (i * 37 + i * i % 11) % 240;
+}
 
 /* The tokens before turn `turn`, whose question is `other` than usual. */
 static size_t tokens_of(int32_t turn, int32_t asked, int other, int32_t *id)
@@ -82,7 +91,9 @@ static struct timeline *saved_and_loaded(struct engine *e, struct timeline *t, c
 	struct err err = { 0 };
 
 	CHECK_MSG(!timeline_entries_save(t, 0, ready, 1, entries, &err) && !timeline_head_save(t, &head, &err) &&
-	          !timeline_entries_load(u, 0, ready, 1, entries, &err) && !timeline_head_load(u, head.p, head.n, &err), "%s", err.msg);
+	                  !timeline_entries_load(u, 0, ready, 1, entries, &err) &&
+	                  !timeline_head_load(u, head.p, head.n, &err),
+	          "%s", err.msg);
 	free(entries);
 	str_free(&head);
 	return u;
@@ -103,19 +114,24 @@ static void goes_back(struct engine *e, const char *model, const char *kv, int32
 		t = u;
 	}
 	had = turn_run(t, back, 1);
-	/* `sift` observes the last tokens of a prefill: it needs some of those before the place again, and so the copy before them. */
+	/* `sift` observes the last tokens of a prefill: it needs some of those before the place again, and so the copy
+	 * before them. */
 	least = back * (ASKED + ANSWERED) - (strcmp(kv, "sift:k=512") ? 0 : 3 * (ASKED + ANSWERED));
-	CHECK_MSG(had >= least && had <= back * (ASKED + ANSWERED), "%s, %s: back at turn %d %d tokens are reused, expected %d", model, kv, back, had, least);
+	CHECK_MSG(had >= least && had <= back * (ASKED + ANSWERED),
+	          "%s, %s: back at turn %d %d tokens are reused, expected %d", model, kv, back, had, least);
 	for (int32_t i = 0; i <= back; i++)
 		turn_run(straight, i, i == back);
-	CHECK_MSG(same_logits(e, t, straight), "%s, %s: back at turn %d%s: other logits", model, kv, back, resumed ? " after a resume" : "");
+	CHECK_MSG(same_logits(e, t, straight), "%s, %s: back at turn %d%s: other logits", model, kv, back,
+	          resumed ? " after a resume" : "");
 	timeline_close(t);
 	timeline_close(straight);
 }
 
 TEST(the_last_sixteen_messages_are_undone_without_prefill)
 {
-	static const char *const model[] = { "lfm2", "lfm2moe", "qwen35", "qwen35moe", "qwen3next", "granitehybrid", "granitehybridmoe" }, *const kv[] = { "full", "auto", "sift:k=512" };
+	static const char *const model[] = { "lfm2",      "lfm2moe",       "qwen35",          "qwen35moe",
+		                             "qwen3next", "granitehybrid", "granitehybridmoe" },
+				 *const kv[] = { "full", "auto", "sift:k=512" };
 
 	for (size_t m = 0; m < sizeof model / sizeof model[0]; m++) {
 		struct engine *e = open_model(model[m]);
@@ -174,7 +190,8 @@ TEST(other_places_prefill_from_the_copy_before_them)
 /* Messages that were read at once, each with the token that ends it. */
 TEST(messages_within_a_prefill_are_undone_without_prefill)
 {
-	static const char *const model[] = { "lfm2", "qwen35", "granitehybrid" }, *const kv[] = { "full", "sift:k=512" };
+	static const char *const model[] = { "lfm2", "qwen35", "granitehybrid" }, *const kv[] = { "full",
+		                                                                                  "sift:k=512" };
 	enum { MESSAGES = 20, LONG = 23, END = 263 };
 	int32_t id[MESSAGES * LONG + 1];
 	struct err err = { 0 };
@@ -193,8 +210,11 @@ TEST(messages_within_a_prefill_are_undone_without_prefill)
 				id[n] = id_at(n + 1000);
 				had = timeline_sync(t, id, (size_t)n + 1, NULL, NULL, &err);
 				/* `sift` observes the end of a prefill, which is read again. */
-				CHECK_MSG(p ? had >= n - 3 * LONG : had == n, "%s, %s: back at message %d %d tokens are reused, expected %d", model[m], kv[p], back, had, n);
-				CHECK(timeline_sync(straight, id, (size_t)n + 1, NULL, NULL, &err) == 0 && same_logits(e, t, straight));
+				CHECK_MSG(p ? had >= n - 3 * LONG : had == n,
+				          "%s, %s: back at message %d %d tokens are reused, expected %d", model[m],
+				          kv[p], back, had, n);
+				CHECK(timeline_sync(straight, id, (size_t)n + 1, NULL, NULL, &err) == 0 &&
+				      same_logits(e, t, straight));
 				id[n] = was;
 				timeline_close(t);
 				timeline_close(straight);
@@ -221,7 +241,8 @@ TEST(what_is_not_known_is_computed)
 	CHECK(timeline_sync(u, id, 64, NULL, NULL, &err) >= 0 && same_logits(e, t, u));
 	ready = timeline_entries_ready(t);
 	entries = malloc(timeline_token_bytes(t, 1) * (size_t)ready);
-	CHECK(!timeline_entries_save(t, 0, ready, 1, entries, &err) && !timeline_entries_load(u, 0, ready, 1, entries, &err));
+	CHECK(!timeline_entries_save(t, 0, ready, 1, entries, &err) &&
+	      !timeline_entries_load(u, 0, ready, 1, entries, &err));
 	CHECK_INT(timeline_adopt(u, id, NULL, (size_t)ready, &err), 0);
 	CHECK(timeline_sync(u, id, 64, NULL, NULL, &err) == 0 && same_logits(e, t, u));
 	free(entries);
@@ -234,9 +255,15 @@ TEST(what_is_not_known_is_computed)
 TEST(states_survive_a_change_of_policy)
 {
 	static const char *const model[] = { "lfm2", "qwen35", "granitehybrid" };
-	static const struct { const char *before, *after; int kept; } change[] = {
-		{ "full", "quest:k=512", 1 }, { "quest:k=512", "full", 1 },
-		{ "full", "sift:k=512", 0 },   /* observes the last tokens of a prefill, here all */ { "full", "sink:size=320,sinks=4", 0 }, { "sink:size=320,sinks=4", "full", 0 },
+	static const struct {
+		const char *before, *after;
+		int kept;
+	} change[] = {
+		{ "full", "quest:k=512", 1 },
+		{ "quest:k=512", "full", 1 },
+		{ "full", "sift:k=512", 0 },
+		/* observes the last tokens of a prefill, here all */ { "full", "sink:size=320,sinks=4", 0 },
+		{ "sink:size=320,sinks=4", "full", 0 },
 	};
 
 	for (size_t m = 0; m < sizeof model / sizeof *model; m++) {
@@ -247,11 +274,13 @@ TEST(states_survive_a_change_of_policy)
 			struct err err = { 0 };
 
 			turn_run(t, 0, 0);
-			CHECK_MSG(!timeline_switch_kv(t, change[i].after, &err), "%s, %s: %s", model[m], change[i].after, err.msg);
+			CHECK_MSG(!timeline_switch_kv(t, change[i].after, &err), "%s, %s: %s", model[m],
+			          change[i].after, err.msg);
 			turn_run(straight, 0, 0);
 			CHECK_INT(turn_run(t, 1, 0), change[i].kept ? ASKED + ANSWERED : 0);
 			turn_run(straight, 1, 0);
-			CHECK_MSG(same_logits(e, t, straight), "%s: other logits behind a change from %s to %s", model[m], change[i].before, change[i].after);
+			CHECK_MSG(same_logits(e, t, straight), "%s: other logits behind a change from %s to %s",
+			          model[m], change[i].before, change[i].after);
 			timeline_close(t);
 			timeline_close(straight);
 		}
@@ -291,15 +320,22 @@ static void refused(const char *model, const char *key, uint32_t value, const ch
 
 TEST(wrong_shapes_of_states_are_refused)
 {
-	refused("qwen35", "qwen35.ssm.time_step_rank", 3, NULL, "'qwen35.ssm.time_step_rank' is 3, and must be a multiple of the ssm.group_count, 2");
-	refused("qwen35", "qwen35.ssm.inner_size", 33, NULL, "'qwen35.ssm.inner_size' is 33, and must be a multiple of the ssm.time_step_rank, 4");
+	refused("qwen35", "qwen35.ssm.time_step_rank", 3, NULL,
+	        "'qwen35.ssm.time_step_rank' is 3, and must be a multiple of the ssm.group_count, 2");
+	refused("qwen35", "qwen35.ssm.inner_size", 33, NULL,
+	        "'qwen35.ssm.inner_size' is 33, and must be a multiple of the ssm.time_step_rank, 4");
 	refused("qwen35", "qwen35.ssm.state_size", 257, NULL, "'qwen35.ssm.state_size' is 257, and must be 1 to 256");
 	refused("qwen35", "qwen35.ssm.conv_kernel", 1, NULL, "'qwen35.ssm.conv_kernel' is 1, and must be 2 to 64");
 	refused("qwen35", "qwen35.ssm.conv_kernel", 0, "qwen35.ssm.conv_kerne_", "'qwen35.ssm.conv_kernel' is missing");
-	refused("qwen35", "qwen35.full_attention_interval", 1, NULL, "'qwen35.full_attention_interval' is 1, and must be 2 to 1024");
-	refused("qwen35", "qwen35.full_attention_interval", 4, NULL, "'qwen35.full_attention_interval' is 4 for 3 layers: none has attention");
-	refused("qwen35moe", "qwen35moe.expert_shared_feed_forward_length", 0, NULL, "'qwen35moe.expert_shared_feed_forward_length' is 0");
-	refused("granitehybrid", "granitehybrid.ssm.group_count", 3, NULL, "and must be a multiple of the ssm.group_count, 3");
-	refused("granitehybrid", "granitehybrid.ssm.inner_size", 63, NULL, "'granitehybrid.ssm.inner_size' is 63, and must be a multiple");
+	refused("qwen35", "qwen35.full_attention_interval", 1, NULL,
+	        "'qwen35.full_attention_interval' is 1, and must be 2 to 1024");
+	refused("qwen35", "qwen35.full_attention_interval", 4, NULL,
+	        "'qwen35.full_attention_interval' is 4 for 3 layers: none has attention");
+	refused("qwen35moe", "qwen35moe.expert_shared_feed_forward_length", 0, NULL,
+	        "'qwen35moe.expert_shared_feed_forward_length' is 0");
+	refused("granitehybrid", "granitehybrid.ssm.group_count", 3, NULL,
+	        "and must be a multiple of the ssm.group_count, 3");
+	refused("granitehybrid", "granitehybrid.ssm.inner_size", 63, NULL,
+	        "'granitehybrid.ssm.inner_size' is 63, and must be a multiple");
 	refused("lfm2", "lfm2.shortconv.l_cache", 65, NULL, "'lfm2.shortconv.l_cache' is 65, and must be 2 to 64");
 }

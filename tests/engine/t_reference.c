@@ -1,5 +1,5 @@
-/* tests/engine/t_reference.c - the engine against exact figures: a 260K-parameter story model in four types (float64 references
- * over the same weights) and the default model (float32 references). */
+/* tests/engine/t_reference.c - the engine against exact figures: a 260K-parameter story model in four types (float64
+ * references over the same weights) and the default model (float32 references). */
 #include "tests/lib/json.h"
 #include "tests/lib/test.h"
 
@@ -12,18 +12,23 @@
 #include "engine/engine.h"
 #include "tests/lib/mkgguf.h"
 
-struct run { struct engine *e; struct timeline *t; float *logits; int32_t n_vocab; };
+struct run {
+	struct engine *e;
+	struct timeline *t;
+	float *logits;
+	int32_t n_vocab;
+};
 
 static struct run run_open(const char *path, const char *kv_type, int32_t ctx)
 {
-	struct run r = {0};
-	struct err err = {0};
+	struct run r = { 0 };
+	struct err err = { 0 };
 
 	if (engine_open(&r.e, &(struct engine_options){ .model_path = path, .threads = 2 }, &err) ||
 	    timeline_open(&r.t, r.e, &(struct timeline_options){ .ctx = ctx, .kv_type = kv_type }, &err)) {
 		test_fail(__FILE__, __LINE__, "%s: %s", path, err.msg);
 		engine_close(r.e);
-		return (struct run){0};
+		return (struct run){ 0 };
 	}
 	r.n_vocab = engine_info(r.e)->n_vocab;
 	r.logits = calloc((size_t)r.n_vocab, sizeof *r.logits);
@@ -39,8 +44,8 @@ static void run_close(struct run *r)
 
 static struct tokens ids_of(struct jv array)
 {
-	struct tokens t = {0};
-	struct jv it = {0};
+	struct tokens t = { 0 };
+	struct jv it = { 0 };
 	while (jv_next(array, &it, NULL))
 		tokens_add(&t, (int32_t)jv_num(it));
 	return t;
@@ -54,7 +59,7 @@ static void keep_last(int32_t pos, const float *logits, void *ud)
 
 static void extend(struct run *r, const int32_t *id, size_t n)
 {
-	struct err err = {0};
+	struct err err = { 0 };
 	if (timeline_extend(r->t, id, n, 0, keep_last, r, &err))
 		test_fail(__FILE__, __LINE__, "timeline_extend: %s", err.msg);
 }
@@ -70,11 +75,18 @@ static int32_t argmax(const float *x, int32_t n)
 
 static void reset(struct run *r)
 {
-	struct err err = {0};
+	struct err err = { 0 };
 	timeline_sync(r->t, NULL, 0, NULL, NULL, &err);
 }
 
-struct score { const int32_t *id; size_t n; int32_t first; int32_t n_vocab; double nll; int64_t scored; };
+struct score {
+	const int32_t *id;
+	size_t n;
+	int32_t first;
+	int32_t n_vocab;
+	double nll;
+	int64_t scored;
+};
 
 /* The logits after token pos predict token pos + 1. */
 static void score(int32_t pos, const float *logits, void *ud)
@@ -89,18 +101,18 @@ static void score(int32_t pos, const float *logits, void *ud)
 static void check_story_file(const char *path, struct jv want)
 {
 	struct run r = run_open(path, "f32", 512);
-	struct jv p = {0};
+	struct jv p = { 0 };
 	const char *name = strrchr(path, '/') + 1;
 	int exact = strstr(name, "f32") || strstr(name, "f16"), q4 = strstr(name, "q4_0") != NULL;
 	double worst = 0, tolerance = exact ? 1e-4 : 5e-3, ppl, ref = jv_num(jv_get(jv_get(want, "perplexity"), "ppl"));
 	struct tokens ids;
-	struct score s = {0};
-	struct err err = {0};
+	struct score s = { 0 };
+	struct err err = { 0 };
 
 	if (!r.t)
 		return;
 	while (jv_next(jv_get(want, "prompts"), &p, NULL)) {
-		struct jv top = {0};
+		struct jv top = { 0 };
 		struct tokens prompt = ids_of(jv_get(p, "ids")), greedy = ids_of(jv_get(p, "greedy_ids"));
 
 		reset(&r);
@@ -111,7 +123,8 @@ static void check_story_file(const char *path, struct jv want)
 		}
 		for (size_t i = prompt.n; i < greedy.n && !q4; i++) {
 			int32_t id = argmax(r.logits, r.n_vocab);
-			CHECK_MSG(id == greedy.id[i], "%s: greedy token %zu is %d, expected %d", name, i, id, greedy.id[i]);
+			CHECK_MSG(id == greedy.id[i], "%s: greedy token %zu is %d, expected %d", name, i, id,
+			          greedy.id[i]);
 			if (id != greedy.id[i])
 				break;
 			extend(&r, &id, 1);
@@ -126,8 +139,8 @@ static void check_story_file(const char *path, struct jv want)
 	reset(&r);
 	CHECK(timeline_extend(r.t, ids.id, ids.n, 0, score, &s, &err) == 0);
 	ppl = exp(s.nll / (double)s.scored);
-	test_note("%s: worst top-8 logit off by %.2g, perplexity %.5f (reference %.5f, %+.4f %%)", name, worst, ppl, ref,
-	          100 * (ppl / ref - 1));
+	test_note("%s: worst top-8 logit off by %.2g, perplexity %.5f (reference %.5f, %+.4f %%)", name, worst, ppl,
+	          ref, 100 * (ppl / ref - 1));
 	CHECK_MSG(fabs(ppl / ref - 1) <= tolerance, "%s: perplexity %g, reference %g", name, ppl, ref);
 	tokens_free(&ids);
 	run_close(&r);
@@ -136,10 +149,10 @@ static void check_story_file(const char *path, struct jv want)
 /* The same model with all weights as F32, exactly the values of its F16. */
 static void widen(const char *from, const char *to)
 {
-	struct mk m = {0};
-	struct str out = {0};
+	struct mk m = { 0 };
+	struct str out = { 0 };
 	struct gguf *g;
-	struct err err = {0};
+	struct err err = { 0 };
 	FILE *f;
 
 	if (gguf_open(&g, from, &err)) {
@@ -147,7 +160,8 @@ static void widen(const char *from, const char *to)
 		return;
 	}
 	m.n_kv = g->n_kv;
-	str_add(&m.kv, g->base + 24, g->tensor[0].off - 24);   /* header and keys end where the directory of tensors begins */
+	/* header and keys end where the directory of tensors begins */
+	str_add(&m.kv, g->base + 24, g->tensor[0].off - 24);
 	for (uint64_t i = 0; i < g->n_tensor; i++) {
 		const struct gguf_tensor *t = &g->tensor[i];
 		size_t n = (size_t)(t->ne[0] * t->ne[1] * t->ne[2] * t->ne[3]);
@@ -172,7 +186,7 @@ TEST(story_models)
 	size_t n;
 	char *text = test_read(test_file("tests/vectors/stories260K/expected.json"), &n);
 	struct jv files = jv_get(jv_get(jv_get(jv_parse(text, n), "models"), "stories260K"), "files");
-	struct jv it = {0}, key = {0};
+	struct jv it = { 0 }, key = { 0 };
 	int fd = mkstemps(wide, 9);
 
 	CHECK_INT(jv_len(files), 3);
@@ -195,19 +209,19 @@ TEST(default_model_prompts)
 	size_t n;
 	struct run r = run_open(test_model(), "f16", 1024);
 	char *text = test_read(test_file("tests/vectors/smollm2.json"), &n);
-	struct jv p = {0};
+	struct jv p = { 0 };
 	double nmse = 0;
 	int prompts = 0, compared = 0;
 
 	if (!r.t)
 		return;
 	while (jv_next(jv_get(jv_parse(text, n), "prompts"), &p, NULL)) {
-		struct jv top = {0}, margin = jv_get(p, "greedy_margin");
-		struct tokens want = ids_of(jv_get(p, "ids")), greedy = ids_of(jv_get(p, "greedy")), got = {0};
+		struct jv top = { 0 }, margin = jv_get(p, "greedy_margin");
+		struct tokens want = ids_of(jv_get(p, "ids")), greedy = ids_of(jv_get(p, "greedy")), got = { 0 };
 		double num = 0, den = 0;
 		size_t len;
 		char *prompt = jv_str(jv_get(p, "text"), &len);
-		struct err err = {0};
+		struct err err = { 0 };
 
 		CHECK(engine_tokenize(r.e, prompt, len, TOKENIZE_SPECIAL, &got, &err) == 0);
 		CHECK(got.n == want.n && !memcmp(got.id, want.id, want.n * sizeof *want.id));
@@ -224,7 +238,8 @@ TEST(default_model_prompts)
 		for (size_t i = 0; i < greedy.n; i++) {
 			if (jv_num(jv_at(margin, i)) > 0.3) {
 				int32_t id = argmax(r.logits, r.n_vocab);
-				CHECK_MSG(id == greedy.id[i], "'%.20s': greedy token %zu is %d, expected %d (margin %g)", prompt, i, id,
+				CHECK_MSG(id == greedy.id[i],
+				          "'%.20s': greedy token %zu is %d, expected %d (margin %g)", prompt, i, id,
 				          greedy.id[i], jv_num(jv_at(margin, i)));
 				compared++;
 			}
@@ -235,8 +250,8 @@ TEST(default_model_prompts)
 		tokens_free(&greedy);
 		tokens_free(&got);
 	}
-	test_note("default model: mean NMSE of the top-8 logits %.3g over %d prompts, %d greedy tokens compared", nmse / prompts,
-	          prompts, compared);
+	test_note("default model: mean NMSE of the top-8 logits %.3g over %d prompts, %d greedy tokens compared",
+	          nmse / prompts, prompts, compared);
 	CHECK_MSG(nmse / prompts <= 1.3e-3, "mean NMSE %g, allowed is 1.3e-3", nmse / prompts);
 	run_close(&r);
 	free(text);
@@ -250,7 +265,7 @@ static double perplexity(struct run *r, const int32_t *id, size_t n, size_t wind
 	*scored = 0;
 	for (size_t at = 0; at + window <= n; at += window) {
 		struct score s = { .id = id + at, .n = window, .first = skip, .n_vocab = r->n_vocab };
-		struct err err = {0};
+		struct err err = { 0 };
 		reset(r);
 		CHECK_MSG(timeline_extend(r->t, id + at, window, 0, score, &s, &err) == 0, "%s", err.msg);
 		nll += s.nll;
@@ -259,11 +274,11 @@ static double perplexity(struct run *r, const int32_t *id, size_t n, size_t wind
 	return exp(nll / (double)*scored);
 }
 
-static void check_perplexity(const char *what, struct run *r, const char *text, size_t bytes, size_t n_tokens, size_t window,
-                             int32_t skip, struct jv want)
+static void check_perplexity(const char *what, struct run *r, const char *text, size_t bytes, size_t n_tokens,
+                             size_t window, int32_t skip, struct jv want)
 {
-	struct tokens ids = {0};
-	struct err err = {0};
+	struct tokens ids = { 0 };
+	struct err err = { 0 };
 	double ppl, ref = jv_num(jv_get(want, "ppl"));
 	int64_t scored;
 
@@ -286,13 +301,15 @@ TEST(default_model_perplexity)
 	char *book = test_read(test_file("tests/vectors/books/treasure-island.txt"), &n_book);
 
 	if (r.t)
-		check_perplexity("Treasure Island, 2,000 tokens", &r, book, n_book, 2000, 2000, 1, jv_get(jv_parse(text, n), "treasure_2000"));
+		check_perplexity("Treasure Island, 2,000 tokens", &r, book, n_book, 2000, 2000, 1,
+		                 jv_get(jv_parse(text, n), "treasure_2000"));
 	run_close(&r);
 	free(text);
 	free(book);
 }
 
-/* To the end of the model's context, and the windows that other programs measure; the texts are not part of the project. */
+/* To the end of the model's context, and the windows that other programs measure; the texts are not part of the
+ * project. */
 SOAK_TEST(default_model_perplexity_of_whole_contexts)
 {
 	size_t n, n_wiki, n_book;
@@ -304,7 +321,8 @@ SOAK_TEST(default_model_perplexity_of_whole_contexts)
 	struct run r = run_open(model, "f16", 8192);
 
 	if (r.t) {
-		check_perplexity("wiki, 64 KiB", &r, wiki, 65536, 0, 2048, 1024, jv_get(ref, "wiki64k_window2048_second_half"));
+		check_perplexity("wiki, 64 KiB", &r, wiki, 65536, 0, 2048, 1024,
+		                 jv_get(ref, "wiki64k_window2048_second_half"));
 		check_perplexity("Treasure Island, 8,000 tokens", &r, book, n_book, 8000, 8000, 1,
 		                 jv_at(jv_get(ref, "book_8000"), 0));
 	}

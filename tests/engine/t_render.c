@@ -1,5 +1,6 @@
-/* tests/engine/t_render.c - a conversation rendered again after a change has the tokens of one rendered afresh, whatever the template, the
- * tokenizer and the change; what stands in both is tokenized once; and its places are where the texts are. */
+/* tests/engine/t_render.c - a conversation rendered again after a change has the tokens of one rendered afresh,
+ * whatever the template, the tokenizer and the change; what stands in both is tokenized once; and its places are where
+ * the texts are. */
 #include "engine/template/chat.h"
 #include "engine/gguf/gguf.h"
 #include "engine/token/token.h"
@@ -12,13 +13,22 @@
 
 enum { MESSAGES = 9, EDITS = 60 };
 
-struct line { struct str text; struct tokens id; enum chat_role role; };
-struct script { struct line line[MESSAGES]; size_t n; };
+struct line {
+	struct str text;
+	struct tokens id;
+	enum chat_role role;
+};
+struct script {
+	struct line line[MESSAGES];
+	size_t n;
+};
 
+/* clang-format off */
 static const char *const word[] = {
 	"water", " wheel", " a", "\n", "\n\n", "<think>", "</think>", " 12", "345", ". ", "  ", "<|im_end|>", "[INST]", " \xe4\xb8\xad\xe6\x96\x87", "\xe3\x80\x82",
 	"\xc3\xa9t\xc3\xa9", " over", " and", " the", "?", "!", "\t", "\x01", "/no_think ", " \xf0\x9f\x98\x80", "it's", " I'll", "</s>", "#",
 };
+/* clang-format on */
 
 static void random_text(struct str *s, int words)
 {
@@ -63,10 +73,10 @@ static void random_line(const struct vocab *v, struct script *s, size_t i)
 static void edit(const struct vocab *v, struct script *s)
 {
 	size_t i = s->n ? test_rand() % s->n : 0;
-	struct str *text = &s->line[i].text, rest = {0};
+	struct str *text = &s->line[i].text, rest = { 0 };
 
 	switch (test_rand() % 6) {
-	case 0:   /* a turn ends, another begins */
+	case 0: /* a turn ends, another begins */
 	case 1:
 		if (s->n + 2 > MESSAGES)
 			break;
@@ -75,13 +85,9 @@ static void edit(const struct vocab *v, struct script *s)
 			random_line(v, s, s->n++);
 		}
 		break;
-	case 2:   /* undo */
-		s->n = s->n > 4 ? s->n - 2 : s->n;
-		break;
-	case 3:   /* another text */
-		random_line(v, s, i);
-		break;
-	case 4:   /* more text in front or behind */
+	case 2: /* undo */ s->n = s->n > 4 ? s->n - 2 : s->n; break;
+	case 3: /* another text */ random_line(v, s, i); break;
+	case 4: /* more text in front or behind */
 		if (s->line[i].role == ROLE_ASSISTANT)
 			break;
 		str_add(&rest, text->p, text->n);
@@ -90,7 +96,7 @@ static void edit(const struct vocab *v, struct script *s)
 		str_add(text, rest.p, rest.n);
 		random_text(text, 2);
 		break;
-	case 5:   /* other tokens of an answer: regenerated */
+	case 5: /* other tokens of an answer: regenerated */
 		if (s->line[i].role == ROLE_ASSISTANT)
 			random_ids(v, &s->line[i]);
 		break;
@@ -104,7 +110,11 @@ static size_t list_of(const struct script *s, struct chat_msg *m, int system)
 
 	for (size_t i = system ? 0 : 1; i < s->n; i++)
 		m[n++] = (struct chat_msg){
-			.role = s->line[i].role, .text = s->line[i].text.p, .len = s->line[i].text.n, .id = s->line[i].id.id, .n_id = s->line[i].id.n,
+			.role = s->line[i].role,
+			.text = s->line[i].text.p,
+			.len = s->line[i].text.n,
+			.id = s->line[i].id.id,
+			.n_id = s->line[i].id.n,
 		};
 	return n;
 }
@@ -120,7 +130,8 @@ static void check_places(const struct rendered *r, const struct vocab *v, const 
 			continue;
 		first = rendered_token(r, i, p->from);
 		last = rendered_token(r, i, p->from + p->n - 1);
-		CHECK_MSG(first <= last && last < r->id.n && r->end[last] >= p->at + p->n, "%s: message %zu has no end", what, i);
+		CHECK_MSG(first <= last && last < r->id.n && r->end[last] >= p->at + p->n, "%s: message %zu has no end",
+		          what, i);
 		CHECK_MSG(!first || r->end[first - 1] <= p->at, "%s: message %zu begins late", what, i);
 		/* Inside of it: token by token, unless the vocabulary lacks a byte. */
 		for (size_t k = first; k <= last && k < r->id.n; k++) {
@@ -128,18 +139,20 @@ static void check_places(const struct rendered *r, const struct vocab *v, const 
 			size_t n = vocab_piece(v, r->id.id[k], 0, piece, sizeof piece), end = r->end[k] - p->at;
 
 			if (k > first && k < last && n && n < sizeof piece && end - at == n && end <= p->n)
-				CHECK_MSG(!memcmp(m[i].text + p->from + at, piece, n), "%s: token %zu is not what it says", what, k);
+				CHECK_MSG(!memcmp(m[i].text + p->from + at, piece, n),
+				          "%s: token %zu is not what it says", what, k);
 			at = end;
 		}
 	}
 }
 
-static int same_as_afresh(const struct chat_template *f, const struct vocab *v, const struct chat_msg *m, size_t n, unsigned flags,
-                          struct rendered *r, const char *what)
+static int same_as_afresh(const struct chat_template *f, const struct vocab *v, const struct chat_msg *m, size_t n,
+                          unsigned flags, struct rendered *r, const char *what)
 {
-	struct rendered whole = {.n_msg = 0};
-	struct err e = {0}, why = {0};
-	int rc = chat_render(f, v, m, n, flags, NULL, &whole, &e), again = chat_render(f, v, m, n, flags, r, r, &why), same;
+	struct rendered whole = { .n_msg = 0 };
+	struct err e = { 0 }, why = { 0 };
+	int rc = chat_render(f, v, m, n, flags, NULL, &whole, &e), again = chat_render(f, v, m, n, flags, r, r, &why),
+	    same;
 
 	CHECK_MSG(rc == again, "%s: afresh '%s', again '%s'", what, e.msg, why.msg);
 	if (rc || again)
@@ -155,8 +168,8 @@ static int same_as_afresh(const struct chat_template *f, const struct vocab *v, 
 
 static void random_edits(const char *vocabulary, const struct chat_template *f, const struct vocab *v)
 {
-	struct script s = {.n = 2};
-	struct rendered r = {.n_msg = 0};
+	struct script s = { .n = 2 };
+	struct rendered r = { .n_msg = 0 };
 	struct chat_msg m[MESSAGES];
 	char what[120];
 
@@ -171,7 +184,11 @@ static void random_edits(const char *vocabulary, const struct chat_template *f, 
 		edit(v, &s);
 		n = list_of(&s, m, system);
 		snprintf(what, sizeof what, "%s, %s, edit %d", vocabulary, f ? chat_name(f) : "no template", i);
-		if (!same_as_afresh(f, v, m, n, test_rand() % 3 ? REPLY_HEAD : test_rand() % 2 ? REPLY_NO_THOUGHT : RENDER_OPEN, &r, what))
+		if (!same_as_afresh(f, v, m, n,
+		                    test_rand() % 3   ? REPLY_HEAD
+		                    : test_rand() % 2 ? REPLY_NO_THOUGHT
+		                                      : RENDER_OPEN,
+		                    &r, what))
 			break;
 	}
 	rendered_free(&r);
@@ -184,7 +201,7 @@ static void random_edits(const char *vocabulary, const struct chat_template *f, 
 static struct chat_template *template_of(const char *name)
 {
 	struct chat_template *f = NULL;
-	struct err e = {0};
+	struct err e = { 0 };
 
 	CHECK_MSG(!chat_find(&f, NULL, name, &e), "%s: %s", name, e.msg);
 	return f;
@@ -205,7 +222,7 @@ static void every_template(const char *path, int all)
 	const char *folder = test_shared("data/chat-templates/jinja"), *name, *slash = strrchr(path, '/');
 	struct gguf *g;
 	struct vocab *v;
-	struct err e = {0};
+	struct err e = { 0 };
 	DIR *dir;
 	struct dirent *d;
 
@@ -219,7 +236,7 @@ static void every_template(const char *path, int all)
 			edits_with(path, name, v);
 	dir = opendir(folder);
 	while (dir && (d = readdir(dir))) {
-		struct str file = {0};
+		struct str file = { 0 };
 
 		str_addf(&file, "%s/%s", folder, d->d_name);
 		if (strstr(d->d_name, ".jinja") && test_rand() % (all ? 3 : 12) == 0)
@@ -241,7 +258,8 @@ TEST(edited_and_rendered_again_as_afresh)
 
 TEST(with_the_tokenizers_of_real_models)
 {
-	static const char *const file[] = {"ggml-vocab-llama-spm", "ggml-vocab-llama-bpe", "vocab-smollm2", "vocab-qwen2", "ggml-vocab-phi-3", "ggml-vocab-gpt-2"};
+	static const char *const file[] = { "ggml-vocab-llama-spm", "ggml-vocab-llama-bpe", "vocab-smollm2",
+		                            "vocab-qwen2",          "ggml-vocab-phi-3",     "ggml-vocab-gpt-2" };
 
 	for (size_t i = 0; i < sizeof file / sizeof *file; i++) {
 		char rel[80];
@@ -259,17 +277,18 @@ TEST(with_the_default_model)
 /* What a user typed is no template: the same bytes are other tokens. */
 TEST(the_templates_text_typed_by_a_user)
 {
-	static const char *const text[] = {"Hi", "Hi<|im_end|>\n<|im_start|>assistant\n", "Hi<|im_end|>\n<|im_start|>assistant\n<|im_end|>", "Hi<|im_end|>"};
+	static const char *const text[] = { "Hi", "Hi<|im_end|>\n<|im_start|>assistant\n",
+		                            "Hi<|im_end|>\n<|im_start|>assistant\n<|im_end|>", "Hi<|im_end|>" };
 	struct gguf *g;
 	struct vocab *v;
-	struct rendered r = {.n_msg = 0};
-	struct err e = {0};
+	struct rendered r = { .n_msg = 0 };
+	struct err e = { 0 };
 	struct chat_template *f = template_of("chatml");
 
 	CHECK(!gguf_open(&g, test_model(), &e) && !vocab_load(&v, g, NULL, &e));
 	for (int i = 0; i < 40; i++) {
 		const char *t = text[test_rand() % 4];
-		struct chat_msg m = {.role = ROLE_USER, .text = t, .len = strlen(t)};
+		struct chat_msg m = { .role = ROLE_USER, .text = t, .len = strlen(t) };
 
 		same_as_afresh(f, v, &m, 1, test_rand() % 2 ? REPLY_HEAD : 0, &r, t);
 	}
@@ -283,15 +302,16 @@ TEST(the_templates_text_typed_by_a_user)
 
 TEST(what_stands_in_both_is_tokenized_once)
 {
-	static const char *const path[] = {"tests/vectors/models/llama-block32.gguf", "tests/vectors/models/qwen3.gguf"};
+	static const char *const path[] = { "tests/vectors/models/llama-block32.gguf",
+		                            "tests/vectors/models/qwen3.gguf" };
 
 	for (size_t k = 0; k < 2; k++) {
 		struct gguf *g;
 		struct vocab *v;
-		struct rendered r = {.n_msg = 0};
-		struct err e = {0};
+		struct rendered r = { .n_msg = 0 };
+		struct err e = { 0 };
 		struct chat_template *f = template_of("chatml");
-		struct str text = {0}, longer = {0};
+		struct str text = { 0 }, longer = { 0 };
 		struct chat_msg m[3];
 		uint64_t before;
 
@@ -301,29 +321,33 @@ TEST(what_stands_in_both_is_tokenized_once)
 		str_add(&longer, text.p, 30000);
 		str_adds(&longer, "another one in the middle of it ");
 		str_add(&longer, text.p + 30000, text.n - 30000);
-		m[0] = (struct chat_msg){.role = ROLE_SYSTEM, .text = "Be kind.", .len = 8};
-		m[1] = (struct chat_msg){.role = ROLE_USER, .text = text.p, .len = text.n};
-		m[2] = (struct chat_msg){.role = ROLE_ASSISTANT, .text = text.p, .len = 3000};
+		m[0] = (struct chat_msg){ .role = ROLE_SYSTEM, .text = "Be kind.", .len = 8 };
+		m[1] = (struct chat_msg){ .role = ROLE_USER, .text = text.p, .len = text.n };
+		m[2] = (struct chat_msg){ .role = ROLE_ASSISTANT, .text = text.p, .len = 3000 };
 		CHECK(!chat_render(f, v, m, 2, REPLY_HEAD, &r, &r, &e));
 		/* More words in the middle. */
 		m[1].text = longer.p;
 		m[1].len = longer.n;
 		before = vocab_encoded();
 		CHECK(!chat_render(f, v, m, 2, REPLY_HEAD, &r, &r, &e));
-		CHECK_MSG(vocab_encoded() - before < 100, "%llu bytes tokenized", (unsigned long long)(vocab_encoded() - before));
+		CHECK_MSG(vocab_encoded() - before < 100, "%llu bytes tokenized",
+		          (unsigned long long)(vocab_encoded() - before));
 		/* Another system prompt, and another message behind. */
 		m[0].text = "Be brief.";
 		m[0].len = 9;
 		before = vocab_encoded();
 		CHECK(!chat_render(f, v, m, 2, REPLY_HEAD, &r, &r, &e));
-		CHECK_MSG(vocab_encoded() - before < 100, "%llu bytes tokenized", (unsigned long long)(vocab_encoded() - before));
+		CHECK_MSG(vocab_encoded() - before < 100, "%llu bytes tokenized",
+		          (unsigned long long)(vocab_encoded() - before));
 		before = vocab_encoded();
 		CHECK(!chat_render(f, v, m, 3, 0, &r, &r, &e));
-		CHECK_MSG(vocab_encoded() - before < 3100, "%llu bytes tokenized", (unsigned long long)(vocab_encoded() - before));
+		CHECK_MSG(vocab_encoded() - before < 3100, "%llu bytes tokenized",
+		          (unsigned long long)(vocab_encoded() - before));
 		/* Nothing changed; and the last message away. */
 		before = vocab_encoded();
 		CHECK(!chat_render(f, v, m, 3, 0, &r, &r, &e) && !chat_render(f, v, m, 2, REPLY_HEAD, &r, &r, &e));
-		CHECK_MSG(vocab_encoded() - before < 100, "%llu bytes tokenized", (unsigned long long)(vocab_encoded() - before));
+		CHECK_MSG(vocab_encoded() - before < 100, "%llu bytes tokenized",
+		          (unsigned long long)(vocab_encoded() - before));
 		rendered_free(&r);
 		str_free(&text);
 		str_free(&longer);

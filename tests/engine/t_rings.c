@@ -1,4 +1,5 @@
-/* tests/engine/t_rings.c - the cascade's bookkeeping against published contents, and against a model of it made of plain lists. */
+/* tests/engine/t_rings.c - the cascade's bookkeeping against published contents, and against a model of it made of
+ * plain lists. */
 #include "tests/lib/test.h"
 
 #include <math.h>
@@ -9,12 +10,15 @@
 
 /* ---- a model of lists: one head, tokens only, written from the description of the method ---- */
 
-struct list { int32_t *tok; int32_t n; };
+struct list {
+	int32_t *tok;
+	int32_t n;
+};
 struct lists {
 	struct rings_shape s;
 	int32_t t;
 	struct list ring[RINGS_MOST];
-	const float *mu;           /* by token */
+	const float *mu; /* by token */
 };
 
 static void lists_init(struct lists *l, const struct rings_shape *s, const float *mu)
@@ -90,14 +94,15 @@ static void feed(struct rings *r, int32_t n, const float *mu, int32_t mu_stride)
 
 	for (int32_t i = 0; r->mass && i < n; i++)
 		for (int32_t h = 0; h < r->heads && stage + i >= 0; h++)
-			r->mass[(size_t)(stage + i) * (size_t)r->heads + (size_t)h] = mu[(size_t)(r->t + i) * (size_t)mu_stride + (size_t)h];
+			r->mass[(size_t)(stage + i) * (size_t)r->heads + (size_t)h] =
+				mu[(size_t)(r->t + i) * (size_t)mu_stride + (size_t)h];
 	rings_insert(r, n);
 }
 
 static struct rings open_rings(const struct rings_shape *s, int32_t heads, int scored)
 {
 	struct rings r;
-	struct err err = {0};
+	struct err err = { 0 };
 
 	if (rings_init(&r, s, heads, scored, 0, &err))
 		test_skip("%s", err.msg);
@@ -129,21 +134,33 @@ TEST(contents_with_equal_scores)
 	for (int eager = 0; eager < 2; eager++)
 		for (int keep = 0; keep < 2; keep++)
 			for (int scored = 0; scored < 2; scored++) {
-				struct rings r = open_rings(&(struct rings_shape){ .sinks = 2, .w = 4, .n = 3, .f = 2, .stage = 1,
-				                            .no_eager = !eager, .keep_ties = keep }, 3, scored);
+				struct rings r = open_rings(&(struct rings_shape){ .sinks = 2,
+				                                                   .w = 4,
+				                                                   .n = 3,
+				                                                   .f = 2,
+				                                                   .stage = 1,
+				                                                   .no_eager = !eager,
+				                                                   .keep_ties = keep },
+				                            3, scored);
 				for (int t = 0; t < 40; t++)
 					rings_insert(&r, 1);
-				CHECK_STR(text_of(&r, text, sizeof text), keep ? "14 18 22 26 | 28 30 32 34 | 36 37 38 39"
-				                                               : "17 21 25 27 | 29 31 33 35 | 36 37 38 39");
+				CHECK_STR(text_of(&r, text, sizeof text),
+				          keep ? "14 18 22 26 | 28 30 32 34 | 36 37 38 39"
+				               : "17 21 25 27 | 29 31 33 35 | 36 37 38 39");
 				rings_release(&r);
 			}
 }
 
 TEST(contents_with_scores)
 {
-	static const struct { struct rings_shape s; int tokens; const char *want; } v[] = {
+	static const struct {
+		struct rings_shape s;
+		int tokens;
+		const char *want;
+	} v[] = {
 		{ { .sinks = 2, .w = 4, .n = 3, .f = 2, .stage = 40 }, 40, "16 19 24 27 | 29 30 32 35 | 36 37 38 39" },
-		{ { .sinks = 4, .w = 8, .n = 4, .f = 2, .stage = 40 }, 400,
+		{ { .sinks = 4, .w = 8, .n = 4, .f = 2, .stage = 40 },
+		  400,
 		  "291 294 305 313 316 327 338 343 | 346 349 354 357 360 365 371 373 | "
 		  "376 379 381 382 384 387 389 390 | 392 393 394 395 396 397 398 399" },
 	};
@@ -164,12 +181,16 @@ TEST(contents_with_scores)
 
 TEST(spans)
 {
-	static const struct { int32_t w, n, want; } v[] = { { 512, 4, 7669 }, { 256, 8, 65085 }, { 1024, 2, 3071 } };
-	enum { TOKENS = 200000 };      /* they vary with the last token, within a period of the oldest ring */
+	static const struct {
+		int32_t w, n, want;
+	} v[] = { { 512, 4, 7669 }, { 256, 8, 65085 }, { 1024, 2, 3071 } };
+	enum { TOKENS = 200000 }; /* they vary with the last token, within a period of the oldest ring */
 	int32_t tok[1024];
 
 	for (int i = 0; i < 3; i++) {
-		struct rings r = open_rings(&(struct rings_shape){ .sinks = 4, .w = v[i].w, .n = v[i].n, .f = 2, .stage = 512 }, 1, 0);
+		struct rings r =
+			open_rings(&(struct rings_shape){ .sinks = 4, .w = v[i].w, .n = v[i].n, .f = 2, .stage = 512 },
+		                   1, 0);
 		int32_t newest;
 		for (int t = 0; t < TOKENS; t += 500)
 			rings_insert(&r, 500);
@@ -203,7 +224,9 @@ TEST(one_ring_is_a_sliding_window)
 TEST(ranks)
 {
 	/* Fills of 4, 4 and 2 after 2 sinks: ranks 0-1, 2-3, 4-7, 8-11, and the query stands at 12. */
-	struct rings r = open_rings(&(struct rings_shape){ .sinks = 2, .w = 4, .n = 3, .f = 2, .stage = 1, .no_eager = 1 }, 1, 0);
+	struct rings r =
+		open_rings(&(struct rings_shape){ .sinks = 2, .w = 4, .n = 3, .f = 2, .stage = 1, .no_eager = 1 }, 1,
+	                   0);
 
 	while (rings_fill(&r, 2) < 2)
 		rings_insert(&r, 1);
@@ -221,7 +244,8 @@ TEST(ranks)
 TEST(heads_decide_alone_and_stay_in_order)
 {
 	enum { HEADS = 8, W = 64, N = 4, TOKENS = 6000 };
-	struct rings r = open_rings(&(struct rings_shape){ .sinks = 4, .w = W, .n = N, .f = 2, .stage = 128 }, HEADS, 1);
+	struct rings r =
+		open_rings(&(struct rings_shape){ .sinks = 4, .w = W, .n = N, .f = 2, .stage = 128 }, HEADS, 1);
 	float *mu = xmalloc(TOKENS * HEADS * sizeof *mu);
 	int32_t tok[HEADS][W], spread[N] = { 0 }, bound[N] = { 0, 1, 3, 7 };
 
@@ -248,7 +272,8 @@ TEST(heads_decide_alone_and_stay_in_order)
 		}
 	}
 	for (int32_t i = 0; i < N; i++)
-		CHECK_MSG(spread[i] <= bound[i], "tokens of equal rank in ring %d are up to %d apart", i + 1, spread[i]);
+		CHECK_MSG(spread[i] <= bound[i], "tokens of equal rank in ring %d are up to %d apart", i + 1,
+		          spread[i]);
 	CHECK(spread[3] > 0);
 	free(mu);
 	rings_release(&r);
@@ -257,7 +282,10 @@ TEST(heads_decide_alone_and_stay_in_order)
 /* ---- against lists ---- */
 
 /* A stand-in for the planes: every slot holds (token, number that its key is rotated with), moved as rings say. */
-struct cell { int32_t token; int64_t number; };
+struct cell {
+	int32_t token;
+	int64_t number;
+};
 
 static void apply(const struct rings *r, struct cell *cell)
 {
@@ -279,14 +307,16 @@ static void against_lists(const struct rings_shape *s, int32_t heads, int32_t le
 {
 	struct rings r = open_rings(s, heads, 1);
 	struct lists *l = xcalloc((size_t)heads, sizeof *l);
-	float *mu = xmalloc((size_t)length * (size_t)heads * sizeof *mu), *own = xmalloc((size_t)length * (size_t)heads * sizeof *mu);
+	float *mu = xmalloc((size_t)length * (size_t)heads * sizeof *mu),
+	      *own = xmalloc((size_t)length * (size_t)heads * sizeof *mu);
 	struct cell *cell = xcalloc((size_t)heads * (size_t)r.n_slots, sizeof *cell);
 	int32_t *want = xmalloc((size_t)s->w * sizeof *want), alive = 0, some = 0;
 	uint8_t *seen = xcalloc((size_t)length * (size_t)heads, 1);
 
 	for (int32_t i = 0; i < length; i++)
 		for (int32_t h = 0; h < heads; h++)
-			own[(size_t)h * (size_t)length + (size_t)i] = mu[i * heads + h] = (float)(test_rand() % (uint64_t)levels);
+			own[(size_t)h * (size_t)length + (size_t)i] = mu[i * heads + h] =
+				(float)(test_rand() % (uint64_t)levels);
 	for (int32_t h = 0; h < heads; h++)
 		lists_init(&l[h], s, own + (size_t)h * (size_t)length);
 	while (r.t < length) {
@@ -296,9 +326,11 @@ static void against_lists(const struct rings_shape *s, int32_t heads, int32_t le
 		for (int32_t h = 0; h < heads; h++)
 			for (int32_t i = 0; i < n; i++) {
 				/* A staged key is rotated by the number it will have in the newest ring. */
-				int64_t number = rings_query(&r, 0) + i - (r.t < s->sinks && s->no_eager ? s->sinks - r.t : 0);
+				int64_t number =
+					rings_query(&r, 0) + i - (r.t < s->sinks && s->no_eager ? s->sinks - r.t : 0);
 				if (stage + i >= 0)
-					cell[(size_t)h * (size_t)r.n_slots + (size_t)(stage + i)] = (struct cell){ r.t + i, number };
+					cell[(size_t)h * (size_t)r.n_slots + (size_t)(stage + i)] =
+						(struct cell){ r.t + i, number };
 				lists_insert(&l[h]);
 			}
 		feed(&r, n, mu, heads);
@@ -343,8 +375,12 @@ TEST(plan_equals_lists)
 {
 	for (int i = 0; i < 600; i++) {
 		struct rings_shape s = {
-			.sinks = (int32_t)(test_rand() % 6), .n = 1 + (int32_t)(test_rand() % 5), .w = 1 + (int32_t)(test_rand() % 24),
-			.f = 2 + (int32_t)(test_rand() % 3), .no_eager = test_rand() % 4 == 0, .keep_ties = test_rand() % 4 == 0,
+			.sinks = (int32_t)(test_rand() % 6),
+			.n = 1 + (int32_t)(test_rand() % 5),
+			.w = 1 + (int32_t)(test_rand() % 24),
+			.f = 2 + (int32_t)(test_rand() % 3),
+			.no_eager = test_rand() % 4 == 0,
+			.keep_ties = test_rand() % 4 == 0,
 		};
 		int32_t most = s.n * s.w * 3 + 8;
 		s.stage = i % 3 ? 1 + (int32_t)(test_rand() % (uint64_t)most) : 1;
@@ -366,7 +402,7 @@ TEST(rewind_while_nothing_is_dropped)
 	for (int i = 0; i < 4; i++)
 		rings_insert(&r, 8);
 	CHECK_INT(r.t, 34);
-	CHECK(rings_filling(&r));       /* full to the last slot */
+	CHECK(rings_filling(&r)); /* full to the last slot */
 	CHECK_INT(rings_rewind(&r, 33), 33);
 	rings_insert(&r, 2);
 	CHECK(!rings_filling(&r));
@@ -382,9 +418,12 @@ TEST(rewind_while_nothing_is_dropped)
 TEST(the_rest_follows_from_the_tokens)
 {
 	for (int i = 0; i < 400; i++) {
-		struct rings_shape s = { .sinks = (int32_t)(test_rand() % 6), .n = 1 + (int32_t)(test_rand() % 6),
-		                         .w = 1 + (int32_t)(test_rand() % 20), .f = 2 + (int32_t)(test_rand() % 3) };
-		int32_t heads = 1 + (int32_t)(test_rand() % 4), length = s.sinks + s.n * s.w + 1 + (int32_t)(test_rand() % 700), keep;
+		struct rings_shape s = { .sinks = (int32_t)(test_rand() % 6),
+			                 .n = 1 + (int32_t)(test_rand() % 6),
+			                 .w = 1 + (int32_t)(test_rand() % 20),
+			                 .f = 2 + (int32_t)(test_rand() % 3) };
+		int32_t heads = 1 + (int32_t)(test_rand() % 4),
+			length = s.sinks + s.n * s.w + 1 + (int32_t)(test_rand() % 700), keep;
 		struct rings a, b;
 		float *mu = xcalloc((size_t)(length + 300) * (size_t)heads, sizeof *mu);
 
@@ -401,9 +440,11 @@ TEST(the_rest_follows_from_the_tokens)
 		memcpy(b.id, a.id, (size_t)(a.size * heads) * sizeof *b.id);
 		CHECK_INT(rings_restore(&b, length), 0);
 		memcpy(b.mass, a.mass, (size_t)(a.n_slots * heads) * sizeof *b.mass);
-		for (int more = 0; more < 2; more++) {   /* now, and 300 tokens later */
-			CHECK(a.t == b.t && a.evicted == b.evicted && a.evicted_in_part == b.evicted_in_part && a.oldest == b.oldest);
-			CHECK(!memcmp(a.next, b.next, (size_t)s.n * sizeof *a.next) && !memcmp(a.cnt, b.cnt, (size_t)s.n * sizeof *a.cnt));
+		for (int more = 0; more < 2; more++) { /* now, and 300 tokens later */
+			CHECK(a.t == b.t && a.evicted == b.evicted && a.evicted_in_part == b.evicted_in_part &&
+			      a.oldest == b.oldest);
+			CHECK(!memcmp(a.next, b.next, (size_t)s.n * sizeof *a.next) &&
+			      !memcmp(a.cnt, b.cnt, (size_t)s.n * sizeof *a.cnt));
 			CHECK(!memcmp(a.number, b.number, (size_t)a.size * sizeof *a.number));
 			CHECK(!memcmp(a.id, b.id, (size_t)(a.size * heads) * sizeof *a.id));
 			CHECK(!memcmp(a.held, b.held, ((size_t)a.mask + 1) * sizeof *a.held));
@@ -415,7 +456,8 @@ TEST(the_rest_follows_from_the_tokens)
 		/* Any other token in some place: refused, or no harm is done, however long the stream continues. */
 		length = b.t;
 		keep = b.id[test_rand() % (uint64_t)(b.size * heads)];
-		keep = test_rand() % 2 ? keep + (int32_t)(test_rand() % 200) - 100 : (int32_t)(test_rand() % (uint64_t)length);
+		keep = test_rand() % 2 ? keep + (int32_t)(test_rand() % 200) - 100
+		                       : (int32_t)(test_rand() % (uint64_t)length);
 		rings_reset(&b, &s);
 		memcpy(b.id, a.id, (size_t)(a.size * heads) * sizeof *b.id);
 		b.id[test_rand() % (uint64_t)(b.size * heads)] = keep;
@@ -432,16 +474,20 @@ TEST(the_rest_follows_from_the_tokens)
 TEST(only_these_are_looked_at)
 {
 	for (int i = 0; i < 400; i++) {
-		struct rings_shape s = { .sinks = (int32_t)(test_rand() % 6), .n = 1 + (int32_t)(test_rand() % 6),
-		                         .w = 1 + (int32_t)(test_rand() % 20), .f = 2 + (int32_t)(test_rand() % 3),
-		                         .stage = 1 + (int32_t)(test_rand() % 40), .no_eager = i % 5 == 0 };
+		struct rings_shape s = { .sinks = (int32_t)(test_rand() % 6),
+			                 .n = 1 + (int32_t)(test_rand() % 6),
+			                 .w = 1 + (int32_t)(test_rand() % 20),
+			                 .f = 2 + (int32_t)(test_rand() % 3),
+			                 .stage = 1 + (int32_t)(test_rand() % 40),
+			                 .no_eager = i % 5 == 0 };
 		int32_t heads = 1 + (int32_t)(test_rand() % 4), row[400], seen[400];
 		struct rings a = open_rings(&s, heads, 1), b = open_rings(&s, heads, 1);
 		size_t sums = (size_t)(a.n_slots * heads);
 		float *rest = xmalloc(sums * sizeof *rest);
 
 		while (a.t < s.sinks + s.n * s.w + 300) {
-			int32_t n = 1 + (int32_t)(test_rand() % (uint64_t)s.stage), stage = rings_stage(&a), looks, some;
+			int32_t n = 1 + (int32_t)(test_rand() % (uint64_t)s.stage), stage = rings_stage(&a), looks,
+				some;
 
 			for (int32_t k = 0; k < n * heads; k++)
 				if (stage * heads + k >= 0)
@@ -454,16 +500,19 @@ TEST(only_these_are_looked_at)
 			memset(seen, 0, sizeof seen);
 			for (int32_t k = 0; k < looks; k++) {
 				CHECK(row[k] >= 0 && row[k] < a.n_slots && !seen[row[k]]++);
-				memcpy(b.mass + row[k] * heads, a.mass + row[k] * heads, (size_t)heads * sizeof *b.mass);
+				memcpy(b.mass + row[k] * heads, a.mass + row[k] * heads,
+				       (size_t)heads * sizeof *b.mass);
 			}
 			some = looks / 2;
 			CHECK_INT(rings_slots_read(&a, n, row, some), looks);
 			rings_insert(&a, n);
 			rings_insert(&b, n);
-			CHECK(a.n_changed == b.n_changed && !memcmp(a.id, b.id, (size_t)(a.n_slots * heads) * sizeof *a.id));
+			CHECK(a.n_changed == b.n_changed &&
+			      !memcmp(a.id, b.id, (size_t)(a.n_slots * heads) * sizeof *a.id));
 			/* Where entries have moved their sums have, too: b's own, those that were named. */
 			for (int32_t k = 0; k < a.n_changed; k++)
-				CHECK(!memcmp(a.mass + a.changed[k] * heads, b.mass + b.changed[k] * heads, (size_t)heads * sizeof *a.mass));
+				CHECK(!memcmp(a.mass + a.changed[k] * heads, b.mass + b.changed[k] * heads,
+				              (size_t)heads * sizeof *a.mass));
 		}
 		free(rest);
 		rings_release(&a);
@@ -475,13 +524,17 @@ TEST(only_these_are_looked_at)
 
 TEST(ema)
 {
-	static const struct { int32_t w; double want; } v[] = { { 256, 0.982172 }, { 512, 0.991046 }, { 1024, 0.995513 }, { 4096, 0.998876 } };
+	static const struct {
+		int32_t w;
+		double want;
+	} v[] = { { 256, 0.982172 }, { 512, 0.991046 }, { 1024, 0.995513 }, { 4096, 0.998876 } };
 	static const float p[] = { .1f, .3f, 0, .5f };
 	struct ema e;
 	float weight[8], sum, mu = .2f, seq;
 
 	for (int i = 0; i < 4; i++)
-		CHECK_MSG(fabs((double)ema_gamma(v[i].w) - v[i].want) < 5e-7, "gamma(%d) = %.7f", v[i].w, (double)ema_gamma(v[i].w));
+		CHECK_MSG(fabs((double)ema_gamma(v[i].w) - v[i].want) < 5e-7, "gamma(%d) = %.7f", v[i].w,
+		          (double)ema_gamma(v[i].w));
 	/* A chunk of four after an average of 0.2, at any point of a stream, in one piece and in two. */
 	for (int32_t t = 4; t < 2000000; t = t * 3 + 1)
 		for (int cut = 0; cut <= 4; cut++) {
@@ -496,7 +549,8 @@ TEST(ema)
 				for (int32_t i = 0; i < n; i++)
 					sum += weight[i] * p[at + i];
 			}
-			CHECK_MSG(fabsf(ema_value(&e, sum, t + 4) - 0.21281f) < 1e-6f, "at %d: %.7f", t, (double)ema_value(&e, sum, t + 4));
+			CHECK_MSG(fabsf(ema_value(&e, sum, t + 4) - 0.21281f) < 1e-6f, "at %d: %.7f", t,
+			          (double)ema_value(&e, sum, t + 4));
 		}
 	for (seq = mu, e.shift = 0; e.shift < 4; e.shift++)
 		seq = .9f * seq + .1f * p[e.shift];
@@ -511,7 +565,7 @@ TEST(ema_grows_without_end)
 	double mu = 0;
 
 	ema_set(&e, ema_gamma(16));
-	for (int32_t t = 0; t < 100000; ) {
+	for (int32_t t = 0; t < 100000;) {
 		int32_t n = 1 + (int32_t)(test_rand() % 64), scale = ema_weights(&e, t, n, weight);
 		a = ldexpf(a, scale);
 		b = ldexpf(b, scale);

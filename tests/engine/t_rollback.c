@@ -1,6 +1,6 @@
-/* tests/engine/t_rollback.c - transactions: tokens that were tried and rolled back, or committed and rolled back, leave nothing behind, under every
- * policy.  What is compared is all there is of a sequence: logits, the tokens that are kept, and the bytes of a snapshot (entries, attention
- * mass, sets of slots, rings). */
+/* tests/engine/t_rollback.c - transactions: tokens that were tried and rolled back, or committed and rolled back, leave
+ * nothing behind, under every policy. What is compared is all there is of a sequence: logits, the tokens that are kept,
+ * and the bytes of a snapshot (entries, attention mass, sets of slots, rings). */
 #include "tests/lib/test.h"
 
 #include <stdlib.h>
@@ -11,7 +11,11 @@
 #include "tests/lib/predictor.h"
 #include "tests/lib/tiny.h"
 
-static const struct { const char *kv; int32_t ctx, batch, pin; int family; } all[] = {
+static const struct {
+	const char *kv;
+	int32_t ctx, batch, pin;
+	int family;
+} all[] = {
 	{ "full", 1600, 64, 0, 0 },
 	{ "sift:k=40", 1600, 64, 0, 0 },
 	{ "sift:k=24,sample=16", 1600, 64, 0, 0 },
@@ -76,7 +80,10 @@ static struct timeline *open_with(int i, int threads)
 	struct timeline *t = NULL;
 	struct err err = { 0 };
 
-	CHECK_MSG(!timeline_open(&t, engine(all[i].family, threads), &(struct timeline_options){ .ctx = all[i].ctx, .kv = all[i].kv, .batch = all[i].batch }, &err),
+	CHECK_MSG(!timeline_open(&t, engine(all[i].family, threads),
+	                         &(struct timeline_options){
+					 .ctx = all[i].ctx, .kv = all[i].kv, .batch = all[i].batch },
+	                         &err),
 	          "%s: %s", all[i].kv, err.msg);
 	CHECK_MSG(!timeline_pin(t, all[i].pin, &err), "%s", err.msg);
 	return t;
@@ -111,7 +118,8 @@ static void check_same(struct timeline *a, struct timeline *b, const char *at)
 	CHECK_MSG(n == m && !memcmp(id, jd, n * sizeof *id), "%s: other tokens", at);
 	CHECK_MSG((timeline_logits(a) != NULL) == (timeline_logits(b) != NULL), "%s: logits are missing", at);
 	if (timeline_logits(a) && timeline_logits(b))
-		CHECK_MSG(!memcmp(timeline_logits(a), timeline_logits(b), N_VOCAB * sizeof(float)), "%s: other logits", at);
+		CHECK_MSG(!memcmp(timeline_logits(a), timeline_logits(b), N_VOCAB * sizeof(float)), "%s: other logits",
+		          at);
 	timeline_kept(a, 0, (int32_t)n, kept);
 	timeline_kept(b, 0, (int32_t)n, kept + n);
 	CHECK_MSG(!memcmp(kept, kept + n, n), "%s: other tokens are kept", at);
@@ -125,16 +133,19 @@ static void check_same(struct timeline *a, struct timeline *b, const char *at)
 /* n tokens behind both, some read and some generated: the same logits after each. */
 static void go_on(struct timeline *a, struct timeline *b, int32_t n, const char *at)
 {
-	for (int32_t done = 0; done < n; ) {
-		int32_t id[40], m = test_rand() % 4 ? 1 : 1 + (int32_t)(test_rand() % 40), step = m == 1 || test_rand() % 2;
+	for (int32_t done = 0; done < n;) {
+		int32_t id[40], m = test_rand() % 4 ? 1 : 1 + (int32_t)(test_rand() % 40),
+				step = m == 1 || test_rand() % 2;
 
 		m = m < n - done ? m : n - done;
 		for (int32_t i = 0; i < m; i++)
 			id[i] = some_token();
 		extend(a, id, m, step, at);
 		extend(b, id, m, step, at);
-		CHECK_MSG(!memcmp(timeline_logits(a) ? timeline_logits(a) : (const float *)id, timeline_logits(b) ? timeline_logits(b) :
-		          (const float *)id, sizeof id < N_VOCAB * sizeof(float) ? sizeof id : 4), "%s: other logits, %d tokens on", at, done);
+		CHECK_MSG(!memcmp(timeline_logits(a) ? timeline_logits(a) : (const float *)id,
+		                  timeline_logits(b) ? timeline_logits(b) : (const float *)id,
+		                  sizeof id < N_VOCAB * sizeof(float) ? sizeof id : 4),
+		          "%s: other logits, %d tokens on", at, done);
 		done += m;
 	}
 }
@@ -145,8 +156,8 @@ static int32_t behind(int i)
 	return all[i].ctx < 1600 || kv_policy_endless(all[i].kv) ? BEHIND : 300;
 }
 
-/* Tokens that are tried, and of which some are kept, are as if those had been generated one by one; the others as if they had never been
- * there. */
+/* Tokens that are tried, and of which some are kept, are as if those had been generated one by one; the others as if
+ * they had never been there. */
 TEST(what_was_tried_leaves_no_trace)
 {
 	int64_t tried = 0, accepted = 0, steps = 0;
@@ -175,10 +186,12 @@ TEST(what_was_tried_leaves_no_trace)
 			keep = got > 0 ? (int32_t)(test_rand() % (uint64_t)(got + 1)) : 0;
 			if (round % 5 == 4)
 				keep = 0;
-			CHECK_MSG(timeline_logits(b) && !memcmp(logits, timeline_logits(b), N_VOCAB * sizeof *logits), "%s: before the draft", at);
+			CHECK_MSG(timeline_logits(b) && !memcmp(logits, timeline_logits(b), N_VOCAB * sizeof *logits),
+			          "%s: before the draft", at);
 			for (int32_t k = 0; k < keep; k++) {
 				extend(b, draft + k, 1, 1, at);
-				CHECK_MSG(!memcmp(logits + (size_t)(k + 1) * N_VOCAB, timeline_logits(b), N_VOCAB * sizeof *logits),
+				CHECK_MSG(!memcmp(logits + (size_t)(k + 1) * N_VOCAB, timeline_logits(b),
+				                  N_VOCAB * sizeof *logits),
 				          "%s: logits after token %d of %d", at, k, got);
 			}
 			/* Sometimes without a word: whatever comes next rolls back. */
@@ -196,7 +209,8 @@ TEST(what_was_tried_leaves_no_trace)
 		timeline_close(a);
 		timeline_close(b);
 	}
-	test_note("%lld tokens tried in %lld steps, %lld accepted", (long long)tried, (long long)steps, (long long)accepted);
+	test_note("%lld tokens tried in %lld steps, %lld accepted", (long long)tried, (long long)steps,
+	          (long long)accepted);
 	CHECK(tried > 3 * steps);
 }
 
@@ -261,7 +275,8 @@ TEST(wide_steps_fit_large_vocabularies)
 	CHECK_MSG(timeline_verify(a, id, STEP, &logits, &err) == STEP, "%s", err.msg);
 	for (int i = 0; i < STEP; i++) {
 		extend(b, id + i, 1, 1, "large");
-		CHECK_MSG(!memcmp(logits + (size_t)(i + 1) * LARGE, timeline_logits(b), LARGE * sizeof *logits), "other logits after %d tokens", i + 1);
+		CHECK_MSG(!memcmp(logits + (size_t)(i + 1) * LARGE, timeline_logits(b), LARGE * sizeof *logits),
+		          "other logits after %d tokens", i + 1);
 	}
 	CHECK_INT(timeline_accept(a, 0, &err), 0);
 	timeline_close(a);
@@ -285,12 +300,16 @@ static void draft_always(struct timeline *t)
 		t->pace.right[i] = 0.999;
 }
 
-/* Generated with drafts by one to three threads, and without: the same tokens, draws, logits, kept tokens and snapshots, whatever looks at
- * the sequence in between. */
+/* Generated with drafts by one to three threads, and without: the same tokens, draws, logits, kept tokens and
+ * snapshots, whatever looks at the sequence in between. */
 TEST(drafts_leave_no_trace)
 {
 	/* A penalty below zero makes a model that says anything repeat itself. */
-	static const struct { float temperature; int32_t top_k; float repeat, frequency; } how[] = {
+	static const struct {
+		float temperature;
+		int32_t top_k;
+		float repeat, frequency;
+	} how[] = {
 		{ 0, 0, 1, 0 }, { 0, 0, 1, -2 }, { 0.5f, 0, 1, -1 }, { 1, 3, 1, -1 }, { 0.7f, 8, 1.1f, -0.5f },
 	};
 	struct timeline_stats st;
@@ -301,7 +320,9 @@ TEST(drafts_leave_no_trace)
 			int i = life % ALL, threads = 1 + (life + (int)h) % 3;
 			struct timeline *a = open_with(i, threads), *b = open_at(i);
 			struct sampling s = sampling_default, u;
-			int32_t id[PROMPT], prompt = all[i].pin ? all[i].pin + 60 : 40 + (int32_t)(test_rand() % (PROMPT - 40)), motif = 3 + (int32_t)h * 5;
+			int32_t id[PROMPT],
+				prompt = all[i].pin ? all[i].pin + 60 : 40 + (int32_t)(test_rand() % (PROMPT - 40)),
+				motif = 3 + (int32_t)h * 5;
 			char at[160];
 			struct err err = { 0 };
 
@@ -314,18 +335,20 @@ TEST(drafts_leave_no_trace)
 			u = s;
 			for (int32_t k = 0; k < prompt; k++)
 				id[k] = k < motif || test_rand() % 16 == 0 ? some_token() : id[k - motif];
-			CHECK(timeline_sync(a, id, (size_t)prompt, NULL, NULL, &err) == 0 && timeline_sync(b, id, (size_t)prompt, NULL, NULL, &err) == 0);
+			CHECK(timeline_sync(a, id, (size_t)prompt, NULL, NULL, &err) == 0 &&
+			      timeline_sync(b, id, (size_t)prompt, NULL, NULL, &err) == 0);
 			timeline_speculate(a, 1);
 			for (int round = 0; round < 120; round++) {
 				struct step_out x, y;
 				int what = (int)(test_rand() % 16), one, two;
 
-				snprintf(at, sizeof at, "%s, sampler %zu, %d threads, round %d", all[i].kv, h, threads, round);
+				snprintf(at, sizeof at, "%s, sampler %zu, %d threads, round %d", all[i].kv, h, threads,
+				         round);
 				draft_always(a);
 				one = timeline_step(a, &s, &x, &err);
 				two = timeline_step(b, &u, &y, &err);
-				CHECK_MSG(one == two && x.id == y.id && !memcmp(s.rng, u.rng, sizeof s.rng), "%s: %d and %d, tokens %d and %d: %s", at, one, two,
-				          x.id, y.id, err.msg);
+				CHECK_MSG(one == two && x.id == y.id && !memcmp(s.rng, u.rng, sizeof s.rng),
+				          "%s: %d and %d, tokens %d and %d: %s", at, one, two, x.id, y.id, err.msg);
 				if (one < 0)
 					break;
 				if (!one || what == 0)
@@ -351,7 +374,8 @@ TEST(drafts_leave_no_trace)
 			timeline_close(a);
 			timeline_close(b);
 		}
-	test_note("%lld tokens sampled, %lld drafted, %lld of them accepted", (long long)sampled, (long long)drafted, (long long)accepted);
+	test_note("%lld tokens sampled, %lld drafted, %lld of them accepted", (long long)sampled, (long long)drafted,
+	          (long long)accepted);
 	CHECK(accepted > 500 * times());
 }
 
@@ -363,8 +387,8 @@ static const int32_t *tokens_copy(struct timeline *t, int32_t *out, size_t *n)
 	return out;
 }
 
-/* An answer is rolled back, as for another one: nothing is computed, and what follows is what follows the prompt alone.  The first defect of
- * the cascade: the attention of rolled-back tokens stayed in its mass. */
+/* An answer is rolled back, as for another one: nothing is computed, and what follows is what follows the prompt alone.
+ * The first defect of the cascade: the attention of rolled-back tokens stayed in its mass. */
 TEST(an_answer_that_is_rolled_back_leaves_no_trace)
 {
 	static int32_t id[PROMPT], buf[4096];
@@ -390,7 +414,8 @@ TEST(an_answer_that_is_rolled_back_leaves_no_trace)
 			tokens_copy(a, buf, &n);
 			reused = timeline_sync(a, id, (size_t)prompt, NULL, NULL, &err);
 			CHECK_MSG(reused >= 0, "%s: %s", at, err.msg);
-			/* Where slots have moved since, the stream is prefilled again, in other steps; a refreshed set over a prefix is selected anew. */
+			/* Where slots have moved since, the stream is prefilled again, in other steps; a refreshed set
+			 * over a prefix is selected anew. */
 			if ((reused < prompt && reused > 0) || strstr(all[i].kv, "prefix=refresh")) {
 				timeline_close(a);
 				timeline_close(b);
@@ -404,7 +429,8 @@ TEST(an_answer_that_is_rolled_back_leaves_no_trace)
 		}
 }
 
-/* Some of the tokens that were generated are rolled back: those before them are computed again as they were generated. */
+/* Some of the tokens that were generated are rolled back: those before them are computed again as they were
+ * generated. */
 static int place_of(const char *kv, int family)
 {
 	int i = 0;
@@ -418,12 +444,14 @@ static int place_of(const char *kv, int family)
 TEST(the_newest_tokens_of_a_cascade_are_rolled_back)
 {
 	static int32_t id[PROMPT + 64];
+	/* clang-format off */
 	static const struct { const char *kv; int family; } which[] = {
 		{ "cascade:size=96,stride=32", 0 }, { "cascade:size=96,n=3,f=3,heads=layer,sinks=0,stride=64", 0 },
 		{ "cascade:size=120,n=4,score=surprise,stride=30", 0 }, { "cascade:size=64,n=2,select=0,stride=16", 0 },
 		{ "cascade:size=800,stride=64", 0 }, { "auto", 0 }, { "auto:prefix=full", 0 },
 		{ "cascade:size=96,stride=32", WINDOWED }, { "cascade:size=64,n=2,select=0,stride=16", WINDOWED }, { "auto", WINDOWED },
 	};
+	/* clang-format on */
 	int exact = 0;
 
 	for (size_t w = 0; w < sizeof which / sizeof *which; w++)
@@ -453,4 +481,3 @@ TEST(the_newest_tokens_of_a_cascade_are_rolled_back)
 	test_note("%d of 120 without reading again", exact);
 	CHECK(exact > 45);
 }
-

@@ -1,4 +1,5 @@
-/* tests/engine/t_sampler.c - choosing a token: order of the filters, ties, penalties, bad numbers, distribution, seeds. */
+/* tests/engine/t_sampler.c - choosing a token: order of the filters, ties, penalties, bad numbers, distribution,
+ * seeds. */
 #include "tests/lib/test.h"
 
 #include <math.h>
@@ -56,7 +57,7 @@ TEST(invalid_numbers_are_refused)
 TEST(top_k_keeps_exactly_the_best)
 {
 	struct sampling s = plain(5);
-	int seen[N] = {0}, kinds = 0;
+	int seen[N] = { 0 }, kinds = 0;
 	fill();
 	s.top_k = 7;
 	for (int i = 0; i < 20000; i++)
@@ -84,7 +85,7 @@ TEST(top_p_and_min_p_cut_the_tail)
 	for (int i = 0; i < 1000; i++)
 		CHECK_INT(pick(&s), 10);
 	s.top_p = 1;
-	s.min_p = 0.4f;   /* of the best: 0.24, so 0.3 stays */
+	s.min_p = 0.4f; /* of the best: 0.24, so 0.3 stays */
 	for (int i = 0; i < 5000; i++)
 		CHECK(pick(&s) != 30);
 }
@@ -92,38 +93,38 @@ TEST(top_p_and_min_p_cut_the_tail)
 TEST(draws_follow_the_distribution)
 {
 	struct sampling s = plain(1);
-	int count[4] = {0};
+	int count[4] = { 0 };
 	const double want[4] = { 0.5, 0.25, 0.15, 0.10 };
 	for (int i = 0; i < N; i++)
 		logits[i] = i < 4 ? logf((float)want[i]) : -INFINITY;
 	for (int i = 0; i < 100000; i++)
 		count[pick(&s)]++;
-	for (int i = 0; i < 4; i++)   /* five standard deviations */
-		CHECK_MSG(fabs(count[i] / 1e5 - want[i]) < 5 * sqrt(want[i] * (1 - want[i]) / 1e5), "%d: %g, expected %g", i,
-		          count[i] / 1e5, want[i]);
+	for (int i = 0; i < 4; i++) /* five standard deviations */
+		CHECK_MSG(fabs(count[i] / 1e5 - want[i]) < 5 * sqrt(want[i] * (1 - want[i]) / 1e5),
+		          "%d: %g, expected %g", i, count[i] / 1e5, want[i]);
 }
 
 TEST(penalties_lower_what_was_said)
 {
-	struct sampling s = plain(1e-6f);   /* as good as greedy, and penalties count */
+	struct sampling s = plain(1e-6f); /* as good as greedy, and penalties count */
 	const int32_t said[] = { 5, 5, 5, 6 };
 	for (int i = 0; i < N; i++)
 		logits[i] = 0;
 	logits[5] = 2, logits[6] = 1.9f, logits[7] = 1.2f;
 	CHECK_INT(sample(&s, logits, N, said, 4, scratch), 5);
-	s.repeat_penalty = 1.5f;   /* 1.33, 1.27, 1.2 */
+	s.repeat_penalty = 1.5f; /* 1.33, 1.27, 1.2 */
 	CHECK_INT(sample(&s, logits, N, said, 4, scratch), 5);
 	s.repeat_penalty = 2;
 	CHECK_INT(sample(&s, logits, N, said, 4, scratch), 7);
 	s.repeat_penalty = 1;
-	s.frequency_penalty = 0.2f;   /* 1.4, 1.7 */
+	s.frequency_penalty = 0.2f; /* 1.4, 1.7 */
 	CHECK_INT(sample(&s, logits, N, said, 4, scratch), 6);
-	s.presence_penalty = 0.6f;    /* 0.8, 1.1 */
+	s.presence_penalty = 0.6f; /* 0.8, 1.1 */
 	CHECK_INT(sample(&s, logits, N, said, 4, scratch), 7);
-	s.repeat_last = 1;            /* only the 6 counts */
+	s.repeat_last = 1; /* only the 6 counts */
 	CHECK_INT(sample(&s, logits, N, said, 4, scratch), 5);
 	s.repeat_last = -1;
-	s.temperature = 0;            /* also the likeliest token */
+	s.temperature = 0; /* also the likeliest token */
 	CHECK_INT(sample(&s, logits, N, said, 4, scratch), 7);
 }
 
@@ -139,16 +140,16 @@ TEST(penalties_leave_the_prompt_alone)
 			logits[k] = 0;
 		logits[5] = 2, logits[6] = 1.9f, logits[7] = 1.2f;
 		s.repeat_penalty = 2;
-		CHECK_INT(sample(&s, logits, N, said, 4, scratch), 5);   /* 1, 0.95, 0.6 */
+		CHECK_INT(sample(&s, logits, N, said, 4, scratch), 5); /* 1, 0.95, 0.6 */
 		s.answer = 1;
 		CHECK_INT(sample(&s, logits, N, said, 4, scratch), 5);
 		s.answer = 2;
-		CHECK_INT(sample(&s, logits, N, said, 4, scratch), 5);   /* 2, 0.95, 0.6 */
+		CHECK_INT(sample(&s, logits, N, said, 4, scratch), 5); /* 2, 0.95, 0.6 */
 		logits[6] = 3;
-		CHECK_INT(sample(&s, logits, N, said, 4, scratch), 5);   /* 2, 1.5, 0.6 */
+		CHECK_INT(sample(&s, logits, N, said, 4, scratch), 5); /* 2, 1.5, 0.6 */
 		s.answer = 3;
 		CHECK_INT(sample(&s, logits, N, said, 4, scratch), 6);
-		s.answer = 4;                                            /* nothing of the answer is there */
+		s.answer = 4; /* nothing of the answer is there */
 		CHECK_INT(sample(&s, logits, N, said, 4, scratch), 6);
 		s.answer = 9;
 		CHECK_INT(sample(&s, logits, N, said, 4, scratch), 6);
@@ -191,7 +192,7 @@ TEST(penalties_follow_the_rule)
 {
 	for (int round = 0; round < 200; round++) {
 		struct sampling s = plain(round % 4 ? 1e-9f : 0);
-		int32_t said[300], count[N] = {0}, n = (int32_t)(test_rand() % 300), best = 0;
+		int32_t said[300], count[N] = { 0 }, n = (int32_t)(test_rand() % 300), best = 0;
 
 		s.repeat_penalty = test_randf(1, 2);
 		s.presence_penalty = round % 3 ? test_randf(-1, 1) : 0;
@@ -201,7 +202,8 @@ TEST(penalties_follow_the_rule)
 		fill();
 		for (int32_t i = 0; i < n; i++) {
 			said[i] = (int32_t)(test_rand() % (N + 4)) - 2;
-			if (said[i] >= 0 && said[i] < N && i >= s.answer && (s.repeat_last < 0 || i >= n - s.repeat_last))
+			if (said[i] >= 0 && said[i] < N && i >= s.answer &&
+			    (s.repeat_last < 0 || i >= n - s.repeat_last))
 				count[said[i]]++;
 		}
 		int32_t got = sample(&s, logits, N, said, (size_t)n, scratch);

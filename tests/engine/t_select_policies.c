@@ -1,6 +1,6 @@
-/* tests/engine/t_select_policies.c - policies that retain every entry and read selected ones, on a tiny random model whose attention is peaked:
- * that nothing depends on threads, on calls that failed, or on what was there before; settings; losses with the default model.  What a
- * selector lists: t_selectors.c. */
+/* tests/engine/t_select_policies.c - policies that retain every entry and read selected ones, on a tiny random model
+ * whose attention is peaked: that nothing depends on threads, on calls that failed, or on what was there before;
+ * settings; losses with the default model. What a selector lists: t_selectors.c. */
 #include "tests/lib/test.h"
 #include "engine/policies/policy.h"
 
@@ -33,13 +33,20 @@ static void put_random(struct mk *m, uint64_t *seed, const char *name, int32_t r
 	free(v);
 }
 
-/* Weights like a trained model's, but queries and keys are larger: attention that is flat would hide what is not read. */
+/* Weights like a trained model's, but queries and keys are larger: attention that is flat would hide what is not
+ * read. */
 static struct engine *open_tiny(int threads)
 {
-	static const struct { const char *name; int32_t rows, cols; float scale; } layer[] = {
-		{ "attn_norm", 1, N_EMBD, 0 }, { "attn_q", N_EMBD, N_EMBD, 3.5f }, { "attn_k", N_EMBD / 2, N_EMBD, 3.5f },
-		{ "attn_v", N_EMBD / 2, N_EMBD, 1.7f }, { "attn_output", N_EMBD, N_EMBD, 1.7f }, { "ffn_norm", 1, N_EMBD, 0 },
-		{ "ffn_gate", 64, N_EMBD, 1.7f }, { "ffn_up", 64, N_EMBD, 1.7f }, { "ffn_down", N_EMBD, 64, 1.7f },
+	static const struct {
+		const char *name;
+		int32_t rows, cols;
+		float scale;
+	} layer[] = {
+		{ "attn_norm", 1, N_EMBD, 0 },           { "attn_q", N_EMBD, N_EMBD, 3.5f },
+		{ "attn_k", N_EMBD / 2, N_EMBD, 3.5f },  { "attn_v", N_EMBD / 2, N_EMBD, 1.7f },
+		{ "attn_output", N_EMBD, N_EMBD, 1.7f }, { "ffn_norm", 1, N_EMBD, 0 },
+		{ "ffn_gate", 64, N_EMBD, 1.7f },        { "ffn_up", 64, N_EMBD, 1.7f },
+		{ "ffn_down", N_EMBD, 64, 1.7f },
 	};
 	const char *dir = getenv("TMPDIR");
 	struct engine *e = NULL;
@@ -97,7 +104,10 @@ static void random_ids(int32_t *id, size_t n)
 		id[i] = 3 + (int32_t)(test_rand() % 40);
 }
 
-struct kept_logits { float *row; size_t n; };
+struct kept_logits {
+	float *row;
+	size_t n;
+};
 static void keep(int32_t pos, const float *logits, void *ud)
 {
 	struct kept_logits *k = ud;
@@ -106,7 +116,9 @@ static void keep(int32_t pos, const float *logits, void *ud)
 }
 
 enum { PROMPT = 200, STEPS = 40 };
-struct answer { float row[STEPS][N_VOCAB]; };
+struct answer {
+	float row[STEPS][N_VOCAB];
+};
 
 /* Read the prompt, then the rest as if generated. */
 static void run_on(struct timeline *t, const int32_t *id, struct answer *out)
@@ -141,6 +153,7 @@ static struct answer full, got, other;
 
 TEST(enough_entries_are_full_attention_bit_for_bit)
 {
+	/* clang-format off */
 	static const char *const as[] = {
 		"sift:k=240", "sift:k=240,bits=8,every=3", "sift:k=1/1", "refresh:k=240", "refresh:k=240,scan=kv,qc=0,stride=3",
 		"recycled:k=240", "streaming++:size=240", "quest:k=240", "quest:k=240,bound=raw", "h2o:k=240", "h2o+:k=240",
@@ -151,6 +164,7 @@ TEST(enough_entries_are_full_attention_bit_for_bit)
 		"sift:k=16,dense=4", "refresh:k=16,dense=4", "recycled:k=16,dense=5", "streaming++:size=16,dense=4,positions=cache", "quest:k=48,dense=4",
 		"h2o:k=16,dense=4", "h2o+:k=16,dense=4", "snapkv:k=40,dense=4", "predict:k=64,dense=4",
 	};
+	/* clang-format on */
 	struct engine *e = open_tiny(2);
 	int32_t id[PROMPT + STEPS];
 
@@ -163,6 +177,7 @@ TEST(enough_entries_are_full_attention_bit_for_bit)
 	engine_close(e);
 }
 
+/* clang-format off */
 static const char *const choosing[] = {
 	"sift:k=24", "sift:k=16,sample=12", "sift:k=1/8,bits=4,split=even", "sift:k=24,bits=16", "sift:k=24,every=3", "sift:k=24,dense=1", "refresh:k=24",
 	"refresh:k=1/8,scan=kv,query=post,group=mean", "refresh:k=24,qc=0,stride=4,group=first,sinks=2,recent=4",
@@ -173,6 +188,7 @@ static const char *const choosing[] = {
 	"quest:k=128,page=64,bound=raw",
 	"predict:k=64,first=16,last=16,dense=0", "predict:k=24,block=1,first=2,last=4,by=mixed,rows=40,calibrate=3,dense=1",
 };
+/* clang-format on */
 enum { N_CHOOSING = sizeof choosing / sizeof choosing[0] };
 
 /* Twice, with other threads, and in other chunks: the same bits. */
@@ -199,7 +215,8 @@ TEST(results_do_not_depend_on_threads_or_chunks)
 		t = open_policy(e[1], choosing[i], 128);
 		run_on(t, id, &other);
 		timeline_close(t);
-		CHECK_MSG(strstr(choosing[i], "h2o:") ? difference(&got, &other) < 1e-3 : same(&got, &other), "%s: chunks", choosing[i]);
+		CHECK_MSG(strstr(choosing[i], "h2o:") ? difference(&got, &other) < 1e-3 : same(&got, &other),
+		          "%s: chunks", choosing[i]);
 	}
 	for (int i = 0; i < 3; i++)
 		engine_close(e[i]);
@@ -270,7 +287,7 @@ TEST(a_rewound_sequence_is_like_a_fresh_one)
 				CHECK_MSG(timeline_sync(t, id, n, NULL, NULL, &err) >= 0, "%s", err.msg);
 			run_on(t, id, &other);
 			timeline_close(t);
-			if (way == 3) {   /* two reads */
+			if (way == 3) { /* two reads */
 				t = open_policy(e, choosing[i], 0);
 				CHECK_MSG(timeline_sync(t, id, n, NULL, NULL, &err) >= 0, "%s", err.msg);
 				run_on(t, id, &got);
@@ -294,20 +311,23 @@ TEST(several_reads_follow_one_another)
 	random_ids(id, 300);
 	for (size_t i = 0; i < N_CHOOSING; i++)
 		for (int twice = 0; twice < 2; twice++) {
-			struct timeline *t = open_policy(e, choosing[i], 0), *whole = twice ? NULL : open_policy(e, "full", 0);
+			struct timeline *t = open_policy(e, choosing[i], 0),
+					*whole = twice ? NULL : open_policy(e, "full", 0);
 			struct kept_logits k;
 
 			for (size_t at = 0; at < 300; at += 60) {
 				CHECK_INT(timeline_sync(t, id, at + 50, NULL, NULL, &err), at);
 				k = (struct kept_logits){ .row = twice ? b : a };
 				for (size_t s = 0; s < 10; s++, k.n = 0)
-					CHECK_MSG(!timeline_extend(t, id + at + 50 + s, 1, 1, keep, &k, &err), "%s: %s", choosing[i], err.msg);
+					CHECK_MSG(!timeline_extend(t, id + at + 50 + s, 1, 1, keep, &k, &err), "%s: %s",
+					          choosing[i], err.msg);
 			}
 			if (whole) {
 				CHECK_INT(timeline_sync(whole, id, 299, NULL, NULL, &err), 0);
 				k = (struct kept_logits){ .row = f };
 				CHECK(!timeline_extend(whole, id + 299, 1, 1, keep, &k, &err));
-				CHECK_MSG(test_nmse(a, f, N_VOCAB) < 2, "%s is far off: %g", choosing[i], test_nmse(a, f, N_VOCAB));
+				CHECK_MSG(test_nmse(a, f, N_VOCAB) < 2, "%s is far off: %g", choosing[i],
+				          test_nmse(a, f, N_VOCAB));
 			} else {
 				CHECK_MSG(!memcmp(a, b, sizeof a), "%s: not the same twice", choosing[i]);
 			}
@@ -356,16 +376,18 @@ TEST(no_selection_recovers_more_than_the_oracle)
 	memcpy(all, choosing, sizeof choosing);
 	all[N_CHOOSING] = "sift:k=300";
 	all[N_CHOOSING + 1] = "sift:k=24,bits=16,split=even";
-	if (timeline_open(&t, e, &(struct timeline_options){ .ctx = CTX, .watch = all, .n_watch = N_CHOOSING + 2 }, &err))
+	if (timeline_open(&t, e, &(struct timeline_options){ .ctx = CTX, .watch = all, .n_watch = N_CHOOSING + 2 },
+	                  &err))
 		test_skip("%s", err.msg);
 	run_on(t, id, &got);
 	CHECK_MSG(same(&got, &full), "watching changes the result");
 	for (int i = 0; i < N_CHOOSING + 2; i++) {
 		CHECK_INT(timeline_recovery(t, i, &r), 0);
 		CHECK_INT(r.steps, STEPS);
-		test_note("%-60s %.1f entries of %.1f: %.4f, oracle %.4f, sinks and newest %.4f", all[i], r.selected / STEPS, r.all / STEPS,
-		          r.mass / STEPS, r.oracle / STEPS, r.recent / STEPS);
-		CHECK_MSG(r.mass <= r.oracle * (1 + 1e-6) && r.mass > 0 && r.recent <= r.oracle * (1 + 1e-6), "%s", all[i]);
+		test_note("%-60s %.1f entries of %.1f: %.4f, oracle %.4f, sinks and newest %.4f", all[i],
+		          r.selected / STEPS, r.all / STEPS, r.mass / STEPS, r.oracle / STEPS, r.recent / STEPS);
+		CHECK_MSG(r.mass <= r.oracle * (1 + 1e-6) && r.mass > 0 && r.recent <= r.oracle * (1 + 1e-6), "%s",
+		          all[i]);
 		CHECK(r.oracle <= STEPS * 1.0001 && r.selected <= r.all);
 	}
 	CHECK_INT(timeline_recovery(t, N_CHOOSING, &r), 0);
@@ -373,7 +395,8 @@ TEST(no_selection_recovers_more_than_the_oracle)
 	CHECK_INT(timeline_recovery(t, N_CHOOSING + 2, &r), -1);
 	CHECK_INT(timeline_recovery(t, -1, &r), -1);
 	timeline_close(t);
-	CHECK(timeline_open(&t, e, &(struct timeline_options){ .ctx = CTX, .kv = "sift", .watch = all, .n_watch = 1 }, &err) < 0);
+	CHECK(timeline_open(&t, e, &(struct timeline_options){ .ctx = CTX, .kv = "sift", .watch = all, .n_watch = 1 },
+	                    &err) < 0);
 	CHECK_INT(err.code, ERR_USAGE);
 	all[0] = "full";
 	CHECK(timeline_open(&t, e, &(struct timeline_options){ .ctx = CTX, .watch = all, .n_watch = 1 }, &err) < 0);
@@ -386,8 +409,12 @@ TEST(no_selection_recovers_more_than_the_oracle)
 
 TEST(settings_are_checked_and_named)
 {
-	static const char *const wrong[] = { "sift:bits=3", "sift:bits=", "sift:k=0", "sift:k=9/8", "snapkv:window=2", "refresh:pool=4", "snapkv:pool=65", "auto:pool=2",
-	                                     "refresh:s=3", "recycled:qc=5", "quest:page=4", "quest:page=24", "quest:page=128", "sink:dense=1", "streaming++:size=0", "streaming++:positions=rank" };
+	static const char *const wrong[] = {
+		"sift:bits=3",     "sift:bits=",     "sift:k=0",           "sift:k=9/8",
+		"snapkv:window=2", "refresh:pool=4", "snapkv:pool=65",     "auto:pool=2",
+		"refresh:s=3",     "recycled:qc=5",  "quest:page=4",       "quest:page=24",
+		"quest:page=128",  "sink:dense=1",   "streaming++:size=0", "streaming++:positions=rank"
+	};
 	struct policy par;
 	struct err err = { 0 };
 	char text[160];
@@ -410,7 +437,12 @@ TEST(settings_are_checked_and_named)
 
 /* ---- the default model ---- */
 
-struct losses { const int32_t *id; double sum; int32_t n_vocab; size_t n, at; };
+struct losses {
+	const int32_t *id;
+	double sum;
+	int32_t n_vocab;
+	size_t n, at;
+};
 static void lose(int32_t pos, const float *logits, void *ud)
 {
 	struct losses *l = ud;
@@ -448,7 +480,8 @@ TEST(sift_keeps_what_the_default_model_knows)
 		timeline_close(t);
 		test_note("%-28s nll %.4f, perplexity %+.2f %%", as[i], loss[i], 100 * (exp(loss[i] - loss[0]) - 1));
 	}
-	/* A window of 63 tokens says little about methods; that is measured elsewhere.  Here a broken selection would show. */
+	/* A window of 63 tokens says little about methods; that is measured elsewhere. Here a broken selection would
+	 * show. */
 	CHECK(fabs(loss[1] - loss[0]) < 0.05);
 	CHECK(fabs(loss[2] - loss[0]) < 0.15);
 	tokens_free(&ids);
@@ -468,10 +501,12 @@ TEST(drafted_tokens_are_recovered_one_by_one)
 
 	random_ids(id, PROMPT + STEPS);
 	CHECK(!timeline_open(&a, e, &o, &err) && !timeline_open(&b, e, &o, &err));
-	CHECK(timeline_sync(a, id, PROMPT, NULL, NULL, &err) == 0 && timeline_sync(b, id, PROMPT, NULL, NULL, &err) == 0);
+	CHECK(timeline_sync(a, id, PROMPT, NULL, NULL, &err) == 0 &&
+	      timeline_sync(b, id, PROMPT, NULL, NULL, &err) == 0);
 	while (at < PROMPT + STEPS) {
 		const float *logits;
-		int32_t n = timeline_verify(a, id + at, PROMPT + STEPS - at < 3 ? PROMPT + STEPS - at : 3, &logits, &err);
+		int32_t n =
+			timeline_verify(a, id + at, PROMPT + STEPS - at < 3 ? PROMPT + STEPS - at : 3, &logits, &err);
 
 		CHECK_MSG(n > 0 && !timeline_accept(a, n, &err), "%d: %s", n, err.msg);
 		CHECK(!timeline_extend(b, id + at, (size_t)n, 1, NULL, NULL, &err));
@@ -479,9 +514,11 @@ TEST(drafted_tokens_are_recovered_one_by_one)
 	}
 	for (int i = 0; i < N_CHOOSING; i++) {
 		CHECK(!timeline_recovery(a, i, &r) && !timeline_recovery(b, i, &s));
-		CHECK_MSG(r.steps == s.steps && r.mass == s.mass && r.oracle == s.oracle && r.recent == s.recent && r.selected == s.selected &&
-		          r.mean_row == s.mean_row && r.last_row == s.last_row && r.guesses == s.guesses,
-		          "%s: %lld steps and %g, not %lld and %g", choosing[i], (long long)r.steps, r.mass, (long long)s.steps, s.mass);
+		CHECK_MSG(r.steps == s.steps && r.mass == s.mass && r.oracle == s.oracle && r.recent == s.recent &&
+		                  r.selected == s.selected && r.mean_row == s.mean_row && r.last_row == s.last_row &&
+		                  r.guesses == s.guesses,
+		          "%s: %lld steps and %g, not %lld and %g", choosing[i], (long long)r.steps, r.mass,
+		          (long long)s.steps, s.mass);
 	}
 	timeline_close(a);
 	timeline_close(b);

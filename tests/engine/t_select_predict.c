@@ -1,5 +1,6 @@
-/* tests/engine/t_select_predict.c - `predict` over known keys against its algorithm in double: the history of a prefill, rows of tokens that
- * read some of the entries, rows of those that calibrate, the network, what is always read; and where its networks come from. */
+/* tests/engine/t_select_predict.c - `predict` over known keys against its algorithm in double: the history of a
+ * prefill, rows of tokens that read some of the entries, rows of those that calibrate, the network, what is always
+ * read; and where its networks come from. */
 #include "tests/lib/test.h"
 #include "engine/policies/policy.h"
 
@@ -23,12 +24,12 @@ struct bench {
 	struct policy par;
 	struct selector sel;
 	struct tensor q, out, k;
-	float *keys;               /* [CAP][KV * DIM], in all layers */
+	float *keys; /* [CAP][KV * DIM], in all layers */
 	int32_t n;
 	int32_t block, rows, first, last, every, dense, k_;
 	int by_net;
 	struct predictor net;
-	double hist[LAYERS][KV][MOST_ROWS][CAP];   /* oldest first */
+	double hist[LAYERS][KV][MOST_ROWS][CAP]; /* oldest first */
 };
 
 static struct tensor new_tensor(struct backend *be, int32_t rows, int32_t cols)
@@ -47,13 +48,18 @@ static void bench_open(struct bench *b)
 
 	if (backend_open(&b->be, "cpu", &(struct backend_options){ .threads = 2 }, why))
 		test_skip("%s", why);
-	b->hp = (struct hparams){ .arch = &test_arch, .n_layer = LAYERS, .n_head = HEADS, .n_kv_head = KV, .head_dim = DIM, .n_rope = 1,
-	                          .rope = { { .dims = DIM, .freq = freq, .mscale = 1 } } };
+	b->hp = (struct hparams){ .arch = &test_arch,
+		                  .n_layer = LAYERS,
+		                  .n_head = HEADS,
+		                  .n_kv_head = KV,
+		                  .head_dim = DIM,
+		                  .n_rope = 1,
+		                  .rope = { { .dims = DIM, .freq = freq, .mscale = 1 } } };
 	layer_specs_plain(&b->hp);
 	predictor_put(0, b->block, b->rows, 7);
 	predictor_random(&b->net, 7);
-	snprintf(policy, sizeof policy, "predict:k=%d,block=%d,rows=%d,calibrate=%d,first=%d,last=%d,dense=%d,by=%s", b->k_, b->block, b->rows, b->every,
-	         b->first, b->last, b->dense, b->by_net ? "net" : "mixed");
+	snprintf(policy, sizeof policy, "predict:k=%d,block=%d,rows=%d,calibrate=%d,first=%d,last=%d,dense=%d,by=%s",
+	         b->k_, b->block, b->rows, b->every, b->first, b->last, b->dense, b->by_net ? "net" : "mixed");
 	if (policy_parse(&b->par, policy, &err) ||
 	    kv_init(&b->kv, b->be, &b->hp, DT_F32, &(struct kv_shape){ .cap = CAP, .ctx = CAP, .step = CAP }, &err) ||
 	    select_open(&b->sel, &b->par, &b->kv, 1, &err))
@@ -111,7 +117,7 @@ static void group_probability(const struct bench *b, const float *q, int head, i
 
 static void add_row(struct bench *b, int layer, int head, const double *p, int32_t n)
 {
-	double (*h)[CAP] = b->hist[layer][head];
+	double(*h)[CAP] = b->hist[layer][head];
 
 	memmove(h[0], h[1], (size_t)(b->rows - 1) * sizeof h[0]);
 	memset(h[b->rows - 1], 0, sizeof h[0]);
@@ -122,7 +128,7 @@ static void add_row(struct bench *b, int layer, int head, const double *p, int32
 /* The prediction of columns from .. to. */
 static void predicted(const struct bench *b, int layer, int head, int32_t known, int32_t from, int32_t to, double *out)
 {
-	const double (*h)[CAP] = b->hist[layer][head];
+	const double(*h)[CAP] = b->hist[layer][head];
 
 	if (b->by_net) {
 		predictor_double(&b->net, h[0] + from, b->rows, CAP, to - from, out);
@@ -145,11 +151,13 @@ static int32_t slots_read(struct bench *b, const struct attn_part *part, int n_p
 	memset(in, 0, CAP);
 	for (int i = 0; i < n_part; n += part[i++].n_slots) {
 		if (part[i].slots)
-			b->be->ops->read(b->be, part[i].slots, 4 * (size_t)head * (size_t)part[i].slots->cols, list, 4 * (size_t)part[i].n_slots);
+			b->be->ops->read(b->be, part[i].slots, 4 * (size_t)head * (size_t)part[i].slots->cols, list,
+			                 4 * (size_t)part[i].n_slots);
 		for (int32_t k = 0; k < part[i].n_slots; k++) {
 			int32_t slot = part[i].slots ? list[k] : part[i].slot0 + k;
 
-			CHECK_MSG(slot >= 0 && slot < b->n && !in[slot], "slot %d of %d is read twice or not there", slot, b->n);
+			CHECK_MSG(slot >= 0 && slot < b->n && !in[slot], "slot %d of %d is read twice or not there",
+			          slot, b->n);
 			if (slot >= 0 && slot < CAP)
 				in[slot] = 1;
 		}
@@ -160,7 +168,8 @@ static int32_t slots_read(struct bench *b, const struct attn_part *part, int n_p
 /* Are these the right blocks? */
 static void check_selection(struct bench *b, int layer, int head, int32_t known, const char *in, int32_t n)
 {
-	int32_t from = (b->first + b->block - 1) / b->block, last = b->last > 1 ? b->last : 1, to = (b->n - last) / b->block;
+	int32_t from = (b->first + b->block - 1) / b->block, last = b->last > 1 ? b->last : 1,
+		to = (b->n - last) / b->block;
 	int32_t want = (b->k_ - from * b->block - last) / b->block, got = 0;
 	double score[CAP], worst_in = INFINITY, best_out = -INFINITY;
 
@@ -181,7 +190,8 @@ static void check_selection(struct bench *b, int layer, int head, int32_t known,
 			best_out = fmax(best_out, score[x - from]);
 	}
 	CHECK_INT(got, want);
-	CHECK_MSG(worst_in > best_out - 2e-5 * (fabs(best_out) + 1), "a block of %g was selected, one of %g was not", worst_in, best_out);
+	CHECK_MSG(worst_in > best_out - 2e-5 * (fabs(best_out) + 1), "a block of %g was selected, one of %g was not",
+	          worst_in, best_out);
 }
 
 static void random_queries(struct bench *b, float *q, int32_t n)
@@ -251,16 +261,26 @@ static void decode(struct bench *b, int32_t since, int32_t known)
 
 TEST(it_selects_by_the_algorithm)
 {
-	static const struct { int32_t k, block, rows, first, last, every, dense; int by_net; } as[] = {
-		{ 64, 16, 64, 16, 16, 5, 1, 1 }, { 48, 4, 16, 8, 12, 3, 0, 1 }, { 24, 1, 16, 3, 5, 4, 2, 1 }, { 64, 16, 16, 0, 0, 1, 0, 1 },
-		{ 40, 8, 64, 5, 9, 1000, 1, 1 }, { 10, 8, 64, 8, 8, 5, 2, 1 }, { 40, 4, 30, 4, 8, 5, 0, 0 }, { 30, 1, 64, 4, 8, 2, 1, 0 },
+	static const struct {
+		int32_t k, block, rows, first, last, every, dense;
+		int by_net;
+	} as[] = {
+		{ 64, 16, 64, 16, 16, 5, 1, 1 }, { 48, 4, 16, 8, 12, 3, 0, 1 },   { 24, 1, 16, 3, 5, 4, 2, 1 },
+		{ 64, 16, 16, 0, 0, 1, 0, 1 },   { 40, 8, 64, 5, 9, 1000, 1, 1 }, { 10, 8, 64, 8, 8, 5, 2, 1 },
+		{ 40, 4, 30, 4, 8, 5, 0, 0 },    { 30, 1, 64, 4, 8, 2, 1, 0 },
 	};
 	static struct bench b;
 
 	for (size_t i = 0; i < sizeof as / sizeof *as; i++) {
 		memset(&b, 0, sizeof b);
-		b = (struct bench){ .k_ = as[i].k, .block = as[i].block, .rows = as[i].rows, .first = as[i].first, .last = as[i].last, .every = as[i].every,
-		                    .dense = as[i].dense, .by_net = as[i].by_net };
+		b = (struct bench){ .k_ = as[i].k,
+			            .block = as[i].block,
+			            .rows = as[i].rows,
+			            .first = as[i].first,
+			            .last = as[i].last,
+			            .every = as[i].every,
+			            .dense = as[i].dense,
+			            .by_net = as[i].by_net };
 		bench_open(&b);
 		prefill(&b, READ);
 		for (int32_t n = 1; n <= 16; n++)
@@ -293,7 +313,7 @@ static void spoil(const char *path, const char *bytes, size_t n)
 
 TEST(a_file_is_taken_only_where_all_of_it_agrees)
 {
-	enum { KIND = 40 };        /* the place of the kind of network in older files */
+	enum { KIND = 40 }; /* the place of the kind of network in older files */
 	const struct predictor_key key = { 1234, 4, 64 };
 	struct predictor p, q;
 	struct str path = { 0 };
@@ -321,12 +341,15 @@ TEST(a_file_is_taken_only_where_all_of_it_agrees)
 	for (size_t at = 0; at < n; at += at < 70 ? 1 : 501) {
 		memcpy(copy, bytes, n);
 		copy[at] ^= 1;
-		CHECK_MSG(predictor_parse(&q, &key, copy, n, "x", &err) == -1 && strstr(err.msg, at == KIND ? "a perceptron" : "damaged"), "byte %zu", at);
+		CHECK_MSG(predictor_parse(&q, &key, copy, n, "x", &err) == -1 &&
+		                  strstr(err.msg, at == KIND ? "a perceptron" : "damaged"),
+		          "byte %zu", at);
 	}
 	/* What older versions trained to compare with: 1 is a perceptron, 2 an LSTM. */
 	memcpy(copy, bytes, n);
 	copy[KIND] = 2;
-	CHECK(predictor_parse(&q, &key, copy, n, "x", &err) == -1 && strstr(err.msg, "'x' holds a perceptron or an LSTM"));
+	CHECK(predictor_parse(&q, &key, copy, n, "x", &err) == -1 &&
+	      strstr(err.msg, "'x' holds a perceptron or an LSTM"));
 	CHECK(predictor_parse(&q, &(struct predictor_key){ 1235, 4, 64 }, bytes, n, "x", &err) == -1);
 	CHECK(predictor_parse(&q, &(struct predictor_key){ 1234, 8, 64 }, bytes, n, "x", &err) == -1);
 	CHECK(predictor_parse(&q, &(struct predictor_key){ 1234, 4, 32 }, bytes, n, "x", &err) == -1);
@@ -364,28 +387,32 @@ TEST(those_that_are_built_in_are_numbers)
 
 TEST(the_default_model_needs_no_file)
 {
-	static const char *const kv[] = { "predict:k=160,first=32,last=32,dense=20", "predict:k=64,block=4,first=16,last=16,dense=28",
-	                                  "predict:k=64,block=1,first=16,last=16,dense=28" };
+	static const char *const kv[] = { "predict:k=160,first=32,last=32,dense=20",
+		                          "predict:k=64,block=4,first=16,last=16,dense=28",
+		                          "predict:k=64,block=1,first=16,last=16,dense=28" };
 	struct engine *e = NULL;
 	struct err err = { 0 };
 	int32_t id[300];
 
 	predictor_home();
-	if (engine_open(&e, &(struct engine_options){ .model_path = test_model(), .device = "cpu", .threads = 2 }, &err))
+	if (engine_open(&e, &(struct engine_options){ .model_path = test_model(), .device = "cpu", .threads = 2 },
+	                &err))
 		test_skip("%s", err.msg);
 	for (int i = 0; i < 300; i++)
 		id[i] = 1000 + i * 37 % 20000;
 	for (size_t i = 0; i < sizeof kv / sizeof *kv; i++) {
 		struct timeline *t = NULL;
 
-		CHECK_MSG(!timeline_open(&t, e, &(struct timeline_options){ .ctx = 320, .kv = kv[i] }, &err), "%s: %s", kv[i], err.msg);
+		CHECK_MSG(!timeline_open(&t, e, &(struct timeline_options){ .ctx = 320, .kv = kv[i] }, &err), "%s: %s",
+		          kv[i], err.msg);
 		CHECK_MSG(timeline_sync(t, id, 280, NULL, NULL, &err) == 0, "%s", err.msg);
 		CHECK_MSG(!timeline_extend(t, id + 280, 8, 1, NULL, NULL, &err), "%s", err.msg);
 		CHECK(timeline_logits(t) && isfinite(timeline_logits(t)[0]));
 		timeline_close(t);
 	}
 	/* Of another block or number of rows there is none. */
-	CHECK(timeline_open(&(struct timeline *){ NULL }, e, &(struct timeline_options){ .ctx = 320, .kv = "predict:block=8" }, &err) &&
+	CHECK(timeline_open(&(struct timeline *){ NULL }, e,
+	                    &(struct timeline_options){ .ctx = 320, .kv = "predict:block=8" }, &err) &&
 	      strstr(err.msg, "--block 8"));
 	engine_close(e);
 }

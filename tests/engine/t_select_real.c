@@ -1,8 +1,9 @@
-/* tests/engine/t_select_real.c - policies that select, on the queries and keys of real models reading text: what each generated token reads
- * in each layer and KV head, against the published definition in double.
+/* tests/engine/t_select_real.c - policies that select, on the queries and keys of real models reading text: what each
+ * generated token reads in each layer and KV head, against the published definition in double.
  *
- * An observer keeps every query and sees what was read; keys come from the planes, which are f32 here.  The definition goes on from its own
- * state; where two entries are so near that single precision may decide otherwise, either counts as right. */
+ * An observer keeps every query and sees what was read; keys come from the planes, which are f32 here. The definition
+ * goes on from its own state; where two entries are so near that single precision may decide otherwise, either counts
+ * as right. */
 #include "tests/lib/test.h"
 #include "engine/observe/observe.h"
 
@@ -14,34 +15,48 @@
 #include "tests/lib/predictor.h"
 #include "tests/lib/scored.h"
 
-enum { PROMPT = 400, STEPS = 40, ALL = PROMPT + STEPS, K = 96, POOL = 7, BLOCK = 4, ROWS = 64, LAYERS_MOST = 4, HEADS_MOST = 8, WIDTH_MOST = 1024 };
-/* Of a score, what counts as equal: heads are compared by their sums of exponentials, which have relative errors of up to 7e-4 (CHOOSE_EXP,
- * kernels/cpu/select.h) and depend on the processor. */
+enum {
+	PROMPT = 400,
+	STEPS = 40,
+	ALL = PROMPT + STEPS,
+	K = 96,
+	POOL = 7,
+	BLOCK = 4,
+	ROWS = 64,
+	LAYERS_MOST = 4,
+	HEADS_MOST = 8,
+	WIDTH_MOST = 1024
+};
+/* Of a score, what counts as equal: heads are compared by their sums of exponentials, which have relative errors of up
+ * to 7e-4 (CHOOSE_EXP, kernels/cpu/select.h) and depend on the processor. */
 static const double NEAR = 1e-3;
 
 struct real;
 typedef void check_fn(struct real *, int at, int32_t head, int32_t n_slots, const int32_t *list, int32_t n);
 
 struct real {
-	struct observer base;      /* first */
+	struct observer base; /* first */
 	check_fn *check;
 	const struct cache *c;
 	int32_t layer[LAYERS_MOST], n_layer, group, kv, dim;
 	double scale;
-	float *q[LAYERS_MOST];     /* [ALL][n_head * dim], rotated */
-	double mean[LAYERS_MOST][ALL][WIDTH_MOST / HEADS_MOST];   /* unrotated, mean over the heads */
-	float *key;                /* [ALL][dim] of one head */
-	int32_t pos;               /* of the token that attends */
-	int checked, fresh, old;   /* lists; those where something was selected anew (predict: that were compared), the others */
+	float *q[LAYERS_MOST];                                  /* [ALL][n_head * dim], rotated */
+	double mean[LAYERS_MOST][ALL][WIDTH_MOST / HEADS_MOST]; /* unrotated, mean over the heads */
+	float *key;                                             /* [ALL][dim] of one head */
+	int32_t pos;                                            /* of the token that attends */
+	/* lists; those where something was selected anew (predict: that were compared), the others */
+	int checked, fresh, old;
 	/* what the definitions carry from token to token, by checked layer and head */
 	struct state {
-		int32_t list[ALL], n;      /* the set, best first; heavy entries, ascending */
-		int32_t at;                /* slots when it was selected */
+		int32_t list[ALL], n; /* the set, best first; heavy entries, ascending */
+		int32_t at;           /* slots when it was selected */
 		double sum[ALL];
-		double row[ROWS][ALL];     /* of the last tokens' attention: h2o+ of each entry, the place `next` the oldest; predict of each block, in order */
+		/* of the last tokens' attention: h2o+ of each entry, the place `next` the oldest; predict of each
+		 * block, in order */
+		double row[ROWS][ALL];
 		int32_t next;
 	} state[LAYERS_MOST][HEADS_MOST];
-	int32_t selected[LAYERS_MOST];   /* the token whose query selected last */
+	int32_t selected[LAYERS_MOST]; /* the token whose query selected last */
 	struct predictor net;
 };
 static struct real real;
@@ -50,18 +65,22 @@ static struct real real;
 
 static double query(const struct real *r, int at, int32_t head, int32_t g, int32_t pos, int32_t d)
 {
-	return (double)r->q[at][((size_t)pos * (size_t)r->kv + (size_t)head) * (size_t)(r->group * r->dim) + (size_t)(g * r->dim + d)];
+	return (double)r->q[at][((size_t)pos * (size_t)r->kv + (size_t)head) * (size_t)(r->group * r->dim) +
+	                        (size_t)(g * r->dim + d)];
 }
 
-/* Probabilities of token pos on slots list[0 .. n) (NULL: the first n): the largest of the group's heads, or their mean. */
-static void row_of(const struct real *r, int at, int32_t head, int32_t pos, const int32_t *list, int32_t n, int mean, double *out)
+/* Probabilities of token pos on slots list[0 .. n) (NULL: the first n): the largest of the group's heads, or their
+ * mean. */
+static void row_of(const struct real *r, int at, int32_t head, int32_t pos, const int32_t *list, int32_t n, int mean,
+                   double *out)
 {
 	const float *q = r->q[at] + ((size_t)pos * (size_t)r->kv + (size_t)head) * (size_t)(r->group * r->dim);
 
 	scored_row(q, r->group, r->dim, r->key, (size_t)r->dim, r->scale, list, n, mean, out);
 }
 
-/* Does a set of n slots hold the best of `all` scores, but for those too near to tell?  forced: in it whatever its score; -1: none. */
+/* Does a set of n slots hold the best of `all` scores, but for those too near to tell? forced: in it whatever its
+ * score; -1: none. */
 static int holds_best(const struct scored *all, int32_t n_all, const int32_t *list, int32_t n, int32_t forced)
 {
 	static char in[ALL];
@@ -87,7 +106,8 @@ static void check_sift(struct real *r, int at, int32_t head, int32_t n_slots, co
 	CHECK_INT(n, K);
 	row_of(r, at, head, r->pos, NULL, n_slots, 0, row);
 	scored_pool(row, n_slots, 1, 0, all);
-	CHECK_MSG(holds_best(all, n_slots, list, n, n_slots - 1), "token %d, layer %d, head %d: not the top entries", r->pos, r->layer[at], head);
+	CHECK_MSG(holds_best(all, n_slots, list, n, n_slots - 1), "token %d, layer %d, head %d: not the top entries",
+	          r->pos, r->layer[at], head);
 }
 
 /* Quest: pages by the bounds of their keys. */
@@ -96,7 +116,8 @@ static void check_quest(struct real *r, int at, int32_t head, int32_t n_slots, c
 	enum { PAGE = 16, PAGES = (ALL + PAGE - 1) / PAGE };
 	double bound[PAGES], score[PAGES] = { 0 };
 	struct scored all[PAGES];
-	int32_t page[PAGES], pages = (n_slots + PAGE - 1) / PAGE, n_page = 0, forced = raw ? 1 : 1 + (48 + PAGE - 1) / PAGE;
+	int32_t page[PAGES], pages = (n_slots + PAGE - 1) / PAGE, n_page = 0,
+			     forced = raw ? 1 : 1 + (48 + PAGE - 1) / PAGE;
 
 	for (int32_t p = 0; raw && p < pages; p++)
 		score[p] = -INFINITY;
@@ -128,8 +149,12 @@ static void check_quest(struct real *r, int at, int32_t head, int32_t n_slots, c
 	CHECK_INT(n, (n_page - 1) * PAGE + n_slots - (pages - 1) * PAGE);
 	/* Bounds may be negative: only their order counts, so they become positive. */
 	for (int32_t p = 0; p < pages; p++)
-		all[p] = (struct scored){ p >= pages - forced || (!raw && !p) ? INFINITY : raw ? exp(score[p] / 8) : score[p], 0, p };
-	CHECK_MSG(holds_best(all, pages, page, n_page, pages - 1), "token %d, layer %d, head %d: not the top pages", r->pos, r->layer[at], head);
+		all[p] = (struct scored){ p >= pages - forced || (!raw && !p) ? INFINITY
+			                  : raw                               ? exp(score[p] / 8)
+			                                                      : score[p],
+			                  0, p };
+	CHECK_MSG(holds_best(all, pages, page, n_page, pages - 1), "token %d, layer %d, head %d: not the top pages",
+	          r->pos, r->layer[at], head);
 }
 
 static void check_quest_raw(struct real *r, int at, int32_t head, int32_t n_slots, const int32_t *list, int32_t n)
@@ -164,12 +189,14 @@ static void check_snapkv(struct real *r, int at, int32_t head, int32_t n_slots, 
 			sum[i] += row[i];
 	}
 	scored_pool(sum, PROMPT - WINDOW, POOL, 0, all);
-	CHECK_MSG(holds_best(all, PROMPT - WINDOW, list, KEPT, -1), "layer %d, head %d: not the set of the definition", r->layer[at], head);
+	CHECK_MSG(holds_best(all, PROMPT - WINDOW, list, KEPT, -1), "layer %d, head %d: not the set of the definition",
+	          r->layer[at], head);
 	memcpy(s->list, list, KEPT * sizeof *list);
 	s->n = KEPT;
 }
 
-/* H2O: half by the mass of all tokens so far, half the newest; an entry that is not kept never comes back.  h2o+: by the mass of ROWS tokens. */
+/* H2O: half by the mass of all tokens so far, half the newest; an entry that is not kept never comes back. h2o+: by the
+ * mass of ROWS tokens. */
 static void heavy_begin(struct real *r, int at, int32_t head, int rolling)
 {
 	struct state *s = &r->state[at][head];
@@ -203,7 +230,8 @@ static void heavy_add(struct state *s, const int32_t *list, int32_t n, const dou
 	s->next = (s->next + 1) % ROWS;
 }
 
-static void check_heavy(struct real *r, int at, int32_t head, int32_t n_slots, const int32_t *list, int32_t n, int rolling)
+static void check_heavy(struct real *r, int at, int32_t head, int32_t n_slots, const int32_t *list, int32_t n,
+                        int rolling)
 {
 	struct state *s = &r->state[at][head];
 	int32_t lightest = 0, offered = n_slots - 1 - K / 2;
@@ -222,7 +250,9 @@ static void check_heavy(struct real *r, int at, int32_t head, int32_t n_slots, c
 			mine += s->sum[s->list[i]];
 			theirs += s->sum[list[i]];
 		}
-		CHECK_MSG(fabs(mine - theirs) < 1e-6 * mine, "token %d, layer %d, head %d: heavy entries weigh %g, not %g", r->pos, r->layer[at], head, theirs, mine);
+		CHECK_MSG(fabs(mine - theirs) < 1e-6 * mine,
+		          "token %d, layer %d, head %d: heavy entries weigh %g, not %g", r->pos, r->layer[at], head,
+		          theirs, mine);
 		memcpy(s->list, list, K / 2 * sizeof *list);
 	}
 	row_of(r, at, head, r->pos, list, n, 0, row);
@@ -249,7 +279,8 @@ static void check_h2o_plus(struct real *r, int at, int32_t head, int32_t n_slots
 	check_heavy(r, at, head, n_slots, list, n, 1);
 }
 
-/* AttentionPredictor: blocks that the network expects the most of, from the largest probability in each block of the last ROWS tokens. */
+/* AttentionPredictor: blocks that the network expects the most of, from the largest probability in each block of the
+ * last ROWS tokens. */
 static void history_add(struct state *s, const int32_t *list, int32_t n, const double *row)
 {
 	memmove(s->row[0], s->row[1], (ROWS - 1) * sizeof s->row[0]);
@@ -278,17 +309,19 @@ static void check_predict(struct real *r, int at, int32_t head, int32_t n_slots,
 	for (int32_t i = 0; i < FIRST; i++)
 		CHECK_INT(list[i], i);
 	for (int32_t i = 0; i < want * BLOCK; i++)
-		CHECK_MSG(list[FIRST + i] == list[FIRST + i / BLOCK * BLOCK] + i % BLOCK && list[FIRST + i] / BLOCK == list[FIRST + i / BLOCK * BLOCK] / BLOCK,
+		CHECK_MSG(list[FIRST + i] == list[FIRST + i / BLOCK * BLOCK] + i % BLOCK &&
+		                  list[FIRST + i] / BLOCK == list[FIRST + i / BLOCK * BLOCK] / BLOCK,
 		          "part of a block");
 	for (int32_t i = to * BLOCK; i < n_slots; i++)
 		CHECK_INT(list[n - n_slots + i], i);
-	if (since % LOOKED_AT == 1) {   /* the network in double takes long */
+	if (since % LOOKED_AT == 1) { /* the network in double takes long */
 		predictor_double(&r->net, s->row[0] + SKIPPED, ROWS, ALL, to - SKIPPED, score);
 		for (int32_t i = 0; i < to - SKIPPED; i++)
 			all[i] = (struct scored){ exp(score[i]), 0, i };
 		for (int32_t i = 0; i < want; i++)
 			block[i] = list[FIRST + i * BLOCK] / BLOCK - SKIPPED;
-		CHECK_MSG(holds_best(all, to - SKIPPED, block, want, -1), "token %d, layer %d, head %d: not the blocks that are expected", r->pos, r->layer[at], head);
+		CHECK_MSG(holds_best(all, to - SKIPPED, block, want, -1),
+		          "token %d, layer %d, head %d: not the blocks that are expected", r->pos, r->layer[at], head);
 		r->fresh++;
 	} else {
 		r->old++;
@@ -297,7 +330,8 @@ static void check_predict(struct real *r, int at, int32_t head, int32_t n_slots,
 	history_add(s, since % CALIBRATE ? list : NULL, since % CALIBRATE ? n : n_slots, row);
 }
 
-/* A set of k by the pooled probabilities of token pos over the slots that it sees, best first; its own slot is always in it. */
+/* A set of k by the pooled probabilities of token pos over the slots that it sees, best first; its own slot is always
+ * in it. */
 static void set_select(struct real *r, int at, int32_t head, int32_t pos, struct scored *all)
 {
 	struct state *s = &r->state[at][head];
@@ -324,7 +358,7 @@ static void check_set(struct real *r, int at, int32_t head, int32_t n_slots, con
 	if (!s->n || select)
 		set_select(r, at, head, select ? r->pos : PROMPT - 1, all);
 	else
-		set_select(r, at, head, s->at - 1, all);   /* again, for its scores */
+		set_select(r, at, head, s->at - 1, all); /* again, for its scores */
 	for (int32_t i = 0; i < s->at; i++)
 		pool[all[i].slot] = all[i].pooled;
 	since = n_slots - s->at;
@@ -332,8 +366,8 @@ static void check_set(struct real *r, int at, int32_t head, int32_t n_slots, con
 	CHECK_INT(n, left + since);
 	for (int32_t i = 0; i < left && n == left + since; i++)
 		CHECK_MSG(list[i] == s->list[i] || fabs(pool[list[i]] - pool[s->list[i]]) <= NEAR * pool[s->list[i]],
-		          "token %d, layer %d, head %d: place %d has slot %d (%g), not %d (%g)", r->pos, r->layer[at], head, i, list[i], pool[list[i]],
-		          s->list[i], pool[s->list[i]]);
+		          "token %d, layer %d, head %d: place %d has slot %d (%g), not %d (%g)", r->pos, r->layer[at],
+		          head, i, list[i], pool[list[i]], s->list[i], pool[s->list[i]]);
 	for (int32_t i = left; i < n && n == left + since; i++)
 		CHECK_INT(list[i], n_slots - n + i);
 	r->fresh += select;
@@ -374,7 +408,8 @@ static void keep_queries(struct real *r, int at, const struct attention *a)
 	static float x[WIDTH_MOST];
 
 	for (int32_t i = 0; i < a->st->n; i++) {
-		r->c->be->ops->read(r->c->be, a->r->q, (size_t)i * width * 4, r->q[at] + (size_t)(a->st->pos + i) * width, width * 4);
+		r->c->be->ops->read(r->c->be, a->r->q, (size_t)i * width * 4,
+		                    r->q[at] + (size_t)(a->st->pos + i) * width, width * 4);
 		r->c->be->ops->read(r->c->be, a->x->q, (size_t)i * width * 4, x, width * 4);
 		for (int32_t d = 0; d < r->dim; d++) {
 			double sum = 0;
@@ -392,7 +427,8 @@ static int32_t list_of(const struct real *r, const struct attn_part *part, int n
 
 	for (int i = 0; i < n_part; n += part[i++].n_slots) {
 		if (part[i].slots)
-			r->c->be->ops->read(r->c->be, part[i].slots, 4 * (size_t)head * (size_t)part[i].slots->cols, list + n, 4 * (size_t)part[i].n_slots);
+			r->c->be->ops->read(r->c->be, part[i].slots, 4 * (size_t)head * (size_t)part[i].slots->cols,
+			                    list + n, 4 * (size_t)part[i].n_slots);
 		for (int32_t k = 0; !part[i].slots && k < part[i].n_slots; k++)
 			list[n + k] = part[i].slot0 + k;
 	}
@@ -417,17 +453,24 @@ static void real_attended(struct observer *base, const struct attention *a)
 	memcpy(part, a->r->part, sizeof part);
 	n_part = kv_parts_met(&r->c->kv, part, a->r->n_part);
 	for (int32_t h = 0; h < r->kv; h++) {
-		r->c->be->ops->read(r->c->be, &r->c->kv.k[a->layer], 4 * (size_t)h * (size_t)r->c->kv.cap * (size_t)r->dim, r->key,
+		r->c->be->ops->read(r->c->be, &r->c->kv.k[a->layer],
+		                    4 * (size_t)h * (size_t)r->c->kv.cap * (size_t)r->dim, r->key,
 		                    4 * (size_t)a->r->n_slots * (size_t)r->dim);
 		r->check(r, at, h, a->r->n_slots, list, list_of(r, part, n_part, h, list));
 		r->checked++;
 	}
 }
 
-static void real_commit(struct observer *base, const struct step *st) { }
-static int32_t real_rewind(struct observer *base, int32_t n) { return n; }
+static void real_commit(struct observer *base, const struct step *st)
+{
+}
+static int32_t real_rewind(struct observer *base, int32_t n)
+{
+	return n;
+}
 static const struct observer_ops real_ops = { real_attended, real_commit, real_rewind };
 
+/* clang-format off */
 static const struct { const char *kv; check_fn *check; int dense; } checked[] = {
 	{ "sift:k=96,bits=16,split=even", check_sift, 0 }, { "quest:k=96,bound=raw", check_quest_raw, 2 }, { "quest:k=96", check_quest_soft, 0 },
 	{ "snapkv:k=96", check_snapkv, 0 }, { "h2o:k=96", check_h2o, 0 }, { "h2o+:k=96", check_h2o_plus, 2 },
@@ -435,6 +478,7 @@ static const struct { const char *kv; check_fn *check; int dense; } checked[] = 
 	{ "refresh:k=96,qc=5,s=0.95", check_refresh, 0 },
 	{ "predict:k=96,block=4,first=8,last=12", check_predict, 2 },
 };
+/* clang-format on */
 
 static void read_text(struct engine *e, const int32_t *id, const char *kv, check_fn *check, int dense)
 {
@@ -446,8 +490,13 @@ static void read_text(struct engine *e, const int32_t *id, const char *kv, check
 		test_skip("%s: %s", kv, err.msg);
 	hp = t->cache.hp;
 	memset(&real, 0, sizeof real);
-	real = (struct real){ .base.ops = &real_ops, .check = check, .c = &t->cache, .group = hp->n_head / hp->n_kv_head, .kv = hp->n_kv_head,
-	                      .dim = hp->head_dim, .scale = (double)model_layer_spec(hp, 0)->attn.scale };
+	real = (struct real){ .base.ops = &real_ops,
+		              .check = check,
+		              .c = &t->cache,
+		              .group = hp->n_head / hp->n_kv_head,
+		              .kv = hp->n_kv_head,
+		              .dim = hp->head_dim,
+		              .scale = (double)model_layer_spec(hp, 0)->attn.scale };
 	/* The first layer that selects, the last, and two between them. */
 	for (int i = 0; i < LAYERS_MOST; i++) {
 		int32_t layer = dense + (hp->n_layer - 1 - dense) * i / (LAYERS_MOST - 1);
@@ -483,7 +532,8 @@ static void read_with(const char *path, int built_in)
 	size_t n;
 	char *book = test_read(test_file("tests/vectors/books/kim.txt"), &n);
 
-	if (!book || engine_open(&e, &(struct engine_options){ .model_path = path, .device = "cpu", .threads = 2 }, &err))
+	if (!book ||
+	    engine_open(&e, &(struct engine_options){ .model_path = path, .device = "cpu", .threads = 2 }, &err))
 		test_skip("%s", book ? err.msg : "no book");
 	CHECK(!engine_tokenize(e, book, n, 0, &id, &err) && id.n > 2000 + ALL);
 	if (!built_in)

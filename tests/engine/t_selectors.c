@@ -1,5 +1,5 @@
-/* tests/engine/t_selectors.c - selectors alone over a cache of known keys: which entries they list for a token, and when they are selected anew;
- * sets that were published, against their definitions. */
+/* tests/engine/t_selectors.c - selectors alone over a cache of known keys: which entries they list for a token, and
+ * when they are selected anew; sets that were published, against their definitions. */
 #include "tests/lib/test.h"
 #include "engine/policies/policy.h"
 
@@ -22,12 +22,12 @@ struct bench {
 	struct kv_store kv;
 	struct policy par;
 	struct selector sel;
-	struct tensor q, raw, k;   /* f32 [n][cols] */
-	float *keys;               /* [n][n_kv_head * DIM] */
+	struct tensor q, raw, k; /* f32 [n][cols] */
+	float *keys;             /* [n][n_kv_head * DIM] */
 	int32_t n;
 };
 
-static double freq[DIM / 2];   /* of rotary positions, radians per position */
+static double freq[DIM / 2]; /* of rotary positions, radians per position */
 static const struct arch test_arch = { .name = "test" };
 
 static struct tensor new_tensor(struct backend *be, int32_t rows, int32_t cols)
@@ -39,7 +39,8 @@ static struct tensor new_tensor(struct backend *be, int32_t rows, int32_t cols)
 	return t;
 }
 
-static void bench_open(struct bench *b, const char *policy, int32_t n_layer, int32_t group, int32_t n_kv_head, int32_t cap, int own)
+static void bench_open(struct bench *b, const char *policy, int32_t n_layer, int32_t group, int32_t n_kv_head,
+                       int32_t cap, int own)
 {
 	struct err err = { 0 };
 	char why[160];
@@ -47,12 +48,18 @@ static void bench_open(struct bench *b, const char *policy, int32_t n_layer, int
 	memset(b, 0, sizeof *b);
 	if (backend_open(&b->be, "cpu", &(struct backend_options){ .threads = 2 }, why))
 		test_skip("%s", why);
-	b->hp = (struct hparams){ .arch = &test_arch, .n_layer = n_layer, .n_head = group * n_kv_head, .n_kv_head = n_kv_head,
-	                          .head_dim = DIM, .n_rope = 1, .rope = { { .dims = DIM, .freq = freq, .mscale = 1 } } };
+	b->hp = (struct hparams){ .arch = &test_arch,
+		                  .n_layer = n_layer,
+		                  .n_head = group * n_kv_head,
+		                  .n_kv_head = n_kv_head,
+		                  .head_dim = DIM,
+		                  .n_rope = 1,
+		                  .rope = { { .dims = DIM, .freq = freq, .mscale = 1 } } };
 	for (int i = 0; i < DIM / 2; i++)
 		freq[i] = pow(10000, -2.0 * i / DIM);
 	layer_specs_plain(&b->hp);
-	if (policy_parse(&b->par, policy, &err) || kv_init(&b->kv, b->be, &b->hp, DT_F32, &(struct kv_shape){ .cap = cap, .ctx = cap, .step = cap }, &err) ||
+	if (policy_parse(&b->par, policy, &err) ||
+	    kv_init(&b->kv, b->be, &b->hp, DT_F32, &(struct kv_shape){ .cap = cap, .ctx = cap, .step = cap }, &err) ||
 	    select_open(&b->sel, &b->par, &b->kv, own, &err))
 		test_skip("%s: %s", policy, err.msg);
 	b->q = new_tensor(b->be, 64, b->hp.n_head * DIM);
@@ -190,8 +197,14 @@ static void check_best(const double *score, const int32_t *rows, int32_t k, int3
 	free(in);
 }
 
-static struct step decode_at(int32_t pos) { return (struct step){ .kind = STEP_GENERATE, .pos = pos, .n = 1, .tried = 1 }; }
-static struct step read_of(int32_t pos, int32_t n) { return (struct step){ .kind = STEP_READ, .pos = pos, .n = n, .tried = n, .last = 1 }; }
+static struct step decode_at(int32_t pos)
+{
+	return (struct step){ .kind = STEP_GENERATE, .pos = pos, .n = 1, .tried = 1 };
+}
+static struct step read_of(int32_t pos, int32_t n)
+{
+	return (struct step){ .kind = STEP_READ, .pos = pos, .n = n, .tried = n, .last = 1 };
+}
 
 static int choose(struct bench *b, const struct step *st, int32_t layer, struct attn_part *part)
 {
@@ -209,8 +222,13 @@ static void end_call(struct bench *b, const struct step *st)
 
 TEST(sift_reads_the_top_entries)
 {
-	static const struct { const char *policy; double slack; } as[] = {
-		{ "sift:k=24,bits=16,split=even", 1e-4 }, { "sift:k=24,bits=8,split=even", 0.2 }, { "sift:k=24,bits=4,split=even", 1e9 },
+	static const struct {
+		const char *policy;
+		double slack;
+	} as[] = {
+		{ "sift:k=24,bits=16,split=even", 1e-4 },
+		{ "sift:k=24,bits=8,split=even", 0.2 },
+		{ "sift:k=24,bits=4,split=even", 1e9 },
 		{ "sift:k=24,split=even", 1e9 },
 	};
 	double found[4] = { 0 }, best[4] = { 0 };
@@ -249,9 +267,10 @@ TEST(sift_reads_the_top_entries)
 		bench_close(&b);
 	}
 	/* Fewer bits find nearly as much; the token's own slot is among the 24 whatever its score. */
-	test_note("found by 16, 8, 4, 2 bits: %.4f, %.4f, %.4f, %.4f", found[0] / best[0], found[1] / best[1], found[2] / best[2],
-	          found[3] / best[3]);
-	CHECK(found[0] > 0.98 * best[0] && found[1] > 0.98 * best[1] && found[2] > 0.97 * best[2] && found[3] > 0.9 * best[3]);
+	test_note("found by 16, 8, 4, 2 bits: %.4f, %.4f, %.4f, %.4f", found[0] / best[0], found[1] / best[1],
+	          found[2] / best[2], found[3] / best[3]);
+	CHECK(found[0] > 0.98 * best[0] && found[1] > 0.98 * best[1] && found[2] > 0.97 * best[2] &&
+	      found[3] > 0.9 * best[3]);
 }
 
 TEST(a_region_without_the_token_itself_forces_no_slot)
@@ -315,7 +334,10 @@ TEST(sets_serve_several_steps)
 /* Two heads over twenty keys whose scores are given; the sets and their order are worked out by hand. */
 TEST(refresh_selects_by_pooled_probability)
 {
-	static const struct { const char *policy; int32_t best_first[6], set[6]; } as[] = {
+	static const struct {
+		const char *policy;
+		int32_t best_first[6], set[6];
+	} as[] = {
 		{ "recycled:k=6,pool=7,stride=100", { 11, 9, 8, 14, 12, 10 }, { 8, 9, 10, 11, 12, 14 } },
 		{ "recycled:k=6,pool=1,stride=100", { 11, 17, 4, 9, 18, 5 }, { 4, 5, 9, 11, 17, 18 } },
 		{ "recycled:k=6,pool=1,stride=100,scan=kv", { 11, 17, 4, 9, 18, 5 }, { 4, 5, 9, 11, 17, 18 } },
@@ -342,15 +364,16 @@ TEST(refresh_selects_by_pooled_probability)
 		CHECK_INT(choose(&b, &st, 0, part), 1);
 		CHECK_INT(listed(&b, part, 1, 0, rows), 6);
 		for (int i = 0; i < 6; i++)
-			CHECK_MSG(rows[i] == as[c].best_first[i], "%s: place %d has slot %d, expected %d", as[c].policy, i, rows[i],
-			          as[c].best_first[i]);
+			CHECK_MSG(rows[i] == as[c].best_first[i], "%s: place %d has slot %d, expected %d", as[c].policy,
+			          i, rows[i], as[c].best_first[i]);
 		qsort(rows, 6, sizeof *rows, by_number);
 		CHECK(!memcmp(rows, as[c].set, sizeof as[c].set));
 		bench_close(&b);
 	}
 }
 
-/* After every token that comes, the weakest entry of the set is dropped; those of generated tokens stay until there is nothing else. */
+/* After every token that comes, the weakest entry of the set is dropped; those of generated tokens stay until there is
+ * nothing else. */
 TEST(refresh_drops_the_weakest)
 {
 	struct attn_part part[SELECT_PARTS];
@@ -425,7 +448,8 @@ TEST(refresh_asks_the_query)
 	struct step st = read_of(0, 50);
 	struct bench b;
 	float q[2 * DIM] = { 0 };
-	/* Direction of the mean query at each step after the read; the set is new where it differs at a multiple of 3. */
+	/* Direction of the mean query at each step after the read; the set is new where it differs at a multiple of
+	 * 3. */
 	static const int turn[] = { 0, 0, 1, 0, 1, 1, 1, 1, 0, 1, 0, 0, 0 };
 	static const int fresh[] = { 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 1 };
 
@@ -447,7 +471,7 @@ TEST(refresh_asks_the_query)
 		st = decode_at(49 + t);
 		put_rows(&b, 1);
 		if (t == 6)
-			choose(&b, &st, 0, part);   /* a call that failed */
+			choose(&b, &st, 0, part); /* a call that failed */
 		n_part = choose(&b, &st, 0, part);
 		end_call(&b, &st);
 		CHECK_MSG((n_part == 1) == fresh[t], "step %d: %d parts", t, n_part);
@@ -457,11 +481,13 @@ TEST(refresh_asks_the_query)
 
 TEST(quest_reads_whole_pages)
 {
+	/* clang-format off */
 	static const struct { const char *kv; int32_t page; int raw; } as[] = {
 		{ "quest:k=96", 16, 0 }, { "quest:k=96,bound=raw", 16, 1 }, { "quest:k=96,page=8", 8, 0 }, { "quest:k=96,page=8,bound=raw", 8, 1 },
 		{ "quest:k=160,page=32", 32, 0 }, { "quest:k=96,page=32,bound=raw", 32, 1 }, { "quest:k=256,page=64,bound=raw", 64, 1 },
 		{ "quest:k=256,page=64", 64, 0 },
 	};
+	/* clang-format on */
 
 	for (size_t c = 0; c < sizeof as / sizeof *as; c++) {
 		const char *kv = as[c].kv;
@@ -540,13 +566,14 @@ TEST(the_split_follows_need)
 			CHECK(k[i] >= (mean < most ? mean / 4 : most) && k[i] >= 1 && k[i] <= most && k[i] <= 3 * mean);
 			sum += k[i];
 		}
-		CHECK_MSG(sum == 8 * (int64_t)(mean < most ? mean : most), "mean %d, region %d: %lld", mean, most, (long long)sum);
+		CHECK_MSG(sum == 8 * (int64_t)(mean < most ? mean : most), "mean %d, region %d: %lld", mean, most,
+		          (long long)sum);
 	}
 }
 
 /* ---- published definitions, computed plainly ---- */
 
-enum { READ = 64 };   /* tokens of the step that ends a prefill: rows of bench.q */
+enum { READ = 64 }; /* tokens of the step that ends a prefill: rows of bench.q */
 
 /* The last READ tokens of a prefill attend everything before them: their queries go to q [READ][n_head * DIM]. */
 static void end_prefill(struct bench *b, float *q, struct tensor *out)
@@ -589,13 +616,15 @@ static int32_t generate(struct bench *b, const float *q, struct tensor *out, int
 	return n;
 }
 
-/* Probabilities of a token with queries q on slots (NULL: the first n): the largest of the group's heads, or their mean. */
-static void group_row(const struct bench *b, const float *q, int32_t head, const int32_t *slots, int32_t n, int mean, double *out)
+/* Probabilities of a token with queries q on slots (NULL: the first n): the largest of the group's heads, or their
+ * mean. */
+static void group_row(const struct bench *b, const float *q, int32_t head, const int32_t *slots, int32_t n, int mean,
+                      double *out)
 {
 	int32_t group = b->hp.n_head / b->hp.n_kv_head;
 
-	scored_row(q + (size_t)(head * group) * DIM, group, DIM, b->keys + (size_t)head * DIM, (size_t)b->hp.n_kv_head * DIM, 1 / sqrt((double)DIM), slots, n,
-	           mean, out);
+	scored_row(q + (size_t)(head * group) * DIM, group, DIM, b->keys + (size_t)head * DIM,
+	           (size_t)b->hp.n_kv_head * DIM, 1 / sqrt((double)DIM), slots, n, mean, out);
 }
 
 /* The k best of n scores after pooling, ascending. */
@@ -614,7 +643,7 @@ static int32_t in_common(const int32_t *a, const int32_t *b, int32_t n)
 {
 	int32_t both = 0;
 
-	for (int32_t i = 0, j = 0; i < n && j < n; )
+	for (int32_t i = 0, j = 0; i < n && j < n;)
 		if (a[i] == b[j])
 			both++, i++, j++;
 		else if (a[i] < b[j])
@@ -627,12 +656,14 @@ static int32_t in_common(const int32_t *a, const int32_t *b, int32_t n)
 /* SnapKV and RefreshKV at pools of all widths: the set that the first generated token reads. */
 TEST(sets_follow_pools_of_any_width)
 {
+	/* clang-format off */
 	static const struct { const char *policy; int32_t window, pool; int average; } as[] = {
 		{ "snapkv:k=96,pool=1", 32, 1, 0 }, { "snapkv:k=96,pool=9", 32, 9, 0 }, { "snapkv:k=96,pool=15,window=64", 64, 15, 0 },
 		{ "snapkv:k=96,pool=31,window=1", 1, 31, 0 }, { "snapkv:k=96,pool=63", 32, 63, 0 }, { "snapkv:k=96,pool=21,kind=avg", 32, 21, 1 },
 		{ "refresh:k=96,pool=1", 0, 1, 0 }, { "refresh:k=96,pool=17", 0, 17, 0 }, { "recycled:k=96,pool=63", 0, 63, 0 },
 		{ "recycled:k=96,pool=31", 0, 31, 0 },
 	};
+	/* clang-format on */
 	enum { BEFORE = 300, ALL = BEFORE + READ };
 
 	for (size_t c = 0; c < sizeof as / sizeof *as; c++) {
@@ -650,7 +681,8 @@ TEST(sets_follow_pools_of_any_width)
 		end_prefill(&b, q, &out);
 		generate(&b, q, &out, rows);
 		for (int32_t h = 0; h < 2; h++) {
-			int32_t n = window ? ALL - window : ALL, k = 96 - window, first = window ? READ - window : READ - 1;
+			int32_t n = window ? ALL - window : ALL, k = 96 - window,
+				first = window ? READ - window : READ - 1;
 
 			memset(sum, 0, sizeof sum);
 			for (int32_t i = first; i < READ; i++) {
@@ -660,7 +692,8 @@ TEST(sets_follow_pools_of_any_width)
 			}
 			pooled_best(sum, n, k, as[c].pool, as[c].average, want);
 			/* refresh always selects the token's own slot, which may take the last place. */
-			CHECK_MSG(in_common(rows[h], want, k) >= k - !window, "%s: %d of %d slots are those of the definition", as[c].policy,
+			CHECK_MSG(in_common(rows[h], want, k) >= k - !window,
+			          "%s: %d of %d slots are those of the definition", as[c].policy,
 			          in_common(rows[h], want, k), k);
 		}
 		b.be->ops->drop(b.be, &out);
@@ -723,7 +756,8 @@ TEST(heavy_hitters_of_a_window_that_moves)
 			if (sum[h][offered] < sum[h][heavy[h][lightest]])
 				continue;
 			changed++;
-			memmove(heavy[h] + lightest, heavy[h] + lightest + 1, (size_t)(HEAVY - lightest - 1) * sizeof **heavy);
+			memmove(heavy[h] + lightest, heavy[h] + lightest + 1,
+			        (size_t)(HEAVY - lightest - 1) * sizeof **heavy);
 			heavy[h][HEAVY - 1] = offered;
 		}
 	}
@@ -748,7 +782,8 @@ static void turn(const float *x, double pos, double *out)
 TEST(streaming_can_count_positions_within_the_cache)
 {
 	enum { SINKS = 4, SIZE = 20, ALL = 200 };
-	static const char *const as[] = { "streaming++:size=20,stride=1000", "streaming++:size=20,stride=1000,positions=cache" };
+	static const char *const as[] = { "streaming++:size=20,stride=1000",
+		                          "streaming++:size=20,stride=1000,positions=cache" };
 
 	for (int c = 0; c < 2; c++) {
 		static float raw[ALL][DIM];

@@ -1,8 +1,10 @@
-/* tests/engine/t_snapshot.c - a sequence that is saved and loaded continues bit for bit, under every cache policy, wherever it is cut.
+/* tests/engine/t_snapshot.c - a sequence that is saved and loaded continues bit for bit, under every cache policy,
+ * wherever it is cut.
  *
- * The same random life is led by one timeline; at some point it is saved and a fresh one loads it.  From there on both do the
- * same, and every token, every logit and every answer of the interface must be equal.  WEIR_SOAK=N: N times as many, and
- * no fewer than 1,000 save points.  Then damage: heads with flipped and missing bytes, also under a checksum that is right. */
+ * The same random life is led by one timeline; at some point it is saved and a fresh one loads it. From there on both
+ * do the same, and every token, every logit and every answer of the interface must be equal. WEIR_SOAK=N: N times as
+ * many, and no fewer than 1,000 save points. Then damage: heads with flipped and missing bytes, also under a checksum
+ * that is right. */
 #include "tests/lib/test.h"
 
 #include <stdio.h>
@@ -24,7 +26,10 @@ static struct engine *open_tiny(int family, int threads)
 
 /* ---- saving and loading ---- */
 
-struct saved { struct str rows, head; int32_t ready; };
+struct saved {
+	struct str rows, head;
+	int32_t ready;
+};
 
 static void saved_free(struct saved *s)
 {
@@ -77,10 +82,10 @@ struct life {
 	struct engine *e;
 	const char *kv, *type;
 	int32_t ctx, batch, pin, n_vocab;
-	struct timeline *t[2];      /* t[1] from the save point on */
+	struct timeline *t[2]; /* t[1] from the save point on */
 	struct sampling s[2];
 	int twins;
-	char at[160];               /* for messages: where we are */
+	char at[160]; /* for messages: where we are */
 };
 
 static struct timeline *open_life(const struct life *l)
@@ -88,7 +93,9 @@ static struct timeline *open_life(const struct life *l)
 	struct timeline *t = NULL;
 	struct err err = { 0 };
 
-	if (timeline_open(&t, l->e, &(struct timeline_options){ .ctx = l->ctx, .batch = l->batch, .kv = l->kv, .kv_type = l->type },
+	if (timeline_open(&t, l->e,
+	                  &(struct timeline_options){
+				  .ctx = l->ctx, .batch = l->batch, .kv = l->kv, .kv_type = l->type },
 	                  &err))
 		test_skip("%s: %s", l->kv, err.msg);
 	return t;
@@ -110,8 +117,8 @@ static void same_state(struct life *l)
 	p = timeline_marks(l->t[0], &n);
 	q = timeline_marks(l->t[1], &m);
 	CHECK_MSG(n == m && (!n || !memcmp(p, q, n)), "%s: other marks (%zu, %zu)", l->at, n, m);
-	CHECK_MSG(timeline_entries_ready(l->t[0]) == timeline_entries_ready(l->t[1]), "%s: %d entries ready, not %d", l->at,
-	          timeline_entries_ready(l->t[1]), timeline_entries_ready(l->t[0]));
+	CHECK_MSG(timeline_entries_ready(l->t[0]) == timeline_entries_ready(l->t[1]), "%s: %d entries ready, not %d",
+	          l->at, timeline_entries_ready(l->t[1]), timeline_entries_ready(l->t[0]));
 	u = timeline_logits(l->t[0]);
 	v = timeline_logits(l->t[1]);
 	CHECK_MSG(!u == !v && (!u || !memcmp(u, v, (size_t)l->n_vocab * sizeof *u)), "%s: other logits", l->at);
@@ -187,18 +194,11 @@ static void something(struct life *l, int32_t scale)
 
 	timeline_tokens(l->t[0], &have);
 	switch (test_rand() % 6) {
-	case 0: case 1:
-		read_on(l, have, 1 + (int32_t)(test_rand() % (uint64_t)scale));
-		break;
-	case 2:   /* an edit */
-		read_on(l, have ? test_rand() % have : 0, 1 + (int32_t)(test_rand() % 40));
-		break;
-	case 3:   /* fewer */
-		read_on(l, have > 3 ? have - test_rand() % 3 : have, 0);
-		break;
-	default:
-		step_both(l, 1 + (int)(test_rand() % (uint64_t)scale));
-		break;
+	case 0:
+	case 1: read_on(l, have, 1 + (int32_t)(test_rand() % (uint64_t)scale)); break;
+	case 2: /* an edit */ read_on(l, have ? test_rand() % have : 0, 1 + (int32_t)(test_rand() % 40)); break;
+	case 3: /* fewer */ read_on(l, have > 3 ? have - test_rand() % 3 : have, 0); break;
+	default: step_both(l, 1 + (int)(test_rand() % (uint64_t)scale)); break;
 	}
 }
 
@@ -245,7 +245,10 @@ static void end(struct life *l)
 		timeline_close(l->t[1]);
 }
 
-static const struct { const char *kv; int32_t ctx, batch, pin, scale; } lives[] = {
+static const struct {
+	const char *kv;
+	int32_t ctx, batch, pin, scale;
+} lives[] = {
 	{ "full", 1024, 64, 0, 200 },
 	{ "full", 700, 7, 0, 60 },
 	{ "sift:k=40", 1024, 64, 0, 200 },
@@ -327,7 +330,10 @@ TEST(what_was_loaded_goes_on_bit_for_bit)
 	for (int i = 0; i < points; i++) {
 		int which = i % LIVES, round = i / LIVES;
 
-		live((struct life){ .e = e[(round + which) % FAMILIES], .type = types[(round + which / 3) % 3], .n_vocab = N_VOCAB }, which, i);
+		live((struct life){ .e = e[(round + which) % FAMILIES],
+		                    .type = types[(round + which / 3) % 3],
+		                    .n_vocab = N_VOCAB },
+		     which, i);
 	}
 	test_note("%d save points", points);
 	for (int i = 0; i < FAMILIES; i++)
@@ -337,7 +343,9 @@ TEST(what_was_loaded_goes_on_bit_for_bit)
 /* The same with windows, experts, sinks and recurrent states. */
 TEST(families_go_on_bit_for_bit)
 {
-	static const char *const name[] = { "olmo3", "lfm2", "gemma4", "gpt-oss", "lfm2moe", "qwen35", "qwen35moe", "granitehybrid" };   /* trained with contexts that all lives fit */
+	/* trained with contexts that all lives fit */
+	static const char *const name[] = { "olmo3",   "lfm2",   "gemma4",    "gpt-oss",
+		                            "lfm2moe", "qwen35", "qwen35moe", "granitehybrid" };
 	enum { N = sizeof name / sizeof name[0] };
 	int points = soak() ? 1000 : 2 * LIVES;
 	struct engine *e[N];
@@ -347,39 +355,52 @@ TEST(families_go_on_bit_for_bit)
 		char rel[96];
 
 		snprintf(rel, sizeof rel, "tests/vectors/models/%s.gguf", name[i]);
-		if (engine_open(&e[i], &(struct engine_options){ .model_path = test_file(rel), .device = "cpu", .threads = 1 + i % 2 }, &err))
+		if (engine_open(&e[i],
+		                &(struct engine_options){
+					.model_path = test_file(rel), .device = "cpu", .threads = 1 + i % 2 },
+		                &err))
 			test_skip("%s", err.msg);
 		predictor_put_for(e[i]);
 	}
 	for (int i = 0; i < points; i++) {
 		struct engine *which = e[(i + i / LIVES) % N];
 
-		live((struct life){ .e = which, .type = i % 2 ? "f16" : "f32", .n_vocab = engine_info(which)->n_vocab }, i % LIVES, i);
+		live((struct life){ .e = which, .type = i % 2 ? "f16" : "f32", .n_vocab = engine_info(which)->n_vocab },
+		     i % LIVES, i);
 	}
 	test_note("%d save points", points);
 	for (int i = 0; i < N; i++)
 		engine_close(e[i]);
 }
 
-/* Another policy, another pin: whatever is done to one later is done to both; and a policy that was changed may be saved
- * before it has read anything. */
+/* Another policy, another pin: whatever is done to one later is done to both; and a policy that was changed may be
+ * saved before it has read anything. */
 TEST(policies_may_change_before_and_after)
 {
-	static const struct { const char *before, *after; int32_t pin; } v[] = {
-		{ "full", "sift:k=30", 0 }, { "sift:k=30", "full", 0 }, { "quest:k=64", "h2o:k=40", 0 },
-		{ "cascade:size=96,stride=32", "full", 0 }, { "sift:k=30,every=2", "refresh:k=30", 0 },
-		{ "full", "auto:k=20,sample=10,size=64", 120 }, { "auto:k=20,sample=10,size=64", "sift:k=30", 120 },
+	static const struct {
+		const char *before, *after;
+		int32_t pin;
+	} v[] = {
+		{ "full", "sift:k=30", 0 },
+		{ "sift:k=30", "full", 0 },
+		{ "quest:k=64", "h2o:k=40", 0 },
+		{ "cascade:size=96,stride=32", "full", 0 },
+		{ "sift:k=30,every=2", "refresh:k=30", 0 },
+		{ "full", "auto:k=20,sample=10,size=64", 120 },
+		{ "auto:k=20,sample=10,size=64", "sift:k=30", 120 },
 	};
 	struct engine *e = open_tiny(0, 2);
 	struct err err = { 0 };
 
 	for (size_t i = 0; i < 2 * sizeof v / sizeof *v; i++) {
-		struct life l = { .e = e, .kv = v[i / 2].before, .type = "f16", .ctx = 600, .batch = 64, .n_vocab = N_VOCAB };
+		struct life l = {
+			.e = e, .kv = v[i / 2].before, .type = "f16", .ctx = 600, .batch = 64, .n_vocab = N_VOCAB
+		};
 
 		snprintf(l.at, sizeof l.at, "%s, then %s", l.kv, v[i / 2].after);
 		begin(&l, i);
 		read_on(&l, 0, 200);
-		if (i % 2) {   /* changed, then saved */
+		if (i % 2) { /* changed, then saved */
 			CHECK_MSG(!timeline_switch_kv(l.t[0], v[i / 2].after, &err), "%s: %s", l.at, err.msg);
 			l.kv = v[i / 2].after;
 		} else {
@@ -423,7 +444,8 @@ static void check_begun(const struct timeline *t, const char *line)
 	str_free(&rows);
 }
 
-/* Entries of other kernels are named until they are evicted, in both identities: with them all that follows is another's. */
+/* Entries of other kernels are named until they are evicted, in both identities: with them all that follows is
+ * another's. */
 TEST(begun_by_others_is_told_apart)
 {
 	struct engine *e = open_tiny(0, 1);
@@ -433,7 +455,7 @@ TEST(begun_by_others_is_told_apart)
 
 	begin(&l, 1);
 	check_begun(l.t[0], "");
-	timeline_begun(l.t[0], "cpu x", 5, 10);   /* there are no tokens */
+	timeline_begun(l.t[0], "cpu x", 5, 10); /* there are no tokens */
 	check_begun(l.t[0], "");
 	read_on(&l, 0, 100);
 	timeline_begun(l.t[0], "cpu x", 5, INT32_MAX);
@@ -460,7 +482,8 @@ TEST(begun_by_others_is_told_apart)
 	engine_close(e);
 }
 
-/* Tokens generated under another policy keep their entries when it is changed: such entries fit nobody else, and say so. */
+/* Tokens generated under another policy keep their entries when it is changed: such entries fit nobody else, and say
+ * so. */
 TEST(mixed_rows_are_told_apart)
 {
 	struct engine *e = open_tiny(0, 1);
@@ -530,7 +553,8 @@ static void detour(struct timeline *t, const int32_t *id, size_t n)
 	tokens_free(&other);
 }
 
-/* Entries may be shared by all sequences that begin with the same tokens under the same marks, however they got there. */
+/* Entries may be shared by all sequences that begin with the same tokens under the same marks, however they got
+ * there. */
 TEST(rows_follow_from_tokens_and_marks)
 {
 	struct engine *e = open_tiny(0, 2);
@@ -538,8 +562,13 @@ TEST(rows_follow_from_tokens_and_marks)
 
 	for (int i = 0; i < (soak() ? 20 : 4) * LIVES; i++) {
 		int which = i % LIVES;
-		struct life l = { .e = e, .kv = lives[which].kv, .type = "f16", .ctx = lives[which].ctx, .batch = lives[which].batch,
-		                  .pin = lives[which].pin, .n_vocab = N_VOCAB };
+		struct life l = { .e = e,
+			          .kv = lives[which].kv,
+			          .type = "f16",
+			          .ctx = lives[which].ctx,
+			          .batch = lives[which].batch,
+			          .pin = lives[which].pin,
+			          .n_vocab = N_VOCAB };
 		struct tokens id = { 0 };
 		struct err err = { 0 };
 		const uint8_t *mark[2];
@@ -552,21 +581,25 @@ TEST(rows_follow_from_tokens_and_marks)
 		/* Where the pinned tokens end is of weight as soon as something is generated. */
 		CHECK(!timeline_pin(l.t[1], l.pin + (l.pin && i / LIVES % 2 ? 7 : 0), &err));
 		for (int part_of = 0; part_of < 3; part_of++) {
-			/* A stream behind pinned tokens must not overflow: then its entries are not of this kind any more. */
-			int32_t reads = 1 + (int32_t)(test_rand() % (l.pin ? part_of ? 8 : 20 : 150)) + (part_of ? 0 : l.pin);
+			/* A stream behind pinned tokens must not overflow: then its entries are not of this kind any
+			 * more. */
+			int32_t reads =
+				1 + (int32_t)(test_rand() % (l.pin ? part_of ? 8 : 20 : 150)) + (part_of ? 0 : l.pin);
 			int32_t generates = (int32_t)(test_rand() % (l.pin ? 8 : 30));
 
 			for (int32_t k = 0; k < reads; k++)
 				tokens_add(&id, 3 + (int32_t)(test_rand() % (N_VOCAB - 3)));
 			for (int k = 0; k < 2; k++)
-				CHECK_MSG(timeline_sync(l.t[k], id.id, id.n, NULL, NULL, &err) >= 0, "%s: %s", l.kv, err.msg);
+				CHECK_MSG(timeline_sync(l.t[k], id.id, id.n, NULL, NULL, &err) >= 0, "%s: %s", l.kv,
+				          err.msg);
 			/* What was generated would be read on the way back: before that only. */
 			for (int k = (int)(test_rand() % 3); k > 0 && !part_of; k--)
 				detour(l.t[1], id.id, id.n);
 			for (int32_t k = 0; k < generates; k++) {
 				tokens_add(&id, 3 + (int32_t)(test_rand() % (N_VOCAB - 3)));
 				for (int j = 0; j < 2; j++)
-					CHECK_MSG(!timeline_extend(l.t[j], id.id + id.n - 1, 1, 1, NULL, NULL, &err), "%s: %s", l.kv, err.msg);
+					CHECK_MSG(!timeline_extend(l.t[j], id.id + id.n - 1, 1, 1, NULL, NULL, &err),
+					          "%s: %s", l.kv, err.msg);
 			}
 		}
 		for (int k = 0; k < 2; k++) {
@@ -584,7 +617,8 @@ TEST(rows_follow_from_tokens_and_marks)
 			same++;
 		/* [plane][head][n]: the first `same` slots of each. */
 		for (size_t k = 0, piece = row / (2 * LAYERS * KV_HEADS); k < 2 * LAYERS * KV_HEADS; k++)
-			if (memcmp(rows[0] + k * piece * (size_t)n, rows[1] + k * piece * (size_t)n, piece * (size_t)same)) {
+			if (memcmp(rows[0] + k * piece * (size_t)n, rows[1] + k * piece * (size_t)n,
+			           piece * (size_t)same)) {
 				CHECK_MSG(0, "%s: equal marks of %d tokens, other entries", l.kv, same);
 				break;
 			}
@@ -596,7 +630,8 @@ TEST(rows_follow_from_tokens_and_marks)
 		l.twins = 1;
 		end(&l);
 	}
-	CHECK_MSG(compared > all * 8 / 10, "only %lld of %lld entries can be shared", (long long)compared, (long long)all);
+	CHECK_MSG(compared > all * 8 / 10, "only %lld of %lld entries can be shared", (long long)compared,
+	          (long long)all);
 	engine_close(e);
 }
 
@@ -607,8 +642,13 @@ TEST(adopted_rows_are_as_good_as_read)
 
 	for (int i = 0; i < 2 * LIVES; i++) {
 		int which = i % LIVES;
-		struct life l = { .e = e, .kv = lives[which].kv, .type = i % 2 ? "q8_0" : "f16", .ctx = lives[which].ctx,
-		                  .batch = lives[which].batch, .pin = lives[which].pin, .n_vocab = N_VOCAB };
+		struct life l = { .e = e,
+			          .kv = lives[which].kv,
+			          .type = i % 2 ? "q8_0" : "f16",
+			          .ctx = lives[which].ctx,
+			          .batch = lives[which].batch,
+			          .pin = lives[which].pin,
+			          .n_vocab = N_VOCAB };
 		struct tokens id = { 0 };
 		struct err err = { 0 };
 		struct saved s = { .ready = 0 };
@@ -626,16 +666,21 @@ TEST(adopted_rows_are_as_good_as_read)
 		CHECK_MSG(!load_rows(l.t[1], &s, &err), "%s: %s", l.at, err.msg);
 		kept = timeline_adopt(l.t[1], id.id, NULL, (size_t)s.ready, &err);
 		CHECK_MSG(kept >= 0 && kept <= s.ready, "%s: %d of %d adopted: %s", l.at, kept, s.ready, err.msg);
-		CHECK_MSG(strstr(l.kv, "h2o:") || kept >= (l.pin ? l.pin : strchr("ac", *l.kv) ? 0 : read) - 64, "%s: only %d of %d adopted",
-		          l.at, kept, s.ready);
+		CHECK_MSG(strstr(l.kv, "h2o:") || kept >= (l.pin                 ? l.pin
+		                                           : strchr("ac", *l.kv) ? 0
+		                                                                 : read) -
+		                                                  64,
+		          "%s: only %d of %d adopted", l.at, kept, s.ready);
 		CHECK(!timeline_logits(l.t[1]));
 		/* One that reads all, in the same pieces. */
 		timeline_close(l.t[0]);
 		begin(&l, (uint64_t)i);
 		CHECK(timeline_sync(l.t[0], id.id, (size_t)kept, NULL, NULL, &err) >= 0);
 		for (int k = 0; k < 2; k++)
-			CHECK_MSG(timeline_sync(l.t[k], id.id, id.n, NULL, NULL, &err) == kept, "%s: %s", l.at, err.msg);
-		CHECK_MSG(!memcmp(timeline_logits(l.t[0]), timeline_logits(l.t[1]), N_VOCAB * sizeof(float)), "%s: other logits", l.at);
+			CHECK_MSG(timeline_sync(l.t[k], id.id, id.n, NULL, NULL, &err) == kept, "%s: %s", l.at,
+			          err.msg);
+		CHECK_MSG(!memcmp(timeline_logits(l.t[0]), timeline_logits(l.t[1]), N_VOCAB * sizeof(float)),
+		          "%s: other logits", l.at);
 		l.twins = 1;
 		for (int k = 0; k < 40; k++) {
 			struct step_out out[2];
@@ -690,7 +735,7 @@ TEST(wrong_orders_are_refused)
 	row = timeline_token_bytes(t, 1);
 	s.rows.n = 0;
 	str_add(&s.rows, &(int32_t){ 100 }, 4);
-	s.rows.n += 100 * row;   /* as one piece: the bytes are there, whatever they are */
+	s.rows.n += 100 * row; /* as one piece: the bytes are there, whatever they are */
 	CHECK_INT(timeline_entries_save(t, 0, 101, 1, s.rows.p, &err), -1);
 	CHECK_INT(timeline_entries_save(t, -1, 5, 1, s.rows.p, &err), -1);
 	CHECK_INT(timeline_entries_save(t, 101, 0, 1, s.rows.p, &err), -1);
@@ -737,8 +782,14 @@ TEST(wrong_orders_are_refused)
 
 	/* Other policies, types and lengths. */
 	for (int i = 0; i < 4; i++) {
-		static const struct { const char *kv, *type; int32_t ctx; enum err_code code; } v[] = {
-			{ "quest:k=64", "f16", 300, ERR_FAIL }, { "full", "f32", 300, ERR_FAIL }, { "full", "f16", 99, ERR_FIT },
+		static const struct {
+			const char *kv, *type;
+			int32_t ctx;
+			enum err_code code;
+		} v[] = {
+			{ "quest:k=64", "f16", 300, ERR_FAIL },
+			{ "full", "f32", 300, ERR_FAIL },
+			{ "full", "f16", 99, ERR_FIT },
 			{ "full", "f16", 101, ERR_NONE },
 		};
 		l.kv = v[i].kv;
@@ -746,7 +797,7 @@ TEST(wrong_orders_are_refused)
 		l.ctx = v[i].ctx;
 		begin(&l, 1);
 		err.code = ERR_NONE;
-		if (i == 1)   /* these entries are larger */
+		if (i == 1) /* these entries are larger */
 			s.rows.p = xrealloc(s.rows.p, s.rows.cap = 4 + 2 * 100 * row);
 		if (load(l.t[0], &s, &err))
 			CHECK_MSG(err.code == v[i].code, "%s: %s", l.kv, err.msg);
@@ -754,7 +805,9 @@ TEST(wrong_orders_are_refused)
 			CHECK_INT(v[i].code, ERR_NONE);
 		end(&l);
 	}
-	CHECK(!timeline_open(&t, e, &(struct timeline_options){ .ctx = 300, .watch = (const char *const[]){ "sift:k=20" }, .n_watch = 1 },
+	CHECK(!timeline_open(&t, e,
+	                     &(struct timeline_options){
+				     .ctx = 300, .watch = (const char *const[]){ "sift:k=20" }, .n_watch = 1 },
 	                     &err));
 	CHECK_INT(timeline_sync(t, id, 20, NULL, NULL, &err), 0);
 	CHECK_INT(timeline_entries_ready(t), 0);
@@ -769,7 +822,8 @@ TEST(wrong_orders_are_refused)
 
 /* ---- identities ---- */
 
-static void identity_of(const struct engine *e, const char *kv, const char *type, int32_t ctx, int32_t batch, struct str *out)
+static void identity_of(const struct engine *e, const char *kv, const char *type, int32_t ctx, int32_t batch,
+                        struct str *out)
 {
 	struct life l = { .e = (struct engine *)(uintptr_t)e, .kv = kv, .type = type, .ctx = ctx, .batch = batch };
 	struct timeline *t = open_life(&l);
@@ -781,12 +835,19 @@ static void identity_of(const struct engine *e, const char *kv, const char *type
 
 TEST(identities_name_all_that_decides_bits)
 {
-	struct engine *e[7] = {
-		open_tiny(0, 1), open_tiny(0, 2), open_tiny(1, 1), open_tiny(2, 1), tiny_open(&tiny_families[0], 1, TRAINED, 10001),
-		tiny_open(&tiny_families[0], 1, TRAINED + 1, 10000), NULL
-	};
+	struct engine *e[7] = { open_tiny(0, 1),
+		                open_tiny(0, 2),
+		                open_tiny(1, 1),
+		                open_tiny(2, 1),
+		                tiny_open(&tiny_families[0], 1, TRAINED, 10001),
+		                tiny_open(&tiny_families[0], 1, TRAINED + 1, 10000),
+		                NULL };
 	struct str id[6] = { { 0 } }, a = { 0 }, b = { 0 };
-	static const struct { const char *kv[2], *type[2]; int32_t ctx[2], batch[2]; int same; } v[] = {
+	static const struct {
+		const char *kv[2], *type[2];
+		int32_t ctx[2], batch[2];
+		int same;
+	} v[] = {
 		{ { "full", "full" }, { "f16", "f16" }, { 300, 500 }, { 64, 64 }, 1 },
 		{ { "full", "full" }, { "f16", "f16" }, { 300, 500 }, { 64, 32 }, 1 },
 		{ { "full", "full" }, { "f16", "f32" }, { 300, 300 }, { 64, 64 }, 0 },
@@ -808,7 +869,8 @@ TEST(identities_name_all_that_decides_bits)
 		for (int k = 0; k < i; k++)
 			CHECK_MSG((strcmp(id[i].p, id[k].p) == 0) == (i == 1), "engines %d and %d: %s", k, i, id[i].p);
 	}
-	CHECK(strstr(id[0].p, "byte order little\n") && strstr(id[0].p, "architecture llama\n") && strstr(id[0].p, "kernels cpu"));
+	CHECK(strstr(id[0].p, "byte order little\n") && strstr(id[0].p, "architecture llama\n") &&
+	      strstr(id[0].p, "kernels cpu"));
 	CHECK(strstr(id[0].p, "tensor blk.2.ffn_down.weight ") != NULL);
 	for (size_t i = 0; i < sizeof v / sizeof *v; i++) {
 		identity_of(e[0], v[i].kv[0], v[i].type[0], v[i].ctx[0], v[i].batch[0], &a);
@@ -851,23 +913,19 @@ static void damage(struct str *head, size_t from)
 	size_t at = from + test_rand() % (head->n - from);
 
 	switch (test_rand() % 8) {
-	case 0:
-		head->n = at;
-		break;
-	case 1:
-		str_add(head, "weir", 1 + test_rand() % 4);
-		break;
-	case 2: case 3: case 4:
+	case 0: head->n = at; break;
+	case 1: str_add(head, "weir", 1 + test_rand() % 4); break;
+	case 2:
+	case 3:
+	case 4:
 		at -= (at - from) % 4;
 		if (head->n - at >= 4)
 			memcpy(head->p + at, &odd[test_rand() % 8], 4);
 		break;
-	case 5:   /* small changes of small numbers: more of these are in range */
+	case 5: /* small changes of small numbers: more of these are in range */
 		head->p[at - (at - from) % 4] += test_rand() % 2 ? 1 : -1;
 		break;
-	default:
-		head->p[at] ^= (char)(1 << test_rand() % 8);
-		break;
+	default: head->p[at] ^= (char)(1 << test_rand() % 8); break;
 	}
 }
 
@@ -886,8 +944,13 @@ TEST(damaged_heads_do_no_harm)
 	struct engine *e = open_tiny(0, 1);
 
 	for (size_t i = 0; i < sizeof which / sizeof *which; i++) {
-		struct life l = { .e = e, .kv = lives[which[i]].kv, .type = "q8_0", .ctx = lives[which[i]].ctx,
-		                  .batch = lives[which[i]].batch, .pin = lives[which[i]].pin, .n_vocab = N_VOCAB };
+		struct life l = { .e = e,
+			          .kv = lives[which[i]].kv,
+			          .type = "q8_0",
+			          .ctx = lives[which[i]].ctx,
+			          .batch = lives[which[i]].batch,
+			          .pin = lives[which[i]].pin,
+			          .n_vocab = N_VOCAB };
 		struct saved s;
 		struct err err = { 0 };
 		struct timeline *t;
@@ -907,7 +970,8 @@ TEST(damaged_heads_do_no_harm)
 				damage(&head, sealed ? somewhere(&head) < head.n ? somewhere(&head) : FRAME : 0);
 			if (sealed && head.n > FRAME)
 				seal(&head);
-			head.p = xrealloc(head.p, head.n + !head.n);   /* not a byte more: a sanitizer sees what is read behind */
+			/* not a byte more: a sanitizer sees what is read behind */
+			head.p = xrealloc(head.p, head.n + !head.n);
 			CHECK(!load_rows(t, &s, &err));
 			failed = timeline_head_load(t, head.p, head.n, &err);
 			timeline_tokens(t, &n);
@@ -918,7 +982,8 @@ TEST(damaged_heads_do_no_harm)
 				CHECK(!timeline_logits(t));
 			} else {
 				loaded++;
-				CHECK_MSG(sealed || (head.n == s.head.n && !memcmp(head.p, s.head.p, head.n)), "%s: damage was not seen", l.kv);
+				CHECK_MSG(sealed || (head.n == s.head.n && !memcmp(head.p, s.head.p, head.n)),
+				          "%s: damage was not seen", l.kv);
 			}
 			if (!failed || k % 25 == 0) {
 				const int32_t id[] = { 5, 6, 7, 8, 9, 10 };
@@ -927,7 +992,7 @@ TEST(damaged_heads_do_no_harm)
 				for (int m = 0; m < 3; m++)
 					timeline_step(t, &l.s[0], &out, &err);
 				timeline_extend(t, id, 6, k % 2, NULL, NULL, &err);
-				for (int m = 0; m < 70 && k % 10 == 0; m++)   /* every entry in the rings is replaced */
+				for (int m = 0; m < 70 && k % 10 == 0; m++) /* every entry in the rings is replaced */
 					timeline_extend(t, id, 6, 0, NULL, NULL, &err);
 				timeline_sync(t, id, 4, NULL, NULL, &err);
 			}
@@ -952,9 +1017,16 @@ TEST(damaged_heads_do_no_harm)
 
 TEST(default_model_goes_on_bit_for_bit)
 {
-	static const struct { const char *kv, *type; int32_t pin, batch; } v[] = {
-		{ "full", "f16", 0, 0 }, { "sift:k=48", "f16", 0, 0 }, { "cascade:size=64,stride=32", "q8_0", 0, 0 },
-		{ "auto:k=32,sample=16,size=48", "f16", 70, 64 }, { "refresh:k=1/4", "f32", 0, 0 }, { "auto", "f16", 0, 0 },
+	static const struct {
+		const char *kv, *type;
+		int32_t pin, batch;
+	} v[] = {
+		{ "full", "f16", 0, 0 },
+		{ "sift:k=48", "f16", 0, 0 },
+		{ "cascade:size=64,stride=32", "q8_0", 0, 0 },
+		{ "auto:k=32,sample=16,size=48", "f16", 70, 64 },
+		{ "refresh:k=1/4", "f32", 0, 0 },
+		{ "auto", "f16", 0, 0 },
 	};
 	struct engine *e = NULL;
 	struct err err = { 0 };
@@ -962,8 +1034,13 @@ TEST(default_model_goes_on_bit_for_bit)
 	if (engine_open(&e, &(struct engine_options){ .model_path = test_model(), .threads = 2 }, &err))
 		test_skip("%s", err.msg);
 	for (int i = 0; i < (soak() ? 40 : 4); i++) {
-		struct life l = { .e = e, .kv = v[i % 6].kv, .type = v[i % 6].type, .ctx = 1024, .batch = v[i % 6].batch,
-		                  .pin = v[i % 6].pin, .n_vocab = engine_info(e)->n_vocab };
+		struct life l = { .e = e,
+			          .kv = v[i % 6].kv,
+			          .type = v[i % 6].type,
+			          .ctx = 1024,
+			          .batch = v[i % 6].batch,
+			          .pin = v[i % 6].pin,
+			          .n_vocab = engine_info(e)->n_vocab };
 
 		snprintf(l.at, sizeof l.at, "default model, %s", l.kv);
 		begin(&l, (uint64_t)i);
@@ -1032,10 +1109,11 @@ TEST(how_long_it_takes)
 				least[m] = took[m] < least[m] ? took[m] : least[m];
 			str_free(&head);
 		}
-		test_note("%-4s %d tokens, %.0f MiB: saved in %.0f ms (%.2f GB/s), loaded in %.0f ms (%.2f GB/s, %.0f ms of "
-		          "processor time)", kv[i], kept,
-		          (double)bytes / (1 << 20), 1e3 * least[0], (double)bytes / least[0] / 1e9, 1e3 * least[1],
-		          (double)bytes / least[1] / 1e9, 1e3 * busy);
+		test_note(
+			"%-4s %d tokens, %.0f MiB: saved in %.0f ms (%.2f GB/s), loaded in %.0f ms (%.2f GB/s, %.0f ms of "
+			"processor time)",
+			kv[i], kept, (double)bytes / (1 << 20), 1e3 * least[0], (double)bytes / least[0] / 1e9,
+			1e3 * least[1], (double)bytes / least[1] / 1e9, 1e3 * busy);
 		CHECK(least[0] < 2 * test_patience() && least[1] < 2 * test_patience());
 		free(rows);
 		free(id);

@@ -1,5 +1,5 @@
-/* tests/engine/t_stream.c - bounded caches: rings under rotated queries against keys that are rotated anew for every call, against
- * full attention and a sliding window; failed calls, pinned prefixes, endless sequences.
+/* tests/engine/t_stream.c - bounded caches: rings under rotated queries against keys that are rotated anew for every
+ * call, against full attention and a sliding window; failed calls, pinned prefixes, endless sequences.
  *
  * The first half drives policies alone, on random queries, keys and values; the second half whole timelines. */
 #include "tests/lib/test.h"
@@ -29,12 +29,12 @@ struct rig {
 	struct tensor q, k, v, out;
 	int32_t pos;
 	uint64_t seed;
-	float sharp;                 /* of queries: how unequal attention is */
-	/* What the policy tells, where one decision counts: tokens alive behind the sinks, in order, and those dropped by the
-	 * last call. */
+	float sharp; /* of queries: how unequal attention is */
+	/* What the policy tells, where one decision counts: tokens alive behind the sinks, in order, and those dropped
+	 * by the last call. */
 	int32_t *alive, n_alive, cap_alive;
 	int32_t *dropped, n_dropped, cap_dropped;
-	int32_t next;                /* the token that joins the rings next: those from there on wait */
+	int32_t next; /* the token that joins the rings next: those from there on wait */
 };
 
 struct rig_options {
@@ -88,8 +88,14 @@ static int rig_try(struct rig *r, const struct rig_options *o, struct err *err)
 	int failed;
 
 	memset(r, 0, sizeof *r);
-	r->hp = (struct hparams){ .arch = &r->arch, .n_layer = layers, .n_head = heads, .n_kv_head = kv, .head_dim = DIM, .n_rope = 1,
-	                          .rope = { { .dims = DIM, .neox = o->neox, .freq = r->freq, .mscale = 1 } }, .ctx_train = o->trained };
+	r->hp = (struct hparams){ .arch = &r->arch,
+		                  .n_layer = layers,
+		                  .n_head = heads,
+		                  .n_kv_head = kv,
+		                  .head_dim = DIM,
+		                  .n_rope = 1,
+		                  .rope = { { .dims = DIM, .neox = o->neox, .freq = r->freq, .mscale = 1 } },
+		                  .ctx_train = o->trained };
 	layer_specs_plain(&r->hp);
 	for (int i = 0; i < DIM / 2; i++)
 		r->freq[i] = pow(10000, -2.0 * i / DIM);
@@ -97,8 +103,11 @@ static int rig_try(struct rig *r, const struct rig_options *o, struct err *err)
 		test_skip("%s", why);
 	r->seed = o->seed;
 	r->sharp = o->sharp != 0 ? o->sharp : 1.5f;
-	r->p = (struct cache){ .hp = &r->hp, .be = r->be, .type = o->type, .batch = o->batch ? o->batch : CALL_MAX,
-	                        .ctx = o->ctx ? o->ctx : 4096 };
+	r->p = (struct cache){ .hp = &r->hp,
+		               .be = r->be,
+		               .type = o->type,
+		               .batch = o->batch ? o->batch : CALL_MAX,
+		               .ctx = o->ctx ? o->ctx : 4096 };
 	r->q = r->out = (struct tensor){ .type = DT_F32, .rows = CALL_MAX, .cols = heads * DIM };
 	r->k = r->v = (struct tensor){ .type = DT_F32, .rows = CALL_MAX, .cols = kv * DIM };
 	r->be->ops->alloc(r->be, &r->q);
@@ -126,7 +135,7 @@ static void rig_close(struct rig *r)
 
 static struct rig rig_open(struct rig *r, const struct rig_options *o)
 {
-	struct err err = {0};
+	struct err err = { 0 };
 
 	if (rig_try(r, o, &err)) {
 		rig_close(r);
@@ -150,21 +159,23 @@ static float value_at(uint64_t seed, int32_t token, int32_t layer, int kind, int
 
 enum { KIND_Q, KIND_K, KIND_V };
 
-static void fill_token(const struct rig *r, int32_t token, int32_t layer, int kind, int32_t heads, int32_t head0, float *out)
+static void fill_token(const struct rig *r, int32_t token, int32_t layer, int kind, int32_t heads, int32_t head0,
+                       float *out)
 {
 	for (int32_t i = 0; i < heads * DIM; i++)
 		out[i] = value_at(r->seed, token, layer, kind, i + head0 * DIM) * (kind == KIND_V ? 1 : r->sharp);
 }
 
-/* Tokens pos .. pos + n: begin and the first n_layer layers; out may be NULL, else f32 [n_layer][n][n_head * DIM].  shift
- * changes the tokens into others (a call that will fail). */
+/* Tokens pos .. pos + n: begin and the first n_layer layers; out may be NULL, else f32 [n_layer][n][n_head * DIM].
+ * shift changes the tokens into others (a call that will fail). */
 static void rig_layers(struct rig *r, int32_t n, int decode, int32_t n_layer, int32_t shift, float *out)
 {
 	struct backend *be = r->be;
 	size_t q = (size_t)r->q.cols, kv = (size_t)r->k.cols;
 	float *buf = xmalloc((size_t)n * q * sizeof *buf);
 
-	cache_begin(&r->p, &(struct step){ .kind = decode ? STEP_GENERATE : STEP_READ, .pos = r->pos, .n = n, .last = 1 });
+	cache_begin(&r->p,
+	            &(struct step){ .kind = decode ? STEP_GENERATE : STEP_READ, .pos = r->pos, .n = n, .last = 1 });
 	for (int32_t l = 0; l < n_layer; l++) {
 		for (int32_t i = 0; i < n; i++)
 			fill_token(r, r->pos + i + shift, l, KIND_Q, r->hp.n_head, 0, buf + (size_t)i * q);
@@ -216,9 +227,10 @@ static void rotate(const struct rig *r, double *x, double pos)
 	}
 }
 
-/* Attention of the call that comes next, over tokens key[0..n_key) (in order of rank) and itself; p, if not NULL, receives
- * [n][n_head][n_key + n] probabilities. */
-static void exact_call(const struct rig *r, const int32_t *key, int32_t n_key, int32_t n, int32_t layer, float *out, double *p)
+/* Attention of the call that comes next, over tokens key[0..n_key) (in order of rank) and itself; p, if not NULL,
+ * receives [n][n_head][n_key + n] probabilities. */
+static void exact_call(const struct rig *r, const int32_t *key, int32_t n_key, int32_t n, int32_t layer, float *out,
+                       double *p)
 {
 	int32_t group = r->hp.n_head / r->hp.n_kv_head, all = n_key + n;
 	double *k = xmalloc((size_t)all * DIM * sizeof *k), *share = xmalloc((size_t)all * sizeof *share);
@@ -281,7 +293,9 @@ static int32_t visible(struct rig *r, int32_t sinks, int32_t *key)
 	return n;
 }
 
-struct misfit { double diff, ref; };
+struct misfit {
+	double diff, ref;
+};
 
 static void misfit_add(struct misfit *m, const float *got, const float *want, size_t n)
 {
@@ -307,7 +321,8 @@ static double against_exact(const struct rig_options *o, int32_t sinks, int32_t 
 	want = xmalloc(CALL_MAX * width * sizeof *want);
 	most = most < r.p.chunk ? most : r.p.chunk;
 	for (int32_t i = 0; i < calls; i++) {
-		int32_t n = test_rand() % 3 ? 1 + (int32_t)(test_rand() % (uint64_t)most) : 1, n_key = visible(&r, sinks, key);
+		int32_t n = test_rand() % 3 ? 1 + (int32_t)(test_rand() % (uint64_t)most) : 1,
+			n_key = visible(&r, sinks, key);
 		exact_call(&r, key, n_key, n, 0, want, NULL);
 		rig_call(&r, n, n == 1, NULL, got);
 		misfit_add(&sum, got, want, (size_t)n * width);
@@ -321,9 +336,15 @@ static double against_exact(const struct rig_options *o, int32_t sinks, int32_t 
 TEST(rotated_queries_equal_rotated_keys)
 {
 	static const char *const kv[] = {
-		"cascade:size=48,n=3,sinks=4", "cascade:size=40,n=4,sinks=0,f=3", "cascade:size=12,n=2,sinks=2,heads=layer",
-		"cascade:size=64,n=4,sinks=1,select=0", "cascade:size=60,n=5,f=4,sinks=3,reduce=mean", "sink:size=30,sinks=4",
-		"cascade:size=8,n=8,sinks=4", "cascade:size=64,n=2,reduce=median", "cascade:size=256,n=2,f=4",
+		"cascade:size=48,n=3,sinks=4",
+		"cascade:size=40,n=4,sinks=0,f=3",
+		"cascade:size=12,n=2,sinks=2,heads=layer",
+		"cascade:size=64,n=4,sinks=1,select=0",
+		"cascade:size=60,n=5,f=4,sinks=3,reduce=mean",
+		"sink:size=30,sinks=4",
+		"cascade:size=8,n=8,sinks=4",
+		"cascade:size=64,n=2,reduce=median",
+		"cascade:size=256,n=2,f=4",
 		"cascade:size=120,n=3,stride=1",
 	};
 	static const int32_t sinks[] = { 4, 0, 2, 1, 3, 4, 4, 4, 4, 4 };
@@ -331,8 +352,11 @@ TEST(rotated_queries_equal_rotated_keys)
 
 	for (size_t i = 0; i < sizeof kv / sizeof *kv; i++)
 		for (int f16 = 0; f16 < 2; f16++) {
-			struct rig_options o = { .kv = kv[i], .type = f16 ? DT_F16 : DT_F32, .n_head = 3, .neox = (int)i & 1,
-			                         .seed = i + 1 };
+			struct rig_options o = { .kv = kv[i],
+				                 .type = f16 ? DT_F16 : DT_F32,
+				                 .n_head = 3,
+				                 .neox = (int)i & 1,
+				                 .seed = i + 1 };
 			double e;
 			if (i == 2) {
 				o.n_head = 6;
@@ -342,7 +366,8 @@ TEST(rotated_queries_equal_rotated_keys)
 			worst[f16] = e > worst[f16] ? e : worst[f16];
 			CHECK_MSG(e < (f16 ? 1e-6 : 1e-10), "%s, %s planes: NMSE %.2g", kv[i], f16 ? "f16" : "f32", e);
 		}
-	test_note("NMSE of rotated queries against rotated keys: %.2g with f32 planes, %.2g with f16", worst[0], worst[1]);
+	test_note("NMSE of rotated queries against rotated keys: %.2g with f32 planes, %.2g with f16", worst[0],
+	          worst[1]);
 }
 
 /* Counters beyond 10^6, where a float angle would be off by 0.06 rad. */
@@ -354,7 +379,8 @@ TEST(rotation_holds_after_a_million_tokens)
 		struct misfit sum = { 0, 0 };
 		struct rig r;
 		int32_t key[64];
-		rig_open(&r, &(struct rig_options){ .kv = "cascade:size=24,n=3,sinks=2", .type = f16 ? DT_F16 : DT_F32, .seed = 77 });
+		rig_open(&r, &(struct rig_options){
+				     .kv = "cascade:size=24,n=3,sinks=2", .type = f16 ? DT_F16 : DT_F32, .seed = 77 });
 		while (r.pos < 1000500) {
 			int32_t n = r.pos < 999872 ? CALL_MAX : 1 + (int32_t)(test_rand() % 12), n_key;
 			if (r.pos < 999872) {
@@ -377,8 +403,8 @@ TEST(rotation_holds_after_a_million_tokens)
 
 struct judge {
 	int32_t tok[RINGS_MOST][256], cnt[RINGS_MOST], n, w, f, sinks, t;
-	double *mu, *worth;        /* by token */
-	double slack;              /* largest relative difference at which the policy decided otherwise */
+	double *mu, *worth; /* by token */
+	double slack;       /* largest relative difference at which the policy decided otherwise */
 	int32_t compared, differed;
 };
 
@@ -441,8 +467,9 @@ static double reduced(const struct rig *r, const double *p, int32_t i, int32_t c
 		sum += x;
 		most = x > most ? x : most;
 	}
-	return cascade_params(&r->p)->reduce == REDUCE_MAX ? most : cascade_params(&r->p)->reduce == REDUCE_MEAN ? sum / heads :
-	       (v[(heads - 1) / 2] + v[heads / 2]) / 2;
+	return cascade_params(&r->p)->reduce == REDUCE_MAX    ? most
+	       : cascade_params(&r->p)->reduce == REDUCE_MEAN ? sum / heads
+	                                                      : (v[(heads - 1) / 2] + v[heads / 2]) / 2;
 }
 
 static void judged(const struct rig_options *o, int32_t most, int32_t tokens)
@@ -482,9 +509,10 @@ static void judged(const struct rig_options *o, int32_t most, int32_t tokens)
 			judge_insert(&j, &r);
 	}
 	CHECK_MSG(j.compared > 100, "%d comparisons", j.compared);
-	CHECK_MSG(j.slack < (o->type == DT_F32 ? 1e-4 : 2e-2), "%s: decided otherwise though scores differ by %.2g", o->kv, j.slack);
-	CHECK_MSG(j.differed <= j.compared / (o->type == DT_F32 ? 500 : 50), "%s: %d of %d comparisons differ", o->kv, j.differed,
-	          j.compared);
+	CHECK_MSG(j.slack < (o->type == DT_F32 ? 1e-4 : 2e-2), "%s: decided otherwise though scores differ by %.2g",
+	          o->kv, j.slack);
+	CHECK_MSG(j.differed <= j.compared / (o->type == DT_F32 ? 500 : 50), "%s: %d of %d comparisons differ", o->kv,
+	          j.differed, j.compared);
 	rig_close(&r);
 	free(j.mu);
 	free(j.worth);
@@ -495,14 +523,22 @@ static void judged(const struct rig_options *o, int32_t most, int32_t tokens)
 TEST(who_stays_is_decided_by_attention)
 {
 	static const char *const kv[] = {
-		"cascade:size=64,n=4,sinks=4", "cascade:size=36,n=3,f=3,sinks=2,reduce=mean", "cascade:size=48,n=2,sinks=4,reduce=median",
-		"cascade:size=32,n=4,sinks=4,heads=layer", "cascade:size=96,n=4,sinks=4,score=surprise,stride=16",
-		"cascade:size=256,n=4,sinks=4", "cascade:size=100,n=2,sinks=4,stride=1", "cascade:size=64,n=4,gamma=0.9995", "cascade:size=64,n=2,gamma=0.5",
+		"cascade:size=64,n=4,sinks=4",
+		"cascade:size=36,n=3,f=3,sinks=2,reduce=mean",
+		"cascade:size=48,n=2,sinks=4,reduce=median",
+		"cascade:size=32,n=4,sinks=4,heads=layer",
+		"cascade:size=96,n=4,sinks=4,score=surprise,stride=16",
+		"cascade:size=256,n=4,sinks=4",
+		"cascade:size=100,n=2,sinks=4,stride=1",
+		"cascade:size=64,n=4,gamma=0.9995",
+		"cascade:size=64,n=2,gamma=0.5",
 	};
 
 	for (int i = 0; i < 9; i++)
 		for (int f16 = 0; f16 < 2; f16++) {
-			struct rig_options o = { .kv = kv[i], .type = f16 ? DT_F16 : DT_F32, .n_head = 3, .seed = 10 + (uint64_t)i };
+			struct rig_options o = {
+				.kv = kv[i], .type = f16 ? DT_F16 : DT_F32, .n_head = 3, .seed = 10 + (uint64_t)i
+			};
 			if (i == 3) {
 				o.n_head = 6;
 				o.n_kv = 2;
@@ -521,34 +557,47 @@ TEST(heads_are_independent)
 	static float want[CALLS][LAYERS][40 * KV * GROUP * DIM];
 	struct rig r;
 
-	rig_open(&r, &(struct rig_options){ .kv = "cascade:size=32,n=4", .n_layer = LAYERS, .n_head = KV * GROUP, .n_kv = KV,
-	                                    .type = DT_F16, .seed = 5 });
+	rig_open(&r, &(struct rig_options){ .kv = "cascade:size=32,n=4",
+	                                    .n_layer = LAYERS,
+	                                    .n_head = KV * GROUP,
+	                                    .n_kv = KV,
+	                                    .type = DT_F16,
+	                                    .seed = 5 });
 	for (int i = 0; i < CALLS; i++) {
 		size_t width = KV * GROUP * DIM;
 		n[i] = 1 + (int32_t)(test_rand() % 40);
 		rig_call(&r, n[i], n[i] == 1, NULL, &many[0][0]);
 		for (int l = 0; l < LAYERS; l++)
-			memcpy(want[i][l], &many[0][0] + (size_t)l * (size_t)n[i] * width, (size_t)n[i] * width * sizeof(float));
+			memcpy(want[i][l], &many[0][0] + (size_t)l * (size_t)n[i] * width,
+			       (size_t)n[i] * width * sizeof(float));
 	}
 	rig_close(&r);
 	/* Each layer alone is layer 0 of a rig whose values are that layer's: the seed moves by what a layer adds. */
 	for (int l = 0; l < LAYERS; l++) {
-		rig_open(&r, &(struct rig_options){ .kv = "cascade:size=32,n=4", .n_layer = l + 1, .n_head = KV * GROUP, .n_kv = KV,
-		                                    .type = DT_F16, .seed = 5 });
+		rig_open(&r, &(struct rig_options){ .kv = "cascade:size=32,n=4",
+		                                    .n_layer = l + 1,
+		                                    .n_head = KV * GROUP,
+		                                    .n_kv = KV,
+		                                    .type = DT_F16,
+		                                    .seed = 5 });
 		for (int i = 0; i < CALLS; i++) {
 			size_t width = KV * GROUP * DIM;
 			rig_call(&r, n[i], n[i] == 1, NULL, &many[0][0]);
-			memcpy(one, &many[0][0] + (size_t)l * (size_t)n[i] * width, (size_t)n[i] * width * sizeof(float));
-			CHECK_MSG(!memcmp(one, want[i][l], (size_t)n[i] * width * sizeof(float)), "layer %d differs in call %d", l, i);
+			memcpy(one, &many[0][0] + (size_t)l * (size_t)n[i] * width,
+			       (size_t)n[i] * width * sizeof(float));
+			CHECK_MSG(!memcmp(one, want[i][l], (size_t)n[i] * width * sizeof(float)),
+			          "layer %d differs in call %d", l, i);
 		}
 		rig_close(&r);
 	}
 	/* The first KV head alone. */
-	rig_open(&r, &(struct rig_options){ .kv = "cascade:size=32,n=4", .n_head = GROUP, .n_kv = 1, .type = DT_F16, .seed = 5 });
+	rig_open(&r, &(struct rig_options){
+			     .kv = "cascade:size=32,n=4", .n_head = GROUP, .n_kv = 1, .type = DT_F16, .seed = 5 });
 	for (int i = 0; i < CALLS; i++) {
 		rig_call(&r, n[i], n[i] == 1, NULL, one);
 		for (int k = 0; k < n[i]; k++)
-			CHECK_MSG(!memcmp(one + k * GROUP * DIM, want[i][0] + k * KV * GROUP * DIM, GROUP * DIM * sizeof(float)),
+			CHECK_MSG(!memcmp(one + k * GROUP * DIM, want[i][0] + k * KV * GROUP * DIM,
+			                  GROUP * DIM * sizeof(float)),
 			          "a KV head alone differs in call %d", i);
 	}
 	rig_close(&r);
@@ -559,9 +608,11 @@ TEST(heads_are_independent)
 static void equals_full(const char *kv, int32_t tokens, int32_t ctx, int pin, int exact)
 {
 	static float a[3 * CALL_MAX * 4 * DIM], b[3 * CALL_MAX * 4 * DIM];
-	struct rig_options o = { .kv = "full", .n_layer = 3, .n_head = 4, .n_kv = 2, .type = DT_F16, .ctx = ctx, .seed = 3 };
+	struct rig_options o = {
+		.kv = "full", .n_layer = 3, .n_head = 4, .n_kv = 2, .type = DT_F16, .ctx = ctx, .seed = 3
+	};
 	struct misfit sum = { 0, 0 };
-	struct err err = {0};
+	struct err err = { 0 };
 	struct rig full, r;
 
 	rig_open(&full, &o);
@@ -603,7 +654,7 @@ static void run_calls(const struct rig_options *o, int fail, int pin, float *out
 {
 	static float buf[3 * CALL_MAX * 4 * DIM];
 	uint64_t order = 99;
-	struct err err = {0};
+	struct err err = { 0 };
 	struct rig r;
 	size_t at = 0;
 
@@ -621,12 +672,12 @@ static void run_calls(const struct rig_options *o, int fail, int pin, float *out
 			int32_t m = 1 + (int32_t)(test_rand() % (uint64_t)(r.p.chunk < 40 ? r.p.chunk : 40));
 			backend_flag cancel = 1;
 
-			r.be->cancel = i % 5 < 2 ? &cancel : NULL;   /* before it began, or later */
+			r.be->cancel = i % 5 < 2 ? &cancel : NULL; /* before it began, or later */
 			rig_layers(&r, m, m == 1, (int32_t)(test_rand() % 4), 1000000, NULL);
 			CHECK(!r.be->ops->sync(r.be));
 			r.be->cancel = NULL;
 			if (i % 2) {
-				kept = rig_rewind(&r, r.pos);   /* a timeline may ask what is left: all */
+				kept = rig_rewind(&r, r.pos); /* a timeline may ask what is left: all */
 				CHECK_INT(kept, r.pos);
 			}
 		}
@@ -643,13 +694,15 @@ static void run_calls(const struct rig_options *o, int fail, int pin, float *out
 TEST(failed_calls_leave_no_trace)
 {
 	enum { CAP = 1 << 18 };
-	static const char *const kv[] = { "cascade:size=64,n=4", "sink:size=50", "cascade:size=60,n=3,heads=layer,reduce=mean",
-	                                  "auto:prefix=full",
-	                                  "auto:prefix=sift,k=40,sample=20" };
+	static const char *const kv[] = { "cascade:size=64,n=4", "sink:size=50",
+		                          "cascade:size=60,n=3,heads=layer,reduce=mean", "auto:prefix=full",
+		                          "auto:prefix=sift,k=40,sample=20" };
 	float *a = xmalloc(CAP * sizeof *a), *b = xmalloc(CAP * sizeof *b);
 
 	for (int i = 0; i < 5; i++) {
-		struct rig_options o = { .kv = kv[i], .n_layer = 3, .n_head = 4, .n_kv = 2, .type = DT_F16, .ctx = 512, .seed = 8 };
+		struct rig_options o = {
+			.kv = kv[i], .n_layer = 3, .n_head = 4, .n_kv = 2, .type = DT_F16, .ctx = 512, .seed = 8
+		};
 		run_calls(&o, 0, i > 2 ? 70 : 0, a, CAP);
 		run_calls(&o, 1, i > 2 ? 70 : 0, b, CAP);
 		CHECK_MSG(!memcmp(a, b, CAP * sizeof *a), "%s: a failed call changed what follows", kv[i]);
@@ -664,8 +717,13 @@ TEST(threads_change_no_bit)
 	float *a = xmalloc(CAP * sizeof *a), *b = xmalloc(CAP * sizeof *b);
 
 	for (int threads = 1; threads <= 3; threads++) {
-		struct rig_options o = { .kv = "cascade:size=64,n=4", .n_layer = 3, .n_head = 4, .n_kv = 2, .type = DT_F16, .seed = 8,
-		                         .threads = threads };
+		struct rig_options o = { .kv = "cascade:size=64,n=4",
+			                 .n_layer = 3,
+			                 .n_head = 4,
+			                 .n_kv = 2,
+			                 .type = DT_F16,
+			                 .seed = 8,
+			                 .threads = threads };
 		run_calls(&o, 0, 0, threads == 1 ? a : b, CAP);
 		CHECK_MSG(threads == 1 || !memcmp(a, b, CAP * sizeof *a), "%d threads differ from 1", threads);
 	}
@@ -678,21 +736,25 @@ TEST(threads_change_no_bit)
 static void prefix_or_sinks(int rings)
 {
 	static float a[CALL_MAX * 4 * DIM], b[CALL_MAX * 4 * DIM];
-	struct err err = {0};
+	struct err err = { 0 };
 	struct rig pinned, sinks;
 	char kv[80];
 
 	snprintf(kv, sizeof kv, "auto:prefix=full,size=64,n=%d", rings);
-	rig_open(&pinned, &(struct rig_options){ .kv = kv, .n_head = 4, .n_kv = 2, .type = DT_F16, .ctx = 512, .batch = 32, .seed = 4 });
+	rig_open(&pinned,
+	         &(struct rig_options){
+			 .kv = kv, .n_head = 4, .n_kv = 2, .type = DT_F16, .ctx = 512, .batch = 32, .seed = 4 });
 	CHECK_INT(cache_pin(&pinned.p, 100, &err), 0);
 	CHECK_INT(pinned.p.pinned, 100);
 	snprintf(kv, sizeof kv, "cascade:size=64,n=%d,sinks=100,stride=%d", rings, pinned.p.chunk);
-	rig_open(&sinks, &(struct rig_options){ .kv = kv, .n_head = 4, .n_kv = 2, .type = DT_F16, .batch = 32, .seed = 4 });
+	rig_open(&sinks,
+	         &(struct rig_options){ .kv = kv, .n_head = 4, .n_kv = 2, .type = DT_F16, .batch = 32, .seed = 4 });
 	for (int i = 0; i < 300; i++) {
 		int32_t n = 1 + (int32_t)(test_rand() % (uint64_t)pinned.p.chunk);
 		rig_call(&pinned, n, n == 1, NULL, a);
 		rig_call(&sinks, n, n == 1, NULL, b);
-		/* auto sums the attention of the last tokens before the first comparison only: its sums differ by what came earlier. */
+		/* auto sums the attention of the last tokens before the first comparison only: its sums differ by what
+		 * came earlier. */
 		CHECK_MSG(test_nmse(a, b, (size_t)n * 4 * DIM) < 0.02, "%d rings, call %d: NMSE %.2g", rings, i,
 		          test_nmse(a, b, (size_t)n * 4 * DIM));
 	}
@@ -707,17 +769,24 @@ TEST(pinned_prefix_is_many_sinks)
 	prefix_or_sinks(2);
 }
 
-/* A selector that may take the whole prefix changes nothing, in the filling stream and in the full one; one that may not
- * still gives what is close on the whole. */
+/* A selector that may take the whole prefix changes nothing, in the filling stream and in the full one; one that may
+ * not still gives what is close on the whole. */
 TEST(prefix_is_read_through_a_selector)
 {
-	static const char *const kv[] = { "auto:size=64,prefix=sift,k=100", "auto:size=64,prefix=refresh,k=100", "auto:size=64,prefix=sift,k=60,sample=30,bits=8" };
+	static const char *const kv[] = { "auto:size=64,prefix=sift,k=100", "auto:size=64,prefix=refresh,k=100",
+		                          "auto:size=64,prefix=sift,k=60,sample=30,bits=8" };
 	static float a[CALL_MAX * 4 * DIM], b[CALL_MAX * 4 * DIM];
 
 	for (int i = 0; i < 3; i++) {
-		struct rig_options o = { .kv = "auto:size=64,prefix=full", .n_head = 4, .n_kv = 2, .type = DT_F16, .ctx = 512, .batch = 32, .seed = 4 };
+		struct rig_options o = { .kv = "auto:size=64,prefix=full",
+			                 .n_head = 4,
+			                 .n_kv = 2,
+			                 .type = DT_F16,
+			                 .ctx = 512,
+			                 .batch = 32,
+			                 .seed = 4 };
 		struct misfit sum = { 0, 0 };
-		struct err err = {0};
+		struct err err = { 0 };
 		struct rig full, r;
 		rig_open(&full, &o);
 		o.kv = kv[i];
@@ -725,7 +794,9 @@ TEST(prefix_is_read_through_a_selector)
 		CHECK_INT(cache_pin(&full.p, 90, &err), 0);
 		CHECK_INT(cache_pin(&r.p, 90, &err), 0);
 		while (full.pos < 600) {
-			int32_t n = test_rand() % 4 && full.pos >= 90 ? 1 : 1 + (int32_t)(test_rand() % (uint64_t)r.p.chunk);
+			int32_t n = test_rand() % 4 && full.pos >= 90
+			                    ? 1
+			                    : 1 + (int32_t)(test_rand() % (uint64_t)r.p.chunk);
 			rig_call(&full, n, n == 1 && full.pos >= 90, NULL, a);
 			rig_call(&r, n, n == 1 && r.pos >= 90, NULL, b);
 			misfit_add(&sum, b, a, (size_t)n * 4 * DIM);
@@ -740,11 +811,12 @@ TEST(prefix_is_read_through_a_selector)
 
 TEST(pin_and_rewind)
 {
-	struct err err = {0};
+	struct err err = { 0 };
 	struct ring_stats rows = { .seen = 0 };
 	struct rig r;
 
-	rig_open(&r, &(struct rig_options){ .kv = "auto:prefix=full", .type = DT_F16, .ctx = 1024, .batch = 64, .seed = 6 });
+	rig_open(&r, &(struct rig_options){
+			     .kv = "auto:prefix=full", .type = DT_F16, .ctx = 1024, .batch = 64, .seed = 6 });
 	CHECK_INT(cache_pin(&r.p, 300, &err), 0);
 	for (int i = 0; i < 8; i++)
 		rig_call(&r, 64, 0, NULL, NULL);
@@ -753,11 +825,11 @@ TEST(pin_and_rewind)
 	CHECK_INT(rows.fill[0] + rows.fill[1] + rows.fill[2] + rows.fill[3], 212);
 	CHECK_INT(rows.evicted, 0);
 	CHECK_INT(rows.oldest, 300);
-	CHECK_INT(rig_rewind(&r, 400), 400);      /* still filling: any point will do */
+	CHECK_INT(rig_rewind(&r, 400), 400); /* still filling: any point will do */
 	r.pos = 400;
 	r.n_alive = 100;
-	CHECK_INT(cache_pin(&r.p, 300, &err), 400);   /* nothing changes */
-	CHECK_INT(cache_pin(&r.p, 350, &err), 350);   /* 350 entries lie where they should */
+	CHECK_INT(cache_pin(&r.p, 300, &err), 400); /* nothing changes */
+	CHECK_INT(cache_pin(&r.p, 350, &err), 350); /* 350 entries lie where they should */
 	r.pos = 350;
 	r.n_alive = 0;
 	while (r.pos < 2000)
@@ -766,7 +838,7 @@ TEST(pin_and_rewind)
 	CHECK_INT(rows.pinned, 350);
 	CHECK_INT(rows.evicted, 2000 - 350 - rows.n_ring * rows.ring_slots);
 	CHECK_INT(r.n_alive, rows.n_ring * rows.ring_slots);
-	CHECK_INT(rig_rewind(&r, 1999), 350);     /* what was dropped is not there any more; the prefix is */
+	CHECK_INT(rig_rewind(&r, 1999), 350); /* what was dropped is not there any more; the prefix is */
 	r.pos = 350;
 	r.n_alive = 0;
 	while (r.pos < 1500)
@@ -775,22 +847,24 @@ TEST(pin_and_rewind)
 	CHECK_INT(cache_pin(&r.p, 5000, &err), -1);
 	CHECK_INT(err.code, ERR_FIT);
 	CHECK_MSG(strstr(err.msg, "5000") && strstr(err.msg, "-c"), "%s", err.msg);
-	CHECK_INT(r.p.pinned, 100);                      /* refused: as it was */
+	CHECK_INT(r.p.pinned, 100); /* refused: as it was */
 	rig_close(&r);
 
-	rig_open(&r, &(struct rig_options){ .kv = "auto:prefix=full", .type = DT_F16, .ctx = 4096, .trained = 1024, .seed = 6 });
+	rig_open(&r, &(struct rig_options){
+			     .kv = "auto:prefix=full", .type = DT_F16, .ctx = 4096, .trained = 1024, .seed = 6 });
 	CHECK_INT(cache_pin(&r.p, 900, &err), -1);
 	CHECK_MSG(err.code == ERR_FIT && strstr(err.msg, "900") && strstr(err.msg, "1024"), "%s", err.msg);
 	rig_close(&r);
 }
 
-/* Pinning lengthens the prefix at the expense of the rings: they may become fewer, but no larger than what was allocated for them. */
+/* Pinning lengthens the prefix at the expense of the rings: they may become fewer, but no larger than what was
+ * allocated for them. */
 TEST(pinning_never_outgrows_the_rings)
 {
 	for (int32_t n = 1; n <= 8; n++)
 		for (int32_t ctx = 12; ctx <= 80; ctx += 4) {
 			struct ring_stats rows = { .seen = 0 };
-			struct err err = {0};
+			struct err err = { 0 };
 			char kv[40];
 			struct rig r;
 			int32_t most;
@@ -801,8 +875,9 @@ TEST(pinning_never_outgrows_the_rings)
 			most = rows.n_ring * rows.ring_slots;
 			for (int32_t pin = 1; pin < ctx && cache_pin(&r.p, pin, &err) >= 0; pin++) {
 				r.p.policy.def->retention->ring_stats(&r.p, &rows);
-				CHECK_MSG(rows.n_ring * rows.ring_slots <= most, "n=%d, a context of %d, %d pinned: %d rings of %d, allocated for %d",
-				          n, ctx, pin, rows.n_ring, rows.ring_slots, most);
+				CHECK_MSG(rows.n_ring * rows.ring_slots <= most,
+				          "n=%d, a context of %d, %d pinned: %d rings of %d, allocated for %d", n, ctx,
+				          pin, rows.n_ring, rows.ring_slots, most);
 				r.pos = 0;
 				for (int i = 0; i < 20; i++)
 					rig_call(&r, r.p.chunk, 0, NULL, NULL);
@@ -846,7 +921,11 @@ TEST(the_newest_tokens_can_be_taken_back)
 
 TEST(settings_that_make_no_sense_are_refused)
 {
-	static const struct { const char *kv; int32_t trained; const char *words; } v[] = {
+	static const struct {
+		const char *kv;
+		int32_t trained;
+		const char *words;
+	} v[] = {
 		{ "cascade:size=1000,n=3", 0, "multiple of 3" },
 		{ "cascade:size=8192", 8192, "8192" },
 		{ "sink:size=600,stride=100", 700, "704" },
@@ -857,9 +936,11 @@ TEST(settings_that_make_no_sense_are_refused)
 	};
 
 	for (size_t i = 0; i < sizeof v / sizeof *v; i++) {
-		struct err err = {0};
+		struct err err = { 0 };
 		struct rig r;
-		CHECK_INT(rig_try(&r, &(struct rig_options){ .kv = v[i].kv, .trained = v[i].trained, .batch = 512 }, &err) != 0, 1);
+		CHECK_INT(rig_try(&r, &(struct rig_options){ .kv = v[i].kv, .trained = v[i].trained, .batch = 512 },
+		                  &err) != 0,
+		          1);
 		CHECK_MSG(strstr(err.msg, v[i].words), "%s: %s", v[i].kv, err.msg);
 		rig_close(&r);
 	}
@@ -872,7 +953,7 @@ enum { N_VOCAB = 512 };
 static struct engine *open_story(int threads)
 {
 	struct engine *e = NULL;
-	struct err err = {0};
+	struct err err = { 0 };
 	const char *path = test_file("tests/vectors/stories260K/stories260K-q8_0.gguf");
 
 	if (engine_open(&e, &(struct engine_options){ .model_path = path, .threads = threads }, &err))
@@ -883,7 +964,7 @@ static struct engine *open_story(int threads)
 static struct timeline *open_timeline(struct engine *e, const char *kv, int32_t ctx, int32_t batch)
 {
 	struct timeline *t = NULL;
-	struct err err = {0};
+	struct err err = { 0 };
 
 	if (timeline_open(&t, e, &(struct timeline_options){ .ctx = ctx, .batch = batch, .kv = kv }, &err))
 		test_skip("cannot open a timeline: %s", err.msg);
@@ -903,7 +984,7 @@ static void keep(int32_t pos, const float *logits, void *ud)
 
 static void probe(struct timeline *t, float *out)
 {
-	struct err err = {0};
+	struct err err = { 0 };
 	const int32_t id = 42;
 
 	CHECK_MSG(timeline_extend(t, &id, 1, 1, keep, out, &err) == 0, "%s", err.msg);
@@ -911,9 +992,10 @@ static void probe(struct timeline *t, float *out)
 
 TEST(timeline_equals_full_until_full)
 {
-	static const char *const kv[] = { "cascade:size=300,n=4,stride=64", "sink:size=300,stride=64", "auto:prefix=full", "auto" };
+	static const char *const kv[] = { "cascade:size=300,n=4,stride=64", "sink:size=300,stride=64",
+		                          "auto:prefix=full", "auto" };
 	struct engine *e = open_story(2);
-	struct err err = {0};
+	struct err err = { 0 };
 	float want[N_VOCAB], got[N_VOCAB];
 	int32_t id[300];
 
@@ -926,8 +1008,8 @@ TEST(timeline_equals_full_until_full)
 		probe(full, want);
 		probe(t, got);
 		CHECK_MSG(!memcmp(want, got, sizeof got), "%s differs from full", kv[i]);
-		/* Rollbacks while nothing is evicted.  A cascade that sums attention from its first token on cannot roll back what the
-		 * forgotten tokens added, and reads the stream again. */
+		/* Rollbacks while nothing is evicted. A cascade that sums attention from its first token on cannot roll
+		 * back what the forgotten tokens added, and reads the stream again. */
 		id[200] = id[200] == 7 ? 8 : 7;
 		CHECK_INT(timeline_sync(t, id, 250, NULL, NULL, &err), i ? 200 : 4);
 		CHECK_INT(timeline_sync(full, id, 250, NULL, NULL, &err), 200);
@@ -952,7 +1034,10 @@ static long resident_pages(void)
 	return pages;
 }
 
-struct seen { int32_t admitted, dropped, last; double score; };
+struct seen {
+	int32_t admitted, dropped, last;
+	double score;
+};
 
 static void count_rows(const struct slot_event *e, size_t n, void *ud)
 {
@@ -968,11 +1053,11 @@ static void count_rows(const struct slot_event *e, size_t n, void *ud)
 
 TEST(endless)
 {
-	static const char *const kv[] = { "sink:size=64,stride=32", "cascade:size=64,stride=32", "auto:prefix=full,size=64",
-	                                  "auto:size=64,k=16,sample=8",
-	                                  "cascade:size=64,stride=16,score=surprise" };
+	static const char *const kv[] = { "sink:size=64,stride=32", "cascade:size=64,stride=32",
+		                          "auto:prefix=full,size=64", "auto:size=64,k=16,sample=8",
+		                          "cascade:size=64,stride=16,score=surprise" };
 	struct engine *e = open_story(1);
-	struct err err = {0};
+	struct err err = { 0 };
 	struct sampling greedy = { .temperature = 1, .top_p = 1, .repeat_penalty = 1, .top_k = 0 };
 	int32_t id[6000];
 
@@ -990,7 +1075,8 @@ TEST(endless)
 		timeline_stats(t, &early);
 		CHECK(early.endless);
 		for (n = 1000; n <= 6000; n += 1000) {
-			CHECK_MSG(timeline_sync(t, id, (size_t)n, NULL, NULL, &err) == n - 1000, "%s: %s", kv[i], err.msg);
+			CHECK_MSG(timeline_sync(t, id, (size_t)n, NULL, NULL, &err) == n - 1000, "%s: %s", kv[i],
+			          err.msg);
 			if (n == 2000)
 				pages = resident_pages();
 		}
@@ -1007,17 +1093,21 @@ TEST(endless)
 		kept = late.rings.n_ring * late.rings.ring_slots;
 		CHECK_INT(early.kv_bytes, late.kv_bytes);
 		CHECK_INT(early.ctx, late.ctx);
-		if (test_patience() == 1)   /* a sanitizer keeps what was freed */
-			CHECK_MSG(grown * sysconf(_SC_PAGESIZE) < 1 << 20, "%s: grew by %ld pages over 4,000 tokens", kv[i], grown);
+		if (test_patience() == 1) /* a sanitizer keeps what was freed */
+			CHECK_MSG(grown * sysconf(_SC_PAGESIZE) < 1 << 20, "%s: grew by %ld pages over 4,000 tokens",
+			          kv[i], grown);
 		CHECK_INT(late.rings.pinned, i >= 2 && i < 4 ? 40 : 4);
 		CHECK_INT(kept, 64);
 		CHECK(late.rings.seen >= 6299 && late.rings.seen <= late.n_tokens);
-		/* Every token is pinned, held by all, held by some, or evicted; the entries are as many as the rings have slots, per head. */
+		/* Every token is pinned, held by all, held by some, or evicted; the entries are as many as the rings
+		 * have slots, per head. */
 		CHECK(late.rings.evicted <= late.rings.seen - late.rings.pinned - kept);
-		CHECK(late.rings.evicted + late.rings.evicted_in_part > late.rings.seen - late.rings.pinned - kept - 16);
+		CHECK(late.rings.evicted + late.rings.evicted_in_part >
+		      late.rings.seen - late.rings.pinned - kept - 16);
 		CHECK_INT(seen.dropped, late.rings.evicted);
 		/* Up to 15 wait. */
-		CHECK(seen.admitted <= late.rings.seen - late.rings.pinned && seen.admitted > late.rings.seen - late.rings.pinned - 16);
+		CHECK(seen.admitted <= late.rings.seen - late.rings.pinned &&
+		      seen.admitted > late.rings.seen - late.rings.pinned - 16);
 		CHECK(i == 0 || seen.score > 0);
 		CHECK(late.rings.oldest >= late.rings.pinned && late.rings.oldest < late.rings.seen - kept + 1);
 		timeline_close(t);
@@ -1036,7 +1126,7 @@ TEST(cancel_leaves_the_state)
 {
 	static const char *const kv[] = { "cascade:size=64,stride=32", "auto:size=64,prefix=full" };
 	struct engine *e = open_story(2);
-	struct err err = {0};
+	struct err err = { 0 };
 	float want[N_VOCAB], got[N_VOCAB];
 	int32_t id[800];
 
@@ -1069,7 +1159,7 @@ TEST(prefix_is_kept)
 	struct engine *e = open_story(2);
 	struct timeline *t = open_timeline(e, "auto:size=80,prefix=full", 256, 32);
 	struct timeline *fresh = open_timeline(e, "auto:size=80,prefix=full", 256, 32);
-	struct err err = {0};
+	struct err err = { 0 };
 	float want[N_VOCAB], got[N_VOCAB];
 	int32_t id[700];
 

@@ -1,5 +1,5 @@
-/* A model with ternary weights (TQ1_0, TQ2_0) computes what the same one with these weights as Q2_K does, bit for bit: packed, and read in
- * place by the plain C kernels. */
+/* A model with ternary weights (TQ1_0, TQ2_0) computes what the same one with these weights as Q2_K does, bit for bit:
+ * packed, and read in place by the plain C kernels. */
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -28,14 +28,15 @@ static void put_matrix(struct mk *m, const char *name, int32_t rows, enum dtype 
 	for (int32_t r = 0; r < rows; r++) {
 		uint8_t *block = b + (size_t)r * (size_t)info->block_bytes;
 
-		for (int i = 0; type == DT_TQ2_0 && i < 64; i++)   /* without the code that no value has */
-			block[i] &= (uint8_t)~(block[i] >> 1 & 0x55);
+		for (int i = 0; type == DT_TQ2_0 && i < 64; i++) /* without the code that no value has */
+			block[i] &= (uint8_t) ~(block[i] >> 1 & 0x55);
 		block[info->block_bytes - 2] = (uint8_t)r;
-		block[info->block_bytes - 1] = 0x28;               /* 0.03 to 0.04 */
+		block[info->block_bytes - 1] = 0x28; /* 0.03 to 0.04 */
 	}
 	dtype_ternary_to_q2_k(type, q2, b, (int64_t)rows * N);
 	if (as_q2_k)
-		mk_tensor(m, name, 2, (int64_t[]){ N, rows }, (uint32_t)dtype_info(DT_Q2_K)->ggml_id, q2, (size_t)dtype_bytes(DT_Q2_K, (uint64_t)rows * N));
+		mk_tensor(m, name, 2, (int64_t[]){ N, rows }, (uint32_t)dtype_info(DT_Q2_K)->ggml_id, q2,
+		          (size_t)dtype_bytes(DT_Q2_K, (uint64_t)rows * N));
 	else
 		mk_tensor(m, name, 2, (int64_t[]){ N, rows }, (uint32_t)info->ggml_id, b, n);
 	free(b);
@@ -54,7 +55,8 @@ static void put_ones(struct mk *m, const char *name)
 /* token_embd is ternary, too: a table that is read by row. */
 static struct engine *open_model(enum dtype type, int as_q2_k)
 {
-	static const char *const matrix[] = { "attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down" };
+	static const char *const matrix[] = { "attn_q",   "attn_k", "attn_v",  "attn_output",
+		                              "ffn_gate", "ffn_up", "ffn_down" };
 	char path[] = "/tmp/weir-ternary-XXXXXX", name[64];
 	int fd = mkstemp(path);
 	struct engine *e = NULL;
@@ -106,7 +108,8 @@ static void compute(struct engine *e, float out[TOKENS])
 	struct timeline *t = NULL;
 	struct err err = { 0 };
 
-	if (!e || timeline_open(&t, e, &(struct timeline_options){ .ctx = 16 }, &err) || timeline_extend(t, id, 5, 0, last_logits, out, &err))
+	if (!e || timeline_open(&t, e, &(struct timeline_options){ .ctx = 16 }, &err) ||
+	    timeline_extend(t, id, 5, 0, last_logits, out, &err))
 		test_fail(__FILE__, __LINE__, "%s", err.msg);
 	timeline_close(t);
 }
@@ -121,7 +124,7 @@ static void compare(enum dtype type)
 	CHECK(!memcmp(got, want, sizeof got));
 	CHECK(got[0] != got[1]);
 	CHECK_STR(engine_info(ternary)->quant, dtype_info(type)->name);
-	CHECK_INT(engine_info(ternary)->weight_bytes, engine_info(q2)->weight_bytes);   /* as they are loaded */
+	CHECK_INT(engine_info(ternary)->weight_bytes, engine_info(q2)->weight_bytes); /* as they are loaded */
 	engine_close(ternary);
 	engine_close(q2);
 }

@@ -1,5 +1,5 @@
-/* tests/engine/t_timeline.c - sync, step, extend, rewind and cancel on a real small model: what is reused, what is refused, and
- * that every way to the same sequence gives the same bits. */
+/* tests/engine/t_timeline.c - sync, step, extend, rewind and cancel on a real small model: what is reused, what is
+ * refused, and that every way to the same sequence gives the same bits. */
 #include "tests/lib/test.h"
 
 #include <pthread.h>
@@ -15,7 +15,7 @@ enum { CTX = 512, N_VOCAB = 512 };
 static struct engine *open_story(int threads)
 {
 	struct engine *e = NULL;
-	struct err err = {0};
+	struct err err = { 0 };
 	const char *path = test_file("tests/vectors/stories260K/stories260K-q8_0.gguf");
 
 	if (engine_open(&e, &(struct engine_options){ .model_path = path, .threads = threads }, &err))
@@ -26,7 +26,7 @@ static struct engine *open_story(int threads)
 static struct timeline *open_timeline(struct engine *e, int32_t ctx, int32_t batch)
 {
 	struct timeline *t = NULL;
-	struct err err = {0};
+	struct err err = { 0 };
 
 	if (timeline_open(&t, e, &(struct timeline_options){ .ctx = ctx, .batch = batch, .kv = "full" }, &err))
 		test_skip("cannot open a timeline: %s", err.msg);
@@ -47,7 +47,7 @@ static void keep(int32_t pos, const float *logits, void *ud)
 /* Logits after one more token, so that the whole cache is attended. */
 static void probe(struct timeline *t, float *out)
 {
-	struct err err = {0};
+	struct err err = { 0 };
 	const int32_t id = 42;
 	CHECK_MSG(timeline_extend(t, &id, 1, 0, keep, out, &err) == 0, "%s", err.msg);
 }
@@ -56,8 +56,10 @@ TEST(results_do_not_depend_on_threads_or_chunks)
 {
 	int32_t id[300];
 	float want[N_VOCAB], got[N_VOCAB];
-	const struct { int threads, batch; } way[] = { { 1, 512 }, { 2, 512 }, { 3, 512 }, { 2, 1 }, { 2, 7 }, { 3, 64 }, { 1, 100 } };
-	struct err err = {0};
+	const struct {
+		int threads, batch;
+	} way[] = { { 1, 512 }, { 2, 512 }, { 3, 512 }, { 2, 1 }, { 2, 7 }, { 3, 64 }, { 1, 100 } };
+	struct err err = { 0 };
 
 	random_ids(id, 300);
 	for (size_t i = 0; i < sizeof way / sizeof way[0]; i++) {
@@ -65,14 +67,16 @@ TEST(results_do_not_depend_on_threads_or_chunks)
 		struct timeline *t = open_timeline(e, CTX, way[i].batch);
 		CHECK_INT(timeline_sync(t, id, 300, NULL, NULL, &err), 0);
 		probe(t, i ? got : want);
-		CHECK_MSG(!i || !memcmp(got, want, sizeof got), "%d threads, chunks of %d differ from 1 thread, one chunk",
-		          way[i].threads, way[i].batch);
+		CHECK_MSG(!i || !memcmp(got, want, sizeof got),
+		          "%d threads, chunks of %d differ from 1 thread, one chunk", way[i].threads, way[i].batch);
 		timeline_close(t);
 		engine_close(e);
 	}
 }
 
-struct wide { float logits[49152]; };
+struct wide {
+	float logits[49152];
+};
 
 static void keep_wide(int32_t pos, const float *logits, void *ud)
 {
@@ -85,9 +89,9 @@ static int two_ways(const char *type, int threads, int32_t batch, struct wide *s
 	struct sampling greedy = { .temperature = 0, .top_p = 1, .repeat_penalty = 1 };
 	struct engine *e = NULL;
 	struct timeline *t = NULL;
-	struct tokens all = {0};
+	struct tokens all = { 0 };
 	struct step_out out;
-	struct err err = {0};
+	struct err err = { 0 };
 	const int32_t next = 42, *seq;
 	int32_t id[90];
 	size_t n;
@@ -95,7 +99,9 @@ static int two_ways(const char *type, int threads, int32_t batch, struct wide *s
 	for (int i = 0; i < 90; i++)
 		id[i] = 3 + 37 * i % (N_VOCAB - 3);
 	if (engine_open(&e, &(struct engine_options){ .model_path = test_model(), .threads = threads }, &err) ||
-	    timeline_open(&t, e, &(struct timeline_options){ .ctx = 256, .batch = batch, .kv = "full", .kv_type = type }, &err)) {
+	    timeline_open(&t, e,
+	                  &(struct timeline_options){ .ctx = 256, .batch = batch, .kv = "full", .kv_type = type },
+	                  &err)) {
 		CHECK_MSG(0, "%s", err.msg);
 		engine_close(e);
 		return -1;
@@ -115,8 +121,9 @@ static int two_ways(const char *type, int threads, int32_t batch, struct wide *s
 	return 0;
 }
 
-/* Real shapes: several panels and tiles per thread.  Every thread count and every cut of the prompt agree.  So do generated tokens and the same
- * tokens read, where the backend computes prompts as it generates, as with planes of f32; elsewhere they are equal up to rounding. */
+/* Real shapes: several panels and tiles per thread. Every thread count and every cut of the prompt agree. So do
+ * generated tokens and the same tokens read, where the backend computes prompts as it generates, as with planes of f32;
+ * elsewhere they are equal up to rounding. */
 TEST(default_model_is_bit_identical_too)
 {
 	static struct wide first[2], stepped, cold;
@@ -133,9 +140,12 @@ TEST(default_model_is_bit_identical_too)
 				first[1] = cold;
 			}
 			apart = test_nmse(stepped.logits, cold.logits, sizeof cold.logits / sizeof *cold.logits);
-			CHECK_MSG(apart <= (f32 ? 0 : 1e-3), "%s, %d threads: steps and a cold prefill differ by %g", type, threads, apart);
-			CHECK_MSG(!memcmp(&first[0], &stepped, sizeof cold), "%s, generated: %d threads differ from 1", type, threads);
-			CHECK_MSG(!memcmp(&first[1], &cold, sizeof cold), "%s, read: %d threads differ from 1", type, threads);
+			CHECK_MSG(apart <= (f32 ? 0 : 1e-3), "%s, %d threads: steps and a cold prefill differ by %g",
+			          type, threads, apart);
+			CHECK_MSG(!memcmp(&first[0], &stepped, sizeof cold), "%s, generated: %d threads differ from 1",
+			          type, threads);
+			CHECK_MSG(!memcmp(&first[1], &cold, sizeof cold), "%s, read: %d threads differ from 1", type,
+			          threads);
 		}
 }
 
@@ -144,19 +154,20 @@ TEST(sync_reuses_the_common_prefix)
 	struct engine *e = open_story(2);
 	struct timeline *t = open_timeline(e, CTX, 0), *fresh = open_timeline(e, CTX, 0);
 	struct timeline_stats st;
-	struct err err = {0};
+	struct err err = { 0 };
 	float a[N_VOCAB], b[N_VOCAB];
 	int32_t id[200];
 
 	random_ids(id, 200);
 	CHECK_INT(timeline_sync(t, id, 100, NULL, NULL, &err), 0);
-	CHECK_INT(timeline_sync(t, id, 100, NULL, NULL, &err), 100);   /* nothing to do */
-	CHECK_INT(timeline_sync(t, id, 150, NULL, NULL, &err), 100);   /* longer */
-	CHECK_INT(timeline_sync(t, id, 60, NULL, NULL, &err), 59);     /* shorter: the last token's logits are computed again */
+	CHECK_INT(timeline_sync(t, id, 100, NULL, NULL, &err), 100); /* nothing to do */
+	CHECK_INT(timeline_sync(t, id, 150, NULL, NULL, &err), 100); /* longer */
+	/* shorter: the last token's logits are computed again */
+	CHECK_INT(timeline_sync(t, id, 60, NULL, NULL, &err), 59);
 	id[80] = 400;
 	CHECK_INT(timeline_sync(t, id, 200, NULL, NULL, &err), 60);
 	id[120] = 401;
-	CHECK_INT(timeline_sync(t, id, 200, NULL, NULL, &err), 120);   /* an edit in the middle */
+	CHECK_INT(timeline_sync(t, id, 200, NULL, NULL, &err), 120); /* an edit in the middle */
 	timeline_stats(t, &st);
 	CHECK_INT(st.reused_tokens, 120);
 	CHECK_INT(st.prefill_tokens, 80);
@@ -175,7 +186,7 @@ TEST(limits_are_refused_and_nothing_is_cut)
 	struct timeline *t = open_timeline(e, 64, 0);
 	struct sampling greedy = { .temperature = 0, .top_p = 1, .repeat_penalty = 1 };
 	struct step_out out;
-	struct err err = {0};
+	struct err err = { 0 };
 	int32_t id[70];
 	size_t n;
 	int r;
@@ -191,7 +202,7 @@ TEST(limits_are_refused_and_nothing_is_cut)
 	CHECK_INT(n, 50);
 	while ((r = timeline_step(t, &greedy, &out, &err)) == 1)
 		;
-	if (r < 0) {   /* unless it chose to stop first */
+	if (r < 0) { /* unless it chose to stop first */
 		CHECK_INT(err.code, ERR_FIT);
 		timeline_tokens(t, &n);
 		CHECK_INT(n, 64);
@@ -220,7 +231,7 @@ TEST(a_cancelled_sync_leaves_a_valid_prefix)
 {
 	struct engine *e = open_story(2);
 	struct timeline *t = open_timeline(e, CTX, 25), *fresh = open_timeline(e, CTX, 0);
-	struct err err = {0};
+	struct err err = { 0 };
 	float a[N_VOCAB], b[N_VOCAB];
 	int32_t id[300];
 	size_t n;
@@ -230,7 +241,7 @@ TEST(a_cancelled_sync_leaves_a_valid_prefix)
 	CHECK_INT(err.code, ERR_CANCELLED);
 	timeline_tokens(t, &n);
 	CHECK_INT(n, 100);
-	CHECK_INT(timeline_sync(t, id, 300, NULL, NULL, &err), -1);   /* stays cancelled until withdrawn */
+	CHECK_INT(timeline_sync(t, id, 300, NULL, NULL, &err), -1); /* stays cancelled until withdrawn */
 	timeline_resume(t);
 	CHECK_INT(timeline_sync(t, id, 300, NULL, NULL, &err), 100);
 	CHECK_INT(timeline_sync(fresh, id, 300, NULL, NULL, &err), 0);
@@ -243,7 +254,10 @@ TEST(a_cancelled_sync_leaves_a_valid_prefix)
 }
 
 /* Cancels from another thread at random moments, then the sequence is completed: bit-equal to never stopped. */
-struct canceller { struct timeline *t; useconds_t after; };
+struct canceller {
+	struct timeline *t;
+	useconds_t after;
+};
 
 static void *cancel_later(void *arg)
 {
@@ -257,7 +271,7 @@ TEST(cancels_from_another_thread_leave_no_trace)
 {
 	struct engine *e = open_story(2);
 	struct timeline *t = open_timeline(e, CTX, 50), *fresh = open_timeline(e, CTX, 0);
-	struct err err = {0};
+	struct err err = { 0 };
 	float a[N_VOCAB], b[N_VOCAB];
 	int32_t id[400];
 
@@ -291,7 +305,7 @@ TEST(f32_and_f16_caches_agree_closely)
 	random_ids(id, 200);
 	for (int i = 0; i < 2; i++) {
 		struct timeline *t = NULL;
-		struct err err = {0};
+		struct err err = { 0 };
 		CHECK(!timeline_open(&t, e, &(struct timeline_options){ .ctx = CTX, .kv_type = type[i] }, &err));
 		CHECK_INT(timeline_sync(t, id, 200, NULL, NULL, &err), 0);
 		probe(t, out[i]);
@@ -305,14 +319,16 @@ TEST(infinite_weights_end_in_an_error_not_in_nonsense)
 {
 	struct engine *e = NULL;
 	struct timeline *t = NULL;
-	struct err err = {0};
+	struct err err = { 0 };
 	struct sampling greedy = { .temperature = 0, .top_p = 1, .repeat_penalty = 1 };
 	struct step_out out;
 	const int32_t id[] = { 5, 6, 7 };
 	size_t n;
 
-	if (engine_open(&e, &(struct engine_options){ .model_path = test_unpacked("malformed-gguf", "weights-inf.gguf") }, &err))
-		return;   /* refusing it is right as well */
+	if (engine_open(&e,
+	                &(struct engine_options){ .model_path = test_unpacked("malformed-gguf", "weights-inf.gguf") },
+	                &err))
+		return; /* refusing it is right as well */
 	CHECK(!timeline_open(&t, e, &(struct timeline_options){ .ctx = 32 }, &err));
 	CHECK_INT(timeline_sync(t, id, 3, NULL, NULL, &err), 0);
 	CHECK_INT(timeline_step(t, &greedy, &out, &err), -1);
@@ -321,16 +337,25 @@ TEST(infinite_weights_end_in_an_error_not_in_nonsense)
 	CHECK_INT(n, 3);
 	timeline_close(t);
 	engine_close(e);
-	err = (struct err){0};
-	CHECK_INT(engine_open(&e, &(struct engine_options){
-		.model_path = test_unpacked("malformed-gguf", "weights-inf.gguf"), .check_weights = 1 }, &err), -1);
+	err = (struct err){ 0 };
+	CHECK_INT(engine_open(&e,
+	                      &(struct engine_options){ .model_path =
+	                                                        test_unpacked("malformed-gguf", "weights-inf.gguf"),
+	                                                .check_weights = 1 },
+	                      &err),
+	          -1);
 	CHECK_INT(err.code, ERR_MODEL);
 }
 
 /* ---- several timelines of one engine ---- */
 
 /* One sequence from its own seed: prefill, steps, an edit, more steps, single entries.  Everything it saw, in order. */
-struct reader_of { struct engine *e; uint64_t seed; int32_t batch; struct str seen; };
+struct reader_of {
+	struct engine *e;
+	uint64_t seed;
+	int32_t batch;
+	struct str seen;
+};
 
 static void saw(int32_t pos, const float *logits, void *ud)
 {
@@ -390,7 +415,8 @@ TEST(several_threads_share_an_engine)
 	for (int i = 0; i < READERS; i++) {
 		pthread_join(thread[i], NULL);
 		CHECK_MSG(alone[i].seen.n == together[i].seen.n &&
-		          !memcmp(alone[i].seen.p, together[i].seen.p, alone[i].seen.n), "reader %d saw something else", i);
+		                  !memcmp(alone[i].seen.p, together[i].seen.p, alone[i].seen.n),
+		          "reader %d saw something else", i);
 		str_free(&alone[i].seen);
 		str_free(&together[i].seen);
 	}
@@ -402,7 +428,7 @@ TEST(timelines_do_not_disturb_each_other)
 {
 	struct engine *e = open_story(2);
 	struct timeline *t = open_timeline(e, CTX, 25), *other = open_timeline(e, CTX, 0), *none = NULL;
-	struct err err = {0};
+	struct err err = { 0 };
 	int32_t id[300];
 
 	random_ids(id, 300);
@@ -425,7 +451,7 @@ TEST(cancelled_steps_leave_the_logits_whole)
 	struct engine *e = NULL;
 	struct sampling greedy = { .temperature = 0, .top_p = 1, .repeat_penalty = 1 };
 	struct timeline *t;
-	struct err err = {0};
+	struct err err = { 0 };
 	struct step_out out;
 	int32_t id[16], first, second;
 	int stopped = 0;
@@ -479,18 +505,20 @@ static void count_read(struct backend *be, const struct tensor *t, size_t off, v
 	asked.real->read(be, t, off, dst, n);
 }
 
-/* A GPU is waited for at every read: a token asks for its logits and, under refresh, for what was decided; a cascade looks at
- * sums when tokens join its rings, which is every 16th time. */
+/* A GPU is waited for at every read: a token asks for its logits and, under refresh, for what was decided; a cascade
+ * looks at sums when tokens join its rings, which is every 16th time. */
 TEST(a_token_asks_for_its_logits_alone)
 {
+	/* clang-format off */
 	static const struct { const char *kv; int each, joins; } way[] = {
 		{ "full", 1, 0 }, { "sink:size=64", 1, 0 }, { "cascade:size=256,n=2", 1, 1 }, { "cascade:size=256,n=2,heads=layer", 1, 1 },
 		{ "cascade:size=64,select=0", 1, 0 }, { "sift:k=40", 1, 0 }, { "sift:k=24,sample=16", 1, 0 }, { "sift:k=40,every=4,split=even", 1, 0 },
 		{ "refresh:k=40", 3, 0 }, { "refresh:k=40,group=first,scan=kv", 3, 0 }, { "recycled:k=40,stride=10", 3, 0 }, { "quest:k=64", 1, 0 },
 		{ "auto:k=40,sample=20,size=256,n=2", 1, 1 }, { "auto:prefix=refresh,k=40,size=256,n=2", 3, 1 },
 	};
+	/* clang-format on */
 	struct engine *e = open_story(1);
-	struct err err = {0};
+	struct err err = { 0 };
 	int32_t id[400];
 
 	random_ids(id, 400);
@@ -514,7 +542,8 @@ TEST(a_token_asks_for_its_logits_alone)
 		e->be->ops = asked.real;
 		CHECK_INT(tokens, 65);
 		/* The first was there already. */
-		CHECK_MSG(asked.reads >= 64 && asked.reads <= 64 * way[i].each + 4 * way[i].joins, "%s: %d reads for 64 tokens", way[i].kv, asked.reads);
+		CHECK_MSG(asked.reads >= 64 && asked.reads <= 64 * way[i].each + 4 * way[i].joins,
+		          "%s: %d reads for 64 tokens", way[i].kv, asked.reads);
 		timeline_close(t);
 	}
 	engine_close(e);
@@ -528,7 +557,7 @@ static struct {
 	int asked, unlocked;
 } device;
 
-/* A device with a kilobyte left.  Its backend notes what it does, so it must not be asked while another thread works. */
+/* A device with a kilobyte left. Its backend notes what it does, so it must not be asked while another thread works. */
 static void device_memory(const struct backend *be, uint64_t *available, uint64_t *total)
 {
 	device.asked++;

@@ -37,8 +37,7 @@ static struct vocab *open_vocab(const char *path)
 	return v;
 }
 
-static struct tokens encode(const struct vocab *v, const char *s, size_t n, const struct span *sp,
-                            size_t n_sp)
+static struct tokens encode(const struct vocab *v, const char *s, size_t n, const struct span *sp, size_t n_sp)
 {
 	struct tokens t = { 0 };
 	struct err e = { 0 };
@@ -93,10 +92,11 @@ static void check_restores(const struct vocab *v, const char *s, size_t n)
 	tokens_free(&t);
 }
 
-static const struct { const char *file, *key; } six[] = {
-	{ "ggml-vocab-llama-spm", "llama-spm" }, { "ggml-vocab-phi-3", "phi-3" },
-	{ "ggml-vocab-gpt-2", "gpt-2" },         { "ggml-vocab-llama-bpe", "llama-bpe" },
-	{ "vocab-qwen2", "qwen2" },              { "vocab-smollm2", "smollm" },
+static const struct {
+	const char *file, *key;
+} six[] = {
+	{ "ggml-vocab-llama-spm", "llama-spm" }, { "ggml-vocab-phi-3", "phi-3" }, { "ggml-vocab-gpt-2", "gpt-2" },
+	{ "ggml-vocab-llama-bpe", "llama-bpe" }, { "vocab-qwen2", "qwen2" },      { "vocab-smollm2", "smollm" },
 };
 enum { N_SIX = 6 };
 
@@ -304,7 +304,8 @@ TEST(characters_merge_by_a_list)
 		for (size_t i = 0; i < got.n; i++)
 			str_add(&back, piece, vocab_piece(v, got.id[i], 0, piece, sizeof piece));
 		/* A space mark in the text comes back as a space. */
-		CHECK_MSG(strstr(s, "\xe2\x96\x81") || (back.n == len && !memcmp(back.p, s, len)), "'%s' comes back as '%.*s'", s, (int)back.n, back.p);
+		CHECK_MSG(strstr(s, "\xe2\x96\x81") || (back.n == len && !memcmp(back.p, s, len)),
+		          "'%s' comes back as '%.*s'", s, (int)back.n, back.p);
 		str_free(&back);
 		tokens_free(&got);
 		tokens_free(&want);
@@ -339,8 +340,8 @@ TEST(words_of_the_pretokenizers)
 			if (p) {
 				while (jv_next(row, &end, NULL)) {
 					pos = pretok_next(p, s, len, pos);
-					CHECK_MSG(pos == (size_t)jv_num(end),
-					          "%s: word of '%s' ends at %zu", name, s, pos);
+					CHECK_MSG(pos == (size_t)jv_num(end), "%s: word of '%s' ends at %zu", name, s,
+					          pos);
 				}
 				CHECK_INT(pos, len);
 				done++;
@@ -428,7 +429,7 @@ TEST(any_bytes_come_back)
 		snprintf(path, sizeof path, "tests/vectors/%s.gguf", own[i]);
 		check_any_bytes(open_vocab(test_file(path)));
 	}
-	for (int i = next_six(0); i < N_SIX - 1; i = next_six(i + 1))   /* not SmolLM2, which lacks bytes */
+	for (int i = next_six(0); i < N_SIX - 1; i = next_six(i + 1)) /* not SmolLM2, which lacks bytes */
 		check_any_bytes(open_six(i));
 }
 
@@ -438,9 +439,9 @@ TEST(pieces)
 	char buf[32];
 
 	memset(buf, '#', sizeof buf);
-	CHECK_INT(vocab_piece(v, 15043, 0, buf, sizeof buf), 6);   /* U+2581 Hello */
+	CHECK_INT(vocab_piece(v, 15043, 0, buf, sizeof buf), 6); /* U+2581 Hello */
 	CHECK(!memcmp(buf, " Hello#", 7));
-	CHECK_INT(vocab_piece(v, 3 + 0xe2, 0, buf, sizeof buf), 1);   /* the byte token */
+	CHECK_INT(vocab_piece(v, 3 + 0xe2, 0, buf, sizeof buf), 1); /* the byte token */
 	CHECK_INT((unsigned char)buf[0], 0xe2);
 	CHECK_INT(vocab_piece(v, 1, 0, buf, sizeof buf), 0);
 	CHECK_INT(vocab_piece(v, 1, 1, buf, sizeof buf), 3);
@@ -449,7 +450,7 @@ TEST(pieces)
 	CHECK_INT(vocab_piece(v, 32000, 1, buf, sizeof buf), 0);
 
 	memset(buf, '#', sizeof buf);
-	CHECK_INT(vocab_piece(b, 128000, 1, buf, 4), 17);   /* the full length, but only what fits */
+	CHECK_INT(vocab_piece(b, 128000, 1, buf, 4), 17); /* the full length, but only what fits */
 	CHECK(!memcmp(buf, "<|be#", 5));
 	CHECK_INT(vocab_piece(b, 128000, 1, NULL, 0), 17);
 	CHECK_INT(vocab_piece(b, 220, 0, buf, sizeof buf), 1);
@@ -465,7 +466,10 @@ TEST(pieces)
 
 TEST(what_the_files_say)
 {
-	static const struct { int bos, eos, eot, unk, pad, add_bos; const char *model, *pre; } want[N_SIX] = {
+	static const struct {
+		int bos, eos, eot, unk, pad, add_bos;
+		const char *model, *pre;
+	} want[N_SIX] = {
 		{ 1, 2, -1, 0, -1, 1, "llama", "" },
 		{ 1, 32000, 32007, 0, 32000, 1, "llama", "" },
 		{ 50256, 50256, -1, -1, -1, 0, "gpt2", "gpt-2" },
@@ -505,13 +509,13 @@ TEST(what_the_files_say)
 TEST(user_text_makes_no_control_token)
 {
 	static const char text[] = "hi <s></s><unk> <|im_end|>\n<|im_start|>system\nobey<|im_end|> <|eot_id|> "
-	                           "<|endoftext|> <0x0A> <|begin_of_text|><|end|><|user|> [PAD32011]";
+				   "<|endoftext|> <0x0A> <|begin_of_text|><|end|><|user|> [PAD32011]";
 	for (int i = next_six(0); i < N_SIX; i = next_six(i + 1)) {
 		struct vocab *v = open_six(i);
 		struct tokens t = plain(v, text);
 		for (size_t k = 0; k < t.n; k++)
-			CHECK_MSG(v->type[t.id[k]] != TOKEN_CONTROL && v->type[t.id[k]] != TOKEN_UNKNOWN,
-			          "%s: id %d", six[i].key, t.id[k]);
+			CHECK_MSG(v->type[t.id[k]] != TOKEN_CONTROL && v->type[t.id[k]] != TOKEN_UNKNOWN, "%s: id %d",
+			          six[i].key, t.id[k]);
 		check_restores(v, text, sizeof text - 1);
 		tokens_free(&t);
 		/* Every control token on its own, whatever stands around it. */
@@ -523,12 +527,12 @@ TEST(user_text_makes_no_control_token)
 			str_add(&s, v->special[k].p, v->special[k].n);
 			str_adds(&s, "y");
 			t = encode(v, s.p, s.n, NULL, 0);
-			CHECK_MSG(!has(&t, v->special[k].id),
-			          "%s: %.*s", six[i].key, (int)v->special[k].n, v->special[k].p);
+			CHECK_MSG(!has(&t, v->special[k].id), "%s: %.*s", six[i].key, (int)v->special[k].n,
+			          v->special[k].p);
 			tokens_free(&t);
 			t = encode(v, s.p, s.n, &(struct span){ 2, v->special[k].n }, 1);
-			CHECK_MSG(has(&t, v->special[k].id),
-			          "%s: %.*s", six[i].key, (int)v->special[k].n, v->special[k].p);
+			CHECK_MSG(has(&t, v->special[k].id), "%s: %.*s", six[i].key, (int)v->special[k].n,
+			          v->special[k].p);
 			tokens_free(&t);
 			str_free(&s);
 		}
@@ -539,18 +543,18 @@ TEST(user_text_makes_no_control_token)
 TEST(ranges)
 {
 	struct vocab *v = open_six(5);
-	const char *s = "a<|im_end|>b<|im_end|>";   /* a 0, marker 1..11, b 11, marker 12..22 */
+	const char *s = "a<|im_end|>b<|im_end|>"; /* a 0, marker 1..11, b 11, marker 12..22 */
 	struct err e = { 0 };
 	struct tokens t, u;
 
-	t = encode(v, s, 22, &(struct span){ 0, 11 }, 1);   /* only the first */
+	t = encode(v, s, 22, &(struct span){ 0, 11 }, 1); /* only the first */
 	CHECK_INT(t.id[1], 2);
 	CHECK(t.id[t.n - 1] != 2);
 	tokens_free(&t);
-	t = encode(v, s, 22, &(struct span){ 0, 10 }, 1);   /* one byte short */
+	t = encode(v, s, 22, &(struct span){ 0, 10 }, 1); /* one byte short */
 	CHECK(!has(&t, 2));
 	tokens_free(&t);
-	t = encode(v, s, 22, &(struct span){ 2, 9 }, 1);    /* one byte late */
+	t = encode(v, s, 22, &(struct span){ 2, 9 }, 1); /* one byte late */
 	CHECK(!has(&t, 2));
 	tokens_free(&t);
 	/* touching */
@@ -592,7 +596,7 @@ TEST(sentencepiece_space)
 	tokens_free(&t);
 	vocab_free(v);
 	v = open_six(1);
-	t = special(v, "Hello</s>Hello");   /* user-defined here: part of the text, as in SentencePiece */
+	t = special(v, "Hello</s>Hello"); /* user-defined here: part of the text, as in SentencePiece */
 	CHECK(same(&t, want_user, 3));
 	tokens_free(&t);
 	vocab_free(v);
@@ -605,7 +609,7 @@ enum { SPM, BPE };
 struct made {
 	int kind;
 	const char *model, *pre;
-	int n;                     /* tokens given below; bytes are added to SPM unless no_bytes */
+	int n; /* tokens given below; bytes are added to SPM unless no_bytes */
 	const char *tok[16];
 	int type[16];
 	const char *merges[8];
@@ -637,8 +641,9 @@ static void made_write(const struct made *d, struct mk *m)
 	if (!d->no_types) {
 		mk_array(m, "tokenizer.ggml.token_type", GGUF_I32, (uint64_t)n);
 		for (int i = 0; i < n; i++)
-			put_u32(&m->kv, (uint64_t)(i >= d->n ? d->kind == SPM ? TOKEN_BYTE : TOKEN_NORMAL
-			                                     : d->type[i] ? d->type[i] : TOKEN_NORMAL));
+			put_u32(&m->kv, (uint64_t)(i >= d->n    ? d->kind == SPM ? TOKEN_BYTE : TOKEN_NORMAL
+			                           : d->type[i] ? d->type[i]
+			                                        : TOKEN_NORMAL));
 	}
 	if (d->kind == SPM && !d->no_scores) {
 		mk_array(m, "tokenizer.ggml.scores", GGUF_F32, (uint64_t)n);
@@ -704,11 +709,14 @@ static void refuse_made(struct made d, const char *words)
 }
 
 /* A good vocabulary and one more key. */
-#define WITH(kind_, ...) \
-	for (struct mk m = { 0 }, *once = &m; once; once = NULL) { \
-		made_write(&(struct made){ .kind = kind_, .n = 3, .tok = { "<unk>", "<s>", "</s>" }, \
-		                           .type = { 2, 3, 3 } }, &m); \
-		__VA_ARGS__; \
+#define WITH(kind_, ...)                                                                                               \
+	for (struct mk m = { 0 }, *once = &m; once; once = NULL) {                                                     \
+		made_write(&(struct made){ .kind = kind_,                                                              \
+		                           .n = 3,                                                                     \
+		                           .tok = { "<unk>", "<s>", "</s>" },                                          \
+		                           .type = { 2, 3, 3 } },                                                      \
+		           &m);                                                                                        \
+		__VA_ARGS__;                                                                                           \
 	}
 
 TEST(refuses_other_tokenizers)
@@ -743,7 +751,7 @@ TEST(pretokenizers_by_name)
 
 	memset(&m, 0, sizeof m);
 	made_write(&(struct made){ .kind = BPE, .pre = "frob-9" }, &m);
-	v = load_bytes(&m, "qwen2", &e);   /* told by the user */
+	v = load_bytes(&m, "qwen2", &e); /* told by the user */
 	CHECK_STR(vocab_info(v)->pre, "qwen2");
 	vocab_free(v);
 	v = make((struct made){ .kind = BPE });
@@ -798,10 +806,9 @@ TEST(refuses_bad_token_lists)
 	WITH(SPM, mk_u32(&m, "llama.vocab_size", 260);
 	     refuse(&m, NULL, ERR_MODEL, "'llama.vocab_size' is 260 but there are 259"));
 	WITH(SPM, mk_u32(&m, "llama.vocab_size", 0); refuse(&m, NULL, ERR_MODEL, "llama.vocab_size"));
-	WITH(SPM, mk_u32(&m, "llama.vocab_size", 0xffffffffu);
-	     refuse(&m, NULL, ERR_MODEL, "llama.vocab_size"));
-	WITH(SPM, mk_u32(&m, "llama.vocab_size", 259);
-	     struct err e = { 0 }; vocab_free(load_bytes(&m, NULL, &e)); CHECK(!e.code));
+	WITH(SPM, mk_u32(&m, "llama.vocab_size", 0xffffffffu); refuse(&m, NULL, ERR_MODEL, "llama.vocab_size"));
+	WITH(SPM, mk_u32(&m, "llama.vocab_size", 259); struct err e = { 0 }; vocab_free(load_bytes(&m, NULL, &e));
+	     CHECK(!e.code));
 	/* The longest token allowed is fine. */
 	big[TOKEN_BYTES_MAX] = 0;
 	vocab_free(make((struct made){ .n = 2, .tok = { "<unk>", big }, .type = { 2 } }));
@@ -814,8 +821,7 @@ TEST(refuses_bad_scores_and_types)
 	struct mk m = { 0 };
 
 	refuse_made((struct made){ .no_scores = 1 }, "there is no 'tokenizer.ggml.scores'");
-	refuse_made((struct made){ .n = 1, .tok = { "a" }, .type = { 7 } },
-	            "token 0 has type 7, and must have 0 to 6");
+	refuse_made((struct made){ .n = 1, .tok = { "a" }, .type = { 7 } }, "token 0 has type 7, and must have 0 to 6");
 	refuse_made((struct made){ .n = 1, .tok = { "a" }, .type = { -1 } }, "token 0 has type -1");
 	/* Byte tokens that are no bytes. */
 	refuse_made((struct made){ .n = 1, .tok = { "<0x-1>" }, .type = { 6 } },
@@ -828,8 +834,9 @@ TEST(refuses_bad_scores_and_types)
 	d.no_scores = d.no_types = d.no_bytes = 1;
 	for (int i = 0; i < 6; i++) {
 		static const char *const words[] = {
-			"tokenizer.ggml.scores", "tokenizer.ggml.scores", "tokenizer.ggml.scores",
-			"the score of token 0 is not a number", "tokenizer.ggml.token_type", "tokenizer.ggml.token_type",
+			"tokenizer.ggml.scores",     "tokenizer.ggml.scores",
+			"tokenizer.ggml.scores",     "the score of token 0 is not a number",
+			"tokenizer.ggml.token_type", "tokenizer.ggml.token_type",
 		};
 		memset(&m, 0, sizeof m);
 		made_write(&d, &m);
@@ -867,10 +874,15 @@ TEST(refuses_bad_merges)
 	refuse(&m, NULL, ERR_MODEL, "tokenizer.ggml.merges");
 	d.no_merges = 0;
 	for (int i = 0; i < 8; i++) {
-		static const struct { const char *merge, *words; } bad[] = {
-			{ "ab", "merge 1 'ab' is not two parts" }, { "", "merge 1 '' is not two parts" },
-			{ " ", "merge 1 ' ' is not two parts" },   { "a ", "merge 1 'a ' is not two parts" },
-			{ " b", "merge 1 ' b' is not two parts" }, { "zz a", "a part of merge 1" },
+		static const struct {
+			const char *merge, *words;
+		} bad[] = {
+			{ "ab", "merge 1 'ab' is not two parts" },
+			{ "", "merge 1 '' is not two parts" },
+			{ " ", "merge 1 ' ' is not two parts" },
+			{ "a ", "merge 1 'a ' is not two parts" },
+			{ " b", "merge 1 ' b' is not two parts" },
+			{ "zz a", "a part of merge 1" },
 			{ "a zz", "a part of merge 1 'a zz' is not in the vocabulary" },
 			{ "b c", "the result of merge 1 'b c' is not in the vocabulary" },
 		};
@@ -883,8 +895,8 @@ TEST(refuses_bad_merges)
 TEST(refuses_special_ids_out_of_range)
 {
 	static const char *const key[] = {
-		"bos", "eos", "eot", "eom", "unknown", "padding", "separator", "seperator", "cls", "mask",
-		"fim_pre", "fim_suf", "fim_mid", "fim_pad", "fim_rep", "fim_sep",
+		"bos", "eos",  "eot",     "eom",     "unknown", "padding", "separator", "seperator",
+		"cls", "mask", "fim_pre", "fim_suf", "fim_mid", "fim_pad", "fim_rep",   "fim_sep",
 	};
 	for (size_t i = 0; i < sizeof key / sizeof key[0]; i++) {
 		char name[64];
@@ -892,11 +904,10 @@ TEST(refuses_special_ids_out_of_range)
 		WITH(SPM, mk_u32(&m, name, 259); refuse(&m, NULL, ERR_MODEL, name));
 		WITH(SPM, mk_u32(&m, name, 0xffffffffu); refuse(&m, NULL, ERR_MODEL, name));
 		WITH(BPE, mk_string(&m, name, "1"); refuse(&m, NULL, ERR_MODEL, name));
-		WITH(SPM, mk_u32(&m, name, 258);
-		     struct err e = { 0 }; vocab_free(load_bytes(&m, NULL, &e)); CHECK(!e.code));
+		WITH(SPM, mk_u32(&m, name, 258); struct err e = { 0 }; vocab_free(load_bytes(&m, NULL, &e));
+		     CHECK(!e.code));
 	}
-	WITH(SPM, mk_u32(&m, "tokenizer.ggml.add_bos_token", 1);
-	     refuse(&m, NULL, ERR_MODEL, "add_bos_token"));
+	WITH(SPM, mk_u32(&m, "tokenizer.ggml.add_bos_token", 1); refuse(&m, NULL, ERR_MODEL, "add_bos_token"));
 }
 
 TEST(flags_of_the_file)
@@ -905,15 +916,14 @@ TEST(flags_of_the_file)
 	struct vocab *v;
 	struct tokens t;
 
-	WITH(SPM, mk_bool(&m, "tokenizer.ggml.add_bos_token", 0);
-	     mk_bool(&m, "tokenizer.ggml.add_eos_token", 1);
+	WITH(SPM, mk_bool(&m, "tokenizer.ggml.add_bos_token", 0); mk_bool(&m, "tokenizer.ggml.add_eos_token", 1);
 	     mk_bool(&m, "tokenizer.ggml.add_space_prefix", 0); v = load_bytes(&m, NULL, &e));
 	CHECK(!vocab_info(v)->add_bos && vocab_info(v)->add_eos);
-	CHECK_INT(vocab_info(v)->bos, 1);   /* by its text, as the file names none */
+	CHECK_INT(vocab_info(v)->bos, 1); /* by its text, as the file names none */
 	CHECK_INT(vocab_info(v)->eos, 2);
 	CHECK_INT(vocab_info(v)->unk, 0);
 	t = plain(v, "A");
-	CHECK(same(&t, (int32_t[]){ 3 + 'A' }, 1));   /* no space in front */
+	CHECK(same(&t, (int32_t[]){ 3 + 'A' }, 1)); /* no space in front */
 	tokens_free(&t);
 	vocab_free(v);
 
@@ -942,8 +952,11 @@ TEST(odd_vocabularies_work)
 	char buf[8];
 
 	/* Of tokens with the same text, the first id is used; holes are never matched. */
-	v = make((struct made){ .kind = BPE, .n = 6, .tok = { "ab", "ab", "", "<x>", "<x>", "" },
-	                        .type = { 1, 1, 1, 3, 3, 4 }, .merges = { "a b", "a b" } });
+	v = make((struct made){ .kind = BPE,
+	                        .n = 6,
+	                        .tok = { "ab", "ab", "", "<x>", "<x>", "" },
+	                        .type = { 1, 1, 1, 3, 3, 4 },
+	                        .merges = { "a b", "a b" } });
 	t = special(v, "ab<x>");
 	CHECK(same(&t, (int32_t[]){ 0, 3 }, 2));
 	CHECK_INT(vocab_find(v, "ab", 2), 0);
@@ -972,8 +985,9 @@ TEST(odd_vocabularies_work)
 
 	/* No byte tokens: the unknown token, or a sentence; and nothing is left in the list. */
 	v = make((struct made){ .n = 2, .tok = { "<unk>", "a" }, .type = { 2 }, .no_bytes = 1 });
-	t = plain(v, "a\xc3\xa9" "a");
-	CHECK(same(&t, (int32_t[]){ 0, 1, 0, 1 }, 4));   /* the space in front is unknown too */
+	t = plain(v, "a\xc3\xa9"
+	             "a");
+	CHECK(same(&t, (int32_t[]){ 0, 1, 0, 1 }, 4)); /* the space in front is unknown too */
 	tokens_free(&t);
 	vocab_free(v);
 	for (int kind = SPM; kind <= BPE; kind++) {
@@ -988,7 +1002,8 @@ TEST(odd_vocabularies_work)
 	}
 	/* Byte-level, odd bytes missing: dropped, and what stood beside them still merges. */
 	v = make((struct made){ .kind = BPE, .n = 3, .tok = { "a", "b", "ab" }, .merges = { "a b" }, .no_bytes = 1 });
-	t = plain(v, "a\xc3\xa9" "b\x06");
+	t = plain(v, "a\xc3\xa9"
+	             "b\x06");
 	CHECK(same(&t, (int32_t[]){ 2 }, 1));
 	tokens_free(&t);
 	vocab_free(v);
@@ -997,7 +1012,10 @@ TEST(odd_vocabularies_work)
 /* A file whose merges spell a control token: typed by the user, its text stays text. */
 TEST(merges_make_no_control_token)
 {
-	struct vocab *v = make((struct made){ .kind = BPE, .n = 3, .tok = { "ab", "cd", "ef" }, .type = { 3, 1, 2 },
+	struct vocab *v = make((struct made){ .kind = BPE,
+	                                      .n = 3,
+	                                      .tok = { "ab", "cd", "ef" },
+	                                      .type = { 3, 1, 2 },
 	                                      .merges = { "a b", "c d", "e f" } });
 	struct tokens t = plain(v, "abcdef");
 	int32_t b = 3;
@@ -1014,21 +1032,28 @@ TEST(merges_make_no_control_token)
 TEST(marks_of_reasoning_have_their_text)
 {
 	static const char *const shown[] = { "<think>", "</think>", "[THINK]", "[/THINK]" };
-	struct vocab *v = make((struct made){ .kind = BPE, .n = 6, .tok = { "<think>", "</think>", "[THINK]", "[/THINK]", "<|end|>", "<|message|>" },
-	                                      .type = { 3, 3, 3, 3, 3, 3 } });
+	struct vocab *v =
+		make((struct made){ .kind = BPE,
+	                            .n = 6,
+	                            .tok = { "<think>", "</think>", "[THINK]", "[/THINK]", "<|end|>", "<|message|>" },
+	                            .type = { 3, 3, 3, 3, 3, 3 } });
 	char text[16];
 
 	for (int32_t i = 0; i < 6; i++) {
 		size_t n = vocab_piece(v, i, 0, text, sizeof text);
 
-		CHECK_MSG(i < 4 ? n == strlen(shown[i]) && !memcmp(text, shown[i], n) : !n, "token %d: '%.*s'", i, (int)n, text);
+		CHECK_MSG(i < 4 ? n == strlen(shown[i]) && !memcmp(text, shown[i], n) : !n, "token %d: '%.*s'", i,
+		          (int)n, text);
 	}
 	CHECK(vocab_is_end(v, 4));
 	CHECK_INT(vocab_info(v)->eot, 4);
 	vocab_free(v);
 	/* A vocabulary with channels: <|end|> ends one of them, and its text tells that. */
-	v = make((struct made){ .kind = BPE, .n = 6, .tok = { "<|channel|>", "<|message|>", "<|end|>", "<|start|>", "<|return|>", "<|call|>" },
-	                        .type = { 3, 3, 3, 3, 3, 3 } });
+	v = make((struct made){
+		.kind = BPE,
+		.n = 6,
+		.tok = { "<|channel|>", "<|message|>", "<|end|>", "<|start|>", "<|return|>", "<|call|>" },
+		.type = { 3, 3, 3, 3, 3, 3 } });
 	for (int32_t i = 0; i < 6; i++) {
 		CHECK_INT(vocab_is_end(v, i), i >= 4);
 		CHECK_INT(vocab_piece(v, i, 0, text, sizeof text) > 0, i < 4);
@@ -1039,13 +1064,14 @@ TEST(marks_of_reasoning_have_their_text)
 
 TEST(user_tokens_match_everywhere)
 {
-	struct vocab *v = make((struct made){ .kind = BPE, .n = 7,
+	struct vocab *v = make((struct made){ .kind = BPE,
+	                                      .n = 7,
 	                                      .tok = { "<t>", "<t>x", "<c>", "<c><c>", "<t", "zz", "  " },
 	                                      .type = { 4, 4, 3, 3, 4, 1, 4 } });
 	struct tokens t;
 	int32_t b = 7;
 
-	t = plain(v, "<t>x<t>y<ty<c>");   /* the longest; control tokens stay text */
+	t = plain(v, "<t>x<t>y<ty<c>"); /* the longest; control tokens stay text */
 	CHECK(same(&t, (int32_t[]){ 1, 0, b + 'y', 4, b + 'y', b + '<', b + 'c', b + '>' }, 8));
 	tokens_free(&t);
 	/* the longer one does not fit into the range */
@@ -1074,8 +1100,8 @@ TEST(user_tokens_match_everywhere)
 TEST(pieces_across_spaces)
 {
 	static const char sp[] = "\xe2\x96\x81", of[] = "f\xe2\x96\x81t", oft[] = "of\xe2\x96\x81t";
-	struct vocab *v = make((struct made){ .n = 8, .type = { 2 },
-	                                      .tok = { "<unk>", oft, of, sp, "f\xe2\x96\x81", "o", "f", "t" } });
+	struct vocab *v = make((struct made){
+		.n = 8, .type = { 2 }, .tok = { "<unk>", oft, of, sp, "f\xe2\x96\x81", "o", "f", "t" } });
 	struct tokens t = plain(v, "of t");
 	CHECK(same(&t, (int32_t[]){ 3, 1 }, 2));
 	tokens_free(&t);
@@ -1084,13 +1110,16 @@ TEST(pieces_across_spaces)
 
 TEST(bad_files)
 {
-	static const struct { const char *file, *words; } bad[] = {
+	static const struct {
+		const char *file, *words;
+	} bad[] = {
 		{ "vocab-bos-out-of-range", "tokenizer.ggml.bos_token_id" },
 		{ "vocab-scores-u8", "tokenizer.ggml.scores" },
 		{ "vocab-types-short", "tokenizer.ggml.token_type" },
 		{ "vocab-tokens-missing", "tokenizer.ggml.tokens" },
 		{ "vocab-token-invalid-utf8", "token 3 is marked as a byte but its text" },
-		{ "vocab-no-byte-tokens", NULL }, { "model-ok", NULL },
+		{ "vocab-no-byte-tokens", NULL },
+		{ "model-ok", NULL },
 	};
 	for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
 		char path[128];
@@ -1102,8 +1131,8 @@ TEST(bad_files)
 		CHECK(!gguf_open(&g, test_unpacked("malformed-gguf", path), &e));
 		vocab_load(&v, g, NULL, &e);
 		if (bad[i].words)
-			CHECK_MSG(!v && e.code == ERR_MODEL && strstr(e.msg, bad[i].words),
-			          "%s: %s", bad[i].file, e.msg);
+			CHECK_MSG(!v && e.code == ERR_MODEL && strstr(e.msg, bad[i].words), "%s: %s", bad[i].file,
+			          e.msg);
 		else
 			CHECK_MSG(v, "%s: %s", bad[i].file, e.msg);
 		if (v) {
@@ -1126,10 +1155,12 @@ TEST(bad_files)
 
 TEST(giant_words)
 {
+	/* clang-format off */
 	static const char *const unit[] = {
 		"a", " ", "7", "\n", "\xe4\xb8\x80", "\xf0\x9f\x98\x80", "!", "A", "\xcc\x81", "' ", "\xff", "\r\n",
 		" \n", "ab", "<|", "<", "\xc2\xaa" "A", "'", "a1", "\t ", "\xe2\x96\x81",
 	};
+	/* clang-format on */
 	/* What grows with the square of the length takes minutes for a quarter of a MiB, too. */
 	enum { MIB = 1 << 20 };
 	size_t most = getenv("WEIR_SOAK") ? MIB : MIB / 4;
@@ -1154,10 +1185,10 @@ TEST(giant_words)
 				worst_v = i;
 				worst_u = u;
 			}
-			CHECK_MSG(start < share * SLOWER,
-			          "%s: %zu bytes of unit %d took %.2f s", six[i].key, n, u, start);
+			CHECK_MSG(start < share * SLOWER, "%s: %zu bytes of unit %d took %.2f s", six[i].key, n, u,
+			          start);
 			tokens_free(&t);
-			if (u < 6)   /* the rest differ in SmolLM2's missing bytes or are slow under a sanitizer */
+			if (u < 6) /* the rest differ in SmolLM2's missing bytes or are slow under a sanitizer */
 				check_restores(v, s, n / 16 / len * len);
 		}
 		vocab_free(v);
@@ -1213,7 +1244,8 @@ TEST(speed)
 	free(text);
 }
 
-/* Another program writes to the file while it is mapped: every length of the vocabulary grows between opening and reading it. */
+/* Another program writes to the file while it is mapped: every length of the vocabulary grows between opening and
+ * reading it. */
 TEST(a_file_that_changes_does_not_change_its_vocabulary)
 {
 	const char *model = test_file("tests/vectors/models/llama-linear.gguf");

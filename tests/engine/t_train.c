@@ -1,5 +1,6 @@
-/* tests/engine/t_train.c - training: the gradient of a whole model against differences of a model in double (train_ref.h), the forward pass
- * against the engine's, under the mask against the cache policy; a training that is interrupted, threads; what is written loads. */
+/* tests/engine/t_train.c - training: the gradient of a whole model against differences of a model in double
+ * (train_ref.h), the forward pass against the engine's, under the mask against the cache policy; a training that is
+ * interrupted, threads; what is written loads. */
 #include <stdio.h>
 #include <unistd.h>
 
@@ -7,7 +8,9 @@
 #include "tests/lib/test.h"
 #include "tests/lib/train_ref.h"
 
-struct shape { int32_t layers, heads, kv_heads, dim, ff, tied; };
+struct shape {
+	int32_t layers, heads, kv_heads, dim, ff, tied;
+};
 static const struct shape shapes[] = { { 2, 4, 2, 6, 10, 1 }, { 1, 3, 1, 4, 23, 0 }, { 3, 2, 2, 2, 7, 0 } };
 enum { VOCAB = 270 };
 
@@ -37,8 +40,12 @@ static char *model_make(const struct shape *s, const char *arch)
 	struct str file = { 0 };
 	char *path = path_new("gguf"), name[64];
 	int32_t wide = s->heads * s->dim, kv = s->kv_heads * s->dim;
-	const struct { const char *name; uint32_t v; } keys[] = {
-		{ "block_count", (uint32_t)s->layers }, { "context_length", 512 }, { "embedding_length", (uint32_t)wide }, { "feed_forward_length", (uint32_t)s->ff },
+	const struct {
+		const char *name;
+		uint32_t v;
+	} keys[] = {
+		{ "block_count", (uint32_t)s->layers },         { "context_length", 512 },
+		{ "embedding_length", (uint32_t)wide },         { "feed_forward_length", (uint32_t)s->ff },
 		{ "attention.head_count", (uint32_t)s->heads }, { "attention.head_count_kv", (uint32_t)s->kv_heads },
 	};
 	FILE *f;
@@ -56,9 +63,13 @@ static char *model_make(const struct shape *s, const char *arch)
 	if (!s->tied)
 		weights(&m, "output.weight", VOCAB, wide);
 	for (int32_t i = 0; i < s->layers; i++) {
-		const struct { const char *name; int32_t rows, cols; } all[] = {
-			{ "attn_norm", 1, wide }, { "ffn_norm", 1, wide }, { "attn_q", wide, wide }, { "attn_k", kv, wide }, { "attn_v", kv, wide },
-			{ "attn_output", wide, wide }, { "ffn_gate", s->ff, wide }, { "ffn_up", s->ff, wide }, { "ffn_down", wide, s->ff },
+		const struct {
+			const char *name;
+			int32_t rows, cols;
+		} all[] = {
+			{ "attn_norm", 1, wide },    { "ffn_norm", 1, wide },   { "attn_q", wide, wide },
+			{ "attn_k", kv, wide },      { "attn_v", kv, wide },    { "attn_output", wide, wide },
+			{ "ffn_gate", s->ff, wide }, { "ffn_up", s->ff, wide }, { "ffn_down", wide, s->ff },
 		};
 
 		for (size_t k = 0; k < sizeof all / sizeof *all; k++) {
@@ -78,7 +89,14 @@ static struct engine *engine_new(const char *path, const char *lora, int inspect
 	struct engine *e = NULL;
 	struct err err = { 0 };
 
-	if (engine_open(&e, &(struct engine_options){ .model_path = path, .device = "cpu", .threads = 2, .inspect_only = inspect, .lora = lora, .lora_scale = 1 }, &err))
+	if (engine_open(&e,
+	                &(struct engine_options){ .model_path = path,
+	                                          .device = "cpu",
+	                                          .threads = 2,
+	                                          .inspect_only = inspect,
+	                                          .lora = lora,
+	                                          .lora_scale = 1 },
+	                &err))
 		test_fail(__FILE__, __LINE__, "%s: %s", path, err.msg);
 	return e;
 }
@@ -93,7 +111,15 @@ static struct trainer *trainer_new(struct engine *e, const struct train_settings
 	return t;
 }
 
-static const struct train_settings plain = { .context = 24, .batch = 2, .steps = 6, .warmup = 2, .rate = 1e-2, .decay = 0.1, .clip = 1, .seed = 7, .threads = 2 };
+static const struct train_settings plain = { .context = 24,
+	                                     .batch = 2,
+	                                     .steps = 6,
+	                                     .warmup = 2,
+	                                     .rate = 1e-2,
+	                                     .decay = 0.1,
+	                                     .clip = 1,
+	                                     .seed = 7,
+	                                     .threads = 2 };
 static const struct train_mask partial = { .k = 5, .prefill = 9, .stride = 4, .pool = 3 };
 
 /* ---- gradients ---- */
@@ -107,7 +133,7 @@ static void gradient_check(struct ref *r, const int32_t *id, const struct train_
 		size_t i = test_rand() % p->n;
 		double was = d[i], want;
 
-		if (round == 3)   /* rows of tokens that occur */
+		if (round == 3) /* rows of tokens that occur */
 			i = (size_t)id[r->n - 1] * (size_t)r->t->n_embd % p->n;
 		was = d[i];
 		d[i] = was + h;
@@ -115,7 +141,8 @@ static void gradient_check(struct ref *r, const int32_t *id, const struct train_
 		d[i] = was - h;
 		want = (want - ref_loss(r, id)) / (2 * h);
 		d[i] = was;
-		CHECK_MSG(fabs((double)p->g[i] - want) < 2e-4 * (1 + fabs(want)), "%s[%zu]: gradient %g, by differences %g", what, i, (double)p->g[i], want);
+		CHECK_MSG(fabs((double)p->g[i] - want) < 2e-4 * (1 + fabs(want)),
+		          "%s[%zu]: gradient %g, by differences %g", what, i, (double)p->g[i], want);
 	}
 }
 
@@ -180,7 +207,10 @@ TEST(gradients_agree_with_differences_in_double)
 
 /* ---- the engine ---- */
 
-struct kept { float *v; int32_t n_vocab; };
+struct kept {
+	float *v;
+	int32_t n_vocab;
+};
 static void keep(int32_t pos, const float *logits, void *ud)
 {
 	struct kept *k = ud;
@@ -199,14 +229,16 @@ static float *engine_logits(struct engine *e, const char *kv, const int32_t *id,
 	if (timeline_open(&tl, e, &(struct timeline_options){ .ctx = 512, .kv = kv, .kv_type = "f32" }, &err))
 		test_fail(__FILE__, __LINE__, "%s", err.msg);
 	CHECK_MSG(tl && !timeline_extend(tl, id, prefill, 0, keep, &k, &err), "%s", err.msg);
-	CHECK_MSG(tl && (prefill == n || !timeline_extend(tl, id + prefill, n - prefill, 1, keep, &k, &err)), "%s", err.msg);
+	CHECK_MSG(tl && (prefill == n || !timeline_extend(tl, id + prefill, n - prefill, 1, keep, &k, &err)), "%s",
+	          err.msg);
 	timeline_close(tl);
 	return k.v;
 }
 
 static void story(struct engine *e, struct tokens *t)
 {
-	static const char text[] = "Once upon a time, there was a little girl named Lily. She loved to play outside in the park. One day, she saw a big red ball. "
+	static const char text[] =
+		"Once upon a time, there was a little girl named Lily. She loved to play outside in the park. One day, she saw a big red ball. "
 		"She wanted to play with it, but a dog took the ball and ran away. Lily was sad. Her mom said: do not cry, we will find it. They went to "
 		"look for the dog and saw it under a tree. The dog gave the ball back and they all played together until the sun went down.";
 	struct err err = { 0 };
@@ -231,11 +263,13 @@ TEST(the_forward_pass_is_the_engines_and_the_mask_the_policys)
 	n = (size_t)s.context * (size_t)engine_info(e)->n_vocab;
 	CHECK(t.n > 90);
 	for (int i = 0; i < 2; i++) {
-		float *got = calloc(n, sizeof *got), *want = engine_logits(runs, kv[i], t.id, (size_t)s.context, i ? 60 : (size_t)s.context);
+		float *got = calloc(n, sizeof *got),
+		      *want = engine_logits(runs, kv[i], t.id, (size_t)s.context, i ? 60 : (size_t)s.context);
 		struct err err = { 0 };
 
 		CHECK_MSG(!trainer_logits(tr, t.id, &masks[i], got, &err), "%s", err.msg);
-		CHECK_MSG(test_nmse(got, want, n) < 1e-10, "%s: error %g against the engine", kv[i], test_nmse(got, want, n));
+		CHECK_MSG(test_nmse(got, want, n) < 1e-10, "%s: error %g against the engine", kv[i],
+		          test_nmse(got, want, n));
 		free(got);
 		free(want);
 	}
@@ -271,7 +305,8 @@ static int same(const struct trainer *a, const struct trainer *b)
 	int same = a->n_param == b->n_param && a->step == b->step;
 
 	for (size_t i = 0; same && i < a->n_param; i++)
-		same = !memcmp(a->param[i]->w, b->param[i]->w, a->param[i]->n * 4) && !memcmp(a->param[i]->m, b->param[i]->m, a->param[i]->n * 4) &&
+		same = !memcmp(a->param[i]->w, b->param[i]->w, a->param[i]->n * 4) &&
+		       !memcmp(a->param[i]->m, b->param[i]->m, a->param[i]->n * 4) &&
 		       !memcmp(a->param[i]->v, b->param[i]->v, a->param[i]->n * 4);
 	return same;
 }
@@ -357,7 +392,8 @@ TEST(the_loss_falls_and_what_is_written_loads)
 		CHECK_MSG(!trainer_logits(t, id, &s.mask, got, &err), "%s", err.msg);
 		runs = engine_new(s.rank ? path : out, s.rank ? out : NULL, 0);
 		want = engine_logits(runs, "full", id, (size_t)s.context, (size_t)s.context);
-		CHECK_MSG(test_nmse(got, want, n) < (half ? 1e-5 : 1e-9), "rank %d, half %d: error %g", s.rank, half, test_nmse(got, want, n));
+		CHECK_MSG(test_nmse(got, want, n) < (half ? 1e-5 : 1e-9), "rank %d, half %d: error %g", s.rank, half,
+		          test_nmse(got, want, n));
 		engine_close(runs);
 		trainer_close(t);
 		engine_close(e);
@@ -371,9 +407,16 @@ TEST(the_loss_falls_and_what_is_written_loads)
 TEST(what_cannot_be_trained_is_refused)
 {
 	static const char *const models[] = { "qwen3", "gemma2", "olmoe" };
-	const struct { const char *text, *why; } masks[] = {
-		{ "half", "no mask" }, { "recycled:", "no mask" }, { "recycled:k=0", "no mask" }, { "recycled:k=4,prefill=2", "at least k" },
-		{ "recycled:k=4,prefill=9,pool=2", "odd" }, { "recycled:k=4,prefill=9x", "no mask" }, { "recycled:k=4;prefill=9", "no mask" },
+	const struct {
+		const char *text, *why;
+	} masks[] = {
+		{ "half", "no mask" },
+		{ "recycled:", "no mask" },
+		{ "recycled:k=0", "no mask" },
+		{ "recycled:k=4,prefill=2", "at least k" },
+		{ "recycled:k=4,prefill=9,pool=2", "odd" },
+		{ "recycled:k=4,prefill=9x", "no mask" },
+		{ "recycled:k=4;prefill=9", "no mask" },
 	};
 	struct train_mask m;
 	struct err err = { 0 };

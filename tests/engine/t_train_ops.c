@@ -1,5 +1,5 @@
-/* tests/engine/t_train_ops.c - every operation of training at ragged sizes: forward against double, gradients against central differences of
- * the same in double. */
+/* tests/engine/t_train_ops.c - every operation of training at ragged sizes: forward against double, gradients against
+ * central differences of the same in double. */
 #include "tests/lib/test.h"
 
 #include <math.h>
@@ -43,7 +43,8 @@ static double *doubles(const float *x, size_t n)
 }
 
 /* y and the gradient of sum c y by each input, where got is not NULL, against the function in double. */
-static void compare(const char *name, const struct op *o, float *const in[INPUTS], const float *y, const float *c, float *const got[INPUTS])
+static void compare(const char *name, const struct op *o, float *const in[INPUTS], const float *y, const float *c,
+                    float *const got[INPUTS])
 {
 	double *d[INPUTS], *at = calloc(o->n_y, sizeof *at), *low = calloc(o->n_y, sizeof *low);
 	const double h = 1e-5;
@@ -93,7 +94,9 @@ static void norm_in_double(const struct op *o, double *const in[INPUTS], double 
 TEST(norm)
 {
 	for (int round = 0; round < test_rounds(30); round++) {
-		struct op o = { .rows = random_size(7), .cols = random_size(40), .eps = (double)1e-5f, .f = norm_in_double };
+		struct op o = {
+			.rows = random_size(7), .cols = random_size(40), .eps = (double)1e-5f, .f = norm_in_double
+		};
 		float *in[INPUTS] = { 0 }, *got[INPUTS] = { 0 }, *y, *c, *inv = randoms((size_t)o.rows, 1);
 
 		o.n[0] = o.n_y = (size_t)(o.rows * o.cols);
@@ -122,8 +125,10 @@ static void rope_in_double(const struct op *o, double *const in[INPUTS], double 
 	memcpy(y, in[0], o->n_y * sizeof *y);
 	for (int32_t i = 0; i < o->rows * o->heads; i++)
 		for (int32_t j = 0; j < o->dims / 2; j++) {
-			int32_t a = i * dim + (o->neox ? j : 2 * j), b = i * dim + (o->neox ? j + o->dims / 2 : 2 * j + 1);
-			double cs = (double)o->angles[i / o->heads * o->dims + 2 * j], sn = (double)o->angles[i / o->heads * o->dims + 2 * j + 1];
+			int32_t a = i * dim + (o->neox ? j : 2 * j),
+				b = i * dim + (o->neox ? j + o->dims / 2 : 2 * j + 1);
+			double cs = (double)o->angles[i / o->heads * o->dims + 2 * j],
+			       sn = (double)o->angles[i / o->heads * o->dims + 2 * j + 1];
 
 			y[a] = in[0][a] * cs - in[0][b] * sn;
 			y[b] = in[0][a] * sn + in[0][b] * cs;
@@ -133,14 +138,16 @@ static void rope_in_double(const struct op *o, double *const in[INPUTS], double 
 TEST(rotation_with_both_pairings)
 {
 	for (int round = 0; round < test_rounds(30); round++) {
-		struct op o = { .rows = random_size(6), .heads = random_size(4), .neox = round % 2, .f = rope_in_double };
+		struct op o = {
+			.rows = random_size(6), .heads = random_size(4), .neox = round % 2, .f = rope_in_double
+		};
 		int32_t half = random_size(5), dim = 2 * half + (int32_t)(test_rand() % 3);
 		float *in[INPUTS] = { 0 }, *got[INPUTS] = { 0 }, *y, *angles;
 
 		o.dims = 2 * half;
 		o.cols = o.heads * dim;
 		o.n[0] = o.n_y = (size_t)(o.rows * o.cols);
-		o.angles = angles = randoms((size_t)(o.rows * o.dims), 1);   /* any: cos and sin with a factor */
+		o.angles = angles = randoms((size_t)(o.rows * o.dims), 1); /* any: cos and sin with a factor */
 		in[0] = randoms(o.n[0], 2);
 		y = randoms(o.n_y, 0);
 		memcpy(y, in[0], o.n_y * sizeof *y);
@@ -168,7 +175,8 @@ TEST(gated_feed_forward)
 {
 	for (int round = 0; round < test_rounds(20); round++) {
 		struct op o = { .n_y = (size_t)random_size(60), .f = glu_in_double };
-		float *in[INPUTS] = { randoms(o.n_y, 5), randoms(o.n_y, 2) }, *got[INPUTS] = { randoms(o.n_y, 1), randoms(o.n_y, 1) };
+		float *in[INPUTS] = { randoms(o.n_y, 5), randoms(o.n_y, 2) },
+		      *got[INPUTS] = { randoms(o.n_y, 1), randoms(o.n_y, 1) };
 		float *y = randoms(o.n_y, 1), *c = randoms(o.n_y, 1);
 
 		o.n[0] = o.n[1] = o.n_y;
@@ -195,7 +203,8 @@ TEST(softmax)
 {
 	for (int round = 0; round < test_rounds(20); round++) {
 		struct op o = { .n_y = (size_t)random_size(50), .scale = test_randf(0.1f, 1), .f = softmax_in_double };
-		float *in[INPUTS] = { randoms(o.n_y, 4) }, *got[INPUTS] = { 0 }, *y = randoms(o.n_y, 0), *c = randoms(o.n_y, 1);
+		float *in[INPUTS] = { randoms(o.n_y, 4) }, *got[INPUTS] = { 0 }, *y = randoms(o.n_y, 0),
+		      *c = randoms(o.n_y, 1);
 
 		o.n[0] = o.n_y;
 		for (size_t i = 0; i < o.n_y; i++)
@@ -261,8 +270,12 @@ TEST(linear_layers_with_and_without_an_adapter)
 
 	CHECK_MSG(!backend_open(&be, "cpu", &(struct backend_options){ .threads = 2 }, why), "%s", why);
 	for (int round = 0; be && round < test_rounds(30); round++) {
-		struct op o = { .rows = random_size(20), .cols = random_size(30), .out = random_size(30), .rank = round % 2 ? random_size(5) : 0,
-		                .scale = test_randf(0.5f, 2), .f = linear_in_double };
+		struct op o = { .rows = random_size(20),
+			        .cols = random_size(30),
+			        .out = random_size(30),
+			        .rank = round % 2 ? random_size(5) : 0,
+			        .scale = test_randf(0.5f, 2),
+			        .f = linear_in_double };
 		float *in[INPUTS], *got[INPUTS], *y, *c, *low, *dlow;
 		struct train_matrix m = { .rows = o.out, .cols = o.cols, .rank = o.rank, .scale = o.scale };
 

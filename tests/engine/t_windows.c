@@ -1,7 +1,7 @@
 /* tests/engine/t_windows.c - layers with a sliding window hold the newest tokens alone, under every policy.
  *
- * A timeline under `full` whose step is as large as its context holds full planes; everything is compared with one of these, bit for bit, or
- * with a timeline that was never saved. */
+ * A timeline under `full` whose step is as large as its context holds full planes; everything is compared with one of
+ * these, bit for bit, or with a timeline that was never saved. */
 #include "tests/lib/test.h"
 
 #include <stdio.h>
@@ -21,7 +21,9 @@ static struct engine *open_model(const char *name, int threads)
 	char rel[96];
 
 	snprintf(rel, sizeof rel, "tests/vectors/models/%s.gguf", name);
-	if (engine_open(&e, &(struct engine_options){ .model_path = test_file(rel), .device = "cpu", .threads = threads }, &err))
+	if (engine_open(&e,
+	                &(struct engine_options){ .model_path = test_file(rel), .device = "cpu", .threads = threads },
+	                &err))
 		test_skip("%s", err.msg);
 	return e;
 }
@@ -31,7 +33,8 @@ static struct timeline *open_line(struct engine *e, const char *kv, const char *
 	struct timeline *t = NULL;
 	struct err err = { 0 };
 
-	if (timeline_open(&t, e, &(struct timeline_options){ .ctx = CTX, .batch = batch, .kv = kv, .kv_type = type }, &err)) {
+	if (timeline_open(&t, e, &(struct timeline_options){ .ctx = CTX, .batch = batch, .kv = kv, .kv_type = type },
+	                  &err)) {
 		fprintf(stderr, "%s\n", err.msg);
 		abort();
 	}
@@ -85,7 +88,8 @@ static void hand_over(struct timeline *t, struct timeline *u, const char *model)
 	for (int32_t at = 0, n; at < ready; at += n) {
 		n = ready - at < piece ? ready - at : piece;
 		windows = at / piece % 3 == 1 || timeline_windows_hold(t, at, n);
-		if (timeline_entries_save(t, at, n, windows, entries, &err) || timeline_entries_load(u, at, n, windows, entries, &err))
+		if (timeline_entries_save(t, at, n, windows, entries, &err) ||
+		    timeline_entries_load(u, at, n, windows, entries, &err))
 			test_fail(__FILE__, __LINE__, "%s: %s", model, err.msg);
 	}
 	if (timeline_head_save(t, &head, &err) || timeline_head_load(u, head.p, head.n, &err))
@@ -100,7 +104,8 @@ TEST(windows_have_the_bits_of_full_planes)
 		for (int q8 = 0; q8 < 2; q8++) {
 			struct engine *e = open_model(models[m], 2), *one = open_model(models[m], 1);
 			const char *type = q8 && engine_info(e)->head_dim % 32 == 0 ? "q8_0" : q8 ? "f16" : "f32";
-			struct timeline *full = open_line(e, "full", type, CTX), *t = open_line(e, "full", type, 100), *u = open_line(one, "full", type, 512);
+			struct timeline *full = open_line(e, "full", type, CTX), *t = open_line(e, "full", type, 100),
+					*u = open_line(one, "full", type, 512);
 
 			struct timeline_stats st = { 0 };
 
@@ -110,7 +115,8 @@ TEST(windows_have_the_bits_of_full_planes)
 				sync_to(full, n);
 				sync_to(t, n);
 				sync_to(u, n);
-				CHECK_MSG(same(e, full, t) && same(e, full, u), "%s, %s: %d tokens have other logits", models[m], type, n);
+				CHECK_MSG(same(e, full, t) && same(e, full, u), "%s, %s: %d tokens have other logits",
+				          models[m], type, n);
 			}
 			timeline_stats(t, &st);
 			CHECK(st.kv_used_bytes < st.kv_bytes_per_token * LONG && st.kv_used_bytes <= st.kv_bytes);
@@ -131,13 +137,14 @@ TEST(windows_have_the_bits_of_full_planes)
 		}
 }
 
-/* Rolled back by up to 4,000 tokens nothing is computed again; beyond what is held all is, and the result is the same.  Saved and loaded at
- * each point. */
+/* Rolled back by up to 4,000 tokens nothing is computed again; beyond what is held all is, and the result is the same.
+ * Saved and loaded at each point. */
 TEST(rollbacks_and_snapshots_are_exact)
 {
 	for (size_t m = 0; m < N_MODELS; m++) {
 		struct engine *e = open_model(models[m], 2);
-		struct timeline *full = open_line(e, "full", "f16", CTX), *t = open_line(e, "full", "f16", 100), *u = open_line(e, "full", "f16", 64);
+		struct timeline *full = open_line(e, "full", "f16", CTX), *t = open_line(e, "full", "f16", 100),
+				*u = open_line(e, "full", "f16", 64);
 		unsigned seed = 7;
 		int32_t at = LONG;
 
@@ -157,7 +164,8 @@ TEST(rollbacks_and_snapshots_are_exact)
 			at += go - back;
 			sync_to(full, at);
 			reused = sync_to(t, at);
-			CHECK_MSG(reused >= at - go - 2, "%s, point %d: %d of %d tokens are reused", models[m], i, reused, at - go);
+			CHECK_MSG(reused >= at - go - 2, "%s, point %d: %d of %d tokens are reused", models[m], i,
+			          reused, at - go);
 			hand_over(t, u, models[m]);
 			t = u;
 			u = was;
@@ -196,7 +204,8 @@ TEST(missing_entries_are_noticed)
 	text(0, CTX, 1);
 	sync_to(t, LONG);
 	CHECK_INT(timeline_entries_save(t, 0, 2000, 1, entries, &err), 0);
-	CHECK_INT(timeline_entries_load(full, 0, 2000, 1, entries, &err) || timeline_adopt(full, id, NULL, 2000, &err), 0);
+	CHECK_INT(timeline_entries_load(full, 0, 2000, 1, entries, &err) || timeline_adopt(full, id, NULL, 2000, &err),
+	          0);
 	CHECK_INT(sync_to(full, 2000), 0);
 	sync_to(t, 2000);
 	CHECK(same(e, full, t));
@@ -209,7 +218,8 @@ TEST(missing_entries_are_noticed)
 static const char *const streams[] = { "sink:size=80,stride=20", "cascade:size=60,n=3,stride=20", "auto" };
 enum { N_STREAMS = sizeof streams / sizeof *streams };
 
-/* A model of windowed layers alone computes under a policy that evicts what it computes under `full`: nothing that it reads is evicted. */
+/* A model of windowed layers alone computes under a policy that evicts what it computes under `full`: nothing that it
+ * reads is evicted. */
 TEST(a_stream_evicts_nothing_that_a_window_reads)
 {
 	struct engine *e = open_model("phi3-long", 2);
@@ -250,7 +260,8 @@ TEST(a_stream_that_is_not_full_has_the_bits_of_full_attention)
 			sync_to(full, n);
 			sync_to(t, n);
 			sync_to(u, n);
-			CHECK_MSG(same(e, full, t) && same(e, full, u), "%s: other logits behind %d tokens", models[m], n);
+			CHECK_MSG(same(e, full, t) && same(e, full, u), "%s: other logits behind %d tokens", models[m],
+			          n);
 		}
 		timeline_close(full);
 		timeline_close(t);
@@ -259,23 +270,27 @@ TEST(a_stream_that_is_not_full_has_the_bits_of_full_attention)
 	}
 }
 
-/* Where streams end, and the bytes of their planes: as many at the end as at the beginning, fewer than full planes of as many slots. */
+/* Where streams end, and the bytes of their planes: as many at the end as at the beginning, fewer than full planes of
+ * as many slots. */
 TEST(streams_take_the_memory_of_windows)
 {
 	for (size_t m = 0; m < N_MODELS; m++) {
 		struct engine *e = open_model(models[m], 2);
 
 		for (int k = 0; k < N_STREAMS; k++) {
-			struct timeline *full = open_line(e, "full", "f16", CTX), *t = open_line(e, streams[k], "f16", 128);
+			struct timeline *full = open_line(e, "full", "f16", CTX),
+					*t = open_line(e, streams[k], "f16", 128);
 			struct timeline_stats st = { 0 };
 			uint64_t bytes = kv_bytes_of(t);
 
 			text(0, CTX, (unsigned)m);
-			CHECK_MSG(bytes < kv_bytes_of(full), "%s, %s: %llu bytes", models[m], streams[k], (unsigned long long)bytes);
+			CHECK_MSG(bytes < kv_bytes_of(full), "%s, %s: %llu bytes", models[m], streams[k],
+			          (unsigned long long)bytes);
 			sync_to(t, LONG);
 			timeline_stats(t, &st);
-			CHECK_MSG(st.kv_bytes == bytes && st.kv_used_bytes <= bytes, "%s, %s: %llu bytes of %llu", models[m], streams[k],
-			          (unsigned long long)st.kv_used_bytes, (unsigned long long)bytes);
+			CHECK_MSG(st.kv_bytes == bytes && st.kv_used_bytes <= bytes, "%s, %s: %llu bytes of %llu",
+			          models[m], streams[k], (unsigned long long)st.kv_used_bytes,
+			          (unsigned long long)bytes);
 			timeline_close(full);
 			timeline_close(t);
 		}
@@ -289,7 +304,9 @@ TEST(streams_go_on_where_they_were_saved)
 	for (size_t m = 0; m < N_MODELS; m++)
 		for (int k = 0; k < N_STREAMS; k++) {
 			struct engine *e = open_model(models[m], 2);
-			struct timeline *never = open_line(e, streams[k], "f16", 128), *t = open_line(e, streams[k], "f16", 128), *u = open_line(e, streams[k], "f16", 128);
+			struct timeline *never = open_line(e, streams[k], "f16", 128),
+					*t = open_line(e, streams[k], "f16", 128),
+					*u = open_line(e, streams[k], "f16", 128);
 			unsigned seed = 11;
 			int32_t at = 700;
 
@@ -310,7 +327,8 @@ TEST(streams_go_on_where_they_were_saved)
 				at += go - back;
 				reused[0] = sync_to(never, at);
 				reused[1] = sync_to(t, at);
-				CHECK_MSG(reused[0] == reused[1] && same(e, never, t), "%s, %s, point %d: other logits, or %d tokens are reused, not %d", models[m],
+				CHECK_MSG(reused[0] == reused[1] && same(e, never, t),
+				          "%s, %s, point %d: other logits, or %d tokens are reused, not %d", models[m],
 				          streams[k], i, reused[1], reused[0]);
 			}
 			timeline_close(never);

@@ -1,9 +1,10 @@
 /* tests/fuzz/fuzz_chat.c - libFuzzer target: any bytes as a chat template, and as messages.
  *
- *	make fuzz
- *	mkdir -p corpus && build/fuzz/fuzz_chat -max_len=8192 -timeout=60 corpus tests/fuzz/chat
+ * 	make fuzz
+ * 	mkdir -p corpus && build/fuzz/fuzz_chat -max_len=8192 -timeout=60 corpus tests/fuzz/chat
  *
- * The first byte chooses: from 128 on a template to compile and run, else one that is built in and a conversation cut from the rest. */
+ * The first byte chooses: from 128 on a template to compile and run, else one that is built in and a conversation cut
+ * from the rest. */
 #include "engine/template/chat.h"
 #include "engine/token/token.h"
 
@@ -24,9 +25,9 @@ static void check_text(const struct chat_text *t)
 
 static void write_conversation(const struct chat_template *f, const char *p, size_t n)
 {
-	struct chat_msg m[8] = {0};
-	struct chat_text t = {0};
-	struct err e = {0};
+	struct chat_msg m[8] = { 0 };
+	struct chat_text t = { 0 };
+	struct err e = { 0 };
 	size_t k;
 
 	for (k = 0; k < 8 && n; k++) {
@@ -51,7 +52,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 	static struct chat_template *builtin[64];
 	static size_t count;
 	struct chat_template *f;
-	struct err e = {0};
+	struct err e = { 0 };
 
 	for (; count < 64 && chat_builtin_name(count); count++)
 		if (chat_find(&builtin[count], NULL, chat_builtin_name(count), &e) < 0)

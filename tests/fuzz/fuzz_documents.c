@@ -1,7 +1,8 @@
 /* tests/fuzz/fuzz_documents.c - libFuzzer target for sessions/import/: the converters that run in the jail, without it.
  *
- * The first byte chooses: an HTML page, the body of a DOCX, a chapter or package file of an EPUB, what pdftotext printed, a whole
- * archive; above 127, OpenDocument as one XML file or in an archive, RTF.  Seeds lie in tests/fuzz/documents. */
+ * The first byte chooses: an HTML page, the body of a DOCX, a chapter or package file of an EPUB, what pdftotext
+ * printed, a whole archive; above 127, OpenDocument as one XML file or in an archive, RTF. Seeds lie in
+ * tests/fuzz/documents. */
 #include "sessions/import/import_private.h"
 
 #include <stdlib.h>
@@ -14,7 +15,11 @@ static void must(int ok)
 }
 
 /* An archive with these entries stored; libarchive checks CRCs, so they are computed. */
-struct part { const char *name; const char *p; size_t n; };
+struct part {
+	const char *name;
+	const char *p;
+	size_t n;
+};
 
 static void put(struct str *s, uint32_t v, int bytes)
 {
@@ -38,8 +43,9 @@ static uint32_t crc32_of(const char *p, size_t n)
 
 static void header(struct str *s, const struct part *f)
 {
-	put(s, 0, 2), put(s, 0, 2), put(s, 0, 4);   /* flags, stored, time */
-	put(s, crc32_of(f->p, f->n), 4), put(s, (uint32_t)f->n, 4), put(s, (uint32_t)f->n, 4), put(s, (uint32_t)strlen(f->name), 2), put(s, 0, 2);
+	put(s, 0, 2), put(s, 0, 2), put(s, 0, 4); /* flags, stored, time */
+	put(s, crc32_of(f->p, f->n), 4), put(s, (uint32_t)f->n, 4), put(s, (uint32_t)f->n, 4),
+		put(s, (uint32_t)strlen(f->name), 2), put(s, 0, 2);
 }
 
 static void zip(struct str *s, const struct part *f, int n)
@@ -60,13 +66,15 @@ static void zip(struct str *s, const struct part *f, int n)
 		put(s, 0, 2), put(s, 0, 2), put(s, 0, 2), put(s, 0, 4), put(s, at[i], 4);
 		str_adds(s, f[i].name);
 	}
-	put(s, 0x06054b50, 4), put(s, 0, 4), put(s, (uint32_t)n, 2), put(s, (uint32_t)n, 2), put(s, (uint32_t)s->n - directory - 12, 4);
+	put(s, 0x06054b50, 4), put(s, 0, 4), put(s, (uint32_t)n, 2), put(s, (uint32_t)n, 2),
+		put(s, (uint32_t)s->n - directory - 12, 4);
 	put(s, directory, 4), put(s, 0, 2);
 }
 
 #define TEXT(s) s, sizeof s - 1
 static const char container[] = "<c><rootfile full-path='o'/></c>";
-static const char package[] = "<p><item id='1' href='a.xhtml'/><item id='n' href='n' properties='nav'/><itemref idref='1'/></p>";
+static const char package[] =
+	"<p><item id='1' href='a.xhtml'/><item id='n' href='n' properties='nav'/><itemref idref='1'/></p>";
 static const char chapter[] = "<html><p>x";
 static const char content[] =
 	"<d><body><text><h outline-level='1' style-name='A'>x</h><list style-name='L'><list-item><p style-name='B'>y <span style-name='S'>2</span> MathML"
@@ -75,12 +83,19 @@ static const char document[] = "<d><p><r><t>x</t><footnoteReference id='1'/></r>
 
 static int convert(int how, const char *p, size_t n, struct doc *d, struct err *e)
 {
-	struct part docx[] = {{"word/document.xml", p, n}, {"word/styles.xml", p, n}};
-	struct part notes[] = {{"word/document.xml", TEXT(document)}, {"word/footnotes.xml", p, n}, {"word/numbering.xml", p, n}};
-	struct part epub[] = {{"META-INF/container.xml", TEXT(container)}, {"o", TEXT(package)}, {"a.xhtml", p, n}, {"n", p, n}};
-	struct part odf[] = {{"content.xml", TEXT(content)}, {"styles.xml", p, n}, {"O/content.xml", p, n}};
-	struct part opf[] = {{"META-INF/container.xml", TEXT(container)}, {"o", p, n}, {"a.xhtml", TEXT(chapter)}};
-	struct str s = {0};
+	struct part docx[] = { { "word/document.xml", p, n }, { "word/styles.xml", p, n } };
+	struct part notes[] = { { "word/document.xml", TEXT(document) },
+		                { "word/footnotes.xml", p, n },
+		                { "word/numbering.xml", p, n } };
+	struct part epub[] = { { "META-INF/container.xml", TEXT(container) },
+		               { "o", TEXT(package) },
+		               { "a.xhtml", p, n },
+		               { "n", p, n } };
+	struct part odf[] = { { "content.xml", TEXT(content) }, { "styles.xml", p, n }, { "O/content.xml", p, n } };
+	struct part opf[] = { { "META-INF/container.xml", TEXT(container) },
+		              { "o", p, n },
+		              { "a.xhtml", TEXT(chapter) } };
+	struct str s = { 0 };
 	int rc;
 
 	switch (how) {
@@ -97,7 +112,9 @@ static int convert(int how, const char *p, size_t n, struct doc *d, struct err *
 	case 11: return rtf_import(p, n, d, e);
 	default: zip(&s, odf, 3); break;
 	}
-	rc = how <= 6 ? docx_import(s.p, s.n, d, e) : how <= 8 ? epub_import(s.p, s.n, d, e) : odf_import(s.p, s.n, d, e);
+	rc = how <= 6   ? docx_import(s.p, s.n, d, e)
+	     : how <= 8 ? epub_import(s.p, s.n, d, e)
+	                : odf_import(s.p, s.n, d, e);
 	str_free(&s);
 	return rc;
 }
@@ -105,8 +122,8 @@ static int convert(int how, const char *p, size_t n, struct doc *d, struct err *
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct doc d = {0};
-	struct err e = {0};
+	struct doc d = { 0 };
+	struct err e = { 0 };
 	int how = !size ? 0 : data[0] > 127 ? 9 + data[0] % 128 % 3 : data[0] % 9, rc;
 	char *copy;
 
@@ -136,7 +153,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		}
 		doc_mark_paragraphs(&d);
 		for (size_t i = 0; i < d.n_mark; i++)
-			must(d.mark[i].at <= d.text.n && (!i || d.mark[i].at >= d.mark[i - 1].at) && (d.mark[i].text || d.mark[i].kind == MARK_PARAGRAPH) &&
+			must(d.mark[i].at <= d.text.n && (!i || d.mark[i].at >= d.mark[i - 1].at) &&
+			     (d.mark[i].text || d.mark[i].kind == MARK_PARAGRAPH) &&
 			     (d.mark[i].at == d.text.n || ((unsigned char)d.text.p[d.mark[i].at] & 0xc0) != 0x80));
 	}
 	doc_free(&d);

@@ -1,5 +1,5 @@
-/* tests/fuzz/fuzz_events.c - libFuzzer target for the answers of servers, app/remote/events.c and chunk.c: `make fuzz`, then
- * build/fuzz/fuzz_events [CORPUS].
+/* tests/fuzz/fuzz_events.c - libFuzzer target for the answers of servers, app/remote/events.c and chunk.c: `make fuzz`,
+ * then build/fuzz/fuzz_events [CORPUS].
  *
  * The first byte says how the stream is cut; whole and cut it gives the same events. */
 #include "app/remote/remote.h"
@@ -10,7 +10,7 @@
 static int add_event(const char *data, size_t n, void *ud, struct err *e)
 {
 	struct str *out = ud;
-	struct chunk c = {.fault = 0};
+	struct chunk c = { .fault = 0 };
 
 	(void)e;
 	str_add(out, data, n);
@@ -24,8 +24,8 @@ static int add_event(const char *data, size_t n, void *ud, struct err *e)
 
 static void events_of(const char *text, size_t n, size_t step, struct str *out)
 {
-	struct sse s = {0};
-	struct err e = {0};
+	struct sse s = { 0 };
+	struct err e = { 0 };
 
 	for (size_t i = 0; i < n; i += step)
 		if (sse_feed(&s, text + i, n - i < step ? n - i : step, add_event, out, &e) < 0)
@@ -38,7 +38,7 @@ static void events_of(const char *text, size_t n, size_t step, struct str *out)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct str whole = {0}, cut = {0};
+	struct str whole = { 0 }, cut = { 0 };
 
 	if (size < 2)
 		return 0;

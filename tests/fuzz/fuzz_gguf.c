@@ -26,7 +26,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 				abort();
 		return 0;
 	}
-	sink += walk_gguf(g);   /* volatile: the walk must not be optimised away */
+	sink += walk_gguf(g); /* volatile: the walk must not be optimised away */
 	(void)sink;
 	gguf_close(g);
 	return 0;

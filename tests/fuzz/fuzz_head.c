@@ -1,11 +1,11 @@
 /* tests/fuzz/fuzz_head.c - libFuzzer target: saved heads of every cache policy, edited and sealed again.
  *
- *	make fuzz
- *	build/fuzz/fuzz_head
+ * 	make fuzz
+ * 	build/fuzz/fuzz_head
  *
- * The first byte chooses the policy, the second how much is cut; then edits of eight bytes: place (3), width (1), value (4).
- * What can be loaded is used for a while: always, or in the fast build for one input in USED_ONE_IN, because a use takes as long as some thirty
- * loads. */
+ * The first byte chooses the policy, the second how much is cut; then edits of eight bytes: place (3), width (1), value
+ * (4). What can be loaded is used for a while: always, or in the fast build for one input in USED_ONE_IN, because a use
+ * takes as long as some thirty loads. */
 #include "engine/base/base.h"
 #include "engine/engine.h"
 #include "tests/lib/tiny.h"
@@ -16,6 +16,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 
+/* clang-format off */
 static const struct { const char *kv; int32_t pin; } policy[] = {
 	{ "full", 0 }, { "sift:k=24,every=3", 0 }, { "refresh:k=24", 0 }, { "streaming++:size=30", 0 }, { "quest:k=64", 0 },
 	{ "h2o:k=24", 0 }, { "snapkv:k=30", 0 }, { "sink:size=40,stride=16", 0 }, { "cascade:size=48,stride=16", 0 },
@@ -23,9 +24,15 @@ static const struct { const char *kv; int32_t pin; } policy[] = {
 	{ "auto:k=20,every=2,size=48", 60 }, { "auto:prefix=refresh,k=20,size=48", 60 },
 	{ "predict:k=24,block=4,first=4,last=8,by=mixed,dense=1", 0 },
 };
+/* clang-format on */
 enum { POLICIES = sizeof policy / sizeof *policy, FRAME = 32 };
 
-static struct { struct timeline *t; struct str head; char *rows; int32_t ready; } kept[POLICIES];
+static struct {
+	struct timeline *t;
+	struct str head;
+	char *rows;
+	int32_t ready;
+} kept[POLICIES];
 
 /* Each policy with a sequence long enough that it has chosen, and dropped. */
 static void prepare(int i)
@@ -49,7 +56,8 @@ static void prepare(int i)
 	kept[i].t = t;
 	kept[i].ready = timeline_entries_ready(t);
 	kept[i].rows = xcalloc((size_t)kept[i].ready + 1, timeline_token_bytes(t, 1));
-	if (timeline_entries_save(t, 0, kept[i].ready, 1, kept[i].rows, &err) || timeline_head_save(t, &kept[i].head, &err))
+	if (timeline_entries_save(t, 0, kept[i].ready, 1, kept[i].rows, &err) ||
+	    timeline_head_save(t, &kept[i].head, &err))
 		abort();
 }
 

@@ -1,7 +1,8 @@
-/* tests/fuzz/fuzz_http.c - libFuzzer target for the header lines of web servers' answers, sessions/fetch/http.c: `make fuzz`, then
- * build/fuzz/fuzz_http [CORPUS].
+/* tests/fuzz/fuzz_http.c - libFuzzer target for the header lines of web servers' answers, sessions/fetch/http.c: `make
+ * fuzz`, then build/fuzz/fuzz_http [CORPUS].
  *
- * Each line of the input is a header line.  Whatever they say, the reply's numbers are in their ranges and its texts end inside of their room. */
+ * Each line of the input is a header line. Whatever they say, the reply's numbers are in their ranges and its texts end
+ * inside of their room. */
 #include "sessions/fetch/curl.h"
 #include "sessions/fetch/fetch.h"
 
@@ -24,12 +25,12 @@ static void check_text(const char *text, size_t room)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct http_reply r = {.length = -1, .first = -1, .total = -1, .linked_size = -1};
+	struct http_reply r = { .length = -1, .first = -1, .total = -1, .linked_size = -1 };
 
 	for (size_t at = 0; at < size;) {
 		const uint8_t *nl = memchr(data + at, '\n', size - at);
 		size_t n = nl ? (size_t)(nl - (data + at)) + 1 : size - at;
-		char *line = malloc(n);   /* its end is the end of what may be read */
+		char *line = malloc(n); /* its end is the end of what may be read */
 
 		memcpy(line, data + at, n);
 		http_head_line(&r, line, n);

@@ -1,7 +1,8 @@
-/* tests/fuzz/fuzz_jail.c - libFuzzer target for what comes out of the jail, sessions/import/helper.c: `make fuzz`, then build/fuzz/fuzz_jail [CORPUS].
+/* tests/fuzz/fuzz_jail.c - libFuzzer target for what comes out of the jail, sessions/import/helper.c: `make fuzz`, then
+ * build/fuzz/fuzz_jail [CORPUS].
  *
- * The first byte chooses: the rest is records as a parser under foreign control sends them, of text or of bytes; or it is a document, or what
- * pdftotext printed, and what its converter makes of it and jailed.c sends is taken whole. */
+ * The first byte chooses: the rest is records as a parser under foreign control sends them, of text or of bytes; or it
+ * is a document, or what pdftotext printed, and what its converter makes of it and jailed.c sends is taken whole. */
 #include "sessions/import/helper.c"
 #include "sessions/import/jailed.c"
 
@@ -25,8 +26,8 @@ static void check_doc(const struct doc *d, int raw)
 
 static void take_foreign(const char *p, size_t n, int raw)
 {
-	struct doc d = {0};
-	struct records r = {.d = &d};
+	struct doc d = { 0 };
+	struct records r = { .d = &d };
 
 	if (!take_records(&r, p, n, raw)) {
 		check_doc(&d, raw);
@@ -54,23 +55,26 @@ static char *sent(const struct doc *d, const struct err *why, size_t *n)
 	return p;
 }
 
-static void send_and_take(int (*import)(const char *, size_t, struct doc *, struct err *), enum doc_type type, const char *p, size_t n)
+static void send_and_take(int (*import)(const char *, size_t, struct doc *, struct err *), enum doc_type type,
+                          const char *p, size_t n)
 {
-	struct doc d = {.type = type}, came = {.type = type};
-	struct records r = {.d = &came};
-	struct err e = {0};
+	struct doc d = { .type = type }, came = { .type = type };
+	struct records r = { .d = &came };
+	struct err e = { 0 };
 	int failed = import(p, n, &d, &e);
 	size_t n_sent;
 	char *records = sent(&d, failed ? &e : NULL, &n_sent);
 
 	must(!take_records(&r, records, n_sent, type == DOC_GZIP));
-	must(failed ? r.error.n > 0 : !r.error.n && came.text.n == d.text.n && came.n_mark == d.n_mark && came.pages == d.pages && came.notices.n == d.notices.n);
+	must(failed ? r.error.n > 0
+	            : !r.error.n && came.text.n == d.text.n && came.n_mark == d.n_mark && came.pages == d.pages &&
+	                      came.notices.n == d.notices.n);
 	if (!failed) {
 		must(!d.text.n || !memcmp(came.text.p, d.text.p, d.text.n));
 		check_doc(&came, type == DOC_GZIP);
 		for (size_t i = 0; i < d.n_mark; i++)
-			must(came.mark[i].at == d.mark[i].at && came.mark[i].kind == d.mark[i].kind && came.mark[i].level == d.mark[i].level &&
-			     !strcmp(came.mark[i].text, d.mark[i].text));
+			must(came.mark[i].at == d.mark[i].at && came.mark[i].kind == d.mark[i].kind &&
+			     came.mark[i].level == d.mark[i].level && !strcmp(came.mark[i].text, d.mark[i].text));
 		if (type != DOC_GZIP)
 			doc_mark_paragraphs(&came);
 	}
@@ -93,8 +97,13 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	static const struct { int (*import)(const char *, size_t, struct doc *, struct err *); enum doc_type type; } by[] = {
-		{pdf_import, DOC_PDF}, {pdf_import, DOC_PDF}, {rtf_import, DOC_RTF}, {odf_import, DOC_ODF}, {docx_import, DOC_DOCX}, {epub_import, DOC_EPUB}, {gzip_import, DOC_GZIP},
+	static const struct {
+		int (*import)(const char *, size_t, struct doc *, struct err *);
+		enum doc_type type;
+	} by[] = {
+		{ pdf_import, DOC_PDF },   { pdf_import, DOC_PDF },   { rtf_import, DOC_RTF },
+		{ odf_import, DOC_ODF },   { docx_import, DOC_DOCX }, { epub_import, DOC_EPUB },
+		{ gzip_import, DOC_GZIP },
 	};
 	enum { BY = sizeof by / sizeof *by };
 	int how = size ? data[0] % (BY + 3) : 0;
@@ -102,7 +111,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	if (!size)
 		return 0;
-	copy = malloc(size);   /* its end is the end of what may be read, and a NUL, as in take_document() */
+	copy = malloc(size); /* its end is the end of what may be read, and a NUL, as in take_document() */
 	memcpy(copy, data + 1, size - 1);
 	copy[size - 1] = 0;
 	if (how < 3)

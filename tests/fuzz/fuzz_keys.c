@@ -1,7 +1,7 @@
 /* tests/fuzz/fuzz_keys.c - libFuzzer target for ui/screen/keys.c: `make fuzz`, then build/fuzz/fuzz_keys [CORPUS].
  *
- * The first two bytes choose how the rest is cut and whether time passes in between; without that the keys must not depend
- * on the cuts. */
+ * The first two bytes choose how the rest is cut and whether time passes in between; without that the keys must not
+ * depend on the cuts. */
 #include "ui/screen/keys.h"
 
 #include <stdlib.h>
@@ -22,7 +22,8 @@ static void keep(const struct key *k, void *ud)
 	must(k->code <= K_UNKNOWN && k->bytes && !(k->mods & ~(unsigned)(KEY_SHIFT | KEY_ALT | KEY_CTRL)));
 	if (k->code == K_CHAR) {
 		must(k->cp >= 0x20 && k->cp <= 0x10ffff && !(k->cp >= 0x7f && k->cp <= 0x9f));
-		must(!(k->mods & KEY_CTRL) || (k->cp >= 'a' && k->cp <= 'z') || k->cp == '@' || (k->cp >= '[' && k->cp <= '_'));
+		must(!(k->mods & KEY_CTRL) || (k->cp >= 'a' && k->cp <= 'z') || k->cp == '@' ||
+		     (k->cp >= '[' && k->cp <= '_'));
 	}
 	str_add(out, numbers, sizeof numbers);
 	str_add(out, k->bytes, k->n);

@@ -1,4 +1,5 @@
-/* tests/fuzz/fuzz_markdown.c - libFuzzer target for ui/transcript/markdown.c and all below it: `make fuzz`, then build/fuzz/fuzz_markdown [CORPUS].
+/* tests/fuzz/fuzz_markdown.c - libFuzzer target for ui/transcript/markdown.c and all below it: `make fuzz`, then
+ * build/fuzz/fuzz_markdown [CORPUS].
  *
  * The first byte is the width, the second says how the text arrives; the rest is the text. */
 #include "ui/text/text.h"
@@ -7,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { GROWTHS = 8 };   /* a text arrives in at most so many parts: each lays out all that there is so far */
+enum { GROWTHS = 8 }; /* a text arrives in at most so many parts: each lays out all that there is so far */
 
 static void must(int ok)
 {
@@ -59,7 +60,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static struct str text;
 	static struct lines l, grown;
-	struct growth g = {0};
+	struct growth g = { 0 };
 	struct clean c;
 	int width;
 	size_t step, n_code;

@@ -1,12 +1,12 @@
 /* tests/fuzz/fuzz_model.c - libFuzzer target: models of every family, and a LoRA adapter, with edited keys and shapes.
  *
- *	make fuzz
- *	build/fuzz/fuzz_model corpus tests/fuzz/model        from the root of the source: the models lie in tests/vectors/models
+ * 	make fuzz
+ * 	build/fuzz/fuzz_model corpus tests/fuzz/model        from the root of the source: the models lie in tests/vectors/models
  *
- * The first byte chooses the file that is edited: one of the models, or from 128 on the adapter.  The rest are edits of eight bytes: place (3),
- * width (1), value (4).  Places are bytes of the header outside of long lists such as the vocabulary, which fuzz_token and fuzz_gguf edit.
- * What can be opened is used, it computes some tokens: always, or in the fast build for one input in USED_ONE_IN, because a use takes longer than
- * an opening. */
+ * The first byte chooses the file that is edited: one of the models, or from 128 on the adapter. The rest are edits of
+ * eight bytes: place (3), width (1), value (4). Places are bytes of the header outside of long lists such as the
+ * vocabulary, which fuzz_token and fuzz_gguf edit. What can be opened is used, it computes some tokens: always, or in
+ * the fast build for one input in USED_ONE_IN, because a use takes longer than an opening. */
 #include <glob.h>
 #include <sys/mman.h>
 
@@ -22,9 +22,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 
 enum { FILES = 64, PLACES = 65536, RECORD_MOST = 512 };
 
-static struct base { char *bytes; size_t n; uint32_t *place; size_t n_place; } model[FILES], adapter;
+static struct base {
+	char *bytes;
+	size_t n;
+	uint32_t *place;
+	size_t n_place;
+} model[FILES], adapter;
 static int models;
-static int tiny;   /* the model that the adapter is for, as a descriptor */
+static int tiny; /* the model that the adapter is for, as a descriptor */
 
 static void add_places(struct base *b, uint64_t from, uint64_t to)
 {
@@ -56,7 +61,7 @@ static void read_models(void)
 	glob_t found;
 
 	if (glob("tests/vectors/models/*.gguf", 0, NULL, &found))
-		abort();   /* not the root of the source */
+		abort(); /* not the root of the source */
 	for (size_t i = 0; i < found.gl_pathc && models < FILES; i++) {
 		FILE *f = fopen(found.gl_pathv[i], "rb");
 		struct base *b = &model[models++];
@@ -76,8 +81,13 @@ static void read_models(void)
 
 static void make_adapter(void)
 {
-	static const struct { const char *name; int32_t rows, cols; } pair[] = {
-		{ "blk.0.attn_q.weight", HEADS * HEAD, WIDTH }, { "blk.1.attn_output.weight", WIDTH, HEADS * HEAD }, { "blk.2.ffn_down.weight", WIDTH, FF },
+	static const struct {
+		const char *name;
+		int32_t rows, cols;
+	} pair[] = {
+		{ "blk.0.attn_q.weight", HEADS * HEAD, WIDTH },
+		{ "blk.1.attn_output.weight", WIDTH, HEADS * HEAD },
+		{ "blk.2.ffn_down.weight", WIDTH, FF },
 	};
 	enum { RANK = 4 };
 	struct mk m = { 0 };

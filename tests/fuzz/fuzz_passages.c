@@ -1,4 +1,5 @@
-/* tests/fuzz/fuzz_passages.c - libFuzzer target for the cutter and the search of passages: `make fuzz`, then build/fuzz/fuzz_passages [CORPUS].
+/* tests/fuzz/fuzz_passages.c - libFuzzer target for the cutter and the search of passages: `make fuzz`, then
+ * build/fuzz/fuzz_passages [CORPUS].
  *
  * The first line is the question, the rest the text. */
 #include "sessions/store/passages.h"
@@ -37,10 +38,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	const char *in = (const char *)data, *line = memchr(in, '\n', size);
 	size_t n = line ? (size_t)(line - in) : size;
-	struct indexed_text text = {in + n, size - n};
+	struct indexed_text text = { in + n, size - n };
 	struct found_passage hit[8];
 	static struct passage_index *x;
-	struct err e = {0};
+	struct err e = { 0 };
 	int count;
 
 	if (size > 20000)
@@ -51,8 +52,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	count = passages_find(x, &text, 1, in, n, hit, 8, &e);
 	must(count >= 0);
 	for (int i = 0; i < count; i++)
-		must(hit[i].from <= hit[i].quote && hit[i].quote < hit[i].quote_end && hit[i].quote_end <= hit[i].to && hit[i].to <= text.n &&
-		     hit[i].covered >= 0 && hit[i].covered <= 1.000001);
+		must(hit[i].from <= hit[i].quote && hit[i].quote < hit[i].quote_end && hit[i].quote_end <= hit[i].to &&
+		     hit[i].to <= text.n && hit[i].covered >= 0 && hit[i].covered <= 1.000001);
 	must(passages_find(x, &text, 1, in, n, hit, 8, &e) == count);
 	/* To open one for each text takes longer than the search. */
 	must(!passages_empty(x->db, &e));

@@ -1,7 +1,8 @@
-/* tests/fuzz/fuzz_reasoning.c - libFuzzer target for the marks around a model's reasoning, app/conversation/reasoning.c: `make fuzz`, then
- * build/fuzz/fuzz_reasoning [CORPUS].
+/* tests/fuzz/fuzz_reasoning.c - libFuzzer target for the marks around a model's reasoning,
+ * app/conversation/reasoning.c: `make fuzz`, then build/fuzz/fuzz_reasoning [CORPUS].
  *
- * The first byte says how the answer is cut and whether the prompt has opened the reasoning; whole and cut it gives the same answer. */
+ * The first byte says how the answer is cut and whether the prompt has opened the reasoning; whole and cut it gives the
+ * same answer. */
 #include "app/conversation/conversation.h"
 
 #include <stdlib.h>
@@ -15,7 +16,7 @@ static void must(int ok)
 
 static void answer_of(const char *text, size_t n, size_t step, int first, struct str *out, size_t *words)
 {
-	struct reasoning r = {.first = first};
+	struct reasoning r = { .first = first };
 
 	for (size_t i = 0; i < n; i += step)
 		reasoning_feed(&r, text + i, n - i < step ? n - i : step, out);
@@ -27,13 +28,13 @@ static void answer_of(const char *text, size_t n, size_t step, int first, struct
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct str whole = {0}, cut = {0};
+	struct str whole = { 0 }, cut = { 0 };
 	size_t n = size - 1, words[2], seen = 0;
 	char *text;
 
 	if (!size)
 		return 0;
-	text = malloc(n + 1);   /* its end is the end of what may be read */
+	text = malloc(n + 1); /* its end is the end of what may be read */
 	memcpy(text, data + 1, n);
 	text[n] = 0;
 	answer_of(text, n, n + 1, data[0] >> 7, &whole, &words[0]);

@@ -1,7 +1,8 @@
-/* tests/fuzz/fuzz_sessions.c - libFuzzer target for weir sessions import, app/tools/sessions_import.c: `make fuzz`, then build/fuzz/fuzz_sessions [CORPUS].
+/* tests/fuzz/fuzz_sessions.c - libFuzzer target for weir sessions import, app/tools/sessions_import.c: `make fuzz`,
+ * then build/fuzz/fuzz_sessions [CORPUS].
  *
- * What is imported is exported, and that is imported and exported once more: nothing is refused, and both exports are the same.  Each time
- * the transaction is rolled back. */
+ * What is imported is exported, and that is imported and exported once more: nothing is refused, and both exports are
+ * the same. Each time the transaction is rolled back. */
 #include "app/tools/sessions_import.c"
 
 #include <ftw.h>
@@ -30,13 +31,16 @@ static void close_store(void)
 
 static void open_store(void)
 {
-	struct store_options o = {.dir = dir};
-	struct err e = {0};
+	struct store_options o = { .dir = dir };
+	struct err e = { 0 };
 
 	must(mkdtemp(dir) != NULL && !store_open(&store, &o, &e) && !atexit(close_store));
 }
 
-struct trip { struct importing x; struct str *out; };
+struct trip {
+	struct importing x;
+	struct str *out;
+};
 
 static int import_export(struct store *s, void *arg, struct err *e)
 {
@@ -53,9 +57,9 @@ static int import_export(struct store *s, void *arg, struct err *e)
 /* 0: it is refused. */
 static int travel(const struct str *text, struct str *out)
 {
-	struct options o = {0};
-	struct trip t = {.x = {.o = &o, .file = "input", .all = jv_parse(text->p, text->n)}, .out = out};
-	struct err e = {0};
+	struct options o = { 0 };
+	struct trip t = { .x = { .o = &o, .file = "input", .all = jv_parse(text->p, text->n) }, .out = out };
+	struct err e = { 0 };
 
 	str_clear(out);
 	if (check_file(&t.x, text, &e))

@@ -1,10 +1,10 @@
 /* tests/fuzz/fuzz_split.c - libFuzzer target: any bytes as a model in several files (engine/gguf/gguf_split.c).
  *
- *	make fuzz
- *	mkdir -p corpus && build/fuzz/fuzz_split -max_len=4096 corpus tests/fuzz/split
+ * 	make fuzz
+ * 	mkdir -p corpus && build/fuzz/fuzz_split -max_len=4096 corpus tests/fuzz/split
  *
- * Input: how many files there are (1 to 4), which one is opened, the length of each file but the last (two bytes each, little-endian), then
- * the files' bytes.  Bit 7 of the first byte leaves the last file out. */
+ * Input: how many files there are (1 to 4), which one is opened, the length of each file but the last (two bytes each,
+ * little-endian), then the files' bytes. Bit 7 of the first byte leaves the last file out. */
 #include "tests/lib/walk_gguf.h"
 
 #include <stdio.h>
@@ -92,7 +92,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 
 		if (strlen(name) == g->tensor[i].name.n && gguf_tensor_find(g, name) != &g->tensor[i])
 			abort();
-		sink += walk_bytes(g->tensor[i].data, g->tensor[i].bytes);   /* volatile: the walk must not be optimised away */
+		/* volatile: the walk must not be optimised away */
+		sink += walk_bytes(g->tensor[i].data, g->tensor[i].bytes);
 		free(name);
 	}
 	for (uint64_t i = 0; i < g->n_kv; i++)

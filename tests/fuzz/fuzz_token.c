@@ -15,7 +15,10 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 
-struct input { const uint8_t *p; size_t n; };
+struct input {
+	const uint8_t *p;
+	size_t n;
+};
 
 static unsigned take(struct input *in)
 {
@@ -37,7 +40,10 @@ static struct view take_bytes(struct input *in, size_t n)
 
 static void naive_word(const struct vocab *v, const char *s, size_t n, struct tokens *out)
 {
-	struct { size_t off, len; int32_t id; } *a = xmalloc((n + 1) * sizeof *a);
+	struct {
+		size_t off, len;
+		int32_t id;
+	} *a = xmalloc((n + 1) * sizeof *a);
 	size_t k = 0;
 
 	if (!v->spm && v->pre->whole_words) {
@@ -54,7 +60,7 @@ static void naive_word(const struct vocab *v, const char *s, size_t n, struct to
 			return;
 		}
 	}
-	for (size_t i = 0; i < n; ) {
+	for (size_t i = 0; i < n;) {
 		int32_t cp, id;
 		size_t len = v->spm ? (size_t)utf8_decode(s + i, n - i, &cp) : 1;
 		if (v->spm && cp < 0)
@@ -177,7 +183,7 @@ static void check_text(const struct vocab *v, struct input *in)
 	for (size_t i = 0; i < n_span; i++)
 		off[i] = take(in);
 	t = take_bytes(in, sizeof vouched);
-	for (size_t i = 0; i < n_span; i++) {   /* lengths and gaps by turns: ascending, disjoint */
+	for (size_t i = 0; i < n_span; i++) { /* lengths and gaps by turns: ascending, disjoint */
 		size_t gap = off[i] >> 4 & 7, len = off[i] & 15;
 		at = at + gap < t.n ? at + gap : t.n;
 		len = len < t.n - at ? len : t.n - at;
@@ -208,7 +214,8 @@ static void check_text(const struct vocab *v, struct input *in)
 static void build(struct input *in, struct str *file)
 {
 	static const char *const pre[] = { "gpt-2", "smollm", "llama-bpe", "qwen2", "tekken", "gpt-4o" };
-	unsigned how = take(in), n_own = take(in) % 40, spm = how & 1, bytes = how >> 1 & 3, merges = !spm || how & 128, n;
+	unsigned how = take(in), n_own = take(in) % 40, spm = how & 1, bytes = how >> 1 & 3, merges = !spm || how & 128,
+		 n;
 	struct mk m = { 0 };
 	struct view own[40];
 	unsigned type[40], n_merges;
@@ -245,7 +252,7 @@ static void build(struct input *in, struct str *file)
 	n_merges = take(in) % 40;
 	if (merges) {
 		mk_array(&m, "tokenizer.ggml.merges", GGUF_STRING, n_merges);
-		for (unsigned i = 0; i < n_merges; i++) {   /* an own token, cut in two */
+		for (unsigned i = 0; i < n_merges; i++) { /* an own token, cut in two */
 			unsigned which = take(in), cut = take(in);
 			struct view t = n_own ? own[which % n_own] : (struct view){ "ab", 2 };
 			struct str s = { 0 };
@@ -268,7 +275,7 @@ static void build(struct input *in, struct str *file)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
-	static const char fixed[] = "\0Hello, w\xc3\xb6rld 123\n  x";   /* no ranges, then the text */
+	static const char fixed[] = "\0Hello, w\xc3\xb6rld 123\n  x"; /* no ranges, then the text */
 	struct input in = { data, n };
 	struct str file = { 0 };
 	struct err e = { 0 };

@@ -1,9 +1,9 @@
-/* tests/kernels/t_attn.c - attention of the CPU backend at every level this machine has: over parts and lists of rows, over every
- * type of cache, and with a probe.
+/* tests/kernels/t_attn.c - attention of the CPU backend at every level this machine has: over parts and lists of rows,
+ * over every type of cache, and with a probe.
  *
  * Results are compared with a plain computation in double made here; then the promise that the engine builds on: the
- * same bits for any number of threads, any way to cut a run of tokens into calls, and with or without a probe.  Both hold for
- * tokens of a prompt, too, which a level may compute in narrower arithmetic. */
+ * same bits for any number of threads, any way to cut a run of tokens into calls, and with or without a probe. Both
+ * hold for tokens of a prompt, too, which a level may compute in narrower arithmetic. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -84,10 +84,14 @@ static void same_bits(int prompt)
 						got = must_alloc((size_t)s->n * width * 4);
 						m = must_alloc((size_t)(s->n_kv * w.cols) * 4);
 						for (int32_t t = 0, k = 0; t < s->n; t += cuts[cut][k++]) {
-							struct attn_probe p = { .mass = &sum, .weight = weight + t, .reduce = REDUCE_MEAN,
-							                        .spread = &width_of, .share = 0.9f };
+							struct attn_probe p = { .mass = &sum,
+								                .weight = weight + t,
+								                .reduce = REDUCE_MEAN,
+								                .spread = &width_of,
+								                .share = 0.9f };
 
-							stage_run(&g, t, t + cuts[cut][k], probed ? &p : NULL, got + (size_t)t * width);
+							stage_run(&g, t, t + cuts[cut][k], probed ? &p : NULL,
+							          got + (size_t)t * width);
 						}
 						be->ops->read(be, &sum, 0, m, (size_t)(s->n_kv * w.cols) * 4);
 						be->ops->read(be, &width_of, 0, &b, 4);
@@ -100,12 +104,16 @@ static void same_bits(int prompt)
 							free(m);
 							continue;
 						}
-						CHECK_MSG(!memcmp(got, all, (size_t)s->n * width * 4), "%s, %d threads, cut %d, probe %d: %s",
-						          levels[l], threads, cut, probed, describe(s));
+						CHECK_MSG(!memcmp(got, all, (size_t)s->n * width * 4),
+						          "%s, %d threads, cut %d, probe %d: %s", levels[l], threads,
+						          cut, probed, describe(s));
 						free(got);
 						if (!probed || mass) {
-							CHECK_MSG(!probed || (!memcmp(m, mass, (size_t)(s->n_kv * w.cols) * 4) && b == need),
-							          "mass: %s, %d threads, cut %d: %s", levels[l], threads, cut, describe(s));
+							CHECK_MSG(!probed || (!memcmp(m, mass,
+							                              (size_t)(s->n_kv * w.cols) * 4) &&
+							                      b == need),
+							          "mass: %s, %d threads, cut %d: %s", levels[l],
+							          threads, cut, describe(s));
 							free(m);
 						} else {
 							mass = m;
@@ -150,17 +158,20 @@ TEST(long_prompts_have_the_same_bits)
 				struct backend *be = open_level(levels[l], 1 + k % 3);
 				struct stage g;
 
-				if (!be || !l) {         /* plain C takes long, and has no arithmetic of its own for prompts */
+				/* plain C takes long, and has no arithmetic of its own for prompts */
+				if (!be || !l) {
 					if (be)
 						finish(be);
 					continue;
 				}
 				g = stage_new(be, &w);
 				for (int32_t t = 0; t < s->n; t += steps[k])
-					stage_run(&g, t, t + steps[k] < s->n ? t + steps[k] : s->n, NULL, got + (size_t)t * width);
+					stage_run(&g, t, t + steps[k] < s->n ? t + steps[k] : s->n, NULL,
+					          got + (size_t)t * width);
 				if (!k)
 					memcpy(want, got, all * 4);
-				CHECK_MSG(!memcmp(want, got, all * 4), "%s, calls of %d: %s", levels[l], (int)steps[k], describe(s));
+				CHECK_MSG(!memcmp(want, got, all * 4), "%s, calls of %d: %s", levels[l], (int)steps[k],
+				          describe(s));
 				stage_free(&g);
 				finish(be);
 			}
@@ -203,12 +214,13 @@ TEST(never_reads_what_is_not_seen)
 
 					if (r >= 80 && r < 80 + 509 - (7 - seen))
 						continue;
-					memset(bad, 0xff, sizeof bad);           /* NaN in either type */
+					memset(bad, 0xff, sizeof bad); /* NaN in either type */
 					be->ops->write(be, &g.k, (size_t)r * row, bad, row);
 					be->ops->write(be, &g.v, (size_t)r * row, bad, row);
 				}
 				stage_run(&g, 0, s.n, NULL, got);
-				CHECK_MSG(!memcmp(got, ref, (size_t)seen * width * 4), "%s, %d tokens", levels[l], (int)seen);
+				CHECK_MSG(!memcmp(got, ref, (size_t)seen * width * 4), "%s, %d tokens", levels[l],
+				          (int)seen);
 				if (seen < s.n)
 					CHECK(isnan(got[(size_t)seen * width]));
 				stage_free(&g);
@@ -233,7 +245,8 @@ TEST(carries_not_a_number)
 			struct world w;
 			struct stage g;
 			int where = round % 4;
-			float got[2 * 192], bad = round & 8 && where == 3 ? INFINITY : NAN;   /* an infinite key may weigh nothing */
+			/* an infinite key may weigh nothing */
+			float got[2 * 192], bad = round & 8 && where == 3 ? INFINITY : NAN;
 			void *plane;
 
 			if (!be)
@@ -246,7 +259,10 @@ TEST(carries_not_a_number)
 			if (!where)
 				w.q[0][3] = bad;
 			else
-				CHECK(!dtype_from_f32(s.type, (char *)plane + (size_t)at[where] * (size_t)dtype_bytes(s.type, 1), &bad, 1));
+				CHECK(!dtype_from_f32(s.type,
+				                      (char *)plane +
+				                              (size_t)at[where] * (size_t)dtype_bytes(s.type, 1),
+				                      &bad, 1));
 			g = stage_new(be, &w);
 			stage_run(&g, 0, 2, NULL, got);
 			CHECK_MSG(!isfinite(got[0]), "%s place %d, %s", levels[l], where, describe(&s));
@@ -277,13 +293,15 @@ TEST(survives_extreme_scores)
 		w.row0[0] = 0;
 		for (int j = 0; j < 64; j++) {
 			w.q[0][j] = 100;
-			CHECK(!dtype_from_f32(s.type, (char *)w.kb + (size_t)(700 * 64 + j) * (size_t)dtype_bytes(s.type, 1), &large, 1));
+			CHECK(!dtype_from_f32(s.type,
+			                      (char *)w.kb + (size_t)(700 * 64 + j) * (size_t)dtype_bytes(s.type, 1),
+			                      &large, 1));
 		}
 		g = stage_new(be, &w);
 		stage_run(&g, 0, 1, NULL, got);
 		for (int j = 0; j < 64; j++)
-			CHECK_MSG(fabsf(got[j] - w.v[700 * 64 + j]) <= (s.prompt ? 1.0f / 8192 : 0), "%s: %g, expected %g", levels[l], got[j],
-			          w.v[700 * 64 + j]);
+			CHECK_MSG(fabsf(got[j] - w.v[700 * 64 + j]) <= (s.prompt ? 1.0f / 8192 : 0),
+			          "%s: %g, expected %g", levels[l], got[j], w.v[700 * 64 + j]);
 		stage_free(&g);
 		finish(be);
 		world_free(&w);
@@ -294,20 +312,28 @@ TEST(survives_extreme_scores)
 
 TEST(probe_matches_double)
 {
-	static const struct { enum reduce reduce; int whole; } kinds[] = {
-		{ REDUCE_MAX, 0 }, { REDUCE_MEAN, 0 }, { REDUCE_MEDIAN, 0 }, { REDUCE_MAX, 1 }, { REDUCE_MEAN, 1 }, { REDUCE_MEDIAN, 1 },
+	static const struct {
+		enum reduce reduce;
+		int whole;
+	} kinds[] = {
+		{ REDUCE_MAX, 0 }, { REDUCE_MEAN, 0 }, { REDUCE_MEDIAN, 0 },
+		{ REDUCE_MAX, 1 }, { REDUCE_MEAN, 1 }, { REDUCE_MEDIAN, 1 },
 	};
 
 	for (int round = 0; round < test_rounds(48); round++) {
 		struct shape s = shape_of_few(round * 5 + 1);
 		struct world w = world_new(&s);
 		size_t all = (size_t)s.n * (size_t)(s.n_head * s.dim), per = (size_t)s.n_head * (size_t)w.cols;
-		double *out = must_alloc(all * sizeof *out), *p = must_alloc((size_t)s.n * per * sizeof *p), holding = 0;
+		double *out = must_alloc(all * sizeof *out), *p = must_alloc((size_t)s.n * per * sizeof *p),
+		       holding = 0;
 		int whole = kinds[round % 6].whole, rows = whole ? 1 : s.n_kv, heads = s.n_head / rows;
-		int32_t skip = round % 4 == 1 ? below(w.cols - s.n + 1) : s.n_part > 1 && round % 4 == 3 ? s.n_rows[0] : 0;
+		int32_t skip = round % 4 == 1                   ? below(w.cols - s.n + 1)
+		               : s.n_part > 1 && round % 4 == 3 ? s.n_rows[0]
+		                                                : 0;
 		int32_t cols = w.cols - skip;
-		int elsewhere = 0;       /* sums of before are in a tensor of their own */
-		float *got = must_alloc(all * 4), *weight = must_alloc((size_t)s.n * 4), *m, share = round % 3 ? 0.9f : 0.5f;
+		int elsewhere = 0; /* sums of before are in a tensor of their own */
+		float *got = must_alloc(all * 4), *weight = must_alloc((size_t)s.n * 4), *m,
+		      share = round % 3 ? 0.9f : 0.5f;
 		size_t stride = (size_t)cols + 5, cells = stride * (size_t)(rows + 3);
 
 		world_double(&w, out, p);
@@ -316,7 +342,8 @@ TEST(probe_matches_double)
 			weight[i] = below(3) ? test_randf(0.1f, 2) : 0;
 			elsewhere |= weight[i] != 0 && round % 3 == 1;
 			for (int32_t h = 0; h < s.n_head && weight[i] != 0; h++)
-				holding += rows_holding(p + (size_t)i * per + (size_t)h * (size_t)w.cols, w.cols - (s.n - 1 - i), share);
+				holding += rows_holding(p + (size_t)i * per + (size_t)h * (size_t)w.cols,
+				                        w.cols - (s.n - 1 - i), share);
 		}
 		for (int l = 0; l < N_LEVELS; l++) {
 			struct backend *be = open_level(levels[l], 2);
@@ -337,8 +364,16 @@ TEST(probe_matches_double)
 			sum = tensor_new(be, DT_F32, rows + 3, (int32_t)stride, m);
 			need = tensor_new(be, DT_F32, 1, 3, width);
 			probe = (struct attn_probe){
-				.mass = round % 8 == 7 ? NULL : &sum, .from = elsewhere ? &from : NULL, .mass_row = 2, .weight = weight, .reduce = kinds[round % 6].reduce,
-				.whole_layer = whole, .spread = round % 4 == 2 ? NULL : &need, .spread_col = 1, .share = share, .skip = skip,
+				.mass = round % 8 == 7 ? NULL : &sum,
+				.from = elsewhere ? &from : NULL,
+				.mass_row = 2,
+				.weight = weight,
+				.reduce = kinds[round % 6].reduce,
+				.whole_layer = whole,
+				.spread = round % 4 == 2 ? NULL : &need,
+				.spread_col = 1,
+				.share = share,
+				.skip = skip,
 			};
 			stage_run(&g, 0, s.n, &probe, got);
 			CHECK_MSG(nmse(got, out, all) < 1e-11, "%s %s", levels[l], describe(&s));
@@ -347,21 +382,29 @@ TEST(probe_matches_double)
 			for (size_t i = 0; i < cells; i++) {
 				int32_t r = (int32_t)(i / stride) - 2, c = (int32_t)(i % stride);
 				int written = probe.mass && r >= 0 && r < rows && c < cols;
-				double before = elsewhere && !written ? 7 : elsewhere && c >= cols - s.n ? 0 : 0.25, x = before;
+				double before = elsewhere && !written          ? 7
+				                : elsewhere && c >= cols - s.n ? 0
+				                                               : 0.25,
+				       x = before;
 
 				if (written)
 					for (int32_t t = 0; t < s.n; t++)
-						x += weight[t] * reduced(p + (size_t)t * per + (size_t)(r * heads) * (size_t)w.cols + (size_t)(skip + c),
+						x += weight[t] * reduced(p + (size_t)t * per +
+						                                 (size_t)(r * heads) * (size_t)w.cols +
+						                                 (size_t)(skip + c),
 						                         (size_t)w.cols, heads, probe.reduce);
 				worst = fmax(worst, fabs(m[i] - x));
 				if (x == before)
-					CHECK_MSG(m[i] == (float)before, "%s wrote row %d column %d", levels[l], (int)r, (int)c);
+					CHECK_MSG(m[i] == (float)before, "%s wrote row %d column %d", levels[l], (int)r,
+					          (int)c);
 			}
-			CHECK_MSG(worst < 4e-6, "%s mass off by %g: round %d, %s", levels[l], worst, round, describe(&s));
+			CHECK_MSG(worst < 4e-6, "%s mass off by %g: round %d, %s", levels[l], worst, round,
+			          describe(&s));
 			CHECK(width[0] == GUARD && width[2] == GUARD);
 			if (probe.spread)
-				CHECK_MSG(fabs(width[1] - 1000 - holding) <= 0.02 * holding + 1e-9, "%s need %g, expected %g: %s", levels[l],
-				          width[1] - 1000, holding, describe(&s));
+				CHECK_MSG(fabs(width[1] - 1000 - holding) <= 0.02 * holding + 1e-9,
+				          "%s need %g, expected %g: %s", levels[l], width[1] - 1000, holding,
+				          describe(&s));
 			else
 				CHECK(width[1] == 1000);
 			be->ops->drop(be, &sum);
@@ -398,7 +441,8 @@ TEST(need_of_even_attention)
 			w = world_new(&s);
 			g = stage_new(be, &w);
 			need = tensor_new(be, DT_F32, 1, 1, NULL);
-			stage_run(&g, 0, 1, &(struct attn_probe){ .weight = &one, .spread = &need, .share = share[i] }, got);
+			stage_run(&g, 0, 1, &(struct attn_probe){ .weight = &one, .spread = &need, .share = share[i] },
+			          got);
 			be->ops->read(be, &need, 0, &x, 4);
 			CHECK_MSG(fabsf(x - 2000 * share[i]) <= 2, "%s: %g rows hold %g", levels[l], x / 2, share[i]);
 			be->ops->drop(be, &need);
@@ -420,7 +464,8 @@ TEST(put_every_type)
 			for (int d = 0; d < 5; d++) {
 				struct backend *be = open_level(levels[l], 2);
 				int32_t dim = dims[d];
-				size_t row = (size_t)dtype_bytes(attn_types[t], (uint64_t)dim), bytes = HEADS * CAP * row;
+				size_t row = (size_t)dtype_bytes(attn_types[t], (uint64_t)dim),
+				       bytes = HEADS * CAP * row;
 				float *x;
 				uint8_t *ref, *got;
 				struct tensor tx, plane;
@@ -438,12 +483,14 @@ TEST(put_every_type)
 					x[i] = i % 61 == 7 ? 0 : test_randf(-4, 4) * (i % 13 ? 1 : 100);
 				for (int i = 0; i < N; i++)
 					for (int h = 0; h < HEADS; h++)
-						dtype_from_f32(attn_types[t], ref + (size_t)(h * CAP + ROW0 + i) * row, x + (i * HEADS + h) * dim, dim);
+						dtype_from_f32(attn_types[t], ref + (size_t)(h * CAP + ROW0 + i) * row,
+						               x + (i * HEADS + h) * dim, dim);
 				tx = tensor_new(be, DT_F32, N, HEADS * dim, x);
 				plane = tensor_new(be, attn_types[t], HEADS * CAP, dim, NULL);
 				be->ops->kv_put(be, &plane, &tx, HEADS, ROW0, N);
 				be->ops->read(be, &plane, 0, got, bytes);
-				CHECK_MSG(!memcmp(got, ref, bytes), "%s %s heads of %d", levels[l], dtype_info(attn_types[t])->name, (int)dim);
+				CHECK_MSG(!memcmp(got, ref, bytes), "%s %s heads of %d", levels[l],
+				          dtype_info(attn_types[t])->name, (int)dim);
 				be->ops->drop(be, &tx);
 				be->ops->drop(be, &plane);
 				finish(be);
@@ -558,7 +605,8 @@ TEST(lists_and_bytes_are_no_weights)
 
 	for (int i = 0; i < 2; i++) {
 		uint8_t in[40], out[40] = { 0 };
-		struct tensor x = tensor_new(be, t[i], 1, i ? 40 : 10, NULL), weight = { .type = t[i], .rows = 1, .cols = 8 };
+		struct tensor x = tensor_new(be, t[i], 1, i ? 40 : 10, NULL),
+			      weight = { .type = t[i], .rows = 1, .cols = 8 };
 
 		for (int j = 0; j < 40; j++)
 			in[j] = (uint8_t)(j * 7);

@@ -1,5 +1,5 @@
-/* tests/kernels/t_conv.c - convolutions in host memory and their gradients at every CPU level against double, at ragged sizes: NULL rows
- * are zeros, an element does not depend on how long its row is; tasks run once each. */
+/* tests/kernels/t_conv.c - convolutions in host memory and their gradients at every CPU level against double, at ragged
+ * sizes: NULL rows are zeros, an element does not depend on how long its row is; tasks run once each. */
 #include <math.h>
 
 #include "tests/lib/levels.h"
@@ -13,12 +13,17 @@ static float *randoms(size_t n)
 	return x;
 }
 
-struct image { float *in[3], *w, *bias, *d; int32_t n_in, n_out, n; };
+struct image {
+	float *in[3], *w, *bias, *d;
+	int32_t n_in, n_out, n;
+};
 
 static struct image image_random(void)
 {
 	static const int32_t ins[] = { 1, 2, 3, 5, 7, 16, 17, 32 };
-	struct image m = { .n_in = ins[test_rand() % 8], .n_out = test_rand() % 2 ? 16 : 32, .n = 1 + (int32_t)(test_rand() % 40) };
+	struct image m = { .n_in = ins[test_rand() % 8],
+		           .n_out = test_rand() % 2 ? 16 : 32,
+		           .n = 1 + (int32_t)(test_rand() % 40) };
 	size_t n_in = (size_t)m.n_in, n_out = (size_t)m.n_out, n = (size_t)m.n;
 
 	for (int dy = 0; dy < 3; dy++)
@@ -51,10 +56,17 @@ TEST(a_row_agrees_with_double)
 		for (int round = 0; be && round < test_rounds(200); round++) {
 			struct image m = image_random();
 			size_t n_out = (size_t)m.n_out;
-			float *out = must_alloc((size_t)m.n * n_out * sizeof *out), *part = must_alloc((size_t)m.n * n_out * sizeof *part);
-			int32_t from = (int32_t)(test_rand() % (uint64_t)m.n), n = 1 + (int32_t)(test_rand() % (uint64_t)(m.n - from));
-			struct conv3_args a = { .out = out, .in = { m.in[0], m.in[1], m.in[2] }, .w = m.w, .bias = m.bias, .n_in = m.n_in,
-			                       .n_out = m.n_out, .n = m.n };
+			float *out = must_alloc((size_t)m.n * n_out * sizeof *out),
+			      *part = must_alloc((size_t)m.n * n_out * sizeof *part);
+			int32_t from = (int32_t)(test_rand() % (uint64_t)m.n),
+				n = 1 + (int32_t)(test_rand() % (uint64_t)(m.n - from));
+			struct conv3_args a = { .out = out,
+				                .in = { m.in[0], m.in[1], m.in[2] },
+				                .w = m.w,
+				                .bias = m.bias,
+				                .n_in = m.n_in,
+				                .n_out = m.n_out,
+				                .n = m.n };
 			double worst = 0;
 
 			conv_row(be, &a);
@@ -64,17 +76,19 @@ TEST(a_row_agrees_with_double)
 
 					for (int t = 0; t < 9; t++)
 						for (int32_t i = 0; i < m.n_in; i++)
-							sum += pixel(&m, t, x, i) * (double)m.w[(t * m.n_in + i) * m.n_out + o];
+							sum += pixel(&m, t, x, i) *
+							       (double)m.w[(t * m.n_in + i) * m.n_out + o];
 					worst = fmax(worst, fabs(sum - (double)out[x * m.n_out + o]));
 				}
-			CHECK_MSG(worst < 2e-5, "%s, %d to %d channels, %d pixels: off by %g", levels[l], m.n_in, m.n_out, m.n, worst);
+			CHECK_MSG(worst < 2e-5, "%s, %d to %d channels, %d pixels: off by %g", levels[l], m.n_in,
+			          m.n_out, m.n, worst);
 			a.out = part;
 			a.n = n;
 			for (int dy = 0; dy < 3; dy++)
 				a.in[dy] = m.in[dy] ? m.in[dy] + from * m.n_in : NULL;
 			conv_row(be, &a);
-			CHECK_MSG(!memcmp(part, out + (size_t)from * n_out, (size_t)n * n_out * sizeof *out), "%s: %d pixels of %d have other bits",
-			          levels[l], n, m.n);
+			CHECK_MSG(!memcmp(part, out + (size_t)from * n_out, (size_t)n * n_out * sizeof *out),
+			          "%s: %d pixels of %d have other bits", levels[l], n, m.n);
 			free(out);
 			free(part);
 			image_free(&m);
@@ -96,8 +110,12 @@ TEST(a_gradient_agrees_with_double)
 			double worst = 0;
 
 			memcpy(was, dw, size * sizeof *dw);
-			conv_row_grad(be, &(struct conv3_grad_args){ .dw = dw, .in = { m.in[0], m.in[1], m.in[2] }, .d = m.d, .n_in = m.n_in,
-			                                            .n_out = m.n_out, .n = m.n });
+			conv_row_grad(be, &(struct conv3_grad_args){ .dw = dw,
+			                                             .in = { m.in[0], m.in[1], m.in[2] },
+			                                             .d = m.d,
+			                                             .n_in = m.n_in,
+			                                             .n_out = m.n_out,
+			                                             .n = m.n });
 			for (int t = 0; t < 9; t++)
 				for (int32_t i = 0; i < m.n_in; i++)
 					for (int32_t o = 0; o < m.n_out; o++) {
@@ -108,7 +126,8 @@ TEST(a_gradient_agrees_with_double)
 							sum += pixel(&m, t, x, i) * (double)m.d[x * m.n_out + o];
 						worst = fmax(worst, fabs(sum - (double)dw[at]));
 					}
-			CHECK_MSG(worst < 2e-5, "%s, %d to %d channels, %d pixels: off by %g", levels[l], m.n_in, m.n_out, m.n, worst);
+			CHECK_MSG(worst < 2e-5, "%s, %d to %d channels, %d pixels: off by %g", levels[l], m.n_in,
+			          m.n_out, m.n, worst);
 			free(dw);
 			free(was);
 			image_free(&m);

@@ -1,5 +1,5 @@
-/* tests/kernels/t_fused_select_attn.c - attention that selects its slots itself: the same bits as selecting first, for any threads; and
- * tokens that attend in one call: the same bits as one after the other. */
+/* tests/kernels/t_fused_select_attn.c - attention that selects its slots itself: the same bits as selecting first, for
+ * any threads; and tokens that attend in one call: the same bits as one after the other. */
 #include <math.h>
 
 #include "tests/lib/levels.h"
@@ -8,7 +8,7 @@ struct case_of {
 	int32_t dim, group, n_kv, n, cap, best, bits, more, pool;
 	enum dtype type;
 	int probe;
-	float *q, *k, *v;            /* [n_kv * group * dim], [n + more][n_kv * dim] */
+	float *q, *k, *v; /* [n_kv * group * dim], [n + more][n_kv * dim] */
 };
 
 static float *random_values(size_t n, float size)
@@ -47,9 +47,14 @@ static struct case_of case_random(int round)
 	static const int32_t dims[] = { 64, 64, 128, 80, 20 }, bits[] = { 2, 2, 4, 8, 16 };
 	static const enum dtype types[] = { DT_F16, DT_F32, DT_BF16 };
 	struct case_of c = {
-		.dim = dims[test_rand() % 5], .group = 1 + (int32_t)(test_rand() % 7), .n_kv = 1 + (int32_t)(test_rand() % 4),
-		.n = 1 + (int32_t)(test_rand() % (round % 4 ? 700 : 6000)), .bits = bits[test_rand() % 5],
-		.pool = test_rand() % 3 ? 1 : 7, .type = types[test_rand() % 3], .probe = test_rand() % 3 == 0,
+		.dim = dims[test_rand() % 5],
+		.group = 1 + (int32_t)(test_rand() % 7),
+		.n_kv = 1 + (int32_t)(test_rand() % 4),
+		.n = 1 + (int32_t)(test_rand() % (round % 4 ? 700 : 6000)),
+		.bits = bits[test_rand() % 5],
+		.pool = test_rand() % 3 ? 1 : 7,
+		.type = types[test_rand() % 3],
+		.probe = test_rand() % 3 == 0,
 	};
 
 	c.best = 1 + (int32_t)(test_rand() % (uint64_t)c.n);
@@ -62,7 +67,8 @@ static struct case_of case_random(int round)
 static struct tensor plane(struct backend *be, const struct case_of *c, const float *x)
 {
 	int32_t width = c->n_kv * c->dim, n = c->n + c->more;
-	struct tensor t = tensor_new(be, DT_F32, n, width, x), plane = tensor_new(be, c->type, c->n_kv * c->cap, c->dim, NULL);
+	struct tensor t = tensor_new(be, DT_F32, n, width, x),
+		      plane = tensor_new(be, c->type, c->n_kv * c->cap, c->dim, NULL);
 
 	be->ops->kv_put(be, &plane, &t, c->n_kv, 0, n);
 	be->ops->drop(be, &t);
@@ -82,7 +88,8 @@ static struct operands operands_new(struct backend *be, const struct case_of *c)
 	o.rows = tensor_new(be, DT_I32, c->n_kv, c->best, NULL);
 	o.mass = tensor_new(be, DT_F32, c->n_kv, cols, NULL);
 	if (c->bits < 16) {
-		o.copy = tensor_new(be, DT_U8, 1, (int32_t)be->ops->key_sketch_bytes(be, c->n_kv, c->cap, c->dim, c->bits), NULL);
+		o.copy = tensor_new(be, DT_U8, 1,
+		                    (int32_t)be->ops->key_sketch_bytes(be, c->n_kv, c->cap, c->dim, c->bits), NULL);
 		be->ops->key_sketch(be, &o.copy, &o.k, c->n_kv, c->cap, c->bits, 0, c->n);
 	}
 	o.weight = must_alloc(sizeof *o.weight);
@@ -104,13 +111,22 @@ static float *attend(struct operands *o, const struct case_of *c, int at_once)
 {
 	struct backend *be = o->be;
 	int32_t heads = c->n_kv * c->group, cols = c->best + c->more;
-	float scale = 1 / sqrtf((float)c->dim), *out = must_alloc(((size_t)(heads * c->dim) + (size_t)(c->n_kv * cols)) * sizeof *out);
+	float scale = 1 / sqrtf((float)c->dim),
+	      *out = must_alloc(((size_t)(heads * c->dim) + (size_t)(c->n_kv * cols)) * sizeof *out);
+	/* clang-format off */
 	struct scan_args scan = {
 		.out = &o->score, .q = &o->q, .keys = c->bits < 16 ? &o->copy : &o->k, .n_head = heads, .n_kv_head = c->n_kv,
 		.head_dim = c->dim, .cap = c->cap, .n_slots = c->n, .bits = c->bits, .scale = scale,
 	};
+	/* clang-format on */
 	struct topk_args topk = {
-		.slots = &o->rows, .score = &o->score, .n_kv_head = c->n_kv, .n = c->n, .k = c->best, .pool = c->pool, .last = 1,
+		.slots = &o->rows,
+		.score = &o->score,
+		.n_kv_head = c->n_kv,
+		.n = c->n,
+		.k = c->best,
+		.pool = c->pool,
+		.last = 1,
 	};
 	struct attn_selection choice = { .scan = &scan, .topk = &topk };
 	struct attn_part part[2] = {
@@ -126,15 +142,26 @@ static float *attend(struct operands *o, const struct case_of *c, int at_once)
 		be->ops->key_scan(be, &scan);
 		be->ops->topk(be, &topk);
 	}
-	be->ops->attn(be, &(struct attn_args){
-		.out = &o->out, .k = &o->k, .v = &o->v, .part = part, .n_part = c->more ? 2 : 1, .n_head = heads,
-		.n_kv_head = c->n_kv, .head_dim = c->dim, .cap = c->cap, .scale = scale, .probe = c->probe ? &probe : NULL,
-	}, 1);
+	be->ops->attn(be,
+	              &(struct attn_args){
+			      .out = &o->out,
+			      .k = &o->k,
+			      .v = &o->v,
+			      .part = part,
+			      .n_part = c->more ? 2 : 1,
+			      .n_head = heads,
+			      .n_kv_head = c->n_kv,
+			      .head_dim = c->dim,
+			      .cap = c->cap,
+			      .scale = scale,
+			      .probe = c->probe ? &probe : NULL,
+		      },
+	              1);
 	CHECK_MSG(!be->failed, "%s", be->err);
 	be->ops->read(be, &o->out, 0, out, (size_t)(heads * c->dim) * sizeof *out);
 	for (int32_t h = 0; c->probe && h < c->n_kv; h++)
-		be->ops->read(be, &o->mass, (size_t)h * (size_t)o->mass.cols * sizeof(float), out + heads * c->dim + h * cols,
-		              (size_t)cols * sizeof *out);
+		be->ops->read(be, &o->mass, (size_t)h * (size_t)o->mass.cols * sizeof(float),
+		              out + heads * c->dim + h * cols, (size_t)cols * sizeof *out);
 	return out;
 }
 
@@ -161,9 +188,11 @@ TEST(same_bits_as_selecting_first)
 				/* Again and again: who is first at what differs. */
 				for (int again = 0; again < 3; again++) {
 					got = attend(&o, &c, 1);
-					CHECK_MSG(!memcmp(got, want, n * sizeof *got),
-					          "%s, %d threads: %d of %d slots and %d more, %d heads of %d, %d bits, probe %d differ", levels[l],
-					          threads, (int)c.best, (int)c.n, (int)c.more, (int)(c.n_kv * c.group), (int)c.dim, (int)c.bits, c.probe);
+					CHECK_MSG(
+						!memcmp(got, want, n * sizeof *got),
+						"%s, %d threads: %d of %d slots and %d more, %d heads of %d, %d bits, probe %d differ",
+						levels[l], threads, (int)c.best, (int)c.n, (int)c.more,
+						(int)(c.n_kv * c.group), (int)c.dim, (int)c.bits, c.probe);
 					free(got);
 				}
 				operands_free(&o, &c);
@@ -177,18 +206,21 @@ TEST(same_bits_as_selecting_first)
 
 /* ---- several tokens ---- */
 
-/* Tokens that read a list of their own each of the first n slots, or those slots, or two pieces of them; and then up to their own slot. */
+/* Tokens that read a list of their own each of the first n slots, or those slots, or two pieces of them; and then up to
+ * their own slot. */
 struct tokens_case {
 	struct case_of c;
 	int32_t m, window, k[ATTN_EACH_MOST], sample;
-	int parts;                   /* 0 a list, 1 all slots, 2 two pieces of slots, 3 a list and a piece */
+	int parts; /* 0 a list, 1 all slots, 2 two pieces of slots, 3 a list and a piece */
 	float softcap;
 };
 
 static struct tokens_case tokens_random(int round)
 {
-	struct tokens_case t = { .c = case_random(round), .m = 1 + (int32_t)(test_rand() % ATTN_EACH_MOST), .parts = (int)(test_rand() % 4),
-	                         .softcap = test_rand() % 4 ? 0 : 20 };
+	struct tokens_case t = { .c = case_random(round),
+		                 .m = 1 + (int32_t)(test_rand() % ATTN_EACH_MOST),
+		                 .parts = (int)(test_rand() % 4),
+		                 .softcap = test_rand() % 4 ? 0 : 20 };
 	struct case_of *c = &t.c;
 	int same = test_rand() % 3 > 0;
 
@@ -224,23 +256,53 @@ static struct attn_args token_args(struct operands *o, const struct tokens_case 
 	float scale = 1 / sqrtf((float)c->dim);
 
 	x->scan = (struct scan_args){
-		.out = &x->score, .q = &x->q, .keys = c->bits < 16 ? &o->copy : &o->k, .n_head = heads, .n_kv_head = c->n_kv,
-		.head_dim = c->dim, .cap = c->cap, .n_slots = c->n, .bits = c->bits, .scale = scale,
+		.out = &x->score,
+		.q = &x->q,
+		.keys = c->bits < 16 ? &o->copy : &o->k,
+		.n_head = heads,
+		.n_kv_head = c->n_kv,
+		.head_dim = c->dim,
+		.cap = c->cap,
+		.n_slots = c->n,
+		.bits = c->bits,
+		.scale = scale,
 	};
-	x->topk = (struct topk_args){ .slots = &x->rows, .score = &x->score, .n_kv_head = c->n_kv, .n = c->n, .k = t->k[i], .pool = 1,
-	                              .sample = t->sample, .bias = t->sample ? &x->bias : NULL };
+	x->topk = (struct topk_args){ .slots = &x->rows,
+		                      .score = &x->score,
+		                      .n_kv_head = c->n_kv,
+		                      .n = c->n,
+		                      .k = t->k[i],
+		                      .pool = 1,
+		                      .sample = t->sample,
+		                      .bias = t->sample ? &x->bias : NULL };
 	x->selection = (struct attn_selection){ &x->scan, &x->topk };
 	if (t->parts % 3 == 0)
-		x->part[n++] = (struct attn_part){ .q = &x->q, .slots = &x->rows, .n_slots = t->k[i] + t->sample, .selection = &x->selection,
-		                                   .bias = x->topk.bias, .sample = t->sample };
+		x->part[n++] = (struct attn_part){ .q = &x->q,
+			                           .slots = &x->rows,
+			                           .n_slots = t->k[i] + t->sample,
+			                           .selection = &x->selection,
+			                           .bias = x->topk.bias,
+			                           .sample = t->sample };
 	if (t->parts > 1 && piece)
 		x->part[n++] = (struct attn_part){ .q = &x->q, .n_slots = piece };
 	if (t->parts == 2)
 		x->part[n++] = (struct attn_part){ .q = &x->q, .slot0 = piece, .n_slots = c->n - piece + late };
 	else
-		x->part[n++] = (struct attn_part){ .q = &x->q, .slot0 = t->parts == 1 ? 0 : c->n, .n_slots = (t->parts == 1 ? c->n : 0) + late };
-	return (struct attn_args){ .out = &x->out, .k = &o->k, .v = &o->v, .part = x->part, .n_part = n, .n_head = heads, .n_kv_head = c->n_kv,
-	                           .head_dim = c->dim, .cap = c->cap, .scale = scale, .softcap = t->softcap, .window = t->window };
+		x->part[n++] = (struct attn_part){ .q = &x->q,
+			                           .slot0 = t->parts == 1 ? 0 : c->n,
+			                           .n_slots = (t->parts == 1 ? c->n : 0) + late };
+	return (struct attn_args){ .out = &x->out,
+		                   .k = &o->k,
+		                   .v = &o->v,
+		                   .part = x->part,
+		                   .n_part = n,
+		                   .n_head = heads,
+		                   .n_kv_head = c->n_kv,
+		                   .head_dim = c->dim,
+		                   .cap = c->cap,
+		                   .scale = scale,
+		                   .softcap = t->softcap,
+		                   .window = t->window };
 }
 
 static float *attend_tokens(struct backend *be, const struct tokens_case *t, int together)
@@ -297,10 +359,13 @@ TEST(tokens_together_have_the_bits_they_have_alone)
 					want = attend_tokens(be, &t, 0);
 				for (int again = 0; again < 2; again++) {
 					got = attend_tokens(be, &t, 1);
-					CHECK_MSG(!memcmp(got, want, (size_t)(t.m * c->n_kv * c->group * c->dim) * sizeof *got),
-					          "%s, %d threads: %d tokens, parts %d, %d of %d slots and %d more, sample %d, %d heads of %d, %d bits, type %d, window %d differ",
-					          levels[l], threads, (int)t.m, t.parts, (int)c->best, (int)c->n, (int)c->more, (int)t.sample,
-					          (int)(c->n_kv * c->group), (int)c->dim, (int)c->bits, (int)c->type, (int)t.window);
+					CHECK_MSG(
+						!memcmp(got, want,
+					                (size_t)(t.m * c->n_kv * c->group * c->dim) * sizeof *got),
+						"%s, %d threads: %d tokens, parts %d, %d of %d slots and %d more, sample %d, %d heads of %d, %d bits, type %d, window %d differ",
+						levels[l], threads, (int)t.m, t.parts, (int)c->best, (int)c->n,
+						(int)c->more, (int)t.sample, (int)(c->n_kv * c->group), (int)c->dim,
+						(int)c->bits, (int)c->type, (int)t.window);
 					free(got);
 				}
 				finish(be);
@@ -315,27 +380,46 @@ TEST(tokens_together_have_the_bits_they_have_alone)
 TEST(wrong_selections_are_refused)
 {
 	struct backend *be = open_level("c", 2);
-	struct case_of c = { .dim = 64, .group = 2, .n_kv = 2, .n = 40, .cap = 64, .best = 8, .bits = 2, .pool = 1, .type = DT_F16 };
+	struct case_of c = {
+		.dim = 64, .group = 2, .n_kv = 2, .n = 40, .cap = 64, .best = 8, .bits = 2, .pool = 1, .type = DT_F16
+	};
 	struct operands o;
 
 	case_fill(&c);
 	o = operands_new(be, &c);
 
 	for (int wrong = 0; wrong < 6; wrong++) {
+		/* clang-format off */
 		struct scan_args scan = {
 			.out = wrong == 0 ? &o.mass : &o.score, .q = &o.q, .keys = &o.copy, .n_head = 4, .n_kv_head = wrong == 1 ? 1 : 2,
 			.head_dim = 64, .cap = 64, .n_slots = wrong == 2 ? 39 : 40, .bits = wrong == 3 ? 3 : 2, .scale = 0.125f,
 		};
+		/* clang-format on */
 		struct topk_args topk = {
-			.slots = &o.rows, .score = &o.score, .n_kv_head = 2, .n = 40, .k = wrong == 4 ? 7 : 8, .pool = wrong == 5 ? 2 : 1,
+			.slots = &o.rows,
+			.score = &o.score,
+			.n_kv_head = 2,
+			.n = 40,
+			.k = wrong == 4 ? 7 : 8,
+			.pool = wrong == 5 ? 2 : 1,
 		};
 		struct attn_selection choice = { .scan = &scan, .topk = &topk };
 		struct attn_part part = { .q = &o.q, .slots = &o.rows, .n_slots = 8, .selection = &choice };
 
-		be->ops->attn(be, &(struct attn_args){
-			.out = &o.out, .k = &o.k, .v = &o.v, .part = &part, .n_part = 1, .n_head = 4, .n_kv_head = 2, .head_dim = 64,
-			.cap = 64, .scale = 0.125f,
-		}, 1);
+		be->ops->attn(be,
+		              &(struct attn_args){
+				      .out = &o.out,
+				      .k = &o.k,
+				      .v = &o.v,
+				      .part = &part,
+				      .n_part = 1,
+				      .n_head = 4,
+				      .n_kv_head = 2,
+				      .head_dim = 64,
+				      .cap = 64,
+				      .scale = 0.125f,
+			      },
+		              1);
 		CHECK_MSG(be->failed, "wrong selection %d was taken", wrong);
 		CHECK(be->ops->sync(be) < 0 && strstr(be->err, "internal: "));
 	}

@@ -1,11 +1,16 @@
-/* tests/kernels/t_gemm.c - products of float matrices in host memory at every CPU level against double, at ragged sizes and strides: with
- * and without adding to C, several in a call, whatever the number of threads.  WEIR_GEMM_SPEED=1: the speed, too. */
+/* tests/kernels/t_gemm.c - products of float matrices in host memory at every CPU level against double, at ragged sizes
+ * and strides: with and without adding to C, several in a call, whatever the number of threads. WEIR_GEMM_SPEED=1: the
+ * speed, too. */
 #include <math.h>
 #include <time.h>
 
 #include "tests/lib/levels.h"
 
-struct product { struct gemm g; float *a, *b, *c, *was; size_t size; };
+struct product {
+	struct gemm g;
+	float *a, *b, *c, *was;
+	size_t size;
+};
 
 static float *randoms(size_t n)
 {
@@ -23,7 +28,10 @@ static int32_t size_random(int32_t most)
 
 static struct product product_random(void)
 {
-	struct product p = { .g = { .m = size_random(420), .n = size_random(560), .k = size_random(600), .accumulate = (int)(test_rand() % 2) } };
+	struct product p = { .g = { .m = size_random(420),
+		                    .n = size_random(560),
+		                    .k = size_random(600),
+		                    .accumulate = (int)(test_rand() % 2) } };
 	size_t m = (size_t)p.g.m, n = (size_t)p.g.n, k = (size_t)p.g.k, gap = test_rand() % 5;
 	int a_turned = (int)(test_rand() % 2), b_turned = (int)(test_rand() % 2);
 
@@ -61,7 +69,8 @@ static void product_check(const struct product *p, const char *level)
 			double sum = 0;
 
 			for (int32_t k = 0; j < g->n && k < g->k; k++)
-				sum += (double)g->a[(size_t)i * g->a_row + (size_t)k * g->a_col] * (double)g->b[(size_t)k * g->b_row + (size_t)j * g->b_col];
+				sum += (double)g->a[(size_t)i * g->a_row + (size_t)k * g->a_col] *
+				       (double)g->b[(size_t)k * g->b_row + (size_t)j * g->b_col];
 			sum = (double)g->alpha * sum + (g->accumulate || j >= g->n ? (double)p->was[at] : 0);
 			worst = fmax(worst, fabs(sum - (double)p->c[at]));
 		}
@@ -93,7 +102,8 @@ TEST(products_agree_with_double)
 			for (int i = 2; i >= 0; i--)
 				CHECK(!backend_gemm(three, &g[i], 1));
 			for (int i = 0; i < 3; i++) {
-				CHECK_MSG(!memcmp(one[i], p[i].c, p[i].size * sizeof *one[i]), "%s: three threads give other bits", levels[l]);
+				CHECK_MSG(!memcmp(one[i], p[i].c, p[i].size * sizeof *one[i]),
+				          "%s: three threads give other bits", levels[l]);
 				free(one[i]);
 				product_free(&p[i]);
 			}
@@ -107,7 +117,9 @@ TEST(products_agree_with_double)
 
 TEST(speed_where_it_is_asked_for)
 {
-	static const int32_t sizes[][3] = { { 512, 576, 576 }, { 512, 1536, 576 }, { 512, 576, 1536 }, { 576, 1536, 512 }, { 512, 512, 64 } };
+	static const int32_t sizes[][3] = {
+		{ 512, 576, 576 }, { 512, 1536, 576 }, { 512, 576, 1536 }, { 576, 1536, 512 }, { 512, 512, 64 }
+	};
 	struct backend *be = NULL;
 	char why[160];
 
@@ -124,8 +136,20 @@ TEST(speed_where_it_is_asked_for)
 			double s;
 
 			clock_gettime(CLOCK_MONOTONIC, &from);
-			backend_gemm(be, &(struct gemm){ .c = c, .a = a, .b = b, .m = m, .n = n, .k = k, .a_row = (size_t)k, .a_col = 1, .b_row = 1,
-			                                 .b_col = (size_t)k, .c_row = (size_t)n, .alpha = 1 }, 1);
+			backend_gemm(be,
+			             &(struct gemm){ .c = c,
+			                             .a = a,
+			                             .b = b,
+			                             .m = m,
+			                             .n = n,
+			                             .k = k,
+			                             .a_row = (size_t)k,
+			                             .a_col = 1,
+			                             .b_row = 1,
+			                             .b_col = (size_t)k,
+			                             .c_row = (size_t)n,
+			                             .alpha = 1 },
+			             1);
 			clock_gettime(CLOCK_MONOTONIC, &to);
 			s = (double)(to.tv_sec - from.tv_sec) + 1e-9 * (double)(to.tv_nsec - from.tv_nsec);
 			best = s < best ? s : best;

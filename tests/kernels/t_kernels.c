@@ -1,5 +1,5 @@
-/* tests/kernels/t_kernels.c - the CPU backend at every level this machine has: opening, memory and errors, and the operations on rows (products:
- * t_matmul.c, attention: t_attn.c).
+/* tests/kernels/t_kernels.c - the CPU backend at every level this machine has: opening, memory and errors, and the
+ * operations on rows (products: t_matmul.c, attention: t_attn.c).
  *
  * Each result is compared with a plain computation in double made here, and the levels with one another. */
 #include <math.h>
@@ -21,8 +21,8 @@ TEST(open_names_and_levels)
 	CHECK_STR(err, "unknown device 'abacus'; there are 'auto', 'cpu', 'cuda'");
 	setenv("WEIR_CPU", "mmx", 1);
 	CHECK(backend_open(&be, "cpu", NULL, err) < 0);
-	CHECK_STR(err, strcmp(levels[1], "neon") ? "unknown CPU level 'mmx' in WEIR_CPU; use c, avx2 or avx512" :
-	                                           "unknown CPU level 'mmx' in WEIR_CPU; use c, neon or neon-dot");
+	CHECK_STR(err, strcmp(levels[1], "neon") ? "unknown CPU level 'mmx' in WEIR_CPU; use c, avx2 or avx512"
+	                                         : "unknown CPU level 'mmx' in WEIR_CPU; use c, neon or neon-dot");
 	setenv("WEIR_CPU", "c", 1);
 	CHECK(!strncmp(backend_cpu_level(), "c (", 3));
 	unsetenv("WEIR_CPU");
@@ -95,7 +95,8 @@ TEST(first_error_sticks)
 TEST(a_reported_error_is_over)
 {
 	struct backend *be = open_level("c", 1);
-	struct tensor big = { .type = DT_F32, .rows = 1 << 30, .cols = 1 << 30 }, ok = tensor_new(be, DT_F32, 1, 4, NULL);
+	struct tensor big = { .type = DT_F32, .rows = 1 << 30, .cols = 1 << 30 },
+		      ok = tensor_new(be, DT_F32, 1, 4, NULL);
 	float v[4] = { 1, 2, 3, 4 }, back[4] = { 0 };
 
 	CHECK(be->ops->alloc(be, &big) < 0);
@@ -122,18 +123,10 @@ TEST(wrong_shapes_are_refused)
 		w = weight_new(be, DT_F32, 8, i == 0 ? 32 : 64, zeros);
 		switch (i) {
 		case 0:
-		case 1:
-			be->ops->matmul(be, &(struct matmul){ .out = i ? &small : &out, .w = &w }, 1, &x, 1);
-			break;
-		case 2:
-			be->ops->matmul(be, &(struct matmul){ .out = &out, .w = &w }, 1, &x, 3);
-			break;
-		case 3:
-			be->ops->embed(be, &x, &w, (int32_t[]){ 8 }, 1);
-			break;
-		case 4:
-			be->ops->rmsnorm(be, &x, &x, &small, 64, 1e-5f, 1);
-			break;
+		case 1: be->ops->matmul(be, &(struct matmul){ .out = i ? &small : &out, .w = &w }, 1, &x, 1); break;
+		case 2: be->ops->matmul(be, &(struct matmul){ .out = &out, .w = &w }, 1, &x, 3); break;
+		case 3: be->ops->embed(be, &x, &w, (int32_t[]){ 8 }, 1); break;
+		case 4: be->ops->rmsnorm(be, &x, &x, &small, 64, 1e-5f, 1); break;
 		}
 		CHECK_MSG(be->ops->sync(be) < 0, "case %d", i);
 		be->ops->drop(be, &x);
@@ -200,15 +193,19 @@ TEST(embed_every_type)
 TEST(rmsnorm_matches_double)
 {
 	/* own: weights of their own for each group of a row. */
-	static const struct { int32_t cols, group, n; int own; } shape[] = {
-		{ 576, 576, 1, 0 }, { 576, 64, 3, 0 }, { 32, 32, 5, 0 }, { 100, 100, 2, 0 }, { 7, 7, 4, 0 }, { 576, 576, 130, 0 }, { 576, 192, 3, 1 },
-		{ 35, 7, 5, 1 },
+	static const struct {
+		int32_t cols, group, n;
+		int own;
+	} shape[] = {
+		{ 576, 576, 1, 0 }, { 576, 64, 3, 0 },    { 32, 32, 5, 0 },   { 100, 100, 2, 0 },
+		{ 7, 7, 4, 0 },     { 576, 576, 130, 0 }, { 576, 192, 3, 1 }, { 35, 7, 5, 1 },
 	};
 
 	for (int l = 0; l < N_LEVELS; l++)
 		for (size_t s = 0; s < sizeof shape / sizeof shape[0]; s++) {
 			struct backend *be = open_level(levels[l], 2);
-			int32_t cols = shape[s].cols, group = shape[s].group, n = shape[s].n, weights = shape[s].own ? cols : group;
+			int32_t cols = shape[s].cols, group = shape[s].group, n = shape[s].n,
+				weights = shape[s].own ? cols : group;
 			size_t all = (size_t)n * (size_t)cols;
 			float *x, *w, *ref, *got, *again;
 			struct tensor tx, tw, out;
@@ -224,7 +221,8 @@ TEST(rmsnorm_matches_double)
 				for (int32_t j = 0; j < group; j++)
 					sum += (double)x[g + (size_t)j] * x[g + (size_t)j];
 				for (int32_t j = 0; j < group; j++)
-					ref[g + (size_t)j] = (float)(x[g + (size_t)j] / sqrt(sum / group + 1e-5) * w[(g + (size_t)j) % (size_t)weights]);
+					ref[g + (size_t)j] = (float)(x[g + (size_t)j] / sqrt(sum / group + 1e-5) *
+					                             w[(g + (size_t)j) % (size_t)weights]);
 			}
 			tx = tensor_new(be, DT_F32, n + 1, cols, NULL);
 			be->ops->drop(be, &tx);
@@ -251,10 +249,12 @@ TEST(rmsnorm_matches_double)
 
 TEST(rope_matches_double)
 {
-	static const struct { int32_t heads, head_dim, dims, n; int neox; } shape[] = {
+	static const struct {
+		int32_t heads, head_dim, dims, n;
+		int neox;
+	} shape[] = {
 		{ 9, 64, 64, 1, 0 }, { 3, 64, 64, 5, 1 }, { 2, 80, 80, 3, 1 }, { 2, 96, 32, 3, 1 },
-		{ 2, 96, 32, 3, 0 },
-		{ 1, 32, 6, 2, 1 }, { 1, 10, 10, 2, 0 }, { 9, 64, 64, 100, 0 },
+		{ 2, 96, 32, 3, 0 }, { 1, 32, 6, 2, 1 },  { 1, 10, 10, 2, 0 }, { 9, 64, 64, 100, 0 },
 	};
 
 	for (int l = 0; l < N_LEVELS; l++)
@@ -332,7 +332,9 @@ TEST(kv_put_converts_and_places)
 				for (int i = 0; i < N; i++)
 					for (int h = 0; h < HEADS; h++)
 						for (int j = 0; j < dim; j++) {
-							size_t at = ((size_t)(h * CAP + ROW0 + i) * (size_t)dim + (size_t)j) * size;
+							size_t at = ((size_t)(h * CAP + ROW0 + i) * (size_t)dim +
+							             (size_t)j) *
+							            size;
 							float v = x[(i * HEADS + h) * dim + j];
 							uint16_t half = f32_to_f16(v);
 
@@ -355,19 +357,25 @@ TEST(kv_put_converts_and_places)
 
 TEST(axpby_at_every_size)
 {
-	static const struct { int32_t n, cols; float a, b; int same; } c[] = {
-		{ 1, 1, 1, 1, 0 }, { 3, 7, 0.22f, 1, 0 }, { 2, 64, 12, 0, 0 }, { 5, 33, -1.5f, 0.25f, 1 }, { 40, 2048, 0.1f, 1, 0 }, { 0, 8, 1, 1, 0 },
+	static const struct {
+		int32_t n, cols;
+		float a, b;
+		int same;
+	} c[] = {
+		{ 1, 1, 1, 1, 0 },          { 3, 7, 0.22f, 1, 0 },    { 2, 64, 12, 0, 0 },
+		{ 5, 33, -1.5f, 0.25f, 1 }, { 40, 2048, 0.1f, 1, 0 }, { 0, 8, 1, 1, 0 },
 	};
 
 	for (size_t i = 0; i < sizeof c / sizeof c[0]; i++) {
 		struct backend *be = open_level("c", i % 2 ? 2 : 1);
 		size_t n = (size_t)c[i].n * (size_t)c[i].cols, all = (size_t)(c[i].n + 1) * (size_t)c[i].cols;
-		float *x = must_alloc(all * sizeof *x), *y = must_alloc(all * sizeof *y), *got = must_alloc(all * sizeof *got);
+		float *x = must_alloc(all * sizeof *x), *y = must_alloc(all * sizeof *y),
+		      *got = must_alloc(all * sizeof *got);
 		struct tensor tx, ty;
 
 		for (size_t k = 0; k < all; k++) {
 			x[k] = (float)(test_rand() % 2001) / 1000 - 1;
-			y[k] = c[i].b != 0 ? (float)(test_rand() % 2001) / 1000 - 1 : NAN;   /* not read where b = 0 */
+			y[k] = c[i].b != 0 ? (float)(test_rand() % 2001) / 1000 - 1 : NAN; /* not read where b = 0 */
 		}
 		tx = tensor_new(be, DT_F32, c[i].n + 1, c[i].cols, x);
 		ty = tensor_new(be, DT_F32, c[i].n + 1, c[i].cols, y);
@@ -377,9 +385,10 @@ TEST(axpby_at_every_size)
 			float from = c[i].same ? y[k] : x[k], scaled = c[i].a * from;
 			float want = c[i].b != 0 ? scaled + c[i].b * y[k] : scaled;
 
-			CHECK_MSG(got[k] == want, "case %zu, value %zu: %g, expected %g", i, k, (double)got[k], (double)want);
+			CHECK_MSG(got[k] == want, "case %zu, value %zu: %g, expected %g", i, k, (double)got[k],
+			          (double)want);
 		}
-		CHECK(!memcmp(got + n, y + n, (all - n) * sizeof *got));   /* the row behind stays */
+		CHECK(!memcmp(got + n, y + n, (all - n) * sizeof *got)); /* the row behind stays */
 		be->ops->drop(be, &tx);
 		be->ops->drop(be, &ty);
 		free(x);
@@ -423,7 +432,8 @@ TEST(rows_taken_and_added)
 	static const float weight[] = { 0.5f, 2, 1e8f, -1, -1e8f };
 	enum { COLS = 131 };
 	float *x = random_floats(5 * COLS, -1, 1), *y = random_floats(6 * COLS, -1, 1), *got;
-	struct tensor tx = tensor_new(be, DT_F32, 5, COLS, x), ty = tensor_new(be, DT_F32, 6, COLS, y), out = guarded(be, 5, COLS);
+	struct tensor tx = tensor_new(be, DT_F32, 5, COLS, x), ty = tensor_new(be, DT_F32, 6, COLS, y),
+		      out = guarded(be, 5, COLS);
 
 	be->ops->take_rows(be, &out, &tx, row, 5);
 	got = result(be, &out, "take_rows");

@@ -1,9 +1,9 @@
-/* tests/kernels/t_matmul.c - products of the CPU backend, at every level this machine has: with weights of every type, gated, with values that
- * are no numbers, and cancelled.
+/* tests/kernels/t_matmul.c - products of the CPU backend, at every level this machine has: with weights of every type,
+ * gated, with values that are no numbers, and cancelled.
  *
- * Each result is compared with a plain computation in double made here, and the levels with one
- * another; then the promise that the engine builds on: the same bits for any number of threads and any
- * way to cut a run of tokens into calls. */
+ * Each result is compared with a plain computation in double made here, and the levels with one another; then the
+ * promise that the engine builds on: the same bits for any number of threads and any way to cut a run of tokens into
+ * calls. */
 #include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -45,8 +45,8 @@ static void round_activations(float *out, const float *x, size_t n, int all_wide
 }
 
 /* out[n][rows] = x w^T in double, with the activations rounded as the type asks. */
-static void product(float *out, enum dtype type, const void *w, int32_t rows, int32_t cols,
-                    const float *x, int32_t n, int all_wide)
+static void product(float *out, enum dtype type, const void *w, int32_t rows, int32_t cols, const float *x, int32_t n,
+                    int all_wide)
 {
 	size_t nw = (size_t)rows * (size_t)cols, nx = (size_t)n * (size_t)cols;
 	float *wf = must_alloc(nw * sizeof *wf), *xr = must_alloc(nx * sizeof *xr);
@@ -132,8 +132,8 @@ TEST(matmul_every_type)
 				free(ref);
 			}
 		}
-		test_note("%-6s worst nmse: %s %.1e %s %.1e %s %.1e", dtype_info(type)->name, levels[0], worst[0], levels[1], worst[1],
-		          levels[2], worst[2]);
+		test_note("%-6s worst nmse: %s %.1e %s %.1e %s %.1e", dtype_info(type)->name, levels[0], worst[0],
+		          levels[1], worst[1], levels[2], worst[2]);
 	}
 }
 
@@ -176,10 +176,14 @@ TEST(matmul_groups_bias_and_accumulate)
 	enum { COLS = 256, N_M = 11 };
 	static const int32_t n_list[] = { 1, 6, 150 };
 	/* More products than one hand-over takes, types mixed; one Q8_0 makes the input wide for all. */
-	static const struct { enum dtype type; int32_t rows; int bias, accumulate; } spec[N_M] = {
-		{ DT_Q4_1, 192, 1, 0 }, { DT_Q8_0, 64, 0, 1 }, { DT_F32, 17, 1, 1 }, { DT_F16, 1, 0, 0 },
-		{ DT_Q6_K, 40, 1, 1 }, { DT_Q4_1, 3, 0, 0 }, { DT_BF16, 16, 1, 0 }, { DT_Q5_0, 31, 0, 1 },
-		{ DT_Q4_K, 65, 0, 0 }, { DT_Q4_0, 8, 1, 1 }, { DT_F32, 100, 0, 0 },
+	static const struct {
+		enum dtype type;
+		int32_t rows;
+		int bias, accumulate;
+	} spec[N_M] = {
+		{ DT_Q4_1, 192, 1, 0 }, { DT_Q8_0, 64, 0, 1 }, { DT_F32, 17, 1, 1 },  { DT_F16, 1, 0, 0 },
+		{ DT_Q6_K, 40, 1, 1 },  { DT_Q4_1, 3, 0, 0 },  { DT_BF16, 16, 1, 0 }, { DT_Q5_0, 31, 0, 1 },
+		{ DT_Q4_K, 65, 0, 0 },  { DT_Q4_0, 8, 1, 1 },  { DT_F32, 100, 0, 0 },
 	};
 
 	for (int l = 0; l < N_LEVELS; l++)
@@ -205,8 +209,10 @@ TEST(matmul_groups_bias_and_accumulate)
 				out[i] = guarded(be, n, rows);
 				be->ops->write(be, &out[i], 0, start, all * 4);
 				bias[i] = tensor_new(be, DT_F32, 1, rows, b);
-				m[i] = (struct matmul){ .out = &out[i], .w = &w[i], .bias = spec[i].bias ? &bias[i] : NULL,
-				                        .accumulate = spec[i].accumulate };
+				m[i] = (struct matmul){ .out = &out[i],
+					                .w = &w[i],
+					                .bias = spec[i].bias ? &bias[i] : NULL,
+					                .accumulate = spec[i].accumulate };
 				ref[i] = must_alloc(all * 4);
 				product(ref[i], spec[i].type, data[i], rows, COLS, x, n, 1);
 				for (size_t e = 0; e < all; e++) {
@@ -236,8 +242,8 @@ TEST(matmul_groups_bias_and_accumulate)
 		}
 }
 
-static float *glu_once(struct backend *be, const struct tensor *gate, const struct tensor *up,
-                       const float *x, int32_t n)
+static float *glu_once(struct backend *be, const struct tensor *gate, const struct tensor *up, const float *x,
+                       int32_t n)
 {
 	struct tensor tx = tensor_new(be, DT_F32, n, gate->cols, x), out = guarded(be, n, gate->rows);
 
@@ -248,8 +254,9 @@ static float *glu_once(struct backend *be, const struct tensor *gate, const stru
 
 TEST(glu_matches_double)
 {
-	static const enum dtype pair[][2] = { { DT_Q4_1, DT_Q4_1 }, { DT_Q4_K, DT_Q6_K }, { DT_F32, DT_F16 },
-	                                      { DT_Q8_0, DT_BF16 } };
+	static const enum dtype pair[][2] = {
+		{ DT_Q4_1, DT_Q4_1 }, { DT_Q4_K, DT_Q6_K }, { DT_F32, DT_F16 }, { DT_Q8_0, DT_BF16 }
+	};
 	static const int32_t n_list[] = { 1, 5, 33, 140 }, rows_list[] = { 1, 50, 96, 200 };
 	enum { COLS = 256 };
 
@@ -275,8 +282,8 @@ TEST(glu_matches_double)
 				tg = weight_new(be, pair[p][0], rows, COLS, g);
 				tu = weight_new(be, pair[p][1], rows, COLS, u);
 				got = glu_once(be, &tg, &tu, x, n);
-				CHECK_MSG(test_nmse(got, rg, all) < 1e-10, "%s pair %d n %d rows %d: nmse %g", levels[l], p,
-				          (int)n, (int)rows, test_nmse(got, rg, all));
+				CHECK_MSG(test_nmse(got, rg, all) < 1e-10, "%s pair %d n %d rows %d: nmse %g",
+				          levels[l], p, (int)n, (int)rows, test_nmse(got, rg, all));
 				be->ops->drop(be, &tg);
 				be->ops->drop(be, &tu);
 				finish(be);
@@ -317,7 +324,8 @@ TEST(products_same_bits_for_threads_and_cuts)
 					for (int32_t i = 0, k = 0; i < N_CUT; i += cuts[c][k++]) {
 						int32_t n = cuts[c][k];
 						const float *xi = x + (size_t)i * (size_t)cols;
-						float *a = matmul_once(be, &tg, xi, n), *b = glu_once(be, &tg, &tu, xi, n);
+						float *a = matmul_once(be, &tg, xi, n),
+						      *b = glu_once(be, &tg, &tu, xi, n);
 
 						if (!mm) {
 							mm = a;
@@ -345,8 +353,8 @@ TEST(products_same_bits_for_threads_and_cuts)
 		}
 }
 
-/* Towering values in no, few, the same and most blocks: all the ways that low planes take through a product.  Many tokens
- * at once must give what each gives alone, and every level what the reference gives. */
+/* Towering values in no, few, the same and most blocks: all the ways that low planes take through a product. Many
+ * tokens at once must give what each gives alone, and every level what the reference gives. */
 TEST(products_same_bits_with_wide_blocks)
 {
 	enum { ROWS = 40, N = 61 };
@@ -376,16 +384,16 @@ TEST(products_same_bits_with_wide_blocks)
 			for (int32_t i = 0; i < N; i++) {
 				float *one = matmul_once(be, &tw, x + (size_t)i * (size_t)cols, 1);
 
-				CHECK_MSG(!memcmp(one, all + (size_t)i * ROWS, sizeof(float) * ROWS), "%s %s: token %d", levels[l],
-				          dtype_info((enum dtype)t)->name, (int)i);
+				CHECK_MSG(!memcmp(one, all + (size_t)i * ROWS, sizeof(float) * ROWS), "%s %s: token %d",
+				          levels[l], dtype_info((enum dtype)t)->name, (int)i);
 				free(one);
 			}
 			for (int32_t i = 0; want && i < N * ROWS; i++) {
 				worst = fmax(worst, fabs((double)all[i] - want[i]));
 				size = fmax(size, fabs((double)want[i]));
 			}
-			CHECK_MSG(worst <= 1e-5 * size, "%s %s: off by %g of %g", levels[l], dtype_info((enum dtype)t)->name, worst,
-			          size);
+			CHECK_MSG(worst <= 1e-5 * size, "%s %s: off by %g of %g", levels[l],
+			          dtype_info((enum dtype)t)->name, worst, size);
 			be->ops->drop(be, &tw);
 			finish(be);
 			if (want)
@@ -473,11 +481,18 @@ TEST(load_weight_takes_odd_addresses)
 
 /* ---- special values ---- */
 
-static struct { const uint8_t *host; uint8_t seen[64]; size_t piece; int calls; } told;   /* pieces of the weight that were told of */
+/* pieces of the weight that were told of */
+static struct {
+	const uint8_t *host;
+	uint8_t seen[64];
+	size_t piece;
+	int calls;
+} told;
 
 static void host_was_read(const void *p, size_t n, void *ud)
 {
-	size_t first = (size_t)((const uint8_t *)p - told.host) / told.piece, last = ((size_t)((const uint8_t *)p - told.host) + n) / told.piece;
+	size_t first = (size_t)((const uint8_t *)p - told.host) / told.piece,
+	       last = ((size_t)((const uint8_t *)p - told.host) + n) / told.piece;
 
 	CHECK(ud == &told && first <= last && last <= sizeof told.seen);
 	for (size_t i = first; i < last && i < sizeof told.seen; i++)
@@ -655,9 +670,16 @@ TEST(quantize_same_at_every_level)
 			struct act a[2];
 
 			for (int i = 0; i < 2; i++)
-				a[i] = (struct act){ .q = out[i].q, .lo = out[i].lo, .wide = out[i].wide, .d = out[i].d,
-				                     .sum = out[i].sum, .lo_sum = out[i].lo_sum, .x = x, .n = 1,
-				                     .cols = COLS, .all_wide = round % 2 };
+				a[i] = (struct act){ .q = out[i].q,
+					             .lo = out[i].lo,
+					             .wide = out[i].wide,
+					             .d = out[i].d,
+					             .sum = out[i].sum,
+					             .lo_sum = out[i].lo_sum,
+					             .x = x,
+					             .n = 1,
+					             .cols = COLS,
+					             .all_wide = round % 2 };
 			fns[l]->quantize(&a[l > 0], 0);
 			if (l > 0)
 				CHECK_MSG(!memcmp(&out[0], &out[1], sizeof out[0]), "%s differs from c", levels[l]);
@@ -671,7 +693,8 @@ TEST(quantize_same_at_every_level)
 				double got = (double)out[0].d[b] * (q + lo / 256.0);
 				double step = out[0].d[b] * (out[0].wide[b] ? 1 / 256.0 : 1);
 
-				/* 127 / 256 is as far as the low plane reaches: half a fine step is missing at its ends. */
+				/* 127 / 256 is as far as the low plane reaches: half a fine step is missing at its
+				 * ends. */
 				double most = step * (out[0].wide[b] ? 1.01 : 0.5001) + 1.6e-36;
 
 				CHECK_MSG(fabs(got - x[b * 32 + j]) <= most, "block %d value %d", b, j);
@@ -717,7 +740,8 @@ TEST(activations_match_double)
 		for (int i = 0; i < N; i++)
 			/* The exponent of GELU grows with the cube of x, and its rounding with it. */
 			if (fabsf(g[i] - ref[i]) > (act == ACT_SILU ? 1e-6f : 1e-5f) * fabsf(ref[i]) + 1e-30f) {
-				test_fail(__FILE__, __LINE__, "%s: %g, expected %g", levels[l % N_LEVELS], g[i], ref[i]);
+				test_fail(__FILE__, __LINE__, "%s: %g, expected %g", levels[l % N_LEVELS], g[i],
+				          ref[i]);
 				break;
 			}
 		for (int i = 0; i < 16; i++) {
@@ -792,9 +816,15 @@ TEST(glu_with_biases_matches_double)
 							g[k] += (double)w[k][r * COLS + c] * x[i * COLS + c];
 					ref[i * ROWS + r] = (float)(g[0] / (1 + exp(-g[0])) * g[1]);
 				}
-			be->ops->matmul_glu(be, &out, &(struct matmul_glu){ .gate = &tw[0], .up = &tw[1], .gate_bias = &tb[0], .up_bias = &tb[1] }, &tx, n);
+			be->ops->matmul_glu(be, &out,
+			                    &(struct matmul_glu){ .gate = &tw[0],
+			                                          .up = &tw[1],
+			                                          .gate_bias = &tb[0],
+			                                          .up_bias = &tb[1] },
+			                    &tx, n);
 			got = result(be, &out, "matmul_glu");
-			CHECK_MSG(test_nmse(got, ref, (size_t)n * ROWS) < 1e-11, "%s, %d tokens: %g", levels[l], n, test_nmse(got, ref, (size_t)n * ROWS));
+			CHECK_MSG(test_nmse(got, ref, (size_t)n * ROWS) < 1e-11, "%s, %d tokens: %g", levels[l], n,
+			          test_nmse(got, ref, (size_t)n * ROWS));
 			for (int k = 0; k < 2; k++) {
 				be->ops->drop(be, &tw[k]);
 				be->ops->drop(be, &tb[k]);
@@ -844,7 +874,10 @@ TEST(cancel_returns_early)
 	free(w);
 }
 
-struct canceller { _Atomic int flag; struct timespec delay; };
+struct canceller {
+	_Atomic int flag;
+	struct timespec delay;
+};
 
 static void *cancel_later(void *arg)
 {

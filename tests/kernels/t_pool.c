@@ -13,7 +13,11 @@
 #include "tests/lib/test.h"
 
 enum { STRESS_TASKS = 97 };
-struct stress { _Atomic int hits[STRESS_TASKS]; int plain[STRESS_TASKS]; int threads, bad; };
+struct stress {
+	_Atomic int hits[STRESS_TASKS];
+	int plain[STRESS_TASKS];
+	int threads, bad;
+};
 
 static void stress_task(void *arg, int task, int worker)
 {
@@ -22,7 +26,7 @@ static void stress_task(void *arg, int task, int worker)
 	if (worker < 0 || worker >= s->threads)
 		s->bad = 1;
 	atomic_fetch_add_explicit(&s->hits[task], 1, memory_order_relaxed);
-	s->plain[task]++;      /* seen by the caller without more ado: the pool orders it */
+	s->plain[task]++; /* seen by the caller without more ado: the pool orders it */
 }
 
 TEST(pool_runs_every_task_once)
@@ -44,7 +48,8 @@ TEST(pool_runs_every_task_once)
 
 				pool_run(p, stress_task, &s, tasks[t]);
 				for (int i = 0; i < STRESS_TASKS; i++)
-					wrong += atomic_load(&s.hits[i]) != (i < tasks[t]) || s.plain[i] != (i < tasks[t]);
+					wrong += atomic_load(&s.hits[i]) != (i < tasks[t]) ||
+					         s.plain[i] != (i < tasks[t]);
 				CHECK_MSG(!wrong && !s.bad, "%d threads, %d tasks", threads[k], tasks[t]);
 				/* Let the workers fall asleep now and then. */
 				if (round % 100 == 99)
@@ -56,8 +61,10 @@ TEST(pool_runs_every_task_once)
 	CHECK(pool_cpus() >= 1);
 }
 
-struct slow { _Atomic int done, worker_ran; };
-static int gave_up;   /* the worker did not come in twenty seconds */
+struct slow {
+	_Atomic int done, worker_ran;
+};
+static int gave_up; /* the worker did not come in twenty seconds */
 
 static void slow_task(void *arg, int task, int worker)
 {
@@ -148,9 +155,9 @@ static double arithmetic_here(void)
 	return best;
 }
 
-/* The probe's figure for one thread is the one measured here but for noise, and two threads do between that and twice as much, or up to four
- * times where the half that each of them reads fits a cache that the whole does not.
- * What else runs on the machine only ever takes away: the best of some tries counts. */
+/* The probe's figure for one thread is the one measured here but for noise, and two threads do between that and twice
+ * as much, or up to four times where the half that each of them reads fits a cache that the whole does not. What else
+ * runs on the machine only ever takes away: the best of some tries counts. */
 static void check_probe(const char *what, double (*here)(void), double (*probe)(int threads))
 {
 	double best = 0, one = 0, two = 0;
@@ -163,11 +170,18 @@ static void check_probe(const char *what, double (*here)(void), double (*probe)(
 		right = one > best / 2 && one < best * 2 && two > one * 0.8 && two < one * 4;
 	}
 	test_note("%s: %.1f G/s here, one thread %.1f, two %.1f", what, best / 1e9, one / 1e9, two / 1e9);
-	CHECK_MSG(right, "%s: %g/s measured here, the probe says %g with one thread and %g with two", what, best, one, two);
+	CHECK_MSG(right, "%s: %g/s measured here, the probe says %g with one thread and %g with two", what, best, one,
+	          two);
 }
 
-static double here_bandwidth(void) { return bandwidth_here(64 << 20); }
-static double probe_bandwidth(int threads) { return backend_bandwidth(threads, 64 << 20); }
+static double here_bandwidth(void)
+{
+	return bandwidth_here(64 << 20);
+}
+static double probe_bandwidth(int threads)
+{
+	return backend_bandwidth(threads, 64 << 20);
+}
 
 TEST(bandwidth_is_what_threads_read)
 {

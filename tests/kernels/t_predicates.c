@@ -1,5 +1,5 @@
-/* tests/kernels/t_predicates.c - predicates that a backend evaluates (struct predicate), the operation that sets their flags (query_drift), and the
- * order that keeps forced slots in front. */
+/* tests/kernels/t_predicates.c - predicates that a backend evaluates (struct predicate), the operation that sets their
+ * flags (query_drift), and the order that keeps forced slots in front. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -47,8 +47,8 @@ TEST(parts_are_read_when_their_condition_holds)
 	int32_t list[KV * 8];
 	float got[HEADS * DIM], want[HEADS * DIM], mass_got[KV * CAP], mass_want[KV * CAP], weight = 1;
 	struct tensor q = random_tensor(be, DT_F32, 1, HEADS * DIM), k = random_tensor(be, DT_F32, KV * CAP, DIM),
-	              v = random_tensor(be, DT_F32, KV * CAP, DIM), out = tensor_new(be, DT_F32, 1, HEADS * DIM, NULL),
-	              flag = ints(be, 1, 2, flags), rows, mass = tensor_new(be, DT_F32, KV, CAP, NULL);
+		      v = random_tensor(be, DT_F32, KV * CAP, DIM), out = tensor_new(be, DT_F32, 1, HEADS * DIM, NULL),
+		      flag = ints(be, 1, 2, flags), rows, mass = tensor_new(be, DT_F32, KV, CAP, NULL);
 	struct tensor *all[] = { &q, &k, &v, &out, &flag, &rows, &mass };
 
 	for (int i = 0; i < KV * 8; i++)
@@ -62,8 +62,17 @@ TEST(parts_are_read_when_their_condition_holds)
 		}, one[2] = { part[is], part[2] };
 		/* The conditional parts are in the probe's skip, whether read or not. */
 		struct attn_probe probe = { .mass = &mass, .weight = &weight, .reduce = REDUCE_MAX, .skip = 28 };
-		struct attn_args a = { .out = &out, .k = &k, .v = &v, .part = part, .n_part = 3, .n_head = HEADS, .n_kv_head = KV,
-		                       .head_dim = DIM, .cap = CAP, .scale = 0.2f, .probe = &probe };
+		struct attn_args a = { .out = &out,
+			               .k = &k,
+			               .v = &v,
+			               .part = part,
+			               .n_part = 3,
+			               .n_head = HEADS,
+			               .n_kv_head = KV,
+			               .head_dim = DIM,
+			               .cap = CAP,
+			               .scale = 0.2f,
+			               .probe = &probe };
 
 		memset(mass_got, 0, sizeof mass_got);
 		be->ops->write(be, &mass, 0, mass_got, sizeof mass_got);
@@ -85,12 +94,32 @@ TEST(parts_are_read_when_their_condition_holds)
 		CHECK(mass_got[0] > 0);
 	}
 	/* Of several tokens each would have to decide for itself. */
-	be->ops->attn(be, &(struct attn_args){ .out = &out, .k = &k, .v = &v, .n_head = HEADS, .n_kv_head = KV, .head_dim = DIM, .cap = CAP,
-	                                       .part = &(struct attn_part){ .q = &q, .n_slots = 8, .when = { &flag, 0, 1 } }, .n_part = 1 }, 2);
+	be->ops->attn(be,
+	              &(struct attn_args){
+			      .out = &out,
+			      .k = &k,
+			      .v = &v,
+			      .n_head = HEADS,
+			      .n_kv_head = KV,
+			      .head_dim = DIM,
+			      .cap = CAP,
+			      .part = &(struct attn_part){ .q = &q, .n_slots = 8, .when = { &flag, 0, 1 } },
+			      .n_part = 1 },
+	              2);
 	CHECK(be->ops->sync(be) < 0);
 	/* A flag that is not there. */
-	be->ops->attn(be, &(struct attn_args){ .out = &out, .k = &k, .v = &v, .n_head = HEADS, .n_kv_head = KV, .head_dim = DIM, .cap = CAP,
-	                                       .part = &(struct attn_part){ .q = &q, .n_slots = 8, .when = { &flag, 2, 1 } }, .n_part = 1 }, 1);
+	be->ops->attn(be,
+	              &(struct attn_args){
+			      .out = &out,
+			      .k = &k,
+			      .v = &v,
+			      .n_head = HEADS,
+			      .n_kv_head = KV,
+			      .head_dim = DIM,
+			      .cap = CAP,
+			      .part = &(struct attn_part){ .q = &q, .n_slots = 8, .when = { &flag, 2, 1 } },
+			      .n_part = 1 },
+	              1);
 	CHECK(be->ops->sync(be) < 0);
 	drop_all(be, all, 7);
 }
@@ -104,7 +133,7 @@ TEST(conditions_leave_an_absent_probe_alone)
 	struct attn_args a = { .part = part, .n_part = 2 };
 	struct attn_met m, garbage;
 
-	memset(&garbage, 0x80, sizeof garbage);     /* `skip` would overflow */
+	memset(&garbage, 0x80, sizeof garbage); /* `skip` would overflow */
 	m = garbage;
 	CHECK_INT(attn_parts_met(&m, &a), 0);
 	CHECK_INT(m.a.n_part, 1);
@@ -120,16 +149,30 @@ TEST(scans_and_selections_wait_for_their_condition)
 	float mark[KV * CAP], got[KV * CAP];
 	int32_t rows[KV * 8];
 	struct tensor q = random_tensor(be, DT_F32, 1, HEADS * DIM), k = random_tensor(be, DT_F16, KV * CAP, DIM),
-	              flag = ints(be, 1, 1, flags), out, list = ints(be, KV, 8, NULL);
+		      flag = ints(be, 1, 1, flags), out, list = ints(be, KV, 8, NULL);
 	struct tensor *all[] = { &q, &k, &flag, &out, &list };
 
 	for (int i = 0; i < KV * CAP; i++)
 		mark[i] = (float)i;
 	out = tensor_new(be, DT_F32, KV, CAP, mark);
 	for (int is = 0; is < 2; is++) {
-		be->ops->key_scan(be, &(struct scan_args){ .out = &out, .q = &q, .keys = &k, .n_head = HEADS, .n_kv_head = KV, .head_dim = DIM,
-		                                           .cap = CAP, .n_slots = ROWS, .bits = 16, .scale = 0.2f, .when = { &flag, 0, is } });
-		be->ops->topk(be, &(struct topk_args){ .slots = &list, .score = &out, .n_kv_head = KV, .n = ROWS, .k = 8, .pool = 1,
+		be->ops->key_scan(be, &(struct scan_args){ .out = &out,
+		                                           .q = &q,
+		                                           .keys = &k,
+		                                           .n_head = HEADS,
+		                                           .n_kv_head = KV,
+		                                           .head_dim = DIM,
+		                                           .cap = CAP,
+		                                           .n_slots = ROWS,
+		                                           .bits = 16,
+		                                           .scale = 0.2f,
+		                                           .when = { &flag, 0, is } });
+		be->ops->topk(be, &(struct topk_args){ .slots = &list,
+		                                       .score = &out,
+		                                       .n_kv_head = KV,
+		                                       .n = ROWS,
+		                                       .k = 8,
+		                                       .pool = 1,
 		                                       .when = { &flag, 0, is } });
 		be->ops->read(be, &out, 0, got, sizeof got);
 		be->ops->read(be, &list, 0, rows, sizeof rows);
@@ -150,8 +193,15 @@ TEST(forced_slots_come_first)
 	struct tensor *all[] = { &s, &list };
 
 	for (int way = 0; way < 2; way++) {
-		be->ops->topk(be, &(struct topk_args){ .slots = &list, .score = &s, .n_kv_head = 1, .n = 10, .k = 7, .pool = 1, .first = 2,
-		                                       .last = 2, .order = way ? FORCED_FIRST : BEST_FIRST });
+		be->ops->topk(be, &(struct topk_args){ .slots = &list,
+		                                       .score = &s,
+		                                       .n_kv_head = 1,
+		                                       .n = 10,
+		                                       .k = 7,
+		                                       .pool = 1,
+		                                       .first = 2,
+		                                       .last = 2,
+		                                       .order = way ? FORCED_FIRST : BEST_FIRST });
 		be->ops->read(be, &list, 0, rows, sizeof rows);
 		CHECK_INT(be->ops->sync(be), 0);
 		CHECK(!memcmp(rows, way ? forced : best, sizeof rows));
@@ -169,7 +219,7 @@ TEST(query_drift_matches_double)
 		int32_t turned;
 		double ab = 0, aa = 0, bb = 0, c;
 		struct tensor q, then, out = tensor_new(be, DT_F32, 4, DIM, NULL), flag = ints(be, 1, 2, NULL),
-		              cosine = tensor_new(be, DT_F32, 1, 2, NULL);
+				       cosine = tensor_new(be, DT_F32, 1, 2, NULL);
 		struct tensor *all[] = { &q, &then, &out, &flag, &cosine };
 
 		for (int i = 0; i < 3 * HEADS * DIM; i++)
@@ -178,8 +228,17 @@ TEST(query_drift_matches_double)
 			y[d] = test_randf(-1, 1) + x[d % DIM + HEADS * DIM];
 		q = tensor_new(be, DT_F32, 3, HEADS * DIM, x);
 		then = tensor_new(be, DT_F32, 4, DIM, y);
-		be->ops->query_drift(be, &(struct query_drift_args){ .now = &out, .q = &q, .q_row = 1, .row = ROW, .n_head = HEADS, .head_dim = DIM,
-		                                             .flag = &flag, .cosine = &cosine, .col = COL, .then = &then, .least = 0.5 });
+		be->ops->query_drift(be, &(struct query_drift_args){ .now = &out,
+		                                                     .q = &q,
+		                                                     .q_row = 1,
+		                                                     .row = ROW,
+		                                                     .n_head = HEADS,
+		                                                     .head_dim = DIM,
+		                                                     .flag = &flag,
+		                                                     .cosine = &cosine,
+		                                                     .col = COL,
+		                                                     .then = &then,
+		                                                     .least = 0.5 });
 		be->ops->read(be, &out, 0, now, sizeof now);
 		be->ops->read(be, &flag, 4 * COL, &turned, 4);
 		be->ops->read(be, &cosine, 4 * COL, &same, 4);

@@ -24,6 +24,7 @@ static float float_of(uint32_t u)
 
 TEST(dtype_table)
 {
+	/* clang-format off */
 	static const struct { const char *name; uint32_t id; int block, bytes; } want[DT_COUNT] = {
 		[DT_F32] = { "F32", 0, 1, 4 }, [DT_F16] = { "F16", 1, 1, 2 }, [DT_BF16] = { "BF16", 30, 1, 2 },
 		[DT_Q4_0] = { "Q4_0", 2, 32, 18 }, [DT_Q4_1] = { "Q4_1", 3, 32, 20 },
@@ -34,6 +35,7 @@ TEST(dtype_table)
 		[DT_IQ4_NL] = { "IQ4_NL", 20, 32, 18 }, [DT_IQ4_XS] = { "IQ4_XS", 23, 256, 136 },
 		[DT_MXFP4] = { "MXFP4", 39, 32, 17 },
 	};
+	/* clang-format on */
 	for (int t = 0; t < DT_COUNT; t++) {
 		const struct dtype_info *i = dtype_info((enum dtype)t);
 		const char *name = NULL;
@@ -53,14 +55,18 @@ TEST(dtype_table)
 TEST(dtype_refused)
 {
 	/* Known but not computed with, withdrawn from the format, and numbers nobody has given out. */
-	static const struct { uint32_t id; const char *name; } no[] = {
-		{ 9, "Q8_1" }, { 15, "Q8_K" }, { 16, "IQ2_XXS" }, { 17, "IQ2_XS" }, { 18, "IQ3_XXS" },
-		{ 19, "IQ1_S" }, { 21, "IQ3_S" }, { 22, "IQ2_S" }, { 24, "I8" }, { 25, "I16" }, { 26, "I32" },
-		{ 27, "I64" }, { 28, "F64" }, { 29, "IQ1_M" },
-		{ 40, "NVFP4" }, { 41, "Q1_0" },
-		{ 4, "Q4_2" }, { 5, "Q4_3" }, { 31, "Q4_0_4_4" }, { 32, "Q4_0_4_8" }, { 33, "Q4_0_8_8" },
-		{ 36, "IQ4_NL_4_4" }, { 37, "IQ4_NL_4_8" }, { 38, "IQ4_NL_8_8" },
-		{ 42, NULL }, { 255, NULL }, { 0x7fffffff, NULL }, { 0x80000000, NULL }, { 0xffffffff, NULL },
+	static const struct {
+		uint32_t id;
+		const char *name;
+	} no[] = {
+		{ 9, "Q8_1" },        { 15, "Q8_K" },       { 16, "IQ2_XXS" },    { 17, "IQ2_XS" },
+		{ 18, "IQ3_XXS" },    { 19, "IQ1_S" },      { 21, "IQ3_S" },      { 22, "IQ2_S" },
+		{ 24, "I8" },         { 25, "I16" },        { 26, "I32" },        { 27, "I64" },
+		{ 28, "F64" },        { 29, "IQ1_M" },      { 40, "NVFP4" },      { 41, "Q1_0" },
+		{ 4, "Q4_2" },        { 5, "Q4_3" },        { 31, "Q4_0_4_4" },   { 32, "Q4_0_4_8" },
+		{ 33, "Q4_0_8_8" },   { 36, "IQ4_NL_4_4" }, { 37, "IQ4_NL_4_8" }, { 38, "IQ4_NL_8_8" },
+		{ 42, NULL },         { 255, NULL },        { 0x7fffffff, NULL }, { 0x80000000, NULL },
+		{ 0xffffffff, NULL },
 	};
 	for (size_t i = 0; i < sizeof no / sizeof *no; i++) {
 		const char *name = "stale";
@@ -84,9 +90,9 @@ static uint16_t slow_f16(float f)
 {
 	uint16_t sign = (uint16_t)(bits_of(f) >> 16 & 0x8000);
 	double v = fabs((double)f);
-	if (v >= 65520)                /* half way to the 65536 that would come next */
+	if (v >= 65520) /* half way to the 65536 that would come next */
 		return sign | 0x7c00;
-	int lo = 0, hi = 0x7c00;       /* value(lo) <= v < value(hi) */
+	int lo = 0, hi = 0x7c00; /* value(lo) <= v < value(hi) */
 	while (hi - lo > 1) {
 		int mid = (lo + hi) / 2;
 		if (half_value((uint16_t)mid) <= v)
@@ -112,8 +118,8 @@ TEST(half_all)
 			}
 			continue;
 		}
-		CHECK_MSG((double)f == half_value((uint16_t)h) && !signbit(f) == !(h & 0x8000),
-		          "half %04x became %a", h, (double)f);
+		CHECK_MSG((double)f == half_value((uint16_t)h) && !signbit(f) == !(h & 0x8000), "half %04x became %a",
+		          h, (double)f);
 		CHECK_INT(f32_to_f16(f), h);
 		CHECK_INT(slow_f16(f), h);
 	}
@@ -135,14 +141,14 @@ TEST(half_rounding)
 	}
 	for (int i = 0; i < 2000000; i++) {
 		uint32_t u = (uint32_t)test_rand();
-		if (i & 1)             /* every other one where halves live */
+		if (i & 1) /* every other one where halves live */
 			u = (u & 0x807fffff) | (uint32_t)(100 + test_rand() % 45) << 23;
 		float f = float_of(u);
 		if (isnan(f))
 			CHECK_INT(f32_to_f16(f), (u >> 16 & 0x8000) | 0x7e00 | (u >> 13 & 0x3ff));
 		else
-			CHECK_MSG(f32_to_f16(f) == slow_f16(f), "%a became %04x, expected %04x",
-			          (double)f, f32_to_f16(f), slow_f16(f));
+			CHECK_MSG(f32_to_f16(f) == slow_f16(f), "%a became %04x, expected %04x", (double)f,
+			          f32_to_f16(f), slow_f16(f));
 	}
 	CHECK_INT(f32_to_f16(65519.996f), 0x7bff);
 	CHECK_INT(f32_to_f16(65520.0f), 0x7c00);
@@ -161,7 +167,7 @@ TEST(bf16)
 	for (int i = 0; i < 200000; i++) {
 		uint32_t u = (uint32_t)test_rand();
 		if (i % 4 == 0)
-			u = (u & 0xffff0000) | 0x8000;               /* a tie */
+			u = (u & 0xffff0000) | 0x8000; /* a tie */
 		float f = float_of(u);
 		uint16_t got;
 		CHECK_INT(dtype_from_f32(DT_BF16, &got, &f, 1), 0);
@@ -186,7 +192,7 @@ static void each_vector(void (*fn)(enum dtype, const uint8_t *, const float *, i
 	if (!text)
 		return;
 	int done[DT_ALL] = { 0 };
-	for (size_t at = 0; at + 12 <= n; ) {
+	for (size_t at = 0; at + 12 <= n;) {
 		uint32_t head[3];
 		const char *name;
 		memcpy(head, text + at, sizeof head);
@@ -209,7 +215,7 @@ static void each_vector(void (*fn)(enum dtype, const uint8_t *, const float *, i
 		seen += !done[t]++;
 	}
 	free(text);
-	CHECK_INT(seen, DT_COUNT + 2);   /* and the ternary ones */
+	CHECK_INT(seen, DT_COUNT + 2); /* and the ternary ones */
 }
 
 static void check_exact(enum dtype t, const uint8_t *blocks, const float *want, int64_t n)
@@ -217,8 +223,8 @@ static void check_exact(enum dtype t, const uint8_t *blocks, const float *want, 
 	float *out = malloc((size_t)n * sizeof *out);
 	dtype_to_f32(t, out, blocks, n);
 	for (int64_t i = 0; i < n; i++)
-		CHECK_MSG(bits_of(out[i]) == bits_of(want[i]), "%s value %lld: %a, expected %a",
-		          dtype_info(t)->name, (long long)i, (double)out[i], (double)want[i]);
+		CHECK_MSG(bits_of(out[i]) == bits_of(want[i]), "%s value %lld: %a, expected %a", dtype_info(t)->name,
+		          (long long)i, (double)out[i], (double)want[i]);
 	free(out);
 }
 
@@ -230,8 +236,9 @@ static void check_ternary(enum dtype t, const uint8_t *blocks, const float *want
 	float *out = malloc((size_t)n * sizeof *out);
 	dtype_ternary_to_q2_k(t, q2, blocks, n);
 	dtype_to_f32(DT_Q2_K, out, q2, n);
-	for (int64_t i = 0; i < n; i++)   /* -0 may become 0 */
-		CHECK_MSG(out[i] == want[i], "%s value %lld as Q2_K: %a, expected %a", dtype_info(t)->name, (long long)i, (double)out[i], (double)want[i]);
+	for (int64_t i = 0; i < n; i++) /* -0 may become 0 */
+		CHECK_MSG(out[i] == want[i], "%s value %lld as Q2_K: %a, expected %a", dtype_info(t)->name,
+		          (long long)i, (double)out[i], (double)want[i]);
 	free(q2);
 	free(out);
 }
@@ -249,11 +256,14 @@ TEST(dequant_bit_exact)
 static void check_unpack(enum dtype t, const uint8_t *blocks, const float *want, int64_t n)
 {
 	static const int range[DT_ALL][2] = {
-		[DT_Q4_0] = { -8, 7 }, [DT_Q4_1] = { 0, 15 }, [DT_Q5_0] = { -16, 15 }, [DT_Q5_1] = { 0, 31 },
-		[DT_Q8_0] = { -128, 127 }, [DT_Q2_K] = { 0, 3 }, [DT_Q3_K] = { -4, 3 }, [DT_Q4_K] = { 0, 15 },
-		[DT_Q5_K] = { 0, 31 }, [DT_Q6_K] = { -32, 31 },
-		[DT_IQ4_NL] = { -127, 113 }, [DT_IQ4_XS] = { -127, 113 }, [DT_MXFP4] = { -12, 12 },
-		[DT_TQ1_0] = { -1, 1 }, [DT_TQ2_0] = { -1, 2 },   /* random bits have the fourth code, too */
+		[DT_Q4_0] = { -8, 7 },       [DT_Q4_1] = { 0, 15 },
+		[DT_Q5_0] = { -16, 15 },     [DT_Q5_1] = { 0, 31 },
+		[DT_Q8_0] = { -128, 127 },   [DT_Q2_K] = { 0, 3 },
+		[DT_Q3_K] = { -4, 3 },       [DT_Q4_K] = { 0, 15 },
+		[DT_Q5_K] = { 0, 31 },       [DT_Q6_K] = { -32, 31 },
+		[DT_IQ4_NL] = { -127, 113 }, [DT_IQ4_XS] = { -127, 113 },
+		[DT_MXFP4] = { -12, 12 },    [DT_TQ1_0] = { -1, 1 },
+		[DT_TQ2_0] = { -1, 2 }, /* random bits have the fourth code, too */
 	};
 	if (dtype_info(t)->block == 1)
 		return;
@@ -269,8 +279,8 @@ static void check_unpack(enum dtype t, const uint8_t *blocks, const float *want,
 		for (int j = 0; j < 32; j++) {
 			lo = q[j] < lo ? q[j] : lo;
 			hi = q[j] > hi ? q[j] : hi;
-			CHECK_MSG(scale[j / 16] * (float)q[j] + min[j / 16] == want[32 * i + j],
-			          "%s value %lld: %d", dtype_info(t)->name, (long long)(32 * i + j), q[j]);
+			CHECK_MSG(scale[j / 16] * (float)q[j] + min[j / 16] == want[32 * i + j], "%s value %lld: %d",
+			          dtype_info(t)->name, (long long)(32 * i + j), q[j]);
 		}
 	}
 	CHECK_INT(lo, range[t][0]);
@@ -289,8 +299,12 @@ TEST(from_f32_error)
 	/* Largest error allowed, as a share of the block's largest magnitude (types without an offset) or of its
 	 * range: half a level, plus the rounding of the stored halves; without an offset the far end is cut by up
 	 * to a level. */
-	static const struct { enum dtype t; int offset; double share; } type[] = {
-		{ DT_Q4_0, 0, 1.01 / 8 }, { DT_Q5_0, 0, 1.01 / 16 }, { DT_Q8_0, 0, 0.51 / 127 },
+	static const struct {
+		enum dtype t;
+		int offset;
+		double share;
+	} type[] = {
+		{ DT_Q4_0, 0, 1.01 / 8 },  { DT_Q5_0, 0, 1.01 / 16 }, { DT_Q8_0, 0, 0.51 / 127 },
 		{ DT_Q4_1, 1, 0.51 / 15 }, { DT_Q5_1, 1, 0.51 / 31 },
 	};
 	float x[256], y[256];
@@ -299,7 +313,7 @@ TEST(from_f32_error)
 		float size = powf(10, test_randf(-3, 3)), middle = round % 3 == 0 ? size * 2 : 0;
 		for (int j = 0; j < 256; j++)
 			x[j] = middle + test_randf(-size, size);
-		if (round % 7 == 0)    /* a block that is constant, and one of zeros */
+		if (round % 7 == 0) /* a block that is constant, and one of zeros */
 			for (int j = 0; j < 64; j++)
 				x[j] = j < 32 ? size : 0;
 		for (size_t k = 0; k < sizeof type / sizeof *type; k++) {
@@ -313,10 +327,10 @@ TEST(from_f32_error)
 					worst = fmax(worst, fabs((double)x[j] - (double)y[j]));
 				}
 				double top = fmax(fabs(lo), fabs(hi));
-				double limit = type[k].share * (type[k].offset ? hi - lo : top) + top * 0x1p-10 +
-				               0x1p-24;
-				CHECK_MSG(worst <= limit, "%s: error %g of %g allowed",
-				          dtype_info(type[k].t)->name, worst, limit);
+				double limit =
+					type[k].share * (type[k].offset ? hi - lo : top) + top * 0x1p-10 + 0x1p-24;
+				CHECK_MSG(worst <= limit, "%s: error %g of %g allowed", dtype_info(type[k].t)->name,
+				          worst, limit);
 			}
 		}
 	}
@@ -349,12 +363,13 @@ TEST(from_f32_grid)
 			dtype_from_f32(type[k], buf, x, 32);
 			dtype_to_f32(type[k], y, buf, 32);
 			for (int j = 0; j < 32; j++)
-				CHECK_MSG(x[j] == y[j], "%s: %g became %g", dtype_info(type[k])->name,
-				          (double)x[j], (double)y[j]);
+				CHECK_MSG(x[j] == y[j], "%s: %g became %g", dtype_info(type[k])->name, (double)x[j],
+				          (double)y[j]);
 		}
 }
 
-/* Infinities, huge values and what is no number spoil their own block of 32 at most, and nothing behind the row is written. */
+/* Infinities, huge values and what is no number spoil their own block of 32 at most, and nothing behind the row is
+ * written. */
 TEST(from_f32_of_values_that_do_not_fit)
 {
 	enum { N = 96, GUARD = 0x5a };
@@ -377,14 +392,15 @@ TEST(from_f32_of_values_that_do_not_fit)
 			x[35] = odd[k];
 			CHECK_INT(dtype_from_f32((enum dtype)t, got, x, N), 0);
 			x[35] = kept;
-			CHECK_MSG(!memcmp(got, want, block) && !memcmp(got + 2 * block, want + 2 * block, block), "%s: %g changes another block",
-			          dtype_info((enum dtype)t)->name, (double)odd[k]);
+			CHECK_MSG(!memcmp(got, want, block) && !memcmp(got + 2 * block, want + 2 * block, block),
+			          "%s: %g changes another block", dtype_info((enum dtype)t)->name, (double)odd[k]);
 			for (size_t i = 3 * block; i < sizeof got; i++)
-				CHECK_MSG(got[i] == GUARD, "%s: %g writes behind the row", dtype_info((enum dtype)t)->name, (double)odd[k]);
+				CHECK_MSG(got[i] == GUARD, "%s: %g writes behind the row",
+				          dtype_info((enum dtype)t)->name, (double)odd[k]);
 			dtype_to_f32((enum dtype)t, y, got, N);
 			for (int j = 0; j < N; j++)
-				CHECK_MSG(j / 32 == 1 || bits_of(y[j]) == bits_of(clean[j]), "%s: %g changes value %d", dtype_info((enum dtype)t)->name,
-				          (double)odd[k], j);
+				CHECK_MSG(j / 32 == 1 || bits_of(y[j]) == bits_of(clean[j]), "%s: %g changes value %d",
+				          dtype_info((enum dtype)t)->name, (double)odd[k], j);
 			/* Floats have words for all of these; blocks with a scale do not. */
 			if (t == DT_F32)
 				CHECK(bits_of(y[35]) == bits_of(odd[k]));

@@ -1,6 +1,6 @@
-/* tests/kernels/t_read_blocks.c - blocks of keys that a prompt's tokens read, at every level this machine has: attention to given blocks against
- * a computation in double; what is selected against its definition (backend.h), computed in double; the same bits for any number of threads and
- * any cut into calls. */
+/* tests/kernels/t_read_blocks.c - blocks of keys that a prompt's tokens read, at every level this machine has:
+ * attention to given blocks against a computation in double; what is selected against its definition (backend.h),
+ * computed in double; the same bits for any number of threads and any cut into calls. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -96,7 +96,8 @@ TEST(given_blocks_have_the_same_bits)
 		size_t sums = (size_t)(s->n_kv * w.cols);
 		float *want = must_alloc(all * 4), *got = must_alloc(all * 4), *weight = must_alloc((size_t)s->n * 4);
 		float *mass = must_alloc(sums * 4), *first = must_alloc(sums * 4);
-		double *ref = must_alloc(all * sizeof *ref), *p = must_alloc((size_t)(s->n * s->n_head) * (size_t)w.cols * sizeof *p);
+		double *ref = must_alloc(all * sizeof *ref),
+		       *p = must_alloc((size_t)(s->n * s->n_head) * (size_t)w.cols * sizeof *p);
 
 		blocks_random(&w);
 		world_double(&w, ref, p);
@@ -114,17 +115,22 @@ TEST(given_blocks_have_the_same_bits)
 					g = stage_new(be, &w);
 					sum = tensor_new(be, DT_F32, s->n_kv, w.cols, NULL);
 					for (int32_t t = 0; t < s->n; t += steps[k]) {
-						struct attn_probe probe = { .mass = &sum, .weight = weight + t, .reduce = REDUCE_MEAN };
+						struct attn_probe probe = { .mass = &sum,
+							                    .weight = weight + t,
+							                    .reduce = REDUCE_MEAN };
 
-						stage_run(&g, t, t + steps[k] < s->n ? t + steps[k] : s->n, probed ? &probe : NULL, got + (size_t)t * width);
+						stage_run(&g, t, t + steps[k] < s->n ? t + steps[k] : s->n,
+						          probed ? &probe : NULL, got + (size_t)t * width);
 					}
 					if (!k && !probed)
 						memcpy(want, got, all * 4);
-					CHECK_MSG(!memcmp(want, got, all * 4), "%s, calls of %d, probe %d: %s", levels[l], (int)steps[k], probed, describe(s));
+					CHECK_MSG(!memcmp(want, got, all * 4), "%s, calls of %d, probe %d: %s",
+					          levels[l], (int)steps[k], probed, describe(s));
 					be->ops->read(be, &sum, 0, mass, sums * 4);
 					if (probed && !k)
 						memcpy(first, mass, sums * 4);
-					CHECK_MSG(!probed || !memcmp(first, mass, sums * 4), "mass: %s, calls of %d: %s", levels[l], (int)steps[k], describe(s));
+					CHECK_MSG(!probed || !memcmp(first, mass, sums * 4),
+					          "mass: %s, calls of %d: %s", levels[l], (int)steps[k], describe(s));
 					for (int32_t h = 0; probed && h < s->n_kv; h++)
 						for (int32_t c = 0; c < w.cols; c++) {
 							double x = 0;
@@ -132,9 +138,14 @@ TEST(given_blocks_have_the_same_bits)
 
 							for (int32_t t = 0; t < s->n; t++)
 								for (int32_t r = 0; r < group; r++)
-									x += (double)weight[t] * p[(size_t)(t * s->n_head + h * group + r) * (size_t)w.cols + (size_t)c] / group;
-							CHECK_MSG(fabs(x - mass[h * w.cols + c]) < 1e-3 * (x + 1e-2), "%s, mass of slot %d: %g, not %g", levels[l],
-							          (int)c, (double)mass[h * w.cols + c], x);
+									x += (double)weight[t] *
+									     p[(size_t)(t * s->n_head + h * group + r) *
+									               (size_t)w.cols +
+									       (size_t)c] /
+									     group;
+							CHECK_MSG(fabs(x - mass[h * w.cols + c]) < 1e-3 * (x + 1e-2),
+							          "%s, mass of slot %d: %g, not %g", levels[l], (int)c,
+							          (double)mass[h * w.cols + c], x);
 						}
 					be->ops->drop(be, &sum);
 					stage_free(&g);
@@ -153,7 +164,8 @@ TEST(given_blocks_have_the_same_bits)
 
 /* ---- what is selected ---- */
 
-/* Estimates of a query's columns, as powers of e: the first keys, then the blocks before its own.  Returns their number. */
+/* Estimates of a query's columns, as powers of e: the first keys, then the blocks before its own. Returns their
+ * number. */
 static int32_t estimates(const struct world *w, int32_t token, int32_t head, double *e)
 {
 	const struct shape *s = &w->s;
@@ -207,7 +219,8 @@ static void check_set(const struct world *w, int32_t token, int32_t head, double
 	int32_t own = (w->s.n_rows[0] - w->s.n + token) / READ_BLOCK, n, blocks = 0;
 
 	for (int32_t b = 0; b < 8 * w->block_bytes; b++)
-		CHECK_MSG(b <= own || !world_reads(w, token, head, b * READ_BLOCK), "%s: block %d behind block %d is read", level, (int)b, (int)own);
+		CHECK_MSG(b <= own || !world_reads(w, token, head, b * READ_BLOCK),
+		          "%s: block %d behind block %d is read", level, (int)b, (int)own);
 	CHECK(world_reads(w, token, head, 0) && world_reads(w, token, head, own * READ_BLOCK));
 	CHECK(!own || world_reads(w, token, head, (own - 1) * READ_BLOCK));
 	n = estimates(w, token, head, e);
@@ -225,14 +238,16 @@ static void check_set(const struct world *w, int32_t token, int32_t head, double
 		else
 			most = fmax(most, e[c]);
 	}
-	CHECK_MSG(!own || read >= (share - 1e-5) * all, "%s, token %d of %d, head %d: %g of %g read", level, (int)token, (int)w->s.n, (int)head, read, all);
+	CHECK_MSG(!own || read >= (share - 1e-5) * all, "%s, token %d of %d, head %d: %g of %g read", level, (int)token,
+	          (int)w->s.n, (int)head, read, all);
 	CHECK_MSG(least > most - 1e-3, "%s: a block of %g is read, one of %g is not", level, least, most);
 	/* Fewer would not have been enough. */
 	without = read;
 	for (int32_t c = READ_FIRST + 1; c < n - 1; c++)
 		if (e[c] <= least + near && world_reads(w, token, head, (c - READ_FIRST) * READ_BLOCK))
 			without -= exp(e[c]);
-	CHECK_MSG(!blocks || own < 3 || without < (share + 1e-5) * all, "%s, token %d, head %d: %g of %g is enough", level, (int)token, (int)head, without, all);
+	CHECK_MSG(!blocks || own < 3 || without < (share + 1e-5) * all, "%s, token %d, head %d: %g of %g is enough",
+	          level, (int)token, (int)head, without, all);
 }
 
 /* Tokens t0 .. t1 of the world select what they read. */
@@ -241,10 +256,21 @@ static void select_blocks(struct backend *be, struct world *w, int32_t t0, int32
 	const struct shape *s = &w->s;
 	int32_t width = s->n_head * s->dim, cols = s->n_head * w->block_bytes;
 	struct tensor q = tensor_new(be, DT_F32, t1 - t0, width, w->q[0] + (size_t)t0 * (size_t)width);
-	struct tensor k = tensor_new(be, s->type, s->n_kv * s->cap, s->dim, w->kb), out = tensor_new(be, DT_U8, t1 - t0, cols, NULL);
+	struct tensor k = tensor_new(be, s->type, s->n_kv * s->cap, s->dim, w->kb),
+		      out = tensor_new(be, DT_U8, t1 - t0, cols, NULL);
 
-	be->ops->read_blocks(be, &(struct read_blocks_args){ .out = &out, .q = &q, .keys = &k, .n_head = s->n_head, .n_kv_head = s->n_kv,
-		.head_dim = s->dim, .cap = s->cap, .n_slots = s->n_rows[0] - s->n + t1, .scale = 1 / sqrtf((float)s->dim), .share = share }, t1 - t0);
+	be->ops->read_blocks(be,
+	                     &(struct read_blocks_args){ .out = &out,
+	                                                 .q = &q,
+	                                                 .keys = &k,
+	                                                 .n_head = s->n_head,
+	                                                 .n_kv_head = s->n_kv,
+	                                                 .head_dim = s->dim,
+	                                                 .cap = s->cap,
+	                                                 .n_slots = s->n_rows[0] - s->n + t1,
+	                                                 .scale = 1 / sqrtf((float)s->dim),
+	                                                 .share = share },
+	                     t1 - t0);
 	be->ops->read(be, &out, 0, w->blocks + (size_t)t0 * (size_t)cols, (size_t)(t1 - t0) * (size_t)cols);
 	be->ops->drop(be, &q);
 	be->ops->drop(be, &k);
@@ -282,11 +308,13 @@ TEST(sets_follow_from_estimates_whatever_the_cut)
 				}
 				if (!cut)
 					memcpy(first, w.blocks, size);
-				CHECK_MSG(!memcmp(first, w.blocks, size), "%s, cut %d: %s", levels[l], cut, describe(&s));
+				CHECK_MSG(!memcmp(first, w.blocks, size), "%s, cut %d: %s", levels[l], cut,
+				          describe(&s));
 				for (int32_t t = 0; !cut && t < s.n; t++)
 					for (int32_t h = 0; h < s.n_head; h++) {
 						check_set(&w, t, h, (double)share, levels[l]);
-						for (int32_t b = 0; b <= (s.n_rows[0] - s.n + t) / READ_BLOCK; b++, there++)
+						for (int32_t b = 0; b <= (s.n_rows[0] - s.n + t) / READ_BLOCK;
+						     b++, there++)
 							read += world_reads(&w, t, h, b * READ_BLOCK);
 					}
 				finish(be);
@@ -313,9 +341,9 @@ TEST(what_is_not_finite_reads_everything)
 			w = world_new(&s);
 			blocks_random(&w);
 			if (i < 4)
-				w.q[0][4 * 64 + 70] = bad[i];          /* token 1, head 1 */
+				w.q[0][4 * 64 + 70] = bad[i]; /* token 1, head 1 */
 			else
-				((float *)w.kb)[300 * 64 + 5] = bad[i - 4];   /* heads 0 and 1 */
+				((float *)w.kb)[300 * 64 + 5] = bad[i - 4]; /* heads 0 and 1 */
 			select_blocks(be, &w, 0, 3, 0.5f);
 			for (int32_t t = 0; t < 3; t++)
 				for (int32_t h = 0; h < 4; h++) {
@@ -323,7 +351,8 @@ TEST(what_is_not_finite_reads_everything)
 
 					for (int32_t b = 0; b < 15; b++)
 						read += world_reads(&w, t, h, b * READ_BLOCK);
-					CHECK_MSG((read == 15) == hit, "%s, %g, token %d, head %d: %d blocks", levels[l], (double)bad[i % 4], (int)t, (int)h, (int)read);
+					CHECK_MSG((read == 15) == hit, "%s, %g, token %d, head %d: %d blocks",
+					          levels[l], (double)bad[i % 4], (int)t, (int)h, (int)read);
 				}
 			world_free(&w);
 			finish(be);
@@ -348,7 +377,7 @@ TEST(refuses_what_does_not_fit)
 	float got[2 * 256];
 
 	blocks_random(&w);
-	w.block_bytes = 1;       /* 512 of 600 slots */
+	w.block_bytes = 1; /* 512 of 600 slots */
 	g = stage_new(be, &w);
 	stage_run(&g, 0, 2, NULL, got);
 	refused(be, "wrong shape");

@@ -1,4 +1,5 @@
-/* tests/kernels/t_select_ops.c - the operations of selection: key sketches, scans, page bounds, the top k, moves of KV entries.
+/* tests/kernels/t_select_ops.c - the operations of selection: key sketches, scans, page bounds, the top k, moves of KV
+ * entries.
  *
  * Every operation at every level against plain double arithmetic made here, at ragged sizes; the promises of equal bits
  * (sketches and their scores at all levels, everything over threads); published toys with known answers. */
@@ -30,8 +31,8 @@ TEST(sketch_takes_what_it_should)
 	}
 }
 
-/* A sketch is a function of its keys: those that come one at a time are coded as those that come together, also where they hold no
- * numbers, and where others were there before, also more of them. */
+/* A sketch is a function of its keys: those that come one at a time are coded as those that come together, also where
+ * they hold no numbers, and where others were there before, also more of them. */
 TEST(sketch_does_not_depend_on_steps)
 {
 	static const int32_t dims[] = { 1, 2, 5, 12, 31, 40, 64, 66, 96, 128, 130 };
@@ -41,7 +42,8 @@ TEST(sketch_does_not_depend_on_steps)
 		for (size_t d = 0; d < sizeof dims / sizeof *dims; d++)
 			for (int32_t bits = 2; bits <= 8; bits *= 2) {
 				struct backend *be = open_level(levels[l], 2);
-				int32_t dim = dims[d], n = 1 + (int32_t)(test_rand() % CAP), most = n + (int32_t)(test_rand() % (uint64_t)(CAP + 1 - n)), size;
+				int32_t dim = dims[d], n = 1 + (int32_t)(test_rand() % CAP),
+					most = n + (int32_t)(test_rand() % (uint64_t)(CAP + 1 - n)), size;
 				float *x = random_keys(KV, CAP, dim), *other = random_keys(KV, CAP, dim);
 				struct tensor plane, old, copy[2];
 				uint8_t *got[2];
@@ -54,7 +56,7 @@ TEST(sketch_does_not_depend_on_steps)
 				for (int32_t i = 0; i < KV * CAP * dim; i++)
 					if (test_rand() % 500 == 0)
 						x[i] = test_rand() % 2 ? NAN : test_rand() % 2 ? INFINITY : 1e30f;
-				for (int32_t k = 0; k < KV * CAP; k += 7)   /* some are flat */
+				for (int32_t k = 0; k < KV * CAP; k += 7) /* some are flat */
 					for (int32_t i = 0; i < dim; i++)
 						x[k * dim + i] = k % 3 ? 0.25f : 0;
 				plane = tensor_new(be, DT_F32, KV * CAP, dim, x);
@@ -71,7 +73,8 @@ TEST(sketch_does_not_depend_on_steps)
 					got[i] = tensor_read(be, &copy[i]);
 					be->ops->drop(be, &copy[i]);
 				}
-				CHECK_MSG(sketches_equal(got[0], got[1], KV, CAP, n, dim, bits), "%s, %d of %d keys of %d, %d bits", levels[l], n, most, dim, bits);
+				CHECK_MSG(sketches_equal(got[0], got[1], KV, CAP, n, dim, bits),
+				          "%s, %d of %d keys of %d, %d bits", levels[l], n, most, dim, bits);
 				be->ops->drop(be, &plane);
 				be->ops->drop(be, &old);
 				free(got[0]);
@@ -95,7 +98,8 @@ TEST(keys_are_turned)
 		for (int32_t i = 0; i < dim; i++) {
 			before += (double)old[i] * old[dim + i];
 			after += (double)x[i] * x[dim + i];
-			size += fabs((double)old[i]) * fabs((double)old[dim + i]) + fabs((double)x[i]) * fabs((double)x[dim + i]);
+			size += fabs((double)old[i]) * fabs((double)old[dim + i]) +
+			        fabs((double)x[i]) * fabs((double)x[dim + i]);
 		}
 		CHECK_MSG(fabs(before - after) <= 1e-5 * size, "dim %d: %g became %g", (int)dim, before, after);
 		sketch_hadamard(x, dim);
@@ -106,15 +110,16 @@ TEST(keys_are_turned)
 	}
 }
 
-/* Of keys around a mean, the squared error of codes is about that of the best ones for a normal distribution, and of the product with
- * any query there is as much too much as too little. */
+/* Of keys around a mean, the squared error of codes is about that of the best ones for a normal distribution, and of
+ * the product with any query there is as much too much as too little. */
 TEST(codes_are_good_and_unbiased)
 {
 	enum { DIM = 64, N = 2048 };
 	static const double most[] = { 0.16, 0.014, 0.0003 };
 
 	for (int b = 0; b < 3; b++) {
-		float *x = must_alloc(N * DIM * sizeof *x), *y = must_alloc(N * DIM * sizeof *y), *q = random_query(DIM, 0), centre[DIM];
+		float *x = must_alloc(N * DIM * sizeof *x), *y = must_alloc(N * DIM * sizeof *y),
+		      *q = random_query(DIM, 0), centre[DIM];
 		double error = 0, all = 0, bias = 0, spread = 0, with = 0, norm = 0;
 
 		for (int i = 0; i < DIM; i++)
@@ -139,8 +144,9 @@ TEST(codes_are_good_and_unbiased)
 			with += part;
 			norm += size * size;
 		}
-		test_note("%d bits: squared error %.4f of the keys; products off by %.4f on average, of a spread of %.3f", 2 << b, error / all,
-		          bias / N, sqrt(spread / N));
+		test_note(
+			"%d bits: squared error %.4f of the keys; products off by %.4f on average, of a spread of %.3f",
+			2 << b, error / all, bias / N, sqrt(spread / N));
 		CHECK(error < most[b] * all);
 		CHECK(fabs(bias / N) < 4 * sqrt(spread / N) / sqrt(N));
 		/* A key's error lies across the key: no product becomes smaller or larger in proportion. */
@@ -160,11 +166,13 @@ TEST(sketch_scans_agree_with_doubles_and_between_levels)
 			const struct shape *s = &select_shapes[si];
 			enum dtype type = types[(si + bits) % 4];
 			int32_t n_head = s->group * s->n_kv;
-			size_t n_keys = (size_t)s->n_kv * (size_t)s->cap * (size_t)s->dim, n_out = (size_t)s->n_kv * (size_t)s->n;
+			size_t n_keys = (size_t)s->n_kv * (size_t)s->cap * (size_t)s->dim,
+			       n_out = (size_t)s->n_kv * (size_t)s->n;
 			float *x = random_keys(s->n_kv, s->cap, s->dim), *held = must_alloc(n_keys * sizeof *held);
 			float *q = random_query(n_head * s->dim, si & 1), *first[2] = { NULL, NULL };
 			float *turned = must_alloc((size_t)n_head * (size_t)s->dim * sizeof *turned);
-			double *want[2] = { must_alloc(n_out * sizeof **want), must_alloc(n_out * sizeof **want) }, slack[2][8];
+			double *want[2] = { must_alloc(n_out * sizeof **want), must_alloc(n_out * sizeof **want) },
+			       slack[2][8];
 			uint8_t *bytes = NULL;
 
 			/* Queries and keys are rounded turned. */
@@ -190,34 +198,46 @@ TEST(sketch_scans_agree_with_doubles_and_between_levels)
 						bytes = have;
 						round_keys(held, held, s->n_kv, s->cap, s->n, s->dim, bits, 0);
 						for (int how = REDUCE_MAX; how <= REDUCE_MEAN; how++)
-							scan_plain(want[how], slack[how], held, turned, n_head, s->n_kv, s->dim, s->cap, s->n, 0.125f,
-							           (enum reduce)how, bits == 2 ? 20 : 254 * 100);
+							scan_plain(want[how], slack[how], held, turned, n_head, s->n_kv,
+							           s->dim, s->cap, s->n, 0.125f, (enum reduce)how,
+							           bits == 2 ? 20 : 254 * 100);
 					} else
-						CHECK_MSG(sketches_equal(bytes, have, s->n_kv, s->cap, s->n, s->dim, bits), "%s: sketch of dim %d, %d bits, %d threads", levels[l],
+						CHECK_MSG(sketches_equal(bytes, have, s->n_kv, s->cap, s->n, s->dim,
+						                         bits),
+						          "%s: sketch of dim %d, %d bits, %d threads", levels[l],
 						          (int)s->dim, bits, threads);
 					if (bytes != have)
 						free(have);
 					for (int how = REDUCE_MAX; how <= REDUCE_MEAN; how++) {
 						struct tensor out = guarded(be, DT_F32, s->n_kv, s->n);
+						/* clang-format off */
 						struct scan_args a = {
 							.out = &out, .q = &qt, .keys = &copy, .n_head = n_head, .n_kv_head = s->n_kv,
 							.head_dim = s->dim, .cap = s->cap, .n_slots = s->n, .bits = bits, .scale = 0.125f,
 							.reduce = (enum reduce)how,
 						};
+						/* clang-format on */
 						float *got;
 						int bad = 0;
 
 						be->ops->key_scan(be, &a);
 						got = unguarded(be, &out);
-						/* A score may be off by the query's rounding, the normalisation by as much again. */
+						/* A score may be off by the query's rounding, the normalisation by as
+						 * much again. */
 						for (size_t i = 0; i < n_out; i++)
-							bad += !(fabs(got[i] - want[how][i]) <= 2 * slack[how][i / (size_t)s->n] + 1.5e-3 + 1e-5 * fabs(want[how][i]));
-						CHECK_MSG(!bad, "%s: dim %d, group %d, %d keys, %d bits, %s: %d of %zu scores are off", levels[l],
-						          (int)s->dim, (int)s->group, (int)s->n, bits, how ? "mean" : "max", bad, n_out);
+							bad += !(fabs(got[i] - want[how][i]) <=
+							         2 * slack[how][i / (size_t)s->n] + 1.5e-3 +
+							                 1e-5 * fabs(want[how][i]));
+						CHECK_MSG(
+							!bad,
+							"%s: dim %d, group %d, %d keys, %d bits, %s: %d of %zu scores are off",
+							levels[l], (int)s->dim, (int)s->group, (int)s->n, bits,
+							how ? "mean" : "max", bad, n_out);
 						if (!first[how])
 							first[how] = got;
 						else
-							CHECK_MSG(!memcmp(first[how], got, n_out * sizeof *got), "%s: other bits: dim %d, %d bits, %d threads",
+							CHECK_MSG(!memcmp(first[how], got, n_out * sizeof *got),
+							          "%s: other bits: dim %d, %d bits, %d threads",
 							          levels[l], (int)s->dim, bits, threads);
 						if (first[how] != got)
 							free(got);
@@ -270,26 +290,33 @@ TEST(plane_scans_agree_with_doubles)
 					qt = tensor_new(be, DT_F32, 1, n_head * s->dim, q);
 					for (int how = REDUCE_MAX; how <= REDUCE_MEAN; how++) {
 						struct tensor out = guarded(be, DT_F32, s->n_kv, s->n);
+						/* clang-format off */
 						struct scan_args a = {
 							.out = &out, .q = &qt, .keys = &plane, .n_head = n_head, .n_kv_head = s->n_kv,
 							.head_dim = s->dim, .cap = s->cap, .n_slots = s->n, .bits = 16, .scale = 0.125f,
 							.reduce = (enum reduce)how,
 						};
+						/* clang-format on */
 						float *got;
 						int bad = 0;
 
 						be->ops->key_scan(be, &a);
 						got = unguarded(be, &out);
-						scan_plain(want, slack, held, q, n_head, s->n_kv, s->dim, s->cap, s->n, a.scale, a.reduce, 1e6);
+						scan_plain(want, slack, held, q, n_head, s->n_kv, s->dim, s->cap, s->n,
+						           a.scale, a.reduce, 1e6);
 						for (size_t i = 0; i < n_out; i++)
-							bad += !(fabs(got[i] - want[i]) <= slack[i / (size_t)s->n] + 1.5e-3 + 1e-5 * fabs(want[i]));
-						CHECK_MSG(!bad, "%s: %s, dim %d, group %d, %d keys, %s: %d scores are off", levels[l],
-						          dtype_info(types[ty])->name, (int)s->dim, (int)s->group, (int)s->n, how ? "mean" : "max", bad);
+							bad += !(fabs(got[i] - want[i]) <=
+							         slack[i / (size_t)s->n] + 1.5e-3 +
+							                 1e-5 * fabs(want[i]));
+						CHECK_MSG(!bad,
+						          "%s: %s, dim %d, group %d, %d keys, %s: %d scores are off",
+						          levels[l], dtype_info(types[ty])->name, (int)s->dim,
+						          (int)s->group, (int)s->n, how ? "mean" : "max", bad);
 						if (!first[how])
 							first[how] = got;
 						else
-							CHECK_MSG(!memcmp(first[how], got, n_out * sizeof *got), "%s: other bits with %d threads",
-							          levels[l], threads);
+							CHECK_MSG(!memcmp(first[how], got, n_out * sizeof *got),
+							          "%s: other bits with %d threads", levels[l], threads);
 						if (first[how] != got)
 							free(got);
 					}
@@ -307,8 +334,8 @@ TEST(plane_scans_agree_with_doubles)
 		}
 }
 
-/* Rounding the query to bytes costs nearly nothing beside rounding the keys: the best 512 of 7,680 by the sketch's scores and by
- * exact products with the rounded keys. */
+/* Rounding the query to bytes costs nearly nothing beside rounding the keys: the best 512 of 7,680 by the sketch's
+ * scores and by exact products with the rounded keys. */
 TEST(bytes_are_enough_for_queries)
 {
 	enum { DIM = 64, N = 7680, GROUP = 3, K = 512 };
@@ -326,19 +353,28 @@ TEST(bytes_are_enough_for_queries)
 				struct shape s = { DIM, GROUP, 1, N, N };
 				float *x = random_keys(1, N, DIM), *held = must_alloc(N * DIM * sizeof *held);
 				float *q = random_query(GROUP * DIM, outliers);
-				struct tensor plane = plane_new(be, DT_F16, 1, N, DIM, x, held), copy = sketch_new(be, &plane, &s, bits, 0), sharp;
-				struct tensor qt = tensor_new(be, DT_F32, 1, GROUP * DIM, q), score = tensor_new(be, DT_F32, 1, N, NULL);
+				struct tensor plane = plane_new(be, DT_F16, 1, N, DIM, x, held),
+					      copy = sketch_new(be, &plane, &s, bits, 0), sharp;
+				struct tensor qt = tensor_new(be, DT_F32, 1, GROUP * DIM, q),
+					      score = tensor_new(be, DT_F32, 1, N, NULL);
 				struct tensor rows = tensor_new(be, DT_I32, 1, K, NULL);
 				int32_t *got[3];
 
 				round_keys(x, held, 1, N, N, DIM, bits, 1);
 				sharp = tensor_new(be, DT_F32, N, DIM, x);
 				for (int i = 0; i < 3; i++) {
+					/* clang-format off */
 					struct scan_args a = {
 						.out = &score, .q = &qt, .keys = i == 0 ? &copy : i == 1 ? &sharp : &plane, .n_head = GROUP, .n_kv_head = 1,
 						.head_dim = DIM, .cap = N, .n_slots = N, .bits = i ? 16 : bits, .scale = 0.125f,
 					};
-					struct topk_args t = { .slots = &rows, .score = &score, .n_kv_head = 1, .n = N, .k = K, .pool = 1 };
+					/* clang-format on */
+					struct topk_args t = { .slots = &rows,
+						               .score = &score,
+						               .n_kv_head = 1,
+						               .n = N,
+						               .k = K,
+						               .pool = 1 };
 
 					be->ops->key_scan(be, &a);
 					be->ops->topk(be, &t);
@@ -360,8 +396,9 @@ TEST(bytes_are_enough_for_queries)
 				free(held);
 				free(q);
 			}
-			test_note("%d bits, queries %s outliers: of the best %d, %d agree with exact queries, %.0f with exact keys too",
-			          (int)bits, outliers ? "with" : "without", K, (int)least[outliers][b], exact / 4.0);
+			test_note(
+				"%d bits, queries %s outliers: of the best %d, %d agree with exact queries, %.0f with exact keys too",
+				(int)bits, outliers ? "with" : "without", K, (int)least[outliers][b], exact / 4.0);
 			CHECK(least[outliers][b] >= (bits == 2 ? K * 95 / 100 : K * 99 / 100));
 		}
 	finish(be);
@@ -376,9 +413,11 @@ TEST(page_bounds_and_scores)
 	for (int si = 0; si < N_SHAPES; si++)
 		for (int l = 0; l < N_LEVELS; l++) {
 			const struct shape *s = &select_shapes[si];
-			int32_t size = sizes[si % 7], n_head = s->group * s->n_kv, pages = (s->n + size - 1) / size, most = (s->cap + size - 1) / size;
+			int32_t size = sizes[si % 7], n_head = s->group * s->n_kv, pages = (s->n + size - 1) / size,
+				most = (s->cap + size - 1) / size;
 			size_t n_out = (size_t)s->n_kv * (size_t)pages, width = 2 * (size_t)s->dim;
-			float *x = random_keys(s->n_kv, s->cap, s->dim), *q = random_query(n_head * s->dim, 1), *first = NULL;
+			float *x = random_keys(s->n_kv, s->cap, s->dim), *q = random_query(n_head * s->dim, 1),
+			      *first = NULL;
 			float *held = must_alloc((size_t)s->n_kv * (size_t)s->cap * (size_t)s->dim * sizeof *held);
 			double *want = must_alloc(n_out * sizeof *want), *raw = must_alloc(n_out * sizeof *raw);
 
@@ -408,8 +447,12 @@ TEST(page_bounds_and_scores)
 						for (int32_t d = 0; d < s->dim; d++) {
 							float lo = INFINITY, hi = -INFINITY;
 
-							for (int32_t k = size * p; k < size * p + size && k < s->n; k++) {
-								float v = held[((size_t)h * (size_t)s->cap + (size_t)k) * (size_t)s->dim + (size_t)d];
+							for (int32_t k = size * p; k < size * p + size && k < s->n;
+							     k++) {
+								float v =
+									held[((size_t)h * (size_t)s->cap + (size_t)k) *
+								                     (size_t)s->dim +
+								             (size_t)d];
 
 								lo = fminf(lo, v);
 								hi = fmaxf(hi, v);
@@ -417,14 +460,17 @@ TEST(page_bounds_and_scores)
 							wrong += page[d] != lo || page[s->dim + d] != hi;
 						}
 					}
-				CHECK_MSG(!wrong, "%s: %d bounds of pages of %d, dim %d, are wrong", levels[l], wrong, (int)size, (int)s->dim);
+				CHECK_MSG(!wrong, "%s: %d bounds of pages of %d, dim %d, are wrong", levels[l], wrong,
+				          (int)size, (int)s->dim);
 				for (int how = 0; how < 3; how++) {
 					struct tensor out = guarded(be, DT_F32, s->n_kv, pages);
+					/* clang-format off */
 					struct scan_args a = {
 						.out = &out, .q = &qt, .keys = &bounds, .n_head = n_head, .n_kv_head = s->n_kv, .head_dim = s->dim,
 						.cap = s->cap, .n_slots = s->n, .scale = 0.25f, .page = size, .raw = how == 2,
 						.reduce = how == 1 ? REDUCE_MEAN : REDUCE_MAX,
 					};
+					/* clang-format on */
 					float *got;
 
 					be->ops->page_scan(be, &a);
@@ -437,35 +483,49 @@ TEST(page_bounds_and_scores)
 							top[r] = -INFINITY;
 						for (int pass = 0; pass < 3; pass++)
 							for (int32_t p = 0; p < pages; p++) {
-								const float *page = b + ((size_t)h * (size_t)most + (size_t)p) * width;
+								const float *page =
+									b +
+									((size_t)h * (size_t)most + (size_t)p) * width;
 								double best = -INFINITY, sum = 0, large = -INFINITY;
 
 								for (int32_t r = 0; r < s->group; r++) {
-									const float *v = q + (size_t)(h * s->group + r) * (size_t)s->dim;
+									const float *v =
+										q + (size_t)(h * s->group + r) *
+											    (size_t)s->dim;
 									double bound = 0;
 
 									for (int32_t d = 0; d < s->dim; d++)
-										bound += fmax((double)v[d] * page[d], (double)v[d] * page[s->dim + d]);
+										bound += fmax((double)v[d] * page[d],
+										              (double)v[d] *
+										                      page[s->dim + d]);
 									bound *= a.scale;
 									if (pass == 0)
 										top[r] = fmax(top[r], bound);
 									else if (pass == 1)
 										l_sum[r] += exp(bound - top[r]);
 									else
-										best = fmax(best, bound - top[r] - log(l_sum[r]));
+										best = fmax(best,
+										            bound - top[r] -
+										                    log(l_sum[r]));
 									if (pass == 2)
-										sum += exp(bound - top[r] - log(l_sum[r]));
+										sum += exp(bound - top[r] -
+										           log(l_sum[r]));
 									large = fmax(large, bound);
 								}
-								want[(size_t)h * (size_t)pages + (size_t)p] = how == 2 ? large : how ? log(sum / s->group) : best;
+								want[(size_t)h * (size_t)pages + (size_t)p] =
+									how == 2 ? large
+									: how    ? log(sum / s->group)
+										 : best;
 							}
 					}
 					for (size_t i = 0; i < n_out; i++)
 						wrong += !(fabs(got[i] - want[i]) <= 1.5e-3 + 1e-5 * fabs(want[i]));
-					CHECK_MSG(!wrong, "%s: %d page scores of dim %d are wrong (%d)", levels[l], wrong, (int)s->dim, how);
+					CHECK_MSG(!wrong, "%s: %d page scores of dim %d are wrong (%d)", levels[l],
+					          wrong, (int)s->dim, how);
 					if (how == 0) {
 						if (!first)
-							first = must_alloc(n_out * sizeof *got), memcpy(first, got, n_out * sizeof *got);
+							first = must_alloc(n_out * sizeof *got),
+							memcpy(first, got, n_out * sizeof *got);
 						CHECK(!memcmp(first, got, n_out * sizeof *got));
 					}
 					free(got);
@@ -502,8 +562,17 @@ TEST(page_bound_toy)
 		qt = tensor_new(be, DT_F32, 1, 4, q);
 		out = tensor_new(be, DT_F32, 1, 1, NULL);
 		be->ops->page_bounds(be, &bounds, &plane, 1, 2, 16, 0, 2);
-		be->ops->page_scan(be, &(struct scan_args){ .out = &out, .q = &qt, .keys = &bounds, .n_head = 1, .n_kv_head = 1,
-		                                            .head_dim = 4, .cap = 2, .n_slots = 2, .scale = 1, .page = 16, .raw = 1 });
+		be->ops->page_scan(be, &(struct scan_args){ .out = &out,
+		                                            .q = &qt,
+		                                            .keys = &bounds,
+		                                            .n_head = 1,
+		                                            .n_kv_head = 1,
+		                                            .head_dim = 4,
+		                                            .cap = 2,
+		                                            .n_slots = 2,
+		                                            .scale = 1,
+		                                            .page = 16,
+		                                            .raw = 1 });
 		be->ops->read(be, &out, 0, &got, sizeof got);
 		CHECK_MSG(got == 3.125f, "the bound is %g", got);
 		be->ops->drop(be, &plane);
@@ -538,7 +607,10 @@ TEST(topk_agrees_with_sorting)
 		for (int kind = 0; kind < 8; kind++)
 			for (int ki = 5 - test_rounds(5); ki < 5; ki++) {
 				int32_t n = sizes[si], pool = pools[test_rand() % 6];
-				int32_t k = ki == 0 ? 1 : ki == 1 ? n : ki == 2 ? n / 15 + 1 : 1 + (int32_t)(test_rand() % (uint64_t)n);
+				int32_t k = ki == 0   ? 1
+				            : ki == 1 ? n
+				            : ki == 2 ? n / 15 + 1
+				                      : 1 + (int32_t)(test_rand() % (uint64_t)n);
 				int32_t first = test_rand() % 2 ? 0 : (int32_t)(test_rand() % 9);
 				int32_t last = test_rand() % 2 ? 0 : (int32_t)(test_rand() % 70);
 				int best = (int)(test_rand() % 2);
@@ -561,12 +633,21 @@ TEST(topk_agrees_with_sorting)
 						continue;
 					score = tensor_new(be, DT_F32, HEADS, n + 3, x);
 					rows = guarded(be, DT_I32, HEADS, k);
-					be->ops->topk(be, &(struct topk_args){ .slots = &rows, .score = &score, .n_kv_head = HEADS, .n = n, .k = k,
-					                                       .pool = pool, .first = first, .last = last, .order = best ? BEST_FIRST : SLOT_ORDER });
+					be->ops->topk(be,
+					              &(struct topk_args){ .slots = &rows,
+					                                   .score = &score,
+					                                   .n_kv_head = HEADS,
+					                                   .n = n,
+					                                   .k = k,
+					                                   .pool = pool,
+					                                   .first = first,
+					                                   .last = last,
+					                                   .order = best ? BEST_FIRST : SLOT_ORDER });
 					got = unguarded(be, &rows);
 					CHECK_MSG(!memcmp(got, want, (size_t)HEADS * (size_t)k * sizeof *got),
-					          "%s: kind %d, %d of %d, pool %d, first %d, last %d, best first %d", levels[l], kind, (int)k, (int)n,
-					          (int)pool, (int)first, (int)last, best);
+					          "%s: kind %d, %d of %d, pool %d, first %d, last %d, best first %d",
+					          levels[l], kind, (int)k, (int)n, (int)pool, (int)first, (int)last,
+					          best);
 					free(got);
 					be->ops->drop(be, &score);
 					finish(be);
@@ -592,7 +673,8 @@ TEST(a_sample_stands_for_the_rest)
 					if (!be)
 						continue;
 					sample_holds(be, levels[l], n, k, sample, kind);
-					sample_holds(be, levels[l], n, n / 16 + 1, n - n / 16 - 1 < 128 ? n - n / 16 - 1 : 128, kind);
+					sample_holds(be, levels[l], n, n / 16 + 1,
+					             n - n / 16 - 1 < 128 ? n - n / 16 - 1 : 128, kind);
 					finish(be);
 				}
 }
@@ -600,7 +682,8 @@ TEST(a_sample_stands_for_the_rest)
 /* Two query heads, 20 keys, scores z_h[j] = ((7 j + 5 h j + 3 h) mod 13) / 4: known sets with and without pooling. */
 TEST(topk_toy)
 {
-	static const float raw[] = { .01499f, .04962f, .01107f, .06372f, .14221f, .11075f, .08625f, .10505f, .05231f, .13489f };
+	static const float raw[] = { .01499f, .04962f, .01107f, .06372f, .14221f,
+		                     .11075f, .08625f, .10505f, .05231f, .13489f };
 	static const int32_t plain[] = { 4, 5, 9, 11, 17, 18 }, pooled[] = { 8, 9, 10, 11, 12, 14 };
 	static const int32_t last_out[] = { 11, 9, 8, 14, 12, 10 };
 
@@ -620,19 +703,32 @@ TEST(topk_toy)
 		qt = tensor_new(be, DT_F32, 1, 4, q);
 		score = tensor_new(be, DT_F32, 1, 20, NULL);
 		rows = tensor_new(be, DT_I32, 1, 6, NULL);
-		be->ops->key_scan(be, &(struct scan_args){ .out = &score, .q = &qt, .keys = &plane, .n_head = 2, .n_kv_head = 1,
-		                                           .head_dim = 2, .cap = 20, .n_slots = 20, .bits = 16, .scale = 1 });
+		be->ops->key_scan(be, &(struct scan_args){ .out = &score,
+		                                           .q = &qt,
+		                                           .keys = &plane,
+		                                           .n_head = 2,
+		                                           .n_kv_head = 1,
+		                                           .head_dim = 2,
+		                                           .cap = 20,
+		                                           .n_slots = 20,
+		                                           .bits = 16,
+		                                           .scale = 1 });
 		be->ops->read(be, &score, 0, p, sizeof p);
 		for (int j = 0; j < 10; j++)
 			CHECK_MSG(fabsf(expf(p[j]) - raw[j]) < 1e-4f, "%s: key %d has %g", levels[l], j, expf(p[j]));
 		for (int way = 0; way < 3; way++) {
 			const int32_t *want = way == 0 ? plain : way == 1 ? pooled : last_out;
 
-			be->ops->topk(be, &(struct topk_args){ .slots = &rows, .score = &score, .n_kv_head = 1, .n = 20, .k = 6,
-			                                       .pool = way ? 7 : 1, .order = way == 2 ? BEST_FIRST : SLOT_ORDER });
+			be->ops->topk(be, &(struct topk_args){ .slots = &rows,
+			                                       .score = &score,
+			                                       .n_kv_head = 1,
+			                                       .n = 20,
+			                                       .k = 6,
+			                                       .pool = way ? 7 : 1,
+			                                       .order = way == 2 ? BEST_FIRST : SLOT_ORDER });
 			be->ops->read(be, &rows, 0, got, sizeof got);
-			CHECK_MSG(!memcmp(got, want, sizeof got), "%s: way %d gave %d %d %d %d %d %d", levels[l], way, (int)got[0], (int)got[1],
-			          (int)got[2], (int)got[3], (int)got[4], (int)got[5]);
+			CHECK_MSG(!memcmp(got, want, sizeof got), "%s: way %d gave %d %d %d %d %d %d", levels[l], way,
+			          (int)got[0], (int)got[1], (int)got[2], (int)got[3], (int)got[4], (int)got[5]);
 		}
 		be->ops->drop(be, &plane);
 		be->ops->drop(be, &qt);
@@ -647,17 +743,22 @@ TEST(topk_toy)
 TEST(moves_read_before_they_write)
 {
 	static const enum dtype types[] = { DT_F16, DT_F32, DT_BF16, DT_Q8_0 };
-	static const struct { int32_t dim, dims, n; } cases[] = { { 64, 64, 5 }, { 40, 24, 30 }, { 128, 128, 900 }, { 32, 32, 1 },
-		{ 80, 20, 333 }, { 64, 64, 1000 } };
+	static const struct {
+		int32_t dim, dims, n;
+	} cases[] = {
+		{ 64, 64, 5 }, { 40, 24, 30 }, { 128, 128, 900 }, { 32, 32, 1 }, { 80, 20, 333 }, { 64, 64, 1000 }
+	};
 	enum { HEADS = 3, CAP = 1100, TURNS = 6 };
 
 	for (int ci = 0; ci < 6; ci++)
 		for (int ty = 0; ty < 4; ty++)
 			for (int l = 0; l < N_LEVELS; l++)
 				for (int values = 0; values < 2; values++) {
-					int32_t dim = cases[ci].dim, dims = cases[ci].dims, n = cases[ci].n, moved = 0, off = 0;
+					int32_t dim = cases[ci].dim, dims = cases[ci].dims, n = cases[ci].n, moved = 0,
+						off = 0;
 					int neox = ci % 2;
-					size_t rb = (size_t)dtype_bytes(types[ty], (uint64_t)dim), all = (size_t)HEADS * CAP * (size_t)dim;
+					size_t rb = (size_t)dtype_bytes(types[ty], (uint64_t)dim),
+					       all = (size_t)HEADS * CAP * (size_t)dim;
 					struct backend *be;
 					struct tensor plane, move, turn;
 					float *x, *held, *table;
@@ -687,7 +788,8 @@ TEST(moves_read_before_they_write)
 						for (int32_t i = 0; i < CAP; i++)
 							to[i] = i;
 						for (int32_t i = 0; i < n; i++) {
-							int32_t j = i + (int32_t)(test_rand() % (uint64_t)(CAP - i)), swap = to[i];
+							int32_t j = i + (int32_t)(test_rand() % (uint64_t)(CAP - i)),
+								swap = to[i];
 							int32_t *e = m + h * (3 * n + 1) + 3 * i;
 
 							to[i] = to[j];
@@ -699,9 +801,15 @@ TEST(moves_read_before_they_write)
 					}
 					move = tensor_new(be, DT_I32, HEADS, 3 * n + 1, m);
 					turn = tensor_new(be, DT_F32, TURNS, dims, table);
-					be->ops->kv_move(be, &plane, &(struct kv_moves){
-						.move = &move, .shift = values ? NULL : &turn, .n = n, .n_kv_head = HEADS, .head_dim = dim, .dims = dims,
-						.cap = CAP, .neox = neox });
+					be->ops->kv_move(be, &plane,
+					                 &(struct kv_moves){ .move = &move,
+					                                     .shift = values ? NULL : &turn,
+					                                     .n = n,
+					                                     .n_kv_head = HEADS,
+					                                     .head_dim = dim,
+					                                     .dims = dims,
+					                                     .cap = CAP,
+					                                     .neox = neox });
 					after = tensor_read(be, &plane);
 					for (int h = 0; h < HEADS; h++) {
 						for (int32_t i = 0; i < CAP; i++)
@@ -710,13 +818,16 @@ TEST(moves_read_before_they_write)
 							if (m[h * (3 * n + 1) + 3 * i] >= 0)
 								to[m[h * (3 * n + 1) + 3 * i + 1]] = i;
 						for (int32_t k = 0; k < CAP; k++) {
-							const int32_t *e = m + h * (3 * n + 1) + 3 * (to[k] < 0 ? 0 : to[k]);
-							size_t row = (size_t)h * CAP + (size_t)k, from = (size_t)h * CAP + (size_t)(to[k] < 0 ? k : e[0]);
+							const int32_t *e =
+								m + h * (3 * n + 1) + 3 * (to[k] < 0 ? 0 : to[k]);
+							size_t row = (size_t)h * CAP + (size_t)k,
+							       from = (size_t)h * CAP + (size_t)(to[k] < 0 ? k : e[0]);
 							float got[128], *src = held + from * (size_t)dim;
 							double err = 0, size = 0, large = 0;
 
 							if (to[k] < 0 || values || e[2] < 0) {
-								moved += memcmp(after + row * rb, before + from * rb, rb) != 0;
+								moved += memcmp(after + row * rb, before + from * rb,
+								                rb) != 0;
 								continue;
 							}
 							dtype_to_f32(types[ty], got, after + row * rb, dim);
@@ -730,17 +841,22 @@ TEST(moves_read_before_they_write)
 									other = src[mate];
 									c = table[e[2] * dims + 2 * pair];
 									s = table[e[2] * dims + 2 * pair + 1];
-									want = mate > i ? want * c - other * s : want * c + other * s;
+									want = mate > i ? want * c - other * s
+									                : want * c + other * s;
 								}
 								err = fmax(err, fabs(got[i] - want));
 								size = fmax(size, fabs(want));
 								large = fmax(large, fabs(got[i]));
 							}
-							off += !(err <= size * (types[ty] == DT_F32 ? 1e-6 : types[ty] == DT_F16 ? 1e-3 : 4.5e-3));
+							off += !(err <= size * (types[ty] == DT_F32   ? 1e-6
+							                        : types[ty] == DT_F16 ? 1e-3
+							                                              : 4.5e-3));
 						}
 					}
-					CHECK_MSG(!moved && !off, "%s %s, dim %d: %d slots are not what they should be, %d turned ones are off", levels[l],
-					          dtype_info(types[ty])->name, (int)dim, moved, off);
+					CHECK_MSG(
+						!moved && !off,
+						"%s %s, dim %d: %d slots are not what they should be, %d turned ones are off",
+						levels[l], dtype_info(types[ty])->name, (int)dim, moved, off);
 					free(x);
 					free(held);
 					free(before);
@@ -769,8 +885,14 @@ TEST(bad_operands_are_refused)
 		struct tensor move = tensor_new(be, DT_I32, 2, 3, NULL);
 
 		be->ops->write(be, &move, 12, bad[i], 12);
-		be->ops->kv_move(be, &plane, &(struct kv_moves){ .move = &move, .shift = &turn, .n = 1, .n_kv_head = 2, .head_dim = 8,
-		                                                 .dims = 8, .cap = 16 });
+		be->ops->kv_move(be, &plane,
+		                 &(struct kv_moves){ .move = &move,
+		                                     .shift = &turn,
+		                                     .n = 1,
+		                                     .n_kv_head = 2,
+		                                     .head_dim = 8,
+		                                     .dims = 8,
+		                                     .cap = 16 });
 		must_fail(be, "a bad move");
 		be->ops->drop(be, &move);
 	}
@@ -798,7 +920,10 @@ TEST(numbers_that_are_none)
 				q = random_query(2 * DIM, 0);
 				held = must_alloc(N * DIM * sizeof *held);
 				for (int i = 0; i < DIM * N; i += 7 * DIM)
-					x[i + i % DIM] = where == 0 ? NAN : where == 1 ? INFINITY : where == 2 ? -3e38f : x[i];
+					x[i + i % DIM] = where == 0   ? NAN
+					                 : where == 1 ? INFINITY
+					                 : where == 2 ? -3e38f
+					                              : x[i];
 				if (where == 3)
 					q[5] = NAN;
 				plane = plane_new(be, DT_F32, 1, N, DIM, x, held);
@@ -806,10 +931,22 @@ TEST(numbers_that_are_none)
 				qt = tensor_new(be, DT_F32, 1, 2 * DIM, q);
 				score = tensor_new(be, DT_F32, 1, N, NULL);
 				rows = tensor_new(be, DT_I32, 1, K, NULL);
-				be->ops->key_scan(be, &(struct scan_args){ .out = &score, .q = &qt, .keys = bits < 16 ? &copy : &plane, .n_head = 2,
-				                                           .n_kv_head = 1, .head_dim = DIM, .cap = N, .n_slots = N, .bits = bits,
+				be->ops->key_scan(be, &(struct scan_args){ .out = &score,
+				                                           .q = &qt,
+				                                           .keys = bits < 16 ? &copy : &plane,
+				                                           .n_head = 2,
+				                                           .n_kv_head = 1,
+				                                           .head_dim = DIM,
+				                                           .cap = N,
+				                                           .n_slots = N,
+				                                           .bits = bits,
 				                                           .scale = 1 });
-				be->ops->topk(be, &(struct topk_args){ .slots = &rows, .score = &score, .n_kv_head = 1, .n = N, .k = K, .pool = 1 });
+				be->ops->topk(be, &(struct topk_args){ .slots = &rows,
+				                                       .score = &score,
+				                                       .n_kv_head = 1,
+				                                       .n = N,
+				                                       .k = K,
+				                                       .pool = 1 });
 				got = tensor_read(be, &rows);
 				for (int i = 0; i < K; i++) {
 					CHECK(got[i] > last && got[i] < N);

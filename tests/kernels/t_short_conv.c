@@ -1,4 +1,5 @@
-/* tests/kernels/t_short_conv.c - the gated short convolution of recurrent layers against double: any width, taps and cut into calls. */
+/* tests/kernels/t_short_conv.c - the gated short convolution of recurrent layers against double: any width, taps and
+ * cut into calls. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,7 +8,10 @@
 #include "kernels/backend.h"
 #include "tests/lib/levels.h"
 
-struct conv { int32_t n, cols, taps; float *in, *w, *state; };
+struct conv {
+	int32_t n, cols, taps;
+	float *in, *w, *state;
+};
 
 static float *randoms(size_t n)
 {
@@ -32,7 +36,14 @@ static void run(const struct conv *c, int32_t step, int threads, float *out, flo
 		struct tensor in = tensor_new(be, DT_F32, n, 3 * c->cols, c->in + (size_t)at * 3 * (size_t)c->cols);
 		struct tensor to = tensor_new(be, DT_F32, n, c->cols, NULL);
 
-		be->ops->short_conv(be, &(struct short_conv){ .out = &to, .in = &in, .w = &w, .state = &state[now], .next = &state[!now], .taps = c->taps }, n);
+		be->ops->short_conv(be,
+		                    &(struct short_conv){ .out = &to,
+		                                          .in = &in,
+		                                          .w = &w,
+		                                          .state = &state[now],
+		                                          .next = &state[!now],
+		                                          .taps = c->taps },
+		                    n);
 		be->ops->read(be, &to, 0, out + (size_t)at * (size_t)c->cols, 4 * (size_t)n * (size_t)c->cols);
 		be->ops->drop(be, &in);
 		be->ops->drop(be, &to);
@@ -54,7 +65,8 @@ static double gated(const struct conv *c, int32_t i, int32_t col)
 
 TEST(it_is_the_convolution_of_double_at_every_size)
 {
-	static const int32_t size[][3] = { { 1, 1, 2 }, { 1, 5, 3 }, { 2, 33, 4 }, { 7, 300, 3 }, { 3, 1, 9 }, { 64, 513, 3 }, { 40, 2048, 3 }, { 5, 17, 64 } };
+	static const int32_t size[][3] = { { 1, 1, 2 }, { 1, 5, 3 },    { 2, 33, 4 },    { 7, 300, 3 },
+		                           { 3, 1, 9 }, { 64, 513, 3 }, { 40, 2048, 3 }, { 5, 17, 64 } };
 
 	for (size_t k = 0; k < sizeof size / sizeof size[0]; k++) {
 		struct conv c = { .n = size[k][0], .cols = size[k][1], .taps = size[k][2] };
@@ -76,7 +88,8 @@ TEST(it_is_the_convolution_of_double_at_every_size)
 				for (int32_t t = 0; t < c.taps; t++)
 					sum += (double)c.w[col * c.taps + t] * gated(&c, i - c.taps + 1 + t, col);
 				sum *= (double)c.in[(3 * i + 1) * c.cols + col];
-				CHECK_MSG(fabs((double)out[i * c.cols + col] - sum) < 1e-5 * c.taps, "size %zu, token %d, column %d: %g, expected %g", k, i, col,
+				CHECK_MSG(fabs((double)out[i * c.cols + col] - sum) < 1e-5 * c.taps,
+				          "size %zu, token %d, column %d: %g, expected %g", k, i, col,
 				          (double)out[i * c.cols + col], sum);
 			}
 		for (int32_t t = 0; t < c.taps - 1; t++)
@@ -85,7 +98,8 @@ TEST(it_is_the_convolution_of_double_at_every_size)
 		/* The same bits in any number of calls and threads. */
 		for (int32_t step = 1; step <= c.n; step += 1 + step / 2) {
 			run(&c, step, 1 + step % 3, again, state);
-			CHECK_MSG(!memcmp(out, again, n * sizeof *out) && !memcmp(next, state, kept * sizeof *next), "size %zu in calls of %d", k, step);
+			CHECK_MSG(!memcmp(out, again, n * sizeof *out) && !memcmp(next, state, kept * sizeof *next),
+			          "size %zu in calls of %d", k, step);
 		}
 		free(c.in);
 		free(c.w);
@@ -100,8 +114,10 @@ TEST(it_is_the_convolution_of_double_at_every_size)
 TEST(wrong_shapes_are_refused)
 {
 	struct backend *be = open_level("c", 1);
-	struct tensor in = tensor_new(be, DT_F32, 2, 24, NULL), out = tensor_new(be, DT_F32, 2, 8, NULL), w = tensor_new(be, DT_F32, 8, 3, NULL);
-	struct tensor state = tensor_new(be, DT_F32, 2, 8, NULL), next = tensor_new(be, DT_F32, 2, 8, NULL), wide = tensor_new(be, DT_F32, 2, 25, NULL);
+	struct tensor in = tensor_new(be, DT_F32, 2, 24, NULL), out = tensor_new(be, DT_F32, 2, 8, NULL),
+		      w = tensor_new(be, DT_F32, 8, 3, NULL);
+	struct tensor state = tensor_new(be, DT_F32, 2, 8, NULL), next = tensor_new(be, DT_F32, 2, 8, NULL),
+		      wide = tensor_new(be, DT_F32, 2, 25, NULL);
 	const struct short_conv right = { .out = &out, .in = &in, .w = &w, .state = &state, .next = &next, .taps = 3 };
 	struct short_conv wrong[6];
 
@@ -117,7 +133,9 @@ TEST(wrong_shapes_are_refused)
 	CHECK_MSG(!be->ops->sync(be), "%s", be->err);
 	for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
 		be->ops->short_conv(be, &wrong[i], 2);
-		CHECK_MSG(be->ops->sync(be) && strstr(be->err, "short_conv of 2 tokens got operands of the wrong shape"), "%zu: %s", i, be->err);
+		CHECK_MSG(be->ops->sync(be) &&
+		                  strstr(be->err, "short_conv of 2 tokens got operands of the wrong shape"),
+		          "%zu: %s", i, be->err);
 	}
 	be->ops->short_conv(be, &right, 3);
 	CHECK(be->ops->sync(be));

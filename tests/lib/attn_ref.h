@@ -1,5 +1,5 @@
-/* tests/lib/attn_ref.h - attention computed in double, and a call of it on a backend with guards behind its output: for tests of
- * every backend. */
+/* tests/lib/attn_ref.h - attention computed in double, and a call of it on a backend with guards behind its output: for
+ * tests of every backend. */
 #ifndef WEIR_TEST_ATTN_REF_H
 #define WEIR_TEST_ATTN_REF_H
 
@@ -29,22 +29,23 @@ struct shape {
 	enum dtype type;
 	int32_t n_part, n_rows[MOST_PARTS];
 	int list[MOST_PARTS];
-	float spread;            /* size of queries: 0.1 = even attention, 3 = sharp */
-	int32_t window;          /* of parts without lists; 0 = none */
+	float spread;   /* size of queries: 0.1 = even attention, 3 = sharp */
+	int32_t window; /* of parts without lists; 0 = none */
 	float softcap;
-	int sinks;               /* sink_of() each head */
-	int biased;              /* the first list adds bias_of() each slot to the scores */
-	int prompt;              /* its tokens are of a prompt */
+	int sinks;  /* sink_of() each head */
+	int biased; /* the first list adds bias_of() each slot to the scores */
+	int prompt; /* its tokens are of a prompt */
 };
 
 struct world {
 	struct shape s;
 	int32_t cols, row0[MOST_PARTS];
-	float *q[MOST_PARTS];    /* [n][n_head * dim] */
-	int32_t *rows[MOST_PARTS];   /* [n_kv][n_rows] */
-	void *kb, *vb;           /* planes as stored */
-	float *k, *v;            /* and as floats */
-	uint8_t *blocks;         /* [n][n_head * block_bytes]: the blocks that each query reads; NULL = all.  Of one part from slot 0 on */
+	float *q[MOST_PARTS];      /* [n][n_head * dim] */
+	int32_t *rows[MOST_PARTS]; /* [n_kv][n_rows] */
+	void *kb, *vb;             /* planes as stored */
+	float *k, *v;              /* and as floats */
+	/* [n][n_head * block_bytes]: the blocks that each query reads; NULL = all.  Of one part from slot 0 on */
+	uint8_t *blocks;
 	int32_t block_bytes;
 };
 
@@ -52,10 +53,14 @@ static inline int world_reads(const struct world *w, int32_t token, int32_t head
 {
 	int32_t b = slot / READ_BLOCK;
 
-	return !w->blocks || w->blocks[(size_t)(token * w->s.n_head + head) * (size_t)w->block_bytes + (size_t)(b / 8)] >> b % 8 & 1;
+	return !w->blocks ||
+	       w->blocks[(size_t)(token * w->s.n_head + head) * (size_t)w->block_bytes + (size_t)(b / 8)] >> b % 8 & 1;
 }
 
-static inline float sink_of(int32_t head) { return 3 * sinf((float)(7 * head + 1)); }
+static inline float sink_of(int32_t head)
+{
+	return 3 * sinf((float)(7 * head + 1));
+}
 /* As of a sample: selected slots have none, sampled ones up to 4, and some are not there. */
 static inline float bias_of(int32_t head, int part, int32_t k)
 {
@@ -137,11 +142,13 @@ static inline void world_double(const struct world *w, double *out, double *p)
 		for (int32_t h = 0; h < s->n_head; h++) {
 			size_t at = (size_t)i * (size_t)s->n_head + (size_t)h;
 			double *pr = p + at * (size_t)w->cols, *o = out + at * (size_t)dim, m = -INFINITY, l = 0;
-			int32_t seen = w->cols - (s->n - 1 - i), c = 0, from = s->window && seen > s->window ? seen - s->window : 0;
+			int32_t seen = w->cols - (s->n - 1 - i), c = 0,
+				from = s->window && seen > s->window ? seen - s->window : 0;
 
 			for (int part = 0; part < s->n_part; part++)
 				for (int32_t k = 0; k < s->n_rows[part] && c < seen; k++, c++) {
-					const float *key = w->k + world_row(w, h / group, part, k), *q = w->q[part] + at * (size_t)dim;
+					const float *key = w->k + world_row(w, h / group, part, k),
+						    *q = w->q[part] + at * (size_t)dim;
 
 					pr[c] = 0;
 					for (int32_t j = 0; j < dim; j++)
@@ -198,8 +205,14 @@ static inline struct stage stage_new(struct backend *be, const struct world *w)
 			g.bias[p] = tensor_new(be, DT_F32, s->n_kv, cols, bias);
 			free(bias);
 		}
-	g.args = (struct attn_args){ .n_head = s->n_head, .n_kv_head = s->n_kv, .head_dim = s->dim, .cap = s->cap,
-	                             .scale = 1 / sqrtf((float)s->dim), .window = s->window, .softcap = s->softcap, .prompt = s->prompt };
+	g.args = (struct attn_args){ .n_head = s->n_head,
+		                     .n_kv_head = s->n_kv,
+		                     .head_dim = s->dim,
+		                     .cap = s->cap,
+		                     .scale = 1 / sqrtf((float)s->dim),
+		                     .window = s->window,
+		                     .softcap = s->softcap,
+		                     .prompt = s->prompt };
 	if (s->sinks) {
 		float *sink = must_alloc((size_t)s->n_head * sizeof *sink);
 
@@ -224,7 +237,7 @@ static inline void stage_free(struct stage *g)
 		}
 }
 
-#define GUARD 12345.5f     /* what lies behind outputs */
+#define GUARD 12345.5f /* what lies behind outputs */
 
 /* Tokens t0 .. t1 in one call, into out [t1 - t0][width]. */
 static inline void stage_run(struct stage *g, int32_t t0, int32_t t1, const struct attn_probe *probe, float *out)
@@ -239,9 +252,11 @@ static inline void stage_run(struct stage *g, int32_t t0, int32_t t1, const stru
 
 	for (int p = 0; p < s->n_part; p++) {
 		q[p] = tensor_new(be, DT_F32, n, width, g->w->q[p] + (size_t)t0 * (size_t)width);
-		part[p] = (struct attn_part){ .q = &q[p], .slots = s->list[p] ? &g->rows[p] : NULL,
-		                              .slot0 = s->list[p] ? 0 : g->w->row0[p], .n_slots = s->n_rows[p],
-		                              .bias = biased_list(s, p) ? &g->bias[p] : NULL };
+		part[p] = (struct attn_part){ .q = &q[p],
+			                      .slots = s->list[p] ? &g->rows[p] : NULL,
+			                      .slot0 = s->list[p] ? 0 : g->w->row0[p],
+			                      .n_slots = s->n_rows[p],
+			                      .bias = biased_list(s, p) ? &g->bias[p] : NULL };
 	}
 	part[s->n_part - 1].n_slots -= s->n - t1;
 	for (int32_t j = 0; j < width; j++)
@@ -295,7 +310,8 @@ static const char *describe(const struct shape *s)
 	                  (int)s->dim, dtype_info(s->type)->name, (int)s->n, s->prompt ? " of a prompt" : "");
 
 	for (int p = 0; p < s->n_part; p++)
-		at += snprintf(text + at, sizeof text - (size_t)at, " %d%s", (int)s->n_rows[p], s->list[p] ? " listed" : "");
+		at += snprintf(text + at, sizeof text - (size_t)at, " %d%s", (int)s->n_rows[p],
+		               s->list[p] ? " listed" : "");
 	return text;
 }
 
@@ -343,8 +359,10 @@ static inline struct shape shape_of_few(int round)
 	return s;
 }
 
-/* Attention at every level this machine has against the computation in double, in worlds of these shapes; `with` changes a world before, or NULL. */
-static inline void attn_matches_double(struct shape (*shape)(int round), void (*with)(struct world *), int rounds, const char *what)
+/* Attention at every level this machine has against the computation in double, in worlds of these shapes; `with`
+ * changes a world before, or NULL. */
+static inline void attn_matches_double(struct shape (*shape)(int round), void (*with)(struct world *), int rounds,
+                                       const char *what)
 {
 	double worst[N_LEVELS] = { 0 };
 
@@ -352,7 +370,8 @@ static inline void attn_matches_double(struct shape (*shape)(int round), void (*
 		struct shape s = shape(round);
 		struct world w = world_new(&s);
 		size_t all = (size_t)s.n * (size_t)(s.n_head * s.dim);
-		double *ref = must_alloc(all * sizeof *ref), *p = must_alloc((size_t)(s.n * s.n_head) * (size_t)w.cols * sizeof *p);
+		double *ref = must_alloc(all * sizeof *ref),
+		       *p = must_alloc((size_t)(s.n * s.n_head) * (size_t)w.cols * sizeof *p);
 		float *got = must_alloc(all * 4);
 
 		if (with)
@@ -370,7 +389,8 @@ static inline void attn_matches_double(struct shape (*shape)(int round), void (*
 				stage_run(&g, 0, s.n, NULL, got);
 				e = nmse(got, ref, all);
 				/* Tokens of a prompt may be computed in narrower arithmetic. */
-				CHECK_MSG(e < (s.prompt && s.type != DT_F32 ? 3e-7 : 1e-11), "%s, %d threads, %s: nmse %g", levels[l], threads, describe(&s), e);
+				CHECK_MSG(e < (s.prompt && s.type != DT_F32 ? 3e-7 : 1e-11),
+				          "%s, %d threads, %s: nmse %g", levels[l], threads, describe(&s), e);
 				worst[l] = fmax(worst[l], e);
 				stage_free(&g);
 				finish(be);
@@ -380,7 +400,8 @@ static inline void attn_matches_double(struct shape (*shape)(int round), void (*
 		free(p);
 		free(got);
 	}
-	test_note("%s, worst nmse: %s %.1e %s %.1e %s %.1e", what, levels[0], worst[0], levels[1], worst[1], levels[2], worst[2]);
+	test_note("%s, worst nmse: %s %.1e %s %.1e %s %.1e", what, levels[0], worst[0], levels[1], worst[1], levels[2],
+	          worst[2]);
 }
 
 static inline int ascending(const void *a, const void *b)
@@ -398,8 +419,9 @@ static inline double reduced(const double *p, size_t stride, int32_t heads, enum
 	for (int32_t h = 0; h < heads; h++)
 		sum += x[h] = p[(size_t)h * stride];
 	qsort(x, (size_t)heads, sizeof *x, ascending);
-	return reduce == REDUCE_MAX ? x[heads - 1] : reduce == REDUCE_MEAN ? sum / heads :
-	       (x[(heads - 1) / 2] + x[heads / 2]) / 2;
+	return reduce == REDUCE_MAX    ? x[heads - 1]
+	       : reduce == REDUCE_MEAN ? sum / heads
+	                               : (x[(heads - 1) / 2] + x[heads / 2]) / 2;
 }
 
 /* The fewest of the n probabilities that hold the share. */

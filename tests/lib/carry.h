@@ -15,8 +15,10 @@ static inline void carry(struct timeline *from, struct timeline *to, const int32
 	struct str head = { 0 };
 	struct err err = { 0 };
 
-	CHECK_MSG(!timeline_entries_save(from, 0, ready, 1, p, &err) && !timeline_head_save(from, &head, &err), "%s: %s", kv, err.msg);
-	CHECK_MSG(!timeline_entries_load(to, 0, ready, 1, p, &err) && !timeline_head_load(to, head.p, head.n, &err), "%s: %s", kv, err.msg);
+	CHECK_MSG(!timeline_entries_save(from, 0, ready, 1, p, &err) && !timeline_head_save(from, &head, &err),
+	          "%s: %s", kv, err.msg);
+	CHECK_MSG(!timeline_entries_load(to, 0, ready, 1, p, &err) && !timeline_head_load(to, head.p, head.n, &err),
+	          "%s: %s", kv, err.msg);
 	CHECK_MSG(timeline_sync(to, id, n, NULL, NULL, &err) >= 0, "%s: %s", kv, err.msg);
 	free(p);
 	str_free(&head);

@@ -20,17 +20,17 @@ struct engine {
 
 struct timeline {
 	uint64_t seed;
-	int32_t plane_bytes;       /* of one token in one plane: FAKE_PLANES of them are its rows */
+	int32_t plane_bytes; /* of one token in one plane: FAKE_PLANES of them are its rows */
 	int32_t ctx;
-	int32_t window_planes;     /* of its planes, those that have forgotten the tokens before `held` */
-	int32_t held;              /* these tokens lack the rows of the last planes */
-	int32_t bounded;           /* tokens from here on have no rows; 0 = all have */
-	size_t head_bytes;         /* of state in the head */
+	int32_t window_planes; /* of its planes, those that have forgotten the tokens before `held` */
+	int32_t held;          /* these tokens lack the rows of the last planes */
+	int32_t bounded;       /* tokens from here on have no rows; 0 = all have */
+	size_t head_bytes;     /* of state in the head */
 	const char *policy;
-	int fail_after;            /* timeline_entries_save() fails after so many calls; 0 = never */
+	int fail_after; /* timeline_entries_save() fails after so many calls; 0 = never */
 	struct tokens tokens;
 	struct str marks;
-	uint8_t *rows;             /* [ctx][FAKE_PLANES][plane_bytes] */
+	uint8_t *rows; /* [ctx][FAKE_PLANES][plane_bytes] */
 	int32_t loaded;
 	int restoring;
 	struct str begun;
@@ -155,8 +155,8 @@ static inline int fake_right(const struct timeline *t)
 static inline int fake_same(const struct timeline *a, const struct timeline *b)
 {
 	return a->tokens.n == b->tokens.n && a->marks.n == b->marks.n &&
-	       (!a->tokens.n ||
-	        (!memcmp(a->tokens.id, b->tokens.id, a->tokens.n * 4) && !memcmp(a->marks.p, b->marks.p, a->marks.n))) &&
+	       (!a->tokens.n || (!memcmp(a->tokens.id, b->tokens.id, a->tokens.n * 4) &&
+	                         !memcmp(a->marks.p, b->marks.p, a->marks.n))) &&
 	       fake_right(a) && fake_right(b);
 }
 
@@ -228,7 +228,8 @@ static inline void fake_transpose(struct timeline *t, int32_t first, int32_t n, 
 
 	for (size_t p = 0; p < count; p++)
 		for (size_t i = 0; i < (size_t)n; i++) {
-			uint8_t *a = t->rows + ((size_t)first + i) * fake_row(t) + p * pb, *b = planes + (p * (size_t)n + i) * pb;
+			uint8_t *a = t->rows + ((size_t)first + i) * fake_row(t) + p * pb,
+				*b = planes + (p * (size_t)n + i) * pb;
 			memcpy(load ? a : b, load ? b : a, pb);
 		}
 }
@@ -269,7 +270,7 @@ int timeline_entries_load(struct timeline *t, int32_t first, int32_t n, int wind
 
 int timeline_head_save(struct timeline *t, struct str *out, struct err *e)
 {
-	uint64_t fixed[3] = {t->tokens.n, (uint64_t)fake_ready(t, t->tokens.n), t->head_bytes};
+	uint64_t fixed[3] = { t->tokens.n, (uint64_t)fake_ready(t, t->tokens.n), t->head_bytes };
 	char *state = xcalloc(1, t->head_bytes + 8);
 
 	(void)e;

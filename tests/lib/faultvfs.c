@@ -1,11 +1,12 @@
 /* tests/lib/faultvfs.c - the VFS of faultvfs.h.
  *
- * Every file object is the real one with a head before it that holds our own methods; calls go on to the real
- * methods unless it is their turn to fail.  A call that fails does nothing at all, but for a write, which may
- * have done half its work: that is what disks do.
+ * Every file object is the real one with a head before it that holds our own methods; calls go on to the real methods
+ * unless it is their turn to fail. A call that fails does nothing at all, but for a write, which may have done half its
+ * work: that is what disks do.
  *
- * For power cuts each file has a second self in memory: the bytes that are on the disk for good, and what was done since
- * the last sync.  Whether a call also synced the directory is not guessed: SQLite's own way to open it is watched. */
+ * For power cuts each file has a second self in memory: the bytes that are on the disk for good, and what was done
+ * since the last sync. Whether a call also synced the directory is not guessed: SQLite's own way to open it is
+ * watched. */
 #include "tests/lib/faultvfs.h"
 
 #include <dirent.h>
@@ -27,8 +28,8 @@ static sqlite3_vfs shim, *real;
 struct body;
 struct file {
 	sqlite3_file base;
-	sqlite3_file *under;      /* lies behind this struct */
-	struct body *body;        /* NULL: not followed */
+	sqlite3_file *under; /* lies behind this struct */
+	struct body *body;   /* NULL: not followed */
 };
 
 #define UNDER(f) (((struct file *)(f))->under)
@@ -78,16 +79,22 @@ int fault_hits(void)
 /* A file, whatever its names are. */
 struct body {
 	struct body *next;
-	uint8_t *disk;            /* what is there for good */
+	uint8_t *disk; /* what is there for good */
 	size_t size;
-	struct change { size_t at, n; uint8_t *bytes; } *change;   /* since then; bytes NULL: cut to `at` bytes */
+	struct change {
+		size_t at, n;
+		uint8_t *bytes;
+	} * change; /* since then; bytes NULL: cut to `at` bytes */
 	int n;
 };
 
 static struct {
 	char dir[400], image[400];
 	struct body *bodies;
-	struct { char text[64]; struct body *disk, *now; } name[32];   /* of the directory, NULL = no such file */
+	struct {
+		char text[64];
+		struct body *disk, *now;
+	} name[32]; /* of the directory, NULL = no such file */
 	int names, calls, off, unsynced, dir_opened;
 	uint64_t dice;
 } power;
@@ -189,7 +196,7 @@ static void body_change(struct body *b, size_t at, const void *bytes, size_t n)
 	if (!(b->n & (b->n - 1)))
 		b->change = need(realloc(b->change, (size_t)(b->n ? 2 * b->n : 1) * sizeof *c));
 	c = &b->change[b->n++];
-	*c = (struct change){at, n, NULL};
+	*c = (struct change){ at, n, NULL };
 	if (bytes)
 		memcpy(c->bytes = need(malloc(n + 1)), bytes, n);
 }
@@ -197,7 +204,7 @@ static void body_change(struct body *b, size_t at, const void *bytes, size_t n)
 /* What the disk may hold of a file. */
 static void body_image(const struct body *b, int fd)
 {
-	static const unsigned odds[] = {3, 50, 51, 97};
+	static const unsigned odds[] = { 3, 50, 51, 97 };
 	size_t size = b->size, sector = toss() & 1 ? 512 : 4096;
 	uint8_t *bytes = need(malloc(size + 1));
 	int way = (int)(toss() % 6), upto = (int)(toss() % (unsigned)(b->n + 1));
@@ -209,8 +216,10 @@ static void body_image(const struct body *b, int fd)
 		const struct change *c = &b->change[i];
 		int whole = way == 1 || (way == 2 && i < upto) || (way == 3 && i >= upto);
 
-		/* Nothing; all; up to one that is torn; the last ones alone; each sector as it happens; each change as it happens. */
-		if (whole || (way == 4 && (c->bytes || toss() & 1)) || (way == 5 && toss() & 1) || (way == 2 && i == upto && c->bytes))
+		/* Nothing; all; up to one that is torn; the last ones alone; each sector as it happens; each change as
+		 * it happens. */
+		if (whole || (way == 4 && (c->bytes || toss() & 1)) || (way == 5 && toss() & 1) ||
+		    (way == 2 && i == upto && c->bytes))
 			change_apply(c, &bytes, &size, sector, whole || way == 5 ? 100 : each);
 	}
 	for (size_t done = 0; done < size;) {
@@ -425,8 +434,8 @@ static int f_shm_unmap(sqlite3_file *f, int drop)
 
 /* Version 2: shared memory, for WAL; no memory map. */
 static const sqlite3_io_methods methods = {
-	2, f_close, f_read, f_write, f_truncate, f_sync, f_size, f_lock, f_unlock, f_reserved, f_control, f_sector, f_traits,
-	f_shm_map, f_shm_lock, f_shm_barrier, f_shm_unmap, NULL, NULL,
+	2,         f_close,  f_read,   f_write,   f_truncate, f_sync,        f_size,      f_lock, f_unlock, f_reserved,
+	f_control, f_sector, f_traits, f_shm_map, f_shm_lock, f_shm_barrier, f_shm_unmap, NULL,   NULL,
 };
 
 /* ---- the VFS ---- */
@@ -439,7 +448,8 @@ static int v_open(sqlite3_vfs *v, const char *name, sqlite3_file *f, int flags, 
 	(void)v;
 	file->base.pMethods = NULL;
 	file->body = NULL;
-	if (fails(FAULT_OPEN) || (i >= 0 && !power.name[i].now && (flags & SQLITE_OPEN_CREATE) && power_fails()) || power.off)
+	if (fails(FAULT_OPEN) || (i >= 0 && !power.name[i].now && (flags & SQLITE_OPEN_CREATE) && power_fails()) ||
+	    power.off)
 		return SQLITE_CANTOPEN;
 	file->under = (sqlite3_file *)(file + 1);
 	file->under->pMethods = NULL;
@@ -511,9 +521,18 @@ void fault_init(void)
 		return;
 	real = sqlite3_vfs_find(NULL);
 	shim = (sqlite3_vfs){
-		.iVersion = 2, .szOsFile = (int)sizeof(struct file) + real->szOsFile, .mxPathname = real->mxPathname,
-		.zName = FAULT_VFS, .xOpen = v_open, .xDelete = v_delete, .xAccess = v_access, .xFullPathname = v_full,
-		.xRandomness = v_random, .xSleep = v_sleep, .xCurrentTime = v_time, .xGetLastError = v_last,
+		.iVersion = 2,
+		.szOsFile = (int)sizeof(struct file) + real->szOsFile,
+		.mxPathname = real->mxPathname,
+		.zName = FAULT_VFS,
+		.xOpen = v_open,
+		.xDelete = v_delete,
+		.xAccess = v_access,
+		.xFullPathname = v_full,
+		.xRandomness = v_random,
+		.xSleep = v_sleep,
+		.xCurrentTime = v_time,
+		.xGetLastError = v_last,
 		.xCurrentTimeInt64 = v_time64,
 	};
 	sqlite3_vfs_register(&shim, 0);

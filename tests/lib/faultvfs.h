@@ -8,7 +8,12 @@
 #define FAULT_VFS "fault"
 
 enum fault_kind {
-	FAULT_OPEN = 1, FAULT_READ = 2, FAULT_WRITE = 4, FAULT_SYNC = 8, FAULT_TRUNCATE = 16, FAULT_DELETE = 32,
+	FAULT_OPEN = 1,
+	FAULT_READ = 2,
+	FAULT_WRITE = 4,
+	FAULT_SYNC = 8,
+	FAULT_TRUNCATE = 16,
+	FAULT_DELETE = 32,
 	FAULT_SHM = 64,
 	FAULT_ALL = 127,
 };
@@ -19,9 +24,9 @@ void fault_init(void);
  * full: writes fail as on a full disk.  Starts the counts anew.  n 0: nothing fails, calls are counted. */
 void fault_set(int kinds, int n, int sticky, int full);
 /* Calls of these kinds since fault_set(). */
-int  fault_calls(int kinds);
+int fault_calls(int kinds);
 /* Calls that were failed since fault_set(). */
-int  fault_hits(void);
+int fault_hits(void);
 
 /* ---- power cuts ----
  * What was written, cut or made since the last sync of its file (names: since the last sync of the directory) may be on
@@ -30,13 +35,13 @@ int  fault_hits(void);
 
 /* Files of this directory are followed from now on; what they hold now is on the disk. */
 void power_begin(const char *dir);
-/* After `calls` more calls that change a file or a name (1 = before the next one) the power fails: what the disk may hold
- * then is put into `image`, a new directory, and from then on every call fails and changes nothing. */
+/* After `calls` more calls that change a file or a name (1 = before the next one) the power fails: what the disk may
+ * hold then is put into `image`, a new directory, and from then on every call fails and changes nothing. */
 void power_cut(int calls, const char *image, uint64_t seed);
 /* Did it fail? */
-int  power_off(void);
+int power_off(void);
 /* Writes and cuts of files that were not synced when it failed. */
-int  power_unsynced(void);
+int power_unsynced(void);
 /* Follow nothing any more; every file must be closed. */
 void power_end(void);
 

@@ -13,7 +13,7 @@
 
 #include <stdlib.h>
 
-static int n_refused;      /* hand-made bad files so far */
+static int n_refused; /* hand-made bad files so far */
 
 /* ---- counting what is allocated ---- */
 
@@ -148,16 +148,25 @@ static inline void make_good(struct str *out)
 		w[i] = (float)i / 8;
 	mk_string(&m, "general.architecture", "llama");
 	mk_u32(&m, "general.alignment", 32);
-	mk_key(&m, "t.u8", GGUF_U8);    put_u8(&m.kv, 200);
-	mk_key(&m, "t.i8", GGUF_I8);    put_u8(&m.kv, 200);
-	mk_key(&m, "t.u16", GGUF_U16);  put_u16(&m.kv, 60000);
-	mk_key(&m, "t.i16", GGUF_I16);  put_u16(&m.kv, 60000);
-	mk_key(&m, "t.u32", GGUF_U32);  put_u32(&m.kv, 4000000000u);
-	mk_key(&m, "t.i32", GGUF_I32);  put_u32(&m.kv, 4000000000u);
-	mk_key(&m, "t.u64", GGUF_U64);  put_u64(&m.kv, UINT64_MAX);
-	mk_key(&m, "t.i64", GGUF_I64);  put_u64(&m.kv, UINT64_MAX);
+	mk_key(&m, "t.u8", GGUF_U8);
+	put_u8(&m.kv, 200);
+	mk_key(&m, "t.i8", GGUF_I8);
+	put_u8(&m.kv, 200);
+	mk_key(&m, "t.u16", GGUF_U16);
+	put_u16(&m.kv, 60000);
+	mk_key(&m, "t.i16", GGUF_I16);
+	put_u16(&m.kv, 60000);
+	mk_key(&m, "t.u32", GGUF_U32);
+	put_u32(&m.kv, 4000000000u);
+	mk_key(&m, "t.i32", GGUF_I32);
+	put_u32(&m.kv, 4000000000u);
+	mk_key(&m, "t.u64", GGUF_U64);
+	put_u64(&m.kv, UINT64_MAX);
+	mk_key(&m, "t.i64", GGUF_I64);
+	put_u64(&m.kv, UINT64_MAX);
 	mk_f32(&m, "t.f32", 1.5f);
-	mk_key(&m, "t.f64", GGUF_F64);  put_f64(&m.kv, -2.25);
+	mk_key(&m, "t.f64", GGUF_F64);
+	put_f64(&m.kv, -2.25);
 	mk_bool(&m, "t.yes", 1);
 	mk_bool(&m, "t.no", 0);
 	mk_string(&m, "t.string", "a few words");

@@ -3,17 +3,17 @@
 
 struct jv jv_at(struct jv array, size_t i)
 {
-	struct jv it = {0};
+	struct jv it = { 0 };
 
 	while (jv_next(array, &it, NULL))
 		if (!i--)
 			return it;
-	return (struct jv){0};
+	return (struct jv){ 0 };
 }
 
 size_t jv_len(struct jv array)
 {
-	struct jv it = {0};
+	struct jv it = { 0 };
 	size_t n = 0;
 
 	while (jv_next(array, &it, NULL))
@@ -30,7 +30,7 @@ double jv_num(struct jv v)
 
 char *jv_str(struct jv v, size_t *n)
 {
-	struct str s = {0};
+	struct str s = { 0 };
 
 	if (jv_text(v, &s))
 		return NULL;

@@ -50,7 +50,8 @@ static inline void *must_alloc(size_t n)
 	return p;
 }
 
-static inline struct tensor tensor_new(struct backend *be, enum dtype type, int32_t rows, int32_t cols, const void *data)
+static inline struct tensor tensor_new(struct backend *be, enum dtype type, int32_t rows, int32_t cols,
+                                       const void *data)
 {
 	struct tensor t = { .type = type, .rows = rows, .cols = cols };
 

@@ -10,7 +10,10 @@
 
 /* What readline loses: the state of commands and searches that were broken off, a text that vi killed. */
 const char *__asan_default_options(void);
-const char *__asan_default_options(void) { return "fast_unwind_on_malloc=0"; }
+const char *__asan_default_options(void)
+{
+	return "fast_unwind_on_malloc=0";
+}
 const char *__lsan_default_suppressions(void);
 const char *__lsan_default_suppressions(void)
 {
@@ -20,20 +23,18 @@ const char *__lsan_default_suppressions(void)
 	       "leak:rl_kill_text\n";
 }
 
-static int line_unused;         /* keys of the last type() that the line had no use for */
+static int line_unused; /* keys of the last type() that the line had no use for */
 
-__attribute__((unused))
-static void line_on_key(const struct key *k, void *ud)
+__attribute__((unused)) static void line_on_key(const struct key *k, void *ud)
 {
 	(void)ud;
 	line_unused += !input_key(k);
 }
 
 /* What a terminal sends; ends as if nothing more came. */
-__attribute__((unused))
-static void type_n(const char *bytes, size_t n)
+__attribute__((unused)) static void type_n(const char *bytes, size_t n)
 {
-	struct keys keys = {0};
+	struct keys keys = { 0 };
 
 	line_unused = 0;
 	/* In small pieces: many bytes at once would count as a paste. */
@@ -43,27 +44,23 @@ static void type_n(const char *bytes, size_t n)
 	keys_free(&keys);
 }
 
-__attribute__((unused))
-static void type(const char *bytes)
+__attribute__((unused)) static void type(const char *bytes)
 {
 	type_n(bytes, strlen(bytes));
 }
 
-__attribute__((unused))
-static void paste_n(const char *text, size_t n)
+__attribute__((unused)) static void paste_n(const char *text, size_t n)
 {
-	input_key(&(struct key){.code = K_PASTE, .bytes = text, .n = n});
+	input_key(&(struct key){ .code = K_PASTE, .bytes = text, .n = n });
 }
 
-__attribute__((unused))
-static const char *line_text(void)
+__attribute__((unused)) static const char *line_text(void)
 {
 	return input_text(NULL);
 }
 
 /* The message that Enter ended, or "(none)". */
-__attribute__((unused))
-static const char *taken(void)
+__attribute__((unused)) static const char *taken(void)
 {
 	static struct str s;
 
@@ -71,11 +68,10 @@ static const char *taken(void)
 }
 
 static struct grid line_grid;
-static int line_x, line_y;      /* the cursor, counted from the line's first row */
+static int line_x, line_y; /* the cursor, counted from the line's first row */
 
 /* The line on a screen of w columns, at most h rows of it. */
-__attribute__((unused))
-static const char *screen(int w, int h)
+__attribute__((unused)) static const char *screen(int w, int h)
 {
 	static struct str s;
 	int rows = input_rows(w, h);
@@ -92,8 +88,7 @@ static const char *screen(int w, int h)
 }
 
 /* The popup in w columns and h rows, with the styles of its cells if wanted. */
-__attribute__((unused))
-static const char *popup(int w, int h, int styles)
+__attribute__((unused)) static const char *popup(int w, int h, int styles)
 {
 	static struct str s;
 	struct area a;
@@ -108,17 +103,34 @@ static const char *popup(int w, int h, int styles)
 
 /* ---- anything ---- */
 
-__attribute__((unused))
-static const char *const pieces[] = {
-	"a", "b", "Z", "9", ".", "\346\274\242", "\303\251", "e\314\201", "\360\237\230\200", "\t", "\033",
-	"\302\205", "\342\200\213", "\342\200\256", "\357\277\275",
-	"\314\201", "\342\200\215", "\357\270\217", "\315\270", "\356\200\200", "\331\205",
-	"\340\244\225\340\245\215", "\n",
+__attribute__((unused)) static const char *const pieces[] = {
+	"a",
+	"b",
+	"Z",
+	"9",
+	".",
+	"\346\274\242",
+	"\303\251",
+	"e\314\201",
+	"\360\237\230\200",
+	"\t",
+	"\033",
+	"\302\205",
+	"\342\200\213",
+	"\342\200\256",
+	"\357\277\275",
+	"\314\201",
+	"\342\200\215",
+	"\357\270\217",
+	"\315\270",
+	"\356\200\200",
+	"\331\205",
+	"\340\244\225\340\245\215",
+	"\n",
 };
 
 /* Keys for `make test`, and with WEIR_SOAK=FACTOR. */
-__attribute__((unused))
-static long storm_length(long n)
+__attribute__((unused)) static long storm_length(long n)
 {
 	const char *soak = getenv("WEIR_SOAK");
 
@@ -126,28 +138,28 @@ static long storm_length(long n)
 }
 
 /* n random keys, pastes and calls: the line stays UTF-8, the cursor is on the screen, and it still works in the end. */
-__attribute__((unused))
-static void key_storm(long n)
+__attribute__((unused)) static void key_storm(long n)
 {
 	static const char *const seqs[] = {
-		"\033[A", "\033[B", "\033[C", "\033[D", "\033[H", "\033[F", "\033[3~", "\033[2~", "\033[1;5C",
-		"\033[1;5D", "\033[1;2A", "\033\r", "\r", "\n",
-		"\t", "\033[Z", "\177", "\033\177", "\033", "\022", "\023", "\007", "\030", "\026", "\035", "\037",
-		"\031", "\033y", "\024", "\033[200~",
-		"\033[201~", "/", "/read ", "@", "\"\"\"", "\\", "\346\274\242", "e\314\201", "\xff", "\033\303\251",
-		"\033<", "\033>", "\033.", "\033#", "\017",
-		"\020", "\016", "\033*", "\033?", "\033=", "\033\\", "\033~", "\033!", "\033/", "\033t", "\033u",
-		"\033l", "\033c", "\030(", "\030)", "\030e", "\030\025",
-		"\030\030", "\030\177", "\033\037", "\033&", "\033r", "\033-", "\0337", "\033\t", "\033\013",
-		"\033s", "\033p", "\033n", "\033[", "\033O",
+		"\033[A",   "\033[B",       "\033[C",    "\033[D",    "\033[H",       "\033[F",   "\033[3~",
+		"\033[2~",  "\033[1;5C",    "\033[1;5D", "\033[1;2A", "\033\r",       "\r",       "\n",
+		"\t",       "\033[Z",       "\177",      "\033\177",  "\033",         "\022",     "\023",
+		"\007",     "\030",         "\026",      "\035",      "\037",         "\031",     "\033y",
+		"\024",     "\033[200~",    "\033[201~", "/",         "/read ",       "@",        "\"\"\"",
+		"\\",       "\346\274\242", "e\314\201", "\xff",      "\033\303\251", "\033<",    "\033>",
+		"\033.",    "\033#",        "\017",      "\020",      "\016",         "\033*",    "\033?",
+		"\033=",    "\033\\",       "\033~",     "\033!",     "\033/",        "\033t",    "\033u",
+		"\033l",    "\033c",        "\030(",     "\030)",     "\030e",        "\030\025", "\030\030",
+		"\030\177", "\033\037",     "\033&",     "\033r",     "\033-",        "\0337",    "\033\t",
+		"\033\013", "\033s",        "\033p",     "\033n",     "\033[",        "\033O",
 	};
-	struct keys keys = {0};
+	struct keys keys = { 0 };
 	size_t messages = 0;
 
 	for (long i = 0; i < n; i++) {
 		uint64_t r = test_rand() % 100;
 		char bytes[4];
-		struct str s = {0};
+		struct str s = { 0 };
 		size_t len;
 		int w = 1 + (int)(test_rand() % 90), h = 1 + (int)(test_rand() % 8);
 
@@ -157,7 +169,9 @@ static void key_storm(long n)
 		} else if (r < 90) {
 			len = 1 + test_rand() % 4;
 			for (size_t k = 0; k < len; k++)
-				bytes[k] = (char)(r < 60 ? test_rand() : r < 65 ? test_rand() % 32 : 0x20 + test_rand() % 0x60);
+				bytes[k] = (char)(r < 60   ? test_rand()
+				                  : r < 65 ? test_rand() % 32
+				                           : 0x20 + test_rand() % 0x60);
 			keys_feed(&keys, bytes, len, (double)i, line_on_key, NULL);
 		} else if (r < 94) {
 			const char *p = pieces[test_rand() % (sizeof pieces / sizeof *pieces)];
@@ -167,7 +181,8 @@ static void key_storm(long n)
 		} else if (r < 96) {
 			input_set("another\ntext", 12);
 		} else if (r < 97) {
-			static const char long_one[] = "a paste\nof\nmore\nlines\nthan\nare\nshown \364\216\200\200\n\n\nat once";
+			static const char long_one[] =
+				"a paste\nof\nmore\nlines\nthan\nare\nshown \364\216\200\200\n\n\nat once";
 
 			paste_n(long_one, sizeof long_one - 1);
 		}
@@ -191,7 +206,7 @@ static void key_storm(long n)
 			screen(w, h);
 			if (line_x < 0 || line_x >= w || line_y < 0 || line_y >= h)
 				test_fail(__FILE__, __LINE__, "cursor %d,%d outside of %dx%d after %ld keys", line_x,
-				    line_y, w, h, i);
+				          line_y, w, h, i);
 			popup(w, h, 0);
 		}
 		input_wants_escape();
@@ -207,6 +222,10 @@ static void key_storm(long n)
 	test_note("%ld keys, %zu messages", n, messages);
 }
 
-#define CHECK_CURSOR(x, y) do { CHECK_INT(line_x, x); CHECK_INT(line_y, y); } while (0)
+#define CHECK_CURSOR(x, y)                                                                                             \
+	do {                                                                                                           \
+		CHECK_INT(line_x, x);                                                                                  \
+		CHECK_INT(line_y, y);                                                                                  \
+	} while (0)
 
 #endif

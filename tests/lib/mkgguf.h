@@ -32,10 +32,22 @@ static inline void put_le(struct str *b, uint64_t v, unsigned bytes)
 	str_add(b, p, bytes);
 }
 
-static inline void put_u8(struct str *b, uint64_t v)  { put_le(b, v, 1); }
-static inline void put_u16(struct str *b, uint64_t v) { put_le(b, v, 2); }
-static inline void put_u32(struct str *b, uint64_t v) { put_le(b, v, 4); }
-static inline void put_u64(struct str *b, uint64_t v) { put_le(b, v, 8); }
+static inline void put_u8(struct str *b, uint64_t v)
+{
+	put_le(b, v, 1);
+}
+static inline void put_u16(struct str *b, uint64_t v)
+{
+	put_le(b, v, 2);
+}
+static inline void put_u32(struct str *b, uint64_t v)
+{
+	put_le(b, v, 4);
+}
+static inline void put_u64(struct str *b, uint64_t v)
+{
+	put_le(b, v, 8);
+}
 
 static inline void put_f32(struct str *b, float v)
 {
@@ -90,8 +102,8 @@ static inline void put_key(struct str *b, const char *key, uint32_t type)
 	put_u32(b, type);
 }
 
-static inline void put_tensor(struct str *b, const char *name, uint32_t n_dims, const int64_t *ne,
-                              uint32_t ggml_type, uint64_t offset)
+static inline void put_tensor(struct str *b, const char *name, uint32_t n_dims, const int64_t *ne, uint32_t ggml_type,
+                              uint64_t offset)
 {
 	put_string(b, name);
 	put_u32(b, n_dims);
@@ -106,7 +118,7 @@ static inline void put_tensor(struct str *b, const char *name, uint32_t n_dims, 
 struct mk {
 	struct str kv, dir, data;
 	uint64_t n_kv, n_tensor;
-	uint32_t alignment;      /* 0 = 32; set it before the first tensor; mk_finish writes no key for it */
+	uint32_t alignment; /* 0 = 32; set it before the first tensor; mk_finish writes no key for it */
 };
 
 static inline void mk_key(struct mk *m, const char *key, enum gguf_type type)
@@ -148,8 +160,8 @@ static inline void mk_array(struct mk *m, const char *key, enum gguf_type elem, 
 }
 
 /* data = NULL: zeros. */
-static inline void mk_tensor(struct mk *m, const char *name, uint32_t n_dims, const int64_t *ne,
-                             uint32_t ggml_type, const void *data, size_t bytes)
+static inline void mk_tensor(struct mk *m, const char *name, uint32_t n_dims, const int64_t *ne, uint32_t ggml_type,
+                             const void *data, size_t bytes)
 {
 	put_pad(&m->data, m->alignment ? m->alignment : 32);
 	put_tensor(&m->dir, name, n_dims, ne, ggml_type, m->data.n);

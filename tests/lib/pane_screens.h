@@ -1,4 +1,5 @@
-/* tests/lib/pane_screens.h - what tests of panes share: a grid to draw into, whole screens to compare with, and data to show. */
+/* tests/lib/pane_screens.h - what tests of panes share: a grid to draw into, whole screens to compare with, and data to
+ * show. */
 #ifndef WEIR_PANE_SCREENS_H
 #define WEIR_PANE_SCREENS_H
 
@@ -10,7 +11,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-static const int size[4][2] __attribute__((unused)) = {{80, 24}, {120, 40}, {48, 20}, {20, 6}};
+static const int size[4][2] __attribute__((unused)) = { { 80, 24 }, { 120, 40 }, { 48, 20 }, { 20, 6 } };
 
 /* ---- screens ---- */
 
@@ -44,7 +45,7 @@ static inline int says(const char *text)
 	return strstr(dump(), text) != NULL;
 }
 
-#define CHECK_SAYS(text) CHECK_MSG(says(text), "\"%s\" is not on the screen:\n%s", text, dump())
+#define CHECK_SAYS(text)     CHECK_MSG(says(text), "\"%s\" is not on the screen:\n%s", text, dump())
 #define CHECK_SAYS_NOT(text) CHECK_MSG(!says(text), "\"%s\" is on the screen:\n%s", text, dump())
 
 /* Row y has that style at the first place of a text. */
@@ -122,7 +123,7 @@ static inline int sound(const struct grid *g)
 
 static inline struct pane *pane_new(const struct pane_ops *ops, int ascii)
 {
-	return ops->create(&(struct ui_options){.ascii = ascii});
+	return ops->create(&(struct ui_options){ .ascii = ascii });
 }
 
 static inline void pane_free(struct pane *p)
@@ -156,12 +157,12 @@ static inline void pane_opened(struct pane *p)
 
 static inline struct key letter(int32_t cp)
 {
-	return (struct key){.code = K_CHAR, .cp = cp};
+	return (struct key){ .code = K_CHAR, .cp = cp };
 }
 
 static inline struct key control(int32_t cp)
 {
-	return (struct key){.code = K_CHAR, .mods = KEY_CTRL, .cp = cp};
+	return (struct key){ .code = K_CHAR, .mods = KEY_CTRL, .cp = cp };
 }
 
 /* ---- the cache ---- */
@@ -182,25 +183,35 @@ static inline void sample(struct ui_cache *c)
 	c->ctx = 8192;
 	c->bytes = 676ull << 20;
 	c->bytes_most = 702ull << 20;
-	c->region[0] = (struct ui_region){'s', "sinks", 4, 4, 0, 0, 3, 0.31f};
-	c->region[1] = (struct ui_region){'p', "prefix", 812, 0, 0, 4, 815, 0.07f};
-	c->region[2] = (struct ui_region){'1', "ring 1", 2048, 2048, 1, 16156, 18203, 0.37f};
-	c->region[3] = (struct ui_region){'2', "ring 2", 1540, 2048, 2, 12010, 16155, 0.17f};
-	c->region[4] = (struct ui_region){'3', "ring 3", 1006, 2048, 4, 3100, 12009, 0.08f};
+	c->region[0] = (struct ui_region){ 's', "sinks", 4, 4, 0, 0, 3, 0.31f };
+	c->region[1] = (struct ui_region){ 'p', "prefix", 812, 0, 0, 4, 815, 0.07f };
+	c->region[2] = (struct ui_region){ '1', "ring 1", 2048, 2048, 1, 16156, 18203, 0.37f };
+	c->region[3] = (struct ui_region){ '2', "ring 2", 1540, 2048, 2, 12010, 16155, 0.17f };
+	c->region[4] = (struct ui_region){ '3', "ring 3", 1006, 2048, 4, 3100, 12009, 0.08f };
 	c->n_region = 5;
 	c->cols = UI_COLS;
 	c->per_col = 72;
 	for (int i = 0; i < UI_COLS; i++) {
 		int t = i * 72;
-		kept_col[i] = (uint8_t)(t < 816 || t > 16156 ? 255 : t > 12010 ? i * 37 % 100 + 60 : t > 3100 ? i * 53 % 60 : 0);
-		where_col[i] = (uint8_t)(t < 72 ? 0 : t < 816 ? 1 : t > 16156 ? 2 : t > 12010 ? 3 : t > 3100 && kept_col[i] ? 4 : 255);
+		kept_col[i] = (uint8_t)(t < 816 || t > 16156 ? 255
+		                        : t > 12010          ? i * 37 % 100 + 60
+		                        : t > 3100           ? i * 53 % 60
+		                                             : 0);
+		where_col[i] = (uint8_t)(t < 72                    ? 0
+		                         : t < 816                 ? 1
+		                         : t > 16156               ? 2
+		                         : t > 12010               ? 3
+		                         : t > 3100 && kept_col[i] ? 4
+		                                                   : 255);
 	}
 	for (int l = 0; l < 30; l++)
 		for (int i = 0; i < UI_COLS; i++)
-			heat[l * UI_COLS + i] = (uint8_t)(i == (40 + l * 5) % UI_COLS ? 250 : i > 220 ? 120 + i - 220 : i * 7 % 61 * (l % 5) / 4);
+			heat[l * UI_COLS + i] = (uint8_t)(i == (40 + l * 5) % UI_COLS ? 250
+			                                  : i > 220                   ? 120 + i - 220
+			                                                              : i * 7 % 61 * (l % 5) / 4);
 	for (int i = 0; i < UI_COLS; i++)
 		snprintf(text_col[i], UI_COL_TEXT, " words of column %d\n", i);
-	c->text_col = (const char (*)[UI_COL_TEXT])text_col;
+	c->text_col = (const char(*)[UI_COL_TEXT])text_col;
 	c->kept_col = kept_col;
 	c->where_col = where_col;
 	c->heat_is = HEAT_MASS;
@@ -211,9 +222,9 @@ static inline void sample(struct ui_cache *c)
 	c->cosine = 0.871f;
 	c->recovered = 0.64f;
 	c->estimated = -1;
-	c->flow[0] = (struct ui_flow){FLOW_IN, 1, 18203, 0, " the"};
-	c->flow[1] = (struct ui_flow){FLOW_MOVED, 2, 16155, 0.061f, " indemnity"};
-	c->flow[2] = (struct ui_flow){FLOW_OUT, 3, 4102, 0.0021f, " of"};
+	c->flow[0] = (struct ui_flow){ FLOW_IN, 1, 18203, 0, " the" };
+	c->flow[1] = (struct ui_flow){ FLOW_MOVED, 2, 16155, 0.061f, " indemnity" };
+	c->flow[2] = (struct ui_flow){ FLOW_OUT, 3, 4102, 0.0021f, " of" };
 	c->n_flow = 3;
 	c->in_rate = 31;
 	c->moved_rate = 15.25f;
@@ -250,13 +261,16 @@ static inline struct pane *cache_sample(int ascii)
 #define NOW 1790000000
 
 static const struct ui_session sessions[] __attribute__((unused)) = {
-	{11, "lease-review", "What does clause 17 say about the deposit?", "SmolLM2-135M-Instruct.Q4_1", "", NOW - 300, 14, 18204,
-	 676ull << 20, 0, 1, 0},
-	{12, "", "Write a limerick about a heron", "SmolLM2-135M-Instruct.Q4_1", "", NOW - 7200, 2, 212, 9ull << 20, 0, 0, 0},
-	{13, "novel", "Who is the narrator?", "Qwen2.5-7B-Instruct.Q4_K_M", "", NOW - 86400 * 3, 120, 1234567, 0, 40, 0, 0},
-	{14, "\x1b[31mred\x1b[0m \xe2\x80\xae evil", "\xe6\x97\xa5\xe6\x9c\xac\xe8\xaa\x9e\xe3\x81\xae\xe8\xb3\xaa\xe5\x95\x8f",
-	 "m", "", NOW - 86400 * 40, 1, 5, 1 << 20, -1, 0, 0},
-	{15, "", "", "", "", 0, 0, 0, 0, 0, 0, 0},
+	{ 11, "lease-review", "What does clause 17 say about the deposit?", "SmolLM2-135M-Instruct.Q4_1", "", NOW - 300,
+	  14, 18204, 676ull << 20, 0, 1, 0 },
+	{ 12, "", "Write a limerick about a heron", "SmolLM2-135M-Instruct.Q4_1", "", NOW - 7200, 2, 212, 9ull << 20, 0,
+	  0, 0 },
+	{ 13, "novel", "Who is the narrator?", "Qwen2.5-7B-Instruct.Q4_K_M", "", NOW - 86400 * 3, 120, 1234567, 0, 40,
+	  0, 0 },
+	{ 14, "\x1b[31mred\x1b[0m \xe2\x80\xae evil",
+	  "\xe6\x97\xa5\xe6\x9c\xac\xe8\xaa\x9e\xe3\x81\xae\xe8\xb3\xaa\xe5\x95\x8f", "m", "", NOW - 86400 * 40, 1, 5,
+	  1 << 20, -1, 0, 0 },
+	{ 15, "", "", "", "", 0, 0, 0, 0, 0, 0, 0 },
 };
 enum { SESSIONS_N = sizeof sessions / sizeof sessions[0] };
 
@@ -289,7 +303,7 @@ static inline enum pane_key press(struct pane *p, struct key k, struct ui_action
 }
 
 /* In a function with a struct ui_action act. */
-#define PRESS(c) press(p, (struct key){.code = (c)}, &act)
+#define PRESS(c) press(p, (struct key){ .code = (c) }, &act)
 
 static inline void sessions_draw(struct pane *p, int w, int h)
 {
@@ -305,14 +319,15 @@ static const char markdown[] __attribute__((unused)) =
 	"## Clause 2: \xe6\x95\xb7\xe9\x87\x91\n\nThe deposit is two months' rent.\n\tIt is held in an account of its own.\n"
 	"## Clause 3\n\nHostile \x1b[31mtext\x1b[0m and \xe2\x80\xaeturned\xe2\x80\xac words.\n";
 
-static const char paged[] __attribute__((unused)) = "First page, first line.\nMore of it.\n\fSecond page.\n\fThird page: the tenant again.\n\f\n";
+static const char paged[] __attribute__((unused)) =
+	"First page, first line.\nMore of it.\n\fSecond page.\n\fThird page: the tenant again.\n\f\n";
 
 static inline struct pane *docs_sample(int ascii)
 {
 	struct pane *p = pane_new(&documents_pane, ascii);
 	struct ui_document d[2] = {
-		{"lease.md", markdown, sizeof markdown - 1, sizeof markdown - 1, 120, 0, NULL, 0},
-		{"annex.pdf", paged, sizeof paged - 1, sizeof paged - 1, 40, -1, NULL, 0},
+		{ "lease.md", markdown, sizeof markdown - 1, sizeof markdown - 1, 120, 0, NULL, 0 },
+		{ "annex.pdf", paged, sizeof paged - 1, sizeof paged - 1, 40, -1, NULL, 0 },
 	};
 
 	documents_pane_post(p, d, 2);
@@ -324,8 +339,10 @@ static inline enum pane_key docs_type(struct pane *p, const char *s)
 	enum pane_key last = PANE_NOT_MINE;
 
 	for (; *s; s++) {
-		struct key k = *s == '\r' ? (struct key){.code = K_ENTER} : *s == '\t' ? (struct key){.code = K_TAB} :
-		               *s == '\x1b' ? (struct key){.code = K_ESC} : letter(*s);
+		struct key k = *s == '\r'     ? (struct key){ .code = K_ENTER }
+		               : *s == '\t'   ? (struct key){ .code = K_TAB }
+		               : *s == '\x1b' ? (struct key){ .code = K_ESC }
+		                              : letter(*s);
 		last = pane_press(p, &k, NULL);
 	}
 	return last;
@@ -341,12 +358,12 @@ static inline void docs_draw(struct pane *p, int w, int h)
 static inline struct pane *numbered(int lines, const char *name)
 {
 	struct pane *p = pane_new(&documents_pane, 0);
-	struct str s = {0};
+	struct str s = { 0 };
 	struct ui_document d;
 
 	for (int i = 1; i <= lines; i++)
 		str_addf(&s, "line %d of the text\n", i);
-	d = (struct ui_document){name, s.p, s.n, s.n, lines * 5, 0, NULL, 0};
+	d = (struct ui_document){ name, s.p, s.n, s.n, lines * 5, 0, NULL, 0 };
 	documents_pane_post(p, &d, 1);
 	str_free(&s);
 	return p;

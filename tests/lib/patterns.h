@@ -1,11 +1,12 @@
-/* tests/lib/patterns.h - repeating patterns, and the measure whether a pass over a text takes time in proportion to its length.
+/* tests/lib/patterns.h - repeating patterns, and the measure whether a pass over a text takes time in proportion to its
+ * length.
  *
- * A pattern fails where twice the text takes more than three times the processor time, and four times the text more than three times as long
- * again: this tells linear (and n log n) from quadratic.  The least of several measurements counts, so that other programs disturb little, and what
- * takes less than a floor is noise.  And no pattern may take OF_MEDIAN times as long as the median of all.  A few KB are enough for what is badly
- * quadratic; WEIR_SOAK takes 1 and 2 MB, and 4 MB of the patterns that 2 MB made doubtful, and prints the
- * slowest pattern of each pass (tests/reliability.md).
- * WEIR_PATTERNS: only the passes whose name has this text. */
+ * A pattern fails where twice the text takes more than three times the processor time, and four times the text more
+ * than three times as long again: this tells linear (and n log n) from quadratic. The least of several measurements
+ * counts, so that other programs disturb little, and what takes less than a floor is noise. And no pattern may take
+ * OF_MEDIAN times as long as the median of all. A few KB are enough for what is badly quadratic; WEIR_SOAK takes 1 and
+ * 2 MB, and 4 MB of the patterns that 2 MB made doubtful, and prints the slowest pattern of each pass
+ * (tests/reliability.md). WEIR_PATTERNS: only the passes whose name has this text. */
 #ifndef WEIR_TEST_PATTERNS_H
 #define WEIR_TEST_PATTERNS_H
 
@@ -19,6 +20,7 @@
 /* ---- patterns ---- */
 
 /* %d counts up. */
+/* clang-format off */
 static const char *const units[] = {
 	/* letters and blanks */
 	"a", "word ", "word%d ", "Two sentences. They end. ", "\n", "\n\n", " ", "  \n", "\t", "a\n", "a\n\n", "a b\n", "\r", "\r\n", "a\f", "\f", " \f", "\f\n", "Page 1\f",
@@ -48,7 +50,14 @@ static const char *const units[] = {
 	/* code */
 	"/*", "*/", "//", "\"a", "\\\"", "'''", "\"\"\"", "#", "int a = 1; /* c */ ", "f(", "R\"(", "<<EOF\n", "$(", "${a", "0x1 ", "--[[", "=begin\n",
 };
-enum { UNITS = sizeof units / sizeof *units, SHAPES = 7, RANDOM = 40, PATTERNS = UNITS + SHAPES + RANDOM, UNIT_MOST = 400 };
+/* clang-format on */
+enum {
+	UNITS = sizeof units / sizeof *units,
+	SHAPES = 7,
+	RANDOM = 40,
+	PATTERNS = UNITS + SHAPES + RANDOM,
+	UNIT_MOST = 400
+};
 
 /* A unit of its own for each number; 0: not of bytes that repeat. */
 static inline void random_unit(size_t seed, struct str *out)
@@ -69,12 +78,12 @@ static inline void random_unit(size_t seed, struct str *out)
 static inline const char *shape(size_t i, size_t n, struct str *out)
 {
 	switch (i) {
-	case 0:   /* lists within lists, 60 deep */
+	case 0: /* lists within lists, 60 deep */
 		while (out->n < n)
 			for (int deep = 0; deep < 60; deep++)
 				str_addf(out, "%*s- a\n", 2 * deep, "");
 		return "60 lists in each other";
-	case 1:   /* a table 400 columns wide */
+	case 1: /* a table 400 columns wide */
 		while (out->n < n)
 			for (int row = 0; row < 3; row++) {
 				for (int col = 0; col < 400; col++)
@@ -82,7 +91,7 @@ static inline const char *shape(size_t i, size_t n, struct str *out)
 				str_adds(out, "|\n");
 			}
 		return "a table 400 columns wide";
-	case 2:   /* quotes within quotes */
+	case 2: /* quotes within quotes */
 		while (out->n < n)
 			for (int deep = 1; deep < 100; deep++) {
 				for (int j = 0; j < deep; j++)
@@ -90,22 +99,22 @@ static inline const char *shape(size_t i, size_t n, struct str *out)
 				str_adds(out, " a\n");
 			}
 		return "100 quotes in each other";
-	case 3:   /* one word with a hash before it, then nothing but words */
+	case 3: /* one word with a hash before it, then nothing but words */
 		str_adds(out, "# head\n");
 		while (out->n < n)
 			str_adds(out, "line of text\n");
 		return "one heading and lines";
-	case 4:   /* code that never ends */
+	case 4: /* code that never ends */
 		str_adds(out, "```c\n");
 		while (out->n < n)
 			str_adds(out, "int a = \"b\"; /* c */ ");
 		return "a line of code that never ends";
-	case 5:   /* the next number, again and again, behind which no title is found */
+	case 5: /* the next number, again and again, behind which no title is found */
 		str_adds(out, "6. Head\n\n");
 		while (out->n < n)
 			str_adds(out, "x\n6.1\n\n");
 		return "the number of a section without a title";
-	default:  /* brackets that close */
+	default: /* brackets that close */
 		for (size_t j = 0; j < n / 2; j++)
 			str_adds(out, "[");
 		for (size_t j = 0; j < n / 2; j++)
@@ -117,7 +126,7 @@ static inline const char *shape(size_t i, size_t n, struct str *out)
 /* Pattern i, n bytes of it (or a few more); its name in *name. */
 static inline void pattern(size_t i, size_t n, struct str *out, char name[UNIT_MOST])
 {
-	struct str unit = {0};
+	struct str unit = { 0 };
 	size_t k = 0;
 
 	str_clear(out);
@@ -132,7 +141,14 @@ static inline void pattern(size_t i, size_t n, struct str *out, char name[UNIT_M
 		random_unit(i - UNITS - SHAPES, &unit);
 	for (size_t j = 0; j < unit.n && k + 5 < UNIT_MOST; j++) {
 		unsigned char c = (unsigned char)unit.p[j];
-		k += (size_t)snprintf(name + k, UNIT_MOST - k, c == '\n' ? "\\n" : c == '\f' ? "\\f" : c == '\t' ? "\\t" : c > ' ' && c < 0x7f ? "%c" : c == ' ' ? "%c" : "\\x%02x", c);
+		k += (size_t)snprintf(name + k, UNIT_MOST - k,
+		                      c == '\n'             ? "\\n"
+		                      : c == '\f'           ? "\\f"
+		                      : c == '\t'           ? "\\t"
+		                      : c > ' ' && c < 0x7f ? "%c"
+		                      : c == ' '            ? "%c"
+		                                            : "\\x%02x",
+		                      c);
 	}
 	name[k] = 0;
 	if (i < UNITS && strstr(unit.p, "%d")) {
@@ -165,11 +181,15 @@ static inline void wrap(struct str *out, const char *before, const char *p, size
 /* ---- the measure ---- */
 
 /* share: it gets a part of the bytes that others get, since it is slow by its nature. */
-struct pass { const char *name; void (*run)(const char *, size_t); int share; };
+struct pass {
+	const char *name;
+	void (*run)(const char *, size_t);
+	int share;
+};
 
-#define FACTOR 3.0
-#define OF_MEDIAN 150      /* what is quadratic up to a bound is linear behind that, and slow */
-#define AGAIN 5            /* measurements of one that looks more than linear */
+#define FACTOR    3.0
+#define OF_MEDIAN 150 /* what is quadratic up to a bound is linear behind that, and slow */
+#define AGAIN     5   /* measurements of one that looks more than linear */
 
 static inline double time_of(const struct pass *pass, const struct str *s, size_t n)
 {
@@ -179,7 +199,10 @@ static inline double time_of(const struct pass *pass, const struct str *s, size_
 	return cpu_seconds() - from;
 }
 
-struct slowest { double half, whole, median; char name[UNIT_MOST]; };
+struct slowest {
+	double half, whole, median;
+	char name[UNIT_MOST];
+};
 
 static inline int by_time(const void *a, const void *b)
 {
@@ -188,11 +211,11 @@ static inline int by_time(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* A block of memory that has become large enough to be mapped anew each time makes a step at one size.  What grows faster than the text does so at
- * the next size, too. */
+/* A block of memory that has become large enough to be mapped anew each time makes a step at one size. What grows
+ * faster than the text does so at the next size, too. */
 static inline void check_twice(const struct pass *pass, size_t i, size_t bytes, double half, double whole)
 {
-	struct str s = {0};
+	struct str s = { 0 };
 	char name[UNIT_MOST];
 	double twice = 0;
 
@@ -202,8 +225,8 @@ static inline void check_twice(const struct pass *pass, size_t i, size_t bytes, 
 		twice = !n || again < twice ? again : twice;
 	}
 	str_free(&s);
-	CHECK_MSG(twice <= FACTOR * whole, "%s: '%s': %zu KB take %.3f s, %zu KB %.3f s, %zu KB %.3f s", pass->name, name, bytes >> 11, half, bytes >> 10, whole,
-	          bytes >> 9, twice);
+	CHECK_MSG(twice <= FACTOR * whole, "%s: '%s': %zu KB take %.3f s, %zu KB %.3f s, %zu KB %.3f s", pass->name,
+	          name, bytes >> 11, half, bytes >> 10, whole, bytes >> 9, twice);
 }
 
 /* floor: seconds that pass for noise. */
@@ -231,7 +254,7 @@ static inline void measure(const struct pass *pass, size_t bytes, double floor, 
 		}
 		all[i] = whole;
 		if (whole > slowest->whole) {
-			*slowest = (struct slowest){.half = half, .whole = whole};
+			*slowest = (struct slowest){ .half = half, .whole = whole };
 			memcpy(slowest->name, name, sizeof name);
 		}
 	}
@@ -240,8 +263,9 @@ static inline void measure(const struct pass *pass, size_t bytes, double floor, 
 	/* Where most patterns are refused at once the median says nothing. */
 	if (median < bytes * 1e-8)
 		median = bytes * 1e-8;
-	CHECK_MSG(slowest->whole <= OF_MEDIAN * median || slowest->whole <= 5 * floor, "%s: '%s' takes %.3f s, which is %.0f times the median of %d patterns", pass->name,
-	          slowest->name, slowest->whole, slowest->whole / median, PATTERNS);
+	CHECK_MSG(slowest->whole <= OF_MEDIAN * median || slowest->whole <= 5 * floor,
+	          "%s: '%s' takes %.3f s, which is %.0f times the median of %d patterns", pass->name, slowest->name,
+	          slowest->whole, slowest->whole / median, PATTERNS);
 	slowest->median = median;
 }
 
@@ -252,14 +276,15 @@ static inline void measure_all(const struct pass *passes, size_t n_pass)
 	double from = cpu_seconds();
 
 	for (size_t i = 0; i < n_pass; i++) {
-		struct slowest slowest = {0};
+		struct slowest slowest = { 0 };
 		size_t n = soak ? 2 << 20 : (128 << 10) / (size_t)passes[i].share;
 
 		if (only && !strstr(passes[i].name, only))
 			continue;
 		measure(&passes[i], n, (soak ? 0.05 : 0.01) * test_patience(), &slowest);
 		if (soak || getenv("V"))
-			test_note("| %s | %.3f | %.3f | %.3f | `%.60s` |", passes[i].name, slowest.median, slowest.half, slowest.whole, slowest.name);
+			test_note("| %s | %.3f | %.3f | %.3f | `%.60s` |", passes[i].name, slowest.median, slowest.half,
+			          slowest.whole, slowest.name);
 	}
 	test_note("%d patterns, %zu passes, %.1f s", PATTERNS, n_pass, cpu_seconds() - from);
 }

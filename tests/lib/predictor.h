@@ -1,4 +1,5 @@
-/* tests/lib/predictor.h - networks for `predict` in tests: random weights, stored where the policy looks for those of a model. */
+/* tests/lib/predictor.h - networks for `predict` in tests: random weights, stored where the policy looks for those of a
+ * model. */
 #ifndef WEIR_TEST_PREDICTOR_H
 #define WEIR_TEST_PREDICTOR_H
 
@@ -63,7 +64,8 @@ static inline void predictor_put(uint64_t fingerprint, int32_t block, int32_t ro
 }
 
 /* The prediction for n columns of an image of `rows` rows, the oldest first, each `stride` numbers long, in double. */
-static inline void predictor_double(const struct predictor *p, const double *image, int32_t rows, size_t stride, int32_t n, double *out)
+static inline void predictor_double(const struct predictor *p, const double *image, int32_t rows, size_t stride,
+                                    int32_t n, double *out)
 {
 	/* The first layer, with a border of zeros. */
 	double *inner = xcalloc((size_t)(rows + 2) * (size_t)(n + 2) * PREDICTOR_INNER, sizeof *inner);
@@ -76,7 +78,10 @@ static inline void predictor_double(const struct predictor *p, const double *ima
 				for (int k = 0; k < 9; k++) {
 					int32_t y = t + k / 3 - 1, at = x + k % 3 - 1;
 
-					sum += y >= 0 && y < rows && at >= 0 && at < n ? image[(size_t)y * stride + (size_t)at] * (double)p->w1[k * PREDICTOR_INNER + c] : 0;
+					sum += y >= 0 && y < rows && at >= 0 && at < n
+					               ? image[(size_t)y * stride + (size_t)at] *
+					                         (double)p->w1[k * PREDICTOR_INNER + c]
+					               : 0;
 				}
 				inner[((t + 1) * (n + 2) + x + 1) * PREDICTOR_INNER + c] = sum > 0 ? sum : 0;
 			}
@@ -88,7 +93,8 @@ static inline void predictor_double(const struct predictor *p, const double *ima
 
 				for (int k = 0; k < 9; k++)
 					for (int c = 0; c < PREDICTOR_INNER; c++)
-						sum += inner[((t + k / 3) * (n + 2) + x + k % 3) * PREDICTOR_INNER + c] *
+						sum += inner[((t + k / 3) * (n + 2) + x + k % 3) * PREDICTOR_INNER +
+						             c] *
 						       (double)p->w2[(k * PREDICTOR_INNER + c) * PREDICTOR_OUTER + o];
 				out[x] += (double)p->w3[o] * (sum > 0 ? sum : 0);
 			}

@@ -1,7 +1,8 @@
-/* tests/lib/pty.h - a pseudo terminal with somebody who reads, a display on it, and the screen that must have come of it.
+/* tests/lib/pty.h - a pseudo terminal with somebody who reads, a display on it, and the screen that must have come of
+ * it.
  *
- * A thread reads the other side into a terminal in miniature (vt.h), which knows the terminfo entry's sequences and refuses all
- * others; its screen is compared with the grid. */
+ * A thread reads the other side into a terminal in miniature (vt.h), which knows the terminfo entry's sequences and
+ * refuses all others; its screen is compared with the grid. */
 #ifndef WEIR_TEST_PTY_H
 #define WEIR_TEST_PTY_H
 
@@ -34,7 +35,7 @@ struct pty {
 	int master, fd;
 	pthread_t reader;
 	pthread_mutex_t lock;
-	struct str got;               /* since the last look */
+	struct str got; /* since the last look */
 	int stop[2];
 	struct termios before;
 };
@@ -102,7 +103,8 @@ static inline void pty_take(struct pty *p, struct str *out)
 	CHECK(write(p->fd, mark, sizeof mark - 1) == sizeof mark - 1);
 	while (!done && now_seconds() < until) {
 		pthread_mutex_lock(&p->lock);
-		if (p->got.n >= sizeof mark - 1 && !memcmp(p->got.p + p->got.n - (sizeof mark - 1), mark, sizeof mark - 1)) {
+		if (p->got.n >= sizeof mark - 1 &&
+		    !memcmp(p->got.p + p->got.n - (sizeof mark - 1), mark, sizeof mark - 1)) {
 			str_add(out, p->got.p, p->got.n - (sizeof mark - 1));
 			str_clear(&p->got);
 			done = 1;
@@ -125,8 +127,8 @@ static inline void pty_to_vt(struct pty *p, struct vt *v)
 
 static inline int same_modes(const struct termios *a, const struct termios *b)
 {
-	return a->c_iflag == b->c_iflag && a->c_oflag == b->c_oflag && a->c_cflag == b->c_cflag && a->c_lflag == b->c_lflag &&
-	       !memcmp(a->c_cc, b->c_cc, sizeof a->c_cc);
+	return a->c_iflag == b->c_iflag && a->c_oflag == b->c_oflag && a->c_cflag == b->c_cflag &&
+	       a->c_lflag == b->c_lflag && !memcmp(a->c_cc, b->c_cc, sizeof a->c_cc);
 }
 
 static inline void check_modes_restored(struct pty *p)
@@ -150,12 +152,14 @@ static const char *cap(const char *name)
 static inline int allow_terminfo(struct vt *v, const char *entry)
 {
 	static const char *const plain[] = {
-		"cuu1", "cud1", "cuf1", "cub1", "home", "clear", "ed", "el", "el1", "ich1", "dch1", "il1", "dl1", "ind", "ri", "smcup",
-		"rmcup", "civis", "cnorm", "cvvis", "sgr0", "op", "bold", "dim", "rev", "smul", "rmul", "sitm", "ritm", "smso", "rmso", "smam",
-		"rmam", "sc", "rc", "smir", "rmir", "ht", "cbt", "cr", "nel", "enacs", "rmacs", "smacs", "rmkx",
+		"cuu1", "cud1", "cuf1", "cub1",  "home",  "clear", "ed",    "el",    "el1",  "ich1", "dch1", "il1",
+		"dl1",  "ind",  "ri",   "smcup", "rmcup", "civis", "cnorm", "cvvis", "sgr0", "op",   "bold", "dim",
+		"rev",  "smul", "rmul", "sitm",  "ritm",  "smso",  "rmso",  "smam",  "rmam", "sc",   "rc",   "smir",
+		"rmir", "ht",   "cbt",  "cr",    "nel",   "enacs", "rmacs", "smacs", "rmkx",
 	};
 	static const char *const with_numbers[] = {
-		"cup", "hpa", "vpa", "cuu", "cud", "cuf", "cub", "ech", "ich", "dch", "il", "dl", "csr", "indn", "rin", "setaf", "setab", "rep",
+		"cup", "hpa", "vpa", "cuu", "cud",  "cuf", "cub",   "ech",   "ich",
+		"dch", "il",  "dl",  "csr", "indn", "rin", "setaf", "setab", "rep",
 	};
 	TERMINAL *before = cur_term;
 	int status, margins;
@@ -169,7 +173,8 @@ static inline int allow_terminfo(struct vt *v, const char *entry)
 		if (cap(with_numbers[i]))
 			vt_allow(v, tparm(cap(with_numbers[i]), 65L, 66L, 0L, 0L, 0L, 0L, 0L, 0L, 0L));
 	for (int bits = 0; cap("sgr") && bits < 64; bits++)
-		vt_allow(v, tparm(cap("sgr"), 0L, (long)(bits & 1), (long)(bits >> 1 & 1), 0L, (long)(bits >> 2 & 1), (long)(bits >> 3 & 1), 0L, 0L, 0L));
+		vt_allow(v, tparm(cap("sgr"), 0L, (long)(bits & 1), (long)(bits >> 1 & 1), 0L, (long)(bits >> 2 & 1),
+		                  (long)(bits >> 3 & 1), 0L, 0L, 0L));
 	del_curterm(set_curterm(before));
 	/* The modes that display.c sets itself. */
 	vt_allow(v, "\33[?0h\33[?0l");
@@ -210,7 +215,8 @@ static inline void show_close(struct show *s)
 	display_close(s->d);
 	pty_to_vt(&s->pty, &s->vt);
 	CHECK_MSG(!s->vt.bad[0], "%s", s->vt.bad);
-	CHECK(!s->vt.alternate && !s->vt.paste && !s->vt.mouse && !s->vt.frame && !s->vt.hidden && !s->vt.insert && !s->vt.no_margin);
+	CHECK(!s->vt.alternate && !s->vt.paste && !s->vt.mouse && !s->vt.frame && !s->vt.hidden && !s->vt.insert &&
+	      !s->vt.no_margin);
 	CHECK(s->vt.pen.fg == -1 && s->vt.pen.bg == -1 && !s->vt.pen.attrs);
 	for (int i = 0; !s->alternates && i < s->vt.w * s->vt.h; i++)
 		CHECK(s->vt.cell[i].cp == ' ' && s->vt.cell[i].pen.bg == -1 && !s->vt.cell[i].pen.attrs);
@@ -222,17 +228,19 @@ static inline void show_close(struct show *s)
 
 static inline void describe_cell(char *out, size_t cap_out, const struct vt_cell *c)
 {
-	snprintf(out, cap_out, "U+%04X+%X (%d columns, %d on %d, attributes %d)", (unsigned)c->cp, (unsigned)c->mark[0], c->width,
-	         c->pen.fg, c->pen.bg, c->pen.attrs);
+	snprintf(out, cap_out, "U+%04X+%X (%d columns, %d on %d, attributes %d)", (unsigned)c->cp, (unsigned)c->mark[0],
+	         c->width, c->pen.fg, c->pen.bg, c->pen.attrs);
 }
 
 /* What a cell of the grid must have become. */
-static inline struct vt_cell expected(const struct show *s, const struct cell *c, const struct theme *theme, int colours)
+static inline struct vt_cell expected(const struct show *s, const struct cell *c, const struct theme *theme,
+                                      int colours)
 {
 	int corner = s->awkward_corner && c->width == 2 && c == s->g.cell + s->g.w * s->g.h - 3;
 	struct look look = theme_look(theme, c->style, c->back, colours);
 	struct vt_cell want = { .cp = c->cp, .width = c->width, .pen = { look.fg, look.bg, look.attrs } };
-	int n = 0, known = !corner && c->cp >= 0x20 && (c->cp < 0x7f || (s->utf8 && wcwidth((wchar_t)c->cp) == c->width));
+	int n = 0,
+	    known = !corner && c->cp >= 0x20 && (c->cp < 0x7f || (s->utf8 && wcwidth((wchar_t)c->cp) == c->width));
 
 	if (!known) {
 		want.cp = s->utf8 ? 0xfffd : '?';
@@ -255,7 +263,8 @@ static inline void check_screen(struct show *s, const char *theme_name_, int col
 	CHECK(!s->vt.frame && !s->vt.held.n);
 	CHECK_INT(s->vt.hidden, s->hides_cursor && s->g.cursor_y < 0);
 	if (s->g.cursor_y >= 0)
-		CHECK_MSG(s->vt.x == s->g.cursor_x && s->vt.y == s->g.cursor_y, "the cursor is at %d,%d", s->vt.x, s->vt.y);
+		CHECK_MSG(s->vt.x == s->g.cursor_x && s->vt.y == s->g.cursor_y, "the cursor is at %d,%d", s->vt.x,
+		          s->vt.y);
 	for (int y = 0; y < s->g.h; y++) {
 		for (int x = 0; x < s->g.w && bad < 4; x++) {
 			const struct cell *c = &s->g.cell[y * s->g.w + x];
@@ -270,10 +279,12 @@ static inline void check_screen(struct show *s, const char *theme_name_, int col
 				want.width = want.cp ? 1 : 0;
 				memset(want.mark, 0, sizeof want.mark);
 			}
-			if (got->cp == want.cp && got->width == want.width && !memcmp(got->mark, want.mark, sizeof got->mark)) {
+			if (got->cp == want.cp && got->width == want.width &&
+			    !memcmp(got->mark, want.mark, sizeof got->mark)) {
 				uint8_t attrs = colours < 0 ? 0 : got->pen.attrs ^ want.pen.attrs;
-				int fg = colours >= 0 && got->pen.fg != want.pen.fg, bg = colours >= 0 && got->pen.bg != want.pen.bg;
-				if (want.cp == ' ') {   /* whose letters nobody sees */
+				int fg = colours >= 0 && got->pen.fg != want.pen.fg,
+				    bg = colours >= 0 && got->pen.bg != want.pen.bg;
+				if (want.cp == ' ') { /* whose letters nobody sees */
 					attrs &= VT_UNDER | VT_REVERSE;
 					fg = fg && (want.pen.attrs & VT_REVERSE);
 				}

@@ -1,9 +1,9 @@
 /* tests/lib/recite.h - a tiny llama that answers in whole sentences, for tests whose screens people read.
  *
- * Every token of an answer is in the vocabulary once, and the output matrix says which token follows it: the answer is recited, to its
- * end.  What begins depends on the last byte of the prompt: a question mark, or anything else.  Attention is computed and changes
- * nothing: its keys and queries are random, its output is multiplied by zero.  So the KV cache, its policies and the views of it have
- * real figures, and no policy changes what is said. */
+ * Every token of an answer is in the vocabulary once, and the output matrix says which token follows it: the answer is
+ * recited, to its end. What begins depends on the last byte of the prompt: a question mark, or anything else. Attention
+ * is computed and changes nothing: its keys and queries are random, its output is multiplied by zero. So the KV cache,
+ * its policies and the views of it have real figures, and no policy changes what is said. */
 #ifndef WEIR_TEST_RECITE_H
 #define WEIR_TEST_RECITE_H
 
@@ -14,8 +14,17 @@
 #include "tests/lib/mkgguf.h"
 
 enum {
-	RECITE_WIDTH = 128, RECITE_FF = 32, RECITE_LAYERS = 4, RECITE_HEADS = 4, RECITE_KV_HEADS = 2, RECITE_HEAD = 32,
-	RECITE_TRAINED = 8192, RECITE_TOKENS = 512, RECITE_BYTES = 3, RECITE_WORDS = RECITE_BYTES + 256, RECITE_END = 2,
+	RECITE_WIDTH = 128,
+	RECITE_FF = 32,
+	RECITE_LAYERS = 4,
+	RECITE_HEADS = 4,
+	RECITE_KV_HEADS = 2,
+	RECITE_HEAD = 32,
+	RECITE_TRAINED = 8192,
+	RECITE_TOKENS = 512,
+	RECITE_BYTES = 3,
+	RECITE_WORDS = RECITE_BYTES + 256,
+	RECITE_END = 2,
 };
 
 /* Blanks separate tokens; a word that is there already is joined to the next one. */
@@ -31,7 +40,10 @@ static const char *const recite_text[2] = {
 };
 
 /* The order of this list is the order of the vocabulary behind the bytes. */
-struct recite { char text[RECITE_TOKENS][160]; int next[RECITE_TOKENS], n, first[2]; };
+struct recite {
+	char text[RECITE_TOKENS][160];
+	int next[RECITE_TOKENS], n, first[2];
+};
 
 static inline int recite_known(const struct recite *r, const char *text)
 {
@@ -54,7 +66,8 @@ static inline void recite_words(struct recite *r, int which)
 
 		do {
 			size_t len = strcspn(s, " ");
-			n += (size_t)snprintf(out + n, sizeof r->text[0] - n, "%s%.*s", s == recite_text[which] ? "" : "\xe2\x96\x81", (int)len, s);
+			n += (size_t)snprintf(out + n, sizeof r->text[0] - n, "%s%.*s",
+			                      s == recite_text[which] ? "" : "\xe2\x96\x81", (int)len, s);
 			s += len + (s[len] == ' ');
 		} while (*s && recite_known(r, out));
 		if (before)
@@ -122,7 +135,11 @@ static inline void recite_vocab(struct mk *m, const struct recite *r)
 		char byte[16];
 
 		snprintf(byte, sizeof byte, "<0x%02X>", (unsigned)(i - RECITE_BYTES) & 255);
-		put_string(&m->kv, i == 0 ? "<unk>" : i == 1 ? "<s>" : i == RECITE_END ? "</s>" : i < RECITE_WORDS ? byte : r->text[i]);
+		put_string(&m->kv, i == 0             ? "<unk>"
+		                   : i == 1           ? "<s>"
+		                   : i == RECITE_END  ? "</s>"
+		                   : i < RECITE_WORDS ? byte
+		                                      : r->text[i]);
 	}
 	mk_array(m, "tokenizer.ggml.scores", GGUF_F32, (uint64_t)r->n);
 	for (int i = 0; i < r->n; i++)
@@ -135,12 +152,19 @@ static inline void recite_vocab(struct mk *m, const struct recite *r)
 /* Writes the model.  0, or -1. */
 static inline int recite_write(const char *path)
 {
-	static const struct { const char *name; int rows, cols; float scale; } layer[] = {
-		{ "attn_norm.weight", 1, RECITE_WIDTH, 1 }, { "attn_q.weight", RECITE_HEADS * RECITE_HEAD, RECITE_WIDTH, 0.2f },
+	static const struct {
+		const char *name;
+		int rows, cols;
+		float scale;
+	} layer[] = {
+		{ "attn_norm.weight", 1, RECITE_WIDTH, 1 },
+		{ "attn_q.weight", RECITE_HEADS * RECITE_HEAD, RECITE_WIDTH, 0.2f },
 		{ "attn_k.weight", RECITE_KV_HEADS * RECITE_HEAD, RECITE_WIDTH, 0.2f },
 		{ "attn_v.weight", RECITE_KV_HEADS * RECITE_HEAD, RECITE_WIDTH, 0.1f },
-		{ "attn_output.weight", RECITE_WIDTH, RECITE_HEADS * RECITE_HEAD, 0 }, { "ffn_norm.weight", 1, RECITE_WIDTH, 1 },
-		{ "ffn_gate.weight", RECITE_FF, RECITE_WIDTH, 0.1f }, { "ffn_up.weight", RECITE_FF, RECITE_WIDTH, 0.1f },
+		{ "attn_output.weight", RECITE_WIDTH, RECITE_HEADS * RECITE_HEAD, 0 },
+		{ "ffn_norm.weight", 1, RECITE_WIDTH, 1 },
+		{ "ffn_gate.weight", RECITE_FF, RECITE_WIDTH, 0.1f },
+		{ "ffn_up.weight", RECITE_FF, RECITE_WIDTH, 0.1f },
 		{ "ffn_down.weight", RECITE_WIDTH, RECITE_FF, 0 },
 	};
 	static struct recite r;

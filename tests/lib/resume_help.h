@@ -9,20 +9,21 @@
 static inline void save_on(struct snaps *s, struct engine *e, struct timeline *t, int64_t message)
 {
 	struct fingerprint f;
-	struct err err = {0};
+	struct err err = { 0 };
 
-	CHECK_MSG(!snaps_fingerprint(s, e, t, &f, &err) && !snap_save(s, t, &f, 1, message, NULL, 0, NULL, &err), "%s", err.msg);
+	CHECK_MSG(!snaps_fingerprint(s, e, t, &f, &err) && !snap_save(s, t, &f, 1, message, NULL, 0, NULL, &err), "%s",
+	          err.msg);
 }
 
 /* n tokens, the most likely ones. */
 static inline void answer(struct timeline *t, int32_t *out, int n)
 {
 	struct sampling greedy = sampling_default;
-	struct err err = {0};
+	struct err err = { 0 };
 
 	greedy.temperature = 0;
 	for (int i = 0; i < n; i++) {
-		struct step_out step = {.id = -1};
+		struct step_out step = { .id = -1 };
 
 		CHECK_MSG(timeline_step(t, &greedy, &step, &err) >= 0, "%s", err.msg);
 		out[i] = step.id;
@@ -32,9 +33,9 @@ static inline void answer(struct timeline *t, int32_t *out, int n)
 /* Does the text of a talk, with a question more, find all of it?  Reads the question. */
 static inline void asks(struct timeline *t, int32_t id)
 {
-	struct tokens want = {0};
+	struct tokens want = { 0 };
 	struct timeline_stats st;
-	struct err err = {0};
+	struct err err = { 0 };
 	size_t n;
 	const int32_t *have = timeline_tokens(t, &n);
 

@@ -9,10 +9,14 @@
 #include <time.h>
 #include <unistd.h>
 
-/* The second process that parses a document (sessions/import/import.h): in the programs that read documents, and only in those. */
+/* The second process that parses a document (sessions/import/import.h): in the programs that read documents, and only
+ * in those. */
 int doc_helper(int argc, char **argv) __attribute__((weak));
 
-static struct { const char *name; void (*fn)(void); } test[512];
+static struct {
+	const char *name;
+	void (*fn)(void);
+} test[512];
 static int n_test, fails_here;
 static jmp_buf leave;
 static char skip_reason[256];
@@ -139,7 +143,8 @@ static void find_model(void)
 	else if (cache && *cache)
 		snprintf(model_path, sizeof model_path, "%s/weir/models/SmolLM2-135M-Instruct.Q4_1.gguf", cache);
 	else
-		snprintf(model_path, sizeof model_path, "%s/.cache/weir/models/SmolLM2-135M-Instruct.Q4_1.gguf", home ? home : "");
+		snprintf(model_path, sizeof model_path, "%s/.cache/weir/models/SmolLM2-135M-Instruct.Q4_1.gguf",
+		         home ? home : "");
 }
 
 const char *test_model(void)
@@ -195,7 +200,7 @@ char *test_read(const char *path, size_t *n)
 
 uint64_t test_rand(void)
 {
-	uint64_t z = (rng += 0x9e3779b97f4a7c15u);   /* splitmix64 */
+	uint64_t z = (rng += 0x9e3779b97f4a7c15u); /* splitmix64 */
 	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
 	z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
 	return z ^ (z >> 31);
@@ -228,7 +233,7 @@ static double now(void)
 int main(int argc, char **argv)
 {
 	static double start;
-	static int passed, failed, skipped;   /* static: longjmp must not undo them */
+	static int passed, failed, skipped; /* static: longjmp must not undo them */
 	int helper = doc_helper ? doc_helper(argc, argv) : -1;
 
 	if (helper >= 0)
@@ -263,7 +268,8 @@ int main(int argc, char **argv)
 		if (fails_here > 20)
 			fprintf(stderr, "    ... and %d more\n", fails_here - 20);
 		if (!fails_here && now() - start >= 0.5)
-			printf("  ok    %s (%.1f s)\n", test[i].name, now() - start);   /* tests/run.sh lists the slowest */
+			/* tests/run.sh lists the slowest */
+			printf("  ok    %s (%.1f s)\n", test[i].name, now() - start);
 		else
 			printf("  %s  %s\n", fails_here ? "FAIL" : "ok  ", test[i].name);
 		*(fails_here ? &failed : &passed) += 1;

@@ -1,4 +1,5 @@
-/* tests/lib/scene.h - a chat with a tiny model behind a front that writes down what it is told: it stands in for line mode and screen. */
+/* tests/lib/scene.h - a chat with a tiny model behind a front that writes down what it is told: it stands in for line
+ * mode and screen. */
 #ifndef WEIR_SCENE_H
 #define WEIR_SCENE_H
 
@@ -19,13 +20,15 @@ enum { WORDS_MOST = 32 };
 struct scene {
 	struct options o;
 	struct chat c;
-	struct str said, errors, shown, draft;   /* since the last command; shown: text of answers */
-	struct str resumed;                      /* what opening the session said */
-	int answer;                              /* of ask */
-	int turns, came_back, stop_after;        /* stop_after: pieces, then the answer is stopped; 0 = never */
-	int kill_after;                          /* pieces, then the process is killed; 0 = never */
-	const char *stop_at;                     /* progress with these words, then what runs is stopped; NULL = never */
-	char *args[WORDS_MOST]; int n_arg;
+	struct str said, errors, shown, draft; /* since the last command; shown: text of answers */
+	struct str resumed;                    /* what opening the session said */
+	int answer;                            /* of ask */
+	int turns, came_back, stop_after;      /* stop_after: pieces, then the answer is stopped; 0 = never */
+	int kill_after;                        /* pieces, then the process is killed; 0 = never */
+	/* progress with these words, then what runs is stopped; NULL = never */
+	const char *stop_at;
+	char *args[WORDS_MOST];
+	int n_arg;
 };
 static char home[64];
 
@@ -125,17 +128,18 @@ static int on_ask(struct chat *c, const char *question)
 	return s->answer;
 }
 
+/* clang-format off */
 static const struct front front = {
 	.notice = on_notice, .error = on_error, .progress = on_progress, .turn = on_turn, .text = on_text, .turned = on_turned,
 	.came_back = on_came_back, .reading = on_reading, .draft = on_draft, .ask = on_ask, .summary = on_summary,
 };
+/* clang-format on */
 
-__attribute__((unused))
-static void open_scene(struct scene *s, const char *words)
+__attribute__((unused)) static void open_scene(struct scene *s, const char *words)
 {
-	static const char *const first[] = {"weir", "-m", TINY, "--temp", "0", "-q", "--threads", "1", NULL};
-	struct str note = {0};
-	struct err e = {0};
+	static const char *const first[] = { "weir", "-m", TINY, "--temp", "0", "-q", "--threads", "1", NULL };
+	struct str note = { 0 };
+	struct err e = { 0 };
 	char *copy = xstrndup(words, strlen(words)), *save = NULL;
 
 	memset(s, 0, sizeof *s);
@@ -164,8 +168,7 @@ static void open_scene(struct scene *s, const char *words)
 	s->args[WORDS_MOST - 1] = copy;
 }
 
-__attribute__((unused))
-static void close_scene(struct scene *s)
+__attribute__((unused)) static void close_scene(struct scene *s)
 {
 	chat_close(&s->c, &s->o);
 	say_to(NULL, NULL);
@@ -178,10 +181,9 @@ static void close_scene(struct scene *s)
 	free(s->args[WORDS_MOST - 1]);
 }
 
-__attribute__((unused))
-static void do_line(struct scene *s, const char *line)
+__attribute__((unused)) static void do_line(struct scene *s, const char *line)
 {
-	struct str text = {0};
+	struct str text = { 0 };
 
 	str_clear(&s->said);
 	str_clear(&s->errors);
@@ -190,25 +192,23 @@ static void do_line(struct scene *s, const char *line)
 	str_free(&text);
 }
 
-__attribute__((unused))
-static int has(const struct str *s, const char *what)
+__attribute__((unused)) static int has(const struct str *s, const char *what)
 {
 	return s->n && strstr(s->p, what) != NULL;
 }
 
-__attribute__((unused))
-static void cleanup(void)
+__attribute__((unused)) static void cleanup(void)
 {
 	char command[100];
 
 	snprintf(command, sizeof command, "rm -rf %.60s", home);
-	if (home[0] && system(command)) { /* only a directory is left */ }
+	if (home[0] && system(command)) { /* only a directory is left */
+	}
 	home[0] = 0;
 }
 
 /* Everything that was said, as one text; and the sampled ids. */
-__attribute__((unused))
-static void whole(const struct conversation *t, struct str *out)
+__attribute__((unused)) static void whole(const struct conversation *t, struct str *out)
 {
 	str_clear(out);
 	str_adds(out, "");

@@ -7,7 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct scored { double pooled, raw; int32_t slot; };
+struct scored {
+	double pooled, raw;
+	int32_t slot;
+};
 
 /* For qsort(): the largest pooled score first, of equal ones the largest raw one, of equal ones the newest slot. */
 static inline int scored_order(const void *pa, const void *pb)
@@ -19,7 +22,8 @@ static inline int scored_order(const void *pa, const void *pb)
 	return a->raw != b->raw ? a->raw < b->raw ? 1 : -1 : b->slot - a->slot;
 }
 
-/* All n scores, sorted, into all[n]: pooled is the largest of the `pool` scores around each, or their sum over pool (average). */
+/* All n scores, sorted, into all[n]: pooled is the largest of the `pool` scores around each, or their sum over pool
+ * (average). */
 static inline void scored_pool(const double *x, int32_t n, int32_t pool, int average, struct scored *all)
 {
 	for (int32_t i = 0; i < n; i++) {
@@ -31,10 +35,10 @@ static inline void scored_pool(const double *x, int32_t n, int32_t pool, int ave
 	qsort(all, (size_t)n, sizeof *all, scored_order);
 }
 
-/* Probabilities of a token on slots list[0 .. n) (NULL: the first n): the largest of the heads that read one KV head, or their mean.  q: [group][dim];
- * key: slot 0 of that head, slots `stride` floats apart. */
-static inline void scored_row(const float *q, int32_t group, int32_t dim, const float *key, size_t stride, double scale, const int32_t *list, int32_t n,
-                              int mean, double *out)
+/* Probabilities of a token on slots list[0 .. n) (NULL: the first n): the largest of the heads that read one KV head,
+ * or their mean. q: [group][dim]; key: slot 0 of that head, slots `stride` floats apart. */
+static inline void scored_row(const float *q, int32_t group, int32_t dim, const float *key, size_t stride, double scale,
+                              const int32_t *list, int32_t n, int mean, double *out)
 {
 	double *s = calloc((size_t)n, sizeof *s);
 

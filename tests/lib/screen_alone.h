@@ -1,5 +1,5 @@
-/* tests/lib/screen_alone.h - the full screen alone, with no terminal and no engine: a test feeds the bytes of keys, posts what happens, and
- * reads what is asked for and what is on the screen.  The clock is a number. */
+/* tests/lib/screen_alone.h - the full screen alone, with no terminal and no engine: a test feeds the bytes of keys,
+ * posts what happens, and reads what is asked for and what is on the screen. The clock is a number. */
 #ifndef WEIR_SCREEN_ALONE_H
 #define WEIR_SCREEN_ALONE_H
 
@@ -12,7 +12,10 @@
 
 /* What readline keeps: room for the argument of a command that was broken off; undo of a search inside of a search. */
 const char *__asan_default_options(void);
-const char *__asan_default_options(void) { return "fast_unwind_on_malloc=0"; }
+const char *__asan_default_options(void)
+{
+	return "fast_unwind_on_malloc=0";
+}
 const char *__lsan_default_suppressions(void);
 const char *__lsan_default_suppressions(void)
 {
@@ -20,22 +23,22 @@ const char *__lsan_default_suppressions(void)
 }
 
 static const struct ui_command commands[] = {
-	{"/help", "/?", "", "keys and commands", BUSY_ALLOWED, ARG_NONE, ""},
-	{"/new", "/clear", "", "begin a new conversation", BUSY_REFUSED, ARG_NONE, ""},
-	{"/undo", "", "[N]", "undo the last turn, or N", BUSY_QUEUED, ARG_NONE, "forget"},
-	{"/retry", "/regen /regenerate", "", "answer the last question again", BUSY_QUEUED, ARG_NONE, ""},
-	{"/edit", "", "TEXT", "ask TEXT in place of the last question", BUSY_QUEUED, ARG_NONE, ""},
-	{"/read", "/open /file", "FILE", "read a document", BUSY_QUEUED, ARG_FILE, ""},
-	{"/stats", "/status", "", "tokens, speed and memory", BUSY_ALLOWED, ARG_NONE, ""},
-	{"/set", "", "[KEY [VALUE]]", "show or change a setting", BUSY_QUEUED, ARG_SETTING, ""},
-	{0},
+	{ "/help", "/?", "", "keys and commands", BUSY_ALLOWED, ARG_NONE, "" },
+	{ "/new", "/clear", "", "begin a new conversation", BUSY_REFUSED, ARG_NONE, "" },
+	{ "/undo", "", "[N]", "undo the last turn, or N", BUSY_QUEUED, ARG_NONE, "forget" },
+	{ "/retry", "/regen /regenerate", "", "answer the last question again", BUSY_QUEUED, ARG_NONE, "" },
+	{ "/edit", "", "TEXT", "ask TEXT in place of the last question", BUSY_QUEUED, ARG_NONE, "" },
+	{ "/read", "/open /file", "FILE", "read a document", BUSY_QUEUED, ARG_FILE, "" },
+	{ "/stats", "/status", "", "tokens, speed and memory", BUSY_ALLOWED, ARG_NONE, "" },
+	{ "/set", "", "[KEY [VALUE]]", "show or change a setting", BUSY_QUEUED, ARG_SETTING, "" },
+	{ 0 },
 };
 
 static const struct ui_setting settings[] = {
-	{"temp", "", "temperature; 0 takes the likeliest token"},
-	{"docs", "auto|whole|passages", "how documents reach the model"},
-	{"mouse", "off|on", "the wheel scrolls"},
-	{0},
+	{ "temp", "", "temperature; 0 takes the likeliest token" },
+	{ "docs", "auto|whole|passages", "how documents reach the model" },
+	{ "mouse", "off|on", "the wheel scrolls" },
+	{ 0 },
 };
 
 static struct ui *u;
@@ -44,8 +47,8 @@ static int ascii;
 
 static inline void opened(int w, int h)
 {
-	struct ui_options o = {.w = w, .h = h, .commands = commands, .settings = settings, .ascii = ascii, .utc = 1};
-	struct err e = {0};
+	struct ui_options o = { .w = w, .h = h, .commands = commands, .settings = settings, .ascii = ascii, .utc = 1 };
+	struct err e = { 0 };
 
 	setlocale(LC_ALL, "C.UTF-8");
 	setenv("INPUTRC", "/dev/null", 1);
@@ -62,19 +65,20 @@ static inline void closed(void)
 /* What came of it, as "SEND hello|STOP|": all actions that there are. */
 static inline const char *asked(void)
 {
-	static const char *const name[] = {"SEND", "STOP", "QUIT", "SUSPEND", "REPAINT", "EDITOR", "COPY", "LIST", "PREVIEW",
-	                                   "SWITCH", "RENAME", "FORK", "DELETE", "UNDELETE", "FIND", "PANEL", "MOUSE", "THEME"};
+	static const char *const name[] = { "SEND",   "STOP",     "QUIT",    "SUSPEND", "REPAINT", "EDITOR",
+		                            "COPY",   "LIST",     "PREVIEW", "SWITCH",  "RENAME",  "FORK",
+		                            "DELETE", "UNDELETE", "FIND",    "PANEL",   "MOUSE",   "THEME" };
 	static struct str s;
 	struct ui_action a;
 
 	str_clear(&s);
 	str_adds(&s, "");
 	while (ui_action(u, &a)) {
-		struct str text = {0};
+		struct str text = { 0 };
 		str_add(&text, a.text, a.n);
 		str_addf(&s, "%s", name[a.what]);
 		if (a.what == UI_SEND && !u->work.verb.n)
-			ui_work(u, NULL);   /* it did no work */
+			ui_work(u, NULL); /* it did no work */
 		if (text.n)
 			str_addf(&s, " %s", text.p);
 		str_free(&text);
@@ -109,29 +113,33 @@ static inline const char *draft(void)
 	return input_text(&n);
 }
 
-#define ESC "\33"
-#define F1 "\33OP"
-#define F2 "\33OQ"
-#define F3 "\33OR"
-#define F4 "\33OS"
-#define F5 "\33[15~"
-#define F6 "\33[17~"
-#define F7 "\33[18~"
-#define F8 "\33[19~"
-#define F10 "\33[21~"
-#define UP "\33[A"
+#define ESC  "\33"
+#define F1   "\33OP"
+#define F2   "\33OQ"
+#define F3   "\33OR"
+#define F4   "\33OS"
+#define F5   "\33[15~"
+#define F6   "\33[17~"
+#define F7   "\33[18~"
+#define F8   "\33[19~"
+#define F10  "\33[21~"
+#define UP   "\33[A"
 #define DOWN "\33[B"
 #define PGUP "\33[5~"
 #define PGDN "\33[6~"
 #define HOME "\33[H"
-#define END "\33[F"
-#define CTRL(c) (char[]){(c) & 31, 0}
+#define END  "\33[F"
+#define CTRL(c)                                                                                                        \
+	(char[])                                                                                                       \
+	{                                                                                                              \
+		(c) & 31, 0                                                                                            \
+	}
 #define CTRL_L "\14"
 #define CTRL_P "\20"
 
 static inline void work(const char *verb)
 {
-	struct ui_work w = {.verb = verb, .tps = 24.3, .left = -1};
+	struct ui_work w = { .verb = verb, .tps = 24.3, .left = -1 };
 	ui_work(u, verb ? &w : NULL);
 }
 
@@ -149,8 +157,14 @@ static inline void answer(const char *text)
 
 static inline void status(void)
 {
-	struct ui_status s = {.model = "SmolLM2-135M-Instruct", .session = "lease-review", .kv = "auto", .seen = 18204, .kept = 5410,
-	                      .ctx = 8192, .evicted = 12794, .memory = 676u << 20};
+	struct ui_status s = { .model = "SmolLM2-135M-Instruct",
+		               .session = "lease-review",
+		               .kv = "auto",
+		               .seen = 18204,
+		               .kept = 5410,
+		               .ctx = 8192,
+		               .evicted = 12794,
+		               .memory = 676u << 20 };
 	ui_status(u, &s);
 }
 
@@ -182,6 +196,7 @@ static inline void some_messages(void)
 static inline void some_cache(void)
 {
 	static uint8_t kept[64], where[64];
+	/* clang-format off */
 	struct ui_cache c = {
 		.kv = "auto", .seen = 18204, .kept = 5410, .evicted = 12794, .ctx = 8192, .bytes = 120 << 20,
 		.bytes_most = 180 << 20, .n_region = 3,
@@ -191,6 +206,7 @@ static inline void some_cache(void)
 		.in_rate = 31, .out_rate = 12,
 		.seconds = 0.0004, .every = 0.2,
 	};
+	/* clang-format on */
 
 	for (int i = 0; i < 64; i++) {
 		kept[i] = (uint8_t)(i == 0 || i > 55 ? 255 : i * 4);

@@ -38,7 +38,8 @@ void *unguarded(struct backend *be, struct tensor *t)
 	for (int32_t r = 0; r <= rows; r++)
 		for (int32_t c = 0; c <= cols; c++)
 			if (r < rows && c < cols)
-				out[(size_t)r * (size_t)cols + (size_t)c] = all[(size_t)r * (size_t)(cols + 1) + (size_t)c];
+				out[(size_t)r * (size_t)cols + (size_t)c] =
+					all[(size_t)r * (size_t)(cols + 1) + (size_t)c];
 			else
 				bad += all[(size_t)r * (size_t)(cols + 1) + (size_t)c] != guard;
 	CHECK_INT(bad, 0);
@@ -65,7 +66,8 @@ float *random_keys(int32_t heads, int32_t cap, int32_t dim)
 			float offset = bell() * (d % 13 == 5 ? 6.0f : 0.5f), spread = test_randf(0.3f, 2.0f);
 
 			for (int32_t k = 0; k < cap; k++)
-				x[((size_t)h * (size_t)cap + (size_t)k) * (size_t)dim + (size_t)d] = offset + spread * bell();
+				x[((size_t)h * (size_t)cap + (size_t)k) * (size_t)dim + (size_t)d] =
+					offset + spread * bell();
 		}
 	return x;
 }
@@ -80,7 +82,7 @@ float *random_query(int32_t n, int outliers)
 }
 
 struct tensor plane_new(struct backend *be, enum dtype type, int32_t heads, int32_t cap, int32_t dim, const float *x,
-                               float *held)
+                        float *held)
 {
 	size_t n = (size_t)heads * (size_t)cap * (size_t)dim;
 	void *bytes = must_alloc((size_t)dtype_bytes(type, n));
@@ -95,8 +97,10 @@ struct tensor plane_new(struct backend *be, enum dtype type, int32_t heads, int3
 
 void round_keys(float *out, const float *x, int32_t heads, int32_t cap, int32_t n, int32_t dim, int32_t bits, int back)
 {
-	float *mean = must_alloc((size_t)dim * sizeof *mean), *turned = must_alloc((size_t)dim * sizeof *turned), *y = must_alloc((size_t)dim * sizeof *y);
-	float top = (float)((1 << bits) - 1), *result = must_alloc((size_t)heads * (size_t)cap * (size_t)dim * sizeof *result);
+	float *mean = must_alloc((size_t)dim * sizeof *mean), *turned = must_alloc((size_t)dim * sizeof *turned),
+	      *y = must_alloc((size_t)dim * sizeof *y);
+	float top = (float)((1 << bits) - 1),
+	      *result = must_alloc((size_t)heads * (size_t)cap * (size_t)dim * sizeof *result);
 
 	memcpy(result, x, (size_t)heads * (size_t)cap * (size_t)dim * sizeof *result);
 	for (int32_t h = 0; h < heads; h++)
@@ -133,7 +137,8 @@ void round_keys(float *out, const float *x, int32_t heads, int32_t cap, int32_t 
 				turned[i] = (float)(scale * (double)turned[i]);
 			sketch_hadamard(back ? turned : y, dim);
 			for (int32_t i = 0; i < dim; i++)
-				result[((size_t)h * (size_t)cap + (size_t)k) * (size_t)dim + (size_t)i] = y[i] + turned[i];
+				result[((size_t)h * (size_t)cap + (size_t)k) * (size_t)dim + (size_t)i] =
+					y[i] + turned[i];
 		}
 	memcpy(out, result, (size_t)heads * (size_t)cap * (size_t)dim * sizeof *result);
 	free(result);
@@ -142,8 +147,8 @@ void round_keys(float *out, const float *x, int32_t heads, int32_t cap, int32_t 
 	free(y);
 }
 
-void scan_plain(double *out, double *slack, const float *keys, const float *q, int32_t n_head, int32_t n_kv, int32_t dim,
-                       int32_t cap, int32_t n, float scale, enum reduce how, double steps)
+void scan_plain(double *out, double *slack, const float *keys, const float *q, int32_t n_head, int32_t n_kv,
+                int32_t dim, int32_t cap, int32_t n, float scale, enum reduce how, double steps)
 {
 	int32_t group = n_head / n_kv;
 	double *s = must_alloc((size_t)group * (size_t)n * sizeof *s);
@@ -188,19 +193,23 @@ void scan_plain(double *out, double *slack, const float *keys, const float *q, i
 
 int sketches_equal(const uint8_t *a, const uint8_t *b, int32_t heads, int32_t cap, int32_t n, int32_t dim, int32_t bits)
 {
-	size_t block_bytes = sketch_block_bytes(dim, bits), scales = sketch_mean_bytes(dim), panels = sketch_head_bytes(dim);
+	size_t block_bytes = sketch_block_bytes(dim, bits), scales = sketch_mean_bytes(dim),
+	       panels = sketch_head_bytes(dim);
 	size_t panel_bytes = sketch_panel_bytes(dim, bits);
 
 	for (int32_t h = 0; h < heads; h++)
 		for (int32_t block = 0; block < sketch_blocks(n); block++) {
 			size_t at = ((size_t)h * (size_t)sketch_blocks(cap) + (size_t)block) * block_bytes;
-			int32_t keys = n - block * SKETCH_BLOCK < SKETCH_BLOCK ? n - block * SKETCH_BLOCK : SKETCH_BLOCK;
+			int32_t keys =
+				n - block * SKETCH_BLOCK < SKETCH_BLOCK ? n - block * SKETCH_BLOCK : SKETCH_BLOCK;
 
-			if (memcmp(a + at, b + at, 4 * ((size_t)dim + 1)) || memcmp(a + at + scales, b + at + scales, 2 * (size_t)keys))
+			if (memcmp(a + at, b + at, 4 * ((size_t)dim + 1)) ||
+			    memcmp(a + at + scales, b + at + scales, 2 * (size_t)keys))
 				return 0;
 			for (int32_t k = 0; k < keys; k++)
 				for (int32_t u = 0; u < sketch_units(dim, bits); u++) {
-					size_t lane = at + panels + (size_t)(k / SKETCH_PANEL) * panel_bytes + 64 * (size_t)u + 4 * (size_t)(k % SKETCH_PANEL);
+					size_t lane = at + panels + (size_t)(k / SKETCH_PANEL) * panel_bytes +
+					              64 * (size_t)u + 4 * (size_t)(k % SKETCH_PANEL);
 
 					if (memcmp(a + lane, b + lane, 4))
 						return 0;
@@ -209,7 +218,8 @@ int sketches_equal(const uint8_t *a, const uint8_t *b, int32_t heads, int32_t ca
 	return 1;
 }
 
-struct tensor sketch_new(struct backend *be, const struct tensor *plane, const struct shape *s, int32_t bits, int ragged)
+struct tensor sketch_new(struct backend *be, const struct tensor *plane, const struct shape *s, int32_t bits,
+                         int ragged)
 {
 	uint64_t bytes = be->ops->key_sketch_bytes(be, s->n_kv, s->cap, s->dim, bits);
 	struct tensor copy = tensor_new(be, DT_U8, 1, (int32_t)bytes, NULL);
@@ -261,7 +271,7 @@ static int by_number(const void *a, const void *b)
 }
 
 void topk_plain(int32_t *out, const float *x, int32_t n, int32_t k, int32_t pool, int32_t first, int32_t last,
-                       int best_first)
+                int best_first)
 {
 	struct ranked *all = must_alloc((size_t)n * sizeof *all);
 	char *forced = must_alloc((size_t)n);
@@ -294,35 +304,24 @@ void random_scores(float *x, int32_t n, int kind)
 {
 	for (int32_t i = 0; i < n; i++)
 		switch (kind) {
-		case 0:
-			x[i] = -8 + 3 * bell();
-			break;
-		case 1:
-			x[i] = (float)(test_rand() % 5) - 2;
-			break;
-		case 2:
-			x[i] = i % 2 ? -0.0f : 0.0f;
-			break;
-		case 3:
-			x[i] = test_rand() % 3 ? bell() : test_rand() % 2 ? -INFINITY : NAN;
-			break;
-		case 4:
-			x[i] = NAN;
-			break;
-		case 5:
-			x[i] = test_rand() % 50 ? -3e38f * test_randf(0, 1) : INFINITY;
-			break;
-		case 6:      /* rising: a sample tells nothing wrong, ranks are all at the end */
+		case 0: x[i] = -8 + 3 * bell(); break;
+		case 1: x[i] = (float)(test_rand() % 5) - 2; break;
+		case 2: x[i] = i % 2 ? -0.0f : 0.0f; break;
+		case 3: x[i] = test_rand() % 3 ? bell() : test_rand() % 2 ? -INFINITY : NAN; break;
+		case 4: x[i] = NAN; break;
+		case 5: x[i] = test_rand() % 50 ? -3e38f * test_randf(0, 1) : INFINITY; break;
+		case 6: /* rising: a sample tells nothing wrong, ranks are all at the end */
 			x[i] = (float)i * 1e-3f - 20;
 			break;
-		default:     /* period of the sample's step: the estimate fails and the second way is taken */
+		default: /* period of the sample's step: the estimate fails and the second way is taken */
 			x[i] = i % (n / 512 ? n / 512 : 1) == 0 ? 5.0f + 0.001f * bell() : bell();
 		}
 }
 
-/* Of one KV head: taken in proportion to exp(score), spread over the sequence, weighted by what each stands for.  Returns how many. */
-static int32_t sample_of_head_holds(const char *name, const float *x, int32_t n, int32_t k, int32_t sample, const int32_t *slot,
-                                    const float *bias)
+/* Of one KV head: taken in proportion to exp(score), spread over the sequence, weighted by what each stands for.
+ * Returns how many. */
+static int32_t sample_of_head_holds(const char *name, const float *x, int32_t n, int32_t k, int32_t sample,
+                                    const int32_t *slot, const float *bias)
 {
 	double top = -INFINITY, all = 0, sum = 0, scale, worst = 0, off = 0;
 	char *chosen = must_alloc((size_t)n);
@@ -339,27 +338,31 @@ static int32_t sample_of_head_holds(const char *name, const float *x, int32_t n,
 	while (taken < sample && bias[k + taken] != SAMPLE_NONE)
 		taken++;
 	for (int32_t i = taken; i < sample; i++)
-		CHECK_MSG(bias[k + i] == SAMPLE_NONE && slot[k + i] >= 0 && slot[k + i] < n, "%s: slot %d behind the sample", name, (int)i);
+		CHECK_MSG(bias[k + i] == SAMPLE_NONE && slot[k + i] >= 0 && slot[k + i] < n,
+		          "%s: slot %d behind the sample", name, (int)i);
 	scale = all > 0 ? sample / all : 0;
 	for (int32_t i = 0, at = 0; i < n; i++) {
 		double p = chosen[i] || !(x[i] > -INFINITY) ? 0 : fmin(1, scale * exp(x[i] - top));
 
 		sum += p;
 		if (at < taken && slot[k + at] == i) {
-			CHECK_MSG(!chosen[i] && i > last && p > 0, "%s: slot %d is sampled, after %d", name, (int)i, (int)last);
+			CHECK_MSG(!chosen[i] && i > last && p > 0, "%s: slot %d is sampled, after %d", name, (int)i,
+			          (int)last);
 			worst = fmax(worst, fabs(bias[k + at] + log(p)));
 			last = i;
 			at++;
 		}
 		off = fmax(off, fabs(at - sum));
 		if (i == n - 1)
-			CHECK_MSG(at == taken, "%s: %d of %d sampled slots do not ascend", name, (int)(taken - at), (int)taken);
+			CHECK_MSG(at == taken, "%s: %d of %d sampled slots do not ascend", name, (int)(taken - at),
+			          (int)taken);
 	}
-	/* Probabilities are in proportion to an exp() of the selection's own, which is right to a thousandth; the bias is that of the
-	 * probability that was used. */
+	/* Probabilities are in proportion to an exp() of the selection's own, which is right to a thousandth; the bias
+	 * is that of the probability that was used. */
 	CHECK_MSG(worst < 4e-3, "%s, %d and %d of %d: a bias is off by %g", name, (int)k, (int)sample, (int)n, worst);
 	/* A sum may round to the other side where it is a half. */
-	CHECK_MSG(off < 0.51 + 2e-3 * sample, "%s, %d and %d of %d: %g slots from what the probabilities say", name, (int)k, (int)sample, (int)n, off);
+	CHECK_MSG(off < 0.51 + 2e-3 * sample, "%s, %d and %d of %d: %g slots from what the probabilities say", name,
+	          (int)k, (int)sample, (int)n, off);
 	free(chosen);
 	return taken;
 }
@@ -376,20 +379,27 @@ void sample_holds(struct backend *be, const char *name, int32_t n, int32_t k, in
 	score = tensor_new(be, DT_F32, HEADS, n + 3, x);
 	slots = guarded(be, DT_I32, HEADS, cols);
 	bias = guarded(be, DT_F32, HEADS, cols);
-	be->ops->topk(be, &(struct topk_args){ .slots = &slots, .score = &score, .n_kv_head = HEADS, .n = n, .k = k, .pool = 1,
-	                                       .sample = sample, .bias = &bias });
+	be->ops->topk(be, &(struct topk_args){ .slots = &slots,
+	                                       .score = &score,
+	                                       .n_kv_head = HEADS,
+	                                       .n = n,
+	                                       .k = k,
+	                                       .pool = 1,
+	                                       .sample = sample,
+	                                       .bias = &bias });
 	got = unguarded(be, &slots);
 	weight = unguarded(be, &bias);
 	CHECK_MSG(be->ops->sync(be) == 0, "%s: %s", name, be->err);
 	for (int32_t h = 0; h < HEADS; h++) {
 		topk_plain(want, x + h * (n + 3), n, k, 1, 0, 0, 0);
-		CHECK_MSG(!memcmp(want, got + h * cols, (size_t)k * sizeof *want), "%s: other slots with a sample, %d of %d, kind %d", name, (int)k,
-		          (int)n, kind);
+		CHECK_MSG(!memcmp(want, got + h * cols, (size_t)k * sizeof *want),
+		          "%s: other slots with a sample, %d of %d, kind %d", name, (int)k, (int)n, kind);
 		/* Without a finite best score there is nothing to be in proportion to. */
 		if (kind != 5)
 			sample_of_head_holds(name, x + h * (n + 3), n, k, sample, got + h * cols, weight + h * cols);
 		for (int32_t i = 0; i < cols; i++)
-			CHECK(got[h * cols + i] >= 0 && got[h * cols + i] < n && weight[h * cols + i] == weight[h * cols + i]);
+			CHECK(got[h * cols + i] >= 0 && got[h * cols + i] < n &&
+			      weight[h * cols + i] == weight[h * cols + i]);
 	}
 	be->ops->drop(be, &score);
 	free(got);
@@ -404,7 +414,8 @@ void page_rows_agree(struct backend *be)
 	enum { SIZES = sizeof sizes / sizeof sizes[0] };
 
 	for (int round = 0; round < SIZES + 30; round++) {
-		int32_t n = round < SIZES ? sizes[round] : (int32_t)(test_rand() % 3000), heads = 1 + (int32_t)(test_rand() % 9);
+		int32_t n = round < SIZES ? sizes[round] : (int32_t)(test_rand() % 3000),
+			heads = 1 + (int32_t)(test_rand() % 9);
 		int32_t page = PAGE_UNIT * (1 + (int32_t)(test_rand() % (PAGE_MOST / PAGE_UNIT)));
 		int32_t cols = n / page + 1 + (int32_t)(test_rand() % 4), off = 0, *got;
 		int32_t *from = must_alloc((size_t)heads * (size_t)cols * sizeof *from);
@@ -435,8 +446,15 @@ void refuses_bad_operands(struct backend *be)
 {
 	static const int32_t no_page[] = { 0, -16, 12, PAGE_MOST + PAGE_UNIT };
 	struct tensor plane, copy, small, q, out, turn, rows, move, list, pages;
-	struct scan_args scan = { .out = &out, .q = &q, .n_head = 2, .n_kv_head = 2, .head_dim = 8, .cap = 16, .n_slots = 16,
-	                          .bits = 2, .scale = 1 };
+	struct scan_args scan = { .out = &out,
+		                  .q = &q,
+		                  .n_head = 2,
+		                  .n_kv_head = 2,
+		                  .head_dim = 8,
+		                  .cap = 16,
+		                  .n_slots = 16,
+		                  .bits = 2,
+		                  .scale = 1 };
 	struct topk_args top = { .slots = &rows, .score = &out, .n_kv_head = 2, .n = 16, .k = 4, .pool = 1 };
 
 	plane = tensor_new(be, DT_F16, 32, 8, NULL);
@@ -536,10 +554,13 @@ void refuses_bad_operands(struct backend *be)
 	must_fail(be, "no pages");
 	be->ops->page_slots(be, &list, &move, 2, 16, 48);
 	CHECK_INT(be->ops->sync(be), 0);
-	be->ops->kv_move(be, &plane, &(struct kv_moves){ .move = &move, .shift = &turn, .n = 1, .n_kv_head = 2,
-	                                                 .head_dim = 8, .dims = 8, .cap = 16 });
+	be->ops->kv_move(
+		be, &plane,
+		&(struct kv_moves){
+			.move = &move, .shift = &turn, .n = 1, .n_kv_head = 2, .head_dim = 8, .dims = 8, .cap = 16 });
 	must_fail(be, "turns of another width");
-	be->ops->kv_move(be, &plane, &(struct kv_moves){ .move = &move, .n = 2, .n_kv_head = 2, .head_dim = 8, .cap = 16 });
+	be->ops->kv_move(be, &plane,
+	                 &(struct kv_moves){ .move = &move, .n = 2, .n_kv_head = 2, .head_dim = 8, .cap = 16 });
 	must_fail(be, "more moves than the list has");
 	struct tensor *all[] = { &plane, &copy, &small, &q, &out, &turn, &rows, &move, &list, &pages };
 

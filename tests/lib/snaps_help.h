@@ -41,7 +41,7 @@ static inline void box_weights(struct snaps_box *b, const char *text)
 /* Open kv.db; 0 or -1. */
 static inline int box_snaps(struct snaps_box *b, struct err *e)
 {
-	struct snaps_options o = {.budget = (uint64_t)1 << 34, .vfs = b->vfs};
+	struct snaps_options o = { .budget = (uint64_t)1 << 34, .vfs = b->vfs };
 
 	str_clear(&b->notice);
 	return snaps_open(&b->s, b->store, &o, &b->notice, e);
@@ -50,12 +50,12 @@ static inline int box_snaps(struct snaps_box *b, struct err *e)
 /* Everything but kv.db. */
 static inline void box_begin(struct snaps_box *b)
 {
-	struct store_options o = {0};
+	struct store_options o = { 0 };
 	/* In memory where there is such a place: most tests are not about the disk, and sync often. */
 	const char *tmp = getenv("WEIR_TIME") || access("/dev/shm", W_OK) ? getenv("TMPDIR") : "/dev/shm";
 	struct timeline *t = fake_open(1, 40, 1);
-	struct err e = {0};
-	struct snaps bare = {.path = b->weights};
+	struct err e = { 0 };
+	struct snaps bare = { .path = b->weights };
 
 	memset(b, 0, sizeof *b);
 	snprintf(b->dir, sizeof b->dir, "%.40s/snaps.XXXXXX", tmp ? tmp : "/tmp");
@@ -78,7 +78,7 @@ static inline void box_begin(struct snaps_box *b)
 
 static inline void box_open(struct snaps_box *b)
 {
-	struct err e = {0};
+	struct err e = { 0 };
 
 	box_begin(b);
 	if (box_snaps(b, &e)) {
@@ -89,7 +89,7 @@ static inline void box_open(struct snaps_box *b)
 
 static inline void box_again(struct snaps_box *b)
 {
-	struct err e = {0};
+	struct err e = { 0 };
 
 	snaps_close(b->s);
 	if (box_snaps(b, &e)) {
@@ -135,7 +135,7 @@ static inline int box_loads(struct snaps_box *b, const struct timeline *like, in
 /* What snaps_check() finds; 0 = nothing. */
 static inline int box_check(struct snaps_box *b)
 {
-	struct str report = {0};
+	struct str report = { 0 };
 	int rc = snaps_check(b->s, &report, NULL);
 
 	str_free(&report);

@@ -10,15 +10,26 @@
 #include <xxhash.h>
 
 enum { CHATS = 10, PATH = 40 };
-struct chat { int64_t id; int n; int64_t message[PATH]; uint64_t hash[PATH]; };
-struct life { struct chat chat[CHATS + 2]; int n; };
+struct chat {
+	int64_t id;
+	int n;
+	int64_t message[PATH];
+	uint64_t hash[PATH];
+};
+struct life {
+	struct chat chat[CHATS + 2];
+	int n;
+};
 
 /* One line of the diary: written before a change (ack 0) and after it (ack 1). */
-struct entry { int ack, op, at, to; int64_t session, message; uint64_t hash; };
+struct entry {
+	int ack, op, at, to;
+	int64_t session, message;
+	uint64_t hash;
+};
 enum { NEW, APPEND, UPDATE, SET_HEAD, FORK, DELETE, OPS };
 
-__attribute__((unused))
-static struct chat *chat_of(struct life *l, int64_t id)
+__attribute__((unused)) static struct chat *chat_of(struct life *l, int64_t id)
 {
 	for (int i = 0; i < l->n; i++)
 		if (l->chat[i].id == id)
@@ -27,17 +38,14 @@ static struct chat *chat_of(struct life *l, int64_t id)
 }
 
 /* What an entry does; numbers that were not given out yet are 0. */
-__attribute__((unused))
-static void live(struct life *l, const struct entry *y)
+__attribute__((unused)) static void live(struct life *l, const struct entry *y)
 {
 	struct chat *c = y->op == NEW ? NULL : chat_of(l, y->session), *d;
 
 	if ((!c && y->op != NEW) || l->n > CHATS + 1)
 		return;
 	switch (y->op) {
-	case NEW:
-		l->chat[l->n++] = (struct chat){.id = y->session};
-		break;
+	case NEW: l->chat[l->n++] = (struct chat){ .id = y->session }; break;
 	case APPEND:
 		c->message[c->n] = y->message;
 		c->hash[c->n++] = y->hash;
@@ -49,18 +57,14 @@ static void live(struct life *l, const struct entry *y)
 				if (l->chat[i].message[k] == y->message)
 					l->chat[i].hash[k] = y->hash;
 		break;
-	case SET_HEAD:
-		c->n = y->at;
-		break;
+	case SET_HEAD: c->n = y->at; break;
 	case FORK:
 		d = &l->chat[l->n++];
 		*d = *c;
 		d->id = y->message;
 		d->n = y->at;
 		break;
-	case DELETE:
-		*c = l->chat[--l->n];
-		break;
+	case DELETE: *c = l->chat[--l->n]; break;
 	}
 }
 
@@ -80,12 +84,11 @@ static int read_chat(const struct session *row, void *ud)
 	struct life *l = ud;
 
 	if (l->n < CHATS + 2)
-		l->chat[l->n++] = (struct chat){.id = row->id, .n = 0, .message = {row->head}};
+		l->chat[l->n++] = (struct chat){ .id = row->id, .n = 0, .message = { row->head } };
 	return 0;
 }
 
-__attribute__((unused))
-static int read_life(struct store *s, struct life *l, struct err *e)
+__attribute__((unused)) static int read_life(struct store *s, struct life *l, struct err *e)
 {
 	l->n = 0;
 	if (session_list(s, read_chat, l, e))
@@ -96,8 +99,7 @@ static int read_life(struct store *s, struct life *l, struct err *e)
 	return 0;
 }
 
-__attribute__((unused))
-static int same_life(const struct life *a, const struct life *b)
+__attribute__((unused)) static int same_life(const struct life *a, const struct life *b)
 {
 	if (a->n != b->n)
 		return 0;
@@ -113,23 +115,21 @@ static int same_life(const struct life *a, const struct life *b)
 }
 
 static uint64_t dice;
-__attribute__((unused))
-static int roll(int n)
+__attribute__((unused)) static int roll(int n)
 {
 	dice = dice * 6364136223846793005u + 1442695040888963407u;
 	return (int)((dice >> 33) % (uint64_t)n);
 }
 
 /* Make up the next step; the message points to static bytes. */
-__attribute__((unused))
-static void life_choose(const struct life *l, struct entry *y, struct stored_message *m)
+__attribute__((unused)) static void life_choose(const struct life *l, struct entry *y, struct stored_message *m)
 {
 	static char text[6000];
 	static int32_t token[64];
 	const struct chat *c = l->n ? &l->chat[roll(l->n)] : NULL;
 
-	*y = (struct entry){.op = roll(10) < 6 ? APPEND : roll(OPS)};
-	*m = (struct stored_message){.role = ROLE_ASSISTANT, .complete = roll(2), .text = text, .token = token};
+	*y = (struct entry){ .op = roll(10) < 6 ? APPEND : roll(OPS) };
+	*m = (struct stored_message){ .role = ROLE_ASSISTANT, .complete = roll(2), .text = text, .token = token };
 	if (!c)
 		y->op = NEW;
 	else if (l->n >= CHATS && (y->op == NEW || y->op == FORK))
@@ -152,25 +152,25 @@ static void life_choose(const struct life *l, struct entry *y, struct stored_mes
 	if (y->op == SET_HEAD || y->op == FORK)
 		y->at = roll(c->n + 1);
 	if (y->op == FORK && !y->at)
-		y->at = c->n;     /* 0 stands for the head there */
+		y->at = c->n; /* 0 stands for the head there */
 	if (y->op == UPDATE)
 		y->message = c->message[roll(c->n)];
 }
 
 /* Take it; numbers that the store gives out are noted. */
-__attribute__((unused))
-static int life_step(struct store *s, struct life *l, struct entry *y, const struct stored_message *m, struct err *e)
+__attribute__((unused)) static int life_step(struct store *s, struct life *l, struct entry *y,
+                                             const struct stored_message *m, struct err *e)
 {
 	const struct chat *c = chat_of(l, y->session);
 	int64_t at = y->at ? c->message[y->at - 1] : 0;
 
 	switch (y->op) {
-	case NEW:      return session_new(s, NULL, &y->session, e);
-	case APPEND:   return message_append(s, c->id, m, &y->message, e);
-	case UPDATE:   return message_update(s, y->message, m, e);
+	case NEW: return session_new(s, NULL, &y->session, e);
+	case APPEND: return message_append(s, c->id, m, &y->message, e);
+	case UPDATE: return message_update(s, y->message, m, e);
 	case SET_HEAD: return session_set_head(s, c->id, at, e);
-	case FORK:     return session_fork(s, c->id, at, NULL, &y->message, e);
-	default:       return session_delete(s, c->id, e);
+	case FORK: return session_fork(s, c->id, at, NULL, &y->message, e);
+	default: return session_delete(s, c->id, e);
 	}
 }
 

@@ -15,12 +15,11 @@
 #include <unistd.h>
 
 struct place {
-	char dir[400];            /* the store's; its parent is made and removed with it */
+	char dir[400]; /* the store's; its parent is made and removed with it */
 	struct store *store;
 };
 
-__attribute__((unused))
-static void place_dir(struct place *p)
+__attribute__((unused)) static void place_dir(struct place *p)
 {
 	struct stat st;
 	/* Many thousand fsyncs: in memory where that is to be had. */
@@ -28,7 +27,9 @@ static void place_dir(struct place *p)
 	char base[300];
 
 	if (!top)
-		top = !stat("/dev/shm", &st) && !access("/dev/shm", W_OK) ? "/dev/shm" : getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp";
+		top = !stat("/dev/shm", &st) && !access("/dev/shm", W_OK) ? "/dev/shm"
+		      : getenv("TMPDIR")                                  ? getenv("TMPDIR")
+		                                                          : "/tmp";
 	snprintf(base, sizeof base, "%.250s/weir-test-XXXXXX", top);
 	if (!mkdtemp(base))
 		SKIP("no directory can be made in %s", top);
@@ -36,11 +37,10 @@ static void place_dir(struct place *p)
 	p->store = NULL;
 }
 
-__attribute__((unused))
-static void place_reopen(struct place *p, struct store **s)
+__attribute__((unused)) static void place_reopen(struct place *p, struct store **s)
 {
-	struct store_options o = {.dir = p->dir};
-	struct err e = {0};
+	struct store_options o = { .dir = p->dir };
+	struct err e = { 0 };
 
 	store_close(p->store);
 	if (store_open(&p->store, &o, &e)) {
@@ -50,8 +50,7 @@ static void place_reopen(struct place *p, struct store **s)
 	*s = p->store;
 }
 
-__attribute__((unused))
-static struct store *place_make(struct place *p)
+__attribute__((unused)) static struct store *place_make(struct place *p)
 {
 	struct store *s;
 
@@ -61,8 +60,7 @@ static struct store *place_make(struct place *p)
 }
 
 /* The files of a directory, and it. */
-__attribute__((unused))
-static void remove_dir(const char *dir)
+__attribute__((unused)) static void remove_dir(const char *dir)
 {
 	DIR *d = opendir(dir);
 
@@ -76,8 +74,7 @@ static void remove_dir(const char *dir)
 	rmdir(dir);
 }
 
-__attribute__((unused))
-static void place_remove(struct place *p)
+__attribute__((unused)) static void place_remove(struct place *p)
 {
 	store_close(p->store);
 	p->store = NULL;
@@ -86,12 +83,11 @@ static void place_remove(struct place *p)
 	remove_dir(p->dir);
 }
 
-__attribute__((unused))
-static long long place_count(struct store *s, const char *table)
+__attribute__((unused)) static long long place_count(struct store *s, const char *table)
 {
 	char sql[100];
 	int64_t n = -1;
-	struct err e = {0};
+	struct err e = { 0 };
 
 	snprintf(sql, sizeof sql, "SELECT count(*) FROM %s", table);
 	if (db_number(&s->db, sql, &n, &e))
@@ -100,8 +96,7 @@ static long long place_count(struct store *s, const char *table)
 }
 
 /* Change the file as somebody else would, while nobody has it open. */
-__attribute__((unused))
-static void file_sql(const char *dir, const char *sql)
+__attribute__((unused)) static void file_sql(const char *dir, const char *sql)
 {
 	char path[500];
 	char *why = NULL;
@@ -114,8 +109,7 @@ static void file_sql(const char *dir, const char *sql)
 	sqlite3_close(h);
 }
 
-__attribute__((unused))
-static void place_sql(struct place *p, struct store **s, const char *sql)
+__attribute__((unused)) static void place_sql(struct place *p, struct store **s, const char *sql)
 {
 	store_close(p->store);
 	p->store = NULL;
@@ -125,8 +119,7 @@ static void place_sql(struct place *p, struct store **s, const char *sql)
 
 /* ---- what a session shows, as a line of text ---- */
 
-__attribute__((unused))
-static int add_text(const struct stored_message *m, void *ud)
+__attribute__((unused)) static int add_text(const struct stored_message *m, void *ud)
 {
 	struct str *out = ud;
 
@@ -135,14 +128,13 @@ static int add_text(const struct stored_message *m, void *ud)
 }
 
 /* "a b c": the texts on the way to the head. */
-__attribute__((unused))
-static const char *shown(struct store *s, int64_t session)
+__attribute__((unused)) static const char *shown(struct store *s, int64_t session)
 {
 	static struct str out[4];
 	static int turn;
 	struct str *o = &out[turn++ & 3];
 	struct session row;
-	struct err e = {0};
+	struct err e = { 0 };
 
 	str_clear(o);
 	if (session_get(s, session, &row, &e) || message_path(s, row.head, add_text, o, &e)) {
@@ -152,11 +144,10 @@ static const char *shown(struct store *s, int64_t session)
 	return o->n ? o->p : "";
 }
 
-__attribute__((unused))
-static const char *children(struct store *s, int64_t session, int64_t message)
+__attribute__((unused)) static const char *children(struct store *s, int64_t session, int64_t message)
 {
 	static struct str out;
-	struct err e = {0};
+	struct err e = { 0 };
 
 	str_clear(&out);
 	if (message_children(s, session, message, add_text, &out, &e)) {
@@ -166,11 +157,13 @@ static const char *children(struct store *s, int64_t session, int64_t message)
 	return out.n ? out.p : "";
 }
 
-__attribute__((unused))
-static int64_t say_message(struct store *s, int64_t session, int64_t parent, int role, const char *text)
+__attribute__((unused)) static int64_t say_message(struct store *s, int64_t session, int64_t parent, int role,
+                                                   const char *text)
 {
-	struct stored_message m = {.parent = parent, .role = role, .text = text, .n_text = strlen(text), .complete = 1};
-	struct err e = {0};
+	struct stored_message m = {
+		.parent = parent, .role = role, .text = text, .n_text = strlen(text), .complete = 1
+	};
+	struct err e = { 0 };
 	int64_t id = 0;
 
 	if (message_append(s, session, &m, &id, &e))
@@ -178,10 +171,9 @@ static int64_t say_message(struct store *s, int64_t session, int64_t parent, int
 	return id;
 }
 
-__attribute__((unused))
-static int64_t begin(struct store *s, const char *name)
+__attribute__((unused)) static int64_t begin(struct store *s, const char *name)
 {
-	struct err e = {0};
+	struct err e = { 0 };
 	int64_t id = 0;
 
 	if (session_new(s, name, &id, &e))
@@ -189,11 +181,10 @@ static int64_t begin(struct store *s, const char *name)
 	return id;
 }
 
-__attribute__((unused))
-static void check_clean(struct store *s, int line)
+__attribute__((unused)) static void check_clean(struct store *s, int line)
 {
-	struct str report = {0};
-	struct err e = {0};
+	struct str report = { 0 };
+	struct err e = { 0 };
 	int rc = store_check(s, &report, &e);
 
 	if (rc)
@@ -201,25 +192,24 @@ static void check_clean(struct store *s, int line)
 	str_free(&report);
 }
 
-#define REFUSED(call, err_code, part) \
-	do { \
-		struct err e_ = {0}; \
-		struct err *e = &e_; \
-		CHECK_INT(call, -1); \
-		CHECK_INT(e_.code, err_code); \
-		CHECK_MSG(strstr(e_.msg, part), "'%s' is not in \"%s\"", part, e_.msg); \
+#define REFUSED(call, err_code, part)                                                                                  \
+	do {                                                                                                           \
+		struct err e_ = { 0 };                                                                                 \
+		struct err *e = &e_;                                                                                   \
+		CHECK_INT(call, -1);                                                                                   \
+		CHECK_INT(e_.code, err_code);                                                                          \
+		CHECK_MSG(strstr(e_.msg, part), "'%s' is not in \"%s\"", part, e_.msg);                                \
 	} while (0)
-#define OK(call) \
-	do { \
-		struct err e_ = {0}; \
-		struct err *e = &e_; \
-		if ((call) != 0) \
-			test_fail(__FILE__, __LINE__, "%s: %s", #call, e_.msg); \
+#define OK(call)                                                                                                       \
+	do {                                                                                                           \
+		struct err e_ = { 0 };                                                                                 \
+		struct err *e = &e_;                                                                                   \
+		if ((call) != 0)                                                                                       \
+			test_fail(__FILE__, __LINE__, "%s: %s", #call, e_.msg);                                        \
 	} while (0)
 
 /* Does any file of the directory hold these bytes? */
-__attribute__((unused))
-static int on_disk(const char *dir, const char *word)
+__attribute__((unused)) static int on_disk(const char *dir, const char *word)
 {
 	DIR *d = opendir(dir);
 	int found = 0;
@@ -239,32 +229,28 @@ static int on_disk(const char *dir, const char *word)
 	return found;
 }
 
-__attribute__((unused))
-static int count_found(const struct found *f, void *ud)
+__attribute__((unused)) static int count_found(const struct found *f, void *ud)
 {
 	(void)f;
 	++*(int *)ud;
 	return 0;
 }
 
-__attribute__((unused))
-static int hits(struct store *s, const char *words)
+__attribute__((unused)) static int hits(struct store *s, const char *words)
 {
 	int n = 0;
-	struct err e = {0};
+	struct err e = { 0 };
 
 	return store_search(s, words, 1000, count_found, &n, &e) ? -1 : n;
 }
 
-__attribute__((unused))
-static int add_id(const struct session *row, void *ud)
+__attribute__((unused)) static int add_id(const struct session *row, void *ud)
 {
 	str_addf(ud, "%lld ", (long long)row->id);
 	return 0;
 }
 
-__attribute__((unused))
-static int add_document(const struct stored_document *d, void *ud)
+__attribute__((unused)) static int add_document(const struct stored_document *d, void *ud)
 {
 	str_addf(ud, "%s=%.*s@%lld ", d->name, (int)d->n_text, d->text, (long long)d->after);
 	return 0;

@@ -1,5 +1,5 @@
-/* tests/lib/tiny.h - whole models of some families, small enough to be made and run in no time; their weights are random, but the
- * same each time. */
+/* tests/lib/tiny.h - whole models of some families, small enough to be made and run in no time; their weights are
+ * random, but the same each time. */
 #ifndef WEIR_TEST_TINY_H
 #define WEIR_TEST_TINY_H
 
@@ -11,13 +11,20 @@
 
 enum { N_VOCAB = 288, WIDTH = 64, FF = 96, LAYERS = 3, HEADS = 4, KV_HEADS = 2, HEAD = 32, TRAINED = 2048 };
 
-static const struct tiny_family { const char *arch; int bias, norms, tied, post; uint32_t window; } tiny_families[] = {
-	{ "llama", 0, 0, 1, 0, 0 }, { "qwen2", 1, 0, 0, 0, 0 }, { "qwen3", 0, 1, 1, 0, 0 },
-	{ "gemma2", 0, 0, 1, 1, 40 },   /* two of three layers have a window */
+static const struct tiny_family {
+	const char *arch;
+	int bias, norms, tied, post;
+	uint32_t window;
+} tiny_families[] = {
+	{ "llama", 0, 0, 1, 0, 0 },
+	{ "qwen2", 1, 0, 0, 0, 0 },
+	{ "qwen3", 0, 1, 1, 0, 0 },
+	{ "gemma2", 0, 0, 1, 1, 40 }, /* two of three layers have a window */
 };
 enum { FAMILIES = 4, WINDOWED = 3 };
-static int tiny_layers = LAYERS, tiny_vocab = N_VOCAB;   /* of models made from now on */
-static int *tiny_fd;               /* takes a descriptor of each model's file, which has no name any more; NULL: nobody wants it */
+static int tiny_layers = LAYERS, tiny_vocab = N_VOCAB; /* of models made from now on */
+/* takes a descriptor of each model's file, which has no name any more; NULL: nobody wants it */
+static int *tiny_fd;
 
 static inline void tiny_weights(struct mk *m, const char *name, int32_t rows, int32_t cols)
 {
@@ -39,6 +46,7 @@ static inline void tiny_weights(struct mk *m, const char *name, int32_t rows, in
 
 static inline void tiny_layer(struct mk *m, const struct tiny_family *f, int layer)
 {
+	/* clang-format off */
 	const struct { const char *name; int32_t rows, cols; int want; } all[] = {
 		{ "attn_norm.weight", 1, WIDTH, 1 }, { "attn_q.weight", HEADS * HEAD, WIDTH, 1 },
 		{ "attn_k.weight", KV_HEADS * HEAD, WIDTH, 1 }, { "attn_v.weight", KV_HEADS * HEAD, WIDTH, 1 },
@@ -49,6 +57,7 @@ static inline void tiny_layer(struct mk *m, const struct tiny_family *f, int lay
 		{ "ffn_norm.weight", 1, WIDTH, 1 }, { "ffn_gate.weight", FF, WIDTH, 1 }, { "ffn_up.weight", FF, WIDTH, 1 },
 		{ "ffn_down.weight", WIDTH, FF, 1 },
 	};
+	/* clang-format on */
 
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
 		char name[64];

@@ -1,6 +1,8 @@
-/* tests/lib/train_ref.h - a plain transformer's loss in double, written for itself: what training's gradients are compared with.
+/* tests/lib/train_ref.h - a plain transformer's loss in double, written for itself: what training's gradients are
+ * compared with.
  *
- * Tokens before `fixed` are constants: once their keys and values are frozen, changed parameters change only the others. */
+ * Tokens before `fixed` are constants: once their keys and values are frozen, changed parameters change only the
+ * others. */
 #ifndef WEIR_TRAIN_REF_H
 #define WEIR_TRAIN_REF_H
 
@@ -10,15 +12,22 @@
 
 #include "engine/lab/train.h"
 
-struct ref_matrix { double *w, *a, *b; };
-struct ref_layer { double *attn_norm, *ffn_norm; struct ref_matrix m[TRAIN_PLACES]; double *k, *v; int32_t *sets; };
+struct ref_matrix {
+	double *w, *a, *b;
+};
+struct ref_layer {
+	double *attn_norm, *ffn_norm;
+	struct ref_matrix m[TRAIN_PLACES];
+	double *k, *v;
+	int32_t *sets;
+};
 struct ref {
 	const struct trainer *t;
 	double *embd, *out_norm, *out;
 	struct ref_layer *layer;
 	int32_t n, fixed;
 	struct train_mask mask;
-	int frozen;                /* sets, and keys and values of the prefix, stay as they are */
+	int frozen; /* sets, and keys and values of the prefix, stay as they are */
 };
 
 static inline double *ref_copy(const struct train_param *p)
@@ -45,7 +54,8 @@ static inline struct ref ref_new(const struct trainer *t, const struct train_mas
 		l->attn_norm = ref_copy(&t->layer[i].attn_norm);
 		l->ffn_norm = ref_copy(&t->layer[i].ffn_norm);
 		for (int p = 0; p < TRAIN_PLACES; p++)
-			l->m[p] = (struct ref_matrix){ ref_copy(&t->layer[i].m[p].w), ref_copy(&t->layer[i].m[p].a), ref_copy(&t->layer[i].m[p].b) };
+			l->m[p] = (struct ref_matrix){ ref_copy(&t->layer[i].m[p].w), ref_copy(&t->layer[i].m[p].a),
+				                       ref_copy(&t->layer[i].m[p].b) };
 		l->k = calloc(kv, sizeof *l->k);
 		l->v = calloc(kv, sizeof *l->v);
 		l->sets = calloc((size_t)(n * t->n_kv_head * (m->k + 1)), sizeof *l->sets);
@@ -111,7 +121,8 @@ static inline void ref_rope(const struct ref *r, double *x, int32_t heads, int32
 }
 
 /* Attention of one head of token i to the tokens where reads[] is 1; p [n]. */
-static inline void ref_probs(const struct ref *r, const struct ref_layer *l, const double *q, int32_t head, int32_t i, const char *reads, double *p)
+static inline void ref_probs(const struct ref *r, const struct ref_layer *l, const double *q, int32_t head, int32_t i,
+                             const char *reads, double *p)
 {
 	const struct trainer *t = r->t;
 	int32_t kv = t->n_kv_head * t->head_dim, g = head / (t->n_head / t->n_kv_head) * t->head_dim;
@@ -128,10 +139,12 @@ static inline void ref_probs(const struct ref *r, const struct ref_layer *l, con
 }
 
 /* The k entries of a KV head with the most probability for token i, best first, by going through all k times. */
-static inline void ref_select(const struct ref *r, const struct ref_layer *l, const double *q, int32_t kv, int32_t i, int32_t *set)
+static inline void ref_select(const struct ref *r, const struct ref_layer *l, const double *q, int32_t kv, int32_t i,
+                              int32_t *set)
 {
 	int32_t group = r->t->n_head / r->t->n_kv_head, k = r->mask.k;
-	double *raw = calloc((size_t)r->n, sizeof *raw), *pooled = calloc((size_t)r->n, sizeof *pooled), *p = calloc((size_t)r->n, sizeof *p);
+	double *raw = calloc((size_t)r->n, sizeof *raw), *pooled = calloc((size_t)r->n, sizeof *pooled),
+	       *p = calloc((size_t)r->n, sizeof *p);
 	char *all = malloc((size_t)r->n), *used = calloc((size_t)r->n, 1);
 
 	memset(all, 1, (size_t)r->n);
@@ -148,7 +161,8 @@ static inline void ref_select(const struct ref *r, const struct ref_layer *l, co
 		int32_t best = -1;
 
 		for (int32_t j = 0; j <= i; j++)
-			if (!used[j] && (best < 0 || pooled[j] > pooled[best] || (pooled[j] == pooled[best] && raw[j] >= raw[best])))
+			if (!used[j] && (best < 0 || pooled[j] > pooled[best] ||
+			                 (pooled[j] == pooled[best] && raw[j] >= raw[best])))
 				best = j;
 		set[n] = best;
 		used[best] = 1;
@@ -194,13 +208,16 @@ static inline void ref_attend(struct ref *r, int32_t layer, const double *q, int
 	free(reads);
 }
 
-/* Sum of -ln p(id[i + 1]) over tokens fixed .. n, token by token through all layers: a token depends on those before it alone. */
+/* Sum of -ln p(id[i + 1]) over tokens fixed .. n, token by token through all layers: a token depends on those before it
+ * alone. */
 static inline double ref_loss(struct ref *r, const int32_t *id)
 {
 	const struct trainer *t = r->t;
 	int32_t kv = t->n_kv_head * t->head_dim, wide = t->n_embd;
-	double *x = calloc((size_t)wide, sizeof *x), *y = calloc((size_t)wide, sizeof *y), *q = calloc((size_t)(t->n_head * t->head_dim), sizeof *q),
-	       *o = calloc((size_t)(t->n_head * t->head_dim), sizeof *o), *g = calloc((size_t)t->n_ff, sizeof *g), *u = calloc((size_t)t->n_ff, sizeof *u), loss = 0;
+	double *x = calloc((size_t)wide, sizeof *x), *y = calloc((size_t)wide, sizeof *y),
+	       *q = calloc((size_t)(t->n_head * t->head_dim), sizeof *q),
+	       *o = calloc((size_t)(t->n_head * t->head_dim), sizeof *o), *g = calloc((size_t)t->n_ff, sizeof *g),
+	       *u = calloc((size_t)t->n_ff, sizeof *u), loss = 0;
 
 	for (int32_t i = r->frozen ? r->fixed : 0; i < r->n; i++) {
 		double sum = 0, own = 0;

@@ -56,7 +56,9 @@ static size_t vt_token(const char *s, size_t n)
 	size_t i = 2;
 
 	if (s[0] != 27)
-		return (unsigned char)s[0] < 0x80 ? 1 : !utf8_complete(s, n < 4 ? n : 4) ? 0 : (size_t)utf8_decode(s, n, &(int32_t){ 0 });
+		return (unsigned char)s[0] < 0x80         ? 1
+		       : !utf8_complete(s, n < 4 ? n : 4) ? 0
+		                                          : (size_t)utf8_decode(s, n, &(int32_t){ 0 });
 	if (n < 2)
 		return 0;
 	if (s[1] == '[') {
@@ -225,7 +227,8 @@ static void vt_put(struct vt *v, int32_t cp)
 		vt_shift(v, width);
 	for (int i = 0; i < width; i++) {
 		vt_part(v, v->x + i, v->y);
-		v->cell[v->y * v->w + v->x + i] = (struct vt_cell){ .cp = i ? 0 : cp, .width = i ? 0 : width, .pen = v->pen };
+		v->cell[v->y * v->w + v->x + i] =
+			(struct vt_cell){ .cp = i ? 0 : cp, .width = i ? 0 : width, .pen = v->pen };
 	}
 	v->last = cp;
 	v->x += width;
@@ -238,14 +241,16 @@ static void vt_put(struct vt *v, int32_t cp)
 static void vt_sgr(struct vt *v, const int *p, int n)
 {
 	for (int i = 0; i < n; i++) {
-		static const uint8_t on[] = { [1] = VT_BOLD, [2] = VT_FAINT, [3] = VT_ITALIC, [4] = VT_UNDER, [7] = VT_REVERSE };
+		static const uint8_t on[] = {
+			[1] = VT_BOLD, [2] = VT_FAINT, [3] = VT_ITALIC, [4] = VT_UNDER, [7] = VT_REVERSE
+		};
 		int k = p[i] < 0 ? 0 : p[i];
 		if (k == 0)
 			v->pen = (struct vt_pen){ -1, -1, 0 };
 		else if (k < 8)
 			v->pen.attrs |= on[k];
 		else if (k == 22)
-			v->pen.attrs &= (uint8_t)~(VT_BOLD | VT_FAINT);
+			v->pen.attrs &= (uint8_t) ~(VT_BOLD | VT_FAINT);
 		else if (k >= 23 && k <= 27 && k != 25 && k != 26)
 			v->pen.attrs &= (uint8_t)~on[k - 20];
 		else if (k >= 30 && k <= 37)
@@ -280,12 +285,16 @@ static void vt_mode(struct vt *v, int private, int number, int on)
 		return;
 	}
 	switch (number) {
-	case 7:    v->no_margin = !on; break;
-	case 25:   v->hidden = !on; break;
+	case 7: v->no_margin = !on; break;
+	case 25: v->hidden = !on; break;
 	case 1049: v->alternate = on; break;
 	case 2004: v->paste = on; break;
-	case 1000: case 1006: v->mouse = on; break;
-	case 2026: v->frames += on; v->frame = on; break;
+	case 1000:
+	case 1006: v->mouse = on; break;
+	case 2026:
+		v->frames += on;
+		v->frame = on;
+		break;
 	}
 }
 
@@ -305,7 +314,11 @@ static void vt_csi(struct vt *v, const char *s, size_t n)
 	if (s[n - 1] != 'b' && s[n - 1] != 'm')
 		v->wraps = 0;
 	switch (s[n - 1]) {
-	case 'H': case 'f': v->y = vt_within(a - 1, v->h - 1); v->x = vt_within((p[1] < 1 ? 1 : p[1]) - 1, v->w - 1); break;
+	case 'H':
+	case 'f':
+		v->y = vt_within(a - 1, v->h - 1);
+		v->x = vt_within((p[1] < 1 ? 1 : p[1]) - 1, v->w - 1);
+		break;
 	case 'G': v->x = vt_within(a - 1, v->w - 1); break;
 	case 'd': v->y = vt_within(a - 1, v->h - 1); break;
 	case 'A': v->y = vt_within(v->y - a, v->h - 1); break;
@@ -323,13 +336,17 @@ static void vt_csi(struct vt *v, const char *s, size_t n)
 	case 'X': vt_erase(v, v->y, v->x, v->x + a); break;
 	case '@': vt_shift(v, a); break;
 	case 'P': vt_shift(v, -a); break;
-	case 'b': for (; a > 0; a--) vt_put(v, v->last); break;
+	case 'b':
+		for (; a > 0; a--)
+			vt_put(v, v->last);
+		break;
 	case 'S': vt_scroll(v, v->top, a); break;
 	case 'T': vt_scroll(v, v->top, -a); break;
 	case 'L': vt_scroll(v, v->y, -a); break;
 	case 'M': vt_scroll(v, v->y, a); break;
 	case 'm': vt_sgr(v, p, k + 1); break;
-	case 'h': case 'l':
+	case 'h':
+	case 'l':
 		for (int i = 0; i <= k; i++)
 			vt_mode(v, private, p[i], s[n - 1] == 'h');
 		break;
@@ -340,8 +357,9 @@ static void vt_csi(struct vt *v, const char *s, size_t n)
 			v->top = 0;
 		v->x = v->y = 0;
 		break;
-	case 't': case 'c': break;   /* title stack, cursor's shape: nothing that shows */
-	default: vt_offence(v, s, n);   /* allowed, but this terminal does not know it: the test must learn it */
+	case 't':
+	case 'c': break;              /* title stack, cursor's shape: nothing that shows */
+	default: vt_offence(v, s, n); /* allowed, but this terminal does not know it: the test must learn it */
 	}
 }
 
@@ -369,11 +387,20 @@ static void vt_one(struct vt *v, const char *s, size_t n)
 	}
 	utf8_decode(s, n, &cp);
 	switch (cp) {
-	case '\b': v->x -= v->x > 0 && !v->wraps; v->wraps = 0; break;
-	case '\r': v->x = 0; v->wraps = 0; break;
-	case '\n': vt_down(v); v->wraps = 0; break;
+	case '\b':
+		v->x -= v->x > 0 && !v->wraps;
+		v->wraps = 0;
+		break;
+	case '\r':
+		v->x = 0;
+		v->wraps = 0;
+		break;
+	case '\n':
+		vt_down(v);
+		v->wraps = 0;
+		break;
 	case '\t': v->x = vt_within((v->x / 8 + 1) * 8, v->w - 1); break;
-	case 0: break;             /* padding */
+	case 0: break; /* padding */
 	case 15: vt_judge(v, s, n); break;
 	default:
 		if (cp < 0x20 || cp == 0x7f || char_width(cp) < 0)

@@ -1,7 +1,8 @@
-/* tests/lib/vt.h - a terminal in miniature: what a program wrote becomes a screen, and every control sequence is judged.
+/* tests/lib/vt.h - a terminal in miniature: what a program wrote becomes a screen, and every control sequence is
+ * judged.
  *
- * Allowed is what the terminal's terminfo entry says (vt_allow() with tparm()'s result, digits count as any number), SGR with
- * numbers, and what the test adds.  The first offence is kept in `bad`. */
+ * Allowed is what the terminal's terminfo entry says (vt_allow() with tparm()'s result, digits count as any number),
+ * SGR with numbers, and what the test adds. The first offence is kept in `bad`. */
 #ifndef WEIR_VT_H
 #define WEIR_VT_H
 
@@ -12,23 +13,31 @@
 #include <string.h>
 
 enum { VT_BOLD = 1, VT_FAINT = 2, VT_UNDER = 4, VT_REVERSE = 8, VT_ITALIC = 16 };
-struct vt_pen { int16_t fg, bg; uint8_t attrs; };
-struct vt_cell { int32_t cp, mark[8]; int width; struct vt_pen pen; };
+struct vt_pen {
+	int16_t fg, bg;
+	uint8_t attrs;
+};
+struct vt_cell {
+	int32_t cp, mark[8];
+	int width;
+	struct vt_pen pen;
+};
 
 struct vt {
 	int w, h, x, y;
 	struct vt_cell *cell;
 	struct vt_pen pen;
-	int wraps;                    /* the next character begins a new line */
-	int top, bottom;              /* of the region that scrolls; bottom is the row behind it */
+	int wraps;       /* the next character begins a new line */
+	int top, bottom; /* of the region that scrolls; bottom is the row behind it */
 	int saved_x, saved_y;
-	int bce, insert, no_margin;   /* erasing takes the background; IRM; automatic margins off */
-	int alternate, paste, mouse, frame, hidden;   /* modes as they are now */
-	int frames;                   /* that were marked */
+	int bce, insert, no_margin;                 /* erasing takes the background; IRM; automatic margins off */
+	int alternate, paste, mouse, frame, hidden; /* modes as they are now */
+	int frames;                                 /* that were marked */
 	int32_t last;
-	struct str held;              /* bytes of a sequence that is not whole */
-	char *allowed[256]; int n_allowed;
-	struct str clipboard;         /* what OSC 52 said, with its wrapping; only if allowed */
+	struct str held; /* bytes of a sequence that is not whole */
+	char *allowed[256];
+	int n_allowed;
+	struct str clipboard; /* what OSC 52 said, with its wrapping; only if allowed */
 	int allow_strings;
 	char bad[200];
 	uint64_t sequences, characters;

@@ -1,4 +1,5 @@
-/* tests/lib/weights.h - random weights of every type, and results with a guard behind them, for tests of operations on the CPU. */
+/* tests/lib/weights.h - random weights of every type, and results with a guard behind them, for tests of operations on
+ * the CPU. */
 #ifndef WEIR_TEST_WEIGHTS_H
 #define WEIR_TEST_WEIGHTS_H
 
@@ -14,7 +15,8 @@ static inline float *random_floats(size_t n, float lo, float hi)
 	return x;
 }
 
-static inline struct tensor weight_new(struct backend *be, enum dtype type, int32_t rows, int32_t cols, const void *data)
+static inline struct tensor weight_new(struct backend *be, enum dtype type, int32_t rows, int32_t cols,
+                                       const void *data)
 {
 	struct tensor t = { .type = type, .rows = rows, .cols = cols };
 
@@ -41,9 +43,7 @@ static inline void *random_weight(enum dtype type, int32_t rows, int32_t cols)
 				memcpy(w + i + offsetof(struct block_q2_k, d), &d, 2);
 				memcpy(w + i + offsetof(struct block_q2_k, dmin), &m, 2);
 				break;
-			case DT_Q3_K:
-				memcpy(w + i + offsetof(struct block_q3_k, d), &d, 2);
-				break;
+			case DT_Q3_K: memcpy(w + i + offsetof(struct block_q3_k, d), &d, 2); break;
 			case DT_Q4_K:
 				memcpy(w + i + offsetof(struct block_q4_k, d), &d, 2);
 				memcpy(w + i + offsetof(struct block_q4_k, dmin), &m, 2);
@@ -52,20 +52,11 @@ static inline void *random_weight(enum dtype type, int32_t rows, int32_t cols)
 				memcpy(w + i + offsetof(struct block_q5_k, d), &d, 2);
 				memcpy(w + i + offsetof(struct block_q5_k, dmin), &m, 2);
 				break;
-			case DT_Q6_K:
-				memcpy(w + i + offsetof(struct block_q6_k, d), &d, 2);
-				break;
-			case DT_IQ4_NL:
-				memcpy(w + i + offsetof(struct block_iq4_nl, d), &d, 2);
-				break;
-			case DT_IQ4_XS:
-				memcpy(w + i + offsetof(struct block_iq4_xs, d), &d, 2);
-				break;
-			case DT_MXFP4:
-				w[i] = (uint8_t)(118 + w[i] % 4);
-				break;
-			default:
-				test_fail(__FILE__, __LINE__, "no random weights for %s", dtype_info(type)->name);
+			case DT_Q6_K: memcpy(w + i + offsetof(struct block_q6_k, d), &d, 2); break;
+			case DT_IQ4_NL: memcpy(w + i + offsetof(struct block_iq4_nl, d), &d, 2); break;
+			case DT_IQ4_XS: memcpy(w + i + offsetof(struct block_iq4_xs, d), &d, 2); break;
+			case DT_MXFP4: w[i] = (uint8_t)(118 + w[i] % 4); break;
+			default: test_fail(__FILE__, __LINE__, "no random weights for %s", dtype_info(type)->name);
 			}
 		}
 	}

@@ -9,7 +9,9 @@
 #include <archive.h>
 #include <archive_entry.h>
 
-struct part { const char *name, *text; };
+struct part {
+	const char *name, *text;
+};
 
 /* UTF-16LE after its byte order mark ends with two NUL bytes, other texts with one. */
 static inline size_t part_size(const struct part *p)

@@ -1,13 +1,16 @@
-/* tests/measure/kv_disk.c - what a token costs whose KV entries lie on disk, for each way to read them ahead, in turns within one run.
+/* tests/measure/kv_disk.c - what a token costs whose KV entries lie on disk, for each way to read them ahead, in turns
+ * within one run.
  *
  *     make build/tests/measure/kv_disk && build/tests/measure/kv_disk MODEL.gguf TOKENS STEPS [TEXT [POLICY]]
  *
- * The cache of TOKENS tokens is allowed a quarter of its size.  With TEXT its tokens are read; without, their entries are random: the worst case,
- * because neither neighbouring slots nor neighbouring tokens have much to do with each other.  Then STEPS tokens are generated under sift (k=512), or POLICY, of
- * which the second half is timed, warm (the file is in the system's page cache) and cold (before every token the page cache drops all of the
- * file but what is mapped).  `pages`: attention reads the planes where they lie, and memory holds as many layers as are allowed; `rows`: what the
- * program does, memory holds what was selected last.  Three rounds of all ways in turns; medians; `moved` is what came to memory from the file, and `from the disk` what the system
- * says that it read there.  Every way has the same logits, or the program stops. */
+ * The cache of TOKENS tokens is allowed a quarter of its size. With TEXT its tokens are read; without, their entries
+ * are random: the worst case, because neither neighbouring slots nor neighbouring tokens have much to do with each
+ * other. Then STEPS tokens are generated under sift (k=512), or POLICY, of which the second half is timed, warm (the
+ * file is in the system's page cache) and cold (before every token the page cache drops all of the file but what is
+ * mapped). `pages`: attention reads the planes where they lie, and memory holds as many layers as are allowed; `rows`:
+ * what the program does, memory holds what was selected last. Three rounds of all ways in turns; medians; `moved` is
+ * what came to memory from the file, and `from the disk` what the system says that it read there. Every way has the
+ * same logits, or the program stops. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,11 +22,18 @@
 
 enum { KINDS = 5, ROUNDS = 3, MOST = 4096, PIECE = 256 };
 
-static const struct kind { int rows, ahead; const char *name; } kinds[KINDS] = {
-	{ 0, 0, "pages, when they are touched" }, { 0, AHEAD_LAST, "pages, last selection ahead" }, { 0, AHEAD_CHOICE, "pages, selection at once" },
-	{ 1, 0, "rows, one after the other" }, { 1, AHEAD_CHOICE, "rows, what lacks at once" },
+static const struct kind {
+	int rows, ahead;
+	const char *name;
+} kinds[KINDS] = {
+	{ 0, 0, "pages, when they are touched" },        { 0, AHEAD_LAST, "pages, last selection ahead" },
+	{ 0, AHEAD_CHOICE, "pages, selection at once" }, { 1, 0, "rows, one after the other" },
+	{ 1, AHEAD_CHOICE, "rows, what lacks at once" },
 };
-struct timings { double ms[MOST], disk[MOST], moved[MOST]; int n; };
+struct timings {
+	double ms[MOST], disk[MOST], moved[MOST];
+	int n;
+};
 static struct timings timings[2][KINDS];
 
 static void stop(const char *what)
@@ -86,11 +96,13 @@ static void go_cold(const struct timeline *t)
 }
 
 /* `steps` tokens behind the first n.  Returns the hash of their logits. */
-static uint64_t run(struct timeline *t, const int32_t *id, int32_t n, int steps, const struct kind *kind, int cold, struct timings *out)
+static uint64_t run(struct timeline *t, const int32_t *id, int32_t n, int steps, const struct kind *kind, int cold,
+                    struct timings *out)
 {
 	struct kv_store *kv = &t->cache.kv;
 	struct kv_rows *rows = kv->rows;
-	uint64_t hash = 0, resident = kv->resident, beside = kv_rows_bytes(kv->hp, kv->type, kv->cap, rows->rows), disk, moved;
+	uint64_t hash = 0, resident = kv->resident, beside = kv_rows_bytes(kv->hp, kv->type, kv->cap, rows->rows), disk,
+		 moved;
 	int32_t vocab = engine_info(t->e)->n_vocab;
 	struct err err;
 
@@ -104,7 +116,7 @@ static uint64_t run(struct timeline *t, const int32_t *id, int32_t n, int steps,
 		int timed = i >= steps / 2;
 		double start;
 
-		if (cold && i >= steps / 2 - 1)   /* once before: a step looks at what the one before it read */
+		if (cold && i >= steps / 2 - 1) /* once before: a step looks at what the one before it read */
 			go_cold(t);
 		disk = disk_bytes();
 		moved = rows->moved;
@@ -140,7 +152,8 @@ int main(int argc, char **argv)
 	if (n < 1024 || steps < 2 || steps * ROUNDS > MOST)
 		stop("MODEL.gguf TOKENS STEPS [TEXT [POLICY]]");
 	id = xcalloc((size_t)(n + steps + 1), sizeof *id);
-	if (engine_open(&e, &(struct engine_options){ .model_path = argv[1], .device = "cpu" }, &err) || timeline_need(e, &o, &need, &err))
+	if (engine_open(&e, &(struct engine_options){ .model_path = argv[1], .device = "cpu" }, &err) ||
+	    timeline_need(e, &o, &need, &err))
 		stop(err.msg);
 	for (int32_t i = 0; i < n + steps; i++)
 		id[i] = (int32_t)(hash64(5, &i, sizeof i) % (uint64_t)engine_info(e)->n_vocab);
@@ -171,15 +184,16 @@ int main(int argc, char **argv)
 			want = got;
 		}
 	timeline_stats(t, &st);
-	printf("%d tokens, %.0f MiB on disk, %.0f MiB of %.0f in memory with %d rows a head; %.1f %% of what a token selects the token before selected\n", n,
-	       (double)st.kv_disk_bytes / (1 << 20), (double)st.kv_bytes / (1 << 20), (double)need.kv_bytes / (1 << 20), t->cache.kv.rows->rows,
-	       100 * st.kv_overlap);
+	printf("%d tokens, %.0f MiB on disk, %.0f MiB of %.0f in memory with %d rows a head; %.1f %% of what a token selects the token before selected\n",
+	       n, (double)st.kv_disk_bytes / (1 << 20), (double)st.kv_bytes / (1 << 20),
+	       (double)need.kv_bytes / (1 << 20), t->cache.kv.rows->rows, 100 * st.kv_overlap);
 	for (int cold = 0; cold < 2; cold++)
 		for (size_t k = 0; k < KINDS; k++) {
 			struct timings *s = &timings[cold][k];
 
-			printf("%-5s %-28s %8.1f ms a token, moved %6.2f MiB, from the disk %7.2f\n", cold ? "cold" : "warm", kinds[k].name,
-			       median(s->ms, s->n), kinds[k].rows ? median(s->moved, s->n) : median(s->disk, s->n), median(s->disk, s->n));
+			printf("%-5s %-28s %8.1f ms a token, moved %6.2f MiB, from the disk %7.2f\n",
+			       cold ? "cold" : "warm", kinds[k].name, median(s->ms, s->n),
+			       kinds[k].rows ? median(s->moved, s->n) : median(s->disk, s->n), median(s->disk, s->n));
 		}
 	timeline_close(t);
 	/* The same without a limit. */

@@ -1,12 +1,13 @@
-/* tests/measure/kv_host.c - what a token costs whose KV entries lie in the machine's memory beside a GPU: fetched ahead, fetched when they are
- * selected, and with all of them on the GPU, in turns within one run.
+/* tests/measure/kv_host.c - what a token costs whose KV entries lie in the machine's memory beside a GPU: fetched
+ * ahead, fetched when they are selected, and with all of them on the GPU, in turns within one run.
  *
  *     make build/tests/measure/kv_host && build/tests/measure/kv_host MODEL.gguf TOKENS STEPS [TEXT [POLICY [SHARE]]]
  *
- * The cache of TOKENS tokens is allowed the least that it needs of the GPU and SHARE per cent (default 10) of what it needs beyond that.  With TEXT its
- * tokens are read; without, they are random ones.  Then STEPS tokens are generated under sift (k=512), or POLICY, of which the second half is
- * timed: three rounds in turns, medians.  `waited for` are the selected entries that the GPU did not have, `ahead` those that came for the next token.
- * Every way has the same logits, or the program stops.  On the emulated device (WEIR_CUDA=build/weir-cuda-host.so) the counts hold, times mean
+ * The cache of TOKENS tokens is allowed the least that it needs of the GPU and SHARE per cent (default 10) of what it
+ * needs beyond that. With TEXT its tokens are read; without, they are random ones. Then STEPS tokens are generated
+ * under sift (k=512), or POLICY, of which the second half is timed: three rounds in turns, medians. `waited for` are
+ * the selected entries that the GPU did not have, `ahead` those that came for the next token. Every way has the same
+ * logits, or the program stops. On the emulated device (WEIR_CUDA=build/weir-cuda-host.so) the counts hold, times mean
  * nothing. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +18,11 @@
 
 enum { WAYS = 3, ROUNDS = 3, MOST = 4096 };
 static const char *const names[WAYS] = { "all on the GPU", "when they are selected", "ahead" };
-struct timings { double ms[MOST]; int n; struct kv_fetched sum; };
+struct timings {
+	double ms[MOST];
+	int n;
+	struct kv_fetched sum;
+};
 static struct timings timings[WAYS];
 
 static void stop(const char *what)
@@ -98,7 +103,8 @@ int main(int argc, char **argv)
 	if (n < 1 || steps < 2 || steps * ROUNDS > MOST)
 		stop("MODEL.gguf TOKENS STEPS [TEXT [POLICY [SHARE]]]");
 	id = xcalloc((size_t)(n + steps), sizeof *id);
-	if (engine_open(&e, &(struct engine_options){ .model_path = argv[1], .device = "cuda" }, &err) || timeline_need(e, &o, &need, &err))
+	if (engine_open(&e, &(struct engine_options){ .model_path = argv[1], .device = "cuda" }, &err) ||
+	    timeline_need(e, &o, &need, &err))
 		stop(err.msg);
 	for (int32_t i = 0; i < n + steps; i++)
 		id[i] = (int32_t)(hash64(5, &i, sizeof i) % (uint64_t)engine_info(e)->n_vocab);
@@ -127,16 +133,17 @@ int main(int argc, char **argv)
 				stop("other logits");
 			want = got;
 		}
-	printf("%s, %d tokens: %.1f MiB on the GPU of %.1f, %d rows a head\n", o.kv, n, (double)o.kv_memory / (1 << 20), (double)need.kv_bytes / (1 << 20),
-	       t[1]->cache.kv.host->rows);
+	printf("%s, %d tokens: %.1f MiB on the GPU of %.1f, %d rows a head\n", o.kv, n, (double)o.kv_memory / (1 << 20),
+	       (double)need.kv_bytes / (1 << 20), t[1]->cache.kv.host->rows);
 	for (int w = 0; w < WAYS; w++) {
 		const struct kv_fetched *s = &timings[w].sum;
 		double tokens = timings[w].n, wanted = s->wanted ? (double)s->wanted : 1;
 
 		printf("%-24s %8.2f ms a token", names[w], median(timings[w].ms, timings[w].n));
 		if (w)
-			printf(", waited for %5.1f %% of the selected, ahead %5.1f %%, %.3f MiB a token", 100 * (double)s->waited / wanted,
-			       100 * (double)s->ahead / wanted, (double)s->bytes / tokens / (1 << 20));
+			printf(", waited for %5.1f %% of the selected, ahead %5.1f %%, %.3f MiB a token",
+			       100 * (double)s->waited / wanted, 100 * (double)s->ahead / wanted,
+			       (double)s->bytes / tokens / (1 << 20));
 		printf("\n");
 		timeline_close(t[w]);
 	}

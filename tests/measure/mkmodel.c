@@ -1,12 +1,13 @@
-/* tests/measure/mkmodel.c - writes a GGUF model with random weights, for benchmarks: speed depends on shapes and types, not on
- * what the weights say.
+/* tests/measure/mkmodel.c - writes a GGUF model with random weights, for benchmarks: speed depends on shapes and types,
+ * not on what the weights say.
  *
  *     mkmodel SHAPE TYPE FILE      SHAPE: see shapes[]    TYPE: Q4_0, Q4_K, F16 ...
  *
- * Norms are F32.  The embedding, which is also the output head, is Q8_0 in the 32-block types, Q6_K in the K types and
- * the type itself in float types, as in published files.  wide-256m is the default model's depth with rows divisible
- * by 256, which the K types need.  Streams: nothing larger than a row is in memory; but the rows of llama-3.1-8b, whose file
- * of 16 GB would take minutes otherwise, come out of a store of 64 MB again and again, in an order that does not repeat. */
+ * Norms are F32. The embedding, which is also the output head, is Q8_0 in the 32-block types, Q6_K in the K types and
+ * the type itself in float types, as in published files. wide-256m is the default model's depth with rows divisible by
+ * 256, which the K types need. Streams: nothing larger than a row is in memory; but the rows of llama-3.1-8b, whose
+ * file of 16 GB would take minutes otherwise, come out of a store of 64 MB again and again, in an order that does not
+ * repeat. */
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -18,7 +19,8 @@
 
 struct shape {
 	const char *name, *arch;
-	int32_t n_layer, n_embd, n_ff, n_head, n_kv_head, head_dim, n_vocab, ctx;   /* n_ff: of an expert where there are experts */
+	/* n_ff: of an expert where there are experts */
+	int32_t n_layer, n_embd, n_ff, n_head, n_kv_head, head_dim, n_vocab, ctx;
 	float rope_base;
 	int untied, stored;
 	int32_t n_expert, n_used, window;
@@ -35,9 +37,16 @@ static const struct shape shapes[] = {
 	/* 16 key and value heads of 128 in the delta rule */
 	{ "qwen3.5-0.8b", "qwen35", 24, 1024, 3584, 8, 2, 256, 248320, 262144, 1e7f, 0, 1, 0, 0, 0 },
 };
-static int is(const struct shape *s, const char *arch) { return !strcmp(s->arch, arch); }
+static int is(const struct shape *s, const char *arch)
+{
+	return !strcmp(s->arch, arch);
+}
 /* Layers of lfm2 and qwen35 that have attention. */
-static int attends(const struct shape *s, int32_t l) { return is(s, "qwen35") ? l % 4 == 3 : !is(s, "lfm2") || l == 2 || l == 5 || l == 8 || l == 10 || l == 12 || l == 14; }
+static int attends(const struct shape *s, int32_t l)
+{
+	return is(s, "qwen35") ? l % 4 == 3
+	                       : !is(s, "lfm2") || l == 2 || l == 5 || l == 8 || l == 10 || l == 12 || l == 14;
+}
 
 enum { STORE = 64 << 20, DELTA = 2048 };
 static FILE *out;
@@ -58,12 +67,37 @@ static void put(const void *p, size_t n)
 	}
 	written += n;
 }
-static void put32(uint32_t v) { put(&v, 4); }
-static void put64(uint64_t v) { put(&v, 8); }
-static void put_str(const char *s) { put64(strlen(s)); put(s, strlen(s)); }
-static void kv_u32(const char *key, uint32_t v) { put_str(key); put32(4); put32(v); }
-static void kv_f32(const char *key, float v) { put_str(key); put32(6); put(&v, 4); }
-static void kv_str(const char *key, const char *v) { put_str(key); put32(8); put_str(v); }
+static void put32(uint32_t v)
+{
+	put(&v, 4);
+}
+static void put64(uint64_t v)
+{
+	put(&v, 8);
+}
+static void put_str(const char *s)
+{
+	put64(strlen(s));
+	put(s, strlen(s));
+}
+static void kv_u32(const char *key, uint32_t v)
+{
+	put_str(key);
+	put32(4);
+	put32(v);
+}
+static void kv_f32(const char *key, float v)
+{
+	put_str(key);
+	put32(6);
+	put(&v, 4);
+}
+static void kv_str(const char *key, const char *v)
+{
+	put_str(key);
+	put32(8);
+	put_str(v);
+}
 
 static void pad(void)
 {
@@ -118,11 +152,13 @@ static void random_block(enum dtype type, uint8_t *b, float scale)
 		memcpy(b + i, &r, n - i < 8 ? n - i : 8);
 	}
 	switch (type) {
-	case DT_Q4_1: case DT_Q5_1:
+	case DT_Q4_1:
+	case DT_Q5_1:
 		memcpy(b + 2, &m, 2);
 		memcpy(b, &d, 2);
 		break;
-	case DT_Q4_K: case DT_Q5_K:
+	case DT_Q4_K:
+	case DT_Q5_K:
 		d = f32_to_f16(scale / 32);
 		memcpy(b, &d, 2);
 		memcpy(b + 2, &d, 2);
@@ -131,8 +167,7 @@ static void random_block(enum dtype type, uint8_t *b, float scale)
 		d = f32_to_f16(scale / 64);
 		memcpy(b + n - 2, &d, 2);
 		break;
-	default:
-		memcpy(b, &d, 2);
+	default: memcpy(b, &d, 2);
 	}
 }
 
@@ -174,7 +209,11 @@ static void put_rows(enum dtype type, int32_t cols, int32_t rows, float scale, i
 	}
 }
 
-struct tensor_plan { char name[64]; enum dtype type; int32_t cols, rows, planes; };
+struct tensor_plan {
+	char name[64];
+	enum dtype type;
+	int32_t cols, rows, planes;
+};
 
 static int32_t plan(const struct shape *s, enum dtype type, struct tensor_plan *t)
 {
@@ -183,6 +222,7 @@ static int32_t plan(const struct shape *s, enum dtype type, struct tensor_plan *
 	enum dtype head = is_float ? type : dtype_info(type)->block == 256 ? DT_Q6_K : DT_Q8_0;
 	int post = is(s, "gemma3"), norms = !is(s, "llama");
 	int delta = is(s, "qwen35"), conv = is(s, "lfm2");
+	/* clang-format off */
 	const struct { const char *name; int32_t cols, rows, planes; enum { ALL, ATTENDS, CONVOLVES } where; int have; } layer[] = {
 		{ "attn_norm", s->n_embd, 1, 0, ALL, 1 }, { "attn_q", s->n_embd, delta ? 2 * q : q, 0, ATTENDS, 1 }, { "attn_k", s->n_embd, kv, 0, ATTENDS, 1 },
 		{ "attn_v", s->n_embd, kv, 0, ATTENDS, 1 }, { "attn_output", q, s->n_embd, 0, ATTENDS, 1 }, { "attn_q_norm", s->head_dim, 1, 0, ATTENDS, norms },
@@ -198,6 +238,7 @@ static int32_t plan(const struct shape *s, enum dtype type, struct tensor_plan *
 		{ e ? "ffn_gate_exps" : "ffn_gate", s->n_embd, s->n_ff, e, ALL, 1 }, { e ? "ffn_up_exps" : "ffn_up", s->n_embd, s->n_ff, e, ALL, 1 },
 		{ e ? "ffn_down_exps" : "ffn_down", s->n_ff, s->n_embd, e, ALL, 1 },
 	};
+	/* clang-format on */
 
 	t[n++] = (struct tensor_plan){ "token_embd.weight", head, s->n_embd, s->n_vocab, 0 };
 	t[n++] = (struct tensor_plan){ "output_norm.weight", DT_F32, s->n_embd, 1, 0 };
@@ -211,7 +252,8 @@ static int32_t plan(const struct shape *s, enum dtype type, struct tensor_plan *
 
 			if (!layer[i].have || layer[i].where == (attends(s, l) ? CONVOLVES : ATTENDS))
 				continue;
-			t[n] = (struct tensor_plan){ "", plain ? DT_F32 : type, layer[i].cols, layer[i].rows, layer[i].planes };
+			t[n] = (struct tensor_plan){ "", plain ? DT_F32 : type, layer[i].cols, layer[i].rows,
+				                     layer[i].planes };
 			snprintf(t[n].name, sizeof t[n].name, "blk.%d.%s%s", l, layer[i].name,
 			         !strcmp(layer[i].name, "ssm_a") || strstr(layer[i].name, ".bias") ? "" : ".weight");
 			n++;
@@ -266,7 +308,8 @@ int main(int argc, char **argv)
 		return 1;
 	}
 	n = plan(s, type, t);
-	put("GGUF", 4), put32(3), put64((uint64_t)n), put64(16 + 2 + (s->n_expert ? 3 : 0) + (s->window ? 1 : 0) + is(s, "lfm2") + 8 * is(s, "qwen35"));
+	put("GGUF", 4), put32(3), put64((uint64_t)n),
+		put64(16 + 2 + (s->n_expert ? 3 : 0) + (s->window ? 1 : 0) + is(s, "lfm2") + 8 * is(s, "qwen35"));
 	kv_str("general.architecture", s->arch);
 	kv_str("general.name", s->name);
 	kv_u32(key(s, "block_count"), (uint32_t)s->n_layer);
@@ -289,7 +332,7 @@ int main(int argc, char **argv)
 	if (is(s, "lfm2"))
 		kv_u32(key(s, "shortconv.l_cache"), 3);
 	if (is(s, "qwen35")) {
-		put_str(key(s, "rope.dimension_sections"));   /* of pictures; others want it */
+		put_str(key(s, "rope.dimension_sections")); /* of pictures; others want it */
 		put32(9), put32(5), put64(4);
 		put32(11), put32(11), put32(10), put32(0);
 		kv_u32(key(s, "ssm.conv_kernel"), 4);
@@ -311,7 +354,10 @@ int main(int argc, char **argv)
 			put64((uint64_t)t[i].planes);
 		put32((uint32_t)dtype_info(t[i].type)->ggml_id);
 		put64(offset);
-		offset += (dtype_bytes(t[i].type, (uint64_t)t[i].cols) * (uint64_t)t[i].rows * (uint64_t)(t[i].planes ? t[i].planes : 1) + 31) / 32 * 32;
+		offset += (dtype_bytes(t[i].type, (uint64_t)t[i].cols) * (uint64_t)t[i].rows *
+		                   (uint64_t)(t[i].planes ? t[i].planes : 1) +
+		           31) /
+		          32 * 32;
 	}
 	pad();
 	for (int32_t i = 0; i < n; i++) {
@@ -321,7 +367,8 @@ int main(int argc, char **argv)
 			for (int32_t j = 0; j < t[i].cols; j++)
 				put(&(float){ strstr(t[i].name, "ssm_a") ? -1 : 1 }, 4);
 		} else {
-			put_rows(t[i].type, t[i].cols, t[i].rows * (t[i].planes ? t[i].planes : 1), scale, s->stored && t[i].type != DT_F32);
+			put_rows(t[i].type, t[i].cols, t[i].rows * (t[i].planes ? t[i].planes : 1), scale,
+			         s->stored && t[i].type != DT_F32);
 		}
 		pad();
 	}

@@ -2,10 +2,11 @@
  *
  *     build/tests/measure/sources DOCUMENT.md QUESTIONS.tsv [b] [-m MODEL ...]
  *
- * Document and table come from tests/measure/sources_data.py SQUAD HOTPOT ESSAYS OUT (../shared/data/ruler has the three); b: ask only questions of that half.  Prints one line a question where SOURCES_EACH is
- * set, and the shares at the end.  SOURCES_INDEX: the index alone, as on a machine where the model is too slow.  SOURCES_BEHIND=N: each question
- * is asked behind the one N lines earlier in the table, 1: mostly of the same paragraph, and its first answer.  A table with questions
- * that follow names the one before and its answer in two more columns. */
+ * Document and table come from tests/measure/sources_data.py SQUAD HOTPOT ESSAYS OUT (../shared/data/ruler has the
+ * three); b: ask only questions of that half. Prints one line a question where SOURCES_EACH is set, and the shares at
+ * the end. SOURCES_INDEX: the index alone, as on a machine where the model is too slow. SOURCES_BEHIND=N: each question
+ * is asked behind the one N lines earlier in the table, 1: mostly of the same paragraph, and its first answer. A table
+ * with questions that follow names the one before and its answer in two more columns. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,10 +15,13 @@
 #include "app/retrieval/retrieval.h"
 #include "sessions/store/store.h"
 
-struct asked { int half; const char *kind, *places, *answers, *text, *before, *answered; };
+struct asked {
+	int half;
+	const char *kind, *places, *answers, *text, *before, *answered;
+};
 
-static int search(const struct indexed_text *text, size_t n_text, const char *question, size_t n, struct found_passage *out, size_t most,
-                  void *ud, struct err *e)
+static int search(const struct indexed_text *text, size_t n_text, const char *question, size_t n,
+                  struct found_passage *out, size_t most, void *ud, struct err *e)
 {
 	return passages_find(ud, text, n_text, question, n, out, most, e);
 }
@@ -97,7 +101,8 @@ static int rank_of(const struct sources *s, const char *place)
 	return 0;
 }
 
-/* Of the second and third of what is found, how many lie below each part of the first one's score: right passages, others. */
+/* Of the second and third of what is found, how many lie below each part of the first one's score: right passages,
+ * others. */
 enum { PARTS = 20 };
 static int below[2][PARTS + 1], followers[2];
 
@@ -158,7 +163,7 @@ int main(int argc, char **argv)
 {
 	struct options o;
 	struct conversation t;
-	struct err e = {0};
+	struct err e = { 0 };
 	struct asked *asked;
 	struct passage_index *passages = NULL;
 	struct indexed_text whole;
@@ -166,8 +171,8 @@ int main(int argc, char **argv)
 	size_t n_text, n_table, n;
 	int half = argc > 3 && argv[3][0] != '-' ? argv[3][0] : 0, skip = half ? 4 : 3;
 	char *text, *table;
-	char *args[32] = {argv[0], (char[]){"--private"}};
-	int n_arg = 2, count[8] = {0}, one = 0, two = 0, none = 0, n_time = 0;
+	char *args[32] = { argv[0], (char[]){ "--private" } };
+	int n_arg = 2, count[8] = { 0 }, one = 0, two = 0, none = 0, n_time = 0;
 	double *times, start;
 
 	if (argc < 3)
@@ -177,7 +182,8 @@ int main(int argc, char **argv)
 	n = questions(table, &asked);
 	for (int i = skip; i < argc && n_arg < 31; i++)
 		args[n_arg++] = argv[i];
-	if (options_parse(&o, n_arg, args, &e) < 0 || conversation_open(&t, &o, &e) < 0 || passage_index_open(&passages, NULL, &e) < 0)
+	if (options_parse(&o, n_arg, args, &e) < 0 || conversation_open(&t, &o, &e) < 0 ||
+	    passage_index_open(&passages, NULL, &e) < 0)
 		return fprintf(stderr, "sources: %s\n", e.msg), 1;
 	/* The document is searched, not read: it need not fit. */
 	t.doc = xcalloc(1, sizeof *t.doc);
@@ -185,7 +191,7 @@ int main(int argc, char **argv)
 	t.doc[0].name = xstrndup("document.md", 11);
 	str_add(&t.doc[0].text, text, n_text);
 	t.doc[0].n_body = n_text;
-	whole = (struct indexed_text){text, n_text};
+	whole = (struct indexed_text){ text, n_text };
 	t.hooks.search = search;
 	t.hooks.search_ud = passages;
 	times = xcalloc(n + 1, sizeof *times);
@@ -195,7 +201,8 @@ int main(int argc, char **argv)
 	fflush(stdout);
 	start = now_seconds();
 	for (int i = 0; i < 50; i++)
-		passages_find(passages, &whole, 1, asked[(size_t)i * n / 50].text, strlen(asked[(size_t)i * n / 50].text), found, 10, &e);
+		passages_find(passages, &whole, 1, asked[(size_t)i * n / 50].text,
+		              strlen(asked[(size_t)i * n / 50].text), found, 10, &e);
 	printf("  a search without the model: %.1f ms\n", (now_seconds() - start) * 20);
 	for (size_t i = 0; i < n; i++) {
 		const struct asked *q = &asked[i];
@@ -235,8 +242,9 @@ int main(int argc, char **argv)
 			count[5] += !s.found;
 		}
 		if (getenv("SOURCES_EACH"))
-			printf("%s\trank %d %d\tquoted %d\tfound %d\tscore %.3f\t%s\t[%s]\t%.*s\n", q->kind, rank, other, quoted, s.found,
-			       s.n ? s.at[0].score : 0, q->text, q->answers, s.n ? (int)(s.at[0].quote_end - s.at[0].quote) : 0, s.n ? text + s.at[0].quote : "");
+			printf("%s\trank %d %d\tquoted %d\tfound %d\tscore %.3f\t%s\t[%s]\t%.*s\n", q->kind, rank,
+			       other, quoted, s.found, s.n ? s.at[0].score : 0, q->text, q->answers,
+			       s.n ? (int)(s.at[0].quote_end - s.at[0].quote) : 0, s.n ? text + s.at[0].quote : "");
 		sources_free(&s);
 	}
 	qsort(times, (size_t)n_time, sizeof *times, by_size);
@@ -250,10 +258,11 @@ int main(int argc, char **argv)
 	share("lost: answerable, but 'not found'", count[4], one + two);
 	share("not answerable and 'not found'", count[5], none);
 	for (int k = 6; k < PARTS && followers[0] && followers[1]; k += 2)
-		printf("  second or third, below %.1f of the first's score: %.3f of the right ones, %.3f of the others\n", (double)k / PARTS,
-		       (double)below[1][k] / followers[1], (double)below[0][k] / followers[0]);
+		printf("  second or third, below %.1f of the first's score: %.3f of the right ones, %.3f of the others\n",
+		       (double)k / PARTS, (double)below[1][k] / followers[1], (double)below[0][k] / followers[0]);
 	if (n_time)
-		printf("  seconds: median %.3f, 95 %% %.3f, most %.3f\n", times[n_time / 2], times[n_time * 95 / 100], times[n_time - 1]);
+		printf("  seconds: median %.3f, 95 %% %.3f, most %.3f\n", times[n_time / 2], times[n_time * 95 / 100],
+		       times[n_time - 1]);
 	passage_index_close(passages);
 	conversation_close(&t);
 	return 0;

@@ -1,8 +1,8 @@
-/* tests/measure/time_select.c - how long the operations of selection take at the size of a document of 7,680 tokens in the default model:
- * the median of one layer's call, over all layers one after the other, as a step of decoding does it.
+/* tests/measure/time_select.c - how long the operations of selection take at the size of a document of 7,680 tokens in
+ * the default model: the median of one layer's call, over all layers one after the other, as a step of decoding does
+ * it.
  *
- *     make build/tests/measure/time_select && build/tests/measure/time_select [c | avx2 | avx512 | neon | neon_dot]
- */
+ *     make build/tests/measure/time_select && build/tests/measure/time_select [c | avx2 | avx512 | neon | neon_dot] */
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -26,28 +26,48 @@ struct timed {
 
 static void time_scan(struct backend *be, struct timed *t, int layer)
 {
-	be->ops->key_scan(be, &(struct scan_args){
-		.out = &t->score, .q = &t->q, .keys = t->bits < 16 ? &t->sketch[layer] : &t->plane[layer], .n_head = T_HEADS,
-		.n_kv_head = T_KV, .head_dim = T_DIM, .cap = T_N, .n_slots = T_N, .bits = t->bits, .scale = 0.125f });
+	be->ops->key_scan(be, &(struct scan_args){ .out = &t->score,
+	                                           .q = &t->q,
+	                                           .keys = t->bits < 16 ? &t->sketch[layer] : &t->plane[layer],
+	                                           .n_head = T_HEADS,
+	                                           .n_kv_head = T_KV,
+	                                           .head_dim = T_DIM,
+	                                           .cap = T_N,
+	                                           .n_slots = T_N,
+	                                           .bits = t->bits,
+	                                           .scale = 0.125f });
 }
 
 static void time_topk(struct backend *be, struct timed *t, int layer)
 {
 	(void)layer;
-	be->ops->topk(be, &(struct topk_args){ .slots = &t->rows, .score = &t->score, .n_kv_head = T_KV, .n = T_N, .k = T_K, .pool = 1 });
+	be->ops->topk(
+		be, &(struct topk_args){
+			    .slots = &t->rows, .score = &t->score, .n_kv_head = T_KV, .n = T_N, .k = T_K, .pool = 1 });
 }
 
 static void time_topk_sample(struct backend *be, struct timed *t, int layer)
 {
 	(void)layer;
-	be->ops->topk(be, &(struct topk_args){ .slots = &t->rows, .score = &t->score, .n_kv_head = T_KV, .n = T_N, .k = T_K / 2, .pool = 1,
-	                                       .sample = T_K / 4, .bias = &t->bias });
+	be->ops->topk(be, &(struct topk_args){ .slots = &t->rows,
+	                                       .score = &t->score,
+	                                       .n_kv_head = T_KV,
+	                                       .n = T_N,
+	                                       .k = T_K / 2,
+	                                       .pool = 1,
+	                                       .sample = T_K / 4,
+	                                       .bias = &t->bias });
 }
 
 static void time_topk_pooled(struct backend *be, struct timed *t, int layer)
 {
 	(void)layer;
-	be->ops->topk(be, &(struct topk_args){ .slots = &t->rows, .score = &t->score, .n_kv_head = T_KV, .n = T_N, .k = T_K, .pool = 7,
+	be->ops->topk(be, &(struct topk_args){ .slots = &t->rows,
+	                                       .score = &t->score,
+	                                       .n_kv_head = T_KV,
+	                                       .n = T_N,
+	                                       .k = T_K,
+	                                       .pool = 7,
 	                                       .order = BEST_FIRST });
 }
 
@@ -69,8 +89,15 @@ static void time_sketch_one(struct backend *be, struct timed *t, int layer)
 
 static void time_move(struct backend *be, struct timed *t, int layer)
 {
-	be->ops->kv_move(be, &t->plane[layer], &(struct kv_moves){ .move = &t->move, .shift = &t->turn, .n = 512, .n_kv_head = T_KV,
-	                                                           .head_dim = T_DIM, .dims = T_DIM, .cap = T_N, .neox = 1 });
+	be->ops->kv_move(be, &t->plane[layer],
+	                 &(struct kv_moves){ .move = &t->move,
+	                                     .shift = &t->turn,
+	                                     .n = 512,
+	                                     .n_kv_head = T_KV,
+	                                     .head_dim = T_DIM,
+	                                     .dims = T_DIM,
+	                                     .cap = T_N,
+	                                     .neox = 1 });
 }
 
 /* `predict` with blocks of 16 in one layer: five rows of 248 blocks in each KV head. */
@@ -81,12 +108,14 @@ static void time_predict(struct backend *be, struct timed *t, int layer)
 	(void)layer;
 	(void)t;
 	for (int i = 0; i < T_KV * 5 * 248 / 31; i++)
-		conv_row(be, &(struct conv3_args){ .out = out, .in = { in[0], in[1], in[2] }, .w = w, .n_in = 16, .n_out = 32, .n = 31 });
+		conv_row(be,
+		         &(struct conv3_args){
+				 .out = out, .in = { in[0], in[1], in[2] }, .w = w, .n_in = 16, .n_out = 32, .n = 31 });
 }
 
 /* Median microseconds of one layer's call, over all layers one after the other, as a step of decoding does. */
-static double time_layers(struct backend *be, struct timed *t, void (*fn)(struct backend *, struct timed *, int), double bytes,
-                          const char *name)
+static double time_layers(struct backend *be, struct timed *t, void (*fn)(struct backend *, struct timed *, int),
+                          double bytes, const char *name)
 {
 	enum { REPS = 15 };
 	double us[REPS], begin = now();
@@ -144,10 +173,11 @@ static void time_level(const char *level)
 			table[i] = i % 2 ? 0.0f : 1.0f;
 		t.move = tensor_new(be, DT_I32, T_KV, 3 * 512, move);
 		t.turn = tensor_new(be, DT_F32, 1, T_DIM, table);
-		test_note("%s, %d threads, %d keys x %d x %d, %d query heads, one layer:", level, threads, T_N, T_KV, T_DIM, T_HEADS);
+		test_note("%s, %d threads, %d keys x %d x %d, %d query heads, one layer:", level, threads, T_N, T_KV,
+		          T_DIM, T_HEADS);
 		for (t.bits = 2; t.bits <= 16; t.bits *= 2) {
-			double bytes = t.bits == 16 ? (double)T_KV * T_N * T_DIM * 2 :
-			               (double)be->ops->key_sketch_bytes(be, T_KV, T_N, T_DIM, t.bits);
+			double bytes = t.bits == 16 ? (double)T_KV * T_N * T_DIM * 2
+			                            : (double)be->ops->key_sketch_bytes(be, T_KV, T_N, T_DIM, t.bits);
 
 			for (int i = 0; i < T_LAYERS && t.bits < 16; i++) {
 				t.sketch[i] = tensor_new(be, DT_U8, 1, (int32_t)bytes, NULL);
@@ -184,11 +214,26 @@ static void time_level(const char *level)
 	}
 }
 
-TEST(c) { time_level("c"); }
+TEST(c)
+{
+	time_level("c");
+}
 #ifdef __aarch64__
-TEST(neon) { time_level("neon"); }
-TEST(neon_dot) { time_level("neon-dot"); }
+TEST(neon)
+{
+	time_level("neon");
+}
+TEST(neon_dot)
+{
+	time_level("neon-dot");
+}
 #else
-TEST(avx2) { time_level("avx2"); }
-TEST(avx512) { time_level("avx512"); }
+TEST(avx2)
+{
+	time_level("avx2");
+}
+TEST(avx512)
+{
+	time_level("avx512");
+}
 #endif

@@ -1,11 +1,13 @@
-/* tests/measure/time_verify.c - what a VERIFY step of M tokens costs against a step of one, by depth and cache policy, in turns within one run.
+/* tests/measure/time_verify.c - what a VERIFY step of M tokens costs against a step of one, by depth and cache policy,
+ * in turns within one run.
  *
  *     make build/tests/measure/time_verify && build/tests/measure/time_verify MODEL.gguf TEXT ROUNDS THREADS POLICY[/PIN] DEPTH...
  *
- * The first DEPTH tokens of TEXT are read, the first PIN of them as a document (`auto` selects among these; `all` pins the depth); with `-` for
- * TEXT the entries are random.  Then the next M tokens of the text are computed in one step, which is rolled back, M from 1 to 16, ROUNDS times
- * in turns.  With one thread its processor time counts, which other programs disturb less; else time.  Prints milliseconds of a step of one token and the ratios to it: medians of the ratios within a round, and beside them the least
- * step against the least. */
+ * The first DEPTH tokens of TEXT are read, the first PIN of them as a document (`auto` selects among these; `all` pins
+ * the depth); with `-` for TEXT the entries are random. Then the next M tokens of the text are computed in one step,
+ * which is rolled back, M from 1 to 16, ROUNDS times in turns. With one thread its processor time counts, which other
+ * programs disturb less; else time. Prints milliseconds of a step of one token and the ratios to it: medians of the
+ * ratios within a round, and beside them the least step against the least. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -87,7 +89,7 @@ static void curve(struct timeline *t, const int32_t *id, int32_t n, int rounds, 
 
 	if (timeline_sync(t, id, (size_t)n, NULL, NULL, &err) < 0)
 		stop(err.msg);
-	for (int i = -1; i < rounds; i++)     /* the first one is not counted */
+	for (int i = -1; i < rounds; i++) /* the first one is not counted */
 		for (int32_t m = 1; m <= MOST; m++) {
 			double s = step_seconds(t, id + n, m);
 
@@ -122,10 +124,11 @@ int main(int argc, char **argv)
 	threads = (int32_t)strtol(argv[4], NULL, 10);
 	for (int i = 6; i < argc; i++)
 		most = (int32_t)strtol(argv[i], NULL, 10) > most ? (int32_t)strtol(argv[i], NULL, 10) : most;
-	o.ctx = most + 512;               /* `auto` wants room for a conversation */
+	o.ctx = most + 512; /* `auto` wants room for a conversation */
 	o.kv = policy;
 	id = xcalloc((size_t)most + MOST, sizeof *id);
-	if (engine_open(&e, &(struct engine_options){ .model_path = argv[1], .device = "cpu", .threads = threads }, &err))
+	if (engine_open(&e, &(struct engine_options){ .model_path = argv[1], .device = "cpu", .threads = threads },
+	                &err))
 		stop(err.msg);
 	for (int32_t i = 0; i < most + MOST; i++)
 		id[i] = (int32_t)(hash64(5, &i, sizeof i) % (uint64_t)engine_info(e)->n_vocab);

@@ -1,4 +1,5 @@
-/* tests/sessions/t_import.c - sessions/import/import.c and sessions/import/text.c: what is read as text, and what is refused by name.
+/* tests/sessions/t_import.c - sessions/import/import.c and sessions/import/text.c: what is read as text, and what is
+ * refused by name.
  *
  * The source is included, with read() behind a hook, so that files can shrink and disks can fail on demand. */
 #include <stdio.h>
@@ -20,7 +21,7 @@ static ssize_t hooked_read(int fd, void *buf, size_t n);
 /* ---- hooks and helpers ---- */
 
 static int fail_errno, fail_after = -1, short_reads, interrupts;
-static long end_after = -1;   /* the file ends after this many bytes */
+static long end_after = -1; /* the file ends after this many bytes */
 
 static ssize_t hooked_read(int fd, void *buf, size_t n)
 {
@@ -54,7 +55,8 @@ static const char *in_dir(const char *name)
 	char *p = path[turn++ & 3];
 
 	if (!dir[0]) {
-		snprintf(dir, sizeof dir, "%s/weir-import-XXXXXX", getenv("TMPDIR") && strlen(getenv("TMPDIR")) < 40 ? getenv("TMPDIR") : "/tmp");
+		snprintf(dir, sizeof dir, "%s/weir-import-XXXXXX",
+		         getenv("TMPDIR") && strlen(getenv("TMPDIR")) < 40 ? getenv("TMPDIR") : "/tmp");
 		if (!mkdtemp(dir))
 			dir[0] = 0;
 	}
@@ -95,7 +97,8 @@ static void refused_bytes(const void *bytes, size_t n, const char *part)
 #define REFUSED(s, part) refused_bytes(s, sizeof s - 1, part)
 
 /* Read as this text, this encoding, with a notice that holds this part (NULL = no notice at all). */
-static void reads(const void *bytes, size_t n, const char *want, size_t want_n, const char *encoding, const char *notice)
+static void reads(const void *bytes, size_t n, const char *want, size_t want_n, const char *encoding,
+                  const char *notice)
 {
 	struct doc d;
 	struct err e = { 0 };
@@ -109,7 +112,8 @@ static void reads(const void *bytes, size_t n, const char *want, size_t want_n, 
 	CHECK_STR(d.name, "text.txt");
 	CHECK_INT(d.bytes, n);
 	if (notice)
-		CHECK_MSG(d.notices.p && strstr(d.notices.p, notice), "notices \"%s\" lack \"%s\"", d.notices.p, notice);
+		CHECK_MSG(d.notices.p && strstr(d.notices.p, notice), "notices \"%s\" lack \"%s\"", d.notices.p,
+		          notice);
 	else
 		CHECK_MSG(!d.notices.n, "unexpected notice \"%s\"", d.notices.p);
 	for (size_t i = 0; i < d.text.n;) {
@@ -122,7 +126,7 @@ static void reads(const void *bytes, size_t n, const char *want, size_t want_n, 
 }
 #define READS(s, want, enc, notice) reads(s, sizeof s - 1, want, sizeof want - 1, enc, notice)
 
-#define FFFD "\xef\xbf\xbd"
+#define FFFD                        "\xef\xbf\xbd"
 
 /* ---- encodings ---- */
 
@@ -130,24 +134,44 @@ TEST(encodings)
 {
 	READS("hello\n", "hello\n", "UTF-8", NULL);
 	READS("caf\xc3\xa9", "caf\xc3\xa9", "UTF-8", NULL);
-	READS("\xef\xbb\xbf" "caf\xc3\xa9", "caf\xc3\xa9", "UTF-8", NULL);
-	READS("caf\xe9 \x93quoted\x94 \x80 5", "caf\xc3\xa9 \xe2\x80\x9cquoted\xe2\x80\x9d \xe2\x82\xac 5", "Windows-1252", "not UTF-8");
+	READS("\xef\xbb\xbf"
+	      "caf\xc3\xa9",
+	      "caf\xc3\xa9", "UTF-8", NULL);
+	READS("caf\xe9 \x93quoted\x94 \x80 5", "caf\xc3\xa9 \xe2\x80\x9cquoted\xe2\x80\x9d \xe2\x82\xac 5",
+	      "Windows-1252", "not UTF-8");
 	READS("caf\xe9 \x81", "caf\xc3\xa9 " FFFD, "Windows-1252", "1 byte sequence that cannot be decoded was");
-	READS("\xff\xfe" "h\0i\0\xac\x20\x3d\xd8\xa9\xdc", "hi\xe2\x82\xac\xf0\x9f\x92\xa9", "UTF-16LE", NULL);
-	READS("\xfe\xff" "\0h\0i\x20\xac\xd8\x3d\xdc\xa9", "hi\xe2\x82\xac\xf0\x9f\x92\xa9", "UTF-16BE", NULL);
-	READS("\xff\xfe" "h\0\x3d\xd8i\0\xa9\xdcx", "h" FFFD "i" FFFD FFFD, "UTF-16LE", "3 byte sequences that cannot be decoded were");
-	READS("\xfe\xff" "\0h\0\r\0\n\0i\0\r\0j", "h\ni\rj", "UTF-16BE", NULL);
-	READS("\xff\xfe" "a\0\0\xdc" "b\0\0\xd8", "a" FFFD "b" FFFD, "UTF-16LE", "2 byte sequences that cannot be decoded were");
-	READS("\xfe\xff" "\0a\xdb\xff\xdf\xff\0\r\0b", "a\xf4\x8f\xbf\xbf\nb", "UTF-16BE", NULL);
+	READS("\xff\xfe"
+	      "h\0i\0\xac\x20\x3d\xd8\xa9\xdc",
+	      "hi\xe2\x82\xac\xf0\x9f\x92\xa9", "UTF-16LE", NULL);
+	READS("\xfe\xff"
+	      "\0h\0i\x20\xac\xd8\x3d\xdc\xa9",
+	      "hi\xe2\x82\xac\xf0\x9f\x92\xa9", "UTF-16BE", NULL);
+	READS("\xff\xfe"
+	      "h\0\x3d\xd8i\0\xa9\xdcx",
+	      "h" FFFD "i" FFFD FFFD, "UTF-16LE", "3 byte sequences that cannot be decoded were");
+	READS("\xfe\xff"
+	      "\0h\0\r\0\n\0i\0\r\0j",
+	      "h\ni\rj", "UTF-16BE", NULL);
+	READS("\xff\xfe"
+	      "a\0\0\xdc"
+	      "b\0\0\xd8",
+	      "a" FFFD "b" FFFD, "UTF-16LE", "2 byte sequences that cannot be decoded were");
+	READS("\xfe\xff"
+	      "\0a\xdb\xff\xdf\xff\0\r\0b",
+	      "a\xf4\x8f\xbf\xbf\nb", "UTF-16BE", NULL);
 	/* UTF-16 without a byte order mark is known by the NUL bytes of its ASCII */
 	READS("h\0i\0,\0 \0\xac\x20\n\0", "hi, \xe2\x82\xac\n", "UTF-16LE", "a guess");
 	READS("\0h\0i\x30\x42\0\r\0\n\xd8\x3d\xdc\xa9", "hi\xe3\x81\x82\n\xf0\x9f\x92\xa9", "UTF-16BE", "a guess");
 	READS("mail: \x1b$B\x24\x22\x24\x24\x1b(B.\n", "mail: \xe3\x81\x82\xe3\x81\x84.\n", "ISO-2022-JP", "a guess");
 	/* damage in good UTF-8 is not another encoding */
 	READS("\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9 \xff!",
-	      "\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9 " FFFD "!", "UTF-8", "1 byte sequence");
+	      "\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9 " FFFD "!", "UTF-8",
+	      "1 byte sequence");
 	READS("na\xc3\xafve, cut of\xc3", "na\xc3\xafve, cut of" FFFD, "UTF-8", "1 byte sequence");
-	READS("\xef\xbb\xbf" "a\xff" "b", "a" FFFD "b", "UTF-8", "1 byte sequence");
+	READS("\xef\xbb\xbf"
+	      "a\xff"
+	      "b",
+	      "a" FFFD "b", "UTF-8", "1 byte sequence");
 	/* overlong forms and surrogates are not UTF-8 */
 	READS("\xed\xa0\x80 \xc0\xaf", "\xc3\xad\xc2\xa0\xe2\x82\xac \xc3\x80\xc2\xaf", "Windows-1252", "not UTF-8");
 }
@@ -157,7 +181,8 @@ TEST(line_ends)
 	READS("a\r\nb\nc\rd\r\r\n", "a\nb\nc\rd\r\n", "UTF-8", NULL);
 	READS("old\rMac\r", "old\nMac\n", "UTF-8", NULL);
 	READS("a\r\nb\r", "a\nb\r", "UTF-8", NULL);
-	READS("x\f\ty\v\x1b[31mz\x07", "x\f\ty\v\x1b[31mz\x07", "UTF-8", NULL);   /* showing it safely is ui/text/clean.c's work */
+	/* showing it safely is ui/text/clean.c's work */
+	READS("x\f\ty\v\x1b[31mz\x07", "x\f\ty\v\x1b[31mz\x07", "UTF-8", NULL);
 }
 
 TEST(nul_bytes)
@@ -179,11 +204,17 @@ TEST(nul_bytes)
 		text[i * 100] = 0;
 	refused_bytes(text, sizeof text, "binary file");
 	REFUSED("a\0b", "binary file");
-	REFUSED("a\0b\0\x01\0", "binary file");           /* a control character */
-	REFUSED("a\0b\0\x3d\xd8" "c\0", "binary file");   /* half a pair */
+	REFUSED("a\0b\0\x01\0", "binary file"); /* a control character */
+	REFUSED("a\0b\0\x3d\xd8"
+	        "c\0",
+	        "binary file"); /* half a pair */
 	REFUSED("a\0b\0\0c", "binary file");
-	REFUSED("\xff\xfe" "\0\0a\0", "UTF-32");
-	REFUSED("\xff\xfe" "a\0\0\0\0\0", "binary file");
+	REFUSED("\xff\xfe"
+	        "\0\0a\0",
+	        "UTF-32");
+	REFUSED("\xff\xfe"
+	        "a\0\0\0\0\0",
+	        "binary file");
 	for (size_t i = 0; i < sizeof text; i++)
 		text[i] = (char)(i * 7919 % 255 + 1);
 	refused_bytes(text, sizeof text, "binary file");
@@ -196,7 +227,9 @@ TEST(formats_by_magic)
 	REFUSED("%PDF-1.4\n%\xe2\xe3\xcf\xd3\n", "PDF");
 	REFUSED("\xef\xbb\xbf%PDF-1.4\n", "PDF");
 	REFUSED("GGUF\3\0\0\0", "model");
-	REFUSED("\x7f" "ELF\2\1\1", "program");
+	REFUSED("\x7f"
+	        "ELF\2\1\1",
+	        "program");
 	REFUSED("\x1f\x8b\x08\0", "is damaged");
 	REFUSED("PK\3\4 and so on", "zip archive");
 	REFUSED("\x89PNG\r\n\x1a\n", "PNG");
@@ -247,11 +280,12 @@ TEST(shared_documents)
 	reads_shared("tables.docx", "Top left | Top right\nBottom left | Bottom right\n");
 }
 
-/* The stress file comes with the text that it should become: U+FFFD for each maximal part that is no UTF-8, and for NUL. */
+/* The stress file comes with the text that it should become: U+FFFD for each maximal part that is no UTF-8, and for
+ * NUL. */
 TEST(stray_bytes)
 {
 	struct doc d;
-	struct err e = {0};
+	struct err e = { 0 };
 	size_t n, to = 0;
 	char *want = test_read(test_file("tests/vectors/utf8.ref"), &n);
 
@@ -294,7 +328,7 @@ TEST(special_files)
 	refused(in_dir("missing"), "cannot be opened: No such file");
 	refused("", "cannot be opened");
 	CHECK(!mkfifo(in_dir("fifo"), 0600));
-	alarm(300);   /* waiting for a writer would hang */
+	alarm(300); /* waiting for a writer would hang */
 	refused(in_dir("fifo"), "is a pipe");
 	alarm(0);
 	CHECK(!symlink("/dev/zero", in_dir("zero-link")));
@@ -306,7 +340,7 @@ TEST(special_files)
 	refused(in_dir("socket"), "is a socket");
 	close(s);
 	{
-		char name[260];   /* longer than any file system allows, and full of escapes */
+		char name[260]; /* longer than any file system allows, and full of escapes */
 		memset(name, 0x1b, sizeof name - 1);
 		name[sizeof name - 1] = 0;
 		struct doc d;
@@ -496,7 +530,9 @@ TEST(random_bytes)
 		size_t n = test_rand() % sizeof buf;
 		int kind = (int)(test_rand() % 4);
 		for (size_t k = 0; k < n; k++)
-			buf[k] = (char)(kind == 0 ? test_rand() : kind == 1 ? 0x20 + test_rand() % 0xe0 : 0x20 + test_rand() % 0x60);
+			buf[k] = (char)(kind == 0   ? test_rand()
+			                : kind == 1 ? 0x20 + test_rand() % 0xe0
+			                            : 0x20 + test_rand() % 0x60);
 		if (kind == 3 && n > 2)
 			memcpy(buf, test_rand() & 1 ? "\xff\xfe" : "\xfe\xff", 2);
 		if (doc_decode("x", buf, n, &d, &e)) {
@@ -518,8 +554,9 @@ TEST(random_bytes)
 
 TEST(tidy_up)
 {
-	static const char *const names[] = { "refused", "text.txt", "nul.txt", "fifo", "zero-link", "loop", "socket", "target.txt", "link.txt",
-	                                     "secret", "large", "shrinks", "redirected.txt" };
+	static const char *const names[] = { "refused", "text.txt", "nul.txt",       "fifo",     "zero-link",
+		                             "loop",    "socket",   "target.txt",    "link.txt", "secret",
+		                             "large",   "shrinks",  "redirected.txt" };
 
 	for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
 		unlink(in_dir(names[i]));

@@ -1,4 +1,5 @@
-/* tests/sessions/t_import_html.c - sessions/import/html.c and writer.c: what of a page becomes text, and where its marks are. */
+/* tests/sessions/t_import_html.c - sessions/import/html.c and writer.c: what of a page becomes text, and where its
+ * marks are. */
 #include "sessions/import/import_private.h"
 #include "tests/lib/test.h"
 
@@ -9,9 +10,9 @@
 /* A page as text; the caller frees *d. */
 static void page(const char *html, struct doc *d)
 {
-	struct err e = {0};
+	struct err e = { 0 };
 
-	*d = (struct doc){0};
+	*d = (struct doc){ 0 };
 	CHECK_MSG(!html_import(html, strlen(html), d, &e), "%s", e.msg);
 }
 
@@ -27,8 +28,8 @@ static void becomes(const char *html, const char *want)
 
 static void refused(const char *html, const char *part)
 {
-	struct doc d = {0};
-	struct err e = {0};
+	struct doc d = { 0 };
+	struct err e = { 0 };
 
 	CHECK(html_import(html, strlen(html), &d, &e) < 0);
 	CHECK_MSG(strstr(e.msg, part) != NULL, "\"%s\" lacks \"%s\"", e.msg, part);
@@ -51,14 +52,21 @@ TEST(blocks_and_white_space)
 /* What a page shows by its place alone must not be lost: 10 and a raised 3 are not 103, a half is not 12. */
 TEST(powers_notes_and_formulas)
 {
-	becomes("<p>2<sup>31</sup>, 10<sup>\xe2\x88\x92" "3</sup> m<sup>2</sup>, (a+b)<sup>2</sup>", "2^31, 10^\xe2\x88\x92" "3 m^2, (a+b)^2");
+	becomes("<p>2<sup>31</sup>, 10<sup>\xe2\x88\x92"
+	        "3</sup> m<sup>2</sup>, (a+b)<sup>2</sup>",
+	        "2^31, 10^\xe2\x88\x92"
+	        "3 m^2, (a+b)^2");
 	becomes("<p>the 1<sup>st</sup> M<sup>lle</sup>. <sup>2</sup>He", "the 1st Mlle. 2He");
-	becomes("<p>so.<sup><a href='#n'>1</a></sup> Or<a href='#n'><sup>2</sup></a> so<sup><a>[3]</a></sup>", "so.[1] Or[2] so[3]");
-	becomes("<p>so.<a href='#n' role='doc-noteref'><sup>1</sup></a> Or<a class='footnote-ref'>2</a>", "so.[1] Or[2]");
+	becomes("<p>so.<sup><a href='#n'>1</a></sup> Or<a href='#n'><sup>2</sup></a> so<sup><a>[3]</a></sup>",
+	        "so.[1] Or[2] so[3]");
+	becomes("<p>so.<a href='#n' role='doc-noteref'><sup>1</sup></a> Or<a class='footnote-ref'>2</a>",
+	        "so.[1] Or[2]");
 	becomes("<p><math><mfrac><mn>1</mn><mn>2</mn></mfrac><mo>=</mo><msup><mi>x</mi><mrow><mi>n</mi><mo>-</mo><mn>1</mn></mrow></msup></math>",
 	        "1/2=x^(n-1)");
-	becomes("<p><math><msubsup><mo>\xe2\x88\xab</mo><mn>0</mn><mi>a</mi></msubsup><msqrt><mi>y</mi></msqrt></math>", "\xe2\x88\xab_0^a\xe2\x88\x9ay");
-	becomes("<math><mfrac><mi><table><tr><td>a</td><td>b-c</td></tr></table></mi><mi>d</mi></mfrac></math>", "(a | b-c)\n\n/d");
+	becomes("<p><math><msubsup><mo>\xe2\x88\xab</mo><mn>0</mn><mi>a</mi></msubsup><msqrt><mi>y</mi></msqrt></math>",
+	        "\xe2\x88\xab_0^a\xe2\x88\x9ay");
+	becomes("<math><mfrac><mi><table><tr><td>a</td><td>b-c</td></tr></table></mi><mi>d</mi></mfrac></math>",
+	        "(a | b-c)\n\n/d");
 	becomes("<h1>Title<a class=headerlink>\xc2\xb6</a></h1><p>a \xc2\xb6 b", "Title\n\na \xc2\xb6 b");
 	becomes("<div class=navheader><a>Prev</a> <a>Next</a></div><p>text of the page", "text of the page");
 }
@@ -68,13 +76,16 @@ TEST(pictures_of_formulas)
 	becomes("<p>So <span class='mwe-math-element'><span class='mwe-math-mathml-inline mwe-math-mathml-a11y' style='display: none;'><math><mi>E</mi></math></span>"
 	        "<img class='mwe-math-fallback-image-inline' alt='{\\displaystyle E=mc^{2}}'></span>, and <img alt='$x^2$'> or <img class='tex' alt='a+b'>.",
 	        "So E=mc^{2}, and $x^2$ or a+b.");
-	becomes("<p>a <img alt='A harbour'><img alt=''><img><img hidden alt='$y$'><img alt='$5 off'><img alt='${title}'>b", "a b");
+	becomes("<p>a <img alt='A harbour'><img alt=''><img><img hidden alt='$y$'><img alt='$5 off'><img alt='${title}'>b",
+	        "a b");
 }
 
 TEST(what_is_not_shown)
 {
-	becomes("<title>t</title><style>p{}</style><p>a<script>var x = '<p>no</p>';</script>b<noscript>turn it on</noscript></p>", "ab");
-	becomes("a<!-- no --><select><option>no</select><button>no</button><textarea>no</textarea><svg><text>no</text></svg>b", "ab");
+	becomes("<title>t</title><style>p{}</style><p>a<script>var x = '<p>no</p>';</script>b<noscript>turn it on</noscript></p>",
+	        "ab");
+	becomes("a<!-- no --><select><option>no</select><button>no</button><textarea>no</textarea><svg><text>no</text></svg>b",
+	        "ab");
 	becomes("<p>a</p><template><p>no</p></template><iframe>no</iframe><object>no</object><p>b", "a\n\nb");
 	becomes("<ruby>\xe6\xbc\xa2<rp>(</rp><rt>kan</rt><rp>)</rp></ruby>", "\xe6\xbc\xa2");
 	becomes("<nav>Home | About</nav><p>text of the page</p><div role=navigation>more</div>", "text of the page");
@@ -85,8 +96,10 @@ TEST(what_is_not_shown)
 TEST(hidden_text_is_counted)
 {
 	static const char *const hidden[] = {
-		"<p>a<span style='display: none'>ignore all</span>b</p>", "<p>a<span hidden>ignore all</span>b</p>",
-		"<p>a<span style='color:red;VISIBILITY:Hidden;'>ignore all</span>b</p>", "<p>a<span style='font-size:0'>ignore all</span>b</p>",
+		"<p>a<span style='display: none'>ignore all</span>b</p>",
+		"<p>a<span hidden>ignore all</span>b</p>",
+		"<p>a<span style='color:red;VISIBILITY:Hidden;'>ignore all</span>b</p>",
+		"<p>a<span style='font-size:0'>ignore all</span>b</p>",
 		"<style>.x, .y { display:none } @media print { .z { display: none } }</style><body><p>a<span class='w y'>ignore all</span>b",
 		"<style>#s{display:none}</style><body><p>a<span id=s>ignore all</span>b",
 	};
@@ -112,7 +125,8 @@ TEST(lists)
 TEST(tables)
 {
 	becomes("x<table><tr><th>Name<th>Age<tr><td>Ann<td><p>30</p></table>y", "x\n\nName | Age\nAnn | 30\n\ny");
-	becomes("<table><caption>Sizes</caption><thead><tr><td>a<td>b</thead><tbody><tr><td>1<br>2<td>3</table>", "Sizes\na | b\n1 2 | 3");
+	becomes("<table><caption>Sizes</caption><thead><tr><td>a<td>b</thead><tbody><tr><td>1<br>2<td>3</table>",
+	        "Sizes\na | b\n1 2 | 3");
 	becomes("<table><tr><td>a<td><td>c<tr><td>d<td>e<td></table>", "a |  | c\nd | e");
 	/* A table that lays out a page stays blocks. */
 	becomes("<table><tr><td><h1>T</h1><p>one</p><p>two</p><td>side</table>", "T\n\none\n\ntwo\n\nside");
@@ -144,7 +158,8 @@ TEST(pages_of_a_book)
 {
 	struct doc d;
 
-	page("<p>a<span epub:type='pagebreak' title='12'>12</span>b</p><span role=doc-pagebreak id=page13></span><p>c", &d);
+	page("<p>a<span epub:type='pagebreak' title='12'>12</span>b</p><span role=doc-pagebreak id=page13></span><p>c",
+	     &d);
 	CHECK_STR(d.text.p, "ab\n\nc");
 	CHECK_INT(d.pages, 2);
 	CHECK_STR(d.mark[0].text, "12");
@@ -195,7 +210,7 @@ TEST(main_text)
 /* Depth, tags without ends and ends without tags. */
 TEST(broken_pages)
 {
-	struct str s = {0};
+	struct str s = { 0 };
 	struct doc d;
 
 	becomes("<b><i>a</b></i></div> b", "a b");

@@ -1,7 +1,7 @@
-/* tests/sessions/t_import_jail.c - sessions/import/jail.c: a process in the jail that tries to leave it is killed or refused; model files are
- * read there first.
+/* tests/sessions/t_import_jail.c - sessions/import/jail.c: a process in the jail that tries to leave it is killed or
+ * refused; model files are read there first.
  *
- * Each try runs in a child of its own, which enters the jail first.  What a parser needs must work there. */
+ * Each try runs in a child of its own, which enters the jail first. What a parser needs must work there. */
 #include "sessions/import/import_private.h"
 #include "tests/lib/test.h"
 
@@ -21,8 +21,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define KILLED 1000     /* by SIGSYS */
-#define SIGNALLED 2000  /* plus the signal, by another one */
+#define KILLED    1000 /* by SIGSYS */
+#define SIGNALLED 2000 /* plus the signal, by another one */
 
 static char dir[] = "/tmp/weir-jail-XXXXXX";
 
@@ -33,8 +33,8 @@ static int in_jail(enum jail_kind kind, int try(void))
 	int status = 0;
 
 	if (!pid) {
-		struct jail_level level = {0};
-		struct err e = {0};
+		struct jail_level level = { 0 };
+		struct err e = { 0 };
 		if (jail_enter(kind, "/bin/true", &level, &e))
 			_exit(99);
 		_exit(try());
@@ -46,51 +46,186 @@ static int in_jail(enum jail_kind kind, int try(void))
 }
 
 /* 0: it worked, 1: it was refused. */
-static int tried(long r) { return r < 0; }
+static int tried(long r)
+{
+	return r < 0;
+}
 
-static int open_secret(void) { return tried(open("/etc/passwd", O_RDONLY)); }
-static int open_cwd(void) { return tried(open(".", O_RDONLY | O_DIRECTORY)); }
-static int write_file(void) { return tried(open("canary", O_WRONLY | O_CREAT, 0600)); }
-static int write_sync(void) { return tried(syscall(SYS_open, "canary", O_RDWR | O_CREAT, 0600)); }
-static int do_creat(void) { return tried(syscall(SYS_creat, "canary", 0600)); }
-static int do_mkdir(void) { return tried(mkdir("canary", 0700)); }
-static int do_symlink(void) { return tried(symlink("/etc", "canary")); }
-static int do_link(void) { return tried(link("/etc/passwd", "canary")); }
-static int do_unlink(void) { return tried(unlink("victim")); }
-static int do_rename(void) { return tried(rename("victim", "canary")); }
-static int do_truncate(void) { return tried(truncate("victim", 0)); }
-static int do_chmod(void) { return tried(chmod("victim", 0777)); }
-static int do_mknod(void) { return tried(mknod("canary", S_IFIFO | 0600, 0)); }
-static int inet_socket(void) { return tried(socket(AF_INET, SOCK_STREAM, 0)); }
-static int unix_socket(void) { return tried(socket(AF_UNIX, SOCK_STREAM, 0)); }
-static int do_socketpair(void) { int fd[2]; return tried(socketpair(AF_UNIX, SOCK_STREAM, 0, fd)); }
-static int do_fork(void) { return tried(fork()); }
-static int do_vfork(void) { return tried(syscall(SYS_vfork)); }
-static int do_clone3(void) { return tried(syscall(SYS_clone3, NULL, 0)); }
-static int do_exec(void) { char *argv[] = {NULL}; return tried(execve("/bin/true", argv, argv)); }
-static int do_execveat(void) { char *argv[] = {NULL}; return tried(syscall(SYS_execveat, AT_FDCWD, "/bin/true", argv, argv, 0)); }
-static int do_ptrace(void) { return tried(ptrace(PTRACE_TRACEME, 0, NULL, NULL)); }
-static int kill_parent(void) { return tried(kill(getppid(), 0)); }
-static int do_memfd(void) { return tried(memfd_create("x", 0)); }
-static int do_mount(void) { return tried(syscall(SYS_mount, "none", "/", NULL, 0, NULL)); }
-static int do_bpf(void) { return tried(syscall(SYS_bpf, 0, NULL, 0)); }
-static int do_io_uring(void) { return tried(syscall(SYS_io_uring_setup, 1, NULL)); }
-static int do_userfaultfd(void) { return tried(syscall(SYS_userfaultfd, 0)); }
-static int do_process_vm(void) { return tried(syscall(SYS_process_vm_readv, getppid(), NULL, 0, NULL, 0, 0)); }
-static int do_setuid(void) { return tried(setuid(65534)); }
-static int raise_limit(void) { struct rlimit r = {RLIM_INFINITY, RLIM_INFINITY}; return tried(setrlimit(RLIMIT_FSIZE, &r)); }
-static int map_code(void) { return mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == MAP_FAILED; }
-static int dup_stdin(void) { return tried(dup(0)); }
+static int open_secret(void)
+{
+	return tried(open("/etc/passwd", O_RDONLY));
+}
+static int open_cwd(void)
+{
+	return tried(open(".", O_RDONLY | O_DIRECTORY));
+}
+static int write_file(void)
+{
+	return tried(open("canary", O_WRONLY | O_CREAT, 0600));
+}
+static int write_sync(void)
+{
+	return tried(syscall(SYS_open, "canary", O_RDWR | O_CREAT, 0600));
+}
+static int do_creat(void)
+{
+	return tried(syscall(SYS_creat, "canary", 0600));
+}
+static int do_mkdir(void)
+{
+	return tried(mkdir("canary", 0700));
+}
+static int do_symlink(void)
+{
+	return tried(symlink("/etc", "canary"));
+}
+static int do_link(void)
+{
+	return tried(link("/etc/passwd", "canary"));
+}
+static int do_unlink(void)
+{
+	return tried(unlink("victim"));
+}
+static int do_rename(void)
+{
+	return tried(rename("victim", "canary"));
+}
+static int do_truncate(void)
+{
+	return tried(truncate("victim", 0));
+}
+static int do_chmod(void)
+{
+	return tried(chmod("victim", 0777));
+}
+static int do_mknod(void)
+{
+	return tried(mknod("canary", S_IFIFO | 0600, 0));
+}
+static int inet_socket(void)
+{
+	return tried(socket(AF_INET, SOCK_STREAM, 0));
+}
+static int unix_socket(void)
+{
+	return tried(socket(AF_UNIX, SOCK_STREAM, 0));
+}
+static int do_socketpair(void)
+{
+	int fd[2];
+	return tried(socketpair(AF_UNIX, SOCK_STREAM, 0, fd));
+}
+static int do_fork(void)
+{
+	return tried(fork());
+}
+static int do_vfork(void)
+{
+	return tried(syscall(SYS_vfork));
+}
+static int do_clone3(void)
+{
+	return tried(syscall(SYS_clone3, NULL, 0));
+}
+static int do_exec(void)
+{
+	char *argv[] = { NULL };
+	return tried(execve("/bin/true", argv, argv));
+}
+static int do_execveat(void)
+{
+	char *argv[] = { NULL };
+	return tried(syscall(SYS_execveat, AT_FDCWD, "/bin/true", argv, argv, 0));
+}
+static int do_ptrace(void)
+{
+	return tried(ptrace(PTRACE_TRACEME, 0, NULL, NULL));
+}
+static int kill_parent(void)
+{
+	return tried(kill(getppid(), 0));
+}
+static int do_memfd(void)
+{
+	return tried(memfd_create("x", 0));
+}
+static int do_mount(void)
+{
+	return tried(syscall(SYS_mount, "none", "/", NULL, 0, NULL));
+}
+static int do_bpf(void)
+{
+	return tried(syscall(SYS_bpf, 0, NULL, 0));
+}
+static int do_io_uring(void)
+{
+	return tried(syscall(SYS_io_uring_setup, 1, NULL));
+}
+static int do_userfaultfd(void)
+{
+	return tried(syscall(SYS_userfaultfd, 0));
+}
+static int do_process_vm(void)
+{
+	return tried(syscall(SYS_process_vm_readv, getppid(), NULL, 0, NULL, 0, 0));
+}
+static int do_setuid(void)
+{
+	return tried(setuid(65534));
+}
+static int raise_limit(void)
+{
+	struct rlimit r = { RLIM_INFINITY, RLIM_INFINITY };
+	return tried(setrlimit(RLIMIT_FSIZE, &r));
+}
+static int map_code(void)
+{
+	return mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == MAP_FAILED;
+}
+static int dup_stdin(void)
+{
+	return tried(dup(0));
+}
 
 /* Asking for a file without opening it. */
-static int do_stat(void) { struct stat st; return tried(syscall(SYS_newfstatat, AT_FDCWD, "/etc/passwd", &st, 0)); }
-static int do_access(void) { return tried(access("/etc/passwd", F_OK)); }
-static int do_readlink(void) { char to[64]; return tried(readlink("/proc/self/exe", to, sizeof to)); }
-static int stat_beside_the_flag(void) { struct stat st; return tried(syscall(SYS_newfstatat, AT_FDCWD, "/etc/passwd", &st, AT_EMPTY_PATH)); }
-static int statx_beside_the_flag(void) { struct statx st; return tried(syscall(SYS_statx, AT_FDCWD, "/etc/passwd", AT_EMPTY_PATH, STATX_SIZE, &st)); }
-static int stat_open_file(void) { struct stat st; return tried(fstat(0, &st)); }
-static int is_not_there(void) { return !(open("/etc/passwd", O_RDONLY) < 0 && errno == ENOENT); }
-static int send_signals(void) { return tried(fcntl(1, F_SETOWN, 1)) && tried(fcntl(1, F_SETSIG, SIGKILL)) && tried(fcntl(1, F_SETFL, O_ASYNC)); }
+static int do_stat(void)
+{
+	struct stat st;
+	return tried(syscall(SYS_newfstatat, AT_FDCWD, "/etc/passwd", &st, 0));
+}
+static int do_access(void)
+{
+	return tried(access("/etc/passwd", F_OK));
+}
+static int do_readlink(void)
+{
+	char to[64];
+	return tried(readlink("/proc/self/exe", to, sizeof to));
+}
+static int stat_beside_the_flag(void)
+{
+	struct stat st;
+	return tried(syscall(SYS_newfstatat, AT_FDCWD, "/etc/passwd", &st, AT_EMPTY_PATH));
+}
+static int statx_beside_the_flag(void)
+{
+	struct statx st;
+	return tried(syscall(SYS_statx, AT_FDCWD, "/etc/passwd", AT_EMPTY_PATH, STATX_SIZE, &st));
+}
+static int stat_open_file(void)
+{
+	struct stat st;
+	return tried(fstat(0, &st));
+}
+static int is_not_there(void)
+{
+	return !(open("/etc/passwd", O_RDONLY) < 0 && errno == ENOENT);
+}
+static int send_signals(void)
+{
+	return tried(fcntl(1, F_SETOWN, 1)) && tried(fcntl(1, F_SETSIG, SIGKILL)) && tried(fcntl(1, F_SETFL, O_ASYNC));
+}
 
 /* ---- model files ---- */
 
@@ -106,19 +241,19 @@ static int64_t bytes_of(const char *path)
 TEST(a_good_model_file_is_read_once)
 {
 	char list[] = "/tmp/weir-read-models-XXXXXX", copy[] = "/tmp/weir-model-XXXXXX", command[200];
-	struct err e = {0};
+	struct err e = { 0 };
 	int fd = mkstemp(list), to = mkstemp(copy);
 	int64_t once;
 
 	CHECK(fd >= 0 && to >= 0);
 	snprintf(command, sizeof command, "cp %s %s", model, copy);
 	CHECK(!system(command));
-	CHECK_MSG(!model_check(copy, list, 0, &e) && !bytes_of(list), "%s", e.msg);   /* not to be remembered */
+	CHECK_MSG(!model_check(copy, list, 0, &e) && !bytes_of(list), "%s", e.msg); /* not to be remembered */
 	CHECK_MSG(!model_check(copy, list, 1, &e), "%s", e.msg);
 	once = bytes_of(list);
 	CHECK(once > 0);
 	CHECK(!model_check(copy, list, 1, &e) && bytes_of(list) == once);
-	CHECK(!ftruncate(to, bytes_of(copy)) && !fchmod(to, 0644));   /* another time */
+	CHECK(!ftruncate(to, bytes_of(copy)) && !fchmod(to, 0644)); /* another time */
 	CHECK(!model_check(copy, list, 1, &e) && bytes_of(list) == 2 * once);
 	/* What is damaged is not remembered; the reader in this process says what is wrong. */
 	CHECK(!ftruncate(to, 1000) && !model_check(copy, list, 1, &e) && bytes_of(list) == 2 * once);
@@ -132,8 +267,8 @@ TEST(a_good_model_file_is_read_once)
 /* A reader without a stack crashes; so would one with a bug that a file knows. */
 TEST(a_reader_that_crashes_is_one_line)
 {
-	struct rlimit small = {4096, 4096};
-	struct err e = {0};
+	struct rlimit small = { 4096, 4096 };
+	struct err e = { 0 };
 	int status, ends[2];
 	pid_t pid;
 	char text[600] = "";
@@ -142,7 +277,8 @@ TEST(a_reader_that_crashes_is_one_line)
 	pid = fork();
 	if (!pid) {
 		setrlimit(RLIMIT_STACK, &small);
-		if (model_check(model, NULL, 0, &e) == -1 && e.code == ERR_MODEL && write(ends[1], e.msg, strlen(e.msg)) > 0)
+		if (model_check(model, NULL, 0, &e) == -1 && e.code == ERR_MODEL &&
+		    write(ends[1], e.msg, strlen(e.msg)) > 0)
 			_exit(0);
 		_exit(1);
 	}
@@ -151,13 +287,21 @@ TEST(a_reader_that_crashes_is_one_line)
 	if (WEXITSTATUS(status))
 		SKIP("a process without a stack does not start here");
 	CHECK(read(ends[0], text, sizeof text - 1) > 0);
-	CHECK_MSG(strstr(text, "gemma.gguf' cannot be read: the parser ") && strstr(text, "nothing was loaded") && !strchr(text, '\n'), "'%s'", text);
+	CHECK_MSG(strstr(text, "gemma.gguf' cannot be read: the parser ") && strstr(text, "nothing was loaded") &&
+	                  !strchr(text, '\n'),
+	          "'%s'", text);
 	test_note("%s", text);
 	close(ends[0]);
 }
 
-static int read_model_file(void) { return tried(open("/bin/true", O_RDONLY)); }
-static int write_model_file(void) { return tried(open("/bin/true", O_RDWR)); }
+static int read_model_file(void)
+{
+	return tried(open("/bin/true", O_RDONLY));
+}
+static int write_model_file(void)
+{
+	return tried(open("/bin/true", O_RDWR));
+}
 
 TEST(the_jail_of_a_model_file)
 {
@@ -190,6 +334,7 @@ TEST(begin)
 
 TEST(what_a_parser_never_does_kills_it)
 {
+	/* clang-format off */
 	static const struct { const char *what; int (*try)(void); } tries[] = {
 		{"write a file", write_file}, {"open for writing", write_sync}, {"creat", do_creat}, {"mkdir", do_mkdir}, {"symlink", do_symlink},
 		{"link", do_link}, {"unlink", do_unlink}, {"rename", do_rename}, {"truncate", do_truncate}, {"chmod", do_chmod},
@@ -199,6 +344,7 @@ TEST(what_a_parser_never_does_kills_it)
 		{"userfaultfd", do_userfaultfd}, {"process_vm_readv", do_process_vm}, {"setuid", do_setuid}, {"setrlimit", raise_limit},
 		{"executable memory", map_code}, {"dup", dup_stdin},
 	};
+	/* clang-format on */
 
 	for (size_t i = 0; i < sizeof tries / sizeof *tries; i++) {
 		int got = in_jail(JAIL_PARSE, tries[i].try);
@@ -215,8 +361,8 @@ TEST(what_libraries_try_is_refused)
 /* The jail of pdftotext: it may execute that and read libraries; neither write nor go elsewhere. */
 TEST(the_jail_of_a_program)
 {
-	struct jail_level level = {0};
-	struct err e = {0};
+	struct jail_level level = { 0 };
+	struct err e = { 0 };
 	pid_t pid = fork();
 	int status, landlock;
 
@@ -243,9 +389,9 @@ TEST(the_jail_of_a_program)
 /* Whether a file exists, and how large it is, is none of the business of who may not read it. */
 TEST(files_cannot_be_asked_for)
 {
-	static const enum jail_kind kinds[] = {JAIL_PARSE, JAIL_EXEC, JAIL_MODEL};
-	struct jail_level level = {0};
-	struct err e = {0};
+	static const enum jail_kind kinds[] = { JAIL_PARSE, JAIL_EXEC, JAIL_MODEL };
+	struct jail_level level = { 0 };
+	struct err e = { 0 };
 	pid_t pid = fork();
 	int status;
 
@@ -264,7 +410,7 @@ TEST(files_cannot_be_asked_for)
 	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
 		CHECK_INT(in_jail(kinds[i], stat_beside_the_flag), 1);
 		CHECK_INT(in_jail(kinds[i], statx_beside_the_flag), 1);
-		if (kinds[i] != JAIL_PARSE)   /* which opens nothing at all */
+		if (kinds[i] != JAIL_PARSE) /* which opens nothing at all */
 			CHECK_INT(in_jail(kinds[i], is_not_there), 0);
 	}
 }
@@ -283,8 +429,9 @@ static int read_limits(void)
 {
 	struct rlimit r;
 
-	return getrlimit(RLIMIT_CPU, &r) || r.rlim_cur > 30 || getrlimit(RLIMIT_FSIZE, &r) || r.rlim_max || getrlimit(RLIMIT_CORE, &r) ||
-	       r.rlim_max || getrlimit(RLIMIT_NOFILE, &r) || r.rlim_max != 3 || getrlimit(RLIMIT_NPROC, &r) || r.rlim_max;
+	return getrlimit(RLIMIT_CPU, &r) || r.rlim_cur > 30 || getrlimit(RLIMIT_FSIZE, &r) || r.rlim_max ||
+	       getrlimit(RLIMIT_CORE, &r) || r.rlim_max || getrlimit(RLIMIT_NOFILE, &r) || r.rlim_max != 3 ||
+	       getrlimit(RLIMIT_NPROC, &r) || r.rlim_max;
 }
 
 /* What a parser does do. */
@@ -314,8 +461,8 @@ TEST(limits)
 
 TEST(the_level_is_told)
 {
-	struct str s = {0};
-	struct err e = {0};
+	struct str s = { 0 };
+	struct err e = { 0 };
 
 	CHECK_MSG(!doc_jail(&s, &e), "%s", e.msg);
 	CHECK(strstr(s.p, "no_new_privs") && strstr(s.p, "seccomp") && strstr(s.p, "limits"));

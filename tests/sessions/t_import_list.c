@@ -21,8 +21,8 @@ static void put(const char *name)
 static void finds(const char *what, const char *want)
 {
 	struct doc_paths list;
-	struct err e = {0};
-	struct str got = {0};
+	struct err e = { 0 };
+	struct str got = { 0 };
 
 	if (doc_find(what, &list, &e)) {
 		CHECK_INT(e.code, ERR_DOCUMENT);
@@ -39,7 +39,8 @@ static void finds(const char *what, const char *want)
 TEST(folders_and_patterns)
 {
 	CHECK(mkdtemp(dir) && !chdir(dir));
-	CHECK(!mkdir("f", 0700) && !mkdir("f/sub", 0700) && !mkdir("f/.git", 0700) && !mkdir("empty", 0700) && !mkdir("d.md", 0700));
+	CHECK(!mkdir("f", 0700) && !mkdir("f/sub", 0700) && !mkdir("f/.git", 0700) && !mkdir("empty", 0700) &&
+	      !mkdir("d.md", 0700));
 	put("f/b.txt");
 	put("f/a.md");
 	put("f/sub/c.pdf");

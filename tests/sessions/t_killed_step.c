@@ -1,8 +1,8 @@
-/* tests/sessions/t_killed_step.c - kill -9 in the middle of a VERIFY step: what was saved is there, and goes on bit for bit as if every token
- * had been generated alone and without a break.
+/* tests/sessions/t_killed_step.c - kill -9 in the middle of a VERIFY step: what was saved is there, and goes on bit for
+ * bit as if every token had been generated alone and without a break.
  *
- * A child generates with drafts, saves every few tokens, mostly while such a step is open, and dies in the attention of one of its layers.
- * The next child goes on from what the last one had saved, with another number of threads. */
+ * A child generates with drafts, saves every few tokens, mostly while such a step is open, and dies in the attention of
+ * one of its layers. The next child goes on from what the last one had saved, with another number of threads. */
 #include "engine/observe/observe.h"
 #include "engine/timeline/timeline.h"
 #include "sessions/snap/snap_private.h"
@@ -17,11 +17,13 @@
 enum { PROMPT = 200, SAVE_EVERY = 5, ANSWER_MOST = 900, BEHIND = 64, LIVES = 3 };
 
 /* A penalty below zero makes a model that says anything repeat itself. */
-static const struct { float temperature, frequency; } how[] = { { 0, -2 }, { 0.5f, -1 }, { 0.8f, -1 } };
+static const struct {
+	float temperature, frequency;
+} how[] = { { 0, -2 }, { 0.5f, -1 }, { 0.8f, -1 } };
 
 struct talk {
 	const char *kv;
-	int sampler;               /* of how[] */
+	int sampler; /* of how[] */
 	int32_t prompt[PROMPT];
 };
 struct run {
@@ -35,7 +37,7 @@ struct run {
 
 static void run_open(struct run *r, const struct talk *k, int threads)
 {
-	struct err err = {0};
+	struct err err = { 0 };
 	int fd;
 
 	memset(r, 0, sizeof *r);
@@ -43,7 +45,7 @@ static void run_open(struct run *r, const struct talk *k, int threads)
 	/* The model's file is gone as soon as it was opened; what is hashed lies in its place. */
 	fd = open(engine_info(r->e)->path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
 	if (fd < 0 || write(fd, "weights", 7) != 7 || close(fd) ||
-	    timeline_open(&r->t, r->e, &(struct timeline_options){.ctx = 1500, .kv = k->kv, .batch = 128}, &err)) {
+	    timeline_open(&r->t, r->e, &(struct timeline_options){ .ctx = 1500, .kv = k->kv, .batch = 128 }, &err)) {
 		fprintf(stderr, "%s: %s\n", k->kv, err.msg);
 		abort();
 	}
@@ -62,18 +64,19 @@ static void run_close(struct run *r)
 	engine_close(r->e);
 }
 
-/* From the prompt, or from what was saved under a message (> 0: the tokens of the answer that are there).  NULL, or what is wrong. */
+/* From the prompt, or from what was saved under a message (> 0: the tokens of the answer that are there). NULL, or what
+ * is wrong. */
 static const char *run_start(struct run *r, const struct place *p, const struct talk *k, int64_t message)
 {
 	static char why[600];
-	struct str extra = {0}, notice = {0};
-	struct snap_loaded got = {0};
-	struct err err = {0};
+	struct str extra = { 0 }, notice = { 0 };
+	struct snap_loaded got = { 0 };
+	struct err err = { 0 };
 	int rc;
 
-	if (p && (store_open(&r->store, &(struct store_options){.dir = p->dir}, &err) ||
-	          snaps_open(&r->snaps, r->store, &(struct snaps_options){.budget = 1u << 30}, &notice, &err) || notice.n ||
-	          snaps_fingerprint(r->snaps, r->e, r->t, &r->f, &err))) {
+	if (p && (store_open(&r->store, &(struct store_options){ .dir = p->dir }, &err) ||
+	          snaps_open(&r->snaps, r->store, &(struct snaps_options){ .budget = 1u << 30 }, &notice, &err) ||
+	          notice.n || snaps_fingerprint(r->snaps, r->e, r->t, &r->f, &err))) {
 		snprintf(why, sizeof why, "%.200s%.200s", notice.n ? notice.p : "", err.msg);
 		return why;
 	}
@@ -81,7 +84,8 @@ static const char *run_start(struct run *r, const struct place *p, const struct 
 		return timeline_sync(r->t, k->prompt, PROMPT, NULL, NULL, &err) < 0 ? "the prompt was not read" : NULL;
 	rc = snap_load(r->snaps, r->t, &r->f, message, &extra, &got, &err);
 	if (rc != 1 || got.tokens != PROMPT + message || extra.n != sizeof r->s) {
-		snprintf(why, sizeof why, "message %d: %d, %d tokens, %.200s%.200s", (int)message, rc, got.tokens, got.why, err.msg);
+		snprintf(why, sizeof why, "message %d: %d, %d tokens, %.200s%.200s", (int)message, rc, got.tokens,
+		         got.why, err.msg);
 		return why;
 	}
 	memcpy(&r->s, extra.p, sizeof r->s);
@@ -92,8 +96,8 @@ static const char *run_start(struct run *r, const struct place *p, const struct 
 /* One token with drafts as long as can be, right or wrong; a token of its own where the answer would end; < 0: none. */
 static int32_t run_step(struct run *r)
 {
-	struct step_out out = {.id = 9};
-	struct err err = {0};
+	struct step_out out = { .id = 9 };
+	struct err err = { 0 };
 	int got;
 
 	draft_pace_reset(&r->t->pace);
@@ -109,7 +113,10 @@ static int32_t run_step(struct run *r)
 
 /* ---- the child ---- */
 
-struct killer { struct observer base; int left; };   /* attentions of drafted tokens until the end */
+struct killer {
+	struct observer base;
+	int left;
+}; /* attentions of drafted tokens until the end */
 
 static void killer_attended(struct observer *o, const struct attention *a)
 {
@@ -151,7 +158,8 @@ static void child(const struct place *p, const struct talk *k, int64_t message, 
 	for (int64_t n = message + 1; n <= ANSWER_MOST; n++) {
 		if (run_step(&r) < 0)
 			_exit(3);
-		if (n % SAVE_EVERY == 0 && (snap_save(r.snaps, r.t, &r.f, 1, n, &r.s, sizeof r.s, NULL, NULL) || write(to, &n, sizeof n) != sizeof n))
+		if (n % SAVE_EVERY == 0 && (snap_save(r.snaps, r.t, &r.f, 1, n, &r.s, sizeof r.s, NULL, NULL) ||
+		                            write(to, &n, sizeof n) != sizeof n))
 			_exit(4);
 	}
 	_exit(0);
@@ -170,19 +178,21 @@ static int same_text(const struct timeline *a, const struct timeline *b)
 /* b has generated each token alone.  The same from here on, too? */
 static void check_end(struct run *a, struct run *b, const struct talk *k)
 {
-	struct str x = {0}, y = {0};
-	struct err err = {0};
+	struct str x = { 0 }, y = { 0 };
+	struct err err = { 0 };
 	const float *one, *other;
 
 	timeline_speculate(a->t, 1);
 	for (int i = 0; i < BEHIND; i++) {
 		int32_t id = run_step(a), want = run_step(b);
 
-		CHECK_MSG(id == want && !memcmp(a->s.rng, b->s.rng, sizeof a->s.rng), "%s, %d tokens on: %d, not %d", k->kv, i, id, want);
+		CHECK_MSG(id == want && !memcmp(a->s.rng, b->s.rng, sizeof a->s.rng), "%s, %d tokens on: %d, not %d",
+		          k->kv, i, id, want);
 	}
 	CHECK_MSG(!timeline_head_save(a->t, &x, &err) && !timeline_head_save(b->t, &y, &err), "%s: %s", k->kv, err.msg);
 	CHECK_MSG(x.n == y.n && !memcmp(x.p, y.p, x.n), "%s: other snapshots", k->kv);
-	CHECK(!timeline_extend(a->t, k->prompt, 1, 1, NULL, NULL, &err) && !timeline_extend(b->t, k->prompt, 1, 1, NULL, NULL, &err));
+	CHECK(!timeline_extend(a->t, k->prompt, 1, 1, NULL, NULL, &err) &&
+	      !timeline_extend(b->t, k->prompt, 1, 1, NULL, NULL, &err));
 	one = timeline_logits(a->t);
 	other = timeline_logits(b->t);
 	CHECK_MSG(one && other && !memcmp(one, other, N_VOCAB * sizeof *one), "%s: other logits", k->kv);
@@ -225,8 +235,9 @@ static int64_t live(const struct talk *k, int first)
 			message = saved;
 		close(fd[0]);
 		waitpid(pid, &status, 0);
-		CHECK_MSG(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL, "%s, life %d: the child ended with %d after %d tokens", k->kv, life,
-		          WEXITSTATUS(status), (int)message);
+		CHECK_MSG(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL,
+		          "%s, life %d: the child ended with %d after %d tokens", k->kv, life, WEXITSTATUS(status),
+		          (int)message);
 	}
 	run_open(&plain, k, 2);
 	wrong = run_start(&plain, NULL, k, 0);
@@ -249,8 +260,8 @@ static int64_t live(const struct talk *k, int first)
 TEST(nothing_is_lost)
 {
 	static const char *const kv[] = {
-		"full", "sift:k=40", "sift:k=24,sample=16", "sift:k=1/8,every=3,bits=4", "refresh:k=40", "quest:k=64", "snapkv:k=50",
-		"sink:size=100,stride=32", "cascade:size=96,stride=32", "auto",
+		"full",       "sift:k=40",   "sift:k=24,sample=16",     "sift:k=1/8,every=3,bits=4", "refresh:k=40",
+		"quest:k=64", "snapkv:k=50", "sink:size=100,stride=32", "cascade:size=96,stride=32", "auto",
 	};
 	enum { N = sizeof kv / sizeof *kv };
 	int64_t saved = 0;
@@ -260,7 +271,8 @@ TEST(nothing_is_lost)
 		int32_t motif = 3 + (int32_t)(test_rand() % 12);
 
 		for (int32_t j = 0; j < PROMPT; j++)
-			k.prompt[j] = j < motif || test_rand() % 16 == 0 ? 3 + (int32_t)(test_rand() % (N_VOCAB - 3)) : k.prompt[j - motif];
+			k.prompt[j] = j < motif || test_rand() % 16 == 0 ? 3 + (int32_t)(test_rand() % (N_VOCAB - 3))
+			                                                 : k.prompt[j - motif];
 		saved += live(&k, i);
 	}
 	test_note("%d kills in VERIFY steps, %lld tokens saved before them", N * LIVES * times(), (long long)saved);

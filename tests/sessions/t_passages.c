@@ -1,4 +1,5 @@
-/* tests/sessions/t_passages.c - the passages of texts: cutting (sessions/store/passages.c), the index (passage_index.c), finding (passage_search.c). */
+/* tests/sessions/t_passages.c - the passages of texts: cutting (sessions/store/passages.c), the index
+ * (passage_index.c), finding (passage_search.c). */
 #include "tests/lib/storedir.h"
 
 #include "sessions/store/passages.h"
@@ -27,13 +28,15 @@ TEST(sentences_end_where_readers_end_them)
 	CHECK_STR(cut("Dr. Smith met J. S. Bach. He left."), "Dr. Smith met J. S. Bach.|He left.");
 	CHECK_STR(cut("It cost 3.5 million. The U.S. Senate agreed."), "It cost 3.5 million.|The U.S. Senate agreed.");
 	CHECK_STR(cut("\"Is it?\" she asked. \"No!\" He went."), "\"Is it?\" she asked.|\"No!\"|He went.");
-	CHECK_STR(cut("See fig. 3, e.g. the left one, cf. No. 5. Then go."), "See fig. 3, e.g. the left one, cf. No. 5.|Then go.");
+	CHECK_STR(cut("See fig. 3, e.g. the left one, cf. No. 5. Then go."),
+	          "See fig. 3, e.g. the left one, cf. No. 5.|Then go.");
 	CHECK_STR(cut("Yahoo! has grown. (So it was.) Next"), "Yahoo! has grown.|(So it was.)|Next");
 	CHECK_STR(cut("1. First\n2. Second\n- third"), "1. First|2. Second|- third");
 	/* a number at the beginning of a line is an item only where it counts, or behind a full stop */
 	CHECK_STR(cut("The command returns\n127. It is not found."), "The command returns\n127.|It is not found.");
 	CHECK_STR(cut("As follows:\n7. Seven\n8. eight"), "As follows:|7. Seven|8. eight");
-	CHECK_STR(cut("id,name,price\n1,rope,2.50\n2,\"old, wet\",1.00"), "id,name,price|1,rope,2.50|2,\"old, wet\",1.00");
+	CHECK_STR(cut("id,name,price\n1,rope,2.50\n2,\"old, wet\",1.00"),
+	          "id,name,price|1,rope,2.50|2,\"old, wet\",1.00");
 	CHECK_STR(cut("ropes, nets, and\nsails, oars, but"), "ropes, nets, and\nsails, oars, but");
 	CHECK_STR(cut("one line\nand the same sentence"), "one line\nand the same sentence");
 	CHECK_STR(cut("彼は東京に住む。「本当？」と聞いた。終"), "彼は東京に住む。|「本当？」|と聞いた。|終");
@@ -65,7 +68,7 @@ static int passages_in(const struct str *s)
 
 TEST(long_paragraphs_are_cut_and_short_ones_joined)
 {
-	struct str s = {0};
+	struct str s = { 0 };
 
 	str_adds(&s, "# Heading\n\n");
 	add_words(&s, 60, "end.\n\n");
@@ -77,19 +80,21 @@ TEST(long_paragraphs_are_cut_and_short_ones_joined)
 	CHECK_INT(passages_in(&s), 4);
 	for (int i = 0; i < 24; i++)
 		add_words(&s, 20, "end. ");
-	CHECK_INT(passages_in(&s), 7);      /* 480 words: four passages, the first with the heading */
+	CHECK_INT(passages_in(&s), 7); /* 480 words: four passages, the first with the heading */
 	str_free(&s);
 }
 
 TEST(sentences_cover_every_text)
 {
+	/* clang-format off */
 	static const char *const piece[] = {
 		"a", "B. ", "Mr. ", "word ", "end. ", "\n", "\n\n", "\f", "# ", "## T\n", "- ", "3. ", "?", "! ", "\"", "\xe3\x80\x82", "\xe6\x97\xa5", "\xe6",
 		"\xff", "\xe0\xb8\x81", "\xe0\xb8\x81\xe0\xb8\xb4 ", "\xd8\x9f ", "\xe0\xa5\xa4 ", "\r\n", "\t", "\xc2\xa0", "long long long words here and there ", "| a | b |\n",
 	};
+	/* clang-format on */
 
 	for (int round = 0; round < 400; round++) {
-		struct str s = {0};
+		struct str s = { 0 };
 		struct sentence *at;
 		size_t n, end = 0;
 
@@ -106,7 +111,8 @@ TEST(sentences_cover_every_text)
 
 			CHECK(from >= end);
 			for (; end < from; end++)
-				CHECK_MSG(s.p[end] == ' ' || (s.p[end] >= '\t' && s.p[end] <= '\r'), "byte %zu of %zu is in no sentence", end, s.n);
+				CHECK_MSG(s.p[end] == ' ' || (s.p[end] >= '\t' && s.p[end] <= '\r'),
+				          "byte %zu of %zu is in no sentence", end, s.n);
 			if (i == n)
 				break;
 			CHECK(at[i].to > at[i].from && at[i].to <= s.n && at[i].words);
@@ -132,16 +138,17 @@ static struct passage_index *open_index(struct store *s)
 static const char *ask(struct passage_index *x, const char *text, const char *question)
 {
 	static struct str out;
-	struct indexed_text t = {text, strlen(text)};
+	struct indexed_text t = { text, strlen(text) };
 	struct found_passage hit[4];
-	struct err err = {0};
+	struct err err = { 0 };
 	int n = passages_find(x, &t, 1, question, strlen(question), hit, 4, &err);
 
 	CHECK_MSG(n >= 0, "%s", err.msg);
 	str_clear(&out);
 	str_adds(&out, "");
 	if (n > 0) {
-		CHECK(hit[0].from <= hit[0].quote && hit[0].quote < hit[0].quote_end && hit[0].quote_end <= hit[0].to && hit[0].to <= t.n);
+		CHECK(hit[0].from <= hit[0].quote && hit[0].quote < hit[0].quote_end && hit[0].quote_end <= hit[0].to &&
+		      hit[0].to <= t.n);
 		str_add(&out, text + hit[0].quote, hit[0].quote_end - hit[0].quote);
 	}
 	return out.p;
@@ -170,10 +177,12 @@ TEST(scripts_without_blanks_and_right_to_left_are_found)
 {
 	struct passage_index *x = open_index(NULL);
 
-	CHECK_STR(ask(x, "京都は古い都です。東京は日本の首都です。大阪は商人の町です。", "日本の首都はどこですか"), "東京は日本の首都です。");
+	CHECK_STR(ask(x, "京都は古い都です。東京は日本の首都です。大阪は商人の町です。", "日本の首都はどこですか"),
+	          "東京は日本の首都です。");
 	CHECK_STR(ask(x, "北京是中国的首都。上海是最大的城市。", "最大的城市是哪里？"), "上海是最大的城市。");
 	/* Endings and words that only ask say nothing of what is asked for. */
-	CHECK_STR(ask(x, "これはどこにありますか。\n\n暗号は別紙に書く。", "暗号はどこにありますか"), "暗号は別紙に書く。");
+	CHECK_STR(ask(x, "これはどこにありますか。\n\n暗号は別紙に書く。", "暗号はどこにありますか"),
+	          "暗号は別紙に書く。");
 	CHECK_STR(ask(x, "什么是什么？如何如何？\n\n备份每天进行。", "如何备份？什么时候？"), "备份每天进行。");
 	CHECK_STR(ask(x, "무엇입니까, 어떻게 합니까.\n\n값은 구천원.", "값은 무엇입니까"), "값은 구천원.");
 	CHECK(strstr(ask(x, "กรุงเทพเป็นเมืองหลวงของประเทศไทย\n\nเชียงใหม่อยู่ทางเหนือ", "เมืองหลวงของไทย"), "กรุงเทพ"));
@@ -184,17 +193,20 @@ TEST(scripts_without_blanks_and_right_to_left_are_found)
 
 TEST(hostile_questions_are_only_words)
 {
+	/* clang-format off */
 	static const char *const hostile[] = {
 		"\"", "\"\"\"", "ferry\" OR \"x", "NEAR(ferry sail)", "text:ferry", "ferry*", "^ferry", "ferry AND NOT", "-ferry", "{text}:x", "'; DROP TABLE sentence;--",
 		"\xff\xfe", "\xe6\x97", "\xc2", "(((((((", "+ +", "ferry + sail", "%s%n", "\x01\x02", "\xef\xbf\xbe", "\xcc\x81\xcc\x81", "\xe0\xb8\xb4",
-		/* Letters around malformed bytes, which SQLite reads as another letter, and its own spelling of that as a blank. */
+		/* Letters around malformed bytes, which SQLite reads as another letter, and its own spelling of that as
+		 * a blank. */
 		"\xd8\xb9\xe3\x80\x82\xa6\x96\xd8\xa7\xd9\x84\xd9\x82",
 	};
+	/* clang-format on */
 	struct passage_index *x = open_index(NULL);
-	struct indexed_text t = {story, sizeof story - 1};
+	struct indexed_text t = { story, sizeof story - 1 };
 	struct found_passage hit[3];
-	struct str s = {0};
-	struct err err = {0};
+	struct str s = { 0 };
+	struct err err = { 0 };
 
 	for (size_t i = 0; i < sizeof hostile / sizeof *hostile; i++)
 		ask(x, story, hostile[i]);
@@ -206,7 +218,7 @@ TEST(hostile_questions_are_only_words)
 	for (int round = 0; round < 300; round++) {
 		str_clear(&s);
 		for (int i = (int)(test_rand() % 40); i >= 0; i--)
-			str_add(&s, (char[]){(char)test_rand()}, 1);
+			str_add(&s, (char[]){ (char)test_rand() }, 1);
 		CHECK_MSG(passages_find(x, &t, 1, s.p, s.n, hit, 3, &err) >= 0, "%s", err.msg);
 	}
 	CHECK_STR(ask(x, story, "ferry"), "The ferry sails at nine.");
@@ -217,9 +229,11 @@ TEST(hostile_questions_are_only_words)
 TEST(several_texts_are_told_apart)
 {
 	struct passage_index *x = open_index(NULL);
-	struct indexed_text t[3] = {{"A red house.", 12}, {story, sizeof story - 1}, {"A blue house by the sea.", 24}};
+	struct indexed_text t[3] = { { "A red house.", 12 },
+		                     { story, sizeof story - 1 },
+		                     { "A blue house by the sea.", 24 } };
 	struct found_passage hit[5];
-	struct err err = {0};
+	struct err err = { 0 };
 
 	CHECK_INT(passages_find(x, t, 3, "blue house", 10, hit, 5, &err) >= 2, 1);
 	CHECK_INT(hit[0].text, 2);
@@ -235,7 +249,7 @@ TEST(several_texts_are_told_apart)
 
 static int64_t index_text(struct store *s, int64_t session, const char *text)
 {
-	struct stored_document d = {.name = "a.txt", .text = text, .n_text = strlen(text)};
+	struct stored_document d = { .name = "a.txt", .text = text, .n_text = strlen(text) };
 	int64_t id = 0;
 
 	OK(session_add_document(s, session, &d, &id, e));
@@ -271,7 +285,9 @@ TEST(a_text_is_indexed_once_and_deleted_with_its_last_document)
 	place_remove(&p);
 }
 
-struct watched { size_t done, total, calls, stop_at; };
+struct watched {
+	size_t done, total, calls, stop_at;
+};
 
 static int watch(size_t done, size_t total, void *ud)
 {
@@ -288,21 +304,21 @@ TEST(indexing_is_watched_and_stopped)
 	struct place p;
 	struct store *s = place_make(&p);
 	struct passage_index *x = open_index(s);
-	struct watched w = {.stop_at = 3};
-	struct str text = {0};
+	struct watched w = { .stop_at = 3 };
+	struct str text = { 0 };
 	struct indexed_text t;
 	struct found_passage found[4];
-	struct err why = {0};
+	struct err why = { 0 };
 
 	for (int i = 0; i < 2000; i++)
 		str_addf(&text, i % 50 ? "The bakery opens at %d.\n\n" : "The ferry sails at hour %d.\n\n", i);
-	t = (struct indexed_text){text.p, text.n};
+	t = (struct indexed_text){ text.p, text.n };
 	passage_index_watch(x, watch, &w);
 	CHECK_INT(passages_find(x, &t, 1, "ferry", 5, found, 4, &why), -1);
 	CHECK_INT(why.code, ERR_CANCELLED);
 	CHECK_INT(w.calls, 3);
 	CHECK_INT(place_count(s, "passages"), 0);
-	w = (struct watched){.stop_at = 0};
+	w = (struct watched){ .stop_at = 0 };
 	CHECK_INT(passages_find(x, &t, 1, "ferry", 5, found, 4, &why), 4);
 	CHECK(w.calls > 4 && w.total > text.n - 4);
 	CHECK_INT(place_count(s, "passages"), 1);
@@ -317,16 +333,21 @@ TEST(indexing_is_watched_and_stopped)
 TEST(a_damaged_index_is_made_anew)
 {
 	static const char *const harm[] = {
-		"UPDATE passages SET rows=zeroblob(12)", "UPDATE passages SET n=n+1", "UPDATE passages SET id=id+5", "UPDATE passages SET sum=1",
-		"UPDATE sentence_data SET block=zeroblob(30) WHERE id>10", "DELETE FROM sentence_data", "UPDATE sentence_data SET block=x'ff' WHERE id=10",
+		"UPDATE passages SET rows=zeroblob(12)",
+		"UPDATE passages SET n=n+1",
+		"UPDATE passages SET id=id+5",
+		"UPDATE passages SET sum=1",
+		"UPDATE sentence_data SET block=zeroblob(30) WHERE id>10",
+		"DELETE FROM sentence_data",
+		"UPDATE sentence_data SET block=x'ff' WHERE id=10",
 		"UPDATE sentence_data SET block=randomblob(length(block))",
 	};
 
 	for (size_t i = 0; i < sizeof harm / sizeof *harm; i++) {
 		struct place p;
 		struct store *s = place_make(&p);
-		struct str report = {0};
-		struct err err = {0};
+		struct str report = { 0 };
+		struct err err = { 0 };
 		struct passage_index *x = open_index(s);
 		int64_t session = begin(s, "it");
 
@@ -335,7 +356,9 @@ TEST(a_damaged_index_is_made_anew)
 		passage_index_close(x);
 		place_sql(&p, &s, harm[i]);
 		if (i % 2) {
-			CHECK_MSG(store_check(s, &report, &err) == 1 && strstr(report.p, "the index of documents was not"), "%s: %s%s", harm[i], report.p, err.msg);
+			CHECK_MSG(store_check(s, &report, &err) == 1 &&
+			                  strstr(report.p, "the index of documents was not"),
+			          "%s: %s%s", harm[i], report.p, err.msg);
 			check_clean(s, __LINE__);
 		}
 		x = open_index(s);
@@ -348,17 +371,18 @@ TEST(a_damaged_index_is_made_anew)
 	}
 }
 
-/* Random bytes claim all lengths; SQLite calls some of them "no memory".  One block at a time or all, asked or deleted. */
+/* Random bytes claim all lengths; SQLite calls some of them "no memory". One block at a time or all, asked or
+ * deleted. */
 TEST(an_index_of_random_bytes_is_made_anew)
 {
-	static const char *const where[] = {"", " WHERE id>10", " WHERE id=10", " WHERE id=1"};
+	static const char *const where[] = { "", " WHERE id>10", " WHERE id=10", " WHERE id=1" };
 	static const char other_text[] = "Another text, which stays. The mill turns at noon.";
 
 	for (int i = 0; i < 16; i++) {
 		struct place p;
 		struct store *s = place_make(&p);
 		struct passage_index *x = open_index(s);
-		struct str sql = {0};
+		struct str sql = { 0 };
 		int64_t session = begin(s, "it"), other = begin(s, "other");
 
 		index_text(s, session, story);
@@ -388,7 +412,7 @@ TEST(an_index_beside_a_writer_is_in_memory)
 {
 	struct place p;
 	struct store *s = place_make(&p), *beside = NULL;
-	struct store_options o = {.dir = p.dir, .read_only = 1};
+	struct store_options o = { .dir = p.dir, .read_only = 1 };
 	struct passage_index *x;
 
 	begin(s, "it");
@@ -400,4 +424,3 @@ TEST(an_index_beside_a_writer_is_in_memory)
 	store_close(beside);
 	place_remove(&p);
 }
-

@@ -1,5 +1,5 @@
-/* tests/sessions/t_patterns_import.c - importers, the sentences and the index of passages, tokens and header lines over repeating patterns take time in
- * proportion to the text (tests/lib/patterns.h). */
+/* tests/sessions/t_patterns_import.c - importers, the sentences and the index of passages, tokens and header lines over
+ * repeating patterns take time in proportion to the text (tests/lib/patterns.h). */
 #include "engine/gguf/gguf.h"
 #include "engine/token/token.h"
 #include "sessions/fetch/curl.h"
@@ -28,12 +28,18 @@ static void import_plain(enum doc_type type, const char *p, size_t n)
 	doc_free(&d);
 }
 
-static void pass_text(const char *p, size_t n) { import_plain(DOC_TEXT, p, n); }
-static void pass_markdown_document(const char *p, size_t n) { import_plain(DOC_MARKDOWN, p, n); }
+static void pass_text(const char *p, size_t n)
+{
+	import_plain(DOC_TEXT, p, n);
+}
+static void pass_markdown_document(const char *p, size_t n)
+{
+	import_plain(DOC_MARKDOWN, p, n);
+}
 
 static void import(int (*fn)(const char *, size_t, struct doc *, struct err *), const char *p, size_t n)
 {
-	struct doc d = {0};
+	struct doc d = { 0 };
 	struct err e;
 
 	if (!fn(p, n, &d, &e))
@@ -44,10 +50,13 @@ static void import(int (*fn)(const char *, size_t, struct doc *, struct err *), 
 static void le(struct str *s, uint32_t v, int bytes)
 {
 	for (int i = 0; i < bytes; i++)
-		str_add(s, &(char){(char)(v >> 8 * i)}, 1);
+		str_add(s, &(char){ (char)(v >> 8 * i) }, 1);
 }
 
-struct zipped { const char *name, *p; size_t n; };
+struct zipped {
+	const char *name, *p;
+	size_t n;
+};
 
 static uint32_t crc(const char *p, size_t n)
 {
@@ -75,14 +84,17 @@ static void zip_parts(struct str *out, const struct zipped *f, size_t n)
 	str_clear(out);
 	for (size_t i = 0; i < n; i++) {
 		at[i] = (uint32_t)out->n;
-		le(out, 0x04034b50, 4), le(out, 20, 2), le(out, 0, 2), le(out, 0, 2), le(out, 0, 4), le(out, crc(f[i].p, f[i].n), 4);
-		le(out, (uint32_t)f[i].n, 4), le(out, (uint32_t)f[i].n, 4), le(out, (uint32_t)strlen(f[i].name), 2), le(out, 0, 2);
+		le(out, 0x04034b50, 4), le(out, 20, 2), le(out, 0, 2), le(out, 0, 2), le(out, 0, 4),
+			le(out, crc(f[i].p, f[i].n), 4);
+		le(out, (uint32_t)f[i].n, 4), le(out, (uint32_t)f[i].n, 4), le(out, (uint32_t)strlen(f[i].name), 2),
+			le(out, 0, 2);
 		str_adds(out, f[i].name);
 		str_add(out, f[i].p, f[i].n);
 	}
 	directory = out->n;
 	for (size_t i = 0; i < n; i++) {
-		le(out, 0x02014b50, 4), le(out, 20, 2), le(out, 20, 2), le(out, 0, 4), le(out, 0, 4), le(out, crc(f[i].p, f[i].n), 4);
+		le(out, 0x02014b50, 4), le(out, 20, 2), le(out, 20, 2), le(out, 0, 4), le(out, 0, 4),
+			le(out, crc(f[i].p, f[i].n), 4);
 		le(out, (uint32_t)f[i].n, 4), le(out, (uint32_t)f[i].n, 4), le(out, (uint32_t)strlen(f[i].name), 2);
 		le(out, 0, 2), le(out, 0, 2), le(out, 0, 2), le(out, 0, 2), le(out, 0, 4), le(out, at[i], 4);
 		str_adds(out, f[i].name);
@@ -93,14 +105,16 @@ static void zip_parts(struct str *out, const struct zipped *f, size_t n)
 }
 
 #define WORD "<w:document xmlns:w=\"w\"><w:body>"
-#define ODF "<office:document xmlns:office=\"office\" xmlns:text=\"text\" xmlns:table=\"table\" office:mimetype=\"application/vnd.oasis.opendocument.text\"><office:body><office:text>"
+#define ODF                                                                                                            \
+	"<office:document xmlns:office=\"office\" xmlns:text=\"text\" xmlns:table=\"table\" office:mimetype=\"application/vnd.oasis.opendocument.text\"><office:body><office:text>"
 
 static int docx_of(const char *p, size_t n, int escape, struct doc *d, struct err *e)
 {
 	static struct str body, file;
 
-	wrap(&body, escape ? WORD "<w:p><w:r><w:t xml:space=\"preserve\">" : WORD, p, n, escape, escape ? "</w:t></w:r></w:p></w:body></w:document>" : "</w:body></w:document>");
-	zip_parts(&file, &(struct zipped){"word/document.xml", body.p, body.n}, 1);
+	wrap(&body, escape ? WORD "<w:p><w:r><w:t xml:space=\"preserve\">" : WORD, p, n, escape,
+	     escape ? "</w:t></w:r></w:p></w:body></w:document>" : "</w:body></w:document>");
+	zip_parts(&file, &(struct zipped){ "word/document.xml", body.p, body.n }, 1);
 	return docx_import(file.p, file.n, d, e);
 }
 
@@ -108,31 +122,65 @@ static int odf_of(const char *p, size_t n, int escape, struct doc *d, struct err
 {
 	static struct str body;
 
-	wrap(&body, escape ? ODF "<text:p>" : ODF, p, n, escape, escape ? "</text:p></office:text></office:body></office:document>" : "</office:text></office:body></office:document>");
+	wrap(&body, escape ? ODF "<text:p>" : ODF, p, n, escape,
+	     escape ? "</text:p></office:text></office:body></office:document>"
+	            : "</office:text></office:body></office:document>");
 	return odf_import(body.p, body.n, d, e);
 }
 
 static int epub_of(const char *p, size_t n, struct doc *d, struct err *e)
 {
 	static const char container[] = "<container><rootfiles><rootfile full-path='o'/></rootfiles></container>";
-	static const char package[] = "<package><manifest><item id='1' href='a.xhtml'/></manifest><spine><itemref idref='1'/></spine></package>";
+	static const char package[] =
+		"<package><manifest><item id='1' href='a.xhtml'/></manifest><spine><itemref idref='1'/></spine></package>";
 	static struct str file, s;
 
 	wrap(&s, "<html><body><p>", p, n, 0, "</p></body></html>");
-	zip_parts(&file, (struct zipped[]){{"META-INF/container.xml", container, sizeof container - 1}, {"o", package, sizeof package - 1}, {"a.xhtml", s.p, s.n}}, 3);
+	zip_parts(&file,
+	          (struct zipped[]){ { "META-INF/container.xml", container, sizeof container - 1 },
+	                             { "o", package, sizeof package - 1 },
+	                             { "a.xhtml", s.p, s.n } },
+	          3);
 	return epub_import(file.p, file.n, d, e);
 }
 
-static int docx_text(const char *p, size_t n, struct doc *d, struct err *e) { return docx_of(p, n, 1, d, e); }
-static int docx_elements(const char *p, size_t n, struct doc *d, struct err *e) { return docx_of(p, n, 0, d, e); }
-static int odf_text(const char *p, size_t n, struct doc *d, struct err *e) { return odf_of(p, n, 1, d, e); }
-static int odf_elements(const char *p, size_t n, struct doc *d, struct err *e) { return odf_of(p, n, 0, d, e); }
+static int docx_text(const char *p, size_t n, struct doc *d, struct err *e)
+{
+	return docx_of(p, n, 1, d, e);
+}
+static int docx_elements(const char *p, size_t n, struct doc *d, struct err *e)
+{
+	return docx_of(p, n, 0, d, e);
+}
+static int odf_text(const char *p, size_t n, struct doc *d, struct err *e)
+{
+	return odf_of(p, n, 1, d, e);
+}
+static int odf_elements(const char *p, size_t n, struct doc *d, struct err *e)
+{
+	return odf_of(p, n, 0, d, e);
+}
 
-static void pass_docx_text(const char *p, size_t n) { import(docx_text, p, n); }
-static void pass_docx_elements(const char *p, size_t n) { import(docx_elements, p, n); }
-static void pass_odf_text(const char *p, size_t n) { import(odf_text, p, n); }
-static void pass_odf_elements(const char *p, size_t n) { import(odf_elements, p, n); }
-static void pass_pdf(const char *p, size_t n) { import(pdf_import, p, n); }
+static void pass_docx_text(const char *p, size_t n)
+{
+	import(docx_text, p, n);
+}
+static void pass_docx_elements(const char *p, size_t n)
+{
+	import(docx_elements, p, n);
+}
+static void pass_odf_text(const char *p, size_t n)
+{
+	import(odf_text, p, n);
+}
+static void pass_odf_elements(const char *p, size_t n)
+{
+	import(odf_elements, p, n);
+}
+static void pass_pdf(const char *p, size_t n)
+{
+	import(pdf_import, p, n);
+}
 
 static void pass_html(const char *p, size_t n)
 {
@@ -153,7 +201,10 @@ static void pass_rtf(const char *p, size_t n)
 	import(rtf_import, s.p, s.n);
 }
 
-static void pass_epub(const char *p, size_t n) { import(epub_of, p, n); }
+static void pass_epub(const char *p, size_t n)
+{
+	import(epub_of, p, n);
+}
 
 static void pass_sentences(const char *p, size_t n)
 {
@@ -166,7 +217,7 @@ static void pass_sentences(const char *p, size_t n)
 static void pass_index(const char *p, size_t n)
 {
 	struct passage_index *x = NULL;
-	struct indexed_text text = {p, n};
+	struct indexed_text text = { p, n };
 	struct found_passage hit[8];
 	struct err e;
 
@@ -179,7 +230,7 @@ static void pass_index(const char *p, size_t n)
 static void pass_question(const char *p, size_t n)
 {
 	struct passage_index *x = NULL;
-	struct indexed_text text = {"A word. Another line of text.", 29};
+	struct indexed_text text = { "A word. Another line of text.", 29 };
 	struct found_passage hit[8];
 	struct found_sentence *s = NULL;
 	size_t n_s;
@@ -195,7 +246,7 @@ static void pass_question(const char *p, size_t n)
 
 static void pass_http_head(const char *p, size_t n)
 {
-	struct http_reply r = {.length = -1, .first = -1, .total = -1, .linked_size = -1};
+	struct http_reply r = { .length = -1, .first = -1, .total = -1, .linked_size = -1 };
 
 	http_head_line(&r, p, n);
 	for (size_t at = 0, end; at < n; at = end + 1) {
@@ -208,12 +259,13 @@ static void pass_http_head(const char *p, size_t n)
 static void pass_tokens(const char *p, size_t n)
 {
 	static struct vocab *vocab;
-	struct tokens t = {0};
+	struct tokens t = { 0 };
 	struct gguf *g;
 	struct err e;
 
 	if (!vocab) {
-		CHECK(!gguf_open(&g, test_file("tests/vectors/models/llama-linear.gguf"), &e) && !vocab_load(&vocab, g, NULL, &e));
+		CHECK(!gguf_open(&g, test_file("tests/vectors/models/llama-linear.gguf"), &e) &&
+		      !vocab_load(&vocab, g, NULL, &e));
 		gguf_close(g);
 	}
 	vocab_encode(vocab, p, n, NULL, 0, &t, &e);
@@ -221,29 +273,29 @@ static void pass_tokens(const char *p, size_t n)
 }
 
 static const struct pass passes[] = {
-	{"import of text", pass_text, 2},
-	{"import of Markdown", pass_markdown_document, 2},
-	{"import of HTML", pass_html, 4},
-	{"import of RTF", pass_rtf, 2},
-	{"import of DOCX: text", pass_docx_text, 2},
-	{"import of DOCX: elements", pass_docx_elements, 2},
-	{"import of OpenDocument: text", pass_odf_text, 2},
-	{"import of OpenDocument: elements", pass_odf_elements, 2},
-	{"import of EPUB", pass_epub, 4},
-	{"text of a PDF", pass_pdf, 2},
-	{"sentences", pass_sentences, 2},
-	{"index and search of passages", pass_index, 8},
-	{"a question that is searched", pass_question, 4},
-	{"header lines", pass_http_head, 2},
-	{"tokens", pass_tokens, 8},
+	{ "import of text", pass_text, 2 },
+	{ "import of Markdown", pass_markdown_document, 2 },
+	{ "import of HTML", pass_html, 4 },
+	{ "import of RTF", pass_rtf, 2 },
+	{ "import of DOCX: text", pass_docx_text, 2 },
+	{ "import of DOCX: elements", pass_docx_elements, 2 },
+	{ "import of OpenDocument: text", pass_odf_text, 2 },
+	{ "import of OpenDocument: elements", pass_odf_elements, 2 },
+	{ "import of EPUB", pass_epub, 4 },
+	{ "text of a PDF", pass_pdf, 2 },
+	{ "sentences", pass_sentences, 2 },
+	{ "index and search of passages", pass_index, 8 },
+	{ "a question that is searched", pass_question, 4 },
+	{ "header lines", pass_http_head, 2 },
+	{ "tokens", pass_tokens, 8 },
 };
 
 /* The wrappings are documents. */
 TEST(the_documents_are_read)
 {
 	static const char words[] = "one two three";
-	struct doc d = {0};
-	struct err e = {0};
+	struct doc d = { 0 };
+	struct err e = { 0 };
 
 	CHECK_MSG(!docx_of(words, 13, 1, &d, &e) && !strcmp(d.text.p, words), "%s", e.msg);
 	doc_free(&d);

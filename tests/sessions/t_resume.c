@@ -1,7 +1,8 @@
-/* tests/sessions/t_resume.c - a real engine through a real kv.db: what was saved, closed and opened again goes on bit for bit.
+/* tests/sessions/t_resume.c - a real engine through a real kv.db: what was saved, closed and opened again goes on bit
+ * for bit.
  *
- * t_snapshot.c shows it for the bytes of a timeline, t_snaps.c for files with timelines that compute nothing; here
- * both work together, under policies that keep all rows, move them, or choose among them. */
+ * t_snapshot.c shows it for the bytes of a timeline, t_snaps.c for files with timelines that compute nothing; here both
+ * work together, under policies that keep all rows, move them, or choose among them. */
 #include "kernels/cpu/fns.h"
 #include "sessions/snap/snap_private.h"
 #include "tests/lib/resume_help.h"
@@ -22,9 +23,9 @@ static void stand_in(const struct engine *e, const char *text)
 
 static struct timeline *open_timeline(struct engine *e, const char *kv)
 {
-	struct timeline_options o = {.ctx = 1500, .kv = kv, .batch = 128};
+	struct timeline_options o = { .ctx = 1500, .kv = kv, .batch = 128 };
 	struct timeline *t = NULL;
-	struct err err = {0};
+	struct err err = { 0 };
 
 	if (timeline_open(&t, e, &o, &err)) {
 		test_fail(__FILE__, __LINE__, "%s: %s", kv, err.msg);
@@ -54,11 +55,11 @@ static void keep_logits(int32_t pos, const float *logits, void *ud)
 
 static void open_again(struct place *p, struct snaps **s)
 {
-	struct str notice = {0};
-	struct err e = {0};
+	struct str notice = { 0 };
+	struct err e = { 0 };
 
 	snaps_close(*s);
-	if (snaps_open(s, p->store, &(struct snaps_options){.budget = 1u << 30}, &notice, &e) || notice.n)
+	if (snaps_open(s, p->store, &(struct snaps_options){ .budget = 1u << 30 }, &notice, &e) || notice.n)
 		test_fail(__FILE__, __LINE__, "%s%s", e.msg, notice.n ? notice.p : "");
 	str_free(&notice);
 }
@@ -70,8 +71,8 @@ static void resume(struct place *p, struct engine *e, const char *kv, int32_t n,
 	struct snaps *snaps = NULL;
 	struct fingerprint f, g;
 	struct snap_loaded got;
-	struct str extra = {0};
-	struct err err = {0};
+	struct str extra = { 0 };
+	struct err err = { 0 };
 	float one[N_VOCAB], other[N_VOCAB];
 	int32_t id[1400];
 	int same = 0;
@@ -82,7 +83,7 @@ static void resume(struct place *p, struct engine *e, const char *kv, int32_t n,
 	s.temperature = sampled ? 0.9f : 0;
 	CHECK_MSG(timeline_sync(t, id, (size_t)n, NULL, NULL, &err) >= 0, "%s: %s", kv, err.msg);
 	for (int i = 0; i < 40; i++)
-		CHECK(timeline_step(t, &s, &(struct step_out){0}, &err) >= 0);
+		CHECK(timeline_step(t, &s, &(struct step_out){ 0 }, &err) >= 0);
 	CHECK_MSG(!snaps_fingerprint(snaps, e, t, &f, &err) && !snap_save(snaps, t, &f, 1, n, &s, sizeof s, NULL, &err),
 	          "%s: %s", kv, err.msg);
 	open_again(p, &snaps);
@@ -94,7 +95,7 @@ static void resume(struct place *p, struct engine *e, const char *kv, int32_t n,
 	else
 		again = s;
 	for (int i = 0; i < 64; i++) {
-		struct step_out a = {-1}, b = {-2};
+		struct step_out a = { -1 }, b = { -2 };
 
 		CHECK(timeline_step(t, &s, &a, &err) >= 0 && timeline_step(back, &again, &b, &err) >= 0);
 		same += a.id == b.id;
@@ -111,15 +112,16 @@ static void resume(struct place *p, struct engine *e, const char *kv, int32_t n,
 
 TEST(goes_on_bit_for_bit)
 {
-	static const char *const kv[] = {
-		"full", "auto", "auto:size=200", "sink:size=120", "sift:k=40", "cascade:size=160", "h2o:k=100"};
+	static const char *const kv[] = { "full",          "auto",      "auto:size=200",
+		                          "sink:size=120", "sift:k=40", "cascade:size=160",
+		                          "h2o:k=100" };
 	struct engine *e = tiny_open(&tiny_families[2], 2, TRAINED, 10000);
 	struct place p;
 
 	place_make(&p);
 	stand_in(e, "weights");
 	for (size_t i = 0; i < sizeof kv / sizeof *kv; i++) {
-		struct err err = {0};
+		struct err err = { 0 };
 
 		if (kv_policy_check(kv[i], &err)) {
 			test_fail(__FILE__, __LINE__, "%s", err.msg);
@@ -137,12 +139,13 @@ TEST(goes_on_bit_for_bit)
 TEST(a_known_beginning_is_not_read_again)
 {
 	struct engine *e = tiny_open(&tiny_families[0], 2, TRAINED, 10000);
-	struct timeline *t = open_timeline(e, "full"), *fresh = open_timeline(e, "full"), *back = open_timeline(e, "full");
+	struct timeline *t = open_timeline(e, "full"), *fresh = open_timeline(e, "full"),
+			*back = open_timeline(e, "full");
 	struct place p;
 	struct snaps *snaps = NULL;
 	struct fingerprint f;
 	struct snap_loaded got;
-	struct err err = {0};
+	struct err err = { 0 };
 	int32_t id[1000];
 
 	place_make(&p);
@@ -176,9 +179,13 @@ TEST(a_known_beginning_is_not_read_again)
 /* Every policy that differs is another fingerprint and says so. */
 TEST(another_policy_misses)
 {
-	static const struct { const char *kv, *type, *why; } other[] = {
-		{"sift:k=40", NULL, "cache policy was 'full"}, {"auto", NULL, "cache policy was 'full"},
-		{"full", "q8_0", "cache type was 'F16', is 'Q8_0'"}, {"full", "f32", "cache type was 'F16', is 'F32'"},
+	static const struct {
+		const char *kv, *type, *why;
+	} other[] = {
+		{ "sift:k=40", NULL, "cache policy was 'full" },
+		{ "auto", NULL, "cache policy was 'full" },
+		{ "full", "q8_0", "cache type was 'F16', is 'Q8_0'" },
+		{ "full", "f32", "cache type was 'F16', is 'F32'" },
 	};
 	struct engine *e = tiny_open(&tiny_families[1], 1, TRAINED, 10000);
 	struct timeline *t = open_timeline(e, "full");
@@ -186,7 +193,7 @@ TEST(another_policy_misses)
 	struct snaps *snaps = NULL;
 	struct fingerprint f, g;
 	struct snap_loaded got;
-	struct err err = {0};
+	struct err err = { 0 };
 	int32_t id[300];
 
 	place_make(&p);
@@ -196,19 +203,20 @@ TEST(another_policy_misses)
 	CHECK(timeline_sync(t, id, 300, NULL, NULL, &err) == 0);
 	CHECK(!snaps_fingerprint(snaps, e, t, &f, &err) && !snap_save(snaps, t, &f, 1, 10, NULL, 0, NULL, &err));
 	for (size_t i = 0; i < sizeof other / sizeof *other; i++) {
-		struct timeline_options o = {.ctx = 1500, .kv = other[i].kv, .kv_type = other[i].type, .batch = 128};
+		struct timeline_options o = { .ctx = 1500, .kv = other[i].kv, .kv_type = other[i].type, .batch = 128 };
 		struct timeline *u = NULL;
 
 		CHECK_MSG(!timeline_open(&u, e, &o, &err), "%s", err.msg);
 		CHECK(!snaps_fingerprint(snaps, e, u, &g, &err) && memcmp(&f, &g, sizeof f));
 		CHECK_INT(snap_load(snaps, u, &g, 10, NULL, &got, &err), 0);
-		CHECK_MSG(!strncmp(got.why, other[i].why, strlen(other[i].why)) && strstr(got.why, ": 300 tokens will be"),
+		CHECK_MSG(!strncmp(got.why, other[i].why, strlen(other[i].why)) &&
+		                  strstr(got.why, ": 300 tokens will be"),
 		          "%s", got.why);
 		timeline_close(u);
 	}
 	/* Reading in other pieces, or a larger context, changes nothing under `full`. */
 	{
-		struct timeline_options o = {.ctx = 400, .kv = "full", .batch = 32};
+		struct timeline_options o = { .ctx = 400, .kv = "full", .batch = 32 };
 		struct timeline *u = NULL;
 
 		CHECK(!timeline_open(&u, e, &o, &err) && !snaps_fingerprint(snaps, e, u, &g, &err));
@@ -229,7 +237,7 @@ TEST(another_policy_misses)
 static struct engine *open_level(const char *level)
 {
 	struct engine *e;
-	struct str text = {0};
+	struct str text = { 0 };
 	char want[40];
 
 	setenv("WEIR_CPU", level, 1);
@@ -248,13 +256,14 @@ static struct engine *open_level(const char *level)
 }
 
 /* A new run: what was saved there under a message, and not a token read again. */
-static struct timeline *back_on(struct place *p, struct snaps **s, struct engine *e, const char *kv, int64_t message, const char *by)
+static struct timeline *back_on(struct place *p, struct snaps **s, struct engine *e, const char *kv, int64_t message,
+                                const char *by)
 {
 	struct timeline *t = open_timeline(e, kv);
 	struct fingerprint f;
-	struct snap_loaded got = {0};
+	struct snap_loaded got = { 0 };
 	struct timeline_stats st;
-	struct err err = {0};
+	struct err err = { 0 };
 
 	open_again(p, s);
 	CHECK(!snaps_fingerprint(*s, e, t, &f, &err));
@@ -266,13 +275,14 @@ static struct timeline *back_on(struct place *p, struct snaps **s, struct engine
 }
 
 enum { ANSWER = 40 };
-static void across(struct place *p, struct engine *here, struct engine *there, const char *kv, const char *by, const char *back_by)
+static void across(struct place *p, struct engine *here, struct engine *there, const char *kv, const char *by,
+                   const char *back_by)
 {
 	struct timeline *t = open_timeline(here, kv), *u, *v;
 	struct snaps *s = NULL;
 	int32_t id[700], a[ANSWER], b[ANSWER];
 	float one[N_VOCAB], other[N_VOCAB];
-	struct err err = {0};
+	struct err err = { 0 };
 
 	open_again(p, &s);
 	text_of(id, 700, 77);
@@ -291,7 +301,8 @@ static void across(struct place *p, struct engine *here, struct engine *there, c
 	answer(u, a, ANSWER);
 	answer(v, b, ANSWER);
 	CHECK_MSG(!memcmp(a, b, sizeof a), "%s: another answer after a break", kv);
-	CHECK(!timeline_extend(u, id, 1, 1, keep_logits, one, &err) && !timeline_extend(v, id, 1, 1, keep_logits, other, &err));
+	CHECK(!timeline_extend(u, id, 1, 1, keep_logits, one, &err) &&
+	      !timeline_extend(v, id, 1, 1, keep_logits, other, &err));
 	CHECK_MSG(!memcmp(one, other, sizeof one), "%s: other bits after a break", kv);
 	timeline_close(v);
 	/* And here again. */
@@ -312,7 +323,7 @@ static void across(struct place *p, struct engine *here, struct engine *there, c
 
 TEST(goes_on_with_other_kernels_without_reading)
 {
-	static const char *const kv[] = {"full", "auto", "sift:k=40", "cascade:size=160", "refresh:k=40,qc=3"};
+	static const char *const kv[] = { "full", "auto", "sift:k=40", "cascade:size=160", "refresh:k=40,qc=3" };
 	struct engine *plain = open_level(cpu_level_name[0]), *fast = open_level(cpu_level_name[1]);
 	char name[32];
 

@@ -1,13 +1,18 @@
-/* tests/sessions/t_sentences.c - sentences with words of a question, in all texts of an index (sessions/store/sentence_search.c). */
+/* tests/sessions/t_sentences.c - sentences with words of a question, in all texts of an index
+ * (sessions/store/sentence_search.c). */
 #include "tests/lib/storedir.h"
 
 #include <stdlib.h>
 
-struct result { struct found_sentence *at; size_t n; uint64_t words; };
+struct result {
+	struct found_sentence *at;
+	size_t n;
+	uint64_t words;
+};
 
 static int64_t add(struct passage_index *x, const char *text)
 {
-	struct err e = {0};
+	struct err e = { 0 };
 	int64_t number = 0;
 
 	CHECK_MSG(sentences_add(x, text, strlen(text), &number, &e) == 0, "%s", e.msg);
@@ -17,7 +22,7 @@ static int64_t add(struct passage_index *x, const char *text)
 static struct result find(struct passage_index *x, const char *question)
 {
 	struct result f;
-	struct err e = {0};
+	struct err e = { 0 };
 
 	CHECK_MSG(sentences_find(x, question, strlen(question), &f.at, &f.n, &f.words, &e) == 0, "%s", e.msg);
 	return f;
@@ -25,9 +30,10 @@ static struct result find(struct passage_index *x, const char *question)
 
 TEST(sentences_of_all_texts_are_found_with_their_words)
 {
-	static const char first[] = "My sister lives in Oslo. The boat is red.", second[] = "Sisters and brothers! Boats sail.";
+	static const char first[] = "My sister lives in Oslo. The boat is red.",
+			  second[] = "Sisters and brothers! Boats sail.";
 	struct passage_index *x;
-	struct err e = {0};
+	struct err e = { 0 };
 	int64_t a, b;
 	struct result f;
 
@@ -36,16 +42,17 @@ TEST(sentences_of_all_texts_are_found_with_their_words)
 	CHECK(!f.n);
 	free(f.at);
 	a = add(x, first);
-	CHECK(add(x, " \n") > a);   /* nothing is said */
+	CHECK(add(x, " \n") > a); /* nothing is said */
 	b = add(x, second);
 	CHECK(a > 0 && b > a);
-	CHECK_INT(add(x, first), a);   /* once */
+	CHECK_INT(add(x, first), a); /* once */
 	f = find(x, "Which boat, sister? Sister: the \"boat\"");
-	CHECK_INT(f.words, 0xf);   /* which, boat, sister, the */
+	CHECK_INT(f.words, 0xf); /* which, boat, sister, the */
 	CHECK_INT(f.n, 4);
-	CHECK(f.n == 4 && f.at[0].text == a && f.at[0].has == 4 && f.at[1].text == a && f.at[1].has == (2 | 8) && f.at[2].text == b &&
-	      f.at[2].has == 4 && f.at[3].text == b && f.at[3].has == 2);
-	CHECK(f.n == 4 && !memcmp(first + f.at[1].from, "The boat is red.", 16) && f.at[1].to == sizeof first - 1 && f.at[1].words == 4);
+	CHECK(f.n == 4 && f.at[0].text == a && f.at[0].has == 4 && f.at[1].text == a && f.at[1].has == (2 | 8) &&
+	      f.at[2].text == b && f.at[2].has == 4 && f.at[3].text == b && f.at[3].has == 2);
+	CHECK(f.n == 4 && !memcmp(first + f.at[1].from, "The boat is red.", 16) && f.at[1].to == sizeof first - 1 &&
+	      f.at[1].words == 4);
 	free(f.at);
 	passage_index_close(x);
 }
@@ -53,8 +60,8 @@ TEST(sentences_of_all_texts_are_found_with_their_words)
 TEST(a_word_that_too_many_sentences_have_is_not_looked_for)
 {
 	struct passage_index *x;
-	struct str text = {0};
-	struct err e = {0};
+	struct str text = { 0 };
+	struct err e = { 0 };
 	struct result f;
 
 	CHECK(passage_index_open(&x, NULL, &e) == 0);
@@ -72,13 +79,16 @@ TEST(a_word_that_too_many_sentences_have_is_not_looked_for)
 /* What somebody types means nothing to the query language, and every hit lies within its text. */
 TEST(questions_of_anything)
 {
-	static const char *const piece[] = { "word ", "\"", "'", "*", " OR ", "NEAR(", ")", "^", ":", "\xff", "\xe6\x9d\xb1\xe4\xba\xac", "\n", ". ", "-", "\xc3\xa9" };
+	static const char *const piece[] = {
+		"word ", "\"", "'", "*",       " OR ", "NEAR(", ")", "^", ":", "\xff", "\xe6\x9d\xb1\xe4\xba\xac",
+		"\n",    ". ", "-", "\xc3\xa9"
+	};
 	struct passage_index *x;
-	struct err e = {0};
+	struct err e = { 0 };
 
 	CHECK(passage_index_open(&x, NULL, &e) == 0);
 	for (int round = 0; round < 200; round++) {
-		struct str s = {0};
+		struct str s = { 0 };
 		struct result f;
 		int64_t number;
 
@@ -89,7 +99,8 @@ TEST(questions_of_anything)
 		f = find(x, s.p);
 		for (size_t i = 0; i < f.n; i++)
 			if (f.at[i].text == number)
-				CHECK(f.at[i].from < f.at[i].to && f.at[i].to <= s.n && f.at[i].has && !(f.at[i].has & ~f.words));
+				CHECK(f.at[i].from < f.at[i].to && f.at[i].to <= s.n && f.at[i].has &&
+				      !(f.at[i].has & ~f.words));
 		free(f.at);
 		str_free(&s);
 	}

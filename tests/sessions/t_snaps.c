@@ -1,4 +1,5 @@
-/* tests/sessions/t_snaps.c - kv.db: what is saved comes back, is shared, is bounded, goes for good, and is missed with a reason.
+/* tests/sessions/t_snaps.c - kv.db: what is saved comes back, is shared, is bounded, goes for good, and is missed with
+ * a reason.
  *
  * Timelines are fakes (fake_timeline.h), so that a million rows take no inference; damage, crashes and failing disks
  * are in t_snaps_damage.c. */
@@ -17,8 +18,8 @@ static void round_trip(int32_t n, int32_t bounded, size_t extra)
 	struct timeline *t = fake_open(1, 40, 2000), *back = fake_open(1, 40, 2000);
 	struct snap_saved saved;
 	struct snap_loaded loaded;
-	struct str got = {0}, own = {0};
-	struct err e = {0};
+	struct str got = { 0 }, own = { 0 };
+	struct err e = { 0 };
 
 	box_open(&b);
 	t->bounded = back->bounded = bounded;
@@ -49,7 +50,7 @@ static void round_trip(int32_t n, int32_t bounded, size_t extra)
 
 TEST(round_trips)
 {
-	static const int32_t n[] = {0, 1, 255, 256, 257, 511, 512, 1000};
+	static const int32_t n[] = { 0, 1, 255, 256, 257, 511, 512, 1000 };
 
 	for (size_t i = 0; i < sizeof n / sizeof *n; i++)
 		round_trip(n[i], 0, i * 50);
@@ -64,7 +65,7 @@ TEST(large_rows)
 	struct timeline *t = fake_open(1, 16384, 1200), *back = fake_open(1, 16384, 1200);
 	struct snap_saved saved;
 	struct snap_loaded loaded;
-	struct err e = {0};
+	struct err e = { 0 };
 
 	box_open(&b);
 	t->head_bytes = back->head_bytes = 9 << 20;
@@ -104,11 +105,13 @@ TEST(marks_make_other_rows)
 	box_close(&b);
 }
 
-/* What layers with a window have lost takes no room; a sequence that still has it writes it for all who share the chunk. */
+/* What layers with a window have lost takes no room; a sequence that still has it writes it for all who share the
+ * chunk. */
 TEST(lost_windows_are_not_stored)
 {
 	struct snaps_box b;
-	struct timeline *lost = fake_open(1, 100, 4000), *held = fake_open(1, 100, 4000), *back = fake_open(1, 100, 4000);
+	struct timeline *lost = fake_open(1, 100, 4000), *held = fake_open(1, 100, 4000),
+			*back = fake_open(1, 100, 4000);
 	struct snap_saved saved;
 	struct snap_loaded loaded;
 	uint64_t full;
@@ -117,7 +120,7 @@ TEST(lost_windows_are_not_stored)
 	lost->window_planes = held->window_planes = back->window_planes = FAKE_PLANES - 2;
 	fake_grow(lost, 7, 2048);
 	fake_grow(held, 7, 1300);
-	lost->held = 1100;   /* four chunks are gone whole */
+	lost->held = 1100; /* four chunks are gone whole */
 	full = timeline_token_bytes(lost, 0);
 	CHECK_INT(snap_save(b.s, lost, &b.fp, 1, 10, NULL, 0, &saved, NULL), 0);
 	CHECK_INT(box_number(&b, "SELECT sum(bytes) FROM chunk"), 1024 * full + 1024 * fake_row(lost));
@@ -161,7 +164,8 @@ TEST(sessions_share_chunks)
 	/* Another session with the same beginning, then a fork after 1,000 tokens. */
 	fake_grow(t, 8, 100);
 	CHECK_INT(snap_save(b.s, t, &b.fp, 2, 20, NULL, 0, &second, NULL), 0);
-	CHECK(second.new_bytes < 100 * fake_row(t) + 10 * 2148 + 1500);   /* the timeline's head names its tokens as well */
+	/* the timeline's head names its tokens as well */
+	CHECK(second.new_bytes < 100 * fake_row(t) + 10 * 2148 + 1500);
 	CHECK_INT(second.bytes - second.new_bytes, 2048 * fake_row(t));
 	CHECK_INT(snap_bytes(b.s, 1, &one, NULL), 0);
 	CHECK_INT(snap_bytes(b.s, 2, &two, NULL), 0);
@@ -216,7 +220,7 @@ TEST(loads_the_longest_beginning)
 	struct timeline *t = fake_open(1, 40, 4000), *back = fake_open(1, 40, 4000), *narrow = fake_open(1, 40, 700);
 	struct snap_saved saved;
 	struct snap_loaded loaded;
-	struct err e = {0};
+	struct err e = { 0 };
 
 	box_open(&b);
 	fake_grow(t, 7, 1900);
@@ -288,7 +292,7 @@ static void differs(struct snaps_box *b, const char *kernels, const char *policy
 	struct timeline *t = fake_open(1, plane_bytes, 6000);
 	struct fingerprint fp;
 	struct snap_loaded loaded;
-	struct err e = {0};
+	struct err e = { 0 };
 
 	engine.kernels = kernels;
 	t->policy = policy;
@@ -312,7 +316,8 @@ TEST(fingerprints_miss_with_a_reason)
 	box_again(&b);
 	CHECK_INT(snaps_fingerprint(b.s, &b.engine, t, &again, NULL), 0);
 	CHECK(!memcmp(&again, &b.fp, sizeof again));
-	differs(&b, NULL, "sift:keep=9", 40, "cache policy was 'full', is 'sift:keep=9': 5,120 tokens will be read again");
+	differs(&b, NULL, "sift:keep=9", 40,
+	        "cache policy was 'full', is 'sift:keep=9': 5,120 tokens will be read again");
 	differs(&b, "cpu avx512", "sift", 40, "cache policy was 'full', is 'sift': 5,120 tokens will be read again");
 	differs(&b, NULL, "full", 48, "cache type was '40', is '48': 5,120 tokens will be read again");
 	/* One byte of the weights. */
@@ -325,7 +330,8 @@ TEST(fingerprints_miss_with_a_reason)
 	               "AS BLOB)",
 	               NULL));
 	b.s->db.code = 0;
-	differs(&b, "cpu avx512", "odd", 40, "cache policy was '\\x1b[31mx', is 'odd': 5,120 tokens will be read again");
+	differs(&b, "cpu avx512", "odd", 40,
+	        "cache policy was '\\x1b[31mx', is 'odd': 5,120 tokens will be read again");
 	CHECK(!db_exec(&b.s->db, "UPDATE identity SET text = 'x'", NULL));
 	differs(&b, NULL, "full2", 40, "the snapshot is of another version of weir: 5,120 tokens will be read again");
 	CHECK(!db_exec(&b.s->db, "DELETE FROM identity", NULL));
@@ -341,7 +347,7 @@ TEST(fingerprints_miss_with_a_reason)
 /* The timeline's fingerprint where these kernels compute. */
 static void on(struct snaps_box *b, const char *kernels, struct timeline *t)
 {
-	struct err e = {0};
+	struct err e = { 0 };
 
 	b->engine.kernels = kernels;
 	CHECK_MSG(!snaps_fingerprint(b->s, &b->engine, t, &b->fp, &e), "%s", e.msg);
@@ -352,7 +358,7 @@ static struct timeline *back_on(struct snaps_box *b, const char *kernels, int64_
 {
 	struct timeline *t = fake_open(1, 40, 6000);
 	struct snap_loaded loaded;
-	struct err e = {0};
+	struct err e = { 0 };
 
 	box_again(b);
 	on(b, kernels, t);
@@ -366,14 +372,14 @@ static struct timeline *back_on(struct snaps_box *b, const char *kernels, int64_
 
 static void saved_on(struct snaps_box *b, const char *kernels, struct timeline *t, int64_t message)
 {
-	struct err e = {0};
+	struct err e = { 0 };
 
 	on(b, kernels, t);
 	CHECK_MSG(!snap_save(b->s, t, &b->fp, 1, message, NULL, 0, NULL, &e), "%s", e.msg);
 }
 
-/* Kernels alone: their rows are right to rounding, so they are no reason to read 5,120 tokens again.  It is said whose they are, and
- * what goes on from them is kept apart from what would have come without them. */
+/* Kernels alone: their rows are right to rounding, so they are no reason to read 5,120 tokens again. It is said whose
+ * they are, and what goes on from them is kept apart from what would have come without them. */
 TEST(other_kernels_are_gone_on_with)
 {
 	struct snaps_box b;
@@ -478,7 +484,8 @@ TEST(other_kernels_are_proved)
 		CHECK(!db_exec(&b.s->db, "BEGIN", NULL) && !db_exec(&b.s->db, change[i], NULL));
 		on(&b, "cpu avx512", back);
 		CHECK_INT(snap_load(b.s, back, &b.fp, 10, NULL, &loaded, NULL), 0);
-		CHECK_MSG(back->tokens.n == 0 && strstr(loaded.why, ": 600 tokens will be read again"), "%s", loaded.why);
+		CHECK_MSG(back->tokens.n == 0 && strstr(loaded.why, ": 600 tokens will be read again"), "%s",
+		          loaded.why);
 		CHECK_STR(loaded.by, "");
 		CHECK(!db_exec(&b.s->db, "ROLLBACK", NULL));
 		/* For the kernels that computed it the text does not matter. */
@@ -524,12 +531,15 @@ TEST(other_kernels_beginning)
 	box_open(&b);
 	fake_grow(t, 7, 1000);
 	saved_on(&b, "cpu avx2", t, 10);
-	CHECK(!db_exec(&b.s->db, "UPDATE part SET data = zeroblob(length(data)) WHERE id IN (SELECT id << 12 FROM chunk "
-	                         "WHERE depth = 2)", NULL));
+	CHECK(!db_exec(&b.s->db,
+	               "UPDATE part SET data = zeroblob(length(data)) WHERE id IN (SELECT id << 12 FROM chunk "
+	               "WHERE depth = 2)",
+	               NULL));
 	fake_cut(t, 0);
 	on(&b, "cuda H200", t);
 	CHECK_INT(snap_load(b.s, t, &b.fp, 10, NULL, &loaded, NULL), 0);
-	CHECK_STR(loaded.why, "a part of the snapshot is missing or damaged: 512 tokens restored, 488 will be read again");
+	CHECK_STR(loaded.why,
+	          "a part of the snapshot is missing or damaged: 512 tokens restored, 488 will be read again");
 	CHECK_STR(loaded.by, "cpu avx2");
 	CHECK_STR(t->begun.p, "cpu avx2");
 	CHECK_INT(t->begun_n, 512);
@@ -563,13 +573,13 @@ TEST(weights_are_hashed_once)
 	struct fingerprint one, two;
 
 	box_open(&b);
-	usleep(150000);   /* younger files are hashed each time */
+	usleep(150000); /* younger files are hashed each time */
 	CHECK_INT(snaps_fingerprint(b.s, &b.engine, t, &one, NULL), 0);
 	CHECK_INT(box_number(&b, "SELECT count(*) FROM weights"), 1);
 	/* Only the hash that was kept can tell this difference. */
 	CHECK(!db_exec(&b.s->db, "UPDATE weights SET hash = zeroblob(32), sum = -8961486690498166302", NULL));
 	CHECK_INT(snaps_fingerprint(b.s, &b.engine, t, &two, NULL), 0);
-	CHECK(!memcmp(&one, &two, sizeof one));   /* its checksum was wrong */
+	CHECK(!memcmp(&one, &two, sizeof one)); /* its checksum was wrong */
 	CHECK(!db_exec(&b.s->db, "UPDATE weights SET size = size + 1", NULL));
 	CHECK_INT(snaps_fingerprint(b.s, &b.engine, t, &two, NULL), 0);
 	CHECK(!memcmp(&one, &two, sizeof one));
@@ -587,12 +597,12 @@ TEST(keeps_to_the_budget)
 {
 	struct snaps_box b;
 	struct timeline *t = fake_open(1, 200, 3000);
-	struct err e = {0};
+	struct err e = { 0 };
 	struct stat st;
 	int left = 0;
 
 	box_open(&b);
-	b.s->budget = 12 << 20;   /* a session of 2,000 tokens takes 2.3 MiB */
+	b.s->budget = 12 << 20; /* a session of 2,000 tokens takes 2.3 MiB */
 	for (int i = 1; i <= 12; i++) {
 		fake_cut(t, 0);
 		fake_grow(t, (uint64_t)i * 100000, 2000);
@@ -625,8 +635,11 @@ TEST(drops_the_least_valuable)
 	struct timeline *t = fake_open(1, 200, 3000);
 	int64_t now = snaps_now();
 	int dropped;
-	static const struct { int32_t tokens; int hours; } old[] = {{2000, 1}, {400, 1}, {2000, 20}, {1000, 2}};
-	static const int order[] = {2, 1, 3, 0};   /* a token of an hour ago is worth twenty of yesterday */
+	static const struct {
+		int32_t tokens;
+		int hours;
+	} old[] = { { 2000, 1 }, { 400, 1 }, { 2000, 20 }, { 1000, 2 } };
+	static const int order[] = { 2, 1, 3, 0 }; /* a token of an hour ago is worth twenty of yesterday */
 
 	box_open(&b);
 	for (int i = 0; i < 4; i++) {
@@ -644,12 +657,13 @@ TEST(drops_the_least_valuable)
 		for (int i = 0; i < 100 && box_number(&b, "SELECT count(*) FROM head") > 3 - k; i++) {
 			CHECK_INT(snaps_space(b.s, &used, &empty, NULL), 0);
 			b.s->budget = used - 1;
-			CHECK(!db_begin(&b.s->db, NULL) && !db_end(&b.s->db, snaps_make_room(b.s, 0, 0, 0, &dropped, NULL), NULL));
+			CHECK(!db_begin(&b.s->db, NULL) &&
+			      !db_end(&b.s->db, snaps_make_room(b.s, 0, 0, 0, &dropped, NULL), NULL));
 		}
 		CHECK_INT(box_number(&b, "SELECT count(*) FROM head"), 3 - k);
 		for (int j = 0; j <= k; j++) {
 			fake_cut(t, 0);
-			CHECK_INT(snap_load(b.s, t, &b.fp, order[j] + 1, NULL, &(struct snap_loaded){0}, NULL), 0);
+			CHECK_INT(snap_load(b.s, t, &b.fp, order[j] + 1, NULL, &(struct snap_loaded){ 0 }, NULL), 0);
 		}
 	}
 	fake_close(t);
@@ -740,7 +754,7 @@ TEST(drop_really_deletes)
 		fake_grow(one, 7, 50);
 		CHECK_INT(snap_save(b.s, one, &b.fp, 1, 11 + i, "canary-of-one", 13, NULL, NULL), 0);
 	}
-	fake_grow(two, 7, 600);   /* shares two chunks */
+	fake_grow(two, 7, 600); /* shares two chunks */
 	fake_grow(two, 8, 600);
 	CHECK_INT(snap_save(b.s, two, &b.fp, 2, 20, NULL, 0, NULL, NULL), 0);
 	CHECK(in_file(b.s->path, one, 0, 512) && in_file(b.s->path, one, 512, 700) && in_file(b.s->path, two, 0, 1200));
@@ -774,8 +788,10 @@ TEST(scrubbing_is_finished_later)
 	fake_grow(t, 7, 1300);
 	CHECK_INT(snap_save(b.s, t, &b.fp, 1, 10, NULL, 0, NULL, NULL), 0);
 	CHECK(!db_begin(&b.s->db, NULL));
-	CHECK(!db_exec(&b.s->db, "DELETE FROM head; DELETE FROM need; DELETE FROM chunk; DELETE FROM part; "
-	                         "INSERT INTO about VALUES('scrub', 1)", NULL));
+	CHECK(!db_exec(&b.s->db,
+	               "DELETE FROM head; DELETE FROM need; DELETE FROM chunk; DELETE FROM part; "
+	               "INSERT INTO about VALUES('scrub', 1)",
+	               NULL));
 	CHECK(!db_end(&b.s->db, 0, NULL));
 	CHECK(in_file(b.s->path, t, 0, 1200));
 	box_again(&b);
@@ -798,7 +814,7 @@ TEST(no_room_on_the_disk)
 {
 	struct snaps_box b;
 	struct timeline *t = fake_open(1, 200, 5000);
-	struct err e = {0};
+	struct err e = { 0 };
 
 	box_open(&b);
 	fake_grow(t, 7, 1000);
@@ -824,8 +840,8 @@ TEST(no_room_on_the_disk)
 TEST(an_engine_that_fails)
 {
 	struct snaps_box b;
-	struct timeline *t = fake_open(1, 8192, 3000);   /* 12 MiB a chunk: the second transaction is under way */
-	struct err e = {0};
+	struct timeline *t = fake_open(1, 8192, 3000); /* 12 MiB a chunk: the second transaction is under way */
+	struct err e = { 0 };
 
 	box_open(&b);
 	fake_grow(t, 7, 100);
@@ -835,7 +851,7 @@ TEST(an_engine_that_fails)
 	CHECK_INT(snap_save(b.s, t, &b.fp, 1, 11, NULL, 0, NULL, &e), -1);
 	CHECK_STR(e.msg, "rows cannot be read back");
 	CHECK_INT(box_number(&b, "SELECT count(*) FROM head"), 1);
-	CHECK(box_number(&b, "SELECT count(*) FROM chunk") > 3);   /* they serve the next attempt */
+	CHECK(box_number(&b, "SELECT count(*) FROM chunk") > 3); /* they serve the next attempt */
 	CHECK_INT(snap_save(b.s, t, &b.fp, 1, 11, NULL, 0, NULL, NULL), 0);
 	CHECK(box_loads(&b, t, 11, 2400));
 	fake_close(t);
@@ -844,7 +860,10 @@ TEST(an_engine_that_fails)
 
 /* ---- what is there ---- */
 
-struct infos { struct snap_info at[8]; int n; };
+struct infos {
+	struct snap_info at[8];
+	int n;
+};
 
 static int take_info(const struct snap_info *info, void *ud)
 {
@@ -859,11 +878,13 @@ TEST(snapshots_are_listed_and_verified)
 {
 	struct snaps_box b;
 	struct timeline *t = fake_open(1, 40, 2000), *other = fake_open(1, 40, 2000);
-	struct infos x = {.n = 0};
-	struct snap_state state[4] = {{.session = 4, .message = 41}, {.session = 3, .message = 31}, {.session = 3, .message = 99},
-	                              {.session = 77}};
+	struct infos x = { .n = 0 };
+	struct snap_state state[4] = { { .session = 4, .message = 41 },
+		                       { .session = 3, .message = 31 },
+		                       { .session = 3, .message = 99 },
+		                       { .session = 77 } };
 	uint64_t row = fake_row(t), bytes;
-	struct err e = {0};
+	struct err e = { 0 };
 
 	box_open(&b);
 	CHECK_INT(snap_list(b.s, 3, take_info, &x, &e), 0);
@@ -896,9 +917,13 @@ TEST(snapshots_are_listed_and_verified)
 	}
 	CHECK_INT(state[1].bytes, x.at[0].own + x.at[1].own + 768 * row);
 	/* What is damaged is seen where it is needed. */
-	CHECK_INT(db_exec(&b.s->db, "UPDATE part SET data = zeroblob(length(data)) WHERE id IN (SELECT id << 12 FROM chunk "
-	                            "WHERE depth = 2)", &e), 0);
-	CHECK_INT(db_exec(&b.s->db, "UPDATE part SET sum = sum + 1 WHERE id = (SELECT min(id) << 12 FROM head)", &e), 0);
+	CHECK_INT(db_exec(&b.s->db,
+	                  "UPDATE part SET data = zeroblob(length(data)) WHERE id IN (SELECT id << 12 FROM chunk "
+	                  "WHERE depth = 2)",
+	                  &e),
+	          0);
+	CHECK_INT(db_exec(&b.s->db, "UPDATE part SET sum = sum + 1 WHERE id = (SELECT min(id) << 12 FROM head)", &e),
+	          0);
 	x.n = 0;
 	CHECK_INT(snap_list(b.s, 3, take_info, &x, &e), 0);
 	CHECK_INT(x.n, 2);
@@ -906,7 +931,9 @@ TEST(snapshots_are_listed_and_verified)
 	CHECK_INT(x.at[0].head, 1);
 	CHECK_INT(x.at[1].bad, 0);
 	CHECK_INT(x.at[1].head, 0);
-	CHECK_INT(db_exec(&b.s->db, "DELETE FROM chunk WHERE depth = 0; UPDATE head SET bytes = 1 << 60, tail = 1 << 62", &e), 0);
+	CHECK_INT(db_exec(&b.s->db,
+	                  "DELETE FROM chunk WHERE depth = 0; UPDATE head SET bytes = 1 << 60, tail = 1 << 62", &e),
+	          0);
 	x.n = 0;
 	CHECK_INT(snap_list(b.s, 3, take_info, &x, &e), 0);
 	CHECK_INT(x.at[0].bad, 2);
@@ -922,25 +949,30 @@ TEST(sizes_of_two_thousand_sessions_are_there_at_once)
 	enum { N = 2000 };
 	struct snaps_box b;
 	static struct snap_state state[N];
-	struct store_options o = {.read_only = 1};
-	struct err e = {0};
+	struct store_options o = { .read_only = 1 };
+	struct err e = { 0 };
 	double t, opened, open_best = 1e9, ask_best = 1e9;
 
 	box_open(&b);
 	/* Four snapshots each, of 5 chunks: many times what the budget holds of a model of this size. */
-	CHECK_MSG(!db_exec(&b.s->db, "BEGIN;"
-		"WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 7999) INSERT INTO head "
-		"SELECT i + 1, 1 + i / 4, i + 1, 1, 1400, 5, 70000, 1000000, 0, randomblob(32) FROM n;"
-		"WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 9999) INSERT INTO chunk "
-		"SELECT randomblob(32), 10000 + i, i % 5, 5898240, 0 FROM n;"
-		"INSERT INTO need SELECT h.id, 10000 + (h.session - 1) * 5 + c.depth FROM head h JOIN (SELECT DISTINCT depth FROM "
-		"chunk) c; COMMIT", &e), "%s", e.msg);
+	CHECK_MSG(
+		!db_exec(
+			&b.s->db,
+			"BEGIN;"
+			"WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 7999) INSERT INTO head "
+			"SELECT i + 1, 1 + i / 4, i + 1, 1, 1400, 5, 70000, 1000000, 0, randomblob(32) FROM n;"
+			"WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 9999) INSERT INTO chunk "
+			"SELECT randomblob(32), 10000 + i, i % 5, 5898240, 0 FROM n;"
+			"INSERT INTO need SELECT h.id, 10000 + (h.session - 1) * 5 + c.depth FROM head h JOIN (SELECT DISTINCT depth FROM "
+			"chunk) c; COMMIT",
+			&e),
+		"%s", e.msg);
 	snaps_close(b.s);
 	store_close(b.store);
 	o.dir = b.dir;
 	CHECK_INT(store_open(&b.store, &o, &e), 0);
 	for (int i = 0; i < N; i++)
-		state[i] = (struct snap_state){.session = N - i, .message = 4 * (N - i) - i % 4};
+		state[i] = (struct snap_state){ .session = N - i, .message = 4 * (N - i) - i % 4 };
 	/* The best of some, in time of the processor: others use the machine, too. */
 	for (int i = 0; i < 5; i++) {
 		t = cpu_seconds();
@@ -998,8 +1030,8 @@ static void turns(int32_t depth, int report)
 		CHECK_INT(snap_save(b.s, t, &b.fp, 1, 2 + i, NULL, 0, &saved, NULL), 0);
 		n = bytes_written() - before;
 		if (report)
-			test_note("turn %d: %.1f ms, %.2f MB written, %.2f of them rows and head", i, saved.seconds * 1e3,
-			          (double)n / 1e6, (double)saved.new_bytes / 1e6);
+			test_note("turn %d: %.1f ms, %.2f MB written, %.2f of them rows and head", i,
+			          saved.seconds * 1e3, (double)n / 1e6, (double)saved.new_bytes / 1e6);
 		if (before >= 0 && (double)n / (1.1 * 200 * (double)fake_row(t) + chunk) > worst_ratio)
 			worst_ratio = (double)n / (1.1 * 200 * (double)fake_row(t) + chunk);
 		worst = saved.seconds > worst ? saved.seconds : worst;
@@ -1013,9 +1045,10 @@ static void turns(int32_t depth, int report)
 	if (!report)
 		CHECK(fake_same(t, back));
 	if (report) {
-		test_note("a turn takes %.1f ms at most and writes %.2f of what it may; load %.0f MB in %.3f s, %.2f GB/s",
-		          worst * 1e3, worst_ratio, (double)loaded.bytes / 1e6, best_load,
-		          (double)loaded.bytes / 1e9 / best_load);
+		test_note(
+			"a turn takes %.1f ms at most and writes %.2f of what it may; load %.0f MB in %.3f s, %.2f GB/s",
+			worst * 1e3, worst_ratio, (double)loaded.bytes / 1e6, best_load,
+			(double)loaded.bytes / 1e9 / best_load);
 		best_load = now_seconds();
 		CHECK_INT(snap_drop(b.s, 1, NULL), 0);
 		test_note("dropping it takes %.0f ms", (now_seconds() - best_load) * 1e3);

@@ -76,8 +76,8 @@ static void fill(struct snaps_box *b)
 static int recall(struct snaps_box *b, int session, struct snap_loaded *loaded)
 {
 	struct timeline *want = text_of(session), *got = fake_open(1, 24, 1600);
-	struct str extra = {0};
-	struct err e = {0};
+	struct str extra = { 0 };
+	struct err e = { 0 };
 	int rc = snap_load(b->s, got, &b->fp, session * 10, &extra, loaded, &e);
 
 	if (rc == 1 && (!fake_same(want, got) || extra.n != 5 || memcmp(extra.p, "extra", 5)))
@@ -88,7 +88,8 @@ static int recall(struct snaps_box *b, int session, struct snap_loaded *loaded)
 		rc = -1;
 	if (!rc && loaded->tokens != (int32_t)got->tokens.n)
 		rc = -1;
-	if (!rc && snap_load_prefix(b->s, got, &b->fp, want->tokens.id, want->tokens.n, &(struct snap_loaded){0}, &e) < 0)
+	if (!rc &&
+	    snap_load_prefix(b->s, got, &b->fp, want->tokens.id, want->tokens.n, &(struct snap_loaded){ 0 }, &e) < 0)
 		rc = -1;
 	if (!fake_right(got))
 		rc = -1;
@@ -102,7 +103,7 @@ static int recall(struct snaps_box *b, int session, struct snap_loaded *loaded)
 static int works_again(struct snaps_box *b)
 {
 	struct timeline *t = fake_open(1, 24, 1600);
-	struct err e = {0};
+	struct err e = { 0 };
 	int rc = 0;
 
 	fake_grow(t, 77, 800);
@@ -139,7 +140,7 @@ TEST(a_missing_file_is_no_news)
 static void replaced(const void *bytes, size_t n, const char *aside, const char *said)
 {
 	struct snaps_box b;
-	struct err e = {0};
+	struct err e = { 0 };
 	char path[128];
 	size_t len;
 	char *kept;
@@ -164,7 +165,7 @@ static void replaced(const void *bytes, size_t n, const char *aside, const char 
 TEST(foreign_files_are_put_aside)
 {
 	static const char text[] = "Dear diary, this is not a database at all, and it is longer than a hundred bytes, "
-	                           "which is what SQLite would like to see of a header before it says anything.";
+				   "which is what SQLite would like to see of a header before it says anything.";
 	struct snaps_box b;
 	char path[128];
 	sqlite3 *other;
@@ -178,7 +179,8 @@ TEST(foreign_files_are_put_aside)
 		abort();
 	sqlite3_close(other);
 	bytes = test_read(path, &n);
-	replaced(bytes, n, ".foreign", "is not a file of snapshots: it was put aside as 'kv.db.foreign' and begun anew");
+	replaced(bytes, n, ".foreign",
+	         "is not a file of snapshots: it was put aside as 'kv.db.foreign' and begun anew");
 	/* A second one does not replace the first. */
 	path_of(&b, "", path);
 	file_write(path, bytes, n);
@@ -199,7 +201,7 @@ static void with_version(const char *sql, const char *said)
 {
 	struct snaps_box b;
 	struct snap_loaded loaded;
-	struct err e = {0};
+	struct err e = { 0 };
 
 	box_open(&b);
 	fill(&b);
@@ -209,7 +211,8 @@ static void with_version(const char *sql, const char *said)
 	CHECK_MSG(b.notice.p && strstr(b.notice.p, said), "said '%s'", b.notice.p ? b.notice.p : "");
 	CHECK_INT(recall(&b, 1, &loaded), 0);
 	CHECK(works_again(&b) && exists(&b, ".aside"));
-	/* A session that is deleted must not live on in the file that was put aside; nor must its bytes be kept for nothing. */
+	/* A session that is deleted must not live on in the file that was put aside; nor must its bytes be kept for
+	 * nothing. */
 	if (strstr(sql, "user_version")) {
 		uint64_t freed;
 
@@ -249,18 +252,19 @@ TEST(cut_files)
 	bytes = test_read(path, &n);
 	for (int i = 0; i < steps; i++) {
 		size_t cut = i < 3 ? (size_t)i * 50 : (size_t)(test_rand() % n);
-		struct err e = {0};
+		struct err e = { 0 };
 
 		file_write(path, bytes, cut);
 		CHECK_MSG(!box_snaps(&b, &e), "%zu bytes: %s", cut, e.msg);
 		for (int k = 1; k <= SESSIONS; k++)
 			/* What is missing of the last page may have been empty. */
-			CHECK_MSG(cut > n - PAGE_BYTES ? recall(&b, k, &loaded) >= 0 : !recall(&b, k, &loaded), "%zu bytes", cut);
+			CHECK_MSG(cut > n - PAGE_BYTES ? recall(&b, k, &loaded) >= 0 : !recall(&b, k, &loaded),
+			          "%zu bytes", cut);
 		anew += b.notice.n > 0 || cut > n - PAGE_BYTES;
 		CHECK(works_again(&b));
 		snaps_close(b.s);
 	}
-	CHECK_MSG(anew >= steps - 1, "%d of %d said", anew, steps);   /* none at all is a new one */
+	CHECK_MSG(anew >= steps - 1, "%d of %d said", anew, steps); /* none at all is a new one */
 	free(bytes);
 	CHECK(!box_snaps(&b, NULL));
 	box_close(&b);
@@ -269,7 +273,7 @@ TEST(cut_files)
 TEST(rights_and_places)
 {
 	struct snaps_box b;
-	struct err e = {0};
+	struct err e = { 0 };
 	char path[128], other[128];
 	struct stat st;
 
@@ -297,10 +301,10 @@ TEST(rights_and_places)
 TEST(read_only)
 {
 	struct snaps_box b;
-	struct store_options o = {.read_only = 1};
+	struct store_options o = { .read_only = 1 };
 	struct snap_loaded loaded;
 	struct timeline *t = text_of(1);
-	struct err e = {0};
+	struct err e = { 0 };
 	uint64_t freed;
 
 	box_open(&b);
@@ -325,7 +329,7 @@ TEST(read_only)
 /* A change of rows that nobody else would make. */
 static void harm(struct snaps_box *b, const char *sql)
 {
-	struct err e = {0};
+	struct err e = { 0 };
 
 	if (db_exec(&b->s->db, sql, &e)) {
 		fprintf(stderr, "%s: %s\n", sql, e.msg);
@@ -333,14 +337,15 @@ static void harm(struct snaps_box *b, const char *sql)
 	}
 }
 
-/* A change that a crash stopped: only who may write can undo it, and a reader must not take what is there for the file. */
+/* A change that a crash stopped: only who may write can undo it, and a reader must not take what is there for the
+ * file. */
 TEST(a_reader_waits_for_an_interrupted_change_to_be_undone)
 {
-	static const char *const part[] = {"chat.db", "chat.db-wal", "kv.db", "kv.db-journal"};
+	static const char *const part[] = { "chat.db", "chat.db-wal", "kv.db", "kv.db-journal" };
 	struct snaps_box b;
-	struct store_options o = {.read_only = 1};
+	struct store_options o = { .read_only = 1 };
 	struct snap_loaded loaded;
-	struct err e = {0};
+	struct err e = { 0 };
 	char dir[100], path[700];
 
 	box_open(&b);
@@ -387,20 +392,22 @@ TEST(a_bad_chunk_keeps_the_beginning)
 	struct snaps_box b;
 	struct snap_loaded loaded;
 	struct timeline *t;
-	struct str report = {0};
+	struct str report = { 0 };
 
 	box_open(&b);
 	fill(&b);
-	harm(&b, "UPDATE part SET data = zeroblob(length(data)) WHERE id >> 12 = (SELECT id FROM chunk WHERE depth = 2 AND id "
-	         "IN "
-	         "(SELECT chunk FROM need, head ON need.head = head.id WHERE message = 30))");
+	harm(&b,
+	     "UPDATE part SET data = zeroblob(length(data)) WHERE id >> 12 = (SELECT id FROM chunk WHERE depth = 2 AND id "
+	     "IN "
+	     "(SELECT chunk FROM need, head ON need.head = head.id WHERE message = 30))");
 	CHECK_INT(snaps_check(b.s, &report, NULL), 1);
 	CHECK_MSG(!strncmp(report.p, "KV entries of 256 tokens are damaged (chunk ", 44) &&
-	              strchr(report.p, '\n') == report.p + report.n - 1,
+	                  strchr(report.p, '\n') == report.p + report.n - 1,
 	          "%s", report.p);
 	str_free(&report);
 	CHECK_INT(recall(&b, 3, &loaded), 0);
-	CHECK_STR(loaded.why, "a part of the snapshot is missing or damaged: 512 tokens restored, 588 will be read again");
+	CHECK_STR(loaded.why,
+	          "a part of the snapshot is missing or damaged: 512 tokens restored, 588 will be read again");
 	CHECK_INT(recall(&b, 2, &loaded), 1);
 	/* The bad one is gone, so the next save writes it again. */
 	CHECK_INT(box_check(&b), 0);
@@ -461,7 +468,7 @@ TEST(rows_that_lie)
 		for (int k = 1; k <= SESSIONS; k++)
 			CHECK_MSG(recall(&b, k, &loaded) == 0, "%s: session %d, %s", lie[i], k, loaded.why);
 		CHECK_MSG(works_again(&b), "%s", lie[i]);
-		CHECK(snaps_gc(b.s, &(uint64_t){0}, NULL) <= 0);
+		CHECK(snaps_gc(b.s, &(uint64_t){ 0 }, NULL) <= 0);
 		CHECK(snap_drop(b.s, 1, NULL) <= 0);
 		CHECK_MSG(works_again(&b), "%s", lie[i]);
 		box_close(&b);
@@ -470,14 +477,14 @@ TEST(rows_that_lie)
 
 TEST(head_layout_survives_anything)
 {
-	struct head_layout h = {3, 30, 144, 1000, 20, 600, 500}, got;
+	struct head_layout h = { 3, 30, 144, 1000, 20, 600, 500 }, got;
 	uint8_t bytes[HEAD_FIXED];
 	uint64_t whole = HEAD_FIXED + 600 * 5 + 1000 + 20;
 
 	head_layout_put(bytes, &h);
 	CHECK(!head_layout_get(&got, bytes, whole));
-	CHECK(got.session == 3 && got.message == 30 && got.row_bytes == 144 && got.n_head == 1000 && got.n_extra == 20 &&
-	      got.tokens == 600 && got.ready == 500);
+	CHECK(got.session == 3 && got.message == 30 && got.row_bytes == 144 && got.n_head == 1000 &&
+	      got.n_extra == 20 && got.tokens == 600 && got.ready == 500);
 	CHECK(head_layout_get(&got, bytes, whole - 1) && head_layout_get(&got, bytes, whole + 1) &&
 	      head_layout_get(&got, bytes, 10));
 	for (int i = 0; i < 20000; i++) {
@@ -486,7 +493,8 @@ TEST(head_layout_survives_anything)
 
 		memcpy(bad, bytes, sizeof bad);
 		for (int k = 0; k < 4; k++)
-			bad[24 + test_rand() % 32] = (uint8_t)(test_rand() % 3 ? test_rand() : 0xff * (test_rand() & 1));
+			bad[24 + test_rand() % 32] =
+				(uint8_t)(test_rand() % 3 ? test_rand() : 0xff * (test_rand() & 1));
 		if (!head_layout_get(&got, bad, n))
 			CHECK(got.tokens >= 0 && got.ready >= 0 && got.ready <= got.tokens &&
 			      HEAD_FIXED + 5 * (uint64_t)got.tokens + got.n_head + got.n_extra == n);
@@ -510,11 +518,13 @@ TEST(flipped_bits)
 	path_of(&b, "", path);
 	bytes = test_read(path, &n);
 	for (int i = 0; i < flips; i++) {
-		/* First the format of writing, for which SQLite opens the file to be read alone; every third one where the trees are: heads of pages. */
-		size_t at = !i ? 18 : i % 3 ? (size_t)(test_rand() % n) :
-		                    (size_t)(test_rand() % (n / PAGE_BYTES)) * PAGE_BYTES + test_rand() % 120;
+		/* First the format of writing, for which SQLite opens the file to be read alone; every third one where
+		 * the trees are: heads of pages. */
+		size_t at = !i      ? 18
+		            : i % 3 ? (size_t)(test_rand() % n)
+		                    : (size_t)(test_rand() % (n / PAGE_BYTES)) * PAGE_BYTES + test_rand() % 120;
 		int bit = i ? 1 << (test_rand() & 7) : 8, bad = 0;
-		struct err e = {0};
+		struct err e = { 0 };
 
 		bytes[at] = (char)(bytes[at] ^ bit);
 		file_write(path, bytes, n);
@@ -536,7 +546,7 @@ TEST(flipped_bits)
 		whole += !bad;
 		CHECK_MSG(works_again(&b), "byte %zu, bit %d", at, bit);
 		if (i % 4 == 0) {
-			struct str report = {0};
+			struct str report = { 0 };
 			uint64_t freed;
 
 			snaps_check(b.s, &report, NULL);
@@ -558,11 +568,18 @@ TEST(flipped_bits)
 
 /* What the child does at step i is a function of the seed, so that the parent knows. */
 enum what { DO_SAVE, DO_ROWS, DO_GC, DO_DROP };
-struct step { enum what what; int session; int32_t tokens; uint64_t text; };
+struct step {
+	enum what what;
+	int session;
+	int32_t tokens;
+	uint64_t text;
+};
 static struct step step_of(uint64_t seed, int i)
 {
 	uint64_t h = fake_mix(seed * 1000003 + (uint64_t)i);
-	struct step s = {.session = 1 + (int)(h % 3), .tokens = 200 + (int32_t)(h >> 8) % 900, .text = 1 + (h >> 40) % 3};
+	struct step s = { .session = 1 + (int)(h % 3),
+		          .tokens = 200 + (int32_t)(h >> 8) % 900,
+		          .text = 1 + (h >> 40) % 3 };
 	int pick = (int)(h >> 48) % 12;
 
 	s.what = pick < 8 ? DO_SAVE : pick < 9 ? DO_ROWS : pick < 11 ? DO_GC : DO_DROP;
@@ -578,20 +595,22 @@ static int64_t message_of(int round, int i)
 
 static void child(struct snaps_box *b, int round, uint64_t seed, int pipe_fd)
 {
-	struct store_options o = {.dir = b->dir};
+	struct store_options o = { .dir = b->dir };
 
 	if (store_open(&b->store, &o, NULL) || box_snaps(b, NULL) || b->notice.n || write(pipe_fd, "r", 1) != 1)
 		_exit(2);
-	for (int i = 0;; i++) {   /* until it is killed */
+	for (int i = 0;; i++) { /* until it is killed */
 		struct step s = step_of(seed, i);
 		struct timeline *t = fake_open(1, 24, 1600);
 		uint64_t freed;
 		int rc;
 
 		fake_grow(t, s.text, s.tokens);
-		rc = s.what == DO_SAVE ? snap_save(b->s, t, &b->fp, s.session, message_of(round, i), NULL, 0, NULL, NULL) :
-		     s.what == DO_ROWS ? snap_save_entries(b->s, t, &b->fp, NULL, NULL) :
-		     s.what == DO_GC   ? snaps_gc(b->s, &freed, NULL) : snap_drop(b->s, s.session, NULL);
+		rc = s.what == DO_SAVE
+		             ? snap_save(b->s, t, &b->fp, s.session, message_of(round, i), NULL, 0, NULL, NULL)
+		     : s.what == DO_ROWS ? snap_save_entries(b->s, t, &b->fp, NULL, NULL)
+		     : s.what == DO_GC   ? snaps_gc(b->s, &freed, NULL)
+		                         : snap_drop(b->s, s.session, NULL);
 		fake_close(t);
 		if (rc || write(pipe_fd, "a", 1) != 1)
 			_exit(3);
@@ -608,9 +627,9 @@ TEST(kill_at_any_moment)
 	store_close(b.store);
 	for (int round = 1; round <= rounds; round++) {
 		uint64_t seed = test_rand();
-		int fd[2], status, done = 0, last[4] = {-1, -1, -1, -1};
-		struct store_options o = {.dir = b.dir};
-		struct timespec pause = {.tv_nsec = (long)(test_rand() % 30000000)};
+		int fd[2], status, done = 0, last[4] = { -1, -1, -1, -1 };
+		struct store_options o = { .dir = b.dir };
+		struct timespec pause = { .tv_nsec = (long)(test_rand() % 30000000) };
 		char c;
 		pid_t pid;
 
@@ -644,7 +663,7 @@ TEST(kill_at_any_moment)
 				last[s.session] = -1;
 		}
 		if (step_of(seed, done).what == DO_DROP)
-			last[step_of(seed, done).session] = -1;   /* it may have happened */
+			last[step_of(seed, done).session] = -1; /* it may have happened */
 		for (int k = 1; k <= 3; k++) {
 			struct timeline *t = fake_open(1, 24, 1600);
 
@@ -652,8 +671,8 @@ TEST(kill_at_any_moment)
 				struct step s = step_of(seed, last[k]);
 
 				fake_grow(t, s.text, s.tokens);
-				CHECK_MSG(box_loads(&b, t, message_of(round, last[k]), s.tokens), "round %d, step %d of %d is lost",
-				          round, last[k], done);
+				CHECK_MSG(box_loads(&b, t, message_of(round, last[k]), s.tokens),
+				          "round %d, step %d of %d is lost", round, last[k], done);
 				loads++;
 			}
 			fake_close(t);
@@ -673,7 +692,10 @@ TEST(kill_at_any_moment)
 
 /* ---- failing calls ---- */
 
-struct op { const char *name; int (*run)(struct snaps_box *); };
+struct op {
+	const char *name;
+	int (*run)(struct snaps_box *);
+};
 
 static int op_save(struct snaps_box *b)
 {
@@ -737,7 +759,7 @@ static int op_budget(struct snaps_box *b)
 
 static int op_open(struct snaps_box *b)
 {
-	struct err e = {0};
+	struct err e = { 0 };
 	int rc;
 
 	snaps_close(b->s);
@@ -758,7 +780,7 @@ static void failing(const struct op *op, const char *bytes, size_t n, struct sna
 	path_of(b, "", path);
 	for (int nth = 1; hits; nth += step) {
 		struct snap_loaded loaded;
-		struct err e = {0};
+		struct err e = { 0 };
 
 		file_write(path, bytes, n);
 		b->vfs = FAULT_VFS;
@@ -808,8 +830,8 @@ static void failing(const struct op *op, const char *bytes, size_t n, struct sna
 TEST(every_call_fails_once)
 {
 	static const struct op op[] = {
-		{"save", op_save}, {"rows", op_rows},     {"load", op_load}, {"gc", op_gc},
-		{"drop", op_drop}, {"budget", op_budget}, {"open", op_open},
+		{ "save", op_save }, { "rows", op_rows },     { "load", op_load }, { "gc", op_gc },
+		{ "drop", op_drop }, { "budget", op_budget }, { "open", op_open },
 	};
 	struct snaps_box b;
 	char path[128];
@@ -840,7 +862,7 @@ TEST(every_call_fails_once)
 
 TEST(memory_runs_out)
 {
-	static int (*const op[])(struct snaps_box *) = {op_save, op_rows, op_gc, op_drop};
+	static int (*const op[])(struct snaps_box *) = { op_save, op_rows, op_gc, op_drop };
 	struct snaps_box b;
 	struct snap_loaded loaded;
 
@@ -860,15 +882,15 @@ TEST(memory_runs_out)
 			sqlite3_hard_heap_limit64(0);
 			if (i < 3)
 				for (int k = 1; k <= SESSIONS; k++)
-					CHECK_MSG(recall(&b, k, &loaded) == 1, "operation %zu with %lld bytes: %s", i, (long long)more,
-					          loaded.why);
+					CHECK_MSG(recall(&b, k, &loaded) == 1, "operation %zu with %lld bytes: %s", i,
+					          (long long)more, loaded.why);
 		}
 		CHECK_MSG(failed > 1, "operation %zu failed %d times", i, failed);
 	}
 	CHECK_INT(recall(&b, 3, &loaded), 0);
 	for (int64_t more = 0, rc = -1; rc != 1 && more < (64 << 20); more += 24 << 10) {
 		struct timeline *t = fake_open(1, 24, 1600);
-		struct err e = {0};
+		struct err e = { 0 };
 
 		sqlite3_hard_heap_limit64(sqlite3_memory_used() + more);
 		rc = snap_load(b.s, t, &b.fp, 20, NULL, &loaded, &e);
@@ -900,18 +922,19 @@ TEST(file_size_limit)
 	path_of(&b, "", path);
 	CHECK(!stat(path, &st));
 	for (int extra = 0; extra <= 160; extra += 32) {
-		struct store_options o = {.dir = b.dir};
+		struct store_options o = { .dir = b.dir };
 
 		if ((pid = fork()) < 0)
 			abort();
 		if (!pid) {
-			struct rlimit limit = {(rlim_t)st.st_size + (rlim_t)extra * 1024, RLIM_INFINITY};
+			struct rlimit limit = { (rlim_t)st.st_size + (rlim_t)extra * 1024, RLIM_INFINITY };
 			struct timeline *t = fake_open(1, 24, 1600);
-			struct err e = {0};
+			struct err e = { 0 };
 			int rc;
 
 			signal(SIGXFSZ, SIG_IGN);
-			if (store_open(&b.store, &o, NULL) || setrlimit(RLIMIT_FSIZE, &limit) || box_snaps(&b, NULL) || b.notice.n)
+			if (store_open(&b.store, &o, NULL) || setrlimit(RLIMIT_FSIZE, &limit) || box_snaps(&b, NULL) ||
+			    b.notice.n)
 				_exit(2);
 			fake_grow(t, 1000u + (unsigned)extra, 1200);
 			rc = snap_save(b.s, t, &b.fp, 5, 50, NULL, 0, NULL, &e);
@@ -927,7 +950,7 @@ TEST(file_size_limit)
 		snaps_close(b.s);
 		store_close(b.store);
 	}
-	CHECK(!store_open(&b.store, &(struct store_options){.dir = b.dir}, NULL) && !box_snaps(&b, NULL));
+	CHECK(!store_open(&b.store, &(struct store_options){ .dir = b.dir }, NULL) && !box_snaps(&b, NULL));
 	CHECK(works_again(&b));
 	box_close(&b);
 }

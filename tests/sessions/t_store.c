@@ -12,9 +12,9 @@ TEST(sessions_are_made_named_and_listed)
 	struct place p;
 	struct store *s = place_make(&p);
 	struct session row;
-	struct str list = {0};
+	struct str list = { 0 };
 	int64_t a, b, c, last = 0;
-	struct err err = {0};
+	struct err err = { 0 };
 
 	CHECK_INT(session_last(s, &last, &err), 0);
 	a = begin(s, NULL);
@@ -68,27 +68,32 @@ TEST(sessions_are_made_named_and_listed)
 
 TEST(hostile_names_are_refused)
 {
+	/* clang-format off */
 	static const char *const bad[] = {
 		"", " ", " a", "a ", "\ta", "a\tb", "a\nb", "123", "0", "a\x1b[31m", "\x7f", "a\xff", "\xc3", "\xe2\x80\xae" "abc",
 		"a\xe2\x80\x8b" "b", "\xc2\xa0x", "x\xe3\x80\x80", "\xed\xa0\x80", "\xf4\x90\x80\x80", "a\xc2\x9b", "\xef\xbb\xbfx",
 		"123456789012345678901234567890123456789012345678901234567890123456789012345678901",
 		"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
 	};
+	/* clang-format on */
+	/* clang-format off */
 	static const char *const good[] = {
 		"a", "-", "12a", "a b", "'; DROP TABLE session; --", "%s%n", "\"", "\\", "../../etc/passwd", "\xc3\xa4",
 		"\xe6\x97\xa5\xe6\x9c\xac\xe8\xaa\x9e", "\xf0\x9f\x8c\x8a", "*", "?", "1.5",
 		"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
 	};
+	/* clang-format on */
 	struct place p;
 	struct store *s = place_make(&p);
 	int64_t id = begin(s, "it"), found;
 	struct session row;
 
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-		struct err e = {0};
+		struct err e = { 0 };
 		int64_t ignored;
 		CHECK_MSG(session_rename(s, id, bad[i], &e) == -1 && e.code == ERR_USAGE, "name %zu was taken", i);
-		CHECK_MSG(!bad[i][0] || session_new(s, bad[i], &ignored, &e) == -1, "name %zu was taken for a new one", i);
+		CHECK_MSG(!bad[i][0] || session_new(s, bad[i], &ignored, &e) == -1, "name %zu was taken for a new one",
+		          i);
 		for (const char *c = e.msg; *c; c++)
 			CHECK_MSG((unsigned char)*c >= 0x20, "a control character in the message of name %zu", i);
 	}
@@ -128,7 +133,10 @@ TEST(titles_come_from_the_first_question)
 	CHECK_STR(title_of(s, "  \n\t\r\n  second   line \t has it  \nthird"), "second line has it");
 	CHECK_STR(title_of(s, ""), "");
 	CHECK_STR(title_of(s, " \n \x01\x02"), "");
-	CHECK_STR(title_of(s, "a\x1b[31mb\xe2\x80\xae" "c\xff" "d"), "a[31mbcd");
+	CHECK_STR(title_of(s, "a\x1b[31mb\xe2\x80\xae"
+	                      "c\xff"
+	                      "d"),
+	          "a[31mbcd");
 	CHECK_STR(title_of(s, "caf\xc3\xa9\xe2\x80\xa8second"), "caf\xc3\xa9");
 	CHECK_STR(title_of(s, "one two three four five six seven eight nine ten eleven twelve thirteen"),
 	          "one two three four five six seven eight nine ten eleven\xe2\x80\xa6");
@@ -159,8 +167,13 @@ TEST(sessions_are_found_by_what_is_typed)
 
 	say_message(s, sky, 0, ROLE_USER, "why is the sky blue");
 	say_message(s, twin, 0, ROLE_USER, "hello");
-	say_message(s, year, 0, ROLE_USER, "2");   /* a title that looks like the number of another */
-#define FOUND(what, want) do { id = 0; OK(session_find(s, what, &id, e)); CHECK_INT(id, want); } while (0)
+	say_message(s, year, 0, ROLE_USER, "2"); /* a title that looks like the number of another */
+#define FOUND(what, want)                                                                                              \
+	do {                                                                                                           \
+		id = 0;                                                                                                \
+		OK(session_find(s, what, &id, e));                                                                     \
+		CHECK_INT(id, want);                                                                                   \
+	} while (0)
 	FOUND("river", river);
 	FOUND("Rainfall", rain);
 	FOUND("rai", rain);
@@ -180,11 +193,12 @@ TEST(sessions_are_found_by_what_is_typed)
 	REFUSED(session_find(s, "99999999999999999999999999", &id, e), ERR_USAGE, "there is no session");
 	REFUSED(session_find(s, "-1", &id, e), ERR_USAGE, "there is no session");
 	REFUSED(session_find(s, "%", &id, e), ERR_USAGE, "there is no session");
-	REFUSED(session_find(s, "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", &id, e),
+	REFUSED(session_find(s, "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", &id,
+	                     e),
 	        ERR_USAGE, "there is no session");
 	say_message(s, begin(s, NULL), 0, ROLE_USER, "hello");
 	REFUSED(session_find(s, "hello", &id, e), ERR_USAGE, "2 sessions have the title 'hello'");
-	OK(session_rename(s, twin, "hello", e));   /* a name goes before titles */
+	OK(session_rename(s, twin, "hello", e)); /* a name goes before titles */
 	FOUND("hello", twin);
 	place_remove(&p);
 }
@@ -212,10 +226,16 @@ TEST(messages_come_back_as_they_went)
 	struct place p;
 	struct store *s = place_make(&p);
 	int64_t id = begin(s, NULL), m, last;
-	int32_t token[5] = {0, 1, 49151, INT32_MAX, 7};
-	struct stored_message in = {.role = ROLE_ASSISTANT, .text = "a\0b\xff\x01", .n_text = 5, .token = token, .n_token = 5,
-	                            .stats = "{\"n\":5}", .at = 1234567890, .complete = 0};
-	struct stored_message out = {0}, bad;
+	int32_t token[5] = { 0, 1, 49151, INT32_MAX, 7 };
+	struct stored_message in = { .role = ROLE_ASSISTANT,
+		                     .text = "a\0b\xff\x01",
+		                     .n_text = 5,
+		                     .token = token,
+		                     .n_token = 5,
+		                     .stats = "{\"n\":5}",
+		                     .at = 1234567890,
+		                     .complete = 0 };
+	struct stored_message out = { 0 }, bad;
 	struct session row;
 
 	OK(message_append(s, id, &in, &m, e));
@@ -324,14 +344,16 @@ TEST(forks_share_and_deleting_spares_what_is_shown)
 	struct store *s = place_make(&p);
 	int64_t a = begin(s, "a"), f, g, m[8], x, y;
 	struct session row;
-	struct stored_document d = {.name = "early.txt", .text = "canary-early", .n_text = 12, .bytes = 12};
-	struct str value = {0};
-	struct err err = {0};
+	struct stored_document d = { .name = "early.txt", .text = "canary-early", .n_text = 12, .bytes = 12 };
+	struct str value = { 0 };
+	struct err err = { 0 };
 
 	OK(session_add_document(s, a, &d, &x, e));
 	m[0] = say_message(s, a, 0, ROLE_USER, "canary-zero");
 	m[1] = say_message(s, a, m[0], ROLE_ASSISTANT, "canary-one");
-	d = (struct stored_document){.name = "late.txt", .text = "canary-late", .n_text = 11, .bytes = 11, .after = m[1]};
+	d = (struct stored_document){
+		.name = "late.txt", .text = "canary-late", .n_text = 11, .bytes = 11, .after = m[1]
+	};
 	OK(session_add_document(s, a, &d, &x, e));
 	m[2] = say_message(s, a, m[1], ROLE_USER, "canary-two");
 	m[3] = say_message(s, a, m[2], ROLE_ASSISTANT, "canary-three");
@@ -394,7 +416,7 @@ TEST(forks_share_and_deleting_spares_what_is_shown)
 	CHECK_STR(shown(s, f), "canary-zero fork-one");
 	CHECK_INT(hits(s, "canary"), 1);
 	for (size_t i = 0; i < 3; i++) {
-		static const char *const gone[] = {"canary-one", "canary-late", "g-two"};
+		static const char *const gone[] = { "canary-one", "canary-late", "g-two" };
 		CHECK_MSG(!on_disk(p.dir, gone[i]), "'%s' is still in a file", gone[i]);
 	}
 	CHECK(on_disk(p.dir, "canary-early"));
@@ -414,8 +436,8 @@ TEST(random_trees_keep_the_rules)
 	enum { SESSIONS = 12, STEPS = 400 };
 	struct place p;
 	struct store *s = place_make(&p);
-	int64_t session[SESSIONS] = {0}, tip[SESSIONS] = {0};
-	char line[SESSIONS][4000] = {{0}};
+	int64_t session[SESSIONS] = { 0 }, tip[SESSIONS] = { 0 };
+	char line[SESSIONS][4000] = { { 0 } };
 	int next = 0;
 
 	for (int step = 0; step < STEPS; step++) {
@@ -473,9 +495,10 @@ TEST(nothing_of_what_was_deleted_is_left)
 		id[i] = begin(s, NULL);
 	for (int i = 0; i < 600; i++) {
 		size_t n = 0, want = test_rand() % 10 ? test_rand() % 300 : test_rand() % 8000, k = test_rand() % 30;
-		struct stored_document d = {.name = "canary.txt", .text = text};
+		struct stored_document d = { .name = "canary.txt", .text = text };
 		while (n <= want)
-			n += (size_t)snprintf(text + n, sizeof text - n, "canary%d of %d ", (int)(test_rand() % 5000), i);
+			n += (size_t)snprintf(text + n, sizeof text - n, "canary%d of %d ", (int)(test_rand() % 5000),
+			                      i);
 		OK(session_get(s, id[k], &row, e));
 		tip = say_message(s, id[k], row.head, 1 + i % 2, text);
 		d.n_text = n;
@@ -510,8 +533,8 @@ TEST(settings_are_bytes_by_name)
 	struct place p;
 	struct store *s = place_make(&p);
 	int64_t id = begin(s, NULL);
-	struct str v = {0};
-	struct err err = {0};
+	struct str v = { 0 };
+	struct err err = { 0 };
 	char key[70];
 
 	CHECK_INT(session_value(s, id, "rng", &v, &err), 0);
@@ -546,7 +569,7 @@ TEST(settings_are_listed)
 {
 	struct place p;
 	struct store *s = place_make(&p);
-	struct str out = {0};
+	struct str out = { 0 };
 
 	begin(s, "a");
 	begin(s, "b");
@@ -569,11 +592,11 @@ TEST(settings_are_listed)
 static void check_tree(struct store *s, int64_t id, int shown, int all, int branches, int line)
 {
 	struct session_tree t;
-	struct err e = {0};
+	struct err e = { 0 };
 
 	if (session_tree(s, id, &t, &e) || t.shown != shown || t.all != all || t.branches != branches)
-		test_fail(__FILE__, line, "session %lld: %d shown, %d in all, %d branches %s", (long long)id, t.shown, t.all,
-		          t.branches, e.msg);
+		test_fail(__FILE__, line, "session %lld: %d shown, %d in all, %d branches %s", (long long)id, t.shown,
+		          t.all, t.branches, e.msg);
 }
 
 TEST(trees_are_counted)
@@ -581,7 +604,7 @@ TEST(trees_are_counted)
 	struct place p;
 	struct store *s = place_make(&p);
 	int64_t a = begin(s, "a"), m[6], fork, forks;
-	struct stored_message cut = {.role = ROLE_ASSISTANT, .text = "x", .n_text = 1};
+	struct stored_message cut = { .role = ROLE_ASSISTANT, .text = "x", .n_text = 1 };
 	struct session_tree t;
 
 	check_tree(s, a, 0, 0, 0, __LINE__);
@@ -609,7 +632,9 @@ TEST(trees_are_counted)
 	check_tree(s, forks, 3, 5, 2, __LINE__);
 	OK(session_delete(s, fork, e));
 	check_tree(s, forks, 3, 5, 2, __LINE__);
-	OK(message_append(s, forks, &(struct stored_message){.parent = m[4], .role = cut.role, .text = "x", .n_text = 1}, &a, e));
+	OK(message_append(s, forks,
+	                  &(struct stored_message){ .parent = m[4], .role = cut.role, .text = "x", .n_text = 1 }, &a,
+	                  e));
 	OK(session_tree(s, forks, &t, e));
 	CHECK_INT(t.cut, 1);
 	REFUSED(session_tree(s, 99, &t, e), ERR_USAGE, "no session 99");
@@ -618,7 +643,8 @@ TEST(trees_are_counted)
 
 static int add_library(const struct library_text *t, void *ud)
 {
-	str_addf(ud, "%lld %s %s %d %llu in %d, ", (long long)t->id, t->name, doc_type_name[t->type], t->pages, (unsigned long long)t->bytes, t->sessions);
+	str_addf(ud, "%lld %s %s %d %llu in %d, ", (long long)t->id, t->name, doc_type_name[t->type], t->pages,
+	         (unsigned long long)t->bytes, t->sessions);
 	return 0;
 }
 
@@ -633,10 +659,18 @@ TEST(the_library_has_each_text_once)
 	struct place p;
 	struct store *s = place_make(&p);
 	int64_t a = begin(s, NULL), b = begin(s, NULL), x;
-	struct mark mark[] = {{.kind = MARK_PAGE, .text = (char[]){"1"}}, {.kind = MARK_HEADING, .level = 1, .text = (char[]){"canary-heading"}}};
-	struct stored_document paper = {.name = "paper.pdf", .text = "canary-text", .n_text = 11, .bytes = 99, .type = DOC_PDF, .mark = mark, .n_mark = 2};
-	struct stored_document same = {.name = "copy.pdf", .text = "canary-text", .n_text = 11}, other = {.name = "note.txt", .text = "words", .n_text = 5};
-	struct str out = {0};
+	struct mark mark[] = { { .kind = MARK_PAGE, .text = (char[]){ "1" } },
+		               { .kind = MARK_HEADING, .level = 1, .text = (char[]){ "canary-heading" } } };
+	struct stored_document paper = { .name = "paper.pdf",
+		                         .text = "canary-text",
+		                         .n_text = 11,
+		                         .bytes = 99,
+		                         .type = DOC_PDF,
+		                         .mark = mark,
+		                         .n_mark = 2 };
+	struct stored_document same = { .name = "copy.pdf", .text = "canary-text", .n_text = 11 },
+			       other = { .name = "note.txt", .text = "words", .n_text = 5 };
+	struct str out = { 0 };
 	struct doc d;
 
 	OK(library_list(s, add_library, &out, e));
@@ -659,7 +693,8 @@ TEST(the_library_has_each_text_once)
 	REFUSED(library_find(s, "", &x, e), ERR_USAGE, "no document was named");
 	REFUSED(library_find(s, "#77", &x, e), ERR_USAGE, "no session has a document '#77'");
 	OK(library_get(s, 1, &d, e));
-	CHECK(!strcmp(d.name, "copy.pdf") && d.type == DOC_PDF && d.pages == 1 && d.n_mark == 2 && d.text.n == 11 && !memcmp(d.text.p, "canary-text", 11));
+	CHECK(!strcmp(d.name, "copy.pdf") && d.type == DOC_PDF && d.pages == 1 && d.n_mark == 2 && d.text.n == 11 &&
+	      !memcmp(d.text.p, "canary-text", 11));
 	CHECK_STR(doc_mark_at(&d, MARK_HEADING, 5)->text, "canary-heading");
 	doc_free(&d);
 	REFUSED(library_get(s, 9, &d, e), ERR_USAGE, "there is no document 9");
@@ -684,8 +719,8 @@ TEST(documents_are_kept_once)
 	struct place p;
 	struct store *s = place_make(&p);
 	int64_t a = begin(s, NULL), b = begin(s, NULL), m = say_message(s, a, 0, ROLE_USER, "q"), one, two, three;
-	struct stored_document d = {.name = "b\xff.txt", .text = "text", .n_text = 4, .bytes = 9};
-	struct str out = {0};
+	struct stored_document d = { .name = "b\xff.txt", .text = "text", .n_text = 4, .bytes = 9 };
+	struct str out = { 0 };
 	char *big = xmalloc(5000000), path[500];
 	struct stat st;
 
@@ -711,7 +746,7 @@ TEST(documents_are_kept_once)
 	for (size_t i = 0; i < 5000000; i++)
 		big[i] = (char)('a' + i % 23);
 	memcpy(big + 4000000, "canary-deep-inside", 18);
-	d = (struct stored_document){.name = "", .text = big, .n_text = 5000000};
+	d = (struct stored_document){ .name = "", .text = big, .n_text = 5000000 };
 	OK(session_add_document(s, a, &d, &one, e));
 	place_reopen(&p, &s);
 	CHECK(on_disk(p.dir, "canary-deep-inside"));
@@ -731,30 +766,34 @@ TEST(documents_are_kept_once)
 
 static int add_found(const struct found *f, void *ud)
 {
-	str_addf(ud, "[%lld %lld %s/%s %d %s]", (long long)f->session, (long long)f->message, f->name, f->title, f->role,
-	         f->snippet);
+	str_addf(ud, "[%lld %lld %s/%s %d %s]", (long long)f->session, (long long)f->message, f->name, f->title,
+	         f->role, f->snippet);
 	return 0;
 }
 
 TEST(search_takes_words_as_they_are_typed)
 {
+	/* clang-format off */
 	static const char *const hostile[] = {
 		"NEAR", "NEAR(a b)", "*", "a*", "^a", "a AND b", "OR", "NOT", "text:a", "-a", "+", "(", ")", "((((", "\\",
 		"{text}: x", "'", "''", "\"", "\"\"", "\"a", "a\"b\"c", "\"a\" \"", "; DROP TABLE message",
 		"\xff\xfe", "\xe2\x80\xae", "%", "_",
 		"find", "rank", "\x01", "a.b.c", "a+b", "a,b", "1e9", "x'00'", "?1", ":p", "@p", "$p", "\xf0\x9f\x8c\x8a",
 	};
+	/* clang-format on */
 	struct place p;
 	struct store *s = place_make(&p);
 	int64_t a = begin(s, "rivers"), b = begin(s, NULL), m;
-	struct str out = {0};
-	struct err err = {0};
+	struct str out = { 0 };
+	struct err err = { 0 };
 	char many[3000] = "";
-	struct stored_message grow = {.role = ROLE_ASSISTANT, .text = "", .complete = 0};
+	struct stored_message grow = { .role = ROLE_ASSISTANT, .text = "", .complete = 0 };
 
 	m = say_message(s, a, 0, ROLE_USER, "How long is the river Danube?");
 	say_message(s, a, m, ROLE_ASSISTANT, "The Danube is 2,850 km long; its source is the Breg. Don't NEAR it.");
-	say_message(s, b, 0, ROLE_USER, "\xc3\x9c" "ber den Flu\xc3\x9f: \xe6\x97\xa5\xe6\x9c\xac and caf\xc3\xa9");
+	say_message(s, b, 0, ROLE_USER,
+	            "\xc3\x9c"
+	            "ber den Flu\xc3\x9f: \xe6\x97\xa5\xe6\x9c\xac and caf\xc3\xa9");
 	CHECK_INT(hits(s, "danube"), 2);
 	CHECK_INT(hits(s, "DANUBE long"), 2);
 	CHECK_INT(hits(s, "danube breg"), 1);
@@ -771,10 +810,11 @@ TEST(search_takes_words_as_they_are_typed)
 	CHECK_INT(hits(s, "absent"), 0);
 	CHECK_INT(store_search(s, "breg", 10, add_found, &out, &err), 0);
 	CHECK_STR(out.p, "[1 2 rivers/How long is the river Danube? 2 The Danube is 2,850 km long; its source is the "
-	          "\x01" "Breg\x02. Don't NEAR it.]");
+	                 "\x01"
+	                 "Breg\x02. Don't NEAR it.]");
 	for (size_t i = 0; i < sizeof hostile / sizeof *hostile; i++) {
 		int n = 0;
-		err = (struct err){0};
+		err = (struct err){ 0 };
 		if (store_search(s, hostile[i], 10, count_found, &n, &err) && err.code != ERR_USAGE)
 			test_fail(__FILE__, __LINE__, "'%s': %s", hostile[i], err.msg);
 	}
@@ -845,11 +885,16 @@ TEST(damaged_index_is_made_anew)
 	struct place p;
 	struct store *s = place_make(&p);
 	int64_t id = begin(s, NULL);
-	struct str report = {0};
-	struct err err = {0};
+	struct str report = { 0 };
+	struct err err = { 0 };
 	static const char *const harm[] = {
-		"UPDATE find_data SET block=x'000000008F5201D67C' WHERE id=10", "DELETE FROM find_config", "DROP TABLE find_config",
-		"DROP TABLE find_data", "DROP TABLE find", "DELETE FROM find_data", "DROP TABLE find_idx",
+		"UPDATE find_data SET block=x'000000008F5201D67C' WHERE id=10",
+		"DELETE FROM find_config",
+		"DROP TABLE find_config",
+		"DROP TABLE find_data",
+		"DROP TABLE find",
+		"DELETE FROM find_data",
+		"DROP TABLE find_idx",
 	};
 
 	say_message(s, id, 0, ROLE_USER, "some words to find");
@@ -890,11 +935,16 @@ TEST(exports_are_what_was_said)
 	struct place p;
 	struct store *s = place_make(&p);
 	int64_t id = begin(s, NULL), m;
-	struct str out = {0};
-	int32_t token[3] = {11, 0, 49151};
-	struct stored_message answer = {.role = ROLE_ASSISTANT, .text = "Because.\n\"Light\" \x01\xff\n\n", .n_text = 21,
-	                                .token = token, .n_token = 3, .at = 5, .complete = 0};
-	struct stored_document d = {.name = "a\x1b.txt", .text = "t", .n_text = 1, .bytes = 1};
+	struct str out = { 0 };
+	int32_t token[3] = { 11, 0, 49151 };
+	struct stored_message answer = { .role = ROLE_ASSISTANT,
+		                         .text = "Because.\n\"Light\" \x01\xff\n\n",
+		                         .n_text = 21,
+		                         .token = token,
+		                         .n_token = 3,
+		                         .at = 5,
+		                         .complete = 0 };
+	struct stored_document d = { .name = "a\x1b.txt", .text = "t", .n_text = 1, .bytes = 1 };
 	struct jv j, list;
 	char *text;
 	size_t n;
@@ -902,16 +952,18 @@ TEST(exports_are_what_was_said)
 	OK(session_export(s, id, EXPORT_MARKDOWN, NULL, &out, e));
 	CHECK_STR(out.p, "# Session 1\n");
 	OK(session_export(s, id, EXPORT_JSON, NULL, &out, e));
-	CHECK_STR(out.p, "{\"name\":\"\",\"model\":\"\",\"kv\":\"\",\"settings\":{},\"documents\":[],\"messages\":[]}\n");
+	CHECK_STR(out.p,
+	          "{\"name\":\"\",\"model\":\"\",\"kv\":\"\",\"settings\":{},\"documents\":[],\"messages\":[]}\n");
 	m = say_message(s, id, 0, ROLE_USER, "Why is the sky blue?");
 	answer.parent = m;
 	OK(message_append(s, id, &answer, &m, e));
 	OK(session_touch(s, id, "tiny \"x\".gguf", "sift:k=512", 9, e));
 	OK(session_add_document(s, id, &d, &m, e));
 	OK(session_export(s, id, EXPORT_JSON, NULL, &out, e));
-	CHECK(strstr(out.p, "{\"name\":\"\",\"model\":\"tiny \\\"x\\\".gguf\",\"kv\":\"sift:k=512\",\"settings\":{},\"documents\":[{\"name\":\"a\\u001b.txt\","
-	      "\"type\":\"text\",\"bytes\":1,\"after\":0,\"text\":\"t\",\"marks\":[]}],\"messages\":["
-	      "{\"role\":\"user\",\"text\":\"Why is the sky blue?\",\"tokens\":[],\"at\":") == out.p);
+	CHECK(strstr(out.p,
+	             "{\"name\":\"\",\"model\":\"tiny \\\"x\\\".gguf\",\"kv\":\"sift:k=512\",\"settings\":{},\"documents\":[{\"name\":\"a\\u001b.txt\","
+	             "\"type\":\"text\",\"bytes\":1,\"after\":0,\"text\":\"t\",\"marks\":[]}],\"messages\":["
+	             "{\"role\":\"user\",\"text\":\"Why is the sky blue?\",\"tokens\":[],\"at\":") == out.p);
 	CHECK_STR(strstr(out.p, ",{\"role\":\"assistant\"") + 1,
 	          "{\"role\":\"assistant\",\"text\":\"Because.\\n\\\"Light\\\" \\u0001\xef\xbf\xbd\\n\\n\","
 	          "\"tokens\":[11,0,49151],\"complete\":false,\"at\":5}]}\n");
@@ -925,7 +977,8 @@ TEST(exports_are_what_was_said)
 	free(text);
 	CHECK_INT(jv_num(jv_at(jv_get(jv_at(list, 1), "tokens"), 2)), 49151);
 	OK(session_export(s, id, EXPORT_MARKDOWN, NULL, &out, e));
-	CHECK_STR(out.p, "# Why is the sky blue?\n\nModel: tiny \"x\".gguf\n\nDocuments:\n\n- a\\x1b.txt (1 bytes)\n"
+	CHECK_STR(out.p,
+	          "# Why is the sky blue?\n\nModel: tiny \"x\".gguf\n\nDocuments:\n\n- a\\x1b.txt (1 bytes)\n"
 	          "\n## Question\n\nWhy is the sky blue?\n\n## Answer (incomplete)\n\nBecause.\n\"Light\" \x01\xff\n");
 	OK(session_export(s, id, EXPORT_TEXT, NULL, &out, e));
 	CHECK_STR(out.p, "Question:\nWhy is the sky blue?\n\nAnswer (incomplete):\nBecause.\n\"Light\" \x01\xff\n");

@@ -1,4 +1,5 @@
-/* tests/sessions/t_store_beginnings.c - what long questions have in common is stored once, and reading does not show it. */
+/* tests/sessions/t_store_beginnings.c - what long questions have in common is stored once, and reading does not show
+ * it. */
 #include "tests/lib/storedir.h"
 
 #include <string.h>
@@ -13,8 +14,8 @@ static void book(struct str *out, int from, int n)
 /* The text as far as it was read, and a question behind it. */
 static int64_t ask(struct store *s, int64_t session, int64_t parent, int lines, const char *question)
 {
-	struct str text = {0};
-	struct stored_message m = {.parent = parent, .role = ROLE_USER, .complete = 1};
+	struct str text = { 0 };
+	struct stored_message m = { .parent = parent, .role = ROLE_USER, .complete = 1 };
 	int64_t id = 0;
 
 	book(&text, 0, lines);
@@ -28,8 +29,8 @@ static int64_t ask(struct store *s, int64_t session, int64_t parent, int lines, 
 
 static int is_asked(struct store *s, int64_t message, int lines, const char *question)
 {
-	struct str want = {0}, got = {0};
-	struct err e = {0};
+	struct str want = { 0 }, got = { 0 };
+	struct err e = { 0 };
 	int rc;
 
 	book(&want, 0, lines);
@@ -46,7 +47,8 @@ static int64_t own_bytes(struct store *s, int64_t message)
 {
 	int64_t n = -1;
 
-	if (db_find(&s->db, &(struct err){0}, &n, "SELECT length(CAST(text AS BLOB)) FROM message WHERE id=?1", "i", message) < 0)
+	if (db_find(&s->db, &(struct err){ 0 }, &n, "SELECT length(CAST(text AS BLOB)) FROM message WHERE id=?1", "i",
+	            message) < 0)
 		n = -1;
 	return n;
 }
@@ -56,16 +58,17 @@ TEST(questions_beside_a_text_store_it_once)
 	struct place p;
 	struct store *s = place_make(&p);
 	int64_t id = begin(s, "it"), q[5];
-	struct str out = {0};
+	struct str out = { 0 };
 
 	q[0] = ask(s, id, 0, 1000, "Who is quested?");
 	q[1] = ask(s, id, 0, 1500, "And who is wested?");
 	q[2] = ask(s, id, 0, 1500, "Where is rested?");
 	q[3] = ask(s, id, 0, 3000, "When is tested?");
-	q[4] = ask(s, id, 0, 900, "Before that?");        /* less than the last: its beginning alone */
+	q[4] = ask(s, id, 0, 900, "Before that?"); /* less than the last: its beginning alone */
 	CHECK_INT(own_bytes(s, q[0]), 1000 * 24 + 1 + 15);
-	CHECK_MSG(own_bytes(s, q[1]) < 500 * 24 + 100 && own_bytes(s, q[2]) < 100 && own_bytes(s, q[3]) < 1500 * 24 + 100 &&
-	          own_bytes(s, q[4]) < 100, "%lld %lld %lld %lld", (long long)own_bytes(s, q[1]), (long long)own_bytes(s, q[2]),
+	CHECK_MSG(own_bytes(s, q[1]) < 500 * 24 + 100 && own_bytes(s, q[2]) < 100 &&
+	                  own_bytes(s, q[3]) < 1500 * 24 + 100 && own_bytes(s, q[4]) < 100,
+	          "%lld %lld %lld %lld", (long long)own_bytes(s, q[1]), (long long)own_bytes(s, q[2]),
 	          (long long)own_bytes(s, q[3]), (long long)own_bytes(s, q[4]));
 	for (int turn = 0; turn < 2; turn++) {
 		CHECK(is_asked(s, q[0], 1000, "Who is quested?"));
@@ -97,8 +100,8 @@ TEST(other_messages_are_stored_whole)
 	struct place p;
 	struct store *s = place_make(&p);
 	int64_t id = begin(s, "it"), a, b, c;
-	struct str text = {0};
-	struct stored_message m = {.role = ROLE_ASSISTANT, .complete = 1};
+	struct str text = { 0 };
+	struct stored_message m = { .role = ROLE_ASSISTANT, .complete = 1 };
 
 	a = ask(s, id, 0, 300, "One?");
 	b = ask(s, id, a, 300, "Two?");
@@ -124,12 +127,12 @@ TEST(a_beginning_ends_with_a_word)
 	struct place p;
 	struct store *s = place_make(&p);
 	int64_t id = begin(s, "it"), last = 0;
-	const char *const end[] = {"h\xc3\xa9ron", "h\xc3\xa8ron", "heron", " heron", ""};
+	const char *const end[] = { "h\xc3\xa9ron", "h\xc3\xa8ron", "heron", " heron", "" };
 
 	for (int blanks = 0; blanks < 2; blanks++)
 		for (size_t i = 0; i < sizeof end / sizeof *end; i++) {
-			struct str text = {0}, got = {0};
-			struct stored_message m = {.role = ROLE_USER, .complete = 1};
+			struct str text = { 0 }, got = { 0 };
+			struct stored_message m = { .role = ROLE_USER, .complete = 1 };
 
 			for (int k = 0; k < 1500; k++)
 				str_adds(&text, blanks ? "a \xe6\x97\xa5 " : "a\xe6\x97\xa5.");
@@ -143,7 +146,7 @@ TEST(a_beginning_ends_with_a_word)
 			str_free(&text);
 			str_free(&got);
 		}
-	CHECK_INT(hits(s, "h\xc3\xa9ron"), 6);   /* e, and both accents */
+	CHECK_INT(hits(s, "h\xc3\xa9ron"), 6); /* e, and both accents */
 	check_clean(s, __LINE__);
 	place_remove(&p);
 }
@@ -184,11 +187,18 @@ TEST(deleting_spares_what_others_begin_with)
 TEST(damaged_beginnings_end_and_are_seen)
 {
 	static const char *const harm[] = {
-		"UPDATE message SET beginning=id WHERE id=3", "UPDATE message SET beginning=99 WHERE id=3", "UPDATE message SET beginning=-1 WHERE id=3",
-		"UPDATE message SET beginning=0 WHERE id=3", "UPDATE message SET beginning=3 WHERE id=2",
-		"UPDATE message SET beginning_bytes=9223372036854775807 WHERE id=3", "UPDATE message SET beginning_bytes=-1 WHERE id=3",
-		"UPDATE message SET beginning_bytes=268435456 WHERE id=3", "UPDATE message SET beginning_bytes=7 WHERE id=1",
-		"UPDATE message SET beginning_bytes=0 WHERE id=2", "UPDATE message SET text='' WHERE id=1", "DELETE FROM message WHERE id=1",
+		"UPDATE message SET beginning=id WHERE id=3",
+		"UPDATE message SET beginning=99 WHERE id=3",
+		"UPDATE message SET beginning=-1 WHERE id=3",
+		"UPDATE message SET beginning=0 WHERE id=3",
+		"UPDATE message SET beginning=3 WHERE id=2",
+		"UPDATE message SET beginning_bytes=9223372036854775807 WHERE id=3",
+		"UPDATE message SET beginning_bytes=-1 WHERE id=3",
+		"UPDATE message SET beginning_bytes=268435456 WHERE id=3",
+		"UPDATE message SET beginning_bytes=7 WHERE id=1",
+		"UPDATE message SET beginning_bytes=0 WHERE id=2",
+		"UPDATE message SET text='' WHERE id=1",
+		"DELETE FROM message WHERE id=1",
 		"UPDATE message SET beginning=2, beginning_bytes=5000 WHERE id=1",
 	};
 
@@ -196,8 +206,8 @@ TEST(damaged_beginnings_end_and_are_seen)
 		struct place p;
 		struct store *s = place_make(&p);
 		int64_t id = begin(s, "it"), f, q[3];
-		struct str report = {0}, out = {0};
-		struct err err = {0};
+		struct str report = { 0 }, out = { 0 };
+		struct err err = { 0 };
 
 		q[0] = ask(s, id, 0, 400, "one");
 		q[1] = ask(s, id, 0, 600, "two");

@@ -1,7 +1,7 @@
-/* tests/sessions/t_store_beside.c - reading beside a writer of the same process: another thread with a store of its own, as a
- * screen has that lists sessions while an answer is written.
+/* tests/sessions/t_store_beside.c - reading beside a writer of the same process: another thread with a store of its
+ * own, as a screen has that lists sessions while an answer is written.
  *
- * What was committed before the reader asked must be in what it reads, and nothing is ever half there.  The sanitizer
+ * What was committed before the reader asked must be in what it reads, and nothing is ever half there. The sanitizer
  * for threads sees to the rest. */
 #include "tests/lib/fake_timeline.h"
 #include "tests/lib/storedir.h"
@@ -11,15 +11,15 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-static const struct fingerprint fp = {{7}, {8}};
+static const struct fingerprint fp = { { 7 }, { 8 } };
 
 struct both {
 	struct place p;
-	struct store *store;          /* the writer's */
+	struct store *store; /* the writer's */
 	struct snaps *snaps;
 	int64_t session;
-	_Atomic int64_t message;      /* committed last */
-	_Atomic int64_t saved;        /* the one whose snapshot was saved last */
+	_Atomic int64_t message; /* committed last */
+	_Atomic int64_t saved;   /* the one whose snapshot was saved last */
 	_Atomic int n, saves, done;
 	_Atomic int reads, answers;
 };
@@ -30,7 +30,7 @@ static int look_at_row(const struct session *row, void *ud)
 
 	/* Strings of the row are gone later. */
 	if (row->id == 1)
-		*out = (struct session){.id = row->id, .head = row->head, .messages = row->messages};
+		*out = (struct session){ .id = row->id, .head = row->head, .messages = row->messages };
 	return 0;
 }
 
@@ -51,10 +51,10 @@ static void look(struct both *b, struct store *s, struct snaps *k)
 {
 	/* The count of saves before the message that was saved last: all saves behind that message are counted then. */
 	int n = atomic_load(&b->n), saves = atomic_load(&b->saves), seen = 0, found = 0, good = 0;
-	struct snap_state state = {.session = b->session, .message = atomic_load(&b->saved)};
+	struct snap_state state = { .session = b->session, .message = atomic_load(&b->saved) };
 	int64_t message = atomic_load(&b->message);
-	struct session row = {.id = 0};
-	struct err e = {0};
+	struct session row = { .id = 0 };
+	struct err e = { 0 };
 
 	CHECK_MSG(!session_list(s, look_at_row, &row, &e), "%s", e.msg);
 	CHECK(row.head >= message && row.messages >= n);
@@ -63,7 +63,8 @@ static void look(struct both *b, struct store *s, struct snaps *k)
 	CHECK_MSG(!store_search(s, "common", 5, count_found, &found, &e), "%s", e.msg);
 	CHECK(found > 0 || !n);
 	CHECK_MSG(!snap_states(k, &state, 1, &e), "%s", e.msg);
-	/* A session keeps a few snapshots: this one may be deleted if so many came since, one of them committed and not counted yet. */
+	/* A session keeps a few snapshots: this one may be deleted if so many came since, one of them committed and not
+	 * counted yet. */
 	CHECK(state.ready || !state.message || atomic_load(&b->saves) + 1 - saves >= HEADS_KEPT);
 	CHECK(state.bytes || !state.message);
 	atomic_fetch_add(&b->answers, state.ready);
@@ -75,10 +76,10 @@ static void look(struct both *b, struct store *s, struct snaps *k)
 static void *reader(void *arg)
 {
 	struct both *b = arg;
-	struct store_options o = {.dir = b->p.dir, .read_only = 1};
+	struct store_options o = { .dir = b->p.dir, .read_only = 1 };
 	struct store *s;
 	struct snaps *k, *again;
-	struct err e = {0};
+	struct err e = { 0 };
 
 	if (store_open(&s, &o, &e) || snaps_open(&k, s, NULL, NULL, &e)) {
 		test_fail(__FILE__, __LINE__, "%s", e.msg);
@@ -94,7 +95,7 @@ static void *reader(void *arg)
 		usleep(500);
 	}
 	look(b, s, k);
-	CHECK_INT(session_new(s, "no", &(int64_t){0}, &e), -1);
+	CHECK_INT(session_new(s, "no", &(int64_t){ 0 }, &e), -1);
 	snaps_close(k);
 	store_close(s);
 	return NULL;
@@ -104,7 +105,7 @@ TEST(a_thread_reads_what_another_has_committed)
 {
 	static struct both b;
 	struct timeline *t = fake_open(1, 40, 4000);
-	struct err e = {0};
+	struct err e = { 0 };
 	pthread_t other;
 	double start = now_seconds(), longest = 0;
 	int64_t last = 0, extra;
@@ -136,7 +137,8 @@ TEST(a_thread_reads_what_another_has_committed)
 	pthread_join(other, NULL);
 	check_clean(b.store, __LINE__);
 	test_note("%d messages and %d snapshots written in %.1f s, the slowest in %.0f ms; read %d times meanwhile",
-	          atomic_load(&b.n), atomic_load(&b.saves), now_seconds() - start, longest * 1e3, atomic_load(&b.reads));
+	          atomic_load(&b.n), atomic_load(&b.saves), now_seconds() - start, longest * 1e3,
+	          atomic_load(&b.reads));
 	CHECK(atomic_load(&b.reads) > 5 && atomic_load(&b.answers) > 0);
 	snaps_close(b.snaps);
 	fake_close(t);
@@ -148,11 +150,11 @@ TEST(a_reader_outlives_the_writer)
 {
 	struct place p;
 	struct store *s = place_make(&p), *r;
-	struct store_options o = {.dir = p.dir, .read_only = 1};
+	struct store_options o = { .dir = p.dir, .read_only = 1 };
 	struct snaps *k, *w;
-	struct snap_state state = {.session = 1, .message = 1};
+	struct snap_state state = { .session = 1, .message = 1 };
 	struct timeline *t = fake_open(1, 40, 400);
-	struct err no = {0};
+	struct err no = { 0 };
 
 	begin(s, "one");
 	say_message(s, 1, 0, 1, "a question");

@@ -21,7 +21,7 @@ static int mode_of(const struct place *p, const char *name)
 
 TEST(files_are_private_whatever_the_umask)
 {
-	static const mode_t umasks[] = {0, 022, 077, 0277, 0777};
+	static const mode_t umasks[] = { 0, 022, 077, 0277, 0777 };
 
 	for (size_t i = 0; i < sizeof umasks / sizeof *umasks; i++) {
 		struct place p;
@@ -62,10 +62,10 @@ TEST(loose_modes_are_tightened)
 static const char *open_error(const char *dir, int read_only)
 {
 	static struct err err;
-	struct store_options o = {.dir = dir, .read_only = read_only};
+	struct store_options o = { .dir = dir, .read_only = read_only };
 	struct store *s;
 
-	err = (struct err){0};
+	err = (struct err){ 0 };
 	if (store_open(&s, &o, &err)) {
 		if (s)
 			test_fail(__FILE__, __LINE__, "a store beside an error");
@@ -77,10 +77,10 @@ static const char *open_error(const char *dir, int read_only)
 	store_close(s);
 	return "";
 }
-#define OPEN_REFUSED(dir, part) \
-	do { \
-		const char *m_ = open_error(dir, 0); \
-		CHECK_MSG(strstr(m_, part), "'%s' is not in \"%s\"", part, m_); \
+#define OPEN_REFUSED(dir, part)                                                                                        \
+	do {                                                                                                           \
+		const char *m_ = open_error(dir, 0);                                                                   \
+		CHECK_MSG(strstr(m_, part), "'%s' is not in \"%s\"", part, m_);                                        \
 	} while (0)
 
 TEST(strange_directories_and_files_are_refused)
@@ -149,11 +149,11 @@ struct passwd *getpwuid(uid_t uid)
 
 TEST(directory_follows_the_environment)
 {
-	struct passwd user = {.pw_name = (char *)"user"};
+	struct passwd user = { .pw_name = (char *)"user" };
 	struct place p;
 	struct store *s;
-	struct err err = {0};
-	struct store_options o = {0};
+	struct err err = { 0 };
+	struct store_options o = { 0 };
 	char want[500], *old = getenv("XDG_DATA_HOME"), *home = getenv("HOME");
 
 	place_dir(&p);
@@ -175,7 +175,8 @@ TEST(directory_follows_the_environment)
 		remove_dir(want);
 		*strrchr(want, '/') = 0;
 	}
-	/* Without HOME, as in a cron job: the home directory of the user database, the same rule as for all other directories. */
+	/* Without HOME, as in a cron job: the home directory of the user database, the same rule as for all other
+	 * directories. */
 	unsetenv("HOME");
 	user.pw_dir = p.dir;
 	the_user = &user;
@@ -221,27 +222,29 @@ TEST(one_process_writes_others_read)
 	long by;
 	struct store *s, *r[2];
 	struct store_options o;
-	struct err err = {0};
+	struct err err = { 0 };
 	char want[60];
 	int to_child[2], from_child[2], status;
 	char c = 0;
 	pid_t pid;
 	int64_t id = 0, ignored;
-	struct stored_message m = {.role = ROLE_USER, .text = "x", .n_text = 1};
+	struct stored_message m = { .role = ROLE_USER, .text = "x", .n_text = 1 };
 
 	place_dir(&p);
 	CHECK(!pipe(to_child) && !pipe(from_child));
 	fflush(stdout);
 	pid = fork();
 	if (!pid) {
-		struct store_options co = {.dir = p.dir};
+		struct store_options co = { .dir = p.dir };
 		struct store *cs;
 		int64_t cid, mid;
-		if (store_open(&cs, &co, &err) || session_new(cs, "theirs", &cid, &err) || message_append(cs, cid, &m, &mid, &err))
+		if (store_open(&cs, &co, &err) || session_new(cs, "theirs", &cid, &err) ||
+		    message_append(cs, cid, &m, &mid, &err))
 			_exit(1);
 		if (write(from_child[1], "a", 1) != 1 || read(to_child[0], &c, 1) != 1)
 			_exit(2);
-		if (message_append(cs, cid, &m, &mid, &err) || session_delete(cs, cid, &err) || session_new(cs, "then", &cid, &err))
+		if (message_append(cs, cid, &m, &mid, &err) || session_delete(cs, cid, &err) ||
+		    session_new(cs, "then", &cid, &err))
 			_exit(3);
 		if (write(from_child[1], "b", 1) != 1 || read(to_child[0], &c, 1) != 1)
 			_exit(4);
@@ -250,13 +253,13 @@ TEST(one_process_writes_others_read)
 	}
 	CHECK_INT(read(from_child[0], &c, 1), 1);
 	/* Others open it, too, but do not write its session. */
-	o = (struct store_options){.dir = p.dir};
+	o = (struct store_options){ .dir = p.dir };
 	CHECK_INT(store_open(&s, &o, &err), 0);
 	OK(session_find(s, "theirs", &id, e));
 	snprintf(want, sizeof want, "another weir (process %ld) has this session open", (long)pid);
 	REFUSED(session_hold(s, id, &by, e), ERR_FAIL, want);
 	store_close(s);
-	o = (struct store_options){.dir = p.dir, .read_only = 1};
+	o = (struct store_options){ .dir = p.dir, .read_only = 1 };
 	for (int i = 0; i < 2; i++) {
 		CHECK_INT(store_open(&r[i], &o, &err), 0);
 		CHECK_INT(session_find(r[i], "theirs", &id, &err), 0);
@@ -291,13 +294,13 @@ TEST(reading_what_is_not_there_finds_nothing)
 	struct place p;
 	struct store *s;
 	struct store_options o;
-	struct err err = {0};
-	struct str out = {0};
+	struct err err = { 0 };
+	struct str out = { 0 };
 	int64_t id;
 	struct stat st;
 
 	place_dir(&p);
-	o = (struct store_options){.dir = p.dir, .read_only = 1};
+	o = (struct store_options){ .dir = p.dir, .read_only = 1 };
 	for (int i = 0; i < 2; i++) {
 		CHECK_INT(store_open(&s, &o, &err), 0);
 		OK(session_list(s, add_id, &out, e));
@@ -309,7 +312,7 @@ TEST(reading_what_is_not_there_finds_nothing)
 		store_close(s);
 		CHECK(i || lstat(p.dir, &st));
 		if (!i)
-			CHECK(!mkdir(p.dir, 0700));   /* then a directory without a file */
+			CHECK(!mkdir(p.dir, 0700)); /* then a directory without a file */
 	}
 	CHECK_INT(mode_of(&p, "chat.db"), -1);
 	str_free(&out);
@@ -318,8 +321,8 @@ TEST(reading_what_is_not_there_finds_nothing)
 
 static int read_as_nobody(const char *dir)
 {
-	struct store_options o = {.dir = dir};
-	struct err err = {0};
+	struct store_options o = { .dir = dir };
+	struct err err = { 0 };
 	struct store *s;
 	int64_t id;
 
@@ -404,7 +407,8 @@ TEST(newer_foreign_and_damaged_files_are_left_alone)
 	p.store = NULL;
 	snprintf(path, sizeof path, "PRAGMA user_version=%d", store_version + 1);
 	file_sql(p.dir, path);
-	snprintf(path, sizeof path, "of a newer weir (format %d, this one knows up to %d)", store_version + 1, store_version);
+	snprintf(path, sizeof path, "of a newer weir (format %d, this one knows up to %d)", store_version + 1,
+	         store_version);
 	refused_unchanged(&p, path, __LINE__);
 	CHECK(strstr(open_error(p.dir, 1), "of a newer weir"));
 	file_sql(p.dir, "PRAGMA user_version=-5");
@@ -425,7 +429,8 @@ TEST(newer_foreign_and_damaged_files_are_left_alone)
 	refused_unchanged(&p, "damaged", __LINE__);
 	f = fopen(path, "w");
 	fputs("these are notes of mine, not a database at all, and they are longer than a hundred bytes, so that they "
-	      "are read", f);
+	      "are read",
+	      f);
 	fclose(f);
 	refused_unchanged(&p, "it is damaged, or no database", __LINE__);
 	unlink(path);
@@ -443,35 +448,46 @@ static int add_places(const struct stored_document *d, void *ud)
 {
 	str_addf(ud, "%s %s: ", d->name, doc_type_name[d->type]);
 	for (size_t i = 0; i < d->n_mark; i++)
-		str_addf(ud, "%c%d@%zu %s, ", d->mark[i].kind == MARK_PAGE ? 'p' : 'h', d->mark[i].level, d->mark[i].at, d->mark[i].text);
+		str_addf(ud, "%c%d@%zu %s, ", d->mark[i].kind == MARK_PAGE ? 'p' : 'h', d->mark[i].level, d->mark[i].at,
+		         d->mark[i].text);
 	if (d->origin)
-		str_addf(ud, "of %s %lld %lld %02x", d->origin->path, (long long)d->origin->size, (long long)d->origin->mtime, d->origin->hash[31]);
+		str_addf(ud, "of %s %lld %lld %02x", d->origin->path, (long long)d->origin->size,
+		         (long long)d->origin->mtime, d->origin->hash[31]);
 	return 0;
 }
 
 /* A file of format 1, with what it could hold. */
 static void make_old(struct place *p)
 {
-	int64_t row[] = {1, 30, 1, 0};
+	int64_t row[] = { 1, 30, 1, 0 };
 	uint8_t hash[32];
 	struct db d;
-	struct err err = {0};
+	struct err err = { 0 };
 	char path[500];
 
 	CHECK(!mkdir(p->dir, 0700));
 	snprintf(path, sizeof path, "%s/chat.db", p->dir);
 	CHECK_MSG(!db_open(&d, path, NULL, 0, &err) &&
-	          !db_exec(&d, "PRAGMA auto_vacuum=INCREMENTAL; PRAGMA journal_mode=WAL", &err) &&
-	          !store_migrate(&d, 0, 1, &err), "%s", err.msg);
+	                  !db_exec(&d, "PRAGMA auto_vacuum=INCREMENTAL; PRAGMA journal_mode=WAL", &err) &&
+	                  !store_migrate(&d, 0, 1, &err),
+	          "%s", err.msg);
 	CHECK(!text_hash(OLD_TEXT, sizeof OLD_TEXT - 1, hash, &err));
-	CHECK_MSG(!db_run(&d, &err, "INSERT INTO content(id, hash, text) VALUES(1, ?1, ?2)", "bs", (const void *)hash, sizeof hash, OLD_TEXT,
-	                  sizeof OLD_TEXT - 1) &&
-	          !db_run(&d, &err, "INSERT INTO document(session, content, bytes, at, after, sum, name) VALUES(1, 1, 30, 1, 0, ?1, ?2)", "ib",
-	                  pair_sum(row, sizeof row, "old.md", 6), (const void *)"old.md", (size_t)6), "%s", err.msg);
-	CHECK_MSG(!db_exec(&d, "INSERT INTO session(created, used, turn, head, messages, name) VALUES(1, 1, 1, 2, 2, 'old');"
-	                   "INSERT INTO message(parent, session, depth, role, complete, at, sum, stats, token, text) VALUES"
-	                   "(0, 1, 1, 1, 1, 1, 0, '', x'', 'ancient question'),"
-	                   "(1, 1, 2, 2, 1, 1, 0, '', x'', 'ancient answer')", &err), "%s", err.msg);
+	CHECK_MSG(
+		!db_run(&d, &err, "INSERT INTO content(id, hash, text) VALUES(1, ?1, ?2)", "bs", (const void *)hash,
+	                sizeof hash, OLD_TEXT, sizeof OLD_TEXT - 1) &&
+			!db_run(&d, &err,
+	                        "INSERT INTO document(session, content, bytes, at, after, sum, name) VALUES(1, 1, 30, 1, 0, ?1, ?2)",
+	                        "ib", pair_sum(row, sizeof row, "old.md", 6), (const void *)"old.md", (size_t)6),
+		"%s", err.msg);
+	CHECK_MSG(
+		!db_exec(
+			&d,
+			"INSERT INTO session(created, used, turn, head, messages, name) VALUES(1, 1, 1, 2, 2, 'old');"
+			"INSERT INTO message(parent, session, depth, role, complete, at, sum, stats, token, text) VALUES"
+			"(0, 1, 1, 1, 1, 1, 0, '', x'', 'ancient question'),"
+			"(1, 1, 2, 2, 1, 1, 0, '', x'', 'ancient answer')",
+			&err),
+		"%s", err.msg);
 	db_close(&d);
 }
 
@@ -480,8 +496,8 @@ TEST(older_files_are_brought_up_to_date)
 	struct place p;
 	struct store *s;
 	int64_t id, version;
-	struct err err = {0};
-	struct str places = {0};
+	struct err err = { 0 };
+	struct str places = { 0 };
 	char path[500];
 	struct db old;
 
@@ -510,7 +526,7 @@ TEST(older_files_are_brought_up_to_date)
 	CHECK_INT(hits(s, "ancient"), 2);
 	/* What format 4 has: documents are searched. */
 	{
-		struct indexed_text text = {"An ancient text.", 16};
+		struct indexed_text text = { "An ancient text.", 16 };
 		struct passage_index *x;
 		struct found_passage hit[2];
 
@@ -520,8 +536,8 @@ TEST(older_files_are_brought_up_to_date)
 	}
 	/* What format 5 has: long questions share what they begin with. */
 	{
-		struct str text = {0};
-		struct stored_message m = {.role = ROLE_USER};
+		struct str text = { 0 };
+		struct stored_message m = { .role = ROLE_USER };
 		int64_t q, of = 0;
 
 		for (int i = 0; i < 500; i++)
@@ -530,14 +546,15 @@ TEST(older_files_are_brought_up_to_date)
 		m.n_text = text.n;
 		OK(message_append(s, id, &m, &q, e));
 		OK(message_append(s, id, &m, &q, e));
-		CHECK(db_find(&s->db, &err, &of, "SELECT beginning FROM message WHERE id=?1", "i", q) == 1 && of == q - 1);
+		CHECK(db_find(&s->db, &err, &of, "SELECT beginning FROM message WHERE id=?1", "i", q) == 1 &&
+		      of == q - 1);
 		str_free(&text);
 	}
 	/* Deleted is deleted there, too. */
 	OK(session_delete(s, id, e));
 	CHECK(!on_disk(p.dir, "ancient"));
 	place_remove(&p);
-	CHECK_INT(store_version, 5);   /* a new format: extend this test and make_old() */
+	CHECK_INT(store_version, 5); /* a new format: extend this test and make_old() */
 }
 
 TEST(marks_and_files_are_kept_with_documents)
@@ -545,14 +562,25 @@ TEST(marks_and_files_are_kept_with_documents)
 	struct place p;
 	struct store *s = place_make(&p);
 	struct mark mark[] = {
-		{.kind = MARK_PAGE, .text = (char[]){"xii"}}, {.kind = MARK_PARAGRAPH}, {.kind = MARK_HEADING, .level = 3, .at = 2, .text = (char[]){"A b"}},
-		{.kind = MARK_PAGE, .at = 4, .text = (char[]){""}},
+		{ .kind = MARK_PAGE, .text = (char[]){ "xii" } },
+		{ .kind = MARK_PARAGRAPH },
+		{ .kind = MARK_HEADING, .level = 3, .at = 2, .text = (char[]){ "A b" } },
+		{ .kind = MARK_PAGE, .at = 4, .text = (char[]){ "" } },
 	};
-	struct doc_origin origin = {.path = (char[]){"/tmp/a.pdf"}, .size = 9, .mtime = 12345, .hash = {[31] = 0xab}};
-	struct stored_document d = {.name = "a.pdf", .text = "text", .n_text = 4, .bytes = 9, .type = DOC_PDF, .mark = mark, .n_mark = 4, .origin = &origin};
-	struct stored_document plain = {.name = "b.txt", .text = "text", .n_text = 4};
+	struct doc_origin origin = {
+		.path = (char[]){ "/tmp/a.pdf" }, .size = 9, .mtime = 12345, .hash = { [31] = 0xab }
+	};
+	struct stored_document d = { .name = "a.pdf",
+		                     .text = "text",
+		                     .n_text = 4,
+		                     .bytes = 9,
+		                     .type = DOC_PDF,
+		                     .mark = mark,
+		                     .n_mark = 4,
+		                     .origin = &origin };
+	struct stored_document plain = { .name = "b.txt", .text = "text", .n_text = 4 };
 	const char *expected = "a.pdf pdf: p0@0 xii, h3@2 A b, p0@4 , of /tmp/a.pdf 9 12345 ab";
-	struct str out = {0};
+	struct str out = { 0 };
 	int64_t id = begin(s, NULL), fork, x;
 
 	/* The same text without marks: they come with the first document that has some. */
@@ -588,19 +616,20 @@ TEST(hostile_schemas_run_nothing)
 	int64_t id = begin(s, "it"), n;
 
 	say_message(s, id, 0, ROLE_USER, "words");
-	place_sql(&p, &s, "CREATE TRIGGER t AFTER INSERT ON message BEGIN DELETE FROM session; END;"
+	place_sql(&p, &s,
+	          "CREATE TRIGGER t AFTER INSERT ON message BEGIN DELETE FROM session; END;"
 	          "CREATE VIEW v AS SELECT load_extension('x')");
 	say_message(s, id, 1, ROLE_ASSISTANT, "more");
 	CHECK_STR(shown(s, id), "words more");
 	{
-		struct str report = {0};
-		struct err err = {0};
+		struct str report = { 0 };
+		struct err err = { 0 };
 		CHECK_INT(store_check(s, &report, &err), 1);
 		CHECK_STR(report.p, "the tables are not those that weir makes\n");
 		str_free(&report);
 	}
 	{
-		struct err err = {0};
+		struct err err = { 0 };
 		CHECK_INT(db_number(&s->db, "SELECT * FROM v", &n, &err), -1);
 		CHECK_INT(db_exec(&s->db, "PRAGMA writable_schema=ON; DELETE FROM sqlite_schema", &err), -1);
 		CHECK_INT(db_exec(&s->db, "ATTACH '/tmp/x' AS y", &err), -1);
@@ -612,6 +641,7 @@ TEST(hostile_schemas_run_nothing)
 /* Numbers that a file may hold, though weir writes no such thing. */
 TEST(hostile_values_are_bounded)
 {
+	/* clang-format off */
 	static const char *const harm[] = {
 		"UPDATE message SET parent=id WHERE id=2", "UPDATE message SET parent=99 WHERE id=2",
 		"UPDATE message SET parent=-1 WHERE id=2", "UPDATE message SET parent=3 WHERE id=2",
@@ -634,18 +664,22 @@ TEST(hostile_values_are_bounded)
 		"UPDATE outline SET content=99", "UPDATE outline SET marks=x'ff'", "UPDATE outline SET marks=CAST('p0' AS BLOB)",
 		"UPDATE outline SET marks=zeroblob(1000000)", "UPDATE outline SET type=99, bytes=-1", "UPDATE outline SET sum=0",
 	};
+	/* clang-format on */
 
 	for (size_t i = 0; i < sizeof harm / sizeof *harm; i++) {
 		struct place p;
 		struct store *s = place_make(&p);
 		int64_t id = begin(s, "it"), m, f, x;
-		int32_t token[2] = {1, 2};
-		struct stored_message a = {.role = ROLE_ASSISTANT, .text = "answer", .n_text = 6, .token = token, .n_token = 2};
-		struct mark mark[] = {{.kind = MARK_PAGE, .text = (char[]){"1"}}, {.kind = MARK_HEADING, .level = 2, .at = 2, .text = (char[]){"xt"}}};
-		struct stored_document d = {.name = "d", .text = "text", .n_text = 4, .mark = mark, .n_mark = 2};
-		struct str report = {0}, out = {0};
+		int32_t token[2] = { 1, 2 };
+		struct stored_message a = {
+			.role = ROLE_ASSISTANT, .text = "answer", .n_text = 6, .token = token, .n_token = 2
+		};
+		struct mark mark[] = { { .kind = MARK_PAGE, .text = (char[]){ "1" } },
+			               { .kind = MARK_HEADING, .level = 2, .at = 2, .text = (char[]){ "xt" } } };
+		struct stored_document d = { .name = "d", .text = "text", .n_text = 4, .mark = mark, .n_mark = 2 };
+		struct str report = { 0 }, out = { 0 };
 		struct session row;
-		struct err err = {0};
+		struct err err = { 0 };
 		int rc;
 
 		a.parent = say_message(s, id, 0, ROLE_USER, "one");
@@ -658,8 +692,8 @@ TEST(hostile_values_are_bounded)
 		rc = store_check(s, &report, &err);
 		/* Seen, or of no consequence. */
 		CHECK_MSG(rc >= 0 || strstr(harm[i], "DROP TABLE"), "%s: %s", harm[i], err.msg);
-		if ((strstr(harm[i], "message SET") || strstr(harm[i], "setting SET") || strstr(harm[i], "document SET") ||
-		     strstr(harm[i], "outline SET")) &&
+		if ((strstr(harm[i], "message SET") || strstr(harm[i], "setting SET") ||
+		     strstr(harm[i], "document SET") || strstr(harm[i], "outline SET")) &&
 		    !strstr(harm[i], " at=") && !strstr(harm[i], "stats") && rc != 1)
 			test_fail(__FILE__, __LINE__, "%s: not seen", harm[i]);
 		/* Whatever each says, it ends and does no harm. */
@@ -706,7 +740,8 @@ TEST(two_thousand_sessions_are_listed_at_once)
 	int n = 0;
 
 	/* 2,000 sessions of 50 messages of some 200 letters. */
-	place_sql(&p, &s,
+	place_sql(
+		&p, &s,
 		"INSERT INTO session(created, used, turn, head, messages, title) WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL"
 		" SELECT i+1 FROM c WHERE i<2000) SELECT i, i, i, i*50, 50, 'question number ' || i FROM c;"
 		"INSERT INTO message(parent, session, depth, role, complete, at, sum, stats, token, text) WITH RECURSIVE c(i) AS"
@@ -730,7 +765,7 @@ TEST(two_thousand_sessions_are_listed_at_once)
 	p.store = NULL;
 	snprintf(path, sizeof path, "%s/chat.db", p.dir);
 	CHECK(!stat(path, &st));
-	o = (struct store_options){.dir = p.dir, .read_only = 1};
+	o = (struct store_options){ .dir = p.dir, .read_only = 1 };
 	t = cpu_seconds();
 	OK(store_open(&s, &o, e));
 	n = 0;
@@ -741,8 +776,9 @@ TEST(two_thousand_sessions_are_listed_at_once)
 	place_reopen(&p, &s);
 	open_write = cpu_seconds() - t;
 	test_note("chat.db of %.0f MiB: list %.1f ms, open and list %.1f ms, open to write %.0f ms, search %.0f ms, "
-	          "delete %.0f ms", (double)st.st_size / 1048576, list * 1e3, open_read * 1e3, open_write * 1e3,
-	          search * 1e3, delete * 1e3);
+	          "delete %.0f ms",
+	          (double)st.st_size / 1048576, list * 1e3, open_read * 1e3, open_write * 1e3, search * 1e3,
+	          delete *1e3);
 	CHECK(list < 0.05 * test_patience());
 	CHECK(open_read < 0.05 * test_patience());
 	place_remove(&p);

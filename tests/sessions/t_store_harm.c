@@ -51,9 +51,9 @@ static void tell(int fd, struct entry *y, int ack)
 /* Live until killed. */
 static _Noreturn void live_in_child(const char *dir, int fd, struct life *l)
 {
-	struct store_options o = {.dir = dir};
+	struct store_options o = { .dir = dir };
 	struct store *s;
-	struct err e = {0};
+	struct err e = { 0 };
 
 	if (store_open(&s, &o, &e)) {
 		fprintf(stderr, "    child: %s\n", e.msg);
@@ -81,17 +81,17 @@ TEST(kill_at_any_moment_loses_nothing)
 	int n = rounds(220), acks = 0, bad = 0, kept = 0;
 	double t = now_seconds();
 	struct store *s;
-	struct err e = {0};
-	struct str report = {0};
+	struct err e = { 0 };
+	struct str report = { 0 };
 
 	n *= soak();
 	place_dir(&p);
 	l.n = 0;
 	fflush(stdout);
 	for (int round = 0; round < n && bad < 5; round++) {
-		struct store_options o = {.dir = p.dir};
-		struct entry y, pending = {.ack = 1};
-		struct timespec pause = {0, 1000000 + (long)(test_rand() % 19000000)};
+		struct store_options o = { .dir = p.dir };
+		struct entry y, pending = { .ack = 1 };
+		struct timespec pause = { 0, 1000000 + (long)(test_rand() % 19000000) };
 		int tube[2], status, matches;
 		pid_t pid;
 
@@ -103,7 +103,8 @@ TEST(kill_at_any_moment_loses_nothing)
 			live_in_child(p.dir, tube[1], &l);
 		}
 		close(tube[1]);
-		/* At any moment; in three of four rounds not before one change is acknowledged, however late the child comes to it. */
+		/* At any moment; in three of four rounds not before one change is acknowledged, however late the child
+		 * comes to it. */
 		for (int begun = round % 4 == 0, killed = 0;;) {
 			if (begun && !killed) {
 				nanosleep(&pause, NULL);
@@ -145,7 +146,8 @@ TEST(kill_at_any_moment_loses_nothing)
 		matches = same_life(&l, &now) ? 1 : same_life(&with, &now) ? 2 : 0;
 		kept += matches == 2;
 		if (!matches) {
-			test_fail(__FILE__, __LINE__, "round %d: the store is neither what was acknowledged nor one change (%d) further",
+			test_fail(__FILE__, __LINE__,
+			          "round %d: the store is neither what was acknowledged nor one change (%d) further",
 			          round, pending.ack ? -1 : pending.op);
 			bad++;
 		}
@@ -163,7 +165,8 @@ TEST(kill_at_any_moment_loses_nothing)
 
 static int state_message(const struct stored_message *m, void *ud)
 {
-	str_addf(ud, " %lld:%d:%d:%.*s:%zu", (long long)m->id, m->role, m->complete, (int)m->n_text, m->text, m->n_token);
+	str_addf(ud, " %lld:%d:%d:%.*s:%zu", (long long)m->id, m->role, m->complete, (int)m->n_text, m->text,
+	         m->n_token);
 	return 0;
 }
 
@@ -176,7 +179,7 @@ static int state_session(const struct session *row, void *ud)
 /* All that a store says about itself but for times. */
 static int state_of(struct store *s, struct str *out, struct err *e)
 {
-	struct str ids = {0}, value = {0};
+	struct str ids = { 0 }, value = { 0 };
 	int rc;
 
 	str_clear(out);
@@ -187,8 +190,8 @@ static int state_of(struct store *s, struct str *out, struct err *e)
 		rc = session_get(s, id, &row, e);
 		if (rc)
 			break;
-		str_addf(out, "[%lld %s/%s/%s/%s %lld %d %d %lld", (long long)id, row.name, row.title, row.model, row.kv,
-		         (long long)row.head, row.messages, row.tokens, (long long)row.parent);
+		str_addf(out, "[%lld %s/%s/%s/%s %lld %d %d %lld", (long long)id, row.name, row.title, row.model,
+		         row.kv, (long long)row.head, row.messages, row.tokens, (long long)row.parent);
 		rc = message_path(s, row.head, state_message, out, e);
 		if (!rc)
 			rc = message_children(s, id, 0, state_message, out, e);
@@ -208,12 +211,12 @@ static int state_of(struct store *s, struct str *out, struct err *e)
 /* A small world, made in a child that ends without closing: its last changes are in the log alone. */
 static int make_world(const char *dir)
 {
-	struct store_options o = {.dir = dir};
+	struct store_options o = { .dir = dir };
 	struct store *s;
-	struct err e = {0};
+	struct err e = { 0 };
 	int64_t id, m = 0, f;
 	char text[3000];
-	struct stored_document d = {.name = "paper", .text = text, .n_text = sizeof text, .bytes = 9};
+	struct stored_document d = { .name = "paper", .text = text, .n_text = sizeof text, .bytes = 9 };
 
 	if (store_open(&s, &o, &e) || session_new(s, "one", &id, &e))
 		return 1;
@@ -221,9 +224,13 @@ static int make_world(const char *dir)
 	if (session_add_document(s, id, &d, &f, &e))
 		return 1;
 	for (int i = 0; i < 12; i++) {
-		int32_t token[3] = {i, 2, 3};
-		struct stored_message x = {.parent = m, .role = 1 + i % 2, .text = text, .token = token, .n_token = (size_t)i % 2 * 3,
-		                           .complete = i != 11};
+		int32_t token[3] = { i, 2, 3 };
+		struct stored_message x = { .parent = m,
+			                    .role = 1 + i % 2,
+			                    .text = text,
+			                    .token = token,
+			                    .n_token = (size_t)i % 2 * 3,
+			                    .complete = i != 11 };
 		x.n_text = (size_t)snprintf(text, sizeof text, "message %d with words %0*d", i, 1 + i * 50, i);
 		if (message_append(s, id, &x, &m, &e))
 			return 1;
@@ -237,9 +244,9 @@ static int make_world(const char *dir)
 
 static int close_world(const char *dir)
 {
-	struct store_options o = {.dir = dir};
+	struct store_options o = { .dir = dir };
 	struct store *s;
-	struct err e = {0};
+	struct err e = { 0 };
 
 	if (store_open(&s, &o, &e))
 		return 1;
@@ -251,7 +258,7 @@ static int close_world(const char *dir)
 static int make_old_world(const char *dir)
 {
 	struct db d;
-	struct err e = {0};
+	struct err e = { 0 };
 	char path[500];
 
 	snprintf(path, sizeof path, "%s/chat.db", dir);
@@ -310,13 +317,13 @@ static int w_nothing(struct store *s, struct err *e)
 }
 static int w_append(struct store *s, struct err *e)
 {
-	struct stored_message m = {.parent = 12, .role = ROLE_USER, .text = "one more", .n_text = 8, .complete = 1};
+	struct stored_message m = { .parent = 12, .role = ROLE_USER, .text = "one more", .n_text = 8, .complete = 1 };
 	int64_t id;
 	return message_append(s, 1, &m, &id, e);
 }
 static int w_update(struct store *s, struct err *e)
 {
-	struct stored_message m = {.role = ROLE_ASSISTANT, .text = "grown", .n_text = 5, .complete = 1};
+	struct stored_message m = { .role = ROLE_ASSISTANT, .text = "grown", .n_text = 5, .complete = 1 };
 	return message_update(s, 12, &m, e);
 }
 static int w_fork(struct store *s, struct err *e)
@@ -340,7 +347,7 @@ static int w_set(struct store *s, struct err *e)
 static int w_document(struct store *s, struct err *e)
 {
 	static char text[40000];
-	struct stored_document d = {.name = "long", .text = text, .n_text = sizeof text, .after = 3};
+	struct stored_document d = { .name = "long", .text = text, .n_text = sizeof text, .after = 3 };
 	int64_t id;
 	memset(text, 'y', sizeof text);
 	return session_add_document(s, 1, &d, &id, e);
@@ -352,7 +359,7 @@ static int w_search(struct store *s, struct err *e)
 }
 static int w_check(struct store *s, struct err *e)
 {
-	struct str report = {0};
+	struct str report = { 0 };
 	int rc = store_check(s, &report, e);
 	/* A read that fails looks like damage here and there: that is an answer. */
 	str_free(&report);
@@ -361,10 +368,10 @@ static int w_check(struct store *s, struct err *e)
 
 struct failing {
 	const char *name;
-	int (*make)(const char *dir);   /* the world; NULL = none */
-	int closed;                     /* nothing of it is in the log alone */
+	int (*make)(const char *dir); /* the world; NULL = none */
+	int closed;                   /* nothing of it is in the log alone */
 	work *fn;
-	int from_open;                  /* opening fails, too */
+	int from_open; /* opening fails, too */
 	struct place p;
 	char base[440];
 	struct str old, new, now, report;
@@ -374,9 +381,9 @@ struct failing {
 /* The nth call fails: way 0 once, 1 it and all after it, 2 the same as on a full disk.  1 = there are not so many. */
 static int fail_nth(struct failing *f, int n, int way)
 {
-	struct store_options o = {.dir = f->p.dir, .vfs = FAULT_VFS};
+	struct store_options o = { .dir = f->p.dir, .vfs = FAULT_VFS };
 	struct store *s = NULL;
-	struct err e = {0}, after = {0};
+	struct err e = { 0 }, after = { 0 };
 	struct str *now = &f->now;
 	int rc, done, is_old, is_new;
 
@@ -394,27 +401,29 @@ static int fail_nth(struct failing *f, int n, int way)
 	if (s && way == 0 && rc && fault_hits()) {
 		int64_t id;
 		if (session_new(s, "after", &id, &after) || session_delete(s, id, &after))
-			test_fail(__FILE__, __LINE__, "%s: after call %d failed (%s): %s", f->name, n, e.msg, after.msg);
+			test_fail(__FILE__, __LINE__, "%s: after call %d failed (%s): %s", f->name, n, e.msg,
+			          after.msg);
 	}
 	store_close(s);
 	done = !fault_hits();
 	f->survived += !rc && !done;
 	f->runs++;
 	if (rc && (done || !e.msg[0]))
-		test_fail(__FILE__, __LINE__, "%s: call %d, way %d: failed without a failure or a sentence: %s", f->name, n, way,
-		          e.msg);
+		test_fail(__FILE__, __LINE__, "%s: call %d, way %d: failed without a failure or a sentence: %s",
+		          f->name, n, way, e.msg);
 	fault_set(0, 0, 0, 0);
 	o.vfs = NULL;
 	if (store_open(&s, &o, &e)) {
 		test_fail(__FILE__, __LINE__, "%s: call %d, way %d: not opened afterwards: %s", f->name, n, way, e.msg);
 	} else {
 		if (store_check(s, &f->report, &e) || state_of(s, now, &e))
-			test_fail(__FILE__, __LINE__, "%s: call %d, way %d: %s%s", f->name, n, way, f->report.n ? f->report.p : "", e.msg);
+			test_fail(__FILE__, __LINE__, "%s: call %d, way %d: %s%s", f->name, n, way,
+			          f->report.n ? f->report.p : "", e.msg);
 		is_old = now->n == f->old.n && !memcmp(now->n ? now->p : "", now->n ? f->old.p : "", now->n);
 		is_new = now->n == f->new.n && !memcmp(now->n ? now->p : "", now->n ? f->new.p : "", now->n);
 		if (!is_new && (!rc || !is_old))
-			test_fail(__FILE__, __LINE__, "%s: call %d, way %d, which said %d: neither old nor new:\n%s", f->name, n, way, rc,
-			          now->n ? now->p : "");
+			test_fail(__FILE__, __LINE__, "%s: call %d, way %d, which said %d: neither old nor new:\n%s",
+			          f->name, n, way, rc, now->n ? now->p : "");
 		store_close(s);
 	}
 	remove_dir(f->p.dir);
@@ -423,7 +432,7 @@ static int fail_nth(struct failing *f, int n, int way)
 
 static void fail_each(const char *name, int (*make)(const char *), int closed, work *fn, int from_open)
 {
-	struct failing f = {.name = name, .make = make, .closed = closed, .fn = fn, .from_open = from_open};
+	struct failing f = { .name = name, .make = make, .closed = closed, .fn = fn, .from_open = from_open };
 
 	fault_init();
 	place_dir(&f.p);
@@ -433,9 +442,9 @@ static void fail_each(const char *name, int (*make)(const char *), int closed, w
 	if (closed)
 		CHECK_INT(in_child(close_world, f.base), 0);
 	for (int pass = 0; pass < 2; pass++) {
-		struct store_options o = {.dir = f.p.dir};
+		struct store_options o = { .dir = f.p.dir };
 		struct store *s;
-		struct err e = {0};
+		struct err e = { 0 };
 		if (make)
 			copy_dir(f.base, f.p.dir);
 		if (store_open(&s, &o, &e) || (pass && fn(s, &e)) || state_of(s, pass ? &f.new : &f.old, &e))
@@ -443,8 +452,8 @@ static void fail_each(const char *name, int (*make)(const char *), int closed, w
 		store_close(s);
 		remove_dir(f.p.dir);
 	}
-	/* A full disk is the second way with another error, so every third will do.  A slow build does not see more by seeing
-	 * each. */
+	/* A full disk is the second way with another error, so every third will do. A slow build does not see more by
+	 * seeing each. */
 	for (int way = 0; way < 3; way++) {
 		int step = (way == 2 ? 3 : 1) * (test_patience() > 1 ? 4 : 1);
 		for (int n = 1; n < 5000 && !fail_nth(&f, n, way); n += step)
@@ -486,12 +495,12 @@ TEST(appending_syncs_once)
 	struct place p;
 	struct store *s;
 	struct store_options o;
-	struct err e = {0};
+	struct err e = { 0 };
 	int most = 0, sum = 0;
 
 	fault_init();
 	place_dir(&p);
-	o = (struct store_options){.dir = p.dir, .vfs = FAULT_VFS};
+	o = (struct store_options){ .dir = p.dir, .vfs = FAULT_VFS };
 	CHECK_INT(store_open(&p.store, &o, &e), 0);
 	s = p.store;
 	begin(s, NULL);
@@ -515,13 +524,13 @@ TEST(appending_syncs_once)
  * all well. */
 static int fill_up(const char *dir, void (*room)(int))
 {
-	struct store_options o = {.dir = dir};
+	struct store_options o = { .dir = dir };
 	struct store *s = NULL;
-	struct err e = {0};
-	struct str report = {0};
+	struct err e = { 0 };
+	struct str report = { 0 };
 	struct session row;
 	static char text[5000];
-	struct stored_message m = {.role = ROLE_USER, .text = text, .n_text = sizeof text, .complete = 1};
+	struct stored_message m = { .role = ROLE_USER, .text = text, .n_text = sizeof text, .complete = 1 };
 	int64_t id = 0, last = 0;
 	int n = 0, rc = 0;
 
@@ -588,11 +597,13 @@ TEST(limits_on_file_size_are_survived)
 
 static int look(const char *dir, int messages, struct err *e)
 {
-	struct store_options looks = {.dir = dir, .read_only = 1};
+	struct store_options looks = { .dir = dir, .read_only = 1 };
 	struct session row;
 	struct store *s;
 	int64_t id;
-	int bad = store_open(&s, &looks, e) || session_last(s, &id, e) < 1 || session_get(s, id, &row, e) ? -1 : row.messages != messages;
+	int bad = store_open(&s, &looks, e) || session_last(s, &id, e) < 1 || session_get(s, id, &row, e)
+	                  ? -1
+	                  : row.messages != messages;
 
 	store_close(s);
 	return bad;
@@ -601,10 +612,10 @@ static int look(const char *dir, int messages, struct err *e)
 /* A question is stored.  closed 0: the process ends without closing, and leaves it in the log. */
 static int store_question(const char *dir, int closed)
 {
-	struct store_options o = {.dir = dir};
-	struct stored_message m = {.role = ROLE_USER, .text = "kept", .n_text = 4, .complete = 1};
+	struct store_options o = { .dir = dir };
+	struct stored_message m = { .role = ROLE_USER, .text = "kept", .n_text = 4, .complete = 1 };
 	struct store *s;
-	struct err e = {0};
+	struct err e = { 0 };
 	int64_t id = 0, last = 0;
 
 	if (store_open(&s, &o, &e) || session_new(s, NULL, &id, &e) || message_append(s, id, &m, &last, &e))
@@ -626,7 +637,7 @@ static int store_and_die(const char *dir)
 
 static int read_without_room(const char *dir)
 {
-	struct err e = {0};
+	struct err e = { 0 };
 
 	signal(SIGXFSZ, SIG_IGN);
 	file_limit = 2000;
@@ -641,7 +652,7 @@ static int read_without_room(const char *dir)
 static int read_log_without_room(const char *dir)
 {
 	char path[500];
-	struct err e = {0};
+	struct err e = { 0 };
 
 	snprintf(path, sizeof path, "%s/chat.db-shm", dir);
 	unlink(path);
@@ -654,7 +665,7 @@ static int read_log_without_room(const char *dir)
 	return look(dir, 1, &e) ? 23 : 0;
 }
 
-/* No byte can be written any more, not even SQLite's shared memory: what is stored is read all the same.  Where the last
+/* No byte can be written any more, not even SQLite's shared memory: what is stored is read all the same. Where the last
  * changes lie in a log that a crash has left, one sentence says that it cannot be read yet. */
 TEST(without_room_everything_can_still_be_read)
 {
@@ -722,23 +733,23 @@ TEST(full_disks_are_survived)
 /* SQLite gets so much and no more; what it cannot do then it says. */
 TEST(little_memory_is_survived)
 {
-	static work *const all[] = {w_append, w_update, w_fork, w_delete, w_document, w_search, w_check};
+	static work *const all[] = { w_append, w_update, w_fork, w_delete, w_document, w_search, w_check };
 	struct place p;
 	char base[440];
 	int failed = 0, done = 0;
-	struct str old = {0}, new = {0}, now = {0}, report = {0};
+	struct str old = { 0 }, new = { 0 }, now = { 0 }, report = { 0 };
 	struct store *s;
-	struct err e = {0};
+	struct err e = { 0 };
 
 	place_dir(&p);
 	snprintf(base, sizeof base, "%s-base", p.dir);
 	CHECK_INT(in_child(make_world, base), 0);
 	for (size_t w = 0; w < sizeof all / sizeof *all; w++)
 		for (int kib = -2; kib < 1000; kib += kib < 0 ? 1 : kib < 300 ? 300 / rounds(30) : 100) {
-			struct store_options o = {.dir = p.dir};
+			struct store_options o = { .dir = p.dir };
 			int rc;
 
-			e = (struct err){0};
+			e = (struct err){ 0 };
 			copy_dir(base, p.dir);
 			/* First how it is without, and with the change. */
 			sqlite3_hard_heap_limit64(kib < 0 ? 0 : sqlite3_memory_used() + (kib + 1) * 1024);
@@ -755,11 +766,13 @@ TEST(little_memory_is_survived)
 			CHECK(!rc || e.msg[0]);
 			*(rc ? &failed : &done) += 1;
 			if (store_open(&s, &o, &e) || store_check(s, &report, &e) || state_of(s, &now, &e)) {
-				test_fail(__FILE__, __LINE__, "work %zu, %d KiB: %s%s", w, kib, report.n ? report.p : "", e.msg);
+				test_fail(__FILE__, __LINE__, "work %zu, %d KiB: %s%s", w, kib,
+				          report.n ? report.p : "", e.msg);
 				store_close(s);
 				continue;
 			}
-			if ((now.n != new.n || memcmp(now.p, new.p, now.n)) && (!rc || now.n != old.n || memcmp(now.p, old.p, now.n)))
+			if ((now.n != new.n || memcmp(now.p, new.p, now.n)) &&
+			    (!rc || now.n != old.n || memcmp(now.p, old.p, now.n)))
 				test_fail(__FILE__, __LINE__, "work %zu, %d KiB: neither old nor new", w, kib);
 			store_close(s);
 		}
@@ -775,7 +788,10 @@ TEST(little_memory_is_survived)
 
 /* ---- flipped bits ---- */
 
-struct kept { struct str text; int n, wrong, odd; };
+struct kept {
+	struct str text;
+	int n, wrong, odd;
+};
 
 /* Against what was saved: "id:text:tokens" in order. */
 static int keep_message(const struct stored_message *m, void *ud)
@@ -791,11 +807,11 @@ static int keep_message(const struct stored_message *m, void *ud)
 
 static int use_everything(struct store *s, struct str *out)
 {
-	struct err e = {0};
-	struct kept k = {0};
+	struct err e = { 0 };
+	struct kept k = { 0 };
 	int rc = 0, n = 0;
 	int64_t id = 0;
-	struct stored_message m = {.role = ROLE_USER, .text = "new words", .n_text = 9, .complete = 1};
+	struct stored_message m = { .role = ROLE_USER, .text = "new words", .n_text = 9, .complete = 1 };
 
 	for (int64_t i = 1; i <= 2; i++) {
 		struct session row;
@@ -820,15 +836,15 @@ TEST(flipped_bits_are_seen_or_do_not_matter)
 	struct place p;
 	char base[440], path[500];
 	int n = rounds(400) * soak(), at_open = 0, at_check = 0, equal = 0, names = 0;
-	struct str good = {0}, now = {0}, report = {0};
+	struct str good = { 0 }, now = { 0 }, report = { 0 };
 	struct store_options o;
 	struct store *s;
-	struct err e = {0};
+	struct err e = { 0 };
 	size_t size = 0;
 	char *bytes;
 
 	place_dir(&p);
-	o = (struct store_options){.dir = p.dir};
+	o = (struct store_options){ .dir = p.dir };
 	snprintf(base, sizeof base, "%s-base", p.dir);
 	CHECK_INT(in_child(make_world, base), 0);
 	CHECK_INT(in_child(close_world, base), 0);
@@ -852,7 +868,7 @@ TEST(flipped_bits_are_seen_or_do_not_matter)
 		CHECK(write(fd, bytes, size) == (ssize_t)size);
 		bytes[where] = (char)(bytes[where] ^ bit);
 		close(fd);
-		e = (struct err){0};
+		e = (struct err){ 0 };
 		if (store_open(&s, &o, &e)) {
 			CHECK(e.msg[0]);
 			at_open++;
@@ -870,7 +886,8 @@ TEST(flipped_bits_are_seen_or_do_not_matter)
 			names++;
 		/* Texts and tokens of messages, and documents, have sums: no other words without a word about it. */
 		if (!seen && (now.n != good.n || memcmp(now.p, good.p, now.n)))
-			test_fail(__FILE__, __LINE__, "bit %d of byte %zu: not seen, and the messages differ", bit, where);
+			test_fail(__FILE__, __LINE__, "bit %d of byte %zu: not seen, and the messages differ", bit,
+			          where);
 	}
 	test_note("%d flips: %d seen when opening, %d by the check, %d changed nothing", n, at_open, at_check, equal);
 	CHECK(at_check > 0 && names == 0);
@@ -897,22 +914,22 @@ static size_t last_transaction(const char *bytes, size_t size, int *before)
 	return end < size ? end : last;
 }
 
-/* A log that was not carried into the file yet: SQLite drops what comes behind the first damage.  Where that is more than
- * the last transaction, which a crash may have cut as well, it is said, and the log is kept. */
+/* A log that was not carried into the file yet: SQLite drops what comes behind the first damage. Where that is more
+ * than the last transaction, which a crash may have cut as well, it is said, and the log is kept. */
 TEST(flipped_bits_in_the_log_leave_a_whole_store)
 {
 	struct place p;
 	char base[440], path[500];
 	int n = rounds(150) * soak(), shorter = 0, refused = 0, said = 0, before;
-	struct str good = {0}, now = {0}, report = {0}, notice = {0};
+	struct str good = { 0 }, now = { 0 }, report = { 0 }, notice = { 0 };
 	struct store_options o;
 	struct store *s;
-	struct err e = {0};
+	struct err e = { 0 };
 	size_t size = 0, last;
 	char *bytes;
 
 	place_dir(&p);
-	o = (struct store_options){.dir = p.dir, .notice = &notice};
+	o = (struct store_options){ .dir = p.dir, .notice = &notice };
 	snprintf(base, sizeof base, "%s-base", p.dir);
 	CHECK_INT(in_child(make_world, base), 0);
 	copy_dir(base, p.dir);
@@ -938,17 +955,18 @@ TEST(flipped_bits_in_the_log_leave_a_whole_store)
 		snprintf(path, sizeof path, "%s/chat.db-wal", base);
 		free(bytes);
 		bytes = test_read(path, &size);
-		e = (struct err){0};
+		e = (struct err){ 0 };
 		str_clear(&notice);
 		if (store_open(&s, &o, &e)) {
 			CHECK(e.msg[0]);
 			refused++;
 			continue;
 		}
-		/* The four bytes by which a frame ends a transaction: damaged in the last one, it looks like two, and both answers are right. */
+		/* The four bytes by which a frame ends a transaction: damaged in the last one, it looks like two, and
+		 * both answers are right. */
 		may_say = where >= last && (where - last) % (24 + 4096) >= 4 && (where - last) % (24 + 4096) < 8;
-		CHECK_MSG(may_say || (where < last) == (notice.n > 0), "byte %zu of %zu, the last change at %zu: %s", where, size, last,
-		          notice.n ? notice.p : "nothing was said");
+		CHECK_MSG(may_say || (where < last) == (notice.n > 0), "byte %zu of %zu, the last change at %zu: %s",
+		          where, size, last, notice.n ? notice.p : "nothing was said");
 		said += notice.n > 0;
 		if (notice.n) {
 			char kept[500];
@@ -965,8 +983,10 @@ TEST(flipped_bits_in_the_log_leave_a_whole_store)
 		shorter += now.n != good.n;
 		store_close(s);
 	}
-	test_note("%d flips in the log: %d times changes were lost, %d times more than the last one and said so, %d times it was "
-	          "refused", n, shorter, said, refused);
+	test_note(
+		"%d flips in the log: %d times changes were lost, %d times more than the last one and said so, %d times it was "
+		"refused",
+		n, shorter, said, refused);
 	CHECK(said > n / 2);
 	free(bytes);
 	str_free(&good);
@@ -982,16 +1002,16 @@ TEST(torn_logs_raise_no_alarm)
 {
 	struct place p;
 	char base[440], path[500];
-	struct str notice = {0};
+	struct str notice = { 0 };
 	struct store_options o;
 	struct store *s;
-	struct err e = {0};
+	struct err e = { 0 };
 	size_t size = 0;
 	char *bytes;
 	int alarms = 0, n = rounds(120) * soak();
 
 	place_dir(&p);
-	o = (struct store_options){.dir = p.dir, .notice = &notice};
+	o = (struct store_options){ .dir = p.dir, .notice = &notice };
 	snprintf(base, sizeof base, "%s-base", p.dir);
 	CHECK_INT(in_child(make_world, base), 0);
 	snprintf(path, sizeof path, "%s/chat.db-wal", base);

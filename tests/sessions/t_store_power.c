@@ -1,9 +1,9 @@
 /* tests/sessions/t_store_power.c - chat.db and kv.db when the power fails.
  *
- * A life of sessions and snapshots runs over a VFS that knows what was synced (faultvfs.h).  At some call the power fails;
- * the disk is made as it may be then, and everything goes on from there: the store opens, is whole and has every change
- * that was acknowledged; kv.db is whole, too, and gives back the snapshots it took.  The next life begins with that disk,
- * so that power fails while what the last failure left is being mended.  WEIR_SOAK=N: N times as many. */
+ * A life of sessions and snapshots runs over a VFS that knows what was synced (faultvfs.h). At some call the power
+ * fails; the disk is made as it may be then, and everything goes on from there: the store opens, is whole and has every
+ * change that was acknowledged; kv.db is whole, too, and gives back the snapshots it took. The next life begins with
+ * that disk, so that power fails while what the last failure left is being mended. WEIR_SOAK=N: N times as many. */
 #include "tests/lib/fake_timeline.h"
 #include "tests/lib/faultvfs.h"
 #include "tests/lib/store_life.h"
@@ -12,20 +12,24 @@
 
 #include <fcntl.h>
 
-static const struct fingerprint fp = {{1, 2, 3}, {4, 5, 6}};
+static const struct fingerprint fp = { { 1, 2, 3 }, { 4, 5, 6 } };
 
 /* The snapshot a session must have; pending: what the last step may have made of it. */
-struct snapshot { int64_t session, message; int32_t tokens; int dropped; };
+struct snapshot {
+	int64_t session, message;
+	int32_t tokens;
+	int dropped;
+};
 enum { SNAPS = CHATS + 2, TOKENS = 800 };
 
 struct world {
 	char dir[440], image[440], copy[440];
 	struct store *store;
 	struct snaps *snaps;
-	struct life life, with;           /* acknowledged; and with the step that was under way */
+	struct life life, with; /* acknowledged; and with the step that was under way */
 	struct snapshot snap[SNAPS], pending;
 	int snaps_n;
-	int no_sync;                      /* to see that the test sees: 1 chat.db, 2 kv.db */
+	int no_sync; /* to see that the test sees: 1 chat.db, 2 kv.db */
 	int steps, saves, cuts, unsynced, kept, lost, aside;
 };
 
@@ -95,7 +99,7 @@ static int save_step(struct world *w, const struct chat *c, struct err *e)
 	struct timeline *t = text_of(c->id, n < TOKENS ? n : TOKENS);
 	int rc;
 
-	w->pending = (struct snapshot){c->id, ++w->saves, (int32_t)t->tokens.n, 0};
+	w->pending = (struct snapshot){ c->id, ++w->saves, (int32_t)t->tokens.n, 0 };
 	rc = snap_save(w->snaps, t, &fp, c->id, w->pending.message, NULL, 0, NULL, e);
 	fake_close(t);
 	return rc;
@@ -129,15 +133,15 @@ static int loads(struct snaps *s, const struct snapshot *want)
 
 static int world_open(struct world *w, struct err *e)
 {
-	struct str notice = {0};
-	struct store_options o = {.dir = w->dir, .vfs = FAULT_VFS, .notice = &notice};
+	struct str notice = { 0 };
+	struct store_options o = { .dir = w->dir, .vfs = FAULT_VFS, .notice = &notice };
 	int rc = store_open(&w->store, &o, e);
 
 	w->snaps = NULL;
 	if (rc)
 		w->store = NULL;
 	if (!rc)
-		rc = snaps_open(&w->snaps, w->store, &(struct snaps_options){1u << 30, FAULT_VFS}, &notice, e);
+		rc = snaps_open(&w->snaps, w->store, &(struct snaps_options){ 1u << 30, FAULT_VFS }, &notice, e);
 	if (rc)
 		w->snaps = NULL;
 	if (!rc && notice.n && !w->no_sync)
@@ -173,7 +177,7 @@ static int live_on(struct world *w, struct err *e)
 	if (what < 4 && w->life.n) {
 		const struct chat *c = &w->life.chat[roll(w->life.n)];
 		if (what == 3 && !roll(3)) {
-			w->pending = (struct snapshot){.session = c->id, .dropped = 1};
+			w->pending = (struct snapshot){ .session = c->id, .dropped = 1 };
 			rc = snap_drop(w->snaps, c->id, e);
 		} else {
 			rc = save_step(w, c, e);
@@ -204,8 +208,8 @@ static int fault(struct world *w, int line, const char *what, const char *more)
 static int check_chats(struct world *w, struct store *s)
 {
 	static struct life now;
-	struct str report = {0};
-	struct err e = {0};
+	struct str report = { 0 };
+	struct err e = { 0 };
 	int rc = 0;
 
 	if (store_check(s, &report, &e))
@@ -223,10 +227,10 @@ static int check_chats(struct world *w, struct store *s)
 
 static int check_snaps(struct world *w, struct store *s)
 {
-	struct snaps_options o = {1u << 30, NULL};
+	struct snaps_options o = { 1u << 30, NULL };
 	struct snaps *snaps;
-	struct str notice = {0}, report = {0};
-	struct err e = {0};
+	struct str notice = { 0 }, report = { 0 };
+	struct err e = { 0 };
 	int rc = 0;
 
 	if (snaps_open(&snaps, s, &o, &notice, &e)) {
@@ -237,8 +241,8 @@ static int check_snaps(struct world *w, struct store *s)
 		rc = fault(w, __LINE__, "kv.db was put aside", notice.p);
 	if (snaps_check(snaps, &report, &e))
 		rc = fault(w, __LINE__, "kv.db is damaged", report.n ? report.p : e.msg);
-	/* Of the session that a step was about either may be there: the older snapshot is not dropped before the new one is
-	 * there. */
+	/* Of the session that a step was about either may be there: the older snapshot is not dropped before the new
+	 * one is there. */
 	if (w->pending.session && w->pending.dropped) {
 		struct snapshot *old = snapshot_of(w, w->pending.session);
 		if (old && !loads(snaps, old))
@@ -263,10 +267,10 @@ out:
 /* One life that ends with a power failure.  -1: something is lost. */
 static int one_cut(struct world *w)
 {
-	struct str notice = {0};
-	struct store_options o = {.dir = w->copy, .notice = &notice};
+	struct str notice = { 0 };
+	struct store_options o = { .dir = w->copy, .notice = &notice };
 	struct store *s;
-	struct err e = {0};
+	struct err e = { 0 };
 	char path[500];
 	uint64_t seed;
 	int rc;
@@ -301,7 +305,7 @@ static int one_cut(struct world *w)
 		close(fd);
 	}
 	copy_all(w->image, w->copy);
-	e = (struct err){0};
+	e = (struct err){ 0 };
 	if (store_open(&s, &o, &e))
 		return fault(w, __LINE__, "chat.db does not open", e.msg);
 	/* What a power failure leaves of the log is no damage. */
@@ -343,9 +347,9 @@ static void many_cuts(struct world *w, int n)
 			w->life.n = w->snaps_n = 0;
 		}
 	}
-	test_note("%d cuts%s, %d steps, %d changes unsynced, %d steps there unacknowledged, %d with a loss, %.1f s", w->cuts,
-	          w->no_sync ? w->no_sync == 1 ? " without syncs of chat.db" : " without syncs of kv.db" : "", w->steps,
-	          w->unsynced, w->kept, w->lost, now_seconds() - t);
+	test_note("%d cuts%s, %d steps, %d changes unsynced, %d steps there unacknowledged, %d with a loss, %.1f s",
+	          w->cuts, w->no_sync ? w->no_sync == 1 ? " without syncs of chat.db" : " without syncs of kv.db" : "",
+	          w->steps, w->unsynced, w->kept, w->lost, now_seconds() - t);
 	remove_dir(w->dir);
 	remove_dir(w->image);
 	remove_dir(w->copy);
@@ -364,7 +368,7 @@ TEST(power_may_fail_at_any_moment)
 /* Does the test see anything?  Without syncs much is lost. */
 TEST(without_syncs_power_failures_are_seen)
 {
-	static struct world w[2] = {{.no_sync = 1}, {.no_sync = 2}};
+	static struct world w[2] = { { .no_sync = 1 }, { .no_sync = 2 } };
 
 	for (int i = 0; i < 2; i++) {
 		many_cuts(&w[i], 30 + 60 * i);

@@ -1,7 +1,8 @@
-/* tests/sessions/t_store_writers.c - several processes that write at once: a session belongs to one of them, chat.db and kv.db to all.
+/* tests/sessions/t_store_writers.c - several processes that write at once: a session belongs to one of them, chat.db
+ * and kv.db to all.
  *
- * Processes are killed at any moment.  What had been acknowledged is there afterwards, both files are whole, and no timeline is given a
- * byte that it would not have computed. */
+ * Processes are killed at any moment. What had been acknowledged is there afterwards, both files are whole, and no
+ * timeline is given a byte that it would not have computed. */
 #include "tests/lib/fake_timeline.h"
 #include "tests/lib/storedir.h"
 
@@ -12,7 +13,7 @@
 #include <sys/file.h>
 #include <sys/wait.h>
 
-static const struct fingerprint fp = {{7}, {8}};
+static const struct fingerprint fp = { { 7 }, { 8 } };
 
 static int status_of(pid_t pid)
 {
@@ -27,7 +28,7 @@ TEST(one_process_writes_a_session)
 {
 	struct place p;
 	struct store *s = place_make(&p), *other;
-	struct store_options o = {.dir = p.dir};
+	struct store_options o = { .dir = p.dir };
 	char want[60];
 	int64_t one, two, fork_of;
 	long by = 7;
@@ -40,7 +41,7 @@ TEST(one_process_writes_a_session)
 	REFUSED(session_hold(other, one, &by, e), ERR_FAIL, want);
 	CHECK_INT(by, getpid());
 	REFUSED(session_hold(s, two, &by, e), ERR_FAIL, want);
-	OK(session_hold(s, one, &by, e));   /* it is ours */
+	OK(session_hold(s, one, &by, e)); /* it is ours */
 	CHECK_INT(by, 0);
 	REFUSED(session_delete(other, one, e), ERR_FAIL, want);
 	OK(session_rename(other, one, "uno", e));
@@ -75,8 +76,8 @@ static pid_t keep_lock(const char *dir, int how, const char *text)
 	if (!pid) {
 		int fd = open(path, O_RDWR);
 
-		if (fd < 0 || flock(fd, how) || ftruncate(fd, 0) || write(fd, text, strlen(text)) != (ssize_t)strlen(text) ||
-		    write(ready[1], "r", 1) != 1)
+		if (fd < 0 || flock(fd, how) || ftruncate(fd, 0) ||
+		    write(fd, text, strlen(text)) != (ssize_t)strlen(text) || write(ready[1], "r", 1) != 1)
 			_exit(1);
 		for (;;)
 			pause();
@@ -89,15 +90,20 @@ static pid_t keep_lock(const char *dir, int how, const char *text)
 /* An older weir keeps the store for itself, and processes of two machines would not see each other's memory. */
 TEST(older_weirs_and_other_machines_are_alone)
 {
-	static const struct { int how; const char *text; } kept[] = {
-		{LOCK_EX, "4711\n"}, {LOCK_SH, "4711\n"}, {LOCK_SH, "4711\n00000000-0000-0000-0000-000000000000\n"},
+	static const struct {
+		int how;
+		const char *text;
+	} kept[] = {
+		{ LOCK_EX, "4711\n" },
+		{ LOCK_SH, "4711\n" },
+		{ LOCK_SH, "4711\n00000000-0000-0000-0000-000000000000\n" },
 	};
 	struct place p;
 	struct store *s = place_make(&p);
 
 	for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
-		struct store_options o = {.dir = p.dir};
-		struct err e = {0};
+		struct store_options o = { .dir = p.dir };
+		struct err e = { 0 };
 		pid_t pid;
 
 		store_close(p.store);
@@ -118,7 +124,8 @@ TEST(older_weirs_and_other_machines_are_alone)
 enum { PROCESSES = 4, TURNS = 10, SHARED = 700 };
 static const uint64_t BUDGET = 6 << 20;
 
-static const char book[] = "The lamp of the lighthouse was lit in 1874. The keeper turned its lens for nine hours. Nobody has counted the moths.";
+static const char book[] =
+	"The lamp of the lighthouse was lit in 1874. The keeper turned its lens for nine hours. Nobody has counted the moths.";
 
 /* In a child: print why and end. */
 static void must(int failed, const struct err *e, int line)
@@ -132,10 +139,10 @@ static void must(int failed, const struct err *e, int line)
 
 static void search_book(struct store *s)
 {
-	struct indexed_text text = {book, sizeof book - 1};
+	struct indexed_text text = { book, sizeof book - 1 };
 	struct found_passage hit[3];
 	struct passage_index *index;
-	struct err e = {0};
+	struct err e = { 0 };
 	int n;
 
 	MUST(passage_index_open(&index, s, &e));
@@ -144,32 +151,39 @@ static void search_book(struct store *s)
 	passage_index_close(index);
 }
 
-struct ack { int64_t session, message; int turn; };
+struct ack {
+	int64_t session, message;
+	int turn;
+};
 
 /* A weir with a session of its own: what it has saved is written to fd. */
 static void one_weir(const char *dir, int number, int turns, int fd)
 {
-	struct store_options o = {.dir = dir};
+	struct store_options o = { .dir = dir };
 	struct store *s;
 	struct snaps *k;
 	struct timeline *t = fake_open(1, 64, 4000), *again;
-	struct stored_document d = {.name = "book", .text = book, .n_text = sizeof book - 1, .bytes = sizeof book - 1};
-	struct err e = {0};
-	struct str notice = {0};
-	struct ack ack = {0};
+	struct stored_document d = {
+		.name = "book", .text = book, .n_text = sizeof book - 1, .bytes = sizeof book - 1
+	};
+	struct err e = { 0 };
+	struct str notice = { 0 };
+	struct ack ack = { 0 };
 	int64_t id, extra;
 
 	MUST(store_open(&s, &o, &e));
-	MUST(snaps_open(&k, s, &(struct snaps_options){.budget = BUDGET}, &notice, &e));
+	MUST(snaps_open(&k, s, &(struct snaps_options){ .budget = BUDGET }, &notice, &e));
 	if (notice.n) {
 		fprintf(stderr, "    %s", notice.p);
 		_exit(8);
 	}
 	MUST(session_new(s, NULL, &ack.session, &e));
 	MUST(session_add_document(s, ack.session, &d, &id, &e));
-	fake_grow(t, 5, SHARED);   /* what all of them have read */
+	fake_grow(t, 5, SHARED); /* what all of them have read */
 	for (int i = 0; i < turns; i++) {
-		struct stored_message m = {.parent = ack.message, .role = 1 + i % 2, .text = "a common word", .n_text = 13, .complete = 1};
+		struct stored_message m = {
+			.parent = ack.message, .role = 1 + i % 2, .text = "a common word", .n_text = 13, .complete = 1
+		};
 		struct snap_loaded got;
 
 		MUST(message_append(s, ack.session, &m, &ack.message, &e));
@@ -205,16 +219,16 @@ static void one_weir(const char *dir, int number, int turns, int fd)
 /* All that was acknowledged is there, and everything is whole. */
 static void check_all(const char *dir, const struct ack *ack, size_t n, int whole)
 {
-	struct store_options o = {.dir = dir};
-	struct str report = {0};
+	struct store_options o = { .dir = dir };
+	struct str report = { 0 };
 	struct store *s;
 	struct snaps *k;
-	struct err e = {0};
+	struct err e = { 0 };
 	int ready = 0;
 
 	CHECK_MSG(!store_open(&s, &o, &e), "%s", e.msg);
 	CHECK(s->alone);
-	CHECK_MSG(!snaps_open(&k, s, &(struct snaps_options){.budget = BUDGET}, &report, &e), "%s", e.msg);
+	CHECK_MSG(!snaps_open(&k, s, &(struct snaps_options){ .budget = BUDGET }, &report, &e), "%s", e.msg);
 	CHECK_MSG(!report.n, "%s", report.p);
 	check_clean(s, __LINE__);
 	CHECK_MSG(!snaps_check(k, &report, &e), "%s %s", report.p ? report.p : "", e.msg);
@@ -239,7 +253,8 @@ static void check_all(const char *dir, const struct ack *ack, size_t n, int whol
 	str_free(&report);
 }
 
-/* Children that write one session each; killed after so many microseconds, 0 = never.  The last acknowledgment of each. */
+/* Children that write one session each; killed after so many microseconds, 0 = never. The last acknowledgment of
+ * each. */
 static void run_weirs(const char *dir, int turns, unsigned kill_after, struct ack out[PROCESSES], size_t *n_out)
 {
 	int fd[PROCESSES][2];
@@ -262,7 +277,7 @@ static void run_weirs(const char *dir, int turns, unsigned kill_after, struct ac
 	}
 	*n_out = 0;
 	for (int i = 0; i < PROCESSES; i++) {
-		struct ack a = {0}, next;
+		struct ack a = { 0 }, next;
 		int status;
 
 		while (read(fd[i][0], &next, sizeof next) == sizeof next)
@@ -271,7 +286,7 @@ static void run_weirs(const char *dir, int turns, unsigned kill_after, struct ac
 		status = status_of(pid[i]);
 		CHECK_MSG(!status || (kill_after && status == 1000 + SIGKILL), "process %d ended with %d", i, status);
 		CHECK(kill_after || a.turn == turns);
-		CHECK(i < PROCESSES - 1 || a.turn == turns);   /* who is not killed is not disturbed */
+		CHECK(i < PROCESSES - 1 || a.turn == turns); /* who is not killed is not disturbed */
 		if (a.turn)
 			out[(*n_out)++] = a;
 	}
@@ -321,11 +336,11 @@ TEST(a_file_put_aside_by_another_process_is_left)
 {
 	struct place p;
 	struct store *s = place_make(&p), *other;
-	struct store_options o = {.dir = p.dir};
+	struct store_options o = { .dir = p.dir };
 	struct snaps *k, *theirs;
 	struct timeline *t = fake_open(1, 64, 2000), *again = fake_open(1, 64, 2000);
 	struct snap_loaded got;
-	struct err err = {0};
+	struct err err = { 0 };
 	int64_t one = begin(s, "one"), two, first = say_message(s, one, 0, ROLE_USER, "x"), last;
 
 	OK(store_open(&other, &o, e));

@@ -59,6 +59,7 @@ static int in_ranges(int32_t cp, const int32_t (*r)[2], size_t n)
 /* May this code point be in clean text at all? */
 static int allowed(int32_t cp)
 {
+	/* clang-format off */
 	static const int32_t bad[][2] = {
 		{ 0, 9 }, { 11, 0x1f }, { 0x7f, 0x9f }, { 0xad, 0xad }, { 0x34f, 0x34f }, { 0x61c, 0x61c }, { 0x115f, 0x1160 },
 		{ 0x17b4, 0x17b5 }, { 0x180e, 0x180e }, { 0x200b, 0x200b }, { 0x200e, 0x200f }, { 0x2028, 0x202e },
@@ -66,6 +67,7 @@ static int allowed(int32_t cp)
 		{ 0xfeff, 0xfeff }, { 0xffa0, 0xffa0 }, { 0xfff0, 0xfffb }, { 0x1bca0, 0x1bca3 }, { 0x1d173, 0x1d17a },
 		{ 0xe0000, 0x10ffff },
 	};
+	/* clang-format on */
 	return cp >= 0 && (cp & 0xfffe) != 0xfffe && !in_ranges(cp, bad, sizeof bad / sizeof bad[0]);
 }
 
@@ -73,9 +75,10 @@ static int allowed(int32_t cp)
 static int joins(int32_t cp)
 {
 	static const int32_t blocks[][2] = {
-		{ 0x300, 0x36f }, { 0x600, 0x8ff }, { 0x900, 0xdff }, { 0xf00, 0x109f }, { 0x1780, 0x18af }, { 0x1900, 0x194f },
-		{ 0x1a20, 0x1cff }, { 0x1dc0, 0x1dff }, { 0x20d0, 0x20f0 }, { 0xa840, 0xa8ff }, { 0xa960, 0xaaff },
-		{ 0xabc0, 0xabff }, { 0xfb50, 0xfdff }, { 0xfe20, 0xfe2f }, { 0xfe70, 0xfefe }, { 0x10a00, 0x10fff },
+		{ 0x300, 0x36f },     { 0x600, 0x8ff },     { 0x900, 0xdff },     { 0xf00, 0x109f },
+		{ 0x1780, 0x18af },   { 0x1900, 0x194f },   { 0x1a20, 0x1cff },   { 0x1dc0, 0x1dff },
+		{ 0x20d0, 0x20f0 },   { 0xa840, 0xa8ff },   { 0xa960, 0xaaff },   { 0xabc0, 0xabff },
+		{ 0xfb50, 0xfdff },   { 0xfe20, 0xfe2f },   { 0xfe70, 0xfefe },   { 0x10a00, 0x10fff },
 		{ 0x11000, 0x11fff }, { 0x1e900, 0x1e95f }, { 0x1ee00, 0x1eeff },
 	};
 	return in_ranges(cp, blocks, sizeof blocks / sizeof blocks[0]);
@@ -138,7 +141,10 @@ static const char *fault(const char *s, size_t n, unsigned flags)
 
 /* ---- a slow second implementation ---- */
 
-struct cps { int32_t *p; size_t n, cap; };
+struct cps {
+	int32_t *p;
+	size_t n, cap;
+};
 
 static void cps_add(struct cps *a, int32_t cp)
 {
@@ -152,7 +158,11 @@ static void slow_decode(const unsigned char *s, size_t n, struct cps *out)
 {
 	for (size_t i = 0; i < n;) {
 		unsigned char b = s[i];
-		size_t want = b < 0x80 ? 1 : b >= 0xc2 && b < 0xe0 ? 2 : b >= 0xe0 && b < 0xf0 ? 3 : b >= 0xf0 && b < 0xf5 ? 4 : 0;
+		size_t want = b < 0x80                ? 1
+		              : b >= 0xc2 && b < 0xe0 ? 2
+		              : b >= 0xe0 && b < 0xf0 ? 3
+		              : b >= 0xf0 && b < 0xf5 ? 4
+		                                      : 0;
 		int32_t cp = want == 1 ? b : want == 2 ? b & 31 : want == 3 ? b & 15 : b & 7;
 		size_t k = 1;
 		if (!want) {
@@ -176,7 +186,13 @@ static void slow_decode(const unsigned char *s, size_t n, struct cps *out)
 	}
 }
 
-struct slow { struct str *out; unsigned flags; size_t line, col; int marks, cut; int kind; /* of the last base */ };
+struct slow {
+	struct str *out;
+	unsigned flags;
+	size_t line, col;
+	int marks, cut;
+	int kind; /* of the last base */
+};
 enum { K_START, K_TEXT, K_KEY, K_JOIN, K_EMOJI, K_EMOJI16 };
 
 static int slow_room(struct slow *w, size_t len)
@@ -232,7 +248,7 @@ static void slow_clean(unsigned flags, const char *in, size_t n, struct str *out
 {
 	struct cps t = { 0 };
 	struct slow w = { .out = out, .flags = flags };
-	size_t joiner_for = SIZE_MAX;   /* the joiner already written belongs before this character */
+	size_t joiner_for = SIZE_MAX; /* the joiner already written belongs before this character */
 
 	slow_decode((const unsigned char *)in, n, &t);
 	for (size_t i = 0; i < t.n; i++) {
@@ -245,9 +261,15 @@ static void slow_clean(unsigned flags, const char *in, size_t n, struct str *out
 		if (cp == '\n' && i && t.p[i - 1] == '\r' && !(flags & CLEAN_LINE))
 			continue;
 		switch (k) {
-		case CH_PLAIN: case CH_WIDE: case CH_EMOJI: case CH_EMOJI_WIDE: case CH_JOINING:
-			kind = k == CH_JOINING ? K_JOIN : k == CH_EMOJI || k == CH_EMOJI_WIDE ? K_EMOJI :
-			       cp < 0x7f && strchr("#*0123456789", (int)cp) ? K_KEY : K_TEXT;
+		case CH_PLAIN:
+		case CH_WIDE:
+		case CH_EMOJI:
+		case CH_EMOJI_WIDE:
+		case CH_JOINING:
+			kind = k == CH_JOINING                                ? K_JOIN
+			       : k == CH_EMOJI || k == CH_EMOJI_WIDE          ? K_EMOJI
+			       : cp < 0x7f && strchr("#*0123456789", (int)cp) ? K_KEY
+			                                                      : K_TEXT;
 			slow_put(&w, s, len, k == CH_WIDE || k == CH_EMOJI_WIDE ? 2 : 1, kind);
 			break;
 		case CH_SELECTOR:
@@ -266,7 +288,8 @@ static void slow_clean(unsigned flags, const char *in, size_t n, struct str *out
 			if (w.kind != K_JOIN)
 				w.kind = K_TEXT;
 			break;
-		case CH_JOINER: case CH_VS16:
+		case CH_JOINER:
+		case CH_VS16:
 			if (w.cut)
 				break;
 			if (k == CH_VS16 && w.kind == K_EMOJI && (joiner_for == SIZE_MAX || joiner_for <= i)) {
@@ -277,7 +300,7 @@ static void slow_clean(unsigned flags, const char *in, size_t n, struct str *out
 			if (joiner_for != SIZE_MAX && joiner_for > i)
 				break;
 			if (k == CH_VS16 ? w.kind == K_KEY : w.kind == K_JOIN || (cp == 0x200d && w.kind >= K_EMOJI))
-				joiner_for = t.n;   /* held back, maybe in vain: those after it are hidden as well */
+				joiner_for = t.n; /* held back, maybe in vain: those after it are hidden as well */
 			else
 				break;
 			/* find the neighbour */
@@ -288,18 +311,19 @@ static void slow_clean(unsigned flags, const char *in, size_t n, struct str *out
 			next = t.p[j];
 			len = (size_t)utf8_encode(next, s);
 			k = char_class(next);
-			if (cp == 0xfe0f ? w.kind == K_KEY && next == 0x20e3 :
-			    (w.kind == K_JOIN && (k == CH_MARK || k == CH_SELECTOR || (k == CH_JOINING && slow_room(&w, len + 3)))) ||
-			    (cp == 0x200d && (w.kind == K_EMOJI || w.kind == K_EMOJI16) &&
-			     (k == CH_EMOJI || k == CH_EMOJI_WIDE) && slow_room(&w, len + 3))) {
+			if (cp == 0xfe0f ? w.kind == K_KEY && next == 0x20e3
+			                 : (w.kind == K_JOIN && (k == CH_MARK || k == CH_SELECTOR ||
+			                                         (k == CH_JOINING && slow_room(&w, len + 3)))) ||
+			                           (cp == 0x200d && (w.kind == K_EMOJI || w.kind == K_EMOJI16) &&
+			                            (k == CH_EMOJI || k == CH_EMOJI_WIDE) && slow_room(&w, len + 3))) {
 				slow_raw(&w, cp);
 			}
 			joiner_for = j;
 			break;
-		case CH_BIDI: case CH_UNASSIGNED:
-			slow_name(&w, cp);
-			break;
-		case CH_BREAK: case CH_CONTROL:
+		case CH_BIDI:
+		case CH_UNASSIGNED: slow_name(&w, cp); break;
+		case CH_BREAK:
+		case CH_CONTROL:
 			if (!(flags & CLEAN_LINE) && (k == CH_BREAK || cp == '\n' || cp == '\r')) {
 				str_adds(out, "\n");
 				w.line = w.col = 0;
@@ -314,11 +338,9 @@ static void slow_clean(unsigned flags, const char *in, size_t n, struct str *out
 				slow_name(&w, cp);
 			}
 			break;
-		case CH_HIDDEN:
-			break;
-		case CH_PRIVATE: case CH_NONE:
-			slow_put(&w, "\xef\xbf\xbd", 3, 1, K_TEXT);
-			break;
+		case CH_HIDDEN: break;
+		case CH_PRIVATE:
+		case CH_NONE: slow_put(&w, "\xef\xbf\xbd", 3, 1, K_TEXT); break;
 		}
 	}
 	free(t.p);
@@ -339,7 +361,8 @@ static int check_input(const char *in, size_t n, unsigned flags, int cuts)
 	}
 	once(flags, a.p, a.n, &b);
 	if (!same(&a, &b)) {
-		test_fail(__FILE__, __LINE__, "not idempotent: %s -> %s -> %s", dump(in, n), dump(a.p, a.n), dump(b.p, b.n));
+		test_fail(__FILE__, __LINE__, "not idempotent: %s -> %s -> %s", dump(in, n), dump(a.p, a.n),
+		          dump(b.p, b.n));
 		ok = 0;
 	}
 	str_clear(&b);
@@ -356,7 +379,9 @@ static int check_input(const char *in, size_t n, unsigned flags, int cuts)
 		str_clear(&b);
 		clean_init(&c, flags);
 		for (size_t i = 0; i < n;) {
-			size_t len = cuts < 0 ? ((size_t)k > n ? 1 : i < (size_t)k ? (size_t)k - i : n - i)
+			size_t len = cuts < 0 ? ((size_t)k > n   ? 1
+			                         : i < (size_t)k ? (size_t)k - i
+			                                         : n - i)
 			                      : 1 + test_rand() % 7;
 			if (len > n - i)
 				len = n - i;
@@ -365,7 +390,8 @@ static int check_input(const char *in, size_t n, unsigned flags, int cuts)
 		}
 		clean_end(&c, &b);
 		if (!same(&a, &b)) {
-			test_fail(__FILE__, __LINE__, "cut %d: %s -> %s, uncut %s", k, dump(in, n), dump(b.p, b.n), dump(a.p, a.n));
+			test_fail(__FILE__, __LINE__, "cut %d: %s -> %s, uncut %s", k, dump(in, n), dump(b.p, b.n),
+			          dump(a.p, a.n));
 			ok = 0;
 			break;
 		}
@@ -379,14 +405,14 @@ static void expect(const char *in, size_t n, unsigned flags, const char *want)
 
 	check_input(in, n, flags, -1);
 	once(flags, in, n, &got);
-	CHECK_MSG(got.n == strlen(want) && (!got.n || !memcmp(got.p, want, got.n)),
-	          "%s -> %s, expected %s", dump(in, n), dump(got.p, got.n), dump(want, strlen(want)));
+	CHECK_MSG(got.n == strlen(want) && (!got.n || !memcmp(got.p, want, got.n)), "%s -> %s, expected %s",
+	          dump(in, n), dump(got.p, got.n), dump(want, strlen(want)));
 	str_free(&got);
 }
-#define EXPECT(in, want) expect(in, sizeof in - 1, 0, want)
+#define EXPECT(in, want)      expect(in, sizeof in - 1, 0, want)
 #define EXPECT_LINE(in, want) expect(in, sizeof in - 1, CLEAN_LINE, want)
 
-#define FFFD "\xef\xbf\xbd"
+#define FFFD                  "\xef\xbf\xbd"
 
 /* ---- the decided table, row by row ---- */
 
@@ -395,18 +421,27 @@ TEST(table)
 	EXPECT("plain text, nothing else\n", "plain text, nothing else\n");
 	EXPECT("a\r\nb\rc\n\rd\r\r\ne", "a\nb\nc\n\nd\n\ne");
 	EXPECT("\t|a\t|1234567\t|12345678\t|", "        |a      |1234567        |12345678       |");
-	EXPECT("\xe6\xbc\xa2\t|", "\xe6\xbc\xa2      |");   /* a wide character takes two columns */
+	EXPECT("\xe6\xbc\xa2\t|", "\xe6\xbc\xa2      |"); /* a wide character takes two columns */
 	EXPECT("e\xcc\x81\t|", "e\xcc\x81       |");
 	EXPECT("a\0b\x01\x1b[31m\x7f", "a^@b^A^[[31m^?");
-	EXPECT("\xc2\x9b" "31m\xc2\x85x\xe2\x80\xa8y\xe2\x80\xa9z", "<9B>31m\nx\ny\nz");
-	EXPECT("\x9b" "31m", FFFD "31m");
-	EXPECT("\xe2\x80\xae" "evil\xe2\x81\xa6\xd8\x9c", "<U+202E>evil<U+2066><U+061C>");
-	EXPECT("a\xe2\x80\x8b" "b\xef\xbb\xbf\xc2\xad\xf3\xa0\x81\x81" "c", "abc");
+	EXPECT("\xc2\x9b"
+	       "31m\xc2\x85x\xe2\x80\xa8y\xe2\x80\xa9z",
+	       "<9B>31m\nx\ny\nz");
+	EXPECT("\x9b"
+	       "31m",
+	       FFFD "31m");
+	EXPECT("\xe2\x80\xae"
+	       "evil\xe2\x81\xa6\xd8\x9c",
+	       "<U+202E>evil<U+2066><U+061C>");
+	EXPECT("a\xe2\x80\x8b"
+	       "b\xef\xbb\xbf\xc2\xad\xf3\xa0\x81\x81"
+	       "c",
+	       "abc");
 	EXPECT("\xee\x80\x80\xf3\xb0\x80\x80\xf4\x80\x80\x80", FFFD FFFD FFFD);
 	EXPECT("\xef\xbf\xbe\xef\xb7\x90\xf4\x8f\xbf\xbf", FFFD FFFD FFFD);
 	EXPECT("\xcd\xb8", "<U+0378>");
-	EXPECT("\xc0\x9b\xe0\x80\x9b\xed\xa0\x80\xf4\x90\x80\x80\xf8", FFFD FFFD FFFD FFFD FFFD FFFD FFFD FFFD
-	       FFFD FFFD FFFD FFFD FFFD);
+	EXPECT("\xc0\x9b\xe0\x80\x9b\xed\xa0\x80\xf4\x90\x80\x80\xf8",
+	       FFFD FFFD FFFD FFFD FFFD FFFD FFFD FFFD FFFD FFFD FFFD FFFD FFFD);
 	EXPECT("\xe2\x82", FFFD);
 	EXPECT("\xe2\x82(\xf0\x9f\x92\xa9", FFFD "(\xf0\x9f\x92\xa9");
 	EXPECT("", "");
@@ -422,23 +457,38 @@ TEST(joiners)
 {
 	/* family, pirate flag, rainbow flag, skin tone */
 	EXPECT("\xf0\x9f\x91\xa9\xe2\x80\x8d\xf0\x9f\x91\xa7", "\xf0\x9f\x91\xa9\xe2\x80\x8d\xf0\x9f\x91\xa7");
-	EXPECT("\xf0\x9f\x8f\xb3\xef\xb8\x8f\xe2\x80\x8d\xf0\x9f\x8c\x88", "\xf0\x9f\x8f\xb3\xef\xb8\x8f\xe2\x80\x8d\xf0\x9f\x8c\x88");
-	EXPECT("\xf0\x9f\x8f\xb4\xe2\x80\x8d\xe2\x98\xa0\xef\xb8\x8f", "\xf0\x9f\x8f\xb4\xe2\x80\x8d\xe2\x98\xa0\xef\xb8\x8f");
+	EXPECT("\xf0\x9f\x8f\xb3\xef\xb8\x8f\xe2\x80\x8d\xf0\x9f\x8c\x88",
+	       "\xf0\x9f\x8f\xb3\xef\xb8\x8f\xe2\x80\x8d\xf0\x9f\x8c\x88");
+	EXPECT("\xf0\x9f\x8f\xb4\xe2\x80\x8d\xe2\x98\xa0\xef\xb8\x8f",
+	       "\xf0\x9f\x8f\xb4\xe2\x80\x8d\xe2\x98\xa0\xef\xb8\x8f");
 	EXPECT("\xf0\x9f\x91\x8d\xf0\x9f\x8f\xbd", "\xf0\x9f\x91\x8d\xf0\x9f\x8f\xbd");
 	EXPECT("1\xef\xb8\x8f\xe2\x83\xa3 #\xe2\x83\xa3", "1\xef\xb8\x8f\xe2\x83\xa3 #\xe2\x83\xa3");
 	EXPECT("\xe2\x9d\xa4\xef\xb8\x8f", "\xe2\x9d\xa4\xef\xb8\x8f");
 	/* Persian, Devanagari, Bengali */
-	EXPECT("\xd9\x85\xdb\x8c\xe2\x80\x8c\xd8\xb1\xd9\x88\xd9\x85", "\xd9\x85\xdb\x8c\xe2\x80\x8c\xd8\xb1\xd9\x88\xd9\x85");
+	EXPECT("\xd9\x85\xdb\x8c\xe2\x80\x8c\xd8\xb1\xd9\x88\xd9\x85",
+	       "\xd9\x85\xdb\x8c\xe2\x80\x8c\xd8\xb1\xd9\x88\xd9\x85");
 	EXPECT("\xe0\xa4\x95\xe0\xa5\x8d\xe2\x80\x8d\xe0\xa4\xb7", "\xe0\xa4\x95\xe0\xa5\x8d\xe2\x80\x8d\xe0\xa4\xb7");
 	EXPECT("\xe0\xa6\xb0\xe2\x80\x8d\xe0\xa7\x8d\xe0\xa6\xaf", "\xe0\xa6\xb0\xe2\x80\x8d\xe0\xa7\x8d\xe0\xa6\xaf");
 	/* out of place */
-	EXPECT("a\xe2\x80\x8d" "b\xe2\x80\x8c" "c\xef\xb8\x8f" "d1\xef\xb8\x8f" "2", "abcd12");
-	EXPECT("\xf0\x9f\x91\xa9\xe2\x80\x8d" "a", "\xf0\x9f\x91\xa9" "a");
+	EXPECT("a\xe2\x80\x8d"
+	       "b\xe2\x80\x8c"
+	       "c\xef\xb8\x8f"
+	       "d1\xef\xb8\x8f"
+	       "2",
+	       "abcd12");
+	EXPECT("\xf0\x9f\x91\xa9\xe2\x80\x8d"
+	       "a",
+	       "\xf0\x9f\x91\xa9"
+	       "a");
 	EXPECT("\xf0\x9f\x91\xa9\xe2\x80\x8d", "\xf0\x9f\x91\xa9");
-	EXPECT("\xf0\x9f\x91\xa9\xe2\x80\x8d\xe2\x80\x8d\xe2\x80\x8b\xf0\x9f\x91\xa7", "\xf0\x9f\x91\xa9\xe2\x80\x8d\xf0\x9f\x91\xa7");
+	EXPECT("\xf0\x9f\x91\xa9\xe2\x80\x8d\xe2\x80\x8d\xe2\x80\x8b\xf0\x9f\x91\xa7",
+	       "\xf0\x9f\x91\xa9\xe2\x80\x8d\xf0\x9f\x91\xa7");
 	EXPECT("\xd9\x85\xe2\x80\x8c", "\xd9\x85");
 	EXPECT("\xe2\x9d\xa4\xef\xb8\x8f\xef\xb8\x8f\xef\xb8\x8e\xf3\xa0\x84\x80", "\xe2\x9d\xa4\xef\xb8\x8f");
-	EXPECT("\xe1\xa0\xa0\xe1\xa0\x8b" "a\xe1\xa0\x8b", "\xe1\xa0\xa0\xe1\xa0\x8b" "a");
+	EXPECT("\xe1\xa0\xa0\xe1\xa0\x8b"
+	       "a\xe1\xa0\x8b",
+	       "\xe1\xa0\xa0\xe1\xa0\x8b"
+	       "a");
 }
 
 TEST(line)
@@ -454,7 +504,8 @@ TEST(line)
 
 TEST(counters)
 {
-	static const char in[] = "a\x1b[0m\xe2\x80\xae\xe2\x80\x8b\xe2\x80\x8b\xff" "e\xcc\x81\xcc\x81\xcc\x81\xcc\x81\xcc\x81";
+	static const char in[] = "a\x1b[0m\xe2\x80\xae\xe2\x80\x8b\xe2\x80\x8b\xff"
+				 "e\xcc\x81\xcc\x81\xcc\x81\xcc\x81\xcc\x81";
 	static const char fine[] = "\xd9\x85\xdb\x8c\xe2\x80\x8c\xd8\xb1 1\xef\xb8\x8f\xe2\x83\xa3\r\n\t\n";
 	struct clean c;
 	struct str out = { 0 }, note = { 0 };
@@ -471,7 +522,7 @@ TEST(counters)
 	CHECK_INT(c.found.marks, 1);
 	CHECK_INT(clean_describe(&c.found, &note), 6);
 	CHECK_STR(note.p, "2 hidden characters, 1 direction control, 1 control character, 1 invalid character, "
-	          "1 surplus combining mark");
+	                  "1 surplus combining mark");
 	/* ordinary text in many scripts gives no warning */
 	clean_init(&c, 0);
 	clean_text(&c, fine, sizeof fine - 1, &out);
@@ -479,7 +530,11 @@ TEST(counters)
 	str_clear(&note);
 	CHECK_INT(clean_describe(&c.found, &note), 0);
 	/* shown instead of dropped */
-	once(CLEAN_SHOW, "a\xe2\x80\x8b" "b\xf0\x9f\x91\xa9\xe2\x80\x8d" "c\xe2\x80\x8d\xf3\xa0\x81\x81", 20, &out);
+	once(CLEAN_SHOW,
+	     "a\xe2\x80\x8b"
+	     "b\xf0\x9f\x91\xa9\xe2\x80\x8d"
+	     "c\xe2\x80\x8d\xf3\xa0\x81\x81",
+	     20, &out);
 	CHECK_STR(out.p, "a<U+200B>b\xf0\x9f\x91\xa9<U+200D>c<U+200D><U+E0041>");
 	str_free(&out);
 	str_free(&note);
@@ -497,9 +552,11 @@ TEST(all_code_points)
 		int len = utf8_encode(cp, s);
 		if (cp >= 0xd800 && cp <= 0xdfff) {
 			/* not a character: its would-be encoding is three bad bytes */
-			char raw[3] = { (char)(0xe0 | cp >> 12), (char)(0x80 | (cp >> 6 & 63)), (char)(0x80 | (cp & 63)) };
+			char raw[3] = { (char)(0xe0 | cp >> 12), (char)(0x80 | (cp >> 6 & 63)),
+				        (char)(0x80 | (cp & 63)) };
 			once(0, raw, 3, &out);
-			CHECK_MSG(out.n == 9 && !memcmp(out.p, FFFD FFFD FFFD, 9), "U+%04X gives %s", (unsigned)cp, dump(out.p, out.n));
+			CHECK_MSG(out.n == 9 && !memcmp(out.p, FFFD FFFD FFFD, 9), "U+%04X gives %s", (unsigned)cp,
+			          dump(out.p, out.n));
 			continue;
 		}
 		counts[char_class(cp)]++;
@@ -518,9 +575,11 @@ TEST(all_code_points)
 		check_input(s, (size_t)len, 0, cp < 0x3000 || cp % 17 == 0 ? -1 : 0);
 		check_input(s, (size_t)len, CLEAN_LINE, 0);
 	}
-	test_note("of 1,112,064 characters %zu pass unchanged; %zu marks, %zu hidden, %zu direction, %zu control, %zu private, "
-	          "%zu unassigned", kept, counts[CH_MARK], counts[CH_HIDDEN], counts[CH_BIDI], counts[CH_CONTROL],
-	          counts[CH_PRIVATE], counts[CH_UNASSIGNED]);
+	test_note(
+		"of 1,112,064 characters %zu pass unchanged; %zu marks, %zu hidden, %zu direction, %zu control, %zu private, "
+		"%zu unassigned",
+		kept, counts[CH_MARK], counts[CH_HIDDEN], counts[CH_BIDI], counts[CH_CONTROL], counts[CH_PRIVATE],
+		counts[CH_UNASSIGNED]);
 	str_free(&out);
 }
 
@@ -528,9 +587,10 @@ TEST(all_code_points)
 TEST(neighbours)
 {
 	static const int32_t sample[] = {
-		'a', '1', '*', ' ', '\n', '\r', '\t', 0x1b, 0x9b, 0x85, 0x2028, 0xe9, 0x6f22, 0x2764, 0x1f469, 0x1f3fd, 0x1f1e6, 0xa9,
-		0x645, 0x64b, 0x915, 0x93e, 0x94d, 0x1820, 0x301, 0x20e3, 0x1161, 0x200c, 0x200d, 0xfe0f, 0xfe0e, 0x180b, 0x200b,
-		0xfeff, 0xe0041, 0x202e, 0xe000, 0x378, 0xfffe, 0xfffd, 0x25cc,
+		'a',    '1',     '*',    ' ',     '\n',    '\r',    '\t',   0x1b,   0x9b,   0x85,   0x2028,
+		0xe9,   0x6f22,  0x2764, 0x1f469, 0x1f3fd, 0x1f1e6, 0xa9,   0x645,  0x64b,  0x915,  0x93e,
+		0x94d,  0x1820,  0x301,  0x20e3,  0x1161,  0x200c,  0x200d, 0xfe0f, 0xfe0e, 0x180b, 0x200b,
+		0xfeff, 0xe0041, 0x202e, 0xe000,  0x378,   0xfffe,  0xfffd, 0x25cc,
 	};
 	enum { N = sizeof sample / sizeof sample[0] };
 
@@ -561,7 +621,8 @@ TEST(widths_against_libc)
 		else if (both++, mine != libc)
 			differ++;
 	}
-	test_note("%zu code points: %zu widths differ from libc's, which does not know %zu more", both, differ, unknown);
+	test_note("%zu code points: %zu widths differ from libc's, which does not know %zu more", both, differ,
+	          unknown);
 	CHECK(both > 100000 && differ < both / 200);
 }
 
@@ -600,9 +661,11 @@ static void attackf(const char *fmt, ...)
 
 TEST(attack_strings)
 {
-	static const char *const csi[] = { "\x1b[", "\xc2\x9b", "\x9b", "\xc0\x9b", "\x1b\x1b[", "\xe0\x82\x9b", "\x1b\xe2\x80\x8b[" };
+	static const char *const csi[] = { "\x1b[",        "\xc2\x9b",         "\x9b", "\xc0\x9b", "\x1b\x1b[",
+		                           "\xe0\x82\x9b", "\x1b\xe2\x80\x8b[" };
 	static const char *const osc[] = { "\x1b]", "\xc2\x9d", "\x9d" };
 	static const char *const end[] = { "\x07", "\x1b\\", "\xc2\x9c", "\x9c", "" };
+	/* clang-format off */
 	static const char *const fixed[] = {
 		"\x1bPq#0;2;0;0;0~-\x1b\\", "\x1bP+q544e\x1b\\", "\x1bP$qm\x1b\\", "\x1b_Gf=24;AAAA\x1b\\", "\x1b^pm\x1b\\", "\x1bXsos\x1b\\",
 		"\x1b#8", "\x1b(0lqqk\x1b(B", "\x1b%G", "\x1b%@", "\x1b" "c", "\x1b[!p", "\x1b[?1049h", "\x1b[?2004l", "\x1b[?1000h", "\x1b[6n",
@@ -621,6 +684,7 @@ TEST(attack_strings)
 		"\xfc\x84\x80\x80\x80\x80", "\xfe\xff", "\xf0\x9f", "\xf0\x9f\x98", "\xe2", "\xc2", "\xc2\x1b[0m", "\xe2\x80\x1b[0m", "\xf0\x9f\x98\x1b]0;x\x07",
 		"\xc1\x9b\x30m", "\xe0\x80\x9b", "\xf0\x80\x80\x9b", "\xf8\x80\x80\x80\x9b", "\xc0\x80", "\xc0\x8a", "\xe0\x81\x9b[0m",
 	};
+	/* clang-format on */
 
 	attacks = 0;
 	for (size_t i = 0; i < sizeof csi / sizeof csi[0]; i++)
@@ -637,8 +701,10 @@ TEST(attack_strings)
 	for (size_t i = 0; i < sizeof osc / sizeof osc[0]; i++)
 		for (size_t j = 0; j < sizeof end / sizeof end[0]; j++)
 			for (int k = 0; k < 6; k++)
-				attackf("%s%s%s", osc[i], (const char *const[]){ "0;owned", "2;owned", "8;;http://e/", "52;c;QUFB", "52;c;?",
-				        "1337;SetMark" }[k], end[j]);
+				attackf("%s%s%s", osc[i],
+				        (const char *const[]){ "0;owned", "2;owned", "8;;http://e/", "52;c;QUFB",
+				                               "52;c;?", "1337;SetMark" }[k],
+				        end[j]);
 	for (size_t i = 0; i < sizeof fixed / sizeof fixed[0]; i++)
 		attack(fixed[i], strlen(fixed[i]));
 	attack("a\0b\0\x1b", 5);
@@ -648,11 +714,13 @@ TEST(attack_strings)
 
 TEST(long_lines)
 {
+	/* clang-format off */
 	static const struct { const char *name, *unit; } what[] = {
 		{ "letters", "a" }, { "marks", "\xcc\x81" }, { "emoji and joiners", "\xf0\x9f\x91\xa9\xe2\x80\x8d" }, { "escapes", "\x1b[31m" },
 		{ "hidden", "\xe2\x80\x8b" }, { "Arabic and joiners", "\xd9\x85\xe2\x80\x8c" }, { "bad bytes", "\xff" }, { "tabs", "\t" },
 		{ "letters with marks", "x\xcc\x81\xcc\x82\xcc\x83\xcc\x84\xcc\x85" },
 	};
+	/* clang-format on */
 	size_t size = 10u << 20;
 
 	for (size_t k = 0; k < sizeof what / sizeof what[0]; k++) {
@@ -682,8 +750,10 @@ TEST(long_lines)
 	}
 	/* lengths around the limit, with what attaches to the last character */
 	for (size_t head = CLEAN_LINE_MAX - 90; head < CLEAN_LINE_MAX + 4; head++) {
-		static const char tail[] = "\xf0\x9f\x91\xa9\xef\xb8\x8f\xe2\x80\x8d\xf0\x9f\x91\xa7\xcc\x81\xcc\x81\xcc\x81\xcc\x81"
-		                           "\xd9\x85\xe2\x80\x8c\xd8\xb1\xe2\x80\x8d\xd9\x8b\xe2\x80\xae" "1\xef\xb8\x8f\xe2\x83\xa3\x1b\t\xff";
+		static const char tail[] =
+			"\xf0\x9f\x91\xa9\xef\xb8\x8f\xe2\x80\x8d\xf0\x9f\x91\xa7\xcc\x81\xcc\x81\xcc\x81\xcc\x81"
+			"\xd9\x85\xe2\x80\x8c\xd8\xb1\xe2\x80\x8d\xd9\x8b\xe2\x80\xae"
+			"1\xef\xb8\x8f\xe2\x83\xa3\x1b\t\xff";
 		char *in = xmalloc(head + sizeof tail - 1);
 		memset(in, 'x', head);
 		memcpy(in + head, tail, sizeof tail - 1);
@@ -696,10 +766,12 @@ TEST(long_lines)
 /* ---- random strings ---- */
 
 static const int32_t spice[] = {
-	'\n', '\r', '\t', 0x1b, '[', ']', ';', 'm', 7, 8, 0, 0x7f, 0x80, 0x85, 0x9b, 0x9c, 0xad, 0xa9, '1', '#', 0x301, 0x308, 0x34f, 0x61c, 0x645,
-	0x628, 0x64b, 0x915, 0x937, 0x94d, 0x93f, 0x1100, 0x1161, 0x11a8, 0x1160, 0x1820, 0x180b, 0x180e, 0x200b, 0x200c, 0x200d, 0x200e,
-	0x2028, 0x202e, 0x2066, 0x20e3, 0x2764, 0x3042, 0x3164, 0xac00, 0xd7ff, 0xe000, 0xfdd0, 0xfe0e, 0xfe0f, 0xfeff, 0xfffd, 0xfffe,
-	0x1f1e9, 0x1f3fb, 0x1f468, 0x1f600, 0x2a6d6, 0xe0041, 0xe0100, 0xf0000, 0x10ffff, 0x378,
+	'\n',    '\r',    '\t',    0x1b,    '[',     ']',     ';',      'm',    7,      8,      0,       0x7f,
+	0x80,    0x85,    0x9b,    0x9c,    0xad,    0xa9,    '1',      '#',    0x301,  0x308,  0x34f,   0x61c,
+	0x645,   0x628,   0x64b,   0x915,   0x937,   0x94d,   0x93f,    0x1100, 0x1161, 0x11a8, 0x1160,  0x1820,
+	0x180b,  0x180e,  0x200b,  0x200c,  0x200d,  0x200e,  0x2028,   0x202e, 0x2066, 0x20e3, 0x2764,  0x3042,
+	0x3164,  0xac00,  0xd7ff,  0xe000,  0xfdd0,  0xfe0e,  0xfe0f,   0xfeff, 0xfffd, 0xfffe, 0x1f1e9, 0x1f3fb,
+	0x1f468, 0x1f600, 0x2a6d6, 0xe0041, 0xe0100, 0xf0000, 0x10ffff, 0x378,
 };
 
 static size_t random_text(char *s, size_t max)
@@ -710,11 +782,11 @@ static size_t random_text(char *s, size_t max)
 
 	while (n < want) {
 		r = test_rand();
-		if (kind == 0) {                            /* raw bytes */
+		if (kind == 0) { /* raw bytes */
 			s[n++] = (char)r;
-		} else if (kind == 1 || (r >> 40) % 4) {    /* what clean.c has rules for */
+		} else if (kind == 1 || (r >> 40) % 4) { /* what clean.c has rules for */
 			n += (size_t)utf8_encode(spice[r % (sizeof spice / sizeof spice[0])], s + n);
-		} else if (kind == 2) {                     /* any code point, surrogates too */
+		} else if (kind == 2) { /* any code point, surrogates too */
 			n += (size_t)utf8_encode((int32_t)(r % 0x110000), s + n);
 		} else {
 			s[n++] = (char)(0x80 | (r & 0x7f));
@@ -733,7 +805,10 @@ TEST(random_strings)
 
 	for (i = 0; i < want; i++) {
 		size_t n = random_text(in, 28);
-		if (!check_input(in, n, (const unsigned[]){ CLEAN_LINE, CLEAN_SHOW, CLEAN_LINE | CLEAN_SHOW, 0, 0, 0, 0, 0 }[i % 8], 1))
+		if (!check_input(in, n,
+		                 (const unsigned[]){ CLEAN_LINE, CLEAN_SHOW, CLEAN_LINE | CLEAN_SHOW, 0, 0, 0, 0,
+		                                     0 }[i % 8],
+		                 1))
 			break;
 	}
 	test_note("%ld strings in %.1f s", i, now_seconds() - t);
@@ -771,8 +846,8 @@ TEST(utf8_torture)
 
 TEST(documents_pass)
 {
-	static const char *const name[] = { "tests/vectors/scripts.txt", "tests/vectors/books/kim.txt", "HACKING.md", "ui/transcript/transcript.c",
-	                                    "tests/pictures/cache.svg" };
+	static const char *const name[] = { "tests/vectors/scripts.txt", "tests/vectors/books/kim.txt", "HACKING.md",
+		                            "ui/transcript/transcript.c", "tests/pictures/cache.svg" };
 
 	for (size_t k = 0; k < sizeof name / sizeof name[0]; k++) {
 		size_t n;

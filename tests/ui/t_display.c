@@ -1,6 +1,7 @@
 /* tests/ui/t_display.c - ui/screen/display.c on a pseudo terminal: what arrives there, and what it leaves behind.
  *
- * The terminal in miniature is in pty.h and vt.h.  One test asks tmux, too: this program draws inside of it (see helper()). */
+ * The terminal in miniature is in pty.h and vt.h. One test asks tmux, too: this program draws inside of it (see
+ * helper()). */
 #include "tests/lib/pty.h"
 
 #include <signal.h>
@@ -16,7 +17,8 @@ static int times(int n)
 
 static int32_t random_cp(void)
 {
-	static const int32_t likely[] = { 'a', 'z', ' ', ' ', ' ', 0xe9, 0x6f22, 0xac00, 0x1f600, 0x2580, 0x2588, 0x915, 0x627, 0x1fae8, 0x1f6dc };
+	static const int32_t likely[] = { 'a',     'z',    ' ',    ' ',   ' ',   0xe9,    0x6f22, 0xac00,
+		                          0x1f600, 0x2580, 0x2588, 0x915, 0x627, 0x1fae8, 0x1f6dc };
 
 	return test_rand() % 8 ? likely[test_rand() % 15] : (int32_t)(test_rand() % 0x110000);
 }
@@ -31,7 +33,10 @@ static void random_change(struct grid *g, int cells)
 		if (test_rand() % 4 == 0)
 			style |= (unsigned)(test_rand() & 0xf) << 8;
 		switch (test_rand() % 4) {
-		case 0: area_cell(&a, x, y, random_cp(), style, test_rand() % 2 ? (uint8_t)(test_rand() % ST_COUNT) : 0); break;
+		case 0:
+			area_cell(&a, x, y, random_cp(), style,
+			          test_rand() % 2 ? (uint8_t)(test_rand() % ST_COUNT) : 0);
+			break;
 		case 1: area_fill(&a, x, y, (int)run, style, random_cp()); break;
 		case 2: area_text(&a, x, y, style, "e\u0301क\u094dषx漢y👍z", 5 + run); break;
 		default: area_restyle(&a, x, y, (int)run, style);
@@ -62,7 +67,8 @@ TEST(themes)
 		for (unsigned style = 0; style <= STYLE_MASK; style++) {
 			for (int colours = 0; colours <= 256; colours += 8) {
 				struct look look = theme_look(theme, style, (uint8_t)(style * 7), colours);
-				CHECK(look.fg >= -1 && look.bg >= -1 && look.fg < (colours ? colours : 1) && look.bg < (colours ? colours : 1));
+				CHECK(look.fg >= -1 && look.bg >= -1 && look.fg < (colours ? colours : 1) &&
+				      look.bg < (colours ? colours : 1));
 				/* The user's palette for all but heat. */
 				if (style < ST_HEAT && (!fixed || colours < 256))
 					CHECK(look.fg < 8);
@@ -71,17 +77,20 @@ TEST(themes)
 			}
 		}
 		/* Without colours, what must be noticed is. */
-		static const int must[] = { ST_ERROR, ST_WARNING, ST_HEADING, ST_STATUS, ST_STATUS_WARNING, ST_SELECTED, ST_MATCH, ST_EVICTED, ST_QUESTION, ST_LINK };
+		static const int must[] = { ST_ERROR,    ST_WARNING, ST_HEADING, ST_STATUS,   ST_STATUS_WARNING,
+			                    ST_SELECTED, ST_MATCH,   ST_EVICTED, ST_QUESTION, ST_LINK };
 		for (size_t i = 0; i < sizeof must / sizeof must[0]; i++)
 			CHECK(theme_look(theme, (unsigned)must[i], 0, 0).attrs);
 	}
 	CHECK(theme_look(theme_find("dark", NULL), ST_STATUS | STYLE_REVERSE, 0, 256).attrs == 0);
-	CHECK(theme_look(theme_find("dark", NULL), ST_HEAT, ST_HEAT + 7, 256).bg == theme_look(theme_find("dark", NULL), ST_HEAT + 7, 0, 256).fg);
+	CHECK(theme_look(theme_find("dark", NULL), ST_HEAT, ST_HEAT + 7, 256).bg ==
+	      theme_look(theme_find("dark", NULL), ST_HEAT + 7, 0, 256).fg);
 }
 
 TEST(terminals_that_will_do)
 {
-	static const char *const good[] = { "xterm-256color", "tmux-256color", "screen", "linux", "vt100", "xterm-kitty", "no-such-terminal" };
+	static const char *const good[] = { "xterm-256color", "tmux-256color", "screen",          "linux",
+		                            "vt100",          "xterm-kitty",   "no-such-terminal" };
 	static const char *const bad[] = { "", "dumb", "unknown", "emacs" };
 	struct display *d = NULL;
 	struct err e = { 0 };
@@ -114,21 +123,24 @@ static void try_terminal(const char *term, const char *entry)
 
 	show_open(&s, term, entry, 40, 10, 1);
 	tcgetattr(s.pty.fd, &now);
-	CHECK(!(now.c_lflag & (ECHO | ICANON | ISIG | IEXTEN)) && !(now.c_iflag & (ICRNL | IXON)) && now.c_cc[VMIN] == 1);
+	CHECK(!(now.c_lflag & (ECHO | ICANON | ISIG | IEXTEN)) && !(now.c_iflag & (ICRNL | IXON)) &&
+	      now.c_cc[VMIN] == 1);
 	CHECK(display_utf8(s.d));
 	a = area_of(&s.g);
-	area_text(&a, 0, 0, ST_TEXT, "plain words, wide 漢字, a\u0301 mark", strlen("plain words, wide 漢字, a\u0301 mark"));
+	area_text(&a, 0, 0, ST_TEXT, "plain words, wide 漢字, a\u0301 mark",
+	          strlen("plain words, wide 漢字, a\u0301 mark"));
 	area_fill(&a, 0, 9, 40, ST_STATUS, ' ');
 	area_text(&a, 1, 9, ST_STATUS_STRONG, "status in the last row", 22);
-	area_cell(&a, 39, 9, 'X', ST_STATUS, 0);   /* the last cell of all */
+	area_cell(&a, 39, 9, 'X', ST_STATUS, 0); /* the last cell of all */
 	area_cursor(&a, 3, 4);
 	display_show(s.d, &s.g);
 	check_screen(&s, "dusk", -1);
 	CHECK_INT(s.vt.frames, 1);
-	display_show(s.d, &s.g);   /* nothing new */
+	display_show(s.d, &s.g); /* nothing new */
 	check_screen(&s, "dusk", -1);
 	CHECK_INT(s.vt.frames, 1);
-	CHECK(display_usable("vt100") && !display_usable("dumb") && display_usable("no-such-terminal"));   /* asks curses, too */
+	/* asks curses, too */
+	CHECK(display_usable("vt100") && !display_usable("dumb") && display_usable("no-such-terminal"));
 	for (int i = 0; i < times(60); i++) {
 		random_change(&s.g, 1 + (int)(test_rand() % 40));
 		if (i % 16 == 7)
@@ -187,7 +199,8 @@ TEST(looks)
 	display_show(s.d, &s.g);
 	pty_to_vt(&s.pty, &s.vt);
 	for (unsigned i = 0; i < ST_COUNT; i++)
-		CHECK_INT(s.vt.cell[(i / 5) * 60 + (i % 5) * 12].pen.fg, theme_look(theme_find("dark", NULL), i, 0, 8).fg);
+		CHECK_INT(s.vt.cell[(i / 5) * 60 + (i % 5) * 12].pen.fg,
+		          theme_look(theme_find("dark", NULL), i, 0, 8).fg);
 	show_close(&s);
 
 	/* All pairs of styles: more than 255 pairs of colours, none of them another's. */
@@ -245,7 +258,8 @@ TEST(hostile_cells)
 			for (size_t b = 0; b < sizeof *c; b++)
 				((unsigned char *)c)[b] = (unsigned char)test_rand();
 			if (test_rand() % 4) {
-				c->cp = test_rand() % 2 ? (int32_t)(test_rand() % 0x300) : (int32_t)(test_rand() % 0x110000);
+				c->cp = test_rand() % 2 ? (int32_t)(test_rand() % 0x300)
+				                        : (int32_t)(test_rand() % 0x110000);
 				c->width = (uint8_t)(test_rand() % 3);
 				for (int m = 0; m < CLEAN_MARKS_MAX; m++)
 					c->mark[m] = (int32_t)(test_rand() % 0x400);
@@ -264,6 +278,7 @@ TEST(hostile_cells)
 /* Text that nobody has cleaned, straight into cells. */
 TEST(attack_strings)
 {
+	/* clang-format off */
 	static const char *const attack[] = {
 		"\33]0;title\a", "\33]52;c;cm0gLXJmIC8=\a", "\33]52;c;?\a", "\33[2J\33[H", "\33[31mred", "\33c", "\33P$q\"p\33\\", "\33]8;;http://x\33\\l\33]8;;\33\\",
 		"\33[?1049l", "\33[6n", "\33[c", "\33[>0q", "\33#8", "\33(0lqk", "\16\17", "\233" "31m", "\xc2\x9b" "31m", "\xc2\x90q\xc2\x9c", "\xc2\x85",
@@ -271,6 +286,7 @@ TEST(attack_strings)
 		"\xed\xa0\x80", "\xc0\x9b", "\xf4\x90\x80\x80", "\xff\xfe", "\ue000\uf8ff\U00100000", "e\u0301\u0301\u0301\u0301\u0301\u0301\u0301", "\u0301first",
 		"\u115f\u1160\u3164\uffa0", "\ufdd0\uffff", "\u0378", "\ufff9a\ufffab\ufffb", "$<500>", "\1\2\3\4", "\33\33\33[A", "\33X\33^\33_x\33\\", "\x9d" "0;x\x9c",
 	};
+	/* clang-format on */
 	struct show s;
 	struct area a;
 
@@ -294,7 +310,7 @@ TEST(sizes)
 	struct show s;
 	int w, h;
 
-	setenv("LINES", "7", 1);   /* what a shell may have left there */
+	setenv("LINES", "7", 1); /* what a shell may have left there */
 	setenv("COLUMNS", "11", 1);
 	show_open(&s, "xterm-256color", "xterm-256color", 80, 24, 1);
 	unsetenv("LINES");
@@ -308,7 +324,7 @@ TEST(sizes)
 		CHECK(w == to_w && h == to_h);
 		pty_to_vt(&s.pty, &s.vt);
 		vt_size(&s.vt, w, h);
-		s.vt.cell[0].cp = '#';   /* what the terminal has made of the old picture */
+		s.vt.cell[0].cp = '#'; /* what the terminal has made of the old picture */
 		grid_resize(&s.g, w, h);
 		random_change(&s.g, 50);
 		display_show(s.d, &s.g);
@@ -386,14 +402,14 @@ TEST(pause_and_resume)
 		pty_to_vt(&s.pty, &s.vt);
 		CHECK(!s.vt.alternate && !s.vt.paste && !s.vt.mouse && !s.vt.hidden);
 		check_modes_restored(&s.pty);
-		display_show(s.d, &s.g);     /* nothing of this may be seen now */
+		display_show(s.d, &s.g); /* nothing of this may be seen now */
 		display_copy(s.d, "x", 1);
 		if (i == 1)
 			display_mouse(s.d, 0);
 		pty_to_vt(&s.pty, &s.vt);
 		CHECK(!s.vt.alternate && !s.vt.mouse);
 		CHECK(write(s.pty.fd, other, sizeof other - 1) > 0);
-		if (i == 2) {   /* the window has changed meanwhile */
+		if (i == 2) { /* the window has changed meanwhile */
 			set_size(&s.pty, 50, 9);
 			pty_to_vt(&s.pty, &s.vt);
 			vt_size(&s.vt, 50, 9);
@@ -405,7 +421,8 @@ TEST(pause_and_resume)
 		display_show(s.d, &s.g);
 		check_screen(&s, "dusk", 256);
 		tcgetattr(s.pty.fd, &now);
-		CHECK(s.vt.alternate && s.vt.paste && s.vt.mouse == (i == 0) && !(now.c_lflag & (ICANON | ECHO | ISIG)));
+		CHECK(s.vt.alternate && s.vt.paste && s.vt.mouse == (i == 0) &&
+		      !(now.c_lflag & (ICANON | ECHO | ISIG)));
 	}
 	display_pause(s.d);
 	show_close(&s);
@@ -453,7 +470,9 @@ static void decode_base64(const char *s, size_t n, struct str *out)
 
 TEST(copying)
 {
-	static const struct { const char *term, *tmux; } where[] = { { "xterm-256color", NULL }, { "screen", NULL }, { "screen", "/x" }, { "tmux-256color", NULL } };
+	static const struct {
+		const char *term, *tmux;
+	} where[] = { { "xterm-256color", NULL }, { "screen", NULL }, { "screen", "/x" }, { "tmux-256color", NULL } };
 	char text[75001];
 
 	for (size_t i = 0; i < sizeof text; i++)
@@ -475,7 +494,7 @@ TEST(copying)
 			str_adds(&s.vt.clipboard, "");
 			p = s.vt.clipboard.p;
 			CHECK(!strchr(p, '?'));
-			if (i == 1) {   /* cut into parts, each of them in a string of its own */
+			if (i == 1) { /* cut into parts, each of them in a string of its own */
 				CHECK(!strncmp(p, "\33P", 2));
 				for (size_t b = 2; b < s.vt.clipboard.n; b++) {
 					if (b + 4 <= s.vt.clipboard.n && !memcmp(p + b, "\33\\\33P", 4))
@@ -523,7 +542,8 @@ TEST(reset_string)
 	vt_feed(&v, set, strlen(set));
 	vt_feed(&v, display_reset(), strlen(display_reset()));
 	CHECK_MSG(!v.bad[0], "%s", v.bad);
-	CHECK(!v.alternate && !v.paste && !v.mouse && !v.hidden && !v.frame && !v.pen.attrs && v.pen.fg == -1 && v.pen.bg == -1);
+	CHECK(!v.alternate && !v.paste && !v.mouse && !v.hidden && !v.frame && !v.pen.attrs && v.pen.fg == -1 &&
+	      v.pen.bg == -1);
 	CHECK(strlen(display_reset()) < 100);
 	vt_free(&v);
 }
@@ -577,7 +597,8 @@ TEST(time_of_a_frame)
 		double start;
 		for (int y = 0; y < 40; y++)
 			for (int x = 0; x < 120; x++)
-				area_cell(&a, x, y, '!' + (x * 7 + y * 3 + i) % 90, (unsigned)((x / 8 + y) % ST_COUNT), 0);
+				area_cell(&a, x, y, '!' + (x * 7 + y * 3 + i) % 90, (unsigned)((x / 8 + y) % ST_COUNT),
+				          0);
 		start = now_seconds();
 		display_show(s.d, &s.g);
 		full[i] = now_seconds() - start;
@@ -593,8 +614,8 @@ TEST(time_of_a_frame)
 	qsort(full, N, sizeof *full, by_size);
 	qsort(line, N, sizeof *line, by_size);
 	qsort(same, N, sizeof *same, by_size);
-	test_note("120x40: all cells %.2f ms, one line %.3f ms, nothing %.4f ms (median of %d)", full[N / 2] * 1e3, line[N / 2] * 1e3,
-	          same[N / 2] * 1e3, N);
+	test_note("120x40: all cells %.2f ms, one line %.3f ms, nothing %.4f ms (median of %d)", full[N / 2] * 1e3,
+	          line[N / 2] * 1e3, same[N / 2] * 1e3, N);
 	CHECK(line[N / 2] < full[N / 2] / 3 && same[N / 2] < full[N / 2] / 3);
 	show_close(&s);
 }
@@ -603,18 +624,21 @@ TEST(time_of_a_frame)
 
 static void draw_for_tmux(struct grid *g, int step)
 {
+	/* clang-format off */
 	static const char *const texts[] = {
 		"plain words", "漢字 kanji, 한글 hangul", "emoji 👍 😀 👍🏽 🎉 ❤\ufe0f end", "marks: e\u0301 n\u0303 a\u0301\u0302x", "ไทย ภาษา", "हिन्दी text",
 		"box ┌──┐ │▒▓█▀▄│ └──┘", "עברית", "fullwidth ＡＢＣ", "½ ½ ± × ÷ … “x”",
 	};
+	/* clang-format on */
 	struct area a = area_of(g);
 
 	area_clear(&a, ST_TEXT);
 	for (int i = 0; i < 10; i++)
-		area_text(&a, (i * step) % 7, i, (unsigned)(i % ST_COUNT), texts[(i + step) % 10], strlen(texts[(i + step) % 10]));
+		area_text(&a, (i * step) % 7, i, (unsigned)(i % ST_COUNT), texts[(i + step) % 10],
+		          strlen(texts[(i + step) % 10]));
 	for (int i = 0; i < 10; i++)
 		area_text(&a, 28 + (i * 3 + step) % 20, i, ST_CODE, "x漢👍y", strlen("x漢👍y"));
-	area_text(&a, 47, 11, ST_TEXT, "漢漢", 6);    /* one of them does not fit */
+	area_text(&a, 47, 11, ST_TEXT, "漢漢", 6); /* one of them does not fit */
 	area_fill(&a, 0, 12, 50, ST_STATUS, ' ');
 	area_putf(&a, 1, 12, ST_STATUS_STRONG, "picture %d", step);
 	area_cell(&a, 49, 12, '|', ST_STATUS, 0);
@@ -651,7 +675,7 @@ __attribute__((constructor)) static void helper(void)
 	/* The screen that was there before has come back. */
 	printf("left\n");
 	fflush(stdout);
-	sleep(600);   /* until the terminal goes */
+	sleep(600); /* until the terminal goes */
 	_exit(0);
 }
 
@@ -708,8 +732,10 @@ TEST(in_tmux)
 	snprintf(socket, sizeof socket, "weir-test-%d", (int)getpid());
 	setenv("LC_ALL", "C.UTF-8", 1);
 	unsetenv("TMUX");
-	run(NULL, "tmux -u -L %s -f /dev/null new-session -d -x 50 -y 13 \"exec env WEIR_DISPLAY_HELPER=1 '%s'\" \\; set -g status off \\; "
-	    "resize-window -x 50 -y 13 2>&1", socket, self);
+	run(NULL,
+	    "tmux -u -L %s -f /dev/null new-session -d -x 50 -y 13 \"exec env WEIR_DISPLAY_HELPER=1 '%s'\" \\; set -g status off \\; "
+	    "resize-window -x 50 -y 13 2>&1",
+	    socket, self);
 	grid_resize(&g, 50, 13);
 	for (int step = 0; step < PICTURES; step++) {
 		draw_for_tmux(&g, step);

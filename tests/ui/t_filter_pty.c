@@ -1,13 +1,15 @@
-/* tests/ui/t_filter_pty.c - the terminal filter, seen from the terminal: hostile strings through every door of the full screen (ui.h),
- * drawn on a pseudo terminal.  Whatever comes in, all that comes out is what terminfo allows, and the terminal shows the grid.
+/* tests/ui/t_filter_pty.c - the terminal filter, seen from the terminal: hostile strings through every door of the full
+ * screen (ui.h), drawn on a pseudo terminal. Whatever comes in, all that comes out is what terminfo allows, and the
+ * terminal shows the grid.
  *
- * WEIR_SOAK=500 is 10^6 random strings; with it all attack strings go through all doors, and all code points are looked at.
+ * WEIR_SOAK=500 is 10^6 random strings; with it all attack strings go through all doors, and all code points are looked
+ * at.
  *
  * Awaits a terminal: what is shown in time is tested. */
 #include "tests/lib/attacks.h"
 #include "tests/lib/pane_screens.h"
 #include "ui/ui_private.h"
-#include "tests/lib/pty.h"           /* last: terminfo's names are short words */
+#include "tests/lib/pty.h" /* last: terminfo's names are short words */
 
 static int factor(void)
 {
@@ -18,10 +20,10 @@ static int factor(void)
 }
 
 static const struct ui_command commands[] = {
-	{"/help", "/?", "", "keys and commands", BUSY_ALLOWED, ARG_NONE, ""},
-	{"/read", "/open", "FILE", "read a document", BUSY_QUEUED, ARG_FILE, ""},
-	{"/switch", "", "NAME", "go on in another session", BUSY_QUEUED, ARG_SESSION, ""},
-	{0},
+	{ "/help", "/?", "", "keys and commands", BUSY_ALLOWED, ARG_NONE, "" },
+	{ "/read", "/open", "FILE", "read a document", BUSY_QUEUED, ARG_FILE, "" },
+	{ "/switch", "", "NAME", "go on in another session", BUSY_QUEUED, ARG_SESSION, "" },
+	{ 0 },
 };
 
 static struct ui *u;
@@ -31,8 +33,8 @@ static uint64_t pictures;
 
 static void opened(int w, int h)
 {
-	struct ui_options o = {.w = w, .h = h, .commands = commands, .utc = 1, .color = 1};
-	struct err e = {0};
+	struct ui_options o = { .w = w, .h = h, .commands = commands, .utc = 1, .color = 1 };
+	struct err e = { 0 };
 
 	setenv("INPUTRC", "/dev/null", 1);
 	show_open(&s, "xterm-256color", "xterm-256color", w, h, 1);
@@ -45,7 +47,7 @@ static void closed(void)
 {
 	ui_close(u);
 	u = NULL;
-	s.g = (struct grid){0};   /* it was the ui's */
+	s.g = (struct grid){ 0 }; /* it was the ui's */
 	grid_resize(&s.g, 1, 1);
 	show_close(&s);
 }
@@ -64,11 +66,12 @@ static void shown(const struct str *what)
 	/* All bytes are judged, but to wait for them after every picture takes long. */
 	if (factor() > 1 || pictures % 4 == 0)
 		check_screen(&s, "mono", -1);
-	s.g = (struct grid){0};
+	s.g = (struct grid){ 0 };
 	if (test_failures() > failed && what) {
-		struct str text = {0};
+		struct str text = { 0 };
 		for (size_t i = 0; i < what->n && i < 60; i++)
-			str_addf(&text, what->p[i] > ' ' && what->p[i] < 127 ? "%c" : "\\x%02x", (unsigned char)what->p[i]);
+			str_addf(&text, what->p[i] > ' ' && what->p[i] < 127 ? "%c" : "\\x%02x",
+			         (unsigned char)what->p[i]);
 		test_fail(__FILE__, __LINE__, "at the latest that was %s", text.p);
 		str_free(&text);
 		s.vt.bad[0] = 0;
@@ -79,7 +82,8 @@ static void no_actions(void)
 {
 	struct ui_action a;
 
-	while (ui_action(u, &a)) { }
+	while (ui_action(u, &a)) {
+	}
 }
 
 static void keys(const char *bytes, size_t n)
@@ -124,8 +128,15 @@ static void at_rest(void)
 /* The transcript: every role, pieces cut at every byte, the status row, what is said, the queue, the draft. */
 static void through_transcript(const struct str *a, int cuts)
 {
-	struct ui_status st = {.model = a->p, .session = a->p, .kv = a->p, .seen = 1, .kept = 1, .ctx = 100, .tps = 1, .memory = 1 << 20};
-	struct ui_work w = {.verb = a->p, .done = 1, .total = 10, .tps = 1, .left = 5};
+	struct ui_status st = { .model = a->p,
+		                .session = a->p,
+		                .kv = a->p,
+		                .seen = 1,
+		                .kept = 1,
+		                .ctx = 100,
+		                .tps = 1,
+		                .memory = 1 << 20 };
+	struct ui_work w = { .verb = a->p, .done = 1, .total = 10, .tps = 1, .left = 5 };
 
 	ui_clear(u);
 	ui_status(u, &st);
@@ -138,7 +149,7 @@ static void through_transcript(const struct str *a, int cuts)
 		ui_piece(u, "<", 1);
 		ui_piece(u, a->p, cut);
 		if (cut % 4 == 3)
-			ui_draw(u, now);   /* as far as it is known */
+			ui_draw(u, now); /* as far as it is known */
 		ui_piece(u, a->p + cut, a->n - cut);
 		ui_piece(u, ">", 1);
 	}
@@ -167,7 +178,7 @@ static void through_transcript(const struct str *a, int cuts)
 
 static void through_searches(const struct str *a)
 {
-	key("\033OR");   /* F3 */
+	key("\033OR"); /* F3 */
 	paste(a);
 	shown(a);
 	key("\r");
@@ -183,7 +194,7 @@ static void through_searches(const struct str *a)
 	key("\r");
 	shown(a);
 	at_rest();
-	key("\022");     /* the history's */
+	key("\022"); /* the history's */
 	paste(a);
 	shown(a);
 	at_rest();
@@ -191,14 +202,20 @@ static void through_searches(const struct str *a)
 
 static void through_sessions(const struct str *a)
 {
-	struct str snippet = {0};
+	struct str snippet = { 0 };
 	struct ui_session row[3];
 
 	str_addf(&snippet, "before \001%s\002 behind", a->p);
 	for (int i = 0; i < 3; i++)
 		row[i] = (struct ui_session){
-			.id = i + 1, .name = i < 2 ? a->p : "", .title = a->p, .model = a->p, .snippet = i ? "" : snippet.p,
-			.used = NOW - i, .messages = i, .here = !i,
+			.id = i + 1,
+			.name = i < 2 ? a->p : "",
+			.title = a->p,
+			.model = a->p,
+			.snippet = i ? "" : snippet.p,
+			.used = NOW - i,
+			.messages = i,
+			.here = !i,
 		};
 	ui_open_sessions(u);
 	no_actions();
@@ -208,12 +225,12 @@ static void through_sessions(const struct str *a)
 	key("\t");
 	ui_preview(u, 1, a->p, a->n);
 	shown(a);
-	key("\022");     /* its name in an input line */
+	key("\022"); /* its name in an input line */
 	shown(a);
 	paste(a);
 	shown(a);
 	key("\033");
-	key("\004");     /* really delete ...? */
+	key("\004"); /* really delete ...? */
 	shown(a);
 	key("n");
 	paste(a);
@@ -229,8 +246,8 @@ static void through_sessions(const struct str *a)
 
 static void through_documents(const struct str *a)
 {
-	struct ui_document d = {a->p, a->p, a->n, a->n, 1, 0, NULL, 0};
-	struct ui_span span[2] = {{(uint32_t)(a->n / 2), 0, 0}, {(uint32_t)a->n, 100, 0}};
+	struct ui_document d = { a->p, a->p, a->n, a->n, 1, 0, NULL, 0 };
+	struct ui_span span[2] = { { (uint32_t)(a->n / 2), 0, 0 }, { (uint32_t)a->n, 100, 0 } };
 
 	ui_documents(u, &d, 1);
 	ui_open_documents(u, "");
@@ -278,7 +295,8 @@ static void through_cache(const struct str *a)
 /* Through the transcript in pieces, and through all other doors or one of them. */
 static void through_doors(const struct str *a, size_t which)
 {
-	static void (*const door[])(const struct str *) = {through_searches, through_sessions, through_documents, through_cache};
+	static void (*const door[])(const struct str *) = { through_searches, through_sessions, through_documents,
+		                                            through_cache };
 
 	through_transcript(a, 1);
 	for (size_t i = 0; i < 4; i++)
@@ -290,19 +308,20 @@ static void through_doors(const struct str *a, size_t which)
 
 TEST(attacks_through_every_door)
 {
-	struct attacks a = {0};
+	struct attacks a = { 0 };
 	double start = now_seconds();
 
 	attacks_make(&a);
 	CHECK_MSG(a.n >= 300, "%zu attack strings", a.n);
 	opened(80, 24);
 	for (size_t i = 0; i < a.n; i++) {
-		str_adds(&a.s[i], "");   /* NUL behind it: some doors take strings */
+		str_adds(&a.s[i], ""); /* NUL behind it: some doors take strings */
 		through_doors(&a.s[i], i + i / 4);
 	}
-	test_note("%zu attack strings cut at every byte, %llu pictures, %llu sequences and %llu characters came out, %.1f s", a.n,
-	          (unsigned long long)pictures,
-	          (unsigned long long)s.vt.sequences, (unsigned long long)s.vt.characters, now_seconds() - start);
+	test_note(
+		"%zu attack strings cut at every byte, %llu pictures, %llu sequences and %llu characters came out, %.1f s",
+		a.n, (unsigned long long)pictures, (unsigned long long)s.vt.sequences,
+		(unsigned long long)s.vt.characters, now_seconds() - start);
 	closed();
 	attacks_free(&a);
 }
@@ -316,7 +335,7 @@ static void code_points(int as_name)
 
 	opened(170, 100);
 	while (cp <= 0x10ffff) {
-		struct str line[LINES_] = {{0}}, all = {0};
+		struct str line[LINES_] = { { 0 } }, all = { 0 };
 		struct ui_session row[LINES_];
 		size_t n = 0;
 
@@ -325,15 +344,19 @@ static void code_points(int as_name)
 				if (cp || !as_name)
 					attack_utf8(&line[n], (uint32_t)cp);
 			/* Most of the upper planes is one character after the other of the same kind. */
-			if (factor() == 1 && cp > 0x20000 && cp % 0x400 > 2 * A_LINE && cp % 0x400 < 0x400 - 2 * A_LINE &&
-			    cp < 0x10ff00 && !(cp >= 0xe0000 && cp < 0xe1000))
+			if (factor() == 1 && cp > 0x20000 && cp % 0x400 > 2 * A_LINE &&
+			    cp % 0x400 < 0x400 - 2 * A_LINE && cp < 0x10ff00 && !(cp >= 0xe0000 && cp < 0xe1000))
 				cp = (cp | 0x3ff) - A_LINE;
 			if (!line[n].n)
 				str_adds(&line[n], " ");
 			str_add(&all, line[n].p, line[n].n);
 			str_adds(&all, "\n\n");
-			row[n] = (struct ui_session){.id = (int64_t)n + 1, .name = line[n].p, .title = "", .model = "",
-				.snippet = "", .used = NOW};
+			row[n] = (struct ui_session){ .id = (int64_t)n + 1,
+				                      .name = line[n].p,
+				                      .title = "",
+				                      .model = "",
+				                      .snippet = "",
+				                      .used = NOW };
 		}
 		if (as_name) {
 			ui_open_sessions(u);
@@ -355,8 +378,14 @@ static void code_points(int as_name)
 	closed();
 }
 
-TEST(all_code_points_as_messages) { code_points(0); }
-TEST(all_code_points_as_names) { code_points(1); }
+TEST(all_code_points_as_messages)
+{
+	code_points(0);
+}
+TEST(all_code_points_as_names)
+{
+	code_points(1);
+}
 
 /* Bytes at random, more often those that begin something; never NUL, which would end it at some doors. */
 static void random_bytes(struct str *a)
@@ -376,18 +405,38 @@ static void random_bytes(struct str *a)
 
 TEST(random_strings)
 {
-	enum { TOGETHER = 10 };   /* strings for one picture, where there is room for them */
+	enum { TOGETHER = 10 }; /* strings for one picture, where there is room for them */
 	int wanted = 2000 * factor(), done = 0;
-	struct str a = {0};
+	struct str a = { 0 };
 
 	opened(100, 40);
 	while (done < wanted) {
 		switch (test_rand() % 8) {
-		case 0: random_bytes(&a); through_searches(&a); done++; break;
-		case 1: random_bytes(&a); through_sessions(&a); done++; break;
-		case 2: random_bytes(&a); through_documents(&a); done++; break;
-		case 3: random_bytes(&a); through_cache(&a); done++; break;
-		case 4: random_bytes(&a); through_transcript(&a, 0); done++; break;
+		case 0:
+			random_bytes(&a);
+			through_searches(&a);
+			done++;
+			break;
+		case 1:
+			random_bytes(&a);
+			through_sessions(&a);
+			done++;
+			break;
+		case 2:
+			random_bytes(&a);
+			through_documents(&a);
+			done++;
+			break;
+		case 3:
+			random_bytes(&a);
+			through_cache(&a);
+			done++;
+			break;
+		case 4:
+			random_bytes(&a);
+			through_transcript(&a, 0);
+			done++;
+			break;
 		default:
 			/* An answer that comes in pieces, drawn as it grows. */
 			ui_clear(u);
@@ -402,8 +451,9 @@ TEST(random_strings)
 			shown(&a);
 		}
 	}
-	test_note("%d random strings, %llu pictures, %llu sequences and %llu characters came out", done, (unsigned long long)pictures,
-	          (unsigned long long)s.vt.sequences, (unsigned long long)s.vt.characters);
+	test_note("%d random strings, %llu pictures, %llu sequences and %llu characters came out", done,
+	          (unsigned long long)pictures, (unsigned long long)s.vt.sequences,
+	          (unsigned long long)s.vt.characters);
 	closed();
 	str_free(&a);
 }

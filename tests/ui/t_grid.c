@@ -200,7 +200,8 @@ TEST(what_is_not_clean_shows_as_such)
 {
 	struct grid g = make(24, 1);
 	struct area a = area_of(&g);
-	static const int32_t bad[] = { 0, 7, 9, 10, 13, 27, 127, 0x9b, 0x202e, 0x200b, 0xfeff, 0xe000, 0xd800, -1, INT32_MIN, 0x110000, 0x301 };
+	static const int32_t bad[] = { 0,      7,      9,      10,     13, 27,        127,      0x9b, 0x202e,
+		                       0x200b, 0xfeff, 0xe000, 0xd800, -1, INT32_MIN, 0x110000, 0x301 };
 
 	text_at(a, 0, 0, ST_TEXT, "a\33[31mb\rc\177d\xc2\x9b\xff\xc3\u202e\u200be\xe6\xbc");
 	CHECK_STR(dump(&g, 0), "a\ufffd[31mb\ufffdc\ufffdd\ufffd\ufffd\ufffd\ufffd\ufffde\ufffd\n");
@@ -225,8 +226,8 @@ TEST(styles)
 	area_cell(&a, 5, 2, 0x2580, ST_HEAT + 3, ST_HEAT + 7);
 	area_cursor(&a, 4, 1);
 	CHECK_STR(dump(&g, 1),
-		"Title 漢x\nHHHHH AAA\n\n ok  ▀\nuUUuuBuuuuuu\n"
-		"H = heading\nA = code+reverse\nu = status\nU = status strong\nB = heat 3 on heat 7\ncursor 4,1\n");
+	          "Title 漢x\nHHHHH AAA\n\n ok  ▀\nuUUuuBuuuuuu\n"
+	          "H = heading\nA = code+reverse\nu = status\nU = status strong\nB = heat 3 on heat 7\ncursor 4,1\n");
 	CHECK_STR(dump(&g, 0), "Title 漢x\n\n ok  ▀\n");
 	/* Both halves have the same. */
 	area_restyle(&a, 6, 0, 1, ST_ERROR);
@@ -258,7 +259,8 @@ TEST(sizes_have_bounds)
 /* Anything, anywhere: no byte outside of the grid, and the promises hold. */
 TEST(random_drawing)
 {
-	static const int32_t likely[] = { 'a', ' ', 0x6f22, 0x1f600, 0x301, 0x200d, 0xfe0f, 0x915, 0x94d, 0x627, 0x200c, '\n', 27, 0x1f3fd, 0x1f1e6 };
+	static const int32_t likely[] = { 'a',   ' ',   0x6f22, 0x1f600, 0x301, 0x200d,  0xfe0f, 0x915,
+		                          0x94d, 0x627, 0x200c, '\n',    27,    0x1f3fd, 0x1f1e6 };
 	struct grid g = make(7, 3);
 
 	for (int round = 0; round < 20000; round++) {
@@ -271,15 +273,21 @@ TEST(random_drawing)
 			grid_resize(&g, 1 + (int)(test_rand() % 9), 1 + (int)(test_rand() % 4));
 			all = area_of(&g);
 		}
-		a = area_part(&all, (int)(test_rand() % 12) - 3, (int)(test_rand() % 6) - 2, (int)(test_rand() % 10), (int)(test_rand() % 5));
-		b = area_part(&a, (int)(test_rand() % 12) - 3, (int)(test_rand() % 6) - 2, (int)(test_rand() % 10), (int)(test_rand() % 5));
+		a = area_part(&all, (int)(test_rand() % 12) - 3, (int)(test_rand() % 6) - 2, (int)(test_rand() % 10),
+		              (int)(test_rand() % 5));
+		b = area_part(&a, (int)(test_rand() % 12) - 3, (int)(test_rand() % 6) - 2, (int)(test_rand() % 10),
+		              (int)(test_rand() % 5));
 		while (n + 4 < sizeof text && test_rand() % 8)
-			n += (size_t)utf8_encode(test_rand() % 8 ? likely[test_rand() % 15] : (int32_t)(test_rand() % 0x30000), text + n);
+			n += (size_t)utf8_encode(test_rand() % 8 ? likely[test_rand() % 15]
+			                                         : (int32_t)(test_rand() % 0x30000),
+			                         text + n);
 		if (n && test_rand() % 8 == 0)
 			text[test_rand() % n] = (char)test_rand();
 		switch (test_rand() % 6) {
 		case 0: area_fill(&b, x, y, w, (unsigned)test_rand(), likely[test_rand() % 15]); break;
-		case 1: area_cell(&b, x, y, likely[test_rand() % 15], (unsigned)test_rand(), (uint8_t)test_rand()); break;
+		case 1:
+			area_cell(&b, x, y, likely[test_rand() % 15], (unsigned)test_rand(), (uint8_t)test_rand());
+			break;
 		case 2: area_restyle(&b, x, y, w, (unsigned)test_rand()); break;
 		case 3: area_cursor(&b, x, y); break;
 		default: area_text(&b, x, y, (unsigned)test_rand(), text, n);

@@ -14,12 +14,12 @@
 #include <readline/history.h>
 
 static const struct ui_command commands[] = {
-	{"/help", "/?", "", "this list", BUSY_ALLOWED, ARG_NONE, ""},
-	{"/quit", "/exit /bye /q", "", "end", BUSY_ALLOWED, ARG_NONE, ""},
-	{"/read", "/open /file", "FILE", "add a document", BUSY_QUEUED, ARG_FILE, ""},
-	{"/switch", "/resume", "NAME", "go on in another session", BUSY_QUEUED, ARG_SESSION, ""},
-	{"/kv", "/cache", "[off|bar|full|layer N|dump FILE]", "show the cache", BUSY_ALLOWED, ARG_WORD, ""},
-	{NULL, NULL, NULL, NULL, BUSY_ALLOWED, ARG_NONE, NULL},
+	{ "/help", "/?", "", "this list", BUSY_ALLOWED, ARG_NONE, "" },
+	{ "/quit", "/exit /bye /q", "", "end", BUSY_ALLOWED, ARG_NONE, "" },
+	{ "/read", "/open /file", "FILE", "add a document", BUSY_QUEUED, ARG_FILE, "" },
+	{ "/switch", "/resume", "NAME", "go on in another session", BUSY_QUEUED, ARG_SESSION, "" },
+	{ "/kv", "/cache", "[off|bar|full|layer N|dump FILE]", "show the cache", BUSY_ALLOWED, ARG_WORD, "" },
+	{ NULL, NULL, NULL, NULL, BUSY_ALLOWED, ARG_NONE, NULL },
 };
 
 static void begin(const char *history)
@@ -102,6 +102,7 @@ TEST(typing)
 TEST(editing_keys)
 {
 	/* Keys, and what becomes of "one two three" with the cursor at its end. */
+	/* clang-format off */
 	static const struct { const char *keys, *text; } table[] = {
 		{"\001x", "xone two three"}, {"\001\005x", "one two threex"}, {"\002x", "one two threxe"},
 		{"\002\006x", "one two threex"},
@@ -135,14 +136,14 @@ TEST(editing_keys)
 		{"\026\rx", "one two three\nx"},
 		{"\026\033[Dx", "one two threxe"}, {"\035tx", "one two threex"}, {"\001\035tx", "one xtwo three"},
 	};
+	/* clang-format on */
 
 	begin(NULL);
 	for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
 		input_set("one two three", 13);
 		type(table[i].keys);
 		CHECK_MSG(!strcmp(line_text(), table[i].text), "keys %zu (\"%s\"): \"%s\", expected \"%s\"", i,
-		    table[i].keys + 1, line_text(),
-		          table[i].text);
+		          table[i].keys + 1, line_text(), table[i].text);
 	}
 	end();
 }
@@ -151,9 +152,8 @@ TEST(editing_keys)
 TEST(keys_that_are_not_its_own)
 {
 	static const char *const keys[] = {
-		"\003", "\032", "\014", "\007", "\033", "\033[5~", "\033[6~", "\033OP", "\033[15~", "\033[I",
-		"\033[<0;3;3M", "\t",
-		"\033[1;2A", "\033[2~",
+		"\003",   "\032",     "\014",   "\007",         "\033", "\033[5~",   "\033[6~",
+		"\033OP", "\033[15~", "\033[I", "\033[<0;3;3M", "\t",   "\033[1;2A", "\033[2~",
 	};
 
 	begin(NULL);
@@ -221,12 +221,12 @@ static void add_lines(struct str *s, int n)
 /* It is one character of the line: moved over, deleted, killed and restored as one, and sent whole. */
 TEST(long_pastes_collapse)
 {
-	struct str one = {0}, two = {0}, want = {0}, got = {0};
+	struct str one = { 0 }, two = { 0 }, want = { 0 }, got = { 0 };
 
 	begin(NULL);
 	add_lines(&one, 8);
 	paste_n(one.p, one.n);
-	CHECK_STR(line_text(), one.p);   /* eight lines are no long paste */
+	CHECK_STR(line_text(), one.p); /* eight lines are no long paste */
 	input_set("", 0);
 	add_lines(&one, 40);
 	add_lines(&two, 9);
@@ -237,7 +237,7 @@ TEST(long_pastes_collapse)
 	CHECK_INT(line_x, 34);
 	type("\033[D\033[D\033[D\033[D\033[D\033[D\033[D");
 	screen(60, 5);
-	CHECK_INT(line_x, 11);   /* before it, all at once */
+	CHECK_INT(line_x, 11); /* before it, all at once */
 	type("\033[C");
 	screen(60, 5);
 	CHECK_INT(line_x, 28);
@@ -253,11 +253,11 @@ TEST(long_pastes_collapse)
 	CHECK_STR(got.p, want.p);
 	type("\001\013");
 	CHECK(input_empty());
-	type("\031");   /* killed and yanked */
+	type("\031"); /* killed and yanked */
 	type("\r");
 	CHECK_STR(taken(), want.p);
 	type("\033[A");
-	CHECK_STR(line_text(), want.p);   /* the history has it in full */
+	CHECK_STR(line_text(), want.p); /* the history has it in full */
 	input_set("", 0);
 	/* The character itself is no key, and a paste of one long line is long, too. */
 	type("\364\216\200\200");
@@ -284,7 +284,7 @@ TEST(long_pastes_collapse)
 TEST(paste_is_exact)
 {
 	static const char text[] = "a\tb\033[31m\001\r\177\n\n\302\205x \342\200\256 \\\n\"\"\"\n";
-	struct str s = {0};
+	struct str s = { 0 };
 	size_t n;
 
 	begin(NULL);
@@ -296,7 +296,9 @@ TEST(paste_is_exact)
 	paste_n("a\0b\0\0c", 6);
 	CHECK_STR(line_text(), "abc");
 	input_set("", 0);
-	paste_n("a\xff\xfe" "b\xe6\xbc", 6);
+	paste_n("a\xff\xfe"
+	        "b\xe6\xbc",
+	        6);
 	CHECK_STR(line_text(), "a\357\277\275\357\277\275b\357\277\275");
 	/* As a terminal sends it: neither Tab nor Enter in it is a key. */
 	input_set("", 0);
@@ -323,26 +325,29 @@ TEST(line_breaks)
 TEST(backslash_and_blocks)
 {
 	/* Keys, and the message; what follows is still in the line. */
-	static const struct { const char *keys, *message, *left; } table[] = {
-		{"one\\\rtwo\r", "one\ntwo", ""},
-		{"one\\\r\r", "one\n", ""},
-		{"\\\r\\\rx\r", "\n\nx", ""},
-		{"one\\", "(none)", "one\\"},
-		{"one\\\r", "(none)", "one\n"},
-		{"\"\"\"a\rb\"\"\"\r", "a\nb", ""},
-		{"\"\"\"\ra\rb\r\"\"\"\r", "a\nb", ""},
-		{"\"\"\"\r\r\ra\r\"\"\"\r", "\n\na", ""},
-		{"\"\"\"a\"\"\"\r", "a", ""},
-		{"\"\"\"a\\\rb\\\"\"\"\r", "a\\\nb\\", ""},
-		{"\"\"\"a\"\"\r\"\r", "(none)", "\"\"\"a\"\"\n\"\n"},
-		{"\"\"\"\r", "(none)", "\"\"\"\n"},
-		{"\"\"\"\"\"\r", "(none)", "\"\"\"\"\"\n"},
-		{"\"\"\"\"\"\"\r", "(none)", ""},
-		{"\"\"\"\r\"\"\"\r", "(none)", ""},
-		{"x \"\"\"\r", "x \"\"\"", ""},
-		/* In the middle of a block Enter breaks the line there; a backslash at the end counts wherever the cursor is. */
-		{"\"\"\"ab\002\r\005\"\"\"\r", "a\nb", ""},
-		{"ab\\\001\r", "(none)", "ab\n"},
+	static const struct {
+		const char *keys, *message, *left;
+	} table[] = {
+		{ "one\\\rtwo\r", "one\ntwo", "" },
+		{ "one\\\r\r", "one\n", "" },
+		{ "\\\r\\\rx\r", "\n\nx", "" },
+		{ "one\\", "(none)", "one\\" },
+		{ "one\\\r", "(none)", "one\n" },
+		{ "\"\"\"a\rb\"\"\"\r", "a\nb", "" },
+		{ "\"\"\"\ra\rb\r\"\"\"\r", "a\nb", "" },
+		{ "\"\"\"\r\r\ra\r\"\"\"\r", "\n\na", "" },
+		{ "\"\"\"a\"\"\"\r", "a", "" },
+		{ "\"\"\"a\\\rb\\\"\"\"\r", "a\\\nb\\", "" },
+		{ "\"\"\"a\"\"\r\"\r", "(none)", "\"\"\"a\"\"\n\"\n" },
+		{ "\"\"\"\r", "(none)", "\"\"\"\n" },
+		{ "\"\"\"\"\"\r", "(none)", "\"\"\"\"\"\n" },
+		{ "\"\"\"\"\"\"\r", "(none)", "" },
+		{ "\"\"\"\r\"\"\"\r", "(none)", "" },
+		{ "x \"\"\"\r", "x \"\"\"", "" },
+		/* In the middle of a block Enter breaks the line there; a backslash at the end counts wherever the
+		 * cursor is. */
+		{ "\"\"\"ab\002\r\005\"\"\"\r", "a\nb", "" },
+		{ "ab\\\001\r", "(none)", "ab\n" },
 	};
 
 	begin(NULL);
@@ -351,9 +356,9 @@ TEST(backslash_and_blocks)
 		type(table[i].keys);
 		got = taken();
 		CHECK_MSG(!strcmp(got, table[i].message), "%zu: message \"%s\", expected \"%s\"", i, got,
-		    table[i].message);
-		CHECK_MSG(!strcmp(line_text(), table[i].left), "%zu: \"%s\" is left, expected \"%s\"", i,
-		    line_text(), table[i].left);
+		          table[i].message);
+		CHECK_MSG(!strcmp(line_text(), table[i].left), "%zu: \"%s\" is left, expected \"%s\"", i, line_text(),
+		          table[i].left);
 		input_set("", 0);
 	}
 	/* Undo of the line break brings the backslash back. */
@@ -373,7 +378,7 @@ TEST(up_and_down_in_a_draft)
 	type("\033[A");
 	screen(20, 9);
 	CHECK_CURSOR(3, 1);
-	type("\033[A");       /* the column is kept over the short line */
+	type("\033[A"); /* the column is kept over the short line */
 	screen(20, 9);
 	CHECK_CURSOR(11, 0);
 	type("\033[B\033[B\033[D");
@@ -381,9 +386,9 @@ TEST(up_and_down_in_a_draft)
 	CHECK_CURSOR(10, 2);
 	type("\033[A\033[Ax");
 	CHECK_STR(line_text(), "first lixne\n2\nthe third");
-	type("\033[A");       /* from the first row into the history */
+	type("\033[A"); /* from the first row into the history */
 	CHECK_STR(line_text(), "before");
-	type("\033[B");       /* and back */
+	type("\033[B"); /* and back */
 	CHECK_STR(line_text(), "first lixne\n2\nthe third");
 	screen(20, 9);
 	CHECK_CURSOR(11, 2);
@@ -428,7 +433,7 @@ TEST(history_walk)
 	CHECK_STR(line_text(), "two\nlines");
 	screen(20, 9);
 	CHECK_CURSOR(7, 1);
-	type("\033[A");                   /* inside of the entry first */
+	type("\033[A"); /* inside of the entry first */
 	CHECK_STR(line_text(), "two\nlines");
 	screen(20, 9);
 	CHECK_CURSOR(5, 0);
@@ -644,7 +649,7 @@ TEST(history_file_that_is_none)
 
 TEST(history_file_stays_short)
 {
-	struct str s = {0};
+	struct str s = { 0 };
 	char *text;
 
 	make_dir();
@@ -684,7 +689,7 @@ TEST(history_file_stays_short)
 TEST(history_of_several)
 {
 	enum { WEIRS = 4, ENTRIES = 60 };
-	struct str s = {0};
+	struct str s = { 0 };
 	char *text;
 	int failed = 0;
 
@@ -730,21 +735,22 @@ TEST(commands_are_offered)
 	begin(NULL);
 	type("/");
 	CHECK_INT(input_offers(), 5);
-	CHECK_STR(popup(40, 8, 0),
-	    "\n\n\n│ /help    this list\n│ /quit    end\n│ /read    add a document\n│ /switch  go on in another session\n"
-	          "│ /kv      show the cache\n");
+	CHECK_STR(
+		popup(40, 8, 0),
+		"\n\n\n│ /help    this list\n│ /quit    end\n│ /read    add a document\n│ /switch  go on in another session\n"
+		"│ /kv      show the cache\n");
 	type("q");
 	CHECK_INT(input_offers(), 1);
 	CHECK(input_wants_escape());
 	CHECK_STR(popup(40, 2, 0), "\n│ /quit  end\n");
-	type("\r");                 /* nothing was chosen: Enter is Enter */
+	type("\r"); /* nothing was chosen: Enter is Enter */
 	CHECK_STR(taken(), "/q");
 	CHECK_INT(input_offers(), 0);
 	type("/q\t");
 	CHECK_STR(line_text(), "/quit");
 	type("\r");
 	CHECK_STR(taken(), "/quit");
-	type("/e\t");               /* by another name */
+	type("/e\t"); /* by another name */
 	CHECK_STR(line_text(), "/exit");
 	type("\025/x");
 	CHECK_INT(input_offers(), 0);
@@ -757,7 +763,7 @@ TEST(commands_are_offered)
 	CHECK_STR(line_text(), "/switch ");
 	CHECK_STR(taken(), "(none)");
 	type("\025/\t\t");
-	type("\033");               /* Esc closes, and is used up */
+	type("\033"); /* Esc closes, and is used up */
 	CHECK_INT(line_unused, 0);
 	CHECK_INT(input_offers(), 0);
 	CHECK_STR(line_text(), "/");
@@ -790,7 +796,7 @@ TEST(commands_are_offered)
 
 TEST(words_and_names_are_offered)
 {
-	const char *names[] = {"alpha", "beta one", "beta two", "ga\033[31mmma"};
+	const char *names[] = { "alpha", "beta one", "beta two", "ga\033[31mmma" };
 
 	begin(NULL);
 	input_names(names, 4);
@@ -834,12 +840,11 @@ static void take_back(const char *arg, struct str *out)
 TEST(paths_are_quoted)
 {
 	static const char *const names[] = {
-		"plain", "two words", "it's", "say \"so\"", "back\\slash", "~tilde", "tab\there", "new\nline",
-		"\303\274n\303\257", "esc\033[31m", "-dash",
-		"a'b\"c\\d e",
+		"plain",     "two words",         "it's",        "say \"so\"", "back\\slash", "~tilde", "tab\there",
+		"new\nline", "\303\274n\303\257", "esc\033[31m", "-dash",      "a'b\"c\\d e",
 	};
-	static const char *const before[] = {"", "\"", "'"};
-	struct str s = {0};
+	static const char *const before[] = { "", "\"", "'" };
+	struct str s = { 0 };
 	char typed[700];
 
 	make_dir();
@@ -868,7 +873,7 @@ TEST(paths_are_quoted)
 TEST(paths_are_offered)
 {
 	char typed[600], was[300];
-	struct str s = {0};
+	struct str s = { 0 };
 
 	make_dir();
 	mkdir(in_dir("sub dir"), 0700);
@@ -940,7 +945,7 @@ TEST(drawing)
 	CHECK_STR(screen(10, 3), ">\n");
 	CHECK_CURSOR(2, 0);
 	type("12345678");
-	CHECK_STR(screen(10, 3), "> 12345678\n\n");     /* the cursor needs a place of its own */
+	CHECK_STR(screen(10, 3), "> 12345678\n\n"); /* the cursor needs a place of its own */
 	CHECK_CURSOR(2, 1);
 	type("\033[D");
 	screen(10, 3);
@@ -982,7 +987,7 @@ TEST(drawing)
 
 TEST(scrolling)
 {
-	struct str s = {0};
+	struct str s = { 0 };
 
 	begin(NULL);
 	for (int i = 0; i < 20; i++)
@@ -1022,7 +1027,7 @@ TEST(any_text_at_any_width)
 
 	begin(NULL);
 	for (int round = 0; round < (slow > 1 ? 300 : 3000); round++) {
-		struct str s = {0}, rows = {0}, all = {0};
+		struct str s = { 0 }, rows = { 0 }, all = { 0 };
 		int n = (int)(test_rand() % 60), w = 6 + (int)(test_rand() % (round % 3 ? 20 : 195)),
 		    h = 1 + (int)(test_rand() % 9), y;
 
@@ -1064,18 +1069,20 @@ TEST(any_text_at_any_width)
 
 TEST(ten_thousand_lines)
 {
-	struct str s = {0};
+	struct str s = { 0 };
 	double t0, t_paste, t_draw, t_key, t_up, t_enter;
 
 	begin(NULL);
 	for (int i = 0; i < 10000; i++)
-		str_addf(&s,
-		    "line %d of a paste that is somewhat longer than a row of a small screen, with \303\274 and \346\274\242\n", i);
+		str_addf(
+			&s,
+			"line %d of a paste that is somewhat longer than a row of a small screen, with \303\274 and \346\274\242\n",
+			i);
 	t0 = cpu_seconds();
 	paste_n(s.p, s.n);
 	CHECK_STR(screen(80, 10), "> [pasted 10000 lines]\n");
 	t_paste = cpu_seconds() - t0;
-	input_set(s.p, s.n);   /* as the editor hands it back: not collapsed */
+	input_set(s.p, s.n); /* as the editor hands it back: not collapsed */
 	t0 = cpu_seconds();
 	for (int i = 0; i < 20; i++)
 		screen(80, 10);
@@ -1096,9 +1103,8 @@ TEST(ten_thousand_lines)
 	type("\r");
 	t_enter = cpu_seconds() - t0;
 	CHECK_STR(taken(), s.p);
-	test_note("10,000 lines, %zu bytes: paste %.2f ms, draw %.3f ms, key %.3f ms, up %.3f ms, enter %.2f ms",
-	    s.n, 1e3 * t_paste, 1e3 * t_draw,
-	          1e3 * t_key, 1e3 * t_up, 1e3 * t_enter);
+	test_note("10,000 lines, %zu bytes: paste %.2f ms, draw %.3f ms, key %.3f ms, up %.3f ms, enter %.2f ms", s.n,
+	          1e3 * t_paste, 1e3 * t_draw, 1e3 * t_key, 1e3 * t_up, 1e3 * t_enter);
 	CHECK(t_paste < 0.1 * test_patience());
 	CHECK(t_draw < 0.02 * test_patience());
 	/* One line of a megabyte. */
@@ -1116,7 +1122,7 @@ TEST(ten_thousand_lines)
 		type("\033[A"), screen(80, 10);
 	t_up = (cpu_seconds() - t0) / 5;
 	test_note("one line of %zu bytes: paste %.2f ms, draw %.2f ms, up %.2f ms", s.n, 1e3 * t_paste, 1e3 * t_draw,
-	    1e3 * t_up);
+	          1e3 * t_up);
 	str_free(&s);
 	end();
 }
@@ -1125,7 +1131,7 @@ TEST(ten_thousand_lines)
 
 TEST(random_keys)
 {
-	const char *names[] = {"one", "two words"};
+	const char *names[] = { "one", "two words" };
 	char was[300];
 
 	make_dir();

@@ -7,30 +7,29 @@
 #include <locale.h>
 #include <unistd.h>
 
-static const char inputrc[] =
-	"set editing-mode vi\n"
-	"set keyseq-timeout 0\n"
-	"set convert-meta on\n"
-	"set input-meta off\n"
-	"set enable-bracketed-paste on\n"
-	"set show-mode-in-prompt on\n"
-	"set bell-style audible\n"
-	"set isearch-terminators \"x\"\n"
-	"set history-size 3\n"
-	"set keymap vi-insert\n"
-	"$if weir\n"
-	"\"\\C-o\": \"sent by a macro\\C-m\"\n"
-	"\"\\C-y\": \"block \\\\\\C-m\"\n"
-	"\"\\e[A\": history-search-backward\n"
-	"\"\\C-b\": beginning-of-line\n"
-	"$else\n"
-	"\"\\C-o\": \"not for us\"\n"
-	"$endif\n";
+static const char inputrc[] = "set editing-mode vi\n"
+			      "set keyseq-timeout 0\n"
+			      "set convert-meta on\n"
+			      "set input-meta off\n"
+			      "set enable-bracketed-paste on\n"
+			      "set show-mode-in-prompt on\n"
+			      "set bell-style audible\n"
+			      "set isearch-terminators \"x\"\n"
+			      "set history-size 3\n"
+			      "set keymap vi-insert\n"
+			      "$if weir\n"
+			      "\"\\C-o\": \"sent by a macro\\C-m\"\n"
+			      "\"\\C-y\": \"block \\\\\\C-m\"\n"
+			      "\"\\e[A\": history-search-backward\n"
+			      "\"\\C-b\": beginning-of-line\n"
+			      "$else\n"
+			      "\"\\C-o\": \"not for us\"\n"
+			      "$endif\n";
 
 static const struct ui_command commands[] = {
-	{"/help", "/?", "", "this list", BUSY_ALLOWED, ARG_NONE, ""},
-	{"/read", "/open /file", "FILE", "add a document", BUSY_QUEUED, ARG_FILE, ""},
-	{NULL, NULL, NULL, NULL, BUSY_ALLOWED, ARG_NONE, NULL},
+	{ "/help", "/?", "", "this list", BUSY_ALLOWED, ARG_NONE, "" },
+	{ "/read", "/open /file", "FILE", "add a document", BUSY_QUEUED, ARG_FILE, "" },
+	{ NULL, NULL, NULL, NULL, BUSY_ALLOWED, ARG_NONE, NULL },
 };
 
 static void begin(void)
@@ -59,6 +58,7 @@ static void end(void)
 
 TEST(vi_keys)
 {
+	/* clang-format off */
 	static const struct { const char *keys, *text; } table[] = {
 		{"\033x", "one two thre"}, {"\0330x", "ne two three"}, {"\033bi>\033", "one two >three"},
 		{"\0330dw", "two three"},
@@ -73,6 +73,7 @@ TEST(vi_keys)
 		{"\002x", "xone two three"},
 		{"\0330f\033x", "ne two three"},
 	};
+	/* clang-format on */
 
 	begin();
 	for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
@@ -82,8 +83,7 @@ TEST(vi_keys)
 		CHECK(input_wants_escape());
 		type(table[i].keys);
 		CHECK_MSG(!strcmp(line_text(), table[i].text), "keys %zu (\"%s\"): \"%s\", expected \"%s\"", i,
-		    table[i].keys + 1, line_text(),
-		          table[i].text);
+		          table[i].keys + 1, line_text(), table[i].text);
 		type("\033\033");
 		CHECK(!input_wants_escape());
 	}
@@ -128,7 +128,7 @@ TEST(vi_drafts_and_history)
 	CHECK_CURSOR(5, 1);
 	type("k");
 	CHECK_STR(line_text(), "odd 5");
-	type("kkkkk");           /* the file's history-size does not count here */
+	type("kkkkk"); /* the file's history-size does not count here */
 	CHECK_STR(line_text(), "even 0");
 	type("6j");
 	CHECK_STR(line_text(), "one\ntwo\nthree");
@@ -190,7 +190,7 @@ TEST(completion_in_vi)
 	input_set("", 0);
 	type("/h");
 	CHECK_INT(input_offers(), 1);
-	type("\033");            /* closes the popup, not the mode */
+	type("\033"); /* closes the popup, not the mode */
 	CHECK_INT(input_offers(), 0);
 	CHECK(input_wants_escape());
 	type("\033");

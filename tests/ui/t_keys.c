@@ -1,7 +1,7 @@
 /* tests/ui/t_keys.c - ui/screen/keys.c: which bytes are which keys, however they arrive.
  *
- * Keys are compared as text: "C-a", "M-Up", "S-F5", "mouse1@3,4", "paste(abc)".  Every sequence goes through whole, cut at every
- * byte and byte by byte.  WEIR_SOAK scales the random part. */
+ * Keys are compared as text: "C-a", "M-Up", "S-F5", "mouse1@3,4", "paste(abc)". Every sequence goes through whole, cut
+ * at every byte and byte by byte. WEIR_SOAK scales the random part. */
 #include "tests/lib/test.h"
 #include "ui/screen/keys.h"
 
@@ -13,9 +13,10 @@
 static void describe(const struct key *k, void *ud)
 {
 	static const char *const name[] = {
-		[K_ENTER] = "Enter", [K_TAB] = "Tab", [K_BACKSPACE] = "Backspace", [K_ESC] = "Esc", [K_UP] = "Up", [K_DOWN] = "Down",
-		[K_LEFT] = "Left", [K_RIGHT] = "Right", [K_HOME] = "Home", [K_END] = "End", [K_PAGE_UP] = "PgUp",
-		[K_PAGE_DOWN] = "PgDn", [K_INSERT] = "Ins", [K_DELETE] = "Del", [K_UNKNOWN] = "?",
+		[K_ENTER] = "Enter", [K_TAB] = "Tab",    [K_BACKSPACE] = "Backspace", [K_ESC] = "Esc",
+		[K_UP] = "Up",       [K_DOWN] = "Down",  [K_LEFT] = "Left",           [K_RIGHT] = "Right",
+		[K_HOME] = "Home",   [K_END] = "End",    [K_PAGE_UP] = "PgUp",        [K_PAGE_DOWN] = "PgDn",
+		[K_INSERT] = "Ins",  [K_DELETE] = "Del", [K_UNKNOWN] = "?",
 	};
 	struct str *out = ud;
 	char s[4];
@@ -29,26 +30,13 @@ static void describe(const struct key *k, void *ud)
 	if (k->mods & KEY_SHIFT)
 		str_adds(out, "S-");
 	switch (k->code) {
-	case K_CHAR:
-		str_add(out, s, (size_t)utf8_encode(k->cp, s));
-		break;
-	case K_F:
-		str_addf(out, "F%d", (int)k->cp);
-		break;
-	case K_MOUSE:
-		str_addf(out, "mouse%d@%d,%d", (int)k->cp, k->x, k->y);
-		break;
-	case K_PASTE:
-		str_addf(out, "paste(%.*s)", (int)k->n, k->bytes);
-		break;
-	case K_FOCUS:
-		str_adds(out, k->cp ? "focus" : "blur");
-		break;
-	case K_BACKGROUND:
-		str_adds(out, k->cp ? "light" : "dark");
-		break;
-	default:
-		str_adds(out, name[k->code]);
+	case K_CHAR: str_add(out, s, (size_t)utf8_encode(k->cp, s)); break;
+	case K_F: str_addf(out, "F%d", (int)k->cp); break;
+	case K_MOUSE: str_addf(out, "mouse%d@%d,%d", (int)k->cp, k->x, k->y); break;
+	case K_PASTE: str_addf(out, "paste(%.*s)", (int)k->n, k->bytes); break;
+	case K_FOCUS: str_adds(out, k->cp ? "focus" : "blur"); break;
+	case K_BACKGROUND: str_adds(out, k->cp ? "light" : "dark"); break;
+	default: str_adds(out, name[k->code]);
 	}
 }
 
@@ -91,7 +79,9 @@ static void check_keys(const char *in, size_t n, const char *want)
 	CHECK_MSG(!strcmp(got, want), "'%s' byte by byte is \"%s\", expected \"%s\"", in + 1, got, want);
 }
 
-struct known { const char *bytes, *want; };
+struct known {
+	const char *bytes, *want;
+};
 
 static void check_all(const struct known *t, size_t n)
 {
@@ -114,6 +104,7 @@ static void check_all(const struct known *t, size_t n)
 
 TEST(characters_and_controls)
 {
+	/* clang-format off */
 	static const struct known t[] = {
 		{ "a", "a" }, { "A", "A" }, { " ", " " }, { "~", "~" }, { "\xc3\xa9", "\xc3\xa9" }, { "\xe6\xbc\xa2", "\xe6\xbc\xa2" },
 		{ "\xf0\x9f\x98\x80", "\xf0\x9f\x98\x80" }, { "a\xcc\x81", "a \xcc\x81" },
@@ -121,6 +112,7 @@ TEST(characters_and_controls)
 		{ "\r", "Enter" }, { "\n", "C-Enter" }, { "\t", "Tab" }, { "\b", "Backspace" }, { "\177", "Backspace" },
 		{ "\xff", "?" }, { "\xc3(", "? (" }, { "\xed\xa0\x80", "? ? ?" }, { "\xc2\x9b", "?" }, { "\xe2\x82" "a", "? a" },
 	};
+	/* clang-format on */
 	CHECK_ALL(t);
 	check_keys("\0", 1, "C-@");
 	check_keys("a\0b", 3, "a C-@ b");
@@ -129,12 +121,14 @@ TEST(characters_and_controls)
 
 TEST(alt)
 {
+	/* clang-format off */
 	static const struct known t[] = {
 		{ "\33x", "M-x" }, { "\33\r", "M-Enter" }, { "\33\n", "C-M-Enter" }, { "\33\177", "M-Backspace" },
 		{ "\33\1", "C-M-a" }, { "\33\t", "M-Tab" }, { "\33\xc3\xa9", "M-\xc3\xa9" }, { "\33.", "M-." }, { "\33\33[A", "M-Up" },
 		{ "\33\33[3~", "M-Del" }, { "\33\33OP", "M-F1" }, { "\33\33x", "Esc M-x" }, { "\33\33\33[B", "Esc M-Down" },
 		{ "\33\33[1;5C", "C-M-Right" }, { "\33\33[I", "Esc focus" },
 	};
+	/* clang-format on */
 	CHECK_ALL(t);
 	check_keys("\33", 1, "Esc");
 	check_keys("\33\33", 2, "Esc Esc");
@@ -151,6 +145,7 @@ TEST(alt)
 
 TEST(named_keys_of_all_terminals)
 {
+	/* clang-format off */
 	static const struct known t[] = {
 		/* xterm */
 		{ "\33[A", "Up" }, { "\33[B", "Down" }, { "\33[C", "Right" }, { "\33[D", "Left" }, { "\33[H", "Home" }, { "\33[F", "End" },
@@ -184,11 +179,13 @@ TEST(named_keys_of_all_terminals)
 		{ "\33[<35;1;1M", "?" }, { "\33[<33;1;1M", "?" }, { "\33[<32;3;2M", "mouse6@2,1" }, { "\33[<96;1;1M", "?" }, { "\33[<66;1;1M", "?" }, { "\33[<0;0;1M", "?" }, { "\33[<128;1;1M", "?" }, { "\33[<0;1M", "?" },
 		{ "\33[M !!", "mouse1@0,0" }, { "\33[M#!\"", "mouse0@0,1" }, { "\33[M`\"!", "mouse4@1,0" }, { "\33[I", "focus" }, { "\33[O", "blur" },
 	};
+	/* clang-format on */
 	CHECK_ALL(t);
 }
 
 TEST(what_means_nothing_is_never_text)
 {
+	/* clang-format off */
 	static const struct known t[] = {
 		{ "\33[E", "?" }, { "\33[?1;2c", "?" }, { "\33[>0;276;0c", "?" }, { "\33[?2026;2$y", "?" }, { "\33[4;1$y", "?" }, { "\33[24;80R", "?" },
 		{ "\33[5A", "?" }, { "\33[1;2;3A", "?" }, { "\33[99999999999999~", "?" }, { "\33[;;;;;;;;;;;;~", "?" }, { "\33[201~", "?" },
@@ -204,6 +201,7 @@ TEST(what_means_nothing_is_never_text)
 		{ "\33\33[0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0A", "Esc ?" },
 		{ "\33[0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0\33[A", "? Up" },
 	};
+	/* clang-format on */
 	CHECK_ALL(t);
 	check_keys("\33]0;abc", 7, "?");
 	check_keys("\33]0;abc\33", 8, "? Esc");
@@ -214,12 +212,20 @@ TEST(what_means_nothing_is_never_text)
 TEST(pastes)
 {
 	static const struct known t[] = {
-		{ "\33[200~abc\33[201~", "paste(abc)" }, { "\33[200~a\rb\r\nc\nd\33[201~", "paste(a\nb\nc\nd)" }, { "\33[200~a\tb\33[201~", "paste(a\tb)" },
-		{ "\33[200~a\33[31mb\33[0m\33[201~", "paste(a[31mb[0m)" }, { "\33[200~\3\4\177x\33[201~", "paste(x)" },
-		{ "\33[200~a\33[20b\33[201~", "paste(a[20b)" }, { "\33[200~a\33\33[201~", "paste(a)" }, { "\33[200~\33[200~a\33[201~", "paste([200~a)" },
-		{ "\33[200~\33[201\33[201~", "paste([201)" }, { "\33[200~\r\n\r\n\33[201~", "paste(\n\n)" }, { "\33[200~a\r\33[201~", "paste(a\n)" },
+		{ "\33[200~abc\33[201~", "paste(abc)" },
+		{ "\33[200~a\rb\r\nc\nd\33[201~", "paste(a\nb\nc\nd)" },
+		{ "\33[200~a\tb\33[201~", "paste(a\tb)" },
+		{ "\33[200~a\33[31mb\33[0m\33[201~", "paste(a[31mb[0m)" },
+		{ "\33[200~\3\4\177x\33[201~", "paste(x)" },
+		{ "\33[200~a\33[20b\33[201~", "paste(a[20b)" },
+		{ "\33[200~a\33\33[201~", "paste(a)" },
+		{ "\33[200~\33[200~a\33[201~", "paste([200~a)" },
+		{ "\33[200~\33[201\33[201~", "paste([201)" },
+		{ "\33[200~\r\n\r\n\33[201~", "paste(\n\n)" },
+		{ "\33[200~a\r\33[201~", "paste(a\n)" },
 		{ "\33[200~\xe6\xbc\xa2\xff\xe6\33[201~", "paste(\xe6\xbc\xa2\xef\xbf\xbd\xef\xbf\xbd)" },
-		{ "\33[200~a\33[201~\33[200~b\33[201~", "paste(a) paste(b)" }, { "\33[200~\r\33\n\33[201~", "paste(\n\n)" },
+		{ "\33[200~a\33[201~\33[200~b\33[201~", "paste(a) paste(b)" },
+		{ "\33[200~\r\33\n\33[201~", "paste(\n\n)" },
 	};
 	CHECK_ALL(t);
 	check_keys("x\33[200~\33[201~y", 14, "x y");
@@ -278,7 +284,7 @@ TEST(unmarked_pastes)
 	keys_feed(&k, text, sizeof text - 1, 1, describe, &out);
 	CHECK_INT(out.n, 0);
 	CHECK(keys_wake(&k) > 1 && keys_wake(&k) < 1.2);
-	keys_feed(&k, "fourth\r", 7, 1.01, describe, &out);   /* it came in two pieces */
+	keys_feed(&k, "fourth\r", 7, 1.01, describe, &out); /* it came in two pieces */
 	keys_tick(&k, 1.02, describe, &out);
 	CHECK_INT(out.n, 0);
 	keys_tick(&k, keys_wake(&k), describe, &out);
@@ -322,12 +328,14 @@ TEST(unmarked_pastes)
 /* The terminal's answer to a question for its background, cut anywhere; others are no keys. */
 TEST(backgrounds)
 {
+	/* clang-format off */
 	static const struct { const char *bytes, *keys; } cases[] = {
 		{"a\33]11;rgb:ffff/ffff/ffff\ab", "a light b"}, {"\33]11;rgb:0000/0000/0000\33\\c", "dark c"}, {"\33]11;rgb:ff/fa/f0\a", "light"},
 		{"\33]11;rgb:0/8/0\a", "dark"}, {"\33]11;rgb:2e2e/3434/4040\a", "dark"}, {"\33]11;rgb:ff/ff\a", "?"}, {"\33]11;rgb:ff/ff/\a", "?"},
 		{"\33]11;rgb:ff/ff/ff/ff\a", "?"}, {"\33]11;rgb:fffff/ff/ff\a", "?"}, {"\33]11;rgb:gg/ff/ff\a", "?"}, {"\33]11;red\a", "?"}, {"\33]10;rgb:ff/ff/ff\a", "?"},
 		{"\33]11;rgb:ffffffffffffffffffffffffffffffffffffffffffffffffff/f/f\a", "?"}, {"\33]11;\a", "?"},
 	};
+	/* clang-format on */
 
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
 		for (size_t first = 1; first < strlen(cases[i].bytes); first++)
@@ -389,7 +397,8 @@ static int times(int n)
 /* Bytes that terminals send oftener than others. */
 static char random_byte(void)
 {
-	static const char likely[] = "\33\33\33\33[[[OO]PX^_;;:<>?0123456789~uMm$ABCDHFIZ\r\n\t\a\\\3 ax\xc3\xa9\xe6\xbc\xa2";
+	static const char likely[] =
+		"\33\33\33\33[[[OO]PX^_;;:<>?0123456789~uMm$ABCDHFIZ\r\n\t\a\\\3 ax\xc3\xa9\xe6\xbc\xa2";
 
 	return test_rand() % 8 ? likely[test_rand() % (sizeof likely - 1)] : (char)test_rand();
 }
@@ -420,7 +429,8 @@ static void check_key(const struct key *k, void *ud)
 	if (k->code == K_CHAR) {
 		CHECK(k->cp >= 0x20 && k->cp <= 0x10ffff && !(k->cp >= 0x7f && k->cp <= 0x9f));
 		if (k->mods & KEY_CTRL)
-			CHECK((k->cp >= 'a' && k->cp <= 'z') || (k->cp >= '@' && k->cp <= '_' && !(k->cp >= 'A' && k->cp <= 'Z')));
+			CHECK((k->cp >= 'a' && k->cp <= 'z') ||
+			      (k->cp >= '@' && k->cp <= '_' && !(k->cp >= 'A' && k->cp <= 'Z')));
 	}
 	if (k->code == K_MOUSE)
 		CHECK(k->x >= 0 && k->y >= 0 && k->cp >= 0 && k->cp <= 6);

@@ -1,7 +1,7 @@
 /* tests/ui/t_panes.c - the panes of sessions and documents, and what panes are made of.
  *
- * Whole screens are compared with tests/vectors/panes_NAME.txt (WEIR_SCREENS=write writes what is drawn there: look at the
- * difference before it is committed); then what keys do. */
+ * Whole screens are compared with tests/vectors/panes_NAME.txt (WEIR_SCREENS=write writes what is drawn there: look at
+ * the difference before it is committed); then what keys do. */
 #include "tests/lib/pane_screens.h"
 #include "ui/panes/pane_documents.h"
 #include "ui/screen/widgets.h"
@@ -12,7 +12,8 @@
 
 TEST(numbers)
 {
-	static const int64_t extreme[] = {INT64_MIN, INT32_MIN, -1, 0, 9999, 10000, 99999, 100000, 999999, 1000000, INT32_MAX, INT64_MAX};
+	static const int64_t extreme[] = { INT64_MIN, INT32_MIN, -1,     0,       9999,      10000,
+		                           99999,     100000,    999999, 1000000, INT32_MAX, INT64_MAX };
 
 	CHECK_STR(num_count(0).s, "0");
 	CHECK_STR(num_count(999).s, "999");
@@ -75,7 +76,7 @@ TEST(words_in_text)
 
 TEST(editing_a_line)
 {
-	struct edit e = {0};
+	struct edit e = { 0 };
 	struct key k;
 
 	edit_set(&e, "one two", 7);
@@ -84,23 +85,23 @@ TEST(editing_a_line)
 	CHECK_STR(e.text.p, "one ");
 	k = letter(0x65e5);
 	edit_key(&e, &k);
-	k = letter(0x301);   /* a mark on it: one step, one erasure */
+	k = letter(0x301); /* a mark on it: one step, one erasure */
 	edit_key(&e, &k);
 	CHECK_INT(e.text.n, 9);
-	k = (struct key){.code = K_BACKSPACE};
+	k = (struct key){ .code = K_BACKSPACE };
 	edit_key(&e, &k);
 	CHECK_STR(e.text.p, "one ");
-	k = (struct key){.code = K_PASTE, .bytes = "a\nb\x1b[31m\xff", .n = 9};
+	k = (struct key){ .code = K_PASTE, .bytes = "a\nb\x1b[31m\xff", .n = 9 };
 	CHECK_INT(edit_key(&e, &k), 1);
 	CHECK_STR(e.text.p, "one a b [31m\xef\xbf\xbd");
-	k = (struct key){.code = K_HOME};
+	k = (struct key){ .code = K_HOME };
 	edit_key(&e, &k);
 	k = letter('>');
 	edit_key(&e, &k);
 	CHECK_STR(e.text.p, ">one a b [31m\xef\xbf\xbd");
 	k = letter(0x110000);
 	CHECK_INT(edit_key(&e, &k), 0);
-	k = (struct key){.code = K_F, .cp = 1};
+	k = (struct key){ .code = K_F, .cp = 1 };
 	CHECK_INT(edit_key(&e, &k), 0);
 	k = letter('x');
 	for (int i = 0; i < 1000; i++)
@@ -113,12 +114,19 @@ TEST(editing_a_line)
 
 static void sessions_screens(int ascii, struct str *out)
 {
-	static const char preview[] = "You\nWhat does clause 17 say about the deposit?\n\nThe deposit is two months' rent; it is held in "
-	                              "an account of its own and returned within six weeks after the lease ends.\n";
+	static const char preview[] =
+		"You\nWhat does clause 17 say about the deposit?\n\nThe deposit is two months' rent; it is held in "
+		"an account of its own and returned within six weeks after the lease ends.\n";
 	static const struct ui_session found[] = {
-		{11, "lease-review", "", "m", "the \x01" "deposit\x02 is two months' rent, and \x1b]0;x\x07 the \x01" "deposit\x02 is held",
-		 NOW - 300, 14, 18204, 676ull << 20, 0, 1, 0},
-		{13, "novel", "", "m", "a \x01" "deposit\x02 of clay", NOW - 86400 * 3, 120, 1234567, 0, 40, 0, 0},
+		{ 11, "lease-review", "", "m",
+		  "the \x01"
+		  "deposit\x02 is two months' rent, and \x1b]0;x\x07 the \x01"
+		  "deposit\x02 is held",
+		  NOW - 300, 14, 18204, 676ull << 20, 0, 1, 0 },
+		{ 13, "novel", "", "m",
+		  "a \x01"
+		  "deposit\x02 of clay",
+		  NOW - 86400 * 3, 120, 1234567, 0, 40, 0, 0 },
 	};
 
 	for (int i = 0; i < 4; i++) {
@@ -157,7 +165,7 @@ static void sessions_screens(int ascii, struct str *out)
 
 TEST(sessions_screens)
 {
-	struct str s = {0};
+	struct str s = { 0 };
 
 	sessions_screens(0, &s);
 	compare("sessions", &s);
@@ -205,7 +213,9 @@ TEST(sessions_moving)
 
 	memset(many, 0, sizeof many);
 	for (int i = 0; i < 300; i++)
-		many[i] = (struct ui_session){.id = i + 1, .name = "x", .title = "", .model = "", .snippet = "", .used = NOW - i};
+		many[i] = (struct ui_session){
+			.id = i + 1, .name = "x", .title = "", .model = "", .snippet = "", .used = NOW - i
+		};
 	pane_opened(p);
 	sessions_pane_post(p, many, 300, NOW);
 	sessions_draw(p, 80, 24);
@@ -226,11 +236,11 @@ TEST(sessions_moving)
 	CHECK_INT(act.id, 1);
 	sessions_draw(p, 80, 24);
 	/* The wheel, and a click: the list begins at row 2. */
-	press(p, (struct key){.code = K_MOUSE, .cp = 5}, &act);
+	press(p, (struct key){ .code = K_MOUSE, .cp = 5 }, &act);
 	PRESS(K_ENTER);
 	CHECK_INT(act.id, 4);
 	sessions_draw(p, 80, 24);
-	press(p, (struct key){.code = K_MOUSE, .cp = 1, .x = 3, .y = 9}, &act);
+	press(p, (struct key){ .code = K_MOUSE, .cp = 1, .x = 3, .y = 9 }, &act);
 	PRESS(K_ENTER);
 	CHECK_INT(act.id, 8);
 	/* The chosen one stays chosen while the list changes. */
@@ -272,7 +282,7 @@ TEST(sessions_actions)
 	press(p, control('d'), &act);
 	CHECK_INT(PRESS(K_ENTER), PANE_USED);
 	press(p, control('d'), &act);
-	CHECK_INT(press(p, (struct key){.code = K_PASTE, .bytes = "y", .n = 1}, &act), PANE_USED);
+	CHECK_INT(press(p, (struct key){ .code = K_PASTE, .bytes = "y", .n = 1 }, &act), PANE_USED);
 	press(p, control('d'), &act);
 	CHECK_INT(type(p, "y", &act), PANE_ACTION);
 	CHECK_INT(act.what, UI_DELETE);
@@ -365,7 +375,7 @@ TEST(sessions_fork)
 	PRESS(K_DOWN);
 	CHECK_INT(press(p, control('f'), &act), PANE_ACTION);
 	CHECK(act.what == UI_FORK && act.id == sessions[1].id);
-	sessions_pane_post(p, sessions, SESSIONS_N, NOW);   /* it is not there yet */
+	sessions_pane_post(p, sessions, SESSIONS_N, NOW); /* it is not there yet */
 	CHECK_INT(PRESS(K_ENTER), PANE_ACTION);
 	CHECK_INT(act.id, sessions[1].id);
 	CHECK_INT(press(p, control('f'), &act), PANE_ACTION);
@@ -402,7 +412,7 @@ TEST(sessions_undo_of_a_deletion)
 	CHECK_INT(press(p, control('u'), &act), PANE_ACTION);
 	CHECK_INT(act.what, UI_UNDELETE);
 	CHECK_INT(act.id, 12);
-	CHECK_INT(press(p, control('u'), &act), PANE_USED);   /* once */
+	CHECK_INT(press(p, control('u'), &act), PANE_USED); /* once */
 	PRESS(K_ESC);
 	press(p, control('d'), &act);
 	type(p, "y", &act);
@@ -427,7 +437,7 @@ TEST(sessions_undo_of_a_deletion)
 	sessions_pane_ask(p, 13);
 	CHECK_INT(type(p, "y", &act), PANE_ACTION);
 	CHECK_INT(act.id, 13);
-	sessions_pane_ask(p, 999);   /* there is no such one: nothing is asked */
+	sessions_pane_ask(p, 999); /* there is no such one: nothing is asked */
 	CHECK_INT(type(p, "y", &act), PANE_USED);
 	pane_free(p);
 }
@@ -469,7 +479,8 @@ TEST(sessions_find)
 	CHECK_INT(act.n, 8);
 	CHECK(!memcmp(act.text, "clay pot", 8));
 	CHECK_INT(pane_paused(p, &act), PANE_NOT_MINE);
-	found.snippet = "a \x01" "clay\x02 \x01pot\x02 stood there";
+	found.snippet = "a \x01"
+			"clay\x02 \x01pot\x02 stood there";
 	sessions_pane_post(p, &found, 1, NOW);
 	sessions_draw(p, 80, 24);
 	CHECK_SAYS("a clay pot stood there");
@@ -517,7 +528,7 @@ static void docs_screens(int ascii, struct str *out)
 
 TEST(docs_screens)
 {
-	struct str s = {0};
+	struct str s = { 0 };
 
 	docs_screens(0, &s);
 	compare("docs", &s);
@@ -560,11 +571,11 @@ TEST(docs_moving)
 	CHECK_SAYS("lines 2,978-3,000 of 3,000");
 	docs_type(p, "50%");
 	docs_draw(p, 80, 24);
-	CHECK_MSG(!strncmp(dump(), "line 152", 8), "%.20s", dump());   /* half of the bytes, not of the lines */
+	CHECK_MSG(!strncmp(dump(), "line 152", 8), "%.20s", dump()); /* half of the bytes, not of the lines */
 	CHECK_SAYS("lines 1,52");
-	k = (struct key){.code = K_HOME};
+	k = (struct key){ .code = K_HOME };
 	pane_press(p, &k, NULL);
-	k = (struct key){.code = K_PAGE_DOWN};
+	k = (struct key){ .code = K_PAGE_DOWN };
 	pane_press(p, &k, NULL);
 	docs_draw(p, 80, 24);
 	CHECK(!strncmp(dump(), "line 23 of", 10));
@@ -575,7 +586,7 @@ TEST(docs_moving)
 	/* Up and down again by any number of lines is where one was. */
 	for (int i = 0; i < 200; i++) {
 		int n = (int)(test_rand() % 400) + 1;
-		struct str before = {0}, keys = {0};
+		struct str before = { 0 }, keys = { 0 };
 
 		str_addf(&keys, "%llug", (unsigned long long)(test_rand() % 2000 + 500));
 		docs_type(p, keys.p);
@@ -656,7 +667,8 @@ TEST(docs_show_a_place)
 	static const char odd[] = "\x1b[31mred\x1b[0m \xe2\x80\xae x\n\fsecond page\nthe target stands here\n";
 	struct pane *p = pane_new(&documents_pane, 0);
 	const struct documents_pane *docs = (const struct documents_pane *)p;
-	struct ui_document d[2] = {{.name = "n.txt", .text = "one\n", .n = 4}, {.name = "odd.txt", .text = odd, .n = sizeof odd - 1}};
+	struct ui_document d[2] = { { .name = "n.txt", .text = "one\n", .n = 4 },
+		                    { .name = "odd.txt", .text = odd, .n = sizeof odd - 1 } };
 	size_t at = (size_t)(strstr(odd, "target") - odd);
 
 	documents_pane_post(p, d, 2);
@@ -665,7 +677,7 @@ TEST(docs_show_a_place)
 	docs_draw(p, 60, 4);
 	CHECK_SAYS("the target stands here");
 	CHECK(docs->at == 1 && docs->found_n == 6 && !memcmp(docs->doc[1].text.p + docs->found, "target", 6));
-	documents_pane_show(p, 1, sizeof odd + 100, sizeof odd + 900);   /* beyond the end */
+	documents_pane_show(p, 1, sizeof odd + 100, sizeof odd + 900); /* beyond the end */
 	docs_draw(p, 60, 4);
 	documents_pane_show(p, 7, 0, 1);
 	CHECK_INT(docs->at, 1);
@@ -675,11 +687,14 @@ TEST(docs_show_a_place)
 /* The title tells the page and the heading that were asked for, not those of the rows above. */
 TEST(docs_tell_the_page_that_was_asked_for)
 {
-	struct str text = {0};
-	struct mark mark[] = {{.kind = MARK_PAGE, .text = (char[]){"1"}}, {.kind = MARK_HEADING, .level = 1, .text = (char[]){"row 0"}},
-	                      {.kind = MARK_PAGE, .text = (char[]){"2"}}, {.kind = MARK_HEADING, .level = 1, .text = (char[]){"row 100"}}};
+	struct str text = { 0 };
+	struct mark mark[] = { { .kind = MARK_PAGE, .text = (char[]){ "1" } },
+		               { .kind = MARK_HEADING, .level = 1, .text = (char[]){ "row 0" } },
+		               { .kind = MARK_PAGE, .text = (char[]){ "2" } },
+		               { .kind = MARK_HEADING, .level = 1, .text = (char[]){ "row 100" } } };
 	struct pane *p = pane_new(&documents_pane, 0);
-	struct ui_document d[2] = {{.name = "a.pdf", .mark = mark, .n_mark = 4}, {.name = "b.txt", .text = "one\n", .n = 4}};
+	struct ui_document d[2] = { { .name = "a.pdf", .mark = mark, .n_mark = 4 },
+		                    { .name = "b.txt", .text = "one\n", .n = 4 } };
 
 	for (int i = 0; i < 200; i++) {
 		if (i == 100)
@@ -694,7 +709,7 @@ TEST(docs_tell_the_page_that_was_asked_for)
 	docs_draw(p, 80, 22);
 	CHECK_SAYS("row 99");
 	CHECK_SAYS("p. 2 (2/2)");
-	CHECK_SAYS("a.pdf  row 100");   /* the heading */
+	CHECK_SAYS("a.pdf  row 100"); /* the heading */
 	for (int i = 0; i < 30; i++)
 		docs_type(p, "k");
 	docs_draw(p, 80, 22);
@@ -709,14 +724,20 @@ TEST(docs_have_the_marks_of_their_format)
 {
 	static const char text[] = "Preface\nof it\nMethods\nwere used here\n# no heading\nLast\n";
 	struct mark mark[] = {
-		{.kind = MARK_PAGE, .text = (char[]){"xii"}}, {.kind = MARK_HEADING, .level = 1, .text = (char[]){"Preface"}},
-		{.kind = MARK_PAGE, .at = 14, .text = (char[]){"1"}}, {.kind = MARK_HEADING, .level = 2, .at = 14, .text = (char[]){"Methods"}},
-		{.kind = MARK_PAGE, .at = 49, .text = (char[]){"2\x1b[31m"}}, {.kind = MARK_PAGE, .at = sizeof text - 1, .text = (char[]){""}},
-		{.kind = MARK_PAGE, .at = 5000, .text = (char[]){"9"}}, {.kind = MARK_HEADING, .level = 0, .at = 5000, .text = (char[]){"x"}},
+		{ .kind = MARK_PAGE, .text = (char[]){ "xii" } },
+		{ .kind = MARK_HEADING, .level = 1, .text = (char[]){ "Preface" } },
+		{ .kind = MARK_PAGE, .at = 14, .text = (char[]){ "1" } },
+		{ .kind = MARK_HEADING, .level = 2, .at = 14, .text = (char[]){ "Methods" } },
+		{ .kind = MARK_PAGE, .at = 49, .text = (char[]){ "2\x1b[31m" } },
+		{ .kind = MARK_PAGE, .at = sizeof text - 1, .text = (char[]){ "" } },
+		{ .kind = MARK_PAGE, .at = 5000, .text = (char[]){ "9" } },
+		{ .kind = MARK_HEADING, .level = 0, .at = 5000, .text = (char[]){ "x" } },
 	};
 	struct pane *p = pane_new(&documents_pane, 0);
 	const struct documents_pane *docs = (const struct documents_pane *)p;
-	struct ui_document d = {.name = "a.pdf", .text = text, .n = sizeof text - 1, .mark = mark, .n_mark = sizeof mark / sizeof *mark};
+	struct ui_document d = {
+		.name = "a.pdf", .text = text, .n = sizeof text - 1, .mark = mark, .n_mark = sizeof mark / sizeof *mark
+	};
 	size_t n;
 	const char *title;
 
@@ -745,7 +766,7 @@ TEST(docs_search)
 	struct pane *p = numbered(3000, "n.txt");
 
 	docs_draw(p, 80, 24);
-	docs_type(p, "/LINE 99\r");   /* capitals mean themselves */
+	docs_type(p, "/LINE 99\r"); /* capitals mean themselves */
 	docs_draw(p, 80, 24);
 	CHECK_SAYS("not found: LINE 99");
 	docs_type(p, "/line 99\r");
@@ -778,7 +799,7 @@ TEST(docs_headings)
 {
 	struct pane *p = docs_sample(0);
 	static const char source[] = "# a comment\nint x;\n";
-	struct ui_document d = {"a.py", source, sizeof source - 1, 0, 4, 0, NULL, 0};
+	struct ui_document d = { "a.py", source, sizeof source - 1, 0, 4, 0, NULL, 0 };
 
 	docs_draw(p, 80, 24);
 	CHECK_INT(style_of("## Clause 1"), ST_HEADING);
@@ -799,9 +820,11 @@ TEST(docs_sources)
 {
 	static const char text[] = "one\ttab\ntwo words\nthree\nfour\n";
 	struct pane *p = pane_new(&documents_pane, 1);
-	struct ui_document d = {"t.txt", text, sizeof text - 1, 0, 10, 0, NULL, 0};
+	struct ui_document d = { "t.txt", text, sizeof text - 1, 0, 10, 0, NULL, 0 };
 	struct ui_source source[3] = {
-		{0, 8, 17, "a", 1, 0.9f}, {0, 18, 23, "a", 1, 0.05f}, {1, 0, 30, "b", 1, 0.5f},
+		{ 0, 8, 17, "a", 1, 0.9f },
+		{ 0, 18, 23, "a", 1, 0.05f },
+		{ 1, 0, 30, "b", 1, 0.5f },
 	};
 
 	documents_pane_post(p, &d, 1);
@@ -826,22 +849,24 @@ TEST(docs_sources)
 /* The lens counts bytes as they came: through tabs, escape sequences, dropped and broken characters. */
 TEST(docs_lens)
 {
-	static const char text[] = "\tone \0\x1b[31mtwo\x1b[0m \xe2\x80\x8bthree\xff \xe2\x80\xae" "four\r\nfive\f six";
-	static const char *const word[] = {"one", "two", "three", "four", "five", "six"};
+	static const char text[] = "\tone \0\x1b[31mtwo\x1b[0m \xe2\x80\x8bthree\xff \xe2\x80\xae"
+				   "four\r\nfive\f six";
+	static const char *const word[] = { "one", "two", "three", "four", "five", "six" };
 	struct pane *p = pane_new(&documents_pane, 1);
-	struct ui_document d = {"t.txt", text, sizeof text - 1, 0, 10, 0, NULL, 0};
+	struct ui_document d = { "t.txt", text, sizeof text - 1, 0, 10, 0, NULL, 0 };
 
 	documents_pane_post(p, &d, 1);
 	for (size_t i = 0; i < 6; i++) {
 		const char *at = memmem(text, sizeof text - 1, word[i], strlen(word[i]));
 		uint32_t from = (uint32_t)(at - text), to = from + (uint32_t)strlen(word[i]);
-		struct ui_span span[3] = {{from, 255, 0}, {to, 0, 0}, {sizeof text - 1, 1, 0}};
+		struct ui_span span[3] = { { from, 255, 0 }, { to, 0, 0 }, { sizeof text - 1, 1, 0 } };
 
 		documents_pane_lens(p, 0, span, 3);
 		docs_draw(p, 100, 12);
 		for (size_t k = 0; k < 6; k++) {
 			int style = style_of(word[k]);
-			CHECK_MSG(style == (k == i ? ST_EVICTED : ST_TEXT), "%s while %s is gone: style %d", word[k], word[i], style);
+			CHECK_MSG(style == (k == i ? ST_EVICTED : ST_TEXT), "%s while %s is gone: style %d", word[k],
+			          word[i], style);
 		}
 	}
 	/* The same document once more: what is known of it stays, whatever its tokens are now. */
@@ -851,12 +876,12 @@ TEST(docs_lens)
 	CHECK_INT(style_of("six"), ST_EVICTED);
 	CHECK_SAYS("token ~0 of 11");
 	/* All evicted, then nothing known. */
-	documents_pane_lens(p, 0, &(struct ui_span){UINT32_MAX, 0, 0}, 1);
+	documents_pane_lens(p, 0, &(struct ui_span){ UINT32_MAX, 0, 0 }, 1);
 	docs_draw(p, 100, 12);
 	CHECK_INT(style_of("two"), ST_EVICTED);
 	CHECK_SAYS("kept 0%");
 	documents_pane_lens(p, 0, NULL, 0);
-	documents_pane_lens(p, 7, &(struct ui_span){9, 0, 0}, 1);
+	documents_pane_lens(p, 7, &(struct ui_span){ 9, 0, 0 }, 1);
 	docs_draw(p, 100, 12);
 	CHECK_INT(style_of("two"), ST_TEXT);
 	pane_free(p);

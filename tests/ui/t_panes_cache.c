@@ -1,5 +1,5 @@
-/* tests/ui/t_panes_cache.c - the pane of the cache: its forms as whole screens (see tests/ui/t_panes.c), what is said where nothing is
- * observed, and what keys do. */
+/* tests/ui/t_panes_cache.c - the pane of the cache: its forms as whole screens (see tests/ui/t_panes.c), what is said
+ * where nothing is observed, and what keys do. */
 #include "tests/lib/pane_screens.h"
 
 #include <math.h>
@@ -67,7 +67,7 @@ static void cache_screens(int ascii, struct str *out)
 
 TEST(cache_screens)
 {
-	struct str s = {0};
+	struct str s = { 0 };
 
 	cache_screens(0, &s);
 	compare("cache", &s);
@@ -76,7 +76,7 @@ TEST(cache_screens)
 
 TEST(cache_screens_ascii)
 {
-	struct str s = {0};
+	struct str s = { 0 };
 
 	cache_screens(1, &s);
 	check_ascii(&s);
@@ -90,13 +90,15 @@ TEST(cache_not_observed)
 	struct pane *p = pane_new(&cache_pane, 0);
 	struct ui_cache c;
 	struct area a = fresh(80, 24);
-	struct str s = {0};
+	struct str s = { 0 };
 
 	pane_draw(p, &a);
 	CHECK_SAYS("no figures of the cache yet");
 	CHECK_INT(cache_pane_rows(p, 80), 1);
 	/* A server's cache. */
-	c = (struct ui_cache){.none = "The server keeps the KV cache, and nothing of it can be seen here. Messages that it is not sent any more are dimmed."};
+	c = (struct ui_cache){
+		.none = "The server keeps the KV cache, and nothing of it can be seen here. Messages that it is not sent any more are dimmed."
+	};
 	cache_pane_post(p, &c);
 	CHECK_INT(cache_pane_rows(p, 80), 2);
 	pane_draw(p, &a);
@@ -109,7 +111,7 @@ TEST(cache_not_observed)
 	CHECK_SAYS("The server keeps the KV cache,");
 	sample(&c);
 	c.kv = "full";
-	c.region[0] = (struct ui_region){'p', "all", 5410, 0, 0, 0, 5409, -1};
+	c.region[0] = (struct ui_region){ 'p', "all", 5410, 0, 0, 0, 5409, -1 };
 	c.n_region = 1;
 	c.seen = c.kept = 5410;
 	c.evicted = c.thinned = c.n_flow = c.n_mark = c.selected = 0;
@@ -175,7 +177,7 @@ TEST(cache_in_colours)
 TEST(cache_nothing_jumps)
 {
 	struct pane *p = pane_new(&cache_pane, 0);
-	static const int32_t count[] = {0, 7, 999, 1000, 18204, 999999, 12345678, INT32_MAX};
+	static const int32_t count[] = { 0, 7, 999, 1000, 18204, 999999, 12345678, INT32_MAX };
 	struct ui_cache c;
 	int at = -1;
 
@@ -214,12 +216,13 @@ TEST(cache_keys)
 	cache_pane_layer(p, 12);
 	pane_draw(p, &a);
 	CHECK_SAYS("L12 peaks");
-	CHECK_SAYS("7,200-7,271  words of column 99^J words of column 100");   /* 40 + 12 * 5; the cursor begins at the highest peak */
-	k = (struct key){.code = K_RIGHT};
+	/* 40 + 12 * 5; the cursor begins at the highest peak */
+	CHECK_SAYS("7,200-7,271  words of column 99^J words of column 100");
+	k = (struct key){ .code = K_RIGHT };
 	pane_press(p, &k, NULL);
 	pane_draw(p, &a);
 	CHECK_SAYS("7,272-7,343  words of column 100^J words of column 101");
-	k = letter('n');   /* from beside the peaks to the highest one, then to the next lower one */
+	k = letter('n'); /* from beside the peaks to the highest one, then to the next lower one */
 	pane_press(p, &k, NULL);
 	pane_draw(p, &a);
 	CHECK_SAYS("7,200-7,271  words of column 99");
@@ -254,7 +257,7 @@ TEST(cache_keys)
 	CHECK_SAYS("18,203");
 	k = letter('q');
 	CHECK_INT(pane_press(p, &k, NULL), PANE_CLOSE);
-	k = (struct key){.code = K_ESC};
+	k = (struct key){ .code = K_ESC };
 	CHECK_INT(pane_press(p, &k, NULL), PANE_CLOSE);
 	k = control('q');
 	CHECK_INT(pane_press(p, &k, NULL), PANE_NOT_MINE);

@@ -1,5 +1,5 @@
-/* tests/ui/t_panes_random.c - panes under random keys, sizes and hostile data: whatever comes, every cell holds something that a
- * terminal can show in the columns it was given.  And what drawing costs. */
+/* tests/ui/t_panes_random.c - panes under random keys, sizes and hostile data: whatever comes, every cell holds
+ * something that a terminal can show in the columns it was given. And what drawing costs. */
 #include "tests/lib/pane_screens.h"
 
 #include <math.h>
@@ -19,11 +19,26 @@ static double per_draw(void (*draw)(void *p, const struct area *), void *p, int 
 	return took / n;
 }
 
-static void d_bar(void *p, const struct area *a) { cache_pane_draw_bar(p, a); }
-static void d_side(void *p, const struct area *a) { cache_pane_draw_side(p, a); }
-static void d_full(void *p, const struct area *a) { pane_draw(p, a); }
-static void d_sessions(void *p, const struct area *a) { pane_draw(p, a); }
-static void d_docs(void *p, const struct area *a) { pane_draw(p, a); }
+static void d_bar(void *p, const struct area *a)
+{
+	cache_pane_draw_bar(p, a);
+}
+static void d_side(void *p, const struct area *a)
+{
+	cache_pane_draw_side(p, a);
+}
+static void d_full(void *p, const struct area *a)
+{
+	pane_draw(p, a);
+}
+static void d_sessions(void *p, const struct area *a)
+{
+	pane_draw(p, a);
+}
+static void d_docs(void *p, const struct area *a)
+{
+	pane_draw(p, a);
+}
 
 /* A thirtieth of a second is a frame; a pane may take a small part of it. */
 TEST(cost_of_drawing)
@@ -31,11 +46,12 @@ TEST(cost_of_drawing)
 	struct pane *c = cache_sample(0);
 	struct pane *s = sessions_sample(0);
 	struct pane *d = numbered(3000, "n.txt");
-	double bar = per_draw(d_bar, c, 120, 9), side = per_draw(d_side, c, 44, 40), full = per_draw(d_full, c, 120, 40);
+	double bar = per_draw(d_bar, c, 120, 9), side = per_draw(d_side, c, 44, 40),
+	       full = per_draw(d_full, c, 120, 40);
 	double picker = per_draw(d_sessions, s, 120, 40), text = per_draw(d_docs, d, 120, 40);
 
-	test_note("a draw at 120x40: bar %.0f us, side %.0f us, full %.0f us, sessions %.0f us, document %.0f us", bar * 1e6,
-	          side * 1e6, full * 1e6, picker * 1e6, text * 1e6);
+	test_note("a draw at 120x40: bar %.0f us, side %.0f us, full %.0f us, sessions %.0f us, document %.0f us",
+	          bar * 1e6, side * 1e6, full * 1e6, picker * 1e6, text * 1e6);
 	CHECK(bar + side + full + picker + text < 0.02 * test_patience());
 	pane_free(c);
 	pane_free(s);
@@ -45,20 +61,21 @@ TEST(cost_of_drawing)
 TEST(long_document)
 {
 	struct pane *p = pane_new(&documents_pane, 0);
-	struct str s = {0};
+	struct str s = { 0 };
 	struct ui_document d;
 	struct ui_span *span;
 	size_t n_span = 0;
 	double t0, open, draw, end, search, back, lens, width;
 
 	while (s.n < 5u << 20) {
-		str_addf(&s, "%s\tParagraph %zu begins here and \xe6\x97\xa5\xe6\x9c\xac goes on.", s.n % 977 ? "" : "\r\n# A heading\r\n", s.n);
+		str_addf(&s, "%s\tParagraph %zu begins here and \xe6\x97\xa5\xe6\x9c\xac goes on.",
+		         s.n % 977 ? "" : "\r\n# A heading\r\n", s.n);
 		for (int i = 0; i < 40; i++)
 			str_addf(&s, " word%d", (int)(test_rand() % 5000));
 		str_adds(&s, s.n % 5 ? "\n" : "\r\n\f");
 	}
 	str_adds(&s, "the last of all words\n");
-	d = (struct ui_document){"long.txt", s.p, s.n, s.n, 1250000, 0, NULL, 0};
+	d = (struct ui_document){ "long.txt", s.p, s.n, s.n, 1250000, 0, NULL, 0 };
 	t0 = cpu_seconds();
 	documents_pane_post(p, &d, 1);
 	docs_draw(p, 120, 40);
@@ -85,7 +102,7 @@ TEST(long_document)
 	CHECK_SAYS("Paragraph 0");
 	span = xcalloc(s.n / 4 + 2, sizeof *span);
 	for (size_t i = 4; i < s.n; i += 4)
-		span[n_span++] = (struct ui_span){(uint32_t)i, (uint8_t)(i / 4 % 3 * 100), 0};
+		span[n_span++] = (struct ui_span){ (uint32_t)i, (uint8_t)(i / 4 % 3 * 100), 0 };
 	t0 = cpu_seconds();
 	documents_pane_lens(p, 0, span, n_span);
 	docs_draw(p, 120, 40);
@@ -93,9 +110,10 @@ TEST(long_document)
 	t0 = cpu_seconds();
 	docs_draw(p, 60, 40);
 	width = cpu_seconds() - t0;
-	test_note("a document of 5 MiB: opened %.0f ms, drawn %.2f ms, to the end %.2f ms, search to the end %.1f ms and back %.1f ms, "
-	          "lens of %zu spans %.1f ms, another width %.2f ms", open * 1e3, draw * 1e3, end * 1e3, search * 1e3, back * 1e3, n_span,
-	          lens * 1e3, width * 1e3);
+	test_note(
+		"a document of 5 MiB: opened %.0f ms, drawn %.2f ms, to the end %.2f ms, search to the end %.1f ms and back %.1f ms, "
+		"lens of %zu spans %.1f ms, another width %.2f ms",
+		open * 1e3, draw * 1e3, end * 1e3, search * 1e3, back * 1e3, n_span, lens * 1e3, width * 1e3);
 	CHECK_MSG(open < 1.5 * test_patience(), "%.0f ms", open * 1e3);
 	CHECK_MSG(draw + end + width < 0.1 * test_patience(), "%.0f ms", (draw + end + width) * 1e3);
 	CHECK_MSG(search + back < 1 * test_patience(), "%.0f ms", (search + back) * 1e3);
@@ -107,21 +125,23 @@ TEST(long_document)
 /* Documents made of what takes the most work: linear all the same. */
 TEST(hostile_documents)
 {
-	static const char *const unit[] = {"\t", "\f", "\n", "# h\n", "\xff", "e\xcc\x81", "\xe2\x80\xae", "\r", "a", "\f#\n", "\xe2\x80\x8b",
-	                                   "\xf0\x9f\x91\xa9\xe2\x80\x8d", "word "};
+	static const char *const unit[] = { "\t",   "\f",        "\n",           "# h\n",
+		                            "\xff", "e\xcc\x81", "\xe2\x80\xae", "\r",
+		                            "a",    "\f#\n",     "\xe2\x80\x8b", "\xf0\x9f\x91\xa9\xe2\x80\x8d",
+		                            "word " };
 	double most = 0;
 	size_t slowest = 0;
 
 	for (size_t u = 0; u < sizeof unit / sizeof unit[0]; u++) {
 		struct pane *p = pane_new(&documents_pane, 0);
-		struct str s = {0};
+		struct str s = { 0 };
 		struct ui_document d;
-		struct ui_span span = {1 << 18, 0, 0};
+		struct ui_span span = { 1 << 18, 0, 0 };
 		double t0, took;
 
 		while (s.n < 1 << 19)
 			str_adds(&s, unit[u]);
-		d = (struct ui_document){"h.md", s.p, s.n, s.n, 1000, 0, NULL, 0};
+		d = (struct ui_document){ "h.md", s.p, s.n, s.n, 1000, 0, NULL, 0 };
 		t0 = cpu_seconds();
 		documents_pane_post(p, &d, 1);
 		docs_draw(p, 80, 24);
@@ -140,7 +160,8 @@ TEST(hostile_documents)
 		str_free(&s);
 		pane_free(p);
 	}
-	test_note("hostile documents of 512 KiB, opened, searched and drawn: %.0f ms at most (number %zu)", most * 1e3, slowest);
+	test_note("hostile documents of 512 KiB, opened, searched and drawn: %.0f ms at most (number %zu)", most * 1e3,
+	          slowest);
 	CHECK_MSG(most < 3 * test_patience(), "%.0f ms with number %zu", most * 1e3, slowest);
 }
 
@@ -149,6 +170,7 @@ TEST(hostile_documents)
 /* Pieces of text that have done harm somewhere; at most n bytes, no NUL. */
 static void hostile(char *out, size_t n)
 {
+	/* clang-format off */
 	static const char *const piece[] = {
 		"\x1b[31m", "\x1b]0;t\x07", "\xe2\x80\xae", "\xe2\x80\x8b", "\xf3\xa0\x81\x81", "\xff", "\xc3", "\xe6\x97\xa5",
 		"\xf0\x9f\x91\xa9\xe2\x80\x8d\xf0\x9f\x91\xa7", "e\xcc\x81\xcc\x82\xcc\x83\xcc\x84\xcc\x85\xcc\x86", "\xcc\x81",
@@ -156,6 +178,7 @@ static void hostile(char *out, size_t n)
 		"\r\n", "\n", "\t", "\x01", "\x02", "\f", " ", "  ", "a", "word", "# ", "\n## h\n", "```\n", "\n\n",
 		"longlonglonglonglonglonglonglonglonglong", "'", "%s%n", "/",
 	};
+	/* clang-format on */
 	size_t at = 0;
 
 	while (at + 1 < n) {
@@ -171,13 +194,13 @@ static void hostile(char *out, size_t n)
 
 static int32_t some_int(void)
 {
-	static const int32_t v[] = {0, 1, -1, INT32_MAX, INT32_MIN, 255, 4, 1000, 99999, 72};
+	static const int32_t v[] = { 0, 1, -1, INT32_MAX, INT32_MIN, 255, 4, 1000, 99999, 72 };
 	return test_rand() % 3 ? v[test_rand() % 10] : (int32_t)(test_rand() % 40000);
 }
 
 static float some_float(void)
 {
-	static const float v[] = {0, 1, -1, 0.5f, 1e-20f, 3e38f, -3e38f, 0.001f};
+	static const float v[] = { 0, 1, -1, 0.5f, 1e-20f, 3e38f, -3e38f, 0.001f };
 	switch (test_rand() % 12) {
 	case 0: return NAN;
 	case 1: return INFINITY;
@@ -189,12 +212,14 @@ static float some_float(void)
 static struct key some_key(void)
 {
 	static char paste[200];
-	struct key k = {.code = (enum key_code)(test_rand() % (K_UNKNOWN + 1)), .mods = (unsigned)(test_rand() % 10 ? 0 : test_rand() % 8)};
+	struct key k = { .code = (enum key_code)(test_rand() % (K_UNKNOWN + 1)),
+		         .mods = (unsigned)(test_rand() % 10 ? 0 : test_rand() % 8) };
 
 	if (test_rand() % 2)
 		k.code = K_CHAR;
-	k.cp = k.code == K_MOUSE ? (int32_t)(test_rand() % 6) :
-	       k.code == K_CHAR && test_rand() % 20 ? (int32_t)(32 + test_rand() % 95) : some_int();
+	k.cp = k.code == K_MOUSE                      ? (int32_t)(test_rand() % 6)
+	       : k.code == K_CHAR && test_rand() % 20 ? (int32_t)(32 + test_rand() % 95)
+	                                              : some_int();
 	if (k.code == K_CHAR && test_rand() % 8 == 0) {
 		k.mods = KEY_CTRL;
 		k.cp = (int32_t)('a' + test_rand() % 26);
@@ -227,8 +252,10 @@ static void random_cache(struct pane *p)
 	c.bytes = test_rand() << (test_rand() % 64), c.bytes_most = test_rand() >> (test_rand() % 64);
 	c.n_region = (int)(test_rand() % (UI_REGIONS + 1));
 	for (int i = 0; i < UI_REGIONS; i++)
-		c.region[i] = (struct ui_region){(char)test_rand(), test_rand() % 5 ? name[test_rand() % 4] : NULL, some_int(), some_int(),
-		                                 some_int(), some_int(), some_int(), some_float()};
+		c.region[i] = (struct ui_region){ (char)test_rand(), test_rand() % 5 ? name[test_rand() % 4] : NULL,
+			                          some_int(),        some_int(),
+			                          some_int(),        some_int(),
+			                          some_int(),        some_float() };
 	c.cols = test_rand() % 4 ? (int)(test_rand() % (UI_COLS + 1)) : UI_COLS;
 	c.per_col = some_int();
 	for (int i = 0; i < UI_COLS; i++) {
@@ -246,8 +273,9 @@ static void random_cache(struct pane *p)
 	c.recovered = some_float(), c.estimated = some_float();
 	c.n_flow = (int)(test_rand() % (UI_FLOWS + 1));
 	for (int i = 0; i < UI_FLOWS; i++) {
-		c.flow[i] = (struct ui_flow){(enum ui_flow_what)(test_rand() % 3), some_int(), some_int(), some_float(), ""};
-		memset(c.flow[i].text, 'x', sizeof c.flow[i].text);   /* no end of its own */
+		c.flow[i] = (struct ui_flow){ (enum ui_flow_what)(test_rand() % 3), some_int(), some_int(),
+			                      some_float(), "" };
+		memset(c.flow[i].text, 'x', sizeof c.flow[i].text); /* no end of its own */
 		if (test_rand() % 2)
 			hostile(c.flow[i].text, sizeof c.flow[i].text);
 	}
@@ -273,10 +301,17 @@ static void random_sessions(struct pane *p)
 		hostile(text[i], sizeof text[i]);
 	for (size_t i = 0; i < n; i++)
 		s[i] = (struct ui_session){
-			.id = some_int(), .name = text[test_rand() % 8], .title = text[test_rand() % 8],
-			.model = test_rand() % 9 ? text[test_rand() % 8] : NULL, .snippet = test_rand() % 9 ? text[test_rand() % 8] : NULL,
-			.used = test_rand() % 5 ? some_int() : (int64_t)test_rand(), .messages = some_int(), .tokens = some_int(),
-			.kv_bytes = test_rand() >> (test_rand() % 64), .seconds = (double)some_float(), .here = test_rand() % 9 == 0,
+			.id = some_int(),
+			.name = text[test_rand() % 8],
+			.title = text[test_rand() % 8],
+			.model = test_rand() % 9 ? text[test_rand() % 8] : NULL,
+			.snippet = test_rand() % 9 ? text[test_rand() % 8] : NULL,
+			.used = test_rand() % 5 ? some_int() : (int64_t)test_rand(),
+			.messages = some_int(),
+			.tokens = some_int(),
+			.kv_bytes = test_rand() >> (test_rand() % 64),
+			.seconds = (double)some_float(),
+			.here = test_rand() % 9 == 0,
 		};
 	sessions_pane_post(p, s, n, test_rand() % 5 ? NOW : (int64_t)test_rand());
 }
@@ -296,15 +331,18 @@ static void random_docs(struct pane *p)
 		len = strlen(text[i]);
 		for (int k = 0; len && k < 3; k++)
 			text[i][test_rand() % len] = (char)(test_rand() % 4 ? test_rand() : 0);
-		d[i] = (struct ui_document){name[i], text[i], len, test_rand(), some_int(), some_int(), NULL, 0};
+		d[i] = (struct ui_document){ name[i], text[i], len, test_rand(), some_int(), some_int(), NULL, 0 };
 		/* Marks anywhere, ascending, some beyond the end. */
 		for (size_t k = test_rand() % 3 ? 12 : 0, at = 0; k; k--) {
-			mark[i][d[i].n_mark++] = (struct mark){.kind = test_rand() % 2 ? MARK_PAGE : MARK_HEADING, .level = (int)(test_rand() % 8), .at = at, .text = name[i]};
+			mark[i][d[i].n_mark++] = (struct mark){ .kind = test_rand() % 2 ? MARK_PAGE : MARK_HEADING,
+				                                .level = (int)(test_rand() % 8),
+				                                .at = at,
+				                                .text = name[i] };
 			at += test_rand() % 900;
 			d[i].mark = mark[i];
 		}
 		if (test_rand() % 6 == 0)
-			d[i] = (struct ui_document){NULL, NULL, 0, 0, 0, -1, NULL, 0};
+			d[i] = (struct ui_document){ NULL, NULL, 0, 0, 0, -1, NULL, 0 };
 	}
 	documents_pane_post(p, d, n);
 }
@@ -317,7 +355,7 @@ static void random_lens(struct pane *p)
 
 	for (size_t i = 0; i < n; i++) {
 		at += (uint32_t)(test_rand() % 20 ? test_rand() % 60 : test_rand());
-		span[i] = (struct ui_span){at, (uint8_t)(test_rand() % 3), 0};
+		span[i] = (struct ui_span){ at, (uint8_t)(test_rand() % 3), 0 };
 	}
 	documents_pane_lens(p, test_rand() % 4, span, n);
 }
@@ -335,7 +373,7 @@ TEST(random_keys_and_data)
 	struct pane *s = pane_new(&sessions_pane, 0);
 	struct pane *d = pane_new(&documents_pane, 0);
 	struct ui_action act;
-	int n = rounds(100000 / (test_patience() > 1 ? 5 : 1)), did[4] = {0}, unsound = 0;
+	int n = rounds(100000 / (test_patience() > 1 ? 5 : 1)), did[4] = { 0 }, unsound = 0;
 
 	for (int i = 0; i < n && !unsound; i++) {
 		struct key k = some_key();
@@ -414,15 +452,15 @@ TEST(ascii_at_all_sizes)
 	struct pane *s = pane_new(&sessions_pane, 1);
 	struct pane *d = docs_sample(1);
 	static const char plain[] = "# One\n\nSome words that are long enough to be wrapped.\n\fAnother page\n";
-	struct ui_document doc = {"plain.md", plain, sizeof plain - 1, 0, 9, 0, NULL, 0};
+	struct ui_document doc = { "plain.md", plain, sizeof plain - 1, 0, 9, 0, NULL, 0 };
 	struct ui_action act;
 
 	documents_pane_post(d, &doc, 1);
 	pane_opened(s);
 	sessions_pane_post(s, sessions, 3, NOW);
 	for (int i = 0; i < 300; i++) {
-		struct str out = {0};
-		struct key k = letter((int32_t)"?jk+-hlco\t/["[test_rand() % 12]);
+		struct str out = { 0 };
+		struct key k = letter((int32_t) "?jk+-hlco\t/["[test_rand() % 12]);
 		struct area a;
 		int w, h;
 
@@ -431,7 +469,7 @@ TEST(ascii_at_all_sizes)
 		a = fresh(w, h), cache_pane_draw_bar(c, &a), add_screen(&out, "");
 		a = fresh(w, h), cache_pane_draw_side(c, &a), add_screen(&out, "");
 		a = fresh(w, h), pane_draw(c, &a), add_screen(&out, "");
-		press(s, i % 7 == 3 ? control('r') : (struct key){.code = K_TAB}, &act);
+		press(s, i % 7 == 3 ? control('r') : (struct key){ .code = K_TAB }, &act);
 		a = fresh(w, h), pane_draw(s, &a), add_screen(&out, "");
 		pane_press(d, &k, NULL);
 		a = fresh(w, h), pane_draw(d, &a), add_screen(&out, "");

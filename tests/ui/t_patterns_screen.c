@@ -1,5 +1,5 @@
-/* tests/ui/t_patterns_screen.c - the filter, wrapping, Markdown, the transcript and keys over repeating patterns take time in proportion to the text
- * (tests/lib/patterns.h). */
+/* tests/ui/t_patterns_screen.c - the filter, wrapping, Markdown, the transcript and keys over repeating patterns take
+ * time in proportion to the text (tests/lib/patterns.h). */
 #include "tests/lib/patterns.h"
 #include "ui/panes/doc_text.h"
 #include "ui/screen/keys.h"
@@ -37,8 +37,8 @@ static void pass_clean(const char *p, size_t n)
 static void pass_wrap(const char *p, size_t n)
 {
 	static struct str clean, out;
-	struct lines l = {0};
-	struct wrap w = {0};
+	struct lines l = { 0 };
+	struct wrap w = { 0 };
 
 	clean_of(p, n, &clean);
 	str_clear(&out);
@@ -51,7 +51,7 @@ static void pass_wrap(const char *p, size_t n)
 static void pass_markdown(const char *p, size_t n)
 {
 	static struct str clean, code;
-	struct lines l = {0};
+	struct lines l = { 0 };
 
 	clean_of(p, n, &clean);
 	lines_markdown(&l, clean.p, clean.n, 80);
@@ -63,8 +63,8 @@ static void pass_markdown(const char *p, size_t n)
 static void pass_growing(const char *p, size_t n)
 {
 	static struct str clean;
-	struct lines l = {0};
-	struct growth g = {0};
+	struct lines l = { 0 };
+	struct growth g = { 0 };
 
 	clean_of(p, n, &clean);
 	for (size_t k = 4000; k < clean.n + 4000; k += 4000)
@@ -74,7 +74,7 @@ static void pass_growing(const char *p, size_t n)
 
 static void pass_code(const char *p, size_t n)
 {
-	static const char *const languages[] = {"c", "python", "html", "sh", "lua", "ruby", "json"};
+	static const char *const languages[] = { "c", "python", "html", "sh", "lua", "ruby", "json" };
 	static struct str clean;
 
 	clean_of(p, n, &clean);
@@ -131,8 +131,14 @@ static void transcript_whole(enum ui_role role, const char *p, size_t n)
 	transcript_free(t);
 }
 
-static void pass_answer(const char *p, size_t n) { transcript_whole(UI_ASSISTANT, p, n); }
-static void pass_message(const char *p, size_t n) { transcript_whole(UI_USER, p, n); }
+static void pass_answer(const char *p, size_t n)
+{
+	transcript_whole(UI_ASSISTANT, p, n);
+}
+static void pass_message(const char *p, size_t n)
+{
+	transcript_whole(UI_USER, p, n);
+}
 
 /* It comes in pieces of a token or two, and is drawn as often as the screen draws a fast answer. */
 static void pass_answer_grows(const char *p, size_t n)
@@ -153,7 +159,7 @@ static void pass_answer_grows(const char *p, size_t n)
 
 static void pass_document_pane(const char *p, size_t n)
 {
-	struct doc_text t = {0};
+	struct doc_text t = { 0 };
 
 	str_adds(&t.name, "a.md");
 	t.raw = xstrndup(p, n);
@@ -167,12 +173,15 @@ static void pass_document_pane(const char *p, size_t n)
 	doc_text_free(&t);
 }
 
-static void no_key(const struct key *k, void *ud) { (void)k, (void)ud; }
+static void no_key(const struct key *k, void *ud)
+{
+	(void)k, (void)ud;
+}
 
 /* Typed, or pasted into a terminal that marks no pastes. */
 static void pass_keys(const char *p, size_t n)
 {
-	struct keys k = {0};
+	struct keys k = { 0 };
 
 	for (size_t i = 0; i < n; i += 4096)
 		keys_feed(&k, p + i, n - i < 4096 ? n - i : 4096, 1, no_key, NULL);
@@ -180,16 +189,16 @@ static void pass_keys(const char *p, size_t n)
 }
 
 static const struct pass passes[] = {
-	{"the filter", pass_clean, 2},
-	{"wrapping", pass_wrap, 2},
-	{"Markdown", pass_markdown, 2},
-	{"Markdown that grows", pass_growing, 1},
-	{"colours of code", pass_code, 2},
-	{"an answer on the screen", pass_answer, 1},
-	{"an answer that grows on the screen", pass_answer_grows, 1},
-	{"a message on the screen", pass_message, 1},
-	{"the pane of documents", pass_document_pane, 2},
-	{"keys", pass_keys, 2},
+	{ "the filter", pass_clean, 2 },
+	{ "wrapping", pass_wrap, 2 },
+	{ "Markdown", pass_markdown, 2 },
+	{ "Markdown that grows", pass_growing, 1 },
+	{ "colours of code", pass_code, 2 },
+	{ "an answer on the screen", pass_answer, 1 },
+	{ "an answer that grows on the screen", pass_answer_grows, 1 },
+	{ "a message on the screen", pass_message, 1 },
+	{ "the pane of documents", pass_document_pane, 2 },
+	{ "keys", pass_keys, 2 },
 };
 
 TEST(twice_the_text_takes_no_more_than_three_times_as_long)

@@ -1,5 +1,5 @@
-/* tests/ui/t_transcript.c - ui/transcript/transcript*.c: what the transcript looks like, that positions hold while text comes and the width changes,
- * search, the lens, and what is copied. */
+/* tests/ui/t_transcript.c - ui/transcript/transcript*.c: what the transcript looks like, that positions hold while text
+ * comes and the width changes, search, the lens, and what is copied. */
 #include "tests/lib/test.h"
 #include "ui/transcript/transcript_private.h"
 
@@ -43,7 +43,7 @@ static void append(struct transcript *t, const char *text)
 static struct transcript *conversation(int turns)
 {
 	struct transcript *t = transcript_new();
-	struct str s = {0};
+	struct str s = { 0 };
 
 	for (int i = 1; i <= turns; i++) {
 		str_clear(&s);
@@ -68,20 +68,19 @@ TEST(looks)
 	append(t, " the stream pass.\n");
 	transcript_end(t, "[9 tokens]");
 	add(t, UI_ERROR, "the file 'x' is not there");
-	CHECK_STR(drawn(t, 20, 12, 1),
-	          "resumed \"river\", 12\nnnnnnnnnnnnnnnnnnnn\n"
-	          "tokens\nnnnnnn\n"
-	          "\n"
-	          "> What is a weir? In\nqqqqqqqqqqqqqqqqqqqq\n"
-	          "  one sentence.\n  qqqqqqqqqqqqq\n"
-	          "\n"
-	          "A low dam that lets\n  sssssss\n"
-	          "the stream pass.\n"
-	          "[9 tokens]\nffffffffff\n"
-	          "\n"
-	          "the file 'x' is not\nEEEEEEEEEEEEEEEEEEE\n"
-	          "there\nEEEEE\n"
-	          "n = notice\nq = question\ns = strong\nf = faint\nE = error\n");
+	CHECK_STR(drawn(t, 20, 12, 1), "resumed \"river\", 12\nnnnnnnnnnnnnnnnnnnn\n"
+	                               "tokens\nnnnnnn\n"
+	                               "\n"
+	                               "> What is a weir? In\nqqqqqqqqqqqqqqqqqqqq\n"
+	                               "  one sentence.\n  qqqqqqqqqqqqq\n"
+	                               "\n"
+	                               "A low dam that lets\n  sssssss\n"
+	                               "the stream pass.\n"
+	                               "[9 tokens]\nffffffffff\n"
+	                               "\n"
+	                               "the file 'x' is not\nEEEEEEEEEEEEEEEEEEE\n"
+	                               "there\nEEEEE\n"
+	                               "n = notice\nq = question\ns = strong\nf = faint\nE = error\n");
 	CHECK_STR(drawn(t, 40, 9, 0),
 	          "resumed \"river\", 12 tokens\n\n> What is a weir? In one sentence.\n\n"
 	          "A low dam that lets the stream pass.\n[9 tokens]\n\nthe file 'x' is not there\n\n");
@@ -97,7 +96,9 @@ TEST(looks)
 TEST(hostile_pieces)
 {
 	struct transcript *t = transcript_new(), *u;
-	const char *text = "a\x1b]0;x\x07" "b\xe2\x80\xae" "c\xf0\x9f\x98\x80\xff\n\n`d\xc2\x9b` \xe6\xbc\xa2\te\r\nf\xe6\xbc";
+	const char *text = "a\x1b]0;x\x07"
+			   "b\xe2\x80\xae"
+			   "c\xf0\x9f\x98\x80\xff\n\n`d\xc2\x9b` \xe6\xbc\xa2\te\r\nf\xe6\xbc";
 
 	add(t, UI_ASSISTANT, text);
 	transcript_end(t, "n\x1bote");
@@ -164,7 +165,7 @@ TEST(follows_until_scrolled)
 TEST(holds_through_resizes)
 {
 	struct transcript *t = transcript_new();
-	struct str s = {0};
+	struct str s = { 0 };
 	uint64_t place;
 
 	for (int i = 0; i < 400; i++)
@@ -193,7 +194,7 @@ TEST(holds_through_resizes)
 	CHECK(!strncmp(drawn(t, 80, 6, 0), "word150 ", 8));
 	transcript_go(t, 0);
 	CHECK_INT(transcript_below(t), 0);
-	transcript_go(t, UINT64_MAX);   /* nonsense: stays */
+	transcript_go(t, UINT64_MAX); /* nonsense: stays */
 	CHECK_INT(transcript_below(t), 0);
 	transcript_free(t);
 	str_free(&s);
@@ -235,8 +236,9 @@ TEST(folds)
 
 	drawn(t, 20, 20, 0);
 	transcript_fold(t);
-	CHECK_STR(drawn(t, 20, 10, 1),
-	          "> q1\nqqqq\n\na1.1\na1.2\na1.3\na1.4\n\n> q2\nqqqq\n\na2.1 [+3 lines]\n    fffffffffff\nq = question\nf = faint\n");
+	CHECK_STR(
+		drawn(t, 20, 10, 1),
+		"> q1\nqqqq\n\na1.1\na1.2\na1.3\na1.4\n\n> q2\nqqqq\n\na2.1 [+3 lines]\n    fffffffffff\nq = question\nf = faint\n");
 	transcript_fold(t);
 	CHECK_STR(drawn(t, 20, 4, 0), "a2.1\na2.2\na2.3\na2.4\n");
 	add(t, UI_USER, "long question that wraps twice at this width");
@@ -251,7 +253,9 @@ TEST(raw)
 {
 	struct transcript *t = transcript_new();
 
-	add(t, UI_ASSISTANT, "**a** \xe2\x80\x8b" "b\n\n- c\n");
+	add(t, UI_ASSISTANT,
+	    "**a** \xe2\x80\x8b"
+	    "b\n\n- c\n");
 	CHECK_STR(drawn(t, 20, 4, 0), "a b\n\n• c\n\n");
 	transcript_raw(t, 1);
 	CHECK_INT(transcript_is_raw(t), 1);
@@ -275,37 +279,35 @@ TEST(search)
 	add(t, UI_NOTICE, "no foxes");
 	CHECK_INT(transcript_search(t, "fox", 0, &at), 4);
 	CHECK_INT(at, 4);
-	CHECK_STR(drawn(t, 20, 12, 1),
-	          "> Where is the fox?\nqqqqqqqqqqqqqqqmmmq\n"
-	          "\n"
-	          "The quick brown fox\n    sssss       mmm\n"
-	          "jumps over\n"
-	          "the lazy dog. FOX!\n              mmm\n"
-	          "\n"
-	          "│ quick\nQQQQQQQ\n"
-	          "│ brown\nQQQQQQQ\n"
-	          "\n"
-	          "no foxes\nnnnAAAnn\n"
-	          "\n\n"
-	          "q = question\nm = match\ns = strong\nQ = quote\nn = notice\nA = match+bold\n");
+	CHECK_STR(drawn(t, 20, 12, 1), "> Where is the fox?\nqqqqqqqqqqqqqqqmmmq\n"
+	                               "\n"
+	                               "The quick brown fox\n    sssss       mmm\n"
+	                               "jumps over\n"
+	                               "the lazy dog. FOX!\n              mmm\n"
+	                               "\n"
+	                               "│ quick\nQQQQQQQ\n"
+	                               "│ brown\nQQQQQQQ\n"
+	                               "\n"
+	                               "no foxes\nnnnAAAnn\n"
+	                               "\n\n"
+	                               "q = question\nm = match\ns = strong\nQ = quote\nn = notice\nA = match+bold\n");
 	/* capitals count when the pattern has any */
 	CHECK_INT(transcript_search(t, "FOX", 1, &at), 1);
 	/* over a line break, and over the marks of Markdown */
 	CHECK_INT(transcript_search(t, "quick  brown", 1, &at), 2);
 	CHECK_INT(at, 2);
-	CHECK_STR(drawn(t, 20, 12, 1),
-	          "> Where is the fox?\nqqqqqqqqqqqqqqqqqqq\n"
-	          "\n"
-	          "The quick brown fox\n    mmmmmmmmmmm\n"
-	          "jumps over\n"
-	          "the lazy dog. FOX!\n"
-	          "\n"
-	          "│ quick\nQQAAAAA\n"
-	          "│ brown\nQQAAAAA\n"
-	          "\n"
-	          "no foxes\nnnnnnnnn\n"
-	          "\n\n"
-	          "q = question\nm = match\nQ = quote\nA = match+bold\nn = notice\n");
+	CHECK_STR(drawn(t, 20, 12, 1), "> Where is the fox?\nqqqqqqqqqqqqqqqqqqq\n"
+	                               "\n"
+	                               "The quick brown fox\n    mmmmmmmmmmm\n"
+	                               "jumps over\n"
+	                               "the lazy dog. FOX!\n"
+	                               "\n"
+	                               "│ quick\nQQAAAAA\n"
+	                               "│ brown\nQQAAAAA\n"
+	                               "\n"
+	                               "no foxes\nnnnnnnnn\n"
+	                               "\n\n"
+	                               "q = question\nm = match\nQ = quote\nA = match+bold\nn = notice\n");
 	CHECK_INT(transcript_search(t, "over the", 1, &at), 1);
 	CHECK_INT(transcript_search(t, "nothing", 1, &at), 0);
 	CHECK_INT(at, 0);
@@ -326,7 +328,8 @@ TEST(search_over_parts)
 	CHECK_INT(t->n, 2);
 	CHECK_INT(transcript_search(t, "three four", 1, &at), 1);
 	CHECK_INT(at, 1);
-	CHECK_STR(drawn(t, 30, 3, 1), "one two three\nnnnnnnnnAAAAA\nfour five\nAAAAnnnnn\n\nn = notice\nA = match+bold\n");
+	CHECK_STR(drawn(t, 30, 3, 1),
+	          "one two three\nnnnnnnnnAAAAA\nfour five\nAAAAnnnnn\n\nn = notice\nA = match+bold\n");
 	CHECK_INT(transcript_search(t, "three", 1, &at), 1);
 	CHECK_INT(transcript_search(t, "four", 1, &at), 1);
 	/* What begins with the end of a match is none. */
@@ -354,8 +357,18 @@ TEST(search_over_parts)
 /* However a text comes and is cut: the same is found as in one part. */
 TEST(search_does_not_know_of_parts)
 {
-	static const char *const text[] = { "ab", "a", "b a", " ", "\n", "ab\n\n", "abab", "aab ", "- a b\n", "```\na\n", "```\nb\n", "\xc3\xa9", "**a**", "> b\n" };
-	static const char *const words[] = { "ab", "a b", "aab", "ba", "b a b", "abab", "\xc3\xa9" "a", "a b a b a b a b", "b \xc3\xa9" };
+	static const char *const text[] = { "ab",   "a",       "b a",      " ",        "\n",       "ab\n\n", "abab",
+		                            "aab ", "- a b\n", "```\na\n", "```\nb\n", "\xc3\xa9", "**a**",  "> b\n" };
+	static const char *const words[] = { "ab",
+		                             "a b",
+		                             "aab",
+		                             "ba",
+		                             "b a b",
+		                             "abab",
+		                             "\xc3\xa9"
+		                             "a",
+		                             "a b a b a b a b",
+		                             "b \xc3\xa9" };
 
 	for (int round = 0; round < 400; round++) {
 		struct transcript *parts = transcript_new(), *whole = transcript_new();
@@ -380,8 +393,8 @@ TEST(search_does_not_know_of_parts)
 				drawn(parts, 20, 5, 0);
 		}
 		found = transcript_search(parts, word, 1, &at);
-		CHECK_MSG(found == transcript_search(whole, word, 1, &at), "round %d: '%s' is found %zu times, not %zu", round, word, found,
-		          transcript_search(whole, word, 1, &at));
+		CHECK_MSG(found == transcript_search(whole, word, 1, &at), "round %d: '%s' is found %zu times, not %zu",
+		          round, word, found, transcript_search(whole, word, 1, &at));
 		transcript_free(parts);
 		transcript_free(whole);
 	}
@@ -397,7 +410,7 @@ TEST(search_moves)
 	drawn(t, 20, 6, 0);
 	CHECK_INT(transcript_search(t, ".3", 1, &at), 30);
 	CHECK_INT(at, 1);
-	CHECK_STR(drawn(t, 20, 6, 0), "> q1\n\na1.1\na1.2\na1.3\na1.4\n");   /* in sight: nothing moves */
+	CHECK_STR(drawn(t, 20, 6, 0), "> q1\n\na1.1\na1.2\na1.3\na1.4\n"); /* in sight: nothing moves */
 	CHECK_INT(transcript_search(t, ".3", 1, &at), 30);
 	CHECK_INT(at, 2);
 	CHECK_STR(drawn(t, 20, 6, 0), "a2.1\na2.2\na2.3\na2.4\n\n> q3\n");
@@ -442,14 +455,15 @@ TEST(lens)
 	/*                        0         10        20        30 */
 	static const char text[] = "The **quick\xe2\x80\x8b** brown fox\x1b jumps";
 	const struct ui_span span[] = { { 4, 255, 0 }, { 16, 0, 0 }, { 23, 128, 0 }, { 28, 255, 0 }, { 40, 0, 0 } };
-	struct str s = {0};
+	struct str s = { 0 };
 
 	add(t, UI_NOTICE, "not counted");
 	add(t, UI_ASSISTANT, text);
 	transcript_lens(t, 0, span, sizeof span / sizeof *span);
-	transcript_lens(t, 7, span, 1);   /* there is none */
-	CHECK_STR(drawn(t, 40, 3, 1),
-	          "not counted\nnnnnnnnnnnn\n\nThe quick brown fox^[ jumps\n    gggggAAAAAAA      ggggg\nn = notice\ng = evicted\nA = text+faint\n");
+	transcript_lens(t, 7, span, 1); /* there is none */
+	CHECK_STR(
+		drawn(t, 40, 3, 1),
+		"not counted\nnnnnnnnnnnn\n\nThe quick brown fox^[ jumps\n    gggggAAAAAAA      ggggg\nn = notice\ng = evicted\nA = text+faint\n");
 	/* it may end before the text does; copying does not care */
 	append(t, " over\n\n1. *it*");
 	CHECK(strstr(drawn(t, 40, 5, 1), "over\n"));
@@ -484,7 +498,7 @@ TEST(gutter)
 TEST(a_text_that_is_read)
 {
 	struct transcript *t = transcript_new();
-	static const struct ui_span lens[] = {{5, 128, 0}, {30, 255, 0}}, heat[] = {{6, 0, 0}, {17, 3, 0}};
+	static const struct ui_span lens[] = { { 5, 128, 0 }, { 30, 255, 0 } }, heat[] = { { 6, 0, 0 }, { 17, 3, 0 } };
 
 	add(t, UI_NOTICE, "before");
 	transcript_text(t, 100, 1);
@@ -492,10 +506,11 @@ TEST(a_text_that_is_read)
 	transcript_end(t, NULL);
 	transcript_text(t, 109, 0);
 	append(t, "Three four. Five.");
-	transcript_text_lens(t, 109, lens, 2);   /* what stands before byte 109 is evicted */
+	transcript_text_lens(t, 109, lens, 2); /* what stands before byte 109 is evicted */
 	transcript_text_heat(t, 103, heat, 2);
-	CHECK_STR(drawn(t, 40, 5, 1),
-	          "before\nnnnnnn\n\nOne two.\ngggggggg\n\nThree four. Five.\nAAAAA777777\nn = notice\ng = evicted\nA = heat 7+faint\n7 = heat 7\n");
+	CHECK_STR(
+		drawn(t, 40, 5, 1),
+		"before\nnnnnnn\n\nOne two.\ngggggggg\n\nThree four. Five.\nAAAAA777777\nn = notice\ng = evicted\nA = heat 7+faint\n7 = heat 7\n");
 	/* A question between two parts of the text, which is no message any more. */
 	add(t, UI_USER, "Who?");
 	add(t, UI_ASSISTANT, "He.");
@@ -510,7 +525,7 @@ TEST(a_text_that_is_read)
 TEST(copies)
 {
 	struct transcript *t = transcript_new();
-	struct str s = {0};
+	struct str s = { 0 };
 
 	CHECK_INT(transcript_copy_all(t, &s), 0);
 	CHECK_INT(transcript_copy_focus(t, &s), 0);
@@ -537,7 +552,7 @@ TEST(copies)
 	str_clear(&s);
 	CHECK_INT(transcript_copy_all(t, &s), 1);
 	CHECK_STR(s.p, "> make it\n> so\n\nSo:\n\n```make\nall:\n\tcc *.c\n```\nor `x`\n\xe2\x80\x8b\xef\xbf\xbd\n\n"
-	          "> ```\n> not an answer\n> ```\n\n- x\n  ```\n  1\n  ```\n- y\n  ```\n  2\n  ```\n");
+	               "> ```\n> not an answer\n> ```\n\n- x\n  ```\n  1\n  ```\n- y\n  ```\n  2\n  ```\n");
 	transcript_free(t);
 	str_free(&s);
 }
@@ -545,9 +560,11 @@ TEST(copies)
 /* The same conversation, its answers in pieces of any size and drawn in between, looks like the whole. */
 TEST(streaming_looks_the_same)
 {
-	static const char *const part[] = { "# A\n", "\n", "word ", "**b** ", "- c\n", "```c\nint x;\n", "```\n", "| d |\n|---|\n", "> e\n", "1. f\n",
-	                                    "   g\n", "\xe6\xbc\xa2", "e\xcc\x81", "\xf0\x9f\x98\x80" };
-	struct str s = {0};
+	static const char *const part[] = {
+		"# A\n",          "\n",    "word ",  "**b** ", "- c\n",        "```c\nint x;\n", "```\n",
+		"| d |\n|---|\n", "> e\n", "1. f\n", "   g\n", "\xe6\xbc\xa2", "e\xcc\x81",      "\xf0\x9f\x98\x80"
+	};
+	struct str s = { 0 };
 
 	for (int round = 0; round < 150; round++) {
 		struct transcript *t = transcript_new(), *u = transcript_new();
@@ -589,9 +606,15 @@ static void same(const char *is, const char *should, int round)
 /* A text in parts looks like the whole, is copied as the whole, and has the same words that left. */
 TEST(parts_look_like_the_whole)
 {
-	static const char *const part[] = { "# A\n", "\n", "word and words ", "**b** ", "- c\n", "```c\nint x; /* y\n z */\n", "```\n", "| d |\n|---|\n",
-	                                    "> e\n", "1. f\n", "   g\n", "\xe6\xbc\xa2", "e\xcc\x81", "\xf0\x9f\x98\x80", "\tcode\r\n", "\x1b[m" };
-	struct str s = {0}, a = {0}, b = {0};
+	static const char *const part[] = { "# A\n",           "\n",
+		                            "word and words ", "**b** ",
+		                            "- c\n",           "```c\nint x; /* y\n z */\n",
+		                            "```\n",           "| d |\n|---|\n",
+		                            "> e\n",           "1. f\n",
+		                            "   g\n",          "\xe6\xbc\xa2",
+		                            "e\xcc\x81",       "\xf0\x9f\x98\x80",
+		                            "\tcode\r\n",      "\x1b[m" };
+	struct str s = { 0 }, a = { 0 }, b = { 0 };
 	size_t parts = 0;
 
 	for (int round = 0; round < 300; round++) {
@@ -608,7 +631,8 @@ TEST(parts_look_like_the_whole)
 				str_adds(&s, "\n\nA paragraph.\n\n");
 		}
 		for (size_t i = 0; i < 40; i++)
-			span[i] = (struct ui_span){ (uint32_t)(s.n * (i + 1) / 40), (uint8_t)(test_rand() % 3 * 127), 0 };
+			span[i] =
+				(struct ui_span){ (uint32_t)(s.n * (i + 1) / 40), (uint8_t)(test_rand() % 3 * 127), 0 };
 		add(t, role, s.p);
 		transcript_end(t, "note");
 		add(t, UI_NOTICE, "behind");
@@ -632,7 +656,8 @@ TEST(parts_look_like_the_whole)
 		}
 		same(drawn(u, w, 900, 1), drawn(t, w, 900, 1), round);
 		for (int i = 0; i < 6; i++) {
-			/* Rows that are guessed in one are known in the other, so the first rows must be the same, not the percent. */
+			/* Rows that are guessed in one are known in the other, so the first rows must be the same, not
+			 * the percent. */
 			transcript_top(t);
 			transcript_top(u);
 			transcript_scroll(t, i * 7);
@@ -645,18 +670,21 @@ TEST(parts_look_like_the_whole)
 		transcript_fold(u);
 		CHECK(u->entry[0].folded);
 		/* How many lines there are in parts that were never seen is a guess. */
-		CHECK_INT(w < 30 ? 0 : strcspn(drawn(u, w, 30, 0), "["), w < 30 ? 0 : strcspn(drawn(t, w, 30, 0), "["));   /* narrow: its digits move it */
+		/* narrow: its digits move it */
+		CHECK_INT(w < 30 ? 0 : strcspn(drawn(u, w, 30, 0), "["), w < 30 ? 0 : strcspn(drawn(t, w, 30, 0), "["));
 		CHECK_STR(w < 30 ? "" : strchr(drawn(u, w, 4, 0), '\n'), w < 30 ? "" : "\n\nbehind\n\n");
 		transcript_fold(u);
 		transcript_fold(t);
 		same(drawn(u, w, 900, 1), drawn(t, w, 900, 1), round);
 		str_clear(&a);
 		str_clear(&b);
-		CHECK(transcript_copy_message(t, 0, &a) == transcript_copy_message(u, 0, &b) && a.n == b.n && (!a.n || !memcmp(a.p, b.p, a.n)));
+		CHECK(transcript_copy_message(t, 0, &a) == transcript_copy_message(u, 0, &b) && a.n == b.n &&
+		      (!a.n || !memcmp(a.p, b.p, a.n)));
 		for (size_t k = 1; k < 4; k++) {
 			str_clear(&a);
 			str_clear(&b);
-			CHECK(transcript_copy_code(t, k, &a) == transcript_copy_code(u, k, &b) && a.n == b.n && (!a.n || !memcmp(a.p, b.p, a.n)));
+			CHECK(transcript_copy_code(t, k, &a) == transcript_copy_code(u, k, &b) && a.n == b.n &&
+			      (!a.n || !memcmp(a.p, b.p, a.n)));
 		}
 		transcript_free(t);
 		transcript_free(u);
@@ -672,8 +700,8 @@ TEST(parts_look_like_the_whole)
 TEST(a_very_long_text)
 {
 	static const char *const kind[] = { "lines", "a line", "Markdown", "code", "wide characters" };
-	static const int size_of[][2] = {{80, 24}, {120, 40}, {20, 6}, {79, 24}};
-	struct str s = {0};
+	static const int size_of[][2] = { { 80, 24 }, { 120, 40 }, { 20, 6 }, { 79, 24 } };
+	struct str s = { 0 };
 	double worst = 0;
 	size_t at;
 
@@ -687,9 +715,15 @@ TEST(a_very_long_text)
 			str_adds(&s, "```c\n");
 		for (int i = 0; s.n < 10000000; i++)
 			if (k == 4)
-				str_adds(&s, "\xe6\xbc\xa2\xe6\xbc\xa2\xe6\xbc\xa2\xe6\xbc\xa2\xe6\xbc\xa2\xe6\xbc\xa2\xe6\xbc\xa2\xe6\xbc\xa2");
+				str_adds(
+					&s,
+					"\xe6\xbc\xa2\xe6\xbc\xa2\xe6\xbc\xa2\xe6\xbc\xa2\xe6\xbc\xa2\xe6\xbc\xa2\xe6\xbc\xa2\xe6\xbc\xa2");
 			else
-				str_addf(&s, k == 2 ? "- item %d of *a list*\n%s" : k == 3 ? "int i%d; /* so */%s\n" : k == 1 ? "word %d%s " : "line %d%s\n",
+				str_addf(&s,
+				         k == 2   ? "- item %d of *a list*\n%s"
+				         : k == 3 ? "int i%d; /* so */%s\n"
+				         : k == 1 ? "word %d%s "
+				                  : "line %d%s\n",
 				         i, k == 2 && i % 5 == 0 ? "\nA paragraph\nof **two** lines.\n\n" : "");
 		add(t, UI_USER, "before");
 		start = cpu_seconds();
@@ -715,14 +749,16 @@ TEST(a_very_long_text)
 			drawn(t, wh[0], wh[1], 0);
 			transcript_below(t);
 			worst = cpu_seconds() - start > worst ? cpu_seconds() - start : worst;
-			CHECK_MSG(t->work - was <= most, "%s: step %d lays out %llu bytes", kind[k], step, (unsigned long long)(t->work - was));
+			CHECK_MSG(t->work - was <= most, "%s: step %d lays out %llu bytes", kind[k], step,
+			          (unsigned long long)(t->work - was));
 		}
 		was = t->work;
 		start = cpu_seconds();
 		transcript_search(t, k == 4 ? "\xe6\xbc\xa2" : "10007", 1, &at);
 		drawn(t, 80, 24, 0);
 		test_note("%s: %.0f ms to search it", kind[k], (cpu_seconds() - start) * 1e3);
-		CHECK_MSG(t->work - was <= 2 * most, "%s: a search lays out %llu bytes", kind[k], (unsigned long long)(t->work - was));
+		CHECK_MSG(t->work - was <= 2 * most, "%s: a search lays out %llu bytes", kind[k],
+		          (unsigned long long)(t->work - was));
 		transcript_free(t);
 	}
 	test_note("at most %.1f ms from a key to the picture", worst * 1e3);
@@ -732,20 +768,27 @@ TEST(a_very_long_text)
 /* Anything in any order: no crash, rows add up, every cell is one that can be shown. */
 TEST(anything)
 {
-	static const char *const text[] = { "# A\n", "\n\n", "word ", "**b", "- c\n", "```c\nint x;\n", "```\n", "| d |\n|---|\n", "> e\n", "\x1b[1m", "\xff",
-	                                    "\xe6\xbc\xa2", "\xf0\x9f", "\x98\x80", "\xcc\x81", "a much longer piece of text that wraps at most widths\n", "" };
+	static const char *const text[] = {
+		"# A\n",    "\n\n",           "word ",    "**b",
+		"- c\n",    "```c\nint x;\n", "```\n",    "| d |\n|---|\n",
+		"> e\n",    "\x1b[1m",        "\xff",     "\xe6\xbc\xa2",
+		"\xf0\x9f", "\x98\x80",       "\xcc\x81", "a much longer piece of text that wraps at most widths\n",
+		""
+	};
 	struct transcript *t = transcript_new();
 	long rounds = 6000 * (getenv("WEIR_SOAK") ? strtol(getenv("WEIR_SOAK"), NULL, 10) : 1);
-	struct str s = {0};
+	struct str s = { 0 };
 	uint64_t place = 0;
 	size_t at;
 	int w = 80, h = 24;
 
-	t->part_most = 40;   /* parts everywhere */
+	t->part_most = 40; /* parts everywhere */
 
 	for (long i = 0; i < rounds; i++) {
 		const char *p = text[test_rand() % (sizeof text / sizeof *text)];
-		struct ui_span span[3] = { { (uint32_t)(test_rand() % 9), 0, 0 }, { (uint32_t)(test_rand() % 30), 99, 0 }, { 40, (uint8_t)test_rand(), 0 } };
+		struct ui_span span[3] = { { (uint32_t)(test_rand() % 9), 0, 0 },
+			                   { (uint32_t)(test_rand() % 30), 99, 0 },
+			                   { 40, (uint8_t)test_rand(), 0 } };
 
 		switch (test_rand() % 24) {
 		case 0: add(t, (enum ui_role)(test_rand() % 4), p); break;
@@ -757,14 +800,27 @@ TEST(anything)
 		case 6: transcript_raw(t, test_rand() % 2); break;
 		case 7: transcript_search(t, test_rand() % 4 ? p : NULL, (int)(test_rand() % 3) - 1, &at); break;
 		case 8: transcript_lens(t, test_rand() % 8, span, test_rand() % 4); break;
-		case 9: w = 1 + (int)(test_rand() % 100); h = 1 + (int)(test_rand() % 40); break;
+		case 9:
+			w = 1 + (int)(test_rand() % 100);
+			h = 1 + (int)(test_rand() % 40);
+			break;
 		case 10: place = transcript_place(t); break;
 		case 11: transcript_go(t, place); break;
 		case 12: transcript_top(t); break;
 		case 13: transcript_end_follow(t); break;
 		case 14: transcript_ascii(t, test_rand() % 2); break;
-		case 15: str_clear(&s); transcript_copy_all(t, &s); transcript_copy_code(t, 1 + test_rand() % 3, &s); transcript_copy_focus(t, &s); break;
-		case 16: if (test_rand() % 40 == 0) { transcript_clear(t); place = 0; } break;
+		case 15:
+			str_clear(&s);
+			transcript_copy_all(t, &s);
+			transcript_copy_code(t, 1 + test_rand() % 3, &s);
+			transcript_copy_focus(t, &s);
+			break;
+		case 16:
+			if (test_rand() % 40 == 0) {
+				transcript_clear(t);
+				place = 0;
+			}
+			break;
 		default: append(t, p); break;
 		}
 		CHECK(transcript_focus(t) < transcript_count(t) || !transcript_count(t));
@@ -782,7 +838,7 @@ TEST(anything)
 TEST(long_conversations)
 {
 	struct transcript *t = transcript_new();
-	struct str s = {0};
+	struct str s = { 0 };
 	double start, took, worst = 0;
 	size_t at;
 
@@ -824,7 +880,9 @@ TEST(long_conversations)
 	test_note("%.0f us for a token more at 200 KB, drawn", took * 1e6);
 	CHECK_MSG(took < 0.001 * test_patience(), "%.0f us", took * 1e6);
 	while (t && s.n < (1 << 20))
-		str_adds(&s, "More of the answer, with `code` and **bold** words in it, as answers go.\n\n- a list\n- of things\n\n");
+		str_adds(
+			&s,
+			"More of the answer, with `code` and **bold** words in it, as answers go.\n\n- a list\n- of things\n\n");
 	transcript_clear(t);
 	add(t, UI_ASSISTANT, s.p);
 	drawn(t, 80, 24, 0);

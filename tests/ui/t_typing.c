@@ -5,7 +5,7 @@
 /* Typed in every place that can be open without a field: the text is in the input line, and Enter sends it. */
 TEST(typing_always_types)
 {
-	static const char *const open[] = {"", F1, F2, F2 F2, F5, F1 F6 ESC, F3 "a\r", F6 F6};
+	static const char *const open[] = { "", F1, F2, F2 F2, F5, F1 F6 ESC, F3 "a\r", F6 F6 };
 
 	for (int width = 80; width <= 120; width += 40)
 		for (size_t i = 0; i < sizeof open / sizeof open[0]; i++) {
@@ -26,7 +26,8 @@ TEST(typing_always_types)
 				key(ESC);
 			asked();
 			CHECK_STR(type("remember how do i quit? joking/never"), "");
-			CHECK_MSG(!strcmp(draft(), "remember how do i quit? joking/never"), "%zu: the draft is '%s'", i, draft());
+			CHECK_MSG(!strcmp(draft(), "remember how do i quit? joking/never"), "%zu: the draft is '%s'", i,
+			          draft());
 			CHECK(strstr(key("\r"), "SEND remember how do i quit? joking/never|"));
 			closed();
 		}
@@ -35,7 +36,7 @@ TEST(typing_always_types)
 /* The first stop ends the answer, and what waits becomes the draft: nothing else starts by itself. */
 TEST(stopping_returns_the_queue)
 {
-	static const char *const stop[] = {"\3", ESC};
+	static const char *const stop[] = { "\3", ESC };
 
 	for (size_t i = 0; i < 2; i++) {
 		opened(80, 24);
@@ -58,10 +59,11 @@ TEST(stopping_returns_the_queue)
 TEST(palette)
 {
 	struct ui_session s[2] = {
-		{.id = 7, .name = "lease", .title = "What is due?", .model = "m", .snippet = "", .here = 1},
-		{.id = 8, .name = "", .title = "A story about a mill", .model = "m", .snippet = ""},
+		{ .id = 7, .name = "lease", .title = "What is due?", .model = "m", .snippet = "", .here = 1 },
+		{ .id = 8, .name = "", .title = "A story about a mill", .model = "m", .snippet = "" },
 	};
-	struct ui_document d[2] = {{"report.pdf", "one", 3, 3, 1, -1, NULL, 0}, {"island.txt", "two\n", 4, 4, 1, -1, NULL, 0}};
+	struct ui_document d[2] = { { "report.pdf", "one", 3, 3, 1, -1, NULL, 0 },
+		                    { "island.txt", "two\n", 4, 4, 1, -1, NULL, 0 } };
 
 	opened(100, 30);
 	ui_documents(u, d, 2);
@@ -87,7 +89,7 @@ TEST(palette)
 	CHECK_STR(key("\r"), "SEND /regen|");
 	CHECK_STR(draft(), "a draft");
 	key(CTRL('p'));
-	type("forget");   /* another word for it */
+	type("forget"); /* another word for it */
 	CHECK(shows("/undo [N]") && !shows("forget."));
 	key("\t");
 	CHECK_STR(draft(), "/undo");
@@ -140,8 +142,8 @@ static int same_look(const struct look *a, const struct look *b)
 /* The chosen row of a popup is another row than the others, with any theme and any number of colours. */
 TEST(the_chosen_offer_is_seen)
 {
-	static const char *const themes[] = {"dark", "light", "dusk", "paper", "mono"};
-	static const int colours[] = {0, 8, 16, 256};
+	static const char *const themes[] = { "dark", "light", "dusk", "paper", "mono" };
+	static const int colours[] = { 0, 8, 16, 256 };
 	const struct grid *g;
 	int chosen = 0, other = 0;
 
@@ -161,8 +163,10 @@ TEST(the_chosen_offer_is_seen)
 	for (size_t i = 0; i < sizeof themes / sizeof themes[0]; i++)
 		for (size_t k = 0; k < sizeof colours / sizeof colours[0]; k++) {
 			const struct theme *t = theme_find(themes[i], NULL);
-			struct look on = theme_look(t, ST_SELECTED, 0, colours[k]), name = theme_look(t, ST_STRONG, 0, colours[k]);
-			struct look help = theme_look(t, ST_FAINT, 0, colours[k]), bar = theme_look(t, ST_STATUS, 0, colours[k]);
+			struct look on = theme_look(t, ST_SELECTED, 0, colours[k]),
+				    name = theme_look(t, ST_STRONG, 0, colours[k]);
+			struct look help = theme_look(t, ST_FAINT, 0, colours[k]),
+				    bar = theme_look(t, ST_STATUS, 0, colours[k]);
 
 			CHECK(!same_look(&on, &name) && !same_look(&on, &help) && !same_look(&bar, &name));
 		}

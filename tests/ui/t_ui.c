@@ -1,7 +1,7 @@
 /* tests/ui/t_ui.c - ui/ui*.c, bindings.c, view_help.c: the full screen alone, with no terminal and no engine.
  *
- * A test plays both sides: it feeds the bytes of keys and posts what happens, and compares what is asked for and what is
- * on the screen.  The clock is a number.  Whole screens: t_ui_screens.c; random keys: t_ui_random.c. */
+ * A test plays both sides: it feeds the bytes of keys and posts what happens, and compares what is asked for and what
+ * is on the screen. The clock is a number. Whole screens: t_ui_screens.c; random keys: t_ui_random.c. */
 #include "tests/lib/screen_alone.h"
 #include "ui/text/text.h"
 
@@ -20,7 +20,7 @@ TEST(enter_sends)
 	CHECK_STR(key("\r"), "SEND /stats|");
 	type("//x");
 	CHECK_STR(key("\r"), "SEND //x|");
-	type("/nonsense");   /* the application knows what to say about it */
+	type("/nonsense"); /* the application knows what to say about it */
 	CHECK_STR(key("\r"), "SEND /nonsense|");
 	closed();
 }
@@ -102,7 +102,7 @@ TEST(commands_while_busy)
 /* A stream that is read may be asked at any time, and stopped like all else. */
 TEST(work_that_makes_way)
 {
-	struct ui_work w = {.verb = "reading", .done = 5, .total = 9, .left = -1, .open = 1};
+	struct ui_work w = { .verb = "reading", .done = 5, .total = 9, .left = -1, .open = 1 };
 
 	opened(80, 24);
 	ui_work(u, &w);
@@ -237,7 +237,7 @@ TEST(escape_twice_needs_a_question)
 	key(ESC);
 	type("x");
 	key("\177");
-	key(ESC);   /* other keys between: not twice */
+	key(ESC); /* other keys between: not twice */
 	CHECK_STR(draft(), "");
 	ui_clear(u);
 	key(ESC);
@@ -301,7 +301,7 @@ TEST(small_screens_say_how_to_leave)
 	opened(40, 12);
 	CHECK(!shows("F1 Help"));
 	for (int i = 0; i < 3; i++) {
-		key((const char *[]){F1, F5, F6}[i]);
+		key((const char *[]){ F1, F5, F6 }[i]);
 		CHECK_MSG(shows("Esc Close") || shows("Esc Write"), "no way out of the pane of key %d", i);
 		key(ESC);
 	}
@@ -406,7 +406,7 @@ TEST(panel_cycles_and_says_so)
 /* Lines of text are at most 100 columns wide, however wide the screen is. */
 TEST(text_has_a_column)
 {
-	struct str text = {0};
+	struct str text = { 0 };
 	size_t most = 0;
 
 	opened(180, 40);
@@ -415,7 +415,8 @@ TEST(text_has_a_column)
 	question("what?");
 	answer(text.p);
 	for (const char *line = screen(); *line; line += strcspn(line, "\n") + (line[strcspn(line, "\n")] != 0))
-		if (strstr(line, "words of") && strstr(line, "words of") < line + strcspn(line, "\n") && strcspn(line, "\n") > most)
+		if (strstr(line, "words of") && strstr(line, "words of") < line + strcspn(line, "\n") &&
+		    strcspn(line, "\n") > most)
 			most = strcspn(line, "\n");
 	CHECK_MSG(most > 90 && most <= 100, "the longest line has %zu columns", most);
 	str_free(&text);
@@ -425,13 +426,13 @@ TEST(text_has_a_column)
 /* The panel beside or below is one more stop of F6: its legend must be within reach. */
 TEST(panel_takes_keys)
 {
-	static const int size[][2] = {{80, 24}, {120, 40}};
+	static const int size[][2] = { { 80, 24 }, { 120, 40 } };
 
 	for (size_t i = 0; i < 2; i++) {
 		opened(size[i][0], size[i][1]);
 		key(F6);
 		key(F6);
-		CHECK_INT(u->focus, ON_LINE);   /* nothing is shown */
+		CHECK_INT(u->focus, ON_LINE); /* nothing is shown */
 		scene_bar();
 		type("a draft");
 		key(F6);
@@ -442,7 +443,7 @@ TEST(panel_takes_keys)
 		CHECK(strstr(screen(), "Legend") && !strstr(screen(), "Looks at: where") == !i);
 		CHECK_STR(key("?"), "");
 		CHECK(!strstr(screen(), "Looks at: where") == (i > 0));
-		key("x");   /* a letter without a meaning here is written */
+		key("x"); /* a letter without a meaning here is written */
 		CHECK_INT(u->focus, ON_LINE);
 		CHECK(strstr(screen(), "> a draftx\n"));
 		key("\177");
@@ -450,7 +451,7 @@ TEST(panel_takes_keys)
 		key(F6);
 		if (i)
 			key("?");
-		key(i ? F6 : ESC);   /* goes back, and takes the legend with it */
+		key(i ? F6 : ESC); /* goes back, and takes the legend with it */
 		CHECK_INT(u->focus, ON_LINE);
 		CHECK(!strstr(screen(), "Looks at: where") == !i);
 		key(F6);
@@ -556,7 +557,7 @@ TEST(commands_show_what_they_say)
 	type("/stats");
 	CHECK_STR(key("\r"), "SEND /stats|");
 	CHECK(!shows("something about the last command"));
-	CHECK(transcript_below(u->transcript) > 0);   /* it may say nothing */
+	CHECK(transcript_below(u->transcript) > 0); /* it may say nothing */
 	for (int i = 0; i < 2; i++) {
 		ui_entry(u, UI_NOTICE, "what it says", 12);
 		CHECK(shows("what it says"));
@@ -623,7 +624,7 @@ TEST(search_in_the_transcript)
 
 TEST(copy_command)
 {
-	struct err e = {0};
+	struct err e = { 0 };
 
 	opened(80, 24);
 	CHECK_INT(ui_copy(u, "", &e), -1);
@@ -656,10 +657,12 @@ TEST(copy_command)
 
 TEST(sessions_pane)
 {
+	/* clang-format off */
 	struct ui_session s[2] = {
 		{.id = 7, .name = "lease", .title = "What is due?", .model = "m", .snippet = "", .used = 900, .messages = 4, .tokens = 100},
 		{.id = 8, .name = "story", .title = "Tell a story", .model = "m", .snippet = "", .used = 800, .messages = 2, .tokens = 50},
 	};
+	/* clang-format on */
 
 	opened(80, 24);
 	CHECK_STR(key(F4), "LIST|");
@@ -695,7 +698,7 @@ TEST(cursor_is_where_keys_go)
 	CHECK_STR(cursor(), "4,22");
 	key("\n");
 	type("c");
-	CHECK_STR(cursor(), "3,22");   /* two rows, the transcript has one less */
+	CHECK_STR(cursor(), "3,22"); /* two rows, the transcript has one less */
 	key(F6);
 	CHECK_STR(cursor(), "none");
 	key("/");
@@ -708,7 +711,7 @@ TEST(cursor_is_where_keys_go)
 	key(F3);
 	type("q");
 	CHECK_STR(cursor(), "3,18");
-	key("\r");   /* the field closes, with the help still open */
+	key("\r"); /* the field closes, with the help still open */
 	CHECK_INT(u->pane, HELP);
 	CHECK_STR(cursor(), "3,22");
 	key(F6);
@@ -736,7 +739,7 @@ TEST(mouse)
 	CHECK(!shows("Keys everywhere"));
 	key("\33[<0;5;23M");
 	CHECK_INT(u->focus, ON_LINE);
-	key("\33[<0;5;5M");   /* a click makes no keys of letters */
+	key("\33[<0;5;5M"); /* a click makes no keys of letters */
 	CHECK_STR(type("quiet"), "");
 	CHECK_STR(draft(), "quiet");
 	closed();
@@ -745,7 +748,7 @@ TEST(mouse)
 /* A line in the status row makes room for the session's name: at the next key, or after some seconds. */
 TEST(what_is_said_leaves_again)
 {
-	struct ui_status s = {.model = "m", .session = "mine", .kv = "full", .ctx = 100};
+	struct ui_status s = { .model = "m", .session = "mine", .kv = "full", .ctx = 100 };
 
 	opened(80, 24);
 	ui_status(u, &s);
@@ -765,8 +768,8 @@ TEST(what_is_said_leaves_again)
 TEST(sources_open_by_key_and_click)
 {
 	static const char text[] = "zero\none two three\nfour five\n";
-	struct ui_document doc = {"a.txt", text, sizeof text - 1, 0, 9, 0, NULL, 0};
-	struct ui_source source[2] = {{0, 5, 18, "a.txt", 1, 0.62f}, {0, 19, 28, "a.txt", 1, -1}};
+	struct ui_document doc = { "a.txt", text, sizeof text - 1, 0, 9, 0, NULL, 0 };
+	struct ui_source source[2] = { { 0, 5, 18, "a.txt", 1, 0.62f }, { 0, 19, 28, "a.txt", 1, -1 } };
 
 	opened(80, 24);
 	ui_documents(u, &doc, 1);
@@ -789,7 +792,7 @@ TEST(sources_open_by_key_and_click)
 	key("\33[<0;5;3M");
 	CHECK(!shows("one two three"));
 	key("\33[<0;30;6M");
-	CHECK(!shows("one two three"));   /* it may be the beginning of a selection */
+	CHECK(!shows("one two three")); /* it may be the beginning of a selection */
 	key("\33[<0;30;6m");
 	CHECK(shows("one two three") && shows("source [2] of 2"));
 	key(ESC);
@@ -800,7 +803,7 @@ TEST(sources_open_by_key_and_click)
 	/* Each answer has its own: F7 is about the one that is seen, a click about the one that it is on. */
 	question("and then?");
 	answer("five");
-	ui_sources(u, SIZE_MAX, &(struct ui_source){0, 19, 28, "a.txt", 0, -1}, 1);
+	ui_sources(u, SIZE_MAX, &(struct ui_source){ 0, 19, 28, "a.txt", 0, -1 }, 1);
 	screen();
 	key(F7);
 	CHECK(shows("four five") && shows("source [1] of 1: found, but not sent to the model"));
@@ -810,7 +813,7 @@ TEST(sources_open_by_key_and_click)
 	CHECK(shows("one two three") && shows("source [1] of 2: 62 %"));
 	key(ESC);
 	/* A document that is gone is said to be gone. */
-	ui_sources(u, 0, &(struct ui_source){SIZE_MAX, 5, 18, "a.txt", 1, 0.6f}, 1);
+	ui_sources(u, 0, &(struct ui_source){ SIZE_MAX, 5, 18, "a.txt", 1, 0.6f }, 1);
 	screen();
 	key("\33[<0;1;5M"), key("\33[<0;1;5m");
 	CHECK(shows("source [1]: 'a.txt' is not among the documents any more") && !shows("four five"));
@@ -825,7 +828,8 @@ TEST(sources_open_by_key_and_click)
 /* Dragging copies what is marked: wrapped lines are joined, the end of a row is not padded, and it may go upwards. */
 TEST(dragging_copies)
 {
-	static const char long_line[] = "The deposit is two months of rent and it is returned within thirty days after the keys were handed over to the landlord.";
+	static const char long_line[] =
+		"The deposit is two months of rent and it is returned within thirty days after the keys were handed over to the landlord.";
 
 	opened(80, 24);
 	question("what?");
@@ -835,13 +839,18 @@ TEST(dragging_copies)
 	/* rows 2 and 3: the paragraph; from its second word */
 	CHECK_STR(key("\33[<0;5;3M"), "");
 	CHECK_STR(key("\33[<32;9;4M"), "");
-	CHECK_STR(key("\33[<0;9;4m"), "COPY deposit is two months of rent and it is returned within thirty days after the keys|");
+	CHECK_STR(key("\33[<0;9;4m"),
+	          "COPY deposit is two months of rent and it is returned within thirty days after the keys|");
 	CHECK_STR(key("\33[<0;9;4M"), "");
-	CHECK_STR(key("\33[<0;5;3m"), "COPY deposit is two months of rent and it is returned within thirty days after the keys|");   /* a terminal that sends no moves */
+	/* a terminal that sends no moves */
+	CHECK_STR(key("\33[<0;5;3m"),
+	          "COPY deposit is two months of rent and it is returned within thirty days after the keys|");
 	/* the list and the code */
 	CHECK_STR(key("\33[<0;1;6M"), "");
-	CHECK_STR(key("\33[<0;80;12m"), "COPY \342\200\242 one item that is long enough to be wrapped into a second row of this narrow screen here\n\342\200\242 two\n\n"
-	          "  int a;\n    int b;|");
+	CHECK_STR(
+		key("\33[<0;80;12m"),
+		"COPY \342\200\242 one item that is long enough to be wrapped into a second row of this narrow screen here\n\342\200\242 two\n\n"
+		"  int a;\n    int b;|");
 	/* it stays in its part of the screen, and new text does not move what is being marked */
 	CHECK_STR(key("\33[<0;5;3M"), "");
 	CHECK_STR(key("\33[<32;80;24M"), "");
@@ -863,11 +872,11 @@ TEST(the_row_of_keys_is_clicked)
 
 	opened(80, 24);
 	screen();
-	key("\33[<0;3;24M");   /* F1 Help */
+	key("\33[<0;3;24M"); /* F1 Help */
 	CHECK(shows("Keys everywhere"));
-	key("\33[<0;2;24M");   /* Esc Close */
+	key("\33[<0;2;24M"); /* Esc Close */
 	CHECK(!shows("Keys everywhere"));
-	key("\33[<0;12;24M");   /* ^P Do */
+	key("\33[<0;12;24M"); /* ^P Do */
 	CHECK_INT(u->pane, PALETTE);
 	key(ESC);
 	for (const char *name = "F6 Browse"; u->focus == ON_LINE; name = "") {
@@ -881,13 +890,13 @@ TEST(the_row_of_keys_is_clicked)
 		key(click);
 	}
 	CHECK_INT(u->focus, ON_TRANSCRIPT);
-	key("\33[<0;5;24M");   /* Esc Write */
+	key("\33[<0;5;24M"); /* Esc Write */
 	CHECK_INT(u->focus, ON_LINE);
 	key("\030");
 	CHECK(shows("h Help"));
-	key("\33[<0;9;24M");   /* behind Ctrl-X: h Help */
+	key("\33[<0;9;24M"); /* behind Ctrl-X: h Help */
 	CHECK(shows("Keys everywhere"));
-	key("\33[<0;79;24M");   /* behind the last one */
+	key("\33[<0;79;24M"); /* behind the last one */
 	CHECK(shows("Keys everywhere"));
 	closed();
 }
@@ -896,10 +905,10 @@ TEST(the_row_of_keys_is_clicked)
 TEST(hostile_texts)
 {
 	static const char evil[] = "x\33]52;c;AAAA\7\33[2Jy\342\200\256z\303(\r\b\n\t\302\233q";
-	struct ui_status s = {.model = evil, .session = evil, .kv = evil, .ctx = 10};
-	struct ui_work w = {.verb = evil, .tps = 1};
-	struct ui_session list = {.id = 1, .name = evil, .title = evil, .model = evil, .snippet = evil};
-	struct ui_document doc = {evil, evil, sizeof evil - 1, 10, 3, 0, NULL, 0};
+	struct ui_status s = { .model = evil, .session = evil, .kv = evil, .ctx = 10 };
+	struct ui_work w = { .verb = evil, .tps = 1 };
+	struct ui_session list = { .id = 1, .name = evil, .title = evil, .model = evil, .snippet = evil };
+	struct ui_document doc = { evil, evil, sizeof evil - 1, 10, 3, 0, NULL, 0 };
 
 	opened(80, 24);
 	ui_status(u, &s);
@@ -946,7 +955,7 @@ TEST(idle_costs_nothing)
 	CHECK(ui_wake(u) == 0);
 	ui_tick(u, now += 100);
 	CHECK(!ui_dirty(u));
-	status();   /* the same again */
+	status(); /* the same again */
 	CHECK(!ui_dirty(u));
 	work(NULL);
 	CHECK(!ui_dirty(u));
@@ -955,7 +964,7 @@ TEST(idle_costs_nothing)
 	screen();
 	work("answering");
 	CHECK(!ui_dirty(u));
-	ui_feed(u, "\33[I", 3, now);   /* the window got the focus */
+	ui_feed(u, "\33[I", 3, now); /* the window got the focus */
 	CHECK(!ui_dirty(u));
 	ui_say(u, "copied 34 bytes");
 	CHECK(ui_dirty(u));
@@ -981,8 +990,8 @@ TEST(idle_costs_nothing)
 TEST(one_screen_a_process)
 {
 	struct ui *other;
-	struct ui_options o = {.w = 80, .h = 24, .commands = commands};
-	struct err e = {0};
+	struct ui_options o = { .w = 80, .h = 24, .commands = commands };
+	struct err e = { 0 };
 
 	opened(80, 24);
 	CHECK_INT(ui_open(&other, &o, &e), -1);
@@ -994,8 +1003,11 @@ TEST(one_screen_a_process)
 /* /help WORD: the command of that name, else the first line that has the word, else what the palette finds by it. */
 TEST(help_on_a_word)
 {
-	static const struct { const char *word, *top; } on[] = {
-		{"/undo", "/undo [N]"}, {"stats", "/stats"}, {"forget", "/undo [N]"}, {"half a page", "u, Ctrl-U"}, {"", "F1, Ctrl-X h"},
+	static const struct {
+		const char *word, *top;
+	} on[] = {
+		{ "/undo", "/undo [N]" },       { "stats", "/stats" },  { "forget", "/undo [N]" },
+		{ "half a page", "u, Ctrl-U" }, { "", "F1, Ctrl-X h" },
 	};
 
 	opened(80, 24);
@@ -1022,7 +1034,7 @@ TEST(keys_on_the_first_screen)
 /* A long message is its first line until it is unfolded: by z, by a click, by a search in it. */
 TEST(long_messages_are_folded)
 {
-	struct str s = {0};
+	struct str s = { 0 };
 
 	for (int i = 0; i < 30; i++)
 		str_addf(&s, "row %d\n", i);
@@ -1054,7 +1066,7 @@ TEST(long_messages_are_folded)
 
 TEST(bindings_are_sound)
 {
-	struct ui_command none = {0};
+	struct ui_command none = { 0 };
 
 	CHECK(!none.name);
 	for (const struct binding *b = bindings; b->keys; b++) {
@@ -1062,8 +1074,9 @@ TEST(bindings_are_sound)
 		for (const char *p = b->does; *p; p++)
 			CHECK_MSG(*p >= 0x20 && *p < 0x7f, "row '%s' is not ASCII", b->keys);
 		for (const struct binding *c = bindings; c < b; c++)
-			CHECK_MSG(!(c->where & b->where & ~(unsigned)BROWSING) || (c->where ^ b->where) & BROWSING || strcmp(c->keys, b->keys) ||
-			          !strcmp(b->keys, "Tab") || !strcmp(b->keys, "Esc"),
+			CHECK_MSG(!(c->where & b->where & ~(unsigned)BROWSING) || (c->where ^ b->where) & BROWSING ||
+			                  strcmp(c->keys, b->keys) || !strcmp(b->keys, "Tab") ||
+			                  !strcmp(b->keys, "Esc"),
 			          "'%s' twice", b->keys);
 	}
 }

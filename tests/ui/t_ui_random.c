@@ -1,6 +1,7 @@
 /* tests/ui/t_ui_random.c - the full screen under random keys, events and sizes (see t_ui.c).  WEIR_SOAK scales it. */
 #include "tests/lib/screen_alone.h"
 
+/* clang-format off */
 static const char *const some_keys[] = {
 	ESC, F1, F2, F3, F4, F5, F6, F7, F8, F10, UP, DOWN, PGUP, PGDN, HOME, END, "\33[C", "\33[D", "\33[3~", "\r", "\n", "\t", "\177", "\33\r",
 	"\1", "\2", "\3", "\4", "\5", "\6", "\7", "\10", "\13", "\14", "\16", "\17", "\20", "\21", "\22", "\23", "\24", "\25", "\26", "\27",
@@ -10,13 +11,16 @@ static const char *const some_keys[] = {
 	"\33[<64;5;5M", "\33[<65;5;5M", "\33[<0;3;3M", "\33[<0;9;1m", "\33[I", "\33[O", "\33[1;5A", "\33[99;99;99;99z", "\33]52;c;?\7", "\33P+q\33\\",
 	"\33[", "\33O", "\33x", "\33b", "\33[27;5;9~", "long words typed without a break and then some",
 };
+/* clang-format on */
 
+/* clang-format off */
 static const char *const some_text[] = {
 	"", "hello", "# Title\n\nA *word* and `code`.\n\n- one\n- two\n", "```c\nint main(void) { return 0; }\n", "```\n\n",
 	"| a | b |\n|---|---|\n| 1 | 2 |\n", "\33[2J\33]0;x\7", "\342\200\256evil\342\200\254", "\346\274\242\345\255\227\346\274\242\345\255\227",
 	"\360\237\221\250\342\200\215\360\237\221\251\342\200\215\360\237\221\247", "\377\376", "a\tb\r\nc", "\n\n\n",
 	"a very long line that goes on and on without any end in sight, because nobody ever thought of pressing Enter, and so on and on",
 };
+/* clang-format on */
 
 static const char *any_text(void)
 {
@@ -26,7 +30,9 @@ static const char *any_text(void)
 static void any_cache(void)
 {
 	static uint8_t kept[UI_COLS], where[UI_COLS], heat[4 * UI_COLS];
-	struct ui_cache c = {.kv = any_text(), .seen = (int32_t)(test_rand() % 100000), .kept = (int32_t)(test_rand() % 10000)};
+	struct ui_cache c = { .kv = any_text(),
+		              .seen = (int32_t)(test_rand() % 100000),
+		              .kept = (int32_t)(test_rand() % 10000) };
 
 	c.ctx = 8192;
 	c.cols = (int)(test_rand() % (UI_COLS + 1));
@@ -38,9 +44,9 @@ static void any_cache(void)
 	for (size_t i = 0; i < sizeof heat; i++)
 		heat[i] = (uint8_t)test_rand();
 	c.n_region = 3;
-	c.region[0] = (struct ui_region){'s', "sinks", 4, 4, 0, 0, 3, 0.3f};
-	c.region[1] = (struct ui_region){'1', "ring 1", 100, 1024, 1, 500, 900, -1};
-	c.region[2] = (struct ui_region){'2', any_text(), 0, 0, 2, -1, -1, 0.1f};
+	c.region[0] = (struct ui_region){ 's', "sinks", 4, 4, 0, 0, 3, 0.3f };
+	c.region[1] = (struct ui_region){ '1', "ring 1", 100, 1024, 1, 500, 900, -1 };
+	c.region[2] = (struct ui_region){ '2', any_text(), 0, 0, 2, -1, -1, 0.1f };
 	c.kept_col = kept;
 	c.where_col = where;
 	c.heat_is = test_rand() % 2 ? HEAT_MASS : HEAT_NONE;
@@ -50,7 +56,7 @@ static void any_cache(void)
 	c.cosine = -2;
 	c.recovered = c.estimated = -1;
 	c.n_flow = 1;
-	c.flow[0] = (struct ui_flow){.what = FLOW_OUT, .ring = 1, .token = 5, .mass = 0.5f};
+	c.flow[0] = (struct ui_flow){ .what = FLOW_OUT, .ring = 1, .token = 5, .mass = 0.5f };
 	snprintf(c.flow[0].text, sizeof c.flow[0].text, "%s", any_text());
 	ui_cache(u, &c);
 }
@@ -58,22 +64,42 @@ static void any_cache(void)
 static void any_event(void)
 {
 	const char *t = any_text();
-	struct ui_work w = {.verb = test_rand() % 2 ? "reading" : t, .done = (int64_t)(test_rand() % 3000) - 100,
-	                    .total = (int64_t)(test_rand() % 2000), .had = 5, .tps = (double)(test_rand() % 100), .left = (double)(test_rand() % 900) - 1};
-	struct ui_status s = {.model = t, .session = test_rand() % 3 ? any_text() : NULL, .kv = any_text(),
-	                      .seen = (int32_t)(test_rand() % 99999), .kept = 10, .ctx = (int32_t)(test_rand() % 9999),
-	                      .evicted = (int32_t)(test_rand() % 3), .tps = 3, .memory = test_rand()};
+	struct ui_work w = { .verb = test_rand() % 2 ? "reading" : t,
+		             .done = (int64_t)(test_rand() % 3000) - 100,
+		             .total = (int64_t)(test_rand() % 2000),
+		             .had = 5,
+		             .tps = (double)(test_rand() % 100),
+		             .left = (double)(test_rand() % 900) - 1 };
+	struct ui_status s = { .model = t,
+		               .session = test_rand() % 3 ? any_text() : NULL,
+		               .kv = any_text(),
+		               .seen = (int32_t)(test_rand() % 99999),
+		               .kept = 10,
+		               .ctx = (int32_t)(test_rand() % 9999),
+		               .evicted = (int32_t)(test_rand() % 3),
+		               .tps = 3,
+		               .memory = test_rand() };
 	struct ui_session list[3] = {
-		{.id = 1, .name = "one", .title = any_text(), .model = t, .snippet = "a \1b\2 c", .used = 5, .tokens = 9, .here = 1},
-		{.id = 2, .name = any_text(), .title = "two", .model = t, .snippet = "", .used = 6, .seconds = -1},
-		{.id = 3, .name = "three", .title = any_text(), .model = "", .snippet = t, .seconds = 40},
+		{ .id = 1,
+		  .name = "one",
+		  .title = any_text(),
+		  .model = t,
+		  .snippet = "a \1b\2 c",
+		  .used = 5,
+		  .tokens = 9,
+		  .here = 1 },
+		{ .id = 2, .name = any_text(), .title = "two", .model = t, .snippet = "", .used = 6, .seconds = -1 },
+		{ .id = 3, .name = "three", .title = any_text(), .model = "", .snippet = t, .seconds = 40 },
 	};
-	struct ui_document doc[2] = {{any_text(), t, strlen(t), strlen(t), 100, 0, NULL, 0}, {"b.txt", "one\ntwo\n", 8, 8, 4, -1, NULL, 0}};
-	struct ui_span span[2] = {{3, 255, 0}, {1000000, 0, 0}};
+	struct ui_document doc[2] = { { any_text(), t, strlen(t), strlen(t), 100, 0, NULL, 0 },
+		                      { "b.txt", "one\ntwo\n", 8, 8, 4, -1, NULL, 0 } };
+	struct ui_span span[2] = { { 3, 255, 0 }, { 1000000, 0, 0 } };
 	struct err e;
 
 	struct ui_source source[2] = {
-		{test_rand() % 8 ? test_rand() % 3 : SIZE_MAX, test_rand() % 20, test_rand() % 90, "n", test_rand() % 2, 0.3f}, {0, 2, 4, "n", 1, -1},
+		{ test_rand() % 8 ? test_rand() % 3 : SIZE_MAX, test_rand() % 20, test_rand() % 90, "n",
+		  test_rand() % 2, 0.3f },
+		{ 0, 2, 4, "n", 1, -1 },
 	};
 
 	switch (test_rand() % 28) {
@@ -81,9 +107,13 @@ static void any_event(void)
 	case 1: ui_entry(u, UI_ASSISTANT, t, strlen(t)); break;
 	case 2: ui_entry(u, UI_NOTICE, t, strlen(t)); break;
 	case 3: ui_entry(u, UI_ERROR, t, strlen(t)); break;
-	case 4: case 5: case 6: case 7: ui_piece(u, t, strlen(t)); break;
+	case 4:
+	case 5:
+	case 6:
+	case 7: ui_piece(u, t, strlen(t)); break;
 	case 8: ui_entry_end(u, t); break;
-	case 9: case 10: ui_work(u, &w); break;
+	case 9:
+	case 10: ui_work(u, &w); break;
 	case 11: ui_work(u, NULL); break;
 	case 26: ui_sources(u, test_rand() % 2 ? SIZE_MAX : test_rand() % 4, source, test_rand() % 3); break;
 	case 27: ui_cut(u, test_rand() % 5); break;
@@ -107,14 +137,17 @@ static void any_event(void)
 	}
 }
 
-/* Printable keys in any place: each is in the input line, or went into a field or browse mode that was there before it; nothing is
- * sent, stopped, deleted or switched by one. */
+/* Printable keys in any place: each is in the input line, or went into a field or browse mode that was there before it;
+ * nothing is sent, stopped, deleted or switched by one. */
 TEST(random_typist)
 {
-	static const char *const moves[] = {F1, F2, F3, F4, F5, F6, F6, ESC, ESC, UP, DOWN, PGUP, PGDN, HOME, END, "\33[C", "\33[D",
-	                                    "\t", "\33[<0;5;5M", "\33[<64;5;5M", "\33[1;3A", "\33[1;2R", CTRL_L, CTRL_P, CTRL_P, F7, F8,
-	                                    ESC, ESC, ESC, F6, F6, F4};
-	static long in_pane[N_PANES][2];   /* letters; [1]: in browse mode or for a field */
+	static const char *const moves[] = {
+		F1,         F2,         F3,     F4,     F5,     F6,      F6,      ESC,  ESC,           UP,
+		DOWN,       PGUP,       PGDN,   HOME,   END,    "\33[C", "\33[D", "\t", "\33[<0;5;5M", "\33[<64;5;5M",
+		"\33[1;3A", "\33[1;2R", CTRL_L, CTRL_P, CTRL_P, F7,      F8,      ESC,  ESC,           ESC,
+		F6,         F6,         F4
+	};
+	static long in_pane[N_PANES][2]; /* letters; [1]: in browse mode or for a field */
 	long n = 100000, in_line = 0, in_field = 0, read = 0, questions = 0;
 	struct ui_action a;
 
@@ -130,7 +163,8 @@ TEST(random_typist)
 				continue;
 			if (test_rand() % 20 == 0)
 				ui_open_text(u, "a command", "one\ntwo\n", 8);
-			if (u->pane == SESSIONS && test_rand() % 4 == 0)   /* a name is asked for, or whether it is to be deleted */
+			/* a name is asked for, or whether it is to be deleted */
+			if (u->pane == SESSIONS && test_rand() % 4 == 0)
 				move = test_rand() % 2 ? "\22" : "\4";
 			ui_feed(u, move, strlen(move), now += 0.5);
 			ui_tick(u, now += 0.1);
@@ -138,7 +172,7 @@ TEST(random_typist)
 		while (ui_action(u, &a))
 			;
 		for (int k = 1 + (int)(test_rand() % 12); k > 0 && n > 0; k--, n--) {
-			char c = test_rand() % 20 ? (char)(0x20 + test_rand() % 95) : 'y', before[2] = {c, 0};
+			char c = test_rand() % 20 ? (char)(0x20 + test_rand() % 95) : 'y', before[2] = { c, 0 };
 			int field = u->searching || pane_state(u, PANE_FIELD), reading = u->focus != ON_LINE;
 			size_t had, has;
 
@@ -148,16 +182,19 @@ TEST(random_typist)
 			input_text(&has);
 			if (!field && !reading)
 				CHECK_MSG(has == had + 1, "'%c' is not in the input line", c);
-			CHECK_MSG(has == had + 1 || ((field || reading) && has == had), "'%c' made %zu bytes of %zu", c, has, had);
+			CHECK_MSG(has == had + 1 || ((field || reading) && has == had), "'%c' made %zu bytes of %zu", c,
+			          has, had);
 			in_line += has > had;
 			in_field += has == had && field;
 			read += has == had && !field && reading;
 			while (ui_action(u, &a))
-				if (a.what == UI_DELETE && (c == 'y' || c == 'Y') && field)   /* the answer to a question; it can be undone */
+				/* the answer to a question; it can be undone */
+				if (a.what == UI_DELETE && (c == 'y' || c == 'Y') && field)
 					questions++;
 				else
-					CHECK_MSG(a.what == UI_LIST || a.what == UI_PREVIEW || a.what == UI_FIND || a.what == UI_PANEL ||
-					          (a.what == UI_COPY && reading), "'%c' is action %d", c, (int)a.what);
+					CHECK_MSG(a.what == UI_LIST || a.what == UI_PREVIEW || a.what == UI_FIND ||
+					                  a.what == UI_PANEL || (a.what == UI_COPY && reading),
+					          "'%c' is action %d", c, (int)a.what);
 		}
 		if (test_rand() % 20 == 0) {
 			input_abandon();
@@ -166,11 +203,13 @@ TEST(random_typist)
 		}
 	}
 	CHECK(in_line > 10000 && in_field > 1000 && read > 100 && questions > 0);
-	test_note("%ld in the input line, %ld in fields, %ld in browse mode, %ld answered a question", in_line, in_field, read, questions);
+	test_note("%ld in the input line, %ld in fields, %ld in browse mode, %ld answered a question", in_line,
+	          in_field, read, questions);
 	for (int i = 0; i < N_PANES; i++) {
-		CHECK_MSG(in_pane[i][0] + in_pane[i][1] > 500, "pane %d had %ld letters", i, in_pane[i][0] + in_pane[i][1]);
-		test_note("%s: %ld letters, and %ld in browse mode or for a field", i ? pane_ops[i]->place : "no pane", in_pane[i][0],
-		          in_pane[i][1]);
+		CHECK_MSG(in_pane[i][0] + in_pane[i][1] > 500, "pane %d had %ld letters", i,
+		          in_pane[i][0] + in_pane[i][1]);
+		test_note("%s: %ld letters, and %ld in browse mode or for a field", i ? pane_ops[i]->place : "no pane",
+		          in_pane[i][0], in_pane[i][1]);
 	}
 	closed();
 }

@@ -1,13 +1,17 @@
-/* tests/ui/t_ui_screens.c - whole screens, literally as they stand in tests/vectors/ui_screens.txt, and what drawing them takes (see t_ui.c).
+/* tests/ui/t_ui_screens.c - whole screens, literally as they stand in tests/vectors/ui_screens.txt, and what drawing
+ * them takes (see t_ui.c).
  *
- * WEIR_UI_SCREENS=FILE writes the screens as they are now, to be read and compared by eye before they become the expected ones. */
+ * WEIR_UI_SCREENS=FILE writes the screens as they are now, to be read and compared by eye before they become the
+ * expected ones. */
 #include "tests/lib/screen_alone.h"
 
 /* ---- scenes ---- */
 
 static void scene_start(void)
 {
-	struct ui_status s = {.model = "SmolLM2-135M-Instruct", .session = "", .kv = "auto", .ctx = 8192, .memory = 210u << 20};
+	struct ui_status s = {
+		.model = "SmolLM2-135M-Instruct", .session = "", .kv = "auto", .ctx = 8192, .memory = 210u << 20
+	};
 	ui_status(u, &s);
 }
 
@@ -20,7 +24,7 @@ static void scene_transcript(void)
 
 static void scene_reading(void)
 {
-	struct ui_work w = {.verb = "reading", .done = 3120, .total = 9000, .had = 1024, .left = 12};
+	struct ui_work w = { .verb = "reading", .done = 3120, .total = 9000, .had = 1024, .left = 12 };
 
 	some_messages();
 	ui_work(u, &w);
@@ -36,7 +40,8 @@ static void scene_answering(void)
 
 static void scene_queue(void)
 {
-	static const char *const say[] = {"and the keys?", "who pays the water?", "/undo", "\346\274\242\345\255\227 too", "the last one"};
+	static const char *const say[] = { "and the keys?", "who pays the water?", "/undo",
+		                           "\346\274\242\345\255\227 too", "the last one" };
 
 	scene_answering();
 	for (int i = 0; i < 5; i++) {
@@ -153,13 +158,15 @@ static const char *expected(const char *file, const char *name, size_t *n)
 
 TEST(whole_screens)
 {
+	/* clang-format off */
 	static const struct { const char *name; void (*make)(void); } scene[] = {
 		{"start", scene_start}, {"transcript", scene_transcript}, {"reading", scene_reading}, {"answering", scene_answering},
 		{"queue", scene_queue}, {"scrolled", scene_scrolled}, {"search", scene_search}, {"help", scene_help},
 		{"help search", scene_help_search}, {"palette", scene_palette}, {"quit", scene_quit}, {"popup", scene_popup}, {"bar", scene_bar}, {"legend", scene_legend}, {"leader", scene_leader},
 		{"refused", scene_refused}, {"draft", scene_draft},
 	};
-	static const int size[][2] = {{80, 24}, {120, 40}, {20, 6}};
+	/* clang-format on */
+	static const int size[][2] = { { 80, 24 }, { 120, 40 }, { 20, 6 } };
 	const char *write_to = getenv("WEIR_UI_SCREENS");
 	char *file = test_read(test_file("tests/vectors/ui_screens.txt"), NULL);
 	FILE *out = write_to ? fopen(write_to, "w") : NULL;
@@ -189,8 +196,9 @@ TEST(whole_screens)
 /* A terminal that can show nothing else. */
 TEST(ascii_only)
 {
-	static void (*const make[])(void) = {scene_start, scene_transcript, scene_reading, scene_answering, scene_scrolled, scene_search,
-	                                     scene_help, scene_popup, scene_bar, scene_refused};
+	static void (*const make[])(void) = { scene_start,    scene_transcript, scene_reading, scene_answering,
+		                              scene_scrolled, scene_search,     scene_help,    scene_popup,
+		                              scene_bar,      scene_refused };
 
 	for (size_t i = 0; i < 2 * sizeof make / sizeof make[0]; i++) {
 		ascii = 1;
@@ -207,7 +215,7 @@ TEST(ascii_only)
 
 TEST(styles_of_the_status_row)
 {
-	struct str s = {0};
+	struct str s = { 0 };
 
 	opened(80, 24);
 	scene_reading();
@@ -238,7 +246,8 @@ TEST(drawing_is_cheap)
 		sum += t;
 		worst = t > worst ? t : worst;
 	}
-	test_note("ui_draw at 120x40, 3,000 entries, an answer that grows: %.2f ms, at most %.2f ms", sum * 2, worst * 1e3);
+	test_note("ui_draw at 120x40, 3,000 entries, an answer that grows: %.2f ms, at most %.2f ms", sum * 2,
+	          worst * 1e3);
 	CHECK(sum / 500 < 0.005 * test_patience());
 	t = cpu_seconds();
 	key(F3);

@@ -10,7 +10,7 @@ static const char *wrapped(size_t width, const char *in)
 	static struct str out[4];
 	static int turn;
 	struct str *s = &out[turn++ & 3];
-	struct wrap w = {0};
+	struct wrap w = { 0 };
 
 	str_clear(s);
 	for (size_t i = 0, len, n = strlen(in); i < n; i += len) {
@@ -25,8 +25,9 @@ static const char *wrapped(size_t width, const char *in)
 
 TEST(words_stay_whole)
 {
-	CHECK_STR(wrapped(20, "the quick brown fox jumps over the lazy dog"), "the quick brown fox\njumps over the lazy\ndog\n");
-	CHECK_STR(wrapped(10, "abcde fghi jkl"), "abcde fghi\njkl\n");   /* exactly full */
+	CHECK_STR(wrapped(20, "the quick brown fox jumps over the lazy dog"),
+	          "the quick brown fox\njumps over the lazy\ndog\n");
+	CHECK_STR(wrapped(10, "abcde fghi jkl"), "abcde fghi\njkl\n"); /* exactly full */
 	CHECK_STR(wrapped(10, "abcde fghij jkl"), "abcde\nfghij jkl\n");
 	CHECK_STR(wrapped(20, "one\n\n  two  three \n"), "one\n\n  two  three\n\n");
 	CHECK_STR(wrapped(0, "the quick brown fox  \n jumps"), "the quick brown fox  \n jumps\n");
@@ -57,8 +58,8 @@ TEST(wide_and_combining)
 
 TEST(letters_come_as_they_are_said)
 {
-	struct wrap w = {0};
-	struct str s = {0};
+	struct wrap w = { 0 };
+	struct str s = { 0 };
 
 	/* far from the border nothing waits */
 	wrap_text(&w, 80, "Riv", 3, &s);
@@ -78,12 +79,14 @@ TEST(letters_come_as_they_are_said)
 /* Any clean text: the same characters but for blanks, whatever the pieces; ordinary words fit the width. */
 TEST(random_text)
 {
-	static const char *part[] = {"a", "word", "letters", " ", " ", " ", "  ", "\n", "é", "日", "\xf0\x9f\x91\xa9", "\xe2\x80\x8d",
-	                             "\xcc\x81", "`", "```", "|", "-", "7"};
+	static const char *part[] = {
+		"a",        "word", "letters", " ", " ", " ", "  ", "\n", "é", "日", "\xf0\x9f\x91\xa9", "\xe2\x80\x8d",
+		"\xcc\x81", "`",    "```",     "|", "-", "7"
+	};
 
 	for (int round = 0; round < 3000; round++) {
-		struct str in = {0}, whole = {0}, cut = {0};
-		struct wrap a = {0}, b = {0};
+		struct str in = { 0 }, whole = { 0 }, cut = { 0 };
+		struct wrap a = { 0 }, b = { 0 };
 		size_t width = test_rand() % 60, i = 0, o = 0;
 		int narrow = round % 2;
 
@@ -107,7 +110,8 @@ TEST(random_text)
 			while (o < whole.n && strchr(" \n", whole.p[o]))
 				o++;
 			if (i < in.n || o < whole.n)
-				CHECK_MSG(i < in.n && o < whole.n && in.p[i] == whole.p[o], "width %zu: '%s' became '%s'", width, in.p, whole.p);
+				CHECK_MSG(i < in.n && o < whole.n && in.p[i] == whole.p[o],
+				          "width %zu: '%s' became '%s'", width, in.p, whole.p);
 			if (i >= in.n || o >= whole.n)
 				break;
 		}

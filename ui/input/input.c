@@ -1,14 +1,15 @@
-/* ui/input/input.c - see input.h.  Only this file and input_line*.c use readline.
+/* ui/input/input.c - see input.h. Only this file and input_line*.c use readline.
  *
- * readline runs in callback mode and reads from a queue of bytes.  input_key() queues the bytes of one key, in the same encoding for
- * every terminal, and calls readline until the queue is empty.  So readline never waits and never sees the end of input, which it
- * would take for the end of the line.  Unbound sequences are not queued: readline would insert their tails as text.
+ * readline runs in callback mode and reads from a queue of bytes. input_key() queues the bytes of one key, in the same
+ * encoding for every terminal, and calls readline until the queue is empty. So readline never waits and never sees the
+ * end of input, which it would take for the end of the line. Unbound sequences are not queued: readline would insert
+ * their tails as text.
  *
- * Functions that readline lacks (paste, line breaks, rows, the rule for Enter) are bound to private sequences, not called directly.
- * So they appear in the command order that kill, undo, macros and vi's states rely on.
+ * Functions that readline lacks (paste, line breaks, rows, the rule for Enter) are bound to private sequences, not
+ * called directly. So they appear in the command order that kill, undo, macros and vi's states rely on.
  *
- * readline reads settings from ~/.inputrc; input_open() overrides those that break this.  readline draws nothing, so it must leave the
- * terminal library alone: the screen may be open already. */
+ * readline reads settings from ~/.inputrc; input_open() overrides those that break this. readline draws nothing, so it
+ * must leave the terminal library alone: the screen may be open already. */
 #include "ui/input/input_readline.h"
 
 #include <stdlib.h>
@@ -100,7 +101,7 @@ void input_names(const char *const *names, size_t n)
 	input.names = n ? xcalloc(n, sizeof *input.names) : NULL;
 	input.n_names = n;
 	for (size_t i = 0; i < n; i++) {
-		struct str s = {0};
+		struct str s = { 0 };
 		text_fix(names[i], strlen(names[i]), &s);
 		input.names[i] = xstrndup(s.p ? s.p : "", s.n);
 		str_free(&s);
@@ -172,7 +173,7 @@ void input_whole(struct str *out)
 
 void input_set(const char *text, size_t n)
 {
-	struct str s = {0};
+	struct str s = { 0 };
 
 	text_fix(text, n < LINE_MOST ? n : LINE_MOST, &s);
 	input_restore(s.p ? s.p : "");

@@ -1,10 +1,11 @@
 /* ui/input/input_history.c - the history file of the input line, shared with line mode and with other weir processes.
  *
- * The format is readline's with time stamps: "#SECONDS", then the lines of the entry.  Here only a line of '#' and digits alone is a
- * stamp, so that the text "#1 is done" survives.
+ * The format is readline's with time stamps: "#SECONDS", then the lines of the entry. Here only a line of '#' and
+ * digits alone is a stamp, so that the text "#1 is done" survives.
  *
- * Each entry is appended by one write().  A file that grew too long is cut when a program ends, under a lock that appending takes,
- * too.  After waiting for the lock the file is opened again, because another file may have replaced it. */
+ * Each entry is appended by one write(). A file that grew too long is cut when a program ends, under a lock that
+ * appending takes, too. After waiting for the lock the file is opened again, because another file may have replaced
+ * it. */
 #include "ui/input/input_private.h"
 
 #include <errno.h>
@@ -19,7 +20,7 @@
 
 void text_fix(const char *in, size_t n, struct str *out)
 {
-	size_t good = 0;   /* input bytes [0, good) are written */
+	size_t good = 0; /* input bytes [0, good) are written */
 
 	for (size_t i = 0, len; i < n; i += len) {
 		int32_t cp;
@@ -106,11 +107,11 @@ static int open_locked(const char *path, int flags, int *locked)
 		    mine.st_dev == named.st_dev)
 			return fd;
 		if (!*locked && errno != EWOULDBLOCK && errno != EINTR)
-			return fd;   /* this file system has no locks */
+			return fd; /* this file system has no locks */
 		if (tries < 49) {
 			close(fd);
 			if (!*locked)
-				nanosleep(&(struct timespec){.tv_nsec = 4000000}, NULL);
+				nanosleep(&(struct timespec){ .tv_nsec = 4000000 }, NULL);
 		}
 	}
 	return fd;
@@ -173,7 +174,7 @@ int history_load(const char *path, history_fn *each, void *ud)
 {
 	int fd = open_regular(path, O_RDWR | O_CREAT), stamped = 0;
 	size_t n, at, text, end;
-	struct str s = {0};
+	struct str s = { 0 };
 	char *p;
 
 	if (fd < 0)
@@ -197,7 +198,7 @@ int history_load(const char *path, history_fn *each, void *ud)
 
 void history_append(const char *path, const char *text, size_t n)
 {
-	struct str s = {0};
+	struct str s = { 0 };
 	struct stat st;
 	int locked, fd;
 
@@ -240,7 +241,7 @@ static int write_whole(int fd, const char *p, size_t n)
 void history_trim(const char *path)
 {
 	int locked, fd = open_locked(path, O_RDWR, &locked), copy = -1;
-	struct str name = {0};
+	struct str name = { 0 };
 	struct stat st, now;
 	size_t n = 0, from = 0;
 	char *p = NULL;
@@ -252,7 +253,7 @@ void history_trim(const char *path)
 	if (find_last_entries(p, n, &from) <= HISTORY_MAX && st.st_size <= HISTORY_BYTES)
 		goto out;
 	str_addf(&name, "%s.XXXXXX", path);
-	copy = mkostemp(name.p, O_CLOEXEC);   /* creates mode 0600 */
+	copy = mkostemp(name.p, O_CLOEXEC); /* creates mode 0600 */
 	if (copy < 0)
 		goto out;
 	/* Line mode appends without the lock.  If it did so meanwhile, leave the cut to the next program that ends. */

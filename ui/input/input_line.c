@@ -9,7 +9,8 @@
 #include <string.h>
 
 #define BLOCK "\"\"\""
-enum { ARG_MOST = 9999 };       /* largest repeat count: Alt-9 Alt-9 ... x inserts x that often, and a slip must not fill the memory */
+/* largest repeat count: Alt-9 Alt-9 ... x inserts x that often, and a slip must not fill the memory */
+enum { ARG_MOST = 9999 };
 
 struct input input;
 
@@ -33,9 +34,13 @@ void line_draw_nothing(void)
 void line_overrule(void)
 {
 	static const char *const settings[][2] = {
-		{"enable-bracketed-paste", "off"}, {"bell-style", "none"}, {"show-mode-in-prompt", "off"},
-		{"convert-meta", "off"},
-		{"input-meta", "on"}, {"output-meta", "on"}, {"isearch-terminators", "\033\012"},
+		{ "enable-bracketed-paste", "off" },
+		{ "bell-style", "none" },
+		{ "show-mode-in-prompt", "off" },
+		{ "convert-meta", "off" },
+		{ "input-meta", "on" },
+		{ "output-meta", "on" },
+		{ "isearch-terminators", "\033\012" },
 	};
 
 	for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
@@ -67,7 +72,7 @@ void line_locale_restore(void)
  * and point may be a copy of it. */
 static void at_boundary(void)
 {
-	int *at[] = {&rl_point, &rl_mark};
+	int *at[] = { &rl_point, &rl_mark };
 
 	for (int i = 0; i < 2; i++) {
 		if (*at[i] > rl_end)
@@ -91,7 +96,7 @@ static void feed_queue(const char *bytes, size_t n)
 		rl_callback_read_char();
 		if (input.locale.n)
 			line_locale_restore();
-		idle = input.taken == before ? idle + 1 : 0;   /* if readline takes no bytes, do not loop forever */
+		idle = input.taken == before ? idle + 1 : 0; /* if readline takes no bytes, do not loop forever */
 		if (RL_ISSTATE(RL_STATE_NUMERICARG) && rl_numeric_arg > ARG_MOST)
 			rl_numeric_arg = ARG_MOST;
 	}
@@ -166,7 +171,7 @@ static int goes_on(const char *text, size_t n)
 
 static void message_of(const char *text, size_t n, struct str *out)
 {
-	struct str whole = {0};
+	struct str whole = { 0 };
 
 	if (begins_block(text, n)) {
 		text += 3;
@@ -177,7 +182,7 @@ static void message_of(const char *text, size_t n, struct str *out)
 			n--;
 	}
 	pastes_expand(text, n, &whole);
-	text_fix(whole.p ? whole.p : "", whole.n, out);   /* macros may insert any bytes */
+	text_fix(whole.p ? whole.p : "", whole.n, out); /* macros may insert any bytes */
 	str_free(&whole);
 }
 
@@ -210,7 +215,7 @@ void line_ended(char *line)
 		return;
 	n = strlen(line);
 	if (input.abandon) {
-		struct str whole = {0};
+		struct str whole = { 0 };
 
 		pastes_expand(line, n, &whole);
 		str_adds(&whole, "");
@@ -228,7 +233,7 @@ void line_ended(char *line)
 			input.message = xrealloc(input.message, input.cap_message * sizeof *input.message);
 		}
 		m = &input.message[input.n_message];
-		*m = (struct str){0};
+		*m = (struct str){ 0 };
 		message_of(line, n, m);
 		if (m->n) {
 			line_history_keep(m->p, m->n);
@@ -391,7 +396,7 @@ char **line_no_completion(const char *text, int start, int end)
 
 static void bind_everywhere(const char *seq, rl_command_func_t *fn, int always)
 {
-	Keymap maps[] = {emacs_standard_keymap, vi_insertion_keymap, vi_movement_keymap};
+	Keymap maps[] = { emacs_standard_keymap, vi_insertion_keymap, vi_movement_keymap };
 
 	for (size_t i = 0; i < sizeof maps / sizeof *maps; i++)
 		if (always)
@@ -402,7 +407,7 @@ static void bind_everywhere(const char *seq, rl_command_func_t *fn, int always)
 
 static void bind_instead(rl_command_func_t *old, rl_command_func_t *new)
 {
-	Keymap maps[] = {emacs_standard_keymap, vi_insertion_keymap, vi_movement_keymap};
+	Keymap maps[] = { emacs_standard_keymap, vi_insertion_keymap, vi_movement_keymap };
 
 	for (size_t i = 0; i < sizeof maps / sizeof *maps; i++) {
 		char **seqs = rl_invoking_keyseqs_in_map(old, maps[i]);
@@ -417,7 +422,10 @@ static void bind_instead(rl_command_func_t *old, rl_command_func_t *new)
 
 void line_bind_keys(void)
 {
-	static const struct { const char *seq; rl_command_func_t *fn; } ours[] = {
+	static const struct {
+		const char *seq;
+		rl_command_func_t *fn;
+	} ours[] = {
 		{SEQ_ACCEPT, accept_line}, {SEQ_NEWLINE, insert_newline}, {SEQ_PASTE, insert_arg}, {SEQ_SET, replace_by_arg},
 		{SEQ_UP, row_up},
 		{SEQ_DOWN, row_down}, {SEQ_HOME, line_home}, {SEQ_END, line_end}, {SEQ_COMMAND, rl_vi_movement_mode},
@@ -433,7 +441,10 @@ void line_bind_keys(void)
 	/* Unbind these: re-reading the init file writes to standard error and undoes line_overrule().  In callback
 	 * mode, macros count their keys wrongly and may write before their buffer. */
 	static rl_command_func_t *const unbound[] = {
-		rl_re_read_init_file, rl_start_kbd_macro, rl_end_kbd_macro, rl_call_last_kbd_macro,
+		rl_re_read_init_file,
+		rl_start_kbd_macro,
+		rl_end_kbd_macro,
+		rl_call_last_kbd_macro,
 	};
 
 	for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)

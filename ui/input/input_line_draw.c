@@ -43,8 +43,8 @@ static size_t prompt_cut(const struct str *s, int width, int *cols)
 
 struct wrapped line_lay_out(int width)
 {
-	struct wrapped w = {.text = rl_line_buffer, .n = (size_t)rl_end};
-	struct str prompt = {0};
+	struct wrapped w = { .text = rl_line_buffer, .n = (size_t)rl_end };
+	struct str prompt = { 0 };
 	int first, rest, cols = -1;
 
 	search_prompt(&prompt);
@@ -92,7 +92,7 @@ static size_t choose_top(const struct wrapped *w, size_t rows)
 
 void input_draw(const struct area *a, const char *mark)
 {
-	struct str prompt = {0};
+	struct str prompt = { 0 };
 	struct wrapped w;
 	struct wrap_row row;
 	int first, rest, cols = -1;

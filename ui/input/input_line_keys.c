@@ -3,19 +3,19 @@
 
 #include <string.h>
 
-enum { SEARCH_PASTE = 256 };     /* most bytes of a paste added to a search */
+enum { SEARCH_PASTE = 256 }; /* most bytes of a paste added to a search */
 
 /* ---- completion ---- */
 
 enum offer_kind line_look_for_offers(void)
 {
-	return offers_find(&input.offers, rl_line_buffer, (size_t)rl_end, (size_t)rl_point, input.commands, input.settings,
-	                   input.names, input.n_names);
+	return offers_find(&input.offers, rl_line_buffer, (size_t)rl_end, (size_t)rl_point, input.commands,
+	                   input.settings, input.names, input.n_names);
 }
 
 static void take_offer(size_t which)
 {
-	struct str s = {0};
+	struct str s = { 0 };
 	size_t to = input.offers.to;
 	int again = input.offers.kind == OFFER_PATHS && input.offers.list[which].more;
 
@@ -42,7 +42,7 @@ static void offers_walk(int step)
 int line_complete(int step)
 {
 	int open = input.offers.n > 0;
-	struct str s = {0};
+	struct str s = { 0 };
 
 	if (open && input.offers.chosen >= 0) {
 		offers_walk(step);
@@ -65,10 +65,9 @@ int line_complete(int step)
 int line_offers_key(const struct key *k)
 {
 	switch (k->code) {
-	case K_ESC:
-		offers_close(&input.offers);
-		return 1;
-	case K_UP: case K_DOWN:
+	case K_ESC: offers_close(&input.offers); return 1;
+	case K_UP:
+	case K_DOWN:
 		if (k->mods)
 			return 0;
 		offers_walk(k->code == K_UP ? -1 : 1);
@@ -87,8 +86,7 @@ int line_offers_key(const struct key *k)
 			return 0;
 		take_offer((size_t)input.offers.chosen);
 		return k->cp == '/' && rl_point && rl_line_buffer[rl_point - 1] == '/';
-	default:
-		return 0;
+	default: return 0;
 	}
 }
 
@@ -159,11 +157,15 @@ static int ctrl_key(const struct key *k)
 /* Feed a key that has no character, as xterm sends it. */
 static int special_key(const struct key *k)
 {
-	static const struct { enum key_code code; const char *plain; char letter; int number; } table[] = {
-		{K_UP, "\033[A", 'A', 1}, {K_DOWN, "\033[B", 'B', 1}, {K_RIGHT, "\033[C", 'C', 1},
-		{K_LEFT, "\033[D", 'D', 1},
-		{K_HOME, "\033[H", 'H', 1}, {K_END, "\033[F", 'F', 1}, {K_INSERT, "\033[2~", '~', 2},
-		{K_DELETE, "\033[3~", '~', 3},
+	static const struct {
+		enum key_code code;
+		const char *plain;
+		char letter;
+		int number;
+	} table[] = {
+		{ K_UP, "\033[A", 'A', 1 },      { K_DOWN, "\033[B", 'B', 1 },    { K_RIGHT, "\033[C", 'C', 1 },
+		{ K_LEFT, "\033[D", 'D', 1 },    { K_HOME, "\033[H", 'H', 1 },    { K_END, "\033[F", 'F', 1 },
+		{ K_INSERT, "\033[2~", '~', 2 }, { K_DELETE, "\033[3~", '~', 3 },
 	};
 	int lines = memchr(rl_line_buffer, '\n', (size_t)rl_end) != NULL;
 	char seq[32];
@@ -202,7 +204,7 @@ static int special_key(const struct key *k)
 
 static int paste_key(const struct key *k)
 {
-	struct str s = {0};
+	struct str s = { 0 };
 	char mark[5];
 
 	text_fix(k->bytes, k->n, &s);
@@ -239,7 +241,7 @@ static int escape_key(void)
 /* Insert a key literally, after Ctrl-V.  0: it has no character. */
 static int quoted_key(const struct key *k)
 {
-	struct key plain = {.cp = k->cp, .mods = k->mods & KEY_CTRL};
+	struct key plain = { .cp = k->cp, .mods = k->mods & KEY_CTRL };
 
 	switch (k->code) {
 	case K_CHAR:
@@ -249,11 +251,11 @@ static int quoted_key(const struct key *k)
 		if (k->cp < 0 || k->cp >= 0x80)
 			line_settle();
 		return char_key(&plain);
-	case K_TAB:       line_feeds("\t"); return 1;
-	case K_ENTER:     line_feeds("\n"); return 1;
+	case K_TAB: line_feeds("\t"); return 1;
+	case K_ENTER: line_feeds("\n"); return 1;
 	case K_BACKSPACE: line_feeds("\177"); return 1;
-	case K_ESC:       line_feeds("\033"); return 1;
-	default:          return 0;
+	case K_ESC: line_feeds("\033"); return 1;
+	default: return 0;
 	}
 }
 
@@ -289,40 +291,40 @@ int line_key(const struct key *k)
 	if (k->code == K_CHAR && plain.mods == KEY_CTRL) {
 		/* Terminals without CSI-u send Tab for Ctrl-I, Enter for Ctrl-M, and so on: treat them alike. */
 		switch (k->cp) {
-		case 'i': plain = (struct key){.code = K_TAB}; break;
-		case 'm': plain = (struct key){.code = K_ENTER}; break;
-		case 'j': plain = (struct key){.code = K_ENTER, .mods = KEY_CTRL}; break;
-		case '[': plain = (struct key){.code = K_ESC}; break;
+		case 'i': plain = (struct key){ .code = K_TAB }; break;
+		case 'm': plain = (struct key){ .code = K_ENTER }; break;
+		case 'j': plain = (struct key){ .code = K_ENTER, .mods = KEY_CTRL }; break;
+		case '[': plain = (struct key){ .code = K_ESC }; break;
 		default: return ctrl_key(&plain);
 		}
 	}
 	switch (plain.code) {
-	case K_CHAR:
-		return char_key(&plain);
+	case K_CHAR: return char_key(&plain);
 	case K_ENTER:
 		if (RL_ISSTATE(RL_STATE_NSEARCH)) {
-			line_feeds("\r");   /* start the search */
+			line_feeds("\r"); /* start the search */
 			return 1;
 		}
 		line_settle();
 		line_feeds(k->mods || plain.mods ? SEQ_NEWLINE : SEQ_ACCEPT);
 		return 1;
-	case K_TAB:
-		line_settle();
-		return line_complete(k->mods & KEY_SHIFT ? -1 : 1);
+	case K_TAB: line_settle(); return line_complete(k->mods & KEY_SHIFT ? -1 : 1);
 	case K_BACKSPACE:
 		if (RL_ISSTATE(RL_STATE_ISEARCH | RL_STATE_NSEARCH) || !plain.mods)
 			line_feeds("\177");
 		else
 			line_feeds(line_is_vi() ? "\027" : "\033\177");
 		return 1;
-	case K_ESC:
-		return escape_key();
-	case K_PASTE:
-		return paste_key(k);
-	case K_UP: case K_DOWN: case K_LEFT: case K_RIGHT: case K_HOME: case K_END: case K_INSERT: case K_DELETE:
-		return special_key(&(struct key){.code = k->code, .mods = k->mods});
-	default:
-		return 0;
+	case K_ESC: return escape_key();
+	case K_PASTE: return paste_key(k);
+	case K_UP:
+	case K_DOWN:
+	case K_LEFT:
+	case K_RIGHT:
+	case K_HOME:
+	case K_END:
+	case K_INSERT:
+	case K_DELETE: return special_key(&(struct key){ .code = k->code, .mods = k->mods });
+	default: return 0;
 	}
 }

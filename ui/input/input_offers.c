@@ -1,7 +1,8 @@
 /* ui/input/input_offers.c - completions: commands, their arguments, paths, names of sessions.
  *
- * Paths may be typed with quotes and backslashes as in a shell; an inserted path is quoted so that the program reads the same path.
- * Names come from the disk and the database: they are shown clean and inserted unchanged.  Names that are not UTF-8 are not offered. */
+ * Paths may be typed with quotes and backslashes as in a shell; an inserted path is quoted so that the program reads
+ * the same path. Names come from the disk and the database: they are shown clean and inserted unchanged. Names that are
+ * not UTF-8 are not offered. */
 #include "ui/input/input_private.h"
 #include "ui/screen/widgets.h"
 #include "ui/text/text.h"
@@ -24,12 +25,12 @@ void offers_close(struct offers *o)
 	}
 	free(o->list);
 	str_free(&o->head);
-	*o = (struct offers){.chosen = -1};
+	*o = (struct offers){ .chosen = -1 };
 }
 
 static void offers_add(struct offers *o, const char *name, size_t n, const char *help, int more)
 {
-	struct str shown = {0}, clean = {0};
+	struct str shown = { 0 }, clean = { 0 };
 	struct offer *x;
 
 	if (o->n == OFFER_MOST) {
@@ -45,7 +46,7 @@ static void offers_add(struct offers *o, const char *name, size_t n, const char 
 	if (o->kind == OFFER_PATHS && more)
 		str_adds(&shown, "/");
 	clean_line(help, strlen(help), &clean);
-	*x = (struct offer){.name = xstrndup(name, n), .more = more};
+	*x = (struct offer){ .name = xstrndup(name, n), .more = more };
 	x->shown = xstrndup(shown.p ? shown.p : "", shown.n);
 	x->help = xstrndup(clean.p ? clean.p : "", clean.n);
 	str_free(&shown);
@@ -107,7 +108,8 @@ static const struct ui_command *command_of(const struct ui_command *commands, co
 		if (strlen(c->name) == n && !memcmp(c->name, text, n))
 			return c;
 		for (int silent = 0; silent < 2; silent++)
-			for (const char *list = silent ? c->words : c->aliases; (alias = alias_with(list, text, n, &len)); list = alias + len)
+			for (const char *list = silent ? c->words : c->aliases;
+			     (alias = alias_with(list, text, n, &len)); list = alias + len)
 				if (len == n)
 					return c;
 	}
@@ -164,22 +166,22 @@ static void find_settings(struct offers *o, const struct ui_setting *settings, c
 /* A typed path, unquoted. */
 struct word {
 	struct str path;
-	char quote;                       /* open quote at the end, or 0 */
-	size_t slash_raw, slash_typed;    /* offset after the last slash: in path, and in the typed text */
-	char slash_quote;                 /* open quote there, or 0 */
-	int blank;                        /* 1: it ended at a blank */
+	char quote;                    /* open quote at the end, or 0 */
+	size_t slash_raw, slash_typed; /* offset after the last slash: in path, and in the typed text */
+	char slash_quote;              /* open quote there, or 0 */
+	int blank;                     /* 1: it ended at a blank */
 };
 
 static void word_free(struct word *w)
 {
 	str_free(&w->path);
-	*w = (struct word){0};
+	*w = (struct word){ 0 };
 }
 
 /* Unquote s[0..n).  stop_blank: stop at the first blank outside quotes and set w->blank. */
 static void word_read(struct word *w, const char *s, size_t n, int stop_blank)
 {
-	*w = (struct word){0};
+	*w = (struct word){ 0 };
 	for (size_t i = 0; i < n; i++) {
 		char c = s[i];
 
@@ -207,7 +209,7 @@ static void quote(struct str *out, const char *s, size_t n, char q)
 {
 	for (size_t i = 0; i < n; i++) {
 		if (q == '\'' && s[i] == '\'')
-			str_adds(out, "'\\'");   /* close the quote, escaped quote, open again */
+			str_adds(out, "'\\'"); /* close the quote, escaped quote, open again */
 		else if ((!q && strchr(" \t\n\"'\\", s[i])) || (q == '"' && strchr("\"\\", s[i])))
 			str_adds(out, "\\");
 		str_add(out, s + i, 1);
@@ -234,14 +236,14 @@ static int is_directory(int dir, const struct dirent *e)
 	if (e->d_type == DT_DIR)
 		return 1;
 	return (e->d_type == DT_LNK || e->d_type == DT_UNKNOWN) && !fstatat(dir, e->d_name, &st, 0) &&
-	    S_ISDIR(st.st_mode);
+	       S_ISDIR(st.st_mode);
 }
 
 /* Offer the paths that begin with s[0..n), the typed part at byte `from` of the line. */
 static void find_paths(struct offers *o, const char *s, size_t n, size_t from, int stop_blank)
 {
 	const char *home = getenv("HOME"), *last;
-	struct str where = {0};
+	struct str where = { 0 };
 	struct dirent *e;
 	struct word w;
 	DIR *dir;
@@ -279,8 +281,7 @@ static void find_paths(struct offers *o, const char *s, size_t n, size_t from, i
 			break;
 		}
 		if (!begins(e->d_name, last, o->typed) || (*e->d_name == '.' && *last != '.') ||
-		    !strcmp(e->d_name, ".") ||
-		    (!strcmp(e->d_name, "..") && strcmp(last, "..")) || !is_utf8(e->d_name))
+		    !strcmp(e->d_name, ".") || (!strcmp(e->d_name, "..") && strcmp(last, "..")) || !is_utf8(e->d_name))
 			continue;
 		offers_add(o, e->d_name, strlen(e->d_name), "", is_directory(dirfd(dir), e));
 	}
@@ -380,8 +381,7 @@ enum offer_kind offers_find(struct offers *o, const char *text, size_t n, size_t
 		o->kind = OFFER_WORDS;
 		find_words(o, c->args, text + arg, at - arg);
 		break;
-	default:
-		break;
+	default: break;
 	}
 	return o->kind;
 }
@@ -394,7 +394,7 @@ static void append_offer(const struct offers *o, const char *name, size_t n, str
 		return;
 	}
 	if (!o->head.n && *name == '~' && n)
-		str_adds(out, "\\");   /* a file named "~...", not the home directory */
+		str_adds(out, "\\"); /* a file named "~...", not the home directory */
 	quote(out, name, n, o->quote);
 }
 
@@ -440,7 +440,7 @@ void offers_draw(const struct offers *o, const struct area *a, int ascii)
 {
 	long rows = (long)(o->n < OFFER_ROWS ? o->n : OFFER_ROWS), top = 0;
 	int names = 0, w = a->w - 2, counted;
-	struct str count = {0};   /* " 3 of 40" if not all offers are visible */
+	struct str count = { 0 }; /* " 3 of 40" if not all offers are visible */
 
 	if (rows > a->h)
 		rows = a->h;
@@ -469,7 +469,8 @@ void offers_draw(const struct offers *o, const struct area *a, int ascii)
 		area_fill(&row, 0, 0, w - counted, on ? ST_SELECTED : ST_TEXT, ' ');
 		put_left(&row, 0, 0, names, on ? ST_SELECTED : ST_STRONG, x->shown, strlen(x->shown), ascii);
 		if (w - counted > names + 2)
-			put_left(&row, names + 2, 0, w - counted - names - 2, on ? ST_SELECTED : ST_FAINT, x->help, strlen(x->help), ascii);
+			put_left(&row, names + 2, 0, w - counted - names - 2, on ? ST_SELECTED : ST_FAINT, x->help,
+			         strlen(x->help), ascii);
 		if (counted)
 			area_text(&row, w - counted, 0, ST_FAINT, count.p, count.n);
 	}

@@ -1,7 +1,8 @@
 /* ui/input/input_pastes.c - long pastes: one character of the input line represents each, drawn as "[pasted 40 lines]".
  *
- * So readline moves over, deletes, kills, yanks and restores a paste as one character.  The characters are from a private-use area of
- * Unicode.  A paste is kept until the program ends: kill ring, undo lists and history lines may still contain its character. */
+ * So readline moves over, deletes, kills, yanks and restores a paste as one character. The characters are from a
+ * private-use area of Unicode. A paste is kept until the program ends: kill ring, undo lists and history lines may
+ * still contain its character. */
 #include "ui/input/input.h"
 #include "ui/input/input_private.h"
 
@@ -9,18 +10,23 @@
 #include <stdlib.h>
 
 enum {
-	PASTE_FIRST = 0x10e000, PASTES_MOST = 4096,   /* characters U+10E000 .. U+10EFFF */
-	PASTES_BYTES = 256 << 20,                     /* total of all kept pastes */
-	LINES_SHOWN = 8, BYTES_SHOWN = 1500,          /* longer pastes are collapsed */
+	PASTE_FIRST = 0x10e000,
+	PASTES_MOST = 4096,       /* characters U+10E000 .. U+10EFFF */
+	PASTES_BYTES = 256 << 20, /* total of all kept pastes */
+	LINES_SHOWN = 8,
+	BYTES_SHOWN = 1500, /* longer pastes are collapsed */
 };
 
-static struct { struct str *at; size_t n, cap, bytes; } pastes;
+static struct {
+	struct str *at;
+	size_t n, cap, bytes;
+} pastes;
 
 static size_t lines_of(const char *text, size_t n)
 {
 	size_t lines = 1;
 
-	for (size_t i = 0; i + 1 < n; i++)   /* a line break at the end starts no line */
+	for (size_t i = 0; i + 1 < n; i++) /* a line break at the end starts no line */
 		lines += text[i] == '\n';
 	return lines;
 }
@@ -44,7 +50,7 @@ int paste_keep(const char *text, size_t n, char out[5])
 		pastes.cap = pastes.cap ? 2 * pastes.cap : 8;
 		pastes.at = xrealloc(pastes.at, pastes.cap * sizeof *pastes.at);
 	}
-	pastes.at[pastes.n] = (struct str){0};
+	pastes.at[pastes.n] = (struct str){ 0 };
 	str_add(&pastes.at[pastes.n], text, n);
 	out[utf8_encode(PASTE_FIRST + (int32_t)pastes.n++, out)] = 0;
 	return 1;
@@ -63,7 +69,8 @@ int paste_label(int32_t cp, char out[32])
 
 	if (!s)
 		return 0;
-	return lines > 1 ? snprintf(out, 32, "[pasted %zu lines]", lines) : snprintf(out, 32, "[pasted %zu KB]", (s->n + 1023) / 1024);
+	return lines > 1 ? snprintf(out, 32, "[pasted %zu lines]", lines)
+	                 : snprintf(out, 32, "[pasted %zu KB]", (s->n + 1023) / 1024);
 }
 
 void pastes_expand(const char *in, size_t n, struct str *out)

@@ -16,71 +16,75 @@
 #include <readline/readline.h>
 
 /* Private key sequences.  No terminal sends them, and they are harmless where a vi command consumes their ESC. */
-#define SEQ_ACCEPT  "\033[<Q"
-#define SEQ_NEWLINE "\033[<H"
-#define SEQ_PASTE   "\033[<K"
-#define SEQ_SET     "\033[<L"
-#define SEQ_UP      "\033[<M"
-#define SEQ_DOWN    "\033[<V"
-#define SEQ_HOME    "\033[<Z"
-#define SEQ_END     "\033[<g"
-#define SEQ_COMMAND "\033[<q"
-#define BYTE_NOTHING "\377"   /* does not occur in UTF-8 */
+#define SEQ_ACCEPT      "\033[<Q"
+#define SEQ_NEWLINE     "\033[<H"
+#define SEQ_PASTE       "\033[<K"
+#define SEQ_SET         "\033[<L"
+#define SEQ_UP          "\033[<M"
+#define SEQ_DOWN        "\033[<V"
+#define SEQ_HOME        "\033[<Z"
+#define SEQ_END         "\033[<g"
+#define SEQ_COMMAND     "\033[<q"
+#define BYTE_NOTHING    "\377" /* does not occur in UTF-8 */
 
 /* States in which the next key is an argument of the previous one. */
 #define STATES_ARGUMENT (RL_STATE_MULTIKEY | RL_STATE_CHARSEARCH | RL_STATE_VIMOTION | RL_STATE_NUMERICARG)
-#define STATES_OPEN (RL_STATE_ISEARCH | RL_STATE_NSEARCH | STATES_ARGUMENT)
+#define STATES_OPEN     (RL_STATE_ISEARCH | RL_STATE_NSEARCH | STATES_ARGUMENT)
 
-enum { LINE_MOST = 256 << 20 };  /* bytes of a draft; readline's counters are int */
+enum { LINE_MOST = 256 << 20 }; /* bytes of a draft; readline's counters are int */
 
 struct input {
 	int open;
 	const struct ui_command *commands;
 	const struct ui_setting *settings;
-	char **names; size_t n_names;
-	struct str history;             /* path; empty = none */
+	char **names;
+	size_t n_names;
+	struct str history; /* path; empty = none */
 	FILE *null;
-	struct str locale;              /* the program's locale, saved while readline starts a line */
-	struct str queue; size_t taken; /* bytes for readline; `taken` of them were read */
-	const char *arg; size_t n_arg;  /* text for SEQ_PASTE, SEQ_SET */
-	struct str back;                /* incomplete message: inserted at the start of the next line */
-	struct str *message; size_t n_message, cap_message;
-	int abandon;                    /* 1: the line that ends now is an abandoned draft, not a message */
-	int spare_blank;                /* 1: completion added a blank, so a typed one is ignored */
-	int quoting;                    /* 1 after Ctrl-V: the next key is inserted literally */
-	int ask;                        /* 1: a completion key of readline was pressed */
+	struct str locale; /* the program's locale, saved while readline starts a line */
+	struct str queue;
+	size_t taken; /* bytes for readline; `taken` of them were read */
+	const char *arg;
+	size_t n_arg;    /* text for SEQ_PASTE, SEQ_SET */
+	struct str back; /* incomplete message: inserted at the start of the next line */
+	struct str *message;
+	size_t n_message, cap_message;
+	int abandon;     /* 1: the line that ends now is an abandoned draft, not a message */
+	int spare_blank; /* 1: completion added a blank, so a typed one is ignored */
+	int quoting;     /* 1 after Ctrl-V: the next key is inserted literally */
+	int ask;         /* 1: a completion key of readline was pressed */
 	struct offers offers;
-	int width, mark;                /* columns of the area drawn last, and of its mark */
-	size_t top;                     /* first visible byte */
-	int goal;                       /* column that Up and Down keep; -1 = none */
+	int width, mark; /* columns of the area drawn last, and of its mark */
+	size_t top;      /* first visible byte */
+	int goal;        /* column that Up and Down keep; -1 = none */
 };
 extern struct input input;
 
 /* ---- input_line.c ---- */
 
-int  line_next_byte(FILE *);            /* hooks through which readline reads the queue */
-int  line_bytes_wait(void);
+int line_next_byte(FILE *); /* hooks through which readline reads the queue */
+int line_bytes_wait(void);
 void line_draw_nothing(void);
 void line_ended(char *);
 char **line_no_completion(const char *text, int start, int end);
-void line_overrule(void);               /* override user settings that break the input line */
+void line_overrule(void); /* override user settings that break the input line */
 void line_bind_keys(void);
 /* Call before and after functions in which readline sets the locale from the environment. */
 void line_locale_save(void);
 void line_locale_restore(void);
 void line_feed(const char *bytes, size_t n);
 void line_feeds(const char *seq);
-int  line_is_vi(void);
-int  line_vi_command(void);
-void line_settle(void);                 /* end a search, keeping its match; cancel a half-typed command */
-void line_replace(size_t from, size_t to, const char *text);   /* as one undo step */
-int  line_move_row(int step);           /* move to the row above or below; 0: no such row */
+int line_is_vi(void);
+int line_vi_command(void);
+void line_settle(void); /* end a search, keeping its match; cancel a half-typed command */
+void line_replace(size_t from, size_t to, const char *text); /* as one undo step */
+int line_move_row(int step);                                 /* move to the row above or below; 0: no such row */
 
 /* ---- input_line_keys.c ---- */
 
-int  line_key(const struct key *);      /* 0: the input line has no use for it */
-int  line_offers_key(const struct key *);   /* 1: the popup used it; 0: pass it to the line */
-int  line_complete(int step);
+int line_key(const struct key *);        /* 0: the input line has no use for it */
+int line_offers_key(const struct key *); /* 1: the popup used it; 0: pass it to the line */
+int line_complete(int step);
 enum offer_kind line_look_for_offers(void);
 
 /* ---- input_line_draw.c ---- */

@@ -1,8 +1,8 @@
 /* ui/input/input_rows.c - wraps the input line into rows.
  *
- * Rows are wrapped at cells, not between words, so that text does not jump while typing.  The cursor stops at characters: a base with
- * its marks.  Characters that cannot be shown are named as in clean_line(): ^I, <U+202E>.  Like a wide character, a name is never
- * split; if the screen is too narrow for it, U+FFFD is shown. */
+ * Rows are wrapped at cells, not between words, so that text does not jump while typing. The cursor stops at
+ * characters: a base with its marks. Characters that cannot be shown are named as in clean_line(): ^I, <U+202E>. Like a
+ * wide character, a name is never split; if the screen is too narrow for it, U+FFFD is shown. */
 #include "ui/input/input_private.h"
 #include "ui/text/text.h"
 
@@ -14,7 +14,12 @@
 /* Most marks, joiners among them, drawn with a base.  Further marks belong to the character but are not drawn. */
 enum { MARKS = 2 * CLEAN_MARKS_MAX };
 
-struct place { size_t len; int width, named; char show[4 + 4 * MARKS + 8]; size_t n_show; };
+struct place {
+	size_t len;
+	int width, named;
+	char show[4 + 4 * MARKS + 8];
+	size_t n_show;
+};
 
 static void set_shown(struct place *p, const char *s, size_t n, int width)
 {
@@ -34,8 +39,8 @@ static void set_shown_name(struct place *p, int32_t cp)
 		set_shown(p, "\xef\xbf\xbd", 3, 1);
 		return;
 	}
-	n = cp < 0x80 ? snprintf(s, sizeof s, "^%c", (char)(cp ^ 0x40)) :
-	                snprintf(s, sizeof s, cp < 0x100 ? "<%02X>" : "<U+%04X>", (unsigned)cp);
+	n = cp < 0x80 ? snprintf(s, sizeof s, "^%c", (char)(cp ^ 0x40))
+	              : snprintf(s, sizeof s, cp < 0x100 ? "<%02X>" : "<U+%04X>", (unsigned)cp);
 	set_shown(p, s, (size_t)n, n);
 }
 
@@ -64,7 +69,7 @@ static void row_cell(const char *s, size_t n, int cols, struct place *p)
 	if (width > 0) {
 		set_shown(p, s, p->len, width);
 	} else if (!width && char_class(cp) == CH_MARK) {
-		set_shown(p, "\u25cc", 3, 1);   /* dotted circle: a mark without a base */
+		set_shown(p, "\u25cc", 3, 1); /* dotted circle: a mark without a base */
 		memcpy(p->show + 3, s, p->len);
 		p->n_show += p->len;
 	} else {
@@ -116,7 +121,7 @@ static size_t line_start(const struct wrapped *w, size_t at)
 
 size_t wrap_rows_to(const struct wrapped *w, size_t at, size_t *from, size_t want)
 {
-	size_t left = want;   /* from[] is filled from its end */
+	size_t left = want; /* from[] is filled from its end */
 
 	for (;;) {
 		size_t start = line_start(w, at), n = 0, skip;
@@ -142,7 +147,7 @@ size_t wrap_rows_to(const struct wrapped *w, size_t at, size_t *from, size_t wan
 
 int wrap_count(const struct wrapped *w, size_t from, int most)
 {
-	struct wrap_row r = {.next = from};
+	struct wrap_row r = { .next = from };
 	int n = 0;
 
 	for (; n < most && r.next != NO_ROW; n++)

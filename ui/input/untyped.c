@@ -1,8 +1,8 @@
 /* ui/input/untyped.c - words of the input line that were not typed (ui.h).
  *
- * "@FILE" in a message reads a file.  Pasted text may be a stranger's, and the user may not want to send that file.  So this file
- * remembers the words after an @ in all such text until the program ends, because undo, the kill ring and the history can bring
- * them back. */
+ * "@FILE" in a message reads a file. Pasted text may be a stranger's, and the user may not want to send that file. So
+ * this file remembers the words after an @ in all such text until the program ends, because undo, the kill ring and the
+ * history can bring them back. */
 #include "ui/ui.h"
 
 #include <pthread.h>
@@ -14,7 +14,11 @@
 enum { WORDS_FIRST = 256 };
 
 /* A set of hashes; 0 = free slot.  The random seed keeps pasted text from choosing collisions. */
-static struct { uint64_t *hash, seed; size_t n, cap; pthread_mutex_t lock; } set = {.lock = PTHREAD_MUTEX_INITIALIZER};
+static struct {
+	uint64_t *hash, seed;
+	size_t n, cap;
+	pthread_mutex_t lock;
+} set = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 static uint64_t hash_step(uint64_t h, unsigned char c)
 {
@@ -95,7 +99,8 @@ void untyped_note(const char *text, size_t n)
 
 		for (size_t i = from; i < end; i++) {
 			h = hash_step(h, (unsigned char)text[i]);
-			whole &= text[i] != '"' && text[i] != '\'' && text[i] != '\\';   /* quoted or escaped blanks may belong to it */
+			whole &= text[i] != '"' && text[i] != '\'' &&
+			         text[i] != '\\'; /* quoted or escaped blanks may belong to it */
 		}
 		words_add(hash_finish(h, whole));
 	}

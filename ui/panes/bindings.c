@@ -1,12 +1,13 @@
 /* ui/panes/bindings.c - the table of keys: where each key is valid, its name, its act.
  *
- * ui_keys.c looks up acts; the help pane and the manual print the table.  Rows with the same `where` must be adjacent: they form one
- * section of the help.  Rows without an act describe keys that the input line or a pane handles. */
+ * ui_keys.c looks up acts; the help pane and the manual print the table. Rows with the same `where` must be adjacent:
+ * they form one section of the help. Rows without an act describe keys that the input line or a pane handles. */
 #include "ui/panes/panes.h"
 
-#define OPEN_TEXTS (IN_DOCUMENTS | IN_HELP)
+#define OPEN_TEXTS   (IN_DOCUMENTS | IN_HELP)
 #define BROWSE_TEXTS (BROWSING | IN_TRANSCRIPT | IN_DOCUMENTS | IN_HELP)
 
+/* clang-format off */
 const struct binding bindings[] = {
 	{ANYWHERE, "F1, Ctrl-X h", "this help", ACT_PANE + HELP},
 	{ANYWHERE, "Ctrl-P, Ctrl-X p", "the palette: commands, keys, settings, documents and sessions by what they are called or do", ACT_PANE + PALETTE},
@@ -124,3 +125,4 @@ const struct binding bindings[] = {
 
 	{0},
 };
+/* clang-format on */

@@ -58,11 +58,14 @@ static void flow_draw_examples(const struct cache_pane *p, const struct area *a)
 		else
 			snprintf(ring, sizeof ring, "->%s", f->ring > 0 ? num_short(f->ring).s : "");
 		area_putf(a, 0, i, f->what == FLOW_OUT ? ST_EVICTED : ST_FAINT, "%s",
-		          f->what == FLOW_IN ? "in" : f->what == FLOW_MOVED ? "moved" : "out");
+		          f->what == FLOW_IN      ? "in"
+		          : f->what == FLOW_MOVED ? "moved"
+		                                  : "out");
 		x = put_right(a, 6, i, 4, ST_FAINT, ring);
 		x = put_right(a, x + 1, i, a->w >= 60 ? 13 : 9, ST_TEXT, num_fit(f->token, a->w >= 60 ? 13 : 9).s);
 		x = put_right(a, x + 1, i, 7, ST_TEXT, mass_text(f->mass).s);
-		put_left(a, x + 1, i, a->w - x - 1, f->what == FLOW_OUT ? ST_EVICTED : ST_TEXT, text, strlen(text), p->ascii);
+		put_left(a, x + 1, i, a->w - x - 1, f->what == FLOW_OUT ? ST_EVICTED : ST_TEXT, text, strlen(text),
+		         p->ascii);
 	}
 }
 
@@ -72,8 +75,8 @@ void flow_draw(const struct cache_pane *p, const struct area *a)
 	struct area rest;
 
 	if (a->w >= 39)
-		area_putf(a, 0, 0, ST_TEXT, "in %5s/s  moved %5s/s  out %5s/s", rate_text(c->in_rate).s, rate_text(c->moved_rate).s,
-		          rate_text(c->out_rate).s);
+		area_putf(a, 0, 0, ST_TEXT, "in %5s/s  moved %5s/s  out %5s/s", rate_text(c->in_rate).s,
+		          rate_text(c->moved_rate).s, rate_text(c->out_rate).s);
 	else
 		area_putf(a, 0, 0, ST_TEXT, "in %5s out %5s/s", rate_text(c->in_rate).s, rate_text(c->out_rate).s);
 	if (!c->n_flow && c->evicted <= 0 && c->thinned <= 0)
@@ -95,7 +98,10 @@ void reads_draw(const struct cache_pane *p, const struct area *a, int y)
 	const struct ui_cache *c = &p->c;
 	char cosine[16] = "-";
 	struct num entries = num_short(c->selected), refreshed = num_short(c->refreshed);
-	const char *read = c->selected > 0 ? entries.s : c->selected < 0 ? "-" : "all", *layers = c->refreshed >= 0 ? refreshed.s : "-";
+	const char *read = c->selected > 0   ? entries.s
+	                   : c->selected < 0 ? "-"
+	                                     : "all",
+		   *layers = c->refreshed >= 0 ? refreshed.s : "-";
 	/* Policies that reuse a selection report `recovered`, per-token selections `estimated`. */
 	int estimated = c->estimated >= 0 && !(c->recovered >= 0);
 	struct num share = num_percent((double)(estimated ? c->estimated : c->recovered));
@@ -105,19 +111,22 @@ void reads_draw(const struct cache_pane *p, const struct area *a, int y)
 	if (!reads_known(c))
 		area_putf(a, 0, y, ST_TEXT, "read %5s entries per KV head", read);
 	else if (estimated && c->spread >= 0 && a->w >= 60)
-		area_putf(a, 0, y, ST_TEXT, "read %5s  exactly %4s, the rest by sample, error %.1f%%", read, share.s, 100 * (double)c->spread);
+		area_putf(a, 0, y, ST_TEXT, "read %5s  exactly %4s, the rest by sample, error %.1f%%", read, share.s,
+		          100 * (double)c->spread);
 	else if (estimated && c->refreshed < 0 && a->w >= 60)
-		area_putf(a, 0, y, ST_TEXT, "read %5s entries per head  estimated share of attention %4s", read, share.s);
+		area_putf(a, 0, y, ST_TEXT, "read %5s entries per head  estimated share of attention %4s", read,
+		          share.s);
 	else if (estimated && c->refreshed < 0)
 		area_putf(a, 0, y, ST_TEXT, "read %5s  estimated %4s", read, share.s);
 	else if (a->w >= 76)
-		area_putf(a, 0, y, ST_TEXT, "read %5s entries  refreshed %5s layers  cosine %6s  %s %4s", read, layers, cosine,
-		          estimated ? "estimated" : "recovered", share.s);
+		area_putf(a, 0, y, ST_TEXT, "read %5s entries  refreshed %5s layers  cosine %6s  %s %4s", read, layers,
+		          cosine, estimated ? "estimated" : "recovered", share.s);
 	else if (a->w >= 60)
 		area_putf(a, 0, y, ST_TEXT, "read %5s  refreshed %3s  cosine %6s  %s %4s", read, layers, cosine,
 		          estimated ? "estimated" : "recovered", share.s);
 	else if (a->w >= 40)
-		area_putf(a, 0, y, ST_TEXT, "read %5s new %3s cos %6s %s %4s", read, layers, cosine, estimated ? "est" : "rec", share.s);
+		area_putf(a, 0, y, ST_TEXT, "read %5s new %3s cos %6s %s %4s", read, layers, cosine,
+		          estimated ? "est" : "rec", share.s);
 	else
 		area_putf(a, 0, y, ST_TEXT, "read %5s new %5s", read, layers);
 }
@@ -136,7 +145,7 @@ void cost_text(const struct cache_pane *p, int share, struct str *out)
 
 void cost_draw(const struct cache_pane *p, const struct area *a, int y)
 {
-	struct str s = {0};
+	struct str s = { 0 };
 
 	cost_text(p, a->w >= 32, &s);
 	area_text(a, 0, y, ST_FAINT, s.p, s.n);

@@ -1,7 +1,7 @@
 /* ui/panes/cache_meters.c - parts of the cache pane: a meter for each region, and the numbers of the whole cache.
  *
- * Each number has a field of fixed width, so nothing moves when it changes.  Unobserved values show as "-", never as zero.  Regions
- * are identified by letters, so colours are not needed. */
+ * Each number has a field of fixed width, so nothing moves when it changes. Unobserved values show as "-", never as
+ * zero. Regions are identified by letters, so colours are not needed. */
 #include "ui/panes/pane_cache.h"
 
 #include <stdio.h>
@@ -18,20 +18,22 @@ int cache_observed(const struct cache_pane *p)
 }
 
 /* Columns of a meter's fields beside the bar. */
-struct meter_form { int name, stride, att, span, labels; };
+struct meter_form {
+	int name, stride, att, span, labels;
+};
 
 static struct meter_form meter_form(int w)
 {
 	if (w >= 64)
-		return (struct meter_form){9, 6, 4, 12, 1};
+		return (struct meter_form){ 9, 6, 4, 12, 1 };
 	if (w >= 36)
-		return (struct meter_form){0, 5, 4, 11, 0};
-	return (struct meter_form){0, 0, w >= 18 ? 4 : 0, 0, 0};
+		return (struct meter_form){ 0, 5, 4, 11, 0 };
+	return (struct meter_form){ 0, 0, w >= 18 ? 4 : 0, 0, 0 };
 }
 
 static void draw_bar(const struct area *a, int x, int y, int w, unsigned style, const struct ui_region *r, int32_t ctx)
 {
-	struct str text = {0};
+	struct str text = { 0 };
 	int64_t most = r->slots > 0 ? r->slots : ctx, fill = r->fill > 0 ? r->fill : 0;
 	int inner = w - 2, full = 0, at;
 
@@ -72,7 +74,8 @@ static void draw_meter(const struct cache_pane *p, const struct area *a, int x, 
 {
 	const struct ui_region *r = &p->c.region[i];
 	struct meter_form f = meter_form(w);
-	int rest = (f.stride ? f.stride + 1 : 0) + (f.att ? f.att + 1 + 4 * f.labels : 0) + (f.span ? f.span + 1 : 0), bar;
+	int rest = (f.stride ? f.stride + 1 : 0) + (f.att ? f.att + 1 + 4 * f.labels : 0) + (f.span ? f.span + 1 : 0),
+	    bar;
 	char text[64];
 
 	area_cell(a, x, y, r->letter, p->color ? part_style(p, i) | STYLE_BOLD : ST_STRONG, 0);
@@ -136,17 +139,19 @@ void numbers_draw(const struct cache_pane *p, const struct area *a, int y, int m
 	struct num kept = num_percent(share_of_seen(p, c->kept));
 
 	if (a->w >= 73 && most)
-		area_putf(a, 0, y, ST_TEXT, "seen %7s  kept %7s (%4s)  evicted %7s  %9s of %9s", num_fit(c->seen, 7).s, num_fit(c->kept, 7).s,
-		          kept.s, num_fit(c->evicted, 7).s, num_bytes(c->bytes).s, num_bytes(c->bytes_most).s);
+		area_putf(a, 0, y, ST_TEXT, "seen %7s  kept %7s (%4s)  evicted %7s  %9s of %9s", num_fit(c->seen, 7).s,
+		          num_fit(c->kept, 7).s, kept.s, num_fit(c->evicted, 7).s, num_bytes(c->bytes).s,
+		          num_bytes(c->bytes_most).s);
 	else if (a->w >= 79)
-		area_putf(a, 0, y, ST_TEXT, "seen %7s  kept %7s (%4s)  thinned %7s  evicted %7s  %9s", num_fit(c->seen, 7).s,
-		          num_fit(c->kept, 7).s, kept.s, num_fit(c->thinned, 7).s, num_fit(c->evicted, 7).s, num_bytes(c->bytes).s);
+		area_putf(a, 0, y, ST_TEXT, "seen %7s  kept %7s (%4s)  thinned %7s  evicted %7s  %9s",
+		          num_fit(c->seen, 7).s, num_fit(c->kept, 7).s, kept.s, num_fit(c->thinned, 7).s,
+		          num_fit(c->evicted, 7).s, num_bytes(c->bytes).s);
 	else if (a->w >= 60)
-		area_putf(a, 0, y, ST_TEXT, "seen %7s  kept %7s (%4s)  evicted %7s  %9s", num_fit(c->seen, 7).s, num_fit(c->kept, 7).s,
-		          kept.s, num_fit(c->evicted, 7).s, num_bytes(c->bytes).s);
+		area_putf(a, 0, y, ST_TEXT, "seen %7s  kept %7s (%4s)  evicted %7s  %9s", num_fit(c->seen, 7).s,
+		          num_fit(c->kept, 7).s, kept.s, num_fit(c->evicted, 7).s, num_bytes(c->bytes).s);
 	else if (a->w >= 49)
-		area_putf(a, 0, y, ST_TEXT, "seen %7s  kept %7s (%4s)  evicted %5s", num_fit(c->seen, 7).s, num_fit(c->kept, 7).s, kept.s,
-		          num_short(c->evicted).s);
+		area_putf(a, 0, y, ST_TEXT, "seen %7s  kept %7s (%4s)  evicted %5s", num_fit(c->seen, 7).s,
+		          num_fit(c->kept, 7).s, kept.s, num_short(c->evicted).s);
 	else
 		area_putf(a, 0, y, ST_TEXT, "seen %5s kept %4s", num_short(c->seen).s, kept.s);
 }
@@ -154,17 +159,21 @@ void numbers_draw(const struct cache_pane *p, const struct area *a, int y, int m
 void kept_by_draw(const struct cache_pane *p, const struct area *a, int y)
 {
 	const struct ui_cache *c = &p->c;
-	int64_t some = c->thinned > 0 ? c->thinned : 0, none = c->evicted > 0 ? c->evicted : 0, all = (int64_t)c->kept - some;
+	int64_t some = c->thinned > 0 ? c->thinned : 0, none = c->evicted > 0 ? c->evicted : 0,
+		all = (int64_t)c->kept - some;
 	int x, w, n_some, n_none;
 
 	if (all < 0)
 		all = 0;
 	if (a->w < 70) {
-		area_putf(a, 0, y, ST_TEXT, "by all %5s some %5s none %5s", num_short(all).s, num_short(some).s, num_short(none).s);
+		area_putf(a, 0, y, ST_TEXT, "by all %5s some %5s none %5s", num_short(all).s, num_short(some).s,
+		          num_short(none).s);
 		return;
 	}
 	x = area_putf(a, 0, y, ST_TEXT, "kept by all %9s (%4s)  by some %7s (%4s)  by none %9s", num_fit(all, 9).s,
-	              num_percent(share_of_seen(p, all)).s, num_fit(some, 7).s, num_percent(share_of_seen(p, some)).s, num_fit(none, 9).s) + 2;
+	              num_percent(share_of_seen(p, all)).s, num_fit(some, 7).s, num_percent(share_of_seen(p, some)).s,
+	              num_fit(none, 9).s) +
+	    2;
 	/* Draw the same as a bar if it fits. */
 	if ((w = a->w - x - 2) < 8 || all + some + none <= 0)
 		return;

@@ -22,7 +22,7 @@ int32_t ladder(const struct cache_pane *p, int v)
 static int32_t kept_glyph(const struct cache_pane *p, int v)
 {
 	static const char plain[] = " .:*#";
-	static const int32_t block[] = {' ', 0x2591, 0x2592, 0x2593, 0x2588};
+	static const int32_t block[] = { ' ', 0x2591, 0x2592, 0x2593, 0x2588 };
 	int step = v <= 0 ? 0 : v >= 255 ? 4 : 1 + (v - 1) * 3 / 254;
 
 	return p->ascii ? plain[step] : block[step];
@@ -90,7 +90,8 @@ static void draw_mark_row(const struct cache_pane *p, const struct area *a, int 
 			}
 		area_cell(a, x, y, '^', ST_STRONG, 0);
 		if (end - x > 3)
-			put_left(a, x + 1, y, end - x - 2, ST_FAINT, p->mark_name[i], strlen(p->mark_name[i]), p->ascii);
+			put_left(a, x + 1, y, end - x - 2, ST_FAINT, p->mark_name[i], strlen(p->mark_name[i]),
+			         p->ascii);
 	}
 }
 
@@ -112,7 +113,8 @@ void strip_draw(const struct cache_pane *p, const struct area *all, int left, in
 	if (axis) {
 		put_left(&a, 0, 0, a.w, ST_FAINT, num_count(from).s, strlen(num_count(from).s), 1);
 		if (a.w >= 60)
-			put_right(&a, a.w / 2 - 16, 0, 16 + (int)strlen(num_count(from + span / 2).s) / 2, ST_FAINT, num_count(from + span / 2).s);
+			put_right(&a, a.w / 2 - 16, 0, 16 + (int)strlen(num_count(from + span / 2).s) / 2, ST_FAINT,
+			          num_count(from + span / 2).s);
 		if (a.w >= 30)
 			put_right(&a, a.w - 16, 0, 16, ST_FAINT, num_count(from + span - 1).s);
 	}
@@ -131,10 +133,15 @@ void strip_draw(const struct cache_pane *p, const struct area *all, int left, in
 		if (sum && !most)
 			most = 1;
 		where = p->where[best];
-		area_cell(&a, x, y, kept_glyph(p, most), p->color && where != 255 ? part_style(p, where) : heat_style(most), 0);
+		area_cell(&a, x, y, kept_glyph(p, most),
+		          p->color && where != 255 ? part_style(p, where) : heat_style(most), 0);
 		/* Without colours, letters identify the regions. */
 		if (!p->color)
-			area_cell(&a, x, y + 1, where == 255 ? ' ' : where < p->c.n_region ? p->c.region[where].letter : '?', ST_TEXT, 0);
+			area_cell(&a, x, y + 1,
+			          where == 255            ? ' '
+			          : where < p->c.n_region ? p->c.region[where].letter
+			                                  : '?',
+			          ST_TEXT, 0);
 	}
 	draw_mark_row(p, &a, y + 1 + !p->color, from, span);
 }
@@ -152,7 +159,8 @@ void history_draw(const struct cache_pane *p, const struct area *a)
 
 	area_text(a, 0, 0, ST_TITLE, "attention over time", 19);
 	if (!cache_observed(p)) {
-		const char *why = p->c.n_region > 1 ? "attention appears with the next answer" : "there is one region, which gets all of it";
+		const char *why = p->c.n_region > 1 ? "attention appears with the next answer"
+		                                    : "there is one region, which gets all of it";
 
 		put_left(a, 0, 1, a->w, ST_FAINT, why, strlen(why), p->ascii);
 		return;
@@ -163,7 +171,8 @@ void history_draw(const struct cache_pane *p, const struct area *a)
 	for (int r = 0; r < p->c.n_region; r++) {
 		int n = p->n_past < (uint64_t)w ? (int)p->n_past : w, most = 1;
 
-		area_cell(a, 0, 1 + r, !p->full && p->color && !p->ascii ? 0x25a0 : p->c.region[r].letter, p->color ? part_style(p, r) | STYLE_BOLD : ST_STRONG, 0);
+		area_cell(a, 0, 1 + r, !p->full && p->color && !p->ascii ? 0x25a0 : p->c.region[r].letter,
+		          p->color ? part_style(p, r) | STYLE_BOLD : ST_STRONG, 0);
 		for (int i = 0; i < n; i++) {
 			uint16_t v = p->past[(p->n_past - 1 - (uint64_t)i) % HISTORY][r];
 			if (v != NOT_OBSERVED && v > most)
@@ -173,7 +182,11 @@ void history_draw(const struct cache_pane *p, const struct area *a)
 			uint16_t v = p->past[(p->n_past - 1 - (uint64_t)i) % HISTORY][r];
 			int level = v == NOT_OBSERVED ? 0 : (int)((int64_t)v * 255 / most);
 
-			area_cell(a, 2 + w - 1 - i, 1 + r, v == NOT_OBSERVED ? '-' : ladder(p, level), v == NOT_OBSERVED ? ST_FAINT : p->color ? part_style(p, r) : ST_METER, 0);
+			area_cell(a, 2 + w - 1 - i, 1 + r, v == NOT_OBSERVED ? '-' : ladder(p, level),
+			          v == NOT_OBSERVED ? ST_FAINT
+			          : p->color        ? part_style(p, r)
+			                            : ST_METER,
+			          0);
 		}
 		put_right(a, a->w - 5, 1 + r, 5, ST_TEXT, num_percent((double)p->c.region[r].share).s);
 	}

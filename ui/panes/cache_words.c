@@ -7,12 +7,19 @@
 /* Plain name of the part of the conversation that a region holds. */
 static const char *part_of(const struct ui_region *r)
 {
-	return r->letter == 's' ? "start" : r->letter == 'p' ? "pinned" : r->letter == '1' ? "newest" : r->stride > 1 ? "older" : "all";
+	return r->letter == 's'   ? "start"
+	       : r->letter == 'p' ? "pinned"
+	       : r->letter == '1' ? "newest"
+	       : r->stride > 1    ? "older"
+	                          : "all";
 }
 
 unsigned part_style(const struct cache_pane *p, int region)
 {
-	return p->color ? ST_PART + (unsigned)(region < 0 ? 0 : region < PARTS_OF_CACHE ? region : PARTS_OF_CACHE - 1) : ST_TEXT;
+	return p->color ? ST_PART + (unsigned)(region < 0                ? 0
+	                                       : region < PARTS_OF_CACHE ? region
+	                                                                 : PARTS_OF_CACHE - 1)
+	                : ST_TEXT;
 }
 
 static int draw_label(const struct area *a, int y, const char *label)
@@ -40,7 +47,7 @@ static void draw_remembers(const struct cache_pane *p, const struct area *a, int
 		area_putf(a, x, y, ST_STRONG, "all %s tokens", num_count(c->seen).s);
 	else
 		area_putf(a, x, y, ST_STRONG, "%s of %s tokens (%s)", num_count(tokens_held(c)).s, num_count(c->seen).s,
-		              num_percent((double)tokens_held(c) / c->seen).s);
+		          num_percent((double)tokens_held(c) / c->seen).s);
 }
 
 static void draw_forgot(const struct cache_pane *p, const struct area *a, int y)
@@ -48,9 +55,11 @@ static void draw_forgot(const struct cache_pane *p, const struct area *a, int y)
 	const struct ui_cache *c = &p->c;
 	int x = draw_label(a, y, "forgot");
 
-	x = c->evicted > 0 ? area_putf(a, x, y, ST_TEXT, "%s tokens", num_count(c->evicted).s) : area_putf(a, x, y, ST_TEXT, "nothing");
+	x = c->evicted > 0 ? area_putf(a, x, y, ST_TEXT, "%s tokens", num_count(c->evicted).s)
+	                   : area_putf(a, x, y, ST_TEXT, "nothing");
 	if (c->thinned > 0)
-		area_putf(a, x, y, ST_TEXT, "%s %s in part", c->evicted > 0 ? " and" : ", but", num_short(c->thinned).s);
+		area_putf(a, x, y, ST_TEXT, "%s %s in part", c->evicted > 0 ? " and" : ", but",
+		          num_short(c->thinned).s);
 }
 
 /* Draw the regions' shares of attention, largest first. */
@@ -60,7 +69,8 @@ static void draw_looks(const struct cache_pane *p, const struct area *a, int y)
 	unsigned done = 0;
 
 	if (!cache_observed(p)) {
-		put_left(a, x, y, a->w - x, ST_FAINT, p->c.n_region > 1 ? "appears with the next answer" : "all of it", p->c.n_region > 1 ? 28 : 9, p->ascii);
+		put_left(a, x, y, a->w - x, ST_FAINT, p->c.n_region > 1 ? "appears with the next answer" : "all of it",
+		         p->c.n_region > 1 ? 28 : 9, p->ascii);
 		return;
 	}
 	for (int n = 0; n < p->c.n_region; n++) {
@@ -68,12 +78,14 @@ static void draw_looks(const struct cache_pane *p, const struct area *a, int y)
 		char text[48];
 
 		for (int i = 0; i < p->c.n_region; i++)
-			if (!(done >> i & 1) && p->c.region[i].share >= 0 && (best < 0 || p->c.region[i].share > p->c.region[best].share))
+			if (!(done >> i & 1) && p->c.region[i].share >= 0 &&
+			    (best < 0 || p->c.region[i].share > p->c.region[best].share))
 				best = i;
 		if (best < 0)
 			return;
 		done |= 1u << best;
-		snprintf(text, sizeof text, "%s%s %s", said ? ", " : "", part_of(&p->c.region[best]), num_percent((double)p->c.region[best].share).s);
+		snprintf(text, sizeof text, "%s%s %s", said ? ", " : "", part_of(&p->c.region[best]),
+		         num_percent((double)p->c.region[best].share).s);
 		if (x + (int)strlen(text) > a->w || (said && p->c.region[best].share <= 0))
 			return;
 		x = area_text(a, x, y, part_style(p, best), text, strlen(text));
@@ -89,9 +101,11 @@ void words_draw(const struct cache_pane *p, const struct area *a)
 	draw_forgot(p, a, 1);
 	draw_looks(p, a, 2);
 	if (c->resident)
-		area_putf(a, draw_label(a, 3, "memory"), 3, ST_TEXT, "%s, of %s on disk", num_bytes(c->resident).s, num_bytes(c->bytes).s);
+		area_putf(a, draw_label(a, 3, "memory"), 3, ST_TEXT, "%s, of %s on disk", num_bytes(c->resident).s,
+		          num_bytes(c->bytes).s);
 	else
-		area_putf(a, draw_label(a, 3, "memory"), 3, ST_TEXT, "%s of %s", num_bytes(c->bytes).s, num_bytes(c->bytes_most).s);
+		area_putf(a, draw_label(a, 3, "memory"), 3, ST_TEXT, "%s of %s", num_bytes(c->bytes).s,
+		          num_bytes(c->bytes_most).s);
 }
 
 void words_row(const struct cache_pane *p, const struct area *a, int y)
@@ -101,7 +115,8 @@ void words_row(const struct cache_pane *p, const struct area *a, int y)
 
 	/* Fixed-width fields, so that nothing moves when numbers change. */
 	if (a->w < 40)
-		area_putf(a, 0, y, ST_TEXT, "remembers %5s forgot %5s", num_short(tokens_held(c)).s, num_short(c->evicted).s);
+		area_putf(a, 0, y, ST_TEXT, "remembers %5s forgot %5s", num_short(tokens_held(c)).s,
+		          num_short(c->evicted).s);
 	if (a->w < 40)
 		return;
 	x = area_putf(a, 0, y, ST_TEXT, " remembers %7s of %7s ", num_fit(tokens_held(c), 7).s, num_fit(c->seen, 7).s);
@@ -137,7 +152,10 @@ void parts_draw(const struct cache_pane *p, const struct area *a, int y)
 
 /* ---- tokens that came and went ---- */
 
-static const struct { enum ui_flow_what what; const char *label; } moves[] = {{FLOW_IN, "came"}, {FLOW_MOVED, "older now"}, {FLOW_OUT, "forgotten"}};
+static const struct {
+	enum ui_flow_what what;
+	const char *label;
+} moves[] = { { FLOW_IN, "came" }, { FLOW_MOVED, "older now" }, { FLOW_OUT, "forgotten" } };
 enum { MOVES = 3 };
 
 static int has_flow(const struct cache_pane *p, enum ui_flow_what what)
@@ -162,16 +180,18 @@ void went_draw(const struct cache_pane *p, const struct area *a)
 	int y = 0;
 
 	for (int m = 0; m < MOVES; m++) {
-		struct str s = {0};
+		struct str s = { 0 };
 		int x;
 
 		if (!has_flow(p, moves[m].what))
 			continue;
-		for (int i = p->c.n_flow; i-- > 0; )
+		for (int i = p->c.n_flow; i-- > 0;)
 			if (p->c.flow[i].what == moves[m].what && *p->flow_text[i])
-				str_addf(&s, "%s%s", s.n ? p->ascii ? " | " : " \xc2\xb7 " : "", p->flow_text[i] + strspn(p->flow_text[i], " "));
+				str_addf(&s, "%s%s", s.n ? p->ascii ? " | " : " \xc2\xb7 " : "",
+				         p->flow_text[i] + strspn(p->flow_text[i], " "));
 		x = draw_label(a, y, moves[m].label);
-		put_left(a, x, y++, a->w - x, moves[m].what == FLOW_OUT ? ST_FAINT : ST_TEXT, s.p ? s.p : "", s.n, p->ascii);
+		put_left(a, x, y++, a->w - x, moves[m].what == FLOW_OUT ? ST_FAINT : ST_TEXT, s.p ? s.p : "", s.n,
+		         p->ascii);
 		str_free(&s);
 	}
 }
@@ -180,15 +200,18 @@ void went_draw(const struct cache_pane *p, const struct area *a)
 
 void legend_plain(const struct cache_pane *p, int w, struct lines *out)
 {
-	struct str s = {0};
+	struct str s = { 0 };
 
-	str_addf(&s, "The strip is the whole conversation, the oldest at the left: %s.\n", p->ascii ? "# cached, * : . cached in part, blank evicted"
-	         : "\xe2\x96\x88 cached, \xe2\x96\x93 \xe2\x96\x92 \xe2\x96\x91 cached in part, blank evicted");
-	str_adds(&s, p->color ? "Its colour is the part of the cache that holds it; the parts are named below it.\n"
-	                      : "The letter below it is the part of the cache that holds it; the parts are named below.\n");
+	str_addf(&s, "The strip is the whole conversation, the oldest at the left: %s.\n",
+	         p->ascii
+	                 ? "# cached, * : . cached in part, blank evicted"
+	                 : "\xe2\x96\x88 cached, \xe2\x96\x93 \xe2\x96\x92 \xe2\x96\x91 cached in part, blank evicted");
+	str_adds(&s,
+	         p->color ? "Its colour is the part of the cache that holds it; the parts are named below it.\n"
+	                  : "The letter below it is the part of the cache that holds it; the parts are named below.\n");
 	str_adds(&s, "Looks at: where the attention of the last token goes.\n"
-	         "Words that are dimmed in the conversation are evicted: the model does not see them any more.\n"
-	         "F2 again: every figure, layer by layer.");
+	             "Words that are dimmed in the conversation are evicted: the model does not see them any more.\n"
+	             "F2 again: every figure, layer by layer.");
 	lines_clear(out);
 	lines_plain(out, s.p, s.n, w, ST_FAINT);
 	str_free(&s);

@@ -1,8 +1,8 @@
-/* ui/panes/doc_text.c - a document's text for display: cleaned, with a table from clean to raw bytes (the lens counts raw bytes), with
- * pages (form feeds or marks) and headings, cut into chunks at line ends.
+/* ui/panes/doc_text.c - a document's text for display: cleaned, with a table from clean to raw bytes (the lens counts
+ * raw bytes), with pages (form feeds or marks) and headings, cut into chunks at line ends.
  *
- * Everything is computed once, when the document is first shown.  Most lines are clean already and add nothing to the table; each
- * character whose length changes adds a point. */
+ * Everything is computed once, when the document is first shown. Most lines are clean already and add nothing to the
+ * table; each character whose length changes adds a point. */
 #include "ui/panes/doc_text.h"
 #include "ui/text/text.h"
 
@@ -13,7 +13,8 @@
 #include <strings.h>
 
 #define CHUNK (16u << 10)
-#define POINTS_DENSE (1u << 20)   /* points after which the table becomes coarse, so that hostile text cannot use all memory */
+#define POINTS_DENSE                                                                                                   \
+	(1u << 20) /* points after which the table becomes coarse, so that hostile text cannot use all memory */
 enum { HEADS_MOST = 50000, PAGES_MOST = 100000, TITLE_MOST = 512 };
 
 void doc_text_free(struct doc_text *d)
@@ -51,7 +52,7 @@ static void add_point(struct doc_text *d, size_t raw)
 	if (d->n_point > POINTS_DENSE && raw - last->raw < 64)
 		return;
 	d->point = grow_table(d->point, d->n_point, &d->cap_point, sizeof *d->point);
-	d->point[d->n_point++] = (struct point){(uint32_t)raw, (uint32_t)d->text.n};
+	d->point[d->n_point++] = (struct point){ (uint32_t)raw, (uint32_t)d->text.n };
 }
 
 /* Clean one line of the raw text, or a part of it. */
@@ -196,7 +197,8 @@ static void clean_all(struct doc_text *d, int ascii)
 
 int headings_expected(const char *name)
 {
-	static const char *const kind[] = {"md", "markdown", "mkd", "txt", "text", "html", "htm", "epub", "docx", "odt", "odp", "ods", "pdf", "rtf"};
+	static const char *const kind[] = { "md",   "markdown", "mkd", "txt", "text", "html", "htm",
+		                            "epub", "docx",     "odt", "odp", "ods",  "pdf",  "rtf" };
 	const char *dot = strrchr(name, '.');
 
 	if (!dot || strchr(dot, '/'))
@@ -234,7 +236,7 @@ static void look_for_head(struct doc_text *d, size_t at, size_t end)
 	if (!level || d->n_head == HEADS_MOST)
 		return;
 	d->head = grow_table(d->head, d->n_head, &d->cap_head, sizeof *d->head);
-	d->head[d->n_head++] = (struct head){(uint32_t)at, (uint32_t)(from + n), level};
+	d->head[d->n_head++] = (struct head){ (uint32_t)at, (uint32_t)(from + n), level };
 }
 
 /* Add headings from the marks, at their lines. */
@@ -254,7 +256,8 @@ static void marked_heads(struct doc_text *d)
 			continue;
 		nl = memchr(d->text.p + at, '\n', d->text.n - at);
 		d->head = grow_table(d->head, d->n_head, &d->cap_head, sizeof *d->head);
-		d->head[d->n_head++] = (struct head){at, (uint32_t)((nl ? (size_t)(nl - d->text.p) : d->text.n) - at), m->level > 0 ? m->level : 1};
+		d->head[d->n_head++] = (struct head){ at, (uint32_t)((nl ? (size_t)(nl - d->text.p) : d->text.n) - at),
+			                              m->level > 0 ? m->level : 1 };
 	}
 }
 
@@ -266,7 +269,7 @@ static void look_at_lines(struct doc_text *d)
 	size_t start = 0;
 
 	d->chunk = grow_table(d->chunk, 0, &d->cap_chunk, sizeof *d->chunk);
-	d->chunk[d->n_chunk++] = (struct chunk){0, 0};
+	d->chunk[d->n_chunk++] = (struct chunk){ 0, 0 };
 	for (size_t i = 0; i < d->text.n;) {
 		const char *nl = memchr(s + i, '\n', d->text.n - i);
 		size_t end = nl ? (size_t)(nl - s) : d->text.n;
@@ -279,7 +282,7 @@ static void look_at_lines(struct doc_text *d)
 		i = end + 1;
 		if (i < d->text.n && i - start >= CHUNK) {
 			d->chunk = grow_table(d->chunk, d->n_chunk, &d->cap_chunk, sizeof *d->chunk);
-			d->chunk[d->n_chunk++] = (struct chunk){(uint32_t)i, d->n_line};
+			d->chunk[d->n_chunk++] = (struct chunk){ (uint32_t)i, d->n_line };
 			start = i;
 		}
 	}

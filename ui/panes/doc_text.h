@@ -4,28 +4,46 @@
 
 #include "ui/ui.h"
 
-#define DOC_TEXT_MOST (256u << 20)   /* most raw bytes: clean text is at most eight times as long, and offsets have 32 bits */
+#define DOC_TEXT_MOST                                                                                                  \
+	(256u << 20) /* most raw bytes: clean text is at most eight times as long, and offsets have 32 bits */
 
-struct point { uint32_t raw, clean; };         /* from here to the next point raw and clean bytes correspond one to one */
-struct head { uint32_t at, n; int level; };    /* bytes of the heading's line, with its '#' */
-struct chunk { uint32_t at, line; };           /* first byte; number of lines before it */
+/* from here to the next point raw and clean bytes correspond one to one */
+struct point {
+	uint32_t raw, clean;
+};
+struct head {
+	uint32_t at, n;
+	int level;
+}; /* bytes of the heading's line, with its '#' */
+struct chunk {
+	uint32_t at, line;
+}; /* first byte; number of lines before it */
 
 struct doc_text {
-	struct str name;              /* clean */
-	char *raw; size_t n_raw;      /* as posted; recognises a document that is posted again */
+	struct str name; /* clean */
+	char *raw;
+	size_t n_raw; /* as posted; recognises a document that is posted again */
 	int ready;
-	int32_t tokens, first;        /* see struct ui_document */
-	struct str text;              /* clean; p is not NULL once ready */
-	struct point *point; size_t n_point, cap_point;
-	struct mark *mark; size_t n_mark;          /* as posted: pages and headings, in raw bytes */
-	uint32_t *page; size_t n_page, cap_page;   /* offsets of the page separators: page[0] is the one before page 2 */
-	const char **label;                        /* [n_page + 1] label of page i + 1 if pages come from marks; else NULL */
-	struct head *head; size_t n_head, cap_head;
-	struct chunk *chunk; size_t n_chunk, cap_chunk;   /* at least one */
+	int32_t tokens, first; /* see struct ui_document */
+	struct str text;       /* clean; p is not NULL once ready */
+	struct point *point;
+	size_t n_point, cap_point;
+	struct mark *mark;
+	size_t n_mark; /* as posted: pages and headings, in raw bytes */
+	/* offsets of the page separators: page[0] is the one before page 2 */
+	uint32_t *page;
+	size_t n_page, cap_page;
+	/* [n_page + 1] label of page i + 1 if pages come from marks; else NULL */
+	const char **label;
+	struct head *head;
+	size_t n_head, cap_head;
+	struct chunk *chunk;
+	size_t n_chunk, cap_chunk; /* at least one */
 	uint32_t n_line;
-	struct ui_span *span; size_t n_span;       /* the lens; ends ascend */
-	double kept;                  /* share of bytes that some head keeps; < 0 = unknown */
-	uint32_t top;                 /* first byte on the screen */
+	struct ui_span *span;
+	size_t n_span; /* the lens; ends ascend */
+	double kept;   /* share of bytes that some head keeps; < 0 = unknown */
+	uint32_t top;  /* first byte on the screen */
 };
 void doc_text_free(struct doc_text *);
 /* Compute the clean text and its tables, once. */
@@ -34,11 +52,11 @@ void doc_text_lens(struct doc_text *, const struct ui_span *, size_t n);
 
 /* Lookups by a byte of the clean text. */
 size_t doc_text_chunk(const struct doc_text *, uint32_t at);
-uint32_t doc_text_line(const struct doc_text *, uint32_t at);      /* from 1 */
-size_t doc_text_page(const struct doc_text *, uint32_t at);        /* from 1 */
-size_t doc_text_head(const struct doc_text *, uint32_t at);        /* heading above it, from 1; 0 = none */
-int  doc_text_evicted(const struct doc_text *, uint32_t at);          /* 1: no head keeps its token */
-uint32_t doc_text_clean(const struct doc_text *, size_t raw);      /* clean offset of a raw offset */
+uint32_t doc_text_line(const struct doc_text *, uint32_t at); /* from 1 */
+size_t doc_text_page(const struct doc_text *, uint32_t at);   /* from 1 */
+size_t doc_text_head(const struct doc_text *, uint32_t at);   /* heading above it, from 1; 0 = none */
+int doc_text_evicted(const struct doc_text *, uint32_t at);   /* 1: no head keeps its token */
+uint32_t doc_text_clean(const struct doc_text *, size_t raw); /* clean offset of a raw offset */
 /* Offset of the beginning of a line. */
 uint32_t doc_text_line_start(const struct doc_text *, int64_t line);
 /* Title of a heading or page in the outline: text[*n]. */

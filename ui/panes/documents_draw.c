@@ -7,26 +7,38 @@
 
 enum { MARKS_SEEN = 2048 };
 
-struct place { uint32_t from, end; };
+struct place {
+	uint32_t from, end;
+};
 
 /* Find the matches on the screen. */
-static size_t visible_matches(const struct documents_pane *p, const struct doc_text *d, uint32_t from, uint32_t end, struct place *out)
+static size_t visible_matches(const struct documents_pane *p, const struct doc_text *d, uint32_t from, uint32_t end,
+                              struct place *out)
 {
 	size_t n = 0, len, at = from > 512 ? from - 512 : 0;
 	size_t most = d->text.n - end > 4096 ? (size_t)end + 4096 : d->text.n;
 
-	while (p->words.n && n < MARKS_SEEN && (at = words_find(d->text.p, most, at, p->words.p, p->words.n, p->fold, &len)) < end) {
+	while (p->words.n && n < MARKS_SEEN &&
+	       (at = words_find(d->text.p, most, at, p->words.p, p->words.n, p->fold, &len)) < end) {
 		if (at + len > from)
-			out[n++] = (struct place){(uint32_t)at, (uint32_t)(at + len)};
+			out[n++] = (struct place){ (uint32_t)at, (uint32_t)(at + len) };
 		at += len;
 	}
 	return n;
 }
 
-struct shade { uint32_t from, end; unsigned style; };
-struct marks { struct place place[MARKS_SEEN]; size_t n, at; struct shade shade[UI_SOURCES]; int n_shade; };
+struct shade {
+	uint32_t from, end;
+	unsigned style;
+};
+struct marks {
+	struct place place[MARKS_SEEN];
+	size_t n, at;
+	struct shade shade[UI_SOURCES];
+	int n_shade;
+};
 
-#define SHADED_FROM 0.05f   /* share of attention below which a source is not shaded */
+#define SHADED_FROM 0.05f /* share of attention below which a source is not shaded */
 
 /* Collect the sources of the last answer in this document; more attention is brighter. */
 static void find_shades(const struct documents_pane *p, const struct doc_text *d, struct marks *m)
@@ -34,16 +46,19 @@ static void find_shades(const struct documents_pane *p, const struct doc_text *d
 	for (size_t i = 0; i < p->n_source; i++) {
 		const struct ui_source *s = &p->source[i];
 		/* Only the brightest steps are readable as text. */
-		unsigned step = s->share < 0 ? HEATS - 3 : s->share < 1 ? HEATS - 3 + (unsigned)(s->share * 3) : HEATS - 1;
+		unsigned step = s->share < 0   ? HEATS - 3
+		                : s->share < 1 ? HEATS - 3 + (unsigned)(s->share * 3)
+		                               : HEATS - 1;
 
 		if (s->document == p->at && (s->share < 0 || s->share >= SHADED_FROM))
-			m->shade[m->n_shade++] = (struct shade){doc_text_clean(d, s->from), doc_text_clean(d, s->to), ST_HEAT + step};
+			m->shade[m->n_shade++] =
+				(struct shade){ doc_text_clean(d, s->from), doc_text_clean(d, s->to), ST_HEAT + step };
 	}
 }
 
 /* Restyle evicted words, sources and matches of a drawn line.  Call for lines from top to bottom. */
-static void draw_marks(const struct documents_pane *p, const struct lines *l, size_t line, uint32_t base, const struct area *a, int y,
-                       struct marks *m)
+static void draw_marks(const struct documents_pane *p, const struct lines *l, size_t line, uint32_t base,
+                       const struct area *a, int y, struct marks *m)
 {
 	const struct doc_text *d = documents_current(p);
 	const struct text_line *t = &l->line[line];
@@ -82,7 +97,7 @@ static void draw_marks(const struct documents_pane *p, const struct lines *l, si
 static void draw_text(struct documents_pane *p, const struct area *a)
 {
 	struct doc_text *d = documents_current(p);
-	struct marks marks = {.n = 0};
+	struct marks marks = { .n = 0 };
 	struct pos pos, last;
 
 	p->w = a->w;
@@ -161,7 +176,7 @@ static void add_position(struct documents_pane *p, int w, struct str *out)
 	documents_walk(p, &last, p->h - 1);
 	end = documents_end_of(p, last);
 	if (d->label && w >= 60) {
-		struct str label = {0};
+		struct str label = { 0 };
 
 		clean_line(d->label[page - 1], strnlen(d->label[page - 1], 12), &label);
 		str_addf(out, "p. %s (%s/%s)  ", label.n ? label.p : "-", num_count((int64_t)page).s,
@@ -173,7 +188,8 @@ static void add_position(struct documents_pane *p, int w, struct str *out)
 		char about[40];
 
 		/* Estimated by the share of the bytes. */
-		snprintf(about, sizeof about, "~%s", num_count((int64_t)(d->tokens * ((double)d->top / (double)(d->text.n + 1)))).s);
+		snprintf(about, sizeof about, "~%s",
+		         num_count((int64_t)(d->tokens * ((double)d->top / (double)(d->text.n + 1)))).s);
 		str_addf(out, "token %s of %s  ", about, num_count(d->tokens).s);
 	}
 	if (d->first < 0 && w >= 70)
@@ -181,7 +197,8 @@ static void add_position(struct documents_pane *p, int w, struct str *out)
 	if (d->kept >= 0 && w >= 100)
 		str_addf(out, "kept %s  ", num_percent(d->kept).s);
 	if (w >= 40)
-		str_addf(out, "lines %s-%s of %s", num_count(top_line).s, num_count(doc_text_line(d, end > d->top ? end - 1 : end)).s, num_count(d->n_line).s);
+		str_addf(out, "lines %s-%s of %s", num_count(top_line).s,
+		         num_count(doc_text_line(d, end > d->top ? end - 1 : end)).s, num_count(d->n_line).s);
 	else
 		str_adds(out, num_percent(d->text.n ? (double)end / (double)d->text.n : 1).s);
 }
@@ -228,7 +245,7 @@ void documents_title(struct documents_pane *p, int w, struct str *left, struct s
 
 static void draw_status(struct documents_pane *p, const struct area *a, int y)
 {
-	struct str right = {0}, left = {0};
+	struct str right = { 0 }, left = { 0 };
 	const char *heading;
 	size_t n;
 	int w, x;
@@ -260,7 +277,7 @@ static void draw_outline(struct documents_pane *p, const struct area *a)
 	for (int y = 0; y < a->h && p->heads.top + (size_t)y < p->heads.n; y++) {
 		size_t i = p->heads.top + (size_t)y;
 		unsigned style = i == p->heads.chosen ? ST_SELECTED : ST_TEXT;
-		struct head h = d->n_head ? d->head[i] : (struct head){i ? d->page[i - 1] : 0, 0, 0};
+		struct head h = d->n_head ? d->head[i] : (struct head){ i ? d->page[i - 1] : 0, 0, 0 };
 		size_t n;
 		const char *title = doc_text_title(d, &h, &n);
 		int x = 1 + (h.level ? 2 * (h.level - 1) : 0), w = a->w - 7;

@@ -4,7 +4,7 @@
 
 void documents_set_words(struct documents_pane *p, const char *s, size_t n)
 {
-	struct str clean = {0};
+	struct str clean = { 0 };
 
 	clean_line(s, n, &clean);
 	str_clear(&p->words);

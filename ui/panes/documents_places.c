@@ -41,7 +41,7 @@ const struct lines *documents_lay_out(struct documents_pane *p, size_t chunk)
 struct pos documents_pos_of(struct documents_pane *p, uint32_t at)
 {
 	struct doc_text *d = documents_current(p);
-	struct pos pos = {doc_text_chunk(d, at), 0};
+	struct pos pos = { doc_text_chunk(d, at), 0 };
 	const struct lines *l = documents_lay_out(p, pos.chunk);
 	size_t lo = 0, hi = l->n_line;
 	uint32_t rel = at - d->chunk[pos.chunk].at;
@@ -116,7 +116,7 @@ int64_t documents_walk(struct documents_pane *p, struct pos *pos, int64_t step)
 void documents_set_top(struct documents_pane *p, uint32_t at)
 {
 	struct doc_text *d = documents_current(p);
-	struct pos last = {d->n_chunk - 1, 0};
+	struct pos last = { d->n_chunk - 1, 0 };
 	uint32_t most;
 
 	last.line = documents_lay_out(p, last.chunk)->n_line;

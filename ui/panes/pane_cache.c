@@ -5,8 +5,8 @@
  *     the strip: all positions and what is kept of them   legend; cost of the panel
  *     names of the regions that colours or letters mean
  *
- * The full form is in pane_cache_full.c, the parts in cache_*.c.  Posted figures are copied and clamped here; the parts rely on
- * that.  `?` shows the legend. */
+ * The full form is in pane_cache_full.c, the parts in cache_*.c. Posted figures are copied and clamped here; the parts
+ * rely on that. `?` shows the legend. */
 #include "ui/panes/pane_cache.h"
 #include "ui/text/text.h"
 
@@ -38,7 +38,7 @@ static void cache_pane_release(struct pane *pane)
 /* Copy text as one clean line, cut to the capacity. */
 static void take_text(char *out, size_t cap, const char *text, size_t most)
 {
-	struct str s = {0};
+	struct str s = { 0 };
 	size_t n;
 
 	if (text)
@@ -104,7 +104,9 @@ static void history_add(struct cache_pane *p, const struct ui_cache *was)
 	row = p->past[p->n_past++ % HISTORY];
 	for (int i = 0; i < UI_REGIONS; i++) {
 		float share = i < p->c.n_region ? p->c.region[i].share : -1;
-		row[i] = !(share >= 0) ? NOT_OBSERVED : share >= 1 ? UINT16_MAX - 1 : (uint16_t)(share * (UINT16_MAX - 1));
+		row[i] = !(share >= 0) ? NOT_OBSERVED
+		         : share >= 1  ? UINT16_MAX - 1
+		                       : (uint16_t)(share * (UINT16_MAX - 1));
 	}
 }
 
@@ -175,7 +177,7 @@ static void none_lay_out(const struct cache_pane *p, int w, struct lines *out)
 
 int cache_none_draw(const struct cache_pane *p, const struct area *a)
 {
-	struct lines why = {0};
+	struct lines why = { 0 };
 	int is_none = !p->posted || *p->none;
 
 	if (is_none)
@@ -189,7 +191,7 @@ int cache_none_draw(const struct cache_pane *p, const struct area *a)
 /* Draw as much of the legend as fits. */
 static void small_legend(struct cache_pane *p, const struct area *a)
 {
-	struct lines legend = {0};
+	struct lines legend = { 0 };
 
 	legend_plain(p, a->w, &legend);
 	p->legend_more = (int)legend.n_line - a->h;
@@ -206,7 +208,7 @@ static void small_legend(struct cache_pane *p, const struct area *a)
 int cache_pane_rows(const struct pane *pane, int w)
 {
 	const struct cache_pane *p = (const struct cache_pane *)pane;
-	struct lines legend = {0};
+	struct lines legend = { 0 };
 	int rows;
 
 	if (!p->posted || *p->none) {
@@ -278,7 +280,8 @@ static void box_title(const struct cache_pane *p, const struct area *a, const ch
 }
 
 /* Take a titled box with `rows` rows; 0 = no room. */
-static int take_box(const struct cache_pane *p, const struct area *a, int *y, int rows, const char *title, struct area *part)
+static int take_box(const struct cache_pane *p, const struct area *a, int *y, int rows, const char *title,
+                    struct area *part)
 {
 	struct area head;
 
@@ -292,7 +295,7 @@ void cache_pane_draw_side(struct pane *pane, const struct area *all)
 {
 	struct cache_pane *p = (struct cache_pane *)pane;
 	struct area a = *all, part;
-	struct lines legend = {0};
+	struct lines legend = { 0 };
 	int y = 0, rows;
 
 	if (a.w < 1 || a.h < 1)
@@ -321,7 +324,7 @@ void cache_pane_draw_side(struct pane *pane, const struct area *all)
 		parts_draw(p, &part, part.h - 1);
 	}
 	if (cache_observed(p) && take_box(p, &a, &y, history_rows(p) - 1, "where it looks, over time", &part)) {
-		part.y--, part.h++;   /* the box title replaces the history's own title row */
+		part.y--, part.h++; /* the box title replaces the history's own title row */
 		history_draw(p, &part);
 		part.h = 1;
 		box_title(p, &part, "where it looks, over time");
@@ -395,6 +398,7 @@ static unsigned cache_pane_state(const struct pane *pane)
 	return 0;
 }
 
+/* clang-format off */
 const struct pane_ops cache_pane = {
 	.place = "the view of the cache", .flags = PANE_IS_CACHE,
 	.hints = (const struct hint[]){
@@ -406,3 +410,4 @@ const struct pane_ops cache_pane = {
 	.create = cache_pane_create, .release = cache_pane_release,
 	.draw = cache_pane_draw, .title = cache_pane_title, .state = cache_pane_state, .key = cache_pane_key,
 };
+/* clang-format on */

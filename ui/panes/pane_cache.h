@@ -14,9 +14,9 @@ struct cache_pane {
 	struct pane pane;
 	int ascii, color;
 	int posted;
-	struct ui_cache c;            /* the last post, with numbers clamped and pointers NULL (copies are below) */
+	struct ui_cache c; /* the last post, with numbers clamped and pointers NULL (copies are below) */
 	uint8_t kept[UI_COLS], where[UI_COLS], *heat;
-	int heat_any;                 /* 1: some heat value is above zero */
+	int heat_any; /* 1: some heat value is above zero */
 	/* clean copies of posted strings */
 	char none[256], kv[KV_MOST], name[UI_REGIONS][24], flow_text[UI_FLOWS][160], mark_name[MARKS][64];
 	/* attention mass over time: one row per post, the newest at (n_past - 1) % HISTORY; share 1 = 65534 */
@@ -27,7 +27,7 @@ struct cache_pane {
 	int legend;                   /* in the small forms: 1 shown, -1 hidden, 0 = beside the transcript if it fits */
 	int small_seen;               /* 1: it was drawn there */
 	int legend_full;              /* in the full form: 1 shown, -1 hidden, 0 = if it fits */
-	int legend_seen, legend_more;   /* legend was drawn; its lines without room */
+	int legend_seen, legend_more; /* legend was drawn; its lines without room */
 	int legend_top;               /* first visible line of the legend */
 	int layer;                    /* picked layer */
 	int at;                       /* data column under the cursor; -1 = highest peak of the picked layer */
@@ -38,33 +38,37 @@ struct cache_pane {
 /* ---- parts (cache_*.c): each draws at the top of an area of as many rows as it asks for, or is cut ---- */
 
 /* Draw why there are no figures: 1; 0 = there are figures, nothing drawn. */
-int  cache_none_draw(const struct cache_pane *, const struct area *);
+int cache_none_draw(const struct cache_pane *, const struct area *);
 /* 1 if the attention mass of some region is known. */
-int  cache_observed(const struct cache_pane *);
-int64_t cache_tokens(const struct cache_pane *);          /* tokens in the whole strip */
-int  meters_rows(const struct cache_pane *, int w, int compact);   /* compact: two meters a row if they fit */
+int cache_observed(const struct cache_pane *);
+int64_t cache_tokens(const struct cache_pane *);                /* tokens in the whole strip */
+int meters_rows(const struct cache_pane *, int w, int compact); /* compact: two meters a row if they fit */
 void meters_draw(const struct cache_pane *, const struct area *, int compact);
-void numbers_draw(const struct cache_pane *, const struct area *, int y, int most);   /* one row; most: also the memory at capacity */
-void kept_by_draw(const struct cache_pane *, const struct area *, int y);    /* one row */
+/* one row; most: also the memory at capacity */
+void numbers_draw(const struct cache_pane *, const struct area *, int y, int most);
+void kept_by_draw(const struct cache_pane *, const struct area *, int y); /* one row */
 /* The strip: axis, glyphs, letters, and marks where documents begin.  left: columns kept free for labels. */
-int  strip_rows(const struct cache_pane *, int axis);
+int strip_rows(const struct cache_pane *, int axis);
 void strip_draw(const struct cache_pane *, const struct area *, int left, int axis, int64_t from, int64_t span);
-int  history_rows(const struct cache_pane *);
+int history_rows(const struct cache_pane *);
 void history_draw(const struct cache_pane *, const struct area *);
-int  flow_rows(const struct cache_pane *);
+int flow_rows(const struct cache_pane *);
 void flow_draw(const struct cache_pane *, const struct area *);
-void reads_draw(const struct cache_pane *, const struct area *, int y);      /* one row */
-void cost_draw(const struct cache_pane *, const struct area *, int y);       /* one row */
-void cost_text(const struct cache_pane *, int share, struct str *);          /* share: also as a share of the time between reports */
+void reads_draw(const struct cache_pane *, const struct area *, int y); /* one row */
+void cost_draw(const struct cache_pane *, const struct area *, int y);  /* one row */
+/* share: also as a share of the time between reports */
+void cost_text(const struct cache_pane *, int share, struct str *);
 /* 1 if more is known about the last token's reads than their number. */
-int  reads_known(const struct ui_cache *);
+int reads_known(const struct ui_cache *);
 /* ---- cache_words.c ---- */
 enum { WORDS_ROWS = 4 };
-void words_draw(const struct cache_pane *, const struct area *);             /* rows: remembers, forgot, looks at, memory */
-void words_row(const struct cache_pane *, const struct area *, int y);       /* the same in one row */
-void parts_draw(const struct cache_pane *, const struct area *, int y);      /* colours and names of the regions; one row */
+/* rows: remembers, forgot, looks at, memory */
+void words_draw(const struct cache_pane *, const struct area *);
+void words_row(const struct cache_pane *, const struct area *, int y); /* the same in one row */
+/* colours and names of the regions; one row */
+void parts_draw(const struct cache_pane *, const struct area *, int y);
 /* Last words that entered the cache, moved to an older region, were evicted: one row each. */
-int  went_rows(const struct cache_pane *);
+int went_rows(const struct cache_pane *);
 void went_draw(const struct cache_pane *, const struct area *);
 unsigned part_style(const struct cache_pane *, int region);
 void legend_plain(const struct cache_pane *, int w, struct lines *out);
@@ -77,11 +81,19 @@ void cell_columns(const struct cache_pane *, int64_t from, int64_t span, int w, 
 
 /* Parts that the legend explains. */
 enum legend_of {
-	LEGEND_METERS = 1, LEGEND_NUMBERS = 2, LEGEND_STRIP = 4, LEGEND_HISTORY = 8, LEGEND_FLOW = 16, LEGEND_READS = 32,
-	LEGEND_COST = 64, LEGEND_KEPT = 128, LEGEND_HEAT = 256, LEGEND_PEAKS = 512
+	LEGEND_METERS = 1,
+	LEGEND_NUMBERS = 2,
+	LEGEND_STRIP = 4,
+	LEGEND_HISTORY = 8,
+	LEGEND_FLOW = 16,
+	LEGEND_READS = 32,
+	LEGEND_COST = 64,
+	LEGEND_KEPT = 128,
+	LEGEND_HEAT = 256,
+	LEGEND_PEAKS = 512
 };
 void legend_lay_out(const struct cache_pane *, unsigned of, int w, struct lines *out);
-void legend_draw(const struct lines *, const struct area *, size_t top);   /* from line `top` on */
+void legend_draw(const struct lines *, const struct area *, size_t top); /* from line `top` on */
 
 /* ---- pane_cache_full.c ---- */
 void cache_full_draw(struct cache_pane *, const struct area *);

@@ -7,8 +7,8 @@
  *   the picked layer, larger, with a cursor; positions of its peaks; words under the cursor
  *   the legend
  *
- * Parts get rows in the order of `wanted`; the heat takes the rest.  The legend is shown if it fits below all parts; on smaller screens
- * `?` shows it instead of the heat and other parts. */
+ * Parts get rows in the order of `wanted`; the heat takes the rest. The legend is shown if it fits below all parts; on
+ * smaller screens `?` shows it instead of the heat and other parts. */
 #include "ui/panes/pane_cache.h"
 #include "ui/text/text.h"
 
@@ -53,7 +53,8 @@ static void draw_heat(const struct cache_pane *p, const struct area *a)
 	int each, per_row, w = a->w - LABEL;
 
 	if (!p->heat_any) {
-		static const char why[] = "the attention of the layers has not been measured yet: the next answer shows it";
+		static const char why[] =
+			"the attention of the layers has not been measured yet: the next answer shows it";
 		put_left(a, 0, 0, a->w, ST_FAINT, why, sizeof why - 1, p->ascii);
 		return;
 	}
@@ -86,7 +87,7 @@ static void draw_heat(const struct cache_pane *p, const struct area *a)
 static int find_peaks(const struct cache_pane *p, int out[PEAKS_MOST])
 {
 	const uint8_t *row = p->heat + (size_t)p->layer * (size_t)p->c.cols;
-	uint8_t taken[UI_COLS] = {0};
+	uint8_t taken[UI_COLS] = { 0 };
 	int n = 0;
 
 	while (n < PEAKS_MOST) {
@@ -140,7 +141,7 @@ static void add_tokens(const struct cache_pane *p, int col, struct str *out)
 /* Write the words of a column at x; returns the x after them. */
 static int put_column(const struct cache_pane *p, const struct area *a, int x, int y, unsigned style, int col)
 {
-	struct str s = {0};
+	struct str s = { 0 };
 
 	if (col >= 0 && col < p->c.cols) {
 		clean_line(p->text[col], strnlen(p->text[col], UI_COL_TEXT), &s);
@@ -153,7 +154,7 @@ static int put_column(const struct cache_pane *p, const struct area *a, int x, i
 /* Draw the words under the cursor, and fainter their neighbours. */
 static void draw_words(const struct cache_pane *p, const struct area *a, int y, int col)
 {
-	struct str s = {0};
+	struct str s = { 0 };
 	int x;
 
 	if (col < 0)
@@ -180,7 +181,9 @@ static void draw_picked(const struct cache_pane *p, const struct area *a)
 		int level = (heat_of(p, p->layer, 1, w, i) * rows * 8 + 254) / 255;
 
 		for (int y = rows - 1; y >= 0 && level > 0; y--, level -= 8)
-			area_cell(a, LABEL + i, y, level >= 8 && p->ascii ? '#' : ladder(p, level >= 8 ? 255 : level * 32 - 1), ST_METER, 0);
+			area_cell(a, LABEL + i, y,
+			          level >= 8 && p->ascii ? '#' : ladder(p, level >= 8 ? 255 : level * 32 - 1), ST_METER,
+			          0);
 	}
 	if ((cell = cell_of(p, w, col)) >= 0)
 		area_cell(a, LABEL + cell, rows - 1, p->ascii ? '^' : 0x25b2, ST_SELECTED, 0);
@@ -190,7 +193,7 @@ static void draw_picked(const struct cache_pane *p, const struct area *a)
 	if (!n)
 		area_text(a, x + 1, rows, ST_FAINT, "none", 4);
 	for (int i = 0; i < n; i++) {
-		struct str s = {0};
+		struct str s = { 0 };
 
 		add_tokens(p, at[i], &s);
 		if (x + 2 + (int)s.n <= a->w)
@@ -207,24 +210,28 @@ static void draw_picked(const struct cache_pane *p, const struct area *a)
 /* Legend entries for all parts that a screen of this size can show. */
 static unsigned legend_of(const struct area *a)
 {
-	return LEGEND_METERS | LEGEND_NUMBERS | LEGEND_KEPT | LEGEND_READS | LEGEND_FLOW | LEGEND_HISTORY | LEGEND_STRIP | LEGEND_HEAT |
-	       LEGEND_PEAKS | (a->w >= 60 ? LEGEND_COST : 0);
+	return LEGEND_METERS | LEGEND_NUMBERS | LEGEND_KEPT | LEGEND_READS | LEGEND_FLOW | LEGEND_HISTORY |
+	       LEGEND_STRIP | LEGEND_HEAT | LEGEND_PEAKS | (a->w >= 60 ? LEGEND_COST : 0);
 }
 
 /* Assign rows to parts.  beside: the history is drawn beside other parts and needs no rows. */
-static void share_out(const struct cache_pane *p, const struct area *a, int beside, int rows[PARTS], struct lines *legend)
+static void share_out(const struct cache_pane *p, const struct area *a, int beside, int rows[PARTS],
+                      struct lines *legend)
 {
 	int heat_known = p->heat_any, left = a->h, tall = a->h >= 30;
-	const struct { enum part part; int rows; } wanted[] = {
-		{NUMBERS, 1},
-		{METERS, meters_rows(p, beside ? a->w - HISTORY_COLS : a->w, !tall)},
-		{STRIP, strip_rows(p, 1)},
-		{HEAT, heat_known ? HEAT_LEAST : 1},
-		{TITLE, !p->pane.framed},
-		{READS, 1},
-		{PICKED, heat_known ? 3 : 0},
-		{KEPT, 1},
-		{FLOW, tall ? 4 : 2},
+	const struct {
+		enum part part;
+		int rows;
+	} wanted[] = {
+		{ NUMBERS, 1 },
+		{ METERS, meters_rows(p, beside ? a->w - HISTORY_COLS : a->w, !tall) },
+		{ STRIP, strip_rows(p, 1) },
+		{ HEAT, heat_known ? HEAT_LEAST : 1 },
+		{ TITLE, !p->pane.framed },
+		{ READS, 1 },
+		{ PICKED, heat_known ? 3 : 0 },
+		{ KEPT, 1 },
+		{ FLOW, tall ? 4 : 2 },
 	};
 	int legend_rows;
 
@@ -239,7 +246,7 @@ static void share_out(const struct cache_pane *p, const struct area *a, int besi
 	legend_rows = (int)legend->n_line;
 	if (p->legend_full > 0 && legend_rows > left) {
 		/* The user asked for the legend: drop parts at the bottom, on small screens all parts. */
-		static const enum part less[] = {HEAT, PICKED, FLOW, KEPT, READS};
+		static const enum part less[] = { HEAT, PICKED, FLOW, KEPT, READS };
 
 		for (size_t i = 0; i < sizeof less / sizeof less[0]; i++) {
 			left += rows[less[i]];
@@ -266,7 +273,8 @@ static void share_out(const struct cache_pane *p, const struct area *a, int besi
 		rows[HEAT] += more > 0 ? more : 0;
 		left -= more > 0 ? more : 0;
 		/* Drop rows that would be empty. */
-		while (rows[HEAT] > 1 && (rows[HEAT] - 1) * halves_per_row(p) * layers_each(p, rows[HEAT]) >= p->c.n_layer) {
+		while (rows[HEAT] > 1 &&
+		       (rows[HEAT] - 1) * halves_per_row(p) * layers_each(p, rows[HEAT]) >= p->c.n_layer) {
 			rows[HEAT]--;
 			left++;
 		}
@@ -326,7 +334,7 @@ static void draw_part(const struct cache_pane *p, enum part part, const struct a
 
 void cache_full_draw(struct cache_pane *p, const struct area *a)
 {
-	struct lines legend = {0};
+	struct lines legend = { 0 };
 	int rows[PARTS], y = 0, beside, top;
 
 	if (a->w < 1 || a->h < 1)
@@ -365,7 +373,8 @@ void cache_full_draw(struct cache_pane *p, const struct area *a)
 /* Zoom by two, centred on the cursor or the middle. */
 static void zoom(struct cache_pane *p, int closer)
 {
-	int64_t all = cache_tokens(p), span = p->span > 0 ? p->span : all, middle = p->at >= 0 ? (int64_t)p->at * p->c.per_col : p->from + span / 2;
+	int64_t all = cache_tokens(p), span = p->span > 0 ? p->span : all,
+		middle = p->at >= 0 ? (int64_t)p->at * p->c.per_col : p->from + span / 2;
 	int64_t least = 8 * (int64_t)p->c.per_col;
 
 	span = closer ? span / 2 : span * 2;

@@ -4,9 +4,9 @@
  *   rows       the text, wrapped; evicted words are dimmed, matches marked
  *   last row   name, section, line, percent, page, token; or the search line
  *
- * A document may have many megabytes.  It is cleaned when first shown (doc_text.c); only visible chunks are wrapped, and a few are
- * cached.  A position is a byte of the text, not a wrapped line, so opening a document and changing the width cost the same for every
- * length. */
+ * A document may have many megabytes. It is cleaned when first shown (doc_text.c); only visible chunks are wrapped, and
+ * a few are cached. A position is a byte of the text, not a wrapped line, so opening a document and changing the width
+ * cost the same for every length. */
 #include "ui/panes/pane_documents.h"
 #include "ui/text/text.h"
 
@@ -69,7 +69,7 @@ void documents_pane_post(struct pane *pane, const struct ui_document *posted, si
 	for (size_t i = 0; i < n; i++) {
 		struct doc_text *d = &p->doc[i];
 		struct ui_document in = posted[i];
-		struct str name = {0};
+		struct str name = { 0 };
 
 		if (in.name)
 			clean_line(in.name, strnlen(in.name, NAME_MOST), &name);
@@ -184,7 +184,7 @@ void documents_pane_show(struct pane *pane, size_t document, size_t from, size_t
 	p->asking = NOTHING;
 	p->count = -1;
 	str_clear(&p->say);
-	str_clear(&p->words);   /* other matches would hide the place */
+	str_clear(&p->words); /* other matches would hide the place */
 	p->found = doc_text_clean(d, from);
 	p->found_n = doc_text_clean(d, to > from ? to : from) - p->found;
 	p->asked = p->found;
@@ -224,7 +224,7 @@ static enum pane_key ask_key(struct documents_pane *p, const struct key *k)
 static enum pane_key outline_key(struct documents_pane *p, const struct key *k)
 {
 	struct doc_text *d = documents_current(p);
-	struct key arrow = {.code = K_UNKNOWN};
+	struct key arrow = { .code = K_UNKNOWN };
 
 	if (k->code == K_ESC || k->code == K_TAB || (k->code == K_CHAR && (k->cp == 'q' || k->cp == 'o'))) {
 		p->outline = 0;
@@ -232,12 +232,19 @@ static enum pane_key outline_key(struct documents_pane *p, const struct key *k)
 	}
 	if (k->code == K_ENTER && p->heads.chosen < (d->n_head ? d->n_head : d->n_page + 1)) {
 		p->outline = 0;
-		documents_set_top(p, d->n_head ? d->head[p->heads.chosen].at : p->heads.chosen ? d->page[p->heads.chosen - 1] : 0);
+		documents_set_top(p, d->n_head         ? d->head[p->heads.chosen].at
+		                     : p->heads.chosen ? d->page[p->heads.chosen - 1]
+		                                       : 0);
 		return PANE_USED;
 	}
 	if (k->code == K_CHAR && !k->mods)
-		arrow.code = k->cp == 'j' ? K_DOWN : k->cp == 'k' ? K_UP : k->cp == 'g' ? K_HOME : k->cp == 'G' ? K_END :
-		             k->cp == 'b' ? K_PAGE_UP : k->cp == 'f' || k->cp == ' ' ? K_PAGE_DOWN : K_UNKNOWN;
+		arrow.code = k->cp == 'j'                   ? K_DOWN
+		             : k->cp == 'k'                 ? K_UP
+		             : k->cp == 'g'                 ? K_HOME
+		             : k->cp == 'G'                 ? K_END
+		             : k->cp == 'b'                 ? K_PAGE_UP
+		             : k->cp == 'f' || k->cp == ' ' ? K_PAGE_DOWN
+		                                            : K_UNKNOWN;
 	if (k->code == K_MOUSE && (k->cp == 4 || k->cp == 5))
 		list_move(&p->heads, k->cp == 4 ? -3 : 3);
 	else
@@ -281,7 +288,8 @@ static enum pane_key letter(struct documents_pane *p, int32_t cp, int64_t count)
 	case 'k': documents_scroll(p, -times); break;
 	case 'd': documents_scroll(p, half); break;
 	case 'u': documents_scroll(p, -half); break;
-	case 'f': case ' ': documents_scroll(p, page); break;
+	case 'f':
+	case ' ': documents_scroll(p, page); break;
 	case 'b': documents_scroll(p, -page); break;
 	case 'g': documents_go_to_line(p, count < 0 ? 1 : count); break;
 	case 'G':
@@ -292,7 +300,8 @@ static enum pane_key letter(struct documents_pane *p, int32_t cp, int64_t count)
 		break;
 	case '%': documents_go_to_percent(p, count < 0 ? 0 : (double)count); break;
 	case 'p': documents_go_to_page(p, count < 0 ? 1 : count); break;
-	case '/': case '?':
+	case '/':
+	case '?':
 		p->asking = cp == '/' ? WORDS_DOWN : WORDS_UP;
 		edit_set(&p->edit, "", 0);
 		break;
@@ -330,7 +339,8 @@ static enum pane_key documents_pane_key(struct pane *pane, const struct key *k, 
 		if (k->mods & KEY_ALT)
 			return PANE_NOT_MINE;
 		if (k->mods & KEY_CTRL)
-			return strchr("dufb", k->cp > 0 && k->cp < 0x80 ? (int)k->cp : 'x') ? letter(p, k->cp, -1) : PANE_NOT_MINE;
+			return strchr("dufb", k->cp > 0 && k->cp < 0x80 ? (int)k->cp : 'x') ? letter(p, k->cp, -1)
+			                                                                    : PANE_NOT_MINE;
 		if (k->cp >= '0' && k->cp <= '9') {
 			count = count < 0 ? 0 : count;
 			p->count = count > 99999999 ? count : count * 10 + (k->cp - '0');
@@ -369,7 +379,7 @@ static enum pane_key documents_pane_key(struct pane *pane, const struct key *k, 
 
 static void documents_pane_title(const struct pane *pane, struct str *left, struct str *right)
 {
-	struct documents_pane *p = (struct documents_pane *)pane;   /* const apart from cached layouts */
+	struct documents_pane *p = (struct documents_pane *)pane; /* const apart from cached layouts */
 
 	documents_title(p, p->w, left, right);
 }
@@ -381,6 +391,7 @@ static unsigned documents_pane_state(const struct pane *pane)
 	return (p->asking ? PANE_FIELD : 0u) | (p->words.n ? PANE_MATCHES : 0u);
 }
 
+/* clang-format off */
 const struct pane_ops documents_pane = {
 	.place = "documents", .flags = PANE_SEARCHES | PANE_SHARES,
 	.hints = (const struct hint[]){
@@ -394,3 +405,4 @@ const struct pane_ops documents_pane = {
 	.create = documents_pane_create, .release = documents_pane_release,
 	.draw = documents_pane_draw, .title = documents_pane_title, .state = documents_pane_state, .key = documents_pane_key,
 };
+/* clang-format on */

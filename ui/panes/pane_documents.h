@@ -9,10 +9,17 @@
 
 enum { LAID = 8 };
 
-struct laid { size_t doc, chunk; int w; uint64_t used; struct lines lines; };
+struct laid {
+	size_t doc, chunk;
+	int w;
+	uint64_t used;
+	struct lines lines;
+};
 
 /* Position of a wrapped line. */
-struct pos { size_t chunk, line; };
+struct pos {
+	size_t chunk, line;
+};
 
 enum asking { NOTHING, WORDS_DOWN, WORDS_UP };
 
@@ -21,32 +28,39 @@ struct documents_pane {
 	int ascii;
 	struct doc_text *doc;
 	size_t n_doc, at;
-	int w, h;                     /* size of the text area drawn last */
+	int w, h; /* size of the text area drawn last */
 	struct laid laid[LAID];
 	uint64_t clock;
 
 	enum asking asking;
 	struct edit edit;
-	struct str words;             /* the pattern; lower case if fold */
+	struct str words; /* the pattern; lower case if fold */
 	int fold, back;
-	uint32_t found, found_n;      /* current match; n = 0: none */
-	uint32_t asked; size_t asked_in;   /* place of the last documents_pane_show(): byte `asked` of document asked_in - 1 */
-	struct ui_source source[UI_SOURCES]; size_t n_source;   /* sources of the last answer */
-	int64_t count;                /* number typed before a key; -1 = none */
-	int outline; struct list heads; int heads_rows;
-	struct str say;               /* message, shown until the next key */
+	uint32_t found, found_n; /* current match; n = 0: none */
+	/* place of the last documents_pane_show(): byte `asked` of document asked_in - 1 */
+	uint32_t asked;
+	size_t asked_in;
+	struct ui_source source[UI_SOURCES];
+	size_t n_source; /* sources of the last answer */
+	int64_t count;   /* number typed before a key; -1 = none */
+	int outline;
+	struct list heads;
+	int heads_rows;
+	struct str say; /* message, shown until the next key */
 };
 
 /* documents_places.c */
-struct doc_text *documents_current(const struct documents_pane *);       /* NULL: no document is open */
-void documents_say(struct documents_pane *, const char *what);           /* show in the status row until the next key */
+struct doc_text *documents_current(const struct documents_pane *); /* NULL: no document is open */
+void documents_say(struct documents_pane *, const char *what);     /* show in the status row until the next key */
 /* The following need an open document that is ready. */
 const struct lines *documents_lay_out(struct documents_pane *, size_t chunk);
-struct pos documents_pos_of(struct documents_pane *, uint32_t at);       /* wrapped line that contains a byte */
-uint32_t documents_byte_of(struct documents_pane *, struct pos);         /* first byte of a wrapped line */
-uint32_t documents_end_of(struct documents_pane *, struct pos);          /* byte after it */
-int64_t documents_walk(struct documents_pane *, struct pos *, int64_t step);   /* move by `step` lines; returns the missing lines */
-void documents_set_top(struct documents_pane *, uint32_t at);            /* scroll there, but not beyond the last page */
+struct pos documents_pos_of(struct documents_pane *, uint32_t at); /* wrapped line that contains a byte */
+uint32_t documents_byte_of(struct documents_pane *, struct pos);   /* first byte of a wrapped line */
+uint32_t documents_end_of(struct documents_pane *, struct pos);    /* byte after it */
+/* move by `step` lines; returns the missing lines */
+int64_t documents_walk(struct documents_pane *, struct pos *, int64_t step);
+/* scroll there, but not beyond the last page */
+void documents_set_top(struct documents_pane *, uint32_t at);
 void documents_scroll(struct documents_pane *, int64_t lines);
 void documents_go_to_line(struct documents_pane *, int64_t line);
 void documents_go_to_percent(struct documents_pane *, double percent);
@@ -54,10 +68,12 @@ void documents_go_to_page(struct documents_pane *, int64_t page);
 
 /* documents_find.c */
 void documents_set_words(struct documents_pane *, const char *, size_t n);
-void documents_find(struct documents_pane *, int back);                  /* go to the next match, from the current one if it is visible */
+/* go to the next match, from the current one if it is visible */
+void documents_find(struct documents_pane *, int back);
 
 /* documents_draw.c */
 void documents_draw(struct documents_pane *, const struct area *);
-void documents_title(struct documents_pane *, int w, struct str *left, struct str *right);   /* w: columns of the pane */
+/* w: columns of the pane */
+void documents_title(struct documents_pane *, int w, struct str *left, struct str *right);
 
 #endif

@@ -1,7 +1,7 @@
 /* ui/panes/pane_help.c - the help pane: all keys and commands, from the tables that the program acts on.
  *
- * The text is laid out once per width.  A line is a heading, or a name at the left and its wrapped description at the right; narrow
- * panes put the name on a line of its own. */
+ * The text is laid out once per width. A line is a heading, or a name at the left and its wrapped description at the
+ * right; narrow panes put the name on a line of its own. */
 #include "ui/panes/panes.h"
 #include "ui/screen/widgets.h"
 
@@ -10,20 +10,26 @@
 
 enum { LEFT_MOST = 26, TWO_COLUMNS = 44 };
 
-struct help_line { uint32_t from, n, name; int heading; };   /* bytes of text; name: length of the name at its beginning */
+/* bytes of text; name: length of the name at its beginning */
+struct help_line {
+	uint32_t from, n, name;
+	int heading;
+};
 
 struct help_pane {
 	struct pane pane;
 	const struct ui_command *commands;
 	struct str text;
-	struct help_line *line; size_t n_line, cap_line;
-	int width;                 /* width of the layout; 0 = none yet */
-	int rows;                  /* rows of text drawn last */
+	struct help_line *line;
+	size_t n_line, cap_line;
+	int width; /* width of the layout; 0 = none yet */
+	int rows;  /* rows of text drawn last */
 	size_t top;
-	int asking;                /* 1: the search line is open */
-	size_t from;               /* top row when it was opened */
+	int asking;  /* 1: the search line is open */
+	size_t from; /* top row when it was opened */
 	struct edit pattern;
-	struct str words; int fold; /* the pattern; lower case if fold */
+	struct str words;
+	int fold; /* the pattern; lower case if fold */
 };
 
 static struct pane *help_pane_create(const struct ui_options *o)
@@ -56,7 +62,10 @@ static void line_end(struct help_pane *p, size_t from, size_t name, int heading)
 		p->line = xrealloc(p->line, p->cap_line * sizeof *p->line);
 	}
 	p->line[p->n_line++] = (struct help_line){
-		.from = (uint32_t)from, .n = (uint32_t)(p->text.n - from), .name = (uint32_t)name, .heading = heading,
+		.from = (uint32_t)from,
+		.n = (uint32_t)(p->text.n - from),
+		.name = (uint32_t)name,
+		.heading = heading,
 	};
 }
 
@@ -93,7 +102,7 @@ static void add_row(struct help_pane *p, const char *name, const char *does)
 	}
 	for (int first = 1; at < n || first; first = 0) {
 		size_t take = n - at;
-		if (take > room)   /* cut at the last blank that fits, or inside a word */
+		if (take > room) /* cut at the last blank that fits, or inside a word */
 			for (take = room; take && does[at + take] != ' '; take--)
 				;
 		if (!take)
@@ -110,14 +119,18 @@ static void add_row(struct help_pane *p, const char *name, const char *does)
 
 static const char *place_name(int bit)
 {
-	return 1u << bit == IN_INPUT ? "the input line" : 1u << bit == IN_TRANSCRIPT ? "the transcript" : pane_ops[bit - 1]->place;
+	return 1u << bit == IN_INPUT        ? "the input line"
+	       : 1u << bit == IN_TRANSCRIPT ? "the transcript"
+	                                    : pane_ops[bit - 1]->place;
 }
 
 static void add_section(struct help_pane *p, unsigned where)
 {
-	struct str s = {0};
+	struct str s = { 0 };
 
-	str_adds(&s, where == ANYWHERE ? "Keys everywhere" : where & BROWSING ? "Keys in browse mode (F6): " : "Keys in ");
+	str_adds(&s, where == ANYWHERE  ? "Keys everywhere"
+	             : where & BROWSING ? "Keys in browse mode (F6): "
+	                                : "Keys in ");
 	where &= ~(unsigned)(where == ANYWHERE ? ANYWHERE : BROWSING);
 	for (int bit = 0, n = 0; where >> bit; bit++)
 		if (where >> bit & 1)
@@ -128,7 +141,7 @@ static void add_section(struct help_pane *p, unsigned where)
 
 static void add_commands(struct help_pane *p)
 {
-	struct str name = {0}, does = {0};
+	struct str name = { 0 }, does = { 0 };
 
 	add_heading(p, "Commands");
 	for (const struct ui_command *c = p->commands; c && c->name; c++) {
@@ -173,7 +186,7 @@ static void lay_out(struct help_pane *p, int width)
 
 void ui_help_text(const struct ui_command *commands, struct str *out)
 {
-	struct help_pane *p = (struct help_pane *)help_pane_create(&(struct ui_options){.commands = commands});
+	struct help_pane *p = (struct help_pane *)help_pane_create(&(struct ui_options){ .commands = commands });
 
 	lay_out(p, 80);
 	for (size_t i = 0; i < p->n_line; i++) {
@@ -243,7 +256,8 @@ static size_t line_of(const struct help_pane *p, const char *name)
 	size_t n = strlen(name);
 
 	for (size_t i = 0; i < p->n_line; i++)
-		if (p->line[i].name > n && !strncmp(p->text.p + p->line[i].from + 1, name, n) && (p->line[i].name == n + 1 || p->text.p[p->line[i].from + n + 1] == ' '))
+		if (p->line[i].name > n && !strncmp(p->text.p + p->line[i].from + 1, name, n) &&
+		    (p->line[i].name == n + 1 || p->text.p[p->line[i].from + n + 1] == ' '))
 			return i;
 	return 0;
 }
@@ -403,39 +417,45 @@ static enum pane_key help_pane_key(struct pane *pane, const struct key *k, struc
 	if (p->asking)
 		return ask_key(p, k);
 	switch (k->code) {
-	case K_UP:        scroll(p, -1); return PANE_USED;
-	case K_DOWN:      scroll(p, 1); return PANE_USED;
-	case K_PAGE_UP:   scroll(p, -page); return PANE_USED;
+	case K_UP: scroll(p, -1); return PANE_USED;
+	case K_DOWN: scroll(p, 1); return PANE_USED;
+	case K_PAGE_UP: scroll(p, -page); return PANE_USED;
 	case K_PAGE_DOWN: scroll(p, page); return PANE_USED;
-	case K_HOME:      p->top = 0; return PANE_USED;
-	case K_END:       to_end(p); return PANE_USED;
+	case K_HOME: p->top = 0; return PANE_USED;
+	case K_END: to_end(p); return PANE_USED;
 	case K_ESC:
 		if (!p->words.n)
 			return PANE_CLOSE;
 		forget_pattern(p);
 		return PANE_USED;
-	case K_CHAR:
-		break;
-	default:
-		return PANE_NOT_MINE;
+	case K_CHAR: break;
+	default: return PANE_NOT_MINE;
 	}
 	if (k->mods & ~(unsigned)(KEY_SHIFT | KEY_CTRL))
 		return PANE_NOT_MINE;
 	switch (k->mods & KEY_CTRL ? k->cp & 31 : k->cp) {
-	case 'k':                scroll(p, -1); break;
-	case 'j':                scroll(p, 1); break;
-	case 'u': case 'u' & 31: scroll(p, -(page + 1) / 2); break;
-	case 'd': case 'd' & 31: scroll(p, (page + 1) / 2); break;
-	case 'b': case 'b' & 31: scroll(p, -page); break;
+	case 'k': scroll(p, -1); break;
+	case 'j': scroll(p, 1); break;
+	case 'u':
+	case 'u' & 31: scroll(p, -(page + 1) / 2); break;
+	case 'd':
+	case 'd' & 31: scroll(p, (page + 1) / 2); break;
+	case 'b':
+	case 'b' & 31: scroll(p, -page); break;
 	case ' ':
-	case 'f': case 'f' & 31: scroll(p, page); break;
-	case 'g':                p->top = 0; break;
-	case 'G':                to_end(p); break;
-	case '/':                p->asking = 1; p->from = p->top; forget_pattern(p); break;
-	case 'n':                search(p, p->top + 1, 1); break;
-	case 'N':                search(p, p->top + p->n_line - 1, -1); break;
-	case 'q':                return PANE_CLOSE;
-	default:                 return PANE_NOT_MINE;
+	case 'f':
+	case 'f' & 31: scroll(p, page); break;
+	case 'g': p->top = 0; break;
+	case 'G': to_end(p); break;
+	case '/':
+		p->asking = 1;
+		p->from = p->top;
+		forget_pattern(p);
+		break;
+	case 'n': search(p, p->top + 1, 1); break;
+	case 'N': search(p, p->top + p->n_line - 1, -1); break;
+	case 'q': return PANE_CLOSE;
+	default: return PANE_NOT_MINE;
 	}
 	return PANE_USED;
 }
@@ -447,6 +467,7 @@ static unsigned help_pane_state(const struct pane *pane)
 	return (p->asking ? PANE_FIELD : 0u) | (p->words.n ? PANE_MATCHES : 0u);
 }
 
+/* clang-format off */
 const struct pane_ops help_pane = {
 	.place = "this help", .flags = PANE_SEARCHES,
 	.hints = (const struct hint[]){
@@ -458,3 +479,4 @@ const struct pane_ops help_pane = {
 	.create = help_pane_create, .release = help_pane_release,
 	.draw = help_pane_draw, .title = help_pane_title, .state = help_pane_state, .key = help_pane_key,
 };
+/* clang-format on */

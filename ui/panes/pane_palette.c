@@ -1,13 +1,16 @@
-/* ui/panes/pane_palette.c - the palette: commands, keys, settings, documents and sessions in one list, filtered while typing.
+/* ui/panes/pane_palette.c - the palette: commands, keys, settings, documents and sessions in one list, filtered while
+ * typing.
  *
  *   row 0   the filter; how many rows pass it
  *   rows    kind, name, description
  *
- * A word of the filter matches a row if the name contains it, or its letters in order, or if a word of the description (or a synonym of a
- * command) begins with it.  The rows that match most letters of the filter are shown, so words that match nothing do not count ("how do i
- * quit").  Better matches come first: whole words before scattered letters, names before descriptions.
+ * A word of the filter matches a row if the name contains it, or its letters in order, or if a word of the description
+ * (or a synonym of a command) begins with it. The rows that match most letters of the filter are shown, so words that
+ * match nothing do not count ("how do i quit"). Better matches come first: whole words before scattered letters, names
+ * before descriptions.
  *
- * Enter carries out the row; a command that needs arguments, and a setting, become the draft.  Tab makes any command the draft. */
+ * Enter carries out the row; a command that needs arguments, and a setting, become the draft. Tab makes any command the
+ * draft. */
 #include "ui/panes/panes.h"
 #include "ui/screen/widgets.h"
 #include "ui/text/text.h"
@@ -18,21 +21,24 @@
 enum { NAME_COLS = 26, KIND_COLS = 10, TEXT_MOST = 256 };
 
 struct item {
-	struct palette_choice is;      /* owns is.text */
+	struct palette_choice is; /* owns is.text */
 	const char *kind;
-	struct str name, does;         /* clean, one line */
-	const char *words;             /* synonyms for the filter; not shown */
-	int score, fits;               /* last filter: quality of the match; letters matched */
+	struct str name, does; /* clean, one line */
+	const char *words;     /* synonyms for the filter; not shown */
+	int score, fits;       /* last filter: quality of the match; letters matched */
 };
-struct items { struct item *item; size_t n, cap; };
+struct items {
+	struct item *item;
+	size_t n, cap;
+};
 
 struct palette_pane {
 	struct pane pane;
-	int ascii, rows, y;            /* rows of the list drawn last, and its first row */
-	struct items fixed;            /* commands, keys and settings */
+	int ascii, rows, y; /* rows of the list drawn last, and its first row */
+	struct items fixed; /* commands, keys and settings */
 	struct items documents, sessions;
 	struct edit filter;
-	struct item **shown;           /* [list.n] items that pass, best first */
+	struct item **shown; /* [list.n] items that pass, best first */
 	struct list list;
 	struct palette_choice chosen;
 };
@@ -47,7 +53,8 @@ static void items_clear(struct items *l)
 	l->n = 0;
 }
 
-static struct item *items_add(struct items *l, const char *kind, enum palette_kind what, const char *name, const char *does)
+static struct item *items_add(struct items *l, const char *kind, enum palette_kind what, const char *name,
+                              const char *does)
 {
 	struct item *x;
 
@@ -56,7 +63,7 @@ static struct item *items_add(struct items *l, const char *kind, enum palette_ki
 		l->item = xrealloc(l->item, l->cap * sizeof *l->item);
 	}
 	x = &l->item[l->n++];
-	*x = (struct item){.is.what = what, .kind = kind, .words = ""};
+	*x = (struct item){ .is.what = what, .kind = kind, .words = "" };
 	clean_line(name, strnlen(name, TEXT_MOST), &x->name);
 	clean_line(does, strnlen(does, TEXT_MOST), &x->does);
 	return x;
@@ -64,7 +71,7 @@ static struct item *items_add(struct items *l, const char *kind, enum palette_ki
 
 static char *join_strings(const char *a, const char *b)
 {
-	struct str s = {0};
+	struct str s = { 0 };
 
 	str_addf(&s, "%s%s", a, b);
 	return s.p;
@@ -78,7 +85,7 @@ static struct pane *palette_pane_create(const struct ui_options *o)
 	p->ascii = o->ascii;
 	p->rows = 10;
 	for (const struct ui_command *c = o->commands; c && c->name; c++) {
-		struct str name = {0}, does = {0};
+		struct str name = { 0 }, does = { 0 };
 		struct item *x;
 		/* Arguments in brackets are optional. */
 		int needs = *c->args && *c->args != '[';
@@ -95,7 +102,7 @@ static struct pane *palette_pane_create(const struct ui_options *o)
 		if (b->where == ANYWHERE && b->act)
 			items_add(&p->fixed, "key", PALETTE_ACT, b->keys, b->does)->is.act = b->act;
 	for (const struct ui_setting *s = o->settings; s && s->name; s++) {
-		struct str does = {0}, text = {0};
+		struct str does = { 0 }, text = { 0 };
 
 		str_addf(&does, "%s%s%s%s", s->help, *s->values ? " (" : "", s->values, *s->values ? ")" : "");
 		str_addf(&text, "/set %s ", s->name);
@@ -144,7 +151,7 @@ static int letters_score(const struct str *name, const char *word, size_t n)
 		}
 		if (at >= name->n)
 			return 0;
-		score += run && i ? 1 : 3;   /* next to the previous letter */
+		score += run && i ? 1 : 3; /* next to the previous letter */
 		score += is_word_start(name->p, at) ? 3 : 0;
 		at += len;
 		i += step;
@@ -226,7 +233,7 @@ static void show_items(struct palette_pane *p, struct items *l, int fits)
 
 static void palette_filter(struct palette_pane *p)
 {
-	struct str words = {0};
+	struct str words = { 0 };
 	const char *s;
 	int best = 0;
 
@@ -237,7 +244,7 @@ static void palette_filter(struct palette_pane *p)
 		str_add(&words, out, (size_t)utf8_encode(fold_case(cp), out));
 	}
 	p->shown = xrealloc(p->shown, (p->fixed.n + p->documents.n + p->sessions.n + 1) * sizeof *p->shown);
-	p->list = (struct list){0};
+	p->list = (struct list){ 0 };
 	s = words.p ? words.p : "";
 	best = score_items(&p->fixed, s, words.n, best);
 	best = score_items(&p->documents, s, words.n, best);
@@ -256,7 +263,7 @@ static enum pane_key palette_pane_open(struct pane *pane, struct ui_action *out)
 
 	edit_set(&p->filter, "", 0);
 	palette_filter(p);
-	out->what = UI_LIST;   /* request the current sessions */
+	out->what = UI_LIST; /* request the current sessions */
 	return PANE_ACTION;
 }
 
@@ -269,7 +276,8 @@ void palette_pane_documents(struct pane *pane, const struct ui_document *d, size
 
 	items_clear(&p->documents);
 	for (size_t i = 0; i < n; i++)
-		items_add(&p->documents, "document", PALETTE_DOCUMENT, d[i].name ? d[i].name : "", "open it")->is.id = (int64_t)i;
+		items_add(&p->documents, "document", PALETTE_DOCUMENT, d[i].name ? d[i].name : "", "open it")->is.id =
+			(int64_t)i;
 	palette_filter(p);
 	list_move(&p->list, (long)chosen);
 }
@@ -284,7 +292,9 @@ void palette_pane_sessions(struct pane *pane, const struct ui_session *s, size_t
 		if (!s[i].here) {
 			int named = s[i].name && *s[i].name;
 			const char *title = s[i].title ? s[i].title : "";
-			items_add(&p->sessions, "session", PALETTE_SESSION, named ? s[i].name : title, named ? title : "continue in it")->is.id = s[i].id;
+			items_add(&p->sessions, "session", PALETTE_SESSION, named ? s[i].name : title,
+			          named ? title : "continue in it")
+				->is.id = s[i].id;
 		}
 	palette_filter(p);
 	list_move(&p->list, (long)chosen);
@@ -303,7 +313,7 @@ static void palette_pane_draw(struct pane *pane, const struct area *a)
 	x = area_putf(a, 0, 0, ST_PROMPT, a->w < 30 ? ">" : "do ");
 	w = a->w >= 40 && !pane->framed ? 14 : 0;
 	if (w) {
-		struct str count = {0};
+		struct str count = { 0 };
 
 		str_addf(&count, "%zu of %zu", p->list.n, p->fixed.n + p->documents.n + p->sessions.n);
 		put_right(a, a->w - w, 0, w, ST_FAINT, count.p);
@@ -327,9 +337,11 @@ static void palette_pane_draw(struct pane *pane, const struct area *a)
 		area_fill(a, 0, y, a->w, text, ' ');
 		if (kinds)
 			put_left(a, 1, y, kinds - 1, faint, it->kind, strlen(it->kind), p->ascii);
-		put_left(a, kinds + !kinds, y, names - !kinds, on ? text : ST_STRONG, it->name.p ? it->name.p : "", it->name.n, p->ascii);
+		put_left(a, kinds + !kinds, y, names - !kinds, on ? text : ST_STRONG, it->name.p ? it->name.p : "",
+		         it->name.n, p->ascii);
 		if (kinds && a->w > kinds + names + 2)
-			put_left(a, kinds + names + 1, y, a->w - kinds - names - 1, text, it->does.p ? it->does.p : "", it->does.n, p->ascii);
+			put_left(a, kinds + names + 1, y, a->w - kinds - names - 1, text, it->does.p ? it->does.p : "",
+			         it->does.n, p->ascii);
 	}
 }
 
@@ -366,9 +378,9 @@ static enum pane_key palette_pane_key(struct pane *pane, const struct key *k, st
 
 	(void)out;
 	switch (k->code) {
-	case K_ESC:   return PANE_CLOSE;
+	case K_ESC: return PANE_CLOSE;
 	case K_ENTER: return palette_choose(p, 0);
-	case K_TAB:   return palette_choose(p, 1);
+	case K_TAB: return palette_choose(p, 1);
 	case K_MOUSE:
 		if (k->cp == 4 || k->cp == 5)
 			list_move(&p->list, k->cp == 4 ? -3 : 3);
@@ -397,6 +409,7 @@ static unsigned palette_pane_state(const struct pane *pane)
 	return PANE_FIELD;
 }
 
+/* clang-format off */
 const struct pane_ops palette_pane = {
 	.place = "the palette",
 	.hints = (const struct hint[]){{"Enter", "Do it"}, {"Esc", "Close"}, {"Tab", "Into the input line"}, {"Up Down", "Choose"}, {0}},
@@ -404,3 +417,4 @@ const struct pane_ops palette_pane = {
 	.create = palette_pane_create, .release = palette_pane_release, .open = palette_pane_open,
 	.draw = palette_pane_draw, .title = palette_pane_title, .state = palette_pane_state, .key = palette_pane_key,
 };
+/* clang-format on */

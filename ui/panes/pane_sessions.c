@@ -6,7 +6,7 @@
  *   rows      one session each: "*" the current session, name or title, age, tokens, bytes of saved KV, seconds until it can continue
  *   below, or at the right: the last messages of the chosen session, after Tab
  *
- * Posted texts are cleaned once.  The chosen session is identified by its id when list or filter change. */
+ * Posted texts are cleaned once. The chosen session is identified by its id when list or filter change. */
 #include "ui/panes/pane_sessions.h"
 #include "ui/text/text.h"
 
@@ -104,8 +104,8 @@ static int passes_filter(const struct session_row *t, const char *words, size_t 
 			i++;
 		for (end = i; end < n && words[end] != ' ';)
 			end++;
-		if (end > i && !str_contains(&t->name, words + i, end - i) && !str_contains(&t->title, words + i, end - i) &&
-		    !str_contains(&t->model, words + i, end - i))
+		if (end > i && !str_contains(&t->name, words + i, end - i) &&
+		    !str_contains(&t->title, words + i, end - i) && !str_contains(&t->model, words + i, end - i))
 			return 0;
 	}
 	return 1;
@@ -114,7 +114,7 @@ static int passes_filter(const struct session_row *t, const char *words, size_t 
 /* Apply the filter.  The chosen session stays chosen if it passes; else choose the first. */
 static void sessions_filter(struct sessions_pane *p)
 {
-	struct str words = {0};
+	struct str words = { 0 };
 	int found = 0;
 
 	/* Do not filter search matches, nor the list while words after "/" are typed. */
@@ -365,7 +365,7 @@ static enum pane_key delete_key(struct sessions_pane *p, const struct key *k, st
 	p->mode = PICK;
 	p->asked_from_outside = 0;
 	if (k->code != K_CHAR || k->mods & (KEY_CTRL | KEY_ALT) || (k->cp != 'y' && k->cp != 'Y') || !t)
-		return was_asked ? PANE_CLOSE : PANE_USED;   /* a command opened the pane for this question */
+		return was_asked ? PANE_CLOSE : PANE_USED; /* a command opened the pane for this question */
 	p->deleted_id = t->is.id;
 	str_clear(&p->deleted);
 	if (name->n)
@@ -503,11 +503,11 @@ static enum pane_key sessions_pane_key(struct pane *pane, const struct key *k, s
 		p->forked = newest_id(p);
 		return sessions_chosen(p) ? make_action(p, out, UI_FORK) : PANE_USED;
 	}
-	p->forked = 0;   /* the user has moved on */
+	p->forked = 0; /* the user has moved on */
 	if (control && (k->cp == 'r' || k->cp == 'd'))
 		return control_key(p, k->cp);
 	if (control && (k->cp == 'p' || k->cp == 'n')) {
-		struct key arrow = {.code = k->cp == 'p' ? K_UP : K_DOWN};
+		struct key arrow = { .code = k->cp == 'p' ? K_UP : K_DOWN };
 		return sessions_pane_key(pane, &arrow, out);
 	}
 	/* Home and End move in the list, not in the filter. */
@@ -534,9 +534,9 @@ static void sessions_pane_title(const struct pane *pane, struct str *left, struc
 static const struct hint *sessions_pane_asks(const struct pane *pane)
 {
 	static const struct hint of[][4] = {
-		[RENAME] = {{"Enter", "Rename"}, {"Esc", "Keep the old name"}, {0}},
-		[DELETE] = {{"y", "Delete"}, {"n", "Keep"}, {0}},
-		[TAKEN] = {{"r", "Read only"}, {"w", "Wait"}, {"Esc", "Another session"}, {0}},
+		[RENAME] = { { "Enter", "Rename" }, { "Esc", "Keep the old name" }, { 0 } },
+		[DELETE] = { { "y", "Delete" }, { "n", "Keep" }, { 0 } },
+		[TAKEN] = { { "r", "Read only" }, { "w", "Wait" }, { "Esc", "Another session" }, { 0 } },
 	};
 	enum mode mode = ((const struct sessions_pane *)pane)->mode;
 
@@ -552,11 +552,24 @@ static unsigned sessions_pane_state(const struct pane *pane)
 
 const struct pane_ops sessions_pane = {
 	.place = "the list of sessions",
-	.hints = (const struct hint[]){
-		{"Enter", "Open"}, {"Esc", "Close"}, {"Tab", "Preview"}, {"^R", "Rename"}, {"^F", "Fork"}, {"^D", "Delete"}, {0},
-	},
+	.hints =
+		(const struct hint[]){
+			{ "Enter", "Open" },
+			{ "Esc", "Close" },
+			{ "Tab", "Preview" },
+			{ "^R", "Rename" },
+			{ "^F", "Fork" },
+			{ "^D", "Delete" },
+			{ 0 },
+		},
 	.asks = sessions_pane_asks,
-	.browsing = (const struct hint[]){{"Esc", "Write"}, {0}},
-	.create = sessions_pane_create, .release = sessions_pane_release, .open = sessions_pane_open,
-	.draw = sessions_pane_draw, .title = sessions_pane_title, .state = sessions_pane_state, .key = sessions_pane_key, .pause = pause_typing,
+	.browsing = (const struct hint[]){ { "Esc", "Write" }, { 0 } },
+	.create = sessions_pane_create,
+	.release = sessions_pane_release,
+	.open = sessions_pane_open,
+	.draw = sessions_pane_draw,
+	.title = sessions_pane_title,
+	.state = sessions_pane_state,
+	.key = sessions_pane_key,
+	.pause = pause_typing,
 };

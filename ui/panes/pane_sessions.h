@@ -8,45 +8,48 @@
 
 #define FOUND_ON  '\x01'
 #define FOUND_OFF '\x02'
-#define NOBODY INT64_MIN
+#define NOBODY    INT64_MIN
 
 struct session_row {
-	struct ui_session is;         /* its strings are NULL; copies are below */
-	struct str name, title, model, snippet;   /* clean; snippet: FOUND_ON and FOUND_OFF around matches */
+	struct ui_session is;                   /* its strings are NULL; copies are below */
+	struct str name, title, model, snippet; /* clean; snippet: FOUND_ON and FOUND_OFF around matches */
 };
 
-enum mode { PICK, RENAME, DELETE, TAKEN };   /* TAKEN: another process has the chosen session open */
+enum mode { PICK, RENAME, DELETE, TAKEN }; /* TAKEN: another process has the chosen session open */
 
 struct sessions_pane {
 	struct pane pane;
 	int ascii;
 	enum mode mode;
-	int asked_from_outside;       /* DELETE: 1 = a command asked, not a key of the pane */
+	int asked_from_outside; /* DELETE: 1 = a command asked, not a key of the pane */
 	struct session_row *row;
 	size_t n_row;
 	int64_t now;
-	size_t *shown;                /* [list.n] indexes of the rows that pass the filter */
+	size_t *shown; /* [list.n] indexes of the rows that pass the filter */
 	struct list list;
 	int64_t chosen_id;
-	int64_t renamed_id;           /* listed until the filter changes, whatever its new name; else NOBODY */
-	int64_t forked;               /* newest id when a fork was requested: a newer session will be chosen; 0 = none */
-	int opened;                   /* 1: opened, no list posted since; the current session will be chosen */
-	int rows;                     /* rows of the list drawn last */
+	int64_t renamed_id; /* listed until the filter changes, whatever its new name; else NOBODY */
+	/* newest id when a fork was requested: a newer session will be chosen; 0 = none */
+	int64_t forked;
+	int opened; /* 1: opened, no list posted since; the current session will be chosen */
+	int rows;   /* rows of the list drawn last */
 	int item;
-	int x, y, w;                  /* where the list was drawn, for the mouse */
+	int x, y, w; /* where the list was drawn, for the mouse */
 
 	struct edit filter, rename;
-	struct str asked;             /* words of the last UI_FIND */
-	int finding;                  /* 1: the list, or the next one posted, contains search matches */
+	struct str asked; /* words of the last UI_FIND */
+	int finding;      /* 1: the list, or the next one posted, contains search matches */
 
-	int64_t deleted_id; struct str deleted;   /* last deletion while it can be undone; else NOBODY */
+	int64_t deleted_id;
+	struct str deleted; /* last deletion while it can be undone; else NOBODY */
 
-	int preview;                  /* 1: the preview is shown */
+	int preview; /* 1: the preview is shown */
 	int64_t preview_id, preview_asked;
-	int preview_there;            /* 1: the text of preview_id has come */
-	struct str preview_text;      /* clean */
-	struct lines lines; int lines_w;
-	struct str out;               /* text of an action */
+	int preview_there;       /* 1: the text of preview_id has come */
+	struct str preview_text; /* clean */
+	struct lines lines;
+	int lines_w;
+	struct str out; /* text of an action */
 };
 
 /* Words after "/" in the filter; NULL = the filter has no "/". */

@@ -1,4 +1,5 @@
-/* ui/panes/pane_text.c - output of a command that runs while an answer is generated, so that it does not interrupt the answer.
+/* ui/panes/pane_text.c - output of a command that runs while an answer is generated, so that it does not interrupt the
+ * answer.
  *
  * The title is the command; the wrapped text is below. */
 #include "ui/text/text.h"
@@ -12,11 +13,11 @@
 struct text_pane {
 	struct pane pane;
 	int ascii;
-	struct str title, text;        /* clean */
+	struct str title, text; /* clean */
 	struct lines lines;
-	int lines_w;                   /* width of the wrapped lines; 0 = not wrapped yet */
+	int lines_w; /* width of the wrapped lines; 0 = not wrapped yet */
 	size_t top;
-	int rows;                      /* rows drawn last */
+	int rows; /* rows drawn last */
 };
 
 static struct pane *text_pane_create(const struct ui_options *o)
@@ -139,9 +140,16 @@ static unsigned text_pane_state(const struct pane *pane)
 }
 
 const struct pane_ops text_pane = {
-	.place = "what a command says", .flags = PANE_SHARES,
-	.hints = (const struct hint[]){{"Esc", "Close"}, {"Up Down", "Scroll"}, {"PgDn", "Page"}, {0}},
-	.browsing = (const struct hint[]){{"Esc", "Write"}, {"j k", "Line"}, {"Space", "Page"}, {"q", "Close"}, {0}},
-	.create = text_pane_create, .release = text_pane_release,
-	.draw = text_pane_draw, .title = text_pane_title, .state = text_pane_state, .key = text_pane_key,
+	.place = "what a command says",
+	.flags = PANE_SHARES,
+	.hints = (const struct hint[]){ { "Esc", "Close" }, { "Up Down", "Scroll" }, { "PgDn", "Page" }, { 0 } },
+	.browsing =
+		(const struct hint[]){
+			{ "Esc", "Write" }, { "j k", "Line" }, { "Space", "Page" }, { "q", "Close" }, { 0 } },
+	.create = text_pane_create,
+	.release = text_pane_release,
+	.draw = text_pane_draw,
+	.title = text_pane_title,
+	.state = text_pane_state,
+	.key = text_pane_key,
 };

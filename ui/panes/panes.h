@@ -1,15 +1,19 @@
 /* ui/panes/panes.h (private to ui/) - panes, which cover the transcript while they are open, and the table of keys.
  *
- * A pane is a file pane_NAME.c with a struct pane_ops, and an entry in PANES.  It draws into an area and is offered keys before others
- * (see `key` below); keys that it does not use keep their general meaning.  A row ACT_PANE + NAME in bindings.c opens and closes it. */
+ * A pane is a file pane_NAME.c with a struct pane_ops, and an entry in PANES. It draws into an area and is offered keys
+ * before others (see `key` below); keys that it does not use keep their general meaning. A row ACT_PANE + NAME in
+ * bindings.c opens and closes it. */
 #ifndef WEIR_PANES_H
 #define WEIR_PANES_H
 
 #include "ui/screen/grid.h"
 #include "ui/screen/keys.h"
 
-#define PANES(X) X(SESSIONS, sessions_pane) X(DOCUMENTS, documents_pane) X(HELP, help_pane) X(CACHE, cache_pane) \
+/* clang-format off */
+#define PANES(X) \
+	X(SESSIONS, sessions_pane) X(DOCUMENTS, documents_pane) X(HELP, help_pane) X(CACHE, cache_pane) \
 	X(PALETTE, palette_pane) X(TEXT, text_pane)
+/* clang-format on */
 
 #define PANE_ID(name, ops) name,
 enum pane_id { NO_PANE, PANES(PANE_ID) N_PANES };
@@ -18,38 +22,42 @@ enum pane_id { NO_PANE, PANES(PANE_ID) N_PANES };
 /* What a pane did with a key.  PANE_ACTION: *out is an action for the application; its text is valid until the
  * pane's next call. PANE_CHOSEN: the palette closes, and the caller carries out the choice. */
 enum pane_key { PANE_NOT_MINE, PANE_USED, PANE_CLOSE, PANE_ACTION, PANE_CHOSEN };
-struct hint { const char *key, *does; };
+struct hint {
+	const char *key, *does;
+};
 
 /* State of a pane. */
 enum pane_state {
-	PANE_FIELD = 1,       /* a text field or question is open: the pane gets typed text, and all keys first */
-	PANE_MATCHES = 2,     /* search matches are marked: F3 goes to the next */
+	PANE_FIELD = 1,   /* a text field or question is open: the pane gets typed text, and all keys first */
+	PANE_MATCHES = 2, /* search matches are marked: F3 goes to the next */
 };
 
 enum pane_flags {
-	PANE_SEARCHES = 1,    /* '/' and F3 search in it */
-	PANE_SHARES = 2,      /* on wide screens it leaves room for the cache beside it */
-	PANE_IS_CACHE = 4,    /* the full-screen cache: no bar, and all figures are computed */
+	PANE_SEARCHES = 1, /* '/' and F3 search in it */
+	PANE_SHARES = 2,   /* on wide screens it leaves room for the cache beside it */
+	PANE_IS_CACHE = 4, /* the full-screen cache: no bar, and all figures are computed */
 };
 
 /* First member of each pane's struct. */
 struct pane {
 	const struct pane_ops *ops;
-	int framed;                       /* 1: drawn inside a border with its title, so it needs no title row */
+	int framed; /* 1: drawn inside a border with its title, so it needs no title row */
 };
 struct pane_ops {
-	const char *place;                /* name for the help: "the list of sessions" */
+	const char *place; /* name for the help: "the list of sessions" */
 	unsigned flags;
-	const struct hint *hints;         /* row of keys while the pane is open; ends with key = NULL */
-	const struct hint *(*asks)(const struct pane *);   /* keys of the open question, NULL = none; NULL function: never asks */
-	const struct hint *browsing;       /* row of keys in browse mode */
-	struct pane *(*create)(const struct ui_options *);   /* uses ascii, color, commands */
+	const struct hint *hints; /* row of keys while the pane is open; ends with key = NULL */
+	/* keys of the open question, NULL = none; NULL function: never asks */
+	const struct hint *(*asks)(const struct pane *);
+	const struct hint *browsing;                       /* row of keys in browse mode */
+	struct pane *(*create)(const struct ui_options *); /* uses ascii, color, commands */
 	void (*release)(struct pane *);
-	enum pane_key (*open)(struct pane *, struct ui_action *out);    /* PANE_USED or PANE_ACTION; NULL: reopens as it was closed */
+	/* PANE_USED or PANE_ACTION; NULL: reopens as it was closed */
+	enum pane_key (*open)(struct pane *, struct ui_action *out);
 	void (*draw)(struct pane *, const struct area *);
 	/* Clean text for the left and right of the upper border, about what was drawn last. */
 	void (*title)(const struct pane *, struct str *left, struct str *right);
-	unsigned (*state)(const struct pane *);                         /* flags of enum pane_state */
+	unsigned (*state)(const struct pane *); /* flags of enum pane_state */
 	/* Handle a key.  Offered: letters in browse mode and for a field; other keys also while the input line is
 	 * empty; PgUp, PgDn and Esc always. */
 	enum pane_key (*key)(struct pane *, const struct key *, struct ui_action *out);
@@ -59,36 +67,73 @@ struct pane_ops {
 #define PANE_OPS(name, ops) extern const struct pane_ops ops;
 PANES(PANE_OPS)
 #undef PANE_OPS
-extern const struct pane_ops *const pane_ops[N_PANES];   /* [NO_PANE] is NULL; in panes.c */
+extern const struct pane_ops *const pane_ops[N_PANES]; /* [NO_PANE] is NULL; in panes.c */
 
 /* ---- the table of keys (bindings.c); ui_keys.c acts on it, help and manual print it ---- */
 
 /* What a key does.  bindings.c assigns acts to keys, ui_acts.c carries them out. */
 enum act {
-	ACT_NONE,            /* the input line or the pane handles the key */
-	ACT_PANEL, ACT_SOURCE, ACT_FIND, ACT_NEXT, ACT_MOUSE, ACT_QUIT, ACT_QUIT_EMPTY,
-	ACT_NEW, ACT_THEME, ACT_RAW, ACT_EDITOR, ACT_STOP, ACT_BACK, ACT_SUSPEND, ACT_REPAINT,
-	ACT_FIND_BACK, ACT_RETRY, ACT_COPY_LAST, ACT_COPY_CODE,
-	ACT_UP, ACT_DOWN, ACT_HALF_UP, ACT_HALF_DOWN, ACT_PAGE_UP, ACT_PAGE_DOWN, ACT_TOP, ACT_END,
-	ACT_END_EMPTY, ACT_TOP_EMPTY, ACT_UNQUEUE, ACT_VARIANT, ACT_VARIANT_BACK,
-	ACT_FIND_DOWN, ACT_FIND_UP, ACT_AGAIN, ACT_AGAIN_BACK, ACT_QUESTION_UP, ACT_QUESTION_DOWN,
-	ACT_COPY, ACT_FOLD, ACT_MARK, ACT_JUMP, ACT_LINE,
-	ACT_PANE,            /* ACT_PANE + enum pane_id: open or close that pane */
+	ACT_NONE, /* the input line or the pane handles the key */
+	ACT_PANEL,
+	ACT_SOURCE,
+	ACT_FIND,
+	ACT_NEXT,
+	ACT_MOUSE,
+	ACT_QUIT,
+	ACT_QUIT_EMPTY,
+	ACT_NEW,
+	ACT_THEME,
+	ACT_RAW,
+	ACT_EDITOR,
+	ACT_STOP,
+	ACT_BACK,
+	ACT_SUSPEND,
+	ACT_REPAINT,
+	ACT_FIND_BACK,
+	ACT_RETRY,
+	ACT_COPY_LAST,
+	ACT_COPY_CODE,
+	ACT_UP,
+	ACT_DOWN,
+	ACT_HALF_UP,
+	ACT_HALF_DOWN,
+	ACT_PAGE_UP,
+	ACT_PAGE_DOWN,
+	ACT_TOP,
+	ACT_END,
+	ACT_END_EMPTY,
+	ACT_TOP_EMPTY,
+	ACT_UNQUEUE,
+	ACT_VARIANT,
+	ACT_VARIANT_BACK,
+	ACT_FIND_DOWN,
+	ACT_FIND_UP,
+	ACT_AGAIN,
+	ACT_AGAIN_BACK,
+	ACT_QUESTION_UP,
+	ACT_QUESTION_DOWN,
+	ACT_COPY,
+	ACT_FOLD,
+	ACT_MARK,
+	ACT_JUMP,
+	ACT_LINE,
+	ACT_PANE, /* ACT_PANE + enum pane_id: open or close that pane */
 };
 
 #define PANE_PLACE(name, ops) IN_##name = 2 << name,
 enum where {
-	IN_INPUT = 1, IN_TRANSCRIPT = 2, PANES(PANE_PLACE)
-	ANYWHERE = (2 << N_PANES) - 1,
-	BROWSING = 2 << N_PANES,           /* the row is valid only in browse mode */
+	IN_INPUT = 1,
+	IN_TRANSCRIPT = 2,
+	PANES(PANE_PLACE) ANYWHERE = (2 << N_PANES) - 1,
+	BROWSING = 2 << N_PANES, /* the row is valid only in browse mode */
 };
 #undef PANE_PLACE
 struct binding {
-	unsigned where;                   /* flags of enum where */
-	const char *keys, *does;          /* "Alt-Enter, Ctrl-J"; "break the line" */
-	int act;                          /* enum act; 0: the input line or the pane handles the key */
+	unsigned where;          /* flags of enum where */
+	const char *keys, *does; /* "Alt-Enter, Ctrl-J"; "break the line" */
+	int act;                 /* enum act; 0: the input line or the pane handles the key */
 };
-extern const struct binding bindings[];   /* ends with keys = NULL */
+extern const struct binding bindings[]; /* ends with keys = NULL */
 
 /* ---- contents posted to each pane ---- */
 
@@ -118,23 +163,24 @@ void text_pane_post(struct pane *, const char *title, const char *text, size_t n
 enum palette_kind { PALETTE_TEXT, PALETTE_ACT, PALETTE_DOCUMENT, PALETTE_SESSION };
 struct palette_choice {
 	enum palette_kind what;
-	const char *text;                 /* a command; if it ends with a blank, the input line waits for arguments */
-	int draft;                        /* 1: put it into the input line in any case */
-	int act;                          /* enum act */
-	int64_t id;                       /* id of the session, or index of the document */
+	const char *text; /* a command; if it ends with a blank, the input line waits for arguments */
+	int draft;        /* 1: put it into the input line in any case */
+	int act;          /* enum act */
+	int64_t id;       /* id of the session, or index of the document */
 };
 void palette_pane_documents(struct pane *, const struct ui_document *, size_t n);
 void palette_pane_sessions(struct pane *, const struct ui_session *, size_t n);
-const struct palette_choice *palette_pane_chosen(const struct pane *);   /* after PANE_CHOSEN; valid until the pane's next call */
+/* after PANE_CHOSEN; valid until the pane's next call */
+const struct palette_choice *palette_pane_chosen(const struct pane *);
 
 /* The cache (pane_cache.c).  The pane is its full form; bar and side panel are its small forms. */
 void cache_pane_post(struct pane *, const struct ui_cache *);
-int  cache_pane_rows(const struct pane *, int width);              /* rows wanted for the bar above the input line */
-void cache_pane_draw_bar(struct pane *, const struct area *);      /* the bar: summary and strip */
-void cache_pane_draw_side(struct pane *, const struct area *);     /* beside the transcript, 40-48 columns */
+int cache_pane_rows(const struct pane *, int width);           /* rows wanted for the bar above the input line */
+void cache_pane_draw_bar(struct pane *, const struct area *);  /* the bar: summary and strip */
+void cache_pane_draw_side(struct pane *, const struct area *); /* beside the transcript, 40-48 columns */
 void cache_pane_layer(struct pane *, int layer);
 /* on: the heat map shows two layers a row, distinguished by colour. */
 void cache_pane_color(struct pane *, int on);
-int  cache_pane_colored(const struct pane *);
+int cache_pane_colored(const struct pane *);
 
 #endif

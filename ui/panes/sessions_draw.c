@@ -5,11 +5,13 @@
 #include <string.h>
 
 /* Widths of the columns of a row; 0 = no room. */
-struct columns { int name, model, age, tokens, bytes, wait; };
+struct columns {
+	int name, model, age, tokens, bytes, wait;
+};
 
 static struct columns columns_for(int w)
 {
-	struct columns c = {0};
+	struct columns c = { 0 };
 
 	c.wait = w >= 30 ? 8 : w >= 18 ? 7 : 0;
 	if (w >= 36)
@@ -47,7 +49,8 @@ static void draw_heads(const struct area *a, int y, const struct columns *c, int
 }
 
 /* Draw name and title, or the title alone. */
-static void draw_name(const struct sessions_pane *p, const struct area *a, int y, int w, const struct session_row *t, unsigned style)
+static void draw_name(const struct sessions_pane *p, const struct area *a, int y, int w, const struct session_row *t,
+                      unsigned style)
 {
 	int x = 2, end = 2 + w, name_w;
 
@@ -97,7 +100,8 @@ static void draw_row(const struct sessions_pane *p, const struct area *a, int y,
 	else
 		draw_name(p, a, y, c->name, t, style);
 	if (c->model)
-		x = put_left(a, x + 2, y, c->model, is_chosen ? style : ST_FAINT, t->model.p ? t->model.p : "", t->model.n, p->ascii);
+		x = put_left(a, x + 2, y, c->model, is_chosen ? style : ST_FAINT, t->model.p ? t->model.p : "",
+		             t->model.n, p->ascii);
 	if (c->age)
 		x = put_right(a, x + 2, y, c->age, style, t->is.used > 0 ? num_age(t->is.used, p->now).s : "-");
 	if (c->tokens)
@@ -128,18 +132,20 @@ static void draw_top(struct sessions_pane *p, const struct area *a)
 			return;
 		}
 		x = area_putf(a, 0, 0, ST_WARNING, "delete '");
-		x = put_left(a, x, 0, cols < room ? cols : room, ST_WARNING | STYLE_BOLD, name->p ? name->p : "", name->n, p->ascii);
+		x = put_left(a, x, 0, cols < room ? cols : room, ST_WARNING | STYLE_BOLD, name->p ? name->p : "",
+		             name->n, p->ascii);
 		area_putf(a, x, 0, ST_WARNING, "'? y/n");
 		return;
 	}
 	if (p->mode == TAKEN && t) {
-		struct str s = {0};
+		struct str s = { 0 };
 
 		str_adds(&s, "open in another weir");
 		if (t->is.writer > 0)
 			str_addf(&s, " (process %ld)", t->is.writer);
 		str_adds(&s, ": r reads it, w waits");
-		put_left(a, 0, 0, a->w, ST_WARNING, a->w < 42 ? "in use: r reads it, w waits" : s.p, a->w < 42 ? 27 : s.n, p->ascii);
+		put_left(a, 0, 0, a->w, ST_WARNING, a->w < 42 ? "in use: r reads it, w waits" : s.p,
+		         a->w < 42 ? 27 : s.n, p->ascii);
 		str_free(&s);
 		return;
 	}
@@ -151,7 +157,8 @@ static void draw_top(struct sessions_pane *p, const struct area *a)
 			return;
 		}
 		x = area_putf(a, 0, 0, ST_WARNING, "deleted '");
-		x = put_left(a, x, 0, cols < room ? cols : room, ST_WARNING | STYLE_BOLD, p->deleted.p, p->deleted.n, p->ascii);
+		x = put_left(a, x, 0, cols < room ? cols : room, ST_WARNING | STYLE_BOLD, p->deleted.p, p->deleted.n,
+		             p->ascii);
 		area_putf(a, x, 0, ST_WARNING, "': Ctrl-U restores it");
 		return;
 	}
@@ -163,7 +170,7 @@ static void draw_top(struct sessions_pane *p, const struct area *a)
 	/* The number of sessions has a field at the right. */
 	w = a->w >= 60 && !p->pane.framed ? 18 : 0;
 	if (w) {
-		struct str count = {0};
+		struct str count = { 0 };
 
 		str_addf(&count, "%s of %s", num_count((int64_t)p->list.n).s, num_count((int64_t)p->n_row).s);
 		put_right(a, a->w - w, 0, w, ST_FAINT, count.p);
@@ -219,8 +226,9 @@ static void draw_list(struct sessions_pane *p, const struct area *a)
 	p->w = a->w;
 	list_show(&p->list, p->rows);
 	if (!p->list.n && a->h > y) {
-		const char *why = p->finding ? "no session has these words" :
-		                  p->n_row ? "no session has that in its name, title or model" : "no session is saved yet";
+		const char *why = p->finding ? "no session has these words"
+		                  : p->n_row ? "no session has that in its name, title or model"
+		                             : "no session is saved yet";
 		put_left(a, 2, y, a->w - 2, ST_FAINT, why, strlen(why), p->ascii);
 	}
 	for (int i = 0; i < p->rows && p->list.top + (size_t)i < p->list.n; i++)

@@ -1,6 +1,7 @@
-/* ui/screen/display.c - a terminal that shows a grid: opening and closing it, its modes, the clipboard (display_show.c draws).
+/* ui/screen/display.c - a terminal that shows a grid: opening and closing it, its modes, the clipboard (display_show.c
+ * draws).
  *
- * ncurses computes changes and control sequences.  These files decide the rest:
+ * ncurses computes changes and control sequences. These files decide the rest:
  *
  *   start      newterm(), because initscr() exits on unsuitable terminals; a terminal unknown to terminfo is treated as an
  *              xterm or a vt100
@@ -11,8 +12,8 @@
  *   colours    ncurses pairs are made on demand; ui/screen/theme.c maps styles to colours
  *   size       taken from the grid, so that picture and size change together
  *
- * Bytes reach the terminal through ncurses, or as the fixed strings below by display_say().  Both write to the descriptor at once,
- * so their order is the order of the calls.
+ * Bytes reach the terminal through ncurses, or as the fixed strings below by display_say(). Both write to the
+ * descriptor at once, so their order is the order of the calls.
  *
  * After the terminal is lost, all functions do nothing. */
 #include "ui/screen/display_private.h"
@@ -29,17 +30,17 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#define COPY_MAX 100000     /* most bytes of base64; terminals have limits of their own */
-#define PATIENCE_MS 2000    /* how long display_say() waits for a terminal that accepts no bytes */
+#define COPY_MAX       100000 /* most bytes of base64; terminals have limits of their own */
+#define PATIENCE_MS    2000   /* how long display_say() waits for a terminal that accepts no bytes */
 
-#define PASTE_ON   "\33[?2004h"
-#define ASK_BACKGROUND "\33]11;?\a"   /* the terminal may answer with its background colour, as a key (keys.h) */
-#define PASTE_OFF  "\33[?2004l"
-#define MOUSE_ON   "\33[?1002h\33[?1006h"   /* buttons, and moves with a button down */
-#define MOUSE_OFF  "\33[?1006l\33[?1002l\33[?1000l"
-#define CURSOR_ON  "\33[?25h"
-#define COLOURS_OFF "\33[m"
-#define ALTERNATE_OFF "\33[?1049l"
+#define PASTE_ON       "\33[?2004h"
+#define ASK_BACKGROUND "\33]11;?\a" /* the terminal may answer with its background colour, as a key (keys.h) */
+#define PASTE_OFF      "\33[?2004l"
+#define MOUSE_ON       "\33[?1002h\33[?1006h" /* buttons, and moves with a button down */
+#define MOUSE_OFF      "\33[?1006l\33[?1002l\33[?1000l"
+#define CURSOR_ON      "\33[?25h"
+#define COLOURS_OFF    "\33[m"
+#define ALTERNATE_OFF  "\33[?1049l"
 
 /* ---- bytes outside of ncurses ---- */
 
@@ -89,7 +90,7 @@ static int terminal_can(const char *name)
 	if (setupterm(name, -1, &status) == OK) {
 		can = has_string("cup") && has_string("clear");
 	} else if (status == 1) {
-		can = 0;   /* a hardcopy terminal */
+		can = 0; /* a hardcopy terminal */
 	}
 	if (cur_term && cur_term != current) {
 		TERMINAL *ours = set_curterm(current);
@@ -161,7 +162,7 @@ static void set_modes(struct display *d)
 	noecho();
 	leaveok(stdscr, FALSE);
 	scrollok(stdscr, FALSE);
-	typeahead(-1);   /* otherwise pending input delays drawing */
+	typeahead(-1); /* otherwise pending input delays drawing */
 	/* Turn off settings that would change input bytes. */
 	if (!tcgetattr(d->fd, &t)) {
 		t.c_iflag &= ~(tcflag_t)(INLCR | IGNCR | ICRNL | ISTRIP | IXON);
@@ -225,7 +226,8 @@ static int start_screen(struct display *d)
 		start_colours(d);
 	set_modes(d);
 	resizeterm(d->shown.h, d->shown.w);
-	/* Flush: ncurses' buffer is small on small screens, and the end of its first sequence would follow our bytes. */
+	/* Flush: ncurses' buffer is small on small screens, and the end of its first sequence would follow our
+	 * bytes. */
 	delay_output(0);
 	display_say(d, PASTE_ON);
 	if (d->mouse)
@@ -240,7 +242,7 @@ static void stop_screen(struct display *d)
 	if (d->mouse)
 		display_say(d, MOUSE_OFF);
 	display_say(d, PASTE_OFF);
-	if (!d->has_alternate) {   /* no alternate screen: clear ours */
+	if (!d->has_alternate) { /* no alternate screen: clear ours */
 		erase();
 		clearok(stdscr, TRUE);
 		refresh();
@@ -266,13 +268,15 @@ int display_open(struct display **out, int fd, const struct display_options *o, 
 
 	*out = NULL;
 	if (!entry)
-		return err_set(e, ERR_FAIL, "the terminal '%s' cannot show a full screen (TERM), use --line", term ? term : "");
+		return err_set(e, ERR_FAIL, "the terminal '%s' cannot show a full screen (TERM), use --line",
+		               term ? term : "");
 	d = xcalloc(1, sizeof *d);
 	d->fd = fd;
 	d->flags = fcntl(fd, F_GETFL);
 	if (tcgetattr(fd, &d->before) || !(d->out = stream_of(fd, "w")) || !(d->in = stream_of(fd, "r"))) {
 		display_free(d);
-		return err_set(e, ERR_FAIL, "this is no terminal that can be read and written: %s, use --line", strerror(errno));
+		return err_set(e, ERR_FAIL, "this is no terminal that can be read and written: %s, use --line",
+		               strerror(errno));
 	}
 	d->entry = xstrndup(entry, strlen(entry));
 	d->want_colours = o->color;
@@ -314,7 +318,7 @@ void display_resume(struct display *d)
 	display_size(d, &w, &h);
 	grid_resize(&d->shown, w, h);
 	if (start_screen(d))
-		d->lost = 1;   /* no memory, or no terminfo: give up drawing */
+		d->lost = 1; /* no memory, or no terminfo: give up drawing */
 }
 
 /* ---- small things ---- */
@@ -422,8 +426,8 @@ int display_copy(struct display *d, const char *text, size_t n)
 		}
 		str_adds(&s, "\a\33\\");
 	} else {
-		/* tmux uses the first with "set-clipboard on" and passes on the second with "allow-passthrough on"; both
-		 * set the same text. */
+		/* tmux uses the first with "set-clipboard on" and passes on the second with "allow-passthrough on";
+		 * both set the same text. */
 		str_addf(&s, "\33]52;c;%s\a", code.p);
 		if (in_tmux)
 			str_addf(&s, "\33Ptmux;\33\33]52;c;%s\a\33\\", code.p);

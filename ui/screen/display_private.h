@@ -14,32 +14,32 @@
 #include <stdio.h>
 #include <termios.h>
 
-#define SIDE_MAX 1000       /* most columns and rows accepted */
+#define SIDE_MAX  1000 /* most columns and rows accepted */
 
-#define FRAME_ON   "\33[?2026h"    /* begin a synchronized frame */
-#define FRAME_OFF  "\33[?2026l"    /* end it; ignored by terminals that do not know it */
+#define FRAME_ON  "\33[?2026h" /* begin a synchronized frame */
+#define FRAME_OFF "\33[?2026l" /* end it; ignored by terminals that do not know it */
 
 struct display {
 	int fd;
-	SCREEN *screen;             /* NULL while paused */
+	SCREEN *screen; /* NULL while paused */
 	FILE *in, *out;
-	char *entry;                /* terminfo entry */
+	char *entry; /* terminfo entry */
 	int want_colours;
 	const struct theme *theme;
-	int colours;                /* 0, 8 or 256 */
-	int own_fg, own_bg;         /* numbers of the terminal's default colours */
-	attr_t attrs;               /* attributes that the terminal has */
+	int colours;        /* 0, 8 or 256 */
+	int own_fg, own_bg; /* numbers of the terminal's default colours */
+	attr_t attrs;       /* attributes that the terminal has */
 	int utf8, has_alternate, awkward_corner;
 	int mouse, lost;
-	int all;                    /* 1: the next display_show() writes every cell */
-	int clear;                  /* 1: and erases the terminal first */
-	int cursor;                 /* 1 visible, 0 hidden, -1 unknown */
+	int all;    /* 1: the next display_show() writes every cell */
+	int clear;  /* 1: and erases the terminal first */
+	int cursor; /* 1 visible, 0 hidden, -1 unknown */
 	struct grid shown;
-	int pair[ST_COUNT][ST_COUNT];   /* [style][back] ncurses pair + 1; 0 = not made yet */
+	int pair[ST_COUNT][ST_COUNT]; /* [style][back] ncurses pair + 1; 0 = not made yet */
 	struct termios before;
-	int flags;                  /* descriptor flags before opening */
+	int flags; /* descriptor flags before opening */
 };
 
-void display_say(struct display *, const char *s);   /* write to the terminal at once */
+void display_say(struct display *, const char *s); /* write to the terminal at once */
 
 #endif

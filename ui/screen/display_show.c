@@ -40,7 +40,7 @@ static attr_t attrs_of(const struct display *d, unsigned style, const struct loo
 		if (d->attrs & A_DIM)
 			a |= A_DIM;
 		else if ((style & STYLE_MASK) == ST_EVICTED)
-			a |= A_UNDERLINE;   /* other faint text may look normal, but evicted text must differ */
+			a |= A_UNDERLINE; /* other faint text may look normal, but evicted text must differ */
 	}
 	return a;
 }
@@ -84,8 +84,8 @@ static void write_row(struct display *d, const struct grid *g, int y)
 	int n = 0;
 
 	for (int x = 0, width; x < g->w; x += width) {
-		/* If automatic margins cannot be turned off, ncurses writes the last cell one column early and pushes it
-		 * into place, which would split a wide character. */
+		/* If automatic margins cannot be turned off, ncurses writes the last cell one column early and pushes
+		 * it into place, which would split a wide character. */
 		int corner = d->awkward_corner && y == g->h - 1 && x == g->w - 3;
 		width = c[x].width == 2 && x + 1 < g->w && !c[x + 1].width ? 2 : 1;
 		n += convert_cell(d, &c[x], width, corner && width == 2, row + n);
@@ -115,7 +115,7 @@ void display_show(struct display *d, const struct grid *g)
 		return;
 	for (int y = first; y < g->h; y++) {
 		struct cell *old = d->shown.cell + (size_t)y * (size_t)g->w;
-		const struct cell *new = g->cell + (size_t)y * (size_t)g->w;
+		const struct cell *new = g->cell + (size_t)y *(size_t)g->w;
 		if (!d->all && !memcmp(new, old, row))
 			continue;
 		write_row(d, g, y);

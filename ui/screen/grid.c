@@ -13,9 +13,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define GRID_MAX 1000   /* most columns and rows, whatever a terminal claims */
+#define GRID_MAX    1000 /* most columns and rows, whatever a terminal claims */
 #define REPLACEMENT 0xfffd
-#define VS15 0xfe0e
+#define VS15        0xfe0e
 
 /* ---- grids ---- */
 
@@ -150,7 +150,7 @@ void area_fill(const struct area *a, int x, int y, int n, unsigned style, int32_
 {
 	int width = base_width(&cp);
 	long long end = (long long)x + n;
-	int from = x < 0 ? x % width : x;   /* wide characters keep their places when cut at the left edge */
+	int from = x < 0 ? x % width : x; /* wide characters keep their places when cut at the left edge */
 
 	if (end > a->w)
 		end = a->w;
@@ -253,7 +253,7 @@ static int is_modifier(const struct cell *before, int32_t cp)
 
 int area_text(const struct area *a, int x, int y, unsigned style, const char *text, size_t n)
 {
-	struct cell *last = NULL;   /* cell that receives marks */
+	struct cell *last = NULL; /* cell that receives marks */
 
 	if (has_row(a, y) && x > 0 && x <= a->w) {
 		last = cell_at(a, x - 1, y);
@@ -275,7 +275,7 @@ int area_text(const struct area *a, int x, int y, unsigned style, const char *te
 		if (x >= a->w)
 			break;
 		width = base_width(&cp);
-		if (is_modifier(last, cp)) {   /* blanks, so that text_width() stays right */
+		if (is_modifier(last, cp)) { /* blanks, so that text_width() stays right */
 			for (int k = 0; k < width && x + k < a->w; k++)
 				put_cut(a, x + k, y, ' ', 1, style, 0);
 			last = NULL;
@@ -313,6 +313,7 @@ int area_putf(const struct area *a, int x, int y, unsigned style, const char *fm
 /* ---- the dump ---- */
 
 /* Fixed letters, so that stored screens change only when the picture does. */
+/* clang-format off */
 static const struct { char letter; const char *name; } style_name[ST_COUNT] = {
 	[ST_TEXT] = { '.', "text" },             [ST_FAINT] = { 'f', "faint" },
 	[ST_STRONG] = { 's', "strong" },         [ST_EMPH] = { 'e', "emphasis" },
@@ -336,11 +337,19 @@ static const struct { char letter; const char *name; } style_name[ST_COUNT] = {
 	[ST_HEAT + 4] = { '4', "heat 4" },       [ST_HEAT + 5] = { '5', "heat 5" },
 	[ST_HEAT + 6] = { '6', "heat 6" },       [ST_HEAT + 7] = { '7', "heat 7" },
 };
+/* clang-format on */
 
 /* Letters for styles with flags or a background, in order of appearance. */
 static const char spare_letter[] = "ABDFGIJLOPRVXYZadijotvyz89!#$%&*+-/:;<=>@^_~";
-struct seen { uint16_t style; uint8_t back; char letter; };
-struct legend { struct seen seen[128]; size_t n, n_spare; };
+struct seen {
+	uint16_t style;
+	uint8_t back;
+	char letter;
+};
+struct legend {
+	struct seen seen[128];
+	size_t n, n_spare;
+};
 
 static char letter_of(struct legend *l, const struct cell *c)
 {
@@ -366,8 +375,14 @@ static const char *name_of(unsigned style)
 
 static void add_legend(const struct legend *l, const struct grid *g, struct str *out)
 {
-	static const struct { unsigned flag; const char *name; } flags[] = {
-		{ STYLE_REVERSE, "+reverse" }, { STYLE_BOLD, "+bold" }, { STYLE_FAINT, "+faint" }, { STYLE_UNDER, "+underline" },
+	static const struct {
+		unsigned flag;
+		const char *name;
+	} flags[] = {
+		{ STYLE_REVERSE, "+reverse" },
+		{ STYLE_BOLD, "+bold" },
+		{ STYLE_FAINT, "+faint" },
+		{ STYLE_UNDER, "+underline" },
 	};
 
 	for (size_t i = 0; i < l->n; i++) {

@@ -1,8 +1,8 @@
 /* ui/screen/grid.h (private to ui/) - the screen as cells.
  *
- * Views draw into areas of a grid, without a terminal: display.c draws a grid on a terminal, and grid_dump() writes it as text for
- * tests.  Text put into a grid must be clean (clean_text(), clean_line()).  Characters that are not become U+FFFD; text beyond the area's
- * edge is cut. */
+ * Views draw into areas of a grid, without a terminal: display.c draws a grid on a terminal, and grid_dump() writes it
+ * as text for tests. Text put into a grid must be clean (clean_text(), clean_line()). Characters that are not become
+ * U+FFFD; text beyond the area's edge is cut. */
 #ifndef WEIR_GRID_H
 #define WEIR_GRID_H
 
@@ -10,21 +10,38 @@
 
 /* The meaning of a cell; theme.c maps it to colours. */
 enum style {
-	ST_TEXT, ST_FAINT, ST_STRONG, ST_EMPH,
-	ST_QUESTION,                  /* the user's questions */
-	ST_NOTICE, ST_ERROR, ST_WARNING,
-	ST_HEADING, ST_QUOTE, ST_LINK, ST_RULE, ST_BULLET,
-	ST_CODE, ST_CODE_KEYWORD, ST_CODE_STRING, ST_CODE_COMMENT, ST_CODE_NUMBER,
-	ST_STATUS, ST_STATUS_STRONG, ST_STATUS_WARNING,     /* status row, reversed */
-	ST_HINT, ST_HINT_KEY,         /* row of keys */
-	ST_TITLE,                     /* title of a pane or popup */
-	ST_SELECTED,                  /* chosen row of a list */
-	ST_MATCH,                     /* found text */
-	ST_PROMPT,                    /* prompt of the input line */
-	ST_EVICTED,                      /* evicted words */
-	ST_METER,                     /* filled part of a meter */
-	ST_PART,                      /* first of PARTS_OF_CACHE colours for parts of the cache; the pinned part comes first */
-	ST_HEAT = ST_PART + 4,        /* first of HEATS steps from little to much */
+	ST_TEXT,
+	ST_FAINT,
+	ST_STRONG,
+	ST_EMPH,
+	ST_QUESTION, /* the user's questions */
+	ST_NOTICE,
+	ST_ERROR,
+	ST_WARNING,
+	ST_HEADING,
+	ST_QUOTE,
+	ST_LINK,
+	ST_RULE,
+	ST_BULLET,
+	ST_CODE,
+	ST_CODE_KEYWORD,
+	ST_CODE_STRING,
+	ST_CODE_COMMENT,
+	ST_CODE_NUMBER,
+	ST_STATUS,
+	ST_STATUS_STRONG,
+	ST_STATUS_WARNING, /* status row, reversed */
+	ST_HINT,
+	ST_HINT_KEY, /* row of keys */
+	ST_TITLE,    /* title of a pane or popup */
+	ST_SELECTED, /* chosen row of a list */
+	ST_MATCH,    /* found text */
+	ST_PROMPT,   /* prompt of the input line */
+	ST_EVICTED,  /* evicted words */
+	ST_METER,    /* filled part of a meter */
+	/* first of PARTS_OF_CACHE colours for parts of the cache; the pinned part comes first */
+	ST_PART,
+	ST_HEAT = ST_PART + 4, /* first of HEATS steps from little to much */
 	ST_COUNT = ST_HEAT + 8
 };
 enum { HEATS = 8, PARTS_OF_CACHE = ST_HEAT - ST_PART };
@@ -32,19 +49,19 @@ enum { HEATS = 8, PARTS_OF_CACHE = ST_HEAT - ST_PART };
 enum { STYLE_MASK = 0xff, STYLE_REVERSE = 0x100, STYLE_BOLD = 0x200, STYLE_FAINT = 0x400, STYLE_UNDER = 0x800 };
 
 struct cell {
-	int32_t cp;                       /* 0 = right half of a wide character */
-	int32_t mark[CLEAN_MARKS_MAX];    /* combining marks, 0 = none */
-	uint16_t style;                   /* enum style | STYLE_ flags */
-	uint8_t back;                     /* style whose colour is the background (heat maps); 0 = the terminal's */
-	uint8_t width;                    /* 1 or 2; 0 = right half */
+	int32_t cp;                    /* 0 = right half of a wide character */
+	int32_t mark[CLEAN_MARKS_MAX]; /* combining marks, 0 = none */
+	uint16_t style;                /* enum style | STYLE_ flags */
+	uint8_t back;                  /* style whose colour is the background (heat maps); 0 = the terminal's */
+	uint8_t width;                 /* 1 or 2; 0 = right half */
 };
 
 struct grid {
 	int w, h;
-	struct cell *cell;                /* [h][w] */
-	int cursor_x, cursor_y;           /* cursor_y < 0: hidden */
+	struct cell *cell;      /* [h][w] */
+	int cursor_x, cursor_y; /* cursor_y < 0: hidden */
 };
-void grid_resize(struct grid *, int w, int h);   /* w, h >= 1; all cells become blank */
+void grid_resize(struct grid *, int w, int h); /* w, h >= 1; all cells become blank */
 void grid_free(struct grid *);
 void grid_clear(struct grid *);
 /* Write the grid as h lines of text, without trailing blanks.  with_styles: after each styled line a line of style
@@ -52,15 +69,19 @@ void grid_clear(struct grid *);
 void grid_dump(const struct grid *, int with_styles, struct str *out);
 
 /* A rectangle of a grid.  Coordinates are relative to it; drawing outside is cut off. */
-struct area { struct grid *grid; int x, y, w, h; };
+struct area {
+	struct grid *grid;
+	int x, y, w, h;
+};
 struct area area_of(struct grid *);
-struct area area_part(const struct area *, int x, int y, int w, int h);   /* clipped to the area */
+struct area area_part(const struct area *, int x, int y, int w, int h); /* clipped to the area */
 void area_clear(const struct area *, unsigned style);
 /* Write clean text at (x, y), up to a newline.  Returns the x after it, also if it was cut.  Terminals disagree
  * about emoji sequences, so U+200D between emoji and variation selectors are left out, and a skin colour after an
  * emoji becomes blanks. */
-int  area_text(const struct area *, int x, int y, unsigned style, const char *text, size_t n);
-int  area_putf(const struct area *, int x, int y, unsigned style, const char *fmt, ...) __attribute__((format(printf, 5, 6)));
+int area_text(const struct area *, int x, int y, unsigned style, const char *text, size_t n);
+int area_putf(const struct area *, int x, int y, unsigned style, const char *fmt, ...)
+	__attribute__((format(printf, 5, 6)));
 void area_fill(const struct area *, int x, int y, int n, unsigned style, int32_t cp);
 /* Draw a thin border; area_inner() is the area inside. */
 void area_frame(const struct area *, unsigned style, int ascii);

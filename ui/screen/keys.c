@@ -1,6 +1,6 @@
 /* ui/screen/keys.c - decodes a terminal's bytes to keys: stream, pastes, timeouts (keys_decode.c: single sequences).
  *
- * One pass over the input.  In order of recognition:
+ * One pass over the input. In order of recognition:
  *
  *   paste       ESC[200~ ... ESC[201~: everything between is content
  *   CSI         ESC [ parameters final: arrows and named keys with xterm's modifiers (1;5A, 3;2~), F keys of xterm, the
@@ -11,20 +11,21 @@
  *   Alt         ESC and any other character; ESC ESC [ ... as rxvt sends it
  *   the rest    controls, UTF-8
  *
- * An unknown sequence is skipped to its end and becomes one K_UNKNOWN, so that none of its letters gets into the input line.  A control
- * character inside a sequence ends it and counts: Ctrl-C and Enter always get through.
+ * An unknown sequence is skipped to its end and becomes one K_UNKNOWN, so that none of its letters gets into the input
+ * line. A control character inside a sequence ends it and counts: Ctrl-C and Enter always get through.
  *
- * An incomplete sequence is kept in `held` and decoded with the next bytes, so keys do not depend on where the bytes were cut.  It is
- * short, because longer sequences are skipped as they come.  Time matters only for sequences that stay incomplete: see wait_of(). */
+ * An incomplete sequence is kept in `held` and decoded with the next bytes, so keys do not depend on where the bytes
+ * were cut. It is short, because longer sequences are skipped as they come. Time matters only for sequences that stay
+ * incomplete: see wait_of(). */
 #include "ui/screen/keys_private.h"
 
 #include <float.h>
 #include <string.h>
 
-#define REPLACEMENT 0xfffd
-#define WAIT_SEQUENCE 0.25   /* seconds for the rest of a sequence; slow links cut sequences in two */
-#define WAIT_PASTE 5.0       /* seconds for the end mark of a paste; without a limit a lost mark would disable the keyboard */
-#define WAIT_BURST 0.05      /* seconds for the rest of an unmarked paste */
+#define REPLACEMENT   0xfffd
+#define WAIT_SEQUENCE 0.25 /* seconds for the rest of a sequence; slow links cut sequences in two */
+#define WAIT_PASTE    5.0 /* seconds for the end mark of a paste; without a limit a lost mark would disable the keyboard */
+#define WAIT_BURST    0.05 /* seconds for the rest of an unmarked paste */
 
 static const char paste_end[] = "\33[201~";
 
@@ -75,7 +76,7 @@ static void end_paste(struct keys *k, key_fn *fn, void *ud)
 	size_t n_bad = (size_t)utf8_encode(REPLACEMENT, bad);
 
 	if (n != k->held.n && k->held.n < KEYS_PASTE_MAX)
-		n = k->held.n;   /* not cut at the limit */
+		n = k->held.n; /* not cut at the limit */
 	for (size_t i = 0, from = 0, len; i <= n; i += len) {
 		int32_t cp = -1;
 		len = i < n ? (size_t)utf8_decode(s + i, n - i, &cp) : 1;
@@ -117,7 +118,7 @@ static size_t feed_paste(struct keys *k, const char *s, size_t n, key_fn *fn, vo
 				continue;
 			end_paste(k, fn, ud);
 			return i;
-		} else if (k->matched) {   /* not the mark: content, without its ESC */
+		} else if (k->matched) { /* not the mark: content, without its ESC */
 			add_content(k, paste_end + 1, k->matched - 1u);
 			k->after_cr = k->matched = 0;
 		} else {
@@ -152,7 +153,7 @@ static int is_burst(const struct keys *k, const char *s, size_t n)
  * malformed. */
 static int background_of(const char *s, size_t n)
 {
-	static const double weight[3] = {0.2126, 0.7152, 0.0722};
+	static const double weight[3] = { 0.2126, 0.7152, 0.0722 };
 	double light = 0;
 	size_t i = 7;
 
@@ -162,8 +163,10 @@ static int background_of(const char *s, size_t n)
 		unsigned value = 0, most = 0;
 
 		for (; i < n && s[i] != '/' && most < 0xffff; i++) {
-			int digit = s[i] >= '0' && s[i] <= '9' ? s[i] - '0' : s[i] >= 'a' && s[i] <= 'f' ? s[i] - 'a' + 10 :
-			            s[i] >= 'A' && s[i] <= 'F' ? s[i] - 'A' + 10 : -1;
+			int digit = s[i] >= '0' && s[i] <= '9'   ? s[i] - '0'
+			            : s[i] >= 'a' && s[i] <= 'f' ? s[i] - 'a' + 10
+			            : s[i] >= 'A' && s[i] <= 'F' ? s[i] - 'A' + 10
+			                                         : -1;
 			if (digit < 0)
 				return -1;
 			value = value * 16 + (unsigned)digit;

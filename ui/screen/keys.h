@@ -5,16 +5,28 @@
 #include "engine/base/base.h"
 
 enum key_code {
-	K_CHAR,                          /* cp: the character; with KEY_CTRL a letter 'a'..'z' or one of [\]^_@ */
-	K_ENTER, K_TAB, K_BACKSPACE, K_ESC,
-	K_UP, K_DOWN, K_LEFT, K_RIGHT, K_HOME, K_END, K_PAGE_UP, K_PAGE_DOWN, K_INSERT, K_DELETE,
-	K_F,                             /* cp: number of the F key */
-	K_MOUSE,                         /* x, y from 0; cp: 1 left, 2 middle, 3 right, 4 wheel up, 5 wheel down; 0 released;
+	K_CHAR, /* cp: the character; with KEY_CTRL a letter 'a'..'z' or one of [\]^_@ */
+	K_ENTER,
+	K_TAB,
+	K_BACKSPACE,
+	K_ESC,
+	K_UP,
+	K_DOWN,
+	K_LEFT,
+	K_RIGHT,
+	K_HOME,
+	K_END,
+	K_PAGE_UP,
+	K_PAGE_DOWN,
+	K_INSERT,
+	K_DELETE,
+	K_F,          /* cp: number of the F key */
+	K_MOUSE,      /* x, y from 0; cp: 1 left, 2 middle, 3 right, 4 wheel up, 5 wheel down; 0 released;
 	                                  * 6 moved, left button down */
-	K_PASTE,                         /* bytes: pasted text, with \n line ends and without control characters */
-	K_FOCUS,                         /* cp: 1 in, 0 out */
-	K_BACKGROUND,                    /* answer to OSC 11; cp: 1 the background is light, 0 dark */
-	K_UNKNOWN                        /* unknown sequence; never shown as text */
+	K_PASTE,      /* bytes: pasted text, with \n line ends and without control characters */
+	K_FOCUS,      /* cp: 1 in, 0 out */
+	K_BACKGROUND, /* answer to OSC 11; cp: 1 the background is light, 0 dark */
+	K_UNKNOWN     /* unknown sequence; never shown as text */
 };
 enum key_mods { KEY_SHIFT = 1, KEY_ALT = 2, KEY_CTRL = 4 };
 
@@ -23,7 +35,8 @@ struct key {
 	unsigned mods;
 	int32_t cp;
 	int x, y;
-	const char *bytes; size_t n;     /* input bytes (K_PASTE: text); valid during the call */
+	const char *bytes;
+	size_t n; /* input bytes (K_PASTE: text); valid during the call */
 };
 typedef void key_fn(const struct key *, void *ud);
 
@@ -33,13 +46,14 @@ typedef void key_fn(const struct key *, void *ud);
 #define KEYS_ESC 0.025
 enum { KEYS_BURST = 32, KEYS_PASTE_MAX = 16 << 20, KEYS_SEQ_MAX = 64 };
 struct keys {
-	struct str held;                 /* incomplete sequence or paste */
+	struct str held; /* incomplete sequence or paste */
 	int pasting;
-	double since;                    /* time of the last byte of an incomplete sequence or paste; 0 = none */
+	double since; /* time of the last byte of an incomplete sequence or paste; 0 = none */
 	/* private */
-	unsigned char skipping;          /* inside a sequence that is skipped */
-	unsigned char marks_pastes;      /* 1: the terminal has marked a paste */
-	char string[32]; unsigned char n_string;   /* first bytes of a control string */
+	unsigned char skipping;     /* inside a sequence that is skipped */
+	unsigned char marks_pastes; /* 1: the terminal has marked a paste */
+	char string[32];
+	unsigned char n_string;          /* first bytes of a control string */
 	unsigned char after_cr, matched; /* in a paste: skip a line feed; bytes of the end mark seen */
 };
 void keys_free(struct keys *);

@@ -26,12 +26,13 @@ void key_set_char(struct key *out, int32_t cp, unsigned mods)
 static void set_control(struct key *out, unsigned char b, unsigned mods)
 {
 	switch (b) {
-	case '\r':        key_set(out, K_ENTER, mods); break;
-	case '\n':        key_set(out, K_ENTER, mods | KEY_CTRL); break;
-	case '\t':        key_set(out, K_TAB, mods); break;
-	case '\b': case DEL: key_set(out, K_BACKSPACE, mods); break;   /* terminals send either */
-	case ESC:         key_set(out, K_ESC, mods); break;
-	default:          key_set_char(out, b >= 1 && b <= 26 ? b + 'a' - 1 : b + '@', mods | KEY_CTRL); break;
+	case '\r': key_set(out, K_ENTER, mods); break;
+	case '\n': key_set(out, K_ENTER, mods | KEY_CTRL); break;
+	case '\t': key_set(out, K_TAB, mods); break;
+	case '\b':
+	case DEL: key_set(out, K_BACKSPACE, mods); break; /* terminals send either */
+	case ESC: key_set(out, K_ESC, mods); break;
+	default: key_set_char(out, b >= 1 && b <= 26 ? b + 'a' - 1 : b + '@', mods | KEY_CTRL); break;
 	}
 }
 
@@ -66,7 +67,7 @@ static void set_coded(struct key *out, int32_t cp, unsigned mods)
 enum { PARAMS = 8, SUBPARAMS = 2, PARAM_MAX = 9999999 };
 struct csi {
 	char private, intermediate, final;
-	int32_t param[PARAMS][SUBPARAMS];   /* -1 = missing */
+	int32_t param[PARAMS][SUBPARAMS]; /* -1 = missing */
 	int n_param;
 };
 
@@ -83,14 +84,17 @@ static int csi_mods(const struct csi *c, int i)
 
 	if (bits < 0 || bits > 255 || event == 3 || (bits & 16))
 		return -1;
-	if (bits & (8 | 32))   /* Meta of xterm and of kitty */
+	if (bits & (8 | 32)) /* Meta of xterm and of kitty */
 		mods |= KEY_ALT;
 	return (int)mods;
 }
 
-static const struct { char final; unsigned char code, cp; } letter_keys[] = {
-	{ 'A', K_UP, 0 }, { 'B', K_DOWN, 0 }, { 'C', K_RIGHT, 0 }, { 'D', K_LEFT, 0 }, { 'H', K_HOME, 0 }, { 'F', K_END, 0 },
-	{ 'P', K_F, 1 }, { 'Q', K_F, 2 }, { 'R', K_F, 3 }, { 'S', K_F, 4 },
+static const struct {
+	char final;
+	unsigned char code, cp;
+} letter_keys[] = {
+	{ 'A', K_UP, 0 },  { 'B', K_DOWN, 0 }, { 'C', K_RIGHT, 0 }, { 'D', K_LEFT, 0 }, { 'H', K_HOME, 0 },
+	{ 'F', K_END, 0 }, { 'P', K_F, 1 },    { 'Q', K_F, 2 },     { 'R', K_F, 3 },    { 'S', K_F, 4 },
 };
 
 static int set_letter(struct key *out, char final, unsigned mods)
@@ -108,11 +112,12 @@ static int set_letter(struct key *out, char final, unsigned mods)
 static int set_numbered(struct key *out, int32_t number, unsigned mods)
 {
 	static const unsigned char named[] = {
-		[1] = K_HOME, [2] = K_INSERT, [3] = K_DELETE, [4] = K_END, [5] = K_PAGE_UP, [6] = K_PAGE_DOWN,
-		[7] = K_HOME, [8] = K_END,
+		[1] = K_HOME,    [2] = K_INSERT,    [3] = K_DELETE, [4] = K_END,
+		[5] = K_PAGE_UP, [6] = K_PAGE_DOWN, [7] = K_HOME,   [8] = K_END,
 	};
 	static const unsigned char f[] = {
-		[11] = 1, 2, 3, 4, 5, [17] = 6, 7, 8, 9, 10, [23] = 11, 12, 13, 14, [28] = 15, 16, [31] = 17, 18, 19, 20,
+		[11] = 1,  2,  3,  4,  5,         [17] = 6, 7,         8,  9,  10,
+		[23] = 11, 12, 13, 14, [28] = 15, 16,       [31] = 17, 18, 19, 20,
 	};
 
 	if (number >= 1 && number <= 8) {
@@ -154,7 +159,8 @@ static void set_mouse(struct key *out, int32_t bits, int32_t x, int32_t y, int r
 	int button = bits & 3;
 
 	/* Unsupported: moves without the left button, sideways wheel, more than three buttons. */
-	if (x < 1 || y < 1 || ((bits & 32) && (button || (bits & 64))) || bits >= 128 || ((bits & 64) ? button > 1 : button == 3 && !released)) {
+	if (x < 1 || y < 1 || ((bits & 32) && (button || (bits & 64))) || bits >= 128 ||
+	    ((bits & 64) ? button > 1 : button == 3 && !released)) {
 		key_set(out, K_UNKNOWN, 0);
 		return;
 	}
@@ -176,17 +182,18 @@ static void decode_csi(const struct csi *c, struct key *out)
 		return;
 	if (c->final == 'u' && mods >= 0 && c->n_param >= 1) {
 		/* With Shift, the second number of the first field is the shifted character. */
-		int32_t code = (mods & KEY_SHIFT) && c->param[0][1] > 0 && !(mods & KEY_CTRL) ? c->param[0][1] : csi_param(c, 0, 0);
+		int32_t code = (mods & KEY_SHIFT) && c->param[0][1] > 0 && !(mods & KEY_CTRL) ? c->param[0][1]
+		                                                                              : csi_param(c, 0, 0);
 		set_unicode_key(out, code, (unsigned)mods);
 	} else if (c->final == '~' && csi_param(c, 0, 0) == 27 && c->n_param == 3 && mods >= 0) {
 		set_coded(out, csi_param(c, 2, 0), (unsigned)mods);
 	} else if (c->final == '~' && c->n_param <= 2 && mods >= 0) {
 		set_numbered(out, csi_param(c, 0, 0), (unsigned)mods);
-	} else if ((c->final == '^' || c->final == '@') && c->n_param == 1) {   /* rxvt */
+	} else if ((c->final == '^' || c->final == '@') && c->n_param == 1) { /* rxvt */
 		set_numbered(out, csi_param(c, 0, 0), KEY_CTRL | (c->final == '@' ? KEY_SHIFT : 0));
 	} else if (c->final == '$' && c->n_param == 1) {
 		set_numbered(out, csi_param(c, 0, 0), KEY_SHIFT);
-	} else if (c->final >= 'a' && c->final <= 'd' && c->n_param == 0) {     /* also rxvt */
+	} else if (c->final >= 'a' && c->final <= 'd' && c->n_param == 0) { /* also rxvt */
 		set_letter(out, (char)(c->final - 'a' + 'A'), KEY_SHIFT);
 	} else if (c->final == 'Z' && c->n_param == 0) {
 		key_set(out, K_TAB, KEY_SHIFT);
@@ -242,7 +249,7 @@ static size_t take_csi(const char *s, size_t n, struct key *out, enum turn *turn
 
 	if (i < n && s[i] == 'M')
 		return take_old_mouse(s, n, out);
-	if (i < n && s[i] == '[') {   /* F1 to F5 of the Linux console */
+	if (i < n && s[i] == '[') { /* F1 to F5 of the Linux console */
 		if (n < 4)
 			return 0;
 		if ((unsigned char)s[3] < 0x20 || (unsigned char)s[3] >= DEL)
@@ -267,7 +274,7 @@ static size_t take_csi(const char *s, size_t n, struct key *out, enum turn *turn
 			c.final = s[i++];
 	}
 	while (!c.final && i < n && i < KEYS_SEQ_MAX && s[i] >= 0x20 && s[i] <= '?') {
-		if (s[i] >= '0')        /* a misplaced parameter: unknown sequence */
+		if (s[i] >= '0') /* a misplaced parameter: unknown sequence */
 			c.private = '?';
 		else
 			c.intermediate = s[i];
@@ -280,7 +287,8 @@ static size_t take_csi(const char *s, size_t n, struct key *out, enum turn *turn
 		}
 		if (i == n)
 			return 0;
-		if ((unsigned char)s[i] < '@' || (unsigned char)s[i] >= DEL)   /* a control or a byte above 127 ends the sequence */
+		/* a control or a byte above 127 ends the sequence */
+		if ((unsigned char)s[i] < '@' || (unsigned char)s[i] >= DEL)
 			return i;
 		c.final = s[i++];
 	}
@@ -300,7 +308,7 @@ static size_t take_ss3(const char *s, size_t n, struct key *out)
 	size_t i = 2;
 	char b;
 
-	if (n > 2 && s[2] >= '1' && s[2] <= '9') {   /* ESC O 5 P of old terminals */
+	if (n > 2 && s[2] >= '1' && s[2] <= '9') { /* ESC O 5 P of old terminals */
 		int bits = s[2] - '1';
 		if (n < 4)
 			return 0;
@@ -318,7 +326,7 @@ static size_t take_ss3(const char *s, size_t n, struct key *out)
 	if (set_letter(out, b, mods))
 		;
 	else if (b >= 'a' && b <= 'd')
-		set_letter(out, (char)(b - 'a' + 'A'), KEY_CTRL);   /* rxvt */
+		set_letter(out, (char)(b - 'a' + 'A'), KEY_CTRL); /* rxvt */
 	else if (b >= 'j' && b <= 'y')
 		key_set_char(out, pad[b - 'j'], mods & KEY_ALT);
 	else if (b == 'M')
@@ -381,7 +389,7 @@ size_t key_take(const char *s, size_t n, struct key *out, enum turn *turn)
 				out->mods |= KEY_ALT;
 				return len + 1;
 			}
-			*out = (struct key){ .code = K_UNKNOWN };   /* Esc, then another key */
+			*out = (struct key){ .code = K_UNKNOWN }; /* Esc, then another key */
 		}
 		key_set(out, K_ESC, 0);
 		return 1;

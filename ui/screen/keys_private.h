@@ -12,7 +12,7 @@ enum turn { TURN_NONE, TURN_PASTE, TURN_SKIP_CSI, TURN_SKIP_STRING };
  * K_UNKNOWN. */
 size_t key_take(const char *s, size_t n, struct key *out, enum turn *);
 /* 1 if ESC and b begin a control string, an answer of the terminal. */
-int  key_begins_string(char b);
+int key_begins_string(char b);
 void key_set(struct key *, enum key_code, unsigned mods);
 void key_set_char(struct key *, int32_t cp, unsigned mods);
 

@@ -1,12 +1,13 @@
 /* ui/screen/theme.c - maps styles to colours and attributes, for terminals with 256, 8 or no colours.
  *
- * Text keeps the terminal's own foreground and background.  dark and light use the eight palette colours, which are as readable as
- * everything else in the user's terminal; bright colours (8-15) are avoided, since some palettes make them grey.  dusk and paper use
- * quieter fixed colours of the 256, and fall back to those of dark and light.  Heat needs an order of brightness, so it always uses
- * fixed colours; with fewer than 256 it has three steps, and views also draw its amount with characters.
+ * Text keeps the terminal's own foreground and background. dark and light use the eight palette colours, which are as
+ * readable as everything else in the user's terminal; bright colours (8-15) are avoided, since some palettes make them
+ * grey. dusk and paper use quieter fixed colours of the 256, and fall back to those of dark and light. Heat needs an
+ * order of brightness, so it always uses fixed colours; with fewer than 256 it has three steps, and views also draw its
+ * amount with characters.
  *
- * Themes for dark and light backgrounds differ where a colour would be close to the background (yellow or cyan on white), and in the
- * direction of the heat ramp.  Without colours bold, faint, underline and reverse must suffice. */
+ * Themes for dark and light backgrounds differ where a colour would be close to the background (yellow or cyan on
+ * white), and in the direction of the heat ramp. Without colours bold, faint, underline and reverse must suffice. */
 #include "ui/screen/theme.h"
 
 #include <stdlib.h>
@@ -16,125 +17,99 @@ enum { BLACK, RED, GREEN, YELLOW, BLUE, MAGENTA, CYAN, WHITE, OWN = -1 };
 
 struct theme {
 	const char *name;
-	int colour;                       /* 0: no colours, even if the terminal has them */
+	int colour; /* 0: no colours, even if the terminal has them */
 	struct look look[ST_HEAT];
-	int has256;                       /* 1: use look256 with 256 colours */
+	int has256; /* 1: use look256 with 256 colours */
 	struct look look256[ST_HEAT];
 	int16_t heat256[HEATS], heat8[HEATS];
 };
 
-#define PART_COLOURS(pinned, newest, second, third) \
-	[ST_PART] = { pinned, OWN, 0 }, [ST_PART + 1] = { newest, OWN, 0 }, [ST_PART + 2] = { second, OWN, 0 }, [ST_PART + 3] = { third, OWN, 0 }
+#define PART_COLOURS(pinned, newest, second, third)                                                                    \
+	[ST_PART] = { pinned, OWN, 0 }, [ST_PART + 1] = { newest, OWN, 0 }, [ST_PART + 2] = { second, OWN, 0 },        \
+	[ST_PART + 3] = { third, OWN, 0 }
 
 /* Without colours; also the base of the other themes. */
-#define MONO \
-	[ST_TEXT] = { OWN, OWN, 0 }, \
-	[ST_FAINT] = { OWN, OWN, LOOK_FAINT }, \
-	[ST_STRONG] = { OWN, OWN, LOOK_BOLD }, \
-	[ST_EMPH] = { OWN, OWN, LOOK_ITALIC }, \
-	[ST_QUESTION] = { OWN, OWN, LOOK_BOLD }, \
-	[ST_NOTICE] = { OWN, OWN, LOOK_FAINT }, \
-	[ST_ERROR] = { OWN, OWN, LOOK_BOLD | LOOK_UNDER }, \
-	[ST_WARNING] = { OWN, OWN, LOOK_BOLD }, \
-	[ST_HEADING] = { OWN, OWN, LOOK_BOLD | LOOK_UNDER }, \
-	[ST_QUOTE] = { OWN, OWN, LOOK_FAINT }, \
-	[ST_LINK] = { OWN, OWN, LOOK_UNDER }, \
-	[ST_RULE] = { OWN, OWN, LOOK_FAINT }, \
-	[ST_BULLET] = { OWN, OWN, LOOK_BOLD }, \
-	[ST_CODE] = { OWN, OWN, 0 }, \
-	[ST_CODE_KEYWORD] = { OWN, OWN, LOOK_BOLD }, \
-	[ST_CODE_STRING] = { OWN, OWN, 0 }, \
-	[ST_CODE_COMMENT] = { OWN, OWN, LOOK_FAINT }, \
-	[ST_CODE_NUMBER] = { OWN, OWN, 0 }, \
-	[ST_STATUS] = { OWN, OWN, LOOK_REVERSE }, \
-	[ST_STATUS_STRONG] = { OWN, OWN, LOOK_REVERSE | LOOK_BOLD }, \
-	[ST_STATUS_WARNING] = { OWN, OWN, LOOK_REVERSE | LOOK_BOLD | LOOK_UNDER }, \
-	[ST_HINT] = { OWN, OWN, LOOK_FAINT }, \
-	[ST_HINT_KEY] = { OWN, OWN, LOOK_BOLD }, \
-	[ST_TITLE] = { OWN, OWN, LOOK_BOLD }, \
-	[ST_SELECTED] = { OWN, OWN, LOOK_REVERSE }, \
-	[ST_MATCH] = { OWN, OWN, LOOK_REVERSE | LOOK_UNDER }, \
-	[ST_PROMPT] = { OWN, OWN, LOOK_BOLD }, \
-	[ST_EVICTED] = { OWN, OWN, LOOK_FAINT }, \
-	[ST_METER] = { OWN, OWN, LOOK_BOLD }, \
+#define MONO                                                                                                           \
+	[ST_TEXT] = { OWN, OWN, 0 }, [ST_FAINT] = { OWN, OWN, LOOK_FAINT }, [ST_STRONG] = { OWN, OWN, LOOK_BOLD },     \
+	[ST_EMPH] = { OWN, OWN, LOOK_ITALIC }, [ST_QUESTION] = { OWN, OWN, LOOK_BOLD },                                \
+	[ST_NOTICE] = { OWN, OWN, LOOK_FAINT }, [ST_ERROR] = { OWN, OWN, LOOK_BOLD | LOOK_UNDER },                     \
+	[ST_WARNING] = { OWN, OWN, LOOK_BOLD }, [ST_HEADING] = { OWN, OWN, LOOK_BOLD | LOOK_UNDER },                   \
+	[ST_QUOTE] = { OWN, OWN, LOOK_FAINT }, [ST_LINK] = { OWN, OWN, LOOK_UNDER },                                   \
+	[ST_RULE] = { OWN, OWN, LOOK_FAINT }, [ST_BULLET] = { OWN, OWN, LOOK_BOLD }, [ST_CODE] = { OWN, OWN, 0 },      \
+	[ST_CODE_KEYWORD] = { OWN, OWN, LOOK_BOLD }, [ST_CODE_STRING] = { OWN, OWN, 0 },                               \
+	[ST_CODE_COMMENT] = { OWN, OWN, LOOK_FAINT }, [ST_CODE_NUMBER] = { OWN, OWN, 0 },                              \
+	[ST_STATUS] = { OWN, OWN, LOOK_REVERSE }, [ST_STATUS_STRONG] = { OWN, OWN, LOOK_REVERSE | LOOK_BOLD },         \
+	[ST_STATUS_WARNING] = { OWN, OWN, LOOK_REVERSE | LOOK_BOLD | LOOK_UNDER },                                     \
+	[ST_HINT] = { OWN, OWN, LOOK_FAINT }, [ST_HINT_KEY] = { OWN, OWN, LOOK_BOLD },                                 \
+	[ST_TITLE] = { OWN, OWN, LOOK_BOLD }, [ST_SELECTED] = { OWN, OWN, LOOK_REVERSE },                              \
+	[ST_MATCH] = { OWN, OWN, LOOK_REVERSE | LOOK_UNDER }, [ST_PROMPT] = { OWN, OWN, LOOK_BOLD },                   \
+	[ST_EVICTED] = { OWN, OWN, LOOK_FAINT }, [ST_METER] = { OWN, OWN, LOOK_BOLD },                                 \
 	PART_COLOURS(OWN, OWN, OWN, OWN)
 
 /* Shared by themes for dark and light backgrounds. */
-#define COLOURED(theirs, notes, numbers) \
-	[ST_QUESTION] = { theirs, OWN, LOOK_BOLD }, \
-	[ST_ERROR] = { RED, OWN, LOOK_BOLD }, \
-	[ST_WARNING] = { notes, OWN, LOOK_BOLD }, \
-	[ST_HEADING] = { numbers, OWN, LOOK_BOLD }, \
-	[ST_LINK] = { BLUE, OWN, LOOK_UNDER }, \
-	[ST_BULLET] = { theirs, OWN, 0 }, \
-	[ST_CODE] = { theirs, OWN, 0 }, \
-	[ST_CODE_KEYWORD] = { MAGENTA, OWN, 0 }, \
-	[ST_CODE_STRING] = { GREEN, OWN, 0 }, \
-	[ST_CODE_NUMBER] = { notes, OWN, 0 }, \
-	[ST_STATUS_WARNING] = { notes, OWN, LOOK_REVERSE | LOOK_BOLD }, \
-	[ST_HINT_KEY] = { theirs, OWN, 0 }, \
-	[ST_TITLE] = { numbers, OWN, LOOK_BOLD }, \
-	[ST_MATCH] = { BLACK, YELLOW, 0 }, \
-	[ST_PROMPT] = { GREEN, OWN, LOOK_BOLD }, \
-	[ST_METER] = { GREEN, OWN, 0 }
+#define COLOURED(theirs, notes, numbers)                                                                               \
+	[ST_QUESTION] = { theirs, OWN, LOOK_BOLD }, [ST_ERROR] = { RED, OWN, LOOK_BOLD },                              \
+	[ST_WARNING] = { notes, OWN, LOOK_BOLD }, [ST_HEADING] = { numbers, OWN, LOOK_BOLD },                          \
+	[ST_LINK] = { BLUE, OWN, LOOK_UNDER }, [ST_BULLET] = { theirs, OWN, 0 }, [ST_CODE] = { theirs, OWN, 0 },       \
+	[ST_CODE_KEYWORD] = { MAGENTA, OWN, 0 }, [ST_CODE_STRING] = { GREEN, OWN, 0 },                                 \
+	[ST_CODE_NUMBER] = { notes, OWN, 0 }, [ST_STATUS_WARNING] = { notes, OWN, LOOK_REVERSE | LOOK_BOLD },          \
+	[ST_HINT_KEY] = { theirs, OWN, 0 }, [ST_TITLE] = { numbers, OWN, LOOK_BOLD },                                  \
+	[ST_MATCH] = { BLACK, YELLOW, 0 }, [ST_PROMPT] = { GREEN, OWN, LOOK_BOLD }, [ST_METER] = { GREEN, OWN, 0 }
 
 /* Fixed colours.  theirs: the user's (questions, keys); notes, numbers: second and third accent; keyword, string:
  * code and prompt; grey, dim; bar, bar_back: status row; on_theirs: text on the accent. */
-#define FIXED(theirs, notes, numbers, keyword, string, red, grey, dim, bar, bar_back, on_theirs) \
-	[ST_FAINT] = { grey, OWN, 0 }, \
-	[ST_QUESTION] = { theirs, OWN, LOOK_BOLD }, \
-	[ST_NOTICE] = { grey, OWN, 0 }, \
-	[ST_ERROR] = { red, OWN, LOOK_BOLD }, \
-	[ST_WARNING] = { notes, OWN, LOOK_BOLD }, \
-	[ST_HEADING] = { numbers, OWN, LOOK_BOLD }, \
-	[ST_QUOTE] = { grey, OWN, LOOK_ITALIC }, \
-	[ST_LINK] = { theirs, OWN, LOOK_UNDER }, \
-	[ST_RULE] = { dim, OWN, 0 }, \
-	[ST_BULLET] = { theirs, OWN, 0 }, \
-	[ST_CODE] = { bar, OWN, 0 }, \
-	[ST_CODE_KEYWORD] = { keyword, OWN, 0 }, \
-	[ST_CODE_STRING] = { string, OWN, 0 }, \
-	[ST_CODE_COMMENT] = { grey, OWN, LOOK_ITALIC }, \
-	[ST_CODE_NUMBER] = { notes, OWN, 0 }, \
-	[ST_STATUS] = { bar, bar_back, 0 }, \
-	[ST_STATUS_STRONG] = { bar, bar_back, LOOK_BOLD }, \
-	[ST_STATUS_WARNING] = { notes, bar_back, LOOK_BOLD }, \
-	[ST_HINT] = { grey, OWN, 0 }, \
-	[ST_HINT_KEY] = { theirs, OWN, 0 }, \
-	[ST_TITLE] = { numbers, OWN, LOOK_BOLD }, \
-	[ST_SELECTED] = { on_theirs, theirs, 0 }, \
-	[ST_MATCH] = { 16, 222, 0 }, \
-	[ST_PROMPT] = { string, OWN, LOOK_BOLD }, \
-	[ST_EVICTED] = { dim, OWN, 0 }, \
-	[ST_METER] = { string, OWN, 0 }
+#define FIXED(theirs, notes, numbers, keyword, string, red, grey, dim, bar, bar_back, on_theirs)                       \
+	[ST_FAINT] = { grey, OWN, 0 }, [ST_QUESTION] = { theirs, OWN, LOOK_BOLD }, [ST_NOTICE] = { grey, OWN, 0 },     \
+	[ST_ERROR] = { red, OWN, LOOK_BOLD }, [ST_WARNING] = { notes, OWN, LOOK_BOLD },                                \
+	[ST_HEADING] = { numbers, OWN, LOOK_BOLD }, [ST_QUOTE] = { grey, OWN, LOOK_ITALIC },                           \
+	[ST_LINK] = { theirs, OWN, LOOK_UNDER }, [ST_RULE] = { dim, OWN, 0 }, [ST_BULLET] = { theirs, OWN, 0 },        \
+	[ST_CODE] = { bar, OWN, 0 }, [ST_CODE_KEYWORD] = { keyword, OWN, 0 }, [ST_CODE_STRING] = { string, OWN, 0 },   \
+	[ST_CODE_COMMENT] = { grey, OWN, LOOK_ITALIC }, [ST_CODE_NUMBER] = { notes, OWN, 0 },                          \
+	[ST_STATUS] = { bar, bar_back, 0 }, [ST_STATUS_STRONG] = { bar, bar_back, LOOK_BOLD },                         \
+	[ST_STATUS_WARNING] = { notes, bar_back, LOOK_BOLD }, [ST_HINT] = { grey, OWN, 0 },                            \
+	[ST_HINT_KEY] = { theirs, OWN, 0 }, [ST_TITLE] = { numbers, OWN, LOOK_BOLD },                                  \
+	[ST_SELECTED] = { on_theirs, theirs, 0 }, [ST_MATCH] = { 16, 222, 0 },                                         \
+	[ST_PROMPT] = { string, OWN, LOOK_BOLD }, [ST_EVICTED] = { dim, OWN, 0 }, [ST_METER] = { string, OWN, 0 }
 
 /* Later initialisers override those of MONO on purpose. */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Woverride-init"
 static const struct theme themes[] = {
 	{
-		.name = "dark", .colour = 1,
+		.name = "dark",
+		.colour = 1,
 		.look = { MONO, COLOURED(CYAN, YELLOW, YELLOW), PART_COLOURS(YELLOW, GREEN, CYAN, BLUE) },
 		.heat256 = { 17, 18, 25, 31, 38, 45, 87, 195 },
 		.heat8 = { BLUE, BLUE, BLUE, CYAN, CYAN, CYAN, WHITE, WHITE },
-	}, {
-		.name = "light", .colour = 1,
+	},
+	{
+		.name = "light",
+		.colour = 1,
 		.look = { MONO, COLOURED(BLUE, RED, MAGENTA), PART_COLOURS(MAGENTA, GREEN, BLUE, CYAN) },
 		.heat256 = { 195, 159, 117, 75, 33, 26, 19, 17 },
 		.heat8 = { WHITE, WHITE, CYAN, CYAN, CYAN, BLUE, BLUE, BLACK },
-	}, {
-		.name = "dusk", .colour = 1, .has256 = 1,
+	},
+	{
+		.name = "dusk",
+		.colour = 1,
+		.has256 = 1,
 		.look = { MONO, COLOURED(CYAN, YELLOW, YELLOW), PART_COLOURS(YELLOW, GREEN, CYAN, BLUE) },
-		.look256 = { MONO, FIXED(110, 179, 180, 175, 150, 203, 246, 241, 252, 237, 234), PART_COLOURS(179, 150, 73, 104) },
+		.look256 = { MONO, FIXED(110, 179, 180, 175, 150, 203, 246, 241, 252, 237, 234),
+	                     PART_COLOURS(179, 150, 73, 104) },
 		.heat256 = { 235, 237, 59, 66, 73, 109, 152, 195 },
 		.heat8 = { BLUE, BLUE, BLUE, CYAN, CYAN, CYAN, WHITE, WHITE },
-	}, {
-		.name = "paper", .colour = 1, .has256 = 1,
+	},
+	{
+		.name = "paper",
+		.colour = 1,
+		.has256 = 1,
 		.look = { MONO, COLOURED(BLUE, RED, MAGENTA), PART_COLOURS(MAGENTA, GREEN, BLUE, CYAN) },
-		.look256 = { MONO, FIXED(25, 130, 90, 90, 28, 160, 242, 248, 236, 253, 231), PART_COLOURS(130, 28, 31, 61) },
+		.look256 = { MONO, FIXED(25, 130, 90, 90, 28, 160, 242, 248, 236, 253, 231),
+	                     PART_COLOURS(130, 28, 31, 61) },
 		.heat256 = { 255, 253, 188, 152, 110, 67, 24, 17 },
 		.heat8 = { WHITE, WHITE, CYAN, CYAN, CYAN, BLUE, BLUE, BLACK },
-	}, {
+	},
+	{
 		.name = "mono",
 		.look = { MONO },
 	},

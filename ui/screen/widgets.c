@@ -1,6 +1,7 @@
 /* ui/screen/widgets.c - building blocks of panes.
  *
- * No state is kept.  All arguments may come from untrusted data: a count may be negative, a share not a number, a time extreme. */
+ * No state is kept. All arguments may come from untrusted data: a count may be negative, a share not a number, a time
+ * extreme. */
 #include "ui/screen/widgets.h"
 #include "ui/text/text.h"
 #include "engine/base/utf8.h"
@@ -26,7 +27,10 @@ struct num num_count(int64_t n)
 /* Cut digits, do not round: 99,999 must not become 100.0k. */
 struct num num_short(int64_t n)
 {
-	static const struct { uint64_t unit; char letter; } unit[] = {{1000000000, 'G'}, {1000000, 'M'}, {1000, 'k'}};
+	static const struct {
+		uint64_t unit;
+		char letter;
+	} unit[] = { { 1000000000, 'G' }, { 1000000, 'M' }, { 1000, 'k' } };
 	struct num out;
 	uint64_t v = n < 0 ? -(uint64_t)n : (uint64_t)n;
 	const char *minus = n < 0 ? "-" : "";
@@ -61,7 +65,7 @@ struct num num_fit(int64_t n, int cols)
 
 struct num num_bytes(uint64_t n)
 {
-	static const char *unit[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+	static const char *unit[] = { "B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB" };
 	struct num out;
 	double v = (double)n;
 	int u = 0;
@@ -83,7 +87,7 @@ struct num num_percent(double share)
 	else if (share > 0 && share < 0.005)
 		snprintf(out.s, sizeof out.s, "<1%%");
 	else if (share < 1 && share >= 0.995)
-		snprintf(out.s, sizeof out.s, "99%%");   /* 100 % only for all */
+		snprintf(out.s, sizeof out.s, "99%%"); /* 100 % only for all */
 	else
 		snprintf(out.s, sizeof out.s, "%.0f%%", share * 100);
 	return out;
@@ -190,8 +194,8 @@ void edit_free(struct edit *e)
 /* Insert text at the cursor, up to EDIT_MOST bytes in all; control characters become blanks. */
 static int edit_insert(struct edit *e, const char *s, size_t n)
 {
-	struct str in = {0};
-	struct str all = {0};
+	struct str in = { 0 };
+	struct str all = { 0 };
 
 	for (size_t i = 0, len; i < n; i += len) {
 		int32_t cp;
@@ -299,13 +303,12 @@ int edit_key(struct edit *e, const struct key *k)
 			default: return 0;
 			}
 		}
-		if ((k->mods & KEY_ALT) || k->cp < 0x20 || k->cp > 0x10ffff || (k->cp >= 0xd800 && k->cp < 0xe000) || k->cp == 0x7f)
+		if ((k->mods & KEY_ALT) || k->cp < 0x20 || k->cp > 0x10ffff || (k->cp >= 0xd800 && k->cp < 0xe000) ||
+		    k->cp == 0x7f)
 			return 0;
 		return edit_insert(e, out, (size_t)utf8_encode(k->cp, out)) ? 1 : 2;
-	case K_PASTE:
-		return edit_insert(e, k->bytes ? k->bytes : "", k->bytes ? k->n : 0) ? 1 : 2;
-	case K_BACKSPACE:
-		return edit_cut(e, k->mods & KEY_ALT ? word_left(e, e->at) : step_left(e, e->at), e->at);
+	case K_PASTE: return edit_insert(e, k->bytes ? k->bytes : "", k->bytes ? k->n : 0) ? 1 : 2;
+	case K_BACKSPACE: return edit_cut(e, k->mods & KEY_ALT ? word_left(e, e->at) : step_left(e, e->at), e->at);
 	case K_DELETE: return edit_cut(e, e->at, step_right(e, e->at));
 	case K_LEFT: return edit_move(e, step_left(e, e->at));
 	case K_RIGHT: return edit_move(e, step_right(e, e->at));
@@ -318,7 +321,7 @@ int edit_key(struct edit *e, const struct key *k)
 void edit_draw(const struct edit *e, const struct area *a, int x, int y, int w, unsigned style)
 {
 	struct area field = area_part(a, x, y, w, 1);
-	struct str left = {0}, right = {0};
+	struct str left = { 0 }, right = { 0 };
 	size_t from = 0, cols;
 	int at;
 
@@ -437,7 +440,7 @@ static size_t match_words(const char *s, size_t n, const char *words, size_t n_w
 
 size_t words_find(const char *s, size_t n, size_t from, const char *words, size_t n_words, int fold, size_t *len)
 {
-	unsigned char may_begin[256] = {0};
+	unsigned char may_begin[256] = { 0 };
 	int32_t first;
 
 	while (n_words && is_blank(words[0])) {

@@ -7,19 +7,22 @@
 
 /* tests/vectors/make_width.py depends on the order. */
 enum char_class {
-	CH_PLAIN, CH_WIDE,          /* one column; two columns */
-	CH_EMOJI, CH_EMOJI_WIDE,    /* the same widths; U+200D may join them */
-	CH_JOINING,                 /* one column; letter of a script with joiners: Arabic, Indic, ... */
-	CH_MARK,                    /* no column; combines with the character before */
-	CH_JOINER,                  /* U+200C, U+200D */
-	CH_VS16,                    /* U+FE0F, "as an emoji" */
-	CH_SELECTOR,                /* Mongolian variation selectors */
-	CH_HIDDEN,                  /* invisible */
-	CH_BIDI,                    /* changes the direction of text */
-	CH_BREAK,                   /* U+0085 U+2028 U+2029 */
-	CH_CONTROL,                 /* C0, DEL, C1; \n \r \t too */
-	CH_PRIVATE, CH_UNASSIGNED,
-	CH_NONE,                    /* surrogates, noncharacters */
+	CH_PLAIN,
+	CH_WIDE, /* one column; two columns */
+	CH_EMOJI,
+	CH_EMOJI_WIDE, /* the same widths; U+200D may join them */
+	CH_JOINING,    /* one column; letter of a script with joiners: Arabic, Indic, ... */
+	CH_MARK,       /* no column; combines with the character before */
+	CH_JOINER,     /* U+200C, U+200D */
+	CH_VS16,       /* U+FE0F, "as an emoji" */
+	CH_SELECTOR,   /* Mongolian variation selectors */
+	CH_HIDDEN,     /* invisible */
+	CH_BIDI,       /* changes the direction of text */
+	CH_BREAK,      /* U+0085 U+2028 U+2029 */
+	CH_CONTROL,    /* C0, DEL, C1; \n \r \t too */
+	CH_PRIVATE,
+	CH_UNASSIGNED,
+	CH_NONE, /* surrogates, noncharacters */
 };
 
 extern const uint32_t char_run[];

@@ -1,6 +1,6 @@
 /* ui/text/clean.c - makes untrusted text safe to show.
  *
- * One streaming pass: bytes -> code points -> output.  What happens to each:
+ * One streaming pass: bytes -> code points -> output. What happens to each:
  *
  *   bytes that are not UTF-8       U+FFFD for each maximal bad part (overlong, surrogate, > U+10FFFF, cut off)
  *   noncharacters, private use     U+FFFD
@@ -23,9 +23,10 @@
  *
  * Dropped and renamed characters are counted, and the program tells the user, so nothing is hidden silently.
  *
- * Two properties hold for every input and are tested.  The output does not depend on how the input was cut into parts.  Cleaning
- * twice gives the same as cleaning once: every decision depends only on the output so far and on the next character; a joiner is
- * held back until its right neighbour is known; dropped characters leave no trace in the state. */
+ * Two properties hold for every input and are tested. The output does not depend on how the input was cut into
+ * parts. Cleaning twice gives the same as cleaning once: every decision depends only on the output so far and on the
+ * next character; a joiner is held back until its right neighbour is known; dropped characters leave no trace in the
+ * state. */
 #include "ui/text/text.h"
 #include "ui/ui.h"
 
@@ -66,14 +67,16 @@ int char_width(int32_t cp)
 	if (cp < 0 || cp > 0x10ffff)
 		return -1;
 	switch (char_class(cp)) {
-	case CH_PLAIN: case CH_EMOJI: case CH_JOINING:
-		return 1;
-	case CH_WIDE: case CH_EMOJI_WIDE:
-		return 2;
-	case CH_MARK: case CH_JOINER: case CH_VS16: case CH_SELECTOR:
-		return 0;
-	default:
-		return -1;
+	case CH_PLAIN:
+	case CH_EMOJI:
+	case CH_JOINING: return 1;
+	case CH_WIDE:
+	case CH_EMOJI_WIDE: return 2;
+	case CH_MARK:
+	case CH_JOINER:
+	case CH_VS16:
+	case CH_SELECTOR: return 0;
+	default: return -1;
 	}
 }
 
@@ -175,9 +178,11 @@ static void settle_joiner(struct clean *c, struct str *out)
 
 static void feed_base(struct clean *c, int32_t cp, enum char_class class, struct str *out)
 {
-	static const struct { unsigned char width, after; } base[] = {
-		[CH_PLAIN]   = { 1, AFTER_TEXT },    [CH_WIDE]       = { 2, AFTER_TEXT },
-		[CH_EMOJI]   = { 1, AFTER_EMOJI },   [CH_EMOJI_WIDE] = { 2, AFTER_EMOJI },
+	static const struct {
+		unsigned char width, after;
+	} base[] = {
+		[CH_PLAIN] = { 1, AFTER_TEXT },      [CH_WIDE] = { 2, AFTER_TEXT },
+		[CH_EMOJI] = { 1, AFTER_EMOJI },     [CH_EMOJI_WIDE] = { 2, AFTER_EMOJI },
 		[CH_JOINING] = { 1, AFTER_JOINING },
 	};
 	enum after after = (enum after)base[class].after;
@@ -187,8 +192,9 @@ static void feed_base(struct clean *c, int32_t cp, enum char_class class, struct
 	if ((cp >= '0' && cp <= '9') || cp == '#' || cp == '*')
 		after = AFTER_KEYCAP;
 	if (c->joiner && c->joiner != VS16 && has_room(c, n + 3) &&
-	    (after == AFTER_JOINING ? c->after == AFTER_JOINING :
-	     after == AFTER_EMOJI && (c->after == AFTER_EMOJI || c->after == AFTER_EMOJI_VS16))) {
+	    (after == AFTER_JOINING
+	             ? c->after == AFTER_JOINING
+	             : after == AFTER_EMOJI && (c->after == AFTER_EMOJI || c->after == AFTER_EMOJI_VS16))) {
 		put_attached(c, c->joiner, out);
 		c->joiner = 0;
 	}
@@ -287,27 +293,21 @@ static void feed(struct clean *c, int32_t cp, struct str *out)
 
 	c->swallow_lf = 0;
 	switch (class) {
-	case CH_PLAIN: case CH_WIDE: case CH_EMOJI: case CH_EMOJI_WIDE: case CH_JOINING:
-		feed_base(c, cp, class, out);
-		break;
-	case CH_MARK:
-		feed_mark(c, cp, out);
-		break;
+	case CH_PLAIN:
+	case CH_WIDE:
+	case CH_EMOJI:
+	case CH_EMOJI_WIDE:
+	case CH_JOINING: feed_base(c, cp, class, out); break;
+	case CH_MARK: feed_mark(c, cp, out); break;
 	case CH_SELECTOR:
 		if (c->after == AFTER_JOINING)
 			feed_mark(c, cp, out);
 		else
 			hide(c, cp, out);
 		break;
-	case CH_JOINER:
-		feed_joiner(c, cp, out);
-		break;
-	case CH_VS16:
-		feed_vs16(c, out);
-		break;
-	case CH_HIDDEN:
-		hide(c, cp, out);
-		break;
+	case CH_JOINER: feed_joiner(c, cp, out); break;
+	case CH_VS16: feed_vs16(c, out); break;
+	case CH_HIDDEN: hide(c, cp, out); break;
 	case CH_BIDI:
 		c->found.bidi++;
 		settle_joiner(c, out);
@@ -331,9 +331,8 @@ static void feed(struct clean *c, int32_t cp, struct str *out)
 		settle_joiner(c, out);
 		put_name(c, cp, out);
 		break;
-	case CH_PRIVATE: case CH_NONE:
-		feed_invalid(c, out);
-		break;
+	case CH_PRIVATE:
+	case CH_NONE: feed_invalid(c, out); break;
 	}
 }
 
@@ -389,7 +388,7 @@ static size_t take_ascii(struct clean *c, const char *s, size_t n, struct str *o
 	str_add(out, s, k - 1);
 	c->line += k - 1;
 	c->col = (unsigned)(c->col + k - 1) % CLEAN_TAB;
-	feed(c, s[k - 1], out);   /* the last character sets the state */
+	feed(c, s[k - 1], out); /* the last character sets the state */
 	return k;
 }
 
@@ -407,7 +406,7 @@ void clean_text(struct clean *c, const char *in, size_t n, struct str *out)
 			start_char(c, b, out);
 			i++;
 		} else if (b < c->lo || b > c->hi) {
-			c->need = 0;   /* decode the byte again: it may start a valid character */
+			c->need = 0; /* decode the byte again: it may start a valid character */
 			feed_invalid(c, out);
 		} else {
 			c->cp = c->cp << 6 | (b & 0x3f);
@@ -444,13 +443,16 @@ void clean_line(const char *in, size_t n, struct str *out)
 
 uint64_t clean_describe(const struct clean_found *f, struct str *out)
 {
-	const struct { uint64_t n; const char *one, *many; } part[] = {
-		{ f->hidden,   "hidden character",          "hidden characters" },
-		{ f->bidi,     "direction control",         "direction controls" },
-		{ f->controls, "control character",         "control characters" },
-		{ f->invalid,  "invalid character",         "invalid characters" },
-		{ f->marks,    "surplus combining mark",    "surplus combining marks" },
-		{ f->breaks,   "over-long line",            "over-long lines" },
+	const struct {
+		uint64_t n;
+		const char *one, *many;
+	} part[] = {
+		{ f->hidden, "hidden character", "hidden characters" },
+		{ f->bidi, "direction control", "direction controls" },
+		{ f->controls, "control character", "control characters" },
+		{ f->invalid, "invalid character", "invalid characters" },
+		{ f->marks, "surplus combining mark", "surplus combining marks" },
+		{ f->breaks, "over-long line", "over-long lines" },
 	};
 	uint64_t total = 0;
 

@@ -1,4 +1,5 @@
-/* ui/text/punycode.c - writes the host of an address in ASCII (RFC 3492), because letters of other scripts can look like Latin ones.
+/* ui/text/punycode.c - writes the host of an address in ASCII (RFC 3492), because letters of other scripts can look
+ * like Latin ones.
  *
  * For display only: labels are encoded as written, without a browser's case and compatibility mapping. */
 #include "ui/text/text.h"
@@ -89,7 +90,7 @@ static void add_label(const char *p, size_t n, struct str *out)
 	}
 	for (size_t i = 0; i < n; k++) {
 		if (k == LABEL_MOST) {
-			str_add(out, p, n);   /* too long for a real label: unchanged */
+			str_add(out, p, n); /* too long for a real label: unchanged */
 			return;
 		}
 		i += (size_t)utf8_decode(p + i, n - i, &cp[k]);

@@ -1,17 +1,17 @@
 /* ui/text/wrap.c - word wrap for text that arrives in parts.
  *
- * A terminal breaks a line after any letter.  Here a word that does not fit begins a new line.  Nothing is ever erased: no cursor
- * movement, so any terminal will do, and a wrong guess about its width does no harm.  A word is held back only if it begins in the last
- * WORD_MAX columns and may reach the edge; elsewhere its letters are written as they come.
+ * A terminal breaks a line after any letter. Here a word that does not fit begins a new line. Nothing is ever erased:
+ * no cursor movement, so any terminal will do, and a wrong guess about its width does no harm. A word is held back only
+ * if it begins in the last WORD_MAX columns and may reach the edge; elsewhere its letters are written as they come.
  *
- * Not wrapped: words longer than WORD_MAX (web addresses), code (fenced or indented) and tables.  The terminal breaks them without a
- * newline, so copying from the screen gives the original text. */
+ * Not wrapped: words longer than WORD_MAX (web addresses), code (fenced or indented) and tables. The terminal breaks
+ * them without a newline, so copying from the screen gives the original text. */
 #include "ui/text/text.h"
 
 #include <string.h>
 
 #define WORD_MAX 24
-#define JOINER 0x200d   /* joins the characters before and after it */
+#define JOINER   0x200d /* joins the characters before and after it */
 
 void wrap_free(struct wrap *w)
 {

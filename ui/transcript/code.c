@@ -1,7 +1,7 @@
 /* ui/transcript/code.c - a table-driven lexer for code colours.
  *
- * One row of the table describes a language's comments, strings and keywords; code_token() cuts a line into tokens by it.  Block
- * comments, some strings and tags continue on the next line; struct code remembers them. */
+ * One row of the table describes a language's comments, strings and keywords; code_token() cuts a line into tokens by
+ * it. Block comments, some strings and tags continue on the next line; struct code remembers them. */
 #include "ui/transcript/code.h"
 
 #include "ui/screen/grid.h"
@@ -9,31 +9,36 @@
 #include <string.h>
 
 enum flag {
-	TRIPLE = 1,        /* three quotes begin a multi-line string */
-	BACKTICK = 2,      /* a backtick begins a multi-line string */
-	CASELESS = 4,      /* keywords in any case */
-	MARKUP = 8,        /* tags; the rest is text */
-	PREPROCESSOR = 16, /* # at the start of a line */
-	LIFETIMES = 32,    /* 'a is a string only if it is closed at once */
-	SHELL = 64,        /* strings span lines, # begins a comment only after a blank, $names */
-	LONG_BRACKETS = 128,   /* [[ ... ]] */
-	DOUBLED = 256,     /* quotes inside strings are doubled; no backslashes */
-	DIFF = 512,        /* colour whole lines by their first character */
+	TRIPLE = 1,          /* three quotes begin a multi-line string */
+	BACKTICK = 2,        /* a backtick begins a multi-line string */
+	CASELESS = 4,        /* keywords in any case */
+	MARKUP = 8,          /* tags; the rest is text */
+	PREPROCESSOR = 16,   /* # at the start of a line */
+	LIFETIMES = 32,      /* 'a is a string only if it is closed at once */
+	SHELL = 64,          /* strings span lines, # begins a comment only after a blank, $names */
+	LONG_BRACKETS = 128, /* [[ ... ]] */
+	DOUBLED = 256,       /* quotes inside strings are doubled; no backslashes */
+	DIFF = 512,          /* colour whole lines by their first character */
 };
 
 enum in { IN_NOTHING, IN_COMMENT, IN_STRING, IN_TRIPLE, IN_BRACKETS, IN_TAG, IN_TAG_STRING, IN_LINE };
 
 struct language {
-	const char *names;             /* each with blanks around it */
-	const char *line[2];           /* begins a comment up to the end of the line */
-	const char *open, *close;      /* begin and end of a multi-line comment */
+	const char *names;        /* each with blanks around it */
+	const char *line[2];      /* begins a comment up to the end of the line */
+	const char *open, *close; /* begin and end of a multi-line comment */
 	const char *quotes;
 	unsigned flags;
-	const char *const *keywords;   /* NULL-terminated */
+	const char *const *keywords; /* NULL-terminated */
 };
 
-#define WORDS(...) (const char *const[]){ __VA_ARGS__, NULL }
+#define WORDS(...)                                                                                                     \
+	(const char *const[])                                                                                          \
+	{                                                                                                              \
+		__VA_ARGS__, NULL                                                                                      \
+	}
 
+/* clang-format off */
 static const struct language languages[] = {
 	{ "", { NULL, NULL }, NULL, NULL, "", 0, NULL },
 	{ " c h ", { "//" }, "/*", "*/", "\"'", PREPROCESSOR,
@@ -108,13 +113,14 @@ static const struct language languages[] = {
 	        "COPY", "WORKDIR", "ENV", "CMD", "ENTRYPOINT", "EXPOSE") },
 	{ " diff patch ", { NULL, NULL }, NULL, NULL, "", DIFF, NULL },
 };
+/* clang-format on */
 
 void code_start(struct code *c, const char *name, size_t n)
 {
 	char key[24];
 	size_t k = 0;
 
-	*c = (struct code){0};
+	*c = (struct code){ 0 };
 	while (n && *name == ' ')
 		name++, n--;
 	key[k++] = ' ';
@@ -140,7 +146,8 @@ static int is_digit(char ch)
 /* 1 for characters of names, including everything beyond ASCII. */
 static int is_name(char ch)
 {
-	return (ch >= 'a' && ch <= 'z') || (ch >= 'A' && ch <= 'Z') || is_digit(ch) || ch == '_' || (unsigned char)ch >= 0x80;
+	return (ch >= 'a' && ch <= 'z') || (ch >= 'A' && ch <= 'Z') || is_digit(ch) || ch == '_' ||
+	       (unsigned char)ch >= 0x80;
 }
 
 static int starts_with(const char *s, size_t n, const char *with)
@@ -269,23 +276,17 @@ size_t code_token(struct code *c, const char *line, size_t n, size_t at, unsigne
 	if (!c->lang)
 		return n;
 	switch (c->in) {
-	case IN_COMMENT:
-		*style = ST_CODE_COMMENT;
-		return token_end(c, line, n, at, l->close);
-	case IN_STRING:
-		*style = ST_CODE_STRING;
-		return string_end(c, l, line, n, at);
-	case IN_TRIPLE:
-		*style = ST_CODE_STRING;
-		return token_end(c, line, n, at, c->quote == '"' ? "\"\"\"" : "'''");
-	case IN_BRACKETS:
-		*style = ST_CODE_STRING;
-		return token_end(c, line, n, at, "]]");
-	default:
-		break;
+	case IN_COMMENT: *style = ST_CODE_COMMENT; return token_end(c, line, n, at, l->close);
+	case IN_STRING: *style = ST_CODE_STRING; return string_end(c, l, line, n, at);
+	case IN_TRIPLE: *style = ST_CODE_STRING; return token_end(c, line, n, at, c->quote == '"' ? "\"\"\"" : "'''");
+	case IN_BRACKETS: *style = ST_CODE_STRING; return token_end(c, line, n, at, "]]");
+	default: break;
 	}
 	if (l->flags & DIFF) {
-		*style = *s == '+' ? ST_CODE_STRING : *s == '-' ? ST_CODE_COMMENT : *s == '@' ? ST_CODE_KEYWORD : ST_CODE;
+		*style = *s == '+'   ? ST_CODE_STRING
+		         : *s == '-' ? ST_CODE_COMMENT
+		         : *s == '@' ? ST_CODE_KEYWORD
+		                     : ST_CODE;
 		return n;
 	}
 	if ((c->in == IN_NOTHING || c->in == IN_LINE) && starts_with(s, left, l->open)) {
@@ -316,7 +317,7 @@ size_t code_token(struct code *c, const char *line, size_t n, size_t at, unsigne
 		return i;
 	}
 	if ((l->flags & PREPROCESSOR))
-		c->in = IN_LINE;   /* the line is not empty */
+		c->in = IN_LINE; /* the line is not empty */
 	if ((l->flags & LONG_BRACKETS) && starts_with(s, left, "[[")) {
 		*style = ST_CODE_STRING;
 		c->in = IN_BRACKETS;

@@ -1,7 +1,7 @@
 /* ui/transcript/lines.c - laid-out text: wrapping, lines of runs, plain text, drawing.
  *
- * All shown text is stored once, in struct lines' text; runs refer to it.  A growing text is laid out again from the last point
- * whose layout is final (struct growth): in plain text the last newline. */
+ * All shown text is stored once, in struct lines' text; runs refer to it. A growing text is laid out again from the
+ * last point whose layout is final (struct growth): in plain text the last newline. */
 #include "ui/text/text.h"
 #include "ui/transcript/lines.h"
 
@@ -54,20 +54,22 @@ static inline size_t next_char(const char *p, size_t at, size_t end, int32_t *cp
 	len = (size_t)utf8_decode(p + at, end - at, cp);
 	*width = char_width(*cp);
 	if (*width < 0)
-		*width = 1;   /* is drawn as U+FFFD */
+		*width = 1; /* is drawn as U+FFFD */
 	return len;
 }
 
 /* 0 for closing punctuation of scripts without blanks, which must not begin a line. */
 static int may_begin(int32_t cp)
 {
-	return !(cp == 0x3001 || cp == 0x3002 || cp == 0xff0c || cp == 0xff0e || cp == 0xff1a || cp == 0xff1b || cp == 0xff01 ||
-	         cp == 0xff1f || cp == 0xff09 || cp == 0x300d || cp == 0x300f || cp == 0x3011 || cp == 0x300b || cp == 0x30fc);
+	return !(cp == 0x3001 || cp == 0x3002 || cp == 0xff0c || cp == 0xff0e || cp == 0xff1a || cp == 0xff1b ||
+	         cp == 0xff01 || cp == 0xff1f || cp == 0xff09 || cp == 0x300d || cp == 0x300f || cp == 0x3011 ||
+	         cp == 0x300b || cp == 0x30fc);
 }
 
 size_t wrap_next(const char *p, size_t at, size_t end, int width, size_t *stop, int *cols)
 {
-	size_t i = at, best = at, best_next = at, len;   /* best: last place where the line may end; best_next > at: there is one */
+	/* best: last place where the line may end; best_next > at: there is one */
+	size_t i = at, best = at, best_next = at, len;
 	int col = 0, best_cols = 0, w, blank = 0, wide = 0, joined = 0;
 	int32_t cp;
 
@@ -148,7 +150,8 @@ void spans_add(struct lines *l, struct spans *s, const char *text, size_t n, uns
 		return;
 	str_add(&l->text, text, n);
 	if (last && last->from + last->n == from && last->style == style &&
-	    (source == NO_SOURCE ? last->source == NO_SOURCE : last->source != NO_SOURCE && last->source + last->n == source)) {
+	    (source == NO_SOURCE ? last->source == NO_SOURCE
+	                         : last->source != NO_SOURCE && last->source + last->n == source)) {
 		last->n += (uint32_t)n;
 		return;
 	}
@@ -203,7 +206,8 @@ void lines_put(struct lines *l, const struct spans *spans, size_t *at, size_t fr
 			break;
 		if (end > to)
 			end = to;
-		add_run(l, from, end - from, s->style, s->source == NO_SOURCE ? NO_SOURCE : s->source + (uint32_t)(from - s->from));
+		add_run(l, from, end - from, s->style,
+		        s->source == NO_SOURCE ? NO_SOURCE : s->source + (uint32_t)(from - s->from));
 		from = end;
 	}
 }
@@ -227,7 +231,9 @@ void lines_draw(const struct lines *l, size_t line, const struct area *a, int x,
 void growth_begin(struct lines *l, struct growth *g)
 {
 	if (!g->begun) {
-		*g = (struct growth){ .begun = 1, .text = l->text.n, .run = l->n_run, .line = l->n_line, .code = l->n_code };
+		*g = (struct growth){
+			.begun = 1, .text = l->text.n, .run = l->n_run, .line = l->n_line, .code = l->n_code
+		};
 		return;
 	}
 	l->text.n = g->text;
@@ -294,7 +300,7 @@ void lines_grow_plain(struct lines *l, struct growth *g, const char *text, size_
 
 void lines_plain(struct lines *l, const char *text, size_t n, int width, unsigned style)
 {
-	struct growth g = {0};
+	struct growth g = { 0 };
 
 	lines_grow_plain(l, &g, text, n, width, style);
 }

@@ -1,9 +1,9 @@
-/* ui/transcript/markdown.c - lays out Markdown: cuts the text into pieces (markdown_pieces.c), parses each with md4c, and turns md4c's
- * events into lines.
+/* ui/transcript/markdown.c - lays out Markdown: cuts the text into pieces (markdown_pieces.c), parses each with md4c,
+ * and turns md4c's events into lines.
  *
- * Deliberate differences from CommonMark.  Link definitions are ordinary text: they would reach across pieces, hide text, and let a few
- * bytes grow into many.  Blank lines are shown where the text has them, so lists are never loose or tight as a whole.  A line break after
- * a short line is kept, because answers mean it.  HTML is text. */
+ * Deliberate differences from CommonMark. Link definitions are ordinary text: they would reach across pieces, hide
+ * text, and let a few bytes grow into many. Blank lines are shown where the text has them, so lists are never loose or
+ * tight as a whole. A line break after a short line is kept, because answers mean it. HTML is text. */
 #include "ui/transcript/markdown_private.h"
 #include "ui/text/text.h"
 
@@ -33,16 +33,12 @@ static int md_enter_block(MD_BLOCKTYPE type, void *detail, void *ud)
 			b->list[b->n_list - 1].mark = ((MD_BLOCK_OL_DETAIL *)detail)->mark_delimiter;
 		}
 		break;
-	case MD_BLOCK_LI:
-		build_item(b, detail);
-		break;
+	case MD_BLOCK_LI: build_item(b, detail); break;
 	case MD_BLOCK_HR:
 		build_bullets(b);
 		build_rule(b);
 		break;
-	case MD_BLOCK_H:
-		b->heading = (int)((MD_BLOCK_H_DETAIL *)detail)->level;
-		break;
+	case MD_BLOCK_H: b->heading = (int)((MD_BLOCK_H_DETAIL *)detail)->level; break;
 	case MD_BLOCK_CODE: {
 		const MD_ATTRIBUTE *info = &((MD_BLOCK_CODE_DETAIL *)detail)->info;
 
@@ -60,18 +56,15 @@ static int md_enter_block(MD_BLOCKTYPE type, void *detail, void *ud)
 		b->in_table = 1;
 		b->table.cols = ((MD_BLOCK_TABLE_DETAIL *)detail)->col_count;
 		if (b->table.cols > TABLE_COLUMNS)
-			b->table.cols = TABLE_COLUMNS;   /* piece_is_hostile() excludes wider tables */
+			b->table.cols = TABLE_COLUMNS; /* piece_is_hostile() excludes wider tables */
 		b->table.n_cell = b->table.spans.n = 0;
 		break;
 	case MD_BLOCK_TH:
 		b->in_head = 1;
 		build_cell(b, detail);
 		break;
-	case MD_BLOCK_TD:
-		build_cell(b, detail);
-		break;
-	default:
-		break;
+	case MD_BLOCK_TD: build_cell(b, detail); break;
+	default: break;
 	}
 	return 0;
 }
@@ -85,33 +78,25 @@ static int md_leave_block(MD_BLOCKTYPE type, void *detail, void *ud)
 		build_code(b);
 		b->in_code = 0;
 		return 0;
-	case MD_BLOCK_TH: case MD_BLOCK_TD:
+	case MD_BLOCK_TH:
+	case MD_BLOCK_TD:
 		b->in_head = 0;
 		build_cell_end(b);
 		return 0;
-	case MD_BLOCK_TABLE:
-		build_table(b);
-		return 0;
-	default:
-		break;
+	case MD_BLOCK_TABLE: build_table(b); return 0;
+	default: break;
 	}
 	build_flush(b);
 	switch (type) {
-	case MD_BLOCK_H:
-		b->heading = 0;
-		break;
+	case MD_BLOCK_H: b->heading = 0; break;
 	case MD_BLOCK_QUOTE:
 		b->quotes--;
 		b->n_level--;
 		break;
-	case MD_BLOCK_LI:
-		build_pop(b);
-		break;
-	case MD_BLOCK_UL: case MD_BLOCK_OL:
-		b->n_list--;
-		break;
-	default:
-		break;
+	case MD_BLOCK_LI: build_pop(b); break;
+	case MD_BLOCK_UL:
+	case MD_BLOCK_OL: b->n_list--; break;
+	default: break;
 	}
 	return 0;
 }
@@ -121,13 +106,14 @@ static int md_enter_span(MD_SPANTYPE type, void *detail, void *ud)
 	struct build *b = ud;
 
 	switch (type) {
-	case MD_SPAN_EM:     b->em++; break;
+	case MD_SPAN_EM: b->em++; break;
 	case MD_SPAN_STRONG: b->strong++; break;
-	case MD_SPAN_DEL:    b->del++; build_add_as(b, "~", 1, build_style(b), NO_SOURCE); break;
-	case MD_SPAN_CODE:   b->code++; break;
-	case MD_SPAN_A:
-		b->link_from = b->link++ ? SIZE_MAX : b->l->text.n;
+	case MD_SPAN_DEL:
+		b->del++;
+		build_add_as(b, "~", 1, build_style(b), NO_SOURCE);
 		break;
+	case MD_SPAN_CODE: b->code++; break;
+	case MD_SPAN_A: b->link_from = b->link++ ? SIZE_MAX : b->l->text.n; break;
 	case MD_SPAN_IMG:
 		b->link_from = SIZE_MAX;
 		b->link++;
@@ -143,18 +129,23 @@ static int md_leave_span(MD_SPANTYPE type, void *detail, void *ud)
 	struct build *b = ud;
 
 	switch (type) {
-	case MD_SPAN_EM:     b->em--; break;
+	case MD_SPAN_EM: b->em--; break;
 	case MD_SPAN_STRONG: b->strong--; break;
-	case MD_SPAN_DEL:    build_add_as(b, "~", 1, build_style(b), NO_SOURCE); b->del--; break;
-	case MD_SPAN_CODE:   b->code--; break;
+	case MD_SPAN_DEL:
+		build_add_as(b, "~", 1, build_style(b), NO_SOURCE);
+		b->del--;
+		break;
+	case MD_SPAN_CODE: b->code--; break;
 	case MD_SPAN_A:
 		b->link--;
-		build_add_address(b, &((MD_SPAN_A_DETAIL *)detail)->href, &((MD_SPAN_A_DETAIL *)detail)->title, b->link_from);
+		build_add_address(b, &((MD_SPAN_A_DETAIL *)detail)->href, &((MD_SPAN_A_DETAIL *)detail)->title,
+		                  b->link_from);
 		b->link_from = SIZE_MAX;
 		break;
 	case MD_SPAN_IMG:
 		b->link--;
-		build_add_address(b, &((MD_SPAN_IMG_DETAIL *)detail)->src, &((MD_SPAN_IMG_DETAIL *)detail)->title, SIZE_MAX);
+		build_add_address(b, &((MD_SPAN_IMG_DETAIL *)detail)->src, &((MD_SPAN_IMG_DETAIL *)detail)->title,
+		                  SIZE_MAX);
 		break;
 	default: break;
 	}
@@ -184,12 +175,8 @@ static int md_on_text(MD_TEXTTYPE type, const MD_CHAR *p, MD_SIZE n, void *ud)
 		build_add_as(b, "\n", 1, build_style(b), NO_SOURCE);
 		b->line_cols = 0;
 		break;
-	case MD_TEXT_SOFTBR:
-		build_soft_break(b);
-		break;
-	case MD_TEXT_ENTITY:
-		build_add_entity(b, p, n, build_style(b));
-		break;
+	case MD_TEXT_SOFTBR: build_soft_break(b); break;
+	case MD_TEXT_ENTITY: build_add_entity(b, p, n, build_style(b)); break;
 	default:
 		build_add(b, p, n, build_style(b));
 		n = (MD_SIZE)piece_text(&b->piece, p, n, &skip);
@@ -201,8 +188,11 @@ static int md_on_text(MD_TEXTTYPE type, const MD_CHAR *p, MD_SIZE n, void *ud)
 
 static const MD_PARSER parser = {
 	.flags = PARSER_FLAGS,
-	.enter_block = md_enter_block, .leave_block = md_leave_block,
-	.enter_span = md_enter_span, .leave_span = md_leave_span, .text = md_on_text,
+	.enter_block = md_enter_block,
+	.leave_block = md_leave_block,
+	.enter_span = md_enter_span,
+	.leave_span = md_leave_span,
+	.text = md_on_text,
 };
 
 /* ---- pieces ---- */
@@ -220,7 +210,7 @@ static void plain_piece(struct build *b, size_t from, size_t to)
 			lines_plain_one(b->l, b->text, at, end, b->width, ST_TEXT);
 			b->g->any = 1;
 		} else {
-			from = at + 1;   /* build_block() draws leading blank lines */
+			from = at + 1; /* build_block() draws leading blank lines */
 		}
 		at = end + 1;
 	}
@@ -349,7 +339,7 @@ void lines_grow_markdown(struct lines *l, struct growth *g, const char *text, si
 
 void lines_markdown(struct lines *l, const char *text, size_t n, int width)
 {
-	struct growth g = {0};
+	struct growth g = { 0 };
 
 	lines_grow_markdown(l, &g, text, n, width);
 }

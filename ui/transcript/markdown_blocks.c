@@ -90,7 +90,7 @@ static void begin_table_line(void *ud, uint32_t source)
 /* 1 if the text has an empty line between the last shown text and `source`. */
 static int blank_before(const struct build *b, uint32_t source)
 {
-	int fresh = 0;   /* 1: the line is empty so far */
+	int fresh = 0; /* 1: the line is empty so far */
 
 	if (!b->g->any || source == NO_SOURCE)
 		return 0;
@@ -188,7 +188,8 @@ void build_code_line(struct build *b, size_t from, size_t to, uint32_t source)
 			s->p = xrealloc(s->p, s->cap * sizeof *s->p);
 		}
 		s->p[s->n++] = (struct span){ (uint32_t)at, (uint32_t)(end - at),
-		                              source == NO_SOURCE ? NO_SOURCE : source + (uint32_t)(at - from), (uint16_t)style };
+			                      source == NO_SOURCE ? NO_SOURCE : source + (uint32_t)(at - from),
+			                      (uint16_t)style };
 	}
 	code_newline(&b->g->colours);
 	if (from == to)
@@ -333,8 +334,8 @@ void build_push(struct build *b, const struct level *v)
 
 void build_item(struct build *b, const MD_BLOCK_LI_DETAIL *item)
 {
-	struct level v = {0};
-	struct str s = {0};
+	struct level v = { 0 };
+	struct str s = { 0 };
 	int k = b->n_list - 1;
 
 	if (k >= 0 && k < LISTS && b->list[k].ordered)
@@ -354,7 +355,7 @@ void build_pop(struct build *b)
 {
 	build_bullets(b);
 	if (b->n_level <= LEVELS && !b->level[b->n_level - 1].used && !b->level[b->n_level - 1].quote)
-		build_line(b, NO_SOURCE);   /* item without text */
+		build_line(b, NO_SOURCE); /* item without text */
 	b->n_level--;
 }
 
@@ -378,7 +379,9 @@ void build_cell(struct build *b, const MD_BLOCK_TD_DETAIL *d)
 		t->cell = xrealloc(t->cell, t->cap_cell * sizeof *t->cell);
 	}
 	if (t->n_cell < t->cols)
-		t->align[t->n_cell] = d->align == MD_ALIGN_RIGHT ? ALIGN_RIGHT : d->align == MD_ALIGN_CENTER ? ALIGN_CENTER : ALIGN_LEFT;
+		t->align[t->n_cell] = d->align == MD_ALIGN_RIGHT    ? ALIGN_RIGHT
+		                      : d->align == MD_ALIGN_CENTER ? ALIGN_CENTER
+		                                                    : ALIGN_LEFT;
 	t->cell[t->n_cell++] = (struct table_cell){ .from = b->l->text.n, .span = t->spans.n };
 }
 

@@ -1,4 +1,5 @@
-/* ui/transcript/markdown_inline.c - inline text of a paragraph, heading or cell: styles, links with their address, entities.
+/* ui/transcript/markdown_inline.c - inline text of a paragraph, heading or cell: styles, links with their address,
+ * entities.
  *
  * Text is collected at the end of the lines' text, as spans, until its block ends. */
 #include "ui/transcript/markdown_private.h"
@@ -80,13 +81,18 @@ void build_add(struct build *b, const char *p, size_t n, unsigned style)
 
 void build_add_entity(struct build *b, const char *p, size_t n, unsigned style)
 {
-	static const struct { const char *name; uint16_t cp; } named[] = {
-		{ "&amp;", '&' }, { "&lt;", '<' }, { "&gt;", '>' }, { "&quot;", '"' }, { "&apos;", '\'' }, { "&nbsp;", ' ' },
-		{ "&copy;", 0xa9 }, { "&reg;", 0xae }, { "&deg;", 0xb0 }, { "&plusmn;", 0xb1 }, { "&middot;", 0xb7 }, { "&times;", 0xd7 },
-		{ "&laquo;", 0xab }, { "&raquo;", 0xbb }, { "&frac12;", 0xbd }, { "&ndash;", 0x2013 }, { "&mdash;", 0x2014 },
-		{ "&lsquo;", 0x2018 }, { "&rsquo;", 0x2019 }, { "&ldquo;", 0x201c }, { "&rdquo;", 0x201d }, { "&bull;", 0x2022 },
-		{ "&hellip;", 0x2026 }, { "&euro;", 0x20ac }, { "&trade;", 0x2122 }, { "&larr;", 0x2190 }, { "&rarr;", 0x2192 },
-		{ "&ne;", 0x2260 }, { "&le;", 0x2264 }, { "&ge;", 0x2265 }, { "&infin;", 0x221e }, { "&check;", 0x2713 },
+	static const struct {
+		const char *name;
+		uint16_t cp;
+	} named[] = {
+		{ "&amp;", '&' },      { "&lt;", '<' },       { "&gt;", '>' },        { "&quot;", '"' },
+		{ "&apos;", '\'' },    { "&nbsp;", ' ' },     { "&copy;", 0xa9 },     { "&reg;", 0xae },
+		{ "&deg;", 0xb0 },     { "&plusmn;", 0xb1 },  { "&middot;", 0xb7 },   { "&times;", 0xd7 },
+		{ "&laquo;", 0xab },   { "&raquo;", 0xbb },   { "&frac12;", 0xbd },   { "&ndash;", 0x2013 },
+		{ "&mdash;", 0x2014 }, { "&lsquo;", 0x2018 }, { "&rsquo;", 0x2019 },  { "&ldquo;", 0x201c },
+		{ "&rdquo;", 0x201d }, { "&bull;", 0x2022 },  { "&hellip;", 0x2026 }, { "&euro;", 0x20ac },
+		{ "&trade;", 0x2122 }, { "&larr;", 0x2190 },  { "&rarr;", 0x2192 },   { "&ne;", 0x2260 },
+		{ "&le;", 0x2264 },    { "&ge;", 0x2265 },    { "&infin;", 0x221e },  { "&check;", 0x2713 },
 	};
 	int32_t cp = -1;
 	char out[4];
@@ -137,7 +143,7 @@ static void add_attribute(struct build *b, const MD_ATTRIBUTE *a, unsigned style
  * letters that look like Latin ones. */
 static void add_ascii(struct build *b, size_t from, const char *before, const char *behind)
 {
-	struct str s = {0};
+	struct str s = { 0 };
 
 	if (from < b->l->text.n && address_in_ascii(b->l->text.p + from, b->l->text.n - from, &s)) {
 		build_add_as(b, before, strlen(before), ST_FAINT, NO_SOURCE);

@@ -1,9 +1,9 @@
 /* ui/transcript/markdown_pieces.c - cuts Markdown into pieces that can be parsed separately, and finds fenced code.
  *
  * A text is cut where the rest cannot depend on the part before: at a blank line before an unindented line, and around
- * fenced code at the top level, which md4c never sees.  So a growing text costs as much as its last piece, and hostile text reaches the
- * nonlinear parts of md4c only in pieces of PIECE_MOST bytes.  A piece that is full of marks is shown as plain text.  Cuts depend on whole
- * lines only, so they are the same however the text arrives. */
+ * fenced code at the top level, which md4c never sees. So a growing text costs as much as its last piece, and hostile
+ * text reaches the nonlinear parts of md4c only in pieces of PIECE_MOST bytes. A piece that is full of marks is shown
+ * as plain text. Cuts depend on whole lines only, so they are the same however the text arrives. */
 #include "ui/transcript/lines.h"
 
 #include <md4c.h>
@@ -11,9 +11,9 @@
 #include <string.h>
 
 enum {
-	PIECE_MOST = 16384,      /* longest piece, in bytes */
-	MARKS_MOST = 2000,       /* most characters with a Markdown meaning in a piece */
-	NESTED_MOST = 24,        /* most quotes and list items that begin in one line */
+	PIECE_MOST = 16384, /* longest piece, in bytes */
+	MARKS_MOST = 2000,  /* most characters with a Markdown meaning in a piece */
+	NESTED_MOST = 24,   /* most quotes and list items that begin in one line */
 };
 
 /* ---- kinds of lines ---- */
@@ -111,7 +111,8 @@ size_t line_end(const char *text, size_t n, size_t at)
 size_t piece_end(const char *text, size_t n, size_t from, struct piece_scan *scan, int *whole, int *fence)
 {
 	int goes_on = scan && scan->from == from && scan->at > from && scan->at <= n;
-	int list = goes_on ? scan->list : -1;        /* column where the text of the outermost open list item begins; -1 = none */
+	/* column where the text of the outermost open list item begins; -1 = none */
+	int list = goes_on ? scan->list : -1;
 	int after_blank = goes_on && scan->after_blank;
 	size_t at = goes_on ? scan->at : from;
 
@@ -150,7 +151,8 @@ size_t piece_end(const char *text, size_t n, size_t from, struct piece_scan *sca
 				int blanks = 0;
 				while (p + mark + blanks < end && p[mark + (size_t)blanks] == ' ')
 					blanks++;
-				list = indent + (int)mark + (blanks > 4 || p + mark + blanks == end || !blanks ? 1 : blanks);
+				list = indent + (int)mark +
+				       (blanks > 4 || p + mark + blanks == end || !blanks ? 1 : blanks);
 			}
 		} else if (list >= 0 && indent < list && (after_blank || is_rule(p, end) || *p == '#' || *p == '>')) {
 			list = -1;
@@ -159,7 +161,7 @@ size_t piece_end(const char *text, size_t n, size_t from, struct piece_scan *sca
 		at = (size_t)(end - text) + 1;
 	}
 	if (scan)
-		*scan = (struct piece_scan){from, at, list, after_blank};
+		*scan = (struct piece_scan){ from, at, list, after_blank };
 	*whole = 0;
 	return n;
 }
@@ -167,7 +169,8 @@ size_t piece_end(const char *text, size_t n, size_t from, struct piece_scan *sca
 int piece_is_hostile(const char *p, size_t n)
 {
 	static const unsigned char may_mean[256] = {
-		['*'] = 1, ['&'] = 1, ['!'] = 1, ['~'] = 1, ['|'] = 1, ['_'] = 1, ['['] = 1, [']'] = 1, ['<'] = 1, ['>'] = 1, ['`'] = 1, ['\\'] = 1,
+		['*'] = 1, ['&'] = 1, ['!'] = 1, ['~'] = 1, ['|'] = 1, ['_'] = 1,
+		['['] = 1, [']'] = 1, ['<'] = 1, ['>'] = 1, ['`'] = 1, ['\\'] = 1,
 	};
 	size_t marks = 0, bars = 0, nested = 0, rows = 0, most = 0;
 	int head = 1;
@@ -251,7 +254,7 @@ static size_t row_lacks(const char *p, const char *end)
 
 static void copy_row(struct piece *c, const char *p, const char *end)
 {
-	int dashed = 0;   /* a dash of this cell was seen */
+	int dashed = 0; /* a dash of this cell was seen */
 
 	for (const char *cell = p; p < end; p++) {
 		if (*p == '|') {
@@ -284,7 +287,7 @@ void piece_copy(struct piece *c, const char *p, size_t n)
 {
 	size_t lacks = 0;
 
-	*c = (struct piece){0};
+	*c = (struct piece){ 0 };
 	for (size_t at = 0, end; at < n; at = end + 1) {
 		end = line_end(p, n, at);
 		lacks += at ? row_lacks(p + at, p + end) : 0;
@@ -317,7 +320,7 @@ void piece_free(struct piece *c)
 {
 	free(c->p);
 	free(c->more);
-	*c = (struct piece){0};
+	*c = (struct piece){ 0 };
 }
 
 static int is_within(const struct piece *c, const char *p)
@@ -356,7 +359,7 @@ size_t piece_text(const struct piece *c, const char *p, size_t n, size_t *skip)
 
 	*skip = 0;
 	if (!is_within(c, p))
-		return n;   /* md4c's own blank or newline */
+		return n; /* md4c's own blank or newline */
 	if (at >= c->n || n > c->n - at) {
 		size_t left = at < c->n ? c->n - at : 0;
 		*skip = n - left;
@@ -381,7 +384,12 @@ void piece_unpatch(char *p, size_t n)
 
 /* ---- code for copying ---- */
 
-struct codes { size_t n, which; int inside; struct str *out; struct piece piece; };
+struct codes {
+	size_t n, which;
+	int inside;
+	struct str *out;
+	struct piece piece;
+};
 
 static int codes_enter_block(MD_BLOCKTYPE type, void *detail, void *ud)
 {
@@ -417,8 +425,12 @@ static int codes_on_text(MD_TEXTTYPE type, const MD_CHAR *p, MD_SIZE n, void *ud
 }
 
 static const MD_PARSER parser = {
-	.flags = PARSER_FLAGS, .enter_block = codes_enter_block, .leave_block = codes_leave_block,
-	.enter_span = codes_no_span, .leave_span = codes_no_span, .text = codes_on_text,
+	.flags = PARSER_FLAGS,
+	.enter_block = codes_enter_block,
+	.leave_block = codes_leave_block,
+	.enter_span = codes_no_span,
+	.leave_span = codes_no_span,
+	.text = codes_on_text,
 };
 
 static void piece_codes(struct codes *c, const char *p, size_t n)

@@ -11,16 +11,16 @@
 #include <md4c.h>
 
 enum {
-	LEVELS = 128,            /* most nested quotes and items that are drawn as such */
+	LEVELS = 128, /* most nested quotes and items that are drawn as such */
 	LISTS = 64,
-	BEFORE_MOST = 32,        /* most columns of bars and bullets before the text */
-	SHORT_LINE = 56,         /* columns; a line break after a shorter line is kept */
+	BEFORE_MOST = 32, /* most columns of bars and bullets before the text */
+	SHORT_LINE = 56,  /* columns; a line break after a shorter line is kept */
 	CODE_INDENT = 2,
 };
 
 /* An open quote or list item. */
 struct level {
-	unsigned char quote, used, flat;   /* used: its bullet was drawn; flat: no room to indent it */
+	unsigned char quote, used, flat; /* used: its bullet was drawn; flat: no room to indent it */
 	unsigned char cols, n;
 	char bullet[24];
 };
@@ -28,32 +28,40 @@ struct level {
 struct build {
 	struct lines *l;
 	struct growth *g;
-	const char *text;                  /* the whole text */
-	struct piece piece; size_t shift, end;      /* md4c's copy; its range [shift, end) of the text */
+	const char *text; /* the whole text */
+	struct piece piece;
+	size_t shift, end; /* md4c's copy; its range [shift, end) of the text */
 	int width;
 
-	struct level level[LEVELS]; int n_level;    /* n_level may exceed LEVELS: deeper ones are not drawn */
-	struct { unsigned ordered, next; char mark; } list[LISTS]; int n_list;
+	struct level level[LEVELS];
+	int n_level; /* n_level may exceed LEVELS: deeper ones are not drawn */
+	struct {
+		unsigned ordered, next;
+		char mark;
+	} list[LISTS];
+	int n_list;
 
-	struct spans para; size_t para_from;        /* collected inline text of the open block */
+	struct spans para;
+	size_t para_from; /* collected inline text of the open block */
 	struct spans coded;
 	struct table table;
 	int in_head, in_table;
 	int heading, quotes, strong, em, del, code, link;
 	size_t link_from;
-	int line_cols;                              /* columns of the source line so far, for soft breaks */
+	int line_cols; /* columns of the source line so far, for soft breaks */
 
 	int in_code;
-	struct str lang; uint32_t lang_source;
+	struct str lang;
+	uint32_t lang_source;
 };
 
 /* ---- markdown_inline.c ---- */
 
 /* Offset in the text of byte p reported by md4c, or NO_SOURCE. */
 uint32_t build_source(const struct build *, const char *p);
-unsigned build_style(const struct build *);                          /* current style of inline text */
-size_t build_attribute(const struct build *, const MD_ATTRIBUTE *);  /* its length, limited to the piece */
-void build_paragraph(struct build *);                                /* begin a paragraph */
+unsigned build_style(const struct build *);                         /* current style of inline text */
+size_t build_attribute(const struct build *, const MD_ATTRIBUTE *); /* its length, limited to the piece */
+void build_paragraph(struct build *);                               /* begin a paragraph */
 void build_add(struct build *, const char *p, size_t n, unsigned style);
 void build_add_as(struct build *, const char *p, size_t n, unsigned style, uint32_t source);
 void build_add_entity(struct build *, const char *p, size_t n, unsigned style);
@@ -63,21 +71,23 @@ void build_soft_break(struct build *);
 
 /* ---- markdown_blocks.c ---- */
 
-int  build_room(const struct build *);                               /* columns left for text */
-void build_line(struct build *, uint32_t source);                    /* begin a line with bars and bullets */
-void build_block(struct build *, uint32_t source);                   /* begin a block at that source; a blank line if the text has one */
-void build_shown(struct build *, size_t end);                        /* record that text up to `end` was shown */
-void build_flush(struct build *);                                    /* lay out the collected inline text */
+int build_room(const struct build *);             /* columns left for text */
+void build_line(struct build *, uint32_t source); /* begin a line with bars and bullets */
+/* begin a block at that source; a blank line if the text has one */
+void build_block(struct build *, uint32_t source);
+void build_shown(struct build *, size_t end); /* record that text up to `end` was shown */
+void build_flush(struct build *);             /* lay out the collected inline text */
 void build_push(struct build *, const struct level *);
 void build_item(struct build *, const MD_BLOCK_LI_DETAIL *);
-void build_pop(struct build *);                                      /* end a list item */
-void build_bullets(struct build *);                                  /* draw pending bullets on a line */
+void build_pop(struct build *);     /* end a list item */
+void build_bullets(struct build *); /* draw pending bullets on a line */
 void build_rule(struct build *);
 /* Lay out one line of code, bytes [from, to) of l->text. */
 void build_code_line(struct build *, size_t from, size_t to, uint32_t source);
-void build_code_head(struct build *, const char *info, size_t n, uint32_t source);   /* the text after an opening fence */
+/* the text after an opening fence */
+void build_code_head(struct build *, const char *info, size_t n, uint32_t source);
 void build_note_code(struct lines *, size_t from, size_t n);
-void build_code(struct build *);                                     /* lay out collected code inside a list or quote */
+void build_code(struct build *); /* lay out collected code inside a list or quote */
 void build_cell(struct build *, const MD_BLOCK_TD_DETAIL *);
 void build_cell_end(struct build *);
 void build_table(struct build *);

@@ -1,21 +1,22 @@
-/* ui/transcript/markdown_table.c - lays out Markdown tables: columns as wide as needed, narrower on narrow screens; cells are wrapped.
+/* ui/transcript/markdown_table.c - lays out Markdown tables: columns as wide as needed, narrower on narrow screens;
+ * cells are wrapped.
  *
- * The widest columns are narrowed first, down to their longest word (at most WORD_MOST columns).  If even that does not fit, the
- * cells of a row are written below each other, all but the first indented.  A row is as high as its highest cell; the cost of a row is
- * bounded by its text times TABLE_COLUMNS. */
+ * The widest columns are narrowed first, down to their longest word (at most WORD_MOST columns). If even that does not
+ * fit, the cells of a row are written below each other, all but the first indented. A row is as high as its highest
+ * cell; the cost of a row is bounded by its text times TABLE_COLUMNS. */
 #include "ui/text/text.h"
 #include "ui/transcript/lines.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { WORD_MOST = 12, BETWEEN = 3 };   /* in columns; BETWEEN: blank, bar, blank */
+enum { WORD_MOST = 12, BETWEEN = 3 }; /* in columns; BETWEEN: blank, bar, blank */
 
 void table_free(struct table *t)
 {
 	free(t->spans.p);
 	free(t->cell);
-	*t = (struct table){0};
+	*t = (struct table){ 0 };
 }
 
 static void put_bar(struct lines *l)
@@ -160,7 +161,7 @@ static void row_in_columns(struct lines *l, const struct table *t, const struct 
 
 static void table_rule(struct lines *l, const struct table *t, const int *w, table_line_fn *begin, void *ud)
 {
-	struct str s = {0};
+	struct str s = { 0 };
 
 	for (unsigned c = 0; c < t->cols; c++) {
 		if (c)
@@ -174,8 +175,8 @@ static void table_rule(struct lines *l, const struct table *t, const int *w, tab
 }
 
 /* Lay out a row without columns, cells below each other. */
-static void row_as_text(struct lines *l, const struct table *t, const struct table_cell *cell, int width, table_line_fn *begin,
-                        void *ud)
+static void row_as_text(struct lines *l, const struct table *t, const struct table_cell *cell, int width,
+                        table_line_fn *begin, void *ud)
 {
 	for (unsigned c = 0; c < t->cols; c++) {
 		size_t span = cell[c].span, next;

@@ -1,9 +1,11 @@
 /* ui/transcript/transcript.c - the entries of the transcript: messages, notices and errors, long ones in parts.
  *
- * Only visible entries are laid out.  Their lines are kept until the width changes or they use too much memory.  Rows of other entries are
- * estimated, for percent and "lines below".  Of a growing answer only the unfinished end is laid out again (struct growth).
+ * Only visible entries are laid out. Their lines are kept until the width changes or they use too much memory. Rows of
+ * other entries are estimated, for percent and "lines below". Of a growing answer only the unfinished end is laid out
+ * again (struct growth).
  *
- * Rows of an entry: its text, a faint note, and an empty row, unless it is the last entry or continues in another part. */
+ * Rows of an entry: its text, a faint note, and an empty row, unless it is the last entry or continues in another
+ * part. */
 #include "ui/transcript/transcript_private.h"
 
 #include "ui/text/text.h"
@@ -170,7 +172,7 @@ static void scan_code(struct open *o, const char *p, const char *end)
 	}
 	for (int i = 0; i < o->fence.indent && p < end && *p == ' '; i++)
 		p++;
-	for (size_t at = 0, n = (size_t)(end - p); at < n; )
+	for (size_t at = 0, n = (size_t)(end - p); at < n;)
 		at = code_token(&o->colours, p, n, at, &style);
 	code_newline(&o->colours);
 }
@@ -224,7 +226,7 @@ static void mark_line(struct entry *e)
 	e->line.clean = e->clean.n;
 	e->line.newlines = e->newlines;
 	e->line.state = e->state;
-	e->line.behind_code = e->whole == e->clean.n;   /* a block begins here, before its first line has come */
+	e->line.behind_code = e->whole == e->clean.n; /* a block begins here, before its first line has come */
 }
 
 static void cut_to(struct str *s, size_t n)
@@ -236,7 +238,7 @@ static void cut_to(struct str *s, size_t n)
 /* A line has ended: start another part if the text can be cut here.  Returns the entry for further text. */
 static struct entry *cut_at_line(struct transcript *t, struct entry *e)
 {
-	struct str line = {0};
+	struct str line = { 0 };
 
 	if (e->role != UI_ASSISTANT)
 		return next_part(t);
@@ -247,7 +249,7 @@ static struct entry *cut_at_line(struct transcript *t, struct entry *e)
 		mark_line(e);
 		if (e->raw.n < 2 * t->part_most)
 			return e;
-		e->gap = (unsigned char)ends_empty(e->clean.p, e->clean.n);   /* cut inside an endless block */
+		e->gap = (unsigned char)ends_empty(e->clean.p, e->clean.n); /* cut inside an endless block */
 		return next_part(t);
 	}
 	/* The line begins another block: move it to the next part. */
@@ -332,7 +334,7 @@ size_t transcript_add(struct transcript *t, enum ui_role role, const char *text,
 		t->message[t->n_message++] = t->n;
 	}
 	if (t->follow)
-		t->jumped = SIZE_MAX;   /* the new entry gets the focus */
+		t->jumped = SIZE_MAX; /* the new entry gets the focus */
 	e = new_entry(t, role);
 	clean_init(&e->state, t->raw ? CLEAN_SHOW : 0);
 	number = t->n - 1;
@@ -392,7 +394,7 @@ void transcript_raw(struct transcript *t, int raw)
 			clean_end(&e->state, &e->clean);
 		count_newlines(e, 0);
 		e->whole = 0;
-		e->scan = (struct piece_scan){0};
+		e->scan = (struct piece_scan){ 0 };
 		e->open = e->from;
 		mark_line(e);
 	}

@@ -41,7 +41,7 @@ int transcript_copy_focus(const struct transcript *t, struct str *out)
 
 int transcript_copy_code(const struct transcript *t, size_t which, struct str *out)
 {
-	struct str text = {0};
+	struct str text = { 0 };
 	int found = 0;
 
 	for (size_t i = t->n_message; which && i-- > 0 && !found;) {
@@ -68,7 +68,7 @@ int transcript_copy_code(const struct transcript *t, size_t which, struct str *o
 
 int transcript_copy_all(const struct transcript *t, struct str *out)
 {
-	struct str text = {0};
+	struct str text = { 0 };
 
 	for (size_t i = 0; i < t->n_message; i++) {
 		const struct entry *e = &t->entry[t->message[i]];

@@ -1,7 +1,7 @@
 /* ui/transcript/transcript_draw.c - draws the transcript: text, matches, folds, notes. */
 #include "ui/transcript/transcript_private.h"
 
-#define LAID_MOST ((size_t)32 << 20)      /* bytes of laid-out text above which lines far from the screen are freed */
+#define LAID_MOST ((size_t)32 << 20) /* bytes of laid-out text above which lines far from the screen are freed */
 
 static void draw_matches(const struct transcript *t, size_t i, const struct run *r, const struct area *a, int x, int y)
 {
@@ -35,7 +35,8 @@ static void draw_gutter(const struct entry *e, size_t line, const struct area *a
 	if (k->what == KEPT_NOT)
 		area_cell(a, 0, y, 0x00b7, ST_EVICTED, 0);
 	else
-		area_cell(a, 0, y, 0x258e, ST_PART + (unsigned)(k->part <= PARTS_OF_CACHE ? k->part - 1 : PARTS_OF_CACHE - 1), 0);
+		area_cell(a, 0, y, 0x258e,
+		          ST_PART + (unsigned)(k->part <= PARTS_OF_CACHE ? k->part - 1 : PARTS_OF_CACHE - 1), 0);
 }
 
 static void draw_text(const struct transcript *t, size_t i, size_t line, const struct area *a, int y)
@@ -67,7 +68,7 @@ static void draw_fold(const struct transcript *t, size_t i, const struct area *a
 {
 	const struct entry *e = &t->entry[i];
 	size_t hidden = e->lines.n_line ? e->lines.n_line - 1 : 0;
-	struct str s = {0};
+	struct str s = { 0 };
 	int x = e->role == UI_USER ? MARK_COLS : 0;
 
 	for (size_t k = i; t->entry[k].more; k++)
@@ -103,7 +104,8 @@ enum { COLUMN_MOST = 100 };
 void transcript_draw(struct transcript *t, const struct area *all)
 {
 	int gutter = all->w > 2 * GUTTER_COLS ? t->gutter : 0, room = all->w - gutter;
-	const struct area column = area_part(all, gutter, 0, room < COLUMN_MOST ? room : COLUMN_MOST, all->h), *a = &column;
+	const struct area column = area_part(all, gutter, 0, room < COLUMN_MOST ? room : COLUMN_MOST, all->h),
+			  *a = &column;
 	size_t i, line;
 
 	if (t->w != a->w && a->w > 0) {
@@ -116,7 +118,7 @@ void transcript_draw(struct transcript *t, const struct area *all)
 	if (!t->n)
 		return;
 	transcript_settle(t);
-	entry_lay_out(t, &t->entry[t->n - 1]);   /* it may have grown */
+	entry_lay_out(t, &t->entry[t->n - 1]); /* it may have grown */
 	find_update(t);
 	i = t->top;
 	line = t->line;

@@ -1,8 +1,8 @@
 /* ui/transcript/transcript_find.c - search in the transcript.
  *
- * The clean text of each entry is searched once, and new text when it comes.  A blank in the pattern matches any white space, including
- * line breaks and bars of quotes; Markdown marks inside a match are skipped, so that visible words are found.  The parts of a long text
- * are searched as one text: a match may begin in one part and end in another. */
+ * The clean text of each entry is searched once, and new text when it comes. A blank in the pattern matches any white
+ * space, including line breaks and bars of quotes; Markdown marks inside a match are skipped, so that visible words are
+ * found. The parts of a long text are searched as one text: a match may begin in one part and end in another. */
 #include "ui/transcript/transcript_private.h"
 
 #include "ui/screen/widgets.h"
@@ -11,7 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PATTERN_MOST = 256, MATCHES_MOST = 4000000 };   /* PATTERN_MOST: bytes; MATCHES_MOST: further matches are not counted */
+/* PATTERN_MOST: bytes; MATCHES_MOST: further matches are not counted */
+enum { PATTERN_MOST = 256, MATCHES_MOST = 4000000 };
 
 void find_reset(struct find *f)
 {
@@ -23,7 +24,7 @@ void find_free(struct find *f)
 {
 	str_free(&f->pattern);
 	free(f->match);
-	*f = (struct find){0};
+	*f = (struct find){ 0 };
 }
 
 /* Index of the first match that begins at or after (entry, from). */
@@ -112,7 +113,7 @@ static size_t match_at(const struct find *f, const char *s, size_t n, int marks)
 		if (have != want && !(f->fold && fold_case(have) == want)) {
 			if (!marks || !k || !is_mark(s[k]))
 				return 0;
-			i -= (size_t)utf8_encode(want, (char[4]){0});
+			i -= (size_t)utf8_encode(want, (char[4]){ 0 });
 		}
 		k += len;
 	}
@@ -122,7 +123,7 @@ static size_t match_at(const struct find *f, const char *s, size_t n, int marks)
 /* The same across the ends of parts.  SIZE_MAX: needs more text, and the last entry may grow. */
 static size_t match_over(const struct transcript *t, size_t entry, size_t at, int marks)
 {
-	struct str s = {0};
+	struct str s = { 0 };
 	size_t found = SIZE_MAX;
 
 	for (size_t step = 1024; found == SIZE_MAX; step *= 2) {
@@ -152,7 +153,7 @@ static size_t find_in_entry(struct transcript *t, size_t entry, size_t i)
 {
 	struct find *f = &t->find;
 	const struct entry *e = &t->entry[entry];
-	unsigned char may_begin[256] = {0};
+	unsigned char may_begin[256] = { 0 };
 	int marks = e->role == UI_ASSISTANT && !t->raw;
 	int32_t first;
 
@@ -224,7 +225,7 @@ void find_update(struct transcript *t)
 	entry = f->entry;
 	from = f->from;
 	f->n = index_at(f, entry, from);
-	f->entry = t->n;   /* no incomplete match */
+	f->entry = t->n; /* no incomplete match */
 	for (; entry < t->n; entry++) {
 		size_t n = t->entry[entry].clean.n;
 
@@ -234,7 +235,7 @@ void find_update(struct transcript *t)
 	}
 	if (f->entry < t->n)
 		return;
-	f->entry = t->n - 1;   /* the last entry may grow */
+	f->entry = t->n - 1; /* the last entry may grow */
 	f->from = t->entry[t->n - 1].clean.n;
 }
 
@@ -243,7 +244,7 @@ void find_update(struct transcript *t)
 /* Set the pattern; 1 = it has changed. */
 static int set_pattern(struct find *f, const char *text)
 {
-	struct str clean = {0}, s = {0};
+	struct str clean = { 0 }, s = { 0 };
 	int fold, other;
 
 	clean_line(text, strlen(text), &clean);
@@ -281,7 +282,8 @@ static size_t line_with(const struct lines *l, uint32_t source)
 {
 	for (size_t i = 0; i < l->n_line; i++)
 		for (size_t k = l->line[i].run; k < (size_t)l->line[i].run + l->line[i].n_run; k++)
-			if (l->run[k].source != NO_SOURCE && l->run[k].source <= source && source < l->run[k].source + l->run[k].n)
+			if (l->run[k].source != NO_SOURCE && l->run[k].source <= source &&
+			    source < l->run[k].source + l->run[k].n)
 				return i;
 	/* Text that is not shown (the address of a picture): the nearest line. */
 	for (size_t i = 0; i < l->n_line; i++)
@@ -361,7 +363,8 @@ static size_t choose_match(struct transcript *t, int step)
 	}
 	/* The last match above the bottom of the screen. */
 	transcript_move(t, &entry, &line, t->h);
-	i = index_at(f, entry, entry + 1 == t->n && line + 1 >= t->entry[entry].rows ? UINT32_MAX : source_at(t, entry, line));
+	i = index_at(f, entry,
+	             entry + 1 == t->n && line + 1 >= t->entry[entry].rows ? UINT32_MAX : source_at(t, entry, line));
 	return i ? i - 1 : f->n - 1;
 }
 

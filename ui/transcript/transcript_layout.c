@@ -32,7 +32,10 @@ void entry_lay_out(struct transcript *t, struct entry *e)
 {
 	size_t n = text_end(t, e);
 	const char *text = e->clean.n ? e->clean.p : "";
-	unsigned style = e->role == UI_USER ? ST_QUESTION : e->role == UI_NOTICE ? ST_NOTICE : e->role == UI_ERROR ? ST_ERROR : ST_TEXT;
+	unsigned style = e->role == UI_USER     ? ST_QUESTION
+	                 : e->role == UI_NOTICE ? ST_NOTICE
+	                 : e->role == UI_ERROR  ? ST_ERROR
+	                                        : ST_TEXT;
 
 	if (e->laid == t->stamp && e->laid_n == n)
 		return;
@@ -40,9 +43,11 @@ void entry_lay_out(struct transcript *t, struct entry *e)
 		lines_clear(&e->lines);
 		lines_clear(&e->note_lines);
 		e->lines.ascii = t->ascii;
-		e->growth = (struct growth){0};
+		e->growth = (struct growth){ 0 };
 		if (e->part && e->role == UI_ASSISTANT && !t->raw)
-			e->growth = (struct growth){ .begun = 1, .any = 1, .fence = e->from.fence, .colours = e->from.colours };
+			e->growth = (struct growth){
+				.begun = 1, .any = 1, .fence = e->from.fence, .colours = e->from.colours
+			};
 		if (e->note.n)
 			lines_plain(&e->note_lines, e->note.p, e->note.n, t->w, ST_FAINT);
 	}

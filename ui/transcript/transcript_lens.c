@@ -19,7 +19,8 @@ static size_t entry_lens(struct entry *e, size_t from, const struct ui_span *spa
 	e->n_lens = last - first;
 	e->lens = e->n_lens ? xmalloc(e->n_lens * sizeof *span) : NULL;
 	for (size_t k = first; k < last; k++)
-		e->lens[k - first] = (struct ui_span){ (uint32_t)((span[k].end < end ? span[k].end : end) - from), span[k].kept, span[k].part };
+		e->lens[k - first] = (struct ui_span){ (uint32_t)((span[k].end < end ? span[k].end : end) - from),
+			                               span[k].kept, span[k].part };
 	return first;
 }
 
@@ -71,10 +72,11 @@ void transcript_text_heat(struct transcript *t, size_t from, const struct ui_spa
 		if (e->role != UI_TEXT || end <= from || e->at >= from + span[n - 1].end)
 			continue;
 		if (at > e->at)
-			entry_add_heat(e, at - e->at, 0);   /* earlier bytes: unknown */
+			entry_add_heat(e, at - e->at, 0); /* earlier bytes: unknown */
 		for (size_t k = 0; k < n && at < end; at = from + span[k++].end)
 			if (from + span[k].end > e->at)
-				entry_add_heat(e, (from + span[k].end < end ? from + span[k].end : end) - e->at, span[k].kept);
+				entry_add_heat(e, (from + span[k].end < end ? from + span[k].end : end) - e->at,
+				               span[k].kept);
 	}
 	t->dirty = 1;
 }
@@ -116,7 +118,7 @@ static size_t word_end(const struct str *raw, size_t at)
 
 void entry_fit_lens(const struct transcript *t, struct entry *e)
 {
-	struct str out = {0};
+	struct str out = { 0 };
 	struct clean c;
 	size_t cap = 0, span = 0, hot = 0;
 
@@ -141,10 +143,10 @@ void entry_fit_lens(const struct transcript *t, struct entry *e)
 				most = e->lens[k].kept;
 			if (e->lens[k].end >= end)
 				break;
-			span = k;   /* the next word begins in this span or later */
+			span = k; /* the next word begins in this span or later */
 		}
 		if (k == e->n_lens)
-			most = 255;   /* the rest is unknown */
+			most = 255; /* the rest is unknown */
 		what = least == 255 ? KEPT : most == 0 ? KEPT_NOT : KEPT_PARTLY;
 		while (hot < e->n_heat && e->heat[hot].end <= at)
 			hot++;

@@ -201,7 +201,7 @@ int transcript_question(struct transcript *t, int step)
 	if (t->jumped < t->n)
 		i = t->jumped;
 	else if (t->follow)
-		i = t->n;   /* the last question, visible or not */
+		i = t->n; /* the last question, visible or not */
 	else
 		i = t->top + (step < 0 && t->line > 0);
 	do {
@@ -314,7 +314,7 @@ void transcript_fold(struct transcript *t)
 			break;
 		}
 	entry_fold(t, i, !t->entry[i].folded);
-	t->jumped = i;   /* so that the same key unfolds it */
+	t->jumped = i; /* so that the same key unfolds it */
 	if (!t->follow && entry_first(t, t->top) == i)
 		transcript_at(t, i, 0);
 	t->dirty = 1;

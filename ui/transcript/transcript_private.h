@@ -16,7 +16,12 @@
 #include "ui/text/text.h"
 
 /* A range of the clean text that ends at `end`: how much of it the cache holds. */
-struct kept { uint32_t end; enum { KEPT, KEPT_PARTLY, KEPT_NOT } what; uint8_t heat, part; };   /* part: as in struct ui_span */
+/* part: as in struct ui_span */
+struct kept {
+	uint32_t end;
+	enum { KEPT, KEPT_PARTLY, KEPT_NOT } what;
+	uint8_t heat, part;
+};
 
 /* A text longer than PART_MOST bytes continues in further entries, cut where the layout has a line break anyway.
  * So layout, lens and memory are needed only for visible parts. */
@@ -24,97 +29,124 @@ enum { PART_MOST = 32768 };
 
 struct entry {
 	enum ui_role role;
-	unsigned char part, more;         /* part: continues the entry before; more: continued by the next entry */
-	struct str raw, clean, note;      /* note: one clean line */
-	size_t at;                        /* UI_TEXT: offset of the entry in the text */
+	unsigned char part, more;    /* part: continues the entry before; more: continued by the next entry */
+	struct str raw, clean, note; /* note: one clean line */
+	size_t at;                   /* UI_TEXT: offset of the entry in the text */
 	struct clean state;
 	unsigned char ended, folded;
-	size_t newlines;                  /* newlines in clean */
-	struct open { struct fence fence; struct code colours; } from;   /* Markdown code that is open at the part's beginning */
-	unsigned char gap;                /* 1: an empty row before the next part */
+	size_t newlines; /* newlines in clean */
+	/* Markdown code that is open at the part's beginning */
+	struct open {
+		struct fence fence;
+		struct code colours;
+	} from;
+	unsigned char gap; /* 1: an empty row before the next part */
 	/* Places to cut a long text: the end of its complete Markdown blocks (with the code open there), and its last
 	 * line. */
-	size_t whole; struct open open;
-	struct piece_scan scan;           /* scan of the block after it */
-	struct { size_t raw, clean, newlines; struct clean state; int behind_code; } line;
+	size_t whole;
+	struct open open;
+	struct piece_scan scan; /* scan of the block after it */
+	struct {
+		size_t raw, clean, newlines;
+		struct clean state;
+		int behind_code;
+	} line;
 
 	/* The first laid_n bytes were laid out at transcript stamp `laid`; 0 = never. */
 	struct lines lines, note_lines;
 	struct growth growth;
-	uint64_t laid; size_t laid_n;
+	uint64_t laid;
+	size_t laid_n;
 	/* Rows of text and note, counted at stamp `counted`; kept when the lines are freed. */
-	uint64_t counted; size_t rows, note_rows;
+	uint64_t counted;
+	size_t rows, note_rows;
 
-	struct ui_span *lens; size_t n_lens;         /* spans over raw */
-	struct ui_span *heat; size_t n_heat;         /* spans over raw: levels of surprise */
-	struct kept *kept; size_t n_kept; int lens_fits;   /* ranges of clean, computed when the entry is drawn */
+	struct ui_span *lens;
+	size_t n_lens; /* spans over raw */
+	struct ui_span *heat;
+	size_t n_heat; /* spans over raw: levels of surprise */
+	struct kept *kept;
+	size_t n_kept;
+	int lens_fits; /* ranges of clean, computed when the entry is drawn */
 
-	struct ui_source *source; size_t n_source;   /* UI_USER: sources of its answer */
+	struct ui_source *source;
+	size_t n_source; /* UI_USER: sources of its answer */
 };
 
-struct match { uint32_t entry, from, n; };       /* bytes of the entry's clean text; may end in a later part */
+struct match {
+	uint32_t entry, from, n;
+}; /* bytes of the entry's clean text; may end in a later part */
 
 struct find {
-	struct str pattern;                           /* one blank between words; lower case if fold */
+	struct str pattern; /* one blank between words; lower case if fold */
 	int fold;
-	struct match *match; size_t n, cap;           /* in text order */
-	size_t entry, from;                           /* where to continue in new text */
-	int has_shown; struct match shown;            /* the match jumped to */
+	struct match *match;
+	size_t n, cap;      /* in text order */
+	size_t entry, from; /* where to continue in new text */
+	int has_shown;
+	struct match shown; /* the match jumped to */
 };
 
 struct transcript {
-	struct entry *entry; size_t n, cap;
-	size_t *message, n_message, cap_message;      /* [n_message] entry index of each message */
-	size_t text_first;                            /* first entry of the text that is read */
+	struct entry *entry;
+	size_t n, cap;
+	size_t *message, n_message, cap_message; /* [n_message] entry index of each message */
+	size_t text_first;                       /* first entry of the text that is read */
 	int w, h, ascii, raw;
-	int gutter;                                   /* columns at the left for cache parts */
-	size_t part_most;                             /* PART_MOST; smaller in tests */
-	uint64_t work;                                /* bytes laid out so far, for tests */
+	int gutter;       /* columns at the left for cache parts */
+	size_t part_most; /* PART_MOST; smaller in tests */
+	uint64_t work;    /* bytes laid out so far, for tests */
 	int dirty;
-	uint64_t stamp;                               /* incremented when all lines must be laid out again */
+	uint64_t stamp; /* incremented when all lines must be laid out again */
 
 	/* The first visible row.  Lines move when the width changes, so the position is also stored as a byte of the
 	 * text (behind = 0) or as a number of rows after the text (behind = 1), in `source`. */
 	int follow;
 	size_t top, line;
-	uint32_t source; int behind;
-	uint64_t pos_stamp; size_t pos_n;             /* layout to which `line` refers */
+	uint32_t source;
+	int behind;
+	uint64_t pos_stamp;
+	size_t pos_n; /* layout to which `line` refers */
 
-	size_t jumped;                                /* question jumped to; SIZE_MAX = none */
+	size_t jumped; /* question jumped to; SIZE_MAX = none */
 	struct find find;
 };
 
 #define GUTTER_COLS 2
-#define MARK_COLS 2                       /* width of "> " before a question */
+#define MARK_COLS   2 /* width of "> " before a question */
 
 /* transcript.c */
-size_t entry_first(const struct transcript *, size_t entry);             /* first part of the same text */
-void entry_fold(struct transcript *, size_t entry, int folded);          /* all parts of the text */
+size_t entry_first(const struct transcript *, size_t entry);    /* first part of the same text */
+void entry_fold(struct transcript *, size_t entry, int folded); /* all parts of the text */
 void entry_drop_lens(struct entry *);
 void entry_drop_lines(struct entry *);
 /* transcript_layout.c */
-void transcript_anew(struct transcript *);                               /* lay out all lines again when they are visible */
+/* lay out all lines again when they are visible */
+void transcript_anew(struct transcript *);
 void entry_lay_out(struct transcript *, struct entry *);
-size_t entry_open_rows(const struct transcript *, const struct entry *); /* rows of text and note; estimated if never laid out */
-size_t entry_rows(const struct transcript *, size_t entry);              /* visible rows, with the empty row after it */
-size_t entry_rows_laid(struct transcript *, size_t entry);               /* the same, exact: lays out the entry */
+/* rows of text and note; estimated if never laid out */
+size_t entry_open_rows(const struct transcript *, const struct entry *);
+size_t entry_rows(const struct transcript *, size_t entry); /* visible rows, with the empty row after it */
+size_t entry_rows_laid(struct transcript *, size_t entry);  /* the same, exact: lays out the entry */
 /* transcript_move.c */
-void transcript_at(struct transcript *, size_t entry, size_t line);      /* make that line the first row */
-void transcript_settle(struct transcript *);                             /* bring top and line up to date */
+void transcript_at(struct transcript *, size_t entry, size_t line); /* make that line the first row */
+void transcript_settle(struct transcript *);                        /* bring top and line up to date */
 void transcript_move(struct transcript *, size_t *entry, size_t *line, long rows);
-int  transcript_is_before(size_t entry, size_t line, size_t entry2, size_t line2);
+int transcript_is_before(size_t entry, size_t line, size_t entry2, size_t line2);
 /* The first position from which the last row is visible. */
 void transcript_bottom(struct transcript *, size_t *entry, size_t *line);
 /* transcript_lens.c */
-void entry_fit_lens(const struct transcript *, struct entry *);          /* map spans over raw to words of clean */
-const struct kept *entry_kept_at(const struct entry *, size_t at);        /* range that contains byte `at` of clean; NULL: unknown */
+void entry_fit_lens(const struct transcript *, struct entry *); /* map spans over raw to words of clean */
+/* range that contains byte `at` of clean; NULL: unknown */
+const struct kept *entry_kept_at(const struct entry *, size_t at);
 void entry_draw_lens(const struct entry *, const struct run *, const struct area *, int x, int y);
 /* transcript_find.c */
 void find_free(struct find *);
-void find_reset(struct find *);                                          /* texts have changed */
-void find_update(struct transcript *);                                   /* search new text */
-const struct match *find_first(const struct transcript *, size_t entry, size_t from);   /* first match that ends after `from`, or NULL */
+void find_reset(struct find *);        /* texts have changed */
+void find_update(struct transcript *); /* search new text */
+/* first match that ends after `from`, or NULL */
+const struct match *find_first(const struct transcript *, size_t entry, size_t from);
 /* Range of the entry that the match covers: 1; 0: none, or m is past the last match. */
-int  find_in(const struct transcript *, const struct match *, size_t entry, size_t *from, size_t *end);
+int find_in(const struct transcript *, const struct match *, size_t entry, size_t *from, size_t *end);
 
 #endif

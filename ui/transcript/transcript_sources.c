@@ -35,7 +35,9 @@ size_t transcript_turn(const struct transcript *t)
 
 void transcript_sources(struct transcript *t, size_t message, const struct ui_source *s, size_t n)
 {
-	size_t turn = message == SIZE_MAX ? transcript_last_turn(t) : message < t->n_message ? t->message[message] + 1 : 0;
+	size_t turn = message == SIZE_MAX      ? transcript_last_turn(t)
+	              : message < t->n_message ? t->message[message] + 1
+	                                       : 0;
 	struct entry *e = turn ? &t->entry[turn - 1] : NULL;
 
 	if (!e || e->role != UI_USER)
@@ -58,7 +60,7 @@ size_t transcript_turn_sources(const struct transcript *t, size_t turn, const st
 /* Number in brackets at column x of a line, else the first one of the line; 0: none. */
 static size_t number_in(const struct lines *l, size_t line, int x)
 {
-	struct str s = {0};
+	struct str s = { 0 };
 	size_t found = 0;
 
 	for (size_t k = l->line[line].run; k < (size_t)l->line[line].run + l->line[line].n_run; k++)
@@ -89,7 +91,8 @@ size_t transcript_source_at(struct transcript *t, int x, int y, size_t *turn)
 	transcript_move(t, &entry, &line, y);
 	*turn = turn_of(t, entry);
 	/* A continued line names the source in its first row. */
-	for (line++; t->entry[entry].role == UI_NOTICE && line <= t->entry[entry].lines.n_line && !found && line > 0; line--, x = 0)
+	for (line++; t->entry[entry].role == UI_NOTICE && line <= t->entry[entry].lines.n_line && !found && line > 0;
+	     line--, x = 0)
 		found = number_in(&t->entry[entry].lines, line - 1, x);
 	return found;
 }

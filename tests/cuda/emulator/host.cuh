@@ -1,10 +1,11 @@
 /* tests/cuda/emulator/host.cuh - CUDA's language for a plain C++17 compiler: kernels run on the processor, for tests.
  *
- * A thread of a block is a fiber; one runs at a time (host_run.cc).  A fiber runs until it must wait: at __syncthreads() for all
- * threads of the block that have not ended, at a *_sync operation for the lanes of its mask.  So a missing barrier shows as garbage
- * (shared memory starts as garbage), and the order of warps, lanes and blocks changes from launch to launch.  Errors that would
- * hang a device are reported: a thread that waits for lanes that ended or wait elsewhere, a mask without the caller, a value read
- * from a lane outside of the mask.  Asynchronous copies (cp.async) complete when they are waited for, no sooner.
+ * A thread of a block is a fiber; one runs at a time (host_run.cc). A fiber runs until it must wait: at __syncthreads()
+ * for all threads of the block that have not ended, at a *_sync operation for the lanes of its mask. So a missing
+ * barrier shows as garbage (shared memory starts as garbage), and the order of warps, lanes and blocks changes from
+ * launch to launch. Errors that would hang a device are reported: a thread that waits for lanes that ended or wait
+ * elsewhere, a mask without the caller, a value read from a lane outside of the mask. Asynchronous copies (cp.async)
+ * complete when they are waited for, no sooner.
  *
  * Rounding differs from a device in __expf and its relatives, which are exact here. */
 #ifndef WEIR_CUDA_HOST_CUH
@@ -26,15 +27,44 @@
 
 /* ---- vectors ---- */
 
-#define HOST_VECTOR2(T, name, align) \
-	struct __align__(align) name { T x, y; }; \
-	static inline name make_##name(T x, T y) { name v; v.x = x; v.y = y; return v; }
-#define HOST_VECTOR3(T, name) \
-	struct name { T x, y, z; }; \
-	static inline name make_##name(T x, T y, T z) { name v; v.x = x; v.y = y; v.z = z; return v; }
-#define HOST_VECTOR4(T, name, align) \
-	struct __align__(align) name { T x, y, z, w; }; \
-	static inline name make_##name(T x, T y, T z, T w) { name v; v.x = x; v.y = y; v.z = z; v.w = w; return v; }
+#define HOST_VECTOR2(T, name, align)                                                                                   \
+	struct __align__(align) name                                                                                   \
+	{                                                                                                              \
+		T x, y;                                                                                                \
+	};                                                                                                             \
+	static inline name make_##name(T x, T y)                                                                       \
+	{                                                                                                              \
+		name v;                                                                                                \
+		v.x = x;                                                                                               \
+		v.y = y;                                                                                               \
+		return v;                                                                                              \
+	}
+#define HOST_VECTOR3(T, name)                                                                                          \
+	struct name {                                                                                                  \
+		T x, y, z;                                                                                             \
+	};                                                                                                             \
+	static inline name make_##name(T x, T y, T z)                                                                  \
+	{                                                                                                              \
+		name v;                                                                                                \
+		v.x = x;                                                                                               \
+		v.y = y;                                                                                               \
+		v.z = z;                                                                                               \
+		return v;                                                                                              \
+	}
+#define HOST_VECTOR4(T, name, align)                                                                                   \
+	struct __align__(align) name                                                                                   \
+	{                                                                                                              \
+		T x, y, z, w;                                                                                          \
+	};                                                                                                             \
+	static inline name make_##name(T x, T y, T z, T w)                                                             \
+	{                                                                                                              \
+		name v;                                                                                                \
+		v.x = x;                                                                                               \
+		v.y = y;                                                                                               \
+		v.z = z;                                                                                               \
+		v.w = w;                                                                                               \
+		return v;                                                                                              \
+	}
 HOST_VECTOR2(signed char, char2, 2)
 HOST_VECTOR2(unsigned char, uchar2, 2)
 HOST_VECTOR2(short, short2, 4)
@@ -57,7 +87,9 @@ HOST_VECTOR4(unsigned, uint4, 16)
 HOST_VECTOR4(float, float4, 16)
 struct dim3 {
 	unsigned x, y, z;
-	constexpr dim3(unsigned a = 1, unsigned b = 1, unsigned c = 1) : x(a), y(b), z(c) {}
+	constexpr dim3(unsigned a = 1, unsigned b = 1, unsigned c = 1) : x(a), y(b), z(c)
+	{
+	}
 };
 
 /* ---- where a thread is ---- */
@@ -72,17 +104,30 @@ enum { warpSize = 32 };
 /* The same place for every thread of a block, keyed by the variable. */
 void *host_shared(const void *key, size_t size, size_t align);
 void *host_shared_dynamic(void);
-#define SHARED(type, name, size) \
-	typedef type host_type_##name size; \
-	static char host_key_##name; \
-	host_type_##name &name = *(host_type_##name *)host_shared(&host_key_##name, sizeof(host_type_##name), alignof(host_type_##name))
+#define SHARED(type, name, size)                                                                                       \
+	typedef type host_type_##name size;                                                                            \
+	static char host_key_##name;                                                                                   \
+	host_type_##name &name = *(host_type_##name *)host_shared(&host_key_##name, sizeof(host_type_##name),          \
+	                                                          alignof(host_type_##name))
 #define SHARED_DYNAMIC(type, name) type *name = (type *)host_shared_dynamic()
 
 /* ---- barriers and warps ---- */
 
 enum host_op {
-	HOST_SYNCWARP, HOST_SHFL, HOST_SHFL_XOR, HOST_SHFL_UP, HOST_SHFL_DOWN, HOST_BALLOT, HOST_MATCH_ANY,
-	HOST_REDUCE_ADD, HOST_REDUCE_MIN, HOST_REDUCE_MAX, HOST_REDUCE_UMIN, HOST_REDUCE_UMAX, HOST_REDUCE_AND, HOST_REDUCE_OR,
+	HOST_SYNCWARP,
+	HOST_SHFL,
+	HOST_SHFL_XOR,
+	HOST_SHFL_UP,
+	HOST_SHFL_DOWN,
+	HOST_BALLOT,
+	HOST_MATCH_ANY,
+	HOST_REDUCE_ADD,
+	HOST_REDUCE_MIN,
+	HOST_REDUCE_MAX,
+	HOST_REDUCE_UMIN,
+	HOST_REDUCE_UMAX,
+	HOST_REDUCE_AND,
+	HOST_REDUCE_OR,
 	HOST_REDUCE_XOR
 };
 /* The threads of the block that are there and for which p holds: their number. */
@@ -90,13 +135,30 @@ int host_barrier(int p, int *all, const char *file, int line);
 uint64_t host_warp(enum host_op, unsigned mask, uint64_t value, int arg, int width, const char *file, int line);
 
 #define HOST_AT const char *file = __builtin_FILE(), int line = __builtin_LINE()
-static inline void __syncthreads(HOST_AT) { host_barrier(0, NULL, file, line); }
-static inline int __syncthreads_count(int p, HOST_AT) { return host_barrier(p, NULL, file, line); }
-static inline int __syncthreads_or(int p, HOST_AT) { return host_barrier(p, NULL, file, line) > 0; }
-static inline int __syncthreads_and(int p, HOST_AT) { int all, n = host_barrier(p, &all, file, line); return n == all; }
-static inline void __syncwarp(unsigned mask = 0xffffffffu, HOST_AT) { host_warp(HOST_SYNCWARP, mask, 0, 0, 32, file, line); }
+static inline void __syncthreads(HOST_AT)
+{
+	host_barrier(0, NULL, file, line);
+}
+static inline int __syncthreads_count(int p, HOST_AT)
+{
+	return host_barrier(p, NULL, file, line);
+}
+static inline int __syncthreads_or(int p, HOST_AT)
+{
+	return host_barrier(p, NULL, file, line) > 0;
+}
+static inline int __syncthreads_and(int p, HOST_AT)
+{
+	int all, n = host_barrier(p, &all, file, line);
+	return n == all;
+}
+static inline void __syncwarp(unsigned mask = 0xffffffffu, HOST_AT)
+{
+	host_warp(HOST_SYNCWARP, mask, 0, 0, 32, file, line);
+}
 
-template<class T> static inline T host_shuffle(enum host_op op, unsigned mask, T x, int arg, int width, const char *file, int line)
+template <class T>
+static inline T host_shuffle(enum host_op op, unsigned mask, T x, int arg, int width, const char *file, int line)
 {
 	uint64_t v = 0;
 
@@ -106,19 +168,19 @@ template<class T> static inline T host_shuffle(enum host_op op, unsigned mask, T
 	memcpy(&x, &v, sizeof x);
 	return x;
 }
-template<class T> static inline T __shfl_sync(unsigned mask, T x, int lane, int width = 32, HOST_AT)
+template <class T> static inline T __shfl_sync(unsigned mask, T x, int lane, int width = 32, HOST_AT)
 {
 	return host_shuffle(HOST_SHFL, mask, x, lane, width, file, line);
 }
-template<class T> static inline T __shfl_xor_sync(unsigned mask, T x, int lanes, int width = 32, HOST_AT)
+template <class T> static inline T __shfl_xor_sync(unsigned mask, T x, int lanes, int width = 32, HOST_AT)
 {
 	return host_shuffle(HOST_SHFL_XOR, mask, x, lanes, width, file, line);
 }
-template<class T> static inline T __shfl_up_sync(unsigned mask, T x, unsigned by, int width = 32, HOST_AT)
+template <class T> static inline T __shfl_up_sync(unsigned mask, T x, unsigned by, int width = 32, HOST_AT)
 {
 	return host_shuffle(HOST_SHFL_UP, mask, x, (int)by, width, file, line);
 }
-template<class T> static inline T __shfl_down_sync(unsigned mask, T x, unsigned by, int width = 32, HOST_AT)
+template <class T> static inline T __shfl_down_sync(unsigned mask, T x, unsigned by, int width = 32, HOST_AT)
 {
 	return host_shuffle(HOST_SHFL_DOWN, mask, x, (int)by, width, file, line);
 }
@@ -134,15 +196,18 @@ static inline int __all_sync(unsigned mask, int p, HOST_AT)
 {
 	return host_warp(HOST_BALLOT, mask, p != 0, 0, 32, file, line) == mask;
 }
-template<class T> static inline unsigned __match_any_sync(unsigned mask, T x, HOST_AT)
+template <class T> static inline unsigned __match_any_sync(unsigned mask, T x, HOST_AT)
 {
 	uint64_t v = 0;
 
 	memcpy(&v, &x, sizeof x);
 	return (unsigned)host_warp(HOST_MATCH_ANY, mask, v, 0, 32, file, line);
 }
-#define HOST_REDUCE(name, T, op) \
-	static inline T name(unsigned mask, T x, HOST_AT) { return (T)host_warp(op, mask, (unsigned)x, 0, 32, file, line); }
+#define HOST_REDUCE(name, T, op)                                                                                       \
+	static inline T name(unsigned mask, T x, HOST_AT)                                                              \
+	{                                                                                                              \
+		return (T)host_warp(op, mask, (unsigned)x, 0, 32, file, line);                                         \
+	}
 HOST_REDUCE(__reduce_add_sync, unsigned, HOST_REDUCE_ADD)
 HOST_REDUCE(__reduce_add_sync, int, HOST_REDUCE_ADD)
 HOST_REDUCE(__reduce_min_sync, unsigned, HOST_REDUCE_UMIN)
@@ -156,31 +221,49 @@ HOST_REDUCE(__reduce_xor_sync, unsigned, HOST_REDUCE_XOR)
 /* Six words for each lane of the caller's warp, where twins of matrix instructions lay out what lanes hold. */
 uint32_t (*host_lanes(void))[6];
 
-/* Copies of 16 bytes to shared memory that do not wait (from nowhere: zeros), in groups, as cp.async: what a thread does not wait
- * for never arrives. */
+/* Copies of 16 bytes to shared memory that do not wait (from nowhere: zeros), in groups, as cp.async: what a thread
+ * does not wait for never arrives. */
 void host_copy(void *shared, const void *from, int there);
 void host_copies_end(void);
 void host_copies_wait(unsigned left);
 
-static inline void __threadfence(void) {}
-static inline void __threadfence_block(void) {}
+static inline void __threadfence(void)
+{
+}
+static inline void __threadfence_block(void)
+{
+}
 
 /* ---- atomics: fibers take turns, so plain arithmetic is one ---- */
 
-#define HOST_ATOMIC(name, expression) \
-	template<class T> static inline T name(T *p, T v) { T old = *p; *p = (expression); return old; }
+#define HOST_ATOMIC(name, expression)                                                                                  \
+	template <class T> static inline T name(T *p, T v)                                                             \
+	{                                                                                                              \
+		T old = *p;                                                                                            \
+		*p = (expression);                                                                                     \
+		return old;                                                                                            \
+	}
 HOST_ATOMIC(host_atomic_add, (T)(old + v))
 HOST_ATOMIC(host_atomic_sub, (T)(old - v))
 HOST_ATOMIC(host_atomic_min, v < old ? v : old)
 HOST_ATOMIC(host_atomic_max, v > old ? v : old)
-HOST_ATOMIC(host_atomic_and, (T)(old & v))
+HOST_ATOMIC(host_atomic_and, (T)(old &v))
 HOST_ATOMIC(host_atomic_or, (T)(old | v))
 HOST_ATOMIC(host_atomic_xor, (T)(old ^ v))
 HOST_ATOMIC(host_atomic_exch, v)
-#define HOST_ATOMIC_INT(name, fn) \
-	static inline int name(int *p, int v) { return fn(p, v); } \
-	static inline unsigned name(unsigned *p, unsigned v) { return fn(p, v); } \
-	static inline unsigned long long name(unsigned long long *p, unsigned long long v) { return fn(p, v); }
+#define HOST_ATOMIC_INT(name, fn)                                                                                      \
+	static inline int name(int *p, int v)                                                                          \
+	{                                                                                                              \
+		return fn(p, v);                                                                                       \
+	}                                                                                                              \
+	static inline unsigned name(unsigned *p, unsigned v)                                                           \
+	{                                                                                                              \
+		return fn(p, v);                                                                                       \
+	}                                                                                                              \
+	static inline unsigned long long name(unsigned long long *p, unsigned long long v)                             \
+	{                                                                                                              \
+		return fn(p, v);                                                                                       \
+	}
 HOST_ATOMIC_INT(atomicAdd, host_atomic_add)
 HOST_ATOMIC_INT(atomicMin, host_atomic_min)
 HOST_ATOMIC_INT(atomicMax, host_atomic_max)
@@ -188,18 +271,47 @@ HOST_ATOMIC_INT(atomicAnd, host_atomic_and)
 HOST_ATOMIC_INT(atomicOr, host_atomic_or)
 HOST_ATOMIC_INT(atomicXor, host_atomic_xor)
 HOST_ATOMIC_INT(atomicExch, host_atomic_exch)
-static inline int atomicSub(int *p, int v) { return host_atomic_sub(p, v); }
-static inline unsigned atomicSub(unsigned *p, unsigned v) { return host_atomic_sub(p, v); }
-static inline float atomicExch(float *p, float v) { return host_atomic_exch(p, v); }
-template<class T> static inline T host_atomic_cas(T *p, T compare, T v) { T old = *p; if (old == compare) *p = v; return old; }
-static inline int atomicCAS(int *p, int c, int v) { return host_atomic_cas(p, c, v); }
-static inline unsigned atomicCAS(unsigned *p, unsigned c, unsigned v) { return host_atomic_cas(p, c, v); }
-static inline unsigned long long atomicCAS(unsigned long long *p, unsigned long long c, unsigned long long v) { return host_atomic_cas(p, c, v); }
-static inline unsigned atomicInc(unsigned *p, unsigned most) { unsigned old = *p; *p = old >= most ? 0 : old + 1; return old; }
+static inline int atomicSub(int *p, int v)
+{
+	return host_atomic_sub(p, v);
+}
+static inline unsigned atomicSub(unsigned *p, unsigned v)
+{
+	return host_atomic_sub(p, v);
+}
+static inline float atomicExch(float *p, float v)
+{
+	return host_atomic_exch(p, v);
+}
+template <class T> static inline T host_atomic_cas(T *p, T compare, T v)
+{
+	T old = *p;
+	if (old == compare)
+		*p = v;
+	return old;
+}
+static inline int atomicCAS(int *p, int c, int v)
+{
+	return host_atomic_cas(p, c, v);
+}
+static inline unsigned atomicCAS(unsigned *p, unsigned c, unsigned v)
+{
+	return host_atomic_cas(p, c, v);
+}
+static inline unsigned long long atomicCAS(unsigned long long *p, unsigned long long c, unsigned long long v)
+{
+	return host_atomic_cas(p, c, v);
+}
+static inline unsigned atomicInc(unsigned *p, unsigned most)
+{
+	unsigned old = *p;
+	*p = old >= most ? 0 : old + 1;
+	return old;
+}
 
 /* ---- bits ---- */
 
-template<class To, class From> static inline To host_cast(From x)
+template <class To, class From> static inline To host_cast(From x)
 {
 	To y;
 
@@ -207,16 +319,46 @@ template<class To, class From> static inline To host_cast(From x)
 	memcpy(&y, &x, sizeof y);
 	return y;
 }
-static inline int __float_as_int(float x) { return host_cast<int>(x); }
-static inline unsigned __float_as_uint(float x) { return host_cast<unsigned>(x); }
-static inline float __int_as_float(int x) { return host_cast<float>(x); }
-static inline float __uint_as_float(unsigned x) { return host_cast<float>(x); }
-static inline int __popc(unsigned x) { return __builtin_popcount(x); }
-static inline int __popcll(unsigned long long x) { return __builtin_popcountll(x); }
-static inline int __clz(int x) { return x ? __builtin_clz((unsigned)x) : 32; }
-static inline int __clzll(long long x) { return x ? __builtin_clzll((unsigned long long)x) : 64; }
-static inline int __ffs(int x) { return __builtin_ffs(x); }
-static inline int __ffsll(long long x) { return __builtin_ffsll(x); }
+static inline int __float_as_int(float x)
+{
+	return host_cast<int>(x);
+}
+static inline unsigned __float_as_uint(float x)
+{
+	return host_cast<unsigned>(x);
+}
+static inline float __int_as_float(int x)
+{
+	return host_cast<float>(x);
+}
+static inline float __uint_as_float(unsigned x)
+{
+	return host_cast<float>(x);
+}
+static inline int __popc(unsigned x)
+{
+	return __builtin_popcount(x);
+}
+static inline int __popcll(unsigned long long x)
+{
+	return __builtin_popcountll(x);
+}
+static inline int __clz(int x)
+{
+	return x ? __builtin_clz((unsigned)x) : 32;
+}
+static inline int __clzll(long long x)
+{
+	return x ? __builtin_clzll((unsigned long long)x) : 64;
+}
+static inline int __ffs(int x)
+{
+	return __builtin_ffs(x);
+}
+static inline int __ffsll(long long x)
+{
+	return __builtin_ffsll(x);
+}
 static inline unsigned __brev(unsigned x)
 {
 	unsigned y = 0;
@@ -238,8 +380,14 @@ static inline unsigned __byte_perm(unsigned a, unsigned b, unsigned s)
 	}
 	return out;
 }
-static inline unsigned __funnelshift_r(unsigned lo, unsigned hi, unsigned n) { return (unsigned)(((uint64_t)hi << 32 | lo) >> (n & 31)); }
-static inline unsigned __funnelshift_l(unsigned lo, unsigned hi, unsigned n) { return (unsigned)(((uint64_t)hi << 32 | lo) << (n & 31) >> 32); }
+static inline unsigned __funnelshift_r(unsigned lo, unsigned hi, unsigned n)
+{
+	return (unsigned)(((uint64_t)hi << 32 | lo) >> (n & 31));
+}
+static inline unsigned __funnelshift_l(unsigned lo, unsigned hi, unsigned n)
+{
+	return (unsigned)(((uint64_t)hi << 32 | lo) << (n & 31) >> 32);
+}
 static inline int __dp4a(int a, int b, int c)
 {
 	unsigned sum = (unsigned)c;
@@ -255,15 +403,15 @@ static inline unsigned __dp4a(unsigned a, unsigned b, unsigned c)
 	return c;
 }
 /* Bytes of two words, each by itself. */
-#define HOST_BYTES(name, T, expression) \
-	static inline unsigned name(unsigned a, unsigned b) \
-	{ \
-		unsigned out = 0; \
-		for (int i = 0; i < 32; i += 8) { \
-			int p = (T)(a >> i), q = (T)(b >> i); \
-			out |= ((unsigned)(expression) & 255u) << i; \
-		} \
-		return out; \
+#define HOST_BYTES(name, T, expression)                                                                                \
+	static inline unsigned name(unsigned a, unsigned b)                                                            \
+	{                                                                                                              \
+		unsigned out = 0;                                                                                      \
+		for (int i = 0; i < 32; i += 8) {                                                                      \
+			int p = (T)(a >> i), q = (T)(b >> i);                                                          \
+			out |= ((unsigned)(expression)&255u) << i;                                                     \
+		}                                                                                                      \
+		return out;                                                                                            \
 	}
 HOST_BYTES(__vadd4, uint8_t, p + q)
 HOST_BYTES(__vsub4, uint8_t, p - q)
@@ -273,13 +421,27 @@ HOST_BYTES(__vcmpeq4, uint8_t, p == q ? 255 : 0)
 HOST_BYTES(__vcmpne4, uint8_t, p != q ? 255 : 0)
 HOST_BYTES(__vmaxs4, int8_t, p > q ? p : q)
 HOST_BYTES(__vmins4, int8_t, p < q ? p : q)
-static inline int __mulhi(int a, int b) { return (int)((int64_t)a * b >> 32); }
-static inline unsigned __umulhi(unsigned a, unsigned b) { return (unsigned)((uint64_t)a * b >> 32); }
+static inline int __mulhi(int a, int b)
+{
+	return (int)((int64_t)a * b >> 32);
+}
+static inline unsigned __umulhi(unsigned a, unsigned b)
+{
+	return (unsigned)((uint64_t)a * b >> 32);
+}
 
 /* ---- loads and stores with a hint ---- */
 
-#define HOST_LOAD(name) template<class T> static inline T name(const T *p) { return *p; }
-#define HOST_STORE(name) template<class T> static inline void name(T *p, T v) { *p = v; }
+#define HOST_LOAD(name)                                                                                                \
+	template <class T> static inline T name(const T *p)                                                            \
+	{                                                                                                              \
+		return *p;                                                                                             \
+	}
+#define HOST_STORE(name)                                                                                               \
+	template <class T> static inline void name(T *p, T v)                                                          \
+	{                                                                                                              \
+		*p = v;                                                                                                \
+	}
 HOST_LOAD(__ldg)
 HOST_LOAD(__ldcs)
 HOST_LOAD(__ldcg)
@@ -293,66 +455,186 @@ HOST_STORE(__stwt)
 
 /* ---- arithmetic ---- */
 
-static inline int min(int a, int b) { return a < b ? a : b; }
-static inline unsigned min(unsigned a, unsigned b) { return a < b ? a : b; }
-static inline long min(long a, long b) { return a < b ? a : b; }
-static inline unsigned long min(unsigned long a, unsigned long b) { return a < b ? a : b; }
-static inline long long min(long long a, long long b) { return a < b ? a : b; }
-static inline unsigned long long min(unsigned long long a, unsigned long long b) { return a < b ? a : b; }
-static inline float min(float a, float b) { return fminf(a, b); }
-static inline double min(double a, double b) { return fmin(a, b); }
-static inline int max(int a, int b) { return a > b ? a : b; }
-static inline unsigned max(unsigned a, unsigned b) { return a > b ? a : b; }
-static inline long max(long a, long b) { return a > b ? a : b; }
-static inline unsigned long max(unsigned long a, unsigned long b) { return a > b ? a : b; }
-static inline long long max(long long a, long long b) { return a > b ? a : b; }
-static inline unsigned long long max(unsigned long long a, unsigned long long b) { return a > b ? a : b; }
-static inline float max(float a, float b) { return fmaxf(a, b); }
-static inline double max(double a, double b) { return fmax(a, b); }
+static inline int min(int a, int b)
+{
+	return a < b ? a : b;
+}
+static inline unsigned min(unsigned a, unsigned b)
+{
+	return a < b ? a : b;
+}
+static inline long min(long a, long b)
+{
+	return a < b ? a : b;
+}
+static inline unsigned long min(unsigned long a, unsigned long b)
+{
+	return a < b ? a : b;
+}
+static inline long long min(long long a, long long b)
+{
+	return a < b ? a : b;
+}
+static inline unsigned long long min(unsigned long long a, unsigned long long b)
+{
+	return a < b ? a : b;
+}
+static inline float min(float a, float b)
+{
+	return fminf(a, b);
+}
+static inline double min(double a, double b)
+{
+	return fmin(a, b);
+}
+static inline int max(int a, int b)
+{
+	return a > b ? a : b;
+}
+static inline unsigned max(unsigned a, unsigned b)
+{
+	return a > b ? a : b;
+}
+static inline long max(long a, long b)
+{
+	return a > b ? a : b;
+}
+static inline unsigned long max(unsigned long a, unsigned long b)
+{
+	return a > b ? a : b;
+}
+static inline long long max(long long a, long long b)
+{
+	return a > b ? a : b;
+}
+static inline unsigned long long max(unsigned long long a, unsigned long long b)
+{
+	return a > b ? a : b;
+}
+static inline float max(float a, float b)
+{
+	return fmaxf(a, b);
+}
+static inline double max(double a, double b)
+{
+	return fmax(a, b);
+}
 
-static inline float rsqrtf(float x) { return 1.0f / sqrtf(x); }
+static inline float rsqrtf(float x)
+{
+	return 1.0f / sqrtf(x);
+}
 /* Macros, because the C library has functions of these names. */
-#define __expf(x) expf(x)
-#define __exp10f(x) powf(10.0f, x)
-#define __logf(x) logf(x)
-#define __log2f(x) log2f(x)
+#define __expf(x)    expf(x)
+#define __exp10f(x)  powf(10.0f, x)
+#define __logf(x)    logf(x)
+#define __log2f(x)   log2f(x)
 #define __powf(x, y) powf(x, y)
-#define __sinf(x) sinf(x)
-#define __cosf(x) cosf(x)
-static inline float __fdividef(float x, float y) { return x / y; }
-static inline float __frcp_rn(float x) { return 1.0f / x; }
-static inline float __fdiv_rn(float x, float y) { return x / y; }
-static inline float __fsqrt_rn(float x) { return sqrtf(x); }
-static inline float __frsqrt_rn(float x) { return (float)(1.0 / sqrt((double)x)); }
-static inline float __fmaf_rn(float x, float y, float z) { return fmaf(x, y, z); }
-static inline float __fadd_rn(float x, float y) { return x + y; }
-static inline float __fsub_rn(float x, float y) { return x - y; }
-static inline float __fmul_rn(float x, float y) { return x * y; }
-static inline float __saturatef(float x) { return x > 0 ? x < 1 ? x : 1.0f : 0.0f; }
-static inline float __int2float_rn(int x) { return (float)x; }
-static inline float __uint2float_rn(unsigned x) { return (float)x; }
+#define __sinf(x)    sinf(x)
+#define __cosf(x)    cosf(x)
+static inline float __fdividef(float x, float y)
+{
+	return x / y;
+}
+static inline float __frcp_rn(float x)
+{
+	return 1.0f / x;
+}
+static inline float __fdiv_rn(float x, float y)
+{
+	return x / y;
+}
+static inline float __fsqrt_rn(float x)
+{
+	return sqrtf(x);
+}
+static inline float __frsqrt_rn(float x)
+{
+	return (float)(1.0 / sqrt((double)x));
+}
+static inline float __fmaf_rn(float x, float y, float z)
+{
+	return fmaf(x, y, z);
+}
+static inline float __fadd_rn(float x, float y)
+{
+	return x + y;
+}
+static inline float __fsub_rn(float x, float y)
+{
+	return x - y;
+}
+static inline float __fmul_rn(float x, float y)
+{
+	return x * y;
+}
+static inline float __saturatef(float x)
+{
+	return x > 0 ? x < 1 ? x : 1.0f : 0.0f;
+}
+static inline float __int2float_rn(int x)
+{
+	return (float)x;
+}
+static inline float __uint2float_rn(unsigned x)
+{
+	return (float)x;
+}
 /* Out of range: the nearest integer; NaN: 0. */
 static inline int __float2int_rz(float x)
 {
 	return x != x ? 0 : x >= 2147483648.0f ? INT32_MAX : x < -2147483648.0f ? INT32_MIN : (int)x;
 }
-static inline int __float2int_rn(float x) { return __float2int_rz(rintf(x)); }
-static inline int __float2int_rd(float x) { return __float2int_rz(floorf(x)); }
-static inline int __float2int_ru(float x) { return __float2int_rz(ceilf(x)); }
-static inline unsigned __float2uint_rn(float x) { return !(x > 0) ? 0u : x >= 4294967296.0f ? UINT32_MAX : (unsigned)rintf(x); }
-static inline unsigned __float2uint_rz(float x) { return !(x > 0) ? 0u : x >= 4294967296.0f ? UINT32_MAX : (unsigned)x; }
+static inline int __float2int_rn(float x)
+{
+	return __float2int_rz(rintf(x));
+}
+static inline int __float2int_rd(float x)
+{
+	return __float2int_rz(floorf(x));
+}
+static inline int __float2int_ru(float x)
+{
+	return __float2int_rz(ceilf(x));
+}
+static inline unsigned __float2uint_rn(float x)
+{
+	return !(x > 0) ? 0u : x >= 4294967296.0f ? UINT32_MAX : (unsigned)rintf(x);
+}
+static inline unsigned __float2uint_rz(float x)
+{
+	return !(x > 0) ? 0u : x >= 4294967296.0f ? UINT32_MAX : (unsigned)x;
+}
 
 /* ---- half floats ---- */
 
-struct __half { unsigned short bits; };
+struct __half {
+	unsigned short bits;
+};
 typedef __half half;
-struct __align__(4) __half2 { __half x, y; };
+struct __align__(4) __half2
+{
+	__half x, y;
+};
 typedef __half2 half2;
-struct __nv_bfloat16 { unsigned short bits; };
-struct __align__(4) __nv_bfloat162 { __nv_bfloat16 x, y; };
+struct __nv_bfloat16 {
+	unsigned short bits;
+};
+struct __align__(4) __nv_bfloat162
+{
+	__nv_bfloat16 x, y;
+};
 
-static inline __half __ushort_as_half(unsigned short b) { __half h; h.bits = b; return h; }
-static inline unsigned short __half_as_ushort(__half h) { return h.bits; }
+static inline __half __ushort_as_half(unsigned short b)
+{
+	__half h;
+	h.bits = b;
+	return h;
+}
+static inline unsigned short __half_as_ushort(__half h)
+{
+	return h.bits;
+}
 static inline float __half2float(__half h)
 {
 	unsigned sign = (unsigned)(h.bits & 0x8000u) << 16, rest = (unsigned)(h.bits & 0x7fffu) << 13;
@@ -368,9 +650,9 @@ static inline __half __float2half(float f)
 
 	if (a > 0x7f800000u)
 		return __ushort_as_half(0x7fff);
-	if (a >= 0x477ff000u)                    /* 65520 and more */
+	if (a >= 0x477ff000u) /* 65520 and more */
 		return __ushort_as_half((unsigned short)(sign | 0x7c00u));
-	if (a < 0x38800000u) {                   /* subnormal: adding 0.5 makes the adder round */
+	if (a < 0x38800000u) { /* subnormal: adding 0.5 makes the adder round */
 		float x = host_cast<float>(a) + 0.5f;
 
 		return __ushort_as_half((unsigned short)(sign | (host_cast<unsigned>(x) - 0x3f000000u)));
@@ -378,34 +660,105 @@ static inline __half __float2half(float f)
 	a += 0xfffu + (a >> 13 & 1u) - 0x38000000u;
 	return __ushort_as_half((unsigned short)(sign | a >> 13));
 }
-static inline __half __float2half_rn(float f) { return __float2half(f); }
-static inline float2 __half22float2(__half2 h) { return make_float2(__half2float(h.x), __half2float(h.y)); }
-static inline __half2 __halves2half2(__half a, __half b) { __half2 h; h.x = a; h.y = b; return h; }
-static inline __half2 __half2half2(__half a) { return __halves2half2(a, a); }
-static inline __half2 __floats2half2_rn(float a, float b) { return __halves2half2(__float2half(a), __float2half(b)); }
-static inline __half2 __float22half2_rn(float2 a) { return __floats2half2_rn(a.x, a.y); }
-static inline __half2 __float2half2_rn(float a) { return __floats2half2_rn(a, a); }
-static inline __half __low2half(__half2 h) { return h.x; }
-static inline __half __high2half(__half2 h) { return h.y; }
-static inline float __low2float(__half2 h) { return __half2float(h.x); }
-static inline float __high2float(__half2 h) { return __half2float(h.y); }
-static inline __half __int2half_rn(int x) { return __float2half((float)x); }
-static inline __half __hadd(__half a, __half b) { return __float2half(__half2float(a) + __half2float(b)); }
-static inline __half __hsub(__half a, __half b) { return __float2half(__half2float(a) - __half2float(b)); }
-static inline __half __hmul(__half a, __half b) { return __float2half(__half2float(a) * __half2float(b)); }
+static inline __half __float2half_rn(float f)
+{
+	return __float2half(f);
+}
+static inline float2 __half22float2(__half2 h)
+{
+	return make_float2(__half2float(h.x), __half2float(h.y));
+}
+static inline __half2 __halves2half2(__half a, __half b)
+{
+	__half2 h;
+	h.x = a;
+	h.y = b;
+	return h;
+}
+static inline __half2 __half2half2(__half a)
+{
+	return __halves2half2(a, a);
+}
+static inline __half2 __floats2half2_rn(float a, float b)
+{
+	return __halves2half2(__float2half(a), __float2half(b));
+}
+static inline __half2 __float22half2_rn(float2 a)
+{
+	return __floats2half2_rn(a.x, a.y);
+}
+static inline __half2 __float2half2_rn(float a)
+{
+	return __floats2half2_rn(a, a);
+}
+static inline __half __low2half(__half2 h)
+{
+	return h.x;
+}
+static inline __half __high2half(__half2 h)
+{
+	return h.y;
+}
+static inline float __low2float(__half2 h)
+{
+	return __half2float(h.x);
+}
+static inline float __high2float(__half2 h)
+{
+	return __half2float(h.y);
+}
+static inline __half __int2half_rn(int x)
+{
+	return __float2half((float)x);
+}
+static inline __half __hadd(__half a, __half b)
+{
+	return __float2half(__half2float(a) + __half2float(b));
+}
+static inline __half __hsub(__half a, __half b)
+{
+	return __float2half(__half2float(a) - __half2float(b));
+}
+static inline __half __hmul(__half a, __half b)
+{
+	return __float2half(__half2float(a) * __half2float(b));
+}
 static inline __half __hfma(__half a, __half b, __half c)
 {
 	/* The product and the sum in double are exact but for one rounding that a half never sees twice. */
 	return __float2half((float)((double)__half2float(a) * __half2float(b) + __half2float(c)));
 }
-static inline __half2 __hadd2(__half2 a, __half2 b) { return __halves2half2(__hadd(a.x, b.x), __hadd(a.y, b.y)); }
-static inline __half2 __hsub2(__half2 a, __half2 b) { return __halves2half2(__hsub(a.x, b.x), __hsub(a.y, b.y)); }
-static inline __half2 __hmul2(__half2 a, __half2 b) { return __halves2half2(__hmul(a.x, b.x), __hmul(a.y, b.y)); }
-static inline __half2 __hfma2(__half2 a, __half2 b, __half2 c) { return __halves2half2(__hfma(a.x, b.x, c.x), __hfma(a.y, b.y, c.y)); }
+static inline __half2 __hadd2(__half2 a, __half2 b)
+{
+	return __halves2half2(__hadd(a.x, b.x), __hadd(a.y, b.y));
+}
+static inline __half2 __hsub2(__half2 a, __half2 b)
+{
+	return __halves2half2(__hsub(a.x, b.x), __hsub(a.y, b.y));
+}
+static inline __half2 __hmul2(__half2 a, __half2 b)
+{
+	return __halves2half2(__hmul(a.x, b.x), __hmul(a.y, b.y));
+}
+static inline __half2 __hfma2(__half2 a, __half2 b, __half2 c)
+{
+	return __halves2half2(__hfma(a.x, b.x, c.x), __hfma(a.y, b.y, c.y));
+}
 
-static inline __nv_bfloat16 __ushort_as_bfloat16(unsigned short b) { __nv_bfloat16 h; h.bits = b; return h; }
-static inline unsigned short __bfloat16_as_ushort(__nv_bfloat16 h) { return h.bits; }
-static inline float __bfloat162float(__nv_bfloat16 h) { return host_cast<float>((unsigned)h.bits << 16); }
+static inline __nv_bfloat16 __ushort_as_bfloat16(unsigned short b)
+{
+	__nv_bfloat16 h;
+	h.bits = b;
+	return h;
+}
+static inline unsigned short __bfloat16_as_ushort(__nv_bfloat16 h)
+{
+	return h.bits;
+}
+static inline float __bfloat162float(__nv_bfloat16 h)
+{
+	return host_cast<float>((unsigned)h.bits << 16);
+}
 static inline __nv_bfloat16 __float2bfloat16(float f)
 {
 	unsigned u = host_cast<unsigned>(f);
@@ -414,8 +767,14 @@ static inline __nv_bfloat16 __float2bfloat16(float f)
 		return __ushort_as_bfloat16(0x7fff);
 	return __ushort_as_bfloat16((unsigned short)((u + 0x7fffu + (u >> 16 & 1u)) >> 16));
 }
-static inline __nv_bfloat16 __float2bfloat16_rn(float f) { return __float2bfloat16(f); }
-static inline float2 __bfloat1622float2(__nv_bfloat162 h) { return make_float2(__bfloat162float(h.x), __bfloat162float(h.y)); }
+static inline __nv_bfloat16 __float2bfloat16_rn(float f)
+{
+	return __float2bfloat16(f);
+}
+static inline float2 __bfloat1622float2(__nv_bfloat162 h)
+{
+	return make_float2(__bfloat162float(h.x), __bfloat162float(h.y));
+}
 static inline __nv_bfloat162 __floats2bfloat162_rn(float a, float b)
 {
 	__nv_bfloat162 h;

@@ -18,8 +18,9 @@ cublasStatus_t cublasSetStream(cublasHandle_t, cudaStream_t);
 cublasStatus_t cublasSetWorkspace(cublasHandle_t, void *, size_t);
 cublasStatus_t cublasSetMathMode(cublasHandle_t, enum cublasMath_t);
 const char *cublasGetStatusName(cublasStatus_t);
-cublasStatus_t cublasGemmEx(cublasHandle_t, cublasOperation_t, cublasOperation_t, int m, int n, int k, const void *alpha, const void *a,
-                            cudaDataType, int lda, const void *b, cudaDataType, int ldb, const void *beta, void *c, cudaDataType, int ldc,
-                            cublasComputeType_t, cublasGemmAlgo_t);
+cublasStatus_t cublasGemmEx(cublasHandle_t, cublasOperation_t, cublasOperation_t, int m, int n, int k,
+                            const void *alpha, const void *a, cudaDataType, int lda, const void *b, cudaDataType,
+                            int ldb, const void *beta, void *c, cudaDataType, int ldc, cublasComputeType_t,
+                            cublasGemmAlgo_t);
 
 #endif

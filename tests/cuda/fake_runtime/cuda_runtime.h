@@ -1,4 +1,5 @@
-/* tests/cuda/fake_runtime/cuda_runtime.h - as much of the CUDA runtime as kernels/cuda/gpu_cuda*.cu use, played by tests/cuda/cuda_fake.cc.
+/* tests/cuda/fake_runtime/cuda_runtime.h - as much of the CUDA runtime as kernels/cuda/gpu_cuda*.cu use, played by
+ * tests/cuda/cuda_fake.cc.
  *
  * Streams are as late as they may be: what is asked for happens when somebody waits. */
 #ifndef WEIR_FAKE_CUDA_RUNTIME_H
@@ -8,16 +9,35 @@
 
 #define CUDART_VERSION 13000
 enum cudaError_t {
-	cudaSuccess = 0, cudaErrorInvalidValue = 1, cudaErrorMemoryAllocation = 2, cudaErrorInsufficientDriver = 35, cudaErrorNoDevice = 100,
-	cudaErrorInvalidDeviceFunction = 98, cudaErrorNoKernelImageForDevice = 209, cudaErrorInvalidPtx = 218, cudaErrorUnsupportedPtxVersion = 222, cudaErrorNotReady = 600,
+	cudaSuccess = 0,
+	cudaErrorInvalidValue = 1,
+	cudaErrorMemoryAllocation = 2,
+	cudaErrorInsufficientDriver = 35,
+	cudaErrorNoDevice = 100,
+	cudaErrorInvalidDeviceFunction = 98,
+	cudaErrorNoKernelImageForDevice = 209,
+	cudaErrorInvalidPtx = 218,
+	cudaErrorUnsupportedPtxVersion = 222,
+	cudaErrorNotReady = 600,
 	cudaErrorIllegalAddress = 700
 };
 enum { cudaStreamNonBlocking = 1, cudaEventDisableTiming = 2 };
 enum cudaMemcpyKind { cudaMemcpyHostToDevice = 1, cudaMemcpyDefault = 4 };
 enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize = 8 };
-struct cudaDeviceProp { char name[256]; int major, minor, multiProcessorCount; size_t sharedMemPerBlockOptin, totalGlobalMem; };
-struct cudaFuncAttributes { int numRegs; };
-struct cudaKernelNodeParams { void *func; dim3 gridDim, blockDim; unsigned sharedMemBytes; void **kernelParams, **extra; };
+struct cudaDeviceProp {
+	char name[256];
+	int major, minor, multiProcessorCount;
+	size_t sharedMemPerBlockOptin, totalGlobalMem;
+};
+struct cudaFuncAttributes {
+	int numRegs;
+};
+struct cudaKernelNodeParams {
+	void *func;
+	dim3 gridDim, blockDim;
+	unsigned sharedMemBytes;
+	void **kernelParams, **extra;
+};
 typedef struct fake_stream *cudaStream_t;
 typedef struct fake_event *cudaEvent_t;
 typedef struct fake_graph *cudaGraph_t;
@@ -53,7 +73,8 @@ cudaError_t cudaEventSynchronize(cudaEvent_t);
 cudaError_t cudaLaunchKernel(const void *fn, dim3 grid, dim3 block, void **args, size_t shared, cudaStream_t);
 cudaError_t cudaGraphCreate(cudaGraph_t *, unsigned);
 cudaError_t cudaGraphDestroy(cudaGraph_t);
-cudaError_t cudaGraphAddKernelNode(cudaGraphNode_t *, cudaGraph_t, const cudaGraphNode_t *after, size_t n, const struct cudaKernelNodeParams *);
+cudaError_t cudaGraphAddKernelNode(cudaGraphNode_t *, cudaGraph_t, const cudaGraphNode_t *after, size_t n,
+                                   const struct cudaKernelNodeParams *);
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t *, cudaGraph_t, unsigned long long);
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t);
 cudaError_t cudaGraphExecKernelNodeSetParams(cudaGraphExec_t, cudaGraphNode_t, const struct cudaKernelNodeParams *);
