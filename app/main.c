@@ -20,7 +20,7 @@ static void own_folder(char dir[PATH_MAX])
 	ssize_t n = readlink("/proc/self/exe", dir, PATH_MAX - 1);
 	char *slash;
 
-	dir[n > 0 ? n : 0] = 0;
+	dir[MAX(n, 0)] = 0;
 	slash = strrchr(dir, '/');
 	dir[slash ? slash - dir : 0] = 0;
 }

@@ -99,7 +99,7 @@ static const struct family_advice *family_of(const struct engine *e, int reasons
 		return NULL;
 	add_letters(e->gguf, "general.name", name, sizeof name);
 	add_letters(e->gguf, "general.basename", name, sizeof name);
-	for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
+	for (size_t i = 0; i < LEN(families); i++) {
 		const struct family_advice *f = &families[i];
 
 		if ((!f->arch || !strcmp(f->arch, e->info.arch)) && (f->reasons == ANY || f->reasons == reasons) &&

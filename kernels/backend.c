@@ -14,7 +14,7 @@ static const struct {
 	{ "cpu", cpu_backend_open },
 	{ "cuda", plugin_cuda_open },
 };
-enum { N_BACKENDS = sizeof backends / sizeof backends[0] };
+enum { N_BACKENDS = LEN(backends) };
 
 int backend_open(struct backend **out, const char *name, const struct backend_options *opt, char err[160])
 {

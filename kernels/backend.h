@@ -23,6 +23,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "kernels/macros.h"
+
 #ifdef __cplusplus
 typedef volatile int backend_flag; /* C++ has no _Atomic: the same bytes, only read there */
 #else

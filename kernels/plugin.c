@@ -55,7 +55,7 @@ static int plugin_find(char path[PATH_MAX], char err[160])
 		return -1;
 	}
 	n = readlink("/proc/self/exe", dir, sizeof dir - 1);
-	dir[n > 0 ? n : 0] = 0;
+	dir[MAX(n, 0)] = 0;
 	if ((slash = strrchr(dir, '/'))) {
 		*slash = 0;
 		if (snprintf(path, PATH_MAX, "%s/" PLUGIN, dir) < PATH_MAX && is_there(path))

@@ -133,8 +133,8 @@ check_sources() {
       }
     }
     BEGIN {
-      rooms("kernels", "common { cpu cuda }", " kernels/backend.h ")
-      rooms("engine", "base jinja gguf token template model cache policies observe forward timeline lab", " kernels/backend.h engine/engine.h ")
+      rooms("kernels", "common { cpu cuda }", " kernels/backend.h kernels/macros.h ")
+      rooms("engine", "base jinja gguf token template model cache policies observe forward timeline lab", " kernels/backend.h kernels/macros.h engine/engine.h ")
       open_to["engine/timeline"] = open_to["engine/lab"] = open_to["engine"] "engine/engine_private.h "
       rooms("sessions", "fetch import store snap", " engine/engine.h engine/base/base.h engine/base/utf8.h ")
       rooms("ui", "text screen input transcript panes", " ui/ui.h sessions/import/import.h engine/base/base.h engine/base/utf8.h ")

@@ -25,7 +25,7 @@ static int is_open; /* readline's state is global: one screen per process */
 
 static int screen_side(int v)
 {
-	return v < 1 ? 1 : v > SCREEN_MOST ? SCREEN_MOST : v;
+	return v < 1 ? 1 : MIN(SCREEN_MOST, v);
 }
 
 int ui_open(struct ui **out, const struct ui_options *o, struct err *e)
@@ -105,7 +105,7 @@ int ui_action(struct ui *u, struct ui_action *out)
 	} else {
 		return 0;
 	}
-	out->text = u->given.p ? u->given.p : "";
+	out->text = str_text(&u->given);
 	out->n = u->given.n;
 	return 1;
 }
@@ -235,7 +235,7 @@ static void draw_transcript(struct ui *u, const struct area *a)
 /* Draw a title (clean text) at column x of the upper border, in at most w columns. */
 static void draw_title(const struct ui *u, const struct area *a, int x, int w, unsigned style, const struct str *title)
 {
-	int cols = (int)text_width(title->p ? title->p : "", title->n);
+	int cols = (int)text_width(str_text(title), title->n);
 
 	if (!cols || w < 3)
 		return;

@@ -156,7 +156,7 @@ static void editor(struct ui *u)
 	struct str text = { 0 };
 
 	input_whole(&text);
-	todo_add(u, UI_EDITOR, text.p ? text.p : "", text.n, 0, 0);
+	todo_add(u, UI_EDITOR, str_text(&text), text.n, 0, 0);
 	str_free(&text);
 	u->focus = ON_LINE;
 }

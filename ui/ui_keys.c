@@ -91,7 +91,7 @@ static void line_key(struct ui *u, const struct key *k)
 
 	input_key(k);
 	if (input_take(&s))
-		ui_submit(u, s.p ? s.p : "", s.n);
+		ui_submit(u, str_text(&s), s.n);
 	str_free(&s);
 }
 

@@ -5,7 +5,7 @@
 
 static int within(int v, int lo, int hi)
 {
-	return v < lo ? lo : v > hi ? hi : v;
+	return v < lo ? lo : MIN(hi, v);
 }
 
 int panel_seen(const struct ui *u)

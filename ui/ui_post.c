@@ -37,7 +37,7 @@ size_t ui_entry(struct ui *u, enum ui_role role, const char *text, size_t n)
 	}
 	/* A pane hides the error in the transcript, so show it in the status row, too. */
 	if (role == UI_ERROR && u->pane != NO_PANE && u->pane != CACHE)
-		ui_sayf(u, "%.*s", (int)(n < 200 ? n : 200), text);
+		ui_sayf(u, "%.*s", (int)(MIN(n, 200)), text);
 	i = transcript_add(u->transcript, role, text, n);
 	/* Fold a message that the input line showed as "[pasted 123 lines]". */
 	if (role == UI_USER && paste_is_long(text, n))
@@ -119,8 +119,8 @@ void ui_work(struct ui *u, const struct ui_work *w)
 	clean_into(&u->work.verb, w ? w->verb : NULL);
 	u->work.open = w && w->open;
 	if (u->work.verb.n) {
-		u->work.total = w->total > 0 ? w->total : 0;
-		u->work.done = w->done < 0 ? 0 : w->done > u->work.total ? u->work.total : w->done;
+		u->work.total = MAX(w->total, 0);
+		u->work.done = w->done < 0 ? 0 : MIN(u->work.total, w->done);
 		u->work.had = w->had;
 		u->work.tps = w->tps;
 		u->work.left = w->left;
@@ -174,7 +174,7 @@ void ui_documents(struct ui *u, const struct ui_document *d, size_t n)
 
 void ui_sources(struct ui *u, size_t question, const struct ui_source *s, size_t n)
 {
-	n = n < UI_SOURCES ? n : UI_SOURCES;
+	n = MIN(n, UI_SOURCES);
 	transcript_sources(u->transcript, question, s, n);
 	u->next_source = 0;
 	documents_pane_sources(u->panes[DOCUMENTS], s, n);

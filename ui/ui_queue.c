@@ -73,7 +73,7 @@ void ui_submit(struct ui *u, const char *text, size_t n)
 		size_t word = word_of(text, n);
 		struct str name = { 0 };
 
-		clean_line(text, word < 40 ? word : 40, &name);
+		clean_line(text, MIN(word, 40), &name);
 		if (c && runs_at_once(c, text, n)) {
 			todo_add(u, UI_SEND, text, n, 0, 0);
 			str_free(&name);
@@ -156,7 +156,7 @@ void queue_draw(const struct ui *u, const struct area *a)
 		clean_line(u->queue[y].p, u->queue[y].n < 2000 ? u->queue[y].n : 2000, &s);
 		x = area_text(a, 0, y, ST_FAINT, "queued: ", 8);
 		if (w > x)
-			put_left(a, x, y, w - x, ST_FAINT, s.p ? s.p : "", s.n, u->ascii);
+			put_left(a, x, y, w - x, ST_FAINT, str_text(&s), s.n, u->ascii);
 		if (more && w > 0)
 			area_text(a, w, y, ST_FAINT, tail, strlen(tail));
 	}

@@ -32,10 +32,7 @@ void todo_add(struct ui *u, enum ui_what what, const char *text, size_t n, int64
 		if (u->todo[i].what == what)
 			t = &u->todo[i];
 	if (!t) {
-		if (u->n_todo == u->cap_todo) {
-			u->cap_todo = u->cap_todo ? u->cap_todo * 2 : 16;
-			u->todo = xrealloc(u->todo, u->cap_todo * sizeof *u->todo);
-		}
+		GROW(u->todo, u->n_todo, u->cap_todo);
 		t = &u->todo[u->n_todo++];
 		memset(t, 0, sizeof *t);
 	}

@@ -109,7 +109,7 @@ static void make_parts(const struct ui *u, struct part part[N_PARTS])
 	}
 	if (words->n && !u->searching) {
 		str_adds(&part[FOUND].form[0], u->search_down ? "/" : "?");
-		clean_line(words->p, utf8_complete(words->p, words->n < 40 ? words->n : 40), &part[FOUND].form[0]);
+		clean_line(words->p, utf8_complete(words->p, MIN(words->n, 40)), &part[FOUND].form[0]);
 		str_addf(&part[FOUND].form[0], " %zu of %zu", u->found_at, u->found);
 		str_addf(&part[FOUND].form[1], "%zu of %zu", u->found_at, u->found);
 	}
@@ -169,12 +169,12 @@ void status_draw(const struct ui *u, const struct area *a)
 	make_parts(u, part);
 	area_fill(a, 0, 0, a->w, ST_STATUS, ' ');
 	/* Shorten parts until the row fits: two blanks between parts, one at each end. */
-	for (size_t i = 0; total_cols(part) > a->w && i < sizeof give_up / sizeof give_up[0]; i++)
+	for (size_t i = 0; total_cols(part) > a->w && i < LEN(give_up); i++)
 		part[give_up[i].part].at = give_up[i].form;
 	if (u->say.n && total_cols(part) > a->w)
 		part[WORK].at = NONE;
 	/* Restore longer forms that fit again, most important first; never of policy, speed, memory. */
-	for (size_t i = sizeof give_up / sizeof give_up[0]; i-- > 0;) {
+	for (size_t i = LEN(give_up); i-- > 0;) {
 		struct part *p = &part[give_up[i].part];
 		for (int form = 0, was = p->at; give_up[i].part < POLICY && form < was && p->at == was; form++) {
 			p->at = form;
@@ -275,7 +275,7 @@ static int key_named(const char *name, size_t n, struct key *out)
 		name += 6, n -= 6;
 		out->mods = KEY_SHIFT;
 	}
-	for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+	for (size_t i = 0; i < LEN(keys); i++)
 		if (strlen(keys[i].name) == n && !strncmp(name, keys[i].name, n))
 			out->code = keys[i].code;
 	if (out->code != K_UNKNOWN)

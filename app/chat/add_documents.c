@@ -19,7 +19,7 @@ void document_notices(const struct doc *doc)
 		p += n + (p[n] == '\n');
 	}
 	clean_init(&clean, 0);
-	clean_text(&clean, doc->text.p ? doc->text.p : "", doc->text.n, &text);
+	clean_text(&clean, str_text(&doc->text), doc->text.n, &text);
 	clean_end(&clean, &text);
 	str_clear(&text);
 	if (clean.found.hidden + clean.found.bidi > 0) {
@@ -297,7 +297,7 @@ static int may_attach(struct chat *c, const struct str *word)
 		return 1;
 	if (!c->told_untyped++)
 		notice(c, "[@%.*s was pasted, not typed, and stays text; /open %.*s adds the document]",
-		       (int)(word->n < 200 ? word->n : 200), word->p, (int)(word->n < 200 ? word->n : 200), word->p);
+		       (int)(MIN(word->n, 200)), word->p, (int)(MIN(word->n, 200)), word->p);
 	return 0;
 }
 

@@ -34,7 +34,7 @@ static size_t tokens_common(const struct conversation *t)
 	if (!t->tl)
 		return 0;
 	id = timeline_tokens(t->tl, &n);
-	n = n < t->rendered.id.n ? n : t->rendered.id.n;
+	n = MIN(n, t->rendered.id.n);
 	while (same < n && id[same] == t->rendered.id.id[same])
 		same++;
 	return same;
@@ -104,7 +104,7 @@ static void lens_of_growing(struct cache_report *p, const struct conversation *t
 	most = end > TEXT_MOST ? end - TEXT_MOST : 0;
 	i = n;
 	ends = xmalloc((n + 1) * sizeof *ends);
-	for (; i > (size_t)(m->place.first > 0 ? m->place.first : 0) && end > most && end <= m->read; i--) {
+	for (; i > (size_t)(MAX(m->place.first, 0)) && end > most && end <= m->read; i--) {
 		ends[i - 1] = end;
 		end -= engine_piece(t->engine, id[i - 1], 0, NULL, 0);
 	}
@@ -183,7 +183,7 @@ static void lens_of_answer(struct cache_report *p, int which, const struct conve
 
 		end += len;
 		if (len)
-			lens_token(&l, (size_t)m->place.first + k, end < m->text.n ? end : m->text.n);
+			lens_token(&l, (size_t)m->place.first + k, MIN(end, m->text.n));
 	}
 }
 

@@ -162,7 +162,7 @@ static void column_words(struct cache_report *p, const struct conversation *t)
 			size_t room = UI_COL_TEXT - 1 - at,
 			       len = engine_piece(t->engine, id[token], 1, p->text[i] + at, room);
 
-			len = len < room ? len : room;
+			len = MIN(len, room);
 			for (size_t k = 0; k < len; k++)
 				if (p->text[i][at + k] == '\n')
 					p->text[i][at + k] = ' ';

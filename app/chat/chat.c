@@ -38,10 +38,10 @@ void chat_banner(struct chat *c)
 	conversation_stats(&c->t, &st);
 	chat_model_name(c, &name);
 	if (st.ctx)
-		notice(c, "weir %s: %.140s, context of %s tokens", WEIR_VERSION, name.p ? name.p : "",
+		notice(c, "weir %s: %.140s, context of %s tokens", WEIR_VERSION, str_text(&name),
 		       count_text((uint64_t)st.ctx).s);
 	else
-		notice(c, "weir %s: %.140s", WEIR_VERSION, name.p ? name.p : "");
+		notice(c, "weir %s: %.140s", WEIR_VERSION, str_text(&name));
 	str_free(&name);
 }
 

@@ -99,7 +99,7 @@ void slash_drop(struct chat *c, char *arg)
 	i = document_of(c, arg, &e);
 	if (i >= 0) {
 		conversation_drop_document(&c->t, (size_t)i, &name);
-		say_recomputed(c, "dropped", name.p ? name.p : "");
+		say_recomputed(c, "dropped", str_text(&name));
 	} else {
 		chat_error(c, &e);
 	}
@@ -123,7 +123,7 @@ static void list_pinned(struct chat *c)
 		return;
 	}
 	str_adds(&s, "[pinned, so that it is never evicted: ");
-	human_count(&s, (uint64_t)(st.rings.pinned > 0 ? st.rings.pinned : 0));
+	human_count(&s, (uint64_t)(MAX(st.rings.pinned, 0)));
 	str_addf(&s, " tokens (system prompt and %zu %s)", c->t.n_doc, c->t.n_doc == 1 ? "document" : "documents");
 	if (c->t.n_msg)
 		str_addf(&s, "; /pin N adds message N, counted as /copy does, 1 to %zu", c->t.n_msg);
@@ -143,7 +143,7 @@ static int pin_message(struct chat *c, size_t i, struct err *e)
 	if (m->role == ROLE_ASSISTANT)
 		chat_message(c, m, &text, &note);
 	else
-		str_add(&text, m->text.p ? m->text.p : "", m->text.n);
+		str_add(&text, str_text(&m->text), m->text.n);
 	rc = text.n ? chat_document_bytes(c, name.p, text.p, text.n, e)
 	            : err_set(e, ERR_USAGE, "message %zu is empty", i + 1);
 	str_free(&name);

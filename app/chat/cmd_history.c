@@ -52,7 +52,7 @@ void slash_undo(struct chat *c, char *arg)
 		return;
 	}
 	if (!*arg && conversation_drop_last_document(&c->t, &name)) {
-		notice(c, "[document '%s' is dropped; /redo restores it]", name.p ? name.p : "");
+		notice(c, "[document '%s' is dropped; /redo restores it]", str_text(&name));
 		str_free(&name);
 		return;
 	}

@@ -23,7 +23,7 @@ static void stats_cache(const struct conversation *t, const struct timeline_stat
 	         (int)(100 * (int64_t)kept / (st->ctx ? st->ctx : 1)), st->kv, st->kv_type);
 	human_bytes(s, st->kv_used_bytes);
 	str_adds(s, " used of ");
-	human_bytes(s, apart > st->kv_bytes ? apart : st->kv_bytes);
+	human_bytes(s, MAX(apart, st->kv_bytes));
 	str_adds(s, "\n");
 	if (apart) {
 		str_adds(s, st->kv_host_bytes ? "           in the machine's memory; in the GPU's "
@@ -146,8 +146,8 @@ void slash_editor(struct chat *c, char *arg)
 	if (!c->front->draft || !c->interactive)
 		err_set(&e, ERR_USAGE, "/editor wants a terminal");
 	else if (external_edit(&text, c->o.private_talk, &e) == 0)
-		c->front->draft(c, text.p ? text.p : "", text.n);
-	untyped_note(text.p ? text.p : "", text.n);
+		c->front->draft(c, str_text(&text), text.n);
+	untyped_note(str_text(&text), text.n);
 	signals_take_int(); /* a Ctrl-C while the editor ran was meant for the editor */
 	if (e.code)
 		chat_error(c, &e);

@@ -100,7 +100,7 @@ void slash_fork(struct chat *c, char *arg)
 	}
 	session_log_title(c->log, &title);
 	notice(c, "[from here on this is session %lld, '%s'; the other one stays as it was]",
-	       (long long)c->log->session, title.p ? title.p : "");
+	       (long long)c->log->session, str_text(&title));
 	str_free(&title);
 }
 
@@ -147,7 +147,7 @@ static int write_new(const char *path, const struct str *text, struct err *e)
 	if (fd < 0)
 		return err_set(e, ERR_FAIL, "cannot write '%.120s': %s%s", path, strerror(errno),
 		               errno == EEXIST ? "; name another file" : "");
-	if (write_all(fd, text->p ? text->p : "", text->n) < 0 || fsync(fd) < 0)
+	if (write_all(fd, str_text(text), text->n) < 0 || fsync(fd) < 0)
 		rc = err_set(e, ERR_FAIL, "cannot write '%.120s': %s", path, strerror(errno));
 	close(fd);
 	if (rc)
@@ -168,7 +168,7 @@ static size_t format_named(const char *arg, enum export_format *format)
 	};
 	size_t n = strcspn(arg, " \t");
 
-	for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+	for (size_t i = 0; i < LEN(known); i++)
 		if (strlen(known[i].name) == n && !memcmp(arg, known[i].name, n)) {
 			*format = known[i].is;
 			return n + strspn(arg + n, " \t");

@@ -159,9 +159,9 @@ static void set_option(struct chat *c, const struct option_def *d, const char *k
 		else
 			option_show(&c->o, d, &s);
 		if (save)
-			save_option(c, d, s.p ? s.p : "");
+			save_option(c, d, str_text(&s));
 		else
-			notice(c, "%s %s", key, s.p ? s.p : "");
+			notice(c, "%s %s", key, str_text(&s));
 	} else if (option_set(&c->o, d, where, d->type == OPT_CHOICE ? options_own(&c->o, value, strlen(value)) : value,
 	                      &e) < 0) {
 		chat_error(c, &e);
@@ -169,13 +169,13 @@ static void set_option(struct chat *c, const struct option_def *d, const char *k
 		conversation_options_changed(&c->t, d->type == OPT_SEED);
 		option_show(&c->o, d, &s);
 		if (save) {
-			save_option(c, d, s.p ? s.p : "");
+			save_option(c, d, str_text(&s));
 		} else {
 			if (!strcmp(value, "auto")) {
 				str_clear(&s);
 				value_shown(c, d, &s);
 			}
-			notice(c, "[%s %s]", key, s.p ? s.p : "");
+			notice(c, "[%s %s]", key, str_text(&s));
 		}
 	}
 	str_free(&s);
@@ -323,7 +323,7 @@ static char *find_model(struct chat *c, const char *arg)
 		unquote(arg, &path);
 	else
 		str_adds(&path, arg);
-	found = options_own(&c->o, path.p ? path.p : "", path.n);
+	found = options_own(&c->o, str_text(&path), path.n);
 	str_free(&path);
 	return found;
 }
@@ -367,7 +367,7 @@ void slash_model(struct chat *c, char *arg)
 		chat_error(c, &e);
 		if (conversation_is_open(&c->t)) {
 			model_name(c, &name);
-			notice(c, "[the model is as before: %s]", name.p ? name.p : "");
+			notice(c, "[the model is as before: %s]", str_text(&name));
 			str_free(&name);
 		}
 		c->quit |= !conversation_is_open(&c->t);
@@ -381,7 +381,7 @@ void slash_model(struct chat *c, char *arg)
 		human_count(&s, (uint64_t)again);
 	model_name(c, &name);
 	notice(c, again ? "[model %s; %s tokens will be recomputed before the next answer]" : "[model %s]",
-	       name.p ? name.p : "", s.p);
+	       str_text(&name), s.p);
 	str_free(&name);
 	str_free(&s);
 }
@@ -427,7 +427,7 @@ void slash_think(struct chat *c, char *arg)
 	struct err e = { 0 };
 	int hid = chat_hides(c);
 
-	for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+	for (size_t i = 0; i < LEN(words); i++)
 		if (!strcmp(arg, words[i].word))
 			value = words[i].value;
 	if (*arg && !value) {

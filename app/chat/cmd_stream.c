@@ -126,8 +126,7 @@ static int read_piece(struct chat *c, struct str *piece, struct err *e)
 	if (got < 0)
 		return -1;
 	/* Where no text follows for a while, prefill all that there is. */
-	if (conversation_grow(&c->t, piece->p ? piece->p : "", piece->n, got != SOURCE_TEXT, recompute_progress, c, e) <
-	    0)
+	if (conversation_grow(&c->t, str_text(piece), piece->n, got != SOURCE_TEXT, recompute_progress, c, e) < 0)
 		return -1;
 	show(c, got == SOURCE_LATER);
 	return got != SOURCE_END;

@@ -40,7 +40,7 @@ static int kept_get(const char *key, struct str *out, void *ud)
 		return session_value(r->c->log->store, r->c->log->session, name, out, &e) > 0;
 	for (size_t i = 0; i < r->c->n_kept; i++)
 		if (!strcmp(r->c->kept[i].key, key)) {
-			str_add(out, r->c->kept[i].text.p ? r->c->kept[i].text.p : "", r->c->kept[i].text.n);
+			str_add(out, str_text(&r->c->kept[i].text), r->c->kept[i].text.n);
 			return 1;
 		}
 	return 0;
@@ -133,7 +133,7 @@ static void show(struct chat *c, const struct summary *s, const char *of, double
 {
 	struct err e = { 0 };
 
-	if (c->front->summary(c, s->text.p ? s->text.p : "", s->text.n, &e) < 0) {
+	if (c->front->summary(c, str_text(&s->text), s->text.n, &e) < 0) {
 		chat_error(c, &e);
 		c->quit = 1, c->rc = 1;
 		return;

@@ -76,7 +76,7 @@ static const struct {
 
 const char *slash_words(const char *name)
 {
-	for (size_t i = 0; i < sizeof synonyms / sizeof *synonyms; i++)
+	for (size_t i = 0; i < LEN(synonyms); i++)
 		if (!strcmp(synonyms[i].name, name))
 			return synonyms[i].words;
 	return "";
@@ -84,7 +84,7 @@ const char *slash_words(const char *name)
 
 const struct slash *slash_at(size_t i)
 {
-	return i < sizeof commands / sizeof *commands ? &commands[i] : NULL;
+	return i < LEN(commands) ? &commands[i] : NULL;
 }
 
 /* Does the line, of a command or a key, have the word that help is wanted on? */
@@ -131,7 +131,7 @@ void slash_help(struct chat *c, char *arg)
 		help_line(&s, line.p, "", word);
 	}
 	user_prompts_free(name, n);
-	for (i = 0; i < sizeof more / sizeof *more; i++)
+	for (i = 0; i < LEN(more); i++)
 		help_line(&s, more[i], "", word);
 	if (s.n)
 		notice(c, "%s", s.p);

@@ -43,7 +43,7 @@ int chat_sessionless(struct chat *c)
 /* The first lines of a text, and how many are left out. */
 static void add_lines(struct str *out, const char *mark, const struct str *text)
 {
-	const char *p = text->p ? text->p : "", *end = p + text->n;
+	const char *p = str_text(text), *end = p + text->n;
 	int left = 0;
 
 	for (int i = 0; p < end; i++) {

@@ -106,7 +106,7 @@ int chat_undelete(struct chat *c)
 	here = c->deleted[c->n_deleted - 1].was_here;
 	forget(c, c->n_deleted - 1);
 	session_leave(c->log->store, session);
-	notice(c, "[session '%s' is there again]", name.p ? name.p : "");
+	notice(c, "[session '%s' is there again]", str_text(&name));
 	str_free(&name);
 	/* Resume the session where it was the current one and the screen is still empty. */
 	if (here && c->log && !c->log->session && !c->t.n_msg)

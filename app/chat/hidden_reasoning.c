@@ -23,7 +23,7 @@ int chat_thinks_at_once(const struct chat *c)
 
 void chat_message(const struct chat *c, const struct message *m, struct str *out, struct str *note)
 {
-	const char *text = m->text.p ? m->text.p : "";
+	const char *text = str_text(&m->text);
 	int closed;
 	size_t seen = 0;
 	struct reasoning think = { .first = 0 };

@@ -20,7 +20,7 @@ static int is_here(const struct chat *c, const struct library_text *t)
 
 	clean_line(t->name, strlen(t->name), &name);
 	for (size_t i = 0; i < c->t.n_doc && !here; i++)
-		here = c->t.doc[i].n_body == t->bytes && !strcmp(c->t.doc[i].name, name.p ? name.p : "");
+		here = c->t.doc[i].n_body == t->bytes && !strcmp(c->t.doc[i].name, str_text(&name));
 	str_free(&name);
 	return here;
 }

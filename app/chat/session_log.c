@@ -87,7 +87,7 @@ static int options_recall(struct session_log *r, struct options *o, struct err *
 		str_clear(&value);
 		rc = session_value(r->store, r->session, "system", &value, e);
 		if (rc > 0)
-			o->system = options_own(o, value.p ? value.p : "", value.n);
+			o->system = options_own(o, str_text(&value), value.n);
 	}
 	str_free(&value);
 	return rc < 0 ? -1 : 0;
@@ -132,7 +132,7 @@ static int ask_in_use(struct session_log *r, const struct options *o, const stru
 		return 0;
 	session_log_title(r, &title);
 	str_adds(&question, "session '");
-	clean_line(title.p ? title.p : "", title.n, &question);
+	clean_line(str_text(&title), title.n, &question);
 	str_addf(&question, "': %s\nhere: [r]ead it and save nothing, [w]ait for it, [n]ew session, [q]uit? ",
 	         why->msg);
 	answer = terminal_choose(question.p, "rwnq");

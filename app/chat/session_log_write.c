@@ -112,10 +112,10 @@ void session_log_settings(struct session_log *r, const struct conversation *t)
 			timeline_policy(t->tl, &value);
 		else
 			option_show(t->o, d, &value);
-		rc = session_set(r->store, r->session, d->name, value.p ? value.p : "", value.n, &e);
+		rc = session_set(r->store, r->session, d->name, str_text(&value), value.n, &e);
 	}
 	if (!rc)
-		rc = session_set(r->store, r->session, "system", t->has_system ? t->system.p ? t->system.p : "" : NULL,
+		rc = session_set(r->store, r->session, "system", t->has_system ? str_text(&t->system) : NULL,
 		                 t->system.n, &e);
 	str_free(&value);
 	if (rc < 0)
@@ -201,7 +201,7 @@ static void log_question(struct session_log *r, struct conversation *t)
 	struct stored_message s = {
 		.parent = parent_of_last(t),
 		.role = ROLE_USER,
-		.text = m->text.p ? m->text.p : "",
+		.text = str_text(&m->text),
 		.n_text = m->text.n,
 		.complete = 1,
 	};
@@ -212,7 +212,7 @@ static void log_question(struct session_log *r, struct conversation *t)
 		return;
 	r->writing = 0;
 	question_stats(m, &stats);
-	s.stats = stats.p ? stats.p : "";
+	s.stats = str_text(&stats);
 	if (session_log_begin(r, t, &e) < 0 || message_append(r->store, r->session, &s, &m->stored, &e) < 0)
 		save_failed(r, &e);
 	str_free(&stats);
@@ -377,7 +377,7 @@ static void write_answer(struct session_log *r, struct conversation *t, const st
 	struct stored_message s = {
 		.parent = parent_of_last(t),
 		.role = ROLE_ASSISTANT,
-		.text = m->text.p ? m->text.p : "",
+		.text = str_text(&m->text),
 		.n_text = m->text.n,
 		.token = m->id.id,
 		.n_token = m->id.n,
@@ -388,7 +388,7 @@ static void write_answer(struct session_log *r, struct conversation *t, const st
 	int rc;
 
 	answer_stats(m, turn, &stats);
-	s.stats = stats.p ? stats.p : "";
+	s.stats = str_text(&stats);
 	if (!r->writing) {
 		rc = message_append(r->store, r->session, &s, &m->stored, &e);
 		r->writing = m->stored;

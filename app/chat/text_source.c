@@ -46,7 +46,7 @@ struct text_source {
 
 static int refuse(const struct text_source *s, struct err *e, const char *why)
 {
-	return err_set(e, ERR_DOCUMENT, "'%.180s' %s", s->shown.p ? s->shown.p : "", why);
+	return err_set(e, ERR_DOCUMENT, "'%.180s' %s", str_text(&s->shown), why);
 }
 
 static int check_kind(struct text_source *s, int is_input, struct err *e)
@@ -71,7 +71,7 @@ static int open_address(struct text_source *s, struct text_source **out, const c
 	int rc = doc_address(address, &url, &shown, e);
 
 	s->name = url.p;
-	clean_line(shown.p ? shown.p : "", shown.n, &s->shown);
+	clean_line(str_text(&shown), shown.n, &s->shown);
 	s->gathers = 1;
 	str_free(&shown);
 	if (rc < 0)
@@ -94,8 +94,7 @@ int text_source_open(struct text_source **out, const char *path, struct err *e)
 	/* Open a pipe without waiting for its writer; each read waits for a limited time. */
 	s->fd = is_input ? fcntl(0, F_DUPFD_CLOEXEC, 3) : open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	if (s->fd < 0)
-		err_set(e, ERR_DOCUMENT, "'%.180s' cannot be opened: %s", s->shown.p ? s->shown.p : "",
-		        strerror(errno));
+		err_set(e, ERR_DOCUMENT, "'%.180s' cannot be opened: %s", str_text(&s->shown), strerror(errno));
 	else if (check_kind(s, is_input, e) == 0) {
 		*out = s;
 		return 0;
@@ -169,7 +168,7 @@ static void drop(struct str *s, size_t n)
 static void convert(struct text_source *s)
 {
 	if (!s->converts) {
-		str_add(&s->utf8, s->raw.p ? s->raw.p : "", s->raw.n);
+		str_add(&s->utf8, str_text(&s->raw), s->raw.n);
 		str_clear(&s->raw);
 		return;
 	}
@@ -185,7 +184,7 @@ static void convert(struct text_source *s)
 		if (why == E2BIG)
 			continue;
 		str_adds(&s->utf8, "\xef\xbf\xbd");
-		drop(&s->raw, s->raw.n > s->unit ? s->unit : s->raw.n);
+		drop(&s->raw, MIN(s->unit, s->raw.n));
 	}
 }
 
@@ -215,7 +214,7 @@ static void check(struct text_source *s, struct str *out)
 static int import(struct text_source *s, struct err *e)
 {
 	int rc = s->fd < 0 ? doc_read(s->name, &s->doc, e)
-	                   : doc_decode(s->name, s->raw.p ? s->raw.p : "", s->raw.n, &s->doc, e);
+	                   : doc_decode(s->name, str_text(&s->raw), s->raw.n, &s->doc, e);
 
 	if (!rc || e->code != ERR_CANCELLED) /* one that was stopped can begin again */
 		str_free(&s->raw);
@@ -293,7 +292,7 @@ int text_source_next(struct text_source *s, int wait_ms, struct str *out, struct
 
 const char *text_source_name(const struct text_source *s)
 {
-	return s->shown.p ? s->shown.p : "";
+	return str_text(&s->shown);
 }
 
 void text_source_place(const struct text_source *s, struct source_place *out)

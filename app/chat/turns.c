@@ -41,7 +41,7 @@ static int on_text(const char *bytes, size_t n, void *ud, struct err *e)
 		return 0;
 	if (closes_now(c, 0) && c->front->was_reasoning)
 		c->front->was_reasoning(c);
-	return c->front->text(c, c->shown.p ? c->shown.p : "", c->shown.n, e);
+	return c->front->text(c, str_text(&c->shown), c->shown.n, e);
 }
 
 /* The answer is complete: show the bytes that were held back. */
@@ -57,7 +57,7 @@ static void end_text(struct chat *c)
 		const struct message *m = conversation_answer(&c->t);
 
 		if (m && !closes_now(c, 1))
-			str_add(&c->shown, m->text.p ? m->text.p : "", m->text.n);
+			str_add(&c->shown, str_text(&m->text), m->text.n);
 	} else if (closes_now(c, 1) && c->front->was_reasoning) {
 		c->front->was_reasoning(c);
 	}
@@ -238,7 +238,7 @@ static void run_turn(struct chat *c, enum turn_kind kind, const char *text, size
 	/* Feed the reasoning filter what the answer has so far. */
 	if (last && c->hides) {
 		str_clear(&c->shown);
-		reasoning_feed(&c->think, last->text.p ? last->text.p : "", last->text.n, &c->shown);
+		reasoning_feed(&c->think, str_text(&last->text), last->text.n, &c->shown);
 	}
 	signals_work(1); /* searching and answering: a Ctrl-C between two timelines counts, too */
 	rc = begin_turn(c, kind, text, n, &hooks, &turn, &e);

@@ -78,7 +78,7 @@ int served_check_options(const struct options *o, struct err *e)
 		{ "chat-template", "the server has its own template" },
 	};
 
-	for (size_t i = 0; i < sizeof local / sizeof *local; i++)
+	for (size_t i = 0; i < LEN(local); i++)
 		if (option_said(o, option_find(local[i].name, strlen(local[i].name), CMD_CHAT)))
 			return err_set(e, ERR_USAGE, "--%s is for a model in this process: %s", local[i].name,
 			               local[i].why);
@@ -167,8 +167,8 @@ static void list_add_message(struct list *l, const struct conversation *t, const
 		for (size_t i = 0; first && i < t->n_doc; i++)
 			if (t->doc[i].whole)
 				str_add(own, t->doc[i].text.p, t->doc[i].text.n);
-		str_add(own, m->context.p ? m->context.p : "", m->context.n);
-		str_add(own, m->text.p ? m->text.p : "", m->text.n);
+		str_add(own, str_text(&m->context), m->context.n);
+		str_add(own, str_text(&m->text), m->text.n);
 	}
 	list_add(l, m->role, own);
 }

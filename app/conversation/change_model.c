@@ -42,7 +42,7 @@ static void ids_hide(struct conversation *t, const struct engine *engine, size_t
 		struct message *m = &t->msg[i];
 
 		was[i] = m->id.n;
-		if (m->id.n && !tokens_match_text(engine, m->id.id, m->id.n, m->text.p ? m->text.p : "", m->text.n))
+		if (m->id.n && !tokens_match_text(engine, m->id.id, m->id.n, str_text(&m->text), m->text.n))
 			m->id.n = 0;
 	}
 }

@@ -30,7 +30,7 @@ struct document document_make(const struct doc *in, size_t at)
 	origin_copy(d.origin, &in->origin);
 	str_addf(&d.text, "Document %s:\n", d.name);
 	d.body = d.text.n;
-	str_add(&d.text, in->text.p ? in->text.p : "", in->text.n);
+	str_add(&d.text, str_text(&in->text), in->text.n);
 	if (in->text.n && in->text.p[in->text.n - 1] != '\n')
 		str_adds(&d.text, "\n");
 	str_adds(&d.text, "\n");

@@ -7,10 +7,7 @@
 
 struct message *message_add(struct conversation *t, enum chat_role role)
 {
-	if (t->n_msg == t->cap_msg) {
-		t->cap_msg = t->cap_msg ? t->cap_msg * 2 : 16;
-		t->msg = xrealloc(t->msg, t->cap_msg * sizeof *t->msg);
-	}
+	GROW(t->msg, t->n_msg, t->cap_msg);
 	t->msg[t->n_msg] = (struct message){ .role = role };
 	return &t->msg[t->n_msg++];
 }

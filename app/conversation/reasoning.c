@@ -34,7 +34,7 @@ static int is_mark(const char *p, size_t n, const char *mark)
 {
 	size_t len = strlen(mark);
 
-	return memcmp(p, mark, n < len ? n : len) ? 0 : n < len ? -1 : 1;
+	return memcmp(p, mark, MIN(n, len)) ? 0 : n < len ? -1 : 1;
 }
 
 /* Which opening mark p[0 .. n) begins with: *which, and 1; -1: one might be there when more comes; 0: none. */
@@ -75,7 +75,7 @@ static int find_close(const char *p, size_t n, int which)
 /* The name of a channel, up to the mark in front of its text: "final" is the answer. */
 static size_t step_channel(struct reasoning *t, const char *p, size_t n)
 {
-	size_t most = n < HEAD_BYTES ? n : HEAD_BYTES; /* however many bytes came together */
+	size_t most = MIN(n, HEAD_BYTES); /* however many bytes came together */
 	const char *end = memmem(p, most, CHANNEL_TEXT, sizeof CHANNEL_TEXT - 1);
 
 	if (!end && n < HEAD_BYTES)
@@ -88,7 +88,7 @@ static size_t step_channel(struct reasoning *t, const char *p, size_t n)
 /* Behind a channel: the head of the next one, as "<|start|>assistant<|channel|>". */
 static size_t step_next(struct reasoning *t, const char *p, size_t n)
 {
-	size_t most = n < HEAD_BYTES ? n : HEAD_BYTES;
+	size_t most = MIN(n, HEAD_BYTES);
 	const char *mark = memmem(p, most, CHANNEL_MARK, sizeof CHANNEL_MARK - 1);
 
 	if (!mark && n < HEAD_BYTES)

@@ -68,9 +68,7 @@ static int render(const struct conversation *t, const struct message *msg, size_
 	int rc;
 
 	if (system_leads(t))
-		list[n++] = (struct chat_msg){ .role = ROLE_SYSTEM,
-			                       .text = t->system.p ? t->system.p : "",
-			                       .len = t->system.n };
+		list[n++] = (struct chat_msg){ .role = ROLE_SYSTEM, .text = str_text(&t->system), .len = t->system.n };
 	for (size_t i = 0, next; i < n_msg; i = next) {
 		const struct message *m = &msg[i];
 		const struct str *text = &m->text;
@@ -116,7 +114,7 @@ static void place_text(const struct rendered *r, size_t i, size_t before, size_t
 	if (!p || p->at == SIZE_MAX || before + n < p->from || before > p->from + p->n)
 		return;
 	out->byte = p->at - p->from + before;
-	out->first = (int32_t)rendered_token(r, i, before < p->from ? p->from : before);
+	out->first = (int32_t)rendered_token(r, i, MAX(p->from, before));
 }
 
 /* Where documents and messages stand in t->rendered. */
@@ -177,7 +175,7 @@ size_t document_count(const struct conversation *t, size_t i, struct err *e)
 
 int tokens_cached(const struct conversation *t, int32_t first, int32_t n)
 {
-	uint8_t *kept = xcalloc((size_t)(n > 0 ? n : 0) + 1, 1);
+	uint8_t *kept = xcalloc((size_t)(MAX(n, 0)) + 1, 1);
 	uint64_t sum = 0;
 
 	if (n > 0)

@@ -120,7 +120,7 @@ int conversation_ask(struct conversation *t, const char *text, size_t n, const s
 	m = was_open ? &t->msg[t->n_msg - 1] : message_add(t, ROLE_USER);
 	if (was_open) { /* the text that was read stands in front, and must not move */
 		str_adds(&m->text, "\n\n");
-		str_add(&m->text, context.p ? context.p : "", context.n);
+		str_add(&m->text, str_text(&context), context.n);
 		m->quoted = context.n;
 		str_free(&context);
 	}

@@ -222,7 +222,7 @@ static int run(struct asking *a, struct str *out, struct err *e)
 		{ .name = "5 passages", .docs = "passages", .passages = 5 },
 		{ .name = "the whole text", .docs = "auto" },
 	};
-	size_t n = sizeof all / sizeof *all;
+	size_t n = LEN(all);
 	struct str text = { 0 };
 	int whole = 1, rc;
 
@@ -238,7 +238,7 @@ static int run(struct asking *a, struct str *out, struct err *e)
 		whole &= a->t.doc[i].whole;
 	rc = read_whole(a->o.questions, QUESTIONS_MAX, &text, e);
 	if (!rc)
-		rc = ask_all(a, jv_parse(text.p ? text.p : "", text.n), all, whole ? n : n - 1, e);
+		rc = ask_all(a, jv_parse(str_text(&text), text.n), all, whole ? n : n - 1, e);
 	if (!rc)
 		show(a, all, n, out);
 	str_free(&text);

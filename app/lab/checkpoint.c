@@ -30,7 +30,7 @@ static int by_key(const void *a, const void *b)
 {
 	const struct finished *x = a, *y = b;
 	size_t n = (size_t)(x->key.end - x->key.p), m = (size_t)(y->key.end - y->key.p);
-	int c = memcmp(x->key.p, y->key.p, n < m ? n : m);
+	int c = memcmp(x->key.p, y->key.p, MIN(n, m));
 
 	return c ? c : n != m ? (n < m ? -1 : 1) : (x->key.p > y->key.p) - (x->key.p < y->key.p);
 }
@@ -51,10 +51,7 @@ static int take_line(struct checkpoint *p, const char *line, size_t n)
 	if (x.result.end != line + n - 1 || *x.result.p != '{' || x.result.end - x.result.p < 2 ||
 	    x.result.end[-1] != '}')
 		return -1;
-	if (p->n == p->cap) {
-		p->cap = p->cap ? p->cap * 2 : 256;
-		p->done = xrealloc(p->done, p->cap * sizeof *p->done);
-	}
+	GROW(p->done, p->n, p->cap);
 	p->done[p->n++] = x;
 	return 0;
 }
@@ -63,7 +60,7 @@ static int take_line(struct checkpoint *p, const char *line, size_t n)
  * where it is all there is. */
 static int take_lines(struct checkpoint *p, const char *path, size_t *whole, struct err *e)
 {
-	const char *text = p->text.p ? p->text.p : "", *end;
+	const char *text = str_text(&p->text), *end;
 	size_t at = 0, line = 0;
 
 	for (; (end = memchr(text + at, '\n', p->text.n - at)); at = (size_t)(end - text) + 1) {
@@ -225,7 +222,7 @@ int checkpoint_get(struct checkpoint *p, const struct str *key, struct jv *resul
 		size_t mid = lo + (hi - lo) / 2;
 		const struct jv *x = &p->done[mid].key;
 		size_t n = (size_t)(x->end - x->p), m = key->n;
-		int c = memcmp(x->p, want.key.p, n < m ? n : m);
+		int c = memcmp(x->p, want.key.p, MIN(n, m));
 
 		if (c < 0 || (!c && n <= m))
 			lo = mid + 1;

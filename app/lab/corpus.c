@@ -16,10 +16,7 @@
 
 void words_add(struct words *l, const char *w)
 {
-	if (l->n == l->cap) {
-		l->cap = l->cap ? l->cap * 2 : 16;
-		l->w = xrealloc(l->w, l->cap * sizeof *l->w);
-	}
+	GROW(l->w, l->n, l->cap);
 	l->w[l->n++] = w;
 }
 
@@ -121,10 +118,7 @@ static int load_words(struct corpus *m, const char *folder, struct err *e)
 
 static void span_add(struct spans *l, size_t at, size_t n)
 {
-	if (l->n == l->cap) {
-		l->cap = l->cap ? l->cap * 2 : 256;
-		l->s = xrealloc(l->s, l->cap * sizeof *l->s);
-	}
+	GROW(l->s, l->n, l->cap);
 	l->s[l->n++] = (struct span){ at, n };
 }
 
@@ -178,17 +172,14 @@ static char *text_of(struct jv v)
 		str_free(&s);
 		return NULL;
 	}
-	copy = xstrndup(s.p ? s.p : "", s.n);
+	copy = xstrndup(str_text(&s), s.n);
 	str_free(&s);
 	return copy;
 }
 
 static struct question *question_add(struct questions *l, char *text)
 {
-	if (l->n == l->cap) {
-		l->cap = l->cap ? l->cap * 2 : 64;
-		l->q = xrealloc(l->q, l->cap * sizeof *l->q);
-	}
+	GROW(l->q, l->n, l->cap);
 	l->q[l->n] = (struct question){ .text = text };
 	return &l->q[l->n++];
 }
@@ -338,7 +329,7 @@ static int folder_json(const char *folder, const char *name, struct str *text, s
 	if (!stat(path.p, &st)) {
 		rc = read_whole(path.p, MATERIAL_MAX, text, e) < 0 ? -1 : 1;
 		if (rc == 1)
-			*out = jv_parse(text->p ? text->p : "", text->n);
+			*out = jv_parse(str_text(text), text->n);
 	}
 	str_free(&path);
 	return rc;

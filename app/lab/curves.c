@@ -19,7 +19,7 @@ void colour_ramp(struct picture *p)
 {
 	static const uint8_t stop[][3] = { { 20, 12, 70 },   { 90, 20, 130 },   { 190, 50, 90 },
 		                           { 245, 140, 40 }, { 250, 225, 110 }, { 255, 255, 255 } };
-	enum { STOPS = sizeof stop / sizeof *stop - 1 };
+	enum { STOPS = LEN(stop) - 1 };
 
 	for (int i = COLOUR_RAMP; i < 256; i++) {
 		double at = (double)(i - COLOUR_RAMP) * STOPS / (255 - COLOUR_RAMP), part;
@@ -90,7 +90,7 @@ static int32_t place(double v, double from, double to, int32_t p0, int32_t p1)
 {
 	double at = to > from ? (v - from) / (to - from) : 0.5;
 
-	at = at < 0 ? 0 : at > 1 ? 1 : at;
+	at = at < 0 ? 0 : MIN(1, at);
 	return (int32_t)lround(p0 + at * (p1 - p0));
 }
 
@@ -126,8 +126,7 @@ static void curves_draw(const struct curves *all, struct picture *p)
 				             place(c->y[k - 1], all->low, all->high, y0, TOP),
 				             place((k + c->first) * (double)c->every, 0, all->right, LEFT, x1),
 				             place(c->y[k], all->low, all->high, y0, TOP), (uint8_t)(COLOUR_CURVE + i));
-		picture_text(p, x1 - 8 * 44, TOP + 8 + 14 * i, 2, (uint8_t)(COLOUR_CURVE + i),
-		             c->name.p ? c->name.p : "");
+		picture_text(p, x1 - 8 * 44, TOP + 8 + 14 * i, 2, (uint8_t)(COLOUR_CURVE + i), str_text(&c->name));
 	}
 }
 

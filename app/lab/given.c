@@ -68,7 +68,7 @@ static void fill_in(const char *form, const struct str *context, const struct st
 	for (const char *p = form; *p; p++) {
 		const struct str *s = p[0] == '%' && p[1] == 'c' ? context : p[0] == '%' && p[1] == 'i' ? input : NULL;
 
-		str_add(out, s ? s->p ? s->p : "" : p, s ? s->n : 1);
+		str_add(out, s ? str_text(s) : p, s ? s->n : 1);
 		p += s != NULL;
 	}
 }
@@ -79,7 +79,7 @@ static const struct longbench *longbench_find(const char *name)
 
 	if (n > 2 && !strcmp(name + n - 2, "_e")) /* LongBench-E */
 		n -= 2;
-	for (size_t i = 0; i < sizeof longbench / sizeof *longbench; i++)
+	for (size_t i = 0; i < LEN(longbench); i++)
 		if (strlen(longbench[i].name) == n && !memcmp(longbench[i].name, name, n))
 			return &longbench[i];
 	return NULL;
@@ -108,10 +108,7 @@ static struct item *item_add(struct given *g, const char *name, enum eval_metric
 		return NULL;
 	}
 	*set = s;
-	if (s->n == s->cap) {
-		s->cap = s->cap ? 2 * s->cap : 64;
-		s->item = xrealloc(s->item, s->cap * sizeof *s->item);
-	}
+	GROW(s->item, s->n, s->cap);
 	s->item[s->n] = (struct item){ .prompt = { 0 } };
 	str_add(&s->item[s->n].prompt, "", 0);
 	str_add(&s->item[s->n].head, "", 0);
@@ -128,10 +125,10 @@ static void add_texts(struct jv v, struct words *out)
 		while (jv_next(v, &it, NULL)) {
 			str_clear(&s);
 			if (jv_text(it, &s) == 0)
-				words_add(out, xstrndup(s.p ? s.p : "", s.n));
+				words_add(out, xstrndup(str_text(&s), s.n));
 		}
 	} else if (v.p && jv_text(v, &s) == 0) {
-		words_add(out, xstrndup(s.p ? s.p : "", s.n));
+		words_add(out, xstrndup(str_text(&s), s.n));
 	}
 	str_free(&s);
 }
@@ -230,7 +227,7 @@ static int read_rows(struct given *g, struct jv r, const char *name, struct err 
 	str_add(&rows, "", 0);
 	jv_text(jv_get(r, "reference_output"), &rows);
 	most = (int32_t)(rows.n / 2 < GEN_MOST ? rows.n / 2 : GEN_MOST) + 32; /* a token for two bytes */
-	s->gen = s->gen > most ? s->gen : most;
+	s->gen = MAX(s->gen, most);
 	for (line = strtok_r(rows.p, "\n", &at); line; line = strtok_r(NULL, "\n", &at))
 		if (line[strspn(line, " \t\r")])
 			words_add(&it->ref, xstrndup(line, strlen(line)));
@@ -253,9 +250,9 @@ static int read_own(struct given *g, struct jv r, const char *name, struct err *
 	struct item *it;
 	double most;
 
-	while (m < sizeof metric_names / sizeof *metric_names && !(metric_names[m] && jv_is(metric, metric_names[m])))
+	while (m < LEN(metric_names) && !(metric_names[m] && jv_is(metric, metric_names[m])))
 		m++;
-	if (m == sizeof metric_names / sizeof *metric_names)
+	if (m == LEN(metric_names))
 		return err_set(
 			e, ERR_DOCUMENT,
 			"its \"metric\" is none of all, any, rows, f1, rouge-l, edit, class, numbers, number, choice");
@@ -352,7 +349,7 @@ int given_load(struct given *g, const char *const *file, int n_file, struct err 
 		struct str text = { 0 };
 
 		rc = read_whole(file[i], FILE_MOST, &text, e) || read_list(g, &text, name, e) ? -1 : 0;
-		g->hash = g->hash * 31 + checkpoint_hash(text.p ? text.p : "", text.n);
+		g->hash = g->hash * 31 + checkpoint_hash(str_text(&text), text.n);
 		str_free(&text);
 		free(name);
 	}

@@ -86,7 +86,7 @@ static double score_rouge_l(const char *ref, const char *answer)
 		for (size_t k = 0, before = 0; k < b.n; k++) { /* before: of the row above, a column to the left */
 			size_t above = row[k + 1];
 
-			row[k + 1] = !strcmp(a.w[i], b.w[k]) ? before + 1 : above > row[k] ? above : row[k];
+			row[k + 1] = !strcmp(a.w[i], b.w[k]) ? before + 1 : MAX(above, row[k]);
 			before = above;
 		}
 	f = f_of(row[b.n], a.n, b.n);
@@ -115,7 +115,7 @@ static double score_edit(const char *ref, const char *answer)
 		for (size_t k = 0, before = 0; k < m; k++) {
 			size_t above = row[k + 1];
 
-			row[k + 1] = line[i] == ref[k] ? before + 1 : above > row[k] ? above : row[k];
+			row[k + 1] = line[i] == ref[k] ? before + 1 : MAX(above, row[k]);
 			before = above;
 		}
 	f = f_of(row[m], n, m);
@@ -224,7 +224,7 @@ double score_published(enum eval_metric metric, const struct words *ref, const s
 		           : metric == METRIC_NUMBER  ? score_number(r, answer)
 		                                      : score_choice(r, answer);
 
-		best = x > best ? x : best;
+		best = MAX(x, best);
 	}
 	return best;
 }

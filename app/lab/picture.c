@@ -33,7 +33,7 @@ void picture_put(struct picture *p, int32_t x, int32_t y, uint8_t colour)
 
 void picture_line(struct picture *p, int32_t x0, int32_t y0, int32_t x1, int32_t y1, uint8_t colour)
 {
-	int32_t dx = x1 > x0 ? x1 - x0 : x0 - x1, dy = y1 > y0 ? y1 - y0 : y0 - y1, n = dx > dy ? dx : dy;
+	int32_t dx = x1 > x0 ? x1 - x0 : x0 - x1, dy = y1 > y0 ? y1 - y0 : y0 - y1, n = MAX(dx, dy);
 
 	for (int32_t i = 0; i <= n; i++)
 		picture_put(p, n ? (int32_t)(x0 + (int64_t)(x1 - x0) * i / n) : x0,

@@ -25,7 +25,7 @@ static uint8_t share_colour(float share)
 {
 	double at = share > 0 ? 1 + log10((double)share) / 4 : 0;
 
-	return (uint8_t)(COLOUR_RAMP + lround((255 - COLOUR_RAMP) * (at < 0 ? 0 : at > 1 ? 1 : at)));
+	return (uint8_t)(COLOUR_RAMP + lround((255 - COLOUR_RAMP) * (at < 0 ? 0 : MIN(1, at))));
 }
 
 struct matrix {
@@ -142,7 +142,7 @@ static int drawn_text(struct engine **engine, const struct options *o, const str
 	t->n -= cut;
 	if (t->n)
 		memmove(t->id, t->id + cut, t->n * sizeof *t->id);
-	t->n = t->n < n ? t->n : n;
+	t->n = MIN(t->n, n);
 	if (!rc && t->n < 2)
 		rc = err_set(e, ERR_USAGE, "the text has %zu tokens; 2 and more can be drawn", t->n);
 	return rc;

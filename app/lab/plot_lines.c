@@ -53,7 +53,7 @@ static struct curve *curve_named(struct lines *l, struct jv line, int32_t every,
 
 	if (jv_text(jv_get(line, jv_get(line, "fitted").p ? "fitted" : "kv"), &name) < 0)
 		str_adds(&name, l->file);
-	c = curves_new(&l->all, name.p ? name.p : "", name.n, every, first);
+	c = curves_new(&l->all, str_text(&name), name.n, every, first);
 	str_free(&name);
 	return c;
 }

@@ -66,8 +66,7 @@ static void add_window(struct score *s, const struct window *w)
 static int score_text(struct ppl *p, const struct tokens *t, struct err *e)
 {
 	const struct options *o = p->o;
-	size_t n = t->n, window = o->window ? (size_t)o->window : n, from = (size_t)o->skip,
-	       ctx = window < n ? window : n;
+	size_t n = t->n, window = o->window ? (size_t)o->window : n, from = (size_t)o->skip, ctx = MIN(window, n);
 	int rc = 0;
 
 	if (o->last && (size_t)o->last < window && window - (size_t)o->last > from)
@@ -168,7 +167,7 @@ static int eval_text(struct ppl *p, const char *file, struct err *e)
 		return rc;
 	}
 	bytes = text.n;
-	rc = engine_tokenize(p->engine, text.p ? text.p : "", text.n, info->add_bos ? TOKENIZE_BOS : 0, &t, e);
+	rc = engine_tokenize(p->engine, str_text(&text), text.n, info->add_bos ? TOKENIZE_BOS : 0, &t, e);
 	str_free(&text);
 	cut = (size_t)o->offset < t.n ? o->offset : (int)t.n;
 	part = (struct tokens){ .id = t.id ? t.id + cut : NULL, .n = t.n - (size_t)cut };

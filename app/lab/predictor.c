@@ -34,12 +34,12 @@ static int text_read(struct training *w, const char *path, struct tokens *t, str
 	if (rc < 0 && e)
 		e->code = ERR_DOCUMENT;
 	if (!rc)
-		rc = engine_tokenize(w->engine, text.p ? text.p : "", text.n,
+		rc = engine_tokenize(w->engine, str_text(&text), text.n,
 		                     engine_info(w->engine)->add_bos ? TOKENIZE_BOS : 0, t, e);
 	str_free(&text);
 	if (rc)
 		return -1;
-	from = from < t->n ? from : t->n;
+	from = MIN(from, t->n);
 	n = w->o->tokens && (size_t)w->o->tokens < t->n - from ? (size_t)w->o->tokens : t->n - from;
 	memmove(t->id, t->id + from, n * sizeof *t->id);
 	t->n = n;
@@ -53,7 +53,7 @@ static int windows_of(const struct training *w, const struct tokens *t)
 {
 	size_t most = t->n / (size_t)w->window, wanted = (size_t)(w->o->samples);
 
-	return (int)(most < wanted ? most : wanted);
+	return (int)(MIN(most, wanted));
 }
 
 static int held_out(int i, int n)

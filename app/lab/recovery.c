@@ -76,9 +76,9 @@ static int part_read(const struct run *run, struct jv result, struct part *out)
 {
 	static const char *const name[] = { "mass", "oracle", "recent",  "last_row", "mean_row",
 		                            "rows", "of",     "guesses", "steps" };
-	double x[sizeof name / sizeof *name];
+	double x[LEN(name)];
 
-	for (size_t i = 0; i < sizeof name / sizeof *name; i++)
+	for (size_t i = 0; i < LEN(name); i++)
 		if (jv_number(jv_get(result, name[i]), &x[i]) < 0 || x[i] < 0 || x[i] > 1e15)
 			return -1;
 	if (x[8] < 1 || !set_sums_sound(result, run->n_layer))

@@ -15,7 +15,7 @@ enum { LISTED = 12, FIT = 8, NEEDLES_MAX = 2 * FIT, HOPS = 5, COMMON = 10 };
 static const char *const noise[] = {
 	"The grass is green.", "The sky is blue.", "The sun is yellow.", "Here we go.", "There and back again.",
 };
-#define NOISE (sizeof noise / sizeof *noise)
+#define NOISE LEN(noise)
 
 /* ---- words and numbers ---- */
 

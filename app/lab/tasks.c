@@ -79,7 +79,7 @@ int task_fit(const struct engine *engine, const struct task_def *t, const struct
 			break; /* the material may end, too */
 		lo = hi;
 	}
-	for (hi = hi < most ? hi : most; hi - lo > 1;) {
+	for (hi = MIN(hi, most); hi - lo > 1;) {
 		int32_t mid = lo + (hi - lo) / 2;
 		struct err why = { 0 };
 		if (try_units(engine, t, m, r, len, i, mid, s, out, &why) > 0)
@@ -472,8 +472,8 @@ static int choose_tasks(const struct options *o, const struct corpus *m, const s
 				if (t->command == CMD_EVAL_RULER)
 					nearest_try(&near, t->name);
 			return err_set(e, ERR_USAGE, "unknown task '%.*s'%s%s%s; without --tasks all are run",
-			               (int)(len < 40 ? len : 40), p, near.best ? "; is it '" : "",
-			               near.best ? near.best : "", near.best ? "'?" : "");
+			               (int)(MIN(len, 40)), p, near.best ? "; is it '" : "", near.best ? near.best : "",
+			               near.best ? "'?" : "");
 		}
 		if ((missing = lacks(t, m)))
 			return err_set(e, ERR_USAGE, "task '%s' wants %s", t->name, missing);

@@ -34,7 +34,7 @@ static int text_add(struct training *w, const char *path, struct tokens *t, stru
 	if (rc < 0 && e)
 		e->code = ERR_DOCUMENT;
 	if (!rc)
-		rc = engine_tokenize(w->engine, text.p ? text.p : "", text.n,
+		rc = engine_tokenize(w->engine, str_text(&text), text.n,
 		                     engine_info(w->engine)->add_bos ? TOKENIZE_BOS : 0, t, e);
 	str_free(&text);
 	return rc;

@@ -55,7 +55,7 @@ static int list_values(struct tune *t, const char *tried, struct err *e)
 		if (k == LIST_MAX)
 			return err_set(e, ERR_USAGE, "--try takes %d values at most", LIST_MAX - 1);
 		str_add(&t->value[k], at, n);
-		if (kv_policy_with(t->asked, t->key.p, t->value[k].p ? t->value[k].p : "", &t->kv[k], e) < 0)
+		if (kv_policy_with(t->asked, t->key.p, str_text(&t->value[k]), &t->kv[k], e) < 0)
 			return -1;
 		t->kvs.v[t->kvs.n++] = t->kv[k].p;
 		at += n;

@@ -17,8 +17,8 @@ int text_windows(struct text_windows *w, const struct engine *engine, const stru
 	if (rc < 0 && e)
 		e->code = ERR_DOCUMENT;
 	if (!rc)
-		rc = engine_tokenize(engine, text.p ? text.p : "", text.n,
-		                     engine_info(engine)->add_bos ? TOKENIZE_BOS : 0, &w->t, e);
+		rc = engine_tokenize(engine, str_text(&text), text.n, engine_info(engine)->add_bos ? TOKENIZE_BOS : 0,
+		                     &w->t, e);
 	str_free(&text);
 	end = o->tokens && w->first < w->t.n && (size_t)o->tokens < w->t.n - w->first ? w->first + (size_t)o->tokens
 	                                                                              : w->t.n;
@@ -140,7 +140,7 @@ int window_score(struct window *w, const char *kv, int32_t ctx, struct shared_ti
 	checkpoint_key(c, "ppl", kv, ctx, &what);
 	json_hash(&what, "text", checkpoint_hash(w->id, w->n * sizeof *w->id));
 	json_uint(&what, "tokens", w->n);
-	json_uint(&what, "from", w->from < w->n ? w->from : w->n);
+	json_uint(&what, "from", MIN(w->from, w->n));
 	json_int(&what, "stepwise", w->stepwise);
 	if (w->every) { /* where its points are */
 		json_int(&what, "every", w->every);

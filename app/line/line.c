@@ -342,9 +342,9 @@ static void run_interactive(struct chat *c, const char *note)
 	struct str text = { 0 };
 	size_t n = 0;
 
-	for (const struct slash *d; n + 1 < sizeof names / sizeof *names && (d = slash_at(n)); n++)
+	for (const struct slash *d; n + 1 < LEN(names) && (d = slash_at(n)); n++)
 		names[n] = d->name;
-	for (size_t i = 0; i < n_own && n + 1 < sizeof names / sizeof *names; i++)
+	for (size_t i = 0; i < n_own && n + 1 < LEN(names); i++)
 		names[n++] = own[i];
 	/* A Ctrl-C that arrives between an answer and the next prompt must not end the conversation. */
 	signals_note(1);

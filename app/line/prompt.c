@@ -49,7 +49,7 @@ static int is_plain(const char *name)
 	int plain;
 
 	clean_line(name, strlen(name), &s);
-	plain = s.n == strlen(name) && !memcmp(s.p ? s.p : "", name, s.n);
+	plain = s.n == strlen(name) && !memcmp(str_text(&s), name, s.n);
 	str_free(&s);
 	return plain;
 }
@@ -385,8 +385,8 @@ static void edit_line(void)
 	if (external_edit(&text, p.private_talk, &e) < 0)
 		say_error(&e);
 	signals_take_int(); /* a Ctrl-C while the editor ran was meant for the editor */
-	untyped_note(text.p ? text.p : "", text.n);
-	prompt_draft(text.p ? text.p : "", text.n);
+	untyped_note(str_text(&text), text.n);
+	prompt_draft(str_text(&text), text.n);
 	str_free(&text);
 }
 

@@ -119,7 +119,7 @@ static int manifest_blob(const char *manifest, const struct str *root, struct st
 	int found = 0;
 
 	if (!read_whole(manifest, MANIFEST_MOST, &text, &(struct err){ 0 })) {
-		layers = jv_get(jv_parse(text.p ? text.p : "", text.n), "layers");
+		layers = jv_get(jv_parse(str_text(&text), text.n), "layers");
 		while (!found && layers.p && jv_next(layers, &it, NULL)) {
 			layer = it;
 			str_clear(&digest);

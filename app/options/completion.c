@@ -144,7 +144,7 @@ static void bash_values(struct str *out)
 		if (takes_file(d))
 			str_adds(out, ") _weir_files; return ;;\n");
 		else
-			str_addf(out, ") COMPREPLY=($(compgen -W '%s' -- \"$cur\")); return ;;\n", v.p ? v.p : "");
+			str_addf(out, ") COMPREPLY=($(compgen -W '%s' -- \"$cur\")); return ;;\n", str_text(&v));
 	}
 	str_adds(out, "\tesac\n");
 	str_free(&v);

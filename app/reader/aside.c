@@ -52,7 +52,7 @@ static int entries_by_file(struct conversation *t, int load, struct err *e)
 		int windows = at >= a->n_full;
 		int32_t left = (windows ? a->n_entries : a->n_full) - at;
 
-		n = left < PIECE ? left : PIECE;
+		n = MIN(left, PIECE);
 		failed = !load && timeline_entries_save(t->tl, at, n, windows, p, e) < 0;
 		if (!failed && (load ? pread(a->file, p, bytes * (size_t)n, off)
 		                     : pwrite(a->file, p, bytes * (size_t)n, off)) != (ssize_t)(bytes * (size_t)n))

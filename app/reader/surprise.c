@@ -45,10 +45,7 @@ static void sentence_end(struct surprise *s, size_t end)
 {
 	double nll = s->sum / s->tokens, over = nll - s->mean;
 
-	if (s->n == s->cap) {
-		s->cap = s->cap ? 2 * s->cap : 64;
-		s->at = xrealloc(s->at, s->cap * sizeof *s->at);
-	}
+	GROW(s->at, s->n, s->cap);
 	s->at[s->n++] = (struct sentence){ .end = end, .nll = (float)nll, .level = level_of(s, nll) };
 	s->count++;
 	s->mean += over / (double)s->count;

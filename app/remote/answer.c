@@ -24,7 +24,7 @@ static void add_text(struct answer *a, const char *p, size_t n)
 	if (!n)
 		return;
 	if (a->echoed < echo->n) {
-		str_add(&a->ready, echo->p ? echo->p : "", a->echoed);
+		str_add(&a->ready, str_text(echo), a->echoed);
 		str_clear(echo);
 		a->echoed = 0;
 	}
@@ -124,7 +124,7 @@ static int at_end(struct remote *r, struct err *e)
 		return -1;
 	if (!a->streams) {
 		chunk_clear(&a->chunk);
-		if (chunk_parse(&a->chunk, a->in.p ? a->in.p : "", a->in.n) < 0)
+		if (chunk_parse(&a->chunk, str_text(&a->in), a->in.n) < 0)
 			return err_set(e, ERR_FAIL, "%.100s: the answer is no JSON", r->at.server.p);
 		a->any = 1;
 		if (take_chunk(r, e) < 0)
@@ -263,7 +263,7 @@ static int try(struct remote *r, const struct remote_request *q, const struct st
 static int wait_to_retry(struct remote *r, const struct remote_request *q, const struct http_reply *reply, int tries,
                          double until, struct err *e)
 {
-	double wait = FIRST_WAIT * (double)(1 << (tries < 6 ? tries : 6)), end;
+	double wait = FIRST_WAIT * (double)(1 << (MIN(tries, 6))), end;
 
 	if (wait > WAIT_MOST)
 		wait = WAIT_MOST;
@@ -308,7 +308,7 @@ static void learn_bytes(struct remote *r, double tokens)
 {
 	double per = (double)r->answer.sent / tokens;
 
-	r->bytes_per_token = per < 1 ? 1 : per > 8 ? 8 : per;
+	r->bytes_per_token = per < 1 ? 1 : MIN(8, per);
 }
 
 int remote_ask(struct remote *r, const struct remote_request *q, struct err *e)

@@ -80,7 +80,7 @@ static int says_overflow(const struct str *text)
 		"`inputs` tokens",    "`inputs` must have",
 	};
 
-	for (size_t i = 0; text->n && i < sizeof words / sizeof *words; i++)
+	for (size_t i = 0; text->n && i < LEN(words); i++)
 		if (strcasestr(text->p, words[i]))
 			return 1;
 	return 0;
@@ -93,7 +93,7 @@ static int32_t context_in(const struct str *text)
 		                              "must be <=" };
 	static const char *const between[] = { " is", " of", " only", " (", " " };
 
-	for (size_t i = 0; text->n && i < sizeof before / sizeof *before; i++) {
+	for (size_t i = 0; text->n && i < LEN(before); i++) {
 		const char *at = strcasestr(text->p, before[i]);
 		size_t k = 0;
 		long n;
@@ -101,7 +101,7 @@ static int32_t context_in(const struct str *text)
 		if (!at)
 			continue;
 		at += strlen(before[i]);
-		while (k < sizeof between / sizeof *between)
+		while (k < LEN(between))
 			if (!strncmp(at, between[k], strlen(between[k])))
 				at += strlen(between[k]), k = 0;
 			else
@@ -149,7 +149,7 @@ static void read_words(struct jv v, int depth, struct str *out)
 	} else if (*v.p == '{') {
 		size_t had = out->n;
 
-		for (size_t i = 0; i < sizeof key / sizeof *key && out->n == had; i++)
+		for (size_t i = 0; i < LEN(key) && out->n == had; i++)
 			read_words(jv_get(v, key[i]), depth + 1, out);
 		if (jv_text(raw, &inner) == 0 && inner.n) {
 			struct str told = { 0 };
@@ -199,7 +199,7 @@ static void find_error(struct chunk *c, struct jv root)
 		read_error(c, root);
 	if (c->fault || jv_get(root, "choices").p)
 		return;
-	for (size_t i = 0; i < sizeof alone / sizeof *alone && !c->fault; i++)
+	for (size_t i = 0; i < LEN(alone) && !c->fault; i++)
 		if (is_something(jv_get(root, alone[i])))
 			read_error(c, jv_get(root, alone[i]));
 	if (!c->fault && message.p && *message.p == '"' && is_something(message))

@@ -18,7 +18,7 @@ static int dispatch(struct sse *s, sse_fn *fn, void *ud, struct err *e)
 	int rc = 0;
 
 	if (s->has_data)
-		rc = fn(s->data.p ? s->data.p : "", s->data.n, ud, e);
+		rc = fn(str_text(&s->data), s->data.n, ud, e);
 	str_clear(&s->data);
 	s->has_data = 0;
 	return rc ? -1 : 0;
@@ -27,7 +27,7 @@ static int dispatch(struct sse *s, sse_fn *fn, void *ud, struct err *e)
 /* The line is complete. */
 static int take_line(struct sse *s, sse_fn *fn, void *ud, struct err *e)
 {
-	const char *p = s->line.p ? s->line.p : "", *colon;
+	const char *p = str_text(&s->line), *colon;
 	size_t n = s->line.n, name;
 
 	if (!s->begun && n >= 3 && !memcmp(p, "\xef\xbb\xbf", 3)) {

@@ -53,7 +53,7 @@ static void settings(const struct remote *r, const struct remote_request *q, str
 		  (double)s->repeat_penalty, more },
 	};
 
-	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+	for (size_t i = 0; i < LEN(all); i++)
 		if (all[i].sent && q->said & 1u << all[i].which)
 			json_real(out, all[i].name, all[i].value, "%.7g");
 	if (q->seeded)

@@ -20,7 +20,7 @@ int server_send(struct remote *r, const struct str *base, const char *path, cons
 		.json = json ? json->p : NULL,
 		.n_json = json ? json->n : 0,
 		.no_proxy = r->at.here,
-		.connect_s = CONNECT_SECONDS < r->timeout ? CONNECT_SECONDS : r->timeout,
+		.connect_s = MIN(CONNECT_SECONDS, r->timeout),
 		.patience_s = r->timeout,
 		.stopped = r->stopped,
 	};
@@ -224,13 +224,13 @@ static void take_model(struct remote *r, struct jv item, const struct str *id)
 
 	str_clear(&r->model);
 	str_add(&r->model, id->p, id->n);
-	for (size_t i = 0; i < sizeof programs / sizeof *programs; i++)
+	for (size_t i = 0; i < LEN(programs); i++)
 		if (jv_is(owner, programs[i].owner)) {
 			r->info.kind = programs[i].kind;
 			r->info.program = programs[i].name;
 		}
 	r->info.ctx = whole(jv_get(meta, "n_ctx"));
-	for (size_t i = 0; i < sizeof context / sizeof *context && !r->info.ctx; i++)
+	for (size_t i = 0; i < LEN(context) && !r->info.ctx; i++)
 		r->info.ctx = whole(jv_get(item, context[i]));
 	r->info.ctx_train = whole(jv_get(meta, "n_ctx_train"));
 	if (jv_number(jv_get(meta, "n_params"), &x) == 0 && x > 0 && x < 1e15)
@@ -422,7 +422,7 @@ int server_open(struct remote *r, const struct remote_options *o, struct err *e)
 	r->info.extends = r->info.kind == REMOTE_LLAMA || r->info.kind == REMOTE_VLLM || r->info.kind == REMOTE_SGLANG;
 	n = short_name(r->model.p, r->model.n, &from);
 	clean_line(r->model.p + from, n, &r->shown);
-	r->info.model = r->shown.p ? r->shown.p : "";
+	r->info.model = str_text(&r->shown);
 	return 0;
 }
 
@@ -469,5 +469,5 @@ const struct remote_info *remote_info(const struct remote *r)
 
 void remote_models(const struct remote *r, struct str *out)
 {
-	str_add(out, r->models.p ? r->models.p : "", r->models.n);
+	str_add(out, str_text(&r->models), r->models.n);
 }

@@ -279,7 +279,7 @@ enum whole_question asks_for_whole(const struct conversation *t, const char *que
 		}
 	if (named > 1)
 		*doc = SIZE_MAX;
-	for (size_t i = 0; !what && i < sizeof languages / sizeof *languages; i++)
+	for (size_t i = 0; !what && i < LEN(languages); i++)
 		what = judge(&languages[i], text, n, words);
 	return what;
 }
@@ -340,7 +340,7 @@ static int is_prose(const char *p, size_t n, size_t least)
 	size_t small = 0, stops = 0, lines = 1, items = 0;
 
 	if (n < least || strchr("#|-*+\"", *p) || !strncmp(p, "\xe2\x80\x9c", 3) || memchr(p, '@', n) ||
-	    has_any(p, n < BEGINNING_MOST ? n : BEGINNING_MOST, imprint))
+	    has_any(p, MIN(n, BEGINNING_MOST), imprint))
 		return 0;
 	for (size_t i = 0; i < n; i++) {
 		small += (p[i] >= 'a' && p[i] <= 'z') || (unsigned char)p[i] & 0x80;
@@ -459,6 +459,6 @@ int document_beginning(const struct conversation *t, size_t i, enum whole_questi
 	out->from = head;
 	out->to = cut_end(body, out->from, d->n_body, BEGINNING_MOST);
 	out->quote = begin;
-	out->quote_end = end < out->to ? end : out->to;
+	out->quote_end = MIN(end, out->to);
 	return 1;
 }

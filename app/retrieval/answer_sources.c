@@ -70,7 +70,7 @@ void answer_sources_found(const struct conversation *t, struct answer_sources *o
 
 		source_quote(t, s, &text);
 		for (size_t k = 0; k < out->n; k++)
-			known |= !strcmp(out->at[k].text, text.p ? text.p : "");
+			known |= !strcmp(out->at[k].text, str_text(&text));
 		str_free(&text);
 		if (known || (!s->chosen && (out->n >= FOUND_MOST || s->weak)))
 			continue;
@@ -93,7 +93,7 @@ void answer_sources_found(const struct conversation *t, struct answer_sources *o
 /* Do two passages have half of the shorter one in common? */
 static int same_passage(const struct answer_source *a, const struct evidence *b)
 {
-	size_t from = a->from > b->from ? a->from : b->from, to = a->to < b->to ? a->to : b->to;
+	size_t from = MAX(a->from, b->from), to = MIN(a->to, b->to);
 	size_t n = a->to - a->from < b->to - b->from ? a->to - a->from : b->to - b->from;
 
 	return to > from && 2 * (to - from) >= n;
@@ -165,7 +165,7 @@ size_t answer_source_document(const struct conversation *t, const struct answer_
 			continue;
 		str_clear(&text);
 		text_on_one_line(d->text.p + d->body + s->quote, s->quote_end - s->quote, &text);
-		if (!strcmp(text.p ? text.p : "", s->text))
+		if (!strcmp(str_text(&text), s->text))
 			found = i;
 	}
 	str_free(&text);

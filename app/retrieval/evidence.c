@@ -35,7 +35,7 @@ static size_t tokens_in(const struct conversation *t, const struct document *d, 
 
 	for (size_t i = (size_t)d->place.first; i < n_token && done < n; i++) {
 		done = t->rendered.end[i] - d->place.byte;
-		end[k++] = done = done < n ? done : n;
+		end[k++] = done = MIN(done, n);
 	}
 	return k;
 }

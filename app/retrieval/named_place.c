@@ -96,7 +96,7 @@ static size_t read_number(const char *s, size_t n, struct place_name *out)
 static int read_name(const char *s, size_t n, struct place_name *out)
 {
 	*out = (struct place_name){ .word = -1 };
-	for (size_t w = 0; w < sizeof words / sizeof *words; w++) {
+	for (size_t w = 0; w < LEN(words); w++) {
 		size_t k = (size_t)same(s, n, words[w].word);
 
 		if (!k || k == n || s[k] != ' ')
@@ -109,7 +109,7 @@ static int read_name(const char *s, size_t n, struct place_name *out)
 		s += 3, n -= 3;
 	else if (!n || !is_digit(*s))
 		return 0;
-	for (size_t k = read_number(s, n, out), u = 0; k && u < sizeof units / sizeof *units; u++)
+	for (size_t k = read_number(s, n, out), u = 0; k && u < LEN(units); u++)
 		if (same(s + k, n - k, units[u].unit)) {
 			out->page = units[u].page;
 			return 1;

@@ -47,7 +47,7 @@ static int ends_sentence(const char *text, size_t at)
 	static const char *const wide[] = { "\xe3\x80\x82", "\xef\xbc\x81", "\xef\xbc\x9f" };
 	size_t end = at;
 
-	for (size_t i = 0; at >= 3 && i < sizeof wide / sizeof *wide; i++)
+	for (size_t i = 0; at >= 3 && i < LEN(wide); i++)
 		if (!memcmp(text + at - 3, wide[i], 3))
 			return 1;
 	while (end && is_blank(text[end - 1]))
@@ -96,10 +96,7 @@ static void add_passage(struct cutter *c, size_t from, size_t to)
 		to--;
 	if (from == to)
 		return;
-	if (c->n_out == c->cap) {
-		c->cap = c->cap ? 2 * c->cap : 16;
-		c->out = xrealloc(c->out, c->cap * sizeof *c->out);
-	}
+	GROW(c->out, c->n_out, c->cap);
 	c->out[c->n_out++] = (struct passage){ from, to };
 }
 

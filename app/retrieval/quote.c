@@ -125,7 +125,7 @@ static size_t room_for_passages(const struct conversation *t)
 	conversation_stats(t, &st);
 	room = context_size(t) / SHARE_OF_CTX;
 	left = st.endless || st.n_tokens > st.ctx ? room : (size_t)(st.ctx - st.n_tokens) / SHARE_OF_FREE;
-	return left < room ? left : room;
+	return MIN(left, room);
 }
 
 static size_t passages_most(const struct conversation *t)
@@ -201,7 +201,7 @@ static void quote_in_marks(const struct conversation *t, const struct source *s,
 	size_t skip;
 
 	source_quote(t, s, &quote);
-	skip = item_mark(quote.p ? quote.p : "", quote.n);
+	skip = item_mark(str_text(&quote), quote.n);
 	for (size_t i = 0; i < quote.n; i++)
 		if (quote.p[i] == '"')
 			quote.p[i] = '\'';

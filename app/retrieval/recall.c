@@ -78,7 +78,7 @@ static size_t choose(const struct conversation *t, const struct memory *m, struc
 		const struct best *b = &m->turn[i].tells;
 
 		if (in_cache(t, b))
-			cached = b->score > cached ? b->score : cached;
+			cached = MAX(b->score, cached);
 		else if (b->covered >= COVERED_LEAST && b->shared >= SHARED_LEAST && b->score >= SCORE_LEAST &&
 		         b->score >= CACHED_SHARE * cached)
 			out[n++] = (struct candidate){ .turn = &m->turn[i] };
@@ -252,7 +252,7 @@ static int recall(struct conversation *t, const char *question, size_t n, struct
 			recalled_free(r);
 			continue;
 		}
-		left -= tokens < left ? tokens : left;
+		left -= MIN(tokens, left);
 		t->n_recalled++;
 	}
 	return 0;

@@ -166,7 +166,7 @@ static int is_question(const struct str *text, const struct best *b)
 {
 	static const char *const mark[] = { "?", "\xef\xbc\x9f", "\xd8\x9f" }; /* Chinese, Arabic */
 
-	for (size_t i = 0; i < sizeof mark / sizeof *mark; i++) {
+	for (size_t i = 0; i < LEN(mark); i++) {
 		size_t n = strlen(mark[i]);
 		if (b->to - b->from >= n && !memcmp(text->p + b->to - n, mark[i], n))
 			return 1;
@@ -176,7 +176,7 @@ static int is_question(const struct str *text, const struct best *b)
 
 static double larger(double a, double b)
 {
-	return a > b ? a : b;
+	return MAX(a, b);
 }
 
 /* What the turn has to say: its best sentence. Where that only asks, it is the answer's best sentence or else its
@@ -205,7 +205,7 @@ static void find_telling(const struct conversation *t, struct turn_words *turn)
 		};
 	turn->tells.score = larger(a->score, q->score / 2);
 	turn->tells.covered = larger(a->covered, q->covered / 2);
-	turn->tells.shared = q->shared > a->shared ? q->shared : a->shared;
+	turn->tells.shared = MAX(q->shared, a->shared);
 	turn->score = larger((1 + SENTENCE_WEIGHT) * a->score, turn->score / 2);
 }
 

@@ -57,7 +57,7 @@ void sources_forget(struct conversation *t)
 /* Without a cut through a character. */
 static void add_beginning(struct str *out, const char *text, size_t n, size_t most)
 {
-	for (n = n < most ? n : most; n && n == most && utf8_continues(text[n]); n--)
+	for (n = MIN(n, most); n && n == most && utf8_continues(text[n]); n--)
 		;
 	str_adds(out, " ");
 	str_add(out, text, n);
@@ -111,7 +111,7 @@ static int with_last_turn(const struct conversation *t, const char *question, si
 		i--;
 	for (size_t first = i > 2 ? i - 2 : 0, k = i; k-- > first;)
 		if (!t->msg[k].read) { /* a text that was read was not said */
-			add_beginning(out, t->msg[k].text.p ? t->msg[k].text.p : "", t->msg[k].text.n, BEFORE_MOST);
+			add_beginning(out, str_text(&t->msg[k].text), t->msg[k].text.n, BEFORE_MOST);
 			any = 1;
 		}
 	return any;
@@ -202,7 +202,7 @@ size_t text_part_end(const char *p, size_t n, size_t skipped, size_t at)
 			return i + 1;
 	while (end < n && utf8_continues(p[end]))
 		end++;
-	return end < n ? end : n;
+	return MIN(end, n);
 }
 
 /* The passages of the documents that have words of the question, the best first: how many, or -1. */
@@ -301,7 +301,7 @@ static int lean(struct conversation *t, const char *question, size_t n, const st
 		const struct found_passage *f = same_place(&c[i].found, with, n_with);
 
 		added[i] = f && f->score > c[i].score ? f->score - c[i].score : 0;
-		most = added[i] > most ? added[i] : most;
+		most = MAX(added[i], most);
 		judged += c[i].judged;
 	}
 	for (int i = 0; i < all && most > 0; i++)
@@ -361,7 +361,7 @@ static void put_beginnings(const struct conversation *t, const char *question, s
 
 	if (!what || (what == WHOLE_POINTS && out->found))
 		return;
-	for (size_t i = t->n_doc < BEGINNINGS ? t->n_doc : BEGINNINGS; i--;) {
+	for (size_t i = MIN(t->n_doc, BEGINNINGS); i--;) {
 		size_t of = doc < t->n_doc ? doc : i;
 
 		/* What was read whole needs no beginning to be summarized. */
@@ -379,8 +379,7 @@ int conversation_sources(struct conversation *t, const char *question, size_t n,
 	struct candidate c[2 * SOURCES_MOST];
 	double start = now_seconds();
 	struct str words = { 0 };
-	int n_own = search(t, question, n, own, LOOKED_AT, e), count = n_own < SOURCES_MOST ? n_own : SOURCES_MOST,
-	    judged = 0;
+	int n_own = search(t, question, n, own, LOOKED_AT, e), count = MIN(n_own, SOURCES_MOST), judged = 0;
 
 	*out = (struct sources){ 0 };
 	for (int i = 0; i < count; i++)
@@ -398,7 +397,7 @@ int conversation_sources(struct conversation *t, const char *question, size_t n,
 	str_free(&words);
 	if (count < 0)
 		return -1;
-	count = count < SOURCES_MOST ? count : SOURCES_MOST;
+	count = MIN(count, SOURCES_MOST);
 	out->at = xcalloc((size_t)count + 1, sizeof *out->at);
 	for (int i = 0; i < count; i++) {
 		const struct found_passage *f = &c[i].found;

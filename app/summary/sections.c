@@ -21,7 +21,7 @@ static int is_stop(const char *text, size_t end)
 	/* the full stops of Chinese and Japanese */
 	static const char *const wide[] = { "\xe3\x80\x82", "\xef\xbc\x81", "\xef\xbc\x9f" };
 
-	for (size_t i = 0; end >= 3 && i < sizeof wide / sizeof *wide; i++)
+	for (size_t i = 0; end >= 3 && i < LEN(wide); i++)
 		if (!memcmp(text + end - 3, wide[i], 3))
 			return 1;
 	while (end && strchr("\"')]*_", text[end - 1]) && text[end - 1])

@@ -73,8 +73,7 @@ static void choose_sampling(struct maker *m)
 static int choose_sizes(struct maker *m, struct err *e)
 {
 	const struct engine_info *info = engine_info(m->engine);
-	int32_t most = info->ctx_train > m->o->ctx ? info->ctx_train : m->o->ctx,
-		words = m->words > PART_WORDS ? m->words : PART_WORDS;
+	int32_t most = MAX(info->ctx_train, m->o->ctx), words = MAX(m->words, PART_WORDS);
 
 	m->reasoning = info->thinks_first && !info->think_switch ? REASONING_TOKENS : 0;
 	m->section = SECTION_TOKENS > 3 * m->words ? SECTION_TOKENS : 3 * m->words;
@@ -190,7 +189,7 @@ static size_t last_sentence(const char *s, size_t n)
 /* Cut an answer that did not end by itself behind its last whole sentence. */
 static void cut_to_sentence(struct str *s)
 {
-	size_t end = last_sentence(s->p ? s->p : "", s->n);
+	size_t end = last_sentence(str_text(s), s->n);
 
 	if (end) {
 		s->n = end;
@@ -222,7 +221,7 @@ static void add_piece(struct maker *m, struct reasoning *think, int32_t id, stru
 	struct str piece = { 0 };
 
 	engine_piece_add(m->engine, id, 0, &piece);
-	reasoning_feed(think, piece.p ? piece.p : "", piece.n, out);
+	reasoning_feed(think, str_text(&piece), piece.n, out);
 	str_free(&piece);
 }
 
@@ -300,7 +299,7 @@ static int answer(struct maker *m, const struct str *prompt, int32_t words, stru
 	m->made++;
 	m->last = now_seconds();
 	if (m->hooks->put)
-		m->hooks->put(key, out->p ? out->p : "", out->n, m->hooks->ud);
+		m->hooks->put(key, str_text(out), out->n, m->hooks->ud);
 	return 0;
 }
 
@@ -350,7 +349,7 @@ static void join_prompt(const struct maker *m, const char *name, const struct pa
 	str_adds(out, ":\n");
 	for (size_t i = 0; i < n; i++) {
 		str_adds(out, "\n");
-		str_add(out, p[i].text.p ? p[i].text.p : "", p[i].text.n);
+		str_add(out, str_text(&p[i].text), p[i].text.n);
 		str_adds(out, "\n");
 	}
 	str_addf(out, "\nJoin them into one summary of the whole in about %d words.", words);
@@ -376,7 +375,7 @@ static int count_tokens(const struct maker *m, struct part *p, struct err *e)
 {
 	struct tokens id = { 0 };
 	int32_t most = m->section / 2 - 2;
-	int rc = engine_tokenize(m->engine, p->text.p ? p->text.p : "", p->text.n, 0, &id, e);
+	int rc = engine_tokenize(m->engine, str_text(&p->text), p->text.n, 0, &id, e);
 
 	if (!rc && id.n > (size_t)most) {
 		p->text.n = utf8_complete(p->text.p, p->text.n * (size_t)most / id.n);
@@ -416,8 +415,8 @@ static int32_t part_words(const struct maker *m, size_t sections)
 	if (words < PART_WORDS)
 		words = PART_WORDS;
 	if (words > m->words)
-		words = m->words > PART_WORDS ? m->words : PART_WORDS;
-	return words < fits ? words : fits;
+		words = MAX(m->words, PART_WORDS);
+	return MIN(words, fits);
 }
 
 static int summarize_sections(struct maker *m, const struct summary_text *text, const struct section *s, size_t n,

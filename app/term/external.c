@@ -84,7 +84,7 @@ static int draft_folder(char *path, size_t cap, int in_memory, struct err *e)
 	const char *const dirs[] = { getenv("XDG_RUNTIME_DIR"), getenv("TMPDIR"), in_memory ? "/dev/shm" : "/tmp" };
 	const char *dir = NULL;
 
-	for (size_t i = 0; i < sizeof dirs / sizeof *dirs && !dir; i++)
+	for (size_t i = 0; i < LEN(dirs) && !dir; i++)
 		if (dirs[i] && *dirs[i] && !access(dirs[i], W_OK) && (!in_memory || is_in_memory(dirs[i])))
 			dir = dirs[i];
 	if (!dir && in_memory)
@@ -125,7 +125,7 @@ int external_edit(struct str *text, int in_memory, struct err *e)
 		return -1;
 	snprintf(path, sizeof path, "%s/draft.md", folder);
 	fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-	rc = fd < 0 ? -1 : write_all(fd, text->p ? text->p : "", text->n);
+	rc = fd < 0 ? -1 : write_all(fd, str_text(text), text->n);
 	if (!rc && text->n)
 		rc = write_all(fd, "\n", 1); /* a text file ends its last line */
 	if (rc < 0)
@@ -323,7 +323,7 @@ const char *external_copy(const char *text, size_t n)
 
 	if (!give_one(tmux, text, n))
 		return by;
-	for (size_t i = 0; by && i < sizeof names / sizeof *names; i++)
+	for (size_t i = 0; by && i < LEN(names); i++)
 		if (!strcmp(by, names[i].by))
 			return names[i].both;
 	return "tmux";

@@ -40,7 +40,7 @@ void table_cell(struct str *out, const char *text, size_t width)
 	size_t used = 0, all;
 
 	clean_line(text, strlen(text), &clean);
-	p = clean.p ? clean.p : "";
+	p = str_text(&clean);
 	all = text_width(p, clean.n);
 	for (size_t n, w; *p; p += n, used += w) {
 		n = char_bytes(p);

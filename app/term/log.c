@@ -44,8 +44,8 @@ size_t log_show(size_t last, struct str *out)
 	size_t there, from;
 
 	pthread_mutex_lock(&kept.lock);
-	there = kept.n < LOG_LINES ? kept.n : LOG_LINES;
-	from = kept.n - (last < there ? last : there);
+	there = MIN(kept.n, LOG_LINES);
+	from = kept.n - (MIN(last, there));
 	for (size_t i = from; i < kept.n; i++) {
 		char clock[16] = "";
 		struct tm tm;

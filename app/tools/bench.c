@@ -374,7 +374,7 @@ void bench_machine(struct bench *b, struct str *s)
 {
 	const char *device = engine_info(b->engine)->device;
 	/* Much more than its cache, little of its memory. */
-	uint64_t part = engine_info(b->engine)->device_total / 64, copy = part < COPY_BYTES ? part : COPY_BYTES;
+	uint64_t part = engine_info(b->engine)->device_total / 64, copy = MIN(part, COPY_BYTES);
 
 	if (b->measured++)
 		return;
@@ -428,7 +428,7 @@ static int bench_all(struct bench *b, struct err *e)
 	const struct options *o = b->o;
 	int made_up = !strcmp(o->fill, "random");
 	struct timeline_stats st;
-	int32_t shortest = INT32_MAX, most = 0, depth[sizeof o->depth.v / sizeof o->depth.v[0]];
+	int32_t shortest = INT32_MAX, most = 0, depth[LEN(o->depth.v)];
 
 	for (int i = 0; i < o->prefill.n; i++) {
 		if (o->prefill.v[i] < shortest)

@@ -32,7 +32,7 @@ static void scratch_close(struct scratch *x)
 		snaps_close(x->snaps);
 	if (x->store)
 		store_close(x->store);
-	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+	for (size_t i = 0; i < LEN(names); i++) {
 		char path[260];
 
 		snprintf(path, sizeof path, "%s/%s", x->dir, names[i]);

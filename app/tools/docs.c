@@ -59,7 +59,7 @@ static int list_one(const struct library_text *t, void *ud)
 		str_addf(&x->s, "%5d", t->pages);
 	else
 		str_adds(&x->s, "     ");
-	str_addf(&x->s, " %9s %8d  %s\n", size.p, t->sessions, age.p ? age.p : "");
+	str_addf(&x->s, " %9s %8d  %s\n", size.p, t->sessions, str_text(&age));
 	str_free(&age);
 	str_free(&size);
 	return 0;
@@ -88,7 +88,7 @@ static int show(struct store *store, const struct options *o, struct err *e)
 		return err_set(e, ERR_USAGE, "'weir docs show' wants the name or number of a document");
 	if (library_find(store, o->file[0], &id, e) < 0 || library_get(store, id, &d, e) < 0)
 		return -1;
-	str_add(&s, d.text.p ? d.text.p : "", d.text.n);
+	str_add(&s, str_text(&d.text), d.text.n);
 	if (s.n && s.p[s.n - 1] != '\n')
 		str_adds(&s, "\n");
 	doc_free(&d);
@@ -173,7 +173,7 @@ static int search(struct store *store, const struct options *o, struct err *e)
 	for (size_t i = 0; i < list.n; i++) {
 		if (library_get(store, list.id[i], &doc[i], e) < 0)
 			goto out;
-		text[i] = (struct indexed_text){ doc[i].text.p ? doc[i].text.p : "", doc[i].text.n };
+		text[i] = (struct indexed_text){ str_text(&doc[i].text), doc[i].text.n };
 	}
 	if (passage_index_open(&index, store, e) < 0)
 		goto out;

@@ -256,7 +256,7 @@ static void doctor_dirs(struct str *s)
 		{ "config", DIR_CONFIG },
 	};
 
-	for (size_t i = 0; i < sizeof dirs / sizeof *dirs; i++) {
+	for (size_t i = 0; i < LEN(dirs); i++) {
 		struct str path = { 0 };
 		struct err e = { 0 };
 

@@ -86,7 +86,7 @@ static void model_sampling(const struct options *o, const struct engine *engine,
 	struct str usual = { 0 }, line = { 0 };
 	struct options with = *o;
 
-	for (size_t i = 0; i < sizeof how / sizeof *how; i++) {
+	for (size_t i = 0; i < LEN(how); i++) {
 		struct sampling_choice c;
 
 		with.think = how[i].think;
@@ -192,7 +192,7 @@ int cmd_inspect_model(const struct options *given)
 /* Ids with white space between them. */
 static int parse_ids(const char *name, const struct str *text, int32_t n_vocab, struct tokens *out, struct err *e)
 {
-	const char *p = text->p ? text->p : "", *end = p + text->n;
+	const char *p = str_text(text), *end = p + text->n;
 
 	for (;;) {
 		char *stop;
@@ -275,18 +275,18 @@ int cmd_inspect_tokens(const struct options *o)
 			struct clean clean;
 			out = (struct str){ 0 };
 			clean_init(&clean, 0);
-			clean_text(&clean, raw.p ? raw.p : "", raw.n, &out);
+			clean_text(&clean, str_text(&raw), raw.n, &out);
 			clean_end(&clean, &out);
 			str_free(&raw);
 		}
 	} else if (!rc) {
-		rc = engine_tokenize(engine, text.p ? text.p : "", text.n,
+		rc = engine_tokenize(engine, str_text(&text), text.n,
 		                     (o->special ? TOKENIZE_SPECIAL : 0u) | (o->bos ? TOKENIZE_BOS : 0u), &t, &e);
 		for (size_t i = 0; !rc && i < t.n; i++)
 			str_addf(&out, "%d\n", t.id[i]);
 	}
 	if (!rc)
-		rc = print_all(out.p ? out.p : "", out.n, &e);
+		rc = print_all(str_text(&out), out.n, &e);
 	rc = rc < 0 ? fail(&e) : 0;
 	str_free(&text);
 	str_free(&out);

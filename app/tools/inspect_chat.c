@@ -78,7 +78,7 @@ static int read_messages(const struct options *o, struct conversation_file *f, s
 
 	if (rc)
 		return -1;
-	list = jv_parse(text.p ? text.p : "", text.n);
+	list = jv_parse(str_text(&text), text.n);
 	if (!list.p || *list.p != '[')
 		rc = err_set(e, ERR_USAGE,
 		             "'%.200s' is no JSON list of messages: [{\"role\": TEXT, \"content\": TEXT}, ...]",
@@ -125,12 +125,12 @@ int cmd_inspect_chat(const struct options *o)
 		struct clean clean;
 		out = (struct str){ 0 };
 		clean_init(&clean, 0);
-		clean_text(&clean, raw.p ? raw.p : "", raw.n, &out);
+		clean_text(&clean, str_text(&raw), raw.n, &out);
 		clean_end(&clean, &out);
 		str_free(&raw);
 	}
 	if (!rc)
-		rc = print_all(out.p ? out.p : "", out.n, &e);
+		rc = print_all(str_text(&out), out.n, &e);
 	rc = rc < 0 ? fail(&e) : 0;
 	file_free(&f);
 	str_free(&out);

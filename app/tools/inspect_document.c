@@ -43,7 +43,7 @@ static void add_marks(const struct doc *d, struct str *s)
 
 static void add_notes(const struct doc *d, struct str *s)
 {
-	const char *p = d->notices.p ? d->notices.p : "";
+	const char *p = str_text(&d->notices);
 
 	json_open(s, "notes", '[');
 	for (size_t n; *p; p += n + (p[n] == '\n')) {
@@ -137,7 +137,7 @@ int cmd_inspect_document(const struct options *o)
 		document_json(o, &d, &s);
 	else
 		document_text(&d, &s);
-	rc = (o->json ? print_json(&s, &e) : print_all(s.p ? s.p : "", s.n, &e)) < 0 ? fail(&e) : 0;
+	rc = (o->json ? print_json(&s, &e) : print_all(str_text(&s), s.n, &e)) < 0 ? fail(&e) : 0;
 	if (!rc && !o->json && !o->quiet) {
 		say_outline(&d);
 		say_lines(&d.notices);

@@ -81,7 +81,7 @@ int cmd_models(const struct options *o)
 	for (size_t i = 0; i < n; i++)
 		width = strlen(file[i].name) > width ? strlen(file[i].name) : width;
 	list_unfinished(NULL, &width);
-	width = width < 48 ? width : 48;
+	width = MIN(width, 48);
 	for (size_t i = 0; i < n; i++) {
 		struct str size = { 0 };
 		int in_use = used.n && !strcmp(used.p, file[i].path);

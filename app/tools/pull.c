@@ -32,7 +32,7 @@ static int read_name(const char *said, char **repo, char **revision, char **want
 	*repo = *revision = *wanted = NULL;
 	if (n && !strncmp(said, endpoint, n) && said[n] == '/')
 		name = said + n + 1;
-	for (size_t i = 0; name == said && i < sizeof hosts / sizeof *hosts; i++)
+	for (size_t i = 0; name == said && i < LEN(hosts); i++)
 		if (!strncasecmp(said, hosts[i], strlen(hosts[i])))
 			name = said + strlen(hosts[i]);
 	if (name == said && doc_is_address(said))

@@ -40,7 +40,7 @@ static int is_quant(const char *p, size_t n)
 	static const char *const whole[] = { "F16", "FP16", "BF16", "F32", "MXFP4" };
 	size_t at = 0;
 
-	for (size_t i = 0; i < sizeof whole / sizeof *whole; i++)
+	for (size_t i = 0; i < LEN(whole); i++)
 		if (n == strlen(whole[i]) && !strncasecmp(p, whole[i], n))
 			return 1;
 	at += n > 0 && strchr("IiTt", p[0]) != NULL;
@@ -142,7 +142,7 @@ const struct hub_model *hub_choose(const struct hub_repo *r, const struct hub_mo
 	for (size_t i = 0; wanted && i < n; i++)
 		if (is_called(&m[i], wanted))
 			return &m[i];
-	for (size_t q = 0; !wanted && q < sizeof quants / sizeof *quants; q++)
+	for (size_t q = 0; !wanted && q < LEN(quants); q++)
 		for (size_t i = 0; i < n; i++) {
 			if (strcmp(m[i].quant, quants[q]) != 0)
 				continue;

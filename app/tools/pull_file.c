@@ -297,7 +297,7 @@ static int fetch_to(struct fetched *f, uint64_t limit, struct err *e)
 	struct str url = { 0 };
 	int tries = 0, rc = 0;
 
-	f->limit = limit < f->file->bytes ? limit : f->file->bytes;
+	f->limit = MIN(limit, f->file->bytes);
 	hub_file_address(f->repo, f->file, &url);
 	while (!rc && f->at < f->limit) {
 		struct http_request q = { .url = url.p,
@@ -358,7 +358,7 @@ int fetched_head(struct fetched *f, struct err *e)
 	f->started = now_seconds();
 	f->from = f->at;
 	for (uint64_t want = HEAD_STEP; !rc && !f->head; want *= 2) {
-		uint64_t n = want < f->file->bytes ? want : f->file->bytes;
+		uint64_t n = MIN(want, f->file->bytes);
 		char *p;
 
 		if (!f->whole && fetch_to(f, n, e)) {

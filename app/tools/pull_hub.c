@@ -267,7 +267,7 @@ static int ask_json(const struct hub_repo *r, const char *url, char open, struct
 
 	if (ask(r, url, out, reply, e))
 		return -1;
-	all = jv_parse(out->p ? out->p : "", out->n);
+	all = jv_parse(str_text(out), out->n);
 	if (!all.p || *all.p != open)
 		return err_set(
 			e, ERR_FAIL,

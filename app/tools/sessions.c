@@ -60,7 +60,7 @@ static int list_one(const struct session *s, void *ud)
 	table_cell(&x->s, s->name, 18);
 	str_adds(&x->s, " ");
 	table_cell(&x->s, s->title, 28);
-	str_addf(&x->s, " %5d %7d  %s\n", s->messages, s->tokens, age.p ? age.p : "");
+	str_addf(&x->s, " %5d %7d  %s\n", s->messages, s->tokens, str_text(&age));
 	str_free(&age);
 	return 0;
 }
@@ -100,8 +100,7 @@ static int found_one(const struct found *f, void *ud)
 		json_text(&x->s, "snippet", text.p, text.n);
 		json_close(&x->s, '}');
 	} else {
-		str_addf(&x->s, "%lld %s: %s", (long long)f->session, *f->name ? f->name : f->title,
-		         text.p ? text.p : "");
+		str_addf(&x->s, "%lld %s: %s", (long long)f->session, *f->name ? f->name : f->title, str_text(&text));
 	}
 	str_adds(&x->s, "\n");
 	str_free(&text);

@@ -383,7 +383,7 @@ int session_import(struct store *store, const struct options *o, struct err *e)
 		return err_set(e, ERR_USAGE,
 		               "'weir sessions import' wants a file that 'weir sessions export json' wrote");
 	rc = read_whole(o->file[0], FILE_MOST, &text, e);
-	x.all = jv_parse(text.p ? text.p : "", text.n);
+	x.all = jv_parse(str_text(&text), text.n);
 	if (!rc)
 		rc = check_file(&x, &text, e);
 	if (!rc)

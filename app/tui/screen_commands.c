@@ -234,7 +234,7 @@ static struct ui_command *command_table(char **own, size_t n_own)
 
 	while (slash_at(n))
 		n++;
-	table = xcalloc(n + n_own + sizeof screen_slashes / sizeof *screen_slashes + 1, sizeof *table);
+	table = xcalloc(n + n_own + LEN(screen_slashes) + 1, sizeof *table);
 	/* The chat's order; what the screen alone has stands before the seldom ones. */
 	for (size_t i = 0; i < n; i++) {
 		const struct slash *s = slash_at(i);

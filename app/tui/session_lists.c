@@ -171,7 +171,7 @@ void tui_welcome(struct tui *t)
 	notice(t->chat,
 	       "Write a question; Enter sends it.\n/open report.pdf: ask a document of any length, or a folder of them.%s%s\n"
 	       "F1 lists the keys, Ctrl-P finds commands by what they do, Ctrl-D quits.%s",
-	       r.n ? "\nF4: go on with an earlier session, such as" : "", r.text.p ? r.text.p : "",
+	       r.n ? "\nF4: go on with an earlier session, such as" : "", str_text(&r.text),
 	       r.n ? "" : "\n/tour shows in two minutes what there is.");
 	str_free(&r.text);
 }
@@ -215,7 +215,7 @@ void tui_find(struct tui *t, const char *words)
 		ui_say(t->ui, r.e.msg);
 	for (size_t i = 0; i < hits.n; i++) {
 		if (!tui_is_hidden(t, hits.session[i]) && session_get(t->store, hits.session[i], &s, &r.e) == 0)
-			row_add(&r, &s, hits.snippet[i].p ? hits.snippet[i].p : "");
+			row_add(&r, &s, str_text(&hits.snippet[i]));
 		str_free(&hits.snippet[i]);
 	}
 	rows_show(&r);
@@ -248,6 +248,6 @@ void tui_preview(struct tui *t, int64_t id)
 		return;
 	if (s.head && message_path(t->store, s.head, preview_add, &text, &e) < 0)
 		str_adds(&text, e.msg);
-	ui_preview(t->ui, id, text.p ? text.p : "", text.n);
+	ui_preview(t->ui, id, str_text(&text), text.n);
 	str_free(&text);
 }

@@ -29,8 +29,8 @@ static void edit(struct tui *t, const char *draft, size_t n)
 	if (external_edit(&text, t->chat->o.private_talk, &e) < 0)
 		ui_say(t->ui, e.msg);
 	else
-		ui_draft(t->ui, text.p ? text.p : "", text.n);
-	untyped_note(text.p ? text.p : "", text.n);
+		ui_draft(t->ui, str_text(&text), text.n);
+	untyped_note(str_text(&text), text.n);
 	display_resume(t->display);
 	tui_measure(t);
 	str_free(&text);

@@ -17,7 +17,7 @@ static void post_documents(struct tui *t, const struct event *e)
 	for (size_t i = 0; i < e->n_doc; i++)
 		d[i] = (struct ui_document){
 			.name = e->doc[i].name,
-			.text = e->doc[i].text.p ? e->doc[i].text.p : "",
+			.text = str_text(&e->doc[i].text),
 			.n = e->doc[i].text.n,
 			.bytes = e->doc[i].bytes,
 			.tokens = e->doc[i].tokens,
@@ -48,7 +48,7 @@ static void begin_answer(struct tui *t)
 
 static void handle_event(struct tui *t, const struct event *e)
 {
-	const char *text = e->text.p ? e->text.p : "";
+	const char *text = str_text(&e->text);
 
 	if (t->streams && e->what != EV_STREAM && e->what != EV_SURPRISE && e->what <= EV_ERROR) {
 		ui_entry_end(t->ui, NULL);

@@ -128,7 +128,7 @@ int worker_start(struct worker *w, struct err *e)
 	/* Signals are for main, but those that a thread raises by its own access: blocked, they end the program before
 	 * their handler can let the step fail, or restore the terminal. A mapped file that was cut short is SIGBUS. */
 	sigfillset(&all);
-	for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+	for (size_t i = 0; i < LEN(own); i++)
 		sigdelset(&all, own[i]);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	rc = pthread_create(&w->thread, NULL, work, w);

@@ -15,7 +15,7 @@ static const char *session_title(struct worker *w)
 		w->title_of = session;
 		w->title_stale = 0;
 	}
-	return w->title.p ? w->title.p : "";
+	return str_text(&w->title);
 }
 
 static void describe(struct worker *w, struct worker_status *s)
@@ -27,7 +27,7 @@ static void describe(struct worker *w, struct worker_status *s)
 	conversation_stats(&c->t, &st);
 	s->known = 1;
 	chat_model_name(c, &model);
-	snprintf(s->model, sizeof s->model, "%s", model.p ? model.p : "");
+	snprintf(s->model, sizeof s->model, "%s", str_text(&model));
 	str_free(&model);
 	snprintf(s->session, sizeof s->session, "%.90s", session_title(w));
 	s->session_id = c->log ? c->log->session : 0;

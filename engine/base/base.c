@@ -140,7 +140,7 @@ static size_t grow(size_t cap, size_t n, size_t size)
 	size_t max = (size_t)PTRDIFF_MAX / size;
 	if (n > max)
 		out_of_memory(SIZE_MAX);
-	cap = cap < 32 ? 32 : cap;
+	cap = MAX(32, cap);
 	while (cap < n)
 		cap = cap > max / 2 ? max : cap + cap / 2;
 	return cap;

@@ -12,6 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "kernels/macros.h"
+
 enum err_code {
 	ERR_NONE,
 	ERR_FAIL,      /* none of the following;                       exit code 1 */
@@ -48,6 +50,11 @@ void str_addf(struct str *s, const char *fmt, ...) __attribute__((format(printf,
 void str_add_json(struct str *s, const char *text, size_t n);
 void str_clear(struct str *s); /* length 0; the memory is kept */
 void str_free(struct str *s);
+/* The bytes, NUL-terminated; "" before the first addition. */
+static inline const char *str_text(const struct str *s)
+{
+	return s->p ? s->p : "";
+}
 
 /* Growable list of token ids. */
 struct tokens {
@@ -63,6 +70,14 @@ void *xmalloc(size_t n);
 void *xcalloc(size_t n, size_t size);
 void *xrealloc(void *p, size_t n);
 char *xstrndup(const char *s, size_t n);
+/* Make room in list[cap] for one element more than its n. */
+#define GROW(list, n, cap)                                                                                             \
+	do {                                                                                                           \
+		if ((n) == (cap)) {                                                                                    \
+			(cap) = (cap) ? 2 * (cap) : 16;                                                                \
+			(list) = xrealloc(list, (size_t)(cap) * sizeof *(list));                                       \
+		}                                                                                                      \
+	} while (0)
 
 /* Zeroed memory for anything sized by a file, a model or a context. NULL and *e = ERR_FIT with the byte count when
  * there is none. */

@@ -35,7 +35,7 @@ uint64_t hash64(uint64_t seed, const void *bytes, size_t n)
 			h[i] = (h[i] << 23 | h[i] >> 41) * odd[3 - i] +
 			       fold(load(p + 8 * i, 8) ^ odd[i], odd[3 - i] ^ h[i]);
 	for (; n;) {
-		size_t m = n < 8 ? n : 8;
+		size_t m = MIN(n, 8);
 
 		h[0] = (h[0] << 23 | h[0] >> 41) * odd[3] + fold(load(p, m) ^ odd[1], odd[2] ^ h[0]);
 		p += m;

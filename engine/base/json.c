@@ -166,7 +166,7 @@ static const char *valid_value(const char *p, const char *end, int depth)
 		return valid_string(p, end);
 	if (*p == '{' || *p == '[')
 		return depth < DEPTH_MOST ? valid_members(p, end, depth + 1) : NULL;
-	for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+	for (size_t i = 0; i < LEN(words); i++)
 		if ((size_t)(end - p) >= strlen(words[i]) && !memcmp(p, words[i], strlen(words[i])))
 			return p + strlen(words[i]);
 	return valid_number(p, end);
@@ -323,7 +323,7 @@ void json_value(struct str *out, const char *key, const struct str *json)
 void json_list(struct str *out, const char *key, const struct str *items)
 {
 	json_open(out, key, '[');
-	str_add(out, items->p ? items->p : "", items->n);
+	str_add(out, str_text(items), items->n);
 	json_close(out, ']');
 }
 

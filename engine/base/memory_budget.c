@@ -74,7 +74,7 @@ static uint64_t cgroup_available(void)
 	uint64_t v1 = left_of(read_number(CGROUP_V1 "memory.limit_in_bytes", NULL),
 	                      left_of(read_number(CGROUP_V1 "memory.usage_in_bytes", NULL), v1_cache));
 
-	return v2 < v1 ? v2 : v1;
+	return MIN(v2, v1);
 }
 
 static uint64_t rlimit_available(void)
@@ -94,7 +94,7 @@ uint64_t memory_available(void)
 
 	if (group < free_bytes)
 		free_bytes = group;
-	return space < free_bytes ? space : free_bytes;
+	return MIN(space, free_bytes);
 }
 
 #define RESERVED_MAX (512u << 20)

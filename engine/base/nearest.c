@@ -34,9 +34,7 @@ static int edit_distance(const char *a, int na, const char *b, int nb)
 void nearest_init(struct nearest *n, const char *word, size_t len)
 {
 	/* A third of the letters may be wrong: more is another word. */
-	*n = (struct nearest){ .word = word,
-		               .len = len,
-		               .dist = len < 5 ? 2 : (int)(len < WORD_MOST ? len : WORD_MOST) / 3 + 2 };
+	*n = (struct nearest){ .word = word, .len = len, .dist = len < 5 ? 2 : (int)(MIN(len, WORD_MOST)) / 3 + 2 };
 }
 
 int nearest_try(struct nearest *n, const char *candidate)

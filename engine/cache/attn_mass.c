@@ -55,7 +55,7 @@ void mass_release(struct attn_mass *f)
 
 	for (int32_t i = 0; i < MASS_PLANES; i++)
 		t[2 + i] = &f->plane[i];
-	for (size_t i = 0; i < sizeof t / sizeof *t; i++)
+	for (size_t i = 0; i < LEN(t); i++)
 		if (t[i]->data)
 			f->be->ops->drop(f->be, t[i]);
 	free(f->swap);

@@ -192,7 +192,7 @@ static int32_t together(struct cache *c, const struct step *st, int32_t layer)
 	    (r->probe && !layer_window(c->hp, layer) && r->probe(c, st, layer, 0)))
 		return 1;
 	most = !s ? left : s->together ? s->together(&c->sel, r->region(c, st)) : 1;
-	return most < left ? most : left;
+	return MIN(most, left);
 }
 
 /* The token of a VERIFY step that st is about; its attention goes to a tensor of its own. */
@@ -298,10 +298,10 @@ int32_t cache_verify_most(const struct cache *c, int32_t pos)
 		struct step st = { .kind = STEP_VERIFY, .pos = pos, .n = 1, .tried = 1 };
 
 		n = c->sel.ops->verify_most(&c->sel, pos, r->region(c, &st));
-		most = n < most ? n : most;
+		most = MIN(n, most);
 	}
-	most = most < VERIFY_MOST ? most : VERIFY_MOST;
-	most = most < c->chunk ? most : c->chunk;
+	most = MIN(most, VERIFY_MOST);
+	most = MIN(most, c->chunk);
 	return most > 0 ? most : 1;
 }
 
@@ -315,7 +315,7 @@ static int32_t rewind_others(struct cache *c, int32_t n)
 	for (struct observer *o = c->observers; o; o = o->next) {
 		int32_t m = o->ops->rewind(o, n);
 
-		to = m < to ? m : to;
+		to = MIN(m, to);
 	}
 	return to;
 }
@@ -345,7 +345,7 @@ static int32_t rewind_parts(struct cache *c, int32_t n, int32_t *replay)
 		kept = r->rewind(c, to);
 	}
 	c->total = kept;
-	c->read_end = kept < c->read_end ? kept : c->read_end;
+	c->read_end = MIN(kept, c->read_end);
 	if (replay)
 		*replay = again;
 	return kept;
@@ -402,7 +402,7 @@ int32_t cache_pin(struct cache *c, int32_t n, struct err *err)
 		return cache_rewind(c, kept, NULL);
 	if (kept >= 0 && kept < c->total) {
 		c->total = kept;
-		c->read_end = kept < c->read_end ? kept : c->read_end;
+		c->read_end = MIN(kept, c->read_end);
 	}
 	return kept > 0 && !windows_return(c, &r, kept) ? cache_rewind(c, 0, NULL) : kept;
 }

@@ -27,7 +27,7 @@ static int32_t most_heads(const struct hparams *hp)
 	for (int32_t i = 0; i < hp->n_layer; i++) {
 		int32_t n = model_layer_spec(hp, i)->attn.n_head;
 
-		most = n > most ? n : most;
+		most = MAX(n, most);
 	}
 	return most;
 }
@@ -93,7 +93,7 @@ static struct cache_size size_beside(const struct cache *c, uint64_t planes, uin
 		return size;
 	}
 	size.least += kv_host_bytes(c->hp, c->type, cap, kv_host_rows_least(listed, cap), listed);
-	size.memory = size.least > c->memory ? size.least : c->memory;
+	size.memory = MAX(size.least, c->memory);
 	return size;
 }
 
@@ -111,7 +111,7 @@ struct cache_size cache_size(const struct cache *c)
 		return size_beside(c, planes, rest);
 	size.disk = kv_disk_bytes(c->hp, c->type, cap);
 	size.least = rest + kv_disk_least(c->hp, c->type, cap);
-	size.memory = size.least > c->memory ? size.least : c->memory;
+	size.memory = MAX(size.least, c->memory);
 	return size;
 }
 

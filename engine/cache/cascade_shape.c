@@ -5,7 +5,7 @@ enum { ROOM_MIN = 256 }; /* auto: the stream's least size, where the context is 
 
 static int32_t clamp(int32_t n, int32_t most)
 {
-	n = n < most ? n : most;
+	n = MIN(n, most);
 	return n > 0 ? n : 1;
 }
 
@@ -21,7 +21,7 @@ int32_t cascade_chunk(const struct cache *c)
 	int32_t part = fill_ctx(c) / 8, n = c->batch;
 
 	if (p->fill)
-		return clamp(n, part > 16 ? part : 16);
+		return clamp(n, MAX(part, 16));
 	n = clamp(n, p->stride);
 	return p->score == SCORE_SURPRISE ? clamp(n, p->size / p->n) : n;
 }

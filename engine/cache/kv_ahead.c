@@ -23,7 +23,7 @@ static uint64_t bytes_read(const struct kv_ahead *a)
 	char text[512], *at;
 	ssize_t n = a->io < 0 ? -1 : pread(a->io, text, sizeof text - 1, 0);
 
-	text[n > 0 ? n : 0] = 0;
+	text[MAX(n, 0)] = 0;
 	at = strstr(text, "\nread_bytes: ");
 	return at ? strtoull(at + 13, NULL, 10) : 0;
 }
@@ -35,7 +35,7 @@ struct kv_ahead *kv_ahead_open(const struct kv_store *kv)
 	for (int32_t i = 0; i < kv->hp->n_layer; i++) {
 		int32_t heads = model_layer_spec(kv->hp, i)->attn.n_kv_head;
 
-		a->heads = heads > a->heads ? heads : a->heads;
+		a->heads = MAX(heads, a->heads);
 	}
 	a->kinds = AHEAD_LAST | AHEAD_CHOICE;
 	a->n_list = kv->hp->n_layer * a->heads;
@@ -110,7 +110,7 @@ static void ask_for(const struct kv_store *kv, int32_t layer, int32_t head, cons
 				to = 0;
 			}
 			from = to ? from : first;
-			to = end > to ? end : to;
+			to = MAX(end, to);
 		}
 		if (to)
 			read_early(kv->fd, from, to - from);

@@ -39,7 +39,7 @@ static uint64_t layer_near(const struct hparams *hp, enum dtype type, int32_t la
 	uint64_t heads = (uint64_t)model_layer_spec(hp, layer)->attn.n_kv_head, all = plane_file(hp, type, layer, cap);
 	uint64_t part = heads * (round_up(head_rows(hp, type, layer, n)) + FILE_ALIGN);
 
-	return 2 * (part < all ? part : all);
+	return 2 * (MIN(part, all));
 }
 
 static int in_file(const struct hparams *hp, int32_t layer)
@@ -63,7 +63,7 @@ uint64_t kv_disk_least(const struct hparams *hp, enum dtype type, int32_t cap)
 	for (int32_t i = 0; i < hp->n_layer; i++) {
 		uint64_t n = in_file(hp, i) ? layer_near(hp, type, i, cap, cap) : 0;
 
-		most = n > most ? n : most;
+		most = MAX(n, most);
 	}
 	return most;
 }
@@ -79,7 +79,7 @@ static int32_t layers_staying(const struct kv_store *kv, int32_t slots, uint64_t
 	for (int32_t i = 0; i < kv->n_full; i++) {
 		uint64_t b = layer_near(kv->hp, kv->type, kv->full[i], slots, kv->cap);
 
-		widest = b > widest ? b : widest;
+		widest = MAX(b, widest);
 	}
 	for (; n < kv->n_full; n++) {
 		uint64_t b = layer_near(kv->hp, kv->type, kv->full[n], slots, kv->cap);

@@ -34,7 +34,7 @@ uint64_t kv_host_bytes(const struct hparams *hp, enum dtype type, int32_t cap, i
 
 		if (!is_full(hp, i))
 			continue;
-		widest = plane > widest ? plane : widest;
+		widest = MAX(plane, widest);
 		sum += heads * (head * (uint64_t)rows + 4 * (uint64_t)fetch_map_cols(cap, rows) +
 		                4 * (uint64_t)(listed + ahead_of(listed, cap)));
 	}
@@ -270,7 +270,7 @@ void kv_host_near(struct kv_store *kv, int32_t layer, struct attn_part *p, int32
 		return; /* it reads the planes where they are */
 	a = args_of(kv, layer, p->slots, p->n_slots);
 	kv->be->ops->fetch_slots(kv->be, &a);
-	d->end[place] = n_slots > d->end[place] ? n_slots : d->end[place];
+	d->end[place] = MAX(n_slots, d->end[place]);
 	p->slots = &d->list;
 	p->k = &d->k[place];
 	p->v = &d->v[place];

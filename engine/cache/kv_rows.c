@@ -49,7 +49,7 @@ static int open_all(struct kv_store *kv, struct kv_rows *r, struct err *err)
 			dim = model_layer_spec(kv->hp, layer)->attn.head_dim;
 		size_t row = (size_t)kv_layer_row_bytes(kv->hp, kv->type, layer);
 
-		most = row > most ? row : most;
+		most = MAX(row, most);
 		if (alloc(kv, &r->k[i], kv->type, (int64_t)heads * r->rows, dim, err) ||
 		    alloc(kv, &r->v[i], kv->type, (int64_t)heads * r->rows, dim, err))
 			return -1;

@@ -49,7 +49,7 @@ static int32_t window_within(const struct hparams *hp, int32_t layer, int32_t ct
 {
 	int32_t window = layer_window(hp, layer);
 
-	return window < ctx ? window : ctx;
+	return MIN(window, ctx);
 }
 
 static int32_t largest_window(const struct hparams *hp, int32_t ctx)
@@ -75,7 +75,7 @@ static int32_t window_cap(const struct hparams *hp, const struct kv_shape *s)
 		return 0;
 	if (s->endless && rows < least + WINDOW_LEAST)
 		rows = least + WINDOW_LEAST;
-	rows = rows < most ? rows : most;
+	rows = MIN(rows, most);
 	return (int32_t)(rows + rows % 2); /* plane_slide() copies two rows at a time */
 }
 
@@ -262,7 +262,7 @@ static int32_t window_from(const struct kv_store *kv, int32_t end)
 {
 	int32_t from = end + 1 - kv_window_most(kv);
 
-	return from > 0 ? from : 0;
+	return MAX(from, 0);
 }
 
 /* Copy the windows before slot `end`, if the planes hold them. */
@@ -318,7 +318,7 @@ static void slide(struct kv_store *kv, int32_t by)
 		plane_slide(kv, &kv->v[i], by);
 	}
 	kv->base += by;
-	kv->held = kv->held > kv->base ? kv->held : kv->base;
+	kv->held = MAX(kv->held, kv->base);
 }
 
 void kv_slide(struct kv_store *kv, int32_t n)
@@ -350,14 +350,14 @@ static int32_t missing(const struct kv_store *kv, int32_t layer, int32_t slot0, 
 {
 	int32_t lacks = kv->place[layer] < 0 ? kv->held - slot0 : 0;
 
-	return lacks < 0 ? 0 : lacks < n ? lacks : n;
+	return lacks < 0 ? 0 : MIN(lacks, n);
 }
 
 /* Fill in what the copy has of n slots that a layer with a window lacks; kind: 0 keys, 1 values. */
 static void copy_read(const struct kv_store *kv, int32_t layer, int kind, int32_t head, int32_t slot0, int32_t n,
                       uint8_t *to)
 {
-	int32_t from = window_from(kv, kv->copy_end), slots = kv->copy_end - from, first = slot0 > from ? slot0 : from;
+	int32_t from = window_from(kv, kv->copy_end), slots = kv->copy_end - from, first = MAX(slot0, from);
 	int32_t end = slot0 + n < kv->copy_end ? slot0 + n : kv->copy_end, heads = kv_layer_heads(kv->hp, layer);
 	/* of the layers before it */
 	size_t row = kv_layer_row_bytes(kv->hp, kv->type, layer),

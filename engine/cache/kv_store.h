@@ -108,7 +108,7 @@ int32_t kv_window_first(const struct kv_store *, int32_t layer, int32_t pos);
 /* Slots that one call of attention reads at most. */
 static inline int32_t kv_read_most(const struct kv_store *kv)
 {
-	return kv->cap > kv->window_cap ? kv->cap : kv->window_cap;
+	return MAX(kv->cap, kv->window_cap);
 }
 /* All entries are forgotten. */
 void kv_clear(struct kv_store *);

@@ -91,7 +91,7 @@ void recurrent_close(struct recurrent *r)
 		struct tried *t = &r->tried[i];
 		struct tensor *all[] = { &t->in, &t->conv, &t->alpha, &t->beta, &t->out };
 
-		for (size_t k = 0; k < sizeof all / sizeof *all; k++)
+		for (size_t k = 0; k < LEN(all); k++)
 			if (all[k]->data)
 				r->be->ops->drop(r->be, all[k]);
 	}

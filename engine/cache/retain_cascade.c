@@ -184,7 +184,7 @@ static int32_t cascade_region(const struct cache *c, const struct step *st)
 	const struct cascade *f = c->retained;
 	int32_t end = st->pos + st->n;
 
-	return end < f->rings.s.sinks ? end : f->rings.s.sinks;
+	return MIN(end, f->rings.s.sinks);
 }
 
 static void cascade_parts(struct cache *c, const struct step *st, int32_t layer, const struct qkv *x,
@@ -200,7 +200,7 @@ static void cascade_parts(struct cache *c, const struct step *st, int32_t layer,
 		out->q = cache_frame(c, st, 0, &c->q);
 	if (rings_filling(r) && !(step_generates(st) && c->selecting && st->pos >= sinks)) {
 		part[0] = (struct attn_part){ .q = out->q, .n_slots = end };
-		out->skip = sinks < end ? sinks : end;
+		out->skip = MIN(sinks, end);
 		out->n_part = 1;
 		return;
 	}
@@ -351,7 +351,7 @@ static void note_surprise(struct cascade *f, const struct step *st, const float 
 
 		if (isnan(now))
 			now = step_generates(st) ? *seen : 0;
-		r->factor[(st->pos + i) & r->mask] = (now > f->nll ? now : f->nll) + 0.5f;
+		r->factor[(st->pos + i) & r->mask] = (MAX(now, f->nll)) + 0.5f;
 		*seen = f->nll = now;
 	}
 }
@@ -465,7 +465,7 @@ static uint64_t cascade_read_bytes(const struct cache *c, int32_t pos, int gener
 {
 	const struct cascade *f = c->retained;
 	const struct rings *r = &f->rings;
-	int32_t most = r->s.sinks + r->size, slots = pos < most ? pos : most;
+	int32_t most = r->s.sinks + r->size, slots = MIN(pos, most);
 	uint64_t selected = 0;
 
 	if (generated && c->selecting && pos >= r->s.sinks) {

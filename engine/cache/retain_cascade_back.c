@@ -100,7 +100,7 @@ int32_t cascade_pin(struct cache *c, int32_t n, struct err *err)
 		return -1;
 	if (!rings_filling(r) && kept > old)
 		kept = old;
-	kept = kept < s.sinks ? kept : s.sinks;
+	kept = MIN(kept, s.sinks);
 	cascade_set_shape(c, &s);
 	r->t = kept;
 	/* Slots that belonged to the stream, or to a prefix too short for a selector, have no sketches yet. */
@@ -134,9 +134,9 @@ int32_t cascade_take(struct cache *c, int32_t n)
 		/* the factor of the first stream token needs the surprise at the two tokens before it */
 		most = s.sinks - 2;
 	else if (r->mass)
-		most = f->probe_from > s.sinks ? f->probe_from : s.sinks;
-	n = n < most ? n : most > 0 ? most : 0;
-	cache_note(c, n < s.sinks ? n : s.sinks);
+		most = MAX(f->probe_from, s.sinks);
+	n = n < most ? n : MAX(most, 0);
+	cache_note(c, MIN(n, s.sinks));
 	if (c->selecting)
 		n = c->sel.ops->rewind(&c->sel, n);
 	r->log_events = 0;
@@ -197,11 +197,11 @@ void cascade_archive(struct cache *c, struct serializer *a, int32_t n)
 		s = f->rings.s;
 		cascade_set_shape(c, &s);
 		c->pinned = pinned;
-		cache_note(c, n < s.sinks ? n : s.sinks);
+		cache_note(c, MIN(n, s.sinks));
 	}
 	rings_archive(c, a, n);
 	if (c->sel.ops && c->sel.ops->archive)
-		c->sel.ops->archive(&c->sel, a, n < s.sinks ? n : s.sinks);
+		c->sel.ops->archive(&c->sel, a, MIN(n, s.sinks));
 	if (!serialize_loading(a) || !a->bad)
 		return;
 	/* Damaged: empty again, with the prefix that was pinned before. */

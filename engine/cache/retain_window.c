@@ -60,7 +60,7 @@ void windows_archive(struct cache *c, struct serializer *a, int32_t n)
 	struct kv_store *kv = &c->kv;
 	int32_t from = n + 1 - kv_window_most(kv) - WINDOW_LEAST;
 
-	from = from > kv->held ? from : kv->held;
+	from = MAX(from, kv->held);
 	serialize_i32(a, &from, 0, n, "the first token in the windows of layers");
 	if (serialize_loading(a) && !a->bad && !kv_window_fits(kv, from, n - from))
 		serialize_fail(a, "the first token in the windows of layers");

@@ -42,7 +42,7 @@ static int64_t touch_max(const struct rings_shape *s)
 {
 	int64_t n = rope_shift_max(s), slots = (int64_t)s->n * s->w;
 
-	return n < slots ? n : slots;
+	return MIN(n, slots);
 }
 
 uint64_t rings_bytes(const struct rings_shape *s, int32_t heads, int with_mass, int with_factor)
@@ -143,7 +143,7 @@ int32_t rings_fill(const struct rings *r, int32_t i)
 
 	if (!rings_filling(r))
 		return r->cnt[i];
-	return left < 0 ? 0 : left < r->s.w ? left : r->s.w;
+	return left < 0 ? 0 : MIN(left, r->s.w);
 }
 
 void rings_span(const struct rings *r, int32_t i, int32_t *first, int32_t *last)
@@ -177,7 +177,7 @@ int64_t rings_query(const struct rings *r, int32_t i)
 
 int32_t rings_rank(const struct rings *r)
 {
-	int32_t sum = r->t < r->s.sinks ? r->t : r->s.sinks;
+	int32_t sum = MIN(r->t, r->s.sinks);
 
 	for (int32_t i = 0; i < r->s.n; i++)
 		sum += rings_fill(r, i);
@@ -197,15 +197,12 @@ static void log_event(struct rings *r, enum slot_what what, int32_t token, int32
 	}
 	at = &r->event_at[what][token & r->mask];
 	if (*at < 0) {
-		if (r->n_event == r->cap_event) {
-			r->cap_event = r->cap_event ? 2 * r->cap_event : 64;
-			r->event = xrealloc(r->event, r->cap_event * sizeof *r->event);
-		}
+		GROW(r->event, r->n_event, r->cap_event);
 		*at = (int32_t)r->n_event++;
 		r->event[*at] = (struct rings_event){ .what = what, .token = token };
 	}
 	e = &r->event[*at];
-	e->ring = ring > e->ring ? ring : e->ring;
+	e->ring = MAX(ring, e->ring);
 	e->heads++;
 	e->mass += mass;
 }
@@ -454,7 +451,7 @@ void rings_insert(struct rings *r, int32_t n)
 	}
 	apply_moves(r);
 	/* The staged slots are free again. */
-	end = stage < r->n_slots ? stage : r->n_slots;
+	end = MIN(stage, r->n_slots);
 	if (r->mass && end > r->size)
 		memset(r->mass + (size_t)r->size * (size_t)r->heads, 0,
 		       (size_t)(end - r->size) * (size_t)r->heads * sizeof *r->mass);
@@ -508,10 +505,10 @@ int32_t rings_rewind(struct rings *r, int32_t n)
 		struct rings_shape s = r->s;
 
 		rings_reset(r, &s);
-		r->t = n < s.sinks ? n : s.sinks;
+		r->t = MIN(n, s.sinks);
 		return r->t;
 	}
-	for (int32_t token = n > r->s.sinks ? n : r->s.sinks; token < r->t; token++)
+	for (int32_t token = MAX(n, r->s.sinks); token < r->t; token++)
 		r->held[token & r->mask] = 0;
 	slot = n > r->s.sinks ? n - r->s.sinks : 0;
 	if (r->mass)
@@ -564,7 +561,7 @@ int rings_restore(struct rings *r, int32_t t)
 	r->t = t;
 	r->oldest = t;
 	for (size_t i = 0; i < (size_t)r->size * (size_t)r->heads; i++)
-		r->oldest = r->id[i] < r->oldest ? r->id[i] : r->oldest;
+		r->oldest = MIN(r->id[i], r->oldest);
 	r->evicted = t - r->s.sinks;
 	for (int32_t token = r->oldest; token < t; token++) {
 		int32_t held = r->held[token & r->mask];

@@ -95,7 +95,7 @@ int32_t select_most(struct entry_count k, int32_t cap)
 {
 	int32_t n = entry_count_of(k, cap);
 
-	return n < cap ? n : cap;
+	return MIN(n, cap);
 }
 
 int32_t select_until(int32_t pos, int32_t start, int32_t every)
@@ -112,7 +112,7 @@ static double split_part(double scale, double spread, double low, double high)
 {
 	double x = scale * spread;
 
-	return x < low ? low : x > high ? high : x;
+	return x < low ? low : MIN(high, x);
 }
 
 static double split_sum(double scale, const double *spread, int32_t n_layer, double low, double high)
@@ -133,7 +133,7 @@ void select_split(int32_t *k, const double *spread, int32_t n_layer, int32_t mea
 	for (int32_t i = 0; usable && i < n_layer; i++)
 		usable = spread[i] > 0 && isfinite(spread[i]);
 	for (int32_t i = 0; i < n_layer; i++)
-		k[i] = mean < most ? mean : most;
+		k[i] = MIN(mean, most);
 	if (!usable)
 		return;
 	/* Bisect the scale at which the sum is n_layer * mean; with the scale it grows up to n_layer * high, which is
@@ -262,7 +262,7 @@ void picks_archive(struct picks *p, const struct selector *s, struct serializer 
 		serialize_i32(a, &at, 0, s->kv->cap, "a set of KV entries");
 		if (!at || a->bad)
 			continue;
-		serialize_i32(a, &k, 1, at < set->slots.cols ? at : set->slots.cols, "the size of a set of KV entries");
+		serialize_i32(a, &k, 1, MIN(at, set->slots.cols), "the size of a set of KV entries");
 		for (int32_t h = 0; h < s->kv->hp->n_kv_head && !a->bad; h++)
 			serialize_tensor_i32(a, s->kv->be, &set->slots, (uint64_t)h * (uint64_t)set->slots.cols,
 			                     (uint64_t)k, 0, at - 1, "an entry of a set");

@@ -17,12 +17,12 @@ static struct ffn_spec largest_ffn(const struct hparams *hp)
 	for (int32_t i = 0; i < hp->n_layer; i++) {
 		const struct ffn_spec *f = &model_layer_spec(hp, i)->ffn;
 
-		most.width = f->width > most.width ? f->width : most.width;
-		most.width = f->shared > most.width ? f->shared : most.width;
-		most.width = f->dense > most.width ? f->dense : most.width;
-		most.dense = f->dense > most.dense ? f->dense : most.dense;
-		most.n_expert = f->n_expert > most.n_expert ? f->n_expert : most.n_expert;
-		most.n_used = f->n_used > most.n_used ? f->n_used : most.n_used;
+		most.width = MAX(f->width, most.width);
+		most.width = MAX(f->shared, most.width);
+		most.width = MAX(f->dense, most.width);
+		most.dense = MAX(f->dense, most.dense);
+		most.n_expert = MAX(f->n_expert, most.n_expert);
+		most.n_used = MAX(f->n_used, most.n_used);
 	}
 	return most;
 }
@@ -41,10 +41,10 @@ static struct mix_columns largest_mix(const struct hparams *hp)
 		int32_t conv = layer_conv(hp, i), in = a->kind == ATTN_CONV ? 3 * conv : conv,
 			delta = a->kind == ATTN_DELTA || a->kind == ATTN_SPACE ? layer_mixed(hp, i) : 0;
 
-		most.in = in > most.in ? in : most.in;
-		most.conv = conv > most.conv ? conv : most.conv;
-		most.delta = delta > most.delta ? delta : most.delta;
-		most.heads = a->n_value_head > most.heads ? a->n_value_head : most.heads;
+		most.in = MAX(in, most.in);
+		most.conv = MAX(conv, most.conv);
+		most.delta = MAX(delta, most.delta);
+		most.heads = MAX(a->n_value_head, most.heads);
 		if (a->gated)
 			most.gated = a->n_head * a->head_dim;
 		if (a->grouped && a->n_value_head > most.both)
@@ -85,7 +85,7 @@ static int forward_buffers(struct forward *f, const struct hparams *hp, struct b
 	int n = 0;
 
 	_Static_assert(sizeof all <= BUFFERS * sizeof all[0], "out is too small");
-	for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) /* without those that no layer needs */
+	for (size_t i = 0; i < LEN(all); i++) /* without those that no layer needs */
 		if (all[i].cols)
 			out[n++] = all[i];
 	return n;

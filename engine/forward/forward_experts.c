@@ -27,7 +27,7 @@ static void choose(float *score, const float *bias, const struct ffn_spec *s, in
 		for (; at > 0 && chosen[at - 1] > best; at--)
 			chosen[at] = chosen[at - 1];
 		chosen[at] = best;
-		most = score[best] > most ? score[best] : most;
+		most = MAX(score[best], most);
 	}
 	for (int32_t e = 0; s->whole && e < s->n_expert; e++)
 		sum += exp((double)score[e] - (double)most);

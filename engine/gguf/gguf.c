@@ -149,7 +149,7 @@ void gguf_drop_pages(const void *p, size_t n, void *gguf)
 	for (size_t i = 0; i < g->n_part; i++)
 		gguf_drop_pages(p, n, g->part[i]);
 	if (g->mapped && at >= base && n <= g->size && at - base <= g->size - n)
-		madvise((void *)(from > base ? from : base), at + n - (from > base ? from : base), MADV_DONTNEED);
+		madvise((void *)(MAX(from, base)), at + n - (MAX(from, base)), MADV_DONTNEED);
 }
 
 /* More than the largest tensors that lie between two in the order of the file; a fast disk reads it in a tenth of a

@@ -45,12 +45,12 @@ const char *gguf_looks_like(const uint8_t *p, uint64_t n)
 	static const char *const html[] = { "<!doctype", "<html", "<head", "<body", "<?xml" };
 	uint64_t skip = 0, text = 0;
 
-	for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+	for (size_t i = 0; i < LEN(known); i++)
 		if (n >= (uint64_t)known[i].at + known[i].len && !memcmp(p + known[i].at, known[i].magic, known[i].len))
 			return known[i].what;
 	while (skip < n && skip < 64 && (p[skip] == ' ' || p[skip] == '\n' || p[skip] == '\r' || p[skip] == '\t'))
 		skip++;
-	for (size_t i = 0; i < sizeof html / sizeof html[0]; i++) {
+	for (size_t i = 0; i < LEN(html); i++) {
 		size_t len = strlen(html[i]), k = 0;
 		while (k < len && skip + k < n &&
 		       (p[skip + k] | (p[skip + k] >= 'A' && p[skip + k] <= 'Z' ? 32 : 0)) == html[i][k])

@@ -34,7 +34,7 @@ unsigned gguf_type_size(enum gguf_type t)
 
 int view_cmp(struct view a, struct view b)
 {
-	size_t n = a.n < b.n ? a.n : b.n;
+	size_t n = MIN(a.n, b.n);
 	int c = n ? memcmp(a.p, b.p, n) : 0;
 	return c ? c : a.n < b.n ? -1 : a.n > b.n;
 }

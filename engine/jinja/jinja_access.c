@@ -33,7 +33,7 @@ static struct value loop_attr(struct run *r, struct loop *l, const char *name)
 	};
 	/* clang-format on */
 
-	for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+	for (size_t i = 0; i < LEN(numbers); i++)
 		if (!strcmp(name, numbers[i].name))
 			return v_int(numbers[i].number);
 	if (!strcmp(name, "first"))

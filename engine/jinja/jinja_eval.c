@@ -33,7 +33,7 @@ static int64_t border(struct run *r, const struct node *n, int64_t other, int64_
 	if (v.kind != V_INT && v.kind != V_BOOL)
 		jinja_fail(&r->w, "a slice goes from number to number, not %s", kind_name(v));
 	i = v.i < 0 ? v.i + len : v.i;
-	return i < low ? low : i > high ? high : i;
+	return i < low ? low : MIN(high, i);
 }
 
 static struct value slice(struct run *r, const struct node *n)

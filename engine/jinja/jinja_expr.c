@@ -17,7 +17,7 @@ static void describe(const struct token *t, char *out, size_t cap)
 	else if (t->kind == T_TEXT)
 		text_escape(out, cap, "text", 4);
 	else
-		text_escape(out, cap, t->p, t->n < 40 ? t->n : 40);
+		text_escape(out, cap, t->p, MIN(t->n, 40));
 }
 
 int token_is(const struct token *t, const char *s)
@@ -486,7 +486,7 @@ static int relation(struct parser *p, enum relation *out)
 		{ "<", R_LT },  { ">", R_GT },  { "in", R_IN },
 	};
 
-	for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
+	for (size_t i = 0; i < LEN(marks); i++)
 		if (token_skip(p, marks[i].mark)) {
 			*out = marks[i].r;
 			return 1;

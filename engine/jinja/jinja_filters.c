@@ -64,7 +64,7 @@ static struct value f_escape(struct run *r, struct value v, struct call *c)
 
 	(void)c;
 	v = printed(&r->w, v);
-	for (size_t i = 0; i < sizeof pair / sizeof *pair; i++)
+	for (size_t i = 0; i < LEN(pair); i++)
 		v = text_replace(&r->w, v, text_word(&r->w, pair[i][0]), text_word(&r->w, pair[i][1]), -1);
 	return v;
 }
@@ -481,7 +481,7 @@ static struct call rest(const struct call *c, size_t k)
 {
 	struct call o = *c;
 
-	k = k < c->n ? k : c->n;
+	k = MIN(k, c->n);
 	o.v += k;
 	o.n -= k;
 	return o;
@@ -576,7 +576,7 @@ static const struct { const char *name; filter *run; } filters[] = {
 
 static filter *filter_find(const char *name)
 {
-	for (size_t i = 0; i < sizeof filters / sizeof *filters; i++)
+	for (size_t i = 0; i < LEN(filters); i++)
 		if (!strcmp(filters[i].name, name))
 			return filters[i].run;
 	return NULL;

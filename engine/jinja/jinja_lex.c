@@ -279,7 +279,7 @@ static void mark(struct lexer *x)
 	static const char *const two[] = { "//", "**", "==", "!=", ">=", "<=" };
 	size_t n = 1;
 
-	for (size_t i = 0; i < sizeof two / sizeof *two; i++)
+	for (size_t i = 0; i < LEN(two); i++)
 		if (starts(x, two[i]))
 			n = 2;
 	if (n == 1 && !strchr("+-/*%~[](){}<>=.:|,;", *x->p)) {

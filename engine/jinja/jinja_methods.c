@@ -533,7 +533,7 @@ static const struct method_row methods[] = {
 
 static const struct method_row *row_of(struct value v, const char *name)
 {
-	for (size_t i = 0; i < sizeof methods / sizeof *methods; i++)
+	for (size_t i = 0; i < LEN(methods); i++)
 		if (methods[i].kind == v.kind && !strcmp(methods[i].name, name))
 			return &methods[i];
 	return NULL;
@@ -710,7 +710,7 @@ static const struct function functions[] = {
 
 const struct function *function_find(const char *name)
 {
-	for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)
+	for (size_t i = 0; i < LEN(functions); i++)
 		if (!strcmp(functions[i].name, name))
 			return &functions[i];
 	return NULL;

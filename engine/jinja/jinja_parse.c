@@ -12,7 +12,7 @@ static void end_of_tag(struct parser *p)
 		p->w->line = p->at->line;
 		return;
 	}
-	text_escape(found, sizeof found, p->at->p, p->at->n < 40 ? p->at->n : 40);
+	text_escape(found, sizeof found, p->at->p, MIN(p->at->n, 40));
 	jinja_fail(p->w, "the tag should end where '%s' stands", found);
 }
 
@@ -241,14 +241,14 @@ static struct node *block(struct parser *p)
 	};
 	char found[80];
 
-	for (size_t i = 0; i < sizeof tags / sizeof *tags; i++)
+	for (size_t i = 0; i < LEN(tags); i++)
 		if (token_skip(p, tags[i].name)) {
 			struct node *n = tags[i].parse(p);
 
 			end_of_tag(p);
 			return n;
 		}
-	text_escape(found, sizeof found, p->at->p, p->at->n < 40 ? p->at->n : 40);
+	text_escape(found, sizeof found, p->at->p, MIN(p->at->n, 40));
 	jinja_fail(p->w, "the statement '%s' is not supported", found);
 }
 
@@ -269,7 +269,7 @@ static struct node *statement(struct parser *p)
 	if (p->at->kind != T_PRINT_END) {
 		char found[80];
 
-		text_escape(found, sizeof found, p->at->p, p->at->n < 40 ? p->at->n : 40);
+		text_escape(found, sizeof found, p->at->p, MIN(p->at->n, 40));
 		jinja_fail(p->w, "'}}' is expected where '%s' stands", found);
 	}
 	p->at++;

@@ -173,7 +173,7 @@ static const struct { const char *name; test *run; } tests[] = {
 
 static test *test_find(const char *name)
 {
-	for (size_t i = 0; i < sizeof tests / sizeof *tests; i++)
+	for (size_t i = 0; i < LEN(tests); i++)
 		if (!strcmp(tests[i].name, name))
 			return tests[i].run;
 	return NULL;

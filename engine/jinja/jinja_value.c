@@ -217,13 +217,13 @@ int compare(struct work *w, struct value a, struct value b)
 		jinja_fail(w, "%s", hint ? hint : "an undefined value is compared");
 	}
 	if (a.kind == V_TEXT && b.kind == V_TEXT) {
-		n = a.text->n < b.text->n ? a.text->n : b.text->n;
+		n = MIN(a.text->n, b.text->n);
 		c = memcmp(text_flat(w, a), text_flat(w, b), n);
 		return c ? c : (a.text->n > b.text->n) - (a.text->n < b.text->n);
 	}
 	if (a.kind != b.kind || (a.kind != V_LIST && a.kind != V_TUPLE))
 		jinja_fail(w, "%s and %s have no order", kind_name(a), kind_name(b));
-	n = a.list->n < b.list->n ? a.list->n : b.list->n;
+	n = MIN(a.list->n, b.list->n);
 	enter(w);
 	for (size_t i = 0; !c && i < n; i++)
 		if (!equal(w, a.list->v[i], b.list->v[i]))
@@ -535,7 +535,7 @@ struct value as_json(struct work *w, struct value v, struct value indent, struct
 	struct json j = { .o = &o, .indent = v_none(), .ascii = ascii, .sort = sort };
 
 	if (indent.kind == V_INT || indent.kind == V_BOOL) {
-		int64_t n = indent.i < 0 ? 0 : indent.i;
+		int64_t n = MAX(0, indent.i);
 		char *blanks;
 
 		if (n > 64)

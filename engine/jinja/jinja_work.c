@@ -23,7 +23,7 @@ void *work_alloc(struct work *w, size_t n)
 	if (!w->chunk || w->chunk->size - w->chunk->used < need) {
 		struct chunk *c;
 
-		size = need > CHUNK ? need : CHUNK;
+		size = MAX(need, CHUNK);
 		c = calloc(1, sizeof *c + size);
 		if (!c)
 			jinja_fail(w, "there is no memory for %zu bytes", size);

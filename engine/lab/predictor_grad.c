@@ -50,7 +50,7 @@ static float *bordered(float *image, int32_t t, int32_t cols, int32_t depth)
 static void relu(float *x, int32_t n)
 {
 	for (int32_t i = 0; i < n; i++)
-		x[i] = x[i] > 0 ? x[i] : 0;
+		x[i] = MAX(x[i], 0);
 }
 
 /* Fills a, inner, outer and out. */

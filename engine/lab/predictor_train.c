@@ -187,7 +187,7 @@ int32_t predictor_trainer_add(struct predictor_trainer *t, const struct timeline
 	observe_rows_shape(tl->rows, &sh);
 	/* the first row with a few columns between those that are always read */
 	least = (2 * FORCED + sh.block * 4) - sh.first;
-	least = least > sh.read ? least : sh.read;
+	least = MAX(least, sh.read);
 	heads = sh.heads - t->s.dense * sh.per_layer;
 	heads = heads > 0 ? heads : sh.heads; /* no more layers than are dense: all of them */
 	for (int32_t i = 0; i < n && ex->n < ex->most && least < sh.rows; i++)

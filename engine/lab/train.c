@@ -169,7 +169,7 @@ static size_t task_end(const struct update *u, int task)
 {
 	size_t end = ((size_t)task + 1) * TASK_FLOATS;
 
-	return end < u->p->n ? end : u->p->n;
+	return MIN(end, u->p->n);
 }
 
 static int tasks_of(const struct train_param *p)

@@ -102,7 +102,7 @@ static void partial_row(const struct pass *p, int32_t head, int32_t row, float *
 	const int32_t *set = t->sets + ((size_t)nth * (size_t)t->n_kv_head + (size_t)(head / group)) * (size_t)m->k;
 	float *read = xmalloc((size_t)(m->k + since) * sizeof *read);
 
-	left = left > 0 ? left : 0;
+	left = MAX(left, 0);
 	for (int32_t i = 0; i < left; i++)
 		read[n++] = x[set[i]];
 	for (int32_t i = own + 1; i <= row; i++)

@@ -90,7 +90,7 @@ static int plain_check(const struct engine *e, struct err *err)
 		return gguf_err(e->gguf, err, "it cannot be trained: its layers have %s; models of Llama's kind can",
 		                why);
 	return odd ? gguf_err(e->gguf, err, "it cannot be trained: its layers have '%.*s'; models of Llama's kind can",
-	                      (int)(odd->name.n < 60 ? odd->name.n : 60), odd->name.p)
+	                      (int)(MIN(odd->name.n, 60)), odd->name.p)
 	           : 0;
 }
 
@@ -208,7 +208,7 @@ static int acts_alloc(struct trainer *t, struct train_acts *a, struct err *err)
 		{ &a->h, ff },
 	};
 
-	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+	for (size_t i = 0; i < LEN(all); i++)
 		if (!(*all[i].at = train_floats(t, all[i].n, err)))
 			return -1;
 	for (int i = 0; t->s.rank && i < TRAIN_PLACES; i++)
@@ -244,7 +244,7 @@ static int buffers_alloc(struct trainer *t, struct err *err)
 		{ &t->angles, n * (size_t)t->rope->dims },
 	};
 
-	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+	for (size_t i = 0; i < LEN(all); i++)
 		if (!(*all[i].at = train_floats(t, all[i].n, err)))
 			return -1;
 	for (int32_t i = 0; i < t->n_layer; i++)

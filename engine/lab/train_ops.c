@@ -84,7 +84,7 @@ void train_softmax(float *p, int32_t n)
 	double sum = 0;
 
 	for (int32_t i = 1; i < n; i++)
-		most = p[i] > most ? p[i] : most;
+		most = MAX(p[i], most);
 	for (int32_t i = 0; i < n; i++) {
 		p[i] = expf(p[i] - most);
 		sum += (double)p[i];

@@ -119,7 +119,7 @@ int arch_gemma4(struct hparams *hp, struct key_reader *r)
 		s->attn.scale = 1;
 		s->attn.v_norm = s->attn.v_from_k = 1;
 		if (local) {
-			s->attn.window = window < hp->ctx_train ? window : hp->ctx_train;
+			s->attn.window = MIN(window, hp->ctx_train);
 			s->attn.head_dim = dim;
 			s->attn.rope = table;
 		}

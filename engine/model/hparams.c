@@ -100,8 +100,8 @@ static const struct arch *arch_find(const struct gguf *g, struct err *err)
 			return a;
 	for (const struct arch *a = archs; a->name; a++)
 		str_addf(&list, "%s%s", list.n ? ", " : "", a->name);
-	gguf_err(g, err, "architecture '%.*s' is not supported (supported: %s)", (int)(name.n < 40 ? name.n : 40),
-	         name.p, list.p);
+	gguf_err(g, err, "architecture '%.*s' is not supported (supported: %s)", (int)(MIN(name.n, 40)), name.p,
+	         list.p);
 	str_free(&list);
 	return NULL;
 }
@@ -161,7 +161,7 @@ static int read_width(struct key_reader *r, struct hparams *hp)
 		if (hp->arch->differ ? key_int_of(r, "feed_forward_length", i, 1, 1 << 20, 0, &width)
 		                     : key_int(r, "feed_forward_length", 1, 1 << 20, 0, &width))
 			return -1;
-		hp->n_ff = width > hp->n_ff ? width : hp->n_ff;
+		hp->n_ff = MAX(width, hp->n_ff);
 	}
 	return 0;
 }

@@ -35,7 +35,7 @@ static const struct {
 
 static int place_of(size_t at)
 {
-	for (size_t i = 0; i < sizeof places / sizeof places[0]; i++)
+	for (size_t i = 0; i < LEN(places); i++)
 		if (places[i].at == at)
 			return places[i].place;
 	return -1;
@@ -86,7 +86,7 @@ static int load(struct adapter *a, struct tensor *out, const struct gguf_tensor 
 static int wrong(const struct adapter *a, const struct gguf_tensor *t, const char *why)
 {
 	return gguf_err(a->g, a->err, "byte %llu: tensor '%.*s' %s", (unsigned long long)t->off,
-	                (int)(t->name.n < 80 ? t->name.n : 80), t->name.p, why);
+	                (int)(MIN(t->name.n, 80)), t->name.p, why);
 }
 
 /* "blk.LAYER.NAME.lora_a": the layer and NAME.  -1: of another form. */
@@ -175,7 +175,7 @@ static int read_keys(struct adapter *a, double scale)
 		                type.n && !view_is(type, "model") ? "" : "; -m opens models");
 	if (!view_is(arch, a->m->hp.arch->name))
 		return gguf_err(a->g, a->err, "the adapter is for a model of the family '%.*s', this one is '%s'",
-		                (int)(arch.n < 40 ? arch.n : 40), arch.p, a->m->hp.arch->name);
+		                (int)(MIN(arch.n, 40)), arch.p, a->m->hp.arch->name);
 	if (!(alpha >= 0 && alpha <= 1e6))
 		return gguf_err(a->g, a->err, "'adapter.lora.alpha' is %g", alpha);
 	a->by_rank = alpha > 0;

@@ -150,5 +150,5 @@ int rope_freqs_read(struct key_reader *r, struct hparams *hp)
 		return yarn_scale(r, f, factor, hp->ctx_train);
 	}
 	return key_bad(r, "rope.scaling.type", "is '%.*s', and must be none, linear or yarn: others are not supported",
-	               (int)(type.n < 40 ? type.n : 40), type.p);
+	               (int)(MIN(type.n, 40)), type.p);
 }

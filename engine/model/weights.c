@@ -448,14 +448,14 @@ static int is_redundant(const struct model *m, const struct gguf_tensor *t)
 			return 1;
 	}
 	for (int32_t i = layers_with_entries(&m->hp); i < m->hp.n_layer; i++)
-		for (size_t k = 0; k < sizeof borrowed / sizeof borrowed[0]; k++) {
+		for (size_t k = 0; k < LEN(borrowed); k++) {
 			char name[48];
 
 			snprintf(name, sizeof name, "blk.%d.%s", i, borrowed[k]);
 			if (view_is(t->name, name))
 				return 1;
 		}
-	for (size_t i = 0; i < sizeof suffix / sizeof suffix[0]; i++) {
+	for (size_t i = 0; i < LEN(suffix); i++) {
 		size_t n = strlen(suffix[i]);
 		if (t->name.n >= n && !memcmp(t->name.p + t->name.n - n, suffix[i], n))
 			return 1;
@@ -575,7 +575,7 @@ void model_release(struct model *m)
 		lora_release(m, l);
 		free(l->expert);
 	}
-	for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+	for (size_t i = 0; i < LEN(all); i++)
 		if (all[i]->data)
 			be->ops->drop(be, all[i]);
 	for (size_t i = 0; i < m->n_converted; i++)

@@ -150,7 +150,7 @@ struct observe_token {
 static void token_attended(struct observer *o, const struct attention *a)
 {
 	struct observe_token *t = (struct observe_token *)o;
-	int32_t from = t->head < 0 ? 0 : t->head, to = t->head < 0 ? t->c->hp->n_kv_head : t->head + 1;
+	int32_t from = MAX(0, t->head), to = t->head < 0 ? t->c->hp->n_kv_head : t->head + 1;
 
 	if (a->layer != t->layer)
 		return;
@@ -163,8 +163,7 @@ static void token_attended(struct observer *o, const struct attention *a)
 			int32_t token = t->one.token[i];
 
 			if (token >= 0 && token < t->n)
-				t->p[token] =
-					(t->p[token] < 0 ? 0 : t->p[token]) + t->one.share[i] / (float)(to - from);
+				t->p[token] = (MAX(0, t->p[token])) + t->one.share[i] / (float)(to - from);
 		}
 	}
 }

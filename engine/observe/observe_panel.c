@@ -125,7 +125,7 @@ double observe_panel_share_on(struct observe_panel *p, const struct scan_args *b
 		sum += share_of_head(p, h, n, part, n_part) / heads;
 	}
 	/* A scan serves ranking: its sums may be off by some 1e-4. */
-	return sum >= 0 ? sum < 1 ? sum : 1 : -1;
+	return sum >= 0 ? MIN(sum, 1) : -1;
 }
 
 /* The share of what was selected; of sets that serve several tokens, that of the set that is replaced. */
@@ -336,7 +336,7 @@ static void panel_commit(struct observer *o, const struct step *st)
 			l->share = l->now;
 		l->now = -1;
 		if (status.fresh >= 0)
-			p->fresh = (p->fresh > 0 ? p->fresh : 0) + status.fresh;
+			p->fresh = (MAX(p->fresh, 0)) + status.fresh;
 		if (status.cosine >= -1) {
 			sum += status.cosine;
 			n++;
@@ -408,13 +408,13 @@ void observe_panel_measure(struct observe_panel *p, int32_t slots)
 	int32_t n_layer = p->c->hp->n_layer;
 	int32_t scan = SCAN_SLOTS / (p->at > 0 ? p->at : SCAN_SLOTS), attend = ATTEND_SLOTS / (slots > 0 ? slots : 1);
 
-	scan = scan < 1 ? 1 : scan < n_layer ? scan : n_layer;
+	scan = scan < 1 ? 1 : MIN(scan, n_layer);
 	for (int32_t i = 0; i < n_layer; i++)
 		p->sel[i].wanted = (i - p->next_scan + n_layer) % n_layer < scan;
 	p->next_scan = (p->next_scan + scan) % n_layer;
 	if (!slots)
 		return;
-	attend = attend < 1 ? 1 : attend < n_layer ? attend : n_layer;
+	attend = attend < 1 ? 1 : MIN(attend, n_layer);
 	for (int32_t i = 0; i < n_layer; i++)
 		p->region[i].wanted = (i - p->next_attend + n_layer) % n_layer < attend;
 	p->next_attend = (p->next_attend + attend) % n_layer;

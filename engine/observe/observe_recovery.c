@@ -179,7 +179,7 @@ static void add_recovered(struct observe_recovery *w, struct watched *one, int32
 
 	for (int i = 0; i < n_part; i++)
 		n += part[i].n_slots;
-	sinks = n < REFERENCE_SINKS ? n : REFERENCE_SINKS;
+	sinks = MIN(n, REFERENCE_SINKS);
 	if (n < n_slots)
 		w->c->be->ops->topk(w->c->be, &(struct topk_args){
 						      .slots = &w->best,
@@ -383,7 +383,7 @@ static int32_t recovery_rewind(struct observer *o, int32_t n)
 	for (int i = 0; i < w->n; i++) {
 		int32_t m = w->one[i].sel.ops->rewind(&w->one[i].sel, n);
 
-		least = m < least ? m : least;
+		least = MIN(m, least);
 	}
 	/* Selectors that could have continued from more tokens go back to the least, too. */
 	for (int i = 0; least < n && i < w->n; i++)

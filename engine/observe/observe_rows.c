@@ -80,7 +80,7 @@ static void rows_attended(struct observer *base, const struct attention *a)
 {
 	struct observe_rows *o = (struct observe_rows *)base;
 	const struct step *st = a->st;
-	int32_t n = st->n < o->last ? st->n : o->last;
+	int32_t n = MIN(st->n, o->last);
 
 	if (place_of(o, a->layer) < 0 || o->c->be->failed)
 		return;

@@ -31,8 +31,7 @@ static int unknown_policy(const char *name, size_t len, struct err *err)
 
 	for (int i = 0; policies[i] && at < sizeof known; i++)
 		at += (size_t)snprintf(known + at, sizeof known - at, "%s%s", i ? ", " : "", policies[i]->name);
-	return err_set(err, ERR_USAGE, "unknown cache policy '%.*s'; there are %s", (int)(len < 40 ? len : 40), name,
-	               known);
+	return err_set(err, ERR_USAGE, "unknown cache policy '%.*s'; there are %s", (int)(MIN(len, 40)), name, known);
 }
 
 static int unknown_key(const struct policy_def *d, const char *key, size_t len, struct err *err)
@@ -45,7 +44,7 @@ static int unknown_key(const struct policy_def *d, const char *key, size_t len, 
 	for (const struct param *p = d->params; p->key && at < sizeof known; p++)
 		at += (size_t)snprintf(known + at, sizeof known - at, "%s%s", p == d->params ? "" : ", ", p->key);
 	return err_set(err, ERR_USAGE, "cache policy '%s' has no setting '%.*s'; it has %s", d->name,
-	               (int)(len < 40 ? len : 40), key, known);
+	               (int)(MIN(len, 40)), key, known);
 }
 
 int policy_parse(struct policy *par, const char *text, struct err *err)
@@ -75,7 +74,7 @@ int policy_parse(struct policy *par, const char *text, struct err *err)
 		if (param_set(par, p, at, value)) {
 			param_range(p, range, sizeof range);
 			return err_set(err, ERR_USAGE, "cache policy '%s' cannot take %s='%.*s' (%s)", d->name, p->key,
-			               (int)(value < 40 ? value : 40), at, range);
+			               (int)(MIN(value, 40)), at, range);
 		}
 		at += value;
 	}

@@ -33,7 +33,7 @@ enum { STRIP = 32 }; /* pixels at a time: what they take fits the cache beside t
 static void relu(float *x, int32_t n)
 {
 	for (int32_t i = 0; i < n; i++)
-		x[i] = x[i] > 0 ? x[i] : 0;
+		x[i] = MAX(x[i], 0);
 }
 
 /* Row `at` of the image, outside of which there is nothing: NULL. */
@@ -95,7 +95,7 @@ static void strip(const struct predictor *p, struct backend *be, const struct at
 		float sum[4] = { 0 };
 
 		for (int c = 0; c < PREDICTOR_OUTER; c++)
-			sum[c % 4] += p->w3[c] * (o[c] > 0 ? o[c] : 0);
+			sum[c % 4] += p->w3[c] * (MAX(o[c], 0));
 		r[x + i] = (sum[0] + sum[1]) + (sum[2] + sum[3]);
 	}
 }
@@ -125,7 +125,7 @@ void predictor_run(const struct predictor *p, struct backend *be, struct attn_im
 	int32_t kept = from == m->from && m->fresh < m->rows && to >= m->to ? to == m->to ? to : m->to - 2 : from,
 		n = to - from;
 
-	kept = kept > from ? kept : from;
+	kept = MAX(kept, from);
 	for (int32_t t = 0; t < m->rows; t++)
 		row_run(p, be, m, t, row_changed(m, t) ? from : kept, from, to);
 	m->from = from;

@@ -129,7 +129,7 @@ static int32_t counted(const struct selector *s, const struct step *st)
 		return st->n;
 	if (!st->last)
 		return 0;
-	return st->n < s->tail ? st->n : s->tail;
+	return MIN(st->n, s->tail);
 }
 
 static const struct attn_probe *h2o_probe(struct selector *s, const struct step *st, int32_t layer, int32_t n_slots)
@@ -357,8 +357,7 @@ static void selected_archive(struct selector *s, struct serializer *a, int32_t n
 {
 	struct h2o *f = s->state;
 
-	serialize_i32(a, &f->mass.n, 0, f->mass.most < n_slots ? f->mass.most : n_slots,
-	              "the number of selected slots");
+	serialize_i32(a, &f->mass.n, 0, MIN(f->mass.most, n_slots), "the number of selected slots");
 	serialize_i32(a, &f->recent, 0, n_slots - f->mass.n, "the slots beside those selected");
 	for (int32_t i = par_of(s)->dense; i < s->kv->n_layer && !a->bad; i++) {
 		step_mass_archive(&f->mass, s, a, i, n_slots);

@@ -70,12 +70,12 @@ static int32_t blocks_of(const struct predict_params *par, int32_t slots)
 /* 0: everything is read. */
 static int plan_of(const struct predict_params *par, int own, int32_t n_slots, struct plan *out)
 {
-	int32_t k = entry_count_of(par->k, n_slots), last = par->last > own ? par->last : own;
+	int32_t k = entry_count_of(par->k, n_slots), last = MAX(par->last, own);
 
 	out->from = blocks_of(par, par->first);
 	out->to = n_slots > last ? (n_slots - last) / par->block : 0;
 	out->n = (k - out->from * par->block - last) / par->block;
-	out->n = out->n > 1 ? out->n : 1;
+	out->n = MAX(out->n, 1);
 	return k < n_slots && out->to - out->from > out->n;
 }
 
@@ -91,7 +91,7 @@ static struct entry_count most_of(const struct predict_params *par, int32_t cap)
 {
 	int32_t most = select_most(par->k, cap);
 
-	return (struct entry_count){ .n = most > par->block ? most : par->block };
+	return (struct entry_count){ .n = MAX(most, par->block) };
 }
 
 /* ---- life ---- */
@@ -325,7 +325,7 @@ static void scan(struct selector *s, int32_t layer, const struct tensor *q, int3
 /* The last tokens of a prefill that are observed. */
 static int32_t counted(const struct selector *s, const struct step *st)
 {
-	return !st->last ? 0 : st->n < s->tail ? st->n : s->tail;
+	return !st->last ? 0 : MIN(st->n, s->tail);
 }
 
 static void predict_seen(struct selector *s, const struct step *st, int32_t layer, const struct tensor *q,

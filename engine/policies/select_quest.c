@@ -60,7 +60,7 @@ static int32_t quest_most(const struct quest_params *par, int32_t n_slots)
 	int32_t n = entry_count_of(par->k, n_slots) / par->page,
 		least = par->bound == BOUND_SOFT ? soft_last(par) + 2 : MIN_PAGES;
 
-	return n > least ? n : least;
+	return MAX(n, least);
 }
 
 static uint64_t quest_bytes(const void *values, const struct hparams *hp, const struct backend *be, int32_t cap)

@@ -61,7 +61,7 @@ static const struct sift_params *par_of(const struct selector *s)
 
 static int32_t sift_every(const struct sift_params *par)
 {
-	return par->every > 1 ? par->every : 1;
+	return MAX(par->every, 1);
 }
 
 static int32_t sift_bits(const struct sift_params *par)
@@ -293,7 +293,7 @@ static int sift_select(struct selector *s, const struct step *st, int32_t layer,
 
 static int32_t spread_tokens(const struct step *st)
 {
-	return st->n < SPREAD_TOKENS ? st->n : SPREAD_TOKENS;
+	return MIN(st->n, SPREAD_TOKENS);
 }
 
 static int32_t first_serving(const struct selector *s)

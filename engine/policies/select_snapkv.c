@@ -78,7 +78,7 @@ static int32_t counted(const struct selector *s, const struct step *st)
 {
 	if (step_generates(st) || !st->last)
 		return 0;
-	return st->n < s->tail ? st->n : s->tail;
+	return MIN(st->n, s->tail);
 }
 
 static const struct attn_probe *snapkv_probe(struct selector *s, const struct step *st, int32_t layer, int32_t n_slots)
@@ -123,7 +123,7 @@ static void snapkv_end(struct selector *s, const struct step *st, int32_t n_slot
 	f->selected = st->last && k < n_slots;
 	if (!f->selected)
 		return;
-	window = window < k ? window : k;
+	window = MIN(window, k);
 	f->from = n_slots - window;
 	f->mass.n = k - window;
 	for (int32_t i = par_of(s)->dense; f->mass.n > 0 && i < s->kv->n_layer; i++) {
@@ -154,7 +154,7 @@ static uint64_t snapkv_read_bytes(const struct selector *s, int32_t n_slots)
 static void snapkv_archive(struct selector *s, struct serializer *a, int32_t n_slots)
 {
 	struct snapkv *f = s->state;
-	int32_t selected = f->selected, most = f->mass.most < n_slots ? f->mass.most : n_slots;
+	int32_t selected = f->selected, most = MIN(f->mass.most, n_slots);
 
 	if (serialize_loading(a))
 		f->selected = 0;

@@ -167,10 +167,7 @@ static void add_special(struct chat_text *o, size_t n)
 		last->len += n;
 		return;
 	}
-	if (o->n_special == o->cap_special) {
-		o->cap_special = o->cap_special ? o->cap_special * 2 : 16;
-		o->special = xrealloc(o->special, o->cap_special * sizeof *o->special);
-	}
+	GROW(o->special, o->n_special, o->cap_special);
 	o->special[o->n_special++] = (struct span){ o->text.n, n };
 }
 
@@ -308,7 +305,7 @@ static const struct chat_msg said[] = {
  * the same length tells, so that one which is cut or changed counts as well. */
 static int depends_on(const struct chat_template *t, const struct chat_msg *m, size_t n, size_t which)
 {
-	struct chat_msg other[sizeof said / sizeof *said];
+	struct chat_msg other[LEN(said)];
 	struct chat_text text[2] = { 0 };
 	struct err none = { 0 };
 	char words[32];
@@ -337,7 +334,7 @@ static void choose_parts(struct chat_template *t)
 	} tried[] = { { ROLE_USER, 1, 1 }, { ROLE_SYSTEM, 0, 2 }, { ROLE_ASSISTANT, 1, 3 } };
 	int seen;
 
-	for (size_t i = 0; i < sizeof tried / sizeof *tried; i++) {
+	for (size_t i = 0; i < LEN(tried); i++) {
 		const struct chat_msg *m = said + tried[i].from;
 		enum chat_role role = tried[i].role;
 		size_t which = role == ROLE_ASSISTANT;

@@ -194,12 +194,12 @@ static const struct { const char *name, *text; } builtin[] = {
 
 const char *chat_builtin_name(size_t i)
 {
-	return i < sizeof builtin / sizeof *builtin ? builtin[i].name : NULL;
+	return i < LEN(builtin) ? builtin[i].name : NULL;
 }
 
 const char *chat_builtin_text(const char *name)
 {
-	for (size_t i = 0; i < sizeof builtin / sizeof *builtin; i++)
+	for (size_t i = 0; i < LEN(builtin); i++)
 		if (!strcmp(builtin[i].name, name))
 			return builtin[i].text;
 	return NULL;

@@ -93,7 +93,7 @@ static void find_verbatim(struct rendered_text *x, int base, const struct vocab 
 
 static size_t min_of(size_t a, size_t b)
 {
-	return a < b ? a : b;
+	return MIN(a, b);
 }
 
 static size_t span_end(const struct span *s)
@@ -455,7 +455,7 @@ static int encode_with(struct builder *b, const struct vocab *v, const struct ch
 		if (span_end(&s) <= from.at || s.off >= to)
 			continue;
 		s = (struct span){ s.off < from.at ? 0 : s.off - from.at,
-			           min_of(span_end(&s), to) - (s.off < from.at ? from.at : s.off) };
+			           min_of(span_end(&s), to) - (MAX(from.at, s.off)) };
 		part.special = xrealloc(part.special, (part.n_special + 1) * sizeof *part.special);
 		part.special[part.n_special++] = s;
 	}

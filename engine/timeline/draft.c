@@ -167,7 +167,7 @@ void draft_guess(const struct draft_index *x, const struct draft_pace *p, const 
 	if (!n || x->n < n)
 		return;
 	memcpy(e.id, id + n - (size_t)e.n, (size_t)e.n * sizeof *id);
-	most = most < DRAFT_MOST ? most : DRAFT_MOST;
+	most = MIN(most, DRAFT_MOST);
 	while (out->n < most && chance >= CHANCE_LEAST) {
 		const struct vote *best = v.of;
 

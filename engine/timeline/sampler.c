@@ -104,9 +104,9 @@ static float largest(const float *x, int32_t n)
 	}
 	a = max4(max4(a, b), max4(c, d));
 	for (int l = 0; l < 4; l++)
-		best = a[l] > best ? a[l] : best;
+		best = MAX(a[l], best);
 	for (; i < n; i++)
-		best = x[i] > best ? x[i] : best;
+		best = MAX(x[i], best);
 	return best;
 }
 
@@ -124,7 +124,7 @@ static void penalise(const struct sampling *p, float *logit, int32_t *count, int
 {
 	size_t prompt = p->answer > 0 ? (size_t)p->answer : 0;
 
-	prompt = prompt < n ? prompt : n;
+	prompt = MIN(prompt, n);
 	history += prompt;
 	n -= prompt;
 	if (p->repeat_last >= 0 && n > (size_t)p->repeat_last) {

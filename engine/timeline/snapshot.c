@@ -177,7 +177,7 @@ void timeline_begun(struct timeline *t, const char *by, size_t n_by, int32_t n)
 	str_add(&text, by, n_by);
 	str_free(&t->begun);
 	t->begun = text;
-	t->begun_n = n_by && n > 0 ? n < t->n_past ? n : t->n_past : 0;
+	t->begun_n = n_by && n > 0 ? MIN(n, t->n_past) : 0;
 }
 
 /* ---- fixed entries ---- */
@@ -403,7 +403,7 @@ int timeline_head_save(struct timeline *t, struct str *out, struct err *err)
 		return err_set(err, ERR_FIT, "no memory for %.0f MiB of a saved sequence", (double)f.bytes / (1 << 20));
 	}
 	out->p = p;
-	out->cap = out->cap > need ? out->cap : need;
+	out->cap = MAX(out->cap, need);
 	a = (struct serializer){ .mode = SERIALIZE_SAVE, .at = (uint8_t *)p + out->n + sizeof f, .left = f.bytes };
 	head_archive(t, &a);
 	if (backend_done(t, err))

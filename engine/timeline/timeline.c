@@ -71,7 +71,7 @@ static int chunk_nll(struct timeline *t, const int32_t *id, int32_t n, struct er
 void timeline_forget(struct timeline *t, int32_t n)
 {
 	t->ahead = 0;
-	t->n_past = n < t->n_past ? n : t->n_past;
+	t->n_past = MIN(n, t->n_past);
 	draft_index_cut(&t->drafts, t->tokens.id, (size_t)t->n_past);
 	if (t->tokens.n > (size_t)t->n_past)
 		t->tokens.n = (size_t)t->n_past;
@@ -222,8 +222,8 @@ static int32_t cut_at_message(const struct timeline *t, int32_t n, int32_t m)
 	const struct cache *c = &t->cache;
 	int32_t cut = m, ends = 0;
 
-	for (int32_t i = n - (c->tail > 1 ? c->tail : 1);
-	     c->model && !c->steps_matter && i > t->n_past && ends < MESSAGES_KEPT; i--) {
+	for (int32_t i = n - (MAX(c->tail, 1)); c->model && !c->steps_matter && i > t->n_past && ends < MESSAGES_KEPT;
+	     i--) {
 		if (!vocab_is_end(t->e->vocab, t->tokens.id[i - 1]))
 			continue;
 		ends++;
@@ -251,7 +251,7 @@ int timeline_check_ids(const struct timeline *t, const int32_t *id, size_t n, si
  * them. */
 static int32_t truncate_to(struct timeline *t, int32_t n)
 {
-	int32_t keep = n < t->n_past ? n : t->n_past, replay = 0;
+	int32_t keep = MIN(n, t->n_past), replay = 0;
 
 	if (t->n_past > n || t->adopted) {
 		pthread_mutex_lock(&t->e->lock); /* the cache may need the backend to go back */

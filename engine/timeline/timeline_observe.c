@@ -63,7 +63,7 @@ void timeline_evidence(struct timeline *t, int32_t first, int32_t n, float *out)
 	if (t->evidence)
 		observe_evidence_sums(t->evidence, first, n, out);
 	else
-		memset(out, 0, (size_t)(n > 0 ? n : 0) * sizeof *out);
+		memset(out, 0, (size_t)(MAX(n, 0)) * sizeof *out);
 }
 
 int timeline_rows_begin(struct timeline *t, int32_t block, int32_t last, int32_t most, struct err *err)

@@ -24,7 +24,7 @@ static int kv_type_parse(const char *name, const struct hparams *hp, enum dtype 
 	*out = DT_F16;
 	if (!name)
 		return 0;
-	for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+	for (size_t i = 0; i < LEN(types); i++)
 		if (!strcmp(name, names[i])) {
 			*out = types[i];
 			for (int32_t l = 0; l < hp->n_layer; l++)
@@ -84,7 +84,7 @@ static int cache_describe(struct timeline *t, const struct engine *e, const stru
 		             .memory = o->kv_memory,
 		             .read_share = o->read_share < 1 ? o->read_share : 0 };
 	c->batch = o->batch ? o->batch : BATCH_DEFAULT;
-	c->batch = c->batch < ctx ? c->batch : ctx;
+	c->batch = MIN(c->batch, ctx);
 	return kv_type_parse(o->kv_type, c->hp, &c->type, err) || policy_parse(&c->policy, kv, err) ||
 	                       share_check(c, &c->policy, err) || watch_describe(t, o, err)
 	               ? -1
@@ -97,7 +97,7 @@ static int32_t head_rows(const struct hparams *hp)
 {
 	int32_t rows = HEAD_FLOATS / hp->n_vocab / HEAD_TILE * HEAD_TILE;
 
-	return rows < VERIFY_MOST ? VERIFY_MOST : rows < HEAD_ROWS_MOST ? rows : HEAD_ROWS_MOST;
+	return rows < VERIFY_MOST ? VERIFY_MOST : MIN(rows, HEAD_ROWS_MOST);
 }
 
 /* Buffers, logits of timeline_extend() and of the last token, candidates for sampling; on a device: buffers, and what
@@ -154,7 +154,7 @@ static int need_locked(struct timeline *t, const struct engine *e, const struct 
 
 	if (most > CTX_MAX)
 		most = CTX_MAX;
-	need->ctx = o->ctx ? o->ctx : hp->ctx_train < CTX_DEFAULT_MAX ? hp->ctx_train : CTX_DEFAULT_MAX;
+	need->ctx = o->ctx ? o->ctx : MIN(hp->ctx_train, CTX_DEFAULT_MAX);
 	if (cache_describe(t, e, o, need->ctx, err))
 		return -1;
 	budget = memory_budget_of(e->be);

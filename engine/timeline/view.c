@@ -16,7 +16,7 @@ static void columns_set(struct view_work *w, int32_t n_tokens, int32_t cols)
 	struct cache_view *v = w->out;
 	int32_t per;
 
-	cols = cols < 1 ? 1 : cols > VIEW_COLS ? VIEW_COLS : cols;
+	cols = cols < 1 ? 1 : MIN(VIEW_COLS, cols);
 	per = n_tokens / cols + (n_tokens % cols != 0);
 	v->n_tokens = n_tokens;
 	v->per_col = per = per ? per : 1;
@@ -48,8 +48,7 @@ int view_piece_next(const struct view_work *w, struct view_piece *p)
 
 struct view_piece view_pieces(const struct view_work *w, int32_t first, int32_t end)
 {
-	return (struct view_piece){ .at = first > 0 ? first : 0,
-		                    .end = end < w->out->n_tokens ? end : w->out->n_tokens };
+	return (struct view_piece){ .at = MAX(first, 0), .end = MIN(end, w->out->n_tokens) };
 }
 
 void view_keep_range(struct view_work *w, int place, int32_t first, int32_t end)
@@ -120,8 +119,8 @@ static void view_make(struct timeline *t, struct view_work *w)
 
 	w->heads = w->in.rings ? w->in.rings->heads : n_layer * w->p->hp->n_kv_head;
 	if (w->in.rings) {
-		w->pinned = w->in.rings->s.sinks < w->past ? w->in.rings->s.sinks : w->past;
-		w->out->pinned = w->in.rings->s.sinks < w->out->n_tokens ? w->in.rings->s.sinks : w->out->n_tokens;
+		w->pinned = MIN(w->in.rings->s.sinks, w->past);
+		w->out->pinned = MIN(w->in.rings->s.sinks, w->out->n_tokens);
 		view_rings(w);
 		if (w->in.observed)
 			view_rings_heat(w);
@@ -152,7 +151,7 @@ void timeline_view(struct timeline *t, int32_t cols, struct cache_view *out)
 	timeline_settle(t, &(struct err){ 0 });
 	t->viewed = 1;
 	memset(out, 0, sizeof *out);
-	out->n_layer = n_layer < VIEW_LAYERS ? n_layer : VIEW_LAYERS;
+	out->n_layer = MIN(n_layer, VIEW_LAYERS);
 	out->sink = -1;
 	out->refreshed = -1;
 	out->cosine = -2;
@@ -172,7 +171,7 @@ void timeline_view(struct timeline *t, int32_t cols, struct cache_view *out)
 		slots = w->in.rings ? w->in.rings->s.sinks + w->in.rings->size : w->past;
 		if (w->in.rings)
 			out->now_layers = observe_panel_regions(t->panel, out->now);
-		slots = slots < w->past ? slots : w->past;
+		slots = MIN(slots, w->past);
 		observe_panel_measure(t->panel, slots > 0 ? slots : 1);
 	}
 	if (c->be->ops->sync(c->be))
@@ -230,7 +229,7 @@ static void count_held(struct view_work *w, int32_t first, int32_t n, int32_t *c
 
 		for (int k = 0; k < n_part; k++) {
 			const struct attn_part *x = &part[k];
-			int32_t heads = w->p->hp->n_kv_head, from = x->slot0 > first ? x->slot0 : first;
+			int32_t heads = w->p->hp->n_kv_head, from = MAX(x->slot0, first);
 
 			for (int32_t h = 0; x->slots && h < heads; h++) {
 				int32_t listed = view_list_read(w, x, h);

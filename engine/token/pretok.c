@@ -59,7 +59,7 @@ static const char *const names[] = { PRETOKS(NAME) NULL };
 
 const struct pretok *pretok_find(const char *name, size_t n)
 {
-	for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
+	for (size_t i = 0; i < LEN(table); i++)
 		if (strlen(table[i].name) == n && !memcmp(table[i].name, name, n))
 			return &table[i];
 	return NULL;

@@ -17,7 +17,7 @@ static const struct reasoning_mark marks[] = {
 
 const struct reasoning_mark *reasoning_mark_at(size_t i)
 {
-	return i < sizeof marks / sizeof *marks ? &marks[i] : NULL;
+	return i < LEN(marks) ? &marks[i] : NULL;
 }
 
 int reasoning_has_channels(const struct reasoning_mark *m)

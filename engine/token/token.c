@@ -161,7 +161,7 @@ static int is_letter(int32_t cp)
 		{ 0x620, 0x64a }, { 0x3041, 0x3096 }, { 0x30a1, 0x30fa }, { 0x4e00, 0x9fa5 }, { 0xac00, 0xd7a3 },
 	};
 
-	for (size_t i = 0; i < sizeof range / sizeof *range; i++)
+	for (size_t i = 0; i < LEN(range); i++)
 		if (cp >= range[i][0] && cp <= range[i][1])
 			return 1;
 	return 0;

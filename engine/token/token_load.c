@@ -304,7 +304,7 @@ static void find_bytes(struct vocab *v)
 static int special_cmp(const void *a, const void *b)
 {
 	const struct special *x = a, *y = b;
-	int c = memcmp(x->p, y->p, x->n < y->n ? x->n : y->n);
+	int c = memcmp(x->p, y->p, MIN(x->n, y->n));
 	if (c)
 		return c;
 	if (x->n != y->n)
@@ -385,7 +385,7 @@ static void add_end(struct vocab *v, int32_t id)
 	for (int i = 0; i < v->n_end; i++)
 		if (v->end[i] == id)
 			return;
-	if (id >= 0 && v->n_end < (int)(sizeof v->end / sizeof v->end[0]))
+	if (id >= 0 && v->n_end < (int)LEN(v->end))
 		v->end[v->n_end++] = id;
 }
 
@@ -462,7 +462,7 @@ static int load_ids(struct loader *l)
 	if (!l->types) {
 		/* Without types, plain text must at least not produce the ids that the file names as special. */
 		int32_t named[] = { in->bos, in->eos, in->eot, eom, in->unk, in->pad };
-		for (size_t i = 0; i < sizeof named / sizeof named[0]; i++)
+		for (size_t i = 0; i < LEN(named); i++)
 			if (named[i] >= 0 && v->type[named[i]] == TOKEN_NORMAL)
 				v->type[named[i]] = TOKEN_CONTROL;
 	}

@@ -15,7 +15,7 @@ int merge_reserve(struct encoder *e, size_t n)
 {
 	e->n_sym = 0;
 	if (n > e->cap_sym) {
-		size_t cap = n < 256 ? 256 : n;
+		size_t cap = MAX(256, n);
 		free(e->sym);
 		e->cap_sym = 0;
 		e->sym = try_alloc(cap, sizeof *e->sym, "the symbols of a word", e->err);
@@ -29,7 +29,7 @@ int merge_reserve(struct encoder *e, size_t n)
 int run_reserve(struct encoder *e, size_t n)
 {
 	if (n > e->cap_run) {
-		size_t cap = n < 256 ? 256 : n;
+		size_t cap = MAX(256, n);
 		free(e->run);
 		e->cap_run = 0;
 		e->run = try_alloc(cap, 1, "the text to encode", e->err);

@@ -104,10 +104,7 @@ size_t vocab_piece(const struct vocab *v, int32_t id, int with_special, char *bu
 
 void token_ends_add(struct token_ends *e, size_t at)
 {
-	if (e->n == e->cap) {
-		e->cap = e->cap ? e->cap * 2 : 64;
-		e->at = xrealloc(e->at, e->cap * sizeof *e->at);
-	}
+	GROW(e->at, e->n, e->cap);
 	e->at[e->n++] = (uint32_t)at;
 }
 

@@ -64,7 +64,7 @@ const struct dtype_info *dtype_info(enum dtype t)
 
 int dtype_from_ggml(uint32_t ggml_id, const char **name)
 {
-	*name = ggml_id < sizeof ggml_name / sizeof *ggml_name ? ggml_name[ggml_id] : NULL;
+	*name = ggml_id < LEN(ggml_name) ? ggml_name[ggml_id] : NULL;
 	for (int t = 0; t < DT_ALL; t++)
 		if (info[t].ggml_id >= 0 && (uint32_t)info[t].ggml_id == ggml_id)
 			return t;

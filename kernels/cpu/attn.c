@@ -70,7 +70,7 @@ int32_t attn_part_spans(const struct attn_part *p)
 static int32_t attn_queries(const struct attn_job *j, int32_t part, int32_t tile, int32_t head, struct attn_mem *m)
 {
 	const struct attn_part *p = j->a->part + part;
-	int32_t t0 = j->t0 + tile * j->tokens, t1 = min32(t0 + j->tokens, j->t1), n_q = 0;
+	int32_t t0 = j->t0 + tile * j->tokens, t1 = MIN(t0 + j->tokens, j->t1), n_q = 0;
 	int32_t last = part == j->a->n_part - 1, behind = 0;
 	size_t dim = (size_t)j->a->head_dim;
 
@@ -85,8 +85,8 @@ static int32_t attn_queries(const struct attn_job *j, int32_t part, int32_t tile
 			m->from[n_q] = 0;
 			/* Of its window `behind` slots lie in later parts. */
 			if (j->a->window && m->limit[n_q] + behind - (last ? 0 : j->n - 1 - i) > j->a->window)
-				m->from[n_q] = min32(m->limit[n_q] + behind - (last ? 0 : j->n - 1 - i) - j->a->window,
-				                     m->limit[n_q]);
+				m->from[n_q] = MIN(m->limit[n_q] + behind - (last ? 0 : j->n - 1 - i) - j->a->window,
+				                   m->limit[n_q]);
 			n_q++;
 		}
 	return n_q;
@@ -150,7 +150,7 @@ static int32_t attn_span(const struct attn_job *j, int32_t part, int32_t span, i
 	};
 	int32_t q0 = 0, col = 0;
 
-	t.k1 = min32(t.k0 + span_slots(p), m->limit[n_q - 1]);
+	t.k1 = MIN(t.k0 + span_slots(p), m->limit[n_q - 1]);
 	while (q0 < n_q && m->limit[q0] <= t.k0)
 		q0++;
 	for (int32_t i = 0; i < part; i++)
@@ -366,7 +366,7 @@ static int32_t tile_tokens(const struct attn_job *j, int32_t n)
 
 	if (j->attn != j->c->fns->attn && share > TILE_QUERIES)
 		queries = share < PROMPT_QUERIES ? (int32_t)share : PROMPT_QUERIES;
-	return j->group < queries ? min32(queries / j->group, n) : 1;
+	return j->group < queries ? MIN(queries / j->group, n) : 1;
 }
 
 void attn_tiles(struct attn_job *j, int32_t t0, int32_t t1)
@@ -427,7 +427,7 @@ static int lists_ok(const struct attn_args *a)
 			const uint32_t *slot = (const uint32_t *)t->data + (size_t)h * (size_t)t->cols;
 
 			for (int32_t k = 0; k < a->part[i].n_slots; k++)
-				most = slot[k] > most ? slot[k] : most;
+				most = MAX(slot[k], most);
 		}
 		if (most >= cap)
 			return 0;

@@ -220,7 +220,7 @@ static void c_glu(enum activation act, float *gate, const float *up, int32_t n)
 		if (act == ACT_GELU) {
 			x = 2 * 0.7978845608028654 * (g + 0.044715 * g * g * g);
 		} else if (act == ACT_SILU_CLAMPED) {
-			g = g > CLAMP_LIMIT ? CLAMP_LIMIT : g;
+			g = MIN(CLAMP_LIMIT, g);
 			u = (u > CLAMP_LIMIT ? CLAMP_LIMIT : u < -CLAMP_LIMIT ? -CLAMP_LIMIT : u) + 1;
 			x = CLAMP_SLOPE * g;
 		}
@@ -300,7 +300,7 @@ static void c_attn(const struct attn_tile *t)
 		}
 	}
 	for (int32_t r = 0; r < t->n_q; r++) {
-		int32_t n = (t->limit[r] < t->k1 ? t->limit[r] : t->k1) - t->k0;
+		int32_t n = (MIN(t->limit[r], t->k1)) - t->k0;
 		double *s = score + (size_t)r * ATTN_SPAN, m = -INFINITY, l = 0;
 
 		for (int32_t i = 0; i < n; i++) {
@@ -337,7 +337,7 @@ static void c_attn(const struct attn_tile *t)
 
 static void c_attn_merge(struct attn_state *a, const struct attn_state *b, int32_t head_dim)
 {
-	float m = a->m > b->m ? a->m : b->m;
+	float m = MAX(a->m, b->m);
 	double fa = a->m > -INFINITY ? exp((double)a->m - m) : 0;
 	double fb = b->m > -INFINITY ? exp((double)b->m - m) : 0;
 

@@ -31,7 +31,7 @@ static void find_max(const struct scan_tile *t)
 		float m = -INFINITY;
 
 		for (int32_t k = t->k0; k < t->k1; k++)
-			m = s[k] > m ? s[k] : m;
+			m = MAX(s[k], m);
 		t->max[r] = m;
 	}
 }
@@ -177,7 +177,7 @@ static void c_reduce(float *out, const float *s, size_t ld, const float *mult, c
 		for (int32_t r = 1; r < n_q; r++) {
 			float y = fmaf(s[(size_t)r * ld + (size_t)i], mult[r], -lse[r]);
 
-			top = y > top ? y : top;
+			top = MAX(y, top);
 		}
 		if (how == REDUCE_MEAN) {
 			for (int32_t r = 0; r < n_q; r++) {
@@ -209,7 +209,7 @@ static void c_pool(float *out, const float *x, int32_t n, int32_t half, float *t
 	for (int32_t i = 0; i < n; i++) {
 		float a = tmp[i], b = tmp[i + 2 * half + 1 - w];
 
-		out[i] = a > b ? a : b;
+		out[i] = MAX(a, b);
 	}
 }
 

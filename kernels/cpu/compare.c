@@ -29,7 +29,7 @@ static void bounds_task(void *arg, int task, int worker)
 	float *min = j->bounds + row * 2 * dim, *max = min + dim;
 	float *x = (float *)((char *)j->c->scratch.p + (size_t)worker * j->part_bytes);
 
-	for (int32_t k = k0, end = min32(k0 + j->page, j->slot1); k < end; k++) {
+	for (int32_t k = k0, end = MIN(k0 + j->page, j->slot1); k < end; k++) {
 		j->fns->row_to_f32(j->plane->type, x, rows + (size_t)k * j->row_bytes, j->dim);
 		if (k == k0) {
 			memcpy(min, x, dim * sizeof *x);
@@ -37,8 +37,8 @@ static void bounds_task(void *arg, int task, int worker)
 			continue;
 		}
 		for (size_t i = 0; i < dim; i++) {
-			min[i] = x[i] < min[i] ? x[i] : min[i];
-			max[i] = x[i] > max[i] ? x[i] : max[i];
+			min[i] = MIN(x[i], min[i]);
+			max[i] = MAX(x[i], max[i]);
 		}
 	}
 }

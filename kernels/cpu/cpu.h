@@ -69,11 +69,6 @@ static inline int cpu_cancelled(const struct cpu *c)
 	return c->base.cancel && atomic_load_explicit(c->base.cancel, memory_order_relaxed) != 0;
 }
 
-static inline int32_t min32(int32_t a, int32_t b)
-{
-	return a < b ? a : b;
-}
-
 static inline int32_t ceil_div(int32_t a, int32_t b)
 {
 	return a / b + (a % b != 0);
@@ -127,7 +122,7 @@ struct row_job {
 /* Run a row-wise job: on the caller when it is small, else in tasks of a few rows. */
 void cpu_run_rows(struct row_job *j, pool_fn *fn);
 #define FOR_TASK_ROWS(i, j, task)                                                                                      \
-	for (int32_t i = (task) * (j)->per_task, end_ = min32(i + (j)->per_task, (j)->n); i < end_; i++)
+	for (int32_t i = (task) * (j)->per_task, end_ = MIN(i + (j)->per_task, (j)->n); i < end_; i++)
 
 int cpu_alloc(struct backend *, struct tensor *);
 int cpu_alloc_file(struct backend *, struct tensor *, int fd, uint64_t off);

@@ -103,7 +103,7 @@ static void spans_together(struct fused_job *j, int32_t part, int32_t head)
 		while (attn_part_spans(j->attn[token].a->part + part) <= i)
 			token++;
 		for (int32_t t = token, n; t < j->n; t += n) {
-			n = min32(most > 1 ? most : 1, j->n - t);
+			n = MIN(MAX(most, 1), j->n - t);
 			task_add(j, n > 1 ? FUSED_SPANS : FUSED_SPAN, t, n, head, at + i);
 		}
 	}
@@ -179,7 +179,7 @@ int fused_run(struct attn_job *a, int32_t n)
 {
 	struct cpu *c = a->c;
 	struct fused_job j = { .attn = a, .n = n, .heads = a->a->n_kv_head };
-	int32_t tokens = a->group < TILE_QUERIES ? min32(TILE_QUERIES / a->group, n) : 1;
+	int32_t tokens = a->group < TILE_QUERIES ? MIN(TILE_QUERIES / a->group, n) : 1;
 	size_t part_bytes = attn_part_bytes(a, tokens * a->group), flags = (size_t)n * (size_t)j.heads;
 	int64_t work = 0;
 

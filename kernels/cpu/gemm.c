@@ -35,7 +35,7 @@ static int blocks_of(const struct gemm *g)
 static void pack(float *out, const float *x, size_t line, size_t step, int32_t lines, int32_t depth, int32_t wide)
 {
 	for (int32_t l = 0; l < lines; l += wide, out += (size_t)wide * (size_t)depth) {
-		int32_t n = min32(wide, lines - l);
+		int32_t n = MIN(wide, lines - l);
 		const float *from = x + (size_t)l * line;
 
 		if (n < wide)
@@ -83,10 +83,10 @@ static void gemm_task(void *arg, int task, int worker)
 	across = ceil_div(g->n, GEMM_BLOCK_COLS);
 	i0 = task / across * GEMM_BLOCK_ROWS;
 	j0 = task % across * GEMM_BLOCK_COLS;
-	m = min32(GEMM_BLOCK_ROWS, g->m - i0);
-	n = min32(GEMM_BLOCK_COLS, g->n - j0);
+	m = MIN(GEMM_BLOCK_ROWS, g->m - i0);
+	n = MIN(GEMM_BLOCK_COLS, g->n - j0);
 	for (int32_t p = 0; p < g->k; p += GEMM_DEPTH) {
-		int32_t depth = min32(GEMM_DEPTH, g->k - p);
+		int32_t depth = MIN(GEMM_DEPTH, g->k - p);
 
 		pack(a, g->a + (size_t)i0 * g->a_row + (size_t)p * g->a_col, g->a_row, g->a_col, m, depth,
 		     f->gemm_rows);
@@ -96,8 +96,7 @@ static void gemm_task(void *arg, int task, int worker)
 			for (int32_t i = 0; i < m; i += f->gemm_rows)
 				tile(f, a + (size_t)i * (size_t)depth, b + (size_t)j * (size_t)depth, depth,
 				     g->c + (size_t)(i0 + i) * g->c_row + (size_t)(j0 + j), g->c_row,
-				     min32(f->gemm_rows, m - i), min32(f->gemm_cols, n - j), g->alpha,
-				     g->accumulate || p);
+				     MIN(f->gemm_rows, m - i), MIN(f->gemm_cols, n - j), g->alpha, g->accumulate || p);
 	}
 }
 

@@ -105,8 +105,8 @@ static float key_code(uint8_t *panel, int32_t lane, float *x, const float *mean,
 			float v = x[u * per + i], c = v * inv + middle;
 
 			/* The comparisons turn a NaN into 0. */
-			c = c > 0 ? c : 0;
-			c = c < top ? c : top;
+			c = MAX(c, 0);
+			c = MIN(c, top);
 			c = (c + round) - round;
 			products[i % 4] += v * (2.0f * c - top);
 			word |= (uint32_t)c << (8 * (i % 4) + i / 4 * bits);
@@ -154,7 +154,7 @@ static void sketch_task(void *arg, int task, int worker)
 {
 	const struct sketch_job *j = arg;
 	int32_t head = task / j->blocks, block = j->first + task % j->blocks, begin = block * SKETCH_BLOCK;
-	int32_t k0 = j->slot0 > begin ? j->slot0 - begin : 0, k1 = min32(j->slot1 - begin, SKETCH_BLOCK);
+	int32_t k0 = j->slot0 > begin ? j->slot0 - begin : 0, k1 = MIN(j->slot1 - begin, SKETCH_BLOCK);
 	const uint8_t *rows =
 		(const uint8_t *)j->plane->data + ((size_t)head * (size_t)j->cap + (size_t)begin) * j->row_bytes;
 	uint8_t *to = j->sketch + (size_t)head * j->head_bytes + (size_t)block * j->block_bytes;

@@ -44,7 +44,7 @@ static void move_read(void *arg, int task, int worker)
 {
 	const struct move_job *j = arg;
 	const struct kv_moves *m = j->m;
-	int32_t head = task / j->blocks, i0 = task % j->blocks * MOVE_TASK, i1 = min32(i0 + MOVE_TASK, m->n);
+	int32_t head = task / j->blocks, i0 = task % j->blocks * MOVE_TASK, i1 = MIN(i0 + MOVE_TASK, m->n);
 	const int32_t *move = j->move + (size_t)head * j->move_cols;
 
 	for (int32_t i = i0; i < i1; i++) {

@@ -167,9 +167,9 @@ static void part_task(struct task *t, const struct part *part, int32_t p, int32_
 
 		if (cpu_cancelled(j->c))
 			return;
-		m = min32(n, most);
+		m = MIN(n, most);
 		ld = m * f->panel;
-		nr = min32(ld, part->rows - r0);
+		nr = MIN(ld, part->rows - r0);
 		/* Whole panels without bias and accumulation are written to the output directly. */
 		int direct = nr == ld && (j->glu || !part->bias) && !part->accumulate;
 
@@ -200,13 +200,13 @@ static void product_task(void *arg, int task, int worker)
 	int32_t range = task / j->col_tiles, c0 = task % j->col_tiles * j->col_tile;
 	int32_t p = (int32_t)((int64_t)j->panels * range / j->panel_tasks);
 	int32_t left = (int32_t)((int64_t)j->panels * (range + 1) / j->panel_tasks) - p;
-	struct task t = { .job = j, .c0 = c0, .x = act_from(&j->x, c0, min32(j->col_tile, j->x.n - c0)) };
+	struct task t = { .job = j, .c0 = c0, .x = act_from(&j->x, c0, MIN(j->col_tile, j->x.n - c0)) };
 
 	t.cols.n = 0;
 	t.scratch = (char *)j->c->scratch.p + (size_t)worker * j->scratch_bytes;
 	t.tile = (float *)(void *)(t.scratch + j->cols_bytes);
 	for (const struct part *part = j->part; left > 0; part++) {
-		int32_t n = min32(left, part->panels - p);
+		int32_t n = MIN(left, part->panels - p);
 
 		if (n > 0) {
 			part_task(&t, part, p, n);
@@ -253,7 +253,7 @@ static void product_run(struct product_job *j)
 	if (cpu_buffer_grow(c, &c->scratch, j->scratch_bytes * (size_t)c->base.threads) < 0)
 		return;
 
-	j->col_tile = min32(n, COL_TILE);
+	j->col_tile = MIN(n, COL_TILE);
 	j->col_tiles = ceil_div(n, j->col_tile);
 	if (j->col_tiles > 1) {
 		int32_t enough = ceil_div(c->base.threads * 8, j->col_tiles);
@@ -262,7 +262,7 @@ static void product_run(struct product_job *j)
 		 * and smaller where that would leave too few tasks to balance. */
 		tasks = (int32_t)fmin(work / RUN_BYTES, j->panels / RUN_PANELS);
 		if (c->base.threads > 1 && tasks < enough)
-			tasks = min32(enough, j->panels / 4);
+			tasks = MIN(enough, j->panels / 4);
 	} else {
 		/* One task per thread is the cheapest hand-over, and decode hands over every few microseconds. Larger
 		 * products get several tasks per thread: others take over the tasks of a thread that is held up. */
@@ -272,7 +272,7 @@ static void product_run(struct product_job *j)
 		if (c->base.threads == 1)
 			tasks = 1;
 	}
-	j->panel_tasks = tasks < 1 ? 1 : min32(tasks, j->panels);
+	j->panel_tasks = tasks < 1 ? 1 : MIN(tasks, j->panels);
 	pool_run(c->pool, product_task, j, j->panel_tasks * j->col_tiles);
 }
 

@@ -271,7 +271,7 @@ static void pack_task(void *arg, int task, int worker)
 {
 	const struct pack_job *j = arg;
 	const struct tensor *t = j->t;
-	int32_t p1 = min32((task + 1) * j->per_task, j->panels);
+	int32_t p1 = MIN((task + 1) * j->per_task, j->panels);
 	size_t rb = row_bytes(t);
 
 	(void)worker;
@@ -279,10 +279,10 @@ static void pack_task(void *arg, int task, int worker)
 		int32_t r0 = p * j->fns->panel;
 
 		j->fns->pack(t->type, (char *)t->data + (size_t)p * j->panel_bytes, j->host + (size_t)r0 * rb, rb,
-		             min32(j->fns->panel, t->rows - r0), t->cols);
+		             MIN(j->fns->panel, t->rows - r0), t->cols);
 	}
 	if (j->be->host_read) {
-		int32_t r0 = task * j->per_task * j->fns->panel, r1 = min32(p1 * j->fns->panel, t->rows);
+		int32_t r0 = task * j->per_task * j->fns->panel, r1 = MIN(p1 * j->fns->panel, t->rows);
 
 		j->be->host_read(j->host + (size_t)r0 * rb, (size_t)(r1 - r0) * rb, j->be->host_read_ud);
 	}
@@ -343,7 +343,7 @@ int cpu_load_weight(struct backend *be, struct tensor *t, const void *host, int 
 		struct pack_job j = { .fns = c->fns, .t = t, .host = host, .be = be, .panel_bytes = packed };
 
 		j.panels = ceil_div(t->rows, c->fns->panel);
-		j.per_task = min32(ceil_div(j.panels, c->base.threads * 8), (int32_t)(1 + PACK_BYTES / packed));
+		j.per_task = MIN(ceil_div(j.panels, c->base.threads * 8), (int32_t)(1 + PACK_BYTES / packed));
 		if (!__builtin_mul_overflow(packed, (size_t)j.panels, &total))
 			t->data = chunk_get(&c->weights, total, 0);
 		if (t->data) {

@@ -24,6 +24,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "kernels/macros.h"
+
 enum { QUIET_NS = 5000, SPIN_NS = 50000, SPIN_NS_CROWDED = 2000 };
 
 struct worker {
@@ -388,5 +390,5 @@ int pool_cpus(void)
 		n = quota;
 	if (n < 1)
 		n = 1;
-	return n > POOL_MAX_THREADS ? POOL_MAX_THREADS : n;
+	return MIN(POOL_MAX_THREADS, n);
 }

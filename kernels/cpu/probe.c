@@ -33,9 +33,9 @@ struct probe_job {
 static void mass_carry(const struct probe_job *pj, float *out, int32_t row, int32_t c0)
 {
 	const struct attn_probe *p = pj->p;
-	int32_t left = pj->j->slots - p->skip - c0, n = min32(RANGE, left), old = min32(n, left - pj->j->n);
+	int32_t left = pj->j->slots - p->skip - c0, n = MIN(RANGE, left), old = MIN(n, left - pj->j->n);
 
-	old = old > 0 ? old : 0;
+	old = MAX(old, 0);
 	memcpy(out, (const float *)p->from->data + (size_t)(p->mass_row + row) * (size_t)p->from->cols + c0,
 	       (size_t)old * sizeof *out);
 	memset(out + old, 0, (size_t)(n - old) * sizeof *out);
@@ -66,7 +66,7 @@ static void mass_task(void *arg, int task, int worker)
 	for (int32_t i = j->t0; i < j->t1; i++) {
 		size_t at = (size_t)(i - j->t0) * (size_t)j->a->n_head + (size_t)row * (size_t)pj->heads;
 
-		t.n = min32(RANGE, columns_seen(j, i) - pj->p->skip - c0);
+		t.n = MIN(RANGE, columns_seen(j, i) - pj->p->skip - c0);
 		t.score = j->score + at * j->stride + pj->first + c0;
 		t.m = j->m + at;
 		t.l = j->l + at;
@@ -180,7 +180,7 @@ void probe_run(struct attn_job *j)
 	most = j->group < TILE_QUERIES ? TILE_QUERIES / j->group : 1;
 	if ((size_t)most > SCORE_BYTES / row)
 		most = row < SCORE_BYTES ? (int32_t)(SCORE_BYTES / row) : 1;
-	most = min32(most, j->n);
+	most = MIN(most, j->n);
 	small = align64((size_t)most * heads * sizeof(float));
 	scores = align64((size_t)most * row);
 	if (cpu_buffer_grow(c, &c->probe, scores + 3 * small) < 0)

@@ -51,7 +51,7 @@ static const float *moments_of(const float *x, size_t row, int32_t n, int32_t di
 		float y = distance(x + (size_t)i * row, mean, dim);
 
 		far = y > most ? x + (size_t)i * row : far;
-		most = y > most ? y : most;
+		most = MAX(y, most);
 	}
 	for (int32_t d = 0; d < dim; d++)
 		mean[d] += (mean[d] - far[d]) / (float)(n - 1);
@@ -108,7 +108,7 @@ static void blocks_task(void *arg, int task, int worker)
 
 	if (cpu_cancelled(j->c))
 		return;
-	for (int32_t t = t0; t < min32(t0 + TOKENS, j->n); t++)
+	for (int32_t t = t0; t < MIN(t0 + TOKENS, j->n); t++)
 		for (int32_t g = 0; g < j->group; g++) {
 			size_t h = (size_t)(head * j->group + g);
 

@@ -40,7 +40,7 @@ static void conv_task(void *arg, int task, int worker)
 {
 	const struct conv_job *j = arg;
 	const struct short_conv *a = j->a;
-	int32_t from = task * COLUMNS_A_TASK, to = min32(from + COLUMNS_A_TASK, j->cols), taps = a->taps;
+	int32_t from = task * COLUMNS_A_TASK, to = MIN(from + COLUMNS_A_TASK, j->cols), taps = a->taps;
 	size_t row = (size_t)j->cols, n = (size_t)(to - from);
 	const float *w = (const float *)a->w->data + (size_t)from * (size_t)taps;
 	float u[COLUMNS_A_TASK], one[COLUMNS_A_TASK];
@@ -121,7 +121,7 @@ static void delta_task(void *arg, int task, int worker)
 	const struct delta_job *j = arg;
 	const struct delta_rule *a = j->a;
 	int32_t head = task / j->blocks, from = task % j->blocks * VALUES_A_TASK,
-		cols = min32(VALUES_A_TASK, a->value_dim - from);
+		cols = MIN(VALUES_A_TASK, a->value_dim - from);
 	int32_t key_head = a->grouped ? head / (a->n_value_head / a->n_key_head) : head % a->n_key_head;
 	size_t keys = (size_t)a->n_key_head * (size_t)a->key_dim, stride = (size_t)a->value_dim,
 	       heads = (size_t)a->n_value_head;
@@ -187,7 +187,7 @@ static void space_task(void *arg, int task, int worker)
 	const struct space_job *j = arg;
 	const struct state_space *a = j->a;
 	int32_t head = task / j->blocks, from = task % j->blocks * VALUES_A_TASK,
-		cols = min32(VALUES_A_TASK, a->head_dim - from);
+		cols = MIN(VALUES_A_TASK, a->head_dim - from);
 	size_t stride = (size_t)a->head_dim, heads = (size_t)a->n_head, values = heads * stride,
 	       dim = (size_t)a->state_dim;
 	size_t at = (size_t)head * dim * stride + (size_t)from, group = (size_t)(head / (a->n_head / a->n_group));

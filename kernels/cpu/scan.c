@@ -25,7 +25,7 @@ static uint32_t largest_bits(const float *q, float scale, int32_t dim, int fours
 		for (int32_t k = i + 4; fours && i % 16 < 4 && k < i + 16 && k < dim; k += 4)
 			size += fabsf(q[k] * scale);
 		memcpy(&u, &size, 4);
-		bits = u > bits ? u : bits;
+		bits = MAX(u, bits);
 	}
 	return bits;
 }
@@ -61,7 +61,7 @@ static void query_bytes(int8_t *hi, int8_t *lo, int32_t *sum, float *mult, const
 			if (lo) {
 				float low = ((v - r) * 256 + round) - round;
 
-				low = low > 127 ? 127 : low;
+				low = MIN(127, low);
 				lo[i] = (int8_t)(int32_t)low;
 				rest += (int32_t)low;
 			}
@@ -99,7 +99,7 @@ static void scan_finish(const struct scan_job *j, int32_t head)
 		if (j->raw)
 			continue;
 		for (int32_t i = 0; i < j->ranges * j->group; i += j->group)
-			top = max[i] > top ? max[i] : top;
+			top = MAX(max[i], top);
 		for (int32_t i = 0; i < j->ranges * j->group; i += j->group)
 			l += sum[i] * exp(((double)max[i] - top) * mult);
 		j->lse[first + (size_t)r] = (float)(top * mult + log(l));
@@ -110,7 +110,7 @@ static void scan_finish(const struct scan_job *j, int32_t head)
 
 int scan_part(const struct scan_job *j, int task)
 {
-	int32_t head = task / j->chunks, r0 = task % j->chunks * j->per_task, r1 = min32(r0 + j->per_task, j->ranges);
+	int32_t head = task / j->chunks, r0 = task % j->chunks * j->per_task, r1 = MIN(r0 + j->per_task, j->ranges);
 	size_t first = (size_t)head * (size_t)j->group;
 	struct scan_tile t = j->tile;
 
@@ -131,7 +131,7 @@ int scan_part(const struct scan_job *j, int task)
 		int32_t end;
 
 		t.k0 = i * SCAN_RANGE;
-		t.k1 = min32(t.k0 + SCAN_RANGE, j->n);
+		t.k1 = MIN(t.k0 + SCAN_RANGE, j->n);
 		t.max = j->max + (first * (size_t)j->ranges + (size_t)i * (size_t)j->group);
 		end = ceil_div(t.k1, SKETCH_PANEL) * SKETCH_PANEL;
 		if (t.hi)
@@ -264,7 +264,7 @@ int scan_prepare(struct backend *be, const struct scan_args *a, struct scan_job 
 				 * positive ones the maxima, which gives the upper bound of the product. */
 				rows[i] = pages && x > 0 ? 0 : x;
 				if (pages)
-					rows[a->head_dim + i] = x > 0 ? x : 0;
+					rows[a->head_dim + i] = MAX(x, 0);
 			}
 		}
 	}

@@ -354,7 +354,7 @@ static __attribute__((noinline)) float softmax_step(const struct block *b, struc
 		most = vec_max(s[i], most);
 	}
 	max = vec_largest(most);
-	max = max > old ? max : old;
+	max = MAX(max, old);
 	m = vec_splat(max);
 	UNROLL for (int i = 0; i < KEYS / LANES; i++)
 	{
@@ -558,7 +558,7 @@ static void block_run(const struct attn_tile *t, struct block *b, int32_t first,
 		if (transposed && nr == RUN) {
 			many(t->head_dim, b, t->q + r, off, t->st + r);
 		} else {
-			nr = nr > FEW ? FEW : nr;
+			nr = MIN(FEW, nr);
 			few(t->kv_type, nr, t->head_dim, b, t->q + r, t->st + r);
 		}
 		r += nr;
@@ -606,7 +606,7 @@ static void attn(const struct attn_tile *t)
 
 static void attn_merge(struct attn_state *a, const struct attn_state *b, int32_t head_dim)
 {
-	float m = a->m > b->m ? a->m : b->m;
+	float m = MAX(a->m, b->m);
 	/* An empty state weighs nothing; exp(-inf - -inf) would be NaN. */
 	float fa = a->m > -INFINITY ? exp1(a->m - m) : 0;
 	float fb = b->m > -INFINITY ? exp1(b->m - m) : 0;

@@ -128,7 +128,7 @@ INLINE vec_int top_exponent(enum dtype type, vec_int top, vec_int *bad)
 	const int most = (type == DT_BF16 ? 254 : 30) - bias;
 	vec_int e = vec_int_max(top >> mantissa, vec_int_splat(1)) - bias;
 
-	*bad = (e > vec_int_splat(most < MOST_EXPONENT ? most : MOST_EXPONENT)) & 0x7fc00000;
+	*bad = (e > vec_int_splat(MIN(most, MOST_EXPONENT))) & 0x7fc00000;
 	return vec_int_max(vec_int_min(e, vec_int_splat(MOST_EXPONENT)), vec_int_splat(LEAST_EXPONENT));
 }
 

@@ -136,7 +136,7 @@ static float likely_bound(const struct select_fns *f, const float *x, int32_t i0
 		return -INFINITY;
 	for (int32_t i = 0; i < SAMPLE; i++) {
 		sample[i] = score_of(x[i0 + i * step]);
-		top = sample[i] > top ? sample[i] : top;
+		top = MAX(sample[i], top);
 	}
 	return threshold(f, sample, SAMPLE, place, SAMPLE / 64, -INFINITY, top, &ties);
 }
@@ -167,7 +167,7 @@ static void settle_ties(const struct select_fns *f, const struct topk_mem *m, in
 
 			m->tie[equal] = i;
 			m->tie_score[equal++] = s;
-			top = s > top ? s : top;
+			top = MAX(s, top);
 		}
 	bound = threshold(f, m->tie_score, equal, ties, 0, -INFINITY, top, &tied);
 	for (int32_t i = 0; i < equal; i++)
@@ -317,7 +317,7 @@ static void sample_rest(const struct topk_job *j, const struct topk_mem *m, cons
 		for (int32_t i = 0; i < SAMPLE_BLOCK; i++) {
 			double step = scale * (double)p[first + i];
 
-			upto[i] = sum += step < 1 ? step : 1;
+			upto[i] = sum += MIN(step, 1);
 		}
 		for (int32_t i = 0; i < SAMPLE_BLOCK; i++)
 			at += upto[i] < next;
@@ -346,7 +346,7 @@ void topk_head(const struct topk_job *j, int32_t head, int worker)
 	const struct select_fns *f = j->fns;
 	const float *score = (const float *)a->score->data + (size_t)head * (size_t)a->score->cols, *x = score;
 	int32_t *out = (int32_t *)a->slots->data + (size_t)head * (size_t)a->slots->cols;
-	int32_t first = min32(a->first, a->k), last = min32(min32(a->last, a->n - first), a->k - first);
+	int32_t first = MIN(a->first, a->k), last = MIN(MIN(a->last, a->n - first), a->k - first);
 	int32_t want = a->k - first - last, i0 = first, i1 = a->n - last;
 	struct topk_mem m;
 
@@ -391,7 +391,7 @@ int topk_plan(struct backend *be, const struct topk_args *a, struct topk_job *j)
 	*j = (struct topk_job){ .fns = c->fns->select, .c = c, .a = a };
 	if (be->failed || topk_check(be, a) < 0)
 		return -1;
-	j->half = min32(a->pool / 2, a->n - 1);
+	j->half = MIN(a->pool / 2, a->n - 1);
 	j->part_bytes = mem_cut(NULL, &m, a, j->half);
 	return 0;
 }

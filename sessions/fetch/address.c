@@ -108,7 +108,7 @@ int near_by_name(void)
 {
 	static const char *const names[] = { "http_proxy", "https_proxy", "all_proxy", "HTTPS_PROXY", "ALL_PROXY" };
 
-	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+	for (size_t i = 0; i < LEN(names); i++) {
 		const char *set = getenv(names[i]);
 
 		if (set && *set)

@@ -27,13 +27,13 @@ const struct curl_lib *curl_load(struct err *e)
 
 	if (loaded)
 		return &lib;
-	for (size_t i = 0; i < sizeof files / sizeof *files && !so; i++)
+	for (size_t i = 0; i < LEN(files) && !so; i++)
 		so = dlopen(files[i], RTLD_NOW | RTLD_LOCAL);
 	if (!so) {
 		err_set(e, ERR_DOCUMENT, "addresses cannot be read: libcurl is not installed");
 		return NULL;
 	}
-	for (size_t i = 0; i < sizeof symbol / sizeof *symbol; i++) {
+	for (size_t i = 0; i < LEN(symbol); i++) {
 		void *p = dlsym(so, symbol[i].name);
 		if (!p) {
 			err_set(e, ERR_DOCUMENT, "addresses cannot be read: libcurl lacks %s", symbol[i].name);
@@ -70,7 +70,7 @@ void curl_set_certificates(const struct curl_lib *curl, CURL *c)
 	if (curl->getinfo(c, CURLINFO_CAINFO, &file) != CURLE_OK || file ||
 	    curl->getinfo(c, CURLINFO_CAPATH, &folder) != CURLE_OK || folder)
 		return;
-	for (size_t i = 0; i < sizeof bundles / sizeof *bundles; i++)
+	for (size_t i = 0; i < LEN(bundles); i++)
 		if (!access(bundles[i], R_OK)) {
 			curl->setopt(c, CURLOPT_CAINFO, bundles[i]);
 			return;

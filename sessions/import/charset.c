@@ -54,7 +54,7 @@ static const struct {
 	{ { "EUC-KR", "CP949" }, " euc-kr ks_c_5601-1987 ksc5601 korean windows-949 " },
 };
 
-enum { CHARSETS = sizeof charsets / sizeof *charsets };
+enum { CHARSETS = LEN(charsets) };
 
 const struct charset *charset_by_label(const char *label, size_t n)
 {
@@ -106,7 +106,7 @@ static const struct charset *charset_after(const char *p, const char *end)
 
 const struct charset *charset_declared(const char *p, size_t n)
 {
-	const char *end = p + (n < 1024 ? n : 1024), *at, *stop;
+	const char *end = p + (MIN(n, 1024)), *at, *stop;
 
 	if (n > 5 && !memcmp(p, "<?xml", 5) && (stop = find_text(p, (size_t)(end - p), "?>")) &&
 	    (at = find_text(p, (size_t)(stop - p), "encoding")))
@@ -155,9 +155,9 @@ const char *charset_symbol(unsigned char c)
 		"⇐", "⇑", "⇒", "⇓", "◊", "〈", "®", "©", "™", "∑",
 	};
 
-	if (c >= 0x20 && (size_t)(c - 0x20) < sizeof low / sizeof *low)
+	if (c >= 0x20 && (size_t)(c - 0x20) < LEN(low))
 		return low[c - 0x20];
-	if (c >= 0xa0 && (size_t)(c - 0xa0) < sizeof high / sizeof *high)
+	if (c >= 0xa0 && (size_t)(c - 0xa0) < LEN(high))
 		return high[c - 0xa0];
 	return c == 0xf1 ? "〉" : c == 0xf2 ? "∫" : "•";
 }

@@ -60,7 +60,7 @@ static int html_text(const char *name, const char *mime, const char *p, size_t n
 		str_free(&utf8);
 		return text_decode(name, p, n, text, e);
 	}
-	rc = text_decode(name, utf8.p ? utf8.p : "", utf8.n, text, e);
+	rc = text_decode(name, str_text(&utf8), utf8.n, text, e);
 	str_free(&utf8);
 	if (rc)
 		return -1;
@@ -81,7 +81,7 @@ static int import_html(const char *name, const char *mime, const char *p, size_t
 	rc = helper_convert(DOC_HTML, doc_shown(name), text.text.p, text.text.n, out, e);
 	if (!rc) {
 		out->encoding = text.encoding;
-		str_add(&out->notices, text.notices.p ? text.notices.p : "", text.notices.n);
+		str_add(&out->notices, str_text(&text.notices), text.notices.n);
 	}
 	doc_free(&text);
 	return rc;
@@ -112,8 +112,8 @@ static int import_gzip(const char *name, const char *mime, const char *p, size_t
 	if (raw.text.n >= 2 && !memcmp(raw.text.p, "\x1f\x8b", 2))
 		rc = err_set(e, ERR_DOCUMENT, "document '%s' is compressed twice: unpack it first", doc_shown(name));
 	else
-		rc = document_import(inner, mime && strstr(mime, "gzip") ? NULL : mime, raw.text.p ? raw.text.p : "",
-		                     raw.text.n, out, e);
+		rc = document_import(inner, mime && strstr(mime, "gzip") ? NULL : mime, str_text(&raw.text), raw.text.n,
+		                     out, e);
 	free(inner);
 	doc_free(&raw);
 	return rc;

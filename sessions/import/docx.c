@@ -71,7 +71,7 @@ static int is_program_text(const struct xml_attr *name)
 {
 	static const char *const names[] = { "Source Code", "HTML Preformatted", "Preformatted Text", "Code" };
 
-	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+	for (size_t i = 0; i < LEN(names); i++)
 		if (name->n == strlen(names[i]) && !strncasecmp(name->value, names[i], name->n))
 			return 1;
 	return 0;
@@ -124,7 +124,7 @@ static void apply_style(struct docx *x, const char *id, size_t n)
 	x->p.heading = x->p.kept = 0;
 	for (int i = 0; s && i < 8; i++) {
 		if (!x->p.heading && s->level)
-			x->p.heading = s->level < 6 ? s->level : 6;
+			x->p.heading = MIN(s->level, 6);
 		x->p.kept |= s->kept;
 		if (!list && s->num >= 0) {
 			x->p.num = s->num;
@@ -209,7 +209,7 @@ static const char *part_sign(const char *name)
 		{ "num", "" }, { "den", "/" }, { "sup", "^" }, { "sub", "_" }, { "deg", "\xe2\x88\x9a" }
 	};
 
-	for (size_t i = 0; i < sizeof signs / sizeof *signs; i++)
+	for (size_t i = 0; i < LEN(signs); i++)
 		if (!strcmp(name, signs[i][0]))
 			return signs[i][1];
 	return NULL;
@@ -270,7 +270,7 @@ static int is_skipped(const char *name)
 	static const char *const names[] = { "del",     "moveFrom",     "Fallback", "instrText",
 		                             "delText", "delInstrText", "rubyPr",   "rt" };
 
-	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+	for (size_t i = 0; i < LEN(names); i++)
 		if (!strcmp(name, names[i]))
 			return 1;
 	return 0;
@@ -280,7 +280,7 @@ static int is_properties(const char *name)
 {
 	static const char *const names[] = { "pPr", "rPr", "tblPr", "trPr", "tcPr", "sectPr", "tblGrid", "sdtPr" };
 
-	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+	for (size_t i = 0; i < LEN(names); i++)
 		if (!strcmp(name, names[i]))
 			return 1;
 	return 0;
@@ -499,7 +499,7 @@ static int want_docx_entry(const char *name)
 		"word/endnotes.xml", "word/document2.xml", "EncryptedPackage",
 	};
 
-	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+	for (size_t i = 0; i < LEN(names); i++)
 		if (!strcmp(name, names[i]))
 			return 1;
 	return 0;

@@ -39,7 +39,7 @@ static enum list_format format_of(const struct xml_attr *v)
 		{ "bullet", LIST_BULLET },      { "none", LIST_BULLET },
 	};
 
-	for (size_t i = 0; v && i < sizeof formats / sizeof *formats; i++)
+	for (size_t i = 0; v && i < LEN(formats); i++)
 		if (v->n == strlen(formats[i].name) && !memcmp(v->value, formats[i].name, v->n))
 			return formats[i].format;
 	return LIST_DECIMAL;

@@ -40,7 +40,7 @@ static int want_epub_entry(const char *name)
 	};
 	size_t n = strlen(name);
 
-	for (size_t i = 0; i < sizeof other / sizeof *other; i++)
+	for (size_t i = 0; i < LEN(other); i++)
 		if (n > strlen(other[i]) && !strcasecmp(name + n - strlen(other[i]), other[i]))
 			return 0;
 	return 1;
@@ -200,7 +200,7 @@ static void toc_end(void *ud, const char *name)
 	} else if (!strcmp(name, "a")) {
 		b->in_label = 0;
 		if (b->n_label && !b->label[b->n_label - 1].text)
-			b->label[b->n_label - 1].text = xstrndup(b->text.p ? b->text.p : "", b->text.n);
+			b->label[b->n_label - 1].text = xstrndup(str_text(&b->text), b->text.n);
 	}
 }
 
@@ -267,7 +267,7 @@ static size_t add_chapter(struct writer *w, const struct epub *b, const struct i
 	writer_gap(w, GAP_BLOCK);
 	from = d->text.n;
 	chapter_text(z, &text);
-	hidden = html_convert(w, text.p ? text.p : "", text.n);
+	hidden = html_convert(w, str_text(&text), text.n);
 	str_free(&text);
 	writer_heading_end(w);
 	for (size_t i = marks; i < d->n_mark; i++)

@@ -68,7 +68,7 @@ static double script_score(const struct candidate *k, const char *p, size_t n)
 		other += (cp < k->from || cp > k->to) && !is_common(cp);
 	}
 	str_free(&text);
-	return all && other * 20 <= all ? (double)(frequent - (frequent < other ? frequent : other)) / (double)all : 0;
+	return all && other * 20 <= all ? (double)(frequent - (MIN(frequent, other))) / (double)all : 0;
 }
 
 /* Minimum scores.  Error-free decoding of a multi-byte encoding is strong evidence by itself, and tables and
@@ -80,7 +80,7 @@ static const struct charset *guess_script(const char *p, size_t n)
 	const struct candidate *best = NULL;
 	double most = 0;
 
-	for (size_t i = 0; i < sizeof candidates / sizeof *candidates; i++) {
+	for (size_t i = 0; i < LEN(candidates); i++) {
 		double s = script_score(&candidates[i], p, n);
 		if (s > most && s >= (candidates[i].wide ? SCORE_LEAST_WIDE : SCORE_LEAST)) {
 			most = s;
@@ -175,9 +175,9 @@ static const struct charset *guess_latin(const char *p, size_t n)
 	double most = 0, western = 0;
 	const char *best = NULL;
 
-	for (size_t i = 0; i < sizeof latin / sizeof *latin; i++) {
+	for (size_t i = 0; i < LEN(latin); i++) {
 		size_t common, all = count_characters(latin[i], p, n, count, &common);
-		for (size_t k = 0; all && k < sizeof languages / sizeof *languages; k++) {
+		for (size_t k = 0; all && k < LEN(languages); k++) {
 			double s;
 			if (!(languages[k].in & 1u << i))
 				continue;

@@ -385,7 +385,7 @@ static int finish_pdf(struct child *c, const char *name, struct doc *d, struct e
 		return pdf_refused(c, name, e);
 	/* If the jail could not be set up, the output is an error record instead of pdftotext's text. */
 	if (c->n > 5 && c->p[0] == 'E' && WIFEXITED(c->status) &&
-	    memmem(c->p, c->n < 400 ? c->n : 400, "on this machine: no ", 20)) {
+	    memmem(c->p, MIN(c->n, 400), "on this machine: no ", 20)) {
 		struct records r = { .d = d };
 		if (!take_records(&r, c->p, c->n, 0) && r.error.n) {
 			err_set(e, ERR_DOCUMENT, "document '%s' %s", name, r.error.p);
@@ -445,7 +445,7 @@ int doc_jail(struct str *out, struct err *e)
 	listen_to(&c);
 	rc = finish_child(&c, "", 0, &d, e);
 	if (!rc)
-		str_add(out, d.text.p ? d.text.p : "", d.text.n);
+		str_add(out, str_text(&d.text), d.text.n);
 	doc_free(&d);
 	free(c.p);
 	str_free(&c.message);

@@ -72,8 +72,7 @@ static int compare_element(const void *key, const void *e)
 
 static unsigned element_is(const char *name)
 {
-	const struct element *e =
-		bsearch(name, elements, sizeof elements / sizeof *elements, sizeof *elements, compare_element);
+	const struct element *e = bsearch(name, elements, LEN(elements), sizeof *elements, compare_element);
 
 	return e ? e->is : 0;
 }
@@ -187,7 +186,7 @@ static int is_nav(const struct html *h, unsigned is, const xmlChar **a)
 	if (h->whole)
 		return 0;
 	/* DocBook and Texinfo mark links to neighbouring pages by class. */
-	for (size_t i = 0; i < sizeof classes / sizeof *classes; i++)
+	for (size_t i = 0; i < LEN(classes); i++)
 		if (has_word(attribute(a, "class"), classes[i]))
 			return 1;
 	return (is & NAV) || has_word(role, "navigation") || has_word(role, "search") || has_word(role, "menu") ||
@@ -231,7 +230,7 @@ static void begin_formula(struct html *h, struct frame *f, const char *name)
 		return;
 	if (!strcmp(name, "msqrt"))
 		writer_text(h->w, "\xe2\x88\x9a", 3);
-	for (size_t i = 0; i < sizeof formulas / sizeof *formulas; i++)
+	for (size_t i = 0; i < LEN(formulas); i++)
 		if (!strcmp(name, formulas[i].name)) {
 			f->signs[0] = formulas[i].second;
 			f->signs[1] = formulas[i].third;
@@ -584,7 +583,7 @@ int html_import(const char *p, size_t n, struct doc *d, struct err *e)
 	parse_page(h, p, n);
 	writer_heading_end(&w);
 	/* A page of links: convert it again with navigation kept. */
-	if (h->left_out > 4 * count_characters(d->text.p ? d->text.p : "", d->text.n)) {
+	if (h->left_out > 4 * count_characters(str_text(&d->text), d->text.n)) {
 		html_free(h);
 		writer_end(&w);
 		doc_free(d);

@@ -46,7 +46,7 @@ int html_rules_hide(const struct html_rules *h, const char *id, const char *clas
 /* Reads rules such as "x, .secret { display: none }".  Rules in nested blocks (@media print) are ignored. */
 void html_rules_read(struct html_rules *h, struct str *css)
 {
-	const char *p = css->p ? css->p : "", *end = p + css->n;
+	const char *p = str_text(css), *end = p + css->n;
 
 	while (p < end) {
 		const char *open = memchr(p, '{', (size_t)(end - p)), *close, *inner;

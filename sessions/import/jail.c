@@ -359,7 +359,7 @@ static int add_fcntl(scmp_filter_ctx f)
 	static const int harmless[] = { F_DUPFD, F_DUPFD_CLOEXEC, F_GETFD, F_SETFD, F_GETFL };
 	int rc = 0;
 
-	for (size_t i = 0; i < sizeof harmless / sizeof *harmless; i++)
+	for (size_t i = 0; i < LEN(harmless); i++)
 		rc |= seccomp_rule_add(f, SCMP_ACT_ALLOW, SCMP_SYS(fcntl), 1,
 		                       SCMP_A1(SCMP_CMP_EQ, (scmp_datum_t)harmless[i]));
 	return rc;
@@ -371,7 +371,7 @@ static int add_rules(scmp_filter_ctx f, enum jail_kind kind)
 	uint32_t no = SCMP_ACT_ERRNO(EACCES);
 	int rc;
 
-	if (add_all(f, SCMP_ACT_ALLOW, allowed, sizeof allowed / sizeof *allowed))
+	if (add_all(f, SCMP_ACT_ALLOW, allowed, LEN(allowed)))
 		return -1;
 	/* Signals to itself only, for abort(). */
 	rc = seccomp_rule_add(f, SCMP_ACT_ALLOW, SCMP_SYS(tgkill), 1, SCMP_A0(SCMP_CMP_EQ, (scmp_datum_t)getpid()));
@@ -384,7 +384,7 @@ static int add_rules(scmp_filter_ctx f, enum jail_kind kind)
 		rc |= seccomp_rule_add(f, SCMP_ACT_ALLOW, SCMP_SYS(openat), 1, SCMP_A2(SCMP_CMP_MASKED_EQ, writing, 0));
 		rc |= seccomp_rule_add(f, SCMP_ACT_ALLOW, SCMP_SYS(open), 1, SCMP_A1(SCMP_CMP_MASKED_EQ, writing, 0));
 		rc |= add_fcntl(f);
-		rc |= add_all(f, SCMP_ACT_ALLOW, of_a_program, sizeof of_a_program / sizeof *of_a_program);
+		rc |= add_all(f, SCMP_ACT_ALLOW, of_a_program, LEN(of_a_program));
 		return rc ? -1 : 0;
 	}
 	rc |= seccomp_rule_add(f, SCMP_ACT_ALLOW, SCMP_SYS(mmap), 1, SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0));
@@ -408,7 +408,7 @@ static int set_seccomp(enum jail_kind kind)
 	/* The first rule for a call wins, so calls allowed above are not refused here. */
 	rc = rc || add_rules(f, kind);
 	if (!rc)
-		rc = add_all(f, SCMP_ACT_ERRNO(EACCES), refused, sizeof refused / sizeof *refused);
+		rc = add_all(f, SCMP_ACT_ERRNO(EACCES), refused, LEN(refused));
 	if (!rc) {
 		rc = seccomp_load(f);
 		errno = rc < 0 ? -rc : 0;

@@ -42,7 +42,7 @@ static int is_other(const char *name)
 	};
 	const char *dot = strrchr(name, '.');
 
-	for (size_t i = 0; dot && i < sizeof endings / sizeof *endings; i++)
+	for (size_t i = 0; dot && i < LEN(endings); i++)
 		if (!strcasecmp(dot + 1, endings[i]))
 			return 1;
 	return 0;

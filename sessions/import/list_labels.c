@@ -12,7 +12,7 @@ long list_start(const struct xml_attr *a)
 {
 	long v = xml_number(a, 1);
 
-	return v < 0 ? 0 : v > COUNT_MAX ? COUNT_MAX : v;
+	return v < 0 ? 0 : MIN(COUNT_MAX, v);
 }
 
 void list_levels_begin(struct list_level levels[LIST_LEVELS])
@@ -63,14 +63,14 @@ static void add_roman(struct str *out, long v, int capital)
 		{ 5, "v", "V" },    { 4, "iv", "IV" },   { 1, "i", "I" },
 	};
 
-	for (size_t i = 0; i < sizeof digit / sizeof *digit; i++)
+	for (size_t i = 0; i < LEN(digit); i++)
 		for (; v >= digit[i].value; v -= digit[i].value)
 			str_adds(out, capital ? digit[i].capital : digit[i].small);
 }
 
 static void add_count(struct str *out, const struct list_level *l)
 {
-	long v = l->count < l->start ? l->start : l->count; /* a level without an item yet */
+	long v = MAX(l->start, l->count); /* a level without an item yet */
 
 	if (v <= 0 || v >= 5000 || l->format == LIST_DECIMAL)
 		str_addf(out, "%ld", v);

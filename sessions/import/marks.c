@@ -254,7 +254,7 @@ static int word_division(const char *s, size_t n)
 		{ "ГЛАВА", 2 },     { "Приложение", 2 },
 	};
 
-	for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+	for (size_t i = 0; i < LEN(words); i++) {
 		size_t k = strlen(words[i].word), at;
 		if (n < k + 2 || strncasecmp(s, words[i].word, k) || s[k] != ' ' || !begins_title(s, n))
 			continue;
@@ -301,7 +301,7 @@ static int east_asian_division(const char *s, size_t n)
 
 	if (n < 7 || (memcmp(s, "第", 3) != 0 && memcmp(s, "제", 3) != 0) || !(at = skip_any(s + 3, n - 3, digits)))
 		return 0;
-	for (size_t i = 0; i < sizeof units / sizeof *units; i++)
+	for (size_t i = 0; i < LEN(units); i++)
 		if (n - 3 - at >= 3 && !memcmp(s + 3 + at, units[i].of, 3))
 			return units[i].level;
 	return 0;
@@ -335,7 +335,7 @@ static int numbered_level(const char *s, size_t n)
 	if (i + 2 > n || !begins_title(s + i, n - i) || memchr(s + i, '|', n - i) ||
 	    strchr(".,;:!?]0123456789", s[n - 1]))
 		return 0;
-	return level < 6 ? level : 6;
+	return MIN(level, 6);
 }
 
 static int known_heading(const char *s, size_t n)
@@ -351,7 +351,7 @@ static int known_heading(const char *s, size_t n)
 		"Glossary",     "Prologue",          "Epilogue",
 	};
 
-	for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+	for (size_t i = 0; i < LEN(known); i++)
 		if (strlen(known[i]) == n && is_upper(*s) && !strncasecmp(s, known[i], n))
 			return 1;
 	return 0;
@@ -636,7 +636,7 @@ void doc_mark_paragraphs(struct doc *d)
 
 void doc_mark_again(struct doc *d)
 {
-	d->type = doc_type_of(d->name ? d->name : "", NULL, d->text.p ? d->text.p : "", d->text.n);
+	d->type = doc_type_of(d->name ? d->name : "", NULL, str_text(&d->text), d->text.n);
 	/* The name's ending tells the file's format, not that of the stored text. */
 	if (d->type != DOC_MARKDOWN && d->type != DOC_SOURCE)
 		d->type = DOC_TEXT;

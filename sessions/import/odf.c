@@ -21,7 +21,7 @@ static int is_shape(const char *name)
 		                             "line",         "polyline",  "polygon", "regular-polygon",
 		                             "path",         "connector", "caption", "measure" };
 
-	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+	for (size_t i = 0; i < LEN(names); i++)
 		if (!strcmp(name, names[i]))
 			return 1;
 	return 0;
@@ -47,12 +47,12 @@ static int is_skipped(const struct odf *x, const char *name, const struct xml_at
 	static const char *const furniture[] = { "page-number", "header", "footer", "date-time" };
 	size_t n = strlen(name);
 
-	for (size_t i = 0; i < sizeof furniture / sizeof *furniture && !strcmp(name, "frame"); i++)
+	for (size_t i = 0; i < LEN(furniture) && !strcmp(name, "frame"); i++)
 		if (xml_attr_is(a, n_attr, "class", furniture[i]))
 			return 1;
 	if (!strcmp(name, "title")) /* title of a picture; elsewhere the document's, which is written */
 		return x->flow.frames > 0;
-	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+	for (size_t i = 0; i < LEN(names); i++)
 		if (!strcmp(name, names[i]))
 			return 1;
 	return n > 7 && !strcmp(name + n - 7, "-source"); /* template of an index */
@@ -275,7 +275,7 @@ static int read_odf(struct odf *x, char *p, size_t n, struct doc *d, struct err 
 	x->document->pre = 1;
 	writer_gap(x->document, GAP_BLOCK);
 	str_clear(&x->document->prefix);
-	writer_text(x->document, notes->p ? notes->p : "", notes->n);
+	writer_text(x->document, str_text(notes), notes->n);
 	writer_end(x->document);
 	check_pages(x, &content, end);
 	return doc_finish(d, x->hidden, &why, e);

@@ -281,7 +281,7 @@ void odf_style(const struct odf_styles *x, const char *family, const struct xml_
 		all.list = all.list ? all.list : s->list;
 		s = s->parent ? find_style(x, *family, s->parent, strlen(s->parent)) : NULL;
 	}
-	*out = (struct odf_look){ .level = all.level > 0 ? all.level : 0,
+	*out = (struct odf_look){ .level = MAX(all.level, 0),
 		                  .hidden = all.hidden == 1,
 		                  .raised = all.raised == 1,
 		                  .kept = all.kept == 1,

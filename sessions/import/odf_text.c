@@ -57,7 +57,7 @@ static void begin_heading(struct odf *x)
 	struct odf_flow *f = &x->flow;
 	struct list_level *outline = odf_outline(x->styles);
 
-	writer_heading_begin(x->w, f->heading < 6 ? f->heading : 6);
+	writer_heading_begin(x->w, MIN(f->heading, 6));
 	str_clear(&x->w->prefix);
 	if (f->lists) {
 		odf_item_label(x);
@@ -291,7 +291,7 @@ void odf_object(struct odf *x, const struct xml_attr *href)
 		str_add(&path, href->value, href->n);
 	str_adds(&path, path.n && path.p[path.n - 1] == '/' ? "content.xml" : "/content.xml");
 	z = zip_find(&x->zip, path.p);
-	if (z && memmem(z->p, z->n < 4096 ? z->n : 4096, "MathML", 6) && is_utf8(z->p, z->n)) {
+	if (z && memmem(z->p, MIN(z->n, 4096), "MathML", 6) && is_utf8(z->p, z->n)) {
 		begin_paragraph(x);
 		x->hidden += html_convert(x->w, z->p, z->n);
 		x->w->gap = x->w->gap > GAP_SPACE ? x->w->gap : GAP_NONE;

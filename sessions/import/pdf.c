@@ -69,10 +69,7 @@ static void add_line(struct pdf *f, size_t at, size_t n)
 		at++, n--;
 	while (n && (unsigned char)p[at + n - 1] <= ' ')
 		n--;
-	if (f->n_line == f->cap_line) {
-		f->cap_line = f->cap_line ? 2 * f->cap_line : 1024;
-		f->line = xrealloc(f->line, f->cap_line * sizeof *f->line);
-	}
+	GROW(f->line, f->n_line, f->cap_line);
 	f->line[f->n_line++] = (struct pdf_line){ at, n };
 }
 
@@ -80,10 +77,7 @@ static void add_page(struct pdf *f, size_t at, size_t end)
 {
 	struct page *pg;
 
-	if (f->n_page == f->cap_page) {
-		f->cap_page = f->cap_page ? 2 * f->cap_page : 64;
-		f->page = xrealloc(f->page, f->cap_page * sizeof *f->page);
-	}
+	GROW(f->page, f->n_page, f->cap_page);
 	pg = &f->page[f->n_page++];
 	*pg = (struct page){ .line = f->n_line };
 	while (at < end) {

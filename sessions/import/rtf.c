@@ -29,7 +29,7 @@ static const struct charset *charset_of_page(int page)
 	char label[24];
 	const struct charset *c = NULL;
 
-	for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+	for (size_t i = 0; i < LEN(others); i++)
 		if (others[i].page == page)
 			c = charset_by_label(others[i].label, strlen(others[i].label));
 	if (!c)
@@ -48,7 +48,7 @@ static int page_of_charset(int charset)
 		{ 178, 1256 },       { 186, 1257 },      { 204, 1251 },    { 222, 874 },  { 238, 1250 },
 	};
 
-	for (size_t i = 0; i < sizeof pages / sizeof *pages; i++)
+	for (size_t i = 0; i < LEN(pages); i++)
 		if (pages[i].charset == charset)
 			return pages[i].page;
 	return 0;
@@ -82,7 +82,7 @@ static void write_bytes(struct rtf *x)
 	else if (plain)
 		rtf_shown(x, x->bytes.p, x->bytes.n);
 	else if (!charset_decode(charset_of_page(page), x->bytes.p, x->bytes.n, &utf8, &replaced))
-		rtf_shown(x, utf8.p ? utf8.p : "", utf8.n);
+		rtf_shown(x, str_text(&utf8), utf8.n);
 	if (x->g->to == RTF_TEXT && !x->g->hidden)
 		x->replaced += replaced;
 	str_free(&utf8);
@@ -155,9 +155,9 @@ static void font_end(struct rtf *x)
 static void style_end(struct rtf *x)
 {
 	static const char *const program[] = { "Source Code;", "HTML Preformatted;", "Preformatted Text;" };
-	const char *s = x->name.p ? x->name.p : "";
+	const char *s = str_text(&x->name);
 
-	for (size_t i = 0; x->n_style && i < sizeof program / sizeof *program; i++)
+	for (size_t i = 0; x->n_style && i < LEN(program); i++)
 		if (!strncasecmp(s, program[i], strlen(program[i])))
 			x->style[x->n_style - 1].program = 1;
 
@@ -215,7 +215,7 @@ static int is_nowhere(const char *word)
 
 	size_t n = strlen(word);
 
-	for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+	for (size_t i = 0; i < LEN(words); i++)
 		if (!strcmp(word, words[i]))
 			return 1;
 	/* properties of a formula */
@@ -228,7 +228,7 @@ static int is_text_though_starred(const char *word)
 	static const char *const words[] = { "shpinst",    "shptxt",   "do",       "ud",    "moMath",
 		                             "moMathPara", "footnote", "listtext", "pntext" };
 
-	for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+	for (size_t i = 0; i < LEN(words); i++)
 		if (!strcmp(word, words[i]))
 			return 1;
 	return 0;
@@ -248,7 +248,7 @@ static const char *part_sign(const char *word)
 		{ "mnum", "" }, { "mden", "/" }, { "msup", "^" }, { "msub", "_" }, { "mdeg", "√" }
 	};
 
-	for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+	for (size_t i = 0; i < LEN(parts); i++)
 		if (!strcmp(word, parts[i].word))
 			return parts[i].text;
 	return NULL;
@@ -391,7 +391,7 @@ static void word_read(struct rtf *x, const char *word, int has_number, long n)
 		x->g->to = RTF_NOWHERE;
 		return;
 	}
-	for (size_t i = 0; i < sizeof signs / sizeof *signs; i++)
+	for (size_t i = 0; i < LEN(signs); i++)
 		if (!strcmp(word, signs[i].word)) {
 			rtf_shown(x, x->w->pre && !strcmp(word, "tab") ? "\t" : signs[i].text, strlen(signs[i].text));
 			return;
@@ -494,7 +494,7 @@ int rtf_import(const char *p, size_t n, struct doc *d, struct err *e)
 	rtf_table_end(x);
 	writer_gap(&document, GAP_BLOCK);
 	document.pre = 1;
-	writer_text(&document, notes.text.p ? notes.text.p : "", notes.text.n);
+	writer_text(&document, str_text(&notes.text), notes.text.n);
 	writer_end(&document);
 	writer_end(&notes_writer);
 	doc_free(&notes);

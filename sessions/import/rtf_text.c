@@ -74,7 +74,7 @@ static int is_letter_of_label(unsigned char c, size_t n)
 static void add_label(struct rtf *x)
 {
 	struct str *prefix = &x->w->prefix;
-	const char *s = x->label.p ? x->label.p : "";
+	const char *s = str_text(&x->label);
 	size_t n = x->label.n;
 	int word = 0;
 
@@ -120,7 +120,7 @@ static void begin_paragraph(struct rtf *x)
 	}
 	x->kept = is_program_text(x) && !x->table && !x->heading && !item;
 	if (x->heading)
-		writer_heading_begin(x->w, x->heading < 6 ? x->heading : 6);
+		writer_heading_begin(x->w, MIN(x->heading, 6));
 	else
 		writer_gap(x->w, (item && x->last_was_item) || (x->kept && x->last_was_kept) ? GAP_LINE : GAP_BLOCK);
 	if (item)

@@ -83,7 +83,7 @@ static const char *why_not_text(const char *p, size_t n)
 {
 	if (n >= 4 && !memcmp(p, "PK\3\4", 4))
 		return zip_kind(p, n);
-	for (size_t i = 0; i < sizeof magics / sizeof magics[0]; i++) {
+	for (size_t i = 0; i < LEN(magics); i++) {
 		const struct magic *m = &magics[i];
 		if (n >= (size_t)m->at + m->n && !memcmp(p + m->at, m->bytes, m->n))
 			return m->why;
@@ -296,7 +296,7 @@ int text_decode(const char *name, const char *p, size_t n, struct doc *out, stru
 	if (c && charset_decode(c, p + mark, n - mark, &utf8, &replaced))
 		rc = doc_refuse(e, name, "is in an encoding that iconv lacks on this machine");
 	else if (c)
-		rc = take_utf8(name, utf8.p ? utf8.p : "", utf8.n, out, &t, e);
+		rc = take_utf8(name, str_text(&utf8), utf8.n, out, &t, e);
 	else
 		rc = take_utf8(name, p + mark, n - mark, out, &t, e);
 	str_free(&utf8);

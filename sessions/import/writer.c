@@ -56,7 +56,7 @@ static void begin_text(struct writer *w)
 			append_text(w, "\n\n", newlines);
 	}
 	if (w->page_due) {
-		doc_mark(w->doc, MARK_PAGE, 0, t->n, w->page.p ? w->page.p : "", w->page.n);
+		doc_mark(w->doc, MARK_PAGE, 0, t->n, str_text(&w->page), w->page.n);
 		w->page_due = 0;
 	}
 	if (w->heading && w->heading_at == SIZE_MAX)
@@ -90,7 +90,7 @@ static size_t blank_at(const char *s, size_t n, int *space)
 		return 1;
 	if ((unsigned char)*s < 0xc2)
 		return 0;
-	for (size_t i = 0; i < sizeof blank / sizeof *blank; i++)
+	for (size_t i = 0; i < LEN(blank); i++)
 		if (n >= blank[i].n && !memcmp(s, blank[i].s, blank[i].n)) {
 			*space = blank[i].space;
 			return blank[i].n;
@@ -193,7 +193,7 @@ void writer_page(struct writer *w, const char *label, size_t n)
 {
 	/* An empty page begins where the next one does. */
 	if (w->page_due)
-		doc_mark(w->doc, MARK_PAGE, 0, w->doc->text.n, w->page.p ? w->page.p : "", w->page.n);
+		doc_mark(w->doc, MARK_PAGE, 0, w->doc->text.n, str_text(&w->page), w->page.n);
 	str_clear(&w->page);
 	str_add(&w->page, label, n);
 	w->page_due = 1;
@@ -272,10 +272,7 @@ void writer_cell_begin(struct writer *w)
 		t->row = w->doc->text.n;
 		t->mark = w->doc->n_mark;
 	}
-	if (t->n_cell == t->cap) {
-		t->cap = t->cap ? 2 * t->cap : 16;
-		t->cell = xrealloc(t->cell, t->cap * sizeof *t->cell);
-	}
+	GROW(t->cell, t->n_cell, t->cap);
 	t->cell[t->n_cell++] = w->doc->text.n;
 }
 
@@ -325,7 +322,7 @@ static void join_cells(struct writer *w, const struct table *t)
 	/* A page that begins inside the row begins with the row. */
 	for (size_t i = t->mark; i < w->doc->n_mark; i++)
 		w->doc->mark[i].at = from;
-	str_add(text, row.p ? row.p : "", row.n);
+	str_add(text, str_text(&row), row.n);
 	str_free(&row);
 }
 
@@ -389,7 +386,7 @@ void writer_end(struct writer *w)
 {
 	writer_heading_end(w);
 	if (w->page_due)
-		doc_mark(w->doc, MARK_PAGE, 0, w->doc->text.n, w->page.p ? w->page.p : "", w->page.n);
+		doc_mark(w->doc, MARK_PAGE, 0, w->doc->text.n, str_text(&w->page), w->page.n);
 	if (w->full)
 		doc_note(w->doc, "the text is longer than %u MiB: the rest was left out", DOC_BYTES_MAX >> 20);
 	str_free(&w->prefix);

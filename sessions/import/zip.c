@@ -53,10 +53,7 @@ static int read_entry(struct archive *a, struct zip_entry *to, size_t in, size_t
 
 static struct zip_entry *add_entry(struct zip *z, const char *name)
 {
-	if (z->n == z->cap) {
-		z->cap = z->cap ? 2 * z->cap : 64;
-		z->entry = xrealloc(z->entry, z->cap * sizeof *z->entry);
-	}
+	GROW(z->entry, z->n, z->cap);
 	z->entry[z->n] = (struct zip_entry){ .name = xstrndup(name, strlen(name)) };
 	return &z->entry[z->n++];
 }

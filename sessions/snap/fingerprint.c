@@ -178,7 +178,7 @@ static const char *value_of(const struct str *text, const char *name, size_t n_n
 /* Shorten and escape a value for a message. */
 static const char *shorten(char out[64], const char *value, size_t n)
 {
-	size_t len = text_escape(out, 44, value ? value : "none", !value ? 4 : n < 40 ? n : 40);
+	size_t len = text_escape(out, 44, value ? value : "none", !value ? 4 : MIN(n, 40));
 
 	if (n > 40)
 		snprintf(out + len, 64 - len, "...");
@@ -362,7 +362,7 @@ void fingerprint_differs(struct snaps *s, const uint8_t *saved, size_t n_saved, 
 	if (was.n && s->identity.n && !memcmp(mine, &s->mine, sizeof *mine)) {
 		const char *p = s->identity.p, *end = p + s->identity.n;
 
-		for (size_t i = 0; i < sizeof known / sizeof *known && !found; i++)
+		for (size_t i = 0; i < LEN(known) && !found; i++)
 			found = differs(&was, &s->identity, known[i][0], strlen(known[i][0]), known[i][1], out, cap);
 		/* Any other line is reported under its own name. */
 		for (const char *nl; !found && p < end && (nl = memchr(p, '\n', (size_t)(end - p))); p = nl + 1) {

@@ -29,7 +29,7 @@ int snaps_space(struct snaps *s, uint64_t *used, uint64_t *empty, struct err *e)
 	    db_find(&s->db, e, &pages, "PRAGMA page_count", "") < 0 ||
 	    db_find(&s->db, e, &unused, "PRAGMA freelist_count", "") < 0)
 		return -1;
-	unused = unused < 0 ? 0 : unused < pages ? unused : pages;
+	unused = unused < 0 ? 0 : MIN(unused, pages);
 	*empty = (uint64_t)unused * (uint64_t)size;
 	*used = (uint64_t)(pages - unused) * (uint64_t)size;
 	return 0;
@@ -361,7 +361,7 @@ int head_check(struct snaps *s, int64_t id, int64_t message, int64_t bytes, int6
 		return rc;
 	if (bytes < HEAD_FIXED || tail < 0 || bytes > there || tail != there - bytes)
 		return 0;
-	if (snaps_stage(s, (uint64_t)(bytes > tail ? bytes : tail), e))
+	if (snaps_stage(s, (uint64_t)(MAX(bytes, tail)), e))
 		return -1;
 	rc = parts_read(s, id, PART_TAIL, key, s->staging, (uint64_t)tail, e);
 	if (rc > 0)

@@ -71,7 +71,7 @@ int parts_write(struct snaps *s, int64_t owner, int first, const uint8_t key[KEY
 		return err_set(e, ERR_FIT, "a snapshot of %llu bytes in one piece is beyond the limit of %llu",
 		               (unsigned long long)n, (unsigned long long)PART_TAIL * PART_BYTES);
 	for (int part = first; n; part++) {
-		size_t len = n < PART_BYTES ? n : PART_BYTES;
+		size_t len = MIN(n, PART_BYTES);
 
 		if (db_run(&s->db, e, "INSERT INTO part VALUES(?, ?, ?)", "iib", part_id(owner, part),
 		           part_sum(key, part, p, len), p, len))
@@ -112,7 +112,7 @@ int parts_read(struct snaps *s, int64_t owner, int first, const uint8_t key[KEY_
 	if (owner < 0 || owner > SERIAL_MOST || n > (uint64_t)PART_TAIL * PART_BYTES)
 		return 0;
 	for (int part = first; n; part++) {
-		size_t len = n < PART_BYTES ? n : PART_BYTES;
+		size_t len = MIN(n, PART_BYTES);
 		/* typeof() and length() do not read the bytes. */
 		sqlite3_stmt *st = db_query(&s->db, e,
 		                            "SELECT sum, CASE typeof(data) WHEN 'blob' THEN length(data) END FROM part "

@@ -133,7 +133,7 @@ static void keep_beginning(struct loading *l)
 	if (!l->done)
 		return;
 	kept = timeline_adopt(l->t, l->id, l->marks, (size_t)l->done, NULL);
-	l->out->tokens = kept > 0 ? kept : 0;
+	l->out->tokens = MAX(kept, 0);
 	if (kept > 0)
 		note_origin(l);
 }
@@ -275,7 +275,7 @@ static void note_used(struct snaps *s, int64_t head)
 
 	while (i < s->n_used && s->used[i].head != head)
 		i++;
-	if (i == (int)(sizeof s->used / sizeof *s->used))
+	if (i == (int)LEN(s->used))
 		i = 0;
 	s->used[i].head = head;
 	s->used[i].at = snaps_now();
@@ -364,7 +364,7 @@ static int32_t load_prefix(struct loading *l, const int32_t *want, size_t n, str
 	int32_t whole = 0;
 	int rc = 1;
 
-	n = n < most ? n : most;
+	n = MIN(n, most);
 	if (n < PREFIX_LEAST || loading_begin(l, (int32_t)n, e))
 		return n < PREFIX_LEAST ? 0 : -1;
 	if (!l->row_bytes)
@@ -407,7 +407,7 @@ int32_t snap_load_prefix(struct snaps *s, struct timeline *t, const struct finge
 		return 0;
 	if (fingerprint_pure(s, fp, &l.origin.fp))
 		return err_set(e, ERR_FAIL, "cannot hash what the model is: no memory");
-	rc = load_prefix(&l, want, n < INT32_MAX ? n : INT32_MAX, &said);
+	rc = load_prefix(&l, want, MIN(n, INT32_MAX), &said);
 	loading_free(&l);
 	if (rc < 0)
 		return load_failed(s, out, &said, e);

@@ -46,7 +46,7 @@ static int gather_tokens(struct saving *w, struct err *e)
 		return err_set(e, ERR_FIT, "a sequence of %zu tokens is too long for a snapshot", n);
 	w->n = (int32_t)n;
 	w->ready = timeline_entries_ready(w->t);
-	w->ready = w->ready < 0 ? 0 : w->ready < w->n ? w->ready : w->n;
+	w->ready = w->ready < 0 ? 0 : MIN(w->ready, w->n);
 	w->row_bytes = timeline_token_bytes(w->t, 1);
 	w->chunk_bytes.full = timeline_token_bytes(w->t, 0) * CHUNK_TOKENS;
 	if (size_mul(w->row_bytes, CHUNK_TOKENS, &w->chunk_bytes.all) ||
@@ -65,7 +65,7 @@ static int gather_tokens(struct saving *w, struct err *e)
 		memcpy(w->id, id, n * sizeof *id);
 	memset(w->marks, 0, n + 1);
 	if (n_marks)
-		memcpy(w->marks, marks, n_marks < n ? n_marks : n);
+		memcpy(w->marks, marks, MIN(n_marks, n));
 	return 0;
 }
 
@@ -139,7 +139,7 @@ static int check_room(struct saving *w, struct err *e)
 	/* Beyond the budget, older chunks are deleted first and their pages reused. */
 	full = used + on_disk(w->need);
 	if (full > w->s->budget)
-		full = used > w->s->budget ? used : w->s->budget;
+		full = MAX(used, w->s->budget);
 	grow = full > used + empty ? full - used - empty : 0;
 	/* Leave space for the journal and for chat.db, which matters more. */
 	grow += 8u << 20;

@@ -36,7 +36,7 @@ static const char *const schema[] = {
 	"sum INTEGER, PRIMARY KEY(device, inode)) WITHOUT ROWID",
 	"CREATE TABLE zero(data BLOB)",
 };
-enum { N_SCHEMA = sizeof schema / sizeof *schema };
+enum { N_SCHEMA = LEN(schema) };
 
 int64_t snaps_now(void)
 {
@@ -189,8 +189,8 @@ int snaps_read_serial(struct snaps *s, struct err *e)
 	    db_number(&s->db, "SELECT max(id) FROM chunk", &chunk, e))
 		return -1;
 	s->serial = part >> PART_BITS;
-	s->serial = head > s->serial ? head : s->serial;
-	s->serial = chunk > s->serial ? chunk : s->serial;
+	s->serial = MAX(head, s->serial);
+	s->serial = MAX(chunk, s->serial);
 	if (s->serial < 0 || s->serial > SERIAL_MOST) {
 		s->db.code = SQLITE_CORRUPT;
 		return err_set(e, ERR_FAIL, "'%s' is damaged: a row has a number beyond all limits", s->path);
@@ -237,7 +237,7 @@ static int put_aside(struct snaps *s, enum verdict v, struct str *where, struct 
 	if (rename(s->path, where->p))
 		return err_set(e, ERR_FAIL, "'%s' cannot be used and cannot be moved away: %s", s->path,
 		               strerror(errno));
-	for (size_t i = 0; i < sizeof suffix / sizeof *suffix; i++) {
+	for (size_t i = 0; i < LEN(suffix); i++) {
 		struct str from = { 0 }, to = { 0 };
 
 		str_addf(&from, "%s%s", s->path, suffix[i]);

@@ -122,7 +122,7 @@ static int file_prepare(const struct db *d, int read_only, struct err *e)
 		return 0;
 	if ((st.st_mode & 077) && chmod(d->path, st.st_mode & 0700))
 		return err_set(e, ERR_FAIL, "cannot set the mode of '%s': %s", shown_path(d), strerror(errno));
-	for (size_t i = 0; i < sizeof beside / sizeof *beside; i++) {
+	for (size_t i = 0; i < LEN(beside); i++) {
 		struct str path = { 0 };
 		int bad = 0;
 
@@ -168,9 +168,9 @@ static int configure(struct db *d, struct err *e)
 		{ SQLITE_LIMIT_WORKER_THREADS, 0 },
 	};
 
-	for (size_t i = 0; i < sizeof config / sizeof *config; i++)
+	for (size_t i = 0; i < LEN(config); i++)
 		sqlite3_db_config(d->h, config[i].what, config[i].value, (int *)NULL);
-	for (size_t i = 0; i < sizeof limit / sizeof *limit; i++)
+	for (size_t i = 0; i < LEN(limit); i++)
 		sqlite3_limit(d->h, limit[i].what, limit[i].value);
 	sqlite3_extended_result_codes(d->h, 1);
 	sqlite3_busy_timeout(d->h, d->read_only ? DB_READER_MS : DB_BUSY_MS);
@@ -269,7 +269,7 @@ void db_close(struct db *d)
 {
 	if (d->inside)
 		db_gate_leave(d->gate);
-	for (size_t i = 0; i < sizeof d->cached / sizeof *d->cached; i++)
+	for (size_t i = 0; i < LEN(d->cached); i++)
 		sqlite3_finalize(d->cached[i].st);
 	/* close_v2: with sqlite3_close() a forgotten statement would keep the file open. */
 	sqlite3_close_v2(d->h);
@@ -289,7 +289,7 @@ sqlite3_stmt *db_get(struct db *d, const char *sql, struct err *e)
 	struct db_cached *free_slot = NULL;
 	sqlite3_stmt *st;
 
-	for (size_t i = 0; i < sizeof d->cached / sizeof *d->cached; i++) {
+	for (size_t i = 0; i < LEN(d->cached); i++) {
 		struct db_cached *c = &d->cached[i];
 		if (c->sql == sql && !c->busy) {
 			c->busy = 1;
@@ -311,7 +311,7 @@ void db_put(struct db *d, sqlite3_stmt *st)
 {
 	if (!st)
 		return;
-	for (size_t i = 0; i < sizeof d->cached / sizeof *d->cached; i++)
+	for (size_t i = 0; i < LEN(d->cached); i++)
 		if (d->cached[i].st == st) {
 			sqlite3_reset(st);
 			sqlite3_clear_bindings(st);

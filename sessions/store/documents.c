@@ -25,7 +25,7 @@ static int64_t row_sum(const struct row *r)
 		str_add(&tail, r->file, r->n_file);
 		str_add(&tail, r->path, r->n_path);
 	}
-	sum = pair_sum(r->number, sizeof r->number, tail.p ? tail.p : "", tail.n);
+	sum = pair_sum(r->number, sizeof r->number, str_text(&tail), tail.n);
 	str_free(&tail);
 	return sum;
 }

@@ -29,7 +29,7 @@ static void write_marks(const struct stored_document *d, struct str *out)
 	for (size_t i = 0; i < d->n_mark; i++) {
 		const struct mark *m = &d->mark[i];
 		const char *text = m->text ? m->text : "";
-		int level = m->level < 1 ? 1 : m->level > 6 ? 6 : m->level;
+		int level = m->level < 1 ? 1 : MIN(6, m->level);
 
 		if (m->kind == MARK_PARAGRAPH)
 			continue;

@@ -71,14 +71,14 @@ static int is_asking(const struct question_word *w)
 	if (w->n >= sizeof low)
 		return 0;
 	if ((unsigned char)*w->text >= 0xe3) {
-		for (size_t i = 0; i < sizeof asking_pairs / sizeof *asking_pairs; i++)
+		for (size_t i = 0; i < LEN(asking_pairs); i++)
 			if (w->n == 6 && !memcmp(w->text, asking_pairs[i], 6))
 				return 1;
 		return is_hiragana_pair(w);
 	}
 	for (size_t i = 0; i <= w->n; i++)
 		low[i] = (char)(w->text[i] >= 'A' && w->text[i] <= 'Z' ? w->text[i] + 32 : w->text[i]);
-	for (size_t i = 0; i < sizeof asking / sizeof *asking; i++)
+	for (size_t i = 0; i < LEN(asking); i++)
 		if (!strcmp(low, asking[i]))
 			return 1;
 	return 0;
@@ -171,10 +171,7 @@ static int search_open(struct search *s, struct err *e)
 		for (size_t k = 0; k < s->rows[i].n; k++) {
 			const struct sentence *at = &s->rows[i].at[k];
 			if (!k || at->flags & SENTENCE_FIRST) {
-				if (s->n_place == s->cap) {
-					s->cap = s->cap ? 2 * s->cap : 64;
-					s->place = xrealloc(s->place, s->cap * sizeof *s->place);
-				}
+				GROW(s->place, s->n_place, s->cap);
 				s->place[s->n_place++] = (struct place){ .text = i, .from = s->base[i] + k };
 			}
 			s->place_of[s->base[i] + k] = (uint32_t)(s->n_place - 1);
@@ -310,7 +307,7 @@ static double score_word(struct search *s, const struct question_words *q, size_
 		n_like = query.n ? match_sentences(s, &query, most + 1, found, e) : 0;
 		if (n_like > n && (size_t)n_like <= most) {
 			related.weight = idf(s->n_sentence, (size_t)(n_like - n));
-			related.weight = RELATED_WEIGHT * (related.weight < w.weight ? related.weight : w.weight);
+			related.weight = RELATED_WEIGHT * (MIN(related.weight, w.weight));
 			add_related(s, related, found, (size_t)n_like);
 		}
 		add_heading(s, w);

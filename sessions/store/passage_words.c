@@ -69,7 +69,7 @@ int tokenizer_open(struct tokenizer **out, struct db *d, struct err *e)
 	}
 	sqlite3_finalize(st);
 	if (!api || api->xFindTokenizer(api, "porter", &with, &t->fts) ||
-	    t->fts.xCreate(with, args, sizeof args / sizeof *args, &t->of)) {
+	    t->fts.xCreate(with, args, LEN(args), &t->of)) {
 		free(t);
 		return err_set(e, ERR_FAIL,
 		               "cannot search documents: this SQLite (%s) has no full text search with stems",

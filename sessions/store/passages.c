@@ -133,7 +133,7 @@ static int is_abbreviation(const char *p, size_t begin, size_t dot)
 	for (size_t i = 0; i < n; i++)
 		word[i] = (char)(is_capital(p[from + i]) ? p[from + i] + 32 : p[from + i]);
 	word[n] = 0;
-	for (size_t i = 0; i < sizeof abbreviations / sizeof *abbreviations; i++)
+	for (size_t i = 0; i < LEN(abbreviations); i++)
 		if (!strcmp(word, abbreviations[i]))
 			return 1;
 	return 0;
@@ -247,10 +247,7 @@ static void add_sentence(struct cutter *c, size_t from, size_t to, size_t words)
 		to--;
 	if (from == to)
 		return;
-	if (c->count == c->cap) {
-		c->cap = c->cap ? 2 * c->cap : 64;
-		c->out = xrealloc(c->out, c->cap * sizeof *c->out);
-	}
+	GROW(c->out, c->count, c->cap);
 	c->out[c->count++] = (struct sentence){ (uint32_t)from, (uint32_t)to, (uint16_t)(words ? words : 1), 0 };
 }
 
@@ -405,12 +402,12 @@ static size_t line_stop(const struct cutter *c, size_t at, struct line_ends *nex
 		next->newline = next_byte(c, at, '\n');
 	if (next->page < at)
 		next->page = next_byte(c, at, '\f');
-	return next->newline < next->page ? next->newline : next->page;
+	return MIN(next->newline, next->page);
 }
 
 size_t sentences_cut(const char *text, size_t n, struct sentence **out, indexing_fn *watch, void *ud)
 {
-	struct cutter c = { .p = text, .n = n < UINT32_MAX ? n : UINT32_MAX };
+	struct cutter c = { .p = text, .n = MIN(n, UINT32_MAX) };
 	struct line_ends next = { 0 };
 	size_t from = 0, asked = 0;
 

@@ -119,7 +119,7 @@ int store_search(struct store *s, const char *words, int limit, found_fn *fn, vo
 	sqlite3_stmt *st = NULL;
 	int rc = build_query(words, &query, e) ? -1 : 1;
 
-	limit = limit < 1 ? 1 : limit > LIMIT_MOST ? LIMIT_MOST : limit;
+	limit = limit < 1 ? 1 : MIN(LIMIT_MOST, limit);
 	if (rc > 0)
 		st = db_query(&s->db, e,
 		              "SELECT s.id, m.id, coalesce(s.name, ''), s.title, m.role,"

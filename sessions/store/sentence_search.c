@@ -48,10 +48,7 @@ static int append_matches(struct passage_index *x, const struct question_word *w
 	              (int64_t)SENTENCES_MOST + 1);
 	rc = st ? 1 : -1;
 	while (rc > 0 && (rc = db_step(x->db, st, e)) > 0) {
-		if (f->n == f->cap) {
-			f->cap = f->cap ? 2 * f->cap : 256;
-			f->at = xrealloc(f->at, f->cap * sizeof *f->at);
-		}
+		GROW(f->at, f->n, f->cap);
 		f->at[f->n++] = (struct row){ sqlite3_column_int64(st, 0), bit };
 	}
 	db_put(x->db, st);

@@ -79,7 +79,7 @@ const struct migration store_migrations[] = {
 	{ passage_tables, NULL },    /* 4: the index of passages */
 	{ sql_beginnings, NULL },    /* common beginnings of questions are stored once */
 };
-const int store_version = sizeof store_migrations / sizeof *store_migrations;
+const int store_version = LEN(store_migrations);
 
 int store_migrate(struct db *d, int from, int to, struct err *e)
 {
@@ -449,7 +449,7 @@ void store_close(struct store *s)
 		return;
 	db_close(&s->db);
 	lock_free(s); /* after db_close(): a waiting process may open the file at once */
-	for (size_t i = 0; i < sizeof s->row / sizeof *s->row; i++)
+	for (size_t i = 0; i < LEN(s->row); i++)
 		str_free(&s->row[i]);
 	free(s->dir);
 	free(s->vfs);

@@ -73,7 +73,7 @@ static void press(struct play *p, const char *name)
 {
 	char bytes[3] = { 0 };
 
-	for (size_t i = 0; i < sizeof key_names / sizeof *key_names; i++)
+	for (size_t i = 0; i < LEN(key_names); i++)
 		if (!strcmp(name, key_names[i].name)) {
 			tui_feed(p->t, key_names[i].bytes, strlen(key_names[i].bytes));
 			if (!strcmp(name, "Esc"))

@@ -242,7 +242,7 @@ void svg_draw(const struct grid *g, const char *theme, const char *about, struct
 		out,
 		"</g>\n<g transform=\"translate(%d %d)\" xml:space=\"preserve\" font-size=\"16.6\""
 		" font-family=\"ui-monospace,'DejaVu Sans Mono',Menlo,Consolas,'Liberation Mono',monospace\">\n%s</g>\n</svg>\n",
-		MARGIN, MARGIN, p->text.p ? p->text.p : "");
+		MARGIN, MARGIN, str_text(&p->text));
 	str_free(&p->text);
 	free(p);
 }

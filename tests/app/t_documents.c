@@ -527,7 +527,7 @@ TEST(a_document_that_cannot_be_used_leaves_no_trace)
 	};
 	char words[120];
 
-	for (size_t k = 0; k < sizeof policy / sizeof *policy; k++) {
+	for (size_t k = 0; k < LEN(policy); k++) {
 		struct str before = { 0 }, after = { 0 };
 		struct scene s;
 		int refused = 0, kept = 0;
@@ -544,7 +544,7 @@ TEST(a_document_that_cannot_be_used_leaves_no_trace)
 		do_line(&s, "another");
 		do_line(&s, "/undo"); /* /redo must still work at the end */
 		state_of(&s, &before);
-		for (size_t i = 0; i < sizeof broken / sizeof *broken; i++) {
+		for (size_t i = 0; i < LEN(broken); i++) {
 			char line[200];
 			size_t had = s.c.t.n_doc;
 

@@ -139,7 +139,7 @@ TEST(published_metrics)
 		{ METRIC_CHOICE, "C", "A", 0 },
 	};
 
-	for (size_t i = 0; i < sizeof c / sizeof *c; i++)
+	for (size_t i = 0; i < LEN(c); i++)
 		CHECK_MSG(fabs(published(c[i].metric, c[i].ref, c[i].answer) - c[i].score) < 1e-12,
 		          "metric %d of '%s' against '%s': %g, expected %g", c[i].metric, c[i].answer, c[i].ref,
 		          published(c[i].metric, c[i].ref, c[i].answer), c[i].score);
@@ -183,7 +183,7 @@ TEST(prompts_of_files)
 	struct corpus m = { .lists = { 0 } };
 	struct sample s = { .depth = 0 };
 
-	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+	for (size_t i = 0; i < LEN(bad); i++)
 		CHECK_MSG(give(&g, bad[i][0], &e) < 0 && strstr(e.msg, bad[i][1]), "%s: %s", bad[i][0], e.msg);
 	CHECK_MSG(
 		!give(&g,
@@ -435,8 +435,8 @@ TEST(needles_are_hidden_where_they_should_be)
 		at = needle ? (double)(needle - text) / (double)(end - text) : -1;
 		CHECK_MSG(fabs(at - s.depth) < 0.01, "needle at %.3f, wanted %.3f", at, s.depth);
 		CHECK(needle && (needle == text || needle[-1] == ' '));
-		least = at < least ? at : least;
-		most = at > most ? at : most;
+		least = MIN(at, least);
+		most = MAX(at, most);
 		sample_free(&s);
 	}
 	CHECK_MSG(least < 0.1 && most > 0.9, "depths %.2f to %.2f", least, most);
@@ -802,7 +802,7 @@ TEST(files_of_others_are_refused_and_left_alone)
 		"{\"weir\":\"eval\",\"piece\":{},\"result\":{}}\nnotes\nand more",
 	};
 
-	for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++) {
+	for (size_t i = 0; i < LEN(foreign); i++) {
 		char path[32], *now;
 		size_t n = strlen(foreign[i]), left;
 		struct options o = { .quiet = 1, .resume = file_of(path, foreign[i], n) };
@@ -873,7 +873,7 @@ TEST(policies_that_follow_each_other_give_what_each_gives_alone)
 		                          "recycled:k=48,stride=3",
 		                          "sift:k=40,bits=4,every=2",
 		                          "snapkv:k=48,window=1" };
-	enum { N = sizeof kv / sizeof *kv, READ = 400, STEPS = 24 };
+	enum { N = LEN(kv), READ = 400, STEPS = 24 };
 	struct engine *engine;
 	struct timeline *shared = NULL;
 	struct err e = { 0 };
@@ -946,7 +946,7 @@ TEST(texts_that_follow_each_other_give_what_each_gives_alone)
 		id[0][i] = 3 + (int32_t)(test_rand() % 500);
 		id[1][i] = i < SAME ? id[0][i] : 3 + (int32_t)(test_rand() % 500);
 	}
-	for (size_t k = 0; k < sizeof kv / sizeof *kv; k++) {
+	for (size_t k = 0; k < LEN(kv); k++) {
 		double sum[2] = { 0, 0 };
 
 		for (int after = 0; after < 2; after++) {
@@ -1071,7 +1071,7 @@ TEST(recovery_is_told_by_the_age_of_a_set)
 	static const char *const watch[] = { "recycled:k=24,stride=5", "refresh:k=24,qc=1,s=2,dense=1",
 		                             "refresh:k=24,s=-2",      "h2o:k=24",
 		                             "refresh:k=400",          "sift:k=24,sample=200,dense=0" };
-	enum { READ = 300, STEPS = 20, N = sizeof watch / sizeof *watch };
+	enum { READ = 300, STEPS = 20, N = LEN(watch) };
 	struct engine *engine;
 	struct timeline *t = NULL;
 	struct recovered_ages ages;

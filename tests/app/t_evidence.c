@@ -115,7 +115,7 @@ TEST(passages_of_anything)
 
 		str_adds(&s, "");
 		for (int i = (int)(test_rand() % 900); i > 0; i--)
-			str_adds(&s, piece[test_rand() % (sizeof piece / sizeof *piece)]);
+			str_adds(&s, piece[test_rand() % LEN(piece)]);
 		end = xcalloc(s.n + 1, sizeof *end);
 		for (size_t i = 0; i < s.n;)
 			end[n_token++] = i = i + 1 + test_rand() % 6 < s.n ? i + 1 + test_rand() % 6 : s.n;
@@ -202,7 +202,7 @@ TEST(evidence_changes_no_answer)
 	str_adds(&s, "# Title\n\n");
 	for (int i = 0; i < 6; i++)
 		str_addf(&s, "The %d. line of it.%s", i, i % 4 == 3 ? "\n\n" : " ");
-	for (size_t i = 0; i < sizeof policy / sizeof *policy; i++) {
+	for (size_t i = 0; i < LEN(policy); i++) {
 		struct options with = options(policy[i]), without = with;
 		struct tokens a = { 0 }, b = { 0 };
 		struct str evidence = { 0 }, none = { 0 };

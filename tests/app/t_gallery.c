@@ -54,7 +54,7 @@ static void tour(const char *name)
 		return;
 	}
 	snprintf(keys, sizeof keys, "tests/gallery/%.100s.keys", name);
-	for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+	for (size_t i = 0; i < LEN(sizes); i++) {
 		const char *const args[] = { "weir",   "-m", draws ? test_model() : recite_model,
 			                     "--temp", "0",  "--color",
 			                     "always", NULL };

@@ -110,5 +110,5 @@ static const struct pass passes[] = {
 
 TEST(twice_the_text_takes_no_more_than_three_times_as_long)
 {
-	measure_all(passes, sizeof passes / sizeof *passes);
+	measure_all(passes, LEN(passes));
 }

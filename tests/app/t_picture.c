@@ -90,7 +90,7 @@ TEST(a_png_holds_what_was_drawn)
 	static const int32_t size[][2] = { { 1, 1 },   { 2, 3 },     { 17, 5 },   { 300, 4 },
 		                           { 258, 9 }, { 1000, 60 }, { 40000, 3 } };
 
-	for (size_t i = 0; i < sizeof size / sizeof *size; i++)
+	for (size_t i = 0; i < LEN(size); i++)
 		for (int kind = 0; kind < 4; kind++) {
 			struct picture p = picture_of(size[i][0], size[i][1]);
 			size_t n = (size_t)p.w * (size_t)p.h;

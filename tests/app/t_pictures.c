@@ -95,7 +95,7 @@ static void check_or_write(const char *name, const struct str *drawn)
 		CHECK(f && fwrite(drawn->p, 1, drawn->n, f) == drawn->n && !fclose(f));
 	} else {
 		expected = test_read(test_file(path), &n);
-		compare(path, expected ? expected : "", drawn->p ? drawn->p : "");
+		compare(path, expected ? expected : "", str_text(drawn));
 		free(expected);
 	}
 }

@@ -66,7 +66,7 @@ TEST(a_document_that_does_not_fit_is_searched)
 	CHECK(has(&s.said, "questions search it"));
 	CHECK(!s.errors.n);
 	do_line(&s, "Which brothers have built Tower93?");
-	CHECK_MSG(s.c.t.n_msg == 2, "%s%s", s.said.p ? s.said.p : "", s.errors.p ? s.errors.p : "");
+	CHECK_MSG(s.c.t.n_msg == 2, "%s%s", str_text(&s.said), str_text(&s.errors));
 	/* The sources are shown, and the sentence stands beside the question, which is kept as it was typed. */
 	CHECK(has(&s.said,
 	          "[1] towers.txt, line 187: \"Tower93 was built of basalt by the brothers of the badger93.\""));
@@ -92,7 +92,7 @@ TEST(a_quoted_item_has_no_mark)
 	};
 	char path[128], line[160];
 
-	for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+	for (size_t i = 0; i < LEN(all); i++) {
 		struct scene s;
 		FILE *f;
 
@@ -132,7 +132,7 @@ TEST(a_small_model_answers_with_the_sentence)
 		&s,
 		"-n 150 --private --kv full -c 4000 --docs passages --passages 1 --temp 0 --loops go --chat-template chatml");
 	do_line(&s, "Which brothers have built Tower93?");
-	CHECK_MSG(answer_begins(&s, sentence), "%s%s", s.shown.p, s.errors.p ? s.errors.p : "");
+	CHECK_MSG(answer_begins(&s, sentence), "%s%s", s.shown.p, str_text(&s.errors));
 	CHECK(!memchr(conversation_answer(&s.c.t)->text.p, '\n', conversation_answer(&s.c.t)->text.n));
 	n = conversation_answer(&s.c.t)->id.n;
 	CHECK_INT(s.c.t.last.answer_tokens, (int32_t)n);
@@ -263,7 +263,7 @@ TEST(what_an_earlier_question_brought_was_sent)
 	answer_sources_found(&s.c.t, &list);
 	answer_sources_attended(&s.c.t, &list);
 	answer_attended_lines(&list, &lines);
-	CHECK_STR(lines.p ? lines.p : "", "");
+	CHECK_STR(str_text(&lines), "");
 	answer_sources_free(&list);
 	/* Both are found: the second in the list is the first's, and both have shares. */
 	do_line(&s, "Which brothers have built Tower93, and Tower17?");
@@ -342,7 +342,7 @@ TEST(as_many_passages_go_with_a_question_as_asked)
 		size_t least, most;
 	} how[] = { { "--passages 0", 0, 0 }, { "--passages 1", 1, 1 }, { "--passages 3", 2, 3 } };
 
-	for (size_t i = 0; i < sizeof how / sizeof *how; i++) {
+	for (size_t i = 0; i < LEN(how); i++) {
 		struct scene s;
 		char words[80];
 		size_t n;
@@ -441,7 +441,7 @@ TEST(a_session_goes_on_with_the_passages_that_were_sent)
 	CHECK(s.c.t.msg[0].context.n == context.n && !memcmp(s.c.t.msg[0].context.p, context.p, context.n));
 	CHECK(conversation_render(&s.c.t, 0, &after, &e) == 0);
 	CHECK(before.n == after.n && !memcmp(before.id, after.id, before.n * sizeof *before.id));
-	CHECK(strstr(s.resumed.p ? s.resumed.p : "", " 0 recomputed"));
+	CHECK(strstr(str_text(&s.resumed), " 0 recomputed"));
 	/* And a turn that was undone in an earlier run comes back whole. */
 	do_line(&s, "/undo");
 	close_scene(&s);
@@ -485,8 +485,7 @@ TEST(a_resumed_answer_is_regenerated_with_its_sources)
 	reopen(&s, "-s again -c 4000");
 	do_line(&s, "/regen");
 	CHECK_INT(s.c.t.n_msg, 4);
-	CHECK_MSG(!s.errors.n && has(&s.said, "[1] towers.txt, line "), "%s%s", s.said.p ? s.said.p : "",
-	          s.errors.p ? s.errors.p : "");
+	CHECK_MSG(!s.errors.n && has(&s.said, "[1] towers.txt, line "), "%s%s", str_text(&s.said), str_text(&s.errors));
 	answer_found_lines(&conversation_answer(&s.c.t)->sources, &now);
 	CHECK_STR(now.p, before.p);
 	close_scene(&s);
@@ -579,7 +578,7 @@ TEST(stored_sources_are_read_with_care)
 	struct answer_sources list;
 	struct conversation t = { .n_msg = 0 };
 
-	for (size_t i = 0; i < sizeof none / sizeof *none; i++) {
+	for (size_t i = 0; i < LEN(none); i++) {
 		answer_sources_read(jv_get(jv_parse(none[i], strlen(none[i])), "sources"), &list);
 		CHECK_INT(list.n, 0);
 		answer_sources_free(&list);

@@ -52,7 +52,7 @@ TEST(events_do_not_depend_on_how_they_are_cut)
 	/* clang-format on */
 	struct str out = { 0 };
 
-	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+	for (size_t i = 0; i < LEN(all); i++)
 		for (size_t step = 1; step <= 8; step++) {
 			events_of(all[i].stream, strlen(all[i].stream), step, &out);
 			CHECK_STR(out.p, all[i].events);
@@ -121,9 +121,9 @@ TEST(only_json_is_json)
 	};
 	struct str deep = { 0 };
 
-	for (size_t i = 0; i < sizeof good / sizeof *good; i++)
+	for (size_t i = 0; i < LEN(good); i++)
 		CHECK_MSG(json_valid(good[i], strlen(good[i])), "%s is JSON", good[i]);
-	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+	for (size_t i = 0; i < LEN(bad); i++)
 		CHECK_MSG(!json_valid(bad[i], strlen(bad[i])), "%s is no JSON", bad[i]);
 	CHECK(!json_valid("{}\0", 3));
 	for (int depth = 1; depth < 100; depth++) {
@@ -223,7 +223,7 @@ TEST(an_answer_ends_for_one_of_three_reasons)
 	struct chunk c = { .fault = 0 };
 	char json[100];
 
-	for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+	for (size_t i = 0; i < LEN(all); i++) {
 		snprintf(json, sizeof json, "{\"choices\":[{\"delta\":{\"content\":\"a\"},\"finish_reason\":%s}]}",
 		         all[i].word);
 		parse(&c, json, 0);
@@ -259,10 +259,10 @@ TEST(errors_of_all_servers_are_understood)
 
 	parse(&c, "{\"choices\":[],\"error\":false,\"errors\":[],\"detail\":\"x\",\"message\":\"y\"}", 0);
 	CHECK_INT(c.fault, 0);
-	for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+	for (size_t i = 0; i < LEN(all); i++) {
 		parse(&c, all[i].json, 0);
 		CHECK_INT(c.fault, 1);
-		CHECK_STR(c.error.p ? c.error.p : "", all[i].text);
+		CHECK_STR(str_text(&c.error), all[i].text);
 		CHECK_INT(c.overflow, all[i].overflow);
 		CHECK_INT(c.ctx, all[i].ctx);
 	}
@@ -291,7 +291,7 @@ TEST(reasoning_that_was_not_opened_ends_at_its_mark_and_a_mention_is_none)
 	};
 	/* clang-format on */
 
-	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+	for (size_t i = 0; i < LEN(cases); i++) {
 		size_t n = strlen(cases[i].text), seen = 0, found = 0, whole = 0;
 		const char *text = cases[i].text;
 
@@ -314,7 +314,7 @@ TEST(reasoning_takes_time_in_proportion_to_the_text)
 		"a</think>", "<think", "\n    </think>", "```\n", " </think>", "<think>"
 	};
 
-	for (size_t i = 0; i < sizeof unit / sizeof *unit; i++) {
+	for (size_t i = 0; i < LEN(unit); i++) {
 		double took[2];
 
 		for (int k = 0; k < 2; k++) {
@@ -369,7 +369,7 @@ TEST(addresses_are_completed_and_their_hosts_known)
 	struct address a;
 	struct err e = { 0 };
 
-	for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+	for (size_t i = 0; i < LEN(all); i++) {
 		CHECK_MSG(address_read(&a, all[i].url, &e) == 0, "%s: %s", all[i].url, e.msg);
 		CHECK_STR(a.api.p, all[i].api);
 		CHECK_STR(a.root.p, all[i].root);
@@ -378,7 +378,7 @@ TEST(addresses_are_completed_and_their_hosts_known)
 		CHECK_INT(a.here, all[i].here);
 		address_free(&a);
 	}
-	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+	for (size_t i = 0; i < LEN(bad); i++) {
 		CHECK_MSG(address_read(&a, bad[i], &e) < 0 && e.code == ERR_USAGE, "'%s' is an address", bad[i]);
 		CHECK_MSG(!strstr(e.msg, "pa"), "a password is repeated: %s", e.msg);
 		address_free(&a);
@@ -394,7 +394,7 @@ TEST(a_key_goes_encrypted_or_to_this_machine)
 	};
 	/* clang-format on */
 
-	for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+	for (size_t i = 0; i < LEN(all); i++) {
 		struct remote_options o = { .key = all[i].key, .insecure = all[i].insecure };
 		struct address a;
 		struct str key = { 0 };
@@ -422,14 +422,14 @@ TEST(a_key_file_is_its_owners_alone)
 
 	CHECK(fd >= 0 && write(fd, "secret \r\n", 9) == 9);
 	CHECK(address_read(&a, "https://host", &e) == 0);
-	for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+	for (size_t i = 0; i < LEN(all); i++) {
 		struct remote_options o = { .key_file = path };
 		struct str key = { 0 };
 
 		fchmod(fd, all[i].mode);
 		CHECK_INT(key_read(&o, &a, &key, &e), all[i].rc);
 		if (!all[i].rc)
-			CHECK_STR(key.p ? key.p : "", "secret");
+			CHECK_STR(str_text(&key), "secret");
 		str_free(&key);
 	}
 	CHECK_INT(key_read(&(struct remote_options){ .key_file = "/tmp" }, &a, &(struct str){ 0 }, &e), -1);

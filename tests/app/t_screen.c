@@ -18,7 +18,7 @@ static void dump(struct play *p, const char *name)
 /* The first line that differs, with its neighbour. */
 static void compare(const struct play *p, const char *expected)
 {
-	const char *a = expected, *b = p->got.p ? p->got.p : "", *part = "";
+	const char *a = expected, *b = str_text(&p->got), *part = "";
 
 	for (int line = 1; *a || *b; line++) {
 		size_t na = strcspn(a, "\n"), nb = strcspn(b, "\n");
@@ -28,7 +28,7 @@ static void compare(const struct play *p, const char *expected)
 		if (na != nb || memcmp(a, b, na)) {
 			test_fail(p->path, line, "screen '%.*s': expected |%.*s|, is |%.*s|", (int)strcspn(part, "\n"),
 			          part, (int)na, a, (int)nb, b);
-			fprintf(stderr, "%s", p->got.p ? p->got.p : "");
+			fprintf(stderr, "%s", str_text(&p->got));
 			return;
 		}
 		a += na + (a[na] != 0);

@@ -157,7 +157,7 @@ TEST(what_is_found_alone_is_found_behind_any_turn)
 		"Please explain what the gardener does",
 		"Can you tell me who sells bread?",
 	};
-	enum { N = sizeof question / sizeof *question };
+	enum { N = LEN(question) };
 	struct talk k;
 	char *alone[N];
 	int found, is_found[N];
@@ -265,7 +265,7 @@ TEST(questions_for_the_whole_are_told_from_others)
 	talk_open(&k);
 	add(&k, "ferry.txt", ferry);
 	add(&k, "report.pdf.txt", garden);
-	for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+	for (size_t i = 0; i < LEN(all); i++) {
 		enum whole_question what =
 			asks_for_whole(&k.c.t, all[i].question, strlen(all[i].question), &doc, &words);
 		CHECK_MSG(what == all[i].what, "'%s': %d", all[i].question, what);
@@ -334,7 +334,7 @@ TEST(what_it_is_about_is_not_said_by_licences_and_lists)
 		  "Nothing shows", "The Waste Mill" },
 	};
 
-	for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+	for (size_t i = 0; i < LEN(all); i++) {
 		struct sources s;
 		struct err e = { 0 };
 		struct talk k;
@@ -353,7 +353,7 @@ TEST(what_it_is_about_is_not_said_by_licences_and_lists)
 			                  !memmem(body + s.at[0].from, s.at[0].to - s.at[0].from, "Ann Miller", 10),
 			          "%zu: %.*s", i, (int)(s.at[0].to - s.at[0].from), body + s.at[0].from);
 			text_on_one_line(body + s.at[0].title, s.at[0].title_end - s.at[0].title, &title);
-			CHECK_STR(title.p ? title.p : "", all[i].title);
+			CHECK_STR(str_text(&title), all[i].title);
 			str_free(&title);
 		}
 		sources_free(&s);

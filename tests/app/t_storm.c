@@ -44,7 +44,7 @@ static int times(int n)
 	const char *soak = getenv("WEIR_SOAK");
 	long factor = soak ? strtol(soak, NULL, 10) : 1;
 
-	return n * (int)(factor < 1 ? 1 : factor > 1000 ? 1000 : factor);
+	return n * (int)(factor < 1 ? 1 : MIN(1000, factor));
 }
 
 /* What the one that watches sees of the storm. */
@@ -384,8 +384,7 @@ static void begin(struct storm *s)
 	snprintf(s->seen->doing, sizeof s->seen->doing, "beginning");
 	s->o = (struct options){ .n_owned = 0 };
 	s->c = (struct chat){ .quit = 0 };
-	if (options_parse(&s->o, (int)(sizeof args / sizeof *args) - 1, args, &e) < 0 ||
-	    chat_open(&s->c, &s->o, &note, &e) < 0 ||
+	if (options_parse(&s->o, (int)LEN(args) - 1, args, &e) < 0 || chat_open(&s->c, &s->o, &note, &e) < 0 ||
 	    tui_open(&s->t, &s->c, s->on_pty ? s->show.pty.fd : -1, 80, 24, note.p, &e) < 0) {
 		complain(s, "it does not begin: %s", e.msg);
 		exit(1);

@@ -30,7 +30,7 @@ static void wild_text(struct str *out, size_t n)
 	/* clang-format on */
 
 	while (out->n < n)
-		str_adds(out, bits[test_rand() % (sizeof bits / sizeof *bits)]);
+		str_adds(out, bits[test_rand() % LEN(bits)]);
 }
 
 /* The tokens of a text in pieces as they come, at most `most` bytes each; -1: nothing can be said. */
@@ -73,7 +73,7 @@ static void try_vocabulary(const char *path, const char *pre)
 		CHECK_MSG(0, "%s", e.msg);
 		return;
 	}
-	for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+	for (size_t i = 0; i < LEN(texts); i++) {
 		size_t n;
 		char *text = test_read(test_file(texts[i]), &n);
 
@@ -646,7 +646,7 @@ static void check_stream(const char *bytes, size_t n, const char *want)
 	if (stream_all(path, &out, &e) < 0)
 		CHECK_MSG(!want || strstr(e.msg, want), "%s", e.msg);
 	else
-		CHECK_STR(out.p ? out.p : "", want ? want : "(refused)");
+		CHECK_STR(str_text(&out), want ? want : "(refused)");
 	unlink(path);
 	str_free(&out);
 }
@@ -682,7 +682,7 @@ TEST(documents_of_other_formats)
 	static const char *const files[] = { "page.html",    "text.gz",    "body.docx",
 		                             "package.epub", "table.html", "printed.pdf" };
 
-	for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+	for (size_t i = 0; i < LEN(files); i++) {
 		struct str path = { 0 }, got = { 0 };
 		struct doc doc;
 		struct err e = { 0 };

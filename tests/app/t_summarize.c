@@ -45,7 +45,7 @@ static void random_text(struct str *out, size_t n)
 		                             "x. Y",     "   ",          "\xf0\x9f\x98\x80" };
 
 	while (out->n < n)
-		str_adds(out, piece[test_rand() % (sizeof piece / sizeof *piece)]);
+		str_adds(out, piece[test_rand() % LEN(piece)]);
 }
 
 TEST(sections_are_the_text_in_order)
@@ -110,7 +110,7 @@ static int keep_get(const char *key, struct str *out, void *ud)
 
 	for (size_t i = 0; i < k->n; i++)
 		if (!strcmp(k->p[i].key, key)) {
-			str_add(out, k->p[i].text.p ? k->p[i].text.p : "", k->p[i].text.n);
+			str_add(out, str_text(&k->p[i].text), k->p[i].text.n);
 			return 1;
 		}
 	return 0;
@@ -143,7 +143,7 @@ static int keep_progress(const struct summary_progress *p, void *ud)
 
 static void keep_free(struct keep *k)
 {
-	for (size_t i = 0; i < sizeof k->p / sizeof *k->p; i++)
+	for (size_t i = 0; i < LEN(k->p); i++)
 		str_free(&k->p[i].text);
 }
 
@@ -193,7 +193,7 @@ TEST(what_was_stopped_goes_on)
 		CHECK_INT(run(engine, &o, &text, 20, part, &again, &e), -1);
 		CHECK_INT(e.code, ERR_CANCELLED);
 		CHECK_INT(part->n, at);
-		CHECK_INT(again.done, at < s.sections ? at : s.sections);
+		CHECK_INT(again.done, MIN(at, s.sections));
 		summary_free(&again);
 		part->stop_at = 0;
 		CHECK_MSG(run(engine, &o, &text, 20, part, &again, &e) == 0, "%s", e.msg);
@@ -368,7 +368,7 @@ TEST(a_conversation_does_not_feel_a_summary)
 		}
 		if (i != 1) {
 			do_line(&with, i ? "/summarize 30" : "/summarize 20");
-			CHECK_MSG(with.shown.n > 0, "%s", with.errors.p ? with.errors.p : "");
+			CHECK_MSG(with.shown.n > 0, "%s", str_text(&with.errors));
 		}
 		do_line(&with, "Who turns the wheel?");
 		do_line(&without, "Who turns the wheel?");
@@ -397,13 +397,12 @@ TEST(a_session_keeps_its_summaries)
 	s.stop_at = "section 2 of";
 	do_line(&s, "/summarize 25");
 	CHECK(!s.shown.n);
-	CHECK_MSG(has(&s.said, "1 of 3 sections are done"), "%s%s", s.said.p ? s.said.p : "",
-	          s.errors.p ? s.errors.p : "");
+	CHECK_MSG(has(&s.said, "1 of 3 sections are done"), "%s%s", str_text(&s.said), str_text(&s.errors));
 	close_scene(&s);
 	/* After a restart the first section is there. */
 	open_told(&s, "-s kept -n 8 -c 5000 --kv full");
 	do_line(&s, "/summarize 25");
-	CHECK_MSG(s.shown.n > 0, "%s%s", s.errors.p ? s.errors.p : "", s.said.p ? s.said.p : "");
+	CHECK_MSG(s.shown.n > 0, "%s%s", str_text(&s.errors), str_text(&s.said));
 	CHECK(has(&s.said, "3 sections, in"));
 	str_add(&first, s.shown.p, s.shown.n);
 	CHECK_INT(s.c.t.n_msg, 0);
@@ -434,7 +433,7 @@ TEST(without_a_session_they_are_kept_in_memory)
 	CHECK_INT(s.c.n_kept, 2);
 	s.stop_at = NULL;
 	do_line(&s, "/summarize");
-	CHECK_MSG(s.shown.n > 0, "%s%s", s.errors.p ? s.errors.p : "", s.said.p ? s.said.p : "");
+	CHECK_MSG(s.shown.n > 0, "%s%s", str_text(&s.errors), str_text(&s.said));
 	do_line(&s, "/summarize");
 	CHECK(has(&s.said, "made before"));
 	close_scene(&s);

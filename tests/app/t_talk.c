@@ -133,7 +133,7 @@ TEST(a_file_that_cannot_be_written_whole_is_removed)
 	getrlimit(RLIMIT_FSIZE, &had);
 	small = had;
 	small.rlim_cur = 16;
-	for (size_t i = 0; i < sizeof command / sizeof *command; i++) {
+	for (size_t i = 0; i < LEN(command); i++) {
 		snprintf(line, sizeof line, "%s%s", command[i], path);
 		setrlimit(RLIMIT_FSIZE, &small);
 		do_line(&s, line);
@@ -529,8 +529,8 @@ TEST(an_answer_in_parts_is_the_answer)
 	static const char *const sampling[] = { "", "--temp 0.9 --seed 7", "--repeat-penalty 1.5",
 		                                "--temp 0.9 --seed 7 --frequency-penalty 0.5" };
 
-	for (size_t i = 0; i < sizeof policies / sizeof *policies; i++)
-		for (size_t k = 0; k < sizeof sampling / sizeof *sampling; k++) {
+	for (size_t i = 0; i < LEN(policies); i++)
+		for (size_t k = 0; k < LEN(sampling); k++) {
 			struct scene s;
 			struct str one = { 0 }, parts = { 0 };
 			char words[120];
@@ -640,7 +640,7 @@ TEST(after_a_crash_the_snapshot_before_it_is_used)
 {
 	static const char *const policies[] = { "full", "auto", "cascade:size=96,n=3,stride=32", "sift:k=24" };
 
-	for (size_t i = 0; i < sizeof policies / sizeof *policies; i++) {
+	for (size_t i = 0; i < LEN(policies); i++) {
 		struct scene s;
 		struct str want = { 0 }, got = { 0 }, first = { 0 };
 		struct timeline_stats st;
@@ -746,7 +746,7 @@ TEST(another_model_reads_the_talk_again)
 	CHECK_INT(s.c.t.n_msg, 6);
 	do_line(&s, "/undo");
 	do_line(&s, "/model " OTHER);
-	CHECK_MSG(has(&s.said, "will be recomputed"), "%s%s", s.said.p ? s.said.p : "", s.errors.p ? s.errors.p : "");
+	CHECK_MSG(has(&s.said, "will be recomputed"), "%s%s", str_text(&s.said), str_text(&s.errors));
 	CHECK(strstr(engine_info(s.c.t.engine)->path, "qwen3") != NULL);
 	CHECK_INT(s.c.t.n_msg, 4);
 	do_line(&s, "three");
@@ -774,7 +774,7 @@ TEST(a_model_that_cannot_hold_the_talk_is_refused)
 	do_line(&s, long_text.p);
 	s.c.o.ctx = 40; /* as if the other one were smaller */
 	do_line(&s, "/model " OTHER);
-	CHECK_MSG(has(&s.errors, "holds 40"), "%s", s.errors.p ? s.errors.p : "");
+	CHECK_MSG(has(&s.errors, "holds 40"), "%s", str_text(&s.errors));
 	CHECK(strstr(engine_info(s.c.t.engine)->path, "llama-block32") != NULL);
 	do_line(&s, "and on");
 	CHECK_INT(s.c.t.n_msg, 4);
@@ -909,7 +909,7 @@ TEST(thoughts_are_told_apart_however_they_are_cut)
 	};
 	struct str out = { 0 }, note = { 0 };
 
-	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+	for (size_t i = 0; i < LEN(cases); i++)
 		for (size_t piece = 1; piece < 200; piece++) {
 			fold(cases[i].text, cases[i].first, piece, &out, &note);
 			CHECK_MSG(!strcmp(out.p, cases[i].shown) && !strcmp(note.p, cases[i].note),
@@ -960,7 +960,7 @@ TEST(marks_in_any_order_are_told_apart_in_any_pieces)
 		str_adds(&text, "");
 		for (int n = 1 + i % 12; n; n--) {
 			seed = seed * 1103515245u + 12345u;
-			str_adds(&text, part[(seed >> 16) % (sizeof part / sizeof *part)]);
+			str_adds(&text, part[(seed >> 16) % LEN(part)]);
 		}
 		fold(text.p, first, text.n + 1, &whole, &note);
 		for (size_t piece = 1; piece < 9; piece++) {
@@ -1089,7 +1089,7 @@ TEST(a_session_keeps_the_sampling_that_was_set)
 	do_line(&s, "/set");
 	CHECK_MSG(has(&s.said, "top-k              20 (family: Qwen3)\ntop-p              0.9 (yours)\n"), "%s",
 	          s.said.p);
-	for (size_t i = 0; i < sizeof old / sizeof *old; i++)
+	for (size_t i = 0; i < LEN(old); i++)
 		CHECK(!session_set(s.c.log->store, s.c.log->session, old[i].name, old[i].value, strlen(old[i].value),
 		                   &e));
 	close_scene(&s);

@@ -588,7 +588,7 @@ TEST(the_status_of_a_new_conversation_is_its_own)
 {
 	static const char *const policy[] = { "full", "sink:size=64,stride=16" };
 
-	for (size_t i = 0; i < sizeof policy / sizeof *policy; i++) {
+	for (size_t i = 0; i < LEN(policy); i++) {
 		struct tui *t;
 		struct err e = { 0 };
 		struct timeline_stats st;

@@ -77,7 +77,7 @@ sed -n 's/^\t\[DT_[A-Z0-9_]*\] *= { "\([A-Z0-9_]*\)".*/\1/p' kernels/common/quan
 each "every weight type is in the manual" "$dir/types" "$dir/man_models"
 
 # Document formats, as users write them: "PDF", "plain text".
-sed -n 's/^const char \*const doc_type_name\[\] = {\(.*\)};/\1/p' sessions/import/type.c | tr -d '" ' | tr ',' '\n' >"$dir/formats"
+tr '\n' ' ' <sessions/import/type.c | sed 's/.*doc_type_name\[\] = {\([^}]*\)}.*/\1/' | tr -d '" \t' | tr ',' '\n' >"$dir/formats"
 sed -n '/^\.SH DOCUMENTS/,/^\.SH [^D]/p' man/weir.1 | tr '[:upper:]' '[:lower:]' >"$dir/man_documents"
 each "every document format is in the manual" "$dir/formats" "$dir/man_documents"
 

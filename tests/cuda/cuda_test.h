@@ -47,7 +47,7 @@ static inline const char *test_cuda_plugin(void)
 	ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
 	char *slash;
 
-	self[n > 0 ? n : 0] = 0;
+	self[MAX(n, 0)] = 0;
 	for (int i = 0; i < 3; i++) /* build/tests/cuda/TEST */
 		if ((slash = strrchr(self, '/')))
 			*slash = 0;

@@ -42,7 +42,7 @@ static int rounds(int n)
 	const char *soak = getenv("WEIR_SOAK");
 	long factor = soak ? strtol(soak, NULL, 10) : 1;
 
-	return n * (int)(factor < 1 ? 1 : factor > 20 ? 20 : factor);
+	return n * (int)(factor < 1 ? 1 : MIN(20, factor));
 }
 
 static double bound_of(const struct shape *s, int probed)
@@ -155,7 +155,7 @@ TEST(odd_shapes_match_double)
 	};
 	/* clang-format on */
 
-	for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
+	for (size_t i = 0; i < LEN(list); i++) {
 		const struct shape *s = &list[i];
 		struct world w = world_new(s);
 		size_t all = (size_t)s->n * (size_t)(s->n_head * s->dim);
@@ -185,7 +185,7 @@ static const struct shape steady[] = {
 	{ 2, 2, 40, 700, 19, DT_F32, 2, { 64, 320 }, { 1, 0 }, 2, 0, 0, 0, 0, 0 },
 	{ 2, 1, 64, 700, 18, DT_Q8_0, 1, { 600 }, { 0 }, 2, 0, 0, 0, 0, 0 },
 };
-enum { N_STEADY = sizeof steady / sizeof *steady };
+enum { N_STEADY = LEN(steady) };
 
 /* Blocks that come in another order, and steps that are replayed, change nothing; nor do counters last. */
 TEST(same_bits_every_time)
@@ -259,7 +259,7 @@ TEST(never_reads_what_is_not_seen)
 		{ 7, 64, DT_F32 }, { 7, 64, DT_F16 }, { 40, 64, DT_F16 }, { 7, 128, DT_BF16 }, { 40, 128, DT_BF16 },
 	};
 
-	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+	for (size_t i = 0; i < LEN(cases); i++) {
 		struct shape s = { 3, 1,           cases[i].dim, 600, cases[i].n, cases[i].type,
 			           2, { 70, 109 }, { 1, 0 },     2,   .window = 0 };
 		size_t width = 3 * (size_t)s.dim, size = s.type == DT_F32 ? 4 : 2, row = (size_t)s.dim * size;
@@ -616,7 +616,7 @@ TEST(same_bits_as_selecting_first)
 		{ 64, 2, 1, 40, 8, 0, 16, 1 },
 	};
 
-	for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
+	for (size_t i = 0; i < LEN(list); i++) {
 		int32_t n_kv = list[i].n_kv, dim = list[i].dim, heads = n_kv * list[i].group, n = list[i].n,
 			more = list[i].more, cap = n + more + 5;
 		struct shape s = { heads, n_kv, dim, cap, 1, DT_F16, 1, { n }, { 0 }, 2, .window = 0 };

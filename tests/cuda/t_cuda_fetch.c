@@ -55,7 +55,7 @@ static void set_close(struct fetch_set *f)
 	struct tensor *all[] = { &f->k,    &f->v,     &f->from_k, &f->from_v, &f->map,
 		                 &f->list, &f->slots, &f->next,   &f->count,  &f->count_ahead };
 
-	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+	for (size_t i = 0; i < LEN(all); i++)
 		f->be->ops->drop(f->be, all[i]);
 	finish(f->be);
 }
@@ -181,7 +181,7 @@ static void fetch_rounds(const struct fetch_shape *s)
 		int32_t n = round % 4 == 3 ? s->n / 2 + 1 : s->n,
 			ahead = s->n + s->n / 4 < s->rows ? s->n + s->n / 4 : s->rows;
 
-		ahead = ahead < s->cap ? ahead : s->cap;
+		ahead = MIN(ahead, s->cap);
 		for (int i = 0; i < 2; i++)
 			set_fetch(i ? &b : &a, s, want, n, 0);
 		holds(&b, s, want, n, k, &b.k);
@@ -210,7 +210,7 @@ static void fetch_rounds(const struct fetch_shape *s)
 
 TEST(cuda_fetch_slots_as_the_cpu)
 {
-	for (size_t i = 0; i < sizeof fetch_shapes / sizeof *fetch_shapes; i++)
+	for (size_t i = 0; i < LEN(fetch_shapes); i++)
 		for (unsigned order = 0; order < (i ? 2 : 3); order++) {
 			gpu_host_order(order);
 			fetch_rounds(&fetch_shapes[i]);
@@ -220,7 +220,7 @@ TEST(cuda_fetch_slots_as_the_cpu)
 
 TEST(cuda_fetch_rows)
 {
-	for (size_t i = 0; i < sizeof fetch_shapes / sizeof *fetch_shapes; i++) {
+	for (size_t i = 0; i < LEN(fetch_shapes); i++) {
 		const struct fetch_shape *s = &fetch_shapes[i];
 		size_t row = (size_t)dtype_bytes(s->type, (uint64_t)s->dim),
 		       bytes = row * (size_t)s->heads * (size_t)s->cap;

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "kernels/macros.h"
 #include "tests/cuda/emulator/gpu_host.h"
 #include "tests/cuda/cuda_wrong.h"
 #include "tests/lib/test.h"
@@ -54,7 +55,7 @@ TEST(host_tells_mistakes)
 
 	for (unsigned order = 0; order < 5; order++) {
 		gpu_host_order(order);
-		for (size_t i = 0; i < sizeof mistakes / sizeof mistakes[0]; i++) {
+		for (size_t i = 0; i < LEN(mistakes); i++) {
 			if (mistakes[i].touches && SANITIZED)
 				continue; /* the sanitizer ends the program at the access */
 			*err = 0;

@@ -186,7 +186,7 @@ TEST(cuda_kv_memory_drafts_and_another_policy)
 	struct err err = { 0 };
 
 	s.t[0] = open_kv(e, s.kv, NULL, 0);
-	s.t[1] = open_kv(e, s.kv, NULL, other > least ? other : least);
+	s.t[1] = open_kv(e, s.kv, NULL, MAX(other, least));
 	fill(id, READ + STEPS, 3);
 	all_read(&s, id, READ, "after the prefill");
 	for (int32_t i = 0; i < 4; i++) {
@@ -229,7 +229,7 @@ TEST(cuda_kv_memory_refuses)
 	struct engine *e = open_deep(0, DEEP);
 	struct timeline *t;
 
-	for (size_t i = 0; i < sizeof kv / sizeof *kv; i++)
+	for (size_t i = 0; i < LEN(kv); i++)
 		refused(e, kv[i], 64 << 10, ERR_USAGE,
 		        "needs all entries in the GPU's memory, and --kv-memory allows fewer; use 'sift'");
 	refused(e, "sift:k=16", 64 << 10, ERR_FIT, "--kv-memory allows 0.1");

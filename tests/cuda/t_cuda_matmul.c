@@ -244,7 +244,7 @@ TEST(every_type_and_number_of_tokens)
 			struct weight w;
 
 			weight_make(be, &w, (enum dtype)t, shape[s][0], shape[s][1], s & 1);
-			for (size_t i = 0; i < sizeof tokens / sizeof *tokens; i++) {
+			for (size_t i = 0; i < LEN(tokens); i++) {
 				int32_t n = tokens[i];
 				float *x = random_floats((size_t)n * (size_t)w.cols, -1, 1);
 				double off = one_product(be, &w, x, n), *worst = n <= 8 ? &few : &many;
@@ -279,7 +279,7 @@ TEST(ragged_and_long_rows)
 	};
 	struct backend *be = open_cuda();
 
-	for (size_t i = 0; i < sizeof c / sizeof *c; i++) {
+	for (size_t i = 0; i < LEN(c); i++) {
 		struct weight w;
 		float *x = random_floats((size_t)c[i].n * (size_t)c[i].cols, -1, 1);
 		double off;
@@ -308,7 +308,7 @@ TEST(many_rows)
 	};
 	struct backend *be = open_cuda();
 
-	for (size_t i = 0; i < sizeof c / sizeof *c; i++) {
+	for (size_t i = 0; i < LEN(c); i++) {
 		struct weight w;
 		float *x = random_floats((size_t)c[i].n * (size_t)c[i].cols, -1, 1);
 		double off;
@@ -421,8 +421,8 @@ TEST(groups_with_bias_and_sum)
 	static const int32_t tokens[] = { 1, 2, 5, 9, 20 };
 	struct backend *be = open_cuda();
 
-	for (size_t t = 0; t < sizeof types / sizeof *types; t++)
-		for (size_t i = 0; i < sizeof tokens / sizeof *tokens; i++)
+	for (size_t t = 0; t < LEN(types); t++)
+		for (size_t i = 0; i < LEN(tokens); i++)
 			group_case(be, types[t], 512, tokens[i]);
 	finish(be);
 }
@@ -534,8 +534,8 @@ TEST(gated_unit)
 	static const int32_t tokens[] = { 1, 2, 3, 8, 9, 19 };
 	struct backend *be = open_cuda();
 
-	for (size_t t = 0; t < sizeof types / sizeof *types; t++)
-		for (size_t i = 0; i < sizeof tokens / sizeof *tokens; i++)
+	for (size_t t = 0; t < LEN(types); t++)
+		for (size_t i = 0; i < LEN(tokens); i++)
 			gated_case(be, types[t], t % 2 ? 35 : 48, 768, tokens[i]);
 	/* So many rows that a block takes several groups of both; and columns of several tiles. */
 	gated_case(be, types[0], 1105, 72, 1);
@@ -553,7 +553,7 @@ TEST(large_and_tiny_activations)
 	static const enum dtype types[] = { DT_F16, DT_BF16, DT_Q4_K, DT_Q8_0 };
 	struct backend *be = open_cuda();
 
-	for (size_t t = 0; t < sizeof types / sizeof *types; t++)
+	for (size_t t = 0; t < LEN(types); t++)
 		for (int32_t n = 8; n <= 10; n += 2) {
 			float *x = random_floats((size_t)n * 512, -1, 1), *got;
 			double *want = must_alloc((size_t)n * 33 * sizeof *want);
@@ -590,7 +590,7 @@ TEST(large_and_tiny_weights)
 	struct backend *be = open_cuda();
 
 	for (int b = 0; b < 2; b++)
-		for (size_t s = 0; s < sizeof scale / sizeof *scale; s++)
+		for (size_t s = 0; s < LEN(scale); s++)
 			for (int32_t n = 3; n <= 12; n += 9) {
 				enum dtype type = b ? DT_BF16 : DT_F32;
 				size_t size = 34 * 256;
@@ -622,7 +622,7 @@ TEST(not_a_number_stays_where_it_is)
 	static const enum dtype types[] = { DT_F16, DT_Q4_0, DT_Q6_K };
 	struct backend *be = open_cuda();
 
-	for (size_t t = 0; t < sizeof types / sizeof *types; t++)
+	for (size_t t = 0; t < LEN(types); t++)
 		for (int32_t n = 4; n <= 12; n += 8) {
 			float *x = random_floats((size_t)n * 256, -1, 1), *got;
 			double *want = must_alloc((size_t)n * 20 * sizeof *want);
@@ -844,7 +844,7 @@ TEST(the_same_bits_in_any_order)
 	static const enum dtype types[] = { DT_F16, DT_Q4_K, DT_Q6_K };
 	struct backend *be;
 
-	for (size_t t = 0; t < sizeof types / sizeof *types; t++)
+	for (size_t t = 0; t < LEN(types); t++)
 		for (int32_t n = 1; n <= 13; n += 6) {
 			float *x = random_floats((size_t)n * 512, -1, 1), *first = NULL;
 			struct weight w = { 0 };

@@ -356,7 +356,7 @@ static const char *const policies[] = {
 	"predict:k=24,block=4,first=4,last=8,dense=0,rows=16",
 };
 /* clang-format on */
-enum { POLICIES = sizeof policies / sizeof policies[0], READ = 110 }; /* seven pages: quest leaves one out */
+enum { POLICIES = LEN(policies), READ = 110 }; /* seven pages: quest leaves one out */
 
 static void policies_run(const char *model)
 {
@@ -509,7 +509,7 @@ TEST(cuda_layers_ask_nothing)
 	e = tiny_open(&tiny_families[0], 1, TRAINED, 10000);
 	predictor_put_for(e);
 	CHECK(!strncmp(engine_info(e)->device, "cuda", 4));
-	for (size_t i = 0; i < sizeof want / sizeof want[0]; i++) {
+	for (size_t i = 0; i < LEN(want); i++) {
 		int lists, asked = layers_asked(e, want[i].kv, &lists);
 
 		CHECK_MSG(!asked, "%s: %d layers came after an answer of the device", want[i].kv, asked);
@@ -574,7 +574,7 @@ static int drafts_leave_no_trace(struct engine *e, int32_t policies_tried)
 
 	CHECK(!strncmp(engine_info(e)->device, "cuda", 4));
 	fill(id, PROMPT + AFTER, n_vocab);
-	_Static_assert(sizeof kv / sizeof kv[0] == DRAFT_POLICIES, "the number of policies");
+	_Static_assert(LEN(kv) == DRAFT_POLICIES, "the number of policies");
 	for (int32_t k = 0; k < policies_tried; k++) {
 		struct timeline *a = timeline_on(e, kv[k], "f16", 256), *b = timeline_on(e, kv[k], "f16", 256);
 		struct err err = { 0 };
@@ -585,8 +585,7 @@ static int drafts_leave_no_trace(struct engine *e, int32_t policies_tried)
 		for (int round = 0; round < 4; round++) {
 			const int32_t *draft = id + DRAFT * round; /* of the prompt, but elsewhere */
 			const float *logits = NULL;
-			int32_t got = timeline_verify(a, draft, DRAFT, &logits, &err),
-				n = got < keep[round] ? got : keep[round];
+			int32_t got = timeline_verify(a, draft, DRAFT, &logits, &err), n = MIN(got, keep[round]);
 
 			snprintf(at, sizeof at, "%s, round %d", kv[k], round);
 			CHECK_MSG(got > 0 && got <= DRAFT, "%s: %d: %s", at, got, err.msg);
@@ -668,7 +667,7 @@ TEST(cuda_continues_where_the_cpu_was_and_back)
 	int32_t id[READ];
 
 	fill(id, READ, engine_info(e[0])->n_vocab);
-	for (size_t k = 0; k < sizeof kv / sizeof kv[0]; k++) {
+	for (size_t k = 0; k < LEN(kv); k++) {
 		for (int from = 0; from < 2; from++) {
 			struct timeline *a = timeline_on(e[from], kv[k], "f16", 128),
 					*b = timeline_on(e[!from], kv[k], "f16", 128);

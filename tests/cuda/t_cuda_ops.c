@@ -197,7 +197,7 @@ TEST(cuda_large_copies)
 	struct backend *be = open_cuda();
 	static const size_t sizes[] = { 1, 65535, 65536, 65537, 8 << 20, (8 << 20) + 1, (16 << 20) - 3, 40000001 };
 
-	for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+	for (size_t i = 0; i < LEN(sizes); i++) {
 		size_t n = sizes[i];
 		struct tensor t = tensor_new(be, DT_U8, 1, (int32_t)n + 7, NULL);
 		unsigned char *x = must_alloc(n), *y = must_alloc(n + 7);
@@ -294,7 +294,7 @@ TEST(cuda_rmsnorm)
 		                            { 1, 512, 512 },     { 9, 6, 3 } };
 	struct backend *be = open_cuda();
 
-	for (size_t i = 0; i < sizeof shape / sizeof shape[0]; i++)
+	for (size_t i = 0; i < LEN(shape); i++)
 		for (int in_place = 0; in_place < 2; in_place++) {
 			norm_case(be, shape[i][0], shape[i][1], shape[i][2], 1.0f, in_place);
 			norm_case(be, shape[i][0], shape[i][1], shape[i][2], 1e-4f, in_place);
@@ -342,7 +342,7 @@ TEST(cuda_rope)
 		                            { 2, 2, 64, 0 },   { 1, 2, 4000, 4000 } };
 	struct backend *be = open_cuda();
 
-	for (size_t s = 0; s < sizeof shape / sizeof shape[0]; s++)
+	for (size_t s = 0; s < LEN(shape); s++)
 		for (int mode = 0; mode < 4; mode++) {
 			int32_t n = shape[s][0], dim = shape[s][2], dims = shape[s][3], cols = shape[s][1] * dim;
 			size_t all = (size_t)n * (size_t)cols;
@@ -394,7 +394,7 @@ TEST(cuda_kv_put)
 		                            { 5, 32, 16, 15, 1 }, { 2, 96, 7, 2, 5 },  { 2, 7, 5, 1, 3 } };
 	struct backend *be = open_cuda();
 
-	for (size_t s = 0; s < sizeof shape / sizeof shape[0]; s++)
+	for (size_t s = 0; s < LEN(shape); s++)
 		for (int t = 0; t < 4; t++) {
 			int32_t heads = shape[s][0], dim = shape[s][1], cap = shape[s][2], row0 = shape[s][3],
 				n = shape[s][4], cols = heads * dim;
@@ -525,7 +525,7 @@ static struct made layer_run(const struct layer *l, const float *q, const float 
 	}
 #undef STEP
 	struct tensor *all[] = { &tq, &tk, &tv, &twq, &twk, &kp, &vp, &tt[0], &tt[1], &tt[2], &tf[0], &tf[1], &tf[2] };
-	for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+	for (size_t i = 0; i < LEN(all); i++)
 		op->drop(be, all[i]);
 	finish(be);
 	return m;
@@ -896,7 +896,7 @@ TEST(cuda_short_convolution)
 	static const int32_t size[][3] = { { 1, 1, 2 }, { 2, 33, 4 }, { 7, 300, 3 }, { 33, 513, 3 }, { 5, 17, 64 } };
 	struct backend *be = open_cuda();
 
-	for (size_t k = 0; k < sizeof size / sizeof size[0]; k++) {
+	for (size_t k = 0; k < LEN(size); k++) {
 		int32_t n = size[k][0], cols = size[k][1], taps = size[k][2], first = n / 2, cut[3] = { 0, first, n };
 		float *in = randoms((size_t)n * 3 * (size_t)cols, -1, 1),
 		      *w = randoms((size_t)cols * (size_t)taps, -1, 1);

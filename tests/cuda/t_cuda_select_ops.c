@@ -53,7 +53,7 @@ static const struct shape more_shapes[] = {
 	{ 256, 4, 1, 290, 300 }, { 128, 16, 1, 150, 150 }, { 64, 9, 1, 90, 99 },   { 2, 1, 2, 3, 3 },
 	{ 64, 1, 2, 257, 300 },  { 1100, 2, 1, 20, 20 },
 };
-enum { N_MORE = sizeof more_shapes / sizeof more_shapes[0] };
+enum { N_MORE = LEN(more_shapes) };
 static const enum dtype kv_types[] = { DT_F16, DT_F32, DT_BF16, DT_Q8_0 };
 
 static enum dtype type_for(int i, int32_t dim)
@@ -144,7 +144,7 @@ TEST(sketches_follow_a_rewound_cache)
 			plane[i] = plane_new(be, DT_F16, s.n_kv, s.cap, s.dim, x[i], held);
 			copy[i] = sketch_new(be, &plane[i], i ? &s : &most, bits, i);
 		}
-		for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+		for (size_t i = 0; i < LEN(ends); i++) {
 			at = at < ends[i] ? at : ends[i] - 1 - (int32_t)(test_rand() % 30);
 			be->ops->key_sketch(be, &copy[0], &plane[1], s.n_kv, s.cap, bits, at, ends[i] - at);
 			at = ends[i];
@@ -458,7 +458,7 @@ static void forced_to_front(int32_t *row, int32_t n, int32_t k, int32_t first, i
 {
 	int32_t *to = must_alloc((size_t)k * sizeof *to), c = 0;
 
-	first = first < k ? first : k;
+	first = MIN(first, k);
 	last = last < n - first ? last : n - first;
 	last = last < k - first ? last : k - first;
 	for (int turn = 0; turn < 2; turn++)
@@ -908,7 +908,7 @@ TEST(moves_stay_inside)
 {
 	static const int32_t list[] = { 0, 5,  -1, -2, 1, -1, 16, 1, -1, 1,         -1,        -1,
 		                        1, 16, -1, 2,  6, 2,  3,  7, -3, INT32_MIN, INT32_MAX, INT32_MAX };
-	enum { N = sizeof list / sizeof *list / 3 };
+	enum { N = LEN(list) / 3 };
 	struct backend *be = open_cuda();
 	float x[16 * 8], turn[2 * 8] = { 0 }, *after;
 	struct tensor plane, move, turns;

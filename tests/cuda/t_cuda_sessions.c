@@ -122,7 +122,7 @@ TEST(cuda_sessions_move_and_come_back)
 		                          "refresh:k=32,qc=3" };
 	struct engine *e[2] = { open_on("cpu"), open_on("cuda") };
 
-	for (size_t k = 0; k < sizeof kv / sizeof kv[0]; k++)
+	for (size_t k = 0; k < LEN(kv); k++)
 		for (int from = 0; from < 2; from++)
 			across(e, from, kv[k]);
 	engine_close(e[0]);

@@ -86,7 +86,7 @@ TEST(names_tell_families_apart)
 	/* clang-format on */
 	char many[4000];
 
-	for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+	for (size_t i = 0; i < LEN(all); i++) {
 		struct mk m = { 0 };
 		struct engine *e;
 		struct sampling_choice c;
@@ -164,7 +164,7 @@ TEST(values_out_of_range_are_not_used)
 	struct engine *e;
 	struct sampling_choice c;
 
-	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+	for (size_t i = 0; i < LEN(bad); i++) {
 		mk_f32(&m, bad[i].key, bad[i].value);
 		e = opened("tests/vectors/models/qwen3.gguf", &m, 0);
 		c = choice(e, 0);

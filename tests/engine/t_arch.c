@@ -176,7 +176,7 @@ TEST(what_no_kernel_computes_is_refused)
 		{ ask_fewer, "attention or feed-forward without all of its tensors" },
 	};
 
-	for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+	for (size_t i = 0; i < LEN(all); i++) {
 		struct hparams hp = sizes(family("llama"));
 		struct err err = { 0 };
 		struct str text = { 0 };
@@ -280,8 +280,8 @@ TEST(what_changes_results_is_in_the_identity)
 		                      set_borrowed, set_v_norm,   set_own_heads, set_whole, set_inputs };
 	struct str seen[17] = { { 0 } };
 
-	_Static_assert(sizeof set / sizeof set[0] == sizeof seen / sizeof seen[0], "one text for each");
-	for (size_t i = 0; i < sizeof set / sizeof set[0]; i++) {
+	_Static_assert(LEN(set) == LEN(seen), "one text for each");
+	for (size_t i = 0; i < LEN(set); i++) {
 		struct hparams hp = sizes(family("qwen2"));
 		struct err err = { 0 };
 
@@ -294,7 +294,7 @@ TEST(what_changes_results_is_in_the_identity)
 			CHECK(strcmp(seen[k].p, seen[i].p));
 		free(hp.spec);
 	}
-	for (size_t i = 0; i < sizeof set / sizeof set[0]; i++)
+	for (size_t i = 0; i < LEN(set); i++)
 		str_free(&seen[i]);
 }
 
@@ -310,7 +310,7 @@ TEST(what_a_backend_lacks_has_a_name)
 		{ set_clamped, LACKS_CLAMPED, "clamped SiLU activation and biases of experts" },
 	};
 
-	for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+	for (size_t i = 0; i < LEN(all); i++) {
 		struct hparams hp = sizes(family("qwen2"));
 
 		CHECK(!layer_specs_lacked(&hp, ~0u));
@@ -418,8 +418,7 @@ static void put_layer(struct mk *m, const struct recipe *r, int32_t layer)
 	};
 	/* clang-format on */
 	/* Not those stored as one, and those of states and of the families that have them (t_models). */
-	_Static_assert(sizeof all / sizeof all[0] + 2 + 4 + 10 + 5 + 4 + 10 == LAYER_TENSORS,
-	               "a tensor is missing here");
+	_Static_assert(LEN(all) + 2 + 4 + 10 + 5 + 4 + 10 == LAYER_TENSORS, "a tensor is missing here");
 
 	if (r->arch.required & T(QKV))
 		put_fused(m, layer, "attn_qkv.weight",
@@ -428,7 +427,7 @@ static void put_layer(struct mk *m, const struct recipe *r, int32_t layer)
 	if (r->arch.required & T(GATE_UP))
 		put_fused(m, layer, "ffn_up.weight", (const char *[3]){ "ffn_gate.weight", "ffn_up.weight" },
 		          (int32_t[3]){ ff, ff });
-	for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+	for (size_t i = 0; i < LEN(all); i++) {
 		char name[64];
 
 		snprintf(name, sizeof name, "blk.%d.%s", layer, all[i].name);
@@ -461,7 +460,7 @@ static void build(const struct recipe *r, struct str *out)
 	/* clang-format on */
 	struct mk m = { 0 };
 
-	for (size_t i = 0; i < sizeof whole / sizeof whole[0]; i++)
+	for (size_t i = 0; i < LEN(whole); i++)
 		put_number(&m, r, whole[i].suffix, whole[i].v, 1);
 	put_number(&m, r, "attention.layer_norm_rms_epsilon", 1e-5, 0);
 	for (int i = 0; i < 4; i++)

@@ -72,7 +72,7 @@ TEST(err_set_escapes_what_a_terminal_would_obey)
 		  "Gr\xc3\xbc\xc3\x9f"
 		  "e \xe2\x82\xac \xf0\x9f\x98\x80" },
 	};
-	for (size_t i = 0; i < sizeof c / sizeof c[0]; i++) {
+	for (size_t i = 0; i < LEN(c); i++) {
 		struct err e = { 0 };
 		err_set(&e, ERR_FAIL, "%s", c[i].in);
 		CHECK_STR(e.msg, c[i].out);
@@ -199,7 +199,7 @@ TEST(json_strings_read_back)
 		  "a\xef\xbf\xbd\"" },
 		{ "\xed\xa0\x80", 3, "\"\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\"" },
 	};
-	for (size_t i = 0; i < sizeof c / sizeof c[0]; i++) {
+	for (size_t i = 0; i < LEN(c); i++) {
 		struct str s = { 0 };
 		str_add_json(&s, c[i].in, c[i].n);
 		CHECK_STR(s.p, c[i].out);
@@ -312,7 +312,7 @@ TEST(utf8_every_code_point_survives)
 TEST(utf8_encode_replaces_what_is_no_character)
 {
 	static const int32_t bad[] = { -1, 0xd800, 0xdfff, 0x110000, INT32_MAX, INT32_MIN };
-	for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+	for (size_t i = 0; i < LEN(bad); i++) {
 		char s[4];
 		CHECK_INT(utf8_encode(bad[i], s), 3);
 		CHECK(!memcmp(s, "\xef\xbf\xbd", 3));
@@ -409,7 +409,7 @@ static const char *nearest_of(const char *word)
 	struct nearest n;
 
 	nearest_init(&n, word, strlen(word));
-	for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+	for (size_t i = 0; i < LEN(known); i++)
 		nearest_try(&n, known[i]);
 	return n.best ? n.best : "none";
 }
@@ -463,7 +463,7 @@ struct passwd *getpwuid(uid_t uid)
 /* What user_path() says of every directory, each where the format puts it, or the error. */
 static void all_directories_are(const char *home)
 {
-	for (size_t i = 0; i < sizeof user_dirs / sizeof *user_dirs; i++) {
+	for (size_t i = 0; i < LEN(user_dirs); i++) {
 		struct str path = { 0 }, want = { 0 };
 		struct err e = { 0 };
 		int rc = user_path(&path, user_dirs[i].dir, "a/b", &e);

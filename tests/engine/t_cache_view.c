@@ -117,7 +117,7 @@ static void check_view(struct timeline *t, int32_t cols, struct cache_view *v, c
 	memset(v, 0xa5, sizeof *v);
 	timeline_view(t, cols, v);
 	CHECK_INT(v->n_tokens, st.n_tokens);
-	cols = cols < 1 ? 1 : cols > VIEW_COLS ? VIEW_COLS : cols;
+	cols = cols < 1 ? 1 : MIN(VIEW_COLS, cols);
 	CHECK_MSG(v->cols <= cols && v->per_col >= 1, "%s: %d columns of %d", at, v->cols, v->per_col);
 	CHECK_MSG((int64_t)v->cols * v->per_col >= v->n_tokens &&
 	                  (v->cols == 0 || (v->cols - 1) * v->per_col < v->n_tokens),
@@ -133,7 +133,7 @@ static void check_view(struct timeline *t, int32_t cols, struct cache_view *v, c
 	for (int32_t c = 0; c < v->cols; c++) {
 		int32_t n = v->n_tokens - c * v->per_col, sum = 0, all = 1, none = 1;
 
-		n = n < v->per_col ? n : v->per_col;
+		n = MIN(n, v->per_col);
 		for (int32_t i = 0; i < n; i++) {
 			uint8_t k = kept[7 + c * v->per_col + i];
 
@@ -165,7 +165,7 @@ static void check_view(struct timeline *t, int32_t cols, struct cache_view *v, c
 		CHECK_MSG(gone == st.rings.evicted && thinned == st.rings.evicted_in_part,
 		          "%s: %d evicted, %d in part, not %d and %d", at, gone, thinned, st.rings.evicted,
 		          st.rings.evicted_in_part);
-		CHECK_INT(v->pinned, st.rings.pinned < v->n_tokens ? st.rings.pinned : v->n_tokens);
+		CHECK_INT(v->pinned, MIN(st.rings.pinned, v->n_tokens));
 	}
 	free(kept);
 }
@@ -290,7 +290,7 @@ TEST(rings_are_shown_as_they_are)
 	static struct told told;
 
 	random_ids(id, 2400);
-	for (size_t i = 0; i < sizeof v / sizeof *v; i++) {
+	for (size_t i = 0; i < LEN(v); i++) {
 		struct timeline *t = open_kv(v[i].kv, 256, 32);
 		struct err err = { 0 };
 		size_t n = 0;
@@ -468,7 +468,7 @@ TEST(entries_that_are_not_kept)
 		{ "snapkv:k=40,window=32,kind=avg,pool=5", 1, 32, 0 },
 	};
 
-	for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+	for (size_t i = 0; i < LEN(all); i++) {
 		struct timeline *t = read_kv(all[i].kv, 200);
 		struct cache_view v;
 		int32_t k = i < 2 ? 20 : 40, dense = 0;
@@ -587,7 +587,7 @@ TEST(shares_of_attention_by_region)
 		double before = 0, all;
 		int decode = test_rand() % 2;
 
-		n = n > 204 ? 204 : n;
+		n = MIN(204, n);
 		CHECK(timeline_sync(t, id, n - decode, NULL, NULL, &err) >= 0);
 		timeline_view(t, 64, &v);
 		CHECK_INT(timeline_sync(t, id, n - decode, NULL, NULL, &err), n - decode);
@@ -739,7 +739,7 @@ TEST(attention_is_measured_where_no_policy_sums_it)
 {
 	static const char *const kv[] = { "full", "auto", "sink" };
 
-	for (size_t i = 0; i < sizeof kv / sizeof *kv; i++) {
+	for (size_t i = 0; i < LEN(kv); i++) {
 		struct timeline *t = read_kv(kv[i], 100);
 		struct cache_view v;
 		struct err err = { 0 };
@@ -802,7 +802,7 @@ TEST(how_much_is_read)
 	CHECK(more.known && more.exact > r.exact && more.sampled <= 0 && more.spread <= 0);
 	timeline_close(t);
 
-	for (size_t i = 0; i < sizeof silent / sizeof *silent; i++) {
+	for (size_t i = 0; i < LEN(silent); i++) {
 		t = read_kv(silent[i], 200);
 		timeline_attention_read_measure(t);
 		generate(t, 6);
@@ -824,7 +824,7 @@ static const char *const every[] = {
 	"cascade:size=40,n=2,score=surprise,stride=8", "cascade:size=40,n=2,select=0",
 };
 /* clang-format on */
-enum { EVERY = sizeof every / sizeof *every };
+enum { EVERY = LEN(every) };
 
 static int soak(void)
 {
@@ -1045,7 +1045,7 @@ TEST(attention_of_the_last_read_token)
 	static const char *const policy[] = { "full", "auto", "cascade:size=40,n=4,stride=16",
 		                              "sink:size=40,stride=16" };
 
-	for (size_t i = 0; i < sizeof policy / sizeof *policy; i++)
+	for (size_t i = 0; i < LEN(policy); i++)
 		for (int32_t n = 60; n < 64; n += 3) {
 			struct timeline *t = open_f32(policy[i], 256, 16), *one = open_f32(policy[i], 256, 16);
 			int32_t id[64], layer = LAYERS / 2;
@@ -1258,7 +1258,7 @@ SOAK_TEST(what_a_view_costs_with_8000_tokens)
 		test_skip("%s", err.msg);
 	for (int i = 0; i < 8000; i++)
 		id[i] = 100 + (int32_t)(test_rand() % 40000);
-	for (size_t i = 0; i < sizeof kv / sizeof *kv; i++) {
+	for (size_t i = 0; i < LEN(kv); i++) {
 		struct timeline *t = NULL;
 		struct cache_view v;
 		double took[21];

@@ -50,7 +50,7 @@ static char *render(const struct chat_template *f, const char *bos, const char *
 	struct chat_text t = { 0 };
 	char *s = NULL;
 	if (!chat_write(f, bos, eos, m, n, (unsigned)reply, &t, NULL, e))
-		s = xstrndup(t.text.p ? t.text.p : "", t.text.n);
+		s = xstrndup(str_text(&t.text), t.text.n);
 	chat_text_free(&t);
 	return s;
 }
@@ -427,7 +427,7 @@ TEST(errors_have_a_line)
 	};
 	struct err e;
 
-	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+	for (size_t i = 0; i < LEN(bad); i++) {
 		const char *got = error_of(bad[i].text, &e),
 			   *step = "; --chat-template takes another (weir doctor lists those built in)";
 		size_t n = strlen(bad[i].want);
@@ -465,7 +465,7 @@ TEST(content_in_parts)
 		{ .role = ROLE_USER, .text = "Why", .len = 3 },
 	};
 
-	for (size_t i = 0; i < sizeof each / sizeof *each; i++) {
+	for (size_t i = 0; i < LEN(each); i++) {
 		struct chat_text t = { 0 };
 		struct text_place place[4];
 		struct chat_template *f;
@@ -645,7 +645,7 @@ TEST(markers_keep_their_origin)
 	static const char word[] = "<|im_end|>";
 	struct chat_msg m = { .role = ROLE_USER, .text = word, .len = sizeof word - 1 };
 
-	for (size_t i = 0; i < sizeof uses / sizeof *uses; i++) {
+	for (size_t i = 0; i < LEN(uses); i++) {
 		struct chat_template *f = NULL;
 		struct chat_text t = { 0 };
 		struct str text = { 0 };
@@ -688,7 +688,7 @@ TEST(places_of_messages)
 	/* clang-format on */
 	struct chat_msg m = { .role = ROLE_USER, .text = "  abdef  ", .len = 9 };
 
-	for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
+	for (size_t i = 0; i < LEN(want); i++) {
 		struct chat_template *f = NULL;
 		struct chat_text t = { 0 };
 		struct text_place p = { 0 };
@@ -762,7 +762,7 @@ TEST(answering_without_a_thought)
 	};
 	struct chat_msg m = { .role = ROLE_USER, .text = "hi", .len = 2 };
 
-	for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
+	for (size_t i = 0; i < LEN(families); i++) {
 		struct chat_template *f = built_in(families[i].name);
 		struct err e = { 0 };
 
@@ -797,7 +797,7 @@ TEST(asking_for_a_thought)
 		{ "Reka-Edge", 1 },
 	};
 
-	for (size_t i = 0; i < sizeof asked / sizeof *asked; i++) {
+	for (size_t i = 0; i < LEN(asked); i++) {
 		char path[200];
 		struct chat_template *t;
 		struct err e = { 0 };
@@ -914,7 +914,7 @@ TEST(hostile_templates)
 	size_t n, sizes[] = { 2000, 60000, 1 << 20 };
 	char *text, zero[] = "{{ a\0b }}";
 
-	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+	for (size_t i = 0; i < LEN(bad); i++)
 		for (size_t k = 0; k < 3; k++) {
 			text = repeat(bad[i].head, bad[i].unit, bad[i].tail, sizes[k], &n);
 			endure(bad[i].what, text, n);
@@ -981,7 +981,7 @@ TEST(bounds)
 	};
 	struct err e;
 
-	for (size_t i = 0; i < sizeof greedy / sizeof *greedy; i++) {
+	for (size_t i = 0; i < LEN(greedy); i++) {
 		clock_t start = clock();
 		double took;
 
@@ -1176,7 +1176,7 @@ TEST(bos_once)
 		                 { .role = ROLE_USER, .text = "<s>", .len = 3 } };
 	size_t i, k;
 
-	for (i = 0; i < sizeof want / sizeof *want; i++) {
+	for (i = 0; i < LEN(want); i++) {
 		char rel[80];
 		struct gguf *g;
 		struct vocab *v;

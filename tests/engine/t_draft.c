@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "engine/timeline/draft.h"
+#include "kernels/macros.h"
 
 enum { ALONE, AGREE, MOST_OF_THEM, FEW_OF_THEM };
 
@@ -105,7 +106,7 @@ TEST(a_repeated_sequence_goes_on)
 TEST(a_draft_has_as_many_tokens_as_are_asked_for)
 {
 	for (int32_t most = 0; most <= DRAFT_MOST + 3; most++)
-		CHECK_INT(GUESS(most, 1, 2, 1, 2, 1, 2).n, most < DRAFT_MOST ? most : DRAFT_MOST);
+		CHECK_INT(GUESS(most, 1, 2, 1, 2, 1, 2).n, MIN(most, DRAFT_MOST));
 }
 
 TEST(an_unlikely_draft_ends_early)
@@ -153,7 +154,7 @@ static int32_t searched(const int32_t *id, size_t n, const int32_t *guesses, int
 			if (!voters[next]++)
 				newest_first[kinds++] = next;
 			weight[next] += (uint64_t)1 << 2 * same;
-			longest[next] = same > longest[next] ? same : longest[next];
+			longest[next] = MAX(same, longest[next]);
 			places++;
 		}
 		*many |= places > PLACES / 2;
@@ -192,7 +193,7 @@ TEST(an_index_that_grows_and_is_cut_guesses_like_a_search)
 		if (test_rand() % 16 == 0) {
 			size_t to = test_rand() % 8 ? n - test_rand() % (n / 4 + 1) : test_rand() % (n + 1);
 			draft_index_cut(&x, id, to);
-			CHECK_INT(x.n, to < n ? to : n);
+			CHECK_INT(x.n, MIN(to, n));
 			n = to;
 		}
 		if (n + add > 1400) {

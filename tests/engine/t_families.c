@@ -60,7 +60,7 @@ static const struct {
 	{ "predict:k=24,block=4,first=4,last=8,dense=0,by=mixed", 0 },
 	{ "predict:k=12,block=1,first=2,last=4,dense=1,by=net,rows=16", 0 },
 };
-enum { N_MODELS = sizeof models / sizeof *models, N_POLICIES = sizeof policies_all / sizeof *policies_all };
+enum { N_MODELS = LEN(models), N_POLICIES = LEN(policies_all) };
 
 static struct engine *open_model(const char *name, int threads)
 {

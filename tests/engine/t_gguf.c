@@ -39,7 +39,7 @@ static void put_rec(struct str *f, struct rec r)
 	put_u64(f, r.name_len ? r.name_len : n);
 	str_add(f, r.name, n);
 	put_u32(f, dims);
-	for (uint32_t i = 0; i < (dims > 4 ? 4 : dims); i++)
+	for (uint32_t i = 0; i < (MIN(4, dims)); i++)
 		put_u64(f, r.ne[i]);
 	put_u32(f, r.type);
 	put_u64(f, r.offset);
@@ -164,7 +164,7 @@ TEST(typed_reads)
 
 	make_good(&f);
 	CHECK_INT(gguf_parse(&g, "test.gguf", f.p, f.n, &e), 0);
-	for (size_t i = 0; i < sizeof ints / sizeof ints[0]; i++) {
+	for (size_t i = 0; i < LEN(ints); i++) {
 		n = 99;
 		CHECK_INT(gguf_int(g, ints[i].key, INT64_MIN, INT64_MAX, &n, &e), 1);
 		CHECK_INT(n, ints[i].want);
@@ -244,7 +244,7 @@ TEST(array_integers_of_every_type)
 	};
 	/* clang-format on */
 	static const char bytes[] = "\x81\x82\x83\x84\x85\x86\x87\x88";
-	for (size_t i = 0; i < sizeof c / sizeof c[0]; i++) {
+	for (size_t i = 0; i < LEN(c); i++) {
 		struct str f = { 0 };
 		struct gguf *g;
 		const struct gguf_value *v;
@@ -353,7 +353,7 @@ TEST(row_02_not_gguf)
 		FILE_OF("GX", "magic"),
 #undef FILE_OF
 	};
-	for (size_t i = 0; i < sizeof c / sizeof c[0]; i++) {
+	for (size_t i = 0; i < LEN(c); i++) {
 		struct str f = { 0 };
 		str_add(&f, c[i].p, c[i].n);
 		refused(&f, c[i].what);
@@ -373,11 +373,11 @@ TEST(row_03_and_04_version)
 	static const uint32_t swapped[] = { 0x01000000, 0x02000000, 0x03000000, 0x04000000 };
 	struct str f = { 0 };
 
-	for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+	for (size_t i = 0; i < LEN(bad); i++) {
 		put_header(&f, bad[i], 0, 0);
 		refused(&f, "version");
 	}
-	for (size_t i = 0; i < sizeof swapped / sizeof swapped[0]; i++) {
+	for (size_t i = 0; i < LEN(swapped); i++) {
 		put_header(&f, swapped[i], 0, 0);
 		refused(&f, "big-endian");
 	}
@@ -391,7 +391,7 @@ TEST(row_05_and_06_counts)
 		UINT64_MAX / 72 + 1, UINT64_MAX / 8, UINT64_MAX / 33 + 1, UINT64_MAX / 14 + 1,
 	};
 	/* clang-format on */
-	for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+	for (size_t i = 0; i < LEN(bad); i++) {
 		struct str f = { 0 };
 		put_header(&f, 3, bad[i], 0);
 		put_zeros(&f, 1000);
@@ -420,7 +420,7 @@ TEST(row_07_key_length)
 	static const uint64_t bad[] = { 0, 65536, 1ull << 31, 1ull << 32, UINT64_MAX, UINT64_MAX - 7, 1ull << 63 };
 	struct str f = { 0 };
 
-	for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+	for (size_t i = 0; i < LEN(bad); i++) {
 		put_header(&f, 3, 0, 1);
 		put_u64(&f, bad[i]);
 		put_room(&f);
@@ -440,7 +440,7 @@ TEST(row_08_key_bytes)
 		{ "\xff\xff", 2 }, { "a\x9b" "31m", 5 }, { "\xe2\x80\xae" "gpj", 6 }, { "\t", 1 },
 	};
 	/* clang-format on */
-	for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+	for (size_t i = 0; i < LEN(bad); i++) {
 		struct str f = { 0 };
 		put_header(&f, 3, 0, 1);
 		put_bytes(&f, bad[i].p, bad[i].n);
@@ -485,7 +485,7 @@ TEST(row_09_duplicate_keys)
 TEST(row_10_value_type)
 {
 	static const uint32_t bad[] = { 13, 14, 255, 256, 0x7fffffff, 0x80000000u, UINT32_MAX };
-	for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+	for (size_t i = 0; i < LEN(bad); i++) {
 		struct str f = { 0 };
 		put_header(&f, 3, 0, 1);
 		put_key(&f, "k", bad[i]);
@@ -522,7 +522,7 @@ TEST(row_12_string_length)
 {
 	static const uint64_t bad[] = { UINT64_MAX,     UINT64_MAX - 7, 1ull << 63, 1ull << 60, 1ull << 32,
 		                        (16 << 20) + 1, 16 << 20,       65536,      4097 };
-	for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+	for (size_t i = 0; i < LEN(bad); i++) {
 		struct str f = { 0 };
 		put_header(&f, 3, 0, 1);
 		put_key(&f, "s", GGUF_STRING);
@@ -543,7 +543,7 @@ TEST(row_12_string_length)
 TEST(row_13_array_type)
 {
 	static const uint32_t bad[] = { GGUF_ARRAY, 13, 99, 0x7fffffff, UINT32_MAX };
-	for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+	for (size_t i = 0; i < LEN(bad); i++) {
 		struct str f = { 0 };
 		put_header(&f, 3, 0, 1);
 		put_key(&f, "list", GGUF_ARRAY);
@@ -569,8 +569,8 @@ TEST(row_14_array_count)
 	static const uint64_t bad[] = { 1ull << 63, UINT64_MAX, (1ull << 61) + 1, (64 << 20) + 1, 64 << 20,
 		                        1ull << 32, 5000 };
 	static const uint32_t elem[] = { GGUF_U8, GGUF_F32, GGUF_U64, GGUF_STRING, GGUF_BOOL };
-	for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
-		for (size_t j = 0; j < sizeof elem / sizeof elem[0]; j++) {
+	for (size_t i = 0; i < LEN(bad); i++)
+		for (size_t j = 0; j < LEN(elem); j++) {
 			struct str f = { 0 };
 			put_header(&f, 3, 0, 1);
 			put_key(&f, "list", GGUF_ARRAY);
@@ -595,7 +595,7 @@ TEST(row_15_alignment)
 	static const uint32_t type[] = { GGUF_I32, GGUF_U64, GGUF_F32, GGUF_U16, GGUF_BOOL, GGUF_STRING };
 	struct str f = { 0 };
 
-	for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+	for (size_t i = 0; i < LEN(bad); i++) {
 		put_header(&f, 3, 1, 1);
 		put_key(&f, "general.alignment", GGUF_U32);
 		put_u32(&f, bad[i]);
@@ -603,7 +603,7 @@ TEST(row_15_alignment)
 		put_room(&f);
 		refused(&f, "general.alignment");
 	}
-	for (size_t i = 0; i < sizeof type / sizeof type[0]; i++) {
+	for (size_t i = 0; i < LEN(type); i++) {
 		f = one_value("general.alignment", type[i],
 		              type[i] == GGUF_STRING ? "\0\0\0\0\0\0\0" : "\1\0\0\0\0\0\0", 8);
 		refused(&f, "general.alignment");
@@ -637,7 +637,7 @@ TEST(row_16_architecture)
 TEST(row_17_tensor_name_length)
 {
 	static const uint64_t bad[] = { 65, 255, 65536, 1ull << 32, 1ull << 50, UINT64_MAX, UINT64_MAX - 7 };
-	for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+	for (size_t i = 0; i < LEN(bad); i++)
 		one_tensor((struct rec){ .name = "a", .name_len = bad[i], .ne = { 32 } }, "name length of tensor");
 	struct str f = { 0 };
 	put_header(&f, 3, 1, 0);
@@ -654,7 +654,7 @@ TEST(row_18_tensor_name)
 		{ "a\0b", 3 },     { "\x1b[31m", 5 }, { "w\xc3\xa9", 3 }, { "\n", 1 }, { "../../etc/passwd", 16 },
 		{ "/dev/sda", 8 }, { "C:\\x", 4 },
 	};
-	for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+	for (size_t i = 0; i < LEN(bad); i++)
 		one_tensor((struct rec){ .name = bad[i].p, .name_n = bad[i].n, .ne = { 32 } }, "name of tensor");
 	two_tensors((struct rec){ .name = "same", .ne = { 1 } },
 	            (struct rec){ .name = "same", .ne = { 1 }, .offset = 32 }, 64, "'same' is a duplicate");
@@ -666,7 +666,7 @@ TEST(row_18_tensor_name)
 TEST(row_19_dimensions)
 {
 	static const uint32_t bad[] = { ZERO_DIMS, 5, 6, 255, 0x7fffffff, 0x80000000u, UINT32_MAX };
-	for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+	for (size_t i = 0; i < LEN(bad); i++)
 		one_tensor((struct rec){ .name = "a", .n_dims = bad[i], .ne = { 1, 1, 1, 1 } }, "n_dims");
 }
 
@@ -674,7 +674,7 @@ TEST(row_20_and_21_extent)
 {
 	static const uint64_t bad[] = { 0, UINT64_MAX, (uint64_t)-32, 1ull << 63 };
 	static const char *const field[4] = { "ne[0]", "ne[1]", "ne[2]", "ne[3]" };
-	for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+	for (size_t i = 0; i < LEN(bad); i++)
 		for (uint32_t d = 0; d < 4; d++) {
 			struct rec r = { .name = "a", .n_dims = 4, .ne = { 1, 1, 1, 1 } };
 			r.ne[d] = bad[i];
@@ -752,7 +752,7 @@ TEST(row_26_offset)
 {
 	static const uint64_t bad[] = { 1,          4,          16,   31,       33, UINT64_MAX, UINT64_MAX - 31,
 		                        1ull << 63, 1ull << 32, 4096, 4096 + 32 };
-	for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+	for (size_t i = 0; i < LEN(bad); i++)
 		one_tensor((struct rec){ .name = "a", .ne = { 32 }, .offset = bad[i] }, "offset of tensor");
 	/* Aligned to the default, not to the file's own alignment. */
 	struct str f = { 0 };
@@ -793,7 +793,7 @@ TEST(row_28_past_the_end)
 	struct str f;
 	static const size_t data[] = { 127, 126, 64, 1 };
 
-	for (size_t i = 0; i < sizeof data / sizeof data[0]; i++) {
+	for (size_t i = 0; i < LEN(data); i++) {
 		f = tensor_file(&r, 1, data[i]);
 		refused(&f, data[i] > 32 ? "offset of tensor" : "size of tensor");
 	}
@@ -878,8 +878,8 @@ TEST(row_53_damaged_weights)
 	static const int at[] = { 0, 1, 2047, 2048, 4999 };
 	struct err e = { 0 };
 
-	for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
-		for (size_t j = 0; j < sizeof at / sizeof at[0]; j++) {
+	for (size_t i = 0; i < LEN(bad); i++)
+		for (size_t j = 0; j < LEN(at); j++) {
 			struct mk m = { 0 };
 			struct str f = { 0 };
 			struct gguf *g;

@@ -130,7 +130,7 @@ TEST(row_54_only_regular_files)
 
 	static const char *const made[] = { "good.gguf", "link",  "zero",     "fifo",   "dangling", "loop",
 		                            "empty",     "short", "web.gguf", "socket", "secret",   "sparse" };
-	for (size_t i = 0; i < sizeof made / sizeof made[0]; i++)
+	for (size_t i = 0; i < LEN(made); i++)
 		unlink(in_dir(made[i]));
 	CHECK(!rmdir(dir));
 }

@@ -137,7 +137,7 @@ TEST(the_whole_text_means_the_same_and_leaves_nothing_out)
 	for (int i = 0; policies[i]; i++)
 		whole_again(policies[i]->name);
 	whole_again("");
-	for (size_t i = 0; i < sizeof exact / sizeof *exact; i++)
+	for (size_t i = 0; i < LEN(exact); i++)
 		whole_again(exact[i]);
 	for (int i = 0; i < 20000; i++) {
 		char text[80];

@@ -183,7 +183,7 @@ TEST(every_policy_has_the_same_bits)
 
 	use_directory();
 	e = open_deep(0, DEEP);
-	for (size_t i = 0; i < sizeof all_keep / sizeof *all_keep; i++)
+	for (size_t i = 0; i < LEN(all_keep); i++)
 		same_bits(e, all_keep[i], i ? "full" : "sift:k=64", 2048);
 	engine_close(e);
 	CHECK_INT(leave_directory(), 0);
@@ -497,7 +497,7 @@ TEST(a_disk_that_fails_under_the_cache_fails_the_step)
 	catch_faults();
 	use_directory();
 	e = open_deep(0, DEEP);
-	for (size_t i = 0; i < sizeof kv / sizeof *kv; i++) {
+	for (size_t i = 0; i < LEN(kv); i++) {
 		struct timeline *t, *whole = open_kv(e, "full", 2048, 0);
 		int32_t id[READ + 1];
 

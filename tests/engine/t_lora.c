@@ -38,7 +38,7 @@ static char *written(const char *name, const struct str *file)
 
 static int is_changed(const struct gguf_tensor *t)
 {
-	for (size_t i = 0; i < sizeof changed / sizeof *changed; i++) {
+	for (size_t i = 0; i < LEN(changed); i++) {
 		size_t n = strlen(changed[i]);
 
 		if ((t->type == DT_F32 || t->type == DT_F16) && t->n_dims == 2 && t->name.n > n &&
@@ -244,7 +244,7 @@ TEST(adapters_change_weights)
 		                            "phi3",       "olmo2",        "smollm3", "lfm2",    "exaone4",
 		                            "qwen3moe",   "qwen3next",    "glm4",    "qwen35",  "granitehybrid" };
 
-	for (size_t i = 0; i < sizeof name / sizeof *name; i++)
+	for (size_t i = 0; i < LEN(name); i++)
 		compare(name[i], i % 2 == 1);
 }
 
@@ -287,7 +287,7 @@ static struct mk with(const char *name, int64_t cols, int64_t rows, float value)
 	struct mk m = begun("adapter", "lora", "qwen3");
 	float v[8192];
 
-	for (size_t i = 0; i < sizeof v / sizeof *v; i++)
+	for (size_t i = 0; i < LEN(v); i++)
 		v[i] = value;
 	mk_tensor(&m, name, 2, (int64_t[]){ cols, rows }, 0, v, (size_t)(cols * rows) * 4);
 	return m;

@@ -156,7 +156,7 @@ static void put_layer(struct mk *m, const struct recipe *r, int32_t layer)
 		{ "ffn_down.weight", r->n_embd, r->n_ff, 0, 1 },
 	};
 	/* clang-format on */
-	for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+	for (size_t i = 0; i < LEN(all); i++) {
 		char name[64];
 		snprintf(name, sizeof name, "blk.%d.%s", layer, all[i].name);
 		if (all[i].want)
@@ -496,7 +496,7 @@ TEST(row_39_numbers_with_a_fraction)
 {
 	const double none[] = { (double)NAN, (double)INFINITY, -(double)INFINITY, 0, -1, 1e30 };
 
-	for (size_t i = 0; i < sizeof none / sizeof none[0]; i++) {
+	for (size_t i = 0; i < LEN(none); i++) {
 		struct recipe r;
 		REFUSED_REAL("attention.layer_norm_rms_epsilon", none[i], "byte|and must be");
 		REFUSED_REAL("rope.freq_base", none[i], "byte|and must be");
@@ -572,7 +572,7 @@ TEST(row_52_tensors)
 	r.change[0] = (struct change){ .key = ".general.type", .type = GGUF_STRING, .text = "adapter" };
 	REFUSED(r, "this is a LoRA adapter|--lora FILE");
 	r.change[0] = (struct change){ .key = NULL };
-	for (size_t i = 0; i < sizeof needed / sizeof needed[0]; i++) {
+	for (size_t i = 0; i < LEN(needed); i++) {
 		snprintf(words, sizeof words, "tensor '%s' is missing", needed[i]);
 		r.shape = (struct shape){ .name = needed[i], .drop = 1 };
 		REFUSED(r, words);
@@ -595,7 +595,7 @@ TEST(row_52_tensors)
 		"blk.0.attn_sinks.weight", "blk.2.attn_norm.weight", "output.bias",       "x",
 		"blk.0.ffn_gate.bias",     "rope_freqs.weight.b",    "xrope_freqs.weight"
 	};
-	for (size_t i = 0; i < sizeof extra / sizeof extra[0]; i++) {
+	for (size_t i = 0; i < LEN(extra); i++) {
 		snprintf(words, sizeof words, "byte|tensor '%s' is not part of", extra[i]);
 		r.shape = (struct shape){ .name = extra[i], .rows = 1, .cols = 32, .per_layer = 1 };
 		REFUSED(r, words);
@@ -633,7 +633,7 @@ TEST(rotary_factors_and_scaling_types)
 
 	r.factors = 4;
 	WORKS(&r, NULL);
-	for (size_t i = 0; i < sizeof none / sizeof none[0]; i++) {
+	for (size_t i = 0; i < LEN(none); i++) {
 		r.factor = none[i];
 		REFUSED(r, "byte|rope_freqs.weight|must hold");
 	}

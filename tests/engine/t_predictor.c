@@ -101,7 +101,7 @@ TEST(the_forward_pass_agrees_with_double)
 	for (int l = 0; l < N_LEVELS; l++) {
 		struct backend *be = open_level(levels[l], 1);
 
-		for (size_t i = 0; be && i < sizeof as / sizeof *as; i++) {
+		for (size_t i = 0; be && i < LEN(as); i++) {
 			struct held h = image_new(as[i].rows, as[i].cap);
 			struct predictor p;
 			double want[128], worst = 0;
@@ -156,7 +156,7 @@ TEST(what_is_kept_equals_the_whole_image)
 					from = (int32_t)(test_rand() % (uint64_t)to);
 				if (test_rand() % 40 == 0)
 					attn_image_clear(&kept.m, cap);
-				to = to < cap ? to : cap;
+				to = MIN(to, cap);
 				for (int32_t t = 0; t < rows; t++)
 					memcpy(attn_image_row(&whole.m, t), attn_image_row(&kept.m, t),
 					       (size_t)cap * sizeof(float));
@@ -208,7 +208,7 @@ TEST(the_gradient_agrees_with_differences)
 	for (int l = 0; l < N_LEVELS; l++) {
 		struct backend *be = open_level(levels[l], 1);
 
-		for (size_t i = 0; be && i < sizeof as / sizeof *as; i++) {
+		for (size_t i = 0; be && i < LEN(as); i++) {
 			struct held h = image_new(as[i].rows, as[i].cols);
 			struct predictor p, grad = { 0 };
 			struct predictor_scratch s;

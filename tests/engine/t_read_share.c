@@ -62,7 +62,7 @@ TEST(cuts_policies_and_rollbacks_do_not_matter)
 	read_to(t, TOKENS);
 	memcpy(full, timeline_logits(t), logits_bytes(e));
 	timeline_close(t);
-	for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+	for (size_t i = 0; i < LEN(all); i++) {
 		t = open_share(e, all[i].kv, all[i].batch, 0.6f);
 		read_to(t, TOKENS);
 		if (!i)

@@ -133,10 +133,10 @@ TEST(the_last_sixteen_messages_are_undone_without_prefill)
 		                             "qwen3next", "granitehybrid", "granitehybridmoe" },
 				 *const kv[] = { "full", "auto", "sift:k=512" };
 
-	for (size_t m = 0; m < sizeof model / sizeof model[0]; m++) {
+	for (size_t m = 0; m < LEN(model); m++) {
 		struct engine *e = open_model(model[m]);
 
-		for (size_t p = 0; p < sizeof kv / sizeof kv[0]; p++)
+		for (size_t p = 0; p < LEN(kv); p++)
 			for (int32_t back = TURNS - 16; back < TURNS; back += m ? 5 : 1)
 				goes_back(e, model[m], kv[p], back, back % 2);
 		engine_close(e);
@@ -198,7 +198,7 @@ TEST(messages_within_a_prefill_are_undone_without_prefill)
 
 	for (int32_t i = 0; i < MESSAGES * LONG; i++)
 		id[i] = i % LONG == LONG - 1 ? END : id_at(i);
-	for (size_t m = 0; m < sizeof model / sizeof model[0]; m++) {
+	for (size_t m = 0; m < LEN(model); m++) {
 		struct engine *e = open_model(model[m]);
 
 		for (int32_t p = 0; p < 2; p++)
@@ -266,10 +266,10 @@ TEST(states_survive_a_change_of_policy)
 		{ "sink:size=320,sinks=4", "full", 0 },
 	};
 
-	for (size_t m = 0; m < sizeof model / sizeof *model; m++) {
+	for (size_t m = 0; m < LEN(model); m++) {
 		struct engine *e = open_model(model[m]);
 
-		for (size_t i = 0; i < sizeof change / sizeof *change; i++) {
+		for (size_t i = 0; i < LEN(change); i++) {
 			struct timeline *t = open_line(e, change[i].before), *straight = open_line(e, change[i].after);
 			struct err err = { 0 };
 

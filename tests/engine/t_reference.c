@@ -119,7 +119,7 @@ static void check_story_file(const char *path, struct jv want)
 		extend(&r, prompt.id, prompt.n);
 		while (jv_next(jv_get(p, "top8"), &top, NULL)) {
 			double d = fabs(r.logits[(int)jv_num(jv_at(top, 0))] - jv_num(jv_at(top, 1)));
-			worst = d > worst ? d : worst;
+			worst = MAX(d, worst);
 		}
 		for (size_t i = prompt.n; i < greedy.n && !q4; i++) {
 			int32_t id = argmax(r.logits, r.n_vocab);

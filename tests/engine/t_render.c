@@ -33,7 +33,7 @@ static const char *const word[] = {
 static void random_text(struct str *s, int words)
 {
 	while (words-- > 0)
-		str_adds(s, word[test_rand() % (sizeof word / sizeof *word)]);
+		str_adds(s, word[test_rand() % LEN(word)]);
 }
 
 /* What a model sampled for that text: any tokens that say it. */
@@ -261,7 +261,7 @@ TEST(with_the_tokenizers_of_real_models)
 	static const char *const file[] = { "ggml-vocab-llama-spm", "ggml-vocab-llama-bpe", "vocab-smollm2",
 		                            "vocab-qwen2",          "ggml-vocab-phi-3",     "ggml-vocab-gpt-2" };
 
-	for (size_t i = 0; i < sizeof file / sizeof *file; i++) {
+	for (size_t i = 0; i < LEN(file); i++) {
 		char rel[80];
 
 		snprintf(rel, sizeof rel, "data/tokenizers/%s.gguf", file[i]);

@@ -605,7 +605,7 @@ TEST(notes_tell_all_that_happens)
 				ring[o->token] = o->ring;
 			}
 		}
-		CHECK_INT(admitted, r.t - (first > 3 ? first : r.t < 3 ? r.t : 3));
+		CHECK_INT(admitted, r.t - (first > 3 ? first : MIN(r.t, 3)));
 		for (int32_t t = 3; t < r.t; t++)
 			CHECK_INT(r.held[t & r.mask] && t >= r.oldest ? HEADS - r.held[t & r.mask] : HEADS, dropped[t]);
 	}

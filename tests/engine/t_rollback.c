@@ -62,7 +62,7 @@ static const struct {
 	{ "auto:k=20,every=4,size=64", 600, 64, 200, WINDOWED },
 	{ "auto:prefix=full", 400, 64, 120, WINDOWED },
 };
-enum { ALL = sizeof all / sizeof *all, PROMPT = 330, BEHIND = 600 };
+enum { ALL = LEN(all), PROMPT = 330, BEHIND = 600 };
 
 static struct engine *engine(int family, int threads)
 {
@@ -316,7 +316,7 @@ TEST(drafts_leave_no_trace)
 	int64_t drafted = 0, accepted = 0, sampled = 0;
 
 	for (int life = 0; life < ALL * times(); life++)
-		for (size_t h = 0; h < sizeof how / sizeof *how; h++) {
+		for (size_t h = 0; h < LEN(how); h++) {
 			int i = life % ALL, threads = 1 + (life + (int)h) % 3;
 			struct timeline *a = open_with(i, threads), *b = open_at(i);
 			struct sampling s = sampling_default, u;
@@ -454,7 +454,7 @@ TEST(the_newest_tokens_of_a_cascade_are_rolled_back)
 	/* clang-format on */
 	int exact = 0;
 
-	for (size_t w = 0; w < sizeof which / sizeof *which; w++)
+	for (size_t w = 0; w < LEN(which); w++)
 		for (int round = 0; round < 12; round++) {
 			int i = place_of(which[w].kv, which[w].family);
 			struct timeline *a = open_at(i), *b = open_at(i);

@@ -69,7 +69,7 @@ static struct engine *open_tiny(int threads)
 	put_random(&m, &seed, "token_embd.weight", N_VOCAB, N_EMBD, 8);
 	put_random(&m, &seed, "output_norm.weight", 1, N_EMBD, 0);
 	for (int l = 0; l < N_LAYER; l++)
-		for (size_t i = 0; i < sizeof layer / sizeof layer[0]; i++) {
+		for (size_t i = 0; i < LEN(layer); i++) {
 			snprintf(name, sizeof name, "blk.%d.%s.weight", l, layer[i].name);
 			put_random(&m, &seed, name, layer[i].rows, layer[i].cols, layer[i].scale);
 		}
@@ -170,7 +170,7 @@ TEST(enough_entries_are_full_attention_bit_for_bit)
 
 	random_ids(id, PROMPT + STEPS);
 	run_policy(e, "full", id, &full);
-	for (size_t i = 0; i < sizeof as / sizeof as[0]; i++) {
+	for (size_t i = 0; i < LEN(as); i++) {
 		run_policy(e, as[i], id, &got);
 		CHECK_MSG(same(&got, &full), "%s differs from full by %g", as[i], difference(&got, &full));
 	}
@@ -189,7 +189,7 @@ static const char *const choosing[] = {
 	"predict:k=64,first=16,last=16,dense=0", "predict:k=24,block=1,first=2,last=4,by=mixed,rows=40,calibrate=3,dense=1",
 };
 /* clang-format on */
-enum { N_CHOOSING = sizeof choosing / sizeof choosing[0] };
+enum { N_CHOOSING = LEN(choosing) };
 
 /* Twice, with other threads, and in other chunks: the same bits. */
 TEST(results_do_not_depend_on_threads_or_chunks)
@@ -419,7 +419,7 @@ TEST(settings_are_checked_and_named)
 	struct err err = { 0 };
 	char text[160];
 
-	for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
+	for (size_t i = 0; i < LEN(wrong); i++)
 		CHECK_MSG(kv_policy_check(wrong[i], &err) < 0 && err.code == ERR_USAGE, "%s was taken", wrong[i]);
 	for (size_t i = 0; i < N_CHOOSING; i++) {
 		char again[160];

@@ -168,12 +168,11 @@ static int32_t slots_read(struct bench *b, const struct attn_part *part, int n_p
 /* Are these the right blocks? */
 static void check_selection(struct bench *b, int layer, int head, int32_t known, const char *in, int32_t n)
 {
-	int32_t from = (b->first + b->block - 1) / b->block, last = b->last > 1 ? b->last : 1,
-		to = (b->n - last) / b->block;
+	int32_t from = (b->first + b->block - 1) / b->block, last = MAX(b->last, 1), to = (b->n - last) / b->block;
 	int32_t want = (b->k_ - from * b->block - last) / b->block, got = 0;
 	double score[CAP], worst_in = INFINITY, best_out = -INFINITY;
 
-	want = want > 1 ? want : 1;
+	want = MAX(want, 1);
 	CHECK_INT(n, (from + want) * b->block + b->n - to * b->block);
 	for (int32_t i = 0; i < from * b->block; i++)
 		CHECK_MSG(in[i], "entry %d is one of the first", i);
@@ -205,7 +204,7 @@ static void prefill(struct bench *b, int32_t n)
 {
 	static float q[READ * HEADS * DIM];
 	struct step st = { .kind = STEP_READ, .pos = b->n, .n = n, .tried = n, .last = 1 };
-	int32_t seen = n < b->rows ? n : b->rows;
+	int32_t seen = MIN(n, b->rows);
 	char all[CAP];
 	double p[CAP];
 
@@ -271,7 +270,7 @@ TEST(it_selects_by_the_algorithm)
 	};
 	static struct bench b;
 
-	for (size_t i = 0; i < sizeof as / sizeof *as; i++) {
+	for (size_t i = 0; i < LEN(as); i++) {
 		memset(&b, 0, sizeof b);
 		b = (struct bench){ .k_ = as[i].k,
 			            .block = as[i].block,
@@ -332,7 +331,7 @@ TEST(a_file_is_taken_only_where_all_of_it_agrees)
 	CHECK_INT(n, 64 + 4833 * 4);
 	copy = malloc(n + 1);
 	for (size_t cut = 0; cut <= n + 1; cut += cut < 70 || cut > n - 3 ? 1 : 997) {
-		memcpy(copy, bytes, cut < n ? cut : n);
+		memcpy(copy, bytes, MIN(cut, n));
 		copy[n] = 0;
 		if (cut == n)
 			continue;
@@ -400,7 +399,7 @@ TEST(the_default_model_needs_no_file)
 		test_skip("%s", err.msg);
 	for (int i = 0; i < 300; i++)
 		id[i] = 1000 + i * 37 % 20000;
-	for (size_t i = 0; i < sizeof kv / sizeof *kv; i++) {
+	for (size_t i = 0; i < LEN(kv); i++) {
 		struct timeline *t = NULL;
 
 		CHECK_MSG(!timeline_open(&t, e, &(struct timeline_options){ .ctx = 320, .kv = kv[i] }, &err), "%s: %s",

@@ -538,7 +538,7 @@ static void read_with(const char *path, int built_in)
 	CHECK(!engine_tokenize(e, book, n, 0, &id, &err) && id.n > 2000 + ALL);
 	if (!built_in)
 		predictor_put_for(e);
-	for (size_t i = 0; i < sizeof checked / sizeof *checked; i++)
+	for (size_t i = 0; i < LEN(checked); i++)
 		read_text(e, id.id + 2000, checked[i].kv, checked[i].check, checked[i].dense);
 	tokens_free(&id);
 	free(book);

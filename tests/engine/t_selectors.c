@@ -390,7 +390,7 @@ TEST(refresh_drops_the_weakest)
 	b.sel.ops->seen(&b.sel, &st, 0, &b.q, &b.q, 50);
 	end_call(&b, &st);
 	for (int32_t t = 1; t < 30; t++) {
-		int32_t left = 8 - (t - 1) > 0 ? 8 - (t - 1) : 0, since = t < 9 ? t : 9;
+		int32_t left = 8 - (t - 1) > 0 ? 8 - (t - 1) : 0, since = MIN(t, 9);
 		int n_part;
 
 		st = decode_at(49 + t);
@@ -489,7 +489,7 @@ TEST(quest_reads_whole_pages)
 	};
 	/* clang-format on */
 
-	for (size_t c = 0; c < sizeof as / sizeof *as; c++) {
+	for (size_t c = 0; c < LEN(as); c++) {
 		const char *kv = as[c].kv;
 		int32_t page = as[c].page, k = strstr(kv, "k=96") ? 96 : strstr(kv, "k=160") ? 160 : 256;
 		struct attn_part part[SELECT_PARTS];
@@ -566,7 +566,7 @@ TEST(the_split_follows_need)
 			CHECK(k[i] >= (mean < most ? mean / 4 : most) && k[i] >= 1 && k[i] <= most && k[i] <= 3 * mean);
 			sum += k[i];
 		}
-		CHECK_MSG(sum == 8 * (int64_t)(mean < most ? mean : most), "mean %d, region %d: %lld", mean, most,
+		CHECK_MSG(sum == 8 * (int64_t)(MIN(mean, most)), "mean %d, region %d: %lld", mean, most,
 		          (long long)sum);
 	}
 }
@@ -666,7 +666,7 @@ TEST(sets_follow_pools_of_any_width)
 	/* clang-format on */
 	enum { BEFORE = 300, ALL = BEFORE + READ };
 
-	for (size_t c = 0; c < sizeof as / sizeof *as; c++) {
+	for (size_t c = 0; c < LEN(as); c++) {
 		static float q[READ * 4 * DIM];
 		static int32_t rows[2][600];
 		static double sum[ALL], row[ALL];

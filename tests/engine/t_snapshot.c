@@ -178,7 +178,7 @@ static void read_on(struct life *l, size_t keep, int32_t n)
 	struct timeline_stats st;
 
 	timeline_stats(l->t[0], &st);
-	keep = keep < have ? keep : have;
+	keep = MIN(keep, have);
 	tokens_append(&id, now, keep);
 	for (int32_t i = 0; i < n; i++)
 		tokens_add(&id, 3 + (int32_t)(test_rand() % (uint64_t)(l->n_vocab - 3)));
@@ -289,7 +289,7 @@ static const struct {
 	{ "auto:prefix=full", 400, 64, 120, 150 },
 	{ "auto:k=32,sample=16,score=surprise,heads=layer,size=64", 600, 64, 100, 100 },
 };
-enum { LIVES = sizeof lives / sizeof *lives };
+enum { LIVES = LEN(lives) };
 
 static int soak(void)
 {
@@ -346,7 +346,7 @@ TEST(families_go_on_bit_for_bit)
 	/* trained with contexts that all lives fit */
 	static const char *const name[] = { "olmo3",   "lfm2",   "gemma4",    "gpt-oss",
 		                            "lfm2moe", "qwen35", "qwen35moe", "granitehybrid" };
-	enum { N = sizeof name / sizeof name[0] };
+	enum { N = LEN(name) };
 	int points = soak() ? 1000 : 2 * LIVES;
 	struct engine *e[N];
 
@@ -392,7 +392,7 @@ TEST(policies_may_change_before_and_after)
 	struct engine *e = open_tiny(0, 2);
 	struct err err = { 0 };
 
-	for (size_t i = 0; i < 2 * sizeof v / sizeof *v; i++) {
+	for (size_t i = 0; i < 2 * LEN(v); i++) {
 		struct life l = {
 			.e = e, .kv = v[i / 2].before, .type = "f16", .ctx = 600, .batch = 64, .n_vocab = N_VOCAB
 		};
@@ -606,7 +606,7 @@ TEST(rows_follow_from_tokens_and_marks)
 			int32_t ready = timeline_entries_ready(l.t[k]);
 
 			mark[k] = timeline_marks(l.t[k], &had[k]);
-			n = ready < n ? ready : n;
+			n = MIN(ready, n);
 		}
 		row = timeline_token_bytes(l.t[0], 1);
 		for (int k = 0; k < 2; k++) {
@@ -872,7 +872,7 @@ TEST(identities_name_all_that_decides_bits)
 	CHECK(strstr(id[0].p, "byte order little\n") && strstr(id[0].p, "architecture llama\n") &&
 	      strstr(id[0].p, "kernels cpu"));
 	CHECK(strstr(id[0].p, "tensor blk.2.ffn_down.weight ") != NULL);
-	for (size_t i = 0; i < sizeof v / sizeof *v; i++) {
+	for (size_t i = 0; i < LEN(v); i++) {
 		identity_of(e[0], v[i].kv[0], v[i].type[0], v[i].ctx[0], v[i].batch[0], &a);
 		identity_of(e[0], v[i].kv[1], v[i].type[1], v[i].ctx[1], v[i].batch[1], &b);
 		CHECK_MSG((strcmp(a.p, b.p) == 0) == v[i].same, "%s %s", a.p, b.p);
@@ -943,7 +943,7 @@ TEST(damaged_heads_do_no_harm)
 	int rounds = (soak() ? 20 * soak() : 1) * 250, loaded = 0, refused = 0;
 	struct engine *e = open_tiny(0, 1);
 
-	for (size_t i = 0; i < sizeof which / sizeof *which; i++) {
+	for (size_t i = 0; i < LEN(which); i++) {
 		struct life l = { .e = e,
 			          .kv = lives[which[i]].kv,
 			          .type = "q8_0",
@@ -1104,9 +1104,9 @@ TEST(how_long_it_takes)
 			CHECK_MSG(timeline_head_load(t, head.p, head.n, &err) == 0, "%s", err.msg);
 			took[1] = cpu_seconds() - start;
 			cpu = (double)(clock() - clocks) / CLOCKS_PER_SEC;
-			busy = cpu < busy ? cpu : busy;
+			busy = MIN(cpu, busy);
 			for (int m = 0; m < 2; m++)
-				least[m] = took[m] < least[m] ? took[m] : least[m];
+				least[m] = MIN(took[m], least[m]);
 			str_free(&head);
 		}
 		test_note(

@@ -257,7 +257,7 @@ static void exact_call(const struct rig *r, const int32_t *key, int32_t n_key, i
 				for (int d = 0; d < DIM; d++)
 					share[c] += q[d] * k[c * DIM + d];
 				share[c] /= sqrt(DIM);
-				most = share[c] > most ? share[c] : most;
+				most = MAX(share[c], most);
 			}
 			for (int32_t c = 0; c < sees; c++)
 				sum += share[c] = exp(share[c] - most);
@@ -280,7 +280,7 @@ static void exact_call(const struct rig *r, const int32_t *key, int32_t n_key, i
 /* What the next call sees, by what the policy told: sinks, everything alive in order, and what waits. */
 static int32_t visible(struct rig *r, int32_t sinks, int32_t *key)
 {
-	int32_t n = r->pos < sinks ? r->pos : sinks;
+	int32_t n = MIN(r->pos, sinks);
 
 	for (int32_t i = 0; i < n; i++)
 		key[i] = i;
@@ -288,7 +288,7 @@ static int32_t visible(struct rig *r, int32_t sinks, int32_t *key)
 		key[n + i] = r->alive[i];
 	qsort(key + n, (size_t)r->n_alive, sizeof *key, by_number);
 	n += r->n_alive;
-	for (int32_t t = r->next > sinks ? r->next : sinks; t < r->pos; t++)
+	for (int32_t t = MAX(r->next, sinks); t < r->pos; t++)
 		key[n++] = t;
 	return n;
 }
@@ -319,7 +319,7 @@ static double against_exact(const struct rig_options *o, int32_t sinks, int32_t 
 	width = (size_t)r.q.cols;
 	got = xmalloc(CALL_MAX * width * (size_t)r.hp.n_layer * sizeof *got);
 	want = xmalloc(CALL_MAX * width * sizeof *want);
-	most = most < r.p.chunk ? most : r.p.chunk;
+	most = MIN(most, r.p.chunk);
 	for (int32_t i = 0; i < calls; i++) {
 		int32_t n = test_rand() % 3 ? 1 + (int32_t)(test_rand() % (uint64_t)most) : 1,
 			n_key = visible(&r, sinks, key);
@@ -350,7 +350,7 @@ TEST(rotated_queries_equal_rotated_keys)
 	static const int32_t sinks[] = { 4, 0, 2, 1, 3, 4, 4, 4, 4, 4 };
 	double worst[2] = { 0, 0 };
 
-	for (size_t i = 0; i < sizeof kv / sizeof *kv; i++)
+	for (size_t i = 0; i < LEN(kv); i++)
 		for (int f16 = 0; f16 < 2; f16++) {
 			struct rig_options o = { .kv = kv[i],
 				                 .type = f16 ? DT_F16 : DT_F32,
@@ -363,7 +363,7 @@ TEST(rotated_queries_equal_rotated_keys)
 				o.n_kv = 2;
 			}
 			e = against_exact(&o, sinks[i], i == 9 ? 500 : 150, i % 2 ? 20 : 70);
-			worst[f16] = e > worst[f16] ? e : worst[f16];
+			worst[f16] = MAX(e, worst[f16]);
 			CHECK_MSG(e < (f16 ? 1e-6 : 1e-10), "%s, %s planes: NMSE %.2g", kv[i], f16 ? "f16" : "f32", e);
 		}
 	test_note("NMSE of rotated queries against rotated keys: %.2g with f32 planes, %.2g with f16", worst[0],
@@ -439,9 +439,9 @@ static void judge_insert(struct judge *j, const struct rig *r)
 			j->compared++;
 			if (!is_dropped(r, wins ? *newest : x)) {
 				/* The policy decided otherwise: only rounding may do that. */
-				double off = fabs(a - b) / (a > b ? a : b);
+				double off = fabs(a - b) / (MAX(a, b));
 				j->differed++;
-				j->slack = off > j->slack ? off : j->slack;
+				j->slack = MAX(off, j->slack);
 				wins = !wins;
 			}
 			CHECK(is_dropped(r, wins ? *newest : x));
@@ -465,7 +465,7 @@ static double reduced(const struct rig *r, const double *p, int32_t i, int32_t c
 			v[at] = v[at - 1];
 		v[at] = x;
 		sum += x;
-		most = x > most ? x : most;
+		most = MAX(x, most);
 	}
 	return cascade_params(&r->p)->reduce == REDUCE_MAX    ? most
 	       : cascade_params(&r->p)->reduce == REDUCE_MEAN ? sum / heads
@@ -489,13 +489,13 @@ static void judged(const struct rig_options *o, int32_t most, int32_t tokens)
 	j.worth = xcalloc((size_t)tokens + CALL_MAX, sizeof *j.worth);
 	p = xmalloc(CALL_MAX * 8 * 1024 * sizeof *p);
 	gamma = cascade_params(&r.p)->gamma > 0 ? cascade_params(&r.p)->gamma : pow(100, -1.0 / j.w);
-	most = most < r.p.chunk ? most : r.p.chunk;
+	most = MIN(most, r.p.chunk);
 	while (r.pos < tokens) {
 		int32_t n = 1 + (int32_t)(test_rand() % (uint64_t)most), n_key = visible(&r, j.sinks, key);
 		int32_t all = n_key + n, first = r.pos;
 		for (int32_t i = 0; i < n; i++) {
 			nll[i] = r.p.wants_nll ? test_randf(0, 6) : 0;
-			j.worth[first + i] = r.p.wants_nll ? (double)(nll[i] > before ? nll[i] : before) + 0.5 : 1;
+			j.worth[first + i] = r.p.wants_nll ? (double)(MAX(nll[i], before)) + 0.5 : 1;
 			before = nll[i];
 		}
 		exact_call(&r, key, n_key, n, 0, out, p);
@@ -505,7 +505,7 @@ static void judged(const struct rig_options *o, int32_t most, int32_t tokens)
 			for (int32_t i = 0; i < n; i++)
 				j.mu[token] = gamma * j.mu[token] + (1 - gamma) * reduced(&r, p, i, c, all);
 		}
-		while (j.t < (r.next > j.sinks ? r.next : r.pos < j.sinks ? r.pos : j.sinks))
+		while (j.t < (r.next > j.sinks ? r.next : MIN(r.pos, j.sinks)))
 			judge_insert(&j, &r);
 	}
 	CHECK_MSG(j.compared > 100, "%d comparisons", j.compared);
@@ -623,7 +623,7 @@ static void equals_full(const char *kv, int32_t tokens, int32_t ctx, int pin, in
 	while (full.pos < tokens) {
 		int32_t n = test_rand() % 3 ? 1 + (int32_t)(test_rand() % 64) : 1;
 		size_t bytes;
-		n = n < r.p.chunk ? n : r.p.chunk;
+		n = MIN(n, r.p.chunk);
 		n = n < tokens - full.pos ? n : tokens - full.pos;
 		bytes = (size_t)n * 3 * 4 * DIM * sizeof(float);
 		rig_call(&full, n, n == 1, NULL, a);
@@ -666,10 +666,10 @@ static void run_calls(const struct rig_options *o, int fail, int pin, float *out
 		size_t width;
 		order = order * 6364136223846793005u + 1442695040888963407u;
 		n = (order >> 40) % 3 ? 1 + (int32_t)((order >> 33) % 40) : 1;
-		n = n < r.p.chunk ? n : r.p.chunk;
+		n = MIN(n, r.p.chunk);
 		width = (size_t)n * 3 * 4 * DIM;
 		if (fail && (i % 3 == 0 || i > 70)) {
-			int32_t m = 1 + (int32_t)(test_rand() % (uint64_t)(r.p.chunk < 40 ? r.p.chunk : 40));
+			int32_t m = 1 + (int32_t)(test_rand() % (uint64_t)(MIN(r.p.chunk, 40)));
 			backend_flag cancel = 1;
 
 			r.be->cancel = i % 5 < 2 ? &cancel : NULL; /* before it began, or later */
@@ -935,7 +935,7 @@ TEST(settings_that_make_no_sense_are_refused)
 		{ "sink:n=2", 0, "no setting" },
 	};
 
-	for (size_t i = 0; i < sizeof v / sizeof *v; i++) {
+	for (size_t i = 0; i < LEN(v); i++) {
 		struct err err = { 0 };
 		struct rig r;
 		CHECK_INT(rig_try(&r, &(struct rig_options){ .kv = v[i].kv, .trained = v[i].trained, .batch = 512 },

@@ -76,7 +76,7 @@ static struct engine *open_model(enum dtype type, int as_q2_k)
 	put_matrix(&m, "token_embd.weight", TOKENS, type, as_q2_k);
 	put_ones(&m, "output_norm.weight");
 	for (int i = 0; i < DEPTH; i++) {
-		for (size_t k = 0; k < sizeof matrix / sizeof *matrix; k++) {
+		for (size_t k = 0; k < LEN(matrix); k++) {
 			snprintf(name, sizeof name, "blk.%d.%s.weight", i, matrix[k]);
 			put_matrix(&m, name, N, type, as_q2_k);
 		}

@@ -62,7 +62,7 @@ TEST(results_do_not_depend_on_threads_or_chunks)
 	struct err err = { 0 };
 
 	random_ids(id, 300);
-	for (size_t i = 0; i < sizeof way / sizeof way[0]; i++) {
+	for (size_t i = 0; i < LEN(way); i++) {
 		struct engine *e = open_story(way[i].threads);
 		struct timeline *t = open_timeline(e, CTX, way[i].batch);
 		CHECK_INT(timeline_sync(t, id, 300, NULL, NULL, &err), 0);
@@ -139,7 +139,7 @@ TEST(default_model_is_bit_identical_too)
 				first[0] = stepped;
 				first[1] = cold;
 			}
-			apart = test_nmse(stepped.logits, cold.logits, sizeof cold.logits / sizeof *cold.logits);
+			apart = test_nmse(stepped.logits, cold.logits, LEN(cold.logits));
 			CHECK_MSG(apart <= (f32 ? 0 : 1e-3), "%s, %d threads: steps and a cold prefill differ by %g",
 			          type, threads, apart);
 			CHECK_MSG(!memcmp(&first[0], &stepped, sizeof cold), "%s, generated: %d threads differ from 1",
@@ -525,7 +525,7 @@ TEST(a_token_asks_for_its_logits_alone)
 	asked.real = e->be->ops;
 	asked.ops = *asked.real;
 	asked.ops.read = count_read;
-	for (size_t i = 0; i < sizeof way / sizeof *way; i++) {
+	for (size_t i = 0; i < LEN(way); i++) {
 		struct sampling s = { .temperature = 0, .top_p = 1, .repeat_penalty = 1 };
 		struct step_out out;
 		struct timeline *t;

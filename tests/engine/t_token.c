@@ -724,7 +724,7 @@ TEST(refuses_other_tokenizers)
 	static const char *const model[] = { "bert", "t5", "rwkv", "none", "plamo2", "LLAMA", "gpt2 ", "gpt\x1b" };
 	struct mk m = { 0 };
 
-	for (size_t i = 0; i < sizeof model / sizeof model[0]; i++) {
+	for (size_t i = 0; i < LEN(model); i++) {
 		char words[80];
 		snprintf(words, sizeof words, "tokenizer model '%s", i < 7 ? model[i] : "gpt\\x1b");
 		refuse_made((struct made){ .model = model[i] }, words);
@@ -898,7 +898,7 @@ TEST(refuses_special_ids_out_of_range)
 		"bos", "eos",  "eot",     "eom",     "unknown", "padding", "separator", "seperator",
 		"cls", "mask", "fim_pre", "fim_suf", "fim_mid", "fim_pad", "fim_rep",   "fim_sep",
 	};
-	for (size_t i = 0; i < sizeof key / sizeof key[0]; i++) {
+	for (size_t i = 0; i < LEN(key); i++) {
 		char name[64];
 		snprintf(name, sizeof name, "tokenizer.ggml.%s_token_id", key[i]);
 		WITH(SPM, mk_u32(&m, name, 259); refuse(&m, NULL, ERR_MODEL, name));
@@ -1121,7 +1121,7 @@ TEST(bad_files)
 		{ "vocab-no-byte-tokens", NULL },
 		{ "model-ok", NULL },
 	};
-	for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+	for (size_t i = 0; i < LEN(bad); i++) {
 		char path[128];
 		struct err e = { 0 };
 		struct gguf *g;
@@ -1171,7 +1171,7 @@ TEST(giant_words)
 
 	for (int i = next_six(0); i < N_SIX; i = next_six(i + 1)) {
 		struct vocab *v = open_six(i);
-		for (int u = 0; u < (int)(sizeof unit / sizeof unit[0]); u++) {
+		for (int u = 0; u < (int)LEN(unit); u++) {
 			size_t len = strlen(unit[u]), n = most / len * len;
 			struct tokens t;
 			double start;
@@ -1198,7 +1198,7 @@ TEST(giant_words)
 	/* The rules without a vocabulary of their own. */
 	for (const char *const *p = vocab_pre_names(); *p; p++) {
 		const struct pretok *rule = pretok_find(*p, strlen(*p));
-		for (int u = 0; u < (int)(sizeof unit / sizeof unit[0]); u++) {
+		for (int u = 0; u < (int)LEN(unit); u++) {
 			size_t len = strlen(unit[u]), n = most / len * len;
 			double start = cpu_seconds();
 			for (size_t k = 0; k < n; k++)

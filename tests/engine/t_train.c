@@ -51,7 +51,7 @@ static char *model_make(const struct shape *s, const char *arch)
 	FILE *f;
 
 	mk_string(&m, "general.architecture", arch);
-	for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+	for (size_t i = 0; i < LEN(keys); i++) {
 		snprintf(name, sizeof name, "%s.%s", arch, keys[i].name);
 		mk_u32(&m, name, keys[i].v);
 	}
@@ -72,7 +72,7 @@ static char *model_make(const struct shape *s, const char *arch)
 			{ "ffn_gate", s->ff, wide }, { "ffn_up", s->ff, wide }, { "ffn_down", wide, s->ff },
 		};
 
-		for (size_t k = 0; k < sizeof all / sizeof *all; k++) {
+		for (size_t k = 0; k < LEN(all); k++) {
 			snprintf(name, sizeof name, "blk.%d.%s.weight", i, all[k].name);
 			weights(&m, name, all[k].rows, all[k].cols);
 		}
@@ -197,7 +197,7 @@ static void gradients(const struct shape *s, const struct train_mask *mask, int3
 
 TEST(gradients_agree_with_differences_in_double)
 {
-	for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+	for (size_t i = 0; i < LEN(shapes); i++)
 		for (int32_t fixed = 0; fixed <= 9; fixed += 9) {
 			gradients(&shapes[i], &(struct train_mask){ 0 }, fixed, 0);
 			gradients(&shapes[i], &partial, fixed, 0);
@@ -421,7 +421,7 @@ TEST(what_cannot_be_trained_is_refused)
 	struct train_mask m;
 	struct err err = { 0 };
 
-	for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
+	for (size_t i = 0; i < LEN(models); i++) {
 		char rel[80];
 		struct engine *e;
 		struct trainer *t = NULL;
@@ -434,7 +434,7 @@ TEST(what_cannot_be_trained_is_refused)
 		CHECK_MSG(strstr(err.msg, "cannot be trained"), "%s", err.msg);
 		engine_close(e);
 	}
-	for (size_t i = 0; i < sizeof masks / sizeof *masks; i++) {
+	for (size_t i = 0; i < LEN(masks); i++) {
 		CHECK_INT(train_mask_parse(masks[i].text, &m, &err), -1);
 		CHECK_MSG(strstr(err.msg, masks[i].why), "%s: %s", masks[i].text, err.msg);
 	}

@@ -12,7 +12,7 @@
 enum { LONG = 9000, CTX = 16000, POINTS = 60 };
 
 static const char *const models[] = { "gemma2", "gemma3", "gemma4", "gpt-oss", "olmo3" };
-enum { N_MODELS = sizeof models / sizeof *models };
+enum { N_MODELS = LEN(models) };
 
 static struct engine *open_model(const char *name, int threads)
 {
@@ -216,7 +216,7 @@ TEST(missing_entries_are_noticed)
 }
 
 static const char *const streams[] = { "sink:size=80,stride=20", "cascade:size=60,n=3,stride=20", "auto" };
-enum { N_STREAMS = sizeof streams / sizeof *streams };
+enum { N_STREAMS = LEN(streams) };
 
 /* A model of windowed layers alone computes under a policy that evicts what it computes under `full`: nothing that it
  * reads is evicted. */

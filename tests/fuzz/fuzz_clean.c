@@ -61,7 +61,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	check(&a, flags);
 	run(flags, in, n, 1 + (data[0] >> 2) % 13, &b);
 	must(a.n == b.n && (!a.n || !memcmp(a.p, b.p, a.n)));
-	run(flags, a.p ? a.p : "", a.n, a.n + 1, &b);
+	run(flags, str_text(&a), a.n, a.n + 1, &b);
 	must(a.n == b.n && (!a.n || !memcmp(a.p, b.p, a.n)));
 	return 0;
 }

@@ -25,7 +25,7 @@ static const struct { const char *kv; int32_t pin; } policy[] = {
 	{ "predict:k=24,block=4,first=4,last=8,by=mixed,dense=1", 0 },
 };
 /* clang-format on */
-enum { POLICIES = sizeof policy / sizeof *policy, FRAME = 32 };
+enum { POLICIES = LEN(policy), FRAME = 32 };
 
 static struct {
 	struct timeline *t;

@@ -105,7 +105,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		{ odf_import, DOC_ODF },   { docx_import, DOC_DOCX }, { epub_import, DOC_EPUB },
 		{ gzip_import, DOC_GZIP },
 	};
-	enum { BY = sizeof by / sizeof *by };
+	enum { BY = LEN(by) };
 	int how = size ? data[0] % (BY + 3) : 0;
 	char *copy;
 

@@ -99,7 +99,7 @@ static void make_adapter(void)
 	mk_string(&m, "general.type", "adapter");
 	mk_string(&m, "adapter.type", "lora");
 	mk_f32(&m, "adapter.lora.alpha", 8);
-	for (size_t i = 0; i < sizeof pair / sizeof *pair; i++) {
+	for (size_t i = 0; i < LEN(pair); i++) {
 		char name[64];
 
 		snprintf(name, sizeof name, "%s.lora_a", pair[i].name);

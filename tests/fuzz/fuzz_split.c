@@ -65,7 +65,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 	for (int i = 0; i < count; i++) {
 		size_t want = i + 1 < count ? (size_t)data[2 + 2 * i] | (size_t)data[3 + 2 * i] << 8 : left;
 
-		len[i] = want < left ? want : left;
+		len[i] = MIN(want, left);
 		left -= len[i];
 	}
 	for (int i = 0; i < count; i++) {

@@ -30,7 +30,7 @@ static unsigned take(struct input *in)
 
 static struct view take_bytes(struct input *in, size_t n)
 {
-	struct view v = { (const char *)in->p, n < in->n ? n : in->n };
+	struct view v = { (const char *)in->p, MIN(n, in->n) };
 	in->p += v.n;
 	in->n -= v.n;
 	return v;
@@ -287,7 +287,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 		str_add(&file, in.p, in.n);
 	else
 		build(&in, &file);
-	if (!gguf_parse(&g, "fuzz", file.p ? file.p : "", file.n, &e)) {
+	if (!gguf_parse(&g, "fuzz", str_text(&file), file.n, &e)) {
 		if (!vocab_load(&v, g, NULL, &e)) {
 			/* A built file has its text left in the input; a raw one is its own text. */
 			check_text(v, raw ? &(struct input){ data, n } : &in);

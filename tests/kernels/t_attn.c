@@ -57,7 +57,7 @@ static void same_bits(int prompt)
 		{ 6, 2, 40, 700, 19, DT_F32, 1, { 640 }, { 0 }, 2, .window = 128 },
 	};
 
-	for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
+	for (size_t i = 0; i < LEN(list); i++) {
 		struct shape shape = list[i], *s = &shape;
 		struct world w = (s->prompt = prompt, world_new(s));
 		size_t width = (size_t)(s->n_head * s->dim);
@@ -147,7 +147,7 @@ TEST(long_prompts_have_the_same_bits)
 		{ 4, 1, 96, 1200, 1100, DT_Q8_0, 1, { 1100 }, { 0 }, 1, .prompt = 1, .window = 200 },
 	};
 
-	for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
+	for (size_t i = 0; i < LEN(list); i++) {
 		const struct shape *s = &list[i];
 		struct world w = world_new(s);
 		size_t width = (size_t)(s->n_head * s->dim), all = (size_t)s->n * width;

@@ -143,7 +143,7 @@ TEST(it_is_the_rule_in_double_at_every_size)
 		{ .n = 70, .keys = 2, .values = 4, .key_dim = 17, .value_dim = 100 },
 	};
 
-	for (size_t i = 0; i < sizeof size / sizeof size[0]; i++) {
+	for (size_t i = 0; i < LEN(size); i++) {
 		struct rule r = size[i];
 		size_t n = (size_t)r.n, bytes = n * out_of(&r) * sizeof(float), kept = state_of(&r) * sizeof(float);
 		float *want = must_alloc(bytes), *got = must_alloc(bytes), *again = must_alloc(bytes);
@@ -275,7 +275,7 @@ TEST(it_is_the_state_space_in_double_at_every_size)
 		{ .n = 7, .heads = 2, .groups = 2, .rows = 256, .cols = 70 },
 	};
 
-	for (size_t k = 0; k < sizeof size / sizeof size[0]; k++) {
+	for (size_t k = 0; k < LEN(size); k++) {
 		struct space s = size[k];
 		int32_t width = s.heads * s.cols, row = width + 2 * s.groups * s.rows;
 		size_t values = (size_t)(s.n * width), kept = (size_t)(width * s.rows);

@@ -152,7 +152,7 @@ TEST(speed_where_it_is_asked_for)
 			             1);
 			clock_gettime(CLOCK_MONOTONIC, &to);
 			s = (double)(to.tv_sec - from.tv_sec) + 1e-9 * (double)(to.tv_nsec - from.tv_nsec);
-			best = s < best ? s : best;
+			best = MIN(s, best);
 		}
 		printf("%d x %d x %d: %.1f GFLOP/s\n", m, n, k, 2e-9 * m * n * k / best);
 		free(a);

@@ -166,7 +166,7 @@ TEST(copy_moves_rows_and_refuses_what_does_not_fit)
 TEST(embed_every_type)
 {
 	static const int32_t id[] = { 4, 0, 10, 4, 7, 1, 2, 3, 5, 6, 8, 9, 10, 10, 0 };
-	enum { N = sizeof id / sizeof id[0], COLS = 512, ROWS = 11 };
+	enum { N = LEN(id), COLS = 512, ROWS = 11 };
 
 	for (int t = 0; t < DT_COUNT; t++) {
 		struct backend *be = open_level("c", 2);
@@ -202,7 +202,7 @@ TEST(rmsnorm_matches_double)
 	};
 
 	for (int l = 0; l < N_LEVELS; l++)
-		for (size_t s = 0; s < sizeof shape / sizeof shape[0]; s++) {
+		for (size_t s = 0; s < LEN(shape); s++) {
 			struct backend *be = open_level(levels[l], 2);
 			int32_t cols = shape[s].cols, group = shape[s].group, n = shape[s].n,
 				weights = shape[s].own ? cols : group;
@@ -258,7 +258,7 @@ TEST(rope_matches_double)
 	};
 
 	for (int l = 0; l < N_LEVELS; l++)
-		for (size_t s = 0; s < sizeof shape / sizeof shape[0]; s++) {
+		for (size_t s = 0; s < LEN(shape); s++) {
 			struct backend *be = open_level(levels[l], 2);
 			int32_t dim = shape[s].head_dim, dims = shape[s].dims, n = shape[s].n;
 			int32_t cols = shape[s].heads * dim;
@@ -366,7 +366,7 @@ TEST(axpby_at_every_size)
 		{ 5, 33, -1.5f, 0.25f, 1 }, { 40, 2048, 0.1f, 1, 0 }, { 0, 8, 1, 1, 0 },
 	};
 
-	for (size_t i = 0; i < sizeof c / sizeof c[0]; i++) {
+	for (size_t i = 0; i < LEN(c); i++) {
 		struct backend *be = open_level("c", i % 2 ? 2 : 1);
 		size_t n = (size_t)c[i].n * (size_t)c[i].cols, all = (size_t)(c[i].n + 1) * (size_t)c[i].cols;
 		float *x = must_alloc(all * sizeof *x), *y = must_alloc(all * sizeof *y),

@@ -93,7 +93,7 @@ TEST(matmul_every_type)
 		for (int k = 4 - test_rounds(4); k < 4; k++) {
 			int32_t cols = block == 256 ? (k + 1) * 256 : (int32_t[]){ 32, 96, 288, 576 }[k];
 
-			for (size_t i = 0; i < sizeof n_list / sizeof n_list[0]; i++) {
+			for (size_t i = 0; i < LEN(n_list); i++) {
 				int32_t n = n_list[i], rows = rows_list[(i + (size_t)k) % 5];
 				size_t all = (size_t)n * (size_t)rows;
 				uint8_t *w = random_weight(type, rows, cols);

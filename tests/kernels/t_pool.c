@@ -132,7 +132,7 @@ static double bandwidth_here(size_t bytes)
 
 		sum += f->read_sum(data, bytes);
 		speed = (double)bytes / (now() - start);
-		best = speed > best ? speed : best;
+		best = MAX(speed, best);
 	}
 	free(data);
 	CHECK(sum == 7 * (bytes / 8) * 0x0101010101010101u);
@@ -150,7 +150,7 @@ static double arithmetic_here(void)
 		uint64_t done = f->multiply(1 << 20);
 
 		speed = (double)done / (now() - start);
-		best = speed > best ? speed : best;
+		best = MAX(speed, best);
 	}
 	return best;
 }

@@ -68,7 +68,7 @@ TEST(dtype_refused)
 		{ 42, NULL },         { 255, NULL },        { 0x7fffffff, NULL }, { 0x80000000, NULL },
 		{ 0xffffffff, NULL },
 	};
-	for (size_t i = 0; i < sizeof no / sizeof *no; i++) {
+	for (size_t i = 0; i < LEN(no); i++) {
 		const char *name = "stale";
 		CHECK_INT(dtype_from_ggml(no[i].id, &name), -1);
 		CHECK_STR(name ? name : "(none)", no[i].name ? no[i].name : "(none)");
@@ -277,8 +277,8 @@ static void check_unpack(enum dtype t, const uint8_t *blocks, const float *want,
 		quant_unpack32(t, blocks + i / per * dtype_info(t)->block_bytes, (int32_t)(i % per), again, s, m);
 		CHECK(!memcmp(q, again, 32) && !memcmp(scale, s, sizeof s) && !memcmp(min, m, sizeof m));
 		for (int j = 0; j < 32; j++) {
-			lo = q[j] < lo ? q[j] : lo;
-			hi = q[j] > hi ? q[j] : hi;
+			lo = MIN(q[j], lo);
+			hi = MAX(q[j], hi);
 			CHECK_MSG(scale[j / 16] * (float)q[j] + min[j / 16] == want[32 * i + j], "%s value %lld: %d",
 			          dtype_info(t)->name, (long long)(32 * i + j), q[j]);
 		}
@@ -316,7 +316,7 @@ TEST(from_f32_error)
 		if (round % 7 == 0) /* a block that is constant, and one of zeros */
 			for (int j = 0; j < 64; j++)
 				x[j] = j < 32 ? size : 0;
-		for (size_t k = 0; k < sizeof type / sizeof *type; k++) {
+		for (size_t k = 0; k < LEN(type); k++) {
 			CHECK_INT(dtype_from_f32(type[k].t, buf, x, 256), 0);
 			dtype_to_f32(type[k].t, y, buf, 256);
 			for (int b = 0; b < 8; b++) {
@@ -353,7 +353,7 @@ TEST(from_f32_grid)
 	static const enum dtype type[] = { DT_Q4_0, DT_Q4_1, DT_Q5_0, DT_Q5_1, DT_Q8_0 };
 	float x[32], y[32];
 	uint8_t buf[64];
-	for (size_t k = 0; k < sizeof type / sizeof *type; k++)
+	for (size_t k = 0; k < LEN(type); k++)
 		for (int sign = -1; sign <= 1; sign += 2) {
 			int levels = type[k] <= DT_Q4_1 ? 16 : type[k] <= DT_Q5_1 ? 32 : 255;
 			for (int j = 0; j < 32; j++) {
@@ -385,7 +385,7 @@ TEST(from_f32_of_values_that_do_not_fit)
 		if (dtype_from_f32((enum dtype)t, want, x, N))
 			continue;
 		dtype_to_f32((enum dtype)t, clean, want, N);
-		for (size_t k = 0; k < sizeof odd / sizeof *odd; k++) {
+		for (size_t k = 0; k < LEN(odd); k++) {
 			float kept = x[35];
 
 			memset(got, GUARD, sizeof got);

@@ -89,7 +89,7 @@ TEST(given_blocks_have_the_same_bits)
 		{ 4, 2, 128, 900, 300, DT_BF16, 1, { 900 }, { 0 }, 1, .window = 0 },
 	};
 
-	for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
+	for (size_t i = 0; i < LEN(list); i++) {
 		const struct shape *s = &list[i];
 		struct world w = world_new(s);
 		size_t width = (size_t)(s->n_head * s->dim), all = (size_t)s->n * width;
@@ -303,7 +303,7 @@ TEST(sets_follow_from_estimates_whatever_the_cut)
 				memset(w.blocks, 0xa5, size);
 				for (int32_t t = 0, to; t < s.n; t = to) {
 					to = cut ? t + 1 + below(cut == 1 ? 20 : 3) : s.n;
-					to = to < s.n ? to : s.n;
+					to = MIN(to, s.n);
 					select_blocks(be, &w, t, to, share);
 				}
 				if (!cut)

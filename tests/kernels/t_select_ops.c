@@ -39,7 +39,7 @@ TEST(sketch_does_not_depend_on_steps)
 	enum { CAP = 600, KV = 2 };
 
 	for (int l = 0; l < N_LEVELS; l++)
-		for (size_t d = 0; d < sizeof dims / sizeof *dims; d++)
+		for (size_t d = 0; d < LEN(dims); d++)
 			for (int32_t bits = 2; bits <= 8; bits *= 2) {
 				struct backend *be = open_level(levels[l], 2);
 				int32_t dim = dims[d], n = 1 + (int32_t)(test_rand() % CAP),
@@ -818,8 +818,7 @@ TEST(moves_read_before_they_write)
 							if (m[h * (3 * n + 1) + 3 * i] >= 0)
 								to[m[h * (3 * n + 1) + 3 * i + 1]] = i;
 						for (int32_t k = 0; k < CAP; k++) {
-							const int32_t *e =
-								m + h * (3 * n + 1) + 3 * (to[k] < 0 ? 0 : to[k]);
+							const int32_t *e = m + h * (3 * n + 1) + 3 * (MAX(0, to[k]));
 							size_t row = (size_t)h * CAP + (size_t)k,
 							       from = (size_t)h * CAP + (size_t)(to[k] < 0 ? k : e[0]);
 							float got[128], *src = held + from * (size_t)dim;

@@ -68,7 +68,7 @@ TEST(it_is_the_convolution_of_double_at_every_size)
 	static const int32_t size[][3] = { { 1, 1, 2 }, { 1, 5, 3 },    { 2, 33, 4 },    { 7, 300, 3 },
 		                           { 3, 1, 9 }, { 64, 513, 3 }, { 40, 2048, 3 }, { 5, 17, 64 } };
 
-	for (size_t k = 0; k < sizeof size / sizeof size[0]; k++) {
+	for (size_t k = 0; k < LEN(size); k++) {
 		struct conv c = { .n = size[k][0], .cols = size[k][1], .taps = size[k][2] };
 		size_t n = (size_t)c.n * (size_t)c.cols, kept = (size_t)(c.taps - 1) * (size_t)c.cols;
 		float *out, *next, *again, *state;
@@ -121,7 +121,7 @@ TEST(wrong_shapes_are_refused)
 	const struct short_conv right = { .out = &out, .in = &in, .w = &w, .state = &state, .next = &next, .taps = 3 };
 	struct short_conv wrong[6];
 
-	for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
+	for (size_t i = 0; i < LEN(wrong); i++)
 		wrong[i] = right;
 	wrong[0].in = &wide;
 	wrong[1].taps = 4;
@@ -131,7 +131,7 @@ TEST(wrong_shapes_are_refused)
 	wrong[5].taps = 1;
 	be->ops->short_conv(be, &right, 2);
 	CHECK_MSG(!be->ops->sync(be), "%s", be->err);
-	for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+	for (size_t i = 0; i < LEN(wrong); i++) {
 		be->ops->short_conv(be, &wrong[i], 2);
 		CHECK_MSG(be->ops->sync(be) &&
 		                  strstr(be->err, "short_conv of 2 tokens got operands of the wrong shape"),

@@ -16,10 +16,7 @@ struct attacks {
 
 static inline struct str *attack_new(struct attacks *a)
 {
-	if (a->n == a->cap) {
-		a->cap = a->cap ? 2 * a->cap : 256;
-		a->s = xrealloc(a->s, a->cap * sizeof *a->s);
-	}
+	GROW(a->s, a->n, a->cap);
 	a->s[a->n] = (struct str){ 0 };
 	return &a->s[a->n++];
 }
@@ -82,7 +79,7 @@ static inline void attacks_csi(struct attacks *a)
 	for (size_t b = 0; b < 3; b++) {
 		for (char last = '@'; last < 127; last++)
 			attack_add(a, begin[b], b ? "" : "3;2", (char[]){ last, 0 });
-		for (size_t i = 0; i < sizeof harm / sizeof *harm; i++)
+		for (size_t i = 0; i < LEN(harm); i++)
 			if (!b || i % 4 == b)
 				attack_add(a, begin[b], harm[i], "x");
 	}
@@ -122,17 +119,17 @@ static inline void attacks_strings(struct attacks *a)
 	};
 	/* clang-format on */
 
-	for (size_t i = 0; i < sizeof osc / sizeof *osc; i++)
+	for (size_t i = 0; i < LEN(osc); i++)
 		for (size_t e = 0; e < 7; e++)
 			if (e < 2 || (i + e) % 5 == 0)
 				attack_add(a, begin[(i + e) % 4 % 3], osc[i], end[e]);
-	for (size_t i = 0; i < sizeof other / sizeof *other; i++)
+	for (size_t i = 0; i < LEN(other); i++)
 		for (size_t e = 0; e < 7; e++)
 			if (e == 1 || (i + e) % 4 == 0)
 				attack_add(a, "\033", other[i], end[e]);
-	for (size_t i = 0; i < sizeof c1 / sizeof *c1; i++)
+	for (size_t i = 0; i < LEN(c1); i++)
 		attack_add(a, c1[i], "", end[i % 7]);
-	for (size_t i = 0; i < sizeof single / sizeof *single; i++)
+	for (size_t i = 0; i < LEN(single); i++)
 		attack_add(a, "\033", single[i], "x");
 	attack_add(a, "\033]8;;http://good.example\033\\", "http://bad.example", "\033]8;;\033\\");
 	attack_add(a, "pasted\033[201~", "\003\032\004\r", "\033[200~");
@@ -169,11 +166,11 @@ static inline void attacks_characters(struct attacks *a)
 		0x302a,   0x3099,  0x1100, 0x11a8, 0xd7b0,  0xfdfa,   0x2e3a,   0x12031, 0xa9c1,  0xf3e,   0xe33,
 	};
 
-	for (size_t i = 0; i < sizeof over / sizeof *over; i++)
+	for (size_t i = 0; i < LEN(over); i++)
 		attack_add(a, over[i], "", "");
-	for (size_t i = 0; i < sizeof no_utf8 / sizeof *no_utf8; i++)
+	for (size_t i = 0; i < LEN(no_utf8); i++)
 		attack_add(a, "<", no_utf8[i], ">");
-	for (size_t i = 0; i < sizeof hidden / sizeof *hidden; i++) {
+	for (size_t i = 0; i < LEN(hidden); i++) {
 		struct str *s = attack_new(a);
 		if (i % 3)
 			str_adds(s, "ab");

@@ -18,6 +18,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "kernels/macros.h"
+
 static struct {
 	int kinds, n, sticky, full;
 	int calls[7], hits, turn;
@@ -142,7 +144,7 @@ static int name_of(const char *path)
 	while (i < power.names && strcmp(power.name[i].text, path))
 		i++;
 	if (i == power.names) {
-		if (i == (int)(sizeof power.name / sizeof *power.name) || strlen(path) >= sizeof power.name->text)
+		if (i == (int)LEN(power.name) || strlen(path) >= sizeof power.name->text)
 			abort();
 		memset(&power.name[i], 0, sizeof power.name[i]);
 		snprintf(power.name[i].text, sizeof power.name[i].text, "%s", path);

@@ -64,7 +64,7 @@ __attribute__((unused)) static const char *taken(void)
 {
 	static struct str s;
 
-	return input_take(&s) ? s.p ? s.p : "" : "(none)";
+	return input_take(&s) ? str_text(&s) : "(none)";
 }
 
 static struct grid line_grid;
@@ -164,7 +164,7 @@ __attribute__((unused)) static void key_storm(long n)
 		int w = 1 + (int)(test_rand() % 90), h = 1 + (int)(test_rand() % 8);
 
 		if (r < 45) {
-			const char *seq = seqs[test_rand() % (sizeof seqs / sizeof *seqs)];
+			const char *seq = seqs[test_rand() % LEN(seqs)];
 			keys_feed(&keys, seq, strlen(seq), (double)i, line_on_key, NULL);
 		} else if (r < 90) {
 			len = 1 + test_rand() % 4;
@@ -174,7 +174,7 @@ __attribute__((unused)) static void key_storm(long n)
 				                           : 0x20 + test_rand() % 0x60);
 			keys_feed(&keys, bytes, len, (double)i, line_on_key, NULL);
 		} else if (r < 94) {
-			const char *p = pieces[test_rand() % (sizeof pieces / sizeof *pieces)];
+			const char *p = pieces[test_rand() % LEN(pieces)];
 			paste_n(p, strlen(p));
 		} else if (r < 95) {
 			input_abandon();

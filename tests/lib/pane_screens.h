@@ -272,7 +272,7 @@ static const struct ui_session sessions[] __attribute__((unused)) = {
 	  1 << 20, -1, 0, 0 },
 	{ 15, "", "", "", "", 0, 0, 0, 0, 0, 0, 0 },
 };
-enum { SESSIONS_N = sizeof sessions / sizeof sessions[0] };
+enum { SESSIONS_N = LEN(sessions) };
 
 static inline struct pane *sessions_sample(int ascii)
 {

@@ -51,13 +51,7 @@ static const char *const units[] = {
 	"/*", "*/", "//", "\"a", "\\\"", "'''", "\"\"\"", "#", "int a = 1; /* c */ ", "f(", "R\"(", "<<EOF\n", "$(", "${a", "0x1 ", "--[[", "=begin\n",
 };
 /* clang-format on */
-enum {
-	UNITS = sizeof units / sizeof *units,
-	SHAPES = 7,
-	RANDOM = 40,
-	PATTERNS = UNITS + SHAPES + RANDOM,
-	UNIT_MOST = 400
-};
+enum { UNITS = LEN(units), SHAPES = 7, RANDOM = 40, PATTERNS = UNITS + SHAPES + RANDOM, UNIT_MOST = 400 };
 
 /* A unit of its own for each number; 0: not of bytes that repeat. */
 static inline void random_unit(size_t seed, struct str *out)
@@ -195,7 +189,7 @@ static inline double time_of(const struct pass *pass, const struct str *s, size_
 {
 	double from = cpu_seconds();
 
-	pass->run(s->p, n < s->n ? n : s->n);
+	pass->run(s->p, MIN(n, s->n));
 	return cpu_seconds() - from;
 }
 
@@ -245,9 +239,9 @@ static inline void measure(const struct pass *pass, size_t bytes, double floor, 
 			half = time_of(pass, &s, bytes / 2);
 			for (int more = 1; more < AGAIN && whole > FACTOR * half; more++) {
 				double again = time_of(pass, &s, bytes);
-				whole = again < whole ? again : whole;
+				whole = MIN(again, whole);
 				again = time_of(pass, &s, bytes / 2);
-				half = again < half ? again : half;
+				half = MIN(again, half);
 			}
 			if (whole > FACTOR * half && whole > floor)
 				check_twice(pass, i, bytes, half, whole);

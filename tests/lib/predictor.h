@@ -83,7 +83,7 @@ static inline void predictor_double(const struct predictor *p, const double *ima
 					                         (double)p->w1[k * PREDICTOR_INNER + c]
 					               : 0;
 				}
-				inner[((t + 1) * (n + 2) + x + 1) * PREDICTOR_INNER + c] = sum > 0 ? sum : 0;
+				inner[((t + 1) * (n + 2) + x + 1) * PREDICTOR_INNER + c] = MAX(sum, 0);
 			}
 	for (int32_t x = 0; x < n; x++) {
 		out[x] = 0;
@@ -96,7 +96,7 @@ static inline void predictor_double(const struct predictor *p, const double *ima
 						sum += inner[((t + k / 3) * (n + 2) + x + k % 3) * PREDICTOR_INNER +
 						             c] *
 						       (double)p->w2[(k * PREDICTOR_INNER + c) * PREDICTOR_OUTER + o];
-				out[x] += (double)p->w3[o] * (sum > 0 ? sum : 0);
+				out[x] += (double)p->w3[o] * (MAX(sum, 0));
 			}
 	}
 	free(inner);
@@ -107,7 +107,7 @@ static inline void predictor_put_for(const struct engine *e)
 {
 	static const int32_t block[] = { 1, 4, 8, 16, 32 };
 
-	for (size_t i = 0; i < sizeof block / sizeof *block; i++) {
+	for (size_t i = 0; i < LEN(block); i++) {
 		predictor_put(e->model.hp.fingerprint, block[i], 64, (unsigned)i);
 		predictor_put(e->model.hp.fingerprint, block[i], 16, (unsigned)i);
 	}

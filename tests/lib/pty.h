@@ -121,7 +121,7 @@ static inline void pty_to_vt(struct pty *p, struct vt *v)
 	struct str got = { 0 };
 
 	pty_take(p, &got);
-	vt_feed(v, got.p ? got.p : "", got.n);
+	vt_feed(v, str_text(&got), got.n);
 	str_free(&got);
 }
 
@@ -167,9 +167,9 @@ static inline int allow_terminfo(struct vt *v, const char *entry)
 	CHECK(setupterm(entry, -1, &status) == OK);
 	margins = cap("rmam") != NULL;
 	v->bce = tigetflag("bce") > 0;
-	for (size_t i = 0; i < sizeof plain / sizeof plain[0]; i++)
+	for (size_t i = 0; i < LEN(plain); i++)
 		vt_allow(v, cap(plain[i]));
-	for (size_t i = 0; i < sizeof with_numbers / sizeof with_numbers[0]; i++)
+	for (size_t i = 0; i < LEN(with_numbers); i++)
 		if (cap(with_numbers[i]))
 			vt_allow(v, tparm(cap(with_numbers[i]), 65L, 66L, 0L, 0L, 0L, 0L, 0L, 0L, 0L));
 	for (int bits = 0; cap("sgr") && bits < 64; bits++)
@@ -273,7 +273,7 @@ static inline void check_screen(struct show *s, const char *theme_name_, int col
 			char a[100], b[100];
 			int right_half = !c->width && x;
 
-			want = expected(s, right_half ? c - 1 : c, theme, colours < 0 ? 0 : colours);
+			want = expected(s, right_half ? c - 1 : c, theme, MAX(0, colours));
 			if (right_half) {
 				want.cp = want.width == 2 ? 0 : ' ';
 				want.width = want.cp ? 1 : 0;

@@ -120,7 +120,7 @@ static inline void recite_tensor(struct mk *m, int layer, const char *name, int 
 	float *v = xcalloc(n, sizeof *v);
 	char full[64];
 
-	snprintf(full, sizeof full, layer < 0 ? "%.0d%s" : "blk.%d.%s", layer < 0 ? 0 : layer, name);
+	snprintf(full, sizeof full, layer < 0 ? "%.0d%s" : "blk.%d.%s", MAX(0, layer), name);
 	for (size_t i = 0; i < n; i++)
 		v[i] = strstr(name, "norm") ? 1 : scale * recite_sign(layer * 64 + rows + name[5], (int)i);
 	mk_tensor(m, full, rows == 1 ? 1 : 2, (int64_t[]){ cols, rows }, 0, v, n * sizeof *v);
@@ -190,7 +190,7 @@ static inline int recite_write(const char *path)
 	recite_matrices(&m, &r);
 	recite_tensor(&m, -1, "output_norm.weight", 1, RECITE_WIDTH, 1);
 	for (int l = 0; l < RECITE_LAYERS; l++)
-		for (size_t i = 0; i < sizeof layer / sizeof *layer; i++)
+		for (size_t i = 0; i < LEN(layer); i++)
 			recite_tensor(&m, l, layer[i].name, layer[i].rows, layer[i].cols, layer[i].scale);
 	mk_finish(&m, &file);
 	f = fopen(path, "w");

@@ -9,6 +9,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "kernels/macros.h"
+
 /* The second process that parses a document (sessions/import/import.h): in the programs that read documents, and only
  * in those. */
 int doc_helper(int argc, char **argv) __attribute__((weak));
@@ -24,7 +26,7 @@ static uint64_t rng;
 
 void test_add(const char *name, void (*fn)(void))
 {
-	if (n_test == (int)(sizeof test / sizeof test[0]))
+	if (n_test == (int)LEN(test))
 		abort();
 	test[n_test].name = name;
 	test[n_test++].fn = fn;

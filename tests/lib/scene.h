@@ -214,7 +214,7 @@ __attribute__((unused)) static void whole(const struct conversation *t, struct s
 	str_adds(out, "");
 	for (size_t i = 0; i < t->n_msg; i++) {
 		str_addf(out, "%d:", (int)t->msg[i].role);
-		str_add(out, t->msg[i].text.p ? t->msg[i].text.p : "", t->msg[i].text.n);
+		str_add(out, str_text(&t->msg[i].text), t->msg[i].text.n);
 		for (size_t k = 0; k < t->msg[i].id.n; k++)
 			str_addf(out, " %d", t->msg[i].id.id[k]);
 		str_adds(out, "\n");

@@ -88,7 +88,7 @@ static inline const char *asked(void)
 			str_addf(&s, " #%d", (int)a.id);
 		str_adds(&s, "|");
 	}
-	return s.p ? s.p : "";
+	return str_text(&s);
 }
 
 /* A key by its bytes, typed at human speed, and what came of it. */

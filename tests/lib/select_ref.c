@@ -411,7 +411,7 @@ void sample_holds(struct backend *be, const char *name, int32_t n, int32_t k, in
 void page_rows_agree(struct backend *be)
 {
 	static const int32_t sizes[] = { 0, 1, 15, 16, 17, 31, 33, 255, 256, 257, 496, 511, 512, 513, 1024, 4097 };
-	enum { SIZES = sizeof sizes / sizeof sizes[0] };
+	enum { SIZES = LEN(sizes) };
 
 	for (int round = 0; round < SIZES + 30; round++) {
 		int32_t n = round < SIZES ? sizes[round] : (int32_t)(test_rand() % 3000),
@@ -503,7 +503,7 @@ void refuses_bad_operands(struct backend *be)
 	be->ops->page_bounds(be, &pages, &plane, 2, 16, 8, 0, 16);
 	must_fail(be, "bounds of fewer pages");
 	scan.keys = &pages;
-	for (size_t i = 0; i < sizeof no_page / sizeof no_page[0]; i++) {
+	for (size_t i = 0; i < LEN(no_page); i++) {
 		be->ops->page_bounds(be, &pages, &plane, 2, 16, no_page[i], 0, 16);
 		must_fail(be, "bounds of pages of a wrong size");
 		scan.page = no_page[i];

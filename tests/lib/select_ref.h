@@ -59,7 +59,7 @@ static const struct shape select_shapes[] = {
 	{ 80, 4, 2, 1025, 1040 }, { 128, 8, 1, 2100, 2100 }, { 64, 5, 2, 1040, 1041 }, { 96, 7, 1, 64, 64 },
 	{ 6, 2, 2, 31, 33 },      { 1, 1, 1, 16, 16 },       { 64, 6, 1, 3000, 3333 }, { 33, 3, 1, 100, 100 },
 };
-enum { N_SHAPES = sizeof select_shapes / sizeof select_shapes[0] };
+enum { N_SHAPES = LEN(select_shapes) };
 
 /* Are the first n keys of every head the same in two sketches? The bytes of slots that no key was written to may
  * differ. */

@@ -59,7 +59,7 @@ static inline void tiny_layer(struct mk *m, const struct tiny_family *f, int lay
 	};
 	/* clang-format on */
 
-	for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+	for (size_t i = 0; i < LEN(all); i++) {
 		char name[64];
 
 		snprintf(name, sizeof name, "blk.%d.%s", layer, all[i].name);

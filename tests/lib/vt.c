@@ -56,9 +56,9 @@ static size_t vt_token(const char *s, size_t n)
 	size_t i = 2;
 
 	if (s[0] != 27)
-		return (unsigned char)s[0] < 0x80         ? 1
-		       : !utf8_complete(s, n < 4 ? n : 4) ? 0
-		                                          : (size_t)utf8_decode(s, n, &(int32_t){ 0 });
+		return (unsigned char)s[0] < 0x80     ? 1
+		       : !utf8_complete(s, MIN(n, 4)) ? 0
+		                                      : (size_t)utf8_decode(s, n, &(int32_t){ 0 });
 	if (n < 2)
 		return 0;
 	if (s[1] == '[') {
@@ -149,7 +149,7 @@ static void vt_erase(struct vt *v, int y, int from, int to)
 {
 	if (y < 0 || y >= v->h)
 		return;
-	for (int x = from < 0 ? 0 : from; x < to && x < v->w; x++) {
+	for (int x = MAX(0, from); x < to && x < v->w; x++) {
 		vt_part(v, x, y);
 		v->cell[y * v->w + x] = vt_blank(v);
 	}
@@ -244,7 +244,7 @@ static void vt_sgr(struct vt *v, const int *p, int n)
 		static const uint8_t on[] = {
 			[1] = VT_BOLD, [2] = VT_FAINT, [3] = VT_ITALIC, [4] = VT_UNDER, [7] = VT_REVERSE
 		};
-		int k = p[i] < 0 ? 0 : p[i];
+		int k = MAX(0, p[i]);
 		if (k == 0)
 			v->pen = (struct vt_pen){ -1, -1, 0 };
 		else if (k < 8)
@@ -274,7 +274,7 @@ static void vt_sgr(struct vt *v, const int *p, int n)
 
 static int vt_within(int n, int hi)
 {
-	return n < 0 ? 0 : n > hi ? hi : n;
+	return n < 0 ? 0 : MIN(hi, n);
 }
 
 static void vt_mode(struct vt *v, int private, int number, int on)
@@ -308,16 +308,16 @@ static void vt_csi(struct vt *v, const char *s, size_t n)
 		if (s[i] == ';' && k < 15)
 			k++;
 		else if (s[i] >= '0' && s[i] <= '9' && p[k] < 100000)
-			p[k] = (p[k] < 0 ? 0 : p[k]) * 10 + s[i] - '0';
+			p[k] = (MAX(0, p[k])) * 10 + s[i] - '0';
 	}
-	a = p[0] < 1 ? 1 : p[0];
+	a = MAX(1, p[0]);
 	if (s[n - 1] != 'b' && s[n - 1] != 'm')
 		v->wraps = 0;
 	switch (s[n - 1]) {
 	case 'H':
 	case 'f':
 		v->y = vt_within(a - 1, v->h - 1);
-		v->x = vt_within((p[1] < 1 ? 1 : p[1]) - 1, v->w - 1);
+		v->x = vt_within((MAX(1, p[1])) - 1, v->w - 1);
 		break;
 	case 'G': v->x = vt_within(a - 1, v->w - 1); break;
 	case 'd': v->y = vt_within(a - 1, v->h - 1); break;

@@ -247,7 +247,7 @@ static int32_t plan(const struct shape *s, enum dtype type, struct tensor_plan *
 	if (s->untied)
 		t[n++] = (struct tensor_plan){ "output.weight", head, s->n_embd, s->n_vocab, 0 };
 	for (int32_t l = 0; l < s->n_layer; l++)
-		for (size_t i = 0; i < sizeof layer / sizeof layer[0]; i++) {
+		for (size_t i = 0; i < LEN(layer); i++) {
 			int plain = layer[i].rows == 1 || layer[i].cols <= 4 || !strcmp(layer[i].name, "ffn_gate_inp");
 
 			if (!layer[i].have || layer[i].where == (attends(s, l) ? CONVOLVES : ATTENDS))
@@ -290,7 +290,7 @@ int main(int argc, char **argv)
 	uint64_t offset = 0;
 	int32_t n;
 
-	for (size_t i = 0; argc == 4 && i < sizeof shapes / sizeof shapes[0]; i++)
+	for (size_t i = 0; argc == 4 && i < LEN(shapes); i++)
 		if (!strcmp(argv[1], shapes[i].name))
 			s = &shapes[i];
 	for (int i = 0; argc == 4 && i < DT_COUNT; i++)
@@ -298,7 +298,7 @@ int main(int argc, char **argv)
 			type = i;
 	if (!s || type == DT_COUNT || s->n_embd % dtype_info(type)->block || s->n_ff % dtype_info(type)->block) {
 		fprintf(stderr, "usage: mkmodel SHAPE TYPE FILE (rows must be whole blocks), SHAPE one of");
-		for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++)
+		for (size_t i = 0; i < LEN(shapes); i++)
 			fprintf(stderr, " %s", shapes[i].name);
 		fprintf(stderr, "\n");
 		return 2;

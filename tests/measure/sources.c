@@ -87,8 +87,8 @@ static int is_at(const struct source *s, const char *place)
 	size_t from = 0, to = 0, a, b;
 
 	sscanf(place, "%zu-%zu", &from, &to);
-	a = s->from > from ? s->from : from;
-	b = s->to < to ? s->to : to;
+	a = MAX(s->from, from);
+	b = MIN(s->to, to);
 	return b > a && 2 * (b - a) >= (to - from < s->to - s->from ? to - from : s->to - s->from);
 }
 

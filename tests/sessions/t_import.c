@@ -40,7 +40,7 @@ static ssize_t hooked_read(int fd, void *buf, size_t n)
 		n = 3;
 	if (end_after >= 0) {
 		ssize_t got = read(fd, buf, n < (size_t)end_after ? n : (size_t)end_after);
-		end_after -= got > 0 ? got : 0;
+		end_after -= MAX(got, 0);
 		return got;
 	}
 	return read(fd, buf, n);
@@ -558,7 +558,7 @@ TEST(tidy_up)
 		                             "loop",    "socket",   "target.txt",    "link.txt", "secret",
 		                             "large",   "shrinks",  "redirected.txt" };
 
-	for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+	for (size_t i = 0; i < LEN(names); i++)
 		unlink(in_dir(names[i]));
 	CHECK(!rmdir(dir));
 }

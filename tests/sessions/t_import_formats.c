@@ -49,7 +49,7 @@ static void docx_becomes(const char *document, const char *want)
 	struct doc d;
 
 	docx(document, &d);
-	CHECK_STR(d.text.p ? d.text.p : "", want);
+	CHECK_STR(str_text(&d.text), want);
 	doc_free(&d);
 }
 
@@ -227,7 +227,7 @@ TEST(epub_spine_and_contents)
 	struct doc d = { 0 };
 	struct err e = { 0 };
 	size_t n;
-	char *p = zip(parts, sizeof parts / sizeof *parts, &n);
+	char *p = zip(parts, LEN(parts), &n);
 
 	CHECK_MSG(!epub_import(p, n, &d, &e), "%s", e.msg);
 	CHECK_STR(d.text.p, "First\n\ntext of one\n\ntext of two\nline");
@@ -252,7 +252,7 @@ TEST(epub_chapter_that_is_no_utf8)
 	struct doc d = { 0 };
 	struct err e = { 0 };
 	size_t n;
-	char *p = zip(parts, sizeof parts / sizeof *parts, &n);
+	char *p = zip(parts, LEN(parts), &n);
 
 	CHECK_MSG(!epub_import(p, n, &d, &e), "%s", e.msg);
 	CHECK_MSG(d.text.p && strstr(d.text.p, "caf\xc3\xa9"), "\"%s\"", d.text.p);
@@ -285,11 +285,11 @@ TEST(epub_chapters_in_other_encodings)
 	struct doc d = { 0 };
 	struct err e = { 0 };
 	size_t n;
-	char *p = zip(parts, sizeof parts / sizeof *parts, &n);
+	char *p = zip(parts, LEN(parts), &n);
 
 	CHECK_MSG(!doc_decode("x.epub", p, n, &d, &e), "%s", e.msg);
-	CHECK_STR(d.text.p ? d.text.p : "", "Привет\n\n日本語 ソ\n\nПри\n\nПри\n\ncaf\xc3\xa9 “quoted”");
-	CHECK_STR(d.notices.p ? d.notices.p : "", "");
+	CHECK_STR(str_text(&d.text), "Привет\n\n日本語 ソ\n\nПри\n\nПри\n\ncaf\xc3\xa9 “quoted”");
+	CHECK_STR(str_text(&d.notices), "");
 	doc_free(&d);
 }
 
@@ -306,7 +306,7 @@ TEST(epub_chapter_of_five_byte_forms)
 	struct doc d = { 0 };
 	struct err e = { 0 };
 	size_t n;
-	char *p = zip(parts, sizeof parts / sizeof *parts, &n);
+	char *p = zip(parts, LEN(parts), &n);
 
 	CHECK_MSG(!epub_import(p, n, &d, &e), "%s", e.msg);
 	CHECK(utf8_complete(d.text.p, d.text.n) == d.text.n && !memchr(d.text.p, 0xf8, d.text.n));
@@ -346,7 +346,7 @@ TEST(pdf_pages_heads_and_feet)
 	    "Slide\n\n2\n\f"
 	    "Slide\n\n3\n\f",
 	    &d);
-	CHECK_STR(d.text.p ? d.text.p : "", "Slide\n\n1\n\nSlide\n\n2\n\nSlide\n\n3");
+	CHECK_STR(str_text(&d.text), "Slide\n\n1\n\nSlide\n\n2\n\nSlide\n\n3");
 	doc_free(&d);
 	/* Two pages tell nothing about what recurs. */
 	pdf("Head\n\na\n\f"
@@ -609,7 +609,7 @@ TEST(guessed_encodings)
 	};
 	/* clang-format on */
 
-	for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+	for (size_t i = 0; i < LEN(texts); i++)
 		for (const char *name = texts[i].names; *name;
 		     name += strcspn(name, " ") + (name[strcspn(name, " ")] == ' ')) {
 			const struct charset *c = charset_by_label(name, strcspn(name, " "));
@@ -622,7 +622,7 @@ TEST(guessed_encodings)
 			iconv_close(cd);
 			CHECK_MSG(!doc_decode("x.txt", buf, (size_t)(out - buf), &d, &e), "%s: %s", c->name, e.msg);
 			CHECK_STR(d.encoding ? d.encoding : "none", c->name);
-			CHECK_STR(d.text.p ? d.text.p : "", texts[i].text);
+			CHECK_STR(str_text(&d.text), texts[i].text);
 			CHECK_MSG(d.notices.p && strstr(d.notices.p, "a guess"), "%s: no note", c->name);
 			doc_free(&d);
 		}
@@ -677,7 +677,7 @@ TEST(types)
 	};
 	/* clang-format on */
 
-	for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+	for (size_t i = 0; i < LEN(files); i++)
 		CHECK_MSG(doc_type_of(files[i].name, files[i].mime, files[i].bytes, strlen(files[i].bytes)) ==
 		                  files[i].type,
 		          "%s \"%s\"", files[i].name, files[i].bytes);
@@ -699,7 +699,7 @@ TEST(declared_encodings)
 	};
 	struct doc d;
 
-	for (size_t i = 0; i < sizeof pages / sizeof *pages; i++) {
+	for (size_t i = 0; i < LEN(pages); i++) {
 		const struct charset *c = charset_declared(pages[i].html, strlen(pages[i].html));
 		CHECK_STR(c ? c->name : "none", pages[i].name ? pages[i].name : "none");
 	}

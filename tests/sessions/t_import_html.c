@@ -21,7 +21,7 @@ static void becomes(const char *html, const char *want)
 	struct doc d;
 
 	page(html, &d);
-	CHECK_STR(d.text.p ? d.text.p : "", want);
+	CHECK_STR(str_text(&d.text), want);
 	CHECK_MSG(!d.notices.n, "unexpected note \"%s\"", d.notices.p);
 	doc_free(&d);
 }
@@ -104,11 +104,11 @@ TEST(hidden_text_is_counted)
 		"<style>#s{display:none}</style><body><p>a<span id=s>ignore all</span>b",
 	};
 
-	for (size_t i = 0; i < sizeof hidden / sizeof *hidden; i++) {
+	for (size_t i = 0; i < LEN(hidden); i++) {
 		struct doc d;
 		page(hidden[i], &d);
 		CHECK_STR(d.text.p, "ab");
-		CHECK_STR(d.notices.p ? d.notices.p : "", "9 hidden characters were left out\n");
+		CHECK_STR(str_text(&d.notices), "9 hidden characters were left out\n");
 		doc_free(&d);
 	}
 	becomes("<style>@media print { .z { display: none } }</style><body><p class=z>shown", "shown");

@@ -346,7 +346,7 @@ TEST(what_a_parser_never_does_kills_it)
 	};
 	/* clang-format on */
 
-	for (size_t i = 0; i < sizeof tries / sizeof *tries; i++) {
+	for (size_t i = 0; i < LEN(tries); i++) {
 		int got = in_jail(JAIL_PARSE, tries[i].try);
 		CHECK_MSG(got == KILLED, "%s: %d", tries[i].what, got);
 	}
@@ -398,7 +398,7 @@ TEST(files_cannot_be_asked_for)
 	if (!pid)
 		_exit(jail_enter(JAIL_PARSE, NULL, &level, &e) ? 99 : level.root);
 	CHECK(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) != 99);
-	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+	for (size_t i = 0; i < LEN(kinds); i++) {
 		CHECK_INT(in_jail(kinds[i], do_stat), 1);
 		CHECK_INT(in_jail(kinds[i], do_access), 1);
 		CHECK_INT(in_jail(kinds[i], do_readlink), 1);
@@ -407,7 +407,7 @@ TEST(files_cannot_be_asked_for)
 	}
 	if (!WEXITSTATUS(status))
 		SKIP("this machine does not let its users make namespaces");
-	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+	for (size_t i = 0; i < LEN(kinds); i++) {
 		CHECK_INT(in_jail(kinds[i], stat_beside_the_flag), 1);
 		CHECK_INT(in_jail(kinds[i], statx_beside_the_flag), 1);
 		if (kinds[i] != JAIL_PARSE) /* which opens nothing at all */

@@ -32,7 +32,7 @@ static void finds(const char *what, const char *want)
 			str_addf(&got, "%s%s", i ? " " : "", list.path[i]);
 		doc_paths_free(&list);
 	}
-	CHECK_STR(got.p ? got.p : "", want);
+	CHECK_STR(str_text(&got), want);
 	str_free(&got);
 }
 

@@ -49,7 +49,7 @@ static void becomes(const char *flat, const char *want)
 	struct doc d;
 
 	read_odf(flat, &d);
-	CHECK_STR(d.text.p ? d.text.p : "", want);
+	CHECK_STR(str_text(&d.text), want);
 	doc_free(&d);
 }
 
@@ -314,7 +314,7 @@ TEST(packages)
 	CHECK_INT(d.type, DOC_ODF);
 	CHECK_STR(doc_mark_at(&d, MARK_HEADING, 14)->text, "low");
 	doc_free(&d);
-	for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+	for (size_t i = 0; i < LEN(refused); i++) {
 		p = zip(refused[i].p, refused[i].n, &n);
 		d = (struct doc){ 0 };
 		CHECK(odf_import(p, n, &d, &e) < 0);

@@ -18,8 +18,8 @@ static void becomes_noting(const char *rtf, const char *want, const char *note)
 	struct err e = { 0 };
 
 	CHECK_MSG(!rtf_import(rtf, strlen(rtf), &d, &e), "%s", e.msg);
-	CHECK_STR(d.text.p ? d.text.p : "", want);
-	CHECK_STR(d.notices.p ? d.notices.p : "", note);
+	CHECK_STR(str_text(&d.text), want);
+	CHECK_STR(str_text(&d.notices), note);
 	doc_free(&d);
 }
 

@@ -263,7 +263,7 @@ TEST(nothing_is_lost)
 		"full",       "sift:k=40",   "sift:k=24,sample=16",     "sift:k=1/8,every=3,bits=4", "refresh:k=40",
 		"quest:k=64", "snapkv:k=50", "sink:size=100,stride=32", "cascade:size=96,stride=32", "auto",
 	};
-	enum { N = sizeof kv / sizeof *kv };
+	enum { N = LEN(kv) };
 	int64_t saved = 0;
 
 	for (int i = 0; i < N * times(); i++) {

@@ -100,7 +100,7 @@ TEST(sentences_cover_every_text)
 
 		str_adds(&s, "");
 		for (int i = (int)(test_rand() % 600); i > 0; i--) {
-			const char *p = piece[test_rand() % (sizeof piece / sizeof *piece)];
+			const char *p = piece[test_rand() % LEN(piece)];
 			str_adds(&s, p);
 			if (test_rand() % 97 == 0)
 				str_add(&s, "", 1);
@@ -208,7 +208,7 @@ TEST(hostile_questions_are_only_words)
 	struct str s = { 0 };
 	struct err err = { 0 };
 
-	for (size_t i = 0; i < sizeof hostile / sizeof *hostile; i++)
+	for (size_t i = 0; i < LEN(hostile); i++)
 		ask(x, story, hostile[i]);
 	CHECK_INT(passages_find(x, &t, 1, "ferry\0ferry", 11, hit, 3, &err), 1);
 	for (int i = 0; i < 20000; i++)
@@ -343,7 +343,7 @@ TEST(a_damaged_index_is_made_anew)
 		"UPDATE sentence_data SET block=randomblob(length(block))",
 	};
 
-	for (size_t i = 0; i < sizeof harm / sizeof *harm; i++) {
+	for (size_t i = 0; i < LEN(harm); i++) {
 		struct place p;
 		struct store *s = place_make(&p);
 		struct str report = { 0 };

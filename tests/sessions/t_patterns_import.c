@@ -222,7 +222,7 @@ static void pass_index(const char *p, size_t n)
 	struct err e;
 
 	CHECK(!passage_index_open(&x, NULL, &e));
-	passages_find(x, &text, 1, p, n < 300 ? n : 300, hit, 8, &e);
+	passages_find(x, &text, 1, p, MIN(n, 300), hit, 8, &e);
 	passages_find(x, &text, 1, "word line of text", 17, hit, 8, &e);
 	passage_index_close(x);
 }
@@ -309,5 +309,5 @@ TEST(the_documents_are_read)
 
 TEST(twice_the_text_takes_no_more_than_three_times_as_long)
 {
-	measure_all(passes, sizeof passes / sizeof *passes);
+	measure_all(passes, LEN(passes));
 }

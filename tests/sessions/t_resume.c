@@ -120,7 +120,7 @@ TEST(goes_on_bit_for_bit)
 
 	place_make(&p);
 	stand_in(e, "weights");
-	for (size_t i = 0; i < sizeof kv / sizeof *kv; i++) {
+	for (size_t i = 0; i < LEN(kv); i++) {
 		struct err err = { 0 };
 
 		if (kv_policy_check(kv[i], &err)) {
@@ -202,7 +202,7 @@ TEST(another_policy_misses)
 	text_of(id, 300, 5);
 	CHECK(timeline_sync(t, id, 300, NULL, NULL, &err) == 0);
 	CHECK(!snaps_fingerprint(snaps, e, t, &f, &err) && !snap_save(snaps, t, &f, 1, 10, NULL, 0, NULL, &err));
-	for (size_t i = 0; i < sizeof other / sizeof *other; i++) {
+	for (size_t i = 0; i < LEN(other); i++) {
 		struct timeline_options o = { .ctx = 1500, .kv = other[i].kv, .kv_type = other[i].type, .batch = 128 };
 		struct timeline *u = NULL;
 
@@ -330,7 +330,7 @@ TEST(goes_on_with_other_kernels_without_reading)
 	if (!plain || !fast)
 		SKIP("one level only");
 	snprintf(name, sizeof name, "cpu %s", cpu_level_name[1]);
-	for (size_t i = 0; i < sizeof kv / sizeof *kv; i++) {
+	for (size_t i = 0; i < LEN(kv); i++) {
 		struct place p;
 
 		place_make(&p);

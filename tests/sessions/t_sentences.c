@@ -94,7 +94,7 @@ TEST(questions_of_anything)
 
 		str_adds(&s, "a");
 		for (int i = (int)(test_rand() % 60); i > 0; i--)
-			str_adds(&s, piece[test_rand() % (sizeof piece / sizeof *piece)]);
+			str_adds(&s, piece[test_rand() % LEN(piece)]);
 		number = add(x, s.p);
 		f = find(x, s.p);
 		for (size_t i = 0; i < f.n; i++)

@@ -52,7 +52,7 @@ TEST(round_trips)
 {
 	static const int32_t n[] = { 0, 1, 255, 256, 257, 511, 512, 1000 };
 
-	for (size_t i = 0; i < sizeof n / sizeof *n; i++)
+	for (size_t i = 0; i < LEN(n); i++)
 		round_trip(n[i], 0, i * 50);
 	round_trip(900, 300, 10);
 	round_trip(900, 1, 0);
@@ -478,7 +478,7 @@ TEST(other_kernels_are_proved)
 	box_open(&b);
 	fake_grow(t, 7, 600);
 	saved_on(&b, "cpu avx2", t, 10);
-	for (size_t i = 0; i < sizeof change / sizeof *change; i++) {
+	for (size_t i = 0; i < LEN(change); i++) {
 		struct timeline *back = fake_open(1, 40, 6000);
 
 		CHECK(!db_exec(&b.s->db, "BEGIN", NULL) && !db_exec(&b.s->db, change[i], NULL));
@@ -1034,13 +1034,13 @@ static void turns(int32_t depth, int report)
 			          saved.seconds * 1e3, (double)n / 1e6, (double)saved.new_bytes / 1e6);
 		if (before >= 0 && (double)n / (1.1 * 200 * (double)fake_row(t) + chunk) > worst_ratio)
 			worst_ratio = (double)n / (1.1 * 200 * (double)fake_row(t) + chunk);
-		worst = saved.seconds > worst ? saved.seconds : worst;
+		worst = MAX(saved.seconds, worst);
 	}
 	CHECK_MSG(worst_ratio <= 1, "%.3f of what a turn may write", worst_ratio);
 	for (int i = 0; i < (report ? 5 : 1); i++) {
 		fake_cut(back, 0);
 		CHECK_INT(snap_load(b.s, back, &b.fp, 13, NULL, &loaded, NULL), 1);
-		best_load = loaded.seconds < best_load ? loaded.seconds : best_load;
+		best_load = MIN(loaded.seconds, best_load);
 	}
 	if (!report)
 		CHECK(fake_same(t, back));

@@ -20,7 +20,7 @@ static int soak(int n)
 	const char *factor = getenv("WEIR_SOAK");
 	long f = factor ? strtol(factor, NULL, 10) : 1;
 
-	return n * (int)(f < 1 ? 1 : f > 100000 ? 100000 : f);
+	return n * (int)(f < 1 ? 1 : MIN(100000, f));
 }
 
 static void file_write(const char *path, const void *bytes, size_t n)
@@ -151,7 +151,7 @@ static void replaced(const void *bytes, size_t n, const char *aside, const char 
 	path_of(&b, "", path);
 	file_write(path, bytes, n);
 	CHECK_MSG(!box_snaps(&b, &e), "%s", e.msg);
-	CHECK_MSG(b.notice.p && strstr(b.notice.p, said), "said '%s'", b.notice.p ? b.notice.p : "");
+	CHECK_MSG(b.notice.p && strstr(b.notice.p, said), "said '%s'", str_text(&b.notice));
 	CHECK(works_again(&b));
 	path_of(&b, aside, path);
 	kept = test_read(path, &len);
@@ -208,7 +208,7 @@ static void with_version(const char *sql, const char *said)
 	CHECK(!db_exec(&b.s->db, sql, &e));
 	snaps_close(b.s);
 	CHECK_MSG(!box_snaps(&b, &e), "%s", e.msg);
-	CHECK_MSG(b.notice.p && strstr(b.notice.p, said), "said '%s'", b.notice.p ? b.notice.p : "");
+	CHECK_MSG(b.notice.p && strstr(b.notice.p, said), "said '%s'", str_text(&b.notice));
 	CHECK_INT(recall(&b, 1, &loaded), 0);
 	CHECK(works_again(&b) && exists(&b, ".aside"));
 	/* A session that is deleted must not live on in the file that was put aside; nor must its bytes be kept for
@@ -455,7 +455,7 @@ TEST(rows_that_lie)
 	};
 	struct snap_loaded loaded;
 
-	for (size_t i = 0; i < sizeof lie / sizeof *lie; i++) {
+	for (size_t i = 0; i < LEN(lie); i++) {
 		struct snaps_box b;
 
 		box_open(&b);
@@ -847,7 +847,7 @@ TEST(every_call_fails_once)
 	snaps_close(b.s);
 	path_of(&b, "", path);
 	bytes = test_read(path, &n);
-	for (size_t i = 0; i < sizeof op / sizeof *op; i++)
+	for (size_t i = 0; i < LEN(op); i++)
 		for (int sticky = 0; sticky < 2; sticky++) {
 			failing(&op[i], bytes, n, &b, FAULT_ALL & ~FAULT_WRITE, sticky, 0, 1);
 			failing(&op[i], bytes, n, &b, FAULT_WRITE, sticky, sticky, step);
@@ -868,7 +868,7 @@ TEST(memory_runs_out)
 
 	box_open(&b);
 	fill(&b);
-	for (size_t i = 0; i < sizeof op / sizeof *op; i++) {
+	for (size_t i = 0; i < LEN(op); i++) {
 		int rc = -1, failed = 0;
 
 		/* A little more each time, until it is enough. */

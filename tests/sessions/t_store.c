@@ -88,7 +88,7 @@ TEST(hostile_names_are_refused)
 	int64_t id = begin(s, "it"), found;
 	struct session row;
 
-	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+	for (size_t i = 0; i < LEN(bad); i++) {
 		struct err e = { 0 };
 		int64_t ignored;
 		CHECK_MSG(session_rename(s, id, bad[i], &e) == -1 && e.code == ERR_USAGE, "name %zu was taken", i);
@@ -98,7 +98,7 @@ TEST(hostile_names_are_refused)
 			CHECK_MSG((unsigned char)*c >= 0x20, "a control character in the message of name %zu", i);
 	}
 	REFUSED(session_rename(s, id, NULL, e), ERR_USAGE, "1 to 80 bytes");
-	for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+	for (size_t i = 0; i < LEN(good); i++) {
 		OK(session_rename(s, id, good[i], e));
 		OK(session_get(s, id, &row, e));
 		CHECK_STR(row.name, good[i]);
@@ -812,7 +812,7 @@ TEST(search_takes_words_as_they_are_typed)
 	CHECK_STR(out.p, "[1 2 rivers/How long is the river Danube? 2 The Danube is 2,850 km long; its source is the "
 	                 "\x01"
 	                 "Breg\x02. Don't NEAR it.]");
-	for (size_t i = 0; i < sizeof hostile / sizeof *hostile; i++) {
+	for (size_t i = 0; i < LEN(hostile); i++) {
 		int n = 0;
 		err = (struct err){ 0 };
 		if (store_search(s, hostile[i], 10, count_found, &n, &err) && err.code != ERR_USAGE)
@@ -911,7 +911,7 @@ TEST(damaged_index_is_made_anew)
 	CHECK_INT(store_check(s, &report, &err), 0);
 	/* So that it cannot even be opened. */
 	say_message(s, begin(s, NULL), 0, ROLE_USER, "always there");
-	for (size_t i = 0; i < sizeof harm / sizeof *harm; i++) {
+	for (size_t i = 0; i < LEN(harm); i++) {
 		id = begin(s, NULL);
 		say_message(s, id, 0, ROLE_USER, "before");
 		place_sql(&p, &s, harm[i]);

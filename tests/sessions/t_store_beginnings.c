@@ -130,7 +130,7 @@ TEST(a_beginning_ends_with_a_word)
 	const char *const end[] = { "h\xc3\xa9ron", "h\xc3\xa8ron", "heron", " heron", "" };
 
 	for (int blanks = 0; blanks < 2; blanks++)
-		for (size_t i = 0; i < sizeof end / sizeof *end; i++) {
+		for (size_t i = 0; i < LEN(end); i++) {
 			struct str text = { 0 }, got = { 0 };
 			struct stored_message m = { .role = ROLE_USER, .complete = 1 };
 
@@ -202,7 +202,7 @@ TEST(damaged_beginnings_end_and_are_seen)
 		"UPDATE message SET beginning=2, beginning_bytes=5000 WHERE id=1",
 	};
 
-	for (size_t i = 0; i < sizeof harm / sizeof *harm; i++) {
+	for (size_t i = 0; i < LEN(harm); i++) {
 		struct place p;
 		struct store *s = place_make(&p);
 		int64_t id = begin(s, "it"), f, q[3];

@@ -23,7 +23,7 @@ TEST(files_are_private_whatever_the_umask)
 {
 	static const mode_t umasks[] = { 0, 022, 077, 0277, 0777 };
 
-	for (size_t i = 0; i < sizeof umasks / sizeof *umasks; i++) {
+	for (size_t i = 0; i < LEN(umasks); i++) {
 		struct place p;
 		struct store *s;
 		mode_t before;
@@ -666,7 +666,7 @@ TEST(hostile_values_are_bounded)
 	};
 	/* clang-format on */
 
-	for (size_t i = 0; i < sizeof harm / sizeof *harm; i++) {
+	for (size_t i = 0; i < LEN(harm); i++) {
 		struct place p;
 		struct store *s = place_make(&p);
 		int64_t id = begin(s, "it"), m, f, x;

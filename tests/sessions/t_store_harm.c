@@ -744,7 +744,7 @@ TEST(little_memory_is_survived)
 	place_dir(&p);
 	snprintf(base, sizeof base, "%s-base", p.dir);
 	CHECK_INT(in_child(make_world, base), 0);
-	for (size_t w = 0; w < sizeof all / sizeof *all; w++)
+	for (size_t w = 0; w < LEN(all); w++)
 		for (int kib = -2; kib < 1000; kib += kib < 0 ? 1 : kib < 300 ? 300 / rounds(30) : 100) {
 			struct store_options o = { .dir = p.dir };
 			int rc;
@@ -821,7 +821,7 @@ static int use_everything(struct store *s, struct str *out)
 			rc = -1;
 	}
 	str_clear(out);
-	str_add(out, k.text.p ? k.text.p : "", k.text.n);
+	str_add(out, str_text(&k.text), k.text.n);
 	session_export(s, 1, EXPORT_JSON, NULL, &k.text, &e);
 	store_search(s, "words", 100, count_found, &n, &e);
 	message_append(s, 2, &m, &id, &e);

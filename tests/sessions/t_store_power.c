@@ -86,7 +86,7 @@ static struct timeline *text_of(int64_t session, int32_t n)
 {
 	struct timeline *t = fake_open(1, 8, TOKENS + 8);
 
-	fake_grow(t, 1, n < 300 ? n : 300);
+	fake_grow(t, 1, MIN(n, 300));
 	if (n > 300)
 		fake_grow(t, 1000u + (unsigned)session, n - 300);
 	return t;
@@ -96,7 +96,7 @@ static int save_step(struct world *w, const struct chat *c, struct err *e)
 {
 	struct snapshot *old = snapshot_of(w, c->id);
 	int32_t n = (old ? old->tokens : 200) + 1 + roll(150);
-	struct timeline *t = text_of(c->id, n < TOKENS ? n : TOKENS);
+	struct timeline *t = text_of(c->id, MIN(n, TOKENS));
 	int rc;
 
 	w->pending = (struct snapshot){ c->id, ++w->saves, (int32_t)t->tokens.n, 0 };

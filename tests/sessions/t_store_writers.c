@@ -101,7 +101,7 @@ TEST(older_weirs_and_other_machines_are_alone)
 	struct place p;
 	struct store *s = place_make(&p);
 
-	for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
+	for (size_t i = 0; i < LEN(kept); i++) {
 		struct store_options o = { .dir = p.dir };
 		struct err e = { 0 };
 		pid_t pid;
@@ -231,7 +231,7 @@ static void check_all(const char *dir, const struct ack *ack, size_t n, int whol
 	CHECK_MSG(!snaps_open(&k, s, &(struct snaps_options){ .budget = BUDGET }, &report, &e), "%s", e.msg);
 	CHECK_MSG(!report.n, "%s", report.p);
 	check_clean(s, __LINE__);
-	CHECK_MSG(!snaps_check(k, &report, &e), "%s %s", report.p ? report.p : "", e.msg);
+	CHECK_MSG(!snaps_check(k, &report, &e), "%s %s", str_text(&report), e.msg);
 	CHECK_INT(place_count(s, "content"), n > 0);
 	for (size_t i = 0; i < n; i++) {
 		struct session row;

@@ -68,7 +68,7 @@ static int allowed(int32_t cp)
 		{ 0xe0000, 0x10ffff },
 	};
 	/* clang-format on */
-	return cp >= 0 && (cp & 0xfffe) != 0xfffe && !in_ranges(cp, bad, sizeof bad / sizeof bad[0]);
+	return cp >= 0 && (cp & 0xfffe) != 0xfffe && !in_ranges(cp, bad, LEN(bad));
 }
 
 /* The letters around a joiner, by block: emoji, or scripts that join. */
@@ -81,7 +81,7 @@ static int joins(int32_t cp)
 		{ 0xfb50, 0xfdff },   { 0xfe20, 0xfe2f },   { 0xfe70, 0xfefe },   { 0x10a00, 0x10fff },
 		{ 0x11000, 0x11fff }, { 0x1e900, 0x1e95f }, { 0x1ee00, 0x1eeff },
 	};
-	return in_ranges(cp, blocks, sizeof blocks / sizeof blocks[0]);
+	return in_ranges(cp, blocks, LEN(blocks));
 }
 
 static int is_emoji(int32_t cp)
@@ -592,7 +592,7 @@ TEST(neighbours)
 		0x94d,  0x1820,  0x301,  0x20e3,  0x1161,  0x200c,  0x200d, 0xfe0f, 0xfe0e, 0x180b, 0x200b,
 		0xfeff, 0xe0041, 0x202e, 0xe000,  0x378,   0xfffe,  0xfffd, 0x25cc,
 	};
-	enum { N = sizeof sample / sizeof sample[0] };
+	enum { N = LEN(sample) };
 
 	for (size_t i = 0; i < (size_t)N * N * N; i++) {
 		char in[16];
@@ -687,7 +687,7 @@ TEST(attack_strings)
 	/* clang-format on */
 
 	attacks = 0;
-	for (size_t i = 0; i < sizeof csi / sizeof csi[0]; i++)
+	for (size_t i = 0; i < LEN(csi); i++)
 		for (int final = 0x40; final < 0x7f; final++)
 			attackf("%s%s%c", csi[i], (const char *const[]){ "", "1;31", "?25", ">0;1" }[final & 3], final);
 	for (int c = 0x20; c < 0x7f; c++)
@@ -698,14 +698,14 @@ TEST(attack_strings)
 		attackf("\xc2%cz", c);
 		attackf("%cz", c);
 	}
-	for (size_t i = 0; i < sizeof osc / sizeof osc[0]; i++)
-		for (size_t j = 0; j < sizeof end / sizeof end[0]; j++)
+	for (size_t i = 0; i < LEN(osc); i++)
+		for (size_t j = 0; j < LEN(end); j++)
 			for (int k = 0; k < 6; k++)
 				attackf("%s%s%s", osc[i],
 				        (const char *const[]){ "0;owned", "2;owned", "8;;http://e/", "52;c;QUFB",
 				                               "52;c;?", "1337;SetMark" }[k],
 				        end[j]);
-	for (size_t i = 0; i < sizeof fixed / sizeof fixed[0]; i++)
+	for (size_t i = 0; i < LEN(fixed); i++)
 		attack(fixed[i], strlen(fixed[i]));
 	attack("a\0b\0\x1b", 5);
 	test_note("%zu attack strings, each alone and inside text, cut in two at every byte", attacks);
@@ -723,7 +723,7 @@ TEST(long_lines)
 	/* clang-format on */
 	size_t size = 10u << 20;
 
-	for (size_t k = 0; k < sizeof what / sizeof what[0]; k++) {
+	for (size_t k = 0; k < LEN(what); k++) {
 		size_t unit = strlen(what[k].unit), n = (k ? size / 16 : size) / unit * unit;
 		char *in = xmalloc(n);
 		struct str a = { 0 }, b = { 0 };
@@ -785,7 +785,7 @@ static size_t random_text(char *s, size_t max)
 		if (kind == 0) { /* raw bytes */
 			s[n++] = (char)r;
 		} else if (kind == 1 || (r >> 40) % 4) { /* what clean.c has rules for */
-			n += (size_t)utf8_encode(spice[r % (sizeof spice / sizeof spice[0])], s + n);
+			n += (size_t)utf8_encode(spice[r % LEN(spice)], s + n);
 		} else if (kind == 2) { /* any code point, surrogates too */
 			n += (size_t)utf8_encode((int32_t)(r % 0x110000), s + n);
 		} else {
@@ -849,7 +849,7 @@ TEST(documents_pass)
 	static const char *const name[] = { "tests/vectors/scripts.txt", "tests/vectors/books/kim.txt", "HACKING.md",
 		                            "ui/transcript/transcript.c", "tests/pictures/cache.svg" };
 
-	for (size_t k = 0; k < sizeof name / sizeof name[0]; k++) {
+	for (size_t k = 0; k < LEN(name); k++) {
 		size_t n;
 		char *in = test_read(test_file(name[k]), &n);
 		struct str want = { 0 }, got = { 0 };

@@ -12,7 +12,7 @@ static int times(int n)
 	const char *soak = getenv("WEIR_SOAK");
 	long factor = soak ? strtol(soak, NULL, 10) : 1;
 
-	return n * (int)(factor < 1 ? 1 : factor > 1000 ? 1000 : factor);
+	return n * (int)(factor < 1 ? 1 : MIN(1000, factor));
 }
 
 static int32_t random_cp(void)
@@ -79,7 +79,7 @@ TEST(themes)
 		/* Without colours, what must be noticed is. */
 		static const int must[] = { ST_ERROR,    ST_WARNING, ST_HEADING, ST_STATUS,   ST_STATUS_WARNING,
 			                    ST_SELECTED, ST_MATCH,   ST_EVICTED, ST_QUESTION, ST_LINK };
-		for (size_t i = 0; i < sizeof must / sizeof must[0]; i++)
+		for (size_t i = 0; i < LEN(must); i++)
 			CHECK(theme_look(theme, (unsigned)must[i], 0, 0).attrs);
 	}
 	CHECK(theme_look(theme_find("dark", NULL), ST_STATUS | STYLE_REVERSE, 0, 256).attrs == 0);
@@ -96,10 +96,10 @@ TEST(terminals_that_will_do)
 	struct err e = { 0 };
 	int fd[2];
 
-	for (size_t i = 0; i < sizeof good / sizeof good[0]; i++)
+	for (size_t i = 0; i < LEN(good); i++)
 		CHECK_MSG(display_usable(good[i]), "%s", good[i]);
 	CHECK(!display_usable(NULL));
-	for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+	for (size_t i = 0; i < LEN(bad); i++) {
 		CHECK_MSG(!display_usable(bad[i]), "%s", bad[i]);
 		setenv("TERM", bad[i], 1);
 		CHECK(display_open(&d, 0, &(struct display_options){ .color = 1 }, &e) < 0 && e.code == ERR_FAIL && !d);
@@ -155,7 +155,7 @@ TEST(each_kind_of_terminal)
 {
 	static const char *const term[] = { "xterm-256color", "tmux-256color", "screen", "linux", "vt100" };
 
-	for (size_t i = 0; i < sizeof term / sizeof term[0]; i++)
+	for (size_t i = 0; i < LEN(term); i++)
 		try_terminal(term[i], term[i]);
 	/* Where terminfo lacks it: as an xterm. */
 	int status, has_kitty = setupterm("xterm-kitty", -1, &status) == OK;
@@ -292,7 +292,7 @@ TEST(attack_strings)
 
 	show_open(&s, "xterm-256color", "xterm-256color", 40, 12, 1);
 	a = area_of(&s.g);
-	for (size_t i = 0; i < sizeof attack / sizeof attack[0]; i++) {
+	for (size_t i = 0; i < LEN(attack); i++) {
 		size_t n = strlen(attack[i]);
 		area_clear(&a, ST_TEXT);
 		for (size_t cut = 0; cut <= n; cut++) {
@@ -477,7 +477,7 @@ TEST(copying)
 
 	for (size_t i = 0; i < sizeof text; i++)
 		text[i] = (char)test_rand();
-	for (size_t i = 0; i < sizeof where / sizeof where[0]; i++) {
+	for (size_t i = 0; i < LEN(where); i++) {
 		static const size_t sizes[] = { 0, 1, 2, 3, 4, 100, 374, 375, 376, 2000, 75000 };
 		struct show s;
 		show_open(&s, where[i].term, where[i].term, 20, 4, 1);
@@ -485,7 +485,7 @@ TEST(copying)
 			setenv("TMUX", where[i].tmux, 1);
 		s.vt.allow_strings = 1;
 		CHECK(display_copy(s.d, text, 75001) < 0);
-		for (size_t k = 0; k < sizeof sizes / sizeof sizes[0]; k++) {
+		for (size_t k = 0; k < LEN(sizes); k++) {
 			struct str want = { 0 }, got = { 0 };
 			char *p, *end;
 			CHECK(!display_copy(s.d, text, sizes[k]));
@@ -728,7 +728,7 @@ TEST(in_tmux)
 	}
 	n = readlink("/proc/self/exe", self, sizeof self - 1);
 	CHECK(n > 0);
-	self[n > 0 ? n : 0] = 0;
+	self[MAX(n, 0)] = 0;
 	snprintf(socket, sizeof socket, "weir-test-%d", (int)getpid());
 	setenv("LC_ALL", "C.UTF-8", 1);
 	unsetenv("TMUX");

@@ -16,7 +16,7 @@ static int factor(void)
 	const char *soak = getenv("WEIR_SOAK");
 	long n = soak ? strtol(soak, NULL, 10) : 1;
 
-	return (int)(n < 1 ? 1 : n > 1000 ? 1000 : n);
+	return (int)(n < 1 ? 1 : MIN(1000, n));
 }
 
 static const struct ui_command commands[] = {
@@ -100,7 +100,7 @@ static void key(const char *bytes)
 static void paste(const struct str *a)
 {
 	key("\033[200~");
-	keys(a->p ? a->p : "", a->n);
+	keys(str_text(a), a->n);
 	key("\033[201~");
 }
 

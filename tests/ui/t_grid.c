@@ -205,7 +205,7 @@ TEST(what_is_not_clean_shows_as_such)
 
 	text_at(a, 0, 0, ST_TEXT, "a\33[31mb\rc\177d\xc2\x9b\xff\xc3\u202e\u200be\xe6\xbc");
 	CHECK_STR(dump(&g, 0), "a\ufffd[31mb\ufffdc\ufffdd\ufffd\ufffd\ufffd\ufffd\ufffde\ufffd\n");
-	for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+	for (size_t i = 0; i < LEN(bad); i++) {
 		grid_clear(&g);
 		area_cell(&a, 0, 0, bad[i], ST_TEXT, 0);
 		area_fill(&a, 1, 0, 1, ST_TEXT, bad[i]);

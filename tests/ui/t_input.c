@@ -139,7 +139,7 @@ TEST(editing_keys)
 	/* clang-format on */
 
 	begin(NULL);
-	for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+	for (size_t i = 0; i < LEN(table); i++) {
 		input_set("one two three", 13);
 		type(table[i].keys);
 		CHECK_MSG(!strcmp(line_text(), table[i].text), "keys %zu (\"%s\"): \"%s\", expected \"%s\"", i,
@@ -160,7 +160,7 @@ TEST(keys_that_are_not_its_own)
 	type("\004");
 	CHECK_INT(line_unused, 1);
 	type("text");
-	for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+	for (size_t i = 0; i < LEN(keys); i++) {
 		type(keys[i]);
 		CHECK_MSG(line_unused == 1, "key %zu was used", i);
 		CHECK_STR(line_text(), "text");
@@ -351,7 +351,7 @@ TEST(backslash_and_blocks)
 	};
 
 	begin(NULL);
-	for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+	for (size_t i = 0; i < LEN(table); i++) {
 		const char *got;
 		type(table[i].keys);
 		got = taken();
@@ -849,7 +849,7 @@ TEST(paths_are_quoted)
 
 	make_dir();
 	begin(NULL);
-	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+	for (size_t i = 0; i < LEN(names); i++)
 		for (size_t q = 0; q < 3; q++) {
 			char sub[20];
 			snprintf(sub, sizeof sub, "%zu-%zu", i, q);
@@ -1032,8 +1032,8 @@ TEST(any_text_at_any_width)
 		    h = 1 + (int)(test_rand() % 9), y;
 
 		for (int i = 0; i < n; i++)
-			str_adds(&s, pieces[test_rand() % (sizeof pieces / sizeof *pieces - (round % 2))]);
-		input_set(s.p ? s.p : "", s.n);
+			str_adds(&s, pieces[test_rand() % (LEN(pieces) - (round % 2))]);
+		input_set(str_text(&s), s.n);
 		for (size_t i = test_rand() % (s.n + 1); i; i--)
 			type("\002");
 		screen(w, h);
@@ -1059,7 +1059,7 @@ TEST(any_text_at_any_width)
 			type("\033[B");
 		screen(w, 500);
 		CHECK_INT(line_y, input_rows(w, 500) - 1);
-		CHECK(!strcmp(line_text(), s.p ? s.p : ""));
+		CHECK(!strcmp(line_text(), str_text(&s)));
 		str_free(&s);
 		str_free(&rows);
 		str_free(&all);

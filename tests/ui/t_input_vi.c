@@ -76,7 +76,7 @@ TEST(vi_keys)
 	/* clang-format on */
 
 	begin();
-	for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+	for (size_t i = 0; i < LEN(table); i++) {
 		input_set("", 0);
 		type("\033i");
 		type("one two three");

@@ -98,7 +98,7 @@ static void check_all(const struct known *t, size_t n)
 	}
 	str_free(&in);
 }
-#define CHECK_ALL(table) check_all(table, sizeof table / sizeof table[0])
+#define CHECK_ALL(table) check_all(table, LEN(table))
 
 /* ---- one by one ---- */
 
@@ -337,7 +337,7 @@ TEST(backgrounds)
 	};
 	/* clang-format on */
 
-	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+	for (size_t i = 0; i < LEN(cases); i++)
 		for (size_t first = 1; first < strlen(cases[i].bytes); first++)
 			CHECK_STR(keys_of(cases[i].bytes, strlen(cases[i].bytes), first, 100), cases[i].keys);
 }
@@ -391,7 +391,7 @@ static int times(int n)
 	const char *soak = getenv("WEIR_SOAK");
 	long factor = soak ? strtol(soak, NULL, 10) : 1;
 
-	return n * (int)(factor < 1 ? 1 : factor > 1000 ? 1000 : factor);
+	return n * (int)(factor < 1 ? 1 : MIN(1000, factor));
 }
 
 /* Bytes that terminals send oftener than others. */

@@ -552,7 +552,7 @@ TEST(hosts_in_ascii)
 	};
 	struct str s = { 0 };
 
-	for (size_t i = 0; i < sizeof host / sizeof *host; i++) {
+	for (size_t i = 0; i < LEN(host); i++) {
 		str_clear(&s);
 		CHECK_INT(address_in_ascii(host[i].from, strlen(host[i].from), &s), 1);
 		CHECK_STR(s.p, host[i].to);
@@ -820,7 +820,7 @@ static void hostile(struct str *s)
 	str_clear(s);
 	while (n--) {
 		if (test_rand() % 8)
-			str_adds(s, fragments[test_rand() % (sizeof fragments / sizeof *fragments)]);
+			str_adds(s, fragments[test_rand() % LEN(fragments)]);
 		else
 			str_add(s, &(char){ (char)test_rand() }, 1);
 	}
@@ -877,7 +877,7 @@ TEST(hostile_text)
 		check_sane(&l, &clean, width);
 		for (size_t at = 0; at < clean.n;) {
 			at += 1 + test_rand() % 40;
-			lines_grow_markdown(&grown, &g, clean.p, at < clean.n ? at : clean.n, width);
+			lines_grow_markdown(&grown, &g, clean.p, MIN(at, clean.n), width);
 		}
 		CHECK(same_lines(&l, &grown));
 		lines_free(&l);
@@ -900,7 +900,7 @@ TEST(hostile_sizes)
 	struct str text = { 0 }, clean = { 0 };
 	size_t size = test_patience() > 1 ? 1 << 18 : 1 << 20;
 
-	for (size_t u = 0; u < sizeof unit / sizeof *unit; u++) {
+	for (size_t u = 0; u < LEN(unit); u++) {
 		struct lines l = { 0 };
 		double start, took;
 

@@ -27,7 +27,7 @@ TEST(numbers)
 	CHECK_STR(num_short(100000).s, "100k");
 	CHECK_STR(num_short(1610000).s, "1.61M");
 	CHECK_STR(num_short(INT32_MAX).s, "2.14G");
-	for (size_t i = 0; i < sizeof extreme / sizeof extreme[0]; i++)
+	for (size_t i = 0; i < LEN(extreme); i++)
 		CHECK(strlen(num_short(extreme[i]).s) <= 6);
 	CHECK_STR(num_fit(18204, 6).s, "18,204");
 	CHECK_STR(num_fit(18204, 5).s, "18.2k");
@@ -736,7 +736,7 @@ TEST(docs_have_the_marks_of_their_format)
 	struct pane *p = pane_new(&documents_pane, 0);
 	const struct documents_pane *docs = (const struct documents_pane *)p;
 	struct ui_document d = {
-		.name = "a.pdf", .text = text, .n = sizeof text - 1, .mark = mark, .n_mark = sizeof mark / sizeof *mark
+		.name = "a.pdf", .text = text, .n = sizeof text - 1, .mark = mark, .n_mark = LEN(mark)
 	};
 	size_t n;
 	const char *title;

@@ -11,7 +11,7 @@ static void cache_screens(int ascii, struct str *out)
 
 	for (int i = 0; i < 4; i++) {
 		int w = size[i][0], h = size[i][1], rows = cache_pane_rows(p, w);
-		struct area a = fresh(w, rows < h ? rows : h);
+		struct area a = fresh(w, MIN(rows, h));
 
 		cache_pane_draw_bar(p, &a);
 		add_screen(out, "bar");
@@ -182,7 +182,7 @@ TEST(cache_nothing_jumps)
 	int at = -1;
 
 	sample(&c);
-	for (size_t i = 0; i < sizeof count / sizeof count[0]; i++) {
+	for (size_t i = 0; i < LEN(count); i++) {
 		struct area a = fresh(80, 8);
 		const char *s;
 		int x;

@@ -132,7 +132,7 @@ TEST(hostile_documents)
 	double most = 0;
 	size_t slowest = 0;
 
-	for (size_t u = 0; u < sizeof unit / sizeof unit[0]; u++) {
+	for (size_t u = 0; u < LEN(unit); u++) {
 		struct pane *p = pane_new(&documents_pane, 0);
 		struct str s = { 0 };
 		struct ui_document d;
@@ -182,7 +182,7 @@ static void hostile(char *out, size_t n)
 	size_t at = 0;
 
 	while (at + 1 < n) {
-		const char *s = piece[test_rand() % (sizeof piece / sizeof piece[0])];
+		const char *s = piece[test_rand() % LEN(piece)];
 		size_t len = strlen(s);
 		if (at + len + 1 > n)
 			break;

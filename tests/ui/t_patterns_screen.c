@@ -68,7 +68,7 @@ static void pass_growing(const char *p, size_t n)
 
 	clean_of(p, n, &clean);
 	for (size_t k = 4000; k < clean.n + 4000; k += 4000)
-		lines_grow_markdown(&l, &g, clean.p, k < clean.n ? k : clean.n, 80);
+		lines_grow_markdown(&l, &g, clean.p, MIN(k, clean.n), 80);
 	lines_free(&l);
 }
 
@@ -78,7 +78,7 @@ static void pass_code(const char *p, size_t n)
 	static struct str clean;
 
 	clean_of(p, n, &clean);
-	for (size_t i = 0; i < sizeof languages / sizeof *languages; i++) {
+	for (size_t i = 0; i < LEN(languages); i++) {
 		struct code c;
 		unsigned style;
 
@@ -203,5 +203,5 @@ static const struct pass passes[] = {
 
 TEST(twice_the_text_takes_no_more_than_three_times_as_long)
 {
-	measure_all(passes, sizeof passes / sizeof *passes);
+	measure_all(passes, LEN(passes));
 }

@@ -372,13 +372,13 @@ TEST(search_does_not_know_of_parts)
 
 	for (int round = 0; round < 400; round++) {
 		struct transcript *parts = transcript_new(), *whole = transcript_new();
-		const char *word = words[test_rand() % (sizeof words / sizeof *words)];
+		const char *word = words[test_rand() % LEN(words)];
 		enum ui_role role = round % 2 ? UI_ASSISTANT : UI_NOTICE;
 		size_t at, found = 0;
 
 		parts->part_most = 1 + test_rand() % 30;
 		for (int i = 0; i < 100; i++) {
-			const char *p = text[test_rand() % (sizeof text / sizeof *text)];
+			const char *p = text[test_rand() % LEN(text)];
 
 			if (!i || test_rand() % 40 == 0) {
 				add(parts, role, p);
@@ -459,7 +459,7 @@ TEST(lens)
 
 	add(t, UI_NOTICE, "not counted");
 	add(t, UI_ASSISTANT, text);
-	transcript_lens(t, 0, span, sizeof span / sizeof *span);
+	transcript_lens(t, 0, span, LEN(span));
 	transcript_lens(t, 7, span, 1); /* there is none */
 	CHECK_STR(
 		drawn(t, 40, 3, 1),
@@ -571,7 +571,7 @@ TEST(streaming_looks_the_same)
 
 		str_clear(&s);
 		for (size_t n = 20 + test_rand() % 60; n; n--)
-			str_adds(&s, part[test_rand() % (sizeof part / sizeof *part)]);
+			str_adds(&s, part[test_rand() % LEN(part)]);
 		add(t, UI_ASSISTANT, s.p);
 		transcript_end(t, NULL);
 		add(u, UI_ASSISTANT, "");
@@ -626,7 +626,7 @@ TEST(parts_look_like_the_whole)
 		u->part_most = 300;
 		str_clear(&s);
 		for (size_t n = 20 + test_rand() % 400; n; n--) {
-			str_adds(&s, part[test_rand() % (sizeof part / sizeof *part)]);
+			str_adds(&s, part[test_rand() % LEN(part)]);
 			if (n % 8 == 0)
 				str_adds(&s, "\n\nA paragraph.\n\n");
 		}
@@ -785,7 +785,7 @@ TEST(anything)
 	t->part_most = 40; /* parts everywhere */
 
 	for (long i = 0; i < rounds; i++) {
-		const char *p = text[test_rand() % (sizeof text / sizeof *text)];
+		const char *p = text[test_rand() % LEN(text)];
 		struct ui_span span[3] = { { (uint32_t)(test_rand() % 9), 0, 0 },
 			                   { (uint32_t)(test_rand() % 30), 99, 0 },
 			                   { 40, (uint8_t)test_rand(), 0 } };
@@ -856,7 +856,7 @@ TEST(long_conversations)
 		drawn(t, w, 24, 0);
 		transcript_end_follow(t);
 		took = cpu_seconds() - start;
-		worst = took > worst ? took : worst;
+		worst = MAX(took, worst);
 	}
 	CHECK_MSG(worst < 0.1 * test_patience(), "%.0f ms", worst * 1e3);
 	test_note("%.1f ms to resize 10 MB in 10,000 entries, see its top and its end", worst * 1e3);

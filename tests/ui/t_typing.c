@@ -8,7 +8,7 @@ TEST(typing_always_types)
 	static const char *const open[] = { "", F1, F2, F2 F2, F5, F1 F6 ESC, F3 "a\r", F6 F6 };
 
 	for (int width = 80; width <= 120; width += 40)
-		for (size_t i = 0; i < sizeof open / sizeof open[0]; i++) {
+		for (size_t i = 0; i < LEN(open); i++) {
 			opened(width, 24);
 			question("a question");
 			answer("an answer");
@@ -160,8 +160,8 @@ TEST(the_chosen_offer_is_seen)
 	}
 	CHECK_INT(chosen, 1);
 	CHECK_INT(other, 1);
-	for (size_t i = 0; i < sizeof themes / sizeof themes[0]; i++)
-		for (size_t k = 0; k < sizeof colours / sizeof colours[0]; k++) {
+	for (size_t i = 0; i < LEN(themes); i++)
+		for (size_t k = 0; k < LEN(colours); k++) {
 			const struct theme *t = theme_find(themes[i], NULL);
 			struct look on = theme_look(t, ST_SELECTED, 0, colours[k]),
 				    name = theme_look(t, ST_STRONG, 0, colours[k]);

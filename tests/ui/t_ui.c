@@ -1011,7 +1011,7 @@ TEST(help_on_a_word)
 	};
 
 	opened(80, 24);
-	for (size_t i = 0; i < sizeof on / sizeof *on; i++) {
+	for (size_t i = 0; i < LEN(on); i++) {
 		ui_open_help(u, on[i].word);
 		CHECK_MSG(shows(on[i].top), "help on '%s'", on[i].word);
 		key(ESC), key(ESC);

@@ -24,7 +24,7 @@ static const char *const some_text[] = {
 
 static const char *any_text(void)
 {
-	return some_text[test_rand() % (sizeof some_text / sizeof some_text[0])];
+	return some_text[test_rand() % LEN(some_text)];
 }
 
 static void any_cache(void)
@@ -157,7 +157,7 @@ TEST(random_typist)
 		if (test_rand() % 4 == 0)
 			any_event();
 		for (int k = (int)(test_rand() % 4); k > 0; k--) {
-			const char *move = moves[test_rand() % (sizeof moves / sizeof moves[0])];
+			const char *move = moves[test_rand() % LEN(moves)];
 			/* Tab completes a draft: that is typing by other means. */
 			if (*move == '\t' && !input_empty())
 				continue;
@@ -222,7 +222,7 @@ TEST(random_keys_events_and_sizes)
 
 	opened(80, 24);
 	for (long i = 0; i < n; i++) {
-		const char *k = some_keys[test_rand() % (sizeof some_keys / sizeof some_keys[0])];
+		const char *k = some_keys[test_rand() % LEN(some_keys)];
 
 		now += test_rand() % 10 ? 0.01 : 0.7;
 		ui_feed(u, k, strlen(k), now);

@@ -174,8 +174,8 @@ TEST(whole_screens)
 	size_t n = 0;
 
 	CHECK(file != NULL);
-	for (size_t i = 0; i < sizeof size / sizeof size[0]; i++)
-		for (size_t k = 0; k < sizeof scene / sizeof scene[0]; k++) {
+	for (size_t i = 0; i < LEN(size); i++)
+		for (size_t k = 0; k < LEN(scene); k++) {
 			const char *is, *should;
 
 			opened(size[i][0], size[i][1]);
@@ -200,7 +200,7 @@ TEST(ascii_only)
 		                              scene_scrolled, scene_search,     scene_help,    scene_popup,
 		                              scene_bar,      scene_refused };
 
-	for (size_t i = 0; i < 2 * sizeof make / sizeof make[0]; i++) {
+	for (size_t i = 0; i < 2 * LEN(make); i++) {
 		ascii = 1;
 		opened(i % 2 ? 120 : 80, i % 2 ? 40 : 24);
 		make[i / 2]();
@@ -244,7 +244,7 @@ TEST(drawing_is_cheap)
 		ui_draw(u, now);
 		t = cpu_seconds() - t;
 		sum += t;
-		worst = t > worst ? t : worst;
+		worst = MAX(t, worst);
 	}
 	test_note("ui_draw at 120x40, 3,000 entries, an answer that grows: %.2f ms, at most %.2f ms", sum * 2,
 	          worst * 1e3);

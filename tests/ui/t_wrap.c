@@ -91,7 +91,7 @@ TEST(random_text)
 		int narrow = round % 2;
 
 		for (size_t n = test_rand() % 80; n; n--)
-			str_adds(&in, part[test_rand() % (narrow ? 9 : sizeof part / sizeof *part)]);
+			str_adds(&in, part[test_rand() % (narrow ? 9 : LEN(part))]);
 		str_adds(&in, "\n");
 		wrap_text(&a, width, in.p, in.n, &whole);
 		while (i < in.n) {

@@ -103,7 +103,7 @@ void input_names(const char *const *names, size_t n)
 	for (size_t i = 0; i < n; i++) {
 		struct str s = { 0 };
 		text_fix(names[i], strlen(names[i]), &s);
-		input.names[i] = xstrndup(s.p ? s.p : "", s.n);
+		input.names[i] = xstrndup(str_text(&s), s.n);
 		str_free(&s);
 	}
 }
@@ -175,8 +175,8 @@ void input_set(const char *text, size_t n)
 {
 	struct str s = { 0 };
 
-	text_fix(text, n < LINE_MOST ? n : LINE_MOST, &s);
-	input_restore(s.p ? s.p : "");
+	text_fix(text, MIN(n, LINE_MOST), &s);
+	input_restore(str_text(&s));
 	str_free(&s);
 }
 

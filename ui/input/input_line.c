@@ -43,7 +43,7 @@ void line_overrule(void)
 		{ "isearch-terminators", "\033\012" },
 	};
 
-	for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
+	for (size_t i = 0; i < LEN(settings); i++)
 		rl_variable_bind(settings[i][0], settings[i][1]);
 }
 
@@ -182,7 +182,7 @@ static void message_of(const char *text, size_t n, struct str *out)
 			n--;
 	}
 	pastes_expand(text, n, &whole);
-	text_fix(whole.p ? whole.p : "", whole.n, out); /* macros may insert any bytes */
+	text_fix(str_text(&whole), whole.n, out); /* macros may insert any bytes */
 	str_free(&whole);
 }
 
@@ -228,10 +228,7 @@ void line_ended(char *line)
 		str_adds(&input.back, "\n");
 		rl_startup_hook = put_back;
 	} else if (n) {
-		if (input.n_message == input.cap_message) {
-			input.cap_message = input.cap_message ? 2 * input.cap_message : 4;
-			input.message = xrealloc(input.message, input.cap_message * sizeof *input.message);
-		}
+		GROW(input.message, input.n_message, input.cap_message);
 		m = &input.message[input.n_message];
 		*m = (struct str){ 0 };
 		message_of(line, n, m);
@@ -398,7 +395,7 @@ static void bind_everywhere(const char *seq, rl_command_func_t *fn, int always)
 {
 	Keymap maps[] = { emacs_standard_keymap, vi_insertion_keymap, vi_movement_keymap };
 
-	for (size_t i = 0; i < sizeof maps / sizeof *maps; i++)
+	for (size_t i = 0; i < LEN(maps); i++)
 		if (always)
 			rl_bind_keyseq_in_map(seq, fn, maps[i]);
 		else
@@ -409,7 +406,7 @@ static void bind_instead(rl_command_func_t *old, rl_command_func_t *new)
 {
 	Keymap maps[] = { emacs_standard_keymap, vi_insertion_keymap, vi_movement_keymap };
 
-	for (size_t i = 0; i < sizeof maps / sizeof *maps; i++) {
+	for (size_t i = 0; i < LEN(maps); i++) {
 		char **seqs = rl_invoking_keyseqs_in_map(old, maps[i]);
 
 		for (size_t k = 0; seqs && seqs[k]; k++) {
@@ -447,15 +444,15 @@ void line_bind_keys(void)
 		rl_call_last_kbd_macro,
 	};
 
-	for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)
+	for (size_t i = 0; i < LEN(ours); i++)
 		bind_everywhere(ours[i].seq, ours[i].fn, 1);
-	for (size_t i = 0; i < sizeof usual / sizeof *usual; i++)
+	for (size_t i = 0; i < LEN(usual); i++)
 		bind_everywhere(usual[i].seq, usual[i].fn, 0);
 	bind_everywhere(BYTE_NOTHING, ignore_key, 1);
 	bind_instead(rl_noninc_reverse_search, search_back);
 	bind_instead(rl_noninc_forward_search, search_on);
 	bind_instead(rl_vi_search, search_vi);
-	for (size_t i = 0; i < sizeof unbound / sizeof *unbound; i++) {
+	for (size_t i = 0; i < LEN(unbound); i++) {
 		rl_unbind_function_in_map(unbound[i], emacs_standard_keymap);
 		rl_unbind_function_in_map(unbound[i], emacs_ctlx_keymap);
 	}

@@ -35,7 +35,7 @@ static size_t prompt_cut(const struct str *s, int width, int *cols)
 
 		if (*cols <= most && (*cols == all || width_cp > 0))
 			break;
-		*cols -= width_cp > 0 ? width_cp : 0;
+		*cols -= MAX(width_cp, 0);
 		at += len;
 	}
 	return at;
@@ -65,7 +65,7 @@ int input_rows(int width, int most)
 		return 1;
 	input.width = width;
 	w = line_lay_out(width);
-	return wrap_count(&w, 0, most > 1 ? most : 1);
+	return wrap_count(&w, 0, MAX(most, 1));
 }
 
 /* Choose the first visible byte: as before, if the cursor is visible then and no row at the bottom stays empty. */

@@ -187,7 +187,7 @@ static int special_key(const struct key *k)
 		line_feeds(k->code == K_HOME ? SEQ_HOME : SEQ_END);
 		return 1;
 	}
-	for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+	for (size_t i = 0; i < LEN(table); i++) {
 		if (table[i].code != k->code)
 			continue;
 		if (k->mods)
@@ -208,7 +208,7 @@ static int paste_key(const struct key *k)
 	char mark[5];
 
 	text_fix(k->bytes, k->n, &s);
-	untyped_note(s.p ? s.p : "", s.n);
+	untyped_note(str_text(&s), s.n);
 	if (s.n && RL_ISSTATE(RL_STATE_ISEARCH | RL_STATE_NSEARCH)) {
 		/* Add the first line to the search, as if typed. */
 		size_t n = 0;

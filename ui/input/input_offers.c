@@ -37,18 +37,15 @@ static void offers_add(struct offers *o, const char *name, size_t n, const char 
 		o->cut = 1;
 		return;
 	}
-	if (o->n == o->cap) {
-		o->cap = o->cap ? 2 * o->cap : 16;
-		o->list = xrealloc(o->list, o->cap * sizeof *o->list);
-	}
+	GROW(o->list, o->n, o->cap);
 	x = &o->list[o->n++];
 	clean_line(name, n, &shown);
 	if (o->kind == OFFER_PATHS && more)
 		str_adds(&shown, "/");
 	clean_line(help, strlen(help), &clean);
 	*x = (struct offer){ .name = xstrndup(name, n), .more = more };
-	x->shown = xstrndup(shown.p ? shown.p : "", shown.n);
-	x->help = xstrndup(clean.p ? clean.p : "", clean.n);
+	x->shown = xstrndup(str_text(&shown), shown.n);
+	x->help = xstrndup(str_text(&clean), clean.n);
 	str_free(&shown);
 	str_free(&clean);
 }
@@ -272,7 +269,7 @@ static void find_paths(struct offers *o, const char *s, size_t n, size_t from, i
 		str_add(&o->head, &w.quote, 1);
 	} else {
 		o->quote = 0;
-		quote(&o->head, w.path.p ? w.path.p : "", w.slash_raw, 0);
+		quote(&o->head, str_text(&w.path), w.slash_raw, 0);
 	}
 	dir = where.n < PATH_MOST ? opendir(where.p) : NULL;
 	for (int seen = 0; dir && (e = readdir(dir)); seen++) {
@@ -388,7 +385,7 @@ enum offer_kind offers_find(struct offers *o, const char *text, size_t n, size_t
 
 static void append_offer(const struct offers *o, const char *name, size_t n, struct str *out)
 {
-	str_add(out, o->head.p ? o->head.p : "", o->head.n);
+	str_add(out, str_text(&o->head), o->head.n);
 	if (o->kind != OFFER_PATHS) {
 		str_add(out, name, n);
 		return;
@@ -438,7 +435,7 @@ int offers_common(const struct offers *o, struct str *out)
  * row is reversed, so it is not taken for the status row. */
 void offers_draw(const struct offers *o, const struct area *a, int ascii)
 {
-	long rows = (long)(o->n < OFFER_ROWS ? o->n : OFFER_ROWS), top = 0;
+	long rows = (long)(MIN(o->n, OFFER_ROWS)), top = 0;
 	int names = 0, w = a->w - 2, counted;
 	struct str count = { 0 }; /* " 3 of 40" if not all offers are visible */
 
@@ -455,9 +452,9 @@ void offers_draw(const struct offers *o, const struct area *a, int ascii)
 		top = o->chosen - rows + 1;
 	for (size_t i = 0; i < o->n; i++) {
 		int name = (int)text_width(o->list[i].shown, strlen(o->list[i].shown));
-		names = name > names ? name : names;
+		names = MAX(name, names);
 	}
-	names = names < w ? names : w;
+	names = MIN(names, w);
 	for (long i = 0; i < rows; i++) {
 		const struct offer *x = &o->list[top + i];
 		int on = top + i == o->chosen, y = (int)(a->h - rows + i);

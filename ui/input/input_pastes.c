@@ -46,10 +46,7 @@ int paste_keep(const char *text, size_t n, char out[5])
 	if (pastes.n == PASTES_MOST || pastes.bytes + n > PASTES_BYTES)
 		return 0;
 	pastes.bytes += n;
-	if (pastes.n == pastes.cap) {
-		pastes.cap = pastes.cap ? 2 * pastes.cap : 8;
-		pastes.at = xrealloc(pastes.at, pastes.cap * sizeof *pastes.at);
-	}
+	GROW(pastes.at, pastes.n, pastes.cap);
 	pastes.at[pastes.n] = (struct str){ 0 };
 	str_add(&pastes.at[pastes.n], text, n);
 	out[utf8_encode(PASTE_FIRST + (int32_t)pastes.n++, out)] = 0;

@@ -12,7 +12,7 @@ static void legend_add(struct str *s, const char *text)
 
 static void legend_wrap(const struct str *s, int w, struct str *out)
 {
-	const char *p = s->p ? s->p : "";
+	const char *p = str_text(s);
 	int x = 0;
 
 	for (size_t n; *p; p += n) {
@@ -149,7 +149,7 @@ void legend_lay_out(const struct cache_pane *p, unsigned of, int w, struct lines
 		legend_add(&s, "panel: time that these figures took, and its part of the time between two updates.");
 	legend_wrap(&s, w, &wrapped);
 	lines_clear(out);
-	lines_plain(out, wrapped.p ? wrapped.p : "", wrapped.n, w, ST_FAINT);
+	lines_plain(out, str_text(&wrapped), wrapped.n, w, ST_FAINT);
 	str_free(&s);
 	str_free(&wrapped);
 }

@@ -34,7 +34,7 @@ static struct meter_form meter_form(int w)
 static void draw_bar(const struct area *a, int x, int y, int w, unsigned style, const struct ui_region *r, int32_t ctx)
 {
 	struct str text = { 0 };
-	int64_t most = r->slots > 0 ? r->slots : ctx, fill = r->fill > 0 ? r->fill : 0;
+	int64_t most = r->slots > 0 ? r->slots : ctx, fill = MAX(r->fill, 0);
 	int inner = w - 2, full = 0, at;
 
 	if (inner < 1)
@@ -84,7 +84,7 @@ static void draw_meter(const struct cache_pane *p, const struct area *a, int x, 
 		x = put_left(a, x, y, f.name, ST_TEXT, p->name[i], strlen(p->name[i]), p->ascii);
 	bar = w - 2 - f.name - rest;
 	draw_bar(a, x, y, bar, p->color ? part_style(p, i) : ST_METER, r, p->c.ctx);
-	x += bar > 0 ? bar : 0;
+	x += MAX(bar, 0);
 	if (f.stride) {
 		if (r->stride > 1)
 			snprintf(text, sizeof text, "1/%s", num_short(r->stride).s);
@@ -159,8 +159,7 @@ void numbers_draw(const struct cache_pane *p, const struct area *a, int y, int m
 void kept_by_draw(const struct cache_pane *p, const struct area *a, int y)
 {
 	const struct ui_cache *c = &p->c;
-	int64_t some = c->thinned > 0 ? c->thinned : 0, none = c->evicted > 0 ? c->evicted : 0,
-		all = (int64_t)c->kept - some;
+	int64_t some = MAX(c->thinned, 0), none = MAX(c->evicted, 0), all = (int64_t)c->kept - some;
 	int x, w, n_some, n_none;
 
 	if (all < 0)

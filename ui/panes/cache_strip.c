@@ -62,7 +62,7 @@ void cell_columns(const struct cache_pane *p, int64_t from, int64_t span, int w,
 	if (lo < 0)
 		lo = 0;
 	*first = (int)lo;
-	*end = (int)(hi <= lo ? lo + 1 : hi > p->c.cols ? p->c.cols : hi);
+	*end = (int)(hi <= lo ? lo + 1 : MIN(p->c.cols, hi));
 }
 
 /* ---- the strip ---- */
@@ -167,7 +167,7 @@ void history_draw(const struct cache_pane *p, const struct area *a)
 	}
 	if (w < 1)
 		return;
-	w = w > HISTORY ? HISTORY : w;
+	w = MIN(HISTORY, w);
 	for (int r = 0; r < p->c.n_region; r++) {
 		int n = p->n_past < (uint64_t)w ? (int)p->n_past : w, most = 1;
 

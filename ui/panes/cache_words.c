@@ -31,9 +31,9 @@ static int draw_label(const struct area *a, int y, const char *label)
 /* Number of tokens that at least one layer and head still holds. */
 static int64_t tokens_held(const struct ui_cache *c)
 {
-	int64_t n = (int64_t)c->seen - (c->evicted > 0 ? c->evicted : 0);
+	int64_t n = (int64_t)c->seen - (MAX(c->evicted, 0));
 
-	return n > 0 ? n : 0;
+	return MAX(n, 0);
 }
 
 static void draw_remembers(const struct cache_pane *p, const struct area *a, int y)
@@ -190,7 +190,7 @@ void went_draw(const struct cache_pane *p, const struct area *a)
 				str_addf(&s, "%s%s", s.n ? p->ascii ? " | " : " \xc2\xb7 " : "",
 				         p->flow_text[i] + strspn(p->flow_text[i], " "));
 		x = draw_label(a, y, moves[m].label);
-		put_left(a, x, y++, a->w - x, moves[m].what == FLOW_OUT ? ST_FAINT : ST_TEXT, s.p ? s.p : "", s.n,
+		put_left(a, x, y++, a->w - x, moves[m].what == FLOW_OUT ? ST_FAINT : ST_TEXT, str_text(&s), s.n,
 		         p->ascii);
 		str_free(&s);
 	}

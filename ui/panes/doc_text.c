@@ -203,7 +203,7 @@ int headings_expected(const char *name)
 
 	if (!dot || strchr(dot, '/'))
 		return 1;
-	for (size_t i = 0; i < sizeof kind / sizeof kind[0]; i++)
+	for (size_t i = 0; i < LEN(kind); i++)
 		if (!strcasecmp(dot + 1, kind[i]))
 			return 1;
 	return 0;
@@ -265,7 +265,7 @@ static void marked_heads(struct doc_text *d)
 static void look_at_lines(struct doc_text *d)
 {
 	const char *s = d->text.p;
-	int headings = !d->n_mark && headings_expected(d->name.p ? d->name.p : ""), fenced = 0;
+	int headings = !d->n_mark && headings_expected(str_text(&d->name)), fenced = 0;
 	size_t start = 0;
 
 	d->chunk = grow_table(d->chunk, 0, &d->cap_chunk, sizeof *d->chunk);
@@ -336,7 +336,7 @@ uint32_t doc_text_line(const struct doc_text *d, uint32_t at)
 		line++;
 		i = (size_t)(nl - d->text.p) + 1;
 	}
-	return line < d->n_line ? line : d->n_line;
+	return MIN(line, d->n_line);
 }
 
 size_t doc_text_page(const struct doc_text *d, uint32_t at)

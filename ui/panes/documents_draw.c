@@ -138,7 +138,7 @@ static void draw_names(struct documents_pane *p, const struct area *a)
 
 	area_fill(a, 0, 0, a->w, ST_TITLE, ' ');
 	for (; from > 0; from--) {
-		used += (int)text_width(p->doc[from].name.p ? p->doc[from].name.p : "", p->doc[from].name.n) + 6;
+		used += (int)text_width(str_text(&p->doc[from].name), p->doc[from].name.n) + 6;
 		if (used > a->w * 2 / 3)
 			break;
 	}
@@ -147,7 +147,7 @@ static void draw_names(struct documents_pane *p, const struct area *a)
 		unsigned style = i == p->at ? ST_SELECTED : ST_TITLE;
 
 		x = area_putf(a, x, 0, style, " %s ", num_count((int64_t)i + 1).s);
-		x = area_text(a, x, 0, style, name->p ? name->p : "", name->n);
+		x = area_text(a, x, 0, style, str_text(name), name->n);
 		x = area_text(a, x, 0, style, " ", 1);
 	}
 }
@@ -213,7 +213,7 @@ static void add_name(const struct documents_pane *p, struct str *out)
 	else if (p->say.n)
 		str_add(out, p->say.p, p->say.n);
 	else
-		str_add(out, d->name.p ? d->name.p : "", d->name.n);
+		str_add(out, str_text(&d->name), d->name.n);
 }
 
 /* Heading above the status row's byte.  *n = 0: no heading, or the row is needed for something else. */

@@ -8,8 +8,8 @@ void documents_set_words(struct documents_pane *p, const char *s, size_t n)
 
 	clean_line(s, n, &clean);
 	str_clear(&p->words);
-	p->fold = !has_capitals(clean.p ? clean.p : "", clean.n);
-	str_add(&p->words, clean.p ? clean.p : "", clean.n);
+	p->fold = !has_capitals(str_text(&clean), clean.n);
+	str_add(&p->words, str_text(&clean), clean.n);
 	p->found_n = 0;
 	str_free(&clean);
 }

@@ -44,7 +44,7 @@ static void take_text(char *out, size_t cap, const char *text, size_t most)
 	if (text)
 		clean_line(text, strnlen(text, most), &s);
 	n = s.n < cap - 1 ? s.n : cap - 1;
-	n = utf8_complete(s.p ? s.p : "", n);
+	n = utf8_complete(str_text(&s), n);
 	if (n)
 		memcpy(out, s.p, n);
 	out[n] = 0;
@@ -53,7 +53,7 @@ static void take_text(char *out, size_t cap, const char *text, size_t most)
 
 static int clamp(int v, int lo, int hi)
 {
-	return v < lo ? lo : v > hi ? hi : v;
+	return v < lo ? lo : MIN(hi, v);
 }
 
 static void take_columns(struct cache_pane *p, const struct ui_cache *c)
@@ -195,7 +195,7 @@ static void small_legend(struct cache_pane *p, const struct area *a)
 
 	legend_plain(p, a->w, &legend);
 	p->legend_more = (int)legend.n_line - a->h;
-	p->legend_top = clamp(p->legend_top, 0, p->legend_more > 0 ? p->legend_more : 0);
+	p->legend_top = clamp(p->legend_top, 0, MAX(p->legend_more, 0));
 	for (size_t i = (size_t)p->legend_top; i < legend.n_line && i - (size_t)p->legend_top < (size_t)a->h; i++)
 		lines_draw(&legend, i, a, 0, (int)(i - (size_t)p->legend_top));
 	if (p->legend_top < p->legend_more && a->h > 0)

@@ -30,7 +30,7 @@ static int heat_of(const struct cache_pane *p, int layer, int n_layer, int w, in
 	for (int l = layer; l < layer + n_layer && l < p->c.n_layer; l++)
 		for (int i = first; i < end; i++) {
 			int v = p->heat[(size_t)l * (size_t)p->c.cols + (size_t)i];
-			most = v > most ? v : most;
+			most = MAX(v, most);
 		}
 	return most;
 }
@@ -145,7 +145,7 @@ static int put_column(const struct cache_pane *p, const struct area *a, int x, i
 
 	if (col >= 0 && col < p->c.cols) {
 		clean_line(p->text[col], strnlen(p->text[col], UI_COL_TEXT), &s);
-		x = area_text(a, x, y, style, s.p ? s.p : "", s.n);
+		x = area_text(a, x, y, style, str_text(&s), s.n);
 	}
 	str_free(&s);
 	return x;
@@ -237,7 +237,7 @@ static void share_out(const struct cache_pane *p, const struct area *a, int besi
 
 	memset(rows, 0, PARTS * sizeof *rows);
 	rows[HISTORY_PART] = beside;
-	for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++)
+	for (size_t i = 0; i < LEN(wanted); i++)
 		if (wanted[i].rows <= left) {
 			rows[wanted[i].part] = wanted[i].rows;
 			left -= wanted[i].rows;
@@ -248,7 +248,7 @@ static void share_out(const struct cache_pane *p, const struct area *a, int besi
 		/* The user asked for the legend: drop parts at the bottom, on small screens all parts. */
 		static const enum part less[] = { HEAT, PICKED, FLOW, KEPT, READS };
 
-		for (size_t i = 0; i < sizeof less / sizeof less[0]; i++) {
+		for (size_t i = 0; i < LEN(less); i++) {
 			left += rows[less[i]];
 			rows[less[i]] = 0;
 		}
@@ -256,7 +256,7 @@ static void share_out(const struct cache_pane *p, const struct area *a, int besi
 			memset(rows, 0, PARTS * sizeof *rows);
 			left = a->h;
 		}
-		rows[LEGEND] = legend_rows < left ? legend_rows : left;
+		rows[LEGEND] = MIN(legend_rows, left);
 	} else if (p->legend_full >= 0 && legend_rows + (heat_known ? 4 : 0) <= left) {
 		rows[LEGEND] = legend_rows;
 	}
@@ -269,9 +269,9 @@ static void share_out(const struct cache_pane *p, const struct area *a, int besi
 			rows[PICKED] += 2;
 			left -= 2;
 		}
-		more = more < left ? more : left;
-		rows[HEAT] += more > 0 ? more : 0;
-		left -= more > 0 ? more : 0;
+		more = MIN(more, left);
+		rows[HEAT] += MAX(more, 0);
+		left -= MAX(more, 0);
 		/* Drop rows that would be empty. */
 		while (rows[HEAT] > 1 &&
 		       (rows[HEAT] - 1) * halves_per_row(p) * layers_each(p, rows[HEAT]) >= p->c.n_layer) {

@@ -73,7 +73,7 @@ void documents_pane_post(struct pane *pane, const struct ui_document *posted, si
 
 		if (in.name)
 			clean_line(in.name, strnlen(in.name, NAME_MOST), &name);
-		in.n = !in.text ? 0 : in.n < DOC_TEXT_MOST ? in.n : DOC_TEXT_MOST;
+		in.n = !in.text ? 0 : MIN(in.n, DOC_TEXT_MOST);
 		for (size_t k = 0; k < n_old && !d->raw; k++)
 			if (old[k].raw && same_text(&old[k], &in, &name)) {
 				*d = old[k];
@@ -186,7 +186,7 @@ void documents_pane_show(struct pane *pane, size_t document, size_t from, size_t
 	str_clear(&p->say);
 	str_clear(&p->words); /* other matches would hide the place */
 	p->found = doc_text_clean(d, from);
-	p->found_n = doc_text_clean(d, to > from ? to : from) - p->found;
+	p->found_n = doc_text_clean(d, MAX(to, from)) - p->found;
 	p->asked = p->found;
 	p->asked_in = document + 1;
 	pos = documents_pos_of(p, p->found);
@@ -342,7 +342,7 @@ static enum pane_key documents_pane_key(struct pane *pane, const struct key *k, 
 			return strchr("dufb", k->cp > 0 && k->cp < 0x80 ? (int)k->cp : 'x') ? letter(p, k->cp, -1)
 			                                                                    : PANE_NOT_MINE;
 		if (k->cp >= '0' && k->cp <= '9') {
-			count = count < 0 ? 0 : count;
+			count = MAX(0, count);
 			p->count = count > 99999999 ? count : count * 10 + (k->cp - '0');
 			return PANE_USED;
 		}

@@ -57,10 +57,7 @@ static void help_pane_release(struct pane *pane)
 /* Make a line of the text added since byte `from`. */
 static void line_end(struct help_pane *p, size_t from, size_t name, int heading)
 {
-	if (p->n_line == p->cap_line) {
-		p->cap_line = p->cap_line ? p->cap_line * 2 : 128;
-		p->line = xrealloc(p->line, p->cap_line * sizeof *p->line);
-	}
+	GROW(p->line, p->n_line, p->cap_line);
 	p->line[p->n_line++] = (struct help_line){
 		.from = (uint32_t)from,
 		.n = (uint32_t)(p->text.n - from),
@@ -365,7 +362,7 @@ static void help_pane_title(const struct pane *pane, struct str *left, struct st
 	size_t end = p->top + (size_t)p->rows;
 
 	str_adds(left, "Help");
-	str_addf(right, "%zu-%zu of %zu", p->top + 1, end < p->n_line ? end : p->n_line, p->n_line);
+	str_addf(right, "%zu-%zu of %zu", p->top + 1, MIN(end, p->n_line), p->n_line);
 }
 
 /* ---- keys ---- */
@@ -410,7 +407,7 @@ static enum pane_key ask_key(struct help_pane *p, const struct key *k)
 static enum pane_key help_pane_key(struct pane *pane, const struct key *k, struct ui_action *out)
 {
 	struct help_pane *p = (struct help_pane *)pane;
-	int page = p->rows > 1 ? p->rows : 1;
+	int page = MAX(p->rows, 1);
 
 	/* A key may come before the first draw. */
 	lay_out(p, p->width ? p->width : 80);

@@ -58,10 +58,7 @@ static struct item *items_add(struct items *l, const char *kind, enum palette_ki
 {
 	struct item *x;
 
-	if (l->n == l->cap) {
-		l->cap = l->cap ? 2 * l->cap : 32;
-		l->item = xrealloc(l->item, l->cap * sizeof *l->item);
-	}
+	GROW(l->item, l->n, l->cap);
 	x = &l->item[l->n++];
 	*x = (struct item){ .is.what = what, .kind = kind, .words = "" };
 	clean_line(name, strnlen(name, TEXT_MOST), &x->name);
@@ -176,7 +173,7 @@ static int word_score(const struct item *x, const char *word, size_t n)
 	int score = 0, does = 0;
 
 	if (at != SIZE_MAX && (n > 2 || is_word_start(x->name.p, at)))
-		score = 1000 + (is_word_start(x->name.p, at) ? 500 : 0) - (int)(at < 200 ? at : 200);
+		score = 1000 + (is_word_start(x->name.p, at) ? 500 : 0) - (int)(MIN(at, 200));
 	else if (n > 2)
 		score = letters_score(&x->name, word, n);
 	if (n > 2 && word_begins(x->words, strlen(x->words), word, n) != SIZE_MAX)
@@ -185,7 +182,7 @@ static int word_score(const struct item *x, const char *word, size_t n)
 		does = 500 - (int)(at < 200 ? at / 4 : 50);
 	else if (n > 2 && !strncmp(x->kind, word, n))
 		does = 300;
-	return score > does ? score : does;
+	return MAX(score, does);
 }
 
 /* Score a row.  fits: letters matched; long words count more. */
@@ -245,7 +242,7 @@ static void palette_filter(struct palette_pane *p)
 	}
 	p->shown = xrealloc(p->shown, (p->fixed.n + p->documents.n + p->sessions.n + 1) * sizeof *p->shown);
 	p->list = (struct list){ 0 };
-	s = words.p ? words.p : "";
+	s = str_text(&words);
 	best = score_items(&p->fixed, s, words.n, best);
 	best = score_items(&p->documents, s, words.n, best);
 	best = score_items(&p->sessions, s, words.n, best);
@@ -337,10 +334,10 @@ static void palette_pane_draw(struct pane *pane, const struct area *a)
 		area_fill(a, 0, y, a->w, text, ' ');
 		if (kinds)
 			put_left(a, 1, y, kinds - 1, faint, it->kind, strlen(it->kind), p->ascii);
-		put_left(a, kinds + !kinds, y, names - !kinds, on ? text : ST_STRONG, it->name.p ? it->name.p : "",
-		         it->name.n, p->ascii);
+		put_left(a, kinds + !kinds, y, names - !kinds, on ? text : ST_STRONG, str_text(&it->name), it->name.n,
+		         p->ascii);
 		if (kinds && a->w > kinds + names + 2)
-			put_left(a, kinds + names + 1, y, a->w - kinds - names - 1, text, it->does.p ? it->does.p : "",
+			put_left(a, kinds + names + 1, y, a->w - kinds - names - 1, text, str_text(&it->does),
 			         it->does.n, p->ascii);
 	}
 }

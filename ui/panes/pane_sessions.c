@@ -127,7 +127,7 @@ static void sessions_filter(struct sessions_pane *p)
 		}
 	p->list.n = 0;
 	for (size_t i = 0; i < p->n_row; i++) {
-		if (p->row[i].is.id != p->renamed_id && !passes_filter(&p->row[i], words.p ? words.p : "", words.n))
+		if (p->row[i].is.id != p->renamed_id && !passes_filter(&p->row[i], str_text(&words), words.n))
 			continue;
 		if (!found && p->row[i].is.id == p->chosen_id) {
 			p->list.chosen = p->list.n;
@@ -183,7 +183,7 @@ static void rename_open(struct sessions_pane *p, const struct session_row *t)
 {
 	const struct str *name = t->name.n ? &t->name : &t->title;
 
-	edit_set(&p->rename, name->p ? name->p : "", name->n);
+	edit_set(&p->rename, str_text(name), name->n);
 	p->mode = RENAME;
 }
 

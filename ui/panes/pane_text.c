@@ -71,7 +71,7 @@ static void text_pane_draw(struct pane *pane, const struct area *a)
 		return;
 	if (p->lines_w != a->w) {
 		lines_clear(&p->lines);
-		lines_plain(&p->lines, p->text.p ? p->text.p : "", p->text.n, a->w, ST_TEXT);
+		lines_plain(&p->lines, str_text(&p->text), p->text.n, a->w, ST_TEXT);
 		p->lines_w = a->w;
 	}
 	head = !p->pane.framed && a->h > 1;
@@ -80,7 +80,7 @@ static void text_pane_draw(struct pane *pane, const struct area *a)
 	end = p->top + (size_t)p->rows < p->lines.n_line ? p->top + (size_t)p->rows : p->lines.n_line;
 	if (head) {
 		area_fill(a, 0, 0, a->w, ST_TITLE, ' ');
-		put_left(a, 1, 0, a->w - 1, ST_TITLE, p->title.p ? p->title.p : "", p->title.n, p->ascii);
+		put_left(a, 1, 0, a->w - 1, ST_TITLE, str_text(&p->title), p->title.n, p->ascii);
 		if (a->w >= 40 && p->lines.n_line > (size_t)p->rows)
 			area_putf(a, a->w - 16, 0, ST_TITLE, "%3zu-%zu of %zu", p->top + 1, end, p->lines.n_line);
 	}

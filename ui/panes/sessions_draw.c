@@ -56,7 +56,7 @@ static void draw_name(const struct sessions_pane *p, const struct area *a, int y
 
 	if (t->name.n) {
 		name_w = (int)text_width(t->name.p, t->name.n);
-		x = put_left(a, x, y, name_w < w ? name_w : w, style, t->name.p, t->name.n, p->ascii);
+		x = put_left(a, x, y, MIN(name_w, w), style, t->name.p, t->name.n, p->ascii);
 		if (t->title.n && end - x > 12)
 			put_left(a, x + 2, y, end - x - 2, style | STYLE_FAINT, t->title.p, t->title.n, p->ascii);
 	} else if (t->title.n) {
@@ -100,8 +100,8 @@ static void draw_row(const struct sessions_pane *p, const struct area *a, int y,
 	else
 		draw_name(p, a, y, c->name, t, style);
 	if (c->model)
-		x = put_left(a, x + 2, y, c->model, is_chosen ? style : ST_FAINT, t->model.p ? t->model.p : "",
-		             t->model.n, p->ascii);
+		x = put_left(a, x + 2, y, c->model, is_chosen ? style : ST_FAINT, str_text(&t->model), t->model.n,
+		             p->ascii);
 	if (c->age)
 		x = put_right(a, x + 2, y, c->age, style, t->is.used > 0 ? num_age(t->is.used, p->now).s : "-");
 	if (c->tokens)
@@ -124,7 +124,7 @@ static void draw_top(struct sessions_pane *p, const struct area *a)
 	area_fill(a, 0, 0, a->w, ST_TEXT, ' ');
 	if (p->mode == DELETE && t) {
 		const struct str *name = t->name.n ? &t->name : &t->title;
-		int room = a->w - 8 - 7, cols = (int)text_width(name->p ? name->p : "", name->n);
+		int room = a->w - 8 - 7, cols = (int)text_width(str_text(name), name->n);
 
 		/* The possible answers must be visible even if the name does not fit. */
 		if (room < 3 || !cols) {
@@ -132,8 +132,7 @@ static void draw_top(struct sessions_pane *p, const struct area *a)
 			return;
 		}
 		x = area_putf(a, 0, 0, ST_WARNING, "delete '");
-		x = put_left(a, x, 0, cols < room ? cols : room, ST_WARNING | STYLE_BOLD, name->p ? name->p : "",
-		             name->n, p->ascii);
+		x = put_left(a, x, 0, MIN(cols, room), ST_WARNING | STYLE_BOLD, str_text(name), name->n, p->ascii);
 		area_putf(a, x, 0, ST_WARNING, "'? y/n");
 		return;
 	}
@@ -150,15 +149,14 @@ static void draw_top(struct sessions_pane *p, const struct area *a)
 		return;
 	}
 	if (p->mode == PICK && p->deleted_id != NOBODY) {
-		int room = a->w - 9 - 21, cols = (int)text_width(p->deleted.p ? p->deleted.p : "", p->deleted.n);
+		int room = a->w - 9 - 21, cols = (int)text_width(str_text(&p->deleted), p->deleted.n);
 
 		if (room < 3 || !cols) {
 			put_left(a, 0, 0, a->w, ST_WARNING, "Ctrl-U restores it", 18, p->ascii);
 			return;
 		}
 		x = area_putf(a, 0, 0, ST_WARNING, "deleted '");
-		x = put_left(a, x, 0, cols < room ? cols : room, ST_WARNING | STYLE_BOLD, p->deleted.p, p->deleted.n,
-		             p->ascii);
+		x = put_left(a, x, 0, MIN(cols, room), ST_WARNING | STYLE_BOLD, p->deleted.p, p->deleted.n, p->ascii);
 		area_putf(a, x, 0, ST_WARNING, "': Ctrl-U restores it");
 		return;
 	}
@@ -199,7 +197,7 @@ static void draw_preview(struct sessions_pane *p, const struct area *a)
 	}
 	if (p->lines_w != a->w) {
 		lines_clear(&p->lines);
-		lines_plain(&p->lines, p->preview_text.p ? p->preview_text.p : "", p->preview_text.n, a->w, ST_TEXT);
+		lines_plain(&p->lines, str_text(&p->preview_text), p->preview_text.n, a->w, ST_TEXT);
 		p->lines_w = a->w;
 	}
 	if (!p->preview_text.n)

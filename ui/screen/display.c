@@ -105,10 +105,10 @@ static const char *entry_for(const char *term)
 	static const char *const hopeless[] = { "", "dumb", "unknown", "emacs", "network", "dialup" };
 	const char *const candidate[] = { term, "xterm-256color", "vt100" };
 
-	for (size_t i = 0; term && i < sizeof hopeless / sizeof hopeless[0]; i++)
+	for (size_t i = 0; term && i < LEN(hopeless); i++)
 		if (!strcmp(term, hopeless[i]))
 			return NULL;
-	for (size_t i = 0; term && i < sizeof candidate / sizeof candidate[0]; i++) {
+	for (size_t i = 0; term && i < LEN(candidate); i++) {
 		int can = terminal_can(candidate[i]);
 		if (can >= 0)
 			return can ? candidate[i] : NULL;
@@ -124,7 +124,7 @@ int display_usable(const char *term)
 /* ---- opening and closing ---- */
 
 static const int curses_signals[] = { SIGINT, SIGTERM, SIGTSTP, SIGWINCH };
-enum { N_SIGNALS = sizeof curses_signals / sizeof curses_signals[0] };
+enum { N_SIGNALS = LEN(curses_signals) };
 
 /* Call newterm() and restore the signal handlers. */
 static SCREEN *start_curses(const char *entry, FILE *out, FILE *in)
@@ -325,7 +325,7 @@ void display_resume(struct display *d)
 
 static int clamp_side(int v)
 {
-	return v < 1 ? 1 : v > SIDE_MAX ? SIDE_MAX : v;
+	return v < 1 ? 1 : MIN(SIDE_MAX, v);
 }
 
 void display_size(struct display *d, int *w, int *h)

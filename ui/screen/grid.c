@@ -26,7 +26,7 @@ static struct cell blank_cell(unsigned style)
 
 static int clamp(int v, int lo, int hi)
 {
-	return v < lo ? lo : v > hi ? hi : v;
+	return v < lo ? lo : MIN(hi, v);
 }
 
 void grid_clear(struct grid *g)
@@ -103,10 +103,10 @@ struct area area_of(struct grid *g)
 /* Clip one dimension of a part.  *from becomes absolute; returns the size. */
 static int cut_part(int origin, int size, int *from, int n)
 {
-	long long lo = *from, hi = (long long)*from + (n > 0 ? n : 0);
+	long long lo = *from, hi = (long long)*from + (MAX(n, 0));
 
-	lo = lo < 0 ? 0 : lo > size ? size : lo;
-	hi = hi < lo ? lo : hi > size ? size : hi;
+	lo = lo < 0 ? 0 : MIN(size, lo);
+	hi = hi < lo ? lo : MIN(size, hi);
 	*from = origin + (int)lo;
 	return (int)(hi - lo);
 }
@@ -203,7 +203,7 @@ void area_restyle(const struct area *a, int x, int y, int n, unsigned style)
 		return;
 	if (end > a->w)
 		end = a->w;
-	for (int i = x > 0 ? x : 0; i < end; i++) {
+	for (int i = MAX(x, 0); i < end; i++) {
 		struct cell *c = cell_at(a, i, y);
 		if (c->width)
 			c->style = (uint16_t)style;
@@ -361,7 +361,7 @@ static char letter_of(struct legend *l, const struct cell *c)
 	for (size_t i = 0; i < l->n; i++)
 		if (l->seen[i].style == c->style && l->seen[i].back == c->back)
 			return l->seen[i].letter;
-	if (l->n == sizeof l->seen / sizeof l->seen[0] || (!plain && !spare_letter[l->n_spare]))
+	if (l->n == LEN(l->seen) || (!plain && !spare_letter[l->n_spare]))
 		return '?';
 	s = &l->seen[l->n++];
 	*s = (struct seen){ c->style, c->back, plain ? style_name[c->style].letter : spare_letter[l->n_spare++] };
@@ -388,7 +388,7 @@ static void add_legend(const struct legend *l, const struct grid *g, struct str 
 	for (size_t i = 0; i < l->n; i++) {
 		const struct seen *s = &l->seen[i];
 		str_addf(out, "%c = %s", s->letter, name_of(s->style & STYLE_MASK));
-		for (size_t k = 0; k < sizeof flags / sizeof flags[0]; k++)
+		for (size_t k = 0; k < LEN(flags); k++)
 			if (s->style & flags[k].flag)
 				str_adds(out, flags[k].name);
 		if (s->back)

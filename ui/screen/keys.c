@@ -51,7 +51,7 @@ static void add_content(struct keys *k, const char *s, size_t n)
 {
 	size_t room = KEYS_PASTE_MAX - k->held.n;
 
-	str_add(&k->held, s, n < room ? n : room);
+	str_add(&k->held, s, MIN(n, room));
 }
 
 static void paste_byte(struct keys *k, char b)
@@ -70,7 +70,7 @@ static void end_paste(struct keys *k, key_fn *fn, void *ud)
 {
 	struct str text = { 0 };
 	struct key key = { .code = K_PASTE };
-	const char *s = k->held.p ? k->held.p : "";
+	const char *s = str_text(&k->held);
 	size_t n = utf8_complete(s, k->held.n);
 	char bad[4];
 	size_t n_bad = (size_t)utf8_encode(REPLACEMENT, bad);

@@ -99,7 +99,7 @@ static const struct {
 
 static int set_letter(struct key *out, char final, unsigned mods)
 {
-	for (size_t i = 0; i < sizeof letter_keys / sizeof letter_keys[0]; i++) {
+	for (size_t i = 0; i < LEN(letter_keys); i++) {
 		if (letter_keys[i].final == final) {
 			key_set(out, (enum key_code)letter_keys[i].code, mods);
 			out->cp = letter_keys[i].cp;
@@ -347,7 +347,7 @@ static size_t take_char(const char *s, size_t n, unsigned mods, struct key *out)
 		set_control(out, (unsigned char)s[0], mods);
 		return 1;
 	}
-	if (!utf8_complete(s, n < 4 ? n : 4))
+	if (!utf8_complete(s, MIN(n, 4)))
 		return 0;
 	len = (size_t)utf8_decode(s, n, &cp);
 	if (is_printable(cp))

@@ -115,7 +115,7 @@ static const struct theme themes[] = {
 	},
 };
 #pragma GCC diagnostic pop
-enum { THEMES = sizeof themes / sizeof themes[0] };
+enum { THEMES = LEN(themes) };
 static const struct theme *const mono = &themes[THEMES - 1];
 
 /* Parse COLORFGBG, "15;0" or "0;default;15": the last number is the background; 7 and 9 to 15 are light. */

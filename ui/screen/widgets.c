@@ -212,8 +212,8 @@ static int edit_insert(struct edit *e, const char *s, size_t n)
 			break;
 		str_add(&in, out, (size_t)k);
 	}
-	str_add(&all, e->text.p ? e->text.p : "", e->at);
-	str_add(&all, in.p ? in.p : "", in.n);
+	str_add(&all, str_text(&e->text), e->at);
+	str_add(&all, str_text(&in), in.n);
 	str_add(&all, e->text.p ? e->text.p + e->at : "", e->text.n - e->at);
 	str_free(&e->text);
 	e->text = all;
@@ -327,10 +327,10 @@ void edit_draw(const struct edit *e, const struct area *a, int x, int y, int w, 
 
 	if (w <= 0)
 		return;
-	clean_line(e->text.p ? e->text.p : "", e->at, &left);
+	clean_line(str_text(&e->text), e->at, &left);
 	clean_line(e->text.p ? e->text.p + e->at : "", e->text.n - e->at, &right);
 	/* Cut text before the cursor at the left so that the cursor is visible. */
-	for (cols = text_width(left.p ? left.p : "", left.n); cols > (size_t)(w - 1) && from < left.n;) {
+	for (cols = text_width(str_text(&left), left.n); cols > (size_t)(w - 1) && from < left.n;) {
 		int32_t cp;
 		size_t len = (size_t)utf8_decode(left.p + from, left.n - from, &cp);
 		int gone = char_width(cp);
@@ -340,7 +340,7 @@ void edit_draw(const struct edit *e, const struct area *a, int x, int y, int w, 
 	}
 	area_fill(&field, 0, 0, w, style, ' ');
 	at = area_text(&field, 0, 0, style, left.p ? left.p + from : "", left.n - from);
-	area_text(&field, at, 0, style, right.p ? right.p : "", right.n);
+	area_text(&field, at, 0, style, str_text(&right), right.n);
 	area_cursor(&field, at < w ? at : w - 1, 0);
 	str_free(&left);
 	str_free(&right);
@@ -456,7 +456,7 @@ size_t words_find(const char *s, size_t n, size_t from, const char *words, size_
 	may_begin[(unsigned char)words[0]] = 1;
 	if (fold)
 		for (int c = 0; c < 256; c++)
-			if (c >= 0xc0 || fold_case(c < 0x80 ? c : 0x80) == first)
+			if (c >= 0xc0 || fold_case(MIN(c, 0x80)) == first)
 				may_begin[c] = 1;
 	for (size_t i = from; i < n; i++) {
 		if (!may_begin[(unsigned char)s[i]])

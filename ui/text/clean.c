@@ -456,7 +456,7 @@ uint64_t clean_describe(const struct clean_found *f, struct str *out)
 	};
 	uint64_t total = 0;
 
-	for (size_t i = 0; i < sizeof part / sizeof part[0]; i++) {
+	for (size_t i = 0; i < LEN(part); i++) {
 		if (!part[i].n)
 			continue;
 		str_addf(out, "%s%llu %s", total ? ", " : "", (unsigned long long)part[i].n,

@@ -133,7 +133,7 @@ void code_start(struct code *c, const char *name, size_t n)
 		return;
 	key[k++] = ' ';
 	key[k] = 0;
-	for (size_t i = 1; i < sizeof languages / sizeof *languages; i++)
+	for (size_t i = 1; i < LEN(languages); i++)
 		if (strstr(languages[i].names, key))
 			c->lang = (uint8_t)i;
 }

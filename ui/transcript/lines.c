@@ -255,7 +255,7 @@ void growth_settle(const struct lines *l, struct growth *g, size_t done)
 
 int lines_width(int width)
 {
-	return width < WIDTH_LEAST ? WIDTH_LEAST : width > WIDTH_MOST ? WIDTH_MOST : width;
+	return width < WIDTH_LEAST ? WIDTH_LEAST : MIN(WIDTH_MOST, width);
 }
 
 void lines_plain_one(struct lines *l, const char *text, size_t from, size_t to, int width, unsigned style)

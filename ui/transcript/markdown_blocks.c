@@ -72,7 +72,7 @@ static void new_line(struct build *b, uint32_t source)
 
 	if (source == NO_SOURCE)
 		source = (uint32_t)b->g->shown;
-	lines_begin(b->l, source > least ? source : least);
+	lines_begin(b->l, MAX(source, least));
 }
 
 void build_line(struct build *b, uint32_t source)
@@ -183,10 +183,7 @@ void build_code_line(struct build *b, size_t from, size_t to, uint32_t source)
 			last->n += (uint32_t)(end - at);
 			continue;
 		}
-		if (s->n == s->cap) {
-			s->cap = s->cap ? s->cap * 2 : 64;
-			s->p = xrealloc(s->p, s->cap * sizeof *s->p);
-		}
+		GROW(s->p, s->n, s->cap);
 		s->p[s->n++] = (struct span){ (uint32_t)at, (uint32_t)(end - at),
 			                      source == NO_SOURCE ? NO_SOURCE : source + (uint32_t)(at - from),
 			                      (uint16_t)style };
@@ -232,10 +229,7 @@ void build_code_head(struct build *b, const char *info, size_t n, uint32_t sourc
 
 void build_note_code(struct lines *l, size_t from, size_t n)
 {
-	if (l->n_code == l->cap_code) {
-		l->cap_code = l->cap_code ? l->cap_code * 2 : 8;
-		l->code = xrealloc(l->code, l->cap_code * sizeof *l->code);
-	}
+	GROW(l->code, l->n_code, l->cap_code);
 	l->code[l->n_code++] = (struct code_block){ (uint32_t)from, (uint32_t)n };
 }
 
@@ -303,7 +297,7 @@ void build_rule(struct build *b)
 	build_line(b, source);
 	for (; n > 0; n -= 8)
 		lines_own(b->l, b->l->ascii ? "--------" : "\u2500\u2500\u2500\u2500\u2500\u2500\u2500\u2500",
-		          (size_t)(n < 8 ? n : 8) * (b->l->ascii ? 1 : 3), ST_RULE);
+		          (size_t)(MIN(n, 8)) * (b->l->ascii ? 1 : 3), ST_RULE);
 }
 
 /* Bullets without a column of their own get a line, unless a paragraph took them. */
@@ -374,10 +368,7 @@ void build_cell(struct build *b, const MD_BLOCK_TD_DETAIL *d)
 {
 	struct table *t = &b->table;
 
-	if (t->n_cell == t->cap_cell) {
-		t->cap_cell = t->cap_cell ? t->cap_cell * 2 : 64;
-		t->cell = xrealloc(t->cell, t->cap_cell * sizeof *t->cell);
-	}
+	GROW(t->cell, t->n_cell, t->cap_cell);
 	if (t->n_cell < t->cols)
 		t->align[t->n_cell] = d->align == MD_ALIGN_RIGHT    ? ALIGN_RIGHT
 		                      : d->align == MD_ALIGN_CENTER ? ALIGN_CENTER

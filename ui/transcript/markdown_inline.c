@@ -108,7 +108,7 @@ void build_add_entity(struct build *b, const char *p, size_t n, unsigned style)
 		if (cp == 0xa0)
 			cp = ' ';
 	}
-	for (size_t i = 0; i < sizeof named / sizeof *named; i++)
+	for (size_t i = 0; i < LEN(named); i++)
 		if (strlen(named[i].name) == n && !memcmp(named[i].name, p, n))
 			cp = named[i].cp;
 	/* Entities of characters that clean text cannot contain stay as written. */
@@ -130,7 +130,7 @@ static void add_attribute(struct build *b, const MD_ATTRIBUTE *a, unsigned style
 	size_t size = build_attribute(b, a);
 
 	for (size_t i = 0; size && a->substr_offsets[i] < size; i++) {
-		size_t from = a->substr_offsets[i], to = a->substr_offsets[i + 1], n = (to < size ? to : size) - from;
+		size_t from = a->substr_offsets[i], to = a->substr_offsets[i + 1], n = (MIN(to, size)) - from;
 
 		if (a->substr_types[i] == MD_TEXT_ENTITY)
 			build_add_entity(b, a->text + from, n, style);

@@ -194,7 +194,7 @@ int piece_is_hostile(const char *p, size_t n)
 		marks += may_mean[(unsigned char)c];
 		if (c == '|') {
 			rows += !bars++;
-			most = bars > most ? bars : most;
+			most = MAX(bars, most);
 		}
 		if (bars >= TABLE_COLUMNS || nested > NESTED_MOST || marks > MARKS_MOST)
 			return 1;

@@ -89,7 +89,7 @@ static int share_width(const struct lines *l, const struct table *t, int width, 
 		for (unsigned c = 0; c < t->cols; c++) {
 			if (w[c] == widest && w[c] > least[c]) {
 				n++;
-				next = least[c] > next ? least[c] : next;
+				next = MAX(least[c], next);
 			} else if (w[c] < widest && w[c] > next) {
 				next = w[c];
 			}

@@ -120,10 +120,7 @@ static void entry_take(struct entry *e, const char *text, size_t n)
 
 static struct entry *new_entry(struct transcript *t, enum ui_role role)
 {
-	if (t->n == t->cap) {
-		t->cap = t->cap ? t->cap * 2 : 64;
-		t->entry = xrealloc(t->entry, t->cap * sizeof *t->entry);
-	}
+	GROW(t->entry, t->n, t->cap);
 	t->entry[t->n] = (struct entry){ .role = role };
 	return &t->entry[t->n++];
 }
@@ -327,10 +324,7 @@ size_t transcript_add(struct transcript *t, enum ui_role role, const char *text,
 	if (t->n)
 		entry_end(t, &t->entry[t->n - 1]);
 	if (role == UI_USER || role == UI_ASSISTANT) {
-		if (t->n_message == t->cap_message) {
-			t->cap_message = t->cap_message ? t->cap_message * 2 : 64;
-			t->message = xrealloc(t->message, t->cap_message * sizeof *t->message);
-		}
+		GROW(t->message, t->n_message, t->cap_message);
 		t->message[t->n_message++] = t->n;
 	}
 	if (t->follow)

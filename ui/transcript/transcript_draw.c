@@ -12,7 +12,7 @@ static void draw_matches(const struct transcript *t, size_t i, const struct run 
 	size_t first, last;
 
 	for (; m && find_in(t, m, i, &first, &last) && first < end; m++) {
-		size_t lo = first > from ? first : from, hi = last < end ? last : end;
+		size_t lo = MAX(first, from), hi = MIN(last, end);
 		int shown = t->find.has_shown && t->find.shown.entry == m->entry && t->find.shown.from == m->from;
 
 		if (hi > lo)
@@ -104,8 +104,7 @@ enum { COLUMN_MOST = 100 };
 void transcript_draw(struct transcript *t, const struct area *all)
 {
 	int gutter = all->w > 2 * GUTTER_COLS ? t->gutter : 0, room = all->w - gutter;
-	const struct area column = area_part(all, gutter, 0, room < COLUMN_MOST ? room : COLUMN_MOST, all->h),
-			  *a = &column;
+	const struct area column = area_part(all, gutter, 0, MIN(room, COLUMN_MOST), all->h), *a = &column;
 	size_t i, line;
 
 	if (t->w != a->w && a->w > 0) {

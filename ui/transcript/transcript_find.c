@@ -181,10 +181,7 @@ static size_t find_in_entry(struct transcript *t, size_t entry, size_t i)
 			i++;
 			continue;
 		}
-		if (f->n == f->cap) {
-			f->cap = f->cap ? f->cap * 2 : 64;
-			f->match = xrealloc(f->match, f->cap * sizeof *f->match);
-		}
+		GROW(f->match, f->n, f->cap);
 		f->match[f->n++] = (struct match){ (uint32_t)entry, (uint32_t)i, (uint32_t)n };
 		i += n;
 	}

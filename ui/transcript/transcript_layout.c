@@ -51,7 +51,7 @@ void entry_lay_out(struct transcript *t, struct entry *e)
 		if (e->note.n)
 			lines_plain(&e->note_lines, e->note.p, e->note.n, t->w, ST_FAINT);
 	}
-	t->work += n - (e->growth.done < n ? e->growth.done : n);
+	t->work += n - (MIN(e->growth.done, n));
 	if (e->role == UI_ASSISTANT && !t->raw)
 		lines_grow_markdown(&e->lines, &e->growth, text, n, t->w);
 	else
@@ -68,7 +68,7 @@ size_t entry_open_rows(const struct transcript *t, const struct entry *e)
 {
 	if (e->counted == t->stamp)
 		return e->rows + e->note_rows;
-	return e->newlines + 1 + e->clean.n / (size_t)(t->w > 4 ? t->w : 4) + (e->note.n > 0);
+	return e->newlines + 1 + e->clean.n / (size_t)(MAX(t->w, 4)) + (e->note.n > 0);
 }
 
 /* 1 if an empty row follows the entry.  None between a one-line notice and the next notice, unless that is an

@@ -157,10 +157,7 @@ void entry_fit_lens(const struct transcript *t, struct entry *e)
 			e->kept[e->n_kept - 1].end = (uint32_t)out.n;
 			continue;
 		}
-		if (e->n_kept == cap) {
-			cap = cap ? cap * 2 : 64;
-			e->kept = xrealloc(e->kept, cap * sizeof *e->kept);
-		}
+		GROW(e->kept, e->n_kept, cap);
 		e->kept[e->n_kept].end = (uint32_t)out.n;
 		e->kept[e->n_kept].heat = heat;
 		e->kept[e->n_kept].part = part;
@@ -197,7 +194,7 @@ void entry_draw_lens(const struct entry *e, const struct run *r, const struct ar
 	size_t from = r->source, end = (size_t)r->source + r->n;
 
 	for (const struct kept *k = entry_kept_at(e, from); k && k < e->kept + e->n_kept && from < end; k++) {
-		size_t to = k->end < end ? k->end : end;
+		size_t to = MIN(k->end, end);
 		int cols = (int)text_width(p + (from - r->source), to - from);
 
 		if (k->what != KEPT || k->heat)

@@ -328,6 +328,6 @@ size_t transcript_below(const struct transcript *t)
 		return 0;
 	for (size_t i = t->top; i < t->n; i++)
 		rows += entry_rows(t, i);
-	rows -= t->line < rows ? t->line : rows;
+	rows -= MIN(t->line, rows);
 	return rows > shown ? rows - shown : 0;
 }
