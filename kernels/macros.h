@@ -7,8 +7,8 @@
 
 #undef MIN /* sys/param.h has the same */
 #undef MAX
-#define MIN(a, b) ((a) < (b) ? (a) : (b))
-#define MAX(a, b) ((a) > (b) ? (a) : (b))
+#define MIN(a, b)  ((a) < (b) ? (a) : (b))
+#define MAX(a, b)  ((a) > (b) ? (a) : (b))
 #define LEN(array) (sizeof(array) / sizeof *(array))
 
 #endif
