@@ -96,6 +96,8 @@ unit     := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/*/t_*.c))
 ifeq ($(shell command -v $(CXX)),)
 unit     := $(filter-out $(BUILD)/tests/cuda/t_%,$(unit))
 endif
+# What is read when the program runs (engine/base/data_file.c): paths below share/weir.
+data     := $(patsubst app/lab/%,%,$(wildcard app/lab/words/*))
 fuzzers  := $(patsubst tests/fuzz/%.c,$(BUILD)/%,$(wildcard tests/fuzz/fuzz_*.c))
 
 # ---- CUDA: weir-cuda.so ----
@@ -125,7 +127,7 @@ cuda_objects = $(patsubst %.cu,$(BUILD)/cuda/%.o,$(wildcard kernels/cuda/*.cu)) 
 .PHONY: all cuda help run test check unit pictures gallery soak bench fuzz fuzz-programs check-layers check-headers check-circles check-words \
         setup setup-test setup-cuda model install dist deb portable clean compile_commands.json
 .SECONDARY:
-all: $(PROGRAM) $(LAB) $(PLUGIN)
+all: $(PROGRAM) $(LAB) $(PLUGIN) $(data:%=$(BUILD)/share/weir/%)
 
 cuda:
 	@[ -n "$(NVCC)" ] || { echo "make: nvcc is not found: 'make setup-cuda' fetches it (525 MB)" >&2; exit 1; }
@@ -146,6 +148,10 @@ $(PROGRAM) $(LAB): $(BUILD)/libapp.a $(archives)
 ifeq ($(PLUGIN)$(SANITIZE)$(filter 0,$(CUDA)),)
 	$(if $(filter $(PROGRAM),$@),$(say) cuda $(if $(NVCC),"no NVIDIA device: left out ('make cuda' builds it for all devices)","nvcc not found: left out ('make setup-cuda' fetches it$(comma) 525 MB)"))
 endif
+
+$(BUILD)/share/weir/words/%: app/lab/words/%
+	@mkdir -p $(@D)
+	$(Q)cp $< $@
 
 # How, and which devices for: when that changes, everything is compiled again.
 $(BUILD)/cuda/arch: FORCE
@@ -268,11 +274,11 @@ test: setup-test
 	@$(MAKE) --no-print-directory model || echo 'make: no default model: the tests that need it will be skipped' >&2
 	@$(MAKE) --no-print-directory $(jobs) check
 
-check: $(PROGRAM) $(LAB) $(unit)
+check: $(PROGRAM) $(LAB) $(unit) $(data:%=$(BUILD)/share/weir/%)
 	@BUILD=$(BUILD) WEIR=./$(PROGRAM) SANITIZE=$(SANITIZE) CC="$(CC)" \
 	  $(if $(SANITIZE),WEIR_TEST_SLOW_BUILD=1) tests/run.sh
 
-unit: $(unit)
+unit: $(unit) $(data:%=$(BUILD)/share/weir/%)
 
 # The pictures of README.md, drawn anew from what the program shows; tests/app/t_pictures checks the committed ones.
 pictures: $(BUILD)/tests/app/t_pictures $(PROGRAM)
@@ -328,6 +334,7 @@ install: all
 ifneq ($(PLUGIN),)
 	install -D -m 755 weir-cuda.so $(DESTDIR)$(PREFIX)/lib/weir/weir-cuda.so
 endif
+	for f in $(data); do install -D -m 644 $(BUILD)/share/weir/$$f $(DESTDIR)$(PREFIX)/share/weir/$$f || exit 1; done
 	install -D -m 644 man/weir.1 $(DESTDIR)$(PREFIX)/share/man/man1/weir.1
 	install -D -m 644 man/weir-cache.7 $(DESTDIR)$(PREFIX)/share/man/man7/weir-cache.7
 	install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions $(DESTDIR)$(PREFIX)/share/zsh/site-functions \

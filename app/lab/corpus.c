@@ -58,25 +58,28 @@ static void split_lines(char *text, struct words *out)
 	}
 }
 
-/* One list: the folder's file or what is built in, as lines at the end of m->lists.  Returns where. */
-static int load_list(struct corpus *m, const char *folder, const char *name, const char *const *built_in, size_t *at,
-                     struct err *e)
+/* Append one list of words to m->lists: the file `name` of the user's folder, or the installed one if that
+ * is missing or empty. *at is the offset of its first byte. */
+static int load_list(struct corpus *m, const char *folder, const char *name, size_t *at, struct err *e)
 {
 	struct str path = { 0 }, text = { 0 };
 	struct stat st;
 	int rc = 0;
 
 	*at = m->lists.n;
-	if (folder) {
+	if (folder)
 		str_addf(&path, "%s/%s", folder, name);
-		if (!stat(path.p, &st))
-			rc = read_whole(path.p, MATERIAL_MAX, &text, e);
+	if (!folder || stat(path.p, &st) || !st.st_size) {
+		char installed[40];
+
+		snprintf(installed, sizeof installed, "words/%s", name);
+		str_clear(&path);
+		rc = data_file(&path, installed, e);
 	}
-	if (!rc && text.n)
-		str_add(&m->lists, text.p, strlen(text.p));
-	else if (!rc)
-		for (size_t i = 0; built_in[i]; i++)
-			str_adds(&m->lists, built_in[i]);
+	if (!rc)
+		rc = read_whole(path.p, MATERIAL_MAX, &text, e);
+	if (!rc)
+		str_adds(&m->lists, str_text(&text));
 	str_add(&m->lists, "", 1);
 	str_free(&path);
 	str_free(&text);
@@ -88,9 +91,8 @@ static int load_words(struct corpus *m, const char *folder, struct err *e)
 	struct words verb = { 0 };
 	size_t at[3], n = 0;
 
-	if (load_list(m, folder, "adjectivelist.txt", built_in_adjectives, &at[0], e) < 0 ||
-	    load_list(m, folder, "nounlist.txt", built_in_nouns, &at[1], e) < 0 ||
-	    load_list(m, folder, "verblist.txt", built_in_verbs, &at[2], e) < 0)
+	if (load_list(m, folder, "adjectivelist.txt", &at[0], e) < 0 ||
+	    load_list(m, folder, "nounlist.txt", &at[1], e) < 0 || load_list(m, folder, "verblist.txt", &at[2], e) < 0)
 		return -1;
 	split_lines(m->lists.p + at[0], &m->adjective);
 	split_lines(m->lists.p + at[1], &m->noun);

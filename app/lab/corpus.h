@@ -40,13 +40,11 @@ struct corpus {
 	struct questions squad, hotpot;
 	const struct given_set *set; /* of the task that runs, where its prompts were given (given.h) */
 };
-/* path: a folder with adjectivelist.txt, nounlist.txt, verblist.txt, pd-essays.json, squad-open.json,
- * hotpotqa-open.json (those that are there), or a text file that becomes the essay, or NULL: the built-in words
- * alone. */
+/* path: a folder with adjectivelist.txt, nounlist.txt, verblist.txt, pd-essays.json, squad-open.json and
+ * hotpotqa-open.json, any of which may be missing; or a text file that becomes the essay; or NULL. Missing lists of
+ * words are the installed ones (app/lab/words/). */
 int corpus_load(struct corpus *, const char *path, struct err *);
 void corpus_free(struct corpus *);
 uint64_t corpus_hash(const struct corpus *);
-/* Built in: strings of words with a line feed after each, then NULL. */
-extern const char *const built_in_adjectives[], *const built_in_nouns[], *const built_in_verbs[];
 
 #endif

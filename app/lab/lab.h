@@ -13,7 +13,7 @@
  *     rows.c           the F1 of an answer's rows
  *     passkey_chain.c  prompts of passkey and chain
  *     corpus.c         what prompts are made of: words, essays, questions
- *     wordlists.c      the words that are built in
+ *     words/           the words that are installed
  *     score.c          what an answer is worth, means and their errors
  *     metrics.c        the metrics of LongBench, GSM8K and MMLU
  *     policies.c       the cache policies that are compared, one timeline for all of them

@@ -139,6 +139,11 @@ enum user_dir { DIR_CONFIG, DIR_STATE, DIR_CACHE, DIR_DATA };
  * nothing is appended. */
 int user_path(struct str *out, enum user_dir, const char *name, struct err *e);
 
+/* Append the path of a data file that is installed with the program. name: its path below share/weir, "words/nounlist.txt".
+ * share/weir is searched for from the folder of the running program: after `make install` it is PREFIX/share/weir, in the
+ * source build/share/weir. -1 and ERR_FAIL if the file cannot be read: nothing is appended. */
+int data_file(struct str *path, const char *name, struct err *e);
+
 /* A file for what memory has no room for, in the user's cache directory ($XDG_CACHE_HOME/weir), with so many bytes of
  * disk space (0: none yet), all zero. It has no name: nobody can remove it, and it is gone with the process, however
  * that ends. The space is reserved: a full disk, a quota or a limit on files is an error now, and never a signal when a

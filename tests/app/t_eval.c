@@ -317,7 +317,7 @@ TEST(broken_json_does_no_harm)
 
 /* ---- material ---- */
 
-TEST(built_in_words)
+TEST(installed_words)
 {
 	struct corpus m;
 	struct err e = { 0 };

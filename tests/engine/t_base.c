@@ -525,6 +525,20 @@ TEST(user_directories_follow_one_rule)
 	}
 }
 
+/* Data files that are there: installed_words of t_eval. */
+TEST(a_missing_data_file_is_named)
+{
+	struct str path = { 0 };
+	struct err e = { 0 };
+
+	str_adds(&path, "before");
+	CHECK_INT(data_file(&path, "words/no-such-list.txt", &e), -1);
+	CHECK_INT(e.code, ERR_FAIL);
+	CHECK_MSG(strstr(e.msg, "words/no-such-list.txt") && strstr(e.msg, "share/weir"), "%s", e.msg);
+	CHECK_STR(path.p, "before");
+	str_free(&path);
+}
+
 TEST(clock_runs_forward)
 {
 	double a = now_seconds(), b = now_seconds();
