@@ -18,43 +18,57 @@ static void done(struct chat *c, int rc, const struct err *e, const char *what)
 		notice(c, "%s", what);
 }
 
-struct listing {
+/* Sessions, or messages that a search found, for a notice. */
+struct shown {
 	struct chat *c;
-	struct str s;
-	int n;
-	int64_t here;
+	struct listing list;
 };
 
 static int list_one(const struct session *s, void *ud)
 {
-	struct listing *x = ud;
+	struct shown *x = ud;
+	struct str id = { 0 }, rest = { 0 };
+	struct listing_cell row[] = {
+		{ .title = "id" },
+		{ .title = "name",
+		  .width = -34,
+		  .text = *s->name    ? s->name
+		          : *s->title ? s->title
+		                      : "(empty)" },
+		{ .title = "messages" },
+	};
 
 	if (chat_is_deleted(x->c, s->id))
 		return 0;
-	if (x->n++ == LISTED)
+	if (x->list.rows == LISTED) {
+		x->list.rows++; /* there are more */
 		return 1;
-	str_addf(&x->s, "%s%c %-4lld ", x->s.n ? "\n" : "", s->id == x->here ? '*' : ' ', (long long)s->id);
-	table_cell(&x->s, *s->name ? s->name : *s->title ? s->title : "(empty)", 34);
-	str_addf(&x->s, " %4d %s ", s->messages, s->messages == 1 ? "message, " : "messages,");
-	human_age(&x->s, s->used);
+	}
+	str_addf(&id, "%c %-3lld", s->id == x->c->log->session ? '*' : ' ', (long long)s->id);
+	str_addf(&rest, "%3d %s ", s->messages, s->messages == 1 ? "message, " : "messages,");
+	human_age(&rest, s->used);
+	row[0].text = id.p;
+	row[2].text = rest.p;
+	listing_row(&x->list, row, LEN(row));
+	str_free(&id);
+	str_free(&rest);
 	return 0;
 }
 
 void slash_sessions(struct chat *c, char *arg)
 {
-	struct listing x = { .c = c };
+	struct shown x = { .c = c };
 	struct err e = { 0 };
 
 	(void)arg;
 	if (chat_sessionless(c))
 		return;
-	x.here = c->log->session;
 	if (session_list(c->log->store, list_one, &x, &e) < 0)
 		chat_error(c, &e);
 	else
-		notice(c, "%s%s", x.s.n ? x.s.p : "[there is no session yet]",
-		       x.n > LISTED ? "\n... `weir sessions ls` lists them all" : "");
-	str_free(&x.s);
+		notice(c, "%s%s", x.list.rows ? x.list.out.p : "[there is no session yet]",
+		       x.list.rows > LISTED ? "\n... `weir sessions ls` lists them all" : "");
+	str_free(&x.list.out);
 }
 
 void slash_switch(struct chat *c, char *arg)
@@ -106,24 +120,20 @@ void slash_fork(struct chat *c, char *arg)
 
 static int find_one(const struct found *f, void *ud)
 {
-	struct listing *x = ud;
+	struct shown *x = ud;
+	struct str *out = &x->list.out;
 
 	if (chat_is_deleted(x->c, f->session))
 		return 0;
-	str_addf(&x->s, "%s%s", x->s.n ? "\n" : "", *f->name ? f->name : f->title);
-	str_addf(&x->s, " (%s): ", f->role == ROLE_USER ? "you" : "answer");
-	for (const char *p = f->snippet; *p; p++)
-		if (*p == 1 || *p == 2)
-			str_adds(&x->s, "*");
-		else
-			str_add(&x->s, *p == '\n' ? " " : p, 1);
-	x->n++;
+	str_addf(out, "%s%s (%s): ", x->list.rows++ ? "\n" : "", *f->name ? f->name : f->title,
+	         f->role == ROLE_USER ? "you" : "answer");
+	one_line(out, f->snippet, strlen(f->snippet), "*");
 	return 0;
 }
 
 void slash_find(struct chat *c, char *arg)
 {
-	struct listing x = { .c = c };
+	struct shown x = { .c = c };
 	struct err e = { 0 };
 
 	if (chat_sessionless(c))
@@ -135,8 +145,8 @@ void slash_find(struct chat *c, char *arg)
 	if (e.code)
 		chat_error(c, &e);
 	else
-		notice(c, "%s", x.n ? x.s.p : "[nothing found]");
-	str_free(&x.s);
+		notice(c, "%s", x.list.rows ? x.list.out.p : "[nothing found]");
+	str_free(&x.list.out);
 }
 
 /* Into a file that is not there yet: nothing of the user's is overwritten. */

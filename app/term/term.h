@@ -3,6 +3,7 @@
  *
  *     say.c       errors, notices, output
  *     format.c    numbers, times and table cells as people read them
+ *     listing.c   lists as columns or as JSON
  *     terminal.c  what the terminal can show: width, colours
  *     answer.c    the answer on its way to standard output
  *     progress.c  progress on standard error
@@ -62,6 +63,37 @@ void human_bytes(struct str *out, uint64_t n);
 void table_cell(struct str *out, const char *text, size_t width);
 /* Seconds since 1970 as "now", "5 min ago", "3 h ago", "2 days ago" or the day. */
 void human_age(struct str *out, int64_t then);
+
+/* ---- lists (listing.c) ---- */
+
+enum cell_kind {
+	CELL_TEXT,
+	CELL_NUMBER,
+	CELL_COUNT, /* a number; blank if 0 */
+	CELL_BYTES,
+	CELL_AGE, /* seconds since 1970 */
+};
+struct listing_cell {
+	const char *key;   /* member of the JSON object; NULL: shown only as text */
+	const char *title; /* head of the column; NULL: written only as JSON */
+	int width;         /* columns; negative: foreign text, cleaned, cut and aligned to the left (table_cell) */
+	enum cell_kind kind;
+	const char *text;
+	int64_t number;
+};
+/* Rows in the making. The rows of a list have the same cells. */
+struct listing {
+	int json;       /* 1 = a JSON object a row */
+	int titles;     /* 1 = a line of titles above the first row */
+	int rows;       /* rows so far */
+	struct str out; /* lines with newlines between, none after the last */
+};
+void listing_row(struct listing *, const struct listing_cell *, size_t n);
+/* Write the rows and a newline to standard output, through print_json(), and free them. */
+int listing_print(struct listing *, struct err *);
+/* Append a passage as one line: newlines and form feeds become blanks, the bytes 1 and 2 around a word that was found
+ * become `mark`. */
+void one_line(struct str *out, const char *text, size_t n, const char *mark);
 
 /* ---- files (paths.c) ---- */
 

@@ -13,86 +13,52 @@
 #include "sessions/store/store.h"
 #include "sessions/snap/snap.h"
 
-static int print_str(struct str *s, struct err *e)
-{
-	int rc = print_json(s, e); /* through the terminal filter where that is where it goes */
-
-	str_free(s);
-	return rc;
-}
-
 /* ---- ls ---- */
-
-struct listing {
-	const struct options *o;
-	struct str s;
-	int n;
-};
 
 static int list_one(const struct library_text *t, void *ud)
 {
-	struct listing *x = ud;
-	struct str age = { 0 }, size = { 0 };
+	const struct listing_cell row[] = {
+		{ "id", "id", 4, CELL_NUMBER, .number = t->id },
+		{ "name", "name", -34, .text = t->name },
+		{ "type", "type", -8, .text = doc_type_name[t->type] },
+		{ "pages", "pages", 5, CELL_COUNT, .number = t->pages },
+		{ "bytes", "text", 9, CELL_BYTES, .number = (int64_t)t->bytes },
+		{ "sessions", "sessions", 8, CELL_NUMBER, .number = t->sessions },
+		{ "at", "read", 0, CELL_AGE, .number = t->at },
+	};
 
-	if (x->o->json) {
-		json_open(&x->s, NULL, '{');
-		json_int(&x->s, "id", t->id);
-		json_string(&x->s, "name", t->name);
-		json_string(&x->s, "type", doc_type_name[t->type]);
-		json_int(&x->s, "pages", t->pages);
-		json_uint(&x->s, "bytes", t->bytes);
-		json_int(&x->s, "sessions", t->sessions);
-		json_int(&x->s, "at", t->at);
-		json_close(&x->s, '}');
-		str_adds(&x->s, "\n");
-		return 0;
-	}
-	if (!x->n++)
-		str_addf(&x->s, "%4s  %-34s %-8s %5s %9s %8s  %s\n", "id", "name", "type", "pages", "text", "sessions",
-		         "read");
-	human_age(&age, t->at);
-	human_bytes(&size, t->bytes);
-	str_addf(&x->s, "%4lld  ", (long long)t->id);
-	table_cell(&x->s, t->name, 34);
-	str_addf(&x->s, " %-8s ", doc_type_name[t->type]);
-	if (t->pages)
-		str_addf(&x->s, "%5d", t->pages);
-	else
-		str_adds(&x->s, "     ");
-	str_addf(&x->s, " %9s %8d  %s\n", size.p, t->sessions, str_text(&age));
-	str_free(&age);
-	str_free(&size);
+	listing_row(ud, row, LEN(row));
 	return 0;
 }
 
-static int list(struct store *store, const struct options *o, struct err *e)
+static int docs_list(struct store *store, const struct options *o, struct err *e)
 {
-	struct listing x = { .o = o };
+	struct listing list = { .json = o->json, .titles = 1 };
 
-	if (library_list(store, list_one, &x, e) < 0)
+	if (library_list(store, list_one, &list, e) < 0)
 		return -1;
-	if (!x.n && !o->json && !o->quiet)
+	if (!list.rows && !o->json && !o->quiet)
 		say("no session has a document yet; 'weir FILE' reads one");
-	return print_str(&x.s, e);
+	return listing_print(&list, e);
 }
 
 /* ---- show ---- */
 
-static int show(struct store *store, const struct options *o, struct err *e)
+static int docs_show(struct store *store, const struct options *o, struct err *e)
 {
-	struct str s = { 0 };
 	struct doc d;
 	int64_t id;
+	int rc;
 
 	if (o->n_file != 1)
 		return err_set(e, ERR_USAGE, "'weir docs show' wants the name or number of a document");
 	if (library_find(store, o->file[0], &id, e) < 0 || library_get(store, id, &d, e) < 0)
 		return -1;
-	str_add(&s, str_text(&d.text), d.text.n);
-	if (s.n && s.p[s.n - 1] != '\n')
-		str_adds(&s, "\n");
+	if (d.text.n && d.text.p[d.text.n - 1] != '\n')
+		str_adds(&d.text, "\n");
+	rc = print_json(&d.text, e);
 	doc_free(&d);
-	return print_str(&s, e);
+	return rc;
 }
 
 /* ---- search ---- */
@@ -143,15 +109,12 @@ static void found_one(const struct options *o, int64_t id, const struct doc *d, 
 		if (heading)
 			str_addf(s, ", \"%s\"", heading->text);
 		str_adds(s, ": ");
-		for (size_t i = 0; i < n; i++) {
-			char c = d->text.p[h->quote + i];
-			str_add(s, c == '\n' || c == '\f' ? " " : &c, 1);
-		}
+		one_line(s, d->text.p + h->quote, n, "");
 	}
 	str_adds(s, "\n");
 }
 
-static int search(struct store *store, const struct options *o, struct err *e)
+static int docs_search(struct store *store, const struct options *o, struct err *e)
 {
 	struct passage_index *index = NULL;
 	struct texts list = { 0 };
@@ -161,10 +124,8 @@ static int search(struct store *store, const struct options *o, struct err *e)
 	struct str words = { 0 }, s = { 0 };
 	int n = -1;
 
-	if (!o->n_file)
-		return err_set(e, ERR_USAGE, "'weir docs search' wants words");
-	for (int i = 0; i < o->n_file; i++)
-		str_addf(&words, "%s%s", i ? " " : "", o->file[i]);
+	if (stored_words(o, &words, e) < 0)
+		return -1;
 	if (library_list(store, add_text, &list, e) < 0)
 		goto out;
 	doc = xcalloc(list.n + 1, sizeof *doc);
@@ -192,10 +153,9 @@ out:
 	free(list.id);
 	str_free(&words);
 	if (n >= 0)
-		/* exit status 1, as of grep */
-		return print_str(&s, e) < 0 ? -1 : o->command == CMD_DOCS_SEARCH && !n;
+		n = print_json(&s, e) < 0 ? -1 : !n; /* exit status 1, as of grep */
 	str_free(&s);
-	return -1;
+	return n;
 }
 
 /* ---- rm ---- */
@@ -231,7 +191,7 @@ static int drop_snapshots(int64_t session, void *ud)
 	return snap_drop(d->snaps, session, d->e) < 0;
 }
 
-static int remove_all(struct store *store, struct snaps *snaps, const struct options *o, struct err *e)
+static int docs_remove(struct store *store, struct snaps *snaps, const struct options *o, struct err *e)
 {
 	int64_t id;
 
@@ -255,27 +215,17 @@ static int remove_all(struct store *store, struct snaps *snaps, const struct opt
 	return 0;
 }
 
+static int docs_run(const struct options *o, struct store *store, struct snaps *snaps, struct err *e)
+{
+	switch (o->command) {
+	case CMD_DOCS_LS: return docs_list(store, o, e);
+	case CMD_DOCS_SHOW: return docs_show(store, o, e);
+	case CMD_DOCS_SEARCH: return docs_search(store, o, e);
+	default: return docs_remove(store, snaps, o, e);
+	}
+}
+
 int cmd_docs(const struct options *o)
 {
-	int reads = o->command != CMD_DOCS_RM;
-	struct store *store = NULL;
-	struct snaps *snaps = NULL;
-	struct str notice = { 0 };
-	struct err e = { 0 };
-	int rc = store_open(&store, &(struct store_options){ .read_only = reads, .notice = &notice }, &e);
-
-	if (!rc && !reads)
-		rc = snaps_open(&snaps, store, &(struct snaps_options){ .budget = 0 }, &notice, &e);
-	say_lines(&notice);
-	if (!rc)
-		rc = o->command == CMD_DOCS_LS       ? list(store, o, &e)
-		     : o->command == CMD_DOCS_SHOW   ? show(store, o, &e)
-		     : o->command == CMD_DOCS_SEARCH ? search(store, o, &e)
-		                                     : remove_all(store, snaps, o, &e);
-	if (snaps)
-		snaps_close(snaps);
-	if (store)
-		store_close(store);
-	str_free(&notice);
-	return rc < 0 ? fail(&e) : rc;
+	return stored_run(o, o->command != CMD_DOCS_RM, docs_run);
 }

@@ -6,6 +6,7 @@
  *     inspect_session.c  weir inspect session
  *     sessions.c         weir sessions: all its commands; sessions_import.c: import
  *     docs.c             weir docs: all its commands
+ *     stored.c           what sessions.c and docs.c share
  *     bench.c            weir bench; bench_turns.c: --turns; bench_snapshot.c: saving and loading
  *     doctor.c           weir doctor */
 #ifndef WEIR_TOOLS_H
@@ -14,6 +15,7 @@
 #include "app/conversation/conversation.h"
 
 struct store;
+struct snaps;
 
 int cmd_models(const struct options *);
 int cmd_models_rm(const struct options *);
@@ -34,6 +36,14 @@ int cmd_bench(const struct options *);
 int cmd_sessions(const struct options *);
 int session_import(struct store *, const struct options *, struct err *);
 int cmd_docs(const struct options *);
+
+/* Open chat.db and, unless `reads`, kv.db, run the function and close both. Returns the exit code: the function's, or
+ * that of its error if it returns -1. snaps is NULL if `reads`. */
+typedef int stored_fn(const struct options *, struct store *, struct snaps *, struct err *);
+int stored_run(const struct options *, int reads, stored_fn *);
+/* Append the words behind the command, blanks between them. ERR_USAGE if there are none: "'weir COMMAND' wants words". */
+int stored_words(const struct options *, struct str *out, struct err *);
+
 int cmd_doctor(const struct options *);
 /* The program's version; verbose: and CPU levels, libraries, compiler, a line each; appended. */
 void version_describe(int verbose, struct str *out);

@@ -1,0 +1,35 @@
+/* app/tools/stored.c - what the commands about stored sessions and documents share. */
+#include "app/tools/tools.h"
+
+#include "sessions/store/store.h"
+#include "sessions/snap/snap.h"
+
+int stored_words(const struct options *o, struct str *out, struct err *e)
+{
+	if (!o->n_file)
+		return err_set(e, ERR_USAGE, "'weir %s' wants words", o->def->name);
+	for (int i = 0; i < o->n_file; i++)
+		str_addf(out, "%s%s", i ? " " : "", o->file[i]);
+	return 0;
+}
+
+int stored_run(const struct options *o, int reads, stored_fn *run)
+{
+	struct store *store = NULL;
+	struct snaps *snaps = NULL;
+	struct str notice = { 0 };
+	struct err e = { 0 };
+	int rc = store_open(&store, &(struct store_options){ .read_only = reads, .notice = &notice }, &e);
+
+	if (!rc && !reads)
+		rc = snaps_open(&snaps, store, &(struct snaps_options){ .budget = 0 }, &notice, &e);
+	say_lines(&notice);
+	if (!rc)
+		rc = run(o, store, snaps, &e);
+	if (snaps)
+		snaps_close(snaps);
+	if (store)
+		store_close(store);
+	str_free(&notice);
+	return rc < 0 ? fail(&e) : rc;
+}
