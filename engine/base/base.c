@@ -1,7 +1,7 @@
 /* engine/base/base.c - errors, byte strings, token lists, allocation, UTF-8, counts, the user's directories.
  *
- * Error messages contain file names, keys and other untrusted bytes, and end up on a terminal: err_set() escapes unsafe
- * ones for all callers. */
+ * Error messages quote file names, keys and other untrusted text, and are printed on a terminal. So err_set() escapes
+ * unsafe bytes, for all callers. */
 #include "engine/base/base.h"
 
 #include <pwd.h>
@@ -56,7 +56,7 @@ size_t text_escape(char *out, size_t cap, const char *s, size_t n)
 
 int err_set(struct err *e, enum err_code code, const char *fmt, ...)
 {
-	char raw[2 * sizeof e->msg]; /* an argument may be e->msg itself, when a caller adds context to an error */
+	char raw[2 * sizeof e->msg]; /* a buffer of its own: callers that add context pass e->msg as an argument */
 	va_list ap;
 	int n;
 
@@ -134,8 +134,9 @@ void *try_alloc(size_t n, size_t size, const char *what, struct err *e)
 	return p;
 }
 
-/* A capacity for n elements: grows by half, so that adding one by one takes linear time. */
-static size_t grow(size_t cap, size_t n, size_t size)
+/* Return a capacity for n elements of `size` bytes: cap, enlarged by half until n fit. Adding elements one by one then
+ * takes linear time. */
+static size_t grown_capacity(size_t cap, size_t n, size_t size)
 {
 	size_t max = (size_t)PTRDIFF_MAX / size;
 	if (n > max)
@@ -153,7 +154,7 @@ static void str_reserve(struct str *s, size_t more)
 	if (more >= (size_t)PTRDIFF_MAX - s->n)
 		out_of_memory(SIZE_MAX);
 	if (s->n + more + 1 > s->cap) {
-		s->cap = grow(s->cap, s->n + more + 1, 1);
+		s->cap = grown_capacity(s->cap, s->n + more + 1, 1);
 		s->p = xrealloc(s->p, s->cap);
 	}
 }
@@ -241,7 +242,7 @@ static void tokens_reserve(struct tokens *t, size_t more)
 	if (more > SIZE_MAX / 2 - t->n)
 		out_of_memory(SIZE_MAX);
 	if (t->n + more > t->cap) {
-		t->cap = grow(t->cap, t->n + more, sizeof *t->id);
+		t->cap = grown_capacity(t->cap, t->n + more, sizeof *t->id);
 		t->id = xrealloc(t->id, t->cap * sizeof *t->id);
 	}
 }
@@ -340,7 +341,7 @@ int utf8_encode(int32_t cp, char out[4])
 
 size_t utf8_complete(const char *s, size_t n)
 {
-	/* An unfinished sequence is one to three bytes at the end, its lead byte first. */
+	/* An incomplete sequence is a lead byte and up to two more bytes, at the end. */
 	for (size_t back = 1; back <= 3 && back <= n; back++) {
 		unsigned char c = (unsigned char)s[n - back];
 		size_t len = c >= 0xf0 ? 4 : c >= 0xe0 ? 3 : 2;
@@ -376,17 +377,18 @@ struct count count_text(uint64_t n)
 
 /* ---- the user's directories ---- */
 
-static const char *absolute(const char *path)
+/* Return path if it is absolute, else NULL. path may be NULL. */
+static const char *if_absolute(const char *path)
 {
 	return path && *path == '/' ? path : NULL;
 }
 
 static const char *home_dir(void)
 {
-	const char *home = absolute(getenv("HOME"));
+	const char *home = if_absolute(getenv("HOME"));
 	const struct passwd *user = home ? NULL : getpwuid(getuid());
 
-	return user ? absolute(user->pw_dir) : home;
+	return user ? if_absolute(user->pw_dir) : home;
 }
 
 int user_path(struct str *out, enum user_dir which, const char *name, struct err *e)
@@ -399,7 +401,7 @@ int user_path(struct str *out, enum user_dir which, const char *name, struct err
 		[DIR_CACHE] = { "XDG_CACHE_HOME", ".cache" },
 		[DIR_DATA] = { "XDG_DATA_HOME", ".local/share" },
 	};
-	const char *dir = absolute(getenv(rules[which].variable)), *home = dir ? NULL : home_dir();
+	const char *dir = if_absolute(getenv(rules[which].variable)), *home = dir ? NULL : home_dir();
 
 	if (dir)
 		str_adds(out, dir);

@@ -1,18 +1,18 @@
-/* engine/base/json.c - reading JSON that another program wrote, and writing it. */
+/* engine/base/json.c - reads JSON of other programs, and writes JSON (json.h). */
 #include "engine/base/json.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const char *space(const char *p, const char *end)
+static const char *skip_space(const char *p, const char *end)
 {
 	while (p < end && (*p == ' ' || *p == '\n' || *p == '\t' || *p == '\r'))
 		p++;
 	return p;
 }
 
-/* Past the string whose quote is at p; end when it does not close. */
+/* Return the end of the string whose opening quote is at p; `end` if the string is not closed. */
 static const char *skip_string(const char *p, const char *end)
 {
 	for (p++; p < end; p++) {
@@ -24,13 +24,13 @@ static const char *skip_string(const char *p, const char *end)
 	return end;
 }
 
-/* Past the value that starts at p, or end. */
+/* Return the end of the value that starts at p; `end` if the value is cut off. */
 static const char *skip_value(const char *p, const char *end)
 {
 	size_t depth = 0;
 
 	do {
-		p = space(p, end);
+		p = skip_space(p, end);
 		if (p >= end)
 			return end;
 		switch (*p) {
@@ -52,7 +52,7 @@ static const char *skip_value(const char *p, const char *end)
 		default:
 			while (p < end && !strchr(",:]}[{\" \n\t\r", *p))
 				p++;
-			/* A NUL byte is found in every string: go on behind it. */
+			/* strchr() also finds a NUL byte: skip the byte, to make progress. */
 			if (p < end && !*p)
 				p++;
 		}
@@ -62,11 +62,12 @@ static const char *skip_value(const char *p, const char *end)
 
 struct jv jv_parse(const char *text, size_t n)
 {
-	const char *p = space(text, text + n);
+	const char *p = skip_space(text, text + n);
 
 	return p < text + n ? (struct jv){ p, skip_value(p, text + n) } : (struct jv){ NULL, NULL };
 }
 
+/* Return the number of the four hexadecimal digits at p, or -1. */
 static int hex4(const char *p, const char *end)
 {
 	int v = 0;
@@ -83,11 +84,11 @@ static int hex4(const char *p, const char *end)
 	return v;
 }
 
-/* ---- is it JSON? ---- */
+/* ---- validation: each function returns the end of what it accepts, or NULL ---- */
 
 enum { DEPTH_MOST = 64 };
 
-/* Past the string whose quote is at p; NULL: it is none. */
+/* Return the end of the valid string whose opening quote is at p, or NULL. */
 static const char *valid_string(const char *p, const char *end)
 {
 	for (p++; p < end; p++) {
@@ -103,7 +104,7 @@ static const char *valid_string(const char *p, const char *end)
 	return NULL;
 }
 
-static const char *digits(const char *p, const char *end)
+static const char *valid_digits(const char *p, const char *end)
 {
 	const char *from = p;
 
@@ -115,43 +116,43 @@ static const char *digits(const char *p, const char *end)
 static const char *valid_number(const char *p, const char *end)
 {
 	p += p < end && *p == '-';
-	p = p < end && *p == '0' ? p + 1 : digits(p, end);
+	p = p < end && *p == '0' ? p + 1 : valid_digits(p, end);
 	if (p && p < end && *p == '.')
-		p = digits(p + 1, end);
+		p = valid_digits(p + 1, end);
 	if (p && p < end && (*p == 'e' || *p == 'E')) {
 		p++;
-		p = digits(p + (p < end && (*p == '+' || *p == '-')), end);
+		p = valid_digits(p + (p < end && (*p == '+' || *p == '-')), end);
 	}
 	return p;
 }
 
 static const char *valid_value(const char *p, const char *end, int depth);
 
-/* Past the object or list at p. */
+/* Return the end of the valid object or list at p, or NULL. */
 static const char *valid_members(const char *p, const char *end, int depth)
 {
 	char close = *p == '{' ? '}' : ']';
 
-	p = space(p + 1, end);
+	p = skip_space(p + 1, end);
 	if (p < end && *p == close)
 		return p + 1;
 	while (p < end) {
 		if (close == '}') {
 			p = *p == '"' ? valid_string(p, end) : NULL;
-			p = p ? space(p, end) : NULL;
+			p = p ? skip_space(p, end) : NULL;
 			if (!p || p >= end || *p++ != ':')
 				return NULL;
-			p = space(p, end);
+			p = skip_space(p, end);
 		}
 		p = valid_value(p, end, depth);
-		p = p ? space(p, end) : NULL;
+		p = p ? skip_space(p, end) : NULL;
 		if (!p || p >= end)
 			return NULL;
 		if (*p == close)
 			return p + 1;
 		if (*p != ',')
 			return NULL;
-		p = space(p + 1, end);
+		p = skip_space(p + 1, end);
 	}
 	return NULL;
 }
@@ -174,9 +175,9 @@ static const char *valid_value(const char *p, const char *end, int depth)
 
 int json_valid(const char *text, size_t n)
 {
-	const char *end = text + n, *p = valid_value(space(text, end), end, 0);
+	const char *end = text + n, *p = valid_value(skip_space(text, end), end, 0);
 
-	return p && space(p, end) == end;
+	return p && skip_space(p, end) == end;
 }
 
 int jv_next(struct jv c, struct jv *it, struct jv *key)
@@ -185,9 +186,9 @@ int jv_next(struct jv c, struct jv *it, struct jv *key)
 
 	if (!c.p || c.end - c.p < 2 || (*c.p != '{' && *c.p != '['))
 		return 0;
-	p = space(it->p ? it->end : c.p + 1, c.end);
+	p = skip_space(it->p ? it->end : c.p + 1, c.end);
 	if (it->p && p < c.end && *p == ',')
-		p = space(p + 1, c.end);
+		p = skip_space(p + 1, c.end);
 	if (p >= c.end - 1)
 		return 0;
 	if (*c.p == '{') {
@@ -196,7 +197,7 @@ int jv_next(struct jv c, struct jv *it, struct jv *key)
 			return 0;
 		if (key)
 			*key = k;
-		p = space(k.end, c.end - 1);
+		p = skip_space(k.end, c.end - 1);
 		if (p >= c.end - 1 || *p != ':')
 			return 0;
 		p++;
@@ -277,7 +278,7 @@ int jv_is(struct jv v, const char *string)
 
 /* ---- writing ---- */
 
-/* Before a value: a comma unless it is the first of its object, list or line, then its key. */
+/* Append what precedes a value: a comma, unless the value is the first of its object, list or line, and the key. */
 static void begin_value(struct str *out, const char *key)
 {
 	if (out->n && !strchr("{[\n", out->p[out->n - 1]))

@@ -1,7 +1,7 @@
-/* engine/base/mapped.c - ranges of memory that are a file's; see mapped.h.
+/* engine/base/mapped.c - the table of mapped files, and the SIGBUS handler's part (mapped.h).
  *
- * The handler may run in any thread while another one notes a range: it takes no lock, and a range counts while `at` is
- * not 0. */
+ * A signal handler reads the table while another thread may change it, so the handler takes no lock. A range is valid
+ * while its `at` is not 0: mapped_add() sets `at` last. */
 #include "engine/base/mapped.h"
 
 #include <errno.h>
@@ -12,14 +12,14 @@
 
 #include "engine/engine.h"
 
-enum { RANGES = 4096 }; /* two planes of a layer of each sequence whose cache lies on disk, and model files */
+enum { RANGES = 4096 }; /* model files, and two planes per layer of each KV cache on disk */
 
 static struct range {
-	_Atomic uintptr_t at;
-	size_t n;
-	atomic_int *lost;
+	_Atomic uintptr_t at; /* address of the range; 0 = a free entry */
+	size_t n;             /* bytes of the range */
+	atomic_int *lost;     /* the owner's flag */
 } ranges[RANGES];
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* serializes mapped_add() and mapped_remove() */
 
 void mapped_add(const void *p, size_t n, atomic_int *lost)
 {
@@ -43,8 +43,8 @@ void mapped_remove(const void *p)
 	pthread_mutex_unlock(&lock);
 }
 
-/* From the page on, since what is behind it is gone as well where the file was cut: one mapping, however large that
- * is. */
+/* Replace everything from the faulting page to the end of its range by zeros, in one mapping: if the file was
+ * truncated, the later pages are missing, too. */
 int engine_fault(const void *address)
 {
 	uintptr_t page = (uintptr_t)address & ~((uintptr_t)sysconf(_SC_PAGESIZE) - 1);

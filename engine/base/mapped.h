@@ -1,19 +1,18 @@
-/* engine/base/mapped.h (private to engine/) - ranges of memory that are a file's: what becomes of a page that cannot be
- * read any more.
+/* engine/base/mapped.h (private to engine/) - survives SIGBUS in mapped files.
  *
- * A file that another program cuts short, or a disk that fails, shows itself at the next access to the page: the thread
- * gets SIGBUS. The program's handler passes the address on (engine.h: engine_fault()), and a range that is noted here
- * has zeros from that page on. The work goes on with them, and whoever owns the range sees `lost` before results count:
- * steps fail, nothing is saved. */
+ * If another program truncates a mapped file, or the disk fails, the next access to a missing page raises SIGBUS. The
+ * program's signal handler passes the address to engine_fault() (engine.h). If the address is in a registered range,
+ * engine_fault() replaces the range by zeros from that page on and sets the owner's `lost` flag; the interrupted
+ * computation continues. The owner tests `lost` before a result counts: steps fail, and no snapshot is saved. */
 #ifndef WEIR_MAPPED_H
 #define WEIR_MAPPED_H
 
 #include <stdatomic.h>
 #include <stddef.h>
 
-/* Note n bytes at p, the beginning of a page. *lost is set at the first page that is gone; it must outlive
- * mapped_remove(), which comes before the memory is given back. Where no place is left, a fault ends the program as if
- * nobody had noted anything. */
+/* Register the mapping p[0..n); p is the start of a page. *lost becomes 1 at the first page that cannot be read. Call
+ * mapped_remove() before munmap(); *lost must exist until then. If the table is full, the range is not registered, and
+ * SIGBUS ends the program. */
 void mapped_add(const void *p, size_t n, atomic_int *lost);
 void mapped_remove(const void *p);
 

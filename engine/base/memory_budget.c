@@ -1,7 +1,8 @@
-/* engine/base/memory_budget.c - how much memory can be allocated, asked before large allocations.
+/* engine/base/memory_budget.c - how much memory can be allocated; asked before large allocations.
  *
- * Linux overcommits: malloc() succeeds, and the OOM killer ends the program when the pages are touched. So host memory
- * is read from /proc, the control group and the rlimits; a device's memory is what its backend reports. */
+ * Linux overcommits: malloc() succeeds, and the OOM killer ends the program when the pages are touched. So the free
+ * host memory is read from /proc, the control group and the rlimits. The free memory of a device is what its backend
+ * reports. */
 #include "engine/base/memory_budget.h"
 
 #include <stdio.h>
@@ -14,8 +15,8 @@
 #define CGROUP_V1 "/sys/fs/cgroup/memory/"
 #define CGROUP_V2 "/sys/fs/cgroup/"
 
-/* The number at the start of a file, or with a key the N of its line "key N".  UINT64_MAX: no such file, line or number
- * ("max"). */
+/* Return the number at the start of a file, or, with a key, the N of the line "key N". Return UINT64_MAX if the file,
+ * the line or the number is missing (a limit of "max" is no number). */
 static uint64_t read_number(const char *path, const char *key)
 {
 	FILE *f = fopen(path, "re");
@@ -44,27 +45,27 @@ static uint64_t meminfo_available(void)
 
 	if (kib < UINT64_MAX / 1024)
 		return kib * 1024;
-	/* Without /proc: what nothing uses, the page cache left out. */
+	/* Without /proc: free memory, which excludes the reclaimable page cache. */
 	return sysinfo(&info) ? UINT64_MAX : ((uint64_t)info.freeram + info.bufferram) * info.mem_unit;
 }
 
-/* What a limit leaves; unknown use counts as all of it. */
+/* Return limit - used, at least 0. An unknown `used` (UINT64_MAX) gives 0; no limit gives UINT64_MAX. */
 static uint64_t left_of(uint64_t limit, uint64_t used)
 {
-	if (limit >= (uint64_t)INT64_MAX / 4096 * 4096) /* none: control groups of version 1 say so by this number */
+	if (limit >= (uint64_t)INT64_MAX / 4096 * 4096) /* "no limit" in control groups of version 1 */
 		return UINT64_MAX;
 	return used == UINT64_MAX || used >= limit ? 0 : limit - used;
 }
 
-/* Page cache, the mapped model file included, counts as used by a control group, but the kernel reclaims it on
- * demand. */
+/* Return the bytes of page cache in a memory.stat file. A control group counts page cache (with the mapped model file)
+ * as used, but the kernel reclaims it on demand. */
 static uint64_t page_cache(const char *stat, const char *inactive, const char *active)
 {
 	uint64_t a = read_number(stat, inactive), b = read_number(stat, active);
 	return (a == UINT64_MAX ? 0 : a) + (b == UINT64_MAX ? 0 : b);
 }
 
-/* The rest of the limit of the control group (v1 or v2) that is mounted as the root, as in a container. */
+/* Return what is left of the limit of the root control group (v1 or v2). In a container, that is the container's. */
 static uint64_t cgroup_available(void)
 {
 	uint64_t v2_cache = page_cache(CGROUP_V2 "memory.stat", "inactive_file ", "active_file ");

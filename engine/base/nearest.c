@@ -1,14 +1,15 @@
-/* engine/base/nearest.c - the known word that a mistyped one is nearest to. */
+/* engine/base/nearest.c - the known word nearest to a mistyped word (base.h). */
 #include "engine/base/base.h"
 
 #include <string.h>
 
-enum { WORD_MOST = 48 }; /* bytes; longer words are never near to anything */
+enum { WORD_MOST = 48 }; /* bytes; longer words match no candidate */
 
-/* Edit distance (optimal string alignment): swapped neighbours count as one mistake, as fingers make it. */
+/* Return the edit distance of a[na] and b[nb], by optimal string alignment: two swapped neighbours, a frequent typing
+ * mistake, count as one edit. */
 static int edit_distance(const char *a, int na, const char *b, int nb)
 {
-	int row[3][WORD_MOST + 1]; /* of the table, the newest three */
+	int row[3][WORD_MOST + 1]; /* the newest three rows of the table */
 
 	for (int j = 0; j <= nb; j++)
 		row[0][j] = j;
@@ -33,7 +34,7 @@ static int edit_distance(const char *a, int na, const char *b, int nb)
 
 void nearest_init(struct nearest *n, const char *word, size_t len)
 {
-	/* A third of the letters may be wrong: more is another word. */
+	/* Up to a third of the letters, and one more, may be wrong; one if the word is shorter than five letters. */
 	*n = (struct nearest){ .word = word, .len = len, .dist = len < 5 ? 2 : (int)(MIN(len, WORD_MOST)) / 3 + 2 };
 }
 

@@ -1,4 +1,4 @@
-/* engine/base/scratch_file.c - a file without a name, for what memory has no room for (base.h). */
+/* engine/base/scratch_file.c - a nameless temporary file with reserved disk space (base.h). */
 #include "engine/base/base.h"
 
 #include <errno.h>
@@ -10,7 +10,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-/* The directory and those above it. */
+/* Create the directory `path` and its parents. path is changed during the call. */
 static int make_directory(char *path, struct err *err)
 {
 	for (char *p = path + 1;; p++) {
@@ -47,9 +47,9 @@ static int open_nameless(const char *dir)
 	return fd;
 }
 
-/* 0 or an error number. What cannot succeed is not tried: a file beyond the limit of the process would raise SIGXFSZ,
- * and a reservation that is too large for the disk would fill it, if only for a moment. */
-static int reserve(int fd, uint64_t bytes)
+/* Reserve disk space for the first `bytes` of fd. Return 0 or an errno. Limits are tested first, because a file beyond
+ * RLIMIT_FSIZE raises SIGXFSZ, and a reservation larger than the free space fills the disk before it fails. */
+static int reserve_space(int fd, uint64_t bytes)
 {
 	struct rlimit most;
 	struct statvfs disk;
@@ -78,7 +78,7 @@ int scratch_file(const char *what, uint64_t bytes, struct err *err)
 		return -1;
 	}
 	fd = open_nameless(dir.p);
-	failed = fd < 0 ? errno : reserve(fd, bytes);
+	failed = fd < 0 ? errno : reserve_space(fd, bytes);
 	if (fd < 0)
 		err_set(err, ERR_FAIL, "cannot make a file for %s in '%s': %s", what, dir.p, strerror(failed));
 	else if (failed)
