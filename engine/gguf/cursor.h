@@ -1,8 +1,8 @@
 /* engine/gguf/cursor.h (private to engine/) - bounded reader of little-endian bytes.
  *
- * Every read names its field. A read past the end returns zero (or NULL), leaves the position, and records the field,
- * its offset and the bytes it needs; all later reads fail too. So a parser reads a whole record without checks and then
- * tests cursor.failed. */
+ * Every read names its field. A read past the end returns zero (or NULL), keeps the position, and records the field,
+ * its offset and its size; all later reads fail, too. So a parser can read a whole record without checks and test
+ * cursor.failed once. */
 #ifndef WEIR_CURSOR_H
 #define WEIR_CURSOR_H
 
@@ -15,7 +15,7 @@ struct cursor {
 	uint64_t size, pos;   /* pos <= size, always */
 	const char *failed;   /* the first field whose read failed; NULL = none */
 	uint64_t failed_at;   /* offset of that field */
-	uint64_t failed_need; /* bytes that it needs */
+	uint64_t failed_need; /* bytes of that field */
 };
 
 static inline uint64_t cursor_left(const struct cursor *c)
@@ -23,7 +23,8 @@ static inline uint64_t cursor_left(const struct cursor *c)
 	return c->size - c->pos;
 }
 
-/* The next n bytes, or NULL.  n is compared with the bytes left, since pos + n could overflow. */
+/* Return the next n bytes and advance, or return NULL. n is compared with the bytes left, because pos + n could
+ * overflow. */
 static inline const uint8_t *cursor_bytes(struct cursor *c, uint64_t n, const char *field)
 {
 	const uint8_t *p;
@@ -40,7 +41,7 @@ static inline const uint8_t *cursor_bytes(struct cursor *c, uint64_t n, const ch
 	return p;
 }
 
-/* Unsigned little-endian number of n <= 8 bytes. */
+/* Return the unsigned little-endian number of n <= 8 bytes at p. */
 static inline uint64_t bytes_le(const uint8_t *p, unsigned n)
 {
 	uint64_t v = 0;

@@ -1,5 +1,4 @@
-/* engine/gguf/gguf.c - opens a GGUF file and closes it: a mapping, whose content gguf_parse.c checks, and its pages
- * (gguf.h). */
+/* engine/gguf/gguf.c - opens and closes GGUF files: maps them, reads pages ahead and drops pages (gguf.h). */
 #include "engine/gguf/gguf.h"
 
 #include "engine/base/mapped.h"
@@ -37,12 +36,12 @@ int gguf_parse(struct gguf **out, const char *name, const void *bytes, size_t n,
 	return 0;
 }
 
-/* Map a regular file.  Symbolic links are followed: users link to their models. */
+/* Map a regular file. Symbolic links are followed, because users link to their models. */
 static int map_file(struct gguf *g, const char *path, struct err *e)
 {
 	struct stat st;
 	void *p;
-	/* O_NONBLOCK: without it, open() waits for the writer of a FIFO, which is to be refused. */
+	/* O_NONBLOCK: open() must not wait for the writer of a FIFO; FIFOs are refused below. */
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 
 	if (fd < 0)
@@ -82,8 +81,8 @@ static int map_file(struct gguf *g, const char *path, struct err *e)
 	return 0;
 }
 
-/* How long the header is, is read from bytes that may change before they are copied; then the copy ends too early, or
- * is longer than need be. */
+/* Copy the head. Its size is computed from bytes that another program may change before the copy; then the copy is too
+ * short or too long, and the parser reports what is wrong. */
 static int copy_head(struct gguf *g, struct err *e)
 {
 	if (!g->mapped)
@@ -138,7 +137,7 @@ int gguf_join(struct gguf *g, struct gguf *part, struct err *e)
 	return 0;
 }
 
-/* Reading one page may also map the other pages of its aligned block of this size: Linux' fault_around_bytes. */
+/* Linux' fault_around_bytes: one page fault may map all pages of the aligned block of this size. */
 enum { FAULT_BYTES = 64 << 10 };
 
 void gguf_drop_pages(const void *p, size_t n, void *gguf)
@@ -152,8 +151,7 @@ void gguf_drop_pages(const void *p, size_t n, void *gguf)
 		madvise((void *)(MAX(from, base)), at + n - (MAX(from, base)), MADV_DONTNEED);
 }
 
-/* More than the largest tensors that lie between two in the order of the file; a fast disk reads it in a tenth of a
- * second. */
+/* Larger than the gap between two tensors that are used one after the other; a disk of 1 GB/s reads it in 0.13 s. */
 static const uint64_t ahead_bytes = UINT64_C(128) << 20;
 
 void gguf_read_ahead(struct gguf *g, const void *p, size_t n)

@@ -1,4 +1,4 @@
-/* engine/gguf/gguf_foreign.c - what a file that is no GGUF looks like (gguf.h). */
+/* engine/gguf/gguf_foreign.c - names what a file is that is no GGUF, for an error message (gguf.h). */
 #include "engine/gguf/gguf.h"
 
 const char *gguf_looks_like(const uint8_t *p, uint64_t n)

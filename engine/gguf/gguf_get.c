@@ -1,6 +1,6 @@
-/* engine/gguf/gguf_get.c - typed access to a parsed GGUF file, its error messages, and the check of its weights.
+/* engine/gguf/gguf_get.c - typed access to a parsed GGUF file, error messages, and the check for finite weights.
  *
- * This file relies on what gguf.c has checked: each value's data lies inside the file, arrays of strings are complete,
+ * gguf_parse.c has checked that each value's data is inside the file, that arrays of strings are complete, and that
  * keys and names are unique and sorted. */
 #include "engine/gguf/gguf.h"
 
@@ -64,7 +64,7 @@ int gguf_err(const struct gguf *g, struct err *e, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof text, fmt, ap);
 	va_end(ap);
-	/* A long path is cut at its front, to leave room for the sentence; the file's name is at its end. */
+	/* A long path loses its beginning, so that the message keeps the file name and the sentence. */
 	if (n > 120)
 		return err_set(e, ERR_MODEL, "file '...%s': %s", g->path + n - 117, text);
 	return err_set(e, ERR_MODEL, "file '%s': %s", g->path, text);
@@ -145,7 +145,7 @@ static int is_int(enum gguf_type t)
 	return t <= GGUF_I32 || t == GGUF_U64 || t == GGUF_I64;
 }
 
-/* The integer of type t at p; -1 when it is larger than INT64_MAX. */
+/* Set *out to the integer of type t at p. Return -1 with *out = INT64_MAX if it is larger than INT64_MAX. */
 static int read_int(enum gguf_type t, const uint8_t *p, int64_t *out)
 {
 	uint64_t u = bytes_le(p, gguf_type_size(t));
@@ -283,7 +283,7 @@ static int bad_weight(const struct gguf *g, const struct gguf_tensor *t, int64_t
 
 int gguf_check_weights(const struct gguf *g, struct err *e)
 {
-	enum { PIECE = 2048 }; /* a multiple of every block */
+	enum { PIECE = 2048 }; /* values; a multiple of the block size of every type */
 	float buf[PIECE];
 
 	for (uint64_t i = 0; i < g->n_tensor; i++) {

@@ -1,22 +1,21 @@
-/* engine/gguf/gguf_head.c - where the header of a model file ends (gguf.h).
+/* engine/gguf/gguf_head.c - finds the end of a model file's head, also while the file is being downloaded (gguf.h).
  *
- * Walks over the records by their lengths alone: what they hold is checked when the header is there (gguf_parse.c).
- * Where a record cannot be right the walk ends as if the header were complete, and opening the file says what is
- * wrong. */
+ * Steps over the records by their lengths alone; gguf_parse.c checks the content once the head is complete. At an
+ * invalid record the search ends as if the head were complete: opening the file then reports the error. */
 #include "engine/engine.h"
 #include "engine/gguf/gguf.h"
 
 #include "engine/gguf/cursor.h"
 
 enum { DIMS_MOST = 8, RECORDS_MOST = 1 << 20 };
-enum { HEAD_BEHIND = 4096 }; /* bytes behind the record where the walk ended that a message about it may quote */
+enum { HEAD_BEHIND = 4096 }; /* bytes after the last record, for messages that quote it */
 
 static void skip_string(struct cursor *c)
 {
 	cursor_bytes(c, cursor_u64(c, "length"), "string");
 }
 
-/* -1: there is no such type. */
+/* Skip a value. Return -1 if the type does not exist or the size overflows. */
 static int skip_value(struct cursor *c, uint32_t type)
 {
 	uint64_t n = 1, bytes;
@@ -39,14 +38,14 @@ static int skip_value(struct cursor *c, uint32_t type)
 	return 0;
 }
 
-enum walk { WHOLE, CUT_OFF, WRONG };
+enum head_state { WHOLE, CUT_OFF, WRONG };
 
-/* *reached: the byte where the walk ended. */
-static enum walk walk(const void *p, uint64_t n, uint64_t *reached)
+/* Step over all records of p[0..n). *reached: offset after the last record that was complete. */
+static enum head_state head_scan(const void *p, uint64_t n, uint64_t *reached)
 {
 	struct cursor c = { .base = p, .size = n };
 	uint64_t n_tensor, n_kv;
-	enum walk got = WRONG;
+	enum head_state got = WRONG;
 
 	if (n >= 4 && memcmp(p, "GGUF", 4) != 0)
 		goto done;
@@ -78,7 +77,7 @@ done:
 uint64_t gguf_head_bytes(const void *p, uint64_t n)
 {
 	uint64_t reached;
-	enum walk got = walk(p, n, &reached);
+	enum head_state got = head_scan(p, n, &reached);
 
 	return got == WHOLE ? reached : got == WRONG ? n : 0;
 }
@@ -87,7 +86,7 @@ uint64_t gguf_head_reach(const void *p, uint64_t n)
 {
 	uint64_t reached;
 
-	walk(p, n, &reached);
+	head_scan(p, n, &reached);
 	return n - reached < HEAD_BEHIND ? n : reached + HEAD_BEHIND;
 }
 

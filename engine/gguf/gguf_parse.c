@@ -8,10 +8,9 @@
  *
  * A string is a u64 length and its bytes. All numbers are little endian.
  *
- * After a successful parse all pointers in struct gguf lie inside the file or the copy of its header, keys and names
- * are unique printable ASCII, and tensors lie inside the file without overlap. Memory use is proportional to the file:
- * a count must not exceed the bytes left divided by the size of the smallest record, and is checked before memory is
- * allocated. Typed access is in gguf_get.c. */
+ * After a successful parse, all pointers in struct gguf are inside the file or the copy of its head, keys and names are
+ * unique printable ASCII, and tensors are inside the file without overlap. Memory use is proportional to the file size:
+ * before memory is allocated for a count, the count is compared with the bytes left divided by the smallest record. */
 #include "engine/gguf/gguf.h"
 
 #include "engine/gguf/cursor.h"
@@ -34,18 +33,18 @@ struct parse {
 	struct gguf *g;
 	struct cursor c;
 	struct err *e;
-	/* The record being read, for messages. */
-	const char *kind; /* "key", "tensor", or NULL outside records */
-	uint64_t index;
-	struct view name; /* empty until a printable name has been read */
+	/* for messages: */
+	const char *kind; /* kind of the record being read: "key", "tensor", or NULL outside records */
+	uint64_t index;   /* number of that record, from 0 */
+	struct view name; /* name of that record; empty until a printable name has been read */
 };
 
 /* ---- messages ---- */
 
-/* Set the error "byte OFF: FIELD of key 'NAME' REST"; rest is e.g. "is 7, and must be ...". */
-static int bad(struct parse *p, uint64_t off, const char *field, const char *rest, ...)
+/* Set the error "byte OFF: FIELD of key 'NAME' REST" and return -1. rest: a format such as "is %u, and must be 1". */
+static int bad_field(struct parse *p, uint64_t off, const char *field, const char *rest, ...)
 	__attribute__((format(printf, 4, 5)));
-static int bad(struct parse *p, uint64_t off, const char *field, const char *rest, ...)
+static int bad_field(struct parse *p, uint64_t off, const char *field, const char *rest, ...)
 {
 	char text[240], name[80], record[120] = "";
 	va_list ap;
@@ -62,12 +61,13 @@ static int bad(struct parse *p, uint64_t off, const char *field, const char *res
 	return gguf_err(p->g, p->e, "byte %" PRIu64 ": %s%s %s", off, field, record, text);
 }
 
-/* Bytes from `at` to the end of the file.  The cursor may hold only the beginning of the file. */
+/* Return the bytes from offset `at` to the end of the file. The cursor may cover the beginning of the file only. */
 static uint64_t file_left(const struct parse *p, uint64_t at)
 {
 	return p->g->size - at;
 }
 
+/* Report the read that failed: the file is cut off, or the head changed since its size was computed. */
 static int bad_end(struct parse *p)
 {
 	if (p->c.failed_need <= file_left(p, p->c.failed_at))
@@ -75,9 +75,9 @@ static int bad_end(struct parse *p)
 		                "byte %" PRIu64
 		                ": the file is being changed by another program: open it again when that has ended",
 		                p->c.failed_at);
-	return bad(p, p->c.failed_at, p->c.failed,
-	           "is cut off: it needs %" PRIu64 " bytes, and the file has %" PRIu64 " left", p->c.failed_need,
-	           file_left(p, p->c.failed_at));
+	return bad_field(p, p->c.failed_at, p->c.failed,
+	                 "is cut off: it needs %" PRIu64 " bytes, and the file has %" PRIu64 " left", p->c.failed_need,
+	                 file_left(p, p->c.failed_at));
 }
 
 /* ---- header ---- */
@@ -99,10 +99,11 @@ static int check_count(struct parse *p, uint64_t off, const char *field, uint64_
 	uint64_t left = file_left(p, p->c.pos);
 
 	if (n > cap)
-		return bad(p, off, field, "is %" PRIu64 ", and the limit is %" PRIu64, n, cap);
+		return bad_field(p, off, field, "is %" PRIu64 ", and the limit is %" PRIu64, n, cap);
 	if (n > left / record)
-		return bad(p, off, field, "is %" PRIu64 ", but the %" PRIu64 " bytes left can hold at most %" PRIu64, n,
-		           left, left / record);
+		return bad_field(p, off, field,
+		                 "is %" PRIu64 ", but the %" PRIu64 " bytes left can hold at most %" PRIu64, n, left,
+		                 left / record);
 	return 0;
 }
 
@@ -127,11 +128,11 @@ static int parse_header(struct parse *p)
 	if (g->version != 2 && g->version != 3) {
 		uint32_t swapped = __builtin_bswap32(g->version);
 		if (swapped > 0 && swapped <= 0xffff)
-			return bad(p, 4, "version",
-			           "is 0x%08" PRIx32 ": this is a big-endian file (version %" PRIu32
-			           "), and only little-endian files can be read",
-			           g->version, swapped);
-		return bad(p, 4, "version", "is %" PRIu32 ", and only 2 and 3 are supported", g->version);
+			return bad_field(p, 4, "version",
+			                 "is 0x%08" PRIx32 ": this is a big-endian file (version %" PRIu32
+			                 "), and only little-endian files can be read",
+			                 g->version, swapped);
+		return bad_field(p, 4, "version", "is %" PRIu32 ", and only 2 and 3 are supported", g->version);
 	}
 	g->n_tensor = cursor_u64(&p->c, "n_tensors");
 	g->n_kv = cursor_u64(&p->c, "n_kv");
@@ -145,7 +146,7 @@ static int parse_header(struct parse *p)
 
 /* ---- metadata ---- */
 
-static int printable(struct view v)
+static int is_printable(struct view v)
 {
 	for (size_t i = 0; i < v.n; i++)
 		if (v.p[i] < 0x20 || v.p[i] > 0x7e)
@@ -153,7 +154,7 @@ static int printable(struct view v)
 	return 1;
 }
 
-/* A key or a tensor name: 1 to max bytes of printable ASCII. */
+/* Read a key or a tensor name: 1 to max bytes of printable ASCII. */
 static int read_name(struct parse *p, const char *field, const char *field_bytes, uint64_t max, struct view *out)
 {
 	uint64_t off = p->c.pos, n = cursor_u64(&p->c, field);
@@ -162,18 +163,19 @@ static int read_name(struct parse *p, const char *field, const char *field_bytes
 	if (p->c.failed)
 		return bad_end(p);
 	if (n < 1 || n > max)
-		return bad(p, off, field, "is %" PRIu64 ", and must be 1 to %" PRIu64, n, max);
+		return bad_field(p, off, field, "is %" PRIu64 ", and must be 1 to %" PRIu64, n, max);
 	out->p = (const char *)cursor_bytes(&p->c, n, field_bytes);
 	out->n = n;
 	if (p->c.failed)
 		return bad_end(p);
-	if (!printable(*out))
-		return bad(p, off + 8, field_bytes, "is '%s', and must be printable ASCII", view_show(*out, shown));
+	if (!is_printable(*out))
+		return bad_field(p, off + 8, field_bytes, "is '%s', and must be printable ASCII",
+		                 view_show(*out, shown));
 	p->name = *out;
 	return 0;
 }
 
-/* Length and bytes of one string value. */
+/* Read the length and the bytes of one string value. */
 static int read_string(struct parse *p, struct view *out)
 {
 	uint64_t off = p->c.pos, n = cursor_u64(&p->c, "string length");
@@ -181,7 +183,7 @@ static int read_string(struct parse *p, struct view *out)
 	if (p->c.failed)
 		return bad_end(p);
 	if (n > MAX_STRING)
-		return bad(p, off, "string length", "is %" PRIu64 ", and the limit is %u", n, MAX_STRING);
+		return bad_field(p, off, "string length", "is %" PRIu64 ", and the limit is %u", n, MAX_STRING);
 	out->p = (const char *)cursor_bytes(&p->c, n, "string");
 	out->n = n;
 	return p->c.failed ? bad_end(p) : 0;
@@ -191,7 +193,7 @@ static int check_bools(struct parse *p, const uint8_t *b, uint64_t n, uint64_t o
 {
 	for (uint64_t i = 0; i < n; i++)
 		if (b[i] > 1)
-			return bad(p, off + i, "bool", "is %u, and must be 0 or 1", b[i]);
+			return bad_field(p, off + i, "bool", "is %u, and must be 0 or 1", b[i]);
 	return 0;
 }
 
@@ -204,17 +206,18 @@ static int read_array(struct parse *p, struct gguf_value *v)
 	if (p->c.failed)
 		return bad_end(p);
 	if (elem > GGUF_F64)
-		return bad(p, off, "array type", "is %" PRIu32 ", and must be 0 to 12", elem);
+		return bad_field(p, off, "array type", "is %" PRIu32 ", and must be 0 to 12", elem);
 	if (elem == GGUF_ARRAY)
-		return bad(p, off, "array type", "is %" PRIu32 ", an array of arrays, which is not supported", elem);
+		return bad_field(p, off, "array type", "is %" PRIu32 ", an array of arrays, which is not supported",
+		                 elem);
 	if (n > MAX_ARRAY)
-		return bad(p, off + 4, "array count", "is %" PRIu64 ", and the limit is %u", n, MAX_ARRAY);
+		return bad_field(p, off + 4, "array count", "is %" PRIu64 ", and the limit is %u", n, MAX_ARRAY);
 	least = elem == GGUF_STRING ? 8 : gguf_type_size((enum gguf_type)elem);
 	left = file_left(p, p->c.pos);
 	if (n > left / least)
-		return bad(p, off + 4, "array count",
-		           "is %" PRIu64 ", but the %" PRIu64 " bytes left can hold at most %" PRIu64, n, left,
-		           left / least);
+		return bad_field(p, off + 4, "array count",
+		                 "is %" PRIu64 ", but the %" PRIu64 " bytes left can hold at most %" PRIu64, n, left,
+		                 left / least);
 	v->elem = (enum gguf_type)elem;
 	v->n = n;
 	start = p->c.pos;
@@ -245,7 +248,7 @@ static int read_kv(struct parse *p, struct gguf_value *v)
 	if (p->c.failed)
 		return bad_end(p);
 	if (type > GGUF_F64)
-		return bad(p, off, "value type", "is %" PRIu32 ", and must be 0 to 12", type);
+		return bad_field(p, off, "value type", "is %" PRIu32 ", and must be 0 to 12", type);
 	v->type = (enum gguf_type)type;
 	v->n = 1;
 	if (type == GGUF_ARRAY)
@@ -290,17 +293,18 @@ static int parse_kv(struct parse *p)
 		g->kv_sorted[p->index] = &g->kv[p->index];
 	}
 	p->kind = NULL;
-	/* Sorting makes duplicates adjacent and lookup a binary search; unlike a hash table it has no worst case to
-	 * attack. */
+	/* Sorting makes duplicates adjacent and lookup a binary search. Unlike a hash table, it has no worst case that
+	 * hostile keys could cause. */
 	qsort(g->kv_sorted, g->n_kv, sizeof *g->kv_sorted, by_key);
 	for (uint64_t i = 1; i < g->n_kv; i++)
 		if (!view_cmp(g->kv_sorted[i - 1]->key, g->kv_sorted[i]->key))
-			return bad(p, g->kv_sorted[i]->off, "key", "'%s' is a duplicate, first seen at byte %" PRIu64,
-			           view_show(g->kv_sorted[i]->key, name), g->kv_sorted[i - 1]->off);
+			return bad_field(p, g->kv_sorted[i]->off, "key",
+			                 "'%s' is a duplicate, first seen at byte %" PRIu64,
+			                 view_show(g->kv_sorted[i]->key, name), g->kv_sorted[i - 1]->off);
 	return 0;
 }
 
-/* The keys that concern the container: alignment, architecture, splits. */
+/* Check the keys of the container itself: alignment, architecture, split. */
 static int check_container_keys(struct parse *p)
 {
 	struct gguf *g = p->g;
@@ -313,20 +317,20 @@ static int check_container_keys(struct parse *p)
 	if ((v = gguf_find(g, "general.alignment"))) {
 		uint32_t a;
 		if (v->type != GGUF_U32)
-			return bad(p, v->off, "general.alignment", "is of type %s, and must be u32",
-			           gguf_type_name(v->type));
+			return bad_field(p, v->off, "general.alignment", "is of type %s, and must be u32",
+			                 gguf_type_name(v->type));
 		a = (uint32_t)bytes_le(v->data, 4);
 		if (a < 8 || a > MAX_ALIGNMENT || (a & (a - 1)))
-			return bad(p, v->off, "general.alignment",
-			           "is %" PRIu32 ", and must be a power of two from 8 to %u", a, MAX_ALIGNMENT);
+			return bad_field(p, v->off, "general.alignment",
+			                 "is %" PRIu32 ", and must be a power of two from 8 to %u", a, MAX_ALIGNMENT);
 		g->alignment = a;
 	}
 	have = gguf_string(g, "general.architecture", &s, p->e);
 	if (have < 0)
 		return -1;
-	if (have && (s.n < 1 || s.n > 64 || !printable(s)))
-		return bad(p, gguf_find(g, "general.architecture")->off, "general.architecture",
-		           "is %zu bytes long, and must be 1 to 64 bytes of printable ASCII", s.n);
+	if (have && (s.n < 1 || s.n > 64 || !is_printable(s)))
+		return bad_field(p, gguf_find(g, "general.architecture")->off, "general.architecture",
+		                 "is %zu bytes long, and must be 1 to 64 bytes of printable ASCII", s.n);
 	have = gguf_int(g, "split.count", 1, 65535, &n, p->e);
 	if (have < 0)
 		return -1;
@@ -354,13 +358,13 @@ static int read_tensor(struct parse *p, struct gguf_tensor *t)
 	if (read_name(p, "name length", "name", MAX_NAME, &t->name))
 		return -1;
 	if (memchr(t->name.p, '/', t->name.n) || memchr(t->name.p, '\\', t->name.n))
-		return bad(p, t->off + 8, "name", "is like a path, and must not contain '/' or '\\'");
+		return bad_field(p, t->off + 8, "name", "is like a path, and must not contain '/' or '\\'");
 	off = p->c.pos;
 	n_dims = cursor_u32(&p->c, "n_dims");
 	if (p->c.failed)
 		return bad_end(p);
 	if (n_dims < 1 || n_dims > 4)
-		return bad(p, off, "n_dims", "is %" PRIu32 ", and must be 1 to 4", n_dims);
+		return bad_field(p, off, "n_dims", "is %" PRIu32 ", and must be 1 to 4", n_dims);
 	t->n_dims = (int32_t)n_dims;
 	for (uint32_t i = 0; i < 4; i++)
 		t->ne[i] = 1;
@@ -371,10 +375,12 @@ static int read_tensor(struct parse *p, struct gguf_tensor *t)
 		if (p->c.failed)
 			return bad_end(p);
 		if (ne < 1 || ne > INT64_MAX)
-			return bad(p, off, ne_field[i], "is %" PRIu64 ", and must be 1 to %" PRId64, ne, INT64_MAX);
+			return bad_field(p, off, ne_field[i], "is %" PRIu64 ", and must be 1 to %" PRId64, ne,
+			                 INT64_MAX);
 		if (size_mul(count, ne, &count) || count > INT64_MAX)
-			return bad(p, off, ne_field[i], "is %" PRIu64 ", and the number of values then passes %" PRId64,
-			           ne, INT64_MAX);
+			return bad_field(p, off, ne_field[i],
+			                 "is %" PRIu64 ", and the number of values then passes %" PRId64, ne,
+			                 INT64_MAX);
 		t->ne[i] = (int64_t)ne;
 	}
 	off = p->c.pos;
@@ -383,36 +389,39 @@ static int read_tensor(struct parse *p, struct gguf_tensor *t)
 		return bad_end(p);
 	type = dtype_from_ggml(id, &type_name);
 	if (type < 0 && type_name)
-		return bad(
+		return bad_field(
 			p, off, "type",
 			"is %" PRIu32
 			" (%s), which is not supported: take the model in another quantization, such as Q4_K_M or Q3_K_M",
 			id, type_name);
 	if (type < 0)
-		return bad(p, off, "type", "is %" PRIu32 ", which is not known", id);
+		return bad_field(p, off, "type", "is %" PRIu32 ", which is not known", id);
 	t->type = (enum dtype)type;
 	info = dtype_info(t->type);
 	if (t->ne[0] % info->block)
-		return bad(p, off, "ne[0]", "is %" PRId64 ", and must be a multiple of the block of %s, %" PRId32,
-		           t->ne[0], info->name, info->block);
+		return bad_field(p, off, "ne[0]", "is %" PRId64 ", and must be a multiple of the block of %s, %" PRId32,
+		                 t->ne[0], info->name, info->block);
 	if (size_mul(count / (uint64_t)info->block, (uint64_t)info->block_bytes, &t->bytes))
-		return bad(p, off, "size", "is %" PRIu64 " blocks of %" PRId32 " bytes, more than 64 bits can count",
-		           count / (uint64_t)info->block, info->block_bytes);
+		return bad_field(p, off, "size",
+		                 "is %" PRIu64 " blocks of %" PRId32 " bytes, more than 64 bits can count",
+		                 count / (uint64_t)info->block, info->block_bytes);
 	if (t->bytes > p->g->size)
-		return bad(p, off, "size",
-		           "is %" PRIu64 " bytes, and the whole file has only %" PRIu64 ": it is cut short or damaged",
-		           t->bytes, p->g->size);
+		return bad_field(p, off, "size",
+		                 "is %" PRIu64 " bytes, and the whole file has only %" PRIu64
+		                 ": it is cut short or damaged",
+		                 t->bytes, p->g->size);
 	off = p->c.pos;
 	t->at = cursor_u64(&p->c, "offset");
 	if (p->c.failed)
 		return bad_end(p);
 	if (t->at % p->g->alignment)
-		return bad(p, off, "offset", "is %" PRIu64 ", and must be a multiple of the alignment, %" PRIu32, t->at,
-		           p->g->alignment);
+		return bad_field(p, off, "offset", "is %" PRIu64 ", and must be a multiple of the alignment, %" PRIu32,
+		                 t->at, p->g->alignment);
 	return 0;
 }
 
-/* Resolve and check the tensors' offsets: inside the file, in the order of the directory, without overlap. */
+/* Turn the tensors' offsets into file offsets and pointers. The data must be inside the file, in the order of the
+ * directory, without overlap. */
 static int place_tensors(struct parse *p)
 {
 	struct gguf *g = p->g;
@@ -420,10 +429,10 @@ static int place_tensors(struct parse *p)
 
 	p->name.n = 0;
 	if (size_add(p->c.pos, align - 1, &start) || (start &= ~(align - 1)) > g->size)
-		return bad(p, p->c.pos, "tensor data",
-		           "is to start at the next multiple of %" PRIu64 ", past the end of the file (%" PRIu64
-		           " bytes)",
-		           align, g->size);
+		return bad_field(p, p->c.pos, "tensor data",
+		                 "is to start at the next multiple of %" PRIu64 ", past the end of the file (%" PRIu64
+		                 " bytes)",
+		                 align, g->size);
 	data_bytes = g->size - start;
 	p->kind = "tensor";
 	for (p->index = 0; p->index < g->n_tensor; p->index++) {
@@ -432,16 +441,18 @@ static int place_tensors(struct parse *p)
 
 		p->name = t->name;
 		if (t->at > data_bytes || t->bytes > data_bytes - t->at)
-			return bad(p, field, "offset",
-			           "is %" PRIu64 " for %" PRIu64 " bytes, but the data section has only %" PRIu64
-			           " bytes: the file is cut short or damaged",
-			           t->at, t->bytes, data_bytes);
+			return bad_field(p, field, "offset",
+			                 "is %" PRIu64 " for %" PRIu64 " bytes, but the data section has only %" PRIu64
+			                 " bytes: the file is cut short or damaged",
+			                 t->at, t->bytes, data_bytes);
 		if (t->at < prev)
-			return bad(p, field, "offset",
-			           "is %" PRIu64 ", out of order: the tensor before it is at %" PRIu64, t->at, prev);
+			return bad_field(p, field, "offset",
+			                 "is %" PRIu64 ", out of order: the tensor before it is at %" PRIu64, t->at,
+			                 prev);
 		if (t->at < end)
-			return bad(p, field, "offset",
-			           "is %" PRIu64 ", an overlap: the tensor before it ends at %" PRIu64, t->at, end);
+			return bad_field(p, field, "offset",
+			                 "is %" PRIu64 ", an overlap: the tensor before it ends at %" PRIu64, t->at,
+			                 end);
 		prev = t->at;
 		end = t->at + t->bytes;
 		t->at += start;
@@ -459,7 +470,7 @@ static int parse_tensors(struct parse *p)
 
 	if (!g->n_tensor)
 		return 0;
-	/* Once more: the metadata has taken its share of the bytes left. */
+	/* Check again: the metadata has used up some of the bytes that were left in parse_header(). */
 	if (check_count(p, 8, "n_tensors", g->n_tensor, MAX_TENSORS, MIN_TENSOR_RECORD))
 		return -1;
 	g->tensor = try_alloc(g->n_tensor, sizeof *g->tensor, "the tensor directory of a model file", p->e);
@@ -475,9 +486,9 @@ static int parse_tensors(struct parse *p)
 	p->kind = NULL;
 	again = gguf_sort_tensors(g);
 	if (again)
-		return bad(p, g->tensor_sorted[again]->off, "tensor name",
-		           "'%s' is a duplicate, first seen at byte %" PRIu64,
-		           view_show(g->tensor_sorted[again]->name, name), g->tensor_sorted[again - 1]->off);
+		return bad_field(p, g->tensor_sorted[again]->off, "tensor name",
+		                 "'%s' is a duplicate, first seen at byte %" PRIu64,
+		                 view_show(g->tensor_sorted[again]->name, name), g->tensor_sorted[again - 1]->off);
 	return place_tensors(p);
 }
 

@@ -1,8 +1,8 @@
-/* engine/gguf/gguf_split.c - a model in several files, NAME-00001-of-0000N.gguf and so on, as one (gguf.h).
+/* engine/gguf/gguf_split.c - opens a model split into files NAME-00001-of-0000N.gguf and so on (gguf.h).
  *
- * The first part holds the metadata; each part holds tensors of its own. split.count says how many parts there are,
- * split.no which one a file is, from 0. Whichever part is named, all are opened; names and sizes are checked as those
- * of a single file. */
+ * Each file is a part. The first part contains the metadata, and each part contains tensors of its own. The key
+ * split.count is the number of parts, split.no the index of this part, from 0. The user may name any part: all parts
+ * are opened, each is checked like a single file, and their tensors are joined. */
 #include "engine/gguf/gguf.h"
 
 #include <stdio.h>
@@ -11,7 +11,7 @@
 
 enum { PARTS_MOST = 999, TAIL = sizeof "-00001-of-00002.gguf" - 1 };
 
-/* "-00002-of-00005.gguf" at the end of the path: the number of parts; 0: it ends in another way. */
+/* Return the number of parts of a path that ends in "-00002-of-00005.gguf", or 0 for any other path. */
 static int parts_by_name(const char *path)
 {
 	size_t n = strlen(path);
@@ -24,7 +24,7 @@ static int parts_by_name(const char *path)
 	return count;
 }
 
-/* Its split.no and split.count: 1; 0: it is a file of its own; -1. */
+/* Read split.no and split.count. Return 1 for a part of several, 0 for a whole model, -1 on error. */
 static int split_of(const struct gguf *g, int64_t *no, int64_t *count, struct err *e)
 {
 	*no = *count = 0;
@@ -34,7 +34,7 @@ static int split_of(const struct gguf *g, int64_t *no, int64_t *count, struct er
 	return *count > 1;
 }
 
-/* Open part i and check that it is the one that is due. */
+/* Open part i of count, whose path differs from `path` in the number only, and check its split keys. */
 static int open_part(struct gguf **out, const char *path, int64_t i, int64_t count, struct err *e)
 {
 	struct str name = { 0 };
