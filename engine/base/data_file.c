@@ -1,4 +1,4 @@
-/* engine/base/data_file.c - where the files that are installed with the program are. */
+/* engine/base/data_file.c - finds the files that are installed with the program (base.h). */
 #include "engine/base/base.h"
 
 #include <limits.h>
@@ -7,8 +7,8 @@
 
 int data_file(struct str *path, const char *name, struct err *e)
 {
-	/* From the folder of the program's file: a build folder, PREFIX/bin, PREFIX/lib/weir or a build folder's tests,
-	 * the top of the source. */
+	/* share/weir, relative to the program's folder, if that is: a build folder; PREFIX/bin; PREFIX/lib/weir or the
+	 * tests of a build folder; the top of the source tree. */
 	static const char *const data[] = { "/share/weir/", "/../share/weir/", "/../../share/weir/",
 		                            "/build/share/weir/" };
 	char dir[PATH_MAX], *slash;
