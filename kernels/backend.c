@@ -1,4 +1,4 @@
-/* kernels/backend.c - opening a backend by name. */
+/* kernels/backend.c - opens a backend by its name. */
 #include "kernels/backend.h"
 
 #include <stdio.h>
@@ -23,7 +23,7 @@ int backend_open(struct backend **out, const char *name, const struct backend_op
 
 	*out = NULL;
 	err[0] = 0;
-	/* "auto" keeps silent about why CUDA was not opened; a caller that wants the reason opens "cuda" by name. */
+	/* "auto" does not report why CUDA failed to open; a caller that wants the reason opens "cuda". */
 	if (!strcmp(name, "auto"))
 		return plugin_cuda_open(out, opt ? opt : &defaults, err) ? backend_open(out, "cpu", opt, err) : 0;
 	for (int i = 0; i < N_BACKENDS; i++) {

@@ -1,22 +1,27 @@
-/* kernels/backend.h - tensor operations on the CPU or a GPU behind one table of functions: the only header that engine/
- * includes.
+/* kernels/backend.h - tensor operations on the CPU or a GPU behind one table of functions: the only header of
+ * kernels/ that engine/ includes.
  *
- * A backend is a table of about thirty operations at transformer granularity. No entry is NULL. One thread at a time
- * uses a backend; the CPU backend runs a thread pool of its own.
+ * A backend is a table of about forty operations, each a step of a transformer layer. Every entry is set. One
+ * thread at a time uses a backend; the CPU backend runs a thread pool of its own.
  *
- * Errors. Operations return nothing. The first failure sets be->failed and be->err; later operations do nothing until
- * sync() reports the failure and clears it. So a forward pass is straight-line code with one check per step. Operands
- * are checked on every call; "internal: ..." in be->err marks a mistake of the caller, anything else is meant for the
- * user.
+ * Terms:
+ * - Plane: the keys, or the values, of one layer, [n_kv_head * cap][head_dim]. Slot s of KV head h is row h * cap +
+ *   s.
+ * - KV entry: the key and the value in one slot.
+ * - Group: the n_head / n_kv_head query heads that share a KV head.
+ * - Shapes are [rows][cols]. "host": the caller's memory, read before the call returns.
  *
- * Results. On the CPU an output element is computed by the same sequence of operations whatever the number of threads
- * and the number of tokens in the call: the bits are the same. On a device the same calls give the same bits, but a
- * product of many tokens is summed in another order than a product of one.
+ * Errors:
+ * - Operations return nothing. The first failure sets be->failed and be->err.
+ * - After a failure operations do nothing until sync() reports and clears it. So a forward pass is straight-line
+ *   code with one check per step.
+ * - Every call checks its operands. A text "internal: ..." is a mistake of the caller; all other texts are for the
+ *   user.
  *
- * Words. A plane holds the keys or the values of one layer, [n_kv_head * cap][head_dim], head-major. Slot s of KV head
- * h is row h * cap + s of its planes; a KV entry is the key and the value in one slot. A group is the n_head /
- * n_kv_head query heads that share a KV head. Shapes are [rows][cols]; "host" marks memory of the caller, read before
- * the call returns. */
+ * Results:
+ * - CPU: the bits of an output element do not depend on the number of threads or on the other tokens of the call.
+ * - Device: the same calls give the same bits. A product of many tokens is summed in another order than a product
+ *   of one. */
 #ifndef WEIR_BACKEND_H
 #define WEIR_BACKEND_H
 
@@ -26,7 +31,8 @@
 #include "kernels/macros.h"
 
 #ifdef __cplusplus
-typedef volatile int backend_flag; /* C++ has no _Atomic: the same bytes, only read there */
+/* C++ has no _Atomic; an int has the same bytes, and C++ code only reads the flag */
+typedef volatile int backend_flag;
 #else
 typedef _Atomic int backend_flag;
 #endif
@@ -50,152 +56,163 @@ enum dtype {
 	DT_IQ4_NL,
 	DT_IQ4_XS,
 	DT_MXFP4,
-	DT_COUNT, /* types before this one can be weights */
+	DT_COUNT, /* weight types come before this value */
 	DT_I32 = DT_COUNT,
-	DT_U8, /* lists of slots; bytes of key sketches */
+	DT_U8, /* lists of slots; key sketches, as bytes */
 	DT_TQ1_0,
-	DT_TQ2_0, /* of files alone: the engine loads them as Q2_K (dtype_ternary()) */
+	DT_TQ2_0, /* in model files only: the engine loads them as Q2_K (dtype_ternary()) */
 	DT_ALL
 };
 struct dtype_info {
 	const char *name; /* "Q4_1" */
-	int32_t block;    /* values per block */
+	int32_t block;    /* values of one block */
 	int32_t block_bytes;
 	int32_t ggml_id; /* the type's number in GGUF files; -1 = not a weight type */
 };
 const struct dtype_info *dtype_info(enum dtype);
-/* The type with this number in GGUF files, or -1 when it is not supported. *name = its usual name, NULL when
- * unknown. */
+/* Return the type with this number in GGUF files, or -1 for an unsupported one. *name = its usual name, or NULL for
+ * an unknown number. */
 int dtype_from_ggml(uint32_t ggml_id, const char **name);
-/* Bytes of n values (n a multiple of the block). */
+/* Return the bytes of n values; n is a multiple of the block. */
 uint64_t dtype_bytes(enum dtype, uint64_t n);
-/* Reference conversion of n values (a multiple of the block) to f32. */
+/* Convert n values to f32; n is a multiple of the block. The reference for all other conversions. */
 void dtype_to_f32(enum dtype, float *out, const void *in, int64_t n);
 
-/* Simple quantisers, for files that are written, tests and benchmarks: F32 F16 BF16 Q4_0 Q4_1 Q5_0 Q5_1 Q8_0. Returns
- * 0, or -1 when the type has none. */
+/* Quantise n values in the simplest way, for written files, tests and benchmarks. Types: F32 F16 BF16 Q4_0 Q4_1
+ * Q5_0 Q5_1 Q8_0. Return 0, or -1 for any other type. */
 int dtype_from_f32(enum dtype, void *out, const float *in, int64_t n);
 
-/* -1, 0 or 1 times the scale of a block: is it such a type?  Q2_K holds its values exactly; dtype_ternary_to_q2_k() converts n of them (a
- * multiple of 256). */
+/* 1 for ternary types, whose values are -1, 0 or 1 times the scale of their block. dtype_ternary_to_q2_k() converts
+ * n values (a multiple of 256) to Q2_K, exactly. */
 int dtype_ternary(enum dtype);
 void dtype_ternary_to_q2_k(enum dtype, void *out, const void *in, int64_t n);
 
-/* Dense, row-major. The caller owns the struct and fills in type, rows and cols; alloc() and load_weight() fill in the
- * rest, and drop() releases the memory. */
+/* A dense row-major matrix. The caller owns the struct and sets type, rows and cols; alloc() or load_weight() sets
+ * the rest; drop() releases the memory. */
 struct tensor {
-	void *data; /* the backend's memory: only kernels/ dereferences it */
+	void *data; /* memory of the backend; code outside of kernels/ does not dereference it */
 	enum dtype type;
 	int32_t rows, cols;
-	int32_t layout; /* the backend's: how a weight was repacked; 0 = plain rows */
+	int32_t layout; /* how the backend repacked a weight; 0 = plain rows */
 };
 
 /* ---- arguments of operations ---- */
 
-/* One product of a group that shares its input x [n][w->cols]: out = x W^T (+ bias), or out += the same. */
+/* One product: out = x W^T (+ bias), or out += x W^T (+ bias). The products of one call share x [n][w->cols]. */
 struct matmul {
 	struct tensor *out;        /* f32 [>= n][w->rows] */
 	const struct tensor *w;    /* any weight type [rows][cols], from load_weight() */
 	const struct tensor *bias; /* f32 [1][w->rows], or NULL */
-	int accumulate;            /* add to out (the residual stream) */
+	int accumulate;            /* 1: add to out (the residual stream) */
 };
 
-/* Of gated feed-forwards: act(gate) * up. */
+/* The activation of a gated feed-forward act(gate) * up. */
 enum activation {
 	ACT_SILU,
-	ACT_GELU,        /* by the approximation with tanh */
-	ACT_SILU_CLAMPED /* g * sigmoid(1.702 g) * (u + 1) for g = gate up to 7 and u = up within -7 .. 7 */
+	ACT_GELU,        /* computed by the tanh approximation */
+	ACT_SILU_CLAMPED /* g * sigmoid(1.702 g) * (u + 1), with g = min(gate, 7) and u = up limited to -7 .. 7 */
 };
-#define CLAMP_LIMIT 7.0f /* of ACT_SILU_CLAMPED */
+#define CLAMP_LIMIT 7.0f /* limit and slope in ACT_SILU_CLAMPED */
 #define CLAMP_SLOPE 1.702f
-/* A gated feed-forward up to its last product: weights of the same shape, biases as in struct matmul. */
+/* The first half of a gated feed-forward: act(gate) * up. Both weights have the same shape; biases as in struct
+ * matmul. */
 struct matmul_glu {
 	const struct tensor *gate, *up, *gate_bias, *up_bias;
 	enum activation act;
 };
 
-/* Short convolution of each column over the tokens: sum over k < taps of w[k] u[token - taps + 1 + k], summed in this
- * order. The u before the first token are those of the state. Gated (LFM2): u = B * x, out = C * the sum; else out =
- * silu(the sum). */
+/* Short convolution of every column over the tokens: sum = w[0] u[t - taps + 1] + ... + w[taps - 1] u[t] for token
+ * t, added in this order. `state` has the u of the tokens before the call.
+ * - Gated (LFM2): u = B * x and out = C * sum.
+ * - Plain: u is the input and out = silu(sum + bias). */
 struct short_conv {
-	struct tensor *out;         /* f32 [>= n][cols] */
-	const struct tensor *in;    /* f32 [>= n][3 * cols]: B, C and x of a token, which is gated; [>= n][cols]: u */
-	const struct tensor *w;     /* f32 [cols][taps] */
-	const struct tensor *bias;  /* f32 [1][cols], added to the sum where that is not gated; NULL = none */
-	const struct tensor *state; /* f32 [taps - 1][cols]: u of the tokens before, the oldest first */
-	struct tensor *next;        /* the same after the n tokens; not the same tensor as state */
-	int32_t taps;               /* 2 or more */
+	struct tensor *out; /* f32 [>= n][cols] */
+	/* gated: f32 [>= n][3 * cols], a token's B, C and x; plain: f32 [>= n][cols], u */
+	const struct tensor *in;
+	const struct tensor *w;    /* f32 [cols][taps] */
+	const struct tensor *bias; /* f32 [1][cols], for the plain form only; NULL = none */
+	/* f32 [taps - 1][cols]: u of the taps - 1 tokens before the call, the oldest first */
+	const struct tensor *state;
+	struct tensor *next; /* the state after the n tokens; not the same tensor as state */
+	int32_t taps;        /* 2 or more */
 };
 
-/* Predicate evaluated on the device when the operation runs; avoids a host round trip. It holds where the flag's column
- * `col` equals `is`. */
+/* A condition that the device evaluates when the operation runs, without a host round trip: true where flag[0][col]
+ * equals `is`. */
 struct predicate {
-	const struct tensor *flag; /* i32 [1][> col]; NULL = the predicate always holds */
+	const struct tensor *flag; /* i32 [1][> col]; NULL = always true */
 	int32_t col, is;
 };
 
 struct scan_args;
 struct topk_args;
-/* Selects the slots of a part in the same call that attends to them: key_scan(scan), then topk(topk), which writes the
- * part's `slots`. One hand-over to the threads or the device instead of three. scan->out is topk->score. */
+/* Lets attn() select the slots of a part: it runs key_scan(scan), then topk(topk), which writes the part's `slots`.
+ * scan->out must be topk->score. One hand-over to the threads or the device replaces three. */
 struct attn_selection {
 	const struct scan_args *scan;
 	const struct topk_args *topk;
 };
 
-/* Slots that are attended to with one rotation of the queries. */
+/* A set of slots whose keys match one rotation of the queries. */
 struct attn_part {
-	const struct tensor *q; /* f32 [>= n][n_head * head_dim], rotated to match the keys in these slots */
-	/* i32 [n_kv_head][cols >= n_slots]: the slots of each KV head; NULL = slot0, slot0 + 1, ... */
+	const struct tensor *q; /* f32 [>= n][n_head * head_dim]: queries rotated to match the keys of the part */
+	/* i32 [n_kv_head][cols >= n_slots]: a list of slots for each KV head; NULL = slots slot0 .. slot0 + n_slots
+	 * - 1 */
 	const struct tensor *slots;
-	const struct attn_selection *selection; /* selects `slots` in this call; NULL = `slots` are given */
-	/* f32 [n_kv_head][cols >= n_slots], added to the scores of the slots, for a list: a slot with -log(p) stands
-	 * for 1 / p slots like it. NULL = nothing. One list of a call at most has one. */
+	/* selects `slots` during the call; NULL = the caller filled in `slots` */
+	const struct attn_selection *selection;
+	/* f32 [n_kv_head][cols >= n_slots], added to the scores of listed slots: -log(p) makes a slot count 1 / p
+	 * times. At most one part of a call has a bias. NULL = none. */
 	const struct tensor *bias;
-	/* Planes of the part's own, alike but for their number of slots: its list counts in them. For a list that is
-	 * given, on the CPU alone; NULL = the call's. */
+	/* Planes of this part, with `cap` slots per KV head; `slots` are slots of these planes. CPU only; needs a
+	 * list and no selection. NULL = the planes of the call. */
 	const struct tensor *k, *v;
-	int32_t cap;     /* of these */
+	int32_t cap;     /* slots per KV head of the part's own planes */
 	int32_t slot0;   /* first slot, when slots is NULL */
-	int32_t n_slots; /* of the part */
-	int32_t sample;  /* the last so many of a list stand for slots that are not in it (topk_args) */
-	/* If false, the part is skipped. One-token calls of at most 16 parts only. The slots of such parts must lie
-	 * within the `skip` of a probe, which counts them whether they are skipped or not; one part at least must
-	 * remain. */
+	int32_t n_slots; /* slots of the part */
+	/* the last `sample` entries of the list are a sample (topk_args.sample); attn() ignores the number */
+	int32_t sample;
+	/* False: the part is skipped. A call with predicates must satisfy:
+	 * - n is 1, there are at most 16 parts, and no window.
+	 * - At least one part remains.
+	 * - With a probe, slots of these parts are within its `skip`. They count there, skipped or not. */
 	struct predicate when;
 };
 
-/* Gated delta rule: a value head has a state S [key_dim][value_dim], which each token decays and corrects at its key:
+/* Gated delta rule. A value head has a state S [key_dim][value_dim]; a token decays S, corrects it at the token's
+ * key k and reads it with the query q:
  *
  *     S = exp(decay * softplus(alpha + dt)) S      S += k (sigmoid(beta) (v - S^T k))^T      out = S^T q / sqrt(key_dim)
  *
- * with q and k of length 1. Value head h has the query and the key of head h % n_key_head, or with `grouped` those of
- * head h / (n_value_head / n_key_head). */
+ * q and k are scaled to length 1. Value head h uses the query and key of key head h % n_key_head, or, if `grouped`,
+ * of key head h / (n_value_head / n_key_head). */
 struct delta_rule {
-	struct tensor *out;                /* f32 [>= n][n_value_head * value_dim] */
-	const struct tensor *qkv;          /* f32 [>= n][n_key_head * key_dim, twice, + n_value_head * value_dim] */
+	struct tensor *out; /* f32 [>= n][n_value_head * value_dim] */
+	/* f32 [>= n][2 * n_key_head * key_dim + n_value_head * value_dim]: queries, keys, values */
+	const struct tensor *qkv;
 	const struct tensor *alpha, *beta; /* f32 [>= n][n_value_head] */
 	const struct tensor *decay, *dt;   /* f32 [1][n_value_head]; decay < 0 */
 	const struct tensor *state;        /* f32 [n_value_head * key_dim][value_dim] */
-	struct tensor *next;               /* the same after the n tokens; not the same tensor as state */
+	struct tensor *next;               /* the state after the n tokens; not the same tensor as state */
 	int32_t n_key_head, n_value_head, key_dim, value_dim; /* key_dim at most DELTA_KEY */
 	int grouped;
 };
 enum { DELTA_KEY = 256 };
 
-/* State space (Mamba-2): a head has a state S [state_dim][head_dim], which each token decays and adds to, with dt =
- * softplus(step + bias):
+/* State space (Mamba-2). A head has a state S [state_dim][head_dim]; with dt = softplus(step + bias), a token
+ * decays S, adds its input x and reads the sum:
  *
  *     S = exp(decay * dt) S + b (dt x)^T           out = S^T c + skip * x
  *
- * Head h has the b and the c of group h / (n_head / n_group). */
+ * Head h uses b and c of group h / (n_head / n_group). */
 struct state_space {
-	struct tensor *out;                       /* f32 [>= n][n_head * head_dim] */
-	const struct tensor *xbc;                 /* f32 [>= n][n_head * head_dim + 2 * n_group * state_dim]: x, b, c */
-	const struct tensor *step;                /* f32 [>= n][n_head] */
-	const struct tensor *decay, *bias, *skip; /* n_head values of f32 each; decay < 0 */
-	const struct tensor *state;               /* f32 [n_head * state_dim][head_dim] */
-	struct tensor *next;                      /* the same after the n tokens; not the same tensor as state */
+	struct tensor *out; /* f32 [>= n][n_head * head_dim] */
+	/* f32 [>= n][n_head * head_dim + 2 * n_group * state_dim]: x, b, c of a token */
+	const struct tensor *xbc;
+	const struct tensor *step;                    /* f32 [>= n][n_head] */
+	const struct tensor *decay, *bias, *skip;     /* n_head values of f32 each; decay < 0 */
+	const struct tensor *state;                   /* f32 [n_head * state_dim][head_dim] */
+	struct tensor *next;                          /* the state after the n tokens; not the same tensor as state */
 	int32_t n_head, n_group, state_dim, head_dim; /* state_dim at most DELTA_KEY */
 };
 
@@ -203,192 +220,207 @@ enum gate_kind { GATE_SILU, GATE_SIGMOID, GATE_GELU };
 
 enum reduce { REDUCE_MAX, REDUCE_MEAN, REDUCE_MEDIAN };
 
-/* Measures attention during attn(): where it went (mass) and how wide it spread. p is the softmax probability of a slot
- * for one token and query head. Column c stands for the c-th slot that the call reads, parts in order, after the `skip`
- * first ones. */
+/* Measures attention during attn(): which slots got it (mass) and over how many it spread. p is the softmax
+ * probability of a slot for one token and one query head. The call's slots are numbered through its parts in order;
+ * column c of mass is slot number skip + c. */
 struct attn_probe {
-	/* Attention mass: f32 [>= mass_row + n_kv_head, or mass_row + 1 when whole_layer][cols >= slots - skip], or
-	 * NULL. Per token the p of a group's heads (or of all heads of the layer) are reduced to one number, which is
-	 * added times weight[token], in token order. */
+	/* Attention mass, f32 [>= mass_row + rows][cols >= slots - skip], with rows = n_kv_head, or 1 if
+	 * whole_layer. NULL = not wanted. For each token, the p of the heads of a group (or of all heads) are
+	 * reduced to one number; weight[token] times that number is added, in token order. */
 	struct tensor *mass;
-	/* Where the sums start, the same shape as mass and not mass; mass is then only written, so a call that fails
-	 * spoils nothing. The call's own tokens, the last n columns, start at 0. NULL = sums start from mass itself, in
-	 * all columns. */
+	/* Initial values of the sums, of the same shape as mass but another tensor. mass is then only written, so
+	 * that a failed call leaves the old sums intact. The columns of the call's own n tokens start at 0. NULL =
+	 * the sums start from mass, in all columns. */
 	const struct tensor *from;
-	int32_t mass_row;    /* the first row of mass and from that this call uses */
-	const float *weight; /* host [n]: weight of each token; 0 = the token is not measured */
-	enum reduce reduce;  /* over at most 256 heads */
-	int whole_layer;     /* reduce over all heads of the layer, into one row */
-	/* Spread of attention: spread[0][spread_col] += the number of slots that hold `share` of the probability,
-	 * summed over measured tokens and query heads (exact to 2 %). f32 [1][> spread_col], or NULL. */
+	int32_t mass_row;    /* first row that this call uses, in mass and in from */
+	const float *weight; /* host [n]: weight of each token; 0 = do not measure the token */
+	enum reduce reduce;  /* how the p of several heads become one number; at most 256 heads */
+	int whole_layer;     /* 1: reduce over all heads of the layer, into one row */
+	/* Spread of attention, f32 [1][> spread_col], or NULL. Added to spread[0][spread_col], for every measured
+	 * token and query head: the smallest number of slots that together have the probability `share` (exact to 2
+	 * %). */
 	struct tensor *spread;
 	int32_t spread_col;
-	float share; /* 0 .. 1 */
-	/* leading slots of the call without a column in mass; they still count in spread */
+	float share; /* probability, 0 .. 1 */
+	/* number of leading slots without a column in mass; spread counts them */
 	int32_t skip;
 };
 
 struct attn_args {
 	struct tensor *out;           /* f32 [>= n][n_head * head_dim] */
-	const struct tensor *k, *v;   /* one layer's planes, both f16, f32, bf16 or q8_0 */
+	const struct tensor *k, *v;   /* planes of one layer, both of the same type: f16, f32, bf16 or q8_0 */
 	const struct attn_part *part; /* [n_part] */
-	int32_t n_part;               /* at least 1 */
-	/* The call's own tokens lie in the last n slots of the last part. Causal mask: of these, token i does not see
-	 * the last n - 1 - i; every token sees all other slots of all parts. */
+	int32_t n_part;               /* 1 or more */
+	/* The call's own tokens are in the last n slots of the last part. Causal mask: token i does not see the
+	 * last n - 1 - i of these slots; it sees all other slots of all parts. */
 	int32_t n_head, n_kv_head, head_dim, cap;
-	float scale;   /* of q . k before the softmax, usually 1/sqrt(head_dim) */
-	float softcap; /* scores become softcap * tanh(score / softcap); 0 = as they are */
-	/* Tokens that a query attends to, its own included: the last so many slots up to its own, those of all parts
-	 * counted in order. No lists. 0 = all. */
+	float scale;   /* factor of q . k before the softmax, usually 1 / sqrt(head_dim) */
+	float softcap; /* > 0: scores become softcap * tanh(score / softcap); 0 = no cap */
+	/* > 0: a token sees only the `window` slots that end with its own, counted through all parts in order; no
+	 * part has a list. 0 = no window. */
 	int32_t window;
-	/* f32 [1][n_head]: one more score per query head that takes its share of the softmax and adds no value; NULL =
-	 * none. */
+	/* f32 [1][n_head]: score of the attention sink of each query head. The sink takes part in the softmax and
+	 * adds no value. NULL = no sinks. */
 	const struct tensor *sinks;
 	const struct attn_probe *probe; /* NULL = none */
-	/* The tokens are of a prompt: a backend may multiply in narrower arithmetic, where prompts_apart says that it
-	 * does. What a token gets then depends, as without it, neither on the call's other tokens nor on the number of
-	 * threads. */
+	/* 1: the tokens are part of a prompt. Where the backend says prompts_apart, products are then computed in
+	 * narrower arithmetic. A token's result still depends neither on the other tokens of the call nor on the
+	 * number of threads. */
 	int prompt;
-	/* Which blocks each query reads, as read_blocks() writes it; the first one and that of its own token always.
-	 * The keys of the others count as if they were not there. For one part without a list, from slot 0 on, and no
-	 * window. NULL = everything. */
+	/* The blocks that each query reads, from read_blocks(); slots of other blocks are left out. A query's first
+	 * block and the block of its own token must be set. Needs one part, without list and window, whose slot0 is
+	 * 0. NULL = all. */
 	const struct tensor *blocks;
 };
 
-/* Selects what each query of a prompt's tokens reads, blocks of READ_BLOCK slots, by an estimate of its attention. A
- * query reads the block that its token is in, the one before and the first one. Of the others it reads those with the
- * largest estimates, as many as bring the estimates of all that it reads to `share` of the sum of all estimates; blocks
- * of one eighth of an octave are read together.
+/* Selects, for each query of a prompt, the blocks of READ_BLOCK slots that attn() reads, by an estimate of their
+ * attention. The result for a query depends on this query and the keys before it only.
  *
- * Estimates: exp(scale * q . k) for each of the first READ_FIRST slots; for the rest of a block the same for the key
- * that is farthest from their mean, plus n exp(m + v / 2) for the n others, m and v being mean and variance that their
- * scores would have if dimensions were independent and normal. Where v / 2 > log n, no more than n of them decide the
- * sum: exp(m + sqrt(2 v log n)) (Derrida's random energy model, 1981). The token's own block has none. Where an
- * estimate is not finite, a query reads everything. What a query reads depends on itself and on the keys before it, and
- * on nothing else of the call.
+ * A query always reads the first block, the block of its own token and the block before that. It then adds blocks
+ * in descending order of their estimates until the blocks read have `share` of the sum of all estimates. Blocks
+ * whose estimates fall into the same eighth of an octave are added together. A query with an estimate that is not
+ * finite reads everything.
  *
- * Published methods estimate blocks of a prefill from pooled keys, too, for blocks of queries: MInference (2024),
- * SeerAttention (2024), XAttention (2025). Here each query has its own set, so that a token's result needs no token
- * behind it. */
+ * Estimate of a block: e1 + e2. The first READ_FIRST slots of the sequence are estimated one by one instead, as
+ * exp(scale * q . k). The block of the query's own token needs no estimate.
+ * - e1 = exp(scale * q . k) for the outlier, the key farthest from the block's mean.
+ * - e2 estimates the sum over the n other keys as n exp(m + v / 2). m and v are the mean and the variance that
+ *   their scores would have if dimensions were independent and normal. If v / 2 > log n, e2 = exp(m + sqrt(2 v log
+ *   n)), because the largest of n scores decide the sum (Derrida's random energy model, 1981).
+ *
+ * Published methods choose blocks for blocks of queries: MInference (2024), SeerAttention (2024), XAttention
+ * (2025). Here each query has a set of its own, so a token's result does not depend on later tokens. */
 struct read_blocks_args {
-	/* u8 [>= n][n_head * bytes], bytes the same for each head: bit b % 8 of byte b / 8: block b is read */
+	/* u8 [>= n][n_head * bytes], where `bytes` is the same for all heads; bit b % 8 of byte b / 8 = 1: read
+	 * block b */
 	struct tensor *out;
-	const struct tensor *q;    /* f32 [>= n][n_head * head_dim], rotated */
-	const struct tensor *keys; /* a plane; the n tokens are in the last n of its slots 0 .. n_slots - 1 */
+	const struct tensor *q;    /* f32 [>= n][n_head * head_dim], rotated like the keys */
+	const struct tensor *keys; /* a plane; the n tokens of the call are in the last n of slots 0 .. n_slots - 1 */
 	int32_t n_head, n_kv_head, head_dim, cap, n_slots;
-	float scale; /* of q . k */
-	float share; /* 0 .. 1 */
+	float scale; /* factor of q . k */
+	float share; /* 0 .. 1, the share of the estimates to be read */
 };
 enum { READ_BLOCK = 64, READ_FIRST = 4 };
 
-/* Scans the keys of one layer for one token, to select slots by. Per query head softmax of scale * q . k over slots 0
- * .. n_slots - 1; a group's probabilities are reduced to one; out = its natural logarithm. page_scan: the same over
- * pages. */
+/* Scores the keys of one layer for one token, as input of topk(). For each query head: the softmax of scale * q . k
+ * over slots 0 .. n_slots - 1. The probabilities of a group are reduced to one per slot; out = its natural
+ * logarithm. page_scan: the same with pages in place of slots. */
 struct scan_args {
-	struct tensor *out;        /* f32 [n_kv_head][cols >= n_slots; page_scan: cols >= ceil(n_slots / page)] */
+	/* f32 [n_kv_head][cols >= n_slots]; page_scan: [n_kv_head][cols >= ceil(n_slots / page)] */
+	struct tensor *out;
 	const struct tensor *q;    /* f32 [>= 1][n_head * head_dim] */
 	const struct tensor *keys; /* a plane of keys, its sketch (key_sketch), or page bounds (page_bounds) */
 	int32_t n_head, n_kv_head, head_dim, cap, n_slots;
-	int32_t bits;       /* keys are a sketch of 2, 4 or 8 bits, or 16 = the plane; page_scan ignores it */
-	float scale;        /* >= 0 */
-	enum reduce reduce; /* REDUCE_MAX or REDUCE_MEAN */
-	int32_t page;       /* page_scan: slots a page */
-	/* page_scan: no softmax, out = the largest bound of the group (Quest as published) */
+	int32_t bits;       /* of `keys`: 2, 4 or 8 for a sketch, 16 for a plane; page_scan ignores it */
+	float scale;        /* factor of q . k, 0 or more */
+	enum reduce reduce; /* over the heads of a group: REDUCE_MAX or REDUCE_MEAN */
+	int32_t page;       /* page_scan: slots of one page */
+	/* page_scan: 1: out = the largest upper bound of the group, without softmax (Quest as published) */
 	int raw;
-	struct predicate when; /* key_scan: if false, out is left unchanged */
+	struct predicate when; /* key_scan: if false, out is unchanged */
 };
 
-/* Brings KV entries from planes in host memory (alloc_host) to rows of smaller planes: row r of KV head h is row h *
- * rows + r of these. An entry that is there already stays in its row. The others go to rows whose entries were not
- * wanted for longest, as a clock tells: rows without an entry and those that neither this call nor the one before
- * wanted come first, from behind the row that was filled last. A call's own rows are not replaced; a call ahead
- * replaces none but those that come first. */
+/* Copies KV entries from planes in host memory (alloc_host) into smaller planes on the device, a cache of `rows`
+ * entries per KV head: row r of KV head h is row h * rows + r.
+ * - An entry that has a row keeps it.
+ * - Every other wanted entry gets a row, found by a clock hand that begins after the row filled last. First choice:
+ *   rows without an entry, and rows that the latest two calls (without calls ahead) did not want. Second choice:
+ *   any row that this call does not want.
+ * - A call ahead uses the first choice only, so it may leave entries without a row. */
 struct fetch_args {
-	struct tensor *k, *v;                 /* the rows: [n_kv_head * rows][head_dim] */
-	const struct tensor *from_k, *from_v; /* [n_kv_head * cap][head_dim], of the same type */
-	/* i32 [n_kv_head][fetch_map_cols(cap, rows)]: which slot is in which row. Zeros: none is. Zeros in columns
-	 * FETCH_AT + slot: that slot is not, whatever was. */
+	struct tensor *k, *v; /* the smaller planes, [n_kv_head * rows][head_dim] */
+	/* planes in host memory, [n_kv_head * cap][head_dim], of the same type */
+	const struct tensor *from_k, *from_v;
+	/* i32 [n_kv_head][fetch_map_cols(cap, rows)]: the cache's directory, kept by fetch_slots(). All zeros = an
+	 * empty cache. To invalidate slot s, set column FETCH_AT + s to 0. */
 	struct tensor *map;
-	const struct tensor *slots; /* i32 [n_kv_head][cols >= n]: the wanted entries, each once */
-	struct tensor *list;        /* out, i32 [n_kv_head][cols >= n]: their rows; unused with `ahead` */
-	/* i32 [>= count_row + n_kv_head][FETCH_COUNTS]: what was wanted and what was brought is added. */
+	const struct tensor *slots; /* i32 [n_kv_head][cols >= n]: the wanted slots, without duplicates */
+	/* output, i32 [n_kv_head][cols >= n]: the row of each wanted slot; unused if `ahead` */
+	struct tensor *list;
+	/* i32 [>= count_row + n_kv_head][FETCH_COUNTS]: counters of each KV head, to which the call adds. */
 	struct tensor *count;
 	int32_t count_row;
-	int32_t n_kv_head, cap, rows, n; /* n <= rows */
-	/* 1: the entries will be wanted later: as many are brought as there are rows that may be replaced. Operations
-	 * that follow do not wait for it, and must use neither k, v, map nor count before fetch_wait(), nor write
-	 * `slots`. */
+	int32_t n_kv_head, cap, rows, n; /* n <= rows; n slots are wanted */
+	/* 1: prefetch. Entries without a row of first choice are left out. Following operations do not wait for the
+	 * copies: until fetch_wait() they must not use k, v, map or count, nor write `slots`. */
 	int ahead;
 };
-/* wanted and brought by calls that are not ahead; brought ahead */
+/* Columns of `count`: entries wanted; entries copied; entries copied by calls ahead. */
 enum { FETCH_COUNT_WANTED, FETCH_COUNT_BROUGHT, FETCH_COUNT_AHEAD, FETCH_COUNTS };
-/* columns of a map: numbers of a KV head, then the row of each slot, from 1 */
+/* Columns of a map: number of calls, clock hand, entries copied by the last call; then, for each slot, its row +
+ * 1. */
 enum { FETCH_CALLS, FETCH_HAND, FETCH_MISSED, FETCH_AT };
 static inline int64_t fetch_map_cols(int32_t cap, int32_t rows)
 {
-	/* of each row the slot, from 1, and the call that wanted it; slots and rows of a call */
+	/* behind these columns, for each row: its slot + 1, its last call, and two columns of scratch */
 	return FETCH_AT + (int64_t)cap + 4 * (int64_t)rows;
 }
 
 enum topk_order { SLOT_ORDER, BEST_FIRST, FORCED_FIRST };
-/* Selects the k slots with the highest scores per KV head. Ties: the higher score before pooling, then the later slot.
- * A NaN ranks lowest. */
+/* Selects the k slots with the highest scores in each KV head. Ties: the slot with the higher score before pooling
+ * wins, then the later slot. NaN ranks lowest. */
 struct topk_args {
-	struct tensor *slots;       /* out, i32 [n_kv_head][cols >= k + sample] */
+	struct tensor *slots;       /* output, i32 [n_kv_head][cols >= k + sample] */
 	const struct tensor *score; /* f32 [n_kv_head][cols >= n] */
-	int32_t n_kv_head, n, k;    /* 0 < k <= n */
-	int32_t pool;               /* max-pool scores over this many neighbours (odd) first; 1 = no pooling */
-	int32_t first, last;        /* this many first and last slots are forced: always among the k */
-	/* SLOT_ORDER: ascending slots. BEST_FIRST: descending scores. FORCED_FIRST: forced slots, then the others, each
-	 * by descending score. */
+	int32_t n_kv_head, n, k;    /* 0 < k <= n; slots 0 .. n - 1 have scores */
+	/* odd; each score is first replaced by the largest of `pool` neighbours, itself in the middle; 1 = no
+	 * pooling */
+	int32_t pool;
+	int32_t first, last; /* slots at the beginning and at the end that are always among the k ("forced") */
+	/* SLOT_ORDER: ascending slot numbers. BEST_FIRST: descending scores. FORCED_FIRST: the forced slots, then
+	 * the rest, each by descending score. */
 	enum topk_order order;
-	struct predicate when; /* if false, slots are left unchanged */
-	/* A sample of the slots that are not among the k, behind them: up to `sample` slots, each taken with a
-	 * probability in proportion to exp(score) (to 1 in 1,000), 1 at most: an unbiased estimate of what the others
-	 * add to attention, without random numbers. bias, f32 [n_kv_head][cols >= k + sample]: 0 for the k,
-	 * -log(probability) for a sampled slot, and SAMPLE_NONE where there are fewer. SLOT_ORDER, without pool or
-	 * `when`. sample 0: neither. */
+	struct predicate when; /* if false, the outputs are unchanged */
+	/* > 0: append up to `sample` of the slots that were not selected, an unbiased sample of what they add to
+	 * attention, drawn without random numbers. Needs SLOT_ORDER, pool = 1 and no `when`. 0 = no sample; bias is
+	 * unused.
+	 * - A slot is taken with a probability p that is proportional to exp(score), within 1 in 1,000, and at most 1.
+	 * - bias, f32 [n_kv_head][cols >= k + sample], is for attn_part.bias: 0 for the k slots, -log(p) for a
+	 *   sampled one, SAMPLE_NONE in places left over. */
 	int32_t sample;
 	struct tensor *bias;
 };
 #define SAMPLE_NONE (-1e30f)
 
-/* Moves KV entries inside a plane: for KV head h and i < n, slot `to` = slot `from`. All slots are read before any is
- * written; of two moves to one slot the later one wins. */
+/* Copies KV entries from slot to slot of one plane. All sources are read before any slot is written. If two moves
+ * have the same target, the later move wins. */
 struct kv_moves {
-	/* i32 [>= move_row + n_kv_head][cols >= 3 * n]: per move `from`, `to` and the row of `shift` to rotate by (-1 =
-	 * none); from = -1: no move. The CPU refuses a move out of the plane; a device, which alone can read the list,
-	 * leaves it out. kv_move calls that directly follow each other share a launch on a device. */
+	/* i32 [>= move_row + n_kv_head][cols >= 3 * n]. Each move is three numbers: source slot (-1 = no move),
+	 * target slot, row of `shift` to rotate by (-1 = none). Slots outside of the plane: the CPU reports an
+	 * error; a device, whose host code cannot read the list, skips the move. Consecutive kv_move calls share a
+	 * launch on a device. */
 	const struct tensor *move;
-	int32_t move_row; /* row of KV head 0 */
-	/* RoPE shifts of keys, f32 [..][dims]: cos, sin per pair, as in rope(); NULL for values */
+	int32_t move_row; /* the row of move for KV head 0 */
+	/* RoPE shifts for keys, f32 [..][dims]: cos and sin of each pair, as in rope(). NULL for values */
 	const struct tensor *shift;
 	int32_t n, n_kv_head, head_dim, dims, cap;
-	int neox; /* pairs as in rope() */
+	int neox; /* how rope() pairs the dimensions */
 };
 
-/* Has a layer's query drifted since its slots were selected (RefreshKV's QC)? The mean over the query heads of row
- * q_row of q is written to row `row` of `now`; cosine[0][col] = its cosine with row `row` of `then`; flag[0][col] =
- * cosine <= least. */
+/* Tells whether the query of a layer has drifted since its slots were selected (RefreshKV's QC).
+ * - now[row] = the mean over the query heads of q[q_row].
+ * - cosine[0][col] = the cosine of now[row] and then[row].
+ * - flag[0][col] = 1 if the cosine is at most `least`, else 0. */
 struct query_drift_args {
 	struct tensor *now;     /* f32 [> row][head_dim] */
 	const struct tensor *q; /* f32 [> q_row][n_head * head_dim] */
 	int32_t q_row, row, n_head, head_dim;
-	struct tensor *flag;   /* i32 [1][> col]; NULL = only compute the mean */
-	struct tensor *cosine; /* f32 [1][> col]; 0 where a mean is zero.  Unused without flag */
+	struct tensor *flag;   /* i32 [1][> col]; NULL = compute only `now` */
+	struct tensor *cosine; /* f32 [1][> col]; 0 if one of the means is zero. Unused without flag */
 	int32_t col;
-	const struct tensor *then; /* f32 [> row][head_dim], not `now`: the mean at selection.  Unused without flag */
-	double least;              /* cosines up to this one set the flag */
+	/* f32 [> row][head_dim], not the same tensor as `now`: means at the selection. Unused without flag */
+	const struct tensor *then;
+	double least; /* the largest cosine that counts as drift */
 };
 
 /* ---- the table ---- */
 
-/* What a model may ask of a backend and not every backend computes: bits of `lacks`. */
+/* Features of models that a backend may lack: bits of `lacks`. */
 enum {
 	LACKS_WINDOW = 1 << 0,  /* attn_args.window */
 	LACKS_SOFTCAP = 1 << 1, /* attn_args.softcap */
 	LACKS_SINKS = 1 << 2,   /* attn_args.sinks */
-	LACKS_CLAMPED = 1 << 3, /* ACT_SILU_CLAMPED, and biases of a matmul_glu */
+	LACKS_CLAMPED = 1 << 3, /* ACT_SILU_CLAMPED, and the biases of matmul_glu */
 	LACKS_MXFP4 = 1 << 4,   /* weights of DT_MXFP4 */
 	LACKS_BLOCKS = 1 << 5,  /* read_blocks(), attn_args.blocks */
 };
@@ -396,104 +428,107 @@ enum {
 struct backend;
 struct backend_ops {
 	const char *name; /* "cpu", "cuda": the argument of --device */
-	unsigned lacks;   /* operations that ask for these fail */
-	/* Release the backend; every tensor must have been dropped. */
+	unsigned lacks;   /* LACKS_ bits; operations that need such a feature fail */
+	/* Release the backend. The caller must have dropped every tensor. */
 	void (*close)(struct backend *);
-	/* One line for people: "cpu avx512, 2 threads". */
+	/* Write one line for the user: "cpu avx512, 2 threads". */
 	void (*describe)(const struct backend *, char *out, size_t cap);
-	/* Bytes of the device's memory, free now and in total.  Both 0: the backend computes in host memory. */
+	/* Bytes of device memory, free and total. Both 0 for a backend that computes in host memory. */
 	void (*memory)(const struct backend *, uint64_t *available, uint64_t *total);
 
 	/* ---- memory ---- */
 
-	/* Allocate t by its type, rows and cols: plain layout, zeroed, pages committed. 0, or -1 with the error set at
-	 * once. */
+	/* Allocate t by its type, rows and cols: plain layout, zeroed, pages committed. Return 0, or -1 with
+	 * be->err set. */
 	int (*alloc)(struct backend *, struct tensor *t);
-	/* The same in a file's bytes from `off` (a multiple of FILE_ALIGN) on, which are zero and whose disk space is
-	 * reserved: a shared mapping, whose pages the system writes to the file. A backend that computes in a device's
-	 * memory refuses. */
+	/* Allocate t as a shared mapping of a file from byte `off` on (a multiple of FILE_ALIGN); the system writes
+	 * its pages back. The caller has reserved the disk space and filled it with zeros. A device backend returns
+	 * -1. */
 	int (*alloc_file)(struct backend *, struct tensor *t, int fd, uint64_t off);
-	/* Bytes off .. off + n of such a tensor need not be in the process's memory: its resident set shrinks by
-	 * their pages, the contents stay, and the next access brings them back from the system's page cache or from
-	 * the disk. */
+	/* Drop the pages of bytes off .. off + n of an alloc_file() tensor from the process's resident set. The
+	 * contents stay; the next access faults the pages in again, from the page cache or the disk. */
 	void (*give_back)(struct backend *, const struct tensor *t, size_t off, size_t n);
-	/* Like alloc(), in memory of the host that a device reads and writes: every operation takes such a tensor, and
-	 * is slower with it. On the CPU the same as alloc(). */
+	/* Allocate t in host memory that the device can access. Every operation takes such a tensor, at lower
+	 * speed. CPU: the same as alloc(). */
 	int (*alloc_host)(struct backend *, struct tensor *t);
-	/* Load a weight whose plain rows lie in host memory, which must stay mapped until drop(). as_table: embed()
-	 * can read single rows of t; else t is a `w` of matmul() and may be repacked. 0, or -1 with the error set at
-	 * once. */
+	/* Load a weight from plain rows in host memory, which the caller keeps mapped until drop(). as_table 1: t
+	 * is the table of embed(), which reads single rows. as_table 0: t is a `w` of matmul() and may be repacked.
+	 * Return 0, or -1 with be->err set. */
 	int (*load_weight)(struct backend *, struct tensor *t, const void *host, int as_table);
 	void (*drop)(struct backend *, struct tensor *t);
-	/* Copy n bytes at byte offset off of t from or to host memory; plain layouts only. read waits for earlier
-	 * operations; after a failure dst is left unchanged. */
+	/* Copy n bytes at byte offset `off` of t, from or to host memory; plain layout only. read() waits for
+	 * earlier operations and leaves dst unchanged after a failure. */
 	void (*write)(struct backend *, struct tensor *t, size_t off, const void *src, size_t n);
 	void (*read)(struct backend *, const struct tensor *t, size_t off, void *dst, size_t n);
-	/* Wait for all operations. 0, or -1 with be->err set; the failure is cleared, the backend can be used again. */
+	/* Wait for all operations. Return 0, or -1 with be->err set. The failure is cleared, so the backend can be
+	 * used again. */
 	int (*sync)(struct backend *);
 
 	/* ---- rows ---- */
 
-	/* Rows dst_row .. dst_row + n of dst = rows src_row .. of src: f32, the same cols. dst may be src where the
-	 * rows do not overlap. */
+	/* Copy n rows of f32 from src_row on to dst_row on; src and dst have the same cols. They may be one tensor
+	 * if the rows do not overlap. */
 	void (*copy)(struct backend *, struct tensor *dst, int32_t dst_row, const struct tensor *src, int32_t src_row,
 	             int32_t n);
-	/* Row i < n of out f32 [>= n][>= src->rows] = column col[i] of src, f32.  col is host memory, within src. */
+	/* Copy column col[i] of src f32 to row i of out f32 [>= n][>= src->rows], for i < n. host col [n], each
+	 * within src. */
 	void (*columns)(struct backend *, struct tensor *out, const struct tensor *src, const int32_t *col, int32_t n);
 
-	/* ---- transformer: the first n rows (tokens) of each operand are used; buffers may be larger ---- */
+	/* ---- transformer: operations use the first n rows (tokens) of their operands, which may have more ---- */
 
-	/* out f32 [n][cols] = rows id[i] of table.  id is host memory; an id outside of the table is an error. */
+	/* out f32 [n][cols] = rows id[i] of table. host id [n]; an id outside of the table is an error. */
 	void (*embed)(struct backend *, struct tensor *out, const struct tensor *table, const int32_t *id, int32_t n);
-	/* out = x / rms(x) * w over groups of `group` values (a whole row, or head_dim for norms per head); w f32
-	 * [1][group], or [1][cols] where each group has weights of its own. out may be x. */
+	/* out = x / rms(x) * w, for each group of `group` values: a whole row, or head_dim for norms per head. w is
+	 * f32 [1][group], or [1][cols] if every group has its own weights. out may be x. */
 	void (*rmsnorm)(struct backend *, struct tensor *out, const struct tensor *x, const struct tensor *w,
 	                int32_t group, float eps, int32_t n);
-	/* y = a x + b y, f32 of the same cols; x may be y.  b = 0: y is only written. */
+	/* y = a x + b y, f32 of the same cols. x may be y. If b is 0, the old y is not read. */
 	void (*axpby)(struct backend *, struct tensor *y, float a, const struct tensor *x, float b, int32_t n);
-	/* n_m products of the same x f32 [n][cols]. */
+	/* Compute n_m products of the same x f32 [n][cols]. */
 	void (*matmul)(struct backend *, const struct matmul *m, int32_t n_m, const struct tensor *x, int32_t n);
-	/* out f32 [n][gate->rows] = act(x gate^T + bias) * (x up^T + bias). */
+	/* out f32 [n][gate->rows] = act(x gate^T + gate_bias) * (x up^T + up_bias). */
 	void (*matmul_glu)(struct backend *, struct tensor *out, const struct matmul_glu *, const struct tensor *x,
 	                   int32_t n);
-	/* Row i of out = row row[i] of x, i < n; f32 of the same cols, not the same tensor. row is host memory, within
+	/* Row i of out = row row[i] of x, for i < n; f32 of the same cols, two tensors. host row [n], each within
 	 * x. */
 	void (*take_rows)(struct backend *, struct tensor *out, const struct tensor *x, const int32_t *row, int32_t n);
-	/* Row row[i] of out += weight[i] * row i of x, for i = 0 .. n - 1 in this order; f32 of the same cols. row and
-	 * weight are host memory, row within out. */
+	/* Row row[i] of out += weight[i] * row i of x, for i = 0 .. n - 1 in this order; f32 of the same cols. host
+	 * row and weight [n], each row within out. */
 	void (*add_rows)(struct backend *, struct tensor *out, const struct tensor *x, const int32_t *row,
 	                 const float *weight, int32_t n);
 	void (*short_conv)(struct backend *, const struct short_conv *, int32_t n);
 	void (*delta_rule)(struct backend *, const struct delta_rule *, int32_t n);
 	void (*state_space)(struct backend *, const struct state_space *, int32_t n);
-	/* x *= silu(gate), sigmoid(gate) or gelu(gate); f32 of the same cols, not the same tensor. gate may be
+	/* x *= silu(gate), sigmoid(gate) or gelu(gate); f32 of the same cols, two tensors. gate may be
 	 * overwritten. */
 	void (*gate)(struct backend *, struct tensor *x, struct tensor *gate, enum gate_kind, int32_t n);
-	/* out = x f32 [n][heads * head_dim] with the first dims of every head rotated; out may be x. table f32
-	 * [n][dims]: cos, sin per pair. Pair j is (j, j + dims / 2) when neox, else (2 j, 2 j + 1). */
+	/* out = x f32 [n][heads * head_dim], with the first `dims` dimensions of every head rotated. out may be x.
+	 * table f32 [n][dims]: cos and sin of each pair. Pair j is dimensions (j, j + dims / 2) if neox, else (2 j,
+	 * 2 j + 1). */
 	void (*rope)(struct backend *, struct tensor *out, const struct tensor *x, const struct tensor *table,
 	             int32_t head_dim, int32_t dims, int neox, int32_t n);
-	/* Write x f32 [n][n_kv_head * head_dim] to slots slot0 .. slot0 + n of a plane, converted to its type: f16,
-	 * f32, bf16 or q8_0 (head_dim a multiple of 32). */
+	/* Write x f32 [n][n_kv_head * head_dim] to slots slot0 .. slot0 + n - 1 of a plane, converted to the
+	 * plane's type: f16, f32, bf16, or q8_0 (head_dim must then be a multiple of 32). */
 	void (*kv_put)(struct backend *, struct tensor *plane, const struct tensor *x, int32_t n_kv_head, int32_t slot0,
 	               int32_t n);
-	/* Attention of n tokens. */
+	/* Compute attention of n tokens. */
 	void (*attn)(struct backend *, const struct attn_args *, int32_t n);
-	/* n calls of attn() with one token each, over the same planes and with outputs, lists and scores of their own,
-	 * in this order and bit for bit. The CPU reads what they share once. */
+	/* Run n calls of attn() with one token each, over the same planes; outputs, lists and scores are each
+	 * call's own. Same bits as n separate calls in this order. The CPU reads shared slots once. */
 	void (*attn_each)(struct backend *, const struct attn_args *a, int32_t n);
-	/* What n tokens of a prompt read. */
+	/* Select the blocks that n tokens of a prompt read. */
 	void (*read_blocks)(struct backend *, const struct read_blocks_args *, int32_t n);
 
 	/* ---- selection and moves: what cache policies are written in ---- */
 
-	/* A key sketch holds a plane's keys with 2, 4 or 8 bits per value and a scale per key (key_sketch.h). What it
-	 * has of a slot changes once more when all slots of its block, SKETCH_BLOCK from a multiple of that on, are
-	 * there. Bytes of one: the cols of a DT_U8 tensor of one row. 0 = no such sketch. */
+	/* A key sketch codes the keys of a plane with 2, 4 or 8 bits per value and a scale per key
+	 * (key_sketch.h). Keys are coded in blocks of SKETCH_BLOCK slots; when a block fills up, all its keys are
+	 * coded once more. Return the bytes of a sketch, which are the cols of a DT_U8 tensor of one row; 0 =
+	 * unsupported shape. */
 	uint64_t (*key_sketch_bytes)(const struct backend *, int32_t n_kv_head, int32_t cap, int32_t head_dim,
 	                             int32_t bits);
-	/* Slots slot0 .. slot0 + n of the plane, its last ones, were written: bring the sketch up to date. The sketch
-	 * depends on the keys up to there alone, not on the steps in which they came. */
+	/* Update the sketch after slots slot0 .. slot0 + n - 1, the last of the plane, were written. The sketch
+	 * depends only on the keys, not on how many were written at a time. */
 	void (*key_sketch)(struct backend *, struct tensor *sketch, const struct tensor *plane, int32_t n_kv_head,
 	                   int32_t cap, int32_t bits, int32_t slot0, int32_t n);
 	void (*key_scan)(struct backend *, const struct scan_args *);
@@ -502,86 +537,88 @@ struct backend_ops {
 
 	/* ---- KV entries in host memory ---- */
 
-	/* Slots slot0 .. slot0 + n of each head of plane `to` = those of `from`, which has the same shape and type. */
+	/* Copy slots slot0 .. slot0 + n - 1 of each KV head from plane `from` to plane `to`; same shape and type. */
 	void (*fetch_rows)(struct backend *, struct tensor *to, const struct tensor *from, int32_t n_kv_head,
 	                   int32_t cap, int32_t slot0, int32_t n);
 	void (*fetch_slots)(struct backend *, const struct fetch_args *);
-	/* Later operations come after all that was fetched ahead. */
+	/* Make later operations wait for all fetch_slots() calls ahead. */
 	void (*fetch_wait)(struct backend *);
 
 	/* ---- for the comparison policies quest and refresh ---- */
 
-	/* Pages are `page` consecutive slots each, a multiple of PAGE_UNIT up to PAGE_MOST. Smallest and largest key
-	 * per page and dimension: f32 [n_kv_head * pages][2 * head_dim], minima then maxima, pages = ceil(cap / page).
-	 * Updates the pages of slots slot0 .. slot0 + n; the last one may be partly filled. */
+	/* Update page bounds after slots slot0 .. slot0 + n - 1 were written. A page is `page` consecutive slots, a
+	 * multiple of PAGE_UNIT up to PAGE_MOST; the last page may be partly filled. bounds: f32 [n_kv_head *
+	 * pages][2 * head_dim], pages = ceil(cap / page): for each dimension the minimum over the page's keys, then
+	 * the maxima. */
 	void (*page_bounds)(struct backend *, struct tensor *bounds, const struct tensor *plane, int32_t n_kv_head,
 	                    int32_t cap, int32_t page, int32_t slot0, int32_t n);
-	/* As key_scan, over pages: a page's score is the most that a key within its bounds can reach. */
+	/* Like key_scan, over pages. A page's score is an upper bound of the scores of its keys. */
 	void (*page_scan)(struct backend *, const struct scan_args *);
-	/* Slots of selected pages: slots[h][i] = page * pages[h][i / page] + i % page for i < n, so the last page may
-	 * be short. Both i32: slots [n_kv_head][cols >= n], pages [n_kv_head][cols >= ceil(n / page)], not the same
-	 * tensor. */
+	/* Expand selected pages to slots: slots[h][i] = page * pages[h][i / page] + i % page for i < n, so the last
+	 * page may be cut off. i32 slots [n_kv_head][cols >= n] and pages [n_kv_head][cols >= ceil(n / page)], two
+	 * tensors. */
 	void (*page_slots)(struct backend *, struct tensor *slots, const struct tensor *pages, int32_t n_kv_head,
 	                   int32_t page, int32_t n);
 	void (*query_drift)(struct backend *, const struct query_drift_args *);
 };
 enum { PAGE_UNIT = 8, PAGE_MOST = 64 };
 enum { SKETCH_BLOCK = 256 };
-enum { ATTN_EACH_MOST = 16 }; /* tokens of one attn_each() that go together */
-/* of tensors in a file: the largest page of a CPU, and what Linux maps at a time around a page that is read */
+enum { ATTN_EACH_MOST = 16 }; /* tokens that attn_each() computes together, at most */
+/* Alignment of tensors in a file: the largest page of a CPU; Linux also maps this much around a page fault. */
 enum { FILE_ALIGN = 64 << 10 };
 
 struct backend {
 	const struct backend_ops *ops;
-	/* Polled inside long operations: once it is not 0 they return early with garbage in their outputs, and the
-	 * caller discards the step. The owner sets it; NULL = never cancelled. */
+	/* Set by the owner; NULL = no cancelling. Operations poll the flag. Once it is not 0, they return early
+	 * with undefined outputs, and the caller discards the step. */
 	const backend_flag *cancel;
-	/* Called by load_weight(), from any thread, with bytes of `host` that it has read. The owner sets it; NULL =
-	 * nobody wants to know. */
+	/* Set by the owner, or NULL. load_weight() calls it, from any thread, with each range of `host` it is done
+	 * with. */
 	void (*host_read)(const void *p, size_t n, void *ud);
 	void *host_read_ud;
-	int failed;  /* an operation failed and sync() has not reported it yet */
-	int threads; /* CPU threads that compute; 1 on a device */
-	/* 1: a row of a product has the bits that it has alone, whatever rows come with it */
+	int failed;  /* 1: an operation failed and sync() has not reported it yet */
+	int threads; /* CPU threads that compute; 1 for a device */
+	/* 1: a row of a product has the same bits whatever other rows are in the call */
 	int rows_alone;
-	int device;        /* 1: computes in memory of its own, not in the host's */
-	int prompts_apart; /* 1: attn_args.prompt changes the bits of results, except with planes of f32 */
-	char err[160];     /* the first failure: one sentence */
+	int device;        /* 1: tensors are in memory of a device, not in host memory */
+	int prompts_apart; /* 1: attn_args.prompt changes the bits of results, except with f32 planes */
+	char err[160];     /* the first failure, one sentence */
 };
 
 /* ---- opening ---- */
 
 struct backend_options {
-	int threads; /* of the CPU backend; 0 = one per available core */
+	int threads; /* threads of the CPU backend; 0 = one per available core */
 };
-/* Open "cpu" or "cuda"; "auto" opens CUDA where it works and the CPU else. 0, or -1 with one sentence in err. opt NULL
- * = defaults. The environment variable WEIR_CPU=c|avx2|avx512 (on ARM c|neon|neon-dot) hides the CPU levels above the
- * named one. "cuda" lives in a plugin, weir-cuda.so (plugin.c). */
+/* Open a backend: "cpu", "cuda" (in the plugin weir-cuda.so, plugin.c), or "auto", which is CUDA if it opens and
+ * else the CPU. Return 0, or -1 with one sentence in err. opt NULL = defaults. The environment variable
+ * WEIR_CPU=c|avx2|avx512 (on ARM: c|neon|neon-dot) hides the CPU levels above the named one. */
 int backend_open(struct backend **out, const char *name, const struct backend_options *opt, char err[160]);
-/* Version of what a plugin shares with the program: the tables and structs of this header. Changes with any of them. */
+/* Version of the tables and structs of this header, which a plugin shares with the program. Raise it with every
+ * change. */
 enum { BACKEND_ABI = 20 };
 
-/* ---- on the host, whatever a backend computes in: state that never leaves host memory ---- */
+/* ---- computations in host memory, whatever the backend ---- */
 
-/* Run fn(arg, task) once for every task in 0 .. n - 1, on the threads of a CPU backend; for a device, on the calling
- * thread. Results must not depend on which thread runs which task. */
+/* Run fn(arg, task) once for every task in 0 .. n - 1: on the threads of a CPU backend, or on the calling thread
+ * for a device. Results must not depend on which thread runs which task. */
 void backend_each(struct backend *, void (*fn)(void *arg, int task), void *arg, int n);
 
-/* One row of a 3 x 3 convolution over an image whose pixels are n_in floats:
+/* One row of a 3 x 3 convolution over an image with n_in floats per pixel:
  *
  *     out[x][o] = bias[o] + sum over dy, dx, i of in[dy][x + dx][i] * w[dy][dx][i][o]        x < n, o < n_out
  *
- * in[dy]: the rows above, at and below the one that is computed, n + 2 pixels each, from the one left of pixel 0 on;
- * NULL = zeros. n_out is 16 or 32; bias NULL = zeros. An element is summed in this order and has the same bits whatever
- * n is. */
+ * in[0], in[1], in[2] are the rows above, at and below the output row, each of n + 2 pixels, beginning one pixel
+ * to the left; NULL = a row of zeros. n_out is 16 or 32. bias NULL = zeros. The bits of an element do not depend
+ * on n. */
 struct conv3_args {
 	float *out; /* [n][n_out] */
 	const float *in[3], *w, *bias;
 	int32_t n_in, n_out, n;
 };
 void conv_row(struct backend *, const struct conv3_args *);
-/* The gradient of a sum of which d[x][o] is the gradient by out[x][o]: dw[dy][dx][i][o] += sum over x of in[dy][x +
- * dx][i] * d[x][o]. */
+/* Accumulate the gradient of conv_row() by its weights, from d[x][o], the gradient by out[x][o]: dw[dy][dx][i][o]
+ * += sum over x of in[dy][x + dx][i] * d[x][o]. */
 struct conv3_grad_args {
 	float *dw; /* [3][3][n_in][n_out] */
 	const float *in[3], *d;
@@ -589,11 +626,11 @@ struct conv3_grad_args {
 };
 void conv_row_grad(struct backend *, const struct conv3_grad_args *);
 
-/* A product of float matrices for training, c = alpha a b, or c += the same where `accumulate`:
+/* A product of float matrices for training: c = alpha a b, or c += alpha a b if `accumulate`:
  *
  *     c[i * c_row + j] = alpha * sum over p of a[i * a_row + p * a_col] * b[p * b_row + j * b_col]        i < m, j < n, p < k
  *
- * Either matrix may lie transposed. m, n, k at least 1; c does not overlap a or b. */
+ * The strides allow transposed matrices. m, n, k are 1 or more. c does not overlap a or b. */
 struct gemm {
 	float *c;
 	const float *a, *b;
@@ -602,19 +639,19 @@ struct gemm {
 	float alpha;
 	int accumulate;
 };
-/* n_g products, none of which needs what another one writes, on all threads of a CPU backend. 0; -1: there is no memory
- * for the copies of blocks (0.5 MB a thread). */
+/* Compute n_g independent products on all threads of a CPU backend. Return 0, or -1 without memory for packed
+ * blocks (0.5 MB per thread). */
 int backend_gemm(struct backend *, const struct gemm *g, int n_g);
 
 /* ---- what the machine can do ---- */
 
-/* The CPU level in use and those available: "avx512 (avx512, avx2, c available)". */
+/* Return the CPU level in use and the available levels: "avx512 (avx512, avx2, c available)". */
 const char *backend_cpu_level(void);
-/* Bytes per second at which `threads` threads (0 = all) read a buffer of `bytes`, best of several passes; 0 without
- * memory. */
+/* Measure the bytes per second at which `threads` threads (0 = all) read a buffer of `bytes` bytes; best of several
+ * passes. 0 without memory. */
 double backend_bandwidth(int threads, uint64_t bytes);
-/* 8-bit multiply-adds per second of `threads` threads (0 = all) in registers, best of several passes; 0 without
- * memory. */
+/* Measure the 8-bit multiply-adds per second of `threads` threads (0 = all) in registers; best of several passes. 0
+ * without memory. */
 double backend_arithmetic(int threads);
 
 #endif

@@ -1,7 +1,8 @@
-/* kernels/machine.c - what the processor and its memory reach at best: the figures that speeds are compared with.
+/* kernels/machine.c - measures the best memory bandwidth and the best arithmetic rate of the processor, with which
+ * measured speeds are compared.
  *
- * Both measurements start a pool of their own, repeat a pass and keep the fastest one; the leaf functions of the chosen
- * CPU level do the work (read_sum, multiply). The name of that level is backend_cpu_level() in cpu/fns.c. */
+ * Each measurement opens a thread pool, repeats a pass and keeps the fastest pass. The leaf functions of the best
+ * CPU level do the work: read_sum() and multiply(). */
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -12,7 +13,7 @@
 #include "kernels/cpu/pool.h"
 
 enum { PASSES = 7 };
-#define LEAST_PASS 4e-3 /* seconds; shorter passes measure the hand-over to the threads */
+#define LEAST_PASS 4e-3 /* seconds; in a shorter pass the hand-over to the threads dominates */
 
 static double seconds(void)
 {
@@ -27,11 +28,11 @@ static double seconds(void)
 struct bandwidth_run {
 	const struct cpu_fns *fns;
 	uint8_t *data;
-	uint64_t part;        /* bytes per thread */
-	_Atomic uint64_t sum; /* of all bytes: the compiler must not drop the reads */
+	uint64_t part;        /* bytes that one thread reads */
+	_Atomic uint64_t sum; /* sum of all bytes; a used result keeps the compiler from dropping the reads */
 };
 
-/* Commits the pages: all that were never written are one page of zeros, which would be read from the nearest cache. */
+/* Write every page. Unwritten pages would all map to one page of zeros, which is read from the L1 cache. */
 static void fill_task(void *arg, int task, int worker)
 {
 	struct bandwidth_run *r = arg;
@@ -89,8 +90,8 @@ double backend_bandwidth(int threads, uint64_t bytes)
 
 struct multiply_run {
 	const struct cpu_fns *fns;
-	int32_t rounds;        /* of multiply(), per thread and pass */
-	_Atomic uint64_t done; /* multiply-adds of the last pass, all threads */
+	int32_t rounds;        /* argument of multiply(): rounds per thread and pass */
+	_Atomic uint64_t done; /* multiply-adds that all threads did in the last pass */
 };
 
 static void multiply_task(void *arg, int task, int worker)
@@ -102,7 +103,7 @@ static void multiply_task(void *arg, int task, int worker)
 	atomic_fetch_add(&r->done, r->fns->multiply(r->rounds));
 }
 
-/* Returns the seconds that one pass took. */
+/* Run one pass; return its seconds. */
 static double multiply_pass(struct multiply_run *r, struct pool *pool)
 {
 	double t0 = seconds();

@@ -1,11 +1,11 @@
 /* kernels/macros.h - MIN, MAX and LEN, for every house.
  *
- * MIN and MAX are the least and the greatest of two values; arguments are evaluated twice, and of equal values both
- * give the second.  LEN is the number of elements of an array. */
+ * MIN and MAX evaluate their arguments twice. If the arguments are equal, both give the second. LEN is the number
+ * of elements of an array. */
 #ifndef WEIR_MACROS_H
 #define WEIR_MACROS_H
 
-#undef MIN /* sys/param.h has the same */
+#undef MIN /* sys/param.h defines MIN and MAX, too */
 #undef MAX
 #define MIN(a, b)  ((a) < (b) ? (a) : (b))
 #define MAX(a, b)  ((a) > (b) ? (a) : (b))

@@ -1,11 +1,12 @@
 /* kernels/plugin.c - finds weir-cuda.so and opens the CUDA backend in it.
  *
- * The program does not link to CUDA and so runs with and without it: the plugin is opened when a GPU is asked for, and
- * an error names what is missing. The plugin is looked for beside the program (where `make` leaves it), then in
- * ../lib/weir (where `make install` puts it); the environment variable WEIR_CUDA names a file instead, for tests.
+ * The program does not link to CUDA, so it also runs on machines without CUDA. The plugin is loaded when a GPU is
+ * asked for; an error names what is missing. Places, in order: the file that the environment variable WEIR_CUDA
+ * names (for tests; no other place is then tried); the folder of the program (`make`); ../lib/weir from there
+ * (`make install`).
  *
- * A plugin stays open until the program ends: the CUDA runtime and cuBLAS start threads and register handlers, whose
- * code must stay mapped. */
+ * A loaded plugin stays loaded until the program ends: the CUDA runtime and cuBLAS start threads and register
+ * handlers, whose code must stay mapped. */
 #include "kernels/plugin.h"
 
 #include <dlfcn.h>
@@ -19,19 +20,19 @@
 
 typedef int open_fn(struct backend **out, const struct backend_options *, int abi, char err[160]);
 
-static int is_there(const char *path)
+static int path_readable(const char *path)
 {
 	return !access(path, R_OK);
 }
 
-static int is_named(void)
+static int plugin_is_named(void)
 {
 	const char *named = getenv("WEIR_CUDA");
 
 	return named && *named;
 }
 
-/* The last n bytes of a path at most: the end of a long path is the informative part. */
+/* Return the last n bytes of a path, or all of a shorter one. The end of a long path says more than its beginning. */
 static const char *path_tail(const char *path, size_t n)
 {
 	size_t len = strlen(path);
@@ -39,17 +40,17 @@ static const char *path_tail(const char *path, size_t n)
 	return len > n ? path + len - n : path;
 }
 
-/* Find the plugin: 0 with its path, or -1 with the reason in err. */
+/* Find the plugin. Return 0 with its path, or -1 with the reason in err. */
 static int plugin_find(char path[PATH_MAX], char err[160])
 {
 	const char *named = getenv("WEIR_CUDA");
 	char dir[PATH_MAX], *slash;
 	ssize_t n;
 
-	if (is_named()) {
-		/* dlopen() would search the system for a name without a slash. */
+	if (plugin_is_named()) {
+		/* Without a slash in the name, dlopen() would search the system's library folders. */
 		if (snprintf(path, PATH_MAX, "%s%s", strchr(named, '/') ? "" : "./", named) < PATH_MAX &&
-		    is_there(path))
+		    path_readable(path))
 			return 0;
 		snprintf(err, 160, "cannot read the plugin '%.80s' that WEIR_CUDA names", path_tail(named, 80));
 		return -1;
@@ -58,9 +59,9 @@ static int plugin_find(char path[PATH_MAX], char err[160])
 	dir[MAX(n, 0)] = 0;
 	if ((slash = strrchr(dir, '/'))) {
 		*slash = 0;
-		if (snprintf(path, PATH_MAX, "%s/" PLUGIN, dir) < PATH_MAX && is_there(path))
+		if (snprintf(path, PATH_MAX, "%s/" PLUGIN, dir) < PATH_MAX && path_readable(path))
 			return 0;
-		if (snprintf(path, PATH_MAX, "%s/../lib/weir/" PLUGIN, dir) < PATH_MAX && is_there(path))
+		if (snprintf(path, PATH_MAX, "%s/../lib/weir/" PLUGIN, dir) < PATH_MAX && path_readable(path))
 			return 0;
 	}
 	snprintf(err, 160,
@@ -69,9 +70,9 @@ static int plugin_find(char path[PATH_MAX], char err[160])
 	return -1;
 }
 
-/* Turn dlerror()'s text into a sentence. A missing library stands before the first colon: "libcublas.so.13: cannot open
- * shared object file". */
-static void explain(const char *path, const char *what, char err[160])
+/* Turn dlerror()'s text `what` into a sentence for the user. If a library is missing, its name is before the first
+ * colon: "libcublas.so.13: cannot open shared object file". */
+static void load_error_explain(const char *path, const char *what, char err[160])
 {
 	size_t n = what ? strcspn(what, ":") : 0;
 	const char *of = NULL;
@@ -94,8 +95,8 @@ static void explain(const char *path, const char *what, char err[160])
 		snprintf(err, 160, PLUGIN " needs '%.*s', which is not installed", (int)n, what);
 }
 
-/* Check for the driver first: opening the plugin loads cuBLAS, hundreds of megabytes from the disk, only for the CUDA
- * runtime to find no driver by the same dlopen(). */
+/* 1 if the NVIDIA driver is installed, else 0 with a sentence in err. Called before the plugin is loaded: loading
+ * reads hundreds of megabytes of cuBLAS, only for the CUDA runtime to find no driver. */
 static int driver_is_there(char err[160])
 {
 	if (dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL))
@@ -112,15 +113,15 @@ int plugin_cuda_open(struct backend **out, const struct backend_options *opt, ch
 	union {
 		void *sym;
 		open_fn *fn;
-	} door; /* ISO C has no cast between the two */
+	} door; /* ISO C has no cast from an object pointer to a function pointer */
 
 	*out = NULL;
 	err[0] = 0;
-	if (plugin_find(path, err) || (!is_named() && !driver_is_there(err)))
+	if (plugin_find(path, err) || (!plugin_is_named() && !driver_is_there(err)))
 		return -1;
 	lib = dlopen(path, RTLD_NOW | RTLD_LOCAL);
 	if (!lib) {
-		explain(path, dlerror(), err);
+		load_error_explain(path, dlerror(), err);
 		return -1;
 	}
 	door.sym = dlsym(lib, "weir_cuda_open");

@@ -1,11 +1,11 @@
-/* kernels/plugin.h (private to kernels/) - opening the CUDA backend, which lives in a library of its own. */
+/* kernels/plugin.h (private to kernels/) - opens the CUDA backend, which is in a plugin. */
 #ifndef WEIR_PLUGIN_H
 #define WEIR_PLUGIN_H
 
 #include "kernels/backend.h"
 
-/* 0, or -1 with one sentence in err: the plugin is missing, broken or of another build, or the plugin's own reason (no
- * driver, no device, a device too old). */
+/* Open the CUDA backend. Return 0, or -1 with one sentence in err: the plugin is missing, broken or from another
+ * build, or the plugin's own reason (no driver, no device, a device too old). */
 int plugin_cuda_open(struct backend **out, const struct backend_options *, char err[160]);
 
 #endif

@@ -1,11 +1,11 @@
 /* kernels/cuda/cuda.cu - the CUDA backend: opening, errors, memory, the table of operations. See cuda.cuh for the
- * rest. */
+ * other files. */
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "kernels/cuda/cuda_quant.cuh"
 
-/* An operand error is reported before an error of the device; both are cleared. */
+/* Reports an operand error, or else the device's error. Clears both. */
 int cuda_sync(struct backend *be)
 {
 	char err[160];
@@ -45,7 +45,7 @@ int cuda_buffer_grow(struct cuda *c, struct cuda_buffer *b, size_t n)
 		b->size = n + n / 4;
 		b->p = gpu_alloc(c->gpu, b->size);
 		if (!b->p) {
-			b->size = n; /* without the reserve */
+			b->size = n; /* try without the reserve of a quarter */
 			b->p = gpu_alloc(c->gpu, n);
 		}
 		if (!b->p) {
@@ -57,7 +57,7 @@ int cuda_buffer_grow(struct cuda *c, struct cuda_buffer *b, size_t n)
 	return 0;
 }
 
-/* Bytes of a tensor, or 0 where its shape is invalid. */
+/* Return the bytes of a tensor, or 0 for an invalid shape. */
 static size_t tensor_bytes(const struct tensor *t)
 {
 	size_t n;
@@ -69,7 +69,7 @@ static size_t tensor_bytes(const struct tensor *t)
 	return n;
 }
 
-static int alloc(struct backend *be, struct tensor *t, int host)
+static int tensor_alloc(struct backend *be, struct tensor *t, int host)
 {
 	struct cuda *c = cuda_of(be);
 	size_t n = tensor_bytes(t);
@@ -93,11 +93,11 @@ static int alloc(struct backend *be, struct tensor *t, int host)
 
 int cuda_alloc(struct backend *be, struct tensor *t)
 {
-	return alloc(be, t, 0);
+	return tensor_alloc(be, t, 0);
 }
 int cuda_alloc_host(struct backend *be, struct tensor *t)
 {
-	return alloc(be, t, 1);
+	return tensor_alloc(be, t, 1);
 }
 
 int cuda_alloc_file(struct backend *be, struct tensor *t, int fd, uint64_t off)
@@ -170,7 +170,7 @@ static void cuda_describe(const struct backend *be, char *out, size_t cap)
 {
 	const struct gpu_info *i = &((const struct cuda *)be)->info;
 
-	/* GB as vendors count them: a card of 80 GB has a little less than 80 GiB. */
+	/* GB in the vendor's sense: an 80 GB card has a little less than 80 GiB. */
 	snprintf(out, cap, "cuda %s, %llu GB, sm_%d%d", i->name, (unsigned long long)((i->memory + (1u << 29)) >> 30),
 	         i->major, i->minor);
 }

@@ -4,23 +4,23 @@
  *     cuda_heads.cu        rmsnorm, rope, kv_put
  *     cuda_rows.cu         axpby, copy, columns, take_rows, add_rows
  *     cuda_recurrent.cu    short_conv, delta_rule, state_space, gate
- *     cuda_matmul.cu       matmul, matmul_glu: picks the way of a product; many tokens by cuBLAS
- *     cuda_gemv.cu         products of a few tokens, by kernels that read weights in their device layout
- *     cuda_weights.cu      load_weight, embed; the device layout of weights, and their conversion to f16 for cuBLAS
- *     cuda_attn.cu         attention: shapes, spans, choice of the kernel (cuda_attn.cuh)
- *     cuda_attn_decode.cu  ... of few queries, split over slots; cuda_attn_prefill.cu: of many, tiled; cuda_attn_f32.cu: in f32
+ *     cuda_matmul.cu       matmul, matmul_glu: chooses how to compute a product; many tokens by cuBLAS
+ *     cuda_gemv.cu         products of a few tokens
+ *     cuda_weights.cu      load_weight, embed; the device layout of weights; conversion to f16 for cuBLAS
+ *     cuda_attn.cu         attn: spans, memory, choice of the kernel (cuda_attn.cuh)
+ *     cuda_attn_decode.cu  attention kernel for few queries; cuda_attn_prefill.cu: for many; cuda_attn_f32.cu: computed in f32
  *     cuda_probe.cu        attention mass and spread
  *     cuda_key_sketch.cu, cuda_scan.cu, cuda_topk.cu   selection of slots (cuda_select.cuh): key sketches, scores of keys, the k best
- *     cuda_kv_move.cu      moves KV entries inside a plane
- *     cuda_fetch.cu        KV entries in memory of the host, fetched while other kernels compute
+ *     cuda_kv_move.cu      kv_move
+ *     cuda_fetch.cu        KV entries in host memory, fetched while other kernels compute
  *     cuda_compare.cu      operations of the comparison policies
- *     cuda_mma.cuh         products on the tensor cores, and asynchronous copies
- *     cuda_quant.cuh       device code that reads blocks of every weight type
- *     gpu.h                the device underneath, implemented by gpu_cuda*.cu (and by tests/cuda/emulator/ for tests)
+ *     cuda_mma.cuh         tensor core products; asynchronous copies to shared memory
+ *     cuda_quant.cuh       device code that reads every weight type
+ *     gpu.h                the device below: gpu_cuda*.cu, or for tests tests/cuda/emulator/
  *     language.cuh         the dialect of C++ that kernels are written in
  *
- * An operation of kernels/backend.h checks its operands (kernels/common/operands.h) and enqueues launches; nothing runs
- * on the device before the queue is submitted (gpu.h). A backend is used by one thread at a time. */
+ * An operation of kernels/backend.h checks its operands (kernels/common/operands.h) and queues launches. The device
+ * starts when the queue is submitted (gpu.h). One thread at a time uses a backend. */
 #ifndef WEIR_CUDA_CUH
 #define WEIR_CUDA_CUH
 
@@ -30,7 +30,7 @@
 #include "kernels/cuda/gpu.h"
 #include "kernels/cuda/language.cuh"
 
-/* Device memory for one operation: grows as needed, and its contents are lost between operations. */
+/* Device memory for one kind of operation. It grows as needed; its contents do not survive the operation. */
 struct cuda_buffer {
 	void *p;
 	size_t size;
@@ -38,11 +38,11 @@ struct cuda_buffer {
 
 struct cuda_weight;
 struct cuda {
-	struct backend base; /* first */
+	struct backend base; /* the first member: cuda_of() casts */
 	struct gpu *gpu;
 	struct gpu_info info;
-	struct cuda_buffer attn, probe, scan, topk, moves, acts, tile, product; /* one per use */
-	struct cuda_buffer counters; /* of attention; its kernels leave them at zero; allocated once */
+	struct cuda_buffer attn, probe, scan, topk, moves, acts, tile, product; /* one for each kind of operation */
+	struct cuda_buffer counters; /* counters of attention, allocated once; every kernel leaves them at 0 */
 	struct cuda_weight *weights; /* weights on the device (cuda_weights.cu) */
 };
 
@@ -50,11 +50,12 @@ static inline struct cuda *cuda_of(struct backend *be)
 {
 	return (struct cuda *)be;
 }
-/* An f32 operand with at least n rows (and `cols` columns unless 0), or NULL with the error set. */
+/* Return the data of an f32 operand with at least n rows and, unless 0, `cols` columns; or NULL with the error
+ * set. */
 float *cuda_rows_of(struct backend *, const struct tensor *, int32_t n, int32_t cols, const char *op);
-/* Grow a buffer to at least n bytes: 0, or -1 with the error set.  Growing waits for the device. */
+/* Grow a buffer to at least n bytes, which waits for the device. Return 0, or -1 with the error set. */
 int cuda_buffer_grow(struct cuda *, struct cuda_buffer *, size_t n);
-/* 1: the operation must do nothing, because an earlier one failed or the step was cancelled. */
+/* 1 if operations must do nothing: an earlier one failed, or the step was cancelled. */
 static inline int cuda_stopped(const struct backend *be)
 {
 	return be->failed || (be->cancel && *be->cancel);
@@ -64,12 +65,12 @@ template <class A> static void cuda_call(const void *fn, const void *args)
 {
 	((void (*)(A))fn)(*(const A *)args);
 }
-/* A text that contains the name of type A, for messages. */
+/* Return a text that contains the name of type A, for messages. */
 template <class A> static const char *cuda_args_name(void)
 {
 	return __PRETTY_FUNCTION__;
 }
-/* Enqueue kernel<<<(gx, gy, gz), block, shared>>>(args). */
+/* Queue kernel<<<(gx, gy, gz), block, shared>>>(args). */
 template <class A>
 static inline void cuda_launch(struct cuda *c, void (*kernel)(A), unsigned gx, unsigned gy, unsigned gz, unsigned block,
                                unsigned shared, const A &args)
@@ -82,8 +83,8 @@ static inline void cuda_launch(struct cuda *c, void (*kernel)(A), unsigned gx, u
 	gpu_enqueue(c->gpu, &l, &args, sizeof args);
 }
 
-/* The same in the queue beside (gpu.h): the launch writes these n_writes pieces of memory, or must find them
- * unchanged. */
+/* Queue a launch in the second stream (gpu_enqueue_beside()). writes [n_writes]: memory that the launch writes or
+ * that must not change until gpu_join(). */
 template <class A>
 static inline void cuda_launch_beside(struct cuda *c, void (*kernel)(A), unsigned gx, unsigned gy, unsigned gz,
                                       unsigned block, unsigned shared, const A &args, const void *const *writes,
@@ -101,8 +102,8 @@ static inline unsigned cuda_blocks(int64_t n, int64_t per)
 {
 	return (unsigned)((n + per - 1) / per);
 }
-/* The smallest power of two >= n: grids of this size stay the same from token to token, so the step's graph can be
- * replayed. */
+/* Return the smallest power of two >= n. Grids of such sizes stay the same from token to token, so the step's graph
+ * can be replayed. */
 static inline int32_t cuda_power(int32_t n)
 {
 	int32_t p = 1;
@@ -112,7 +113,7 @@ static inline int32_t cuda_power(int32_t n)
 	return p;
 }
 
-/* The operations (backend.h). */
+/* The operations of backend.h. */
 int cuda_alloc(struct backend *, struct tensor *);
 int cuda_alloc_file(struct backend *, struct tensor *, int fd, uint64_t off);
 void cuda_give_back(struct backend *, const struct tensor *, size_t off, size_t n);
@@ -163,14 +164,15 @@ void cuda_query_drift(struct backend *, const struct query_drift_args *);
 
 /* ---- functions between files ---- */
 
-/* One user of the memory at p less: 1 = free it.  p may be memory that is not a weight (1).  For cuda_drop(). */
+/* Drop one user of the weight at p, for cuda_drop(). Return 1 if p must be freed: no user is left, or p is not a
+ * weight. */
 int cuda_weight_release(struct cuda *, void *p);
-/* Mass and spread of tokens t0 .. t1 - 1 of a call that reads `cols` slots, from their scores (cuda_probe.cu). */
+/* Compute mass and spread of tokens t0 .. t1 - 1 from their scores. The call reads `cols` slots (cuda_probe.cu). */
 struct attn_seen;
 void cuda_probe_run(struct cuda *, const struct attn_args *, int32_t n, int32_t cols, int32_t t0, int32_t t1,
                     const struct attn_seen *);
 
-/* A predicate as kernels take it.  No padding: launch arguments are compared bytewise for replay. */
+/* A predicate as an argument of kernels. It has no padding, because arguments are compared bytewise for replay. */
 struct cuda_predicate {
 	const int32_t *flag;
 	int32_t is, none;
@@ -181,16 +183,16 @@ static inline struct cuda_predicate cuda_predicate_of(const struct predicate *w)
 
 	return c;
 }
-/* On the device: does the predicate hold? */
+/* 1 if the predicate is true; device code. */
 static __device__ inline int predicate_holds(const struct cuda_predicate &w)
 {
 	return !w.flag || *w.flag == w.is;
 }
 
-/* key_scan(), then topk(), in fewer launches (cuda_topk.cu): the selection of a part that attn() reads. */
+/* Run key_scan(), then topk(), in fewer launches: the selection of a part of attn() (cuda_topk.cu). */
 void cuda_select(struct backend *, const struct attn_selection *);
 
-/* The plugin's only exported function, looked up by kernels/plugin.c.  abi = BACKEND_ABI of the program. */
+/* The plugin's only exported function, which kernels/plugin.c calls. abi: the program's BACKEND_ABI. */
 extern "C" int weir_cuda_open(struct backend **out, const struct backend_options *, int abi, char err[160]);
 
 #endif

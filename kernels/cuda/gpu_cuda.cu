@@ -1,13 +1,13 @@
 /* kernels/cuda/gpu_cuda.cu - gpu.h by the CUDA runtime and cuBLAS: the device, its memory, products.
  *
- * One stream, and one beside it (gpu_enqueue_beside), which wait for each other by events. gpu_cuda_launch.cu gives
- * work to them.
+ * Work runs in one stream, and copies beside kernels in a second one (gpu_enqueue_beside); events make them wait
+ * for each other. gpu_cuda_launch.cu fills both streams.
  *
- * Transfers use pinned memory: the region that gpu_stage() fills, and for large pieces two buffers, one of which is
- * filled or emptied while the other is transferred.
+ * Transfers use pinned memory: the staging region of gpu_stage(), and two buffers for large transfers. One buffer
+ * is filled or emptied while the other is transferred.
  *
- * Memory is plain cudaMalloc(). After an error that the device cannot recover from (an illegal address), every call
- * fails with it. */
+ * Device memory comes from cudaMalloc(). After an error that the device cannot recover from (an illegal address),
+ * every call fails with that error. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -63,7 +63,7 @@ static int no_driver(int driver, int runtime, char err[160])
 	return -1;
 }
 
-/* The first device that is new enough. */
+/* Choose the first device that is new enough. Return 0, or -1 with a sentence in err. */
 static int device_find(struct gpu *g, struct gpu_info *info, char err[160])
 {
 	struct cudaDeviceProp p;
@@ -118,19 +118,19 @@ static int device_start(struct gpu *g)
 {
 	struct cudaFuncAttributes a;
 
-	if (check(g, cudaSetDevice(g->device), "cudaSetDevice") < 0 ||
-	    check(g, cudaStreamCreateWithFlags(&g->stream, cudaStreamNonBlocking), "cudaStreamCreate") < 0 ||
-	    check(g, cudaStreamCreateWithFlags(&g->beside, cudaStreamNonBlocking), "cudaStreamCreate") < 0 ||
-	    check(g, cudaEventCreateWithFlags(&g->forked, cudaEventDisableTiming), "cudaEventCreate") < 0 ||
-	    check(g, cudaEventCreateWithFlags(&g->joined, cudaEventDisableTiming), "cudaEventCreate") < 0 ||
-	    check(g, cudaFuncGetAttributes(&a, (const void *)write_bytes), "cudaFuncGetAttributes") < 0 ||
-	    check(g, cudaMallocHost((void **)&g->stage, GPU_STAGE_BYTES), "pinned memory") < 0 ||
-	    check(g, cudaMalloc((void **)&g->stage_device, GPU_STAGE_BYTES), "staging memory") < 0)
+	if (gpu_check(g, cudaSetDevice(g->device), "cudaSetDevice") < 0 ||
+	    gpu_check(g, cudaStreamCreateWithFlags(&g->stream, cudaStreamNonBlocking), "cudaStreamCreate") < 0 ||
+	    gpu_check(g, cudaStreamCreateWithFlags(&g->beside, cudaStreamNonBlocking), "cudaStreamCreate") < 0 ||
+	    gpu_check(g, cudaEventCreateWithFlags(&g->forked, cudaEventDisableTiming), "cudaEventCreate") < 0 ||
+	    gpu_check(g, cudaEventCreateWithFlags(&g->joined, cudaEventDisableTiming), "cudaEventCreate") < 0 ||
+	    gpu_check(g, cudaFuncGetAttributes(&a, (const void *)write_bytes), "cudaFuncGetAttributes") < 0 ||
+	    gpu_check(g, cudaMallocHost((void **)&g->stage, GPU_STAGE_BYTES), "pinned memory") < 0 ||
+	    gpu_check(g, cudaMalloc((void **)&g->stage_device, GPU_STAGE_BYTES), "staging memory") < 0)
 		return -1;
 	for (int i = 0; i < 2; i++)
-		if (check(g, cudaMallocHost((void **)&g->pinned[i], PINNED_BYTES), "pinned memory") < 0 ||
-		    check(g, cudaEventCreateWithFlags(&g->pinned_done[i], cudaEventDisableTiming), "cudaEventCreate") <
-		            0)
+		if (gpu_check(g, cudaMallocHost((void **)&g->pinned[i], PINNED_BYTES), "pinned memory") < 0 ||
+		    gpu_check(g, cudaEventCreateWithFlags(&g->pinned_done[i], cudaEventDisableTiming),
+		              "cudaEventCreate") < 0)
 			return -1;
 	return 0;
 }
@@ -164,7 +164,7 @@ static void pinned_drop(struct gpu *g, struct pinned **at)
 	struct pinned *one = *at;
 
 	*at = one->next;
-	check(g, cudaFreeHost(one->p), "cudaFreeHost");
+	gpu_check(g, cudaFreeHost(one->p), "cudaFreeHost");
 	free(one);
 }
 
@@ -209,24 +209,24 @@ void *gpu_alloc(struct gpu *g, size_t n)
 {
 	void *p = NULL;
 
-	if (enter(g) < 0)
+	if (gpu_enter(g) < 0)
 		return NULL;
 	if (cudaMalloc(&p, n ? n : 1) != cudaSuccess) {
 		(void)cudaGetLastError();
 		return NULL;
 	}
-	if (check(g, cudaMemsetAsync(p, 0, n, g->stream), "cudaMemset") == 0)
+	if (gpu_check(g, cudaMemsetAsync(p, 0, n, g->stream), "cudaMemset") == 0)
 		return p;
 	cudaFree(p);
 	return NULL;
 }
 
-/* With unified addressing, which every device has that is new enough, its address is the same for both. */
+/* Every device that is new enough has unified addressing: host and device use the same address. */
 void *gpu_alloc_host(struct gpu *g, size_t n)
 {
 	struct pinned *one = (struct pinned *)calloc(1, sizeof *one);
 
-	if (!one || enter(g) < 0 || cudaMallocHost(&one->p, n ? n : 1) != cudaSuccess) {
+	if (!one || gpu_enter(g) < 0 || cudaMallocHost(&one->p, n ? n : 1) != cudaSuccess) {
 		(void)cudaGetLastError();
 		free(one);
 		return NULL;
@@ -244,23 +244,23 @@ void gpu_free(struct gpu *g, void *p)
 	if (!p)
 		return;
 	gpu_submit(g);
-	if (enter(g) == 0) {
-		check(g, cudaStreamSynchronize(g->stream), "cudaStreamSynchronize");
-		check(g, cudaStreamSynchronize(g->beside), "cudaStreamSynchronize");
+	if (gpu_enter(g) == 0) {
+		gpu_check(g, cudaStreamSynchronize(g->stream), "cudaStreamSynchronize");
+		gpu_check(g, cudaStreamSynchronize(g->beside), "cudaStreamSynchronize");
 	}
 	while (*at && (*at)->p != p)
 		at = &(*at)->next;
 	if (*at)
 		pinned_drop(g, at);
 	else
-		check(g, cudaFree(p), "cudaFree");
+		gpu_check(g, cudaFree(p), "cudaFree");
 }
 
 uint64_t gpu_memory_free(struct gpu *g)
 {
 	size_t available = 0, total = 0;
 
-	if (enter(g) < 0 || cudaMemGetInfo(&available, &total) != cudaSuccess)
+	if (gpu_enter(g) < 0 || cudaMemGetInfo(&available, &total) != cudaSuccess)
 		return 0;
 	return available;
 }
@@ -279,7 +279,7 @@ const void *gpu_stage(struct gpu *g, const void *src, size_t n)
 	if (g->failed)
 		return NULL;
 	if (n > GPU_STAGE_MOST || at + n > GPU_STAGE_BYTES) {
-		fail(g, "cannot stage %zu bytes behind %zu in one step", n, at);
+		gpu_fail(g, "cannot stage %zu bytes behind %zu in one step", n, at);
 		return NULL;
 	}
 	memcpy(g->stage + at, src, n);
@@ -313,24 +313,25 @@ void gpu_write(struct gpu *g, void *dst, const void *src, size_t n)
 		return;
 	}
 	gpu_submit(g);
-	if (enter(g) < 0)
+	if (gpu_enter(g) < 0)
 		return;
 	for (size_t at = 0, m; at < n && !g->failed; at += m, i = !i) {
 		m = n - at < PINNED_BYTES ? n - at : PINNED_BYTES;
-		if (check(g, cudaEventSynchronize(g->pinned_done[i]), "cudaEventSynchronize") < 0)
+		if (gpu_check(g, cudaEventSynchronize(g->pinned_done[i]), "cudaEventSynchronize") < 0)
 			return;
 		memcpy(g->pinned[i], (const char *)src + at, m);
-		if (check(g, cudaMemcpyAsync((char *)dst + at, g->pinned[i], m, cudaMemcpyDefault, g->stream),
-		          "a copy to the GPU") == 0)
-			check(g, cudaEventRecord(g->pinned_done[i], g->stream), "cudaEventRecord");
+		if (gpu_check(g, cudaMemcpyAsync((char *)dst + at, g->pinned[i], m, cudaMemcpyDefault, g->stream),
+		              "a copy to the GPU") == 0)
+			gpu_check(g, cudaEventRecord(g->pinned_done[i], g->stream), "cudaEventRecord");
 	}
 }
 
 static int read_start(struct gpu *g, int i, const char *src, size_t n)
 {
-	if (check(g, cudaMemcpyAsync(g->pinned[i], src, n, cudaMemcpyDefault, g->stream), "a copy from the GPU") < 0)
+	if (gpu_check(g, cudaMemcpyAsync(g->pinned[i], src, n, cudaMemcpyDefault, g->stream), "a copy from the GPU") <
+	    0)
 		return -1;
-	return check(g, cudaEventRecord(g->pinned_done[i], g->stream), "cudaEventRecord");
+	return gpu_check(g, cudaEventRecord(g->pinned_done[i], g->stream), "cudaEventRecord");
 }
 
 void gpu_read(struct gpu *g, void *dst, const void *src, size_t n)
@@ -339,18 +340,18 @@ void gpu_read(struct gpu *g, void *dst, const void *src, size_t n)
 	int i = 0;
 
 	gpu_submit(g);
-	if (!g->failed && n && enter(g) == 0 && read_start(g, 0, (const char *)src, m) == 0)
+	if (!g->failed && n && gpu_enter(g) == 0 && read_start(g, 0, (const char *)src, m) == 0)
 		for (; m; at += m, m = next, i = !i) {
-			/* Transfer the next piece while this one is copied out. */
+			/* Start transferring the next part, then copy this part out. */
 			next = n - at - m < PINNED_BYTES ? n - at - m : PINNED_BYTES;
 			if (next && read_start(g, !i, (const char *)src + at + m, next) < 0)
 				break;
-			if (check(g, cudaEventSynchronize(g->pinned_done[i]), "cudaEventSynchronize") < 0)
+			if (gpu_check(g, cudaEventSynchronize(g->pinned_done[i]), "cudaEventSynchronize") < 0)
 				break;
 			memcpy((char *)dst + at, g->pinned[i], m);
 		}
 	if (n && !g->failed)
-		gpu_step_over(g); /* the last piece arrived after all earlier work */
+		gpu_step_over(g); /* the last part arrived, so all earlier work is done */
 	else
 		gpu_wait(g);
 }
@@ -362,13 +363,13 @@ static int blas_ok(struct gpu *g, cublasStatus_t s, const char *what)
 	if (s == CUBLAS_STATUS_SUCCESS)
 		return 1;
 	if (s == CUBLAS_STATUS_ALLOC_FAILED)
-		fail(g, "out of GPU memory (cuBLAS); use a shorter context, a smaller model or --device cpu");
+		gpu_fail(g, "out of GPU memory (cuBLAS); use a shorter context, a smaller model or --device cpu");
 	else
-		fail(g, "cuBLAS failed (%s: %s); use --device cpu", what, cublasGetStatusName(s));
+		gpu_fail(g, "cuBLAS failed (%s: %s); use --device cpu", what, cublasGetStatusName(s));
 	return 0;
 }
 
-/* A fixed workspace and no reduced-precision reductions: the same bits every time, sums in f32. */
+/* Open cuBLAS. A fixed workspace and no reduced-precision reductions: the same bits every time, sums in f32. */
 static int blas_start(struct gpu *g)
 {
 	if (g->blas)
@@ -377,15 +378,15 @@ static int blas_start(struct gpu *g)
 		g->blas = NULL;
 		return -1;
 	}
-	if (check(g, cudaMalloc(&g->workspace, WORKSPACE_BYTES), "cuBLAS's workspace") < 0 ||
+	if (gpu_check(g, cudaMalloc(&g->workspace, WORKSPACE_BYTES), "cuBLAS's workspace") < 0 ||
 	    !blas_ok(g, cublasSetStream(g->blas, g->stream), "cublasSetStream") ||
 	    !blas_ok(g, cublasSetWorkspace(g->blas, g->workspace, WORKSPACE_BYTES), "cublasSetWorkspace") ||
 	    !blas_ok(g,
 	             cublasSetMathMode(g->blas, (cublasMath_t)(CUBLAS_DEFAULT_MATH |
 	                                                       CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION)),
 	             "cublasSetMathMode")) {
-		/* A handle without our stream would, after the failure is cleared, compute in a stream that does not
-		 * wait for ours. */
+		/* A handle without our stream would compute in a stream that does not wait for ours, once the
+		 * failure is cleared. */
 		cublasDestroy(g->blas);
 		cudaFree(g->workspace);
 		g->blas = NULL;
@@ -395,7 +396,7 @@ static int blas_start(struct gpu *g)
 	return 0;
 }
 
-/* cuBLAS is column-major: out^T = (w^T)^T x^T. */
+/* cuBLAS is column-major, so it computes out^T = (w^T)^T x^T. */
 void gpu_gemm(struct gpu *g, float *out, int ld_out, const void *w, const void *x, int m, int n, int k)
 {
 	const float one = 1, zero = 0;
@@ -403,7 +404,7 @@ void gpu_gemm(struct gpu *g, float *out, int ld_out, const void *w, const void *
 	if (g->failed || n < 1)
 		return;
 	gpu_submit(g);
-	if (enter(g) < 0 || blas_start(g) < 0)
+	if (gpu_enter(g) < 0 || blas_start(g) < 0)
 		return;
 	g->direct = 1;
 	blas_ok(g,

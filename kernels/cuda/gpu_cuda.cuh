@@ -1,5 +1,5 @@
-/* kernels/cuda/gpu_cuda.cuh (private to gpu_cuda*.cu) - the state of a device that gpu_cuda.cu and gpu_cuda_launch.cu
- * share, and its errors. */
+/* kernels/cuda/gpu_cuda.cuh (private to gpu_cuda*.cu) - the state of a device, shared by gpu_cuda.cu and
+ * gpu_cuda_launch.cu, and its errors. */
 #ifndef WEIR_CUDA_GPU_CUDA_CUH
 #define WEIR_CUDA_GPU_CUDA_CUH
 
@@ -12,7 +12,7 @@
 
 enum { GPU_KERNELS_MOST = 512 };
 
-/* A piece of gpu_alloc_host(). */
+/* One allocation of gpu_alloc_host(). */
 struct pinned {
 	void *p;
 	struct pinned *next;
@@ -23,44 +23,45 @@ struct gpu {
 	char name[80];
 	int major, minor;
 	cudaStream_t stream, beside;
-	cudaEvent_t forked, joined; /* what the stream beside waits for, and the other one for it */
-	int forks;                  /* launches beside since the last gpu_join() */
+	cudaEvent_t forked, joined; /* events: the second stream waits for `forked`, the first for `joined` */
+	int forks;                  /* launches in the second stream since the last gpu_join() */
 	cublasHandle_t blas;        /* NULL until the first product */
 	void *workspace;
 	unsigned char *stage, *stage_device;
-	size_t n_stage, sent; /* bytes of the region: filled; submitted for copying */
+	size_t n_stage, sent; /* bytes of the staging region: filled; already submitted for copying */
 	unsigned char *pinned[2];
 	cudaEvent_t pinned_done[2];
-	struct gpu_step queue, queue_beside; /* the second goes out with the part that is being queued */
+	/* launches of the first stream; of the second, submitted with the part being queued */
+	struct gpu_step queue, queue_beside;
 	struct pinned *pinned_memory;
 	struct gpu_graphs graphs;
-	int direct; /* launches are not queued until the step ends */
-	int busy;   /* the stream may have work since it was last known to be idle */
-	/* dynamic shared memory that kernels are allowed so far */
+	int direct; /* 1: launches go to the device at once until the step ends */
+	int busy;   /* 1: the stream may have work */
+	/* dynamic shared memory that each kernel was allowed so far */
 	struct {
 		const void *fn;
 		unsigned shared;
 	} kernel[GPU_KERNELS_MOST];
 	int n_kernels;
-	int failed, dead; /* a failure to report; the device cannot continue */
+	int failed, dead; /* a failure waits to be reported; the device cannot continue */
 	char fail[160];
 };
 
 /* ---- launches (gpu_cuda_launch.cu) ---- */
 
-/* Submit what is queued. */
+/* Submit the queued launches. */
 void gpu_submit(struct gpu *);
-/* The device is idle: the step is over. */
+/* Begin a new step; the device is idle. */
 void gpu_step_over(struct gpu *);
-/* Submit what is queued and wait. */
+/* Submit the queued launches and wait. */
 void gpu_wait(struct gpu *);
-/* The device's graph of a step, which gpu_graphs keeps, is given back. */
+/* Free a CUDA graph; the `drop` of struct gpu_graphs. */
 void gpu_replay_drop(void *);
 
 /* ---- errors ---- */
 
-static inline void fail(struct gpu *g, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-static inline void fail(struct gpu *g, const char *fmt, ...)
+static inline void gpu_fail(struct gpu *g, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static inline void gpu_fail(struct gpu *g, const char *fmt, ...)
 {
 	va_list ap;
 
@@ -72,34 +73,34 @@ static inline void fail(struct gpu *g, const char *fmt, ...)
 	va_end(ap);
 }
 
-/* 0, or -1 with the failure recorded as a sentence: what failed, CUDA's name for it, what to do. */
-static inline int check(struct gpu *g, cudaError_t e, const char *what)
+/* Return 0, or -1 with the failure recorded as a sentence: what failed, CUDA's name for it, what to do. */
+static inline int gpu_check(struct gpu *g, cudaError_t e, const char *what)
 {
 	if (e == cudaSuccess)
 		return 0;
 	(void)cudaGetLastError();
 	if (e == cudaErrorMemoryAllocation)
-		fail(g, "out of GPU memory (%s); use a shorter context, a smaller model or --device cpu", what);
+		gpu_fail(g, "out of GPU memory (%s); use a shorter context, a smaller model or --device cpu", what);
 	else if (e == cudaErrorNoKernelImageForDevice || e == cudaErrorInvalidDeviceFunction ||
 	         e == cudaErrorUnsupportedPtxVersion || e == cudaErrorInvalidPtx)
-		fail(g, "weir-cuda.so has no code for '%.40s' (sm_%d%d); build it with 'make CUDA_ARCH=native'",
-		     g->name, g->major, g->minor);
+		gpu_fail(g, "weir-cuda.so has no code for '%.40s' (sm_%d%d); build it with 'make CUDA_ARCH=native'",
+		         g->name, g->major, g->minor);
 	else if (cudaStreamQuery(g->stream) != cudaErrorNotReady && cudaGetLastError() != cudaSuccess) {
-		fail(g, "the GPU failed (%s: %s) and cannot continue; restart weir, or use --device cpu", what,
-		     cudaGetErrorName(e));
+		gpu_fail(g, "the GPU failed (%s: %s) and cannot continue; restart weir, or use --device cpu", what,
+		         cudaGetErrorName(e));
 		g->dead = 1;
 	} else
-		fail(g, "the GPU failed (%s: %s, %.60s); use --device cpu", what, cudaGetErrorName(e),
-		     cudaGetErrorString(e));
+		gpu_fail(g, "the GPU failed (%s: %s, %.60s); use --device cpu", what, cudaGetErrorName(e),
+		         cudaGetErrorString(e));
 	return -1;
 }
 
-/* Call before giving work to the stream. CUDA's current device is set per thread, and several threads may use a backend
- * one after the other. */
-static inline int enter(struct gpu *g)
+/* Prepare a call of the CUDA runtime that gives work to the stream. CUDA's current device is set per thread, and
+ * several threads may use a backend one after another. Return 0, or -1 after a failure. */
+static inline int gpu_enter(struct gpu *g)
 {
 	g->busy = 1;
-	return g->dead ? -1 : check(g, cudaSetDevice(g->device), "cudaSetDevice");
+	return g->dead ? -1 : gpu_check(g, cudaSetDevice(g->device), "cudaSetDevice");
 }
 
 #endif

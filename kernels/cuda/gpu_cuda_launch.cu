@@ -1,18 +1,18 @@
-/* kernels/cuda/gpu_cuda_launch.cu - launches of gpu.h by the CUDA runtime: queued, submitted one by one or as a graph,
+/* kernels/cuda/gpu_cuda_launch.cu - launches of gpu.h by the CUDA runtime: queued, submitted singly or as a graph,
  * waited for.
  *
- * Launches are queued as parts of a step (gpu_queue.h) until a part is full or the host waits. Then staged bytes are
- * copied to the device, and the part is submitted: as plain launches the first time its topology occurs, as a graph
- * later, with changed arguments updated. A step with a cuBLAS product is a long one (prefill): from the product on,
- * launches go to the device directly, so that it has work while the host prepares the next call. */
+ * Launches are queued as parts of a step (gpu_queue.h) until a part is full or the host waits. Then staged bytes
+ * are copied to the device, and the part is submitted: as single launches when its topology occurs for the first
+ * time, later as a graph whose changed arguments are updated. A step with a cuBLAS product is long (prefill): from
+ * the product on, launches go to the device at once, so that it computes while the host prepares the next call. */
 #include <stdlib.h>
 
 #include "kernels/cuda/gpu_cuda.cuh"
 
 /* ---- one by one ---- */
 
-/* More than 48 KiB of static and dynamic shared memory together must be allowed once per kernel. The static part is not
- * known here, so any dynamic memory is allowed explicitly. */
+/* Allow a kernel its dynamic shared memory, once. CUDA demands it if static and dynamic memory exceed 48 KiB
+ * together. The static size is not known here, so any dynamic memory is allowed. */
 static int shared_allow(struct gpu *g, const struct gpu_launch *l)
 {
 	int i;
@@ -23,11 +23,11 @@ static int shared_allow(struct gpu *g, const struct gpu_launch *l)
 		;
 	if (i < g->n_kernels && g->kernel[i].shared >= l->shared)
 		return 0;
-	if (check(g, cudaFuncSetAttribute(l->fn, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)l->shared),
-	          "shared memory") < 0)
+	if (gpu_check(g, cudaFuncSetAttribute(l->fn, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)l->shared),
+	              "shared memory") < 0)
 		return -1;
 	if (i == g->n_kernels && i == GPU_KERNELS_MOST)
-		return 0; /* table full: allowed again at the next launch */
+		return 0; /* the table is full: the next launch allows it again */
 	g->kernel[i].fn = l->fn;
 	g->kernel[i].shared = l->shared;
 	g->n_kernels += i == g->n_kernels;
@@ -46,13 +46,13 @@ static void launch_plain(struct gpu *g, const struct gpu_launch *l, const void *
 		char name[48];
 
 		gpu_launch_name(l, name, sizeof name);
-		check(g, e, name);
+		gpu_check(g, e, name);
 	}
 }
 
 /* ---- as a graph ---- */
 
-/* The device's graph of a step. */
+/* The CUDA graph of a step. */
 struct replay {
 	cudaGraph_t graph;
 	cudaGraphExec_t exec;
@@ -85,7 +85,8 @@ static struct cudaKernelNodeParams node_params(const struct gpu_step *s, int i, 
 	return p;
 }
 
-/* Build a graph that is a chain of the step's kernels.  NULL = CUDA refused; the step then runs as plain launches. */
+/* Build a graph that runs the step's kernels one after another. NULL = CUDA refused; run the step as single
+ * launches. */
 static struct replay *replay_build(struct gpu *g, const struct gpu_step *s)
 {
 	struct replay *r = (struct replay *)calloc(1, sizeof *r);
@@ -115,8 +116,8 @@ none:
 	return NULL;
 }
 
-/* Update the graph with the changed arguments of s, and `before` with them. 0, or -1: CUDA rejected the update; rebuild
- * the graph. Only changed nodes are touched: the device idles meanwhile. */
+/* Update the graph with the changed arguments of s; copy them to `before`. Return 0, or -1 if CUDA rejects the
+ * update: the graph must be rebuilt. Unchanged nodes are skipped, because the device idles meanwhile. */
 static int replay_update(struct replay *r, struct gpu_step *before, const struct gpu_step *s)
 {
 	for (int i = 0; i < s->n; i++) {
@@ -137,26 +138,26 @@ static int replay_update(struct replay *r, struct gpu_step *before, const struct
 
 /* ---- the queue ---- */
 
-/* Copy to the device what was staged since the last copy. */
+/* Copy the bytes staged since the last copy to the device. */
 static void stage_send(struct gpu *g)
 {
 	if (g->sent == g->n_stage)
 		return;
-	check(g,
-	      cudaMemcpyAsync(g->stage_device + g->sent, g->stage + g->sent, g->n_stage - g->sent,
-	                      cudaMemcpyHostToDevice, g->stream),
-	      "a copy to the GPU");
+	gpu_check(g,
+	          cudaMemcpyAsync(g->stage_device + g->sent, g->stage + g->sent, g->n_stage - g->sent,
+	                          cudaMemcpyHostToDevice, g->stream),
+	          "a copy to the GPU");
 	g->sent = g->n_stage;
 }
 
-/* Launch what is queued beside, behind all that the stream has been given. */
+/* Launch the queue of the second stream. It waits for everything the first stream was given so far. */
 static void submit_beside(struct gpu *g)
 {
 	struct gpu_step *s = &g->queue_beside;
 
-	if (s->n && !g->failed && enter(g) == 0 &&
-	    check(g, cudaEventRecord(g->forked, g->stream), "cudaEventRecord") == 0 &&
-	    check(g, cudaStreamWaitEvent(g->beside, g->forked, 0), "cudaStreamWaitEvent") == 0)
+	if (s->n && !g->failed && gpu_enter(g) == 0 &&
+	    gpu_check(g, cudaEventRecord(g->forked, g->stream), "cudaEventRecord") == 0 &&
+	    gpu_check(g, cudaStreamWaitEvent(g->beside, g->forked, 0), "cudaStreamWaitEvent") == 0)
 		for (int i = 0; i < s->n && !g->failed; i++)
 			launch_plain(g, &s->node[i].launch, s->arg + s->node[i].at, g->beside);
 	gpu_step_clear(s);
@@ -172,7 +173,7 @@ void gpu_submit(struct gpu *g)
 		submit_beside(g);
 		return;
 	}
-	if (!g->failed && enter(g) == 0) {
+	if (!g->failed && gpu_enter(g) == 0) {
 		stage_send(g);
 		way = gpu_graphs_find(&g->graphs, s, &graph);
 		if (way == GPU_BUILD)
@@ -182,7 +183,8 @@ void gpu_submit(struct gpu *g)
 			graph = NULL;
 		}
 		if (graph && graph->exec) {
-			check(g, cudaGraphLaunch(((struct replay *)graph->exec)->exec, g->stream), "cudaGraphLaunch");
+			gpu_check(g, cudaGraphLaunch(((struct replay *)graph->exec)->exec, g->stream),
+			          "cudaGraphLaunch");
 		} else {
 			if (graph)
 				gpu_graphs_forget(&g->graphs, graph);
@@ -202,12 +204,12 @@ void gpu_step_over(struct gpu *g)
 	g->direct = g->busy = 0;
 }
 
-/* `busy` saves the call to CUDA where an earlier read already waited. */
+/* Without `busy`, no call to CUDA: an earlier read has already waited. */
 void gpu_wait(struct gpu *g)
 {
 	gpu_submit(g);
-	if (g->busy && enter(g) == 0)
-		check(g, cudaStreamSynchronize(g->stream), "cudaStreamSynchronize");
+	if (g->busy && gpu_enter(g) == 0)
+		gpu_check(g, cudaStreamSynchronize(g->stream), "cudaStreamSynchronize");
 	gpu_step_over(g);
 }
 
@@ -216,7 +218,7 @@ void gpu_enqueue(struct gpu *g, const struct gpu_launch *l, const void *args, si
 	if (g->failed)
 		return;
 	if (g->direct) {
-		if (enter(g) == 0) {
+		if (gpu_enter(g) == 0) {
 			stage_send(g);
 			launch_plain(g, l, args, g->stream);
 		}
@@ -225,10 +227,10 @@ void gpu_enqueue(struct gpu *g, const struct gpu_launch *l, const void *args, si
 	if (g->queue.n >= gpu_part_most(g->queue.part))
 		gpu_submit(g);
 	if (gpu_step_add(&g->queue, l, args, n) < 0)
-		fail(g, "out of memory for what is to be launched");
+		gpu_fail(g, "out of memory for what is to be launched");
 }
 
-/* They go out when the part is full or the host waits: so late, they do not cut it in two. */
+/* The launches wait until the part is full or the host waits, so that they do not split the part. */
 void gpu_enqueue_beside(struct gpu *g, const struct gpu_launch *l, const void *args, size_t n,
                         const void *const *writes, int n_writes)
 {
@@ -238,7 +240,7 @@ void gpu_enqueue_beside(struct gpu *g, const struct gpu_launch *l, const void *a
 		return;
 	g->forks++;
 	if (gpu_step_add(&g->queue_beside, l, args, n) < 0)
-		fail(g, "out of memory for what is to be launched");
+		gpu_fail(g, "out of memory for what is to be launched");
 	if (g->direct)
 		submit_beside(g);
 }
@@ -249,8 +251,8 @@ void gpu_join(struct gpu *g)
 		return;
 	gpu_submit(g);
 	g->forks = 0;
-	if (enter(g) == 0 && check(g, cudaEventRecord(g->joined, g->beside), "cudaEventRecord") == 0)
-		check(g, cudaStreamWaitEvent(g->stream, g->joined, 0), "cudaStreamWaitEvent");
+	if (gpu_enter(g) == 0 && gpu_check(g, cudaEventRecord(g->joined, g->beside), "cudaEventRecord") == 0)
+		gpu_check(g, cudaStreamWaitEvent(g->stream, g->joined, 0), "cudaStreamWaitEvent");
 }
 
 void *gpu_last(struct gpu *g, const void *fn, size_t n, unsigned **grid_x)

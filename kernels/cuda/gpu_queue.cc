@@ -1,11 +1,12 @@
-/* kernels/cuda/gpu_queue.cc - steps and the choice of a graph.  Plain C++, shared by gpu_cuda_launch.cu and the emulator. */
+/* kernels/cuda/gpu_queue.cc - steps and the choice of a graph. Plain C++, shared by gpu_cuda_launch.cu and the
+ * emulator. */
 #include "kernels/cuda/gpu_queue.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static int grow(void **p, size_t *cap, size_t want, size_t size)
+static int array_grow(void **p, size_t *cap, size_t want, size_t size)
 {
 	size_t n = *cap ? *cap : 64;
 	void *q;
@@ -26,11 +27,11 @@ static int step_reserve(struct gpu_step *s, int n, size_t n_arg)
 {
 	size_t cap = (size_t)s->cap;
 	void *node = s->node, *arg = s->arg;
-	int r = grow(&node, &cap, (size_t)n, sizeof *s->node);
+	int r = array_grow(&node, &cap, (size_t)n, sizeof *s->node);
 
 	s->node = (struct gpu_node *)node;
 	s->cap = (int)cap;
-	if (r < 0 || grow(&arg, &s->cap_arg, n_arg, 1) < 0)
+	if (r < 0 || array_grow(&arg, &s->cap_arg, n_arg, 1) < 0)
 		return -1;
 	s->arg = (unsigned char *)arg;
 	return 0;
@@ -70,7 +71,8 @@ int gpu_step_copy(struct gpu_step *to, const struct gpu_step *from)
 		return -1;
 	if (from->n)
 		memcpy(to->node, from->node, (size_t)from->n * sizeof *to->node);
-	for (int i = 0; i < from->n; i++)          /* the bytes between arguments are uninitialised */
+	/* not as one block: the bytes between arguments are uninitialised */
+	for (int i = 0; i < from->n; i++)
 		memcpy(to->arg + from->node[i].at, from->arg + from->node[i].at, from->node[i].size);
 	to->n = from->n;
 	to->part = from->part;
@@ -91,7 +93,7 @@ void gpu_step_free(struct gpu_step *s)
 	memset(s, 0, sizeof *s);
 }
 
-static uint64_t mix(uint64_t h, uint64_t x)
+static uint64_t hash_mix(uint64_t h, uint64_t x)
 {
 	h = (h ^ x) * 0x9e3779b97f4a7c15u;
 	return h ^ h >> 29;
@@ -99,15 +101,15 @@ static uint64_t mix(uint64_t h, uint64_t x)
 
 uint64_t gpu_step_hash(const struct gpu_step *s)
 {
-	uint64_t h = mix((uint64_t)s->part, (uint64_t)s->n);
+	uint64_t h = hash_mix((uint64_t)s->part, (uint64_t)s->n);
 
 	for (int i = 0; i < s->n; i++) {
 		const struct gpu_launch *l = &s->node[i].launch;
 
-		h = mix(h, (uint64_t)(uintptr_t)l->fn);
-		h = mix(h, (uint64_t)l->grid[0] << 32 | l->grid[1]);
-		h = mix(h, (uint64_t)l->grid[2] << 32 | l->block);
-		h = mix(h, (uint64_t)l->shared << 32 | s->node[i].size);
+		h = hash_mix(h, (uint64_t)(uintptr_t)l->fn);
+		h = hash_mix(h, (uint64_t)l->grid[0] << 32 | l->grid[1]);
+		h = hash_mix(h, (uint64_t)l->grid[2] << 32 | l->block);
+		h = hash_mix(h, (uint64_t)l->shared << 32 | s->node[i].size);
 	}
 	return h;
 }
@@ -136,7 +138,7 @@ void gpu_step_take(struct gpu_step *to, const struct gpu_step *from, int i)
 	memcpy(to->arg + to->node[i].at, from->arg + from->node[i].at, from->node[i].size);
 }
 
-/* The name is the compiler's text of a function template, "... [with A = rope_args]". */
+/* l->name is the compiler's text of a function template: "... [with A = rope_args]". */
 void gpu_launch_name(const struct gpu_launch *l, char *out, size_t cap)
 {
 	const char *p = l->name ? l->name : "?", *q = strstr(p, "A = ");
@@ -159,7 +161,7 @@ void gpu_graphs_forget(struct gpu_graphs *g, struct gpu_graph *one)
 	gpu_step_free(&one->step);
 }
 
-static struct gpu_graph *find(struct gpu_graph *list, int n, const struct gpu_step *s, uint64_t hash)
+static struct gpu_graph *graph_find(struct gpu_graph *list, int n, const struct gpu_step *s, uint64_t hash)
 {
 	for (int i = 0; i < n; i++)
 		if (list[i].used && list[i].hash == hash && gpu_step_same(&list[i].step, s))
@@ -167,8 +169,8 @@ static struct gpu_graph *find(struct gpu_graph *list, int n, const struct gpu_st
 	return NULL;
 }
 
-/* The entry of the least recently used step, emptied. */
-static struct gpu_graph *place(struct gpu_graphs *g, struct gpu_graph *list, int n)
+/* Empty and return the least recently used entry. */
+static struct gpu_graph *graph_place(struct gpu_graphs *g, struct gpu_graph *list, int n)
 {
 	struct gpu_graph *oldest = list;
 
@@ -187,14 +189,14 @@ enum gpu_way gpu_graphs_find(struct gpu_graphs *g, const struct gpu_step *s, str
 	*out = NULL;
 	if (s->n < GPU_GRAPH_LEAST)
 		return GPU_PLAIN;
-	one = find(g->graph, GPU_GRAPHS, s, hash);
+	one = graph_find(g->graph, GPU_GRAPHS, s, hash);
 	if (one) {
 		one->used = ++g->clock;
 		*out = one;
 		return GPU_REPLAY;
 	}
-	seen = find(g->seen, GPU_SEEN, s, hash);
-	one = seen ? place(g, g->graph, GPU_GRAPHS) : place(g, g->seen, GPU_SEEN);
+	seen = graph_find(g->seen, GPU_SEEN, s, hash);
+	one = seen ? graph_place(g, g->graph, GPU_GRAPHS) : graph_place(g, g->seen, GPU_SEEN);
 	if (seen)
 		gpu_graphs_forget(g, seen);
 	if (gpu_step_copy(&one->step, s) < 0) {

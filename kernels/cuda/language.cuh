@@ -1,16 +1,18 @@
 /* kernels/cuda/language.cuh (private to kernels/cuda/) - the dialect of C++ that kernels are written in.
  *
- * A kernel file compiles with nvcc for a device, and with any C++17 compiler for the emulator that tests use: the
- * header that the build names in WEIR_CUDA_EMULATOR (tests/cuda/emulator/host.cuh) runs blocks on the processor, one
- * thread of a block after the other up to the next barrier. So index arithmetic, barriers and results are tested where
- * there is no GPU (tests/t_cuda_*.c). Rules that make both work:
+ * A kernel file compiles with nvcc for a device, and with any C++17 compiler for the emulator of the tests. The
+ * build names the emulator's header in WEIR_CUDA_EMULATOR (tests/cuda/emulator/host.cuh). The emulator runs blocks
+ * on the processor: one thread of a block after another, each up to the next barrier. So index arithmetic, barriers
+ * and results are tested without a GPU (tests/cuda/t_cuda_*.c). Rules that make both work:
  *
- *   - a kernel takes one argument, a plain struct by value, at most 1 KiB: __global__ void name(struct name_args a);
- *   - it is started by cuda_launch() alone (cuda.cuh), never by <<< >>>;
- *   - shared memory: SHARED(type, name, [N]) of a fixed size, and one dynamic piece by SHARED_DYNAMIC(type, name);
- *   - threads of a warp talk by the *_sync operations and by nothing else (full masks where possible); every thread of a block
- *     that is alive reaches the same __syncthreads(), every lane of a mask the same *_sync;
- *   - what only the device has (inline PTX, mma) stands behind a small function with a plain twin under #ifndef __CUDACC__. */
+ * - A kernel takes one argument, a plain struct by value of at most 1 KiB: __global__ void name(struct name_args
+ *   a).
+ * - Only cuda_launch() (cuda.cuh) starts a kernel, never <<< >>>.
+ * - Shared memory of a fixed size: SHARED(type, name, [N]). Dynamic shared memory, once per kernel:
+ *   SHARED_DYNAMIC(type, name).
+ * - Threads of a warp communicate by *_sync operations only, with full masks where possible.
+ * - Every live thread of a block reaches the same __syncthreads(); every lane of a mask reaches the same *_sync.
+ * - Code for the device only (inline PTX, mma) is in a small function with a plain twin under #ifndef __CUDACC__. */
 #ifndef WEIR_CUDA_LANGUAGE_CUH
 #define WEIR_CUDA_LANGUAGE_CUH
 
