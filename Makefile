@@ -97,7 +97,7 @@ ifeq ($(shell command -v $(CXX)),)
 unit     := $(filter-out $(BUILD)/tests/cuda/t_%,$(unit))
 endif
 # What is read when the program runs (engine/base/data_file.c): paths below share/weir.
-data     := $(patsubst app/lab/%,%,$(wildcard app/lab/words/*))
+data     := $(patsubst app/lab/%,%,$(wildcard app/lab/words/*)) plot.py
 fuzzers  := $(patsubst tests/fuzz/%.c,$(BUILD)/%,$(wildcard tests/fuzz/fuzz_*.c))
 
 # ---- CUDA: weir-cuda.so ----
@@ -149,7 +149,7 @@ ifeq ($(PLUGIN)$(SANITIZE)$(filter 0,$(CUDA)),)
 	$(if $(filter $(PROGRAM),$@),$(say) cuda $(if $(NVCC),"no NVIDIA device: left out ('make cuda' builds it for all devices)","nvcc not found: left out ('make setup-cuda' fetches it$(comma) 525 MB)"))
 endif
 
-$(BUILD)/share/weir/words/%: app/lab/words/%
+$(BUILD)/share/weir/%: app/lab/%
 	@mkdir -p $(@D)
 	$(Q)cp $< $@
 

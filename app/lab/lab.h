@@ -4,8 +4,8 @@
  *     recovery.c       weir eval recovery
  *     tune.c           weir eval tune: which value of a policy's setting to take
  *     predictor.c      weir eval predictor: training
- *     plot.c           weir eval plot: pictures (picture.c) of a text
- *     plot_lines.c     of what other evaluations found: curves (curves.c), squares
+ *     plot.c           weir eval plot: the attention matrix, the span of a policy
+ *     plot.py          pictures of the --json lines of plot, ppl and recovery
  *     ask.c            weir eval ask: questions about documents
  *     tasks.c          weir eval ruler, passkey, chain, needle, answers: prompts of the right length, answers, tables
  *     given.c          prompts of answers: the user's files

@@ -153,7 +153,7 @@ struct options {
 	struct policy_list kvs; /* every --kv of the command line, in order: evaluations compare them */
 	int32_t tokens, window, skip, last, chunk, offset, curve; /* eval ppl */
 	int32_t entries;     /* eval recovery: KV entries that every policy reads; 0 = as its settings say */
-	const char *draw;    /* eval plot: what is drawn; NULL = by the file */
+	const char *draw;    /* eval plot: what is drawn; NULL = the matrix */
 	const char *tried;   /* eval tune: "KEY=VALUE,VALUE,..." */
 	const char *tasks;   /* eval ruler: names, commas between */
 	struct int_list len; /* eval tasks: tokens of a prompt and its answer */

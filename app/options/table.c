@@ -30,7 +30,7 @@ const struct command_def command_defs[] = {
 	{"eval answers", "FILE ...", "questions with answers of your files: LongBench, GSM8K, MMLU, or any", CMD_EVAL_ANSWERS, -1},
 	{"eval ask", "FILE ...", "questions about documents: what is found and what is answered", CMD_EVAL_ASK, -1},
 	{"eval predictor", "train FILE ...", "train what the cache policy predict selects by", CMD_EVAL_PREDICTOR, -1},
-	{"eval plot", "FILE", "a picture of attention, of what is kept, or of what other evaluations found", CMD_EVAL_PLOT, 1},
+	{"eval plot", "FILE", "the attention matrix as a picture, or how far back policies reach", CMD_EVAL_PLOT, 1},
 	{"sessions ls", "", "the sessions, the one used last first", CMD_SESSIONS_LS, 0},
 	{"sessions show", "NAME", "the messages of a session", CMD_SESSIONS_SHOW, 1},
 	{"sessions search", "WORD ...", "find words in all messages", CMD_SESSIONS_SEARCH, -1},
@@ -196,10 +196,10 @@ const struct option_def option_defs[] = {
 		CMD_INSPECT_LOGITS, 0, AT(out), 0, 0},
 
 	/* From here to --resume: options of weir-lab (CMD_LAB); weir bench takes --chunk, too. */
-	{"out", 0, OPT_TEXT, "FILE", NULL, "where the picture goes: a PNG, or a PPM when it is named so",
+	{"out", 0, OPT_TEXT, "FILE", NULL, "where the attention matrix goes: a grey picture (PGM)",
 		CMD_EVAL_PLOT, 0, AT(out), 0, 0},
-	{"draw", 0, OPT_CHOICE, "matrix|span|ppl|ratio|age|stride|queries", NULL,
-		"what is drawn: of a text matrix or span, of lines that an evaluation wrote one of the others (default: matrix; ppl or age)",
+	{"draw", 0, OPT_CHOICE, "matrix|span", NULL,
+		"the attention matrix of a layer (default), or the span: which share of a policy's heads keeps a token, by age",
 		CMD_EVAL_PLOT, 0, AT(draw), 0, 0},
 	{"layer", 0, OPT_INT, "N", NULL, "the layer that is drawn, from 0 (default: the middle one)",
 		CMD_EVAL_PLOT, 0, AT(layer), 0, INT32_MAX},

@@ -49,12 +49,13 @@ expect "recovery wants something to read first" 2 'smaller --last'
 run eval ppl x --kv sifd;            expect "a mistyped policy is named" 2 "unknown cache policy 'sifd'"
 run eval ruler a b;                  expect "ruler takes one folder" 2 "'b'"
 run eval passkey --len 10;           expect "a length out of range is usage" 2 'from 64'
-run eval plot x;                     expect "plot wants a place for the picture" 2 'PICTURE.png'
+run eval plot "$0";                  expect "plot wants a place for the picture" 2 'PICTURE.pgm'
 run eval plot;                       expect "plot wants a text" 2 'wants a text'
 echo '{"no":"curve"}' >"$dir/none.jsonl"
-run eval plot "$dir/none.jsonl" --out "$dir/p.png"; expect "lines without curves are refused" 4 'holds no curves'
-[ ! -e "$dir/p.png" ] && ok "and leave no picture" || bad "and leave no picture" "it is there"
-run eval plot "$dir/nothing" --out "$dir/p.png"; expect "a text that is not there" 4 'nothing'
+run eval plot "$dir/none.jsonl" --out "$dir/p.pgm"; expect "lines are drawn by the script" 2 'wants a text; .*plot.py'
+run eval plot "$dir/none.jsonl" --draw ratio; expect "what the script draws is not drawn by weir" 2 'matrix'
+run eval plot "$dir/nothing" --out "$dir/p.pgm"; expect "a text that is not there" 4 'nothing'
+run eval plot "$0" --draw span --out "$dir/p.pgm"; expect "a span is no picture" 2 'plot.py draws'
 # shellcheck disable=SC2046 # options
 run eval ppl x $(seq 33 | sed 's/.*/--kv full/'); expect "too many policies are refused" 2 'more than 32'
 
@@ -292,20 +293,22 @@ nll() { sed -n "${1}p" "$dir/out" | sed 's/.*"nll":\([0-9.]*\).*/\1/'; }
 run eval ppl "$dir/text" --tokens 600 --last 40 --json
 one=$(nll 1)
 expect "the keys of one text are the short ones" 0 '^{"tokens":600,"scored":40,"nll"'
-run eval plot "$dir/text" --tokens 90 --kv full --kv sink:size=32,stride=1 --layer 3 --out "$dir/p.ppm" --json
-expect "plot says what it has drawn" 0 '"kv":"full","layer":3,"head":-1,"tokens":90,"tokens_a_pixel":1,"seen":1.000000,"x":0,"y":14,"side":90'
+run eval plot "$dir/text" --tokens 90 --kv full --kv sink:size=32,stride=1 --layer 3 --out "$dir/p.pgm" --json
+expect "plot says what it has drawn" 0 '"kv":"full","layer":3,"head":-1,"tokens":90,"tokens_a_pixel":1,"seen":1.000000,"x":0,"side":90'
 # 90 * 91 / 2 pairs; 36 tokens and itself in sight, from the 38th on.
 [ "$(sed -n '2s/.*"seen":\([0-9.]*\).*/\1/p' "$dir/out")" = "$(awk 'BEGIN { for (t = 1; t <= 90; t++) n += t < 37 ? t : 37; printf "%.6f", n / 4095 }')" ] &&
 	ok "a window of 32 and 4 sinks is in sight" || bad "a window of 32 and 4 sinks is in sight" "$(cat "$dir/out")"
-[ "$(wc -c <"$dir/p.ppm")" -eq $((15 + 3 * 188 * 104)) ] && ok "the picture is there" || bad "the picture is there" "$(ls -l "$dir/p.ppm")"
+[ "$(wc -c <"$dir/p.pgm")" -eq $((14 + 188 * 90)) ] && ok "the picture is there" || bad "the picture is there" "$(ls -l "$dir/p.pgm")"
+# Row 60 of the second matrix: 4 sinks, tokens out of sight, a window of 33, later tokens.
+[ "$(tail -c +15 "$dir/p.pgm" | tail -c +$((60 * 188 + 98 + 1)) | head -c 90 | od -An -v -tu1 | tr -s ' \n' '\n\n' | awk 'NF { printf "%s", $1 ? "x" : "-" }')" = \
+	"$(awk 'BEGIN { for (i = 0; i < 90; i++) printf "%s", i < 4 || (i > 27 && i <= 60) ? "x" : "-" }')" ] &&
+	ok "its pixels are what is in sight" || bad "its pixels are what is in sight" "$(tail -c +$((15 + 60 * 188 + 98)) "$dir/p.pgm" | head -c 90 | od -v -tu1)"
+cp "$dir/out" "$dir/matrix"
 run eval plot "$dir/text" --tokens 20 --layer 99 --out "$dir/p.png"; expect "a layer that is not there is usage" 2 'layers 0 to'
+run eval plot "$dir/text" --tokens 20 --out /nowhere/at/all.pgm; expect "a picture that cannot be written is named" 1 "cannot write '/nowhere/at/all.pgm': No such file"
 run eval ppl "$dir/text" --tokens 600 --curve 50 --kv full --kv sink:size=64,stride=50 --json
 cp "$dir/out" "$dir/curves"
-run eval plot "$dir/curves" --out "$dir/c.png"; expect "curves are drawn" 0 'sink:size=64,stride=50: [0-9.]* after [0-9]* tokens'
 for k in 1 2 3 4 5; do cat "$dir/curves"; done >"$dir/many"
-"$weir" eval plot "$dir/many" --out "$dir/many.png" 2>&1 >/dev/null | grep -q 'holds 8 curves; 2 more' && ok "curves that are left out are named" ||
-	bad "curves that are left out are named" "they are not"
-[ -s "$dir/c.png" ] && ok "their picture is there" || bad "their picture is there" "none"
 run eval ppl "$dir/text" --tokens 600 --last 40 --kv full --kv sift:k=600 --kv refresh:k=64 --json
 [ "$(lines)" = 3 ] && ok "a line a policy" || bad "a line a policy" "$(out)"
 [ "$(nll 1)" = "$one" ] && ok "full beside others is full" || bad "full beside others is full" "$(nll 1), alone $one"
@@ -352,23 +355,82 @@ grep -q '"kv":"refresh:k=32,dense=1".*"strides":\[null,' "$dir/out" && ok "a lay
 [ "$(grep -c '"ages"' "$dir/out")" = 2 ] && ok "ages are of policies with sets" || bad "ages are of policies with sets" "$(out)"
 grep -q '"task":"queries","len":300,"layers":[0-9]*,"heads":[0-9]*,"cosine":\[[0-9.-]*,' "$dir/out" && ok "queries of consecutive tokens" || bad "queries of consecutive tokens" "$(out)"
 cp "$dir/out" "$dir/found"
-run eval plot "$dir/found" --out "$dir/c.png"; expect "ages are drawn" 0 'recycled:k=32,stride=4: 100.00 at 0, [0-9.]* at 3'
-run eval plot "$dir/found" --draw stride --out "$dir/c.png"; expect "strides are drawn" 0 'recycled:k=32,stride=4: 4.00 at 0, 4.00 at 29'
-run eval plot "$dir/found" --draw queries --out "$dir/q.ppm"; expect "queries are drawn" 0 'layer 29: 0.[0-9]*'
-[ "$(wc -c <"$dir/q.ppm")" -eq $((15 + 3 * 480 * (14 + 30 * 24))) ] && ok "their picture is there, too" || bad "their picture is there, too" "$(ls -l "$dir/q.ppm")"
-run eval plot "$dir/curves" --draw queries --out "$dir/c.png"; expect "lines without queries are refused" 4 'holds no queries'
-run eval plot "$dir/found" --draw ratio --out "$dir/c.png"; expect "lines without curves are refused, too" 4 'holds no curves'
-run eval plot "$dir/curves" --draw ratio --out "$dir/c.png"; expect "perplexity against full by position" 0 'sink:size=64,stride=50: 100.00 at 50, [0-9.]* at'
-run eval plot "$dir/curves" --draw span --out "$dir/c.png"; expect "a span is of a text" 2 'wants a text'
-run eval plot "$dir/text" --draw ratio --out "$dir/c.png"; expect "a ratio is of lines" 2 'wants lines'
-run eval plot "$dir/text" --draw span --tokens 400 --kv full --kv sink:size=64,stride=32 --kv cascade:size=64,n=4,stride=16 --out "$dir/c.png"
+run eval plot "$dir/text" --draw span --tokens 400 --kv full --kv sink:size=64,stride=32 --kv cascade:size=64,n=4,stride=16
 expect "full reaches the beginning" 0 'full: of 400 tokens read it reaches back 400, and keeps 100.0 %'
 expect "sinks reach back as far as their size" 0 'sink:size=64,stride=32: of 400 tokens read it reaches back 64,'
 # Four rings of 16 slots reach 16 * (1 + 2 + 4 + 8) = 240 tokens, less what their last swaps leave out.
 n=$(sed -n 's/cascade.*back \([0-9]*\),.*/\1/p' "$dir/out")
 [ "${n:-0}" -ge 225 ] && [ "$n" -le 240 ] && ok "four rings reach as far as published" || bad "four rings reach as far as published" "$(out)"
+run eval plot "$dir/text" --draw span --tokens 400 --kv full --kv sink:size=64,stride=32 --json; cp "$dir/out" "$dir/span"
+expect "the span by age" 0 '"kv":"sink:size=64,stride=32","tokens":400,"span":64,"kept":0.1[0-9]*,"every":4,"ages":\[1.00000,.*0.00000,1.00000\]'
 run eval recovery "$dir/text" --window 300 --last 8 --kv sink;   expect "a bounded cache cannot be watched" 2
 run eval recovery "$dir/text" --window 30000 --kv sift;          expect "a text without a window is usage" 2 'one window'
+
+# ---- pictures of what was written ----
+
+draw() {
+	python3 app/lab/plot.py "$@" >"$dir/out" 2>"$dir/err"
+	rc=$?
+}
+if command -v python3 >/dev/null; then
+	draw "$dir/none.jsonl" "$dir/p.svg"; expect "lines without curves are refused" 1 'holds no curves'
+	[ ! -e "$dir/p.svg" ] && ok "and leave no picture" || bad "and leave no picture" "it is there"
+	draw "$dir/nothing" "$dir/p.svg"; expect "lines that are not there" 1 'nothing'
+	draw "$dir/matrix" "$dir/m.svg"; expect "the script draws the matrices" 0 'full: 100.0 % of the pairs in sight'
+	[ "$(grep -c '<image [^>]*width="90" height="90"' "$dir/m.svg")" = 2 ] && ok "a square a policy" || bad "a square a policy" "$(cut -c 1-200 "$dir/m.svg")"
+	draw "$dir/curves" "$dir/c.svg"; expect "curves are drawn" 0 'sink:size=64,stride=50: [0-9.]* after [0-9]* tokens'
+	draw "$dir/many" "$dir/many.svg"; expect "curves that are left out are named" 0 'holds 8 curves; 2 more'
+	[ "$(grep -c '<path fill="none" stroke="#[0-9a-f]*" d="M[0-9.]* [0-9.]*L' "$dir/c.svg")" = 2 ] && ok "their picture is there" || bad "their picture is there" "$(cat "$dir/c.svg")"
+	draw "$dir/found" "$dir/c.svg"; expect "ages are drawn" 0 'recycled:k=32,stride=4: 100.00 at 0, [0-9.]* at 3'
+	draw --draw stride "$dir/found" "$dir/c.svg"; expect "strides are drawn" 0 'recycled:k=32,stride=4: 4.00 at 0, 4.00 at 29'
+	draw --draw queries "$dir/found" "$dir/q.svg"; expect "queries are drawn" 0 'layer 29: 0.[0-9]*'
+	grep -q "<image x=\"0\" y=\"14\" width=\"$((9 * 24))\" height=\"$((30 * 24))\"" "$dir/q.svg" && ok "their picture is there, too" || bad "their picture is there, too" "$(cut -c 1-200 "$dir/q.svg")"
+	draw --draw queries "$dir/curves" "$dir/c.svg"; expect "lines without queries are refused" 1 'holds no queries'
+	draw --draw ratio "$dir/found" "$dir/c.svg"; expect "lines without curves are refused, too" 1 'holds no curves'
+	draw --draw ratio "$dir/curves" "$dir/c.svg"; expect "perplexity against full by position" 0 'sink:size=64,stride=50: 100.00 at 50, [0-9.]* at'
+	draw "$dir/span" "$dir/c.svg"; expect "spans are drawn" 0 'sink:size=64,stride=32: 100.00 at 0, 100.00 at 396'
+	# What a picture shows, taken apart: every pixel of two matrices of 3 tokens, every point of a curve.
+	printf 'P5\n14 3\n255\n' >"$dir/small.pgm"
+	printf '\377\000\000........\377\000\000' >>"$dir/small.pgm"
+	printf '\001\200\000........\377\001\000' >>"$dir/small.pgm"
+	printf '\000\100\300........\000\000\377' >>"$dir/small.pgm"
+	for x in 0 11; do
+		echo '{"task":"plot","draw":"matrix","kv":"a<b","layer":0,"head":-1,"tokens":3,"tokens_a_pixel":1,"seen":0.5,"x":'$x',"side":3,"picture":"'"$dir/small.pgm"'"}'
+	done >"$dir/small"
+	echo '{"task":"plot","draw":"span","kv":"x","every":2,"ages":[1,null,0.5,0,null]}' >"$dir/points"
+	draw "$dir/small" "$dir/small.svg" && draw "$dir/points" "$dir/points.svg" && python3 - "$dir" <<'END' >"$dir/out" 2>&1 && ok "every pixel and point is where it belongs" ||
+import base64, re, struct, sys, xml.dom.minidom, zlib
+def pixels(png):
+    assert png[:8] == b"\x89PNG\r\n\x1a\n"
+    at, parts = 8, {}
+    while at < len(png):
+        n, kind = struct.unpack(">I4s", png[at:at + 8])
+        body = png[at + 8:at + 8 + n]
+        assert struct.unpack(">I", png[at + 8 + n:at + 12 + n])[0] == zlib.crc32(kind + body)
+        parts[kind], at = body, at + 12 + n
+    w, h = struct.unpack(">II", parts[b"IHDR"][:8])
+    assert parts[b"IHDR"][8:] == b"\x08\x03\0\0\0" and len(parts[b"PLTE"]) == 768 and list(parts) == [b"IHDR", b"PLTE", b"IDAT", b"IEND"]
+    rows = zlib.decompress(parts[b"IDAT"])
+    assert len(rows) == h * (w + 1) and not any(rows[::w + 1])
+    light = [sum(parts[b"PLTE"][3 * i:3 * i + 3]) for i in range(256)]
+    assert light[0] == 0 and light[2:] == sorted(light[2:]) and light[255] == 3 * 255
+    return [list(rows[y * (w + 1) + 1:][:w]) for y in range(h)]
+page = xml.dom.minidom.parse(sys.argv[1] + "/small.svg")
+images = page.getElementsByTagName("image")
+assert [(i.getAttribute("x"), i.getAttribute("y")) for i in images] == [("0", "14"), ("11", "14")]
+found = [pixels(base64.b64decode(i.getAttribute("href").split(",")[1])) for i in images]
+assert found == [[[255, 1, 1], [2, 128, 1], [0, 64, 192]], [[255, 1, 1], [255, 2, 1], [0, 0, 255]]], found
+assert [t.firstChild.data for t in page.getElementsByTagName("text")] == ["a<b", "a<b"]
+curve = re.search('fill="none" stroke="#[0-9a-f]*" d="([^"]*)"', open(sys.argv[1] + "/points.svg").read()).group(1)
+# A gap is a new beginning; the tail of gaps is left out: 6 tokens over 880 pixels, 0 to 100 over 554.
+assert curve == "M64.0 14.0M650.7 291.0L944.0 568.0", curve
+END
+		bad "every pixel and point is where it belongs" "$(tail -n 1 "$dir/out")"
+	echo '{"curve":5,"every":1}' >"$dir/bad"; draw "$dir/bad" "$dir/p.svg"; expect "a broken line is one line on stderr" 1 'no evaluation wrote'
+	echo 'not JSON' >"$dir/bad"; draw "$dir/bad" "$dir/p.svg"; expect "what is no JSON, too" 1 'no evaluation wrote'
+else
+	skip pictures "python3 is not installed"
+fi
 
 # ---- tuning a setting ----
 

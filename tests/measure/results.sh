@@ -130,7 +130,7 @@ cascade() {
 		[ "$smoke" = 1 ] && break
 	done
 	# shellcheck disable=SC2046 # options
-	measure cascade "span/$size" eval plot "$(book "$first")" --draw span --tokens "$reach" --out "$raw/span.png" \
+	measure cascade "span/$size" eval plot "$(book "$first")" --draw span --tokens "$reach" \
 		$(kvs "sink:size=$size,stride=64" "cascade:size=$size,n=2,stride=64" "cascade:size=$size,n=4,stride=64" "cascade:size=$size,n=2,f=4,stride=64")
 }
 
