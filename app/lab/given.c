@@ -15,8 +15,8 @@ enum { FILE_MOST = 1 << 30, TASK_NAME = 48, GEN_GSM8K = 320, GEN_CHOICE = 8, GEN
 
 struct item {
 	struct str prompt, head;
-	struct words ref;
-}; /* ref: owned */
+	struct words ref; /* owned */
+};
 struct given_set {
 	char name[TASK_NAME];
 	enum eval_metric metric;
@@ -273,7 +273,6 @@ static int read_record(struct given *g, struct jv r, const char *file, struct er
 	struct jv own = jv_get(r, "task"), dataset = jv_get(r, "dataset");
 	struct given_set *s;
 	struct str name = { 0 };
-	size_t before = 0;
 	int rc;
 
 	if (!r.p || *r.p != '{')
@@ -288,8 +287,6 @@ static int read_record(struct given *g, struct jv r, const char *file, struct er
 	for (size_t i = 0; i < name.n; i++)
 		if ((unsigned char)name.p[i] <= ' ' || (unsigned char)name.p[i] >= 0x7f)
 			name.p[i] = '_';
-	for (size_t i = 0; i < g->n; i++)
-		before += g->set[i].n;
 	rc = jv_get(r, "context").p && jv_get(r, "input").p             ? read_longbench(g, r, name.p, e)
 	     : jv_get(r, "choices").p                                   ? read_choices(g, r, name.p, e)
 	     : jv_get(r, "prompt").p && jv_get(r, "metric").p           ? read_own(g, r, name.p, e)

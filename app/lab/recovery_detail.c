@@ -36,8 +36,8 @@ static void numbers_add(struct jv list, double *sum)
 }
 
 /* sum / n by their places. */
-static void means_json(struct str *out, const char *key, const double *sum, const double *n, int32_t count,
-                       const char *fmt)
+__attribute__((format(printf, 6, 0))) static void means_json(struct str *out, const char *key, const double *sum,
+                                                             const double *n, int32_t count, const char *fmt)
 {
 	struct str list = { 0 };
 

@@ -73,7 +73,7 @@ static void memory_open(const struct conversation *t, struct memory *m)
 		struct turn_words *turn;
 
 		if (msg->role == ROLE_USER)
-			m->turn[n_turn++] = (struct turn_words){ .number = n_turn, .question = i, .answer = SIZE_MAX };
+			m->turn[n_turn++] = (struct turn_words){ .question = i, .answer = SIZE_MAX };
 		m->turn_of[i] = n_turn ? n_turn - 1 : SIZE_MAX;
 		if (!n_turn)
 			continue;

@@ -1297,11 +1297,12 @@ TEST(a_file_that_changes_all_the_time_is_read_or_refused)
 	CHECK(map != MAP_FAILED);
 	head = (size_t)gguf_head_bytes(bytes, n);
 	writer = fork();
-	for (; !writer; r = r * 1664525 + 1013904223) {
+	while (!writer) { /* in the child, until it is killed */
 		size_t at = 24 + (r >> 4) % (head - 24);
 
 		map[at] = (uint8_t)(r >> 24);
 		map[at] = (uint8_t)bytes[at];
+		r = r * 1664525 + 1013904223;
 	}
 	snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
 	for (int i = 0; i < rounds; i++) {

@@ -120,7 +120,7 @@ TEST(codes_are_good_and_unbiased)
 	for (int b = 0; b < 3; b++) {
 		float *x = must_alloc(N * DIM * sizeof *x), *y = must_alloc(N * DIM * sizeof *y),
 		      *q = random_query(DIM, 0), centre[DIM];
-		double error = 0, all = 0, bias = 0, spread = 0, with = 0, norm = 0;
+		double error = 0, all = 0, bias = 0, spread = 0, with = 0;
 
 		for (int i = 0; i < DIM; i++)
 			centre[i] = 5 * bell();
@@ -128,7 +128,7 @@ TEST(codes_are_good_and_unbiased)
 			x[i] = centre[i % DIM] + bell();
 		round_keys(y, x, 1, N, N, DIM, 2 << b, 1);
 		for (int k = 0; k < N; k++) {
-			double off = 0, size = 0, part = 0;
+			double off = 0, part = 0;
 
 			for (int i = 0; i < DIM; i++) {
 				double v = x[k * DIM + i] - centre[i], d = y[k * DIM + i] - x[k * DIM + i];
@@ -136,13 +136,11 @@ TEST(codes_are_good_and_unbiased)
 				error += d * d;
 				all += v * v;
 				off += d * q[i];
-				size += v * q[i];
 				part += v * d;
 			}
 			bias += off;
 			spread += off * off;
 			with += part;
-			norm += size * size;
 		}
 		test_note(
 			"%d bits: squared error %.4f of the keys; products off by %.4f on average, of a spread of %.3f",

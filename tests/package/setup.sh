@@ -3,7 +3,7 @@
 #
 #   check   name the compiler and libraries that are missing, install nothing
 #   build   compiler, C library headers, libraries: installed when missing and allowed, else the line to run
-#   test    the same, and valgrind, tmux and xz, without which some tests skip; for continuous integration a compiler and an emulator for ARM, too
+#   test    the same, and valgrind, tmux and xz, without which some tests skip; for continuous integration clang, and a compiler and an emulator for ARM, too
 #   model   the default model in the user's cache, checked against its SHA-256
 #   cuda    nvcc and cuBLAS in the user's cache, for building weir-cuda.so where no CUDA toolkit is installed; checked likewise
 #
@@ -96,6 +96,7 @@ package() {
 	pacman:pip) echo python-pip ;;
 	apt-get:debug) echo libc6-dbg ;;
 	apt-get:arm) echo gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user ;;
+	apt-get:clang) echo clang clang-format ;;
 	esac
 }
 
@@ -255,9 +256,10 @@ test_tools() {
 	have tmux || missing="$missing tmux"
 	have xz || missing="$missing xz"
 	have "${CXX:-c++}" || missing="$missing cxx"
-	# 56 MB to fetch, 255 MB installed: not for everyone who runs the tests.
+	# 56 MB to fetch and 255 MB installed for ARM alone: not for everyone who runs the tests.
 	if [ -n "${CI:-}" ] && have apt-get; then
 		{ have aarch64-linux-gnu-gcc && have qemu-aarch64; } || missing="$missing arm"
+		{ have clang && have clang-format; } || missing="$missing clang"
 	fi
 	[ -n "$missing" ] || return 0
 	# shellcheck disable=SC2086
