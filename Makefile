@@ -11,7 +11,7 @@
 #   make unit        build the unit tests; check-layers, check-headers, check-words: checks of the source; check-circles: of the objects
 #   make pictures    draw the pictures of README.md anew, from what the program shows
 #   make gallery     draw every pane and dialog in every theme at four sizes, into build/gallery/
-#   make bench       measure speed; soak: use weir for SOAK_MINUTES; fuzz: build the fuzzers, with clang
+#   make bench       measure speed; soak: use weir for SOAK_MINUTES; fuzz: build the fuzzers, with clang; seeds: pack their first inputs
 #   make clean       remove what was built; compile_commands.json: write it, for editors; help: this list
 #
 # Variables: DEV=1 (-Werror and the strict set), SANITIZE=address,undefined | thread, CC=, CFLAGS=, PKG_CONFIG=, V=1 (show commands).
@@ -126,7 +126,7 @@ cuda_objects = $(patsubst %.cu,$(BUILD)/cuda/%.o,$(wildcard kernels/cuda/*.cu)) 
                $(patsubst %.cc,$(BUILD)/cuda/%.o,$(wildcard kernels/cuda/*.cc)) \
                $(cuda_shared)
 
-.PHONY: all cuda help run test check unit pictures gallery soak bench fuzz fuzz-programs check-layers check-headers check-circles check-words \
+.PHONY: all cuda help run test check unit pictures gallery soak bench fuzz fuzz-programs seeds check-layers check-headers check-circles check-words \
         setup setup-test setup-cuda model install dist deb portable clean compile_commands.json
 .SECONDARY:
 all: $(PROGRAM) $(LAB) $(PLUGIN) $(data:%=$(BUILD)/share/weir/%)
@@ -308,7 +308,7 @@ $(BUILD)/mkmodel: $(BUILD)/tests/measure/mkmodel.o $(BUILD)/libkernels.a
 	$(say) link $@
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ -lm -lpthread
 
-# libFuzzer targets need clang: make fuzz, then build/fuzz/fuzz_NAME [CORPUS].  The libraries are built once, instrumented.
+# libFuzzer targets need clang: make fuzz, then build/fuzz/fuzz_NAME CORPUS build/fuzz/seeds/NAME.  The libraries are built once, instrumented.
 # libFuzzer finds magic numbers by the values that are compared; recording them takes more than half of the time.  FUZZ_COMPARE=0
 # builds build/fuzz-fast/fuzz_NAME without, which runs 2 to 4 times as often on what the others have found; fuzz_model and fuzz_head, which compute
 # tokens with what they could load, do so there for one input in 64 and run 3 to 20 times as often.
@@ -319,7 +319,15 @@ build/fuzz/kernels/%.o build/fuzz-fast/kernels/%.o: override CFLAGS := $(FUZZ_FL
 fuzz:
 	@$(MAKE) --no-print-directory BUILD=build/fuzz$(if $(filter 0,$(FUZZ_COMPARE)),-fast) CC=clang fuzz-programs \
 	  CFLAGS="$(FUZZ_FLAGS) -fsanitize=fuzzer-no-link $(if $(filter 0,$(FUZZ_COMPARE)),-fno-sanitize-coverage=trace-cmp -DUSED_ONE_IN=64)"
-fuzz-programs: $(fuzzers)
+fuzz-programs: $(fuzzers) $(patsubst tests/fuzz/%.tar.xz,$(BUILD)/seeds/%,$(wildcard tests/fuzz/*.tar.xz))
+# The inputs that the fuzzers begin with, one archive a fuzzer (those of fuzz_documents are files, which other tests read).
+# To add one: put it into build/fuzz/seeds/NAME, then `make seeds`, which packs them all anew.
+$(BUILD)/seeds/%: tests/fuzz/%.tar.xz
+	@mkdir -p $@
+	$(Q)tar -xJf $< -C $@ && touch $@
+seeds:
+	@for d in build/fuzz/seeds/*/; do \
+	  tar --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner --mode=644 -C $$d -cf - $$(ls $$d) | xz -9e >tests/fuzz/$$(basename $$d).tar.xz; done
 $(BUILD)/fuzz_events: $(addprefix $(BUILD)/app/remote/,events.o chunk.o)
 $(BUILD)/fuzz_reasoning: $(addprefix $(BUILD)/app/,conversation/reasoning.o term/format.o)
 # It includes the file that it tests, and is linked to the rest of the program.

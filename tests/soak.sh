@@ -81,7 +81,9 @@ else
     name=$(basename "$t" .c)
     corpus=build/fuzz/corpus_$name
     mkdir -p "$corpus"
-    [ ! -d "tests/fuzz/${name#fuzz_}" ] || cp -n tests/fuzz/"${name#fuzz_}"/* "$corpus"/
+    for seeds in build/fuzz/seeds tests/fuzz; do
+      [ ! -d "$seeds/${name#fuzz_}" ] || cp -n "$seeds/${name#fuzz_}"/* "$corpus"/
+    done
     for dir in build/fuzz build/fuzz-fast; do
       log=$dir/$name.log
       if nice "$dir/$name" -max_total_time=$seconds -rss_limit_mb=2048 -timeout=10 -print_final_stats=1 "$corpus" >"$log" 2>&1

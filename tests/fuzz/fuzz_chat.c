@@ -1,7 +1,7 @@
 /* tests/fuzz/fuzz_chat.c - libFuzzer target: any bytes as a chat template, and as messages.
  *
  * 	make fuzz
- * 	mkdir -p corpus && build/fuzz/fuzz_chat -max_len=8192 -timeout=60 corpus tests/fuzz/chat
+ * 	mkdir -p corpus && build/fuzz/fuzz_chat -max_len=8192 -timeout=60 corpus build/fuzz/seeds/chat
  *
  * The first byte chooses: from 128 on a template to compile and run, else one that is built in and a conversation cut
  * from the rest. */

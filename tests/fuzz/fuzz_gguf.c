@@ -1,9 +1,9 @@
 /* tests/fuzz/fuzz_gguf.c - libFuzzer target: any bytes as a model file.
  *
  *	make fuzz
- *	mkdir -p corpus && build/fuzz/fuzz_gguf -max_len=4096 corpus tests/fuzz/gguf
+ *	mkdir -p corpus && build/fuzz/fuzz_gguf -max_len=4096 corpus build/fuzz/seeds/gguf
  *
- * tests/fuzz/gguf holds small seeds, good and bad; there are more in tests/vectors/malformed-gguf.tar.xz. */
+ * The seeds are small files, good and bad; there are more in tests/vectors/malformed-gguf.tar.xz. */
 #include "tests/lib/walk_gguf.h"
 
 #include <stdlib.h>

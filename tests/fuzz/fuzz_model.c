@@ -1,7 +1,7 @@
 /* tests/fuzz/fuzz_model.c - libFuzzer target: models of every family, and a LoRA adapter, with edited keys and shapes.
  *
  * 	make fuzz
- * 	build/fuzz/fuzz_model corpus tests/fuzz/model        from the root of the source: the models lie in tests/vectors/models
+ * 	build/fuzz/fuzz_model corpus build/fuzz/seeds/model        from the root of the source: the models lie in tests/vectors/models
  *
  * The first byte chooses the file that is edited: one of the models, or from 128 on the adapter. The rest are edits of
  * eight bytes: place (3), width (1), value (4). Places are bytes of the header outside of long lists such as the

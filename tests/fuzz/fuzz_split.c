@@ -1,7 +1,7 @@
 /* tests/fuzz/fuzz_split.c - libFuzzer target: any bytes as a model in several files (engine/gguf/gguf_split.c).
  *
  * 	make fuzz
- * 	mkdir -p corpus && build/fuzz/fuzz_split -max_len=4096 corpus tests/fuzz/split
+ * 	mkdir -p corpus && build/fuzz/fuzz_split -max_len=4096 corpus build/fuzz/seeds/split
  *
  * Input: how many files there are (1 to 4), which one is opened, the length of each file but the last (two bytes each,
  * little-endian), then the files' bytes. Bit 7 of the first byte leaves the last file out. */
