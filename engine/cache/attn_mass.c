@@ -96,7 +96,7 @@ static size_t plane_bytes(const struct attn_mass *f)
 	return (size_t)f->rings->heads * (size_t)f->rings->n_slots * sizeof *f->swap;
 }
 
-static void transpose(float *out, const float *in, int32_t rows, int32_t cols)
+static void matrix_transpose(float *out, const float *in, int32_t rows, int32_t cols)
 {
 	enum { TILE = 16 };
 
@@ -107,7 +107,7 @@ static void transpose(float *out, const float *in, int32_t rows, int32_t cols)
 }
 
 /* Something failed, or the call is being stopped: what was asked of the backend was not done. */
-static int stopped(const struct backend *be)
+static int backend_stopped(const struct backend *be)
 {
 	return be->failed || (be->cancel && *be->cancel);
 }
@@ -117,9 +117,9 @@ int mass_read(struct attn_mass *f)
 	if (!f->sum_stale)
 		return 0;
 	f->be->ops->read(f->be, &f->plane[f->now], 0, f->swap, plane_bytes(f));
-	if (stopped(f->be))
+	if (backend_stopped(f->be))
 		return -1;
-	transpose(f->rings->mass, f->swap, f->rings->heads, f->rings->n_slots);
+	matrix_transpose(f->rings->mass, f->swap, f->rings->heads, f->rings->n_slots);
 	f->sum_stale = 0;
 	return 0;
 }
@@ -129,7 +129,7 @@ static void write_all(struct attn_mass *f)
 {
 	if (is_kept(f, f->now))
 		f->now = free_plane(f, -1);
-	transpose(f->swap, f->rings->mass, f->rings->n_slots, f->rings->heads);
+	matrix_transpose(f->swap, f->rings->mass, f->rings->n_slots, f->rings->heads);
 	f->be->ops->write(f->be, &f->plane[f->now], 0, f->swap, plane_bytes(f));
 }
 
@@ -140,7 +140,7 @@ static void read_few(struct attn_mass *f, const int32_t *slot, int32_t n)
 
 	f->be->ops->columns(f->be, &f->few, &f->plane[f->now], slot, n);
 	f->be->ops->read(f->be, &f->few, 0, f->swap, (size_t)n * heads * sizeof *f->swap);
-	if (stopped(f->be))
+	if (backend_stopped(f->be))
 		return;
 	for (int32_t i = 0; i < n; i++)
 		memcpy(f->rings->mass + (size_t)slot[i] * heads, f->swap + (size_t)i * heads, heads * sizeof *f->swap);
@@ -213,7 +213,7 @@ void mass_commit(struct attn_mass *f, int32_t planes)
 void mass_keep(struct attn_mass *f, int i, int32_t t, float nll)
 {
 	f->point[i].t = -1;
-	if (stopped(f->be))
+	if (backend_stopped(f->be))
 		return;
 	if (f->plane_stale)
 		write_all(f);

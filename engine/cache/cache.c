@@ -21,7 +21,6 @@ void cache_begin(struct cache *c, const struct step *st)
 		recurrent_keep(&c->recurrent);
 	if (c->model)
 		recurrent_begin(&c->recurrent, st->kind == STEP_VERIFY && st->n > 1);
-	c->kv.prompt = !step_generates(st);
 	kv_ahead_step(&c->kv, step_generates(st) ? st->n : 0);
 	kv_host_step(&c->kv, step_generates(st) ? st->n : 0);
 	windows_begin(c, &c->step);
@@ -106,7 +105,8 @@ static void parts_of(struct cache *c, const struct step *st, int32_t layer, cons
 }
 
 /* They have attended. */
-static void attended(struct cache *c, const struct step *st, int32_t layer, const struct qkv *x, struct reading *r)
+static void after_attention(struct cache *c, const struct step *st, int32_t layer, const struct qkv *x,
+                            struct reading *r)
 {
 	const struct selector_ops *s = selector_of(c, layer);
 
@@ -148,15 +148,15 @@ static const struct tensor *blocks_of(struct cache *c, const struct step *st, in
 }
 
 /* One attention. */
-static void attend(struct cache *c, const struct step *st, int32_t layer, const struct qkv *x)
+static void attend_once(struct cache *c, const struct step *st, int32_t layer, const struct qkv *x)
 {
 	const struct retention_ops *r = c->policy.def->retention;
 	const struct selector_ops *s = selector_of(c, layer);
 	const struct attn_probe *own = NULL, *probe = NULL;
 	struct reading reads;
-	struct attn_part near[READ_PARTS], *part = reads.part;
-
+	struct attn_part near[READ_PARTS];
 	const struct attn_selection *by;
+	struct kv_call call;
 
 	parts_of(c, st, layer, x, &reads);
 	by = reads.part[0].selection;
@@ -167,22 +167,26 @@ static void attend(struct cache *c, const struct step *st, int32_t layer, const 
 		probe = s->probe(&c->sel, st, layer, reads.n_slots);
 	if (r->probe && !layer_window(c->hp, layer))
 		own = r->probe(c, st, layer, reads.skip);
-	part = rows_in_memory(c, st, layer, &reads, near);
-	c->kv.blocks = blocks_of(c, st, layer, &reads);
+	call = (struct kv_call){ .out = x->out,
+		                 .part = rows_in_memory(c, st, layer, &reads, near),
+		                 .n_part = reads.n_part,
+		                 .prompt = !step_generates(st),
+		                 .sinks = x->sinks,
+		                 .blocks = blocks_of(c, st, layer, &reads) };
 	/* A probe has room for one purpose: where retention and selector both observe, the tokens attend twice. */
-	if (own)
-		kv_attend(&c->kv, layer, x->out, part, reads.n_part, st->n, own);
-	if (probe || !own)
-		kv_attend(&c->kv, layer, x->out, part, reads.n_part, st->n, probe);
-	c->kv.blocks = NULL;
+	call.probe = own ? own : probe;
+	kv_attend(&c->kv, layer, &call, st->n);
+	call.probe = probe;
+	if (own && probe)
+		kv_attend(&c->kv, layer, &call, st->n);
 	if (step_generates(st) && st->index + 1 == st->tried && by)
 		kv_host_ahead(&c->kv, layer, by->topk);
-	attended(c, st, layer, x, &reads);
+	after_attention(c, st, layer, x, &reads);
 }
 
 /* How many tokens of a VERIFY step, from this one on, can attend in one call: nothing that one of them does may concern
  * the next, and their entries are in memory. */
-static int32_t together(struct cache *c, const struct step *st, int32_t layer)
+static int32_t tokens_together(struct cache *c, const struct step *st, int32_t layer)
 {
 	const struct retention_ops *r = c->policy.def->retention;
 	const struct selector_ops *s = selector_of(c, layer);
@@ -211,7 +215,7 @@ static void attend_each(struct cache *c, struct step st, int32_t layer, const st
 	struct step at[VERIFY_MOST];
 	struct qkv one[VERIFY_MOST];
 	struct reading reads[VERIFY_MOST];
-	struct kv_token token[VERIFY_MOST] = { 0 };
+	struct kv_call call[VERIFY_MOST];
 
 	for (int32_t i = 0; i < n; i++, st.index++, st.pos++) {
 		at[i] = st;
@@ -219,11 +223,13 @@ static void attend_each(struct cache *c, struct step st, int32_t layer, const st
 		if (c->be->failed)
 			return;
 		parts_of(c, &st, layer, &one[i], &reads[i]);
-		token[i] = (struct kv_token){ one[i].out, reads[i].part, reads[i].n_part };
+		call[i] = (struct kv_call){
+			.out = one[i].out, .part = reads[i].part, .n_part = reads[i].n_part, .sinks = x->sinks
+		};
 	}
-	kv_attend_each(&c->kv, layer, token, n);
+	kv_attend_each(&c->kv, layer, call, n);
 	for (int32_t i = 0; i < n; i++) {
-		attended(c, &at[i], layer, &one[i], &reads[i]);
+		after_attention(c, &at[i], layer, &one[i], &reads[i]);
 		c->be->ops->copy(c->be, x->out, at[i].index, one[i].out, 0, 1);
 	}
 }
@@ -232,22 +238,21 @@ void cache_attend(struct cache *c, int32_t layer, const struct qkv *x)
 {
 	struct step st = c->step;
 
-	c->kv.sinks = x->sinks;
 	(layer_window(c->hp, layer) ? windows_put : c->policy.def->retention->put)(c, &st, layer, x);
 	if (!one_by_one(&st)) {
-		attend(c, &st, layer, x);
+		attend_once(c, &st, layer, x);
 		kv_used(&c->kv, layer);
 		return;
 	}
 	st.n = 1;
 	for (int32_t n; st.index < st.tried; st.index += n, st.pos += n) {
-		n = together(c, &st, layer);
+		n = tokens_together(c, &st, layer);
 		if (n == 1) {
 			struct qkv one = token_of(c, &st, x);
 
 			if (c->be->failed)
 				return;
-			attend(c, &st, layer, &one);
+			attend_once(c, &st, layer, &one);
 			c->be->ops->copy(c->be, x->out, st.index, one.out, 0, 1);
 		} else {
 			attend_each(c, st, layer, x, n);
@@ -285,7 +290,7 @@ void cache_commit(struct cache *c, int32_t n, const float *nll)
 void cache_rollback(struct cache *c)
 {
 	c->step = (struct step){ 0 };
-	kv_host_doubt(&c->kv);
+	kv_host_invalidate(&c->kv);
 }
 
 int32_t cache_verify_most(const struct cache *c, int32_t pos)

@@ -123,7 +123,7 @@ void kv_ahead_rows(const struct kv_store *kv, int32_t layer, int32_t head, const
 		ask_for(kv, layer, head, slot, n);
 }
 
-static int ascending(const void *a, const void *b)
+static int slot_order(const void *a, const void *b)
 {
 	const int32_t *x = a, *y = b;
 
@@ -141,7 +141,7 @@ static void list_read(const struct kv_store *kv, const struct attn_part *p, int3
 	kv->be->ops->read(kv->be, p->slots, 4 * (size_t)head * (size_t)p->slots->cols, to->slot, 4 * (size_t)to->n);
 	for (int32_t i = 1; i < to->n; i++)
 		if (to->slot[i] < to->slot[i - 1]) {
-			qsort(to->slot, (size_t)to->n, sizeof *to->slot, ascending);
+			qsort(to->slot, (size_t)to->n, sizeof *to->slot, slot_order);
 			return;
 		}
 }

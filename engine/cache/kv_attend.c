@@ -2,8 +2,8 @@
  * to them. */
 #include "engine/cache/kv_store.h"
 
-static void rotate(const struct kv_store *kv, int32_t layer, struct tensor *out, const struct tensor *x,
-                   const struct tensor *table, int32_t n)
+static void heads_rotate(const struct kv_store *kv, int32_t layer, struct tensor *out, const struct tensor *x,
+                         const struct tensor *table, int32_t n)
 {
 	const struct rope_freqs *f = model_rope(kv->hp, layer);
 
@@ -17,13 +17,13 @@ static void rotate(const struct kv_store *kv, int32_t layer, struct tensor *out,
 void kv_rotate(const struct kv_store *kv, int32_t layer, struct tensor *out, const struct tensor *x,
                const struct rope *rope, int32_t n)
 {
-	rotate(kv, layer, out, x, rope_table(rope, layer), n);
+	heads_rotate(kv, layer, out, x, rope_table(rope, layer), n);
 }
 
 void kv_rotate_queries(const struct kv_store *kv, int32_t layer, struct tensor *out, const struct tensor *x,
                        const struct rope *rope, int32_t n)
 {
-	rotate(kv, layer, out, x, rope_query_table(rope, layer), n);
+	heads_rotate(kv, layer, out, x, rope_query_table(rope, layer), n);
 }
 
 void kv_put(struct kv_store *kv, int32_t layer, const struct tensor *k, const struct tensor *v, int32_t slot0,
@@ -70,13 +70,13 @@ int kv_parts_met(const struct kv_store *kv, struct attn_part *part, int32_t n_pa
 }
 
 /* *moved: room for a part whose slots count from elsewhere. */
-static struct attn_args args_of(const struct kv_store *kv, int32_t layer, const struct kv_token *t,
+static struct attn_args args_of(const struct kv_store *kv, int32_t layer, const struct kv_call *call,
                                 struct attn_part *moved)
 {
 	const struct tensor *k = &kv->k[layer], *v = &kv->v[layer];
 	int32_t cap = kv_layer_slots(kv, layer);
 	const struct attn_spec *a = &model_layer_spec(kv->hp, layer)->attn;
-	const struct attn_part *part = t->part;
+	const struct attn_part *part = call->part;
 
 	if (kv_layer_base(kv, layer)) { /* one part: retain_window.c */
 		*moved = part[0];
@@ -92,11 +92,11 @@ static struct attn_args args_of(const struct kv_store *kv, int32_t layer, const 
 		part = moved;
 	}
 	return (struct attn_args){
-		.out = t->out,
+		.out = call->out,
 		.k = k,
 		.v = v,
 		.part = part,
-		.n_part = t->n_part,
+		.n_part = call->n_part,
 		.n_head = a->n_head,
 		.n_kv_head = a->n_kv_head,
 		.head_dim = a->head_dim,
@@ -104,31 +104,30 @@ static struct attn_args args_of(const struct kv_store *kv, int32_t layer, const 
 		.scale = a->scale,
 		.softcap = a->softcap,
 		.window = kv_window(kv, layer),
-		.sinks = a->sinks ? kv->sinks : NULL,
-		.prompt = kv->prompt,
-		.blocks = kv->blocks,
+		.sinks = a->sinks ? call->sinks : NULL,
+		.prompt = call->prompt,
+		.blocks = call->blocks,
+		.probe = call->probe,
 	};
 }
 
-void kv_attend(struct kv_store *kv, int32_t layer, struct tensor *out, const struct attn_part *part, int32_t n_part,
-               int32_t n, const struct attn_probe *probe)
+void kv_attend(struct kv_store *kv, int32_t layer, const struct kv_call *call, int32_t n)
 {
 	double start = kv->clock ? now_seconds() : 0;
 	struct attn_part moved;
-	struct attn_args a = args_of(kv, layer, &(struct kv_token){ out, part, n_part }, &moved);
+	struct attn_args a = args_of(kv, layer, call, &moved);
 
-	a.probe = probe;
 	kv->be->ops->attn(kv->be, &a, n);
 	if (kv->clock)
 		*kv->clock += now_seconds() - start;
 }
 
-void kv_attend_each(struct kv_store *kv, int32_t layer, const struct kv_token *token, int32_t n)
+void kv_attend_each(struct kv_store *kv, int32_t layer, const struct kv_call *call, int32_t n)
 {
 	struct attn_args a[ATTN_EACH_MOST];
 	struct attn_part moved[ATTN_EACH_MOST];
 
 	for (int32_t i = 0; i < n; i++)
-		a[i] = args_of(kv, layer, token + i, moved + i);
+		a[i] = args_of(kv, layer, call + i, moved + i);
 	kv->be->ops->attn_each(kv->be, a, n);
 }

@@ -110,7 +110,7 @@ uint64_t kv_disk_resident(const struct kv_store *kv)
 	return bytes;
 }
 
-static void leave(const struct kv_store *kv, int32_t layer)
+static void planes_give_back(const struct kv_store *kv, int32_t layer)
 {
 	const struct tensor *plane[] = { &kv->k[layer], &kv->v[layer] };
 
@@ -123,13 +123,13 @@ static void leave(const struct kv_store *kv, int32_t layer)
 void kv_used(const struct kv_store *kv, int32_t layer)
 {
 	if (kv->disk && kv->place[layer] >= 0 && !kv_stays(kv, layer))
-		leave(kv, layer);
+		planes_give_back(kv, layer);
 }
 
 void kv_disk_clear(struct kv_store *kv)
 {
 	for (int32_t i = 0; kv->disk && kv->written && i < kv->n_full; i++)
-		leave(kv, kv->full[i]);
+		planes_give_back(kv, kv->full[i]);
 	if (kv->written)
 		kv_rows_clear(kv);
 	kv->written = 0;

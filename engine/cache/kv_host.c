@@ -43,7 +43,8 @@ uint64_t kv_host_bytes(const struct hparams *hp, enum dtype type, int32_t cap, i
 
 /* ---- life ---- */
 
-static int alloc(struct kv_store *kv, struct tensor *t, enum dtype type, int64_t rows, int64_t cols, struct err *err)
+static int tensor_alloc(struct kv_store *kv, struct tensor *t, enum dtype type, int64_t rows, int64_t cols,
+                        struct err *err)
 {
 	*t = (struct tensor){ .type = type, .rows = (int32_t)rows, .cols = (int32_t)cols };
 	if (rows <= INT32_MAX && cols <= INT32_MAX && !kv->be->ops->alloc(kv->be, t))
@@ -57,10 +58,11 @@ static int alloc_layer(struct kv_store *kv, struct kv_host *d, int32_t i, struct
 	int32_t layer = kv->full[i], heads = kv_layer_heads(kv->hp, layer),
 		dim = model_layer_spec(kv->hp, layer)->attn.head_dim;
 
-	return alloc(kv, &d->k[i], kv->type, (int64_t)heads * d->rows, dim, err) ||
-	                       alloc(kv, &d->v[i], kv->type, (int64_t)heads * d->rows, dim, err) ||
-	                       alloc(kv, &d->map[i], DT_I32, heads, fetch_map_cols(kv->cap, d->rows), err) ||
-	                       alloc(kv, &d->next[i], DT_I32, heads, d->listed + ahead_of(d->listed, kv->cap), err)
+	return tensor_alloc(kv, &d->k[i], kv->type, (int64_t)heads * d->rows, dim, err) ||
+	                       tensor_alloc(kv, &d->v[i], kv->type, (int64_t)heads * d->rows, dim, err) ||
+	                       tensor_alloc(kv, &d->map[i], DT_I32, heads, fetch_map_cols(kv->cap, d->rows), err) ||
+	                       tensor_alloc(kv, &d->next[i], DT_I32, heads, d->listed + ahead_of(d->listed, kv->cap),
+	                                    err)
 	               ? -1
 	               : 0;
 }
@@ -74,8 +76,8 @@ static int alloc_whole(struct kv_store *kv, struct kv_host *d, struct err *err)
 		if (kv_layer_heads(kv->hp, kv->full[i]) * kv_layer_row_bytes(kv->hp, kv->type, kv->full[i]) >
 		    kv_layer_heads(kv->hp, widest) * kv_layer_row_bytes(kv->hp, kv->type, widest))
 			widest = kv->full[i];
-	return alloc(kv, &d->whole_k, kv->type, kv->k[widest].rows, kv->k[widest].cols, err) ||
-	                       alloc(kv, &d->whole_v, kv->type, kv->k[widest].rows, kv->k[widest].cols, err)
+	return tensor_alloc(kv, &d->whole_k, kv->type, kv->k[widest].rows, kv->k[widest].cols, err) ||
+	                       tensor_alloc(kv, &d->whole_v, kv->type, kv->k[widest].rows, kv->k[widest].cols, err)
 	               ? -1
 	               : 0;
 }
@@ -96,9 +98,9 @@ int kv_host_open(struct kv_store *kv, int32_t rows, int32_t listed, struct err *
 	d->end = xcalloc(n, sizeof *d->end);
 	d->coming = xcalloc(n, sizeof *d->coming);
 	d->counted = xcalloc(n * (size_t)d->heads, FETCH_COUNTS * sizeof *d->counted);
-	if (alloc_whole(kv, d, err) || alloc(kv, &d->list, DT_I32, d->heads, listed, err) ||
-	    alloc(kv, &d->count, DT_I32, (int64_t)kv->n_full * d->heads, FETCH_COUNTS, err) ||
-	    alloc(kv, &d->count_ahead, DT_I32, (int64_t)kv->n_full * d->heads, FETCH_COUNTS, err))
+	if (alloc_whole(kv, d, err) || tensor_alloc(kv, &d->list, DT_I32, d->heads, listed, err) ||
+	    tensor_alloc(kv, &d->count, DT_I32, (int64_t)kv->n_full * d->heads, FETCH_COUNTS, err) ||
+	    tensor_alloc(kv, &d->count_ahead, DT_I32, (int64_t)kv->n_full * d->heads, FETCH_COUNTS, err))
 		return -1;
 	for (int32_t i = 0; i < kv->n_full; i++)
 		if (alloc_layer(kv, d, i, err))
@@ -106,7 +108,7 @@ int kv_host_open(struct kv_store *kv, int32_t rows, int32_t listed, struct err *
 	return 0;
 }
 
-static void drop(const struct kv_store *kv, struct tensor *t)
+static void tensor_drop(const struct kv_store *kv, struct tensor *t)
 {
 	if (t->data)
 		kv->be->ops->drop(kv->be, t);
@@ -119,16 +121,16 @@ void kv_host_close(struct kv_store *kv)
 	if (!d)
 		return;
 	for (int32_t i = 0; i < kv->n_full; i++) {
-		drop(kv, &d->k[i]);
-		drop(kv, &d->v[i]);
-		drop(kv, &d->map[i]);
-		drop(kv, &d->next[i]);
+		tensor_drop(kv, &d->k[i]);
+		tensor_drop(kv, &d->v[i]);
+		tensor_drop(kv, &d->map[i]);
+		tensor_drop(kv, &d->next[i]);
 	}
-	drop(kv, &d->whole_k);
-	drop(kv, &d->whole_v);
-	drop(kv, &d->list);
-	drop(kv, &d->count);
-	drop(kv, &d->count_ahead);
+	tensor_drop(kv, &d->whole_k);
+	tensor_drop(kv, &d->whole_v);
+	tensor_drop(kv, &d->list);
+	tensor_drop(kv, &d->count);
+	tensor_drop(kv, &d->count_ahead);
 	free(d->k);
 	free(d->v);
 	free(d->map);
@@ -161,7 +163,7 @@ static void wait_for(struct kv_store *kv, int32_t place)
 }
 
 /* The rows of a layer hold none of slots from .. to any more. */
-static void forget(struct kv_store *kv, int32_t place, int32_t from, int32_t to)
+static void rows_forget(struct kv_store *kv, int32_t place, int32_t from, int32_t to)
 {
 	static const int32_t none[4096];
 	struct kv_host *d = kv->host;
@@ -181,23 +183,23 @@ void kv_host_clear(struct kv_store *kv)
 	struct kv_host *d = kv->host;
 
 	for (int32_t i = 0; d && i < kv->n_full; i++) {
-		forget(kv, i, 0, d->end[i]);
+		rows_forget(kv, i, 0, d->end[i]);
 		d->end[i] = 0;
 	}
 }
 
-void kv_host_doubt(struct kv_store *kv)
+void kv_host_invalidate(struct kv_store *kv)
 {
 	if (kv->host)
-		kv->host->unsure = 1;
+		kv->host->stale = 1;
 }
 
 /* Before rows are used: what a failed step left of them is forgotten, now that the backend works again. */
-static void be_sure(struct kv_store *kv)
+static void rows_revalidate(struct kv_store *kv)
 {
-	if (!kv->host->unsure || kv->be->failed)
+	if (!kv->host->stale || kv->be->failed)
 		return;
-	kv->host->unsure = 0;
+	kv->host->stale = 0;
 	kv_host_clear(kv);
 }
 
@@ -207,10 +209,10 @@ void kv_host_forget(struct kv_store *kv, int32_t layer, int32_t slot0)
 
 	if (!kv_host_serves(kv, layer))
 		return;
-	be_sure(kv);
+	rows_revalidate(kv);
 	if (slot0 >= kv->host->end[place])
 		return;
-	forget(kv, place, slot0, kv->host->end[place]);
+	rows_forget(kv, place, slot0, kv->host->end[place]);
 	kv->host->end[place] = slot0;
 }
 
@@ -260,7 +262,7 @@ void kv_host_near(struct kv_store *kv, int32_t layer, struct attn_part *p, int32
 
 	if (!kv_host_serves(kv, layer))
 		return;
-	be_sure(kv);
+	rows_revalidate(kv);
 	wait_for(kv, place);
 	if (!p->slots) {
 		bring_whole(kv, layer, p, p->slot0 + p->n_slots);

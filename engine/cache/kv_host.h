@@ -45,7 +45,7 @@ struct kv_host {
 	struct kv_fetched now, before;
 	int counting;
 	uint32_t *counted; /* what is read of them */
-	int unsure;        /* a step failed: rows may lack the entries that they are to hold */
+	int stale;         /* a step failed: rows may lack the entries that they are to hold */
 };
 
 /* Bytes of the device with so many rows of each KV head; the fewest rows. */
@@ -64,7 +64,7 @@ void kv_host_near(struct kv_store *, int32_t layer, struct attn_part *, int32_t 
 void kv_host_ahead(struct kv_store *, int32_t layer, const struct topk_args *);
 /* Slots of a layer from slot0 on were written; a step failed, or was cancelled; no entry counts any more. */
 void kv_host_forget(struct kv_store *, int32_t layer, int32_t slot0);
-void kv_host_doubt(struct kv_store *);
+void kv_host_invalidate(struct kv_store *);
 void kv_host_clear(struct kv_store *);
 /* A step begins, which generates so many tokens; 0: it prefills. */
 void kv_host_step(struct kv_store *, int32_t generates);

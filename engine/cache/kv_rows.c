@@ -31,7 +31,8 @@ static int map_open(struct row_map *m, int32_t cap, int32_t rows, struct err *er
 	return 0;
 }
 
-static int alloc(struct kv_store *kv, struct tensor *t, enum dtype type, int64_t rows, int32_t cols, struct err *err)
+static int tensor_alloc(struct kv_store *kv, struct tensor *t, enum dtype type, int64_t rows, int32_t cols,
+                        struct err *err)
 {
 	*t = (struct tensor){ .type = type, .rows = (int32_t)rows, .cols = cols };
 	if (rows <= INT32_MAX && !kv->be->ops->alloc(kv->be, t))
@@ -50,14 +51,14 @@ static int open_all(struct kv_store *kv, struct kv_rows *r, struct err *err)
 		size_t row = (size_t)kv_layer_row_bytes(kv->hp, kv->type, layer);
 
 		most = MAX(row, most);
-		if (alloc(kv, &r->k[i], kv->type, (int64_t)heads * r->rows, dim, err) ||
-		    alloc(kv, &r->v[i], kv->type, (int64_t)heads * r->rows, dim, err))
+		if (tensor_alloc(kv, &r->k[i], kv->type, (int64_t)heads * r->rows, dim, err) ||
+		    tensor_alloc(kv, &r->v[i], kv->type, (int64_t)heads * r->rows, dim, err))
 			return -1;
 		for (int32_t h = 0; h < heads; h++)
 			if (map_open(&r->map[i * r->heads + h], kv->cap, r->rows, err))
 				return -1;
 	}
-	return alloc(kv, &r->list, DT_I32, r->heads, r->rows, err) ||
+	return tensor_alloc(kv, &r->list, DT_I32, r->heads, r->rows, err) ||
 	                       !(r->want = try_alloc((size_t)r->rows, 4, "KV entries in memory", err)) ||
 	                       !(r->got = try_alloc((size_t)r->heads * (size_t)r->rows, 4, "KV entries in memory",
 	                                            err)) ||
@@ -84,7 +85,7 @@ struct kv_rows *kv_rows_open(struct kv_store *kv, int32_t rows, struct err *err)
 	return NULL;
 }
 
-static void drop(const struct kv_store *kv, struct tensor *t)
+static void tensor_drop(const struct kv_store *kv, struct tensor *t)
 {
 	if (t->data)
 		kv->be->ops->drop(kv->be, t);
@@ -97,10 +98,10 @@ void kv_rows_close(struct kv_store *kv)
 	if (!r)
 		return;
 	for (int32_t i = 0; i < kv->n_full; i++) {
-		drop(kv, &r->k[i]);
-		drop(kv, &r->v[i]);
+		tensor_drop(kv, &r->k[i]);
+		tensor_drop(kv, &r->v[i]);
 	}
-	drop(kv, &r->list);
+	tensor_drop(kv, &r->list);
 	for (int32_t i = 0; i < kv->n_full * r->heads; i++) {
 		free(r->map[i].at);
 		free(r->map[i].slot);
@@ -193,7 +194,7 @@ static int32_t find_rows(struct kv_rows *r, struct row_map *m, int32_t n, int32_
 
 /* Bytes of slots slot .. slot + n of a head to r->bytes: from the file, or where so many are wanted of a plane that
  * most of it is mapped for less than reading them one by one costs, from the plane. 0, or -1. */
-static int fetch(struct kv_store *kv, int32_t layer, int plane, int32_t head, int32_t slot, int32_t n, int mapped)
+static int slots_fetch(struct kv_store *kv, int32_t layer, int plane, int32_t head, int32_t slot, int32_t n, int mapped)
 {
 	struct kv_rows *r = kv->rows;
 	size_t row = (size_t)kv_layer_row_bytes(kv->hp, kv->type, layer), bytes = row * (size_t)n;
@@ -209,7 +210,7 @@ static int fetch(struct kv_store *kv, int32_t layer, int plane, int32_t head, in
 }
 
 /* The missed slots of a head from the file to their rows; neighbours come together.  0, or -1. */
-static int bring(struct kv_store *kv, int32_t layer, int32_t head, int32_t missed)
+static int slots_bring(struct kv_store *kv, int32_t layer, int32_t head, int32_t missed)
 {
 	struct kv_rows *r = kv->rows;
 	const int32_t *slot = r->missed + (size_t)head * (size_t)r->rows;
@@ -224,7 +225,7 @@ static int bring(struct kv_store *kv, int32_t layer, int32_t head, int32_t misse
 		for (int32_t i = 0, n; i < missed; i += n) {
 			for (n = 1; n < RUN && i + n < missed && slot[i + n] == slot[i] + n; n++)
 				;
-			if (fetch(kv, layer, plane, head, slot[i], n, mapped))
+			if (slots_fetch(kv, layer, plane, head, slot[i], n, mapped))
 				return -1;
 			for (int32_t k = 0; k < n; k++)
 				kv->be->ops->write(kv->be, to,
@@ -238,7 +239,7 @@ static int bring(struct kv_store *kv, int32_t layer, int32_t head, int32_t misse
 }
 
 /* Some rows were given to slots whose entries have not come. */
-static int taken_back(struct kv_store *kv)
+static int rows_discard(struct kv_store *kv)
 {
 	kv_rows_clear(kv);
 	return 0;
@@ -258,19 +259,19 @@ int kv_rows_take(struct kv_store *kv, int32_t layer, struct attn_part *p)
 		kv->be->ops->read(kv->be, p->slots, 4 * (size_t)h * (size_t)p->slots->cols, r->want, 4 * (size_t)n);
 		for (int32_t i = 0; i < n; i++)
 			if (r->want[i] < 0 || r->want[i] >= kv->cap)
-				return taken_back(kv); /* attention refuses the list */
+				return rows_discard(kv); /* attention refuses the list */
 		r->n_missed[h] = find_rows(r, &r->map[kv->place[layer] * r->heads + h], n,
 		                           r->got + (size_t)h * (size_t)r->rows, missed);
 		kv_ahead_rows(kv, layer, h, missed, r->n_missed[h]);
 	}
 	for (int32_t h = 0; h < heads; h++) {
-		if (bring(kv, layer, h, r->n_missed[h]))
-			return taken_back(kv);
+		if (slots_bring(kv, layer, h, r->n_missed[h]))
+			return rows_discard(kv);
 		kv->be->ops->write(kv->be, &r->list, 4 * (size_t)h * (size_t)r->rows,
 		                   r->got + (size_t)h * (size_t)r->rows, 4 * (size_t)n);
 	}
 	if (kv->be->failed)
-		return taken_back(kv);
+		return rows_discard(kv);
 	p->slots = &r->list;
 	p->k = &r->k[kv->place[layer]];
 	p->v = &r->v[kv->place[layer]];

@@ -309,7 +309,7 @@ static int32_t slide_by(const struct kv_store *kv, int32_t n)
 	return kv->window_cap && over > 0 ? (over + SLIDE - 1) / SLIDE * SLIDE : 0;
 }
 
-static void slide(struct kv_store *kv, int32_t by)
+static void planes_slide(struct kv_store *kv, int32_t by)
 {
 	for (int32_t i = 0; i < layers_with_entries(kv->hp) && by < kv->window_cap; i++) {
 		if (kv->place[i] >= 0)
@@ -328,7 +328,7 @@ void kv_slide(struct kv_store *kv, int32_t n)
 	if (by && n >= kv->pin && kv->base + by > window_from(kv, kv->pin))
 		kv_keep_pinned(kv);
 	if (by)
-		slide(kv, by);
+		planes_slide(kv, by);
 }
 
 int kv_complete(const struct kv_store *kv, int32_t n)
@@ -346,7 +346,7 @@ void kv_clear(struct kv_store *kv)
 /* ---- entries as bytes ---- */
 
 /* Rows of layer and slots slot0 .. slot0 + n: how many of them the planes lack, at the beginning. */
-static int32_t missing(const struct kv_store *kv, int32_t layer, int32_t slot0, int32_t n)
+static int32_t slots_missing(const struct kv_store *kv, int32_t layer, int32_t slot0, int32_t n)
 {
 	int32_t lacks = kv->place[layer] < 0 ? kv->held - slot0 : 0;
 
@@ -372,7 +372,7 @@ static void copy_read(const struct kv_store *kv, int32_t layer, int kind, int32_
 static uint8_t *layer_read(const struct kv_store *kv, int32_t layer, int32_t slot0, int32_t n, uint8_t *to)
 {
 	size_t row = kv_layer_row_bytes(kv->hp, kv->type, layer), piece = row * (size_t)n;
-	int32_t lacks = missing(kv, layer, slot0, n), at = slot0 + lacks - kv_layer_base(kv, layer);
+	int32_t lacks = slots_missing(kv, layer, slot0, n), at = slot0 + lacks - kv_layer_base(kv, layer);
 	size_t gone = row * (size_t)lacks;
 
 	for (int i = 0; i < 2; i++)
@@ -394,7 +394,7 @@ static const uint8_t *layer_write(struct kv_store *kv, int32_t layer, int32_t sl
                                   const uint8_t *from)
 {
 	size_t row = kv_layer_row_bytes(kv->hp, kv->type, layer);
-	int32_t lacks = missing(kv, layer, slot0, n), at = slot0 + lacks - kv_layer_base(kv, layer);
+	int32_t lacks = slots_missing(kv, layer, slot0, n), at = slot0 + lacks - kv_layer_base(kv, layer);
 
 	for (int i = 0; i < 2; i++)
 		for (int32_t h = 0; h < kv_layer_heads(kv->hp, layer); h++, from += row * (size_t)n)
@@ -451,7 +451,7 @@ void kv_entries_write(struct kv_store *kv, int32_t slot0, int32_t n, const void 
 	int32_t by = slide_by(kv, slot0 + n);
 
 	if (by)
-		slide(kv, by);
+		planes_slide(kv, by);
 	if (gap.end) {
 		/* Behind a gap nothing before it is held. What is there before it are the windows of a pinned
 		 * prefix. */
@@ -477,7 +477,7 @@ void kv_entries_write_full(struct kv_store *kv, int32_t slot0, int32_t n, const 
 	int32_t by = slide_by(kv, slot0 + n);
 
 	if (by)
-		slide(kv, by);
+		planes_slide(kv, by);
 	keep_windows(kv, slot0);
 	kv->held = kv->held > slot0 + n ? kv->held : slot0 + n;
 	kv_full_write(kv, slot0, n, entries);

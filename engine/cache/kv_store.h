@@ -35,18 +35,14 @@ struct kv_store {
 	/* Where memory has no room for them, planes of layers without a window lie in a file (kv_disk.c). */
 	uint64_t disk; /* bytes of that file; 0: there is none */
 	int fd;
-	atomic_int *lost;           /* pages of that file cannot be read any more (mapped.h); NULL without a file */
-	uint64_t *at;               /* [n_layer] the file's byte where the keys of a layer begin; its values follow */
-	uint64_t resident;          /* most bytes of these planes that are in memory at a time */
-	struct kv_ahead *ahead;     /* reads them before they are needed; NULL without a file */
-	struct kv_rows *rows;       /* of them in memory, one by one, what was selected last (kv_rows.h); NULL: none */
-	struct kv_host *host;       /* they lie in host memory beside a device (kv_host.h); NULL: they do not */
-	int32_t written;            /* slots that have been written since kv_clear(), from the first on */
-	const struct tensor *sinks; /* attention sinks of the layer that attends now; set by cache_attend() */
-	int prompt;                 /* the tokens of the step that attends are of a prompt; set by cache_begin() */
-	/* which blocks each token reads in the call of kv_attend() that comes; NULL: all.  Set by cache_attend() */
-	const struct tensor *blocks;
-	double *clock; /* seconds spent in kv_put() and kv_attend() are added here; NULL: not measured */
+	atomic_int *lost;       /* pages of that file cannot be read any more (mapped.h); NULL without a file */
+	uint64_t *at;           /* [n_layer] the file's byte where the keys of a layer begin; its values follow */
+	uint64_t resident;      /* most bytes of these planes that are in memory at a time */
+	struct kv_ahead *ahead; /* reads them before they are needed; NULL without a file */
+	struct kv_rows *rows;   /* of them in memory, one by one, what was selected last (kv_rows.h); NULL: none */
+	struct kv_host *host;   /* they lie in host memory beside a device (kv_host.h); NULL: they do not */
+	int32_t written;        /* slots that have been written since kv_clear(), from the first on */
+	double *clock;          /* seconds spent in kv_put() and kv_attend() are added here; NULL: not measured */
 };
 
 /* Sizes of a store. */
@@ -123,17 +119,21 @@ void kv_rotate_queries(const struct kv_store *, int32_t layer, struct tensor *ou
                        const struct rope *, int32_t n);
 /* Slots slot0 .. slot0 + n of a layer that has entries of its own = k, v f32 [n][n_kv_head * head_dim]. */
 void kv_put(struct kv_store *, int32_t layer, const struct tensor *k, const struct tensor *v, int32_t slot0, int32_t n);
-/* out f32 [n][n_head * head_dim] = attention of n tokens over the parts (backend.h: struct attn_args); probe may be
- * NULL. Parts with a selection get their slots in the same pass. */
-void kv_attend(struct kv_store *, int32_t layer, struct tensor *out, const struct attn_part *, int32_t n_part,
-               int32_t n, const struct attn_probe *);
-/* The same for n tokens that read parts of their own; n at most ATTN_EACH_MOST. */
-struct kv_token {
-	struct tensor *out;
+/* What tokens attend to in one layer, and where the result goes (backend.h: struct attn_args). */
+struct kv_call {
+	struct tensor *out; /* f32 [n][n_head * head_dim] */
 	const struct attn_part *part;
 	int32_t n_part;
+	int prompt;                     /* 1: the tokens are of a prompt */
+	const struct tensor *sinks;     /* the layer's attention sinks; NULL: none */
+	const struct tensor *blocks;    /* blocks of KV entries that each token reads; NULL: all */
+	const struct attn_probe *probe; /* may be NULL */
 };
-void kv_attend_each(struct kv_store *, int32_t layer, const struct kv_token *, int32_t n);
+/* Compute the attention of n tokens that read the same parts. Parts with a selection get their slots in the same
+ * pass. */
+void kv_attend(struct kv_store *, int32_t layer, const struct kv_call *, int32_t n);
+/* Compute the attention of n tokens, each with a call of its own; n is at most ATTN_EACH_MOST. */
+void kv_attend_each(struct kv_store *, int32_t layer, const struct kv_call *, int32_t n);
 /* Run the selections of parts now, which clears them. */
 void kv_select(struct kv_store *, struct attn_part *, int32_t n_part);
 /* Remove the parts whose predicate (attn_part.when) is false. Reads the predicates from the backend. Returns how many

@@ -185,7 +185,7 @@ void recurrent_state_space(struct recurrent *r, int32_t layer, struct state_spac
 }
 
 /* The states after the first n tokens of a VERIFY step. */
-static void compute_again(struct recurrent *r, int32_t n)
+static void states_recompute(struct recurrent *r, int32_t n)
 {
 	for (int32_t i = 0; i < r->hp->n_layer; i++) {
 		if (r->now[state_at(i, STATE_CONV)].data)
@@ -198,7 +198,7 @@ static void compute_again(struct recurrent *r, int32_t n)
 }
 
 /* What is now the last state becomes the one before, and the other way around. */
-static void exchange(struct recurrent *r)
+static void states_exchange(struct recurrent *r)
 {
 	struct tensor *was = r->now;
 
@@ -209,8 +209,8 @@ static void exchange(struct recurrent *r)
 void recurrent_commit(struct recurrent *r, int32_t n, int32_t tried)
 {
 	if (n < tried)
-		compute_again(r, n);
-	exchange(r);
+		states_recompute(r, n);
+	states_exchange(r);
 	r->before = r->at;
 	r->at += n;
 }
@@ -260,7 +260,7 @@ int32_t recurrent_rewind(struct recurrent *r, int32_t n)
 	while (r->n_copy && r->copy[r->n_copy - 1].at > n)
 		copies_cut(r, r->n_copy - 1);
 	if (r->before >= 0 && r->before <= n && (!r->n_copy || r->before > r->copy[r->n_copy - 1].at)) {
-		exchange(r);
+		states_exchange(r);
 		r->at = r->before;
 		r->before = -1;
 		return r->at;

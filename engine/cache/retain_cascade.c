@@ -321,7 +321,7 @@ static void events_tell(struct cache *c)
 }
 
 /* The waiting tokens join the rings.  Entries may move, which invalidates the points of mass. */
-static void join(struct cache *c)
+static void waiting_join(struct cache *c)
 {
 	struct cascade *f = c->retained;
 	struct rings *r = &f->rings;
@@ -397,7 +397,7 @@ static void cascade_commit(struct cache *c, const struct step *st, const float *
 	f->waiting += st->n;
 	joins = rings_filling(&f->rings) || !step_generates(st) || f->waiting >= f->lag;
 	if (joins)
-		join(c);
+		waiting_join(c);
 	keep_inner_point(f, st, nll);
 	if (f->probing)
 		mass_scale(&f->mass, st->pos + st->n, c->chunk);

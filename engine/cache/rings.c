@@ -117,14 +117,14 @@ void rings_release(struct rings *r)
 /* ---- slots and positions ---- */
 
 /* The number of ring i's first slot: its position in the stream while the rings fill. */
-static int64_t number0(const struct rings *r, int32_t i)
+static int64_t first_number(const struct rings *r, int32_t i)
 {
 	return r->s.sinks + (int64_t)(r->s.n - 1 - i) * r->s.w;
 }
 
 static int32_t slot_of(const struct rings *r, int32_t i, int64_t number)
 {
-	return (int32_t)((r->s.n - 1 - i) * (int64_t)r->s.w + (number - number0(r, i)) % r->s.w);
+	return (int32_t)((r->s.n - 1 - i) * (int64_t)r->s.w + (number - first_number(r, i)) % r->s.w);
 }
 
 static int32_t ring_of(const struct rings *r, int32_t slot)
@@ -232,7 +232,7 @@ static void token_enters(struct rings *r, int32_t slot)
 }
 
 /* Head h evicts the token that slot s held when the call began. */
-static void evict(struct rings *r, int32_t h, int32_t s, int32_t ring)
+static void head_evict(struct rings *r, int32_t h, int32_t s, int32_t ring)
 {
 	int32_t token = r->id[(size_t)s * (size_t)r->heads + (size_t)h], left = --r->held[token & r->mask];
 
@@ -246,7 +246,7 @@ static void evict(struct rings *r, int32_t h, int32_t s, int32_t ring)
 		log_event(r, SLOT_EVICTED, token, ring + 1, (double)mass_at(r, h, s));
 }
 
-static void touch(struct rings *r, int32_t slot, int64_t number)
+static void slot_touch(struct rings *r, int32_t slot, int64_t number)
 {
 	if (!r->touched[slot]) {
 		r->touched[slot] = 1;
@@ -258,14 +258,14 @@ static void touch(struct rings *r, int32_t slot, int64_t number)
 static void start_full(struct rings *r)
 {
 	for (int32_t i = 0; i < r->s.n; i++) {
-		r->next[i] = number0(r, i) + r->s.w;
+		r->next[i] = first_number(r, i) + r->s.w;
 		r->cnt[i] = r->s.w;
 	}
 }
 
 /* In each head, the offered token competes with the newest token of a ring that does not accept; the loser is
  * evicted. */
-static void compete(struct rings *r, int32_t ring, int32_t slot)
+static void ring_compete(struct rings *r, int32_t ring, int32_t slot)
 {
 	int32_t *there = r->src + (size_t)slot * (size_t)r->heads, *hand = r->hand;
 
@@ -281,7 +281,7 @@ static void compete(struct rings *r, int32_t ring, int32_t slot)
 			}
 			wins = x > y || (x == y && wins);
 		}
-		evict(r, h, wins ? there[h] : hand[h], ring);
+		head_evict(r, h, wins ? there[h] : hand[h], ring);
 		if (wins)
 			there[h] = hand[h];
 	}
@@ -324,10 +324,10 @@ static void insert_one(struct rings *r, int32_t stage)
 	for (int32_t i = 0; i <= end && i < r->s.n; i++) {
 		int32_t slot = slot_of(r, i, r->next[i] - 1), *there = r->src + (size_t)slot * (size_t)r->heads;
 
-		touch(r, slot, r->next[i] - 1);
+		slot_touch(r, slot, r->next[i] - 1);
 		if (i == end) {
 			if (competes)
-				compete(r, i, slot);
+				ring_compete(r, i, slot);
 			else
 				memcpy(there, r->hand, (size_t)r->heads * sizeof *there);
 			return;
@@ -340,7 +340,7 @@ static void insert_one(struct rings *r, int32_t stage)
 		}
 	}
 	for (int32_t h = 0; h < r->heads; h++)
-		evict(r, h, r->hand[h], r->s.n - 1);
+		head_evict(r, h, r->hand[h], r->s.n - 1);
 }
 
 int32_t rings_slots_read(const struct rings *r, int32_t n, int32_t *slot, int32_t most)
@@ -350,7 +350,7 @@ int32_t rings_slots_read(const struct rings *r, int32_t n, int32_t *slot, int32_
 
 	for (int32_t i = 0; i < r->s.n; i++) {
 		cnt[i] = rings_filling(r) ? r->s.w : r->cnt[i];
-		next[i] = rings_filling(r) ? number0(r, i) + r->s.w : r->next[i];
+		next[i] = rings_filling(r) ? first_number(r, i) + r->s.w : r->next[i];
 		first[i] = INT64_MAX;
 	}
 	for (int32_t t = r->t; t < r->t + n; t++) {
@@ -480,7 +480,7 @@ void rings_reset(struct rings *r, const struct rings_shape *s)
 	rings_ema_reset(r);
 	for (int32_t i = 0; i < s->n; i++, period *= s->f) {
 		r->period[i] = (int32_t)period;
-		r->next[i] = number0(r, i);
+		r->next[i] = first_number(r, i);
 		r->cnt[i] = 0;
 	}
 	for (int32_t slot = 0; slot < r->n_slots; slot++) {
@@ -532,7 +532,7 @@ static int ring_restore(struct rings *r, int32_t i, int64_t newest)
 	for (int32_t m = 0; m < i; m++)
 		offered += (int64_t)r->period[m] * r->s.w;
 	r->cnt[i] = r->s.w;
-	r->next[i] = number0(r, i) + r->s.w + 1 + newest / period - r->size / period;
+	r->next[i] = first_number(r, i) + r->s.w + 1 + newest / period - r->size / period;
 	for (int32_t j = 0; j < r->s.w; j++) {
 		int64_t number = r->next[i] - 1 - j, oldest = period * (newest / period - j) - offered;
 		int32_t slot = slot_of(r, i, number);

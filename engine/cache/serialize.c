@@ -11,7 +11,7 @@ void serialize_fail(struct serializer *a, const char *what)
 }
 
 /* Advance by n bytes.  Returns where they lie, or NULL when nothing is to be copied: measuring, or after a failure. */
-static uint8_t *advance(struct serializer *a, uint64_t n)
+static uint8_t *field_advance(struct serializer *a, uint64_t n)
 {
 	uint8_t *p = a->at;
 
@@ -33,7 +33,7 @@ static uint8_t *advance(struct serializer *a, uint64_t n)
 
 void serialize_bytes(struct serializer *a, void *p, uint64_t n)
 {
-	uint8_t *at = advance(a, n);
+	uint8_t *at = field_advance(a, n);
 
 	if (!at || !n)
 		return;
@@ -57,7 +57,7 @@ void serialize_i64(struct serializer *a, int64_t *x, int64_t lo, int64_t hi, con
 }
 
 /* 1 when n numbers at an address of any alignment all lie in lo..hi. */
-static int within(const uint8_t *p, uint64_t n, int32_t lo, int32_t hi)
+static int all_within(const uint8_t *p, uint64_t n, int32_t lo, int32_t hi)
 {
 	int bad = 0;
 
@@ -79,11 +79,11 @@ void serialize_i32s(struct serializer *a, int32_t *x, uint64_t n, int32_t lo, in
 		serialize_fail(a, what);
 		return;
 	}
-	if (!(at = advance(a, bytes)) || !n)
+	if (!(at = field_advance(a, bytes)) || !n)
 		return;
 	if (!serialize_loading(a))
 		memcpy(at, x, bytes);
-	else if (within(at, n, lo, hi))
+	else if (all_within(at, n, lo, hi))
 		memcpy(x, at, bytes);
 	else
 		serialize_fail(a, what);
@@ -106,13 +106,13 @@ void serialize_expect(struct serializer *a, uint64_t x, const char *what)
 void serialize_tensor_i32(struct serializer *a, struct backend *be, struct tensor *t, uint64_t first, uint64_t n,
                           int32_t lo, int32_t hi, const char *what)
 {
-	uint8_t *at = advance(a, 4 * n);
+	uint8_t *at = field_advance(a, 4 * n);
 
 	if (!at || !n)
 		return;
 	if (!serialize_loading(a))
 		be->ops->read(be, t, 4 * first, at, 4 * n);
-	else if (within(at, n, lo, hi))
+	else if (all_within(at, n, lo, hi))
 		be->ops->write(be, t, 4 * first, at, 4 * n);
 	else
 		serialize_fail(a, what);
@@ -120,7 +120,7 @@ void serialize_tensor_i32(struct serializer *a, struct backend *be, struct tenso
 
 void serialize_tensor_f32(struct serializer *a, struct backend *be, struct tensor *t, uint64_t first, uint64_t n)
 {
-	uint8_t *at = advance(a, 4 * n);
+	uint8_t *at = field_advance(a, 4 * n);
 
 	if (!at || !n)
 		return;
@@ -132,8 +132,8 @@ void serialize_tensor_f32(struct serializer *a, struct backend *be, struct tenso
 
 void serialize_kv(struct serializer *a, struct kv_store *kv, int windowed, int32_t slot0, int32_t n)
 {
-	uint8_t *at =
-		advance(a, (windowed ? kv_window_token_bytes : kv_full_token_bytes)(kv->hp, kv->type) * (uint64_t)n);
+	uint8_t *at = field_advance(a, (windowed ? kv_window_token_bytes : kv_full_token_bytes)(kv->hp, kv->type) *
+	                                       (uint64_t)n);
 
 	if (!at)
 		return;

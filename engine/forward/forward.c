@@ -28,7 +28,7 @@ static struct ffn_spec largest_ffn(const struct hparams *hp)
 }
 
 /* Columns of the buffers of layers that have a state, or gates: the most of all layers. */
-/* halves: pieces of a row that split() tells apart */
+/* halves: pieces of a row that deinterleave() tells apart */
 struct mix_columns {
 	int32_t in, conv, delta, heads, both, gated, halves;
 };
@@ -231,8 +231,8 @@ static void qk_norm(struct forward *f, const struct attn_spec *a, struct tensor 
 }
 
 /* Rows of `both` are pieces of `cols` columns, in turn of the one tensor and of the other: put them apart.  n rows. */
-static void split(struct forward *f, struct tensor both, struct tensor one, struct tensor other, int32_t cols,
-                  int32_t n)
+static void deinterleave(struct forward *f, struct tensor both, struct tensor one, struct tensor other, int32_t cols,
+                         int32_t n)
 {
 	int32_t pieces = one.cols / cols;
 
@@ -277,7 +277,7 @@ static void attention_in(struct forward *f, const struct layer *l, int32_t layer
 	if (!a->borrows && l->wv.data)
 		add_lora(f, &l->lora[LORA_V], &f->v, in, n);
 	if (a->gated)
-		split(f, f->q_gate, f->q, f->gate, a->head_dim, n);
+		deinterleave(f, f->q_gate, f->q, f->gate, a->head_dim, n);
 	qk_norm(f, a, &f->q, &l->q_norm, n);
 	if (a->borrows)
 		return;
@@ -287,7 +287,7 @@ static void attention_in(struct forward *f, const struct layer *l, int32_t layer
 	qk_norm(f, a, &f->v, &l->v_norm, n);
 }
 
-static void attention(struct forward *f, int32_t layer)
+static void attention_run(struct forward *f, int32_t layer)
 {
 	const struct tensor *sinks = &f->m->layer[layer].sinks;
 	int borrows = model_layer_spec(&f->m->hp, layer)->attn.borrows;
@@ -301,8 +301,8 @@ static void attention(struct forward *f, int32_t layer)
 		*f->clock += now_seconds() - start;
 }
 
-/* What mix() computes: the buffer, with the layer's own columns. */
-static struct tensor mixed(const struct forward *f, int32_t layer)
+/* What layer_mix() computes: the buffer, with the layer's own columns. */
+static struct tensor mix_output(const struct forward *f, int32_t layer)
 {
 	enum attn_kind kind = model_layer_spec(&f->m->hp, layer)->attn.kind;
 	struct tensor t = kind == ATTN_CONV ? f->conv : kind == ATTN_SOFTMAX ? f->attn : f->delta;
@@ -312,8 +312,8 @@ static struct tensor mixed(const struct forward *f, int32_t layer)
 }
 
 /* x -> conv: the convolution of a layer over the product of x and w. */
-static void convolve(struct forward *f, const struct layer *l, const struct tensor *w, const struct tensor *x,
-                     int32_t layer, int32_t n)
+static void short_conv_run(struct forward *f, const struct layer *l, const struct tensor *w, const struct tensor *x,
+                           int32_t layer, int32_t n)
 {
 	struct tensor in = f->conv_in, out = f->conv;
 
@@ -335,11 +335,11 @@ static void delta_rule(struct forward *f, const struct layer *l, int32_t layer, 
 {
 	const struct attn_spec *a = &model_layer_spec(&f->m->hp, layer)->attn;
 	const struct tensor *in = block_in(f, &l->attn_norm, n);
-	struct tensor out = mixed(f, layer), gate = f->delta_gate, qkv = f->conv;
+	struct tensor out = mix_output(f, layer), gate = f->delta_gate, qkv = f->conv;
 
 	gate.cols = out.cols;
 	qkv.cols = layer_conv(&f->m->hp, layer);
-	convolve(f, l, &l->delta_in, in, layer, n);
+	short_conv_run(f, l, &l->delta_in, in, layer, n);
 	if (a->grouped)
 		f->be->ops->matmul(f->be,
 		                   (struct matmul[]){ { .out = &gate, .w = &l->delta_gate },
@@ -352,7 +352,7 @@ static void delta_rule(struct forward *f, const struct layer *l, int32_t layer, 
 		                                      { .out = &f->beta, .w = &l->delta_beta } },
 		                   3, in, n);
 	if (a->grouped)
-		split(f, f->beta_alpha, f->beta, f->alpha, a->n_value_head / a->n_key_head, n);
+		deinterleave(f, f->beta_alpha, f->beta, f->alpha, a->n_value_head / a->n_key_head, n);
 	recurrent_delta_rule(&f->cache->recurrent, layer,
 	                     &(struct delta_rule){ .out = &out,
 	                                           .qkv = &qkv,
@@ -375,11 +375,11 @@ static void state_space(struct forward *f, const struct layer *l, int32_t layer,
 {
 	const struct attn_spec *a = &model_layer_spec(&f->m->hp, layer)->attn;
 	const struct tensor *in = block_in(f, &l->attn_norm, n);
-	struct tensor out = mixed(f, layer), gate = f->delta_gate, xbc = f->conv;
+	struct tensor out = mix_output(f, layer), gate = f->delta_gate, xbc = f->conv;
 
 	gate.cols = out.cols;
 	xbc.cols = layer_conv(&f->m->hp, layer);
-	convolve(f, l, &l->delta_in, in, layer, n);
+	short_conv_run(f, l, &l->delta_in, in, layer, n);
 	f->be->ops->matmul(f->be,
 	                   (struct matmul[]){ { .out = &gate, .w = &l->delta_gate },
 	                                      { .out = &f->alpha, .w = &l->delta_alpha } },
@@ -401,20 +401,20 @@ static void state_space(struct forward *f, const struct layer *l, int32_t layer,
 	f->be->ops->rmsnorm(f->be, &out, &out, &l->delta_norm, out.cols / a->n_key_head, f->m->hp.eps, n);
 }
 
-/* Attention or what the layer has in its place, from x to mixed(). */
-static void mix(struct forward *f, const struct layer *l, int32_t layer, int32_t n)
+/* Attention or what the layer has in its place, from x to mix_output(). */
+static void layer_mix(struct forward *f, const struct layer *l, int32_t layer, int32_t n)
 {
 	const struct attn_spec *a = &model_layer_spec(&f->m->hp, layer)->attn;
 
 	if (a->kind == ATTN_CONV) {
-		convolve(f, l, &l->conv_in, block_in(f, &l->attn_norm, n), layer, n);
+		short_conv_run(f, l, &l->conv_in, block_in(f, &l->attn_norm, n), layer, n);
 	} else if (a->kind == ATTN_DELTA) {
 		delta_rule(f, l, layer, n);
 	} else if (a->kind == ATTN_SPACE) {
 		state_space(f, l, layer, n);
 	} else {
 		attention_in(f, l, layer, n);
-		attention(f, layer);
+		attention_run(f, layer);
 		if (a->gated)
 			f->be->ops->gate(f->be, &f->attn, &f->gate, GATE_SIGMOID, n);
 	}
@@ -423,15 +423,15 @@ static void mix(struct forward *f, const struct layer *l, int32_t layer, int32_t
 /* ---- feed-forward, and a layer as a whole ---- */
 
 /* x *= factor. */
-static void scale(struct forward *f, struct tensor *x, float factor, int32_t n)
+static void tensor_scale(struct forward *f, struct tensor *x, float factor, int32_t n)
 {
 	if (factor != 1)
 		f->be->ops->axpby(f->be, x, factor, x, 0, n);
 }
 
 /* hidden = act(gate) * up of a dense feed-forward. */
-static void gated(struct forward *f, const struct layer_spec *s, const struct layer *l, struct tensor *hidden,
-                  const struct tensor *in, int32_t n)
+static void glu(struct forward *f, const struct layer_spec *s, const struct layer *l, struct tensor *hidden,
+                const struct tensor *in, int32_t n)
 {
 	struct tensor gate = f->lora_gate;
 
@@ -466,17 +466,17 @@ static void feed_forward(struct forward *f, const struct layer_spec *s, const st
 		return;
 	}
 	hidden.cols = s->ffn.width;
-	gated(f, s, l, &hidden, in, n);
+	glu(f, s, l, &hidden, in, n);
 	block_out(f, s, &l->down, NULL, &l->lora[LORA_DOWN], &l->ffn_post_norm, &hidden, n);
 }
 
-/* What follows mix() in a layer. */
+/* What follows layer_mix() in a layer. */
 static void layer_out(struct forward *f, const struct layer *l, int32_t layer, int32_t n)
 {
 	const struct layer_spec *s = model_layer_spec(&f->m->hp, layer);
 
 	enum attn_kind kind = s->attn.kind;
-	struct tensor in = mixed(f, layer);
+	struct tensor in = mix_output(f, layer);
 
 	block_out(f, s,
 	          kind == ATTN_CONV      ? &l->conv_out
@@ -486,7 +486,7 @@ static void layer_out(struct forward *f, const struct layer *l, int32_t layer, i
 	feed_forward(f, s, l, n);
 	if (f->m->hp.n_input)
 		forward_add_input(f, l, layer, n);
-	scale(f, &f->x, l->out_scale, n);
+	tensor_scale(f, &f->x, l->out_scale, n);
 }
 
 /* ---- drafted tokens ----
@@ -524,7 +524,7 @@ static void verify_layer(struct forward *f, const struct layer *l, int32_t layer
 		op->copy(be, &f->k, i, &one->k, 0, 1);
 		op->copy(be, &f->v, i, &one->v, 0, 1);
 	}
-	attention(f, layer);
+	attention_run(f, layer);
 	for (int32_t i = 0; i < n; i++) {
 		op->copy(be, &one->x, 0, &f->x, i, 1);
 		op->copy(be, &one->attn, 0, &f->attn, i, 1);
@@ -550,12 +550,12 @@ void forward_run(struct forward *f, const int32_t *id, const struct step *st, in
 	if (verify && !one_ready(f))
 		return;
 	f->be->ops->embed(f->be, &f->x, &f->m->embd, id, st->n);
-	scale(f, &f->x, hp->embd_scale, n);
+	tensor_scale(f, &f->x, hp->embd_scale, n);
 	if (hp->n_input)
 		forward_inputs(f, id, n);
 	for (int32_t i = 0; i < hp->n_layer; i++) {
 		const struct layer *l = &f->m->layer[i];
-		struct tensor out = mixed(f, i);
+		struct tensor out = mix_output(f, i);
 
 		if (cancel && *cancel)
 			return;
@@ -563,7 +563,7 @@ void forward_run(struct forward *f, const int32_t *id, const struct step *st, in
 			verify_layer(f, l, i, n);
 			continue;
 		}
-		mix(f, l, i, n);
+		layer_mix(f, l, i, n);
 		/* The last layer's KV entries are stored: only tokens whose logits are wanted go on. */
 		if (i == hp->n_layer - 1 && rows < n && rows <= 1) {
 			f->first = n - rows;
@@ -585,7 +585,7 @@ void forward_logits(struct forward *f, int32_t row0, int32_t n, float *out)
 	op->copy(f->be, &f->head_in, 0, &f->x, row0 - f->first, n);
 	op->rmsnorm(f->be, &f->head_in, &f->head_in, &f->m->out_norm, hp->n_embd, hp->eps, n);
 	op->matmul(f->be, &(struct matmul){ .out = &f->logits, .w = &f->m->output }, 1, &f->head_in, n);
-	scale(f, &f->logits, hp->logit_scale, n);
+	tensor_scale(f, &f->logits, hp->logit_scale, n);
 	op->read(f->be, &f->logits, 0, out, (size_t)n * (size_t)hp->n_vocab * sizeof(float));
 	for (size_t i = 0; hp->logit_softcap != 0 && i < (size_t)n * (size_t)hp->n_vocab; i++)
 		out[i] = hp->logit_softcap * tanhf(out[i] / hp->logit_softcap);

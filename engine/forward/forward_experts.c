@@ -7,7 +7,7 @@
 
 /* The experts of one token, ascending, and their weights, as struct ffn_spec says; of equal scores the first is better.
  * A NaN is never among them while there is a number. bias: NULL or [n_expert]. score is overwritten. */
-static void choose(float *score, const float *bias, const struct ffn_spec *s, int32_t *chosen, float *share)
+static void experts_choose(float *score, const float *bias, const struct ffn_spec *s, int32_t *chosen, float *share)
 {
 	uint8_t taken[EXPERTS_MAX] = { 0 };
 	float rank[EXPERTS_MAX], most = -INFINITY;
@@ -99,8 +99,8 @@ void forward_experts(struct forward *f, const struct layer_spec *s, const struct
 	if (l->probs_bias.data)
 		op->read(f->be, &l->probs_bias, 0, bias, (size_t)ffn->n_expert * sizeof *bias);
 	for (int32_t i = 0; i < n; i++)
-		choose(f->score + (size_t)i * (size_t)ffn->n_expert, l->probs_bias.data ? bias : NULL, ffn,
-		       f->chosen + (size_t)i * (size_t)ffn->n_used, f->share + (size_t)i * (size_t)ffn->n_used);
+		experts_choose(f->score + (size_t)i * (size_t)ffn->n_expert, l->probs_bias.data ? bias : NULL, ffn,
+		               f->chosen + (size_t)i * (size_t)ffn->n_used, f->share + (size_t)i * (size_t)ffn->n_used);
 	if (l->expert_scales.data) {
 		op->read(f->be, &l->expert_scales, 0, bias, (size_t)ffn->n_expert * sizeof *bias);
 		for (int32_t i = 0; i < n * ffn->n_used; i++)

@@ -100,8 +100,16 @@ void token_attention_take(struct token_attention *t, const struct attention *a)
 	memset(t->share, 0, (size_t)t->n_col * sizeof *t->share);
 	for (int32_t h = 0; h < t->mass.rows; h++)
 		be->ops->write(be, &t->mass, 4 * (size_t)h * (size_t)t->mass.cols, t->share, 4 * (size_t)t->n_col);
-	kv_attend(t->kv, a->layer, &t->out, t->met->part, t->met->n_part, 1,
-	          &(struct attn_probe){ .mass = &t->mass, .weight = &one, .reduce = REDUCE_MEAN });
+	kv_attend(t->kv, a->layer,
+	          &(struct kv_call){
+			  .out = &t->out,
+			  .part = t->met->part,
+			  .n_part = t->met->n_part,
+			  .prompt = !step_generates(a->st),
+			  .sinks = a->x->sinks,
+			  .probe = &(struct attn_probe){ .mass = &t->mass, .weight = &one, .reduce = REDUCE_MEAN },
+		  },
+	          1);
 }
 
 /* The token whose entry a slot holds once slots have moved, before the step's own tokens join the rings; -1 = none. */

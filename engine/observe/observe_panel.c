@@ -270,7 +270,7 @@ static void mass_rewind(struct observe_panel *p, struct layer_mass *m, int32_t n
 
 /* Of the tokens of such a step not all need be kept: what it shows stays that of the last token that was decoded
  * alone. */
-static int drafted(const struct step *st)
+static int is_verify_step(const struct step *st)
 {
 	return st->kind == STEP_VERIFY && st->tried > 1;
 }
@@ -280,7 +280,7 @@ static void panel_attended(struct observer *o, const struct attention *a)
 	struct observe_panel *p = (struct observe_panel *)o;
 	struct retained_view v = { 0 };
 
-	if (drafted(a->st))
+	if (is_verify_step(a->st))
 		return;
 	if (a->layer == 0)
 		p->n_slots = 0;
@@ -313,7 +313,7 @@ static void panel_commit(struct observer *o, const struct step *st)
 	int32_t n = 0;
 	double sum = 0;
 
-	if (drafted(st))
+	if (is_verify_step(st))
 		return;
 	for (int32_t i = 0; i < p->c->hp->n_layer; i++) {
 		if (p->region[i].now[0] >= 0)

@@ -211,6 +211,20 @@ static void add_recovered(struct observe_recovery *w, struct watched *one, int32
 
 /* ---- the observer ---- */
 
+/* The step's tokens attend to these parts once more, for a probe; the result in w->out is not used. */
+static void probed_attend(struct observe_recovery *w, const struct attention *a, const struct attn_part *part,
+                          int32_t n_part, const struct attn_probe *probe)
+{
+	kv_attend(&w->c->kv, a->layer,
+	          &(struct kv_call){ .out = &w->out,
+	                             .part = part,
+	                             .n_part = n_part,
+	                             .prompt = !step_generates(a->st),
+	                             .sinks = a->x->sinks,
+	                             .probe = probe },
+	          a->st->n);
+}
+
 /* Prefill: the tokens attend everything once more for each selector that observes them. */
 static void observe_read(struct observe_recovery *w, const struct attention *a)
 {
@@ -222,7 +236,7 @@ static void observe_read(struct observe_recovery *w, const struct attention *a)
 		struct selector *s = &w->one[i].sel;
 
 		if (s->ops->probe && (probe = s->ops->probe(s, a->st, a->layer, a->r->n_slots)))
-			kv_attend(&w->c->kv, a->layer, &w->out, all, 1, a->st->n, probe);
+			probed_attend(w, a, all, 1, probe);
 	}
 }
 
@@ -263,7 +277,7 @@ static void observe_generated(struct observe_recovery *w, const struct attention
 		n_part = kv_parts_met(&w->c->kv, part, n_part);
 		add_recovered(w, &w->one[i], a->layer, part, n_part, a->r->n_slots);
 		if (s->ops->probe && (probe = s->ops->probe(s, a->st, a->layer, a->r->n_slots)))
-			kv_attend(&w->c->kv, a->layer, &w->out, part, n_part, 1, probe);
+			probed_attend(w, a, part, n_part, probe);
 	}
 }
 

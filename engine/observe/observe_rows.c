@@ -41,8 +41,8 @@ static float *row_at(const struct observe_rows *o, float *rows, int32_t i, int32
 }
 
 /* Row i of one layer: the query in row q_row of q sees n_slots. */
-static void keep(struct observe_rows *o, const struct attention *a, int32_t q_row, int32_t n_slots, int32_t i,
-                 enum reduce reduce)
+static void row_keep(struct observe_rows *o, const struct attention *a, int32_t q_row, int32_t n_slots, int32_t i,
+                     enum reduce reduce)
 {
 	const struct hparams *hp = o->c->hp;
 	struct backend *be = o->c->be;
@@ -87,12 +87,12 @@ static void rows_attended(struct observer *base, const struct attention *a)
 	if (step_generates(st)) {
 		o->step = o->n < o->most;
 		for (int mean = 0; mean < 2 && o->step; mean++)
-			keep(o, a, 0, a->r->n_slots, o->n, mean ? REDUCE_MEAN : REDUCE_MAX);
+			row_keep(o, a, 0, a->r->n_slots, o->n, mean ? REDUCE_MEAN : REDUCE_MAX);
 		return;
 	}
 	o->step = st->last ? n : 0;
 	for (int32_t i = 0; i < o->step; i++)
-		keep(o, a, st->n - n + i, a->r->n_slots - (n - 1 - i), i, REDUCE_MAX);
+		row_keep(o, a, st->n - n + i, a->r->n_slots - (n - 1 - i), i, REDUCE_MAX);
 }
 
 static void rows_commit(struct observer *base, const struct step *st)

@@ -26,7 +26,7 @@ void mass_window_release(struct mass_window *w)
 }
 
 /* The row of the token that enters: a new one, or the oldest. */
-static int32_t place(const struct mass_window *w)
+static int32_t entering_row(const struct mass_window *w)
 {
 	return (w->first + w->n) % WINDOW_TOKENS;
 }
@@ -38,7 +38,7 @@ static float *row_of(const struct mass_window *w, int32_t head, int32_t i)
 
 float *mass_window_enter(struct mass_window *w, int32_t head, float *sum, int32_t n_slots)
 {
-	int32_t i = place(w);
+	int32_t i = entering_row(w);
 	float *row = row_of(w, head, i);
 
 	for (int32_t k = 0; w->n == WINDOW_TOKENS && k < w->slots[i]; k++)
@@ -49,7 +49,7 @@ float *mass_window_enter(struct mass_window *w, int32_t head, float *sum, int32_
 
 void mass_window_move(struct mass_window *w, int32_t n_slots)
 {
-	w->slots[place(w)] = n_slots;
+	w->slots[entering_row(w)] = n_slots;
 	if (w->n < WINDOW_TOKENS)
 		w->n++;
 	else

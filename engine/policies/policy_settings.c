@@ -12,7 +12,7 @@
 
 /* ---- one setting ---- */
 
-static void *field(const struct policy *par, const struct param *p)
+static void *setting_at(const struct policy *par, const struct param *p)
 {
 	return (unsigned char *)(uintptr_t)par->values + p->off;
 }
@@ -72,24 +72,24 @@ int param_set(struct policy *par, const struct param *p, const char *text, size_
 	case PARAM_CHOICE:
 		if ((i = choice_index(p->choices, text, len)) < 0)
 			return -1;
-		*(int *)field(par, p) = i;
+		*(int *)setting_at(par, p) = i;
 		return 0;
-	case PARAM_COUNT: return parse_count(text, len, p, field(par, p));
+	case PARAM_COUNT: return parse_count(text, len, p, setting_at(par, p));
 	case PARAM_INT:
 		if (p->choices ? choice_index(p->choices, text, len) < 0 || parse_number(text, len, &x)
 		               : parse_number(text, len, &x) || x < p->min || x > p->max || x != floor(x))
 			return -1;
-		*(int32_t *)field(par, p) = (int32_t)x;
+		*(int32_t *)setting_at(par, p) = (int32_t)x;
 		return 0;
 	case PARAM_ODD:
 		if (parse_number(text, len, &x) || x < p->min || x > p->max || x != floor(x) || (int32_t)x % 2 == 0)
 			return -1;
-		*(int32_t *)field(par, p) = (int32_t)x;
+		*(int32_t *)setting_at(par, p) = (int32_t)x;
 		return 0;
 	case PARAM_REAL:
 		if (parse_number(text, len, &x) || x < p->min || x > p->max)
 			return -1;
-		*(double *)field(par, p) = x;
+		*(double *)setting_at(par, p) = x;
 		return 0;
 	}
 	return -1;
@@ -126,21 +126,21 @@ static void param_get(const struct policy *par, const struct param *p, char *out
 
 	switch (p->type) {
 	case PARAM_CHOICE:
-		for (int i = *(int *)field(par, p); i > 0; i--)
+		for (int i = *(int *)setting_at(par, p); i > 0; i--)
 			c += strcspn(c, "|") + 1;
 		snprintf(out, cap, "%.*s", (int)strcspn(c, "|"), c);
 		break;
 	case PARAM_COUNT:
-		count = field(par, p);
+		count = setting_at(par, p);
 		if (count->share > 0)
 			share_text(count->share, out, cap);
 		else
 			snprintf(out, cap, "%d", count->n);
 		break;
 	case PARAM_INT:
-	case PARAM_ODD: snprintf(out, cap, "%d", *(int32_t *)field(par, p)); break;
+	case PARAM_ODD: snprintf(out, cap, "%d", *(int32_t *)setting_at(par, p)); break;
 	case PARAM_REAL:
-		number_text(*(double *)field(par, p), number);
+		number_text(*(double *)setting_at(par, p), number);
 		snprintf(out, cap, "%s", number);
 		break;
 	}
@@ -217,14 +217,14 @@ void policy_identity(const struct policy *par, struct str *out)
 	for (const struct param *p = par->def->params; p->key; p++) {
 		str_addf(out, "%c%s=", p == par->def->params ? ':' : ',', p->key);
 		switch (p->type) {
-		case PARAM_CHOICE: str_addf(out, "%d", *(int *)field(par, p)); break;
+		case PARAM_CHOICE: str_addf(out, "%d", *(int *)setting_at(par, p)); break;
 		case PARAM_COUNT:
-			count = field(par, p);
+			count = setting_at(par, p);
 			str_addf(out, count->share > 0 ? "%a" : "%.0f", count->share > 0 ? count->share : count->n);
 			break;
 		case PARAM_INT:
-		case PARAM_ODD: str_addf(out, "%d", *(int32_t *)field(par, p)); break;
-		case PARAM_REAL: str_addf(out, "%a", *(double *)field(par, p)); break;
+		case PARAM_ODD: str_addf(out, "%d", *(int32_t *)setting_at(par, p)); break;
+		case PARAM_REAL: str_addf(out, "%a", *(double *)setting_at(par, p)); break;
 		}
 	}
 }

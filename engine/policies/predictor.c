@@ -43,7 +43,7 @@ static const float *row_or_null(const struct attn_image *m, int32_t at)
 }
 
 /* out[n + 4] = the row's pixels x - 2 .. x + n + 2, zeros outside of from .. to. */
-static void cut(float *out, const float *row, int32_t x, int32_t n, int32_t from, int32_t to)
+static void row_cut(float *out, const float *row, int32_t x, int32_t n, int32_t from, int32_t to)
 {
 	for (int32_t i = 0; i < n + 4; i++) {
 		int32_t at = x - 2 + i;
@@ -53,8 +53,8 @@ static void cut(float *out, const float *row, int32_t x, int32_t n, int32_t from
 }
 
 /* r of pixels x .. x + n of row t, n at most STRIP; the image are columns from .. to. */
-static void strip(const struct predictor *p, struct backend *be, const struct attn_image *m, int32_t t, int32_t x,
-                  int32_t n, int32_t from, int32_t to, float *r)
+static void strip_run(const struct predictor *p, struct backend *be, const struct attn_image *m, int32_t t, int32_t x,
+                      int32_t n, int32_t from, int32_t to, float *r)
 {
 	float a[5][STRIP + 4], inner[3][(STRIP + 2) * PREDICTOR_INNER], outer[STRIP * PREDICTOR_OUTER];
 	const float *in[5], *mid[3];
@@ -64,7 +64,7 @@ static void strip(const struct predictor *p, struct backend *be, const struct at
 
 		in[i] = row ? a[i] : NULL;
 		if (row)
-			cut(a[i], row, x, n, from, to);
+			row_cut(a[i], row, x, n, from, to);
 	}
 	for (int i = 0; i < 3; i++) {
 		mid[i] = in[i + 1] ? inner[i] : NULL;
@@ -109,7 +109,7 @@ static void row_run(const struct predictor *p, struct backend *be, const struct 
 	float *r = m->r + (size_t)((m->first + t) % m->rows) * (size_t)m->cap;
 
 	for (int32_t x = x0; x < to; x += STRIP)
-		strip(p, be, m, t, x, to - x < STRIP ? to - x : STRIP, from, to, r);
+		strip_run(p, be, m, t, x, to - x < STRIP ? to - x : STRIP, from, to, r);
 }
 
 /* Did rows that were added change the place of row t at an edge, or its neighbours? */

@@ -123,7 +123,7 @@ static int h2o_select(struct selector *s, const struct step *st, int32_t layer, 
 /* ---- attention mass ---- */
 
 /* Tokens at the end of a step whose attention counts. */
-static int32_t counted(const struct selector *s, const struct step *st)
+static int32_t tokens_counted(const struct selector *s, const struct step *st)
 {
 	if (!par_of(s)->rolling || step_generates(st))
 		return st->n;
@@ -135,7 +135,8 @@ static int32_t counted(const struct selector *s, const struct step *st)
 static const struct attn_probe *h2o_probe(struct selector *s, const struct step *st, int32_t layer, int32_t n_slots)
 {
 	struct h2o *f = s->state;
-	int32_t n = counted(s, st), cols = step_generates(st) && f->selected ? f->mass.n + f->recent + 1 : n_slots;
+	int32_t n = tokens_counted(s, st),
+		cols = step_generates(st) && f->selected ? f->mass.n + f->recent + 1 : n_slots;
 
 	if (!n || layer < par_of(s)->dense || (f->window.row && !step_generates(st)))
 		return NULL;
@@ -193,7 +194,7 @@ static void h2o_seen(struct selector *s, const struct step *st, int32_t layer, c
                      const struct tensor *raw, int32_t n_slots)
 {
 	struct h2o *f = s->state;
-	int32_t n = counted(s, st);
+	int32_t n = tokens_counted(s, st);
 
 	if (f->window.row && n && !step_generates(st) && layer >= par_of(s)->dense)
 		s->kv->be->ops->copy(s->kv->be, &f->query, layer * WINDOW_TOKENS, q, st->n - n, n);
@@ -282,7 +283,7 @@ static void heavy_add(struct selector *s, const struct step *st, int32_t layer, 
 static void h2o_end(struct selector *s, const struct step *st, int32_t n_slots)
 {
 	struct h2o *f = s->state;
-	int32_t k = entry_count_of(par_of(s)->k, n_slots), from = par_of(s)->dense, n = counted(s, st);
+	int32_t k = entry_count_of(par_of(s)->k, n_slots), from = par_of(s)->dense, n = tokens_counted(s, st);
 
 	if (n && f->window.row && !step_generates(st)) {
 		window_restart(s, n, n_slots);

@@ -206,7 +206,7 @@ static void best_blocks(const float *score, int32_t cols, int32_t n, int32_t fro
 }
 
 /* What the network is compared with, of columns from .. from + n. */
-static void guess(const struct attn_image *m, int by, int32_t rows, int32_t from, int32_t n, float *out)
+static void row_guess(const struct attn_image *m, int by, int32_t rows, int32_t from, int32_t n, float *out)
 {
 	const float *last = attn_image_row(m, m->rows - 1) + from;
 
@@ -239,7 +239,7 @@ static void select_head(void *arg, int task)
 	if (par->by == BY_NET)
 		predictor_run(&f->net, w->s->kv->be, &f->image[task], w->plan.from, w->plan.to, score);
 	else
-		guess(&f->image[task], par->by, f->n, w->plan.from, n, score);
+		row_guess(&f->image[task], par->by, f->n, w->plan.from, n, score);
 	best_blocks(score, n, w->plan.n, w->plan.from, par->block, f->list + (size_t)task * (size_t)f->mass.most);
 }
 
@@ -284,7 +284,7 @@ static int predict_select(struct selector *s, const struct step *st, int32_t lay
 /* ---- the history ---- */
 
 /* Does the history get the attention of this token to everything? */
-static int calibrates(const struct selector *s, const struct step *st)
+static int token_calibrates(const struct selector *s, const struct step *st)
 {
 	const struct predict *f = s->state;
 
@@ -296,13 +296,13 @@ static const struct attn_probe *predict_probe(struct selector *s, const struct s
 	struct predict *f = s->state;
 	int32_t cols = f->n ? entries_of(par_of(s), s->own, n_slots) : n_slots;
 
-	return step_generates(st) && layer >= par_of(s)->dense && !calibrates(s, st)
+	return step_generates(st) && layer >= par_of(s)->dense && !token_calibrates(s, st)
 	               ? step_mass_probe(&f->mass, s, st, layer, 1, cols, REDUCE_MAX)
 	               : NULL;
 }
 
 /* mass.score = the logarithms of the probabilities of all slots, the largest of each group. */
-static void scan(struct selector *s, int32_t layer, const struct tensor *q, int32_t n_slots)
+static void keys_scan(struct selector *s, int32_t layer, const struct tensor *q, int32_t n_slots)
 {
 	struct predict *f = s->state;
 	const struct hparams *hp = s->kv->hp;
@@ -323,7 +323,7 @@ static void scan(struct selector *s, int32_t layer, const struct tensor *q, int3
 }
 
 /* The last tokens of a prefill that are observed. */
-static int32_t counted(const struct selector *s, const struct step *st)
+static int32_t tokens_counted(const struct selector *s, const struct step *st)
 {
 	return !st->last ? 0 : MIN(st->n, s->tail);
 }
@@ -332,12 +332,12 @@ static void predict_seen(struct selector *s, const struct step *st, int32_t laye
                          const struct tensor *raw, int32_t n_slots)
 {
 	struct predict *f = s->state;
-	int32_t n = counted(s, st);
+	int32_t n = tokens_counted(s, st);
 
 	if (layer < par_of(s)->dense)
 		return;
-	if (calibrates(s, st))
-		scan(s, layer, q, n_slots);
+	if (token_calibrates(s, st))
+		keys_scan(s, layer, q, n_slots);
 	else if (!step_generates(st) && n)
 		s->kv->be->ops->copy(s->kv->be, &f->query, layer * par_of(s)->rows, q, st->n - n, n);
 }
@@ -395,7 +395,7 @@ static void history_begin(struct selector *s, int32_t n, int32_t n_slots)
 	for (int32_t layer = 0; layer < s->kv->n_layer; layer++)
 		for (int32_t i = 0; has_history(s, layer) && i < n; i++) {
 			s->kv->be->ops->copy(s->kv->be, &f->one_query, 0, &f->query, layer * par_of(s)->rows + i, 1);
-			scan(s, layer, &f->one_query, n_slots - (n - 1 - i));
+			keys_scan(s, layer, &f->one_query, n_slots - (n - 1 - i));
 			add_rows(s, layer, n_slots - (n - 1 - i), 1);
 		}
 	f->n = n;
@@ -407,13 +407,13 @@ static void predict_end(struct selector *s, const struct step *st, int32_t n_slo
 
 	if (!step_generates(st)) {
 		f->start = st->pos + st->n;
-		history_begin(s, counted(s, st), n_slots);
+		history_begin(s, tokens_counted(s, st), n_slots);
 	} else {
 		if (!f->n)
 			history_clear(s);
 		for (int32_t layer = 0; layer < s->kv->n_layer; layer++)
 			if (has_history(s, layer))
-				add_rows(s, layer, n_slots, calibrates(s, st));
+				add_rows(s, layer, n_slots, token_calibrates(s, st));
 		f->n += f->n < par_of(s)->rows;
 	}
 	f->selected_for = 0;

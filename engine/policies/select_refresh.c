@@ -171,8 +171,8 @@ static struct scan_args region_scan(const struct selector *s, int32_t layer, con
 }
 
 /* Select the top k entries by the probabilities of the step's query i (of n_q) over the region, where `when` holds. */
-static void pick(struct selector *s, struct pick *new, int32_t layer, const struct tensor *q, int32_t i, int32_t n_q,
-                 struct predicate when)
+static void set_pick(struct selector *s, struct pick *new, int32_t layer, const struct tensor *q, int32_t i,
+                     int32_t n_q, struct predicate when)
 {
 	struct refresh *r = s->state;
 	struct backend *be = s->kv->be;
@@ -217,7 +217,7 @@ static struct pick *pick_now(struct selector *s, int32_t layer, const struct ten
 
 	if (par_of(s)->qc)
 		query_drift(s, layer, q, raw, i, 0);
-	pick(s, new, layer, q, i, n_q, (struct predicate){ 0 });
+	set_pick(s, new, layer, q, i, n_q, (struct predicate){ 0 });
 	return new;
 }
 
@@ -248,7 +248,7 @@ static int either_parts(struct selector *s, const struct pick *set, int32_t laye
 	if (par_of(s)->update == UPDATE_YES) {
 		struct pick *new = picks_spare(&r->picks, layer, n_slots, entry_count_of(par_of(s)->k, n_slots));
 
-		pick(s, new, layer, q, 0, 1, turned);
+		set_pick(s, new, layer, q, 0, 1, turned);
 		n = scan_kv ? select_whole(q, n_slots, part) : set_parts(new, q, n_slots, part);
 	} else if (scan_kv) {
 		n = select_whole(q, n_slots, part);

@@ -74,7 +74,7 @@ static int snapkv_holds(const struct selector *s, int32_t layer, int32_t n_slots
 }
 
 /* Tokens at the end of a step whose attention counts. */
-static int32_t counted(const struct selector *s, const struct step *st)
+static int32_t tokens_counted(const struct selector *s, const struct step *st)
 {
 	if (step_generates(st) || !st->last)
 		return 0;
@@ -84,7 +84,7 @@ static int32_t counted(const struct selector *s, const struct step *st)
 static const struct attn_probe *snapkv_probe(struct selector *s, const struct step *st, int32_t layer, int32_t n_slots)
 {
 	struct snapkv *f = s->state;
-	int32_t n = counted(s, st);
+	int32_t n = tokens_counted(s, st);
 
 	if (!n || layer < par_of(s)->dense)
 		return NULL;
@@ -116,7 +116,7 @@ static void pool_average(struct selector *s, int32_t layer, int32_t n, int32_t k
 static void snapkv_end(struct selector *s, const struct step *st, int32_t n_slots)
 {
 	struct snapkv *f = s->state;
-	int32_t k = entry_count_of(par_of(s)->k, n_slots), window = counted(s, st), pool = par_of(s)->pool;
+	int32_t k = entry_count_of(par_of(s)->k, n_slots), window = tokens_counted(s, st), pool = par_of(s)->pool;
 
 	if (step_generates(st))
 		return;

@@ -252,7 +252,12 @@ static void decode(struct bench *b, int32_t since, int32_t known)
 			group_probability(b, q, h, b->n, calibrates ? all : in, p);
 			add_row(b, l, h, p, b->n);
 		}
-		kv_attend(&b->kv, l, &b->out, part, n_part, 1, b->sel.ops->probe(&b->sel, &st, l, b->n));
+		kv_attend(&b->kv, l,
+		          &(struct kv_call){ .out = &b->out,
+		                             .part = part,
+		                             .n_part = n_part,
+		                             .probe = b->sel.ops->probe(&b->sel, &st, l, b->n) },
+		          1);
 		b->sel.ops->seen(&b->sel, &st, l, &b->q, &b->q, b->n);
 	}
 	b->sel.ops->end(&b->sel, &st, b->n);

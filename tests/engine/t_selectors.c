@@ -588,7 +588,7 @@ static void end_prefill(struct bench *b, float *q, struct tensor *out)
 	b->be->ops->write(b->be, &b->q, 0, q, (size_t)READ * (size_t)b->hp.n_head * DIM * sizeof *q);
 	select_whole(&b->q, b->n, part);
 	probe = b->sel.ops->probe ? b->sel.ops->probe(&b->sel, &st, 0, b->n) : NULL;
-	kv_attend(&b->kv, 0, out, part, 1, READ, probe);
+	kv_attend(&b->kv, 0, &(struct kv_call){ .out = out, .part = part, .n_part = 1, .probe = probe }, READ);
 	if (b->sel.ops->seen)
 		b->sel.ops->seen(&b->sel, &st, 0, &b->q, &b->q, b->n);
 	end_call(b, &st);
@@ -611,7 +611,7 @@ static int32_t generate(struct bench *b, const float *q, struct tensor *out, int
 		qsort(rows[h], (size_t)n, sizeof **rows, by_number);
 	}
 	probe = b->sel.ops->probe ? b->sel.ops->probe(&b->sel, &st, 0, b->n) : NULL;
-	kv_attend(&b->kv, 0, out, part, n_part, 1, probe);
+	kv_attend(&b->kv, 0, &(struct kv_call){ .out = out, .part = part, .n_part = n_part, .probe = probe }, 1);
 	end_call(b, &st);
 	return n;
 }
