@@ -16,7 +16,7 @@ void cache_begin(struct cache *c, const struct step *st)
 	c->step = *st;
 	c->step.tried = st->n;
 	c->step.index = 0;
-	/* A message begins: an undo comes back here. */
+	/* A new message begins here: an undo rolls back to this point. */
 	if (c->model && !step_generates(st) && c->total > c->read_end)
 		recurrent_keep(&c->recurrent);
 	if (c->model)
@@ -37,13 +37,13 @@ void cache_put(struct cache *c, const struct step *st, int32_t layer, const stru
 	kv_put(&c->kv, layer, x->k, x->v, st->pos, st->n);
 }
 
-/* Are the tokens of that step passed on one by one? */
+/* 1 if the step's tokens attend one by one, each with a selection of its own. */
 static int one_by_one(const struct step *st)
 {
 	return st->kind == STEP_VERIFY && st->tried > 1;
 }
 
-/* Row `row` of src in a tensor of one row, which is allocated when it is first needed, for the widest layer. */
+/* Copy row `row` of src into the one-row tensor `one`, allocated on first use for the widest layer. Returns `one`. */
 static struct tensor *row_of(struct cache *c, struct tensor *one, const struct tensor *src, int32_t row)
 {
 	if (!one->data && cache_alloc(c, one, DT_F32, 1, widest_queries(c->hp), NULL))
@@ -66,9 +66,9 @@ int cache_region(struct cache *c, const struct step *st, int32_t layer, const st
 	return select_whole(q, n_slots, part);
 }
 
-/* The parts of a step's tokens where planes lie elsewhere. In host memory beside a device: with entries on the device.
- * On disk: of a generated token one list of the region with rows in memory, where there are such; entries outside of
- * the region move. */
+/* Return the parts to attend to, with entries that can be read now. Host planes: one part with rows on the device.
+ * Disk planes: for a decoded token one list of the region is replaced by rows in memory, if it fits. Entries outside
+ * of the region stay where they are, because they move. */
 static struct attn_part *rows_in_memory(struct cache *c, const struct step *st, int32_t layer, struct reading *r,
                                         struct attn_part near[READ_PARTS])
 {
@@ -92,7 +92,8 @@ static const struct selector_ops *selector_of(const struct cache *c, int32_t lay
 	return c->selecting && !layer_window(c->hp, layer) ? c->sel.ops : NULL;
 }
 
-/* What tokens read that read the same parts: those of a step, or one token of a VERIFY step. */
+/* Describe what the step's tokens read. All of them read the same parts: the tokens of a step, or one token of a
+ * VERIFY step. */
 static void parts_of(struct cache *c, const struct step *st, int32_t layer, const struct qkv *x, struct reading *r)
 {
 	const struct retention_ops *retention = c->policy.def->retention;
@@ -104,7 +105,7 @@ static void parts_of(struct cache *c, const struct step *st, int32_t layer, cons
 	(layer_window(c->hp, layer) ? windows_parts : retention->parts)(c, st, layer, x, r);
 }
 
-/* They have attended. */
+/* After attention: clear selections, tell read-ahead, observers and selector. */
 static void after_attention(struct cache *c, const struct step *st, int32_t layer, const struct qkv *x,
                             struct reading *r)
 {
@@ -120,7 +121,7 @@ static void after_attention(struct cache *c, const struct step *st, int32_t laye
 		s->seen(&c->sel, st, layer, r->q, x->q, r->n_slots);
 }
 
-/* Which blocks the tokens of a prompt read of a part that has slot i for token i; NULL: everything. */
+/* Estimate which blocks the prompt tokens read of a part whose slot i holds token i. NULL: they read everything. */
 static const struct tensor *blocks_of(struct cache *c, const struct step *st, int32_t layer, const struct reading *r)
 {
 	const struct attn_spec *a = &model_layer_spec(c->hp, layer)->attn;
@@ -147,7 +148,7 @@ static const struct tensor *blocks_of(struct cache *c, const struct step *st, in
 	return &c->blocks;
 }
 
-/* One attention. */
+/* Attend the tokens of st in one layer: one call of attention, or two with two probes. */
 static void attend_once(struct cache *c, const struct step *st, int32_t layer, const struct qkv *x)
 {
 	const struct retention_ops *r = c->policy.def->retention;
@@ -161,7 +162,7 @@ static void attend_once(struct cache *c, const struct step *st, int32_t layer, c
 	parts_of(c, st, layer, x, &reads);
 	by = reads.part[0].selection;
 	if (c->kv.clock || (step_generates(st) && (kv_ahead_wants(&c->kv, layer) || kv_host_serves(&c->kv, layer))))
-		kv_select(&c->kv, reads.part, reads.n_part); /* selecting is the policy's time, not attention's */
+		kv_select(&c->kv, reads.part, reads.n_part); /* count as the policy's time, not attention's */
 	kv_ahead_ask(&c->kv, layer, reads.part, reads.n_part);
 	if (s && s->probe)
 		probe = s->probe(&c->sel, st, layer, reads.n_slots);
@@ -173,7 +174,7 @@ static void attend_once(struct cache *c, const struct step *st, int32_t layer, c
 		                 .prompt = !step_generates(st),
 		                 .sinks = x->sinks,
 		                 .blocks = blocks_of(c, st, layer, &reads) };
-	/* A probe has room for one purpose: where retention and selector both observe, the tokens attend twice. */
+	/* A call has room for one probe. If both retention and selector observe, the tokens attend twice. */
 	call.probe = own ? own : probe;
 	kv_attend(&c->kv, layer, &call, st->n);
 	call.probe = probe;
@@ -184,8 +185,8 @@ static void attend_once(struct cache *c, const struct step *st, int32_t layer, c
 	after_attention(c, st, layer, x, &reads);
 }
 
-/* How many tokens of a VERIFY step, from this one on, can attend in one call: nothing that one of them does may concern
- * the next, and their entries are in memory. */
+/* How many tokens of a VERIFY step, starting with this one, can attend in one call: no token may affect what the next
+ * one reads, and all entries must be in memory. */
 static int32_t tokens_together(struct cache *c, const struct step *st, int32_t layer)
 {
 	const struct retention_ops *r = c->policy.def->retention;
@@ -199,7 +200,7 @@ static int32_t tokens_together(struct cache *c, const struct step *st, int32_t l
 	return MIN(most, left);
 }
 
-/* The token of a VERIFY step that st is about; its attention goes to a tensor of its own. */
+/* The queries of token st->index of a VERIFY step, with an output tensor of its own. */
 static struct qkv token_of(struct cache *c, const struct step *st, const struct qkv *x)
 {
 	struct qkv one = *x;
@@ -209,7 +210,7 @@ static struct qkv token_of(struct cache *c, const struct step *st, const struct 
 	return one;
 }
 
-/* One attention each for n tokens of a VERIFY step, in one call. */
+/* Attend n tokens of a VERIFY step, each with parts of its own, in one call. */
 static void attend_each(struct cache *c, struct step st, int32_t layer, const struct qkv *x, int32_t n)
 {
 	struct step at[VERIFY_MOST];
@@ -285,8 +286,8 @@ void cache_commit(struct cache *c, int32_t n, const float *nll)
 		o->ops->commit(o, &st);
 }
 
-/* What a step writes before its commit lies where the next step writes again: slots behind the committed ones, sums and
- * sets beside those in use. */
+/* Uncommitted data needs no cleaning: the next step overwrites slots behind the committed ones, and sums and sets of
+ * the step are stored beside those in use. */
 void cache_rollback(struct cache *c)
 {
 	c->step = (struct step){ 0 };
@@ -296,7 +297,8 @@ void cache_rollback(struct cache *c)
 int32_t cache_verify_most(const struct cache *c, int32_t pos)
 {
 	const struct retention_ops *r = c->policy.def->retention;
-	/* A device takes drafted tokens one by one through each layer, which its states do not follow. */
+	/* be->rows_alone = 0: drafted tokens pass through each layer one by one, which recurrent layers do not
+	 * support. */
 	int32_t most = c->model && !c->be->rows_alone ? 1 : r->verify_most(c, pos), n;
 
 	if (c->selecting && c->sel.ops->verify_most) {
@@ -312,7 +314,7 @@ int32_t cache_verify_most(const struct cache *c, int32_t pos)
 
 /* ---- other changes ---- */
 
-/* Rewind the selector and the observers to n tokens.  Returns from how many all of them can continue. */
+/* Rewind the selector and the observers to n tokens. Returns how many tokens all of them can continue from. */
 static int32_t rewind_others(struct cache *c, int32_t n)
 {
 	int32_t to = c->selecting ? c->sel.ops->rewind(&c->sel, n) : n;
@@ -325,14 +327,15 @@ static int32_t rewind_others(struct cache *c, int32_t n)
 	return to;
 }
 
-enum { REPLAY_MOST = 64 }; /* generated tokens that are decoded again; more are prefilled */
+enum { REPLAY_MOST = 64 }; /* most decoded tokens to replay; more are prefilled */
 
 static int32_t rewind_parts(struct cache *c, int32_t n, int32_t *replay)
 {
 	const struct retention_ops *r = c->policy.def->retention;
 	int32_t to = rewind_others(c, n), kept = r->rewind(c, to), again = 0;
 
-	/* Replay only where the selector can continue: one that needs the end of a prefill again needs it prefilled. */
+	/* Replay only if the selector can continue. A selector that must observe the end of a prefill again needs a
+	 * prefill. */
 	if (to >= n && kept >= c->read_end && n - kept <= REPLAY_MOST && c->total > kept)
 		again = c->total - kept;
 	while (kept < to && !again) {
@@ -340,11 +343,12 @@ static int32_t rewind_parts(struct cache *c, int32_t n, int32_t *replay)
 		kept = r->rewind(c, to);
 	}
 	if (kept < n)
-		rewind_others(c, kept); /* some may have kept more */
+		rewind_others(c, kept); /* some selectors or observers may have kept more tokens */
 	while (c->model && recurrent_rewind(&c->recurrent, kept) < kept) {
 		again = 0;
 		to = rewind_others(c, c->recurrent.at);
-		/* A selector that wants the end of a prefill again (> 0) gets it: the tokens up to n are prefilled. */
+		/* A selector that must observe the end of a prefill again (to > 0) will: the tokens up to n are
+		 * prefilled. */
 		if (to > 0 && n - c->recurrent.at >= c->sel.tail)
 			to = c->recurrent.at;
 		kept = r->rewind(c, to);
@@ -356,13 +360,13 @@ static int32_t rewind_parts(struct cache *c, int32_t n, int32_t *replay)
 	return kept;
 }
 
-/* From which of its tokens a sequence can continue, as far as layers with a window go. */
+/* Lengths to which sliding-window layers can roll back: `least` tokens or more, or exactly `pin`. */
 struct returns {
 	int32_t least, pin;
-}; /* from `least` on, and from pin */
+};
 
-/* Once entries have moved, snapshots hold only the newest windows and those of the pinned prefix. What can be gone back
- * to is the same whether or not the sequence was loaded from one. */
+/* Once entries have moved, snapshots contain only the newest windows and those of the pinned prefix. A sequence that
+ * was not loaded from a snapshot has the same limits, so that both behave alike. */
 static struct returns returns_of(const struct cache *c)
 {
 	int moved = c->kv.window_cap && cache_ready(c, c->total) < c->total;
@@ -377,7 +381,7 @@ static int windows_return(struct cache *c, const struct returns *r, int32_t n)
 	if ((n < r->least && n != r->pin) || !kv_return(&c->kv, n))
 		return 0;
 	if (n < r->least && c->kv.held < first)
-		c->kv.held = first; /* all that the copy has */
+		c->kv.held = first; /* the copy has only these entries */
 	return 1;
 }
 
@@ -400,7 +404,7 @@ int32_t cache_pin(struct cache *c, int32_t n, struct err *err)
 	struct returns r = returns_of(c);
 	int32_t kept;
 
-	kv_rows_clear(&c->kv); /* slots may change between the region and the stream, where entries move */
+	kv_rows_clear(&c->kv); /* slots may change between the region and the stream, in which entries move */
 	kept = c->policy.def->retention->pin ? c->policy.def->retention->pin(c, n, err) : c->total;
 
 	if (c->model && kept >= 0 && kept < c->total)
@@ -463,7 +467,7 @@ int32_t cache_ready(const struct cache *c, int32_t n)
 
 int32_t cache_take(struct cache *c, int32_t n)
 {
-	/* Entries without the states of the other layers are of no use. */
+	/* With recurrent layers nothing is taken: the entries come without the states of these layers. */
 	c->total = c->read_end = c->model ? 0 : c->policy.def->retention->take(c, n);
 	return c->total && !kv_complete(&c->kv, c->total) ? cache_rewind(c, 0, NULL) : c->total;
 }

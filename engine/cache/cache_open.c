@@ -1,4 +1,4 @@
-/* engine/cache/cache_open.c - what a cache takes of memory and disk, and its parts opened and closed; see cache.h. */
+/* engine/cache/cache_open.c - how much memory and disk a cache takes; opening and closing its parts. See cache.h. */
 #include "engine/cache/cache.h"
 
 #include "engine/cache/kv_host.h"
@@ -44,7 +44,7 @@ static struct kv_shape shape_in_memory(const struct cache *c)
 	return (struct kv_shape){ .cap = r->cap(c), .ctx = c->ctx, .step = chunk_of(c), .endless = r->endless };
 }
 
-/* Bytes with all planes in memory. */
+/* Bytes of the cache with all planes in memory. */
 static uint64_t all_bytes(const struct cache *c)
 {
 	const struct retention_ops *r = c->policy.def->retention;
@@ -82,13 +82,13 @@ int32_t cache_listed(const struct cache *c)
 	               : 0;
 }
 
-/* The sizes of a cache that exceeds `memory` beside a device. */
+/* Sizes of a cache that exceeds c->memory beside a device. */
 static struct cache_size size_beside(const struct cache *c, uint64_t planes, uint64_t rest)
 {
 	int32_t cap = c->policy.def->retention->cap(c), listed = cache_listed(c);
 	struct cache_size size = { .host = planes, .least = rest };
 
-	if (!listed) { /* refused when it is opened */
+	if (!listed) { /* cache_open() will refuse it */
 		size.least = size.memory = UINT64_MAX;
 		return size;
 	}
@@ -115,9 +115,9 @@ struct cache_size cache_size(const struct cache *c)
 	return size;
 }
 
-enum { ROWS_LEAST = 16 }; /* one in so many slots; fewer rows are hardly more than what one token selects */
+enum { ROWS_LEAST = 16 }; /* below one row per 16 slots, rows would hold little more than one token's selection */
 
-/* Rows of each KV head that so many bytes hold, where generated tokens select; else 0. */
+/* Rows of each KV head that fit in `bytes`, if decoded tokens select; else 0. */
 static int32_t rows_of(const struct cache *c, uint64_t bytes, int32_t cap)
 {
 	uint64_t none = kv_rows_bytes(c->hp, c->type, cap, 0), one = kv_rows_bytes(c->hp, c->type, cap, 1) - none, rows;
@@ -131,7 +131,7 @@ static int32_t rows_of(const struct cache *c, uint64_t bytes, int32_t cap)
 	return rows < (uint64_t)cap / ROWS_LEAST ? 0 : (int32_t)rows;
 }
 
-/* Rows of each KV head on the device where `bytes` more than the least may be taken. */
+/* Rows of each KV head on the device, if `bytes` more than the least may be used. */
 static int32_t device_rows(const struct cache *c, uint64_t bytes, int32_t cap, int32_t listed)
 {
 	int32_t least = kv_host_rows_least(listed, cap);

@@ -8,7 +8,7 @@
 
 enum { COPIES_MOST = 40, COPIES_BYTES = 256 << 20, SAVED_BYTES = 32 << 20 };
 
-/* Rows and columns of part i of the states; 0 rows: there is none. */
+/* Rows and columns of part i of the states; 0 rows: the layer does not have this part. */
 static struct tensor shape_of(const struct hparams *hp, int32_t i)
 {
 	int32_t layer = i / STATE_PARTS, cols = layer_conv(hp, layer);
@@ -40,7 +40,7 @@ uint64_t recurrent_state_bytes(const struct hparams *hp)
 	return sum;
 }
 
-/* Two at least: where the last question begins, and where its answer does. */
+/* Most copies to keep. At least two: where the last question begins, and where its answer begins. */
 static int copies_most(const struct hparams *hp)
 {
 	uint64_t n = COPIES_BYTES / (recurrent_state_bytes(hp) + 1);
@@ -72,7 +72,7 @@ int recurrent_open(struct recurrent *r, struct backend *be, const struct hparams
 	return 0;
 }
 
-/* Forget the copies from number `from` on. */
+/* Drop the copies from index `from` on. */
 static void copies_cut(struct recurrent *r, int from)
 {
 	while (r->n_copy > from)
@@ -111,8 +111,8 @@ void recurrent_begin(struct recurrent *r, int verifies)
 	r->verifies = verifies;
 }
 
-/* Keep the first n rows of a tensor in t, which is allocated when it is first needed. Returns t, or x where that fails:
- * the backend's failure is sticky, sync() reports it. */
+/* Copy the first n rows of x to t, allocated on first use. Returns t, or x if the allocation fails: the backend's
+ * failure is sticky, and sync() reports it. */
 static struct tensor *keep_rows(struct recurrent *r, struct tensor *t, const struct tensor *x, int32_t n)
 {
 	if (!t->data) {
@@ -184,7 +184,7 @@ void recurrent_state_space(struct recurrent *r, int32_t layer, struct state_spac
 	}
 }
 
-/* The states after the first n tokens of a VERIFY step. */
+/* Compute the states after the first n tokens of a VERIFY step. */
 static void states_recompute(struct recurrent *r, int32_t n)
 {
 	for (int32_t i = 0; i < r->hp->n_layer; i++) {
@@ -197,7 +197,7 @@ static void states_recompute(struct recurrent *r, int32_t n)
 	}
 }
 
-/* What is now the last state becomes the one before, and the other way around. */
+/* Make the new states current, and the current ones the older ones; a second call undoes the first. */
 static void states_exchange(struct recurrent *r)
 {
 	struct tensor *was = r->now;
@@ -215,7 +215,7 @@ void recurrent_commit(struct recurrent *r, int32_t n, int32_t tried)
 	r->at += n;
 }
 
-/* The states of all layers from or to p. */
+/* Copy the states of all layers to p [recurrent_state_bytes() / 4]. */
 static void states_read(const struct recurrent *r, float *p)
 {
 	for (int32_t i = 0; i < parts_of(r->hp); p += values_of(r->hp, i++))
@@ -246,7 +246,7 @@ void recurrent_keep(struct recurrent *r)
 		memmove(r->copy, r->copy + 1, (size_t)--r->n_copy * sizeof *r->copy);
 	}
 	if (!(state = states_alloc(r)))
-		return; /* without a copy a rollback prefills more */
+		return; /* without a copy a rollback prefills more tokens */
 	states_read(r, state);
 	r->copy[r->n_copy++] = (struct state_copy){ .at = r->at, .state = state };
 }

@@ -1,15 +1,15 @@
-/* engine/cache/recurrent.h (private to engine/) - the state of layers that have one of fixed size instead of a KV
- * cache.
+/* engine/cache/recurrent.h (private to engine/) - layers that have a state of fixed size instead of a KV cache.
  *
- * A state is what a layer remembers of all tokens before: of a short convolution the last few of its inputs, of the
- * delta rule and of a state space a matrix for each head. No token can be removed from it. So a step writes the states
- * after it beside those before it, and commit exchanges the two: the last step can be rolled back. Of a VERIFY step
- * what the operations read is kept, and where only its first tokens stay, their states are computed from that. And
- * copies are kept of the states at the places to which sequences are rolled back: where prefills begin and end, and
- * where in a prefill one of the last messages ends. A rollback to another place goes to the copy before it, and the
- * tokens between are prefilled again.
+ * A state summarises all earlier tokens: the last few inputs of a short convolution, or a matrix per head for the
+ * delta rule and the state space. No token can be removed from a state. So a rollback needs older states:
  *
- * How many copies there are is limited by number and bytes; the oldest go first. */
+ *     the last step      a step writes the new states beside the old ones, and commit exchanges the two
+ *     a VERIFY step      the inputs of its operations are kept; if only its first tokens are committed, their states
+ *                        are computed again from these inputs
+ *     other lengths      copies of the states, where prefills begin and end, and where one of the last messages ends
+ *                        in a prefill; a rollback returns to the copy before its target and prefills the tokens between
+ *
+ * Number and bytes of copies are limited; the oldest are dropped first. */
 #ifndef WEIR_RECURRENT_H
 #define WEIR_RECURRENT_H
 
@@ -22,7 +22,7 @@ static inline int32_t state_at(int32_t layer, int part)
 	return layer * STATE_PARTS + part;
 }
 
-/* What the operations of a layer read and wrote in a VERIFY step, its tokens in the first rows. */
+/* Inputs and outputs of a layer's operations in a VERIFY step, its tokens in the first rows. */
 struct tried {
 	struct tensor in, conv, alpha, beta, out;
 	struct short_conv short_conv;
@@ -30,7 +30,7 @@ struct tried {
 	struct state_space state_space;
 };
 
-/* after `at` tokens; the states of all layers, one after the other */
+/* The states of all layers after `at` tokens, one after the other. */
 struct state_copy {
 	int32_t at;
 	float *state;
@@ -39,40 +39,40 @@ struct state_copy {
 struct recurrent {
 	struct backend *be;
 	const struct hparams *hp; /* the model; NULL: no layer has a state */
-	/* [n_layer * STATE_PARTS], f32: state_at() of each layer; without data where a layer lacks a part, or has a KV
-	 * cache. */
+	/* f32 [n_layer * STATE_PARTS], indexed by state_at(); without data for parts that a layer does not have */
 	struct tensor *now, *next;
-	int32_t at; /* tokens before `now` */
-	/* tokens before `next`, which is the state before the last step; -1: a step writes it */
+	int32_t at; /* tokens that `now` covers */
+	/* tokens that `next` covers, which is then the state before the last step; -1: a step is writing it */
 	int32_t before;
-	struct tried *tried;     /* [n_layer] of VERIFY steps; NULL: there was none */
-	int verifies;            /* the running step is one of several tokens */
-	struct state_copy *copy; /* ascending */
+	struct tried *tried;     /* [n_layer]; NULL before the first VERIFY step */
+	int verifies;            /* 1: the running step is a VERIFY step of several tokens */
+	struct state_copy *copy; /* [n_copy] ascending by `at`; room for `most` */
 	int n_copy, most;
 };
 
-/* Bytes of the states of all layers; of all that recurrent_open() and its copies may take. */
+/* Bytes of the states of all layers. */
 uint64_t recurrent_state_bytes(const struct hparams *);
+/* Most bytes of the states, the states of the step before and all copies. */
 uint64_t recurrent_bytes(const struct hparams *);
 int recurrent_open(struct recurrent *, struct backend *, const struct hparams *, struct err *);
 void recurrent_close(struct recurrent *);
 
-/* A step begins; verifies: a VERIFY step of several tokens, of which perhaps only the first will stay. */
+/* Begin a step. verifies: a VERIFY step of several tokens, of which only some may be committed. */
 void recurrent_begin(struct recurrent *, int verifies);
-/* Run an operation of a layer, all but its states given. */
+/* Run an operation of a layer; the functions fill in its states. */
 void recurrent_short_conv(struct recurrent *, int32_t layer, struct short_conv *, int32_t n);
 void recurrent_delta_rule(struct recurrent *, int32_t layer, struct delta_rule *, int32_t n);
 void recurrent_state_space(struct recurrent *, int32_t layer, struct state_space *, int32_t n);
-/* The first n tokens stay of those that the running step tried. */
+/* Commit the first n of the `tried` tokens of the running step. */
 void recurrent_commit(struct recurrent *, int32_t n, int32_t tried);
-/* Keep a copy of the states as they are. */
+/* Copy the current states. */
 void recurrent_keep(struct recurrent *);
-/* Forget what was computed behind the first n tokens. Returns how many are left: n, or as many as the nearest state
- * before it has. */
+/* Roll back to the first n tokens. Returns how many are left: n, or as many as the nearest older state covers. */
 int32_t recurrent_rewind(struct recurrent *, int32_t n);
 
-/* The states after n tokens; the copies, the oldest ones left out where they are large. */
+/* Pass the states after n tokens to the serializer. */
 void recurrent_archive(struct recurrent *, struct serializer *, int32_t n);
+/* Pass the newest copies to the serializer: as many as fit SAVED_BYTES, but at least two. */
 void recurrent_copies_archive(struct recurrent *, struct serializer *, int32_t total);
 
 #endif

@@ -1,6 +1,6 @@
 /* engine/cache/retain_all.c - retention of everything: slot i holds token i at position i, and the context limits the
- * length. Prefill attends everything; a generated token reads what the policy's selector selects, under `full`
- * everything. */
+ * length of a sequence. Prefill attends to everything. A decoded token reads what the policy's selector selects;
+ * under `full`, which has none, it reads everything. */
 #include "engine/cache/cache.h"
 
 #include <stdlib.h>
@@ -34,7 +34,8 @@ static void all_selector_opened(struct cache *c)
 		return;
 	c->selecting = c->marked = 1;
 	c->tail = s->tail;
-	/* Otherwise the cut into steps matters only where the last step cannot carry all tokens that are observed. */
+	/* Apart from the selector's own reasons, the cut into steps matters only if the last step cannot have all
+	 * tokens that are observed. */
 	c->steps_matter = (s->ops->steps_matter && s->ops->steps_matter(s)) || (s->tail > 1 && s->tail > c->chunk / 2);
 }
 

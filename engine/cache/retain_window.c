@@ -1,11 +1,10 @@
-/* engine/cache/retain_window.c - layers with a sliding window, under every policy: slot i holds token i at position i,
- * and the planes hold the newest tokens (kv_store.h): the window, a step, and some by which the sequence can be rolled
- * back.
+/* engine/cache/retain_window.c - sliding-window layers, under every policy: slot i holds token i at position i. The
+ * planes hold the newest tokens (kv_store.h): the window, a step, and some more for rollbacks.
  *
- * Such a layer computes what it computes under full attention, also where the retention of the other layers has evicted
- * tokens or numbers positions of its own. Nothing is selected in it, its attention is not observed, and no retention
- * moves its entries. Positions count without end: RoPE sees the distances within the window alone, and angles are
- * computed in double. */
+ * Such a layer computes the same under every policy, even if the retention of the other layers evicts tokens or
+ * numbers positions differently. Decoded tokens select nothing in it, its attention is not observed, and no retention
+ * moves its entries. Positions count without end: RoPE depends only on distances, which the window bounds, and angles
+ * are computed in double. */
 #include "engine/cache/cache.h"
 
 #include "engine/cache/serialize.h"
@@ -54,7 +53,8 @@ void windows_parts(struct cache *c, const struct step *st, int32_t layer, const 
 	out->skip = out->part[0].n_slots;
 }
 
-/* Tokens behind which a rollback may lead: those that wait to join a cascade. */
+/* Also saves WINDOW_LEAST tokens before the windows, because a rollback may reach the tokens that wait to join a
+ * cascade. */
 void windows_archive(struct cache *c, struct serializer *a, int32_t n)
 {
 	struct kv_store *kv = &c->kv;
@@ -65,7 +65,7 @@ void windows_archive(struct cache *c, struct serializer *a, int32_t n)
 	if (serialize_loading(a) && !a->bad && !kv_window_fits(kv, from, n - from))
 		serialize_fail(a, "the first token in the windows of layers");
 	if (serialize_loading(a) && !a->bad)
-		kv_keep_pinned(kv); /* their entries have been loaded */
+		kv_keep_pinned(kv); /* entries of the pinned prefix were loaded before */
 	if (!a->bad)
 		serialize_kv(a, kv, 1, from, n - from);
 }

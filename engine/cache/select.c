@@ -1,5 +1,5 @@
-/* engine/cache/select.c - what selectors share: tensors, the split of entries among layers, selected sets that serve
- * several steps. */
+/* engine/cache/select.c - what selectors share: tensors, sharing entries among layers, sets that serve several
+ * steps. */
 #include "engine/cache/select.h"
 
 #include <math.h>
@@ -107,7 +107,7 @@ int32_t select_until(int32_t pos, int32_t start, int32_t every)
 
 /* ---- the split ---- */
 
-/* Entries of one layer at that scale, not rounded. */
+/* Entries of one layer at this scale, not rounded. */
 static double split_part(double scale, double spread, double low, double high)
 {
 	double x = scale * spread;
@@ -136,8 +136,8 @@ void select_split(int32_t *k, const double *spread, int32_t n_layer, int32_t mea
 		k[i] = MIN(mean, most);
 	if (!usable)
 		return;
-	/* Bisect the scale at which the sum is n_layer * mean; with the scale it grows up to n_layer * high, which is
-	 * no less. */
+	/* Bisect the scale at which the sum is n_layer * mean. The sum grows with the scale up to n_layer * high,
+	 * which is at least n_layer * mean. */
 	while (split_sum(hi, spread, n_layer, low, high) < (double)n_layer * mean)
 		hi *= 2;
 	for (int i = 0; i < 100; i++) {
@@ -152,7 +152,7 @@ void select_split(int32_t *k, const double *spread, int32_t n_layer, int32_t mea
 		k[i] = (int32_t)split_part(hi, spread[i], low, high);
 		left += mean - k[i];
 	}
-	/* Entries lost to rounding go one by one to the layer that lost most. */
+	/* Give the entries lost to rounding one by one to the layer that lost most. */
 	for (; left > 0; left--) {
 		int32_t best = -1;
 		double most_lost = -1;
@@ -228,8 +228,8 @@ struct pick *picks_new(struct picks *p, int32_t layer, int32_t at, int32_t k)
 void picks_commit(struct picks *p, const struct step *st)
 {
 	for (int32_t i = 0; i < p->n_layer; i++) {
-		/* The token that selects is the last one of a VERIFY step (verify_most): fewer committed tokens roll
-		 * its set back. */
+		/* Only the last token of a VERIFY step selects (verify_most), so committing fewer tokens rolls its
+		 * set back. */
 		if (st->n < st->tried)
 			p->fresh[i] = 0;
 		p->was_fresh[i] = p->fresh[i];

@@ -10,7 +10,8 @@ void serialize_fail(struct serializer *a, const char *what)
 		a->bad = what;
 }
 
-/* Advance by n bytes.  Returns where they lie, or NULL when nothing is to be copied: measuring, or after a failure. */
+/* Advance by n bytes. Returns where they begin, or NULL if nothing is to be copied: when measuring, or after a
+ * failure. */
 static uint8_t *field_advance(struct serializer *a, uint64_t n)
 {
 	uint8_t *p = a->at;
@@ -56,7 +57,7 @@ void serialize_i64(struct serializer *a, int64_t *x, int64_t lo, int64_t hi, con
 		*x = v;
 }
 
-/* 1 when n numbers at an address of any alignment all lie in lo..hi. */
+/* 1 if the n numbers at p, which need not be aligned, are all in lo..hi. */
 static int all_within(const uint8_t *p, uint64_t n, int32_t lo, int32_t hi)
 {
 	int bad = 0;

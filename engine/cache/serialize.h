@@ -1,13 +1,14 @@
-/* engine/cache/serialize.h (private to engine/) - measure, save and load state through one description of its fields.
+/* engine/cache/serialize.h (private to engine/) - measure, save and load state through one description of its
+ * fields.
  *
- * Each part with state has one function that passes its fields, in order, to a struct serializer. The serializer's mode
- * decides whether the fields are measured, written or read, so the three cannot drift apart.
+ * Each part with state has one function that passes its fields, in order, to a struct serializer. The serializer's
+ * mode decides whether the fields are measured, written or read, so the three cannot drift apart.
  *
- * Loaded bytes are hostile: every number has a range, no read passes the end, and the first failure sticks; after it no
- * field is changed. The caller discards a part that was loaded up to a failure.
+ * Loaded bytes are untrusted: every number has a range, no read passes the end, and the first failure sticks. After a
+ * failure no field is changed. The caller discards a part that failed to load.
  *
  * Numbers are stored as in memory (little-endian; engine_identity() records it). Floats may have any value, NaN
- * included: the code that computes with them copes. */
+ * included: the code that computes with them tolerates that. */
 #ifndef WEIR_SERIALIZE_H
 #define WEIR_SERIALIZE_H
 
@@ -17,36 +18,36 @@ enum serialize_mode { SERIALIZE_MEASURE, SERIALIZE_SAVE, SERIALIZE_LOAD };
 
 struct serializer {
 	enum serialize_mode mode;
-	/* SAVE: the next field is written here; LOAD: read from here (the bytes are not changed) */
+	/* SAVE: the next field is written here. LOAD: the next field is read here; the bytes are not changed. */
 	uint8_t *at;
-	uint64_t left;   /* bytes from `at` to the end */
-	uint64_t bytes;  /* MEASURE: size of the fields so far */
-	const char *bad; /* the first field that failed, for "... is not what it must be"; NULL = none */
+	uint64_t left;   /* bytes left from `at` to the end */
+	uint64_t bytes;  /* MEASURE: bytes of the fields so far */
+	const char *bad; /* first field that failed, for "... is not what it must be"; NULL = none */
 };
 
 static inline int serialize_loading(const struct serializer *a)
 {
 	return a->mode == SERIALIZE_LOAD;
 }
-/* Record a failure; what names the field: "the number of tokens". */
+/* Record a failure. what names the field, as "the number of tokens". */
 void serialize_fail(struct serializer *, const char *what);
 
-/* n bytes of any content. */
+/* Pass n bytes of any content. */
 void serialize_bytes(struct serializer *, void *p, uint64_t n);
-/* One number; loading fails outside lo..hi. */
+/* Pass one number. Loading fails if it is outside lo..hi. */
 void serialize_i32(struct serializer *, int32_t *x, int32_t lo, int32_t hi, const char *what);
 void serialize_i64(struct serializer *, int64_t *x, int64_t lo, int64_t hi, const char *what);
-/* n numbers; loading fails when one is outside lo..hi. */
+/* Pass n numbers. Loading fails if one is outside lo..hi. */
 void serialize_i32s(struct serializer *, int32_t *x, uint64_t n, int32_t lo, int32_t hi, const char *what);
-/* Loading fails unless the saved number is x: shapes, and markers between parts. */
+/* Save x; loading fails unless the saved number is x. For shapes, and markers between parts. */
 void serialize_expect(struct serializer *, uint64_t x, const char *what);
-/* Elements first .. first + n of an i32 tensor of the backend; loading fails when one is outside lo..hi. */
+/* Pass elements first .. first + n of an i32 tensor of the backend. Loading fails if one is outside lo..hi. */
 void serialize_tensor_i32(struct serializer *, struct backend *, struct tensor *, uint64_t first, uint64_t n,
                           int32_t lo, int32_t hi, const char *what);
-/* Elements first .. first + n of an f32 tensor of the backend, of any value. */
+/* Pass elements first .. first + n of an f32 tensor of the backend, which may have any value. */
 void serialize_tensor_f32(struct serializer *, struct backend *, struct tensor *, uint64_t first, uint64_t n);
-/* The KV entries of slots slot0 .. slot0 + n in every head of the layers with a window, or of the others; the caller
- * has checked that these slots exist. */
+/* Pass the KV entries of slots slot0 .. slot0 + n in every head: of the sliding-window layers (windowed = 1), or of
+ * the full layers. The caller checks that these slots exist. */
 void serialize_kv(struct serializer *, struct kv_store *, int windowed, int32_t slot0, int32_t n);
 
 #endif
