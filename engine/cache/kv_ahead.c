@@ -1,11 +1,15 @@
 /* engine/cache/kv_ahead.c - requests KV entries from disk before attention needs them.
  *
- * Without requests attention waits for one page after the other. A disk serves many requests in hardly more time than
- * one. So consecutive slots are requested while the layer before them computes. Selected slots that memory does not
- * hold (kv_rows.h) are requested as soon as the selection is made. If memory keeps no selected rows, the previous
- * selection of the next layer is requested while this layer computes, because most of it is selected again. Only pages
- * that the page cache lacks are read. While it lacks none, by the system's count, selections are not requested: each
- * page would cost a system call. */
+ * Without requests attention waits for one page after the other, while a disk serves many requests in hardly more
+ * time than one. What is requested:
+ *
+ *     contiguous slots       those of the next layer, while this layer computes
+ *     selected slots         those that memory does not hold (kv_rows.h), as soon as the selection is made
+ *     without kv_rows.h      also the previous selection of the next layer, while this layer computes, because most of
+ *                            it is selected again
+ *
+ * Only pages that the page cache lacks are read. As long as the system counts no reads from disk, selected slots are
+ * not requested, because each page would cost a system call. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,10 +18,10 @@
 
 #include "engine/cache/kv_rows.h"
 
-/* bytes: a gap of at most this size is read, too, because one longer request is faster than two */
+/* bytes; requests at most this far apart are merged, because one larger read is faster than two */
 enum { GAP = 32 << 10 };
 
-/* Bytes that this process has had read from disks; 0 where the system does not say. */
+/* Bytes that this process has read from disks; 0: the system does not tell. */
 static uint64_t bytes_read(const struct kv_ahead *a)
 {
 	char text[512], *at;
@@ -91,7 +95,7 @@ int kv_ahead_wants(const struct kv_store *kv, int32_t layer)
 	return kv->ahead && kv->place[layer] >= 0 && (kv->rows || asks_choice(kv, layer));
 }
 
-/* Pages of both planes of a head that hold these slots, ascending; those near each other go together. */
+/* Request the pages of these ascending slots of a head, in both planes. Requests close together are merged. */
 static void ask_for(const struct kv_store *kv, int32_t layer, int32_t head, const int32_t *slot, int32_t n)
 {
 	uint64_t row = kv_file_row(kv, layer, 0, 0, 1) - kv_file_row(kv, layer, 0, 0, 0),
@@ -130,7 +134,7 @@ static int slot_order(const void *a, const void *b)
 	return *x < *y ? -1 : *x > *y;
 }
 
-/* The selected slots of a head on the host, ascending. */
+/* Copy the selected slots of a head to the host, ascending. */
 static void list_read(const struct kv_store *kv, const struct attn_part *p, int32_t head, struct kv_list *to)
 {
 	if (to->room < p->n_slots) {
@@ -171,7 +175,7 @@ void kv_ahead_ask(const struct kv_store *kv, int32_t layer, const struct attn_pa
 		ask_for(kv, next, h, a->list[next * a->heads + h].slot, a->list[next * a->heads + h].n);
 }
 
-/* Slots of both lists, which ascend. */
+/* Count the slots in both lists, which ascend. */
 static int32_t in_both(const struct kv_list *a, const struct kv_list *b)
 {
 	int32_t n = 0;
@@ -205,7 +209,7 @@ void kv_ahead_note(struct kv_store *kv, int32_t layer, const struct attn_part *p
 			*last = chosen;
 			chosen = was;
 		}
-		break; /* of several lists the first, the newest selection */
+		break; /* only the first list, which is the newest selection */
 	}
 	free(chosen.slot);
 }

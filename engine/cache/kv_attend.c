@@ -1,5 +1,5 @@
-/* engine/cache/kv_attend.c - what a step does with the planes: keys and values are rotated and written, tokens attend
- * to them. */
+/* engine/cache/kv_attend.c - what a step does with the KV planes: rotate and write keys and values, compute
+ * attention. */
 #include "engine/cache/kv_store.h"
 
 static void heads_rotate(const struct kv_store *kv, int32_t layer, struct tensor *out, const struct tensor *x,
@@ -69,7 +69,7 @@ int kv_parts_met(const struct kv_store *kv, struct attn_part *part, int32_t n_pa
 	return n;
 }
 
-/* *moved: room for a part whose slots count from elsewhere. */
+/* Build the backend's arguments from a call. *moved: room for a part that must be changed. */
 static struct attn_args args_of(const struct kv_store *kv, int32_t layer, const struct kv_call *call,
                                 struct attn_part *moved)
 {
@@ -78,12 +78,12 @@ static struct attn_args args_of(const struct kv_store *kv, int32_t layer, const 
 	const struct attn_spec *a = &model_layer_spec(kv->hp, layer)->attn;
 	const struct attn_part *part = call->part;
 
-	if (kv_layer_base(kv, layer)) { /* one part: retain_window.c */
+	if (kv_layer_base(kv, layer)) { /* exactly one part: retain_window.c */
 		*moved = part[0];
 		moved->slot0 -= kv_layer_base(kv, layer);
 		part = moved;
 	}
-	if (kv->host && part->k) { /* one part: kv_host_near() */
+	if (kv->host && part->k) { /* exactly one part: kv_host_near() */
 		*moved = *part;
 		k = part->k;
 		v = part->v;

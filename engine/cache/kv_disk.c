@@ -1,11 +1,14 @@
-/* engine/cache/kv_disk.c - planes that lie in a file, and how much of them is in memory at a time.
+/* engine/cache/kv_disk.c - KV planes in a file, and how much of them is in memory at a time.
  *
- * A plane in a file is a shared mapping: reading or writing a slot brings its page into memory, and nothing but the
- * memory behind the tensors differs from planes in memory. Attention goes through the layers in turns, so the pages
- * least worth keeping are those used last: the first layers stay in memory as far as `resident` has room, and every
- * other layer leaves it as soon as it has been used. Where tokens select, memory holds selected rows instead
- * (kv_rows.h). What leaves stays in the system's page cache for as long as nobody else needs that memory; what has left
- * that too is asked for ahead (kv_ahead.c). */
+ * A plane in a file is a shared mapping: accessing a slot brings its page into memory. For all other code the plane
+ * is a tensor like any other.
+ *
+ * Attention passes through the layers in turn, so the pages used last are needed last. The first layers stay in
+ * memory as far as `resident` allows; every other layer is dropped as soon as it has been used. If tokens select,
+ * memory holds selected rows instead (kv_rows.h).
+ *
+ * Dropped pages remain in the system's page cache until other programs need that memory. After that they are read
+ * from the disk, requested ahead of use (kv_ahead.c). */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -16,7 +19,7 @@
 #include "engine/cache/kv_rows.h"
 #include "engine/base/mapped.h"
 
-enum { WRITE_EARLY = 64 }; /* slots of a step from which on the disk begins to write them at once */
+enum { WRITE_EARLY = 64 }; /* a step of at least this many tokens starts writing its slots to disk at once */
 
 static uint64_t round_up(uint64_t n)
 {
@@ -33,7 +36,7 @@ static uint64_t plane_file(const struct hparams *hp, enum dtype type, int32_t la
 	return round_up(head_rows(hp, type, layer, cap) * (uint64_t)model_layer_spec(hp, layer)->attn.n_kv_head);
 }
 
-/* Memory that the first n slots of a layer take at most, keys and values; the system maps whole blocks around them. */
+/* Most memory that the first n slots of a layer take, keys and values. The system maps whole blocks of FILE_ALIGN. */
 static uint64_t layer_near(const struct hparams *hp, enum dtype type, int32_t layer, int32_t n, int32_t cap)
 {
 	uint64_t heads = (uint64_t)model_layer_spec(hp, layer)->attn.n_kv_head, all = plane_file(hp, type, layer, cap);
@@ -70,7 +73,8 @@ uint64_t kv_disk_least(const struct hparams *hp, enum dtype type, int32_t cap)
 
 /* ---- what is in memory ---- */
 
-/* The first so many layers of kv->full stay in memory; *bytes: what they take with one more, which is being used. */
+/* Return how many layers of kv->full, from the first on, stay in memory. *bytes: memory of these layers and of one
+ * more layer in use. */
 static int32_t layers_staying(const struct kv_store *kv, int32_t slots, uint64_t *bytes)
 {
 	uint64_t sum = 0, widest = 0;
@@ -92,7 +96,7 @@ static int32_t layers_staying(const struct kv_store *kv, int32_t slots, uint64_t
 	return n;
 }
 
-/* A step may still write its tokens. */
+/* Counts the tokens that the running step may still write. */
 int kv_stays(const struct kv_store *kv, int32_t layer)
 {
 	uint64_t bytes;
@@ -150,7 +154,8 @@ uint64_t kv_file_row(const struct kv_store *kv, int32_t layer, int plane, int32_
 	       head_rows(kv->hp, kv->type, layer, head * kv->cap + slot);
 }
 
-/* Begin to write what changed in these bytes, so that it does not pile up in memory.  Does not wait for the disk. */
+/* Start writing changed pages of these bytes, so that they do not accumulate in memory. Does not wait for the
+ * disk. */
 static void write_early(int fd, uint64_t off, uint64_t n)
 {
 #ifdef SYNC_FILE_RANGE_WRITE

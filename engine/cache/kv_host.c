@@ -1,4 +1,4 @@
-/* engine/cache/kv_host.c - planes in memory of the host; see kv_host.h. */
+/* engine/cache/kv_host.c - KV planes in host memory; see kv_host.h. */
 #include "engine/cache/kv_host.h"
 
 #include <stdlib.h>
@@ -6,7 +6,7 @@
 
 /* ---- sizes ---- */
 
-/* Entries of a KV head that are fetched ahead at most: the ranks just behind the selected ones. */
+/* Most entries per KV head to fetch ahead: those ranked just below the selected ones. */
 static int32_t ahead_of(int32_t listed, int32_t cap)
 {
 	int32_t n = listed / 4;
@@ -67,7 +67,7 @@ static int alloc_layer(struct kv_store *kv, struct kv_host *d, int32_t i, struct
 	               : 0;
 }
 
-/* Two planes of the most bytes of all layers; cut to a layer's shape when it uses them. */
+/* Allocate room for the planes of the widest layer. A layer uses it with its own shape. */
 static int alloc_whole(struct kv_store *kv, struct kv_host *d, struct err *err)
 {
 	int32_t widest = kv->full[0];
@@ -149,7 +149,7 @@ int kv_host_serves(const struct kv_store *kv, int32_t layer)
 
 /* ---- what the rows hold ---- */
 
-/* What is fetched ahead for a layer must have come; what is fetched for the others comes with it. */
+/* Wait for the fetch ahead of a layer. The fetches of all layers are in one queue and complete with it. */
 static void wait_for_all(struct kv_store *kv)
 {
 	kv->be->ops->fetch_wait(kv->be);
@@ -162,7 +162,7 @@ static void wait_for(struct kv_store *kv, int32_t place)
 		wait_for_all(kv);
 }
 
-/* The rows of a layer hold none of slots from .. to any more. */
+/* Remove slots from .. to of a layer from its map of rows. */
 static void rows_forget(struct kv_store *kv, int32_t place, int32_t from, int32_t to)
 {
 	static const int32_t none[4096];
@@ -194,7 +194,7 @@ void kv_host_invalidate(struct kv_store *kv)
 		kv->host->stale = 1;
 }
 
-/* Before rows are used: what a failed step left of them is forgotten, now that the backend works again. */
+/* Forget the rows that a failed step left, once the backend works again. Call before using rows. */
 static void rows_revalidate(struct kv_store *kv)
 {
 	if (!kv->host->stale || kv->be->failed)
@@ -240,7 +240,7 @@ static struct fetch_args args_of(struct kv_store *kv, int32_t layer, const struc
 	};
 }
 
-/* The first n slots of a layer's planes, on the device. */
+/* Copy the first n slots of a layer's planes to the device and let *p read them. */
 static void bring_whole(struct kv_store *kv, int32_t layer, struct attn_part *p, int32_t n)
 {
 	struct kv_host *d = kv->host;
@@ -269,7 +269,7 @@ void kv_host_near(struct kv_store *kv, int32_t layer, struct attn_part *p, int32
 		return;
 	}
 	if (p->selection || p->n_slots > d->listed)
-		return; /* it reads the planes where they are */
+		return; /* the part reads the planes in host memory */
 	a = args_of(kv, layer, p->slots, p->n_slots);
 	kv->be->ops->fetch_slots(kv->be, &a);
 	d->end[place] = MAX(n_slots, d->end[place]);
@@ -305,7 +305,7 @@ void kv_host_ahead(struct kv_store *kv, int32_t layer, const struct topk_args *b
 
 /* ---- counts ---- */
 
-/* Add what one tensor of counts has. */
+/* Add the counts of one tensor. */
 static void add_counts(struct kv_store *kv, const struct tensor *t, struct kv_fetched *out)
 {
 	struct kv_host *d = kv->host;
@@ -334,7 +334,8 @@ void kv_host_count(struct kv_store *kv, struct kv_fetched *out)
 	add_counts(kv, &kv->host->count_ahead, out);
 }
 
-/* Reading the counts waits for the device: after 1, 2, 4 ... tokens, and then after every so many. */
+/* Reading the counts waits for the device, so it is done after 1, 2, 4, ... tokens and then every COUNT_EVERY
+ * tokens. */
 enum { COUNT_EVERY = 32 };
 
 void kv_host_step(struct kv_store *kv, int32_t generates)

@@ -1,11 +1,11 @@
-/* engine/cache/kv_rows.c - a store of the rows that were selected last; see kv_rows.h. */
+/* engine/cache/kv_rows.c - a store of the rows selected last; see kv_rows.h. */
 #include "engine/cache/kv_rows.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { RUN = 64 }; /* neighbouring slots that one read brings at most */
+enum { RUN = 64 }; /* most neighbouring slots in one read */
 
 uint64_t kv_rows_bytes(const struct hparams *hp, enum dtype type, int32_t cap, int32_t rows)
 {
@@ -144,7 +144,7 @@ void kv_rows_clear(struct kv_store *kv)
 		kv_rows_forget(kv, kv->full[i], 0, kv->cap);
 }
 
-/* The row that is replaced next: none of this call's, of which there are no more than rows. */
+/* Return the row to replace next. A row that this call uses is never returned; a call needs at most all rows. */
 static int32_t next_row(struct kv_rows *r, struct row_map *m)
 {
 	for (;;) {
@@ -161,7 +161,8 @@ static int32_t next_row(struct kv_rows *r, struct row_map *m)
 	}
 }
 
-/* Find rows for the n slots of r->want; missed[]: slots that have to come.  Returns how many these are. */
+/* Find rows for the n slots of r->want: got[n]. missed_slot[]: slots that must be read. Returns the number of missed
+ * slots. */
 static int32_t find_rows(struct kv_rows *r, struct row_map *m, int32_t n, int32_t *got, int32_t *missed_slot)
 {
 	int32_t missed = 0;
@@ -192,8 +193,8 @@ static int32_t find_rows(struct kv_rows *r, struct row_map *m, int32_t n, int32_
 	return missed;
 }
 
-/* Bytes of slots slot .. slot + n of a head to r->bytes: from the file, or where so many are wanted of a plane that
- * most of it is mapped for less than reading them one by one costs, from the plane. 0, or -1. */
+/* Copy n slots of one head into r->bytes. Few slots (mapped = 0): pread(). Many: read through the mapping, which is
+ * cheaper once most of its pages are needed. Returns 0 or -1. */
 static int slots_fetch(struct kv_store *kv, int32_t layer, int plane, int32_t head, int32_t slot, int32_t n, int mapped)
 {
 	struct kv_rows *r = kv->rows;
@@ -209,14 +210,14 @@ static int slots_fetch(struct kv_store *kv, int32_t layer, int plane, int32_t he
 	return 0;
 }
 
-/* The missed slots of a head from the file to their rows; neighbours come together.  0, or -1. */
+/* Read the missed slots of a head from the file into their rows, neighbours together. Returns 0 or -1. */
 static int slots_bring(struct kv_store *kv, int32_t layer, int32_t head, int32_t missed)
 {
 	struct kv_rows *r = kv->rows;
 	const int32_t *slot = r->missed + (size_t)head * (size_t)r->rows;
 	struct row_map *m = &r->map[kv->place[layer] * r->heads + head];
 	size_t row = (size_t)kv_layer_row_bytes(kv->hp, kv->type, layer);
-	/* a page fault maps as much as FILE_ALIGN */
+	/* a page fault maps FILE_ALIGN bytes */
 	int mapped = (uint64_t)missed > row * (uint64_t)kv->written / FILE_ALIGN;
 
 	for (int plane = 0; plane < 2; plane++) {
@@ -238,7 +239,7 @@ static int slots_bring(struct kv_store *kv, int32_t layer, int32_t head, int32_t
 	return 0;
 }
 
-/* Some rows were given to slots whose entries have not come. */
+/* After a failure: clear the store, because some rows belong to slots whose entries were not read. Returns 0. */
 static int rows_discard(struct kv_store *kv)
 {
 	kv_rows_clear(kv);
@@ -259,7 +260,7 @@ int kv_rows_take(struct kv_store *kv, int32_t layer, struct attn_part *p)
 		kv->be->ops->read(kv->be, p->slots, 4 * (size_t)h * (size_t)p->slots->cols, r->want, 4 * (size_t)n);
 		for (int32_t i = 0; i < n; i++)
 			if (r->want[i] < 0 || r->want[i] >= kv->cap)
-				return rows_discard(kv); /* attention refuses the list */
+				return rows_discard(kv); /* attention will refuse the list */
 		r->n_missed[h] = find_rows(r, &r->map[kv->place[layer] * r->heads + h], n,
 		                           r->got + (size_t)h * (size_t)r->rows, missed);
 		kv_ahead_rows(kv, layer, h, missed, r->n_missed[h]);

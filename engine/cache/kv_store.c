@@ -1,5 +1,5 @@
-/* engine/cache/kv_store.c - the planes of keys and values: their sizes, layers with a window, entries as bytes; see
- * kv_store.h for the layout. */
+/* engine/cache/kv_store.c - the KV planes: sizes, sliding-window layers, entries as bytes. See kv_store.h for the
+ * layout. */
 #include "engine/cache/kv_host.h"
 #include "engine/cache/kv_rows.h"
 
@@ -14,7 +14,7 @@ static uint64_t entry_bytes(const struct hparams *hp, enum dtype type, int32_t l
 	return 2 * (uint64_t)kv_layer_heads(hp, layer) * kv_layer_row_bytes(hp, type, layer);
 }
 
-/* Of the first `layers` layers, those with a window or the others. */
+/* Bytes of one token's entries in the first `layers` layers: sliding-window layers only, or full layers only. */
 static uint64_t layers_bytes(const struct hparams *hp, enum dtype type, int32_t layers, int windowed)
 {
 	uint64_t sum = 0;
@@ -61,11 +61,11 @@ static int32_t largest_window(const struct hparams *hp, int32_t ctx)
 	return most;
 }
 
-/* Planes slide by multiples of it, and parts of windows begin at one: a multiple of the slots that attention sums as
- * one (ATTN_SPAN), so that the CPU's results depend neither on `base` nor on where a part begins. */
+/* Planes slide by multiples of SLIDE, and parts of windows begin at a multiple. It is a multiple of the slots that
+ * attention sums together (ATTN_SPAN), so the CPU's results depend neither on `base` nor on where a part begins. */
 enum { SLIDE = 512 };
 
-/* Slots of the planes of layers with a window. */
+/* Slots per head of sliding-window layers. */
 static int32_t window_cap(const struct hparams *hp, const struct kv_shape *s)
 {
 	int64_t least = (int64_t)largest_window(hp, s->ctx) + s->step + SLIDE, most = least + WINDOW_KEPT,
@@ -76,12 +76,12 @@ static int32_t window_cap(const struct hparams *hp, const struct kv_shape *s)
 	if (s->endless && rows < least + WINDOW_LEAST)
 		rows = least + WINDOW_LEAST;
 	rows = MIN(rows, most);
-	return (int32_t)(rows + rows % 2); /* plane_slide() copies two rows at a time */
+	return (int32_t)(rows + rows % 2); /* plane_slide() copies rows in pairs */
 }
 
 uint64_t kv_bytes(const struct hparams *hp, enum dtype type, const struct kv_shape *s)
 {
-	/* with the copy */
+	/* slots of sliding-window layers, and of the copy of pinned windows */
 	uint64_t full, windowed, sum,
 		slots = (uint64_t)window_cap(hp, s) + (s->endless ? (uint64_t)largest_window(hp, s->ctx) : 0);
 
@@ -240,8 +240,8 @@ uint64_t kv_window_read_bytes(const struct kv_store *kv, int32_t pos)
 	return sum;
 }
 
-/* Rows of each head from row `by` on move to its front. The backend copies f32, so two rows are copied as so many
- * floats. */
+/* Move the rows of each head from row `by` on to its front. The backend copies f32, so rows are copied in pairs,
+ * which have a whole number of floats in every type. */
 static void plane_slide(struct kv_store *kv, const struct tensor *plane, int32_t by)
 {
 	int32_t rows = kv->window_cap;
@@ -257,7 +257,7 @@ static void plane_slide(struct kv_store *kv, const struct tensor *plane, int32_t
 		}
 }
 
-/* The first of the slots that a token behind slot `end` reads. */
+/* The first slot that a token behind slot `end` reads. */
 static int32_t window_from(const struct kv_store *kv, int32_t end)
 {
 	int32_t from = end + 1 - kv_window_most(kv);
@@ -265,7 +265,7 @@ static int32_t window_from(const struct kv_store *kv, int32_t end)
 	return MAX(from, 0);
 }
 
-/* Copy the windows before slot `end`, if the planes hold them. */
+/* Copy the windows before slot `end`, if the planes have them. */
 static void keep_windows(struct kv_store *kv, int32_t end)
 {
 	int32_t from = window_from(kv, end);
@@ -275,7 +275,7 @@ static void keep_windows(struct kv_store *kv, int32_t end)
 		return;
 	kv->copy_end = 0;
 	if (!(p = realloc(kv->copy, (size_t)kv_window_token_bytes(kv->hp, kv->type) * (size_t)(end - from) + 1)))
-		return; /* a rollback to there reads the sequence again */
+		return; /* without a copy, a rollback to `end` prefills again */
 	kv->copy = p;
 	kv_window_read(kv, from, end - from, p);
 	kv->copy_end = end;
@@ -300,7 +300,7 @@ int kv_return(struct kv_store *kv, int32_t n)
 	return 1;
 }
 
-/* By how many slots the planes slide to have room for a step behind n. */
+/* Slots by which the planes must slide to have room for a step behind n. */
 static int32_t slide_by(const struct kv_store *kv, int32_t n)
 {
 	int32_t end = kv->endless || n < kv->cap - kv->step ? n + kv->step : kv->cap,
@@ -345,7 +345,7 @@ void kv_clear(struct kv_store *kv)
 
 /* ---- entries as bytes ---- */
 
-/* Rows of layer and slots slot0 .. slot0 + n: how many of them the planes lack, at the beginning. */
+/* How many of slots slot0 .. slot0 + n a layer lacks, counted from slot0. */
 static int32_t slots_missing(const struct kv_store *kv, int32_t layer, int32_t slot0, int32_t n)
 {
 	int32_t lacks = kv->place[layer] < 0 ? kv->held - slot0 : 0;
@@ -353,13 +353,13 @@ static int32_t slots_missing(const struct kv_store *kv, int32_t layer, int32_t s
 	return lacks < 0 ? 0 : MIN(lacks, n);
 }
 
-/* Fill in what the copy has of n slots that a layer with a window lacks; kind: 0 keys, 1 values. */
+/* Fill in the entries that `copy` has of n slots that a sliding-window layer lacks. kind: 0 keys, 1 values. */
 static void copy_read(const struct kv_store *kv, int32_t layer, int kind, int32_t head, int32_t slot0, int32_t n,
                       uint8_t *to)
 {
 	int32_t from = window_from(kv, kv->copy_end), slots = kv->copy_end - from, first = MAX(slot0, from);
 	int32_t end = slot0 + n < kv->copy_end ? slot0 + n : kv->copy_end, heads = kv_layer_heads(kv->hp, layer);
-	/* of the layers before it */
+	/* offset in the copy, behind the layers before this one */
 	size_t row = kv_layer_row_bytes(kv->hp, kv->type, layer),
 	       at = layers_bytes(kv->hp, kv->type, layer, 1) * (size_t)slots;
 
@@ -368,7 +368,7 @@ static void copy_read(const struct kv_store *kv, int32_t layer, int kind, int32_
 		memcpy(to + row * (size_t)(first - slot0), kv->copy + at, row * (size_t)(end - first));
 }
 
-/* Slots slot0 .. slot0 + n of one layer to bytes [K, V][n_kv_head][n]; returns their end. */
+/* Copy slots slot0 .. slot0 + n of one layer to bytes [K, V][n_kv_head][n]. Returns their end. */
 static uint8_t *layer_read(const struct kv_store *kv, int32_t layer, int32_t slot0, int32_t n, uint8_t *to)
 {
 	size_t row = kv_layer_row_bytes(kv->hp, kv->type, layer), piece = row * (size_t)n;
@@ -389,7 +389,8 @@ static uint8_t *layer_read(const struct kv_store *kv, int32_t layer, int32_t slo
 	return to;
 }
 
-/* And back, the first `count` of these slots. */
+/* Write the first `count` of slots slot0 .. slot0 + n of one layer from bytes [K, V][n_kv_head][n]. Returns their
+ * end. */
 static const uint8_t *layer_write(struct kv_store *kv, int32_t layer, int32_t slot0, int32_t n, int32_t count,
                                   const uint8_t *from)
 {
@@ -415,8 +416,8 @@ void kv_entries_read(const struct kv_store *kv, int32_t slot0, int32_t n, void *
 		to = layer_read(kv, i, slot0, n, to);
 }
 
-/* Of n tokens, those first .. end lack their entries in layers with a window; if several runs of tokens do, from the
- * first to the last of all. first = end: none. */
+/* The range of tokens whose sliding-window entries are missing; one enclosing range if there are several. Empty if
+ * first = end. */
 struct gap {
 	int32_t first, end;
 };
@@ -453,8 +454,8 @@ void kv_entries_write(struct kv_store *kv, int32_t slot0, int32_t n, const void 
 	if (by)
 		planes_slide(kv, by);
 	if (gap.end) {
-		/* Behind a gap nothing before it is held. What is there before it are the windows of a pinned
-		 * prefix. */
+		/* Entries before a gap only serve as the windows of a pinned prefix: copy them. The planes hold what
+		 * follows the gap. */
 		for (int32_t i = 0; i < layers_with_entries(kv->hp); i++)
 			from = layer_write(kv, i, slot0, n, gap.first, from);
 		keep_windows(kv, slot0 + gap.first);
