@@ -24,7 +24,7 @@ static int tensor_init(struct attn_mass *f, struct tensor *t, enum dtype type, i
 	return err_set(err, ERR_FIT, "cannot allocate the attention mass of a bounded cache: %s", f->be->err);
 }
 
-/* Allocate planes until there are n. */
+/* Allocate planes until there are n. 0 or -1. */
 static int planes_grow(struct attn_mass *f, int32_t n, struct err *err)
 {
 	for (; f->n_plane < n; f->n_plane++) {
@@ -81,7 +81,7 @@ static int is_kept(const struct attn_mass *f, int32_t plane)
 	return 0;
 }
 
-/* The first plane after `plane` that may be written; there is one. */
+/* The first plane after `plane` that may be written. One always exists. */
 static int32_t free_plane(const struct attn_mass *f, int32_t plane)
 {
 	for (plane++; plane < f->n_plane && (plane == f->now || is_kept(f, plane)); plane++)
@@ -106,7 +106,7 @@ static void matrix_transpose(float *out, const float *in, int32_t rows, int32_t 
 				out[(size_t)c * (size_t)rows + (size_t)r] = in[(size_t)r * (size_t)cols + (size_t)c];
 }
 
-/* Something failed, or the call is being stopped: what was asked of the backend was not done. */
+/* 1 if the backend failed or the call is being cancelled, so that reads and writes were not done. */
 static int backend_stopped(const struct backend *be)
 {
 	return be->failed || (be->cancel && *be->cancel);
@@ -124,7 +124,7 @@ int mass_read(struct attn_mass *f)
 	return 0;
 }
 
-/* The host's sums to a plane that no point keeps. */
+/* Copy the host's sums to a plane that no point keeps. */
 static void write_all(struct attn_mass *f)
 {
 	if (is_kept(f, f->now))
@@ -133,7 +133,7 @@ static void write_all(struct attn_mass *f)
 	f->be->ops->write(f->be, &f->plane[f->now], 0, f->swap, plane_bytes(f));
 }
 
-/* The sums of these slots; the host's others stay as old as they are. */
+/* Copy the sums of these n slots to the host; its other sums stay out of date. */
 static void read_few(struct attn_mass *f, const int32_t *slot, int32_t n)
 {
 	size_t heads = (size_t)f->rings->heads;
@@ -177,13 +177,13 @@ int mass_begin(struct attn_mass *f, int32_t pos, int32_t n, int32_t planes, floa
 {
 	int32_t plane = -1;
 
-	/* Whatever fails: the step writes beside the plane that counts. */
+	/* Choose planes first: even if something fails below, the step must not write the current plane. */
 	for (int32_t i = 0; i < planes; i++)
 		f->next[i] = free_plane(f, -1);
 	if (mass_scale(f, pos, n) || planes_grow(f, 1 + MASS_POINTS + planes, NULL))
 		return -1;
 	if (f->plane_stale)
-		/* and stale until the commit: a step that is being cancelled writes nothing */
+		/* plane_stale stays set until the commit, because a step that is being cancelled writes nothing */
 		write_all(f);
 	for (int32_t i = 0; i < planes; i++)
 		f->next[i] = plane = free_plane(f, plane);
@@ -264,7 +264,7 @@ void mass_follow(struct attn_mass *f)
 	if (!f->be || !r->n_changed || f->plane_stale)
 		return;
 	if (r->n_changed > MASS_FEW) {
-		f->plane_stale = 1; /* all of them, with the next call */
+		f->plane_stale = 1; /* the next write_all() sends all sums */
 		return;
 	}
 	for (int32_t h = 0; h < r->heads; h++) {
@@ -289,7 +289,7 @@ void mass_follow(struct attn_mass *f)
 
 /* ---- saving ---- */
 
-/* Head by head, as they lie on the backend. */
+/* Pass the sums head by head, the order in which the backend stores them. */
 void mass_archive(struct attn_mass *f, struct serializer *a, int32_t slots)
 {
 	const struct rings *r = f->rings;
@@ -306,7 +306,7 @@ void mass_archive(struct attn_mass *f, struct serializer *a, int32_t slots)
 	}
 }
 
-/* One plane, through the host's swap. */
+/* Pass one plane to the serializer, through f->swap. */
 static void plane_archive(struct attn_mass *f, struct serializer *a, struct tensor *plane, int32_t slots)
 {
 	size_t cols = (size_t)f->rings->n_slots;
@@ -329,7 +329,7 @@ void mass_points_archive(struct attn_mass *f, struct serializer *a, const int32_
 		if (p->t < 0)
 			continue;
 		if (serialize_loading(a)) {
-			p->plane = f->now; /* not yet one of its own */
+			p->plane = f->now; /* so that its old index blocks no free plane */
 			p->plane = free_plane(f, -1);
 			p->ema = f->rings->ema;
 		}

@@ -1,7 +1,7 @@
 /* engine/cache/cascade_shape.c - the sizes of a bounded cache; see cascade_shape.h. */
 #include "engine/cache/cascade_shape.h"
 
-enum { ROOM_MIN = 256 }; /* auto: the stream's least size, where the context is not small altogether */
+enum { ROOM_MIN = 256 }; /* auto: the stream's least size, unless a quarter of the context is less */
 
 static int32_t clamp(int32_t n, int32_t most)
 {
@@ -9,7 +9,7 @@ static int32_t clamp(int32_t n, int32_t most)
 	return n > 0 ? n : 1;
 }
 
-/* auto: the context asked for, or what the model was trained with. */
+/* auto: the requested context, at most what the model was trained with. */
 static int32_t fill_ctx(const struct cache *c)
 {
 	return c->hp->ctx_train > 0 ? clamp(c->ctx, c->hp->ctx_train) : c->ctx;
@@ -31,7 +31,7 @@ int32_t cascade_lag(const struct rings_shape *s, int32_t chunk)
 	return clamp(s->stage - chunk + 1, clamp(s->w / 8, LAG));
 }
 
-/* The stage takes a step's tokens and those that wait.  No position may be beyond the model's. */
+/* The stage holds a step's tokens and those that wait. No position may exceed what the model was trained with. */
 static int32_t fixed_stage(const struct cache *c, const struct rings_shape *s)
 {
 	int32_t chunk = cascade_chunk(c), lag = clamp(s->w / 8, clamp(chunk, LAG));
@@ -47,7 +47,7 @@ static int32_t fill_stage(const struct cache *c)
 	return cascade_chunk(c) + clamp(fill_ctx(c) / 32, LAG) - 1;
 }
 
-/* Tokens that stay: as many as the context was asked to hold, if the model's positions allow. */
+/* Tokens that the cache keeps: the requested context, if the model's positions allow. */
 static int32_t fill_hold(const struct cache *c)
 {
 	int32_t trained = c->hp->ctx_train;
@@ -62,7 +62,7 @@ static int32_t fill_cap(const struct cache *c)
 	return trained > 0 && cap > trained ? trained : cap;
 }
 
-/* The pinned tokens take no less than the sinks; the rest is the stream's. */
+/* The shape of `auto`: pinned tokens take at least the sinks, the stream gets the rest. */
 static struct rings_shape fill_shape(const struct cache *c, int64_t pinned)
 {
 	const struct cascade_params *p = cascade_params(c);
@@ -75,7 +75,7 @@ static struct rings_shape fill_shape(const struct cache *c, int64_t pinned)
 		rest = p->size <= rest ? p->size : 0;
 	while (s.n > 1 && rest < 2 * s.n)
 		s.n--;
-	/* Round up where there is a slot for it: what was asked for fits. */
+	/* Round up if there are slots for it, so that the requested context fits. */
 	s.w = rest > 0 ? (int32_t)((rest + s.n - 1) / s.n) : 0;
 	if (s.w > 0 && (p->size || s.sinks + s.n * s.w + s.stage > fill_cap(c)))
 		s.w = (int32_t)(rest / s.n);
@@ -91,8 +91,8 @@ struct rings_shape cascade_shape(const struct cache *c, int64_t pinned)
 		struct rings_shape largest = fill_shape(c, 0);
 
 		s = fill_shape(c, pinned);
-		/* Fewer rings, whose slots were rounded up, can be more slots than the rings of no prefix have, which
-		 * are allocated. */
+		/* With fewer rings, whose slots were rounded up, the sum can exceed the allocated rings of an empty
+		 * prefix. */
 		if (s.n * s.w > largest.n * largest.w)
 			s.w = (fill_hold(c) - s.sinks) / s.n;
 		return s;
@@ -162,7 +162,7 @@ int cascade_check_pinned(const struct cache *c, const struct rings_shape *s, int
 
 	if (s->n * s->w >= room)
 		return 0;
-	/* A larger context takes larger steps and leaves more room. */
+	/* A larger context has larger steps and leaves more room. */
 	if (trained <= 0 || want + c->batch + LAG <= trained)
 		return err_set(err, ERR_FIT,
 		               "%d tokens to keep do not fit a context of %d with %d of conversation behind them; "

@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-enum { EMA_LOG2_MAX = 60 }; /* weights grow to 2^60 before they are scaled down; floats end at 2^127 */
+enum { EMA_LOG2_MAX = 60 }; /* weights grow to 2^60 before they are scaled down; the float limit is 2^127 */
 
 float ema_gamma(int32_t w)
 {

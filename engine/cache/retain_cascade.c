@@ -4,15 +4,16 @@
  *     slot   0 ......... S-1 | S .............................. S+size-1 | S+size .......
  *            sinks or prefix   ring n (oldest) ........ ring 1 (newest)    the step's tokens
  *
- * `sink` and `cascade` pin a few sinks. `auto` pins a prefix given by the application (system prompt and documents),
- * reads it through a selector, and lets the conversation flow through the rings.
+ * `sink` and `cascade` pin a few sinks. `auto` pins a prefix that the application names (system prompt and
+ * documents), reads it through a selector, and lets the conversation run through the rings.
  *
- * Until the rings are full, slot i holds token i at position i and one part covers them all: the same numbers as full
- * attention. After that a step attends the prefix, each ring under its own rotation of the queries, and its own tokens.
+ * Until the rings are full, slot i holds token i at position i and one part covers all slots: the same numbers as
+ * full attention. After that a step attends to the prefix, to each ring with queries rotated for that ring, and to
+ * its own tokens.
  *
- * Generated tokens wait behind the rings and join them in groups of `lag`, as the tokens of a prefill step do, so most
- * steps cost no more than attention. Joining compares tokens by attention mass (attn_mass.h), moves entries and evicts;
- * it cannot be undone: retain_cascade_back.c says how far a rollback reaches. */
+ * Decoded tokens wait behind the rings and join them in groups of `lag`, so most steps cost no more than attention.
+ * The tokens of a prefill step join at its end. A join compares tokens by attention mass (attn_mass.h), moves entries
+ * and evicts. It cannot be undone: retain_cascade_back.c says how far a rollback reaches. */
 #include "engine/cache/retain_cascade.h"
 
 #include <math.h>
@@ -34,7 +35,7 @@ static uint64_t cascade_bytes(const struct cache *c)
 	       rings_bytes(&s, heads, scored, cascade_surprised(c)) + (scored ? mass_bytes(heads, slots) : 0);
 }
 
-/* Reset rings and attention mass, and derive from the shape when tokens join, whose attention counts, and whether a
+/* Reset rings and attention mass. Derive from the shape when tokens join, whose attention counts, and whether a
  * selector reads the prefix. */
 void cascade_set_shape(struct cache *c, const struct rings_shape *s)
 {
@@ -47,12 +48,12 @@ void cascade_set_shape(struct cache *c, const struct rings_shape *s)
 	mass_reset(&f->mass);
 	f->lost = 0;
 	f->nll = 0;
-	/* Mass that is w tokens old when tokens are first compared weighs 1 / 100, 2 w tokens old 1 / 10,000: auto sums
-	 * none while the first half of its rings fills, so that most conversations save the cost. */
+	/* Mass that is w tokens old at the first competition weighs 1/100, and 1/10,000 if 2 w tokens old. So `auto`
+	 * sums no mass while the first half of its rings fills, which saves most conversations the cost. */
 	f->probe_from =
 		cascade_params(c)->fill ? s->sinks + s->n * s->w - (s->n > 3 ? 2 * s->w : s->n * s->w / 2) : s->sinks;
-	/* select_split() gives every layer at least a quarter of k: a shorter prefix would be read whole, so nothing is
-	 * selected. */
+	/* select_split() gives every layer at least a quarter of k, so a shorter prefix would be read whole: select
+	 * nothing. */
 	c->selecting = c->sel.ops && s->sinks > c->sel.ops->entries(&c->sel, s->sinks) / 4;
 	c->marked = c->selecting;
 	c->steps_matter = c->selecting && c->sel.tail > 1 && c->sel.tail > c->chunk / 2;
@@ -70,7 +71,7 @@ static int cascade_init(struct cache *c, struct err *err)
 	if (cascade_check(c, &s, err))
 		return -1;
 	if (p->stride > c->chunk)
-		p->stride = c->chunk; /* the settings shown are those in effect */
+		p->stride = c->chunk; /* show the setting in effect */
 	c->wants_nll = cascade_surprised(c);
 	if (rings_init(&f->rings, &s, cascade_heads(c), cascade_scored(c), cascade_surprised(c), err) ||
 	    rope_init(&f->shift, c->hp, c->be, cascade_moves(&s), cascade_cap(c), err) ||
@@ -124,7 +125,7 @@ static void cascade_release(struct cache *c)
 
 /* ---- a step ---- */
 
-/* Planes of mass that a step writes: one, in a VERIFY step one for each token. */
+/* Planes of mass that a step writes: one for each token of a VERIFY step, else one. */
 static int32_t planes_of(const struct step *st)
 {
 	return st->kind == STEP_VERIFY ? st->tried : 1;
@@ -152,7 +153,7 @@ static void cascade_begin(struct cache *c, const struct step *st)
 		return;
 	if (mass_begin(&f->mass, st->pos, st->n, planes_of(st), f->weight))
 		return;
-	/* VERIFY: as when decoded alone, tokens before probe_from do not count. */
+	/* VERIFY: tokens before probe_from do not count, as if each token were decoded alone. */
 	if (st->kind == STEP_VERIFY && f->probe_from - st->pos > skipped)
 		skipped = f->probe_from - st->pos;
 	for (int32_t i = 0; i < skipped; i++)
@@ -165,7 +166,7 @@ static void cascade_put(struct cache *c, const struct step *st, int32_t layer, c
 	const struct rings *r = &f->rings;
 	int filling = rings_filling(r);
 
-	/* Keys are rotated in the frame of the newest ring, which every token enters first. */
+	/* Rotate keys for the newest ring, which every token enters first. */
 	if (x->k) {
 		kv_rotate(&c->kv, layer, x->k, x->k, filling ? &c->rope : &f->rope[0], st->n);
 		kv_put(&c->kv, layer, x->k, x->v, r->s.sinks + rings_stage(r) + f->waiting, st->n);
@@ -225,7 +226,8 @@ static const struct attn_probe *cascade_probe(struct cache *c, const struct step
 	int whole = p->heads == HEADS_LAYER;
 	int32_t place = c->kv.place[layer], index = st->kind == STEP_VERIFY ? st->index : 0;
 
-	/* Entries that are borrowed are evicted with those of the layer that has them. */
+	/* Borrowed entries are evicted with those of the layer that owns them, so the borrowing layer is not
+	 * observed. */
 	if (!f->probing || layer_entries(c->hp, layer) != layer)
 		return NULL;
 	f->probe = (struct attn_probe){
@@ -242,7 +244,7 @@ static const struct attn_probe *cascade_probe(struct cache *c, const struct step
 
 /* ---- the commit ---- */
 
-/* Move keys and values of the layers as rings_insert() planned. */
+/* Move the keys and values of all layers as rings_insert() planned. */
 static void entries_move(struct cache *c)
 {
 	struct cascade *f = c->retained;
@@ -261,7 +263,7 @@ static void entries_move(struct cache *c)
 		              .neox = hp->rope[0].neox };
 	int32_t *out = f->list;
 
-	/* The lists of all layers go to the backend in one write. */
+	/* Send the lists of all layers to the backend in one write. */
 	for (int32_t row = 0; row < rows; row++) {
 		size_t at = (size_t)(whole ? row / kv_heads : row);
 
@@ -320,7 +322,7 @@ static void events_tell(struct cache *c)
 		c->evictions_fn(f->event, r->n_event, c->evictions_ud);
 }
 
-/* The waiting tokens join the rings.  Entries may move, which invalidates the points of mass. */
+/* Let the waiting tokens join the rings. Entries may move, which invalidates the points of mass. */
 static void waiting_join(struct cache *c)
 {
 	struct cascade *f = c->retained;
@@ -341,7 +343,7 @@ static void waiting_join(struct cache *c)
 		events_tell(c);
 }
 
-/* The mass of a token is weighted by the larger of the surprises at it and at its predecessor. */
+/* Set the factor of each token's mass: the larger of the surprises at the token and at its predecessor, plus 0.5. */
 static void note_surprise(struct cascade *f, const struct step *st, const float *nll)
 {
 	struct rings *r = &f->rings;
@@ -356,8 +358,8 @@ static void note_surprise(struct cascade *f, const struct step *st, const float 
 	}
 }
 
-/* While nothing moves, every LAG generated tokens are a point, wherever steps begin and end: for one inside of a VERIFY
- * step, keep the plane of its token. */
+/* As long as no entry moves, a point is kept after every LAG decoded tokens, wherever steps begin and end. If that
+ * length is inside a VERIFY step, keep the plane of its token. */
 static void keep_inner_point(struct cascade *f, const struct step *st, const float *nll)
 {
 	int32_t t = f->rings.t / LAG * LAG;
@@ -368,14 +370,14 @@ static void keep_inner_point(struct cascade *f, const struct step *st, const flo
 		                t - st->pos - 1);
 }
 
-/* Points at the end of a step: the end of a prefill, and every join. */
+/* Keep the points at the end of a step: the end of a prefill, and every join. */
 static void keep_points(struct cascade *f, const struct step *st, int joined)
 {
 	const struct rings *r = &f->rings;
 
 	if (!step_generates(st))
 		f->mass.point[POINT_READ].t = f->mass.point[POINT_JOIN].t = -1;
-	/* A VERIFY step probes from its first token on if its last one counts: what is kept of it may end before
+	/* A VERIFY step sums from its first token on if its last token counts, so its committed tokens may end before
 	 * probe_from. */
 	if (!f->mass.be || !f->probing || f->lost || f->waiting || r->t <= f->probe_from)
 		return;
@@ -410,7 +412,7 @@ static int32_t cascade_verify_most(const struct cache *c, int32_t pos)
 	const struct rings *r = &f->rings;
 	int32_t most = rings_filling(r) ? r->s.sinks + r->size - r->t : f->lag - f->waiting, n = 1;
 
-	/* Only the last token of a step may make tokens join or sums be scaled. */
+	/* Only the last token of a step may make tokens join or make sums be scaled. */
 	while (n < most && n < VERIFY_MOST && !(r->mass && mass_must_scale(&f->mass, pos + n, c->chunk)))
 		n++;
 	return n;

@@ -1,5 +1,5 @@
-/* engine/cache/retain_cascade.h (private to engine/cache/retain_cascade*.c) - the state of a cache whose stream runs
- * through rings (retain_cascade.c). */
+/* engine/cache/retain_cascade.h (private to engine/cache/retain_cascade*.c) - the state of a bounded cache: a pinned
+ * prefix and a stream that runs through rings (retain_cascade.c). */
 #ifndef WEIR_RETAIN_CASCADE_H
 #define WEIR_RETAIN_CASCADE_H
 
@@ -10,28 +10,30 @@
 enum { POINT_TURN, POINT_READ, POINT_JOIN };
 
 struct cascade {
-	struct rope rope[RINGS_MOST]; /* the frame (positions) of each ring; that of the prefix is cache.rope */
-	/* f32 [chunk][n_head * head_dim]: the step's queries in the frame of each ring */
+	struct rope rope[RINGS_MOST]; /* RoPE angles of each ring; cache.rope has those of the prefix */
+	/* f32 [chunk][n_head * head_dim]: the step's queries, rotated for each ring */
 	struct tensor q[RINGS_MOST];
 	struct rings rings;
-	int32_t lag, waiting; /* tokens behind the rings that have not joined them yet, fewer than lag */
+	/* lag: tokens that join the rings together; waiting: tokens behind the rings that have not joined, fewer than
+	 * lag */
+	int32_t lag, waiting;
 	struct attn_mass mass;
-	int probing;   /* the running step adds to the mass */
-	float *weight; /* [chunk] */
+	int probing;   /* 1: the running step adds to the mass */
+	float *weight; /* [chunk] EMA weight of each token of the step */
 	struct attn_probe probe;
-	int32_t probe_from; /* the first token whose attention counts */
-	float nll;          /* surprise at the last token */
-	/* [rings.mask + 1] the same by token: replayed tokens have no logits before them */
+	int32_t probe_from; /* first token whose attention is summed */
+	float nll;          /* the model's surprise at the last token */
+	/* [rings.mask + 1] by token: the model's surprise, for replayed tokens, which have no logits before them */
 	float *nll_seen;
-	struct tensor move; /* i32 [layers_retained() * n_kv_head][3 * moves] */
-	struct rope shift;  /* rotations of keys that move */
-	int32_t *list;      /* move, on the host */
-	int lost;           /* a move failed half way: the entries no longer match the rings */
+	struct tensor move; /* i32 [layers_retained() * n_kv_head][3 * moves]: moves of KV entries */
+	struct rope shift;  /* rotations of the keys that move */
+	int32_t *list;      /* `move` on the host */
+	int lost;           /* 1: a move failed half way, so the entries do not match the rings */
 	struct slot_event *event;
 	size_t cap_event;
 };
 
-/* Tokens whose entries the rings have or wait for. */
+/* Tokens whose entries are in the rings or wait to join them, pinned prefix included. */
 static inline int32_t cascade_tokens(const struct cascade *f)
 {
 	return f->rings.t + f->waiting;

@@ -1,10 +1,10 @@
-/* engine/cache/retain_cascade_back.c - a cascade at an earlier token: rollback, another pinned prefix, snapshots
- * (retain_cascade.c has the rest).
+/* engine/cache/retain_cascade_back.c - returning a cascade to an earlier token: rollback, another pinned prefix,
+ * snapshots. The rest is in retain_cascade.c.
  *
- * A rollback of committed tokens can reach a point where the mass of that time is known: the beginning of the last
- * prefill (POINT_TURN, while nothing has moved), its end (POINT_READ), or the last join (POINT_JOIN), from where a few
- * generated tokens are decoded again. A rollback beyond these points prefills again from the first token whose
- * attention is summed. */
+ * A rollback of committed tokens can reach a *point*, a length for which a copy of the mass exists: the beginning of
+ * the last prefill (POINT_TURN, as long as no entry has moved), its end (POINT_READ), and the last join (POINT_JOIN),
+ * after which a few decoded tokens are replayed. A rollback beyond these points prefills again from the first token
+ * whose attention is summed. */
 #include "engine/cache/retain_cascade.h"
 
 #include <string.h>
@@ -14,7 +14,7 @@
 
 /* ---- rollback, pinning ---- */
 
-/* The last usable point at or before t; -1 = there is none. */
+/* Return the last usable point at or before t tokens; -1 = none. */
 static int point_before(const struct cascade *f, int32_t t)
 {
 	int best = -1;
@@ -29,7 +29,7 @@ static int point_before(const struct cascade *f, int32_t t)
 	return best;
 }
 
-/* Roll back to point i; nothing has moved since. */
+/* Roll back to point i, since which no entry has moved. Returns its tokens. */
 static int32_t back_to_point(struct cascade *f, int i)
 {
 	struct mass_point p = f->mass.point[i];
@@ -43,7 +43,7 @@ static int32_t back_to_point(struct cascade *f, int i)
 	return p.t;
 }
 
-/* Roll back to `to` tokens, or fewer, before which no mass has been summed; returns how many are left. */
+/* Roll back to `to` tokens, or to fewer, for which no mass has been summed. Returns how many are left. */
 static int32_t back_without_mass(struct cascade *f, int32_t to)
 {
 	struct rings *r = &f->rings;
@@ -121,7 +121,7 @@ int32_t cascade_ready(const struct cache *c, int32_t n)
 	return rings_filling(&f->rings) ? f->rings.t : f->rings.s.sinks;
 }
 
-/* Entries alone, without mass and surprise: as far as a prefill would know none of them either. */
+/* Loads entries without mass and surprise, so only as many tokens as need neither. */
 int32_t cascade_take(struct cache *c, int32_t n)
 {
 	struct cascade *f = c->retained;
@@ -144,7 +144,7 @@ int32_t cascade_take(struct cache *c, int32_t n)
 	return n;
 }
 
-/* The stream of n tokens and its rings, in the current shape. */
+/* Pass a stream of n tokens and its rings to the serializer, in the current shape. */
 static void rings_archive(struct cache *c, struct serializer *a, int32_t n)
 {
 	struct cascade *f = c->retained;
@@ -152,7 +152,7 @@ static void rings_archive(struct cache *c, struct serializer *a, int32_t n)
 	int32_t sinks = r->s.sinks, waiting = f->waiting, t, slots;
 
 	if (!serialize_loading(a) && f->mass.be)
-		mass_read(&f->mass); /* a failure is sticky in the backend and reported there */
+		mass_read(&f->mass); /* the backend's failure is sticky and reported there */
 	serialize_i32(a, &waiting, 0, f->lag - 1 < n ? f->lag - 1 : n, "the tokens that wait");
 	serialize_i64(a, &r->ema.shift, 0, (int64_t)(r->ema.rate * ((double)n + c->chunk)) + 1,
 	              "the weight of attention mass");
@@ -204,7 +204,7 @@ void cascade_archive(struct cache *c, struct serializer *a, int32_t n)
 		c->sel.ops->archive(&c->sel, a, MIN(n, s.sinks));
 	if (!serialize_loading(a) || !a->bad)
 		return;
-	/* Damaged: empty again, with the prefix that was pinned before. */
+	/* The snapshot is damaged: empty the cache, with the prefix that was pinned before. */
 	s = f->rings.s;
 	cascade_set_shape(c, &s);
 	cascade_pin(c, was.sinks > least ? was.sinks : 0, NULL);
@@ -213,7 +213,8 @@ void cascade_archive(struct cache *c, struct serializer *a, int32_t n)
 		c->sel.ops->rewind(&c->sel, 0);
 }
 
-/* The points: the tokens of each (-1 = unused), then their masses; then the surprise at tokens that may be replayed. */
+/* Pass the points to the serializer: the tokens of each point (-1 = unused), the masses of the points, and the
+ * surprise at tokens that may be replayed. */
 void cascade_points(struct cache *c, struct serializer *a)
 {
 	struct cascade *f = c->retained;

@@ -1,8 +1,8 @@
 /* engine/cache/rings.c - see rings.h.
  *
- * rings_insert() first plans: for each token it follows the cascade through the rings, which is the same for all heads,
- * and records in src[slot][head] whose entry each slot will receive. id[], number[] and mass[] keep the state from
- * before the call until apply_moves() copies all entries at once and leaves the list of moves for the KV cache. */
+ * rings_insert() first plans. For each token it follows the cascade through the rings, which is the same for all
+ * heads, and records in src[slot][head] whose entry each slot will receive. id[], number[] and mass[] keep their old
+ * state until apply_moves() copies all entries at once and leaves the list of moves for the KV cache. */
 #include "engine/cache/rings.h"
 
 #include <assert.h>
@@ -11,7 +11,7 @@
 
 /* ---- memory ---- */
 
-/* The most tokens between the oldest and the newest that any head holds: w + 1 steps of each ring's period. */
+/* Most tokens between the oldest and the newest that any head holds: w + 1 steps of each ring's period. */
 static int64_t token_span(const struct rings_shape *s)
 {
 	int64_t sum = 0, period = 1;
@@ -30,14 +30,14 @@ static int64_t pow2_at_least(int64_t n)
 	return p;
 }
 
-/* The most keys that one call rotates on: each ring passes on at most every second token that reaches it (2 * stage in
- * all), and its newest slot may change as well. */
+/* Most keys that one call rotates. Each ring passes on at most every second token that reaches it, 2 * stage in all,
+ * and its newest slot may change as well. */
 static int64_t rope_shift_max(const struct rings_shape *s)
 {
 	return 2 * (int64_t)s->stage + 2 * s->n;
 }
 
-/* The most slots that one call changes. */
+/* Most slots that one call changes. */
 static int64_t touch_max(const struct rings_shape *s)
 {
 	int64_t n = rope_shift_max(s), slots = (int64_t)s->n * s->w;
@@ -231,7 +231,7 @@ static void token_enters(struct rings *r, int32_t slot)
 	r->held[r->t & r->mask] = r->heads;
 }
 
-/* Head h evicts the token that slot s held when the call began. */
+/* Evict the token that slot s held when the call began, in head h. */
 static void head_evict(struct rings *r, int32_t h, int32_t s, int32_t ring)
 {
 	int32_t token = r->id[(size_t)s * (size_t)r->heads + (size_t)h], left = --r->held[token & r->mask];
@@ -263,7 +263,7 @@ static void start_full(struct rings *r)
 	}
 }
 
-/* In each head, the offered token competes with the newest token of a ring that does not accept; the loser is
+/* Let the offered token compete with the newest token of a ring that does not accept, in each head. The loser is
  * evicted. */
 static void ring_compete(struct rings *r, int32_t ring, int32_t slot)
 {
@@ -287,10 +287,10 @@ static void ring_compete(struct rings *r, int32_t ring, int32_t slot)
 	}
 }
 
-/* The ring where token t's cascade of displacements ends; updates next and cnt. Every ring before that one accepts: it
- * takes the offered token into a new slot and offers its oldest to the next ring. In the ring returned, the offered
- * token competes with the newest (*competes) or takes a free slot; s.n: the last ring accepted too and evicts its
- * oldest. In every ring passed, the slot written is that of number next - 1. */
+/* Return the ring in which token t's cascade of displacements ends; update next and cnt. Every ring before it
+ * accepts: it takes the offered token into a new slot and offers its oldest token to the next ring. In the ring
+ * returned the offered token competes with the newest (*competes = 1) or takes a free slot. Return s.n if the last
+ * ring accepted too and evicts its oldest. In every ring passed, the slot written has number next - 1. */
 static int32_t cascade_end(const struct rings *r, int32_t t, int64_t *next, int32_t *cnt, int *competes)
 {
 	int32_t behind = t - r->s.sinks;
@@ -372,8 +372,8 @@ int32_t rings_slots_read(const struct rings *r, int32_t n, int32_t *slot, int32_
 	return n_read;
 }
 
-/* Index of the rotation that takes a key of slot s to position `number`, -1 when the position stays. All heads that
- * keep the slot's entry move it to the same slot, so each source slot has at most one rotation. */
+/* Return the index of the rotation that takes a key of slot s to position `number`; -1 if the position stays. All
+ * heads that keep the slot's entry move it to the same slot, so each source slot has at most one rotation. */
 static int32_t shift_index(struct rings *r, int32_t s, int64_t number)
 {
 	int64_t by = number - r->number[s];
@@ -389,7 +389,7 @@ static int32_t shift_index(struct rings *r, int32_t s, int64_t number)
 	return r->rope_shift_from[s];
 }
 
-/* Copy all entries by src[]: read every source before writing any slot. Lists the moves in changed[], from[] and
+/* Copy all entries by src[], reading every source before writing any slot. List the moves in changed[], from[] and
  * rope_shift_at[]. */
 static void apply_moves(struct rings *r)
 {
@@ -450,7 +450,7 @@ void rings_insert(struct rings *r, int32_t n)
 			insert_one(r, stage);
 	}
 	apply_moves(r);
-	/* The staged slots are free again. */
+	/* The staged slots are free again: clear their mass. */
 	end = MIN(stage, r->n_slots);
 	if (r->mass && end > r->size)
 		memset(r->mass + (size_t)r->size * (size_t)r->heads, 0,
@@ -521,10 +521,10 @@ int32_t rings_rewind(struct rings *r, int32_t n)
 
 /* ---- restoring a snapshot ---- */
 
-/* Each head chose which token a slot holds, but the number of tokens bounds how old it can be: a ring accepts once in
- * `period` tokens, so the slot j behind the newest was opened j periods ago, and a token offered to ring i is at most
- * `offered` old, w periods of each ring before it. Within these bounds no two tokens share an index of held[]. Returns
- * -1 for a token outside. */
+/* Rebuild ring i from id[]; newest: the last token, counted without sinks. Returns -1 for a token that is out of
+ * range. Each head chose which token a slot holds, but the number of tokens bounds its age. A ring accepts once in
+ * `period` tokens, so the slot j behind the newest was opened j periods ago; a token offered to ring i is at most
+ * `offered` old: w periods of each ring before it. Within these bounds no two tokens share an index of held[]. */
 static int ring_restore(struct rings *r, int32_t i, int64_t newest)
 {
 	int64_t period = r->period[i], offered = 0;
