@@ -1,6 +1,6 @@
-/* engine/policies/mass_window.h (private to engine/policies/select_h2o.c) - what each of the last tokens attended to,
- * so that sums of attention mass can cover a window of tokens that moves on: a token that enters is added, the one that
- * leaves is subtracted. */
+/* engine/policies/mass_window.h (private to engine/policies/select_h2o.c) - what each of the last WINDOW_TOKENS
+ * tokens attended to, so that sums of attention mass can cover a moving window: a token that enters is added, the
+ * token that leaves is subtracted. */
 #ifndef WEIR_MASS_WINDOW_H
 #define WEIR_MASS_WINDOW_H
 
@@ -10,10 +10,10 @@ enum { WINDOW_TOKENS = 64 };
 
 struct serializer;
 struct mass_window {
-	float *row; /* [heads][WINDOW_TOKENS][cap]; NULL: there is no window */
+	float *row; /* [heads][WINDOW_TOKENS][cap]; NULL: no window */
 	int32_t heads, cap;
-	int32_t slots[WINDOW_TOKENS]; /* columns of each row */
-	int32_t n, first;             /* rows in use; the oldest of them */
+	int32_t slots[WINDOW_TOKENS]; /* columns in use of each row */
+	int32_t n, first;             /* rows in use; index of the oldest row */
 };
 
 uint64_t mass_window_bytes(uint64_t heads, int32_t cap);
@@ -24,12 +24,11 @@ static inline void mass_window_clear(struct mass_window *w)
 	w->n = w->first = 0;
 }
 
-/* A token enters that has n_slots columns: call mass_window_enter() for each head that is summed, then
- * mass_window_move(). The row that is returned is 0 everywhere; the token that leaves for it is subtracted from
- * sum[cap]. */
+/* Begin a token with n_slots columns in one head: subtract the row of the token that leaves from sum[cap], and return
+ * a row of zeros that the caller fills. Call it for each head, then mass_window_move(). */
 float *mass_window_enter(struct mass_window *, int32_t head, float *sum, int32_t n_slots);
 void mass_window_move(struct mass_window *, int32_t n_slots);
-/* Heads from `head0` on; n_slots: of the region. */
+/* Pass the heads from head0 on, in a region of n_slots, to the serializer. */
 void mass_window_archive(struct mass_window *, struct serializer *, int32_t head0, int32_t n_slots);
 
 #endif

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Every policy, the default first; help lists them in this order.  X(sift) is policy_sift. */
+/* Every policy, in the order in which help lists them, the default first. X(sift) stands for policy_sift. */
 #define POLICIES(X)                                                                                                    \
 	X(auto)                                                                                                        \
 	X(full)                                                                                                        \
@@ -105,7 +105,7 @@ int kv_policy_with(const char *text, const char *key, const char *value, struct 
 	char shortest[256];
 	int rc;
 
-	/* A setting that is given twice has the later value. */
+	/* policy_parse() gives a setting that appears twice its later value. */
 	str_addf(&s, "%s%c%s=%s", text, strchr(text, ':') ? ',' : ':', key, value);
 	rc = policy_parse(&par, s.p, err);
 	str_free(&s);

@@ -92,7 +92,7 @@ const struct policy_def policy_cascade = {
 
 enum { PREFIX_SIFT, PREFIX_REFRESH, PREFIX_FULL };
 struct auto_params {
-	struct cascade_params stream; /* first: retain_cascade.c reads it */
+	struct cascade_params stream; /* must be the first member: retain_cascade.c reads it */
 	struct entry_count k;
 	double s;
 	int32_t bits, every, sample, qc, pool;

@@ -1,7 +1,7 @@
-/* engine/policies/policy_settings.c - the settings of one cache policy, in and out of text.
+/* engine/policies/policy_settings.c - the settings of one cache policy, to and from text.
  *
- * Selectors and the policies that compose others use these functions, and the table of policies (policy.c) names them
- * all: so nothing here knows the table. */
+ * Selectors, and policies that compose others, use these functions. The table of policies (policy.c) names selectors
+ * and policies in turn, so nothing in this file uses the table. */
 #include "engine/policies/policy.h"
 
 #include <ctype.h>
@@ -17,7 +17,7 @@ static void *setting_at(const struct policy *par, const struct param *p)
 	return (unsigned char *)(uintptr_t)par->values + p->off;
 }
 
-/* The index of text[0..len) in "a|b|c", or -1. */
+/* Return the index of text[0..len) in "a|b|c", or -1. */
 static int choice_index(const char *choices, const char *text, size_t len)
 {
 	int i = 0;
@@ -45,7 +45,7 @@ static int parse_number(const char *text, size_t len, double *out)
 	return *end || !isfinite(*out) ? -1 : 0;
 }
 
-/* "512" or "1/8". */
+/* Parse "512" or "1/8". */
 static int parse_count(const char *text, size_t len, const struct param *p, struct entry_count *out)
 {
 	const char *slash = memchr(text, '/', len);
@@ -95,7 +95,7 @@ int param_set(struct policy *par, const struct param *p, const char *text, size_
 	return -1;
 }
 
-/* The shortest text that reads as x again. */
+/* Write the shortest text that reads as x again. */
 static void number_text(double x, char out[32])
 {
 	for (int digits = 6; digits <= 17; digits++) {

@@ -1,4 +1,4 @@
-/* engine/policies/predictor.c - see predictor.h: the forward pass, whole and by rows. */
+/* engine/policies/predictor.c - the forward pass of the predictor; see predictor.h. */
 #include "engine/policies/predictor.h"
 
 #include <string.h>
@@ -28,7 +28,7 @@ float *attn_image_push(struct attn_image *m)
 
 /* ---- one row ---- */
 
-enum { STRIP = 32 }; /* pixels at a time: what they take fits the cache beside the weights */
+enum { STRIP = 32 }; /* pixels at a time, so that their buffers fit the CPU cache beside the weights */
 
 static void relu(float *x, int32_t n)
 {
@@ -36,13 +36,13 @@ static void relu(float *x, int32_t n)
 		x[i] = MAX(x[i], 0);
 }
 
-/* Row `at` of the image, outside of which there is nothing: NULL. */
+/* Return row `at` of the image, or NULL outside of it. */
 static const float *row_or_null(const struct attn_image *m, int32_t at)
 {
 	return at >= 0 && at < m->rows ? attn_image_row(m, at) : NULL;
 }
 
-/* out[n + 4] = the row's pixels x - 2 .. x + n + 2, zeros outside of from .. to. */
+/* out[n + 4] = pixels x - 2 .. x + n + 2 of the row, zeros outside of columns from .. to. */
 static void row_cut(float *out, const float *row, int32_t x, int32_t n, int32_t from, int32_t to)
 {
 	for (int32_t i = 0; i < n + 4; i++) {
@@ -52,7 +52,7 @@ static void row_cut(float *out, const float *row, int32_t x, int32_t n, int32_t 
 	}
 }
 
-/* r of pixels x .. x + n of row t, n at most STRIP; the image are columns from .. to. */
+/* Compute r for pixels x .. x + n of row t; n is at most STRIP. The image has columns from .. to. */
 static void strip_run(const struct predictor *p, struct backend *be, const struct attn_image *m, int32_t t, int32_t x,
                       int32_t n, int32_t from, int32_t to, float *r)
 {
@@ -102,7 +102,7 @@ static void strip_run(const struct predictor *p, struct backend *be, const struc
 
 /* ---- the image ---- */
 
-/* r of columns x0 .. to of row t. */
+/* Compute r for columns x0 .. to of row t. */
 static void row_run(const struct predictor *p, struct backend *be, const struct attn_image *m, int32_t t, int32_t x0,
                     int32_t from, int32_t to)
 {
@@ -112,7 +112,7 @@ static void row_run(const struct predictor *p, struct backend *be, const struct 
 		strip_run(p, be, m, t, x, to - x < STRIP ? to - x : STRIP, from, to, r);
 }
 
-/* Did rows that were added change the place of row t at an edge, or its neighbours? */
+/* 1 if rows added since the last run changed r of row t: it is near an edge, or its neighbours are new. */
 static int row_changed(const struct attn_image *m, int32_t t)
 {
 	return m->fresh && (t < 2 || t >= m->rows - m->fresh - 2);
@@ -121,7 +121,7 @@ static int row_changed(const struct attn_image *m, int32_t t)
 void predictor_run(const struct predictor *p, struct backend *be, struct attn_image *m, int32_t from, int32_t to,
                    float *out)
 {
-	/* Columns that were not the last two have the neighbours that they had. */
+	/* Only the last two columns of the old image have new neighbours. */
 	int32_t kept = from == m->from && m->fresh < m->rows && to >= m->to ? to == m->to ? to : m->to - 2 : from,
 		n = to - from;
 

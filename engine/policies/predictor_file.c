@@ -75,7 +75,7 @@ int predictor_parse(struct predictor *out, const struct predictor_key *k, const 
 	return 0;
 }
 
-/* 1: read, 0: there is no such file. */
+/* Read the user's file. Returns 1, 0 if the file does not exist, or -1. */
 static int file_read(struct predictor *out, const struct predictor_key *k, struct err *err)
 {
 	uint8_t bytes[FILE_BYTES + 1];
@@ -84,7 +84,7 @@ static int file_read(struct predictor *out, const struct predictor_key *k, struc
 	int fd, rc = 0;
 
 	if (file_path(&path, k, NULL))
-		return 0; /* no home directory: no files */
+		return 0; /* without a home directory there are no files */
 	fd = open(path.p, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	if (fd < 0 && errno != ENOENT && errno != ENOTDIR)
 		rc = err_set(err, ERR_FAIL, "cannot read '%s': %s", path.p, strerror(errno));
@@ -119,7 +119,7 @@ int predictor_find(struct predictor *out, const struct predictor_key *k, struct 
 		k->block, k->rows, k->block, k->rows);
 }
 
-/* The folders above a path. */
+/* Make the folders above a path. */
 static int folders_make(const char *path, struct err *err)
 {
 	struct str dir = { 0 };
@@ -151,7 +151,7 @@ int predictor_save(const struct predictor *p, const struct predictor_key *k, str
 	str_addf(&next, "%s.new", path->p + at);
 	rc = folders_make(path->p + at, err);
 	fd = rc ? -1 : open(next.p, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
-	/* A file that is cut short is found out when it is read. */
+	/* predictor_parse() finds a file that was cut short. */
 	if (!rc && (fd < 0 || write(fd, bytes, sizeof bytes) != (ssize_t)sizeof bytes || fsync(fd)))
 		rc = err_set(err, ERR_FAIL, "cannot write '%s': %s", next.p, strerror(errno));
 	if (fd >= 0 && close(fd) && !rc)

@@ -1,17 +1,19 @@
-/* engine/policies/select_h2o.c - `h2o`, `h2o+`: generated tokens read the entries of the largest attention mass, and
- * the newest.
+/* engine/policies/select_h2o.c - `h2o`, `h2o+`: decoded tokens read the entries with the largest attention mass, and
+ * the newest entries.
  *
- *     h2o      half of k are the heavy entries, those of the largest attention mass of all tokens so far; half are the newest.  With each
- *              generated token the newest half moves by one, and the entry that falls out of it replaces the lightest heavy entry
- *              if its mass is at least as large.
- *     h2o+     the same, but the mass is that of the last 64 tokens alone, a window that moves on with each generated token, and the
- *              first layers read everything
+ *     h2o      half of k are *heavy* entries, those with the largest attention mass of all tokens so far; half are
+ *              the newest. With each decoded token the newest half moves by one. The entry that drops out of it
+ *              replaces the lightest heavy entry if its mass is at least as large.
+ *     h2o+     as h2o, but with the mass of the last 64 tokens alone, a window that moves with each decoded token;
+ *              the first layers read everything
  *
- * Their authors evict the entries that are not selected. Here all entries stay and only generated tokens read the
- * selected ones, so that they compare with other selections, and the next prefill attends everything and selects anew.
+ * The published method evicts entries that are not selected. Here all entries stay and only decoded tokens read the
+ * selected ones, which allows comparison with other selections. The next prefill attends to everything and selects
+ * anew.
  *
- * Mass is summed on the host: a step adds k numbers per KV head. h2o+ keeps what each token of its window has attended
- * to, and subtracts it when the token leaves; for the tokens of a prefill their queries scan the keys once more. */
+ * Mass is summed on the host: a step adds k numbers per KV head. h2o+ keeps what each token of its window attended
+ * to, and subtracts it when the token leaves the window. For the tokens of a prefill, their queries scan the keys
+ * once more. */
 #include "engine/policies/select_mass.h"
 
 #include <math.h>
@@ -25,19 +27,19 @@
 struct h2o_params {
 	struct entry_count k;
 	int32_t dense;
-	int rolling; /* h2o+ */
+	int rolling; /* 1: h2o+ */
 };
 
 struct h2o {
-	struct step_mass mass;     /* its slots: the heavy entries */
+	struct step_mass mass;     /* mass.slots: the heavy entries */
 	int selected;              /* 0: everything is read */
-	int32_t recent;            /* newest slots beside the heavy ones */
-	int32_t *heavy;            /* [n_layer][n_kv_head][mass.most]: mass.slots, on the host */
-	float *sum;                /* [n_layer][n_kv_head][cap]: attention mass of all tokens, or of the window's */
-	struct mass_window window; /* h2o+: what sum[] consists of; by layer and KV head */
-	/* h2o+: f32 [n_layer * WINDOW_TOKENS][n_head * head_dim]: the last queries of a prefill */
+	int32_t recent;            /* newest slots that are read beside the heavy ones */
+	int32_t *heavy;            /* [n_layer][n_kv_head][mass.most]: mass.slots on the host */
+	float *sum;                /* [n_layer][n_kv_head][cap]: attention mass, of all tokens or of the window */
+	struct mass_window window; /* h2o+: the tokens that sum[] covers, by layer and KV head */
+	/* h2o+: f32 [n_layer * WINDOW_TOKENS][n_head * head_dim]: queries of a prefill's last tokens */
 	struct tensor query;
-	struct tensor one_query; /* f32 [1][n_head * head_dim] */
+	struct tensor one_query; /* f32 [1][n_head * head_dim]: one of these queries */
 };
 
 static const struct h2o_params *par_of(const struct selector *s)
@@ -45,7 +47,7 @@ static const struct h2o_params *par_of(const struct selector *s)
 	return s->par;
 }
 
-/* h2o+: bytes of the tensors that hold the queries of a prefill's last tokens, and one query. */
+/* h2o+: bytes of `query` and `one_query`. */
 static uint64_t query_bytes(const struct hparams *hp)
 {
 	return 4 * (WINDOW_TOKENS * (uint64_t)hp->n_layer + 1) * (uint64_t)hp->n_head * (uint64_t)hp->head_dim;
@@ -99,7 +101,7 @@ static void h2o_release(struct selector *s)
 	free(f->heavy);
 }
 
-/* The heavy slots and the newest n_tail. */
+/* Describe the heavy slots and the newest n_tail slots. */
 static int h2o_parts(const struct selector *s, int32_t layer, const struct tensor *q, int32_t n_tail, int32_t n_slots,
                      struct attn_part part[SELECT_PARTS])
 {
@@ -122,7 +124,7 @@ static int h2o_select(struct selector *s, const struct step *st, int32_t layer, 
 
 /* ---- attention mass ---- */
 
-/* Tokens at the end of a step whose attention counts. */
+/* Number of tokens, at the end of a step, whose attention counts. */
 static int32_t tokens_counted(const struct selector *s, const struct step *st)
 {
 	if (!par_of(s)->rolling || step_generates(st))
@@ -150,7 +152,7 @@ static float *sums_of(const struct selector *s, int32_t layer, int32_t head)
 	return f->sum + ((size_t)layer * (size_t)s->kv->hp->n_kv_head + (size_t)head) * (size_t)s->kv->cap;
 }
 
-/* The heavy slots of a layer on the host: as many as mass.most in each KV head. */
+/* The heavy slots of a layer on the host: [n_kv_head][mass.most]. */
 static int32_t *heavy_of(const struct selector *s, int32_t layer)
 {
 	const struct h2o *f = s->state;
@@ -158,7 +160,7 @@ static int32_t *heavy_of(const struct selector *s, int32_t layer)
 	return f->heavy + (size_t)layer * (size_t)s->kv->hp->n_kv_head * (size_t)f->mass.most;
 }
 
-/* Bytes of the heavy slots of a layer. */
+/* Bytes of the heavy slots of one layer. */
 static size_t heavy_size(const struct selector *s)
 {
 	return (size_t)s->kv->hp->n_kv_head * (size_t)((const struct h2o *)s->state)->mass.most * sizeof(int32_t);
@@ -175,7 +177,8 @@ static void heavy_select(struct selector *s, int32_t layer, int32_t n_slots)
 	s->kv->be->ops->read(s->kv->be, &f->mass.slots[layer], 0, heavy_of(s, layer), heavy_size(s));
 }
 
-/* The slot that fell out of the newest ones replaces the lightest heavy one if its mass is at least as large. */
+/* Let a slot that dropped out of the newest ones replace the lightest heavy slot, if its mass is at least as
+ * large. */
 static void heavy_admit(struct h2o *f, const float *sum, int32_t *heavy, int32_t slot)
 {
 	int32_t lightest = 0;
@@ -189,7 +192,7 @@ static void heavy_admit(struct h2o *f, const float *sum, int32_t *heavy, int32_t
 	heavy[f->mass.n - 1] = slot;
 }
 
-/* h2o+: keep the queries of the last tokens of a prefill until it is committed. */
+/* h2o+: keep the queries of a prefill's last tokens until the step is committed. */
 static void h2o_seen(struct selector *s, const struct step *st, int32_t layer, const struct tensor *q,
                      const struct tensor *raw, int32_t n_slots)
 {
@@ -200,8 +203,8 @@ static void h2o_seen(struct selector *s, const struct step *st, int32_t layer, c
 		s->kv->be->ops->copy(s->kv->be, &f->query, layer * WINDOW_TOKENS, q, st->n - n, n);
 }
 
-/* h2o+: token i of those whose queries were kept enters the window in one layer; it attends to n slots, largest of each
- * group. */
+/* h2o+: add the token with kept query i to the window in one layer. It attends to n slots; heads of a group are
+ * reduced to the largest probability. */
 static void window_scan(struct selector *s, int32_t layer, int32_t i, int32_t n)
 {
 	struct h2o *f = s->state;
@@ -231,7 +234,7 @@ static void window_scan(struct selector *s, int32_t layer, int32_t i, int32_t n)
 	}
 }
 
-/* h2o+ after a prefill whose last n tokens count: they are the window. */
+/* h2o+: make the last n tokens of a prefill the window. */
 static void window_restart(struct selector *s, int32_t n, int32_t n_slots)
 {
 	struct h2o *f = s->state;
@@ -313,11 +316,11 @@ static int32_t h2o_rewind(struct selector *s, int32_t n)
 	f->selected = 0;
 	mass_window_clear(&f->window);
 	memset(f->sum, 0, (size_t)s->kv->n_layer * (size_t)s->kv->hp->n_kv_head * (size_t)s->kv->cap * sizeof *f->sum);
-	/* h2o: the sums hold the attention of forgotten tokens, too, so all is prefilled again. */
+	/* h2o: the sums include the attention of forgotten tokens, so prefill everything again. */
 	return !par_of(s)->rolling || n < s->tail ? 0 : n - s->tail;
 }
 
-/* Each token may change what the next one reads. */
+/* Only one: each token may change what the next one reads. */
 static int32_t h2o_verify_most(const struct selector *s, int32_t pos, int32_t n_slots)
 {
 	return 1;

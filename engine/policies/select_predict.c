@@ -1,23 +1,24 @@
-/* engine/policies/select_predict.c - `predict`: each generated token reads the blocks that a small network expects it
- * to attend to, from how the tokens before it did (AttentionPredictor, arXiv 2502.04077).
+/* engine/policies/select_predict.c - `predict`: each decoded token reads the blocks that a small network expects it
+ * to attend to (AttentionPredictor, arXiv 2502.04077).
  *
- * Of a region it reads the first entries, the newest ones, and between them the blocks whose predicted attention is
- * largest, in each layer and KV head. What the network sees (predictor.h) is the history: a row for each of the last
- * tokens, beginning with the last ones of the prefill, a column for each block, in it the largest probability that the
- * token gave to an entry of the block. A token's own attention is added once it has attended, and entries that it did
- * not read count as 0. So every few tokens the row is that of attention to everything (calibrate), by a scan of the
- * keys; such a token reads what others do.
+ * In each layer and KV head a token reads the first entries of the region, the newest entries, and between these the
+ * blocks with the largest predicted attention.
  *
- * Differs from the published method: the probabilities of a group's heads are reduced to the largest, so that there is
- * one history for each KV head and its heads read the same entries; the newest entries begin at the border of a block,
- * and are up to a block more, so that no entry lies between them and the last column; the rows of the prefill see no
- * later tokens.
+ * The network (predictor.h) sees the *history*: a row for each of the last tokens, starting with the last ones of the
+ * prefill, and a column for each block, with the largest probability that the token gave to an entry of the block. A
+ * token's own row is added after it has attended; entries that it did not read count as 0. To correct for that, the
+ * row of every `calibrate`-th token is that of attention to everything, by a scan of the keys; such a token still
+ * reads only what others read.
  *
- * by= replaces the network by what it has to be better than: the last row, the mean of the rows, 0.3 times that and 0.7
- * times this.
+ * Differences from the published method: probabilities of a group's heads are reduced to the largest, so that each KV
+ * head has one history and its heads read the same entries. The newest entries begin at the border of a block, so
+ * they are up to a block more. The rows of the prefill see no later tokens.
  *
- * The history is on the host, where a token adds k numbers for each KV head, and the network runs there, on a CPU
- * backend's threads. */
+ * by= replaces the network by a simple guess, for comparison: the last row, the mean of the rows, or 0.3 times the
+ * last row plus 0.7 times the mean.
+ *
+ * The history is on the host, where a token adds k numbers for each KV head. The network runs on a CPU backend's
+ * threads. */
 #include "engine/policies/select_mass.h"
 
 #include <inttypes.h>
@@ -38,23 +39,23 @@ struct predict_params {
 
 struct predict {
 	struct predictor net;
-	struct step_mass mass;    /* its slots: the selected blocks' */
-	struct tensor query;      /* f32 [n_layer * rows][n_head * head_dim]: the last queries of a prefill */
-	struct tensor one_query;  /* f32 [1][n_head * head_dim] */
-	struct attn_image *image; /* [n_layer * n_kv_head] the histories */
-	float *a, *r;             /* [n_layer * n_kv_head][rows][cols]: what they hold */
-	float *score;             /* [n_layer * n_kv_head][cols] */
-	int32_t *list;            /* [n_layer * n_kv_head][mass.most] */
-	int32_t cols;             /* blocks */
-	int32_t n;                /* rows of the histories, the newest ones; 0: there is no history */
-	int32_t start;            /* tokens of the sequence when the last prefill ended */
-	int32_t selected_for;     /* mass.slots are those for a region of so many slots; 0: they are not */
+	struct step_mass mass;    /* mass.slots: slots of the selected blocks */
+	struct tensor query;      /* f32 [n_layer * rows][n_head * head_dim]: queries of a prefill's last tokens */
+	struct tensor one_query;  /* f32 [1][n_head * head_dim]: one of these queries */
+	struct attn_image *image; /* [n_layer * n_kv_head] histories */
+	float *a, *r;             /* [n_layer * n_kv_head][rows][cols]: memory of the histories */
+	float *score;             /* [n_layer * n_kv_head][cols] predictions */
+	int32_t *list;            /* [n_layer * n_kv_head][mass.most] selected slots */
+	int32_t cols;             /* blocks of the whole context */
+	int32_t n;                /* rows in use of each history; 0: no history */
+	int32_t start;            /* length of the sequence at the end of the last prefill */
+	int32_t selected_for;     /* slots of the region for which mass.slots were selected; 0: not selected */
 };
 
-/* What is read of a region, in blocks. */
+/* What a token reads of a region, in blocks. */
 struct plan {
-	int32_t from, to; /* the columns between those that are always read */
-	int32_t n;        /* selected among them */
+	int32_t from, to; /* columns to select from, between those that are always read */
+	int32_t n;        /* columns that are selected */
 };
 
 static const struct predict_params *par_of(const struct selector *s)
@@ -67,7 +68,7 @@ static int32_t blocks_of(const struct predict_params *par, int32_t slots)
 	return slots / par->block + (slots % par->block != 0);
 }
 
-/* 0: everything is read. */
+/* Plan what is read of a region of n_slots. Returns 0 if everything is read. */
 static int plan_of(const struct predict_params *par, int own, int32_t n_slots, struct plan *out)
 {
 	int32_t k = entry_count_of(par->k, n_slots), last = MAX(par->last, own);
@@ -86,7 +87,7 @@ static int32_t entries_of(const struct predict_params *par, int own, int32_t n_s
 	return plan_of(par, own, n_slots, &p) ? (p.from + p.n) * par->block + n_slots - p.to * par->block : n_slots;
 }
 
-/* One block fits, whatever k is. */
+/* The k in effect: at least one block. */
 static struct entry_count most_of(const struct predict_params *par, int32_t cap)
 {
 	int32_t most = select_most(par->k, cap);
@@ -149,7 +150,7 @@ static void predict_release(struct selector *s)
 	free(f->list);
 }
 
-/* Does that layer have a history? */
+/* 1 if the layer has a history. */
 static int has_history(const struct selector *s, int32_t layer)
 {
 	return layer >= par_of(s)->dense && select_serves(s, layer);
@@ -164,7 +165,7 @@ static struct attn_image *image_of(const struct selector *s, int32_t layer, int3
 
 /* ---- selection ---- */
 
-/* Larger for larger scores; a NaN is the lowest. */
+/* Map scores to integers of the same order; a NaN is lowest. */
 static uint32_t rank_of(float score)
 {
 	uint32_t bits;
@@ -175,13 +176,14 @@ static uint32_t rank_of(float score)
 	return bits >> 31 ? ~bits : bits | 0x80000000u;
 }
 
-/* The n columns with the largest scores, of equal ones the later, as ascending slots. */
+/* Write the slots of the n columns with the largest scores, ascending. Of equal scores the later column wins. */
 static void best_blocks(const float *score, int32_t cols, int32_t n, int32_t from, int32_t block, int32_t *slots)
 {
 	uint32_t rank = 0, mask = 0;
 	int32_t left = n, equal = 0, at = 0;
 
-	/* The rank of the last one that belongs to them, byte by byte; `left` of those with this rank do. */
+	/* Find the rank of the last selected column, byte by byte. `left`: how many columns of exactly this rank are
+	 * selected. */
 	for (int shift = 24; shift >= 0; shift -= 8) {
 		int32_t count[256] = { 0 };
 		int digit = 255;
@@ -205,7 +207,7 @@ static void best_blocks(const float *score, int32_t cols, int32_t n, int32_t fro
 	}
 }
 
-/* What the network is compared with, of columns from .. from + n. */
+/* Predict columns from .. from + n without the network, as `by` says. */
 static void row_guess(const struct attn_image *m, int by, int32_t rows, int32_t from, int32_t n, float *out)
 {
 	const float *last = attn_image_row(m, m->rows - 1) + from;
@@ -243,7 +245,7 @@ static void select_head(void *arg, int task)
 	best_blocks(score, n, w->plan.n, w->plan.from, par->block, f->list + (size_t)task * (size_t)f->mass.most);
 }
 
-/* Select in all layers at once: nothing of it depends on the token that is about to attend. */
+/* Select in all layers at once, because no selection depends on the token that is about to attend. */
 static void select_all(struct selector *s, const struct plan *plan, int32_t n_slots)
 {
 	struct predict *f = s->state;
@@ -283,7 +285,7 @@ static int predict_select(struct selector *s, const struct step *st, int32_t lay
 
 /* ---- the history ---- */
 
-/* Does the history get the attention of this token to everything? */
+/* 1 if the history gets this token's attention to everything. */
 static int token_calibrates(const struct selector *s, const struct step *st)
 {
 	const struct predict *f = s->state;
@@ -301,7 +303,7 @@ static const struct attn_probe *predict_probe(struct selector *s, const struct s
 	               : NULL;
 }
 
-/* mass.score = the logarithms of the probabilities of all slots, the largest of each group. */
+/* mass.score = logarithms of the probabilities of all slots, the largest of each group. */
 static void keys_scan(struct selector *s, int32_t layer, const struct tensor *q, int32_t n_slots)
 {
 	struct predict *f = s->state;
@@ -322,7 +324,7 @@ static void keys_scan(struct selector *s, int32_t layer, const struct tensor *q,
 					    });
 }
 
-/* The last tokens of a prefill that are observed. */
+/* Number of tokens, at the end of a prefill, that are observed. */
 static int32_t tokens_counted(const struct selector *s, const struct step *st)
 {
 	return !st->last ? 0 : MIN(st->n, s->tail);
@@ -349,8 +351,8 @@ static void keep_largest(const struct predict_params *par, float *row, int32_t s
 	*at = p > *at ? p : *at;
 }
 
-/* Add a row to the history of each head of a layer, from mass.score: of a region of n_slots all probabilities as
- * logarithms, or those of the entries that were read. */
+/* Add a row to the history of each head of a layer, from mass.score. logarithms = 1: logarithms of all probabilities
+ * in a region of n_slots; 0: probabilities of the entries that were read. */
 static void add_rows(struct selector *s, int32_t layer, int32_t n_slots, int logarithms)
 {
 	struct predict *f = s->state;
@@ -386,7 +388,7 @@ static void history_clear(struct selector *s)
 	f->n = 0;
 }
 
-/* The history begins with the last n tokens of a prefill. */
+/* Start the history with the last n tokens of a prefill. */
 static void history_begin(struct selector *s, int32_t n, int32_t n_slots)
 {
 	struct predict *f = s->state;
@@ -419,8 +421,7 @@ static void predict_end(struct selector *s, const struct step *st, int32_t n_slo
 	f->selected_for = 0;
 }
 
-/* The rows of the history are those of the last tokens of a prefill and of all since: these tokens are prefilled
- * again. */
+/* The history covers the last tokens of a prefill and all tokens since, so these tokens are prefilled again. */
 static int32_t predict_rewind(struct selector *s, int32_t n)
 {
 	struct predict *f = s->state;
@@ -429,7 +430,7 @@ static int32_t predict_rewind(struct selector *s, int32_t n)
 	return n < s->tail ? 0 : n - s->tail;
 }
 
-/* Each token may change what the next one reads. */
+/* Only one: each token may change what the next one reads. */
 static int32_t predict_verify_most(const struct selector *s, int32_t pos, int32_t n_slots)
 {
 	return 1;
@@ -444,7 +445,7 @@ static int32_t predict_entries(const struct selector *s, int32_t n_slots)
 
 static uint64_t predict_read_bytes(const struct selector *s, int32_t n_slots)
 {
-	/* The scan of a calibration reads the keys, half of the entries' bytes. */
+	/* The scan of a calibration reads the keys, which are half of the entries' bytes. */
 	double k = entries_of(par_of(s), s->own, n_slots) + n_slots / 2.0 / par_of(s)->calibrate;
 
 	return select_entry_bytes(s, select_mean(s, par_of(s)->dense, k, n_slots));

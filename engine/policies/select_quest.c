@@ -1,14 +1,15 @@
-/* engine/policies/select_quest.c - `quest`: each generated token reads the pages whose keys could score best.
+/* engine/policies/select_quest.c - `quest`: each decoded token reads the pages whose keys could score highest.
  *
- * A page is `page` slots, 16 as published. Its smallest and largest key value per KV head and channel bound the score
- * of any of its keys with a query. The k / page pages with the best bounds are read whole. bound=raw is the published
- * form: pages are compared by the largest bound of the group's heads; the last page is always selected, and unless
- * `dense` says otherwise the first two layers read everything. bound=soft turns each head's bounds into probabilities
- * before the heads of a group are compared, because heads with large scores would select for all others; the first page
- * and those of the newest SOFT_RECENT slots are always selected.
+ * A *page* is `page` slots, 16 as published. The smallest and the largest key value, per KV head and channel, bound
+ * the score of each of its keys with a query. The k / page pages with the best bounds are read whole.
  *
- * All heads select the last page, which may be partly filled, so all read equally many entries. The backend turns pages
- * into slots (page_slots), so the host waits for nothing in the middle of a step. */
+ * bound=raw is the published form: pages are compared by the largest bound of the group's heads; the last page is
+ * always selected; unless `dense` says otherwise, the first two layers read everything. bound=soft turns each head's
+ * bounds into probabilities before the heads of a group are compared, because heads with large scores would decide
+ * for all others; the first page and the pages of the newest SOFT_RECENT slots are always selected.
+ *
+ * All heads select the last page, which may be partly filled, so all heads read equally many entries. The backend
+ * turns pages into slots (page_slots), so the host waits for nothing during a step. */
 #include "engine/cache/select.h"
 
 #include <stdlib.h>
@@ -25,11 +26,11 @@ struct quest_params {
 };
 
 struct quest {
-	/* [n_layer], without data where the layer has a window; f32 [n_kv_head * pages][2 * head_dim] */
+	/* [n_layer] f32 [n_kv_head * pages][2 * head_dim]: bounds; without data for sliding-window layers */
 	struct tensor *bounds;
-	struct tensor score; /* f32 [n_kv_head][pages] */
-	struct tensor page;  /* i32 [n_kv_head][pages] */
-	struct tensor slots; /* i32 [n_kv_head][pages * page] */
+	struct tensor score; /* f32 [n_kv_head][pages]: scores by bounds */
+	struct tensor page;  /* i32 [n_kv_head][pages]: selected pages */
+	struct tensor slots; /* i32 [n_kv_head][pages * page]: slots of the selected pages */
 	int32_t pages;
 };
 
@@ -48,13 +49,14 @@ static int32_t pages_of(const struct quest_params *par, int32_t slots)
 	return slots / par->page + (slots % par->page != 0);
 }
 
-/* soft: so many last pages hold the newest SOFT_RECENT slots, however full the last one is. */
+/* soft: number of last pages that hold the newest SOFT_RECENT slots, however full the last page is. */
 static int32_t soft_last(const struct quest_params *par)
 {
 	return 1 + pages_of(par, SOFT_RECENT - 1);
 }
 
-/* Pages that are read when not all are; soft: those that are always selected, and at least one more. */
+/* Number of pages that a token reads if it does not read everything. soft: at least the pages that are always
+ * selected, and one more. */
 static int32_t quest_most(const struct quest_params *par, int32_t n_slots)
 {
 	int32_t n = entry_count_of(par->k, n_slots) / par->page,
@@ -145,14 +147,15 @@ static int quest_select(struct selector *s, const struct step *st, int32_t layer
 				  .first = soft,
 				  .last = soft ? soft_last(par_of(s)) : 1,
 			  });
-	/* Selected pages ascend, so the last one is the region's last page, the only one that may be partly filled. */
+	/* Selected pages ascend, so the last one is the region's last page, the only page that may be partly
+	 * filled. */
 	n = (k - 1) * page + n_slots - (pages - 1) * page;
 	be->ops->page_slots(be, &f->slots, &f->page, hp->n_kv_head, page, n);
 	part[0] = (struct attn_part){ .q = q, .slots = &f->slots, .n_slots = n };
 	return 1;
 }
 
-/* Recompute the bounds of the last page from the keys that are left in it. */
+/* Recompute the bounds of the last page from its remaining keys. */
 static int32_t quest_rewind(struct selector *s, int32_t n)
 {
 	int32_t rest = n % par_of(s)->page;

@@ -1,9 +1,9 @@
-/* engine/policies/select_recent.c - `streaming++`: a generated token reads the sinks and the newest entries; every
+/* engine/policies/select_recent.c - `streaming++`: a decoded token reads the sinks and the newest entries; every
  * stride-th token reads everything.
  *
- * positions=cache: the entries that are read stand side by side, as in StreamingLLM, which counts positions within its
- * cache. The cached keys stay as they are: attention depends on distances alone, so the query meets the sinks as if it
- * stood sinks + size - 1 positions behind the first of them. */
+ * positions=cache: positions count only the entries that are read, as in StreamingLLM, so that sinks and newest
+ * entries are adjacent. The cached keys are not changed: attention depends on distances alone, so the query for the
+ * sinks is rotated to position sinks + size - 1. */
 #include "engine/cache/select.h"
 
 #include <stdlib.h>
@@ -19,11 +19,10 @@ struct recent_params {
 _Static_assert(sizeof(struct recent_params) <= POLICY_VALUES, "settings do not fit");
 
 struct recent {
-	int32_t start; /* tokens of the sequence when the last prefill ended: strides count from there */
-	/* positions=cache: a query that stands where the sinks and the newest entries end, as these count; and its
-	 * angles. */
+	int32_t start; /* length of the sequence at the end of the last prefill; strides count from there */
+	/* positions=cache: RoPE angles of position sinks + size - 1. */
 	struct rope rope;
-	struct tensor near; /* f32 [1][n_head * head_dim] */
+	struct tensor near; /* f32 [1][n_head * head_dim]: the query rotated by `rope` */
 };
 
 static const struct recent_params *par_of(const struct selector *s)
@@ -90,7 +89,7 @@ static void recent_end(struct selector *s, const struct step *st, int32_t n_slot
 		f->start = st->pos + st->n;
 }
 
-/* Back behind the end of the last prefill, as after one that was stopped: the last token is prefilled again, so that
+/* A rollback to before the end of the last prefill (after a cancelled prefill) prefills the last token again, so that
  * strides count from it. */
 static int32_t recent_rewind(struct selector *s, int32_t n)
 {

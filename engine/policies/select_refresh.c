@@ -1,16 +1,17 @@
-/* engine/policies/select_refresh.c - `refresh`: a set of k entries per KV head serves generated tokens until it is
- * selected anew from the whole cache; `recycled`: the same at a fixed stride.
+/* engine/policies/select_refresh.c - `refresh`: a set of k entries per KV head serves decoded tokens until it is
+ * selected anew from the whole cache. `recycled`: the same at a fixed stride.
  *
- * A set is selected by the probabilities of one token (the last of a prefill, or the generated one): reduced over the
- * heads of a group, max-pooled, the k best. The tokens that follow read the set and the tokens since; for each of these
- * the lowest-scored entry leaves the set. A set is stored best entry first, so leaving shortens the list.
+ * A set is selected by the probabilities of one token (the last of a prefill, or the decoded one): reduced over the
+ * heads of a group, max-pooled, the k best. The following tokens read the set and the tokens since. For each of these
+ * tokens the entry with the lowest score leaves the set. A set is stored best entry first, so leaving shortens its
+ * list.
  *
- * When: every `stride` tokens; or (qc) each layer for itself: every qc tokens its query, averaged over the heads, is
- * compared with the query of its last selection, and a cosine of s or less selects anew. How: scan=kv attends
- * everything at such a step, as published; scan=k reads the keys alone and attends the new set.
+ * When: every `stride` tokens; or (qc) each layer by itself: every qc tokens its query, averaged over the heads, is
+ * compared with the query of its last selection; a cosine of s or less selects anew. How: scan=kv attends to
+ * everything at such a step, as published; scan=k reads the keys alone and attends to the new set.
  *
- * With qc the backend compares the queries and decides (struct predicate): the scan, the selection, and the parts that
- * are attended, those of the new set or of the old one, depend on its flag, which the host reads after the step. */
+ * With qc the backend compares the queries and sets a flag (struct predicate). The flag decides whether the scan, the
+ * selection and the parts of the new set run, or the parts of the old set. The host reads it after the step. */
 #include "engine/cache/select.h"
 #include "engine/policies/policy.h"
 
@@ -33,21 +34,21 @@ struct refresh_params {
 _Static_assert(sizeof(struct refresh_params) <= POLICY_VALUES, "settings do not fit");
 
 struct refresh {
-	struct tensor score; /* f32 [n_kv_head][cap] */
+	struct tensor score; /* f32 [n_kv_head][cap]: scores of a scan */
 	struct tensor q;     /* f32 [1][n_head * head_dim]: one token's query */
 	struct tensor first; /* f32 [1][n_kv_head * head_dim]: the query of each group's first head */
 	struct picks picks;
-	/* f32 [n_layer][head_dim]: mean over the heads of the query that selected picks.slot[layer][0], [1] */
+	/* f32 [n_layer][head_dim]: mean over heads of the query that selected picks.slot[layer][0], [1] */
 	struct tensor mean[2];
-	struct tensor turned; /* i32 [1][n_layer]: 1 = the query has turned away, the layer selects anew */
-	struct tensor cosine; /* f32 [1][n_layer] */
-	int32_t *flag;        /* [n_layer]: turned, on the host */
-	float *same;          /* [n_layer]: cosine, on the host */
-	uint8_t *compared;    /* [n_layer]: in the step that runs the backend decides */
-	uint8_t *due;         /* [n_layer]: in the step that runs an older set may be replaced */
-	uint8_t *knows;       /* [n_layer]: the last step set same[] */
-	int32_t start;        /* tokens of the sequence when the last prefill ended: steps count from there */
-	/* generated tokens times layers that used a set; those of them that selected a new one */
+	struct tensor turned; /* i32 [1][n_layer]: 1 = the query has drifted, so the layer selects anew */
+	struct tensor cosine; /* f32 [1][n_layer]: cosine of the last comparison */
+	int32_t *flag;        /* [n_layer]: `turned` on the host */
+	float *same;          /* [n_layer]: `cosine` on the host */
+	uint8_t *compared;    /* [n_layer]: 1: the backend decides in the running step */
+	uint8_t *due;         /* [n_layer]: 1: the running step may replace an older set */
+	uint8_t *knows;       /* [n_layer]: 1: the last step set same[] */
+	int32_t start;        /* length of the sequence at the end of the last prefill; steps count from there */
+	/* asked: uses of a set, counted per decoded token and layer; chose: those uses that selected a new set */
 	int64_t asked, chose;
 };
 
@@ -108,8 +109,8 @@ static void refresh_release(struct selector *s)
 
 /* ---- the query ---- */
 
-/* Store the mean over the heads of the step's query i, for the set that is being selected. compare: also decide whether
- * it has turned away from the mean of the set in use. */
+/* Store the mean over the heads of the step's query i for the set being selected. compare: also decide whether it has
+ * drifted from the mean of the set in use. */
 static void query_drift(struct selector *s, int32_t layer, const struct tensor *q, const struct tensor *raw, int32_t i,
                         int compare)
 {
@@ -132,12 +133,12 @@ static void query_drift(struct selector *s, int32_t layer, const struct tensor *
 					       });
 }
 
-/* The query of each group's first head alone. */
+/* Copy the query of each group's first head to r->first. */
 static const struct tensor *first_heads(struct selector *s, const struct tensor *q, int32_t i)
 {
 	struct refresh *r = s->state;
 	const struct hparams *hp = s->kv->hp;
-	struct tensor from = *q, to = r->first; /* viewed with a row for every head */
+	struct tensor from = *q, to = r->first; /* seen as tensors with a row for every head */
 
 	from.rows *= hp->n_head;
 	to.rows = hp->n_kv_head;
@@ -170,7 +171,8 @@ static struct scan_args region_scan(const struct selector *s, int32_t layer, con
 	};
 }
 
-/* Select the top k entries by the probabilities of the step's query i (of n_q) over the region, where `when` holds. */
+/* Fill a set with the top k entries by the probabilities of the step's query i (of n_q) over the region, if `when` is
+ * true. */
 static void set_pick(struct selector *s, struct pick *new, int32_t layer, const struct tensor *q, int32_t i,
                      int32_t n_q, struct predicate when)
 {
@@ -193,7 +195,7 @@ static void set_pick(struct selector *s, struct pick *new, int32_t layer, const 
 	if (first)
 		scan.n_head = hp->n_kv_head;
 	be->ops->key_scan(be, &scan);
-	/* Entries leave a set from its end: those that are always selected go to the front. */
+	/* Entries leave a set from its end, so entries that are always selected are listed first. */
 	be->ops->topk(be, &(struct topk_args){
 				  .slots = &new->slots,
 				  .score = &r->score,
@@ -208,7 +210,7 @@ static void set_pick(struct selector *s, struct pick *new, int32_t layer, const 
 			  });
 }
 
-/* Select a new set of this layer. */
+/* Select a new set of this layer now. */
 static struct pick *pick_now(struct selector *s, int32_t layer, const struct tensor *q, const struct tensor *raw,
                              int32_t i, int32_t n_q, int32_t n_slots)
 {
@@ -221,7 +223,7 @@ static struct pick *pick_now(struct selector *s, int32_t layer, const struct ten
 	return new;
 }
 
-/* The set without the entries that left it for the tokens since, and these tokens. */
+/* Describe the set without the entries that have left it, and the tokens since its selection. */
 static int set_parts(const struct pick *set, const struct tensor *q, int32_t n_slots, struct attn_part *part)
 {
 	int32_t since = n_slots - set->at, left = since > 1 ? since - 1 : 0, n = 0;
@@ -235,7 +237,7 @@ static int set_parts(const struct pick *set, const struct tensor *q, int32_t n_s
 	return n;
 }
 
-/* The parts of both outcomes, because the backend decides whether this layer selects anew. */
+/* Describe the parts of both outcomes, because the backend decides whether this layer selects anew. */
 static int either_parts(struct selector *s, const struct pick *set, int32_t layer, const struct tensor *q,
                         const struct tensor *raw, int32_t n_slots, struct attn_part part[SELECT_PARTS])
 {
@@ -300,7 +302,7 @@ static void refresh_seen(struct selector *s, const struct step *st, int32_t laye
 		pick_now(s, layer, q, raw, st->n - 1, st->n, n_slots);
 }
 
-/* Layers that have sets. */
+/* Number of layers that have sets. */
 static int32_t choosing_layers(const struct selector *s)
 {
 	int32_t n = 0;
@@ -310,7 +312,7 @@ static int32_t choosing_layers(const struct selector *s)
 	return n;
 }
 
-/* Read what the backend decided in this step. */
+/* Read the backend's decisions of this step. */
 static void learn_turns(struct selector *s)
 {
 	struct refresh *r = s->state;
@@ -354,9 +356,9 @@ static void refresh_end(struct selector *s, const struct step *st, int32_t n_slo
 	picks_commit(&r->picks, st);
 }
 
-/* Sets go. Over the whole cache the last token is prefilled again and selects, as the end of a prefill does; over a
- * pinned prefix the next generated token selects, unless the end of the last prefill goes, too (one that was stopped):
- * steps count from the end. */
+/* Forget all sets. Over the whole cache, the last token is prefilled again and selects. Over a pinned prefix, the
+ * next decoded token selects; only if the end of the last prefill is forgotten too (it was cancelled), the last token
+ * is prefilled again, because steps count from that end. */
 static int32_t refresh_rewind(struct selector *s, int32_t n)
 {
 	struct refresh *r = s->state;
@@ -369,7 +371,7 @@ static int32_t refresh_rewind(struct selector *s, int32_t n)
 	return again && n > 0 ? n - 1 : n;
 }
 
-/* A token that selects, or may select, is the last of its step. */
+/* A token that selects, or may select, must be the last of its step. */
 static int32_t refresh_verify_most(const struct selector *s, int32_t pos, int32_t n_slots)
 {
 	const struct refresh *r = s->state;
@@ -411,7 +413,8 @@ static uint64_t refresh_read_bytes(const struct selector *s, int32_t n_slots)
 		often = 1.0 / par_of(s)->stride;
 	if (k >= n_slots)
 		return select_entry_bytes(s, n_slots);
-	/* A selecting step scans the keys, half of the entries' bytes, and attends the new set or everything. */
+	/* A selecting step scans the keys (half of the entries' bytes) and attends to the new set or to
+	 * everything. */
 	k += often * (n_slots / 2.0 + (par_of(s)->scan == SCAN_KV ? n_slots - k : 0));
 	return select_entry_bytes(s, select_mean(s, par_of(s)->dense, k, n_slots));
 }

@@ -1,13 +1,14 @@
-/* engine/policies/select_sift.c - `sift`: each generated token selects through a low-bit sketch of the keys.
+/* engine/policies/select_sift.c - `sift`: each decoded token selects by a low-bit sketch of the keys.
  *
- * Beside the planes lies the key sketch, with a few bits a value. Every generated token scans the sketch with its own
- * query, and attends the exact KV entries of the k keys that score best, per KV head. Attention of small models jumps
- * from token to token, so a selection for each token recovers more than precise scores would.
+ * The *key sketch* is a copy of the keys with a few bits a value. Every decoded token scans the sketch with its own
+ * query, and attends to the exact KV entries of the k best keys, per KV head. Attention of small models jumps from
+ * token to token, so selecting for each token recovers more than more precise scores would.
  *
- * split=need: layers differ in how widely their attention spreads. The last tokens of a prefill tell how many entries
- * hold 95 % of the probability in each layer, and n_layer * k entries are split in that proportion. every=n: a selected
- * set serves n steps, together with the tokens since; its scores are max-pooled, because later tokens attend near the
- * same places rather than at them. */
+ * split=need: layers differ in how widely their attention spreads. For each layer the last tokens of a prefill show
+ * how many entries have 95 % of the probability; n_layer * k entries are shared in that proportion.
+ *
+ * every=n: a selected set serves n steps, together with the tokens since. Its scores are max-pooled, because later
+ * tokens attend to places near those of the selecting token. */
 #include "engine/cache/select.h"
 #include "engine/policies/policy.h"
 
@@ -29,28 +30,28 @@ struct sift_params {
 _Static_assert(sizeof(struct sift_params) <= POLICY_VALUES, "settings do not fit");
 
 struct sift {
-	struct tensor *sketch; /* [n_layer], U8, without data where the layer has a window; none with 16 bits */
-	/* The selection that a part asks attention for, by the part's own query: of a step's one token, or of each
-	 * token of a VERIFY step. The tensors of all but the first are allocated when they are first needed. */
+	struct tensor *sketch; /* [n_layer] u8; without data in sliding-window layers, and with 16 bits */
+	/* The selection that attention makes for a part, by the part's own query: one for the token of a step, or one
+	 * for each token of a VERIFY step. Tensors of all but the first are allocated on first use. */
 	struct choice {
-		struct tensor score; /* f32 [n_kv_head][cap] */
-		struct tensor slots; /* i32 [n_kv_head][most + sample]: every=1 */
-		struct tensor bias;  /* f32, the same: of sampled entries; only with a sample */
+		struct tensor score; /* f32 [n_kv_head][cap]: scores of a scan */
+		struct tensor slots; /* i32 [n_kv_head][most + sample]; only with every=1 */
+		struct tensor bias;  /* f32 [n_kv_head][most + sample]: bias of sampled entries; only with a sample */
 		struct scan_args scan;
 		struct topk_args topk;
 		struct attn_selection selection;
 	} choice[VERIFY_MOST];
-	struct picks picks;       /* every > 1 */
-	int32_t start;            /* tokens of the sequence when the last prefill ended: steps count from there */
-	struct tensor spread_sum; /* f32 [1][n_layer] */
+	struct picks picks;       /* only with every > 1 */
+	int32_t start;            /* length of the sequence at the end of the last prefill; steps count from there */
+	struct tensor spread_sum; /* f32 [1][n_layer]: sums of `spread` over the observed tokens and heads */
 	struct attn_probe probe;
-	float *weight; /* [weight_cap] */
+	float *weight; /* [weight_cap] 1 for observed tokens of a step, else 0 */
 	int32_t weight_cap;
-	double *spread; /* [n_layer] entries that hold SPREAD_SHARE of the probability */
+	double *spread; /* [n_layer] entries that have SPREAD_SHARE of the probability */
 	int has_spread;
-	int32_t *split_layer, *split_k; /* [n_layer] scratch: the layers that share entries, and what each gets */
-	double *split_spread;           /* the same: their spread */
-	/* [n_layer] entries to read of a region of k_slots, INT32_MAX: all; k_slots 0 = to be computed */
+	int32_t *split_layer, *split_k; /* [n_layer] scratch: layers that share entries; entries of each */
+	double *split_spread;           /* [n_layer] scratch: spread of these layers */
+	/* k: [n_layer] entries to read of a region of k_slots, INT32_MAX: all. k_slots 0: not computed. */
 	int32_t *k, k_slots;
 };
 
@@ -69,13 +70,13 @@ static int32_t sift_bits(const struct sift_params *par)
 	return par->bits ? par->bits : 2;
 }
 
-/* Entries beside the selected ones that stand for all others; a set that serves several steps has none. */
+/* Sampled entries that stand for all entries not selected. A set that serves several steps has no sample. */
 static int32_t sift_sample(const struct sift_params *par)
 {
 	return sift_every(par) > 1 ? 0 : par->sample;
 }
 
-/* The most entries that one layer may get. */
+/* Most entries that one layer may get. */
 static int32_t sift_most(const struct sift_params *par, int32_t cap)
 {
 	int64_t n = (par->split == SPLIT_NEED ? 3 : 1) * (int64_t)select_most(par->k, cap);
@@ -108,7 +109,7 @@ static uint64_t sift_bytes(const void *values, const struct hparams *hp, const s
 	       (sift_sample(par) ? 4 * heads * (most + (uint64_t)sift_sample(par)) : 0);
 }
 
-/* A failure to allocate is the backend's, and sticky: sync() reports it. */
+/* Allocate the tensors of a selection. 0 or -1; a failure of the backend is sticky, and sync() reports it. */
 static int choice_ready(struct selector *s, struct choice *c, struct err *err)
 {
 	const struct sift_params *par = s->par;
@@ -184,7 +185,7 @@ static void sift_note(struct selector *s, int32_t layer, int32_t slot0, int32_t 
 
 /* ---- selection ---- */
 
-/* Entries of each layer for a region of n_slots. */
+/* Compute the entries of each layer for a region of n_slots. */
 static void split_entries(struct selector *s, int32_t n_slots)
 {
 	struct sift *f = s->state;
@@ -192,7 +193,7 @@ static void split_entries(struct selector *s, int32_t n_slots)
 	int32_t mean = entry_count_of(par_of(s)->k, n_slots), before = f->k_slots;
 	int by_spread = par_of(s)->split == SPLIT_NEED && f->has_spread;
 
-	/* No layer gets more than three times the mean: beyond that the slots do not matter. */
+	/* No layer gets more than three times the mean, so in larger regions the number of slots does not matter. */
 	if (before == n_slots ||
 	    (before > 3 * (int64_t)mean && n_slots > 3 * (int64_t)mean && mean == entry_count_of(par_of(s)->k, before)))
 		return;
@@ -231,7 +232,7 @@ static struct scan_args sift_scan(const struct selector *s, int32_t layer, const
 	};
 }
 
-/* A part of k entries of n_slots, selected into `slots` by the part's query when it is attended. */
+/* A part of k entries of n_slots. Attention selects them into `slots` by the part's query. */
 static struct attn_part best_entries(struct selector *s, struct choice *c, int32_t layer, const struct tensor *q,
                                      int32_t n_slots, struct tensor *slots, int32_t k, int32_t pool)
 {
@@ -351,8 +352,8 @@ static void sift_end(struct selector *s, const struct step *st, int32_t n_slots)
 	f->has_spread = 1;
 }
 
-/* The spread was observed at the end of the last prefill and stays valid for the tokens generated since. Sets go:
- * forgotten tokens may have selected them. */
+/* The spread was observed at the end of the last prefill and stays valid for the tokens decoded since. Sets may have
+ * been selected by forgotten tokens, so all are dropped. */
 static int32_t sift_rewind(struct selector *s, int32_t n)
 {
 	struct sift *f = s->state;
@@ -381,8 +382,8 @@ static int32_t sift_verify_most(const struct selector *s, int32_t pos, int32_t n
 	return select_until(pos, f->start, sift_every(par_of(s)));
 }
 
-/* A sketch has the slots of all these tokens before the first one scans it, which only changes what it has of older
- * ones where they fill a block. */
+/* The sketch gets the keys of all these tokens before the first one scans it. Filling a block changes the sketch of
+ * older keys in it, so stop before a block is full. */
 static int32_t sift_together(const struct selector *s, int32_t n_slots)
 {
 	if (sift_every(par_of(s)) > 1)

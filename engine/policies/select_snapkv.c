@@ -1,8 +1,9 @@
-/* engine/policies/select_snapkv.c - `snapkv`: k entries are selected once at the end of a prefill, those with the
- * largest pooled attention mass of the prefill's last `window` tokens, and these tokens; later tokens are all added.
+/* engine/policies/select_snapkv.c - `snapkv`: at the end of a prefill k entries are selected once: those with the
+ * largest pooled attention mass from the prefill's last `window` tokens, and these tokens. Tokens decoded later are
+ * all read.
  *
- * Its authors evict the entries that are not selected. Here all entries stay and only generated tokens read the
- * selected ones, so that it compares with other selections, and the next prefill attends everything and selects
+ * The published method evicts entries that are not selected. Here all entries stay and only decoded tokens read the
+ * selected ones, which allows comparison with other selections. The next prefill attends to everything and selects
  * anew. */
 #include "engine/policies/select_mass.h"
 
@@ -47,7 +48,7 @@ static void snapkv_release(struct selector *s)
 	step_mass_release(&((struct snapkv *)s->state)->mass, s);
 }
 
-/* The selected slots, and all from `from` on. */
+/* Describe the selected slots, and all slots from f->from on. */
 static int snapkv_parts(const struct selector *s, int32_t layer, const struct tensor *q, int32_t n_slots,
                         struct attn_part part[SELECT_PARTS])
 {
@@ -73,7 +74,7 @@ static int snapkv_holds(const struct selector *s, int32_t layer, int32_t n_slots
 	return snapkv_parts(s, layer, NULL, n_slots, part);
 }
 
-/* Tokens at the end of a step whose attention counts. */
+/* Number of tokens, at the end of a step, whose attention counts. */
 static int32_t tokens_counted(const struct selector *s, const struct step *st)
 {
 	if (step_generates(st) || !st->last)
@@ -91,7 +92,7 @@ static const struct attn_probe *snapkv_probe(struct selector *s, const struct st
 	return step_mass_probe(&f->mass, s, st, layer, n, n_slots, par_of(s)->window > 1 ? REDUCE_MEAN : REDUCE_MAX);
 }
 
-/* Replace the mass of the first n columns by its average over `kernel` neighbours; those outside count as 0, as
+/* Replace the mass of the first n columns by its average over `kernel` neighbours. Neighbours outside count as 0, as
  * published. */
 static void pool_average(struct selector *s, int32_t layer, int32_t n, int32_t kernel)
 {
