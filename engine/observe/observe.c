@@ -1,4 +1,4 @@
-/* engine/observe/observe.c - the list of observers, and one token's attention by tokens. */
+/* engine/observe/observe.c - the list of observers, and the attention of one token by tokens. */
 #include "engine/observe/observe.h"
 
 #include <stdlib.h>
@@ -26,7 +26,8 @@ void observer_remove(struct observer **list, struct observer *o)
 
 int token_attention_open(struct token_attention *t, struct cache *c, struct err *err)
 {
-	/* Layers with a window have queries of a width of their own, and are not observed where there are others. */
+	/* Sliding-window layers may have queries of another width. They are observed only in models without full
+	 * layers. */
 	int32_t width = c->hp->n_head * c->hp->head_dim, most = kv_read_most(&c->kv);
 	int failed;
 
@@ -59,7 +60,7 @@ void token_attention_close(struct token_attention *t)
 	*t = (struct token_attention){ 0 };
 }
 
-/* The parts with the queries of the last of n tokens alone.  Parts that share their queries share the copy. */
+/* Give the parts in t->met the queries of the last of n tokens alone. Parts with the same queries share one copy. */
 static void parts_of_last(struct token_attention *t, int32_t n)
 {
 	struct attn_part *part = t->met->part;
@@ -112,7 +113,8 @@ void token_attention_take(struct token_attention *t, const struct attention *a)
 	          1);
 }
 
-/* The token whose entry a slot holds once slots have moved, before the step's own tokens join the rings; -1 = none. */
+/* The token whose entry a slot holds, after entries have moved and before the step's own tokens join the rings; -1 =
+ * none. */
 static int32_t token_at(const struct cache *c, const struct retained_view *v, int32_t layer, int32_t head, int32_t slot)
 {
 	const struct rings *r = v->rings;
@@ -120,7 +122,7 @@ static int32_t token_at(const struct cache *c, const struct retained_view *v, in
 
 	if (place < 0)
 		return slot;
-	if (place >= stage) /* waiting behind the rings; the last such token is the one that attends */
+	if (place >= stage) /* the slot waits behind the rings; the last such token is the one that attends */
 		return r->t + place - stage;
 	return r->id[(int64_t)place * r->heads +
 	             (r->heads == c->kv.n_full ? number : number * c->hp->n_kv_head + head)];

@@ -1,11 +1,11 @@
 /* engine/observe/observe.h (private to engine/) - observers of the attention while a sequence is computed.
  *
- * What an observer is: engine/cache/observer.h.
+ * engine/cache/observer.h defines what an observer is.
  *
- *     observe_panel.c      what the cache view shows: entries that were selected, shares of attention by region
- *     observe_evidence.c   which tokens an answer rests on; one layer of one token, for pictures
+ *     observe_panel.c      figures of the cache view: selected entries, shares of attention by region
+ *     observe_evidence.c   which tokens an answer rests on; the attention of one token in one layer
  *     observe_recovery.c   how much of full attention selectors would have recovered
- *     observe_rows.c       rows of attention by blocks, to train a predictor on */
+ *     observe_rows.c       rows of attention by blocks, to train a predictor */
 #ifndef WEIR_OBSERVE_H
 #define WEIR_OBSERVE_H
 
@@ -26,21 +26,21 @@ void observer_remove(struct observer **list, struct observer *);
 
 struct token_attention {
 	struct kv_store *kv;                  /* borrowed; NULL: closed */
-	struct tensor mass;                   /* f32 [n_kv_head][most]: kv_read_most() */
-	struct tensor q[1 + RINGS_MOST], out; /* f32 [1][n_head * head_dim] */
-	int32_t layer, n_col;                 /* of the last token_attention_take() */
-	/* of these columns: the first so many are slots of the region (selected ones, the pinned prefix) */
+	struct tensor mass;                   /* f32 [n_kv_head][most]; most = kv_read_most() */
+	struct tensor q[1 + RINGS_MOST], out; /* f32 [1][n_head * head_dim]: queries of the last token; scratch */
+	int32_t layer, n_col; /* layer and columns (slots that were read) of the last token_attention_take() */
+	/* leading columns that are slots of the region: selected entries, or the pinned prefix */
 	int32_t n_region;
-	float *share;        /* [most] what each column got from one head */
-	int32_t *token;      /* [most] and which token is there; -1 = none */
-	struct reading *met; /* the parts that were read */
+	float *share;        /* [most] share of one head's attention on each column */
+	int32_t *token;      /* [most] token of each column; -1 = none */
+	struct reading *met; /* parts that were read */
 };
-/* ERR_FIT without memory; then it is closed. */
+/* Open for a cache. Returns 0, or -1 (ERR_FIT) without memory, leaving t closed. */
 int token_attention_open(struct token_attention *, struct cache *, struct err *);
 void token_attention_close(struct token_attention *);
-/* The last token of the step attends once more. */
+/* Let the last token of the step attend once more, with a probe. */
 void token_attention_take(struct token_attention *, const struct attention *);
-/* share[0 .. n_col) of one KV head (mean over its query heads); with tokens, token[] too. */
+/* Read share[0 .. n_col) of one KV head, mean over its query heads. with_tokens: also token[]. */
 void token_attention_head(struct token_attention *, const struct attention *, int32_t head, int with_tokens);
 
 /* ---- the cache view's observer ---- */
@@ -48,30 +48,31 @@ void token_attention_head(struct token_attention *, const struct attention *, in
 struct observe_panel;
 struct observe_panel *observe_panel_open(struct cache *);
 void observe_panel_close(struct observe_panel *);
-/* Measure in the next few layers that come which share of attention was selected; and the shares of regions and the
- * mass of tokens, where a token reads `slots` slots (0: not these). */
+/* Measure in the next few layers what share of attention was selected. slots > 0: a token reads `slots` slots; also
+ * measure the shares of regions and the mass of tokens. */
 void observe_panel_measure(struct observe_panel *, int32_t slots);
-/* Slots of the region when the last generated token selected among them; 0: no token did since the last prefill. */
+/* Slots of the region when the last decoded token selected; 0: no token has selected since the last prefill. */
 int32_t observe_panel_region(const struct observe_panel *);
-/* What it read in that layer; returns the number of parts. */
+/* What the last decoded token read of the region in that layer. Returns the number of parts. */
 struct attn_part;
 int observe_panel_parts(const struct observe_panel *, int32_t layer, const struct attn_part **part);
-/* Mean over the query heads of the probability that a scan finds on these parts; -1 = the backend told nothing. */
+/* Run a scan and return the probability of the entries in these parts, mean over the query heads; -1 = the backend
+ * failed. */
 double observe_panel_share_on(struct observe_panel *, const struct scan_args *, const struct attn_part *, int n_part);
-/* Share of the attention that the selected entries (or, of sets that serve several tokens, the replaced ones) got: mean
- * over the layers where it was measured since the last prefill; -1 = in none. */
+/* Share of attention that the selected entries got, mean over the layers measured since the last prefill; -1 = none
+ * measured. With sets that serve several tokens: the share of the set that was replaced. */
 double observe_panel_share(const struct observe_panel *);
-/* Return the number of sampled entries per KV head, which stand for all entries that were not selected. *spread: one
- * standard error of the share of attention that the sample estimates; -1 = not known. */
+/* Return the number of sampled entries per KV head, which stand for all entries that were not selected. *spread:
+ * standard error of the share of attention that the sample estimates; -1 = unknown. */
 int32_t observe_panel_sample(const struct observe_panel *, double *spread);
-/* Layers that selected a set anew for the last token, -1 = there are no sets; similarity of queries, -2 = never
- * compared. */
+/* Layers that selected a new set for the last token; -1 = the selector has no sets. *cosine: similarity of its query
+ * to that of the last selection, mean over layers; -2 = never compared. */
 int32_t observe_panel_fresh(const struct observe_panel *, double *cosine);
-/* Shares of all attention on the pinned prefix [0] and each ring, mean over the layers that were measured; returns
- * their number. */
+/* Shares of attention on the pinned prefix [0] and on each ring, mean over the measured layers. Returns their
+ * number. */
 int32_t observe_panel_regions(const struct observe_panel *, float share[1 + RINGS_MOST]);
-/* The attention mass of a layer, a running average over the tokens that were measured: cell[i] of n is that of the
- * tokens from i << *shift on. 1; 0: it has not been measured. */
+/* The attention mass of a layer, a running average over the measured tokens: cell[i] of n is the mass of the 1 <<
+ * *shift tokens from i << *shift on. Returns 1, or 0 if the layer was not measured. */
 int observe_panel_mass(const struct observe_panel *, int32_t layer, const float **cell, int32_t *n, int *shift);
 
 /* ---- which tokens an answer rests on ---- */
@@ -79,11 +80,11 @@ int observe_panel_mass(const struct observe_panel *, int32_t layer, const float 
 struct observe_evidence;
 int observe_evidence_open(struct observe_evidence **, struct cache *, struct err *);
 void observe_evidence_close(struct observe_evidence *);
-/* Sums of tokens first .. first + n. */
+/* out[i] = sum of token first + i. */
 void observe_evidence_sums(const struct observe_evidence *, int32_t first, int32_t n, float *out);
 
-/* One layer and KV head (-1: the mean of all) of the next generated token: p[i] = share of its attention on token i, n
- * of them. */
+/* Write the attention of the next decoded token, in one layer and KV head (-1: mean of all heads): p[i] = its share
+ * on token i < n. p is borrowed until observe_token_close(). */
 struct observe_token;
 int observe_token_open(struct observe_token **, struct cache *, int32_t layer, int32_t head, float *p, int32_t n,
                        struct err *);
@@ -93,10 +94,10 @@ void observe_token_close(struct observe_token *);
 
 struct observe_recovery;
 uint64_t observe_recovery_bytes(const struct cache *, const struct policy *, int n);
-/* The cache reads everything; each policy has a selector (else ERR_USAGE). */
+/* Open for a cache that reads everything. Each policy must have a selector, else ERR_USAGE. */
 int observe_recovery_open(struct observe_recovery **, struct cache *, const struct policy *, int n, struct err *);
 void observe_recovery_close(struct observe_recovery *);
-/* Of policy i; -1: no such policy. */
+/* The results of policy i. Return -1 if there is no such policy. */
 int observe_recovery_get(const struct observe_recovery *, int i, struct recovered *);
 int observe_recovery_ages(const struct observe_recovery *, int i, struct recovered_ages *);
 int observe_recovery_layer(const struct observe_recovery *, int i, int32_t layer, struct recovered_layer *);
@@ -105,17 +106,18 @@ int64_t observe_query_cosine(const struct observe_recovery *, int32_t layer, dou
 /* ---- rows of attention to train a predictor on ---- */
 
 struct observe_rows;
-/* block: entries of a column; last: tokens at the end of a prefill that get rows; most: rows altogether. The cache
- * reads everything. */
+/* Open for a cache that reads everything. block: KV entries of a column; last: tokens at the end of a prefill that
+ * get rows; most: room for rows. */
 int observe_rows_open(struct observe_rows **, struct cache *, int32_t block, int32_t last, int32_t most, struct err *);
 void observe_rows_close(struct observe_rows *);
 struct rows_shape {
-	int32_t block, rows, read; /* rows there are; the first so many are of a prefill */
-	int32_t heads, per_layer;  /* KV heads of all observed layers, those of a layer together; and of one layer */
-	int32_t first;             /* KV entries that row 0 attended to, each later row one more */
+	int32_t block, rows, read; /* rows: number of rows; read: leading rows that are of a prefill */
+	/* heads: KV heads of all observed layers together; per_layer: KV heads of one layer */
+	int32_t heads, per_layer;
+	int32_t first; /* KV entries that row 0 attended to; each later row has one more */
 };
 void observe_rows_shape(const struct observe_rows *, struct rows_shape *);
-/* The largest probability of each block; the sum over each block, which rows of a prefill lack. */
+/* Return the largest probability of each block. */
 const float *observe_rows_top(const struct observe_rows *, int32_t row, int32_t head);
 const float *observe_rows_mass(const struct observe_rows *, int32_t row, int32_t head);
 

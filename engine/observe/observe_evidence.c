@@ -1,11 +1,18 @@
-/* engine/observe/observe_evidence.c - which tokens an answer rests on, and the attention of one token in one layer.
+/* engine/observe/observe_evidence.c - which tokens an answer rests on, and the attention of one token in one
+ * layer.
  *
- * Measured on the default model, with 34 questions that it answered right: about SQuAD paragraphs and facts put into a
- * novel, in texts of some ten passages. How often the passage with the answer ranked first: 35 % by the mean over all
- * heads and layers, 59 % by the strongest head of each token, 79 % by the mean over the third quarter of the layers, 94
- * % by the squares there, because attention in lower layers, and of heads that attend everywhere, says little about the
- * answer. Every other layer in turns: 91 % at half the cost; of 32 later questions 94 %, the other passages among the
- * first five. */
+ * Evidence of a token: the sum of squares of its attention shares, over the heads of some layers and all answer
+ * tokens.
+ *
+ * How the layers were chosen. Measured on the default model with 34 questions that it answered right, about texts of
+ * some ten passages (SQuAD paragraphs, and facts put into a novel). The passage with the answer ranked first in:
+ *
+ *     35 %   by the mean over all heads and layers
+ *     59 %   by the strongest head of each token
+ *     79 %   by the mean over the third quarter of the layers
+ *     94 %   by squares in the third quarter; heads that attend everywhere, and lower layers, say little about the
+ *            answer
+ *     91 %   by squares in every other layer of it, alternating from token to token, at half the cost (used here) */
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,16 +24,17 @@
 struct sums {
 	float *p;
 	size_t n;
-}; /* p[token] */
+};
 
 struct observe_evidence {
-	struct observer base; /* first */
+	struct observer base; /* must be the first member */
 	struct cache *c;
 	struct token_attention one;
-	/* of the layers that attend to all tokens, from .. to are observed; turns 2: in turns */
+	/* Full layers from .. to are observed. turns = 2: every other one of them, alternating from token to
+	 * token. */
 	int32_t from, to, turns;
 	struct sums sum;
-	struct sums step[VERIFY_MOST]; /* of the running step, one for each of its tokens that attend */
+	struct sums step[VERIFY_MOST]; /* sums of the running step, one for each of its tokens that attend */
 };
 
 static void sums_grow(struct sums *s, size_t n)
@@ -39,8 +47,7 @@ static void sums_grow(struct sums *s, size_t n)
 	s->n = n;
 }
 
-/* The place of a layer among those that attend to all tokens, or among all layers where each has a window; -1: a window
- * hides tokens from it. */
+/* Index of a layer among the full layers, or among all layers if each has a window; -1: its window hides tokens. */
 static int32_t place_of(const struct observe_evidence *e, int32_t layer)
 {
 	const struct hparams *hp = e->c->hp;
@@ -66,7 +73,7 @@ static void evidence_attended(struct observer *o, const struct attention *a)
 		return;
 	if ((at - e->from - end) % e->turns)
 		return;
-	if (at - e->from < e->turns) { /* the first layer of this step: a step that failed may have left sums */
+	if (at - e->from < e->turns) { /* first observed layer of the step: clear what a failed step left */
 		sums_grow(s, (size_t)end);
 		memset(s->p, 0, s->n * sizeof *s->p);
 	}
@@ -139,7 +146,7 @@ void observe_evidence_sums(const struct observe_evidence *e, int32_t first, int3
 /* ---- one token, one layer ---- */
 
 struct observe_token {
-	struct observer base; /* first */
+	struct observer base; /* must be the first member */
 	struct cache *c;
 	struct token_attention one;
 	int32_t layer, head; /* head: KV head; -1: all */

@@ -1,8 +1,9 @@
-/* engine/observe/observe_panel.c - what the cache view (view.c) shows of attention: which entries the last generated
- * token selected, what share of attention they got, and how attention falls on the regions of a bounded cache.
+/* engine/observe/observe_panel.c - figures of attention for the cache view (engine/timeline/view.c): which entries
+ * the last decoded token selected, what share of attention they got, and how attention is spread over the regions of
+ * a bounded cache.
  *
- * Measuring a share costs another attention or scan, so each view asks for the next few layers only, one group after
- * the other; shown is the mean over the layers, each as measured last. */
+ * Measuring a share costs another attention or scan. So each view measures the next few layers only, one group after
+ * the other. It shows the mean over the layers, each as measured last. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,48 +12,49 @@
 #include "engine/cache/rings.h"
 #include "engine/observe/observe.h"
 
-enum { SCAN_SLOTS = 1 << 16 };   /* slots scanned for each view, or those of one layer */
-enum { ATTEND_SLOTS = 1 << 13 }; /* slots attended once more for each view, or those of one layer */
+enum { SCAN_SLOTS = 1 << 16 };   /* slots scanned per view, but at least one layer */
+enum { ATTEND_SLOTS = 1 << 13 }; /* slots attended once more per view, but at least one layer */
 
 struct layer_selection {
-	struct attn_part part[SELECT_PARTS]; /* what the last generated token read of the region */
-	/* i32 [n_kv_head][..]: copies of the parts' slots; allocated when needed */
+	struct attn_part part[SELECT_PARTS]; /* what the last decoded token read of the region */
+	/* i32 [n_kv_head][..]: copies of the parts' slots, allocated on first use */
 	struct tensor list[SELECT_PARTS];
 	int n_part, wanted;
-	double now, share; /* share of the running step; as measured last; -1 = not known */
+	double now, share; /* share of the running step; share as measured last; -1 = unknown */
 };
 struct layer_regions {
-	double now[1 + RINGS_MOST], share[1 + RINGS_MOST]; /* [0] < 0: not known */
+	double now[1 + RINGS_MOST], share[1 + RINGS_MOST]; /* [0] < 0: unknown */
 	int wanted;
 };
-/* Attention mass of a layer by tokens, 1 << mass_shift of them together. */
+/* The attention mass of a layer in cells of 1 << mass_shift tokens. */
 enum { MASS_CELLS = 4096 };
-static const float MASS_KEEP = 0.7f; /* of a running average: what is older weighs less with each measurement */
+static const float MASS_KEEP = 0.7f; /* weight of older measurements in the running average */
 struct layer_mass {
-	/* [MASS_CELLS], NULL before the first measurement: of the running step; the average */
+	/* [MASS_CELLS] mass of the running step; its running average. NULL before the first measurement. */
 	float *now, *mean;
 	int now_known, mean_known;
 };
 struct observe_panel {
-	struct observer base; /* first */
+	struct observer base; /* must be the first member */
 	struct cache *c;
 	struct token_attention one;
 	struct layer_selection *sel;  /* [n_layer] */
 	struct layer_regions *region; /* [n_layer] */
 	struct layer_mass *mass;      /* [n_layer] */
 	int mass_shift;
-	int32_t next_scan, next_attend; /* the first layer that the next view asks for */
-	int32_t at;      /* slots of the region when the token of sel[] selected; 0: no generated token did */
-	int32_t n_slots; /* the same for the running step */
+	int32_t next_scan, next_attend; /* first layer that the next view measures */
+	int32_t at;      /* slots of the region when the token of sel[] selected; 0: no decoded token has selected */
+	int32_t n_slots; /* slots of the region in the running step */
 	int32_t fresh;
 	double cosine;
-	float *score;  /* [cap] */
-	int32_t *slot; /* [cap] */
+	float *score;  /* [cap] scores of one head, on the host */
+	int32_t *slot; /* [cap] list of slots of one head, on the host */
 };
 
 /* ---- what was selected ---- */
 
-/* Copy the lists of slots: the selector's own may be shared by all layers, or be overwritten by the next step. */
+/* Keep what the token selected. Lists of slots are copied: the selector's own may serve all layers, or be overwritten
+ * by the next step. */
 static void selection_note(struct observe_panel *p, const struct attention *a)
 {
 	struct layer_selection *l = &p->sel[a->layer];
@@ -72,7 +74,7 @@ static void selection_note(struct observe_panel *p, const struct attention *a)
 			                NULL))
 				return;
 		}
-		/* copy() takes f32; it moves the bits of i32 as they are. */
+		/* copy() takes f32, and copies the bits of i32 unchanged */
 		from = *l->part[i].slots;
 		to = l->list[i];
 		from.type = to.type = DT_F32;
@@ -81,7 +83,7 @@ static void selection_note(struct observe_panel *p, const struct attention *a)
 	}
 }
 
-/* The probability on the slots of these parts, a sample of others left out; p->score holds the logarithms. */
+/* Return the probability on the slots of these parts, without the sampled ones. p->score has the logarithms. */
 static double share_of_head(struct observe_panel *p, int32_t head, int32_t n_slots, const struct attn_part *part,
                             int n_part)
 {
@@ -116,7 +118,7 @@ double observe_panel_share_on(struct observe_panel *p, const struct scan_args *b
 
 	if (n_part == 1 && !part->slots && part->slot0 == 0 && part->n_slots >= n)
 		return 1;
-	/* The mean over a group's heads sums to 1 over all slots, other reductions do not. */
+	/* Mean: probabilities of a group then sum to 1 over all slots; with other reductions they do not. */
 	scan.reduce = REDUCE_MEAN;
 	be->ops->key_scan(be, &scan);
 	for (int32_t h = 0; h < heads; h++) {
@@ -124,11 +126,11 @@ double observe_panel_share_on(struct observe_panel *p, const struct scan_args *b
 		be->ops->read(be, scan.out, 4 * (size_t)h * (size_t)scan.out->cols, p->score, 4 * (size_t)n);
 		sum += share_of_head(p, h, n, part, n_part) / heads;
 	}
-	/* A scan serves ranking: its sums may be off by some 1e-4. */
+	/* a scan is made for ranking; its sums may be off by some 1e-4 */
 	return sum >= 0 ? MIN(sum, 1) : -1;
 }
 
-/* The share of what was selected; of sets that serve several tokens, that of the set that is replaced. */
+/* Measure the share of the selected entries. With sets that serve several tokens: of the set that is replaced. */
 static void selection_measure(struct observe_panel *p, const struct attention *a)
 {
 	struct layer_selection *l = &p->sel[a->layer];
@@ -161,7 +163,8 @@ static double sum_of(const float *x, int32_t n)
 	return sum;
 }
 
-/* How many of the columns that were read lie in each ring, in the order 0 (pinned), RINGS_MOST .. 1 (the newest). */
+/* Count the columns in each region, in the order in which they were read: cols[0] the pinned prefix, then RINGS_MOST
+ * (oldest) .. 1 (newest ring). */
 static void region_columns(const struct observe_panel *p, const struct attention *a, const struct retained_view *v,
                            int32_t cols[1 + RINGS_MOST])
 {
@@ -179,7 +182,7 @@ static void region_columns(const struct observe_panel *p, const struct attention
 	}
 }
 
-/* Two cells become one, in all layers. */
+/* Join cells in pairs, in all layers. */
 static void mass_fold(struct observe_panel *p)
 {
 	p->mass_shift++;
@@ -192,7 +195,7 @@ static void mass_fold(struct observe_panel *p)
 		}
 }
 
-/* What each token got of one head's attention, which was read last. */
+/* Add the attention of the head that was read last to its tokens. */
 static void mass_add(struct observe_panel *p, int32_t layer)
 {
 	struct layer_mass *m = &p->mass[layer];
@@ -244,7 +247,7 @@ static void regions_measure(struct observe_panel *p, const struct attention *a, 
 		l->now[0] = -1;
 }
 
-/* The step is committed. */
+/* Update the running average when a step is committed. */
 static void mass_commit(struct layer_mass *m)
 {
 	float keep = m->mean_known ? MASS_KEEP : 0;
@@ -257,7 +260,7 @@ static void mass_commit(struct layer_mass *m)
 	m->now_known = 0;
 }
 
-/* All but the first n tokens are forgotten. */
+/* Forget all but the first n tokens. */
 static void mass_rewind(struct observe_panel *p, struct layer_mass *m, int32_t n)
 {
 	m->now_known = 0;
@@ -268,8 +271,7 @@ static void mass_rewind(struct observe_panel *p, struct layer_mass *m, int32_t n
 
 /* ---- the observer ---- */
 
-/* Of the tokens of such a step not all need be kept: what it shows stays that of the last token that was decoded
- * alone. */
+/* 1 if tokens of this step may be rolled back. The view then keeps showing the last token decoded alone. */
 static int is_verify_step(const struct step *st)
 {
 	return st->kind == STEP_VERIFY && st->tried > 1;
@@ -293,7 +295,7 @@ static void panel_attended(struct observer *o, const struct attention *a)
 	}
 	if (p->c->policy.def->retention->view)
 		p->c->policy.def->retention->view(p->c, &v);
-	/* Where entries of everything are selected, what was selected is shown. */
+	/* If tokens select among all entries, the view shows the selection instead of regions. */
 	if ((v.rings || !p->c->selecting) && p->region[a->layer].wanted)
 		regions_measure(p, a, &v);
 }

@@ -1,11 +1,11 @@
 /* engine/observe/observe_recovery.c - how much of full attention selectors would have recovered.
  *
- * The cache retains and reads everything, so the sequence follows full attention. For each generated token every
- * watched selector selects, and the probability on its entries is summed: mean over query heads, layers and tokens. To
- * compare with, the same for as many entries selected otherwise: the most probable per KV head, the sinks and the
- * newest, and two guesses from earlier tokens.
+ * The cache retains and reads everything, so the sequence follows full attention. For each decoded token every
+ * watched selector selects, and the probability on its entries is summed: mean over query heads, layers and tokens.
+ * For comparison, the same sum is made for as many entries that are selected otherwise: the most probable per KV
+ * head; the sinks and the newest; two guesses from earlier tokens.
  *
- * For a selector with a probe (h2o) the tokens attend once more, into a buffer whose content is not used. */
+ * For a selector with a probe (h2o) the tokens attend once more, into a buffer that is not used. */
 #include "engine/cache/cache.h"
 #include "engine/observe/observe.h"
 
@@ -18,39 +18,40 @@ enum { REFERENCE_SINKS = 4 };
 struct watched {
 	struct policy policy;
 	struct selector sel;
-	struct recovered sum, call; /* of all committed steps; of the running one */
-	/* Where sets serve several tokens: */
+	struct recovered sum, call; /* sum over all committed steps; result of the running step */
+	/* for sets that serve several tokens */
 	struct recovered_ages ages;
 	struct watched_layer {
 		struct recovered_layer sum;
 		int32_t age; /* tokens since the last selection */
-		int whole;   /* in the running step it reads everything */
-		double mass; /* of the running step */
+		int whole;   /* 1: in the running step it reads everything */
+		double mass; /* probability recovered in the running step */
 	} * layer;           /* [n_layer] */
 };
 
 struct observe_recovery {
-	struct observer base; /* first */
+	struct observer base; /* must be the first member */
 	struct cache *c;
-	struct tensor out;   /* f32 [chunk][n_head * head_dim] */
-	struct tensor score; /* f32 [n_kv_head][ctx]: logarithm of the mean probability over the group */
-	struct tensor best;  /* i32 [n_kv_head][ctx] */
-	float *p;            /* [n_kv_head][ctx] the same on the host, exponentiated */
-	/* Probabilities of generated tokens, for guesses: [n_layer][n_kv_head][ctx] */
-	float *now, *last, *sum; /* of this step; of the step before; added up since the last prefill */
-	int64_t before;          /* generated tokens in sum */
-	struct tensor guess;     /* f32 [n_kv_head][ctx] */
+	struct tensor out;   /* f32 [chunk][n_head * head_dim]: result of a probed attention, not used */
+	struct tensor score; /* f32 [n_kv_head][ctx]: logarithm of the mean probability over a group's heads */
+	struct tensor best;  /* i32 [n_kv_head][ctx]: slots with the largest scores */
+	float *p;            /* [n_kv_head][ctx] probabilities of `score`, on the host */
+	/* Probabilities of decoded tokens, to guess from: [n_layer][n_kv_head][ctx] */
+	float *now, *last, *sum; /* of this step; of the step before; sum since the last prefill */
+	int64_t before;          /* decoded tokens in `sum` */
+	struct tensor guess;     /* f32 [n_kv_head][ctx]: scores of a guess */
 	struct {
 		int32_t n;
 		double last, mean;
-	} guessed;      /* results in this layer for n entries; n = 0: none yet */
-	int32_t *slots; /* [ctx] */
-	float *bias;    /* [ctx] of a list's entries */
-	/* Queries, before rotation: of the running step; of the token before; what both have in common. */
+	} guessed;      /* results for n entries of this layer; n = 0: none yet */
+	int32_t *slots; /* [ctx] list of slots of one head, on the host */
+	float *bias;    /* [ctx] bias of a list's entries */
+	/* Unrotated queries of the running step; of the token before. */
 	float *query, *query_before; /* [n_layer][n_head * head_dim] */
-	double *cosine;              /* [n_layer][n_head]: sum over pairs of tokens */
+	/* [n_layer][n_head] cosine of each token's query with the previous one, summed over `pairs` pairs */
+	double *cosine;
 	int64_t pairs;
-	struct watched *one; /* [n] */
+	struct watched *one; /* [n] watched selectors */
 	int n;
 };
 
@@ -69,8 +70,8 @@ uint64_t observe_recovery_bytes(const struct cache *c, const struct policy *watc
 
 /* ---- one generated token ---- */
 
-/* w->p = the exact probabilities of all entries, mean over the heads of a group. A scan serves ranking, its scale may
- * be off by some 1e-4: scaled here to sum to 1. */
+/* w->p = the exact probabilities of all entries, mean over the heads of a group. Scaled to sum to 1, because a scan
+ * is made for ranking and may be off by some 1e-4. */
 static void exact_probabilities(struct observe_recovery *w, const struct tensor *q, int32_t layer, int32_t n_slots)
 {
 	const struct hparams *hp = w->c->hp;
@@ -109,8 +110,8 @@ static double mass_between(const float *p, int32_t from, int32_t to)
 	return sum;
 }
 
-/* The probability on the first n slots of a list. bias: of the list's entries, or NULL; where a sample has fewer, the
- * rest of the list names slots that are not read. */
+/* Return the probability on the first n slots of a list. bias: bias of the list's entries, or NULL. A sample with
+ * fewer than n entries fills its list with slots that are not read. */
 static double mass_listed(struct observe_recovery *w, const struct tensor *list, const struct tensor *bias,
                           int32_t head, int32_t n)
 {
@@ -126,7 +127,7 @@ static double mass_listed(struct observe_recovery *w, const struct tensor *list,
 	return sum;
 }
 
-/* The mass on the n entries that have the largest `from`, the token's own entry among them. */
+/* Return the probability on the n entries with the largest `from`, the token's own entry always among them. */
 static double mass_guessed(struct observe_recovery *w, const float *from, int32_t n, int32_t n_slots)
 {
 	double sum = 0;
@@ -148,7 +149,7 @@ static double mass_guessed(struct observe_recovery *w, const float *from, int32_
 	return sum;
 }
 
-/* Policies that read equally many entries share their guesses. */
+/* Add the results of both guesses. Policies that read equally many entries share them. */
 static void add_guesses(struct observe_recovery *w, struct recovered *to, int32_t layer, int32_t n, int32_t n_slots)
 {
 	double unit = 1.0 / ((double)w->c->hp->n_kv_head * layers_unwindowed(w->c->hp));
@@ -211,7 +212,7 @@ static void add_recovered(struct observe_recovery *w, struct watched *one, int32
 
 /* ---- the observer ---- */
 
-/* The step's tokens attend to these parts once more, for a probe; the result in w->out is not used. */
+/* Let the step's tokens attend to these parts once more, for a probe. The result in w->out is not used. */
 static void probed_attend(struct observe_recovery *w, const struct attention *a, const struct attn_part *part,
                           int32_t n_part, const struct attn_probe *probe)
 {
@@ -225,7 +226,7 @@ static void probed_attend(struct observe_recovery *w, const struct attention *a,
 	          a->st->n);
 }
 
-/* Prefill: the tokens attend everything once more for each selector that observes them. */
+/* Prefill: the tokens attend to everything once more for each selector that has a probe. */
 static void observe_read(struct observe_recovery *w, const struct attention *a)
 {
 	struct attn_part all[SELECT_PARTS];
@@ -240,7 +241,7 @@ static void observe_read(struct observe_recovery *w, const struct attention *a)
 	}
 }
 
-/* Keep this token's probabilities, for guesses about the next token; slots without a token get 0. */
+/* Keep this token's probabilities, for guesses about the next token. Slots without a token get 0. */
 static void keep_probabilities(struct observe_recovery *w, int32_t layer, int32_t n_slots)
 {
 	size_t row = (size_t)w->c->ctx, heads = (size_t)w->c->hp->n_kv_head;
@@ -317,7 +318,7 @@ static void remember_probabilities(struct observe_recovery *w, int generated)
 	w->before++;
 }
 
-/* Each head's query and that of the token before. */
+/* Add the cosine of each head's query with that of the token before. */
 static void compare_queries(struct observe_recovery *w, int generated)
 {
 	const struct hparams *hp = w->c->hp;
@@ -344,7 +345,7 @@ static void compare_queries(struct observe_recovery *w, int generated)
 	}
 }
 
-/* The step is committed: count each layer by the age of the set that it read. */
+/* Count each layer by the age of the set that it read. Call it when the step is committed. */
 static void count_ages(struct observe_recovery *w, struct watched *one, int generated)
 {
 	for (int32_t i = 0; one->sel.ops->status && i < w->c->hp->n_layer; i++) {
@@ -393,13 +394,13 @@ static int32_t recovery_rewind(struct observer *o, int32_t n)
 	struct observe_recovery *w = (struct observe_recovery *)o;
 	int32_t least = n;
 
-	w->before = 0; /* forgotten tokens may be among them */
+	w->before = 0; /* the sums may include forgotten tokens */
 	for (int i = 0; i < w->n; i++) {
 		int32_t m = w->one[i].sel.ops->rewind(&w->one[i].sel, n);
 
 		least = MIN(m, least);
 	}
-	/* Selectors that could have continued from more tokens go back to the least, too. */
+	/* Selectors that could continue from more tokens go back to the least as well. */
 	for (int i = 0; least < n && i < w->n; i++)
 		w->one[i].sel.ops->rewind(&w->one[i].sel, least);
 	return least;

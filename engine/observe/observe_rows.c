@@ -1,8 +1,8 @@
-/* engine/observe/observe_rows.c - rows of attention by blocks of KV entries, to train the predictor of `predict` on: of
- * the last tokens of a prefill and of every generated token, in each layer that attends to all tokens and each KV head.
+/* engine/observe/observe_rows.c - rows of attention by blocks of KV entries, to train the predictor of `predict`: for
+ * the last tokens of a prefill and for every decoded token, in each full layer and KV head.
  *
- * A pixel is the largest probability of a block's entries and of the group's heads, as `predict` keeps it; beside it
- * stands how much of the attention fell on the block: the sum over the entries of the mean over the heads. */
+ * top: the largest probability over a block's entries and the group's heads, as `predict` keeps it. mass: the share
+ * of attention on the block, the sum over its entries of the mean over the heads. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,19 +11,19 @@
 #include "engine/observe/observe.h"
 
 struct observe_rows {
-	struct observer base; /* first */
+	struct observer base; /* must be the first member */
 	struct cache *c;
-	int32_t block, last, most; /* entries of a block; tokens at the end of a prefill; rows that there is room for */
-	int32_t cols, heads;       /* blocks; KV heads of all layers that are observed */
+	int32_t block, last, most; /* entries of a block; tokens at the end of a prefill; room for rows */
+	int32_t cols, heads;       /* cols: blocks; heads: KV heads of all observed layers together */
 	struct tensor score, query;
-	float *p;          /* [ctx] */
-	float *top, *mass; /* [most][heads][cols] */
-	int32_t n, read;   /* committed rows; those of a prefill, the first ones */
-	int32_t first;     /* slots that row 0 saw; each row saw one more */
+	float *p;          /* [ctx] scores of one head, on the host */
+	float *top, *mass; /* [most][heads][cols] rows */
+	int32_t n, read;   /* committed rows; leading rows that are of a prefill */
+	int32_t first;     /* slots that row 0 saw; each later row saw one more */
 	int32_t step;      /* rows of the running step */
 };
 
-/* The place of a layer among those that are observed; -1: it has a window. */
+/* Index of a layer among the observed ones; -1: a sliding-window layer, not observed. */
 static int32_t place_of(const struct observe_rows *o, int32_t layer)
 {
 	int32_t place = 0;
@@ -40,7 +40,7 @@ static float *row_at(const struct observe_rows *o, float *rows, int32_t i, int32
 	return rows + ((size_t)i * (size_t)o->heads + (size_t)head) * (size_t)o->cols;
 }
 
-/* Row i of one layer: the query in row q_row of q sees n_slots. */
+/* Fill row i of one layer: the query in row q_row of q sees n_slots. */
 static void row_keep(struct observe_rows *o, const struct attention *a, int32_t q_row, int32_t n_slots, int32_t i,
                      enum reduce reduce)
 {
