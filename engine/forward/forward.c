@@ -1,15 +1,15 @@
 /* engine/forward/forward.c - the forward pass: one decoder layer after the other, a straight line of backend
  * operations.
  *
- * A layer's spec (arch.h) and tensors say what it computes: a bias or a norm runs when its tensor is there. The cache
- * decides at which position a token stands and which KV entries it attends. */
+ * A layer's spec (arch.h) and tensors say what it computes: a bias or a norm runs if its tensor exists. The cache
+ * decides the position of each token and which KV entries it attends to. */
 #include "engine/forward/forward.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Of all layers' feed-forwards: the widest, the most experts, the most of them used. */
+/* The largest value of each field over all layers' feed-forwards. */
 static struct ffn_spec largest_ffn(const struct hparams *hp)
 {
 	struct ffn_spec most = { .width = 0 };
@@ -27,8 +27,8 @@ static struct ffn_spec largest_ffn(const struct hparams *hp)
 	return most;
 }
 
-/* Columns of the buffers of layers that have a state, or gates: the most of all layers. */
-/* halves: pieces of a row that deinterleave() tells apart */
+/* The most columns that any layer needs in the buffers for states and gates. */
+/* halves: pieces of a row that deinterleave() separates */
 struct mix_columns {
 	int32_t in, conv, delta, heads, both, gated, halves;
 };
@@ -57,7 +57,7 @@ static struct mix_columns largest_mix(const struct hparams *hp)
 	return most;
 }
 
-/* The buffers of struct forward with their shapes.  Returns their number. */
+/* A buffer of struct forward and its shape. */
 struct buffer_def {
 	struct tensor *t;
 	int32_t rows, cols;
@@ -85,7 +85,7 @@ static int forward_buffers(struct forward *f, const struct hparams *hp, struct b
 	int n = 0;
 
 	_Static_assert(sizeof all <= BUFFERS * sizeof all[0], "out is too small");
-	for (size_t i = 0; i < LEN(all); i++) /* without those that no layer needs */
+	for (size_t i = 0; i < LEN(all); i++) /* skip buffers that no layer needs */
 		if (all[i].cols)
 			out[n++] = all[i];
 	return n;
@@ -171,7 +171,7 @@ void forward_release(struct forward *f)
 	memset(f, 0, sizeof *f);
 }
 
-/* The input of a block: x normed, or x itself where the layer has no norm before it. */
+/* Return the input of a block: x normed, or x itself if the layer has no norm before the block. */
 static const struct tensor *block_in(struct forward *f, const struct tensor *norm, int32_t n)
 {
 	const struct hparams *hp = &f->m->hp;
@@ -182,7 +182,7 @@ static const struct tensor *block_in(struct forward *f, const struct tensor *nor
 	return &f->norm;
 }
 
-/* x += residual_scale * norm(out), where out is f->norm or another buffer that may be overwritten. */
+/* x += residual_scale * norm(out). out may be overwritten; it is f->norm or another buffer. */
 static void add_residual(struct forward *f, const struct layer_spec *s, struct tensor *out, const struct tensor *norm,
                          int32_t n)
 {
@@ -193,8 +193,7 @@ static void add_residual(struct forward *f, const struct layer_spec *s, struct t
 	f->be->ops->axpby(f->be, &f->x, s->residual_scale, out, 1, n);
 }
 
-/* out += in A^T B^T, an adapter's change of the product that `out` holds or is added to; nothing where there is
- * none. */
+/* out += in A^T B^T: the change that an adapter makes to the product in `out`. Nothing without an adapter. */
 static void add_lora(struct forward *f, const struct lora *l, struct tensor *out, const struct tensor *in, int32_t n)
 {
 	struct tensor mid = f->lora;
@@ -206,8 +205,8 @@ static void add_lora(struct forward *f, const struct lora *l, struct tensor *out
 	f->be->ops->matmul(f->be, &(struct matmul){ .out = out, .w = &l->b, .accumulate = 1 }, 1, &mid, n);
 }
 
-/* x += residual_scale * norm(in W^T + bias), with norm and bias (may be NULL) where their tensors are there. One
- * product where there is no norm and the scale is 1. */
+/* x += residual_scale * norm(in W^T + bias), with norm and bias if their tensors exist; bias may be NULL. One product
+ * if there is no norm and the scale is 1. */
 static void block_out(struct forward *f, const struct layer_spec *s, const struct tensor *w, const struct tensor *bias,
                       const struct lora *lora, const struct tensor *norm, const struct tensor *in, int32_t n)
 {
@@ -230,7 +229,7 @@ static void qk_norm(struct forward *f, const struct attn_spec *a, struct tensor 
 		f->be->ops->rmsnorm(f->be, x, x, w, a->qk_norm_whole ? x->cols : a->head_dim, f->m->hp.eps, n);
 }
 
-/* Rows of `both` are pieces of `cols` columns, in turn of the one tensor and of the other: put them apart.  n rows. */
+/* Separate rows whose pieces of `cols` columns alternate between `one` and `other`; n rows. */
 static void deinterleave(struct forward *f, struct tensor both, struct tensor one, struct tensor other, int32_t cols,
                          int32_t n)
 {
@@ -244,7 +243,7 @@ static void deinterleave(struct forward *f, struct tensor both, struct tensor on
 	f->be->ops->take_rows(f->be, &other, &both, f->half + f->halves, n * pieces);
 }
 
-/* The buffers of attention with the columns of this layer. */
+/* Set the columns of the attention buffers to those of this layer. */
 static void attention_columns(struct forward *f, int32_t layer)
 {
 	const struct attn_spec *a = &model_layer_spec(&f->m->hp, layer)->attn;
@@ -253,7 +252,7 @@ static void attention_columns(struct forward *f, int32_t layer)
 	f->k.cols = f->v.cols = a->n_kv_head * a->head_dim;
 }
 
-/* x -> q, k, v, unrotated; gate. */
+/* x -> q, k, v (unrotated), and the gate of gated attention. */
 static void attention_in(struct forward *f, const struct layer *l, int32_t layer, int32_t n)
 {
 	const struct attn_spec *a = &model_layer_spec(&f->m->hp, layer)->attn;
@@ -301,7 +300,7 @@ static void attention_run(struct forward *f, int32_t layer)
 		*f->clock += now_seconds() - start;
 }
 
-/* What layer_mix() computes: the buffer, with the layer's own columns. */
+/* The buffer that layer_mix() writes, with the columns of this layer. */
 static struct tensor mix_output(const struct forward *f, int32_t layer)
 {
 	enum attn_kind kind = model_layer_spec(&f->m->hp, layer)->attn.kind;
@@ -311,7 +310,7 @@ static struct tensor mix_output(const struct forward *f, int32_t layer)
 	return t;
 }
 
-/* x -> conv: the convolution of a layer over the product of x and w. */
+/* x -> conv: the short convolution over the product of x and w. */
 static void short_conv_run(struct forward *f, const struct layer *l, const struct tensor *w, const struct tensor *x,
                            int32_t layer, int32_t n)
 {
@@ -329,8 +328,7 @@ static void short_conv_run(struct forward *f, const struct layer *l, const struc
 	                     n);
 }
 
-/* x -> delta: queries, keys and values from the convolution, then the gated delta rule, and norm and gate of its
- * result. */
+/* x -> delta: queries, keys and values from the convolution, then the gated delta rule, then norm and gate. */
 static void delta_rule(struct forward *f, const struct layer *l, int32_t layer, int32_t n)
 {
 	const struct attn_spec *a = &model_layer_spec(&f->m->hp, layer)->attn;
@@ -370,7 +368,7 @@ static void delta_rule(struct forward *f, const struct layer *l, int32_t layer, 
 	f->be->ops->gate(f->be, &out, &gate, GATE_SILU, n);
 }
 
-/* x -> delta: the convolution, then the state space, and gate and norm of its result. */
+/* x -> delta: the convolution, then the state space, then gate and norm. */
 static void state_space(struct forward *f, const struct layer *l, int32_t layer, int32_t n)
 {
 	const struct attn_spec *a = &model_layer_spec(&f->m->hp, layer)->attn;
@@ -397,11 +395,11 @@ static void state_space(struct forward *f, const struct layer *l, int32_t layer,
 	                                             .head_dim = a->value_dim },
 	                      n);
 	f->be->ops->gate(f->be, &out, &gate, GATE_SILU, n);
-	/* of each group */
+	/* normed group by group */
 	f->be->ops->rmsnorm(f->be, &out, &out, &l->delta_norm, out.cols / a->n_key_head, f->m->hp.eps, n);
 }
 
-/* Attention or what the layer has in its place, from x to mix_output(). */
+/* Run attention, or what the layer has instead of attention, from x to mix_output(). */
 static void layer_mix(struct forward *f, const struct layer *l, int32_t layer, int32_t n)
 {
 	const struct attn_spec *a = &model_layer_spec(&f->m->hp, layer)->attn;
@@ -429,7 +427,7 @@ static void tensor_scale(struct forward *f, struct tensor *x, float factor, int3
 		f->be->ops->axpby(f->be, x, factor, x, 0, n);
 }
 
-/* hidden = act(gate) * up of a dense feed-forward. */
+/* hidden = act(gate) * up of a dense feed-forward (gated linear unit). */
 static void glu(struct forward *f, const struct layer_spec *s, const struct layer *l, struct tensor *hidden,
                 const struct tensor *in, int32_t n)
 {
@@ -470,7 +468,7 @@ static void feed_forward(struct forward *f, const struct layer_spec *s, const st
 	block_out(f, s, &l->down, NULL, &l->lora[LORA_DOWN], &l->ffn_post_norm, &hidden, n);
 }
 
-/* What follows layer_mix() in a layer. */
+/* Run everything after layer_mix(): output product, feed-forward, extra input. */
 static void layer_out(struct forward *f, const struct layer *l, int32_t layer, int32_t n)
 {
 	const struct layer_spec *s = model_layer_spec(&f->m->hp, layer);
@@ -491,8 +489,9 @@ static void layer_out(struct forward *f, const struct layer *l, int32_t layer, i
 
 /* ---- drafted tokens ----
  *
- * Where a backend's product of several tokens sums in another order than its product of one, products and norms of a
- * VERIFY step take the tokens one by one, so that each gets the bits that it would have alone. */
+ * Some backends sum a product of several tokens in another order than a product of one token. On these, the products
+ * and norms of a VERIFY step take the tokens one by one, so that each token gets the bits that it would have
+ * alone. */
 
 static int one_ready(struct forward *f)
 {
@@ -564,7 +563,7 @@ void forward_run(struct forward *f, const int32_t *id, const struct step *st, in
 			continue;
 		}
 		layer_mix(f, l, i, n);
-		/* The last layer's KV entries are stored: only tokens whose logits are wanted go on. */
+		/* The last layer's KV entries are stored, so only tokens whose logits are wanted continue. */
 		if (i == hp->n_layer - 1 && rows < n && rows <= 1) {
 			f->first = n - rows;
 			if (!rows)

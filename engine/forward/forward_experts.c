@@ -1,12 +1,12 @@
-/* engine/forward/forward_experts.c - feed-forwards with experts: the router's choice, each expert's tokens, the expert
- * that all tokens share. */
+/* engine/forward/forward_experts.c - feed-forwards with experts: the router, each expert's tokens, the shared
+ * expert. */
 #include <math.h>
 #include <string.h>
 
 #include "engine/forward/forward.h"
 
-/* The experts of one token, ascending, and their weights, as struct ffn_spec says; of equal scores the first is better.
- * A NaN is never among them while there is a number. bias: NULL or [n_expert]. score is overwritten. */
+/* Choose the experts of one token, ascending, and their weights, as struct ffn_spec says. Of equal scores the first
+ * wins. A NaN is chosen only if there are too few numbers. bias: NULL or [n_expert]. score is overwritten. */
 static void experts_choose(float *score, const float *bias, const struct ffn_spec *s, int32_t *chosen, float *share)
 {
 	uint8_t taken[EXPERTS_MAX] = { 0 };
@@ -38,7 +38,7 @@ static void experts_choose(float *score, const float *bias, const struct ffn_spe
 		                              : exp((double)score[chosen[k]] - (double)most) / sum);
 }
 
-/* token[] and weight[] = those of n tokens that go through expert e.  Returns their number. */
+/* Collect the tokens, of n, that go through expert e, in token[] and weight[]. Returns their number. */
 static int32_t tokens_of(struct forward *f, const struct ffn_spec *s, int32_t e, int32_t n)
 {
 	int32_t found = 0;
@@ -52,7 +52,7 @@ static int32_t tokens_of(struct forward *f, const struct ffn_spec *s, int32_t e,
 	return found;
 }
 
-/* expert_sum += the expert that all tokens go through, times the sigmoid of each token's own score where there are
+/* expert_sum += the expert that all tokens go through, times the sigmoid of each token's score if the layer has such
  * scores. */
 static void shared_expert(struct forward *f, const struct layer_spec *s, const struct layer *l, const struct tensor *in,
                           int32_t n)
@@ -77,8 +77,8 @@ static void shared_expert(struct forward *f, const struct layer_spec *s, const s
 	op->add_rows(f->be, &f->expert_sum, &f->expert_out, f->token, f->weight, n);
 }
 
-/* One expert after the other computes its tokens; a token's experts are added up in ascending order, whatever tokens
- * come with it. */
+/* Compute the tokens of one expert after the other. A token's experts are added in ascending order, whatever other
+ * tokens the step has. */
 void forward_experts(struct forward *f, const struct layer_spec *s, const struct layer *l, const struct tensor *in,
                      const struct tensor *choice, int32_t n)
 {
@@ -86,7 +86,7 @@ void forward_experts(struct forward *f, const struct layer_spec *s, const struct
 	const struct ffn_spec *ffn = &s->ffn;
 	struct tensor hidden = f->ffn, route = f->route;
 	size_t scores = (size_t)n * (size_t)ffn->n_expert;
-	float bias[EXPERTS_MAX] = { 0 }; /* of experts: biases, then scales */
+	float bias[EXPERTS_MAX] = { 0 }; /* [n_expert] biases, then scales */
 
 	route.cols = ffn->n_expert;
 	hidden.cols = ffn->width;
@@ -94,7 +94,7 @@ void forward_experts(struct forward *f, const struct layer_spec *s, const struct
 	           &(struct matmul){
 			   .out = &route, .w = &l->router, .bias = l->router_bias.data ? &l->router_bias : NULL },
 	           1, choice, n);
-	memset(f->score, 0, scores * sizeof *f->score); /* not read after a failure */
+	memset(f->score, 0, scores * sizeof *f->score); /* read() writes nothing after a failure of the backend */
 	op->read(f->be, &route, 0, f->score, scores * sizeof *f->score);
 	if (l->probs_bias.data)
 		op->read(f->be, &l->probs_bias, 0, bias, (size_t)ffn->n_expert * sizeof *bias);
@@ -132,7 +132,7 @@ void forward_experts(struct forward *f, const struct layer_spec *s, const struct
 		shared_expert(f, s, l, in, n);
 }
 
-/* expert_sum = what a dense feed-forward and the experts beside it make of x, each between norms of its own. */
+/* expert_sum = a dense feed-forward plus the experts, both of x, each between norms of its own. */
 void forward_dense_and_experts(struct forward *f, const struct layer_spec *s, const struct layer *l, int32_t n)
 {
 	const struct hparams *hp = &f->m->hp;
@@ -145,7 +145,7 @@ void forward_dense_and_experts(struct forward *f, const struct layer_spec *s, co
 	               &f->norm, n);
 	op->matmul(f->be, &(struct matmul){ .out = &f->dense_out, .w = &l->down }, 1, &hidden, n);
 	op->rmsnorm(f->be, &f->dense_out, &f->dense_out, &l->dense_post_norm, hp->n_embd, hp->eps, n);
-	/* The router chooses by x normed with weights of its own, over the root of its width. */
+	/* The router chooses by x normed with weights of its own, divided by the root of its width. */
 	op->rmsnorm(f->be, &f->expert_out, &f->x, &l->router_scale, hp->n_embd, hp->eps, n);
 	op->axpby(f->be, &f->expert_out, (float)(1 / sqrt((double)hp->n_embd)), &f->expert_out, 0, n);
 	op->rmsnorm(f->be, &f->norm, &f->x, &l->experts_norm, hp->n_embd, hp->eps, n);

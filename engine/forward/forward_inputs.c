@@ -1,10 +1,9 @@
-/* engine/forward/forward_inputs.c - inputs that layers have of their own, beside the residual stream. */
+/* engine/forward/forward_inputs.c - inputs of single layers beside the residual stream. */
 #include <math.h>
 
 #include "engine/forward/forward.h"
 
-/* inputs = for each layer an input of its own: the normed product of x plus an embedding of the token, over the root of
- * two. */
+/* inputs = an input for each layer: (norm of a product of x + an embedding of the token) / sqrt(2). */
 void forward_inputs(struct forward *f, const int32_t *id, int32_t n)
 {
 	const struct hparams *hp = &f->m->hp;
