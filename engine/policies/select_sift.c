@@ -1,8 +1,9 @@
 /* engine/policies/select_sift.c - `sift`: each decoded token selects by a low-bit sketch of the keys.
  *
- * The *key sketch* is a copy of the keys with a few bits a value. Every decoded token scans the sketch with its own
- * query, and attends to the exact KV entries of the k best keys, per KV head. Attention of small models jumps from
- * token to token, so selecting for each token recovers more than more precise scores would.
+ * The *key sketch* stores each key with a few bits a value. Every decoded token scans the sketch with its own query
+ * and selects the k highest scores per KV head. It attends to the exact KV entries that it selected. Attention of
+ * small models jumps from token to token, so selecting for each token recovers more than more precise scores
+ * would.
  *
  * split=need: layers differ in how widely their attention spreads. For each layer the last tokens of a prefill show
  * how many entries have 95 % of the probability; n_layer * k entries are shared in that proportion.
