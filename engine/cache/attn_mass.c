@@ -106,7 +106,7 @@ static void matrix_transpose(float *out, const float *in, int32_t rows, int32_t 
 				out[(size_t)c * (size_t)rows + (size_t)r] = in[(size_t)r * (size_t)cols + (size_t)c];
 }
 
-/* 1 if the backend failed or the call is being cancelled, so that reads and writes were not done. */
+/* 1 if the backend has failed or the call is being cancelled. Then its reads and writes did nothing. */
 static int backend_stopped(const struct backend *be)
 {
 	return be->failed || (be->cancel && *be->cancel);

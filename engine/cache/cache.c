@@ -67,8 +67,8 @@ int cache_region(struct cache *c, const struct step *st, int32_t layer, const st
 }
 
 /* Return the parts to attend to, with entries that can be read now. Host planes: one part with rows on the device.
- * Disk planes: for a decoded token one list of the region is replaced by rows in memory, if it fits. Entries outside
- * of the region stay where they are, because they move. */
+ * Disk planes: for a decoded token, one list of the region is replaced by rows in memory, if the list fits. Entries
+ * outside of the region are never kept as rows, because they move between slots. */
 static struct attn_part *rows_in_memory(struct cache *c, const struct step *st, int32_t layer, struct reading *r,
                                         struct attn_part near[READ_PARTS])
 {
@@ -347,8 +347,8 @@ static int32_t rewind_parts(struct cache *c, int32_t n, int32_t *replay)
 	while (c->model && recurrent_rewind(&c->recurrent, kept) < kept) {
 		again = 0;
 		to = rewind_others(c, c->recurrent.at);
-		/* A selector that must observe the end of a prefill again (to > 0) will: the tokens up to n are
-		 * prefilled. */
+		/* The selector must observe the end of a prefill again (to > 0). It will, because the tokens up to n
+		 * are prefilled. */
 		if (to > 0 && n - c->recurrent.at >= c->sel.tail)
 			to = c->recurrent.at;
 		kept = r->rewind(c, to);

@@ -65,8 +65,7 @@ struct reading {
 	const struct tensor *q; /* queries rotated at their positions in the region */
 	/* slots of the region, those of this step's tokens included. The region is what a selector works on. */
 	int32_t n_slots;
-	/* number of parts that belong to the region; they come first in part[]. 0: one part covers region and
-	 * stream. */
+	/* number of leading parts that belong to the region; 0: one part covers region and stream */
 	int n_region;
 	int32_t skip; /* slots of the region that are read */
 };
@@ -102,11 +101,12 @@ struct cache {
 	int wants_nll;
 	int32_t tail;   /* tokens that the last step of a prefill should have; 0: any number */
 	int32_t pinned; /* tokens at the start that the application pinned: never evicted */
-	/* What the KV entries of decoded tokens depend on beside the token sequence (timeline_marks): */
-	/* 1: they differ from prefilled entries of the same tokens by more than the rounding of prompt arithmetic */
+	/* KV entries of decoded tokens may depend on more than the tokens before them (timeline_marks): */
+	/* 1: entries of decoded tokens differ from prefilled ones of the same tokens, by more than rounding */
 	int marked;
-	int steps_matter; /* 1: they depend on how the prefill was cut into steps */
-	/* tokens before the stream among which decoded tokens select; -1: the entries do not depend on this number */
+	int steps_matter; /* 1: entries of decoded tokens depend on how the prefill was cut into steps */
+	/* tokens before the stream among which decoded tokens select, as their entries depend on it; -1: they do
+	 * not */
 	int32_t region;
 
 	struct kv_store kv;
@@ -210,8 +210,9 @@ extern const struct retention_ops retain_all, retain_cascade;
 
 /* ---- sizes and life (cache_open.c) ---- */
 
-/* Bytes that a cache takes. memory: on a device, of its memory. disk, or host (memory beside a device): 0 if all is
- * in `memory`. least: the smallest value of cache.memory that works. UINT64_MAX: too large to count. */
+/* Bytes that a cache takes: of memory (on a device: of its memory), of disk, and of host memory beside a device. disk
+ * and host are 0 if everything is in `memory`. least: the smallest cache.memory that works. UINT64_MAX: too large to
+ * count. */
 struct cache_size {
 	uint64_t memory, disk, host, least;
 };
@@ -221,7 +222,7 @@ struct cache_size cache_size(const struct cache *);
 /* Most entries per KV head that a decoded token reads, if the planes can be in host memory beside a device; else
  * 0. */
 int32_t cache_listed(const struct cache *);
-/* Most bytes of memory that an open cache has resident. */
+/* Most bytes of memory, on a device of its memory, that an open cache takes. */
 uint64_t cache_resident_bytes(const struct cache *);
 /* Open the cache. c->memory must be 0 or at least cache_size.least. On failure nothing stays allocated. */
 int cache_open(struct cache *, struct err *);

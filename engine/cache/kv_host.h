@@ -41,8 +41,8 @@ struct kv_host {
 	struct tensor count, count_ahead;
 	int32_t *end;    /* [n_full] slots from this one on have no row */
 	uint8_t *coming; /* [n_full] 1: a fetch ahead is running */
-	/* Tokens decoded since the last prefill: all; those included in `now`. Counts: as last read; at the last
-	 * prefill. */
+	/* tokens: decoded since the last prefill. counted_tokens: how many of them `now` includes. now, before:
+	 * counts as last read, and at the last prefill. */
 	uint64_t tokens, counted_tokens;
 	struct kv_fetched now, before;
 	int counting;

@@ -61,8 +61,9 @@ static int32_t largest_window(const struct hparams *hp, int32_t ctx)
 	return most;
 }
 
-/* Planes slide by multiples of SLIDE, and parts of windows begin at a multiple. It is a multiple of the slots that
- * attention sums together (ATTN_SPAN), so the CPU's results depend neither on `base` nor on where a part begins. */
+/* Planes slide by multiples of SLIDE, and parts of windows begin at a multiple of SLIDE. SLIDE is a multiple of the
+ * slots that attention sums together (ATTN_SPAN), so the CPU's results depend neither on `base` nor on where a part
+ * begins. */
 enum { SLIDE = 512 };
 
 /* Slots per head of sliding-window layers. */

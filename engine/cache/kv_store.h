@@ -177,8 +177,8 @@ static inline int32_t kv_layer_base(const struct kv_store *kv, int32_t layer)
 
 /* ---- planes in a file (kv_disk.c); without one these do nothing ---- */
 
-/* Note that the planes of a layer were read or written, and drop its pages from memory unless the layer stays. Call
- * it after every access to planes. */
+/* Note that the planes of a layer were read or written, and drop their pages from memory unless the layer stays
+ * there. Call it after every access to planes. */
 void kv_used(const struct kv_store *, int32_t layer);
 /* Most bytes of the file's planes in memory. */
 uint64_t kv_disk_resident(const struct kv_store *);

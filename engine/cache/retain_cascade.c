@@ -48,8 +48,9 @@ void cascade_set_shape(struct cache *c, const struct rings_shape *s)
 	mass_reset(&f->mass);
 	f->lost = 0;
 	f->nll = 0;
-	/* Mass that is w tokens old at the first competition weighs 1/100, and 1/10,000 if 2 w tokens old. So `auto`
-	 * sums no mass while the first half of its rings fills, which saves most conversations the cost. */
+	/* Mass loses weight with age: at the first competition it weighs 1/100 after w tokens, 1/10,000 after 2 w
+	 * tokens. So `auto` sums no mass while the first half of its rings fills, which saves most conversations the
+	 * cost. */
 	f->probe_from =
 		cascade_params(c)->fill ? s->sinks + s->n * s->w - (s->n > 3 ? 2 * s->w : s->n * s->w / 2) : s->sinks;
 	/* select_split() gives every layer at least a quarter of k, so a shorter prefix would be read whole: select

@@ -24,7 +24,7 @@ struct watched {
 	struct watched_layer {
 		struct recovered_layer sum;
 		int32_t age; /* tokens since the last selection */
-		int whole;   /* 1: in the running step it reads everything */
+		int whole;   /* 1: everything was read in the running step */
 		double mass; /* probability recovered in the running step */
 	} * layer;           /* [n_layer] */
 };

@@ -105,7 +105,7 @@ int kv_policy_with(const char *text, const char *key, const char *value, struct 
 	char shortest[256];
 	int rc;
 
-	/* policy_parse() gives a setting that appears twice its later value. */
+	/* If a setting appears twice, policy_parse() uses the later value. */
 	str_addf(&s, "%s%c%s=%s", text, strchr(text, ':') ? ',' : ':', key, value);
 	rc = policy_parse(&par, s.p, err);
 	str_free(&s);

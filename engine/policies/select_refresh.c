@@ -356,9 +356,9 @@ static void refresh_end(struct selector *s, const struct step *st, int32_t n_slo
 	picks_commit(&r->picks, st);
 }
 
-/* Forget all sets. Over the whole cache, the last token is prefilled again and selects. Over a pinned prefix, the
- * next decoded token selects; only if the end of the last prefill is forgotten too (it was cancelled), the last token
- * is prefilled again, because steps count from that end. */
+/* Forget all sets. Returns n - 1 if the last token must be prefilled again, so that it selects as the end of a
+ * prefill: over the whole cache, and if the end of the last prefill is forgotten too, because steps count from that
+ * end. Otherwise returns n, and the next decoded token selects. */
 static int32_t refresh_rewind(struct selector *s, int32_t n)
 {
 	struct refresh *r = s->state;
