@@ -41,8 +41,8 @@ int cascade_check(const struct cache *, const struct rings_shape *, struct err *
 /* Check that n pinned tokens leave room for a stream (`fill` only). */
 int cascade_check_pinned(const struct cache *, const struct rings_shape *, int32_t n, struct err *);
 
-/* Number of heads that decide: pairs of layer and KV head, or layers, sliding-window layers excluded. 1 if all layers
- * have a window, because tokens are counted all the same. */
+/* Number of heads that decide: pairs of layer and KV head, or layers, without sliding-window layers. If all layers
+ * have a window: 1, and the rings only count tokens. */
 int32_t cascade_heads(const struct cache *);
 /* 1 if tokens compete by attention mass. */
 static inline int cascade_scored(const struct cache *c)

@@ -1,4 +1,4 @@
-/* engine/observe/observe.c - the list of observers, and the attention of one token by tokens. */
+/* engine/observe/observe.c - the list of observers, and how much one token attends to each earlier token. */
 #include "engine/observe/observe.h"
 
 #include <stdlib.h>

@@ -22,7 +22,7 @@ struct step;
 void observer_add(struct observer **list, struct observer *);
 void observer_remove(struct observer **list, struct observer *);
 
-/* ---- the attention of a step's last token, told by tokens ---- */
+/* ---- how much a step's last token attends to each earlier token ---- */
 
 struct token_attention {
 	struct kv_store *kv;                  /* borrowed; NULL: closed */
