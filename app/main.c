@@ -145,6 +145,8 @@ static int run(struct options *o)
 
 int main(int argc, char **argv)
 {
+	if (argc > 1 && !strcmp(argv[1], "__complete"))
+		return completion_answer(argc - 2, argv + 2);
 	lab_become(argc, argv);
 	return program_run(argc, argv, help, run);
 }

@@ -225,6 +225,8 @@ struct timeline_options {
 };
 /* Is that a cache policy?  ERR_USAGE otherwise. */
 int kv_policy_check(const char *text, struct err *);
+/* The name of policy i, the default first, and its help; NULL after the last. */
+const char *kv_policy_name(int i, const char **help);
 /* All policies with their settings, as text. */
 void kv_policy_help(struct str *out);
 /* The same policy with all of its settings spelled out: what sessions store, because defaults may change.  Appends. */

@@ -1,389 +1,265 @@
-/* app/options/completion.c - `weir completion bash|zsh|fish`: what those shells need to complete commands and options,
- * made from the same tables as --help, so that it cannot fall behind. Needs no model.
+/* app/options/completion.c - completion for shells: `weir completion SHELL` prints a stub for bash, zsh or fish, which
+ * asks `weir __complete WORD ...` at each Tab. The answer comes from the tables of commands and options. Needs no model.
  *
- * A command's name is its first word or two; options of the chat hold wherever no command stands. */
+ * WORD ... is the command line behind the program's name up to the cursor; the last word is the one to complete. Each
+ * line of the answer is a word, a tab and its help; the line ":files" stands for the names of files. */
 #include <stdio.h>
 #include <string.h>
 
 #include "app/options/options.h"
 #include "app/term/term.h"
 
-/* ---- the tables, once more ---- */
+/* ---- the words before the one to complete ---- */
 
-static int takes_file(const struct option_def *d)
+struct typed {
+	command_set commands;         /* that the words allow; the chat, until a word names another command */
+	const struct command_def *at; /* the command, NULL while its second word is missing */
+	const char *group;            /* first word of a command of two words whose second word is due, or NULL */
+	const struct option_def *due; /* option whose value is due, or NULL */
+	int words;                    /* words behind the command's name */
+	int help;                     /* 1 = "help" came first */
+};
+
+static void typed_word(struct typed *t, const char *word)
 {
-	return d->type == OPT_TEXT && d->arg && (strstr(d->arg, "FILE") || strstr(d->arg, "DIR"));
-}
+	const struct command_def *exact;
+	command_set mask = 0;
 
-static int takes_value(const struct option_def *d)
-{
-	return d->type != OPT_FLAG;
-}
-
-/* Cache policies are the words that begin a line of the help at column 2. */
-static void policy_names(struct str *out)
-{
-	struct str help = { 0 };
-
-	kv_policy_help(&help);
-	for (const char *p = help.p; p && *p; p = strchr(p, '\n') ? strchr(p, '\n') + 1 : NULL)
-		if (p[0] == ' ' && p[1] == ' ' && p[2] != ' ' && p[2]) {
-			if (out->n)
-				str_adds(out, " ");
-			str_add(out, p + 2, strcspn(p + 2, " \n"));
-		}
-	str_free(&help);
-}
-
-/* The values that an option can have, blanks between them; nothing where it is a number or a text. */
-static void values(const struct option_def *d, struct str *out)
-{
-	str_clear(out);
-	if (d->type == OPT_POLICY) {
-		policy_names(out);
-	} else if (d->type == OPT_CHOICE) {
-		str_adds(out, d->arg);
-		for (size_t i = 0; i < out->n; i++)
-			if (out->p[i] == '|')
-				out->p[i] = ' ';
-	}
-}
-
-/* Are a command's arguments files?  Else they are the names of sessions, documents or models. */
-static int wants_files(const struct command_def *c)
-{
-	return strstr(c->args, "FILE") || strstr(c->args, "DIR");
-}
-
-/* First words, each once, but for the chat's. */
-static int first_word(const struct command_def *c, char *out, size_t cap)
-{
-	size_t n = strcspn(c->name, " ");
-
-	if (!*c->name)
-		return 0;
-	for (const struct command_def *b = command_defs; b < c; b++)
-		if (!strncmp(b->name, c->name, n) && (b->name[n] == ' ' || !b->name[n]))
-			return 0;
-	snprintf(out, cap, "%.*s", (int)n, c->name);
-	return 1;
-}
-
-/* The words that its first argument can be, blanks between them: "md json txt" of "md|json|txt NAME". */
-static void argument_words(const struct command_def *c, struct str *out)
-{
-	char word[32];
-
-	str_clear(out);
-	str_add(out, c->args, *c->args >= 'a' && *c->args <= 'z' ? strcspn(c->args, " ") : 0);
-	for (size_t i = 0; i < out->n; i++)
-		if (out->p[i] == '|')
-			out->p[i] = ' ';
-	if (c->id != CMD_HELP)
+	if (t->group) {
+		mask = commands_named(t->group, word, &exact);
+		t->group = NULL;
+		t->at = exact ? exact : t->at ? t->at : command_defs;
+		t->commands = t->at->id;
+		t->words += !exact;
 		return;
-	for (size_t i = 0; help_topics[i]; i++)
-		str_addf(out, "%s ", help_topics[i]);
-	for (c = command_defs; c->name; c++)
-		if (first_word(c, word, sizeof word))
-			str_addf(out, "%s ", word);
-}
-
-static int is_group(const char *name)
-{
-	return strchr(name, ' ') != NULL;
-}
-
-/* Do commands of two words begin with this one? */
-static int begins_group(const char *word)
-{
-	size_t n = strlen(word);
-
-	for (const struct command_def *c = command_defs; c->name; c++)
-		if (!strncmp(c->name, word, n) && c->name[n] == ' ')
-			return 1;
-	return 0;
-}
-
-/* Inside single quotes of any of these shells. */
-static void quoted(struct str *out, const char *text, const char *also)
-{
-	for (; *text; text++) {
-		if (*text == '\'')
-			str_adds(out, "'\\''");
-		else if (strchr(also, *text))
-			str_addf(out, "\\%c", *text);
-		else
-			str_add(out, text, 1);
+	}
+	if (t->at == command_defs && !t->words)
+		mask = commands_named(word, NULL, &exact);
+	if (mask == CMD_HELP) {
+		t->help = 1;
+	} else if (mask) {
+		t->commands = mask;
+		t->at = exact;
+		t->group = exact && mask == exact->id ? NULL : word;
+	} else {
+		t->words++;
 	}
 }
 
-/* ---- bash ---- */
-
-static void bash_options(const struct command_def *c, struct str *out)
+/* The option that the word names, of these commands or else of any; NULL: none. */
+static const struct option_def *typed_option(const char *word, command_set commands)
 {
-	for (const struct option_def *d = option_defs; d->name; d++)
-		if (d->commands & c->id) {
-			str_addf(out, "--%s ", d->name);
-			if (d->key)
-				str_addf(out, "-%c ", d->key);
-		}
+	size_t n = strcspn(word, "=");
+	const struct option_def *d;
+
+	if (word[1] != '-')
+		return n == 2 ? option_letter(word[1], commands) : NULL;
+	d = option_find(word + 2, n - 2, commands);
+	return d ? d : option_find(word + 2, n - 2, ~UINT64_C(0));
 }
 
-static void bash_values(struct str *out)
+static void typed_read(struct typed *t, int n, char **word)
 {
-	struct str v = { 0 };
+	*t = (struct typed){ .commands = CMD_CHAT, .at = command_defs };
+	for (int i = 0; i < n; i++) {
+		const struct option_def *d;
 
-	str_adds(out, "\tcase $prev in\n");
+		if (t->due && !strcmp(word[i], "=")) /* bash makes three words of --NAME=VALUE */
+			continue;
+		if (t->due || word[i][0] != '-' || !word[i][1]) {
+			if (!t->due)
+				typed_word(t, word[i]);
+			t->due = NULL;
+			continue;
+		}
+		d = typed_option(word[i], t->commands);
+		t->due = d && d->type != OPT_FLAG && !strchr(word[i], '=') ? d : NULL;
+	}
+}
+
+/* ---- what may come next ---- */
+
+struct offers {
+	const char *begin; /* what stands of the word to complete */
+	const char *head;  /* n_head bytes that stay before each offer: "--NAME=" */
+	size_t n_head;
+	struct str out;
+};
+
+static void offer(struct offers *x, const char *word, size_t n, const char *help)
+{
+	size_t begun = strlen(x->begin);
+
+	if (n >= begun && !memcmp(word, x->begin, begun))
+		str_addf(&x->out, "%.*s%.*s\t%s\n", (int)x->n_head, x->head, (int)n, word, help);
+}
+
+/* Offer each of the words of a list such as "on|off". */
+static void offer_list(struct offers *x, const char *list, size_t n)
+{
+	for (size_t at = 0, len; at < n; at += len + 1) {
+		len = strcspn(list + at, "|");
+		len = MIN(len, n - at);
+		offer(x, list + at, len, "");
+	}
+}
+
+static void offer_files(struct offers *x, const char *argument)
+{
+	if (strstr(argument, "FILE") || strstr(argument, "DIR"))
+		str_adds(&x->out, ":files\n");
+}
+
+static void offer_values(struct offers *x, const struct option_def *d)
+{
+	const char *name, *help;
+
+	if (d->type == OPT_CHOICE)
+		offer_list(x, d->arg, strlen(d->arg));
+	else if (d->type == OPT_POLICY)
+		for (int i = 0; (name = kv_policy_name(i, &help)); i++)
+			offer(x, name, strlen(name), help);
+	else if (d->type == OPT_TEXT)
+		offer_files(x, d->arg);
+}
+
+static void offer_options(struct offers *x, command_set commands)
+{
+	char word[64];
+
 	for (const struct option_def *d = option_defs; d->name; d++) {
-		values(d, &v);
-		if (!takes_value(d))
+		if (!(d->commands & commands))
 			continue;
-		str_addf(out, "\t--%s", d->name);
+		offer(x, word, (size_t)snprintf(word, sizeof word, "--%s", d->name), d->help);
 		if (d->key)
-			str_addf(out, "|-%c", d->key);
-		if (takes_file(d))
-			str_adds(out, ") _weir_files; return ;;\n");
-		else
-			str_addf(out, ") COMPREPLY=($(compgen -W '%s' -- \"$cur\")); return ;;\n", str_text(&v));
+			offer(x, word, (size_t)snprintf(word, sizeof word, "-%c", d->key), d->help);
 	}
-	str_adds(out, "\tesac\n");
-	str_free(&v);
 }
 
-static void bash(struct str *out)
+/* Offer the first words of all commands, each once. Commands with the same first word are neighbours in the table. */
+static void offer_commands(struct offers *x)
 {
-	struct str v = { 0 };
-	char word[32];
+	for (const struct command_def *c = command_defs + 1; c->name; c++) {
+		size_t n = strcspn(c->name, " ");
 
-	/* A name stands in $cur as it is typed, with its quotes, and may have blanks in it. */
-	str_adds(out, "# Completion of weir for bash.  Try it: source <(weir completion bash)\n"
-	              "_weir_files()\n{\n"
-	              "\tlocal name=${cur#[\\\"\\']} found\n"
-	              "\tmapfile -t found < <(compgen -f -- \"${name//\\\\/}\")\n"
-	              "\tCOMPREPLY+=(\"${found[@]}\")\n"
-	              "}\n"
-	              "_weir()\n{\n"
-	              "\tlocal cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} options words files=1\n"
-	              "\tCOMPREPLY=()\n");
-	bash_values(out);
-	str_adds(out, "\tcase \"${COMP_WORDS[1]} ${COMP_WORDS[2]}\" in\n");
-	/* Commands of two words first: "models rm" is not "models" with a file. */
-	for (int group = 1; group >= 0; group--)
-		for (const struct command_def *c = command_defs; c->name; c++) {
-			if (!*c->name || is_group(c->name) != group)
-				continue;
-			str_addf(out, "\t\"%s%s\"*) files=%d; ", c->name, group ? "" : " ", wants_files(c));
-			argument_words(c, &v);
-			if (v.n)
-				str_addf(out, "[[ $COMP_CWORD == %d ]] && words='%s'; ", 2 + group, v.p);
-			str_adds(out, "options='");
-			bash_options(c, out);
-			str_adds(out, "' ;;\n");
-		}
-	str_adds(out, "\t*) options='");
-	bash_options(&command_defs[0], out);
-	str_adds(out, "' ;;\n\tesac\n\tif [[ $COMP_CWORD == 1 ]]; then\n\t\twords='");
+		if (strncmp(c[-1].name, c->name, n) || (c[-1].name[n] && c[-1].name[n] != ' '))
+			offer(x, c->name, n, c->name[n] ? "more than one command" : c->help);
+	}
+}
+
+/* Offer the second words of the commands that begin with this word. */
+static void offer_second(struct offers *x, const char *first)
+{
+	size_t n = strlen(first);
+
 	for (const struct command_def *c = command_defs; c->name; c++)
-		if (first_word(c, word, sizeof word))
-			str_addf(out, "%s ", word);
-	str_adds(out, "'\n\telif [[ $COMP_CWORD == 2 ]]; then\n\t\tcase ${COMP_WORDS[1]} in\n");
-	for (const struct command_def *c = command_defs; c->name; c++) {
-		if (!first_word(c, word, sizeof word) || !begins_group(word))
-			continue;
-		str_addf(out, "\t\t%s) files=0; words='", word);
-		for (const struct command_def *b = c; b->name; b++)
-			if (!strncmp(b->name, word, strlen(word)) && b->name[strlen(word)] == ' ')
-				str_addf(out, "%s ", b->name + strlen(word) + 1);
-		str_adds(out, "' ;;\n");
+		if (!strncmp(c->name, first, n) && c->name[n] == ' ')
+			offer(x, c->name + n + 1, strlen(c->name + n + 1), c->help);
+}
+
+static void offer_words(struct offers *x, const struct typed *t)
+{
+	const char *args = t->at ? t->at->args : "";
+
+	if (t->group) {
+		offer_second(x, t->group);
+	} else if (t->at == command_defs && !t->words) {
+		offer_commands(x);
+		for (size_t i = 0; t->help && help_topics[i]; i++)
+			offer(x, help_topics[i], strlen(help_topics[i]), "");
+	} else if (!t->words && *args >= 'a' && *args <= 'z') {
+		offer_list(x, args, strcspn(args, " ")); /* "md", "json" and "txt" of "md|json|txt NAME" */
 	}
-	str_adds(out, "\t\tesac\n\tfi\n"
-	              "\tif [[ $cur == -* ]]; then\n"
-	              "\t\tCOMPREPLY=($(compgen -W \"$options\" -- \"$cur\"))\n"
-	              "\telse\n"
-	              "\t\tCOMPREPLY=($(compgen -W \"$words\" -- \"$cur\"))\n"
-	              "\t\t[[ $files == 1 ]] && _weir_files\n"
-	              "\tfi\n"
-	              "}\ncomplete -o filenames -F _weir weir\n");
-	str_free(&v);
+	if (!t->help)
+		offer_files(x, args);
 }
 
-/* ---- zsh ---- */
-
-static void zsh_option(const struct option_def *d, const char *dashes, const char *name, struct str *out)
+int completion_answer(int n, char **word)
 {
-	struct str v = { 0 };
+	struct offers x = { .begin = n ? word[n - 1] : "" };
+	struct typed t;
+	size_t name = strcspn(x.begin, "=");
+	int rc;
 
-	values(d, &v);
-	str_addf(out, " \\\n\t\t\t'%s%s%s[", dashes, name, takes_value(d) && !strcmp(dashes, "--") ? "=" : "");
-	quoted(out, d->help, "[]:\\");
-	str_adds(out, "]");
-	if (takes_value(d)) {
-		str_adds(out, ":");
-		quoted(out, d->arg ? d->arg : "value", "[]:\\|");
-		str_adds(out, ":");
-		if (takes_file(d))
-			str_adds(out, "_files");
-		else if (v.n)
-			str_addf(out, "(%s)", v.p);
+	typed_read(&t, n - 1, word);
+	if (!t.due && *x.begin == '-' && x.begin[name]) {
+		t.due = typed_option(x.begin, t.commands);
+		x.head = x.begin;
+		x.n_head = name + 1;
+		x.begin += name + 1;
+	} else if (t.due && !strcmp(x.begin, "=")) {
+		x.begin = "";
 	}
-	str_adds(out, "'");
-	str_free(&v);
+	if (t.due)
+		offer_values(&x, t.due);
+	else if (*x.begin == '-')
+		offer_options(&x, t.commands);
+	else
+		offer_words(&x, &t);
+	rc = print_all(str_text(&x.out), x.out.n, &(struct err){ 0 });
+	str_free(&x.out);
+	return rc < 0;
 }
 
-static void zsh_options(const struct command_def *c, struct str *out)
-{
-	char key[2] = { 0 };
-	struct str v = { 0 };
+/* ---- the stubs ---- */
 
-	str_adds(out, "\t\t_arguments -s");
-	for (const struct option_def *d = option_defs; d->name; d++) {
-		if (!(d->commands & c->id))
-			continue;
-		zsh_option(d, "--", d->name, out);
-		key[0] = d->key;
-		if (d->key)
-			zsh_option(d, "-", key, out);
-	}
-	argument_words(c, &v);
-	if (v.n)
-		str_addf(out, " \\\n\t\t\t'1:word:(%s)'", v.p);
-	if (c->max_files)
-		str_adds(out, wants_files(c) ? " \\\n\t\t\t'*:file:_files'" : " \\\n\t\t\t'*:name: '");
-	str_adds(out, " ;;\n");
-	str_free(&v);
-}
+/* bash: $cur is the word as it is typed, with its quotes; a name may have blanks in it. */
+static const char bash[] =
+	"# Completion of weir for bash.  Try it: source <(weir completion bash)\n"
+	"_weir_files()\n"
+	"{\n"
+	"\tlocal name=${cur#[\\\"\\']} found\n"
+	"\tmapfile -t found < <(compgen -f -- \"${name//\\\\/}\")\n"
+	"\tCOMPREPLY+=(\"${found[@]}\")\n"
+	"}\n"
+	"_weir()\n"
+	"{\n"
+	"\tlocal cur=${COMP_WORDS[COMP_CWORD]} weir=${COMP_WORDS[0]/#~\\//$HOME/} line\n"
+	"\tCOMPREPLY=()\n"
+	"\twhile IFS= read -r line; do\n"
+	"\t\tif [[ $line == :files ]]; then _weir_files; else COMPREPLY+=(\"${line%%$'\\t'*}\"); fi\n"
+	"\tdone < <(\"$weir\" __complete \"${COMP_WORDS[@]:1:COMP_CWORD}\" 2>/dev/null)\n"
+	"}\n"
+	"complete -o filenames -F _weir weir\n";
 
-static void zsh_words(const char *word, struct str *out)
-{
-	size_t n = strlen(word);
-	char first[32];
+static const char zsh[] = "#compdef weir\n"
+			  "# Completion of weir for zsh.  Put it into a directory of $fpath as _weir.\n"
+			  "_weir()\n"
+			  "{\n"
+			  "\tlocal -a found\n"
+			  "\tfound=(\"${(@f)$(${~words[1]} __complete \"${(@Q)words[2,CURRENT]}\" 2>/dev/null)}\")\n"
+			  "\t[[ ${found[-1]} == :files ]] && found[-1]=() && _files\n"
+			  "\tfound=(\"${(@)found//:/\\\\:}\")\n"
+			  "\tfound=(\"${(@)found/$'\\t'/:}\")\n"
+			  "\t_describe word found\n"
+			  "}\n"
+			  "_weir \"$@\"\n";
 
-	str_adds(out, "\t\twords_=(");
-	for (const struct command_def *c = command_defs; c->name; c++) {
-		int mine = n ? !strncmp(c->name, word, n) && c->name[n] == ' ' : first_word(c, first, sizeof first);
-
-		if (!mine)
-			continue;
-		str_addf(out, " '%s:", n ? c->name + n + 1 : first);
-		quoted(out, !n && begins_group(first) ? "more than one command" : c->help, ":");
-		str_adds(out, "'");
-	}
-	str_adds(out, ")\n\t\t_describe command words_\n");
-}
-
-static void zsh(struct str *out)
-{
-	char word[32];
-
-	str_adds(
-		out,
-		"#compdef weir\n# Completion of weir for zsh.  Put it into a directory of $fpath as _weir.\n_weir()\n{\n\tlocal -a words_\n"
-		"\tif (( CURRENT == 2 )) && [[ $words[2] != -* ]]; then\n");
-	zsh_words("", out);
-	str_adds(out, "\t\t_files\n\t\treturn\n\tfi\n");
-	for (const struct command_def *c = command_defs; c->name; c++)
-		if (first_word(c, word, sizeof word) && begins_group(word)) {
-			str_addf(out, "\tif (( CURRENT == 3 )) && [[ $words[2] == %s ]]; then\n", word);
-			zsh_words(word, out);
-			str_adds(out, "\t\treturn\n\tfi\n");
-		}
-	str_adds(out, "\tcase \"$words[2] $words[3]\" in\n");
-	/* Commands of two words first, as for bash. */
-	for (int group = 1; group >= 0; group--)
-		for (const struct command_def *c = command_defs; c->name; c++) {
-			if (!*c->name || is_group(c->name) != group)
-				continue;
-			/* To _arguments the last word of its name is the command. */
-			str_addf(out, "\t\"%s%s\"*)\n\t\tshift %d words\n\t\t(( CURRENT -= %d ))\n", c->name,
-			         group ? "" : " ", 1 + group, 1 + group);
-			zsh_options(c, out);
-		}
-	str_adds(out, "\t*)\n");
-	zsh_options(&command_defs[0], out);
-	str_adds(out, "\tesac\n}\n_weir \"$@\"\n");
-}
-
-/* ---- fish ---- */
-
-static void fish_option(const struct command_def *c, const struct option_def *d, struct str *out)
-{
-	struct str v = { 0 };
-
-	values(d, &v);
-	str_addf(out, "complete -c weir -n '__weir_in \"%s\"' -l %s", c->name, d->name);
-	if (d->key)
-		str_addf(out, " -s %c", d->key);
-	if (takes_value(d))
-		str_adds(out, takes_file(d) ? " -rF" : " -x");
-	if (v.n)
-		str_addf(out, " -a '%s'", v.p);
-	str_adds(out, " -d '");
-	quoted(out, d->help, "");
-	str_adds(out, "'\n");
-	str_free(&v);
-}
-
-static void fish(struct str *out)
-{
-	struct str v = { 0 };
-	char word[32];
-
-	str_adds(out, "# Completion of weir for fish.  Put it into ~/.config/fish/completions/weir.fish\n"
-	              "function __weir_in\n"
-	              "\tset -l words (commandline -opc) ''  ''\n"
-	              "\tset -l here \"\"\n"
-	              "\tcontains -- \"$words[2]\"");
-	for (const struct command_def *c = command_defs; c->name; c++)
-		if (*c->name && !is_group(c->name))
-			str_addf(out, " '%s'", c->name);
-	str_adds(out, "; and set here $words[2]\n\tcontains -- \"$words[2] $words[3]\"");
-	for (const struct command_def *c = command_defs; c->name; c++)
-		if (is_group(c->name))
-			str_addf(out, " '%s'", c->name);
-	str_adds(out, "; and set here \"$words[2] $words[3]\"\n\ttest \"$here\" = \"$argv[1]\"\nend\n");
-	for (const struct command_def *c = command_defs; c->name; c++) {
-		if (first_word(c, word, sizeof word))
-			str_addf(out, "complete -c weir -n 'test (count (commandline -opc)) -eq 1' -a %s\n", word);
-		if (is_group(c->name)) {
-			snprintf(word, sizeof word, "%.*s", (int)strcspn(c->name, " "), c->name);
-			str_addf(
-				out,
-				"complete -c weir -f -n 'test (count (commandline -opc)) -eq 2; and contains %s (commandline -opc)' -a %s -d '",
-				word, c->name + strlen(word) + 1);
-			quoted(out, c->help, "");
-			str_adds(out, "'\n");
-		}
-		argument_words(c, &v);
-		if (!wants_files(c) || v.n)
-			str_addf(out, "complete -c weir%s -n '__weir_in \"%s\"'", wants_files(c) ? "" : " -f", c->name);
-		if (v.n)
-			str_addf(out, " -a '%s'", v.p);
-		if (!wants_files(c) || v.n)
-			str_adds(out, "\n");
-		for (const struct option_def *d = option_defs; d->name; d++)
-			if (d->commands & c->id)
-				fish_option(c, d, out);
-	}
-	str_free(&v);
-}
+static const char fish[] = "# Completion of weir for fish.  Put it into ~/.config/fish/completions/weir.fish\n"
+			   "function __weir_complete\n"
+			   "\tset -l words (commandline -opc)\n"
+			   "\tfor line in ($words[1] __complete $words[2..-1] (commandline -ct) 2>/dev/null)\n"
+			   "\t\tif test $line = :files\n"
+			   "\t\t\t__fish_complete_path (commandline -ct)\n"
+			   "\t\telse\n"
+			   "\t\t\techo $line\n"
+			   "\t\tend\n"
+			   "\tend\n"
+			   "end\n"
+			   "complete -c weir -f -a '(__weir_complete)'\n";
 
 int cmd_completion(const struct options *o)
 {
 	const char *shell = o->n_file ? o->file[0] : "";
-	struct str text = { 0 };
+	const char *stub = !strcmp(shell, "bash")   ? bash
+	                   : !strcmp(shell, "zsh")  ? zsh
+	                   : !strcmp(shell, "fish") ? fish
+	                                            : NULL;
 	struct err e = { 0 };
-	int rc = 0;
 
-	if (!strcmp(shell, "bash"))
-		bash(&text);
-	else if (!strcmp(shell, "zsh"))
-		zsh(&text);
-	else if (!strcmp(shell, "fish"))
-		fish(&text);
+	if (!stub)
+		err_set(&e, ERR_USAGE, "'weir completion' wants the name of a shell: bash, zsh or fish");
 	else
-		rc = err_set(&e, ERR_USAGE, "'weir completion' wants the name of a shell: bash, zsh or fish");
-	if (!rc)
-		rc = print_all(text.p, text.n, &e);
-	str_free(&text);
-	return rc < 0 ? fail(&e) : 0;
+		print_all(stub, strlen(stub), &e);
+	return e.code ? fail(&e) : 0;
 }

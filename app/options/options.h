@@ -5,7 +5,7 @@
  *     parse.c       config file, environment, command line
  *     config.c      the config file: reading it, saving one key
  *     help.c        --help
- *     completion.c  completion scripts for shells
+ *     completion.c  completion for shells
  *
  * Parsing, --help, the environment, the config file, /set and the checks of the manual all read the same rows
  * (table.c), so an option cannot exist in one of them alone. Precedence: command line, then environment, then config
@@ -201,6 +201,11 @@ int option_set(struct options *, const struct option_def *, const char *where, c
 enum sampling_setting option_sampling(const struct option_def *);
 /* The row of this name that these commands share, or NULL. */
 const struct option_def *option_find(const char *name, size_t len, command_set commands);
+/* The option with this letter of one of these commands, or NULL. */
+const struct option_def *option_letter(char letter, command_set commands);
+/* The commands whose name begins with these words (second: NULL = one word); *exact: the one of exactly these words, or
+ * NULL. */
+command_set commands_named(const char *first, const char *second, const struct command_def **exact);
 /* Did it stand on the command line? */
 int option_said(const struct options *, const struct option_def *);
 /* A copy of the options ends: what was allocated for it belongs to the original from now on. */
@@ -222,7 +227,9 @@ void options_help(const struct options *, void (*keys)(struct str *out), struct 
 /* Append these commands, a line each. */
 void options_help_commands(command_set, struct str *out);
 
-/* weir completion SHELL (completion.c): the exit code. */
+/* weir completion SHELL, and `weir __complete WORD ...`, which the shell's stub asks (completion.c). Both return the
+ * exit code. */
 int cmd_completion(const struct options *);
+int completion_answer(int n_words, char **word);
 
 #endif

@@ -39,8 +39,7 @@ static void command_name(command_set commands, char *name, size_t size)
 	snprintf(name, size, "weir%s%s", c->name && *c->name ? " " : "", c->name ? c->name : "");
 }
 
-/* The option with this letter of one of these commands, or NULL. */
-static const struct option_def *find_letter(char letter, command_set commands)
+const struct option_def *option_letter(char letter, command_set commands)
 {
 	for (const struct option_def *d = option_defs; d->name; d++)
 		if (d->key == letter && (d->commands & commands))
@@ -57,7 +56,7 @@ static int unknown_option(const char *word, size_t len, command_set commands, st
 	struct nearest near;
 
 	if (len == 2)
-		d = find_letter(word[1], ~UINT64_C(0));
+		d = option_letter(word[1], ~UINT64_C(0));
 	else if (len > 2 && word[1] == '-')
 		d = option_find(word + 2, len - 2, ~UINT64_C(0));
 	if (d) {
@@ -81,8 +80,7 @@ static int unknown_option(const char *word, size_t len, command_set commands, st
 	return err_set(e, ERR_USAGE, "unknown option '%.*s'; %s", (int)len, word, lists);
 }
 
-/* The commands that begin with these words; *exact is the one that is these words. */
-static command_set commands_named(const char *first, const char *second, const struct command_def **exact)
+command_set commands_named(const char *first, const char *second, const struct command_def **exact)
 {
 	command_set mask = 0;
 	char name[64];
@@ -207,7 +205,7 @@ static int take_long(struct parser *p, char *word, char *next, int *used_next)
 static int take_letters(struct parser *p, char *word, char *next, int *used_next)
 {
 	for (char *k = word + 1; *k; k++) {
-		const struct option_def *d = find_letter(*k, p->chosen ? p->commands : ~UINT64_C(0));
+		const struct option_def *d = option_letter(*k, p->chosen ? p->commands : ~UINT64_C(0));
 		char where[80], key[3] = { '-', *k, 0 };
 
 		if (!d) {

@@ -132,6 +132,14 @@ enum kv_sharing kv_policy_sharing(const char *text)
 	return par.def->observes_all ? KV_SHARES_AFTER : KV_SHARES_BOTH;
 }
 
+const char *kv_policy_name(int i, const char **help)
+{
+	if (!policies[i])
+		return NULL;
+	*help = policies[i]->help;
+	return policies[i]->name;
+}
+
 void kv_policy_help(struct str *out)
 {
 	char range[120];

@@ -621,9 +621,13 @@ fi
 
 # ---- completion for shells ----
 
+# What the shells load asks the program that is called weir.
+mkdir "$dir/bin"
+printf '#!/bin/sh\nexec "%s" "$@"\n' "$(realpath "$weir")" >"$dir/bin/weir"
+chmod +x "$dir/bin/weir"
 # offers LINE...: what bash would offer for the last of these words.
 offers() {
-	WEIR="$weir" bash -c 'source <("$WEIR" completion bash) || exit 1
+	PATH="$dir/bin:$PATH" WEIR="$weir" bash -c 'source <("$WEIR" completion bash) || exit 1
 		COMP_WORDS=("$@") COMP_CWORD=$(($# - 1))
 		_weir; echo " ${COMPREPLY[*]} "' weir "$@" 2>&1
 }
@@ -641,12 +645,17 @@ if command -v bash >/dev/null 2>&1; then
 	completes "bash completes what there is help on: a command" bench weir help be
 	completes "bash completes what there is help on: a topic" options weir help op
 	completes "bash completes a cache policy" cascade weir --kv ca
+	completes "bash completes a cache policy behind =" cascade weir --kv = ca
+	completes "bash completes the second word of a command behind options" export weir -q --device cpu sessions ex
+	completes "bash completes the second word of a command there is help on" ppl weir help eval p
 	completes "bash completes a word that is no option" json weir sessions export js
 	: >"$dir/my notes.txt"
 	completes "bash completes a file" "$dir/my notes.txt" weir "$dir/my"
 	completes "bash completes a name with blanks" "$dir/my notes.txt" weir --system x "$dir/my\\ no"
 	[ "$(offers weir sessions show "$dir/my")" = "  " ] && ok "bash offers no file where a session is wanted" ||
 		bad "bash offers no file where a session is wanted" "$(offers weir sessions show "$dir/my")"
+	[ "$(offers weir --device tc)" = "  " ] && ok "bash offers nothing where a value begins otherwise" ||
+		bad "bash offers nothing where a value begins otherwise" "$(offers weir --device tc)"
 else
 	skip completion "bash is not installed"
 fi
@@ -656,6 +665,21 @@ for shell in zsh fish; do
 	elif $shell -n "$dir/completion" 2>"$dir/err"; then ok "completion for $shell is well-formed"
 	else bad "completion for $shell is well-formed" "$(head -n 3 "$dir/err")"; fi
 done
+if command -v fish >/dev/null 2>&1; then
+	# fishes NAME WANTED LINE: fish offers the word WANTED for the end of LINE.
+	fishes() {
+		PATH="$dir/bin:$PATH" HOME="$dir" fish -c 'weir completion fish | source; complete -C "$argv[1]"' "$3" >"$dir/out" 2>&1
+		cut -f 1 "$dir/out" | grep -qxF -e "$2" && ok "$1" || bad "$1" "$(cat "$dir/out")"
+	}
+	fishes "fish completes a command" doctor "weir do"
+	fishes "fish completes a command's second word" export "weir sessions ex"
+	fishes "fish completes a command's own option" --depth "weir bench --dep"
+	fishes "fish completes a cache policy" cascade "weir --kv ca"
+	fishes "fish completes a cache policy behind =" --kv=cascade "weir --kv=ca"
+	fishes "fish completes a file" tests/ "weir test"
+else
+	skip "completion for fish" "fish is not installed"
+fi
 "$weir" completion tcsh >/dev/null 2>"$dir/err"
 rc=$?
 [ $rc = 2 ] && grep -q 'bash, zsh or fish' "$dir/err" && ok "another shell is usage" || bad "another shell is usage" "status $rc: $(cat "$dir/err")"
