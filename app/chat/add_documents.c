@@ -1,5 +1,5 @@
-/* app/chat/add_documents.c - files, standard input and @FILE in a message become documents, which are prefilled at once
- * (chat.h). */
+/* app/chat/add_documents.c - files, standard input and @FILE in a message become documents, which are prefilled at
+ * once. */
 #include "app/chat/chat_private.h"
 
 #include <poll.h>
@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Text that a reader of the file does not see may still steer the model: say that it is there. */
+/* Invisible text may steer the model: say that it is there. */
 void document_notices(const struct doc *doc)
 {
 	struct clean clean;
@@ -30,7 +30,7 @@ void document_notices(const struct doc *doc)
 	str_free(&text);
 }
 
-/* A document of a file that is read anew takes the place of what was read before. */
+/* Add a document, or replace the one that came from the same file. 1 = the text is unchanged. */
 static int add_or_replace(struct chat *c, const struct doc *doc, struct err *e)
 {
 	size_t i = doc->origin.path ? conversation_document_of(&c->t, doc->origin.path) : SIZE_MAX;
@@ -41,7 +41,7 @@ static int add_or_replace(struct chat *c, const struct doc *doc, struct err *e)
 	if (!d)
 		return conversation_add_document(&c->t, doc, e);
 	if (same) {
-		/* Its time is another one, or only bytes that are no text. */
+		/* Only the file's time or bytes outside the text have changed. */
 		origin_free(d->origin);
 		origin_copy(d->origin, &doc->origin);
 		d->told = 0;
@@ -55,7 +55,7 @@ static int add_or_replace(struct chat *c, const struct doc *doc, struct err *e)
 	return 0;
 }
 
-/* How the documents from number `from` on that are not read whole are used; one line, since a folder may have
+/* Say how the documents from index `from` on that are not read whole are used. One line, since a folder may have
  * hundreds. */
 static void say_searched(struct chat *c, size_t from)
 {
@@ -85,7 +85,8 @@ static void say_searched(struct chat *c, size_t from)
 	str_free(&s);
 }
 
-/* What the command line names is told of once the screen or the prompt is there: chat_read(). */
+/* 1 if notices about documents can be shown now. For FILEs of the command line chat_read() shows them, once the
+ * screen or the prompt is there. */
 static int tells_at_once(const struct chat *c)
 {
 	return c->front || c->o.prompt || !isatty(0);
@@ -109,7 +110,7 @@ int document_add(struct chat *c, struct doc *doc, struct err *e)
 		say("document '%s' is there already", doc->name);
 	else if (!rc && !c->o.quiet)
 		document_notices(doc);
-	/* Others may no longer be read whole, now that they are many. */
+	/* With more documents, earlier ones may no longer be read whole. */
 	if (!rc && !c->adding_several && tells_at_once(c))
 		say_searched(c, count_whole(c) < whole ? 0 : c->t.n_doc - 1);
 	doc_free(doc);
@@ -139,18 +140,18 @@ int chat_document_bytes(struct chat *c, const char *name, const char *bytes, siz
 	return doc_decode(name, bytes, n, &doc, e) < 0 ? -1 : document_add(c, &doc, e);
 }
 
-/* One line for a document of several. */
+/* Say one line about one of several documents. */
 static void say_added(struct chat *c, const struct document *d)
 {
 	struct str s = { 0 };
 
 	human_count(&s, d->tokens);
-	if (!c->o.quiet && d->whole) /* of the others it was said */
+	if (!c->o.quiet && d->whole) /* say_searched() tells of the others */
 		say("document '%s': %s tokens", d->name, s.p);
 	str_free(&s);
 }
 
-/* The files of a folder or pattern: one that cannot be read is named and does not stop the others. */
+/* Add the files of a folder or pattern. A file that cannot be read is named and does not stop the others. */
 static int add_several(struct chat *c, const char *what, const struct doc_paths *list, struct err *e)
 {
 	size_t added = 0, failed = 0, first = c->t.n_doc;
@@ -198,8 +199,9 @@ int chat_documents(struct chat *c, const char *what, struct err *e)
 	return rc;
 }
 
-/* An empty input (`</dev/null`, a closed descriptor, a pipe without a byte) is no document. A caller may have left the
- * input open, which looks like a hang: beside FILEs it is left alone then, else what is awaited is said. */
+/* An empty input (`</dev/null`, a closed descriptor, a pipe without a byte) is no document. A caller may have left
+ * the input open without writing, which looks like a hang: beside FILEs it is not read then; without FILEs weir says
+ * what it waits for. */
 int document_from_stdin(struct chat *c, struct err *e)
 {
 	struct pollfd wait = { .fd = 0, .events = POLLIN };
@@ -243,7 +245,7 @@ void documents_prefill(struct chat *c, size_t from)
 		}
 	if (!c->interactive || (!whole && !replaced))
 		return;
-	if (!c->t.tl) { /* a server reads it with every question */
+	if (!c->t.tl) { /* a server reads documents with every question */
 		for (size_t i = from; i < c->t.n_doc && !c->o.quiet; i++)
 			if (c->t.doc[i].whole)
 				notice(c,
@@ -290,7 +292,8 @@ void chat_read(struct chat *c)
 	documents_prefill(c, 0);
 }
 
-/* A file that a paste names is not sent to anybody by that. */
+/* 1 if the file after an @ may be attached: the @FILE was typed. A pasted @FILE stays text, so that a paste cannot
+ * send a file to a server. */
 static int may_attach(struct chat *c, const struct str *word)
 {
 	if (!untyped_has(word->p, word->n))

@@ -1,10 +1,9 @@
-/* app/chat/answer_sources.c - the numbered sources of an answer as they are shown before and below it, and opened by
- * /source.
+/* app/chat/answer_sources.c - the numbered sources of an answer: shown before and below it, opened by /source.
  *
  *     before   the passages that answer the question, with their best sentence
- *     below    their share of the answer's attention, and what else it attended to
+ *     below    their share of the answer's attention, and what else the answer attended to
  *
- * An answer of an earlier run has all of these lines below it. */
+ * For an answer of an earlier run, all lines are shown below it. */
 #include "app/chat/chat_private.h"
 #include "app/retrieval/retrieval.h"
 
@@ -28,7 +27,7 @@ void chat_source_lines(const struct chat *c, const struct message *m, struct str
 	answer_attended_lines(&m->sources, out);
 }
 
-static void post(struct chat *c, const struct answer_sources *list)
+static void sources_post(struct chat *c, const struct answer_sources *list)
 {
 	if (c->front->sources)
 		c->front->sources(c, list);
@@ -44,7 +43,7 @@ void sources_before(struct conversation *t, void *ud)
 	if (sources_shown(c) && list.n) {
 		answer_found_lines(&list, &s);
 		notice(c, "%s", s.p);
-		post(c, &list);
+		sources_post(c, &list);
 	}
 	answer_sources_free(&list);
 	str_free(&s);
@@ -63,7 +62,7 @@ void sources_below(struct chat *c)
 	answer_attended_lines(&m->sources, &s);
 	if (s.n && !c->o.json)
 		notice(c, "%s", s.p);
-	post(c, &m->sources);
+	sources_post(c, &m->sources);
 	str_free(&s);
 }
 
@@ -74,7 +73,7 @@ void slash_source(struct chat *c, char *arg)
 	const struct conversation *t = &c->t;
 	const struct message *m = conversation_answer(t);
 	const struct answer_source *source;
-	/* What is nearest to a question that was not answered, else the sources of the last answer. */
+	/* Passages nearest to a question that was not answered; empty: the sources of the last answer are meant. */
 	struct answer_sources nearest = { 0 };
 	const struct answer_sources *list;
 	size_t n, doc;

@@ -1,5 +1,5 @@
-/* app/chat/cache_lens.c - lenses: which words of documents, messages and texts are retained in the cache; where
- * documents begin in it. */
+/* app/chat/cache_lens.c - lenses. A lens tells, byte range by byte range, which words of a document, a message or a
+ * text are still in the KV cache. Also: the first token of each document. */
 #include "app/chat/cache_lens.h"
 
 #include <stdlib.h>
@@ -40,12 +40,12 @@ static size_t tokens_common(const struct conversation *t)
 	return same;
 }
 
-/* Which part of a text is retained: token by token from its first one. */
+/* A lens under construction: tokens are added in order by lens_token(). */
 struct lens_of {
 	struct lens *l;
 	size_t cap;
 	const uint8_t *kept;
-	size_t first; /* kept[0] is that of token `first` */
+	size_t first; /* index of the token of kept[0] */
 	const struct cache_view *view;
 };
 
@@ -56,7 +56,7 @@ static struct lens_of lens_begin(struct cache_report *p, int which, const uint8_
 	return (struct lens_of){ .l = &p->lens[p->n_lens++], .kept = kept, .view = &p->view };
 }
 
-/* Token i ends at byte `end` of the text. Three shades: all pairs of layer and head keep the token, some do, or
+/* Add token i, which ends at byte `end` of the text. Three shades: all layers and heads keep the token, some do, or
  * none. */
 static void lens_token(struct lens_of *l, size_t i, size_t end)
 {
@@ -67,7 +67,8 @@ static void lens_token(struct lens_of *l, size_t i, size_t end)
 	         where == VIEW_EVICTED ? 0 : (uint8_t)(where + 1));
 }
 
-/* A text of the prompt, `from` bytes behind its place. */
+/* Make the lens of n bytes of the prompt that begin `from` bytes after their place. same: tokens of the prompt that
+ * are in the cache. */
 static void lens_of_prompt(struct cache_report *p, int which, const struct conversation *t, size_t same,
                            const uint8_t *kept, const struct text_at *place, size_t from, size_t n)
 {
@@ -87,9 +88,10 @@ static void lens_of_prompt(struct cache_report *p, int which, const struct conve
 
 /* ---- a text without an end ---- */
 
-enum { TEXT_MOST = 1 << 20 }; /* bytes of its end that have a lens */
+enum { TEXT_MOST = 1 << 20 }; /* bytes at the end of a text that have a lens */
 
-/* While it grows, the rendering lacks its newest tokens: their bytes are counted back from the end. */
+/* The lens of a text that still grows. The rendered prompt lacks its newest tokens: count their bytes back from the
+ * end. */
 static void lens_of_growing(struct cache_report *p, const struct conversation *t, const struct message *m)
 {
 	const struct growing *g = &t->growing;
@@ -108,7 +110,7 @@ static void lens_of_growing(struct cache_report *p, const struct conversation *t
 		ends[i - 1] = end;
 		end -= engine_piece(t->engine, id[i - 1], 0, NULL, 0);
 	}
-	/* nothing is prefilled, or the bytes of its tokens are not those of the text */
+	/* Nothing is prefilled, or the bytes of the tokens are not those of the text. */
 	if (i == n || end > m->read) {
 		free(ends);
 		return;
@@ -125,7 +127,7 @@ static void lens_of_growing(struct cache_report *p, const struct conversation *t
 	free(ends);
 }
 
-/* Closed by a question: the rendering has all of it. */
+/* The lens of a text that a question has closed: the rendered prompt has all of it. */
 static void lens_of_read(struct cache_report *p, const struct conversation *t, size_t same, const struct message *m)
 {
 	size_t from = m->read > TEXT_MOST ? m->read - TEXT_MOST : 0, at = m->place.byte + from,
@@ -135,7 +137,7 @@ static void lens_of_read(struct cache_report *p, const struct conversation *t, s
 
 	if (m->place.first < 0 || lo >= same)
 		return;
-	while (lo < hi) { /* the first token that ends behind `at` */
+	while (lo < hi) { /* find the first token that ends after `at` */
 		size_t mid = lo + (hi - lo) / 2;
 		if (t->rendered.end[mid] <= at)
 			lo = mid + 1;
@@ -155,7 +157,7 @@ static void lens_of_read(struct cache_report *p, const struct conversation *t, s
 	free(kept);
 }
 
-/* The newest one, of which the screen shows the end. */
+/* The lens of the newest text without an end; the screen shows its end. */
 static void lens_of_text(struct cache_report *p, const struct conversation *t, size_t same)
 {
 	size_t i = t->n_msg;
@@ -168,7 +170,7 @@ static void lens_of_text(struct cache_report *p, const struct conversation *t, s
 		lens_of_read(p, t, same, &t->msg[i - 1]);
 }
 
-/* An answer, by the bytes of its sampled tokens. */
+/* The lens of an answer, from the bytes of its sampled tokens. */
 static void lens_of_answer(struct cache_report *p, int which, const struct conversation *t, size_t n_token,
                            const uint8_t *kept, const struct message *m)
 {
@@ -189,7 +191,7 @@ static void lens_of_answer(struct cache_report *p, int which, const struct conve
 
 void cache_report_documents(const struct conversation *t, int32_t *first)
 {
-	size_t same = tokens_common(t), read = same ? t->rendered.end[same - 1] : 0; /* bytes */
+	size_t same = tokens_common(t), read = same ? t->rendered.end[same - 1] : 0; /* read: bytes */
 
 	for (size_t d = 0; d < t->n_doc; d++) {
 		const struct text_at *place = &t->doc[d].place;
@@ -211,7 +213,7 @@ void lenses_take(struct cache_report *p, const struct conversation *t, struct li
 	uint8_t *kept;
 
 	p->lensed = 0;
-	/* What is not prefilled yet was not evicted. */
+	/* Tokens that are not prefilled yet were not evicted. */
 	if (now_seconds() - l->lensed < 1 || (read >= 0 && st->rings.evicted + st->rings.evicted_in_part == 0))
 		return;
 	l->lensed = now_seconds();

@@ -4,10 +4,10 @@
 
 #include "app/chat/cache_view.h"
 
-/* Make them anew, once a second; read: as for cache_report_take(). */
+/* Make the lenses anew, at most once a second. read: as for cache_report_take(). */
 void lenses_take(struct cache_report *, const struct conversation *, struct listener *, const struct timeline_stats *,
                  int32_t read);
-/* The same where a server has the cache: messages that it is not sent any more count as evicted. */
+/* Make the lenses for a model on a server: messages that are no longer sent count as evicted. */
 void lenses_of_server(struct cache_report *, const struct conversation *, struct listener *);
 void lenses_free(struct cache_report *);
 

@@ -1,7 +1,7 @@
 /* app/chat/cache_view.c - gathers the figures and words of the cache panel (cache_view.h).
  *
- * The engine gives the figures (timeline_view, timeline_stats, slot events); this file adds the names that the panel
- * shows and the words that tokens stand for; cache_lens.c adds which words of the texts are retained. */
+ * The engine gives the figures (timeline_view, timeline_stats, slot events). This file adds the names that the panel
+ * shows and the words of tokens; cache_lens.c adds which words of the texts are retained. */
 #include "app/chat/cache_lens.h"
 #include "engine/base/json.h"
 
@@ -11,7 +11,7 @@
 
 #include "app/chat/chat.h"
 
-#define RATE_OVER 2.0 /* seconds over which rates are taken */
+#define RATE_OVER 2.0 /* seconds over which rates are averaged */
 
 /* ---- listening to slot events ---- */
 
@@ -81,7 +81,7 @@ static struct ui_region *region_add(struct ui_cache *c)
 	return r;
 }
 
-static void regions(struct cache_report *p, const struct timeline_stats *st)
+static void regions_fill(struct cache_report *p, const struct timeline_stats *st)
 {
 	static const char *const ring_names[] = { "ring 1", "ring 2", "ring 3", "ring 4",
 		                                  "ring 5", "ring 6", "ring 7", "ring 8" };
@@ -147,7 +147,7 @@ static void flow_words(struct cache_report *p, const struct conversation *t, con
 	}
 }
 
-/* What stands in each column of the strips. */
+/* Fill in the text of each column of the strips. */
 static void column_words(struct cache_report *p, const struct conversation *t)
 {
 	size_t n;
@@ -199,8 +199,7 @@ static void cut_unread(struct cache_report *p, int32_t read)
 		}
 }
 
-/* A server keeps its cache to itself: what is known are the messages that it is not sent any more, which the lenses
- * mark. */
+/* Report for a model on a server. The cache cannot be seen; the lenses mark messages that are no longer sent. */
 static void report_server(struct cache_report *p, const struct conversation *t, struct listener *l)
 {
 	p->cache = (struct ui_cache){
@@ -225,7 +224,7 @@ void cache_report_take(struct cache_report *p, struct conversation *t, struct li
 	*c = (struct ui_cache){ .kv = p->kv };
 	memcpy(p->kv, st.kv, sizeof p->kv);
 	c->seen = st.n_tokens;
-	/* by any layer and head: more than the cache has slots where heads keep different tokens */
+	/* Tokens kept by any layer and head; more than the cache has slots if heads keep different tokens. */
 	c->kept = st.n_tokens - st.rings.evicted;
 	c->evicted = st.rings.evicted;
 	c->thinned = st.rings.evicted_in_part;
@@ -235,7 +234,7 @@ void cache_report_take(struct cache_report *p, struct conversation *t, struct li
 	c->fetched = st.kv_fetched;
 	c->overlap = (float)st.kv_overlap;
 	c->resident = st.kv_disk_bytes ? st.kv_resident_bytes : 0;
-	regions(p, &st);
+	regions_fill(p, &st);
 	c->cols = p->view.cols;
 	c->per_col = p->view.per_col;
 	c->kept_col = p->view.kept;
@@ -273,7 +272,7 @@ void cache_report_take(struct cache_report *p, struct conversation *t, struct li
 		c->moved_rate = (float)(l->share[FLOW_MOVED] / over);
 		c->out_rate = (float)(l->share[FLOW_OUT] / over);
 	}
-	if (over > RATE_OVER) { /* older counts weigh half */
+	if (over > RATE_OVER) { /* halve the older counts */
 		l->since = start - over / 2;
 		for (int k = 0; k < FLOW_KINDS; k++)
 			l->share[k] /= 2;

@@ -7,21 +7,21 @@
 
 enum { FLOW_KINDS = 3, FLOW_KEPT = UI_FLOWS };
 
-/* Counts slots admitted, moved and evicted between two reports; on only while a panel is shown. */
+/* Counts of slots admitted, moved and evicted between two reports; on only while a panel is shown. */
 struct listener {
 	int on;
 	const struct timeline *tl; /* NULL: the model is on a server */
-	double since;              /* the rates below are counted from here */
-	/* tokens; a token that half of the pairs of layer and head moved counts half */
+	double since;              /* time at which the counts below begin */
+	/* Tokens; a token that half of the layers and heads moved counts half. */
 	double share[FLOW_KINDS];
 	struct ui_flow flow[FLOW_KEPT];
 	int n_flow;
-	double lensed; /* when the lenses were made last */
+	double lensed; /* time at which the lenses were made last */
 };
 void listener_on(struct listener *, struct timeline *);
 void listener_off(struct listener *, struct timeline *);
 
-/* As ui_lens() wants it; text: as ui_text_lens() does, from byte `from` on. */
+/* A lens as ui_lens() takes it; if text is set, as ui_text_lens() takes it, from byte `from` on. */
 struct lens {
 	int which, text;
 	size_t from;
@@ -29,25 +29,25 @@ struct lens {
 	size_t n;
 };
 struct cache_report {
-	struct ui_cache cache; /* points into what follows */
+	struct ui_cache cache; /* points into the members below */
 	struct cache_view view;
 	char kv[128];
-	struct str names;          /* of documents */
+	struct str names;          /* names of the documents */
 	uint8_t *heat;             /* [n_layer][cols] */
 	char (*text)[UI_COL_TEXT]; /* [cols] */
 	struct lens *lens;
 	size_t n_lens;
-	int lensed; /* the lenses are new */
+	int lensed; /* the lenses are new in this report */
 };
 struct cache_report *cache_report_new(void);
 void cache_report_free(struct cache_report *);
-/* how: 0 what the panel remembers while it is closed, 1 the bar, 2 all. read: tokens prefilled so far while a
- * prefill runs (the sequence has its final length then), else -1. The lenses, which mark evicted words, are made
- * once a second. */
+/* Gather a report. how: 0 = what the panel remembers while it is closed, 1 = the bar, 2 = everything. read: tokens
+ * prefilled so far while a prefill runs, when the sequence already has its final length; else -1. The lenses are made
+ * at most once a second. */
 void cache_report_take(struct cache_report *, struct conversation *, struct listener *, int how, int32_t read);
-/* The index of the first token of each document, -1 = the document is not prefilled: first[n_doc]. */
+/* first[n_doc]: the index of each document's first token; -1 = the document is not prefilled. */
 void cache_report_documents(const struct conversation *, int32_t *first);
-/* Everything that the panel shows as one JSON object. */
+/* Append everything that the panel shows, as one JSON object. */
 void cache_report_json(const struct cache_report *, struct str *out);
 
 #endif

@@ -1,4 +1,4 @@
-/* app/chat/chat.c - opening and closing a chat, and what the user typed (chat.h). */
+/* app/chat/chat.c - opens and closes a chat, and runs what the user typed (chat.h). */
 #include "app/chat/chat_private.h"
 
 #include <fcntl.h>
@@ -23,7 +23,7 @@ void chat_take(struct chat *c, struct str *text)
 		slash_run(c, text->p);
 	} else if (text->p[0] == '!' && c->interactive) {
 		command_propose(c, text->p + 1, text->n - 1);
-	} else if (!c->interactive || attach_files(c, text) == 0) { /* @FILE counts only where a user types */
+	} else if (!c->interactive || attach_files(c, text) == 0) { /* @FILE is followed only if a user types */
 		chat_turn(c, text->p, text->n);
 	}
 }
@@ -45,8 +45,8 @@ void chat_banner(struct chat *c)
 	str_free(&name);
 }
 
-/* `weir benhc`: the word names no file and is nearly a command. `weir why is it so`, `weir 'why is it so?'`: a question
- * is no file. */
+/* Refuse a first word that is no file: `weir benhc` is nearly a command, `weir why is it so` and `weir 'why is it
+ * so?'` are questions. 0 if the word may be a file. */
 static int mistyped_command(const struct options *o, struct err *e)
 {
 	char name[32];
@@ -73,7 +73,8 @@ static int mistyped_command(const struct options *o, struct err *e)
 	return 0;
 }
 
-/* Open the documents.  After `weir -` read its document from standard input, the terminal becomes standard input. */
+/* Open the documents. `weir -` reads its document from standard input; after that, the terminal becomes standard
+ * input. */
 static int open_documents(struct chat *c, struct err *e)
 {
 	int dash = 0, fd, reads = c->o.command == CMD_READ;

@@ -4,7 +4,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* What a session has read, by number or name, where no file is called so: 1; 0 = it is none of these. */
+/* Add a document of the sessions' library, by number or name, unless a file has that name. 1 = added; 0 = no such
+ * document. */
 static int read_known(struct chat *c, const char *what, struct err *e)
 {
 	struct err why = { 0 };
@@ -28,7 +29,7 @@ void slash_open(struct chat *c, char *arg)
 		err_set(&e, ERR_USAGE,
 		        "standard input is the conversation here; /open wants a file, a folder or a pattern");
 	else if (access(arg, R_OK) == 0)
-		chat_documents(c, arg, &e); /* a name with quotes or backslashes of its own */
+		chat_documents(c, arg, &e); /* the name itself has quotes or backslashes */
 	else if (!read_known(c, path.p, &e) && !e.code)
 		chat_documents(c, path.p, &e);
 	if (e.code)
@@ -67,7 +68,7 @@ void slash_docs(struct chat *c, char *arg)
 	list_documents(c, 1);
 }
 
-/* Say what a change of the prefix costs. */
+/* Say what has changed, and how many tokens are recomputed because of it. */
 static void say_recomputed(struct chat *c, const char *what, const char *name)
 {
 	struct tokens all = { 0 };
@@ -132,7 +133,7 @@ static void list_pinned(struct chat *c)
 	str_free(&s);
 }
 
-/* A bounded cache evicts messages and keeps the prefix: a pinned message is added to the documents. */
+/* Add a message as a document: a bounded cache evicts messages and keeps documents. */
 static int pin_message(struct chat *c, size_t i, struct err *e)
 {
 	const struct message *m = &c->t.msg[i];

@@ -1,7 +1,8 @@
-/* app/chat/cmd_places.c - places in documents: /outline lists headings with their pages, /goto opens a document at one.
+/* app/chat/cmd_places.c - places in documents: /outline lists headings with their pages, /goto opens a document at a
+ * place.
  *
- * A place is a page as it is labelled ("12", "xii"), the number of a heading, a percentage, the words of a heading or
- * of the text. It is looked for in all documents, or in the one that is named first. */
+ * A place is a page's label ("12", "xii"), the number of a heading, a percentage, or words of a heading or of the
+ * text. It is looked for in all documents, or in the document that is named first. */
 #include "app/chat/chat_private.h"
 
 #include <stdio.h>
@@ -9,9 +10,9 @@
 #include <string.h>
 
 enum {
-	GOTO_LINES = 20, /* of the text, in line mode */
+	GOTO_LINES = 20, /* lines of the text shown in line mode */
 	GOTO_COLUMNS = 78,
-	OUTLINE_MOST = 300, /* lines */
+	OUTLINE_MOST = 300, /* headings listed at most */
 };
 
 static const char *body_of(const struct document *d)
@@ -51,7 +52,7 @@ static size_t outline_of(const struct document *d, struct str *s, size_t most)
 	return number;
 }
 
-/* "pages i to 311", or nothing. */
+/* Append "pages i to 311", or nothing. */
 static void pages_of(const struct document *d, struct str *s)
 {
 	const char *first = NULL, *last = NULL;
@@ -111,14 +112,14 @@ void slash_outline(struct chat *c, char *arg)
 struct found_place {
 	size_t doc, from, to;
 	int certain;
-}; /* certain: a page or heading; else words of the text */
+}; /* certain: a page or a heading; else words of the text */
 
 static int same_letters(const char *a, const char *b, size_t n)
 {
 	return !strncasecmp(a, b, n);
 }
 
-/* The line at a byte, for what is highlighted. */
+/* The end of the line at a byte; the line is highlighted. */
 static size_t line_end(const struct document *d, size_t at)
 {
 	const char *p = body_of(d) + at, *nl = memchr(p, '\n', d->n_body - at);
@@ -157,7 +158,8 @@ static int find_heading_number(const struct document *d, size_t number, struct f
 	return 0;
 }
 
-/* Exactly these words; else the first heading that begins with them; else the first that has them. */
+/* Find a heading: the one with exactly these words, else the first that begins with them, else the first that has
+ * them. */
 static int find_heading(const struct document *d, const char *words, struct found_place *out)
 {
 	size_t n = strlen(words);
@@ -195,7 +197,7 @@ static int find_words(const struct document *d, const char *words, struct found_
 	return 0;
 }
 
-/* "12", "p. 12", "page xii", "#3", "40%", or words. */
+/* Find "12", "p. 12", "page xii", "#3", "40%" or words in a document. */
 static int find_in(const struct document *d, const char *place, struct found_place *out)
 {
 	const char *p = place;
@@ -226,8 +228,8 @@ static int find_in(const struct document *d, const char *place, struct found_pla
 	return find_heading(d, place, out) || find_words(d, place, out);
 }
 
-/* In documents [from, to): a page or heading goes before words of the text. Several pages of that label are no
- * answer. */
+/* Find a place in documents [from, to). Pages and headings take precedence over words of the text; an error if
+ * several documents have the page or heading. */
 static int find_place(struct chat *c, size_t from, size_t to, const char *place, struct found_place *out, struct err *e)
 {
 	size_t certain = 0, found = 0;
@@ -247,7 +249,7 @@ static int find_place(struct chat *c, size_t from, size_t to, const char *place,
 	return found > 0;
 }
 
-/* /goto DOCUMENT PLACE: the document's name or number is the first word. */
+/* /goto DOCUMENT PLACE: the first word is the document's name or number. */
 static int find_named(struct chat *c, char *arg, struct found_place *out, struct err *e)
 {
 	size_t n = word_end(arg, strlen(arg), 0);
@@ -273,7 +275,7 @@ static int find_named(struct chat *c, char *arg, struct found_place *out, struct
 	return rc;
 }
 
-/* "report.pdf, p. 12, "Methods"" */
+/* Append 'report.pdf, p. 12, "Methods"'. */
 static void describe_place(const struct document *d, const struct found_place *at, struct str *s)
 {
 	struct document_place place;
@@ -286,7 +288,7 @@ static void describe_place(const struct document *d, const struct found_place *a
 		str_addf(s, ", \"%.100s\"", place.heading);
 }
 
-/* About twenty lines of the text. */
+/* Append about twenty lines of the text. */
 static void add_text(const struct document *d, size_t from, struct str *s)
 {
 	const char *p = body_of(d);

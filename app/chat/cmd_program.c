@@ -11,12 +11,12 @@ void slash_quit(struct chat *c, char *arg)
 	c->quit = 1;
 }
 
-/* The lines about the cache. */
+/* Append the lines about the cache. */
 static void stats_cache(const struct conversation *t, const struct timeline_stats *st, struct str *s)
 {
 	const struct ring_stats *r = &st->rings;
 	int32_t kept = tokens_in_cache(st), replaced = kept - conversation_cached_tokens(t, st);
-	/* entries that do not lie in the memory that the engine computes in */
+	/* bytes of entries on disk or in host memory, outside the memory that the engine computes in */
 	uint64_t apart = st->kv_disk_bytes + st->kv_host_bytes;
 
 	str_addf(s, "context    %s of %s tokens (%d%%), cache %s, %s: ", count_text(kept).s, count_text(st->ctx).s,
@@ -58,7 +58,7 @@ static void stats_cache(const struct conversation *t, const struct timeline_stat
 	str_adds(s, "\n");
 }
 
-/* The same of a server. */
+/* Append the lines about the context of a server. */
 static void stats_server(const struct chat *c, const struct timeline_stats *st, struct str *s)
 {
 	str_addf(s, "context    %s%s", c->t.served.counted ? "" : "about ", count_text((uint64_t)st->n_tokens).s);
@@ -71,7 +71,7 @@ static void stats_server(const struct chat *c, const struct timeline_stats *st, 
 		str_addf(s, "           the first %zu messages do not fit and are not sent\n", c->t.served.left_out);
 }
 
-/* How much of attention an answer read. */
+/* Append how much of the attention an answer read. */
 static void stats_read(const struct attention_read *r, struct str *s)
 {
 	str_addf(s, "           %.1f%% of attention read exactly", 100 * (double)r->exact);

@@ -10,7 +10,7 @@
 
 enum { LISTED = 20, FOUND = 10 };
 
-static void done(struct chat *c, int rc, const struct err *e, const char *what)
+static void command_done(struct chat *c, int rc, const struct err *e, const char *what)
 {
 	if (rc < 0)
 		chat_error(c, e);
@@ -18,7 +18,7 @@ static void done(struct chat *c, int rc, const struct err *e, const char *what)
 		notice(c, "%s", what);
 }
 
-/* Sessions, or messages that a search found, for a notice. */
+/* Sessions, or messages that a search found, listed for a notice. */
 struct shown {
 	struct chat *c;
 	struct listing list;
@@ -95,9 +95,9 @@ void slash_rename(struct chat *c, char *arg)
 
 	if (chat_unkept(c))
 		return;
-	chat_delete_due(c, 1); /* a session with this name may be deleted, but not yet on the disk */
+	chat_delete_due(c, 1); /* a deleted session that is still on the disk may have this name */
 	rc = *arg ? session_log_rename(c->log, &c->t, arg, &e) : err_set(&e, ERR_USAGE, "/rename wants a name");
-	done(c, rc, &e, rc < 0 ? NULL : "[renamed]");
+	command_done(c, rc, &e, rc < 0 ? NULL : "[renamed]");
 }
 
 void slash_fork(struct chat *c, char *arg)
@@ -149,7 +149,7 @@ void slash_find(struct chat *c, char *arg)
 	str_free(&x.list.out);
 }
 
-/* Into a file that is not there yet: nothing of the user's is overwritten. */
+/* Write text to a new file; an existing file is never overwritten. */
 static int write_new(const char *path, const struct str *text, struct err *e)
 {
 	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600), rc = 0;
@@ -161,11 +161,12 @@ static int write_new(const char *path, const struct str *text, struct err *e)
 		rc = err_set(e, ERR_FAIL, "cannot write '%.120s': %s", path, strerror(errno));
 	close(fd);
 	if (rc)
-		unlink(path); /* half a file would stand in the way of the next try */
+		unlink(path); /* a partial file would make the next try fail */
 	return rc;
 }
 
-/* "md", "md FILE": the format by its name, and where the file's name begins; 0 = the file's ending says it. */
+/* Read the format's name at the beginning of "md" or "md FILE". Returns where the file's name begins; 0 = no format
+ * is named. */
 static size_t format_named(const char *arg, enum export_format *format)
 {
 	static const struct {
@@ -186,7 +187,7 @@ static size_t format_named(const char *arg, enum export_format *format)
 	return 0;
 }
 
-/* "weir-NAME.md" of letters that every file system takes. */
+/* Append "weir-NAME.ENDING", with letters that every file system allows. */
 static void default_name(struct chat *c, const char *ending, struct str *out)
 {
 	struct str title = { 0 };
@@ -273,7 +274,7 @@ void slash_save(struct chat *c, char *arg)
 	str_free(&s);
 }
 
-/* /kv dump: what the panel of the full screen shows, as JSON for scripts. */
+/* /kv dump FILE: write what the cache panel shows, as JSON. */
 static void dump_cache(struct chat *c, const char *arg)
 {
 	struct listener nobody = { .on = 0 };
@@ -282,7 +283,7 @@ static void dump_cache(struct chat *c, const char *arg)
 	struct err e = { 0 };
 
 	unquote(arg, &path);
-	/* It is JSON whether it is said or not. */
+	/* --json is accepted and changes nothing. */
 	if (path.n > 7 && !strcmp(path.p + path.n - 7, " --json"))
 		path.p[path.n -= 7] = 0;
 	if (!path.n)

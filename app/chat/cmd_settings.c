@@ -32,7 +32,7 @@ static const struct option_def *set_find(const char *key)
 {
 	const struct option_def *d;
 
-	/* Other spellings that users type: /set n 100, /set temperature 0.5, /set top_k 40 */
+	/* Accept other spellings: /set n 100, /set temperature 0.5, /set top_k 40. */
 	char name[40];
 	snprintf(name, sizeof name, "%s", !strcmp(key, "n") ? "predict" : !strcmp(key, "temperature") ? "temp" : key);
 	for (char *p = name; *p; p++)
@@ -78,7 +78,7 @@ static void set_policy(struct chat *c, const char *where, const char *value)
 	str_free(&s);
 }
 
-/* The option's value as /set shows it: of the sampler's settings the one in force, and where it comes from. */
+/* Append the option's value as /set shows it. For a sampling setting: the value in force and where it comes from. */
 static void value_shown(const struct chat *c, const struct option_def *d, struct str *out)
 {
 	if (option_sampling(d) == SAMPLING_SETTINGS)
@@ -122,7 +122,7 @@ static void unknown_setting(struct chat *c, const char *key)
 	chat_error(c, &e);
 }
 
-/* Write the value that the option has now into the config file. */
+/* Write the option's current value into the config file. */
 static void save_option(struct chat *c, const struct option_def *d, const char *value)
 {
 	struct str path = { 0 };
@@ -137,8 +137,8 @@ static void save_option(struct chat *c, const struct option_def *d, const char *
 	str_free(&path);
 }
 
-/* Show the option, or set it where value is not empty. key: the name that the user typed; save: in the config file,
- * too. */
+/* Show the option, or set it if value is not empty. key: the name that the user typed. save: write the value into the
+ * config file, too. */
 static void set_option(struct chat *c, const struct option_def *d, const char *key, const char *value, int save)
 {
 	struct str s = { 0 };
@@ -192,7 +192,7 @@ void chat_mouse(struct chat *c, int on)
 	str_free(&path);
 }
 
-/* Take the word "--save" out of the words, wherever it stands; 1: it was there. */
+/* Remove the word "--save" from the words; 1 if it was there. */
 static int take_save(char *words)
 {
 	char *at = strstr(words, "--save");
@@ -213,7 +213,7 @@ void slash_set(struct chat *c, char *arg)
 	int save = take_save(arg);
 	char *value = arg + strcspn(arg, " \t=");
 
-	/* ollama's spelling: /set parameter temperature 0.5. */
+	/* Accept ollama's spelling: /set parameter temperature 0.5. */
 	if (value - arg == 9 && !strncmp(arg, "parameter", 9)) {
 		arg = value + strspn(value, " \t");
 		value = arg + strcspn(arg, " \t=");
@@ -239,7 +239,7 @@ void slash_set(struct chat *c, char *arg)
 
 /* ---- another model ---- */
 
-/* The models that are on this machine. */
+/* Append the names of the models on this machine. */
 static void list_models(struct str *out)
 {
 	struct model_file *file;
@@ -289,7 +289,7 @@ static void show_model(struct chat *c)
 	str_free(&others);
 }
 
-/* "URL [NAME]", or the name of another model of the server that answers now: 1, and next names it. */
+/* 1 if arg is "URL [NAME]" or another model of the current server; next names it then. */
 static int is_server(struct chat *c, char *arg, struct options *next)
 {
 	struct str models = { 0 };
@@ -313,7 +313,7 @@ static int is_server(struct chat *c, char *arg, struct options *next)
 	return known;
 }
 
-/* As the user typed it where that is a file, else without quotes: a path, or a model's name. */
+/* The model that arg names, a path or a model's name: as it was typed if that is a file, else without quotes. */
 static char *find_model(struct chat *c, const char *arg)
 {
 	struct str path = { 0 };
@@ -328,7 +328,8 @@ static char *find_model(struct chat *c, const char *arg)
 	return found;
 }
 
-/* The model by the name of its file, as everywhere on the screen; a server's by the name that the server gives it. */
+/* Append the model's name: the name of its file, as everywhere on the screen, or the name that its server gives
+ * it. */
 static void model_name(const struct chat *c, struct str *out)
 {
 	if (c->t.tl)
@@ -357,7 +358,7 @@ void slash_model(struct chat *c, char *arg)
 		next.remote = next.served = NULL;
 		next.model = find_model(c, arg);
 	}
-	next.lora = NULL; /* it belongs to the model that it was given with */
+	next.lora = NULL; /* an adapter belongs to the model that it was given with */
 	c->front->progress(c, "loading the model", 0, 0);
 	signals_work(1);
 	again = conversation_change_model(&c->t, &next, &e);
@@ -436,8 +437,8 @@ void slash_think(struct chat *c, char *arg)
 		return;
 	}
 	if (value) {
-		/* Where the template reasons by itself, `on` undoes `off` and changes nothing else, so `show` and
-		 * `hide` stay. */
+		/* If the template reasons by itself, `on` undoes `off` and changes nothing else: `show` and `hide`
+		 * stay. */
 		if (!strcmp(arg, "on") && c->t.info->think_ask)
 			c->o.think = "on";
 		else if (strcmp(arg, "on") != 0 || (c->o.think && !strcmp(c->o.think, "off")))

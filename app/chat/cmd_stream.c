@@ -1,10 +1,10 @@
-/* app/chat/cmd_stream.c - a conversation reads a text without an end (chat.h): `weir read`, /stream, /pause, /more.
+/* app/chat/cmd_stream.c - reads a text without an end into a conversation: `weir read`, /stream, /pause, /more.
  *
- *     text_source -> piece -> conversation_grow() -> cache
+ *     text_source -> 2 KiB of text -> conversation_grow() -> KV cache
  *
- * In line mode chat_stream() reads until the end, a stop or an error. On the full screen it returns between two pieces
- * when another job waits, and is called again after that job. Until the text has ended, questions stand beside it
- * (conversation_beside()). */
+ * In line mode chat_stream() reads until the end, a stop or an error. On the full screen it returns when another job
+ * waits, and is called again after that job. Until the text has ended, questions about it are answered beside the
+ * text and undone before it is read on (conversation_beside()). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +16,7 @@
 #include "app/reader/reader.h"
 
 enum {
-	WAIT_MS = 100,      /* the longest wait for text between two checks of yield() and Ctrl-C */
+	WAIT_MS = 100,      /* longest wait for text between two checks of yield() and Ctrl-C */
 	SHOWN_LEAST = 4096, /* a recomputation of fewer tokens shows no progress */
 };
 #define SHOW_EVERY 0.1
@@ -26,13 +26,13 @@ static void recompute_progress(int32_t done, int32_t total, void *ud)
 {
 	struct chat *c = ud;
 
-	/* Called for the first piece of a message and the template's head, too, which are short. */
+	/* The first tokens of a message and the template's head are prefilled here, too; they are too few to show. */
 	if (total > SHOWN_LEAST)
 		c->front->progress(c, "reading", done, total);
 }
 
-/* Speeds over the last RATE_OVER seconds. */
-static void measure(struct streaming *s)
+/* Update the speeds and the time left, over the last RATE_OVER seconds. */
+static void speed_measure(struct streaming *s)
 {
 	struct reading *r = &s->reading;
 	double now = now_seconds(), over, bytes;
@@ -50,7 +50,7 @@ static void measure(struct streaming *s)
 	r->left = r->total && bytes > 0 ? (double)(r->total > r->at ? r->total - r->at : 0) / bytes : -1;
 }
 
-static void show(struct chat *c, int waiting)
+static void reading_show(struct chat *c, int waiting)
 {
 	struct streaming *s = &c->streaming;
 	int imports = s->reading.imports;
@@ -69,7 +69,7 @@ static void show(struct chat *c, int waiting)
 		.waiting = waiting,
 		.imports = place.imports,
 	};
-	measure(s);
+	speed_measure(s);
 	if (now_seconds() - s->shown < SHOW_EVERY && imports == place.imports)
 		return;
 	s->shown = now_seconds();
@@ -110,7 +110,7 @@ static void say_stop(struct chat *c, const struct err *why)
 	str_free(&s);
 }
 
-/* Read one piece: 1 = there may be more, 0 = the end, 2 = another job waits, -1. */
+/* Read the next part of the text: 1 = there may be more, 0 = the end, 2 = another job waits, -1. */
 static int read_piece(struct chat *c, struct str *piece, struct err *e)
 {
 	struct streaming *s = &c->streaming;
@@ -121,14 +121,14 @@ static int read_piece(struct chat *c, struct str *piece, struct err *e)
 	if (wants)
 		return 2;
 	str_clear(piece);
-	show(c, s->reading.waiting); /* what comes now may be an import, which takes long */
+	reading_show(c, s->reading.waiting); /* the next call may import a document, which takes long */
 	got = text_source_next(s->source, WAIT_MS, piece, e);
 	if (got < 0)
 		return -1;
-	/* Where no text follows for a while, prefill all that there is. */
+	/* If no text follows for a while, prefill all that has come. */
 	if (conversation_grow(&c->t, str_text(piece), piece->n, got != SOURCE_TEXT, recompute_progress, c, e) < 0)
 		return -1;
-	show(c, got == SOURCE_LATER);
+	reading_show(c, got == SOURCE_LATER);
 	return got != SOURCE_END;
 }
 
@@ -176,7 +176,7 @@ void chat_stream(struct chat *c)
 		say_stop(c, &e);
 	} else {
 		if (e.code == ERR_DOCUMENT)
-			chat_stream_close(c); /* nothing is there to read on from */
+			chat_stream_close(c); /* the source is broken: /more cannot read on */
 		chat_error(c, &e);
 		c->quit |= !c->interactive;
 	}
@@ -203,7 +203,7 @@ void chat_read_document(struct chat *c)
 		from = text_part_end(m->text.p, m->read, 0, m->read - TEXT_SEARCHED);
 	for (const char *p = m->text.p; (p = memchr(p, '\n', (size_t)(m->text.p + from - p))); p++)
 		lines++;
-	/* Lent: it is copied. */
+	/* d borrows the text; conversation_read_document() copies it. */
 	d.name = xstrndup(name, strlen(name));
 	d.text = (struct str){ .p = m->text.p + from, .n = m->read - from };
 	d.bytes = d.text.n;
@@ -242,8 +242,8 @@ void chat_stream_close(struct chat *c)
 	conversation_beside(&c->t, 0);
 }
 
-/* Read now, or, where the front end has jobs, when none waits. */
-static void go_on(struct chat *c)
+/* Continue reading: now, or, if the front end has jobs, when no job waits. */
+static void reading_continue(struct chat *c)
 {
 	c->streaming.on = 1;
 	if (!c->front->yield)
@@ -265,7 +265,7 @@ void slash_stream(struct chat *c, char *arg)
 	if (e.code)
 		chat_error(c, &e);
 	else
-		go_on(c);
+		reading_continue(c);
 	str_free(&path);
 }
 
@@ -295,5 +295,5 @@ void slash_on(struct chat *c, char *arg)
 		chat_error(c, &e);
 		return;
 	}
-	go_on(c);
+	reading_continue(c);
 }

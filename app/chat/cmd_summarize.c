@@ -1,8 +1,8 @@
 /* app/chat/cmd_summarize.c - /summarize, the questions that start it, and the offer of it.
  *
- * The work is summarize()'s, on a timeline of its own. What the model answered is kept by key: as settings of the
- * session, "summary/KEY", or in memory where nothing is stored. The summary is shown like an answer and is no message:
- * the conversation, its cache and its next answer are as they were. */
+ * summarize() works on a timeline of its own. The model's results are kept by key: as settings "summary/KEY" of the
+ * session, or in memory if nothing is stored. The summary is shown like an answer and is no message: the
+ * conversation, its cache and its next answer do not change. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,12 +16,12 @@
 struct run {
 	struct chat *c;
 	struct str verb; /* the line of progress; front ends keep the pointer */
-	double shown;    /* when progress was shown last */
-	size_t part;     /* of which part that was */
-	int stored;      /* results go to the session */
+	double shown;    /* time at which progress was shown last */
+	size_t part;     /* the part that was shown last */
+	int stored;      /* 1 = results are stored in the session */
 };
 
-/* ---- what is kept ---- */
+/* ---- results that are kept ---- */
 
 static void setting_name(const char *key, char name[SUMMARY_KEY + sizeof PREFIX])
 {
@@ -35,7 +35,7 @@ static int kept_get(const char *key, struct str *out, void *ud)
 	struct err e = { 0 };
 
 	setting_name(key, name);
-	/* A damaged one is made anew. */
+	/* A damaged result counts as missing. */
 	if (r->stored)
 		return session_value(r->c->log->store, r->c->log->session, name, out, &e) > 0;
 	for (size_t i = 0; i < r->c->n_kept; i++)
@@ -74,7 +74,7 @@ void summaries_free(struct chat *c)
 	c->kept = NULL;
 }
 
-/* A session begins with its first question, or with its first summary: that may be the work of minutes. */
+/* Create the session, if it does not exist: a summary may be the work of minutes. 1 if results can be stored. */
 static int begin_session(struct chat *c)
 {
 	struct err e = { 0 };
@@ -129,7 +129,7 @@ static void add_text(const struct document *d, struct summary_text *t)
 				                                      .text = d->mark[i].text };
 }
 
-static void show(struct chat *c, const struct summary *s, const char *of, double seconds)
+static void summary_show(struct chat *c, const struct summary *s, const char *of, double seconds)
 {
 	struct err e = { 0 };
 
@@ -161,7 +161,7 @@ static void say_stopped(struct chat *c, const struct summary *s)
 		c->quit = 1, c->rc = 130;
 }
 
-static void run(struct chat *c, size_t first, size_t n, int32_t words)
+static void summary_run(struct chat *c, size_t first, size_t n, int32_t words)
 {
 	struct run r = { .c = c };
 	struct summary_hooks hooks = { .get = kept_get, .put = kept_put, .progress = on_progress, .ud = &r };
@@ -183,7 +183,7 @@ static void run(struct chat *c, size_t first, size_t n, int32_t words)
 	if (c->interactive)
 		signals_take_int();
 	if (!e.code)
-		show(c, &s, of.p, now_seconds() - start);
+		summary_show(c, &s, of.p, now_seconds() - start);
 	else if (e.code == ERR_CANCELLED)
 		say_stopped(c, &s);
 	else
@@ -203,9 +203,9 @@ static int words_in_bounds(long n)
 	return n >= SUMMARY_WORDS_LEAST && n <= SUMMARY_WORDS_MOST;
 }
 
-/* "[DOCUMENT] [WORDS]": a number alone is that of a document, if there is one of that number, else a number of words.
- * *doc: -1 = all. */
-static int parse(struct chat *c, char *arg, long *doc, long *words, struct err *e)
+/* Read "[DOCUMENT] [WORDS]". A number alone means the document with that number if there is one, else a number of
+ * words. *doc: -1 = all documents. */
+static int arguments_parse(struct chat *c, char *arg, long *doc, long *words, struct err *e)
 {
 	char *last = strrchr(arg, ' ');
 	struct err no_document = { 0 };
@@ -239,14 +239,14 @@ void slash_summarize(struct chat *c, char *arg)
 	struct err e = { 0 };
 	long doc, words;
 
-	if (conversation_needs_local(&c->t, "/summarize", &e) < 0 || parse(c, arg, &doc, &words, &e) < 0) {
+	if (conversation_needs_local(&c->t, "/summarize", &e) < 0 || arguments_parse(c, arg, &doc, &words, &e) < 0) {
 		chat_error(c, &e);
 		return;
 	}
-	run(c, doc < 0 ? 0 : (size_t)doc, doc < 0 ? c->t.n_doc : 1, (int32_t)words);
+	summary_run(c, doc < 0 ? 0 : (size_t)doc, doc < 0 ? c->t.n_doc : 1, (int32_t)words);
 }
 
-/* ---- a question in its place ---- */
+/* ---- questions that ask for a summary ---- */
 
 int summary_asked(struct chat *c, const char *question, size_t n)
 {
@@ -260,11 +260,11 @@ int summary_asked(struct chat *c, const char *question, size_t n)
 	count = doc < c->t.n_doc ? 1 : c->t.n_doc;
 	for (size_t i = first; i < first + count; i++)
 		searched |= !c->t.doc[i].whole && !c->t.doc[i].grows;
-	if (!searched) /* the model has read all of it */
+	if (!searched) /* the model has read the whole documents */
 		return 0;
-	if (c->front->dims) /* the screen: the line is no question of the conversation */
+	if (c->front->dims) /* the screen; the question is not shown as a message */
 		notice(c, "%.*s", (int)n, question);
-	run(c, first, count, words_in_bounds(words) ? words : SUMMARY_WORDS);
+	summary_run(c, first, count, words_in_bounds(words) ? words : SUMMARY_WORDS);
 	return 1;
 }
 

@@ -1,10 +1,10 @@
-/* app/chat/commands.c - the table of commands, and finding one in it. */
+/* app/chat/commands.c - the table of commands, and the search in it. */
 #include "app/chat/chat_private.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* As often as they are used, the commonest first: lists and completion keep this order. */
+/* Ordered by frequency of use: lists and completion keep this order. */
 /* clang-format off */
 static const struct slash commands[] = {
 	{"/open", "/file /load /add", "FILE", "add a document, or those of a folder or pattern, to be asked about", BUSY_QUEUED, ARG_FILE, slash_open},
@@ -49,7 +49,7 @@ static const struct slash commands[] = {
 };
 /* clang-format on */
 
-/* What else people call it.  A word with a slash runs the command. */
+/* Other words for the commands. With a slash before it, such a word runs the command. */
 static const struct {
 	const char *name, *words;
 } synonyms[] = {
@@ -87,7 +87,7 @@ const struct slash *slash_at(size_t i)
 	return i < LEN(commands) ? &commands[i] : NULL;
 }
 
-/* Does the line, of a command or a key, have the word that help is wanted on? */
+/* 1 if a line of the help, or one of its other words, contains the word that help is wanted on. */
 static int has_word(const char *line, const char *words, const char *word)
 {
 	return !*word || strcasestr(line, word) || strcasestr(words, word);
@@ -157,10 +157,10 @@ int slash_is(const char *name, const char *aliases, const char *word, size_t len
 void slash_near_init(struct nearest *near, const char *word, size_t n)
 {
 	nearest_init(near, word, n);
-	near->dist = (int)n / 4 + 2; /* a greater distance would make any word near to many names */
+	near->dist = (int)n / 4 + 2; /* a greater distance would match any word with many names */
 }
 
-/* The beginning of a name, and another word for it, are nearer than a name with as many wrong letters. */
+/* The beginning of a name, and one of its other words, have distance 0. */
 void slash_near(struct nearest *near, const char *name, const char *words)
 {
 	if ((near->len > 2 && !strncmp(near->word, name, near->len)) ||
@@ -181,7 +181,7 @@ int slash_unknown(const struct nearest *near, struct err *e)
 	               near->len < 40 ? (int)near->len : 40, near->word);
 }
 
-/* Commands that only the full screen has (app/tui/screen_commands.c); it never hands them on. */
+/* Commands of the full screen alone (app/tui/screen_commands.c); the screen runs them itself. */
 static const char of_screen[] = "/grep /copy /yank /theme /raw /mouse /tour";
 
 void slash_run(struct chat *c, char *text)

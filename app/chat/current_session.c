@@ -1,10 +1,10 @@
-/* app/chat/current_session.c - the session that keeps the conversation: is there one, what it shows when it is resumed,
- * and switching to another one (chat.h). */
+/* app/chat/current_session.c - the session that stores the conversation: whether there is one, what it shows when it
+ * is resumed, and switching to another session. */
 #include "app/chat/chat_private.h"
 
 #include <string.h>
 
-enum { SHOWN = 2, SHOWN_LINES = 12 }; /* turns, and lines of a message */
+enum { SHOWN = 2, SHOWN_LINES = 12 }; /* turns; lines of each message */
 
 int chat_no_sessions(const struct chat *c, struct err *e)
 {
@@ -40,7 +40,7 @@ int chat_sessionless(struct chat *c)
 	return !(c->log && c->log->read_only) && chat_unkept(c);
 }
 
-/* The first lines of a text, and how many are left out. */
+/* Append the first lines of a text, and how many lines are left out. */
 static void add_lines(struct str *out, const char *mark, const struct str *text)
 {
 	const char *p = str_text(text), *end = p + text->n;

@@ -1,7 +1,7 @@
-/* app/chat/deferred_delete.c - deleting sessions, which can be undone for some seconds (chat.h).
+/* app/chat/deferred_delete.c - deletes sessions; /undelete restores one for some seconds.
  *
- * A deleted session leaves the lists at once, and the store DELETE_UNDO seconds later or when the program ends in
- * order. A program that is killed in between has deleted nothing. */
+ * A deleted session leaves the lists at once. It leaves the store DELETE_UNDO seconds later, or when the program ends
+ * in order. If the program is killed in between, the session stays. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,7 +15,7 @@ int chat_is_deleted(const struct chat *c, int64_t session)
 	return 0;
 }
 
-static void forget(struct chat *c, size_t i)
+static void deleted_forget(struct chat *c, size_t i)
 {
 	str_free(&c->deleted[i].name);
 	c->n_deleted--;
@@ -40,11 +40,11 @@ void chat_delete_due(struct chat *c, int all)
 			break;
 		if (c->log && session_log_delete(c->log, &c->t, c->deleted[i].session, &e) < 0)
 			chat_error(c, &e);
-		forget(c, i);
+		deleted_forget(c, i);
 	}
 }
 
-/* The name of a session as lists show it. */
+/* Append the name of a session as lists show it. */
 static int name_of(struct chat *c, int64_t session, struct str *out, int *messages, struct err *e)
 {
 	struct session s;
@@ -69,7 +69,7 @@ void chat_delete(struct chat *c, int64_t session)
 
 	if (chat_is_deleted(c, session))
 		return;
-	/* Nobody may begin to write it until it is deleted. */
+	/* Hold the session, so that no other weir begins to write it before it is deleted. */
 	if (session_log_hold(c->log, session, 0, &by, &e) < 0 || name_of(c, session, &name, &messages, &e) < 0) {
 		chat_error(c, &e);
 		str_free(&name);
@@ -81,7 +81,7 @@ void chat_delete(struct chat *c, int64_t session)
 	d->was_here = session == c->log->session;
 	if (d->was_here) {
 		c->streaming.on = 0;
-		conversation_clear(&c->t); /* leaves it */
+		conversation_clear(&c->t); /* leaves the session */
 		session_log_hold(c->log, session, 0, &by, &e);
 	}
 	notice(c, "[session '%s' is deleted; /undelete restores it within %.0f seconds]", name.p, DELETE_UNDO);
@@ -104,18 +104,18 @@ int chat_undelete(struct chat *c)
 	c->deleted[c->n_deleted - 1].name = (struct str){ 0 };
 	session = c->deleted[c->n_deleted - 1].session;
 	here = c->deleted[c->n_deleted - 1].was_here;
-	forget(c, c->n_deleted - 1);
+	deleted_forget(c, c->n_deleted - 1);
 	session_leave(c->log->store, session);
 	notice(c, "[session '%s' is there again]", str_text(&name));
 	str_free(&name);
-	/* Resume the session where it was the current one and the screen is still empty. */
+	/* If the session was the current one and the screen is still empty, resume it. */
 	if (here && c->log && !c->log->session && !c->t.n_msg)
 		chat_switch(c, session, 0);
 	return 0;
 }
 
-/* The session that arg names, or the current one. */
-static int which(struct chat *c, const char *arg, int64_t *id, struct err *e)
+/* The session that arg names, or the current session. */
+static int session_meant(struct chat *c, const char *arg, int64_t *id, struct err *e)
 {
 	if (*arg)
 		return session_find(c->log->store, arg, id, e);
@@ -132,7 +132,7 @@ void slash_delete(struct chat *c, char *arg)
 
 	if (chat_unkept(c))
 		return;
-	if (which(c, arg, &id, &e) < 0 || name_of(c, id, &name, &messages, &e) < 0)
+	if (session_meant(c, arg, &id, &e) < 0 || name_of(c, id, &name, &messages, &e) < 0)
 		;
 	else if (chat_is_deleted(c, id))
 		err_set(&e, ERR_USAGE, "session '%.60s' is deleted already; /undelete restores it", name.p);

@@ -1,10 +1,10 @@
 /* app/chat/document_search.c - searches the documents of a conversation (sessions/store/store.h: passages).
  *
- * The index lies in the session's store, where the text of a document lies, too; without a store, and when it cannot be
- * written any more, in memory. */
+ * The index is in the session's store, beside the documents. If there is no store or it cannot be written, the index
+ * is in memory. */
 #include "app/chat/chat_private.h"
 
-/* Texts in the store's index are those of stored documents, so that they are deleted together. */
+/* 1 if the index can be in the store. Its texts are those of stored documents, so that both are deleted together. */
 static int in_store(struct chat *c)
 {
 	struct err e = { 0 };
@@ -15,7 +15,7 @@ static int in_store(struct chat *c)
 	return c->log && !c->log->failed && session_log_begin(c->log, &c->t, &e) == 0;
 }
 
-/* Bytes of a growing text that are not searched any more. */
+/* Bytes at the beginning of a growing text that are no longer searched. */
 static size_t text_skipped(const struct chat *c)
 {
 	size_t n = 0;
@@ -25,7 +25,8 @@ static size_t text_skipped(const struct chat *c)
 	return n;
 }
 
-/* In memory, what is searched no more goes when as much has come since. */
+/* Open the index, if it is not open yet. An index in memory is made anew after TEXT_SEARCHED more bytes were skipped,
+ * so that the skipped text leaves memory. */
 static int open_index(struct chat *c, struct err *e)
 {
 	int kept = in_store(c);
@@ -38,9 +39,9 @@ static int open_index(struct chat *c, struct err *e)
 	return passage_index_open(&c->index, kept ? c->log->store : NULL, e);
 }
 
-enum { SHOW_FIRST = 300, SHOW_EVERY = 100 }; /* milliseconds: what takes less is not worth a line */
+enum { SHOW_FIRST = 300, SHOW_EVERY = 100 }; /* milliseconds; shorter work shows no progress */
 
-/* A text is being indexed, before the first question about it. */
+/* Show the progress of indexing, which happens before the first question about a text. Returns 1 to stop. */
 static int on_indexing(size_t done, size_t total, void *ud)
 {
 	struct chat *c = ud;
@@ -61,8 +62,8 @@ static int on_indexing(size_t done, size_t total, void *ud)
 	return signals_stopped();
 }
 
-static int search(const struct indexed_text *text, size_t n_text, const char *question, size_t n,
-                  struct found_passage *out, size_t most, void *ud, struct err *e)
+static int documents_search(const struct indexed_text *text, size_t n_text, const char *question, size_t n,
+                            struct found_passage *out, size_t most, void *ud, struct err *e)
 {
 	struct chat *c = ud;
 
@@ -82,7 +83,7 @@ static int search(const struct indexed_text *text, size_t n_text, const char *qu
 
 void document_search_attach(struct chat *c)
 {
-	c->t.hooks.search = search;
+	c->t.hooks.search = documents_search;
 	c->t.hooks.search_ud = c;
 }
 

@@ -1,4 +1,4 @@
-/* app/chat/hidden_reasoning.c - whether the reasoning of a message is shown, and the message without it (chat.h). */
+/* app/chat/hidden_reasoning.c - whether the reasoning of a message is shown, and the message without it. */
 #include "app/chat/chat_private.h"
 
 #include <string.h>
@@ -32,7 +32,7 @@ void chat_message(const struct chat *c, const struct message *m, struct str *out
 		str_add(out, text, m->text.n);
 		return;
 	}
-	/* Where the reply's head opened the reasoning, the message has its end mark alone, or no mark while it is
+	/* If the template's head opened the reasoning, the message has only the closing mark, or no mark while it is
 	 * unfinished. */
 	closed = reasoning_closed(text);
 	think.first = closed ? closed > 0 && (c->t.info->thinks_first || c->t.info->asked_thinks_first ||

@@ -1,4 +1,4 @@
-/* app/chat/library.c - what other sessions have read, for the commands about documents (sessions/store/store.h: the
+/* app/chat/library.c - the documents of all sessions, for the commands about documents (sessions/store/store.h: the
  * library). */
 #include "app/chat/chat_private.h"
 

@@ -1,10 +1,10 @@
 /* app/chat/message_search.c - the index of the messages of a conversation, for recall (app/retrieval/recall.c).
  *
- * It lies in memory: it is made from the messages in milliseconds, and what /undo or another session takes away leaves
- * no trace on the disk. */
+ * The index is in memory: building it takes milliseconds, and messages that were undone leave no trace on the
+ * disk. */
 #include "app/chat/chat_private.h"
 
-static int add(const char *text, size_t n, int anew, int64_t *number, void *ud, struct err *e)
+static int message_add(const char *text, size_t n, int anew, int64_t *number, void *ud, struct err *e)
 {
 	struct chat *c = ud;
 
@@ -15,8 +15,8 @@ static int add(const char *text, size_t n, int anew, int64_t *number, void *ud, 
 	return sentences_add(c->messages, text, n, number, e);
 }
 
-static int find(const char *question, size_t n, struct found_sentence **out, size_t *n_out, uint64_t *words, void *ud,
-                struct err *e)
+static int message_find(const char *question, size_t n, struct found_sentence **out, size_t *n_out, uint64_t *words,
+                        void *ud, struct err *e)
 {
 	struct chat *c = ud;
 
@@ -28,8 +28,8 @@ static int find(const char *question, size_t n, struct found_sentence **out, siz
 
 void message_search_attach(struct chat *c)
 {
-	c->t.hooks.add_message = add;
-	c->t.hooks.find_sentences = find;
+	c->t.hooks.add_message = message_add;
+	c->t.hooks.find_sentences = message_find;
 	c->t.hooks.messages_ud = c;
 }
 

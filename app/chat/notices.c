@@ -1,5 +1,5 @@
-/* app/chat/notices.c - what weir itself says in a chat, to the front end and to the log, how far a prefill is, and what
- * the model is called. */
+/* app/chat/notices.c - messages of weir itself, to the front end and to the log; the progress of a prefill; the
+ * model's name. */
 #include "app/chat/chat_private.h"
 
 #include <stdarg.h>

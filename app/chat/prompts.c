@@ -1,8 +1,7 @@
-/* app/chat/prompts.c - prompts that the user keeps in files, and shell commands whose output becomes a document
- * (chat_private.h).
+/* app/chat/prompts.c - the user's own prompts, and shell commands whose output becomes a document.
  *
- * ~/.config/weir/prompts/NAME.md is the command /NAME: its text is sent as a message, the words behind the command in
- * place of {}, or below the text where it has no {}. */
+ * ~/.config/weir/prompts/NAME.md is the command /NAME: its text is sent as a message. The words after the command
+ * replace each {} in the text; if there is no {}, they are added below the text. */
 #include "app/chat/chat_private.h"
 
 #include <dirent.h>
@@ -14,7 +13,7 @@
 enum { PROMPT_MOST = 1 << 20, NAME_MOST = 40 };
 static const char ending[] = ".md";
 
-/* Letters, digits, - and _: a command's name names no other folder. */
+/* 1 if the name has letters, digits, - and _ alone, so that it cannot name another folder. */
 static int name_ok(const char *name, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
@@ -24,7 +23,7 @@ static int name_ok(const char *name, size_t n)
 	return n > 0 && n <= NAME_MOST;
 }
 
-/* The path of the prompt of that name, appended: 1 if its file is there. */
+/* Append the path of the prompt of that name; 1 if its file can be read. */
 static int prompt_path(const char *name, size_t n, struct str *path)
 {
 	char file[NAME_MOST + 20];
@@ -141,7 +140,7 @@ void slash_run_command(struct chat *c, char *arg)
 	signals_work(1);
 	rc = external_run(c->proposed.p, DOC_BYTES_MAX, &out, &status, &e);
 	signals_work(0);
-	/* A document's name is the last part of a path: the command's own slashes become fraction slashes. */
+	/* A document's name is the last part of a path: write the command's own slashes as fraction slashes. */
 	str_adds(&name, "$ ");
 	for (const char *p = c->proposed.p; *p && name.n < 60; p++)
 		str_addf(&name, *p == '/' ? "\xe2\x81\x84" : "%c", *p);

@@ -1,4 +1,4 @@
-/* app/chat/session_log.c - opening, resuming, switching and changing the session that keeps a conversation
+/* app/chat/session_log.c - opens, resumes, switches and changes the session that stores a conversation
  * (session_log.h). */
 #include "app/chat/chat_private.h"
 #include "app/retrieval/retrieval.h"
@@ -10,7 +10,7 @@
 
 /* ---- opening ---- */
 
-/* A terminal gets a session without asking; a pipe and -p only with -s or --continue. */
+/* 1 if the conversation gets a session: at a terminal always, for a pipe and -p with -s or --continue only. */
 static int session_wanted(const struct options *o)
 {
 	if (o->private_talk)
@@ -18,7 +18,8 @@ static int session_wanted(const struct options *o)
 	return o->session || o->go_on || (!o->prompt && isatty(0) && isatty(1));
 }
 
-/* Old sessions kept only the policy settings that differed from the defaults of that time, among them four rings. */
+/* Give an old session's policy its four rings: old sessions stored only settings that differed from the defaults of
+ * that time, among them n=4. */
 static void migrate_default_rings(struct str *kv)
 {
 	size_t name = strcspn(kv->p, ":");
@@ -38,7 +39,7 @@ static int option_recall(struct options *o, const struct option_def *d, struct s
 	return option_set(o, d, where, options_own(o, value->p, value->n), e);
 }
 
-/* Old sessions kept the sampler's settings, set or not: none is "auto".  1: the session is one of them. */
+/* 1 if the session is an old one: old sessions stored a value for every sampling setting, never "auto". */
 static int samples_as_of_old(struct session_log *r)
 {
 	struct str value = { 0 };
@@ -55,7 +56,7 @@ static int samples_as_of_old(struct session_log *r)
 	return all;
 }
 
-/* What was the default of that time was not set. */
+/* Replace a sampling value that was the default of old sessions by "auto". */
 static void migrate_default_sampling(const struct option_def *d, struct str *value)
 {
 	static const char *const was[SAMPLING_SETTINGS] = { "0.3", "40", "0.9", "0.05", "1.1", "0", "0" };
@@ -93,7 +94,7 @@ static int options_recall(struct session_log *r, struct options *o, struct err *
 	return rc < 0 ? -1 : 0;
 }
 
-/* Find the session of exactly that name or number: 1, 0 = there is none, -1. The beginning of a name is no match here,
+/* Find the session of exactly that name or number: 1, 0 = there is none, -1. The beginning of a name does not match,
  * because the user may mean a new session. */
 static int session_named(struct session_log *r, const char *name, struct err *e)
 {
@@ -122,7 +123,7 @@ int session_log_hold(struct session_log *r, int64_t session, int wait, long *by,
 	return rc;
 }
 
-/* 'r', 'w', 'n' or 'q': what the user wants where another weir writes the session; 0: there is nobody to ask. */
+/* Ask what to do with a session that another weir writes: 'r', 'w', 'n' or 'q'; 0: there is no terminal to ask at. */
 static int ask_in_use(struct session_log *r, const struct options *o, const struct err *why)
 {
 	struct str question = { 0 }, title = { 0 };
@@ -141,7 +142,7 @@ static int ask_in_use(struct session_log *r, const struct options *o, const stru
 	return answer ? answer : 'q';
 }
 
-/* The session that was found becomes the one that is written, or read. */
+/* Lock the session that was found for writing, or read it only, as the user wants; then take its settings. */
 static int take_session(struct session_log *r, struct options *o, struct err *e)
 {
 	long by;
@@ -175,7 +176,7 @@ static int choose_session(struct session_log *r, struct options *o, struct err *
 		rc = session_named(r, o->session, e);
 		if (rc)
 			return rc < 0 ? -1 : take_session(r, o, e);
-		/* Created at once, so that an invalid name is refused before the question. */
+		/* Create the session now, so that an invalid name is refused before the question. */
 		r->session = 0;
 		r->fresh = 1;
 		return session_new(r->store, o->session, &r->session, e);
@@ -188,7 +189,8 @@ static int choose_session(struct session_log *r, struct options *o, struct err *
 	return rc < 0 ? -1 : take_session(r, o, e);
 }
 
-/* Open the store; 0 and r->store NULL: the conversation runs without one, where no session was asked for. */
+/* Open the store. If it cannot be opened and no session was asked for: 0 with r->store NULL, the conversation is not
+ * saved. */
 static int open_store(struct session_log *r, const struct options *o, struct str *notice, struct err *e)
 {
 	if (!store_open(&r->store, &(struct store_options){ .notice = notice }, e))
@@ -278,7 +280,7 @@ static int add_document(const struct stored_document *d, void *ud)
 {
 	struct resuming *s = ud;
 	size_t at = 0;
-	/* Only lent: nothing of it is changed or freed. */
+	/* doc borrows these; it must not change or free them. */
 	struct doc doc = {
 		.name = (char *)(uintptr_t)d->name,
 		.type = d->type,
@@ -313,7 +315,7 @@ static int add_message(const struct stored_message *m, void *ud)
 	return 0;
 }
 
-/* Does the command line give a setting that the session keeps? */
+/* 1 if the command line gives a setting that the session stores. */
 static int settings_given(const struct options *o)
 {
 	for (const struct option_def *d = option_defs; d->name; d++)
@@ -322,8 +324,8 @@ static int settings_given(const struct options *o)
 	return 0;
 }
 
-/* The snapshot of the newest message that has one: after a crash that is an earlier message than the last, and only the
- * tokens behind it are prefilled. As snap_load(); *behind: messages behind that one. */
+/* Load the snapshot of the newest message that has one, as snap_load(). After a crash that may be an earlier message,
+ * and the tokens after it are prefilled. *behind: the number of messages after it. */
 static int load_newest(struct session_log *r, struct conversation *t, struct snap_loaded *got, size_t *behind,
                        struct err *e)
 {
@@ -338,7 +340,7 @@ static int load_newest(struct session_log *r, struct conversation *t, struct sna
 	return rc;
 }
 
-/* Tokens that the next question prefills besides its own; the rendering is kept for that question. */
+/* Tokens that the next question prefills besides its own. The rendered prompt is kept for that question. */
 static size_t left_to_read(struct conversation *t, size_t restored)
 {
 	struct tokens all = { 0 };
@@ -351,7 +353,7 @@ static size_t left_to_read(struct conversation *t, size_t restored)
 	return n;
 }
 
-/* behind: messages behind the snapshot that was restored. */
+/* Append a note about what was restored. behind: messages after the restored snapshot. */
 static void describe_loaded(struct conversation *t, const struct snap_loaded *got, int restored, size_t behind,
                             struct str *note)
 {
@@ -373,11 +375,10 @@ static void describe_loaded(struct conversation *t, const struct snap_loaded *go
 		human_bytes(note, got->bytes);
 		str_addf(note, " in %.2f s", got->seconds);
 	} else {
-		/* The reason names the number of tokens. */
+		/* got->why names the number of tokens. */
 		str_adds(note, got->why);
 	}
-	/* Another machine's entries differ from ours by rounding: later tokens are not bit-identical to that
-	 * machine's. */
+	/* Entries of another machine differ by rounding: later tokens are not bit-identical to those there. */
 	if (got->by[0])
 		str_addf(note, "; they were computed by '%s': answers may differ in the last digits from those there",
 		         got->by);
@@ -387,7 +388,7 @@ static void describe_loaded(struct conversation *t, const struct snap_loaded *go
 	str_adds(note, " tokens are recomputed with the next question");
 }
 
-/* ---- what the user asks for ---- */
+/* ---- commands of the user ---- */
 
 int session_log_resume(struct session_log *r, struct conversation *t, struct str *note, struct err *e)
 {
@@ -454,7 +455,7 @@ int session_log_switch(struct session_log *r, struct conversation *t, struct opt
 	r->fresh = 0;
 	r->read_only = by;
 	r->failed |= by != 0;
-	session_log_detach(r, t); /* emptying the conversation must not change the session before */
+	session_log_detach(r, t); /* emptying the conversation must not change the previous session */
 	conversation_empty(t);
 	conversation_system(t, o->system);
 	conversation_sampling(t, 0);
@@ -472,7 +473,7 @@ int session_log_switch(struct session_log *r, struct conversation *t, struct opt
 		rc = session_log_resume(r, t, note, e);
 	if (rc >= 0)
 		return 0;
-	/* The other session may be half loaded: the next question belongs to neither of the two. */
+	/* The other session may be half loaded: the next question goes to neither of the two. */
 	session_log_detach(r, t);
 	conversation_empty(t);
 	session_log_attach(r, t);
@@ -496,7 +497,7 @@ static int add_behind(const struct stored_message *m, void *ud)
 	return add_message(m, &b->resuming);
 }
 
-/* The message that a document follows is there or not: as when the session is resumed. */
+/* Set the place of a document after the message that it follows, as when the session is resumed. */
 static int place_document(const struct stored_document *d, void *ud)
 {
 	struct conversation *t = ud;
@@ -532,7 +533,7 @@ int session_log_show(struct session_log *r, struct conversation *t, size_t from,
 	session_log_attach(r, t);
 	if (rc < 0)
 		return -1;
-	/* Where it is not there, the next question computes it again. */
+	/* Without a snapshot the next question recomputes the branch. */
 	if (t->tl && r->snaps && !session_log_fingerprint(r, t, &why))
 		snap_load(r->snaps, t->tl, &r->fingerprint, end, &extra, &got, &why);
 	str_free(&extra);
@@ -549,7 +550,7 @@ int session_log_fork(struct session_log *r, struct conversation *t, const char *
 		return -1;
 	session_leave(r->store, r->session);
 	r->session = id;
-	undo_forget(t); /* what was undone belongs to the session before */
+	undo_forget(t); /* the undone turns belong to the previous session */
 	return 0;
 }
 

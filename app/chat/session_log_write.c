@@ -1,4 +1,4 @@
-/* app/chat/session_log_write.c - what a session keeps of its conversation: messages, documents, settings and snapshots
+/* app/chat/session_log_write.c - stores messages, documents, settings and snapshots of a conversation in its session
  * (session_log.h). */
 #include "app/chat/chat_private.h"
 #include "app/retrieval/retrieval.h"
@@ -7,15 +7,15 @@
 
 enum {
 	ENTRIES_EVERY = 10000, /* tokens of a long prefill after which its KV entries are saved */
-	ENTRIES_LEAST = 512,   /* ... and at its end */
-	/* no saved entries are loaded where the timeline has this many of the wanted tokens */
+	ENTRIES_LEAST = 512,   /* tokens that are worth saving at its end */
+	/* Saved entries are not loaded if the timeline has at least this many of the wanted tokens. */
 	FETCH_BELOW = 256,
 };
 #define ANSWER_EVERY 2.0 /* seconds after which a growing answer is committed */
 
 /* ---- failing ---- */
 
-/* A conversation continues when its session cannot be saved. */
+/* Say once that the session cannot be saved; the conversation continues. */
 static void save_failed(struct session_log *r, const struct err *e)
 {
 	if (!r->failed)
@@ -23,7 +23,7 @@ static void save_failed(struct session_log *r, const struct err *e)
 	r->failed = 1;
 }
 
-static int off(const struct session_log *r)
+static int log_is_off(const struct session_log *r)
 {
 	return !r || r->failed;
 }
@@ -34,7 +34,7 @@ int64_t session_log_head(const struct conversation *t)
 {
 	size_t n = t->n_msg;
 
-	if (n && t->growing.open) /* stored with its question */
+	if (n && t->growing.open) /* the growing text is stored with its question */
 		n--;
 	return n ? t->msg[n - 1].stored : 0;
 }
@@ -44,8 +44,8 @@ int session_log_fingerprint(struct session_log *r, const struct conversation *t,
 	return snaps_fingerprint(r->snaps, t->engine, t->tl, &r->fingerprint, e);
 }
 
-/* Called after a turn, when the sequence ends with the last message.  A failure costs time at the next start, not the
- * conversation. */
+/* Save a snapshot after a turn, when the sequence ends with the last message. If that fails, the next start takes
+ * longer. */
 static void save_snapshot(struct session_log *r, const struct conversation *t)
 {
 	struct snap_saved saved;
@@ -59,13 +59,13 @@ static void save_snapshot(struct session_log *r, const struct conversation *t)
 		say("the cache of this session is not saved: %s", e.msg);
 }
 
-static void fetch(struct conversation *t, const struct tokens *want, size_t same, void *ud)
+static void entries_fetch(struct conversation *t, const struct tokens *want, size_t same, void *ud)
 {
 	struct session_log *r = ud;
 	struct snap_loaded got;
 	struct err e = { 0 };
 
-	if (off(r) || !r->snaps || same >= FETCH_BELOW)
+	if (log_is_off(r) || !r->snaps || same >= FETCH_BELOW)
 		return;
 	if (session_log_fingerprint(r, t, &e) < 0 ||
 	    snap_load_prefix(r->snaps, t->tl, &r->fingerprint, want->id, want->n, &got, &e) < 0)
@@ -79,7 +79,7 @@ static void save_entries(struct session_log *r, struct conversation *t, int all)
 	struct snap_saved saved;
 	struct err e = { 0 };
 
-	if (off(r) || !r->snaps || !t->tl)
+	if (log_is_off(r) || !r->snaps || !t->tl)
 		return;
 	ready = timeline_entries_ready(t->tl);
 	if (ready < r->entries_at)
@@ -100,14 +100,14 @@ void session_log_settings(struct session_log *r, const struct conversation *t)
 	struct str value = { 0 };
 	int rc = 0;
 
-	if (off(r) || !r->session)
+	if (log_is_off(r) || !r->session)
 		return;
 	for (const struct option_def *d = option_defs; d->name && !rc; d++) {
 		if (!(d->flags & OPT_KEPT))
 			continue;
 		str_clear(&value);
 		if (d->type == OPT_POLICY && !t->tl)
-			continue; /* the policy of a model in this process stays */
+			continue; /* the policy of a local model stays stored */
 		if (d->type == OPT_POLICY)
 			timeline_policy(t->tl, &value);
 		else
@@ -162,7 +162,7 @@ static int64_t parent_of_last(const struct conversation *t)
 	return t->n_msg > 1 ? t->msg[t->n_msg - 2].stored : 0;
 }
 
-/* What the store keeps beside a question: its context, as JSON; "" where there is none. */
+/* Append what the store keeps with a question: its context, as JSON; nothing if there is none. */
 static void question_stats(const struct message *m, struct str *out)
 {
 	if (!m->context.n)
@@ -172,7 +172,8 @@ static void question_stats(const struct message *m, struct str *out)
 	json_close(out, '}');
 }
 
-/* ... and beside an answer: its sources, and what the turn did once it has ended. */
+/* Append what the store keeps with an answer: its sources, and the figures of its turn once that has ended (turn,
+ * else NULL). */
 static void answer_stats(const struct message *m, const struct turn *turn, struct str *out)
 {
 	if (!turn && !m->sources.n)
@@ -208,7 +209,7 @@ static void log_question(struct session_log *r, struct conversation *t)
 	struct str stats = { 0 };
 	struct err e = { 0 };
 
-	if (off(r))
+	if (log_is_off(r))
 		return;
 	r->writing = 0;
 	question_stats(m, &stats);
@@ -218,7 +219,7 @@ static void log_question(struct session_log *r, struct conversation *t)
 	str_free(&stats);
 }
 
-/* After a rollback over evicted tokens: the snapshot of the last answer has them. */
+/* After a rollback over evicted tokens: load the snapshot of the last answer, which has them. */
 static void load_last_answer(struct session_log *r, const struct conversation *t)
 {
 	struct timeline_stats st;
@@ -230,7 +231,8 @@ static void load_last_answer(struct session_log *r, const struct conversation *t
 	while (n && t->msg[n - 1].role != ROLE_ASSISTANT)
 		n--;
 	conversation_stats(t, &st);
-	if (off(r) || !r->snaps || !n || !t->msg[n - 1].stored || st.rings.evicted + st.rings.evicted_in_part == 0)
+	if (log_is_off(r) || !r->snaps || !n || !t->msg[n - 1].stored ||
+	    st.rings.evicted + st.rings.evicted_in_part == 0)
 		return;
 	if (session_log_fingerprint(r, t, &e) < 0 ||
 	    snap_load(r->snaps, t->tl, &r->fingerprint, t->msg[n - 1].stored, &extra, &got, &e) < 0)
@@ -242,12 +244,12 @@ static void log_undo(struct session_log *r, const struct conversation *t)
 {
 	struct err e = { 0 };
 
-	if (off(r) || !r->session)
+	if (log_is_off(r) || !r->session)
 		return;
 	r->writing = 0;
 	if (session_set_head(r->store, r->session, session_log_head(t), &e) < 0)
 		save_failed(r, &e);
-	else if (!t->growing.open || !t->growing.known) /* else the cache is what the text made of it */
+	else if (!t->growing.open || !t->growing.known) /* else the cache holds the growing text */
 		load_last_answer(r, t);
 }
 
@@ -263,14 +265,15 @@ static void log_redo(struct session_log *r, struct conversation *t)
 	int64_t head = session_log_head(t);
 	size_t had;
 
-	if (off(r) || !r->session || !head)
+	if (log_is_off(r) || !r->session || !head)
 		return;
 	r->writing = 0;
 	if (session_set_head(r->store, r->session, head, &e) < 0) {
 		save_failed(r, &e);
 		return;
 	}
-	/* Where the cache could not roll back, undo loaded an earlier snapshot: the later one may still be stored. */
+	/* If the cache could not roll back, undo has loaded an earlier snapshot; the later snapshot may still be
+	 * stored. */
 	if (!t->tl)
 		return;
 	timeline_stats(t->tl, &st);
@@ -286,8 +289,7 @@ static void log_redo(struct session_log *r, struct conversation *t)
 	str_free(&extra);
 }
 
-/* The children of a message in the session's tree: the numbers of its newest questions, or a copy of its newest
- * answer. */
+/* The children of a message in the session's tree: ids of the newest questions, or a copy of the newest answer. */
 enum { NEXT_MOST = 64 };
 struct children {
 	const struct conversation *t;
@@ -311,7 +313,7 @@ static int next_question(const struct stored_message *m, void *ud)
 	struct children *x = ud;
 
 	if (m->role == ROLE_USER) {
-		/* Keep the newest ones, the last at the end. */
+		/* Keep the newest ids, the last at the end. */
 		if (x->n == NEXT_MOST)
 			memmove(x->question, x->question + 1, --x->n * sizeof *x->question);
 		x->question[x->n++] = m->id;
@@ -348,7 +350,7 @@ static int next_turn(struct conversation *t, struct message out[2], void *ud, st
 	struct children x = { .t = t };
 	int64_t at = session_log_head(t);
 
-	if (off(r) || !r->session || (t->n_msg && !at) || t->growing.open)
+	if (log_is_off(r) || !r->session || (t->n_msg && !at) || t->growing.open)
 		return 0;
 	if (message_children(r->store, r->session, at, next_question, &x, e) < 0)
 		return -1;
@@ -370,7 +372,7 @@ static int next_turn(struct conversation *t, struct message out[2], void *ud, st
 	return 1;
 }
 
-/* Store the answer as it is now; turn: it has ended, else NULL. */
+/* Store the answer so far. turn: the turn, if it has ended; else NULL. */
 static void write_answer(struct session_log *r, struct conversation *t, const struct turn *turn)
 {
 	struct message *m = &t->msg[t->n_msg - 1];
@@ -401,8 +403,8 @@ static void write_answer(struct session_log *r, struct conversation *t, const st
 		save_failed(r, &e);
 }
 
-/* A short answer is written once, a long one every ANSWER_EVERY seconds; an answer that /continue extends becomes a new
- * message. */
+/* A short answer is written once, a long one every ANSWER_EVERY seconds. An answer that /continue extends becomes a
+ * new message. */
 static void answer_began(struct session_log *r)
 {
 	r->writing = 0;
@@ -411,13 +413,13 @@ static void answer_began(struct session_log *r)
 
 static void log_piece(struct session_log *r, struct conversation *t)
 {
-	if (off(r))
+	if (log_is_off(r))
 		return;
 	if (now_seconds() - r->written_at >= ANSWER_EVERY)
 		write_answer(r, t, NULL);
 }
 
-/* A model file, or a server's model with the server's address. */
+/* Append the name of the model's file; for a server, the model's name and the address. */
 static void model_name(const struct conversation *t, struct str *out)
 {
 	const char *path = t->info->path, *slash = strrchr(path, '/');
@@ -433,7 +435,7 @@ static void log_turn(struct session_log *r, struct conversation *t, const struct
 	struct timeline_stats st;
 	struct err e = { 0 };
 
-	if (off(r))
+	if (log_is_off(r))
 		return;
 	write_answer(r, t, turn);
 	r->writing = 0;
@@ -463,7 +465,7 @@ static void log_document(struct session_log *r, struct conversation *t)
 {
 	struct err e = { 0 };
 
-	if (!off(r) && r->session && keep_document(r, t, &t->doc[t->n_doc - 1], &e) < 0)
+	if (!log_is_off(r) && r->session && keep_document(r, t, &t->doc[t->n_doc - 1], &e) < 0)
 		save_failed(r, &e);
 }
 
@@ -471,7 +473,7 @@ static void log_documents_from(struct session_log *r, struct conversation *t, si
 {
 	struct err e = { 0 };
 
-	for (size_t i = from; i < t->n_doc && !off(r) && r->session; i++) {
+	for (size_t i = from; i < t->n_doc && !log_is_off(r) && r->session; i++) {
 		int64_t old = t->doc[i].stored;
 
 		if (t->doc[i].grows)
@@ -487,7 +489,7 @@ static void log_dropped(struct session_log *r, int64_t stored)
 {
 	struct err e = { 0 };
 
-	if (!off(r) && stored && session_drop_document(r->store, r->session, stored, &e) < 0)
+	if (!log_is_off(r) && stored && session_drop_document(r->store, r->session, stored, &e) < 0)
 		save_failed(r, &e);
 }
 
@@ -507,7 +509,7 @@ static void on_event(struct conversation *t, const struct conversation_event *ev
 	case EVENT_ANSWER_ENDED: log_turn(r, t, event->turn); break;
 	case EVENT_REDONE: log_redo(r, t); break;
 	case EVENT_CLEARED: session_log_unbind(r, t); break;
-	/* the session's head stays on what was asked beside the text */
+	/* the session's head stays at the question that was asked beside the text */
 	case EVENT_RETURNED: r->writing = 0; break;
 	case EVENT_TEXT_GREW: break; /* stored with its question */
 	case EVENT_DOCUMENT_ADDED: log_document(r, t); break;
@@ -531,7 +533,7 @@ void session_log_attach(struct session_log *r, struct conversation *t)
 {
 	session_log_detach(r, t);
 	conversation_observe(t, on_event, r);
-	t->hooks.fetch = fetch;
+	t->hooks.fetch = entries_fetch;
 	t->hooks.next_turn = next_turn;
 	t->hooks.ud = r;
 }

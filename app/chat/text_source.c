@@ -1,7 +1,8 @@
 /* app/chat/text_source.c - reads, decodes and checks a text without an end (text_source.h).
  *
- *     plain text   file, pipe -> raw -> look() -> convert() -> check() -> pieces, as it comes
- *     others       file, pipe -> raw, all of it -> doc_decode(); address -> doc_read(): text with pages -> pieces */
+ *     plain text   file, pipe -> raw -> encoding_find() -> raw_convert() -> utf8_check() -> 2 KiB of text at a time
+ *     others       file, pipe -> raw, whole -> doc_decode(); address -> doc_read(): text with pages -> 2 KiB at a
+ * time */
 #include "app/chat/text_source.h"
 
 #include <errno.h>
@@ -18,30 +19,30 @@
 #include "ui/text/text.h"
 
 enum {
-	LOOK = 4096, /* bytes by which the encoding is found; fewer where a pipe has no more at once */
+	LOOK = 4096, /* bytes by which the encoding is found; fewer if a pipe has no more at once */
 	PIECE = 2048,
-	GATHER = 65536, /* the same where the document is needed whole */
+	GATHER = 65536, /* bytes of one read of a document that is read whole */
 };
 
 struct text_source {
 	int fd;
 	char *name;
-	struct str shown; /* the name, clean */
-	int64_t size;     /* of a regular file; -1 = has none */
-	uint64_t bytes;   /* read so far */
+	struct str shown; /* the name, filtered */
+	int64_t size;     /* bytes of a regular file; -1 = it is none */
+	uint64_t bytes;   /* bytes read so far */
 	int looked;       /* the encoding is known */
 	int ended;
 	iconv_t conv;
-	int converts; /* to UTF-8, where the text is in another encoding */
-	size_t unit;  /* bytes of that encoding's smallest unit, skipped where they cannot be decoded */
-	/* as read, not decoded yet: part of a character, or the first bytes until the encoding is known */
+	int converts; /* conv is open: the text has another encoding than UTF-8 */
+	size_t unit;  /* bytes of the encoding's smallest unit, which is skipped if it cannot be decoded */
+	/* Bytes read and not decoded yet: part of a character, or the first bytes until the encoding is known. */
 	struct str raw;
 	struct str utf8; /* converted, not checked yet: part of a character */
 	int after_cr;
-	int gathers; /* another format: imported once all of it is in raw */
+	int gathers; /* another format: read whole into raw, then imported */
 	int imported;
 	struct doc doc;
-	size_t at; /* the imported document, and the byte of its text that comes next */
+	size_t at; /* the next byte of the imported document's text */
 };
 
 static int refuse(const struct text_source *s, struct err *e, const char *why)
@@ -121,8 +122,8 @@ void text_source_close(struct text_source *s)
 
 /* ---- decoding ---- */
 
-/* Find the encoding by the first bytes, and refuse what is not text, by the rules for documents. */
-static int look(struct text_source *s, struct err *e)
+/* Find the encoding by the first bytes; refuse what is not text, by the rules for documents. */
+static int encoding_find(struct text_source *s, struct err *e)
 {
 	struct doc doc;
 	int rc = 0;
@@ -155,7 +156,7 @@ static int is_blank(const struct str *s)
 	return 1;
 }
 
-static void drop(struct str *s, size_t n)
+static void bytes_drop(struct str *s, size_t n)
 {
 	if (!n)
 		return;
@@ -165,7 +166,7 @@ static void drop(struct str *s, size_t n)
 }
 
 /* Convert raw to utf8. */
-static void convert(struct text_source *s)
+static void raw_convert(struct text_source *s)
 {
 	if (!s->converts) {
 		str_add(&s->utf8, str_text(&s->raw), s->raw.n);
@@ -178,18 +179,18 @@ static void convert(struct text_source *s)
 		int why = errno;
 
 		str_add(&s->utf8, buf, sizeof buf - room);
-		drop(&s->raw, s->raw.n - left);
+		bytes_drop(&s->raw, s->raw.n - left);
 		if (rc != (size_t)-1 || (why == EINVAL && !s->ended))
 			break; /* all is converted, or the rest of the last character is still to come */
 		if (why == E2BIG)
 			continue;
 		str_adds(&s->utf8, "\xef\xbf\xbd");
-		drop(&s->raw, MIN(s->unit, s->raw.n));
+		bytes_drop(&s->raw, MIN(s->unit, s->raw.n));
 	}
 }
 
-/* Append utf8 to the text, checked and with \n line ends. */
-static void check(struct text_source *s, struct str *out)
+/* Append utf8 to the text: invalid bytes replaced, with \n line ends. */
+static void utf8_check(struct text_source *s, struct str *out)
 {
 	size_t whole = s->ended || !s->utf8.n ? s->utf8.n : utf8_complete(s->utf8.p, s->utf8.n), at = 0;
 
@@ -206,17 +207,17 @@ static void check(struct text_source *s, struct str *out)
 		s->after_cr = cp == '\r';
 		at += n;
 	}
-	drop(&s->utf8, whole);
+	bytes_drop(&s->utf8, whole);
 }
 
 /* ---- documents of other formats ---- */
 
-static int import(struct text_source *s, struct err *e)
+static int document_import(struct text_source *s, struct err *e)
 {
 	int rc = s->fd < 0 ? doc_read(s->name, &s->doc, e)
 	                   : doc_decode(s->name, str_text(&s->raw), s->raw.n, &s->doc, e);
 
-	if (!rc || e->code != ERR_CANCELLED) /* one that was stopped can begin again */
+	if (!rc || e->code != ERR_CANCELLED) /* a stopped import can begin again */
 		str_free(&s->raw);
 	s->imported = rc == 0;
 	return rc;
@@ -237,7 +238,7 @@ static int next_imported(struct text_source *s, struct str *out)
 
 /* ---- reading ---- */
 
-/* Wait for bytes or the end: 1, or 0 after the time. */
+/* Wait for bytes or the end of the file: 1; 0 after ms milliseconds. */
 static int wait_for(const struct text_source *s, int ms)
 {
 	struct pollfd p = { .fd = s->fd, .events = POLLIN };
@@ -255,9 +256,9 @@ int text_source_next(struct text_source *s, int wait_ms, struct str *out, struct
 	if (s->imported)
 		return next_imported(s, out);
 	if (s->gathers && (s->fd < 0 || s->ended))
-		return import(s, e) < 0 ? -1 : SOURCE_TEXT;
+		return document_import(s, e) < 0 ? -1 : SOURCE_TEXT;
 	if (!wait_for(s, wait_ms)) {
-		/* Find the encoding by the bytes that there are. */
+		/* Find the encoding by the bytes that have come. */
 		if (s->looked || is_blank(&s->raw))
 			return SOURCE_LATER;
 		n = -1;
@@ -280,13 +281,13 @@ int text_source_next(struct text_source *s, int wait_ms, struct str *out, struct
 			return SOURCE_TEXT;
 		if (s->ended && is_blank(&s->raw))
 			return refuse(s, e, s->bytes ? "is empty: it holds only white space" : "is empty");
-		if (look(s, e) < 0)
+		if (encoding_find(s, e) < 0)
 			return -1;
 	}
 	if (s->gathers)
 		return SOURCE_TEXT;
-	convert(s);
-	check(s, out);
+	raw_convert(s);
+	utf8_check(s, out);
 	return s->ended && out->n == before ? SOURCE_END : SOURCE_TEXT;
 }
 

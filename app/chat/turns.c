@@ -1,10 +1,10 @@
-/* app/chat/turns.c - asks the model, and shows its answer and what there is to say about it (chat.h). */
+/* app/chat/turns.c - asks the model, shows its answer and the notices about it. */
 #include "app/chat/chat_private.h"
 
 #include <string.h>
 
-/* Some servers leave out the mark that opens the reasoning. Is there the one that closes it, in text that counted as
- * the answer? What follows it, and nothing else, is in c->shown then. */
+/* 1 if the answer so far turns out to begin with reasoning: some servers leave out the opening mark, and the closing
+ * mark has come. c->shown then has only the text after the closing mark. */
 static int closes_now(struct chat *c, int whole)
 {
 	const struct message *m = conversation_answer(&c->t);
@@ -20,7 +20,7 @@ static int closes_now(struct chat *c, int whole)
 	return 1;
 }
 
-/* A script that wants no reasoning gets the answer of a server at its end, when it is known what of it was
+/* 1 if the answer of a server is to be shown at its end only, when its reasoning is known: for a script that wants no
  * reasoning. */
 static int waits_for_close(const struct chat *c)
 {
@@ -66,7 +66,7 @@ static void end_text(struct chat *c)
 		c->front->text(c, c->shown.p, c->shown.n, &e);
 }
 
-/* The oldest turns do not fit the server's context any more. */
+/* Say that the oldest messages no longer fit the server's context. */
 static void say_left_out(struct chat *c, const struct turn *turn)
 {
 	struct timeline_stats st;
@@ -84,7 +84,7 @@ static void say_left_out(struct chat *c, const struct turn *turn)
 
 enum turn_kind { TURN_ASK, TURN_AGAIN, TURN_GO_ON };
 
-/* What became of a turn that ended before its answer began. */
+/* What has become of a turn that ended before its answer began. */
 static const char *left_behind(const struct chat *c, enum turn_kind kind)
 {
 	if (kind == TURN_ASK)
@@ -173,9 +173,9 @@ static int begin_turn(struct chat *c, enum turn_kind kind, const char *text, siz
 	return conversation_continue(&c->t, hooks, turn, e);
 }
 
-enum { WORDS_SHOWN = 60 }; /* bytes of a recalled turn */
+enum { WORDS_SHOWN = 60 }; /* bytes shown of a recalled turn */
 
-/* '[recalled from turn 12: "first words..."]', before the answer begins. */
+/* Say '[recalled from turn 12: "first words..."]' before the answer begins. */
 static void on_recalled(struct conversation *t, void *ud)
 {
 	struct chat *c = ud;
@@ -192,8 +192,8 @@ static void on_recalled(struct conversation *t, void *ud)
 	}
 }
 
-/* Nothing in the documents clearly answers the question: say so instead of answering from nothing, and show what is
- * nearest. To a script that is a search that found nothing. */
+/* Say that no document clearly answers the question, and show the nearest passages; the model is not asked. In a
+ * script the exit code is 1, as of a search without a match. */
 static void not_found(struct chat *c, const char *text, size_t n)
 {
 	str_clear(&c->not_found);
@@ -235,19 +235,19 @@ static void run_turn(struct chat *c, enum turn_kind kind, const char *text, size
 	c->close_seen = 0;
 	c->goes_on = last != NULL;
 	c->front->turn(c, text, n);
-	/* Feed the reasoning filter what the answer has so far. */
+	/* Feed the reasoning filter the answer so far. */
 	if (last && c->hides) {
 		str_clear(&c->shown);
 		reasoning_feed(&c->think, str_text(&last->text), last->text.n, &c->shown);
 	}
-	signals_work(1); /* searching and answering: a Ctrl-C between two timelines counts, too */
+	signals_work(1); /* a Ctrl-C during the search counts, too */
 	rc = begin_turn(c, kind, text, n, &hooks, &turn, &e);
 	signals_work(0);
 	end_text(c);
 	c->front->progress(c, "reading", -1, 0);
 	rc = c->front->turned(c, &turn, rc, &e);
 	if (rc < 0)
-		c->streaming.on = 0; /* whoever stops an answer does not want the text read on, either */
+		c->streaming.on = 0; /* a user who stops an answer wants the reading to stop, too */
 	if (c->interactive)
 		signals_take_int(); /* this Ctrl-C has stopped the answer: hide it from the prompt */
 	if (turn.answered)

@@ -1,7 +1,7 @@
-/* app/chat/variants.c - the variants of a turn: what was answered anew and what was asked differently stays in the
- * session's tree, and one of them is shown (chat_private.h).
+/* app/chat/variants.c - the variants of a turn. /regen and /edit leave the previous answers and questions in the
+ * session's tree; /variant shows one of them.
  *
- * A turn's variants are the answered questions behind the message before it, each with every answer it was given, the
+ * A turn's variants are the answered questions that follow the message before it, each with every answer it got, the
  * oldest first. */
 #include "app/chat/chat_private.h"
 
@@ -9,7 +9,7 @@
 #include <string.h>
 
 enum {
-	TURNS_SEARCHED = 200, /* from the end, for a turn with variants */
+	TURNS_SEARCHED = 200, /* turns, from the newest, in which variants are looked for */
 	DEPTH_MOST = 100000,  /* messages of a branch */
 };
 
@@ -19,9 +19,9 @@ struct variant {
 struct variants {
 	struct variant *at;
 	size_t n, now;
-}; /* now: the one that is shown; n: none */
+}; /* now: the shown variant; n = none of them is shown */
 
-/* The messages behind one, of one role. */
+/* The messages of one role that follow a message. */
 struct children {
 	struct stored_message *m;
 	size_t n;
@@ -35,7 +35,7 @@ static int add_child(const struct stored_message *m, void *ud)
 
 	if (m->role != f->role)
 		return 0;
-	text = xmalloc(m->n_text); /* it may hold NUL bytes */
+	text = xmalloc(m->n_text); /* the text may contain NUL bytes */
 	memcpy(text, m->text, m->n_text);
 	f->m = xrealloc(f->m, (f->n + 1) * sizeof *f->m);
 	f->m[f->n] = *m;
@@ -61,7 +61,7 @@ static int find_behind(const struct chat *c, int64_t message, int role, struct c
 	return -1;
 }
 
-/* The variants of the turn whose question is message q of the conversation.  Free out->at. */
+/* Find the variants of the turn whose question is message q of the conversation. Free out->at. */
 static int find_variants(const struct chat *c, size_t q, struct variants *out, struct err *e)
 {
 	const struct message *m = &c->t.msg[q];
@@ -75,8 +75,8 @@ static int find_variants(const struct chat *c, size_t q, struct variants *out, s
 		for (size_t k = 0; !rc && k < answers.n; k++) {
 			const struct stored_message *a = &answers.m[k], *b = a + 1;
 
-			/* An answer that was continued is the beginning of the next one; one that came out the same is
-			 * no variant. */
+			/* Skip an answer that was continued (the next one begins with it), and one that came out the
+			 * same. */
 			if (k + 1 < answers.n && a->id != shown && a->n_text <= b->n_text &&
 			    !memcmp(a->text, b->text, a->n_text))
 				continue;
@@ -114,9 +114,9 @@ int chat_variants(const struct chat *c, size_t answer, size_t *number, size_t *c
 	return v.n > 1 && *number <= *count;
 }
 
-/* ---- showing another one ---- */
+/* ---- showing another variant ---- */
 
-/* The end of the newest branch behind an answer. */
+/* Find the last message of the newest branch after an answer. */
 static int newest_end(const struct chat *c, int64_t answer, int64_t *end, struct err *e)
 {
 	*end = answer;
@@ -144,7 +144,7 @@ static int newest_end(const struct chat *c, int64_t answer, int64_t *end, struct
 	return 0;
 }
 
-/* The last turn that has variants: the index of its question, or -1.  Free v->at where there is one. */
+/* The index of the question of the last turn that has variants, or -1. Free v->at if there is one. */
 static long last_with_variants(const struct chat *c, struct variants *v, struct err *e)
 {
 	int left = TURNS_SEARCHED;
@@ -184,7 +184,7 @@ void slash_variant(struct chat *c, char *arg)
 		err_set(&e, ERR_USAGE, "there are %zu variants of that turn", v.n);
 	} else if (q >= 0) {
 		to = n ? n - 1 : (long)v.now + step;
-		/* Where no answer is shown, the last one is next to it on both sides. */
+		/* If no answer is shown, the last variant is next in both directions. */
 		if (!n && v.now == v.n)
 			to = (long)v.n - 1;
 		if (to < 0 || to >= (long)v.n)
