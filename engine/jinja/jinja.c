@@ -1,11 +1,11 @@
-/* engine/jinja/jinja.c - the functions of the Jinja interpreter for the outside: compile a template, run it. */
+/* engine/jinja/jinja.c - compiles a Jinja template and runs it (jinja.h). */
 #include "engine/jinja/jinja_private.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- a template ---- */
+/* ---- compiling ---- */
 
 static int compile(struct jinja *t, const char *text, size_t n)
 {
@@ -45,9 +45,10 @@ void jinja_free(struct jinja *t)
 	free(t);
 }
 
-/* ---- a run ---- */
+/* ---- running ---- */
 
-static void give(struct run *r, const char *name, struct value v)
+/* Define a variable of the outermost scope, if the template uses its name. */
+static void set_global(struct run *r, const char *name, struct value v)
 {
 	const char *known = jinja_name(r->t, name);
 
@@ -55,7 +56,7 @@ static void give(struct run *r, const char *name, struct value v)
 		scope_set(r, &r->root, known, v);
 }
 
-/* The list of one part that a text is for templates of models that see pictures, too. */
+/* Return `text` as the list [{"type": "text", "text": text}], which templates of multimodal models expect. */
 static struct value parts_of(struct work *w, struct value text)
 {
 	struct value list = v_list(w, V_LIST, 1), part = v_dict(w, V_DICT);
@@ -79,20 +80,20 @@ static void give_chat(struct run *r, const struct jinja_chat *c)
 		dict_set(w, m.dict, content, c->m[i].in_parts ? parts_of(w, text) : text);
 		list_add(w, all, m);
 	}
-	give(r, "messages", all);
-	give(r, "bos_token", text_word(w, c->bos));
-	give(r, "eos_token", text_word(w, c->eos));
-	give(r, "add_generation_prompt", v_bool(c->reply));
-	/* transformers passes these two always. */
-	give(r, "tools", v_none());
-	give(r, "documents", v_none());
+	set_global(r, "messages", all);
+	set_global(r, "bos_token", text_word(w, c->bos));
+	set_global(r, "eos_token", text_word(w, c->eos));
+	set_global(r, "add_generation_prompt", v_bool(c->reply));
+	/* The transformers library always defines these two. */
+	set_global(r, "tools", v_none());
+	set_global(r, "documents", v_none());
 	if (c->thinking >= 0) {
-		give(r, "enable_thinking", v_bool(c->thinking));
-		give(r, "thinking", v_bool(c->thinking));
+		set_global(r, "enable_thinking", v_bool(c->thinking));
+		set_global(r, "thinking", v_bool(c->thinking));
 	}
 }
 
-static int run(struct run *r, const struct jinja_chat *c)
+static int run_chat(struct run *r, const struct jinja_chat *c)
 {
 	if (setjmp(r->w.back))
 		return -1;
@@ -116,7 +117,7 @@ int jinja_run(const struct jinja *t, const struct jinja_chat *c, void (*write)(v
 	r->write = write;
 	r->ud = ud;
 	r->bytes_max = JINJA_OUTPUT_MAX + 4 * given;
-	rc = run(r, c);
+	rc = run_chat(r, c);
 	work_free(&r->w);
 	free(r);
 	return rc;

@@ -1,4 +1,4 @@
-/* engine/jinja/jinja.h (private to engine/) - a bounded interpreter of Jinja2, as far as chat templates use it.
+/* engine/jinja/jinja.h (private to engine/) - an interpreter of the part of Jinja2 that chat templates use.
  *
  *   text --jinja_compile()--> tree --jinja_run()--> pieces of text, each with its origin
  *
@@ -7,11 +7,12 @@
  * dictionaries cannot be changed at all, upper and lower know ASCII only, and {% include %}, {% import %}, {% extends
  * %}, {% block %}, {% do %} do not exist.
  *
- * A template is foreign code, so everything it can spend is bounded: steps, depth, memory, output. It can read what it
- * is given and nothing else.
+ * A template is foreign code, so steps, depth, memory and output are bounded. A template can read only the arguments of
+ * jinja_run().
  *
- * Every byte of a string knows whether the template wrote it or which text it was given, through concatenation, slices,
- * replace, split, trim and the rest: a control token is recognised in the template's own bytes alone. */
+ * Every byte of a string has an origin: the template, or the message that contained the byte. Concatenation, slices,
+ * replace, split, trim and all other operations keep the origin. So the caller can recognise control tokens in the
+ * template's own bytes only, and text of a message cannot inject one. */
 #ifndef WEIR_JINJA_H
 #define WEIR_JINJA_H
 
@@ -21,45 +22,45 @@ enum {
 	JINJA_TEXT_MAX = 1 << 20,     /* bytes of a template */
 	JINJA_NEST_MAX = 200,         /* nesting of blocks, and of the operators in an expression */
 	JINJA_DEPTH_MAX = 900,        /* nesting at run time, calls of macros included */
-	JINJA_STEPS_MAX = 30000000,   /* operations; one on long text counts by its length */
+	JINJA_STEPS_MAX = 30000000,   /* operations; an operation on long text counts by its length */
 	JINJA_MEMORY_MAX = 256 << 20, /* bytes of values, without the texts given */
 	JINJA_OUTPUT_MAX = 64 << 20,  /* bytes of output beyond four times the texts given */
 };
 
 struct jinja;
 
-/* Parse a template. ERR_MODEL with its line where the text is no template or uses a statement that is not supported.
- * The result does not change any more: threads may share it. The text is copied. */
+/* Parse a template. On a syntax error or an unsupported statement return -1 with ERR_MODEL and the line. The text is
+ * copied. Threads may share the result, which never changes. */
 int jinja_compile(struct jinja **out, const char *text, size_t n, struct err *);
 void jinja_free(struct jinja *);
 
-/* Where bytes come from: the template, or a text given to it by this number; of several texts or changed,
- * JINJA_MIXED. */
+/* Origins of bytes: i >= 0 is the text of message i; these two are the others. JINJA_MIXED: bytes of a message that the
+ * template changed, e.g. with upper(). */
 enum { JINJA_TEMPLATE = -1, JINJA_MIXED = -2 };
 
+/* n bytes with one origin. */
 struct jinja_piece {
 	const char *p;
 	size_t n;
-	int32_t from;
+	int32_t from; /* origin */
 };
-/* in_parts: its content is not the text but a list of one part, {"type": "text", "text": ...}. */
 struct jinja_message {
 	const char *role, *text;
-	size_t len;
-	int in_parts;
+	size_t len;   /* bytes of text */
+	int in_parts; /* 1 = content is a list with one part, {"type": "text", "text": ...}; 0 = content is the text */
 };
 
-/* What a chat template is given.  Message i's text has the origin i; its role, bos and eos count as the template's. */
+/* The variables of a chat template. Text of message i has the origin i; role, bos and eos have JINJA_TEMPLATE. */
 struct jinja_chat {
-	const struct jinja_message *m;
+	const struct jinja_message *m; /* messages */
 	size_t n;
-	const char *bos, *eos; /* texts of these tokens, "" for none: bos_token, eos_token */
+	const char *bos, *eos; /* bos_token and eos_token; "" = the model has none */
 	int reply;             /* add_generation_prompt */
-	int thinking;          /* enable_thinking, thinking: 1, 0; -1: not defined */
+	int thinking;          /* enable_thinking and thinking: 1 or 0; -1 = both undefined */
 };
-/* Render: `write` is called with each piece in order; pieces of message texts point into them. -1 and ERR_USAGE where
- * the template refuses the conversation (raise_exception), ERR_MODEL where it fails or exceeds a bound; the message has
- * the line. Pieces may have been written before. */
+/* Render a conversation: call `write` with each piece in order. Pieces of unchanged message text point into that text.
+ * Return -1 with ERR_USAGE if the template refuses the conversation (raise_exception), with ERR_MODEL if the template
+ * fails or exceeds a bound; the error names the line. Pieces written before the failure are not taken back. */
 int jinja_run(const struct jinja *, const struct jinja_chat *, void (*write)(void *ud, const struct jinja_piece *),
               void *ud, struct err *);
 

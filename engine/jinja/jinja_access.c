@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-struct value undefined(struct run *r, const char *fmt, ...)
+struct value undefined_because(struct run *r, const char *fmt, ...)
 {
 	char text[200], hint[220];
 	va_list ap;
@@ -41,13 +41,13 @@ static struct value loop_attr(struct run *r, struct loop *l, const char *name)
 	if (!strcmp(name, "last"))
 		return v_bool(l->at + 1 == l->n);
 	if (!strcmp(name, "previtem"))
-		return l->at ? l->v[l->at - 1] : undefined(r, "there is no previous item");
+		return l->at ? l->v[l->at - 1] : undefined_because(r, "there is no previous item");
 	if (!strcmp(name, "nextitem"))
-		return l->at + 1 < l->n ? l->v[l->at + 1] : undefined(r, "there is no next item");
-	return undefined(r, "a loop has no '%.60s'", name);
+		return l->at + 1 < l->n ? l->v[l->at + 1] : undefined_because(r, "there is no next item");
+	return undefined_because(r, "a loop has no '%.60s'", name);
 }
 
-static struct value bound(struct run *r, struct value self, const char *method)
+static struct value bound_method(struct run *r, struct value self, const char *method)
 {
 	struct method *m = work_alloc(&r->w, sizeof *m);
 
@@ -62,7 +62,7 @@ struct value get_attr(struct run *r, struct value v, const char *name)
 
 	must_be_defined(r, v);
 	if (method)
-		return bound(r, v, method);
+		return bound_method(r, v, method);
 	if (v.kind == V_DICT || v.kind == V_NAMESPACE) {
 		found = dict_find(&r->w, v.dict, text_word(&r->w, name));
 		if (found)
@@ -70,7 +70,7 @@ struct value get_attr(struct run *r, struct value v, const char *name)
 	}
 	if (v.kind == V_LOOP)
 		return loop_attr(r, v.loop, name);
-	return undefined(r, "'%.60s' is not an attribute of %s", name, kind_name(v));
+	return undefined_because(r, "'%.60s' is not an attribute of %s", name, kind_name(v));
 }
 
 struct value get_item(struct run *r, struct value v, struct value index)
@@ -87,7 +87,7 @@ struct value get_item(struct run *r, struct value v, struct value index)
 			i = index.i < 0 ? index.i + n : index.i;
 
 		if (i < 0 || i >= n)
-			return undefined(r, "the index is out of range");
+			return undefined_because(r, "the index is out of range");
 		if (v.kind == V_TEXT) {
 			size_t from = text_byte(w, v, (size_t)i);
 
@@ -100,9 +100,10 @@ struct value get_item(struct run *r, struct value v, struct value index)
 
 		if (v.kind == V_LOOP)
 			return loop_attr(r, v.loop, name);
-		return method ? bound(r, v, method) : undefined(r, "'%.60s' is not an item of %s", name, kind_name(v));
+		return method ? bound_method(r, v, method)
+		              : undefined_because(r, "'%.60s' is not an item of %s", name, kind_name(v));
 	}
-	return undefined(r, "%s has no such item", kind_name(v));
+	return undefined_because(r, "%s has no such item", kind_name(v));
 }
 
 /* ---- arguments ---- */

@@ -1,5 +1,5 @@
-/* engine/jinja/jinja_expr.c - parses expressions, by Jinja2's precedence: if, or, and, not, comparisons, + -, ~, * / //
- * %, **, signs; filters, tests, calls and attributes bind closest. */
+/* engine/jinja/jinja_expr.c - parses expressions. Precedence as in Jinja2, loosest first: if, or, and, not,
+ * comparisons, + -, ~, * / // %, **, signs; filters, tests, calls and attributes bind closest. */
 #include "engine/jinja/jinja_private.h"
 
 #include <string.h>
@@ -10,7 +10,7 @@ static struct node *parse_unary(struct parser *, int with_filter);
 
 /* ---- tokens ---- */
 
-static void describe(const struct token *t, char *out, size_t cap)
+static void token_describe(const struct token *t, char *out, size_t cap)
 {
 	if (t->kind == T_END)
 		text_escape(out, cap, "the end", 7);
@@ -25,7 +25,7 @@ int token_is(const struct token *t, const char *s)
 	return (t->kind == T_MARK || t->kind == T_NAME) && t->n == strlen(s) && !memcmp(t->p, s, t->n);
 }
 
-static void advance(struct parser *p)
+static void token_advance(struct parser *p)
 {
 	if (p->at->kind != T_END)
 		p->at++;
@@ -36,7 +36,7 @@ int token_skip(struct parser *p, const char *s)
 {
 	if (!token_is(p->at, s))
 		return 0;
-	advance(p);
+	token_advance(p);
 	return 1;
 }
 
@@ -46,7 +46,7 @@ void token_expect(struct parser *p, const char *s)
 
 	if (token_skip(p, s))
 		return;
-	describe(p->at, found, sizeof found);
+	token_describe(p->at, found, sizeof found);
 	jinja_fail(p->w, "'%s' is expected where '%s' stands", s, found);
 }
 
@@ -56,17 +56,18 @@ const char *token_name(struct parser *p)
 	char found[80];
 
 	if (p->at->kind != T_NAME) {
-		describe(p->at, found, sizeof found);
+		token_describe(p->at, found, sizeof found);
 		jinja_fail(p->w, "a name is expected where '%s' stands", found);
 	}
 	name = jinja_intern(p->t, p->at->p, p->at->n);
-	advance(p);
+	token_advance(p);
 	return name;
 }
 
 /* ---- nodes ---- */
 
-static void grow_to(struct parser *p, struct node *n, const struct node *kid)
+/* Raise the height of n above its operand kid (may be NULL); fail beyond JINJA_NEST_MAX. */
+static void node_raise(struct parser *p, struct node *n, const struct node *kid)
 {
 	if (kid && kid->height >= n->height)
 		n->height = kid->height + 1;
@@ -79,9 +80,9 @@ struct node *node_new(struct parser *p, enum op op, struct node *a, struct node 
 	struct node *n = work_alloc(p->w, sizeof *n);
 
 	*n = (struct node){ .op = op, .line = a ? a->line : p->w->line, .a = a, .b = b, .c = c };
-	grow_to(p, n, a);
-	grow_to(p, n, b);
-	grow_to(p, n, c);
+	node_raise(p, n, a);
+	node_raise(p, n, b);
+	node_raise(p, n, c);
 	return n;
 }
 
@@ -89,10 +90,10 @@ void node_add(struct parser *p, struct node *n, size_t *cap, struct node *kid)
 {
 	n->kid = work_grow(p->w, n->kid, n->n_kid, cap, sizeof *n->kid);
 	n->kid[n->n_kid++] = kid;
-	grow_to(p, n, kid);
+	node_raise(p, n, kid);
 }
 
-static struct node *constant(struct parser *p, struct value v)
+static struct node *constant_node(struct parser *p, struct value v)
 {
 	struct node *n = node_new(p, E_CONST, NULL, NULL, NULL);
 
@@ -102,8 +103,8 @@ static struct node *constant(struct parser *p, struct value v)
 
 /* ---- brackets, names, literals ---- */
 
-/* Recursion of the parser itself, before a node shows it. */
-static struct node *nested(struct parser *p, struct node *(*parse)(struct parser *))
+/* Call `parse` one level deeper; fail beyond JINJA_NEST_MAX. Node heights alone do not bound the parser's recursion. */
+static struct node *parse_nested(struct parser *p, struct node *(*parse)(struct parser *))
 {
 	struct node *n;
 
@@ -129,7 +130,7 @@ static struct node *list_literal(struct parser *p)
 			token_expect(p, ",");
 		if (token_skip(p, "]"))
 			break;
-		node_add(p, n, &cap, nested(p, with_if));
+		node_add(p, n, &cap, parse_nested(p, with_if));
 	}
 	return n;
 }
@@ -144,9 +145,9 @@ static struct node *dict_literal(struct parser *p)
 			token_expect(p, ",");
 		if (token_skip(p, "}"))
 			break;
-		node_add(p, n, &cap, nested(p, with_if));
+		node_add(p, n, &cap, parse_nested(p, with_if));
 		token_expect(p, ":");
-		node_add(p, n, &cap, nested(p, with_if));
+		node_add(p, n, &cap, parse_nested(p, with_if));
 	}
 	return n;
 }
@@ -160,13 +161,13 @@ static struct node *string_literal(struct parser *p)
 {
 	struct pieces all = { .n = 0 };
 
-	for (; p->at->kind == T_STRING; advance(p))
+	for (; p->at->kind == T_STRING; token_advance(p))
 		pieces_add(p->w, &all, p->at->p, p->at->n, JINJA_TEMPLATE);
-	/* One piece: a constant's `flat` is set now, since threads share the tree. */
+	/* Join the pieces now: text_flat() at run time would write to the tree, which threads share. */
 	struct value v = text_pieces(p->w, &all);
 	const char *flat = text_flat(p->w, v);
 
-	return constant(p, text_value(p->w, flat, v.text->n, JINJA_TEMPLATE));
+	return constant_node(p, text_value(p->w, flat, v.text->n, JINJA_TEMPLATE));
 }
 
 static struct node *parse_primary(struct parser *p)
@@ -176,13 +177,13 @@ static struct node *parse_primary(struct parser *p)
 	char found[80];
 
 	if (t->kind == T_NAME) {
-		advance(p);
+		token_advance(p);
 		if (token_is(t, "true") || token_is(t, "True"))
-			return constant(p, v_bool(1));
+			return constant_node(p, v_bool(1));
 		if (token_is(t, "false") || token_is(t, "False"))
-			return constant(p, v_bool(0));
+			return constant_node(p, v_bool(0));
 		if (token_is(t, "none") || token_is(t, "None"))
-			return constant(p, v_none());
+			return constant_node(p, v_none());
 		n = node_new(p, E_NAME, NULL, NULL, NULL);
 		n->line = t->line;
 		n->name = jinja_intern(p->t, t->p, t->n);
@@ -191,13 +192,13 @@ static struct node *parse_primary(struct parser *p)
 	if (t->kind == T_STRING)
 		return string_literal(p);
 	if (t->kind == T_INT || t->kind == T_REAL) {
-		advance(p);
-		return constant(p, t->kind == T_INT ? v_int(t->i) : v_real(t->real));
+		token_advance(p);
+		return constant_node(p, t->kind == T_INT ? v_int(t->i) : v_real(t->real));
 	}
 	if (token_skip(p, "(")) {
 		if (token_skip(p, ")"))
 			return node_new(p, E_TUPLE, NULL, NULL, NULL);
-		n = nested(p, tuple_with_if);
+		n = parse_nested(p, tuple_with_if);
 		token_expect(p, ")");
 		return n;
 	}
@@ -205,7 +206,7 @@ static struct node *parse_primary(struct parser *p)
 		return list_literal(p);
 	if (token_skip(p, "{"))
 		return dict_literal(p);
-	describe(t, found, sizeof found);
+	token_describe(t, found, sizeof found);
 	jinja_fail(p->w, "an expression is expected where '%s' stands", found);
 }
 
@@ -222,39 +223,39 @@ struct args *parse_args(struct parser *p)
 		if (token_skip(p, ")"))
 			break;
 		if (token_skip(p, "**")) {
-			a->stars = nested(p, with_if);
+			a->stars = parse_nested(p, with_if);
 		} else if (token_skip(p, "*")) {
-			a->star = nested(p, with_if);
+			a->star = parse_nested(p, with_if);
 		} else if (p->at->kind == T_NAME && token_is(p->at + 1, "=")) {
 			a->name = work_grow(p->w, a->name, a->n_named, &cap_name, sizeof *a->name);
 			a->named = work_grow(p->w, a->named, a->n_named, &cap_named, sizeof *a->named);
 			a->name[a->n_named] = token_name(p);
 			token_expect(p, "=");
-			a->named[a->n_named++] = nested(p, with_if);
+			a->named[a->n_named++] = parse_nested(p, with_if);
 		} else {
 			if (a->n_named || a->stars)
 				jinja_fail(p->w, "an argument without a name stands behind one with a name");
 			a->v = work_grow(p->w, a->v, a->n, &cap, sizeof *a->v);
-			a->v[a->n++] = nested(p, with_if);
+			a->v[a->n++] = parse_nested(p, with_if);
 		}
 	}
 	return a;
 }
 
-static void heights(struct parser *p, struct node *n)
+static void args_raise(struct parser *p, struct node *n)
 {
 	for (size_t i = 0; n->args && i < n->args->n; i++)
-		grow_to(p, n, n->args->v[i]);
+		node_raise(p, n, n->args->v[i]);
 	for (size_t i = 0; n->args && i < n->args->n_named; i++)
-		grow_to(p, n, n->args->named[i]);
+		node_raise(p, n, n->args->named[i]);
 	if (n->args) {
-		grow_to(p, n, n->args->star);
-		grow_to(p, n, n->args->stars);
+		node_raise(p, n, n->args->star);
+		node_raise(p, n, n->args->stars);
 	}
 }
 
-/* Behind "[". */
-static struct node *subscript(struct parser *p, struct node *object)
+/* Parse an index or a slice up to "]"; "[" is consumed already. */
+static struct node *parse_subscript(struct parser *p, struct node *object)
 {
 	struct node *part[3] = { NULL, NULL, NULL }, *n;
 	size_t cap = 0;
@@ -262,7 +263,7 @@ static struct node *subscript(struct parser *p, struct node *object)
 
 	for (;;) {
 		if (!token_is(p->at, ":") && !token_is(p->at, "]"))
-			part[k] = nested(p, with_if);
+			part[k] = parse_nested(p, with_if);
 		if (k == 2 || !token_skip(p, ":"))
 			break;
 		k++;
@@ -284,9 +285,9 @@ struct node *parse_postfix(struct parser *p, struct node *n)
 	for (;;) {
 		if (token_skip(p, ".")) {
 			if (p->at->kind == T_INT) {
-				struct node *index = constant(p, v_int(p->at->i));
+				struct node *index = constant_node(p, v_int(p->at->i));
 
-				advance(p);
+				token_advance(p);
 				n = node_new(p, E_ITEM, n, index, NULL);
 			} else {
 				const char *name = token_name(p);
@@ -295,13 +296,13 @@ struct node *parse_postfix(struct parser *p, struct node *n)
 				n->name = name;
 			}
 		} else if (token_skip(p, "[")) {
-			n = subscript(p, n);
+			n = parse_subscript(p, n);
 		} else if (token_skip(p, "(")) {
 			struct args *args = parse_args(p);
 
 			n = node_new(p, E_CALL, n, NULL, NULL);
 			n->args = args;
-			heights(p, n);
+			args_raise(p, n);
 		} else {
 			return n;
 		}
@@ -318,7 +319,7 @@ static const char *dotted_name(struct parser *p)
 		struct pieces all = { .n = 0 };
 		struct value v;
 
-		advance(p);
+		token_advance(p);
 		pieces_add(p->w, &all, name, strlen(name), JINJA_TEMPLATE);
 		pieces_add(p->w, &all, ".", 1, JINJA_TEMPLATE);
 		name = token_name(p);
@@ -329,21 +330,21 @@ static const char *dotted_name(struct parser *p)
 	return name;
 }
 
-static struct node *one_filter(struct parser *p, struct node *operand)
+static struct node *parse_filter(struct parser *p, struct node *operand)
 {
 	struct node *n = node_new(p, E_FILTER, operand, NULL, NULL);
 
 	n->line = p->w->line;
 	n->name = dotted_name(p);
 	n->args = token_skip(p, "(") ? parse_args(p) : work_alloc(p->w, sizeof *n->args);
-	heights(p, n);
+	args_raise(p, n);
 	return n;
 }
 
 struct node *parse_filters(struct parser *p, struct node *operand)
 {
 	do
-		operand = one_filter(p, operand);
+		operand = parse_filter(p, operand);
 	while (token_skip(p, "|"));
 	return operand;
 }
@@ -356,7 +357,7 @@ static int begins_argument(const struct token *t)
 	       !token_is(t, "is") && !token_is(t, "if") && !token_is(t, "in") && !token_is(t, "not");
 }
 
-static struct node *one_test(struct parser *p, struct node *operand)
+static struct node *parse_test(struct parser *p, struct node *operand)
 {
 	int negated = token_skip(p, "not");
 	struct node *n = node_new(p, E_TEST, operand, NULL, NULL);
@@ -371,7 +372,7 @@ static struct node *one_test(struct parser *p, struct node *operand)
 		n->args->v[0] = parse_postfix(p, parse_primary(p));
 		n->args->n = 1;
 	}
-	heights(p, n);
+	args_raise(p, n);
 	return negated ? node_new(p, E_NOT, n, NULL, NULL) : n;
 }
 
@@ -379,9 +380,9 @@ static struct node *filters_and_tests(struct parser *p, struct node *n)
 {
 	for (;;) {
 		if (token_skip(p, "|"))
-			n = one_filter(p, n);
+			n = parse_filter(p, n);
 		else if (token_skip(p, "is"))
-			n = one_test(p, n);
+			n = parse_test(p, n);
 		else if (token_is(p->at, "("))
 			n = parse_postfix(p, n);
 		else
@@ -401,9 +402,9 @@ static struct node *parse_unary(struct parser *p, int with_filter)
 	struct node *n;
 
 	if (token_skip(p, "-"))
-		n = node_new(p, E_NEG, nested(p, unary_inside), NULL, NULL);
+		n = node_new(p, E_NEG, parse_nested(p, unary_inside), NULL, NULL);
 	else if (token_skip(p, "+"))
-		n = node_new(p, E_POS, nested(p, unary_inside), NULL, NULL);
+		n = node_new(p, E_POS, parse_nested(p, unary_inside), NULL, NULL);
 	else
 		n = parse_primary(p);
 	n = parse_postfix(p, n);
@@ -460,9 +461,9 @@ static struct node *parse_sum(struct parser *p)
 
 		if (!plus && !token_is(p->at, "-"))
 			return n;
-		advance(p);
+		token_advance(p);
 		right = parse_concat(p);
-		/* a + b + c is one node: long sums are common, and not deep */
+		/* a + b + c becomes one node, so that long sums, which are common, do not nest. */
 		if (plus && n->op == E_ADD && cap) {
 			node_add(p, n, &cap, right);
 		} else {
@@ -476,7 +477,7 @@ static struct node *parse_sum(struct parser *p)
 	}
 }
 
-static int relation(struct parser *p, enum relation *out)
+static int parse_relation(struct parser *p, enum relation *out)
 {
 	static const struct {
 		const char *mark;
@@ -492,8 +493,8 @@ static int relation(struct parser *p, enum relation *out)
 			return 1;
 		}
 	if (token_is(p->at, "not") && token_is(p->at + 1, "in")) {
-		advance(p);
-		advance(p);
+		token_advance(p);
+		token_advance(p);
 		*out = R_NOT_IN;
 		return 1;
 	}
@@ -506,7 +507,7 @@ static struct node *parse_comparison(struct parser *p)
 	size_t cap = 0, cap_relation = 0, k = 0;
 	enum relation r;
 
-	while (relation(p, &r)) {
+	while (parse_relation(p, &r)) {
 		if (!n)
 			n = node_new(p, E_COMPARE, first, NULL, NULL);
 		n->relation = work_grow(p->w, n->relation, k, &cap_relation, sizeof *n->relation);
@@ -519,12 +520,12 @@ static struct node *parse_comparison(struct parser *p)
 static struct node *parse_not(struct parser *p)
 {
 	if (token_skip(p, "not"))
-		return node_new(p, E_NOT, nested(p, parse_not), NULL, NULL);
+		return node_new(p, E_NOT, parse_nested(p, parse_not), NULL, NULL);
 	return parse_comparison(p);
 }
 
-/* Operands of and, or: one node for all of them. */
-static struct node *chain(struct parser *p, enum op op, const char *word, struct node *(*part)(struct parser *))
+/* Parse a chain of `and` or of `or` into one node. */
+static struct node *parse_chain(struct parser *p, enum op op, const char *word, struct node *(*part)(struct parser *))
 {
 	struct node *n = part(p), *all = NULL;
 	size_t cap = 0;
@@ -541,11 +542,11 @@ static struct node *chain(struct parser *p, enum op op, const char *word, struct
 
 static struct node *parse_and(struct parser *p)
 {
-	return chain(p, E_AND, "and", parse_not);
+	return parse_chain(p, E_AND, "and", parse_not);
 }
 static struct node *parse_or(struct parser *p)
 {
-	return chain(p, E_OR, "or", parse_and);
+	return parse_chain(p, E_OR, "or", parse_and);
 }
 
 struct node *parse_expression(struct parser *p, int with_inline_if)
@@ -553,7 +554,7 @@ struct node *parse_expression(struct parser *p, int with_inline_if)
 	struct node *n = parse_or(p);
 
 	while (with_inline_if && token_skip(p, "if")) {
-		struct node *condition = parse_or(p), *other = token_skip(p, "else") ? nested(p, with_if) : NULL;
+		struct node *condition = parse_or(p), *other = token_skip(p, "else") ? parse_nested(p, with_if) : NULL;
 
 		n = node_new(p, E_IF, condition, n, other);
 	}
@@ -578,7 +579,7 @@ struct node *parse_tuple(struct parser *p, int with_inline_if)
 	return n;
 }
 
-/* ---- what is assigned to ---- */
+/* ---- targets of assignments ---- */
 
 struct node *parse_target(struct parser *p, int with_attribute)
 {

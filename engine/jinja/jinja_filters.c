@@ -1,4 +1,4 @@
-/* engine/jinja/jinja_filters.c - filters (value|name). */
+/* engine/jinja/jinja_filters.c - the filters of Jinja: {{ value|name }}. */
 #include "engine/jinja/jinja_private.h"
 
 #include <inttypes.h>
@@ -9,51 +9,46 @@
 
 typedef struct value filter(struct run *, struct value, struct call *);
 
-static void defined(struct run *r, struct value v)
-{
-	if (v.kind == V_UNDEFINED)
-		jinja_fail(&r->w, "%s", v.hint ? v.hint : "a value is undefined");
-}
 
 /* ---- text ---- */
 
 static struct value f_trim(struct run *r, struct value v, struct call *c)
 {
-	return text_strip(&r->w, printed(&r->w, v), 3, call_arg(c, 0, "chars", v_none()));
+	return text_strip(&r->w, value_printed(&r->w, v), 3, call_arg(c, 0, "chars", v_none()));
 }
 static struct value f_upper(struct run *r, struct value v, struct call *c)
 {
 	(void)c;
-	return text_case(&r->w, printed(&r->w, v), 'u');
+	return text_case(&r->w, value_printed(&r->w, v), 'u');
 }
 static struct value f_lower(struct run *r, struct value v, struct call *c)
 {
 	(void)c;
-	return text_case(&r->w, printed(&r->w, v), 'l');
+	return text_case(&r->w, value_printed(&r->w, v), 'l');
 }
 static struct value f_title(struct run *r, struct value v, struct call *c)
 {
 	(void)c;
-	return text_case(&r->w, printed(&r->w, v), 'T');
+	return text_case(&r->w, value_printed(&r->w, v), 'T');
 }
 static struct value f_capitalize(struct run *r, struct value v, struct call *c)
 {
 	(void)c;
-	return text_case(&r->w, printed(&r->w, v), 'c');
+	return text_case(&r->w, value_printed(&r->w, v), 'c');
 }
 static struct value f_string(struct run *r, struct value v, struct call *c)
 {
 	(void)c;
-	return printed(&r->w, v);
+	return value_printed(&r->w, v);
 }
 
 static struct value f_replace(struct run *r, struct value v, struct call *c)
 {
 	struct work *w = &r->w;
-	struct value old = printed(w, call_arg(c, 0, "old", v_undefined(NULL))),
-		     new = printed(w, call_arg(c, 1, "new", v_undefined(NULL)));
+	struct value old = value_printed(w, call_arg(c, 0, "old", v_undefined(NULL))),
+		     new = value_printed(w, call_arg(c, 1, "new", v_undefined(NULL)));
 
-	return text_replace(w, printed(w, v), old, new, call_int(w, c, 2, "count", -1));
+	return text_replace(w, value_printed(w, v), old, new, call_int(w, c, 2, "count", -1));
 }
 
 static struct value f_escape(struct run *r, struct value v, struct call *c)
@@ -63,7 +58,7 @@ static struct value f_escape(struct run *r, struct value v, struct call *c)
 	};
 
 	(void)c;
-	v = printed(&r->w, v);
+	v = value_printed(&r->w, v);
 	for (size_t i = 0; i < LEN(pair); i++)
 		v = text_replace(&r->w, v, text_word(&r->w, pair[i][0]), text_word(&r->w, pair[i][1]), -1);
 	return v;
@@ -73,12 +68,13 @@ static struct value f_indent(struct run *r, struct value v, struct call *c)
 {
 	struct work *w = &r->w;
 	struct value width = call_arg(c, 0, "width", v_int(4)), newline = text_word(w, "\n"), blanks;
-	int first = truth(call_arg(c, 1, "first", v_bool(0))), blank = truth(call_arg(c, 2, "blank", v_bool(0)));
+	int first = value_truth(call_arg(c, 1, "first", v_bool(0))),
+	    blank = value_truth(call_arg(c, 2, "blank", v_bool(0)));
 	struct pieces o = { .n = 0 };
 	size_t at = 0, n;
 	int64_t k = width.kind == V_INT ? width.i : 0;
 
-	v = printed(w, v);
+	v = value_printed(w, v);
 	n = v.text->n;
 	if (k < 0 || k > 1000)
 		jinja_fail(w, "text cannot be indented by %" PRId64, k);
@@ -93,7 +89,7 @@ static struct value f_indent(struct run *r, struct value v, struct call *c)
 	for (int line = 0; at <= n; line++) {
 		size_t end = text_find(w, v, newline, at);
 
-		spend(w, 1);
+		work_spend(w, 1);
 		end = end == SIZE_MAX ? n : end;
 		if (line ? blank || end > at : first)
 			pieces_text(w, &o, blanks.text, 0, blanks.text->n);
@@ -109,22 +105,22 @@ static struct value f_format(struct run *r, struct value v, struct call *c)
 
 	for (size_t i = 0; i < c->n; i++)
 		list_add(&r->w, args, c->v[i]);
-	return text_format(&r->w, printed(&r->w, v), args);
+	return text_format(&r->w, value_printed(&r->w, v), args);
 }
 
 static struct value f_truncate(struct run *r, struct value v, struct call *c)
 {
 	struct work *w = &r->w;
 	int64_t most = call_int(w, c, 0, "length", 255), leeway = call_int(w, c, 3, "leeway", 5);
-	struct value end = printed(w, call_arg(c, 2, "end", text_word(w, "...")));
+	struct value end = value_printed(w, call_arg(c, 2, "end", text_word(w, "...")));
 	int64_t n, dots = (int64_t)text_length(w, end);
 
-	v = printed(w, v);
+	v = value_printed(w, v);
 	n = (int64_t)text_length(w, v);
 	if (n <= most + leeway || most < dots)
 		return v;
 	v = text_sub(w, v, 0, text_byte(w, v, (size_t)(most - dots)));
-	if (!truth(call_arg(c, 1, "killwords", v_bool(0)))) {
+	if (!value_truth(call_arg(c, 1, "killwords", v_bool(0)))) {
 		const char *p = text_flat(w, v), *blank = memrchr(p, ' ', v.text->n);
 
 		if (blank)
@@ -140,9 +136,9 @@ static struct value f_wordcount(struct run *r, struct value v, struct call *c)
 	int inside = 0;
 
 	(void)c;
-	v = printed(&r->w, v);
+	v = value_printed(&r->w, v);
 	p = text_flat(&r->w, v);
-	spend(&r->w, v.text->n / 32);
+	work_spend(&r->w, v.text->n / 32);
 	for (size_t i = 0; i < v.text->n; i++) {
 		int blank = blank_at(p + i, v.text->n - i) != 0;
 
@@ -155,7 +151,8 @@ static struct value f_wordcount(struct run *r, struct value v, struct call *c)
 static struct value f_tojson(struct run *r, struct value v, struct call *c)
 {
 	return as_json(&r->w, v, call_arg(c, 1, "indent", v_none()), call_arg(c, 2, "separators", v_none()),
-	               truth(call_arg(c, 0, "ensure_ascii", v_bool(0))), truth(call_arg(c, 3, "sort_keys", v_bool(0))));
+	               value_truth(call_arg(c, 0, "ensure_ascii", v_bool(0))),
+	               value_truth(call_arg(c, 3, "sort_keys", v_bool(0))));
 }
 
 /* ---- numbers ---- */
@@ -234,24 +231,24 @@ static struct value f_length(struct run *r, struct value v, struct call *c)
 static struct value f_first(struct run *r, struct value v, struct call *c)
 {
 	(void)c;
-	v = sequence(&r->w, v);
+	v = value_sequence(&r->w, v);
 	return v.list->n ? v.list->v[0] : v_undefined("there is no first item");
 }
 
 static struct value f_last(struct run *r, struct value v, struct call *c)
 {
 	(void)c;
-	v = sequence(&r->w, v);
+	v = value_sequence(&r->w, v);
 	return v.list->n ? v.list->v[v.list->n - 1] : v_undefined("there is no last item");
 }
 
-static struct value copy(struct run *r, struct value v)
+static struct value list_copy(struct run *r, struct value v)
 {
 	struct value o;
 
-	v = sequence(&r->w, v);
+	v = value_sequence(&r->w, v);
 	o = v_list(&r->w, V_LIST, v.list->n);
-	spend(&r->w, v.list->n);
+	work_spend(&r->w, v.list->n);
 	for (size_t i = 0; i < v.list->n; i++)
 		list_add(&r->w, o, v.list->v[i]);
 	return o;
@@ -260,12 +257,12 @@ static struct value copy(struct run *r, struct value v)
 static struct value f_list(struct run *r, struct value v, struct call *c)
 {
 	(void)c;
-	return copy(r, v);
+	return list_copy(r, v);
 }
 
 static struct value f_reverse(struct run *r, struct value v, struct call *c)
 {
-	struct value o = copy(r, v);
+	struct value o = list_copy(r, v);
 
 	(void)c;
 	for (size_t i = 0, n = o.list->n; i < n / 2; i++) {
@@ -284,8 +281,8 @@ static struct value f_reverse(struct run *r, struct value v, struct call *c)
 	return o;
 }
 
-/* What an attribute argument names: "a.b", or a number. */
-static struct value attribute(struct run *r, struct value v, struct value path)
+/* Return the attribute or item of v at `path`: "a.b" or an index; V_NONE returns v itself. */
+static struct value attribute_of(struct run *r, struct value v, struct value path)
 {
 	char *s, *dot;
 
@@ -308,15 +305,15 @@ static struct value attribute(struct run *r, struct value v, struct value path)
 static struct value f_join(struct run *r, struct value v, struct call *c)
 {
 	struct work *w = &r->w;
-	struct value by = printed(w, call_arg(c, 0, "d", text_word(w, ""))),
+	struct value by = value_printed(w, call_arg(c, 0, "d", text_word(w, ""))),
 		     path = call_arg(c, 1, "attribute", v_none());
 	struct pieces o = { .n = 0 };
 
-	v = sequence(w, v);
+	v = value_sequence(w, v);
 	for (size_t i = 0; i < v.list->n; i++) {
-		struct value x = printed(w, attribute(r, v.list->v[i], path));
+		struct value x = value_printed(w, attribute_of(r, v.list->v[i], path));
 
-		spend(w, 1);
+		work_spend(w, 1);
 		if (i)
 			pieces_text(w, &o, by.text, 0, by.text->n);
 		pieces_text(w, &o, x.text, 0, x.text->n);
@@ -326,7 +323,7 @@ static struct value f_join(struct run *r, struct value v, struct call *c)
 
 static struct value sort_key(struct run *r, struct value v, struct value path, int exact)
 {
-	v = attribute(r, v, path);
+	v = attribute_of(r, v, path);
 	return v.kind == V_TEXT && !exact ? text_case(&r->w, v, 'l') : v;
 }
 
@@ -341,11 +338,11 @@ static struct value *sort_keys(struct run *r, struct value list, struct value pa
 
 static struct value f_sort(struct run *r, struct value v, struct call *c)
 {
-	struct value o = copy(r, v), path = call_arg(c, 2, "attribute", v_none());
-	int exact = truth(call_arg(c, 1, "case_sensitive", v_bool(0)));
+	struct value o = list_copy(r, v), path = call_arg(c, 2, "attribute", v_none());
+	int exact = value_truth(call_arg(c, 1, "case_sensitive", v_bool(0)));
 
 	sort_values(&r->w, o.list->v, sort_keys(r, o, path, exact), o.list->n,
-	            truth(call_arg(c, 0, "reverse", v_bool(0))));
+	            value_truth(call_arg(c, 0, "reverse", v_bool(0))));
 	return o;
 }
 
@@ -353,13 +350,13 @@ static struct value f_unique(struct run *r, struct value v, struct call *c)
 {
 	struct value o = v_list(&r->w, V_LIST, 0), seen = v_list(&r->w, V_LIST, 0),
 		     path = call_arg(c, 1, "attribute", v_none());
-	int exact = truth(call_arg(c, 0, "case_sensitive", v_bool(0)));
+	int exact = value_truth(call_arg(c, 0, "case_sensitive", v_bool(0)));
 
-	v = sequence(&r->w, v);
+	v = value_sequence(&r->w, v);
 	for (size_t i = 0; i < v.list->n; i++) {
 		struct value key = sort_key(r, v.list->v[i], path, exact);
 
-		if (contains(&r->w, seen, key))
+		if (value_contains(&r->w, seen, key))
 			continue;
 		list_add(&r->w, seen, key);
 		list_add(&r->w, o, v.list->v[i]);
@@ -367,27 +364,27 @@ static struct value f_unique(struct run *r, struct value v, struct call *c)
 	return o;
 }
 
-static struct value extreme(struct run *r, struct value v, struct call *c, int sign)
+static struct value list_extreme(struct run *r, struct value v, struct call *c, int sign)
 {
 	struct value path = call_arg(c, 1, "attribute", v_none()), *key;
 	size_t best = 0;
 
-	v = sequence(&r->w, v);
+	v = value_sequence(&r->w, v);
 	if (!v.list->n)
 		return v_undefined("there is no item");
-	key = sort_keys(r, v, path, truth(call_arg(c, 0, "case_sensitive", v_bool(0))));
+	key = sort_keys(r, v, path, value_truth(call_arg(c, 0, "case_sensitive", v_bool(0))));
 	for (size_t i = 1; i < v.list->n; i++)
-		if (sign * compare(&r->w, key[i], key[best]) > 0)
+		if (sign * values_compare(&r->w, key[i], key[best]) > 0)
 			best = i;
 	return v.list->v[best];
 }
 static struct value f_max(struct run *r, struct value v, struct call *c)
 {
-	return extreme(r, v, c, 1);
+	return list_extreme(r, v, c, 1);
 }
 static struct value f_min(struct run *r, struct value v, struct call *c)
 {
-	return extreme(r, v, c, -1);
+	return list_extreme(r, v, c, -1);
 }
 
 static struct value f_sum(struct run *r, struct value v, struct call *c)
@@ -397,9 +394,9 @@ static struct value f_sum(struct run *r, struct value v, struct call *c)
 	int64_t i = start.kind == V_REAL ? 0 : start.i;
 	int real = start.kind == V_REAL;
 
-	v = sequence(&r->w, v);
+	v = value_sequence(&r->w, v);
 	for (size_t k = 0; k < v.list->n; k++) {
-		struct value x = attribute(r, v.list->v[k], path);
+		struct value x = attribute_of(r, v.list->v[k], path);
 
 		if (!is_number(x) || (x.kind != V_REAL && __builtin_add_overflow(i, x.i, &i)))
 			jinja_fail(&r->w, "%s cannot be added up", kind_name(x));
@@ -422,20 +419,20 @@ static struct value f_items(struct run *r, struct value v, struct call *c)
 static struct value f_dictsort(struct run *r, struct value v, struct call *c)
 {
 	struct value o = f_items(r, v, c), by = call_arg(c, 1, "by", text_word(&r->w, "key"));
-	int exact = truth(call_arg(c, 0, "case_sensitive", v_bool(0)));
+	int exact = value_truth(call_arg(c, 0, "case_sensitive", v_bool(0)));
 
 	sort_values(&r->w, o.list->v, sort_keys(r, o, v_int(text_is(&r->w, by, "value")), exact), o.list->n,
-	            truth(call_arg(c, 2, "reverse", v_bool(0))));
+	            value_truth(call_arg(c, 2, "reverse", v_bool(0))));
 	return o;
 }
 
-/* Lists of n in a row (batch), or n lists (slice); what is missing is filled up. */
+/* Cut a list into lists of n items; fill_with pads the last one. */
 static struct value f_batch(struct run *r, struct value v, struct call *c)
 {
 	int64_t n = call_int(&r->w, c, 0, "linecount", 0);
 	struct value fill = call_arg(c, 1, "fill_with", v_none()), o = v_list(&r->w, V_LIST, 0), part = o;
 
-	v = sequence(&r->w, v);
+	v = value_sequence(&r->w, v);
 	if (n < 1)
 		jinja_fail(&r->w, "a batch needs at least one item");
 	for (size_t i = 0; i < v.list->n; i++) {
@@ -446,7 +443,7 @@ static struct value f_batch(struct run *r, struct value v, struct call *c)
 		list_add(&r->w, part, v.list->v[i]);
 	}
 	while (v.list->n && fill.kind != V_NONE && (int64_t)part.list->n < n) {
-		spend(&r->w, 1);
+		work_spend(&r->w, 1);
 		list_add(&r->w, part, fill);
 	}
 	return o;
@@ -454,15 +451,15 @@ static struct value f_batch(struct run *r, struct value v, struct call *c)
 
 static struct value f_groupby(struct run *r, struct value v, struct call *c)
 {
-	struct value path = call_arg(c, 0, "attribute", v_none()), o = v_list(&r->w, V_LIST, 0), list = copy(r, v),
+	struct value path = call_arg(c, 0, "attribute", v_none()), o = v_list(&r->w, V_LIST, 0), list = list_copy(r, v),
 		     group = o, last = v_none();
-	int exact = truth(call_arg(c, 2, "case_sensitive", v_bool(0)));
+	int exact = value_truth(call_arg(c, 2, "case_sensitive", v_bool(0)));
 
 	sort_values(&r->w, list.list->v, sort_keys(r, list, path, exact), list.list->n, 0);
 	for (size_t i = 0; i < list.list->n; i++) {
-		struct value key = attribute(r, list.list->v[i], path);
+		struct value key = attribute_of(r, list.list->v[i], path);
 
-		if (!i || !equal(&r->w, key, last)) {
+		if (!i || !values_equal(&r->w, key, last)) {
 			struct value pair = v_list(&r->w, V_TUPLE, 2);
 
 			group = v_list(&r->w, V_LIST, 0);
@@ -476,8 +473,8 @@ static struct value f_groupby(struct run *r, struct value v, struct call *c)
 	return o;
 }
 
-/* The call without its first k arguments. */
-static struct call rest(const struct call *c, size_t k)
+/* Return the call without its first k arguments. */
+static struct call call_rest(const struct call *c, size_t k)
 {
 	struct call o = *c;
 
@@ -487,77 +484,78 @@ static struct call rest(const struct call *c, size_t k)
 	return o;
 }
 
-/* What map and select go over: none and false count as empty. */
-static struct value items_of(struct run *r, struct value v)
+/* Return the items for map and select; None and False count as empty. */
+static struct value filter_items(struct run *r, struct value v)
 {
-	return truth(v) ? sequence(&r->w, v) : v_list(&r->w, V_LIST, 0);
+	return value_truth(v) ? value_sequence(&r->w, v) : v_list(&r->w, V_LIST, 0);
 }
 
 static struct value f_map(struct run *r, struct value v, struct call *c)
 {
 	struct value o = v_list(&r->w, V_LIST, 0), path = call_arg(c, SIZE_MAX, "attribute", v_none());
 	struct value other = call_arg(c, SIZE_MAX, "default", v_undefined(NULL));
-	char *name = path.kind == V_NONE && c->n ? text_zero(&r->w, printed(&r->w, c->v[0])) : NULL;
-	struct call more = rest(c, 1);
+	char *name = path.kind == V_NONE && c->n ? text_zero(&r->w, value_printed(&r->w, c->v[0])) : NULL;
+	struct call more = call_rest(c, 1);
 
-	v = items_of(r, v);
+	v = filter_items(r, v);
 	for (size_t i = 0; i < v.list->n; i++) {
-		struct value x = name ? filter_apply(r, name, v.list->v[i], &more) : attribute(r, v.list->v[i], path);
+		struct value x =
+			name ? filter_apply(r, name, v.list->v[i], &more) : attribute_of(r, v.list->v[i], path);
 
 		list_add(&r->w, o, !name && x.kind == V_UNDEFINED && other.kind != V_UNDEFINED ? other : x);
 	}
 	return o;
 }
 
-static struct value chosen(struct run *r, struct value v, struct call *c, int with_attribute, int wanted)
+static struct value select_items(struct run *r, struct value v, struct call *c, int with_attribute, int wanted)
 {
 	struct value o = v_list(&r->w, V_LIST, 0), path = with_attribute ? call_arg(c, 0, NULL, v_none()) : v_none();
 	size_t k = (size_t)with_attribute;
-	char *name = k < c->n ? text_zero(&r->w, printed(&r->w, c->v[k])) : NULL;
-	struct call more = rest(c, k + 1);
+	char *name = k < c->n ? text_zero(&r->w, value_printed(&r->w, c->v[k])) : NULL;
+	struct call more = call_rest(c, k + 1);
 
-	v = items_of(r, v);
+	v = filter_items(r, v);
 	for (size_t i = 0; i < v.list->n; i++) {
-		struct value x = attribute(r, v.list->v[i], path);
+		struct value x = attribute_of(r, v.list->v[i], path);
 
-		spend(&r->w, 1);
-		if ((name ? test_apply(r, name, x, &more) : truth(x)) == wanted)
+		work_spend(&r->w, 1);
+		if ((name ? test_apply(r, name, x, &more) : value_truth(x)) == wanted)
 			list_add(&r->w, o, v.list->v[i]);
 	}
 	return o;
 }
 static struct value f_select(struct run *r, struct value v, struct call *c)
 {
-	return chosen(r, v, c, 0, 1);
+	return select_items(r, v, c, 0, 1);
 }
 static struct value f_reject(struct run *r, struct value v, struct call *c)
 {
-	return chosen(r, v, c, 0, 0);
+	return select_items(r, v, c, 0, 0);
 }
 static struct value f_selectattr(struct run *r, struct value v, struct call *c)
 {
-	return chosen(r, v, c, 1, 1);
+	return select_items(r, v, c, 1, 1);
 }
 static struct value f_rejectattr(struct run *r, struct value v, struct call *c)
 {
-	return chosen(r, v, c, 1, 0);
+	return select_items(r, v, c, 1, 0);
 }
 
 /* ---- others ---- */
 
 static struct value f_default(struct run *r, struct value v, struct call *c)
 {
-	int also_false = truth(call_arg(c, 1, "boolean", v_bool(0)));
+	int also_false = value_truth(call_arg(c, 1, "boolean", v_bool(0)));
 
-	return v.kind == V_UNDEFINED || (also_false && !truth(v))
+	return v.kind == V_UNDEFINED || (also_false && !value_truth(v))
 	               ? call_arg(c, 0, "default_value", text_word(&r->w, ""))
 	               : v;
 }
 
 static struct value f_attr(struct run *r, struct value v, struct call *c)
 {
-	defined(r, v);
-	return get_attr(r, v, text_zero(&r->w, printed(&r->w, call_arg(c, 0, "name", v_undefined(NULL)))));
+	must_be_defined(r, v);
+	return get_attr(r, v, text_zero(&r->w, value_printed(&r->w, call_arg(c, 0, "name", v_undefined(NULL)))));
 }
 
 /* clang-format off */
@@ -592,7 +590,7 @@ struct value filter_apply(struct run *r, const char *name, struct value v, struc
 	filter *f = filter_find(name);
 	char shown[80];
 
-	spend(&r->w, 1);
+	work_spend(&r->w, 1);
 	if (f)
 		return f(r, v, c);
 	text_escape(shown, sizeof shown, name, strlen(name) < 40 ? strlen(name) : 40);

@@ -1,7 +1,9 @@
-/* engine/jinja/jinja_lex.c - the text of a Jinja template as tokens: text between tags, and what stands in tags.
+/* engine/jinja/jinja_lex.c - splits the text of a Jinja template into tokens: text between tags, and names, literals
+ * and marks inside tags.
  *
- * White space: the newline behind a block tag goes (trim_blocks), so do blanks before one at the start of a line
- * (lstrip_blocks); "-" takes all white space on its side, "+" keeps it. One newline at the end of the template goes. */
+ * White space: the newline after a block tag is removed (trim_blocks), and so is white space between the start of a
+ * line and a block tag (lstrip_blocks). A "-" in a tag removes all white space on its side, a "+" keeps all. One
+ * newline at the end of the template is removed. */
 #include "engine/jinja/jinja_private.h"
 
 #include <errno.h>
@@ -10,13 +12,13 @@
 
 struct lexer {
 	struct work *w;
-	const char *p, *end; /* what is left */
+	const char *p, *end; /* rest of the text */
 	int line;
-	int line_start; /* the last match ended with a newline, or nothing was matched */
+	int line_start; /* 1 = at the start of the template or right after a newline */
 	struct lexed *out;
 };
 
-static struct token *add(struct lexer *x, enum token_kind kind, const char *p, size_t n)
+static struct token *token_add(struct lexer *x, enum token_kind kind, const char *p, size_t n)
 {
 	struct lexed *o = x->out;
 
@@ -25,7 +27,7 @@ static struct token *add(struct lexer *x, enum token_kind kind, const char *p, s
 	return &o->v[o->n++];
 }
 
-static void skip(struct lexer *x, size_t n)
+static void lexer_skip(struct lexer *x, size_t n)
 {
 	for (; n; n--)
 		x->line += *x->p++ == '\n';
@@ -33,14 +35,15 @@ static void skip(struct lexer *x, size_t n)
 	x->line_start = x->p[-1] == '\n';
 }
 
-static int starts(const struct lexer *x, const char *mark)
+static int lexer_starts(const struct lexer *x, const char *mark)
 {
 	size_t n = strlen(mark);
 
 	return (size_t)(x->end - x->p) >= n && !memcmp(x->p, mark, n);
 }
 
-static size_t blanks(const char *p, const char *end)
+/* Return the bytes of white space at p. */
+static size_t count_blanks(const char *p, const char *end)
 {
 	const char *s = p;
 	size_t n;
@@ -52,13 +55,13 @@ static size_t blanks(const char *p, const char *end)
 
 static void skip_blanks(struct lexer *x)
 {
-	size_t n = blanks(x->p, x->end);
+	size_t n = count_blanks(x->p, x->end);
 
 	if (n)
-		skip(x, n);
+		lexer_skip(x, n);
 }
 
-/* Length of text without the white space at its end. */
+/* Return the length of p[0..n) without the white space at its end. */
 static size_t without_blanks(const char *p, size_t n)
 {
 	size_t kept = 0, i = 0;
@@ -72,7 +75,8 @@ static size_t without_blanks(const char *p, size_t n)
 	return kept;
 }
 
-/* Text before a tag that begins with `sign` ('-', '+' or another character). */
+/* Add the text before a tag, without the white space that the tag removes. sign: the character after the tag's opening
+ * mark, e.g. '-' or '+'. */
 static void add_text(struct lexer *x, const char *p, size_t n, char sign, int is_print)
 {
 	if (sign == '-') {
@@ -81,24 +85,25 @@ static void add_text(struct lexer *x, const char *p, size_t n, char sign, int is
 		const char *newline = memrchr(p, '\n', n);
 		size_t line = newline ? (size_t)(newline + 1 - p) : 0;
 
-		if ((line || x->line_start) && blanks(p + line, p + n) == n - line)
+		if ((line || x->line_start) && count_blanks(p + line, p + n) == n - line)
 			n = line;
 	}
 	if (n)
-		add(x, T_TEXT, p, n);
+		token_add(x, T_TEXT, p, n);
 }
 
-/* Behind the closing mark of a block or a comment, whose sign stood before it. */
+/* Skip the closing mark of a block or a comment, and the white space that the tag removes after it. sign: the character
+ * before the mark. */
 static void close_tag(struct lexer *x, size_t mark, char sign)
 {
-	skip(x, mark);
+	lexer_skip(x, mark);
 	if (sign == '-')
 		skip_blanks(x);
 	else if (sign != '+' && x->p < x->end && *x->p == '\n')
-		skip(x, 1);
+		lexer_skip(x, 1);
 }
 
-static void comment(struct lexer *x)
+static void skip_comment(struct lexer *x)
 {
 	const char *close = memmem(x->p + 2, (size_t)(x->end - x->p - 2), "#}", 2);
 	char sign;
@@ -106,50 +111,48 @@ static void comment(struct lexer *x)
 	if (!close)
 		jinja_fail(x->w, "a comment is not closed");
 	sign = close > x->p + 2 ? close[-1] : 0;
-	/* "{#-#}": one sign, at the opening */
+	/* In "{#-#}" the sign belongs to the opening mark. */
 	if (close == x->p + 3 && (sign == '-' || sign == '+'))
 		sign = 0;
-	skip(x, (size_t)(close - x->p));
+	lexer_skip(x, (size_t)(close - x->p));
 	close_tag(x, 2, sign);
 }
 
-/* {% raw %} at x->p: its text up to {% endraw %}.  1 when there is one. */
-static int raw(struct lexer *x)
+/* If x->p is at {% raw %}, add the text up to {% endraw %} and return 1. */
+static int lex_raw(struct lexer *x)
 {
-	const char *s = x->p + 2, *from, *close;
+	const char *s = x->p + 2, *close;
 	size_t body;
 
 	s += s < x->end && (*s == '-' || *s == '+');
-	s += blanks(s, x->end);
+	s += count_blanks(s, x->end);
 	if (x->end - s < 3 || memcmp(s, "raw", 3) != 0)
 		return 0;
 	s += 3;
-	s += blanks(s, x->end);
-	from = s;
+	s += count_blanks(s, x->end);
 	if (x->end - s >= 3 && !memcmp(s, "-%}", 3))
-		s += 3, s += blanks(s, x->end);
+		s += 3, s += count_blanks(s, x->end);
 	else if (x->end - s >= 2 && !memcmp(s, "%}", 2))
 		s += 2;
 	else
 		return 0;
-	(void)from;
-	skip(x, (size_t)(s - x->p));
+	lexer_skip(x, (size_t)(s - x->p));
 	for (close = x->p; (close = memmem(close, (size_t)(x->end - close), "{%", 2)); close += 2) {
 		char sign = close + 2 < x->end ? close[2] : 0, after;
 		const char *e = close + 2 + (sign == '-' || sign == '+');
 
-		e += blanks(e, x->end);
+		e += count_blanks(e, x->end);
 		if (x->end - e < 6 || memcmp(e, "endraw", 6) != 0)
 			continue;
 		e += 6;
-		e += blanks(e, x->end);
+		e += count_blanks(e, x->end);
 		after = e < x->end ? *e : 0;
 		e += after == '-' || after == '+';
 		if (x->end - e < 2 || memcmp(e, "%}", 2) != 0)
 			continue;
 		body = (size_t)(close - x->p);
 		add_text(x, x->p, body, sign, 0);
-		skip(x, (size_t)(e - x->p));
+		lexer_skip(x, (size_t)(e - x->p));
 		close_tag(x, 2, after);
 		return 1;
 	}
@@ -180,7 +183,7 @@ static int hex_digits(const char *p, const char *end, int n, uint32_t *out)
 	return 1;
 }
 
-/* The bytes that a string literal stands for. */
+/* Add a string literal, with its escapes decoded. */
 static void add_string(struct lexer *x, const char *p, const char *end)
 {
 	static const char from[] = "\\'\"abfnrtv", to[] = "\\'\"\a\b\f\n\r\t\v";
@@ -217,10 +220,10 @@ static void add_string(struct lexer *x, const char *p, const char *end)
 			*o++ = '\\';
 		}
 	}
-	add(x, T_STRING, s, (size_t)(o - s));
+	token_add(x, T_STRING, s, (size_t)(o - s));
 }
 
-static void string(struct lexer *x)
+static void lex_string(struct lexer *x)
 {
 	const char *s = x->p + 1;
 
@@ -229,10 +232,10 @@ static void string(struct lexer *x)
 	if (s >= x->end)
 		jinja_fail(x->w, "a string is not closed");
 	add_string(x, x->p + 1, s);
-	skip(x, (size_t)(s + 1 - x->p));
+	lexer_skip(x, (size_t)(s + 1 - x->p));
 }
 
-static size_t digits(const char *p, const char *end)
+static size_t count_digits(const char *p, const char *end)
 {
 	const char *s = p;
 
@@ -241,20 +244,20 @@ static size_t digits(const char *p, const char *end)
 	return (size_t)(s - p);
 }
 
-static void number(struct lexer *x)
+static void lex_number(struct lexer *x)
 {
-	const char *s = x->p + digits(x->p, x->end), *real = s;
+	const char *s = x->p + count_digits(x->p, x->end), *real = s;
 	char text[64];
 	size_t n = 0;
 	struct token *t;
 
 	if (real + 1 < x->end && *real == '.' && is_digit(real[1]))
-		real += 1 + digits(real + 1, x->end);
+		real += 1 + count_digits(real + 1, x->end);
 	if (real + 1 < x->end && (*real | 32) == 'e') {
 		const char *e = real + 1 + (real[1] == '+' || real[1] == '-');
 
 		if (e < x->end && is_digit(*e))
-			real = e + digits(e, x->end);
+			real = e + count_digits(e, x->end);
 	}
 	for (const char *c = x->p; c < real; c++) {
 		if (n == sizeof text - 1)
@@ -263,7 +266,7 @@ static void number(struct lexer *x)
 			text[n++] = *c;
 	}
 	text[n] = 0;
-	t = add(x, real > s ? T_REAL : T_INT, x->p, (size_t)(real - x->p));
+	t = token_add(x, real > s ? T_REAL : T_INT, x->p, (size_t)(real - x->p));
 	errno = 0;
 	if (real > s)
 		t->real = strtod(text, NULL);
@@ -271,16 +274,16 @@ static void number(struct lexer *x)
 		t->i = strtoll(text, NULL, 10);
 	if (errno == ERANGE && real == s)
 		jinja_fail(x->w, "the number %s is too large", text);
-	skip(x, (size_t)(real - x->p));
+	lexer_skip(x, (size_t)(real - x->p));
 }
 
-static void mark(struct lexer *x)
+static void lex_mark(struct lexer *x)
 {
 	static const char *const two[] = { "//", "**", "==", "!=", ">=", "<=" };
 	size_t n = 1;
 
 	for (size_t i = 0; i < LEN(two); i++)
-		if (starts(x, two[i]))
+		if (lexer_starts(x, two[i]))
 			n = 2;
 	if (n == 1 && !strchr("+-/*%~[](){}<>=.:|,;", *x->p)) {
 		int32_t cp;
@@ -288,12 +291,12 @@ static void mark(struct lexer *x)
 
 		jinja_fail(x->w, "'%.*s' has no meaning in a tag", len, x->p);
 	}
-	add(x, T_MARK, x->p, n);
-	skip(x, n);
+	token_add(x, T_MARK, x->p, n);
+	lexer_skip(x, n);
 }
 
-/* What stands in a tag, up to its end. */
-static void inside(struct lexer *x, const char *end_mark, enum token_kind end_kind)
+/* Add the tokens of a tag, up to its closing mark. */
+static void lex_tag(struct lexer *x, const char *end_mark, enum token_kind end_kind)
 {
 	char open[JINJA_NEST_MAX];
 	int depth = 0;
@@ -310,12 +313,12 @@ static void inside(struct lexer *x, const char *end_mark, enum token_kind end_ki
 			const char *s = x->p + (sign != 0);
 
 			if (x->end - s >= 2 && !memcmp(s, end_mark, 2)) {
-				add(x, end_kind, s, 2);
-				skip(x, sign != 0);
+				token_add(x, end_kind, s, 2);
+				lexer_skip(x, sign != 0);
 				if (*end_mark == '%') {
 					close_tag(x, 2, sign);
 				} else {
-					skip(x, 2);
+					lexer_skip(x, 2);
 					if (sign)
 						skip_blanks(x);
 				}
@@ -330,25 +333,25 @@ static void inside(struct lexer *x, const char *end_mark, enum token_kind end_ki
 			jinja_fail(x->w, "'%c' closes nothing", c);
 		}
 		if (c == '\'' || c == '"') {
-			string(x);
+			lex_string(x);
 		} else if (is_digit(c)) {
-			number(x);
+			lex_number(x);
 		} else if (is_letter((unsigned char)c)) {
 			const char *s = x->p;
 
 			while (s < x->end && (is_letter((unsigned char)*s) || is_digit(*s)))
 				s++;
-			add(x, T_NAME, x->p, (size_t)(s - x->p));
-			skip(x, (size_t)(s - x->p));
+			token_add(x, T_NAME, x->p, (size_t)(s - x->p));
+			lexer_skip(x, (size_t)(s - x->p));
 		} else {
 			if (!c)
 				jinja_fail(x->w, "a zero byte stands in a tag");
-			mark(x);
+			lex_mark(x);
 		}
 	}
 }
 
-/* Newlines of one kind, the last one removed. */
+/* Return a copy of the text with "\r\n" and "\r" replaced by "\n" and without a newline at the end. */
 static char *plain_newlines(struct work *w, const char *text, size_t n, size_t *out)
 {
 	char *s = work_alloc(w, n + 1), *o = s;
@@ -378,26 +381,26 @@ void jinja_lex(struct work *w, const char *text, size_t n, struct lexed *out)
 		       (tag + 1 == x.end || !strchr("{%#", tag[1]) || !tag[1]))
 			tag++;
 		if (!tag) {
-			add(&x, T_TEXT, x.p, (size_t)(x.end - x.p));
-			skip(&x, (size_t)(x.end - x.p));
+			token_add(&x, T_TEXT, x.p, (size_t)(x.end - x.p));
+			lexer_skip(&x, (size_t)(x.end - x.p));
 			break;
 		}
 		kind = tag[1];
 		sign = tag + 2 < x.end ? tag[2] : 0;
 		add_text(&x, x.p, (size_t)(tag - x.p), sign, kind == '{');
 		if (tag > x.p)
-			skip(&x, (size_t)(tag - x.p));
+			lexer_skip(&x, (size_t)(tag - x.p));
 		if (kind == '#') {
-			comment(&x);
+			skip_comment(&x);
 		} else if (kind == '{') {
-			add(&x, T_PRINT, x.p, 2);
-			skip(&x, 2 + (sign == '-' || sign == '+'));
-			inside(&x, "}}", T_PRINT_END);
-		} else if (!raw(&x)) {
-			add(&x, T_BLOCK, x.p, 2);
-			skip(&x, 2 + (sign == '-' || sign == '+'));
-			inside(&x, "%}", T_BLOCK_END);
+			token_add(&x, T_PRINT, x.p, 2);
+			lexer_skip(&x, 2 + (sign == '-' || sign == '+'));
+			lex_tag(&x, "}}", T_PRINT_END);
+		} else if (!lex_raw(&x)) {
+			token_add(&x, T_BLOCK, x.p, 2);
+			lexer_skip(&x, 2 + (sign == '-' || sign == '+'));
+			lex_tag(&x, "%}", T_BLOCK_END);
 		}
 	}
-	add(&x, T_END, x.p, 0);
+	token_add(&x, T_END, x.p, 0);
 }

@@ -1,7 +1,7 @@
 /* engine/jinja/jinja_methods.c - methods of strings and dictionaries, and the functions that every template can call.
  *
- * What would change a value in place (append, update, pop, ...) is refused, as the sandbox of the transformers library
- * does. */
+ * Methods that change a value in place (append, update, pop, ...) are refused, as in the sandbox of the transformers
+ * library. */
 #include "engine/jinja/jinja_private.h"
 
 #include <inttypes.h>
@@ -21,8 +21,8 @@ static struct value text_arg(struct run *r, const struct call *c, size_t at, con
 
 /* ---- formatted text ---- */
 
-/* One conversion of %: its flags and width before the letter. */
-static struct value converted(struct work *w, const char *spec, size_t n, char letter, struct value v)
+/* Return v formatted by the conversion %SPECletter. spec[n]: flags, width and precision. */
+static struct value format_value(struct work *w, const char *spec, size_t n, char letter, struct value v)
 {
 	char format[40], text[420];
 	int len;
@@ -34,10 +34,10 @@ static struct value converted(struct work *w, const char *spec, size_t n, char l
 			struct value list = v_list(w, V_LIST, 1);
 
 			list_add(w, list, v);
-			s = printed(w, list);
+			s = value_printed(w, list);
 			s = text_sub(w, s, 1, s.text->n - 2);
 		} else {
-			s = printed(w, v);
+			s = value_printed(w, v);
 		}
 		if (n)
 			jinja_fail(w, "a width in a format is not supported for text");
@@ -56,7 +56,7 @@ static struct value converted(struct work *w, const char *spec, size_t n, char l
 	} else {
 		snprintf(format, sizeof format, "%%%.*s%c", (int)n, spec, letter);
 	}
-	/* Built from the characters checked above: at most 8 digits are kept short by the buffer. */
+	/* The format contains checked characters only; snprintf() bounds the length. */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
 	len = strchr("dixXo", letter) ? snprintf(text, sizeof text, format, v.kind == V_REAL ? (int64_t)v.real : v.i)
@@ -77,7 +77,7 @@ struct value text_format(struct work *w, struct value format, struct value args)
 		const char *mark = memchr(s, '%', (size_t)(end - s)), *letter;
 		struct value v;
 
-		spend(w, 1);
+		work_spend(w, 1);
 		if (!mark)
 			mark = end;
 		pieces_text(w, &o, format.text, (size_t)(s - p), (size_t)(mark - s));
@@ -93,8 +93,8 @@ struct value text_format(struct work *w, struct value format, struct value args)
 		} else {
 			if (next >= n)
 				jinja_fail(w, "a format has more places than values");
-			v = converted(w, mark + 1, (size_t)(letter - mark - 1), *letter,
-			              args.kind == V_TUPLE ? args.list->v[next] : args);
+			v = format_value(w, mark + 1, (size_t)(letter - mark - 1), *letter,
+			                 args.kind == V_TUPLE ? args.list->v[next] : args);
 			next++;
 			pieces_text(w, &o, v.text, 0, v.text->n);
 		}
@@ -105,7 +105,7 @@ struct value text_format(struct work *w, struct value format, struct value args)
 	return text_pieces(w, &o);
 }
 
-/* '{} {0} {name}'.format(...) */
+/* Return '{} {0} {name}'.format(...). */
 static struct value m_format(struct run *r, struct value self, struct call *c)
 {
 	struct work *w = &r->w;
@@ -118,7 +118,7 @@ static struct value m_format(struct run *r, struct value self, struct call *c)
 		const char *close;
 		struct value v;
 
-		spend(w, 1);
+		work_spend(w, 1);
 		while (s + plain < end && s[plain] != '{' && s[plain] != '}')
 			plain++;
 		pieces_text(w, &o, self.text, (size_t)(s - p), plain);
@@ -144,7 +144,7 @@ static struct value m_format(struct run *r, struct value self, struct call *c)
 			v = rest > name && !*rest ? call_arg(c, i, NULL, v_undefined(NULL))
 			                          : call_arg(c, SIZE_MAX, name, v_undefined(NULL));
 		}
-		v = printed(w, v);
+		v = value_printed(w, v);
 		pieces_text(w, &o, v.text, 0, v.text->n);
 		s = close + 1;
 	}
@@ -192,7 +192,8 @@ static struct value m_replace(struct run *r, struct value v, struct call *c)
 	                    call_int(&r->w, c, 2, "count", -1));
 }
 
-/* Pieces between white space, at most `most` cuts; from the right: the cuts are the last ones. */
+/* Split at white space, at most `most` times (< 0: always); from_right: at the last white space. The first pass counts
+ * words, the second adds them to the list. */
 static struct value split_blanks(struct run *r, struct value v, int64_t most, int from_right)
 {
 	struct work *w = &r->w;
@@ -200,7 +201,7 @@ static struct value split_blanks(struct run *r, struct value v, int64_t most, in
 	const char *p = text_flat(w, v);
 	size_t n = v.text->n, at = 0, words = 0, skipped = 0;
 
-	spend(w, n / 16);
+	work_spend(w, n / 16);
 	for (int pass = 0; pass < 2; pass++) {
 		size_t word = 0;
 
@@ -221,7 +222,7 @@ static struct value split_blanks(struct run *r, struct value v, int64_t most, in
 			word++;
 			if (!pass || (skipped && word < skipped))
 				continue;
-			spend(w, 1);
+			work_spend(w, 1);
 			list_add(w, o,
 			         skipped && word == skipped ? text_sub(w, v, 0, at) : text_sub(w, v, from, at - from));
 		}
@@ -232,7 +233,7 @@ static struct value split_blanks(struct run *r, struct value v, int64_t most, in
 	return o;
 }
 
-static struct value split(struct run *r, struct value v, struct call *c, int from_right)
+static struct value split_text(struct run *r, struct value v, struct call *c, int from_right)
 {
 	struct work *w = &r->w;
 	struct value by = call_arg(c, 0, "sep", v_none()), o;
@@ -242,14 +243,14 @@ static struct value split(struct run *r, struct value v, struct call *c, int fro
 	if (by.kind == V_NONE)
 		return split_blanks(r, v, most, from_right);
 	if (by.kind != V_TEXT || !by.text->n)
-		jinja_fail(w, "split() needs a separator with at least one character");
+		jinja_fail(w, "split_text() needs a separator with at least one character");
 	if (from_right && most >= 0) {
-		/* the last places of the separator, right to left */
+		/* Search for the separator from right to left. */
 		const char *p = text_flat(w, v), *q = text_flat(w, by);
 		struct value back = v_list(w, V_LIST, 0);
 		size_t end = v.text->n, k = by.text->n;
 
-		spend(w, v.text->n / 8);
+		work_spend(w, v.text->n / 8);
 		for (size_t i = end; most && i >= k; i--)
 			if (!memcmp(p + i - k, q, k)) {
 				list_add(w, back, text_sub(w, v, i, end - i));
@@ -265,7 +266,7 @@ static struct value split(struct run *r, struct value v, struct call *c, int fro
 	}
 	o = v_list(w, V_LIST, 0);
 	while (most && (hit = text_find(w, v, by, at)) != SIZE_MAX) {
-		spend(w, 1);
+		work_spend(w, 1);
 		list_add(w, o, text_sub(w, v, at, hit - at));
 		at = hit + by.text->n;
 		most -= most > 0;
@@ -275,18 +276,18 @@ static struct value split(struct run *r, struct value v, struct call *c, int fro
 }
 static struct value m_split(struct run *r, struct value v, struct call *c)
 {
-	return split(r, v, c, 0);
+	return split_text(r, v, c, 0);
 }
 static struct value m_rsplit(struct run *r, struct value v, struct call *c)
 {
-	return split(r, v, c, 1);
+	return split_text(r, v, c, 1);
 }
 
 static struct value m_splitlines(struct run *r, struct value v, struct call *c)
 {
 	struct value o = v_list(&r->w, V_LIST, 0);
 	const char *p = text_flat(&r->w, v);
-	int keep = truth(call_arg(c, 0, "keepends", v_bool(0)));
+	int keep = value_truth(call_arg(c, 0, "keepends", v_bool(0)));
 
 	for (size_t at = 0, n = v.text->n; at < n;) {
 		size_t end = at, next;
@@ -294,7 +295,7 @@ static struct value m_splitlines(struct run *r, struct value v, struct call *c)
 		while (end < n && p[end] != '\n' && p[end] != '\r')
 			end++;
 		next = end + (end < n) + (end + 1 < n && p[end] == '\r' && p[end + 1] == '\n');
-		spend(&r->w, 1 + (end - at) / 32);
+		work_spend(&r->w, 1 + (end - at) / 32);
 		list_add(&r->w, o, text_sub(&r->w, v, at, (keep ? next : end) - at));
 		at = next;
 	}
@@ -311,7 +312,7 @@ static int has_end(struct run *r, struct value v, struct value with, int at_star
 	return k <= n && !memcmp(text_flat(&r->w, v) + (at_start ? 0 : n - k), text_flat(&r->w, with), k);
 }
 
-static struct value ends(struct run *r, struct value v, struct call *c, int at_start)
+static struct value has_ends(struct run *r, struct value v, struct call *c, int at_start)
 {
 	struct value with = call_arg(c, 0, NULL, v_undefined(NULL));
 	int is = 0;
@@ -324,11 +325,11 @@ static struct value ends(struct run *r, struct value v, struct call *c, int at_s
 }
 static struct value m_startswith(struct run *r, struct value v, struct call *c)
 {
-	return ends(r, v, c, 1);
+	return has_ends(r, v, c, 1);
 }
 static struct value m_endswith(struct run *r, struct value v, struct call *c)
 {
-	return ends(r, v, c, 0);
+	return has_ends(r, v, c, 0);
 }
 
 static struct value m_removeprefix(struct run *r, struct value v, struct call *c)
@@ -358,7 +359,7 @@ static struct value m_rfind(struct run *r, struct value v, struct call *c)
 	size_t last = SIZE_MAX, at = 0, hit;
 
 	while ((hit = text_find(&r->w, v, sub, at)) != SIZE_MAX) {
-		spend(&r->w, 1);
+		work_spend(&r->w, 1);
 		last = hit;
 		at = hit + 1;
 	}
@@ -383,7 +384,7 @@ static struct value m_count(struct run *r, struct value v, struct call *c)
 	if (!sub.text->n)
 		return v_int((int64_t)text_length(&r->w, v) + 1);
 	for (; (hit = text_find(&r->w, v, sub, at)) != SIZE_MAX; n++) {
-		spend(&r->w, 1);
+		work_spend(&r->w, 1);
 		at = hit + sub.text->n;
 	}
 	return v_int(n);
@@ -391,7 +392,7 @@ static struct value m_count(struct run *r, struct value v, struct call *c)
 
 static struct value m_join(struct run *r, struct value v, struct call *c)
 {
-	struct value list = sequence(&r->w, call_arg(c, 0, NULL, v_undefined(NULL)));
+	struct value list = value_sequence(&r->w, call_arg(c, 0, NULL, v_undefined(NULL)));
 	struct pieces o = { .n = 0 };
 
 	for (size_t i = 0; i < list.list->n; i++) {
@@ -406,11 +407,11 @@ static struct value m_join(struct run *r, struct value v, struct call *c)
 	return text_pieces(&r->w, &o);
 }
 
-static int every(struct run *r, struct value v, int (*is)(unsigned char))
+static int text_every(struct run *r, struct value v, int (*is)(unsigned char))
 {
 	const char *p = text_flat(&r->w, v);
 
-	spend(&r->w, v.text->n / 32);
+	work_spend(&r->w, v.text->n / 32);
 	for (size_t i = 0; i < v.text->n; i++)
 		if (!is((unsigned char)p[i]))
 			return 0;
@@ -435,22 +436,22 @@ static int blank(unsigned char c)
 static struct value m_isdigit(struct run *r, struct value v, struct call *c)
 {
 	(void)c;
-	return v_bool(every(r, v, digit));
+	return v_bool(text_every(r, v, digit));
 }
 static struct value m_isalpha(struct run *r, struct value v, struct call *c)
 {
 	(void)c;
-	return v_bool(every(r, v, letter));
+	return v_bool(text_every(r, v, letter));
 }
 static struct value m_isalnum(struct run *r, struct value v, struct call *c)
 {
 	(void)c;
-	return v_bool(every(r, v, either));
+	return v_bool(text_every(r, v, either));
 }
 static struct value m_isspace(struct run *r, struct value v, struct call *c)
 {
 	(void)c;
-	return v_bool(every(r, v, blank));
+	return v_bool(text_every(r, v, blank));
 }
 static struct value m_islower(struct run *r, struct value v, struct call *c)
 {
@@ -479,7 +480,7 @@ static struct value m_items(struct run *r, struct value v, struct call *c)
 static struct value m_keys(struct run *r, struct value v, struct call *c)
 {
 	(void)c;
-	return sequence(&r->w, v);
+	return value_sequence(&r->w, v);
 }
 
 static struct value m_values(struct run *r, struct value v, struct call *c)
@@ -531,7 +532,7 @@ static const struct method_row methods[] = {
 };
 /* clang-format on */
 
-static const struct method_row *row_of(struct value v, const char *name)
+static const struct method_row *method_row(struct value v, const char *name)
 {
 	for (size_t i = 0; i < LEN(methods); i++)
 		if (methods[i].kind == v.kind && !strcmp(methods[i].name, name))
@@ -539,7 +540,7 @@ static const struct method_row *row_of(struct value v, const char *name)
 	return NULL;
 }
 
-/* cycle() and changed() of a loop. */
+/* Call loop.cycle() or loop.changed(). */
 static struct value loop_method(struct run *r, struct loop *l, const char *name, struct call *c)
 {
 	int same = l->changed && l->n_changed == c->n;
@@ -550,7 +551,7 @@ static struct value loop_method(struct run *r, struct loop *l, const char *name,
 		return c->v[l->at % c->n];
 	}
 	for (size_t i = 0; same && i < c->n; i++)
-		same = equal(&r->w, l->changed[i], c->v[i]);
+		same = values_equal(&r->w, l->changed[i], c->v[i]);
 	l->changed = c->v;
 	l->n_changed = c->n;
 	return v_bool(!same);
@@ -558,7 +559,7 @@ static struct value loop_method(struct run *r, struct loop *l, const char *name,
 
 const char *method_find(struct value v, const char *name)
 {
-	const struct method_row *row = row_of(v, name);
+	const struct method_row *row = method_row(v, name);
 
 	if (v.kind == V_LOOP)
 		return !strcmp(name, "cycle") ? "cycle" : !strcmp(name, "changed") ? "changed" : NULL;
@@ -567,10 +568,10 @@ const char *method_find(struct value v, const char *name)
 
 struct value method_call(struct run *r, const struct method *m, struct call *c)
 {
-	spend(&r->w, 1);
+	work_spend(&r->w, 1);
 	if (m->self.kind == V_LOOP)
 		return loop_method(r, m->self.loop, m->name, c);
-	return row_of(m->self, m->name)->run(r, m->self, c);
+	return method_row(m->self, m->name)->run(r, m->self, c);
 }
 
 /* ---- functions ---- */
@@ -584,7 +585,7 @@ static struct value g_range(struct run *r, struct call *c)
 	if (!step)
 		jinja_fail(&r->w, "range() cannot go in steps of 0");
 	for (int64_t i = from; step > 0 ? i < to : i > to;) {
-		spend(&r->w, 1);
+		work_spend(&r->w, 1);
 		list_add(&r->w, o, v_int(i));
 		if (__builtin_add_overflow(i, step, &i))
 			break;
@@ -600,9 +601,9 @@ static struct value dict_from(struct run *r, struct call *c, enum kind kind)
 		for (size_t i = 0; i < first.dict->n; i++)
 			dict_set(&r->w, o.dict, first.dict->v[i].key, first.dict->v[i].value);
 	else if (first.kind != V_NONE) {
-		first = sequence(&r->w, first);
+		first = value_sequence(&r->w, first);
 		for (size_t i = 0; i < first.list->n; i++) {
-			struct value pair = sequence(&r->w, first.list->v[i]);
+			struct value pair = value_sequence(&r->w, first.list->v[i]);
 
 			if (pair.list->n != 2)
 				jinja_fail(&r->w, "a dictionary is made of pairs");
@@ -624,18 +625,18 @@ static struct value g_namespace(struct run *r, struct call *c)
 
 static struct value g_raise(struct run *r, struct call *c)
 {
-	struct value v = printed(&r->w, call_arg(c, 0, "message", v_undefined(NULL)));
+	struct value v = value_printed(&r->w, call_arg(c, 0, "message", v_undefined(NULL)));
 	char text[220];
 
-	/* The template's words may quote a message: one line, cut short. */
+	/* The text may quote a message: escape it and keep at most 200 bytes. */
 	text_escape(text, sizeof text, text_flat(&r->w, v),
 	            v.text->n < 200 ? v.text->n : utf8_complete(text_flat(&r->w, v), 200));
 	err_set(r->w.err, ERR_USAGE, "the chat template refuses this conversation in line %d: %s", r->w.line, text);
 	longjmp(r->w.back, 1);
 }
 
-/* The local time; WEIR_TODAY=YYYY-MM-DD is another day. */
-static struct tm now(void)
+/* Return the local time, or midnight of the day in the environment variable WEIR_TODAY (YYYY-MM-DD). */
+static struct tm local_day(void)
 {
 	const char *env = getenv("WEIR_TODAY"), *end;
 	time_t t = time(NULL);
@@ -655,13 +656,13 @@ static struct value g_strftime(struct run *r, struct call *c)
 		                               "Thursday", "Friday", "Saturday" };
 	struct work *w = &r->w;
 	const char *f = text_zero(w, text_arg(r, c, 0, "strftime_now"));
-	struct tm t = now();
+	struct tm t = local_day();
 	struct str o = { .n = 0 };
 	int hour = t.tm_hour % 12 ? t.tm_hour % 12 : 12;
 	char bad = 0;
 	struct value v;
 
-	spend(w, strlen(f));
+	work_spend(w, strlen(f));
 	for (; *f && !bad; f++) {
 		int short_form = f[0] == '%' && f[1] == '-';
 

@@ -16,16 +16,16 @@ static void end_of_tag(struct parser *p)
 	jinja_fail(p->w, "the tag should end where '%s' stands", found);
 }
 
-/* Does a tag of this name come next? */
+/* 1 if the next tag has this name. */
 static int tag_is(const struct parser *p, const char *name)
 {
 	return p->at->kind == T_BLOCK && token_is(p->at + 1, name);
 }
 
-static struct node *statement(struct parser *p);
+static struct node *parse_statement(struct parser *p);
 
-/* Statements up to a tag with one of these names, which stays; the end of the template for NULL. */
-static struct node *body(struct parser *p, const char *const *until)
+/* Parse statements up to a tag with one of the names `until`, which is not consumed. NULL: up to the end. */
+static struct node *parse_body(struct parser *p, const char *const *until)
 {
 	struct node *n = node_new(p, S_BODY, NULL, NULL, NULL);
 	size_t cap = 0;
@@ -44,15 +44,15 @@ static struct node *body(struct parser *p, const char *const *until)
 			p->w->depth--;
 			return n;
 		}
-		node_add(p, n, &cap, statement(p));
+		node_add(p, n, &cap, parse_statement(p));
 	}
 }
 
-/* The body of a block and its end tag. */
-static struct node *body_to(struct parser *p, const char *end)
+/* Parse the body of a block and consume its end tag up to the tag's name. */
+static struct node *parse_body_to(struct parser *p, const char *end)
 {
 	const char *const until[] = { end, NULL };
-	struct node *n = body(p, until);
+	struct node *n = parse_body(p, until);
 
 	p->at += 2;
 	return n;
@@ -67,13 +67,13 @@ static struct node *if_statement(struct parser *p)
 	for (;;) {
 		node_add(p, n, &cap, parse_tuple(p, 0));
 		end_of_tag(p);
-		node_add(p, n, &cap, body(p, until));
+		node_add(p, n, &cap, parse_body(p, until));
 		p->at++;
 		if (token_skip(p, "elif"))
 			continue;
 		if (token_skip(p, "else")) {
 			end_of_tag(p);
-			node_add(p, n, &cap, body_to(p, "endif"));
+			node_add(p, n, &cap, parse_body_to(p, "endif"));
 		} else {
 			token_expect(p, "endif");
 		}
@@ -95,12 +95,12 @@ static struct node *for_statement(struct parser *p)
 	recursive = token_skip(p, "recursive");
 	end_of_tag(p);
 	p->loops++;
-	n = node_new(p, S_FOR, target, list, body(p, until));
+	n = node_new(p, S_FOR, target, list, parse_body(p, until));
 	p->loops--;
 	p->at++;
 	if (token_skip(p, "else")) {
 		end_of_tag(p);
-		other = body_to(p, "endfor");
+		other = parse_body_to(p, "endfor");
 	} else {
 		token_expect(p, "endfor");
 	}
@@ -119,11 +119,11 @@ static struct node *set_statement(struct parser *p)
 	if (token_skip(p, "|"))
 		filter = parse_filters(p, NULL);
 	end_of_tag(p);
-	return node_new(p, S_SET_BLOCK, target, filter, body_to(p, "endset"));
+	return node_new(p, S_SET_BLOCK, target, filter, parse_body_to(p, "endset"));
 }
 
-/* Behind "(": parameters into n->kid, their defaults into n->args. */
-static void parameters(struct parser *p, struct node *n)
+/* Parse parameters up to ")": names to n->kid, defaults to n->args. "(" is consumed already. */
+static void parse_parameters(struct parser *p, struct node *n)
 {
 	size_t cap = 0, cap_default = 0;
 
@@ -154,10 +154,10 @@ static struct node *macro_statement(struct parser *p)
 
 	n->name = token_name(p);
 	token_expect(p, "(");
-	parameters(p, n);
+	parse_parameters(p, n);
 	end_of_tag(p);
 	p->loops = 0;
-	n->c = body_to(p, "endmacro");
+	n->c = parse_body_to(p, "endmacro");
 	p->loops = loops;
 	return n;
 }
@@ -170,13 +170,13 @@ static struct node *call_statement(struct parser *p)
 	n->name = jinja_intern(p->t, "caller", 6);
 	n->args = work_alloc(p->w, sizeof *n->args);
 	if (token_skip(p, "("))
-		parameters(p, n);
+		parse_parameters(p, n);
 	n->a = parse_expression(p, 1);
 	if (n->a->op != E_CALL)
 		jinja_fail(p->w, "{%% call %%} needs a call");
 	end_of_tag(p);
 	p->loops = 0;
-	n->c = body_to(p, "endcall");
+	n->c = parse_body_to(p, "endcall");
 	p->loops = loops;
 	return n;
 }
@@ -186,7 +186,7 @@ static struct node *filter_statement(struct parser *p)
 	struct node *filter = parse_filters(p, NULL);
 
 	end_of_tag(p);
-	return node_new(p, S_FILTER, filter, NULL, body_to(p, "endfilter"));
+	return node_new(p, S_FILTER, filter, NULL, parse_body_to(p, "endfilter"));
 }
 
 static struct node *with_statement(struct parser *p)
@@ -202,17 +202,17 @@ static struct node *with_statement(struct parser *p)
 		node_add(p, n, &cap, parse_expression(p, 1));
 	}
 	end_of_tag(p);
-	n->c = body_to(p, "endwith");
+	n->c = parse_body_to(p, "endwith");
 	return n;
 }
 
 static struct node *generation_statement(struct parser *p)
 {
 	end_of_tag(p);
-	return node_new(p, S_SCOPE, NULL, NULL, body_to(p, "endgeneration"));
+	return node_new(p, S_SCOPE, NULL, NULL, parse_body_to(p, "endgeneration"));
 }
 
-static struct node *jump(struct parser *p, enum op op)
+static struct node *jump_statement(struct parser *p, enum op op)
 {
 	if (!p->loops)
 		jinja_fail(p->w, "{%% %s %%} stands outside of a loop", op == S_BREAK ? "break" : "continue");
@@ -220,14 +220,14 @@ static struct node *jump(struct parser *p, enum op op)
 }
 static struct node *break_statement(struct parser *p)
 {
-	return jump(p, S_BREAK);
+	return jump_statement(p, S_BREAK);
 }
 static struct node *continue_statement(struct parser *p)
 {
-	return jump(p, S_CONTINUE);
+	return jump_statement(p, S_CONTINUE);
 }
 
-static struct node *block(struct parser *p)
+static struct node *parse_block(struct parser *p)
 {
 	static const struct {
 		const char *name;
@@ -252,7 +252,7 @@ static struct node *block(struct parser *p)
 	jinja_fail(p->w, "the statement '%s' is not supported", found);
 }
 
-static struct node *statement(struct parser *p)
+static struct node *parse_statement(struct parser *p)
 {
 	const struct token *t = p->at++;
 	struct node *n;
@@ -264,7 +264,7 @@ static struct node *statement(struct parser *p)
 		return n;
 	}
 	if (t->kind == T_BLOCK)
-		return block(p);
+		return parse_block(p);
 	n = node_new(p, S_PRINT, parse_tuple(p, 1), NULL, NULL);
 	if (p->at->kind != T_PRINT_END) {
 		char found[80];
@@ -278,5 +278,5 @@ static struct node *statement(struct parser *p)
 
 struct node *parse_template(struct parser *p)
 {
-	return body(p, NULL);
+	return parse_body(p, NULL);
 }

@@ -8,7 +8,7 @@
  * jinja_text.c      strings of pieces with their origin
  * jinja_access.c    attributes and items of values, arguments of calls
  * jinja_run.c       runs statements   jinja_eval.c   evaluates expressions
- * jinja_filters.c   filters and tests by name
+ * jinja_filters.c   filters           jinja_tests.c  tests, both by name
  * jinja_methods.c   methods of strings and dictionaries, global functions */
 #ifndef WEIR_JINJA_PRIVATE_H
 #define WEIR_JINJA_PRIVATE_H
@@ -20,27 +20,30 @@
 
 /* ---- memory and failure (jinja_work.c) ---- */
 
-/* Memory that is freed as a whole, the line at work, and the way out: a failure returns to setjmp() in jinja_compile()
- * or jinja_run(). */
+/* The state of one compilation or run: its memory, its counters and its error. Functions that fail do not return: they
+ * call jinja_fail(), which jumps to the setjmp() in compile() or run_chat(). All memory is freed at once. */
 struct work {
-	struct chunk *chunk;
-	size_t used, cap; /* bytes, of all chunks */
-	int line;
-	uint64_t steps;
-	int depth;
-	jmp_buf back;
-	struct err *err;
+	struct chunk *chunk; /* newest chunk of memory */
+	size_t used, cap;    /* bytes in use, limit of bytes */
+	int line;            /* line of the template that is being parsed or run, for errors */
+	uint64_t steps;      /* operations so far */
+	int depth;           /* nesting now */
+	jmp_buf back;        /* where jinja_fail() jumps */
+	struct err *err;     /* where jinja_fail() writes */
 };
-void *work_alloc(struct work *, size_t n); /* zeroed; fails past the cap */
+void *work_alloc(struct work *, size_t n); /* n zeroed bytes; fails beyond the limit */
 void *work_array(struct work *, size_t n, size_t size);
-/* Room for one more element in an array that grows: returns v, or a larger copy. */
+/* Make room for element n in the growing array v[*cap]: return v, or a larger copy. */
 void *work_grow(struct work *, void *v, size_t n, size_t *cap, size_t size);
-char *work_copy(struct work *, const char *p, size_t n); /* with a zero behind it */
+char *work_copy(struct work *, const char *p, size_t n); /* NUL-terminated */
 void work_free(struct work *);
-void spend(struct work *, size_t steps);
+/* Count steps; fail beyond JINJA_STEPS_MAX. */
+void work_spend(struct work *, size_t steps);
+/* Fail with ERR_MODEL, the line and this sentence. */
 _Noreturn void jinja_fail(struct work *, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-void enter(struct work *); /* one level deeper, until leave() */
-void leave(struct work *);
+/* Nest one level deeper until work_leave(); fail beyond JINJA_DEPTH_MAX. */
+void work_enter(struct work *);
+void work_leave(struct work *);
 
 /* ---- values ---- */
 
@@ -63,7 +66,7 @@ enum kind {
 struct value {
 	enum kind kind;
 	union {
-		const char *hint; /* V_UNDEFINED: why, as "'x' is undefined"; may be NULL */
+		const char *hint; /* V_UNDEFINED: the reason, "'x' is undefined"; NULL = unknown */
 		int64_t i;        /* V_BOOL, V_INT */
 		double real;
 		const struct text *text;
@@ -75,14 +78,15 @@ struct value {
 		const struct function *function;
 	};
 };
-/* Pieces in order.  Immutable, but `grow` may have room behind v[n_piece]: concatenation appends there. */
+/* A string: pieces in order. Immutable. Concatenations share one array of pieces: a + b appends the pieces of b to the
+ * array of a, if a's pieces are the last in it. */
 struct text {
 	const struct jinja_piece *v;
 	size_t n_piece;
-	size_t n;         /* bytes */
-	const char *flat; /* all bytes in one place; NULL: not yet asked for */
-	struct pieces *grow;
-	struct jinja_piece one; /* v, where there is one piece */
+	size_t n;               /* bytes */
+	const char *flat;       /* all bytes as one array; NULL until text_flat() makes it */
+	struct pieces *grow;    /* the shared array that v is in; NULL = v is not shared */
+	struct jinja_piece one; /* memory of v if there is only one piece */
 };
 struct pieces {
 	struct jinja_piece *v;
@@ -113,52 +117,68 @@ struct call {
 	size_t n_named;
 };
 
-/* Strings (jinja_text.c).  from: an origin. */
-struct value text_value(struct work *, const char *p, size_t n, int32_t from); /* the bytes are not copied */
-struct value text_word(struct work *, const char *zero_terminated);            /* the template's; not copied */
-struct value text_pieces(struct work *, struct pieces *);                      /* takes them over */
+/* ---- strings (jinja_text.c); from: an origin ---- */
+
+/* Return p[0..n) as a string. The bytes are not copied. */
+struct value text_value(struct work *, const char *p, size_t n, int32_t from);
+/* The same with the origin JINJA_TEMPLATE. */
+struct value text_word(struct work *, const char *zero_terminated);
+/* Return the pieces as a string, which owns their array from then on. */
+struct value text_pieces(struct work *, struct pieces *);
 void pieces_add(struct work *, struct pieces *, const char *p, size_t n, int32_t from);
-/* bytes from .. from + n */
+/* Add n bytes of a string, starting at byte `from`. */
 void pieces_text(struct work *, struct pieces *, const struct text *, size_t from, size_t n);
+/* Return all bytes of a string as one array, not NUL-terminated. */
 const char *text_flat(struct work *, struct value);
 struct value text_cat(struct work *, struct value a, struct value b);
-struct value text_sub(struct work *, struct value, size_t from, size_t n); /* bytes */
-size_t text_length(struct work *, struct value);                           /* characters */
-size_t text_byte(struct work *, struct value, size_t character);           /* where a character begins */
-/* sides: 1 left, 2 right; chars: V_NONE: white space */
+/* Return n bytes of a string, starting at byte `from`. */
+struct value text_sub(struct work *, struct value, size_t from, size_t n);
+size_t text_length(struct work *, struct value);                 /* number of characters */
+size_t text_byte(struct work *, struct value, size_t character); /* byte at which a character begins */
+/* Remove characters at the ends. sides: 1 left, 2 right, 3 both. chars: the characters to remove, or V_NONE for white
+ * space. */
 struct value text_strip(struct work *, struct value, int sides, struct value chars);
-size_t text_find(struct work *, struct value, struct value sub, size_t from); /* byte, or SIZE_MAX */
-/* most < 0: all */
+/* Return the byte at which `sub` occurs first, at or after byte `from`; SIZE_MAX = nowhere. */
+size_t text_find(struct work *, struct value, struct value sub, size_t from);
+/* Replace the first `most` occurrences of `old`; most < 0: all. */
 struct value text_replace(struct work *, struct value, struct value old, struct value new, int64_t most);
-/* 'u' upper, 'l' lower, 'c' capitalize, 't' title(), 'T' the filter title */
+/* Change the case of ASCII letters: 'u' upper, 'l' lower, 'c' capitalize, 't' title(), 'T' the filter title. */
 struct value text_case(struct work *, struct value, char how);
-/* it has letters, and all are in that case */
+/* 1 if the string contains ASCII letters and text_case(how) would not change it. */
 int text_cased(struct work *, struct value, char how);
-int text_is(struct work *, struct value, const char *word); /* a string that says word */
-char *text_zero(struct work *, struct value);               /* with a zero behind it */
-/* bytes of the white space that p[0..n) begins with */
+/* 1 if the value is a string equal to word. */
+int text_is(struct work *, struct value, const char *word);
+/* Return a NUL-terminated copy. */
+char *text_zero(struct work *, struct value);
+/* Return the bytes of the white space character at the start of p[0..n), as Python defines white space; 0 = none. */
 size_t blank_at(const char *p, size_t n);
 
-/* Other values (jinja_value.c). */
+/* ---- other values (jinja_value.c) ---- */
+
 struct value v_bool(int), v_int(int64_t), v_real(double), v_none(void), v_undefined(const char *hint);
-struct value v_list(struct work *, enum kind, size_t cap); /* empty, with room */
+struct value v_list(struct work *, enum kind, size_t cap); /* empty, with room for cap values */
 void list_add(struct work *, struct value list, struct value);
-struct value v_dict(struct work *, enum kind);
-struct value *dict_find(struct work *, const struct dict *, struct value key); /* or NULL */
+struct value v_dict(struct work *, enum kind);                                 /* empty */
+struct value *dict_find(struct work *, const struct dict *, struct value key); /* NULL = no such key */
 void dict_set(struct work *, struct dict *, struct value key, struct value);
-struct value dict_items(struct work *, const struct dict *); /* its pairs of key and value */
-const char *kind_name(struct value);                         /* as Python names the type */
-int truth(struct value);
+struct value dict_items(struct work *, const struct dict *); /* list of (key, value) tuples */
+const char *kind_name(struct value);                         /* Python's name of the type */
+int value_truth(struct value);
 int is_number(struct value);
 double as_number(struct value);
-int equal(struct work *, struct value, struct value);
-/* < 0, 0, > 0; fails for what has no order */
-int compare(struct work *, struct value, struct value);
-int contains(struct work *, struct value container, struct value);
-struct value printed(struct work *, struct value); /* str() */
+int values_equal(struct work *, struct value, struct value);
+/* Return < 0, 0 or > 0. Fail if the two values have no order. */
+int values_compare(struct work *, struct value, struct value);
+/* 1 if a string contains this string, a dictionary this key, or a sequence this value. */
+int value_contains(struct work *, struct value container, struct value);
+/* Return str(value). */
+struct value value_printed(struct work *, struct value);
+/* Return json.dumps(value, ...). */
 struct value as_json(struct work *, struct value, struct value indent, struct value separators, int ascii, int sort);
-/* what a loop goes over, as a list; fails for others */
-struct value sequence(struct work *, struct value);
+/* Return the values that a loop over this value visits, as a list: elements, keys or characters. Undefined counts as
+ * empty; fail for values that cannot be iterated. */
+struct value value_sequence(struct work *, struct value);
+/* Sort v[n] by key[n], in place and stable. */
 void sort_values(struct work *, struct value *v, const struct value *key, size_t n, int reverse);
 
 /* ---- the tree ---- */
@@ -209,15 +229,18 @@ enum op {
 };
 enum relation { R_EQ, R_NE, R_LT, R_LE, R_GT, R_GE, R_IN, R_NOT_IN };
 
+/* Arguments of a call, as expressions. */
 struct args {
 	struct node **v;
 	size_t n;
 	const char **name;
 	struct node **named;
 	size_t n_named;
-	struct node *star, *stars; /* *list, **dict */
+	struct node *star, *stars; /* *list and **dict; NULL = none */
 };
-/*                 a            b            c            kid                     name
+/* What the members of a node mean, by op:
+ *
+ *                 a            b            c            kid                     name
  * E_NAME                                                                         variable
  * E_LIST, TUPLE, CONCAT, BODY                            elements
  * E_DICT                                                 key, value, key, ...
@@ -225,8 +248,9 @@ struct args {
  * E_ITEM          object       index
  * E_SLICE         object                                 from, to, step; NULL: none
  * E_CALL          function     (args)
- * E_FILTER, TEST  operand      (args)                                            filter, test; E_FILTER in a block: a NULL at its end
- * E_COMPARE       first                                  the others              (relation: one for each)
+ * E_FILTER, TEST  operand      (args)                                            filter, test
+ *                 (the operand of a block's innermost filter is NULL)
+ * E_COMPARE       first                                  the other operands      (relation: one per other operand)
  * E_IF            condition    then         else or NULL
  * S_PRINT         expression
  * S_IF                                                   condition, body, ...; a last body alone: else
@@ -240,24 +264,27 @@ struct args {
  * S_SCOPE                                   body */
 struct node {
 	enum op op;
-	int line, height;
+	int line;   /* line of the template */
+	int height; /* nesting of expressions below this node */
 	struct node *a, *b, *c;
 	struct node **kid;
 	size_t n_kid;
-	const char *name;   /* interned: one pointer for one name */
+	const char *name;   /* interned (jinja_intern()): equal names have equal pointers */
 	struct value value; /* E_CONST, S_TEXT */
 	struct args *args;
 	enum relation *relation;
 	int recursive;
 };
 
+/* A compiled template. */
 struct jinja {
 	struct work work;
 	struct node *body;
-	const char **hash; /* [hash_n], a power of 2: names by hash */
-	size_t hash_n, n_name;
+	const char **hash; /* hash table of the names in the template, open addressing */
+	size_t hash_n;     /* entries of that table, a power of 2 */
+	size_t n_name;     /* names in it */
 };
-/* The one pointer for a name; jinja_name(): NULL where the template does not use it. */
+/* Return the pointer that stands for a name; jinja_intern() adds the name if it is new, jinja_name() returns NULL. */
 const char *jinja_intern(struct jinja *, const char *p, size_t n);
 const char *jinja_name(const struct jinja *, const char *name);
 
@@ -268,9 +295,9 @@ struct token {
 	enum token_kind kind;
 	int line;
 	const char *p;
-	size_t n; /* T_TEXT, T_NAME, T_STRING (decoded), T_MARK */
-	int64_t i;
-	double real;
+	size_t n;    /* bytes of p: T_TEXT, T_NAME, T_STRING (escapes decoded), T_MARK */
+	int64_t i;   /* T_INT */
+	double real; /* T_REAL */
 };
 struct lexed {
 	struct token *v;
@@ -281,21 +308,26 @@ void jinja_lex(struct work *, const char *text, size_t n, struct lexed *out);
 struct parser {
 	struct jinja *t;
 	struct work *w;
-	const struct token *at;
-	int loops; /* enclosing loops of this macro */
+	const struct token *at; /* next token */
+	int loops;              /* loops around this statement, inside the same macro */
 };
 struct node *node_new(struct parser *, enum op, struct node *a, struct node *b, struct node *c);
 void node_add(struct parser *, struct node *, size_t *cap, struct node *kid);
 int token_is(const struct token *, const char *mark_or_name);
-int token_skip(struct parser *, const char *mark_or_name); /* 1 and one further where it is there */
-void token_expect(struct parser *, const char *mark_or_name);
-const char *token_name(struct parser *); /* a name, interned, and one further */
-/* One expression; with_if: may have an inline if.  tuple: also a, b, c without brackets. */
+int token_skip(struct parser *, const char *mark_or_name);    /* 1 if the next token is this; the token is consumed */
+void token_expect(struct parser *, const char *mark_or_name); /* consume the token, or fail */
+const char *token_name(struct parser *);                      /* consume a name and return it, interned */
+/* Parse an expression; with_if: `x if y else z` is allowed. */
 struct node *parse_expression(struct parser *, int with_if);
+/* The same, and also a tuple without brackets: a, b, c. */
 struct node *parse_tuple(struct parser *, int with_if);
-struct node *parse_target(struct parser *, int with_attribute);    /* of set, for, with */
-struct node *parse_filters(struct parser *, struct node *operand); /* name, name|name(...): those of a block */
-struct args *parse_args(struct parser *);                          /* behind "(" */
+/* Parse what set, for and with assign to. */
+struct node *parse_target(struct parser *, int with_attribute);
+/* Parse filters after "|", "name|name(...)". operand: NULL for those of a block. */
+struct node *parse_filters(struct parser *, struct node *operand);
+/* Parse the arguments of a call, up to ")"; "(" is consumed already. */
+struct args *parse_args(struct parser *);
+/* Parse what follows an operand directly: .name, [index], (arguments). */
 struct node *parse_postfix(struct parser *, struct node *);
 struct node *parse_template(struct parser *);
 
@@ -312,57 +344,63 @@ struct scope {
 };
 struct macro {
 	const struct node *node;
-	struct scope *scope; /* where it was defined */
+	struct scope *scope; /* scope that the macro was defined in */
 };
 struct loop {
 	const struct node *node;
-	struct scope *scope;
-	struct value *v;
-	size_t n, at;
-	int depth;
-	struct value *changed;
-	size_t n_changed; /* of loop.changed() */
+	struct scope *scope;   /* scope around the loop */
+	struct value *v;       /* values to visit */
+	size_t n, at;          /* number of values, index of the current one */
+	int depth;             /* levels of recursion */
+	struct value *changed; /* arguments of the last loop.changed() */
+	size_t n_changed;      /* number of those arguments; valid if changed is not NULL */
 };
 struct run {
-	struct work w; /* first: a struct work is a struct run here */
+	struct work w;
 	const struct jinja *t;
-	struct scope *scope, root;
-	struct pieces *out;
-	size_t bytes, bytes_max; /* of all output so far */
+	struct scope *scope, root; /* current and outermost scope */
+	struct pieces *out;        /* where output is captured; NULL = call write() */
+	size_t bytes, bytes_max;   /* bytes of output so far, captured output included; their limit */
 	void (*write)(void *, const struct jinja_piece *);
 	void *ud;
 };
-struct value eval(struct run *, const struct node *);
+struct value run_eval(struct run *, const struct node *);
 struct value call_value(struct run *, struct value f, struct call *);
 void scope_set(struct run *, struct scope *, const char *name, struct value);
-void run_call(struct run *, const struct args *, struct call *); /* evaluate arguments */
+/* Evaluate the arguments of a call. */
+void run_call(struct run *, const struct args *, struct call *);
 void run_print(struct run *, struct value);
-struct value run_capture(struct run *, const struct node *body); /* its output as a string */
+/* Run a body and return its output as a string. */
+struct value run_capture(struct run *, const struct node *body);
 struct value run_macro(struct run *, const struct macro *, struct call *);
-struct value run_loop(struct run *, struct loop *, struct value list); /* loop(...) of a recursive loop */
+/* Run loop(list) inside a recursive loop and return its output as a string. */
+struct value run_loop(struct run *, struct loop *, struct value list);
 int run_body(struct run *, const struct node *body);
 void run_assign(struct run *, const struct node *target, struct value);
 
-/* Attributes, items, arguments (jinja_access.c). */
+/* ---- attributes, items, arguments (jinja_access.c) ---- */
+
 struct value get_attr(struct run *, struct value, const char *name);
 struct value get_item(struct run *, struct value, struct value index);
-struct value undefined(struct run *, const char *fmt, ...) __attribute__((format(printf, 2, 3))); /* and why */
-/* an undefined value may be tested and printed, nothing else */
+/* Return an undefined value with a formatted hint. */
+struct value undefined_because(struct run *, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* Fail if the value is undefined. Undefined values may only be tested, printed and iterated. */
 void must_be_defined(struct run *, struct value);
-/* Argument `at` or `name`; `other` where it is missing. */
+/* Return argument number `at`, else the argument called `name` (may be NULL), else `other`. */
 struct value call_arg(const struct call *, size_t at, const char *name, struct value other);
 int64_t call_int(struct work *, const struct call *, size_t at, const char *name, int64_t other);
 
-/* By name (jinja_filters.c, jinja_tests.c). */
+/* ---- filters, tests, methods, functions by name ---- */
+
 struct value filter_apply(struct run *, const char *name, struct value, struct call *);
 int filter_known(const char *name);
 int test_apply(struct run *, const char *name, struct value, struct call *);
-
-/* A method of a value by name, or NULL. */
+/* Return the static name of a value's method; NULL = no such method. */
 const char *method_find(struct value, const char *name);
 struct value method_call(struct run *, const struct method *, struct call *);
-const struct function *function_find(const char *name);
+const struct function *function_find(const char *name); /* NULL = no such function */
 struct value function_call(struct run *, const struct function *, struct call *);
-struct value text_format(struct work *, struct value format, struct value args); /* % */
+/* Return format % args. */
+struct value text_format(struct work *, struct value format, struct value args);
 
 #endif

@@ -1,7 +1,7 @@
 /* engine/jinja/jinja_run.c - runs the statements of a Jinja template.
  *
- * Scopes are Jinja's: a loop's body, a macro, {% with %}, {% call %} and captured blocks have one of their own, {% if
- * %} has none. What is set in a scope is gone at its end; a namespace is how templates keep something. */
+ * Scopes are as in Jinja2: a loop's body, a macro, {% with %}, {% call %} and captured blocks have scopes of their own;
+ * {% if %} has none. A variable lives until the end of its scope. Attributes of a namespace outlive inner scopes. */
 #include "engine/jinja/jinja_private.h"
 
 #include <string.h>
@@ -21,7 +21,7 @@ void scope_set(struct run *r, struct scope *s, const char *name, struct value v)
 	s->v[s->n++] = (struct variable){ name, v };
 }
 
-/* A scope inside of another; macros may keep it, so it lives as long as the run. */
+/* Return a new scope inside `parent`. Macros may refer to it later, so scopes live until the end of the run. */
 static struct scope *scope_new(struct run *r, const struct scope *parent)
 {
 	struct scope *s = work_alloc(&r->w, sizeof *s);
@@ -37,12 +37,12 @@ void run_assign(struct run *r, const struct node *target, struct value v)
 	if (target->op == E_NAME) {
 		scope_set(r, r->scope, target->name, v);
 	} else if (target->op == E_ATTR) {
-		object = eval(r, target->a);
+		object = run_eval(r, target->a);
 		if (object.kind != V_NAMESPACE)
 			jinja_fail(&r->w, "only attributes of a namespace can be set, not of %s", kind_name(object));
 		dict_set(&r->w, object.dict, text_word(&r->w, target->name), v);
 	} else {
-		v = sequence(&r->w, v);
+		v = value_sequence(&r->w, v);
 		if (v.list->n != target->n_kid)
 			jinja_fail(&r->w, "%zu values are assigned to %zu names", v.list->n, target->n_kid);
 		for (size_t i = 0; i < target->n_kid; i++)
@@ -52,7 +52,7 @@ void run_assign(struct run *r, const struct node *target, struct value v)
 
 void run_print(struct run *r, struct value v)
 {
-	v = printed(&r->w, v);
+	v = value_printed(&r->w, v);
 	if (v.text->n > r->bytes_max - r->bytes)
 		jinja_fail(&r->w, "it writes more than %s bytes", count_text(r->bytes_max).s);
 	r->bytes += v.text->n;
@@ -76,8 +76,8 @@ struct value run_capture(struct run *r, const struct node *body)
 
 /* ---- loops ---- */
 
-/* The elements that the loop's filter lets through. */
-static struct value filtered(struct run *r, const struct node *n, struct value list)
+/* Return the elements for which the condition of {% for ... if ... %} is true. */
+static struct value filtered_list(struct run *r, const struct node *n, struct value list)
 {
 	struct value o = v_list(&r->w, V_LIST, 0);
 	struct scope *outer = r->scope;
@@ -85,27 +85,27 @@ static struct value filtered(struct run *r, const struct node *n, struct value l
 	for (size_t i = 0; i < list.list->n; i++) {
 		r->scope = scope_new(r, outer);
 		run_assign(r, n->a, list.list->v[i]);
-		if (truth(eval(r, n->kid[0])))
+		if (value_truth(run_eval(r, n->kid[0])))
 			list_add(&r->w, o, list.list->v[i]);
 	}
 	r->scope = outer;
 	return o;
 }
 
-static int loop_over(struct run *r, const struct node *n, struct value list, int depth)
+static int run_loop_over(struct run *r, const struct node *n, struct value list, int depth)
 {
 	struct scope *outer = r->scope;
 	struct loop *l = work_alloc(&r->w, sizeof *l);
 	const char *name = jinja_name(r->t, "loop");
 
-	list = sequence(&r->w, list);
+	list = value_sequence(&r->w, list);
 	if (n->kid[0])
-		list = filtered(r, n, list);
+		list = filtered_list(r, n, list);
 	*l = (struct loop){ .node = n, .scope = outer, .v = list.list->v, .n = list.list->n, .depth = depth };
 	for (; l->at < l->n; l->at++) {
 		int what;
 
-		spend(&r->w, 1);
+		work_spend(&r->w, 1);
 		r->scope = scope_new(r, outer);
 		if (name)
 			scope_set(r, r->scope, name, (struct value){ .kind = V_LOOP, .loop = l });
@@ -134,13 +134,13 @@ struct value run_loop(struct run *r, struct loop *l, struct value list)
 
 	if (!l->node->recursive)
 		jinja_fail(&r->w, "loop() needs a loop that is declared as recursive");
-	enter(&r->w);
+	work_enter(&r->w);
 	r->out = &o;
 	r->scope = l->scope;
-	loop_over(r, l->node, list, l->depth + 1);
+	run_loop_over(r, l->node, list, l->depth + 1);
 	r->scope = scope;
 	r->out = before;
-	leave(&r->w);
+	work_leave(&r->w);
 	return text_pieces(&r->w, &o);
 }
 
@@ -154,8 +154,9 @@ static int is_parameter(const struct node *n, const char *name)
 	return 0;
 }
 
-/* Arguments beyond the parameters: varargs and kwargs, where the macro reads them; caller comes with {% call %}. */
-static void surplus(struct run *r, const struct macro *m, const struct call *c)
+/* Define varargs, kwargs and caller ({% call %}) from the arguments that match no parameter. Fail if there are such
+ * arguments and the template does not use the variable. */
+static void set_surplus(struct run *r, const struct macro *m, const struct call *c)
 {
 	const struct node *n = m->node;
 	const char *varargs = jinja_name(r->t, "varargs"), *kwargs = jinja_name(r->t, "kwargs"),
@@ -190,7 +191,7 @@ struct value run_macro(struct run *r, const struct macro *m, struct call *c)
 	struct value v;
 	size_t required = n->n_kid - n->args->n;
 
-	enter(&r->w);
+	work_enter(&r->w);
 	r->scope = scope_new(r, m->scope);
 	for (size_t i = 0; i < n->n_kid; i++) {
 		v = call_arg(c, i, n->kid[i]->name, v_undefined(NULL));
@@ -200,14 +201,14 @@ struct value run_macro(struct run *r, const struct macro *m, struct call *c)
 			while (k < c->n_named && strcmp(c->name[k], n->kid[i]->name) != 0)
 				k++;
 			if (k == c->n_named)
-				v = eval(r, n->args->v[i - required]);
+				v = run_eval(r, n->args->v[i - required]);
 		}
 		scope_set(r, r->scope, n->kid[i]->name, v);
 	}
-	surplus(r, m, c);
+	set_surplus(r, m, c);
 	v = run_capture(r, n->c);
 	r->scope = scope;
-	leave(&r->w);
+	work_leave(&r->w);
 	return v;
 }
 
@@ -219,10 +220,10 @@ static struct value macro_of(struct run *r, const struct node *n)
 	return (struct value){ .kind = V_MACRO, .macro = m };
 }
 
-/* {% call(...) f(...) %}: f with the block as its macro `caller`. */
+/* Run {% call(...) f(...) %}: call f with the block as the macro `caller`. */
 static void call_block(struct run *r, const struct node *n)
 {
-	struct value f = eval(r, n->a->a);
+	struct value f = run_eval(r, n->a->a);
 	struct call c = { .n = 0 };
 	const char **name;
 	struct value *named;
@@ -244,14 +245,14 @@ static void call_block(struct run *r, const struct node *n)
 
 /* ---- statements ---- */
 
-/* The filters of a block, innermost first. */
-static struct value through(struct run *r, const struct node *filter, struct value v)
+/* Apply the filters of a block, innermost first. */
+static struct value run_filters(struct run *r, const struct node *filter, struct value v)
 {
 	struct call c = { .n = 0 };
 
 	if (!filter)
 		return v;
-	v = through(r, filter->a, v);
+	v = run_filters(r, filter->a, v);
 	run_call(r, filter->args, &c);
 	r->w.line = filter->line;
 	return filter_apply(r, filter->name, v, &c);
@@ -260,20 +261,20 @@ static struct value through(struct run *r, const struct node *filter, struct val
 static int run_if(struct run *r, const struct node *n)
 {
 	for (size_t i = 0; i + 1 < n->n_kid; i += 2)
-		if (truth(eval(r, n->kid[i])))
+		if (value_truth(run_eval(r, n->kid[i])))
 			return run_body(r, n->kid[i + 1]);
 	return n->n_kid % 2 ? run_body(r, n->kid[n->n_kid - 1]) : GO_ON;
 }
 
-/* A block in a scope of its own: as a string, or (captured: NULL) as output. */
+/* Run a block in a scope of its own. captured: where its output goes as a string; NULL = to the current output. */
 static int run_inside(struct run *r, const struct node *n, struct value *captured)
 {
 	struct scope *outer = r->scope, *s = scope_new(r, outer);
 	int what = GO_ON;
 
 	for (size_t i = 0; n->op == S_WITH && i + 1 < n->n_kid; i += 2) {
-		/* the values are those of outside */
-		struct value v = eval(r, n->kid[i + 1]);
+		/* The values of {% with %} are evaluated in the outer scope. */
+		struct value v = run_eval(r, n->kid[i + 1]);
 
 		r->scope = s;
 		run_assign(r, n->kid[i], v);
@@ -292,23 +293,23 @@ static int run_statement(struct run *r, const struct node *n)
 {
 	struct value v;
 
-	spend(&r->w, 1);
+	work_spend(&r->w, 1);
 	r->w.line = n->line;
 	switch (n->op) {
 	case S_TEXT: run_print(r, n->value); break;
-	case S_PRINT: run_print(r, eval(r, n->a)); break;
+	case S_PRINT: run_print(r, run_eval(r, n->a)); break;
 	case S_IF: return run_if(r, n);
-	case S_FOR: return loop_over(r, n, eval(r, n->b), 0);
-	case S_SET: run_assign(r, n->a, eval(r, n->b)); break;
+	case S_FOR: return run_loop_over(r, n, run_eval(r, n->b), 0);
+	case S_SET: run_assign(r, n->a, run_eval(r, n->b)); break;
 	case S_SET_BLOCK:
 		run_inside(r, n, &v);
-		run_assign(r, n->a, through(r, n->b, v));
+		run_assign(r, n->a, run_filters(r, n->b, v));
 		break;
 	case S_MACRO: scope_set(r, r->scope, n->name, macro_of(r, n)); break;
 	case S_CALL: call_block(r, n); break;
 	case S_FILTER:
 		run_inside(r, n, &v);
-		run_print(r, through(r, n->a, v));
+		run_print(r, run_filters(r, n->a, v));
 		break;
 	case S_BREAK: return BREAK;
 	case S_CONTINUE: return CONTINUE;
@@ -321,9 +322,9 @@ int run_body(struct run *r, const struct node *body)
 {
 	int what = GO_ON;
 
-	enter(&r->w);
+	work_enter(&r->w);
 	for (size_t i = 0; what == GO_ON && i < body->n_kid; i++)
 		what = run_statement(r, body->kid[i]);
-	leave(&r->w);
+	work_leave(&r->w);
 	return what;
 }

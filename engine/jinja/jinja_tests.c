@@ -1,4 +1,4 @@
-/* engine/jinja/jinja_tests.c - tests (value is name). */
+/* engine/jinja/jinja_tests.c - the tests of Jinja: {{ value is name }}. */
 #include "engine/jinja/jinja_private.h"
 
 #include <string.h>
@@ -77,41 +77,42 @@ static int t_sequence(struct run *r, struct value v, struct call *c)
 }
 static int t_eq(struct run *r, struct value v, struct call *c)
 {
-	return equal(&r->w, v, first_arg(c));
+	return values_equal(&r->w, v, first_arg(c));
 }
 static int t_ne(struct run *r, struct value v, struct call *c)
 {
-	return !equal(&r->w, v, first_arg(c));
+	return !values_equal(&r->w, v, first_arg(c));
 }
 static int t_lt(struct run *r, struct value v, struct call *c)
 {
-	return compare(&r->w, v, first_arg(c)) < 0;
+	return values_compare(&r->w, v, first_arg(c)) < 0;
 }
 static int t_le(struct run *r, struct value v, struct call *c)
 {
-	return compare(&r->w, v, first_arg(c)) <= 0;
+	return values_compare(&r->w, v, first_arg(c)) <= 0;
 }
 static int t_gt(struct run *r, struct value v, struct call *c)
 {
-	return compare(&r->w, v, first_arg(c)) > 0;
+	return values_compare(&r->w, v, first_arg(c)) > 0;
 }
 static int t_ge(struct run *r, struct value v, struct call *c)
 {
-	return compare(&r->w, v, first_arg(c)) >= 0;
+	return values_compare(&r->w, v, first_arg(c)) >= 0;
 }
 static int t_in(struct run *r, struct value v, struct call *c)
 {
-	return contains(&r->w, first_arg(c), v);
+	return value_contains(&r->w, first_arg(c), v);
 }
 static int t_sameas(struct run *r, struct value v, struct call *c)
 {
 	struct value o = first_arg(c);
 
 	return v.kind == o.kind &&
-	       (v.kind == V_TEXT || v.kind == V_LIST || v.kind == V_DICT ? v.dict == o.dict : equal(&r->w, v, o));
+	       (v.kind == V_TEXT || v.kind == V_LIST || v.kind == V_DICT ? v.dict == o.dict
+	                                                                 : values_equal(&r->w, v, o));
 }
 
-static int64_t whole(struct run *r, struct value v)
+static int64_t whole_number(struct run *r, struct value v)
 {
 	if (v.kind != V_INT && v.kind != V_BOOL)
 		jinja_fail(&r->w, "%s is not a whole number", kind_name(v));
@@ -120,43 +121,43 @@ static int64_t whole(struct run *r, struct value v)
 static int t_even(struct run *r, struct value v, struct call *c)
 {
 	(void)c;
-	return whole(r, v) % 2 == 0;
+	return whole_number(r, v) % 2 == 0;
 }
 static int t_odd(struct run *r, struct value v, struct call *c)
 {
 	(void)c;
-	return whole(r, v) % 2 != 0;
+	return whole_number(r, v) % 2 != 0;
 }
 static int t_divisibleby(struct run *r, struct value v, struct call *c)
 {
-	int64_t by = whole(r, first_arg(c));
+	int64_t by = whole_number(r, first_arg(c));
 
 	if (!by)
 		jinja_fail(&r->w, "a number is divided by zero");
-	return by == -1 || whole(r, v) % by == 0;
+	return by == -1 || whole_number(r, v) % by == 0;
 }
 
 static int t_lower(struct run *r, struct value v, struct call *c)
 {
 	(void)c;
-	return text_cased(&r->w, printed(&r->w, v), 'l');
+	return text_cased(&r->w, value_printed(&r->w, v), 'l');
 }
 static int t_upper(struct run *r, struct value v, struct call *c)
 {
 	(void)c;
-	return text_cased(&r->w, printed(&r->w, v), 'u');
+	return text_cased(&r->w, value_printed(&r->w, v), 'u');
 }
 
 static test *test_find(const char *name);
 static int t_filter(struct run *r, struct value v, struct call *c)
 {
 	(void)c;
-	return filter_known(text_zero(&r->w, printed(&r->w, v)));
+	return filter_known(text_zero(&r->w, value_printed(&r->w, v)));
 }
 static int t_test(struct run *r, struct value v, struct call *c)
 {
 	(void)c;
-	return test_find(text_zero(&r->w, printed(&r->w, v))) != NULL;
+	return test_find(text_zero(&r->w, value_printed(&r->w, v))) != NULL;
 }
 
 /* clang-format off */
@@ -184,7 +185,7 @@ int test_apply(struct run *r, const char *name, struct value v, struct call *c)
 	test *t = test_find(name);
 	char shown[80];
 
-	spend(&r->w, 1);
+	work_spend(&r->w, 1);
 	if (t)
 		return t(r, v, c);
 	text_escape(shown, sizeof shown, name, strlen(name) < 40 ? strlen(name) : 40);

@@ -1,8 +1,8 @@
-/* engine/jinja/jinja_text.c - strings of the Jinja interpreter: pieces of bytes, each with its origin.
+/* engine/jinja/jinja_text.c - strings of the Jinja interpreter: lists of pieces, each with its origin.
  *
- * A message's text is never copied to be passed on, so a piece of it still points into it when it is written. Where an
- * operation needs all bytes in one place, text_flat() makes a copy beside the pieces; what it finds there is cut out of
- * the pieces again (text_sub()). */
+ * Text of a message is not copied, so the pieces that are written still point into the message. If an operation needs
+ * all bytes of a string in one array, text_flat() makes a copy beside the pieces; the result is then cut out of the
+ * pieces (text_sub()). */
 #include "engine/jinja/jinja_private.h"
 #include "engine/base/utf8.h"
 
@@ -27,7 +27,7 @@ void pieces_add(struct work *w, struct pieces *o, const char *p, size_t n, int32
 
 void pieces_text(struct work *w, struct pieces *o, const struct text *t, size_t from, size_t n)
 {
-	spend(w, t->n_piece / 8);
+	work_spend(w, t->n_piece / 8);
 	for (size_t i = 0; i < t->n_piece && n; i++) {
 		const struct jinja_piece *x = &t->v[i];
 		size_t part;
@@ -73,7 +73,7 @@ const char *text_flat(struct work *w, struct value v)
 	struct text *t = (struct text *)(uintptr_t)v.text;
 	char *s, *o;
 
-	spend(w, t->n / 256);
+	work_spend(w, t->n / 256);
 	if (t->flat)
 		return t->flat;
 	t->flat = s = o = work_alloc(w, t->n + 1);
@@ -98,11 +98,11 @@ struct value text_cat(struct work *w, struct value a, struct value b)
 
 	if (!x->n || !y->n)
 		return x->n ? a : b;
-	spend(w, y->n_piece / 8);
-	/* Behind the pieces of a, where nothing was appended to them yet; else in an array of its own. */
+	work_spend(w, y->n_piece / 8);
+	/* Append to the array of a, if a's pieces are the last in it; otherwise copy them to a new array. */
 	if (!g || g->v != x->v || g->n != x->n_piece) {
 		g = work_alloc(w, sizeof *g);
-		spend(w, x->n_piece / 8);
+		work_spend(w, x->n_piece / 8);
 		g->cap = 2 * x->n_piece + y->n_piece;
 		g->v = work_array(w, g->cap, sizeof *g->v);
 		memcpy(g->v, x->v, x->n_piece * sizeof *g->v);
@@ -136,7 +136,7 @@ int text_is(struct work *w, struct value v, const char *word)
 
 /* ---- characters ---- */
 
-static size_t char_at(const char *p, size_t n)
+static size_t char_bytes(const char *p, size_t n)
 {
 	int32_t cp;
 
@@ -148,9 +148,9 @@ size_t text_length(struct work *w, struct value v)
 	const char *p = text_flat(w, v);
 	size_t n = v.text->n, at = 0, k = 0;
 
-	spend(w, n / 32);
+	work_spend(w, n / 32);
 	for (; at < n; k++)
-		at += char_at(p + at, n - at);
+		at += char_bytes(p + at, n - at);
 	return k;
 }
 
@@ -160,8 +160,8 @@ size_t text_byte(struct work *w, struct value v, size_t character)
 	size_t n = v.text->n, at = 0;
 
 	for (size_t k = 0; k < character && at < n; k++)
-		at += char_at(p + at, n - at);
-	spend(w, at / 32);
+		at += char_bytes(p + at, n - at);
+	work_spend(w, at / 32);
 	return at;
 }
 
@@ -181,7 +181,7 @@ size_t blank_at(const char *p, size_t n)
 	               : 0;
 }
 
-/* Bytes of the character of `chars` (NULL: of white space) that p[0..n) begins with. */
+/* Return the bytes of the first character of p[0..n) if it is one of `chars` (NULL: white space), else 0. */
 static size_t stripped_at(const char *p, size_t n, const char *chars, size_t n_chars)
 {
 	size_t len;
@@ -190,9 +190,9 @@ static size_t stripped_at(const char *p, size_t n, const char *chars, size_t n_c
 		return blank_at(p, n);
 	if (!n)
 		return 0;
-	len = char_at(p, n);
-	for (size_t i = 0; i < n_chars; i += char_at(chars + i, n_chars - i))
-		if (n_chars - i >= len && char_at(chars + i, n_chars - i) == len && !memcmp(chars + i, p, len))
+	len = char_bytes(p, n);
+	for (size_t i = 0; i < n_chars; i += char_bytes(chars + i, n_chars - i))
+		if (n_chars - i >= len && char_bytes(chars + i, n_chars - i) == len && !memcmp(chars + i, p, len))
 			return len;
 	return 0;
 }
@@ -205,20 +205,20 @@ struct value text_strip(struct work *w, struct value v, int sides, struct value 
 	if (set.kind != V_TEXT && set.kind != V_NONE)
 		jinja_fail(w, "strip() takes a string, not %s", kind_name(set));
 	while ((sides & 1) && (len = stripped_at(p + from, to - from, chars, n_chars))) {
-		spend(w, 1 + n_chars / 8);
+		work_spend(w, 1 + n_chars / 8);
 		from += len;
 	}
-	/* backwards: to the first byte of the last character */
+	/* From the right: find the first byte of the last character, then test the character. */
 	while ((sides & 2) && to > from) {
 		size_t first = to - 1;
 
 		while (first > from && to - first < 4 && utf8_continues(p[first]))
 			first--;
-		if (char_at(p + first, to - first) != to - first)
+		if (char_bytes(p + first, to - first) != to - first)
 			first = to - 1;
 		if (!stripped_at(p + first, to - first, chars, n_chars))
 			break;
-		spend(w, 1 + n_chars / 8);
+		work_spend(w, 1 + n_chars / 8);
 		to = first;
 	}
 	return text_sub(w, v, from, to - from);
@@ -231,7 +231,7 @@ size_t text_find(struct work *w, struct value v, struct value sub, size_t from)
 	if (from > v.text->n)
 		return SIZE_MAX;
 	hit = sub.text->n ? memmem(p + from, v.text->n - from, q, sub.text->n) : p + from;
-	spend(w, (hit ? (size_t)(hit - p) - from : v.text->n - from) / 256);
+	work_spend(w, (hit ? (size_t)(hit - p) - from : v.text->n - from) / 256);
 	return hit ? (size_t)(hit - p) : SIZE_MAX;
 }
 
@@ -241,7 +241,7 @@ struct value text_replace(struct work *w, struct value v, struct value old, stru
 	size_t at = 0, n = v.text->n, hit;
 
 	for (; most; most -= most > 0) {
-		spend(w, 1);
+		work_spend(w, 1);
 		hit = text_find(w, v, old, at);
 		if (hit == SIZE_MAX || (!old.text->n && at > n))
 			break;
@@ -249,8 +249,8 @@ struct value text_replace(struct work *w, struct value v, struct value old, stru
 		pieces_text(w, &o, new.text, 0, new.text->n);
 		at = hit + old.text->n;
 		if (!old.text->n) {
-			/* "" stands before each character and at the end */
-			size_t len = at < n ? char_at(text_flat(w, v) + at, n - at) : 0;
+			/* An empty string occurs before each character and at the end. */
+			size_t len = at < n ? char_bytes(text_flat(w, v) + at, n - at) : 0;
 
 			pieces_text(w, &o, v.text, at, len);
 			at += len ? len : 1;
@@ -261,7 +261,7 @@ struct value text_replace(struct work *w, struct value v, struct value old, stru
 	return text_pieces(w, &o);
 }
 
-/* ---- upper and lower case: ASCII only ---- */
+/* ---- upper and lower case: of ASCII letters ---- */
 
 static int is_letter(char c)
 {
@@ -271,9 +271,9 @@ static int is_letter(char c)
 struct value text_case(struct work *w, struct value v, char how)
 {
 	struct pieces o = { .n = 0 };
-	int inside = 0; /* of a word */
+	int inside = 0; /* 1 = after the first letter of a word */
 
-	spend(w, v.text->n / 32);
+	work_spend(w, v.text->n / 32);
 	for (size_t k = 0; k < v.text->n_piece; k++) {
 		const struct jinja_piece *x = &v.text->v[k];
 		char *s = work_copy(w, x->p, x->n);
@@ -296,7 +296,7 @@ struct value text_case(struct work *w, struct value v, char how)
 
 int text_cased(struct work *w, struct value v, char how)
 {
-	int letters = !equal(w, text_case(w, v, 'u'), text_case(w, v, 'l'));
+	int letters = !values_equal(w, text_case(w, v, 'u'), text_case(w, v, 'l'));
 
-	return letters && equal(w, v, text_case(w, v, how));
+	return letters && values_equal(w, v, text_case(w, v, how));
 }

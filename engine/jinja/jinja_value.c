@@ -1,4 +1,4 @@
-/* engine/jinja/jinja_value.c - values of the Jinja interpreter: containers, truth, order, and how they print, all as in
+/* engine/jinja/jinja_value.c - values of the Jinja interpreter: containers, truth, order, str() and JSON, as in
  * Python. */
 #include "engine/jinja/jinja_private.h"
 
@@ -56,7 +56,7 @@ struct value v_dict(struct work *w, enum kind kind)
 struct value *dict_find(struct work *w, const struct dict *d, struct value key)
 {
 	for (size_t i = 0; i < d->n; i++)
-		if (equal(w, d->v[i].key, key))
+		if (values_equal(w, d->v[i].key, key))
 			return &d->v[i].value;
 	return NULL;
 }
@@ -96,7 +96,7 @@ const char *kind_name(struct value v)
 	return name[v.kind];
 }
 
-struct value sequence(struct work *w, struct value v)
+struct value value_sequence(struct work *w, struct value v)
 {
 	struct value o;
 
@@ -117,7 +117,7 @@ struct value sequence(struct work *w, struct value v)
 			int32_t cp;
 			size_t n = (size_t)utf8_decode(p + at, v.text->n - at, &cp);
 
-			spend(w, 1);
+			work_spend(w, 1);
 			list_add(w, o, text_sub(w, v, at, n));
 			at += n;
 		}
@@ -129,7 +129,7 @@ struct value sequence(struct work *w, struct value v)
 
 /* ---- truth and order ---- */
 
-int truth(struct value v)
+int value_truth(struct value v)
 {
 	switch (v.kind) {
 	case V_UNDEFINED:
@@ -161,17 +161,17 @@ static int equal_dicts(struct work *w, const struct dict *a, const struct dict *
 	for (size_t i = 0; i < a->n; i++) {
 		const struct value *other = dict_find(w, b, a->v[i].key);
 
-		if (!other || !equal(w, a->v[i].value, *other))
+		if (!other || !values_equal(w, a->v[i].value, *other))
 			return 0;
 	}
 	return 1;
 }
 
-int equal(struct work *w, struct value a, struct value b)
+int values_equal(struct work *w, struct value a, struct value b)
 {
 	int same = 1;
 
-	spend(w, 1);
+	work_spend(w, 1);
 	if (is_number(a) && is_number(b))
 		return a.kind == V_REAL || b.kind == V_REAL ? as_number(a) == as_number(b) : a.i == b.i;
 	if (a.kind != b.kind)
@@ -186,26 +186,26 @@ int equal(struct work *w, struct value a, struct value b)
 	case V_TUPLE:
 		if (a.list->n != b.list->n)
 			return 0;
-		enter(w);
+		work_enter(w);
 		for (size_t i = 0; same && i < a.list->n; i++)
-			same = equal(w, a.list->v[i], b.list->v[i]);
-		leave(w);
+			same = values_equal(w, a.list->v[i], b.list->v[i]);
+		work_leave(w);
 		return same;
 	case V_DICT:
-		enter(w);
+		work_enter(w);
 		same = equal_dicts(w, a.dict, b.dict);
-		leave(w);
+		work_leave(w);
 		return same;
 	default: return a.dict == b.dict;
 	}
 }
 
-int compare(struct work *w, struct value a, struct value b)
+int values_compare(struct work *w, struct value a, struct value b)
 {
 	size_t n;
 	int c = 0;
 
-	spend(w, 1);
+	work_spend(w, 1);
 	if (is_number(a) && is_number(b)) {
 		if (a.kind != V_REAL && b.kind != V_REAL)
 			return (a.i > b.i) - (a.i < b.i);
@@ -224,15 +224,15 @@ int compare(struct work *w, struct value a, struct value b)
 	if (a.kind != b.kind || (a.kind != V_LIST && a.kind != V_TUPLE))
 		jinja_fail(w, "%s and %s have no order", kind_name(a), kind_name(b));
 	n = MIN(a.list->n, b.list->n);
-	enter(w);
+	work_enter(w);
 	for (size_t i = 0; !c && i < n; i++)
-		if (!equal(w, a.list->v[i], b.list->v[i]))
-			c = compare(w, a.list->v[i], b.list->v[i]);
-	leave(w);
+		if (!values_equal(w, a.list->v[i], b.list->v[i]))
+			c = values_compare(w, a.list->v[i], b.list->v[i]);
+	work_leave(w);
 	return c ? c : (a.list->n > b.list->n) - (a.list->n < b.list->n);
 }
 
-int contains(struct work *w, struct value in, struct value v)
+int value_contains(struct work *w, struct value in, struct value v)
 {
 	if (in.kind == V_TEXT) {
 		if (v.kind != V_TEXT)
@@ -241,14 +241,14 @@ int contains(struct work *w, struct value in, struct value v)
 	}
 	if (in.kind == V_DICT)
 		return dict_find(w, in.dict, v) != NULL;
-	in = sequence(w, in);
+	in = value_sequence(w, in);
 	for (size_t i = 0; i < in.list->n; i++)
-		if (equal(w, in.list->v[i], v))
+		if (values_equal(w, in.list->v[i], v))
 			return 1;
 	return 0;
 }
 
-/* Merge sort: stable, and n log n whatever the values are. */
+/* Merge sort: stable, and O(n log n) for any values. */
 void sort_values(struct work *w, struct value *v, const struct value *key, size_t n, int reverse)
 {
 	size_t *from = work_array(w, n, sizeof *from), *to = work_array(w, n, sizeof *to), *swap;
@@ -265,7 +265,7 @@ void sort_values(struct work *w, struct value *v, const struct value *key, size_
 				int right = a == mid;
 
 				if (a < mid && b < hi) {
-					int c = compare(w, key[from[b]], key[from[a]]);
+					int c = values_compare(w, key[from[b]], key[from[a]]);
 
 					right = reverse ? c > 0 : c < 0;
 				}
@@ -282,7 +282,7 @@ void sort_values(struct work *w, struct value *v, const struct value *key, size_
 
 /* ---- as text ---- */
 
-/* The shortest digits that read back as the same number, as Python prints it. */
+/* Write the shortest decimal number that reads back as d, as Python does. */
 static void real_text(double d, char out[40])
 {
 	char exponent[40], *e;
@@ -327,8 +327,9 @@ static void add_number(struct work *w, struct pieces *o, struct value v)
 	pieces_add(w, o, work_copy(w, text, strlen(text)), strlen(text), JINJA_TEMPLATE);
 }
 
-/* How a character is written between these quotes, by JSON or by Python's repr(); 0: as it is. */
-static size_t escaped(char c, int32_t cp, char quote, int json, int ascii, char out[16])
+/* Write the escape of a character inside `quote`, for JSON or for Python's repr(), and return its length. Return 0 if
+ * the character needs no escape. c: the first byte of the character. */
+static size_t escape_char(char c, int32_t cp, char quote, int json, int ascii, char out[16])
 {
 	static const char from[] = "\n\r\t\b\f", to[] = "nrtbf";
 	const char *known = c ? strchr(from, c) : NULL;
@@ -357,12 +358,12 @@ static void add_quoted(struct work *w, struct pieces *o, struct value v, char qu
 		const struct jinja_piece *x = &v.text->v[k];
 		size_t plain = 0;
 
-		spend(w, x->n / 32);
+		work_spend(w, x->n / 32);
 		for (size_t i = 0; i < x->n;) {
 			char text[16];
 			int32_t cp;
 			size_t len = (size_t)utf8_decode(x->p + i, x->n - i, &cp),
-			       n = cp < 0 ? 0 : escaped(x->p[i], cp, quote, json, ascii, text);
+			       n = cp < 0 ? 0 : escape_char(x->p[i], cp, quote, json, ascii, text);
 
 			if (n) {
 				pieces_add(w, o, x->p + plain, i - plain, x->from);
@@ -394,8 +395,8 @@ static void add_repr(struct work *w, struct pieces *o, struct value v)
 {
 	char quote;
 
-	spend(w, 1);
-	enter(w);
+	work_spend(w, 1);
+	work_enter(w);
 	switch (v.kind) {
 	case V_UNDEFINED: add_word(w, o, "Undefined"); break;
 	case V_NONE: add_word(w, o, "None"); break;
@@ -422,10 +423,10 @@ static void add_repr(struct work *w, struct pieces *o, struct value v)
 		add_word(w, o, kind_name(v));
 		add_word(w, o, ">");
 	}
-	leave(w);
+	work_leave(w);
 }
 
-struct value printed(struct work *w, struct value v)
+struct value value_printed(struct work *w, struct value v)
 {
 	struct pieces o = { .n = 0 };
 
@@ -455,7 +456,7 @@ static void new_line(struct work *w, const struct json *j, int level)
 		return;
 	add_word(w, j->o, "\n");
 	for (int i = 0; i < level; i++) {
-		spend(w, 1);
+		work_spend(w, 1);
 		add_text(w, j->o, j->indent);
 	}
 }
@@ -464,8 +465,8 @@ static void add_json(struct work *w, const struct json *j, struct value v, int l
 {
 	struct entry *e;
 
-	spend(w, 1);
-	enter(w);
+	work_spend(w, 1);
+	work_enter(w);
 	switch (v.kind) {
 	case V_NONE: add_word(w, j->o, "null"); break;
 	case V_BOOL: add_word(w, j->o, v.i ? "true" : "false"); break;
@@ -526,7 +527,7 @@ static void add_json(struct work *w, const struct json *j, struct value v, int l
 		break;
 	default: jinja_fail(w, "%s cannot be written as JSON", v.kind == V_UNDEFINED && v.hint ? v.hint : kind_name(v));
 	}
-	leave(w);
+	work_leave(w);
 }
 
 struct value as_json(struct work *w, struct value v, struct value indent, struct value separators, int ascii, int sort)
@@ -549,8 +550,8 @@ struct value as_json(struct work *w, struct value v, struct value indent, struct
 	j.item = text_word(w, j.indent.kind == V_NONE ? ", " : ",");
 	j.pair = text_word(w, ": ");
 	if ((separators.kind == V_TUPLE || separators.kind == V_LIST) && separators.list->n == 2) {
-		j.item = printed(w, separators.list->v[0]);
-		j.pair = printed(w, separators.list->v[1]);
+		j.item = value_printed(w, separators.list->v[0]);
+		j.pair = value_printed(w, separators.list->v[1]);
 	}
 	add_json(w, &j, v, 0);
 	return text_pieces(w, &o);

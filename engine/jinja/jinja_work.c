@@ -7,7 +7,7 @@
 
 /* ---- memory ---- */
 
-enum { CHUNK = 32 << 10 };
+enum { CHUNK = 32 << 10 }; /* bytes; larger requests get a chunk of their own */
 struct chunk {
 	struct chunk *next;
 	size_t used, size;
@@ -93,28 +93,28 @@ void jinja_fail(struct work *w, const char *fmt, ...)
 	longjmp(w->back, 1);
 }
 
-void spend(struct work *w, size_t steps)
+void work_spend(struct work *w, size_t steps)
 {
 	w->steps += steps;
 	if (w->steps > JINJA_STEPS_MAX)
 		jinja_fail(w, "it takes more than %s steps", count_text(JINJA_STEPS_MAX).s);
 }
 
-void enter(struct work *w)
+void work_enter(struct work *w)
 {
 	if (++w->depth > JINJA_DEPTH_MAX)
 		jinja_fail(w, "it is nested more than %d deep", JINJA_DEPTH_MAX);
 }
 
-void leave(struct work *w)
+void work_leave(struct work *w)
 {
 	w->depth--;
 }
 
 /* ---- names ---- */
 
-/* Where a name of this hash is in the table, or belongs. */
-static size_t name_place(const struct jinja *t, const char *p, size_t n)
+/* Return the index of a name in the hash table, or of the free entry for it. */
+static size_t name_slot(const struct jinja *t, const char *p, size_t n)
 {
 	uint64_t h = 14695981039346656037u;
 	size_t at;
@@ -139,9 +139,9 @@ const char *jinja_intern(struct jinja *t, const char *p, size_t n)
 		t->hash = work_array(&t->work, t->hash_n, sizeof *t->hash);
 		for (size_t i = 0; i < old_n; i++)
 			if (old[i])
-				t->hash[name_place(t, old[i], strlen(old[i]))] = old[i];
+				t->hash[name_slot(t, old[i], strlen(old[i]))] = old[i];
 	}
-	at = name_place(t, p, n);
+	at = name_slot(t, p, n);
 	if (!t->hash[at]) {
 		t->hash[at] = work_copy(&t->work, p, n);
 		t->n_name++;
@@ -151,5 +151,5 @@ const char *jinja_intern(struct jinja *t, const char *p, size_t n)
 
 const char *jinja_name(const struct jinja *t, const char *name)
 {
-	return t->hash_n ? t->hash[name_place(t, name, strlen(name))] : NULL;
+	return t->hash_n ? t->hash[name_slot(t, name, strlen(name))] : NULL;
 }
