@@ -1,16 +1,16 @@
-/* engine/token/pretok.c - the pre-tokenizers of byte-level BPE as linear scanners.
+/* engine/token/pretok.c - the pre-tokenizers of byte-level BPE, as scanners in linear time.
  *
- * Each kind implements the regular expression that its models were trained with, whose alternatives are tried in order.
- * L are letters, N numbers, M marks, S white space:
+ * Each kind implements the regular expression that its models were trained with; alternatives are tried in order. L =
+ * letters, N = numbers, M = combining marks, S = white space:
  *
  *   GPT2    's|'t|'re|'ve|'m|'ll|'d| ?L+| ?N+| ?[^S L N]+|S+(?!\S)|S+
- *           (digits = 1: the text is first cut at every digit, and the parts between digits are matched
- *           separately, so white space before a digit is at the end of its part)
+ *           (digits = 1: every digit is a word, and the text between two digits is matched separately, so that
+ *           white space before a digit is at the end of a text)
  *   LLAMA3  (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n L N]?L+|N{1,digits}| ?[^S L N]+[\r\n]*|S*[\r\n]+|S+(?!\S)|S+
- *   SEED    the same with [^\r\n S L N]+ in the place of [^S L N]+[\r\n]*
+ *   SEED    as LLAMA3, with [^\r\n S L N]+ instead of [^S L N]+[\r\n]*
  *   QWEN35  (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n L N]?[L M]+|N{1,digits}| ?[^S L M N]+[\r\n]*|S*[\r\n]+|S+(?!\S)|S+
  *   TEKKEN  [^\r\n L N]?[Lu Lt Lm Lo M]*[Ll Lm Lo M]+C?|[^\r\n L N]?[Lu Lt Lm Lo M]+[Ll Lm Lo M]*C?
- *           |N{1,digits}| ?[^S L N]+[\r\n/]*|S*[\r\n]+|S+(?!\S)|S+        C = contractions, where suffix is set */
+ *           |N{1,digits}| ?[^S L N]+[\r\n/]*|S*[\r\n]+|S+(?!\S)|S+        C = contractions, if suffix is set */
 #include "engine/token/pretok.h"
 
 #include "engine/base/base.h"
@@ -109,7 +109,7 @@ static const uint8_t ascii_class[128] = {
 #undef U
 #undef L
 
-/* Class of the character at i, 0 at the end of the text; *next is where the next character begins. */
+/* Return the class of the character at i, 0 at the end of the text. *next: start of the next character. */
 static inline int class_at(struct text t, size_t i, size_t *next)
 {
 	int32_t cp;
@@ -125,8 +125,8 @@ static inline int class_at(struct text t, size_t i, size_t *next)
 	return class_of(cp);
 }
 
-/* End of the run that begins at i of characters of these classes. */
-static size_t run(struct text t, size_t i, int classes)
+/* Return the end of the run of characters of these classes that begins at i. */
+static size_t run_end(struct text t, size_t i, int classes)
 {
 	size_t next;
 	while (class_at(t, i, &next) & classes)
@@ -134,8 +134,8 @@ static size_t run(struct text t, size_t i, int classes)
 	return i;
 }
 
-/* The same for at most `limit` characters; 0: any number. */
-static size_t run_at_most(struct text t, size_t i, int classes, int limit)
+/* The same for at most `limit` characters; 0 = no limit. */
+static size_t run_end_within(struct text t, size_t i, int classes, int limit)
 {
 	size_t next;
 	for (int k = 0; (!limit || k < limit) && (class_at(t, i, &next) & classes); k++)
@@ -150,9 +150,9 @@ static int is_newline(struct text t, size_t i)
 
 /* ---- alternatives of the expressions ---- */
 
-/* End of a contraction ('s 't 're 've 'm 'll 'd) at i, or i when there is none. fold: in any case, and U+017F, the long
- * s, is an s. */
-static size_t contraction(struct text t, size_t i, int fold)
+/* Return the end of a contraction ('s 't 're 've 'm 'll 'd) at i; i = no contraction. fold: ignore case, and accept
+ * U+017F, the long s, as s. */
+static size_t contraction_end(struct text t, size_t i, int fold)
 {
 	size_t left = t.n - i;
 	int a, b;
@@ -172,9 +172,9 @@ static size_t contraction(struct text t, size_t i, int fold)
 	return i;
 }
 
-/* End of the white space at i: S+(?!\S)|S+, with newlines preceded by S*[\r\n]+. So a run of two or more before another
- * word leaves its last character to that word. stop: classes that count as the end of the text. */
-static size_t space(struct text t, size_t i, int newlines, int stop)
+/* Return the end of S+(?!\S)|S+ at i: of several white space characters before another word, the last is left to that
+ * word. newlines: try S*[\r\n]+ first. stop: character classes that count as the end of the text. */
+static size_t space_end(struct text t, size_t i, int newlines, int stop)
 {
 	size_t end = i, last = i, next, after_newline = 0;
 	int c;
@@ -190,11 +190,10 @@ static size_t space(struct text t, size_t i, int newlines, int stop)
 	return !c || (c & stop) || last == i ? end : last;
 }
 
-/* End of " ?symbols+" at i, with newlines also of a following [\r\n]*, with slash of [\r\n/]*; i when there is no
- * match. */
-static size_t symbols(struct text t, size_t i, int classes, int newlines, int slash)
+/* Return the end of " ?symbols+" at i; i = no match. newlines: include [\r\n]* after it; with slash, [\r\n/]*. */
+static size_t symbols_end(struct text t, size_t i, int classes, int newlines, int slash)
 {
-	size_t from = i + (t.s[i] == ' '), end = run(t, from, classes);
+	size_t from = i + (t.s[i] == ' '), end = run_end(t, from, classes);
 	if (end == from)
 		return i;
 	while (newlines && (is_newline(t, end) || (slash && end < t.n && t.s[end] == '/')))
@@ -202,9 +201,9 @@ static size_t symbols(struct text t, size_t i, int classes, int newlines, int sl
 	return end;
 }
 
-/* End of [Lu Lt Lm Lo M]*[Ll Lm Lo M]+ at i, or i when there is no match. When no Ll follows the first run, the match
- * ends behind the last character of that run that is in the second class too (Lm Lo M), as backtracking would. */
-static size_t cased_word(struct text t, size_t i)
+/* Return the end of [Lu Lt Lm Lo M]*[Ll Lm Lo M]+ at i; i = no match. If no Ll follows the first run, the match ends
+ * after the last character of the run that is also in the second class (Lm Lo M), as with backtracking. */
+static size_t cased_word_end(struct text t, size_t i)
 {
 	size_t end = i, back = i, next;
 	int c;
@@ -214,46 +213,46 @@ static size_t cased_word(struct text t, size_t i)
 		if (c & LOWER_PART)
 			back = end;
 	}
-	return c & CH_LOWER ? run(t, end, LOWER_PART) : back;
+	return c & CH_LOWER ? run_end(t, end, LOWER_PART) : back;
 }
 
 /* ---- the kinds ---- */
 
 static size_t next_gpt2(const struct pretok *p, struct text t, size_t i)
 {
-	size_t next, end = contraction(t, i, 0);
+	size_t next, end = contraction_end(t, i, 0);
 	int c;
 
 	if (end > i)
 		return end;
 	c = class_at(t, i + (t.s[i] == ' '), &next);
 	if (c & ANY_LETTER)
-		return run(t, next, ANY_LETTER);
+		return run_end(t, next, ANY_LETTER);
 	if (c & SYMBOL)
-		return run(t, next, SYMBOL);
+		return run_end(t, next, SYMBOL);
 	if (c & CH_NUMBER && !p->digits)
-		return run(t, next, CH_NUMBER);
+		return run_end(t, next, CH_NUMBER);
 	if (c & CH_NUMBER && t.s[i] != ' ')
-		return run_at_most(t, i, CH_NUMBER, p->digits);
-	return space(t, i, 0, p->digits ? CH_NUMBER : 0);
+		return run_end_within(t, i, CH_NUMBER, p->digits);
+	return space_end(t, i, 0, p->digits ? CH_NUMBER : 0);
 }
 
 static size_t next_llama3(const struct pretok *p, struct text t, size_t i)
 {
 	int marks = p->kind == PRETOK_QWEN35 ? CH_MARK : 0, letters = ANY_LETTER | marks, c;
-	size_t next, end = contraction(t, i, 1);
+	size_t next, end = contraction_end(t, i, 1);
 
 	if (end > i)
 		return end;
 	c = class_at(t, i, &next);
 	if (c & letters)
-		return run(t, next, letters);
+		return run_end(t, next, letters);
 	if (c & CH_NUMBER)
-		return run_at_most(t, i, CH_NUMBER, p->digits);
-	if (!is_newline(t, i) && (end = run(t, next, letters)) > next)
+		return run_end_within(t, i, CH_NUMBER, p->digits);
+	if (!is_newline(t, i) && (end = run_end(t, next, letters)) > next)
 		return end;
-	end = symbols(t, i, SYMBOL & ~marks, p->kind != PRETOK_SEED, 0);
-	return end > i ? end : space(t, i, 1, 0);
+	end = symbols_end(t, i, SYMBOL & ~marks, p->kind != PRETOK_SEED, 0);
+	return end > i ? end : space_end(t, i, 1, 0);
 }
 
 static size_t next_tekken(const struct pretok *p, struct text t, size_t i)
@@ -262,16 +261,16 @@ static size_t next_tekken(const struct pretok *p, struct text t, size_t i)
 	int c = class_at(t, i, &next);
 
 	if (c & CH_NUMBER)
-		return run_at_most(t, i, CH_NUMBER, p->digits);
-	/* The optional first character belongs to the match when a word of either alternative follows it. */
+		return run_end_within(t, i, CH_NUMBER, p->digits);
+	/* The optional first character joins the match if a word of either alternative follows. */
 	from = !(c & ANY_LETTER) && !is_newline(t, i) ? next : i;
-	if ((end = cased_word(t, from)) == from && (from == i || (end = cased_word(t, i)) == i) &&
-	    (end = run(t, from, UPPER_PART)) == from)
-		end = run(t, i, UPPER_PART);
+	if ((end = cased_word_end(t, from)) == from && (from == i || (end = cased_word_end(t, i)) == i) &&
+	    (end = run_end(t, from, UPPER_PART)) == from)
+		end = run_end(t, i, UPPER_PART);
 	if (end > i)
-		return p->suffix ? contraction(t, end, 1) : end;
-	end = symbols(t, i, SYMBOL, 1, 1);
-	return end > i ? end : space(t, i, 1, 0);
+		return p->suffix ? contraction_end(t, end, 1) : end;
+	end = symbols_end(t, i, SYMBOL, 1, 1);
+	return end > i ? end : space_end(t, i, 1, 0);
 }
 
 size_t pretok_next(const struct pretok *p, const char *s, size_t n, size_t pos)

@@ -1,36 +1,34 @@
-/* engine/token/pretok.h (private to engine/) - pre-tokenizers: they cut text into the words that byte-level BPE
- * encodes.
+/* engine/token/pretok.h (private to engine/) - pre-tokenizers: split text into the words that byte-level BPE encodes.
  *
- * In the models' own software each is a regular expression. Here they are hand-written scanners that look ahead within
- * one run of characters only: linear time, no recursion. */
+ * In the models' own software each pre-tokenizer is a regular expression. Here each is a hand-written scanner in linear
+ * time and without recursion. */
 #ifndef WEIR_PRETOK_H
 #define WEIR_PRETOK_H
 
 #include <stddef.h>
 
 enum pretok_kind {
-	PRETOK_GPT2, /* contractions, " ?letters", " ?numbers", " ?others" */
-	/* a word may begin with one non-letter; newlines belong to the symbols or spaces before them */
-	PRETOK_LLAMA3,
-	PRETOK_SEED,   /* as LLAMA3, but newlines do not belong to the symbols before them */
-	PRETOK_QWEN35, /* as LLAMA3, but marks are letters */
-	PRETOK_TEKKEN, /* as LLAMA3, but a word ends where an upper-case letter follows a lower-case one */
+	PRETOK_GPT2,   /* contractions, " ?letters", " ?numbers", " ?symbols" */
+	PRETOK_LLAMA3, /* a word may begin with one non-letter; newlines join the symbols or spaces before them */
+	PRETOK_SEED,   /* as LLAMA3, but newlines do not join the symbols before them */
+	PRETOK_QWEN35, /* as LLAMA3, but combining marks count as letters */
+	PRETOK_TEKKEN, /* as LLAMA3, but a word ends between a lower-case and an upper-case letter */
 };
 
 struct pretok {
 	const char *name;
 	enum pretok_kind kind;
-	int digits;      /* longest run of digits in one word; 0 = any */
-	int suffix;      /* TEKKEN: a contraction belongs to the word before it */
-	int whole_words; /* a word whose text is a token becomes that token without merging */
-	int add_bos;     /* default where the file lacks tokenizer.ggml.add_bos_token */
+	int digits;      /* most digits in one word; 0 = no limit */
+	int suffix;      /* TEKKEN: 1 = a contraction joins the word before it */
+	int whole_words; /* 1 = a word whose text is a token becomes that token without merging */
+	int add_bos;     /* default if the file lacks tokenizer.ggml.add_bos_token */
 };
 
-/* By the name in tokenizer.ggml.pre, or NULL. */
+/* Return the pre-tokenizer with this name in tokenizer.ggml.pre, or NULL. */
 const struct pretok *pretok_find(const char *name, size_t n);
-/* All names, NULL-terminated. */
+/* Return all names, NULL-terminated. */
 const char *const *pretok_names(void);
-/* End of the word that begins at s[pos], pos < n.  Bytes that are not valid UTF-8 count as symbols. */
+/* Return the end of the word that begins at s[pos], pos < n. Invalid UTF-8 bytes count as symbols. */
 size_t pretok_next(const struct pretok *, const char *s, size_t n, size_t pos);
 
 #endif

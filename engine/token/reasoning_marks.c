@@ -1,4 +1,4 @@
-/* engine/token/reasoning_marks.c - how model families mark the reasoning in front of an answer (engine.h). */
+/* engine/token/reasoning_marks.c - the texts that enclose a model's reasoning, by family (engine.h). */
 #include "engine/engine.h"
 
 #include <string.h>

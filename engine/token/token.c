@@ -1,11 +1,11 @@
 /* engine/token/token.c - encoding of text that contains special tokens.
  *
- * The text is cut at special tokens: user-defined ones anywhere, control and unknown tokens where their whole text lies
- * inside a range that the caller trusts; adjacent ranges count as one. Matches are taken from left to right, the
- * longest at each place. The text between two matches is one run of plain text for the tokenizer.
+ * The text is split at special tokens. User-defined tokens match anywhere; control and unknown tokens match if their
+ * whole text is inside a trusted range (adjacent ranges count as one). Matches are taken from left to right, the
+ * longest at each place. The text between two matches is one run of plain text.
  *
- * SentencePiece puts a space before a run at the start of the text and after a control token, because models were
- * trained so. It treats a user-defined token as part of the text and puts no space after it. */
+ * SentencePiece adds a space before a run at the start of the text and after a control token, as in training. After a
+ * user-defined token it adds none. */
 #include "engine/token/token_private.h"
 #include "engine/base/utf8.h"
 
@@ -38,14 +38,15 @@ int vocab_is_end(const struct vocab *v, int32_t id)
 
 /* ---- encode ---- */
 
-/* The longest special token at text[pos] that ends by len; a control token must end by `trusted`.  NULL = none. */
+/* Return the longest special token that starts at text[pos] and ends at or before len, or NULL. Control tokens must end
+ * at or before `trusted`. */
 static const struct special *special_at(const struct vocab *v, const char *text, size_t pos, size_t len, size_t trusted)
 {
 	unsigned char c = (unsigned char)text[pos];
 	int32_t lo = v->special_from[c], hi = v->special_from[c + 1];
 	const struct special *best = NULL;
 
-	/* special[lo..hi) agree with the text in their first n bytes. */
+	/* The first n bytes of special[lo..hi) are those of the text. */
 	for (size_t n = 1; lo < hi; n++) {
 		int32_t a, b;
 		if (v->special[lo].n == n) {
@@ -116,7 +117,7 @@ int vocab_encode_ends(const struct vocab *v, const char *text, size_t len, const
 
 	while (!bad && pos < len) {
 		const struct special *s;
-		/* start..end: the range at or after pos, joined with those adjacent to it. */
+		/* start..end: the first trusted range that ends after pos, joined with adjacent ranges. */
 		while (next < n_special && pos >= end) {
 			start = special[next].off;
 			end = start + special[next++].len;
@@ -150,9 +151,9 @@ int vocab_encode_ends(const struct vocab *v, const char *text, size_t len, const
 	return bad ? -1 : 0;
 }
 
-/* ---- where a text may be cut ---- */
+/* ---- where a text may be split ---- */
 
-/* Only what is a letter in every edition of Unicode and in every tokenizer. */
+/* 1 for characters that are letters in every version of Unicode and for every tokenizer. */
 static int is_letter(int32_t cp)
 {
 	static const int32_t range[][2] = {

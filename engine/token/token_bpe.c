@@ -1,4 +1,5 @@
-/* engine/token/token_bpe.c - byte-level BPE: the pre-tokenizer cuts text into words, whose bytes are merged by rank. */
+/* engine/token/token_bpe.c - byte-level BPE: the pre-tokenizer splits text into words; the bytes of a word are merged
+ * by rank. */
 #include "engine/token/token_private.h"
 
 #include <stdlib.h>
@@ -17,7 +18,7 @@ static void bpe_pair(const struct vocab *v, const char *word, struct symbol *a, 
 	}
 }
 
-/* *id: the normal token whose text is exactly these bytes, or -1.  Returns -1 when out of memory. */
+/* Set *id to the normal token whose text is s[0..n), or to -1. Return -1 if memory is exhausted. */
 static int whole_word(struct encoder *e, const char *s, size_t n, int32_t *id)
 {
 	size_t len = 0;
@@ -49,7 +50,7 @@ static int bpe_word(struct encoder *e, const char *s, size_t n)
 		return -1;
 	for (size_t i = 0; i < n; i++) {
 		int32_t id = v->byte_id[(unsigned char)s[i]];
-		if (id < 0 && !has_unknown(v)) { /* dropped before merging, so that its neighbours can merge */
+		if (id < 0 && !has_unknown(v)) { /* dropped before merging, so that the bytes around it can merge */
 			if (encode_unknown(e, (unsigned char)s[i]))
 				return -1;
 			continue;

@@ -1,12 +1,12 @@
 /* engine/token/token_hash.c - lookup in the two hash tables of a vocabulary: text -> id, pair of ids -> merge.
  *
- * The hash takes eight bytes a step: a 64 by 64 bit product, whose halves are xored. It is seeded at random when a
+ * The hash takes eight bytes per step: the halves of a 128-bit product are XORed. Its seed is drawn at random when a
  * vocabulary is loaded. */
 #include "engine/token/token_private.h"
 
 #include <string.h>
 
-static inline uint64_t mix(uint64_t a, uint64_t b)
+static inline uint64_t multiply_fold(uint64_t a, uint64_t b)
 {
 	__extension__ typedef unsigned __int128 wide;
 	wide r = (wide)a * b;
@@ -33,13 +33,13 @@ uint64_t hash_bytes(const uint64_t seed[2], const char *p, size_t n)
 	uint64_t tail = 0;
 
 	for (; n > 8; p += 8, n -= 8)
-		h = mix(h ^ load8(p), seed[1]);
+		h = multiply_fold(h ^ load8(p), seed[1]);
 	if (n >= 4)
 		tail = (uint64_t)load4(p) << 32 | load4(p + n - 4);
 	else if (n)
 		tail = (uint64_t)(unsigned char)p[0] << 16 | (uint64_t)(unsigned char)p[n / 2] << 8 |
 		       (unsigned char)p[n - 1];
-	return mix(h ^ tail, seed[1]);
+	return multiply_fold(h ^ tail, seed[1]);
 }
 
 int32_t vocab_lookup(const struct vocab *v, const char *p, size_t n)
@@ -60,7 +60,7 @@ int32_t vocab_lookup(const struct vocab *v, const char *p, size_t n)
 uint32_t pair_hash(const struct vocab *v, int32_t left, int32_t right)
 {
 	uint64_t both = (uint64_t)(uint32_t)left << 32 | (uint32_t)right;
-	return (uint32_t)(mix(both ^ v->seed[0], v->seed[1]) >> 20);
+	return (uint32_t)(multiply_fold(both ^ v->seed[0], v->seed[1]) >> 20);
 }
 
 const struct pair_slot *vocab_pair(const struct vocab *v, int32_t left, int32_t right)

@@ -1,8 +1,8 @@
 /* engine/token/token_load.c - loads a vocabulary from GGUF metadata and checks every array.
  *
- * Texts are copied: the file may be closed afterwards. Two hash tables are built: stored text -> id (of tokens with
- * equal text the first counts), and for byte-level BPE (left id, right id) -> merge (of merges of an equal pair the
- * first counts: it has the lowest rank). */
+ * Texts are copied, so the file may be closed afterwards. Two hash tables are built: stored text -> id, in which the
+ * first of several tokens with equal text wins, and (left id, right id) -> merge, in which the first of several merges
+ * of a pair wins, because it has the lowest rank. */
 #include "engine/engine.h"
 #include "engine/token/token_private.h"
 
@@ -22,9 +22,9 @@ struct loader {
 	const struct gguf_value *types; /* NULL = the file has none */
 };
 
-/* "byte N: 'KEY': ..." */
-__attribute__((format(printf, 3, 4))) static int refuse(struct loader *l, const struct gguf_value *a, const char *fmt,
-                                                        ...)
+/* Set the error "file 'PATH': byte N: 'KEY': ..." about an array and return -1. */
+__attribute__((format(printf, 3, 4))) static int array_err(struct loader *l, const struct gguf_value *a,
+                                                           const char *fmt, ...)
 {
 	char text[300];
 	va_list ap;
@@ -35,12 +35,12 @@ __attribute__((format(printf, 3, 4))) static int refuse(struct loader *l, const 
 	return gguf_err(l->g, l->err, "byte %llu: '%.*s': %s", (ull)a->off, (int)a->key.n, a->key.p, text);
 }
 
-/* Arguments for "%.*s": at most 40 bytes of a text from the file. */
+/* Arguments for "%.*s": the first 40 bytes of a text from the file. */
 #define SHOW(n, p) (int)((n) < 40 ? (n) : 40), (p)
 
 /* ---- tables ---- */
 
-/* The seed is random, so that no file can be built whose millions of tokens collide. */
+/* Draw a random hash seed, so that a hostile file cannot choose millions of texts that collide. */
 static void draw_seed(uint64_t seed[2])
 {
 	if (getrandom(seed, 2 * sizeof seed[0], GRND_NONBLOCK) != (ssize_t)(2 * sizeof seed[0])) {
@@ -75,16 +75,16 @@ static int load_texts(struct loader *l)
 	if (!got)
 		return gguf_err(l->g, l->err, "there is no 'tokenizer.ggml.tokens', so the file has no vocabulary");
 	if (tokens->n < 1 || tokens->n > VOCAB_MAX)
-		return refuse(l, tokens, "%llu tokens, and there must be 1 to %d", (ull)tokens->n, VOCAB_MAX);
+		return array_err(l, tokens, "%llu tokens, and there must be 1 to %d", (ull)tokens->n, VOCAB_MAX);
 	v->info.n = n = (int32_t)tokens->n;
 	for (uint64_t i = 0; gguf_string_next(tokens, &pos, &t); i++) {
 		if (t.n > TOKEN_BYTES_MAX)
-			return refuse(l, tokens, "token %llu has %llu bytes, and the limit is %d", (ull)i, (ull)t.n,
-			              TOKEN_BYTES_MAX);
+			return array_err(l, tokens, "token %llu has %llu bytes, and the limit is %d", (ull)i, (ull)t.n,
+			                 TOKEN_BYTES_MAX);
 		total += t.n;
 	}
 	if (total > UINT32_MAX)
-		return refuse(l, tokens, "%llu bytes of text, and the limit is %u", (ull)total, UINT32_MAX);
+		return array_err(l, tokens, "%llu bytes of text, and the limit is %u", (ull)total, UINT32_MAX);
 
 	size = table_size(tokens->n);
 	v->by_text_mask = (uint32_t)size - 1;
@@ -136,16 +136,16 @@ static int load_types(struct loader *l)
 			type = gguf_array_int(l->types, (uint64_t)i);
 		else if (v->spm && token_byte(p, n) >= 0)
 			type = TOKEN_BYTE;
-		/* 0 is "undefined" in the format: taken as normal. */
+		/* Type 0 means undefined in the format; treat it as normal. */
 		if (type < 0 || type > TOKEN_BYTE)
-			return refuse(l, l->types, "token %d has type %lld, and must have 0 to %d", i, (long long)type,
-			              TOKEN_BYTE);
+			return array_err(l, l->types, "token %d has type %lld, and must have 0 to %d", i,
+			                 (long long)type, TOKEN_BYTE);
 		v->type[i] = type ? (uint8_t)type : TOKEN_NORMAL;
 		if (type == TOKEN_BYTE && v->spm && token_byte(p, n) < 0)
-			return refuse(l, l->types,
-			              "token %d is marked as a byte but its text '%.*s' is not of "
-			              "the form <0xNN>",
-			              i, SHOW(n, p));
+			return array_err(l, l->types,
+			                 "token %d is marked as a byte but its text '%.*s' is not of "
+			                 "the form <0xNN>",
+			                 i, SHOW(n, p));
 		if (v->type[i] == TOKEN_NORMAL && n > v->longest)
 			v->longest = n;
 	}
@@ -175,11 +175,10 @@ static int load_scores(struct loader *l)
 		uint32_t bits;
 		memcpy(&f, a->data + 4 * (size_t)i, 4);
 		if (isnan(f))
-			return refuse(l, a, "the score of token %d is not a number", i);
-		f += 0.0f; /* -0 becomes 0: they are equal */
+			return array_err(l, a, "the score of token %d is not a number", i);
+		f += 0.0f; /* -0 becomes 0, which must have an equal rank */
 		memcpy(&bits, &f, 4);
-		/* These bits, as unsigned numbers, are in the order of the floats; the highest score gets the lowest
-		 * rank. */
+		/* Map the float to an unsigned number of the same order; the highest score gets the lowest rank. */
 		bits = bits >> 31 ? ~bits : bits | 0x80000000u;
 		if (!v->merges)
 			v->rank[i] = ~bits;
@@ -187,8 +186,9 @@ static int load_scores(struct loader *l)
 	return 0;
 }
 
-/* Id of the token that a merge's two parts spell together, or -1; -2: out of memory. Most vocabularies store the
- * results in the order of the merges, so *guess, the id after the last result, is tried first. */
+/* Return the id of the token whose text is both parts of a merge joined, -1 if no token has that text, -2 if memory is
+ * exhausted. merge: "LEFT RIGHT", LEFT n_left bytes. Most vocabularies store the results in the order of the merges, so
+ * *guess, the id after the last result, is tried first. */
 static int32_t merge_result(struct loader *l, struct view merge, size_t n_left, int32_t *guess)
 {
 	const struct vocab *v = l->v;
@@ -211,7 +211,7 @@ static int32_t merge_result(struct loader *l, struct view merge, size_t n_left, 
 	return to;
 }
 
-/* Of equal pairs the first, which has the lowest rank, is kept. */
+/* Add a merge, unless the pair already has one, which then has a lower rank. */
 static void pair_add(struct vocab *v, int32_t left, int32_t right, uint32_t rank, int32_t to)
 {
 	uint32_t i = pair_hash(v, left, right) & v->pair_mask;
@@ -238,31 +238,32 @@ static int load_merges(struct loader *l)
 		return gguf_err(l->g, l->err, "there is no 'tokenizer.ggml.merges', which tokenizer model '%s' needs",
 		                v->info.model);
 	if (a->n > MERGES_MAX)
-		return refuse(l, a, "%llu merges, and the limit is %d", (ull)a->n, MERGES_MAX);
+		return array_err(l, a, "%llu merges, and the limit is %d", (ull)a->n, MERGES_MAX);
 	size = table_size(a->n);
 	v->pair_mask = size - 1;
 	if (!(v->pair = try_alloc(size, sizeof *v->pair, "the merges of the vocabulary", l->err)))
 		return -1;
 	for (uint32_t rank = 0; gguf_string_next(a, &pos, &t); rank++) {
-		/* The left part may begin with a space, so the separator is searched from the second byte. */
+		/* The left part may begin with a space: search the separator from the second byte on. */
 		const char *sep = t.n > 2 ? memchr(t.p + 1, ' ', t.n - 2) : NULL;
 		int32_t left, right, to;
 		size_t n_left;
 
 		if (!sep)
-			return refuse(l, a, "merge %u '%.*s' is not two parts with a space between", rank,
-			              SHOW(t.n, t.p));
+			return array_err(l, a, "merge %u '%.*s' is not two parts with a space between", rank,
+			                 SHOW(t.n, t.p));
 		n_left = (size_t)(sep - t.p);
 		left = vocab_lookup(v, t.p, n_left);
 		right = vocab_lookup(v, sep + 1, t.n - n_left - 1);
 		if (left < 0 || right < 0)
-			return refuse(l, a, "a part of merge %u '%.*s' is not in the vocabulary", rank, SHOW(t.n, t.p));
+			return array_err(l, a, "a part of merge %u '%.*s' is not in the vocabulary", rank,
+			                 SHOW(t.n, t.p));
 		if ((to = merge_result(l, t, n_left, &guess)) == -2)
 			return -1;
 		if (to < 0)
-			return refuse(l, a, "the result of merge %u '%.*s' is not in the vocabulary", rank,
-			              SHOW(t.n, t.p));
-		/* Text merges into plain tokens alone: a user could type a control token otherwise. */
+			return array_err(l, a, "the result of merge %u '%.*s' is not in the vocabulary", rank,
+			                 SHOW(t.n, t.p));
+		/* Drop merges into control tokens: plain text must not produce one. */
 		if (v->type[to] != TOKEN_CONTROL && v->type[to] != TOKEN_UNKNOWN)
 			pair_add(v, left, right, rank, to);
 	}
@@ -271,7 +272,7 @@ static int load_merges(struct loader *l)
 
 /* ---- derived tables ---- */
 
-/* byte_id[] and words_apart. */
+/* Fill byte_id[] and words_apart. */
 static void find_bytes(struct vocab *v)
 {
 	for (int b = 0; b < 256; b++) {
@@ -288,7 +289,8 @@ static void find_bytes(struct vocab *v)
 		uint32_t n = v->off[i + 1] - v->off[i], k = 0;
 		if (v->type[i] == TOKEN_BYTE)
 			v->byte_id[token_byte(p, n)] = i;
-		/* Merges of a list may end in tokens of other types. */
+		/* words_apart concerns results of merges: with a list, tokens of any type but control and unknown;
+		 * otherwise normal tokens only. */
 		if (v->merges ? v->type[i] == TOKEN_CONTROL || v->type[i] == TOKEN_UNKNOWN : v->type[i] != TOKEN_NORMAL)
 			continue;
 		while (n - k >= 3 && !memcmp(p + k, SPACE_MARK, 3))
@@ -350,7 +352,7 @@ static int find_specials(struct loader *l)
 		p += used;
 	}
 	qsort(v->special, n, sizeof *v->special, special_cmp);
-	for (size_t i = 0; i < n; i++) /* of equal texts the first id is kept */
+	for (size_t i = 0; i < n; i++) /* keep the first id of equal texts */
 		if (!kept || v->special[kept - 1].n != v->special[i].n ||
 		    memcmp(v->special[kept - 1].p, v->special[i].p, v->special[i].n))
 			v->special[kept++] = v->special[i];
@@ -389,8 +391,8 @@ static void add_end(struct vocab *v, int32_t id)
 		v->end[v->n_end++] = id;
 }
 
-/* The marks of reasoning that are control tokens. 1: the vocabulary has channels, whose messages end with a token that
- * ends no answer. */
+/* Fill mark[] with the reasoning marks that are control tokens. Return 1 if the vocabulary has channels (gpt-oss): then
+ * the token that ends a message does not end the answer. */
 static int load_marks(struct vocab *v)
 {
 	static const char *const of_channels[] = { CHANNEL_TEXT, CHANNEL_NEXT, NULL };
@@ -418,8 +420,8 @@ static int load_marks(struct vocab *v)
 
 static int load_ids(struct loader *l)
 {
-	/* Texts of tokens that end a turn, of all model families; the first that the vocabulary has is EOT, if the file
-	 * names none. */
+	/* Texts of the tokens that end a turn, of all model families. If the file names no EOT, the first text in the
+	 * vocabulary is EOT. */
 	static const char *const turn_end[] = {
 		"<|eot_id|>",         "<|im_end|>",      "<|end|>", "<end_of_turn>",
 		"<|endofturn|>",      "<|end_of_turn|>", "<turn|>", "<|END_OF_TURN_TOKEN|>",
@@ -432,7 +434,7 @@ static int load_ids(struct loader *l)
 	};
 	/* clang-format on */
 	static const char *const others[] = {
-		/* unused; their range is checked */
+		/* unused, but the ids must be in range */
 		"separator", "seperator", "cls",     "mask",   "fim_pre", "fim_suf", "fim_mid",
 		"fim_pad",   "fim_rep",   "fim_sep", "prefix", "suffix",  "middle",  NULL,
 	};
@@ -454,13 +456,14 @@ static int load_ids(struct loader *l)
 	    read_id(l, "tokenizer.ggml.padding_token_id", &in->pad))
 		return -1;
 	if (!v->merges) {
-		/* Early files lack these keys; SentencePiece fixes the texts. */
+		/* Early files lack these keys; the texts are the same in every SentencePiece vocabulary. */
 		in->bos = in->bos < 0 ? vocab_lookup(v, "<s>", 3) : in->bos;
 		in->eos = in->eos < 0 ? vocab_lookup(v, "</s>", 4) : in->eos;
 		in->unk = in->unk < 0 ? vocab_lookup(v, "<unk>", 5) : in->unk;
 	}
 	if (!l->types) {
-		/* Without types, plain text must at least not produce the ids that the file names as special. */
+		/* Without types, at least the ids that the file names become control tokens: plain text must not
+		 * produce them. */
 		int32_t named[] = { in->bos, in->eos, in->eot, eom, in->unk, in->pad };
 		for (size_t i = 0; i < LEN(named); i++)
 			if (named[i] >= 0 && v->type[named[i]] == TOKEN_NORMAL)
@@ -486,7 +489,7 @@ static int load_ids(struct loader *l)
 	flag = v->spm || v->pre->add_bos;
 	if (gguf_bool(l->g, "tokenizer.ggml.add_bos_token", &flag, l->err) < 0)
 		return -1;
-	in->add_bos = (flag || (v->spm && v->merges)) && in->bos >= 0; /* Gemma 4's key was wrong in some files */
+	in->add_bos = (flag || (v->spm && v->merges)) && in->bos >= 0; /* always for Gemma 4: some files are wrong */
 	flag = 0;
 	if (gguf_bool(l->g, "tokenizer.ggml.add_eos_token", &flag, l->err) < 0)
 		return -1;
@@ -554,7 +557,7 @@ static int load_model(struct loader *l)
 	return 0;
 }
 
-/* ARCH.vocab_size, if present, must equal the number of tokens. */
+/* Check that ARCH.vocab_size, if present, is the number of tokens. */
 static int check_size(struct loader *l)
 {
 	struct view arch = { "", 0 };

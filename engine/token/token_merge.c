@@ -1,9 +1,9 @@
-/* engine/token/token_merge.c - merges the symbols of one word by rank, for both tokenizers; and the cache of words.
+/* engine/token/token_merge.c - merges the symbols of one word by rank, for both tokenizers; the cache of words.
  *
- * A word is a doubly linked list of symbols in an array; each symbol has the rank of its merge with the next one. For a
- * short word the lowest rank is found by walking the list. A long one (a word may be a megabyte of one letter) has a
- * heap of (rank, position), for n log n in all; outdated entries stay in the heap, and a popped entry is skipped when
- * its symbol's rank has changed. */
+ * A word is a doubly linked list of symbols in an array. Each symbol has the rank of its merge with the next symbol. In
+ * a short word the lowest rank is found by stepping through the list. A long word (a word may be a megabyte of one
+ * letter) uses a heap of (rank, index), for O(n log n) in all. Entries are not removed when a rank changes; a popped
+ * entry whose rank differs from its symbol's is skipped. */
 #include "engine/token/token_private.h"
 
 #include <stdlib.h>
@@ -48,7 +48,7 @@ static void rank_pair(struct encoder *e, const char *word, int32_t i, pair_fn *p
 		pair(e->v, word, a, &e->sym[a->next]);
 }
 
-/* Merge symbol i with the next one and look up its ranks with both neighbours. */
+/* Merge symbol i with the next symbol, then look up the ranks of the result with both neighbours. */
 static void merge_at(struct encoder *e, const char *word, int32_t i, pair_fn *pair)
 {
 	struct symbol *a = &e->sym[i], *b = &e->sym[a->next];
@@ -56,7 +56,7 @@ static void merge_at(struct encoder *e, const char *word, int32_t i, pair_fn *pa
 	a->id = a->to;
 	a->len += b->len;
 	a->next = b->next;
-	b->rank = NO_RANK; /* outdates its entries in the heap */
+	b->rank = NO_RANK; /* invalidates its entries in the heap */
 	if (a->next >= 0)
 		e->sym[a->next].prev = i;
 	rank_pair(e, word, i, pair);
@@ -107,7 +107,7 @@ static void heap_rise(uint64_t *h, size_t i, uint64_t x)
 
 static int merge_long(struct encoder *e, const char *word, pair_fn *pair)
 {
-	size_t n = 0, need = 2 * e->n_sym; /* a merge takes one entry and adds at most two */
+	size_t n = 0, need = 2 * e->n_sym; /* a merge removes one entry and adds at most two */
 	uint64_t *h;
 
 	if (need > e->cap_heap) {

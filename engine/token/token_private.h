@@ -1,5 +1,5 @@
-/* engine/token/token_private.h (private to engine/token/token*.c) - the loaded vocabulary, its lookup tables, and the
- * two encoders. */
+/* engine/token/token_private.h (private to engine/token/) - the loaded vocabulary, its hash tables, and the two
+ * encoders. */
 #ifndef WEIR_TOKEN_PRIVATE_H
 #define WEIR_TOKEN_PRIVATE_H
 
@@ -25,98 +25,95 @@ enum {
 	VOCAB_MAX = 1 << 24,
 	TOKEN_BYTES_MAX = 65536,
 	MERGES_MAX = 10000000,
-	SPECIAL_BYTES_MAX = 256, /* longer special tokens are not searched for: bounds the work per byte of text */
+	SPECIAL_BYTES_MAX = 256, /* longer special tokens are not recognised: bounds the work per byte of text */
 	TEXT_BYTES_MAX = 1 << 29,
 };
 
 #define NO_RANK UINT32_MAX
 
-/* Entry of the table text -> id (open addressing).  id1 = id + 1; 0 = empty. */
+/* Entry of the hash table text -> id, with open addressing. id1 = id + 1; 0 = empty. */
 struct text_slot {
 	uint32_t hash, id1;
 };
-/* Entry of the table (left id, right id) -> merge: its rank (the lowest merges first) and result; to1 = id + 1, 0 =
- * empty. */
+/* Entry of the hash table (left id, right id) -> merge. The merge with the lowest rank is done first. to1 = id of the
+ * result + 1; 0 = empty. */
 struct pair_slot {
 	int32_t left, right;
 	uint32_t rank;
 	int32_t to1;
 };
-/* A token recognised by its text: user-defined ones everywhere, control and unknown tokens in trusted ranges. */
+/* A token recognised by its text. */
 struct special {
 	const char *p;
 	uint32_t n;
 	int32_t id;
-	int user;
+	int user; /* 1 = user-defined, matches everywhere; 0 = control or unknown token, matches in trusted ranges */
 };
 
 struct vocab {
 	struct vocab_info info;
-	int spm; /* 1: SentencePiece, 0: byte-level BPE */
-	/* pairs merge by a list (pair[]), otherwise by the score of the result (rank[]) */
-	int merges;
-	char *text;       /* stored texts of all tokens, concatenated */
-	uint32_t *off;    /* [n + 1]: token i is text[off[i]..off[i + 1]) */
-	uint8_t *type;    /* [n]: enum token_type */
-	uint32_t longest; /* bytes of the longest normal token's stored text */
-	uint64_t seed[2]; /* of the hash, random: no file can be built whose texts collide */
-	struct text_slot *by_text;
-	uint32_t by_text_mask;
-	int32_t byte_id[256]; /* id of the token for one byte, or -1 */
+	int spm;                   /* 1: SentencePiece, 0: byte-level BPE */
+	int merges;                /* 1: the file lists the merges (pair[]); 0: the result's score decides (rank[]) */
+	char *text;                /* stored texts of all tokens, concatenated */
+	uint32_t *off;             /* [n + 1]: token i is text[off[i]..off[i + 1]) */
+	uint8_t *type;             /* [n]: enum token_type */
+	uint32_t longest;          /* bytes of the longest normal token's stored text */
+	uint64_t seed[2];          /* random seed of the hash: a hostile file cannot choose texts that collide */
+	struct text_slot *by_text; /* hash table text -> id */
+	uint32_t by_text_mask;     /* its number of entries - 1 */
+	int32_t byte_id[256];      /* id of the token for one byte; -1 = none */
+	int cuts;                  /* 1 = no user-defined token contains a blank after another character */
 
-	/* SentencePiece. */
-	/* [n] without `merges`: a merge into token i has this rank: the lowest (highest score) merges first */
-	uint32_t *rank;
-	int add_space; /* put a space before the text */
-	int cuts;      /* no user-defined token contains a letter and a blank behind it */
-	/* no token has a space mark after another character: words can be encoded apart */
-	int words_apart;
+	/* SentencePiece only. */
+	uint32_t *rank;  /* [n], if !merges: rank of a merge into token i; the highest score has the lowest rank */
+	int add_space;   /* 1 = add a space before the text */
+	int words_apart; /* 1 = no token has a space mark after another character: words can be encoded separately */
 
-	/* Byte-level BPE. */
+	/* Byte-level BPE only. */
 	const struct pretok *pre;
-	/* With `merges`. */
-	struct pair_slot *pair;
-	uint32_t pair_mask;
 
-	struct special *special;
-	int32_t n_special;         /* sorted by text, without duplicates */
+	/* If merges. */
+	struct pair_slot *pair; /* hash table (left id, right id) -> merge */
+	uint32_t pair_mask;     /* its number of entries - 1 */
+
+	struct special *special;   /* sorted by text, without duplicates */
+	int32_t n_special;         /* number of special tokens */
 	int32_t special_from[257]; /* special[special_from[b] .. special_from[b + 1]) begin with byte b */
-	char *special_text;
-	int32_t end[32];
-	int n_end; /* ids that end a turn */
-	/* ids of control tokens whose text is part of an answer: of its reasoning */
-	int32_t mark[24];
-	int n_mark;
+	char *special_text;        /* memory of the texts of special[] */
+	int32_t end[32];           /* ids that end a turn */
+	int n_end;                 /* number of those ids */
+	int32_t mark[24]; /* ids of reasoning marks that are control tokens; their text is part of the answer */
+	int n_mark;       /* number of those ids */
 };
 
 /* ---- token_hash.c ---- */
 
 uint64_t hash_bytes(const uint64_t seed[2], const char *p, size_t n);
 uint32_t pair_hash(const struct vocab *, int32_t left, int32_t right);
-/* Id of the first token with this stored text, or -1. */
+/* Return the id of the first token with this stored text, or -1. */
 int32_t vocab_lookup(const struct vocab *, const char *p, size_t n);
-/* The merge of two neighbouring ids, or NULL. */
+/* Return the merge of two neighbouring ids, or NULL. */
 const struct pair_slot *vocab_pair(const struct vocab *, int32_t left, int32_t right);
 
 /* ---- encoding ---- */
 
-/* A part of the word, in a doubly linked list: prev and next are indices of its neighbours, -1 at the ends. */
+/* A part of a word that is being merged; the symbols of a word are a doubly linked list. */
 struct symbol {
-	int32_t id; /* -1 = no token has this text */
-	int32_t prev, next;
-	uint32_t off, len; /* its bytes in the word */
-	uint32_t rank;     /* of the merge with the next symbol; NO_RANK = none */
-	int32_t to;        /* id of that merge's result */
+	int32_t id;         /* its token; -1 = no token has this text */
+	int32_t prev, next; /* indices of the neighbours; -1 = none */
+	uint32_t off, len;  /* its bytes in the word */
+	uint32_t rank;      /* rank of the merge with the next symbol; NO_RANK = no merge */
+	int32_t to;         /* id of that merge's result */
 };
 
-/* A word of the run, its bytes and its ids in the output: a later occurrence copies these ids. */
+/* A word of the run that was encoded before; a repetition copies its ids from the output. */
 struct word_seen {
-	uint32_t at, len;
-	size_t out_at;
-	uint32_t out_n;
+	uint32_t at, len; /* its bytes in the run */
+	size_t out_at;    /* index of its first id in the output */
+	uint32_t out_n;   /* number of its ids */
 };
 
-/* Working memory of one vocab_encode call. */
+/* Working memory of one vocab_encode() call. A run is the plain text between two special tokens. */
 struct encoder {
 	const struct vocab *v;
 	struct tokens *out;
@@ -125,32 +122,31 @@ struct encoder {
 	size_t n_sym, cap_sym;
 	uint64_t *heap;
 	size_t cap_heap;
-	struct word_seen *seen;
-	int use_seen; /* hash table of this run's words; unused for short runs */
-	/* SentencePiece: the run with space marks; byte-level: one word in stored form */
-	char *run;
+	struct word_seen *seen; /* hash table of the run's words */
+	int use_seen;           /* 0 = the run is too short for that table */
+	char *run;              /* SentencePiece: the run with space marks; byte-level: one word in stored form */
 	size_t cap_run;
-	struct token_ends *ends; /* NULL: not wanted */
+	struct token_ends *ends; /* where the ends of tokens are appended; NULL = nowhere */
 	const char *text;        /* the run */
-	size_t at;               /* the byte of the whole text where it begins */
+	size_t at;               /* offset of the run in the whole text */
 };
 
 /* ---- token_piece.c ---- */
 
-/* "<0xNN>" -> the byte, or -1. */
+/* Return the byte of a text "<0xNN>", or -1. */
 int token_byte(const char *p, size_t n);
-/* Byte-level BPE stores each byte as a printable character. byte_char(): the code point for byte b; char_byte(): the
- * byte of a code point, or -1. */
+/* Byte-level BPE stores each byte as a printable character. byte_char() returns the code point for byte b, char_byte()
+ * the byte for a code point, or -1. */
 int32_t byte_char(unsigned char b);
 int char_byte(int32_t cp);
 
-/* The tokens from out_at on are the word that is bytes from .. to of the run (from may be -1: a space was put before
- * it): note where each ends. */
+/* Append the ends of the tokens from index out_at on. The tokens are the word run[from..to). from = -1: the word begins
+ * with a space that is not in the text. */
 void note_ends(struct encoder *, size_t out_at, ptrdiff_t from, size_t to);
 
 /* ---- token_spm.c, token_bpe.c ---- */
 
-/* Append the ids of one run of plain text.  space: SentencePiece puts a space mark before it. */
+/* Append the ids of one run of plain text. space: add a space mark before the run. */
 int spm_encode(struct encoder *, const char *s, size_t n, int space);
 int bpe_encode(struct encoder *, const char *s, size_t n);
 
@@ -158,26 +154,25 @@ int bpe_encode(struct encoder *, const char *s, size_t n);
 
 /* Reserve n symbols and set n_sym to 0. */
 int merge_reserve(struct encoder *, size_t n);
-/* Merge neighbouring symbols in order of rank, the leftmost first among equals, until no pair merges. pair() looks up
- * the merge of a symbol and the next one and sets the first one's rank and to; it leaves them when there is none. */
+/* Merge neighbouring symbols, lowest rank first and leftmost first among equal ranks, until no pair merges. pair()
+ * looks up the merge of two neighbours and sets rank and to of the first; without a merge it changes nothing. */
 typedef void pair_fn(const struct vocab *, const char *word, struct symbol *, const struct symbol *);
 int merge_symbols(struct encoder *, const char *word, pair_fn *pair);
-/* Reserve n bytes in e->run; its content is lost. */
+/* Reserve n bytes in e->run; the old content is lost. */
 int run_reserve(struct encoder *, size_t n);
-/* Append the id for a byte without a token: the unknown token, or -1 with an error when the vocabulary has none.
+/* 1 if the vocabulary has an unknown token that is not a control token. */
+int has_unknown(const struct vocab *);
+/* Append the unknown token, for a byte without a token. If the vocabulary has none, return -1 with an error.
  *
  * Exception: a byte-level vocabulary may lack rare bytes (SmolLM2: 21 control codes and rare UTF-8 bytes) and name a
- * control token as its unknown token. A user's text must not produce a control token, and the model's own software
- * drops such bytes: so does encode_unknown(). A missing printable ASCII byte is an error even then: the vocabulary is
- * unusable.
- *
- * has_unknown(): 1 when the vocabulary has an unknown token that is not a control token. */
-int has_unknown(const struct vocab *);
+ * control token as its unknown token. Plain text must not produce a control token, and the model's own software drops
+ * such bytes. So does encode_unknown(), except for printable ASCII: a vocabulary without it is unusable. */
 int encode_unknown(struct encoder *, unsigned char byte);
 
-/* Cache of a run's words, since words repeat. seen_start(): empty it for a run of n bytes. seen_again(): when the word
- * base[at..at + len) occurred before, append its ids and return 1; else 0, and *slot is where seen_keep() stores the
- * word after its ids were appended from out_at on (NULL: not stored). */
+/* A cache of the words in a run, because words repeat. seen_start() empties it for a run of n bytes. If the word
+ * base[at..at + len) is in the cache, seen_again() appends its ids and returns 1; otherwise it returns 0 and sets *slot
+ * to the entry for the word (NULL: the word is not cached). After the caller has appended the ids, seen_keep() stores
+ * the word in the slot. */
 void seen_start(struct encoder *, size_t n);
 int seen_again(struct encoder *, const char *base, size_t at, size_t len, struct word_seen **slot);
 void seen_keep(struct encoder *, struct word_seen *slot, size_t at, size_t len, size_t out_at);

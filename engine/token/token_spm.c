@@ -1,9 +1,9 @@
-/* engine/token/token_spm.c - SentencePiece BPE: characters are merged by score, or by a list of merges (Gemma 4); a
+/* engine/token/token_spm.c - SentencePiece BPE: characters are merged by score, or by a list of merges (Gemma 4). A
  * character without a token becomes byte tokens.
  *
- * Spaces become U+2581, the space mark. SentencePiece itself does not cut text into words. But where no token has a
- * space mark after another character (true of all Llama vocabularies, checked when one is loaded), no merge crosses
- * such a place, so cutting there gives the same tokens and short words. */
+ * Spaces become U+2581, the space mark. SentencePiece does not split text into words. But if no token has a space mark
+ * after another character (vocab.words_apart; true of all Llama vocabularies), no merge crosses the start of a word.
+ * Then encoding word by word gives the same tokens, and words are short. */
 #include "engine/token/token_private.h"
 
 #include <stdlib.h>
@@ -24,7 +24,7 @@ static void spm_pair(const struct vocab *v, const char *word, struct symbol *a, 
 	}
 }
 
-/* A character without a token: its byte tokens, or one unknown token when any byte has none. */
+/* Append the byte tokens of a character without a token, or one unknown token if a byte token is missing. */
 static int spm_bytes(struct encoder *e, const char *s, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
@@ -67,7 +67,7 @@ static int is_mark(const char *s, size_t n, size_t i)
 	return n - i >= 3 && !memcmp(s + i, SPACE_MARK, 3);
 }
 
-/* End of the word that begins at i: before the next space mark that follows another character. */
+/* Return the end of the word that begins at i: the next space mark after another character. */
 static size_t next_word(const char *s, size_t n, size_t i)
 {
 	while (is_mark(s, n, i))
@@ -77,9 +77,9 @@ static size_t next_word(const char *s, size_t n, size_t i)
 	return i;
 }
 
-/* The byte of the text behind run[0 .. to), where run[0 .. from) ends behind byte `at`: a space mark is a space of the
- * text, or the mark itself; the one before the text is no byte of it. */
-static size_t text_end(const char *s, const char *run, size_t n, size_t from, size_t to, size_t at, int space)
+/* Return the offset in the text s that corresponds to offset `to` in the run; offset `from` corresponds to `at`. A
+ * space mark in the run is a space in the text or the mark itself. space: the first mark of the run is not in the text. */
+static size_t run_text_end(const char *s, const char *run, size_t n, size_t from, size_t to, size_t at, int space)
 {
 	if (space && !from && to)
 		from = 3;
@@ -130,7 +130,7 @@ int spm_encode(struct encoder *e, const char *s, size_t n, int space)
 			seen_keep(e, slot, i, end - i, out_at);
 		}
 		if (e->ends) {
-			size_t to = text_end(s, run, len, i, end, at, space);
+			size_t to = run_text_end(s, run, len, i, end, at, space);
 
 			note_ends(e, out_at, (ptrdiff_t)at - (space && !i), to);
 			at = to;
