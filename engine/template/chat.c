@@ -1,4 +1,4 @@
-/* engine/template/chat.c - chat templates: where they come from, and a conversation as text by one. */
+/* engine/template/chat.c - finds, compiles and runs chat templates; renders conversations as text (chat.h). */
 #include "engine/template/chat.h"
 
 #include <errno.h>
@@ -13,10 +13,9 @@
 struct chat_template {
 	char name[32];
 	struct jinja *jinja;
-	int channels;
-	/* by role: the content goes to the template as a list of parts (choose_parts()) */
-	int in_parts[ROLE_ASSISTANT + 1];
-	int loses_question;
+	int channels;                     /* 1 = answers have channels */
+	int in_parts[ROLE_ASSISTANT + 1]; /* by role: 1 = content is a list of parts (choose_parts()) */
+	int loses_question;               /* 1 = the rendered text does not depend on the question */
 };
 
 /* ---- names ---- */
@@ -74,7 +73,7 @@ int chat_channels(const struct chat_template *t)
 	return t->channels;
 }
 
-/* The first of the built-in names, as many as fit an error message. */
+/* Return the first built-in names, about 120 bytes of them, for an error message. The caller frees the result. */
 static char *some_names(void)
 {
 	struct str o = { 0 };
@@ -108,7 +107,7 @@ static int open_file(struct chat_template **out, const char *path, struct err *e
 	return rc;
 }
 
-/* The model's default template: the one without a name, or the first with one. */
+/* Compile the model's default template: the one without a name, or the one named "default". *out = NULL: neither. */
 static int open_own(struct chat_template **out, const struct gguf *g, struct err *e)
 {
 	struct view text = { 0 };
@@ -154,11 +153,13 @@ struct writer {
 	const struct chat_msg *m;
 	struct chat_text *out;
 	struct text_place *place;
-	int32_t last;     /* the message that the end of the text comes from, or -1 */
-	size_t from, at;  /* where the run of its bytes began: in the message, in the text */
-	const char *next; /* the byte of the message that would continue it */
+	/* the current run: bytes of one message, unchanged and in order, at the end of the text */
+	int32_t last;     /* index of that message; -1 = no run */
+	size_t from, at;  /* start of the run: offset in the message, offset in the text */
+	const char *next; /* byte of the message that would continue the run */
 };
 
+/* Mark the n bytes that are appended next as the template's own. */
 static void add_special(struct chat_text *o, size_t n)
 {
 	struct span *last = o->n_special ? o->special + o->n_special - 1 : NULL;
@@ -171,6 +172,7 @@ static void add_special(struct chat_text *o, size_t n)
 	o->special[o->n_special++] = (struct span){ o->text.n, n };
 }
 
+/* Continue the run by a piece of a message, or begin a new one; the longest run is the message's place. */
 static void add_message(struct writer *w, const struct jinja_piece *x)
 {
 	struct text_place *place = &w->place[x->from];
@@ -235,8 +237,8 @@ int chat_write(const struct chat_template *t, const char *bos, const char *eos, 
 	return rc;
 }
 
-/* What the template makes of one question with these flags; empty where it refuses. */
-static struct str probe(const struct chat_template *t, unsigned flags)
+/* Return the rendered text of one question with these flags; empty if the template refuses it. */
+static struct str render_question(const struct chat_template *t, unsigned flags)
 {
 	struct chat_msg m = { .role = ROLE_USER, .text = "Hi", .len = 2 };
 	struct chat_text text = { 0 };
@@ -249,7 +251,7 @@ static struct str probe(const struct chat_template *t, unsigned flags)
 
 int chat_thinks_first(const struct chat_template *t, unsigned flag)
 {
-	struct str head = probe(t, flag);
+	struct str head = render_question(t, flag);
 	const struct reasoning_mark *mark;
 	size_t n = head.n, len;
 	int opens = 0;
@@ -266,7 +268,7 @@ int chat_thinks_first(const struct chat_template *t, unsigned flag)
 
 int chat_flag_matters(const struct chat_template *t, unsigned flag)
 {
-	struct str plain = probe(t, 0), with = probe(t, flag);
+	struct str plain = render_question(t, 0), with = render_question(t, flag);
 	int differ = plain.n && with.n && (plain.n != with.n || memcmp(plain.p, with.p, plain.n) != 0);
 
 	str_free(&plain);
@@ -274,9 +276,9 @@ int chat_flag_matters(const struct chat_template *t, unsigned flag)
 	return differ;
 }
 
-/* ---- what a template can show ---- */
+/* ---- capabilities of a template, found by rendering ---- */
 
-/* Does the template show the texts of all these messages?  -1: it refuses them. */
+/* 1 if the rendered text contains the texts of all messages m[n], 0 if one is missing, -1 if the template refuses. */
 static int shows_all(const struct chat_template *t, const struct chat_msg *m, size_t n)
 {
 	struct chat_text text = { 0 };
@@ -289,7 +291,7 @@ static int shows_all(const struct chat_template *t, const struct chat_msg *m, si
 	return shown;
 }
 
-/* Words that no template has. */
+/* Messages with words that occur in no template. */
 #define SAID(r, words)                                                                                                 \
 	{                                                                                                              \
 		.role = (r), .text = words, .len = sizeof(words) - 1                                                   \
@@ -301,8 +303,8 @@ static const struct chat_msg said[] = {
 	SAID(ROLE_USER, "Is u7zq?"),
 };
 
-/* Does what the template writes depend on the text of message `which` of these? -1: it refuses them. Another text of
- * the same length tells, so that one which is cut or changed counts as well. */
+/* 1 if the rendered text depends on the text of message `which`, 0 if not, -1 if the template refuses the messages. The
+ * message is rendered a second time with its bytes reversed, so that a text that is cut or changed counts, too. */
 static int depends_on(const struct chat_template *t, const struct chat_msg *m, size_t n, size_t which)
 {
 	struct chat_msg other[LEN(said)];
@@ -324,8 +326,8 @@ static int depends_on(const struct chat_template *t, const struct chat_msg *m, s
 	return differ;
 }
 
-/* Templates of models that see pictures may look for the parts of a content, and write nothing of one that is a plain
- * text. A role whose text is seen only as a part gives its content so. */
+/* Set in_parts. Templates of multimodal models may write the parts of a content and omit a content that is plain text.
+ * So a role passes its content as a list of parts if only then the rendered text depends on it. */
 static void choose_parts(struct chat_template *t)
 {
 	static const struct {

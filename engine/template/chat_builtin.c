@@ -1,8 +1,7 @@
-/* engine/template/chat_builtin.c - chat templates by name, for files that have none or one that cannot be used.
+/* engine/template/chat_builtin.c - built-in chat templates by name, for model files without a usable one.
  *
- * Short forms: conversations of text alone, no tools. Default system messages of the original templates are left out,
- * except where a format needs one. smollm2 is the default model's own, letter by letter: its name is part of what
- * sessions store. */
+ * The templates are shorter than the originals: text only, no tools, and no default system message unless the format
+ * needs one. smollm2 is byte for byte the template in the default model's file, because sessions store its name. */
 #include "engine/template/chat.h"
 
 #include <string.h>
@@ -17,7 +16,7 @@
 	     "{% endif %}" END_EACH
 #define BOS "{{ bos_token }}"
 
-/* A leading system message apart, the others in turns. */
+/* Pieces for templates that treat a leading system message separately and want the other messages in turns. */
 #define FIRST_SYSTEM                                                                                                   \
 	"{% set first = messages[0].content if messages[0].role == 'system' %}"                                        \
 	"{% set rest = messages[1:] if messages[0].role == 'system' else messages %}"
@@ -33,7 +32,7 @@
 #define CHATML_DEFAULT(system)                                                                                         \
 	"{% if messages[0].role != 'system' %}{{ '<|im_start|>system\\n" system "<|im_end|>\\n' }}{% endif %}" CHATML
 
-/* Reasoning of answers after the last question stays, that of earlier ones goes. */
+/* Pieces for templates that keep the reasoning of answers after the last question and remove earlier reasoning. */
 #define LAST_QUESTION                                                                                                  \
 	"{% set ns = namespace(last=messages|length - 1) %}"                                                           \
 	"{% for m in messages %}{% if m.role == 'user' %}{% set ns.last = loop.index0 %}{% endif %}{% endfor %}"
@@ -80,7 +79,7 @@
 
 /* clang-format off */
 static const struct { const char *name, *text; } builtin[] = {
-	/* ---- ChatML and what grew from it ---- */
+	/* ---- ChatML and its descendants ---- */
 	{ "chatml", CHATML },
 	{ "smollm2",
 	  "{% for message in messages %}{% if loop.first and messages[0]['role'] != 'system' %}{{ '<|im_start|>system\n"

@@ -1,15 +1,15 @@
-/* engine/template/render.c - a conversation as tokens, rendered again after each change.
+/* engine/template/render.c - renders a conversation as tokens, again after each change of it.
  *
- * The template writes the whole conversation as text, which costs a copy; tokenizing is what takes time. So the text is
- * compared with the one that was rendered before, and the tokens of what both begin and end with stay:
+ * Rendering the whole conversation as text is cheap; tokenizing is not. So the new text is compared with the text of the
+ * last rendering, and the tokens of the beginning and of the end that both have in common are kept:
  *
- *     before   |  same beginning  |   old    |  same end  |
- *     now      |  same beginning  |     new     |  same end  |
+ *     last     |  same beginning  |   old    |  same end  |
+ *     new      |  same beginning  |     new     |  same end  |
  *                                 ^ first       ^ last: tokenized between these two
  *
- * Tokens depend on their neighbourhood, so both places are moved to where the text may be cut: around the sampled ids
- * of an answer, before a control token, or between two words (vocab_cuts()). Whatever a template does to earlier
- * messages shows in its text. */
+ * Tokens depend on the text around them, so `first` and `last` move to a cut: a place at which the text may be split
+ * without changing its tokens. Cuts are the ends of an answer with sampled ids, the start of a control token, and the
+ * ends of words (vocab_cuts()). A template may change earlier messages; the comparison of texts notices that. */
 #include "engine/template/chat.h"
 
 #include <stdlib.h>
@@ -17,16 +17,18 @@
 
 #include "engine/token/token.h"
 
-/* An answer that stands there by its sampled ids: its bytes, and its tokens in the sequence. */
+/* An answer that keeps its sampled ids. */
 struct verbatim {
-	size_t off, len, first, n_id;
+	size_t off, len; /* its bytes in the text */
+	size_t first;    /* index of its first token in the sequence; before render_tokens(): index of its message */
+	size_t n_id;     /* number of its tokens */
 };
 
 struct rendered_text {
 	struct chat_text t;
-	struct verbatim *verb;
+	struct verbatim *verb; /* ascending */
 	size_t n_verb;
-	size_t lead; /* tokens before the text: a BOS that the template does not write */
+	size_t lead; /* tokens before the text: 1 for a BOS that the template does not write, else 0 */
 };
 
 static void text_free(struct rendered_text *x)
@@ -49,7 +51,7 @@ void rendered_free(struct rendered *r)
 
 /* ---- the text ---- */
 
-/* 1 when the template's own text has a control token at byte `at`, or the text ends there. */
+/* 1 if a control token of the template begins at byte `at`, or the text ends there. */
 static int control_at(const struct vocab *v, const struct chat_text *t, size_t at)
 {
 	size_t span = 0, n;
@@ -69,9 +71,9 @@ static int control_at(const struct vocab *v, const struct chat_text *t, size_t a
 	return 0;
 }
 
-/* An answer that the template leaves unchanged keeps its sampled ids: its text, encoded again, might give other ids,
- * and the KV entries from there on would have to be recomputed. SentencePiece puts a space before a run of plain text,
- * so none may start behind such an answer. */
+/* Fill verb[] with the answers that keep their sampled ids: the answers whose text the template does not change.
+ * Encoding the text again might give other ids, and the KV entries from there on would be recomputed. With
+ * SentencePiece a control token must follow the answer, because plain text after it would get a space before it. */
 static void find_verbatim(struct rendered_text *x, int base, const struct vocab *v, const struct chat_msg *m,
                           const struct text_place *place, size_t n)
 {
@@ -89,23 +91,20 @@ static void find_verbatim(struct rendered_text *x, int base, const struct vocab 
 	}
 }
 
-/* ---- what two texts have in common ---- */
+/* ---- the common beginning and end of two texts ---- */
 
-static size_t min_of(size_t a, size_t b)
-{
-	return MIN(a, b);
-}
 
 static size_t span_end(const struct span *s)
 {
 	return s->off + s->len;
 }
 
-/* Bytes that both begin with, up to where the template's own text or sampled answers differ. */
+/* Return the length of the common beginning of a and b: bytes, the template's own ranges and sampled answers are equal.
+ * id_a: tokens of a; m: messages of b. */
 static size_t common_front(const struct rendered_text *a, const int32_t *id_a, const struct rendered_text *b,
                            const struct chat_msg *m)
 {
-	size_t most = min_of(a->t.text.n, b->t.text.n), n = 0, i;
+	size_t most = MIN(a->t.text.n, b->t.text.n), n = 0, i;
 
 	while (n + 4096 <= most && !memcmp(a->t.text.p + n, b->t.text.p + n, 4096))
 		n += 4096;
@@ -115,24 +114,24 @@ static size_t common_front(const struct rendered_text *a, const int32_t *id_a, c
 		const struct span *x = &a->t.special[i], *y = &b->t.special[i];
 
 		if (x->off != y->off || x->len != y->len) {
-			n = min_of(n, x->off != y->off ? min_of(x->off, y->off) : min_of(span_end(x), span_end(y)));
+			n = MIN(n, x->off != y->off ? MIN(x->off, y->off) : MIN(span_end(x), span_end(y)));
 			break;
 		}
 	}
 	if (i == a->t.n_special || i == b->t.n_special)
-		n = min_of(n, i < a->t.n_special ? a->t.special[i].off : i < b->t.n_special ? b->t.special[i].off : n);
+		n = MIN(n, i < a->t.n_special ? a->t.special[i].off : i < b->t.n_special ? b->t.special[i].off : n);
 	for (i = 0; i < a->n_verb || i < b->n_verb; i++) {
 		const struct verbatim *x = i < a->n_verb ? &a->verb[i] : NULL, *y = i < b->n_verb ? &b->verb[i] : NULL;
 
 		if (x && y && x->off == y->off && x->len == y->len && x->n_id == y->n_id &&
 		    !memcmp(id_a + x->first, m[y->first].id, x->n_id * sizeof *id_a))
 			continue;
-		return min_of(n, min_of(x ? x->off : SIZE_MAX, y ? y->off : SIZE_MAX));
+		return MIN(n, MIN(x ? x->off : SIZE_MAX, y ? y->off : SIZE_MAX));
 	}
 	return n;
 }
 
-/* Bytes that both end with, at most `most`. */
+/* Return the length of the common end of a and b, at most `most`. */
 static size_t common_back(const struct rendered_text *a, const int32_t *id_a, const struct rendered_text *b,
                           const struct chat_msg *m, size_t most)
 {
@@ -148,11 +147,11 @@ static size_t common_back(const struct rendered_text *a, const int32_t *id_a, co
 		size_t from_x = x ? len_a - span_end(x) : SIZE_MAX, from_y = y ? len_b - span_end(y) : SIZE_MAX;
 
 		if (from_x != from_y) {
-			n = min_of(n, min_of(from_x, from_y));
+			n = MIN(n, MIN(from_x, from_y));
 			break;
 		}
 		if (x->len != y->len) {
-			n = min_of(n, from_x + min_of(x->len, y->len));
+			n = MIN(n, from_x + MIN(x->len, y->len));
 			break;
 		}
 	}
@@ -164,12 +163,12 @@ static size_t common_back(const struct rendered_text *a, const int32_t *id_a, co
 		if (x && y && from_x == from_y && x->len == y->len && x->n_id == y->n_id &&
 		    !memcmp(id_a + x->first, m[y->first].id, x->n_id * sizeof *id_a))
 			continue;
-		return min_of(n, min_of(from_x, from_y));
+		return MIN(n, MIN(from_x, from_y));
 	}
 	return n;
 }
 
-/* Tokens of r that end at byte `at` or before. */
+/* Return the number of tokens of r that end at or before byte `at`. */
 static size_t tokens_until(const struct rendered *r, size_t at)
 {
 	size_t lo = 0, hi = r->id.n;
@@ -184,7 +183,7 @@ static size_t tokens_until(const struct rendered *r, size_t at)
 	return lo;
 }
 
-/* The answer that has byte `at`, or begins or ends there. */
+/* Return the sampled answer that contains byte `at` or begins or ends there; NULL = none. */
 static const struct verbatim *verbatim_over(const struct rendered_text *x, size_t at)
 {
 	for (size_t i = 0; i < x->n_verb; i++)
@@ -209,20 +208,21 @@ static int verbatim_ends(const struct rendered_text *x, size_t at)
 	return 0;
 }
 
-/* A place where r may be cut: tokens before it, its byte, and whether the text behind it continues plain text. */
+/* A cut: a place at which the text may be split without changing its tokens. */
 struct place {
-	size_t token, at;
-	int continues;
+	size_t token;  /* number of tokens before the cut */
+	size_t at;     /* offset in the text */
+	int continues; /* 1 = the cut is inside plain text */
 };
 
-/* The last cut of r at byte `most` or before that holds whatever follows behind byte `most`. next: the text that will
- * follow; NULL = any. */
+/* Return the last cut of r at or before byte `most` that is valid for any text after byte `most`. next: the new text,
+ * which equals r up to byte `most`; NULL = unknown. */
 static struct place cut_front(const struct rendered *r, const struct vocab *v, const struct rendered_text *next,
                               size_t most)
 {
 	const struct rendered_text *x = r->text;
 
-	/* All of r is there, and an answer begins behind it. */
+	/* next continues r with a sampled answer. */
 	if (next && most == x->t.text.n && verbatim_begins(next, most))
 		return (struct place){ .token = r->id.n, .at = most };
 	for (size_t k = tokens_until(r, most); k > x->lead; k--) {
@@ -243,8 +243,8 @@ static struct place cut_front(const struct rendered *r, const struct vocab *v, c
 	return (struct place){ .token = x->lead };
 }
 
-/* The first cut of r among its last `most` bytes that holds whatever stands before them. next: the text that they will
- * end. */
+/* Return the first cut of r among its last `most` bytes that is valid for any text before these bytes. next: the new
+ * text, which has the same last `most` bytes. */
 static struct place cut_back(const struct rendered *r, const struct vocab *v, const struct rendered_text *next,
                              size_t most)
 {
@@ -274,13 +274,13 @@ static struct place cut_back(const struct rendered *r, const struct vocab *v, co
 
 /* ---- tokens ---- */
 
-/* What is being put together: ids, and where each ends. */
+/* The tokens of the new rendering: ids, and the offset in the text at which each token ends. */
 struct builder {
 	struct tokens id;
 	struct token_ends end;
 };
 
-/* Bytes from .. to of t, with the parts of the special ranges in it. */
+/* Append the tokens of bytes from..to of t. continues: the text before `from` is plain text. */
 static int encode_part(struct builder *b, const struct vocab *v, const struct chat_text *t, size_t from, size_t to,
                        int continues, struct err *e)
 {
@@ -296,8 +296,7 @@ static int encode_part(struct builder *b, const struct vocab *v, const struct ch
 		last++;
 	part = xcalloc(last - first + 1, sizeof *part);
 	for (size_t i = first; i < last; i++) {
-		size_t a = t->special[i].off < from ? from : t->special[i].off,
-		       z = min_of(span_end(&t->special[i]), to);
+		size_t a = t->special[i].off < from ? from : t->special[i].off, z = MIN(span_end(&t->special[i]), to);
 		part[i - first] = (struct span){ a - from, z - a };
 	}
 	rc = vocab_encode_ends(v, t->text.p + from, to - from, part, last - first, continues, &b->id, &b->end, e);
@@ -307,7 +306,7 @@ static int encode_part(struct builder *b, const struct vocab *v, const struct ch
 	return rc;
 }
 
-/* The sampled ids of an answer, which say its text. */
+/* Append the sampled ids of the answer x, whose message is m. */
 static void add_verbatim(struct builder *b, const struct vocab *v, struct verbatim *x, const struct chat_msg *m)
 {
 	size_t at = x->off;
@@ -315,12 +314,12 @@ static void add_verbatim(struct builder *b, const struct vocab *v, struct verbat
 	x->first = b->id.n;
 	tokens_append(&b->id, m->id, m->n_id);
 	for (size_t i = 0; i < m->n_id; i++) {
-		at = min_of(at + vocab_piece(v, m->id[i], 0, NULL, 0), x->off + x->len);
+		at = MIN(at + vocab_piece(v, m->id[i], 0, NULL, 0), x->off + x->len);
 		token_ends_add(&b->end, at);
 	}
 }
 
-/* Tokens first .. last of r, whose text has moved by so many bytes. */
+/* Append the tokens first..last of r; their text has moved by `moved` bytes. */
 static void add_kept(struct builder *b, const struct rendered *r, size_t first, size_t last, size_t moved)
 {
 	if (first >= last)
@@ -330,7 +329,7 @@ static void add_kept(struct builder *b, const struct rendered *r, size_t first, 
 		token_ends_add(&b->end, r->end[i] + moved);
 }
 
-/* The text of x from a cut to byte `to`, with the answers verb .. last in it. */
+/* Append the tokens of x from the cut `from` to byte `to`. The answers verb..last are inside that range. */
 static int add_new(struct builder *b, const struct vocab *v, struct rendered_text *x, const struct chat_msg *m,
                    size_t verb, size_t last, struct place from, size_t to, struct err *e)
 {
@@ -345,7 +344,7 @@ static int add_new(struct builder *b, const struct vocab *v, struct rendered_tex
 	return encode_part(b, v, &x->t, from.at, to, from.continues, e);
 }
 
-/* Answers of r before a token. */
+/* Return the number of sampled answers before a token. */
 static size_t verbatim_before(const struct rendered_text *x, size_t token)
 {
 	size_t n = 0;
@@ -355,9 +354,9 @@ static size_t verbatim_before(const struct rendered_text *x, size_t token)
 	return n;
 }
 
-/* The tokens of x, those of r where they stand in both. */
-static int tokenize(struct builder *b, const struct vocab *v, const struct rendered *r, struct rendered_text *x,
-                    const struct chat_msg *m, struct err *e)
+/* Append the tokens of x. Tokens of the common beginning and end are copied from r, the last rendering. */
+static int render_tokens(struct builder *b, const struct vocab *v, const struct rendered *r, struct rendered_text *x,
+                         const struct chat_msg *m, struct err *e)
 {
 	const struct vocab_info *info = vocab_info(v);
 	const struct rendered_text *old = r->text;
@@ -371,8 +370,7 @@ static int tokenize(struct builder *b, const struct vocab *v, const struct rende
 	x->lead = b->id.n;
 	if (old) {
 		first = cut_front(r, v, x, common_front(old, r->id.id, x, m));
-		last = cut_back(r, v, x,
-		                common_back(old, r->id.id, x, m, min_of(old->t.text.n, x->t.text.n) - first.at));
+		last = cut_back(r, v, x, common_back(old, r->id.id, x, m, MIN(old->t.text.n, x->t.text.n) - first.at));
 		to -= old->t.text.n - last.at;
 		before = verbatim_before(old, first.token);
 		behind = old->n_verb - verbatim_before(old, last.token);
@@ -387,7 +385,7 @@ static int tokenize(struct builder *b, const struct vocab *v, const struct rende
 			x->verb[x->n_verb - i].first = old->verb[old->n_verb - i].first + b->id.n - last.token;
 		add_kept(b, r, last.token, r->id.n, to - last.at);
 	}
-	/* The template wrote BOS too: remove one of the two. */
+	/* If the template has written BOS, too, remove one of the two. */
 	if (x->lead && b->id.n >= 2 && b->id.id[1] == info->bos && x->t.n_special && !x->t.special[0].off) {
 		memmove(b->id.id, b->id.id + 1, --b->id.n * sizeof *b->id.id);
 		memmove(b->end.at, b->end.at + 1, --b->end.n * sizeof *b->end.at);
@@ -412,7 +410,7 @@ int chat_render(const struct chat_template *f, const struct vocab *v, const stru
 	if (!rc) {
 		str_add(&x->t.text, "", 0);
 		find_verbatim(x, !f, v, m, place, n);
-		rc = tokenize(&b, v, before && before->text ? before : &none, x, m, e);
+		rc = render_tokens(&b, v, before && before->text ? before : &none, x, m, e);
 	}
 	if (rc < 0) {
 		tokens_free(&b.id);
@@ -428,6 +426,7 @@ int chat_render(const struct chat_template *f, const struct vocab *v, const stru
 
 /* ---- places ---- */
 
+/* Return the offset in the text of byte `byte` of message i; SIZE_MAX = the template omits or changes that byte. */
 static size_t byte_of(const struct rendered *r, size_t i, size_t byte)
 {
 	const struct text_place *p = i < r->n_msg ? &r->place[i] : NULL;
@@ -442,7 +441,7 @@ size_t rendered_token(const struct rendered *r, size_t i, size_t byte)
 	return at == SIZE_MAX ? SIZE_MAX : tokens_until(r, at);
 }
 
-/* Bytes from.at .. to of t and a text behind them. */
+/* Append the tokens of bytes from.at..to of t, followed by the text `next`. */
 static int encode_with(struct builder *b, const struct vocab *v, const struct chat_text *t, struct place from,
                        size_t to, const char *next, struct err *e)
 {
@@ -455,7 +454,7 @@ static int encode_with(struct builder *b, const struct vocab *v, const struct ch
 		if (span_end(&s) <= from.at || s.off >= to)
 			continue;
 		s = (struct span){ s.off < from.at ? 0 : s.off - from.at,
-			           min_of(span_end(&s), to) - (MAX(from.at, s.off)) };
+			           MIN(span_end(&s), to) - (MAX(from.at, s.off)) };
 		part.special = xrealloc(part.special, (part.n_special + 1) * sizeof *part.special);
 		part.special[part.n_special++] = s;
 	}
@@ -466,7 +465,8 @@ static int encode_with(struct builder *b, const struct vocab *v, const struct ch
 	return rc;
 }
 
-/* What any text may begin with: a letter and a digit have nothing in common. */
+/* Encode the text with two continuations that share no prefix, "A" and "1". The tokens that both encodings have in
+ * common stay the same whatever follows. */
 int rendered_stable(const struct rendered *r, const struct vocab *v, size_t i, size_t byte, struct tokens *out,
                     struct err *e)
 {
@@ -504,7 +504,8 @@ int rendered_count(const struct rendered *r, const struct vocab *v, size_t i, si
 
 	if (first == SIZE_MAX || end == SIZE_MAX)
 		return err_set(e, ERR_USAGE, "the chat template changes the text of message %zu", i);
-	/* Between its first and its last cut the text has its own tokens there, too. */
+	/* Between the first and the last cut of the range, the tokens of r are also those of the range by itself: count
+	 * these, and encode only the text before the first and after the last cut. */
 	text = r->text->t.text.p + first;
 	lo = tokens_until(r, first);
 	hi = tokens_until(r, end);
@@ -538,7 +539,7 @@ void rendered_add(struct rendered *r, const struct vocab *v, const char *text, s
 	if (!r->text || !r->n_msg)
 		return;
 	from = r->text->t.text.n;
-	/* As far as the tokens say the text. */
+	/* Add the tokens up to the first whose bytes differ from the text. */
 	for (i = 0; i < n_id; i++) {
 		size_t len = vocab_piece(v, id[i], 0, piece, sizeof piece);
 

@@ -1,11 +1,11 @@
-/* engine/template/render_text.c - a conversation as text: by its template, by none for a base model, or with a last
- * message that goes on. */
+/* engine/template/render_text.c - renders a conversation as text: by its template, without one for a base model, or
+ * with an unfinished last message. */
 #include "engine/template/chat.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Text of a control token, "" for none.  The caller frees. */
+/* Return the text of a control token, "" for id -1. The caller frees the result. */
 static char *token_text(const struct vocab *v, int32_t id)
 {
 	size_t n = id < 0 ? 0 : vocab_piece(v, id, 1, NULL, 0);
@@ -16,8 +16,8 @@ static char *token_text(const struct vocab *v, int32_t id)
 	return s;
 }
 
-/* A base model: system prompt, questions and answers one after the other, a line break behind the system prompt and
- * each answer. */
+/* Render for a base model: the texts of all messages, with a newline after the system prompt and after each answer but
+ * the last message. */
 static int compose_plain(const struct chat_msg *m, size_t n, struct chat_text *out, struct text_place *place,
                          struct err *e)
 {
@@ -31,6 +31,7 @@ static int compose_plain(const struct chat_msg *m, size_t n, struct chat_text *o
 	return out->text.n ? 0 : err_set(e, ERR_USAGE, "there is no text to continue");
 }
 
+/* Shorten t to n bytes. */
 static void cut_text(struct chat_text *t, size_t n)
 {
 	t->text.n = n;
@@ -40,8 +41,8 @@ static void cut_text(struct chat_text *t, size_t n)
 		t->special[t->n_special - 1].len = n - t->special[t->n_special - 1].off;
 }
 
-static int compose(const struct chat_template *f, const struct vocab *v, const struct chat_msg *m, size_t n,
-                   unsigned flags, struct chat_text *out, struct text_place *place, struct err *e)
+static int compose_closed(const struct chat_template *f, const struct vocab *v, const struct chat_msg *m, size_t n,
+                          unsigned flags, struct chat_text *out, struct text_place *place, struct err *e)
 {
 	char *bos, *eos;
 	int rc;
@@ -56,7 +57,8 @@ static int compose(const struct chat_template *f, const struct vocab *v, const s
 	return rc;
 }
 
-/* The last message goes on: the text up to where two ways to go on differ, so that no template strips its end. */
+/* Render an unfinished last message. Templates strip white space at the end of a message; so the message is rendered
+ * with two continuations, "A" and "1", and the text ends where the two renderings differ. */
 static int compose_open(const struct chat_template *f, const struct vocab *v, const struct chat_msg *m, size_t n,
                         unsigned flags, struct chat_text *out, struct text_place *place, struct err *e)
 {
@@ -74,7 +76,7 @@ static int compose_open(const struct chat_template *f, const struct vocab *v, co
 		str_adds(&text, way[i]);
 		list[n - 1].text = text.p;
 		list[n - 1].len = text.n;
-		rc = compose(f, v, list, n, flags & REPLY_NO_THOUGHT, i ? &other : out, place, e);
+		rc = compose_closed(f, v, list, n, flags & REPLY_NO_THOUGHT, i ? &other : out, place, e);
 		str_free(&text);
 	}
 	while (!rc && same < out->text.n && same < other.text.n && out->text.p[same] == other.text.p[same])
@@ -92,7 +94,7 @@ int chat_compose(const struct chat_template *f, const struct vocab *v, const str
                  unsigned flags, struct chat_text *out, struct text_place *place, struct err *e)
 {
 	return flags & RENDER_OPEN && n ? compose_open(f, v, m, n, flags, out, place, e)
-	                                : compose(f, v, m, n, flags, out, place, e);
+	                                : compose_closed(f, v, m, n, flags, out, place, e);
 }
 
 int chat_render_text(const struct chat_template *f, const struct vocab *v, const struct chat_msg *m, size_t n,
