@@ -1,10 +1,10 @@
 /* engine/base/base.h - errors, byte strings, token lists, allocation, UTF-8 and near words, for every layer above
  * kernels/.
  *
- * A function that can fail returns -1 (or NULL) and fills a struct err with one complete sentence: lower case, no full
- * stop, what failed first, the subject in single quotes, the limit, and the next step if one exists. On success err is
- * unchanged. No function here prints or exits, with one exception: xmalloc() and everything that calls it ends the
- * program when memory is exhausted. */
+ * A function that can fail returns -1 (or NULL) and fills a struct err with one complete sentence: lower case, no
+ * full stop, what failed first, the subject in single quotes, the limit, and the next step if one exists. On success
+ * err is unchanged. No function here prints or exits, with one exception: xmalloc() and everything that calls it ends
+ * the program when memory is exhausted. */
 #ifndef WEIR_BASE_H
 #define WEIR_BASE_H
 
@@ -95,9 +95,9 @@ static inline int size_add(uint64_t a, uint64_t b, uint64_t *out)
 	return __builtin_add_overflow(a, b, &r) ? -1 : (*out = r, 0);
 }
 
-/* Decode the first UTF-8 sequence of s[0..n), n > 0: set *cp to the code point and return the length (1-4). For invalid
- * bytes (overlong, surrogate, > U+10FFFF, truncated) set *cp = -1 and return the length of the maximal invalid subpart
- * (>= 1). */
+/* Decode the first UTF-8 sequence of s[0..n), n > 0: set *cp to the code point and return the length (1-4). For
+ * invalid bytes (overlong, surrogate, > U+10FFFF, truncated) set *cp = -1 and return the length of the maximal
+ * invalid subpart (>= 1). */
 int utf8_decode(const char *s, size_t n, int32_t *cp);
 /* Write cp as UTF-8 and return the length (1-4). An invalid cp is written as U+FFFD. */
 int utf8_encode(int32_t cp, char out[4]);
@@ -133,9 +133,9 @@ static inline uint64_t random_next(uint64_t *state)
 	return z ^ z >> 31;
 }
 
-/* The user's XDG base directories: $XDG_CONFIG_HOME, $XDG_STATE_HOME and so on. A variable that is unset or no absolute
- * path means the default below the home directory (~/.config ...). The home directory is $HOME if that is an absolute
- * path, and the user database's otherwise. */
+/* The user's XDG base directories: $XDG_CONFIG_HOME, $XDG_STATE_HOME and so on. A variable that is unset or no
+ * absolute path means the default below the home directory (~/.config ...). The home directory is $HOME if that is an
+ * absolute path, and the user database's otherwise. */
 enum user_dir { DIR_CONFIG, DIR_STATE, DIR_CACHE, DIR_DATA };
 /* Append "DIRECTORY/weir/name", or "DIRECTORY/weir" for the name "". Without a home directory return -1 with ERR_FAIL
  * and append nothing. */
@@ -150,14 +150,15 @@ int data_file(struct str *path, const char *name, struct err *e);
 /* Create a nameless temporary file in $XDG_CACHE_HOME/weir and return its file descriptor, open for reading and
  * writing. The kernel deletes the file when the last descriptor is closed, however the process ends. `bytes` of disk
  * space are reserved and read as zeros; 0 reserves nothing. Because of the reservation, a full disk, a quota or
- * RLIMIT_FSIZE is an error here and not a SIGBUS on a later page fault. `what` ("the KV cache") is for errors. On error
- * return -1 with ERR_FAIL, the directory and the reason. */
+ * RLIMIT_FSIZE is an error here and not a SIGBUS on a later page fault. `what` ("the KV cache") is for errors. On
+ * error return -1 with ERR_FAIL, the directory and the reason. */
 int scratch_file(const char *what, uint64_t bytes, struct err *);
 
 /* Return the monotonic clock's time in seconds. */
 double now_seconds(void);
 
-/* Return a 64-bit checksum of p[0..n) that detects accidental damage. Forgeries pass: the hash is not cryptographic. */
+/* Return a 64-bit checksum of p[0..n) that detects accidental damage. Forgeries pass: the hash is not
+ * cryptographic. */
 uint64_t hash64(uint64_t seed, const void *p, size_t n);
 
 #endif

@@ -13,7 +13,8 @@ struct jv {
 	const char *p, *end;
 };
 
-/* 1 if text[0..n) is exactly one JSON value, nested at most 64 deep. Duplicate keys and invalid UTF-8 are accepted. */
+/* 1 if text[0..n) is exactly one JSON value, nested at most 64 deep. Duplicate keys and invalid UTF-8 are
+ * accepted. */
 int json_valid(const char *text, size_t n);
 /* Return the first value of text[0..n); absent if the text is blank. */
 struct jv jv_parse(const char *text, size_t n);

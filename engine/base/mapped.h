@@ -11,8 +11,8 @@
 #include <stddef.h>
 
 /* Register the mapping p[0..n); p is the start of a page. *lost becomes 1 at the first page that cannot be read. Call
- * mapped_remove() before munmap(); *lost must exist until then. If the table is full, the range is not registered, and
- * SIGBUS ends the program. */
+ * mapped_remove() before munmap(); *lost must exist until then. If the table is full, the range is not registered,
+ * and SIGBUS ends the program. */
 void mapped_add(const void *p, size_t n, atomic_int *lost);
 void mapped_remove(const void *p);
 

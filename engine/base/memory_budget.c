@@ -57,8 +57,8 @@ static uint64_t left_of(uint64_t limit, uint64_t used)
 	return used == UINT64_MAX || used >= limit ? 0 : limit - used;
 }
 
-/* Return the bytes of page cache in a memory.stat file. A control group counts page cache (with the mapped model file)
- * as used, but the kernel reclaims it on demand. */
+/* Return the bytes of page cache in a memory.stat file. A control group counts page cache (with the mapped model
+ * file) as used, but the kernel reclaims it on demand. */
 static uint64_t page_cache(const char *stat, const char *inactive, const char *active)
 {
 	uint64_t a = read_number(stat, inactive), b = read_number(stat, active);

@@ -81,8 +81,8 @@ static int map_file(struct gguf *g, const char *path, struct err *e)
 	return 0;
 }
 
-/* Copy the head. Its size is computed from bytes that another program may change before the copy; then the copy is too
- * short or too long, and the parser reports what is wrong. */
+/* Copy the head. Its size is computed from bytes that another program may change before the copy; then the copy is
+ * too short or too long, and the parser reports what is wrong. */
 static int copy_head(struct gguf *g, struct err *e)
 {
 	if (!g->mapped)

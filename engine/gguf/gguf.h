@@ -5,8 +5,8 @@
  * from the mapping: there any bytes are valid numbers.
  *
  * The content may be hostile. All reads use one bounded cursor (cursor.h), and counts are capped before memory is
- * allocated for them. An error is one sentence that names file, byte offset, field, value and limit. Strings are views
- * into the copy: any bytes, not NUL-terminated. engine/model/ reads hyper-parameters and weights.
+ * allocated for them. An error is one sentence that names file, byte offset, field, value and limit. Strings are
+ * views into the copy: any bytes, not NUL-terminated. engine/model/ reads hyper-parameters and weights.
  *
  * If another program truncates the mapped file, the missing pages read as zeros, and struct gguf.lost is set
  * (mapped.h). */
@@ -114,25 +114,26 @@ uint64_t gguf_sort_tensors(struct gguf *);
 
 /* Return -1 with an error if a file of the model was truncated, or became unreadable, after it was opened. */
 int gguf_check_there(const struct gguf *, struct err *);
-/* Return the size of the head, of which p[0..n) is the beginning (gguf_head.c). Return 0 if more bytes are needed, and
- * n if the bytes are no valid GGUF. */
+/* Return the size of the head, of which p[0..n) is the beginning (gguf_head.c). Return 0 if more bytes are needed,
+ * and n if the bytes are no valid GGUF. */
 uint64_t gguf_head_bytes(const void *p, uint64_t n);
 /* Return how many bytes of the file p[0..n) gguf_parse_all() may read: the head, or the head up to the first damaged
  * record, plus some bytes for a message to quote. */
 uint64_t gguf_head_reach(const void *p, uint64_t n);
-/* Drop the pages of p[0..n) from the process's memory; the next access reads the file again. Does nothing if p[0..n) is
- * not in a mapping of `gguf`, a struct gguf. */
+/* Drop the pages of p[0..n) from the process's memory; the next access reads the file again. Does nothing if p[0..n)
+ * is not in a mapping of `gguf`, a struct gguf. */
 void gguf_drop_pages(const void *p, size_t n, void *gguf);
 
 const struct gguf_value *gguf_find(const struct gguf *, const char *key);          /* NULL = no such key */
 const struct gguf_tensor *gguf_tensor_find(const struct gguf *, const char *name); /* NULL = no such tensor */
 
-/* Start reading p[0..n) and the 128 MiB after it from disk, without waiting. For weights, which are used mostly in the
- * order of the file. */
+/* Start reading p[0..n) and the 128 MiB after it from disk, without waiting. For weights, which are used mostly in
+ * the order of the file. */
 void gguf_read_ahead(struct gguf *, const void *p, size_t n);
 
-/* Typed reads. Return 1 with the value in *out; 0 if the key is absent, *out unchanged; -1 if the type is wrong or the
- * value out of range. gguf_int() accepts any integer type. gguf_float() accepts F32 and F64, also infinities and NaN. */
+/* Typed reads. Return 1 with the value in *out; 0 if the key is absent, *out unchanged; -1 if the type is wrong or
+ * the value out of range. gguf_int() accepts any integer type; gguf_float() accepts F32 and F64, infinities and NaN
+ * too. */
 int gguf_int(const struct gguf *, const char *key, int64_t min, int64_t max, int64_t *out, struct err *);
 int gguf_float(const struct gguf *, const char *key, double *out, struct err *);
 int gguf_bool(const struct gguf *, const char *key, int *out, struct err *);
@@ -143,8 +144,8 @@ int gguf_array(const struct gguf *, const char *key, enum gguf_type elem, uint64
 /* Return element i < v->n of an array of integers. */
 int64_t gguf_array_int(const struct gguf_value *v, uint64_t i);
 
-/* Step through an array of strings, starting with *pos = 0. Set *out to the next string, advance *pos and return 1; at
- * the end return 0. */
+/* Step through an array of strings, starting with *pos = 0. Set *out to the next string, advance *pos and return 1;
+ * at the end return 0. */
 int gguf_string_next(const struct gguf_value *v, uint64_t *pos, struct view *out);
 
 /* Return 0 if every weight is finite (--check-tensors). Otherwise return -1; the error names tensor, index and byte

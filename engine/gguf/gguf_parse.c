@@ -8,9 +8,10 @@
  *
  * A string is a u64 length and its bytes. All numbers are little endian.
  *
- * After a successful parse, all pointers in struct gguf are inside the file or the copy of its head, keys and names are
- * unique printable ASCII, and tensors are inside the file without overlap. Memory use is proportional to the file size:
- * before memory is allocated for a count, the count is compared with the bytes left divided by the smallest record. */
+ * After a successful parse, all pointers in struct gguf are inside the file or the copy of its head, keys and names
+ * are unique printable ASCII, and tensors are inside the file without overlap. Memory use is proportional to the file
+ * size: before memory is allocated for a count, the count is compared with the bytes left divided by the smallest
+ * record. */
 #include "engine/gguf/gguf.h"
 
 #include "engine/gguf/cursor.h"
@@ -293,8 +294,8 @@ static int parse_kv(struct parse *p)
 		g->kv_sorted[p->index] = &g->kv[p->index];
 	}
 	p->kind = NULL;
-	/* Sorting makes duplicates adjacent and lookup a binary search. Unlike a hash table, it has no worst case that
-	 * hostile keys could cause. */
+	/* Sorting makes duplicates adjacent and lookup a binary search. Unlike a hash table, it has no worst case
+	 * that hostile keys could cause. */
 	qsort(g->kv_sorted, g->n_kv, sizeof *g->kv_sorted, by_key);
 	for (uint64_t i = 1; i < g->n_kv; i++)
 		if (!view_cmp(g->kv_sorted[i - 1]->key, g->kv_sorted[i]->key))

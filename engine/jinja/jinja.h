@@ -7,8 +7,8 @@
  * dictionaries cannot be changed at all, upper and lower know ASCII only, and {% include %}, {% import %}, {% extends
  * %}, {% block %}, {% do %} do not exist.
  *
- * A template is foreign code, so steps, depth, memory and output are bounded. A template can read only the arguments of
- * jinja_run().
+ * A template is foreign code, so steps, depth, memory and output are bounded. A template can read only the arguments
+ * of jinja_run().
  *
  * Every byte of a string has an origin: the template, or the message that contained the byte. Concatenation, slices,
  * replace, split, trim and all other operations keep the origin. So the caller can recognise control tokens in the
@@ -34,8 +34,8 @@ struct jinja;
 int jinja_compile(struct jinja **out, const char *text, size_t n, struct err *);
 void jinja_free(struct jinja *);
 
-/* Origins of bytes: i >= 0 is the text of message i; these two are the others. JINJA_MIXED: bytes of a message that the
- * template changed, e.g. with upper(). */
+/* Origins of bytes: i >= 0 is the text of message i; these two are the others. JINJA_MIXED: bytes of a message that
+ * the template changed, e.g. with upper(). */
 enum { JINJA_TEMPLATE = -1, JINJA_MIXED = -2 };
 
 /* n bytes with one origin. */
@@ -58,9 +58,10 @@ struct jinja_chat {
 	int reply;             /* add_generation_prompt */
 	int thinking;          /* enable_thinking and thinking: 1 or 0; -1 = both undefined */
 };
-/* Render a conversation: call `write` with each piece in order. Pieces of unchanged message text point into that text.
- * Return -1 with ERR_USAGE if the template refuses the conversation (raise_exception), with ERR_MODEL if the template
- * fails or exceeds a bound; the error names the line. Pieces written before the failure are not taken back. */
+/* Render a conversation: call `write` with each piece in order. Pieces of unchanged message text point into that
+ * text. Return -1 with ERR_USAGE if the template refuses the conversation (raise_exception), with ERR_MODEL if the
+ * template fails or exceeds a bound; the error names the line. Pieces written before the failure are not taken
+ * back. */
 int jinja_run(const struct jinja *, const struct jinja_chat *, void (*write)(void *ud, const struct jinja_piece *),
               void *ud, struct err *);
 

@@ -103,7 +103,8 @@ static struct node *constant_node(struct parser *p, struct value v)
 
 /* ---- brackets, names, literals ---- */
 
-/* Call `parse` one level deeper; fail beyond JINJA_NEST_MAX. Node heights alone do not bound the parser's recursion. */
+/* Call `parse` one level deeper; fail beyond JINJA_NEST_MAX. Node heights alone do not bound the parser's
+ * recursion. */
 static struct node *parse_nested(struct parser *p, struct node *(*parse)(struct parser *))
 {
 	struct node *n;

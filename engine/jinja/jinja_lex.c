@@ -75,8 +75,8 @@ static size_t without_blanks(const char *p, size_t n)
 	return kept;
 }
 
-/* Add the text before a tag, without the white space that the tag removes. sign: the character after the tag's opening
- * mark, e.g. '-' or '+'. */
+/* Add the text before a tag, without the white space that the tag removes. sign: the character after the tag's
+ * opening mark, e.g. '-' or '+'. */
 static void add_text(struct lexer *x, const char *p, size_t n, char sign, int is_print)
 {
 	if (sign == '-') {
@@ -92,8 +92,8 @@ static void add_text(struct lexer *x, const char *p, size_t n, char sign, int is
 		token_add(x, T_TEXT, p, n);
 }
 
-/* Skip the closing mark of a block or a comment, and the white space that the tag removes after it. sign: the character
- * before the mark. */
+/* Skip the closing mark of a block or a comment, and the white space that the tag removes after it. sign: the
+ * character before the mark. */
 static void close_tag(struct lexer *x, size_t mark, char sign)
 {
 	lexer_skip(x, mark);

@@ -192,8 +192,8 @@ static struct value m_replace(struct run *r, struct value v, struct call *c)
 	                    call_int(&r->w, c, 2, "count", -1));
 }
 
-/* Split at white space, at most `most` times (< 0: always); from_right: at the last white space. The first pass counts
- * words, the second adds them to the list. */
+/* Split at white space, at most `most` times (< 0: always); from_right: at the last white space. The first pass
+ * counts words, the second adds them to the list. */
 static struct value split_blanks(struct run *r, struct value v, int64_t most, int from_right)
 {
 	struct work *w = &r->w;

@@ -20,8 +20,8 @@
 
 /* ---- memory and failure (jinja_work.c) ---- */
 
-/* The state of one compilation or run: its memory, its counters and its error. Functions that fail do not return: they
- * call jinja_fail(), which jumps to the setjmp() in compile() or run_chat(). All memory is freed at once. */
+/* The state of one compilation or run: its memory, its counters and its error. Functions that fail do not return:
+ * they call jinja_fail(), which jumps to the setjmp() in compile() or run_chat(). All memory is freed at once. */
 struct work {
 	struct chunk *chunk; /* newest chunk of memory */
 	size_t used, cap;    /* bytes in use, limit of bytes */
@@ -78,8 +78,8 @@ struct value {
 		const struct function *function;
 	};
 };
-/* A string: pieces in order. Immutable. Concatenations share one array of pieces: a + b appends the pieces of b to the
- * array of a, if a's pieces are the last in it. */
+/* A string: pieces in order. Immutable. Concatenations share one array of pieces: a + b appends the pieces of b to
+ * the array of a, if a's pieces are the last in it. */
 struct text {
 	const struct jinja_piece *v;
 	size_t n_piece;

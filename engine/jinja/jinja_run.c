@@ -1,7 +1,8 @@
 /* engine/jinja/jinja_run.c - runs the statements of a Jinja template.
  *
- * Scopes are as in Jinja2: a loop's body, a macro, {% with %}, {% call %} and captured blocks have scopes of their own;
- * {% if %} has none. A variable lives until the end of its scope. Attributes of a namespace outlive inner scopes. */
+ * Scopes are as in Jinja2: a loop's body, a macro, {% with %}, {% call %} and captured blocks have scopes of their
+ * own; {% if %} has none. A variable lives until the end of its scope. Attributes of a namespace outlive inner
+ * scopes. */
 #include "engine/jinja/jinja_private.h"
 
 #include <string.h>

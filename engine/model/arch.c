@@ -1,6 +1,6 @@
 /* engine/model/arch.c - the table of families.
  *
- * To add a family: a row in archs[], and where its layers are not all plain, a function that changes their specs. */
+ * To add a family, add a row to archs[], and a function that changes the specs if its layers are not all plain. */
 #include "engine/model/arch.h"
 
 #include <math.h>
@@ -9,7 +9,7 @@
 #include "engine/model/hparams.h"
 #include "engine/model/tensor_sets.h"
 
-/* SmolLM3: each fourth layer has no RoPE; the step is not in the file. */
+/* SmolLM3: every fourth layer has no RoPE. The file does not name the number. */
 static int smollm3_specs(struct hparams *hp, struct key_reader *r)
 {
 	(void)r;
@@ -18,7 +18,7 @@ static int smollm3_specs(struct hparams *hp, struct key_reader *r)
 	return 0;
 }
 
-/* Granite: factors on embeddings, scores, residual stream and logits; the file has the divisor of the logits. */
+/* Granite: factors on embeddings, scores, residual stream and logits. The file stores the inverse of the last. */
 static int granite_specs(struct hparams *hp, struct key_reader *r)
 {
 	double embd, logit, residual, score;
@@ -63,8 +63,8 @@ static int phi3_specs(struct hparams *hp, struct key_reader *r)
 	return arch_windows(hp, r, 1, 0);
 }
 
-/* Norms after attention and feed-forward, those of queries and keys over all heads. OLMo 3: windows, with unscaled
- * RoPE, in three of four layers. */
+/* OLMo 2: norms after attention and feed-forward; norms of queries and keys span all heads. OLMo 3: also windows in
+ * three of four layers; these layers use unscaled RoPE. */
 static int olmo2_specs(struct hparams *hp, struct key_reader *r)
 {
 	int32_t unscaled = 0;
@@ -81,7 +81,7 @@ static int olmo2_specs(struct hparams *hp, struct key_reader *r)
 	return 0;
 }
 
-/* Mistral 3: queries far behind the original context are sharpened (where the file says so). */
+/* Mistral 3: if the file names a temperature, queries are scaled up with their position, for long contexts. */
 static int mistral3_specs(struct hparams *hp, struct key_reader *r)
 {
 	int32_t original;
@@ -105,8 +105,8 @@ int arch_experts_check(const struct hparams *hp, struct key_reader *r)
 	return 0;
 }
 
-/* Experts in all layers, of the feed-forward's width where the file names no other. */
-static int experts(struct hparams *hp, struct key_reader *r)
+/* Give all layers experts. Their width is expert_feed_forward_length, by default that of the feed-forward. */
+static int experts_specs(struct hparams *hp, struct key_reader *r)
 {
 	int32_t width;
 
@@ -124,7 +124,7 @@ static int experts(struct hparams *hp, struct key_reader *r)
 	return 0;
 }
 
-/* The expert that all tokens go through, if there is one; scored: with a weight of its own. */
+/* Add the shared expert, if the model has one. scored: weighted by a sigmoid of TENSOR_SHARED_ROUTER. */
 static int shared_expert(struct hparams *hp, struct key_reader *r, int scored)
 {
 	int32_t width;
@@ -138,16 +138,16 @@ static int shared_expert(struct hparams *hp, struct key_reader *r, int scored)
 	return 0;
 }
 
-/* Mixtral declares itself a llama. */
+/* Llama, and Mixtral: its files name the family llama and have experts. */
 static int llama_specs(struct hparams *hp, struct key_reader *r)
 {
-	return hp->n_expert ? experts(hp, r) : 0;
+	return hp->n_expert ? experts_specs(hp, r) : 0;
 }
 
-/* The weights of a token's experts do not add up to 1. */
+/* Give all layers experts that are weighted by a softmax over the scores of all experts. */
 static int whole_softmax(struct hparams *hp, struct key_reader *r)
 {
-	if (experts(hp, r))
+	if (experts_specs(hp, r))
 		return -1;
 	for (int32_t i = 0; i < hp->n_layer; i++)
 		hp->spec[i].ffn.whole = 1;
@@ -168,10 +168,10 @@ static int olmoe_specs(struct hparams *hp, struct key_reader *r)
 
 static int granitemoe_specs(struct hparams *hp, struct key_reader *r)
 {
-	return granite_specs(hp, r) || experts(hp, r) || shared_expert(hp, r, 0) ? -1 : 0;
+	return granite_specs(hp, r) || experts_specs(hp, r) || shared_expert(hp, r, 0) ? -1 : 0;
 }
 
-/* Files of GLM-4 models that also see have another rotation. */
+/* GLM-4. Multimodal models with sections of RoPE are refused. */
 static int glm4_specs(struct hparams *hp, struct key_reader *r)
 {
 	return key_has(r, "rope.dimension_sections")
@@ -179,8 +179,8 @@ static int glm4_specs(struct hparams *hp, struct key_reader *r)
 	               : 0;
 }
 
-/* EXAONE 4: norms after attention and feed-forward. Where there are windows, in three of four layers, the other layers
- * have no RoPE. */
+/* EXAONE 4: norms after attention and feed-forward. Larger models have windows in three of four layers, and no RoPE
+ * in the fourth. */
 static int exaone4_specs(struct hparams *hp, struct key_reader *r)
 {
 	int any;
@@ -194,10 +194,10 @@ static int exaone4_specs(struct hparams *hp, struct key_reader *r)
 	return 0;
 }
 
-/* Experts with biases, attention sinks, windows in every other layer. */
+/* gpt-oss: experts with biases, attention sinks, windows in every other layer. */
 static int gpt_oss_specs(struct hparams *hp, struct key_reader *r)
 {
-	if (experts(hp, r) || arch_windows(hp, r, 2, 128))
+	if (experts_specs(hp, r) || arch_windows(hp, r, 2, 128))
 		return -1;
 	for (int32_t i = 0; i < hp->n_layer; i++) {
 		hp->spec[i].attn.sinks = 1;
@@ -206,8 +206,8 @@ static int gpt_oss_specs(struct hparams *hp, struct key_reader *r)
 	return 0;
 }
 
-/* LFM2: layers without KV heads are gated short convolutions; the window of the others, if the file has one, is theirs
- * alone. */
+/* LFM2: layers without KV heads are gated short convolutions; a window in the file applies to the other layers
+ * only. */
 static int lfm2_specs(struct hparams *hp, struct key_reader *r)
 {
 	int32_t taps, causal;
@@ -227,13 +227,15 @@ static int lfm2_specs(struct hparams *hp, struct key_reader *r)
 	return 0;
 }
 
-/* Experts behind the first layers; the biases of the router take part in the choice alone. */
+/* LFM2-MoE: the first leading_dense_block_count layers are dense, the others have experts chosen by sigmoid +
+ * bias. */
 static int lfm2moe_specs(struct hparams *hp, struct key_reader *r)
 {
 	int32_t dense, gating;
 	double scale;
 
-	if (lfm2_specs(hp, r) || experts(hp, r) || key_int(r, "leading_dense_block_count", 0, hp->n_layer, 0, &dense) ||
+	if (lfm2_specs(hp, r) || experts_specs(hp, r) ||
+	    key_int(r, "leading_dense_block_count", 0, hp->n_layer, 0, &dense) ||
 	    key_int(r, "expert_gating_func", 2, 2, 2, &gating) || key_real(r, "expert_weights_scale", 1, 1, 1, &scale))
 		return -1;
 	for (int32_t i = 0; i < hp->n_layer; i++) {
@@ -248,7 +250,7 @@ static int lfm2moe_specs(struct hparams *hp, struct key_reader *r)
 	return 0;
 }
 
-/* Qwen3.5: the gated delta rule in all layers but each fourth, whose attention is gated. */
+/* Qwen3.5: every fourth layer has gated attention, the others have the gated delta rule. */
 static int qwen35_specs(struct hparams *hp, struct key_reader *r)
 {
 	struct attn_spec a = { .kind = ATTN_DELTA };
@@ -292,12 +294,12 @@ static int qwen35_specs(struct hparams *hp, struct key_reader *r)
 	return 0;
 }
 
-/* Experts in all layers, and one that all tokens go through. */
+/* Qwen3.5-MoE: Qwen3.5 with experts and a shared expert in all layers. */
 static int qwen35moe_specs(struct hparams *hp, struct key_reader *r)
 {
 	int32_t shared;
 
-	if (qwen35_specs(hp, r) || experts(hp, r) ||
+	if (qwen35_specs(hp, r) || experts_specs(hp, r) ||
 	    key_int(r, "expert_shared_feed_forward_length", 1, 1 << 20, 0, &shared))
 		return -1;
 	for (int32_t i = 0; i < hp->n_layer; i++)
@@ -305,7 +307,7 @@ static int qwen35moe_specs(struct hparams *hp, struct key_reader *r)
 	return 0;
 }
 
-/* Qwen3-Next is Qwen3.5 with experts and value heads in another order. */
+/* Qwen3-Next: Qwen3.5-MoE with another order of value heads, and beta and alpha in one matrix. */
 static int qwen3next_specs(struct hparams *hp, struct key_reader *r)
 {
 	if (qwen35moe_specs(hp, r))
@@ -319,7 +321,7 @@ static int qwen3next_specs(struct hparams *hp, struct key_reader *r)
 	return 0;
 }
 
-/* Granite 4: layers without KV heads are state spaces; the others have no RoPE. */
+/* Granite 4: layers without KV heads are state spaces; attention has no RoPE unless the file says so. */
 static int granitehybrid_specs(struct hparams *hp, struct key_reader *r)
 {
 	struct attn_spec a = { .kind = ATTN_SPACE };
@@ -367,7 +369,7 @@ static int granitehybrid_specs(struct hparams *hp, struct key_reader *r)
 	}
 	if (hp->n_expert)
 		return arch_experts_check(hp, r);
-	hp->n_expert_used = 0; /* files of dense models may have a number here */
+	hp->n_expert_used = 0; /* files of dense models may name a number */
 	return 0;
 }
 
@@ -377,7 +379,7 @@ const struct arch archs[] = {
 	{ .name = "llama", .required = PRE_NORMS | MATRICES, .optional = QKV_BIASES | T(ATTN_OUT_BIAS) | QK_NORMS, .specs = llama_specs },
 	{ .name = "qwen2", .neox = 1, .required = PRE_NORMS | MATRICES | QKV_BIASES, .optional = T(ATTN_OUT_BIAS) | QK_NORMS },
 	{ .name = "qwen3", .neox = 1, .required = PRE_NORMS | MATRICES | QK_NORMS, .optional = QKV_BIASES | T(ATTN_OUT_BIAS) },
-	/* the text of Qwen2-VL and Qwen3-VL: the three positions of its RoPE are equal there */
+	/* Qwen2-VL, and Qwen3-VL below: for text, the three positions of their RoPE are equal, as in plain RoPE */
 	{ .name = "qwen2vl", .neox = 1, .required = PRE_NORMS | MATRICES | QKV_BIASES, .optional = T(ATTN_OUT_BIAS) },
 	{ .name = "qwen2moe", .neox = 1, .required = PRE_NORMS | ATTENTION | QKV_BIASES | EXPERTS, .specs = qwen2moe_specs },
 	{ .name = "qwen3vl", .neox = 1, .required = PRE_NORMS | MATRICES | QK_NORMS, .optional = QKV_BIASES | T(ATTN_OUT_BIAS) },
@@ -398,8 +400,8 @@ const struct arch archs[] = {
 	{ .name = "gemma3", .neox = 1, .required = PRE_NORMS | POST_NORMS | MATRICES | QK_NORMS, .specs = arch_gemma3 },
 	{ .name = "gemma4", .neox = 1, .differ = 1, .required = PRE_NORMS | POST_NORMS | (MATRICES & ~T(V)) | QK_NORMS, .optional = T(V) | T(OUT_SCALE),
 	  .specs = arch_gemma4 },
-	{ .name = "qwen3moe", .neox = 1, .required = PRE_NORMS | ATTENTION | QK_NORMS | EXPERTS, .specs = experts },
-	{ .name = "qwen3vlmoe", .neox = 1, .required = PRE_NORMS | ATTENTION | QK_NORMS | EXPERTS, .specs = experts },
+	{ .name = "qwen3moe", .neox = 1, .required = PRE_NORMS | ATTENTION | QK_NORMS | EXPERTS, .specs = experts_specs },
+	{ .name = "qwen3vlmoe", .neox = 1, .required = PRE_NORMS | ATTENTION | QK_NORMS | EXPERTS, .specs = experts_specs },
 	{ .name = "gpt-oss", .neox = 1, .yarn_exact = 1, .required = T(ATTN_NORM) | T(POST_ATTN_FFN_NORM) | ATTENTION | QKV_BIASES | T(ATTN_OUT_BIAS) | T(SINKS) |
 	  EXPERTS | EXPERT_BIASES, .specs = gpt_oss_specs },
 	{ .name = "lfm2", .neox = 1, .states = 1, .out_norm = "token_embd_norm.weight", .required = PRE_NORMS | MATRICES | QK_NORMS, .specs = lfm2_specs },

@@ -1,15 +1,16 @@
-/* engine/model/arch_families.h (private to engine/model/arch*.c) - what the functions of families share, and those that
- * have a file of their own. */
+/* engine/model/arch_families.h (private to engine/model/arch*.c) - helpers of the families' functions, and the
+ * functions in files of their own. */
 #ifndef WEIR_ARCH_FAMILIES_H
 #define WEIR_ARCH_FAMILIES_H
 
 #include "engine/model/hparams.h"
 
-/* Does a layer have a window? A file may say it for each layer; otherwise all layers of a period but its last one have
- * a window, and with a period of 1 all layers. */
+/* 1 if a layer has a window. The file may list the layers; otherwise the last layer of each period has none, and with
+ * a period of 1 every layer has a window. */
 int arch_windowed(struct key_reader *, int32_t layer, int32_t period);
-/* Give these layers the file's window, or the usual one where the file has none; 0 = none. */
+/* Set the window of these layers to the file's, or to `usual` if the file names none; 0 = no window. */
 int arch_windows(struct hparams *, struct key_reader *, int32_t period, int32_t usual);
+/* Check the number of experts, and of experts per token. */
 int arch_experts_check(const struct hparams *, struct key_reader *);
 
 int arch_gemma(struct hparams *, struct key_reader *);

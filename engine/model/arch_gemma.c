@@ -1,4 +1,4 @@
-/* engine/model/arch_gemma.c - the layers of Gemma 1 to 4. */
+/* engine/model/arch_gemma.c - layer specs of Gemma 1 to 4. */
 #include <math.h>
 #include <stdio.h>
 
@@ -6,9 +6,8 @@
 #include "engine/model/hparams.h"
 #include "engine/model/tensor_sets.h"
 
-/* What Gemma 2 and 3 have in common: GELU, embeddings times the root of their width, caps. Scores are divided by the
- * root of a number that is not in the file: the size of a head, and for the 27B models the width of the model by the
- * number of heads. */
+/* Common to Gemma 1 to 3: GELU, embeddings times sqrt(n_embd), soft caps. Scores are divided by the square root of
+ * head_dim, or, in the 27B models, of n_embd / n_head. The file does not say which, so the number of layers tells. */
 static int gemma_specs(struct hparams *hp, struct key_reader *r, int32_t layers_of_27b, double logit_cap,
                        double score_cap)
 {
@@ -37,7 +36,7 @@ int arch_gemma2(struct hparams *hp, struct key_reader *r)
 	return gemma_specs(hp, r, 46, 30, 50) || arch_windows(hp, r, 2, 4096) ? -1 : 0;
 }
 
-/* Layers with a window have a RoPE base of their own, without scaling. */
+/* Gemma 3: layers with a window use another RoPE base, without scaling. */
 int arch_gemma3(struct hparams *hp, struct key_reader *r)
 {
 	int32_t table;
@@ -53,7 +52,7 @@ int arch_gemma3(struct hparams *hp, struct key_reader *r)
 	return 0;
 }
 
-/* The tensors of a layer of Gemma 4, and its experts, whose gates and ups may be one tensor. */
+/* Set the tensors and the experts of a layer of Gemma 4. Gate and up of the experts may be one tensor. */
 static void gemma4_tensors(struct hparams *hp, struct key_reader *r, int32_t layer, int32_t width)
 {
 	struct layer_spec *s = &hp->spec[layer];
@@ -61,7 +60,7 @@ static void gemma4_tensors(struct hparams *hp, struct key_reader *r, int32_t lay
 
 	s->ffn.act = ACT_GELU;
 	if (s->attn.borrows) {
-		s->required &= ~(T(K) | T(K_NORM)); /* files have them; see weights.c */
+		s->required &= ~(T(K) | T(K_NORM)); /* files contain both; is_redundant() in weights.c skips them */
 		s->optional &= ~T(V);
 	}
 	if (hp->n_input)
@@ -80,9 +79,9 @@ static void gemma4_tensors(struct hparams *hp, struct key_reader *r, int32_t lay
 	s->optional |= T(EXPERT_SCALES);
 }
 
-/* Gemma 4. Layers with a window have a size of heads, KV heads and RoPE of their own. The last layers borrow keys and
- * values of the last layer before them that is like them. Each layer may have an input of its own beside the residual
- * stream, and experts beside its feed-forward. */
+/* Gemma 4: layers with a window differ in head size, number of KV heads and RoPE. The last shared_kv_layers layers
+ * read the keys and values of the last layer before them of the same kind, with or without a window. Layers may have
+ * per-layer inputs, and experts beside the dense feed-forward. */
 int arch_gemma4(struct hparams *hp, struct key_reader *r)
 {
 	int32_t window, shared, dim, value, dims, width = 0, last[2] = { -1, -1 }, table;

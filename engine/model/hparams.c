@@ -1,4 +1,4 @@
-/* engine/model/hparams.c - reads hyper-parameters: every number is checked against its range before it is used. */
+/* engine/model/hparams.c - reads hyper-parameters and checks the range of every number. */
 #include "engine/model/hparams.h"
 
 #include <stdlib.h>
@@ -8,8 +8,9 @@ enum { HEADS_MAX = 4096, HEAD_DIM_MAX = 1024 };
 
 /* ---- heads ---- */
 
-/* Head counts may be one number or one per layer; only equal ones are supported, and with `none` layers that have none.
- * Where layers may differ: the first one's. */
+/* Read a number of heads. The key has one number, or an array with one number per layer. All numbers in an array must
+ * be equal, with two exceptions: `none` allows layers with 0 heads, which are skipped; `differ` allows any numbers,
+ * of which the first is read. */
 static int read_heads(struct key_reader *r, const char *suffix, int32_t n_layer, int64_t fallback, int none, int differ,
                       int32_t *out)
 {
@@ -39,7 +40,8 @@ static int read_heads(struct key_reader *r, const char *suffix, int32_t n_layer,
 	return *out ? 0 : key_bad(r, suffix, "gives no layer any heads, which is not supported");
 }
 
-/* Layers of a family with states that have no KV heads: short convolutions, until the family says more. */
+/* Mark the layers without KV heads, in families with recurrent states, as short convolutions. The family's function
+ * may change the kind afterwards. */
 static void mark_states(struct key_reader *r, struct hparams *hp)
 {
 	const struct gguf_value *v = gguf_find(r->g, key_name(r, "attention.head_count_kv"));
@@ -49,7 +51,7 @@ static void mark_states(struct key_reader *r, struct hparams *hp)
 			hp->spec[i].attn.kind = ATTN_CONV;
 }
 
-/* Size of a head: given, or what the width divided by the heads leaves.  Keys and values must have the same. */
+/* Read the size of a head; by default n_embd / n_head. Keys and values must have the same size. */
 static int read_head_dim(struct key_reader *r, struct hparams *hp)
 {
 	int32_t dim = hp->n_embd / hp->n_head, value;
@@ -77,8 +79,9 @@ static int read_head_dim(struct key_reader *r, struct hparams *hp)
 	return 0;
 }
 
-/* ---- all together ---- */
+/* ---- the whole model ---- */
 
+/* Return the family named by general.architecture, or NULL with an error. */
 static const struct arch *arch_find(const struct gguf *g, struct err *err)
 {
 	struct view name, type = { "", 0 };
@@ -106,7 +109,7 @@ static const struct arch *arch_find(const struct gguf *g, struct err *err)
 	return NULL;
 }
 
-/* hp->kv and kv_layer, where some layers have states. */
+/* Fill hp->kv and kv_layer if some layers have recurrent states. */
 static void split_states(struct hparams *hp)
 {
 	int32_t n = 0;
@@ -129,7 +132,7 @@ static void split_states(struct hparams *hp)
 	}
 }
 
-/* The layers' specs, and nothing in them that cannot be computed. */
+/* Fill hp->spec and refuse specs that the kernels cannot compute. */
 static int read_specs(struct key_reader *r, struct hparams *hp)
 {
 	struct err why = { 0 };
@@ -152,7 +155,7 @@ static int read_specs(struct key_reader *r, struct hparams *hp)
 	return 0;
 }
 
-/* The widest feed-forward of all layers. */
+/* Set n_ff to the width of the widest feed-forward. */
 static int read_width(struct key_reader *r, struct hparams *hp)
 {
 	int32_t layers = hp->arch->differ ? hp->n_layer : 1, width;
@@ -172,7 +175,7 @@ int hparams_read_as(struct hparams *hp, const struct arch *arch, const struct gg
 	double eps;
 
 	*hp = (struct hparams){ .arch = arch };
-	/* Layers behind the last one that predict further tokens are not used. */
+	/* The last nextn_predict_layers layers predict further tokens; they are not used. */
 	if (key_int(&r, "block_count", 1, 1024, 0, &hp->n_layer) ||
 	    key_int(&r, "nextn_predict_layers", 0, hp->n_layer - 1, 0, &hp->n_unused))
 		return -1;
@@ -190,7 +193,7 @@ int hparams_read_as(struct hparams *hp, const struct arch *arch, const struct gg
 		return key_bad(&r, "attention.head_count_kv", "is %d, and must divide the head_count, %d",
 		               hp->n_kv_head, hp->n_head);
 	hp->eps = (float)eps;
-	/* What the file claims is cut, so that it cannot ask for a cache that no memory holds. */
+	/* Limit the file's claim, so that the default cache fits into memory. */
 	if (hp->ctx_train > CTX_MAX)
 		hp->ctx_train = CTX_MAX;
 	if (read_head_dim(&r, hp) || rope_freqs_read(&r, hp) || read_specs(&r, hp)) {
@@ -215,7 +218,7 @@ void hparams_free(struct hparams *hp)
 		free(hp->rope[i].freq_long);
 	}
 	if (hp->kv)
-		free(hp->kv->spec); /* the RoPE tables are those of hp */
+		free(hp->kv->spec); /* hp->kv shares the RoPE tables of hp */
 	free(hp->kv);
 	free(hp->kv_layer);
 	free(hp->spec);

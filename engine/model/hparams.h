@@ -1,7 +1,6 @@
 /* engine/model/hparams.h (private to engine/) - hyper-parameters of a model, read from its file and checked.
  *
- * Everything that the forward pass and the cache compute with is here or in the layers' specs (arch.h); both trust
- * it. */
+ * The forward pass and the cache use only these numbers and the layer specs (arch.h), without further checks. */
 #ifndef WEIR_HPARAMS_H
 #define WEIR_HPARAMS_H
 
@@ -19,52 +18,52 @@ enum {
 	EXPERTS_MAX = 1024,
 };
 
-/* How positions rotate queries and keys. */
+/* The frequencies by which RoPE rotates queries and keys. */
 struct rope_freqs {
-	int32_t dims; /* the first values of a head are rotated, the others are not */
-	int neox;     /* pairs are (j, j + dims/2) instead of (2j, 2j + 1) */
-	double base;
-	const char *scaling; /* "none", "linear", "yarn", "llama3", "longrope" */
-	double *freq;        /* [dims / 2] radians per position, scaling included */
-	double mscale;       /* YaRN, LongRoPE: factor on cos and sin */
-	/* LongRoPE: a cache of more than short_most positions rotates by these frequencies; NULL: there is one set. */
-	double *freq_long;
-	int32_t short_most;
+	int32_t dims;        /* number of rotated values: the first ones of each head */
+	int neox;            /* 1: pairs are (j, j + dims/2); 0: (2j, 2j + 1) */
+	double base;         /* unscaled frequency of pair j: base^(-2j / dims) */
+	const char *scaling; /* "none", "linear", "yarn", "llama3", "longrope", "proportional" */
+	double *freq;        /* [dims / 2] radians per position, after scaling */
+	double mscale;       /* factor on cos and sin: YaRN, LongRoPE; else 1 */
+	double *freq_long;   /* LongRoPE: [dims / 2] frequencies of sequences longer than short_most; else NULL */
+	int32_t short_most;  /* positions */
 };
 
 struct hparams {
 	const struct arch *arch;
-	/* n_ff: of the widest layer. n_kv_head, head_dim: of the layers without a window, where cache policies select;
-	 * others may have their own in their specs. */
+	/* n_ff: the widest layer's. n_kv_head, head_dim: of layers without a window; specs of other layers may
+	 * differ. ctx_train: context length in training, in tokens. */
 	int32_t n_layer, n_embd, n_ff, n_head, n_kv_head, head_dim, ctx_train;
-	int32_t n_unused; /* layers of the file behind those */
-	int32_t n_vocab;  /* set by the owner, from the vocabulary */
-	/* the same: of sizes, and of the weights that every quantisation keeps as they are; 0: no weights loaded */
+	int32_t n_unused; /* layers at the end of the file that are not computed (n_layer excludes them) */
+	int32_t n_vocab;  /* number of tokens; set by the owner, from the vocabulary */
+	/* hash of sizes and of the weights that no quantization changes; set by the owner; 0 = no weights loaded */
 	uint64_t fingerprint;
-	int32_t n_expert, n_expert_used; /* 0 and 0: the feed-forward is dense */
-	float eps;
-	float embd_scale, logit_scale; /* factors on the embeddings and on the logits, usually 1 */
-	int32_t lora_rank;             /* the highest of an adapter's; 0 = there is none */
-	int32_t n_input; /* columns of the input that each layer has beside the residual stream; 0 = none */
-	/* Queries are multiplied by 1 + temperature * ln(1 + floor(position / temperature_length)); 0 = not */
+	int32_t n_expert, n_expert_used; /* experts in all and per token; 0 and 0 = dense feed-forward */
+	float eps;                       /* epsilon of all RMS norms */
+	float embd_scale, logit_scale;   /* factors on the embeddings and on the logits, usually 1 */
+	int32_t lora_rank;               /* highest rank in a loaded adapter; 0 = no adapter */
+	int32_t n_input;                 /* columns of the per-layer input; 0 = none */
+	/* Queries are multiplied by 1 + temperature * ln(1 + floor(position / temperature_length)); 0 = not
+	 * scaled. */
 	double temperature;
 	int32_t temperature_length;
-	float logit_softcap; /* logits become logit_softcap * tanh(logit / logit_softcap); 0 = as they are */
+	float logit_softcap; /* logits become logit_softcap * tanh(logit / logit_softcap); 0 = no cap */
 	struct rope_freqs rope[ROPE_TABLES_MAX];
 	int32_t n_rope;
 	struct layer_spec *spec; /* [n_layer] */
-	/* Where some layers have a recurrent state instead of a KV cache; else NULL: */
-	struct hparams *kv; /* see model_kv() */
-	int32_t *kv_layer;  /* [n_layer] the layer's index there; -1: it has a state */
+	/* If some layers have a recurrent state instead of a KV cache; else NULL: */
+	struct hparams *kv; /* the model reduced to layers with a KV cache: model_kv() */
+	int32_t *kv_layer;  /* [n_layer] index of each layer in kv; -1 = the layer has a recurrent state */
 };
 
-/* Read and check the hyper-parameters, all but n_vocab. */
+/* Read and check all hyper-parameters but n_vocab and fingerprint. */
 int hparams_read(struct hparams *, const struct gguf *, struct err *);
-/* The same for a given family, whatever general.architecture says: its keys begin with arch->name. */
+/* The same for a given family, ignoring general.architecture: the keys begin with arch->name. */
 int hparams_read_as(struct hparams *, const struct arch *, const struct gguf *, struct err *);
 void hparams_free(struct hparams *);
 
-/* ---- model_keys.c: keys of one file, for hparams.c, rope_freqs.c and the families' functions ---- */
+/* ---- reading the keys of one file, for hparams.c, rope_freqs.c and the families' functions (model_keys.c) ---- */
 
 struct key_reader {
 	const struct gguf *g;
@@ -73,24 +72,25 @@ struct key_reader {
 	char key[96];
 };
 
-/* "ARCH.suffix", valid until the next call. */
+/* Return the key "ARCH.suffix", valid until the next call. */
 const char *key_name(struct key_reader *, const char *suffix);
 int key_has(struct key_reader *, const char *suffix);
-/* A number within [min, max].  fallback < min: the key is required. */
+/* Read a number within [min, max] and return 0. An absent key gives fallback, or is an error if fallback < min.
+ * Return -1 on error. */
 int key_int(struct key_reader *, const char *suffix, int64_t min, int64_t max, int64_t fallback, int32_t *out);
 int key_real(struct key_reader *, const char *suffix, double min, double max, double fallback, double *out);
-/* 0 or 1. */
+/* Read a bool: *out = 0 or 1. */
 int key_flag(struct key_reader *, const char *suffix, int fallback, int32_t *out);
-/* The same of one layer: the key holds one number for all layers, or one for each. */
+/* key_int() for one layer: the key has one number for all layers or an array with one number per layer. */
 int key_int_of(struct key_reader *, const char *suffix, int32_t layer, int64_t min, int64_t max, int64_t fallback,
                int32_t *out);
-/* Fail with "'KEY' REST", and the key's byte offset where the key is in the file.  Returns -1. */
+/* Set the error "'KEY' REST", with the key's byte offset if the file has the key, and return -1. */
 int key_bad(struct key_reader *, const char *suffix, const char *rest, ...) __attribute__((format(printf, 3, 4)));
 
-/* Read table 0: base, dimensions, scaling. */
+/* Fill hp->rope[0]: base, dimensions, scaling (rope_freqs.c). */
 int rope_freqs_read(struct key_reader *, struct hparams *);
-/* Add a table with another base, for so many values of a head, and no scaling, for layers that use one. Returns its
- * index; where ROPE_TABLES_MAX are in use, one that layer_spec_check() refuses. */
+/* Add an unscaled table with this base for the first `dims` values of a head and return its index. If all
+ * ROPE_TABLES_MAX tables are in use, return an index that layer_spec_check() refuses. */
 int32_t rope_freqs_add(struct hparams *, int32_t dims, double base);
 
 #endif

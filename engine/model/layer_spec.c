@@ -1,5 +1,5 @@
-/* engine/model/layer_spec.c - what a layer computes: the plain one, what no kernel computes, what a saved session
- * depends on. */
+/* engine/model/layer_spec.c - layer specs: the plain layer, checks of what kernels can compute, the identity that
+ * snapshots depend on, and questions about layers. */
 #include <math.h>
 
 #include "engine/model/hparams.h"
@@ -41,7 +41,7 @@ const struct rope_freqs *model_rope(const struct hparams *hp, int32_t layer)
 	return id == ROPE_NONE ? NULL : &hp->rope[id];
 }
 
-/* The matrices that its required tensors hold. */
+/* Return the tensors that a layer has, with the parts of fused matrices: QKV counts as Q, K and V. */
 static uint64_t matrices_of(const struct layer_spec *s)
 {
 	return s->required | (s->required & T(QKV) ? T(Q) | T(K) | T(V) : 0) |
@@ -50,7 +50,8 @@ static uint64_t matrices_of(const struct layer_spec *s)
 	       (s->required & T(DELTA_BETA_ALPHA) ? T(DELTA_BETA) | T(DELTA_ALPHA) : 0);
 }
 
-/* Entries of the same heads, rotated the same way; those that borrow come after all that have entries. */
+/* 1 if a layer may borrow the KV entries of the layer it names: that layer has entries of its own with the same
+ * heads, window and rotation, and all later layers borrow, too. */
 static int borrows_rightly(const struct hparams *hp, const struct layer_spec *s)
 {
 	const struct attn_spec *a = &s->attn, *b;
@@ -63,7 +64,7 @@ static int borrows_rightly(const struct hparams *hp, const struct layer_spec *s)
 	       a->window == b->window && a->rope == b->rope;
 }
 
-/* What the kernels lack for this layer, as the object of "asks for"; NULL: nothing. */
+/* Return what a layer needs and the kernels lack, as the object of "asks for"; NULL = nothing. */
 static const char *unsupported(const struct hparams *hp, const struct layer_spec *s)
 {
 	const struct attn_spec *a = &s->attn;
@@ -222,8 +223,8 @@ static void add_real(struct str *out, const char *name, float v, float plain)
 		str_addf(out, " %s %a", name, (double)v);
 }
 
-/* What differs from a plain layer, and nothing else: a field that a later version adds leaves the text of today's
- * models as it is. */
+/* Append every member that differs from a plain layer's. Equal members are omitted, so that a member added later does
+ * not change the identity of models that do not use it. */
 static void add_spec(struct str *out, const struct layer_spec *s, const struct layer_spec *plain)
 {
 	const struct attn_spec *a = &s->attn, *b = &plain->attn;

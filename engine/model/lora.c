@@ -1,9 +1,9 @@
 /* engine/model/lora.c - reads LoRA adapters (lora.h; Hu et al. 2021, "LoRA: Low-Rank Adaptation of Large Language
  * Models").
  *
- * An adapter has two matrices for a weight matrix W [rows][cols]: A [rank][cols] and B [rows][rank]; the model computes
- * with W + scale * alpha / rank * B A. The product of the two is never made: weights may be quantized, and rank is
- * small. The factor is multiplied into B. */
+ * For a weight matrix W [rows][cols] an adapter has two matrices, A [rank][cols] and B [rows][rank]. The model
+ * computes with W + scale * alpha / rank * B A. The product B A is never computed, because W may be quantized and
+ * rank is small: the forward pass applies A, then B. The factor is multiplied into B when the adapter is loaded. */
 #include "engine/model/lora.h"
 
 #include <stddef.h>
@@ -18,8 +18,8 @@ enum { RANK_MOST = 1024 };
 struct adapter {
 	struct model *m;
 	struct gguf *g;
-	double factor; /* alpha * scale; over the rank it is on B.  alpha 0: scale alone */
-	int by_rank;
+	double factor; /* alpha * scale; without alpha, scale */
+	int by_rank;   /* 1 = divide factor by the rank of each matrix */
 	struct err *err;
 };
 
@@ -41,8 +41,8 @@ static int place_of(size_t at)
 	return -1;
 }
 
-/* Hand f32 values to the backend, which may go on reading them where they are. */
-static int give(struct adapter *a, struct tensor *out, float *v)
+/* Give the backend the f32 values v of tensor `out`, and free v unless the backend reads the values in place. */
+static int load_values(struct adapter *a, struct tensor *out, float *v)
 {
 	struct model *m = a->m;
 
@@ -61,9 +61,9 @@ static int give(struct adapter *a, struct tensor *out, float *v)
 	return 0;
 }
 
-/* out = `factor` times rows row0 .. row0 + rows of t. */
-static int load(struct adapter *a, struct tensor *out, const struct gguf_tensor *t, int32_t row0, int32_t rows,
-                double factor)
+/* Load `factor` times the rows row0 .. row0 + rows of t into out, as f32. */
+static int load_rows(struct adapter *a, struct tensor *out, const struct gguf_tensor *t, int32_t row0, int32_t rows,
+                     double factor)
 {
 	int32_t cols = (int32_t)t->ne[0];
 	size_t n = (size_t)rows * (size_t)cols;
@@ -80,16 +80,16 @@ static int load(struct adapter *a, struct tensor *out, const struct gguf_tensor 
 	dtype_to_f32(t->type, v, data, (int64_t)n);
 	for (size_t i = 0; i < n; i++)
 		v[i] = (float)(factor * (double)v[i]);
-	return give(a, out, v);
+	return load_values(a, out, v);
 }
 
-static int wrong(const struct adapter *a, const struct gguf_tensor *t, const char *why)
+static int tensor_err(const struct adapter *a, const struct gguf_tensor *t, const char *why)
 {
 	return gguf_err(a->g, a->err, "byte %llu: tensor '%.*s' %s", (unsigned long long)t->off,
 	                (int)(MIN(t->name.n, 80)), t->name.p, why);
 }
 
-/* "blk.LAYER.NAME.lora_a": the layer and NAME.  -1: of another form. */
+/* Return the layer of a name "blk.LAYER.NAME.lora_a" and set *rest to NAME. Return -1 for any other name. */
 static int layer_of(struct view name, struct view *rest)
 {
 	static const char prefix[] = "blk.", suffix[] = ".lora_a";
@@ -106,6 +106,7 @@ static int layer_of(struct view name, struct view *rest)
 	return layer;
 }
 
+/* Return the B of an A, by its name; NULL = missing. */
 static const struct gguf_tensor *other_half(const struct adapter *a, const struct gguf_tensor *t)
 {
 	char name[128];
@@ -116,8 +117,8 @@ static const struct gguf_tensor *other_half(const struct adapter *a, const struc
 	return gguf_tensor_find(a->g, name);
 }
 
-/* A and the B that belongs to it. A matrix of the file may be several of the model's, one behind the other: each gets
- * its rows of B. */
+/* Load t, an A, and the B that belongs to it. If the changed matrix is several tensors of struct layer (QKV), each
+ * gets A and its rows of B. */
 static int load_pair(struct adapter *a, const struct gguf_tensor *t)
 {
 	struct view name;
@@ -127,11 +128,11 @@ static int load_pair(struct adapter *a, const struct gguf_tensor *t)
 	double factor;
 
 	if (layer < 0 || layer >= a->m->hp.n_layer || !model_matrix(a->m, layer, name, 0, &at, &rows, &cols))
-		return wrong(a, t, "changes what is no matrix of this model's layers");
+		return tensor_err(a, t, "changes what is no matrix of this model's layers");
 	if (!b)
-		return wrong(a, t, "has no second half, '.lora_b'");
+		return tensor_err(a, t, "has no second half, '.lora_b'");
 	if (t->ne[1] < 1 || t->ne[1] > RANK_MOST || t->ne[0] != cols || t->ne[2] != 1 || t->ne[3] != 1)
-		return wrong(a, t, "is of another shape than the model's matrix asks for");
+		return tensor_err(a, t, "is of another shape than the model's matrix asks for");
 	rank = (int32_t)t->ne[1];
 	factor = a->by_rank ? a->factor / rank : a->factor;
 	if (rank > a->m->hp.lora_rank)
@@ -141,15 +142,15 @@ static int load_pair(struct adapter *a, const struct gguf_tensor *t)
 		struct lora *l = place < 0 ? NULL : &a->m->layer[layer].lora[place];
 
 		if (!l || (place >= LORA_GATE && model_layer_spec(&a->m->hp, layer)->ffn.dense))
-			return wrong(
+			return tensor_err(
 				a, t,
 				"changes a matrix that adapters cannot change here; they can those of attention and of dense feed-forwards");
 		if (b->ne[0] != rank || b->ne[1] < row0 + rows || b->ne[2] != 1 || b->ne[3] != 1)
-			return wrong(a, b, "is of another shape than the model's matrix asks for");
-		if (load(a, &l->a, t, 0, rank, 1) || load(a, &l->b, b, row0, rows, factor))
+			return tensor_err(a, b, "is of another shape than the model's matrix asks for");
+		if (load_rows(a, &l->a, t, 0, rank, 1) || load_rows(a, &l->b, b, row0, rows, factor))
 			return -1;
 	}
-	return b->ne[1] == row0 ? 0 : wrong(a, b, "is of another shape than the model's matrix asks for");
+	return b->ne[1] == row0 ? 0 : tensor_err(a, b, "is of another shape than the model's matrix asks for");
 }
 
 static int ends_with(struct view v, const char *end)
@@ -159,7 +160,7 @@ static int ends_with(struct view v, const char *end)
 	return v.n >= n && !memcmp(v.p + v.n - n, end, n);
 }
 
-/* The keys: what it is, of which family, and its alpha. */
+/* Read the keys: check that the file is an adapter of the model's family, and compute the factor. */
 static int read_keys(struct adapter *a, double scale)
 {
 	struct view type = { "", 0 }, kind = { "", 0 }, arch = { "", 0 };
@@ -200,7 +201,7 @@ static int load_all(struct adapter *a, double scale)
 		m->lora_hash = hash64(m->lora_hash, t->name.p, t->name.n);
 		m->lora_hash = hash64(m->lora_hash, t->data, (size_t)t->bytes);
 		if (b                                ? load_pair(a, t)
-		    : !ends_with(t->name, ".lora_b") ? wrong(a, t, "is no part of a LoRA adapter")
+		    : !ends_with(t->name, ".lora_b") ? tensor_err(a, t, "is no part of a LoRA adapter")
 		                                     : 0)
 			return -1;
 	}

@@ -1,4 +1,4 @@
-/* engine/model/model_keys.c - keys of a model's file, each checked against its range. */
+/* engine/model/model_keys.c - reads keys of a model file and checks their ranges (hparams.h). */
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -73,7 +73,7 @@ int key_flag(struct key_reader *r, const char *suffix, int fallback, int32_t *ou
 	return 0;
 }
 
-/* NaN is outside of every range. */
+/* NaN is in no range. */
 int key_real(struct key_reader *r, const char *suffix, double min, double max, double fallback, double *out)
 {
 	double v = fallback;

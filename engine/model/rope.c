@@ -1,4 +1,5 @@
-/* engine/model/rope.c - RoPE angles in double, written to the backend once per call and used by all layers. */
+/* engine/model/rope.c - computes RoPE angles in double and writes them to the backend, once per step for all
+ * layers. */
 #include "engine/model/rope.h"
 
 #include <math.h>
@@ -66,8 +67,8 @@ int rope_is_long(const struct rope *r)
 	return any;
 }
 
-/* Row `row` of the host's table i: cos and sin of a position, scaled. */
-static void angles(struct rope *r, int32_t i, int32_t row, double pos, double scale)
+/* Fill row `row` of host table i with cos and sin of position pos, times scale. */
+static void angles_fill(struct rope *r, int32_t i, int32_t row, double pos, double scale)
 {
 	const struct rope_freqs *f = &r->hp->rope[i];
 	const double *freq = is_long(r, f) ? f->freq_long : f->freq;
@@ -81,7 +82,7 @@ static void angles(struct rope *r, int32_t i, int32_t row, double pos, double sc
 	}
 }
 
-static void upload(struct rope *r, struct tensor *to, int32_t i, int32_t n)
+static void table_upload(struct rope *r, struct tensor *to, int32_t i, int32_t n)
 {
 	r->be->ops->write(r->be, to, 0, r->host[i], (size_t)n * (size_t)to->cols * sizeof *r->host[i]);
 }
@@ -95,13 +96,14 @@ void rope_set(struct rope *r, int64_t pos, int64_t rank, int32_t n)
 {
 	for (int32_t i = 0; i < r->hp->n_rope; i++) {
 		for (int32_t row = 0; row < n; row++)
-			angles(r, i, row, (double)(pos + row), r->hp->rope[i].mscale);
-		upload(r, &r->table[i], i, n);
+			angles_fill(r, i, row, (double)(pos + row), r->hp->rope[i].mscale);
+		table_upload(r, &r->table[i], i, n);
 		if (!r->query[i].data)
 			continue;
 		for (int32_t row = 0; row < n; row++)
-			angles(r, i, row, (double)(pos + row), r->hp->rope[i].mscale * query_scale(r->hp, rank + row));
-		upload(r, &r->query[i], i, n);
+			angles_fill(r, i, row, (double)(pos + row),
+			            r->hp->rope[i].mscale * query_scale(r->hp, rank + row));
+		table_upload(r, &r->query[i], i, n);
 	}
 }
 
@@ -109,8 +111,8 @@ void rope_set_shifts(struct rope *r, const int64_t *pos, int32_t n)
 {
 	for (int32_t i = 0; i < r->hp->n_rope; i++) {
 		for (int32_t row = 0; row < n; row++)
-			angles(r, i, row, (double)pos[row], 1);
-		upload(r, &r->table[i], i, n);
+			angles_fill(r, i, row, (double)pos[row], 1);
+		table_upload(r, &r->table[i], i, n);
 	}
 }
 

@@ -1,18 +1,20 @@
-/* engine/model/rope_freqs.c - RoPE frequencies of a model: base, and how its context was scaled. */
+/* engine/model/rope_freqs.c - reads the RoPE frequencies of a model: their base, and the scaling to longer
+ * contexts. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "engine/model/hparams.h"
 
-/* Limits of a scaling factor: a file with one beyond them is refused. */
+/* A file with a scaling factor outside of these limits is refused. */
 #define FACTOR_MIN   1e-3
 #define FACTOR_MAX   1e6
-/* A divisor of a frequency from here on means that the pair is not rotated: Gemma 4's files have 1e30. */
+/* A larger divisor of a frequency means that the pair is not rotated. Gemma 4's files have 1e30. */
 #define FACTOR_STILL 9e29
 
-/* YaRN (Peng et al. 2023, arXiv 2309.00071): low dimensions rotate often within the trained context and keep their
- * frequency, high ones are interpolated, a linear ramp joins both; cos and sin are multiplied by 0.1 ln(factor) + 1. */
+/* Scale by YaRN (Peng et al. 2023, arXiv 2309.00071). Pairs that rotate often within the trained context keep their
+ * frequency, slow pairs are divided by `factor`, with a linear ramp between them. cos and sin are multiplied by
+ * 0.1 ln(factor) + 1, divided by 0.1 log_multiplier ln(factor) + 1. */
 static int yarn_scale(struct key_reader *r, struct rope_freqs *f, double factor, int32_t ctx_train)
 {
 	int32_t original = 0;
@@ -41,7 +43,8 @@ static int yarn_scale(struct key_reader *r, struct rope_freqs *f, double factor,
 	return 0;
 }
 
-/* Divide the frequencies freq[] of f by this tensor's values, one per pair: 1; 0: the file has no such tensor; -1. */
+/* Divide freq[dims / 2] by the values of tensor `name`, one per pair, and return 1. Return 0 if the file has no such
+ * tensor, -1 on error. */
 static int rope_divide(struct key_reader *r, struct rope_freqs *f, double *freq, const char *name, const char *scaling)
 {
 	const struct gguf_tensor *t = gguf_tensor_find(r->g, name);
@@ -65,8 +68,9 @@ static int rope_divide(struct key_reader *r, struct rope_freqs *f, double *freq,
 	return 1;
 }
 
-/* LongRoPE (Ding et al. 2024, arXiv 2402.13753): one set of factors for sequences within the original context, another
- * for all tokens of longer ones. 1; 0: the file has no such factors; -1. */
+/* Scale by LongRoPE (Ding et al. 2024, arXiv 2402.13753): one set of factors for sequences up to the original
+ * context, another set for all tokens of longer sequences. Return 1, 0 if the file has no such factors, -1 on
+ * error. */
 static int rope_long(struct key_reader *r, struct hparams *hp)
 {
 	struct rope_freqs *f = &hp->rope[0];
@@ -93,7 +97,7 @@ static int rope_long(struct key_reader *r, struct hparams *hp)
 	return 1;
 }
 
-static struct rope_freqs unscaled(int32_t dims, double base, int neox)
+static struct rope_freqs unscaled_freqs(int32_t dims, double base, int neox)
 {
 	struct rope_freqs f = { .dims = dims, .neox = neox, .base = base, .scaling = "none", .mscale = 1 };
 
@@ -107,13 +111,13 @@ int32_t rope_freqs_add(struct hparams *hp, int32_t dims, double base)
 {
 	if (hp->n_rope == ROPE_TABLES_MAX)
 		return hp->n_rope;
-	hp->rope[hp->n_rope] = unscaled(dims, base, hp->rope[0].neox);
+	hp->rope[hp->n_rope] = unscaled_freqs(dims, base, hp->rope[0].neox);
 	return hp->n_rope++;
 }
 
 int rope_freqs_read(struct key_reader *r, struct hparams *hp)
 {
-	/* scale_linear is the older name of the factor.  A factor without a type means linear scaling. */
+	/* scale_linear is the older name of the factor. A factor without a type is linear scaling. */
 	const char *factor_key = key_has(r, "rope.scaling.factor") ? "rope.scaling.factor" : "rope.scale_linear";
 	struct rope_freqs *f = &hp->rope[0];
 	struct view type = { "linear", 6 };
@@ -126,7 +130,7 @@ int rope_freqs_read(struct key_reader *r, struct hparams *hp)
 		return -1;
 	if (dims % 2)
 		return key_bad(r, "rope.dimension_count", "is %d, and must be even", dims);
-	*f = unscaled(dims, base, hp->arch->neox);
+	*f = unscaled_freqs(dims, base, hp->arch->neox);
 	hp->n_rope = 1;
 	if (rope_divide(r, f, f->freq, ROPE_FACTORS, "llama3") < 0 || /* Llama 3 */
 	    (got_long = rope_long(r, hp)) < 0)

@@ -1,5 +1,5 @@
-/* engine/model/tensor_sets.h (private to arch*.c and layer_spec.c) - tensors of a layer that come together, as bits of
- * enum layer_tensor. */
+/* engine/model/tensor_sets.h (private to arch*.c and layer_spec.c) - sets of tensors that layers have together, as
+ * bits of enum layer_tensor. */
 #ifndef WEIR_TENSOR_SETS_H
 #define WEIR_TENSOR_SETS_H
 

@@ -1,7 +1,7 @@
-/* engine/model/weights.c - binds the weights of a model: names, shapes, and the hand-over to the backend.
+/* engine/model/weights.c - binds the weights of a model: checks names and shapes and gives the data to the backend.
  *
- * A tensor of the file that the forward pass would not use is an error: ignoring it could mean computing something else
- * than the model's author did. */
+ * A tensor in the file that the forward pass would not use is an error, because a model without it may compute
+ * something else than its author intended. */
 #include "engine/model/weights.h"
 #include "engine/model/lora.h"
 
@@ -38,16 +38,16 @@ enum size {
 enum { PARTS = 3 };
 
 static const struct weight_def {
-	const char *name; /* after "blk.LAYER." */
+	const char *name; /* name after "blk.LAYER." */
 	enum size cols;
-	/* fields of struct layer that share the rows; SIZE_ONE: a norm or a bias */
+	/* the tensors of struct layer that get the rows, one after the other */
 	struct {
-		size_t at;
-		enum size rows;
+		size_t at;      /* offset in struct layer */
+		enum size rows; /* SIZE_ONE: a norm or a bias */
 	} part[PARTS];
-	int stacked; /* one for each expert: fields of struct expert */
-	int values;  /* copied as f32, whatever its type */
-	int number;  /* a float of struct layer */
+	int stacked; /* 1 = one matrix or bias per expert; part[].at is an offset in struct expert */
+	int values;  /* 1 = copied as f32, whatever the type in the file */
+	int number;  /* 1 = one number; part[0].at is the offset of a float */
 } layer_tensors[LAYER_TENSORS] = {
 #define FIELD(name) offsetof(struct layer, name)
 	[TENSOR_ATTN_NORM] = { "attn_norm.weight", SIZE_EMBD, { { FIELD(attn_norm), SIZE_ONE } } },
@@ -174,8 +174,9 @@ struct binder {
 	int failed;
 };
 
-/* The tensor 'name' (or 'blk.LAYER.name'), checked to be [rows][cols], or with n_expert > 0 [n_expert][rows][cols],
- * rows = 1 left out; NULL and failed unless optional. */
+/* Return the tensor 'name', or 'blk.LAYER.name' if layer >= 0. Its shape must be [rows][cols]; with n_expert > 0
+ * [n_expert][rows][cols], or [n_expert][cols] if rows = 1. Return NULL if the tensor is missing, and set failed
+ * unless it is optional. */
 static const struct gguf_tensor *bind_find(struct binder *b, int32_t layer, const char *name, int32_t n_expert,
                                            int32_t rows, int32_t cols, int optional)
 {
@@ -200,7 +201,7 @@ static const struct gguf_tensor *bind_find(struct binder *b, int32_t layer, cons
 	}
 	b->used[t - b->g->tensor] = 1;
 	if (t->ne[0] != cols || t->ne[1] < rows || t->ne[2] != planes || t->ne[3] != 1 ||
-	    /* Embeddings may be padded beyond the vocabulary; nothing else may be larger than needed. */
+	    /* Embeddings may have more rows than the vocabulary; all other tensors must have exactly this shape. */
 	    (t->ne[1] != rows && (layer >= 0 || rows == 1))) {
 		b->failed = gguf_err(
 			b->g, b->err,
@@ -212,7 +213,7 @@ static const struct gguf_tensor *bind_find(struct binder *b, int32_t layer, cons
 	return t;
 }
 
-/* Bytes of a tensor as it is loaded. */
+/* Return the bytes of a tensor as loaded: ternary types become Q2_K. */
 static uint64_t bytes_loaded(const struct gguf_tensor *t)
 {
 	return dtype_ternary(t->type) ? dtype_bytes(DT_Q2_K, (uint64_t)(t->ne[0] * t->ne[1] * t->ne[2])) : t->bytes;
@@ -225,7 +226,7 @@ static void bind_count(struct binder *b, const struct gguf_tensor *t, uint64_t t
 	b->m->bytes_per_token += bytes_loaded(t) * times_read;
 }
 
-/* A token reads n_used of n_expert. */
+/* Count a tensor of all experts, of which a token reads n_used of n_expert. */
 static void bind_count_expert(struct binder *b, const struct gguf_tensor *t, const struct ffn_spec *f)
 {
 	bind_count(b, t, 0);
@@ -239,7 +240,7 @@ static void bind_no_room(struct binder *b, const struct gguf_tensor *t)
 	                (int)t->name.n, t->name.p, b->m->be->err);
 }
 
-/* The same weights as Q2_K, n of them.  NULL: no memory. */
+/* Convert n ternary weights to Q2_K. Return NULL, with failed set, if memory is exhausted. */
 static void *bind_convert(struct binder *b, const struct gguf_tensor *t, const char *data, int64_t n)
 {
 	void *to = try_alloc((size_t)dtype_bytes(DT_Q2_K, (uint64_t)n), 1, "ternary weights", b->err);
@@ -251,7 +252,7 @@ static void *bind_convert(struct binder *b, const struct gguf_tensor *t, const c
 	return to;
 }
 
-/* out = rows row0 .. row0 + rows of t. */
+/* Give the backend the rows row0 .. row0 + rows of t as tensor out. as_table: rows will be read one by one. */
 static void bind_adopt(struct binder *b, struct tensor *out, const struct gguf_tensor *t, int32_t row0, int32_t rows,
                        int as_table)
 {
@@ -288,7 +289,7 @@ static void bind_adopt(struct binder *b, struct tensor *out, const struct gguf_t
 		b->watch->fn(b->m->weight_bytes, b->watch->total, b->watch->ud);
 }
 
-/* Norms, biases and convolutions are small: always copied, as f32. */
+/* Copy values to the backend as f32: norms, biases and convolutions, which are small. */
 static void bind_values(struct binder *b, struct tensor *out, const struct gguf_tensor *t, const void *data,
                         int32_t rows, int32_t cols)
 {
@@ -312,7 +313,7 @@ static void bind_values(struct binder *b, struct tensor *out, const struct gguf_
 	free(v);
 }
 
-/* A vector of ones, as weights of a norm that has none. */
+/* Make a vector of n ones: weights for a norm that has none. */
 static void bind_ones(struct binder *b, struct tensor *out, int32_t n)
 {
 	struct backend *be = b->m->be;
@@ -353,7 +354,7 @@ static void bind_vector(struct binder *b, struct tensor *out, int32_t layer, con
 	bind_values(b, out, t, t->data, 1, n);
 }
 
-/* One matrix, or several whose rows follow each other. */
+/* Bind tensor d of layer i: one matrix, or several whose rows follow each other. */
 static void bind_matrices(struct binder *b, int32_t i, const struct weight_def *d, int optional)
 {
 	const struct hparams *hp = &b->m->hp;
@@ -374,7 +375,7 @@ static void bind_matrices(struct binder *b, int32_t i, const struct weight_def *
 		bind_adopt(b, tensor_at(&b->m->layer[i], d->part[p].at), t, row0, rows[p], 0);
 }
 
-/* The same matrix, or bias, of all experts. */
+/* Bind tensor d of layer i: a matrix or a bias of every expert. */
 static void bind_experts(struct binder *b, int32_t i, const struct weight_def *d, int optional)
 {
 	const struct hparams *hp = &b->m->hp;
@@ -431,8 +432,8 @@ static void bind_layer(struct binder *b, int32_t i)
 	}
 }
 
-/* The RoPE factors (rope_freqs.c), layers that are not used, keys and values of layers that borrow others, and tables
- * of old converters that the engine computes itself. */
+/* 1 for tensors that need not be bound: RoPE factors (rope_freqs.c reads them), layers that are not used, keys and
+ * values of layers that borrow those of another layer, and tables of angles in old files. */
 static int is_redundant(const struct model *m, const struct gguf_tensor *t)
 {
 	char layer[24];
@@ -463,7 +464,7 @@ static int is_redundant(const struct model *m, const struct gguf_tensor *t)
 	return 0;
 }
 
-/* What makes the layers' own inputs from a token and its embedding. */
+/* Bind the tensors that compute the per-layer inputs from a token's id and embedding. */
 static void bind_inputs(struct binder *b)
 {
 	struct model *m = b->m;

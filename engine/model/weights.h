@@ -1,8 +1,8 @@
 /* engine/model/weights.h (private to engine/) - a loaded model: its hyper-parameters and its weights, bound to a
  * backend.
  *
- * One structure for every family: which tensors a layer has is in its spec (arch.h). Names and shapes of all tensors
- * are checked here; the forward pass trusts them. */
+ * One structure serves all families: a layer's spec (arch.h) says which tensors the layer has. Names and shapes of
+ * all tensors are checked when they are bound; the forward pass does not check again. */
 #ifndef WEIR_WEIGHTS_H
 #define WEIR_WEIGHTS_H
 
@@ -12,82 +12,86 @@
 #include "kernels/backend.h"
 
 struct expert {
-	struct tensor gate, up, down;                /* [width][n_embd] twice, [n_embd][width] */
-	struct tensor gate_bias, up_bias, down_bias; /* [1][rows] */
+	struct tensor gate, up, down;                /* [width][n_embd], [width][n_embd], [n_embd][width] */
+	struct tensor gate_bias, up_bias, down_bias; /* [1][rows of the matrix] */
 };
 
-/* The change of a weight matrix W by an adapter (lora.h): W + b a. */
+/* An adapter's change of a weight matrix W [rows][cols], which becomes W + b a (lora.h). data NULL = no change. */
 struct lora {
-	struct tensor a, b;
-}; /* f32 [rank][cols], [rows][rank]; data NULL: none */
+	struct tensor a, b; /* f32 [rank][cols], f32 [rows][rank] */
+};
 enum lora_place { LORA_Q, LORA_K, LORA_V, LORA_OUT, LORA_GATE, LORA_UP, LORA_DOWN, LORA_PLACES };
 
-/* data NULL = the layer has no such tensor.  Vectors are f32. */
+/* Tensors of one layer, with their shapes [rows][cols]. data NULL = the layer has no such tensor. Vectors are f32. */
 struct layer {
 	struct tensor attn_norm; /* [1][n_embd] */
-	/* [n_head|n_kv_head * head_dim][n_embd]; wq twice as many rows where attention is gated */
+	/* wq [n_head * head_dim][n_embd], twice the rows if attention is gated; wk, wv [n_kv_head *
+	 * head_dim][n_embd] */
 	struct tensor wq, wk, wv;
-	struct tensor bq, bk, bv;     /* [1][rows] */
-	struct tensor q_norm, k_norm; /* [1][head_dim], or of all heads */
-	struct tensor wo, bo;         /* [n_embd][n_head * head_dim] */
+	struct tensor bq, bk, bv;     /* [1][rows of the matrix] */
+	struct tensor q_norm, k_norm; /* [1][head_dim], or [1][heads * head_dim] if qk_norm_whole */
+	struct tensor wo, bo;         /* [n_embd][n_head * head_dim], [1][n_embd] */
 	struct tensor attn_post_norm; /* [1][n_embd] */
 	struct tensor ffn_norm;       /* [1][n_embd] */
-	/* [width][n_embd] twice, [n_embd][width]; of the dense one beside experts */
-	struct tensor gate, up, down;
-	struct tensor ffn_post_norm;               /* [1][n_embd] */
-	struct tensor v_norm;                      /* [1][head_dim] ones, where values are normed */
-	struct tensor router_scale, expert_scales; /* [1][n_embd], [1][n_expert] */
+	struct tensor gate, up, down; /* dense feed-forward: [width][n_embd], [width][n_embd], [n_embd][width] */
+	struct tensor ffn_post_norm;  /* [1][n_embd] */
+	struct tensor v_norm;         /* [1][head_dim] ones, if values are normed */
+	struct tensor router_scale, expert_scales;                      /* [1][n_embd], [1][n_expert] */
 	struct tensor dense_post_norm, experts_norm, experts_post_norm; /* [1][n_embd] */
 	struct tensor input_gate, input_out, input_norm; /* [n_input][n_embd], [n_embd][n_input], [1][n_embd] */
-	float out_scale;                                 /* on what the layer hands on; 1 where the file has none */
+	float out_scale;                                 /* factor on the layer's output; 1 if the file has none */
 	struct tensor sinks;                             /* [1][n_head] */
 	struct tensor conv_in, conv, conv_out; /* [3 * n_embd][n_embd], f32 [conv columns][taps], [n_embd][n_embd] */
-	struct tensor router, router_bias;     /* [n_expert][n_embd] */
+	struct tensor router, router_bias;     /* [n_expert][n_embd], [1][n_expert] */
 	struct tensor delta_in, delta_gate;    /* [conv columns][n_embd], [value heads * value_dim][n_embd] */
 	struct tensor delta_alpha, delta_beta; /* [value heads][n_embd] */
-	/* Of a state space, which has its gate in delta_gate, its steps in delta_alpha, and delta_dt, delta_decay,
-	 * delta_norm [1][mixed]. */
-	struct tensor conv_bias, space_skip;               /* [1][conv columns], [value heads][1] */
-	struct tensor delta_beta_alpha;                    /* [2 * value heads][n_embd], in their place */
-	struct tensor delta_dt, delta_decay;               /* [1][value heads] */
-	struct tensor delta_norm, delta_out;               /* [1][value_dim], [n_embd][value heads * value_dim] */
-	struct tensor shared_gate, shared_up, shared_down; /* [shared][n_embd] twice, [n_embd][shared] */
+	/* State space only. Its gate is delta_gate, its time steps delta_alpha; delta_norm is [1][mixed columns],
+	 * delta_decay [value heads][1]. */
+	struct tensor conv_bias, space_skip; /* [1][conv columns], [value heads][1] */
+	struct tensor delta_beta_alpha;      /* [2 * value heads][n_embd]; replaces delta_beta, delta_alpha */
+	struct tensor delta_dt, delta_decay; /* [1][value heads] */
+	struct tensor delta_norm, delta_out; /* [1][value_dim], [n_embd][value heads * value_dim] */
+	struct tensor shared_gate, shared_up, shared_down; /* [shared][n_embd], [shared][n_embd], [n_embd][shared] */
 	struct tensor shared_router;                       /* [1][n_embd] */
 	struct tensor probs_bias;                          /* [1][n_expert] */
-	struct expert *expert;                             /* [n_expert]; NULL: the feed-forward is dense */
-	struct lora lora[LORA_PLACES];                     /* of wq, wk, wv, wo, gate, up, down */
+	struct expert *expert;                             /* [n_expert]; NULL = no experts */
+	struct lora lora[LORA_PLACES];                     /* changes of wq, wk, wv, wo, gate, up, down */
 };
 
 struct model {
 	struct hparams hp;
-	struct backend *be;                 /* borrowed */
+	struct backend *be;                 /* not owned */
 	struct layer *layer;                /* [n_layer] */
 	struct tensor embd;                 /* [n_vocab][n_embd], readable by row */
 	struct tensor out_norm;             /* f32 [1][n_embd] */
 	struct tensor input_embd;           /* [n_vocab][n_layer * n_input], readable by row */
 	struct tensor input_in, input_norm; /* [n_layer * n_input][n_embd], f32 [1][n_input] */
-	struct tensor output;               /* [n_vocab][n_embd]; from the embedding when tied */
-	int tied;
-	uint64_t weight_bytes, n_params, bytes_per_token;
-	/* [n_converted]: weights of ternary types as Q2_K, and adapters, where the backend reads them in place */
+	struct tensor output;               /* [n_vocab][n_embd] */
+	int tied;                           /* 1 = output is the embedding matrix */
+	uint64_t weight_bytes;              /* bytes of all weights, as loaded */
+	uint64_t n_params;                  /* number of weights */
+	uint64_t bytes_per_token;           /* bytes of weights that one decoded token reads */
+	/* [n_converted] memory of weights that were converted and that the backend reads in place: ternary weights as
+	 * Q2_K, adapters as f32 */
 	void **converted;
 	size_t n_converted;
-	uint64_t lora_hash; /* of the adapter and its scale; 0: there is none */
+	uint64_t lora_hash; /* hash of the adapter and its scale; 0 = no adapter */
 };
 
-/* Called after each tensor with the bytes that the backend has by then. */
+/* Progress: fn is called after each tensor with the bytes loaded so far. */
 struct bind_watch {
 	void (*fn)(uint64_t done, uint64_t total, void *ud);
 	void *ud;
-	uint64_t total;
+	uint64_t total; /* passed on to fn */
 };
-/* Bind every tensor: looked up by name, its shape checked, then given to the backend (be = NULL: checked only, and may
- * be bound again). m->hp must be complete; g must outlive the model; watch may be NULL. On failure everything is
- * released. */
+/* Bind every tensor: look it up by name, check its shape, give it to the backend. be = NULL: check only; the model
+ * may be bound again. m->hp must be complete; g must outlive the model; watch may be NULL. On failure release
+ * everything. */
 int model_bind(struct model *, struct gguf *g, struct backend *be, const struct bind_watch *watch, struct err *);
 void model_release(struct model *);
-/* The matrix 'blk.LAYER.NAME' of this family's files: its part p, from 0, is the field `at` of struct layer,
- * [*rows][*cols]. 0: there is no such matrix, or part. */
+/* Find the matrix 'blk.LAYER.NAME' of the model's files. Set *at to the offset in struct layer of the tensor that its
+ * part p (from 0) is bound to, set [*rows][*cols] to that tensor's shape and return 1. Return 0 if the matrix or the
+ * part does not exist. */
 int model_matrix(const struct model *, int32_t layer, struct view name, int p, size_t *at, int32_t *rows,
                  int32_t *cols);
 

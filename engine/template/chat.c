@@ -303,8 +303,9 @@ static const struct chat_msg said[] = {
 	SAID(ROLE_USER, "Is u7zq?"),
 };
 
-/* 1 if the rendered text depends on the text of message `which`, 0 if not, -1 if the template refuses the messages. The
- * message is rendered a second time with its bytes reversed, so that a text that is cut or changed counts, too. */
+/* 1 if the rendered text depends on the text of message `which`, 0 if not, -1 if the template refuses the messages.
+ * The message is rendered a second time with its bytes reversed, so that a text that is cut or changed counts,
+ * too. */
 static int depends_on(const struct chat_template *t, const struct chat_msg *m, size_t n, size_t which)
 {
 	struct chat_msg other[LEN(said)];
@@ -326,8 +327,8 @@ static int depends_on(const struct chat_template *t, const struct chat_msg *m, s
 	return differ;
 }
 
-/* Set in_parts. Templates of multimodal models may write the parts of a content and omit a content that is plain text.
- * So a role passes its content as a list of parts if only then the rendered text depends on it. */
+/* Set in_parts. Templates of multimodal models may write the parts of a content and omit a content that is plain
+ * text. So a role passes its content as a list of parts if only then the rendered text depends on it. */
 static void choose_parts(struct chat_template *t)
 {
 	static const struct {

@@ -1,7 +1,7 @@
 /* engine/template/render.c - renders a conversation as tokens, again after each change of it.
  *
- * Rendering the whole conversation as text is cheap; tokenizing is not. So the new text is compared with the text of the
- * last rendering, and the tokens of the beginning and of the end that both have in common are kept:
+ * Rendering the whole conversation as text is cheap; tokenizing is not. So the new text is compared with the text of
+ * the last rendering, and the tokens of the beginning and of the end that both have in common are kept:
  *
  *     last     |  same beginning  |   old    |  same end  |
  *     new      |  same beginning  |     new     |  same end  |
@@ -99,8 +99,8 @@ static size_t span_end(const struct span *s)
 	return s->off + s->len;
 }
 
-/* Return the length of the common beginning of a and b: bytes, the template's own ranges and sampled answers are equal.
- * id_a: tokens of a; m: messages of b. */
+/* Return the length of the common beginning of a and b: bytes, the template's own ranges and sampled answers are
+ * equal. id_a: tokens of a; m: messages of b. */
 static size_t common_front(const struct rendered_text *a, const int32_t *id_a, const struct rendered_text *b,
                            const struct chat_msg *m)
 {
@@ -504,8 +504,8 @@ int rendered_count(const struct rendered *r, const struct vocab *v, size_t i, si
 
 	if (first == SIZE_MAX || end == SIZE_MAX)
 		return err_set(e, ERR_USAGE, "the chat template changes the text of message %zu", i);
-	/* Between the first and the last cut of the range, the tokens of r are also those of the range by itself: count
-	 * these, and encode only the text before the first and after the last cut. */
+	/* Between the first and the last cut of the range, the tokens of r are also those of the range by itself:
+	 * count these, and encode only the text before the first and after the last cut. */
 	text = r->text->t.text.p + first;
 	lo = tokens_until(r, first);
 	hi = tokens_until(r, end);

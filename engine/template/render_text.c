@@ -16,8 +16,8 @@ static char *token_text(const struct vocab *v, int32_t id)
 	return s;
 }
 
-/* Render for a base model: the texts of all messages, with a newline after the system prompt and after each answer but
- * the last message. */
+/* Render for a base model: the texts of all messages, with a newline after the system prompt and after each answer
+ * but the last message. */
 static int compose_plain(const struct chat_msg *m, size_t n, struct chat_text *out, struct text_place *place,
                          struct err *e)
 {

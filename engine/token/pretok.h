@@ -1,7 +1,7 @@
 /* engine/token/pretok.h (private to engine/) - pre-tokenizers: split text into the words that byte-level BPE encodes.
  *
- * In the models' own software each pre-tokenizer is a regular expression. Here each is a hand-written scanner in linear
- * time and without recursion. */
+ * In the models' own software each pre-tokenizer is a regular expression. Here each is a hand-written scanner in
+ * linear time and without recursion. */
 #ifndef WEIR_PRETOK_H
 #define WEIR_PRETOK_H
 

@@ -38,8 +38,8 @@ int vocab_is_end(const struct vocab *v, int32_t id)
 
 /* ---- encode ---- */
 
-/* Return the longest special token that starts at text[pos] and ends at or before len, or NULL. Control tokens must end
- * at or before `trusted`. */
+/* Return the longest special token that starts at text[pos] and ends at or before len, or NULL. Control tokens must
+ * end at or before `trusted`. */
 static const struct special *special_at(const struct vocab *v, const char *text, size_t pos, size_t len, size_t trusted)
 {
 	unsigned char c = (unsigned char)text[pos];

@@ -19,8 +19,8 @@ struct vocab_info {
 	char model[16], pre[32];         /* names of the tokenizer and of the pre-tokenizer */
 };
 
-/* Load and check the vocabulary. The file may be closed afterwards. pre: name of the pre-tokenizer, NULL = the one that
- * the file names. An unknown name is an error that lists the known ones. */
+/* Load and check the vocabulary. The file may be closed afterwards. pre: name of the pre-tokenizer, NULL = the one
+ * that the file names. An unknown name is an error that lists the known ones. */
 int vocab_load(struct vocab **out, const struct gguf *, const char *pre, struct err *);
 void vocab_free(struct vocab *);
 const struct vocab_info *vocab_info(const struct vocab *);
@@ -31,14 +31,14 @@ const char *const *vocab_pre_names(void);
 struct span {
 	size_t off, len;
 };
-/* Append the ids of text[0..len) to out. special: trusted byte ranges, ascending and disjoint. Inside them the texts of
- * control tokens become control tokens; elsewhere the same texts are plain text. Plain text is not split at the border
- * of a range. User-defined tokens match everywhere. BOS and EOS are not added. */
+/* Append the ids of text[0..len) to out. special: trusted byte ranges, ascending and disjoint. Inside them the texts
+ * of control tokens become control tokens; elsewhere the same texts are plain text. Plain text is not split at the
+ * border of a range. User-defined tokens match everywhere. BOS and EOS are not added. */
 int vocab_encode(const struct vocab *, const char *text, size_t len, const struct span *special, size_t n_special,
                  struct tokens *out, struct err *);
 /* The same. Also append to *ends the offset in the text at which each token ends, ascending, one entry per token of
- * *out. ends may be NULL. Bytes that the vocabulary lacks may belong to no token. continues = 1: the text follows other
- * plain text, so SentencePiece adds no space before it. */
+ * *out. ends may be NULL. Bytes that the vocabulary lacks may belong to no token. continues = 1: the text follows
+ * other plain text, so SentencePiece adds no space before it. */
 struct token_ends {
 	uint32_t *at;
 	size_t n, cap;

@@ -1,8 +1,8 @@
 /* engine/token/token_load.c - loads a vocabulary from GGUF metadata and checks every array.
  *
  * Texts are copied, so the file may be closed afterwards. Two hash tables are built: stored text -> id, in which the
- * first of several tokens with equal text wins, and (left id, right id) -> merge, in which the first of several merges
- * of a pair wins, because it has the lowest rank. */
+ * first of several tokens with equal text wins, and (left id, right id) -> merge, in which the first of several
+ * merges of a pair wins, because it has the lowest rank. */
 #include "engine/engine.h"
 #include "engine/token/token_private.h"
 
@@ -186,9 +186,9 @@ static int load_scores(struct loader *l)
 	return 0;
 }
 
-/* Return the id of the token whose text is both parts of a merge joined, -1 if no token has that text, -2 if memory is
- * exhausted. merge: "LEFT RIGHT", LEFT n_left bytes. Most vocabularies store the results in the order of the merges, so
- * *guess, the id after the last result, is tried first. */
+/* Return the id of the token whose text is both parts of a merge joined, -1 if no token has that text, -2 if memory
+ * is exhausted. merge: "LEFT RIGHT", LEFT n_left bytes. Most vocabularies store the results in the order of the
+ * merges, so *guess, the id after the last result, is tried first. */
 static int32_t merge_result(struct loader *l, struct view merge, size_t n_left, int32_t *guess)
 {
 	const struct vocab *v = l->v;
@@ -391,8 +391,8 @@ static void add_end(struct vocab *v, int32_t id)
 		v->end[v->n_end++] = id;
 }
 
-/* Fill mark[] with the reasoning marks that are control tokens. Return 1 if the vocabulary has channels (gpt-oss): then
- * the token that ends a message does not end the answer. */
+/* Fill mark[] with the reasoning marks that are control tokens. Return 1 if the vocabulary has channels (gpt-oss):
+ * then the token that ends a message does not end the answer. */
 static int load_marks(struct vocab *v)
 {
 	static const char *const of_channels[] = { CHANNEL_TEXT, CHANNEL_NEXT, NULL };

@@ -1,7 +1,7 @@
 /* engine/token/token_merge.c - merges the symbols of one word by rank, for both tokenizers; the cache of words.
  *
- * A word is a doubly linked list of symbols in an array. Each symbol has the rank of its merge with the next symbol. In
- * a short word the lowest rank is found by stepping through the list. A long word (a word may be a megabyte of one
+ * A word is a doubly linked list of symbols in an array. Each symbol has the rank of its merge with the next symbol.
+ * In a short word the lowest rank is found by stepping through the list. A long word (a word may be a megabyte of one
  * letter) uses a heap of (rank, index), for O(n log n) in all. Entries are not removed when a rank changes; a popped
  * entry whose rank differs from its symbol's is skipped. */
 #include "engine/token/token_private.h"

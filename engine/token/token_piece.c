@@ -108,8 +108,8 @@ void token_ends_add(struct token_ends *e, size_t at)
 	e->at[e->n++] = (uint32_t)at;
 }
 
-/* Return the offset in the run at which the token that begins at offset `at` ends. In SentencePiece a space and a space
- * mark (3 bytes) in the text become the same token. */
+/* Return the offset in the run at which the token that begins at offset `at` ends. In SentencePiece a space and a
+ * space mark (3 bytes) in the text become the same token. */
 static ptrdiff_t token_end(const struct encoder *e, int32_t id, ptrdiff_t at, ptrdiff_t to)
 {
 	char piece[256];

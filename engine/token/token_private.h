@@ -135,13 +135,13 @@ struct encoder {
 
 /* Return the byte of a text "<0xNN>", or -1. */
 int token_byte(const char *p, size_t n);
-/* Byte-level BPE stores each byte as a printable character. byte_char() returns the code point for byte b, char_byte()
- * the byte for a code point, or -1. */
+/* Byte-level BPE stores each byte as a printable character. byte_char() returns the code point for byte b,
+ * char_byte() the byte for a code point, or -1. */
 int32_t byte_char(unsigned char b);
 int char_byte(int32_t cp);
 
-/* Append the ends of the tokens from index out_at on. The tokens are the word run[from..to). from = -1: the word begins
- * with a space that is not in the text. */
+/* Append the ends of the tokens from index out_at on. The tokens are the word run[from..to). from = -1: the word
+ * begins with a space that is not in the text. */
 void note_ends(struct encoder *, size_t out_at, ptrdiff_t from, size_t to);
 
 /* ---- token_spm.c, token_bpe.c ---- */
@@ -170,9 +170,9 @@ int has_unknown(const struct vocab *);
 int encode_unknown(struct encoder *, unsigned char byte);
 
 /* A cache of the words in a run, because words repeat. seen_start() empties it for a run of n bytes. If the word
- * base[at..at + len) is in the cache, seen_again() appends its ids and returns 1; otherwise it returns 0 and sets *slot
- * to the entry for the word (NULL: the word is not cached). After the caller has appended the ids, seen_keep() stores
- * the word in the slot. */
+ * base[at..at + len) is in the cache, seen_again() appends its ids and returns 1; otherwise it returns 0 and sets
+ * *slot to the entry for the word (NULL: the word is not cached). After the caller has appended the ids, seen_keep()
+ * stores the word in the slot. */
 void seen_start(struct encoder *, size_t n);
 int seen_again(struct encoder *, const char *base, size_t at, size_t len, struct word_seen **slot);
 void seen_keep(struct encoder *, struct word_seen *slot, size_t at, size_t len, size_t out_at);

@@ -1,9 +1,9 @@
 /* engine/token/token_spm.c - SentencePiece BPE: characters are merged by score, or by a list of merges (Gemma 4). A
  * character without a token becomes byte tokens.
  *
- * Spaces become U+2581, the space mark. SentencePiece does not split text into words. But if no token has a space mark
- * after another character (vocab.words_apart; true of all Llama vocabularies), no merge crosses the start of a word.
- * Then encoding word by word gives the same tokens, and words are short. */
+ * Spaces become U+2581, the space mark. SentencePiece does not split text into words. But if no token has a space
+ * mark after another character (vocab.words_apart; true of all Llama vocabularies), no merge crosses the start of a
+ * word. Then encoding word by word gives the same tokens, and words are short. */
 #include "engine/token/token_private.h"
 
 #include <stdlib.h>
@@ -78,7 +78,8 @@ static size_t next_word(const char *s, size_t n, size_t i)
 }
 
 /* Return the offset in the text s that corresponds to offset `to` in the run; offset `from` corresponds to `at`. A
- * space mark in the run is a space in the text or the mark itself. space: the first mark of the run is not in the text. */
+ * space mark in the run is a space in the text or the mark itself. space: the first mark of the run is not in the
+ * text. */
 static size_t run_text_end(const char *s, const char *run, size_t n, size_t from, size_t to, size_t at, int space)
 {
 	if (space && !from && to)
