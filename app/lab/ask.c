@@ -1,9 +1,9 @@
-/* app/lab/ask.c - weir eval ask: how many questions about documents are answered, and what should go with a question.
+/* app/lab/ask.c - weir eval ask: how many questions about documents are answered, by what goes with a question.
  *
- * The questions are a JSON list of {"question": TEXT, "answers": [TEXT, ...]}; no answers: the documents do not answer
- * it. Each is asked alone, as often as --seeds says, in several settings: without the documents, with the best
- * sentence, with 1, 3 and 5 passages, and behind the whole text where that fits. An answer counts if one of the answers
- * of the list occurs in it. */
+ * The questions are a JSON list of {"question": TEXT, "answers": [TEXT, ...]}; "answers" is empty if the documents do
+ * not answer the question. Each question is asked alone, --seeds times, in several settings: without the documents;
+ * with the best sentence; with 1, 3 and 5 passages; after the whole text if it fits the context. An answer is right
+ * if it contains one of the list's answers. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,8 +17,8 @@
 enum { QUESTIONS_MAX = 64 << 20, FIRST = 5, ANSWER_TOKENS = 48, SEED = 42 };
 
 struct setting {
-	const char *name, *docs; /* docs: --docs */
-	int32_t passages;        /* -1: without documents */
+	const char *name, *docs; /* docs: value of --docs */
+	int32_t passages;        /* value of --passages; -1: without documents */
 	struct mean good, tokens, first_s;
 };
 
@@ -26,20 +26,21 @@ struct asking {
 	struct options o;
 	struct conversation t;
 	struct passage_index *index;
-	uint64_t seed; /* the first */
+	uint64_t seed; /* the first seed */
 	int32_t seeds;
 	struct mean first, among, quote, seconds, found, not_found;
 };
 
 /* ---- the search ---- */
 
-static int search(const struct indexed_text *text, size_t n_text, const char *question, size_t n,
-                  struct found_passage *out, size_t most, void *ud, struct err *e)
+static int documents_search(const struct indexed_text *text, size_t n_text, const char *question, size_t n,
+                            struct found_passage *out, size_t most, void *ud, struct err *e)
 {
 	return passages_find(ud, text, n_text, question, n, out, most, e);
 }
 
-static int holds(const struct asking *a, const struct words *gold, const struct source *s, size_t from, size_t to)
+static int passage_holds(const struct asking *a, const struct words *gold, const struct source *s, size_t from,
+                         size_t to)
 {
 	char *text = xstrndup(a->t.doc[s->doc].text.p + a->t.doc[s->doc].body + from, to - from);
 	int good = score_any(gold, text) > 0;
@@ -48,7 +49,7 @@ static int holds(const struct asking *a, const struct words *gold, const struct 
 	return good;
 }
 
-/* What the search found, against the answers of the list. */
+/* Compare what the search finds with the answers of the list. */
 static int judge_search(struct asking *a, const char *question, const struct words *gold, struct err *e)
 {
 	struct sources s;
@@ -59,11 +60,12 @@ static int judge_search(struct asking *a, const char *question, const struct wor
 	mean_add(&a->seconds, s.seconds);
 	mean_add(gold->n ? &a->found : &a->not_found, gold->n ? s.found : !s.found);
 	if (gold->n) {
-		for (at = 0; at < s.n && at < FIRST && !holds(a, gold, &s.at[at], s.at[at].from, s.at[at].to); at++)
+		for (at = 0; at < s.n && at < FIRST && !passage_holds(a, gold, &s.at[at], s.at[at].from, s.at[at].to);
+		     at++)
 			;
 		mean_add(&a->first, s.n && !at);
 		mean_add(&a->among, at < s.n && at < FIRST);
-		mean_add(&a->quote, s.n && holds(a, gold, &s.at[0], s.at[0].quote, s.at[0].quote_end));
+		mean_add(&a->quote, s.n && passage_holds(a, gold, &s.at[0], s.at[0].quote, s.at[0].quote_end));
 	}
 	sources_free(&s);
 	return 0;
@@ -92,7 +94,7 @@ static int ask(struct asking *a, struct setting *how, const char *question, cons
 			mean_add(&how->first_s, turn.ttft_s);
 		}
 	}
-	/* Answers to one question are not independent: the error is that of the questions. */
+	/* Answers to one question are not independent: the standard error is over questions. */
 	mean_add(&how->good, (double)good / a->seeds);
 	return 0;
 }
@@ -110,7 +112,7 @@ static void gold_of(struct jv entry, struct words *out)
 	str_free(&s);
 }
 
-/* Every question of the list, in every setting that can be used. */
+/* Ask every question of the list in every setting. */
 static int ask_all(struct asking *a, struct jv list, struct setting *all, size_t n, struct err *e)
 {
 	struct jv it = { 0 };
@@ -150,7 +152,7 @@ static int ask_all(struct asking *a, struct jv list, struct setting *all, size_t
 
 /* ---- the result ---- */
 
-static void share(const struct asking *a, struct str *out, const char *name, const char *key, const struct mean *m)
+static void share_add(const struct asking *a, struct str *out, const char *name, const char *key, const struct mean *m)
 {
 	if (a->o.json) {
 		json_open(out, NULL, '{');
@@ -167,13 +169,13 @@ static void share(const struct asking *a, struct str *out, const char *name, con
 	}
 }
 
-static void show(const struct asking *a, const struct setting *all, size_t n, struct str *out)
+static void report(const struct asking *a, const struct setting *all, size_t n, struct str *out)
 {
-	share(a, out, "the first passage holds the answer", "first", &a->first);
-	share(a, out, "one of the first five does", "among5", &a->among);
-	share(a, out, "the best sentence holds it", "sentence", &a->quote);
-	share(a, out, "found, where there is an answer", "found", &a->found);
-	share(a, out, "not found, where there is none", "not_found", &a->not_found);
+	share_add(a, out, "the first passage holds the answer", "first", &a->first);
+	share_add(a, out, "one of the first five does", "among5", &a->among);
+	share_add(a, out, "the best sentence holds it", "sentence", &a->quote);
+	share_add(a, out, "found, where there is an answer", "found", &a->found);
+	share_add(a, out, "not found, where there is none", "not_found", &a->not_found);
 	if (a->o.json) {
 		json_open(out, NULL, '{');
 		json_string(out, "task", "ask");
@@ -212,7 +214,7 @@ static void show(const struct asking *a, const struct setting *all, size_t n, st
 	}
 }
 
-static int run(struct asking *a, struct str *out, struct err *e)
+static int documents_ask(struct asking *a, struct str *out, struct err *e)
 {
 	struct setting all[] = {
 		{ .name = "nothing", .docs = "passages", .passages = -1 },
@@ -240,7 +242,7 @@ static int run(struct asking *a, struct str *out, struct err *e)
 	if (!rc)
 		rc = ask_all(a, jv_parse(str_text(&text), text.n), all, whole ? n : n - 1, e);
 	if (!rc)
-		show(a, all, n, out);
+		report(a, all, n, out);
 	str_free(&text);
 	return rc;
 }
@@ -266,13 +268,13 @@ int cmd_eval_ask(const struct options *o)
 	else
 		rc = conversation_open(&a.t, &a.o, &e);
 	if (!rc) {
-		/* the likeliest token is the same with any seed */
+		/* temperature 0 gives the same answer with any seed */
 		a.seeds = a.t.sampled.s.temperature > 0 ? o->seeds : 1;
-		a.t.hooks.search = search;
+		a.t.hooks.search = documents_search;
 		rc = passage_index_open(&a.index, NULL, &e);
 		a.t.hooks.search_ud = a.index;
 		if (!rc)
-			rc = run(&a, &out, &e);
+			rc = documents_ask(&a, &out, &e);
 		if (a.index)
 			passage_index_close(a.index);
 		conversation_close(&a.t);

@@ -1,14 +1,11 @@
-/* app/lab/checkpoint.c - evaluations that continue where they stopped: --resume FILE, one line of JSON for every
- * finished result.
+/* app/lab/checkpoint.c - finished results of evaluations (--resume FILE), one line of JSON each.
  *
- * A result is that of a sample, a window or a whole text, under one policy. Its line holds the key, an object of all
- * that decides the result ("piece"), and the result ("result"); two results are the same when their keys are, byte by
- * byte. So a file may be given to any number of commands, and a result of another model, setting or version is never
- * taken. A result that was just measured is parsed from the same text that is stored, so that a table does not show
- * where a run was stopped.
+ * A result belongs to a sample, a window or a whole text, under one policy. Its line has a key ("piece"), an object
+ * of everything that decides the result, and the result ("result"). A result is found by its key, byte by byte: a
+ * file may serve any number of commands, and a result of another model, setting or version is never used. A new
+ * result is parsed from the same text that is stored, so that a table is the same whether or not a run was stopped.
  *
- * A line is written at once and whole. A last line without a line feed was cut off: it is ignored, and truncated
- * away. */
+ * A line is written by one write(). A last line without a line feed was cut off: it is ignored and truncated. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -25,7 +22,7 @@ static const char head[] = "{\"weir\":\"eval\",\"piece\":";
 
 /* ---- the file ---- */
 
-/* By text; of equal ones the later line is the greater. */
+/* Order by the key's text. Of equal keys, the later line is the greater. */
 static int by_key(const void *a, const void *b)
 {
 	const struct finished *x = a, *y = b;
@@ -47,7 +44,7 @@ static int take_line(struct checkpoint *p, const char *line, size_t n)
 	x.result = jv_get(root, "result");
 	if (root.end != line + n || !x.key.p || *x.key.p != '{')
 		return -1;
-	/* The result comes last, and its brace is not the line's. */
+	/* The result is the last member; its closing brace is not the line's. */
 	if (x.result.end != line + n - 1 || *x.result.p != '{' || x.result.end - x.result.p < 2 ||
 	    x.result.end[-1] != '}')
 		return -1;
@@ -56,8 +53,8 @@ static int take_line(struct checkpoint *p, const char *line, size_t n)
 	return 0;
 }
 
-/* All whole lines. Whose file is this? The first line tells; what stands behind the last line feed is looked at only
- * where it is all there is. */
+/* Take all whole lines; *whole is the offset after the last of them. A line that is no result is refused: the file
+ * belongs to something else. Bytes after the last line feed are checked only if there is no whole line. */
 static int take_lines(struct checkpoint *p, const char *path, size_t *whole, struct err *e)
 {
 	const char *text = str_text(&p->text), *end;
@@ -84,7 +81,7 @@ static int open_file(struct checkpoint *p, const char *path, struct err *e)
 
 	if (!*path || !strcmp(path, "-"))
 		return err_set(e, ERR_USAGE, "option '--resume' wants a file that can be read again");
-	/* What waits or is no file is not opened for writing at all. */
+	/* Opening something that blocks or is no file for writing could do harm. */
 	if (!stat(path, &st) && !S_ISREG(st.st_mode))
 		return err_set(e, ERR_USAGE, "cannot store results in '%.200s': not a regular file", path);
 	p->fd = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
@@ -138,7 +135,7 @@ uint64_t checkpoint_hash(const void *bytes, size_t n)
 	return XXH3_64bits(n ? bytes : "", n);
 }
 
-/* The model's file: weights with the same shapes are told apart by their bytes alone. */
+/* Hash the model's file: models with the same shapes differ in their weights alone. */
 static int hash_model(const char *path, uint64_t *size, uint64_t *hash, struct err *e)
 {
 	XXH3_state_t *x = XXH3_createState();
@@ -217,7 +214,7 @@ int checkpoint_get(struct checkpoint *p, const struct str *key, struct jv *resul
 	struct finished want = { .key = { key->p, key->p + key->n } };
 	size_t lo = 0, hi = p->n;
 
-	/* The last of equal ones. */
+	/* Find the last of equal keys. */
 	while (lo < hi) {
 		size_t mid = lo + (hi - lo) / 2;
 		const struct jv *x = &p->done[mid].key;

@@ -1,4 +1,4 @@
-/* app/lab/corpus.c - what prompts are made of: words, essays, questions with their paragraphs. */
+/* app/lab/corpus.c - the material of prompts: words, essays, questions with their paragraphs. */
 #include "app/lab/checkpoint.h"
 #include "app/lab/corpus.h"
 
@@ -26,7 +26,7 @@ void words_free(struct words *l)
 	*l = (struct words){ 0 };
 }
 
-/* Of a list whose words were copied. */
+/* Free a list whose words were copied. */
 void words_free_owned(struct words *l)
 {
 	for (size_t i = 0; i < l->n; i++)
@@ -41,7 +41,7 @@ static int word_order(const void *a, const void *b)
 	return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* The lines of text, which become strings where they stand. */
+/* Split text into lines, in place; each line becomes a string. */
 static void split_lines(char *text, struct words *out)
 {
 	for (char *p = text; p && *p;) {
@@ -124,7 +124,8 @@ static void span_add(struct spans *l, size_t at, size_t n)
 	l->s[l->n++] = (struct span){ at, n };
 }
 
-/* White space becomes single blanks; a sentence ends with . ! ? (and quotes or brackets after it) before a blank. */
+/* Add an essay: white space becomes single blanks. A sentence ends with . ! ? and quotes or brackets after it, before
+ * a blank. */
 static void take_essay(struct corpus *m, const char *text, size_t n)
 {
 	size_t from = 0;
@@ -186,7 +187,7 @@ static struct question *question_add(struct questions *l, char *text)
 	return &l->q[l->n++];
 }
 
-/* Each paragraph once. */
+/* Add a paragraph, if it is new, and take over text. Returns its index. */
 static int32_t doc_add(struct questions *l, char *text)
 {
 	for (size_t i = 0; i < l->doc.n; i++)
@@ -198,7 +199,7 @@ static int32_t doc_add(struct questions *l, char *text)
 	return (int32_t)(l->doc.n - 1);
 }
 
-/* SQuAD: questions that can be answered, each with the paragraph it is about. */
+/* Add SQuAD's questions that can be answered, each with its paragraph. */
 static void take_squad(struct questions *l, struct jv root)
 {
 	struct jv article = { 0 };
@@ -240,7 +241,7 @@ static int same_value(struct jv a, struct jv b)
 	return a.p && b.p && a.end - a.p == b.end - b.p && !memcmp(a.p, b.p, (size_t)(a.end - a.p));
 }
 
-/* Is there a pair in this list (context or facts) that begins with this title? */
+/* 1 if a pair of this list (context or facts) begins with this title. */
 static int names_title(struct jv pairs, struct jv title)
 {
 	struct jv pair = { 0 };
@@ -253,7 +254,7 @@ static int names_title(struct jv pairs, struct jv title)
 	return 0;
 }
 
-/* Are all documents that support the answer among the question's own? */
+/* 1 if all documents that support the answer are among the question's own. */
 static int all_there(struct jv item)
 {
 	struct jv facts = jv_get(item, "supporting_facts"), context = jv_get(item, "context"), fact = { 0 };
@@ -267,7 +268,7 @@ static int all_there(struct jv item)
 	return n > 0;
 }
 
-/* HotpotQA: a question and ten paragraphs, two or so of which hold the answer. */
+/* Add HotpotQA's questions, each with its ten paragraphs, about two of which hold the answer. */
 static void take_hotpot(struct questions *l, struct jv root)
 {
 	struct jv item = { 0 };
@@ -283,7 +284,7 @@ static void take_hotpot(struct questions *l, struct jv root)
 		}
 		q = question_add(l, text);
 		words_add(&q->answer, answer);
-		/* Twice over the paragraphs: those that support the answer first. */
+		/* Go through the paragraphs twice: those that support the answer first. */
 		for (int gold = 1; gold >= 0; gold--) {
 			struct jv para = { 0 };
 			while (jv_next(jv_get(item, "context"), &para, NULL) && q->n_doc < 16) {
@@ -320,7 +321,7 @@ static void questions_free(struct questions *l)
 
 /* ---- all ---- */
 
-/* A JSON file of the folder, when it is there: 1; 0 = it is not. */
+/* Read a JSON file of the folder: 1; 0 = it does not exist. */
 static int folder_json(const char *folder, const char *name, struct str *text, struct jv *out, struct err *e)
 {
 	struct str path = { 0 };

@@ -1,4 +1,4 @@
-/* app/lab/corpus.h - inside app/lab: what prompts are made of: words, essays, questions with their paragraphs. */
+/* app/lab/corpus.h - inside app/lab: the material of prompts: words, essays, questions with their paragraphs. */
 #ifndef WEIR_EVAL_CORPUS_H
 #define WEIR_EVAL_CORPUS_H
 
@@ -10,9 +10,9 @@ struct words {
 };
 void words_add(struct words *, const char *);
 void words_free(struct words *);
-void words_free_owned(struct words *); /* the strings, too */
+void words_free_owned(struct words *); /* frees the strings, too */
 
-/* A piece of a text: byte offset, and length in bytes. */
+/* A part of a text: offset and length in bytes. */
 struct span {
 	size_t at, n;
 };
@@ -23,22 +23,22 @@ struct spans {
 
 struct question {
 	char *text;
-	struct words answer; /* owned; any of them is right */
+	struct words answer; /* owned: the right answers */
 	int32_t doc[16];
-	int n_doc, n_gold; /* paragraphs that belong to it, the ones with the answer first */
+	int n_doc, n_gold; /* paragraphs of the question, those with the answer first; n_gold: those with the answer */
 };
 struct questions {
 	struct question *q;
 	size_t n, cap;
-	struct words doc; /* owned: paragraphs */
+	struct words doc; /* owned: the paragraphs */
 };
 struct corpus {
-	struct str lists;                  /* the words' bytes */
-	struct words adjective, noun, all; /* all: sorted, each once, verbs too */
+	struct str lists;                  /* bytes of the words */
+	struct words adjective, noun, all; /* all: of all lists, sorted, each word once */
 	struct str essay;                  /* white space collapsed; empty: none was given */
-	struct spans sentence;             /* of the essay */
+	struct spans sentence;             /* sentences of the essay */
 	struct questions squad, hotpot;
-	const struct given_set *set; /* of the task that runs, where its prompts were given (given.h) */
+	const struct given_set *set; /* given prompts of the running task (given.h), or NULL */
 };
 /* path: a folder with adjectivelist.txt, nounlist.txt, verblist.txt, pd-essays.json, squad-open.json and
  * hotpotqa-open.json, any of which may be missing; or a text file that becomes the essay; or NULL. Missing lists of

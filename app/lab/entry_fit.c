@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 
-/* List entry i = the policy that was asked for, with the setting `value`. */
+/* Set list entry i to the policy asked for, with the setting at `value`. */
 static int set_value(struct entry_fit *f, struct policy_list *l, int i, double value, struct err *e)
 {
 	struct fitted *one = &f->one[i];
@@ -44,10 +44,10 @@ int entry_fit_next(struct entry_fit *f, struct policy_list *l, int i, double rea
 		one->done = 1;
 		return set_value(f, l, i, one->before, e) < 0 ? -1 : 1;
 	}
-	/* The slope is 1 - f: known from two rounds, or else from what k=N read more than N. */
+	/* The slope is 1 - f: from two rounds, or, after the first, from the entries that k=N read beyond N. */
 	slope = one->read > 0 ? (read - one->read) / (value - one->before) : 1 - (read - value) / (all - value);
 	if (!(slope > 0))
-		slope = 1; /* a step between two numbers of pages */
+		slope = 1; /* the values lie on a step between two numbers of pages */
 	next = round(value + (want - read) / slope);
 	if (next < 1) {
 		one->whole = read - slope * value;

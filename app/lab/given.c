@@ -1,7 +1,7 @@
 /* app/lab/given.c - tasks from the user's files (given.h).
  *
- * Metrics, lengths of answers and what is given word for word (sets with examples, code) are the published ones; the
- * words around the questions are our own. */
+ * Metrics and lengths of answers are the published ones, and so are the texts of sets with examples and of code. The
+ * wording around questions is our own. */
 #include "app/lab/given.h"
 
 #include <stdio.h>
@@ -15,7 +15,7 @@ enum { FILE_MOST = 1 << 30, TASK_NAME = 48, GEN_GSM8K = 320, GEN_CHOICE = 8, GEN
 
 struct item {
 	struct str prompt, head;
-	struct words ref; /* owned */
+	struct words ref; /* owned: the right answers */
 };
 struct given_set {
 	char name[TASK_NAME];
@@ -24,7 +24,7 @@ struct given_set {
 	int one_line, plain;
 	struct item *item;
 	size_t n, cap;
-	struct words classes; /* owned */
+	struct words classes; /* owned: the classes of METRIC_CLASS */
 };
 
 /* ---- LongBench ---- */
@@ -87,7 +87,8 @@ static const struct longbench *longbench_find(const char *name)
 
 /* ---- sets ---- */
 
-/* A new prompt, in the set of that name, which becomes s; NULL: its prompts are scored in another way. */
+/* Add an empty prompt to the set of that name, and point *set to it. NULL with an error if the set has another
+ * metric. */
 static struct item *item_add(struct given *g, const char *name, enum eval_metric metric, struct given_set **set,
                              struct err *e)
 {
@@ -115,7 +116,7 @@ static struct item *item_add(struct given *g, const char *name, enum eval_metric
 	return &s->item[s->n++];
 }
 
-/* A text, or a list of texts. */
+/* Append a text, or each text of a list. */
 static void add_texts(struct jv v, struct words *out)
 {
 	struct jv it = { 0 };
@@ -226,7 +227,7 @@ static int read_rows(struct given *g, struct jv r, const char *name, struct err 
 	jv_text(jv_get(r, "prompt"), &it->prompt);
 	str_add(&rows, "", 0);
 	jv_text(jv_get(r, "reference_output"), &rows);
-	most = (int32_t)(rows.n / 2 < GEN_MOST ? rows.n / 2 : GEN_MOST) + 32; /* a token for two bytes */
+	most = (int32_t)(rows.n / 2 < GEN_MOST ? rows.n / 2 : GEN_MOST) + 32; /* two bytes a token */
 	s->gen = MAX(s->gen, most);
 	for (line = strtok_r(rows.p, "\n", &at); line; line = strtok_r(NULL, "\n", &at))
 		if (line[strspn(line, " \t\r")])
@@ -400,8 +401,8 @@ int given_one_line(const struct given_set *s)
 
 /* ---- prompts ---- */
 
-/* The next place at or before p[at] where no character is cut. */
-static size_t whole(const char *p, size_t at)
+/* The last place at or before p[at] that cuts no character. */
+static size_t character_start(const char *p, size_t at)
 {
 	while (at && utf8_continues(p[at]))
 		at--;
@@ -419,8 +420,8 @@ int given_build(const struct corpus *m, struct rng r, int32_t units, int32_t len
 	if (most >= n) {
 		str_add(&s->prompt, it->prompt.p, n);
 	} else {
-		front = whole(it->prompt.p, most / 2);
-		back = whole(it->prompt.p, n - (most - most / 2));
+		front = character_start(it->prompt.p, most / 2);
+		back = character_start(it->prompt.p, n - (most - most / 2));
 		str_add(&s->prompt, it->prompt.p, front);
 		str_add(&s->prompt, it->prompt.p + back, n - back);
 	}

@@ -8,19 +8,19 @@
  *     plot.py          pictures of the --json lines of plot, ppl and recovery
  *     ask.c            weir eval ask: questions about documents
  *     tasks.c          weir eval ruler, passkey, chain, needle, answers: prompts of the right length, answers, tables
- *     given.c          prompts of answers: the user's files
+ *     given.c          prompts of the user's files, for answers
  *     ruler.c          prompts of the RULER tasks and of needle
- *     rows.c           the F1 of an answer's rows
  *     passkey_chain.c  prompts of passkey and chain
- *     corpus.c         what prompts are made of: words, essays, questions
- *     words/           the words that are installed
- *     score.c          what an answer is worth, means and their errors
+ *     corpus.c         the material of prompts: words, essays, questions
+ *     words/           the installed lists of words
+ *     score.c          scores of answers, means and their errors
+ *     rows.c           the F1 of an answer's rows
  *     metrics.c        the metrics of LongBench, GSM8K and MMLU
  *     policies.c       the cache policies that are compared, one timeline for all of them
- *     recovery_detail.c  recovery by the age of a set and by layer, the likeness of queries
+ *     recovery_detail.c  recovery by the age of a set and by layer, cosine of queries
  *     entry_fit.c      settings under which policies read equally many KV entries
- *     window.c         windows of a text, the perplexity of one
- *     checkpoint.c     finished results: stored in a file, taken from it
+ *     window.c         windows of a text, the perplexity of a window
+ *     checkpoint.c     finished results: stored in a file, found there again
  *     random.c         pseudo-random numbers, equal on every machine
  *     train.c          weir train: an adapter, or all weights */
 #ifndef WEIR_LAB_H

@@ -1,4 +1,4 @@
-/* app/lab/main.c - weir-lab: the laboratory's commands, which weir starts by their names. */
+/* app/lab/main.c - weir-lab: the commands of the laboratory, for which weir starts it. */
 #include "app/lab/lab.h"
 #include "app/start.h"
 #include "app/term/term.h"

@@ -2,13 +2,13 @@
  *
  *     F1            words of answer and reference, without case, punctuation and articles (SQuAD; LongBench's question answering)
  *     ROUGE-L       longest common subsequence of words, F with equal weights (Lin 2004)
- *     class         the classes that the answer names, without those that are part of the right one's name (LongBench: trec)
+ *     class         1 / number of classes that the answer names, if the right one is among them; parts of its name do not count (LongBench: trec)
  *     numbers       share of the answer's numbers that are the right one (LongBench: passage_count, passage_retrieval)
- *     edit          2 * LCS / (sum of the lengths) of the first line that is neither comment nor fence, by bytes (LongBench: code)
- *     number        the answer's last number against the reference (GSM8K)
- *     choice        the answer's first letter that stands alone (MMLU)
+ *     edit          2 * LCS / (sum of the lengths) in bytes, of the answer's first line that is neither comment nor fence (LongBench: code)
+ *     number        the answer's last number equals the reference (GSM8K)
+ *     choice        the answer's first letter that stands alone equals the reference (MMLU)
  *
- * Of several references the best one counts. */
+ * Of several references the best score counts. */
 #include "app/lab/score.h"
 
 #include <ctype.h>
@@ -30,7 +30,8 @@ static void split_free(struct split *s)
 	free(s->w);
 }
 
-/* Lower case; with `joins` punctuation goes without a trace ("it's": "its"), else it separates words. */
+/* Split text into lower-case words. joins: punctuation is deleted ("it's": "its"), else it separates words. articles:
+ * 0 = leave them out. */
 static struct split split_words(const char *p, int joins, int articles)
 {
 	struct split s = { .n = 0 };
@@ -66,7 +67,7 @@ static double score_f1(const char *ref, const char *answer)
 	for (size_t i = 0; i < a.n; i++)
 		for (size_t k = 0; k < b.n; k++)
 			if (b.w[k] && !strcmp(a.w[i], b.w[k])) {
-				b.w[k] = NULL; /* counted once */
+				b.w[k] = NULL; /* each word counts once */
 				common++;
 				break;
 			}
@@ -83,7 +84,7 @@ static double score_rouge_l(const char *ref, const char *answer)
 	double f;
 
 	for (size_t i = 0; i < a.n; i++)
-		for (size_t k = 0, before = 0; k < b.n; k++) { /* before: of the row above, a column to the left */
+		for (size_t k = 0, before = 0; k < b.n; k++) { /* before: the value above and to the left */
 			size_t above = row[k + 1];
 
 			row[k + 1] = !strcmp(a.w[i], b.w[k]) ? before + 1 : MAX(above, row[k]);
@@ -140,8 +141,8 @@ static double score_class(const char *ref, const struct words *classes, const ch
 	return right ? 1.0 / (double)named : 0;
 }
 
-/* The next number at or after p: its value, and where it ends; NULL: there is none. Commas within digits are left
- * out. */
+/* Find the next number at or after p, and its value; commas within digits are ignored. Returns its end; NULL: there
+ * is none. */
 static const char *next_number(const char *p, double *v)
 {
 	char text[64];
@@ -171,7 +172,7 @@ static double score_numbers(const char *ref, const char *answer)
 	return n ? (double)right / (double)n : 0;
 }
 
-/* The last number, behind "####" where that stands, with its sign. */
+/* Find the last number, with its sign; after "####" if the text has that, the first one there. 1 if found. */
 static int last_number(const char *text, double *v)
 {
 	const char *mark = strstr(text, "####"), *p = mark ? mark : text, *end;
@@ -184,7 +185,7 @@ static int last_number(const char *text, double *v)
 			digit++;
 		while (digit > text && (digit[-1] == '$' || digit[-1] == ' '))
 			digit--;
-		/* "7-5" is no negative number */
+		/* "7-5" has no negative number */
 		if (digit > text && digit[-1] == '-' && (digit - 1 == text || !isalnum((unsigned char)digit[-2])))
 			*v = -*v;
 		if (mark)

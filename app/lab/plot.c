@@ -1,10 +1,10 @@
-/* app/lab/plot.c - weir eval plot: what layers attend to, and what policies keep, while a text is read.
+/* app/lab/plot.c - weir eval plot: what one layer attends to, and what policies keep, while a text is read.
  *
  * matrix: the attention matrix of one layer under every policy, built token by token as Willette et al. (Cascading KV
- * Cache) do. Row t is token t; its pixels are the tokens that it could see and how much of its attention each got. The
- * matrices of all policies stand side by side in one grey picture. span: how far back each policy reaches at the end of
- * the text: the share of layers and KV heads that keep a token, by the token's age. plot.py draws both in colour, and
- * the --json lines of the other evaluations. */
+ * Cache) do. Row t belongs to token t; its pixels show the share of attention that each earlier token got. The
+ * matrices of all policies are side by side in one grey picture. span: the share of layers and KV heads that keep a
+ * token at the end of the text, by the token's age. plot.py draws both in colour, and the --json lines of other
+ * evaluations. */
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -18,8 +18,8 @@
 #include "engine/base/json.h"
 
 #define TEXT_MAX ((size_t)64 << 20)
-/* TOKENS: of the text if --tokens does not say; SQUARE: most pixels of a matrix's side; GAP: pixels between matrices;
- * SPAN_POINTS: ages for which the share of keepers is written. */
+/* TOKENS: tokens of a matrix if --tokens does not say; SQUARE: most pixels of a matrix's side; GAP: pixels between
+ * matrices; SPAN_POINTS: ages at which the share of keepers is written. */
 enum { TOKENS = 512, SQUARE = 1024, GAP = 8, SPAN_POINTS = 128 };
 
 struct plot {
@@ -28,11 +28,12 @@ struct plot {
 	struct tokens text;
 	struct policy_list kvs;
 	struct progress progress;
-	int32_t cell; /* tokens a pixel, or tokens a point of a span */
+	int32_t cell; /* tokens of a pixel, or of a point of the span */
 	struct str said;
 };
 
-/* Open the model, and take the part of the text that --offset and --tokens name: n tokens if --tokens does not. */
+/* Open the model, and tokenize the part of the text that --offset and --tokens name (n tokens if --tokens does
+ * not). */
 static int plot_open(struct plot *p, const struct options *o, const struct str *text, size_t n, struct err *e)
 {
 	struct tokens *t = &p->text;
@@ -62,7 +63,7 @@ static void plot_close(struct plot *p)
 	engine_close(p->engine);
 }
 
-/* Open a timeline under policy k. ctx: tokens of the context if --ctx does not say; 0 = the policy's own. */
+/* Open a timeline under policy k. ctx: tokens of the context if --ctx does not say; 0 = the policy's default. */
 static int plot_timeline(struct timeline **tl, const struct plot *p, int k, int32_t ctx, struct err *e)
 {
 	const struct options *o = p->o;
@@ -89,13 +90,14 @@ static void plot_timeline_close(struct timeline *tl)
 
 struct matrix {
 	struct plot plot;
-	int32_t layer, side, w; /* pixels of a matrix's side, of the picture's width */
-	uint8_t *grey;          /* [side][w] 0 = the token was out of sight, or later */
-	float *p, *row;         /* [tokens] shares; [side] the largest share of each pixel, -1 = all out of sight */
-	double seen;            /* pairs of tokens of the newest matrix */
+	int32_t layer, side, w; /* pixels: a matrix's side, the picture's width */
+	uint8_t *grey;          /* [side][w]; 0 = the token was out of sight, or later */
+	float *p;               /* [tokens] shares of attention */
+	float *row;             /* [side] the largest share of each pixel; -1 = all out of sight */
+	double seen;            /* pairs of tokens in sight, of the current matrix */
 };
 
-/* 255 for a share of 1, 1 for a share of 10^-4 and less; logarithmic between. */
+/* Grey of a share of attention: 255 for 1, 1 for 10^-4 and less, logarithmic between. */
 static uint8_t share_grey(float share)
 {
 	double at = share > 0 ? 1 + log10((double)share) / 4 : 0;
@@ -120,7 +122,7 @@ static void matrix_row(struct matrix *m, int k, int32_t t)
 		grey[x] = m->row[x] < 0 ? 0 : share_grey(m->row[x]);
 }
 
-/* Append what is said of policy k's matrix. */
+/* Append the line about policy k's matrix. */
 static void matrix_say(struct matrix *m, int k)
 {
 	const struct options *o = m->plot.o;
@@ -221,7 +223,7 @@ static int plot_matrix(const struct options *o, const struct str *text, struct e
 
 /* ---- span ---- */
 
-/* Age of the oldest token that some head keeps, without the first tokens of the text, which all heads keep. */
+/* Age of the oldest token that some head keeps. The first tokens of the text, which all heads keep, do not count. */
 static int32_t span_of(const uint8_t *kept, int32_t n)
 {
 	int32_t i = 0;
@@ -229,13 +231,13 @@ static int32_t span_of(const uint8_t *kept, int32_t n)
 	while (i < n && kept[i] == 255)
 		i++;
 	if (i == n)
-		i = 0; /* all are kept */
+		i = 0; /* all tokens are kept */
 	while (i < n && !kept[i])
 		i++;
 	return n - i;
 }
 
-/* Append what is said of policy k. kept: [n] the share of layers and KV heads that keep each token, of 255. */
+/* Append the line about policy k. kept: [n] the share of layers and KV heads that keep each token, of 255. */
 static void span_say(struct plot *p, int k, const uint8_t *kept, int32_t n)
 {
 	const char *kv = p->kvs.v[k];

@@ -1,10 +1,10 @@
 /* app/lab/ppl.c - weir eval ppl: perplexity of texts under every policy.
  *
- * Without --window the text is one stream; with it, full windows that do not overlap, each from an empty cache. Tokens
- * with index >= --skip in their window are scored, read in chunks: a policy that bounds its cache reads in its own
- * stride. With --last N only the last N tokens of the stream, or of each window, are scored, one at a time, as if each
- * had been generated; all before them are read, and the first of them is predicted by what was read. A window under a
- * policy is a result that --resume stores; without --window that is the whole text. */
+ * Without --window the text is one stream; with it, full windows that do not overlap, each from an empty cache.
+ * Tokens with index >= --skip in their window are scored, prefilled in chunks (a policy that bounds its cache: in its
+ * own stride). With --last N only the last N tokens of the stream, or of each window, are scored, one at a time, as
+ * if each had been generated; the tokens before are prefilled. --resume stores a result for each window (without
+ * --window, for the whole text) and policy. */
 #include "app/lab/lab.h"
 #include "app/lab/checkpoint.h"
 #include "app/lab/policies.h"
@@ -15,14 +15,14 @@
 
 #define TEXT_MAX (1u << 30)
 
-/* What one policy got in one text. */
+/* The sums of one policy in one text. */
 struct score {
-	double nll, seconds; /* of all windows */
-	/* bytes of the cache that a generated token reads at the end of a window, summed over windows */
+	double nll, seconds; /* sums over all windows */
+	/* Bytes of the cache that a generated token reads at the end of a window, summed over windows. */
 	double read;
 	int windows;
 	uint64_t scored;
-	int32_t curve; /* every so many tokens scored the sum is noted; 0 = never */
+	int32_t curve; /* tokens scored between two points of the curve; 0 = no curve */
 	struct str points;
 };
 
@@ -32,14 +32,14 @@ struct ppl {
 	struct shared_timeline line;
 	struct checkpoint checkpoint;
 	struct policy_list kvs;
-	int order[LIST_MAX];          /* in which the kvs run */
-	struct score score[LIST_MAX]; /* of the kvs */
+	int order[LIST_MAX];          /* the order in which the policies run */
+	struct score score[LIST_MAX]; /* [kvs.n] */
 	struct progress progress;
-	size_t text_tokens, base; /* of the text; where the window at work begins */
-	int nth;                  /* place in the order of the policy at work */
+	size_t text_tokens, base; /* tokens of the text; index at which the current window begins */
+	int nth;                  /* place of the current policy in the order */
 };
 
-static void show(size_t at, void *ud)
+static void reading_show(size_t at, void *ud)
 {
 	struct ppl *p = ud;
 
@@ -47,7 +47,7 @@ static void show(size_t at, void *ud)
 	              (int64_t)(p->text_tokens * (size_t)p->kvs.n));
 }
 
-/* What a window gave. */
+/* Add a window's result to the sums. */
 static void add_window(struct score *s, const struct window *w)
 {
 	struct jv curve = jv_parse(w->curve.p, w->curve.n), point = { 0 };
@@ -88,7 +88,7 @@ static int score_text(struct ppl *p, const struct tokens *t, struct err *e)
 			};
 
 			p->base = base;
-			rc = window_score(&w, p->kvs.v[k], (int32_t)ctx, &p->line, &p->checkpoint, show, p, e);
+			rc = window_score(&w, p->kvs.v[k], (int32_t)ctx, &p->line, &p->checkpoint, reading_show, p, e);
 			if (!rc)
 				add_window(s, &w);
 			window_free(&w);
@@ -102,7 +102,7 @@ static int score_text(struct ppl *p, const struct tokens *t, struct err *e)
 	return rc;
 }
 
-/* Bytes that the tokens stand for. */
+/* Bytes of text that the tokens stand for. */
 static uint64_t covered_bytes(const struct engine *engine, const struct tokens *t)
 {
 	uint64_t bytes = 0;

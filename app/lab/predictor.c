@@ -1,7 +1,7 @@
-/* app/lab/predictor.c - weir eval predictor train: makes the network that the cache policy `predict` selects by.
+/* app/lab/predictor.c - weir eval predictor train: trains the network by which the cache policy `predict` selects.
  *
- * Windows of each text are read whole, then their last tokens come one at a time, under full attention. Every fifth
- * window of a text, and its last one, is held out: what the network finds there decides which epoch is kept. */
+ * Windows of each text are prefilled, then their last tokens come one at a time, under full attention. Every fifth
+ * window of a text, and its last window, is held out: what the network finds there decides which epoch is stored. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,7 +20,7 @@ struct training {
 	int32_t window, last;
 	struct progress progress;
 	int n_train, n_held; /* windows of all texts */
-	int done;            /* windows */
+	int done;            /* windows done */
 };
 
 /* ---- texts ---- */
@@ -93,7 +93,7 @@ static int window_take(struct training *w, const int32_t *id, int held, struct e
 static int texts_take(struct training *w, struct err *e)
 {
 	struct tokens *t = xcalloc((size_t)w->o->n_file, sizeof *t);
-	int first = 1, rc = 0; /* the word before the texts */
+	int first = 1, rc = 0; /* file[0] is the word 'train' */
 
 	for (int f = first; !rc && f < w->o->n_file; f++) {
 		rc = text_read(w, w->o->file[f], &t[f], e);

@@ -1,7 +1,7 @@
 /* app/lab/random.c - pseudo-random numbers, equal on every machine. */
 #include "app/lab/random.h"
 
-/* splitmix64: short, and the same everywhere. */
+/* splitmix64: short, and the same numbers everywhere. */
 uint64_t rng_next(struct rng *r)
 {
 	return random_next(&r->state);

@@ -1,21 +1,24 @@
-/* app/lab/recovery.c - weir eval recovery: the share of full attention's mass on the KV entries that a policy would
- * select.
+/* app/lab/recovery.c - weir eval recovery: the share of full attention's mass that lies on the KV entries a policy
+ * selects.
  *
- * A window of each text is read whole, then its last tokens come one at a time. The model follows full attention all
- * the way (its hidden states are those of `full`); beside it every policy says at each of these tokens which KV entries
- * it would select, and the attention mass on them is summed: mean over query heads, layers and tokens. The oracle
- * selects as many entries, those with the largest mass per KV head; the floor is as many sinks and newest entries. Two
- * guesses stand between: the entries with the largest mass at the token before, and on average over the tokens that
- * came one at a time before.
+ * A window of each text is prefilled, then its last tokens come one at a time. The model runs under full attention
+ * throughout (its hidden states are those of `full`). At each of the last tokens every policy says which KV entries
+ * it would select, and the attention mass on them is summed: mean over query heads, layers and tokens. For
+ * comparison, with as many entries:
+ *
+ *     oracle    those with the largest mass, per KV head
+ *     last_row  those with the largest mass at the token before
+ *     mean_row  those with the largest mass on average over the last tokens before this one
+ *     recent    sinks and the newest entries
  *
  * --entries N changes each policy's k so that it reads N entries (entry_fit.h), on the first window.
  *
- * Beside that: the share recovered by the tokens since a set was selected, the tokens between two selections in each
- * layer, and how alike the queries of consecutive tokens are.
+ * Reported, too: the share recovered by the tokens since a set was selected, the tokens between two selections in
+ * each layer, and the cosine between the queries of consecutive tokens.
  *
- * A window under a policy is a result that --resume stores, and its queries are one. One prefill serves all policies:
- * it is done again while any lacks. Every window has a timeline of its own, so that its sums do not depend on those
- * before. */
+ * --resume stores a result for each window and policy, and one for the queries of each window. One prefill serves all
+ * policies; it is done if any result is missing. Every window has a timeline of its own, so that its sums do not
+ * depend on other windows. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,13 +37,13 @@ enum { WINDOW = 4096, LAST = 256 };
 struct run {
 	const struct options *o;
 	struct engine *engine;
-	struct timeline *tl; /* of the window at work */
+	struct timeline *tl; /* timeline of the current window */
 	struct policy_list kvs;
 	struct entry_fit fit;
 	int32_t window, last;
 	struct checkpoint checkpoint;
 	struct recovered sum[LIST_MAX];
-	struct mean mass[LIST_MAX]; /* over windows */
+	struct mean mass[LIST_MAX]; /* means over windows */
 	struct str list[LIST_MAX];
 	struct set_sums sets[LIST_MAX];
 	struct query_sums queries;
@@ -48,7 +51,7 @@ struct run {
 	struct progress progress;
 };
 
-/* What a window gave: under each policy, and of its queries. The texts are the results as they are stored, empty: not
+/* The results of a window: under each policy, and of its queries. The strings are the results as stored; empty: not
  * known yet. */
 struct part {
 	struct recovered sum;
@@ -115,7 +118,7 @@ static void part_write(const struct run *run, int k, const struct recovered *r, 
 	json_close(out, '}');
 }
 
-/* k < 0: of the queries. */
+/* The key of a window's result under policy k; k < 0: of its queries. */
 static void name_result(const struct run *run, int k, const int32_t *id, struct str *out)
 {
 	checkpoint_key(&run->checkpoint, k < 0 ? "queries" : "recovery", k < 0 ? "full" : run->kvs.v[k], run->window,
@@ -126,7 +129,7 @@ static void name_result(const struct run *run, int k, const int32_t *id, struct 
 	json_close(out, '}');
 }
 
-/* What is known of this window; 1: all of it. */
+/* Read the stored results of a window; 1 if all are there. */
 static int known_window(struct run *run, const int32_t *id, struct parts *parts)
 {
 	struct str what = { 0 };
@@ -151,7 +154,7 @@ static int known_window(struct run *run, const int32_t *id, struct parts *parts)
 	return all;
 }
 
-/* What was measured now and was not known. */
+/* Store the results that were measured now and were missing. */
 static int keep_window(struct run *run, const int32_t *id, struct parts *parts, struct err *e)
 {
 	struct str what = { 0 }, result = { 0 };
@@ -234,7 +237,7 @@ static void close_window(struct run *run)
 	run->tl = NULL;
 }
 
-/* What a window gives under every policy.  done, all: tokens, for the progress. */
+/* Compute a window's results under every policy. done, all: tokens, for the progress. */
 static int run_window(struct run *run, const int32_t *id, int64_t done, int64_t all, struct parts *parts, struct err *e)
 {
 	size_t fill = (size_t)(run->window - run->last), last = (size_t)run->last;
@@ -298,7 +301,7 @@ static int run_text(struct run *run, const char *path, int nth, struct err *e)
 	return rc;
 }
 
-/* Entries within 2 % of --entries; without it, always. */
+/* 1 if policy k reads within 2 % of --entries, or there is no --entries. */
 static int reads_what_was_asked(const struct run *run, int k)
 {
 	const struct recovered *r = &run->sum[k];
@@ -306,7 +309,7 @@ static int reads_what_was_asked(const struct run *run, int k)
 	return !run->fit.want || fabs(r->selected / (double)r->steps / run->fit.want - 1) <= 0.02;
 }
 
-/* Why a policy reads more or fewer entries than --entries says. */
+/* Append why policy k reads more or fewer entries than --entries says. */
 static void add_reason(const struct run *run, int k, struct str *s)
 {
 	const struct recovered *r = &run->sum[k];
@@ -324,7 +327,7 @@ static void add_reason(const struct run *run, int k, struct str *s)
 		         run->fit.one[k].key);
 }
 
-/* How alike the queries of consecutive tokens are. */
+/* Append the cosine between queries of consecutive tokens. */
 static void report_queries(const struct run *run, struct str *s)
 {
 	double sum = 0, low = INFINITY, high = -INFINITY, from, to;

@@ -14,7 +14,7 @@ static void numbers_write(struct str *out, const char *key, const double *x, int
 	str_free(&list);
 }
 
-/* A list of n numbers, none less than `least`. */
+/* 1 if the list has n numbers, none less than `least`. */
 static int numbers_sound(struct jv list, int64_t n, double least)
 {
 	struct jv it = { 0 };
@@ -35,7 +35,7 @@ static void numbers_add(struct jv list, double *sum)
 			*sum += x;
 }
 
-/* sum / n by their places. */
+/* Write sum[i] / n[i] as a list; null if n[i] is 0. */
 __attribute__((format(printf, 6, 0))) static void means_json(struct str *out, const char *key, const double *sum,
                                                              const double *n, int32_t count, const char *fmt)
 {

@@ -1,12 +1,12 @@
-/* app/lab/rows.c - answers of many rows: F1 of the rows against those that were asked for. */
+/* app/lab/rows.c - answers of many rows: F1 of the rows against the reference rows. */
 #include "app/lab/score.h"
 
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* A row as it is compared: lower case, words with one blank between them; punctuation and the mark of a list ("3.",
- * "-") are left out. */
+/* Normalize a row for comparison: lower case, words separated by one blank, without punctuation and list marks ("3.",
+ * "-"). */
 static void row_words(const char *p, size_t n, struct str *out)
 {
 	size_t i = 0;

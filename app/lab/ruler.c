@@ -1,8 +1,8 @@
 /* app/lab/ruler.c - prompts in the manner of RULER: needles in a haystack, chains of variables, common and frequent
  * words, questions among documents.
  *
- * Numbers, distributions and metrics are the published ones, the wording is our own. A prompt is drawn in the order
- * that keeps it alike when it grows: first what is hidden and where, then the haystack. */
+ * Numbers, distributions and metrics are the published ones; the wording is our own. What is hidden, and where, is
+ * drawn before the haystack, so that it stays the same when the prompt grows. */
 #include "app/lab/tasks.h"
 
 #include <math.h>
@@ -36,7 +36,7 @@ static void draw_number(struct rng *r, struct str *out)
 	str_addf(out, "%u", 1000000 + rng_below(r, 9000000));
 }
 
-/* Version 4. */
+/* Append a UUID, version 4. */
 static void draw_uuid(struct rng *r, struct str *out)
 {
 	uint64_t a = rng_next(r), b = rng_next(r);
@@ -46,7 +46,7 @@ static void draw_uuid(struct rng *r, struct str *out)
 	         (unsigned long long)(b & 0xffffffffffff));
 }
 
-static void shuffle(struct rng *r, int32_t *v, int32_t n)
+static void list_shuffle(struct rng *r, int32_t *v, int32_t n)
 {
 	for (int32_t i = n - 1; i > 0; i--) {
 		int32_t j = (int32_t)rng_below(r, (uint32_t)i + 1), x = v[i];
@@ -57,8 +57,8 @@ static void shuffle(struct rng *r, int32_t *v, int32_t n)
 
 /* ---- needles ---- */
 
-/* swept: one needle, at the depth that the sample asks for; listed: the answer is a value a line, or (ROWS_KEYED) a key
- * and a value */
+/* swept: one needle, at the depth that the sample asks for. listed: the answer is a row for each value, or
+ * (ROWS_KEYED) for each key and value. */
 enum { ROWS_NONE, ROWS_VALUES, ROWS_KEYED };
 struct niah {
 	enum haystack hay;
@@ -84,7 +84,7 @@ static void draw_pair(const struct niah *t, const struct corpus *m, struct rng *
 		draw_number(r, value);
 }
 
-/* The haystack with needle i before unit place[i] (ascending). */
+/* Append the haystack, with needle i before unit place[i]; place is ascending. */
 static void add_haystack(const struct niah *t, const struct corpus *m, struct rng *r, int32_t units,
                          const struct str *needle, const int32_t *place, int n, struct str *out)
 {
@@ -127,7 +127,7 @@ static int build_niah(const struct niah *t, const struct corpus *m, struct rng r
 	for (int k = 0; k < t->n_key; k++)
 		for (int v = 0; v < t->n_value; v++) {
 			draw_pair(t, m, &r, v ? &unused : &key[k], &value);
-			/* Which keys are asked: n_asked from `first` on, in a circle. */
+			/* The keys that are asked for: n_asked of them from `first` on, cyclically. */
 			if ((k - first + t->n_key) % t->n_key < t->n_asked) {
 				str_clear(&row);
 				str_addf(&row, "%s%s%s", t->listed == ROWS_KEYED ? key[k].p : "",
@@ -138,10 +138,10 @@ static int build_niah(const struct niah *t, const struct corpus *m, struct rng r
 		}
 	for (int i = 0; i < t->n_asked; i++)
 		str_addf(&asked, "%s%s", !i ? "" : i + 1 < t->n_asked ? ", " : " and ", key[(first + i) % t->n_key].p);
-	/* Forty depths, each used once; the needles lie there in any order. */
+	/* Forty depths, each used at most once; the needles are at n of them, in random order. */
 	for (int i = 0; i < 40; i++)
 		depth[i] = i;
-	shuffle(&r, depth, 40);
+	list_shuffle(&r, depth, 40);
 	for (int i = 0; i < n; i++)
 		order[i] = i;
 	for (int i = 1; i < n; i++)
@@ -150,7 +150,7 @@ static int build_niah(const struct niah *t, const struct corpus *m, struct rng r
 			depth[j] = depth[j - 1];
 			depth[j - 1] = x;
 		}
-	shuffle(&r, order, n);
+	list_shuffle(&r, order, n);
 	if (!t->swept || s->depth < 0)
 		s->depth = n == 1 ? depth[0] / 39.0 : -1;
 	for (int i = 0; i < n; i++) {
@@ -208,7 +208,7 @@ NIAH(multiquery, 0, HAY_ESSAY, 0, 0, 4, 1, 4)
 NIAH(list, ROWS_VALUES, HAY_ESSAY, 0, 0, 1, LISTED, 1)
 NIAH(copy, ROWS_KEYED, HAY_ESSAY, 0, 0, 2, FIT, 1)
 
-/* Essays, where there are any; else random words. */
+/* The haystack is essays if there are any, else random words. */
 static int build_needle(const struct corpus *m, struct rng r, int32_t units, int32_t len, int32_t i, struct sample *s,
                         struct err *e)
 {
@@ -223,7 +223,8 @@ static int places_order(const void *a, const void *b)
 	return *(const int32_t *)a - *(const int32_t *)b;
 }
 
-/* One text with a chain of five variables, its question, and (solved) its answer.  refs may be NULL. */
+/* Append one text with a chain of five variables and its question; solved: with its answer, else the answer goes to
+ * s->ref. */
 static void add_chain(struct rng *r, int32_t units, int letters, int solved, struct sample *s)
 {
 	char name[HOPS][8];
@@ -276,7 +277,7 @@ static void add_chain(struct rng *r, int32_t units, int letters, int solved, str
 static int build_vt(const struct corpus *m, struct rng r, int32_t units, int32_t len, int32_t i, struct sample *s,
                     struct err *e)
 {
-	/* The solved example takes some 500 tokens; less where that would be most of the prompt. */
+	/* The solved example takes about 500 tokens; in short prompts a quarter of the prompt. */
 	int32_t example = (len < 2000 ? len / 4 : 500) - 130;
 
 	add_chain(&r, example > 0 ? example / 24 : 0, 3, 1, s);
@@ -286,7 +287,8 @@ static int build_vt(const struct corpus *m, struct rng r, int32_t units, int32_t
 
 /* ---- common words ---- */
 
-/* A numbered list of n words, the first COMMON of them `often` times, the others `rarely`; and the question. */
+/* Append a numbered list of n words, the first COMMON of them `often` times, the others `rarely`, and the
+ * question. */
 static int add_common(const struct corpus *m, struct rng *r, int32_t n, int32_t often, int32_t rarely, int solved,
                       struct sample *s, struct err *e)
 {
@@ -295,16 +297,16 @@ static int add_common(const struct corpus *m, struct rng *r, int32_t n, int32_t 
 
 	if ((size_t)n > m->all.n)
 		return err_set(e, ERR_USAGE, "the word lists hold %zu words, this length wants more", m->all.n);
-	/* The whole order is drawn, so that it does not depend on n. */
+	/* The order of all words is drawn, so that it does not depend on n. */
 	word = xcalloc(m->all.n, sizeof *word);
 	list = xcalloc((size_t)total, sizeof *list);
 	for (size_t i = 0; i < m->all.n; i++)
 		word[i] = (int32_t)i;
-	shuffle(r, word, (int32_t)m->all.n);
+	list_shuffle(r, word, (int32_t)m->all.n);
 	for (int32_t i = 0; i < n; i++)
 		for (int32_t k = i < COMMON ? often : rarely; k > 0; k--)
 			list[at++] = word[i];
-	shuffle(r, list, (int32_t)total);
+	list_shuffle(r, list, (int32_t)total);
 	str_adds(&s->prompt,
 	         "Below is a numbered list of words. Some of them are repeated more often than the others. Remember "
 	         "those.\n");
@@ -344,7 +346,7 @@ static int build_cwe(const struct corpus *m, struct rng r, int32_t units, int32_
 static int build_fwe(const struct corpus *m, struct rng r, int32_t units, int32_t len, int32_t i, struct sample *s,
                      struct err *e)
 {
-	/* Word k of the vocabulary occurs units / k^2 / zeta(2) times; the first is only dots. */
+	/* Word k of the vocabulary occurs units / k^2 / zeta(2) times. The first word is dots alone. */
 	const double zeta2 = 1.6449340668482264;
 	int32_t n_word = len / 50 > 8 ? len / 50 : 8, total = 0, *list;
 	char(*word)[8] = xcalloc((size_t)n_word, sizeof *word);
@@ -357,7 +359,7 @@ static int build_fwe(const struct corpus *m, struct rng r, int32_t units, int32_
 	for (int32_t k = 0; k < n_word; k++)
 		for (int32_t c = (int32_t)(units / zeta2 / (k + 1) / (k + 1)); c > 0 && total < units; c--)
 			list[total++] = k;
-	shuffle(&r, list, total);
+	list_shuffle(&r, list, total);
 	str_adds(
 		&s->prompt,
 		"Below is a text in coded words. Count how often each of them occurs, and find the three that occur most "
@@ -383,12 +385,13 @@ static int build_qa(const struct questions *set, struct rng r, int32_t units, st
 	const struct question *q = &set->q[rng_below(&r, (uint32_t)set->n)];
 	int32_t n_all = (int32_t)set->doc.n, n = 0, *doc = xcalloc((size_t)n_all, sizeof *doc), *more, n_own;
 
-	/* Its own documents, those with the answer first, then any others in an order that is drawn whole. */
+	/* The question's own documents, those with the answer first; then others, in an order of all that is drawn
+	 * once. */
 	more = xcalloc((size_t)n_all, sizeof *more);
 	for (int32_t k = 0; k < n_all; k++)
 		more[k] = k;
-	shuffle(&r, more, n_all);
-	units += q->n_gold - 1; /* one unit: what the answer needs */
+	list_shuffle(&r, more, n_all);
+	units += q->n_gold - 1; /* one unit: the documents that the answer needs */
 	for (; n < q->n_doc && n < units; n++)
 		doc[n] = q->doc[n];
 	n_own = n;
@@ -399,7 +402,7 @@ static int build_qa(const struct questions *set, struct rng r, int32_t units, st
 		if (!own)
 			doc[n++] = more[k];
 	}
-	shuffle(&r, doc, n);
+	list_shuffle(&r, doc, n);
 	str_adds(
 		&s->prompt,
 		"Answer a question by the documents below. Give the answer alone, no other words.\n\nThe documents:\n\n");

@@ -1,4 +1,4 @@
-/* app/lab/score.c - what an answer is worth. */
+/* app/lab/score.c - scores of answers (score.h). */
 #include "app/lab/score.h"
 
 #include <ctype.h>
@@ -51,7 +51,7 @@ static int in_word(char c)
 	return isalpha((unsigned char)c) || c == '\'';
 }
 
-/* The next "a-b" at or after p: its two words, and where it ends; NULL when there is none. */
+/* Find the next "a-b" at or after p: its two words. Returns its end; NULL: there is none. */
 static const char *next_key(const char *p, const char *half[2], size_t len[2])
 {
 	for (; *p; p++) {

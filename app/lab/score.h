@@ -1,4 +1,4 @@
-/* app/lab/score.h - inside app/lab: what an answer is worth, 0 .. 1; means and their errors. */
+/* app/lab/score.h - inside app/lab: scores of answers, 0 .. 1; means and their standard errors. */
 #ifndef WEIR_EVAL_SCORE_H
 #define WEIR_EVAL_SCORE_H
 
@@ -9,7 +9,7 @@ enum eval_metric {
 	METRIC_ANY,
 	METRIC_DIGITS,
 	METRIC_CHAIN,
-	/* Line feeds matter to these: */
+	/* For these, line feeds of the answer matter: */
 	METRIC_ROWS,
 	METRIC_F1,
 	METRIC_ROUGE_L,
@@ -19,23 +19,23 @@ enum eval_metric {
 	METRIC_NUMBER,
 	METRIC_CHOICE
 };
-/* Does needle occur in text, upper and lower case (ASCII) alike? */
+/* 1 if needle occurs in text; upper and lower case (ASCII) are equal. */
 int text_has(const char *text, const char *needle);
 double score_all(const struct words *ref, const char *answer); /* share of the references that occur */
-double score_any(const struct words *ref, const char *answer); /* 1 when one of them occurs */
-/* The first run of digits of the answer against the reference, digit by digit. */
+double score_any(const struct words *ref, const char *answer); /* 1 if one of the references occurs */
+/* Share of the reference's digits that equal, place by place, those of the answer's first run of digits. */
 double score_digits(const char *ref, const char *answer);
-/* Keys "a-b" of the answer: how many in a row, from the first, are listed in `keys` and begin with the word that the
- * one before ended with, out of n. */
+/* Keys "a-b" of the answer: count those, from the first on, that are listed in `keys` and begin with the word that
+ * the key before ended with. Returns the count / n. */
 double score_chain(const struct words *keys, const char *answer, int n);
-/* rows.c: F1 of the answer's rows, the lines that end with a line feed and are not empty (what a limit cut off is no
- * row). A row is right when a reference that no earlier row matched has the same words, upper and lower case alike,
- * punctuation and list marks apart. */
+/* F1 of the answer's rows (rows.c). A row is a line that is not empty and ends with a line feed, so that a line cut
+ * off by the token limit is none. A row is right if it has the words of a reference that no earlier row matched;
+ * case, punctuation and list marks are ignored. */
 double score_rows(const struct words *ref, const char *answer);
-size_t answer_rows(const char *answer); /* how many rows it has */
-/* metrics.c: those from METRIC_F1 on.  classes: of METRIC_CLASS. */
+size_t answer_rows(const char *answer); /* number of rows */
+/* The metrics from METRIC_F1 on (metrics.c). classes: for METRIC_CLASS. */
 double score_published(enum eval_metric, const struct words *ref, const struct words *classes, const char *answer);
-/* classes may be NULL. */
+/* Any metric; classes may be NULL. */
 double score_answer(enum eval_metric, const struct words *ref, const struct words *classes, const char *answer);
 
 struct mean {
@@ -44,6 +44,6 @@ struct mean {
 };
 void mean_add(struct mean *, double x);
 double mean_get(const struct mean *);
-double mean_error(const struct mean *); /* standard error; 0 with fewer than two */
+double mean_error(const struct mean *); /* standard error; 0 for fewer than two values */
 
 #endif

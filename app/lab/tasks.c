@@ -1,13 +1,13 @@
-/* app/lab/tasks.c - weir eval ruler, passkey, chain, needle, answers: prompts of the right length, answers under every
- * policy, tables.
+/* app/lab/tasks.c - weir eval ruler, passkey, chain, needle, answers: prompts of the right length, answers under
+ * every policy, tables.
  *
- * The question is part of what is read (query-aware). The prompt goes through the model's chat template as one user
- * message, and the answer begins with words that the task gives; a model without a template reads the prompt, a line
- * feed and these words. Answers are greedy. A sample is read once for all policies that keep every row; those that read
- * it anew come first.
+ * The question is part of the prefilled prompt (query-aware). The prompt goes through the model's chat template as
+ * one user message, and the answer begins with words that the task gives. A model without a template reads the
+ * prompt, a line feed and these words. Answers are greedy. A sample is prefilled once for all policies that keep
+ * every KV entry; policies that prefill for themselves run first.
  *
- * needle sweeps length and depth: sample i of D depths lies at depth i % D / (D - 1). Every sample has a needle and a
- * haystack of its own, so that one that is hard to find spoils one square of the table and no row. */
+ * needle sweeps length and depth: of D depths, sample i is at depth i % D / (D - 1). Every sample has its own needle
+ * and haystack, so that a needle that is hard to find affects one cell of the table only. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,8 +27,8 @@ void sample_free(struct sample *s)
 	words_free_owned(&s->ref);
 }
 
-/* The whole as tokens. */
-static int render(const struct engine *engine, const struct sample *s, struct tokens *out, struct err *e)
+/* Render the prompt and the beginning of the answer as tokens. */
+static int sample_render(const struct engine *engine, const struct sample *s, struct tokens *out, struct err *e)
 {
 	struct chat_msg msg = { .role = ROLE_USER, .text = s->prompt.p, .len = s->prompt.n };
 	const struct engine_info *info = engine_info(engine);
@@ -48,12 +48,12 @@ static int render(const struct engine *engine, const struct sample *s, struct to
 	return engine_tokenize(engine, s->head.p, s->head.n, 0, out, e);
 }
 
-/* Does a prompt of so many units fit?  1 yes, 0 no. */
-static int try_units(const struct engine *engine, const struct task_def *t, const struct corpus *m, struct rng r,
-                     int32_t len, int32_t i, int32_t units, struct sample *s, struct tokens *out, struct err *e)
+/* Build a prompt of so many units. 1 if it fits len tokens, 0, -1. */
+static int sample_try(const struct engine *engine, const struct task_def *t, const struct corpus *m, struct rng r,
+                      int32_t len, int32_t i, int32_t units, struct sample *s, struct tokens *out, struct err *e)
 {
-	sample_free(s); /* its depth stays: it may be a wish */
-	if (t->build(m, r, units, len, i, s, e) < 0 || render(engine, s, out, e) < 0)
+	sample_free(s); /* keeps s->depth, which the caller may have set */
+	if (t->build(m, r, units, len, i, s, e) < 0 || sample_render(engine, s, out, e) < 0)
 		return -1;
 	return out->n + (size_t)t->gen <= (size_t)len;
 }
@@ -62,8 +62,8 @@ int task_fit(const struct engine *engine, const struct task_def *t, const struct
              int32_t i, struct sample *s, struct tokens *out, struct err *e)
 {
 	struct rng r = rng_for(seed, t->name, len, i);
-	int32_t lo = t->least, hi, most = len; /* a unit has a token at least */
-	int fits = try_units(engine, t, m, r, len, i, lo, s, out, e);
+	int32_t lo = t->least, hi, most = len; /* a unit has at least one token */
+	int fits = sample_try(engine, t, m, r, len, i, lo, s, out, e);
 
 	if (fits < 0)
 		return -1;
@@ -71,23 +71,23 @@ int task_fit(const struct engine *engine, const struct task_def *t, const struct
 		return err_set(e, ERR_USAGE,
 		               "a prompt of '%s' takes %zu tokens at least, with %d for the answer, and --len is %d",
 		               t->name, out->n, t->gen, len);
-	/* From a guess by the tokens of a short prompt, because long ones take time. */
+	/* Double the units from a small number on, because long prompts take time to build. */
 	for (hi = lo < 64 ? 64 : lo * 2; hi < most; hi *= 2) {
 		struct err why = { 0 };
-		fits = try_units(engine, t, m, r, len, i, hi, s, out, &why);
+		fits = sample_try(engine, t, m, r, len, i, hi, s, out, &why);
 		if (fits <= 0)
-			break; /* the material may end, too */
+			break; /* also if the material is used up */
 		lo = hi;
 	}
 	for (hi = MIN(hi, most); hi - lo > 1;) {
 		int32_t mid = lo + (hi - lo) / 2;
 		struct err why = { 0 };
-		if (try_units(engine, t, m, r, len, i, mid, s, out, &why) > 0)
+		if (sample_try(engine, t, m, r, len, i, mid, s, out, &why) > 0)
 			lo = mid;
 		else
 			hi = mid;
 	}
-	return try_units(engine, t, m, r, len, i, lo, s, out, e) < 0 ? -1 : 0;
+	return sample_try(engine, t, m, r, len, i, lo, s, out, e) < 0 ? -1 : 0;
 }
 
 /* ---- answers ---- */
@@ -97,17 +97,17 @@ struct run {
 	struct engine *engine;
 	struct shared_timeline line;
 	struct corpus material;
-	struct given given; /* of `answers` */
+	struct given given; /* tasks of `answers` */
 	struct policy_list kvs;
 	struct checkpoint checkpoint;
 	uint64_t material_hash, seed;
-	int32_t samples, depths; /* depths: of a sweep; 0 = none */
+	int32_t samples, depths; /* depths: of a sweep; 0 = no sweep */
 	struct progress progress;
 	int64_t done, total;
 };
 
-/* Is nothing more to be said?  What was found stays found; more rows than were asked for do not help. */
-static int answered(const struct task_def *t, const struct sample *s, const struct str *out)
+/* 1 = stop generating: every reference was found, or the answer has as many rows as were asked for. */
+static int answer_complete(const struct task_def *t, const struct sample *s, const struct str *out)
 {
 	size_t blank = strspn(out->p, " \n");
 
@@ -124,10 +124,10 @@ struct answer_cost {
 	int32_t tokens;
 };
 
-/* The answer to these tokens; control characters become blanks, but for the line feeds that end rows. *cost: of its
- * tokens, without reading the prompt. */
-static int answer(struct run *run, const struct task_def *t, const struct sample *s, const struct tokens *prompt,
-                  struct str *out, struct answer_cost *cost, struct err *e)
+/* Generate the answer to a prompt; control characters become blanks, except line feeds between rows. *cost: of
+ * generating, without the prefill. */
+static int sample_answer(struct run *run, const struct task_def *t, const struct sample *s, const struct tokens *prompt,
+                         struct str *out, struct answer_cost *cost, struct err *e)
 {
 	struct sampling greedy = sampling_default;
 	struct step_out step;
@@ -138,17 +138,17 @@ static int answer(struct run *run, const struct task_def *t, const struct sample
 	str_add(out, "", 0);
 	if (timeline_sync(run->line.tl, prompt->id, prompt->n, NULL, NULL, e) < 0)
 		return -1;
-	if (t->metric == METRIC_ROWS && s->head.n) /* the first row may begin with the words that are given */
+	if (t->metric == METRIC_ROWS && s->head.n) /* the first row may begin with the given words */
 		str_adds(out, strrchr(s->head.p, '\n') + 1);
 	*cost = (struct answer_cost){ -now_seconds(), 0 };
-	for (; cost->tokens < t->gen && more > 0 && !answered(t, s, out); cost->tokens++) {
+	for (; cost->tokens < t->gen && more > 0 && !answer_complete(t, s, out); cost->tokens++) {
 		more = timeline_step(run->line.tl, &greedy, &step, e);
 		if (more > 0)
 			engine_piece_add(run->engine, step.id, 0, out);
 	}
 	cost->seconds += now_seconds();
 	if (!more && t->metric == METRIC_ROWS)
-		str_adds(out, "\n"); /* the last row is whole */
+		str_adds(out, "\n"); /* the answer has ended: its last row is complete */
 	if (t->set && given_one_line(t->set))
 		out->n = strspn(out->p, " \n") + strcspn(out->p + strspn(out->p, " \n"), "\n");
 	out->p[out->n] = 0;
@@ -162,10 +162,10 @@ static int answer(struct run *run, const struct task_def *t, const struct sample
 
 struct cell {
 	struct mean all, by_depth[5];
-	struct mean *swept;        /* by the depths of a sweep */
-	struct str list, depths;   /* the scores, in order of the samples, and how deep they were */
-	double seconds, answering; /* reading and answering; answering alone */
-	int64_t generated;         /* tokens of the answers */
+	struct mean *swept;        /* [depths] means of a sweep */
+	struct str list, depths;   /* JSON lists in order of the samples: scores, depths */
+	double seconds, answering; /* prefill and generation; generation alone */
+	int64_t generated;         /* tokens of all answers */
 };
 
 static void cell_free(struct cell *c)
@@ -229,7 +229,7 @@ static int report(struct run *run, const struct task_def *t, int32_t len, const 
 	return rc;
 }
 
-/* A table of one policy: lengths down, depths across. */
+/* Print the table of one policy: lengths down, depths across. */
 static int report_sweep(struct run *run, const struct cell *cell, int32_t stride, const char *kv, struct err *e)
 {
 	const struct options *o = run->o;
@@ -256,7 +256,7 @@ static int report_sweep(struct run *run, const struct cell *cell, int32_t stride
 
 /* ---- samples ---- */
 
-/* What an answer was worth.  -1: this is no such result. */
+/* Add a stored result to the cell. -1: it is no result of a sample. */
 static int take_result(struct run *run, int32_t i, struct jv result, struct cell *cell)
 {
 	double score, depth, seconds, answering, generated;
@@ -316,7 +316,7 @@ static int run_sample(struct run *run, const struct task_def *t, int32_t len, in
 			run->checkpoint.taken++;
 			continue;
 		}
-		/* Made when the first policy needs it. */
+		/* The prompt is built when the first policy needs it. */
 		run->material.set = t->set;
 		if (!prompt.n)
 			rc = task_fit(run->engine, t, &run->material, run->seed, len, i, &s, &prompt, e);
@@ -324,7 +324,7 @@ static int run_sample(struct run *run, const struct task_def *t, int32_t len, in
 		if (!rc)
 			rc = shared_timeline_use(&run->line, run->kvs.v[k], len, e);
 		if (!rc)
-			rc = answer(run, t, &s, &prompt, &text, &cost, e);
+			rc = sample_answer(run, t, &s, &prompt, &text, &cost, e);
 		if (rc)
 			break;
 		score = score_answer(t->metric, &s.ref, s.classes, text.p);
@@ -357,30 +357,30 @@ static int32_t samples_of(const struct run *run, const struct task_def *t)
 	return t->set && given_count(t->set) < run->samples ? given_count(t->set) : run->samples;
 }
 
-/* One length of a task under all policies: cell[kvs.n]. */
+/* Run one length of a task under all policies: cell[kvs.n]. */
 static int run_task(struct run *run, const struct task_def *t, int32_t len, struct cell *cell, struct err *e)
 {
 	int rc = 0;
 
 	for (int k = 0; run->depths && k < run->kvs.n; k++)
 		cell[k].swept = xcalloc((size_t)run->depths, sizeof *cell[k].swept);
-	/* Of more prompts than were asked for, some at equal distances. */
+	/* If the task has more prompts than --samples, take prompts at equal distances. */
 	for (int32_t i = 0, n = samples_of(run, t); !rc && i < n; i++)
 		rc = run_sample(run, t, len, t->set ? (int32_t)((int64_t)i * given_count(t->set) / n) : i, cell, e);
 	return rc;
 }
 
-/* A task that --tasks does not name is left out where its shortest prompt and its answer exceed len tokens; a line says
- * so. 1 = left out, 0 = it runs, -1 and *e where no prompt can be made. */
-static int leave_out(struct run *run, const struct task_def *t, int32_t len, struct err *e)
+/* Leave out a task that --tasks does not name if its shortest prompt and its answer exceed len tokens, and say so. 1
+ * = left out, 0 = it runs, -1 and *e if no prompt can be built. */
+static int task_left_out(struct run *run, const struct task_def *t, int32_t len, struct err *e)
 {
 	struct sample s = { .depth = -1 };
 	struct tokens prompt = { 0 };
 	int fits = 1;
 
 	if (run->o->command == CMD_EVAL_RULER && !run->o->tasks)
-		fits = try_units(run->engine, t, &run->material, rng_for(run->seed, t->name, len, 0), len, 0, t->least,
-		                 &s, &prompt, e);
+		fits = sample_try(run->engine, t, &run->material, rng_for(run->seed, t->name, len, 0), len, 0, t->least,
+		                  &s, &prompt, e);
 	if (!fits) {
 		progress_clear(&run->progress);
 		if (!run->o->quiet)
@@ -402,7 +402,7 @@ static int run_tasks(struct run *run, const struct task_def *const task[], int n
 	for (int l = 0; l < o->len.n; l++)
 		for (int i = 0; !rc && i < n; i++) {
 			struct cell *c = &cell[l * kvs];
-			int left_out = leave_out(run, task[i], o->len.v[l], e);
+			int left_out = task_left_out(run, task[i], o->len.v[l], e);
 
 			if (left_out < 0)
 				rc = -1;
@@ -419,7 +419,7 @@ static int run_tasks(struct run *run, const struct task_def *const task[], int n
 	if (!rc && n && !ran)
 		rc = err_set(e, ERR_USAGE,
 		             "no task is as short as --len; without it prompt and answer have 2048 tokens");
-	/* A policy's lengths stand together. */
+	/* Print all lengths of a policy as one table. */
 	for (int k = 0; table && n && k < kvs; k++) {
 		if (!rc && k)
 			rc = print_all("\n", 1, e);
@@ -432,9 +432,9 @@ static int run_tasks(struct run *run, const struct task_def *const task[], int n
 	return rc;
 }
 
-/* ---- which ---- */
+/* ---- choosing tasks ---- */
 
-static const char *lacks(const struct task_def *t, const struct corpus *m)
+static const char *material_missing(const struct task_def *t, const struct corpus *m)
 {
 	if ((t->needs & NEEDS_ESSAY) && m->sentence.n < 8)
 		return "essays: a text FILE, or a DIR with pd-essays.json";
@@ -453,7 +453,8 @@ static const struct task_def *task_find(const char *name, size_t n)
 	return NULL;
 }
 
-/* The tasks that were asked for, or all of this command; those that lack their material are left out with a word. */
+/* List the tasks of --tasks, or all tasks of this command. Of all, those that lack their material are left out, which
+ * is said. */
 static int choose_tasks(const struct options *o, const struct corpus *m, const struct task_def *out[], int *n,
                         struct err *e)
 {
@@ -475,7 +476,7 @@ static int choose_tasks(const struct options *o, const struct corpus *m, const s
 			               (int)(MIN(len, 40)), p, near.best ? "; is it '" : "", near.best ? near.best : "",
 			               near.best ? "'?" : "");
 		}
-		if ((missing = lacks(t, m)))
+		if ((missing = material_missing(t, m)))
 			return err_set(e, ERR_USAGE, "task '%s' wants %s", t->name, missing);
 		if (*n == LIST_MAX)
 			return err_set(e, ERR_USAGE, "option '--tasks' takes at most %d names", LIST_MAX);
@@ -485,7 +486,7 @@ static int choose_tasks(const struct options *o, const struct corpus *m, const s
 	for (const struct task_def *t = all; !o->tasks && t->name; t++) {
 		if (t->command != (unsigned)o->command)
 			continue;
-		if (!(missing = lacks(t, m)))
+		if (!(missing = material_missing(t, m)))
 			out[(*n)++] = t;
 		else if (!o->quiet)
 			say("left out: task '%s' wants %s", t->name, missing);
@@ -493,7 +494,7 @@ static int choose_tasks(const struct options *o, const struct corpus *m, const s
 	return 0;
 }
 
-/* The tasks of the user's files. */
+/* List the tasks of the user's files. */
 static int given_tasks(struct run *run, const struct task_def ***task, int *n, struct err *e)
 {
 	const struct options *o = run->o;

@@ -1,7 +1,7 @@
-/* app/lab/train.c - weir train: texts to tokens, steps with their progress, checkpoints, what is written in the end.
+/* app/lab/train.c - weir train: reads texts, runs the steps with checkpoints, writes the result.
  *
- * A held-out text is measured before the first step and after the last, its windows under full attention and under the
- * mask of the training: what training gains is the mean of the differences, window by window. */
+ * The loss of a held-out text is measured before the first step and after the last, on windows under full attention
+ * and under the mask of the training. The gain of training is the mean of the differences, window by window. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +20,7 @@ struct training {
 	struct train_settings s;
 	struct tokens text, held;
 	int n_held;
-	double *loss[2][MASKS]; /* [n_held] of each window, before and after */
+	double *loss[2][MASKS]; /* [n_held] the loss of each window, before and after */
 	struct progress progress;
 };
 
@@ -92,7 +92,7 @@ static int held_measure(struct training *w, int after, struct err *e)
 	return rc;
 }
 
-/* Mean of n values, and its standard error. */
+/* Mean of n values, x or x - minus, and its standard error. */
 static double mean_of(const double *x, const double *minus, int n, double *error)
 {
 	double sum = 0, squares = 0;
@@ -163,7 +163,7 @@ static int step_print(struct training *w, const struct train_report *r, struct e
 	return rc;
 }
 
-/* Stopped: what was done is stored, where there is a place for it. */
+/* Run the steps. A stopped run stores its state if --resume names a file. */
 static int steps_run(struct training *w, struct err *e)
 {
 	struct train_report r;

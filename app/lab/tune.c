@@ -1,9 +1,9 @@
 /* app/lab/tune.c - weir eval tune: which value of a policy's setting to take.
  *
- * The last tokens of windows of a text come one at a time under the policy with each value, and under full attention.
- * What reads more usually predicts better, so the lowest perplexity alone would choose the value that reads most. Taken
- * is the value that reads least among those whose perplexity is within one standard error of the lowest: the error of
- * the difference, paired over the windows. */
+ * The last tokens of windows of a text come one at a time under full attention and under the policy with each value.
+ * A value that reads more usually predicts better, so the lowest perplexity alone would favour the value that reads
+ * most. tune takes the value that reads least among those whose perplexity is within one standard error of the
+ * lowest; the error is that of the difference, paired over windows. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 #include "app/lab/window.h"
 #include "app/models/models.h"
 
-enum { WINDOW = 2048, LAST = 128, FULL = 0 }; /* policy 0 is `full`, the values follow */
+enum { WINDOW = 2048, LAST = 128, FULL = 0 }; /* policy 0 is `full`; the values follow */
 
 struct tune {
 	const struct options *o;
@@ -26,19 +26,19 @@ struct tune {
 	int32_t window, last;
 	double *loss; /* [windows][LIST_MAX]: nats a token */
 	int windows;
-	double read[LIST_MAX]; /* bytes, summed over the windows */
+	double read[LIST_MAX]; /* bytes, summed over windows */
 	struct progress progress;
-	int64_t at, all; /* tokens, for the progress */
+	int64_t at, all; /* tokens done and in all, for the progress */
 };
 
-static void show(size_t done, void *ud)
+static void reading_show(size_t done, void *ud)
 {
 	struct tune *t = ud;
 
 	progress_show(&t->progress, t->at + (int64_t)done, t->all);
 }
 
-/* The policies: `full`, and the one to tune with each value of "KEY=VALUE,VALUE,...". */
+/* List the policies: `full`, then the policy to tune with each value of "KEY=VALUE,VALUE,...". */
 static int list_values(struct tune *t, const char *tried, struct err *e)
 {
 	const char *at = strchr(tried, '=');
@@ -77,7 +77,7 @@ static int run_window(struct tune *t, const int32_t *id, const int order[LIST_MA
 		};
 		int k = order[i];
 
-		rc = window_score(&w, t->kvs.v[k], t->window, &t->line, &t->checkpoint, show, t, e);
+		rc = window_score(&w, t->kvs.v[k], t->window, &t->line, &t->checkpoint, reading_show, t, e);
 		if (!rc) {
 			loss[k] = w.nll / (double)w.scored;
 			t->read[k] += w.read;
@@ -103,7 +103,7 @@ static int run_text(struct tune *t, const char *path, struct err *e)
 	return rc;
 }
 
-/* The difference of loss between two policies, over the windows. */
+/* The difference of loss between two policies, over windows. */
 static struct mean difference(const struct tune *t, int a, int b)
 {
 	struct mean m = { 0 };
@@ -113,7 +113,7 @@ static struct mean difference(const struct tune *t, int a, int b)
 	return m;
 }
 
-/* Which policy to take, and which one has the lowest perplexity. */
+/* The policy to take; *lowest: the policy with the lowest perplexity. */
 static int best_of(const struct tune *t, int *lowest)
 {
 	int best;
@@ -190,7 +190,7 @@ static int report(struct tune *t, struct err *e)
 	return rc;
 }
 
-static int usage(struct tune *t, struct err *e)
+static int tune_check(struct tune *t, struct err *e)
 {
 	const struct options *o = t->o;
 
@@ -212,7 +212,7 @@ int cmd_eval_tune(const struct options *o)
 		          .last = o->last ? o->last : LAST,
 		          .checkpoint = { .fd = -1 } };
 	struct err e = { 0 };
-	int rc = usage(&t, &e);
+	int rc = tune_check(&t, &e);
 
 	if (!rc)
 		rc = checkpoint_open(&t.checkpoint, o, &e);

@@ -4,7 +4,7 @@
 #include <math.h>
 
 #define TEXT_MAX (1u << 30)
-enum { SLICE = 512 }; /* tokens between two looks at the progress, or a little more or less */
+enum { SLICE = 512 }; /* about so many tokens are scored between two updates of the progress */
 
 int text_windows(struct text_windows *w, const struct engine *engine, const struct options *o, const char *path,
                  int32_t window, struct err *e)
@@ -33,12 +33,12 @@ int text_windows(struct text_windows *w, const struct engine *engine, const stru
 	return 0;
 }
 
-/* A window at work. */
+/* A window that is being scored. */
 struct scoring {
 	struct window *w;
 	struct timeline *tl;
 	int32_t n_vocab;
-	int bad; /* a probability that is no number */
+	int bad; /* a probability was no number */
 	struct str points;
 	void (*show)(size_t done, void *ud);
 	void *ud;
@@ -71,7 +71,7 @@ static void show_reading(int32_t done, int32_t total, void *ud)
 		s->show((size_t)done, s->ud);
 }
 
-static int score(struct scoring *s, struct err *e)
+static int window_run(struct scoring *s, struct err *e)
 {
 	struct window *w = s->w;
 	struct timeline_stats st;
@@ -83,7 +83,7 @@ static int score(struct scoring *s, struct err *e)
 	slice = st.batch > 0 && st.batch < SLICE ? (size_t)(SLICE / st.batch * st.batch)
 	        : st.batch > 0                   ? (size_t)st.batch
 	                                         : SLICE;
-	/* Token i is predicted by the logits of i - 1: whole chunks before that only fill the cache. */
+	/* The logits of token i - 1 predict token i. Whole slices before that only fill the cache. */
 	if (!w->stepwise)
 		at = (at - 1) / slice * slice;
 	if (timeline_sync(s->tl, w->id, at, show_reading, s, e) < 0)
@@ -105,8 +105,8 @@ static int score(struct scoring *s, struct err *e)
 	return 0;
 }
 
-/* -1: this is no such result. */
-static int take(struct window *w, struct jv result)
+/* Take a stored result. -1: it is no result of a window. */
+static int result_take(struct window *w, struct jv result)
 {
 	double nll, scored, read, seconds, x;
 	struct jv curve = jv_get(result, "curve"), point = { 0 };
@@ -142,12 +142,12 @@ int window_score(struct window *w, const char *kv, int32_t ctx, struct shared_ti
 	json_uint(&what, "tokens", w->n);
 	json_uint(&what, "from", MIN(w->from, w->n));
 	json_int(&what, "stepwise", w->stepwise);
-	if (w->every) { /* where its points are */
+	if (w->every) { /* places of the curve's points */
 		json_int(&what, "every", w->every);
 		json_int(&what, "after", w->after);
 	}
 	json_close(&what, '}');
-	if (checkpoint_get(c, &what, &known) && !take(w, known)) {
+	if (checkpoint_get(c, &what, &known) && !result_take(w, known)) {
 		c->taken++;
 		str_free(&what);
 		return 0;
@@ -157,7 +157,7 @@ int window_score(struct window *w, const char *kv, int32_t ctx, struct shared_ti
 	rc = shared_timeline_use(line, kv, ctx, e);
 	s.tl = line->tl;
 	if (!rc)
-		rc = score(&s, e);
+		rc = window_run(&s, e);
 	if (!rc) {
 		json_open(&result, NULL, '{');
 		json_real(&result, "nll", w->nll, "%.17g");
@@ -168,7 +168,7 @@ int window_score(struct window *w, const char *kv, int32_t ctx, struct shared_ti
 			json_list(&result, "curve", &s.points);
 		json_close(&result, '}');
 		rc = checkpoint_put(c, &what, &result, e);
-		if (!rc && take(w, jv_parse(result.p, result.n)) < 0)
+		if (!rc && result_take(w, jv_parse(result.p, result.n)) < 0)
 			rc = err_set(
 				e, ERR_FAIL,
 				"the model gave probabilities that are no numbers; check the file with --check-tensors");
