@@ -191,7 +191,8 @@ static void lens_of_answer(struct cache_report *p, int which, const struct conve
 
 void cache_report_documents(const struct conversation *t, int32_t *first)
 {
-	size_t same = tokens_common(t), read = same ? t->rendered.end[same - 1] : 0; /* read: bytes */
+	size_t same = tokens_common(t),
+	       read = same ? t->rendered.end[same - 1] : 0; /* read: bytes of the prompt that are in the cache */
 
 	for (size_t d = 0; d < t->n_doc; d++) {
 		const struct text_at *place = &t->doc[d].place;
@@ -213,7 +214,7 @@ void lenses_take(struct cache_report *p, const struct conversation *t, struct li
 	uint8_t *kept;
 
 	p->lensed = 0;
-	/* Tokens that are not prefilled yet were not evicted. */
+	/* While a prefill runs and no token was evicted, there is nothing to mark. */
 	if (now_seconds() - l->lensed < 1 || (read >= 0 && st->rings.evicted + st->rings.evicted_in_part == 0))
 		return;
 	l->lensed = now_seconds();

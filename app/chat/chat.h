@@ -37,10 +37,11 @@ struct front {
 	void (*error)(struct chat *, const struct err *);
 	/* Show work in progress; verb: "reading" (tokens). done < 0: the work has ended. */
 	void (*progress)(struct chat *, const char *verb, int32_t done, int32_t total);
-	/* An answer begins (turn; question NULL: the last question is answered again), grows (text) and ends
-	 * (turned). rc and e of turned are those of the answer. */
+	/* An answer begins (turn), grows (text) and ends (turned, with the answer's rc and error). question NULL: the
+	 * last question is answered again. */
 	void (*turn)(struct chat *, const char *question, size_t n);
-	int (*text)(struct chat *, const char *bytes, size_t n, struct err *); /* -1 ends the answer */
+	/* Show more bytes of the answer. -1 ends the answer. */
+	int (*text)(struct chat *, const char *bytes, size_t n, struct err *);
 	/* What was shown of the answer so far was reasoning: hide it. NULL: it stays as it was shown. */
 	void (*was_reasoning)(struct chat *);
 	/* Returns the new rc: -1 if the answer could not be written. */

@@ -84,7 +84,7 @@ int chat_sessionless(struct chat *);
 
 /* ---- session_log_write.c ---- */
 
-/* Begin to save every change of the conversation, or stop. */
+/* session_log_attach(): save every change of the conversation from now on. session_log_detach(): stop. */
 void session_log_attach(struct session_log *, struct conversation *);
 void session_log_detach(struct session_log *, struct conversation *);
 /* Create the session in the store if it does not exist, and store the settings and documents that it lacks. */
@@ -108,13 +108,13 @@ void chat_read_document(struct chat *);
 
 /* ---- document_search.c ---- */
 
-/* Give the conversation a search over its documents; close the index. */
+/* document_search_attach(): let the conversation search its documents. document_search_close(): close the index. */
 void document_search_attach(struct chat *);
 void document_search_close(struct chat *);
 
 /* ---- message_search.c ---- */
 
-/* Give the conversation a search over its messages; close the index. */
+/* message_search_attach(): let the conversation search its messages. message_search_close(): close the index. */
 void message_search_attach(struct chat *);
 void message_search_close(struct chat *);
 

@@ -107,7 +107,7 @@ void slash_drop(struct chat *c, char *arg)
 	str_free(&name);
 }
 
-/* Say what is pinned. */
+/* Say how many tokens are pinned, or why pinning is not needed. */
 static void list_pinned(struct chat *c)
 {
 	struct timeline_stats st;

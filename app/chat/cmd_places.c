@@ -158,8 +158,8 @@ static int find_heading_number(const struct document *d, size_t number, struct f
 	return 0;
 }
 
-/* Find a heading: the one with exactly these words, else the first that begins with them, else the first that has
- * them. */
+/* Find a heading by its words: exactly these, else the first heading that begins with them, else the first that
+ * contains them. */
 static int find_heading(const struct document *d, const char *words, struct found_place *out)
 {
 	size_t n = strlen(words);

@@ -160,7 +160,7 @@ void slash_near_init(struct nearest *near, const char *word, size_t n)
 	near->dist = (int)n / 4 + 2; /* a greater distance would match any word with many names */
 }
 
-/* The beginning of a name, and one of its other words, have distance 0. */
+/* A word that begins a name, or is another word for the command, has distance 0. */
 void slash_near(struct nearest *near, const char *name, const char *words)
 {
 	if ((near->len > 2 && !strncmp(near->word, name, near->len)) ||

@@ -39,7 +39,7 @@ static int option_recall(struct options *o, const struct option_def *d, struct s
 	return option_set(o, d, where, options_own(o, value->p, value->n), e);
 }
 
-/* 1 if the session is an old one: old sessions stored a value for every sampling setting, never "auto". */
+/* 1 if the session is an old one, which stored a value for every sampling setting and never "auto". */
 static int samples_as_of_old(struct session_log *r)
 {
 	struct str value = { 0 };

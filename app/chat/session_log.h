@@ -40,8 +40,8 @@ void session_log_close(struct session_log *);
 /* Lock a session for writing. 0; or -1, and *e names the weir that writes it; *by is its pid (-1: unknown), or 0 for
  * other errors. wait: until the session is free or the user stops the wait. */
 int session_log_hold(struct session_log *, int64_t session, int wait, long *by, struct err *);
-/* Resume another session, which is held, instead of the current one. by: the pid of the weir that writes it, 0 =
- * none; then it is read only. */
+/* Resume another session, which session_log_hold() has locked, instead of the current one. by: 0; or the pid of the
+ * weir that writes the session, which is read only here then. */
 int session_log_switch(struct session_log *, struct conversation *, struct options *, int64_t session, long by,
                        struct str *note, struct err *);
 /* Show another branch of the session: the messages from index `from` on are replaced by those up to message `end`. */

@@ -75,8 +75,7 @@ static int find_variants(const struct chat *c, size_t q, struct variants *out, s
 		for (size_t k = 0; !rc && k < answers.n; k++) {
 			const struct stored_message *a = &answers.m[k], *b = a + 1;
 
-			/* Skip an answer that was continued (the next one begins with it), and one that came out the
-			 * same. */
+			/* Skip an answer that the next answer extends (/continue) or repeats. */
 			if (k + 1 < answers.n && a->id != shown && a->n_text <= b->n_text &&
 			    !memcmp(a->text, b->text, a->n_text))
 				continue;

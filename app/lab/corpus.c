@@ -58,8 +58,8 @@ static void split_lines(char *text, struct words *out)
 	}
 }
 
-/* Append one list of words to m->lists: the file `name` of the user's folder, or the installed one if that
- * is missing or empty. *at is the offset of its first byte. */
+/* Append one list of words to m->lists: the file `name` of the user's folder if that exists and is not empty, else
+ * the installed list. *at is the offset of the list's first byte. */
 static int load_list(struct corpus *m, const char *folder, const char *name, size_t *at, struct err *e)
 {
 	struct str path = { 0 }, text = { 0 };

@@ -77,7 +77,7 @@ static const struct longbench *longbench_find(const char *name)
 {
 	size_t n = strlen(name);
 
-	if (n > 2 && !strcmp(name + n - 2, "_e")) /* LongBench-E */
+	if (n > 2 && !strcmp(name + n - 2, "_e")) /* tasks of LongBench-E end in _e */
 		n -= 2;
 	for (size_t i = 0; i < LEN(longbench); i++)
 		if (strlen(longbench[i].name) == n && !memcmp(longbench[i].name, name, n))

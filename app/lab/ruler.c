@@ -391,7 +391,7 @@ static int build_qa(const struct questions *set, struct rng r, int32_t units, st
 	for (int32_t k = 0; k < n_all; k++)
 		more[k] = k;
 	list_shuffle(&r, more, n_all);
-	units += q->n_gold - 1; /* one unit: the documents that the answer needs */
+	units += q->n_gold - 1; /* a unit is a document; the first unit is all documents that the answer needs */
 	for (; n < q->n_doc && n < units; n++)
 		doc[n] = q->doc[n];
 	n_own = n;

@@ -23,7 +23,8 @@ enum eval_metric {
 int text_has(const char *text, const char *needle);
 double score_all(const struct words *ref, const char *answer); /* share of the references that occur */
 double score_any(const struct words *ref, const char *answer); /* 1 if one of the references occurs */
-/* Share of the reference's digits that equal, place by place, those of the answer's first run of digits. */
+/* Compare the answer's first run of digits with the reference, place by place. Returns equal digits / digits of the
+ * reference. */
 double score_digits(const char *ref, const char *answer);
 /* Keys "a-b" of the answer: count those, from the first on, that are listed in `keys` and begin with the word that
  * the key before ended with. Returns the count / n. */

@@ -4,7 +4,7 @@
 #include <math.h>
 
 #define TEXT_MAX (1u << 30)
-enum { SLICE = 512 }; /* about so many tokens are scored between two updates of the progress */
+enum { SLICE = 512 }; /* tokens between two progress updates, approximately */
 
 int text_windows(struct text_windows *w, const struct engine *engine, const struct options *o, const char *path,
                  int32_t window, struct err *e)

@@ -19,7 +19,7 @@ int text_windows(struct text_windows *, const struct engine *, const struct opti
 struct window {
 	const int32_t *id; /* [n] tokens of the window */
 	size_t n, from;    /* tokens with index >= from are scored; from >= 1 */
-	/* 1 = tokens before `from` are prefilled, the others come one at a time, as if each had been generated */
+	/* 1 = tokens before `from` are prefilled; the others come one at a time, as if generated */
 	int stepwise;
 	/* A point of the curve is noted after every `every` tokens scored, counted over all windows of the text:
 	 * `after` is the count before this window modulo `every`. 0 = no curve. */
